@@ -1,0 +1,61 @@
+# `make help` lists what there is. Only run, demo and test are for everybody; the rest is for work on the code.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+TOOL := CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod
+PGRUN := $(GO) run ./internal/pgtest/pgrun
+# The race detector wants a C compiler; go env says 0 where there is none.
+RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+
+.PHONY: help run build demo test postgres generate verify lint schema test-clients node-tools
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## Run the server, with a private PostgreSQL unless DATABASE_URL is set
+	@if [ -z "$${DATABASE_URL:-}" ] && ! grep -qs '^DATABASE_URL=.' .env; then scripts/postgres.sh; fi
+	@exec bin/lksms serve
+
+demo: build ## Send messages through the running server with a simulated sender
+	@exec bin/lksms demo
+
+build: ## Build bin/lksms, one static binary
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo devel)" -o bin/lksms ./cmd/lksms
+
+test: postgres ## Run all tests against a real PostgreSQL that is started for them
+	@$(PGRUN) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk
+
+postgres: ## Make sure that there is a PostgreSQL server to start
+	@scripts/postgres.sh
+
+generate: ## Generate gen/ from api/openapi.yaml and db/, and write db/schema.sql
+	@rm -rf gen && mkdir -p gen/api
+	@$(TOOL) oapi-codegen -config oapi-codegen.yaml api/openapi.yaml
+	@$(TOOL) sqlc generate
+	@$(MAKE) --no-print-directory schema
+
+# What differs between versions of pg_dump is left out.
+schema: postgres
+	@$(PGRUN) -database sh -c 'pg_dump --schema-only --no-owner --no-privileges --exclude-table=schema_migrations "$$DATABASE_URL"' \
+		| sed -E '/^(--|SET |SELECT pg_catalog\.set_config|\\)/d' | cat -s > db/schema.sql.new
+	@mv db/schema.sql.new db/schema.sql
+
+verify: node-tools generate ## Generate again and fail on a difference; check the queries, the contract and the migrations
+	@git diff --exit-code -- gen db/schema.sql || { echo "verify: generated files are stale: run make generate and commit"; exit 1; }
+	@test -z "$$(git status --porcelain -- gen db/schema.sql)" || { echo "verify: generated files are not committed"; exit 1; }
+	@$(TOOL) sqlc vet
+	@cd tools/node && npx --no-install redocly lint --config redocly.yaml ../../api/openapi.yaml
+	@cd tools/node && npx --no-install squawk --config squawk.toml ../../db/migrations/*.sql
+	@$(GO) mod tidy -diff
+	@echo "verify: ok"
+
+lint: ## Lint the Go code
+	@$(TOOL) golangci-lint run ./...
+
+test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
+	@$(PGRUN) -database tools/node/run-client.sh
+
+node-tools:
+	@cd tools/node && { [ -d node_modules ] || npm ci --silent --no-audit --no-fund; }

@@ -1,0 +1,64 @@
+// Command lksms accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"lksms/internal/config"
+)
+
+type cli struct {
+	Serve   serveCmd   `cmd:"" help:"Run the server."`
+	Migrate migrateCmd `cmd:"" help:"Bring the database to the form that this version needs; serve does so by itself."`
+	Demo    demoCmd    `cmd:"" help:"Send a few dozen messages through a running server with a simulated sender."`
+	Version versionCmd `cmd:"" help:"Say which version this is."`
+}
+
+func main() {
+	if err := config.LoadDotEnv(); err != nil {
+		fmt.Fprintln(os.Stderr, "lksms:", err)
+		os.Exit(2)
+	}
+	var commands cli
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	parsed := kong.Parse(&commands,
+		kong.Name("lksms"),
+		kong.Description("Accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders."),
+		kong.Vars{"data_dir": config.DefaultDataDir()},
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	err := parsed.Run()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lksms:", err)
+		os.Exit(1)
+	}
+}
+
+// version is set when make builds.
+var version = "devel"
+
+type versionCmd struct{}
+
+func (versionCmd) Run() error {
+	_, err := fmt.Println("lksms", version)
+	return err
+}
+
+func newLogger(cfg config.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.SlogLevel()}
+	if cfg.Format == "text" || cfg.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
+		return slog.New(slog.NewTextHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, options))
+}

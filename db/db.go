@@ -1,0 +1,9 @@
+// Package db carries the migrations inside the binary.
+package db
+
+import "embed"
+
+// Migrations holds migrations/*.sql.
+//
+//go:embed migrations/*.sql
+var Migrations embed.FS

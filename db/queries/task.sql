@@ -1,0 +1,67 @@
+-- TaskSubmit stores a task and the log row of the submission that made it, or neither.
+-- name: TaskSubmit :exec
+WITH task AS (
+    INSERT INTO tasks (task_id, phone_number, recipient, content, source)
+    VALUES (@task_id, @phone_number, @recipient, @final_content, sqlc.narg(source))
+    RETURNING task_id, phone_number, content, status
+)
+INSERT INTO receive_logs (
+    request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+)
+SELECT
+    @request_id::text, t.task_id, t.phone_number, sqlc.narg(content), @use_template::boolean, @source_ip::text, @user_agent::text, @request_data,
+    jsonb_build_object(
+        'code', 200, 'message', 'success',
+        'data', jsonb_build_object('task_id', t.task_id, 'status', t.status, 'final_content', t.content)
+    ),
+    200
+FROM task t;
+
+-- SubmissionRefused keeps what was refused and why.
+-- name: SubmissionRefused :exec
+INSERT INTO receive_logs (
+    request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+)
+VALUES (
+    @request_id::text, sqlc.narg(phone_number), sqlc.narg(content), sqlc.narg(use_template), @source_ip::text, @user_agent::text,
+    @request_data, @response_data, @status_code
+);
+
+-- name: TaskGet :one
+SELECT * FROM tasks WHERE task_id = @task_id;
+
+-- TaskList pages backwards from before_id by key, which is also by time.
+-- name: TaskList :many
+SELECT * FROM tasks
+WHERE task_id < @before_id
+    AND (sqlc.narg(status)::smallint IS NULL OR status = sqlc.narg(status)::smallint)
+    AND (sqlc.narg(recipient)::text IS NULL OR recipient = sqlc.narg(recipient)::text)
+    AND (sqlc.narg(source)::text IS NULL OR source = sqlc.narg(source)::text)
+    AND (sqlc.narg(created_from)::timestamptz IS NULL OR created_at >= sqlc.narg(created_from)::timestamptz)
+    AND (sqlc.narg(created_to)::timestamptz IS NULL OR created_at < sqlc.narg(created_to)::timestamptz)
+ORDER BY task_id DESC
+LIMIT @page_limit::integer;
+
+-- TaskTimeline is every log row of one task, oldest first. The submission's row is found by its time, which is the
+-- task's own: both were written by one transaction.
+-- name: TaskTimeline :many
+SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
+    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip
+FROM (
+    SELECT
+        0 AS step, r.id, 'received' AS event, t.created_at,
+        NULL::text AS app_id, NULL::smallint AS attempt, NULL::bigint AS lease_id, NULL::timestamptz AS lease_until,
+        NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, r.request_id, r.source_ip
+    FROM tasks t
+    LEFT JOIN receive_logs r ON r.created_at = t.created_at AND r.task_id = t.task_id
+    WHERE t.task_id = @task_id
+    UNION ALL
+    SELECT 1, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
+    FROM send_logs s
+    WHERE s.task_id = @task_id
+    UNION ALL
+    SELECT 2, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
+    FROM report_logs p
+    WHERE p.task_id = @task_id
+) e
+ORDER BY e.created_at, e.step, e.id;

@@ -1,0 +1,63 @@
+-- name: TemplateCreate :one
+INSERT INTO templates (template_name, template_content, is_active)
+VALUES (@template_name, @template_content, @is_active)
+RETURNING *;
+
+-- name: TemplateGet :one
+SELECT * FROM templates WHERE id = @id;
+
+-- name: TemplateFirstActive :one
+SELECT * FROM templates WHERE is_active ORDER BY id LIMIT 1;
+
+-- name: TemplateList :many
+SELECT * FROM templates WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
+
+-- name: TemplateUpdate :one
+UPDATE templates
+SET template_name = coalesce(sqlc.narg(template_name), template_name),
+    template_content = coalesce(sqlc.narg(template_content), template_content),
+    is_active = coalesce(sqlc.narg(is_active), is_active),
+    updated_at = now()
+WHERE id = @id
+RETURNING *;
+
+-- name: TemplateDelete :execrows
+DELETE FROM templates WHERE id = @id;
+
+-- name: DefaultContentCreate :one
+INSERT INTO default_contents (phone_number, recipient, content, use_template)
+VALUES (@phone_number, @recipient, @content, @use_template)
+RETURNING *;
+
+-- name: DefaultContentGet :one
+SELECT * FROM default_contents WHERE id = @id;
+
+-- name: DefaultContentList :many
+SELECT * FROM default_contents
+WHERE id < @before_id AND (sqlc.narg(recipient)::text IS NULL OR recipient = sqlc.narg(recipient)::text)
+ORDER BY id DESC
+LIMIT @page_limit::integer;
+
+-- name: DefaultContentUpdate :one
+UPDATE default_contents
+SET content = coalesce(sqlc.narg(content), content),
+    use_template = coalesce(sqlc.narg(use_template), use_template),
+    updated_at = now()
+WHERE id = @id
+RETURNING *;
+
+-- name: DefaultContentReset :one
+UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = @id RETURNING *;
+
+-- name: DefaultContentDelete :execrows
+DELETE FROM default_contents WHERE id = @id;
+
+-- DefaultContentConsume marks a default content as sent and gives its text (S0.9). A second caller at once waits here
+-- for the first one's transaction: it finds the row sent, or, if that rolled back, takes it. No row: none, or sent.
+-- name: DefaultContentConsume :one
+UPDATE default_contents SET is_sent = true, updated_at = now()
+WHERE recipient = @recipient AND NOT is_sent
+RETURNING content, use_template;
+
+-- name: DefaultContentExists :one
+SELECT EXISTS (SELECT FROM default_contents WHERE recipient = @recipient);

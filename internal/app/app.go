@@ -1,0 +1,140 @@
+// Package app puts the parts together: the same for lksms serve and for tests.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"lksms/internal/config"
+	"lksms/internal/httpapi"
+	"lksms/internal/postgres"
+	"lksms/internal/stats"
+	"lksms/internal/sweep"
+	"lksms/internal/task"
+	"lksms/internal/template"
+)
+
+// Options is what an App is made of.
+type Options struct {
+	DatabaseURL string
+	Username    string
+	Password    string
+	EnableDocs  bool
+	Rules       task.Rules
+	Log         *slog.Logger
+}
+
+// FromConfig takes what the configuration says; the database and the password have been found by then.
+func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, log *slog.Logger) Options {
+	return Options{
+		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
+		EnableDocs: cfg.EnableDocs, Rules: cfg.Rules(), Log: log,
+	}
+}
+
+// App is a server that is put together and not yet started.
+type App struct {
+	Handler http.Handler
+	Tasks   *task.Service
+	DB      *postgres.DB
+
+	sweeper *sweep.Sweeper
+	log     *slog.Logger
+}
+
+// New puts an App together on a migrated database. Close it.
+func New(ctx context.Context, o Options) (*App, error) {
+	db, err := postgres.Open(ctx, o.DatabaseURL)
+	if err != nil {
+		return nil, err
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		postgres.PoolCollector{DB: db},
+	)
+	templates := template.New(db)
+	tasks := task.New(db, templates, o.Rules, metrics)
+	handler, err := httpapi.New(tasks, templates, stats.New(db, metrics), httpapi.Options{
+		Username: o.Username, Password: o.Password, EnableDocs: o.EnableDocs,
+		Ready: readiness(db), Log: o.Log, Metrics: metrics,
+	})
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	sweeper, err := sweep.New(db, o.Log, sweep.Job{
+		Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover,
+	})
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return &App{Handler: handler, Tasks: tasks, DB: db, sweeper: sweeper, log: o.Log}, nil
+}
+
+// Close closes the connections to the database.
+func (a *App) Close() { a.DB.Close() }
+
+// recoverInterval is a tenth of the timeout, so that a lease is never held much longer than it says; at least a second
+// and at most a minute.
+func recoverInterval(timeout time.Duration) time.Duration {
+	return min(max(timeout/10, time.Second), time.Minute)
+}
+
+var errNotMigrated = errors.New("a migration is missing")
+
+func readiness(db *postgres.DB) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		migrated, err := db.Migrated(ctx)
+		if err == nil && !migrated {
+			err = errNotMigrated
+		}
+		return err
+	}
+}
+
+// drainLimit is how long requests in flight may take to finish once the server stops.
+const drainLimit = 5 * time.Second
+
+// Serve answers on listener and sweeps until ctx ends; then it stops accepting, finishes what is in flight and stops the
+// sweeps.
+func (a *App) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           a.Handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	a.sweeper.Start()
+
+	var failure error
+	select {
+	case failure = <-served:
+		failure = fmt.Errorf("serve: %w", failure)
+	case <-ctx.Done():
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+		defer cancel()
+		if err := server.Shutdown(drain); err != nil {
+			failure = fmt.Errorf("finish requests: %w", errors.Join(err, server.Close()))
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			failure = errors.Join(failure, fmt.Errorf("serve: %w", err))
+		}
+	}
+	return errors.Join(failure, a.sweeper.Stop())
+}

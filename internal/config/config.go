@@ -1,0 +1,165 @@
+// Package config is the only reader of the environment: flags, variables and a .env file become one struct, once.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/joho/godotenv"
+
+	"lksms/internal/task"
+)
+
+// Secret is a string that does not print.
+type Secret string
+
+func (Secret) String() string { return "(secret)" }
+
+// LogValue keeps it out of logs.
+func (Secret) LogValue() slog.Value { return slog.StringValue("(secret)") }
+
+// Database says where the data is. Without a URL, a private PostgreSQL is started in DataDir.
+type Database struct {
+	DatabaseURL Secret `name:"database-url" env:"DATABASE_URL" placeholder:"postgresql://user:password@host:5432/name" help:"PostgreSQL to use; without it a private one is started."`
+	DataDir     string `name:"data-dir" env:"LKSMS_DATA" default:"${data_dir}" help:"Folder of the private PostgreSQL and of the generated password."`
+	PostgresBin string `name:"pg-bin" env:"LKSMS_PG_BIN" help:"Folder of initdb and postgres; without it the usual places are searched."`
+}
+
+// Account is the bootstrap user (S0.7).
+type Account struct {
+	Username string `name:"basic-auth-username" env:"BASIC_AUTH_USERNAME" default:"admin" help:"User name for HTTP Basic Auth."`
+	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Its password; without it one is generated and kept in the data folder."`
+}
+
+// Log says what the server says of itself.
+type Log struct {
+	Debug  bool   `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
+	Level  string `name:"log-level" env:"LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"Least level to log: ${enum}."`
+	Format string `name:"log-format" env:"LOG_FORMAT" default:"auto" enum:"auto,text,json" help:"${enum}; auto is text on a terminal and JSON elsewhere."`
+}
+
+// Server is everything that lksms serve needs.
+type Server struct {
+	Host string `name:"app-host" env:"APP_HOST" default:"127.0.0.1" help:"Address to listen on; 0.0.0.0 for every one."`
+	Port int    `name:"app-port" env:"APP_PORT" default:"8000" help:"Port to listen on."`
+
+	Account  `embed:""`
+	Database `embed:""`
+
+	MaxRetryCount            int     `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Attempts after the first, 0 to 20."`
+	RetryDelayMinutes        float64 `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Wait before an attempt that a sender asked for; fractions are allowed."`
+	ProcessingTimeoutMinutes float64 `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"How long a sender may hold a task; fractions are allowed."`
+
+	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`
+
+	Log `embed:""`
+}
+
+// samplePasswords stand in the documents for everybody to read.
+var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
+
+// Validate refuses what a server must not start with, naming the variable.
+func (s *Server) Validate() error {
+	const week = 7 * 24 * 60
+	switch {
+	case s.Port < 0 || s.Port > 65535:
+		return errors.New("APP_PORT must be between 0 and 65535")
+	case s.MaxRetryCount < 0 || s.MaxRetryCount > task.MaxRetryCap:
+		return fmt.Errorf("MAX_RETRY_COUNT must be between 0 and %d", task.MaxRetryCap)
+	case !(s.RetryDelayMinutes >= 0 && s.RetryDelayMinutes <= week):
+		return fmt.Errorf("RETRY_DELAY_MINUTES must be between 0 and %d", week)
+	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
+		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
+	case s.Username == "":
+		return errors.New("BASIC_AUTH_USERNAME must not be empty")
+	}
+	for _, sample := range samplePasswords {
+		if s.Password == sample && !isLoopback(s.Host) {
+			return errors.New("BASIC_AUTH_PASSWORD is the sample from the documents, and APP_HOST is open to others: set a password of your own")
+		}
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Rules are the retry rules in the form that the tasks want.
+func (s *Server) Rules() task.Rules {
+	return task.Rules{
+		MaxRetryCount:     s.MaxRetryCount,
+		RetryDelay:        minutes(s.RetryDelayMinutes),
+		ProcessingTimeout: minutes(s.ProcessingTimeoutMinutes),
+	}
+}
+
+func minutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
+
+// Address is what to listen on.
+func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// SlogLevel is the least level to log.
+func (l *Log) SlogLevel() slog.Level {
+	if l.Debug {
+		return slog.LevelDebug
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+// LoadDotEnv adds the variables of .env in the working folder, if there is one, to those that are not set.
+func LoadDotEnv() error {
+	err := godotenv.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read .env: %w", err)
+	}
+	return nil
+}
+
+// DefaultDataDir is /var/lib/lksms for root and the user's own data folder otherwise.
+func DefaultDataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/lksms"
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "lksms")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join("/tmp", "lksms-"+strconv.Itoa(os.Geteuid()))
+	}
+	if runtime.GOOS == "darwin" {
+		return filepath.Join(home, "Library", "Application Support", "lksms")
+	}
+	return filepath.Join(home, ".local", "share", "lksms")
+}
+
+// UnpackedPostgres is where make unpacks a PostgreSQL that no package manager brought.
+func UnpackedPostgres() []string {
+	return []string{filepath.Join(DefaultDataDir(), "pgsql", "*", "bin")}
+}
+
+// PostgresBin is LKSMS_PG_BIN, for tests.
+func PostgresBin() string { return os.Getenv("LKSMS_PG_BIN") }
+
+// TestServerVariable names the PostgreSQL that tests share.
+const TestServerVariable = "LKSMS_TEST_SERVER"
+
+// TestServer is its URL, empty when each test process starts its own.
+func TestServer() string { return os.Getenv(TestServerVariable) }

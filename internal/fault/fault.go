@@ -1,0 +1,123 @@
+// Package fault holds the failures that are expected: what a caller did wrong, or what the state of things does not
+// allow. Everything else is an ordinary error, and stays inside.
+package fault
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind says whose turn it is: it decides the HTTP status, and nothing else does.
+type Kind int
+
+// The kinds, with the status that the HTTP door gives them.
+const (
+	Malformed        Kind = iota + 1 // 400: it could not be read
+	Unauthorized                     // 401
+	NotFound                         // 404
+	MethodNotAllowed                 // 405
+	Conflict                         // 409: the state does not allow it
+	TooLarge                         // 413
+	UnsupportedMedia                 // 415
+	Invalid                          // 422: it was read, and a field is wrong
+	Internal                         // 500
+	Unavailable                      // 503: it may work later
+)
+
+// Reason is the stable word that programs branch on.
+type Reason string
+
+// Every reason there is. Each has a text in both languages, which a test checks.
+const (
+	RequestMalformed       Reason = "request.malformed"
+	RequestInvalid         Reason = "request.invalid"
+	RequestTooLarge        Reason = "request.too_large"
+	RequestMediaType       Reason = "request.unsupported_media_type"
+	RouteNotFound          Reason = "route.not_found"
+	RouteMethodNotAllowed  Reason = "route.method_not_allowed"
+	AuthRequired           Reason = "auth.required"
+	TaskNotFound           Reason = "task.not_found"
+	TaskNotPending         Reason = "task.not_pending"
+	TaskNotHeld            Reason = "task.not_held"
+	TemplateNotFound       Reason = "template.not_found"
+	TemplateNoneActive     Reason = "template.none_active"
+	DefaultContentNotFound Reason = "default_content.not_found"
+	DefaultContentExists   Reason = "default_content.exists"
+	DefaultContentSent     Reason = "default_content.already_sent"
+	ServiceUnavailable     Reason = "unavailable"
+	InternalError          Reason = "internal"
+)
+
+// Reasons lists them all.
+var Reasons = []Reason{
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
+	AuthRequired, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, TemplateNoneActive,
+	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, ServiceUnavailable, InternalError,
+}
+
+// Rule is what a field broke.
+type Rule string
+
+// Every rule there is. The comment gives what Field.Limit holds, if anything.
+const (
+	Required           Rule = "required"
+	UnknownField       Rule = "unknown_field"
+	WrongType          Rule = "wrong_type" // the type expected
+	WrongFormat        Rule = "wrong_format"
+	NotAllowed         Rule = "not_allowed" // the values allowed
+	TooShort           Rule = "too_short"   // characters
+	TooLong            Rule = "too_long"    // characters
+	TooSmall           Rule = "too_small"   // the least
+	TooBig             Rule = "too_big"     // the most
+	Empty              Rule = "empty"
+	BadCharacters      Rule = "bad_characters"
+	Blank              Rule = "blank"
+	NotAPhoneNumber    Rule = "not_a_phone_number"
+	NotFormEncoded     Rule = "not_form_encoded"
+	MissingParameters  Rule = "missing_parameters" // the names
+	RenderedTooLong    Rule = "rendered_too_long"  // characters
+	RenderedBlank      Rule = "rendered_blank"
+	NoDefaultContent   Rule = "no_default_content"
+	NotACursor         Rule = "not_a_cursor"
+	NothingElseIsKnown Rule = "invalid"
+)
+
+// Rules lists them all.
+var Rules = []Rule{
+	Required, UnknownField, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
+	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, RenderedTooLong, RenderedBlank,
+	NoDefaultContent, NotACursor, NothingElseIsKnown,
+}
+
+// Field names one wrong field. It never carries the value that was sent.
+type Field struct {
+	Name  string
+	Rule  Rule
+	Limit any // what the rule compares with; nil where it compares with nothing
+}
+
+// Error is an expected failure.
+type Error struct {
+	Kind   Kind
+	Reason Reason
+	Fields []Field
+}
+
+// New is a failure without fields.
+func New(kind Kind, reason Reason) *Error { return &Error{Kind: kind, Reason: reason} }
+
+// InvalidField is the 422 for one field. limit may be nil.
+func InvalidField(name string, rule Rule, limit any) *Error {
+	return &Error{Kind: Invalid, Reason: RequestInvalid, Fields: []Field{{Name: name, Rule: rule, Limit: limit}}}
+}
+
+func (e *Error) Error() string {
+	if len(e.Fields) == 0 {
+		return string(e.Reason)
+	}
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = fmt.Sprintf("%s %s", f.Name, f.Rule)
+	}
+	return string(e.Reason) + ": " + strings.Join(parts, ", ")
+}

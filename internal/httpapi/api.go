@@ -1,0 +1,144 @@
+// Package httpapi is the HTTP door: it checks a request against the contract, converts it, calls a slice, and converts the
+// outcome. What must hold whichever door is used stands in the slices.
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	validator "github.com/oapi-codegen/nethttp-middleware"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"lksms/gen/api"
+	"lksms/internal/stats"
+	"lksms/internal/task"
+	"lksms/internal/template"
+)
+
+// Limits of one request.
+const (
+	maxBody         = 1 << 20 // bytes
+	requestDeadline = 15 * time.Second
+)
+
+// Options says what the door needs beside the slices.
+type Options struct {
+	Username   string
+	Password   string
+	EnableDocs bool
+	Ready      func(context.Context) error // nil when requests can be served
+	Log        *slog.Logger
+	Metrics    *prometheus.Registry
+}
+
+// Server answers the operations of the contract.
+type Server struct {
+	tasks     *task.Service
+	templates *template.Service
+	stats     *stats.Service
+	options   Options
+
+	credentials [sha256.Size]byte
+	requests    *prometheus.CounterVec
+	durations   *prometheus.HistogramVec
+}
+
+var _ api.StrictServerInterface = (*Server)(nil)
+
+// New returns the handler of everything that the server serves.
+func New(tasks *task.Service, templates *template.Service, counts *stats.Service, options Options) (http.Handler, error) {
+	metrics := promauto.With(options.Metrics)
+	s := &Server{
+		tasks: tasks, templates: templates, stats: counts, options: options,
+		credentials: digest(options.Username, options.Password),
+		requests: metrics.NewCounterVec(prometheus.CounterOpts{
+			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
+		}, []string{"route", "status"}),
+		durations: metrics.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "lksms_http_request_seconds", Help: "Time to answer by route.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"route"}),
+	}
+	spec, err := api.GetSpec()
+	if err != nil {
+		return nil, fmt.Errorf("load contract: %w", err)
+	}
+	operations := http.NewServeMux()
+	api.HandlerWithOptions(
+		api.NewStrictHandlerWithOptions(s, nil, api.StrictHTTPServerOptions{
+			RequestErrorHandlerFunc: s.fail, ResponseErrorHandlerFunc: s.fail,
+		}),
+		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: s.fail},
+	)
+	mux := http.NewServeMux()
+	mux.Handle("/", s.validate(spec)(operations))
+	mux.Handle("GET /metrics", s.authenticated(promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
+	if options.EnableDocs {
+		if err := mountDocs(mux); err != nil {
+			return nil, err
+		}
+	}
+	route := func(r *http.Request) string {
+		if _, pattern := mux.Handler(r); pattern != "/" {
+			return pattern
+		}
+		_, pattern := operations.Handler(r)
+		return pattern
+	}
+	return s.observe(route, s.recoverPanic(mux)), nil
+}
+
+// validate checks requests against the contract before anything else sees them: credentials first, then every field.
+func (s *Server) validate(spec *openapi3.T) func(http.Handler) http.Handler {
+	return validator.OapiRequestValidatorWithOptions(spec, &validator.Options{
+		DoNotValidateServers:  true,
+		DiscardValidatedValue: true,
+		Options: openapi3filter.Options{
+			MultiError: true,
+			// The handlers apply the defaults; a body is not written anew for them.
+			SkipSettingDefaults: true,
+			AuthenticationFunc: func(_ context.Context, in *openapi3filter.AuthenticationInput) error {
+				return s.authenticate(in.RequestValidationInput.Request)
+			},
+		},
+		ErrorHandlerWithOpts: func(_ context.Context, err error, w http.ResponseWriter, r *http.Request, _ validator.ErrorHandlerOpts) {
+			s.fail(w, r, faultOf(err))
+		},
+	})
+}
+
+// authenticated guards what is not in the contract.
+func (s *Server) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.authenticate(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// authenticate checks the Basic credentials (S0.7). The comparison takes the same time wherever they differ.
+func (s *Server) authenticate(r *http.Request) error {
+	username, password, ok := r.BasicAuth()
+	sent := digest(username, password)
+	if !ok || subtle.ConstantTimeCompare(sent[:], s.credentials[:]) != 1 {
+		return errAuthRequired
+	}
+	exchangeOf(r.Context()).user = username
+	return nil
+}
+
+// digest makes credentials of any length comparable. The separator cannot stand in a user name: Basic splits there.
+func digest(username, password string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(username + ":" + password))
+}

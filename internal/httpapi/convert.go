@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"lksms/gen/api"
+	"lksms/internal/fault"
+)
+
+// The envelope of every success.
+const (
+	ok      = http.StatusOK
+	success = "success"
+)
+
+func done() api.DoneJSONResponse { return api.DoneJSONResponse{Code: ok, Message: success} }
+
+// value is what p points to, or the zero value.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+func nonEmpty(s *string) *string {
+	if value(s) == "" {
+		return nil
+	}
+	return s
+}
+
+// convert never returns nil: an empty list is written as one.
+func convert[From, To any](rows []From, one func(From) To) []To {
+	out := make([]To, len(rows))
+	for i, row := range rows {
+		out[i] = one(row)
+	}
+	return out
+}
+
+// page cuts rows, of which one more than limit was asked for, to limit items, and gives the cursor of the next page if
+// there is one.
+func page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row) string) ([]Item, *string) {
+	if len(rows) <= limit {
+		return convert(rows, one), nil
+	}
+	rows = rows[:limit]
+	next := base64.RawURLEncoding.EncodeToString([]byte(key(rows[limit-1])))
+	return convert(rows, one), &next
+}
+
+// lastTaskID sorts behind every task id.
+const lastTaskID = "~"
+
+func taskCursor(cursor *string) (string, error) {
+	if cursor == nil {
+		return lastTaskID, nil
+	}
+	id, err := base64.RawURLEncoding.DecodeString(*cursor)
+	if err != nil || !strings.HasPrefix(string(id), "task_") || strings.Contains(string(id), "\x00") {
+		return "", fault.InvalidField("cursor", fault.NotACursor, nil)
+	}
+	return string(id), nil
+}
+
+func idCursor(cursor *string) (int64, error) {
+	if cursor == nil {
+		return math.MaxInt64, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(*cursor)
+	if err == nil {
+		if id, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			return id, nil
+		}
+	}
+	return 0, fault.InvalidField("cursor", fault.NotACursor, nil)
+}
+
+func idText(id int64) string { return strconv.FormatInt(id, 10) }
+
+// claimSize applies the contract's default.
+func claimSize(limit *int) int {
+	if limit == nil {
+		return 10
+	}
+	return *limit
+}
+
+// pageSize applies the contract's default.
+func pageSize(limit *int) int {
+	if limit == nil {
+		return 20
+	}
+	return *limit
+}

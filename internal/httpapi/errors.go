@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+)
+
+// statuses is the one place where a kind of failure becomes an HTTP status.
+var statuses = map[fault.Kind]int{
+	fault.Malformed:        http.StatusBadRequest,
+	fault.Unauthorized:     http.StatusUnauthorized,
+	fault.NotFound:         http.StatusNotFound,
+	fault.MethodNotAllowed: http.StatusMethodNotAllowed,
+	fault.Conflict:         http.StatusConflict,
+	fault.TooLarge:         http.StatusRequestEntityTooLarge,
+	fault.UnsupportedMedia: http.StatusUnsupportedMediaType,
+	fault.Invalid:          http.StatusUnprocessableEntity,
+	fault.Internal:         http.StatusInternalServerError,
+	fault.Unavailable:      http.StatusServiceUnavailable,
+}
+
+// retryAfter is what a 503 tells the caller to wait, in seconds.
+const retryAfter = 2
+
+var errAuthRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
+
+// fail answers any failure: an expected one as it is, a database that cannot be asked with 503, and everything else with
+// 500 and no word of what it was; that goes into the log.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var expected *fault.Error
+	if errors.As(err, &expected) {
+		s.answerFault(w, r, expected)
+		return
+	}
+	if r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
+		return // the caller has gone; nobody reads an answer
+	}
+	expected = fault.New(fault.Internal, fault.InternalError)
+	if postgres.IsUnavailable(err) {
+		expected = fault.New(fault.Unavailable, fault.ServiceUnavailable)
+	}
+	s.options.Log.Error("request failed", "request_id", exchangeOf(r.Context()).origin.RequestID, "error", err)
+	s.answerFault(w, r, expected)
+}
+
+func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Error) {
+	x := exchangeOf(r.Context())
+	status := statuses[f.Kind]
+	answer := api.Error{
+		Code: status, Message: x.text.reason(f.Reason), RequestID: x.origin.RequestID,
+		Error: api.ErrorDetail{Reason: string(f.Reason)},
+	}
+	if len(f.Fields) > 0 {
+		fields := make([]api.FieldError, len(f.Fields))
+		for i, field := range f.Fields {
+			fields[i] = api.FieldError{Field: field.Name, Message: x.text.rule(field)}
+		}
+		answer.Error.Fields = &fields
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	s.keepRefusal(r, f.Kind, status, body)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	if f.Kind == fault.Unauthorized {
+		header.Set("WWW-Authenticate", `Basic realm="lksms", charset="UTF-8"`)
+	}
+	if f.Kind == fault.Unavailable {
+		header.Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a caller that has gone cannot be told
+}
+
+// keepRefusal logs a submission that was refused before it is answered, so that the row is there when the caller looks
+// (S0.14). Strangers leave no row, and neither does a failure of ours.
+func (s *Server) keepRefusal(r *http.Request, kind fault.Kind, status int, answer []byte) {
+	x := exchangeOf(r.Context())
+	if x.body == nil || slices.Contains([]fault.Kind{fault.Unauthorized, fault.Internal, fault.Unavailable}, kind) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
+	defer cancel()
+	if err := s.tasks.LogRefused(ctx, x.body.Bytes(), x.origin, status, answer); err != nil {
+		s.options.Log.Error("refusal not kept", "request_id", x.origin.RequestID, "error", err)
+	}
+}

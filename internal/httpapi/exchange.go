@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"lksms/internal/fault"
+	"lksms/internal/task"
+)
+
+// submitPath is the one operation whose refusals are kept (S0.14).
+const submitPath = "/api/v1/sms/send"
+
+// exchange is what is known of a request beside its content.
+type exchange struct {
+	origin task.Origin
+	text   *catalogue
+	user   string        // empty until authenticated
+	body   *bytes.Buffer // what was read of a submission, nil for other requests
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		panic("httpapi: a request that did not come through observe")
+	}
+	return x
+}
+
+// goodRequestID is what a caller may choose; anything else is replaced.
+var goodRequestID = regexp.MustCompile(`^[0-9A-Za-z._-]{1,50}$`)
+
+// observe gives every request its id, its deadline and its limit, and counts and logs its answer. The log holds no query,
+// no header and no body: they carry phone numbers and texts.
+func (s *Server) observe(route func(*http.Request) string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started := time.Now()
+		x := &exchange{
+			origin: task.Origin{
+				RequestID: r.Header.Get("X-Request-Id"), SourceIP: remoteIP(r), UserAgent: r.UserAgent(),
+			},
+			text: catalogueFor(r.Header.Get("Accept-Language")),
+		}
+		if !goodRequestID.MatchString(x.origin.RequestID) {
+			x.origin.RequestID = ulid.MustNew(ulid.Now(), rand.Reader).String()
+		}
+		w.Header().Set("X-Request-Id", x.origin.RequestID)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+
+		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), requestDeadline)
+		defer cancel()
+		r = r.WithContext(ctx)
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		if r.Method == http.MethodPost && r.URL.Path == submitPath {
+			x.body = &bytes.Buffer{}
+			r.Body = readCloser{io.TeeReader(r.Body, x.body), r.Body}
+		}
+		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(answer, r)
+
+		pattern := route(r)
+		if pattern == "" {
+			pattern = "none"
+		}
+		took := time.Since(started)
+		s.requests.WithLabelValues(pattern, strconv.Itoa(answer.status)).Inc()
+		s.durations.WithLabelValues(pattern).Observe(took.Seconds())
+		level := slog.LevelInfo
+		if answer.status >= http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+		s.options.Log.Log(ctx, level, "request", "request_id", x.origin.RequestID, "method", r.Method, "path", r.URL.Path,
+			"status", answer.status, "ms", float64(took.Microseconds())/1000, "ip", x.origin.SourceIP, "user", x.user)
+	})
+}
+
+// recoverPanic turns a panic into a 500 with a stack in the log, and leaves the server standing.
+func (s *Server) recoverPanic(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.options.Log.Error("panic", "request_id", exchangeOf(r.Context()).origin.RequestID,
+					"panic", p, "stack", string(debug.Stack()))
+				s.answerFault(w, r, fault.New(fault.Internal, fault.InternalError))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func remoteIP(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

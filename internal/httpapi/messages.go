@@ -1,0 +1,146 @@
+package httpapi
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/text/language"
+
+	"lksms/internal/fault"
+)
+
+// catalogue is every text that people read, in one language.
+type catalogue struct {
+	reasons     map[fault.Reason]string
+	rules       map[fault.Rule]string // with %v where the rule has a limit
+	recovered   string                // with the number
+	states      [4]string             // of a task, by status code
+	description [4]string
+}
+
+var english = &catalogue{
+	reasons: map[fault.Reason]string{
+		fault.RequestMalformed:       "The request could not be read: the body must be JSON.",
+		fault.RequestInvalid:         "A field is not valid.",
+		fault.RequestTooLarge:        "The request body is too large.",
+		fault.RequestMediaType:       "The Content-Type must be application/json.",
+		fault.RouteNotFound:          "There is nothing at this address.",
+		fault.RouteMethodNotAllowed:  "This address does not take this method.",
+		fault.AuthRequired:           "User name or password is missing or wrong.",
+		fault.TaskNotFound:           "There is no such task.",
+		fault.TaskNotPending:         "The task is no longer pending.",
+		fault.TaskNotHeld:            "This app never held the task.",
+		fault.TemplateNotFound:       "There is no such template.",
+		fault.TemplateNoneActive:     "There is no active template.",
+		fault.DefaultContentNotFound: "There is no such default content.",
+		fault.DefaultContentExists:   "This phone number has a default content already.",
+		fault.DefaultContentSent:     "The default content of this phone number has been sent already.",
+		fault.ServiceUnavailable:     "The service is not available right now; try again shortly.",
+		fault.InternalError:          "Something went wrong inside the server.",
+	},
+	rules: map[fault.Rule]string{
+		fault.Required:           "is required",
+		fault.UnknownField:       "is not a known field",
+		fault.WrongType:          "must be of type %v",
+		fault.WrongFormat:        "is not in the right format",
+		fault.NotAllowed:         "must be one of %v",
+		fault.TooShort:           "must have at least %v characters",
+		fault.TooLong:            "must have at most %v characters",
+		fault.TooSmall:           "must be at least %v",
+		fault.TooBig:             "must be at most %v",
+		fault.Empty:              "must not be empty",
+		fault.BadCharacters:      "has characters that are not allowed",
+		fault.Blank:              "must not be blank",
+		fault.NotAPhoneNumber:    "is not a phone number that can be dialled",
+		fault.NotFormEncoded:     "is not form-encoded (name=value&name=value)",
+		fault.MissingParameters:  "lacks parameters of the template: %v",
+		fault.RenderedTooLong:    "gives more than %v characters with the template",
+		fault.RenderedBlank:      "gives a blank text with the template",
+		fault.NoDefaultContent:   "is empty, and this phone number has no default content",
+		fault.NotACursor:         "is not a cursor that this list gave",
+		fault.NothingElseIsKnown: "is not valid",
+	},
+	recovered: "Recovered %d zombie tasks.",
+	states:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
+	description: [4]string{
+		"waits for a sender", "held by a sender", "sent", "not sent, and not going to be",
+	},
+}
+
+var chinese = &catalogue{
+	reasons: map[fault.Reason]string{
+		fault.RequestMalformed:       "无法读取请求：请求体必须是 JSON。",
+		fault.RequestInvalid:         "字段不正确。",
+		fault.RequestTooLarge:        "请求体过大。",
+		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
+		fault.RouteNotFound:          "此地址不存在。",
+		fault.RouteMethodNotAllowed:  "此地址不支持该请求方法。",
+		fault.AuthRequired:           "缺少用户名或密码，或者不正确。",
+		fault.TaskNotFound:           "任务不存在。",
+		fault.TaskNotPending:         "任务已不是待处理状态。",
+		fault.TaskNotHeld:            "该 APP 从未领取过此任务。",
+		fault.TemplateNotFound:       "模板不存在。",
+		fault.TemplateNoneActive:     "没有启用的模板。",
+		fault.DefaultContentNotFound: "默认内容不存在。",
+		fault.DefaultContentExists:   "该手机号已有默认内容。",
+		fault.DefaultContentSent:     "该手机号的默认内容已发送过。",
+		fault.ServiceUnavailable:     "服务暂时不可用，请稍后重试。",
+		fault.InternalError:          "服务器内部错误。",
+	},
+	rules: map[fault.Rule]string{
+		fault.Required:           "必填",
+		fault.UnknownField:       "不是已知字段",
+		fault.WrongType:          "类型必须是 %v",
+		fault.WrongFormat:        "格式不正确",
+		fault.NotAllowed:         "必须是 %v 之一",
+		fault.TooShort:           "至少 %v 个字符",
+		fault.TooLong:            "最多 %v 个字符",
+		fault.TooSmall:           "不能小于 %v",
+		fault.TooBig:             "不能大于 %v",
+		fault.Empty:              "不能为空",
+		fault.BadCharacters:      "包含不允许的字符",
+		fault.Blank:              "不能只有空白",
+		fault.NotAPhoneNumber:    "不是可以拨打的手机号码",
+		fault.NotFormEncoded:     "不是表单编码（name=value&name=value）",
+		fault.MissingParameters:  "缺少模板参数：%v",
+		fault.RenderedTooLong:    "套用模板后超过 %v 个字符",
+		fault.RenderedBlank:      "套用模板后只有空白",
+		fault.NoDefaultContent:   "为空，且该手机号没有默认内容",
+		fault.NotACursor:         "不是此列表给出的游标",
+		fault.NothingElseIsKnown: "不正确",
+	},
+	recovered:   "成功恢复 %d 个僵尸任务",
+	states:      english.states,
+	description: [4]string{"待处理", "处理中", "成功", "失败"},
+}
+
+var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
+
+// catalogueFor picks by Accept-Language; English when that says nothing that we have.
+func catalogueFor(acceptLanguage string) *catalogue {
+	if acceptLanguage == "" {
+		return english
+	}
+	if _, index := language.MatchStrings(languages, acceptLanguage); index == 1 {
+		return chinese
+	}
+	return english
+}
+
+func (c *catalogue) reason(r fault.Reason) string { return c.reasons[r] }
+
+func (c *catalogue) rule(f fault.Field) string {
+	text := c.rules[f.Rule]
+	if !strings.Contains(text, "%v") {
+		return text
+	}
+	limit := f.Limit
+	if values, ok := limit.([]any); ok {
+		words := make([]string, len(values))
+		for i, v := range values {
+			words[i] = fmt.Sprint(v)
+		}
+		limit = strings.Join(words, ", ")
+	}
+	return fmt.Sprintf(text, limit)
+}

@@ -1,0 +1,73 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+
+	"lksms/gen/api"
+	"lksms/internal/fault"
+	"lksms/internal/task"
+)
+
+// RecoverTasks takes back every lease that ran out (S0.12).
+func (s *Server) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestObject) (api.RecoverTasksResponseObject, error) {
+	n, err := s.tasks.Recover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.RecoverTasks200JSONResponse{Code: ok, Message: success, Data: api.Recovered{
+		RecoveredCount: n, Message: fmt.Sprintf(exchangeOf(ctx).text.recovered, n),
+	}}, nil
+}
+
+// TaskStatistics counts the tasks by state (S0.13).
+func (s *Server) TaskStatistics(ctx context.Context, _ api.TaskStatisticsRequestObject) (api.TaskStatisticsResponseObject, error) {
+	counts, err := s.statistics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.TaskStatistics200JSONResponse(counts), nil
+}
+
+// AppTaskStatistics is TaskStatistics for the installed sender app (S0.18).
+func (s *Server) AppTaskStatistics(ctx context.Context, _ api.AppTaskStatisticsRequestObject) (api.AppTaskStatisticsResponseObject, error) {
+	counts, err := s.statistics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.AppTaskStatistics200JSONResponse(counts), nil
+}
+
+func (s *Server) statistics(ctx context.Context) (api.StatisticsResponse, error) {
+	row, err := s.stats.Tasks(ctx)
+	return api.StatisticsResponse{Code: ok, Message: success, Data: api.Statistics{
+		PendingNewTasks: row.PendingNewTasks, PendingRetryTasks: row.PendingRetryTasks,
+		ProcessingTasks: row.ProcessingTasks, SuccessTasks: row.SuccessTasks, FailedTasks: row.FailedTasks,
+	}}, err
+}
+
+// TaskStatusInfo explains the four documented states (S0.13).
+func (s *Server) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoRequestObject) (api.TaskStatusInfoResponseObject, error) {
+	text := exchangeOf(ctx).text
+	infos := make([]api.StatusInfo, 0, len(text.states))
+	for code := task.Pending; code <= task.Failed; code++ {
+		infos = append(infos, api.StatusInfo{
+			StatusCode: code, StatusName: text.states[code], Description: text.description[code],
+		})
+	}
+	return api.TaskStatusInfo200JSONResponse{Code: ok, Message: success, Data: infos}, nil
+}
+
+// Health says that the process answers.
+func (s *Server) Health(context.Context, api.HealthRequestObject) (api.HealthResponseObject, error) {
+	return api.Health200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+// Ready says whether requests can be served.
+func (s *Server) Ready(ctx context.Context, _ api.ReadyRequestObject) (api.ReadyResponseObject, error) {
+	if err := s.options.Ready(ctx); err != nil {
+		s.options.Log.Warn("not ready", "request_id", exchangeOf(ctx).origin.RequestID, "error", err)
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable)
+	}
+	return api.Ready200JSONResponse{DoneJSONResponse: done()}, nil
+}

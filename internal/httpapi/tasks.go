@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/task"
+)
+
+// SendSms accepts a message (S0.1).
+func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api.SendSmsResponseObject, error) {
+	raw, err := json.Marshal(req.Body)
+	if err != nil {
+		return nil, fmt.Errorf("write request for the log: %w", err)
+	}
+	made, err := s.tasks.Submit(ctx, task.Submission{
+		PhoneNumber: req.Body.PhoneNumber, Content: value(req.Body.Content), UseTemplate: value(req.Body.UseTemplate),
+		Source: nonEmpty(req.Body.Source), Raw: raw,
+	}, exchangeOf(ctx).origin)
+	if err != nil {
+		return nil, err
+	}
+	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
+		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
+	}}, nil
+}
+
+// GetTask shows one task (S0.2).
+func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
+	row, err := s.tasks.Get(ctx, req.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, nil
+}
+
+// CancelTask ends a task that no sender holds.
+func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
+	row, err := s.tasks.Cancel(ctx, req.TaskID, exchangeOf(ctx).user)
+	if err != nil {
+		return nil, err
+	}
+	return api.CancelTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, nil
+}
+
+// ListTasks pages through tasks, newest first.
+func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) (api.ListTasksResponseObject, error) {
+	p := req.Params
+	before, err := taskCursor(p.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	limit := pageSize(p.Limit)
+	rows, err := s.tasks.List(ctx, task.Filter{
+		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source,
+		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
+	return api.ListTasks200JSONResponse{
+		Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next},
+	}, nil
+}
+
+// GetTaskTimeline tells everything that happened to one task.
+func (s *Server) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineRequestObject) (api.GetTaskTimelineResponseObject, error) {
+	rows, err := s.tasks.Timeline(ctx, req.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetTaskTimeline200JSONResponse{Code: ok, Message: success, Data: convert(rows, eventOf)}, nil
+}
+
+// ClaimTasks leases tasks to a sender (S0.3).
+func (s *Server) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject) (api.ClaimTasksResponseObject, error) {
+	rows, err := s.tasks.Claim(ctx, req.Params.AppID, claimSize(req.Params.Limit))
+	if err != nil {
+		return nil, err
+	}
+	return api.ClaimTasks200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, nil
+}
+
+// AppClaimTasks is ClaimTasks in the form of the installed sender app (S0.18).
+func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
+	rows, err := s.tasks.Claim(ctx, req.Params.AppID, claimSize(req.Params.Limit))
+	if err != nil {
+		return nil, err
+	}
+	return api.AppClaimTasks200JSONResponse{Code: ok, Message: success, Data: api.AppTaskPage{
+		TotalCount: len(rows), AppID: req.Params.AppID, Tasks: convert(rows, appTaskOf),
+	}}, nil
+}
+
+// ReportTask takes the outcome of a task (S0.4).
+func (s *Server) ReportTask(ctx context.Context, req api.ReportTaskRequestObject) (api.ReportTaskResponseObject, error) {
+	if err := s.report(ctx, *req.Body); err != nil {
+		return nil, err
+	}
+	return api.ReportTask200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+// AppReportTask is ReportTask for the installed sender app (S0.18).
+func (s *Server) AppReportTask(ctx context.Context, req api.AppReportTaskRequestObject) (api.AppReportTaskResponseObject, error) {
+	if err := s.report(ctx, api.ReportRequest(*req.Body)); err != nil {
+		return nil, err
+	}
+	return api.AppReportTask200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("write request for the log: %w", err)
+	}
+	report := task.Report{
+		TaskID: body.TaskID, AppID: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
+		ShouldRetry: value(body.ShouldRetry), LeaseID: body.LeaseID, Raw: raw,
+	}
+	if body.RetryAfterSeconds != nil {
+		after := time.Duration(*body.RetryAfterSeconds) * time.Second
+		report.RetryAfter = &after
+	}
+	return s.tasks.Report(ctx, report)
+}
+
+func taskOf(t dbq.Task) api.Task {
+	return api.Task{
+		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
+		Source: t.Source, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
+		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+		SentAt: t.SentAt, ReportedAt: t.ReportedAt,
+	}
+}
+
+func claimedOf(t dbq.TaskClaimRow) api.ClaimedTask {
+	return api.ClaimedTask{
+		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
+		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil,
+	}
+}
+
+func appTaskOf(t dbq.TaskClaimRow) api.AppTask {
+	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content}
+}
+
+func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
+	return api.TimelineEvent{
+		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
+		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
+		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp,
+	}
+}

@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"context"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/template"
+)
+
+// CreateTemplate adds a template (S0.5).
+func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateRequestObject) (api.CreateTemplateResponseObject, error) {
+	active := req.Body.IsActive == nil || *req.Body.IsActive
+	row, err := s.templates.Create(ctx, req.Body.TemplateName, req.Body.TemplateContent, active)
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateTemplate200JSONResponse(templateAnswer(row)), nil
+}
+
+// ListTemplates pages through templates, newest first.
+func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequestObject) (api.ListTemplatesResponseObject, error) {
+	before, err := idCursor(req.Params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	limit := pageSize(req.Params.Limit)
+	rows, err := s.templates.List(ctx, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, templateOf, func(t dbq.Template) string { return idText(t.ID) })
+	return api.ListTemplates200JSONResponse{
+		Code: ok, Message: success, Data: api.TemplatePage{Items: items, NextCursor: next},
+	}, nil
+}
+
+// GetTemplate shows one template.
+func (s *Server) GetTemplate(ctx context.Context, req api.GetTemplateRequestObject) (api.GetTemplateResponseObject, error) {
+	row, err := s.templates.Get(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetTemplate200JSONResponse(templateAnswer(row)), nil
+}
+
+// UpdateTemplate changes, enables or disables a template.
+func (s *Server) UpdateTemplate(ctx context.Context, req api.UpdateTemplateRequestObject) (api.UpdateTemplateResponseObject, error) {
+	row, err := s.templates.Update(ctx, template.Patch{
+		ID: req.ID, TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: req.Body.IsActive,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateTemplate200JSONResponse(templateAnswer(row)), nil
+}
+
+// DeleteTemplate removes a template.
+func (s *Server) DeleteTemplate(ctx context.Context, req api.DeleteTemplateRequestObject) (api.DeleteTemplateResponseObject, error) {
+	if err := s.templates.Delete(ctx, req.ID); err != nil {
+		return nil, err
+	}
+	return api.DeleteTemplate200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+// CreateDefaultContent stores what to send to a phone number by default (S0.6).
+func (s *Server) CreateDefaultContent(ctx context.Context, req api.CreateDefaultContentRequestObject) (api.CreateDefaultContentResponseObject, error) {
+	row, err := s.templates.CreateDefault(ctx, req.Body.PhoneNumber, req.Body.Content, value(req.Body.UseTemplate))
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateDefaultContent200JSONResponse(defaultAnswer(row)), nil
+}
+
+// ListDefaultContents pages through default contents, newest first.
+func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultContentsRequestObject) (api.ListDefaultContentsResponseObject, error) {
+	before, err := idCursor(req.Params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	limit := pageSize(req.Params.Limit)
+	rows, err := s.templates.ListDefaults(ctx, req.Params.PhoneNumber, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, defaultOf, func(d dbq.DefaultContent) string { return idText(d.ID) })
+	return api.ListDefaultContents200JSONResponse{
+		Code: ok, Message: success, Data: api.DefaultContentPage{Items: items, NextCursor: next},
+	}, nil
+}
+
+// GetDefaultContent shows one default content.
+func (s *Server) GetDefaultContent(ctx context.Context, req api.GetDefaultContentRequestObject) (api.GetDefaultContentResponseObject, error) {
+	row, err := s.templates.GetDefault(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetDefaultContent200JSONResponse(defaultAnswer(row)), nil
+}
+
+// UpdateDefaultContent changes a default content.
+func (s *Server) UpdateDefaultContent(ctx context.Context, req api.UpdateDefaultContentRequestObject) (api.UpdateDefaultContentResponseObject, error) {
+	row, err := s.templates.UpdateDefault(ctx, template.DefaultPatch{
+		ID: req.ID, Content: req.Body.Content, UseTemplate: req.Body.UseTemplate,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateDefaultContent200JSONResponse(defaultAnswer(row)), nil
+}
+
+// ResetDefaultContent lets a default content be sent once more.
+func (s *Server) ResetDefaultContent(ctx context.Context, req api.ResetDefaultContentRequestObject) (api.ResetDefaultContentResponseObject, error) {
+	row, err := s.templates.ResetDefault(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ResetDefaultContent200JSONResponse(defaultAnswer(row)), nil
+}
+
+// DeleteDefaultContent removes a default content.
+func (s *Server) DeleteDefaultContent(ctx context.Context, req api.DeleteDefaultContentRequestObject) (api.DeleteDefaultContentResponseObject, error) {
+	if err := s.templates.DeleteDefault(ctx, req.ID); err != nil {
+		return nil, err
+	}
+	return api.DeleteDefaultContent200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func templateAnswer(t dbq.Template) api.TemplateResponse {
+	return api.TemplateResponse{Code: ok, Message: success, Data: templateOf(t)}
+}
+
+func templateOf(t dbq.Template) api.Template {
+	return api.Template{
+		ID: t.ID, TemplateName: t.TemplateName, TemplateContent: t.TemplateContent, IsActive: t.IsActive,
+		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+	}
+}
+
+func defaultAnswer(d dbq.DefaultContent) api.DefaultContentResponse {
+	return api.DefaultContentResponse{Code: ok, Message: success, Data: defaultOf(d)}
+}
+
+func defaultOf(d dbq.DefaultContent) api.DefaultContent {
+	return api.DefaultContent{
+		ID: d.ID, PhoneNumber: d.PhoneNumber, Content: d.Content, UseTemplate: d.UseTemplate, IsSent: d.IsSent,
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+}

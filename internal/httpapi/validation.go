@@ -1,0 +1,152 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"lksms/internal/fault"
+)
+
+// faultOf translates what the validator found into a fault that names each field and its rule, and nothing of the value.
+func faultOf(err error) error {
+	var (
+		security *openapi3filter.SecurityRequirementsError
+		tooLarge *http.MaxBytesError
+	)
+	switch {
+	case errors.Is(err, routers.ErrMethodNotAllowed):
+		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
+	case errors.Is(err, routers.ErrPathNotFound):
+		return fault.New(fault.NotFound, fault.RouteNotFound)
+	case errors.As(err, &tooLarge): // first: the validator reads the body before it asks who sent it
+		return fault.New(fault.TooLarge, fault.RequestTooLarge)
+	case errors.As(err, &security):
+		return errAuthRequired
+	}
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	for _, e := range flatten(err) {
+		var request *openapi3filter.RequestError
+		if !errors.As(e, &request) {
+			return err
+		}
+		if request.Parameter == nil {
+			if f := bodyFault(request); f != nil {
+				return f
+			}
+		}
+		all.Fields = append(all.Fields, fieldsOf(request)...)
+	}
+	slices.SortFunc(all.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
+	all.Fields = slices.CompactFunc(all.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
+	return all
+}
+
+// bodyFault is the failure of a body that could not be read at all, nil if it could.
+func bodyFault(e *openapi3filter.RequestError) error {
+	var parse *openapi3filter.ParseError
+	switch {
+	case strings.HasPrefix(e.Reason, "header Content-Type"),
+		errors.As(e.Err, &parse) && parse.Kind == openapi3filter.KindUnsupportedFormat:
+		return fault.New(fault.UnsupportedMedia, fault.RequestMediaType)
+	case parse != nil, errors.Is(e.Err, openapi3filter.ErrInvalidRequired), e.Reason == "reading failed":
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	return nil
+}
+
+func fieldsOf(e *openapi3filter.RequestError) []fault.Field {
+	name := "body"
+	if e.Parameter != nil {
+		name = e.Parameter.Name
+	}
+	switch {
+	case errors.Is(e.Err, openapi3filter.ErrInvalidRequired):
+		return []fault.Field{{Name: name, Rule: fault.Required}}
+	case errors.Is(e.Err, openapi3filter.ErrInvalidEmptyValue):
+		return []fault.Field{{Name: name, Rule: fault.Empty}}
+	}
+	var fields []fault.Field
+	for _, inner := range flatten(e.Err) {
+		var (
+			schema *openapi3.SchemaError
+			parse  *openapi3filter.ParseError
+		)
+		switch {
+		case errors.As(inner, &schema):
+			fields = append(fields, schemaField(name, e.Parameter == nil, schema))
+		case errors.As(inner, &parse) && e.Parameter != nil && e.Parameter.Schema != nil:
+			fields = append(fields, fault.Field{Name: name, Rule: fault.WrongType, Limit: typeOf(e.Parameter.Schema.Value)})
+		default:
+			fields = append(fields, fault.Field{Name: name, Rule: fault.NothingElseIsKnown})
+		}
+	}
+	return fields
+}
+
+func schemaField(name string, inBody bool, e *openapi3.SchemaError) fault.Field {
+	if path := e.JSONPointer(); inBody && len(path) > 0 {
+		name = strings.Join(path, ".")
+	}
+	field := fault.Field{Name: name, Rule: fault.NothingElseIsKnown}
+	switch e.SchemaField {
+	case "required":
+		field.Rule = fault.Required
+	case "properties":
+		if quoted, err := strconv.QuotedPrefix(strings.TrimPrefix(e.Reason, "property ")); err == nil {
+			if unknown, err := strconv.Unquote(quoted); err == nil {
+				field = fault.Field{Name: unknown, Rule: fault.UnknownField}
+			}
+		}
+	case "type", "nullable":
+		field.Rule, field.Limit = fault.WrongType, typeOf(e.Schema)
+	case "format":
+		field.Rule = fault.WrongFormat
+		if e.Schema.Type.Is(openapi3.TypeInteger) {
+			field.Rule, field.Limit = fault.WrongType, typeOf(e.Schema)
+		}
+	case "enum":
+		field.Rule, field.Limit = fault.NotAllowed, e.Schema.Enum
+	case "minLength":
+		field.Rule, field.Limit = fault.TooShort, e.Schema.MinLength
+		if e.Schema.MinLength == 1 {
+			field.Rule = fault.Empty
+		}
+	case "maxLength":
+		field.Rule, field.Limit = fault.TooLong, *e.Schema.MaxLength
+	case "minimum":
+		field.Rule, field.Limit = fault.TooSmall, *e.Schema.Min
+	case "maximum":
+		field.Rule, field.Limit = fault.TooBig, *e.Schema.Max
+	case "pattern":
+		field.Rule = fault.BadCharacters
+	case "minProperties":
+		field.Rule = fault.Empty
+	}
+	return field
+}
+
+func typeOf(schema *openapi3.Schema) string {
+	if types := schema.Type.Slice(); len(types) > 0 {
+		return types[0]
+	}
+	return "object"
+}
+
+// flatten unfolds the validator's nested lists of errors.
+func flatten(err error) []error {
+	var list openapi3.MultiError
+	if me, ok := err.(openapi3.MultiError); ok { //nolint:errorlint // a RequestError that wraps a list is not a list
+		for _, inner := range me {
+			list = append(list, flatten(inner)...)
+		}
+		return list
+	}
+	return []error{err}
+}

@@ -1,0 +1,235 @@
+// Package pgtest gives each test a migrated PostgreSQL database of its own, on a real server that it starts itself.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/db"
+	"lksms/internal/config"
+	"lksms/internal/postgres"
+)
+
+const (
+	dirPrefix  = "lksms-test-"
+	setupLimit = time.Minute
+)
+
+// Main runs the tests of a package and stops the server that they started, if any. Call it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if shared.server != nil {
+		shared.stop()
+	}
+	os.Exit(code)
+}
+
+// New returns the URL of a fresh migrated database, dropped when t ends.
+func New(t testing.TB) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	admin, err := serverURL(ctx)
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	created, drop, err := Create(ctx, admin)
+	if err != nil {
+		t.Fatalf("create test database: %v", err)
+	}
+	t.Cleanup(drop)
+	return created
+}
+
+// NewEmpty is New without the migrations.
+func NewEmpty(t testing.TB) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	admin, err := serverURL(ctx)
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	created, drop, err := createDatabase(ctx, admin, "template0")
+	if err != nil {
+		t.Fatalf("create test database: %v", err)
+	}
+	t.Cleanup(drop)
+	return created
+}
+
+// shared is the server of this test process, when no other was given.
+var shared struct {
+	sync.Mutex
+	server *postgres.Server
+	stop   func()
+}
+
+func serverURL(ctx context.Context) (string, error) {
+	if given := config.TestServer(); given != "" {
+		return given, nil
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil {
+		server, stop, err := Start(ctx)
+		if err != nil {
+			return "", err
+		}
+		shared.server, shared.stop = server, stop
+	}
+	return shared.server.URL(), nil
+}
+
+// Start starts a PostgreSQL that keeps nothing, in memory where there is a folder for that. stop ends it and clears up;
+// what a killed run left behind is cleared here.
+func Start(ctx context.Context) (server *postgres.Server, stop func(), err error) {
+	base := "/dev/shm"
+	if info, err := os.Stat(base); err != nil || !info.IsDir() {
+		base = "/tmp" // not $TMPDIR: a socket's path has to be short
+	}
+	clearAbandoned(base)
+	dir, err := os.MkdirTemp(base, dirPrefix)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make test folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // as root the server runs as somebody else, who passes through
+		return nil, nil, fmt.Errorf("open test folder: %w", err)
+	}
+	server, err = postgres.StartServer(ctx, postgres.ServerOptions{
+		Dir: dir, Ephemeral: true, Log: slog.New(slog.DiscardHandler),
+		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
+	})
+	if err != nil {
+		_ = os.RemoveAll(dir) // the error says more
+		return nil, nil, err
+	}
+	return server, func() {
+		_ = server.Stop()     // nothing in it is kept
+		_ = os.RemoveAll(dir) // the next run clears what is left
+	}, nil
+}
+
+// clearAbandoned removes the folders of runs that were killed: their lock is free.
+func clearAbandoned(base string) {
+	dirs, err := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			continue // just being made, or somebody else's
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(dir) // best effort
+		}
+		_ = lock.Close() // nothing was written
+	}
+}
+
+// Create makes a migrated database on the server of the admin URL.
+func Create(ctx context.Context, admin string) (created string, drop func(), err error) {
+	template, err := templateDatabase(ctx, admin)
+	if err != nil {
+		return "", nil, err
+	}
+	return createDatabase(ctx, admin, template)
+}
+
+func createDatabase(ctx context.Context, admin, template string) (created string, drop func(), err error) {
+	name := "test_" + strings.ToLower(rand.Text())
+	err = execute(ctx, admin, func(conn *pgx.Conn) error {
+		// The copy of files takes milliseconds; the default writes every page to the log. It came with version 15.
+		strategy := ""
+		if conn.PgConn().ParameterStatus("server_version") >= "15" {
+			strategy = " STRATEGY FILE_COPY"
+		}
+		_, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template+strategy)
+		return err
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return withDatabase(admin, name), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+		defer cancel()
+		_ = execute(ctx, admin, func(conn *pgx.Conn) error { // the server goes anyway
+			_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+			return err
+		})
+	}, nil
+}
+
+// templateDatabase makes, once for each state of the migrations, the database that the others are copied from.
+func templateDatabase(ctx context.Context, admin string) (string, error) {
+	sum := sha256.New()
+	err := fs.WalkDir(db.Migrations, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := db.Migrations.ReadFile(path)
+		sum.Write(content) // never fails
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("hash migrations: %w", err)
+	}
+	name := "lksms_" + hex.EncodeToString(sum.Sum(nil))[:16]
+	err = execute(ctx, admin, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", name); err != nil {
+			return err
+		}
+		var exists bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+		if err != nil || exists {
+			return err
+		}
+		// Made under another name first: one that exists is whole.
+		if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+"_new TEMPLATE template0"); err != nil {
+			return err
+		}
+		if _, err := postgres.MigrateUp(ctx, withDatabase(admin, name+"_new")); err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, "ALTER DATABASE "+name+"_new RENAME TO "+name)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("make template database: %w", err)
+	}
+	return name, nil
+}
+
+func execute(ctx context.Context, target string, fn func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // closing gives the advisory lock back
+	return fn(conn)
+}
+
+func withDatabase(server, name string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		panic(err) // it has just been connected to
+	}
+	u.Path = "/" + name
+	return u.String()
+}

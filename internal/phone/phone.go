@@ -1,0 +1,59 @@
+// Package phone checks phone numbers and gives them one form.
+package phone
+
+import (
+	"regexp"
+
+	"github.com/nyaruka/phonenumbers"
+
+	"lksms/internal/fault"
+)
+
+// region is where a number without a country code is at home.
+const region = "CN"
+
+// shape is what may be sent: digits with an optional leading +, spaces and dashes, 11 to 20 characters.
+var shape = regexp.MustCompile(`^\+?[0-9][0-9 -]{9,18}[0-9]$`)
+
+// Normalise returns number in E.164, +8613800138000, or a fault that names field.
+func Normalise(field, number string) (string, error) {
+	if isMainlandMobile(number) {
+		return "+86" + number, nil
+	}
+	if len(number) <= 20 && shape.MatchString(number) {
+		if parsed, err := phonenumbers.Parse(number, region); err == nil && phonenumbers.IsValidNumber(parsed) {
+			return phonenumbers.Format(parsed, phonenumbers.E164), nil
+		}
+	}
+	return "", fault.InvalidField(field, fault.NotAPhoneNumber, nil)
+}
+
+// isMainlandMobile knows nearly every number that comes, without the library's tables.
+func isMainlandMobile(number string) bool {
+	if len(number) != 11 || number[0] != '1' || number[1] < '3' {
+		return false
+	}
+	for i := range len(number) {
+		if number[i] < '0' || number[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// Mask hides the middle of a number: 138****8000. For logs.
+func Mask(number string) string {
+	if len(number) < 8 {
+		return "****"
+	}
+	return number[:len(number)-8] + "****" + number[len(number)-4:]
+}
+
+// NormaliseFilter is Normalise for a filter that may be left out.
+func NormaliseFilter(field string, number *string) (*string, error) {
+	if number == nil {
+		return nil, nil
+	}
+	normalised, err := Normalise(field, *number)
+	return &normalised, err
+}

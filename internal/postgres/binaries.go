@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// binGlobs is where the packages of Debian, Red Hat, Homebrew and Postgres.app put the server.
+var binGlobs = []string{
+	"/usr/lib/postgresql/*/bin",
+	"/usr/pgsql-*/bin",
+	"/opt/homebrew/opt/postgresql@*/bin",
+	"/usr/local/opt/postgresql@*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+}
+
+// oldestMajor is the oldest PostgreSQL that is still maintained as this is written.
+const oldestMajor = 14
+
+var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
+
+// findBinaries returns the folder of a usable initdb and postgres: binDir if it is given, else the newest that is found;
+// of the given major version if there is one, for a cluster is only opened by its own.
+func findBinaries(binDir string, more []string, major string) (string, error) {
+	found := map[int]string{}
+	for _, dir := range candidates(binDir, more) {
+		version, err := binaryMajor(dir)
+		if err != nil {
+			if binDir != "" {
+				return "", fmt.Errorf("LKSMS_PG_BIN: %w", err)
+			}
+			continue
+		}
+		if _, taken := found[version]; !taken && version >= oldestMajor {
+			found[version] = dir
+		}
+	}
+	if major != "" {
+		want, err := strconv.Atoi(major)
+		if dir, ok := found[want]; err == nil && ok {
+			return dir, nil
+		}
+		return "", fmt.Errorf("the data folder was made by PostgreSQL %s, which is not installed here: install that version, or set LKSMS_PG_BIN to its bin folder", major)
+	}
+	versions := make([]int, 0, len(found))
+	for version := range found {
+		versions = append(versions, version)
+	}
+	if len(versions) == 0 {
+		return "", fmt.Errorf("no PostgreSQL %d or newer was found: run `make postgres`, or `apt-get install postgresql`, or set DATABASE_URL to a server, or LKSMS_PG_BIN to the folder of initdb and postgres", oldestMajor)
+	}
+	sort.Sort(sort.Reverse(sort.IntSlice(versions)))
+	return found[versions[0]], nil
+}
+
+func candidates(binDir string, more []string) []string {
+	if binDir != "" {
+		return []string{binDir}
+	}
+	var dirs []string
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+	}
+	for _, glob := range append(binGlobs, more...) {
+		matches, err := filepath.Glob(glob)
+		if err == nil {
+			dirs = append(dirs, matches...)
+		}
+	}
+	return dirs
+}
+
+func binaryMajor(dir string) (int, error) {
+	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+		return 0, err
+	}
+	out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	if err != nil {
+		return 0, fmt.Errorf("ask %s/postgres for its version: %w", dir, err)
+	}
+	match := versionPattern.FindSubmatch(out)
+	if match == nil {
+		return 0, fmt.Errorf("%s/postgres gives no version", dir)
+	}
+	return strconv.Atoi(string(match[1]))
+}
+
+// clusterMajor is the major version of the cluster in dataDir, empty when there is none.
+func clusterMajor(dataDir string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(dataDir, "PG_VERSION"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the cluster's version: %w", err)
+	}
+	return strings.TrimSpace(string(content)), nil
+}

@@ -1,0 +1,75 @@
+// Package postgres is how the rest of the service meets PostgreSQL: the pool, transactions, errors, migrations, and a
+// private server where none is given.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"lksms/gen/dbq"
+)
+
+// DB is a pool of connections to one database.
+type DB struct{ Pool *pgxpool.Pool }
+
+// maxConns is the size of the pool when the URL does not set pool_max_conns. A few statements at once keep a small
+// server busy; more only queue inside it.
+const maxConns = 16
+
+// Open returns a DB on url. It connects when it is first used, so that a server may start before its database.
+func Open(ctx context.Context, url string) (*DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read database URL: %w", redact(err))
+	}
+	if cfg.MaxConns < maxConns {
+		cfg.MaxConns = maxConns
+	}
+	cfg.MaxConnIdleTime = 5 * time.Minute
+	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "lksms"
+	}
+	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		conn.TypeMap().RegisterType(&pgtype.Type{
+			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+		})
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open pool: %w", redact(err))
+	}
+	return &DB{Pool: pool}, nil
+}
+
+// Close waits for every connection to come back and closes them.
+func (db *DB) Close() { db.Pool.Close() }
+
+// Tx runs fn in a transaction: committed when fn returns nil, rolled back otherwise.
+func (db *DB) Tx(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, fn)
+}
+
+// begin opens a transaction. One that its owner forgot would hold back vacuum, and the queue with it. Settings are made
+// for the transaction, not for the session, which a pooler in between may hand to somebody else.
+const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
+
+// dispatchBegin opens a transaction in which the planner can only walk the queue's indexes. Its estimates are worst when
+// the queue moves fastest (after a TRUNCATE, or when a million rows change state before the next ANALYZE), and a
+// sequential scan with a sort is then up to twenty times slower. What is switched off counts as immensely dear, which would
+// wake the JIT compiler for a tenth of a second, so that is off too.
+const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;` +
+	` SET LOCAL enable_sort = off; SET LOCAL jit = off`
+
+// Dispatch runs the statements of dispatch.sql in a transaction of their own, with plans that do not depend on statistics.
+func (db *DB) Dispatch(ctx context.Context, fn func(q *dbq.Queries) error) error {
+	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
+		return fn(dbq.New(tx))
+	})
+}

@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"lksms/internal/fault"
+)
+
+// IsNoRows reports whether a :one query found nothing.
+func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+
+// Violates reports whether err is the violation of the named constraint.
+func Violates(err error, constraint string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.ConstraintName == constraint
+}
+
+// isCode reports whether err is PostgreSQL's error with this SQLSTATE.
+func isCode(err error, code string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == code
+}
+
+// Wrap names the act that failed. Where a query found nothing, it returns none instead, unless that is nil.
+// A nil err gives nil.
+func Wrap(act string, err error, none *fault.Error) error {
+	switch {
+	case err == nil:
+		return nil
+	case none != nil && IsNoRows(err):
+		return none
+	default:
+		return fmt.Errorf("%s: %w", act, err)
+	}
+}
+
+// IsUnavailable reports whether err means that the database could not be asked, or did not answer in time: the same
+// request may work later.
+func IsUnavailable(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code[:2] {
+		case "08", "53", "57", "58": // connection, resources, operator intervention, system
+			return true
+		}
+		return pg.Code == "25006" // read-only: a standby, or a server that is going down
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) ||
+		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
+}
+
+// isClosed knows a connection that was lost under a query; pgconn gives it no type of its own.
+func isClosed(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "conn closed") || strings.Contains(text, "unexpected EOF") ||
+		strings.Contains(text, "closed pool")
+}
+
+// redact keeps the password out of the errors of URL parsing.
+func redact(err error) error {
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) {
+		return errors.New("DATABASE_URL is not a PostgreSQL connection string")
+	}
+	return err
+}

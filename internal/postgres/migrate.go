@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/amacneil/dbmate/v2/pkg/dbmate"
+	_ "github.com/amacneil/dbmate/v2/pkg/driver/postgres" // the driver for postgres:// URLs
+	"github.com/jackc/pgx/v5"
+
+	"lksms/db"
+)
+
+// migrateLock is the advisory lock under which migrations run: dbmate takes none, and two servers that start at once
+// would otherwise both apply the same file.
+const migrateLock = 0x6c6b736d73 // "lksms"
+
+// Migration is one file and whether it was applied.
+type Migration struct {
+	File    string
+	Applied bool
+}
+
+// MigrateUp applies what is missing and returns how many that were. Callers at once wait for each other.
+func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
+	applied := 0
+	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+		before, err := m.FindMigrations()
+		if err != nil {
+			return err
+		}
+		for _, migration := range before {
+			if !migration.Applied {
+				applied++
+			}
+		}
+		if applied == 0 {
+			return nil
+		}
+		return m.Migrate()
+	})
+	if err != nil {
+		return 0, fmt.Errorf("migrate up: %w", err)
+	}
+	return applied, nil
+}
+
+// MigrateDown takes back the newest migration.
+func MigrateDown(ctx context.Context, databaseURL string) error {
+	if err := withMigrator(ctx, databaseURL, (*dbmate.DB).Rollback); err != nil {
+		return fmt.Errorf("migrate down: %w", err)
+	}
+	return nil
+}
+
+// Migrations lists every migration that this binary knows, oldest first.
+func Migrations(ctx context.Context, databaseURL string) ([]Migration, error) {
+	var list []Migration
+	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+		found, err := m.FindMigrations()
+		for _, migration := range found {
+			list = append(list, Migration{File: migration.FileName, Applied: migration.Applied})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return list, nil
+}
+
+// Migrated reports whether every migration that this binary knows has been applied. A database that is ahead of it is
+// migrated too: that is how a rolling upgrade looks from the old server.
+func (d *DB) Migrated(ctx context.Context) (bool, error) {
+	versions, err := knownVersions()
+	if err != nil {
+		return false, err
+	}
+	var present, applied int
+	const tableExists = `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('schema_migrations')`
+	if err := d.Pool.QueryRow(ctx, tableExists).Scan(&present); err != nil || present == 0 {
+		return false, Wrap("look for migrations", err, nil)
+	}
+	const countApplied = `SELECT count(*) FROM schema_migrations WHERE version = ANY ($1::text[])`
+	if err := d.Pool.QueryRow(ctx, countApplied, versions).Scan(&applied); err != nil {
+		return false, fmt.Errorf("count migrations: %w", err)
+	}
+	return applied == len(versions), nil
+}
+
+func knownVersions() ([]string, error) {
+	files, err := db.Migrations.ReadDir("migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read embedded migrations: %w", err)
+	}
+	versions := make([]string, len(files))
+	for i, file := range files {
+		versions[i], _, _ = strings.Cut(path.Base(file.Name()), "_")
+	}
+	slices.Sort(versions)
+	return versions, nil
+}
+
+func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) error) error {
+	cfg, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return redact(err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock; there is nothing left to do
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrateLock)); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		return errors.New("DATABASE_URL is not a URL")
+	}
+	_, encrypted := conn.PgConn().Conn().(*tls.Conn)
+	m := dbmate.New(migratorURL(u, encrypted))
+	m.FS = db.Migrations
+	m.MigrationsDir = []string{"migrations"}
+	m.AutoDumpSchema = false
+	var said bytes.Buffer
+	m.Log = &said
+	return fn(m)
+}
+
+// migratorURL says to dbmate's driver, which assumes TLS and knows fewer words than pgx, what pgx found out: whether the
+// server speaks TLS. Settings of the pool are not for it.
+func migratorURL(u *url.URL, encrypted bool) *url.URL {
+	out := *u
+	query := out.Query()
+	for name := range query {
+		if strings.HasPrefix(name, "pool_") {
+			query.Del(name)
+		}
+	}
+	switch query.Get("sslmode") {
+	case "", "prefer", "allow":
+		query.Set("sslmode", "disable")
+		if encrypted {
+			query.Set("sslmode", "require")
+		}
+	}
+	out.RawQuery = query.Encode()
+	return &out
+}

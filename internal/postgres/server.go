@@ -1,0 +1,417 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ServerOptions says where a private PostgreSQL lives.
+type ServerOptions struct {
+	Dir       string   // holds the cluster, the socket, the password and the log; made if it is missing
+	BinDir    string   // where initdb and postgres are; empty: looked for
+	MoreBins  []string // more folders to look in, as globs
+	Ephemeral bool     // for tests: nothing is synced to disk, and a crash may lose everything
+	Log       *slog.Logger
+}
+
+// Server is a private PostgreSQL: a child of this process on a Unix socket, or one that another process owns and that is
+// used beside it.
+type Server struct {
+	options  ServerOptions
+	password string
+	account  *account // whom PostgreSQL runs as; nil: as we do
+	lock     *os.File // held while we own the server; nil when it is somebody else's
+	cmd      *exec.Cmd
+	exited   chan struct{}
+	exitErr  error // of the process; read after exited is closed
+}
+
+const (
+	serverUser     = "lksms"
+	serverDatabase = "lksms"
+	// maxSocketPath is what fits in sockaddr_un on every Unix that we know.
+	maxSocketPath = 103
+	stopGrace     = 3 * time.Second
+)
+
+// StartServer starts the PostgreSQL of options.Dir, making its cluster first if there is none. If another process already
+// runs it, StartServer waits until it is ready and uses it; see Owned. Starts at once are serialised by a lock on the
+// folder. The server stops with Stop, and, on Linux, with this process however that ends.
+func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
+	dir, err := filepath.Abs(options.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find data folder: %w", err)
+	}
+	options.Dir = dir
+	s := &Server{options: options, exited: make(chan struct{})}
+	if socket := filepath.Join(s.socketDir(), ".s.PGSQL.5432"); len(socket) > maxSocketPath {
+		return nil, fmt.Errorf("the data folder %s is too deep for a Unix socket (%d characters, at most %d): set LKSMS_DATA to a shorter path",
+			dir, len(socket), maxSocketPath)
+	}
+	if s.account, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	if err := s.makeDirs(); err != nil {
+		return nil, err
+	}
+	// The lock tells a start that waits for another's first one apart from a server that nobody owns any more.
+	for {
+		held, err := s.tryLock()
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			if err := s.start(ctx); err != nil {
+				s.unlock()
+				return nil, err
+			}
+			return s, nil
+		}
+		if s.adopt(ctx) == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another process holds %s and its PostgreSQL does not answer: %w", s.path("lock"), ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// URL is the connection string of the database lksms on this server.
+func (s *Server) URL() string { return s.databaseURL(serverDatabase) }
+
+// Owned reports whether this process started the server. One that is not owned stops with its owner.
+func (s *Server) Owned() bool { return s.lock != nil }
+
+// Exited is closed when a server that we own is gone, wanted or not.
+func (s *Server) Exited() <-chan struct{} { return s.exited }
+
+// Stop shuts the server down if we own it and waits for it: connections are ended, and everything is written out.
+func (s *Server) Stop() error {
+	if !s.Owned() {
+		return nil
+	}
+	defer s.unlock()
+	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown; the process may be gone already
+	select {
+	case <-s.exited:
+		return nil
+	case <-time.After(stopGrace):
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown: recovered at the next start
+		<-s.exited
+		return fmt.Errorf("stop PostgreSQL: not done in %s, stopped at once instead", stopGrace)
+	}
+}
+
+func (s *Server) path(name string) string { return filepath.Join(s.options.Dir, name) }
+func (s *Server) dataDir() string         { return s.path("postgres") }
+func (s *Server) socketDir() string       { return s.path("socket") }
+
+func (s *Server) databaseURL(database string) string {
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(serverUser, s.password), Path: "/" + database,
+		RawQuery: url.Values{"host": {s.socketDir()}, "sslmode": {"disable"}}.Encode(),
+	}
+	return u.String()
+}
+
+// makeDirs makes what must exist before the lock. Only the cluster and the socket belong to the account.
+func (s *Server) makeDirs() error {
+	mode := fs.FileMode(0o700)
+	if s.account != nil {
+		mode = 0o755 // the account has to pass through
+	}
+	if err := os.MkdirAll(s.options.Dir, mode); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
+	if err := s.account.mayEnter(s.options.Dir, "set LKSMS_DATA to a folder that it may enter, such as /var/lib/lksms"); err != nil {
+		return err
+	}
+	return s.makeOwned(s.socketDir())
+}
+
+func (s *Server) makeOwned(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if s.account != nil {
+		if err := os.Chown(dir, int(s.account.uid), int(s.account.gid)); err != nil {
+			return fmt.Errorf("hand folder to %s: %w", s.account.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Server) tryLock() (bool, error) {
+	f, err := os.OpenFile(s.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return false, fmt.Errorf("open lock: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err != nil {
+		_ = f.Close() // nothing was written
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return false, nil
+		}
+		return false, fmt.Errorf("lock data folder: %w", err)
+	}
+	s.lock = f
+	return true, nil
+}
+
+func (s *Server) unlock() {
+	_ = s.lock.Close() // closing gives the lock back
+	s.lock = nil
+}
+
+// adopt connects to the server that another process runs.
+func (s *Server) adopt(ctx context.Context) error {
+	password, err := os.ReadFile(s.path("postgres.password"))
+	if err != nil {
+		return err
+	}
+	s.password = strings.TrimSpace(string(password))
+	return s.ping(ctx, serverDatabase)
+}
+
+func (s *Server) start(ctx context.Context) error {
+	major, err := clusterMajor(s.dataDir())
+	if err != nil {
+		return err
+	}
+	bin, err := findBinaries(s.options.BinDir, s.options.MoreBins, major)
+	if err != nil {
+		return err
+	}
+	if err := s.account.mayEnter(bin, "set LKSMS_PG_BIN to a PostgreSQL that it may run"); err != nil {
+		return err
+	}
+	if err := s.loadPassword(major != ""); err != nil {
+		return err
+	}
+	if major == "" {
+		if err := s.initCluster(ctx, bin); err != nil {
+			return err
+		}
+	} else if err := s.stopOrphan(ctx, bin); err != nil {
+		return err
+	}
+	if err := s.spawn(bin); err != nil {
+		return err
+	}
+	if err := s.awaitReady(ctx); err != nil {
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // it failed to start; its own words are in err
+		<-s.exited
+		return err
+	}
+	return nil
+}
+
+// loadPassword reads the password of the cluster, or makes one for a cluster that is to come.
+func (s *Server) loadPassword(clusterExists bool) error {
+	path := s.path("postgres.password")
+	password, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		s.password = strings.TrimSpace(string(password))
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read password: %w", err)
+	case clusterExists:
+		return fmt.Errorf("%s is missing: without it the database in %s cannot be opened", path, s.dataDir())
+	}
+	s.password = rand.Text()
+	if err := os.WriteFile(path, []byte(s.password+"\n"), 0o600); err != nil {
+		return fmt.Errorf("keep password: %w", err)
+	}
+	return nil
+}
+
+// initCluster makes the cluster beside its place and moves it there when it is whole.
+func (s *Server) initCluster(ctx context.Context, bin string) error {
+	fresh := s.dataDir() + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return fmt.Errorf("clear unfinished cluster: %w", err)
+	}
+	if err := s.makeOwned(fresh); err != nil {
+		return err
+	}
+	// initdb reads the password from a file that the account may read.
+	secret := filepath.Join(s.socketDir(), "password")
+	if err := os.WriteFile(secret, []byte(s.password), 0o600); err != nil {
+		return fmt.Errorf("pass password to initdb: %w", err)
+	}
+	defer os.Remove(secret) //nolint:errcheck // in a folder that only the account can enter
+	if s.account != nil {
+		if err := os.Chown(secret, int(s.account.uid), int(s.account.gid)); err != nil {
+			return fmt.Errorf("pass password to initdb: %w", err)
+		}
+	}
+	args := []string{
+		"--pgdata=" + fresh, "--username=" + serverUser, "--pwfile=" + secret, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--no-instructions",
+	}
+	if s.options.Ephemeral {
+		args = append(args, "--no-sync")
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
+	cmd.Dir = s.options.Dir
+	cmd.SysProcAttr = s.account.attributes()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, lastLines(string(out)))
+	}
+	if err := os.Rename(fresh, s.dataDir()); err != nil {
+		return fmt.Errorf("put cluster in its place: %w", err)
+	}
+	return nil
+}
+
+// stopOrphan ends a server whose owner died without it, which Linux prevents and other systems do not, or waits for one
+// that is on its way down. We hold the lock, so nobody owns it.
+func (s *Server) stopOrphan(ctx context.Context, bin string) error {
+	pid, alive := orphan(s.dataDir())
+	if !alive {
+		return nil
+	}
+	s.options.Log.Warn("stopping a PostgreSQL that outlived its owner", "pid", pid)
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "pg_ctl"), "stop", "-D", s.dataDir(), "-m", "fast", "-w", "-t", "30")
+	cmd.Dir = s.options.Dir
+	cmd.SysProcAttr = s.account.attributes()
+	out, err := cmd.CombinedOutput()
+	if _, alive := orphan(s.dataDir()); alive {
+		return fmt.Errorf("stop PostgreSQL %d, which outlived its owner: %w\n%s", pid, err, lastLines(string(out)))
+	}
+	return nil
+}
+
+// orphan returns the process that postmaster.pid names, if it is alive and really the server of this folder: after a
+// crash of the machine the number may belong to anybody.
+func orphan(dataDir string) (int, bool) {
+	content, err := os.ReadFile(filepath.Join(dataDir, "postmaster.pid"))
+	if err != nil {
+		return 0, false
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil || pid <= 1 {
+		return 0, false
+	}
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		command, err = exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	}
+	return pid, err == nil && strings.Contains(string(command), dataDir)
+}
+
+func (s *Server) spawn(bin string) error {
+	log, err := os.OpenFile(s.path("postgres.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("open PostgreSQL's log: %w", err)
+	}
+	defer log.Close() //nolint:errcheck // the child has its own
+	settings := []string{
+		"listen_addresses=", "unix_socket_directories=" + s.socketDir(), "unix_socket_permissions=0700",
+		"cluster_name=lksms", "log_min_messages=warning", "max_connections=200",
+	}
+	if s.options.Ephemeral {
+		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum_naptime=10s")
+	}
+	args := []string{"-D", s.dataDir()}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
+	s.cmd.Dir = s.options.Dir
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr = s.account.attributes()
+	s.cmd.SysProcAttr.Setpgid = true // a Ctrl-C is for us, who stop it when the last request is done
+	dieWithParent(s.cmd.SysProcAttr)
+
+	started := make(chan error, 1)
+	go func() {
+		// The kernel counts the thread as the parent: it has to live as long as the child.
+		runtime.LockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		s.exitErr = s.cmd.Wait()
+		close(s.exited)
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// awaitReady returns when the database lksms takes connections. It makes it if it is missing. A server that recovers from
+// a crash may take its time; only its end or ctx's ends the waiting.
+func (s *Server) awaitReady(ctx context.Context) error {
+	for {
+		err := s.ensureDatabase(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("PostgreSQL ended while starting (%w); its last words:\n%s", s.exitErr, s.lastWords())
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL does not answer: %w; its last words:\n%s", err, s.lastWords())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Server) ensureDatabase(ctx context.Context) error {
+	err := s.ping(ctx, serverDatabase)
+	if !isCode(err, "3D000") { // no such database
+		return err
+	}
+	conn, err := pgx.Connect(ctx, s.databaseURL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // it did its work
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+serverDatabase)
+	return err
+}
+
+func (s *Server) ping(ctx context.Context, database string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.databaseURL(database))
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
+
+func (s *Server) lastWords() string {
+	content, err := os.ReadFile(s.path("postgres.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return lastLines(string(content))
+}
+
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-8):], "\n")
+}

@@ -1,0 +1,14 @@
+# Reads `go test -v`: shows the line of each package and everything of those that failed, and counts at the end.
+/^ *--- PASS/ { passed++ }
+/^ *--- FAIL/ { failed++ }
+/^ *--- SKIP/ { skipped++; print }
+/^=== / { next }
+/^(ok|FAIL|\?|---|panic:)/ && !/^--- (PASS|SKIP)/ {
+    if ($1 == "ok") { print; kept = "" } else { printf "%s", kept; kept = ""; print }
+    next
+}
+!/^ *--- (PASS|SKIP)/ { kept = kept $0 "\n" }
+END {
+    printf "%s", kept
+    printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+}

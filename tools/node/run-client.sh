@@ -1,0 +1,30 @@
+#!/bin/sh
+# Starts the server on DATABASE_URL, generates a TypeScript client from the contract that it serves, type-checks it and
+# runs client.ts against it.
+set -eu
+cd "$(dirname "$0")"
+
+work=$(mktemp -d)
+server=
+finish() {
+    [ -z "$server" ] || { kill "$server" 2>/dev/null && wait "$server" || true; }
+    rm -rf "$work" generated
+}
+trap finish EXIT
+
+(cd ../.. && CGO_ENABLED=0 go build -o "$work/lksms" ./cmd/lksms)
+export BASIC_AUTH_USERNAME=admin BASIC_AUTH_PASSWORD=client-测试-password
+RETRY_DELAY_MINUTES=0 APP_PORT=0 "$work/lksms" serve >"$work/out" 2>"$work/log" &
+server=$!
+for _ in $(seq 300); do
+    LKSMS_URL=$(sed -n 's/^ *address *//p' "$work/out")
+    [ -z "$LKSMS_URL" ] || break
+    kill -0 "$server" || { cat "$work/log"; exit 1; }
+    sleep 0.1
+done
+export LKSMS_URL
+
+mkdir -p generated
+npx --no-install openapi-typescript "$LKSMS_URL/openapi.yaml" --output generated/schema.ts
+npx --no-install tsc --project tsconfig.json
+node generated/out/client.js || { cat "$work/log"; exit 1; }
