@@ -33,7 +33,7 @@ func main() {
 		kong.Name("lksms"),
 		kong.Description("Accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders."),
 		kong.Vars{"data_dir": config.DefaultDataDir()},
-		kong.UsageOnError(),
+		kong.ShortUsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,8 +43,8 @@ type Account struct {
 // Log says what the server says of itself.
 type Log struct {
 	Debug  bool   `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
-	Level  string `name:"log-level" env:"LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"Least level to log: ${enum}."`
-	Format string `name:"log-format" env:"LOG_FORMAT" default:"auto" enum:"auto,text,json" help:"${enum}; auto is text on a terminal and JSON elsewhere."`
+	Level  string `name:"log-level" env:"LOG_LEVEL" default:"info" help:"Least level to log: debug, info, warn or error."`
+	Format string `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto, which is text on a terminal and JSON elsewhere."`
 }
 
 // Server is everything that lksms serve needs.
@@ -78,6 +79,10 @@ func (s *Server) Validate() error {
 		return fmt.Errorf("RETRY_DELAY_MINUTES must be between 0 and %d", week)
 	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
 		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
+	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Level):
+		return errors.New("LOG_LEVEL must be debug, info, warn or error")
+	case !slices.Contains([]string{"auto", "text", "json"}, s.Format):
+		return errors.New("LOG_FORMAT must be auto, text or json")
 	case s.Username == "":
 		return errors.New("BASIC_AUTH_USERNAME must not be empty")
 	}

@@ -30,13 +30,16 @@ const (
 	setupLimit = time.Minute
 )
 
-// Main runs the tests of a package and stops the server that they started, if any. Call it from TestMain.
-func Main(m *testing.M) {
+// Main is the TestMain of a package that uses New.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run runs the tests of a package and stops the server that they started, if any.
+func Run(m *testing.M) int {
 	code := m.Run()
 	if shared.server != nil {
 		shared.stop()
 	}
-	os.Exit(code)
+	return code
 }
 
 // New returns the URL of a fresh migrated database, dropped when t ends.

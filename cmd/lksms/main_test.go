@@ -1,0 +1,483 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/gen/api"
+	"lksms/internal/pgtest"
+)
+
+// binary is lksms as a user runs it.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "lksms-bin-")
+	if err == nil {
+		binary = filepath.Join(dir, "lksms")
+		build := exec.Command("go", "build", "-o", binary, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Stderr = os.Stderr
+		err = build.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build lksms:", err)
+		os.Exit(1)
+	}
+	code := pgtest.Run(m)
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// process is a running `lksms serve`.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	output *lockedBuffer
+	exited chan struct{}
+	err    error // of the exit; read after exited is closed
+}
+
+// environment is the test's own without what would configure lksms, and with more.
+func environment(more ...string) []string {
+	var env []string
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		switch name {
+		case "DATABASE_URL", "APP_HOST", "APP_PORT", "BASIC_AUTH_USERNAME", "BASIC_AUTH_PASSWORD", "LKSMS_DATA":
+		default:
+			env = append(env, variable)
+		}
+	}
+	return append(env, more...)
+}
+
+const testPassword = "test-password"
+
+// serve starts a server on a free port and waits until it is ready.
+func serve(t *testing.T, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
+	p.cmd = exec.Command(binary, "serve", "--app-port=0")
+	p.cmd.Dir = t.TempDir() // no .env
+	p.cmd.Env = environment(append([]string{"BASIC_AUTH_PASSWORD=" + testPassword}, env...)...)
+	p.cmd.Stderr = p.output
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			fmt.Fprintln(p.output, lines.Text())
+			if fields := strings.Fields(lines.Text()); len(fields) == 2 && fields[0] == "address" {
+				address <- fields[1]
+			}
+		}
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Logf("output of the server:\n%s", p.output)
+		}
+	})
+	select {
+	case p.url = <-address:
+	case <-p.exited:
+		t.Fatalf("it ended: %v\n%s", p.err, p.output)
+	case <-time.After(time.Minute):
+		t.Fatalf("it does not serve:\n%s", p.output)
+	}
+	return p
+}
+
+func (p *process) client() *api.ClientWithResponses {
+	p.t.Helper()
+	client, err := api.NewClientWithResponses(p.url, api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+		r.SetBasicAuth("admin", testPassword)
+		return nil
+	}))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return client
+}
+
+// stop sends a signal and waits for the end.
+func (p *process) stop(signal syscall.Signal) error {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-p.exited:
+		return p.err
+	case <-time.After(10 * time.Second):
+		p.t.Fatalf("still running 10 s after %s:\n%s", signal, p.output)
+		return nil
+	}
+}
+
+func TestTwoServersDrainOneQueue(t *testing.T) {
+	t.Parallel()
+	const tasks, pollers, limit = 10_000, 16, 20
+	databaseURL := pgtest.New(t)
+	servers := []*process{serve(t, "DATABASE_URL="+databaseURL), serve(t, "DATABASE_URL="+databaseURL)}
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), `INSERT INTO tasks (task_id, phone_number, recipient, content, created_at)
+		SELECT 'task_' || i, '13800138000', '+8613800138000', 'x', now() - make_interval(secs => i) FROM generate_series(1, $1::int) i`, tasks); err != nil {
+		t.Fatal(err)
+	}
+	var (
+		mu   sync.Mutex
+		seen = make(map[string]bool, tasks)
+		wg   sync.WaitGroup
+	)
+	for s, server := range servers {
+		client := server.client()
+		for n := range pollers {
+			wg.Go(func() {
+				params := api.ClaimTasksParams{AppID: fmt.Sprintf("app-%d-%d", s, n), Limit: new(int)}
+				*params.Limit = limit
+				for {
+					res, err := client.ClaimTasksWithResponse(t.Context(), &params)
+					if err != nil || res.JSON200 == nil {
+						t.Errorf("claim: %v %s", err, res.Status())
+						return
+					}
+					claimed := res.JSON200.Data
+					if len(claimed) == 0 {
+						return
+					}
+					if len(claimed) > limit {
+						t.Errorf("claimed %d, the limit is %d", len(claimed), limit)
+					}
+					for _, task := range claimed {
+						mu.Lock()
+						if seen[task.TaskID] {
+							t.Errorf("%s was claimed twice", task.TaskID)
+						}
+						seen[task.TaskID] = true
+						mu.Unlock()
+						report, err := client.ReportTaskWithResponse(t.Context(), api.ReportRequest{
+							TaskID: task.TaskID, AppID: params.AppID, Status: api.ReportSuccess, LeaseID: &task.LeaseID,
+						})
+						if err != nil || report.JSON200 == nil {
+							t.Errorf("report: %v %s", err, report.Status())
+							return
+						}
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if len(seen) != tasks {
+		t.Errorf("%d tasks were claimed, want %d", len(seen), tasks)
+	}
+	var done, leases, reports int
+	if err := conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0),
+		(SELECT count(*) FROM send_logs), (SELECT count(*) FROM report_logs WHERE effect = 'success')`).Scan(&done, &leases, &reports); err != nil {
+		t.Fatal(err)
+	}
+	if done != tasks || leases != tasks || reports != tasks {
+		t.Errorf("%d succeeded with %d leases and %d reports, want %d of each", done, leases, reports, tasks)
+	}
+	for _, server := range servers {
+		if err := server.stop(syscall.SIGTERM); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	}
+}
+
+// privateDir is a folder for a private PostgreSQL: its path is short enough for a socket, and whoever PostgreSQL runs as
+// may enter it.
+func privateDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "lksms-cmd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
+	t.Parallel()
+	dir := privateDir(t)
+	p := serve(t, "LKSMS_DATA="+dir)
+	res, err := p.client().SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
+	if err != nil || res.JSON200 == nil {
+		t.Fatalf("submit: %v %s", err, res.Body)
+	}
+	id := res.JSON200.Data.TaskID
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if pid := postmaster(dir); pid != 0 {
+		t.Errorf("PostgreSQL %d outlived the server", pid)
+	}
+	// Killed, it takes its PostgreSQL along; what was accepted is there at the next start.
+	again := serve(t, "LKSMS_DATA="+dir)
+	pid := postmaster(dir)
+	if pid == 0 {
+		t.Fatal("no PostgreSQL runs")
+	}
+	again.stop(syscall.SIGKILL)
+	for deadline := time.Now().Add(10 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("PostgreSQL %d outlived a killed server", pid)
+		}
+	}
+	third := serve(t, "LKSMS_DATA="+dir)
+	seen, err := third.client().GetTaskWithResponse(t.Context(), id)
+	if err != nil || seen.JSON200 == nil {
+		t.Errorf("the task is gone: %v %s", err, seen.Body)
+	}
+	if err := third.stop(syscall.SIGINT); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+// postmaster is the process of the PostgreSQL in dir, 0 when none runs.
+func postmaster(dir string) int {
+	content, err := os.ReadFile(filepath.Join(dir, "postgres", "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	var pid int
+	fmt.Sscan(string(content), &pid)
+	return pid
+}
+
+func TestTheGeneratedPasswordIsKept(t *testing.T) {
+	t.Parallel()
+	dir := privateDir(t)
+	shown := regexp.MustCompile(`password +(\S+) `)
+	var passwords []string
+	for range 2 {
+		p := serve(t, "LKSMS_DATA="+dir, "BASIC_AUTH_PASSWORD=")
+		match := shown.FindStringSubmatch(p.output.String())
+		if match == nil {
+			t.Fatalf("no password is shown:\n%s", p.output)
+		}
+		passwords = append(passwords, match[1])
+		req, err := http.NewRequest("GET", p.url+"/api/v1/admin/task-statistics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth("admin", match[1])
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 200 {
+			t.Errorf("the shown password gets %d", res.StatusCode)
+		}
+		if err := p.stop(syscall.SIGTERM); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	}
+	if passwords[0] != passwords[1] {
+		t.Error("the second start made another password")
+	}
+	info, err := os.Stat(filepath.Join(dir, "password"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("kept with %v %v", info.Mode(), err)
+	}
+}
+
+func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
+	t.Parallel()
+	dir := privateDir(t)
+	// Two cold starts at once: one makes the cluster and the other waits for it.
+	servers := make([]*process, 2)
+	var wg sync.WaitGroup
+	for i := range servers {
+		wg.Go(func() { servers[i] = serve(t, "LKSMS_DATA="+dir) })
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	res, err := servers[0].client().SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
+	if err != nil || res.JSON200 == nil {
+		t.Fatalf("submit: %v", err)
+	}
+	seen, err := servers[1].client().GetTaskWithResponse(t.Context(), res.JSON200.Data.TaskID)
+	if err != nil || seen.JSON200 == nil {
+		t.Errorf("the other server does not see the task: %v", err)
+	}
+}
+
+func TestDemoEndsWithEveryTaskSettled(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "DATABASE_URL="+pgtest.New(t))
+	for range 2 { // again, on what the first left
+		cmd := exec.Command(binary, "demo", "--url="+p.url, "--count=30")
+		cmd.Dir = t.TempDir()
+		cmd.Env = environment("BASIC_AUTH_PASSWORD=" + testPassword)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("demo: %v\n%s", err, out)
+		}
+		for _, want := range []string{"pending, new         0", "pending, retry       0", "processing           0", "The way of task_", "received", "claimed"} {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("no %q in:\n%s", want, out)
+			}
+		}
+	}
+	// It does not touch what others wait for.
+	if _, err := p.client().SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "demo", "--url="+p.url)
+	cmd.Dir = t.TempDir()
+	cmd.Env = environment("BASIC_AUTH_PASSWORD=" + testPassword)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "1 messages are waiting") {
+		t.Errorf("it ran over a queue in use: %v\n%s", err, out)
+	}
+}
+
+func TestMigrateCommands(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtest.NewEmpty(t)
+	run := func(args ...string) string {
+		cmd := exec.Command(binary, append([]string{"migrate"}, args...)...)
+		cmd.Dir = t.TempDir()
+		cmd.Env = environment("DATABASE_URL=" + databaseURL)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("migrate %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	if out := run("status"); !strings.Contains(out, "missing 20261121000001_create_templates.sql") || strings.Contains(out, "applied") {
+		t.Errorf("at first:\n%s", out)
+	}
+	first := run("up")
+	if out := run("status"); strings.Contains(out, "missing") {
+		t.Errorf("after up:\n%s", out)
+	}
+	if out := run("up"); out != "0 applied\n" || out == first {
+		t.Errorf("up again: %s", out)
+	}
+	steps := strings.Count(run("status"), "applied")
+	for range steps {
+		run("down")
+	}
+	if out := run("status"); strings.Contains(out, "applied") {
+		t.Errorf("after every down:\n%s", out)
+	}
+	run("up")
+}
+
+func TestBadConfigurationIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ env, says string }{
+		"a port that is no number":  {"APP_PORT=http", "APP_PORT"},
+		"a port beyond":             {"APP_PORT=70000", "APP_PORT"},
+		"retries without end":       {"MAX_RETRY_COUNT=21", "MAX_RETRY_COUNT"},
+		"negative retries":          {"MAX_RETRY_COUNT=-1", "MAX_RETRY_COUNT"},
+		"a delay that is no number": {"RETRY_DELAY_MINUTES=soon", "RETRY_DELAY_MINUTES"},
+		"a delay of NaN":            {"RETRY_DELAY_MINUTES=NaN", "RETRY_DELAY_MINUTES"},
+		"no time to send":           {"PROCESSING_TIMEOUT_MINUTES=0", "PROCESSING_TIMEOUT_MINUTES"},
+		"an unknown level":          {"LOG_LEVEL=loud", "LOG_LEVEL"},
+		"a doubtful switch":         {"ENABLE_DOCS=perhaps", "ENABLE_DOCS"},
+		"the sample password":       {"APP_HOST=0.0.0.0\nBASIC_AUTH_PASSWORD=your_secure_password", "BASIC_AUTH_PASSWORD"},
+		"the other sample":          {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
+		"no URL":                    {"DATABASE_URL=mysql:secret-word@x", "DATABASE_URL"},
+		"a folder too deep":         {"LKSMS_DATA=/tmp/" + strings.Repeat("x", 100), "LKSMS_DATA"},
+		"no such binaries":          {"LKSMS_DATA=/tmp/lksms-none\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(binary, "serve")
+			cmd.Dir = t.TempDir()
+			// By .env: the same names, and what is set in the environment goes first.
+			if err := os.WriteFile(filepath.Join(cmd.Dir, ".env"), []byte(c.env+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Env = environment()
+			if !strings.Contains(c.env, "APP_PORT") {
+				cmd.Env = append(cmd.Env, "APP_PORT=0")
+			}
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) {
+				t.Fatalf("it started: %v\n%s", err, out)
+			}
+			if !strings.Contains(string(out), c.says) {
+				t.Errorf("no word of %s:\n%s", c.says, out)
+			}
+			if strings.Contains(string(out), "secret-word") || strings.Contains(string(out), "your_secure") {
+				t.Errorf("it repeats a secret:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestHelpListsEveryVariableWithItsDefault(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(binary, "serve", "--help").CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"APP_HOST", "APP_PORT", "BASIC_AUTH_USERNAME", "BASIC_AUTH_PASSWORD", "DATABASE_URL", "DEBUG", "MAX_RETRY_COUNT",
+		"RETRY_DELAY_MINUTES", "PROCESSING_TIMEOUT_MINUTES", "LOG_LEVEL", "ENABLE_DOCS", "LKSMS_DATA", "LKSMS_PG_BIN",
+		"8000", "127.0.0.1",
+	} {
+		if !bytes.Contains(out, []byte(name)) {
+			t.Errorf("no word of %s", name)
+		}
+	}
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

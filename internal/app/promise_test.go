@@ -1,0 +1,349 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lksms/gen/api"
+)
+
+func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
+// effects lists what the reports of a task changed, oldest first.
+func (b *testBundle) effects(id string) []string {
+	b.t.Helper()
+	rows, err := b.db.Query(b.t.Context(), "SELECT event || ' ' || effect FROM report_logs WHERE task_id = $1 ORDER BY id", id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var one string
+		if err := rows.Scan(&one); err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func (b *testBundle) expectEffects(id string, want ...string) {
+	b.t.Helper()
+	if got := b.effects(id); !slices.Equal(got, want) {
+		b.t.Errorf("log %v, want %v", got, want)
+	}
+}
+
+func TestRepeatingAReportIsHarmless(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("app", 1)
+	for range 3 {
+		b.report(id, "app", 2, nil)
+	}
+	b.report(id, "app", 3, report{"should_retry": true})
+	if got := b.task(id); got.Status != api.TaskSuccess {
+		t.Errorf("left SUCCESS: %+v", got)
+	}
+	b.expectEffects(id, "reported success", "reported ignored", "reported ignored", "reported ignored")
+}
+
+func TestTheSameRetryTenTimesAtOnceIsOneAttempt(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("app", 1)
+	together(10, func(int) { b.report(id, "app", 3, report{"should_retry": true}) })
+	if got := b.task(id); got.RetryCount != 1 || got.Status != api.TaskPending {
+		t.Errorf("got %+v", got)
+	}
+	effects := b.effects(id)
+	slices.Sort(effects)
+	if len(effects) != 10 || effects[8] != "reported ignored" || effects[9] != "reported retry" {
+		t.Errorf("log %v", effects)
+	}
+}
+
+func TestAReportByAnAppThatNeverHeldTheTask(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.expect(409, "task.not_held", "POST", "/api/v1/sms/report", reportBody(id, "app", 2, nil)) // PENDING
+	lease := b.claim("app", 1)[0].LeaseID
+	b.expect(409, "task.not_held", "POST", "/api/v1/sms/report", reportBody(id, "other", 2, nil))
+	b.expect(409, "task.not_held", "POST", "/api/v1/sms/report", reportBody(id, "other", 2, report{"lease_id": lease}))
+	b.expect(409, "task.not_held", "POST", "/api/v1/sms/report", reportBody(id, "app", 2, report{"lease_id": lease + 1}))
+	if got := b.task(id); got.Status != api.TaskProcessing || *got.ProcessingAppID != "app" {
+		t.Errorf("changed: %+v", got)
+	}
+	b.expectEffects(id, "reported refused", "reported refused", "reported refused", "reported refused")
+}
+
+func TestALateSuccessSettlesATaskThatNobodyHolds(t *testing.T) {
+	for _, withLease := range []bool{false, true} {
+		t.Run(fmt.Sprint("lease ", withLease), func(t *testing.T) {
+			b := setup(t)
+			id := b.submit("x")
+			lease := b.claim("slow", 1)[0].LeaseID
+			b.expire()
+			b.recover()
+			more := report{}
+			if withLease {
+				more["lease_id"] = lease
+			}
+			b.expect(409, "task.not_held", "POST", "/api/v1/sms/report", reportBody(id, "other", 2, more))
+			b.report(id, "slow", 3, more) // a late FAILED changes nothing
+			b.report(id, "slow", 2, more)
+			if got := b.task(id); got.Status != api.TaskSuccess || got.RetryCount != 1 || *got.ProcessingAppID != "slow" {
+				t.Errorf("got %+v", got)
+			}
+			b.expectEffects(id, "recovered retry", "reported refused", "reported ignored", "reported success")
+		})
+	}
+}
+
+func TestALateReportDoesNotTouchTheNextLease(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	stale := b.claim("slow", 1)[0].LeaseID
+	b.expire()
+	b.recover()
+	fresh := b.claim("quick", 1)[0]
+	if fresh.TaskID != id || fresh.Attempt != 2 || fresh.LeaseID <= stale {
+		t.Fatalf("claimed %+v", fresh)
+	}
+	b.report(id, "slow", 2, nil)
+	b.report(id, "slow", 2, report{"lease_id": stale})
+	if got := b.task(id); got.Status != api.TaskProcessing || *got.ProcessingAppID != "quick" {
+		t.Errorf("got %+v", got)
+	}
+	b.report(id, "quick", 2, report{"lease_id": fresh.LeaseID})
+	b.expectEffects(id, "recovered retry", "reported ignored", "reported ignored", "reported success")
+}
+
+func TestTheSameAppIsFencedByItsLease(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	stale := b.claim("app", 1)[0].LeaseID
+	b.expire()
+	b.recover()
+	fresh := b.claim("app", 1)[0].LeaseID
+	b.report(id, "app", 3, report{"lease_id": stale})
+	if got := b.task(id); got.Status != api.TaskProcessing {
+		t.Errorf("the old lease ended the new one: %+v", got)
+	}
+	b.report(id, "app", 2, report{"lease_id": fresh})
+	if got := b.task(id); got.Status != api.TaskSuccess {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A sender that asked for another attempt has said that it did not send: its task is not settled by a stray SUCCESS.
+func TestASuccessAfterAskingForARetryChangesNothing(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("app", 1)
+	b.report(id, "app", 3, report{"should_retry": true})
+	b.report(id, "app", 2, nil)
+	if got := b.task(id); got.Status != api.TaskPending {
+		t.Errorf("got %+v", got)
+	}
+	b.expectEffects(id, "reported retry", "reported ignored")
+}
+
+func TestATaskThatFailedByTimeoutStaysFailed(t *testing.T) {
+	rules := defaultRules
+	rules.MaxRetryCount = 0
+	b := setupWith(t, rules, nil)
+	id := b.submit("x")
+	b.claim("slow", 1)
+	b.expire()
+	b.recover()
+	b.report(id, "slow", 2, nil)
+	if got := b.task(id); got.Status != api.TaskFailed {
+		t.Errorf("left FAILED: %+v", got)
+	}
+	b.expectEffects(id, "recovered exhausted", "reported ignored")
+}
+
+// A report that holds its row while the sweep looks is neither waited for nor undone.
+func TestASweepPassesOverAReportInFlight(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("app", 1)
+	other := b.submit("y")
+	b.claim("app", 1)
+	b.expire()
+	tx, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "UPDATE tasks SET status = 2, lease_until = NULL WHERE task_id = $1", id); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.recover(); n != 1 {
+		t.Errorf("took back %d, want the other one", n)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.recover(); n != 0 {
+		t.Errorf("took back %d after the report", n)
+	}
+	if got := b.task(id); got.Status != api.TaskSuccess {
+		t.Errorf("the SUCCESS was undone: %+v", got)
+	}
+	if got := b.task(other); got.Status != api.TaskPending {
+		t.Errorf("the other: %+v", got)
+	}
+}
+
+func TestSweepsAtOnceCountEachExpiryOnce(t *testing.T) {
+	b := setup(t)
+	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
+		SELECT 't' || i, $1, $1, 'x', 1, 'gone', i, now() - interval '1 hour' FROM generate_series(1, 3000) i`, phone)
+	counts := make([]int, 5)
+	together(len(counts), func(i int) { counts[i] = b.recover() })
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	if rest := b.recover(); total+rest != 3000 {
+		t.Errorf("five sweeps took back %v and %d more, want 3000 in all", counts, rest)
+	}
+	if n := b.count("SELECT count(*) FROM tasks WHERE retry_count = 1"); n != 3000 {
+		t.Errorf("%d tasks were counted once", n)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	cancelled := decode[api.Task](t, b.expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil))
+	if cancelled.Status != api.TaskCancelled {
+		t.Errorf("got %+v", cancelled)
+	}
+	if got := b.claimIDs("app", 1); len(got) != 0 {
+		t.Errorf("claimed %v", got)
+	}
+	b.expect(409, "task.not_pending", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	b.expect(404, "task.not_found", "POST", "/api/v1/sms/task/nothing/cancel", nil)
+	held := b.submit("y")
+	b.claim("app", 1)
+	b.expect(409, "task.not_pending", "POST", "/api/v1/sms/task/"+held+"/cancel", nil)
+	b.expectEffects(id, "cancelled cancelled")
+	if by := scan[string](b, "SELECT request_data->>'by' FROM report_logs WHERE task_id = $1", id); by != username {
+		t.Errorf("cancelled by %q", by)
+	}
+}
+
+// Whoever comes first wins, and the other is told: there is no task that was cancelled and sent.
+func TestCancelAgainstClaim(t *testing.T) {
+	b := setup(t)
+	for range 30 {
+		id := b.submit("x")
+		var cancelled int
+		var claimed []string
+		together(2, func(i int) {
+			if i == 0 {
+				cancelled = b.call("POST", "/api/v1/sms/task/"+id+"/cancel", nil).status
+			} else {
+				claimed = b.claimIDs("app", 10)
+			}
+		})
+		if (cancelled == 200) == (len(claimed) == 1) {
+			t.Errorf("cancel answered %d and the claim gave %v", cancelled, claimed)
+		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	b := setup(t)
+	a := b.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x"}, "X-Request-Id", "req-7")
+	id := decode[api.Submitted](t, a).TaskID
+	b.claim("slow", 1)
+	b.expire()
+	b.recover()
+	b.claim("quick", 1)
+	b.report(id, "slow", 3, report{"error_message": "late"})
+	b.report(id, "quick", 2, nil)
+	events := decode[[]api.TimelineEvent](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
+	var got []string
+	for _, e := range events {
+		line := string(e.Event)
+		if e.AppID != nil {
+			line += " " + *e.AppID
+		}
+		if e.Attempt != nil {
+			line += fmt.Sprint(" ", *e.Attempt)
+		}
+		if e.Effect != nil {
+			line += " " + string(*e.Effect)
+		}
+		if e.Message != nil {
+			line += " " + *e.Message
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"received", "claimed slow 1", "recovered slow retry", "claimed quick 2", "reported slow ignored late", "reported quick success",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if events[0].RequestID == nil || *events[0].RequestID != "req-7" || *events[0].SourceIP != "127.0.0.1" {
+		t.Errorf("received %+v", events[0])
+	}
+	b.expect(404, "task.not_found", "GET", "/api/v1/sms/task/nothing/timeline", nil)
+}
+
+func TestListTasks(t *testing.T) {
+	b := setup(t)
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, b.submitted(map[string]any{
+			"phone_number": fmt.Sprintf("1380013800%d", i%2), "content": fmt.Sprint(i), "source": fmt.Sprint("s", i%3),
+		}).TaskID)
+	}
+	b.claim("app", 1) // ids[0]
+	slices.Reverse(ids)
+	middle := b.task(ids[2]).CreatedAt.Format("2006-01-02T15:04:05.999999Z")
+	for query, want := range map[string][]string{
+		"":                                    ids,
+		"status=0":                            ids[:4],
+		"status=1":                            ids[4:],
+		"source=s1":                           {ids[0], ids[3]},
+		"phone_number=138-0013-8001":          {ids[1], ids[3]},
+		"phone_number=1380013800%30&status=0": {ids[0], ids[2]},
+		"created_from=" + middle:              ids[:3],
+		"created_to=" + middle:                ids[3:],
+		"status=2":                            {},
+	} {
+		var got []string
+		for cursor := ""; ; {
+			page := decode[api.TaskPage](t, b.expect(200, "", "GET", "/api/v1/sms/tasks?limit=2&"+query+cursor, nil))
+			for _, item := range page.Items {
+				got = append(got, item.TaskID)
+			}
+			if page.NextCursor == nil {
+				break
+			}
+			cursor = "&cursor=" + *page.NextCursor
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", query, got, want)
+		}
+	}
+	for query, field := range map[string]string{
+		"status=5": "status", "status=x": "status", "limit=0": "limit", "limit=101": "limit", "created_from=yesterday": "created_from",
+		"phone_number=12345678901": "phone_number", "cursor=!!": "cursor", "cursor=" + strings.Repeat("A", 201): "cursor", "source=": "source",
+	} {
+		if a := b.expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil); a.fields() != field {
+			t.Errorf("%s: fields %q, want %q", query, a.fields(), field)
+		}
+	}
+}

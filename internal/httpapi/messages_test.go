@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+
+	"lksms/internal/fault"
+)
+
+func TestEveryFaultHasItsTextAndStatus(t *testing.T) {
+	for name, c := range map[string]*catalogue{"english": english, "chinese": chinese} {
+		for _, reason := range fault.Reasons {
+			if c.reasons[reason] == "" {
+				t.Errorf("%s has no text for the reason %s", name, reason)
+			}
+		}
+		for _, rule := range fault.Rules {
+			text := c.rule(fault.Field{Rule: rule, Limit: 7})
+			if text == "" || strings.Contains(text, "%!") {
+				t.Errorf("%s has no text for the rule %s: %q", name, rule, text)
+			}
+			if strings.Contains(c.rules[rule], "%v") != strings.Contains(english.rules[rule], "%v") {
+				t.Errorf("the rule %s has its limit in one language only", rule)
+			}
+		}
+		if len(c.reasons) != len(fault.Reasons) || len(c.rules) != len(fault.Rules) {
+			t.Errorf("%s has texts for what cannot happen", name)
+		}
+	}
+	for kind := fault.Malformed; kind <= fault.Unavailable; kind++ {
+		if statuses[kind] < 400 {
+			t.Errorf("kind %d has the status %d", kind, statuses[kind])
+		}
+	}
+	if len(statuses) != int(fault.Unavailable) {
+		t.Error("a status for what is no kind")
+	}
+}

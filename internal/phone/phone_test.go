@@ -1,0 +1,82 @@
+package phone
+
+import (
+	"errors"
+	"testing"
+
+	"lksms/internal/fault"
+)
+
+func TestNormalise(t *testing.T) {
+	for sent, want := range map[string]string{
+		"13800138000":       "+8613800138000",
+		"138 0013 8000":     "+8613800138000",
+		"138-0013-8000":     "+8613800138000",
+		"+8613800138000":    "+8613800138000",
+		"+86 138-0013-8000": "+8613800138000",
+		"8613800138000":     "+8613800138000",
+		"010-62552266":      "+861062552266",
+		"+1 202 555 0143":   "+12025550143",
+		"+852 5123 4567":    "+85251234567",
+	} {
+		if got, err := Normalise("phone_number", sent); err != nil || got != want {
+			t.Errorf("%q: got %q, %v; want %q", sent, got, err, want)
+		}
+	}
+	for _, sent := range []string{
+		"", "138", "1380013800", "138001380000", "12345678901", "1380013800a", "１３８００１３８０００", "+", "++8613800138000",
+		"138001380 00 ", " 13800138000", "+86 138 0013 8000 000000", "13800138000\x00", "tel:13800138000", "138/00138000",
+	} {
+		got, err := Normalise("to", sent)
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Fields[0] != (fault.Field{Name: "to", Rule: fault.NotAPhoneNumber}) {
+			t.Errorf("%q: got %q, %v", sent, got, err)
+		}
+	}
+}
+
+// The fast path must say what the library says.
+func TestMainlandMobilesNeedNoLibrary(t *testing.T) {
+	for _, prefix := range []string{"130", "145", "150", "166", "173", "180", "191", "199"} {
+		number := prefix + "00138000"
+		if !isMainlandMobile(number) {
+			t.Errorf("%s takes the long way", number)
+		}
+		fast, err := Normalise("phone_number", number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow, err := Normalise("phone_number", "+86 "+number)
+		if err != nil || fast != slow {
+			t.Errorf("%s: %q and %q, %v", number, fast, slow, err)
+		}
+	}
+}
+
+func TestMask(t *testing.T) {
+	for number, want := range map[string]string{
+		"13800138000": "138****8000", "+8613800138000": "+86138****8000", "138": "****", "": "****",
+	} {
+		if got := Mask(number); got != want {
+			t.Errorf("%q: got %q, want %q", number, got, want)
+		}
+	}
+}
+
+func FuzzNormalise(f *testing.F) {
+	for _, seed := range []string{"13800138000", "+86 138-0013-8000", "+1 202 555 0143", "010-62552266", "abc"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, number string) {
+		got, err := Normalise("phone_number", number)
+		if err != nil {
+			return
+		}
+		if got[0] != '+' || len(got) > 20 {
+			t.Errorf("%q gave %q", number, got)
+		}
+		if again, err := Normalise("phone_number", got); len(got) >= 11 && (err != nil || again != got) {
+			t.Errorf("%q gave %q, which gave %q, %v", number, got, again, err)
+		}
+	})
+}

@@ -1,0 +1,242 @@
+package postgres_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lksms/internal/config"
+	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestFourMigrationsAtOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmpty(t)
+	applied := make([]int, 4)
+	var wg sync.WaitGroup
+	for i := range applied {
+		wg.Go(func() {
+			n, err := postgres.MigrateUp(t.Context(), url)
+			if err != nil {
+				t.Error(err)
+			}
+			applied[i] = n
+		})
+	}
+	wg.Wait()
+	list, err := postgres.Migrations(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, n := range applied {
+		total += n
+	}
+	if total != len(list) || total == 0 {
+		t.Errorf("applied %v of %d files", applied, len(list))
+	}
+}
+
+func TestMigratedKnowsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmpty(t)
+	db, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	expect := func(want bool) {
+		t.Helper()
+		if got, err := db.Migrated(t.Context()); err != nil || got != want {
+			t.Errorf("migrated is %v, %v; want %v", got, err, want)
+		}
+	}
+	expect(false)
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	expect(true)
+	// A newer binary was here.
+	if _, err := db.Pool.Exec(t.Context(), "INSERT INTO schema_migrations VALUES ('99991231000000')"); err != nil {
+		t.Fatal(err)
+	}
+	expect(true)
+	if _, err := db.Pool.Exec(t.Context(), "DELETE FROM schema_migrations WHERE version <> '99991231000000'"); err != nil {
+		t.Fatal(err)
+	}
+	expect(false)
+}
+
+func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmpty(t)
+	up := func() int {
+		n, err := postgres.MigrateUp(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	steps := up()
+	for range steps {
+		if err := postgres.MigrateDown(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var left int
+	const tables = `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname !~ '^schema_migrations'`
+	if err := db.Pool.QueryRow(t.Context(), tables).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d tables and indexes are left, %v", left, err)
+	}
+	if again := up(); again != steps {
+		t.Errorf("up again applied %d, want %d", again, steps)
+	}
+}
+
+// serverDir is a folder that whoever PostgreSQL runs as may enter, with a path short enough for a socket.
+func serverDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "lksms-pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func start(t *testing.T, dir string) (*postgres.Server, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return postgres.StartServer(ctx, postgres.ServerOptions{
+		Dir: dir, BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(), Ephemeral: true, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestTwoColdStartsAtOnceShareOneServer(t *testing.T) {
+	t.Parallel()
+	dir := serverDir(t)
+	servers := make([]*postgres.Server, 3)
+	var wg sync.WaitGroup
+	for i := range servers {
+		wg.Go(func() {
+			var err error
+			if servers[i], err = start(t, dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	owners := 0
+	for _, server := range servers {
+		if server.Owned() {
+			owners++
+			defer server.Stop()
+		}
+		if server.URL() != servers[0].URL() {
+			t.Error("they are on different servers")
+		}
+	}
+	if owners != 1 {
+		t.Errorf("%d of them own it", owners)
+	}
+}
+
+func TestAnUnfinishedClusterIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	dir := serverDir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "postgres.new", "base"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAClusterOfAnotherVersionIsNotOpened(t *testing.T) {
+	t.Parallel()
+	dir := serverDir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "postgres"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "postgres", "PG_VERSION"), []byte("9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(t, dir); err == nil || !strings.Contains(err.Error(), "PostgreSQL 9") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAClusterWithoutItsPasswordIsNotTouched(t *testing.T) {
+	t.Parallel()
+	dir := serverDir(t)
+	server, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "postgres.password")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(t, dir); err == nil || !strings.Contains(err.Error(), "postgres.password is missing") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFolderThatPostgresMayNotEnterIsRefusedInPlainWords(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root has another account run PostgreSQL")
+	}
+	dir := serverDir(t)
+	if err := os.Mkdir(filepath.Join(dir, "closed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := start(t, filepath.Join(dir, "closed", "data"))
+	if err == nil || !strings.Contains(err.Error(), "may not enter "+filepath.Join(dir, "closed")) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	dir := serverDir(t)
+	server, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(dir, "postgres", "postgresql.conf")
+	if err := os.WriteFile(conf, []byte("shared_buffers = nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(t, dir); err == nil || !strings.Contains(err.Error(), "shared_buffers") {
+		t.Errorf("got %v", err)
+	}
+}

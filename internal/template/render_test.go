@@ -1,0 +1,87 @@
+package template
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"lksms/internal/fault"
+)
+
+func TestRender(t *testing.T) {
+	for _, c := range []struct{ name, text, params, want string }{
+		{"the document's example", "您的验证码是{code}，用户{name}", "code=123456&name=张三", "您的验证码是123456，用户张三"},
+		{"order is irrelevant", "{a}{b}", "b=2&a=1", "12"},
+		{"a placeholder twice", "{a}{a}", "a=1", "11"},
+		{"escapes and plus", "{a}", "a=%E5%BC%A0+%2B%26%3D", "张 +&="},
+		{"the first of two counts", "{a}", "a=1&a=2", "1"},
+		{"blank is a value", "<{a}>", "a=", "<>"},
+		{"a name alone is blank", "<{a}>", "a", "<>"},
+		{"more than it needs", "{a}", "a=1&b=2&&", "1"},
+		{"a value is not expanded", "{a}{b}", "a={b}&b={a}", "{b}{a}"},
+		{"a value cannot make a placeholder", "{{a}}", "a=b&b=c", "{b}"},
+		{"a semicolon is text", "{a}", "a=1;b=2", "1;b=2"},
+		{"an equals sign in a value", "{a}", "a=b=c", "b=c"},
+		{"braces that are no placeholder", `{} { a } {"k":1} }{ {a`, "a=1", `{} { a } {"k":1} }{ {a`},
+		{"names in any script", "{姓名} {user.first-name_2}", "姓名=张&user.first-name_2=三", "张 三"},
+		{"200 characters", "{a}", "a=" + strings.Repeat("验", 200), strings.Repeat("验", 200)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Render(c.text, c.params)
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, text, params string
+		rule               fault.Rule
+		limit              any
+	}{
+		{"missing parameters, each once", "{a}{b}{a}{c}", "b=1", fault.MissingParameters, "a, c"},
+		{"no parameters", "{a}", "", fault.MissingParameters, "a"},
+		{"a bad escape", "{a}", "a=100%", fault.NotFormEncoded, nil},
+		{"a bad escape in a name", "{a}", "%zz=1&a=1", fault.NotFormEncoded, nil},
+		{"bytes that are no text", "{a}", "a=%ff", fault.NotFormEncoded, nil},
+		{"a NUL", "{a}", "a=%00", fault.NotFormEncoded, nil},
+		{"201 characters", "{a}!", "a=" + strings.Repeat("验", 200), fault.RenderedTooLong, MaxContent},
+		{"many times a long value", strings.Repeat("{a}", 66), "a=" + strings.Repeat("x", 198), fault.RenderedTooLong, MaxContent},
+		{"nothing left", "{a}", "a=+", fault.RenderedBlank, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Render(c.text, c.params)
+			var f *fault.Error
+			if !errors.As(err, &f) || f.Kind != fault.Invalid || len(f.Fields) != 1 {
+				t.Fatalf("got %q, %v", got, err)
+			}
+			if want := (fault.Field{Name: "content", Rule: c.rule, Limit: c.limit}); f.Fields[0] != want {
+				t.Errorf("got %+v, want %+v", f.Fields[0], want)
+			}
+		})
+	}
+}
+
+func FuzzRender(f *testing.F) {
+	f.Add("您的验证码是{code}，用户{name}", "code=123456&name=张三")
+	f.Add("{a}{b}", "a={b}&b=%7Ba%7D")
+	f.Add("{{a}} {}", "a=%zz&;=+")
+	f.Fuzz(func(t *testing.T, text, params string) {
+		got, err := Render(text, params)
+		if err != nil {
+			var expected *fault.Error
+			if !errors.As(err, &expected) {
+				t.Fatalf("not a fault: %v", err)
+			}
+			return
+		}
+		if n := len([]rune(got)); n > MaxContent || n == 0 {
+			t.Errorf("%d characters", n)
+		}
+		if strings.Contains(got, "\x00") && !strings.Contains(text, "\x00") {
+			t.Error("a NUL came from the parameters")
+		}
+	})
+}
