@@ -78,6 +78,7 @@ func serve(t *testing.T, env ...string) *process {
 	p.cmd.Dir = t.TempDir() // no .env
 	p.cmd.Env = environment(append([]string{"BASIC_AUTH_PASSWORD=" + testPassword}, env...)...)
 	p.cmd.Stderr = p.output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a group of its own, as in a terminal
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -266,6 +267,62 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	}
 	if err := third.stop(syscall.SIGINT); err != nil {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+// A terminal sends its Ctrl-C to the whole group: PostgreSQL must not take it as its own.
+func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	dir := privateDir(t)
+	p := serve(t, "LKSMS_DATA="+dir)
+	secret, err := os.ReadFile(filepath.Join(dir, "postgres.password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("postgres://lksms:%s@/lksms?host=%s/socket", strings.TrimSpace(string(secret)), dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	client := p.client()
+	if _, err := client.CreateDefaultContentWithResponse(t.Context(), api.DefaultContentRequest{PhoneNumber: "13800138000", Content: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1 FROM default_contents FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int, 1)
+	go func() {
+		res, err := client.SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000"})
+		if err != nil {
+			t.Error(err)
+			answered <- 0
+			return
+		}
+		answered <- res.StatusCode()
+	}()
+	for waiting := 0; waiting == 0; time.Sleep(5 * time.Millisecond) {
+		if err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // long enough for a PostgreSQL that was told to stop to throw us out
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Errorf("PostgreSQL is gone: %v", err)
+	}
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the request in flight got %d", status)
+	}
+	<-p.exited
+	if p.err != nil {
+		t.Errorf("stop: %v", p.err)
 	}
 }
 

@@ -118,6 +118,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
+	silent := trackSilent(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	a.sweeper.Start()
@@ -129,6 +130,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 		defer cancel()
+		defer time.AfterFunc(silentGrace, silent.close).Stop()
 		if err := server.Shutdown(drain); err != nil {
 			failure = fmt.Errorf("finish requests: %w", errors.Join(err, server.Close()))
 		}

@@ -175,11 +175,11 @@ func (b *testBundle) claim(appID string, limit int) []api.ClaimedTask {
 	return res.JSON200.Data
 }
 
-// claimIDs is the ids of what claim returns.
-func (b *testBundle) claimIDs(appID string, limit int) []string {
+// claimIDs polls as app and returns the ids.
+func (b *testBundle) claimIDs(limit int) []string {
 	b.t.Helper()
 	ids := []string{}
-	for _, t := range b.claim(appID, limit) {
+	for _, t := range b.claim("app", limit) {
 		ids = append(ids, t.TaskID)
 	}
 	return ids
@@ -248,8 +248,6 @@ func decode[T any](t *testing.T, a answer) T {
 	}
 	return v
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // eventually waits for a condition, not for a time.
 func eventually(t *testing.T, what string, condition func() bool) {

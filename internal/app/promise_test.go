@@ -227,7 +227,7 @@ func TestCancel(t *testing.T) {
 	if cancelled.Status != api.TaskCancelled {
 		t.Errorf("got %+v", cancelled)
 	}
-	if got := b.claimIDs("app", 1); len(got) != 0 {
+	if got := b.claimIDs(1); len(got) != 0 {
 		t.Errorf("claimed %v", got)
 	}
 	b.expect(409, "task.not_pending", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
@@ -252,7 +252,7 @@ func TestCancelAgainstClaim(t *testing.T) {
 			if i == 0 {
 				cancelled = b.call("POST", "/api/v1/sms/task/"+id+"/cancel", nil).status
 			} else {
-				claimed = b.claimIDs("app", 10)
+				claimed = b.claimIDs(10)
 			}
 		})
 		if (cancelled == 200) == (len(claimed) == 1) {

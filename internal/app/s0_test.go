@@ -474,7 +474,7 @@ func TestS0_10_NewTasksFirstThenDueRetries(t *testing.T) {
 	}
 	var got []string
 	for _, limit := range []int{1, 3, 10} {
-		got = append(got, b.claimIDs("app", limit)...)
+		got = append(got, b.claimIDs(limit)...)
 	}
 	want := []string{"new-old", "new-young", "r1-old", "r1-young", "r2-old", "r2-young"}
 	if !slices.Equal(got, want) {
@@ -484,7 +484,7 @@ func TestS0_10_NewTasksFirstThenDueRetries(t *testing.T) {
 		t.Errorf("a claimed task: %+v", status)
 	}
 	b.exec("UPDATE tasks SET due_at = now() WHERE task_id = 'late'")
-	if got := b.claimIDs("app", 10); !slices.Equal(got, []string{"late"}) {
+	if got := b.claimIDs(10); !slices.Equal(got, []string{"late"}) {
 		t.Errorf("once it is due: %v", got)
 	}
 }
@@ -512,12 +512,12 @@ func TestS0_11_RetryIsTheSendersChoice(t *testing.T) {
 		if wait := got.DueAt.Sub(got.UpdatedAt); wait != 5*time.Minute {
 			t.Errorf("due after %s, want RETRY_DELAY_MINUTES", wait)
 		}
-		if early := b.claimIDs("app", 1); len(early) != 0 {
+		if early := b.claimIDs(1); len(early) != 0 {
 			t.Errorf("claimed before it is due: %v", early)
 		}
 		b.exec("UPDATE tasks SET due_at = now()")
 	}
-	if early := b.claimIDs("app", 1); len(early) != 0 {
+	if early := b.claimIDs(1); len(early) != 0 {
 		t.Errorf("claimed after it failed: %v", early)
 	}
 }
@@ -536,7 +536,7 @@ func TestS0_12_ZombiesAreTakenBack(t *testing.T) {
 	b := setup(t)
 	id := b.submit("x")
 	for attempt := 1; attempt <= 4; attempt++ {
-		if got := b.claimIDs("app", 1); len(got) != 1 {
+		if got := b.claimIDs(1); len(got) != 1 {
 			t.Fatalf("attempt %d: claimed %v", attempt, got)
 		}
 		if n := b.recover(); n != 0 {
@@ -792,8 +792,10 @@ func TestRequestIDGoesInAndOutAndIntoTheLog(t *testing.T) {
 	b.submit("a secret text")
 	b.call("GET", "/api/v1/sms/tasks?phone_number="+phone, nil)
 	log := b.log.String()
-	if !strings.Contains(log, `"request_id":"abc-1"`) {
-		t.Error("the request is not in the log")
+	for _, want := range []string{`"request_id":"abc-1"`, `"phone":"138****8000"`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log has no %s", want)
+		}
 	}
 	for _, secret := range []string{phone, "a secret text", password} {
 		if strings.Contains(log, secret) {
@@ -883,6 +885,12 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	eventually(t, "the request waits for the lock", func() bool {
 		return b.count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
 	})
+	// One that a client opened in advance must not hold up the stop.
+	silent, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 	stop()
 	eventually(t, "it accepts no more", func() bool {
 		conn, err := net.Dial("tcp", listener.Addr().String())

@@ -28,7 +28,11 @@ type exchange struct {
 	text   *catalogue
 	user   string        // empty until authenticated
 	body   *bytes.Buffer // what was read of a submission, nil for other requests
+	notes  []any         // more for the request's line in the log, as slog takes it
 }
+
+// note adds to the request's line in the log. Texts do not belong there, and phone numbers only masked.
+func (x *exchange) note(args ...any) { x.notes = append(x.notes, args...) }
 
 type exchangeKey struct{}
 
@@ -83,8 +87,9 @@ func (s *Server) observe(route func(*http.Request) string, next http.Handler) ht
 		if answer.status >= http.StatusInternalServerError {
 			level = slog.LevelError
 		}
-		s.options.Log.Log(ctx, level, "request", "request_id", x.origin.RequestID, "method", r.Method, "path", r.URL.Path,
-			"status", answer.status, "ms", float64(took.Microseconds())/1000, "ip", x.origin.SourceIP, "user", x.user)
+		s.options.Log.With(x.notes...).Log(ctx, level, "request", "request_id", x.origin.RequestID, "method", r.Method,
+			"path", r.URL.Path, "status", answer.status, "ms", float64(took.Microseconds())/1000,
+			"ip", x.origin.SourceIP, "user", x.user)
 	})
 }
 

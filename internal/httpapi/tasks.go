@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/phone"
 	"lksms/internal/task"
 )
 
@@ -17,13 +18,16 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 	if err != nil {
 		return nil, fmt.Errorf("write request for the log: %w", err)
 	}
+	x := exchangeOf(ctx)
+	x.note("phone", phone.Mask(req.Body.PhoneNumber))
 	made, err := s.tasks.Submit(ctx, task.Submission{
 		PhoneNumber: req.Body.PhoneNumber, Content: value(req.Body.Content), UseTemplate: value(req.Body.UseTemplate),
 		Source: nonEmpty(req.Body.Source), Raw: raw,
-	}, exchangeOf(ctx).origin)
+	}, x.origin)
 	if err != nil {
 		return nil, err
 	}
+	x.note("task_id", made.TaskID)
 	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
 		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
 	}}, nil
@@ -79,7 +83,7 @@ func (s *Server) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineReq
 
 // ClaimTasks leases tasks to a sender (S0.3).
 func (s *Server) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject) (api.ClaimTasksResponseObject, error) {
-	rows, err := s.tasks.Claim(ctx, req.Params.AppID, claimSize(req.Params.Limit))
+	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +92,19 @@ func (s *Server) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject
 
 // AppClaimTasks is ClaimTasks in the form of the installed sender app (S0.18).
 func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
-	rows, err := s.tasks.Claim(ctx, req.Params.AppID, claimSize(req.Params.Limit))
+	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
 	return api.AppClaimTasks200JSONResponse{Code: ok, Message: success, Data: api.AppTaskPage{
 		TotalCount: len(rows), AppID: req.Params.AppID, Tasks: convert(rows, appTaskOf),
 	}}, nil
+}
+
+func (s *Server) claim(ctx context.Context, appID string, limit *int) ([]dbq.TaskClaimRow, error) {
+	rows, err := s.tasks.Claim(ctx, appID, claimSize(limit))
+	exchangeOf(ctx).note("app_id", appID, "claimed", len(rows))
+	return rows, err
 }
 
 // ReportTask takes the outcome of a task (S0.4).
@@ -126,6 +136,7 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 		after := time.Duration(*body.RetryAfterSeconds) * time.Second
 		report.RetryAfter = &after
 	}
+	exchangeOf(ctx).note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
 	return s.tasks.Report(ctx, report)
 }
 

@@ -3,6 +3,7 @@ package phone
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/nyaruka/phonenumbers"
 
@@ -41,12 +42,18 @@ func isMainlandMobile(number string) bool {
 	return true
 }
 
-// Mask hides the middle of a number: 138****8000. For logs.
+// Mask hides four digits of a number, however it is written: 138****8000. For logs.
 func Mask(number string) string {
-	if len(number) < 8 {
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, number)
+	if len(digits) < 8 {
 		return "****"
 	}
-	return number[:len(number)-8] + "****" + number[len(number)-4:]
+	return digits[:len(digits)-8] + "****" + digits[len(digits)-4:]
 }
 
 // NormaliseFilter is Normalise for a filter that may be left out.

@@ -55,7 +55,7 @@ func TestMainlandMobilesNeedNoLibrary(t *testing.T) {
 
 func TestMask(t *testing.T) {
 	for number, want := range map[string]string{
-		"13800138000": "138****8000", "+8613800138000": "+86138****8000", "138": "****", "": "****",
+		"13800138000": "138****8000", "+86 138-0013-8000": "86138****8000", "138": "****", "": "****",
 	} {
 		if got := Mask(number); got != want {
 			t.Errorf("%q: got %q, want %q", number, got, want)
