@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,9 +19,8 @@ import (
 
 // demoCmd shows the whole way of a message, as any client would go it: through the generated client and the public API.
 type demoCmd struct {
-	URL   string `name:"url" help:"Address of the server; the one on this machine by default."`
-	Port  int    `name:"app-port" env:"APP_PORT" default:"8000" help:"Port of the server on this machine."`
-	Count int    `name:"count" default:"60" help:"How many messages to submit."`
+	target `embed:""`
+	Count  int `name:"count" default:"60" help:"How many messages to submit."`
 
 	config.Account  `embed:""`
 	config.Database `embed:""`
@@ -52,10 +50,7 @@ func (c *demoCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.URL == "" {
-		c.URL = "http://127.0.0.1:" + strconv.Itoa(c.Port)
-	}
-	client, err := api.NewClientWithResponses(c.URL,
+	client, err := api.NewClientWithResponses(c.address(),
 		api.WithHTTPClient(&http.Client{Timeout: 30 * time.Second}),
 		api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
 			r.SetBasicAuth(c.Username, string(password))
@@ -66,7 +61,7 @@ func (c *demoCmd) Run(ctx context.Context) error {
 	}
 	d := &demo{client: client, count: c.Count}
 	if err := d.prepare(ctx); err != nil {
-		return fmt.Errorf("%s: %w", c.URL, err)
+		return fmt.Errorf("%s: %w", c.address(), err)
 	}
 	if err := d.submit(ctx); err != nil {
 		return err

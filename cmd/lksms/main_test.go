@@ -270,6 +270,25 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	}
 }
 
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "DATABASE_URL="+pgtest.New(t))
+	ask := func() error {
+		cmd := exec.Command(binary, "health", "--url="+p.url)
+		cmd.Dir = t.TempDir()
+		return cmd.Run()
+	}
+	if err := ask(); err != nil {
+		t.Errorf("a ready server: %v", err)
+	}
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if ask() == nil {
+		t.Error("a stopped server is said to be ready")
+	}
+}
+
 // A terminal sends its Ctrl-C to the whole group: PostgreSQL must not take it as its own.
 func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()

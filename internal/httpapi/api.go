@@ -80,7 +80,7 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: s.fail},
 	)
 	mux := http.NewServeMux()
-	mux.Handle("/", s.validate(spec)(operations))
+	mux.Handle("/", noStore(s.validate(spec)(operations)))
 	mux.Handle("GET /metrics", s.authenticated(promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		if err := mountDocs(mux); err != nil {
@@ -113,6 +113,14 @@ func (s *Server) validate(spec *openapi3.T) func(http.Handler) http.Handler {
 		ErrorHandlerWithOpts: func(_ context.Context, err error, w http.ResponseWriter, r *http.Request, _ validator.ErrorHandlerOpts) {
 			s.fail(w, r, faultOf(err))
 		},
+	})
+}
+
+// noStore keeps every answer of the API out of caches: one of its GETs changes state, and the others show it.
+func noStore(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -24,7 +24,8 @@ func mountDocs(mux *http.ServeMux) error {
 		}
 	}
 	ui := v5emb.NewHandlerWithConfig(swgui.Config{
-		Title: "LKSMS", SwaggerJSON: "/openapi.json", BasePath: "/docs/",
+		Title: "LKSMS", BasePath: "/docs/",
+		SwaggerJSON: "/openapi.yaml", // keeps the order of operations and examples, which JSON loses
 		SettingsUI: map[string]string{
 			"persistAuthorization": "true", "displayRequestDuration": "true", "tryItOutEnabled": "true",
 		},

@@ -63,7 +63,6 @@ func (s *Server) observe(route func(*http.Request) string, next http.Handler) ht
 		}
 		w.Header().Set("X-Request-Id", x.origin.RequestID)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
 
 		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), requestDeadline)
 		defer cancel()
