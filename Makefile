@@ -14,8 +14,9 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## Run the server, with a private PostgreSQL unless DATABASE_URL is set
+run: ## Run the server, with a private PostgreSQL unless DATABASE_URL is set
 	@if [ -z "$${DATABASE_URL:-}" ] && ! grep -qs '^DATABASE_URL=.' .env; then scripts/postgres.sh; fi
+	@$(MAKE) --no-print-directory build
 	@exec bin/lksms serve
 
 demo: build ## Send messages through the running server with a simulated sender

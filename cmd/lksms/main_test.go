@@ -495,7 +495,7 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"the other sample":          {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
 		"no URL":                    {"DATABASE_URL=mysql:secret-word@x", "DATABASE_URL"},
 		"a folder too deep":         {"LKSMS_DATA=/tmp/" + strings.Repeat("x", 100), "LKSMS_DATA"},
-		"no such binaries":          {"LKSMS_DATA=/tmp/lksms-none\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
+		"no such binaries":          {"LKSMS_DATA=" + privateDir(t) + "\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
