@@ -218,24 +218,9 @@ func TestTwoServersDrainOneQueue(t *testing.T) {
 	}
 }
 
-// privateDir is a folder for a private PostgreSQL: its path is short enough for a socket, and whoever PostgreSQL runs as
-// may enter it.
-func privateDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "lksms-cmd-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	t.Parallel()
-	dir := privateDir(t)
+	dir := pgtest.Dir(t)
 	p := serve(t, "LKSMS_DATA="+dir)
 	res, err := p.client().SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
 	if err != nil || res.JSON200 == nil {
@@ -292,7 +277,7 @@ func TestHealth(t *testing.T) {
 // A terminal sends its Ctrl-C to the whole group: PostgreSQL must not take it as its own.
 func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
-	dir := privateDir(t)
+	dir := pgtest.Dir(t)
 	p := serve(t, "LKSMS_DATA="+dir)
 	secret, err := os.ReadFile(filepath.Join(dir, "postgres.password"))
 	if err != nil {
@@ -358,7 +343,7 @@ func postmaster(dir string) int {
 
 func TestTheGeneratedPasswordIsKept(t *testing.T) {
 	t.Parallel()
-	dir := privateDir(t)
+	dir := pgtest.Dir(t)
 	shown := regexp.MustCompile(`password +(\S+) `)
 	var passwords []string
 	for range 2 {
@@ -396,7 +381,7 @@ func TestTheGeneratedPasswordIsKept(t *testing.T) {
 
 func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	t.Parallel()
-	dir := privateDir(t)
+	dir := pgtest.Dir(t)
 	// Two cold starts at once: one makes the cluster and the other waits for it.
 	servers := make([]*process, 2)
 	var wg sync.WaitGroup
@@ -495,7 +480,7 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"the other sample":          {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
 		"no URL":                    {"DATABASE_URL=mysql:secret-word@x", "DATABASE_URL"},
 		"a folder too deep":         {"LKSMS_DATA=/tmp/" + strings.Repeat("x", 100), "LKSMS_DATA"},
-		"no such binaries":          {"LKSMS_DATA=" + privateDir(t) + "\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
+		"no such binaries":          {"LKSMS_DATA=" + pgtest.Dir(t) + "\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,22 +45,18 @@ func Run(m *testing.M) int {
 // New returns the URL of a fresh migrated database, dropped when t ends.
 func New(t testing.TB) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
-	defer cancel()
-	admin, err := serverURL(ctx)
-	if err != nil {
-		t.Fatalf("start PostgreSQL: %v", err)
-	}
-	created, drop, err := Create(ctx, admin)
-	if err != nil {
-		t.Fatalf("create test database: %v", err)
-	}
-	t.Cleanup(drop)
-	return created
+	return fresh(t, Create)
 }
 
 // NewEmpty is New without the migrations.
 func NewEmpty(t testing.TB) string {
+	t.Helper()
+	return fresh(t, func(ctx context.Context, admin string) (string, func(), error) {
+		return createDatabase(ctx, admin, "template0")
+	})
+}
+
+func fresh(t testing.TB, create func(ctx context.Context, admin string) (string, func(), error)) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
@@ -68,12 +64,27 @@ func NewEmpty(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("start PostgreSQL: %v", err)
 	}
-	created, drop, err := createDatabase(ctx, admin, "template0")
+	created, drop, err := create(ctx, admin)
 	if err != nil {
 		t.Fatalf("create test database: %v", err)
 	}
 	t.Cleanup(drop)
 	return created
+}
+
+// Dir returns a folder for a private server, removed when t ends: its path is short enough for a socket, and whoever
+// PostgreSQL runs as may enter it. t.TempDir is neither.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "lksms-dir-")
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatalf("make folder: %v", err)
+	}
+	return dir
 }
 
 // shared is the server of this test process, when no other was given.

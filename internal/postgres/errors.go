@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -46,11 +47,10 @@ func Wrap(act string, err error, none *fault.Error) error {
 func IsUnavailable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		switch pg.Code[:2] {
-		case "08", "53", "57", "58": // connection, resources, operator intervention, system
-			return true
-		}
-		return pg.Code == "25006" // read-only: a standby, or a server that is going down
+		// Connection, resources, operator intervention, system; and a read-only standby.
+		return slices.ContainsFunc([]string{"08", "53", "57", "58", "25006"}, func(class string) bool {
+			return strings.HasPrefix(pg.Code, class)
+		})
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error

@@ -106,20 +106,6 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	}
 }
 
-// serverDir is a folder that whoever PostgreSQL runs as may enter, with a path short enough for a socket.
-func serverDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "lksms-pg-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 func start(t *testing.T, dir string) (*postgres.Server, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -130,7 +116,7 @@ func start(t *testing.T, dir string) (*postgres.Server, error) {
 
 func TestTwoColdStartsAtOnceShareOneServer(t *testing.T) {
 	t.Parallel()
-	dir := serverDir(t)
+	dir := pgtest.Dir(t)
 	servers := make([]*postgres.Server, 3)
 	var wg sync.WaitGroup
 	for i := range servers {
@@ -162,7 +148,7 @@ func TestTwoColdStartsAtOnceShareOneServer(t *testing.T) {
 
 func TestAnUnfinishedClusterIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	dir := serverDir(t)
+	dir := pgtest.Dir(t)
 	if err := os.MkdirAll(filepath.Join(dir, "postgres.new", "base"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +163,7 @@ func TestAnUnfinishedClusterIsMadeAnew(t *testing.T) {
 
 func TestAClusterOfAnotherVersionIsNotOpened(t *testing.T) {
 	t.Parallel()
-	dir := serverDir(t)
+	dir := pgtest.Dir(t)
 	if err := os.MkdirAll(filepath.Join(dir, "postgres"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +175,10 @@ func TestAClusterOfAnotherVersionIsNotOpened(t *testing.T) {
 	}
 }
 
-func TestAClusterWithoutItsPasswordIsNotTouched(t *testing.T) {
-	t.Parallel()
-	dir := serverDir(t)
+// stoppedCluster is a folder in which a server ran and was stopped.
+func stoppedCluster(t *testing.T) string {
+	t.Helper()
+	dir := pgtest.Dir(t)
 	server, err := start(t, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -199,6 +186,12 @@ func TestAClusterWithoutItsPasswordIsNotTouched(t *testing.T) {
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+func TestAClusterWithoutItsPasswordIsNotTouched(t *testing.T) {
+	t.Parallel()
+	dir := stoppedCluster(t)
 	if err := os.Remove(filepath.Join(dir, "postgres.password")); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +205,7 @@ func TestAFolderThatPostgresMayNotEnterIsRefusedInPlainWords(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has another account run PostgreSQL")
 	}
-	dir := serverDir(t)
+	dir := pgtest.Dir(t)
 	if err := os.Mkdir(filepath.Join(dir, "closed"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -224,14 +217,7 @@ func TestAFolderThatPostgresMayNotEnterIsRefusedInPlainWords(t *testing.T) {
 
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	t.Parallel()
-	dir := serverDir(t)
-	server, err := start(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	dir := stoppedCluster(t)
 	conf := filepath.Join(dir, "postgres", "postgresql.conf")
 	if err := os.WriteFile(conf, []byte("shared_buffers = nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/gen/api"
+)
+
+// What every operation of the contract says of itself.
+func TestEveryOperationIsWholeInTheContract(t *testing.T) {
+	spec, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spec.Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
+		t.Error(err)
+	}
+	tags := map[string]bool{}
+	for _, tag := range spec.Tags {
+		tags[tag.Name] = tag.Description != ""
+	}
+	levels := []any{"public", "read", "submit", "send", "admin"}
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			name := method + " " + path
+			if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 || !tags[operation.Tags[0]] {
+				t.Errorf("%s lacks an id, a summary or a described tag", name)
+			}
+			level := operation.Extensions["x-lksms-access"]
+			if !slices.Contains(levels, level) {
+				t.Errorf("%s has the access level %v", name, level)
+			}
+			open := operation.Security != nil && len(*operation.Security) == 0
+			if open != (level == "public") {
+				t.Errorf("%s: access %v and security %v disagree", name, level, operation.Security)
+			}
+			for _, status := range []int{200, 500} {
+				if operation.Responses.Status(status) == nil {
+					t.Errorf("%s has no answer %d", name, status)
+				}
+			}
+			if level != "public" && operation.Responses.Status(401) == nil {
+				t.Errorf("%s has no answer 401", name)
+			}
+			if body := operation.RequestBody; body != nil {
+				if media := body.Value.Content.Get("application/json"); media.Example == nil && len(media.Examples) == 0 {
+					t.Errorf("%s has no example of its body", name)
+				}
+				for _, status := range []int{400, 413, 415, 422} {
+					if operation.Responses.Status(status) == nil {
+						t.Errorf("%s takes a body and has no answer %d", name, status)
+					}
+				}
+			}
+		}
+	}
+}
