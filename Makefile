@@ -59,4 +59,4 @@ test-clients: postgres node-tools ## Generate a TypeScript client from the contr
 	@$(PGRUN) -database tools/node/run-client.sh
 
 node-tools:
-	@cd tools/node && { [ -d node_modules ] || npm ci --silent --no-audit --no-fund; }
+	@cd tools/node && { [ -d node_modules ] || npm install --no-save --loglevel=error --no-audit --no-fund; }
