@@ -739,7 +739,7 @@ func TestS0_18_TheInstalledSenderApp(t *testing.T) {
 	for _, id := range ids {
 		// Fields of its own are passed over, and a repeat is fine.
 		for range 2 {
-			b.expect(200, "", "POST", "/app/api/v1/sms/report", reportBody(id, "phone_1", 2, report{"error_message": nil, "battery": 80}))
+			b.expect(200, "", "POST", "/app/api/v1/sms/report", reportBody(id, "phone_1", 2, report{"error_message": nil, "should_retry": nil, "battery": 80}))
 		}
 	}
 	counts := b.expect(200, "", "GET", "/app/api/v1/admin/task-statistics", nil)

@@ -122,8 +122,8 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 		return fmt.Errorf("lock: %w", err)
 	}
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		return errors.New("DATABASE_URL is not a URL")
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
 	}
 	_, encrypted := conn.PgConn().Conn().(*tls.Conn)
 	m := dbmate.New(migratorURL(u, encrypted))
