@@ -1,4 +1,24 @@
 
+CREATE TABLE public.api_keys (
+    id bigint NOT NULL,
+    user_id bigint NOT NULL,
+    key_hash bytea NOT NULL,
+    name text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT api_keys_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
+);
+
+COMMENT ON COLUMN public.api_keys.key_hash IS 'SHA-256: a key is 256 random bits, which need no slow hash';
+
+ALTER TABLE public.api_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.api_keys_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.default_contents (
     id bigint NOT NULL,
     phone_number text NOT NULL,
@@ -113,6 +133,7 @@ CREATE TABLE public.tasks (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     sent_at timestamp with time zone,
     reported_at timestamp with time zone,
+    submitted_by text,
     CONSTRAINT tasks_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT tasks_lease_while_processing CHECK ((((status = 1) = (lease_until IS NOT NULL)) AND ((status <> 1) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL))))),
     CONSTRAINT tasks_result_length CHECK ((char_length(result) <= 500)),
@@ -129,6 +150,8 @@ COMMENT ON COLUMN public.tasks.recipient IS 'the same number normalised to E.164
 COMMENT ON COLUMN public.tasks.status IS '0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED';
 
 COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for';
+
+COMMENT ON COLUMN public.tasks.submitted_by IS 'the user that submitted it, who may look at it with the role submit';
 
 CREATE TABLE public.templates (
     id bigint NOT NULL,
@@ -149,6 +172,39 @@ ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.users (
+    id bigint NOT NULL,
+    username text NOT NULL,
+    role text NOT NULL,
+    app_id text,
+    password_hash text,
+    is_disabled boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
+    CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
+    CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
+);
+
+COMMENT ON COLUMN public.users.app_id IS 'a send user with one can claim and report only as this app';
+
+COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: only API keys';
+
+ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.users_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_key_hash_key UNIQUE (key_hash);
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_pkey PRIMARY KEY (id);
@@ -171,6 +227,14 @@ ALTER TABLE ONLY public.tasks
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_username_key UNIQUE (username);
+
+CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
+
 CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (created_at);
 
 CREATE INDEX report_logs_task_id_idx ON public.report_logs USING btree (task_id);
@@ -184,4 +248,7 @@ CREATE INDEX tasks_new_idx ON public.tasks USING btree (created_at, task_id) WHE
 CREATE INDEX tasks_recipient_idx ON public.tasks USING btree (recipient, task_id);
 
 CREATE INDEX tasks_retry_idx ON public.tasks USING btree (retry_count, due_at) WHERE ((status = 0) AND (retry_count > 0));
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
 

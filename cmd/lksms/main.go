@@ -18,6 +18,7 @@ import (
 type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run the server."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database to the form that this version needs; serve does so by itself."`
+	User    userCmd    `cmd:"" help:"Manage who may do what."`
 	Demo    demoCmd    `cmd:"" help:"Send a few dozen messages through a running server with a simulated sender."`
 	Health  healthCmd  `cmd:"" help:"Ask a running server whether it is ready; the exit status tells."`
 	Version versionCmd `cmd:"" help:"Say which version this is."`

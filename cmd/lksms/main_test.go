@@ -464,6 +464,77 @@ func TestMigrateCommands(t *testing.T) {
 	run("up")
 }
 
+func TestUserCommands(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtest.New(t)
+	run := func(input string, args ...string) (string, error) {
+		cmd := exec.Command(binary, append([]string{"user"}, args...)...)
+		cmd.Dir = t.TempDir()
+		cmd.Env = environment("DATABASE_URL=" + databaseURL)
+		cmd.Stdin = strings.NewReader(input)
+		out, err := cmd.CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	must := func(input string, args ...string) string {
+		t.Helper()
+		out, err := run(input, args...)
+		if err != nil {
+			t.Fatalf("user %v: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	first := must("", "add", "phone", "--role=send", "--app-id=app_1")
+	must("a password from stdin\n", "add", "system", "--role=submit", "--password-stdin")
+	key := must("", "key", "system", "production")
+	p := serve(t, "DATABASE_URL="+databaseURL)
+	status := func(username, password, path string) int {
+		t.Helper()
+		req, err := http.NewRequest("GET", p.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(username, password)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	const pending, tasks = "/api/v1/sms/tasks/pending?app_id=app_1", "/api/v1/sms/tasks"
+	for _, c := range []struct {
+		username, password, path string
+		want                     int
+	}{
+		{"phone", first, pending, 200},
+		{"phone", first, tasks, 403},
+		{"system", "a password from stdin", tasks, 200},
+		{"system", key, tasks, 200},
+	} {
+		if got := status(c.username, c.password, c.path); got != c.want {
+			t.Errorf("%s on %s: %d, want %d", c.username, c.path, got, c.want)
+		}
+	}
+	second := must("", "passwd", "phone")
+	if got := status("phone", second, pending); got != 200 {
+		t.Errorf("with the new password: %d", got)
+	}
+	must("", "disable", "system")
+	if got := must("", "list"); got != "submit   disabled system\nsend     enabled  phone as app_1" {
+		t.Errorf("listed:\n%s", got)
+	}
+	must("", "enable", "system")
+	if out, err := run("", "add", "phone", "--role=read"); err == nil || !strings.Contains(out, "user.exists") {
+		t.Errorf("twice: %v %s", err, out)
+	}
+	if out, err := run("short\n", "passwd", "phone", "--password-stdin"); err == nil || !strings.Contains(out, "at least 12") {
+		t.Errorf("a short one: %v %s", err, out)
+	}
+	if out, err := run("", "disable", "nobody"); err == nil || !strings.Contains(out, "user.not_found") {
+		t.Errorf("nobody: %v %s", err, out)
+	}
+}
+
 func TestBadConfigurationIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, says string }{

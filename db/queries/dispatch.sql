@@ -180,6 +180,7 @@ WITH cancelled AS (
     UPDATE tasks t
     SET status = 4, updated_at = now()
     WHERE t.task_id = @task_id AND t.status = 0
+        AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
     RETURNING t.*
 ),
 logged AS (

@@ -1,8 +1,8 @@
 -- TaskSubmit stores a task and the log row of the submission that made it, or neither.
 -- name: TaskSubmit :exec
 WITH task AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source)
-    VALUES (@task_id, @phone_number, @recipient, @final_content, sqlc.narg(source))
+    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by)
+    VALUES (@task_id, @phone_number, @recipient, @final_content, sqlc.narg(source), @submitted_by::text)
     RETURNING task_id, phone_number, content, status
 )
 INSERT INTO receive_logs (
@@ -27,13 +27,17 @@ VALUES (
     @request_data, @response_data, @status_code
 );
 
+-- owner, here and below, narrows to the tasks that one user submitted; null is every task.
+
 -- name: TaskGet :one
-SELECT * FROM tasks WHERE task_id = @task_id;
+SELECT * FROM tasks
+WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text);
 
 -- TaskList pages backwards from before_id by key, which is also by time.
 -- name: TaskList :many
 SELECT * FROM tasks
 WHERE task_id < @before_id
+    AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(status)::smallint IS NULL OR status = sqlc.narg(status)::smallint)
     AND (sqlc.narg(recipient)::text IS NULL OR recipient = sqlc.narg(recipient)::text)
     AND (sqlc.narg(source)::text IS NULL OR source = sqlc.narg(source)::text)

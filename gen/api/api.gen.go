@@ -75,6 +75,30 @@ func (e ReportStatus) Valid() bool {
 	}
 }
 
+// Defines values for Role.
+const (
+	RoleAdmin  Role = "admin"
+	RoleRead   Role = "read"
+	RoleSend   Role = "send"
+	RoleSubmit Role = "submit"
+)
+
+// Valid indicates whether the value is a known member of the Role enum.
+func (e Role) Valid() bool {
+	switch e {
+	case RoleAdmin:
+		return true
+	case RoleRead:
+		return true
+	case RoleSend:
+		return true
+	case RoleSubmit:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskStatus.
 const (
 	TaskCancelled  TaskStatus = 4
@@ -136,6 +160,9 @@ type Code = int
 //
 // Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 type TaskID = string
+
+// Username Example: system_a
+type Username = string
 
 // Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
 type Message = string
@@ -333,8 +360,54 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
+// Key defines model for Key.
+type Key struct {
+	CreatedAt time.Time `json:"created_at"`
+	ID        int64     `json:"id"`
+	Name      string    `json:"name"`
+}
+
+// KeyListResponse defines model for KeyListResponse.
+type KeyListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    []Key   `json:"data"`
+}
+
+// KeyRequest defines model for KeyRequest.
+type KeyRequest struct {
+	// Name What it is for
+	Name string `json:"name"`
+}
+
+// NewKey defines model for NewKey.
+type NewKey struct {
+	CreatedAt time.Time `json:"created_at"`
+	ID        int64     `json:"id"`
+
+	// Key Give it as Bearer token or as Basic password
+	Key  string `json:"key"`
+	Name string `json:"name"`
+}
+
+// NewKeyResponse defines model for NewKeyResponse.
+type NewKeyResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    NewKey  `json:"data"`
+}
+
 // NextCursor Pass it as `cursor` for the next page; null on the last
 type NextCursor = string
+
+// Password defines model for Password.
+type Password = string
 
 // PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
 //
@@ -390,6 +463,9 @@ type ReportRequest struct {
 
 // ReportStatus 2 SUCCESS, 3 FAILED
 type ReportStatus int16
+
+// Role defines model for Role.
+type Role string
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
@@ -663,6 +739,64 @@ type TimelineResponse struct {
 	Data    []TimelineEvent `json:"data"`
 }
 
+// User defines model for User.
+type User struct {
+	// Username Example: system_a
+	Username   Username  `json:"username"`
+	AppID      *string   `json:"app_id"`
+	CreatedAt  time.Time `json:"created_at"`
+	IsDisabled bool      `json:"is_disabled"`
+	Role       Role      `json:"role"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// UserListResponse defines model for UserListResponse.
+type UserListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    UserPage `json:"data"`
+}
+
+// UserPage defines model for UserPage.
+type UserPage struct {
+	Items []User `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// UserPatch defines model for UserPatch.
+type UserPatch struct {
+	AppID      *string   `json:"app_id,omitempty"`
+	IsDisabled *bool     `json:"is_disabled,omitempty"`
+	Password   *Password `json:"password,omitempty"`
+	Role       *Role     `json:"role,omitempty"`
+}
+
+// UserRequest defines model for UserRequest.
+type UserRequest struct {
+	// Username Example: system_a
+	Username Username `json:"username"`
+
+	// AppID Binds a send user to one app; without it, it may claim and report as any
+	AppID    *string   `json:"app_id,omitempty"`
+	Password *Password `json:"password,omitempty"`
+	Role     Role      `json:"role"`
+}
+
+// UserResponse defines model for UserResponse.
+type UserResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    User    `json:"data"`
+}
+
 // ClaimLimit defines model for ClaimLimit.
 type ClaimLimit = int
 
@@ -686,6 +820,9 @@ type Conflict = Error
 // Done defines model for Done.
 type Done = DoneResponse
 
+// Forbidden defines model for Forbidden.
+type Forbidden = Error
+
 // Internal defines model for Internal.
 type Internal = Error
 
@@ -700,6 +837,9 @@ type NotFound = Error
 
 // TooLarge defines model for TooLarge.
 type TooLarge = Error
+
+// TooMany defines model for TooMany.
+type TooMany = Error
 
 // Unauthorized defines model for Unauthorized.
 type Unauthorized = Error
@@ -724,6 +864,15 @@ type ListDefaultContentsParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListUsersParams defines parameters for ListUsers.
+type ListUsersParams struct {
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -784,6 +933,15 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
+
+// CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
+type CreateUserJSONRequestBody = UserRequest
+
+// UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
+type UpdateUserJSONRequestBody = UserPatch
+
+// CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
+type CreateKeyJSONRequestBody = KeyRequest
 
 // ReportTaskJSONRequestBody defines body for ReportTask for application/json ContentType.
 type ReportTaskJSONRequestBody = ReportRequest
@@ -989,6 +1147,76 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListUsers List users, newest first
+	//
+	// Corresponds with GET /api/v1/admin/users (the `ListUsers` operationId).
+	ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUserWithBody Add a user
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+	CreateUserWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUser Add a user
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+	CreateUser(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUser Look at one user
+	//
+	// Corresponds with GET /api/v1/admin/users/{username} (the `GetUser` operationId).
+	GetUser(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateUserWithBody Change, disable or enable a user
+	//
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+	UpdateUserWithBody(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateUser Change, disable or enable a user
+	//
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+	UpdateUser(ctx context.Context, username Username, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListKeys List the API keys of a user, newest first, without the keys themselves
+	//
+	// Corresponds with GET /api/v1/admin/users/{username}/keys (the `ListKeys` operationId).
+	ListKeys(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateKeyWithBody Make an API key
+	//
+	// The answer is the only place where the key is ever shown.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+	CreateKeyWithBody(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateKey Make an API key
+	//
+	// The answer is the only place where the key is ever shown.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+	CreateKey(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteKey Delete an API key
+	//
+	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
+	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReportTaskWithBody Report the outcome of a task
 	//
@@ -1418,6 +1646,176 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListUsers List users, newest first
+//
+// Corresponds with GET /api/v1/admin/users (the `ListUsers` operationId).
+func (c *Client) ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUsersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUserWithBody Add a user
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+func (c *Client) CreateUserWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUser Add a user
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+func (c *Client) CreateUser(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUser Look at one user
+//
+// Corresponds with GET /api/v1/admin/users/{username} (the `GetUser` operationId).
+func (c *Client) GetUser(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUserRequest(c.Server, username)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateUserWithBody Change, disable or enable a user
+//
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+func (c *Client) UpdateUserWithBody(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateUserRequestWithBody(c.Server, username, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateUser Change, disable or enable a user
+//
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+func (c *Client) UpdateUser(ctx context.Context, username Username, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateUserRequest(c.Server, username, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListKeys List the API keys of a user, newest first, without the keys themselves
+//
+// Corresponds with GET /api/v1/admin/users/{username}/keys (the `ListKeys` operationId).
+func (c *Client) ListKeys(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListKeysRequest(c.Server, username)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateKeyWithBody Make an API key
+//
+// The answer is the only place where the key is ever shown.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+func (c *Client) CreateKeyWithBody(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateKeyRequestWithBody(c.Server, username, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateKey Make an API key
+//
+// The answer is the only place where the key is ever shown.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateKeyRequest(c.Server, username, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteKey Delete an API key
+//
+// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
+func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteKeyRequest(c.Server, username, id)
 	if err != nil {
 		return nil, err
 	}
@@ -2282,6 +2680,315 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	return req, nil
 }
 
+// NewListUsersRequest constructs an http.Request for the ListUsers method
+func NewListUsersRequest(server string, params *ListUsersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateUserRequest calls the generic CreateUser builder with application/json body
+func NewCreateUserRequest(server string, body CreateUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateUserRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateUserRequestWithBody constructs an http.Request for the CreateUser method, with any body, and a specified content type
+func NewCreateUserRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetUserRequest constructs an http.Request for the GetUser method
+func NewGetUserRequest(server string, username Username) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "username", username, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateUserRequest calls the generic UpdateUser builder with application/json body
+func NewUpdateUserRequest(server string, username Username, body UpdateUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateUserRequestWithBody(server, username, "application/json", bodyReader)
+}
+
+// NewUpdateUserRequestWithBody constructs an http.Request for the UpdateUser method, with any body, and a specified content type
+func NewUpdateUserRequestWithBody(server string, username Username, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "username", username, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListKeysRequest constructs an http.Request for the ListKeys method
+func NewListKeysRequest(server string, username Username) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "username", username, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s/keys", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateKeyRequest calls the generic CreateKey builder with application/json body
+func NewCreateKeyRequest(server string, username Username, body CreateKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateKeyRequestWithBody(server, username, "application/json", bodyReader)
+}
+
+// NewCreateKeyRequestWithBody constructs an http.Request for the CreateKey method, with any body, and a specified content type
+func NewCreateKeyRequestWithBody(server string, username Username, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "username", username, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s/keys", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteKeyRequest constructs an http.Request for the DeleteKey method
+func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "username", username, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s/keys/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewReportTaskRequest calls the generic ReportTask builder with application/json body
 func NewReportTaskRequest(server string, body ReportTaskJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3021,6 +3728,84 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
 
+	// ListUsersWithResponse List users, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/users (the `ListUsers` operationId).
+	ListUsersWithResponse(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*ListUsersResponse, error)
+
+	// CreateUserWithBodyWithResponse Add a user
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+	CreateUserWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserResponse, error)
+
+	// CreateUserWithResponse Add a user
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+	CreateUserWithResponse(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserResponse, error)
+
+	// GetUserWithResponse Look at one user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/users/{username} (the `GetUser` operationId).
+	GetUserWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*GetUserResponse, error)
+
+	// UpdateUserWithBodyWithResponse Change, disable or enable a user
+	//
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+	UpdateUserWithBodyWithResponse(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateUserResponse, error)
+
+	// UpdateUserWithResponse Change, disable or enable a user
+	//
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+	UpdateUserWithResponse(ctx context.Context, username Username, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateUserResponse, error)
+
+	// ListKeysWithResponse List the API keys of a user, newest first, without the keys themselves
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/users/{username}/keys (the `ListKeys` operationId).
+	ListKeysWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*ListKeysResponse, error)
+
+	// CreateKeyWithBodyWithResponse Make an API key
+	//
+	// The answer is the only place where the key is ever shown.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+	CreateKeyWithBodyWithResponse(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
+
+	// CreateKeyWithResponse Make an API key
+	//
+	// The answer is the only place where the key is ever shown.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+	CreateKeyWithResponse(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
+
+	// DeleteKeyWithResponse Delete an API key
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
+	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
+
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
@@ -3182,8 +3967,12 @@ type ListDefaultContentsResponse struct {
 	JSON200 *DefaultContentListResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3200,9 +3989,19 @@ func (r ListDefaultContentsResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r ListDefaultContentsResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3253,6 +4052,8 @@ type CreateDefaultContentResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -3263,6 +4064,8 @@ type CreateDefaultContentResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3282,6 +4085,11 @@ func (r CreateDefaultContentResponse) GetJSON400() *Malformed {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r CreateDefaultContentResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateDefaultContentResponse) GetJSON403() *Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -3307,6 +4115,11 @@ func (r CreateDefaultContentResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r CreateDefaultContentResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateDefaultContentResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3355,10 +4168,14 @@ type DeleteDefaultContentResponse struct {
 	JSON200 *Done
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3375,6 +4192,11 @@ func (r DeleteDefaultContentResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteDefaultContentResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteDefaultContentResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -3383,6 +4205,11 @@ func (r DeleteDefaultContentResponse) GetJSON404() *NotFound {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r DeleteDefaultContentResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteDefaultContentResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3433,6 +4260,8 @@ type GetDefaultContentResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -3443,6 +4272,8 @@ type GetDefaultContentResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3462,6 +4293,11 @@ func (r GetDefaultContentResponse) GetJSON400() *Malformed {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetDefaultContentResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetDefaultContentResponse) GetJSON403() *Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -3487,6 +4323,11 @@ func (r GetDefaultContentResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r GetDefaultContentResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetDefaultContentResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3537,6 +4378,8 @@ type UpdateDefaultContentResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -3547,6 +4390,8 @@ type UpdateDefaultContentResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3566,6 +4411,11 @@ func (r UpdateDefaultContentResponse) GetJSON400() *Malformed {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r UpdateDefaultContentResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateDefaultContentResponse) GetJSON403() *Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -3591,6 +4441,11 @@ func (r UpdateDefaultContentResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r UpdateDefaultContentResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateDefaultContentResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3641,6 +4496,8 @@ type ResetDefaultContentResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -3651,6 +4508,8 @@ type ResetDefaultContentResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3670,6 +4529,11 @@ func (r ResetDefaultContentResponse) GetJSON400() *Malformed {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ResetDefaultContentResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResetDefaultContentResponse) GetJSON403() *Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -3695,6 +4559,11 @@ func (r ResetDefaultContentResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r ResetDefaultContentResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResetDefaultContentResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3743,6 +4612,10 @@ type RecoverTasksResponse struct {
 	JSON200 *RecoverResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3757,6 +4630,16 @@ func (r RecoverTasksResponse) GetJSON200() *RecoverResponse {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r RecoverTasksResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RecoverTasksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RecoverTasksResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3805,6 +4688,10 @@ type TaskStatisticsResponse struct {
 	JSON200 *StatisticsResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3819,6 +4706,16 @@ func (r TaskStatisticsResponse) GetJSON200() *StatisticsResponse {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r TaskStatisticsResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TaskStatisticsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TaskStatisticsResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3867,6 +4764,10 @@ type TaskStatusInfoResponse struct {
 	JSON200 *StatusInfoResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 }
@@ -3879,6 +4780,16 @@ func (r TaskStatusInfoResponse) GetJSON200() *StatusInfoResponse {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r TaskStatusInfoResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TaskStatusInfoResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TaskStatusInfoResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3922,8 +4833,12 @@ type ListTemplatesResponse struct {
 	JSON200 *TemplateListResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -3940,9 +4855,19 @@ func (r ListTemplatesResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplatesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r ListTemplatesResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplatesResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -3993,6 +4918,8 @@ type CreateTemplateResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -4001,6 +4928,8 @@ type CreateTemplateResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4022,6 +4951,11 @@ func (r CreateTemplateResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r CreateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -4040,6 +4974,11 @@ func (r CreateTemplateResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r CreateTemplateResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4088,10 +5027,14 @@ type DeleteTemplateResponse struct {
 	JSON200 *Done
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4108,6 +5051,11 @@ func (r DeleteTemplateResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -4116,6 +5064,11 @@ func (r DeleteTemplateResponse) GetJSON404() *NotFound {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r DeleteTemplateResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4166,6 +5119,8 @@ type GetTemplateResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -4174,6 +5129,8 @@ type GetTemplateResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4195,6 +5152,11 @@ func (r GetTemplateResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -4213,6 +5175,11 @@ func (r GetTemplateResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r GetTemplateResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4263,6 +5230,8 @@ type UpdateTemplateResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -4271,6 +5240,8 @@ type UpdateTemplateResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4292,6 +5263,11 @@ func (r UpdateTemplateResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -4310,6 +5286,11 @@ func (r UpdateTemplateResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r UpdateTemplateResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4351,15 +5332,100 @@ func (r UpdateTemplateResponse) ContentType() string {
 	return ""
 }
 
-type ReportTaskResponse struct {
+type ListUsersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Done
+	JSON200 *UserListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListUsersResponse) GetJSON200() *UserListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListUsersResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListUsersResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListUsersResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListUsersResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListUsersResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListUsersResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListUsersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListUsersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListUsersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListUsersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateUserResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UserResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -4370,6 +5436,653 @@ type ReportTaskResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateUserResponse) GetJSON200() *UserResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateUserResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateUserResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateUserResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateUserResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateUserResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateUserResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateUserResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateUserResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateUserResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateUserResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateUserResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateUserResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateUserResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateUserResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateUserResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetUserResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UserResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUserResponse) GetJSON200() *UserResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetUserResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetUserResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetUserResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetUserResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetUserResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetUserResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetUserResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetUserResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetUserResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetUserResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetUserResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUserResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUserResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUserResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUserResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateUserResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UserResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateUserResponse) GetJSON200() *UserResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateUserResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateUserResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateUserResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateUserResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateUserResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateUserResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateUserResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateUserResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateUserResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateUserResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateUserResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateUserResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateUserResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateUserResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateUserResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListKeysResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *KeyListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListKeysResponse) GetJSON200() *KeyListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListKeysResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListKeysResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListKeysResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListKeysResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListKeysResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListKeysResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListKeysResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListKeysResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListKeysResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListKeysResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListKeysResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NewKeyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateKeyResponse) GetJSON200() *NewKeyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateKeyResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateKeyResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateKeyResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateKeyResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateKeyResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateKeyResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateKeyResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateKeyResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateKeyResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateKeyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteKeyResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteKeyResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteKeyResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteKeyResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteKeyResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteKeyResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteKeyResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteKeyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReportTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4389,6 +6102,11 @@ func (r ReportTaskResponse) GetJSON400() *Malformed {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ReportTaskResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReportTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -4414,6 +6132,11 @@ func (r ReportTaskResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r ReportTaskResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReportTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4464,6 +6187,8 @@ type SendSmsResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -4472,6 +6197,8 @@ type SendSmsResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4493,6 +6220,11 @@ func (r SendSmsResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SendSmsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
 func (r SendSmsResponse) GetJSON409() *Conflict {
 	return r.JSON409
@@ -4511,6 +6243,11 @@ func (r SendSmsResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r SendSmsResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SendSmsResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4559,10 +6296,14 @@ type GetTaskResponse struct {
 	JSON200 *TaskResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4579,6 +6320,11 @@ func (r GetTaskResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetTaskResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -4587,6 +6333,11 @@ func (r GetTaskResponse) GetJSON404() *NotFound {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r GetTaskResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4635,12 +6386,16 @@ type CancelTaskResponse struct {
 	JSON200 *TaskResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4657,6 +6412,11 @@ func (r CancelTaskResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r CancelTaskResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -4670,6 +6430,11 @@ func (r CancelTaskResponse) GetJSON409() *Conflict {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r CancelTaskResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4718,10 +6483,14 @@ type GetTaskTimelineResponse struct {
 	JSON200 *TimelineResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4738,6 +6507,11 @@ func (r GetTaskTimelineResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetTaskTimelineResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetTaskTimelineResponse) GetJSON404() *NotFound {
 	return r.JSON404
@@ -4746,6 +6520,11 @@ func (r GetTaskTimelineResponse) GetJSON404() *NotFound {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r GetTaskTimelineResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetTaskTimelineResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4794,8 +6573,12 @@ type ListTasksResponse struct {
 	JSON200 *TaskListResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4812,9 +6595,19 @@ func (r ListTasksResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTasksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r ListTasksResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTasksResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4863,8 +6656,12 @@ type ClaimTasksResponse struct {
 	JSON200 *ClaimResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4881,9 +6678,19 @@ func (r ClaimTasksResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ClaimTasksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r ClaimTasksResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ClaimTasksResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4932,6 +6739,10 @@ type AppTaskStatisticsResponse struct {
 	JSON200 *StatisticsResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -4946,6 +6757,16 @@ func (r AppTaskStatisticsResponse) GetJSON200() *StatisticsResponse {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r AppTaskStatisticsResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AppTaskStatisticsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AppTaskStatisticsResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -4996,6 +6817,8 @@ type AppReportTaskResponse struct {
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -5006,6 +6829,8 @@ type AppReportTaskResponse struct {
 	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -5025,6 +6850,11 @@ func (r AppReportTaskResponse) GetJSON400() *Malformed {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r AppReportTaskResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AppReportTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -5050,6 +6880,11 @@ func (r AppReportTaskResponse) GetJSON415() *UnsupportedMedia {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r AppReportTaskResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AppReportTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -5098,8 +6933,12 @@ type AppClaimTasksResponse struct {
 	JSON200 *AppClaimResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -5116,9 +6955,19 @@ func (r AppClaimTasksResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
 }
 
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AppClaimTasksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r AppClaimTasksResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AppClaimTasksResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -5513,6 +7362,144 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 	return ParseUpdateTemplateResponse(rsp)
 }
 
+// ListUsersWithResponse List users, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/users (the `ListUsers` operationId).
+func (c *ClientWithResponses) ListUsersWithResponse(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*ListUsersResponse, error) {
+	rsp, err := c.ListUsers(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListUsersResponse(rsp)
+}
+
+// CreateUserWithBodyWithResponse Add a user
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+func (c *ClientWithResponses) CreateUserWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserResponse, error) {
+	rsp, err := c.CreateUserWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserResponse(rsp)
+}
+
+// CreateUserWithResponse Add a user
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
+func (c *ClientWithResponses) CreateUserWithResponse(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserResponse, error) {
+	rsp, err := c.CreateUser(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserResponse(rsp)
+}
+
+// GetUserWithResponse Look at one user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/users/{username} (the `GetUser` operationId).
+func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*GetUserResponse, error) {
+	rsp, err := c.GetUser(ctx, username, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUserResponse(rsp)
+}
+
+// UpdateUserWithBodyWithResponse Change, disable or enable a user
+//
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+func (c *ClientWithResponses) UpdateUserWithBodyWithResponse(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateUserResponse, error) {
+	rsp, err := c.UpdateUserWithBody(ctx, username, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateUserResponse(rsp)
+}
+
+// UpdateUserWithResponse Change, disable or enable a user
+//
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
+func (c *ClientWithResponses) UpdateUserWithResponse(ctx context.Context, username Username, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateUserResponse, error) {
+	rsp, err := c.UpdateUser(ctx, username, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateUserResponse(rsp)
+}
+
+// ListKeysWithResponse List the API keys of a user, newest first, without the keys themselves
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/users/{username}/keys (the `ListKeys` operationId).
+func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*ListKeysResponse, error) {
+	rsp, err := c.ListKeys(ctx, username, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListKeysResponse(rsp)
+}
+
+// CreateKeyWithBodyWithResponse Make an API key
+//
+// The answer is the only place where the key is ever shown.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+func (c *ClientWithResponses) CreateKeyWithBodyWithResponse(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error) {
+	rsp, err := c.CreateKeyWithBody(ctx, username, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateKeyResponse(rsp)
+}
+
+// CreateKeyWithResponse Make an API key
+//
+// The answer is the only place where the key is ever shown.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
+func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error) {
+	rsp, err := c.CreateKey(ctx, username, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateKeyResponse(rsp)
+}
+
+// DeleteKeyWithResponse Delete an API key
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
+func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error) {
+	rsp, err := c.DeleteKey(ctx, username, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteKeyResponse(rsp)
+}
+
 // ReportTaskWithBodyWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
@@ -5784,12 +7771,26 @@ func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsR
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -5845,6 +7846,13 @@ func ParseCreateDefaultContentResponse(rsp *http.Response) (*CreateDefaultConten
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -5879,6 +7887,13 @@ func ParseCreateDefaultContentResponse(rsp *http.Response) (*CreateDefaultConten
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -5927,6 +7942,13 @@ func ParseDeleteDefaultContentResponse(rsp *http.Response) (*DeleteDefaultConten
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -5940,6 +7962,13 @@ func ParseDeleteDefaultContentResponse(rsp *http.Response) (*DeleteDefaultConten
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -5995,6 +8024,13 @@ func ParseGetDefaultContentResponse(rsp *http.Response) (*GetDefaultContentRespo
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6029,6 +8065,13 @@ func ParseGetDefaultContentResponse(rsp *http.Response) (*GetDefaultContentRespo
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6084,6 +8127,13 @@ func ParseUpdateDefaultContentResponse(rsp *http.Response) (*UpdateDefaultConten
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6118,6 +8168,13 @@ func ParseUpdateDefaultContentResponse(rsp *http.Response) (*UpdateDefaultConten
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6173,6 +8230,13 @@ func ParseResetDefaultContentResponse(rsp *http.Response) (*ResetDefaultContentR
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6207,6 +8271,13 @@ func ParseResetDefaultContentResponse(rsp *http.Response) (*ResetDefaultContentR
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6255,6 +8326,20 @@ func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6301,6 +8386,20 @@ func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, e
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6349,6 +8448,20 @@ func ParseTaskStatusInfoResponse(rsp *http.Response) (*TaskStatusInfoResponse, e
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6389,12 +8502,26 @@ func ParseListTemplatesResponse(rsp *http.Response) (*ListTemplatesResponse, err
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6450,6 +8577,13 @@ func ParseCreateTemplateResponse(rsp *http.Response) (*CreateTemplateResponse, e
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6477,6 +8611,13 @@ func ParseCreateTemplateResponse(rsp *http.Response) (*CreateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6525,6 +8666,13 @@ func ParseDeleteTemplateResponse(rsp *http.Response) (*DeleteTemplateResponse, e
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6538,6 +8686,13 @@ func ParseDeleteTemplateResponse(rsp *http.Response) (*DeleteTemplateResponse, e
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6593,6 +8748,13 @@ func ParseGetTemplateResponse(rsp *http.Response) (*GetTemplateResponse, error) 
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6620,6 +8782,13 @@ func ParseGetTemplateResponse(rsp *http.Response) (*GetTemplateResponse, error) 
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6675,6 +8844,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6702,6 +8878,636 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListUsersResponse parses an HTTP response from a ListUsersWithResponse call
+func ParseListUsersResponse(rsp *http.Response) (*ListUsersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListUsersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UserListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateUserResponse parses an HTTP response from a CreateUserWithResponse call
+func ParseCreateUserResponse(rsp *http.Response) (*CreateUserResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateUserResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UserResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetUserResponse parses an HTTP response from a GetUserWithResponse call
+func ParseGetUserResponse(rsp *http.Response) (*GetUserResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUserResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UserResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateUserResponse parses an HTTP response from a UpdateUserWithResponse call
+func ParseUpdateUserResponse(rsp *http.Response) (*UpdateUserResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateUserResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UserResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListKeysResponse parses an HTTP response from a ListKeysWithResponse call
+func ParseListKeysResponse(rsp *http.Response) (*ListKeysResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListKeysResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest KeyListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateKeyResponse parses an HTTP response from a CreateKeyWithResponse call
+func ParseCreateKeyResponse(rsp *http.Response) (*CreateKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NewKeyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteKeyResponse parses an HTTP response from a DeleteKeyWithResponse call
+func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6757,6 +9563,13 @@ func ParseReportTaskResponse(rsp *http.Response) (*ReportTaskResponse, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6791,6 +9604,13 @@ func ParseReportTaskResponse(rsp *http.Response) (*ReportTaskResponse, error) {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6846,6 +9666,13 @@ func ParseSendSmsResponse(rsp *http.Response) (*SendSmsResponse, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6873,6 +9700,13 @@ func ParseSendSmsResponse(rsp *http.Response) (*SendSmsResponse, error) {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6921,6 +9755,13 @@ func ParseGetTaskResponse(rsp *http.Response) (*GetTaskResponse, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6934,6 +9775,13 @@ func ParseGetTaskResponse(rsp *http.Response) (*GetTaskResponse, error) {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -6982,6 +9830,13 @@ func ParseCancelTaskResponse(rsp *http.Response) (*CancelTaskResponse, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -7002,6 +9857,13 @@ func ParseCancelTaskResponse(rsp *http.Response) (*CancelTaskResponse, error) {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -7050,6 +9912,13 @@ func ParseGetTaskTimelineResponse(rsp *http.Response) (*GetTaskTimelineResponse,
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -7063,6 +9932,13 @@ func ParseGetTaskTimelineResponse(rsp *http.Response) (*GetTaskTimelineResponse,
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -7111,12 +9987,26 @@ func ParseListTasksResponse(rsp *http.Response) (*ListTasksResponse, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -7165,12 +10055,26 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -7218,6 +10122,20 @@ func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsRespo
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -7273,6 +10191,13 @@ func ParseAppReportTaskResponse(rsp *http.Response) (*AppReportTaskResponse, err
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -7307,6 +10232,13 @@ func ParseAppReportTaskResponse(rsp *http.Response) (*AppReportTaskResponse, err
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -7355,12 +10287,26 @@ func ParseAppClaimTasksResponse(rsp *http.Response) (*AppClaimTasksResponse, err
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -7498,6 +10444,27 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// ListUsers List users, newest first
+	// (GET /api/v1/admin/users)
+	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
+	// CreateUser Add a user
+	// (POST /api/v1/admin/users)
+	CreateUser(w http.ResponseWriter, r *http.Request)
+	// GetUser Look at one user
+	// (GET /api/v1/admin/users/{username})
+	GetUser(w http.ResponseWriter, r *http.Request, username Username)
+	// UpdateUser Change, disable or enable a user
+	// (PATCH /api/v1/admin/users/{username})
+	UpdateUser(w http.ResponseWriter, r *http.Request, username Username)
+	// ListKeys List the API keys of a user, newest first, without the keys themselves
+	// (GET /api/v1/admin/users/{username}/keys)
+	ListKeys(w http.ResponseWriter, r *http.Request, username Username)
+	// CreateKey Make an API key
+	// (POST /api/v1/admin/users/{username}/keys)
+	CreateKey(w http.ResponseWriter, r *http.Request, username Username)
+	// DeleteKey Delete an API key
+	// (DELETE /api/v1/admin/users/{username}/keys/{id})
+	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(w http.ResponseWriter, r *http.Request)
@@ -7893,6 +10860,205 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListUsers operation middleware
+func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListUsersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListUsers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateUser operation middleware
+func (siw *ServerInterfaceWrapper) CreateUser(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateUser(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetUser operation middleware
+func (siw *ServerInterfaceWrapper) GetUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "username" -------------
+	var username Username
+
+	err = runtime.BindStyledParameterWithOptions("simple", "username", r.PathValue("username"), &username, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "username", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetUser(w, r, username)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateUser operation middleware
+func (siw *ServerInterfaceWrapper) UpdateUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "username" -------------
+	var username Username
+
+	err = runtime.BindStyledParameterWithOptions("simple", "username", r.PathValue("username"), &username, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "username", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateUser(w, r, username)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListKeys(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "username" -------------
+	var username Username
+
+	err = runtime.BindStyledParameterWithOptions("simple", "username", r.PathValue("username"), &username, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "username", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListKeys(w, r, username)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateKey operation middleware
+func (siw *ServerInterfaceWrapper) CreateKey(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "username" -------------
+	var username Username
+
+	err = runtime.BindStyledParameterWithOptions("simple", "username", r.PathValue("username"), &username, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "username", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateKey(w, r, username)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteKey operation middleware
+func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "username" -------------
+	var username Username
+
+	err = runtime.BindStyledParameterWithOptions("simple", "username", r.PathValue("username"), &username, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "username", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteKey(w, r, username, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8408,6 +11574,13 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}", wrapper.GetDefaultContent)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}", wrapper.UpdateDefaultContent)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}/reset", wrapper.ResetDefaultContent)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.UpdateUser)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
@@ -8421,6 +11594,8 @@ type ConflictJSONResponse Error
 
 type DoneJSONResponse DoneResponse
 
+type ForbiddenJSONResponse Error
+
 type InternalJSONResponse Error
 
 type InvalidJSONResponse Error
@@ -8430,6 +11605,8 @@ type MalformedJSONResponse Error
 type NotFoundJSONResponse Error
 
 type TooLargeJSONResponse Error
+
+type TooManyJSONResponse Error
 
 type UnauthorizedJSONResponse Error
 
@@ -8473,6 +11650,20 @@ func (response ListDefaultContents401JSONResponse) VisitListDefaultContentsRespo
 	return err
 }
 
+type ListDefaultContents403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListDefaultContents403JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContents422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
@@ -8483,6 +11674,20 @@ func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDefaultContents429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListDefaultContents429JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -8565,6 +11770,20 @@ func (response CreateDefaultContent401JSONResponse) VisitCreateDefaultContentRes
 	return err
 }
 
+type CreateDefaultContent403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateDefaultContent403JSONResponse) VisitCreateDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateDefaultContent404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response CreateDefaultContent404JSONResponse) VisitCreateDefaultContentResponse(w http.ResponseWriter) error {
@@ -8635,6 +11854,20 @@ func (response CreateDefaultContent422JSONResponse) VisitCreateDefaultContentRes
 	return err
 }
 
+type CreateDefaultContent429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateDefaultContent429JSONResponse) VisitCreateDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateDefaultContent500JSONResponse struct{ InternalJSONResponse }
 
 func (response CreateDefaultContent500JSONResponse) VisitCreateDefaultContentResponse(w http.ResponseWriter) error {
@@ -8699,6 +11932,20 @@ func (response DeleteDefaultContent401JSONResponse) VisitDeleteDefaultContentRes
 	return err
 }
 
+type DeleteDefaultContent403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteDefaultContent403JSONResponse) VisitDeleteDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteDefaultContent404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response DeleteDefaultContent404JSONResponse) VisitDeleteDefaultContentResponse(w http.ResponseWriter) error {
@@ -8723,6 +11970,20 @@ func (response DeleteDefaultContent422JSONResponse) VisitDeleteDefaultContentRes
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteDefaultContent429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteDefaultContent429JSONResponse) VisitDeleteDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -8805,6 +12066,20 @@ func (response GetDefaultContent401JSONResponse) VisitGetDefaultContentResponse(
 	return err
 }
 
+type GetDefaultContent403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetDefaultContent403JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetDefaultContent404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response GetDefaultContent404JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
@@ -8871,6 +12146,20 @@ func (response GetDefaultContent422JSONResponse) VisitGetDefaultContentResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDefaultContent429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetDefaultContent429JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -8954,6 +12243,20 @@ func (response UpdateDefaultContent401JSONResponse) VisitUpdateDefaultContentRes
 	return err
 }
 
+type UpdateDefaultContent403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateDefaultContent403JSONResponse) VisitUpdateDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateDefaultContent404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response UpdateDefaultContent404JSONResponse) VisitUpdateDefaultContentResponse(w http.ResponseWriter) error {
@@ -9020,6 +12323,20 @@ func (response UpdateDefaultContent422JSONResponse) VisitUpdateDefaultContentRes
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateDefaultContent429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateDefaultContent429JSONResponse) VisitUpdateDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -9102,6 +12419,20 @@ func (response ResetDefaultContent401JSONResponse) VisitResetDefaultContentRespo
 	return err
 }
 
+type ResetDefaultContent403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResetDefaultContent403JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ResetDefaultContent404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response ResetDefaultContent404JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
@@ -9172,6 +12503,20 @@ func (response ResetDefaultContent422JSONResponse) VisitResetDefaultContentRespo
 	return err
 }
 
+type ResetDefaultContent429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResetDefaultContent429JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ResetDefaultContent500JSONResponse struct{ InternalJSONResponse }
 
 func (response ResetDefaultContent500JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
@@ -9231,6 +12576,34 @@ func (response RecoverTasks401JSONResponse) VisitRecoverTasksResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RecoverTasks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RecoverTasks403JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RecoverTasks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RecoverTasks429JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -9298,6 +12671,34 @@ func (response TaskStatistics401JSONResponse) VisitTaskStatisticsResponse(w http
 	return err
 }
 
+type TaskStatistics403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TaskStatistics403JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TaskStatistics429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TaskStatistics429JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatistics500JSONResponse struct{ InternalJSONResponse }
 
 func (response TaskStatistics500JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -9361,6 +12762,34 @@ func (response TaskStatusInfo401JSONResponse) VisitTaskStatusInfoResponse(w http
 	return err
 }
 
+type TaskStatusInfo403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TaskStatusInfo403JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TaskStatusInfo429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TaskStatusInfo429JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatusInfo500JSONResponse struct{ InternalJSONResponse }
 
 func (response TaskStatusInfo500JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
@@ -9411,6 +12840,20 @@ func (response ListTemplates401JSONResponse) VisitListTemplatesResponse(w http.R
 	return err
 }
 
+type ListTemplates403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplates403JSONResponse) VisitListTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTemplates422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListTemplates422JSONResponse) VisitListTemplatesResponse(w http.ResponseWriter) error {
@@ -9421,6 +12864,20 @@ func (response ListTemplates422JSONResponse) VisitListTemplatesResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplates429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplates429JSONResponse) VisitListTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -9503,6 +12960,20 @@ func (response CreateTemplate401JSONResponse) VisitCreateTemplateResponse(w http
 	return err
 }
 
+type CreateTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateTemplate403JSONResponse) VisitCreateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateTemplate404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response CreateTemplate404JSONResponse) VisitCreateTemplateResponse(w http.ResponseWriter) error {
@@ -9555,6 +13026,20 @@ func (response CreateTemplate422JSONResponse) VisitCreateTemplateResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateTemplate429JSONResponse) VisitCreateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -9623,6 +13108,20 @@ func (response DeleteTemplate401JSONResponse) VisitDeleteTemplateResponse(w http
 	return err
 }
 
+type DeleteTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTemplate403JSONResponse) VisitDeleteTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteTemplate404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response DeleteTemplate404JSONResponse) VisitDeleteTemplateResponse(w http.ResponseWriter) error {
@@ -9647,6 +13146,20 @@ func (response DeleteTemplate422JSONResponse) VisitDeleteTemplateResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTemplate429JSONResponse) VisitDeleteTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -9729,6 +13242,20 @@ func (response GetTemplate401JSONResponse) VisitGetTemplateResponse(w http.Respo
 	return err
 }
 
+type GetTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetTemplate403JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTemplate404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response GetTemplate404JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
@@ -9781,6 +13308,20 @@ func (response GetTemplate422JSONResponse) VisitGetTemplateResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetTemplate429JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -9864,6 +13405,20 @@ func (response UpdateTemplate401JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateTemplate403JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -9920,6 +13475,20 @@ func (response UpdateTemplate422JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateTemplate429JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate500JSONResponse struct{ InternalJSONResponse }
 
 func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -9937,6 +13506,1045 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsersRequestObject struct {
+	Params ListUsersParams
+}
+
+type ListUsersResponseObject interface {
+	VisitListUsersResponse(w http.ResponseWriter) error
+}
+
+type ListUsers200JSONResponse UserListResponse
+
+func (response ListUsers200JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListUsers401JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListUsers403JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListUsers422JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListUsers429JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListUsers500JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListUsers503JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUserRequestObject struct {
+	Body *CreateUserJSONRequestBody
+}
+
+type CreateUserResponseObject interface {
+	VisitCreateUserResponse(w http.ResponseWriter) error
+}
+
+type CreateUser200JSONResponse UserResponse
+
+func (response CreateUser200JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateUser400JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateUser401JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateUser403JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateUser404JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateUser409JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateUser413JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateUser415JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateUser422JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateUser429JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateUser500JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateUser503JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUserRequestObject struct {
+	Username Username `json:"username"`
+}
+
+type GetUserResponseObject interface {
+	VisitGetUserResponse(w http.ResponseWriter) error
+}
+
+type GetUser200JSONResponse UserResponse
+
+func (response GetUser200JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetUser400JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetUser401JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetUser403JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetUser404JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetUser409JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetUser413JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetUser415JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetUser422JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetUser429JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetUser500JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUser503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetUser503JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUserRequestObject struct {
+	Username Username `json:"username"`
+	Body     *UpdateUserJSONRequestBody
+}
+
+type UpdateUserResponseObject interface {
+	VisitUpdateUserResponse(w http.ResponseWriter) error
+}
+
+type UpdateUser200JSONResponse UserResponse
+
+func (response UpdateUser200JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateUser400JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateUser401JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateUser403JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateUser404JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateUser409JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateUser413JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateUser415JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateUser422JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateUser429JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateUser500JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateUser503JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeysRequestObject struct {
+	Username Username `json:"username"`
+}
+
+type ListKeysResponseObject interface {
+	VisitListKeysResponse(w http.ResponseWriter) error
+}
+
+type ListKeys200JSONResponse KeyListResponse
+
+func (response ListKeys200JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeys401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListKeys401JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeys403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListKeys403JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeys404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListKeys404JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeys422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListKeys422JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeys429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListKeys429JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeys500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListKeys500JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeys503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListKeys503JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKeyRequestObject struct {
+	Username Username `json:"username"`
+	Body     *CreateKeyJSONRequestBody
+}
+
+type CreateKeyResponseObject interface {
+	VisitCreateKeyResponse(w http.ResponseWriter) error
+}
+
+type CreateKey200JSONResponse NewKeyResponse
+
+func (response CreateKey200JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateKey400JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateKey401JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateKey403JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateKey404JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateKey413JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateKey415JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateKey422JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateKey429JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateKey500JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateKey503JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKeyRequestObject struct {
+	Username Username `json:"username"`
+	ID       ID       `json:"id"`
+}
+
+type DeleteKeyResponseObject interface {
+	VisitDeleteKeyResponse(w http.ResponseWriter) error
+}
+
+type DeleteKey200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteKey200JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKey401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteKey401JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKey403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteKey403JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKey404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteKey404JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKey422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteKey422JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKey429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteKey429JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKey500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteKey500JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteKey503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -9994,6 +14602,20 @@ func (response ReportTask401JSONResponse) VisitReportTaskResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReportTask403JSONResponse) VisitReportTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10064,6 +14686,20 @@ func (response ReportTask422JSONResponse) VisitReportTaskResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReportTask429JSONResponse) VisitReportTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10146,6 +14782,20 @@ func (response SendSms401JSONResponse) VisitSendSmsResponse(w http.ResponseWrite
 	return err
 }
 
+type SendSms403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SendSms403JSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SendSms409JSONResponse struct{ ConflictJSONResponse }
 
 func (response SendSms409JSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
@@ -10198,6 +14848,20 @@ func (response SendSms422JSONResponse) VisitSendSmsResponse(w http.ResponseWrite
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSms429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SendSms429JSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10266,6 +14930,20 @@ func (response GetTask401JSONResponse) VisitGetTaskResponse(w http.ResponseWrite
 	return err
 }
 
+type GetTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetTask403JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTask404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response GetTask404JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
@@ -10290,6 +14968,20 @@ func (response GetTask422JSONResponse) VisitGetTaskResponse(w http.ResponseWrite
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetTask429JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10358,6 +15050,20 @@ func (response CancelTask401JSONResponse) VisitCancelTaskResponse(w http.Respons
 	return err
 }
 
+type CancelTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelTask403JSONResponse) VisitCancelTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CancelTask404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response CancelTask404JSONResponse) VisitCancelTaskResponse(w http.ResponseWriter) error {
@@ -10396,6 +15102,20 @@ func (response CancelTask422JSONResponse) VisitCancelTaskResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelTask429JSONResponse) VisitCancelTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10464,6 +15184,20 @@ func (response GetTaskTimeline401JSONResponse) VisitGetTaskTimelineResponse(w ht
 	return err
 }
 
+type GetTaskTimeline403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetTaskTimeline403JSONResponse) VisitGetTaskTimelineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTaskTimeline404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response GetTaskTimeline404JSONResponse) VisitGetTaskTimelineResponse(w http.ResponseWriter) error {
@@ -10488,6 +15222,20 @@ func (response GetTaskTimeline422JSONResponse) VisitGetTaskTimelineResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskTimeline429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetTaskTimeline429JSONResponse) VisitGetTaskTimelineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10556,6 +15304,20 @@ func (response ListTasks401JSONResponse) VisitListTasksResponse(w http.ResponseW
 	return err
 }
 
+type ListTasks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTasks403JSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListTasks422JSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
@@ -10566,6 +15328,20 @@ func (response ListTasks422JSONResponse) VisitListTasksResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTasks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTasks429JSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10634,6 +15410,20 @@ func (response ClaimTasks401JSONResponse) VisitClaimTasksResponse(w http.Respons
 	return err
 }
 
+type ClaimTasks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ClaimTasks403JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ClaimTasks422JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
@@ -10644,6 +15434,20 @@ func (response ClaimTasks422JSONResponse) VisitClaimTasksResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ClaimTasks429JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10707,6 +15511,34 @@ func (response AppTaskStatistics401JSONResponse) VisitAppTaskStatisticsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AppTaskStatistics403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response AppTaskStatistics403JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AppTaskStatistics429JSONResponse struct{ TooManyJSONResponse }
+
+func (response AppTaskStatistics429JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10789,6 +15621,20 @@ func (response AppReportTask401JSONResponse) VisitAppReportTaskResponse(w http.R
 	return err
 }
 
+type AppReportTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response AppReportTask403JSONResponse) VisitAppReportTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppReportTask404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response AppReportTask404JSONResponse) VisitAppReportTaskResponse(w http.ResponseWriter) error {
@@ -10859,6 +15705,20 @@ func (response AppReportTask422JSONResponse) VisitAppReportTaskResponse(w http.R
 	return err
 }
 
+type AppReportTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response AppReportTask429JSONResponse) VisitAppReportTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppReportTask500JSONResponse struct{ InternalJSONResponse }
 
 func (response AppReportTask500JSONResponse) VisitAppReportTaskResponse(w http.ResponseWriter) error {
@@ -10923,6 +15783,20 @@ func (response AppClaimTasks401JSONResponse) VisitAppClaimTasksResponse(w http.R
 	return err
 }
 
+type AppClaimTasks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response AppClaimTasks403JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppClaimTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response AppClaimTasks422JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
@@ -10933,6 +15807,20 @@ func (response AppClaimTasks422JSONResponse) VisitAppClaimTasksResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AppClaimTasks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response AppClaimTasks429JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -11093,6 +15981,27 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// ListUsers List users, newest first
+	// (GET /api/v1/admin/users)
+	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
+	// CreateUser Add a user
+	// (POST /api/v1/admin/users)
+	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
+	// GetUser Look at one user
+	// (GET /api/v1/admin/users/{username})
+	GetUser(ctx context.Context, request GetUserRequestObject) (GetUserResponseObject, error)
+	// UpdateUser Change, disable or enable a user
+	// (PATCH /api/v1/admin/users/{username})
+	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
+	// ListKeys List the API keys of a user, newest first, without the keys themselves
+	// (GET /api/v1/admin/users/{username}/keys)
+	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
+	// CreateKey Make an API key
+	// (POST /api/v1/admin/users/{username}/keys)
+	CreateKey(ctx context.Context, request CreateKeyRequestObject) (CreateKeyResponseObject, error)
+	// DeleteKey Delete an API key
+	// (DELETE /api/v1/admin/users/{username}/keys/{id})
+	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(ctx context.Context, request ReportTaskRequestObject) (ReportTaskResponseObject, error)
@@ -11552,6 +16461,208 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ListUsers operation middleware
+func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
+	var request ListUsersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListUsers(ctx, request.(ListUsersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListUsers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListUsersResponseObject); ok {
+		if err := validResponse.VisitListUsersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateUser operation middleware
+func (sh *strictHandler) CreateUser(w http.ResponseWriter, r *http.Request) {
+	var request CreateUserRequestObject
+
+	var body CreateUserJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateUser(ctx, request.(CreateUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateUserResponseObject); ok {
+		if err := validResponse.VisitCreateUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetUser operation middleware
+func (sh *strictHandler) GetUser(w http.ResponseWriter, r *http.Request, username Username) {
+	var request GetUserRequestObject
+
+	request.Username = username
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetUser(ctx, request.(GetUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetUserResponseObject); ok {
+		if err := validResponse.VisitGetUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateUser operation middleware
+func (sh *strictHandler) UpdateUser(w http.ResponseWriter, r *http.Request, username Username) {
+	var request UpdateUserRequestObject
+
+	request.Username = username
+
+	var body UpdateUserJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateUser(ctx, request.(UpdateUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateUserResponseObject); ok {
+		if err := validResponse.VisitUpdateUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListKeys operation middleware
+func (sh *strictHandler) ListKeys(w http.ResponseWriter, r *http.Request, username Username) {
+	var request ListKeysRequestObject
+
+	request.Username = username
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListKeys(ctx, request.(ListKeysRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListKeys")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListKeysResponseObject); ok {
+		if err := validResponse.VisitListKeysResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateKey operation middleware
+func (sh *strictHandler) CreateKey(w http.ResponseWriter, r *http.Request, username Username) {
+	var request CreateKeyRequestObject
+
+	request.Username = username
+
+	var body CreateKeyJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateKey(ctx, request.(CreateKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateKey")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateKeyResponseObject); ok {
+		if err := validResponse.VisitCreateKeyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteKey operation middleware
+func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID) {
+	var request DeleteKeyRequestObject
+
+	request.Username = username
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteKey(ctx, request.(DeleteKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteKey")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteKeyResponseObject); ok {
+		if err := validResponse.VisitDeleteKeyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ReportTask operation middleware
 func (sh *strictHandler) ReportTask(w http.ResponseWriter, r *http.Request) {
 	var request ReportTaskRequestObject
@@ -11878,135 +16989,155 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H19jyRHefhXKfWPn/xC7+zM7J6xd4WiZW9tL9ydj9u92HB7TNdM1+wU21PV7qreF04rQQSWQU4MiISI",
-	"QHhRkEhCRBJFGIGJv4z3zv6LrxDVU1X93jM9s3tzZxjJsm62u6ueeuqp5/156oEz4OOQM8KkcDYeOCGO",
-	"8JhIEsGvrTDc9dU/fCIGEQ0l5czZcF4fcYTFkXCRHBEk8JggyhA5JtEZGgSYjhFmPopIyCOJ+BBxRpAg",
-	"zCeR4zrkFI/DgDgbjhiLHg7DXrvdcVyHqpHfjEl05rgOw2P1hnpKfcd1IvJmTCPiOxsyionriMGIjLGC",
-	"7FMRGTobzv9bTdexqp+KVQ3++bnrbCuobtAxleXVvMpP0BizMyTVmhCWaMyFzELaaVeDF8CAWWh8MsRx",
-	"IPUnY3xKx/FY/VC/KDO/XEeehep7yiQ5JJGGMI4Ej8rQ7Y8I8hg5lb0BvOEphCq0h/iQoD4Z8ojUYE9/",
-	"kINvjE9vEHYoR85G1wBlf6dgCRlRdghQ6d2HwUMsR+nYU3ZlyKMxlnqJL6w7U1d/gwo5bXuoJOPs9sy4",
-	"I91Zd+T2iDPyMg0kqdiW11hwhuSIChSq1xCLx30SuehkRAcjdRLQCVYgIyrQSUSlJKwGZPi+p793mlI2",
-	"wHZLf6Ng3cfiqHavFF1f5hiZwc/VRBERIWeCAHvY5mwY0AFs2oAzSRj8E4dhQAdYYWr1q0Kh60F6ltSb",
-	"PnE21tsvuQ6JIk3zEcHwIsDaYlz2RiTwnXPXGRMh8CGBk0AFwmGIGOBXvQAHAT4xiyNCqpVuOO3Oq698",
-	"vvvX66+3v/TiF1/48hfWbl679ZnbL93p7KtBm617B6CDZZfPpJBYEn0WKTsUyOdEIMYlwkHATxCVap7r",
-	"nJF5kKPPZrJyEQ8GRIjmkKt575idqloAwKWON5MkYjiYB8ZrCsbyBlI7ZG7v9viYAKLQCWESnUScHSLK",
-	"BPWJliEkOibRE9hFmPcZgfgJQ8AoNgEeAwWiPgoI9gWSHFEpUMAPNd6OcUD9uei+282gbUhJ4Atn4575",
-	"Z5kfpDikhr5yHAfJEZZogBnqE+RTHATEd87vu+mGmKW0qIE5ty9bCKZFZmx4Y7G7sCvRgMeBr+CPCPZd",
-	"1I/VIhO4gFY2EcGDEYCJxwQWcRMHSsqQ+XahmngtrsbJ2AUOlFKGBlohzQC+eOLtc//M7tzn9167pYa9",
-	"xeXLPGZzImV9IksewsBFjEREw4BEPBg9GWZcAGEE2ovr7HN+A0eHc3Hg9c7aJAKRnPcCGLuWQOzuSM4R",
-	"vPrkCASmB1bBUAfdpJ9T499lOJYjHtGvzXuEOlUYUoO2Ej0jh527gkRwfhGPUIiFOOERHPExFULJBh7p",
-	"075YTN3iaBARnzBJcSDcBApltgiDqWNMA9wPyHyCspKU4syoJSJScokOiD3dyZsooocjiRg/WTw1+Vji",
-	"PhZESZuU7w1GxN9M7UBL/WN8hk54dIQCrPRnwKKIQ2UREv8m8Sme71Rem3Qq43SK3ljN0QO1voTdbT3t",
-	"yv5ZSNA4FrCWIgBPlp/7ZBDgiPgIC+QVQfNA5zdjGjsdLNxE51OWfMRDEkmqVXWNv8nAbat3FGRYNjGt",
-	"lVlwGxdY4OSvbprXtCVhbZF7Grp0FAPC/cQs4/2vkgFo1IlHos6NkLFwr5UM3BBLpZ06G85X7n3l4CBu",
-	"t9vt+89/yimZvjDRHXBg3NE0UEapcU4080EYsu1lEFX0qYC5OMQ0sAdqSCMh0bV2Gw1GOMIDSSKBcETQ",
-	"EQmVkcviwDAlbc3NsLqAYEEM9GVChKdaswQT13hyCPOFqwhSAaf9PKCNITC5J5r8RVCL5rYiBxmd9fBQ",
-	"kqgnyIAzX1QhiTBjLzCfROiI8ROBRvwEBYphS45OMJWusiwkwb4yz7w7O/t3vtS7vnNj60u9m7u37u7v",
-	"7HkFcNe6TsY38OIL6znvQLsJ+GKk9MEerKISbjkiEcLo5a3dGzvXQU0C5ZZHcoQw4/qxlGQcyk00xIEg",
-	"qH+GrPeiFoQ+5wHBDECQWMZiGj1qot7T7567iXOgqQ8gf3BT10LiqjNg1BxeNU4Vd0rkQIlUc/ZQ1QtX",
-	"tYKC4WVhmrCQ2+Yk1/GFSlDhHfBlNeSx8KEeCUcRPoPfXOKgN+Axm+7QhCOMmTghERpxZW5WurtySMkM",
-	"n9laDX4VQh6D9GmEIpiX+HVoWphYysJRJgh9rMsb1UFDHmVYvXnRRd3CA2ArLmq1WgXO1XnBqeJGk85T",
-	"Pet/hR4TJYP6eHCEKDOOEMUuqth7eVY9cswkDcqDa75jHNaaJiUdk+zIPpZkxfzxqWMDGcS5yY7m11xJ",
-	"GIbyy0L21f3928gwyxI2Xed0hUe+Wmrn3HWuazGwnW5rc/45iAhWCjGWOcf8RGRrNDbYcip6Ij9xRiBN",
-	"3bI49GcGLRakp5Cv7IqqaQv7OnlLc4Olq8khLQdm1RbnN+cGFXJxanh+7oVr4xXTl5ac8PFGDL1A6RU8",
-	"PRMLmzbYLXIqTVytRBcATH60JiuUgxGwdN+n6izj4HZmsaC2geaY/auyO+pOa3NU7JNT2ZD+pywiY9BM",
-	"XMYVAl3kBI1DW+X1VivWngHP0xoOSsPYiSS1g1Rq11O4yAyqYRHXT4YTPEEuAHteKfEkOZXavUblCHnZ",
-	"nfVyW/RMdgNzKQMPf/2Ljz74uw//+MGjH/zq4dvf+/APv370o28+/PHfXnzn53nbvyK6PYN5nIufXWrr",
-	"rnYTqrC/Y91h8wOZeNSmuq6uE4lpMM/C8s60BxW5BhOJT4OYG6QWGQbIEkpssK2hKHpZvW4cdmUxZJ2P",
-	"RULfUjpdPyAInNuSo36E2WCEOHN1eAIL5OVDKp7jTkGHmaxqxRkoqxdcBnFX6jDaJsLI59JEOCmTHGGG",
-	"zNAVp2KC7wrLJFSnTzeVmyZOrw72MQ5iZVoIEgynLlZDPZnob9aB4plYuacZjQIsjTi7IAxCwsOAuMrC",
-	"2R5RRgTEI3bYYUDFSIkFb2swIKFcuYHZYYwPSXl/Mup599x1MnpGCaDbWAhlVKlttxk8ViQp5QPyeDYR",
-	"i4MAcW1zBVhM8Pik+5GVlKV5r9NDKoXeDLWroZbzsNmUHSLv056LRIgHREC2lo/FiAgXdTqKaLtZn2ML",
-	"vU7liMdSfWRyWiKCwTeNbRyaMjTGlAVqLIVW3EJb4HMQSIwgIUK9TiU6wQIpLbuVY+ydtRfbbfhfu8jI",
-	"83w8z8gPDj79V/faKy/dV/9DKzXs/A4Z8GMSLU4YmwkLAbDHLYfTWUsLzMBQwk5kP0v9SVPcQ8UvJp9V",
-	"bfnvDIdkIOt4h1Tkxg6J30LJCQay9LRD3NtIUn0MAUkZEB8J3kIeeEe8De23kBzd3rl1fffWKy3kkdMR",
-	"joWE77Xn1T1gjIM/hRKBAjKULeTRQ8YjeAmjiIQEazVFR26Vxsi4Tl5JgYzIMBYJXDVZSZtqsuKXA8wG",
-	"JNBr6p/ZgFnrgKnzwOKxQrBN+HEdvXzH+MfhyJglKXtVww1PARylm9rhM3uR4VpqhpVjHCn+L9RUel/2",
-	"kgn175fttPrnHTO5/rWTAUH/ZTcBxL5vwdG/t1OgEoKYzwxZBl2WQZdl0GWWoEtu7hKSumjv7vb2zt6e",
-	"i9YMnlI+1HXX7k/3N1eyFTNrwlb0b8NWFBPYI8y/tCdigo1Za09uIrXdZ+odxf6R0musQmZ2HqUewqJJ",
-	"eYnjfwkniOBxNKjkX3QwQuJMSDLWXGPAx0SgYcTH5Vj4JWBfjBdm2nGb5JWpIn1NY4tS+vbi/phKuWCl",
-	"by8hjUxGBBBED19hOoTiH1RIOhAVZiac6l4S3GwQNwgJU1ZIj5GT9LuC4aS1ONACtW5lODXoFTPMoYXc",
-	"tFmUDFSGUhraaTJFxBV/U7PMsnqj3s3wTZHyS+irXm4FhMXZ3fz2VZJYsvcLPEwpvS30NIGY3GVDXl5i",
-	"jnAq7Cgtg3sWEw3CtOYLXaYxzSWWHT7/aT6XbPKynkCMPoPTJxmiT9lzhZ+MQbrDFL1CK+cnNAhQH7Th",
-	"Si9ZM41QqXZXrw8m4eT8iqrQMTURp4wDGBQwUbXueeLMfkzM+6WUXGNsUIEO6TFhkJcwb+7AxMSEu+rP",
-	"6EQZOdjOqtWXvIWVnWGqa66o6xV8xDlHWKWumLLt1OKtKl8BcIEuLcxG+8UycZLQRt5EbW8mG1hhAyYw",
-	"w7Bz4yYiAgryKj1B1v+ZVI9GyHibzpDAQOQNJlASsCY5akvLd2EkfmLyN0usUftVjyBjSgGWLDrnRlOq",
-	"809/9fGznHmSNWZPsUn4l1l8fi+rjkVCTgkzyR/3+lSOdDPztF/HLKsKoSGQ0/N0HfTd/W2kRneR19PO",
-	"S4zu3ti9vokEDK5sHYOoVFWHAbrt7lqn2+70JqSYz6DKt1de2lr5Ml75Wm/l/qc/NSl40TFrW2zSyhNJ",
-	"HK/P15wtQaUu1XCxaSkKisVu2MI3q85j1bb+fRd10O07rymOC78qXFkuWkfbW7e2d27k/Fptt+N23TV3",
-	"fV7vFhCTtrccQ1oJZzJ/SF1f6lfiT1c/8t7w/YxbpbCNjzlzDw8kPSbVuXvWT9OblFqYvFRjwVyB0NB5",
-	"x7l5KoDLLme25D2L/e1pyv8m8h6o6c89pZNiFAZ4QJTOVWhq8fBvfvXoR9/8+N/e+eg333j0s288/Mff",
-	"PFB0f/6n99+BnJX39ChXma1i17BgLm5mXTwnNxPfMkSX4j7F+q9+/vAnH+Rx3LkSHF+JCLEn/smLkWRV",
-	"V5HXOAdLaYKmbC5okeE0+R7opDIv0r4xXxwit9wC04jiKQmGTwE6crr5NA57fyL6Fs1zFstv6JgElJGd",
-	"48rc+wb2+YCzAYkYKAAlzjKLdK+tJNGBIPM4Eyruk0PMXIgHoU4zE5ckiRrTI5omqUN9ZZFjUxgiMiD0",
-	"WKck6OKYjJ3lZLJO5slZOIbU2mQC+L2dzGIeJ1PZ15P59Ps5LSwbm5+91KXZ7k3On8tE2I2jo8Kxkc2g",
-	"LJObLb7W3h/r79T+nxr/Qo+Glc6MiCTunmQcE1Wc4H6oAklvQ1rpMpUECwdVUxack0mn8wk4tvOM4cn5",
-	"tsEvNYgjKs/21JB62X0s6GArlqPqjYkFxLv8tBGDTKkwOiYRCiO1Jb52jVKpdlDtpPEvcgHdj7zPbe3t",
-	"bve27u6/2nvea9kGViDrFADp/o6kDHXlOzXhlTxQN76wd3MPYUi9hJzBSCKzdIHU0YWKKRe9GZOYQDrM",
-	"GFGGbnMhDyOy98UbsJpDIoXuFcMZQT4JKBz6jQNmzhYOQ4FCHgQ6JK3b2KlnesS0cV3rgB2w55/fAdfj",
-	"5/deu2VrKKmAsQk7JgEPyfPPbyDvwQHs1oFW5Q/snh04Gwc23nbguAewgwfORqvVOvdaaIshSFCCNiGm",
-	"g8IBswPr3E2ZLxXTeaTcJ54LsOpUehilpbOE1YNcDjLkvEb8MMJjkUtI3jxg5kudGe1BZpFBn+6/oyMe",
-	"2KT2tpBnFuZl+po1Sqo9YKWsWsiiswxNDwgUyNGbMZfEuOTFEWWHCPd5LCE8C3uwaZoNmh3BgeBogCPI",
-	"6YNE0wOm8Oa9sWJUu5Vd30Mjgv2kRxvCaICDgETQqkIQ2UJb6Fp7DQl8JtQyPEh6W9kaShJ5kO4ENbUm",
-	"TcqmPRkqgQQuOoQjgYGqFFnY4PKz7ecQyIo0wgAyUUCadOrDQM92nlPQBaQcihA6QWwTVpa6mp/tPqcQ",
-	"bTKcnl17Do5nIRMSdqiQ79RKHSPo2fXnTE7vYGT4vP30gBVzFCWVYGzBeXVc55hEwnhmWp1WW/E9HhKG",
-	"Q+psOGutdmvNAUtrBFxpFYd09biziv0xZatGP14RmtkeElAhFPOGZhe7vpqHCpmvMIG4dqZP5b1q9pq+",
-	"sppt5XfuTn097UbY4GVrgt0vNMfrttsNWpw07OdWX2JY0UvkNaa7Q6qtWG936gZPoF3NtQJSH3W70z/a",
-	"TfuJXdNLnfZ+2hjuWnutEVRpgxzImhiPcXRmSKKYqyVcxMiJ0n5sOEfiQ9AWiy8qCXq6EhyJsVjB2km3",
-	"4QA9QuSNC1nV7pGgUMnECc0eIaPfJMMnzHETTrJiGYZZCbTefill7ZpnI88Aae2tFjmlQgoQqPnjsA3O",
-	"rUK1V6Iafo77Z7M21jFvTqmtykc0C/n6+fQwsJab9yqsLE48zytDMorJ+VwHrLq3otXzmq4+64p1uu3u",
-	"2kqnu9Lu7HfaG23135cd7XrtZEqirdNgIuIy/tG6cauRe5nukNUlinVtnwo5kcBUGpz3m9keevOxofb6",
-	"9I+ShnfwwUvTP0ialqoPOg34UNJGDj641mQdhU5XnwCWuid5RBIFTOvDvNhrMu/RmoO9nrv1CsDqA+qf",
-	"a84bEB0OyXO+6/D3Cs5X5gmTsWC7ny6IKJ/ynddoRbgi+Xk+CVqpxb1CZKOdW3LzJTdfcvNLK8icHyEs",
-	"jQ/kao71bBbXru5CHNrAUo3DE1oeBgQfEwGFGEIq61sXilLRQrayIJMul3ba1jV1m0gQpUcrE76kLd+F",
-	"E/n4tOWLf/rnhz/55byHVYfdlqrukjkumePimOM2sI0rU3im6rSrwJuKl6s0Z6HGIZFnbHfUmEuNask0",
-	"lkxjMRoVkWWOYctAEGcDgsb6Jp4r4SEmOr7yNT7uU7KSFIpVeyfTmyy0cpR04+6fmaYrromgAKAYjSmL",
-	"JWmhPTwkys4f4CBQ+iI0DaVjUlakTPh839SMXTmjSY9rEqhHXaSXr6N0LaeiVUX3cie92Bik4ognzVRP",
-	"SKQgOSIMwitzn9pFU+4+PiI6IKRjZrqHBsRvdcuBCDOle7uI8ZMM/Sb7PxvlquFXRK5atNIhYFN8zWuP",
-	"gaTyZamfqSw67XRr6kTXqoo7r5VKNzvt7vrlSLCiuLJG0AzpMUFA9+ITQ3zbCtykH4pQDAkuTmpOZxHB",
-	"/iQyi8WKzSeYSGemAvHK6exekRlf/O+3Lv7lm4+++5ZTKAltFwo+be0xBBkLY8AAH/7uP4pjdEpjJMHj",
-	"imEevv3di+/8tDhGtziGiSVXwvFfH/3PL4sDrBUHMH0jlLZ6yZNQKFKddPfWwg5BjqATz8WQx0raDuIx",
-	"YTa/iQg0JphdnrgzJQG1MXGbCzl7NPypC29XJrD/xQa27e7XR7STN5qFsqsCyPtp1+O5nWHlDOYZqh8K",
-	"ucul3P3GbKOYxL0od9pMFq9NFDcFnI8TcU2M5supLKW87xo2LTPZ2k+tSby0cA3v2fJ9hFGmG/pM3KZW",
-	"hlWEdfOUctPmeOpcQ2VlRZD6ZjPRqERHhIRK6tIIarHK5qkOYuaY2jIqfCVR4XkJoj4OPGWXllx5yZWX",
-	"XLkqkjv/UXwCsdtN5CUnzEOEqbWZTsNUwI+6aO1lVVNdiaInUf+E5tOFgj0dJQC98IRHfu61Cj6QnObk",
-	"+OuD/6f33/nw9z+4ePutj7//04u3vvXwx99++Pdv64M326FdbCR4ySSXTPLPL6LrGi6DeGR5zNUotGKs",
-	"wIB7sGpDMDtQE5KU8D1jyjVauUINxf3SSg3TSCntFm2f6ZqebHNbD4WxFPZurgNmLueCUigX+TEx3Ywq",
-	"++4qfHgVnX491xSleDe33ujpL7dfu3trH2pxYkF8FIdQ37KC7kBXbKjEsZ2ZqEAjHI0DIsQGUvxFd2rM",
-	"9bsWLfXx67AeW2HpIXKKBzI40wq/jkFQgRTe/E1YvJImVOquOiD41IueLrQ1vUVh4K0Eu/oWdOh9mvZ1",
-	"yoU3kJA0CAzORdpNnA7h4mhTbIMF6hPC0p5jgrIBaR0whLaSNsLpXEI3CLertas3wMH4edgzTcInlgMk",
-	"F0SoVz1deFMMyKldgM4sl5GTpr/4xoPMcdqVyKewlW6m++YJDQLHTcWkrXsu3L9a6LjtPPrX31+8+55T",
-	"bNZsgv+2dHQt05CqeU+kc9vsazL8dS2f51nNH7/36A8//ui333r4w9+W1qQl5OWXZKVacVFwkQWP54F7",
-	"Gv67cwI7Q6Q12/O9uaLT1GZfJlz8mcl0c18kiIBYKnab1lZmZLlm3JWCXD0qyXH4Y60U175xXd8LLBgp",
-	"ZdBUmRbFi20n78cR7gdnSEgeEd8IzLQVNg7UaNQkryapralgzN2D5ZaaaKupUuMMrrAZrxCmVGwfPQu1",
-	"wJ/tdNfWr71wELfb3ReUbv3Zi/d/9uHvvu1t6htbBML6qhdXCTLv/7/xBvzx7v7LKy+6mVsP+BDJE47I",
-	"mzEOTC2wjjc/pxlp5qZSMAoS5QrkpRGq5FQaeZlADSW2fYL6AWZHqB9LSN81t/5vImzvBxJG1JDTECtt",
-	"AOFDTFmCKriBxmLHrWrYbvYg6Taeq14xW+BCEkyVSN0jzN8bi8vZnaY+Jse7K9LEANcjKnIgZhn7hLQ4",
-	"RdNhgCnLz7Klm9RaCssOVjTWLj7494+//v2L9/774u3//NP773z0m/cu3v3Owx/+9uNfvHXx7j9Mq/az",
-	"nSnTPuPnmWY0eaBu17eArwZwEj3PDlgxOxAkTXOplb2kYEHGeaEXcYV1rZGTWNcJaqwsb88nyy8Xu892",
-	"2q+zqbE4Mu0b/IUK7aUMnrcoEFq/IIzSFiSJ3IVH1XJXPypKXrX9qw8MZZ7Xpja8QqxRM5vT0jaqvf94",
-	"s6Abn8YmTjbb/rruea7LEIuDYAr/q+gaXbALck2ei9N2zLS2QbNz8e73Pv76N5Isolxf5XamGXLdQFX8",
-	"+HIWx2QPYecqPITZzqoTONkyVFgZoiho5/VcopT6VOYRq7ovWL26/hoLzhBOupyAQj7ATKmaSUuxTUhq",
-	"NnZ/I5eLyQet6r0Agy7Z09WxJ/1VjivZP2keZH/VcB79eBKfWf+E8xlIy840MX6KfRdPe5QATq9xIWi/",
-	"bMbzq2ztK9RvVqVpDjdN0bFN5J4ijnLvgTPp2JtWj9kOj9nGhM5EI6PWY1k94xrMmLS97KSzp00l09aN",
-	"nfZ6t8CWCkOu6SFnhMPqM7Y1ZuZ+zhQZSbvJIjyJxnPJ/OhSp8MargEgiaV+Ys89dPDTUSl9UQoOQ8II",
-	"NDixOouLeOBXpdrOo8FM7mVmS6gKp71Cs9ElExDroyKpm6Dq+ZsxgQtZTSA9vTejseyxN4E0SAEvdk+r",
-	"BTVtFWq0KwW2vcmjEm77sKGXQb9+PhEIo9kge4+qYsRw2SOW4GGrgsNqQ6bDaQpNs471DaCpuLtoEiCS",
-	"zwXGJy7xv3j3yF9u0r9uRFqT8D8XF1o1hkyGGxU6ripBJVAcKk7oBYowPEO26g8mZr2hgFKMUmiw8qwS",
-	"Lk1mLqJD9Y8InPgR52PX2Fb6nm3Fdw8YjgjyY9JC+sotLyOoPcQ45JORQGcD6AC8HJFxC+3gwQiNYwH1",
-	"tlbQbqaZAVS3A1EnKynPPGCmba2waQAx02lq0CVWj87TNps20nDA9tURfWVnPwnqA+PdgKFMJAhgUVOC",
-	"oQk9M6HHKhkSCb+e9bbVn1e2OZMRDzYQ4ysQmvCeqwo8QOvqGrkw5ZTam66nH2c1hzn8j0llTJW0eSzS",
-	"OdS4KfbmPF7wy6logORp+pnRXO2RN7k8cCOT+qG70yZN2EZkvImYonUgaJtfc4LpZXS8p91Ug+b1CSuC",
-	"oO3MMd9wvsLkrTBc1iYva5MzlIZwGDantibZgvu2QYPJpcMCeeXvvU3dhduUxtBM66sjxk+QkqchFkKJ",
-	"n2MSlf2VW2G4TBNbpol9gtLEEopdZooto9SPI1Nsdl7ezJZKOLq+d6fI0HODeC46iXAYEp1RZXuHUyYk",
-	"DgLioxRUpMw7gaisZO6ffLuhljMZHebefNGtx2EWSC4hMQdiUJ3LKVZ272YyFWwKHo1suthfkPqf2Ekh",
-	"PtQJfuN5zvaI4EDfiFOp+7+qH19GwMzRXMTc3eNs3LufbzWie5/CqrW+byPYmaWbFVUtO4z7AR3ohSs+",
-	"cla77jvwdIHLnpdEGqBKMZY+FiSJ9hvdbkwPI6wjNLPgLj9r7lqle/cVX9CN16qc+OBJ0o8d14mjwNlw",
-	"VjUv0QAUP3jZZEjqMLaw4YpjggQfExPC4EjgsxYq5mbBMoc8CPiJERfWx27ClW7dbHAjkrkwnvktdLvu",
-	"ciTXmiv2fqXsLNomL8+SCEY5ighBaUMce6DVUU7vnqoUguQ0JAMpWugVSDpW76o/yxS/zwiEfT9SR0RX",
-	"Tykp7iEzqFpWEVRgFhXgklNpxsjc8Cp0Inhl7rMLXfZ813QtMFVgCulCwDo1vOIIcJrHWlqJVobk9cm9",
-	"+PXtSJmJTH66rZ+yF4lo76lNP4fU53T+Uo/COjBssZmOk5tscAxXM0FrObg4AKNjzKgYpZsXkKFEfTKi",
-	"uQ3INEWqpsqAYx/1cYDZwB5gEYckOqaCRyIzkjnA5/fP/y8AAP//",
+	"7H39byPJldi/Uug48O66RZGSZs8r4RBoNZpdeWa0cyNN7PVojl3sLop1alb1dlWLQw8EnAPb2DOc+Hy4",
+	"5IKLL/eBHOAkFzgJAvtwZ2f/mZ3Z3Z/8LxzqVVV/sZtskhpqZkBgsSOS3VWvXr16X/U+njk+H0acESaF",
+	"s/vMiXCMh0SSGD7tR9FRoP4IiPBjGknKmbPrfHvAERYXwkVyQJDAQ4IoQ+SSxGPkh5gOEWYBiknEY4l4",
+	"H3FGkCAsILHjOuQpHkYhcXYdMRRdHEXddrvjuA5VI3+SkHjsuA7DQ/WE+pUGjuvE5JOExiRwdmWcENcR",
+	"/oAMsYLsazHpO7vOv9rM1rGpfxWbGvyrK9c5UFDdo0MqJ1fzIR+hIWZjJNWaEJZoyIXMQ9ppV4MXwoB5",
+	"aALSx0ko9StD/JQOk6H6oD5RZj65jhxH6n3KJDknsYYwiQWPJ6E7HRDkMfJUdn14wlMIVWiP8DlBPdLn",
+	"ManBnn6hAN8QP71H2LkcOLtbBij7OQNLyJiyc4BK7z4MHmE5yMaesSt9Hg+x1Et8d8eZufp7VMhZ20Ml",
+	"Gea3Z84d2Zp3Rx4MOCN3aChJxbZ8xMIxkgMqUKQeQywZ9kjsotGA+gN1EtAIK5ARFWgUUykJqwEZ3u/q",
+	"952mlA2wHet3FKynWFzU7pWi62WOkRlczfNIkFiPWjlTYn9edKp0/Cs1W0xExJkgwIsOOOuH1AcK8TmT",
+	"hMGfOIpC6mO1LZt/JNTePMsOrnoyIM7uTvs91yFxrA9YTDA8CIhpMS67AxIGzpXrDIkQ+JzAsaMC4ShC",
+	"DDZTPQCnDl4xyyNCKrTuOu3Ohx98a+vf7ny7/fE3/+Dd797dvn/r+PcevPewc6oGbbbyQ4AOlj3JAITE",
+	"kuiDT9m5QAEnAjEuEQ5DPkJUqnluc0YWQY5mBOnKReL7RIjmkKt5H5qdqloAwHXlOnd43KNBQNhiO7hd",
+	"tYM4kYNWPx14cgsVRaIhHgO2Ag5HduX7JwjyYxIQJikORRkcNccRk4rww0VQc0vt3yRqqB2ygJQTPiRA",
+	"RGhEmESjmLNzRJmgAdHCnMSXJL4BCod5vy4QHzEEHHsP4DFQIBqgkOBAIMkRlQKF/Fzj7RKHNFiIora2",
+	"cmjrUxIGwtl9bP6cZMwZDqk5ewXWj+QAS+RjhnoEBRSHIQmcqydutiFmKS1qYC7syz6CaZEZG55Y7S4c",
+	"SeTzJAwU/DHBgYt6iVpkChfQyh4i2B8AmHhIYBH3cajEPVlsF6qJ1+JqmI5dOtoZZWigFdIM4Ksn3h4P",
+	"xnbnvnXy0bEa9pjLOzxhCyJlZ6q46sPAZYzERMOAROIPbkZQlUAYgBrpOqec38Px+ULSaaezPY1AJOfd",
+	"EMauJRC7O5JzBI/eHIHA9MAqGOqg+/R9g537mI0X42Hv1UpFhRmlN3f7mIZJTEQJQ5xrtVr9TAKEpSTD",
+	"SIo9JOMxwueYMhRiuXJZYMHSkinCQox4HIg95D0kMh5v7PcliT0k8FiggTUNBPE508JhhLU29IgpLPCY",
+	"fm9RxtSpRW2q2xYwqnRX4IqIxyngateHVAglcXmsV7VajB7zvPLhplAoq1wYTF1iGuJeSBZTPyoPaJIb",
+	"deJoKmlPfWJ5Zvokiun5QCLGR6s/owGWuIeVqoZZJk38AQn2MjeH5SlKhRvx+EIfEY1FkUQRjyUJ7pOA",
+	"4sV43a1pvC7JpugO1RxdsFonsHugp904HUcEDRMBaykDcLNSMiB+iGPFdgTyyqB5YGqaMY0bChw4qZWx",
+	"+8yJYh6RWFJtHGr8TQfuQD2jIMOyiedIWb0PcEmwTH/rvnlM267W/n2soctGMSA8Sb0OvPdHxAeulTrc",
+	"6rxkOQfOrQn/TaSYeKzw/YeP//DsLGm32+0n73zNmfDswEQPwT/3UNPAJEqN762Zi82QbTeHqLLLELwh",
+	"WtjoA9WnsZDoVruN/AGOsS9JLBCOCbogkXRchyWhYUragzDH6kKCBTHQTxIi/Kr1dfDgGEclYYFwFUEq",
+	"4LQbE3RcBB6lqR6tMqhlb5IiBxmPu1gJr66RVlVIIsxYYSwgMbpgfKSlXKgYtpFurrLXJMEB4n3kPTw8",
+	"ffhx9/bhvf2Pu/ePjh+dHp54JXC3t5yc6+ub7+4UnF/tJuCLgdKyu7CKSrjlgMQIozv7R/cOb4PyCSYD",
+	"j+UAYcb1z1rF2EN9HAqCemNknXO1IPQ4DwkGw15ILBMxix41UZ/oZ6/c1PfV3MWVP7iZ5yz1RBswag6v",
+	"GqeKO6VyYIJUC1Zm1QPXtYKSOWthmrKQB+Yk1/GFSlDhGXDVNuSx8KIeCccxHsNnLnHY9XnCZvvr4Qhj",
+	"JkYkRgOujPhKb24BKbnhc1urwa9CyEuQPo1QBPOSoA5NKxNLeTgmCUIf68mN6qA+j3Os3jzooq3SD8BW",
+	"XNRqtUqcq/OuU8WNpp2netb/Ab0kSgb1sH+BKDPuJcUuqtj75Kx65IRJGk4OrvmOuY/RNCkpOMLTkQMs",
+	"yYb58pVjAznEuemOFtdcSRiG8ieF7Ienpw+QYZYT2HSdpxs8DtRSO1euc1uLgYNsW5vzTz8mWCnEWBbu",
+	"naYiW6OxwZZT0RXFiXMCaeaWJVEwN2iJIF2FfGVXVE1b2tfpW1oYLFtNAWkFMKu2uLg596iQq1PDi3Ov",
+	"XBuvmH5iySkfb8TQS5RewdNzV72zBjsmT6W5Np6gCwCmOFqTFUp/ACw9CKg6yzh8kFssqG2gOea/VXZH",
+	"3WltjopT8lQ2pP8Zi8gZNFOXcY1AlzlB45vbyfVWK9aeAc/TGg7KojRSSWoHqdSuZ3CROVTDMq5vhhPc",
+	"IBeAPa+UeJI8ldq9RuUAefmd9Qpb9PX8BhYiYl78w999+dl/+Py3n33x57948enPPv/nf/jiL3/w4uf/",
+	"/vmP/7Zo+1cEb8xhHhdubJfauuvdhCrsH1p32OJAph61ma6r20RiGi6ysKIz7VlFKM1U4tMgFgapRYYB",
+	"cgIl9gqzoSi6ox43DrtJMWSdj2VC31c6XS8kCJzbkqNejJk/QJy5+tIHC+QVL6o8x52BDjNZ1YpzUFYv",
+	"eBLEI6kvJ/cQRgGX5t6YMskRZsgMXXEqpviusEwvQPXppnLPRIaog32Jw0SZFoKE/ZmL1VBPJ/q7ZFxB",
+	"8i9T07VBPdNhB3XTBPjkwKlZwvXrio0IWyHvJo3lu2S8mA5i96CK+oAA+8AjcmKgs4QYKK0PJq9azv26",
+	"Y+GZSCFPCz0FZhZT4oJiEhEehcRV1vbBgDIi4G7skJ2HVAyUiuLt+z6J5MY9zM4TfE4meUXOVNy6cp1j",
+	"Mlr94bgg43p3AhbofYJjxQr4BWFqgeorLKif3gJWzT7/iVNgzDx3GkGrU8zMhqzygOXsnoldeYCFMLvi",
+	"2YBZqyIrYwjCZvcQS8IQce0DCrGY4oHONuyB3cwZcbRbc+lieXtgYjW36TmVQoscJbsizUlApFF2jrxv",
+	"eC4SEfaJgJDrAIsBES7qdJRo3srfrLTQt6kc8ESqlww/iQmGGzhsY5goQ0NMWajGUgcWt9A+eFYFEgMI",
+	"NFSPU4lGWCBBmGwV1NfO9jfbbfhfu6yuFlFU5FNnZ9/4N4/bG+89Uf9DGzWIekh8fkni1VG2mbB0zf+y",
+	"iTubdWKBORgmsBPb1zKv+QwnePmN6RqJ9m8e9vvEl/Uyyh9gdk6CFkplA5Clp6/9vN00hNYQkJQhCZDg",
+	"LeSBD9jb1d5ZydGDw+PbR8cftJBHng5wIiS8r++X3DPGOHiNKREoJH3ZQh49ZzyGhzCKSUSwNsZ01I+y",
+	"ixnXgY8ZkDHpJyKFqybad09NVn7Tx8wnoV5Tb2zDAlpnTJ0HlgwVgm0grevo5TvmFhCOjFmS4zoGbvgV",
+	"wFE83g6f24ucPFQzbFxiiJQWaiq9LyfphPrzHTut/vjQTK4/HeZA0N8cpYDY5y04+vNBBlRKEIspOuur",
+	"5fXV8vpqeZ6r5cLcE0jaQiePDg4OT05ctG3wlPGhLXf7yexbtUq2YmZN2Yr+bNgKMAGuw5cyltcz+TeE",
+	"aY6GYYXBkLKGrEwNeWKHgQ96KPXnQz2c+nNfD3nlOur3pX2+U7x5tZ67PaRIbqyeUSIIKd3KqpqG+lB2",
+	"F1PWGJdgQUu4mwVPYr+Sh1J/gMRYSDLUnMvnQyJQP+bDyaijJWBfjb971pGf5v+uOn6axlaleGrylytW",
+	"PE9S0sjFngFBdPE1Bp4pHkaFpL6ocOgBZ+mmYSQNTPOIMGUJdRkZZe+VTEKtSYImqvU7Iy1At5ljDi1o",
+	"Z82i5LAy1rJL9CZTxFzxWDXLPKs3KuYc75QpfwJ91cutgLA8u1vcvkoSS/d+hYcpo7eVniYQ1UeszyeX",
+	"WCCcCltO6wFdi4kGATHmjWYupfzwxVeLUbvTl3UDjt0cTm/Sv5ux54obCQaBZTP0Cm0gjGgYoh5o5JX3",
+	"Ec20UqVeXr9OmgbuFFdUhY6ZIY+TOIBBARNV617ElRskxDw/kfxgDB4q0Dm9JAwiwBaN0poaAvZIfY1G",
+	"ytDCdlatvhStvPwMM52OZV2vdBtXcMZV6ooZ286s7qr0SwAX6NLCbLRfLFNHDW3kJ9U2b7qBFXZoCjMM",
+	"uzBuYiIgs7/SG2U9u2kZihgZj9cYCazd6rMnUBKwJgx13yRMGYmfuh2ahTCq/apHkDHnAEsWnQujKdP5",
+	"Zz/68lnOImFx8wczpvzLLL64l1XHIiWnlJkUj3t90Fy2mUXar2OWVRVV4Mq86+mCKo9OD5Aa3UVeVztQ",
+	"MXp07+j2HhIwuLJ1DKIyVR0G2GpvbXe22p3ulGSeOVT59sZ7+xvfxRvf6248+cbXpl3NdczaVhseeCMp",
+	"OvWR8fOFAtYFda82AFBBsdoNW/lm1XnN2vaOwUUd9ODhR4rjwqcKd5qLdtDB/vHB4b2Cb63tdtwtd9vd",
+	"WdTDBsSk7S3HkFbKmcwXmftNfUp9+upD0SN/mnOrrPBynIou9iW9JNVR0tZP050WxJ0+VGPBXIPQ0Bke",
+	"hXkqgMsvZ74waYv9g1nK/x7ynqnprzylk2IUhdgnSucqVcd68e9+8cVf/uCr//GTL3/5/S/+5vsv/vMv",
+	"nym6v/rdb34C0YG/1qNcZ1ygXcOKubiZdfWc3Ex8bIguw32G9V/87Yu/+uz6gm6ySa9FhNgTf/NiJF3V",
+	"dUSQL8BSmqApH3VfZjhN3j/WhammLH+xe4jCcktMI05mhHK/Augo6OazOOyTqehbNc9ZLb+hQxJSRg4v",
+	"K7OcGtjnPmc+iRmpDCibR7rX5uzpiyDzc+66ukfOMXPhPgh1mpm4JA0WmX2ragJL1FsWOfZOMSY+oZc6",
+	"LEKnIebsLCcX+bJI3MQlJDGkE8Dng3QW83M6lX08nU8/X9DC8vEB8ycVNtu96ZHKuVt+4+iocGzkY9Un",
+	"yc2WudDeH+vv1P6fGv9Cl0aVzoyYpO6edBxzqzjF/VAFkt6GLKdwJgmWDqqmLDgn007nDTi2i4zhJn3b",
+	"jwSJp3GmmR6khUwN0Q2oUMMG1QI/NmEGU/kI14VmFky6jJtIvlx1yiKC83UvFRy5oI784uazKNRsq9XE",
+	"1Ywr18LTSZdUhoF0b1wR1qu5DiU4O3Qlf90cxsbMkxXlYpqnhpHY5+Y6jVc1CFo2arAoHd6nLBDmykXX",
+	"+5QcSk7jKNqD2GmeSLjPoLpw00SJaiwQZuNrDHJ4uWh9CQzrSe1OrZL3rJzvsAnLf5mIlw34t3Nnt4oq",
+	"Cs5yuADyk5jK8YlakEZpDwvq7ydyUJV2B4StaJZKkeaVwBUdZmj/wRG6IGNb1QJcSlmdcP1sC52mkbEw",
+	"GNXhqOqkyExvjC9JjKJYKVGBvsykUulcSvfKbgR5H3nv758cHXT3H51+2H3Ha9nS1cBg1EIyDAykjBTG",
+	"e5Amc7cqmWY/XUNhHHihPJDCHjWBFcVR7t09uX+CMKQUQcZCLJGhBIGU0g5VKVz0SUISAqsfKpQ94EKe",
+	"x+TkD+4Bgs+JFLrKqUJNQEIK6v7uGTNaNY4igSIehjoYTVfCB+4DI2aMpXXGztg77xzCpeO3Tj46tnVq",
+	"qICxCbskIY/IO+/sIu/ZGRDvmXbinVkSPnN2z2ykzZnjngFBnzm7rVbrymuhfYYgPNrupsBDcsbswDpz",
+	"RBbLcejcGB4QzwVYdboyjNLSmZjqh0KeJ+Ryxfw8xkNRSPrcO2PmTZ196kFcs0GfrhyrYx2wSZ9sIc8s",
+	"zMuVRm+ULHbGJrLFIIbfmjJ6QKBkjj5JuCTmMl5cUHaOcE+JAczMHuyZfgVmR3AoOPJxDBkFkOZyxhTe",
+	"vO9sGGm1cRR4aEBwkJZ5Rxj5OAxNgWlBZAvto1vtbV2ckrJSycq6apWGSiB8nPbh3GKgKkUWNqzsrfbb",
+	"CKzELLYAxJiAVNTs9gK91XlbQReSySAEocPT92Bl2SXzW1tvK0Sb+Oq3tt+GY17Kw4AdKkVbt7IrEfTW",
+	"ztsmo8gfGAvPvnrGyhkSkkpgtnBeHde5JLEwdzKtTquteAWPCMMRdXad7Va7te0Axx0Am9zEEd287GxC",
+	"VPGm8YxtCK0hnhNQK5SkgoKCR4GahwpZzOKHiLZcq4vH1dIme2Qz3w3gyp35eNbQoMHDVud8Uip5v9Vu",
+	"Nygj2bBKe30Zl4p6jR8x3WBCbcVOu1M3eArtZqHcKry0PfulO/nC7TtbW7PfOMpqZ+9svTf7eVtb98p1",
+	"bmlkzho/K5p+q8kS8sVTQawnwyGOx4boynHgwkWMjIiQaaiIxOfgiSo/qFSWpxvhhRiKDawvAHcf20B6",
+	"pWFyIau6UhAUKfk9pScFZEKadL+UAe8Bt1BsyTBEgXba72XiQ8sF5BkwrTe3RZ5SIQVI/+KROwBDt1S1",
+	"I3U8vc+Duesdmydn1MgoxkuVMhKLwedgZDTvclBZZOaqqH/KOCFXCx3i6q4MVnFuuvq898XZam9tb3S2",
+	"Ntqd0057t63++66jL3Y7udJW1taairicU6Vu3GrkLtNXorrUTF353lLGBfCgBif+fr7C/KpYXXtn9htp",
+	"AXl4oQGvSxukqBc6242Y4z1bOn2nc6vJyks1jt9Atn0ieUxSNVJr9bzc66F4I7cQC79y6xWZzWc0uNLc",
+	"PSQ6oKPIXW/D9xXcdZLvTMeD7c3yyhL+G0ZdeuMQrkgQW1QTqNR4PyCyEXWspdJaKq2l0mtgTHB+gbA0",
+	"HqnrYh3zWcBHup9RZG83aq6eocx/SPAlEZASKyQeC1M2hIoWsjmeucSFrJ+ZrrCwhwRRNocgctKyeASn",
+	"/uVZFs//y3998Vd/vyhD0Hc/a7NgzYDXDPhNYsAHwJiuUXGbqf9vAv8r9+RtzqaNg6jIPB+qMdea4Zox",
+	"rRnTm6IZEjnJlWxaMeLMJ2ioW0RfE58y8ZYb3+PDHiUbaemBao901ttTK3lpJ63e2BRMdc3NHICK0ZCy",
+	"RJIWOsF9giSHGzal+ULDDzokkwqhCcg8NVUIrp2ZZSwhDf1EW0gvX9/+tpyKAmxby3GTcrm7CjaSNkIZ",
+	"kVhBckEYXNut9NLm1T4dp/iC6KtMfdura88NuLClumLMlJXiIsZHuTOSUti8p0NNsCEKNU4qHTQ2Mc08",
+	"9hLItlhM5fcqS6VArcqq6ibbVSVJbk0UHOm0t3aWI/OKkiA1ArNPLwmCsyXWBJ7ppQohaa1CodgqNAuf",
+	"g5ahSNc0Uk7Eho23mUrLpjbHtdPy47JQef7/f/j8v/3giz/9kVMqltIulUKxVXngEr40Bgzw+T/+r/IY",
+	"nYkx0uCKimFefPqnz3/81+UxtspjmFiLSjj+z5f/7+/LA2yXBzBV3ZRmv+RpK5VvmdZx/g06aIVDk/qq",
+	"+jxReomfDAmzuQVEoCHBbI4DVFn1rupA5RJ0a+NUbGbS/BEqr1zISWU66TrY5KUFm1j6qo8ySZ9oGl5S",
+	"FdRxmnWUWtjpOpmzOEe+cylbcSJbtzE7LKdtrsptO5fXw6aGmoSbl4m4Jo6T5dS9iUzPGvEjc/mZb5Bb",
+	"ZO3lWJC/7QcBwijXy25OjlYriytCLYrUeN/Gj+s4ZmVpxxBWa6NcqUQXhERKn6AxVHiYdFHoa/8C41xH",
+	"arwmkRqLE119bMYMSlhLl7V0WUuXm4muWOa430A8xR7y0lPsIcLU6kwvGJ34KeoiKJZV43Wevp5E/QlN",
+	"0ErlTPStGujQNh0yfayC16QcI2Uxmrn87jc/+fyf/vz5pz/66s/++vmPfvji53/y4j9+qg/3fIxhtdEZ",
+	"a0a8ZsRrRjx/lIVr+BjiseVi16v8JwJY9BQv3COhW7O+5h64iRISa+/bS/O+AVHVet40yS3hdYP8+GVE",
+	"NTin8wLY1lNwxFBAFdx2u+Pkaxc4eCPk7Hwj18VQFymwju6sDIEJx+kYxIA/PD9Xo0GtGz03bJqOP4ew",
+	"z1eYWJGor0FlIw0gX6LDxDaVsNwsmGliJ5aS4IXiDzXSOzElG9ZxS2tRv6BHL9FcbQ4uWS3MN5/ZE3BV",
+	"K9c/IDJlouvzvz7/6/P/qvhc5ucC82rmWSGka/C4YGY6v3n63HsoYb1yEaoWOoIeuxSKm/hEr9Unuusw",
+	"FTYq0lZgoSwNflSPQKGNWt/N0spgjd8m40SgKZUqWVVqc7okSEmnm1NbW6lbZs2r17x6zasXcstYZwyP",
+	"rYfmpWhwmxdkPN09c1c98BL9JnfJeJbbRB0qgHN9J7viKKcBsbXihK6VpQin6Hhx07KP0mwTlGYTJLyE",
+	"wLqVaRq1ORFZIThdgy8cm6p9IyiZbMBWv0PhHjHgI1ZXZecuVM1bOBbLyqKYB4kPIDaWPHfJ+NWNnbog",
+	"imZgX7t2ULd6tUsI32MyAizM5BTrO461MFUEeR9fkFzNzpchOxvWj7F8Yx2K9HqEIi1IM4tLMLdZDEOO",
+	"KMVQLUmd4PqUwEOofZk2Kfi6KUvZKhSkVGZxVpHStIpM81z27G+6dqkY8CQMdAaTh6JEgqnew/7FGTMl",
+	"caHkq4uChJh+jd7Dw9OHH3dvH97b/7h7/+j40enhiac0W08nQsFTXVOq03NN8U3v/v53uvrNg48eHZ9C",
+	"zdFEkAAlEdTx3EAPSUSwhIqjtr40FWiA42FIhNhFSpzpXtRcWf3npuaFaKmXvw3rsT0kPESeYl+GYx18",
+	"qDPWlErAAhIUS1sXKvmmfgmo/AkD76fYhSd0d/esc2UhGQ4JScPQ4FykSEe0j1jaT3WABeoRwrKuqoIy",
+	"n7TOGEL7dntycwmOQiyJXa1dvQEOxi/Crlt1D0g4oySherXFuOyqRz1dYLScIKp2AXrPLeMz0Ql1YESk",
+	"R/NIooDCVrq5/uIjGoaOO/OmDQrndjPd44v//k/Pf/prx3Xy9Jw6GmxzjO1cy83mXR+vbDvT6fBTgUY8",
+	"loNyqddFVvPbn33xzz//8lc/fPEXv5pYk45yWX5JVl0rL2oEyc/JInDPwv/WgsDOkfmryHV+vbqp0F47",
+	"gNY665waiCZJLWQSqRh6VqU6p4xo0VCTJEdYKSlO6Qo2KKFaU9Dmra6VDmwe5UznsgjTIkqgIIlxLxwj",
+	"IXlMAiOUPcPnPYRDNRo1hafSslSZ8M3XBfHc3Ju6jLYuqW8VIBepc7JBmDJVA/QW1FX//c7W9s6td8+S",
+	"dnvrXaVJ/f7z3/zN5//4J94e8r5huj6KCPvEVcLS+9ff+Q58+ej0zsY33ayRNBTwH3FEPklwaOqq6/zn",
+	"tzWzzp7UwYNpiBTIZCO4yVNpZHIKNZQr7xHUCzG7QL1EQumtIYVk7z2EEbBMBZIWZ+RphJXGgfA5pixF",
+	"ldIUUuxouMtlKPQe6DL5Cm/5GppmC1y4FakS2yeEBSdDsdw9h6nSWZAPFeVXdLMEKgog5oXHlHIzcE0S",
+	"YsqKs+zrVv+WwvKDlYM6n3/2P7/64z97/uv/+/zT//273/zky1/++vlPf/ziL3711d/96PlP/9Osqsa2",
+	"v3c+WCYLAi0C9SCl3HRTcnF1FQBOo+f5AStX3dG3TM3TlwkLVuxv6lOGw6lRuBo5aRRuihqrL7QX0xeW",
+	"y/MGRM2IvcXiwrTCCF5xxWAt51dV/BhC8BBGWf+cVLbr6LxpCfAT0l2R2OYzQ/1TA3OMcTafo8I0018w",
+	"grZxBbPGJ76JbzpIyNTfC/0gWRKGM3hsrkpLjX1jGydWTtsx08ZEgJh0nv/0Z1/98ffTqhbaF2IqGrWh",
+	"woGcOlAVz1/Ocpp+qd65jmyFfA/8Kdxy7fO8oZSskpUxmxNV1eCYZEibul1svf3xEQvHCKctcMDC8DFT",
+	"unPaaXYPKpMZZ0kjP5UpuFTVNAMGXfPC6+OF+q0CC7RfaYZnP9WwOf3zNKa285ozNah8ljVyerMcPm9a",
+	"HA7wB+N30e7ynEOeh4G4VoVtU5q+xLM0N9u/+BXiWo+fOdNYi+kynm8unu+J7Uy1zGpdydUzbsOMacf1",
+	"TjZ71s886xreae9slVhfachtPeSccFgFzXZlTzlKHhlpp/MyPKkKt2QBsokm2zWcCUBax1atkLdAk0p9",
+	"IQmMZYCjiDAS2Ga6WlbwMKjKbltSJZse7GcLu5ZYS4WqpksgUhtgbeogUvX7JwmJx1n4T9pEvrkw1bXz",
+	"FNbm7hVYC2rWEt+oiwpsrWzUwG1/bOgH0o9fTQXCqGoIot+pgCq7iMdwXRvXwGHVO9PJP4OmScP1RtD0",
+	"SJ9DIJyBaAYgki8ExmtXUg+Li3VC74oCTXVj35qE3mVZ3qYxA3Osr9TMWIlggZJIcWAvVFTomTOivjBh",
+	"ErsKPsWghY18zbPoPWWBMhdRaAUdw51OzPnQNZaphHa3it+fMRwTFCSkhR7pSJecCuIhxiEphoQ6AEXH",
+	"fMgBGbbQIfYHaJgIKDpuVYi9LBiF6s4u6hinFarPmOksLWzkScJ0rg00YNaj86yDrb14OmOnih98cHia",
+	"xpEAl9+FoczFIMCipgQzHdrRQvti0icSPr3lHaivNw44kzEPdxHjG3BT5b1ddQ91oLS0GiE0gyXsR5FS",
+	"bxvwDjWH4TQvSRnO1M9F7PkFFNQZ1voilyLLKZ+A5Fmap9HJ7ek34WPQuV190I2f086AAzLcQ0zROhC0",
+	"DekaYbriKtVvmKGrNiFjdia5au4wg2ix2uz7UbQuz74uz76i8uxWxEXRPBTdJND21PbaMGGoWCBv8n1v",
+	"TzfqNxUuaa4b2wXjI6T0gggLocToJYknvdb7UbSOsFxHWL5GEZYpxa6DLNdBlq9nkOUi8qKZ3ZlKDdCE",
+	"J4RGYRDPRaMYRxHRwYgjPIZ/KRMShyEJUAYsUrawQFRWCpDX38aq5X5GF3u82D3qyzChJJcQ0wa3nZ3l",
+	"FES7d3OZVTZ6lcY20nJtKl2jqZRarRE+19G3w8X4x4DgUA5q7aQP9c/LCMoFurgQP4mpHDu7j58Ue7ro",
+	"tsKwbm0b2XiM3OLNiioXHiW9kPpm6YpbjWtX/hB+XeHCFyWTBshS7KuHBUmjV4yWOqTnMda3gfNhrzjv",
+	"M6eHBfX3E0VIj58oPt0jOCbxXQJgKYakS+FUXeucZpVyHNdJ4tDZdTY1E9MwlV+4Y6KadaSGsHdZlwQJ",
+	"PiTmfosjgcctVI52hJX3eRjykZFT9tZF+3Mn7y3sbDiKzFTq9LTQAx6GOsBae5FSZ5FrbTGC/QHijORn",
+	"0W6NyVlSiSwHMSEoa0dkz7k64Xr6WulLnkbEl6KFPoBEAfWs+jpXiejrAuEgiNW50VmVSn3wkBlULasM",
+	"KvCQCnDJU2nGgJIGAx4GJBY6eaMyX8GFbpCBazormOxQhXQhYJ0aXnEBOC1iLasBOwmJruhkfXUc4WIG",
+	"ArjscG4ik1Ni8yqNvDYubpsyAukK2fwT3TTrwLBJqDpQw2Rw4AtFkNCgcARrRJeYUTHINi8kfYl6ZEAL",
+	"G5BrSVU1H4cUj4DDoC3kaQL2dI1SaK6euSQs3Yyz20gXeWp2+7xRBFlgiDcHh04/rj4YIccB6uEQM9+y",
+	"FZFEJL6kguvSVmYQw1aunlz9SwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

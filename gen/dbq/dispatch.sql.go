@@ -15,17 +15,19 @@ WITH cancelled AS (
     UPDATE tasks t
     SET status = 4, updated_at = now()
     WHERE t.task_id = $1 AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at
+        AND ($2::text IS NULL OR t.submitted_by = $2::text)
+    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.submitted_by
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, effect, request_data)
-    SELECT c.task_id, 'cancelled', 'cancelled', $2 FROM cancelled c
+    SELECT c.task_id, 'cancelled', 'cancelled', $3 FROM cancelled c
 )
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at FROM cancelled c
+SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.submitted_by FROM cancelled c
 `
 
 type TaskCancelParams struct {
 	TaskID      string
+	Owner       *string
 	RequestData []byte
 }
 
@@ -46,11 +48,12 @@ type TaskCancelRow struct {
 	UpdatedAt       time.Time
 	SentAt          *time.Time
 	ReportedAt      *time.Time
+	SubmittedBy     *string
 }
 
 // TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
 func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCancelRow, error) {
-	row := q.db.QueryRow(ctx, taskCancel, arg.TaskID, arg.RequestData)
+	row := q.db.QueryRow(ctx, taskCancel, arg.TaskID, arg.Owner, arg.RequestData)
 	var i TaskCancelRow
 	err := row.Scan(
 		&i.TaskID,
@@ -69,6 +72,7 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 		&i.UpdatedAt,
 		&i.SentAt,
 		&i.ReportedAt,
+		&i.SubmittedBy,
 	)
 	return i, err
 }

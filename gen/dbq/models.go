@@ -42,6 +42,8 @@ type Task struct {
 	UpdatedAt  time.Time
 	SentAt     *time.Time
 	ReportedAt *time.Time
+	// the user that submitted it, who may look at it with the role submit
+	SubmittedBy *string
 }
 
 type Template struct {
@@ -51,4 +53,17 @@ type Template struct {
 	IsActive        bool
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
+}
+
+type User struct {
+	ID       int64
+	Username string
+	Role     string
+	// a send user with one can claim and report only as this app
+	AppID *string
+	// argon2id; null: only API keys
+	PasswordHash *string
+	IsDisabled   bool
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }

@@ -49,11 +49,19 @@ func (q *Queries) SubmissionRefused(ctx context.Context, arg SubmissionRefusedPa
 }
 
 const taskGet = `-- name: TaskGet :one
-SELECT task_id, phone_number, recipient, content, status, source, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks WHERE task_id = $1
+
+SELECT task_id, phone_number, recipient, content, status, source, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, submitted_by FROM tasks
+WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
 `
 
-func (q *Queries) TaskGet(ctx context.Context, taskID string) (Task, error) {
-	row := q.db.QueryRow(ctx, taskGet, taskID)
+type TaskGetParams struct {
+	TaskID string
+	Owner  *string
+}
+
+// owner, here and below, narrows to the tasks that one user submitted; null is every task.
+func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) {
+	row := q.db.QueryRow(ctx, taskGet, arg.TaskID, arg.Owner)
 	var i Task
 	err := row.Scan(
 		&i.TaskID,
@@ -72,24 +80,27 @@ func (q *Queries) TaskGet(ctx context.Context, taskID string) (Task, error) {
 		&i.UpdatedAt,
 		&i.SentAt,
 		&i.ReportedAt,
+		&i.SubmittedBy,
 	)
 	return i, err
 }
 
 const taskList = `-- name: TaskList :many
-SELECT task_id, phone_number, recipient, content, status, source, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, submitted_by FROM tasks
 WHERE task_id < $1
-    AND ($2::smallint IS NULL OR status = $2::smallint)
-    AND ($3::text IS NULL OR recipient = $3::text)
-    AND ($4::text IS NULL OR source = $4::text)
-    AND ($5::timestamptz IS NULL OR created_at >= $5::timestamptz)
-    AND ($6::timestamptz IS NULL OR created_at < $6::timestamptz)
+    AND ($2::text IS NULL OR submitted_by = $2::text)
+    AND ($3::smallint IS NULL OR status = $3::smallint)
+    AND ($4::text IS NULL OR recipient = $4::text)
+    AND ($5::text IS NULL OR source = $5::text)
+    AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)
+    AND ($7::timestamptz IS NULL OR created_at < $7::timestamptz)
 ORDER BY task_id DESC
-LIMIT $7::integer
+LIMIT $8::integer
 `
 
 type TaskListParams struct {
 	BeforeID    string
+	Owner       *string
 	Status      *int16
 	Recipient   *string
 	Source      *string
@@ -102,6 +113,7 @@ type TaskListParams struct {
 func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskList,
 		arg.BeforeID,
+		arg.Owner,
 		arg.Status,
 		arg.Recipient,
 		arg.Source,
@@ -133,6 +145,7 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.ReportedAt,
+			&i.SubmittedBy,
 		); err != nil {
 			return nil, err
 		}
@@ -146,8 +159,8 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 
 const taskSubmit = `-- name: TaskSubmit :exec
 WITH task AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source)
-    VALUES ($7, $8, $9, $10, $11)
+    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by)
+    VALUES ($7, $8, $9, $10, $11, $12::text)
     RETURNING task_id, phone_number, content, status
 )
 INSERT INTO receive_logs (
@@ -175,6 +188,7 @@ type TaskSubmitParams struct {
 	Recipient    string
 	FinalContent string
 	Source       *string
+	SubmittedBy  string
 }
 
 // TaskSubmit stores a task and the log row of the submission that made it, or neither.
@@ -191,6 +205,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) error {
 		arg.Recipient,
 		arg.FinalContent,
 		arg.Source,
+		arg.SubmittedBy,
 	)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"lksms/internal/access"
 	"lksms/internal/config"
 	"lksms/internal/httpapi"
 	"lksms/internal/postgres"
@@ -36,7 +37,10 @@ type Options struct {
 func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, log *slog.Logger) Options {
 	return Options{
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
-		EnableDocs: cfg.EnableDocs, Rules: cfg.Rules(), Log: log,
+		EnableDocs: cfg.EnableDocs, Log: log,
+		Rules: task.Rules{
+			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), ProcessingTimeout: cfg.ProcessingTimeout(),
+		},
 	}
 }
 
@@ -62,11 +66,16 @@ func New(ctx context.Context, o Options) (*App, error) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		postgres.PoolCollector{DB: db},
 	)
+	users, err := access.New(db, o.Username, o.Password)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
 	templates := template.New(db)
 	tasks := task.New(db, templates, o.Rules, metrics)
-	handler, err := httpapi.New(tasks, templates, stats.New(db, metrics), httpapi.Options{
-		Username: o.Username, Password: o.Password, EnableDocs: o.EnableDocs,
-		Ready: readiness(db), Log: o.Log, Metrics: metrics,
+	handler, err := httpapi.New(tasks, templates, stats.New(db, metrics), users, httpapi.Options{
+		EnableDocs: o.EnableDocs,
+		Ready:      readiness(db), Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
 		db.Close()

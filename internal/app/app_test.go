@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -152,6 +153,11 @@ func (b *testBundle) expect(status int, reason, method, path string, body any, h
 		b.t.Fatalf("%s %s: got %d %q, want %d %q: %s", method, path, a.status, a.body.Error.Reason, status, reason, a.raw)
 	}
 	return a
+}
+
+// basic is the headers of a call as another user.
+func basic(name, secret string) []string {
+	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+secret))}
 }
 
 // submit sends text to phone and returns the task's id.

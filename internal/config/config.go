@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/joho/godotenv"
-
-	"lksms/internal/task"
 )
 
 // Secret is a string that does not print.
@@ -64,6 +62,9 @@ type Server struct {
 	Log `embed:""`
 }
 
+// maxRetryCap is the most that the table takes; the claim looks for retries under each count up to it.
+const maxRetryCap = 20
+
 // samplePasswords stand in the documents for everybody to read.
 var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
 
@@ -73,8 +74,8 @@ func (s *Server) Validate() error {
 	switch {
 	case s.Port < 0 || s.Port > 65535:
 		return errors.New("APP_PORT must be between 0 and 65535")
-	case s.MaxRetryCount < 0 || s.MaxRetryCount > task.MaxRetryCap:
-		return fmt.Errorf("MAX_RETRY_COUNT must be between 0 and %d", task.MaxRetryCap)
+	case s.MaxRetryCount < 0 || s.MaxRetryCount > maxRetryCap:
+		return fmt.Errorf("MAX_RETRY_COUNT must be between 0 and %d", maxRetryCap)
 	case !(s.RetryDelayMinutes >= 0 && s.RetryDelayMinutes <= week):
 		return fmt.Errorf("RETRY_DELAY_MINUTES must be between 0 and %d", week)
 	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
@@ -99,14 +100,11 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Rules are the retry rules in the form that the tasks want.
-func (s *Server) Rules() task.Rules {
-	return task.Rules{
-		MaxRetryCount:     s.MaxRetryCount,
-		RetryDelay:        minutes(s.RetryDelayMinutes),
-		ProcessingTimeout: minutes(s.ProcessingTimeoutMinutes),
-	}
-}
+// RetryDelay is RetryDelayMinutes as a duration.
+func (s *Server) RetryDelay() time.Duration { return minutes(s.RetryDelayMinutes) }
+
+// ProcessingTimeout is ProcessingTimeoutMinutes as a duration.
+func (s *Server) ProcessingTimeout() time.Duration { return minutes(s.ProcessingTimeoutMinutes) }
 
 func minutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
 

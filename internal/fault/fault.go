@@ -5,6 +5,7 @@ package fault
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Kind says whose turn it is: it decides the HTTP status, and nothing else does.
@@ -14,12 +15,14 @@ type Kind int
 const (
 	Malformed        Kind = iota + 1 // 400: it could not be read
 	Unauthorized                     // 401
+	Forbidden                        // 403: who it is may not do this
 	NotFound                         // 404
 	MethodNotAllowed                 // 405
 	Conflict                         // 409: the state does not allow it
 	TooLarge                         // 413
 	UnsupportedMedia                 // 415
 	Invalid                          // 422: it was read, and a field is wrong
+	TooMany                          // 429
 	Internal                         // 500
 	Unavailable                      // 503: it may work later
 )
@@ -36,6 +39,12 @@ const (
 	RouteNotFound          Reason = "route.not_found"
 	RouteMethodNotAllowed  Reason = "route.method_not_allowed"
 	AuthRequired           Reason = "auth.required"
+	AuthForbidden          Reason = "auth.forbidden"
+	AuthOtherApp           Reason = "auth.other_app"
+	AuthTooManyFailures    Reason = "auth.too_many_failures"
+	UserNotFound           Reason = "user.not_found"
+	UserExists             Reason = "user.exists"
+	KeyNotFound            Reason = "key.not_found"
 	TaskNotFound           Reason = "task.not_found"
 	TaskNotPending         Reason = "task.not_pending"
 	TaskNotHeld            Reason = "task.not_held"
@@ -51,7 +60,7 @@ const (
 // Reasons lists them all.
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
-	AuthRequired, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, TemplateNoneActive,
+	AuthRequired, AuthForbidden, AuthOtherApp, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, ServiceUnavailable, InternalError,
 }
 
@@ -79,6 +88,7 @@ const (
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
+	OnlyForSenders     Rule = "only_for_senders"
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -86,7 +96,7 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, RenderedTooLong, RenderedBlank,
-	NoDefaultContent, NotACursor, NothingElseIsKnown,
+	NoDefaultContent, NotACursor, OnlyForSenders, NothingElseIsKnown,
 }
 
 // Field names one wrong field. It never carries the value that was sent.
@@ -98,9 +108,10 @@ type Field struct {
 
 // Error is an expected failure.
 type Error struct {
-	Kind   Kind
-	Reason Reason
-	Fields []Field
+	Kind       Kind
+	Reason     Reason
+	Fields     []Field
+	RetryAfter time.Duration // of TooMany: when to try again
 }
 
 // New is a failure without fields.

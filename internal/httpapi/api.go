@@ -4,8 +4,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"lksms/gen/api"
+	"lksms/internal/access"
 	"lksms/internal/stats"
 	"lksms/internal/task"
 	"lksms/internal/template"
@@ -32,8 +31,6 @@ const (
 
 // Options says what the door needs beside the slices.
 type Options struct {
-	Username   string
-	Password   string
 	EnableDocs bool
 	Ready      func(context.Context) error // nil when requests can be served
 	Log        *slog.Logger
@@ -45,21 +42,20 @@ type Server struct {
 	tasks     *task.Service
 	templates *template.Service
 	stats     *stats.Service
+	access    *access.Service
 	options   Options
 
-	credentials [sha256.Size]byte
-	requests    *prometheus.CounterVec
-	durations   *prometheus.HistogramVec
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
 }
 
 var _ api.StrictServerInterface = (*Server)(nil)
 
 // New returns the handler of everything that the server serves.
-func New(tasks *task.Service, templates *template.Service, counts *stats.Service, options Options) (http.Handler, error) {
+func New(tasks *task.Service, templates *template.Service, counts *stats.Service, users *access.Service, options Options) (http.Handler, error) {
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
-		tasks: tasks, templates: templates, stats: counts, options: options,
-		credentials: digest(options.Username, options.Password),
+		tasks: tasks, templates: templates, stats: counts, access: users, options: options,
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -80,8 +76,12 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: s.fail},
 	)
 	mux := http.NewServeMux()
-	mux.Handle("/", noStore(s.validate(spec)(operations)))
-	mux.Handle("GET /metrics", s.authenticated(promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
+	allowed, err := rolesOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/", noStore(s.validate(spec, allowed)(operations)))
+	mux.Handle("GET /metrics", s.only([]string{access.RoleRead}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		if err := mountDocs(mux); err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 }
 
 // validate checks requests against the contract before anything else sees them: credentials first, then every field.
-func (s *Server) validate(spec *openapi3.T) func(http.Handler) http.Handler {
+func (s *Server) validate(spec *openapi3.T, allowed map[string][]string) func(http.Handler) http.Handler {
 	return validator.OapiRequestValidatorWithOptions(spec, &validator.Options{
 		DoNotValidateServers:  true,
 		DiscardValidatedValue: true,
@@ -107,46 +107,12 @@ func (s *Server) validate(spec *openapi3.T) func(http.Handler) http.Handler {
 			// The handlers apply the defaults; a body is not written anew for them.
 			SkipSettingDefaults: true,
 			AuthenticationFunc: func(_ context.Context, in *openapi3filter.AuthenticationInput) error {
-				return s.authenticate(in.RequestValidationInput.Request)
+				call := in.RequestValidationInput
+				return s.authorise(call.Request, allowed[call.Route.Operation.OperationID])
 			},
 		},
 		ErrorHandlerWithOpts: func(_ context.Context, err error, w http.ResponseWriter, r *http.Request, _ validator.ErrorHandlerOpts) {
 			s.fail(w, r, faultOf(err))
 		},
 	})
-}
-
-// noStore keeps every answer of the API out of caches: one of its GETs changes state, and the others show it.
-func noStore(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r)
-	})
-}
-
-// authenticated guards what is not in the contract.
-func (s *Server) authenticated(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.authenticate(r); err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// authenticate checks the Basic credentials (S0.7). The comparison takes the same time wherever they differ.
-func (s *Server) authenticate(r *http.Request) error {
-	username, password, ok := r.BasicAuth()
-	sent := digest(username, password)
-	if !ok || subtle.ConstantTimeCompare(sent[:], s.credentials[:]) != 1 {
-		return errAuthRequired
-	}
-	exchangeOf(r.Context()).user = username
-	return nil
-}
-
-// digest makes credentials of any length comparable. The separator cannot stand in a user name: Basic splits there.
-func digest(username, password string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(username + ":" + password))
 }

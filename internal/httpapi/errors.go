@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,12 +19,14 @@ import (
 var statuses = map[fault.Kind]int{
 	fault.Malformed:        http.StatusBadRequest,
 	fault.Unauthorized:     http.StatusUnauthorized,
+	fault.Forbidden:        http.StatusForbidden,
 	fault.NotFound:         http.StatusNotFound,
 	fault.MethodNotAllowed: http.StatusMethodNotAllowed,
 	fault.Conflict:         http.StatusConflict,
 	fault.TooLarge:         http.StatusRequestEntityTooLarge,
 	fault.UnsupportedMedia: http.StatusUnsupportedMediaType,
 	fault.Invalid:          http.StatusUnprocessableEntity,
+	fault.TooMany:          http.StatusTooManyRequests,
 	fault.Internal:         http.StatusInternalServerError,
 	fault.Unavailable:      http.StatusServiceUnavailable,
 }
@@ -76,6 +79,9 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 	if f.Kind == fault.Unauthorized {
 		header.Set("WWW-Authenticate", `Basic realm="lksms", charset="UTF-8"`)
 	}
+	if f.Kind == fault.TooMany {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
+	}
 	if f.Kind == fault.Unavailable {
 		header.Set("Retry-After", strconv.Itoa(retryAfter))
 	}
@@ -87,7 +93,9 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 // (S0.14). Strangers leave no row, and neither does a failure of ours.
 func (s *Server) keepRefusal(r *http.Request, kind fault.Kind, status int, answer []byte) {
 	x := exchangeOf(r.Context())
-	if x.body == nil || slices.Contains([]fault.Kind{fault.Unauthorized, fault.Internal, fault.Unavailable}, kind) {
+	ours := []fault.Kind{fault.Internal, fault.Unavailable}
+	strangers := []fault.Kind{fault.Unauthorized, fault.TooMany}
+	if x.body == nil || slices.Contains(ours, kind) || slices.Contains(strangers, kind) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)

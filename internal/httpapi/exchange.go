@@ -15,6 +15,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/task"
 )
@@ -24,11 +25,13 @@ const submitPath = "/api/v1/sms/send"
 
 // exchange is what is known of a request beside its content.
 type exchange struct {
-	origin task.Origin
-	text   *catalogue
-	user   string        // empty until authenticated
-	body   *bytes.Buffer // what was read of a submission, nil for other requests
-	notes  []any         // more for the request's line in the log, as slog takes it
+	origin  task.Origin
+	text    *catalogue
+	who     access.Principal // empty until authenticated
+	asked   bool             // whether the credentials have been looked at
+	refused error            // and what was wrong with them
+	body    *bytes.Buffer    // what was read of a submission, nil for other requests
+	notes   []any            // more for the request's line in the log, as slog takes it
 }
 
 // note adds to the request's line in the log. Texts do not belong there, and phone numbers only masked.
@@ -88,7 +91,7 @@ func (s *Server) observe(route func(*http.Request) string, next http.Handler) ht
 		}
 		s.options.Log.With(x.notes...).Log(ctx, level, "request", "request_id", x.origin.RequestID, "method", r.Method,
 			"path", r.URL.Path, "status", answer.status, "ms", float64(took.Microseconds())/1000,
-			"ip", x.origin.SourceIP, "user", x.user)
+			"ip", x.origin.SourceIP, "user", x.who.Username)
 	})
 }
 

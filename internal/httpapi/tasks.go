@@ -35,7 +35,7 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 
 // GetTask shows one task (S0.2).
 func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
-	row, err := s.tasks.Get(ctx, req.TaskID)
+	row, err := s.tasks.Get(ctx, viewer(ctx), req.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api
 
 // CancelTask ends a task that no sender holds.
 func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
-	row, err := s.tasks.Cancel(ctx, req.TaskID, exchangeOf(ctx).user)
+	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, exchangeOf(ctx).who.Username)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +60,7 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	}
 	limit := pageSize(p.Limit)
 	rows, err := s.tasks.List(ctx, task.Filter{
+		Viewer: viewer(ctx),
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source,
 		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
@@ -74,7 +75,7 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 
 // GetTaskTimeline tells everything that happened to one task.
 func (s *Server) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineRequestObject) (api.GetTaskTimelineResponseObject, error) {
-	rows, err := s.tasks.Timeline(ctx, req.TaskID)
+	rows, err := s.tasks.Timeline(ctx, viewer(ctx), req.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +103,9 @@ func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequest
 }
 
 func (s *Server) claim(ctx context.Context, appID string, limit *int) ([]dbq.TaskClaimRow, error) {
+	if err := mayBe(ctx, appID); err != nil {
+		return nil, err
+	}
 	rows, err := s.tasks.Claim(ctx, appID, claimSize(limit))
 	exchangeOf(ctx).note("app_id", appID, "claimed", len(rows))
 	return rows, err
@@ -124,6 +128,9 @@ func (s *Server) AppReportTask(ctx context.Context, req api.AppReportTaskRequest
 }
 
 func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
+	if err := mayBe(ctx, body.AppID); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("write request for the log: %w", err)

@@ -28,7 +28,7 @@ func faultOf(err error) error {
 	case errors.As(err, &tooLarge): // first: the validator reads the body before it asks who sent it
 		return fault.New(fault.TooLarge, fault.RequestTooLarge)
 	case errors.As(err, &security):
-		return errAuthRequired
+		return refusal(security)
 	}
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for _, e := range flatten(err) {
@@ -46,6 +46,15 @@ func faultOf(err error) error {
 	slices.SortFunc(all.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
 	all.Fields = slices.CompactFunc(all.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
 	return all
+}
+
+// refusal is why the caller was not let in. The validator tries each scheme of the contract in turn; they all say the
+// same.
+func refusal(e *openapi3filter.SecurityRequirementsError) error {
+	if len(e.Errors) == 0 {
+		return errAuthRequired
+	}
+	return e.Errors[0]
 }
 
 // bodyFault is the failure of a body that could not be read at all, nil if it could.

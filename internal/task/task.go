@@ -30,10 +30,7 @@ const (
 	Cancelled
 )
 
-// MaxRetryCap is the most that MaxRetryCount may be. The claim looks under each count up to it, and the table refuses more.
-const MaxRetryCap = 20
-
-// Rules says how often and how patiently a task is attempted (S0.11, S0.12).
+// Rules says how often and how patiently a task is attempted (S0.11, S0.12). MaxRetryCount is at most 20.
 type Rules struct {
 	MaxRetryCount     int
 	RetryDelay        time.Duration
@@ -69,8 +66,9 @@ func New(db *postgres.DB, templates *template.Service, rules Rules, reg promethe
 	}
 }
 
-// Origin says where a submission came from. UserAgent may have any length; its first 500 characters are kept.
+// Origin says who submitted and from where. UserAgent may have any length; its first 500 characters are kept.
 type Origin struct {
+	User      string
 	RequestID string
 	SourceIP  string
 	UserAgent string
@@ -131,7 +129,8 @@ func insert(ctx context.Context, q *dbq.Queries, sub Submission, recipient, fina
 	id := NewID()
 	err := q.TaskSubmit(ctx, dbq.TaskSubmitParams{
 		TaskID: id, PhoneNumber: sub.PhoneNumber, Recipient: recipient, FinalContent: final, Source: sub.Source,
-		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
+		SubmittedBy: origin.User,
+		RequestID:   origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
 		Content: &sub.Content, UseTemplate: sub.UseTemplate, RequestData: sub.Raw,
 	})
 	if err != nil {
@@ -161,14 +160,19 @@ func (s *Service) LogRefused(ctx context.Context, raw []byte, origin Origin, sta
 	return postgres.Wrap("log refused submission", s.q.SubmissionRefused(ctx, row), nil)
 }
 
+// Viewer narrows what a call may see to the tasks that one user submitted; nil sees every task. Others' tasks are to it
+// as if they were not there.
+type Viewer = *string
+
 // Get returns one task, or the fault task.not_found (S0.2).
-func (s *Service) Get(ctx context.Context, id string) (dbq.Task, error) {
-	row, err := s.q.TaskGet(ctx, id)
+func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, error) {
+	row, err := s.q.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer})
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
 // Filter says which tasks to list; nil means any. BeforeID is where the page starts, exclusive.
 type Filter struct {
+	Viewer      Viewer
 	Status      *int16
 	PhoneNumber *string
 	Source      *string
@@ -185,30 +189,30 @@ func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Task, error) {
 		return nil, err
 	}
 	rows, err := s.q.TaskList(ctx, dbq.TaskListParams{
-		BeforeID: f.BeforeID, Status: f.Status, Recipient: recipient, Source: f.Source,
+		Owner: f.Viewer, BeforeID: f.BeforeID, Status: f.Status, Recipient: recipient, Source: f.Source,
 		CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list tasks", err, nil)
 }
 
 // Timeline returns everything that happened to one task, oldest first, or the fault task.not_found.
-func (s *Service) Timeline(ctx context.Context, id string) ([]dbq.TaskTimelineRow, error) {
-	rows, err := s.q.TaskTimeline(ctx, id)
-	if err == nil && len(rows) == 0 {
-		return nil, fault.New(fault.NotFound, fault.TaskNotFound)
+func (s *Service) Timeline(ctx context.Context, viewer Viewer, id string) ([]dbq.TaskTimelineRow, error) {
+	if _, err := s.Get(ctx, viewer, id); err != nil {
+		return nil, err
 	}
+	rows, err := s.q.TaskTimeline(ctx, id)
 	return rows, postgres.Wrap("read timeline", err, nil)
 }
 
 // Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
-func (s *Service) Cancel(ctx context.Context, id, by string) (dbq.Task, error) {
+func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq.Task, error) {
 	detail, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
 		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
 	}
-	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, RequestData: detail})
+	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer, RequestData: detail})
 	if postgres.IsNoRows(err) {
-		if _, err := s.Get(ctx, id); err != nil {
+		if _, err := s.Get(ctx, viewer, id); err != nil {
 			return dbq.Task{}, err
 		}
 		return dbq.Task{}, fault.New(fault.Conflict, fault.TaskNotPending)

@@ -1,0 +1,42 @@
+-- name: UserCreate :one
+INSERT INTO users (username, role, app_id, password_hash)
+VALUES (@username, @role, sqlc.narg(app_id), sqlc.narg(password_hash))
+RETURNING *;
+
+-- name: UserGet :one
+SELECT * FROM users WHERE username = @username;
+
+-- UserByKey is whose key this is.
+-- name: UserByKey :one
+SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @key_hash;
+
+-- name: UserList :many
+SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
+
+-- UserUpdate changes what is given. A user whose role is no longer send loses its app_id.
+-- name: UserUpdate :one
+UPDATE users
+SET role = coalesce(sqlc.narg(role), role),
+    app_id = CASE WHEN coalesce(sqlc.narg(role), role) = 'send'
+        THEN nullif(coalesce(sqlc.narg(app_id), app_id), '') END,
+    password_hash = coalesce(sqlc.narg(password_hash), password_hash),
+    is_disabled = coalesce(sqlc.narg(is_disabled), is_disabled),
+    updated_at = now()
+WHERE username = @username
+RETURNING *;
+
+-- name: KeyCreate :one
+INSERT INTO api_keys (user_id, key_hash, name)
+SELECT u.id, @key_hash, @name FROM users u WHERE u.username = @username
+RETURNING id, name, created_at;
+
+-- name: KeyList :many
+SELECT k.id, k.name, k.created_at
+FROM api_keys k
+JOIN users u ON u.id = k.user_id
+WHERE u.username = @username
+ORDER BY k.id DESC;
+
+-- name: KeyDelete :execrows
+DELETE FROM api_keys k USING users u
+WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;

@@ -1,0 +1,296 @@
+// Package access owns users and API keys, and says who a caller is.
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+)
+
+// The roles.
+const (
+	RoleSubmit = "submit" // submits, and sees what it submitted
+	RoleSend   = "send"   // claims and reports, as one app if it is bound to one
+	RoleRead   = "read"   // sees everything and changes nothing
+	RoleAdmin  = "admin"  // everything
+)
+
+// Principal is who a caller is.
+type Principal struct {
+	Username string
+	Role     string
+	AppID    string // the only app that a send user may be; empty: any
+}
+
+// keyPrefix tells an API key from a password.
+const keyPrefix = "lksms_"
+
+// remembered is how long verified credentials are good without being verified again, and so how long another server may
+// take to notice a change.
+const remembered = time.Minute
+
+// hashing is the cost of a password hash: 19 MiB and about 20 ms.
+var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+
+// Service verifies credentials and manages users.
+type Service struct {
+	q         *dbq.Queries
+	bootstrap [sha256.Size]byte // the digest of the configured user's credentials
+	admin     Principal
+
+	secret   []byte                                       // of this process; what is remembered is of no use elsewhere
+	verified *expirable.LRU[[sha256.Size]byte, Principal] // by the HMAC of the credentials
+	slots    chan struct{}                                // bounds the memory and the cores that hashing takes
+	nobody   string                                       // a hash that an unknown user's password is compared with
+	failures *failures
+}
+
+// New returns a Service in which username and password are an admin that no table holds (S0.7).
+func New(db *postgres.DB, username, password string) (*Service, error) {
+	nobody, err := argon2id.CreateHash(rand.Text(), hashing)
+	if err != nil {
+		return nil, fmt.Errorf("prepare password hashing: %w", err)
+	}
+	secret := make([]byte, sha256.Size)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, fmt.Errorf("make secret: %w", err)
+	}
+	return &Service{
+		q:         dbq.New(db.Pool),
+		bootstrap: digest(username, password),
+		admin:     Principal{Username: username, Role: RoleAdmin},
+		secret:    secret,
+		verified:  expirable.NewLRU[[sha256.Size]byte, Principal](10_000, nil, remembered),
+		slots:     make(chan struct{}, runtime.GOMAXPROCS(0)),
+		nobody:    nobody,
+		failures:  newFailures(),
+	}, nil
+}
+
+var (
+	errRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
+	errNoUser   = fault.New(fault.NotFound, fault.UserNotFound)
+	errNoKey    = fault.New(fault.NotFound, fault.KeyNotFound)
+)
+
+// Basic says whose username and password these are; the password may be an API key of that user. address is where the
+// caller is. Faults: auth.required, auth.too_many_failures. A wrong password and an unknown user take the same time.
+func (s *Service) Basic(ctx context.Context, username, password, address string) (Principal, error) {
+	return s.verify(ctx, username, password, address)
+}
+
+// Bearer says whose API key this is. Faults as for Basic.
+func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, error) {
+	if !strings.HasPrefix(key, keyPrefix) {
+		return Principal{}, errRequired
+	}
+	return s.verify(ctx, "", key, address)
+}
+
+func (s *Service) verify(ctx context.Context, username, password, address string) (Principal, error) {
+	mark := s.mark(username, password)
+	if who, ok := s.verified.Get(mark); ok {
+		return who, nil
+	}
+	if wait := s.failures.wait(username, address); wait > 0 {
+		return Principal{}, &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
+	}
+	who, err := s.match(ctx, username, password)
+	if errors.Is(err, errRequired) {
+		s.failures.add(username, address)
+	}
+	if err != nil {
+		return Principal{}, err
+	}
+	s.failures.clear(username, address)
+	s.verified.Add(mark, who)
+	return who, nil
+}
+
+// match says whose credentials these are; auth.required if nobody's, or those of a user that is disabled.
+func (s *Service) match(ctx context.Context, username, password string) (Principal, error) {
+	sent := digest(username, password)
+	if subtle.ConstantTimeCompare(sent[:], s.bootstrap[:]) == 1 {
+		return s.admin, nil
+	}
+	user, err := s.find(ctx, username, password)
+	if err != nil {
+		return Principal{}, err
+	}
+	if user == nil || user.IsDisabled {
+		return Principal{}, errRequired
+	}
+	who := Principal{Username: user.Username, Role: user.Role}
+	if user.AppID != nil {
+		who.AppID = *user.AppID
+	}
+	return who, nil
+}
+
+// find looks a user up by its key or its name and checks the password; nil if there is none.
+func (s *Service) find(ctx context.Context, username, password string) (*dbq.User, error) {
+	if strings.HasPrefix(password, keyPrefix) {
+		sum := sha256.Sum256([]byte(password))
+		user, err := s.q.UserByKey(ctx, sum[:])
+		if postgres.IsNoRows(err) || err == nil && username != "" && username != user.Username {
+			return nil, nil
+		}
+		return &user, postgres.Wrap("find API key", err, nil)
+	}
+	user, err := s.q.UserGet(ctx, username)
+	if err != nil && !postgres.IsNoRows(err) {
+		return nil, fmt.Errorf("find user: %w", err)
+	}
+	hash, known := s.nobody, err == nil && user.PasswordHash != nil
+	if known {
+		hash = *user.PasswordHash
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to verify password: %w", ctx.Err())
+	}
+	same, err := argon2id.ComparePasswordAndHash(password, hash)
+	if err != nil {
+		return nil, fmt.Errorf("verify password: %w", err)
+	}
+	if !same || !known {
+		return nil, nil
+	}
+	return &user, nil
+}
+
+func (s *Service) mark(username, password string) [sha256.Size]byte {
+	sum := digest(username, password)
+	mac := hmac.New(sha256.New, s.secret)
+	mac.Write(sum[:])
+	return [sha256.Size]byte(mac.Sum(nil))
+}
+
+// digest makes credentials of any length comparable. The separator cannot stand in a user name: Basic splits there.
+func digest(username, password string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(username + ":" + password))
+}
+
+// User is a user to create. An empty Password leaves it with API keys only.
+type User struct {
+	Username string
+	Password string
+	Role     string
+	AppID    *string
+}
+
+// Create adds a user. Faults: user.exists, request.invalid for an app_id of another role than send.
+func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
+	if u.AppID != nil && u.Role != RoleSend {
+		return dbq.User{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
+	}
+	if u.Username == s.admin.Username {
+		return dbq.User{}, fault.New(fault.Conflict, fault.UserExists)
+	}
+	hash, err := s.hash(u.Password)
+	if err != nil {
+		return dbq.User{}, err
+	}
+	row, err := s.q.UserCreate(ctx, dbq.UserCreateParams{
+		Username: u.Username, Role: u.Role, AppID: u.AppID, PasswordHash: hash,
+	})
+	if postgres.Violates(err, "users_username_key") {
+		return row, fault.New(fault.Conflict, fault.UserExists)
+	}
+	return row, postgres.Wrap("create user", err, nil)
+}
+
+// Get returns one user, or the fault user.not_found.
+func (s *Service) Get(ctx context.Context, username string) (dbq.User, error) {
+	row, err := s.q.UserGet(ctx, username)
+	return row, postgres.Wrap("get user", err, errNoUser)
+}
+
+// List returns up to limit users with smaller ids than before, newest first.
+func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.User, error) {
+	rows, err := s.q.UserList(ctx, dbq.UserListParams{BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list users", err, nil)
+}
+
+// Patch says what to change in a user; nil stays as it is, an empty AppID unbinds.
+type Patch struct {
+	Username   string
+	Password   *string
+	Role       *string
+	AppID      *string
+	IsDisabled *bool
+}
+
+// Update changes a user, in force on this server when it returns. Fault: user.not_found.
+func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
+	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled}
+	if p.Password != nil {
+		hash, err := s.hash(*p.Password)
+		if err != nil {
+			return dbq.User{}, err
+		}
+		params.PasswordHash = hash
+	}
+	row, err := s.q.UserUpdate(ctx, params)
+	s.verified.Purge() // changes are rare, and nobody has to know whose marks are whose
+	return row, postgres.Wrap("update user", err, errNoUser)
+}
+
+// CreateKey makes an API key for a user and returns it, for the only time. Fault: user.not_found.
+func (s *Service) CreateKey(ctx context.Context, username, name string) (dbq.KeyCreateRow, string, error) {
+	random := make([]byte, 32)
+	if _, err := rand.Read(random); err != nil {
+		return dbq.KeyCreateRow{}, "", fmt.Errorf("make API key: %w", err)
+	}
+	key := keyPrefix + base64.RawURLEncoding.EncodeToString(random)
+	sum := sha256.Sum256([]byte(key))
+	row, err := s.q.KeyCreate(ctx, dbq.KeyCreateParams{Username: username, Name: name, KeyHash: sum[:]})
+	return row, key, postgres.Wrap("create API key", err, errNoUser)
+}
+
+// ListKeys lists the keys of a user, newest first. Fault: user.not_found.
+func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListRow, error) {
+	if _, err := s.Get(ctx, username); err != nil {
+		return nil, err
+	}
+	rows, err := s.q.KeyList(ctx, username)
+	return rows, postgres.Wrap("list API keys", err, nil)
+}
+
+// DeleteKey ends an API key, on this server at once. Fault: key.not_found.
+func (s *Service) DeleteKey(ctx context.Context, username string, id int64) error {
+	n, err := s.q.KeyDelete(ctx, dbq.KeyDeleteParams{Username: username, ID: id})
+	s.verified.Purge()
+	if err == nil && n == 0 {
+		return errNoKey
+	}
+	return postgres.Wrap("delete API key", err, nil)
+}
+
+func (s *Service) hash(password string) (*string, error) {
+	if password == "" {
+		return nil, nil
+	}
+	hash, err := argon2id.CreateHash(password, hashing)
+	if err != nil {
+		return nil, errors.New("hash password") // the cause may quote it
+	}
+	return &hash, nil
+}

@@ -1,0 +1,266 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lksms/gen/api"
+)
+
+const userPassword = "a password 密码 of its own"
+
+// user adds a user and returns the headers with which it calls.
+func (b *testBundle) user(name, role string, more map[string]any) []string {
+	b.t.Helper()
+	body := map[string]any{"username": name, "password": userPassword, "role": role}
+	for k, v := range more {
+		body[k] = v
+	}
+	b.expect(200, "", "POST", "/api/v1/admin/users", body)
+	return basic(name, userPassword)
+}
+
+// operation is what each kind of caller may do with one operation of the contract, written by hand.
+type operation struct {
+	method, path, body string
+	roles              string // beside admin; "public" for everybody
+}
+
+var operations = map[string]operation{
+	"sendSms":              {"POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, "submit"},
+	"getTask":              {"GET", "/api/v1/sms/task/t", "", "submit read"},
+	"cancelTask":           {"POST", "/api/v1/sms/task/t/cancel", "", "submit"},
+	"getTaskTimeline":      {"GET", "/api/v1/sms/task/t/timeline", "", "submit read"},
+	"listTasks":            {"GET", "/api/v1/sms/tasks", "", "submit read"},
+	"claimTasks":           {"GET", "/api/v1/sms/tasks/pending?app_id=a", "", "send"},
+	"reportTask":           {"POST", "/api/v1/sms/report", `{"task_id":"t","app_id":"a","status":2}`, "send"},
+	"appClaimTasks":        {"GET", "/app/api/v1/sms/tasks/pending?app_id=a", "", "send"},
+	"appReportTask":        {"POST", "/app/api/v1/sms/report", `{"task_id":"t","app_id":"a","status":2}`, "send"},
+	"appTaskStatistics":    {"GET", "/app/api/v1/admin/task-statistics", "", "send"},
+	"createTemplate":       {"POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"c"}`, ""},
+	"listTemplates":        {"GET", "/api/v1/admin/template", "", ""},
+	"getTemplate":          {"GET", "/api/v1/admin/template/9", "", ""},
+	"updateTemplate":       {"PATCH", "/api/v1/admin/template/9", `{"is_active":true}`, ""},
+	"deleteTemplate":       {"DELETE", "/api/v1/admin/template/9", "", ""},
+	"createDefaultContent": {"POST", "/api/v1/admin/default-sms", `{"phone_number":"13800138000","content":"c"}`, ""},
+	"listDefaultContents":  {"GET", "/api/v1/admin/default-sms", "", ""},
+	"getDefaultContent":    {"GET", "/api/v1/admin/default-sms/9", "", ""},
+	"updateDefaultContent": {"PATCH", "/api/v1/admin/default-sms/9", `{"content":"c"}`, ""},
+	"deleteDefaultContent": {"DELETE", "/api/v1/admin/default-sms/9", "", ""},
+	"resetDefaultContent":  {"POST", "/api/v1/admin/default-sms/9/reset", "", ""},
+	"createUser":           {"POST", "/api/v1/admin/users", `{"username":"someone","role":"read"}`, ""},
+	"listUsers":            {"GET", "/api/v1/admin/users", "", ""},
+	"getUser":              {"GET", "/api/v1/admin/users/nobody", "", ""},
+	"updateUser":           {"PATCH", "/api/v1/admin/users/nobody", `{"role":"read"}`, ""},
+	"createKey":            {"POST", "/api/v1/admin/users/nobody/keys", `{"name":"n"}`, ""},
+	"listKeys":             {"GET", "/api/v1/admin/users/nobody/keys", "", ""},
+	"deleteKey":            {"DELETE", "/api/v1/admin/users/nobody/keys/9", "", ""},
+	"recoverTasks":         {"POST", "/api/v1/admin/recover-zombie-tasks", "", ""},
+	"taskStatistics":       {"GET", "/api/v1/admin/task-statistics", "", "read"},
+	"taskStatusInfo":       {"GET", "/api/v1/admin/task-status-info", "", "submit send read"},
+	"health":               {"GET", "/health", "", "public"},
+	"ready":                {"GET", "/ready", "", "public"},
+}
+
+func TestEveryOperationAsEveryKindOfCaller(t *testing.T) {
+	b := setup(t)
+	var contract struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(b.call("GET", "/openapi.json", nil).raw), &contract); err != nil {
+		t.Fatal(err)
+	}
+	for path, methods := range contract.Paths {
+		for method, raw := range methods {
+			var o struct{ OperationID string }
+			if method != "parameters" && json.Unmarshal(raw, &o) == nil {
+				if _, ok := operations[o.OperationID]; !ok {
+					t.Errorf("%s %s (%s) is in the contract and not in this table", method, path, o.OperationID)
+				}
+			}
+		}
+	}
+	callers := map[string][]string{"": {"Authorization", ""}, "admin": nil, "wrong": basic("r-read", "not the password")}
+	for _, role := range []string{"submit", "send", "read"} {
+		callers[role] = b.user("r-"+role, role, nil)
+	}
+	callers["other admin"] = b.user("r-admin", "admin", nil)
+	callers["disabled"] = b.user("r-disabled", "admin", nil)
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/r-disabled", `{"is_disabled":true}`)
+	for id, o := range operations {
+		for role, headers := range callers {
+			if role == "wrong" && id != "listTasks" { // one wrong password is enough; more would have to wait
+				continue
+			}
+			var body any
+			if o.body != "" {
+				body = o.body
+			}
+			a := b.call(o.method, o.path, body, headers...)
+			got := "in"
+			switch a.status {
+			case 401, 403:
+				got = fmt.Sprint(a.status)
+			}
+			want := "in"
+			switch {
+			case o.roles == "public" || strings.HasSuffix(role, "admin") || slices.Contains(strings.Fields(o.roles), role):
+			case role == "" || role == "wrong" || role == "disabled":
+				want = "401"
+			default:
+				want = "403"
+			}
+			if role == "disabled" && a.status == 429 { // it has tried often enough by now
+				got = "401"
+			}
+			if got != want {
+				t.Errorf("%s as %q: %s, want %s: %s", id, role, got, want, a.raw)
+			}
+		}
+	}
+}
+
+func TestASubmitUserSeesOnlyItsOwnTasks(t *testing.T) {
+	b := setup(t)
+	mine, other := b.user("mine", "submit", nil), b.user("other", "submit", nil)
+	send := func(headers []string) string {
+		return decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x"}, headers...)).TaskID
+	}
+	own, theirs, admins := send(mine), send(other), b.submit("x")
+	b.expect(200, "", "GET", "/api/v1/sms/task/"+own, nil, mine...)
+	b.expect(200, "", "GET", "/api/v1/sms/task/"+own+"/timeline", nil, mine...)
+	for _, id := range []string{theirs, admins} {
+		b.expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+id, nil, mine...)
+		b.expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+id+"/timeline", nil, mine...)
+		b.expect(404, "task.not_found", "POST", "/api/v1/sms/task/"+id+"/cancel", nil, mine...)
+	}
+	page := decode[api.TaskPage](t, b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, mine...))
+	if len(page.Items) != 1 || page.Items[0].TaskID != own {
+		t.Errorf("listed %+v", page.Items)
+	}
+	b.expect(200, "", "POST", "/api/v1/sms/task/"+own+"/cancel", nil, mine...)
+	if page := decode[api.TaskPage](t, b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, b.user("reader", "read", nil)...)); len(page.Items) != 3 {
+		t.Errorf("a reader sees %d tasks, want 3", len(page.Items))
+	}
+}
+
+func TestABoundSenderIsOneApp(t *testing.T) {
+	b := setup(t)
+	bound := b.user("phone", "send", map[string]any{"app_id": "app_1"})
+	id := b.submit("x")
+	for _, prefix := range []string{"", "/app"} {
+		b.expect(403, "auth.other_app", "GET", prefix+"/api/v1/sms/tasks/pending?app_id=app_2", nil, bound...)
+		b.expect(403, "auth.other_app", "POST", prefix+"/api/v1/sms/report", reportBody(id, "app_2", 2, nil), bound...)
+	}
+	if n := b.count("SELECT count(*) FROM send_logs") + b.count("SELECT count(*) FROM report_logs"); n != 0 {
+		t.Errorf("it left %d rows as another app", n)
+	}
+	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=app_1", nil, bound...)
+	b.expect(200, "", "POST", "/api/v1/sms/report", reportBody(id, "app_1", 2, nil), bound...)
+	// Unbound, it may be any.
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/phone", `{"app_id":""}`)
+	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=app_2", nil, bound...)
+}
+
+func TestUsers(t *testing.T) {
+	b := setup(t)
+	headers := b.user("系统 a", "submit", nil)
+	got := decode[api.User](t, b.expect(200, "", "GET", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", nil))
+	if got.Username != "系统 a" || got.Role != "submit" || got.AppID != nil || got.IsDisabled {
+		t.Errorf("got %+v", got)
+	}
+	b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, headers...)
+	// Each change is in force at once.
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", `{"role":"send","app_id":"a"}`)
+	b.expect(403, "auth.forbidden", "GET", "/api/v1/sms/tasks", nil, headers...)
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", `{"password":"another password"}`)
+	b.expect(401, "auth.required", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, headers...)
+	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, basic("系统 a", "another password")...)
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", `{"is_disabled":true}`)
+	b.expect(401, "auth.required", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, basic("系统 a", "another password")...)
+
+	b.expect(409, "user.exists", "POST", "/api/v1/admin/users", `{"username":"系统 a","role":"read"}`)
+	b.expect(409, "user.exists", "POST", "/api/v1/admin/users", map[string]any{"username": username, "role": "read"})
+	b.expect(404, "user.not_found", "PATCH", "/api/v1/admin/users/nobody", `{"role":"read"}`)
+	for body, field := range map[string]string{
+		`{"username":"a:b","role":"read"}`:                                  "username",
+		`{"username":"","role":"read"}`:                                     "username",
+		`{"username":"n","role":"king"}`:                                    "role",
+		`{"username":"n","role":"read","password":"short"}`:                 "password",
+		`{"username":"n","role":"read","app_id":"a"}`:                       "app_id",
+		`{"username":"n"}`:                                                  "role",
+		`{"username":"n","role":"read","password":"a\u0000bbbbbbbbbbbbbb"}`: "password",
+	} {
+		if a := b.expect(422, "request.invalid", "POST", "/api/v1/admin/users", body); a.fields() != field {
+			t.Errorf("%s: fields %q, want %q", body, a.fields(), field)
+		}
+	}
+	hash := scan[string](b, "SELECT password_hash FROM users")
+	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Errorf("kept as %.40s", hash)
+	}
+	if list := decode[api.UserPage](t, b.expect(200, "", "GET", "/api/v1/admin/users?limit=1", nil)); len(list.Items) != 1 {
+		t.Errorf("listed %+v", list)
+	}
+}
+
+func TestAPIKeys(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/users", `{"username":"system","role":"submit"}`)
+	made := decode[api.NewKey](t, b.expect(200, "", "POST", "/api/v1/admin/users/system/keys", `{"name":"production"}`))
+	if !strings.HasPrefix(made.Key, "lksms_") || len(made.Key) != len("lksms_")+43 {
+		t.Errorf("the key is %d characters", len(made.Key))
+	}
+	asBearer, asPassword := []string{"Authorization", "Bearer " + made.Key}, basic("system", made.Key)
+	for _, headers := range [][]string{asBearer, asPassword} {
+		b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, headers...)
+	}
+	b.expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, basic("another", made.Key)...)
+	b.expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, basic("system", "")...) // it has no password
+	b.expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, "Authorization", "Bearer lksms_"+strings.Repeat("A", 43))
+	a := b.expect(200, "", "GET", "/api/v1/admin/users/system/keys", nil)
+	if keys := decode[[]api.Key](t, a); len(keys) != 1 || keys[0].Name != "production" || strings.Contains(a.raw, made.Key) {
+		t.Errorf("listed %s", a.raw)
+	}
+	if n := b.count("SELECT count(*) FROM api_keys WHERE encode(key_hash, 'escape') LIKE '%lksms%' OR octet_length(key_hash) <> 32"); n != 0 {
+		t.Error("the key itself is stored")
+	}
+	path := fmt.Sprintf("/api/v1/admin/users/system/keys/%d", made.ID)
+	b.expect(404, "key.not_found", "DELETE", strings.Replace(path, "system", "nobody", 1), nil)
+	b.expect(200, "", "DELETE", path, nil)
+	b.expect(404, "key.not_found", "DELETE", path, nil)
+	for _, headers := range [][]string{asBearer, asPassword} {
+		b.expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, headers...)
+	}
+	b.expect(404, "user.not_found", "POST", "/api/v1/admin/users/nobody/keys", `{"name":"x"}`)
+	b.expect(404, "user.not_found", "GET", "/api/v1/admin/users/nobody/keys", nil)
+	if strings.Contains(b.log.String(), made.Key) {
+		t.Error("the key is in the log")
+	}
+}
+
+func TestGuessingIsSlowedDownAndLocksNobodyElseOut(t *testing.T) {
+	b := setup(t)
+	good := b.user("sender", "send", nil)
+	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
+	var last answer
+	for i := range 10 {
+		last = b.call("GET", "/api/v1/sms/tasks/pending?app_id=a", nil, basic("sender", fmt.Sprint("guess ", i))...)
+		if last.status == 429 {
+			break
+		}
+		if last.status != 401 {
+			t.Fatalf("guess %d: %d", i, last.status)
+		}
+	}
+	if last.status != 429 || last.body.Error.Reason != "auth.too_many_failures" || last.header.Get("Retry-After") == "" {
+		t.Errorf("ten guesses end with %d %v", last.status, last.header)
+	}
+	// The sender itself goes on: it was verified a moment ago. So does another user at the same address.
+	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
+	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.user("other", "send", nil)...)
+	b.expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
+}

@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/internal/access"
+	"lksms/internal/fault"
+	"lksms/internal/task"
+)
+
+// accessKey is where an operation of the contract lists the roles that may call it.
+const accessKey = "x-lksms-access"
+
+// rolesOf reads from the contract who may call each operation; one that does not say is an error.
+func rolesOf(spec *openapi3.T) (map[string][]string, error) {
+	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, "public"}
+	allowed := map[string][]string{}
+	for _, item := range spec.Paths.Map() {
+		for _, operation := range item.Operations() {
+			list, _ := operation.Extensions[accessKey].([]any)
+			for _, entry := range list {
+				role, _ := entry.(string)
+				if !slices.Contains(known, role) {
+					return nil, fmt.Errorf("contract: %s of %s: %v is no role", accessKey, operation.OperationID, entry)
+				}
+				allowed[operation.OperationID] = append(allowed[operation.OperationID], role)
+			}
+			if len(list) == 0 {
+				return nil, fmt.Errorf("contract: %s does not say %s", operation.OperationID, accessKey)
+			}
+		}
+	}
+	return allowed, nil
+}
+
+// authorise finds out who calls and whether one of the roles is theirs. An admin may do everything.
+func (s *Server) authorise(r *http.Request, roles []string) error {
+	x := exchangeOf(r.Context())
+	if !x.asked { // the validator asks once for each scheme of the contract; a wrong password counts once
+		x.asked = true
+		x.who, x.refused = s.authenticate(r)
+		x.origin.User = x.who.Username
+	}
+	if x.refused != nil {
+		return x.refused
+	}
+	if x.who.Role != access.RoleAdmin && !slices.Contains(roles, x.who.Role) {
+		return fault.New(fault.Forbidden, fault.AuthForbidden)
+	}
+	return nil
+}
+
+func (s *Server) authenticate(r *http.Request) (access.Principal, error) {
+	address := exchangeOf(r.Context()).origin.SourceIP
+	if username, password, ok := r.BasicAuth(); ok {
+		return s.access.Basic(r.Context(), username, password, address)
+	}
+	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return s.access.Bearer(r.Context(), key, address)
+	}
+	return access.Principal{}, errAuthRequired
+}
+
+// only guards what is not in the contract.
+func (s *Server) only(roles []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.authorise(r, roles); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// viewer is whose tasks the caller may see: its own with the role submit, else all.
+func viewer(ctx context.Context) task.Viewer {
+	if who := exchangeOf(ctx).who; who.Role == access.RoleSubmit {
+		return &who.Username
+	}
+	return nil
+}
+
+// mayBe refuses an app that the caller is not bound to.
+func mayBe(ctx context.Context, appID string) error {
+	if who := exchangeOf(ctx).who; who.AppID != "" && who.AppID != appID {
+		return fault.New(fault.Forbidden, fault.AuthOtherApp)
+	}
+	return nil
+}
+
+// noStore keeps every answer of the API out of caches: one of its GETs changes state, and the others show it.
+func noStore(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"context"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/access"
+)
+
+// CreateUser adds a user.
+func (s *Server) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
+	row, err := s.access.Create(ctx, access.User{
+		Username: req.Body.Username, Password: value(req.Body.Password), Role: string(req.Body.Role), AppID: req.Body.AppID,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateUser200JSONResponse(userAnswer(row)), nil
+}
+
+// ListUsers pages through users, newest first.
+func (s *Server) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
+	before, err := idCursor(req.Params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	limit := pageSize(req.Params.Limit)
+	rows, err := s.access.List(ctx, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, userOf, func(u dbq.User) string { return idText(u.ID) })
+	return api.ListUsers200JSONResponse{Code: ok, Message: success, Data: api.UserPage{Items: items, NextCursor: next}}, nil
+}
+
+// GetUser shows one user.
+func (s *Server) GetUser(ctx context.Context, req api.GetUserRequestObject) (api.GetUserResponseObject, error) {
+	row, err := s.access.Get(ctx, req.Username)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetUser200JSONResponse(userAnswer(row)), nil
+}
+
+// UpdateUser changes, disables or enables a user.
+func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
+	row, err := s.access.Update(ctx, access.Patch{
+		Username: req.Username, Password: req.Body.Password, Role: (*string)(req.Body.Role), AppID: req.Body.AppID,
+		IsDisabled: req.Body.IsDisabled,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateUser200JSONResponse(userAnswer(row)), nil
+}
+
+// CreateKey makes an API key.
+func (s *Server) CreateKey(ctx context.Context, req api.CreateKeyRequestObject) (api.CreateKeyResponseObject, error) {
+	row, key, err := s.access.CreateKey(ctx, req.Username, req.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateKey200JSONResponse{Code: ok, Message: success, Data: api.NewKey{
+		ID: row.ID, Name: row.Name, Key: key, CreatedAt: row.CreatedAt,
+	}}, nil
+}
+
+// ListKeys lists the API keys of a user.
+func (s *Server) ListKeys(ctx context.Context, req api.ListKeysRequestObject) (api.ListKeysResponseObject, error) {
+	rows, err := s.access.ListKeys(ctx, req.Username)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListKeys200JSONResponse{Code: ok, Message: success, Data: convert(rows, func(k dbq.KeyListRow) api.Key {
+		return api.Key{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt}
+	})}, nil
+}
+
+// DeleteKey ends an API key.
+func (s *Server) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject) (api.DeleteKeyResponseObject, error) {
+	if err := s.access.DeleteKey(ctx, req.Username, req.ID); err != nil {
+		return nil, err
+	}
+	return api.DeleteKey200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func userAnswer(u dbq.User) api.UserResponse {
+	return api.UserResponse{Code: ok, Message: success, Data: userOf(u)}
+}
+
+func userOf(u dbq.User) api.User {
+	return api.User{
+		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, IsDisabled: u.IsDisabled,
+		CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
+	}
+}
