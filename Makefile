@@ -48,7 +48,10 @@ verify: node-tools generate ## Generate again and fail on a difference; check th
 	@test -z "$$(git status --porcelain -- gen db/schema.sql)" || { echo "verify: generated files are not committed"; exit 1; }
 	@$(TOOL) sqlc vet
 	@cd tools/node && npx --no-install redocly lint --config redocly.yaml ../../api/openapi.yaml
-	@cd tools/node && npx --no-install squawk --config squawk.toml ../../db/migrations/*.sql
+	@# Only the way up meets a table in use.
+	@up=$$(mktemp -d); trap 'rm -rf "$$up"' EXIT; cd tools/node; \
+		for file in ../../db/migrations/*.sql; do sed '/^-- migrate:down/,$$d' "$$file" > "$$up/$${file##*/}"; done; \
+		npx --no-install squawk --config squawk.toml "$$up"/*.sql
 	@$(GO) mod tidy -diff
 	@echo "verify: ok"
 
