@@ -54,7 +54,11 @@ func (c *serveCmd) serve(ctx, starting context.Context, db *database, listener n
 	if err != nil {
 		return err
 	}
-	server, err := app.New(ctx, app.FromConfig(&c.Server, db.url, password, log))
+	options, err := app.FromConfig(&c.Server, db.url, password, log)
+	if err != nil {
+		return err
+	}
+	server, err := app.New(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,11 @@ func (c *serveCmd) serve(ctx, starting context.Context, db *database, listener n
 
 // greet tells a person what to do next. A configured password is not repeated.
 func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) {
-	base := baseURL(addr)
+	scheme := "http"
+	if c.TLSCertFile != "" {
+		scheme = "https"
+	}
+	base := baseURL(scheme, addr)
 	shown := "as configured"
 	if generated {
 		shown = string(password) + "   (kept in " + c.PasswordFile() + ")"
@@ -101,7 +109,7 @@ func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) 
 }
 
 // baseURL is how this machine reaches addr.
-func baseURL(addr net.Addr) string {
+func baseURL(scheme string, addr net.Addr) string {
 	host, port := "127.0.0.1", "0"
 	if tcp, ok := addr.(*net.TCPAddr); ok {
 		port = strconv.Itoa(tcp.Port)
@@ -109,7 +117,7 @@ func baseURL(addr net.Addr) string {
 			host = tcp.IP.String()
 		}
 	}
-	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
+	return (&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}).String()
 }
 
 // database is the one that was configured, or a private one.

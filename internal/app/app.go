@@ -3,15 +3,18 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/net/netutil"
 
 	"lksms/internal/access"
 	"lksms/internal/config"
@@ -31,17 +34,33 @@ type Options struct {
 	EnableDocs  bool
 	Rules       task.Rules
 	Log         *slog.Logger
+
+	TLS            *tls.Config // nil: plain HTTP
+	MaxConnections int         // 0: no bound
+	TrustedProxies []netip.Prefix
+	CORSOrigins    []string
 }
 
 // FromConfig takes what the configuration says; the database and the password have been found by then.
-func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, log *slog.Logger) Options {
+func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, log *slog.Logger) (Options, error) {
+	proxies, err := cfg.Proxies()
+	if err != nil {
+		return Options{}, err
+	}
+	var tlsConfig *tls.Config
+	if cfg.TLSCertFile != "" {
+		if tlsConfig, err = TLSConfig(cfg.TLSCertFile, cfg.TLSKeyFile, log); err != nil {
+			return Options{}, err
+		}
+	}
 	return Options{
+		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
 		Rules: task.Rules{
 			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), ProcessingTimeout: cfg.ProcessingTimeout(),
 		},
-	}
+	}, nil
 }
 
 // App is a server that is put together and not yet started.
@@ -51,7 +70,7 @@ type App struct {
 	DB      *postgres.DB
 
 	sweeper *sweep.Sweeper
-	log     *slog.Logger
+	options Options
 }
 
 // New puts an App together on a migrated database. Close it.
@@ -74,8 +93,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 	templates := template.New(db)
 	tasks := task.New(db, templates, o.Rules, metrics)
 	handler, err := httpapi.New(tasks, templates, stats.New(db, metrics), users, httpapi.Options{
-		EnableDocs: o.EnableDocs,
-		Ready:      readiness(db), Log: o.Log, Metrics: metrics,
+		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
+		Ready: readiness(db), Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
 		db.Close()
@@ -88,7 +107,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
-	return &App{Handler: handler, Tasks: tasks, DB: db, sweeper: sweeper, log: o.Log}, nil
+	return &App{Handler: handler, Tasks: tasks, DB: db, sweeper: sweeper, options: o}, nil
 }
 
 // Close closes the connections to the database.
@@ -122,14 +141,26 @@ const drainLimit = 5 * time.Second
 func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           a.Handler,
+		TLSConfig:         a.options.TLS,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      time.Minute,
+		MaxHeaderBytes:    32 << 10,
 		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelWarn),
 	}
 	silent := trackSilent(server)
+	if a.options.MaxConnections > 0 {
+		listener = netutil.LimitListener(listener, a.options.MaxConnections)
+	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		if server.TLSConfig != nil {
+			served <- server.ServeTLS(listener, "", "")
+			return
+		}
+		served <- server.Serve(listener)
+	}()
 	a.sweeper.Start()
 
 	var failure error

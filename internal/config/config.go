@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,6 +40,50 @@ type Account struct {
 	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Its password; without it one is generated and kept in the data folder."`
 }
 
+// Edge says how the server meets the network.
+type Edge struct {
+	MaxConnections int      `name:"max-connections" env:"MAX_CONNECTIONS" default:"4096" help:"Connections at once; more wait to be accepted."`
+	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" placeholder:"10.0.0.0/8,..." help:"Whose X-Forwarded-For is believed: addresses or networks."`
+	CORSOrigins    []string `name:"cors-origins" env:"CORS_ORIGINS" placeholder:"https://console.example.com,..." help:"Web pages of which origins may call the API; none by default."`
+	TLSCertFile    string   `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Certificate to serve TLS with; read again when it changes."`
+	TLSKeyFile     string   `name:"tls-key-file" env:"TLS_KEY_FILE" help:"Its key."`
+}
+
+// Proxies are TrustedProxies as networks.
+func (e *Edge) Proxies() ([]netip.Prefix, error) {
+	networks := make([]netip.Prefix, 0, len(e.TrustedProxies))
+	for _, text := range e.TrustedProxies {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			var address netip.Addr
+			if address, err = netip.ParseAddr(text); err == nil {
+				network = netip.PrefixFrom(address, address.BitLen())
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("TRUSTED_PROXIES: %q is neither an address nor a network", text)
+		}
+		networks = append(networks, network.Masked())
+	}
+	return networks, nil
+}
+
+func (e *Edge) validate() error {
+	if e.MaxConnections < 1 {
+		return errors.New("MAX_CONNECTIONS must be at least 1")
+	}
+	if (e.TLSCertFile == "") != (e.TLSKeyFile == "") {
+		return errors.New("TLS_CERT_FILE and TLS_KEY_FILE go together")
+	}
+	for _, origin := range e.CORSOrigins {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Path != "" || u.Scheme != "https" && u.Scheme != "http" {
+			return fmt.Errorf("CORS_ORIGINS: %q is not an origin such as https://console.example.com", origin)
+		}
+	}
+	_, err := e.Proxies()
+	return err
+}
+
 // Log says what the server says of itself.
 type Log struct {
 	Debug  bool   `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
@@ -52,6 +98,7 @@ type Server struct {
 
 	Account  `embed:""`
 	Database `embed:""`
+	Edge     `embed:""`
 
 	MaxRetryCount            int     `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Attempts after the first, 0 to 20."`
 	RetryDelayMinutes        float64 `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Wait before an attempt that a sender asked for; fractions are allowed."`
@@ -92,7 +139,7 @@ func (s *Server) Validate() error {
 			return errors.New("BASIC_AUTH_PASSWORD is the sample from the documents, and APP_HOST is open to others: set a password of your own")
 		}
 	}
-	return nil
+	return s.validate()
 }
 
 func isLoopback(host string) bool {

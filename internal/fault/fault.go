@@ -35,6 +35,7 @@ const (
 	RequestMalformed       Reason = "request.malformed"
 	RequestInvalid         Reason = "request.invalid"
 	RequestTooLarge        Reason = "request.too_large"
+	RequestTooDeep         Reason = "request.too_deep"
 	RequestMediaType       Reason = "request.unsupported_media_type"
 	RouteNotFound          Reason = "route.not_found"
 	RouteMethodNotAllowed  Reason = "route.method_not_allowed"
@@ -59,7 +60,7 @@ const (
 
 // Reasons lists them all.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, ServiceUnavailable, InternalError,
 }

@@ -17,40 +17,56 @@ import (
 // accessKey is where an operation of the contract lists the roles that may call it.
 const accessKey = "x-lksms-access"
 
-// rolesOf reads from the contract who may call each operation; one that does not say is an error.
+// public is the entry of an operation that needs no credentials.
+const public = "public"
+
+// rolesOf reads from the contract who may call each operation, by its pattern in a ServeMux; one that does not say is an
+// error.
 func rolesOf(spec *openapi3.T) (map[string][]string, error) {
-	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, "public"}
+	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, public}
 	allowed := map[string][]string{}
-	for _, item := range spec.Paths.Map() {
-		for _, operation := range item.Operations() {
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			pattern := method + " " + path
 			list, _ := operation.Extensions[accessKey].([]any)
 			for _, entry := range list {
 				role, _ := entry.(string)
 				if !slices.Contains(known, role) {
-					return nil, fmt.Errorf("contract: %s of %s: %v is no role", accessKey, operation.OperationID, entry)
+					return nil, fmt.Errorf("contract: %s of %s: %v is no role", accessKey, pattern, entry)
 				}
-				allowed[operation.OperationID] = append(allowed[operation.OperationID], role)
+				allowed[pattern] = append(allowed[pattern], role)
 			}
 			if len(list) == 0 {
-				return nil, fmt.Errorf("contract: %s does not say %s", operation.OperationID, accessKey)
+				return nil, fmt.Errorf("contract: %s does not say %s", pattern, accessKey)
 			}
 		}
 	}
 	return allowed, nil
 }
 
+// guard lets in who may call the operation that the request is for, before anything of its body is read. What is no
+// operation goes on, to be told so.
+func (s *Server) guard(operations *http.ServeMux, allowed map[string][]string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := operations.Handler(r); pattern != "" && !slices.Contains(allowed[pattern], public) {
+			if err := s.authorise(r, allowed[pattern]); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // authorise finds out who calls and whether one of the roles is theirs. An admin may do everything.
 func (s *Server) authorise(r *http.Request, roles []string) error {
+	who, err := s.authenticate(r)
+	if err != nil {
+		return err
+	}
 	x := exchangeOf(r.Context())
-	if !x.asked { // the validator asks once for each scheme of the contract; a wrong password counts once
-		x.asked = true
-		x.who, x.refused = s.authenticate(r)
-		x.origin.User = x.who.Username
-	}
-	if x.refused != nil {
-		return x.refused
-	}
-	if x.who.Role != access.RoleAdmin && !slices.Contains(roles, x.who.Role) {
+	x.who, x.origin.User = who, who.Username
+	if who.Role != access.RoleAdmin && !slices.Contains(roles, who.Role) {
 		return fault.New(fault.Forbidden, fault.AuthForbidden)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -32,9 +33,14 @@ const (
 // Options says what the door needs beside the slices.
 type Options struct {
 	EnableDocs bool
-	Ready      func(context.Context) error // nil when requests can be served
-	Log        *slog.Logger
-	Metrics    *prometheus.Registry
+
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	CORSOrigins    []string
+	TLS            bool // whether browsers may be told to insist on it
+
+	Ready   func(context.Context) error // nil when requests can be served
+	Log     *slog.Logger
+	Metrics *prometheus.Registry
 }
 
 // Server answers the operations of the contract.
@@ -80,7 +86,7 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("/", noStore(s.validate(spec, allowed)(operations)))
+	mux.Handle("/", noStore(s.guard(operations, allowed, s.validate(spec)(operations))))
 	mux.Handle("GET /metrics", s.only([]string{access.RoleRead}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		if err := mountDocs(mux); err != nil {
@@ -94,11 +100,11 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 		_, pattern := operations.Handler(r)
 		return pattern
 	}
-	return s.observe(route, s.recoverPanic(mux)), nil
+	return s.observe(route, s.recoverPanic(s.crossOrigin(mux))), nil
 }
 
-// validate checks requests against the contract before anything else sees them: credentials first, then every field.
-func (s *Server) validate(spec *openapi3.T, allowed map[string][]string) func(http.Handler) http.Handler {
+// validate checks requests against the contract. Who sends them has been settled by guard.
+func (s *Server) validate(spec *openapi3.T) func(http.Handler) http.Handler {
 	return validator.OapiRequestValidatorWithOptions(spec, &validator.Options{
 		DoNotValidateServers:  true,
 		DiscardValidatedValue: true,
@@ -106,10 +112,7 @@ func (s *Server) validate(spec *openapi3.T, allowed map[string][]string) func(ht
 			MultiError: true,
 			// The handlers apply the defaults; a body is not written anew for them.
 			SkipSettingDefaults: true,
-			AuthenticationFunc: func(_ context.Context, in *openapi3filter.AuthenticationInput) error {
-				call := in.RequestValidationInput
-				return s.authorise(call.Request, allowed[call.Route.Operation.OperationID])
-			},
+			AuthenticationFunc:  openapi3filter.NoopAuthenticationFunc,
 		},
 		ErrorHandlerWithOpts: func(_ context.Context, err error, w http.ResponseWriter, r *http.Request, _ validator.ErrorHandlerOpts) {
 			s.fail(w, r, faultOf(err))

@@ -37,7 +37,10 @@ func mountDocs(mux *http.ServeMux) error {
 	})
 	mux.Handle("GET /openapi.json", document("application/json", asJSON))
 	mux.Handle("GET /openapi.yaml", document("application/yaml", contract.YAML))
-	mux.Handle("GET /docs/", ui)
+	mux.Handle("GET /docs/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", docsPolicy)
+		ui.ServeHTTP(w, r)
+	}))
 	mux.Handle("GET /docs", http.RedirectHandler("/docs/", http.StatusFound))
 	mux.Handle("GET /{$}", http.RedirectHandler("/docs/", http.StatusFound))
 	return nil

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -25,13 +24,11 @@ const submitPath = "/api/v1/sms/send"
 
 // exchange is what is known of a request beside its content.
 type exchange struct {
-	origin  task.Origin
-	text    *catalogue
-	who     access.Principal // empty until authenticated
-	asked   bool             // whether the credentials have been looked at
-	refused error            // and what was wrong with them
-	body    *bytes.Buffer    // what was read of a submission, nil for other requests
-	notes   []any            // more for the request's line in the log, as slog takes it
+	origin task.Origin
+	text   *catalogue
+	who    access.Principal // empty until authenticated
+	body   *bytes.Buffer    // what was read of a submission, nil for other requests
+	notes  []any            // more for the request's line in the log, as slog takes it
 }
 
 // note adds to the request's line in the log. Texts do not belong there, and phone numbers only masked.
@@ -57,7 +54,7 @@ func (s *Server) observe(route func(*http.Request) string, next http.Handler) ht
 		started := time.Now()
 		x := &exchange{
 			origin: task.Origin{
-				RequestID: r.Header.Get("X-Request-Id"), SourceIP: remoteIP(r), UserAgent: r.UserAgent(),
+				RequestID: r.Header.Get("X-Request-Id"), SourceIP: s.clientIP(r), UserAgent: r.UserAgent(),
 			},
 			text: catalogueFor(r.Header.Get("Accept-Language")),
 		}
@@ -65,12 +62,12 @@ func (s *Server) observe(route func(*http.Request) string, next http.Handler) ht
 			x.origin.RequestID = ulid.MustNew(ulid.Now(), rand.Reader).String()
 		}
 		w.Header().Set("X-Request-Id", x.origin.RequestID)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		s.secureHeaders(w.Header())
 
 		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), requestDeadline)
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = &depthReader{ReadCloser: http.MaxBytesReader(w, r.Body, maxBody)}
 		if r.Method == http.MethodPost && r.URL.Path == submitPath {
 			x.body = &bytes.Buffer{}
 			r.Body = readCloser{io.TeeReader(r.Body, x.body), r.Body}
@@ -107,14 +104,6 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
-}
-
-func remoteIP(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 type readCloser struct {

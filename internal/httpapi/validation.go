@@ -16,19 +16,16 @@ import (
 
 // faultOf translates what the validator found into a fault that names each field and its rule, and nothing of the value.
 func faultOf(err error) error {
-	var (
-		security *openapi3filter.SecurityRequirementsError
-		tooLarge *http.MaxBytesError
-	)
+	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
 	case errors.Is(err, routers.ErrPathNotFound):
 		return fault.New(fault.NotFound, fault.RouteNotFound)
-	case errors.As(err, &tooLarge): // first: the validator reads the body before it asks who sent it
+	case errors.As(err, &tooLarge):
 		return fault.New(fault.TooLarge, fault.RequestTooLarge)
-	case errors.As(err, &security):
-		return refusal(security)
+	case errors.Is(err, errTooDeep):
+		return fault.New(fault.Malformed, fault.RequestTooDeep)
 	}
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for _, e := range flatten(err) {
@@ -46,15 +43,6 @@ func faultOf(err error) error {
 	slices.SortFunc(all.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
 	all.Fields = slices.CompactFunc(all.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
 	return all
-}
-
-// refusal is why the caller was not let in. The validator tries each scheme of the contract in turn; they all say the
-// same.
-func refusal(e *openapi3filter.SecurityRequirementsError) error {
-	if len(e.Errors) == 0 {
-		return errAuthRequired
-	}
-	return e.Errors[0]
 }
 
 // bodyFault is the failure of a body that could not be read at all, nil if it could.

@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/rs/cors"
+)
+
+// clientIP is where a request came from: the peer, or, when that is a trusted proxy, the last address in X-Forwarded-For
+// that is not one. What stands before it anybody may have written.
+func (s *Server) clientIP(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	client := peer.Addr().Unmap()
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		if !s.trusts(client) {
+			break
+		}
+		before, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		client = before.Unmap()
+	}
+	return client.WithZone("").String()
+}
+
+func (s *Server) trusts(address netip.Addr) bool {
+	return slices.ContainsFunc(s.options.TrustedProxies, func(network netip.Prefix) bool { return network.Contains(address) })
+}
+
+// crossOrigin lets pages of the configured origins call the API; without any, browsers let none.
+func (s *Server) crossOrigin(next http.Handler) http.Handler {
+	if len(s.options.CORSOrigins) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: s.options.CORSOrigins,
+		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete},
+		AllowedHeaders: []string{"Authorization", "Content-Type", "Accept-Language", "X-Request-Id"},
+		ExposedHeaders: []string{"X-Request-Id", "Retry-After"},
+		MaxAge:         600,
+	}).Handler(next)
+}
+
+// The policies of what a browser can open. An answer of the API is nothing to render; Swagger UI runs its own scripts, one
+// of them inline, and talks to this server only.
+const (
+	nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
+	docsPolicy    = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
+		"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+func (s *Server) secureHeaders(header http.Header) {
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Content-Security-Policy", nothingPolicy)
+	if s.options.TLS {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// maxDepth is how deep a body may nest. The contract's own need three.
+const maxDepth = 32
+
+var errTooDeep = errors.New("body nests too deep")
+
+// depthReader reads JSON and fails where it nests deeper than maxDepth, before anything is built from it.
+type depthReader struct {
+	io.ReadCloser
+	depth    int
+	inString bool
+	escaped  bool
+	failed   error // the validator reads again after a failure
+}
+
+func (d *depthReader) Read(p []byte) (int, error) {
+	if d.failed != nil {
+		return 0, d.failed
+	}
+	n, err := d.ReadCloser.Read(p)
+	for _, c := range p[:n] {
+		switch {
+		case d.escaped:
+			d.escaped = false
+		case d.inString:
+			d.escaped = c == '\\'
+			d.inString = c != '"'
+		case c == '"':
+			d.inString = true
+		case c == '{' || c == '[':
+			if d.depth++; d.depth > maxDepth {
+				d.failed = errTooDeep
+				return 0, errTooDeep
+			}
+		case c == '}' || c == ']':
+			d.depth--
+		}
+	}
+	return n, err
+}
