@@ -44,6 +44,15 @@ ALTER TABLE public.default_contents ALTER COLUMN id ADD GENERATED ALWAYS AS IDEN
     CACHE 1
 );
 
+CREATE TABLE public.idempotency_keys (
+    username text NOT NULL,
+    operation text NOT NULL,
+    key text NOT NULL,
+    request_hash bytea NOT NULL,
+    response bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.receive_logs (
     id bigint NOT NULL,
     request_id text,
@@ -212,6 +221,9 @@ ALTER TABLE ONLY public.default_contents
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_recipient_key UNIQUE (recipient);
 
+ALTER TABLE ONLY public.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (username, operation, key);
+
 ALTER TABLE ONLY public.receive_logs
     ADD CONSTRAINT receive_logs_pkey PRIMARY KEY (id);
 
@@ -234,6 +246,8 @@ ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
 
 CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
+
+CREATE INDEX idempotency_keys_created_at_idx ON public.idempotency_keys USING btree (created_at);
 
 CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (created_at);
 

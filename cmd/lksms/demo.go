@@ -155,7 +155,7 @@ func (d *demo) ensureTemplate(ctx context.Context) (bool, error) {
 	if first != "" {
 		return first == demoTemplateContent, nil
 	}
-	_, err = accepted(d.client.CreateTemplateWithResponse(ctx, api.TemplateRequest{
+	_, err = accepted(d.client.CreateTemplateWithResponse(ctx, nil, api.TemplateRequest{
 		TemplateName: demoTemplateName, TemplateContent: demoTemplateContent,
 	}))
 	return true, err
@@ -174,7 +174,7 @@ func (d *demo) ensureDefault(ctx context.Context) (bool, error) {
 		_, err = accepted(d.client.ResetDefaultContentWithResponse(ctx, items[0].ID))
 		return true, err
 	}
-	_, err = accepted(d.client.CreateDefaultContentWithResponse(ctx, api.DefaultContentRequest{
+	_, err = accepted(d.client.CreateDefaultContentWithResponse(ctx, nil, api.DefaultContentRequest{
 		PhoneNumber: number, Content: demoDefaultContent,
 	}))
 	return true, err
@@ -188,7 +188,7 @@ func (d *demo) submit(ctx context.Context) error {
 	group.SetLimit(8)
 	for i := range d.count {
 		group.Go(func() error {
-			answer, err := accepted(d.client.SendSmsWithResponse(ctx, d.message(i)))
+			answer, err := accepted(d.client.SendSmsWithResponse(ctx, nil, d.message(i)))
 			if err != nil {
 				return fmt.Errorf("submit: %w", err)
 			}

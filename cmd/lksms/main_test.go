@@ -222,7 +222,7 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
 	p := serve(t, "LKSMS_DATA="+dir)
-	res, err := p.client().SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
+	res, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
 	if err != nil || res.JSON200 == nil {
 		t.Fatalf("submit: %v %s", err, res.Body)
 	}
@@ -289,7 +289,7 @@ func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
 	}
 	defer conn.Close(context.Background())
 	client := p.client()
-	if _, err := client.CreateDefaultContentWithResponse(t.Context(), api.DefaultContentRequest{PhoneNumber: "13800138000", Content: "x"}); err != nil {
+	if _, err := client.CreateDefaultContentWithResponse(t.Context(), nil, api.DefaultContentRequest{PhoneNumber: "13800138000", Content: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	tx, err := conn.Begin(t.Context())
@@ -301,7 +301,7 @@ func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
 	}
 	answered := make(chan int, 1)
 	go func() {
-		res, err := client.SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000"})
+		res, err := client.SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000"})
 		if err != nil {
 			t.Error(err)
 			answered <- 0
@@ -392,7 +392,7 @@ func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	res, err := servers[0].client().SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
+	res, err := servers[0].client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
 	if err != nil || res.JSON200 == nil {
 		t.Fatalf("submit: %v", err)
 	}
@@ -420,7 +420,7 @@ func TestDemoEndsWithEveryTaskSettled(t *testing.T) {
 		}
 	}
 	// It does not touch what others wait for.
-	if _, err := p.client().SendSmsWithResponse(t.Context(), api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
+	if _, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, "demo", "--url="+p.url)

@@ -806,6 +806,9 @@ type Cursor = string
 // ID defines model for Id.
 type ID = int64
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
@@ -862,6 +865,12 @@ type ListDefaultContentsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// CreateDefaultContentParams defines parameters for CreateDefaultContent.
+type CreateDefaultContentParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
 	// Limit How many items at most
@@ -871,6 +880,12 @@ type ListTemplatesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// CreateTemplateParams defines parameters for CreateTemplate.
+type CreateTemplateParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	// Limit How many items at most
@@ -878,6 +893,12 @@ type ListUsersParams struct {
 
 	// Cursor The `next_cursor` of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// SendSmsParams defines parameters for SendSms.
+type SendSmsParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTasksParams defines parameters for ListTasks.
@@ -1038,7 +1059,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-	CreateDefaultContentWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateDefaultContentWithBody(ctx context.Context, params *CreateDefaultContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateDefaultContent Store what to send to a phone number by default
 	//
@@ -1047,7 +1068,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-	CreateDefaultContent(ctx context.Context, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateDefaultContent(ctx context.Context, params *CreateDefaultContentParams, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteDefaultContent Delete a default content
 	//
@@ -1109,14 +1130,14 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-	CreateTemplateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-	CreateTemplate(ctx context.Context, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateTemplate(ctx context.Context, params *CreateTemplateParams, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteTemplate Delete a template
 	//
@@ -1263,7 +1284,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-	SendSmsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SendSmsWithBody(ctx context.Context, params *SendSmsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendSms Submit a message
 	//
@@ -1278,7 +1299,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-	SendSms(ctx context.Context, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SendSms(ctx context.Context, params *SendSmsParams, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTask Look at one task
 	//
@@ -1376,8 +1397,8 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-func (c *Client) CreateDefaultContentWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateDefaultContentRequestWithBody(c.Server, contentType, body)
+func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *CreateDefaultContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateDefaultContentRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1395,8 +1416,8 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, contentType s
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-func (c *Client) CreateDefaultContent(ctx context.Context, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateDefaultContentRequest(c.Server, body)
+func (c *Client) CreateDefaultContent(ctx context.Context, params *CreateDefaultContentParams, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateDefaultContentRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1557,8 +1578,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-func (c *Client) CreateTemplateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTemplateRequestWithBody(c.Server, contentType, body)
+func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTemplateRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1574,8 +1595,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, contentType string,
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-func (c *Client) CreateTemplate(ctx context.Context, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTemplateRequest(c.Server, body)
+func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParams, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTemplateRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1891,8 +1912,8 @@ func (c *Client) ReportTask(ctx context.Context, body ReportTaskJSONRequestBody,
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-func (c *Client) SendSmsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSendSmsRequestWithBody(c.Server, contentType, body)
+func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendSmsRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1916,8 +1937,8 @@ func (c *Client) SendSmsWithBody(ctx context.Context, contentType string, body i
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-func (c *Client) SendSms(ctx context.Context, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSendSmsRequest(c.Server, body)
+func (c *Client) SendSms(ctx context.Context, params *SendSmsParams, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendSmsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2190,18 +2211,18 @@ func NewListDefaultContentsRequest(server string, params *ListDefaultContentsPar
 }
 
 // NewCreateDefaultContentRequest calls the generic CreateDefaultContent builder with application/json body
-func NewCreateDefaultContentRequest(server string, body CreateDefaultContentJSONRequestBody) (*http.Request, error) {
+func NewCreateDefaultContentRequest(server string, params *CreateDefaultContentParams, body CreateDefaultContentJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateDefaultContentRequestWithBody(server, "application/json", bodyReader)
+	return NewCreateDefaultContentRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewCreateDefaultContentRequestWithBody constructs an http.Request for the CreateDefaultContent method, with any body, and a specified content type
-func NewCreateDefaultContentRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateDefaultContentRequestWithBody(server string, params *CreateDefaultContentParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -2225,6 +2246,21 @@ func NewCreateDefaultContentRequestWithBody(server string, contentType string, b
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -2526,18 +2562,18 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 }
 
 // NewCreateTemplateRequest calls the generic CreateTemplate builder with application/json body
-func NewCreateTemplateRequest(server string, body CreateTemplateJSONRequestBody) (*http.Request, error) {
+func NewCreateTemplateRequest(server string, params *CreateTemplateParams, body CreateTemplateJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateTemplateRequestWithBody(server, "application/json", bodyReader)
+	return NewCreateTemplateRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewCreateTemplateRequestWithBody constructs an http.Request for the CreateTemplate method, with any body, and a specified content type
-func NewCreateTemplateRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateTemplateRequestWithBody(server string, params *CreateTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -2561,6 +2597,21 @@ func NewCreateTemplateRequestWithBody(server string, contentType string, body io
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -3030,18 +3081,18 @@ func NewReportTaskRequestWithBody(server string, contentType string, body io.Rea
 }
 
 // NewSendSmsRequest calls the generic SendSms builder with application/json body
-func NewSendSmsRequest(server string, body SendSmsJSONRequestBody) (*http.Request, error) {
+func NewSendSmsRequest(server string, params *SendSmsParams, body SendSmsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewSendSmsRequestWithBody(server, "application/json", bodyReader)
+	return NewSendSmsRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewSendSmsRequestWithBody constructs an http.Request for the SendSms method, with any body, and a specified content type
-func NewSendSmsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewSendSmsRequestWithBody(server string, params *SendSmsParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -3065,6 +3116,21 @@ func NewSendSmsRequestWithBody(server string, contentType string, body io.Reader
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -3600,7 +3666,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-	CreateDefaultContentWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error)
+	CreateDefaultContentWithBodyWithResponse(ctx context.Context, params *CreateDefaultContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error)
 
 	// CreateDefaultContentWithResponse Store what to send to a phone number by default
 	//
@@ -3609,7 +3675,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-	CreateDefaultContentWithResponse(ctx context.Context, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error)
+	CreateDefaultContentWithResponse(ctx context.Context, params *CreateDefaultContentParams, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error)
 
 	// DeleteDefaultContentWithResponse Delete a default content
 	//
@@ -3685,14 +3751,14 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-	CreateTemplateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
+	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-	CreateTemplateWithResponse(ctx context.Context, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
+	CreateTemplateWithResponse(ctx context.Context, params *CreateTemplateParams, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// DeleteTemplateWithResponse Delete a template
 	//
@@ -3851,7 +3917,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-	SendSmsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendSmsResponse, error)
+	SendSmsWithBodyWithResponse(ctx context.Context, params *SendSmsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendSmsResponse, error)
 
 	// SendSmsWithResponse Submit a message
 	//
@@ -3866,7 +3932,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-	SendSmsWithResponse(ctx context.Context, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsResponse, error)
+	SendSmsWithResponse(ctx context.Context, params *SendSmsParams, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsResponse, error)
 
 	// GetTaskWithResponse Look at one task
 	//
@@ -4922,6 +4988,8 @@ type CreateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -4959,6 +5027,11 @@ func (r CreateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r CreateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -5123,6 +5196,8 @@ type GetTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -5160,6 +5235,11 @@ func (r GetTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -5234,6 +5314,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -5271,6 +5353,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -7132,8 +7219,8 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error) {
-	rsp, err := c.CreateDefaultContentWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx context.Context, params *CreateDefaultContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error) {
+	rsp, err := c.CreateDefaultContentWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7147,8 +7234,8 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
-func (c *ClientWithResponses) CreateDefaultContentWithResponse(ctx context.Context, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error) {
-	rsp, err := c.CreateDefaultContent(ctx, body, reqEditors...)
+func (c *ClientWithResponses) CreateDefaultContentWithResponse(ctx context.Context, params *CreateDefaultContentParams, body CreateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error) {
+	rsp, err := c.CreateDefaultContent(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7283,8 +7370,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error) {
-	rsp, err := c.CreateTemplateWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error) {
+	rsp, err := c.CreateTemplateWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7296,8 +7383,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
-func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error) {
-	rsp, err := c.CreateTemplate(ctx, body, reqEditors...)
+func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, params *CreateTemplateParams, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error) {
+	rsp, err := c.CreateTemplate(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7557,8 +7644,8 @@ func (c *ClientWithResponses) ReportTaskWithResponse(ctx context.Context, body R
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendSmsResponse, error) {
-	rsp, err := c.SendSmsWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, params *SendSmsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendSmsResponse, error) {
+	rsp, err := c.SendSmsWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7578,8 +7665,8 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, c
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
-func (c *ClientWithResponses) SendSmsWithResponse(ctx context.Context, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsResponse, error) {
-	rsp, err := c.SendSms(ctx, body, reqEditors...)
+func (c *ClientWithResponses) SendSmsWithResponse(ctx context.Context, params *SendSmsParams, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsResponse, error) {
+	rsp, err := c.SendSms(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8591,6 +8678,13 @@ func ParseCreateTemplateResponse(rsp *http.Response) (*CreateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -8762,6 +8856,13 @@ func ParseGetTemplateResponse(rsp *http.Response) (*GetTemplateResponse, error) 
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -8857,6 +8958,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -10407,7 +10515,7 @@ type ServerInterface interface {
 	ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams)
 	// CreateDefaultContent Store what to send to a phone number by default
 	// (POST /api/v1/admin/default-sms)
-	CreateDefaultContent(w http.ResponseWriter, r *http.Request)
+	CreateDefaultContent(w http.ResponseWriter, r *http.Request, params CreateDefaultContentParams)
 	// DeleteDefaultContent Delete a default content
 	// (DELETE /api/v1/admin/default-sms/{id})
 	DeleteDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
@@ -10434,7 +10542,7 @@ type ServerInterface interface {
 	ListTemplates(w http.ResponseWriter, r *http.Request, params ListTemplatesParams)
 	// CreateTemplate Add a template
 	// (POST /api/v1/admin/template)
-	CreateTemplate(w http.ResponseWriter, r *http.Request)
+	CreateTemplate(w http.ResponseWriter, r *http.Request, params CreateTemplateParams)
 	// DeleteTemplate Delete a template
 	// (DELETE /api/v1/admin/template/{id})
 	DeleteTemplate(w http.ResponseWriter, r *http.Request, id ID)
@@ -10470,7 +10578,7 @@ type ServerInterface interface {
 	ReportTask(w http.ResponseWriter, r *http.Request)
 	// SendSms Submit a message
 	// (POST /api/v1/sms/send)
-	SendSms(w http.ResponseWriter, r *http.Request)
+	SendSms(w http.ResponseWriter, r *http.Request, params SendSmsParams)
 	// GetTask Look at one task
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
@@ -10574,8 +10682,35 @@ func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r 
 // CreateDefaultContent operation middleware
 func (siw *ServerInterfaceWrapper) CreateDefaultContent(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateDefaultContentParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateDefaultContent(w, r)
+		siw.Handler.CreateDefaultContent(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -10780,8 +10915,35 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 // CreateTemplate operation middleware
 func (siw *ServerInterfaceWrapper) CreateTemplate(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateTemplate(w, r)
+		siw.Handler.CreateTemplate(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11085,8 +11247,35 @@ func (siw *ServerInterfaceWrapper) ReportTask(w http.ResponseWriter, r *http.Req
 // SendSms operation middleware
 func (siw *ServerInterfaceWrapper) SendSms(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendSmsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.SendSms(w, r)
+		siw.Handler.SendSms(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11721,7 +11910,8 @@ func (response ListDefaultContents503JSONResponse) VisitListDefaultContentsRespo
 }
 
 type CreateDefaultContentRequestObject struct {
-	Body *CreateDefaultContentJSONRequestBody
+	Params CreateDefaultContentParams
+	Body   *CreateDefaultContentJSONRequestBody
 }
 
 type CreateDefaultContentResponseObject interface {
@@ -12911,7 +13101,8 @@ func (response ListTemplates503JSONResponse) VisitListTemplatesResponse(w http.R
 }
 
 type CreateTemplateRequestObject struct {
-	Body *CreateTemplateJSONRequestBody
+	Params CreateTemplateParams
+	Body   *CreateTemplateJSONRequestBody
 }
 
 type CreateTemplateResponseObject interface {
@@ -12984,6 +13175,20 @@ func (response CreateTemplate404JSONResponse) VisitCreateTemplateResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateTemplate409JSONResponse) VisitCreateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -13270,6 +13475,20 @@ func (response GetTemplate404JSONResponse) VisitGetTemplateResponse(w http.Respo
 	return err
 }
 
+type GetTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetTemplate409JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response GetTemplate413JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
@@ -13429,6 +13648,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -14733,7 +14966,8 @@ func (response ReportTask503JSONResponse) VisitReportTaskResponse(w http.Respons
 }
 
 type SendSmsRequestObject struct {
-	Body *SendSmsJSONRequestBody
+	Params SendSmsParams
+	Body   *SendSmsJSONRequestBody
 }
 
 type SendSmsResponseObject interface {
@@ -16106,8 +16340,10 @@ func (sh *strictHandler) ListDefaultContents(w http.ResponseWriter, r *http.Requ
 }
 
 // CreateDefaultContent operation middleware
-func (sh *strictHandler) CreateDefaultContent(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) CreateDefaultContent(w http.ResponseWriter, r *http.Request, params CreateDefaultContentParams) {
 	var request CreateDefaultContentRequestObject
+
+	request.Params = params
 
 	var body CreateDefaultContentJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -16346,8 +16582,10 @@ func (sh *strictHandler) ListTemplates(w http.ResponseWriter, r *http.Request, p
 }
 
 // CreateTemplate operation middleware
-func (sh *strictHandler) CreateTemplate(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) CreateTemplate(w http.ResponseWriter, r *http.Request, params CreateTemplateParams) {
 	var request CreateTemplateRequestObject
+
+	request.Params = params
 
 	var body CreateTemplateJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -16695,8 +16933,10 @@ func (sh *strictHandler) ReportTask(w http.ResponseWriter, r *http.Request) {
 }
 
 // SendSms operation middleware
-func (sh *strictHandler) SendSms(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) SendSms(w http.ResponseWriter, r *http.Request, params SendSmsParams) {
 	var request SendSmsRequestObject
+
+	request.Params = params
 
 	var body SendSmsJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -16989,155 +17229,158 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H39byPJldi/Uug48O66RZGSZs8r4RBoNZpdeWa0cyNN7PVojl3sLop1alb1dlWLQw8EnAPb2DOc+Hy4",
-	"5IKLL/eBHOAkFzgJAvtwZ2f/mZ3Z3Z/8LxzqVVV/sZtskhpqZkBgsSOS3VWvXr16X/U+njk+H0acESaF",
-	"s/vMiXCMh0SSGD7tR9FRoP4IiPBjGknKmbPrfHvAERYXwkVyQJDAQ4IoQ+SSxGPkh5gOEWYBiknEY4l4",
-	"H3FGkCAsILHjOuQpHkYhcXYdMRRdHEXddrvjuA5VI3+SkHjsuA7DQ/WE+pUGjuvE5JOExiRwdmWcENcR",
-	"/oAMsYLsazHpO7vOv9rM1rGpfxWbGvyrK9c5UFDdo0MqJ1fzIR+hIWZjJNWaEJZoyIXMQ9ppV4MXwoB5",
-	"aALSx0ko9StD/JQOk6H6oD5RZj65jhxH6n3KJDknsYYwiQWPJ6E7HRDkMfJUdn14wlMIVWiP8DlBPdLn",
-	"ManBnn6hAN8QP71H2LkcOLtbBij7OQNLyJiyc4BK7z4MHmE5yMaesSt9Hg+x1Et8d8eZufp7VMhZ20Ml",
-	"Gea3Z84d2Zp3Rx4MOCN3aChJxbZ8xMIxkgMqUKQeQywZ9kjsotGA+gN1EtAIK5ARFWgUUykJqwEZ3u/q",
-	"952mlA2wHet3FKynWFzU7pWi62WOkRlczfNIkFiPWjlTYn9edKp0/Cs1W0xExJkgwIsOOOuH1AcK8TmT",
-	"hMGfOIpC6mO1LZt/JNTePMsOrnoyIM7uTvs91yFxrA9YTDA8CIhpMS67AxIGzpXrDIkQ+JzAsaMC4ShC",
-	"DDZTPQCnDl4xyyNCKrTuOu3Ohx98a+vf7ny7/fE3/+Dd797dvn/r+PcevPewc6oGbbbyQ4AOlj3JAITE",
-	"kuiDT9m5QAEnAjEuEQ5DPkJUqnluc0YWQY5mBOnKReL7RIjmkKt5H5qdqloAwHXlOnd43KNBQNhiO7hd",
-	"tYM4kYNWPx14cgsVRaIhHgO2Ag5HduX7JwjyYxIQJikORRkcNccRk4rww0VQc0vt3yRqqB2ygJQTPiRA",
-	"RGhEmESjmLNzRJmgAdHCnMSXJL4BCod5vy4QHzEEHHsP4DFQIBqgkOBAIMkRlQKF/Fzj7RKHNFiIora2",
-	"cmjrUxIGwtl9bP6cZMwZDqk5ewXWj+QAS+RjhnoEBRSHIQmcqydutiFmKS1qYC7syz6CaZEZG55Y7S4c",
-	"SeTzJAwU/DHBgYt6iVpkChfQyh4i2B8AmHhIYBH3cajEPVlsF6qJ1+JqmI5dOtoZZWigFdIM4Ksn3h4P",
-	"xnbnvnXy0bEa9pjLOzxhCyJlZ6q46sPAZYzERMOAROIPbkZQlUAYgBrpOqec38Px+ULSaaezPY1AJOfd",
-	"EMauJRC7O5JzBI/eHIHA9MAqGOqg+/R9g537mI0X42Hv1UpFhRmlN3f7mIZJTEQJQ5xrtVr9TAKEpSTD",
-	"SIo9JOMxwueYMhRiuXJZYMHSkinCQox4HIg95D0kMh5v7PcliT0k8FiggTUNBPE508JhhLU29IgpLPCY",
-	"fm9RxtSpRW2q2xYwqnRX4IqIxyngateHVAglcXmsV7VajB7zvPLhplAoq1wYTF1iGuJeSBZTPyoPaJIb",
-	"deJoKmlPfWJ5Zvokiun5QCLGR6s/owGWuIeVqoZZJk38AQn2MjeH5SlKhRvx+EIfEY1FkUQRjyUJ7pOA",
-	"4sV43a1pvC7JpugO1RxdsFonsHugp904HUcEDRMBaykDcLNSMiB+iGPFdgTyyqB5YGqaMY0bChw4qZWx",
-	"+8yJYh6RWFJtHGr8TQfuQD2jIMOyiedIWb0PcEmwTH/rvnlM267W/n2soctGMSA8Sb0OvPdHxAeulTrc",
-	"6rxkOQfOrQn/TaSYeKzw/YeP//DsLGm32+0n73zNmfDswEQPwT/3UNPAJEqN762Zi82QbTeHqLLLELwh",
-	"WtjoA9WnsZDoVruN/AGOsS9JLBCOCbogkXRchyWhYUragzDH6kKCBTHQTxIi/Kr1dfDgGEclYYFwFUEq",
-	"4LQbE3RcBB6lqR6tMqhlb5IiBxmPu1gJr66RVlVIIsxYYSwgMbpgfKSlXKgYtpFurrLXJMEB4n3kPTw8",
-	"ffhx9/bhvf2Pu/ePjh+dHp54JXC3t5yc6+ub7+4UnF/tJuCLgdKyu7CKSrjlgMQIozv7R/cOb4PyCSYD",
-	"j+UAYcb1z1rF2EN9HAqCemNknXO1IPQ4DwkGw15ILBMxix41UZ/oZ6/c1PfV3MWVP7iZ5yz1RBswag6v",
-	"GqeKO6VyYIJUC1Zm1QPXtYKSOWthmrKQB+Yk1/GFSlDhGXDVNuSx8KIeCccxHsNnLnHY9XnCZvvr4Qhj",
-	"JkYkRgOujPhKb24BKbnhc1urwa9CyEuQPo1QBPOSoA5NKxNLeTgmCUIf68mN6qA+j3Os3jzooq3SD8BW",
-	"XNRqtUqcq/OuU8WNpp2netb/Ab0kSgb1sH+BKDPuJcUuqtj75Kx65IRJGk4OrvmOuY/RNCkpOMLTkQMs",
-	"yYb58pVjAznEuemOFtdcSRiG8ieF7Ienpw+QYZYT2HSdpxs8DtRSO1euc1uLgYNsW5vzTz8mWCnEWBbu",
-	"naYiW6OxwZZT0RXFiXMCaeaWJVEwN2iJIF2FfGVXVE1b2tfpW1oYLFtNAWkFMKu2uLg596iQq1PDi3Ov",
-	"XBuvmH5iySkfb8TQS5RewdNzV72zBjsmT6W5Np6gCwCmOFqTFUp/ACw9CKg6yzh8kFssqG2gOea/VXZH",
-	"3WltjopT8lQ2pP8Zi8gZNFOXcY1AlzlB45vbyfVWK9aeAc/TGg7KojRSSWoHqdSuZ3CROVTDMq5vhhPc",
-	"IBeAPa+UeJI8ldq9RuUAefmd9Qpb9PX8BhYiYl78w999+dl/+Py3n33x57948enPPv/nf/jiL3/w4uf/",
-	"/vmP/7Zo+1cEb8xhHhdubJfauuvdhCrsH1p32OJAph61ma6r20RiGi6ysKIz7VlFKM1U4tMgFgapRYYB",
-	"cgIl9gqzoSi6ox43DrtJMWSdj2VC31c6XS8kCJzbkqNejJk/QJy5+tIHC+QVL6o8x52BDjNZ1YpzUFYv",
-	"eBLEI6kvJ/cQRgGX5t6YMskRZsgMXXEqpviusEwvQPXppnLPRIaog32Jw0SZFoKE/ZmL1VBPJ/q7ZFxB",
-	"8i9T07VBPdNhB3XTBPjkwKlZwvXrio0IWyHvJo3lu2S8mA5i96CK+oAA+8AjcmKgs4QYKK0PJq9azv26",
-	"Y+GZSCFPCz0FZhZT4oJiEhEehcRV1vbBgDIi4G7skJ2HVAyUiuLt+z6J5MY9zM4TfE4meUXOVNy6cp1j",
-	"Mlr94bgg43p3AhbofYJjxQr4BWFqgeorLKif3gJWzT7/iVNgzDx3GkGrU8zMhqzygOXsnoldeYCFMLvi",
-	"2YBZqyIrYwjCZvcQS8IQce0DCrGY4oHONuyB3cwZcbRbc+lieXtgYjW36TmVQoscJbsizUlApFF2jrxv",
-	"eC4SEfaJgJDrAIsBES7qdJRo3srfrLTQt6kc8ESqlww/iQmGGzhsY5goQ0NMWajGUgcWt9A+eFYFEgMI",
-	"NFSPU4lGWCBBmGwV1NfO9jfbbfhfu6yuFlFU5FNnZ9/4N4/bG+89Uf9DGzWIekh8fkni1VG2mbB0zf+y",
-	"iTubdWKBORgmsBPb1zKv+QwnePmN6RqJ9m8e9vvEl/Uyyh9gdk6CFkplA5Clp6/9vN00hNYQkJQhCZDg",
-	"LeSBD9jb1d5ZydGDw+PbR8cftJBHng5wIiS8r++X3DPGOHiNKREoJH3ZQh49ZzyGhzCKSUSwNsZ01I+y",
-	"ixnXgY8ZkDHpJyKFqybad09NVn7Tx8wnoV5Tb2zDAlpnTJ0HlgwVgm0grevo5TvmFhCOjFmS4zoGbvgV",
-	"wFE83g6f24ucPFQzbFxiiJQWaiq9LyfphPrzHTut/vjQTK4/HeZA0N8cpYDY5y04+vNBBlRKEIspOuur",
-	"5fXV8vpqeZ6r5cLcE0jaQiePDg4OT05ctG3wlPGhLXf7yexbtUq2YmZN2Yr+bNgKMAGuw5cyltcz+TeE",
-	"aY6GYYXBkLKGrEwNeWKHgQ96KPXnQz2c+nNfD3nlOur3pX2+U7x5tZ67PaRIbqyeUSIIKd3KqpqG+lB2",
-	"F1PWGJdgQUu4mwVPYr+Sh1J/gMRYSDLUnMvnQyJQP+bDyaijJWBfjb971pGf5v+uOn6axlaleGrylytW",
-	"PE9S0sjFngFBdPE1Bp4pHkaFpL6ocOgBZ+mmYSQNTPOIMGUJdRkZZe+VTEKtSYImqvU7Iy1At5ljDi1o",
-	"Z82i5LAy1rJL9CZTxFzxWDXLPKs3KuYc75QpfwJ91cutgLA8u1vcvkoSS/d+hYcpo7eVniYQ1UeszyeX",
-	"WCCcCltO6wFdi4kGATHmjWYupfzwxVeLUbvTl3UDjt0cTm/Sv5ux54obCQaBZTP0Cm0gjGgYoh5o5JX3",
-	"Ec20UqVeXr9OmgbuFFdUhY6ZIY+TOIBBARNV617ElRskxDw/kfxgDB4q0Dm9JAwiwBaN0poaAvZIfY1G",
-	"ytDCdlatvhStvPwMM52OZV2vdBtXcMZV6ooZ286s7qr0SwAX6NLCbLRfLFNHDW3kJ9U2b7qBFXZoCjMM",
-	"uzBuYiIgs7/SG2U9u2kZihgZj9cYCazd6rMnUBKwJgx13yRMGYmfuh2ahTCq/apHkDHnAEsWnQujKdP5",
-	"Zz/68lnOImFx8wczpvzLLL64l1XHIiWnlJkUj3t90Fy2mUXar2OWVRVV4Mq86+mCKo9OD5Aa3UVeVztQ",
-	"MXp07+j2HhIwuLJ1DKIyVR0G2GpvbXe22p3ulGSeOVT59sZ7+xvfxRvf6248+cbXpl3NdczaVhseeCMp",
-	"OvWR8fOFAtYFda82AFBBsdoNW/lm1XnN2vaOwUUd9ODhR4rjwqcKd5qLdtDB/vHB4b2Cb63tdtwtd9vd",
-	"WdTDBsSk7S3HkFbKmcwXmftNfUp9+upD0SN/mnOrrPBynIou9iW9JNVR0tZP050WxJ0+VGPBXIPQ0Bke",
-	"hXkqgMsvZ74waYv9g1nK/x7ynqnprzylk2IUhdgnSucqVcd68e9+8cVf/uCr//GTL3/5/S/+5vsv/vMv",
-	"nym6v/rdb34C0YG/1qNcZ1ygXcOKubiZdfWc3Ex8bIguw32G9V/87Yu/+uz6gm6ySa9FhNgTf/NiJF3V",
-	"dUSQL8BSmqApH3VfZjhN3j/WhammLH+xe4jCcktMI05mhHK/Augo6OazOOyTqehbNc9ZLb+hQxJSRg4v",
-	"K7OcGtjnPmc+iRmpDCibR7rX5uzpiyDzc+66ukfOMXPhPgh1mpm4JA0WmX2ragJL1FsWOfZOMSY+oZc6",
-	"LEKnIebsLCcX+bJI3MQlJDGkE8Dng3QW83M6lX08nU8/X9DC8vEB8ycVNtu96ZHKuVt+4+iocGzkY9Un",
-	"yc2WudDeH+vv1P6fGv9Cl0aVzoyYpO6edBxzqzjF/VAFkt6GLKdwJgmWDqqmLDgn007nDTi2i4zhJn3b",
-	"jwSJp3GmmR6khUwN0Q2oUMMG1QI/NmEGU/kI14VmFky6jJtIvlx1yiKC83UvFRy5oI784uazKNRsq9XE",
-	"1Ywr18LTSZdUhoF0b1wR1qu5DiU4O3Qlf90cxsbMkxXlYpqnhpHY5+Y6jVc1CFo2arAoHd6nLBDmykXX",
-	"+5QcSk7jKNqD2GmeSLjPoLpw00SJaiwQZuNrDHJ4uWh9CQzrSe1OrZL3rJzvsAnLf5mIlw34t3Nnt4oq",
-	"Cs5yuADyk5jK8YlakEZpDwvq7ydyUJV2B4StaJZKkeaVwBUdZmj/wRG6IGNb1QJcSlmdcP1sC52mkbEw",
-	"GNXhqOqkyExvjC9JjKJYKVGBvsykUulcSvfKbgR5H3nv758cHXT3H51+2H3Ha9nS1cBg1EIyDAykjBTG",
-	"e5Amc7cqmWY/XUNhHHihPJDCHjWBFcVR7t09uX+CMKQUQcZCLJGhBIGU0g5VKVz0SUISAqsfKpQ94EKe",
-	"x+TkD+4Bgs+JFLrKqUJNQEIK6v7uGTNaNY4igSIehjoYTVfCB+4DI2aMpXXGztg77xzCpeO3Tj46tnVq",
-	"qICxCbskIY/IO+/sIu/ZGRDvmXbinVkSPnN2z2ykzZnjngFBnzm7rVbrymuhfYYgPNrupsBDcsbswDpz",
-	"RBbLcejcGB4QzwVYdboyjNLSmZjqh0KeJ+Ryxfw8xkNRSPrcO2PmTZ196kFcs0GfrhyrYx2wSZ9sIc8s",
-	"zMuVRm+ULHbGJrLFIIbfmjJ6QKBkjj5JuCTmMl5cUHaOcE+JAczMHuyZfgVmR3AoOPJxDBkFkOZyxhTe",
-	"vO9sGGm1cRR4aEBwkJZ5Rxj5OAxNgWlBZAvto1vtbV2ckrJSycq6apWGSiB8nPbh3GKgKkUWNqzsrfbb",
-	"CKzELLYAxJiAVNTs9gK91XlbQReSySAEocPT92Bl2SXzW1tvK0Sb+Oq3tt+GY17Kw4AdKkVbt7IrEfTW",
-	"ztsmo8gfGAvPvnrGyhkSkkpgtnBeHde5JLEwdzKtTquteAWPCMMRdXad7Va7te0Axx0Am9zEEd287GxC",
-	"VPGm8YxtCK0hnhNQK5SkgoKCR4GahwpZzOKHiLZcq4vH1dIme2Qz3w3gyp35eNbQoMHDVud8Uip5v9Vu",
-	"Nygj2bBKe30Zl4p6jR8x3WBCbcVOu1M3eArtZqHcKry0PfulO/nC7TtbW7PfOMpqZ+9svTf7eVtb98p1",
-	"bmlkzho/K5p+q8kS8sVTQawnwyGOx4boynHgwkWMjIiQaaiIxOfgiSo/qFSWpxvhhRiKDawvAHcf20B6",
-	"pWFyIau6UhAUKfk9pScFZEKadL+UAe8Bt1BsyTBEgXba72XiQ8sF5BkwrTe3RZ5SIQVI/+KROwBDt1S1",
-	"I3U8vc+Duesdmydn1MgoxkuVMhKLwedgZDTvclBZZOaqqH/KOCFXCx3i6q4MVnFuuvq898XZam9tb3S2",
-	"Ntqd0057t63++66jL3Y7udJW1taairicU6Vu3GrkLtNXorrUTF353lLGBfCgBif+fr7C/KpYXXtn9htp",
-	"AXl4oQGvSxukqBc6242Y4z1bOn2nc6vJyks1jt9Atn0ieUxSNVJr9bzc66F4I7cQC79y6xWZzWc0uNLc",
-	"PSQ6oKPIXW/D9xXcdZLvTMeD7c3yyhL+G0ZdeuMQrkgQW1QTqNR4PyCyEXWspdJaKq2l0mtgTHB+gbA0",
-	"HqnrYh3zWcBHup9RZG83aq6eocx/SPAlEZASKyQeC1M2hIoWsjmeucSFrJ+ZrrCwhwRRNocgctKyeASn",
-	"/uVZFs//y3998Vd/vyhD0Hc/a7NgzYDXDPhNYsAHwJiuUXGbqf9vAv8r9+RtzqaNg6jIPB+qMdea4Zox",
-	"rRnTm6IZEjnJlWxaMeLMJ2ioW0RfE58y8ZYb3+PDHiUbaemBao901ttTK3lpJ63e2BRMdc3NHICK0ZCy",
-	"RJIWOsF9giSHGzal+ULDDzokkwqhCcg8NVUIrp2ZZSwhDf1EW0gvX9/+tpyKAmxby3GTcrm7CjaSNkIZ",
-	"kVhBckEYXNut9NLm1T4dp/iC6KtMfdura88NuLClumLMlJXiIsZHuTOSUti8p0NNsCEKNU4qHTQ2Mc08",
-	"9hLItlhM5fcqS6VArcqq6ibbVSVJbk0UHOm0t3aWI/OKkiA1ArNPLwmCsyXWBJ7ppQohaa1CodgqNAuf",
-	"g5ahSNc0Uk7Eho23mUrLpjbHtdPy47JQef7/f/j8v/3giz/9kVMqltIulUKxVXngEr40Bgzw+T/+r/IY",
-	"nYkx0uCKimFefPqnz3/81+UxtspjmFiLSjj+z5f/7+/LA2yXBzBV3ZRmv+RpK5VvmdZx/g06aIVDk/qq",
-	"+jxReomfDAmzuQVEoCHBbI4DVFn1rupA5RJ0a+NUbGbS/BEqr1zISWU66TrY5KUFm1j6qo8ySZ9oGl5S",
-	"FdRxmnWUWtjpOpmzOEe+cylbcSJbtzE7LKdtrsptO5fXw6aGmoSbl4m4Jo6T5dS9iUzPGvEjc/mZb5Bb",
-	"ZO3lWJC/7QcBwijXy25OjlYriytCLYrUeN/Gj+s4ZmVpxxBWa6NcqUQXhERKn6AxVHiYdFHoa/8C41xH",
-	"arwmkRqLE119bMYMSlhLl7V0WUuXm4muWOa430A8xR7y0lPsIcLU6kwvGJ34KeoiKJZV43Wevp5E/QlN",
-	"0ErlTPStGujQNh0yfayC16QcI2Uxmrn87jc/+fyf/vz5pz/66s/++vmPfvji53/y4j9+qg/3fIxhtdEZ",
-	"a0a8ZsRrRjx/lIVr+BjiseVi16v8JwJY9BQv3COhW7O+5h64iRISa+/bS/O+AVHVet40yS3hdYP8+GVE",
-	"NTin8wLY1lNwxFBAFdx2u+Pkaxc4eCPk7Hwj18VQFymwju6sDIEJx+kYxIA/PD9Xo0GtGz03bJqOP4ew",
-	"z1eYWJGor0FlIw0gX6LDxDaVsNwsmGliJ5aS4IXiDzXSOzElG9ZxS2tRv6BHL9FcbQ4uWS3MN5/ZE3BV",
-	"K9c/IDJlouvzvz7/6/P/qvhc5ucC82rmWSGka/C4YGY6v3n63HsoYb1yEaoWOoIeuxSKm/hEr9Unuusw",
-	"FTYq0lZgoSwNflSPQKGNWt/N0spgjd8m40SgKZUqWVVqc7okSEmnm1NbW6lbZs2r17x6zasXcstYZwyP",
-	"rYfmpWhwmxdkPN09c1c98BL9JnfJeJbbRB0qgHN9J7viKKcBsbXihK6VpQin6Hhx07KP0mwTlGYTJLyE",
-	"wLqVaRq1ORFZIThdgy8cm6p9IyiZbMBWv0PhHjHgI1ZXZecuVM1bOBbLyqKYB4kPIDaWPHfJ+NWNnbog",
-	"imZgX7t2ULd6tUsI32MyAizM5BTrO461MFUEeR9fkFzNzpchOxvWj7F8Yx2K9HqEIi1IM4tLMLdZDEOO",
-	"KMVQLUmd4PqUwEOofZk2Kfi6KUvZKhSkVGZxVpHStIpM81z27G+6dqkY8CQMdAaTh6JEgqnew/7FGTMl",
-	"caHkq4uChJh+jd7Dw9OHH3dvH97b/7h7/+j40enhiac0W08nQsFTXVOq03NN8U3v/v53uvrNg48eHZ9C",
-	"zdFEkAAlEdTx3EAPSUSwhIqjtr40FWiA42FIhNhFSpzpXtRcWf3npuaFaKmXvw3rsT0kPESeYl+GYx18",
-	"qDPWlErAAhIUS1sXKvmmfgmo/AkD76fYhSd0d/esc2UhGQ4JScPQ4FykSEe0j1jaT3WABeoRwrKuqoIy",
-	"n7TOGEL7dntycwmOQiyJXa1dvQEOxi/Crlt1D0g4oySherXFuOyqRz1dYLScIKp2AXrPLeMz0Ql1YESk",
-	"R/NIooDCVrq5/uIjGoaOO/OmDQrndjPd44v//k/Pf/prx3Xy9Jw6GmxzjO1cy83mXR+vbDvT6fBTgUY8",
-	"loNyqddFVvPbn33xzz//8lc/fPEXv5pYk45yWX5JVl0rL2oEyc/JInDPwv/WgsDOkfmryHV+vbqp0F47",
-	"gNY665waiCZJLWQSqRh6VqU6p4xo0VCTJEdYKSlO6Qo2KKFaU9Dmra6VDmwe5UznsgjTIkqgIIlxLxwj",
-	"IXlMAiOUPcPnPYRDNRo1hafSslSZ8M3XBfHc3Ju6jLYuqW8VIBepc7JBmDJVA/QW1FX//c7W9s6td8+S",
-	"dnvrXaVJ/f7z3/zN5//4J94e8r5huj6KCPvEVcLS+9ff+Q58+ej0zsY33ayRNBTwH3FEPklwaOqq6/zn",
-	"tzWzzp7UwYNpiBTIZCO4yVNpZHIKNZQr7xHUCzG7QL1EQumtIYVk7z2EEbBMBZIWZ+RphJXGgfA5pixF",
-	"ldIUUuxouMtlKPQe6DL5Cm/5GppmC1y4FakS2yeEBSdDsdw9h6nSWZAPFeVXdLMEKgog5oXHlHIzcE0S",
-	"YsqKs+zrVv+WwvKDlYM6n3/2P7/64z97/uv/+/zT//273/zky1/++vlPf/ziL3711d/96PlP/9Osqsa2",
-	"v3c+WCYLAi0C9SCl3HRTcnF1FQBOo+f5AStX3dG3TM3TlwkLVuxv6lOGw6lRuBo5aRRuihqrL7QX0xeW",
-	"y/MGRM2IvcXiwrTCCF5xxWAt51dV/BhC8BBGWf+cVLbr6LxpCfAT0l2R2OYzQ/1TA3OMcTafo8I0018w",
-	"grZxBbPGJ76JbzpIyNTfC/0gWRKGM3hsrkpLjX1jGydWTtsx08ZEgJh0nv/0Z1/98ffTqhbaF2IqGrWh",
-	"woGcOlAVz1/Ocpp+qd65jmyFfA/8Kdxy7fO8oZSskpUxmxNV1eCYZEibul1svf3xEQvHCKctcMDC8DFT",
-	"unPaaXYPKpMZZ0kjP5UpuFTVNAMGXfPC6+OF+q0CC7RfaYZnP9WwOf3zNKa285ozNah8ljVyerMcPm9a",
-	"HA7wB+N30e7ynEOeh4G4VoVtU5q+xLM0N9u/+BXiWo+fOdNYi+kynm8unu+J7Uy1zGpdydUzbsOMacf1",
-	"TjZ71s886xreae9slVhfachtPeSccFgFzXZlTzlKHhlpp/MyPKkKt2QBsokm2zWcCUBax1atkLdAk0p9",
-	"IQmMZYCjiDAS2Ga6WlbwMKjKbltSJZse7GcLu5ZYS4WqpksgUhtgbeogUvX7JwmJx1n4T9pEvrkw1bXz",
-	"FNbm7hVYC2rWEt+oiwpsrWzUwG1/bOgH0o9fTQXCqGoIot+pgCq7iMdwXRvXwGHVO9PJP4OmScP1RtD0",
-	"SJ9DIJyBaAYgki8ExmtXUg+Li3VC74oCTXVj35qE3mVZ3qYxA3Osr9TMWIlggZJIcWAvVFTomTOivjBh",
-	"ErsKPsWghY18zbPoPWWBMhdRaAUdw51OzPnQNZaphHa3it+fMRwTFCSkhR7pSJecCuIhxiEphoQ6AEXH",
-	"fMgBGbbQIfYHaJgIKDpuVYi9LBiF6s4u6hinFarPmOksLWzkScJ0rg00YNaj86yDrb14OmOnih98cHia",
-	"xpEAl9+FoczFIMCipgQzHdrRQvti0icSPr3lHaivNw44kzEPdxHjG3BT5b1ddQ91oLS0GiE0gyXsR5FS",
-	"bxvwDjWH4TQvSRnO1M9F7PkFFNQZ1voilyLLKZ+A5Fmap9HJ7ek34WPQuV190I2f086AAzLcQ0zROhC0",
-	"DekaYbriKtVvmKGrNiFjdia5au4wg2ix2uz7UbQuz74uz76i8uxWxEXRPBTdJND21PbaMGGoWCBv8n1v",
-	"TzfqNxUuaa4b2wXjI6T0gggLocToJYknvdb7UbSOsFxHWL5GEZYpxa6DLNdBlq9nkOUi8qKZ3ZlKDdCE",
-	"J4RGYRDPRaMYRxHRwYgjPIZ/KRMShyEJUAYsUrawQFRWCpDX38aq5X5GF3u82D3qyzChJJcQ0wa3nZ3l",
-	"FES7d3OZVTZ6lcY20nJtKl2jqZRarRE+19G3w8X4x4DgUA5q7aQP9c/LCMoFurgQP4mpHDu7j58Ue7ro",
-	"tsKwbm0b2XiM3OLNiioXHiW9kPpm6YpbjWtX/hB+XeHCFyWTBshS7KuHBUmjV4yWOqTnMda3gfNhrzjv",
-	"M6eHBfX3E0VIj58oPt0jOCbxXQJgKYakS+FUXeucZpVyHNdJ4tDZdTY1E9MwlV+4Y6KadaSGsHdZlwQJ",
-	"PiTmfosjgcctVI52hJX3eRjykZFT9tZF+3Mn7y3sbDiKzFTq9LTQAx6GOsBae5FSZ5FrbTGC/QHijORn",
-	"0W6NyVlSiSwHMSEoa0dkz7k64Xr6WulLnkbEl6KFPoBEAfWs+jpXiejrAuEgiNW50VmVSn3wkBlULasM",
-	"KvCQCnDJU2nGgJIGAx4GJBY6eaMyX8GFbpCBazormOxQhXQhYJ0aXnEBOC1iLasBOwmJruhkfXUc4WIG",
-	"ArjscG4ik1Ni8yqNvDYubpsyAukK2fwT3TTrwLBJqDpQw2Rw4AtFkNCgcARrRJeYUTHINi8kfYl6ZEAL",
-	"G5BrSVU1H4cUj4DDoC3kaQL2dI1SaK6euSQs3Yyz20gXeWp2+7xRBFlgiDcHh04/rj4YIccB6uEQM9+y",
-	"FZFEJL6kguvSVmYQw1aunlz9SwAAAP//",
+	"7H37byTJedi/UukouIeaw5kh96wjYQQ8LveO2setSW6k03I9XdNdwymzp6qvq5qzowUDK5CEs6BEluHE",
+	"gSPHD8SAkjhQEgSSYcvRP3O7d/eT/gWjvqrq13TP9Ay5w93FAIdbzkx31VdfffW96ns8c3w+ijgjTApn",
+	"55kT4RiPiCQxfNqLosNA/REQ4cc0kpQzZ8f51pAjLM6Fi+SQIIFHBFGGyAWJJ8gPMR0hzAIUk4jHEvEB",
+	"4owgQVhAYsd1yFM8ikLi7DhiJHo4inrtdsdxHapG/jQh8cRxHYZH6gn1Kw0c14nJpwmNSeDsyDghriP8",
+	"IRlhBdnXYjJwdpx/uZmtY1P/KjY1+JeXrrOvoLpHR1ROr+YjPkYjzCZIqjUhLNGIC5mHtNOuBi+EAfPQ",
+	"BGSAk1DqV0b4KR0lI/VBfaLMfHIdOYnU+5RJckZiDWESCx5PQ3cyJMhj5Kns+fCEpxCq0B7hM4L6ZMBj",
+	"UoM9/UIBvhF+eo+wMzl0droGKPs5A0vImLIzgErvPgweYTnMxp6zKwMej7DUS3xv25m7+sOAjCIuCfMn",
+	"d8lkGgt7bILGPA7s4n0chiR+S6ABj5EcUgE0puAhQrbQMWES4TNMGRpTOaQMdbfRkCexgM8Z2fZ5MNFU",
+	"bN5FAScCMa5eOkMjHhOg5TMiBTw2oLGQCDMxJrGewc2GHBIckBh5udVsHJEoxBMSeLv6OazGJjHMjKjU",
+	"I293uy7Ms91+H42HNCS5ySjQ5JjH5y20x+zccoj1TwyROOax+ptxic5JJFuWIDRA2a7lAVN4bk4aEZaS",
+	"xGrM33/8Lzb+7ZN3v+ZU0cs9KuS8Y0YlGeWP2YInq7voyXo45IzcoaEkFcfrYxZONAFF6jHEklGfxK7a",
+	"BH+oOBoaY9gnKtA4plISVgMyvN/T7ztNORTA9kC/o2A9weK89swp/nQVdmgGV/M8EiTWo1bOlNifl50q",
+	"Hf9SzRYTEXEmCMiUfc4GIfWBQnzOJGHwJ46ikPpYbcvmHwi1N88yBqyeDIizs91+33WA3NV3McHwICCm",
+	"xbjsDUkYOJeuMyJC4DMC7FOdkShCDDZTPQBHC14xyyNCKrTuOO3ORx9+s/tvtr/V/uQbv/fed+5u3b/1",
+	"4Hcevn/UOVGDNlv5AUAHy55m5EJiSTQPo+xMpMwG4TDkY0Slmuc2Z2QZ5OhTm65cJL5PhGgOuZr3yOxU",
+	"1QIArkvXucPjPg0Cwpbbwa2qHcSJHLYG6cDTW6goEo3wBLAVcDiyK98/QZAfk4AwSXEoyuCoOQ6Z4pI4",
+	"XAY1t9T+TaOG2iELSDnmI6Jl1FjJunHM2RmiTNBAiw5B4gsS3wCFw7xvCcTHDAHH3i2IVxqgkOBAIMkR",
+	"lQKF/Ezj7QKHNFiKorrdHNoGlISBcHYemz+nGXOGQyMxcYH1a8HqY4b6BAVU6RmBc/nEzTbEahnUwFzY",
+	"lz0E01ppDE+sdhcOJfJ5EgYK/pjgwEX9RC0yhQtoZRcR7A8BTDwisIj7OFRqG1luF6qJ1+JqlI5dOtoZ",
+	"ZWigFdIM4KsnXq2T6Z375vHHD9SwD7i8wxO2JFK2Z4qrAQxcxkhMNAxIJP7wZgRVCYQhqHeuc8L5PRyf",
+	"LSWdtjtbswhEct4LYexaArG7IzlH8OjNEQhMD6yCoQ66Tz8w2LmP2WQ5HvZ+rVRUmFF6c2+AaZjERJQw",
+	"xLlWq9XPJEBKTx9FUuwiGU+MDRRiuXJZYMHSkinCQij7Tewi74jIeLKxN5Ak9pDAE4GG1jQQxOdMC4cx",
+	"1trQI6awwGP63WUZU6cWtaluW8Co0l2BKyIep4CrXR9RIZTE5bFe1Wox+oDnlQ83hUJZvsJg6gLTEPdD",
+	"spz6UXlAk9yoU0dTSXvqE8sz0ydRTM+GEjE+Xv0ZDbDEfaxUNcwyaeIPSbCb2f2WpygVTlnW+ohoLIok",
+	"ingsSXCfBBQvx+tuzeJ1STZFb6Tm6IHVOoXdfT3txskkImiUCFhLGYCblZIB8UMcK7YjkFcGzQNT04xp",
+	"3IngiEutjJ1nThTziMSSauNQ4282cPvqGQUZlk08gMrqfYhLgmX2W/fNY9p2tfbvYw1dNooB4UnqdeD9",
+	"PyA+cK3UcVrn7cx5W27NdLb8/ulp0m6325UeF5joCPysR5oGplFqfKjNXKWGbHs5RJVdv+AN0cJmN+el",
+	"utVuI3+IY+xLEguEYwKuKMd1WBIapqQ9CAusLiRYEAP9NCHCr1pfBw+OcTgTFghXESQ4CsEdDTouAo/S",
+	"TM9kGdSyN0mRg4wnPayEV89IqyokEWasMBaQGJ0zPtZSLlQM20g3V9lrkmBwanpHBydHn/RuH9zb+6R3",
+	"//DBo5ODY68E7lbXybm+vvHedsH51W4CvhgqLbsHq6iEG3yTGN3ZO7x3cBuUTzAZeJxzXRoVYxcNcCgI",
+	"6k+Qdc7VgtDnPCQYDHshsUzEPHrURH2sn710U99XcxdX/uBmnrP0RsGAUXN41ThV3CmVA1OkWrAyqx64",
+	"rhWUzFkL04yFPDQnuY4vVIIKz4CrtiGPhRf1SDiO8QQ+c4nDns8TNv/eBY6wcW4PuTLiK725BaTkhs9t",
+	"rQa/CiEvQfo0QhHMS4I6NK1MLOXhmCYIfaynN6pjblnS2w/9oIu6pR+Arbio1WqVOFfnPaeKG806T/Ws",
+	"/0N6QZQM6mP/HFFm3EuKXVSx9+lZ9cgJkzScHlzzHXOvpmlSUnCEpyMHWJIN8+UrxwZyiHPTHS2uuZIw",
+	"DOVPC9mPTk4eIsMsp7DpOk83eByopXYuXee2FgP72bY2559+TLBSiLEs3B/ORLZGY4Mtp6InihPnBNLc",
+	"LUuiYGHQEkF6CvnKrqiatrSvs7e0MFi2mgLSCmBWbXFxc+5RIVenhhfnXrk2XjH91JJTPt6IoZcovYKn",
+	"567s5w32gDyV5vp/ii4AmOJoTVYo/SGw9CCg6izj8GFusaC2geaY/1bZHXWntTkqTshT2ZD+5ywiZ9DM",
+	"XMY1Al3mBI1vbqfXW61YewY8T2s4KIu2SSWpHaRSu57DRRZQDcu4vhlOcINcAPa8UuJJ8lRq9xqVQ+Tl",
+	"d9YrbNFb+Q0sRDa9+Lu/+fI3/+Hzf/rNF3/68xef/fTzf/y7L/78+y9+9u+f/+ivi7b/nEiLOeZx4cb2",
+	"Slt3vZtQhf0D6w5bHsjUozbXdXWbSEzDZRZWdKY9qwhxmUl8GsTCILXIMEBOocReYTYURXfU48ZhNy2G",
+	"rPNxKqBK6XT9kOioKslRP8bMHyLOXH3pgwXyihdVXmXETx4dZrKqFeegrF7wNIiHUl9O7iKMAi7NvTFl",
+	"kiPMkBm64lTM8F1hmV6A6tNN5a6JDFEH+wKHiTItBAkHcxeroZ5N9CaWrUTyL1PTtUE9s2EHddME+OTA",
+	"qVnC9euKjQhbIe8mjeW7ZLKcDmL3oIr6gAAHwCNyYqBzBTFQWh9MXrWc+3XHwjORQp4WegrMLKbEBcUk",
+	"IjwKiaus7f0hZUTA3dgBOwupGCoVxdvzfRLJjXuYnSX4jEzzipyp2L10nQdkvPrDcV4VWmrdCVigDwiO",
+	"FSvg54SpBaqvsKB+egtYNfviJ+4cIi/nnDuNoNUpZmZDVnnAcnbP1K48xEKYXfFs4LNVkZUxBOHPu4gl",
+	"YYi49gGFWMzwQGcb9tBu5pyg1+5CuljeHphazW16RqWwAcCIR5qTgEij7Ax5X/dcJCLsEwFhwAEWQyJc",
+	"1Oko0dzN36y00LeoHPJEqpcMP4kJhhs4bGOYKEMjTFmoxlIHFrfQHnhWBRJDCDRUj1OJxlggQRhEDGfq",
+	"a2frG+02/K9dVleLKCryqdPTr//rx+2N95+o/6GNGkQdEZ9fkHh1lG0mLF3zv2zizmadWmAOhinsxPa1",
+	"zGs+xwlefmO2RqL9mweDAfFlvYzyh5idkaCFUtkAZOnpaz9vJw2hNQQkZUgCJHgLeeAD9na0d1Zy9PDg",
+	"we3DBx+2kEeeDnEiJLyv75fcU8Y4eI0pESgkA9lCHj1jPIaHMIpJRLA2xnTUj7KLbXB+BmRMBolI4aqJ",
+	"9t1Vk5Xf9DHzSajX1J+kCQSnTJ0HlowUgm0grevo5TvmFhCOjFmS4zoGbvgVwFE83g6f24ucPFQzbFxg",
+	"iJQWaiq9L8fphPrzHTut/nhkJtefDnIg6G8OU0Ds8xYc/Xk/AyoliOUUnfXV8vpqeX21vMjVcmHuKSR1",
+	"0fGj/f2D42MXbRk8ZXyo6249mX+rVslWzKwpW9GfDVsBJsB1+FLG8vom/4YwzdEwrDAYUdaQlakhj+0w",
+	"8EEPpf480sOpP/f0kJeuo36/ss93hjev1nO3ixTJTdQzSgQhpVtZVdNQH8ruYsoa4xVY0BXczYInsV/J",
+	"Q6k/RGIiJBlpzuXzERFoEPPRdNTRFWBfjb973pGf5f+uOn6axlaleGrylytWPI9T0sjFngFB9PA1Bp4p",
+	"HkaFpL6ocOgBZ+mlYSQNTPOIMGUJ9RgZZ++VTEKtSYImqvU7Iy1At1lgDi1o582i5LAy1rJL9CZTxFzx",
+	"WDXLIqs3KuYC75Qpfwp91cutgLA8u1vcvkoSS/d+hYcpo7eVniYQ1YdswKeXWCCcCltO6wE9i4kGATHm",
+	"jWYupfzwxVeLUbuzl3UDjt0cTm/Sv5ux54obCQaBZXP0Cm0gjGkYoj5o5JX3Ec20UqVeXr9OmgbuFFdU",
+	"hY65IY/TOIBBARNV617GlRskxDw/lfxgDB4q0Bm9IAwiwJaN0poZAvZIfY3GytDCdlatvhStvPwMc52O",
+	"ZV2vdBtXcMZV6ooZ286s7qr0SwAX6NLCbLRfLFNHDW3kJ9U2b7qBFXZoCjMMuzRuYiIgs7/SG2U9u2k5",
+	"kRgZj9cECazd6vMnUBKwJgx1zyRMGYmfuh2ahTCq/apHkDHnAEsWnUujKdP55z/68lnOMmFxiwczpvzL",
+	"LL64l1XHIiWnlJkUj3t90Fy2mUXar2OWVZVx4Mq85+mSIo9O9pEa3UVeTztQMXp07/D2LhIwuLJ1DKIy",
+	"VR0G6La7W51uu9ObkcyzgCrf3nh/b+M7eOO7vY0nX//arKu5jlnbasMDbyRFpz4yfrFQwLqg7tUGACoo",
+	"VrthK9+sOq9Z294xuKiDHh59rDgufKpwp7loG+3vPdg/uFfwrbXdjtt1t9ztZT1sQEza3nIMaaWcyXyR",
+	"ud/Up9Snrz4UPfInObfKCi/HqehhX9ILUh0lbf00vVlB3OlDNRbMNQgNneFRmKcCuPxyFguTttjfn6f8",
+	"7yLvmZr+0oMyTCgKsU+UzlWqcvbi3/38iz///lf/48df/uJ7X/zV91785188U3R/+dtf/xiiA3+lR7nO",
+	"uEC7hhVzcTPr6jm5mfiBIboM9xnWf/7XL/7iN9cXdJNNei0ixJ74mxcj6aquI4J8CZbSBE35qPsyw2ny",
+	"/gNdmGrG8pe7hygst8Q04mROKPcrgI6Cbj6Pwz6Zib5V85zV8hs6IiFl5OCiMsupgX3uc+aTmJHKgLJF",
+	"pHttzp6+CDI/566r++QMMxfug1CnmYlL0mCR+beqJrBEvWWRY+8UY+ITeqHDInQaYs7OcnKRL8vETVxA",
+	"EkM6AXzeT2cxP6dT2cfT+fTzBS0sHx+weFJhs92bHamcu+U3jo4Kx0Y+Vn2a3GyZC+39sf5O7f+p8S/0",
+	"aFTpzIhJ6u5JxzG3ijPcD1Ug6W3IcgrnkmDpoGrKgnMy63TegGO7yBhu0rf9SJB4Fmea60FaytQQvYAK",
+	"NWxQLfBjE2Ywk49wXWhmyaTLuInky1WnLCI4X/dSwZEL6sgvbjGLQs22Wk1czbhyLTyd9IrKMJDujSvC",
+	"ejXXoQRnh67kr1vA2Jh7sqJcTPPMMBL73EKn8bIGQVeNGixKhw8oC4S5ctH1PiWHss44inTxZJ5IuM+g",
+	"unDTVKlxLBBmk2sMcni5aH0JDOtJ7U6tkvesnO+wKcv/KhEvG/Bv585OFVUUnOVwAeQnMZWTY7UgjdI+",
+	"FtTfS+SwKu0OCFvRLJUizSuBKzrM0N7DQ3ROJraqBbiUsnrv+tkWOkkjY2EwqsNR1UmRmd4YX5AYRbFS",
+	"ogJ9mUml0rmU7pXdCPIB8j7YOz7c7+09Ovmo967XsqWrgcGohWQYGEoZKYz3IU2mpk67XUNhHHihPJDC",
+	"HjWBFcVR7t09vn+MMKQUQcZCLJGhBIGU0g5VKVz0aUISAqsfKZQ95EKexeT49+5lNduhyqlCTUBCCur+",
+	"zikzWjWOIoEiHoY6GE13NADuAyNmjKV1yk7Zu+8ewKXjN48/fmDr1Ji684RdkJBH5N13d5D37BSI91Q7",
+	"8U4tCZ86O6c20ubUcU+BoE+dnVardelBYfe0jLutUnfK7MBZiflcOQ6dG8MD4una8TpdGUZp6UxM9UMh",
+	"zxNyuWJ+FuORKCR97p4y86bOPvUgrtmgT1eO1bEO2KRPtpBnFublSqM3ShY7ZVPZYhDDb00ZPSBQMkef",
+	"JlwScxkvzik7Q7ivxAC2hfB3Td8JW5I/FBz5OIaMAkhzOWUKb963N4y02jgMPFOp35R5R9j0EwCpIohs",
+	"oT10q72li1NSVipZWVet0lAJhI/TAZxbDFSlyMKGlb3dfgeBlZjFFoAYE5CKmt1eoLc775hOAFNBCEKH",
+	"p+/CyrJL5re77yhEm/jqt7fegWNeysOAHSpFW7eyKxH09vY7JqPIHxoLz756ysoZEpJKYLZwXh3XuSCx",
+	"MHcyrU6rrXgFjwjDEXV2nK1Wu7XlAMcdApvcxBHdvOhsQlTxpvGMbQitIZ4RUCuUpIKCgoeBmocKWczi",
+	"h4i2XMuSx9XSJntkM98N4NKd+3jW0KDBw1bnfFIqed9ttxuUkWxYpb2+jEtFvcaPmW4UorZiu92pGzyF",
+	"drNQbhVe2pr/0p184fbtbnf+G4dZ7ezt7vvzn7e1dS9d55ZG5rzxs6Lpt5osIV88FcR6MhrheGKIrhwH",
+	"LlzEyJgImYaKSHwGnqjyg0pleboRnouR2MD6AnDnsQ2kVxomF7KqKwVBkZLfM3pSQCakSfdLGfAucAvF",
+	"lgxDFLqliBUfWi4gz4Bpvbkt8pQKKUD6F4/cPhi6paodi565UncXfT6Aj3zAg4ULJpsn5xTZKAZclVIa",
+	"i9HrYKU0b5NQWaXmsqjAyjghl0txgeq2Dlbzbrr6vPvG6ba7Wxud7ka7c9Jp77TVf99x9M1wJ1cbyxpr",
+	"MxGX88rUjVuN3Ks0pqiuVVNX/7eUsgFMrAHLuJ8vUb8qXtnenv9GWoEeXmjALNMOK+qFzlYj7nrP1l7f",
+	"7txqsvJSkeQ3kO8fSx6TVA/VZgEvN4soXuktJQMu3XpNaPMZDS61eAiJjggpsufb8P0Ue67iO7PxYJu7",
+	"vLKE/4ZRl944hCsyzJZVJSpV5g+JbEQda6m0lkprqfQaWCOcnyMsjUvruljHouo8qPCRvR6pubuGPgEh",
+	"wRdEQE6tkHgiTN0RKlrIJonmMh+yhmi6RMMuEkQZLYLIadPkEZz6Cu52TZbF8//yX1/8xd8uyxD05dHa",
+	"LFgz4DUDfpMY8D4wpmtU3Obq/5vA/8rNmZuzaeNhKjLPIzXmWjNcM6Y1Y3pTNEMip7mSzUtGnPkE2llf",
+	"H58yAZsb3+WjPiUbae2Capd21hxUK3lZC+6Jqbjqmqs9ABWjEWWJJC10jAcESQ5XdErzhY4hdESmFUIT",
+	"0XliyhhcOzPLWEIaO4q6SC9fXx+3nIoKbt2rcZNyvbwKNpJ2UhmTWEFyThjc+6301ufVPh0n+Jzou1B9",
+	"XayL1w25sLW+YsyUleIixse5M5JS2KKnQ02wIQpFUiodNDazzTz2Esi2WI3ldyprrUCxy6ryKFtVNU1u",
+	"TVUs6bS721cj84qaIjUCc0AvCIKzJdYEnumlCiFpsUOh2Cp0G1+AlqHK1yxSTsSGDdiZScumuMe10/Lj",
+	"slB5/v9/8Py/ff+LP/6hU6q20i7VUrFlfeAWvzQGDPD53/+v8hidqTHS6IyKYV589sfPf/SX5TG65TFM",
+	"sEYlHP/ny//3t+UBtsoDmLJwSrO/4mkr1X+Z1bL+DTpohUOT+qoGPFF6iZ+MCLPJCUSgEcFsgQNUWTav",
+	"6kDlMnxrA11satPiIS6vXMxKZT7qOlrlpUWrWPqqD1NJn2gan1IVFXKStaS6uXiQ6azJBTKuS/mSU/nC",
+	"jflpOXF0VX7fhdwmNjnVpPy8TMQ18bxcTV+cyjWtkV8ylyG69qus/SoLc9S9IEAY5drvLchDa6V/RXBH",
+	"kXzv25B3HXqtbPsYIoFtYC6V6JyQSGkwNIaiFNNOER1okGPV69iQ1yY2ZHmiq48GmUMJa3G0FkdrcfSa",
+	"BIBchT/cQMjHLvLSY+8hwtTqTL8bndwq6oI8CkxrCUNB1yLQk6g/odFbqWSLvvgDLd2mfKaPVTCnlMWk",
+	"PElzo9/++sef/8OfPv/sh1/9yV8+/+EPXvzsj178x880N1iMk6w2gGTNudece825VxA54hrGh3hs2d71",
+	"mheJAJ4+w7P4SOh+ta+5V3Gqrsbao/jSPIpAVLXeRE1yV/AkQtGAq8h2cLjnJbYtMuGIkYDSwO12x8kX",
+	"dHDwRsjZ2UautaOu3GCd91ltBhNi1DGIAR9/fq5Gg9qrgdywaY2CBbSDfNmNFekGNahspDLk65aYeK0S",
+	"lpsFaE3txJVEfqEiRo24T0wdi7WoX4v6JX2GieZqC3DJamG++cyegMtauf4hkSkTXZ//9flfn/9XxUmz",
+	"OBdYVDPPqkNdg4sGM9MOz9Pn3kMJ65crc7XQITQeplDxxSd6rT7RrZipsJGetiwNZWlAp3oEqo/UOnuu",
+	"rAzWOHoyTgSaUqm8V6U2p+uklHS6BbW1lfpx1rx6zavXvHopt4x1xvDYemheiga3eU4ms90zd9UDL9Fv",
+	"cpdM5rlN1KECONe3viuO3BoSW0BP6AJiinCKjhc3rYUpzTZBvTpBwgsIFlyZplGb55FVx9OFCcOJKWU4",
+	"hjrSBmz1O1QzEkM+ZnWlh+5CKcGlw8OsLIp5kPgAYmPJc5dMXt1wrnOiaAb2tWcHdatXewXh+4CMAQtz",
+	"OcUbJn3XwnRJJnYfn5NcIdOXITsb1sSxfGMd7PR6BDstSTPLSzC3WdBDjijFSC1JneD6NMcDKAiadm54",
+	"y9TqbBWqdCqzOCvTafpnprk7u/Y3XdBVDHkSBjory0NRIsFU72P//JSZOsFQB9dFQUJME0vv6ODk6JPe",
+	"7YN7e5/07h8+eHRycOwpzdbTyV3wVM/UL/VcU5HUu7/37Z5+c//jRw9OoBBrIkiAkgiKm26gIxIRLKEM",
+	"qy26TQUa4ngUEiF2kBJnukE3V1b/manjIVrq5W/BemxjDQ+Rp9iX4USHN+osPKUSsIAExXrfhfLGqV8C",
+	"yqHCwHspduEJ3fI+a+dZSPBDQtIwNDgXKdIRHSCWNpkdYoH6hLCs1aygzCetU4bQnt2e3FyCoxBLYldr",
+	"V2+Ag/GLsOv+5UMSzqnTqF5tMS576lFPV10tJ72qXYCGfFfxmegkQTAi0qN5KFFAYSvdXNP1MQ1Dx517",
+	"0wbVhHuZ7vHFf/+H5z/5leM6eXpOHQ22Y8hWrg9p81aYl7bH62z4qUBjHsthuf7tMqv5p59+8Y8/+/KX",
+	"P3jxZ7+cWpMOi7n6kqy6Vl7UGBK6k2Xgnof/7pLALpDNrMh1cb26qdBeO4DWOuuCGogmSS1kEqkYela6",
+	"O6eMaNFQk/hHWCnRT+kKNiihWlPQ5q0uIA9sHuVM57II0yJKoCCJcT+cICF5TAIjlD3D5z2EQzUaNcW0",
+	"0lJbmfDN1zrx3Nybura47jNgFSAXqXOyQZgyVQP0NhSb/91Od2v71nunSbvdfU9pUr/7/Nd/9fnf/5G3",
+	"i7yvm1aYIsI+cZWw9P7Vt78NXz46ubPxDTfrrg1dDcYckU8THJpi8zqn+x3NrLMndbRhGiIFMtkIbvJU",
+	"GpmcQg013PsE9UPMzlE/kVBObEQhgX0XYQQsU4GkxRl5GmGlcSB8hilLUaU0hRQ7Gu5yaQ29B7p3gMJb",
+	"vi6o2QIXbkWqxPYxYcHxSNxY6pzpzqVLlxYETEVNGt2CgorCGvPSZ0YNHrhnCTFlxVn2YPNSEs0PVg4j",
+	"ff6b//nVH/7J81/93+ef/e/f/vrHX/7iV89/8qMXf/bLr/7mh89/8p/mlXq2XdPz0TZZ2GkRqIcpntNd",
+	"zQXmVQA460AsDli5FJG+pmqe001YsGKH1YAyHM6M+9XISeN+U9RYhaO9nMJxteR3QNScaF8szk2DkeAV",
+	"1yzWisKqKkJDDB/CKOtKlCoHOrxvVlWAKfVAkdjmM0P9MyN7jHW3mKRQL5m0jZdZ1q3xiW/i3A4SMvP3",
+	"QpdNloThHB6bK11TYyDZdpSV03bMtDERICad5z/56Vd/+L201Id2ppgyT20o+yBnDlTF869mes2+le9c",
+	"R34EFudNuOXaaXpDSWAlM2U+J6oqTDLNkDZ1E956A+ZjFk4QThsLgYniY6aU77R/7y6UazPelkaOLlOF",
+	"qqoVCQy65oXXxwv1WwUWaL/SDM9+qmFz+udZTG37NWdqUA4ua4/1ZnmM3rRAHuAPxnGj/e05jz4PA3Gt",
+	"CtumNN2e52lutiv0K8S1Hj9zZrEW07s937I932ncmWmZ1fqiq2fcghnTPvadbPasS3zWi73T3u6WWF9p",
+	"yC095IJwWAXN9rpPOUoeGWn/+DI8qQp3xapsU63LazgTgLQOzlohb4HWn/pGExjLEEcRYSSwLYq1rOBh",
+	"UJUed0WVbHa0oK12W2ItFaqargtJbYS2KQ5J1e+fJiSeZPFDaWv+5sJUFxRUWFu4A2MtqBo30L9Wq4sK",
+	"bK1s1MBtf2zoB9KPX84EwqhqCMLnqYDSw4jHcN8b18Bh1btBzEcFaJq0sW8ETZ8MOETSGYjmACL5UmC8",
+	"dnUGsThfZwSvKFJVt0uuyQi+KsvbNGZgjvWVWkQrESxQEikO7IWKCj1zRtQXJs5iR8GnGLSwobN5Fr2r",
+	"LFDmIgoNtmO4FIo5H7nGMpXQRFjx+1OGY4KChLTQIx0qk1NBPMQ4ZNWQUEew6KAROSSjFjrA/hCNEgGV",
+	"2K0KsZtFs1Dd7kYd47Rs9ykz/bqFDV1JmE7WgbbWenSe9QW2N1en7ETxgw8PTtJAFODyOzCUuVkEWNSU",
+	"YKZDk19oCk0GRMKnt7199fXGPmcy5uEOYnwDrrq8d6ousvaVllYjhOawhL0oUuptA96h5jCc5iUpw5n6",
+	"uYw9v4SCOsdaX+ZS5GrKJyB5nuZpdHJ7+k38GfTDVx90O+20XeKQjHYRU7QOBG1jwsaYrrh09xtm6KpN",
+	"yJidyc5aOE4hWq5g/V4UrWvWr2vWr6hmvRVxUbQIRTeJ1D2xDUhMHCsWyJt+39tFA0p0bIwS17kWdeeM",
+	"j5HSCyIshBKjFySe9lrvRdE6RHMdovkahWimFLuO0lxHab6eUZrLyItmdmcqNUATnhIahUE8F41jHEVE",
+	"RzOO8QT+pUxIHIYkQBmwSNnCAlFZKUBefxurlvsZXezxcveoL8OEklxCTBvcdnaupiDavVvIrLLhrzS2",
+	"kZZrU+kaTaXUao3wmQ7fHS3HP4YEh3JYayd9pH++iqBcorUN8ZOYyomz8/hJsdGN7rUM69a2kY3HyC3e",
+	"rKhy4VHSD6lvlq641aR25Ufw6woXviyZNECWYl99LEgavWK01BE9i7G+DVwMe8V5nzl9LKi/lyhCevxE",
+	"8ek+wTGJ7xIASzEkXUun6lrnJCu147hOEofOjrOpmZiGqfzCHRPVrCM1hL3LuiBI8BEx91scCTxpoXK0",
+	"I6x8wMOQj42csrcu2p87fW9hZ8NRZKZSp6eFHvIw1AHW2ouUOotca4sR7A8RZyQ/i3ZrTM+SSmQ5jAlB",
+	"WY8me87VCdfT10pf8jQivhQt9CFkGqhn1de5UkZvCYSDIFbnRqdlKvXBQ2ZQtawyqMBDKsAlT6UZA2oi",
+	"DHkYkFjo7I/KhAcXWmQGrmn+YNJLFdKFgHVqeMU54LSItayI7DQkuiSU9dVxhIspDOCyw7mJTFKKTcw0",
+	"8tq4uG3OCeQ7ZPNPtRitA8NmsepADZMCgs8VQULXxjGsEV1gRsUw27yQDCTqkyEtbECuT1fVfBxyRAIO",
+	"g7aQpwnY00VOoeN85pKwdDPJbiNd5KnZ7fNGEWSBId4cHDp/ufpghBwHqI9DzHzLVkQSkfiCCq5rY5lB",
+	"DFu5fHL5zwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -71,7 +71,7 @@ func New(db *postgres.DB, username, password string) (*Service, error) {
 		return nil, fmt.Errorf("make secret: %w", err)
 	}
 	return &Service{
-		q:         dbq.New(db.Pool),
+		q:         dbq.New(db),
 		bootstrap: digest(username, password),
 		admin:     Principal{Username: username, Role: RoleAdmin},
 		secret:    secret,

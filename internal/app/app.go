@@ -19,6 +19,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/config"
 	"lksms/internal/httpapi"
+	"lksms/internal/idempotency"
 	"lksms/internal/postgres"
 	"lksms/internal/stats"
 	"lksms/internal/sweep"
@@ -67,6 +68,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 type App struct {
 	Handler http.Handler
 	Tasks   *task.Service
+	Answers *idempotency.Service
 	DB      *postgres.DB
 
 	sweeper *sweep.Sweeper
@@ -90,9 +92,10 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
+	answers := idempotency.New(db)
 	templates := template.New(db)
 	tasks := task.New(db, templates, o.Rules, metrics)
-	handler, err := httpapi.New(tasks, templates, stats.New(db, metrics), users, httpapi.Options{
+	handler, err := httpapi.New(tasks, templates, stats.New(db, metrics), users, answers, httpapi.Options{
 		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
 		Ready: readiness(db), Log: o.Log, Metrics: metrics,
 	})
@@ -100,14 +103,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
-	sweeper, err := sweep.New(db, o.Log, sweep.Job{
-		Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover,
-	})
+	sweeper, err := sweep.New(db, o.Log,
+		sweep.Job{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
+		sweep.Job{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
+	)
 	if err != nil {
 		db.Close()
 		return nil, err
 	}
-	return &App{Handler: handler, Tasks: tasks, DB: db, sweeper: sweeper, options: o}, nil
+	return &App{Handler: handler, Tasks: tasks, Answers: answers, DB: db, sweeper: sweeper, options: o}, nil
 }
 
 // Close closes the connections to the database.

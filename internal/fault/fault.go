@@ -54,6 +54,8 @@ const (
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
 	DefaultContentSent     Reason = "default_content.already_sent"
+	IdempotencyInFlight    Reason = "idempotency.in_flight"
+	IdempotencyKeyReused   Reason = "idempotency.key_reused"
 	ServiceUnavailable     Reason = "unavailable"
 	InternalError          Reason = "internal"
 )
@@ -62,7 +64,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, TemplateNoneActive,
-	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, ServiceUnavailable, InternalError,
+	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is what a field broke.
@@ -112,7 +114,7 @@ type Error struct {
 	Kind       Kind
 	Reason     Reason
 	Fields     []Field
-	RetryAfter time.Duration // of TooMany: when to try again
+	RetryAfter time.Duration // when to try again, if that is known
 }
 
 // New is a failure without fields.

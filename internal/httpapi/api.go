@@ -19,6 +19,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/access"
+	"lksms/internal/idempotency"
 	"lksms/internal/stats"
 	"lksms/internal/task"
 	"lksms/internal/template"
@@ -45,11 +46,12 @@ type Options struct {
 
 // Server answers the operations of the contract.
 type Server struct {
-	tasks     *task.Service
-	templates *template.Service
-	stats     *stats.Service
-	access    *access.Service
-	options   Options
+	tasks       *task.Service
+	templates   *template.Service
+	stats       *stats.Service
+	access      *access.Service
+	idempotency *idempotency.Service
+	options     Options
 
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -58,10 +60,10 @@ type Server struct {
 var _ api.StrictServerInterface = (*Server)(nil)
 
 // New returns the handler of everything that the server serves.
-func New(tasks *task.Service, templates *template.Service, counts *stats.Service, users *access.Service, options Options) (http.Handler, error) {
+func New(tasks *task.Service, templates *template.Service, counts *stats.Service, users *access.Service, answers *idempotency.Service, options Options) (http.Handler, error) {
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
-		tasks: tasks, templates: templates, stats: counts, access: users, options: options,
+		tasks: tasks, templates: templates, stats: counts, access: users, idempotency: answers, options: options,
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -86,7 +88,7 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("/", noStore(s.guard(operations, allowed, s.validate(spec)(operations))))
+	mux.Handle("/", noStore(s.guard(operations, allowed, s.validate(spec)(s.once(operations, keyedOperations(spec))))))
 	mux.Handle("GET /metrics", s.only([]string{access.RoleRead}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		if err := mountDocs(mux); err != nil {

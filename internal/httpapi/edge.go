@@ -45,7 +45,7 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	return cors.New(cors.Options{
 		AllowedOrigins: s.options.CORSOrigins,
 		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete},
-		AllowedHeaders: []string{"Authorization", "Content-Type", "Accept-Language", "X-Request-Id"},
+		AllowedHeaders: []string{"Authorization", "Content-Type", "Accept-Language", "X-Request-Id", idempotencyHeader},
 		ExposedHeaders: []string{"X-Request-Id", "Retry-After"},
 		MaxAge:         600,
 	}).Handler(next)

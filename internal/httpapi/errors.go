@@ -73,13 +73,13 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	s.keepRefusal(r, f.Kind, status, body)
+	s.keepRefusal(r.Context(), f.Kind, status, body)
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	if f.Kind == fault.Unauthorized {
 		header.Set("WWW-Authenticate", `Basic realm="lksms", charset="UTF-8"`)
 	}
-	if f.Kind == fault.TooMany {
+	if f.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
 	if f.Kind == fault.Unavailable {
@@ -89,18 +89,34 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 	_, _ = w.Write(append(body, '\n')) // a caller that has gone cannot be told
 }
 
+// refusal is a submission that was refused.
+type refusal struct {
+	status int
+	answer []byte
+}
+
 // keepRefusal logs a submission that was refused before it is answered, so that the row is there when the caller looks
 // (S0.14). Strangers leave no row, and neither does a failure of ours.
-func (s *Server) keepRefusal(r *http.Request, kind fault.Kind, status int, answer []byte) {
-	x := exchangeOf(r.Context())
+func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
+	x := exchangeOf(ctx)
 	ours := []fault.Kind{fault.Internal, fault.Unavailable}
 	strangers := []fault.Kind{fault.Unauthorized, fault.TooMany}
 	if x.body == nil || slices.Contains(ours, kind) || slices.Contains(strangers, kind) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
+	refused := refusal{status, answer}
+	if x.inTransaction { // which is going to be rolled back, and which holds a connection: afterwards, then
+		x.refused = &refused
+		return
+	}
+	s.storeRefusal(ctx, refused)
+}
+
+func (s *Server) storeRefusal(ctx context.Context, r refusal) {
+	x := exchangeOf(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := s.tasks.LogRefused(ctx, x.body.Bytes(), x.origin, status, answer); err != nil {
+	if err := s.tasks.LogRefused(ctx, x.body.Bytes(), x.origin, r.status, r.answer); err != nil {
 		s.options.Log.Error("refusal not kept", "request_id", x.origin.RequestID, "error", err)
 	}
 }

@@ -24,11 +24,13 @@ const submitPath = "/api/v1/sms/send"
 
 // exchange is what is known of a request beside its content.
 type exchange struct {
-	origin task.Origin
-	text   *catalogue
-	who    access.Principal // empty until authenticated
-	body   *bytes.Buffer    // what was read of a submission, nil for other requests
-	notes  []any            // more for the request's line in the log, as slog takes it
+	origin        task.Origin
+	text          *catalogue
+	who           access.Principal // empty until authenticated
+	body          *bytes.Buffer    // what was read of a submission, nil for other requests
+	inTransaction bool             // whether its work is being done under an Idempotency-Key
+	refused       *refusal         // a submission refused meanwhile, to be kept afterwards
+	notes         []any            // more for the request's line in the log, as slog takes it
 }
 
 // note adds to the request's line in the log. Texts do not belong there, and phone numbers only masked.

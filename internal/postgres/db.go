@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -51,9 +52,42 @@ func Open(ctx context.Context, url string) (*DB, error) {
 // Close waits for every connection to come back and closes them.
 func (db *DB) Close() { db.Pool.Close() }
 
-// Tx runs fn in a transaction: committed when fn returns nil, rolled back otherwise.
-func (db *DB) Tx(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, fn)
+// Tx runs fn in a transaction, which the ctx of fn carries: every query through db with that ctx is part of it. It is
+// committed when fn returns nil and rolled back otherwise. Inside a transaction Tx joins it.
+func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
+	if _, joined := db.on(ctx).(pgx.Tx); joined {
+		return fn(ctx)
+	}
+	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
+		return fn(context.WithValue(ctx, txKey{db}, tx))
+	})
+}
+
+type txKey struct{ db *DB }
+
+// on is the transaction of ctx, or the pool.
+func (db *DB) on(ctx context.Context) dbq.DBTX {
+	if tx, ok := ctx.Value(txKey{db}).(pgx.Tx); ok {
+		return tx
+	}
+	return db.Pool
+}
+
+var _ dbq.DBTX = (*DB)(nil)
+
+// Exec implements dbq.DBTX.
+func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return db.on(ctx).Exec(ctx, sql, args...)
+}
+
+// Query implements dbq.DBTX.
+func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return db.on(ctx).Query(ctx, sql, args...)
+}
+
+// QueryRow implements dbq.DBTX.
+func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return db.on(ctx).QueryRow(ctx, sql, args...)
 }
 
 // begin opens a transaction. One that its owner forgot would hold back vacuum, and the queue with it. Settings are made

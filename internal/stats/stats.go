@@ -16,7 +16,7 @@ type Service struct{ q *dbq.Queries }
 
 // New returns a Service on db that reports the queue's depth to reg at each scrape.
 func New(db *postgres.DB, reg prometheus.Registerer) *Service {
-	s := &Service{q: dbq.New(db.Pool)}
+	s := &Service{q: dbq.New(db)}
 	reg.MustRegister(depthCollector{s.q})
 	return s
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -53,7 +52,7 @@ type Service struct {
 func New(db *postgres.DB, templates *template.Service, rules Rules, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	return &Service{
-		db: db, q: dbq.New(db.Pool), templates: templates, rules: rules,
+		db: db, q: dbq.New(db), templates: templates, rules: rules,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -103,31 +102,31 @@ func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Su
 	}
 	content := sub.Content
 	if sub.UseTemplate {
-		if content, err = s.templates.RenderActive(ctx, nil, content); err != nil {
+		if content, err = s.templates.RenderActive(ctx, content); err != nil {
 			return Submitted{}, err
 		}
 	} else if strings.TrimSpace(content) == "" {
 		return Submitted{}, fault.InvalidField("content", fault.Blank, nil)
 	}
-	return insert(ctx, s.q, sub, recipient, content, origin)
+	return s.insert(ctx, sub, recipient, content, origin)
 }
 
 func (s *Service) submitDefault(ctx context.Context, sub Submission, recipient string, origin Origin) (Submitted, error) {
 	var made Submitted
-	err := s.db.Tx(ctx, func(tx pgx.Tx) error {
-		content, err := s.templates.ConsumeDefault(ctx, tx, recipient)
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		content, err := s.templates.ConsumeDefault(ctx, recipient)
 		if err != nil {
 			return err
 		}
-		made, err = insert(ctx, s.q.WithTx(tx), sub, recipient, content, origin)
+		made, err = s.insert(ctx, sub, recipient, content, origin)
 		return err
 	})
 	return made, err
 }
 
-func insert(ctx context.Context, q *dbq.Queries, sub Submission, recipient, final string, origin Origin) (Submitted, error) {
+func (s *Service) insert(ctx context.Context, sub Submission, recipient, final string, origin Origin) (Submitted, error) {
 	id := NewID()
-	err := q.TaskSubmit(ctx, dbq.TaskSubmitParams{
+	err := s.q.TaskSubmit(ctx, dbq.TaskSubmitParams{
 		TaskID: id, PhoneNumber: sub.PhoneNumber, Recipient: recipient, FinalContent: final, Source: sub.Source,
 		SubmittedBy: origin.User,
 		RequestID:   origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/phone"
@@ -17,7 +15,7 @@ import (
 type Service struct{ q *dbq.Queries }
 
 // New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{q: dbq.New(db.Pool)} }
+func New(db *postgres.DB) *Service { return &Service{q: dbq.New(db)} }
 
 var (
 	errTemplateNotFound = fault.New(fault.NotFound, fault.TemplateNotFound)
@@ -60,13 +58,9 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 }
 
 // RenderActive renders params with the first active template by id. Without one it returns the fault
-// template.none_active; see Render for the others. It reads in the transaction tx.
-func (s *Service) RenderActive(ctx context.Context, tx pgx.Tx, params string) (string, error) {
-	q := s.q
-	if tx != nil {
-		q = q.WithTx(tx)
-	}
-	row, err := q.TemplateFirstActive(ctx)
+// template.none_active; see Render for the others.
+func (s *Service) RenderActive(ctx context.Context, params string) (string, error) {
+	row, err := s.q.TemplateFirstActive(ctx)
 	if err != nil {
 		return "", postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
 	}
@@ -130,12 +124,11 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 }
 
 // ConsumeDefault takes the default content of recipient, rendered if it asks for a template, and marks it as sent
-// (S0.9). It is consumed only if the caller's transaction commits, and by one transaction only.
-func (s *Service) ConsumeDefault(ctx context.Context, tx pgx.Tx, recipient string) (string, error) {
-	q := s.q.WithTx(tx)
-	row, err := q.DefaultContentConsume(ctx, recipient)
+// (S0.9). It is consumed only if the transaction of ctx commits, and by one transaction only.
+func (s *Service) ConsumeDefault(ctx context.Context, recipient string) (string, error) {
+	row, err := s.q.DefaultContentConsume(ctx, recipient)
 	if postgres.IsNoRows(err) {
-		exists, err := q.DefaultContentExists(ctx, recipient)
+		exists, err := s.q.DefaultContentExists(ctx, recipient)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("look for default content: %w", err)
@@ -149,7 +142,7 @@ func (s *Service) ConsumeDefault(ctx context.Context, tx pgx.Tx, recipient strin
 		return "", fmt.Errorf("consume default content: %w", err)
 	}
 	if row.UseTemplate {
-		return s.RenderActive(ctx, tx, row.Content)
+		return s.RenderActive(ctx, row.Content)
 	}
 	return row.Content, nil
 }

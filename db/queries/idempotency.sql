@@ -1,0 +1,25 @@
+-- IdempotencyLock is false while another transaction works under the same key. It goes with the transaction, after what
+-- that did can be seen.
+-- name: IdempotencyLock :one
+SELECT pg_try_advisory_xact_lock(hashtextextended(@username::text || E'\n' || @operation::text || E'\n' || @key::text, 0));
+
+-- name: IdempotencyGet :one
+SELECT request_hash, response FROM idempotency_keys
+WHERE username = @username AND operation = @operation AND key = @key;
+
+-- name: IdempotencyStore :exec
+INSERT INTO idempotency_keys (username, operation, key, request_hash, response)
+VALUES (@username, @operation, @key, @request_hash, @response);
+
+-- IdempotencySweep forgets up to batch_size keys that are older than a day.
+-- name: IdempotencySweep :execrows
+DELETE FROM idempotency_keys k
+USING (
+    SELECT o.username, o.operation, o.key
+    FROM idempotency_keys o
+    WHERE o.created_at < now() - interval '24 hours'
+    ORDER BY o.created_at
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+) old
+WHERE k.username = old.username AND k.operation = old.operation AND k.key = old.key;

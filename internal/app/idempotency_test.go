@@ -1,0 +1,109 @@
+package app_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lksms/gen/api"
+)
+
+const keyHeader = "Idempotency-Key"
+
+func TestARepeatUnderAKeyGetsTheFirstAnswer(t *testing.T) {
+	b := setup(t)
+	for path, bodies := range map[string][2]string{
+		"/api/v1/sms/send":          {`{"phone_number":"13800138000","content":"x"}`, `{"phone_number":"13800138000","content":"y"}`},
+		"/api/v1/admin/template":    {`{"template_name":"n","template_content":"x"}`, `{"template_name":"n","template_content":"y"}`},
+		"/api/v1/admin/default-sms": {`{"phone_number":"13800138000","content":"x"}`, `{"phone_number":"13900139000","content":"x"}`},
+	} {
+		first := b.expect(200, "", "POST", path, bodies[0], keyHeader, "k-1")
+		again := b.expect(200, "", "POST", path, bodies[0], keyHeader, "k-1")
+		if again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" || first.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("%s: first %s again %s", path, first.raw, again.raw)
+		}
+		b.expect(422, "idempotency.key_reused", "POST", path, bodies[1], keyHeader, "k-1")
+		b.expect(422, "request.invalid", "POST", path, bodies[0], keyHeader, strings.Repeat("k", 201))
+		b.expect(422, "request.invalid", "POST", path, bodies[0], keyHeader, "a b")
+	}
+	// Another key, another user: another request.
+	b.expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, keyHeader, "k-2")
+	b.expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, append(b.user("system", "submit", nil), keyHeader, "k-1")...)
+	if n := b.count("SELECT count(*) FROM tasks"); n != 3 {
+		t.Errorf("%d tasks, want 3", n)
+	}
+	if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 3 {
+		t.Errorf("%d refusals of /sms/send are kept, want 3", n)
+	}
+}
+
+func TestAKeyWhoseRequestFailedCanBeUsedAgain(t *testing.T) {
+	b := setup(t)
+	body := map[string]any{"phone_number": phone}
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", body, keyHeader, "k") // it has no default content
+	if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 1 {
+		t.Errorf("%d refusals are kept", n)
+	}
+	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": phone, "content": "x"})
+	first := b.expect(200, "", "POST", "/api/v1/sms/send", body, keyHeader, "k")
+	again := b.expect(200, "", "POST", "/api/v1/sms/send", body, keyHeader, "k")
+	if first.raw != again.raw {
+		t.Errorf("first %s again %s", first.raw, again.raw)
+	}
+	if n := b.count("SELECT count(*) FROM tasks"); n != 1 {
+		t.Errorf("%d tasks", n)
+	}
+}
+
+func TestFiftyAtOnceUnderOneKeyDoTheWorkOnce(t *testing.T) {
+	b := setup(t)
+	answers := make([]answer, 50)
+	together(len(answers), func(i int) {
+		answers[i] = b.call("POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x"}, keyHeader, "k")
+	})
+	ids := map[string]bool{}
+	for _, a := range answers {
+		switch {
+		case a.status == 200:
+			ids[decode[api.Submitted](t, a).TaskID] = true
+		case a.status != 409 || a.body.Error.Reason != "idempotency.in_flight" || a.header.Get("Retry-After") == "":
+			t.Errorf("got %d %s", a.status, a.raw)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM tasks"); n != 1 || len(ids) != 1 {
+		t.Errorf("%d tasks, %d ids", n, len(ids))
+	}
+}
+
+// Refused requests under keys hold a connection each; keeping the refusals must not need another one meanwhile.
+func TestManyRefusedRequestsUnderKeysAtOnce(t *testing.T) {
+	b := setup(t)
+	together(100, func(i int) {
+		b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone}, keyHeader, fmt.Sprint("k", i))
+	})
+	if n := b.count("SELECT count(*) FROM receive_logs"); n != 100 {
+		t.Errorf("%d refusals are kept", n)
+	}
+}
+
+func TestKeysAreForgottenAfterADay(t *testing.T) {
+	b := setup(t)
+	send := func() string {
+		return b.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x"}, keyHeader, "k").raw
+	}
+	first := send()
+	b.exec("UPDATE idempotency_keys SET created_at = now() - interval '23 hours'")
+	if n, err := b.app.Answers.Sweep(t.Context()); err != nil || n != 0 {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+	if send() != first {
+		t.Error("forgotten within the day")
+	}
+	b.exec("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
+	if n, err := b.app.Answers.Sweep(t.Context()); err != nil || n != 1 {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+	if send() == first {
+		t.Error("remembered after a day")
+	}
+}

@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/internal/idempotency"
+)
+
+const idempotencyHeader = "Idempotency-Key"
+
+// keyedOperations reads from the contract which operations take an Idempotency-Key, by their patterns in a ServeMux.
+func keyedOperations(spec *openapi3.T) map[string]bool {
+	keyed := map[string]bool{}
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, idempotencyHeader) != nil {
+				keyed[method+" "+path] = true
+			}
+		}
+	}
+	return keyed
+}
+
+// errRefused rolls back a request that was answered with an error.
+var errRefused = errors.New("answered with an error")
+
+// once does what a request with an Idempotency-Key asks for once, and gives a repeat the first answer byte for byte.
+// An answer that is an error is not kept: the request did nothing, and may be sent again.
+func (s *Server) once(operations *http.ServeMux, keyed map[string]bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get(idempotencyHeader)
+		_, pattern := operations.Handler(r)
+		if key == "" || !keyed[pattern] {
+			operations.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		answer := &recorder{ResponseWriter: w}
+		x := exchangeOf(r.Context())
+		x.inTransaction = true
+		scope := idempotency.Key{Username: x.who.Username, Operation: pattern, Key: key}
+		stored, replayed, err := s.idempotency.Do(r.Context(), scope, body, func(ctx context.Context) ([]byte, error) {
+			again := r.Clone(ctx)
+			again.Body = io.NopCloser(bytes.NewReader(body))
+			operations.ServeHTTP(answer, again)
+			if answer.status != http.StatusOK {
+				return nil, errRefused
+			}
+			return answer.body.Bytes(), nil
+		})
+		x.inTransaction = false
+		if x.refused != nil {
+			s.storeRefusal(r.Context(), *x.refused)
+		}
+		switch {
+		case errors.Is(err, errRefused):
+			w.WriteHeader(answer.status)
+			_, _ = w.Write(answer.body.Bytes()) // a caller that has gone cannot be told
+		case err != nil:
+			s.fail(w, r, err)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			if replayed {
+				w.Header().Set("Idempotency-Replayed", "true")
+			}
+			_, _ = w.Write(stored) // as above
+		}
+	})
+}
+
+// recorder holds an answer back until what it reports has been committed.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.body.Write(p)
+}
