@@ -132,6 +132,8 @@ CREATE TABLE public.tasks (
     content text NOT NULL,
     status smallint DEFAULT 0 NOT NULL,
     source text,
+    submitted_by text,
+    dedup_key text,
     retry_count smallint DEFAULT 0 NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
     processing_app_id text,
@@ -142,8 +144,8 @@ CREATE TABLE public.tasks (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     sent_at timestamp with time zone,
     reported_at timestamp with time zone,
-    submitted_by text,
     CONSTRAINT tasks_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT tasks_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
     CONSTRAINT tasks_lease_while_processing CHECK ((((status = 1) = (lease_until IS NOT NULL)) AND ((status <> 1) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL))))),
     CONSTRAINT tasks_result_length CHECK ((char_length(result) <= 500)),
     CONSTRAINT tasks_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
@@ -158,9 +160,11 @@ COMMENT ON COLUMN public.tasks.recipient IS 'the same number normalised to E.164
 
 COMMENT ON COLUMN public.tasks.status IS '0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED';
 
-COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for';
-
 COMMENT ON COLUMN public.tasks.submitted_by IS 'the user that submitted it, who may look at it with the role submit';
+
+COMMENT ON COLUMN public.tasks.dedup_key IS 'what the submitter calls the message: there is one task of a name';
+
+COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for';
 
 CREATE TABLE public.templates (
     id bigint NOT NULL,
@@ -254,6 +258,8 @@ CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (cre
 CREATE INDEX report_logs_task_id_idx ON public.report_logs USING btree (task_id);
 
 CREATE INDEX send_logs_task_id_idx ON public.send_logs USING btree (task_id);
+
+CREATE UNIQUE INDEX tasks_dedup_key_idx ON public.tasks USING btree (dedup_key) WHERE (dedup_key IS NOT NULL);
 
 CREATE INDEX tasks_lease_idx ON public.tasks USING btree (lease_until) WHERE (status = 1);
 

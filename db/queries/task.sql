@@ -1,8 +1,10 @@
--- TaskSubmit stores a task and the log row of the submission that made it, or neither.
--- name: TaskSubmit :exec
+-- TaskSubmit stores a task and the log row of the submission that made it, or neither. No row: there is a task with this
+-- dedup_key already.
+-- name: TaskSubmit :execrows
 WITH task AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by)
-    VALUES (@task_id, @phone_number, @recipient, @final_content, sqlc.narg(source), @submitted_by::text)
+    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, dedup_key)
+    VALUES (@task_id, @phone_number, @recipient, @final_content, sqlc.narg(source), @submitted_by::text, sqlc.narg(dedup_key))
+    ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
 )
 INSERT INTO receive_logs (
@@ -16,6 +18,28 @@ SELECT
     ),
     200
 FROM task t;
+
+-- SubmissionRepeated gives the task that a dedup_key names already and keeps the submission that repeated it.
+-- name: SubmissionRepeated :one
+WITH first AS (
+    SELECT task_id, status, content FROM tasks WHERE dedup_key = @dedup_key::text
+),
+logged AS (
+    INSERT INTO receive_logs (
+        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+    )
+    SELECT
+        @request_id::text, f.task_id, @phone_number::text, sqlc.narg(content), @use_template::boolean, @source_ip::text,
+        @user_agent::text, @request_data,
+        jsonb_build_object(
+            'code', 200, 'message', 'success', 'data', jsonb_build_object(
+                'task_id', f.task_id, 'status', f.status, 'final_content', f.content, 'deduplicated', true
+            )
+        ),
+        200
+    FROM first f
+)
+SELECT f.task_id, f.status, f.content FROM first f;
 
 -- SubmissionRefused keeps what was refused and why.
 -- name: SubmissionRefused :exec

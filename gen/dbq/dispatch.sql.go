@@ -16,13 +16,13 @@ WITH cancelled AS (
     SET status = 4, updated_at = now()
     WHERE t.task_id = $1 AND t.status = 0
         AND ($2::text IS NULL OR t.submitted_by = $2::text)
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.submitted_by
+    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, effect, request_data)
     SELECT c.task_id, 'cancelled', 'cancelled', $3 FROM cancelled c
 )
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.submitted_by FROM cancelled c
+SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at FROM cancelled c
 `
 
 type TaskCancelParams struct {
@@ -38,6 +38,8 @@ type TaskCancelRow struct {
 	Content         string
 	Status          int16
 	Source          *string
+	SubmittedBy     *string
+	DedupKey        *string
 	RetryCount      int16
 	DueAt           time.Time
 	ProcessingAppID *string
@@ -48,7 +50,6 @@ type TaskCancelRow struct {
 	UpdatedAt       time.Time
 	SentAt          *time.Time
 	ReportedAt      *time.Time
-	SubmittedBy     *string
 }
 
 // TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
@@ -62,6 +63,8 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 		&i.Content,
 		&i.Status,
 		&i.Source,
+		&i.SubmittedBy,
+		&i.DedupKey,
 		&i.RetryCount,
 		&i.DueAt,
 		&i.ProcessingAppID,
@@ -72,7 +75,6 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 		&i.UpdatedAt,
 		&i.SentAt,
 		&i.ReportedAt,
-		&i.SubmittedBy,
 	)
 	return i, err
 }

@@ -29,8 +29,12 @@ type Task struct {
 	Recipient string
 	Content   string
 	// 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status          int16
-	Source          *string
+	Status int16
+	Source *string
+	// the user that submitted it, who may look at it with the role submit
+	SubmittedBy *string
+	// what the submitter calls the message: there is one task of a name
+	DedupKey        *string
 	RetryCount      int16
 	DueAt           time.Time
 	ProcessingAppID *string
@@ -42,8 +46,6 @@ type Task struct {
 	UpdatedAt  time.Time
 	SentAt     *time.Time
 	ReportedAt *time.Time
-	// the user that submitted it, who may look at it with the role submit
-	SubmittedBy *string
 }
 
 type Template struct {

@@ -48,9 +48,65 @@ func (q *Queries) SubmissionRefused(ctx context.Context, arg SubmissionRefusedPa
 	return err
 }
 
+const submissionRepeated = `-- name: SubmissionRepeated :one
+WITH first AS (
+    SELECT task_id, status, content FROM tasks WHERE dedup_key = $1::text
+),
+logged AS (
+    INSERT INTO receive_logs (
+        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+    )
+    SELECT
+        $2::text, f.task_id, $3::text, $4, $5::boolean, $6::text,
+        $7::text, $8,
+        jsonb_build_object(
+            'code', 200, 'message', 'success', 'data', jsonb_build_object(
+                'task_id', f.task_id, 'status', f.status, 'final_content', f.content, 'deduplicated', true
+            )
+        ),
+        200
+    FROM first f
+)
+SELECT f.task_id, f.status, f.content FROM first f
+`
+
+type SubmissionRepeatedParams struct {
+	DedupKey    string
+	RequestID   string
+	PhoneNumber string
+	Content     *string
+	UseTemplate bool
+	SourceIp    string
+	UserAgent   string
+	RequestData []byte
+}
+
+type SubmissionRepeatedRow struct {
+	TaskID  string
+	Status  int16
+	Content string
+}
+
+// SubmissionRepeated gives the task that a dedup_key names already and keeps the submission that repeated it.
+func (q *Queries) SubmissionRepeated(ctx context.Context, arg SubmissionRepeatedParams) (SubmissionRepeatedRow, error) {
+	row := q.db.QueryRow(ctx, submissionRepeated,
+		arg.DedupKey,
+		arg.RequestID,
+		arg.PhoneNumber,
+		arg.Content,
+		arg.UseTemplate,
+		arg.SourceIp,
+		arg.UserAgent,
+		arg.RequestData,
+	)
+	var i SubmissionRepeatedRow
+	err := row.Scan(&i.TaskID, &i.Status, &i.Content)
+	return i, err
+}
+
 const taskGet = `-- name: TaskGet :one
 
-SELECT task_id, phone_number, recipient, content, status, source, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, submitted_by FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks
 WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
 `
 
@@ -70,6 +126,8 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.Content,
 		&i.Status,
 		&i.Source,
+		&i.SubmittedBy,
+		&i.DedupKey,
 		&i.RetryCount,
 		&i.DueAt,
 		&i.ProcessingAppID,
@@ -80,13 +138,12 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.UpdatedAt,
 		&i.SentAt,
 		&i.ReportedAt,
-		&i.SubmittedBy,
 	)
 	return i, err
 }
 
 const taskList = `-- name: TaskList :many
-SELECT task_id, phone_number, recipient, content, status, source, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, submitted_by FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks
 WHERE task_id < $1
     AND ($2::text IS NULL OR submitted_by = $2::text)
     AND ($3::smallint IS NULL OR status = $3::smallint)
@@ -135,6 +192,8 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 			&i.Content,
 			&i.Status,
 			&i.Source,
+			&i.SubmittedBy,
+			&i.DedupKey,
 			&i.RetryCount,
 			&i.DueAt,
 			&i.ProcessingAppID,
@@ -145,7 +204,6 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.ReportedAt,
-			&i.SubmittedBy,
 		); err != nil {
 			return nil, err
 		}
@@ -157,10 +215,11 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 	return items, nil
 }
 
-const taskSubmit = `-- name: TaskSubmit :exec
+const taskSubmit = `-- name: TaskSubmit :execrows
 WITH task AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by)
-    VALUES ($7, $8, $9, $10, $11, $12::text)
+    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, dedup_key)
+    VALUES ($7, $8, $9, $10, $11, $12::text, $13)
+    ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
 )
 INSERT INTO receive_logs (
@@ -189,11 +248,13 @@ type TaskSubmitParams struct {
 	FinalContent string
 	Source       *string
 	SubmittedBy  string
+	DedupKey     *string
 }
 
-// TaskSubmit stores a task and the log row of the submission that made it, or neither.
-func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) error {
-	_, err := q.db.Exec(ctx, taskSubmit,
+// TaskSubmit stores a task and the log row of the submission that made it, or neither. No row: there is a task with this
+// dedup_key already.
+func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) (int64, error) {
+	result, err := q.db.Exec(ctx, taskSubmit,
 		arg.RequestID,
 		arg.Content,
 		arg.UseTemplate,
@@ -206,8 +267,12 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) error {
 		arg.FinalContent,
 		arg.Source,
 		arg.SubmittedBy,
+		arg.DedupKey,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const taskTimeline = `-- name: TaskTimeline :many

@@ -50,6 +50,8 @@ func TestS0_1_Submit(t *testing.T) {
 		{"a NUL", `{"phone_number":"13800138000","content":"a\u0000b"}`, "content"},
 		{"a long source", `{"phone_number":"13800138000","content":"x","source":"` + strings.Repeat("s", 51) + `"}`, "source"},
 		{"wrong types", `{"phone_number":13800138000,"content":[],"use_template":"yes","source":1}`, "content,phone_number,source,use_template"},
+		{"an empty dedup key", `{"phone_number":"13800138000","content":"x","dedup_key":""}`, "dedup_key"},
+		{"a long dedup key", `{"phone_number":"13800138000","content":"x","dedup_key":"` + strings.Repeat("k", 101) + `"}`, "dedup_key"},
 		{"an unknown field", `{"phone_number":"13800138000","content":"x","colour":"red"}`, "colour"},
 	} {
 		a := b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", c.body)

@@ -22,15 +22,17 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 	x.note("phone", phone.Mask(req.Body.PhoneNumber))
 	made, err := s.tasks.Submit(ctx, task.Submission{
 		PhoneNumber: req.Body.PhoneNumber, Content: value(req.Body.Content), UseTemplate: value(req.Body.UseTemplate),
-		Source: nonEmpty(req.Body.Source), Raw: raw,
+		Source: nonEmpty(req.Body.Source), DedupKey: req.Body.DedupKey, Raw: raw,
 	}, x.origin)
 	if err != nil {
 		return nil, err
 	}
 	x.note("task_id", made.TaskID)
-	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
-		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
-	}}, nil
+	data := api.Submitted{TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent}
+	if made.Deduplicated {
+		data.Deduplicated = &made.Deduplicated
+	}
+	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
 
 // GetTask shows one task (S0.2).

@@ -53,14 +53,14 @@ func Open(ctx context.Context, url string) (*DB, error) {
 func (db *DB) Close() { db.Pool.Close() }
 
 // Tx runs fn in a transaction, which the ctx of fn carries: every query through db with that ctx is part of it. It is
-// committed when fn returns nil and rolled back otherwise. Inside a transaction Tx joins it.
+// committed when fn returns nil and rolled back otherwise. Inside a transaction Tx is a part of it, which can be rolled
+// back alone.
 func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
-	if _, joined := db.on(ctx).(pgx.Tx); joined {
-		return fn(ctx)
+	within := func(tx pgx.Tx) error { return fn(context.WithValue(ctx, txKey{db}, tx)) }
+	if outer, inside := db.on(ctx).(pgx.Tx); inside {
+		return pgx.BeginFunc(ctx, outer, within) // a savepoint
 	}
-	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
-		return fn(context.WithValue(ctx, txKey{db}, tx))
-	})
+	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, within)
 }
 
 type txKey struct{ db *DB }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -79,7 +80,8 @@ type Submission struct {
 	Content     string
 	UseTemplate bool
 	Source      *string
-	Raw         []byte // the request as JSON, for the log
+	DedupKey    *string // names the message: a second submission of the name gives the first one's task
+	Raw         []byte  // the request as JSON, for the log
 }
 
 // Submitted is the task that a submission made.
@@ -87,12 +89,42 @@ type Submitted struct {
 	TaskID       string
 	Status       int16
 	FinalContent string
+	Deduplicated bool // it was there already; Status is its state now
 }
+
+// errRepeated rolls back what a submission did before its dedup key turned out to be taken.
+var errRepeated = errors.New("the dedup key is taken")
 
 // Submit stores one task and the log row of its submission; when it returns without an error, both are durable. A default
 // content is consumed in the same transaction (S0.9). Expected failures: request.invalid, template.none_active,
 // default_content.already_sent.
 func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
+	made, err := s.submit(ctx, sub, origin)
+	switch {
+	case errors.Is(err, errRepeated):
+		return s.repeated(ctx, sub, origin)
+	case err != nil && sub.DedupKey != nil:
+		// Its first submission may be why: it took the default content that this one looked for.
+		if first, again := s.repeated(ctx, sub, origin); again == nil {
+			return first, nil
+		}
+	}
+	return made, err
+}
+
+// repeated gives the task that the dedup key names.
+func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
+	row, err := s.q.SubmissionRepeated(ctx, dbq.SubmissionRepeatedParams{
+		DedupKey: *sub.DedupKey, PhoneNumber: sub.PhoneNumber, Content: &sub.Content, UseTemplate: sub.UseTemplate,
+		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent), RequestData: sub.Raw,
+	})
+	if err != nil {
+		return Submitted{}, fmt.Errorf("find task by dedup key: %w", err)
+	}
+	return Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.Content, Deduplicated: true}, nil
+}
+
+func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
 	if err != nil {
 		return Submitted{}, err
@@ -126,14 +158,17 @@ func (s *Service) submitDefault(ctx context.Context, sub Submission, recipient s
 
 func (s *Service) insert(ctx context.Context, sub Submission, recipient, final string, origin Origin) (Submitted, error) {
 	id := NewID()
-	err := s.q.TaskSubmit(ctx, dbq.TaskSubmitParams{
+	n, err := s.q.TaskSubmit(ctx, dbq.TaskSubmitParams{
 		TaskID: id, PhoneNumber: sub.PhoneNumber, Recipient: recipient, FinalContent: final, Source: sub.Source,
-		SubmittedBy: origin.User,
-		RequestID:   origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
+		SubmittedBy: origin.User, DedupKey: sub.DedupKey,
+		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
 		Content: &sub.Content, UseTemplate: sub.UseTemplate, RequestData: sub.Raw,
 	})
 	if err != nil {
 		return Submitted{}, fmt.Errorf("submit task: %w", err)
+	}
+	if n == 0 {
+		return Submitted{}, errRepeated
 	}
 	return Submitted{TaskID: id, Status: Pending, FinalContent: final}, nil
 }
