@@ -88,11 +88,15 @@ func serve(t *testing.T, env ...string) *process {
 	}
 	address := make(chan string, 1)
 	go func() {
-		lines := bufio.NewScanner(stdout)
+		lines, shown := bufio.NewScanner(stdout), ""
 		for lines.Scan() {
 			fmt.Fprintln(p.output, lines.Text())
-			if fields := strings.Fields(lines.Text()); len(fields) == 2 && fields[0] == "address" {
-				address <- fields[1]
+			fields := strings.Fields(lines.Text())
+			switch {
+			case len(fields) == 2 && fields[0] == "address":
+				shown = fields[1]
+			case strings.Contains(lines.Text(), "make demo"): // the last line of the greeting
+				address <- shown
 			}
 		}
 		p.err = p.cmd.Wait()
