@@ -38,6 +38,9 @@ func (c *serveCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if db.borrowed {
+		log.Warn("using the PostgreSQL that another lksms started; it stops with that one", "folder", c.DataDir)
+	}
 	err = c.serve(ctx, starting, db, listener, log)
 	return errors.Join(err, db.stop())
 }
@@ -125,6 +128,8 @@ type database struct {
 	url  string
 	gone <-chan struct{} // closed when a private server ends; nil otherwise
 	stop func() error
+
+	borrowed bool // a private one that another process started
 }
 
 func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*database, error) {
@@ -137,11 +142,9 @@ func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*
 	if err != nil {
 		return nil, fmt.Errorf("private PostgreSQL: %w", err)
 	}
-	db := &database{url: server.URL(), stop: server.Stop}
+	db := &database{url: server.URL(), stop: server.Stop, borrowed: !server.Owned()}
 	if server.Owned() {
 		db.gone = server.Exited()
-	} else {
-		log.Warn("using the PostgreSQL that another lksms started; it stops with that one", "folder", cfg.DataDir)
 	}
 	return db, nil
 }

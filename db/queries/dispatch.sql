@@ -7,6 +7,9 @@
 -- TaskClaim leases up to claim_limit tasks to app_id (S0.10): new ones by created_at; if there is room, due retries by
 -- retry_count and created_at. The lease and its log row are one act: the log row's id is the lease.
 --
+-- A retry that has been due for retry_max_wait goes out as if it were new, by created_at: new tasks without end must not
+-- starve it. Null is never.
+--
 -- Due retries are walked count by count in the order of tasks_retry_idx, in which those that are not due come last.
 -- Up to 500 of them are put into the documented order; a longer queue of due retries is served in windows of that size.
 -- name: TaskClaim :many
@@ -18,6 +21,19 @@ WITH fresh AS MATERIALIZED (
     LIMIT @claim_limit::integer
     FOR UPDATE SKIP LOCKED
 ),
+aged AS MATERIALIZED (
+    SELECT r.task_id, r.created_at
+    FROM generate_series(1, 20) AS attempts (retry_count)
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.created_at
+        FROM tasks t
+        WHERE t.status = 0 AND t.retry_count > 0
+            AND t.retry_count = attempts.retry_count AND t.due_at <= now() - sqlc.narg(retry_max_wait)::interval
+        ORDER BY t.due_at
+        LIMIT @claim_limit::integer
+        FOR UPDATE SKIP LOCKED
+    ) r
+),
 due AS MATERIALIZED (
     SELECT r.task_id, r.retry_count, r.created_at
     FROM generate_series(1, 20) AS attempts (retry_count)
@@ -26,21 +42,24 @@ due AS MATERIALIZED (
         FROM tasks t
         WHERE t.status = 0 AND t.retry_count > 0
             AND t.retry_count = attempts.retry_count AND t.due_at <= now()
+            AND t.due_at > coalesce(now() - sqlc.narg(retry_max_wait)::interval, '-infinity')
         ORDER BY t.due_at
         LIMIT 500
         FOR UPDATE SKIP LOCKED
     ) r
-    WHERE (SELECT count(*) FROM fresh) < @claim_limit::integer
+    WHERE (SELECT count(*) FROM fresh) + (SELECT count(*) FROM aged) < @claim_limit::integer
     LIMIT 500
 ),
 picked AS MATERIALIZED (
-    SELECT c.task_id
+    SELECT c.task_id, c.turn, c.created_at
     FROM (
-        SELECT fresh.task_id, 0 AS retry_count, fresh.created_at FROM fresh
+        SELECT fresh.task_id, 0 AS turn, fresh.created_at FROM fresh
+        UNION ALL
+        SELECT aged.task_id, 0, aged.created_at FROM aged
         UNION ALL
         SELECT due.task_id, due.retry_count, due.created_at FROM due
     ) c
-    ORDER BY c.retry_count, c.created_at, c.task_id
+    ORDER BY c.turn, c.created_at, c.task_id
     LIMIT @claim_limit::integer
 ),
 leased AS (
@@ -67,7 +86,8 @@ SELECT
     (l.retry_count + 1)::smallint AS attempt,
     l.lease_until::timestamptz AS lease_until
 FROM leased l
-ORDER BY l.retry_count, l.created_at, l.task_id;
+JOIN picked p ON p.task_id = l.task_id
+ORDER BY p.turn, p.created_at, p.task_id;
 
 -- TaskReport ends a lease (S0.4, S0.11). It changes the task when app_id holds it now, or, for a SUCCESS, when app_id
 -- was the last to hold it, its lease ran out and nobody was given it since. Anything else only writes the log:

@@ -89,6 +89,19 @@ WITH fresh AS MATERIALIZED (
     LIMIT $1::integer
     FOR UPDATE SKIP LOCKED
 ),
+aged AS MATERIALIZED (
+    SELECT r.task_id, r.created_at
+    FROM generate_series(1, 20) AS attempts (retry_count)
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.created_at
+        FROM tasks t
+        WHERE t.status = 0 AND t.retry_count > 0
+            AND t.retry_count = attempts.retry_count AND t.due_at <= now() - $2::interval
+        ORDER BY t.due_at
+        LIMIT $1::integer
+        FOR UPDATE SKIP LOCKED
+    ) r
+),
 due AS MATERIALIZED (
     SELECT r.task_id, r.retry_count, r.created_at
     FROM generate_series(1, 20) AS attempts (retry_count)
@@ -97,29 +110,32 @@ due AS MATERIALIZED (
         FROM tasks t
         WHERE t.status = 0 AND t.retry_count > 0
             AND t.retry_count = attempts.retry_count AND t.due_at <= now()
+            AND t.due_at > coalesce(now() - $2::interval, '-infinity')
         ORDER BY t.due_at
         LIMIT 500
         FOR UPDATE SKIP LOCKED
     ) r
-    WHERE (SELECT count(*) FROM fresh) < $1::integer
+    WHERE (SELECT count(*) FROM fresh) + (SELECT count(*) FROM aged) < $1::integer
     LIMIT 500
 ),
 picked AS MATERIALIZED (
-    SELECT c.task_id
+    SELECT c.task_id, c.turn, c.created_at
     FROM (
-        SELECT fresh.task_id, 0 AS retry_count, fresh.created_at FROM fresh
+        SELECT fresh.task_id, 0 AS turn, fresh.created_at FROM fresh
+        UNION ALL
+        SELECT aged.task_id, 0, aged.created_at FROM aged
         UNION ALL
         SELECT due.task_id, due.retry_count, due.created_at FROM due
     ) c
-    ORDER BY c.retry_count, c.created_at, c.task_id
+    ORDER BY c.turn, c.created_at, c.task_id
     LIMIT $1::integer
 ),
 leased AS (
     UPDATE tasks t
     SET status = 1,
-        processing_app_id = $2::text,
+        processing_app_id = $3::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = now() + $3::interval,
+        lease_until = now() + $4::interval,
         updated_at = now()
     WHERE t.task_id = ANY (ARRAY(SELECT picked.task_id FROM picked)) AND t.status = 0
     RETURNING t.task_id, t.phone_number, t.content, t.retry_count, t.created_at, t.lease_id, t.lease_until
@@ -127,8 +143,8 @@ leased AS (
 logged AS (
     INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, request_data, response_data)
     SELECT
-        l.lease_id, l.task_id, $2::text, l.phone_number, l.content, l.retry_count + 1, l.lease_until,
-        jsonb_build_object('app_id', $2::text, 'limit', $1::integer),
+        l.lease_id, l.task_id, $3::text, l.phone_number, l.content, l.retry_count + 1, l.lease_until,
+        jsonb_build_object('app_id', $3::text, 'limit', $1::integer),
         jsonb_build_object('lease_id', l.lease_id, 'attempt', l.retry_count + 1, 'lease_until', l.lease_until)
     FROM leased l
 )
@@ -138,13 +154,15 @@ SELECT
     (l.retry_count + 1)::smallint AS attempt,
     l.lease_until::timestamptz AS lease_until
 FROM leased l
-ORDER BY l.retry_count, l.created_at, l.task_id
+JOIN picked p ON p.task_id = l.task_id
+ORDER BY p.turn, p.created_at, p.task_id
 `
 
 type TaskClaimParams struct {
-	ClaimLimit int32
-	AppID      string
-	Lease      time.Duration
+	ClaimLimit   int32
+	RetryMaxWait *time.Duration
+	AppID        string
+	Lease        time.Duration
 }
 
 type TaskClaimRow struct {
@@ -164,10 +182,18 @@ type TaskClaimRow struct {
 // TaskClaim leases up to claim_limit tasks to app_id (S0.10): new ones by created_at; if there is room, due retries by
 // retry_count and created_at. The lease and its log row are one act: the log row's id is the lease.
 //
+// A retry that has been due for retry_max_wait goes out as if it were new, by created_at: new tasks without end must not
+// starve it. Null is never.
+//
 // Due retries are walked count by count in the order of tasks_retry_idx, in which those that are not due come last.
 // Up to 500 of them are put into the documented order; a longer queue of due retries is served in windows of that size.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
-	rows, err := q.db.Query(ctx, taskClaim, arg.ClaimLimit, arg.AppID, arg.Lease)
+	rows, err := q.db.Query(ctx, taskClaim,
+		arg.ClaimLimit,
+		arg.RetryMaxWait,
+		arg.AppID,
+		arg.Lease,
+	)
 	if err != nil {
 		return nil, err
 	}

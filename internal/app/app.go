@@ -59,7 +59,8 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
 		Rules: task.Rules{
-			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), ProcessingTimeout: cfg.ProcessingTimeout(),
+			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
+			ProcessingTimeout: cfg.ProcessingTimeout(),
 		},
 	}, nil
 }

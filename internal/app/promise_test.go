@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lksms/gen/api"
 )
@@ -345,5 +346,59 @@ func TestListTasks(t *testing.T) {
 		if a := b.expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil); a.fields() != field {
 			t.Errorf("%s: fields %q, want %q", query, a.fields(), field)
 		}
+	}
+}
+
+// F18: new tasks without end do not starve a retry; until it has waited for long, the order is the document's.
+func TestF18_ARetryThatHasWaitedForLongGoesOutAsIfNew(t *testing.T) {
+	rules := defaultRules
+	rules.RetryMaxWait = 10 * time.Minute
+	b := setupWith(t, rules, nil)
+	for i, row := range []struct {
+		id    string
+		retry int
+		due   string
+	}{
+		{"aged-2", 2, "-11 minutes"}, {"new-1", 0, "0"}, {"waiting-1", 1, "-9 minutes"}, {"aged-1", 1, "-1 hour"}, {"new-2", 0, "0"},
+		{"waiting-2", 2, "-1 minute"}, {"not-due", 1, "1 minute"},
+	} {
+		b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, retry_count, due_at, created_at)
+			VALUES ($1, $2, $2, 'x', $3, now() + $4::interval, now() - interval '1 day' + make_interval(mins => $5))`,
+			row.id, phone, row.retry, row.due, i)
+	}
+	var got []string
+	for _, limit := range []int{2, 3, 10} {
+		got = append(got, b.claimIDs(limit)...)
+	}
+	if want := []string{"aged-2", "new-1", "aged-1", "new-2", "waiting-1", "waiting-2"}; !slices.Equal(got, want) {
+		t.Errorf("claimed %v\nwant    %v", got, want)
+	}
+}
+
+// The same with more of each than one claim takes: no task twice, none left, never more than the limit.
+func TestF18_ManyOfEach(t *testing.T) {
+	rules := defaultRules
+	rules.RetryMaxWait = 10 * time.Minute
+	b := setupWith(t, rules, nil)
+	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, retry_count, due_at)
+		SELECT 't' || i, $1, $1, 'x', i % 4, now() - make_interval(mins => i % 20) FROM generate_series(1, 600) i`, phone)
+	seen := map[string]bool{}
+	for {
+		ids := b.claimIDs(70)
+		if len(ids) == 0 {
+			break
+		}
+		if len(ids) > 70 || len(ids) < 70 && len(seen)+len(ids) < 600 {
+			t.Fatalf("claimed %d of 70 with %d waiting", len(ids), 600-len(seen))
+		}
+		for _, id := range ids {
+			if seen[id] {
+				t.Fatalf("%s was claimed twice", id)
+			}
+			seen[id] = true
+		}
+	}
+	if len(seen) != 600 {
+		t.Errorf("claimed %d of 600", len(seen))
 	}
 }

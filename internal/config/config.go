@@ -100,9 +100,10 @@ type Server struct {
 	Database `embed:""`
 	Edge     `embed:""`
 
-	MaxRetryCount            int     `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Attempts after the first, 0 to 20."`
-	RetryDelayMinutes        float64 `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Wait before an attempt that a sender asked for; fractions are allowed."`
-	ProcessingTimeoutMinutes float64 `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"How long a sender may hold a task; fractions are allowed."`
+	MaxRetryCount            int           `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Attempts after the first, 0 to 20."`
+	RetryDelayMinutes        float64       `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Wait before an attempt that a sender asked for; fractions are allowed."`
+	RetryMaxWait             time.Duration `name:"retry-max-wait" env:"RETRY_MAX_WAIT" default:"10m" help:"A retry that has been due for so long goes out as if it were new; 0 for never."`
+	ProcessingTimeoutMinutes float64       `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"How long a sender may hold a task; fractions are allowed."`
 
 	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`
 
@@ -125,6 +126,8 @@ func (s *Server) Validate() error {
 		return fmt.Errorf("MAX_RETRY_COUNT must be between 0 and %d", maxRetryCap)
 	case !(s.RetryDelayMinutes >= 0 && s.RetryDelayMinutes <= week):
 		return fmt.Errorf("RETRY_DELAY_MINUTES must be between 0 and %d", week)
+	case s.RetryMaxWait < 0:
+		return errors.New("RETRY_MAX_WAIT must not be negative")
 	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
 		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Level):

@@ -13,10 +13,14 @@ import (
 // Claim leases up to limit tasks to appID: new ones first, then due retries (S0.3, S0.10). Leases and their log rows are
 // one statement.
 func (s *Service) Claim(ctx context.Context, appID string, limit int) ([]dbq.TaskClaimRow, error) {
+	var maxWait *time.Duration
+	if s.rules.RetryMaxWait > 0 {
+		maxWait = &s.rules.RetryMaxWait
+	}
 	var rows []dbq.TaskClaimRow
 	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
 		rows, err = q.TaskClaim(ctx, dbq.TaskClaimParams{
-			AppID: appID, ClaimLimit: int32(limit), Lease: s.rules.ProcessingTimeout,
+			AppID: appID, ClaimLimit: int32(limit), Lease: s.rules.ProcessingTimeout, RetryMaxWait: maxWait,
 		})
 		return err
 	})

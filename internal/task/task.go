@@ -34,6 +34,7 @@ const (
 type Rules struct {
 	MaxRetryCount     int
 	RetryDelay        time.Duration
+	RetryMaxWait      time.Duration // a retry due for so long goes out as if it were new; 0: never
 	ProcessingTimeout time.Duration
 }
 
