@@ -91,6 +91,7 @@ const (
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
+	Duplicate          Rule = "duplicate"
 	OnlyForSenders     Rule = "only_for_senders"
 	NothingElseIsKnown Rule = "invalid"
 )
@@ -99,7 +100,7 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, RenderedTooLong, RenderedBlank,
-	NoDefaultContent, NotACursor, OnlyForSenders, NothingElseIsKnown,
+	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, NothingElseIsKnown,
 }
 
 // Field names one wrong field. It never carries the value that was sent.

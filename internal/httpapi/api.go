@@ -79,16 +79,16 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 	operations := http.NewServeMux()
 	api.HandlerWithOptions(
 		api.NewStrictHandlerWithOptions(s, nil, api.StrictHTTPServerOptions{
-			RequestErrorHandlerFunc: s.fail, ResponseErrorHandlerFunc: s.fail,
+			RequestErrorHandlerFunc: s.undecodable, ResponseErrorHandlerFunc: s.fail,
 		}),
-		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: s.fail},
+		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: s.undecodable},
 	)
 	mux := http.NewServeMux()
 	allowed, err := rolesOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("/", noStore(s.guard(operations, allowed, s.validate(spec)(s.once(operations, keyedOperations(spec))))))
+	mux.Handle("/", noStore(s.guard(operations, allowed, s.strict(s.validate(spec)(s.once(operations, keyedOperations(spec)))))))
 	mux.Handle("GET /metrics", s.only([]string{access.RoleRead}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		if err := mountDocs(mux); err != nil {

@@ -80,13 +80,9 @@ type depthReader struct {
 	depth    int
 	inString bool
 	escaped  bool
-	failed   error // the validator reads again after a failure
 }
 
 func (d *depthReader) Read(p []byte) (int, error) {
-	if d.failed != nil {
-		return 0, d.failed
-	}
 	n, err := d.ReadCloser.Read(p)
 	for _, c := range p[:n] {
 		switch {
@@ -99,7 +95,6 @@ func (d *depthReader) Read(p []byte) (int, error) {
 			d.inString = true
 		case c == '{' || c == '[':
 			if d.depth++; d.depth > maxDepth {
-				d.failed = errTooDeep
 				return 0, errTooDeep
 			}
 		case c == '}' || c == ']':

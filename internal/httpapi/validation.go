@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,16 +15,11 @@ import (
 
 // faultOf translates what the validator found into a fault that names each field and its rule, and nothing of the value.
 func faultOf(err error) error {
-	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
 	case errors.Is(err, routers.ErrPathNotFound):
 		return fault.New(fault.NotFound, fault.RouteNotFound)
-	case errors.As(err, &tooLarge):
-		return fault.New(fault.TooLarge, fault.RequestTooLarge)
-	case errors.Is(err, errTooDeep):
-		return fault.New(fault.Malformed, fault.RequestTooDeep)
 	}
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for _, e := range flatten(err) {
@@ -52,7 +46,7 @@ func bodyFault(e *openapi3filter.RequestError) error {
 	case strings.HasPrefix(e.Reason, "header Content-Type"),
 		errors.As(e.Err, &parse) && parse.Kind == openapi3filter.KindUnsupportedFormat:
 		return fault.New(fault.UnsupportedMedia, fault.RequestMediaType)
-	case parse != nil, errors.Is(e.Err, openapi3filter.ErrInvalidRequired), e.Reason == "reading failed":
+	case parse != nil, errors.Is(e.Err, openapi3filter.ErrInvalidRequired):
 		return fault.New(fault.Malformed, fault.RequestMalformed)
 	}
 	return nil

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"lksms/gen/api"
+	"lksms/internal/fault"
+)
+
+// strict refuses bodies that JSON parsers read differently: a name that stands twice, and bytes or escapes that are no
+// text. encoding/json takes the last of two names and replaces what is no text, so that what is stored would not be what
+// was sent. Whether it is JSON at all the validator says.
+func (s *Server) strict(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			s.fail(w, r, unreadable(err))
+			return
+		}
+		if f := ambiguity(body); f != nil {
+			s.fail(w, r, f)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unreadable is why a body could not be read to its end.
+func unreadable(err error) *fault.Error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return fault.New(fault.TooLarge, fault.RequestTooLarge)
+	case errors.Is(err, errTooDeep):
+		return fault.New(fault.Malformed, fault.RequestTooDeep)
+	default:
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+}
+
+// undecodable answers what the validator let through and the generated code cannot take: a number that fits the contract
+// only when it is rounded.
+func (s *Server) undecodable(w http.ResponseWriter, r *http.Request, err error) {
+	var (
+		wrong *json.UnmarshalTypeError
+		param *api.InvalidParamFormatError
+	)
+	switch {
+	case errors.As(err, &wrong):
+		s.fail(w, r, fault.InvalidField(wrong.Field, fault.WrongFormat, nil))
+	case errors.As(err, &param):
+		s.fail(w, r, fault.InvalidField(param.ParamName, fault.WrongFormat, nil))
+	default:
+		s.fail(w, r, unreadable(err))
+	}
+}
+
+func ambiguity(body []byte) *fault.Error {
+	decoder := jsontext.NewDecoder(bytes.NewReader(body))
+	_, err := decoder.ReadValue()
+	if err == nil {
+		if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
+			return fault.New(fault.Malformed, fault.RequestMalformed) // something stands behind it
+		}
+	}
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return nil
+	}
+	field := strings.ReplaceAll(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/", ".")
+	if field == "" {
+		field = "body"
+	}
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return fault.InvalidField(field, fault.Duplicate, nil)
+	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
+		return fault.InvalidField(field, fault.BadCharacters, nil)
+	}
+	return nil
+}
