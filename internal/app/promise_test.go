@@ -41,7 +41,7 @@ func (b *testBundle) expectEffects(id string, want ...string) {
 	}
 }
 
-func TestRepeatingAReportIsHarmless(t *testing.T) {
+func TestF1_RepeatingAReportIsHarmless(t *testing.T) {
 	b := setup(t)
 	id := b.submit("x")
 	b.claim("app", 1)
@@ -55,7 +55,7 @@ func TestRepeatingAReportIsHarmless(t *testing.T) {
 	b.expectEffects(id, "reported success", "reported ignored", "reported ignored", "reported ignored")
 }
 
-func TestTheSameRetryTenTimesAtOnceIsOneAttempt(t *testing.T) {
+func TestF2_TheSameRetryTenTimesAtOnceIsOneAttempt(t *testing.T) {
 	b := setup(t)
 	id := b.submit("x")
 	b.claim("app", 1)
@@ -70,7 +70,7 @@ func TestTheSameRetryTenTimesAtOnceIsOneAttempt(t *testing.T) {
 	}
 }
 
-func TestAReportByAnAppThatNeverHeldTheTask(t *testing.T) {
+func TestF1_AReportByAnAppThatNeverHeldTheTask(t *testing.T) {
 	b := setup(t)
 	id := b.submit("x")
 	b.expect(409, "task.not_held", "POST", "/api/v1/sms/report", reportBody(id, "app", 2, nil)) // PENDING
@@ -172,7 +172,7 @@ func TestATaskThatFailedByTimeoutStaysFailed(t *testing.T) {
 }
 
 // A report that holds its row while the sweep looks is neither waited for nor undone.
-func TestASweepPassesOverAReportInFlight(t *testing.T) {
+func TestF4_ASweepPassesOverAReportInFlight(t *testing.T) {
 	b := setup(t)
 	id := b.submit("x")
 	b.claim("app", 1)
@@ -203,7 +203,7 @@ func TestASweepPassesOverAReportInFlight(t *testing.T) {
 	}
 }
 
-func TestSweepsAtOnceCountEachExpiryOnce(t *testing.T) {
+func TestF6_SweepsAtOnceCountEachExpiryOnce(t *testing.T) {
 	b := setup(t)
 	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 		SELECT 't' || i, $1, $1, 'x', 1, 'gone', i, now() - interval '1 hour' FROM generate_series(1, 3000) i`, phone)
@@ -400,5 +400,78 @@ func TestF18_ManyOfEach(t *testing.T) {
 	}
 	if len(seen) != 600 {
 		t.Errorf("claimed %d of 600", len(seen))
+	}
+}
+
+func TestF2_TheSameRetryTenTimesInSeriesIsOneAttempt(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("app", 1)
+	for range 10 {
+		b.report(id, "app", 3, report{"should_retry": true})
+	}
+	if got := b.task(id); got.RetryCount != 1 || got.Status != api.TaskPending {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestF3_TheReportThatExhaustsTheRetriesIsTakenAndLogged(t *testing.T) {
+	rules := defaultRules
+	rules.MaxRetryCount = 0
+	b := setupWith(t, rules, nil)
+	id := b.submit("x")
+	b.claim("app", 1)
+	for range 2 { // and its repeat
+		b.report(id, "app", 3, report{"should_retry": true, "error_message": "忙"})
+	}
+	if got := b.task(id); got.Status != api.TaskFailed || *got.Result != "超过最大重试次数: 忙" || got.RetryCount != 0 {
+		t.Errorf("got %+v", got)
+	}
+	b.expectEffects(id, "reported exhausted", "reported ignored")
+}
+
+// A lease that was taken after the sweep looked is not the one that ran out.
+func TestF4_ASweepDoesNotTakeBackAFreshLease(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("slow", 1)
+	b.expire()
+	var swept int
+	var fresh []string
+	together(2, func(i int) {
+		if i == 0 {
+			swept = b.recover()
+		} else {
+			fresh = b.claimIDs(1)
+		}
+	})
+	if swept != 1 {
+		t.Fatalf("swept %d", swept)
+	}
+	if len(fresh) == 0 {
+		fresh = b.claimIDs(1)
+	}
+	if n := b.recover(); n != 0 || len(fresh) != 1 {
+		t.Errorf("claimed %v and then took back %d", fresh, n)
+	}
+	if got := b.task(id); got.Status != api.TaskProcessing || *got.ProcessingAppID != "app" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestF9_AnAppIDThatIsTooLongChangesNothing(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	long := strings.Repeat("a", 51)
+	b.expect(422, "request.invalid", "GET", "/api/v1/sms/tasks/pending?app_id="+long, nil)
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/report", reportBody(id, long, 2, nil))
+	if got := b.task(id); got.Status != api.TaskPending || got.ProcessingAppID != nil {
+		t.Errorf("got %+v", got)
+	}
+	if n := b.count("SELECT (SELECT count(*) FROM send_logs) + (SELECT count(*) FROM report_logs)"); n != 0 {
+		t.Errorf("%d log rows", n)
+	}
+	if got := b.claim(long[:50], 1); len(got) != 1 {
+		t.Error("50 characters are refused")
 	}
 }
