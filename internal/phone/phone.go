@@ -13,15 +13,20 @@ import (
 // region is where a number without a country code is at home.
 const region = "CN"
 
-// shape is what may be sent: digits with an optional leading +, spaces and dashes, 11 to 20 characters.
-var shape = regexp.MustCompile(`^\+?[0-9][0-9 -]{9,18}[0-9]$`)
+// shape is what may be sent: digits with an optional leading +, spaces and dashes; minLength to maxLength characters.
+var shape = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
+
+const minLength, maxLength = 11, 20
 
 // Normalise returns number in E.164, +8613800138000, or a fault that names field.
 func Normalise(field, number string) (string, error) {
 	if isMainlandMobile(number) {
-		return "+86" + number, nil
+		return mainland + number, nil
 	}
-	if len(number) <= 20 && shape.MatchString(number) {
+	if len(number) >= minLength && len(number) <= maxLength && shape.MatchString(number) {
+		if mobile := strings.TrimPrefix(separators.Replace(number), mainland); isMainlandMobile(mobile) {
+			return mainland + mobile, nil
+		}
 		if parsed, err := phonenumbers.Parse(number, region); err == nil && phonenumbers.IsValidNumber(parsed) {
 			return phonenumbers.Format(parsed, phonenumbers.E164), nil
 		}
@@ -29,7 +34,12 @@ func Normalise(field, number string) (string, error) {
 	return "", fault.InvalidField(field, fault.NotAPhoneNumber, nil)
 }
 
-// isMainlandMobile knows nearly every number that comes, without the library's tables.
+const mainland = "+86"
+
+var separators = strings.NewReplacer(" ", "", "-", "")
+
+// isMainlandMobile knows nearly every number that comes, without the library's tables, and those of prefixes that were
+// given out since the tables were made.
 func isMainlandMobile(number string) bool {
 	if len(number) != 11 || number[0] != '1' || number[1] < '3' {
 		return false
