@@ -82,27 +82,17 @@ func New(db *postgres.DB, username, password string) (*Service, error) {
 	}, nil
 }
 
+// ErrRequired is the fault of credentials that are missing or nobody's.
+var ErrRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
+
 var (
-	errRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
-	errNoUser   = fault.New(fault.NotFound, fault.UserNotFound)
-	errNoKey    = fault.New(fault.NotFound, fault.KeyNotFound)
+	errNoUser = fault.New(fault.NotFound, fault.UserNotFound)
+	errNoKey  = fault.New(fault.NotFound, fault.KeyNotFound)
 )
 
 // Basic says whose username and password these are; the password may be an API key of that user. address is where the
 // caller is. Faults: auth.required, auth.too_many_failures. A wrong password and an unknown user take the same time.
 func (s *Service) Basic(ctx context.Context, username, password, address string) (Principal, error) {
-	return s.verify(ctx, username, password, address)
-}
-
-// Bearer says whose API key this is. Faults as for Basic.
-func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, error) {
-	if !strings.HasPrefix(key, keyPrefix) {
-		return Principal{}, errRequired
-	}
-	return s.verify(ctx, "", key, address)
-}
-
-func (s *Service) verify(ctx context.Context, username, password, address string) (Principal, error) {
 	mark := s.mark(username, password)
 	if who, ok := s.verified.Get(mark); ok {
 		return who, nil
@@ -111,7 +101,7 @@ func (s *Service) verify(ctx context.Context, username, password, address string
 		return Principal{}, &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
 	}
 	who, err := s.match(ctx, username, password)
-	if errors.Is(err, errRequired) {
+	if errors.Is(err, ErrRequired) {
 		s.failures.add(username, address)
 	}
 	if err != nil {
@@ -120,6 +110,14 @@ func (s *Service) verify(ctx context.Context, username, password, address string
 	s.failures.clear(username, address)
 	s.verified.Add(mark, who)
 	return who, nil
+}
+
+// Bearer says whose API key this is. Faults as for Basic.
+func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, error) {
+	if !strings.HasPrefix(key, keyPrefix) {
+		return Principal{}, ErrRequired
+	}
+	return s.Basic(ctx, "", key, address) // a key says by itself whose it is
 }
 
 // match says whose credentials these are; auth.required if nobody's, or those of a user that is disabled.
@@ -133,7 +131,7 @@ func (s *Service) match(ctx context.Context, username, password string) (Princip
 		return Principal{}, err
 	}
 	if user == nil || user.IsDisabled {
-		return Principal{}, errRequired
+		return Principal{}, ErrRequired
 	}
 	who := Principal{Username: user.Username, Role: user.Role}
 	if user.AppID != nil {

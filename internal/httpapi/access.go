@@ -48,8 +48,10 @@ func rolesOf(spec *openapi3.T) (map[string][]string, error) {
 // operation goes on, to be told so.
 func (s *Server) guard(operations *http.ServeMux, allowed map[string][]string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := operations.Handler(r); pattern != "" && !slices.Contains(allowed[pattern], public) {
-			if err := s.authorise(r, allowed[pattern]); err != nil {
+		_, operation := operations.Handler(r)
+		exchangeOf(r.Context()).operation = operation
+		if operation != "" && !slices.Contains(allowed[operation], public) {
+			if err := s.authorise(r, allowed[operation]); err != nil {
 				s.fail(w, r, err)
 				return
 			}
@@ -80,7 +82,7 @@ func (s *Server) authenticate(r *http.Request) (access.Principal, error) {
 	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return s.access.Bearer(r.Context(), key, address)
 	}
-	return access.Principal{}, errAuthRequired
+	return access.Principal{}, access.ErrRequired
 }
 
 // only guards what is not in the contract.

@@ -95,14 +95,7 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 			return nil, err
 		}
 	}
-	route := func(r *http.Request) string {
-		if _, pattern := mux.Handler(r); pattern != "/" {
-			return pattern
-		}
-		_, pattern := operations.Handler(r)
-		return pattern
-	}
-	return s.observe(route, s.recoverPanic(s.crossOrigin(mux))), nil
+	return s.observe(s.recoverPanic(s.crossOrigin(mux))), nil
 }
 
 // validate checks requests against the contract. Who sends them has been settled by guard.

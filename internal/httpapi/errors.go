@@ -31,10 +31,8 @@ var statuses = map[fault.Kind]int{
 	fault.Unavailable:      http.StatusServiceUnavailable,
 }
 
-// retryAfter is what a 503 tells the caller to wait, in seconds.
-const retryAfter = 2
-
-var errAuthRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
+// errUnavailable is what the caller is told when the database cannot be asked.
+var errUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
 
 // fail answers any failure: an expected one as it is, a database that cannot be asked with 503, and everything else with
 // 500 and no word of what it was; that goes into the log.
@@ -49,7 +47,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	expected = fault.New(fault.Internal, fault.InternalError)
 	if postgres.IsUnavailable(err) {
-		expected = fault.New(fault.Unavailable, fault.ServiceUnavailable)
+		expected = errUnavailable
 	}
 	s.options.Log.Error("request failed", "request_id", exchangeOf(r.Context()).origin.RequestID, "error", err)
 	s.answerFault(w, r, expected)
@@ -82,9 +80,6 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 	if f.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
-	if f.Kind == fault.Unavailable {
-		header.Set("Retry-After", strconv.Itoa(retryAfter))
-	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // a caller that has gone cannot be told
 }
@@ -101,7 +96,7 @@ func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, a
 	x := exchangeOf(ctx)
 	ours := []fault.Kind{fault.Internal, fault.Unavailable}
 	strangers := []fault.Kind{fault.Unauthorized, fault.TooMany}
-	if x.body == nil || slices.Contains(ours, kind) || slices.Contains(strangers, kind) {
+	if x.operation != submitOperation || slices.Contains(ours, kind) || slices.Contains(strangers, kind) {
 		return
 	}
 	refused := refusal{status, answer}
@@ -116,7 +111,7 @@ func (s *Server) storeRefusal(ctx context.Context, r refusal) {
 	x := exchangeOf(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := s.tasks.LogRefused(ctx, x.body.Bytes(), x.origin, r.status, r.answer); err != nil {
+	if err := s.tasks.LogRefused(ctx, x.body, x.origin, r.status, r.answer); err != nil {
 		s.options.Log.Error("refusal not kept", "request_id", x.origin.RequestID, "error", err)
 	}
 }

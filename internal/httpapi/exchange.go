@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -19,15 +17,16 @@ import (
 	"lksms/internal/task"
 )
 
-// submitPath is the one operation whose refusals are kept (S0.14).
-const submitPath = "/api/v1/sms/send"
+// submitOperation is the one whose refusals are kept (S0.14).
+const submitOperation = "POST /api/v1/sms/send"
 
 // exchange is what is known of a request beside its content.
 type exchange struct {
 	origin        task.Origin
 	text          *catalogue
 	who           access.Principal // empty until authenticated
-	body          *bytes.Buffer    // what was read of a submission, nil for other requests
+	operation     string           // its pattern in the ServeMux of the operations; empty when it is for none
+	body          []byte           // as far as it could be read
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
 	refused       *refusal         // a submission refused meanwhile, to be kept afterwards
 	notes         []any            // more for the request's line in the log, as slog takes it
@@ -51,7 +50,7 @@ var goodRequestID = regexp.MustCompile(`^[0-9A-Za-z._-]{1,50}$`)
 
 // observe gives every request its id, its deadline and its limit, and counts and logs its answer. The log holds no query,
 // no header and no body: they carry phone numbers and texts.
-func (s *Server) observe(route func(*http.Request) string, next http.Handler) http.Handler {
+func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		x := &exchange{
@@ -70,20 +69,20 @@ func (s *Server) observe(route func(*http.Request) string, next http.Handler) ht
 		defer cancel()
 		r = r.WithContext(ctx)
 		r.Body = &depthReader{ReadCloser: http.MaxBytesReader(w, r.Body, maxBody)}
-		if r.Method == http.MethodPost && r.URL.Path == submitPath {
-			x.body = &bytes.Buffer{}
-			r.Body = readCloser{io.TeeReader(r.Body, x.body), r.Body}
-		}
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(answer, r)
 
-		pattern := route(r)
-		if pattern == "" {
-			pattern = "none"
+		route := x.operation
+		switch {
+		case route != "":
+		case r.Pattern != "" && r.Pattern != "/":
+			route = r.Pattern
+		default:
+			route = "none"
 		}
 		took := time.Since(started)
-		s.requests.WithLabelValues(pattern, strconv.Itoa(answer.status)).Inc()
-		s.durations.WithLabelValues(pattern).Observe(took.Seconds())
+		s.requests.WithLabelValues(route, strconv.Itoa(answer.status)).Inc()
+		s.durations.WithLabelValues(route).Observe(took.Seconds())
 		level := slog.LevelInfo
 		if answer.status >= http.StatusInternalServerError {
 			level = slog.LevelError
@@ -106,11 +105,6 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
-}
-
-type readCloser struct {
-	io.Reader
-	io.Closer
 }
 
 type statusWriter struct {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -34,25 +33,17 @@ var errRefused = errors.New("answered with an error")
 // An answer that is an error is not kept: the request did nothing, and may be sent again.
 func (s *Server) once(operations *http.ServeMux, keyed map[string]bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := exchangeOf(r.Context())
 		key := r.Header.Get(idempotencyHeader)
-		_, pattern := operations.Handler(r)
-		if key == "" || !keyed[pattern] {
+		if key == "" || !keyed[x.operation] {
 			operations.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
 		answer := &recorder{ResponseWriter: w}
-		x := exchangeOf(r.Context())
 		x.inTransaction = true
-		scope := idempotency.Key{Username: x.who.Username, Operation: pattern, Key: key}
-		stored, replayed, err := s.idempotency.Do(r.Context(), scope, body, func(ctx context.Context) ([]byte, error) {
-			again := r.Clone(ctx)
-			again.Body = io.NopCloser(bytes.NewReader(body))
-			operations.ServeHTTP(answer, again)
+		scope := idempotency.Key{Username: x.who.Username, Operation: x.operation, Key: key}
+		stored, replayed, err := s.idempotency.Do(r.Context(), scope, x.body, func(ctx context.Context) ([]byte, error) {
+			operations.ServeHTTP(answer, r.WithContext(ctx))
 			if answer.status != http.StatusOK {
 				return nil, errRefused
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"lksms/gen/api"
-	"lksms/internal/fault"
 	"lksms/internal/task"
 )
 
@@ -67,7 +66,7 @@ func (s *Server) Health(context.Context, api.HealthRequestObject) (api.HealthRes
 func (s *Server) Ready(ctx context.Context, _ api.ReadyRequestObject) (api.ReadyResponseObject, error) {
 	if err := s.options.Ready(ctx); err != nil {
 		s.options.Log.Warn("not ready", "request_id", exchangeOf(ctx).origin.RequestID, "error", err)
-		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable)
+		return nil, errUnavailable
 	}
 	return api.Ready200JSONResponse{DoneJSONResponse: done()}, nil
 }

@@ -23,16 +23,17 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
+		var err error
+		x := exchangeOf(r.Context())
+		if x.body, err = io.ReadAll(r.Body); err != nil {
 			s.fail(w, r, unreadable(err))
 			return
 		}
-		if f := ambiguity(body); f != nil {
+		if f := ambiguity(x.body); f != nil {
 			s.fail(w, r, f)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = io.NopCloser(bytes.NewReader(x.body))
 		next.ServeHTTP(w, r)
 	})
 }
