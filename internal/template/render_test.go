@@ -2,13 +2,16 @@ package template
 
 import (
 	"errors"
+	"maps"
+	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"lksms/internal/fault"
 )
 
-func TestRender(t *testing.T) {
+func TestF11_F13_Render(t *testing.T) {
 	for _, c := range []struct{ name, text, params, want string }{
 		{"the document's example", "您的验证码是{code}，用户{name}", "code=123456&name=张三", "您的验证码是123456，用户张三"},
 		{"order is irrelevant", "{a}{b}", "b=2&a=1", "12"},
@@ -35,7 +38,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestF12_F13_RenderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, text, params string
 		rule               fault.Rule
@@ -82,6 +85,33 @@ func FuzzRender(f *testing.F) {
 		}
 		if strings.Contains(got, "\x00") && !strings.Contains(text, "\x00") {
 			t.Error("a NUL came from the parameters")
+		}
+	})
+}
+
+func FuzzParseParams(f *testing.F) {
+	f.Add("code=123456&name=张三")
+	f.Add("a=%zz&;=+&&=&a")
+	f.Add("a=1&a=2&b=%E5%BC%A0+%2B%26%3D")
+	f.Fuzz(func(t *testing.T, params string) {
+		got, err := parseParams(params)
+		if err != nil {
+			var expected *fault.Error
+			if !errors.As(err, &expected) {
+				t.Fatalf("not a fault: %v", err)
+			}
+			return
+		}
+		// What was read, written again, reads the same.
+		form := url.Values{}
+		for name, value := range got {
+			if !utf8.ValidString(name+value) || strings.ContainsRune(name+value, 0) {
+				t.Errorf("%q=%q is no text", name, value)
+			}
+			form.Set(name, value)
+		}
+		if again, err := parseParams(form.Encode()); err != nil || !maps.Equal(again, got) {
+			t.Errorf("got %q, then %q, %v", got, again, err)
 		}
 	})
 }

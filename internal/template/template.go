@@ -60,11 +60,17 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 // RenderActive renders params with the first active template by id. Without one it returns the fault
 // template.none_active; see Render for the others.
 func (s *Service) RenderActive(ctx context.Context, params string) (string, error) {
-	row, err := s.q.TemplateFirstActive(ctx)
+	text, err := s.Active(ctx)
 	if err != nil {
-		return "", postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
+		return "", err
 	}
-	return Render(row.TemplateContent, params)
+	return Render(text, params)
+}
+
+// Active returns the text of the first active template by id, or the fault template.none_active.
+func (s *Service) Active(ctx context.Context) (string, error) {
+	row, err := s.q.TemplateFirstActive(ctx)
+	return row.TemplateContent, postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
 }
 
 // CreateDefault stores what to send to a phone number by default. A number that has one already, however it is written,
