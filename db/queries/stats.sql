@@ -1,22 +1,39 @@
--- TaskStatistics counts by state in one pass (S0.13).
+-- TaskStatistics tells how many tasks are in each state (S0.13), exactly, from what every change of tasks left behind.
 -- name: TaskStatistics :one
 SELECT
-    count(*) FILTER (WHERE status = 0 AND retry_count = 0) AS pending_new_tasks,
-    count(*) FILTER (WHERE status = 0 AND retry_count > 0) AS pending_retry_tasks,
-    count(*) FILTER (WHERE status = 1) AS processing_tasks,
-    count(*) FILTER (WHERE status = 2) AS success_tasks,
-    count(*) FILTER (WHERE status = 3) AS failed_tasks
-FROM tasks;
+    coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
+    coalesce(sum(pending_retry), 0)::bigint AS pending_retry_tasks,
+    coalesce(sum(processing), 0)::bigint AS processing_tasks,
+    coalesce(sum(success), 0)::bigint AS success_tasks,
+    coalesce(sum(failed), 0)::bigint AS failed_tasks
+FROM task_count_changes;
 
--- QueueDepth is what waits or is being sent, without the settled tasks: what a scrape can afford.
--- oldest_pending_seconds is the age of the longest waiting task that is due, 0 when none is.
--- name: QueueDepth :one
-SELECT
-    count(*) FILTER (WHERE status = 0 AND retry_count = 0) AS pending_new_tasks,
-    count(*) FILTER (WHERE status = 0 AND retry_count > 0) AS pending_retry_tasks,
-    count(*) FILTER (WHERE status = 1) AS processing_tasks,
-    coalesce(
-        extract(epoch FROM now() - min(created_at) FILTER (WHERE status = 0 AND due_at <= now())), 0
-    )::float8 AS oldest_pending_seconds
-FROM tasks
-WHERE status IN (0, 1);
+-- TaskCountFold makes one row of those that are there. Two at once take different rows.
+-- name: TaskCountFold :execrows
+WITH gone AS (
+    DELETE FROM task_count_changes
+    WHERE (SELECT count(*) FROM (SELECT FROM task_count_changes LIMIT 2) c) > 1
+    RETURNING pending_new, pending_retry, processing, success, failed
+),
+folded AS (
+    INSERT INTO task_count_changes
+    SELECT sum(pending_new), sum(pending_retry), sum(processing), sum(success), sum(failed) FROM gone
+    HAVING count(*) > 0
+)
+SELECT FROM gone;
+
+-- LongestWait is how many seconds the task that has been due for longest has waited, 0 when none is due.
+-- name: LongestWait :one
+SELECT coalesce(extract(epoch FROM now() - min(w.due_since)), 0)::float8 AS seconds
+FROM (
+    (SELECT t.created_at AS due_since FROM tasks t WHERE t.status = 0 AND t.retry_count = 0 ORDER BY t.created_at LIMIT 1)
+    UNION ALL
+    SELECT r.due_at
+    FROM generate_series(1, 20) AS attempts (retry_count)
+    CROSS JOIN LATERAL (
+        SELECT t.due_at FROM tasks t
+        WHERE t.status = 0 AND t.retry_count > 0 AND t.retry_count = attempts.retry_count AND t.due_at <= now()
+        ORDER BY t.due_at
+        LIMIT 1
+    ) r
+) w;

@@ -1,23 +1,47 @@
--- TaskSubmit stores a task and the log row of the submission that made it, or neither. No row: there is a task with this
--- dedup_key already.
--- name: TaskSubmit :execrows
-WITH task AS (
+-- TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
+-- is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
+--
+-- In the order of their dedup_keys: two statements that wait for each other's names would wait for ever.
+-- name: TaskSubmit :many
+WITH input AS MATERIALIZED (
+    SELECT
+        unnest(@task_ids::text[]) AS task_id,
+        unnest(@phone_numbers::text[]) AS phone_number,
+        unnest(@recipients::text[]) AS recipient,
+        unnest(@final_contents::text[]) AS final_content,
+        nullif(unnest(@sources::text[]), '') AS source,
+        unnest(@submitters::text[]) AS submitted_by,
+        nullif(unnest(@dedup_keys::text[]), '') AS dedup_key,
+        unnest(@request_ids::text[]) AS request_id,
+        unnest(@contents::text[]) AS content,
+        unnest(@use_templates::boolean[]) AS use_template,
+        unnest(@source_ips::text[]) AS source_ip,
+        unnest(@user_agents::text[]) AS user_agent,
+        unnest(@request_data::jsonb[]) AS request_data
+),
+made AS (
     INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, dedup_key)
-    VALUES (@task_id, @phone_number, @recipient, @final_content, sqlc.narg(source), @submitted_by::text, sqlc.narg(dedup_key))
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key
+    FROM input i
+    ORDER BY i.dedup_key, i.task_id
     ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
+),
+logged AS (
+    INSERT INTO receive_logs (
+        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+    )
+    SELECT
+        i.request_id, m.task_id, m.phone_number, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
+        jsonb_build_object(
+            'code', 200, 'message', 'success',
+            'data', jsonb_build_object('task_id', m.task_id, 'status', m.status, 'final_content', m.content)
+        ),
+        200
+    FROM made m
+    JOIN input i ON i.task_id = m.task_id
 )
-INSERT INTO receive_logs (
-    request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
-)
-SELECT
-    @request_id::text, t.task_id, t.phone_number, sqlc.narg(content), @use_template::boolean, @source_ip::text, @user_agent::text, @request_data,
-    jsonb_build_object(
-        'code', 200, 'message', 'success',
-        'data', jsonb_build_object('task_id', t.task_id, 'status', t.status, 'final_content', t.content)
-    ),
-    200
-FROM task t;
+SELECT m.task_id FROM made m ORDER BY m.task_id;
 
 -- SubmissionRepeated gives the task that a dedup_key names already and keeps the submission that repeated it.
 -- name: SubmissionRepeated :one

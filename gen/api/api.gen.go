@@ -225,6 +225,18 @@ type AppTaskPage struct {
 	TotalCount int `json:"total_count"`
 }
 
+// ClaimRequest defines model for ClaimRequest.
+type ClaimRequest struct {
+	// AppID Example: sms_app_001
+	AppID AppID `json:"app_id"`
+
+	// Limit How many tasks at most; 10 by default
+	Limit *int `json:"limit,omitempty"`
+
+	// Wait How many seconds to wait for a task when there is none; 0 by default
+	Wait *Wait `json:"wait,omitempty"`
+}
+
 // ClaimResponse defines model for ClaimResponse.
 type ClaimResponse struct {
 	// Code The HTTP status
@@ -430,6 +442,21 @@ type Recovered struct {
 	RecoveredCount int    `json:"recovered_count"`
 }
 
+// ReportBatchRequest defines model for ReportBatchRequest.
+type ReportBatchRequest struct {
+	Reports []ReportRequest `json:"reports"`
+}
+
+// ReportBatchResponse defines model for ReportBatchResponse.
+type ReportBatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ReportedBatch `json:"data"`
+}
+
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 // no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request.
@@ -464,8 +491,53 @@ type ReportRequest struct {
 // ReportStatus 2 SUCCESS, 3 FAILED
 type ReportStatus int16
 
+// ReportedBatch defines model for ReportedBatch.
+type ReportedBatch struct {
+	// Accepted How many reports were taken, also those that repeat another
+	Accepted int `json:"accepted"`
+
+	// Items In the order of the reports
+	Items   []ReportedItem `json:"items"`
+	Refused int            `json:"refused"`
+}
+
+// ReportedItem defines model for ReportedItem.
+type ReportedItem struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID *TaskID `json:"task_id,omitempty"`
+
+	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
+	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+	// nothing changed. `cancelled`: by request.
+	Effect *ReportEffect `json:"effect,omitempty"`
+	Error  *ErrorDetail  `json:"error,omitempty"`
+
+	// Message What is wrong with it, for people
+	Message *string `json:"message,omitempty"`
+}
+
 // Role defines model for Role.
 type Role string
+
+// SendBatchRequest defines model for SendBatchRequest.
+type SendBatchRequest struct {
+	Messages []SendRequest `json:"messages"`
+}
+
+// SendBatchResponse defines model for SendBatchResponse.
+type SendBatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    SentBatch `json:"data"`
+}
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
@@ -497,6 +569,40 @@ type SendResponse struct {
 	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    Submitted `json:"data"`
+}
+
+// SentBatch defines model for SentBatch.
+type SentBatch struct {
+	// Accepted How many messages have a task
+	Accepted int `json:"accepted"`
+
+	// Items In the order of the messages
+	Items   []SentItem `json:"items"`
+	Refused int        `json:"refused"`
+}
+
+// SentItem defines model for SentItem.
+type SentItem struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID *TaskID `json:"task_id,omitempty"`
+
+	// Deduplicated True when the task was there already
+	Deduplicated *bool        `json:"deduplicated,omitempty"`
+	Error        *ErrorDetail `json:"error,omitempty"`
+
+	// FinalContent The text that will be sent
+	FinalContent *string `json:"final_content,omitempty"`
+
+	// Message What is wrong with it, for people
+	Message *string `json:"message,omitempty"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status *TaskStatus `json:"status,omitempty"`
 }
 
 // Source Example: system_a
@@ -805,6 +911,9 @@ type UserResponse struct {
 	Data    User    `json:"data"`
 }
 
+// Wait How many seconds to wait for a task when there is none; 0 by default
+type Wait = int
+
 // ClaimLimit defines model for ClaimLimit.
 type ClaimLimit = int
 
@@ -909,6 +1018,12 @@ type SendSmsParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// SendSmsBatchParams defines parameters for SendSmsBatch.
+type SendSmsBatchParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTasksParams defines parameters for ListTasks.
 type ListTasksParams struct {
 	// Status Only tasks in this state
@@ -940,6 +1055,9 @@ type ClaimTasksParams struct {
 
 	// Limit How many tasks at most
 	Limit *ClaimLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Wait How many seconds to wait for a task when there is none
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // AppClaimTasksParams defines parameters for AppClaimTasks.
@@ -975,8 +1093,17 @@ type CreateKeyJSONRequestBody = KeyRequest
 // ReportTaskJSONRequestBody defines body for ReportTask for application/json ContentType.
 type ReportTaskJSONRequestBody = ReportRequest
 
+// ReportTasksJSONRequestBody defines body for ReportTasks for application/json ContentType.
+type ReportTasksJSONRequestBody = ReportBatchRequest
+
 // SendSmsJSONRequestBody defines body for SendSms for application/json ContentType.
 type SendSmsJSONRequestBody = SendRequest
+
+// SendSmsBatchJSONRequestBody defines body for SendSmsBatch for application/json ContentType.
+type SendSmsBatchJSONRequestBody = SendBatchRequest
+
+// ClaimTasksNowJSONRequestBody defines body for ClaimTasksNow for application/json ContentType.
+type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -1279,6 +1406,28 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/sms/report (the `ReportTask` operationId).
 	ReportTask(ctx context.Context, body ReportTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReportTasksWithBody Report the outcomes of up to 1000 tasks
+	//
+	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+	// count in their order.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+	ReportTasksWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReportTasks Report the outcomes of up to 1000 tasks
+	//
+	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+	// count in their order.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+	ReportTasks(ctx context.Context, body ReportTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// SendSmsWithBody Submit a message
 	//
 	// Creates one task. The answer comes after the task is durably stored.
@@ -1309,6 +1458,34 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
 	SendSms(ctx context.Context, params *SendSmsParams, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SendSmsBatchWithBody Submit up to 1000 messages
+	//
+	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+	// is a mistake in the program that wrote it, and refuses the whole.
+	//
+	// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+	// one, and sent again it gets the same answer.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+	SendSmsBatchWithBody(ctx context.Context, params *SendSmsBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendSmsBatch Submit up to 1000 messages
+	//
+	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+	// is a mistake in the program that wrote it, and refuses the whole.
+	//
+	// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+	// one, and sent again it gets the same answer.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+	SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetTask Look at one task
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
@@ -1331,13 +1508,38 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
+	//
+	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+	// until their lease runs out.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+	ClaimTasksNowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClaimTasksNow Claim tasks to send, up to 1000 of them
+	//
+	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+	// until their lease runs out.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+	ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ClaimTasks Claim tasks to send
 	//
 	// Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
 	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 	// when its lease runs out and given to a sender again.
 	//
-	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`).
+	// With `wait`, an answer without tasks is held back until there is work or the time is over.
+	//
+	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
+	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1907,6 +2109,48 @@ func (c *Client) ReportTask(ctx context.Context, body ReportTaskJSONRequestBody,
 	return c.Client.Do(req)
 }
 
+// ReportTasksWithBody Report the outcomes of up to 1000 tasks
+//
+// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+// count in their order.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+func (c *Client) ReportTasksWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportTasksRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReportTasks Report the outcomes of up to 1000 tasks
+//
+// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+// count in their order.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportTasksRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // SendSmsWithBody Submit a message
 //
 // Creates one task. The answer comes after the task is durably stored.
@@ -1947,6 +2191,54 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 // Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
 func (c *Client) SendSms(ctx context.Context, params *SendSmsParams, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSendSmsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendSmsBatchWithBody Submit up to 1000 messages
+//
+// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+// is a mistake in the program that wrote it, and refuses the whole.
+//
+// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+// one, and sent again it gets the same answer.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+func (c *Client) SendSmsBatchWithBody(ctx context.Context, params *SendSmsBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendSmsBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendSmsBatch Submit up to 1000 messages
+//
+// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+// is a mistake in the program that wrote it, and refuses the whole.
+//
+// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+// one, and sent again it gets the same answer.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+func (c *Client) SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendSmsBatchRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2019,13 +2311,58 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 	return c.Client.Do(req)
 }
 
+// ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
+//
+// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+// until their lease runs out.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimTasksNowRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClaimTasksNow Claim tasks to send, up to 1000 of them
+//
+// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+// until their lease runs out.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimTasksNowRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ClaimTasks Claim tasks to send
 //
 // Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
 // are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 // when its lease runs out and given to a sender again.
 //
-// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`).
+// With `wait`, an answer without tasks is held back until there is work or the time is over.
+//
+// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
+// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3088,6 +3425,46 @@ func NewReportTaskRequestWithBody(server string, contentType string, body io.Rea
 	return req, nil
 }
 
+// NewReportTasksRequest calls the generic ReportTasks builder with application/json body
+func NewReportTasksRequest(server string, body ReportTasksJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReportTasksRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReportTasksRequestWithBody constructs an http.Request for the ReportTasks method, with any body, and a specified content type
+func NewReportTasksRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/report-batch")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewSendSmsRequest calls the generic SendSms builder with application/json body
 func NewSendSmsRequest(server string, params *SendSmsParams, body SendSmsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3109,6 +3486,61 @@ func NewSendSmsRequestWithBody(server string, params *SendSmsParams, contentType
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/sms/send")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSendSmsBatchRequest calls the generic SendSmsBatch builder with application/json body
+func NewSendSmsBatchRequest(server string, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSendSmsBatchRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSendSmsBatchRequestWithBody constructs an http.Request for the SendSmsBatch method, with any body, and a specified content type
+func NewSendSmsBatchRequestWithBody(server string, params *SendSmsBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/send-batch")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -3371,6 +3803,46 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 	return req, nil
 }
 
+// NewClaimTasksNowRequest calls the generic ClaimTasksNow builder with application/json body
+func NewClaimTasksNowRequest(server string, body ClaimTasksNowJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewClaimTasksNowRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewClaimTasksNowRequestWithBody constructs an http.Request for the ClaimTasksNow method, with any body, and a specified content type
+func NewClaimTasksNowRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/tasks/claim")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewClaimTasksRequest constructs an http.Request for the ClaimTasks method
 func NewClaimTasksRequest(server string, params *ClaimTasksParams) (*http.Request, error) {
 	var err error
@@ -3410,6 +3882,18 @@ func NewClaimTasksRequest(server string, params *ClaimTasksParams) (*http.Reques
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -3912,6 +4396,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/sms/report (the `ReportTask` operationId).
 	ReportTaskWithResponse(ctx context.Context, body ReportTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*ReportTaskResponse, error)
 
+	// ReportTasksWithBodyWithResponse Report the outcomes of up to 1000 tasks
+	//
+	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+	// count in their order.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+	ReportTasksWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReportTasksResponse, error)
+
+	// ReportTasksWithResponse Report the outcomes of up to 1000 tasks
+	//
+	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+	// count in their order.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+	ReportTasksWithResponse(ctx context.Context, body ReportTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*ReportTasksResponse, error)
+
 	// SendSmsWithBodyWithResponse Submit a message
 	//
 	// Creates one task. The answer comes after the task is durably stored.
@@ -3941,6 +4447,34 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/sms/send (the `SendSms` operationId).
 	SendSmsWithResponse(ctx context.Context, params *SendSmsParams, body SendSmsJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsResponse, error)
+
+	// SendSmsBatchWithBodyWithResponse Submit up to 1000 messages
+	//
+	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+	// is a mistake in the program that wrote it, and refuses the whole.
+	//
+	// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+	// one, and sent again it gets the same answer.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+	SendSmsBatchWithBodyWithResponse(ctx context.Context, params *SendSmsBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error)
+
+	// SendSmsBatchWithResponse Submit up to 1000 messages
+	//
+	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+	// is a mistake in the program that wrote it, and refuses the whole.
+	//
+	// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+	// one, and sent again it gets the same answer.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+	SendSmsBatchWithResponse(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error)
 
 	// GetTaskWithResponse Look at one task
 	//
@@ -3972,13 +4506,38 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasksWithResponse(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*ListTasksResponse, error)
 
+	// ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
+	//
+	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+	// until their lease runs out.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+	ClaimTasksNowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClaimTasksNowResponse, error)
+
+	// ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
+	//
+	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+	// until their lease runs out.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+	ClaimTasksNowWithResponse(ctx context.Context, body ClaimTasksNowJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimTasksNowResponse, error)
+
 	// ClaimTasksWithResponse Claim tasks to send
 	//
 	// Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
 	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 	// when its lease runs out and given to a sender again.
 	//
-	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`).
+	// With `wait`, an answer without tasks is held back until there is work or the time is over.
+	//
+	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
+	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6273,6 +6832,110 @@ func (r ReportTaskResponse) ContentType() string {
 	return ""
 }
 
+type ReportTasksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReportBatchResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReportTasksResponse) GetJSON200() *ReportBatchResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReportTasksResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReportTasksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReportTasksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReportTasksResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReportTasksResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReportTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReportTasksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReportTasksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReportTasksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReportTasksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReportTasksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReportTasksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReportTasksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type SendSmsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -6378,6 +7041,117 @@ func (r SendSmsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SendSmsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SendSmsBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendBatchResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SendSmsBatchResponse) GetJSON200() *SendBatchResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SendSmsBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SendSmsBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SendSmsBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r SendSmsBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SendSmsBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SendSmsBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SendSmsBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SendSmsBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SendSmsBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SendSmsBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SendSmsBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SendSmsBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SendSmsBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SendSmsBatchResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6738,6 +7512,110 @@ func (r ListTasksResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListTasksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ClaimTasksNowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ClaimResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON200() *ClaimResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ClaimTasksNowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ClaimTasksNowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ClaimTasksNowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ClaimTasksNowResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7639,6 +8517,40 @@ func (c *ClientWithResponses) ReportTaskWithResponse(ctx context.Context, body R
 	return ParseReportTaskResponse(rsp)
 }
 
+// ReportTasksWithBodyWithResponse Report the outcomes of up to 1000 tasks
+//
+// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+// count in their order.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+func (c *ClientWithResponses) ReportTasksWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReportTasksResponse, error) {
+	rsp, err := c.ReportTasksWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReportTasksResponse(rsp)
+}
+
+// ReportTasksWithResponse Report the outcomes of up to 1000 tasks
+//
+// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
+// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
+// count in their order.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/report-batch (the `ReportTasks` operationId).
+func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body ReportTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*ReportTasksResponse, error) {
+	rsp, err := c.ReportTasks(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReportTasksResponse(rsp)
+}
+
 // SendSmsWithBodyWithResponse Submit a message
 //
 // Creates one task. The answer comes after the task is durably stored.
@@ -7679,6 +8591,46 @@ func (c *ClientWithResponses) SendSmsWithResponse(ctx context.Context, params *S
 		return nil, err
 	}
 	return ParseSendSmsResponse(rsp)
+}
+
+// SendSmsBatchWithBodyWithResponse Submit up to 1000 messages
+//
+// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+// is a mistake in the program that wrote it, and refuses the whole.
+//
+// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+// one, and sent again it gets the same answer.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+func (c *ClientWithResponses) SendSmsBatchWithBodyWithResponse(ctx context.Context, params *SendSmsBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error) {
+	rsp, err := c.SendSmsBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendSmsBatchResponse(rsp)
+}
+
+// SendSmsBatchWithResponse Submit up to 1000 messages
+//
+// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
+// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
+// is a mistake in the program that wrote it, and refuses the whole.
+//
+// The answer comes after every accepted message is durably stored. With an `Idempotency-Key` the batch is stored as
+// one, and sent again it gets the same answer.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
+func (c *ClientWithResponses) SendSmsBatchWithResponse(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error) {
+	rsp, err := c.SendSmsBatch(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendSmsBatchResponse(rsp)
 }
 
 // GetTaskWithResponse Look at one task
@@ -7735,13 +8687,50 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 	return ParseListTasksResponse(rsp)
 }
 
+// ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
+//
+// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+// until their lease runs out.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClaimTasksNowResponse, error) {
+	rsp, err := c.ClaimTasksNowWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClaimTasksNowResponse(rsp)
+}
+
+// ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
+//
+// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
+// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
+// until their lease runs out.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
+func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, body ClaimTasksNowJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimTasksNowResponse, error) {
+	rsp, err := c.ClaimTasksNow(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClaimTasksNowResponse(rsp)
+}
+
 // ClaimTasksWithResponse Claim tasks to send
 //
 // Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
 // are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 // when its lease runs out and given to a sender again.
 //
-// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`).
+// With `wait`, an answer without tasks is held back until there is work or the time is over.
+//
+// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
+// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -9747,6 +10736,95 @@ func ParseReportTaskResponse(rsp *http.Response) (*ReportTaskResponse, error) {
 	return response, nil
 }
 
+// ParseReportTasksResponse parses an HTTP response from a ReportTasksWithResponse call
+func ParseReportTasksResponse(rsp *http.Response) (*ReportTasksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReportTasksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReportBatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseSendSmsResponse parses an HTTP response from a SendSmsWithResponse call
 func ParseSendSmsResponse(rsp *http.Response) (*SendSmsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9763,6 +10841,102 @@ func ParseSendSmsResponse(rsp *http.Response) (*SendSmsResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSendSmsBatchResponse parses an HTTP response from a SendSmsBatchWithResponse call
+func ParseSendSmsBatchResponse(rsp *http.Response) (*SendSmsBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SendSmsBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendBatchResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -10109,6 +11283,95 @@ func ParseListTasksResponse(rsp *http.Response) (*ListTasksResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseClaimTasksNowResponse parses an HTTP response from a ClaimTasksNowWithResponse call
+func ParseClaimTasksNowResponse(rsp *http.Response) (*ClaimTasksNowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ClaimTasksNowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ClaimResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -10584,9 +11847,15 @@ type ServerInterface interface {
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(w http.ResponseWriter, r *http.Request)
+	// ReportTasks Report the outcomes of up to 1000 tasks
+	// (POST /api/v1/sms/report-batch)
+	ReportTasks(w http.ResponseWriter, r *http.Request)
 	// SendSms Submit a message
 	// (POST /api/v1/sms/send)
 	SendSms(w http.ResponseWriter, r *http.Request, params SendSmsParams)
+	// SendSmsBatch Submit up to 1000 messages
+	// (POST /api/v1/sms/send-batch)
+	SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams)
 	// GetTask Look at one task
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
@@ -10599,6 +11868,9 @@ type ServerInterface interface {
 	// ListTasks List tasks, newest first
 	// (GET /api/v1/sms/tasks)
 	ListTasks(w http.ResponseWriter, r *http.Request, params ListTasksParams)
+	// ClaimTasksNow Claim tasks to send, up to 1000 of them
+	// (POST /api/v1/sms/tasks/claim)
+	ClaimTasksNow(w http.ResponseWriter, r *http.Request)
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
@@ -11252,6 +12524,20 @@ func (siw *ServerInterfaceWrapper) ReportTask(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// ReportTasks operation middleware
+func (siw *ServerInterfaceWrapper) ReportTasks(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReportTasks(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // SendSms operation middleware
 func (siw *ServerInterfaceWrapper) SendSms(w http.ResponseWriter, r *http.Request) {
 
@@ -11284,6 +12570,47 @@ func (siw *ServerInterfaceWrapper) SendSms(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.SendSms(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SendSmsBatch operation middleware
+func (siw *ServerInterfaceWrapper) SendSmsBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendSmsBatchParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SendSmsBatch(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11482,6 +12809,20 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ClaimTasksNow operation middleware
+func (siw *ServerInterfaceWrapper) ClaimTasksNow(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ClaimTasksNow(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ClaimTasks operation middleware
 func (siw *ServerInterfaceWrapper) ClaimTasks(w http.ResponseWriter, r *http.Request) {
 
@@ -11513,6 +12854,19 @@ func (siw *ServerInterfaceWrapper) ClaimTasks(w http.ResponseWriter, r *http.Req
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
 		}
 		return
 	}
@@ -11751,12 +13105,15 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	}
 
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/send", wrapper.SendSms)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/send-batch", wrapper.SendSmsBatch)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}", wrapper.GetTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/cancel", wrapper.CancelTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/timeline", wrapper.GetTaskTimeline)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/tasks", wrapper.ListTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/tasks/pending", wrapper.ClaimTasks)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/tasks/claim", wrapper.ClaimTasksNow)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report", wrapper.ReportTask)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report-batch", wrapper.ReportTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
@@ -14973,6 +16330,154 @@ func (response ReportTask503JSONResponse) VisitReportTaskResponse(w http.Respons
 	return err
 }
 
+type ReportTasksRequestObject struct {
+	Body *ReportTasksJSONRequestBody
+}
+
+type ReportTasksResponseObject interface {
+	VisitReportTasksResponse(w http.ResponseWriter) error
+}
+
+type ReportTasks200JSONResponse ReportBatchResponse
+
+func (response ReportTasks200JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ReportTasks400JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReportTasks401JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReportTasks403JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ReportTasks413JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ReportTasks415JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReportTasks422JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReportTasks429JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReportTasks500JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportTasks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReportTasks503JSONResponse) VisitReportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SendSmsRequestObject struct {
 	Params SendSmsParams
 	Body   *SendSmsJSONRequestBody
@@ -15125,6 +16630,169 @@ func (response SendSms500JSONResponse) VisitSendSmsResponse(w http.ResponseWrite
 type SendSms503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response SendSms503JSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatchRequestObject struct {
+	Params SendSmsBatchParams
+	Body   *SendSmsBatchJSONRequestBody
+}
+
+type SendSmsBatchResponseObject interface {
+	VisitSendSmsBatchResponse(w http.ResponseWriter) error
+}
+
+type SendSmsBatch200JSONResponse SendBatchResponse
+
+func (response SendSmsBatch200JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response SendSmsBatch400JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SendSmsBatch401JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SendSmsBatch403JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SendSmsBatch409JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response SendSmsBatch413JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response SendSmsBatch415JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SendSmsBatch422JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SendSmsBatch429JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response SendSmsBatch500JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendSmsBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SendSmsBatch503JSONResponse) VisitSendSmsBatchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -15605,6 +17273,154 @@ func (response ListTasks500JSONResponse) VisitListTasksResponse(w http.ResponseW
 type ListTasks503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListTasks503JSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNowRequestObject struct {
+	Body *ClaimTasksNowJSONRequestBody
+}
+
+type ClaimTasksNowResponseObject interface {
+	VisitClaimTasksNowResponse(w http.ResponseWriter) error
+}
+
+type ClaimTasksNow200JSONResponse ClaimResponse
+
+func (response ClaimTasksNow200JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ClaimTasksNow400JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ClaimTasksNow401JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ClaimTasksNow403JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ClaimTasksNow413JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ClaimTasksNow415JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ClaimTasksNow422JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ClaimTasksNow429JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow500JSONResponse struct{ InternalJSONResponse }
+
+func (response ClaimTasksNow500JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasksNow503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ClaimTasksNow503JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -16247,9 +18063,15 @@ type StrictServerInterface interface {
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(ctx context.Context, request ReportTaskRequestObject) (ReportTaskResponseObject, error)
+	// ReportTasks Report the outcomes of up to 1000 tasks
+	// (POST /api/v1/sms/report-batch)
+	ReportTasks(ctx context.Context, request ReportTasksRequestObject) (ReportTasksResponseObject, error)
 	// SendSms Submit a message
 	// (POST /api/v1/sms/send)
 	SendSms(ctx context.Context, request SendSmsRequestObject) (SendSmsResponseObject, error)
+	// SendSmsBatch Submit up to 1000 messages
+	// (POST /api/v1/sms/send-batch)
+	SendSmsBatch(ctx context.Context, request SendSmsBatchRequestObject) (SendSmsBatchResponseObject, error)
 	// GetTask Look at one task
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
@@ -16262,6 +18084,9 @@ type StrictServerInterface interface {
 	// ListTasks List tasks, newest first
 	// (GET /api/v1/sms/tasks)
 	ListTasks(ctx context.Context, request ListTasksRequestObject) (ListTasksResponseObject, error)
+	// ClaimTasksNow Claim tasks to send, up to 1000 of them
+	// (POST /api/v1/sms/tasks/claim)
+	ClaimTasksNow(ctx context.Context, request ClaimTasksNowRequestObject) (ClaimTasksNowResponseObject, error)
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
@@ -16940,6 +18765,37 @@ func (sh *strictHandler) ReportTask(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// ReportTasks operation middleware
+func (sh *strictHandler) ReportTasks(w http.ResponseWriter, r *http.Request) {
+	var request ReportTasksRequestObject
+
+	var body ReportTasksJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReportTasks(ctx, request.(ReportTasksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReportTasks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReportTasksResponseObject); ok {
+		if err := validResponse.VisitReportTasksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // SendSms operation middleware
 func (sh *strictHandler) SendSms(w http.ResponseWriter, r *http.Request, params SendSmsParams) {
 	var request SendSmsRequestObject
@@ -16966,6 +18822,39 @@ func (sh *strictHandler) SendSms(w http.ResponseWriter, r *http.Request, params 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(SendSmsResponseObject); ok {
 		if err := validResponse.VisitSendSmsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SendSmsBatch operation middleware
+func (sh *strictHandler) SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams) {
+	var request SendSmsBatchRequestObject
+
+	request.Params = params
+
+	var body SendSmsBatchJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SendSmsBatch(ctx, request.(SendSmsBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SendSmsBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SendSmsBatchResponseObject); ok {
+		if err := validResponse.VisitSendSmsBatchResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17070,6 +18959,37 @@ func (sh *strictHandler) ListTasks(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListTasksResponseObject); ok {
 		if err := validResponse.VisitListTasksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ClaimTasksNow operation middleware
+func (sh *strictHandler) ClaimTasksNow(w http.ResponseWriter, r *http.Request) {
+	var request ClaimTasksNowRequestObject
+
+	var body ClaimTasksNowJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ClaimTasksNow(ctx, request.(ClaimTasksNowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ClaimTasksNow")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ClaimTasksNowResponseObject); ok {
+		if err := validResponse.VisitClaimTasksNowResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17237,160 +19157,179 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H39jyPJddi/Uuko0N2pySE5s2fdDIxgbnb2bnS7e+ud2ZxOO2t2sbs4LE+zqq+rerjUYgIrkISzoESW",
-	"4cSBI8cfiAElcaAkCCTDlqN/5nbv7if9C0a9quovdpNNzizndkHgcDsku6tevXr1vup9PHN8Po44I0wK",
-	"Z/eZE+EYj4kkMXzaj6KjQP0REOHHNJKUM2fX+WjEERbnwkVyRJDAY4IoQ+SCxFPkh5iOEWYBiknEY4n4",
-	"EHFGkCAsILHjOuQpHkchcXYdMRZ9HEX9TqfruA5VI3+SkHjquA7DY/WE+pUGjuvE5JOExiRwdmWcENcR",
-	"/oiMsYLsazEZOrvOv9zK1rGlfxVbGvzLS9c5UFDdpWMqZ1fzPp+gMWZTJNWaEJZozIXMQ9rtVIMXwoB5",
-	"aAIyxEko9Stj/JSOk7H6oD5RZj65jpxG6n3KJDkjsYYwiQWPZ6E7GRHkMfJU9n14wlMIVWiP8BlBAzLk",
-	"ManBnn6hAN8YP71L2JkcObs9A5T9nIElZEzZGUCldx8Gj7AcZWMv2JUhj8dY6iW+veMsXP1RQMYRl4T5",
-	"0w/IdBYL+2yKJjwO7OJ9HIYk/rpAQx4jOaICaEzBQ4Rso2PCJMJnmDI0oXJEGertoBFPYgGfM7Id8GCq",
-	"qdi8iwJOBGJcvXSGxjwmQMtnRAp4bEhjIRFmYkJiPYObDTkiOCAx8nKraT0kUYinJPD29HNYjU1imBlR",
-	"qUfe6fVcmGen8w6ajGhIcpNRoMkJj8/baJ/ZueUI658YInHMY/U34xKdk0i2LUFogLJdywOm8NycNCIs",
-	"JYnVmL//+F+0/u2Tt77mVNHLXSrkomNGJRnnj9mSJ6u37Ml6MOKM3KGhJBXH60MWTjUBReoxxJLxgMSu",
-	"2gR/pDgammDYJyrQJKZSElYDMrzf1+87TTkUwHZfv6NgPcHivPbMKf50FXZoBlfzPBIk1qNWzpTYn1ed",
-	"Kh3/Us0WExFxJgjIlAPOhiH1gUJ8ziRh8CeOopD6WG3L1h8ItTfPMgasngyIs7vTecd1gNzVdzHB8CAg",
-	"ps247I9IGDiXrjMmQuAzAuxTnZEoQgw2Uz0ARwteMcsjQiq07jqd7vvvfav3b3Y+6nz8zd97+zsfbN+7",
-	"df93HrzzsHuiBm228kOADpY9y8iFxJJoHkbZmUiZDcJhyCeISjXPbc7IKsjRpzZduUh8nwjRHHI170Oz",
-	"U1ULALguXecOjwc0CAhbbQe3q3YQJ3LUHqYDz26hokg0xlPAVsDhyK59/wRBfkwCwiTFoSiDo+Y4YopL",
-	"4nAV1NxS+zeLGmqHLCDlmI+JllETJesmMWdniDJBAy06BIkvSHwDFA7zfl0gPmEIOPZeQbzSAIUEBwJJ",
-	"jqgUKORnGm8XOKTBShTV6+XQNqQkDISz+9j8OcuYMxwaiYkLrF8LVh8zNCAooErPCJzLJ262IVbLoAbm",
-	"wr7sI5jWSmN4Yr27cCSRz5MwUPDHBAcuGiRqkSlcQCt7iGB/BGDiMYFF3MOhUtvIartQTbwWV+N07NLR",
-	"zihDA62QZgBfP/FqnUzv3LeOP7yvhr3P5R2esBWRsjNXXA1h4DJGYqJhQCLxRzcjqEogjEC9c50Tzu/i",
-	"+Gwl6bTT3Z5HIJLzfghj1xKI3R3JOYJHb45AYHpgFQx10T36rsHOPcymq/Gwd2qlosKM0pv7Q0zDJCai",
-	"hCHOtVqtfiYBUnr6OJJiD8l4amygEMu1ywILlpZMERZC2W9iD3kPiYynrf2hJLGHBJ4KNLKmgSA+Z1o4",
-	"TLDWhh4xhQUe0++uypi6tahNddsCRpXuClwR8TgFXO36mAqhJC6P9arWi9H7PK98uCkUyvIVBlMXmIZ4",
-	"EJLV1I/KA5rkRp05mkraU59Ynpk+iWJ6NpKI8cn6z2iAJR5gpaphlkkTf0SCvczutzxFqXDKstZHRGNR",
-	"JFHEY0mCeySgeDVed2ser0uyKfpjNUcfrNYZ7B7oaVsn04igcSJgLWUAblZKBsQPcazYjkBeGTQPTE0z",
-	"pnEngiMutTJ2nzlRzCMSS6qNQ42/+cAdqGcUZFg28QAqq/cBLgmW+W/dM49p29Xav481dNkoBoQnqdeB",
-	"D/6A+MC1Usdpnbcz5225NdfZ8vunp0mn0+lUelxgoofgZ32oaWAWpcaH2sxVasi2n0NU2fUL3hAtbPZy",
-	"XqpbnQ7yRzjGviSxQDgm4IpyXIcloWFK2oOwxOpCggUx0M8SIvyq9XXw4BiHM2GBcBVBgqMQ3NGg4yLw",
-	"KM31TJZBLXuTFDnIeNrHSnj1jbSqQhJhxgpjAYnROeMTLeVCxbCNdHOVvSYJBqem9/Dw5OHH/duHd/c/",
-	"7t87uv/o5PDYK4G73XNyrq9vvr1TcH51moAvRkrL7sMqKuEG3yRGd/aP7h7eBuUTTAYe51yXRsXYQ0Mc",
-	"CoIGU2Sdc7UgDDgPCQbDXkgsE7GIHjVRH+tnL93U99XcxZU/uJnnLL1RMGDUHF41ThV3SuXADKkWrMyq",
-	"B65rBSVz1sI0ZyEPzEmu4wuVoMIz4KptyGPhRT0SjmM8hc9c4rDv84QtvneBI2yc2yOujPhKb24BKbnh",
-	"c1urwa9CyEuQPo1QBPOSoA5NaxNLeThmCUIf69mN6ppblvT2Qz/ool7pB2ArLmq32yXO1X3bqeJG885T",
-	"Pet/j14QJYMG2D9HlBn3kmIXVex9dlY9csIkDWcH13zH3KtpmpQUHOHpyAGWpGW+/MqxgRzi3HRHi2uu",
-	"JAxD+bNC9v2TkwfIMMsZbLrO0xaPA7XU7qXr3NZi4CDb1ub8048JVgoxloX7w7nI1mhssOVU9EVx4pxA",
-	"WrhlSRQsDVoiSF8hX9kVVdOW9nX+lhYGy1ZTQFoBzKotLm7OXSrk+tTw4txr18Yrpp9ZcsrHGzH0EqVX",
-	"8PTclf2iwe6Tp9Jc/8/QBQBTHK3JCqU/ApYeBFSdZRw+yC0W1DbQHPPfKruj7rQ2R8UJeSob0v+CReQM",
-	"mrnLuEagy5yg8c3t7HqrFWvPgOdpDQdl0TapJLWDVGrXC7jIEqphGdc3wwlukAvAnldKPEmeSu1eo3KE",
-	"vPzOeoUt+np+AwuRTS/+7m+++M1/+OyffvP5n/78xac//ewf/+7zP//+i5/9++c/+uui7b8g0mKBeVy4",
-	"sb3S1l3vJlRh/9C6w1YHMvWoLXRd3SYS03CVhRWdac8qQlzmEp8GsTBILTIMkDMosVeYDUXRHfW4cdjN",
-	"iiHrfJwJqFI63SAkOqpKcjSIMfNHiDNXX/pggbziRZVXGfGTR4eZrGrFOSirFzwL4pHUl5N7CKOAS3Nv",
-	"TJnkCDNkhq44FXN8V1imF6D6dFO5ZyJD1MG+wGGiTAtBwuHCxWqo5xO9iWUrkfzL1HRtUM982EHdNAE+",
-	"OXBqlnD9umIjwlbIu0lj+QMyXU0HsXtQRX1AgEPgETkx0L2CGCitDyavWs69umPhmUghTws9BWYWU+KC",
-	"YhIRHoXEVdb2wYgyIuBu7JCdhVSMlIri7fs+iWTrLmZnCT4js7wiZyr2Ll3nPpms/3CcV4WWWncCFuhd",
-	"gmPFCvg5YWqB6issqJ/eAlbNvvyJO4fIywXnTiNofYqZ2ZB1HrCc3TOzKw+wEGZXPBv4bFVkZQxB+PMe",
-	"YkkYIq59QCEWczzQ2YY9sJu5IOi1t5QulrcHZlZzm55RKWwAMOKR5iQg0ig7Q943PBeJCPtEQBhwgMWI",
-	"CBd1u0o09/I3K230EZUjnkj1kuEnMcFwA4dtDBNlaIwpC9VY6sDiNtoHz6pAYgSBhupxKtEECyQIg4jh",
-	"TH3tbn+z04H/dcrqahFFRT51evqNf/2403rnifofatUg6iHx+QWJ10fZZsLSNf/LJu5s1pkF5mCYwU5s",
-	"X8u85guc4OU35msk2r95OBwSX9bLKH+E2RkJ2iiVDUCWnr7283bTEFpDQFKGJECCt5EHPmBvV3tnJUcP",
-	"Du/fPrr/Xht55OkIJ0LC+/p+yT1ljIPXmBKBQjKUbeTRM8ZjeAijmEQEa2NMR/0ou9gG52dAxmSYiBSu",
-	"mmjfPTVZ+U0fM5+Eek2DaZpAcMrUeWDJWCHYBtK6jl6+Y24B4ciYJTmuY+CGXwEcxePt8Lm9yMlDNUPr",
-	"AkOktFBT6X05TifUn+/YafXHh2Zy/ekwB4L+5igFxD5vwdGfDzKgUoJYTdHZXC1vrpY3V8vLXC0X5p5B",
-	"Ug8dPzo4ODw+dtG2wVPGh3ru9pPFt2qVbMXMmrIV/dmwFWACXIcvZSxvYPJvCNMcDcMKgzFlDVmZGvLY",
-	"DgMf9FDqz4d6OPXnvh7y0nXU71f2+c7x5tV67vaQIrmpekaJIKR0K6tqGupD2V1MWWO8AgsKSJBE/Uqj",
-	"5CPNeWyiG/xjrsgN/2yjNE6XMyOM+VCpgHhMtNWmZOAu0nspSZCmq42wBPFIQqGTBSCiS+CpcNOMtIz7",
-	"qpFdoy5C1NfEZLx5AD9EfJHAK2qQYOm1up2dXivCcCjmW7tXwOIVnPaCJ7FfKYmoP0JiKiQZa6T7fEwE",
-	"GsZ8PBu7dQXY13NrsIhxzrtFqGJi+qSuS30/tvS7VvX9OCWNXAQfEEQfX2P4npIEVEjqiwq3KPDnfhqM",
-	"08DBERGm7Mk+I5PsvZJhrfVx0Oe1lmxkLmiIS8yh1ZVFsyhtRpm8WShCkyliriSVmmWZ1RtFfYl3ypQ/",
-	"g77q5VZAWJ7dLW5fJYmle7/Gw5TR21pPEyg8R2zIZ5dYIJwKi1hrU32LiQZhReaNZo65/PDFV4uxz/OX",
-	"dQPu8RxOb9JLnrHnip3N9IMK5SxOCJpYcyZ1JkjQanCoVM6pU6XlDymDqL8FSp+23iY0DNEAzKXKy6Jm",
-	"JoPS/a/fYEijqoorqsLywnjUWRzAoICJqnWv4mcPEmKen8lMMdYoFeiMXhAG4XmrhtDNjc97pL7WZIPt",
-	"rForKprg+RkWeoTLKmTpqrTgKa1UQTNpkLlEqnJjAVygSwuzMU2wTL1otJETWzsk0g2scBKkMMOwK+Mm",
-	"JgLKLtRaKCGGyE9d6yVGxh2p7Al957F4AiVYa2KE9002m1EkUqukWXyp2q96BBlbG7Bk0bkymjJTYvGj",
-	"L5/lrBKzuHykacq/zOKLe1l1LFJySplJ8bjXRzRmm1mk/TpmWVW2COIZ+p6u9/Lo5ACp0V3k9bV3G6NH",
-	"d49u7yEBgysTyiAqswBggF6nt93tdbr9OZlWS1gIndY7+63v4NZ3+60n3/javHvTrlnbemM3byR/qj5t",
-	"Ybk4zbqI+/VGZyoo1rtha9+sOpdmx14AuaiLHjz8UHFc+FTh63TRDjrYv39weLfg+Oy4Xbfnbrs7q7o/",
-	"gZi0GecY0ko5k/ki842qT+mFi/pQvC45yXlr1hi5QEUf+5JekOoQduv+6c+LsE8fqjGMrkFo6PSbwjwV",
-	"wOWXs1wMu8X+wSLlfw95z9T0lx7UyEJRiH2idK5SCboX/+7nn//597/8Hz/+4hff+/yvvvfiP//imaL7",
-	"y9/++scQuvkrPcp1Bm3aNayZi5tZ18/JzcT3DdFluM+w/vO/fvEXv7m+iKhs0msRIfbE37wYSVd1HeH9",
-	"K7CUJmjKp0SUGU6T9+/rqmFzlr/aJVFhuRWeiLlx9l8BdBR080Uc9slc9K2b56yX39AxCSkjhxeVKWgN",
-	"7HOfM5/EjFRG+y0j3WsTKvX9kvk5F0swIGeYuXDNhLrNTFySRvIsvvI2UT/qLYsce+EbE5/QCx2zonNE",
-	"c3aWkwtLWiWo5QIyTNIJ4PNBOov5OZ3KPp7Op58vaGH54I3lMz6b7d78MPJcCIZxdFQ4NvKJBLPkZmuQ",
-	"aO9PektLq/2UYGL3aVTpzIhJ6u5JxzGXlXPcD1Ug6W3IEj4XkmDpoGrKgnMy73TegL+8yBhu0mX+SJB4",
-	"Hmda6EFaydQQ/YAKNWxQLfBjEwMyl49wXQVoxYzYuInky5UOLSI4X5RUwZGLuMkvbjmLQs22Xk1czbh2",
-	"LTyd9IrKMJDujSvCejXXoQRnh67kr1vC2Fh4sqJcwPnc6BT73FKn8bIGQVcN6SxKh3cpC4S5ctHFWCWH",
-	"wCMcRbqyNU8k3GdQXVVrpg48Fgiz6TXGTrxctL4EhvWkdqfWyXvWznfYjOV/lUCaFvzbvbNbRRUFZzlc",
-	"APlJTOX0WC1Io3SABfX3EzmqyokEwlY0S6VIk37gig4ztP/gCJ2TqS05Ai6lrBi/fhai8kzgHAxGdSgd",
-	"hOhlemN8QWIUxUqJCvRlJpVK51K6V3YjyIfIe3f/+Oigv//o5P3+WxBjB3sDDEYtJMPASMpIYXwAOUw1",
-	"RfTtGgrjwAvlgRT2qInXKI5y94Pje8cIQ74XpJPE0sYkCqSUdigZ4qJPEpIQWP1YoewBF/IsJse/dzcr",
-	"qA8laBVqAhJSUPd3T5nRqnEUCRTxMNQxbrrdBHAfGDFjLO1TdsreeusQLh2/dfzhfVtEyERGEnZBQh6R",
-	"t97aRd6zUyDeU+3EO7UkfOrsntoAnlPHPQWCPnV22+32pQdV99Ma+7aE4CmzA2f1/3O1UnTiEg+Ipwv7",
-	"64hJGKWt02TVD4UkXEi0i/lZjMeikJG7d8rMmzo12IMYT4M+XdZXxzpgk9vaRp5ZmJerW98ok++UzaTy",
-	"QYKFNWX0gEDJHH2ScGliOLA4p+wM4YESA9h2KdgzTUFsv4RQcOTjGNI9IAfplCm8ed9uGWnVOgo800bB",
-	"1OBH2MbAKqkiiGyjfXSrs60rh1JWqidaV0rUUAnE9tMh0aGyiqoUWdhotTc6byKwErPYAhBjAvKEs9sL",
-	"9Eb3TdOmYSYIQejcgT1YWXbJ/EbvTYVoE/z+xvabcMxLSTKwQ6VQ+HZ2JYLe2HnTpHv5I2Ph2VdPWTl9",
-	"RVIJzBbOq+M6FyQW5k6m3W13FK/gEWE4os6us93utLcd4LgjYJNbOKJbF90tCPneMp6xltAa4hkBtUJJ",
-	"Kqj2eBSoeaiQxRILECiX6yfzuFraZI9s5Vs1XLoLH8+6TTR42OqcT0r9CHqdToManw1L6NfX2Kkopvkh",
-	"011c1FbsdLp1g6fQbhVq4cJL24tfupOvqr/T6y1+4ygrbL7Te2fx87bw8aXr3NLIXDR+VtH+VpMl5Cvb",
-	"glhPxmMcTw3RlYP0hYsYmRAh01ARic/AE1V+UKksT1vhuRiLFtYXgLuPbZaD0jC5kFUtQwiKlPye0zAE",
-	"0lRNLmbKgPeAWyi2ZBii0P1erPjQcgF5BkzrzW2Tp1RIAdK/eOQOwNAtlVRZ9syVWu/o8wF85F0eLF3N",
-	"2jy5oAJKMeCqlG9aDIoHK6V5D4vKEkKXRQVWxgm5XIkLVPfcsJp309Xn3TdOr9PbbnV7rU73pNvZ7aj/",
-	"vuPom+FurnCZNdbmIi7nlakbtxq5V+kaUl1IqK44cymfBphYA5ZxL98/YF28srOz+I20PQC80IBZpu1v",
-	"1Avd7Ubc9a4tjL/TvdVk5aUK1q8h3z+WPCapHqrNAl7u5FG80ltJBly69ZrQ1jMaXGrxEBIdEVJkz7fh",
-	"+xn2XMV35uPBdt75yhL+a0ZdeuMQrkj/W1WVqFSZ3yOyEXVspNJGKm2k0itgjXB+jrA0Lq3rYh3LqvOg",
-	"wkf2eqTm7hpSfkOCL4iAhGch8VSkWb5tZHNPc5kPWbc6XT9jDwmijBZB5Kxp8ghOfQV3uybL4vl/+a8v",
-	"/uJvV2UI+vJoYxZsGPCGAb9ODPgAGNM1Km4L9f8t4H/lztnN2bTxMBWZ50M15kYz3DCmDWN6XTRDIme5",
-	"ks1LRpz5BHqNXx+fMgGbre/y8YCSVloSodqlnXVu1Upe1h99asrhuuZqD0DFaExZIkkbHeMhQZLDFZ3S",
-	"fKGdCx2TWYXQRHSemOoI187MMpaQxo6iHtLL19fHbaeivF7vatykXMywgo2kbW4mJFaQnBMG935rvfX5",
-	"ap+OE3xO9F2ovi7WxQBGXNhCbDFmykpxEeOT3BlJKWzZ06EmaIlC7ZVKB43NbDOPvQSyLRZ5+Z3KEi5Q",
-	"ibSq6sp2VamUWzOFULqd3s7VyLyiVEmNwBzSC4LgbIkNgWd6qUJIWudCKLYKreCXoGUowTaPlBPRsgE7",
-	"c2nZ1Ay5dlp+XBYqz///D57/t+9//sc/dEpFXDqlEi22WhDc4pfGgAE++/v/VR6jOzNGGp1RMcyLT//4",
-	"+Y/+sjxGrzyGCdaohOP/fPH//rY8wHZ5AFOzT2n2VzxtpbIydd3WFRG9RgetcGhSX9WQJ0ov8ZMxYTY5",
-	"gQg0JpgtcYAqaxpWHahchm9toItNbVo+xOUrF7NSmY+6iVZ5adEqlr7qw1TSJ5rGp1RFhZxk/cJuLh5k",
-	"NmtyiYzrUr7kTL5wY35aThxdl993KbeJTU41KT8vE3FNPC9X0xdnck1r5JfMZYhu/Cobv8rSHHU/CBBG",
-	"ud6IS/LQWulfEdxRJN97NuRdh14r2z6GSGAbmEslOickUhoMjaEoxaxTRAca5Fj1JjbklYkNWZ3o6qNB",
-	"FlDCRhxtxNFGHL0iASBX4Q83EPKxh7z02HuIMLU604xIJ7eKuiCPAtNawVDQtQj0JOpP6MJXKtmiL/5A",
-	"S7cpn+ljFcwpZTEpT9Lc6Le//vFn//Cnzz/94Zd/8pfPf/iDFz/7oxf/8VPNDZbjJOsNINlw7g3n3nDu",
-	"NUSOuIbxIR5btne95kUigKfP8Sw+ErqZ8CvuVZypq7HxKL40jyIQVa03UZPcFTyJUDTgKrIdHO55iW2L",
-	"TDhiLKA0cKfTdfIFHRzcCjk7a+X6burKDdZ5n9VmMCFGXYMY8PHn52o0qL0ayA2b1ihYQjvIl91Yk25Q",
-	"g8pGKkO+bomJ1yphuVmA1sxOXEnkFypi1Ij7xNSx2Ij6jahf0WeYaK62BJesFuZbz+wJuKyV6+8RmTLR",
-	"zfnfnP/N+f+qOGmW5wLLauZZdahrcNFgZnoVevrceyhhg3JlrjY6gk59FCq++ESv1Se6TzYVNtLTlqWh",
-	"LA3oVI9A9ZFaZ8+VlcEaR0/GiUBTKpX3qtTmdJ2Ukk63pLa2Vj/OhldvePWGV6/klrHOGB5bD81L0eC2",
-	"zsl0vnvmA/XAS/SbfECmi9wm6lABnJtb3zVHbo2ILaAndAExRThFx4ub1sKUZpugXp0g4QUEC65N06jN",
-	"88iq4+nChOHUlDKcQB1pA7b6HaoZiRGfsLrSQx9AKcGVw8OsLIp5kPgAYmPJ8wGZfnXDuaClswP72reD",
-	"utWrvYLwvU8mgIWFnOI1k74bYboiE7uHz0mukOnLkJ0Na+JYvrEJdno1gp1WpJnVJZjbLOghR5RirJak",
-	"TnB9muMhFARNOzd83dTqbBeqdCqzOCvTafpnprk7e/Y3XdBVjHgSBjory0NRIsFUH2D//JSZOsFQB9dF",
-	"QUJME0vv4eHJw4/7tw/v7n/cv3d0/9HJ4bGnNFtPJ3fBU31Tv9RzTUVS797+t/v6zYMPH90/gUKsiSAB",
-	"SiIobtpCD0lEsIQyrLboNhVohONxSITYRUqc6b7fXFn9Z6aOh2irlz+C9djGGh4iT7Evw6kOb9RZeEol",
-	"YAEJivW+C+WNU78ElEOFgfdT7MITupN+1s6zkOCHhKRhaHAussbAdIhY2mR2hAUaEMKyVrOCMp+0TxlC",
-	"+3Z7cnMJjkIsiV2tXb0BDsYvwq7boo9IuKBOo3q1zbjsq0c9XXW1nPSqdgEa8l3FZ6KTBMGISI/mkUQB",
-	"ha10c73cJzQMHXfhTRtUE+5nusfn//0fnv/kV47r5Ok5dTTYjiHbuT6kzVthXtoer/PhpwJNeCxH5fq3",
-	"q6zmn376+T/+7Itf/uDFn/1yZk06LObqS7LqWnlRE0joTlaBexH+eysCu0Q2syLX5fXqpkJ74wDa6KxL",
-	"aiCaJLWQSaRi6Fnp7pwyokVDTeIfYaVEP6Ur2KCEak1Bm7e6gDyweZQzncsiTIsogYIkxoNwioTkMQmM",
-	"UPYMn/cQDtVo1BTTSkttZcI3X+vEc3Nv6trius+AVYBcpM5JizBlqgboDSg2/7vd3vbOrbdPk06n97bS",
-	"pH73+a//6rO//yNvD3nfMK0wRYR94iph6f2rb38bvnx0cqf1TTfrrg1dDSYckU8SHJpi8zqn+03NrLMn",
-	"dbRhGiIFMtkIbvJUGpmcQg013AcEDULMztEgkVBObEwhgX0PYQQsU4GkxRl5GmGlcSB8hilLUaU0hRQ7",
-	"Gu5yaQ29B7p3gMJbvi6o2QIXbkWqxPYxYcHxWNxY6pzpzqVLlxYETEVNGt2CgorCGvPSZ04NHrhnCTFl",
-	"xVn2YfNSEs0PVg4jff6b//nlH/7J81/93+ef/u/f/vrHX/ziV89/8qMXf/bLL//mh89/8p8WlXq2XdPz",
-	"0TZZ2GkRqAcpntNdzQXmVQA470AsD1i5FJG+pmqe001YsGaH1ZAyHM6N+9XISeN+U9RYhaOzmsJxteR3",
-	"QNSCaF8szk2DkeArrllsFIV1VYSGGD6EUdaVKFUOdHjfvKoAM+qBIrGtZ4b650b2GOtuOUmhXjJpGy+z",
-	"rFvjE9/EuR0kZO7vhS6bLAnDBTw2V7qmxkCy7Sgrp+2aaWMiQEw6z3/y0y//8HtpqQ/tTDFlnjpQ9kHO",
-	"HaiK51/N9Jp/K9+9jvwILM6bcMuN0/SGksBKZspiTlRVmGSWIW3pJrz1BsyHLJwinDYWAhPFx0wp32n/",
-	"3j0o12a8LY0cXaYKVVUrEhh0wwuvjxfqtwos0H6lGZ79VMPm9M/zmNrOK87UoBxc1h7r9fIYvW6BPMAf",
-	"jONG+9tzHn0eBuJaFbYtabo9L9LcbFforxDXevzMmcdaTO/2fMv2fKdxZ65lVuuLrp5xG2ZM+9h3s9mz",
-	"LvFZL/ZuZ6dXYn2lIbf1kEvCYRU02+s+5Sh5ZKT948vwpCrcFauyzbQur+FMANImOGuNvAVaf+obTWAs",
-	"IxxFhJHAtijWsoKHQVV63BVVsvnRgrbabYm1VKhqui4ktRHapjgkVb9/kpB4msUPpa35mwtTXVBQYW3p",
-	"Doy1oGrcQP9arS4qsLWyUQO3/bGhH0g/fjkXCKOqIQifpwJKDyMew31vXAOHVe+GMR8XoGnSxr4RNAMy",
-	"5BBJZyBaAIjkK4HxytUZxOJ8kxG8pkhV3S65JiP4qixvy5iBOdZXahGtRLBASaQ4sBcqKvTMGVFfmDiL",
-	"XQWfYtDChs7mWfSeskCZiyg02I7hUijmfOway1RCE2HF708ZjgkKEtJGj3SoTE4F8RDjkFVDQh3BooNG",
-	"5IiM2+gQ+yM0TgRUYrcqxF4WzUJ1uxt1jNOy3afM9OsWNnQlYTpZB9pa69F51hfY3lydshPFD947PEkD",
-	"UYDL78JQ5mYRYFFTgpkOTX6hKTQZEgmf3vAO1NetA85kzMNdxHgLrrq8N6susg6UllYjhBawhP0oUupt",
-	"A96h5jCc5iUpw5n6uYo9v4KCusBaX+VS5GrKJyB5keZpdHJ7+k38GfTDVx90O+20XeKIjPcQU7QOBG1j",
-	"wiaYrrl092tm6KpNyJidyc5aOk4hWq1g/X4UbWrWb2rWr6lmvRVxUbQMRTeJ1D2xDUhMHCsWyJt939tD",
-	"Q0p0bIwS17kWdeeMT5DSCyIshBKjFySe9VrvR9EmRHMTovkKhWimFLuJ0txEab6aUZqryItmdmcqNUAT",
-	"nhEahUE8F01iHEVERzNO8BT+pUxIHIYkQBmwSNnCAlFZKUBefRurlvsZXezxaveoL8OEklxCTBvcdnav",
-	"piDavVvKrLLhrzS2kZYbU+kaTaXUao3wmQ7fHa/GP0YEh3JUaye9r3++iqBcobUN8ZOYyqmz+/hJsdGN",
-	"7rUM69a2kY3HyC3erKhy4VEyCKlvlq641bR25Q/h1zUufFUyaYAsxb4GWJA0esVoqWN6FmN9G7gc9orz",
-	"PnMGWFB/P1GE9PiJ4tMDgmMSf0AALMWQdC2dqmudk6zUjuM6SRw6u86WZmIapvILd0xUs47UEPYu64Ig",
-	"wcfE3G9xJPC0jcrRjrDyIQ9DPjFyyt66aH/u7L2FnQ1HkZlKnZ42esDDUAdYay9S6ixyrS1GsD9CnJH8",
-	"LNqtMTtLKpHlKCYEZT2a7DlXJ1xPXyt9ydOI+FK00XuQaaCeVV/nShl9XSAcBLE6NzotU6kPHjKDqmWV",
-	"QQUeUgEueSrNGFATYcTDgMRCZ39UJjy40CIzcE3zB5NeqpAuBKxTwyvOAadFrGVFZGch0SWhrK+OI1xM",
-	"YQCXHc5NZJJSbGKmkdfGxW1zTiDfIZt/psVoHRg2i1UHapgUEHyuCBK6Nk5gjegCMypG2eaFZCjRgIxo",
-	"YQNyfbqq5uOQIxJwGLSNPE3Ani5yCh3nM5eEpZtpdhvpIk/Nbp83iiALDPHm4ND5y9UHI+Q4QAMcYuZb",
-	"tiKSiMQXVHBdG8sMYtjK5ZPLfw4AAP//",
+	"7H39jyPJddi/Uuko0N2ph0vOzJ7uZmAEc7Ozd6P9uPXOrE+nnTVZZL8ZlqdZ1ddVHC61mMAKJOEsKJFl",
+	"OHHgyPEHYkBJHCgJAsmw5eifud27+0n/QlCvqvqL3WSTnOXsrQkcbodkd9WrV6/eV72PZ15PDCLBgSvp",
+	"7TzzIhrTASiI8dNeFB0G+o8AZC9mkWKCezveR31BqDyXPlF9IJIOgDBO4ALiMemFlA0I5QGJIRKxIuKU",
+	"CA5EAg8g9nwPntJBFIK348mBbNMoajebLc/3mB75kyHEY8/3OB3oJ/SvLPB8L4ZPhiyGwNtR8RB8T/b6",
+	"MKAasq/FcOrteP/yRrqOG+ZXecOAf3npe/saqrtswNTkaj4QIzKgfEyUXhOhigyEVFlIW81y8EIcMAtN",
+	"AKd0GCrzyoA+ZYPhQH/Qnxi3n3xPjSP9PuMKziA2EA5jKeJJ6I77QDocnqp2D5/oaIRqtEf0DEgXTkUM",
+	"FdgzL+TgG9Cnd4Gfqb63s2mBcp9TsKSKGT9DqMzu4+ARVf107Bm7ciriAVVmiW9vezNXfxjAIBIKeG98",
+	"B8aTWNjjYzISceAW36NhCPHXJTkVMVF9JpHGNDwgVYMcAVeEnlHGyYipPuNkc5v0xTCW+Dkl264IxoaK",
+	"7bskECAJF/qlMzIQMSAtn4GS+Ngpi6UilMsRxGYGPx2yDzSAmHQyq9l4CFFIxxB0ds1zVI8NMc5MmDIj",
+	"b29u+jjPdvNdMuqzEDKTMaTJkYjPG2SPu7lVn5qfOIE4FrH+mwtFziFSDUcQBqB017KAaTzXJ42IKgWx",
+	"HvP3H/+LjX/z5K2veWX0cpdJNeuYMQWD7DGb82RtznuyHvQFh9ssVFByvD7k4dgQUKQfI3w46ELs603o",
+	"9TVHIyOK+8QkGcVMKeAVIOP7bfO+V5dDIWz3zTsa1mMqzyvPnOZPy7BDO7ie55GE2IxaOtPQ/bzoVMn4",
+	"erKP6FR6kNATPJBECTKiTOGRpsiMyagPXJ+EGAx5c8iy5a0KtqxHqb0DCNylBjMGGQkuASXfvuCnIesh",
+	"3D3BFXD8k0ZRyHpUL+HGH0i9jmcpPPrJALyd7ea7voeHUn8XA8UHcfsaXKh2H8LAu/S9AUhJzwCZvD7J",
+	"UUQ4kpx+ABkAvmI3AaTSm7/jNVsfvP+tzd/b/qj58Tu/+/Z37mzdu3n/mw/efdg61oPWW/UBQofLnhQ3",
+	"UlEFhtMyfiYTlkhoGIoR0fjyvVt6MxZAjuEtycrlsNcDKetDrud9aHeqbAEI16Xv3RZxlwUB8MV2cKts",
+	"B+lQ9RunycCTW6jPDRnQMWIrEMhYVr5/EkgvhgC4YjSURXD0HIdc83IaLoKam3r/JlHD3JA5pByJARhJ",
+	"OtISeRQLfkYYlywwAk5CfAHxNVA4zvt1ScSIE5QruzklgAUkBGp4ElOShOLM4O2ChixYiKI2NzNoO2UQ",
+	"BtLbeWz/nBQfKQ6tXKc5AWXEf49y0gUSMK0NBd7lEz/dEKcLMQtzbl/2CE7rdAZ8YrW7cKhITwzDQMMf",
+	"Aw180h3qRSZwIa3sEqC9PoJJB4CLuEdDrVzCYrtQTrwOV4Nk7MLRTinDAK2RZgFfPfEazdHs3LeOPryv",
+	"h70v1G0x5AsiZXuquDrFgYsYcSKZyGGvfz2CqgBCH5VQ3zsW4i6NzxaSTtutrWkEooRohzh2JYG43VFC",
+	"EHz0+ggEp0dWwUmL3GPv+URYziFOCSVdqhBvlJN39M8WefcoHy/G4t6tFJoacVrZa59SFg5jkAUECmF0",
+	"Qf0zBEQbG4NIyV2i4rE15EKqVi4qHFhGcEVUSm2Eyl3SeQgqHm/snSqIO0TSsST9Cn1Ww/GIayyImH13",
+	"Ub7VqkRtoqDnMKoVcGSaessd4JooBkxKLZBFbFa1WozeF1ndxE+g0Oa7tJi6oCyk3RAW005Kz+8wM+rE",
+	"ydXKAOuBY6nJkyRmZ31FuBit/ggHVNEu1Zoc5amw6fUh2E2dF47laA1vJOJzc0QMFuUwikSsILgHAaOL",
+	"scKb01jhMJ2iPdBztNH0nsDuvpl243gcARkMJa6lCMD1CtEAeiGNNduRpFMErYMmrB3T+kTRm5gYITvP",
+	"vCgWEcSKGdvR4G86cPv6GQ0ZVXXcmNp0f0ALcmf6W/fsY8a0dUb8YwNdOooF4UniOhHdP4Aecq3E+1vl",
+	"ss24jG5O9Rj9/snJsNlsNkvdRjjRQ3QWPzQ0MIlS6wiu5++1ZNvOIKrov0aXjhE2uxlX281mk/T6NKY9",
+	"BbEkNAb0p3m+x4ehZUrGDTLH6kKgEiz0k4SIvxqhjG4o6zUHHkhfEyR6O9GnjiowQdfGVPdqEdSiS0yT",
+	"g4rHbaqFV9tKqzIkGd+L9dyTcy5GRsqFmmFb6eZrc04BRc9s5+HB8cOP27cO7u593L53eP/R8cFRpwDu",
+	"1qaX8d+98/Z2zoPXrAO+7GslvI2rKIUbHayU3N47vHtwy3iStEUh4oz/1aoYu+SUhhJId0ych7EShK4Q",
+	"IVC0+6Wiaihn0aMh6iPz7KWfOPDq++myBzd1/yXXIhaMisOrxynjTokcmCDVnBFa9sBVraBg7TqYpizk",
+	"gT3JVXyhFFR8Bv3NNXksvmhGonFMx/hZKBq2e2LIZ18e4RG2Hvq+0DZ+qUs6h5TM8JmtNeCXIcRKn4RT",
+	"0iBgGhoaPsjgBsnaX46NhvNcmO2SVjN/jLJe+hluet84bev5avP4s2uagqmrlNO1iAnnhaCKoFYmwLNw",
+	"TB4dwwAnt7dlL9WSyy7zoE82Cz8gA/ZJo9Eo8PjW217ZFk/jPNVC8n12AVpad2nvnDBu/XSasZYJwslZ",
+	"zchDrlg4Objh0PYa1ZxexfDeIxk5oAo27JevHMPMIM5PdjS/5lLCsJQ/qY58cHz8gFixMoFN33u6IeJA",
+	"L7V16Xu3zEnfT7e1vqTpxUC16UBV7rp4KrINGmtsOZNtmZ84I7pnbtkwCuYGbSihrZGvLbCyaQv7On1L",
+	"c4Olq8khLQdm2RbnN+cuk2p1Bkt+7pXbLSXTTyw54eO1GHqB0kt4eiZCY9Zg9+GpstEeE3SBwORHq7NC",
+	"1evP1AQGjGe/bfnVp7U+Ko7hqapJ/zMWsZhCsxTQRU5Q+6J+cr3lJkjHgtcxuiBJg6sSSeoGKbVDZnCR",
+	"OZToIq6vhxNcIxfAPS+VeAqeKuOIZKpPOtmd7eS26OvZDcwFsr34u7/54jf//rN/+s3nf/rzF5/+9LN/",
+	"/LvP//z7L372757/6K/zXpIZgTUzHAm5q++ltu5qN6EM+wfOcbg4kInvcaaT7xYoysJFFpZ3Oz4riWia",
+	"SnwGxNwglciwQE6gxN0F1xRFt/Xj1rU5KYacm3Yifk7rdN0QTBCdEqQbU97rE8F9c3tGJenkb/w6pQFe",
+	"WXTYycpWnIGyfMGTIB4qc8u7SygJhLIX8IwrQSgnduiSUzHFy0dVcpNsTjdTuzbERh/sCxoOtWkhITyd",
+	"uVgD9XSit6GLBZJ/mZqui+GaDjuqmzaeKwNOxRKuXlesRdgaeddpLN+B8WI6iNuDMupDAjxFHpERA60l",
+	"xEBhfTh52XLuVR2Ljg256hihp8FMg3N8VEwiEFEIvra29/uMg8RbxAN+FjLZ1ypKZ6/Xg0ht3KX8bEjP",
+	"YJJXZEzFzUvfuw+j1R+O87JIYudOoJK8BzTWrECcA9cL1F9RyXrJfWnZ7POfuHMMtJ1x7gyCVqeY2Q1Z",
+	"5QHL2D0Tu/KASml3pePi3J2KrI0hjHbfJXwYhkQYH1BI5RRffbphD9xmzohx3pxLF8vaAxOrucXOmJIu",
+	"3puIyHASFGmMn5HONzo+kRHtgcSo74DKPkiftFpaNG9m76Aa5COm+mKo9EuWn8RA8a6SumAwxsmAMh7q",
+	"sfSBpQ2yhz5oSWQfIzb140yREZVEAscA8VR9bW2902zi/5pFdTWPojyfOjn5xr9+3Nx494n+H9moQNRD",
+	"6IkLiFdH2XbCQkDEyybudNaJBWZgmMBO7F5L7xdmXBcU35iukRj/5ntU9fqLCTfjaa2vnubvcS+RnA7N",
+	"i8ktgPtcFPYTKzVTz1zX6ijLxDvgtCumLj3zwekp9FS1qtHrU34GQYMkIh65S8fcc3d2kpByyweUCiEg",
+	"UjRIB135nR3jZFeCPDi4f+vw/vsN0oGnfTqUCt83F6r+CecCnf8MJAnhVDVIh51xEeNDlMQQATU2tYmC",
+	"U5p125SaFMgYTocygasi+n1XT1Z8s0d5D0Kzpu44Sfs54Zqt8eFAI9cFlvueWb5nr72R89kleb5n4cZf",
+	"ERwtqt3wmb3IqDV6ho0LivkNUk9l9uUomdB8vu2mNR8f2snNp4MMCOabwwQQ97wDx3zeT4FKCGIll4Dr",
+	"WIp1LMU/81iK3NwTSNokR4/29w+OjnyyZfGU8qFNf+vJ7MvRUrZiZ03Yivls2UrKBJw8mrzgRRsNgikX",
+	"+FbEkhHEmt2eA/cJDaUgqi/cSTLc3O11+X2b0wwKHh1D82gGusRNJ9T9edQJCLTKUO7vMlxytt6UYCPL",
+	"6Q0M1VtuJ17OjZlI7dkLtRJ+eednDU9Y1tQvY7XLHTDEUClihQkyTeV016Z6AjebQ/FYBgPGa8pfPeSR",
+	"GwY/mKH0nw/NcPrPPTPkpe/p35fQiS2e6yvFer4rUYmTmcswm1nVqjTiI+Bq9dpwFp0LXxdOuQiqvPTZ",
+	"JVrMjfUzWu0l2ix3Xgor8Uh6jV90Niyh9gQQDKN2qT/rI6PtuJR4/MfGoVlUNkiSKyO4NQAw/0MfIMMF",
+	"tN69Q8xRVBAkie19qlAlh1CahD0Mm5Z0LP0kdz3V+PTIvvU0YGj1yObGdxB+DKuGoJN3PqB02Gg1tzc3",
+	"IoqCeLqjdAksLnHfK8Uw7pVyVtbrEzmWCgYG6T0xAElOYzGYDJBeAvbVXDjPUtamXUBXn9SVcSNHv6vm",
+	"RmpxDcxxdNKnF2DT3pfVsRIp4dcWT2rlClYy6XJkkWEsJVw9HkJSQyD1fJiCAjTUqsbYKzNJFtG+ThnH",
+	"ON4ZEsYo1SMWhqSL9uAVXGrOUuXqWVhak7sq+6pS/TtKGGkmqQTZZ5teYUaJXgeTivVkyf0zWlDtJD68",
+	"xk1SBDxg/KzNYZS+V7jBMB4z9LgZP5a1ivEczDGHcSjMmuVU6Rk4SWM+60wRC21L6lnmWb11pc3xTlFO",
+	"TKCvfLklEBZn9/PbV0piyd6vUPSk9LZS2YPH9ZCfiskl5gjnWRVTaDtM1Ijftm/UuwHNDp9/NZ+ON31Z",
+	"1xCHkMHpdYYjpMpMyc6+FKF3pQJs9SIndekl4ev5FZVheWaK1CQOcFDERNm6FwloCIZgn59Ilrb+YibJ",
+	"GbsAjnkQi+YqTE2EeKS/NmRD3azGhsg7ybMzzLx6LxpchZi03JV0qcGWSoP00qKsmguCi3TpYE5LHbh7",
+	"LlYrWiC2fr/SDUE3fgIzDrswbmKQWM6s0p4PKabYmBqKMbH3vtr6NsElsyfQgrUibW3PFliwikRiw9dL",
+	"5NH7VY0g6w1HLDl0Loym1PCe/ejLZzmLJIfMn9KT8C+7+Pxelh2LhJwSZpI/7tWpI+lm5mm/ilmWlQPF",
+	"wNF2x9RRfHS8T/ToPum0zf0zJY/uHt7aJRIHJ92xY1upBYADbDY3t1qbzVZ7SvL/HBZCc+PdvY3v0I3v",
+	"tjeefONr0wLUWnZtq02SuZaU/upM2vkSYqpSG1ebBqOhWO2GrXyzqi4dmy5Ewyct8uDhh5rj4qeS20if",
+	"bJP9vfv7B3dzV5NNv+Vv+lv+9qIXlEhMxozzLGklnMl+kd5e6k9JSIT+kA9oOM74NlcYIspkm/YUu4Dy",
+	"XEHnLG1PS2VMHqowjK5AaJiM8Nw8JcBllzNfsqDD/v4s5X+XdJ7p6S87WHuWRCHtgda5CqWdX/zbn3/+",
+	"59//8r//+ItffO/zv/rei//0i2ea7i9/++sfY47Mr8woV5kd49awYi5uZ109J7cT37dEl+I+xfrP//rF",
+	"X/zm6kLP00mvRIS4E3/9YiRZ1VXkUS7AUuqgKZt7WmQ4dd6/76rxVi5/sSvV3HJLPBFTExpfAXTkdPNZ",
+	"HPbJVPStmueslt+wAYSMw8FFaa5/Dfu8J3gPYg6laRXzSPfKyhXmNtb+nIn268IZ5T5eypJWPRN3wagd",
+	"hxwX3RJDD9iFiSo1xTgydpaXif9eJOz0AlN5kwnw834yi/05mco9nsxnns9pYdnwyvlLa9TbvelXW5kg",
+	"SevoKHFsZDM2J8nNlcUz3p8kpoGV+ynRxG6zqNSZEUPi7knGsVf7U9wPZSCZbUgra8wkwcJBNZSF52Ta",
+	"6bwGf3meMVyny/yRhHgaZ5rpQVrI1JDtgEk9bFAu8GMb8DaVjwhTmHLB0iNxHcmXK8mfRXC22L/AC+TE",
+	"q5Rd3HwWhZ5ttZq4nnHlWngy6ZLKMJLutSvCZjVXoQSnh67gr5vD2Jh5sqJMZt/UWC733Fyn8bICQcsm",
+	"XeSlw3uMB9JeuZj2AUpgmB6NItMxRgwV3mcwU+h1or8SlYTy8RXGTrxctL4EhvWkcqdWyXtWznf4hOW/",
+	"TCDNBv7bur1TRhUFZ/lVNnTZJVVVA7cKySwlGpKE3jBmanykEWu2tksl6+0NVb+sCAYeMH12mJJJljde",
+	"FVJO9h4cknMYuxpz6NpKm22ZZzGW1oa74mDMBMBiYG2qv8YXEJMo1qAGZs1Mad1P64C5Iuyd9/aODvfb",
+	"e4+OP2i/hZGxSCPI6PRC0p3oKxXpne9i0npFkyy3htw4+EJxII09ZuNG8qPcvXN074iYaD7MH45VGqWo",
+	"jQesEeeTT4YwBFz9QKPsgZDqLIaj372bNszC5g0aNQGEDM2OnRNutXsaRZJEIgxNZKppJ4dcEEdMGVzj",
+	"hJ/wt946wMvPbx19eN/V17TxzMAvIBQRvPXWDuk8O8FDdGKciSfuKJ14OycukOjE80/wYJ14O41G47KD",
+	"XbWSHlquuvYJdwOn/b0yxfFMproIoGMad5k4ZxylYeqi6B9yVVcwRi8WZzEdyFwJlt0Tbt80tWA6GJlt",
+	"0WcaYpiYC2rj/hqkYxfWyfSlqlW64YRP1G7AVExnUpkBkZIF+WQolI0lofKc8TNCu1ocUdeFbNc2/XP9",
+	"0EIpSI/GmBiKSecnXOOt8+0NKzU3DoOObZNme2wR6iLXtXSToBpkj9xsbpmi+owXSu1XVdm3VIJZgOwU",
+	"TIC7pipNFi5q7o3mmwSt1TTGAcWpxMIw6S0KeaP1pm3DNhEMIU2W4S6uLL3sfmPzTY1omyb3xtabeMwL",
+	"6bSGE+aT5hrp1Qx5Y/tNm9/f61tL0716wouJroopZPp4Xj3fu4BY2ruhRqvR1LxCRMBpxLwdb6vRbGx5",
+	"yPn7yCZv0IjduGjdwDybG5b7bkijqZ4BsnctMbEQ+mGg52FS5WtqYcBepl/k43Kplz5yI9uK7dKf+Xja",
+	"Ta7Gw073fVLo5LXZbNYof1+z+VR1UcWSOvMfctOlUW/FdrNVNXgC7Y1cmwh8aWv2S7ez/ai2Nzdnv3GY",
+	"tgTa3nx39vOuJ8il7900yJw1ftoL6madJWSbPqBYHw4GNB5boium1kifcBiBVEnIiqJn6BErPqhVp6cb",
+	"4bkcyA1qLiJ3HrvUMq3pCqnKWgICibT8ntIQEOuS2OIbCQPeRW6h2ZJliNL0c3Tiw8gF0rFgOq9yA54y",
+	"qSRK//yR20eDu1BDb94zV2itac4H8pH3RDB3oxf75IySd/nAr0KBkXwqC1pL9bu/ldaMvMwr0ioewuVC",
+	"XKC8W52zAOquPutG8jabm1sbrc2NZuu41dxp6v++45kb6lamUq0zGqciLuMdqhq3HLnL9NsrrxxZ1bek",
+	"kAWHTKwGy7iX7by1Kl7Z3J79RtJYC1+owSyTxpH6hdZWLe5617WU2m7drLPyQnOX15DvHykRQ6KHGrNA",
+	"FHvg5a8WF5IBl361JnTjGQsujXgIwUSm5NnzLfx+gj2X8Z3peHA9K19Zwn/NqMtsHKElSbuLqhKlKvP7",
+	"oGpRx1oqraXSWip9BawRIc4JVdaldVWsY151HlX4yF3TVNyhY6J+CPQCJJYpkIqOZZKb3yAuYzyTgZH2",
+	"eTaVtnaJBG20SFCTpskjPPUl3O2KLIvn//m/vPiLv12UIZhLrLVZsGbAawb8OjHgfWRMV6i4zdT/byD/",
+	"wxvEhdi09TDlmedDPeZaM1wzpjVjel00Q1CTXMnlRxPBe0AGIoar41M2cHTju2LQZbCRlGYod2kfp7fS",
+	"qOQlLYS7Y9v/wLdXewgqJQPGhwoa5IieAlECr+gIVgE02XuTCqGNLD22VRqunJmlLCGJYSWbxCzfXB83",
+	"vJJ6ypvLcZNi9eoSNpKEPaRFFPHeb6W3Pq/26Tim52DuQs11sQ0FEdKVbI0p11aKT7gYZc5IQmHzng49",
+	"wYbM1YApddC4DDv72Esg23yxmW+WlpLB0vNl1V+2ykq23JwoyNJqbm4vR+YlJVMqBOYpuwCCZ0uuCTzV",
+	"SzVCknobUrNVTX0wBy1j3ctppDyUGy5gZyot29olV07Lj4tC5fn/+8Hz//r9z//4h16hmEyzUCrGVS3C",
+	"W/zCGDjAZ3//P4tjtCbGSKIzSoZ58ekfP//RXxbH2CyOYYM1SuH431/8378tDrBVHMBW99Wa/ZKnrVDe",
+	"puK0IRG9Rgctd2gSX9WpGGq9pDccAHdJEiDJACif4wCVFpItO1CZTOPKQBeXYjV/iMsrF7NSmhe7jlZ5",
+	"adEqjr6qw1SSJ+rGp5RFhRynDWKvLx5kMntzjszvQt7mRN5ybX5aTGBdld93LreJS5K1qUcvE3F1PC/L",
+	"6YsTOa8V8ktlMlXXfpW1X2VujroXBISSTDPsOXlopfQvCe7Ik+89F/JuQq+1bR9jJLALzGWKnANEWoNh",
+	"MRbHmHSKmECDDKtex4Z8ZWJDFie66miQGZSwFkdrcbQWR1+RAJBl+MM1hHzskk5y7DsEuF6d7T5pkmxl",
+	"VZBHjmktYCiYmghmEv0ntl0ulI4xF3+opbvU0+SxEuaUsJiEJxlu9Ntf//izf/jT55/+8Ms/+cvnP/zB",
+	"i5/90Yv/8KnhBvNxktUGkKw595pzrzn3CiJHfMv4iIgd27ta82IokadP8Sw+wie+8l7Fifoea4/iS/Mo",
+	"IlFVehMNyS3hScTiBcvIdnS4ZyW2K3bhyYHEEsXNZsvLFpbw6EYo+NlGptG6qSDhnPdpjQgbYtSyiEEf",
+	"f3auWoO6q4HMsEmthDm0g2z5jxXpBhWorKUyZOun2HitApbrBWhN7MRSIj9XmaNC3A9tPY21qF+L+gV9",
+	"hkPD1ebgkuXC/MYzdwIuK+X6+6ASJro+/+vzvz7/r4qTZn4uMK9mnlapugIXDeW2w2jHnPsOGfJusUJY",
+	"gxxiCziGFV96YNbaAyK46QpjIz1dWRrGk4BO/QhWH6l09iytDFY4elJOhJpSocxYqTZn6qQUdLo5tbWV",
+	"+nHWvHrNq9e8eiG3jHPGiNh5aF6KBnfjHMbT3TN39AMv0W9yB8az3Cb6UCGc61vfFUdu9cEV0JOmgJgm",
+	"nLzjxU9qciq7TVivTkJ4gcGCK9M0KvM80up4pjBhOLalDEdYdtGCrX/HakayL0a8qvTQHSwluHB4mJNF",
+	"sQiGPQSxtuS5A+NXN5wLG7F7uK9tN6hfvtolhO99GCEWZnKK10z6roXpgkzsHj2HTCHTlyE7a9bEcXxj",
+	"Hez01Qh2WpBmFpdgfr2ghwxRyoFekj7B1WmOB1gQNOkg8XVbq7ORq9KpzeK0TKft45nk7uy630xBV9kX",
+	"wzAwWVkdEg0Vmupd2js/4bZOMNbB9UkwBNtMs/Pw4Pjhx+1bB3f3Pm7fO7z/6PjgqKM1245J7sKn2rZ+",
+	"ace3FUk79/a+3TZv7n/46P4xFmIdSgjIMMLiphvkIURAFZZhdcW/mSR9Gg9CkHKHaHFm+o8LbfWf2Toe",
+	"sqFf/gjX4xp8dAg8pT0Vjk14o8nC0yoBDyDI1x3PlTdO/BJYDhUH3kuwi0/0xACybUVzCX5EKhaGFucy",
+	"bVDMTglPmt32qSRdAJ62vJWM96BxwgnZc9uTmUsKElIFbrVu9RY4HD8Pu2nP3odwRp1G/WqDC9XWj3ZM",
+	"1dVi0qveBWwMuIzPxCQJohGRHM1DRQKGW+lnesqPWBh6/sybNqwm3E51j8//2z88/8mvPN/L0nPiaHCd",
+	"S7Yy/VDrt+S8dL1mp8PPJBmJWPWL9W8XWc0//fTzf/zZF7/8wYs/++XEmkxYzPJLcupacVEjTOgeLgL3",
+	"LPxvLgjsHNnMmlzn16vrCu21A2its86pgRiSNEJmqDRDT0t3Z5QRIxoqEv+AFxL9Ul1ho+s88hUaA+31",
+	"nSztU1PfW4y4g8V3zQCw+YH+YGqWqz7YfH8JXO3YSvBJ6fTOgw+PjskkNJ0TPtLnn/TphTPUAStbMkVo",
+	"KDg0yIdO1GIh8FPUAJLCXFrqkmFkQDJ+fHKkBQMN7Sokuvi5kasnHDO17SJYbJYxXZDJpSSZGok8x9TL",
+	"cSzTR8DqCAK7FtQpK5hr2qqs1dzeXJqJ+vUm2rp6cfN7Ws+dl4e/p8l61aEo2DcAbCCq6Wr0OPeka5qX",
+	"CM+F98IMut18NzOoPQ1OsBo6oQi6l1PV8n6X4z6ThEZRVu1zimfDW3DD/AQabIiyVIWRzH5Wu3rwCrEL",
+	"PWoYJNBe/9WWuWuJeGUSEZ3RmusL0mo2m6bGxFLC0UXslQtF4/uViRgxTW+sX7lo3xn7TZJgGNNuOCZS",
+	"iRgCa7F2LMPpGOlGmK00mdShTC3TbCGwjp950zTeME14nHfAJ5qgN4BrPhGQN1D+/k5rc2v75tsnw2Zz",
+	"821OB/A7z3/9V5/9/R91dknnG7ZftYxoD3xtSXb+1be/jV8+Or698Y4xc01fH3FK1EgQ+GRIQ9uJxRQ8",
+	"edNYMumTJhQ/iR9Gg9VatfBUWYM1gRobnHSBdEPKz0l3qFCkDxhWd9kllKD4w75IyKngaUS1OU7oGWU8",
+	"QZU2oxPsGLiLdafMHpjGOhpv2aLZdgt8DBkoUwWOgAdHA3lteeW2haap653TJUoKtpn+TEzm1pjVJKYU",
+	"qMMghJAynp9lDzcvIdHsYMUci+e/+R9f/uGfPP/V/3n+6f/67a9//MUvfvX8Jz968We//PJvfvj8J/9x",
+	"Vh8E03o0H4qa5mTkgXqQ4DnZ1UzUegmA0w7E/IAV6/SZGI76BU+ABytWVk4Zp+HUpBiDnCQpJkGN0+Wa",
+	"CyovS1WGQUTNSIWh8tx23wpecbN7bUWvql0CBrgTStLWgYlyYGLfp5XMKVUPalnOdrqXajprYF6K4bxn",
+	"e6vZFn/YWc00mFPjCE44KgwDJhU9h6QpoOnfZosCxEIB+shNtzo9pxH/o74IAXWgCs3Jtk2zFlWCx0k9",
+	"ymhHlJNORr5u3IFxxwQU6k1CmW5EPpUnXHAwEBlVSysPGk3YkS8p/GhgmiL/0SK5XiVgwplwPBIonKVv",
+	"b3mw1xI2BrHaDe5LsuvYWCkrH10fQ2u4vmRp7l/BHCikvvnOu+iKKJnjyZxi+NV0HJRL65nIWlZUJ36G",
+	"zc2MU8E0YUQQ8c8kmjLRLlMJzwyhFRrTmMspyrW2HzCK7fXNUbDuCtfIj6UiJh3T8SU7Nj7RuFKfQ4YQ",
+	"XiOPw1rdWLG6kXFJJIx1OcVDn90bz+xZnppvY+9c55NO+qXDYNHE2NrF1mubGnVCzoIhTP3duKcxhsDb",
+	"4cMwnCGnMgVlKxzexvleAVbLThuDRPvce/6Tn375h99LCnCaEAdbfLmJxRjV1IHKjM3lfPnTY+VbV1G1",
+	"gMrzOmbaOpTpmkqzFC4PZ3OisnKhkwzpRo/yHoTVRtGHPBwTmrT7Rd+o1QPMqyEEu1hE3V591Qo/sbWh",
+	"yxqE4qBrXnh1vNC8lWOB7ivD8NynCjZnfp7G1La/4kwNi7SnTatfrziO1y29BvmDDacwZkkmzk5oM+cq",
+	"FbYbig0gZBxmaW7H7rlXh2s9fuZNYy1wYRhaDD1gFxCkURLmIC8WW1A+4xbO6MIitNHsZsdu9Th5Mfwh",
+	"x/oKQ26ZIeeEwyloJZf6KTIMm5wWjrFkrXRHKbM4E4K0TplaIW85uIB4bOKMkbH0aRQBN15Zp4T5RIRB",
+	"WdGaJVWy6Tl8LoypwFpKVDXTrYG5vGnbsoHp3z8ZQjxOs3osPc8jTE2Zf421mWztgdZSbrNQYSrtFFAN",
+	"bhQETl3UYBtlowJu92NNz5B5/HIqEFZVI5jUziQ2BCIixijsuAIOp96dxmKQg+ZUxANkP1q72dBDaTIZ",
+	"RwbpMeNnNaHpwqnA/DYL0QxAlFgIjK9c9X8qz9d1ulaUP6rpsbJO17Is7wYK/xk9vugACD5HqCSd9w/y",
+	"V2lmHGdOYhCNVQZdmWvKFTYqczUlfNId47Wi6ovA+bV7fZAnnPKARDGcgur19QBY1sJdxu1rGCShMdhg",
+	"lhhzVzJBKT0ahhDvEMrd/Zi7vAuFVK5IhjniqFwEJ9xkyphQVptXMuRYSaPsIgthQFlwH7tKLX4RNaJM",
+	"aQ6Qu4x6hN7Pm82mT+zvbm0DzGcB5Ek10gRC5Bc7eiScydvZas5xq4PLXOmNDqrKqXK6iLW/gPo6w5Zf",
+	"5AJoOdXUIn66Xmo1dscbKu7EjU2GtLNLuNaeRn3gSR6Xpgq5Dvd8PStgILc2fM7SgZ+9WTHRCYOlwj1z",
+	"fD+jOufJ9a4+g9LO3UGu1EkBc9lzO1q+aQVfuoIIWRV/VwPLfc0AFZYbYJLEQgx869lUMbMtFU64Fg7B",
+	"EBrkkUmAzPCADuECayVBaPISTSqgRkSDmMiTocT+ms4E3U1zFO29qVYDk2aMJxwPFFOyIDgwUMKOLmyV",
+	"JYiTkMsTbqJT9Qns+BlhlVSBMBaENHHl2OMwkVKxS3Y4Jy5mT2vKTBJxgbEXJxyD07WYdsmLaIPsIKB2",
+	"JlypXhA6kXt9CPRoieQNyBudff31xr7gKhbhDuFiA8NBOm82yH0YORF/wk3qAokpOp+HEkrCbTK6Rse3",
+	"/MnxIcZJF9QIgFt5LqfL3bndO3tRdBjUUp31HLUV7Y+0VH1ZPqO1ILwWQbg2U65G2CwiWKLFuq3uRdG6",
+	"4eq64eqKGq46SR5F81B0nTITiaVtE0e1qV2S7Llr4risac0ycYnnXIzQNo6olFqea3VgQo7uRdG6vsC6",
+	"vsBXqL5AQrHrEgPrEgNfzRIDi8iLeuZ1iX92mm92FNMoApNtOKJj/JdxqTCamKTAkhhoIAlTpQJk1bbY",
+	"k9WV1bW62OPFwo1ehgmlhMIodgwKWjJE2+3dXGaVS09lscuEXJtKV+qXc1lA9MzcZAwW4x99oKHqV9pJ",
+	"H5iflxGUC/Rlh94wZmrs7Tx+ku/SDqhO2ewnvRoXtphZvF1R6cKjYTdkPbt0za3GlSt/iL+ucOGLkkkN",
+	"ZGn21aUSkiBPq6UO2FlMTdDMfNjLz/vM61LJentDTUiPn2g+3QUaQ3wHECzNkEwh+LLoh+O0Trzne8M4",
+	"9Ha8G4aJGZiKL9y2HkwT0ChdyMcFECkGYMNABJF03CDFbERc+akIQzGycsoFJ5hrz8nrfTcbjSI7lT49",
+	"DfJAhKG5ZTNepMRZ5DtbDGivTwSH7CzGrTE5SyKRVT8GIAkpSnfO9Qk301dKX3gaQU/JBnkfKwHoZ/XX",
+	"mTr8X5eEBkGsz42pKajVhw6xg+plFUFFHlICLjxVdgws6NsXYYCJjMdVBQnw9pYFvu1cbNP/NNKlxHUa",
+	"eOU54jSPtbQD2iQkpp+B89WJYvoTuuxoZiKb+uh85lZeW0++qwmB9QjS+QuJ/tVguBKMJp7Rlmig55og",
+	"0R2PaaWUXFDOZD/dvBBOFelCn+U2IKWB0vkE1nAIBA7aIB1DwB3ToYtIgIxLwtHNOA3a8UkHs1nt81YR",
+	"xNxRTbwZOEzxzfKDEQoakC4NKe85tiKHEcQXTArT2MEOYtnK5ZPL/x8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

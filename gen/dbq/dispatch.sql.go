@@ -13,14 +13,14 @@ import (
 const taskCancel = `-- name: TaskCancel :one
 WITH cancelled AS (
     UPDATE tasks t
-    SET status = 4, updated_at = now()
+    SET status = 4, updated_at = clock_timestamp()
     WHERE t.task_id = $1 AND t.status = 0
         AND ($2::text IS NULL OR t.submitted_by = $2::text)
     RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, event, effect, request_data)
-    SELECT c.task_id, 'cancelled', 'cancelled', $3 FROM cancelled c
+    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
+    SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $3 FROM cancelled c
 )
 SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at FROM cancelled c
 `
@@ -112,14 +112,14 @@ due AS MATERIALIZED (
             AND t.retry_count = attempts.retry_count AND t.due_at <= now()
             AND t.due_at > coalesce(now() - $2::interval, '-infinity')
         ORDER BY t.due_at
-        LIMIT 500
+        LIMIT greatest(500, $1::integer)
         FOR UPDATE SKIP LOCKED
     ) r
     WHERE (SELECT count(*) FROM fresh) + (SELECT count(*) FROM aged) < $1::integer
-    LIMIT 500
+    LIMIT greatest(500, $1::integer)
 ),
 picked AS MATERIALIZED (
-    SELECT c.task_id, c.turn, c.created_at
+    SELECT c.task_id
     FROM (
         SELECT fresh.task_id, 0 AS turn, fresh.created_at FROM fresh
         UNION ALL
@@ -130,20 +130,26 @@ picked AS MATERIALIZED (
     ORDER BY c.turn, c.created_at, c.task_id
     LIMIT $1::integer
 ),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM picked) p
+),
 leased AS (
     UPDATE tasks t
     SET status = 1,
         processing_app_id = $3::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = now() + $4::interval,
-        updated_at = now()
+        lease_until = (SELECT moment.at FROM moment) + $4::interval,
+        updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT picked.task_id FROM picked)) AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.content, t.retry_count, t.created_at, t.lease_id, t.lease_until
+    RETURNING t.task_id, t.phone_number, t.content, t.retry_count, t.created_at, t.lease_id, t.lease_until,
+        CASE WHEN t.due_at <= now() - $2::interval THEN 0 ELSE t.retry_count END AS turn
 ),
 logged AS (
-    INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, request_data, response_data)
+    INSERT INTO send_logs (
+        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data
+    )
     SELECT
-        l.lease_id, l.task_id, $3::text, l.phone_number, l.content, l.retry_count + 1, l.lease_until,
+        l.lease_id, l.task_id, $3::text, l.phone_number, l.content, l.retry_count + 1, l.lease_until, (SELECT moment.at FROM moment),
         jsonb_build_object('app_id', $3::text, 'limit', $1::integer),
         jsonb_build_object('lease_id', l.lease_id, 'attempt', l.retry_count + 1, 'lease_until', l.lease_until)
     FROM leased l
@@ -154,8 +160,7 @@ SELECT
     (l.retry_count + 1)::smallint AS attempt,
     l.lease_until::timestamptz AS lease_until
 FROM leased l
-JOIN picked p ON p.task_id = l.task_id
-ORDER BY p.turn, p.created_at, p.task_id
+ORDER BY l.turn, l.created_at, l.task_id
 `
 
 type TaskClaimParams struct {
@@ -174,11 +179,18 @@ type TaskClaimRow struct {
 	LeaseUntil  time.Time
 }
 
-// The way of a task through its senders: claim, report, recover. Each is one statement, and each transition names
+// The way of a task through its senders: claim, report, recover, cancel. Each is one statement, and each transition names
 // the state it leaves and the holder it expects, so two callers at once settle it here and nowhere else.
 //
-// Rows are picked in MATERIALIZED CTEs and updated by = ANY (ARRAY(...)): a LIMIT beside FOR UPDATE inside a join
-// may be run again by the planner and then gives more rows than it says.
+// Rows are found and locked first, in MATERIALIZED CTEs, and updated by key: a LIMIT beside FOR UPDATE inside a join may be
+// run again by the planner and then gives more rows than it says. What is decided under the lock is what is logged, and it is
+// carried out by key alone: a condition on the row would be asked of the version that the statement's snapshot shows, which
+// the lock may have passed by. Where two statements may want the same rows and wait for each other, both lock them in the
+// order of task_id.
+//
+// What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
+// is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
+// and the statement wait for a lock. So the log of a task stands in the order in which things happened.
 // TaskClaim leases up to claim_limit tasks to app_id (S0.10): new ones by created_at; if there is room, due retries by
 // retry_count and created_at. The lease and its log row are one act: the log row's id is the lease.
 //
@@ -186,7 +198,8 @@ type TaskClaimRow struct {
 // starve it. Null is never.
 //
 // Due retries are walked count by count in the order of tasks_retry_idx, in which those that are not due come last.
-// Up to 500 of them are put into the documented order; a longer queue of due retries is served in windows of that size.
+// Up to 500 of them, or claim_limit, are put into the documented order; a longer queue of due retries is served in windows of
+// that size.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
 	rows, err := q.db.Query(ctx, taskClaim,
 		arg.ClaimLimit,
@@ -219,46 +232,79 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 	return items, nil
 }
 
+const taskExpired = `-- name: TaskExpired :many
+SELECT t.task_id
+FROM tasks t
+WHERE t.status = 1 AND t.lease_until <= now() AND t.task_id <> ALL ($1::text[])
+ORDER BY t.lease_until
+LIMIT $2::integer
+`
+
+type TaskExpiredParams struct {
+	Failed    []string
+	BatchSize int32
+}
+
+// TaskExpired looks for up to batch_size leases that ran out, the oldest first, and passes over those that failed.
+func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskExpired, arg.Failed, arg.BatchSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id
+    SELECT t.task_id, t.processing_app_id, t.lease_id, t.retry_count < $1::smallint AS again
     FROM tasks t
-    WHERE t.status = 1 AND t.lease_until <= now()
-    ORDER BY t.lease_until
-    LIMIT $1::integer
+    WHERE t.task_id = ANY ($2::text[]) AND t.status = 1 AND t.lease_until <= now()
     FOR UPDATE SKIP LOCKED
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e
 ),
 recovered AS (
     UPDATE tasks t
-    SET status = CASE WHEN t.retry_count < $2::smallint THEN 0 ELSE 3 END,
-        retry_count = CASE WHEN t.retry_count < $2::smallint THEN t.retry_count + 1 ELSE t.retry_count END,
-        due_at = CASE WHEN t.retry_count < $2::smallint THEN now() ELSE t.due_at END,
-        reported_at = CASE WHEN t.retry_count < $2::smallint THEN t.reported_at ELSE now() END,
-        result = CASE WHEN t.retry_count < $2::smallint
-            THEN '处理超时，自动重试' ELSE '处理超时，超过最大重试次数' END,
+    SET status = CASE WHEN e.again THEN 0 ELSE 3 END,
+        retry_count = CASE WHEN e.again THEN t.retry_count + 1 ELSE t.retry_count END,
+        due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
+        reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
+        result = CASE WHEN e.again THEN '处理超时，自动重试' ELSE '处理超时，超过最大重试次数' END,
         processing_app_id = NULL,
         lease_until = NULL,
-        updated_at = now()
-    WHERE t.task_id = ANY (ARRAY(SELECT expired.task_id FROM expired)) AND t.status = 1 AND t.lease_until <= now()
-    RETURNING t.task_id, t.lease_id, t.status
+        updated_at = (SELECT moment.at FROM moment)
+    FROM expired e
+    WHERE t.task_id = e.task_id
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, app_id, lease_id, event, effect)
+    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect)
     SELECT
-        r.task_id, e.processing_app_id, r.lease_id, 'recovered',
-        CASE WHEN r.status = 0 THEN 'retry' ELSE 'exhausted' END
-    FROM recovered r
-    JOIN expired e ON e.task_id = r.task_id
+        e.task_id, e.processing_app_id, e.lease_id, 'recovered', (SELECT moment.at FROM moment),
+        CASE WHEN e.again THEN 'retry' ELSE 'exhausted' END
+    FROM expired e
 )
 SELECT
-    count(*) FILTER (WHERE r.status = 0) AS retried,
-    count(*) FILTER (WHERE r.status = 3) AS exhausted
-FROM recovered r
+    count(*) FILTER (WHERE e.again) AS retried,
+    count(*) FILTER (WHERE NOT e.again) AS exhausted
+FROM expired e
 `
 
 type TaskRecoverParams struct {
-	BatchSize     int32
 	MaxRetryCount int16
+	TaskIds       []string
 }
 
 type TaskRecoverRow struct {
@@ -266,108 +312,157 @@ type TaskRecoverRow struct {
 	Exhausted int64
 }
 
-// TaskRecover takes back up to batch_size leases that ran out (S0.12). A report that commits first has changed the row,
-// and the row is passed over; a report that comes second finds no lease. SKIP LOCKED: a sweep never waits for a report.
-// lease_id stays, so that a late SUCCESS of this very lease can still settle the task.
+// TaskRecover takes back those of task_ids whose leases have run out (S0.12). What TaskExpired saw may be old: a report
+// that committed since has changed the row, and the row is passed over; a report that comes second finds no lease.
+// SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS of this very lease can still settle
+// the task.
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
-	row := q.db.QueryRow(ctx, taskRecover, arg.BatchSize, arg.MaxRetryCount)
+	row := q.db.QueryRow(ctx, taskRecover, arg.MaxRetryCount, arg.TaskIds)
 	var i TaskRecoverRow
 	err := row.Scan(&i.Retried, &i.Exhausted)
 	return i, err
 }
 
-const taskReport = `-- name: TaskReport :one
-WITH settled AS (
+const taskReport = `-- name: TaskReport :many
+WITH input AS MATERIALIZED (
+    SELECT
+        unnest($1::text[]) AS task_id,
+        unnest($2::text[]) AS app_id,
+        nullif(unnest($3::bigint[]), 0) AS lease_id,
+        unnest($4::smallint[]) AS status,
+        unnest($5::boolean[]) AS wants_retry,
+        make_interval(secs => unnest($6::float8[])) AS retry_delay,
+        nullif(left(unnest($7::text[]), 500), '') AS error_message,
+        unnest($8::jsonb[]) AS request_data
+),
+held AS MATERIALIZED (
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, t.retry_count, t.lease_id AS held_lease_id, clock_timestamp() AS at,
+        (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
+            (t.status = 1 AND t.processing_app_id = i.app_id)
+            OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
+        ) AS settles
+    FROM input i
+    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+),
+verdict AS MATERIALIZED (
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.retry_count, h.held_lease_id, h.at, h.settles,
+        CASE
+            WHEN h.settles THEN CASE
+                WHEN h.status = 2 THEN 'success'
+                WHEN NOT h.wants_retry THEN 'failed'
+                WHEN h.retry_count < $9::smallint THEN 'retry'
+                ELSE 'exhausted'
+            END
+            WHEN (
+                SELECT true FROM send_logs s
+                WHERE s.task_id = h.task_id AND s.app_id = h.app_id AND (h.lease_id IS NULL OR s.id = h.lease_id)
+                LIMIT 1
+            ) THEN 'ignored'
+            ELSE 'refused'
+        END AS effect
+    FROM held h
+),
+settled AS (
     UPDATE tasks t
-    SET status = CASE WHEN $1::boolean AND t.retry_count < $2::smallint
-            THEN 0 ELSE $3::smallint END,
-        retry_count = CASE WHEN $1::boolean AND t.retry_count < $2::smallint
-            THEN t.retry_count + 1 ELSE t.retry_count END,
-        due_at = CASE WHEN $1::boolean AND t.retry_count < $2::smallint
-            THEN now() + $4::interval ELSE t.due_at END,
-        lease_id = CASE WHEN $1::boolean AND t.retry_count < $2::smallint
-            THEN NULL ELSE t.lease_id END,
-        reported_at = CASE WHEN $1::boolean AND t.retry_count < $2::smallint
-            THEN t.reported_at ELSE now() END,
-        sent_at = CASE WHEN $3::smallint = 2 THEN now() ELSE t.sent_at END,
-        processing_app_id = CASE WHEN $1::boolean THEN NULL ELSE $5::text END,
+    SET status = CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN 0 ELSE 3 END,
+        retry_count = CASE v.effect WHEN 'retry' THEN t.retry_count + 1 ELSE t.retry_count END,
+        due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
+        lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
+        reported_at = CASE v.effect WHEN 'retry' THEN t.reported_at ELSE v.at END,
+        sent_at = CASE v.effect WHEN 'success' THEN v.at ELSE t.sent_at END,
+        processing_app_id = CASE WHEN v.wants_retry THEN NULL ELSE v.app_id END,
         lease_until = NULL,
         result = left(
-            CASE WHEN $1::boolean AND t.retry_count >= $2::smallint
-                THEN '超过最大重试次数: ' ELSE '' END
-            || coalesce(
-                nullif($6::text, ''),
-                CASE WHEN $3::smallint = 2 THEN '发送成功' ELSE '发送失败' END
-            ), 500),
-        updated_at = now()
-    WHERE t.task_id = $7
-        AND ($8::bigint IS NULL OR t.lease_id = $8::bigint)
-        AND (
-            (t.status = 1 AND t.processing_app_id = $5::text)
-            OR (
-                $3::smallint = 2 AND t.status = 0
-                AND EXISTS (SELECT FROM send_logs s WHERE s.id = t.lease_id AND s.app_id = $5::text)
-            )
-        )
-    RETURNING t.task_id, t.lease_id,
-        CASE t.status
-            WHEN 0 THEN 'retry'
-            WHEN 2 THEN 'success'
-            ELSE CASE WHEN $1::boolean THEN 'exhausted' ELSE 'failed' END
-        END AS effect
+            CASE v.effect WHEN 'exhausted' THEN '超过最大重试次数: ' ELSE '' END
+            || coalesce(v.error_message, CASE v.effect WHEN 'success' THEN '发送成功' ELSE '发送失败' END),
+            500
+        ),
+        updated_at = v.at
+    FROM verdict v
+    WHERE t.task_id = v.task_id AND v.settles
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, app_id, lease_id, event, status, effect, error_message, request_data)
+    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, status, effect, error_message, request_data)
     SELECT
-        t.task_id, $5::text,
-        coalesce($8::bigint, settled.lease_id),
-        'reported', $3::smallint,
-        coalesce(
-            settled.effect,
-            CASE WHEN EXISTS (
-                SELECT FROM send_logs s
-                WHERE s.task_id = t.task_id AND s.app_id = $5::text
-                    AND ($8::bigint IS NULL OR s.id = $8::bigint)
-            ) THEN 'ignored' ELSE 'refused' END
-        ),
-        left($6::text, 500), $9
-    FROM tasks t
-    LEFT JOIN settled ON settled.task_id = t.task_id
-    WHERE t.task_id = $7
-    RETURNING effect
+        v.task_id, v.app_id, coalesce(v.lease_id, CASE WHEN v.settles THEN v.held_lease_id END),
+        'reported', v.at, v.status, v.effect, v.error_message, v.request_data
+    FROM verdict v
 )
-SELECT logged.effect FROM logged
+SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
 `
 
 type TaskReportParams struct {
-	WantsRetry    bool
-	MaxRetryCount int16
-	Status        int16
-	RetryDelay    time.Duration
-	AppID         string
-	ErrorMessage  *string
-	TaskID        string
-	LeaseID       *int64
-	RequestData   []byte
+	TaskIds           []string
+	AppIds            []string
+	LeaseIds          []int64
+	Statuses          []int16
+	WantsRetries      []bool
+	RetryDelaySeconds []float64
+	ErrorMessages     []string
+	RequestData       [][]byte
+	MaxRetryCount     int16
 }
 
-// TaskReport ends a lease (S0.4, S0.11). It changes the task when app_id holds it now, or, for a SUCCESS, when app_id
-// was the last to hold it, its lease ran out and nobody was given it since. Anything else only writes the log:
-// ignored where app_id once held the task (a repeat, or too late), refused where it never did.
-// No row: there is no such task.
-func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) (string, error) {
-	row := q.db.QueryRow(ctx, taskReport,
-		arg.WantsRetry,
-		arg.MaxRetryCount,
-		arg.Status,
-		arg.RetryDelay,
-		arg.AppID,
-		arg.ErrorMessage,
-		arg.TaskID,
-		arg.LeaseID,
+type TaskReportRow struct {
+	TaskID string
+	Effect string
+}
+
+// TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
+// app holds it now, or, for a SUCCESS, when its app was the last to hold it, its lease ran out and nobody was given it since.
+// Anything else only writes the log: ignored where the app once held the task (a repeat, or too late), refused where it
+// never did. The log names the lease that was ended, also where the report did not. A lease_id of 0 is none.
+// A task that is not there gives no row.
+func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskReportRow, error) {
+	rows, err := q.db.Query(ctx, taskReport,
+		arg.TaskIds,
+		arg.AppIds,
+		arg.LeaseIds,
+		arg.Statuses,
+		arg.WantsRetries,
+		arg.RetryDelaySeconds,
+		arg.ErrorMessages,
 		arg.RequestData,
+		arg.MaxRetryCount,
 	)
-	var effect string
-	err := row.Scan(&effect)
-	return effect, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskReportRow
+	for rows.Next() {
+		var i TaskReportRow
+		if err := rows.Scan(&i.TaskID, &i.Effect); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskWaits = `-- name: TaskWaits :one
+SELECT (
+    EXISTS (SELECT FROM (SELECT FROM tasks t WHERE t.status = 0 AND t.retry_count = 0 ORDER BY t.created_at LIMIT 1) n)
+    OR EXISTS (
+        SELECT
+        FROM generate_series(1, 20) AS attempts (retry_count)
+        CROSS JOIN LATERAL (
+            SELECT FROM tasks t
+            WHERE t.status = 0 AND t.retry_count > 0 AND t.retry_count = attempts.retry_count AND t.due_at <= now()
+            ORDER BY t.due_at
+            LIMIT 1
+        ) r
+    )
+)::boolean AS waits
+`
+
+// TaskWaits tells whether there is anything to claim.
+func (q *Queries) TaskWaits(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, taskWaits)
+	var waits bool
+	err := row.Scan(&waits)
+	return waits, err
 }

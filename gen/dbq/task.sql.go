@@ -215,64 +215,100 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 	return items, nil
 }
 
-const taskSubmit = `-- name: TaskSubmit :execrows
-WITH task AS (
+const taskSubmit = `-- name: TaskSubmit :many
+WITH input AS MATERIALIZED (
+    SELECT
+        unnest($1::text[]) AS task_id,
+        unnest($2::text[]) AS phone_number,
+        unnest($3::text[]) AS recipient,
+        unnest($4::text[]) AS final_content,
+        nullif(unnest($5::text[]), '') AS source,
+        unnest($6::text[]) AS submitted_by,
+        nullif(unnest($7::text[]), '') AS dedup_key,
+        unnest($8::text[]) AS request_id,
+        unnest($9::text[]) AS content,
+        unnest($10::boolean[]) AS use_template,
+        unnest($11::text[]) AS source_ip,
+        unnest($12::text[]) AS user_agent,
+        unnest($13::jsonb[]) AS request_data
+),
+made AS (
     INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, dedup_key)
-    VALUES ($7, $8, $9, $10, $11, $12::text, $13)
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key
+    FROM input i
+    ORDER BY i.dedup_key, i.task_id
     ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
+),
+logged AS (
+    INSERT INTO receive_logs (
+        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+    )
+    SELECT
+        i.request_id, m.task_id, m.phone_number, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
+        jsonb_build_object(
+            'code', 200, 'message', 'success',
+            'data', jsonb_build_object('task_id', m.task_id, 'status', m.status, 'final_content', m.content)
+        ),
+        200
+    FROM made m
+    JOIN input i ON i.task_id = m.task_id
 )
-INSERT INTO receive_logs (
-    request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
-)
-SELECT
-    $1::text, t.task_id, t.phone_number, $2, $3::boolean, $4::text, $5::text, $6,
-    jsonb_build_object(
-        'code', 200, 'message', 'success',
-        'data', jsonb_build_object('task_id', t.task_id, 'status', t.status, 'final_content', t.content)
-    ),
-    200
-FROM task t
+SELECT m.task_id FROM made m ORDER BY m.task_id
 `
 
 type TaskSubmitParams struct {
-	RequestID    string
-	Content      *string
-	UseTemplate  bool
-	SourceIp     string
-	UserAgent    string
-	RequestData  []byte
-	TaskID       string
-	PhoneNumber  string
-	Recipient    string
-	FinalContent string
-	Source       *string
-	SubmittedBy  string
-	DedupKey     *string
+	TaskIds       []string
+	PhoneNumbers  []string
+	Recipients    []string
+	FinalContents []string
+	Sources       []string
+	Submitters    []string
+	DedupKeys     []string
+	RequestIds    []string
+	Contents      []string
+	UseTemplates  []bool
+	SourceIps     []string
+	UserAgents    []string
+	RequestData   [][]byte
 }
 
-// TaskSubmit stores a task and the log row of the submission that made it, or neither. No row: there is a task with this
-// dedup_key already.
-func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) (int64, error) {
-	result, err := q.db.Exec(ctx, taskSubmit,
-		arg.RequestID,
-		arg.Content,
-		arg.UseTemplate,
-		arg.SourceIp,
-		arg.UserAgent,
+// TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
+// is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
+//
+// In the order of their dedup_keys: two statements that wait for each other's names would wait for ever.
+func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskSubmit,
+		arg.TaskIds,
+		arg.PhoneNumbers,
+		arg.Recipients,
+		arg.FinalContents,
+		arg.Sources,
+		arg.Submitters,
+		arg.DedupKeys,
+		arg.RequestIds,
+		arg.Contents,
+		arg.UseTemplates,
+		arg.SourceIps,
+		arg.UserAgents,
 		arg.RequestData,
-		arg.TaskID,
-		arg.PhoneNumber,
-		arg.Recipient,
-		arg.FinalContent,
-		arg.Source,
-		arg.SubmittedBy,
-		arg.DedupKey,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskTimeline = `-- name: TaskTimeline :many

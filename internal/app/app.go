@@ -96,7 +96,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 	answers := idempotency.New(db)
 	templates := template.New(db)
 	tasks := task.New(db, templates, o.Rules, metrics)
-	handler, err := httpapi.New(tasks, templates, stats.New(db, metrics), users, answers, httpapi.Options{
+	counts := stats.New(db, metrics)
+	handler, err := httpapi.New(tasks, templates, counts, users, answers, httpapi.Options{
 		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
 		Ready: readiness(db), Log: o.Log, Metrics: metrics,
 	})
@@ -107,6 +108,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	sweeper, err := sweep.New(db, o.Log,
 		sweep.Job{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
 		sweep.Job{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
+		sweep.Job{Name: "fold-task-counts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
 	)
 	if err != nil {
 		db.Close()
@@ -115,8 +117,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return &App{Handler: handler, Tasks: tasks, Answers: answers, DB: db, sweeper: sweeper, options: o}, nil
 }
 
-// Close closes the connections to the database.
-func (a *App) Close() { a.DB.Close() }
+// Close finishes what is being written and closes the connections to the database.
+func (a *App) Close() {
+	a.Tasks.Close()
+	a.DB.Close()
+}
 
 // recoverInterval is a tenth of the timeout, so that a lease is never held much longer than it says; at least a second
 // and at most a minute.
@@ -148,13 +153,14 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		Handler:           a.Handler,
 		TLSConfig:         a.options.TLS,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
+		ReadTimeout:       httpapi.LongestAnswer + 15*time.Second, // also bounds how long a caller is listened to
 		WriteTimeout:      time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelWarn),
 	}
 	silent := trackSilent(server)
+	server.RegisterOnShutdown(a.Tasks.StopWaiting)
 	if a.options.MaxConnections > 0 {
 		listener = netutil.LimitListener(listener, a.options.MaxConnections)
 	}

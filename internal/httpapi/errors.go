@@ -34,38 +34,34 @@ var statuses = map[fault.Kind]int{
 // errUnavailable is what the caller is told when the database cannot be asked.
 var errUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
 
-// fail answers any failure: an expected one as it is, a database that cannot be asked with 503, and everything else with
-// 500 and no word of what it was; that goes into the log.
+// fail answers any failure. A caller that has gone is told nothing, and nothing is wrong then.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var expected *fault.Error
-	if errors.As(err, &expected) {
-		s.answerFault(w, r, expected)
+	if !errors.As(err, &expected) && r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
 		return
 	}
-	if r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
-		return // the caller has gone; nobody reads an answer
+	s.answerFault(w, r, s.told(r.Context(), err))
+}
+
+// told is what the caller is told of a failure: an expected one as it is, a database that cannot be asked, and everything
+// else without a word of what it was; that goes into the log.
+func (s *Server) told(ctx context.Context, err error) *fault.Error {
+	var expected *fault.Error
+	if errors.As(err, &expected) {
+		return expected
 	}
-	expected = fault.New(fault.Internal, fault.InternalError)
+	s.options.Log.Error("request failed", "request_id", exchangeOf(ctx).origin.RequestID, "error", err)
 	if postgres.IsUnavailable(err) {
-		expected = errUnavailable
+		return errUnavailable
 	}
-	s.options.Log.Error("request failed", "request_id", exchangeOf(r.Context()).origin.RequestID, "error", err)
-	s.answerFault(w, r, expected)
+	return fault.New(fault.Internal, fault.InternalError)
 }
 
 func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Error) {
 	x := exchangeOf(r.Context())
 	status := statuses[f.Kind]
 	answer := api.Error{
-		Code: status, Message: x.text.reason(f.Reason), RequestID: x.origin.RequestID,
-		Error: api.ErrorDetail{Reason: string(f.Reason)},
-	}
-	if len(f.Fields) > 0 {
-		fields := make([]api.FieldError, len(f.Fields))
-		for i, field := range f.Fields {
-			fields[i] = api.FieldError{Field: field.Name, Message: x.text.rule(field)}
-		}
-		answer.Error.Fields = &fields
+		Code: status, Message: x.text.reason(f.Reason), RequestID: x.origin.RequestID, Error: x.text.detail(f),
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -94,9 +90,8 @@ type refusal struct {
 // (S0.14). Strangers leave no row, and neither does a failure of ours.
 func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := exchangeOf(ctx)
-	ours := []fault.Kind{fault.Internal, fault.Unavailable}
 	strangers := []fault.Kind{fault.Unauthorized, fault.TooMany}
-	if x.operation != submitOperation || slices.Contains(ours, kind) || slices.Contains(strangers, kind) {
+	if x.operation != submitOperation || ours(kind) || slices.Contains(strangers, kind) {
 		return
 	}
 	refused := refusal{status, answer}
@@ -104,14 +99,17 @@ func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, a
 		x.refused = &refused
 		return
 	}
-	s.storeRefusal(ctx, refused)
+	s.storeRefusal(ctx, x.body, refused)
 }
 
-func (s *Server) storeRefusal(ctx context.Context, r refusal) {
+// ours are the failures that are no refusal of what was sent.
+func ours(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
+
+func (s *Server) storeRefusal(ctx context.Context, raw []byte, r refusal) {
 	x := exchangeOf(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := s.tasks.LogRefused(ctx, x.body, x.origin, r.status, r.answer); err != nil {
+	if err := s.tasks.LogRefused(ctx, raw, x.origin, r.status, r.answer); err != nil {
 		s.options.Log.Error("refusal not kept", "request_id", x.origin.RequestID, "error", err)
 	}
 }

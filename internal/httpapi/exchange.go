@@ -65,10 +65,11 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		w.Header().Set("X-Request-Id", x.origin.RequestID)
 		s.secureHeaders(w.Header())
 
-		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), requestDeadline)
+		maxBytes, deadline := limitsOf(r.URL.Path)
+		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), deadline)
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = &depthReader{ReadCloser: http.MaxBytesReader(w, r.Body, maxBody)}
+		r.Body = &depthReader{ReadCloser: http.MaxBytesReader(w, r.Body, maxBytes)}
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(answer, r)
 
@@ -87,9 +88,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		if answer.status >= http.StatusInternalServerError {
 			level = slog.LevelError
 		}
-		s.options.Log.With(x.notes...).Log(ctx, level, "request", "request_id", x.origin.RequestID, "method", r.Method,
+		s.options.Log.Log(ctx, level, "request", append(x.notes, "request_id", x.origin.RequestID, "method", r.Method,
 			"path", r.URL.Path, "status", answer.status, "ms", float64(took.Microseconds())/1000,
-			"ip", x.origin.SourceIP, "user", x.who.Username)
+			"ip", x.origin.SourceIP, "user", x.who.Username)...)
 	})
 }
 

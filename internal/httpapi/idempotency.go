@@ -51,7 +51,7 @@ func (s *Server) once(operations *http.ServeMux, keyed map[string]bool) http.Han
 		})
 		x.inTransaction = false
 		if x.refused != nil {
-			s.storeRefusal(r.Context(), *x.refused)
+			s.storeRefusal(r.Context(), x.body, *x.refused)
 		}
 		switch {
 		case errors.Is(err, errRefused):

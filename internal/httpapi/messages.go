@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/text/language"
 
+	"lksms/gen/api"
 	"lksms/internal/fault"
 )
 
@@ -147,6 +148,18 @@ func catalogueFor(acceptLanguage string) *catalogue {
 		return chinese
 	}
 	return english
+}
+
+// detail is the part of an answer that programs read.
+func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
+	detail := api.ErrorDetail{Reason: string(f.Reason)}
+	if len(f.Fields) > 0 {
+		fields := convert(f.Fields, func(field fault.Field) api.FieldError {
+			return api.FieldError{Field: field.Name, Message: c.rule(field)}
+		})
+		detail.Fields = &fields
+	}
+	return detail
 }
 
 func (c *catalogue) reason(r fault.Reason) string { return c.reasons[r] }

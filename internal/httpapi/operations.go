@@ -12,7 +12,10 @@ import (
 func (s *Server) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestObject) (api.RecoverTasksResponseObject, error) {
 	n, err := s.tasks.Recover(ctx)
 	if err != nil {
-		return nil, err
+		if n == 0 {
+			return nil, err
+		}
+		s.options.Log.Error("some tasks could not be recovered", "request_id", exchangeOf(ctx).origin.RequestID, "error", err)
 	}
 	return api.RecoverTasks200JSONResponse{Code: ok, Message: success, Data: api.Recovered{
 		RecoveredCount: n, Message: fmt.Sprintf(exchangeOf(ctx).text.recovered, n),

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"lksms/gen/api"
@@ -14,16 +12,9 @@ import (
 
 // SendSms accepts a message (S0.1).
 func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api.SendSmsResponseObject, error) {
-	raw, err := json.Marshal(req.Body)
-	if err != nil {
-		return nil, fmt.Errorf("write request for the log: %w", err)
-	}
 	x := exchangeOf(ctx)
 	x.note("phone", phone.Mask(req.Body.PhoneNumber))
-	made, err := s.tasks.Submit(ctx, task.Submission{
-		PhoneNumber: req.Body.PhoneNumber, Content: value(req.Body.Content), UseTemplate: value(req.Body.UseTemplate),
-		Source: nonEmpty(req.Body.Source), DedupKey: req.Body.DedupKey, Raw: raw,
-	}, x.origin)
+	made, err := s.tasks.Submit(ctx, submissionOf(*req.Body, x.body), x.origin)
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +24,13 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 		data.Deduplicated = &made.Deduplicated
 	}
 	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+func submissionOf(body api.SendRequest, raw []byte) task.Submission {
+	return task.Submission{
+		PhoneNumber: body.PhoneNumber, Content: value(body.Content), UseTemplate: value(body.UseTemplate),
+		Source: nonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw,
+	}
 }
 
 // GetTask shows one task (S0.2).
@@ -86,16 +84,25 @@ func (s *Server) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineReq
 
 // ClaimTasks leases tasks to a sender (S0.3).
 func (s *Server) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject) (api.ClaimTasksResponseObject, error) {
-	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit)
+	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit, req.Params.Wait)
 	if err != nil {
 		return nil, err
 	}
 	return api.ClaimTasks200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, nil
 }
 
+// ClaimTasksNow is ClaimTasks for senders that want more at once.
+func (s *Server) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowRequestObject) (api.ClaimTasksNowResponseObject, error) {
+	rows, err := s.claim(ctx, req.Body.AppID, req.Body.Limit, req.Body.Wait)
+	if err != nil {
+		return nil, err
+	}
+	return api.ClaimTasksNow200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, nil
+}
+
 // AppClaimTasks is ClaimTasks in the form of the installed sender app (S0.18).
 func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
-	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit)
+	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +111,11 @@ func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequest
 	}}, nil
 }
 
-func (s *Server) claim(ctx context.Context, appID string, limit *int) ([]dbq.TaskClaimRow, error) {
+func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]dbq.TaskClaimRow, error) {
 	if err := mayBe(ctx, appID); err != nil {
 		return nil, err
 	}
-	rows, err := s.tasks.Claim(ctx, appID, claimSize(limit))
+	rows, err := s.tasks.ClaimOrWait(ctx, appID, claimSize(limit), time.Duration(value(wait))*time.Second)
 	exchangeOf(ctx).note("app_id", appID, "claimed", len(rows))
 	return rows, err
 }
@@ -133,10 +140,12 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 	if err := mayBe(ctx, body.AppID); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("write request for the log: %w", err)
-	}
+	x := exchangeOf(ctx)
+	x.note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
+	return s.tasks.Report(ctx, reportOf(body, x.body))
+}
+
+func reportOf(body api.ReportRequest, raw []byte) task.Report {
 	report := task.Report{
 		TaskID: body.TaskID, AppID: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
 		ShouldRetry: value(body.ShouldRetry), LeaseID: body.LeaseID, Raw: raw,
@@ -145,8 +154,7 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 		after := time.Duration(*body.RetryAfterSeconds) * time.Second
 		report.RetryAfter = &after
 	}
-	exchangeOf(ctx).note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
-	return s.tasks.Report(ctx, report)
+	return report
 }
 
 func taskOf(t dbq.Task) api.Task {

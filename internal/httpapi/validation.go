@@ -34,9 +34,14 @@ func faultOf(err error) error {
 		}
 		all.Fields = append(all.Fields, fieldsOf(request)...)
 	}
-	slices.SortFunc(all.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
-	all.Fields = slices.CompactFunc(all.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
-	return all
+	return sorted(all)
+}
+
+// sorted puts the fields in order, and each trouble with a field once.
+func sorted(f *fault.Error) *fault.Error {
+	slices.SortFunc(f.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
+	f.Fields = slices.CompactFunc(f.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
+	return f
 }
 
 // bodyFault is the failure of a body that could not be read at all, nil if it could.

@@ -56,19 +56,57 @@ func (db *DB) Close() { db.Pool.Close() }
 // committed when fn returns nil and rolled back otherwise. Inside a transaction Tx is a part of it, which can be rolled
 // back alone.
 func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
-	within := func(tx pgx.Tx) error { return fn(context.WithValue(ctx, txKey{db}, tx)) }
-	if outer, inside := db.on(ctx).(pgx.Tx); inside {
-		return pgx.BeginFunc(ctx, outer, within) // a savepoint
+	if outer := db.txOf(ctx); outer != nil {
+		return pgx.BeginFunc(ctx, outer.tx, func(tx pgx.Tx) error { // a savepoint
+			return fn(context.WithValue(ctx, txKey{db}, &transaction{tx: tx, root: outer.root}))
+		})
 	}
-	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, within)
+	t := &transaction{}
+	t.root = t
+	err := pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
+		t.tx = tx
+		return fn(context.WithValue(ctx, txKey{db}, t))
+	})
+	if err == nil {
+		for _, do := range t.after {
+			do()
+		}
+	}
+	return err
+}
+
+// AfterCommit does something when the transaction of ctx has been committed: now, if there is none. It is for hints; after
+// a crash they are not given.
+func (db *DB) AfterCommit(ctx context.Context, do func()) {
+	if t := db.txOf(ctx); t != nil {
+		t.root.after = append(t.root.after, do)
+		return
+	}
+	do()
 }
 
 type txKey struct{ db *DB }
 
+// transaction is what a ctx carries. One goroutine uses it.
+type transaction struct {
+	tx    pgx.Tx
+	root  *transaction // the outermost, which is what commits
+	after []func()
+}
+
+// txOf is the transaction of ctx, or nil.
+func (db *DB) txOf(ctx context.Context) *transaction {
+	t, _ := ctx.Value(txKey{db}).(*transaction)
+	return t
+}
+
+// InTx reports whether ctx carries a transaction: what is done with it is part of that.
+func (db *DB) InTx(ctx context.Context) bool { return db.txOf(ctx) != nil }
+
 // on is the transaction of ctx, or the pool.
 func (db *DB) on(ctx context.Context) dbq.DBTX {
-	if tx, ok := ctx.Value(txKey{db}).(pgx.Tx); ok {
-		return tx
+	if t := db.txOf(ctx); t != nil {
+		return t.tx
 	}
 	return db.Pool
 }
@@ -94,12 +132,12 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 // for the transaction, not for the session, which a pooler in between may hand to somebody else.
 const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
 
-// dispatchBegin opens a transaction in which the planner can only walk the queue's indexes. Its estimates are worst when
-// the queue moves fastest (after a TRUNCATE, or when a million rows change state before the next ANALYZE), and a
-// sequential scan with a sort is then up to twenty times slower. What is switched off counts as immensely dear, which would
-// wake the JIT compiler for a tenth of a second, so that is off too.
+// dispatchBegin opens a transaction in which the planner can only walk the queue's indexes and look rows up by key. Its
+// estimates are worst when the queue moves fastest (after a TRUNCATE, or when a million rows change state before the next
+// ANALYZE), and a scan with a sort, or a join that reads a whole table, is then up to twenty times slower. What is switched
+// off counts as immensely dear, which would wake the JIT compiler for a tenth of a second, so that is off too.
 const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;` +
-	` SET LOCAL enable_sort = off; SET LOCAL jit = off`
+	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off`
 
 // Dispatch runs the statements of dispatch.sql in a transaction of their own, with plans that do not depend on statistics.
 func (db *DB) Dispatch(ctx context.Context, fn func(q *dbq.Queries) error) error {

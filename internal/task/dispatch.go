@@ -2,11 +2,15 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/merge"
 	"lksms/internal/postgres"
 )
 
@@ -46,52 +50,174 @@ type Report struct {
 // Report ends a lease. A repeat, or a report that comes too late to matter, is logged and changes nothing; so is one by an
 // app that never held the task, which gets the fault task.not_held. Unknown tasks get task.not_found.
 func (s *Service) Report(ctx context.Context, r Report) error {
-	delay := s.rules.RetryDelay
-	if r.RetryAfter != nil {
-		delay = *r.RetryAfter
-	}
-	var effect string
-	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		effect, err = q.TaskReport(ctx, dbq.TaskReportParams{
-			TaskID: r.TaskID, AppID: r.AppID, Status: r.Status, ErrorMessage: r.ErrorMessage, LeaseID: r.LeaseID,
-			WantsRetry: r.Status == Failed && r.ShouldRetry, RetryDelay: delay,
-			MaxRetryCount: int16(s.rules.MaxRetryCount), RequestData: r.Raw,
-		})
-		return err
-	})
+	effect, err := s.reports.Do(ctx, r)
 	if err != nil {
-		return postgres.Wrap("report task", err, fault.New(fault.NotFound, fault.TaskNotFound))
+		return err
+	}
+	return s.judge(effect).Err
+}
+
+// Reported is what became of one report of several. Effect is empty where there is no task.
+type Reported struct {
+	Effect string
+	Err    error
+}
+
+func (s *Service) judge(effect string) Reported {
+	if effect == "" {
+		return Reported{Err: fault.New(fault.NotFound, fault.TaskNotFound)}
 	}
 	s.reported.WithLabelValues(effect).Inc()
 	if effect == "refused" {
-		return fault.New(fault.Conflict, fault.TaskNotHeld)
+		return Reported{effect, fault.New(fault.Conflict, fault.TaskNotHeld)}
 	}
-	return nil
+	return Reported{Effect: effect}
 }
 
-// recoverBatch bounds what one statement of a sweep takes back, and so how long it holds its locks.
-const recoverBatch = 1000
+// ReportAll is Report for several: each has its own outcome, in their order, and reports on one task count in their order.
+// With an error, which is the database's, it is not known of each whether it was taken.
+func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, error) {
+	outcomes := make([]Reported, len(reports))
+	left := make([]int, len(reports))
+	for i := range left {
+		left[i] = i
+	}
+	for len(left) > 0 {
+		var now, later []int
+		seen := map[string]bool{}
+		for _, i := range left {
+			if seen[reports[i].TaskID] {
+				later = append(later, i)
+				continue
+			}
+			seen[reports[i].TaskID] = true
+			now = append(now, i)
+		}
+		items := make([]Report, len(now))
+		for j, i := range now {
+			items[j] = reports[i]
+		}
+		run := func(items []Report) ([]string, error) { return s.settle(ctx, items) }
+		for j, result := range merge.Apart(items, run, postgres.IsUnavailable) {
+			switch {
+			case result.Err == nil:
+				outcomes[now[j]] = s.judge(result.Out)
+			case postgres.IsUnavailable(result.Err):
+				return nil, result.Err
+			default:
+				outcomes[now[j]].Err = result.Err
+			}
+		}
+		left = later
+	}
+	return outcomes, nil
+}
 
-// Recover takes back every lease that ran out, in batches of their own transactions, and returns how many (S0.12). After
-// an error, what it counted stays recovered.
+// settle writes reports, each of another task, all or none, and tells the effect of each; none where there is no task.
+func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error) {
+	// All statements lock tasks in this order.
+	order := make([]int, len(reports))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reports[a].TaskID, reports[b].TaskID) })
+	p := dbq.TaskReportParams{MaxRetryCount: int16(s.rules.MaxRetryCount)}
+	for _, i := range order {
+		r := reports[i]
+		delay := s.rules.RetryDelay
+		if r.RetryAfter != nil {
+			delay = *r.RetryAfter
+		}
+		var lease int64
+		if r.LeaseID != nil {
+			lease = *r.LeaseID
+		}
+		p.TaskIds = append(p.TaskIds, r.TaskID)
+		p.AppIds = append(p.AppIds, r.AppID)
+		p.LeaseIds = append(p.LeaseIds, lease)
+		p.Statuses = append(p.Statuses, r.Status)
+		p.WantsRetries = append(p.WantsRetries, r.Status == Failed && r.ShouldRetry)
+		p.RetryDelaySeconds = append(p.RetryDelaySeconds, delay.Seconds())
+		p.ErrorMessages = append(p.ErrorMessages, orEmpty(r.ErrorMessage))
+		p.RequestData = append(p.RequestData, r.Raw)
+	}
+	var rows []dbq.TaskReportRow
+	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+		rows, err = q.TaskReport(ctx, p)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("report tasks: %w", err)
+	}
+	found := make(map[string]string, len(rows))
+	for _, row := range rows {
+		found[row.TaskID] = row.Effect
+	}
+	effects := make([]string, len(reports))
+	for i, r := range reports {
+		effects[i] = found[r.TaskID]
+	}
+	return effects, nil
+}
+
+const (
+	// recoverBatch bounds what one statement of a sweep takes back, and so how long it holds its locks.
+	recoverBatch = 1000
+	// failedMost is how many rows may fail before a sweep gives up: then it is not the rows.
+	failedMost = 100
+)
+
+// Recover takes back every lease that ran out, in batches of their own transactions, and returns how many (S0.12). A row
+// that fails is passed over and named in the error; what was counted stays recovered.
 func (s *Service) Recover(ctx context.Context) (int, error) {
-	total := 0
-	for {
-		var row dbq.TaskRecoverRow
+	hopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
+	total, failed := 0, []string{}
+	var failures error
+	for len(failed) < failedMost {
+		var ids []string
 		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-			row, err = q.TaskRecover(ctx, dbq.TaskRecoverParams{
-				BatchSize: recoverBatch, MaxRetryCount: int16(s.rules.MaxRetryCount),
-			})
+			ids, err = q.TaskExpired(ctx, dbq.TaskExpiredParams{BatchSize: recoverBatch, Failed: failed})
 			return err
 		})
 		if err != nil {
-			return total, fmt.Errorf("recover tasks: %w", err)
+			return total, fmt.Errorf("look for leases that ran out: %w", err)
 		}
-		s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
-		s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
-		n := int(row.Retried + row.Exhausted)
-		if total += n; n < recoverBatch {
-			return total, nil
+		if len(ids) == 0 {
+			break
+		}
+		before := total + len(failed)
+		for i, result := range merge.Apart(ids, func(ids []string) ([]struct{}, error) {
+			n, err := s.recoverThose(ctx, ids)
+			total += n
+			return make([]struct{}, len(ids)), err
+		}, hopeless) {
+			switch {
+			case result.Err == nil:
+			case hopeless(result.Err):
+				return total, result.Err
+			default:
+				failed = append(failed, ids[i])
+				failures = errors.Join(failures, fmt.Errorf("task %s: %w", ids[i], result.Err))
+			}
+		}
+		if len(ids) < recoverBatch || total+len(failed) == before { // reports hold what is left
+			break
 		}
 	}
+	return total, failures
+}
+
+func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
+	var row dbq.TaskRecoverRow
+	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+		row, err = q.TaskRecover(ctx, dbq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount)})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("recover tasks: %w", err)
+	}
+	s.line.wake(min(int(row.Retried), wokenMost))
+	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
+	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
+	return int(row.Retried + row.Exhausted), nil
 }

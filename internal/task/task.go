@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -16,6 +17,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/merge"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/template"
@@ -44,6 +46,9 @@ type Service struct {
 	q         *dbq.Queries
 	templates *template.Service
 	rules     Rules
+	submits   *merge.Merger[newTask, bool]
+	reports   *merge.Merger[Report, string]
+	line      line
 
 	claimed   prometheus.Counter
 	reported  *prometheus.CounterVec
@@ -53,7 +58,7 @@ type Service struct {
 // New returns a Service whose counters are registered with reg.
 func New(db *postgres.DB, templates *template.Service, rules Rules, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
-	return &Service{
+	s := &Service{
 		db: db, q: dbq.New(db), templates: templates, rules: rules,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
@@ -65,6 +70,32 @@ func New(db *postgres.DB, templates *template.Service, rules Rules, reg promethe
 			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
 		}, []string{"effect"}),
 	}
+	s.line.poll, s.line.closed = s.poll, make(chan struct{})
+	s.submits = merge.New(merge.Options[newTask, bool]{
+		Run: s.storeAll, Hopeless: postgres.IsUnavailable, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	s.reports = merge.New(merge.Options[Report, string]{
+		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
+		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	return s
+}
+
+// What arrives together is written together: one statement and one commit for hundreds of tasks. A run that waits for a
+// lock, or whose connection stalls, does not hold up the others for long.
+const (
+	mergedMost    = 500
+	mergePatience = 50 * time.Millisecond
+	mergesAtOnce  = 4
+	mergeLimit    = 10 * time.Second
+)
+
+// Close waits for what is being written.
+func (s *Service) Close() {
+	s.StopWaiting()
+	s.line.done.Wait()
+	s.submits.Wait()
+	s.reports.Wait()
 }
 
 // Origin says who submitted and from where. UserAgent may have any length; its first 500 characters are kept.
@@ -126,52 +157,184 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
-	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
-	if err != nil {
+	row, err := prepare(sub, origin, func(params string) (string, error) { return s.templates.RenderActive(ctx, params) })
+	switch {
+	case err != nil:
 		return Submitted{}, err
+	case row.final == "":
+		return s.submitDefault(ctx, row)
+	default:
+		return s.insert(ctx, row)
 	}
-	if sub.Content == "" {
-		return s.submitDefault(ctx, sub, recipient, origin)
-	}
-	content := sub.Content
-	if sub.UseTemplate {
-		if content, err = s.templates.RenderActive(ctx, content); err != nil {
-			return Submitted{}, err
-		}
-	} else if strings.TrimSpace(content) == "" {
-		return Submitted{}, fault.InvalidField("content", fault.Blank, nil)
-	}
-	return s.insert(ctx, sub, recipient, content, origin)
 }
 
-func (s *Service) submitDefault(ctx context.Context, sub Submission, recipient string, origin Origin) (Submitted, error) {
+// prepare makes of a submission what is to be stored. One without content has no text yet: it is the number's default.
+func prepare(sub Submission, origin Origin, render func(params string) (string, error)) (newTask, error) {
+	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
+	if err != nil {
+		return newTask{}, err
+	}
+	row := newTask{id: NewID(), recipient: recipient, final: sub.Content, Submission: sub, Origin: origin}
+	switch {
+	case sub.Content == "":
+	case sub.UseTemplate:
+		row.final, err = render(sub.Content)
+	case strings.TrimSpace(sub.Content) == "":
+		err = fault.InvalidField("content", fault.Blank, nil)
+	}
+	return row, err
+}
+
+func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, error) {
 	var made Submitted
-	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		content, err := s.templates.ConsumeDefault(ctx, recipient)
-		if err != nil {
+	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if row.final, err = s.templates.ConsumeDefault(ctx, row.recipient); err != nil {
 			return err
 		}
-		made, err = s.insert(ctx, sub, recipient, content, origin)
+		made, err = s.insert(ctx, row)
 		return err
 	})
 	return made, err
 }
 
-func (s *Service) insert(ctx context.Context, sub Submission, recipient, final string, origin Origin) (Submitted, error) {
-	id := NewID()
-	n, err := s.q.TaskSubmit(ctx, dbq.TaskSubmitParams{
-		TaskID: id, PhoneNumber: sub.PhoneNumber, Recipient: recipient, FinalContent: final, Source: sub.Source,
-		SubmittedBy: origin.User, DedupKey: sub.DedupKey,
-		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
-		Content: &sub.Content, UseTemplate: sub.UseTemplate, RequestData: sub.Raw,
-	})
-	if err != nil {
-		return Submitted{}, fmt.Errorf("submit task: %w", err)
+func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
+	var made bool
+	var err error
+	if s.db.InTx(ctx) {
+		made, err = s.store(ctx, row)
+	} else {
+		made, err = s.submits.Do(ctx, row)
 	}
-	if n == 0 {
+	switch {
+	case err != nil:
+		return Submitted{}, err
+	case !made:
 		return Submitted{}, errRepeated
+	default:
+		return row.submitted(), nil
 	}
-	return Submitted{TaskID: id, Status: Pending, FinalContent: final}, nil
+}
+
+// Outcome is what became of one submission of several.
+type Outcome struct {
+	Submitted
+	Err error
+}
+
+// SubmitAll is Submit for several: each has its own outcome, in their order, and a bad one does not hold up the others.
+// An error is the database's, and means that none is known to be stored; in a transaction, that none is.
+func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origin) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(subs))
+	text, textErr := "", error(nil)
+	find := sync.OnceFunc(func() { text, textErr = s.templates.Active(ctx) })
+	render := func(params string) (string, error) {
+		if find(); textErr != nil {
+			return "", textErr
+		}
+		return template.Render(text, params)
+	}
+	var rows []newTask
+	var places []int // of rows in outcomes
+	for i, sub := range subs {
+		row, err := prepare(sub, origin, render)
+		if err != nil || row.final == "" {
+			outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
+			continue
+		}
+		rows, places = append(rows, row), append(places, i)
+	}
+	if len(rows) > 0 {
+		for i, result := range merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
+			err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+				made, err = s.storeAll(ctx, rows)
+				return err
+			})
+			return made, err
+		}, postgres.IsUnavailable) {
+			o := &outcomes[places[i]]
+			switch {
+			case result.Err != nil:
+				o.Err = result.Err
+			case result.Out:
+				o.Submitted = rows[i].submitted()
+			default:
+				o.Submitted, o.Err = s.repeated(ctx, rows[i].Submission, origin)
+			}
+		}
+	}
+	var gone error
+	stored := 0
+	for _, o := range outcomes {
+		switch {
+		case o.Err == nil:
+			stored++
+		case postgres.IsUnavailable(o.Err):
+			gone = o.Err
+		}
+	}
+	if stored > 0 && !s.db.InTx(ctx) {
+		gone = nil // what is known is worth more than one word for all
+	}
+	return outcomes, gone
+}
+
+// newTask is a submission that has been found good.
+type newTask struct {
+	id, recipient, final string
+	Submission
+	Origin
+}
+
+func (t newTask) submitted() Submitted {
+	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.final}
+}
+
+func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
+	all, err := s.storeAll(ctx, []newTask{row})
+	if err != nil {
+		return false, err
+	}
+	return all[0], nil
+}
+
+// storeAll stores tasks with the log rows of their submissions, all or none, and tells which it made: there is a task with
+// the dedup key of the others already.
+func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
+	n := len(rows)
+	p := dbq.TaskSubmitParams{
+		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Recipients: make([]string, n),
+		FinalContents: make([]string, n), Sources: make([]string, n), Submitters: make([]string, n),
+		DedupKeys: make([]string, n), RequestIds: make([]string, n), Contents: make([]string, n),
+		UseTemplates: make([]bool, n), SourceIps: make([]string, n), UserAgents: make([]string, n),
+		RequestData: make([][]byte, n),
+	}
+	for i, r := range rows {
+		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final
+		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = orEmpty(r.Source), r.User, orEmpty(r.DedupKey)
+		p.RequestIds[i], p.Contents[i], p.UseTemplates[i] = r.RequestID, r.Content, r.UseTemplate
+		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logText(r.UserAgent), r.Raw
+	}
+	ids, err := s.q.TaskSubmit(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("submit tasks: %w", err)
+	}
+	s.db.AfterCommit(ctx, func() { s.line.wake(min(len(ids), wokenMost)) })
+	stored := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		stored[id] = true
+	}
+	made := make([]bool, n)
+	for i, r := range rows {
+		made[i] = stored[r.id]
+	}
+	return made, nil
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // LogRefused keeps a submission that was refused, with its answer (S0.14). raw is the body as it came, JSON or not.
@@ -255,10 +418,25 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq
 	return dbq.Task(row), postgres.Wrap("cancel task", err, nil)
 }
 
-var entropy = &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(rand.Reader, 0)}
+// NewID returns a task id: task_, the UTC date, _ and a ULID. Ids of one process ascend, also when its clock is put back.
+func NewID() string { return ids.next(ulid.Now()) }
 
-// NewID returns a task id: task_, the UTC date, _ and a ULID. Ids of one process ascend.
-func NewID() string {
-	id := ulid.MustNew(ulid.Now(), entropy)
-	return "task_" + ulid.Time(id.Time()).UTC().Format("20060102") + "_" + id.String()
+var ids idMaker
+
+// idMaker counts up within a millisecond.
+type idMaker struct {
+	mu      sync.Mutex
+	entropy *ulid.MonotonicEntropy
+	latest  uint64
+}
+
+func (m *idMaker) next(now uint64) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entropy == nil {
+		m.entropy = ulid.Monotonic(rand.Reader, 0)
+	}
+	m.latest = max(m.latest, now)
+	id := ulid.MustNew(m.latest, m.entropy)
+	return "task_" + ulid.Time(m.latest).UTC().Format("20060102") + "_" + id.String()
 }

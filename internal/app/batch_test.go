@@ -1,0 +1,368 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+)
+
+const batchPath = "/api/v1/sms/send-batch"
+
+// outcomes is the codes and fields of a batch's items.
+func sent(items []api.SentItem) (all []string) {
+	for _, item := range items {
+		all = append(all, outcome(item.Code, item.Error))
+	}
+	return all
+}
+
+func outcome(code int, detail *api.ErrorDetail) string {
+	text := fmt.Sprint(code)
+	if detail != nil && detail.Fields != nil {
+		for _, f := range *detail.Fields {
+			text += " " + f.Field
+		}
+	} else if detail != nil {
+		text += " " + detail.Reason
+	}
+	return text
+}
+
+func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"您的验证码是{code}"}`)
+	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": "13900139000", "content": "欢迎"})
+	b.submitted(map[string]any{"phone_number": phone, "content": "first", "dedup_key": "k"})
+	data := decode[api.SentBatch](t, b.expect(200, "", "POST", batchPath, map[string]any{"messages": []any{
+		map[string]any{"phone_number": phone, "content": "一"},
+		map[string]any{"phone_number": "12345678901", "content": "x"},
+		map[string]any{"content": "x"},
+		map[string]any{"phone_number": phone, "content": strings.Repeat("x", 201)},
+		map[string]any{"phone_number": phone, "content": "x", "colour": "red"},
+		map[string]any{"phone_number": phone, "content": "code=42", "use_template": true},
+		map[string]any{"phone_number": phone, "content": "name=42", "use_template": true},
+		map[string]any{"phone_number": "13900139000"},
+		map[string]any{"phone_number": "13900139000"},
+		map[string]any{"phone_number": phone, "content": "again", "dedup_key": "k"},
+		map[string]any{"phone_number": phone, "content": "new", "dedup_key": "k2"},
+		map[string]any{"phone_number": phone, "content": "new again", "dedup_key": "k2"},
+		map[string]any{"phone_number": phone, "content": " "},
+	}}))
+	want := []string{
+		"200", "422 phone_number", "422 phone_number", "422 content", "422 colour", "200", "422 content", "200",
+		"409 default_content.already_sent", "200", "200", "200", "422 content",
+	}
+	if got := sent(data.Items); !slices.Equal(got, want) || data.Accepted != 6 || data.Refused != 7 {
+		t.Fatalf("got  %q\nwant %q\n%d accepted, %d refused", got, want, data.Accepted, data.Refused)
+	}
+	for i, text := range map[int]string{0: "一", 5: "您的验证码是42", 7: "欢迎", 9: "first", 10: "new", 11: "new"} {
+		item := data.Items[i]
+		if *item.FinalContent != text || (item.Deduplicated != nil) != (i == 9 || i == 11) {
+			t.Errorf("item %d: %q, deduplicated %v", i, *item.FinalContent, item.Deduplicated)
+		}
+		if got := b.task(*item.TaskID); got.Content != text {
+			t.Errorf("task of item %d: %+v", i, got)
+		}
+	}
+	if *data.Items[10].TaskID != *data.Items[11].TaskID {
+		t.Error("one name in a batch made two tasks")
+	}
+	if n := b.count("SELECT count(*) FROM tasks"); n != 5 {
+		t.Errorf("%d tasks", n)
+	}
+	// Every message has its row in the log, as it was sent.
+	if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code = 200 AND task_id IS NOT NULL"); n != 7 {
+		t.Errorf("%d accepted rows", n)
+	}
+	if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code IN (409, 422) AND task_id IS NULL AND request_data ? 'content' OR request_data = '{\"phone_number\": \"13900139000\"}' AND status_code = 409"); n != 7 {
+		t.Errorf("%d refused rows", n)
+	}
+}
+
+func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
+	b := setup(t)
+	many := make([]any, 1001)
+	for i := range many {
+		many[i] = map[string]any{"phone_number": phone, "content": "x"}
+	}
+	for fields, body := range map[string]any{
+		"messages":             map[string]any{"messages": []any{}},
+		"messages ":            map[string]any{},
+		"messages  ":           map[string]any{"messages": many},
+		"messages.1.content":   `{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":"13800138000","content":5}]}`,
+		"messages.0":           `{"messages":["x"]}`,
+		"messages.0.content ":  "{\"messages\":[{\"phone_number\":\"13800138000\",\"content\":\"\xff\"}]}",
+		"messages.0.content  ": `{"messages":[{"phone_number":"13800138000","content":"x","content":"y"}]}`,
+		"colour":               map[string]any{"messages": many[:1], "colour": 1},
+	} {
+		a := b.call("POST", batchPath, body)
+		if a.status != 422 || a.fields() != strings.TrimSpace(fields) {
+			t.Errorf("%s: %d %q", fields, a.status, a.fields())
+		}
+	}
+	if n := b.count("SELECT count(*) FROM tasks"); n != 0 {
+		t.Errorf("%d tasks were made", n)
+	}
+	big := `{"messages":[{"phone_number":"13800138000","content":"` + strings.Repeat("x", 8<<20) + `"}]}`
+	b.expect(413, "request.too_large", "POST", batchPath, big)
+	b.expect(200, "", "POST", batchPath, `{"messages":[{"phone_number":"13800138000","content":"`+strings.Repeat("x", 2<<20)+`"}]}`)
+}
+
+func TestAThousandMessagesUnderOneKeyAreStoredOnce(t *testing.T) {
+	b := setup(t)
+	messages := make([]any, 1000)
+	for i := range messages {
+		messages[i] = map[string]any{"phone_number": phone, "content": fmt.Sprint("message ", i)}
+	}
+	messages[7] = map[string]any{"phone_number": "12345678901", "content": "x"}
+	body := map[string]any{"messages": messages}
+	answers := make([]answer, 3)
+	together(len(answers), func(i int) { answers[i] = b.call("POST", batchPath, body, "Idempotency-Key", "batch-1") })
+	again := b.expect(200, "", "POST", batchPath, body, "Idempotency-Key", "batch-1")
+	for _, a := range answers {
+		if a.status != 409 && a.raw != again.raw {
+			t.Errorf("%d: %.200s", a.status, a.raw)
+		}
+	}
+	if data := decode[api.SentBatch](t, again); data.Accepted != 999 || data.Refused != 1 || data.Items[7].Code != 422 {
+		t.Errorf("%d accepted, %d refused", data.Accepted, data.Refused)
+	}
+	if n := b.count("SELECT count(*) FROM tasks"); n != 999 {
+		t.Errorf("%d tasks", n)
+	}
+	// In the order in which they were sent.
+	ids := []string{}
+	for _, item := range decode[api.SentBatch](t, again).Items {
+		if item.TaskID != nil {
+			ids = append(ids, *item.TaskID)
+		}
+	}
+	got := decode[[]api.ClaimedTask](t, b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1000}`))
+	claimed := []string{}
+	for _, c := range got {
+		claimed = append(claimed, c.TaskID)
+	}
+	if !slices.Equal(claimed, ids) {
+		t.Errorf("%d claimed, in another order than sent", len(claimed))
+	}
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1001}`)
+}
+
+// A row that the database refuses fails alone, alone or among others.
+func TestOneBadRowFailsAlone(t *testing.T) {
+	b := setup(t)
+	b.exec("ALTER TABLE tasks ADD CONSTRAINT cursed CHECK (content NOT LIKE 'cursed%')")
+	messages := make([]any, 100)
+	for i := range messages {
+		text := "good"
+		if i%10 == 3 {
+			text = "cursed"
+		}
+		messages[i] = map[string]any{"phone_number": phone, "content": text}
+	}
+	for _, headers := range [][]string{nil, {"Idempotency-Key", "k"}} {
+		data := decode[api.SentBatch](t, b.expect(200, "", "POST", batchPath, map[string]any{"messages": messages}, headers...))
+		for i, item := range data.Items {
+			want := 200
+			if i%10 == 3 {
+				want = 500
+			}
+			if item.Code != want {
+				t.Errorf("item %d: %d", i, item.Code)
+			}
+		}
+	}
+	statuses := make([]int, 60)
+	together(len(statuses), func(i int) {
+		text := "good"
+		if i%10 == 3 {
+			text = "cursed"
+		}
+		statuses[i] = b.call("POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": text}).status
+	})
+	for i, status := range statuses {
+		if (status == 200) != (i%10 != 3) {
+			t.Errorf("message %d beside others: %d", i, status)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM tasks"); n != 90+90+54 {
+		t.Errorf("%d tasks", n)
+	}
+}
+
+func TestABatchOfReportsHasAnOutcomeForEach(t *testing.T) {
+	b := setup(t)
+	var ids []string
+	for range 6 {
+		ids = append(ids, b.submit("x"))
+	}
+	leases := b.claim("app", 5)
+	data := decode[api.ReportedBatch](t, b.expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": []any{
+		reportBody(ids[0], "app", 2, report{"lease_id": leases[0].LeaseID}),
+		reportBody(ids[1], "app", 3, report{"should_retry": true}),
+		reportBody(ids[1], "app", 3, report{"should_retry": true}), // and again
+		reportBody(ids[2], "app", 3, nil),
+		reportBody(ids[2], "app", 2, nil),
+		reportBody(ids[3], "other", 2, nil),
+		reportBody("nothing", "app", 2, nil),
+		reportBody(ids[4], "app", 7, nil),
+		report{"app_id": "app", "status": 2},
+		reportBody(ids[5], "app", 2, nil), // PENDING
+	}}))
+	var got []string
+	for _, item := range data.Items {
+		line := outcome(item.Code, item.Error)
+		if item.Effect != nil {
+			line += " " + string(*item.Effect)
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"200 success", "200 retry", "200 ignored", "200 failed", "200 ignored", "409 task.not_held refused", "404 task.not_found",
+		"422 status", "422 task_id", "409 task.not_held refused",
+	}
+	if !slices.Equal(got, want) || data.Accepted != 5 || data.Refused != 5 {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got := b.statistics(); got != (api.Statistics{PendingNewTasks: 1, PendingRetryTasks: 1, ProcessingTasks: 2, SuccessTasks: 1, FailedTasks: 1}) {
+		t.Errorf("statistics %+v", got)
+	}
+	bound := b.user("phone-1", "send", map[string]any{"app_id": "app"})
+	data = decode[api.ReportedBatch](t, b.expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": []any{
+		reportBody(ids[3], "app", 2, nil), reportBody(ids[4], "other", 2, nil),
+	}}, bound...))
+	if data.Items[0].Code != 200 || data.Items[1].Code != 403 {
+		t.Errorf("as a bound sender: %+v", data.Items)
+	}
+}
+
+// wait claims as app, waiting for up to ten seconds, and tells what it got and how long that took.
+func (b *testBundle) wait(app string) (ids []string, took time.Duration) {
+	b.t.Helper()
+	began := time.Now()
+	a := b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": app, "limit": 1, "wait": 10})
+	for _, c := range decode[[]api.ClaimedTask](b.t, a) {
+		ids = append(ids, c.TaskID)
+	}
+	return ids, time.Since(began)
+}
+
+func TestAClaimWaitsForWork(t *testing.T) {
+	b := setup(t)
+	if got := decode[[]api.ClaimedTask](t, b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a&wait=1", nil)); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	first := b.submit("x")
+	if got, took := b.wait("a"); len(got) != 1 || got[0] != first || took > 5*time.Second {
+		t.Errorf("with work there: %v after %s", got, took)
+	}
+	for _, query := range []string{"wait=31", "wait=-1", "wait=x"} {
+		if a := b.expect(422, "request.invalid", "GET", "/api/v1/sms/tasks/pending?app_id=a&"+query, nil); a.fields() != "wait" {
+			t.Errorf("%s: fields %q", query, a.fields())
+		}
+	}
+}
+
+// Many wait; each task goes to one of them at once, none is forgotten, and however it comes.
+func TestNoWakeUpIsLost(t *testing.T) {
+	b := setup(t)
+	const waiting = 30
+	got := make(chan string, waiting)
+	for i := range waiting {
+		go func() {
+			ids, took := b.wait(fmt.Sprint("app-", i))
+			if len(ids) != 1 || took > 9*time.Second {
+				got <- fmt.Sprintf("%v after %s", ids, took)
+				return
+			}
+			got <- ids[0]
+		}()
+	}
+	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": phone, "content": "欢迎"})
+	var ids []string
+	for len(ids) < waiting {
+		switch len(ids) % 3 {
+		case 0:
+			ids = append(ids, b.submit("x"))
+		case 1: // in a transaction of its own
+			ids = append(ids, decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send",
+				map[string]any{"phone_number": phone, "content": "x"}, "Idempotency-Key", fmt.Sprint(len(ids)))).TaskID)
+		case 2:
+			data := decode[api.SentBatch](t, b.expect(200, "", "POST", batchPath, map[string]any{"messages": []any{
+				map[string]any{"phone_number": phone, "content": "x"},
+			}}))
+			ids = append(ids, *data.Items[0].TaskID)
+		}
+	}
+	var taken []string
+	for range waiting {
+		taken = append(taken, <-got)
+	}
+	slices.Sort(taken)
+	slices.Sort(ids)
+	if !slices.Equal(taken, ids) {
+		t.Errorf("taken %v\nsent  %v", taken, ids)
+	}
+}
+
+// A retry that comes due, and what another server was given, is found without being told.
+func TestAWaitingSenderFindsWhatNobodyToldItOf(t *testing.T) {
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("a", 1)
+	b.report(id, "a", 3, report{"should_retry": true, "retry_after_seconds": 1})
+	if got, took := b.wait("b"); len(got) != 1 || got[0] != id || took > 5*time.Second {
+		t.Errorf("the retry: %v after %s", got, took)
+	}
+	result := make(chan []string)
+	go func() {
+		ids, _ := b.wait("c")
+		result <- ids
+	}()
+	b.exec("INSERT INTO tasks (task_id, phone_number, recipient, content) VALUES ('elsewhere', '', '', 'x')")
+	if got := <-result; !slices.Equal(got, []string{"elsewhere"}) {
+		t.Errorf("what another server was given: %v", got)
+	}
+}
+
+func TestASenderThatGoesAwayTakesNothing(t *testing.T) {
+	b := setup(t)
+	ctx, leave := contextWithCancel(t)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		limit, wait := 10, 30
+		_, _ = b.client.ClaimTasksNowWithResponse(ctx, api.ClaimRequest{AppID: "gone", Limit: &limit, Wait: &wait})
+	}()
+	eventually(t, "it waits", func() bool {
+		return b.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%TaskWaits%'") > 0
+	})
+	leave()
+	<-gone
+	eventually(t, "the server notices", func() bool { return strings.Contains(b.log.String(), `"app_id":"gone"`) })
+	id := b.submit("x")
+	if got, took := b.wait("here"); len(got) != 1 || got[0] != id || took > 5*time.Second {
+		t.Errorf("got %v after %s", got, took)
+	}
+	if n := b.count("SELECT count(*) FROM send_logs WHERE app_id = 'gone'"); n != 0 {
+		t.Errorf("%d leases for a sender that had gone", n)
+	}
+}
+
+func TestAServerThatStopsAnswersThoseWhoWait(t *testing.T) {
+	b := setup(t)
+	answered := make(chan answer)
+	go func() { answered <- b.call("GET", "/api/v1/sms/tasks/pending?app_id=a&wait=30", nil) }()
+	eventually(t, "it waits", func() bool {
+		return b.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%TaskWaits%'") > 0
+	})
+	b.app.Tasks.StopWaiting()
+	if a := <-answered; a.status != http.StatusOK || !strings.Contains(a.raw, `"data":[]`) {
+		t.Errorf("got %s", a.raw)
+	}
+}

@@ -1,0 +1,234 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var errBad, errDown = errors.New("bad item"), errors.New("all is down")
+
+// doubler doubles numbers; runs notes what each run was given, and gate, if set, holds each run.
+type doubler struct {
+	mu   sync.Mutex
+	runs [][]int
+	gate chan struct{}
+}
+
+func (d *doubler) run(ctx context.Context, items []int) ([]int, error) {
+	d.mu.Lock()
+	d.runs = append(d.runs, slices.Clone(items))
+	d.mu.Unlock()
+	if d.gate != nil {
+		select {
+		case <-d.gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if slices.Contains(items, -1) {
+		return nil, errDown
+	}
+	outs := make([]int, len(items))
+	for i, n := range items {
+		if n%13 == 0 {
+			return nil, errBad
+		}
+		outs[i] = 2 * n
+	}
+	return outs, nil
+}
+
+func (d *doubler) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.runs)
+}
+
+func (d *doubler) merger(change func(*Options[int, int])) *Merger[int, int] {
+	o := Options[int, int]{
+		Run: d.run, Hopeless: func(err error) bool { return errors.Is(err, errDown) }, Most: 100, Patience: time.Hour, AtOnce: 3, Limit: time.Minute,
+	}
+	if change != nil {
+		change(&o)
+	}
+	return New(o)
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if condition() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
+}
+
+func (m *Merger[In, Out]) waitingNow() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.waiting)
+}
+
+func TestWhatComesWhileARunLastsIsRunTogether(t *testing.T) {
+	t.Parallel()
+	d := &doubler{gate: make(chan struct{})}
+	m := d.merger(nil)
+	var all sync.WaitGroup
+	do := func(n int) {
+		all.Go(func() {
+			if got, err := m.Do(t.Context(), n); err != nil || got != 2*n {
+				t.Errorf("%d gave %d, %v", n, got, err)
+			}
+		})
+	}
+	do(1)
+	eventually(t, "the first runs alone, at once", func() bool { return d.count() == 1 })
+	for n := 2; n <= 12; n++ {
+		do(n)
+	}
+	eventually(t, "the others wait", func() bool { return m.waitingNow() == 11 })
+	d.gate <- struct{}{}
+	d.gate <- struct{}{}
+	all.Wait()
+	m.Wait()
+	if len(d.runs) != 2 || len(d.runs[0]) != 1 || len(d.runs[1]) != 11 {
+		t.Errorf("runs %v", d.runs)
+	}
+}
+
+func TestABadItemFailsAlone(t *testing.T) {
+	t.Parallel()
+	d := &doubler{gate: make(chan struct{})}
+	m := d.merger(nil)
+	var all sync.WaitGroup
+	for n := 1; n <= 60; n++ {
+		all.Go(func() {
+			got, err := m.Do(t.Context(), n)
+			if n%13 == 0 && !errors.Is(err, errBad) || n%13 != 0 && (err != nil || got != 2*n) {
+				t.Errorf("%d gave %d, %v", n, got, err)
+			}
+		})
+	}
+	eventually(t, "the first runs and the others wait", func() bool { return d.count() == 1 && len(d.runs[0])+m.waitingNow() == 60 })
+	close(d.gate)
+	all.Wait()
+}
+
+func TestAnErrorOfNobodyIsEverybodys(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	results := Apart([]int{1, -1, 2}, func(items []int) ([]int, error) {
+		runs++
+		return (&doubler{}).run(t.Context(), items)
+	}, func(err error) bool { return errors.Is(err, errDown) })
+	for _, r := range results {
+		if !errors.Is(r.Err, errDown) {
+			t.Errorf("got %+v", r)
+		}
+	}
+	if runs != 1 {
+		t.Errorf("%d runs", runs)
+	}
+}
+
+func TestTwoOfOneKeyAreRunOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	d := &doubler{gate: make(chan struct{})}
+	m := d.merger(func(o *Options[int, int]) { o.Key = func(n int) string { return fmt.Sprint(n % 10) } })
+	var all sync.WaitGroup
+	all.Go(func() { _, _ = m.Do(t.Context(), 5) })
+	eventually(t, "the first runs", func() bool { return d.count() == 1 })
+	for _, n := range []int{1, 11, 21, 2} {
+		waiting := m.waitingNow()
+		all.Go(func() { _, _ = m.Do(t.Context(), n) })
+		eventually(t, "it waits", func() bool { return m.waitingNow() == waiting+1 })
+	}
+	close(d.gate)
+	all.Wait()
+	if want := [][]int{{5}, {1, 2}, {11}, {21}}; !slices.EqualFunc(d.runs, want, slices.Equal) {
+		t.Errorf("runs %v, want %v", d.runs, want)
+	}
+}
+
+func TestNoMoreThanMostInARun(t *testing.T) {
+	t.Parallel()
+	var running atomic.Int32
+	m := New(Options[int, int]{
+		Run: func(_ context.Context, items []int) ([]int, error) {
+			if n := running.Add(1); n > 1 || len(items) > 7 {
+				t.Errorf("%d runs at once, one of %d", n, len(items))
+			}
+			defer running.Add(-1)
+			return make([]int, len(items)), nil
+		},
+		Hopeless: func(error) bool { return false }, Most: 7, Patience: time.Hour, AtOnce: 3, Limit: time.Minute,
+	})
+	var all sync.WaitGroup
+	for n := range 2000 {
+		all.Go(func() {
+			if _, err := m.Do(t.Context(), n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	m.Wait()
+	if m.waitingNow() != 0 || m.running != 0 {
+		t.Errorf("%d wait and %d run at the end", m.waitingNow(), m.running)
+	}
+}
+
+func TestAStuckRunDoesNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
+	stuck := make(chan struct{})
+	m := New(Options[int, int]{
+		Run: func(_ context.Context, items []int) ([]int, error) {
+			if slices.Contains(items, 0) {
+				<-stuck
+			}
+			return items, nil
+		},
+		Hopeless: func(error) bool { return false }, Most: 100, Patience: time.Nanosecond, AtOnce: 2, Limit: time.Minute,
+	})
+	var first sync.WaitGroup
+	first.Go(func() { _, _ = m.Do(t.Context(), 0) })
+	eventually(t, "the first runs", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.running == 1 && len(m.waiting) == 0 })
+	for n := 1; n < 10; n++ {
+		if got, err := m.Do(t.Context(), n); got != n || err != nil {
+			t.Errorf("%d gave %d, %v", n, got, err)
+		}
+	}
+	close(stuck)
+	first.Wait()
+}
+
+func TestWhoGoesAwayBeforeTheRunIsLeftOut(t *testing.T) {
+	t.Parallel()
+	d := &doubler{gate: make(chan struct{})}
+	m := d.merger(nil)
+	var all sync.WaitGroup
+	all.Go(func() { _, _ = m.Do(t.Context(), 1) })
+	eventually(t, "the first runs", func() bool { return d.count() == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	all.Go(func() {
+		if _, err := m.Do(ctx, 2); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	eventually(t, "the second waits", func() bool { return m.waitingNow() == 1 })
+	cancel()
+	all.Go(func() { _, _ = m.Do(t.Context(), 3) })
+	eventually(t, "the third waits", func() bool { return m.waitingNow() == 2 })
+	close(d.gate)
+	all.Wait()
+	if want := [][]int{{1}, {3}}; !slices.EqualFunc(d.runs, want, slices.Equal) {
+		t.Errorf("runs %v, want %v", d.runs, want)
+	}
+}

@@ -1,0 +1,166 @@
+package task_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lksms/gen/dbq"
+	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
+	"lksms/internal/task"
+	"lksms/internal/template"
+)
+
+// Each is a table in which the planner's estimates are far off, one way or the other.
+var tables = map[string]string{
+	"new": "",
+	"a backlog that was never analysed": `
+		INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 'b' || i, '', '', 'x' FROM generate_series(1, 100000) i`,
+	"retries that are not due": `
+		INSERT INTO tasks (task_id, phone_number, recipient, content, retry_count, due_at)
+		SELECT 'r' || i, '', '', 'x', 1 + i % 3, now() + interval '1 hour' FROM generate_series(1, 100000) i; ANALYZE tasks`,
+	"finished since it was analysed": `
+		INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 'f' || i, '', '', 'x' FROM generate_series(1, 100000) i;
+		ANALYZE tasks; UPDATE tasks SET status = 2; VACUUM tasks`,
+	"emptied after it was analysed": `
+		INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 't' || i, '', '', 'x' FROM generate_series(1, 100000) i;
+		ANALYZE tasks; TRUNCATE tasks`,
+	"a backlog that was analysed when empty": `
+		ANALYZE tasks;
+		INSERT INTO tasks (task_id, phone_number, recipient, content, created_at)
+		SELECT 'b' || i, '', '', 'x', now() - interval '1 day' FROM generate_series(1, 100000) i`,
+}
+
+// Whatever the planner believes, the statements of the dispatch walk the queue's indexes and look rows up by key: they never
+// read a table, and no more of an index than they need.
+func TestPlansDoNotDependOnStatistics(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range tables {
+		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				t.Parallel()
+				url := pgtest.New(t)
+				prepareTable(t, url, mode, prepare)
+				conn, err := pgx.Connect(t.Context(), url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close(t.Context())
+				before := readsOf(t, conn)
+				dispatchOnce(t, url)
+				after := readsOf(t, conn)
+				for table, reads := range after {
+					if scans := reads.scans - before[table].scans; scans != 0 {
+						t.Errorf("%s was read as a whole %d times", table, scans)
+					}
+					if rows := reads.rows - before[table].rows; rows > 5000 {
+						t.Errorf("%d rows of %s were read through its indexes", rows, table)
+					}
+				}
+			})
+		}
+	}
+}
+
+// prepareTable runs prepare on a session of its own, for which those that follow plan in mode.
+func prepareTable(t *testing.T, url, mode, prepare string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, sql := range append([]string{
+		fmt.Sprintf("ALTER DATABASE %s SET plan_cache_mode = %s", conn.Config().Database, mode),
+		"ALTER TABLE tasks SET (autovacuum_enabled = false)",
+	}, split(prepare)...) {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// split takes the statements apart: VACUUM wants to be alone.
+func split(sql string) []string {
+	return slices.DeleteFunc(strings.Split(sql, ";"), func(s string) bool { return strings.TrimSpace(s) == "" })
+}
+
+// dispatchOnce runs every statement of the dispatch a few times, on sessions that have ended when it returns.
+func dispatchOnce(t *testing.T, url string) {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s := task.New(db, template.New(db), task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Microsecond, RetryMaxWait: time.Minute}, prometheus.NewRegistry())
+	defer s.Close()
+	for round := range 3 {
+		for i := range 10 {
+			_, err := s.Submit(t.Context(), task.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}")},
+				task.Origin{User: fmt.Sprint(round, i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows, err := s.Claim(t.Context(), "app", 10)
+		if err != nil || len(rows) != 10 {
+			t.Fatalf("claimed %d, %v", len(rows), err)
+		}
+		var reports []task.Report
+		for i, row := range rows[:6] {
+			reports = append(reports, task.Report{
+				TaskID: row.TaskID, AppID: "app", Status: int16(2 + i%2), ShouldRetry: i%4 == 1, Raw: []byte("{}"),
+			})
+		}
+		reports = append(reports, task.Report{TaskID: rows[7].TaskID, AppID: "another", Status: 2, Raw: []byte("{}")})
+		if _, err := s.ReportAll(t.Context(), reports); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Recover(t.Context()); err != nil || n != 4 { // every lease that was not reported has run out
+			t.Fatalf("recovered %d, %v", n, err)
+		}
+		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {
+			_, err := q.TaskWaits(t.Context())
+			if err == nil {
+				_, err = q.LongestWait(t.Context())
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type reads struct{ scans, rows int64 }
+
+// readsOf is how often each table of the dispatch was read as a whole, and how many rows were read through its indexes.
+func readsOf(t *testing.T, conn *pgx.Conn) map[string]reads {
+	t.Helper()
+	// A session tells what it did when it ends.
+	for others := 1; others > 0; time.Sleep(10 * time.Millisecond) {
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := conn.Query(t.Context(), `SELECT t.relname, t.seq_scan, coalesce(sum(i.idx_tup_read), 0)::bigint
+		FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid)
+		WHERE t.relname IN ('tasks', 'send_logs', 'report_logs') GROUP BY t.relname, t.seq_scan ORDER BY t.relname`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]reads{}
+	var name string
+	var r reads
+	if _, err := pgx.ForEachRow(rows, []any{&name, &r.scans, &r.rows}, func() error { all[name] = r; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,75 @@
+package task_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lksms/gen/dbq"
+	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
+	"lksms/internal/task"
+	"lksms/internal/template"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func service(t *testing.T) (*task.Service, *pgxpool.Pool) {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), pgtest.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	s := task.New(db, template.New(db), task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute}, prometheus.NewRegistry())
+	t.Cleanup(s.Close)
+	return s, db.Pool
+}
+
+func exec(t *testing.T, db dbq.DBTX, sql string) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A SUCCESS whose statement began before the sweep committed, and got the row after it, settles the task: what it logs is
+// what it did.
+func TestALateSuccessThatWaitedForTheSweep(t *testing.T) {
+	t.Parallel()
+	s, db := service(t)
+	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
+		VALUES ('t', '', '', 'x', 1, 'app', 1, now() - interval '1 second')`)
+	exec(t, db, `INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until) VALUES (1, 't', 'app', '', 'x', 1, now())`)
+	sweep, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, sweep, `UPDATE tasks SET status = 0, retry_count = 1, lease_until = NULL, processing_app_id = NULL`)
+	reported := make(chan error, 1)
+	go func() {
+		reported <- s.Report(t.Context(), task.Report{TaskID: "t", AppID: "app", Status: task.Success, Raw: []byte("{}")})
+	}()
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		if err := db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sweep.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-reported; err != nil {
+		t.Fatal(err)
+	}
+	var status int
+	var effect string
+	if err := db.QueryRow(t.Context(), "SELECT t.status, effect FROM tasks t JOIN report_logs USING (task_id)").Scan(&status, &effect); err != nil {
+		t.Fatal(err)
+	}
+	if status != int(task.Success) || effect != "success" {
+		t.Errorf("the task is %d, and the log says %s", status, effect)
+	}
+}
