@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// invariant is one thing that must be true of history and database. Its statement gives the rows that break it, each as
+// one text; $1 is MAX_RETRY_COUNT, $2 the delay of a retry.
+type invariant struct {
+	name string
+	sql  string
+}
+
+// said, ids, claims, told and cancelled are the history, put beside the tables; ends is every log row that ended a lease
+// or a task, in the order of the task.
+const evidence = `
+CREATE TEMP TABLE said (content text, answered int, unknown int);
+CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
+CREATE TEMP TABLE claims (task_id text COLLATE "C", app_id text, lease_id bigint);
+CREATE TEMP TABLE told (task_id text COLLATE "C", answered int, unknown int);
+CREATE TEMP TABLE cancelled (task_id text COLLATE "C");
+CREATE TEMP TABLE ends AS
+	SELECT id, task_id, app_id, lease_id, event, effect, created_at,
+		coalesce((request_data ->> 'retry_after_seconds')::int * interval '1 second', %s) AS wait
+	FROM report_logs WHERE effect NOT IN ('ignored', 'refused');
+CREATE INDEX ON ends (lease_id);
+CREATE INDEX ON ends (task_id);
+ANALYZE ends`
+
+var invariants = []invariant{
+	{"every accepted message is there, under the id that was answered", `
+		SELECT i.content || ' ' || i.task_id FROM ids i LEFT JOIN tasks t ON t.task_id = i.task_id AND t.content = i.content
+		WHERE t.task_id IS NULL`},
+	{"no message is there twice, nor one that was refused", `
+		SELECT s.content || ' ' || t.n FROM said s JOIN (SELECT content, count(*) AS n FROM tasks GROUP BY content) t
+			USING (content)
+		WHERE t.n > 1 OR s.answered = 0 AND s.unknown = 0
+		UNION ALL
+		SELECT t.content FROM tasks t LEFT JOIN said s USING (content) WHERE s.content IS NULL`},
+	{"a default content is consumed if and only if it made one task", `
+		SELECT d.content || ' ' || coalesce(t.n, 0) FROM default_contents d
+			LEFT JOIN (SELECT content, count(*) AS n FROM tasks GROUP BY content) t USING (content)
+		WHERE d.is_sent::int <> coalesce(t.n, 0)`},
+	{"every task has the log row of its submission", `
+		SELECT t.task_id FROM tasks t
+			LEFT JOIN receive_logs r ON r.task_id = t.task_id AND r.response_data -> 'data' ->> 'deduplicated' IS NULL
+		GROUP BY t.task_id HAVING count(r.id) <> 1`},
+	{"every lease has its log row", `
+		SELECT 'held ' || t.task_id FROM tasks t LEFT JOIN send_logs s ON s.id = t.lease_id AND s.task_id = t.task_id
+		WHERE t.lease_id IS NOT NULL AND s.id IS NULL
+		UNION ALL
+		SELECT 'claimed ' || c.task_id FROM claims c
+			LEFT JOIN send_logs s ON s.id = c.lease_id AND s.task_id = c.task_id AND s.app_id = c.app_id
+		WHERE s.id IS NULL
+		UNION ALL
+		SELECT 'ended ' || e.task_id || ' ' || e.effect FROM ends e
+			LEFT JOIN send_logs s ON s.id = e.lease_id AND s.task_id = e.task_id AND s.app_id = e.app_id
+		WHERE e.event <> 'cancelled' AND s.id IS NULL`},
+	{"leases of a task never overlap", `
+		SELECT s.task_id || ' ' || s.id FROM (
+			SELECT *, lead(id) OVER w AS next, lead(created_at) OVER w AS next_at FROM send_logs
+			WINDOW w AS (PARTITION BY task_id ORDER BY id)
+		) s
+		WHERE s.next IS NOT NULL AND NOT EXISTS (
+			SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect = 'retry' AND e.created_at <= s.next_at
+		)`},
+	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1", `
+		SELECT s.task_id || ' ' || s.attempt FROM (
+			SELECT *, row_number() OVER (PARTITION BY task_id ORDER BY id) AS n FROM send_logs
+		) s
+		WHERE s.attempt <> s.n OR s.n > $1 + 1`},
+	{"a lease ends once, but for a late SUCCESS of a lease that ran out", `
+		SELECT e.task_id || ' ' || string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) FROM ends e
+		WHERE e.lease_id IS NOT NULL GROUP BY e.task_id, e.lease_id
+		HAVING count(*) > 1
+			AND string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) <> 'recovered retry, reported success'`},
+	{"a task ends once, and nothing happens to it afterwards", `
+		SELECT f.task_id || ' ' || f.effect FROM ends f
+		WHERE f.effect <> 'retry' AND (
+			EXISTS (SELECT FROM ends e WHERE e.task_id = f.task_id AND e.id > f.id)
+			OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = f.task_id AND s.created_at > f.created_at)
+		)`},
+	{"replaying the logs gives the state", `
+		SELECT t.task_id || ' is ' || t.status || ' after ' || t.retry_count || ' retries' FROM tasks t
+			LEFT JOIN (
+				SELECT task_id, count(*) FILTER (WHERE effect = 'retry') AS retries,
+					max(CASE effect WHEN 'success' THEN 2 WHEN 'failed' THEN 3 WHEN 'exhausted' THEN 3 WHEN 'cancelled' THEN 4 END) AS final,
+					count(DISTINCT lease_id) AS ended
+				FROM ends GROUP BY task_id
+			) e USING (task_id)
+			LEFT JOIN (SELECT task_id, count(*) AS taken FROM send_logs GROUP BY task_id) s USING (task_id)
+		WHERE t.retry_count <> coalesce(e.retries, 0)
+			OR t.status <> coalesce(e.final, (coalesce(s.taken, 0) > coalesce(e.ended, 0))::int)`},
+	{"no lease before its task is due, after its cancellation, or outside the senders", `
+		SELECT 'early ' || s.task_id FROM send_logs s
+			JOIN ends e ON e.task_id = s.task_id AND e.event = 'reported' AND e.effect = 'retry' AND e.lease_id < s.id
+		WHERE s.created_at < e.created_at + e.wait
+		UNION ALL
+		SELECT 'cancelled ' || c.task_id FROM cancelled c JOIN tasks t USING (task_id)
+		WHERE t.status <> 4 OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count)
+		UNION ALL
+		SELECT 'outside ' || s.app_id FROM send_logs s WHERE s.app_id NOT LIKE 'sender-%'`},
+	{"every report that was answered is in the log once", `
+		SELECT r.task_id || ' ' || r.answered || ' answered, ' || coalesce(l.n, 0) || ' logged' FROM told r
+			LEFT JOIN (SELECT task_id, count(*) AS n FROM report_logs WHERE event = 'reported' GROUP BY task_id) l USING (task_id)
+		WHERE coalesce(l.n, 0) NOT BETWEEN r.answered AND r.answered + r.unknown`},
+	{"the queue is empty", `SELECT task_id || ' is ' || status FROM tasks WHERE status IN (0, 1)`},
+}
+
+// verdict is what became of one invariant.
+type verdict struct {
+	name    string
+	broken  int
+	samples []string
+}
+
+func (v *verdict) add(text string) {
+	v.broken++
+	if len(v.samples) < 3 {
+		v.samples = append(v.samples, text)
+	}
+}
+
+// check holds the whole history against the whole database, which is quiet.
+func check(ctx context.Context, s *stack, h *history) ([]verdict, error) {
+	var verdicts []verdict
+	err := s.query(ctx, func(conn *pgx.Conn) error {
+		if err := present(ctx, conn, h); err != nil {
+			return fmt.Errorf("present history: %w", err)
+		}
+		for _, i := range invariants {
+			v, err := i.hold(ctx, conn)
+			if err != nil {
+				return fmt.Errorf("%s: %w", i.name, err)
+			}
+			verdicts = append(verdicts, v)
+		}
+		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
+			v, err := more(ctx, conn, s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", v.name, err)
+			}
+			verdicts = append(verdicts, v)
+		}
+		return nil
+	})
+	return append(verdicts, h.verdicts()...), err
+}
+
+func (i invariant) hold(ctx context.Context, conn *pgx.Conn) (verdict, error) {
+	v := verdict{name: i.name}
+	var args []any
+	if strings.Contains(i.sql, "$1") {
+		args = append(args, maxRetries)
+	}
+	rows, err := conn.Query(ctx, i.sql, args...)
+	if err != nil {
+		return v, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return v, err
+		}
+		v.add(text)
+	}
+	return v, rows.Err()
+}
+
+// present copies the history into temporary tables.
+func present(ctx context.Context, conn *pgx.Conn, h *history) error {
+	if _, err := conn.Exec(ctx, fmt.Sprintf(evidence, fmt.Sprintf("interval '%d milliseconds'", retryDelay.Milliseconds()))); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var said, ids, claims, told, cancelled [][]any
+	for text, m := range h.messages {
+		said = append(said, []any{text, m.answered, m.unknown})
+		for id := range m.ids {
+			ids = append(ids, []any{text, id})
+		}
+	}
+	for _, c := range h.claims {
+		claims = append(claims, []any{c.taskID, c.appID, c.leaseID})
+	}
+	for id, r := range h.reports {
+		told = append(told, []any{id, r.answered, r.unknown})
+	}
+	for _, id := range h.cancelled {
+		cancelled = append(cancelled, []any{id})
+	}
+	for _, table := range []struct {
+		name    string
+		columns []string
+		rows    [][]any
+	}{
+		{"said", []string{"content", "answered", "unknown"}, said},
+		{"ids", []string{"content", "task_id"}, ids},
+		{"claims", []string{"task_id", "app_id", "lease_id"}, claims},
+		{"told", []string{"task_id", "answered", "unknown"}, told},
+		{"cancelled", []string{"task_id"}, cancelled},
+	} {
+		if _, err := conn.CopyFrom(ctx, pgx.Identifier{table.name}, table.columns, pgx.CopyFromRows(table.rows)); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, "ANALYZE "+table.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verdicts are about the answers themselves.
+func (h *history) verdicts() []verdict {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	answers := verdict{name: "no answer broke a promise, and every fault was survived"}
+	for _, b := range h.breaches {
+		answers.add(b)
+	}
+	return []verdict{
+		answers,
+		{name: "a server that is asked to stop answers no 5xx", broken: int(h.drainErrors.Load())},
+		{name: "no server met an error that it did not expect (500)", broken: int(h.failures.Load())},
+	}
+}
+
+// countersEqualRows holds what each server answers against the rows.
+func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
+	v := verdict{name: "counters equal rows"}
+	want := map[string]int{}
+	for name, where := range map[string]string{
+		"pending_new_tasks": "status = 0 AND retry_count = 0", "pending_retry_tasks": "status = 0 AND retry_count > 0",
+		"processing_tasks": "status = 1", "success_tasks": "status = 2", "failed_tasks": "status = 3",
+	} {
+		var n int
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE "+where).Scan(&n); err != nil {
+			return v, err
+		}
+		want[name] = n
+	}
+	for _, srv := range s.servers {
+		got, err := srv.statistics(ctx)
+		if err != nil {
+			return v, err
+		}
+		if !maps.Equal(got, want) {
+			v.add(fmt.Sprintf("%s says %v, the rows %v", srv.name, got, want))
+		}
+	}
+	return v, nil
+}
+
+// What a server may hold when nobody calls it.
+const (
+	idleGoroutines = 100
+	deadTuples     = 100
+)
+
+// baseline waits for the servers and the tables to come to rest.
+func baseline(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
+	v := verdict{name: "connections, goroutines and dead tuples come back to the baseline"}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		v.broken, v.samples = 0, nil
+		for _, srv := range s.servers {
+			goroutines, err := srv.gauge(ctx, "go_goroutines")
+			if err != nil {
+				return v, err
+			}
+			if goroutines > idleGoroutines {
+				v.add(fmt.Sprintf("%s has %g goroutines", srv.name, goroutines))
+			}
+			used, err := srv.gauge(ctx, `lksms_pool_connections{state="in_use"}`)
+			if err != nil {
+				return v, err
+			}
+			// The scrape itself holds one.
+			if used > 1 {
+				v.add(fmt.Sprintf("%s uses %g connections", srv.name, used))
+			}
+			var sessions, open int
+			if err := conn.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE state LIKE 'idle in transaction%')
+				FROM pg_stat_activity WHERE application_name = $1`, srv.name).Scan(&sessions, &open); err != nil {
+				return v, err
+			}
+			if sessions > poolSize || open > 0 {
+				v.add(fmt.Sprintf("%s has %d sessions, %d of them in a transaction", srv.name, sessions, open))
+			}
+		}
+		tables := []string{"tasks", "default_contents", "idempotency_keys"}
+		for _, table := range tables {
+			if _, err := conn.Exec(ctx, "VACUUM "+table); err != nil {
+				return v, err
+			}
+			var dead int
+			if err := conn.QueryRow(ctx, "SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = $1", table).Scan(&dead); err != nil {
+				return v, err
+			}
+			if dead > deadTuples {
+				v.add(fmt.Sprintf("%s keeps %d dead tuples after VACUUM", table, dead))
+			}
+		}
+		if v.broken == 0 || time.Now().After(deadline) {
+			return v, nil
+		}
+	}
+}
+
+// broken are the verdicts that did not hold.
+func broken(verdicts []verdict) []verdict {
+	return slices.DeleteFunc(slices.Clone(verdicts), func(v verdict) bool { return v.broken == 0 })
+}

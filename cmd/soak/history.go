@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// outcome is what a client knows of a call afterwards.
+type outcome int
+
+const (
+	answered outcome = iota // it was done
+	refused                 // it was not done, and will not be
+	unknown                 // it may have been done: no answer, or one that says try again
+)
+
+// outcomeOf judges an answer. A 5xx proves nothing: the server may have lost its database after the COMMIT.
+func outcomeOf(status int, err error) outcome {
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return refused
+	case err != nil || status >= http.StatusInternalServerError:
+		return unknown
+	case status == http.StatusOK:
+		return answered
+	default:
+		return refused
+	}
+}
+
+// message is one text that a submitter wants sent once. Texts are unique, so that the text finds its tasks.
+type message struct {
+	answered, unknown int
+	ids               map[string]struct{} // the tasks that were answered for it
+}
+
+// told counts the reports of one task.
+type told struct{ answered, unknown int }
+
+type claimed struct {
+	taskID, appID string
+	leaseID       int64
+}
+
+// history is what every client was told, to be held against the database.
+type history struct {
+	mu        sync.Mutex
+	messages  map[string]*message
+	claims    []claimed
+	reports   map[string]*told
+	cancelled []string
+	breaches  []string // seen in the answers themselves
+
+	calls       [3]atomic.Int64 // by outcome
+	drainErrors atomic.Int64    // 5xx by a server that was asked to stop
+	failures    atomic.Int64    // 500s: errors that the server did not expect
+	latest      sync.Map        // server -> *atomic.Int64, when its latest answered call began, in Unix nanoseconds
+}
+
+func newHistory() *history {
+	return &history{messages: map[string]*message{}, reports: map[string]*told{}}
+}
+
+func (h *history) breach(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.breaches = append(h.breaches, fmt.Sprintf(format, args...))
+}
+
+// submitted notes a submission of text and its outcome.
+func (h *history) submitted(text string, o outcome, id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.messages[text]
+	if m == nil {
+		m = &message{ids: map[string]struct{}{}}
+		h.messages[text] = m
+	}
+	switch o {
+	case answered:
+		m.answered++
+		m.ids[id] = struct{}{}
+	case unknown:
+		m.unknown++
+	case refused:
+	}
+}
+
+func (h *history) took(claims ...claimed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.claims = append(h.claims, claims...)
+}
+
+func (h *history) reported(taskID string, o outcome, logged bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.reports[taskID]
+	if r == nil {
+		r = &told{}
+		h.reports[taskID] = r
+	}
+	switch {
+	case o == unknown:
+		r.unknown++
+	case logged:
+		r.answered++
+	}
+}
+
+func (h *history) cancel(taskID string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cancelled = append(h.cancelled, taskID)
+}
+
+// accepted is how many messages have an answer that says so.
+func (h *history) accepted() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range h.messages {
+		if m.answered > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// servedSince reports whether s has answered a call that began after t.
+func (h *history) servedSince(s *server, t time.Time) bool {
+	latest, ok := h.latest.Load(s)
+	return ok && latest.(*atomic.Int64).Load() > t.UnixNano()
+}
+
+// observer watches the answers of one server.
+type observer struct {
+	history *history
+	server  *server
+	base    http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o observer) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := time.Now()
+	res, err := o.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:
+		o.history.breach("a good request was refused: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
+	case res.StatusCode >= http.StatusInternalServerError:
+		if o.server.draining(time.Now()) {
+			o.history.drainErrors.Add(1)
+		}
+		if res.StatusCode == http.StatusInternalServerError {
+			o.history.failures.Add(1)
+		}
+	case res.StatusCode == http.StatusOK:
+		latest, _ := o.history.latest.LoadOrStore(o.server, new(atomic.Int64))
+		newest := latest.(*atomic.Int64)
+		for old := newest.Load(); began.UnixNano() > old && !newest.CompareAndSwap(old, began.UnixNano()); old = newest.Load() {
+		}
+	}
+	return res, nil
+}

@@ -1,0 +1,448 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lksms/gen/api"
+)
+
+const (
+	submitters  = 32
+	senders     = 12
+	callLimit   = 4 * time.Second
+	keyedTries  = 10 // of a message that may be sent again, until it is answered
+	stranger    = "stranger"
+	claimedMost = 20
+)
+
+// load is the clients: submitters and senders that use the API as their authors' teams would, and worse.
+type load struct {
+	history *history
+	servers []*server
+	clients []*api.ClientWithResponses // one for each server
+	pools   []*http.Transport
+	seed    uint64
+	serial  atomic.Int64 // of messages
+	misdeed [misdeeds]atomic.Int64
+}
+
+// What senders do wrong on purpose.
+const (
+	duplicated = iota
+	delayed
+	reordered
+	lostReport
+	vanished
+	forged
+	misdeeds
+)
+
+var misdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "of a sender that vanished", "forged"}
+
+func newLoad(seed uint64, h *history, servers []*server) (*load, error) {
+	l := &load{history: h, servers: servers, seed: seed}
+	for _, s := range servers {
+		pool := &http.Transport{MaxIdleConnsPerHost: 64}
+		client, err := api.NewClientWithResponses(s.url,
+			api.WithHTTPClient(&http.Client{Timeout: callLimit, Transport: observer{history: h, server: s, base: pool}}),
+			api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+				r.SetBasicAuth("admin", password)
+				return nil
+			}))
+		if err != nil {
+			return nil, fmt.Errorf("make client: %w", err)
+		}
+		l.clients, l.pools = append(l.clients, client), append(l.pools, pool)
+	}
+	return l, nil
+}
+
+// run submits and sends until ctx ends, and returns when every call has ended.
+func (l *load) run(ctx context.Context, round int) {
+	var all sync.WaitGroup
+	for i := range submitters {
+		rng := rand.New(rand.NewPCG(l.seed, uint64(round)<<16|uint64(i)))
+		all.Go(func() {
+			for ctx.Err() == nil {
+				l.submitOne(rng)
+				pause(ctx, time.Duration(rng.IntN(30))*time.Millisecond)
+			}
+		})
+	}
+	for i := range senders {
+		rng := rand.New(rand.NewPCG(l.seed, uint64(round)<<16|uint64(1<<8+i)))
+		all.Go(func() {
+			s := sender{load: l, rng: rng, appID: fmt.Sprint("sender-", i)}
+			s.run(ctx)
+		})
+	}
+	all.Wait()
+}
+
+// drain lets well-behaved senders empty the queue.
+func (l *load) drain(ctx context.Context, empty func() bool) {
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i := range senders {
+		rng := rand.New(rand.NewPCG(l.seed, uint64(i)))
+		all.Go(func() {
+			s := sender{load: l, rng: rng, appID: fmt.Sprint("sender-", i), calm: true}
+			s.run(ctx)
+		})
+	}
+	for ctx.Err() == nil && !empty() {
+		pause(ctx, 50*time.Millisecond)
+	}
+	cancel()
+	all.Wait()
+	for _, pool := range l.pools {
+		pool.CloseIdleConnections()
+	}
+}
+
+// pause waits for d and reports whether ctx still goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err() == nil
+}
+
+// Calls have their own deadline: the end of a round is no reason to break one off.
+func call() context.Context { return context.Background() }
+
+func (l *load) any(rng *rand.Rand) *api.ClientWithResponses {
+	return l.clients[rng.IntN(len(l.clients))]
+}
+
+func (l *load) submitOne(rng *rand.Rand) {
+	serial := l.serial.Add(1)
+	text := fmt.Sprintf("soak-%d-message-%d", l.seed, serial)
+	phone := fmt.Sprintf("138%08d", serial)
+	switch n := rng.IntN(100); {
+	case n < 6:
+		l.submitBatch(rng, phone, text)
+	case n < 50:
+		id := l.submit(l.any(rng), nil, api.SendRequest{PhoneNumber: phone, Content: &text}, text)
+		switch m := rng.IntN(100); {
+		case id == "":
+		case m < 6:
+			l.cancel(l.any(rng), id)
+		case m < 9:
+			l.misdeed[forged].Add(1)
+			l.report(l.any(rng), api.ReportRequest{TaskID: id, AppID: stranger, Status: 2})
+		}
+	case n < 70:
+		l.insist(rng, &api.SendSmsParams{IdempotencyKey: &text}, api.SendRequest{PhoneNumber: phone, Content: &text}, text)
+	case n < 88:
+		l.insist(rng, nil, api.SendRequest{PhoneNumber: phone, Content: &text, DedupKey: &text}, text)
+	default:
+		l.submitDefault(rng, phone, text)
+	}
+}
+
+// submit sends a request once and returns the task that it was answered, if any.
+func (l *load) submit(client *api.ClientWithResponses, params *api.SendSmsParams, body api.SendRequest, text string) string {
+	res, err := client.SendSmsWithResponse(call(), params, body)
+	status, id := 0, ""
+	if err == nil {
+		status = res.StatusCode()
+		if res.JSON200 != nil {
+			id = res.JSON200.Data.TaskID
+		}
+	}
+	o := outcomeOf(status, err)
+	l.history.calls[o].Add(1)
+	l.history.submitted(text, o, id)
+	return id
+}
+
+// insist sends a message that has a key again until it is answered, now and then twice at once and once more afterwards.
+func (l *load) insist(rng *rand.Rand, params *api.SendSmsParams, body api.SendRequest, text string) {
+	for range keyedTries {
+		id := ""
+		if rng.IntN(4) == 0 {
+			var both sync.WaitGroup
+			for _, client := range l.clients {
+				both.Go(func() { l.submit(client, params, body, text) })
+			}
+			both.Wait()
+		} else {
+			id = l.submit(l.any(rng), params, body, text)
+		}
+		if id != "" {
+			break
+		}
+		time.Sleep(time.Duration(10+rng.IntN(200)) * time.Millisecond)
+	}
+	if rng.IntN(4) == 0 {
+		l.submit(l.any(rng), params, body, text)
+	}
+}
+
+// submitBatch sends several messages in a request, half of the time under a key, and then until it is answered.
+func (l *load) submitBatch(rng *rand.Rand, phone, text string) {
+	var body api.SendBatchRequest
+	for i := range 2 + rng.IntN(20) {
+		one := fmt.Sprint(text, "-", i)
+		m := api.SendRequest{PhoneNumber: phone, Content: &one}
+		if rng.IntN(3) == 0 {
+			m.DedupKey = &one
+		}
+		body.Messages = append(body.Messages, m)
+	}
+	params, tries := &api.SendSmsBatchParams{}, 1
+	if rng.IntN(2) == 0 {
+		params.IdempotencyKey, tries = &text, keyedTries
+	}
+	for range tries {
+		res, err := l.any(rng).SendSmsBatchWithResponse(call(), params, body)
+		status := 0
+		if err == nil {
+			status = res.StatusCode()
+		}
+		whole := outcomeOf(status, err)
+		l.history.calls[whole].Add(1)
+		for i, m := range body.Messages {
+			o, id := whole, ""
+			if whole == answered {
+				item := res.JSON200.Data.Items[i]
+				o = outcomeOf(item.Code, nil)
+				if item.TaskID != nil {
+					id = *item.TaskID
+				}
+			}
+			l.history.submitted(*m.Content, o, id)
+		}
+		if whole == answered {
+			return
+		}
+		time.Sleep(time.Duration(10+rng.IntN(200)) * time.Millisecond)
+	}
+}
+
+// submitDefault gives a number its default content and asks for it several times at once.
+func (l *load) submitDefault(rng *rand.Rand, phone, text string) {
+	if !l.createDefault(rng, phone, text) {
+		return
+	}
+	var all sync.WaitGroup
+	for i := range 2 + rng.IntN(6) {
+		all.Go(func() {
+			l.submit(l.clients[i%len(l.clients)], nil, api.SendRequest{PhoneNumber: phone}, text)
+		})
+	}
+	all.Wait()
+}
+
+func (l *load) createDefault(rng *rand.Rand, phone, text string) bool {
+	for range keyedTries {
+		res, err := l.any(rng).CreateDefaultContentWithResponse(call(), &api.CreateDefaultContentParams{IdempotencyKey: &text},
+			api.DefaultContentRequest{PhoneNumber: phone, Content: text})
+		if err == nil && res.StatusCode() == http.StatusOK {
+			return true
+		}
+		time.Sleep(time.Duration(10+rng.IntN(200)) * time.Millisecond)
+	}
+	return false
+}
+
+func (l *load) cancel(client *api.ClientWithResponses, id string) {
+	res, err := client.CancelTaskWithResponse(call(), id)
+	if err == nil && res.StatusCode() == http.StatusOK {
+		l.history.cancel(id)
+	}
+}
+
+// report sends one report. That it was refused because another holds the task is in the log all the same.
+func (l *load) report(client *api.ClientWithResponses, body api.ReportRequest) {
+	res, err := client.ReportTaskWithResponse(call(), body)
+	status := 0
+	if err == nil {
+		status = res.StatusCode()
+	}
+	o := outcomeOf(status, err)
+	l.history.calls[o].Add(1)
+	l.history.reported(body.TaskID, o, status == http.StatusOK || status == http.StatusConflict)
+	switch {
+	case body.AppID == stranger && status == http.StatusOK:
+		l.history.breach("a report on %s by an app that never held it was taken", body.TaskID)
+	case status == http.StatusNotFound:
+		l.history.breach("%s was answered to a client and is not there", body.TaskID)
+	}
+}
+
+// sender is an app that polls.
+type sender struct {
+	load  *load
+	rng   *rand.Rand
+	appID string
+	calm  bool // reports every task as sent, at once
+
+	late sync.WaitGroup
+}
+
+func (s *sender) run(ctx context.Context) {
+	defer s.late.Wait()
+	for ctx.Err() == nil {
+		tasks := s.claim()
+		switch {
+		case len(tasks) == 0:
+			pause(ctx, time.Duration(20+s.rng.IntN(80))*time.Millisecond)
+		case !s.calm && s.rng.IntN(40) == 0:
+			s.load.misdeed[vanished].Add(int64(len(tasks)))
+		case s.calm || s.rng.IntN(4) == 0:
+			s.sendAll(tasks)
+		default:
+			for _, t := range tasks {
+				s.send(t)
+			}
+		}
+	}
+}
+
+func (s *sender) claim() []api.ClaimedTask {
+	limit, wait := claimedMost, s.rng.IntN(3)
+	if !s.calm {
+		limit = 1 + s.rng.IntN(claimedMost)
+	}
+	client, status := s.load.any(s.rng), 0
+	var answer *api.ClaimResponse
+	var err error
+	if s.rng.IntN(2) == 0 {
+		var res *api.ClaimTasksResponse
+		if res, err = client.ClaimTasksWithResponse(call(), &api.ClaimTasksParams{AppID: s.appID, Limit: &limit}); err == nil {
+			status, answer = res.StatusCode(), res.JSON200
+		}
+	} else {
+		var res *api.ClaimTasksNowResponse
+		body := api.ClaimRequest{AppID: s.appID, Limit: &limit, Wait: &wait}
+		if res, err = client.ClaimTasksNowWithResponse(call(), body); err == nil {
+			status, answer = res.StatusCode(), res.JSON200
+		}
+	}
+	s.load.history.calls[outcomeOf(status, err)].Add(1)
+	if answer == nil {
+		return nil
+	}
+	if len(answer.Data) > limit {
+		s.load.history.breach("a claim of %d gave %d", limit, len(answer.Data))
+	}
+	for _, t := range answer.Data {
+		s.load.history.took(claimed{taskID: t.TaskID, appID: s.appID, leaseID: t.LeaseID})
+	}
+	return answer.Data
+}
+
+// sendAll reports every task as sent, in one request, and now and then one of them twice.
+func (s *sender) sendAll(tasks []api.ClaimedTask) {
+	var body api.ReportBatchRequest
+	for _, t := range tasks {
+		r := api.ReportRequest{TaskID: t.TaskID, AppID: s.appID, Status: success, LeaseID: &t.LeaseID}
+		body.Reports = append(body.Reports, r)
+		if s.rng.IntN(20) == 0 {
+			body.Reports = append(body.Reports, r)
+			s.load.misdeed[duplicated].Add(1)
+		}
+	}
+	res, err := s.load.any(s.rng).ReportTasksWithResponse(call(), body)
+	status := 0
+	if err == nil {
+		status = res.StatusCode()
+	}
+	whole := outcomeOf(status, err)
+	s.load.history.calls[whole].Add(1)
+	for i, r := range body.Reports {
+		o, logged := whole, false
+		if whole == answered {
+			code := res.JSON200.Data.Items[i].Code
+			o, logged = outcomeOf(code, nil), code == http.StatusOK || code == http.StatusConflict
+		}
+		s.load.history.reported(r.TaskID, o, logged)
+	}
+}
+
+const (
+	success = 2
+	failed  = 3
+)
+
+// send reports a task in one of the ways in which senders do.
+func (s *sender) send(t api.ClaimedTask) {
+	l := s.load
+	plain := api.ReportRequest{TaskID: t.TaskID, AppID: s.appID, Status: success} // as documented: without the lease
+	fenced := plain
+	fenced.LeaseID = &t.LeaseID
+	again := func(r api.ReportRequest) api.ReportRequest {
+		yes, after := true, int32(s.rng.IntN(2))
+		r.Status, r.ShouldRetry = failed, &yes
+		if s.rng.IntN(3) == 0 {
+			r.RetryAfterSeconds = &after
+		}
+		return r
+	}
+	either := fenced
+	if s.rng.IntN(2) == 0 {
+		either = plain
+	}
+	switch n := s.rng.IntN(100); {
+	case n < 40:
+		l.report(l.any(s.rng), fenced)
+	case n < 50:
+		l.report(l.any(s.rng), plain)
+	case n < 56:
+		r := plain
+		r.Status = failed
+		l.report(l.any(s.rng), r)
+	case n < 64:
+		l.misdeed[duplicated].Add(1)
+		s.atOnce(either, either)
+	case n < 70:
+		l.report(l.any(s.rng), again(either))
+	case n < 78:
+		l.misdeed[duplicated].Add(3)
+		r := again(either)
+		l.report(l.any(s.rng), r)
+		s.atOnce(r, r, r)
+	case n < 88: // about when the lease runs out
+		l.misdeed[delayed].Add(1)
+		client, wait := l.any(s.rng), lease+time.Duration(s.rng.IntN(1300)-200)*time.Millisecond
+		s.late.Go(func() {
+			time.Sleep(wait)
+			l.report(client, either)
+		})
+	case n < 91:
+		l.misdeed[lostReport].Add(1)
+	case n < 94:
+		l.misdeed[reordered].Add(1)
+		s.atOnce(again(either), either)
+	case n < 97: // it leaves SUCCESS, it thinks
+		l.misdeed[reordered].Add(1)
+		l.report(l.any(s.rng), either)
+		l.report(l.any(s.rng), again(either))
+	default:
+		l.misdeed[forged].Add(1)
+		r := either
+		r.AppID = stranger
+		l.report(l.any(s.rng), r)
+		l.report(l.any(s.rng), either)
+	}
+}
+
+// atOnce sends reports side by side through both servers.
+func (s *sender) atOnce(reports ...api.ReportRequest) {
+	var all sync.WaitGroup
+	for i, r := range reports {
+		client := s.load.clients[i%len(s.load.clients)]
+		all.Go(func() { s.load.report(client, r) })
+	}
+	all.Wait()
+}

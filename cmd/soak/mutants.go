@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// mutant is a fault of the documents' own code put back into ours, to see that the checker notices.
+type mutant struct {
+	name    string
+	what    string
+	changes []change
+}
+
+// change replaces the one place in a file of the project where before stands.
+type change struct{ file, before, after string }
+
+const (
+	queries  = "gen/dbq/dispatch.sql.go"
+	contents = "gen/dbq/template.sql.go"
+	dispatch = "internal/task/dispatch.go"
+)
+
+var mutants = []mutant{
+	{"F1", "a report changes a task whatever its state and whoever reports", []change{
+		{queries, "(t.status = 1 AND t.processing_app_id = i.app_id)", "(t.status BETWEEN 0 AND 3)"},
+	}},
+	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
+		{queries, "(t.status = 1 AND t.processing_app_id = i.app_id)",
+			"(t.status = 1 AND t.processing_app_id = i.app_id) OR (t.status = 0 AND t.retry_count > 0 AND i.wants_retry)"},
+	}},
+	{"F4", "the sweep looks first and writes afterwards, by id", []change{
+		{dispatch, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
+		return 0, err
+	}
+	total, failed := 0, []string{}
+`},
+		{dispatch, "// Recover takes back", `func (s *Service) lookThenWrite(ctx context.Context) error {
+	rows, err := s.db.Query(ctx, "SELECT task_id FROM tasks WHERE status = 1 AND lease_until <= now() AND retry_count < $1", s.rules.MaxRetryCount)
+	if err != nil {
+		return err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		_, err := s.db.Exec(ctx, "WITH r AS (UPDATE tasks SET status = 0, retry_count = retry_count + 1, due_at = now(), "+
+			"lease_until = NULL, processing_app_id = NULL WHERE task_id = $1 AND retry_count < 20 RETURNING task_id, lease_id) "+
+			"INSERT INTO report_logs (task_id, lease_id, app_id, event, effect, created_at) "+
+			"SELECT r.task_id, r.lease_id, (SELECT app_id FROM send_logs s WHERE s.id = r.lease_id), 'recovered', 'retry', clock_timestamp() FROM r", id)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Recover takes back`},
+		{dispatch, "\t\"lksms/gen/dbq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dbq\""},
+	}},
+	{"F7", "a default content is looked at first and marked afterwards", []change{
+		{contents, "WHERE recipient = $1 AND NOT is_sent",
+			"WHERE recipient = $1 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $1 AND NOT d.is_sent)"},
+	}},
+	{"F10", "the log of a claim is written after its COMMIT", []change{
+		{queries, "    FROM leased l\n)\nSELECT\n    l.task_id, l.phone_number", "    FROM leased l WHERE false\n)\nSELECT\n    l.task_id, l.phone_number"},
+		{dispatch, "\ts.claimed.Add(", `	for _, r := range rows {
+		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
+			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",
+			r.LeaseID, r.TaskID, appID, r.PhoneNumber, r.Content, r.Attempt, r.LeaseUntil); err != nil {
+			return nil, err
+		}
+	}
+	s.claimed.Add(`},
+	}},
+}
+
+// overlay writes the changed files into dir and returns the file that tells the Go command to take them instead.
+func (m mutant) overlay(root, dir string) (string, error) {
+	changed := map[string]string{}
+	for _, c := range m.changes {
+		path := filepath.Join(root, c.file)
+		text, ok := changed[path]
+		if !ok {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return "", fmt.Errorf("read file to change: %w", err)
+			}
+			text = string(content)
+		}
+		if n := strings.Count(text, c.before); n != 1 {
+			return "", fmt.Errorf("mutant %s: %q stands %d times in %s, want once", m.name, c.before, n, c.file)
+		}
+		changed[path] = strings.Replace(text, c.before, c.after, 1)
+	}
+	replace := map[string]string{}
+	for path, text := range changed {
+		replacement := filepath.Join(dir, m.name+"-"+filepath.Base(path))
+		if err := os.WriteFile(replacement, []byte(text), 0o600); err != nil {
+			return "", fmt.Errorf("write changed file: %w", err)
+		}
+		replace[path] = replacement
+	}
+	content, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", fmt.Errorf("write overlay: %w", err)
+	}
+	path := filepath.Join(dir, m.name+".json")
+	return path, os.WriteFile(path, content, 0o600)
+}

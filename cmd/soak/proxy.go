@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// point is a moment in the life of a transaction at which a fault can strike.
+type point int
+
+const (
+	atStatement          point = iota // the server sends a statement
+	atCommit                          // the server asks for COMMIT
+	atCommitReply                     // PostgreSQL has committed and says so
+	pointsOfATransaction = iota
+)
+
+func (p point) String() string {
+	return [...]string{"at a statement", "before COMMIT", "at the reply to COMMIT"}[p]
+}
+
+// gate strikes once, at the first message that is at its point. Whether the message goes on is what strike returns.
+type gate struct {
+	point  point
+	strike func() (pass bool)
+}
+
+// proxy stands between one server and PostgreSQL and reads along, message by message.
+type proxy struct {
+	listener net.Listener
+	upstream string // PostgreSQL's socket
+
+	mu      sync.Mutex
+	links   map[*link]struct{}
+	gate    *gate
+	stalled chan struct{} // closed when the stall ends; nil: none
+	done    sync.WaitGroup
+}
+
+func startProxy(upstream string) (*proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
+	p := &proxy{listener: listener, upstream: upstream, links: map[*link]struct{}{}}
+	p.done.Go(p.accept)
+	return p, nil
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+func (p *proxy) stop() {
+	p.resume()
+	_ = p.listener.Close() // ends accept
+	p.reset()
+	p.done.Wait()
+}
+
+// stall holds every byte, of connections to come as well, until resume.
+func (p *proxy) stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled == nil {
+		p.stalled = make(chan struct{})
+	}
+}
+
+func (p *proxy) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled != nil {
+		close(p.stalled)
+		p.stalled = nil
+	}
+}
+
+// reset cuts every connection and returns how many there were.
+func (p *proxy) reset() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.cut()
+	}
+	return len(p.links)
+}
+
+// arm sets the gate; the next message at its point springs it. disarm takes an unsprung one away.
+func (p *proxy) arm(g *gate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gate = g
+}
+
+func (p *proxy) disarm() { p.arm(nil) }
+
+// sprung takes the gate if it is for this point.
+func (p *proxy) sprung(at point) *gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gate == nil || p.gate.point != at {
+		return nil
+	}
+	g := p.gate
+	p.gate = nil
+	return g
+}
+
+func (p *proxy) waitWhileStalled() {
+	p.mu.Lock()
+	stalled := p.stalled
+	p.mu.Unlock()
+	if stalled != nil {
+		<-stalled
+	}
+}
+
+func (p *proxy) accept() {
+	for {
+		server, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.done.Go(func() { p.serve(server) })
+	}
+}
+
+func (p *proxy) serve(server net.Conn) {
+	postgres, err := net.DialTimeout("unix", p.upstream, 5*time.Second)
+	if err != nil {
+		_ = server.Close() // as if PostgreSQL had refused
+		return
+	}
+	l := &link{proxy: p, server: server, postgres: postgres}
+	p.mu.Lock()
+	p.links[l] = struct{}{}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { defer l.cut(); l.relay(server, postgres, true, l.asks) })
+	both.Go(func() { defer l.cut(); l.relay(postgres, server, false, l.answers) })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+}
+
+// link is one connection of a server to PostgreSQL.
+type link struct {
+	proxy            *proxy
+	server, postgres net.Conn
+	committed        bool // the last command that was completed changes what is stored; only answers uses it
+}
+
+// cut ends both sides, the server's with a reset.
+func (l *link) cut() {
+	if tcp, ok := l.server.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // it may be closed already
+	}
+	_ = l.server.Close()
+	_ = l.postgres.Close()
+}
+
+// relay moves messages until a side ends or a gate says so. opening: the first message has no type, as a client's.
+func (l *link) relay(from io.Reader, to io.Writer, opening bool, at func(kind byte, body []byte) (pass bool)) {
+	in, out := bufio.NewReaderSize(from, 64<<10), bufio.NewWriterSize(to, 64<<10)
+	for {
+		kind, message, err := readMessage(in, opening)
+		if err != nil {
+			return
+		}
+		opening = false
+		// What stands before a gate has gone out when the gate is met.
+		l.proxy.waitWhileStalled()
+		if !at(kind, message) {
+			return
+		}
+		if _, err := out.Write(message); err != nil {
+			return
+		}
+		if in.Buffered() == 0 && out.Flush() != nil {
+			return
+		}
+	}
+}
+
+// readMessage reads one message of PostgreSQL's protocol, its head included.
+func readMessage(in *bufio.Reader, opening bool) (kind byte, message []byte, err error) {
+	head := 5
+	if opening {
+		head = 4
+	}
+	if message, err = in.Peek(head); err != nil {
+		return 0, nil, err
+	}
+	if !opening {
+		kind = message[0]
+	}
+	length := int(binary.BigEndian.Uint32(message[head-4:])) + head - 4
+	if length < head || length > 1<<28 {
+		return 0, nil, fmt.Errorf("a message of %d bytes", length)
+	}
+	message = make([]byte, length)
+	_, err = io.ReadFull(in, message)
+	return kind, message, err
+}
+
+// asks sees what the server sends.
+func (l *link) asks(kind byte, message []byte) bool {
+	switch {
+	case kind == 'E': // Execute
+		return l.meet(atStatement)
+	case kind == 'Q' && bytes.EqualFold(bytes.TrimRight(message[5:], "\x00"), []byte("commit")):
+		return l.meet(atCommit)
+	}
+	return true
+}
+
+// answers sees what PostgreSQL sends. A statement outside a transaction is committed by the time that PostgreSQL is ready
+// for the next one.
+func (l *link) answers(kind byte, message []byte) bool {
+	switch kind {
+	case 'C': // CommandComplete
+		tag := message[5:]
+		l.committed = bytes.HasPrefix(tag, []byte("COMMIT")) || bytes.HasPrefix(tag, []byte("INSERT"))
+	case 'Z': // ReadyForQuery
+		if idle := message[5] == 'I'; idle && l.committed {
+			l.committed = false
+			return l.meet(atCommitReply)
+		}
+	}
+	return true
+}
+
+func (l *link) meet(at point) (pass bool) {
+	if g := l.proxy.sprung(at); g != nil {
+		return g.strike()
+	}
+	return true
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The soak proves nothing with a mutant that is none any more.
+func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			overlay, err := m.overlay(root, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/task", "./internal/template")
+			cmd.Dir = root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("build: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestADeckOfFaultsDealsEveryKind(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, f := range faults {
+		if f.strike == nil || seen[f.name] {
+			t.Errorf("fault %q is empty or there twice", f.name)
+		}
+		seen[f.name] = true
+	}
+}

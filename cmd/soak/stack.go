@@ -1,0 +1,385 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/config"
+	"lksms/internal/postgres"
+)
+
+const (
+	password   = "soak"
+	maxRetries = 3
+	retryDelay = 600 * time.Millisecond
+	lease      = 3 * time.Second
+	poolSize   = 16 // of one server
+)
+
+// diskSize is the room of the database when its folder is a file system of its own, which only root can make.
+const diskSize = 1536 << 20
+
+// stack is what is under test: two servers on one PostgreSQL, each with a proxy in between.
+type stack struct {
+	dir     string
+	mounted bool // the database's folder is a small file system
+	servers []*server
+
+	mu       sync.Mutex
+	postgres *postgres.Server
+}
+
+func startStack(ctx context.Context, dir, binary string) (*stack, error) {
+	s := &stack{dir: dir}
+	if err := os.Mkdir(s.dataDir(), 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	s.mounted = os.Geteuid() == 0 && exec.CommandContext(ctx, "mount", "-t", "tmpfs",
+		"-o", "size="+strconv.Itoa(diskSize)+",mode=0755", "tmpfs", s.dataDir()).Run() == nil
+	if err := s.startPostgres(ctx); err != nil {
+		return s, err
+	}
+	err := s.query(ctx, func(conn *pgx.Conn) error {
+		for setting, value := range map[string]string{
+			"max_wal_size": "256MB", "checkpoint_timeout": "30s", "autovacuum_naptime": "5s",
+		} {
+			if _, err := conn.Exec(ctx, "ALTER SYSTEM SET "+setting+" = '"+value+"'"); err != nil {
+				return err
+			}
+		}
+		_, err := conn.Exec(ctx, "SELECT pg_reload_conf()")
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("set up PostgreSQL: %w", err)
+	}
+	for i := range 2 {
+		srv, err := newServer(fmt.Sprintf("server-%d", i+1), dir, binary, s.postgres.URL())
+		if err != nil {
+			return s, err
+		}
+		s.servers = append(s.servers, srv)
+	}
+	for _, srv := range s.servers {
+		srv.supervise(ctx)
+	}
+	return s, s.awaitServing(ctx, time.Minute)
+}
+
+func (s *stack) dataDir() string { return filepath.Join(s.dir, "db") }
+
+// stop ends everything and removes the folder, unless something in it is worth a look: then it stays mounted, too.
+func (s *stack) stop(keep bool) error {
+	for _, srv := range s.servers {
+		srv.stop()
+	}
+	var failed []error
+	if s.postgres != nil {
+		failed = append(failed, s.postgres.Stop())
+	}
+	if s.mounted && !keep {
+		if err := exec.Command("umount", s.dataDir()).Run(); err != nil {
+			failed = append(failed, fmt.Errorf("unmount %s: %w", s.dataDir(), err))
+		}
+	}
+	if !keep {
+		failed = append(failed, os.RemoveAll(s.dir))
+	}
+	return errors.Join(failed...)
+}
+
+func (s *stack) startPostgres(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	started, err := postgres.StartServer(ctx, postgres.ServerOptions{
+		Dir: s.dataDir(), Log: slog.New(slog.DiscardHandler),
+		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.postgres = started
+	return nil
+}
+
+// revivePostgres starts PostgreSQL again if it has ended.
+func (s *stack) revivePostgres(ctx context.Context) error {
+	select {
+	case <-s.postgres.Exited():
+	default:
+		return nil
+	}
+	if err := s.postgres.Stop(); err != nil { // gives its folder back
+		return err
+	}
+	return s.startPostgres(ctx)
+}
+
+// query runs fn on a connection of its own, past the proxies.
+func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	cfg, err := pgx.ParseConfig(s.postgres.URL())
+	if err != nil {
+		return err
+	}
+	cfg.RuntimeParams["application_name"] = "soak"
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // it did its work
+	return fn(conn)
+}
+
+// postmaster and its children: a stopped postmaster alone would let the sessions go on.
+func (s *stack) postgresProcesses() ([]int, error) {
+	content, err := os.ReadFile(filepath.Join(s.dataDir(), "postgres", "postmaster.pid"))
+	if err != nil {
+		return nil, fmt.Errorf("find PostgreSQL: %w", err)
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return nil, fmt.Errorf("find PostgreSQL: %w", err)
+	}
+	pids := []int{pid}
+	// Other systems than Linux have no such file: the postmaster alone is something.
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for child := range strings.FieldsSeq(string(children)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			pids = append(pids, n)
+		}
+	}
+	return pids, nil
+}
+
+// awaitServing returns when both servers are ready.
+func (s *stack) awaitServing(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, srv := range s.servers {
+		for !srv.ready(ctx) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s is not ready within %s: see %s", srv.name, limit, srv.logPath)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// server is one lksms process, started again whenever it ends, as a service manager would.
+type server struct {
+	name    string
+	url     string
+	logPath string
+	proxy   *proxy
+	binary  string
+	env     []string
+
+	mu      sync.Mutex
+	process *os.Process
+	gone    chan struct{} // closed when process has ended
+	ended   bool          // not started again
+	drains  []window
+	done    sync.WaitGroup
+}
+
+// window is a span of time; its end is zero while it lasts.
+type window struct{ from, to time.Time }
+
+func (w window) holds(t time.Time) bool { return t.After(w.from) && (w.to.IsZero() || t.Before(w.to)) }
+
+func newServer(name, dir, binary, databaseURL string) (*server, error) {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("read database URL: %w", err)
+	}
+	through, err := startProxy(filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"))
+	if err != nil {
+		return nil, err
+	}
+	u.Host = through.address()
+	u.RawQuery = url.Values{"sslmode": {"disable"}, "application_name": {name}}.Encode()
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return &server{
+		name: name, url: "http://127.0.0.1:" + port, logPath: filepath.Join(dir, name+".log"), proxy: through, binary: binary,
+		env: append(os.Environ(),
+			"DATABASE_URL="+u.String(), "APP_HOST=127.0.0.1", "APP_PORT="+port, "LKSMS_DATA="+dir,
+			"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LOG_LEVEL=info", "LOG_FORMAT=json", "DEBUG=false",
+			"MAX_RETRY_COUNT="+strconv.Itoa(maxRetries), "RETRY_DELAY_MINUTES="+inMinutes(retryDelay),
+			"PROCESSING_TIMEOUT_MINUTES="+inMinutes(lease), "RETRY_MAX_WAIT=10m",
+		),
+	}, nil
+}
+
+func inMinutes(d time.Duration) string { return strconv.FormatFloat(d.Minutes(), 'f', -1, 64) }
+
+// freePort finds a port that a server can come back to after each restart.
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, errors.Join(err, listener.Close())
+}
+
+func (s *server) supervise(ctx context.Context) {
+	s.done.Go(func() {
+		for ctx.Err() == nil && s.run() {
+			time.Sleep(50 * time.Millisecond) // one that cannot start does not spin
+		}
+	})
+}
+
+// run starts the process and waits for its end; it reports whether there should be another.
+func (s *server) run() bool {
+	log, err := os.OpenFile(s.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	defer log.Close() //nolint:errcheck // the process has its own
+	cmd := exec.Command(s.binary, "serve")
+	cmd.Dir = filepath.Dir(s.logPath)
+	cmd.Env = s.env
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return false
+	}
+	err = cmd.Start()
+	if err == nil {
+		s.process, s.gone = cmd.Process, make(chan struct{})
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return false
+	}
+	_ = cmd.Wait() // how it ended is in its log
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process = nil
+	close(s.gone)
+	return !s.ended
+}
+
+// signal sends sig to the process, if it runs, and waits for its end when sig ends it.
+func (s *server) signal(sig syscall.Signal) {
+	s.mu.Lock()
+	process, gone := s.process, s.gone
+	s.mu.Unlock()
+	if process == nil {
+		return
+	}
+	_ = process.Signal(sig) // it may end by itself meanwhile
+	<-gone
+}
+
+// drain stops the process as a service manager does, and notes when.
+func (s *server) drain() {
+	s.mu.Lock()
+	s.drains = append(s.drains, window{from: time.Now()})
+	s.mu.Unlock()
+	s.signal(syscall.SIGTERM)
+	s.mu.Lock()
+	s.drains[len(s.drains)-1].to = time.Now()
+	s.mu.Unlock()
+}
+
+func (s *server) draining(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.drains {
+		if w.holds(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *server) stop() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.proxy.resume()
+	s.signal(syscall.SIGTERM)
+	s.done.Wait()
+	s.proxy.stop()
+}
+
+// probe asks the servers without keeping connections, which a server that has been killed would leave broken.
+var probe = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (s *server) get(ctx context.Context, path string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.SetBasicAuth("admin", password)
+	res, err := probe.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(res.Body)
+	return res.StatusCode, body, err
+}
+
+func (s *server) ready(ctx context.Context) bool {
+	status, _, err := s.get(ctx, "/ready")
+	return err == nil && status == http.StatusOK
+}
+
+// statistics are the counts that the server answers, by their names in the API.
+func (s *server) statistics(ctx context.Context) (map[string]int, error) {
+	_, body, err := s.get(ctx, "/api/v1/admin/task-statistics")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Data map[string]int }
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("read statistics: %w", err)
+	}
+	return answer.Data, nil
+}
+
+// gauge reads one number from the server's metrics.
+func (s *server) gauge(ctx context.Context, name string) (float64, error) {
+	_, body, err := s.get(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("%s shows no %s", s.name, name)
+}
