@@ -9,7 +9,9 @@ PGRUN := $(GO) run ./internal/pgtest/pgrun
 # The race detector wants a C compiler; go env says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: help run build demo test postgres generate verify lint schema test-clients node-tools
+SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
+
+.PHONY: help run build demo test soak soak-mutants bench postgres generate verify lint schema test-clients node-tools
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +29,15 @@ build: ## Build bin/lksms, one static binary
 
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
 	@$(PGRUN) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk
+
+soak: postgres ## Hurt two servers and their PostgreSQL for ten minutes and check that nothing is lost (SEED=n, DURATION=d)
+	@$(SOAK)
+
+soak-mutants: postgres ## Put known faults back into the code, one at a time, and see that the soak finds each
+	@$(SOAK) --mutants
+
+bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short for one)
+	@cd bench && $(GO) run . $(ARGS)
 
 postgres: ## Make sure that there is a PostgreSQL server to start
 	@scripts/postgres.sh

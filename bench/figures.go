@@ -1,0 +1,503 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lksms/gen/dbq"
+)
+
+const sendPath = "/api/v1/sms/send"
+
+// submit is one message by one request, against one statement by one transaction.
+func (b *bench) submit(ctx context.Context) error {
+	best, clients := 0.0, 0
+	for _, n := range []int{8, 16, 32, 64} {
+		rate, _, err := b.byHand(ctx, n, min(b.Time, 3*time.Second), 0)
+		if err != nil {
+			return err
+		}
+		if rate > best {
+			best, clients = rate, n
+		}
+	}
+	c := b.client(connections)
+	send := func(int) error { return c.call("POST", sendPath, sendBody(), nil) }
+	var ours, theirs []float64
+	for range b.Rounds {
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		rate, err := closedLoop(ctx, connections, b.Time, send)
+		if err != nil {
+			return err
+		}
+		ours = append(ours, rate)
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		if rate, _, err = b.byHand(ctx, clients, b.Time, 0); err != nil {
+			return err
+		}
+		theirs = append(theirs, rate)
+	}
+	compared := fmt.Sprintf("pgbench, one statement, %d clients", clients)
+	b.atLeast(1.5, "single submit over HTTP, 64 connections", median(ours), median(theirs), "/s", compared)
+
+	var ourTail, theirTail []float64
+	for range b.Rounds {
+		took, err := openLoop(ctx, connections, median(ours)/2, b.Time, func() error { return send(0) })
+		if err != nil {
+			return err
+		}
+		ourTail = append(ourTail, millis(quantile(took, 0.99)))
+		_, theirTook, err := b.byHand(ctx, clients, b.Time, median(theirs)/2)
+		if err != nil {
+			return err
+		}
+		theirTail = append(theirTail, millis(quantile(theirTook, 0.99)))
+	}
+	b.atMost(3, "the same, p99 at half that load", median(ourTail), median(theirTail), "ms", "pgbench's p99 at half its load")
+	return b.empty(ctx)
+}
+
+// byHand runs the statement of one submission with pgbench. Nobody would write the counting of tasks by hand, so it is off.
+func (b *bench) byHand(ctx context.Context, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
+	if err := b.exec(ctx, "ALTER TABLE tasks DISABLE TRIGGER tasks_count_inserted"); err != nil {
+		return 0, nil, err
+	}
+	reached, took, err := b.pgbench(ctx, submitScript, clients, d, rate)
+	return reached, took, errors.Join(err, b.exec(ctx, "ALTER TABLE tasks ENABLE TRIGGER tasks_count_inserted"))
+}
+
+// A life is lived in batches of this size by this many callers, each a sender of its own.
+const (
+	lifeSize    = 100
+	lifeCallers = 8
+)
+
+// lifeBody is a batch of messages.
+func lifeBody(size int) string {
+	messages := make([]string, size)
+	for i := range messages {
+		messages[i] = sendBody()
+	}
+	return `{"messages":[` + strings.Join(messages, ",") + `]}`
+}
+
+type leased struct {
+	TaskID  string `json:"task_id"`
+	LeaseID int64  `json:"lease_id"`
+}
+
+type reportItem struct {
+	leased
+	AppID  string `json:"app_id"`
+	Status int    `json:"status"`
+}
+
+// live submits a batch of messages, claims as many and reports them.
+func live(c *client, appID string) error {
+	if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(lifeSize), nil); err != nil {
+		return err
+	}
+	var tasks []leased
+	claim := fmt.Sprintf(`{"app_id":%q,"limit":%d}`, appID, lifeSize)
+	if err := c.call("POST", "/api/v1/sms/tasks/claim", claim, &tasks); err != nil || len(tasks) == 0 {
+		return err
+	}
+	reports := make([]reportItem, len(tasks))
+	for i, t := range tasks {
+		reports[i] = reportItem{t, appID, 2}
+	}
+	report, err := json.Marshal(map[string]any{"reports": reports})
+	if err != nil {
+		return err
+	}
+	return c.call("POST", "/api/v1/sms/report-batch", string(report), nil)
+}
+
+// liveInSQL is live without HTTP: the same statements, from the driver.
+func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
+	var p dbq.TaskSubmitParams
+	for i := range lifeSize {
+		p.TaskIds = append(p.TaskIds, fmt.Sprintf("task_20261121_%d_%d_%d", caller, n, i))
+		number := fmt.Sprintf("138%08d", rand.IntN(100_000_000))
+		p.PhoneNumbers = append(p.PhoneNumbers, number)
+		p.Recipients = append(p.Recipients, "+86"+number)
+		p.FinalContents = append(p.FinalContents, "您的验证码是123456，请勿泄露")
+		p.Sources = append(p.Sources, "bench")
+		p.Submitters = append(p.Submitters, "admin")
+		p.DedupKeys = append(p.DedupKeys, "")
+		p.RequestIds = append(p.RequestIds, strconv.Itoa(n))
+		p.Contents = append(p.Contents, "您的验证码是123456，请勿泄露")
+		p.UseTemplates = append(p.UseTemplates, false)
+		p.SourceIps = append(p.SourceIps, "127.0.0.1")
+		p.UserAgents = append(p.UserAgents, "bench")
+		p.RequestData = append(p.RequestData, []byte(sendBody()))
+	}
+	if _, err := dbq.New(b.db).TaskSubmit(ctx, p); err != nil {
+		return err
+	}
+	appID := fmt.Sprint("sql-", caller)
+	var rows []dbq.TaskClaimRow
+	wait := 10 * time.Minute
+	if err := b.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+		rows, err = q.TaskClaim(ctx, dbq.TaskClaimParams{AppID: appID, ClaimLimit: lifeSize, Lease: time.Hour, RetryMaxWait: &wait})
+		return err
+	}); err != nil || len(rows) == 0 {
+		return err
+	}
+	r := dbq.TaskReportParams{MaxRetryCount: 3}
+	for _, row := range rows {
+		r.TaskIds = append(r.TaskIds, row.TaskID)
+		r.AppIds = append(r.AppIds, appID)
+		r.LeaseIds = append(r.LeaseIds, row.LeaseID)
+		r.Statuses = append(r.Statuses, 2)
+		r.WantsRetries = append(r.WantsRetries, false)
+		r.RetryDelaySeconds = append(r.RetryDelaySeconds, 0)
+		r.ErrorMessages = append(r.ErrorMessages, "")
+		r.RequestData = append(r.RequestData, []byte(`{"status":2}`))
+	}
+	return b.db.Dispatch(ctx, func(q *dbq.Queries) error {
+		_, err := q.TaskReport(ctx, r)
+		return err
+	})
+}
+
+// life is submit, claim and report of many, with all logs, against River's insert and work and against bare SQL.
+func (b *bench) life(ctx context.Context) error {
+	c := b.client(lifeCallers)
+	var ours, rivers, bare []float64
+	for round := range b.Rounds {
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		rate, err := closedLoop(ctx, lifeCallers, b.Time, func(i int) error { return live(c, fmt.Sprint("app-", i)) })
+		if err != nil {
+			return err
+		}
+		ours = append(ours, rate*lifeSize)
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		counts := make([]int, lifeCallers)
+		rate, err = closedLoop(ctx, lifeCallers, b.Time, func(i int) error {
+			counts[i]++
+			return b.liveInSQL(ctx, i, round<<32|counts[i])
+		})
+		if err != nil {
+			return err
+		}
+		bare = append(bare, rate*lifeSize)
+		if rate, err = b.river(ctx, lifeCallers, lifeSize, b.Time); err != nil {
+			return fmt.Errorf("river: %w", err)
+		}
+		rivers = append(rivers, rate)
+		if err := b.exec(ctx, "TRUNCATE river_job"); err != nil {
+			return err
+		}
+	}
+	b.atLeast(1, "life of a task over HTTP, batches of 100", median(ours), median(rivers), "tasks/s", "River, bulk insert and work")
+	b.atLeast(0.6, "the same", median(ours), median(bare), "tasks/s", "the same statements without HTTP")
+	return b.empty(ctx)
+}
+
+// waiting is what a thousand senders cost that wait for work that is not there.
+func (b *bench) waiting(ctx context.Context) error {
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	n := 1000
+	if b.Short {
+		n = 100
+	}
+	c := b.client(n)
+	waiting, enough := context.WithCancel(ctx)
+	defer enough()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failure error
+	for i := range n {
+		all.Go(func() {
+			body := fmt.Sprintf(`{"app_id":"app-%d","limit":100,"wait":%d}`, i, 20+i%11) // not all in step
+			for waiting.Err() == nil {
+				if err := c.call("POST", "/api/v1/sms/tasks/claim", body, nil); err != nil {
+					mu.Lock()
+					failure = err
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(min(5*time.Second, b.Time)) // until all are there
+	// What a session wrote it tells within a second; nobody else writes here.
+	const written = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables"
+	var before, after int64
+	if err := b.db.Pool.QueryRow(ctx, written).Scan(&before); err != nil {
+		return err
+	}
+	cpu, began := b.cpu(), time.Now()
+	time.Sleep(3 * b.Time)
+	used := (b.cpu() - cpu) / time.Since(began).Seconds() * 100
+	if err := b.db.Pool.QueryRow(ctx, written).Scan(&after); err != nil {
+		return err
+	}
+	b.add(figure{
+		Name: fmt.Sprintf("%d senders that wait for nothing", n), Value: fmt.Sprintf("%.1f %% of a core, %d rows written", used, after-before),
+		Compared: "server and PostgreSQL", Target: "<= 5 %, no writes", Met: used <= 5 && after == before,
+	})
+	enough()
+	// Work for everybody ends the waiting.
+	for range n / 100 {
+		if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(1000), nil); err != nil {
+			break // the connections are all taken until some are answered
+		}
+	}
+	all.Wait()
+	return errors.Join(failure, b.empty(ctx))
+}
+
+// handover is the time from before a message is submitted until a sender that waits has it.
+func (b *bench) handover(ctx context.Context) error {
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	c := b.client(4)
+	n := int(b.Time.Milliseconds() / 10)
+	submitted, taken := make(chan time.Time, 1), make(chan error, 1)
+	took := make([]time.Duration, 0, n)
+	go func() {
+		for range n {
+			var tasks []leased
+			for len(tasks) == 0 {
+				if err := c.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"waits","limit":1,"wait":30}`, &tasks); err != nil {
+					taken <- err
+					return
+				}
+			}
+			took = append(took, time.Since(<-submitted))
+			taken <- nil
+		}
+	}()
+	for range n {
+		time.Sleep(5 * time.Millisecond) // it waits again
+		submitted <- time.Now()
+		if err := c.call("POST", sendPath, sendBody(), nil); err != nil {
+			return err
+		}
+		if err := <-taken; err != nil {
+			return err
+		}
+	}
+	p50, p99 := millis(quantile(took, 0.5)), millis(quantile(took, 0.99))
+	b.add(figure{
+		Name: "from submit to a sender that waits", Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99), Compared: fmt.Sprint(n, " messages"),
+		Target: "p50 <= 10 ms, p99 <= 50 ms", Met: p50 <= 10 && p99 <= 50,
+	})
+	return b.empty(ctx)
+}
+
+// claims is the median time of a claim of 100 over HTTP.
+func (b *bench) claims(ctx context.Context, c *client, n int) (float64, error) {
+	took := make([]time.Duration, 0, n)
+	for range n {
+		began := time.Now()
+		var tasks []leased
+		if err := c.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":100}`, &tasks); err != nil {
+			return 0, err
+		}
+		if len(tasks) != 100 {
+			return 0, fmt.Errorf("claimed %d of 100", len(tasks))
+		}
+		took = append(took, time.Since(began))
+	}
+	return millis(quantile(took, 0.5)), ctx.Err()
+}
+
+// fill adds tasks by hand.
+func (b *bench) fill(ctx context.Context, prefix string, n int, columns, values string) error {
+	const portion = 500_000
+	for from := 1; from <= n; from += portion {
+		if err := b.exec(ctx, fmt.Sprintf(`INSERT INTO tasks (task_id, phone_number, recipient, content%s)
+			SELECT '%s' || i, '13800138000', '+86138' || lpad((random() * 99999999)::int::text, 8, '0'), '您的验证码是123456，请勿泄露'%s FROM generate_series($1::int, $2::int) i`,
+			columns, prefix, values), from, min(n, from+portion-1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// full makes the large table, once.
+func (b *bench) full(ctx context.Context) error {
+	var there bool
+	if err := b.db.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tasks WHERE task_id = 'finished1')").Scan(&there); err != nil || there {
+		return err
+	}
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	return errors.Join(
+		b.fill(ctx, "finished", b.Rows, ", status, sent_at, reported_at, created_at", ", 2, now(), now(), now() - interval '1 day'"),
+		b.fill(ctx, "retry", b.Rows/10, ", retry_count, due_at", ", 1 + i % 3, now() + interval '1 hour'"),
+		b.fill(ctx, "pending", b.Rows/10, "", ""),
+	)
+}
+
+// claim is a claim of 100 from a full table against one from a table that holds little else.
+func (b *bench) claim(ctx context.Context) error {
+	n := min(100, b.Rows/10/100/2)
+	c := b.client(1)
+	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 100*(n+20), "", "")); err != nil {
+		return err
+	}
+	if _, err := b.claims(ctx, c, 10); err != nil {
+		return err
+	}
+	empty, err := b.claims(ctx, c, n)
+	if err != nil {
+		return err
+	}
+	if err := b.full(ctx); err != nil {
+		return err
+	}
+	if _, err := b.claims(ctx, c, 10); err != nil {
+		return err
+	}
+	full, err := b.claims(ctx, c, n)
+	if err != nil {
+		return err
+	}
+	b.atMost(1.5, fmt.Sprintf("claim of 100 with %d pending, %d retries not due, %d finished", b.Rows/10, b.Rows/10, b.Rows), full, empty, "ms", "an almost empty table")
+	return nil
+}
+
+// asked is the 99th percentile of the statistics while messages are submitted at rate.
+func (b *bench) asked(ctx context.Context, rate float64) (float64, error) {
+	c := b.client(connections + 1)
+	loading, enough := context.WithCancel(ctx)
+	defer enough()
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := openLoop(loading, connections, rate, b.Time, func() error { return c.call("POST", sendPath, sendBody(), nil) })
+		loaded <- err
+	}()
+	var took []time.Duration
+	for end := time.Now().Add(b.Time * 9 / 10); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		began := time.Now()
+		if err := c.call("GET", "/api/v1/admin/task-statistics", "", nil); err != nil {
+			enough()
+			return 0, errors.Join(err, <-loaded)
+		}
+		took = append(took, time.Since(began))
+	}
+	enough()
+	return millis(quantile(took, 0.99)), <-loaded
+}
+
+// statistics is exact counts of a full table under load, and what counting costs the submits.
+func (b *bench) statistics(ctx context.Context) error {
+	const rate = 4000
+	if err := b.full(ctx); err != nil {
+		return err
+	}
+	var same bool
+	if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FILTER (WHERE status = 2) = (SELECT sum(success) FROM task_count_changes) FROM tasks").Scan(&same); err != nil {
+		return err
+	}
+	if !same {
+		return errors.New("the counts are not those of the rows")
+	}
+	full, err := b.asked(ctx, rate)
+	if err != nil {
+		return err
+	}
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	empty, err := b.asked(ctx, rate)
+	if err != nil {
+		return err
+	}
+	b.atMost(2, fmt.Sprintf("task-statistics with %d tasks, p99 beside %d submits/s", b.Rows*12/10, rate), full, empty, "ms", "an empty table")
+	b.add(figure{Name: "the same", Value: show(full, "ms"), Target: "<= 5 ms", Met: full <= 5})
+
+	c := b.client(connections)
+	var counted, uncounted []float64
+	for range b.Rounds {
+		for _, on := range []bool{true, false} {
+			verb := map[bool]string{true: "ENABLE", false: "DISABLE"}[on]
+			if err := errors.Join(b.empty(ctx), b.exec(ctx, "ALTER TABLE tasks "+verb+" TRIGGER tasks_count_inserted")); err != nil {
+				return err
+			}
+			rate, err := closedLoop(ctx, connections, b.Time, func(int) error { return c.call("POST", sendPath, sendBody(), nil) })
+			if err != nil {
+				return err
+			}
+			if on {
+				counted = append(counted, rate)
+			} else {
+				uncounted = append(uncounted, rate)
+			}
+		}
+	}
+	if err := b.exec(ctx, "ALTER TABLE tasks ENABLE TRIGGER tasks_count_inserted"); err != nil {
+		return err
+	}
+	b.atLeast(0.9, "single submit, counted", median(counted), median(uncounted), "/s", "not counted")
+	return b.empty(ctx)
+}
+
+// steady is half of the peak for a long time.
+func (b *bench) steady(ctx context.Context) error {
+	c := b.client(lifeCallers)
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	peak, err := closedLoop(ctx, lifeCallers, b.Time, func(i int) error { return live(c, fmt.Sprint("app-", i)) })
+	if err != nil {
+		return err
+	}
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	// The first and the last part of the time are compared, at half the peak, and again at the end as fast as it goes.
+	part := min(3*time.Minute, b.Steady/4)
+	rates := []float64{}
+	var worst float64
+	for _, d := range []time.Duration{part, b.Steady - 2*part, part} {
+		began := time.Now()
+		took, err := openLoop(ctx, lifeCallers, peak/2, d, func() error { return live(c, "app") })
+		if err != nil {
+			return err
+		}
+		rates = append(rates, float64(len(took)*lifeSize)/time.Since(began).Seconds())
+		now, _ := b.memory()
+		worst = max(worst, now)
+	}
+	after, err := closedLoop(ctx, lifeCallers, b.Time, func(i int) error { return live(c, fmt.Sprint("app-", i)) })
+	if err != nil {
+		return err
+	}
+	_, most := b.memory()
+	var dead, live int64
+	if err := b.db.Pool.QueryRow(ctx, "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relname = 'tasks'").Scan(&dead, &live); err != nil {
+		return err
+	}
+	b.atLeast(0.9, fmt.Sprintf("%s at half the peak: the last part", b.Steady), rates[2], rates[0], "tasks/s", "the first part")
+	b.atLeast(0.9, "the peak after that", after*lifeSize, peak*lifeSize, "tasks/s", "the peak before")
+	b.add(figure{
+		Name: "dead rows of tasks after that", Value: fmt.Sprint(dead), Compared: fmt.Sprint(live, " live ones"), Target: "<= 0.25 of the live ones",
+		Met: float64(dead) <= 0.25*float64(live)+10_000,
+	})
+	b.add(figure{Name: "memory of the server", Value: fmt.Sprintf("%.0f MiB, at most %.0f", worst, most), Target: "<= 150 MiB", Met: most <= 150})
+	return b.empty(ctx)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const connections = 64
+
+// sendBody is a message to a number of its own, as good as always.
+func sendBody() string {
+	return fmt.Sprintf(`{"phone_number":"138%08d","content":"您的验证码是123456，请勿泄露","source":"bench"}`, rand.IntN(100_000_000))
+}
+
+// client calls the server over connections that are kept.
+type client struct {
+	http    fasthttp.HostClient
+	address string
+	auth    string
+}
+
+func (s *stack) client(most int) *client {
+	return &client{
+		http: fasthttp.HostClient{Addr: s.address, MaxConns: most, MaxIdleConnDuration: time.Minute}, address: s.address,
+		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+password)),
+	}
+}
+
+// call sends body, if there is one, and reads the data of the answer into data, if that is wanted.
+func (c *client) call(method, path, body string, data any) error {
+	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(res)
+	req.SetRequestURI("http://" + c.address + path)
+	req.Header.SetMethod(method)
+	req.Header.Set("Authorization", c.auth)
+	if body != "" {
+		req.Header.SetContentType("application/json")
+		req.SetBodyString(body)
+	}
+	if err := c.http.Do(req, res); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if res.StatusCode() != fasthttp.StatusOK {
+		return fmt.Errorf("%s %s: %d %s", method, path, res.StatusCode(), res.Body())
+	}
+	if data == nil {
+		return nil
+	}
+	return json.Unmarshal(res.Body(), &struct{ Data any }{data})
+}
+
+// closedLoop keeps n callers busy for d and returns how many calls they made in a second.
+func closedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d, nil)
+	defer cancel()
+	var done atomic.Int64
+	var failure atomic.Pointer[error]
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range n {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if err := call(i); err != nil {
+					failure.Store(&err)
+					cancel()
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	rate := float64(done.Load()) / time.Since(began).Seconds()
+	if err := failure.Load(); err != nil {
+		return 0, *err
+	}
+	return rate, nil
+}
+
+// openLoop begins rate calls in a second for d, whether the ones before have ended or not, by n callers at most, and returns
+// the time from when each should have begun to its end.
+func openLoop(ctx context.Context, n int, rate float64, d time.Duration, call func() error) ([]time.Duration, error) {
+	due := make(chan time.Time, int(rate*d.Seconds())+n)
+	var mu sync.Mutex
+	var took []time.Duration
+	var failure error
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for at := range due {
+				err := call()
+				t := time.Since(at)
+				mu.Lock()
+				took = append(took, t)
+				if err != nil {
+					failure = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	next, end := time.Now(), time.Now().Add(d)
+	for next.Before(end) && ctx.Err() == nil {
+		if wait := time.Until(next); wait > 0 {
+			time.Sleep(wait)
+		}
+		due <- next
+		next = next.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second)))
+	}
+	close(due)
+	all.Wait()
+	return took, failure
+}
+
+func quantile(took []time.Duration, q float64) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[min(len(took)-1, int(q*float64(len(took))))]
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// submitScript is a submission as one would write it by hand: one statement for the task and its log.
+const submitScript = `\set n random(0, 99999999)
+WITH task AS (
+    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by)
+    VALUES ('task_20261121_' || gen_random_uuid()::text, '138' || lpad(:n::text, 8, '0'), '+86138' || lpad(:n::text, 8, '0'), '您的验证码是123456，请勿泄露', 'bench', 'admin')
+    RETURNING task_id, phone_number, content, status
+)
+INSERT INTO receive_logs (request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code)
+SELECT gen_random_uuid()::text, t.task_id, t.phone_number, t.content, false, '127.0.0.1', 'bench', '{"phone_number":"13800138000","content":"您的验证码是123456，请勿泄露","source":"bench"}'::jsonb,
+    jsonb_build_object('code', 200, 'message', 'success',
+        'data', jsonb_build_object('task_id', t.task_id, 'status', t.status, 'final_content', t.content)), 200
+FROM task t;
+`
+
+var tps = regexp.MustCompile(`tps = ([0-9.]+) \(without`)
+
+// pgbench runs a script and returns its transactions in a second; with a rate, also how long each took from when it should
+// have begun.
+func (s *stack) pgbench(ctx context.Context, script string, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
+	file := filepath.Join(s.dir, "script.sql")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		return 0, nil, err
+	}
+	args := []string{"-n", "-M", "prepared", "-f", file, "-c", strconv.Itoa(clients), "-j", "2", "-T", strconv.Itoa(max(1, int(d.Seconds())))}
+	if rate > 0 {
+		args = append(args, "-R", strconv.FormatFloat(rate, 'f', 0, 64), "-l", "--log-prefix="+filepath.Join(s.dir, "log"))
+	}
+	cmd := exec.CommandContext(ctx, "pgbench", append(args, s.database)...)
+	cmd.Env = os.Environ()
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return 0, nil, errors.New("pgbench is not installed; it comes with PostgreSQL (Debian: postgresql-contrib)")
+	}
+	match := tps.FindSubmatch(out)
+	if err != nil || match == nil {
+		return 0, nil, fmt.Errorf("pgbench: %w\n%s", err, out)
+	}
+	reached, err := strconv.ParseFloat(string(match[1]), 64)
+	if err != nil || rate == 0 {
+		return reached, nil, err
+	}
+	took, err := readLogs(filepath.Join(s.dir, "log.*"))
+	return reached, took, err
+}
+
+// readLogs reads and removes pgbench's logs: the third column is the time of a transaction in microseconds.
+func readLogs(pattern string) (took []time.Duration, err error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			if fields := strings.Fields(lines.Text()); len(fields) > 2 {
+				us, err := strconv.Atoi(fields[2])
+				if err == nil {
+					took = append(took, time.Duration(us)*time.Microsecond)
+				}
+			}
+		}
+		_ = f.Close()
+		if err := os.Remove(file); err != nil {
+			return nil, err
+		}
+	}
+	return took, nil
+}
+
+// message is a job of River with the same payload.
+type message struct {
+	PhoneNumber string `json:"phone_number"`
+	Content     string `json:"content"`
+	Source      string `json:"source"`
+}
+
+// Kind implements river.JobArgs.
+func (message) Kind() string { return "message" }
+
+type sender struct {
+	river.WorkerDefaults[message]
+	done *atomic.Int64
+}
+
+// Work implements river.Worker: it does nothing, as fast as can be.
+func (s *sender) Work(context.Context, *river.Job[message]) error {
+	s.done.Add(1)
+	return nil
+}
+
+// river inserts messages in batches of size by several callers while River works them, for d, and returns how many were
+// inserted and worked in a second.
+func (s *stack) river(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
+	cfg, err := pgxpool.ParseConfig(s.database)
+	if err != nil {
+		return 0, err
+	}
+	cfg.MaxConns = 32
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	driver := riverpgxv5.New(pool)
+	migrator, err := rivermigrate.New(driver, nil)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return 0, err
+	}
+	var done atomic.Int64
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &sender{done: &done})
+	client, err := river.NewClient(driver, &river.Config{ // as River's own benchmark sets it
+		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2000}}, Workers: workers,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := client.Start(ctx); err != nil {
+		return 0, err
+	}
+	defer client.Stop(ctx) //nolint:errcheck // nothing of it is kept
+	batch := make([]river.InsertManyParams, size)
+	for i := range batch {
+		batch[i].Args = message{"13800138000", "您的验证码是123456，请勿泄露", "bench"}
+	}
+	var inserted atomic.Int64
+	began := time.Now()
+	var all sync.WaitGroup
+	errs := make([]error, callers)
+	for i := range callers {
+		all.Go(func() {
+			for time.Since(began) < d {
+				// What waits to be worked is bounded: it is the life of a job that is measured.
+				if inserted.Load()-done.Load() > int64(20*size*callers) {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				if _, errs[i] = client.InsertManyFast(ctx, batch); errs[i] != nil {
+					return
+				}
+				inserted.Add(int64(size))
+			}
+		})
+	}
+	all.Wait()
+	for done.Load() < inserted.Load() && time.Since(began) < 2*d+10*time.Second {
+		time.Sleep(time.Millisecond)
+	}
+	rate := float64(done.Load()) / time.Since(began).Seconds()
+	return rate, errors.Join(errs...)
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/config"
+	"lksms/internal/postgres"
+)
+
+const password = "bench-bench-bench"
+
+// stack is one server and its PostgreSQL.
+type stack struct {
+	dir      string
+	private  *postgres.Server
+	database string // its URL
+	address  string
+	server   *exec.Cmd
+	db       *postgres.DB
+}
+
+func start(ctx context.Context, databaseURL string) (*stack, error) {
+	s := &stack{database: databaseURL}
+	var err error
+	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // a disk, where /tmp may be memory
+		return s, err
+	}
+	if err := os.Chmod(s.dir, 0o755); err != nil {
+		return s, err
+	}
+	if s.database == "" {
+		if s.private, err = postgres.StartServer(ctx, postgres.ServerOptions{
+			Dir: s.dir, Log: slog.New(slog.DiscardHandler), BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
+		}); err != nil {
+			return s, err
+		}
+		s.database = s.private.URL()
+	}
+	if s.db, err = postgres.Open(ctx, s.database); err != nil {
+		return s, err
+	}
+	binary := filepath.Join(s.dir, "lksms")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/lksms")
+	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return s, fmt.Errorf("build the server: run this from bench/: %w\n%s", err, out)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return s, err
+	}
+	s.address = listener.Addr().String()
+	_ = listener.Close() // the server takes it over
+	_, port, err := net.SplitHostPort(s.address)
+	if err != nil {
+		return s, err
+	}
+	log, err := os.Create(filepath.Join(s.dir, "server.log"))
+	if err != nil {
+		return s, err
+	}
+	defer log.Close()
+	s.server = exec.Command(binary, "serve")
+	s.server.Dir, s.server.Stdout, s.server.Stderr = s.dir, log, log
+	s.server.Env = append(os.Environ(), "DATABASE_URL="+s.database, "APP_HOST=127.0.0.1", "APP_PORT="+port,
+		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LKSMS_DATA="+s.dir)
+	s.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := s.server.Start(); err != nil {
+		return s, err
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if res, err := http.Get("http://" + s.address + "/ready"); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return s, nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return s, errors.New("the server is not ready: see " + log.Name())
+		}
+	}
+}
+
+func (s *stack) stop() error {
+	var failed []error
+	if s.server != nil && s.server.Process != nil {
+		_ = s.server.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = s.server.Wait()
+	}
+	if s.db != nil {
+		s.db.Close()
+	}
+	if s.private != nil {
+		failed = append(failed, s.private.Stop())
+	}
+	return errors.Join(append(failed, os.RemoveAll(s.dir))...)
+}
+
+func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
+	_, err := s.db.Pool.Exec(ctx, sql, args...)
+	return err
+}
+
+// empty brings every table back to where a fresh database has them.
+func (s *stack) empty(ctx context.Context) error {
+	return s.exec(ctx, "TRUNCATE tasks, receive_logs, send_logs, report_logs, task_count_changes")
+}
+
+func (s *stack) settings(ctx context.Context) (map[string]string, error) {
+	rows, err := s.db.Pool.Query(ctx, `SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_version',
+		'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'max_wal_size', 'autovacuum') ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]string{}
+	var name, value string
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error { settings[name] = value; return nil })
+	return settings, err
+}
+
+// cpu is the time that the server and a private PostgreSQL have used, in seconds.
+func (s *stack) cpu() float64 {
+	total := ticks(s.server.Process.Pid)
+	if s.private != nil {
+		content, err := os.ReadFile(filepath.Join(s.dir, "postgres", "postmaster.pid"))
+		if err != nil {
+			return 0
+		}
+		first, _, _ := strings.Cut(string(content), "\n")
+		postmaster, err := strconv.Atoi(first)
+		if err != nil {
+			return 0
+		}
+		total += ticks(postmaster)
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
+		for child := range strings.FieldsSeq(string(children)) {
+			if pid, err := strconv.Atoi(child); err == nil {
+				total += ticks(pid)
+			}
+		}
+	}
+	return total / 100 // the kernel's unit for user space
+}
+
+func ticks(pid int) float64 {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(content), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return user + system
+}
+
+// memory is what the server holds now and held at most, in MiB.
+func (s *stack) memory() (now, most float64) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.server.Process.Pid))
+	if err != nil {
+		return 0, 0
+	}
+	read := func(name string) float64 {
+		_, after, _ := strings.Cut(string(content), name+":")
+		fields := strings.Fields(after)
+		if len(fields) == 0 {
+			return 0
+		}
+		kib, _ := strconv.ParseFloat(fields[0], 64)
+		return kib / 1024
+	}
+	return read("VmRSS"), read("VmHWM")
+}
