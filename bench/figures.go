@@ -142,6 +142,16 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		p.SourceIps = append(p.SourceIps, "127.0.0.1")
 		p.UserAgents = append(p.UserAgents, "bench")
 		p.RequestData = append(p.RequestData, []byte(sendBody()))
+		p.CompanyIds = append(p.CompanyIds, 1)
+		p.PoolIds = append(p.PoolIds, 1)
+		p.MessageTypes = append(p.MessageTypes, 1)
+		p.CountryNos = append(p.CountryNos, "")
+		p.Priorities = append(p.Priorities, 5)
+		p.Segments = append(p.Segments, 1)
+		p.Signs = append(p.Signs, "")
+		p.AreTests = append(p.AreTests, false)
+		p.ExpectSendTimes = append(p.ExpectSendTimes, time.Unix(0, 0))
+		p.ExpireTimes = append(p.ExpireTimes, time.Unix(0, 0))
 	}
 	if _, err := dbq.New(b.db).TaskSubmit(ctx, p); err != nil {
 		return err
@@ -150,7 +160,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	var rows []dbq.TaskClaimRow
 	wait := 10 * time.Minute
 	if err := b.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		rows, err = q.TaskClaim(ctx, dbq.TaskClaimParams{AppID: appID, ClaimLimit: lifeSize, Lease: time.Hour, RetryMaxWait: &wait})
+		rows, err = q.TaskClaim(ctx, dbq.TaskClaimParams{AppID: appID, ClaimLimit: lifeSize, Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 		return err
 	}); err != nil || len(rows) == 0 {
 		return err
@@ -189,6 +199,11 @@ func (b *bench) life(ctx context.Context) error {
 			return err
 		}
 		counts := make([]int, lifeCallers)
+		for i := range lifeCallers {
+			if err := dbq.New(b.db).SenderRegister(ctx, fmt.Sprint("sql-", i)); err != nil {
+				return err
+			}
+		}
 		rate, err = closedLoop(ctx, lifeCallers, b.Time, func(i int) error {
 			counts[i]++
 			return b.liveInSQL(ctx, i, round<<32|counts[i])
@@ -227,7 +242,7 @@ func (b *bench) waiting(ctx context.Context) error {
 	var failure error
 	for i := range n {
 		all.Go(func() {
-			body := fmt.Sprintf(`{"app_id":"app-%d","limit":100,"wait":%d}`, i, 20+i%11) // not all in step
+			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, 20+i%11) // not all in step
 			for waiting.Err() == nil {
 				if err := c.call("POST", "/api/v1/sms/tasks/claim", body, nil); err != nil {
 					mu.Lock()
@@ -238,7 +253,13 @@ func (b *bench) waiting(ctx context.Context) error {
 			}
 		})
 	}
-	time.Sleep(min(5*time.Second, b.Time)) // until all are there
+	// Until all are there and that has been noted, which happens every ten minutes.
+	for noted := 0; noted < n; time.Sleep(100 * time.Millisecond) {
+		if err := b.db.Pool.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
+			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&noted); err != nil {
+			return err
+		}
+	}
 	// What a session wrote it tells within a second; nobody else writes here.
 	const written = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables"
 	var before, after int64
@@ -348,7 +369,7 @@ func (b *bench) full(ctx context.Context) error {
 	return errors.Join(
 		b.fill(ctx, "finished", b.Rows, ", status, sent_at, reported_at, created_at", ", 2, now(), now(), now() - interval '1 day'"),
 		b.fill(ctx, "retry", b.Rows/10, ", retry_count, due_at", ", 1 + i % 3, now() + interval '1 hour'"),
-		b.fill(ctx, "pending", b.Rows/10, "", ""),
+		b.fill(ctx, "pending", b.Rows/10, ", lane, rank", ", 160, i"),
 	)
 }
 
@@ -356,7 +377,7 @@ func (b *bench) full(ctx context.Context) error {
 func (b *bench) claim(ctx context.Context) error {
 	n := min(100, b.Rows/10/100/2)
 	c := b.client(1)
-	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 100*(n+20), "", "")); err != nil {
+	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 100*(n+20), ", lane, rank", ", 160, i")); err != nil {
 		return err
 	}
 	if _, err := b.claims(ctx, c, 10); err != nil {

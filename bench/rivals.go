@@ -24,12 +24,12 @@ import (
 // submitScript is a submission as one would write it by hand: one statement for the task and its log.
 const submitScript = `\set n random(0, 99999999)
 WITH task AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by)
-    VALUES ('task_20261121_' || gen_random_uuid()::text, '138' || lpad(:n::text, 8, '0'), '+86138' || lpad(:n::text, 8, '0'), '您的验证码是123456，请勿泄露', 'bench', 'admin')
-    RETURNING task_id, phone_number, content, status
+    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, lane, rank)
+    VALUES ('task_20261121_' || gen_random_uuid()::text, '138' || lpad(:n::text, 8, '0'), '+86138' || lpad(:n::text, 8, '0'), '您的验证码是123456，请勿泄露', 'bench', 'admin', 160, 1)
+    RETURNING task_id, phone_number, recipient, content, status
 )
-INSERT INTO receive_logs (request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code)
-SELECT gen_random_uuid()::text, t.task_id, t.phone_number, t.content, false, '127.0.0.1', 'bench', '{"phone_number":"13800138000","content":"您的验证码是123456，请勿泄露","source":"bench"}'::jsonb,
+INSERT INTO receive_logs (request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data, status_code)
+SELECT gen_random_uuid()::text, t.task_id, t.phone_number, t.recipient, t.content, false, '127.0.0.1', 'bench', '{"phone_number":"13800138000","content":"您的验证码是123456，请勿泄露","source":"bench"}'::jsonb,
     jsonb_build_object('code', 200, 'message', 'success',
         'data', jsonb_build_object('task_id', t.task_id, 'status', t.status, 'final_content', t.content)), 200
 FROM task t;

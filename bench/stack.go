@@ -117,7 +117,7 @@ func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
 
 // empty brings every table back to where a fresh database has them.
 func (s *stack) empty(ctx context.Context) error {
-	return s.exec(ctx, "TRUNCATE tasks, receive_logs, send_logs, report_logs, task_count_changes")
+	return s.exec(ctx, "TRUNCATE tasks, receive_logs, send_logs, report_logs, task_count_changes, fair_ranks, sender_changes")
 }
 
 func (s *stack) settings(ctx context.Context) (map[string]string, error) {

@@ -67,7 +67,7 @@ var mutants = []mutant{
 			"WHERE recipient = $1 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $1 AND NOT d.is_sent)"},
 	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
-		{queries, "    FROM leased l\n)\nSELECT\n    l.task_id, l.phone_number", "    FROM leased l WHERE false\n)\nSELECT\n    l.task_id, l.phone_number"},
+		{queries, "    FROM handed h\n),\ntaken AS", "    FROM handed h WHERE false\n),\ntaken AS"},
 		{dispatch, "\ts.claimed.Add(", `	for _, r := range rows {
 		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",

@@ -24,16 +24,15 @@ SELECT FROM gone;
 
 -- LongestWait is how many seconds the task that has been due for longest has waited, 0 when none is due.
 -- name: LongestWait :one
-SELECT coalesce(extract(epoch FROM now() - min(w.due_since)), 0)::float8 AS seconds
+SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::float8 AS seconds
 FROM (
-    (SELECT t.created_at AS due_since FROM tasks t WHERE t.status = 0 AND t.retry_count = 0 ORDER BY t.created_at LIMIT 1)
+    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
-    SELECT r.due_at
-    FROM generate_series(1, 20) AS attempts (retry_count)
+    SELECT first.due_at
+    FROM pools p
     CROSS JOIN LATERAL (
-        SELECT t.due_at FROM tasks t
-        WHERE t.status = 0 AND t.retry_count > 0 AND t.retry_count = attempts.retry_count AND t.due_at <= now()
-        ORDER BY t.due_at
-        LIMIT 1
-    ) r
+        (SELECT t.due_at FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() ORDER BY t.due_at LIMIT 1)
+        UNION ALL
+        (SELECT t.due_at FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane < 32 ORDER BY t.lane, t.rank LIMIT 1)
+    ) first
 ) w;

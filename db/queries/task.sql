@@ -1,7 +1,11 @@
 -- TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
 -- is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
 --
--- In the order of their dedup_keys: two statements that wait for each other's names would wait for ever.
+-- Those that are due are queued at once: start-time fair queueing gives each its rank, the next of its company's, but not
+-- before what waits at the front. Their company's place is locked until they are stored, so that ranks ascend in the order
+-- in which a company's tasks are stored. Scheduled tasks are queued when they come due.
+--
+-- Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
 -- name: TaskSubmit :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -17,22 +21,72 @@ WITH input AS MATERIALIZED (
         unnest(@use_templates::boolean[]) AS use_template,
         unnest(@source_ips::text[]) AS source_ip,
         unnest(@user_agents::text[]) AS user_agent,
-        unnest(@request_data::jsonb[]) AS request_data
+        unnest(@request_data::jsonb[]) AS request_data,
+        unnest(@company_ids::bigint[]) AS company_id,
+        unnest(@pool_ids::bigint[]) AS pool_id,
+        unnest(@message_types::smallint[]) AS message_type,
+        nullif(unnest(@country_nos::text[]), '') AS country_no,
+        unnest(@priorities::smallint[]) AS priority,
+        unnest(@segments::smallint[]) AS segments,
+        nullif(unnest(@signs::text[]), '') AS sign,
+        unnest(@are_tests::boolean[]) AS is_test,
+        nullif(unnest(@expect_send_times::timestamptz[]), 'epoch') AS expect_send_time,
+        nullif(unnest(@expire_times::timestamptz[]), 'epoch') AS expires_at
+),
+reserved AS (
+    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
+    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
+    FROM (
+        SELECT i.pool_id, i.priority, i.company_id, count(*) AS tasks
+        FROM input i
+        WHERE coalesce(i.expect_send_time <= now(), true)
+        GROUP BY i.pool_id, i.priority, i.company_id
+    ) g
+    JOIN companies c ON c.id = g.company_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            task_queue_front(g.pool_id, (32 * g.priority)::smallint),
+            (SELECT max(o.finish) FROM fair_ranks o WHERE o.pool_id = g.pool_id AND o.priority = g.priority),
+            0
+        ) AS front
+    ) v
+    ORDER BY g.pool_id, g.priority, g.company_id
+    ON CONFLICT (pool_id, priority, company_id) DO UPDATE
+    SET start = greatest(f.finish, excluded.start),
+        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
+    RETURNING f.pool_id, f.priority, f.company_id, f.start
+),
+ranked AS MATERIALIZED (
+    SELECT i.*, CASE WHEN q.is_due THEN 32 * i.priority END AS lane,
+        CASE WHEN q.is_due THEN r.start + (row_number() OVER (
+            PARTITION BY i.pool_id, i.priority, i.company_id, q.is_due ORDER BY i.task_id
+        ) - 1) / c.weight END AS rank
+    FROM input i
+    CROSS JOIN LATERAL (SELECT coalesce(i.expect_send_time <= now(), true) AS is_due) q
+    JOIN companies c ON c.id = i.company_id
+    LEFT JOIN reserved r ON r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
 ),
 made AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, dedup_key)
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key
-    FROM input i
+    INSERT INTO tasks (
+        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
+        priority, segments, sign, is_test, expect_send_time, due_at, expires_at, lane, rank
+    )
+    SELECT
+        i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.company_id, i.pool_id,
+        i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.expect_send_time,
+        coalesce(greatest(i.expect_send_time, now()), now()), i.expires_at, i.lane, i.rank
+    FROM ranked i
     ORDER BY i.dedup_key, i.task_id
-    ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
+    ON CONFLICT (company_id, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
 ),
 logged AS (
     INSERT INTO receive_logs (
-        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+        request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data,
+        status_code
     )
     SELECT
-        i.request_id, m.task_id, m.phone_number, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
+        i.request_id, m.task_id, m.phone_number, i.recipient, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success',
             'data', jsonb_build_object('task_id', m.task_id, 'status', m.status, 'final_content', m.content)
@@ -43,10 +97,10 @@ logged AS (
 )
 SELECT m.task_id FROM made m ORDER BY m.task_id;
 
--- SubmissionRepeated gives the task that a dedup_key names already and keeps the submission that repeated it.
+-- SubmissionRepeated gives the task that a company's dedup_key names already and keeps the submission that repeated it.
 -- name: SubmissionRepeated :one
 WITH first AS (
-    SELECT task_id, status, content FROM tasks WHERE dedup_key = @dedup_key::text
+    SELECT task_id, status, content FROM tasks WHERE company_id = @company_id AND dedup_key = @dedup_key::text
 ),
 logged AS (
     INSERT INTO receive_logs (
@@ -87,11 +141,24 @@ SELECT * FROM tasks
 WHERE task_id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(status)::smallint IS NULL OR status = sqlc.narg(status)::smallint)
-    AND (sqlc.narg(recipient)::text IS NULL OR recipient = sqlc.narg(recipient)::text)
     AND (sqlc.narg(source)::text IS NULL OR source = sqlc.narg(source)::text)
     AND (sqlc.narg(created_from)::timestamptz IS NULL OR created_at >= sqlc.narg(created_from)::timestamptz)
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY task_id DESC
+LIMIT @page_limit::integer;
+
+-- TaskListByRecipient is TaskList for one recipient, of which the log of submissions has an index.
+-- name: TaskListByRecipient :many
+SELECT t.*
+FROM receive_logs r
+JOIN tasks t ON t.task_id = r.task_id
+WHERE r.recipient = @recipient::text AND r.task_id < @before_id::text
+    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
+    AND (sqlc.narg(source)::text IS NULL OR t.source = sqlc.narg(source)::text)
+    AND (sqlc.narg(created_from)::timestamptz IS NULL OR t.created_at >= sqlc.narg(created_from)::timestamptz)
+    AND (sqlc.narg(created_to)::timestamptz IS NULL OR t.created_at < sqlc.narg(created_to)::timestamptz)
+ORDER BY r.task_id DESC
 LIMIT @page_limit::integer;
 
 -- TaskTimeline is every log row of one task, oldest first. The submission's row is found by its time, which is the
@@ -117,3 +184,26 @@ FROM (
     WHERE p.task_id = @task_id
 ) e
 ORDER BY e.created_at, e.step, e.id;
+
+-- TaskAhead counts what goes before a task that is queued, up to most.
+-- name: TaskAhead :one
+SELECT count(*) FROM (
+    SELECT FROM tasks t
+    WHERE t.pool_id = @pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        AND (t.lane < @lane::smallint OR (t.lane = @lane::smallint AND t.rank < @rank::double precision))
+    ORDER BY t.pool_id, t.lane, t.rank
+    LIMIT @most::integer
+) q;
+
+-- TaskNamed tells whether there is a task of that name.
+-- name: TaskNamed :one
+SELECT EXISTS (SELECT FROM tasks WHERE company_id = @company_id AND dedup_key = @dedup_key::text);
+
+-- SlowQueue keeps that a task has waited too long, unless that was kept within the last five minutes.
+-- name: SlowQueue :execrows
+INSERT INTO events (event, subject, detail)
+SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', @seconds::bigint, 'wait_warning_seconds', @warning::bigint)
+WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.created_at > now() - interval '5 minutes');
+
+-- name: TaskIsDue :one
+SELECT (due_at <= now())::boolean AS is_due FROM tasks WHERE task_id = @task_id;

@@ -1,6 +1,8 @@
 -- name: UserCreate :one
-INSERT INTO users (username, role, app_id, password_hash)
-VALUES (@username, @role, sqlc.narg(app_id), sqlc.narg(password_hash))
+INSERT INTO users (username, role, app_id, password_hash, company_id, top_priority)
+SELECT @username, @role, sqlc.narg(app_id), sqlc.narg(password_hash), c.id, coalesce(sqlc.narg(top_priority)::smallint, 1)
+FROM companies c
+WHERE c.company_no = coalesce(sqlc.narg(company_no)::text, 'default')
 RETURNING *;
 
 -- name: UserGet :one
@@ -21,9 +23,14 @@ SET role = coalesce(sqlc.narg(role), role),
         THEN nullif(coalesce(sqlc.narg(app_id), app_id), '') END,
     password_hash = coalesce(sqlc.narg(password_hash), password_hash),
     is_disabled = coalesce(sqlc.narg(is_disabled), is_disabled),
+    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), company_id),
+    top_priority = coalesce(sqlc.narg(top_priority), top_priority),
     updated_at = now()
 WHERE username = @username
 RETURNING *;
+
+-- name: CompanyFind :one
+SELECT id FROM companies WHERE company_no = @company_no;
 
 -- name: KeyCreate :one
 INSERT INTO api_keys (user_id, key_hash, name)

@@ -24,10 +24,125 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for Category.
+const (
+	Monitoring Category = "monitoring"
+	Queue      Category = "queue"
+	Sms        Category = "sms"
+)
+
+// Valid indicates whether the value is a known member of the Category enum.
+func (e Category) Valid() bool {
+	switch e {
+	case Monitoring:
+		return true
+	case Queue:
+		return true
+	case Sms:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DryRunVerdict.
+const (
+	WouldBeScheduled DryRunVerdict = "would_be_scheduled"
+	WouldRepeat      DryRunVerdict = "would_repeat"
+	WouldSend        DryRunVerdict = "would_send"
+	WouldWait        DryRunVerdict = "would_wait"
+)
+
+// Valid indicates whether the value is a known member of the DryRunVerdict enum.
+func (e DryRunVerdict) Valid() bool {
+	switch e {
+	case WouldBeScheduled:
+		return true
+	case WouldRepeat:
+		return true
+	case WouldSend:
+		return true
+	case WouldWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExplanationReason.
+const (
+	BecauseNoSender   ExplanationReason = "no_sender"
+	BecauseProcessing ExplanationReason = "processing"
+	BecauseQueued     ExplanationReason = "queued"
+	BecauseRetryLater ExplanationReason = "retry_later"
+	BecauseScheduled  ExplanationReason = "scheduled"
+	BecauseSettled    ExplanationReason = "settled"
+)
+
+// Valid indicates whether the value is a known member of the ExplanationReason enum.
+func (e ExplanationReason) Valid() bool {
+	switch e {
+	case BecauseNoSender:
+		return true
+	case BecauseProcessing:
+		return true
+	case BecauseQueued:
+		return true
+	case BecauseRetryLater:
+		return true
+	case BecauseScheduled:
+		return true
+	case BecauseSettled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessageType.
+const (
+	Marketing    MessageType = "marketing"
+	Notification MessageType = "notification"
+	Verification MessageType = "verification"
+)
+
+// Valid indicates whether the value is a known member of the MessageType enum.
+func (e MessageType) Valid() bool {
+	switch e {
+	case Marketing:
+		return true
+	case Notification:
+		return true
+	case Verification:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnOff.
+const (
+	StatusOff OnOff = "off"
+	StatusOn  OnOff = "on"
+)
+
+// Valid indicates whether the value is a known member of the OnOff enum.
+func (e OnOff) Valid() bool {
+	switch e {
+	case StatusOff:
+		return true
+	case StatusOn:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReportEffect.
 const (
 	EffectCancelled ReportEffect = "cancelled"
 	EffectExhausted ReportEffect = "exhausted"
+	EffectExpired   ReportEffect = "expired"
 	EffectFailed    ReportEffect = "failed"
 	EffectIgnored   ReportEffect = "ignored"
 	EffectRefused   ReportEffect = "refused"
@@ -41,6 +156,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectCancelled:
 		return true
 	case EffectExhausted:
+		return true
+	case EffectExpired:
 		return true
 	case EffectFailed:
 		return true
@@ -99,6 +216,57 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for SenderStatus.
+const (
+	SenderOff     SenderStatus = "off"
+	SenderOn      SenderStatus = "on"
+	SenderRetired SenderStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the SenderStatus enum.
+func (e SenderStatus) Valid() bool {
+	switch e {
+	case SenderOff:
+		return true
+	case SenderOn:
+		return true
+	case SenderRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SenderViewWhy.
+const (
+	WhyFailedBefore SenderViewWhy = "failed_before"
+	WhyNoFunds      SenderViewWhy = "no_funds"
+	WhyNoQuota      SenderViewWhy = "no_quota"
+	WhyOff          SenderViewWhy = "off"
+	WhyResting      SenderViewWhy = "resting"
+	WhySilent       SenderViewWhy = "silent"
+)
+
+// Valid indicates whether the value is a known member of the SenderViewWhy enum.
+func (e SenderViewWhy) Valid() bool {
+	switch e {
+	case WhyFailedBefore:
+		return true
+	case WhyNoFunds:
+		return true
+	case WhyNoQuota:
+		return true
+	case WhyOff:
+		return true
+	case WhyResting:
+		return true
+	case WhySilent:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskStatus.
 const (
 	TaskCancelled  TaskStatus = 4
@@ -130,6 +298,7 @@ func (e TaskStatus) Valid() bool {
 const (
 	EventCancelled TimelineEventEvent = "cancelled"
 	EventClaimed   TimelineEventEvent = "claimed"
+	EventExpired   TimelineEventEvent = "expired"
 	EventReceived  TimelineEventEvent = "received"
 	EventRecovered TimelineEventEvent = "recovered"
 	EventReported  TimelineEventEvent = "reported"
@@ -141,6 +310,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventCancelled:
 		return true
 	case EventClaimed:
+		return true
+	case EventExpired:
 		return true
 	case EventReceived:
 		return true
@@ -225,6 +396,92 @@ type AppTaskPage struct {
 	TotalCount int `json:"total_count"`
 }
 
+// BalanceChange defines model for BalanceChange.
+type BalanceChange struct {
+	// Change Segments
+	Change int64   `json:"change"`
+	Remark *string `json:"remark,omitempty"`
+}
+
+// Category defines model for Category.
+type Category string
+
+// CategoryResponse defines model for CategoryResponse.
+type CategoryResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message                `json:"message"`
+	Data    map[string]interface{} `json:"data"`
+}
+
+// Channel defines model for Channel.
+type Channel struct {
+	// Channel Example: acme
+	Channel No `json:"channel"`
+
+	// Countries By `country_no`; none means every country
+	Countries         Countries `json:"countries"`
+	CreatedAt         time.Time `json:"created_at"`
+	Name              string    `json:"name"`
+	SignatureRequired bool      `json:"signature_required"`
+	UpdatedAt         time.Time `json:"updated_at"`
+
+	// Version Counts its changes
+	Version int64 `json:"version"`
+}
+
+// ChannelListResponse defines model for ChannelListResponse.
+type ChannelListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ChannelPage `json:"data"`
+}
+
+// ChannelPage defines model for ChannelPage.
+type ChannelPage struct {
+	Items []Channel `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ChannelPatch defines model for ChannelPatch.
+type ChannelPatch struct {
+	// Countries By `country_no`; none means every country
+	Countries         *Countries   `json:"countries,omitempty"`
+	Name              *DisplayName `json:"name,omitempty"`
+	SignatureRequired *bool        `json:"signature_required,omitempty"`
+
+	// Version The version that the change is made to
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// ChannelRequest defines model for ChannelRequest.
+type ChannelRequest struct {
+	// Channel Example: acme
+	Channel No `json:"channel"`
+
+	// Countries By `country_no`; none means every country
+	Countries         *Countries  `json:"countries,omitempty"`
+	Name              DisplayName `json:"name"`
+	SignatureRequired *bool       `json:"signature_required,omitempty"`
+}
+
+// ChannelResponse defines model for ChannelResponse.
+type ChannelResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Channel `json:"data"`
+}
+
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
 	// AppID Example: sms_app_001
@@ -264,6 +521,156 @@ type ClaimedTask struct {
 	// LeaseUntil Report before this time
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
+}
+
+// Company defines model for Company.
+type Company struct {
+	// CompanyNo Example: acme
+	CompanyNo No `json:"company_no"`
+
+	// Countries By `country_no`; none means every country
+	Countries Countries `json:"countries"`
+	CreatedAt time.Time `json:"created_at"`
+	Name      string    `json:"name"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Version Counts its changes
+	Version int64 `json:"version"`
+
+	// Weight Its part of the service; 1 by default
+	Weight CompanyWeight `json:"weight"`
+}
+
+// CompanyListResponse defines model for CompanyListResponse.
+type CompanyListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    CompanyPage `json:"data"`
+}
+
+// CompanyPage defines model for CompanyPage.
+type CompanyPage struct {
+	Items []Company `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CompanyPatch defines model for CompanyPatch.
+type CompanyPatch struct {
+	// Countries By `country_no`; none means every country
+	Countries *Countries   `json:"countries,omitempty"`
+	Name      *DisplayName `json:"name,omitempty"`
+
+	// Version The version that the change is made to
+	Version *SeenVersion `json:"version,omitempty"`
+
+	// Weight Its part of the service; 1 by default
+	Weight *CompanyWeight `json:"weight,omitempty"`
+}
+
+// CompanyRequest defines model for CompanyRequest.
+type CompanyRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo No `json:"company_no"`
+
+	// Countries By `country_no`; none means every country
+	Countries *Countries  `json:"countries,omitempty"`
+	Name      DisplayName `json:"name"`
+
+	// Weight Its part of the service; 1 by default
+	Weight *CompanyWeight `json:"weight,omitempty"`
+}
+
+// CompanyResponse defines model for CompanyResponse.
+type CompanyResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Company `json:"data"`
+}
+
+// CompanyWeight Its part of the service; 1 by default
+type CompanyWeight = float64
+
+// Countries By `country_no`; none means every country
+type Countries = []No
+
+// Country defines model for Country.
+type Country struct {
+	// CountryNo Example: acme
+	CountryNo No        `json:"country_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// DialPrefix Without the +
+	//
+	// Example: 86
+	DialPrefix        DialPrefix `json:"dial_prefix"`
+	Name              string     `json:"name"`
+	SignatureRequired bool       `json:"signature_required"`
+	UpdatedAt         time.Time  `json:"updated_at"`
+
+	// Version Counts its changes
+	Version int64 `json:"version"`
+}
+
+// CountryListResponse defines model for CountryListResponse.
+type CountryListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    CountryPage `json:"data"`
+}
+
+// CountryPage defines model for CountryPage.
+type CountryPage struct {
+	Items []Country `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CountryPatch defines model for CountryPatch.
+type CountryPatch struct {
+	// DialPrefix Without the +
+	//
+	// Example: 86
+	DialPrefix        *DialPrefix  `json:"dial_prefix,omitempty"`
+	Name              *DisplayName `json:"name,omitempty"`
+	SignatureRequired *bool        `json:"signature_required,omitempty"`
+
+	// Version The version that the change is made to
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// CountryRequest defines model for CountryRequest.
+type CountryRequest struct {
+	// CountryNo Example: acme
+	CountryNo No `json:"country_no"`
+
+	// DialPrefix Without the +
+	//
+	// Example: 86
+	DialPrefix        DialPrefix  `json:"dial_prefix"`
+	Name              DisplayName `json:"name"`
+	SignatureRequired *bool       `json:"signature_required,omitempty"`
+}
+
+// CountryResponse defines model for CountryResponse.
+type CountryResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Country `json:"data"`
 }
 
 // DefaultContent defines model for DefaultContent.
@@ -335,6 +742,14 @@ type DefaultContentResponse struct {
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
 
+// DialPrefix Without the +
+//
+// Example: 86
+type DialPrefix = string
+
+// DisplayName defines model for DisplayName.
+type DisplayName = string
+
 // DoneResponse defines model for DoneResponse.
 type DoneResponse struct {
 	// Code The HTTP status
@@ -342,6 +757,39 @@ type DoneResponse struct {
 
 	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
+}
+
+// DryRun defines model for DryRun.
+type DryRun struct {
+	// Cost Segments that each attempt would take from a balance
+	Cost      int     `json:"cost"`
+	CountryNo *string `json:"country_no"`
+
+	// FinalContent The text that would be sent, signature included
+	FinalContent string `json:"final_content"`
+	Priority     int16  `json:"priority"`
+
+	// Recipient The number in E.164
+	Recipient string       `json:"recipient"`
+	Routed    bool         `json:"routed"`
+	Segments  int          `json:"segments"`
+	Senders   []SenderView `json:"senders"`
+
+	// Verdict `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for `expect_send_time`. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
+	Verdict DryRunVerdict `json:"verdict"`
+}
+
+// DryRunVerdict `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for `expect_send_time`. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
+type DryRunVerdict string
+
+// DryRunResponse defines model for DryRunResponse.
+type DryRunResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    DryRun  `json:"data"`
 }
 
 // Error defines model for Error.
@@ -363,6 +811,75 @@ type ErrorDetail struct {
 	Reason string `json:"reason"`
 }
 
+// Event defines model for Event.
+type Event struct {
+	CreatedAt time.Time              `json:"created_at"`
+	Detail    map[string]interface{} `json:"detail"`
+	Event     string                 `json:"event"`
+	ID        int64                  `json:"id"`
+	Subject   string                 `json:"subject"`
+}
+
+// EventListResponse defines model for EventListResponse.
+type EventListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    EventPage `json:"data"`
+}
+
+// EventPage defines model for EventPage.
+type EventPage struct {
+	Items []Event `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ExplainResponse defines model for ExplainResponse.
+type ExplainResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    Explanation `json:"data"`
+}
+
+// Explanation defines model for Explanation.
+type Explanation struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// Ahead How many go before it, counted up to 10000
+	Ahead       *int64            `json:"ahead,omitempty"`
+	AheadIsMore *bool             `json:"ahead_is_more,omitempty"`
+	DueAt       time.Time         `json:"due_at"`
+	ExpiresAt   *time.Time        `json:"expires_at"`
+	IsDue       bool              `json:"is_due"`
+	Priority    int16             `json:"priority"`
+	Reason      ExplanationReason `json:"reason"`
+
+	// Routed Whether routes say who may send it; otherwise any shared sender may
+	Routed bool `json:"routed"`
+
+	// Senders Those that routes name, or the shared ones, up to 100; who can take it first
+	Senders []SenderView `json:"senders"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status TaskStatus `json:"status"`
+
+	// Summary The same in words
+	Summary string `json:"summary"`
+}
+
+// ExplanationReason defines model for Explanation.Reason.
+type ExplanationReason string
+
 // FieldError defines model for FieldError.
 type FieldError struct {
 	// Field Its name; a dot leads into an object
@@ -371,6 +888,9 @@ type FieldError struct {
 	// Message What is wrong with it; never the value itself
 	Message string `json:"message"`
 }
+
+// IntervalMs Milliseconds from one message to the next
+type IntervalMs = int64
 
 // Key defines model for Key.
 type Key struct {
@@ -393,6 +913,75 @@ type KeyListResponse struct {
 type KeyRequest struct {
 	// Name What it is for
 	Name string `json:"name"`
+}
+
+// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+type LeaseSeconds = int64
+
+// LedgerEntry defines model for LedgerEntry.
+type LedgerEntry struct {
+	// Balance After it
+	Balance int64 `json:"balance"`
+
+	// By The user that made it
+	By *string `json:"by"`
+
+	// Change Segments
+	Change    int64     `json:"change"`
+	CreatedAt time.Time `json:"created_at"`
+	ID        int64     `json:"id"`
+
+	// LeaseID The attempt that took it
+	LeaseID *int64  `json:"lease_id"`
+	Remark  *string `json:"remark"`
+}
+
+// LedgerEntryResponse defines model for LedgerEntryResponse.
+type LedgerEntryResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    LedgerEntry `json:"data"`
+}
+
+// LedgerPage defines model for LedgerPage.
+type LedgerPage struct {
+	Items []LedgerEntry `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// LedgerResponse defines model for LedgerResponse.
+type LedgerResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    LedgerPage `json:"data"`
+}
+
+// Limit defines model for Limit.
+type Limit = int64
+
+// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+type Limits struct {
+	PerDay    *Limit `json:"per_day,omitempty"`
+	PerHour   *Limit `json:"per_hour,omitempty"`
+	PerMinute *Limit `json:"per_minute,omitempty"`
+	PerMonth  *Limit `json:"per_month,omitempty"`
+}
+
+// MessageType `notification` by default
+type MessageType string
+
+// MonitoringSettings defines model for MonitoringSettings.
+type MonitoringSettings struct {
+	// WaitWarningSeconds An event tells that a task has waited for so long; 0: never
+	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 
 // NewKey defines model for NewKey.
@@ -418,6 +1007,12 @@ type NewKeyResponse struct {
 // NextCursor Pass it as `cursor` for the next page; null on the last
 type NextCursor = string
 
+// No Example: acme
+type No = string
+
+// OnOff defines model for OnOff.
+type OnOff string
+
 // Password defines model for Password.
 type Password = string
 
@@ -425,6 +1020,18 @@ type Password = string
 //
 // Example: 13800138000
 type PhoneNumber = string
+
+// QueueSettings defines model for QueueSettings.
+type QueueSettings struct {
+	// PriorityMaxWaitSeconds A task that has waited for so long goes first whatever its priority; 0: never
+	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
+
+	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
+	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// SenderSilentAfterSeconds A sender that has not polled for so long gives its share away
+	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
+}
 
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
@@ -459,7 +1066,7 @@ type ReportBatchResponse struct {
 
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 // no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-// nothing changed. `cancelled`: by request.
+// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -513,7 +1120,7 @@ type ReportedItem struct {
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-	// nothing changed. `cancelled`: by request.
+	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -523,6 +1130,102 @@ type ReportedItem struct {
 
 // Role defines model for Role.
 type Role string
+
+// Route defines model for Route.
+type Route struct {
+	// CompanyNo Example: acme
+	CompanyNo No        `json:"company_no"`
+	CountryNo *string   `json:"country_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	RouteNo     int64       `json:"route_no"`
+
+	// SenderNo Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Sort The larger stands first in lists and is pushed to first
+	Sort      Sort      `json:"sort"`
+	Status    OnOff     `json:"status"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Version Counts its changes
+	Version int64 `json:"version"`
+
+	// Weight Its share is this over the sum of those that are ready; 1 by default
+	Weight RouteWeight `json:"weight"`
+}
+
+// RouteListResponse defines model for RouteListResponse.
+type RouteListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    RoutePage `json:"data"`
+}
+
+// RoutePage defines model for RoutePage.
+type RoutePage struct {
+	Items []Route `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// RoutePatch defines model for RoutePatch.
+type RoutePatch struct {
+	// Sort The larger stands first in lists and is pushed to first
+	Sort   *Sort  `json:"sort,omitempty"`
+	Status *OnOff `json:"status,omitempty"`
+
+	// Version The version that the change is made to
+	Version *SeenVersion `json:"version,omitempty"`
+
+	// Weight Its share is this over the sum of those that are ready; 1 by default
+	Weight *RouteWeight `json:"weight,omitempty"`
+}
+
+// RouteRequest defines model for RouteRequest.
+type RouteRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo No      `json:"company_no"`
+	CountryNo *string `json:"country_no,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+
+	// SenderNo Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Sort The larger stands first in lists and is pushed to first
+	Sort   *Sort  `json:"sort,omitempty"`
+	Status *OnOff `json:"status,omitempty"`
+
+	// Weight Its share is this over the sum of those that are ready; 1 by default
+	Weight *RouteWeight `json:"weight,omitempty"`
+}
+
+// RouteResponse defines model for RouteResponse.
+type RouteResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Route   `json:"data"`
+}
+
+// RouteWeight Its share is this over the sum of those that are ready; 1 by default
+type RouteWeight = int64
+
+// SeenVersion The version that the change is made to
+type SeenVersion = int64
+
+// SegmentSize Characters that its provider counts as one segment
+type SegmentSize = int64
 
 // SendBatchRequest defines model for SendBatchRequest.
 type SendBatchRequest struct {
@@ -549,13 +1252,33 @@ type SendRequest struct {
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
 
+	// ExpectSendTime Not before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Not after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
 	// PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
+	// Priority The smallest goes first. By default 1 for a verification, 5 for a notification, 8 for marketing; more urgent than that only as far as the user may
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Sign The signature; it goes before the text in 【】
+	//
+	// Example: 示例公司
+	Sign *string `json:"sign,omitempty"`
+
 	// Source Which system this comes from
 	Source *string `json:"source,omitempty"`
+
+	// Test A message of your own to try the way; only a mark on the task
+	Test *bool `json:"test,omitempty"`
 
 	// UseTemplate Whether `content` holds parameters for the template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
@@ -570,6 +1293,242 @@ type SendResponse struct {
 	Message Message   `json:"message"`
 	Data    Submitted `json:"data"`
 }
+
+// Sender defines model for Sender.
+type Sender struct {
+	// AverageResponseMs From claim to report
+	AverageResponseMs *int64 `json:"average_response_ms"`
+	Balance           *int64 `json:"balance"`
+
+	// Channel Example: acme
+	Channel No `json:"channel"`
+
+	// Config What its driver needs
+	Config    map[string]interface{} `json:"config"`
+	CreatedAt time.Time              `json:"created_at"`
+
+	// IntervalMs Milliseconds from one message to the next
+	IntervalMs IntervalMs `json:"interval_ms"`
+
+	// IsReady Whether a claim would be given what waits for it
+	IsReady bool `json:"is_ready"`
+
+	// IsShared Whether it also sends what no route says anything of; true by default
+	IsShared bool `json:"is_shared"`
+
+	// Kind `app` polls; anything else names the driver that pushes to it
+	//
+	// Example: app
+	Kind SenderKind `json:"kind"`
+
+	// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
+
+	// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+	Limits Limits `json:"limits"`
+
+	// LowSwitch At this balance and below it is given nothing more
+	LowSwitch *int64 `json:"low_switch"`
+
+	// LowWarning An event tells when the balance comes down to this
+	LowWarning      *int64      `json:"low_warning"`
+	Name            DisplayName `json:"name"`
+	NextAvailableAt *time.Time  `json:"next_available_at"`
+
+	// SeenAt When it last polled; up to ten minutes late where no route names it
+	SeenAt *time.Time `json:"seen_at"`
+
+	// SegmentSize Characters that its provider counts as one segment
+	SegmentSize *SegmentSize `json:"segment_size"`
+
+	// SenderNo Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// SentAt When it was last given a task
+	SentAt *time.Time `json:"sent_at"`
+
+	// Sign Goes before a text that has no signature of its own
+	Sign *SenderSign `json:"sign"`
+
+	// Sort The larger stands first in lists and is pushed to first
+	Sort Sort `json:"sort"`
+
+	// Status One that is `off` or `retired` is given nothing
+	Status SenderStatus `json:"status"`
+
+	// SuccessRate Of the tasks that it reported
+	SuccessRate *float64 `json:"success_rate"`
+
+	// TimeZone Example: Asia/Shanghai
+	TimeZone  TimeZone  `json:"time_zone"`
+	TotalSent int64     `json:"total_sent"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Used Segments in the current minute, hour, day and month
+	Used Used `json:"used"`
+
+	// Version Counts its changes
+	Version int64 `json:"version"`
+}
+
+// SenderKind `app` polls; anything else names the driver that pushes to it
+//
+// Example: app
+type SenderKind = string
+
+// SenderListResponse defines model for SenderListResponse.
+type SenderListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    SenderPage `json:"data"`
+}
+
+// SenderPage defines model for SenderPage.
+type SenderPage struct {
+	Items []Sender `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// SenderPatch defines model for SenderPatch.
+type SenderPatch struct {
+	// Config What its driver needs
+	Config *map[string]interface{} `json:"config,omitempty"`
+
+	// IntervalMs Milliseconds from one message to the next
+	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
+
+	// IsShared Whether it also sends what no route says anything of; true by default
+	IsShared *bool `json:"is_shared,omitempty"`
+
+	// Kind `app` polls; anything else names the driver that pushes to it
+	//
+	// Example: app
+	Kind *SenderKind `json:"kind,omitempty"`
+
+	// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
+
+	// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+	Limits *Limits `json:"limits,omitempty"`
+
+	// LowSwitch At this balance and below it is given nothing more
+	LowSwitch *int64 `json:"low_switch,omitempty"`
+
+	// LowWarning An event tells when the balance comes down to this
+	LowWarning *int64       `json:"low_warning,omitempty"`
+	Name       *DisplayName `json:"name,omitempty"`
+
+	// SegmentSize Characters that its provider counts as one segment
+	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
+
+	// Sign Goes before a text that has no signature of its own
+	Sign *SenderSign `json:"sign,omitempty"`
+
+	// Sort The larger stands first in lists and is pushed to first
+	Sort *Sort `json:"sort,omitempty"`
+
+	// Status One that is `off` or `retired` is given nothing
+	Status *SenderStatus `json:"status,omitempty"`
+
+	// TimeZone Example: Asia/Shanghai
+	TimeZone *TimeZone `json:"time_zone,omitempty"`
+
+	// Version The version that the change is made to
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// SenderRequest defines model for SenderRequest.
+type SenderRequest struct {
+	// Balance Segments that it may still send; left out, they are not counted
+	Balance *int64 `json:"balance,omitempty"`
+
+	// Channel Example: acme
+	Channel *No `json:"channel,omitempty"`
+
+	// Config What its driver needs
+	Config *map[string]interface{} `json:"config,omitempty"`
+
+	// IntervalMs Milliseconds from one message to the next
+	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
+
+	// IsShared Whether it also sends what no route says anything of; true by default
+	IsShared *bool `json:"is_shared,omitempty"`
+
+	// Kind `app` polls; anything else names the driver that pushes to it
+	//
+	// Example: app
+	Kind *SenderKind `json:"kind,omitempty"`
+
+	// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
+
+	// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+	Limits *Limits `json:"limits,omitempty"`
+
+	// LowSwitch At this balance and below it is given nothing more
+	LowSwitch *int64 `json:"low_switch,omitempty"`
+
+	// LowWarning An event tells when the balance comes down to this
+	LowWarning *int64      `json:"low_warning,omitempty"`
+	Name       DisplayName `json:"name"`
+
+	// SegmentSize Characters that its provider counts as one segment
+	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
+
+	// SenderNo Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Sign Goes before a text that has no signature of its own
+	Sign *SenderSign `json:"sign,omitempty"`
+
+	// Sort The larger stands first in lists and is pushed to first
+	Sort *Sort `json:"sort,omitempty"`
+
+	// Status One that is `off` or `retired` is given nothing
+	Status *SenderStatus `json:"status,omitempty"`
+
+	// TimeZone Example: Asia/Shanghai
+	TimeZone *TimeZone `json:"time_zone,omitempty"`
+}
+
+// SenderResponse defines model for SenderResponse.
+type SenderResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Sender  `json:"data"`
+}
+
+// SenderSign Goes before a text that has no signature of its own
+type SenderSign = string
+
+// SenderStatus One that is `off` or `retired` is given nothing
+type SenderStatus string
+
+// SenderView defines model for SenderView.
+type SenderView struct {
+	CanTake  bool   `json:"can_take"`
+	SenderNo string `json:"sender_no"`
+
+	// Until When its interval is over
+	Until *time.Time `json:"until,omitempty"`
+
+	// Weight That of its route
+	Weight *int64 `json:"weight,omitempty"`
+
+	// Why What keeps it from the task
+	Why *SenderViewWhy `json:"why,omitempty"`
+}
+
+// SenderViewWhy What keeps it from the task
+type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
 type SentBatch struct {
@@ -604,6 +1563,40 @@ type SentItem struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
 }
+
+// Settings defines model for Settings.
+type Settings struct {
+	Monitoring MonitoringSettings `json:"monitoring"`
+	Queue      QueueSettings      `json:"queue"`
+	Sms        SmsSettings        `json:"sms"`
+}
+
+// SettingsChange defines model for SettingsChange.
+type SettingsChange struct {
+	Monitoring *MonitoringSettings `json:"monitoring,omitempty"`
+	Queue      *QueueSettings      `json:"queue,omitempty"`
+	Sms        *SmsSettings        `json:"sms,omitempty"`
+}
+
+// SettingsResponse defines model for SettingsResponse.
+type SettingsResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    Settings `json:"data"`
+}
+
+// SmsSettings defines model for SmsSettings.
+type SmsSettings struct {
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+}
+
+// Sort The larger stands first in lists and is pushed to first
+type Sort = float64
 
 // Source Example: system_a
 type Source = string
@@ -674,16 +1667,25 @@ type Task struct {
 
 	// Content The final text
 	Content   string    `json:"content"`
+	CountryNo *string   `json:"country_no"`
 	CreatedAt time.Time `json:"created_at"`
 
 	// DueAt No sender is given it before this time
-	DueAt time.Time `json:"due_at"`
+	DueAt          time.Time  `json:"due_at"`
+	ExpectSendTime *time.Time `json:"expect_send_time"`
+	ExpiresAt      *time.Time `json:"expires_at"`
 
 	// LeaseUntil Until when a sender holds it
 	LeaseUntil *time.Time `json:"lease_until"`
 
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+
 	// PhoneNumber As it was sent
 	PhoneNumber string `json:"phone_number"`
+
+	// Priority From 0, the most urgent, to 9
+	Priority int16 `json:"priority"`
 
 	// ProcessingAppID The sender that holds it, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
@@ -697,12 +1699,17 @@ type Task struct {
 	// RetryCount Attempts after the first
 	RetryCount int16 `json:"retry_count"`
 
+	// Segments How many short messages the text takes, signature included
+	Segments int16 `json:"segments"`
+
 	// SentAt When SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
+	Sign   *string    `json:"sign"`
 	Source *string    `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status    TaskStatus `json:"status"`
+	Test      bool       `json:"test"`
 	UpdatedAt time.Time  `json:"updated_at"`
 }
 
@@ -810,6 +1817,9 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
+// TimeZone Example: Asia/Shanghai
+type TimeZone = string
+
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
 	// AppID The sender concerned
@@ -821,7 +1831,7 @@ type TimelineEvent struct {
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-	// nothing changed. `cancelled`: by request.
+	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over.
 	Effect     *ReportEffect      `json:"effect,omitempty"`
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
@@ -853,15 +1863,32 @@ type TimelineResponse struct {
 	Data    []TimelineEvent `json:"data"`
 }
 
+// TopPriority The most urgent priority that its submissions may ask for
+type TopPriority = int16
+
+// Used Segments in the current minute, hour, day and month
+type Used struct {
+	Day    int64 `json:"day"`
+	Hour   int64 `json:"hour"`
+	Minute int64 `json:"minute"`
+	Month  int64 `json:"month"`
+}
+
 // User defines model for User.
 type User struct {
 	// Username Example: system_a
-	Username   Username  `json:"username"`
-	AppID      *string   `json:"app_id"`
+	Username Username `json:"username"`
+	AppID    *string  `json:"app_id"`
+
+	// CompanyNo Example: acme
+	CompanyNo  No        `json:"company_no"`
 	CreatedAt  time.Time `json:"created_at"`
 	IsDisabled bool      `json:"is_disabled"`
 	Role       Role      `json:"role"`
-	UpdatedAt  time.Time `json:"updated_at"`
+
+	// TopPriority The most urgent priority that its submissions may ask for
+	TopPriority TopPriority `json:"top_priority"`
+	UpdatedAt   time.Time   `json:"updated_at"`
 }
 
 // UserListResponse defines model for UserListResponse.
@@ -884,10 +1911,16 @@ type UserPage struct {
 
 // UserPatch defines model for UserPatch.
 type UserPatch struct {
-	AppID      *string   `json:"app_id,omitempty"`
+	AppID *string `json:"app_id,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo  *No       `json:"company_no,omitempty"`
 	IsDisabled *bool     `json:"is_disabled,omitempty"`
 	Password   *Password `json:"password,omitempty"`
 	Role       *Role     `json:"role,omitempty"`
+
+	// TopPriority The most urgent priority that its submissions may ask for
+	TopPriority *TopPriority `json:"top_priority,omitempty"`
 }
 
 // UserRequest defines model for UserRequest.
@@ -896,9 +1929,15 @@ type UserRequest struct {
 	Username Username `json:"username"`
 
 	// AppID Binds a send user to one app; without it, it may claim and report as any
-	AppID    *string   `json:"app_id,omitempty"`
-	Password *Password `json:"password,omitempty"`
-	Role     Role      `json:"role"`
+	AppID *string `json:"app_id,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No       `json:"company_no,omitempty"`
+	Password  *Password `json:"password,omitempty"`
+	Role      Role      `json:"role"`
+
+	// TopPriority The most urgent priority that its submissions may ask for
+	TopPriority *TopPriority `json:"top_priority,omitempty"`
 }
 
 // UserResponse defines model for UserResponse.
@@ -914,8 +1953,20 @@ type UserResponse struct {
 // Wait How many seconds to wait for a task when there is none; 0 by default
 type Wait = int
 
+// CategoryName defines model for CategoryName.
+type CategoryName = Category
+
+// ChannelName Example: acme
+type ChannelName = No
+
 // ClaimLimit defines model for ClaimLimit.
 type ClaimLimit = int
+
+// CompanyNo Example: acme
+type CompanyNo = No
+
+// CountryNo Example: acme
+type CountryNo = No
 
 // Cursor defines model for Cursor.
 type Cursor = string
@@ -933,6 +1984,12 @@ type ListLimit = int
 //
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
+
+// RouteNo defines model for RouteNo.
+type RouteNo = int64
+
+// SenderNo Example: sms_app_001
+type SenderNo = AppID
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -970,6 +2027,51 @@ type Unavailable = Error
 // UnsupportedMedia defines model for UnsupportedMedia.
 type UnsupportedMedia = Error
 
+// ListChannelsParams defines parameters for ListChannels.
+type ListChannelsParams struct {
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateChannelParams defines parameters for CreateChannel.
+type CreateChannelParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListCompaniesParams defines parameters for ListCompanies.
+type ListCompaniesParams struct {
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateCompanyParams defines parameters for CreateCompany.
+type CreateCompanyParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListCountriesParams defines parameters for ListCountries.
+type ListCountriesParams struct {
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateCountryParams defines parameters for CreateCountry.
+type CreateCountryParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
 	// PhoneNumber Only this phone number, whichever way it is written
@@ -987,6 +2089,78 @@ type CreateDefaultContentParams struct {
 	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
+
+// ListEventsParams defines parameters for ListEvents.
+type ListEventsParams struct {
+	// Event Only events of this kind
+	Event *string `form:"event,omitempty" json:"event,omitempty"`
+
+	// Subject Only of this setting or sender
+	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
+
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListRoutesParams defines parameters for ListRoutes.
+type ListRoutesParams struct {
+	// CompanyNo Only routes of this company
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// SenderNo Only routes to this sender
+	SenderNo *No `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateRouteParams defines parameters for CreateRoute.
+type CreateRouteParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSendersParams defines parameters for ListSenders.
+type ListSendersParams struct {
+	// Status Only senders in this status
+	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateSenderParams defines parameters for CreateSender.
+type CreateSenderParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ChangeBalanceParams defines parameters for ChangeBalance.
+type ChangeBalanceParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListLedgerParams defines parameters for ListLedger.
+type ListLedgerParams struct {
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PutSettingsCategoryJSONBody defines parameters for PutSettingsCategory.
+type PutSettingsCategoryJSONBody map[string]interface{}
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
@@ -1014,6 +2188,9 @@ type ListUsersParams struct {
 
 // SendSmsParams defines parameters for SendSms.
 type SendSmsParams struct {
+	// DryRun Create nothing, and answer what would become of the message
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
 	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1069,11 +2246,50 @@ type AppClaimTasksParams struct {
 	Limit *ClaimLimit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// CreateChannelJSONRequestBody defines body for CreateChannel for application/json ContentType.
+type CreateChannelJSONRequestBody = ChannelRequest
+
+// UpdateChannelJSONRequestBody defines body for UpdateChannel for application/json ContentType.
+type UpdateChannelJSONRequestBody = ChannelPatch
+
+// CreateCompanyJSONRequestBody defines body for CreateCompany for application/json ContentType.
+type CreateCompanyJSONRequestBody = CompanyRequest
+
+// UpdateCompanyJSONRequestBody defines body for UpdateCompany for application/json ContentType.
+type UpdateCompanyJSONRequestBody = CompanyPatch
+
+// CreateCountryJSONRequestBody defines body for CreateCountry for application/json ContentType.
+type CreateCountryJSONRequestBody = CountryRequest
+
+// UpdateCountryJSONRequestBody defines body for UpdateCountry for application/json ContentType.
+type UpdateCountryJSONRequestBody = CountryPatch
+
 // CreateDefaultContentJSONRequestBody defines body for CreateDefaultContent for application/json ContentType.
 type CreateDefaultContentJSONRequestBody = DefaultContentRequest
 
 // UpdateDefaultContentJSONRequestBody defines body for UpdateDefaultContent for application/json ContentType.
 type UpdateDefaultContentJSONRequestBody = DefaultContentPatch
+
+// CreateRouteJSONRequestBody defines body for CreateRoute for application/json ContentType.
+type CreateRouteJSONRequestBody = RouteRequest
+
+// UpdateRouteJSONRequestBody defines body for UpdateRoute for application/json ContentType.
+type UpdateRouteJSONRequestBody = RoutePatch
+
+// CreateSenderJSONRequestBody defines body for CreateSender for application/json ContentType.
+type CreateSenderJSONRequestBody = SenderRequest
+
+// UpdateSenderJSONRequestBody defines body for UpdateSender for application/json ContentType.
+type UpdateSenderJSONRequestBody = SenderPatch
+
+// ChangeBalanceJSONRequestBody defines body for ChangeBalance for application/json ContentType.
+type ChangeBalanceJSONRequestBody = BalanceChange
+
+// PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
+type PutSettingsJSONRequestBody = SettingsChange
+
+// PutSettingsCategoryJSONRequestBody defines body for PutSettingsCategory for application/json ContentType.
+type PutSettingsCategoryJSONRequestBody PutSettingsCategoryJSONBody
 
 // CreateTemplateJSONRequestBody defines body for CreateTemplate for application/json ContentType.
 type CreateTemplateJSONRequestBody = TemplateRequest
@@ -1182,6 +2398,155 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListChannels List channels, newest first
+	//
+	// Corresponds with GET /api/v1/admin/channels (the `ListChannels` operationId).
+	ListChannels(ctx context.Context, params *ListChannelsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateChannelWithBody Add a channel
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+	CreateChannelWithBody(ctx context.Context, params *CreateChannelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateChannel Add a channel
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+	CreateChannel(ctx context.Context, params *CreateChannelParams, body CreateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteChannel Delete a channel that nothing refers to
+	//
+	// Corresponds with DELETE /api/v1/admin/channels/{channel} (the `DeleteChannel` operationId).
+	DeleteChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetChannel Look at a channel
+	//
+	// Corresponds with GET /api/v1/admin/channels/{channel} (the `GetChannel` operationId).
+	GetChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateChannelWithBody Change a channel
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+	UpdateChannelWithBody(ctx context.Context, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateChannel Change a channel
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+	UpdateChannel(ctx context.Context, channel ChannelName, body UpdateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCompanies List companies, newest first
+	//
+	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
+	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCompanyWithBody Add a company
+	//
+	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+	CreateCompanyWithBody(ctx context.Context, params *CreateCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCompany Add a company
+	//
+	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+	CreateCompany(ctx context.Context, params *CreateCompanyParams, body CreateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteCompany Delete a company that nothing refers to
+	//
+	// Corresponds with DELETE /api/v1/admin/companies/{company_no} (the `DeleteCompany` operationId).
+	DeleteCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCompany Look at a company
+	//
+	// Corresponds with GET /api/v1/admin/companies/{company_no} (the `GetCompany` operationId).
+	GetCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateCompanyWithBody Change a company
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+	UpdateCompanyWithBody(ctx context.Context, companyNo CompanyNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateCompany Change a company
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+	UpdateCompany(ctx context.Context, companyNo CompanyNo, body UpdateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCountries List countries, newest first
+	//
+	// Corresponds with GET /api/v1/admin/countries (the `ListCountries` operationId).
+	ListCountries(ctx context.Context, params *ListCountriesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCountryWithBody Add a country
+	//
+	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+	CreateCountryWithBody(ctx context.Context, params *CreateCountryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCountry Add a country
+	//
+	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+	CreateCountry(ctx context.Context, params *CreateCountryParams, body CreateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteCountry Delete a country that nothing refers to
+	//
+	// Corresponds with DELETE /api/v1/admin/countries/{country_no} (the `DeleteCountry` operationId).
+	DeleteCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCountry Look at a country
+	//
+	// Corresponds with GET /api/v1/admin/countries/{country_no} (the `GetCountry` operationId).
+	GetCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateCountryWithBody Change a country
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+	UpdateCountryWithBody(ctx context.Context, countryNo CountryNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateCountry Change a country
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+	UpdateCountry(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDefaultContents List default contents, newest first
 	//
 	// Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
@@ -1238,12 +2603,190 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/default-sms/{id}/reset (the `ResetDefaultContent` operationId).
 	ResetDefaultContent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListEvents What operators should know afterwards, newest first
+	//
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	//
+	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
+	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RecoverTasks Take back every task whose lease ran out, now
 	//
 	// The server does the same by itself, about once a minute. Safe to call at any time.
 	//
 	// Corresponds with POST /api/v1/admin/recover-zombie-tasks (the `RecoverTasks` operationId).
 	RecoverTasks(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRoutes List routes, newest first
+	//
+	// Corresponds with GET /api/v1/admin/routes (the `ListRoutes` operationId).
+	ListRoutes(ctx context.Context, params *ListRoutesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateRouteWithBody Add a route
+	//
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+	CreateRouteWithBody(ctx context.Context, params *CreateRouteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateRoute Add a route
+	//
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+	CreateRoute(ctx context.Context, params *CreateRouteParams, body CreateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRoute Delete a route that nothing refers to
+	//
+	// What waits goes to the routes that are left, or to the shared senders when it was the last.
+	//
+	// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
+	DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRoute Look at a route
+	//
+	// Corresponds with GET /api/v1/admin/routes/{route_no} (the `GetRoute` operationId).
+	GetRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateRouteWithBody Change a route
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+	UpdateRouteWithBody(ctx context.Context, routeNo RouteNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateRoute Change a route
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+	UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSenders List senders, newest first
+	//
+	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
+	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSenderWithBody Add a sender
+	//
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+	CreateSenderWithBody(ctx context.Context, params *CreateSenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSender Add a sender
+	//
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+	CreateSender(ctx context.Context, params *CreateSenderParams, body CreateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSender Delete a sender that nothing refers to
+	//
+	// One that has ever sent stays; retire it.
+	//
+	// Corresponds with DELETE /api/v1/admin/senders/{sender_no} (the `DeleteSender` operationId).
+	DeleteSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSender Look at a sender
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no} (the `GetSender` operationId).
+	GetSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSenderWithBody Change a sender
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+	UpdateSenderWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSender Change a sender
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+	UpdateSender(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeBalanceWithBody Top up or correct the balance of a sender
+	//
+	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+	ChangeBalanceWithBody(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeBalance Top up or correct the balance of a sender
+	//
+	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+	ChangeBalance(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListLedger Every change of a sender's balance, newest first
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
+	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSettings Every setting, as it is in force
+	//
+	// Corresponds with GET /api/v1/admin/settings (the `GetSettings` operationId).
+	GetSettings(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSettingsWithBody Change settings
+	//
+	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+	PutSettingsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSettings Change settings
+	//
+	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+	PutSettings(ctx context.Context, body PutSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSettingsCategory The settings of one category, as they are in force
+	//
+	// Corresponds with GET /api/v1/admin/settings/{category} (the `GetSettingsCategory` operationId).
+	GetSettingsCategory(ctx context.Context, category CategoryName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSettingsCategoryWithBody Change settings of one category
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+	PutSettingsCategoryWithBody(ctx context.Context, category CategoryName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSettingsCategory Change settings of one category
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count the tasks by state
 	//
@@ -1437,6 +2980,9 @@ type ClientInterface interface {
 	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 	//   A parameter may be blank but not missing; a value is never expanded again.
 	// - Without `content`, the default content stored for the phone number is sent, once.
+	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+	//   with the result `已过期`.
+	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1452,6 +2998,9 @@ type ClientInterface interface {
 	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 	//   A parameter may be blank but not missing; a value is never expanded again.
 	// - Without `content`, the default content stored for the phone number is sent, once.
+	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+	//   with the result `已过期`.
+	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1497,6 +3046,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/sms/task/{task_id}/cancel (the `CancelTask` operationId).
 	CancelTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExplainTask Why a task is where it is
+	//
+	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+	//
+	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
+	ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTaskTimeline Everything that happened to one task, oldest first
 	//
@@ -1583,6 +3139,365 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListChannels List channels, newest first
+//
+// Corresponds with GET /api/v1/admin/channels (the `ListChannels` operationId).
+func (c *Client) ListChannels(ctx context.Context, params *ListChannelsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListChannelsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateChannelWithBody Add a channel
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+func (c *Client) CreateChannelWithBody(ctx context.Context, params *CreateChannelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateChannelRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateChannel Add a channel
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+func (c *Client) CreateChannel(ctx context.Context, params *CreateChannelParams, body CreateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateChannelRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteChannel Delete a channel that nothing refers to
+//
+// Corresponds with DELETE /api/v1/admin/channels/{channel} (the `DeleteChannel` operationId).
+func (c *Client) DeleteChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteChannelRequest(c.Server, channel)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetChannel Look at a channel
+//
+// Corresponds with GET /api/v1/admin/channels/{channel} (the `GetChannel` operationId).
+func (c *Client) GetChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetChannelRequest(c.Server, channel)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateChannelWithBody Change a channel
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+func (c *Client) UpdateChannelWithBody(ctx context.Context, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateChannelRequestWithBody(c.Server, channel, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateChannel Change a channel
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body UpdateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateChannelRequest(c.Server, channel, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCompanies List companies, newest first
+//
+// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
+func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCompaniesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCompanyWithBody Add a company
+//
+// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+func (c *Client) CreateCompanyWithBody(ctx context.Context, params *CreateCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCompanyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCompany Add a company
+//
+// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+func (c *Client) CreateCompany(ctx context.Context, params *CreateCompanyParams, body CreateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCompanyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteCompany Delete a company that nothing refers to
+//
+// Corresponds with DELETE /api/v1/admin/companies/{company_no} (the `DeleteCompany` operationId).
+func (c *Client) DeleteCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteCompanyRequest(c.Server, companyNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCompany Look at a company
+//
+// Corresponds with GET /api/v1/admin/companies/{company_no} (the `GetCompany` operationId).
+func (c *Client) GetCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCompanyRequest(c.Server, companyNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateCompanyWithBody Change a company
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+func (c *Client) UpdateCompanyWithBody(ctx context.Context, companyNo CompanyNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateCompanyRequestWithBody(c.Server, companyNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateCompany Change a company
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body UpdateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateCompanyRequest(c.Server, companyNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCountries List countries, newest first
+//
+// Corresponds with GET /api/v1/admin/countries (the `ListCountries` operationId).
+func (c *Client) ListCountries(ctx context.Context, params *ListCountriesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCountriesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCountryWithBody Add a country
+//
+// A number belongs to the country with the longest `dial_prefix` that it begins with.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+func (c *Client) CreateCountryWithBody(ctx context.Context, params *CreateCountryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCountryRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCountry Add a country
+//
+// A number belongs to the country with the longest `dial_prefix` that it begins with.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+func (c *Client) CreateCountry(ctx context.Context, params *CreateCountryParams, body CreateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCountryRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteCountry Delete a country that nothing refers to
+//
+// Corresponds with DELETE /api/v1/admin/countries/{country_no} (the `DeleteCountry` operationId).
+func (c *Client) DeleteCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteCountryRequest(c.Server, countryNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCountry Look at a country
+//
+// Corresponds with GET /api/v1/admin/countries/{country_no} (the `GetCountry` operationId).
+func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCountryRequest(c.Server, countryNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateCountryWithBody Change a country
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+func (c *Client) UpdateCountryWithBody(ctx context.Context, countryNo CountryNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateCountryRequestWithBody(c.Server, countryNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateCountry Change a country
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+func (c *Client) UpdateCountry(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateCountryRequest(c.Server, countryNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ListDefaultContents List default contents, newest first
@@ -1721,6 +3636,23 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 	return c.Client.Do(req)
 }
 
+// ListEvents What operators should know afterwards, newest first
+//
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+//
+// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
+func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RecoverTasks Take back every task whose lease ran out, now
 //
 // The server does the same by itself, about once a minute. Safe to call at any time.
@@ -1728,6 +3660,407 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 // Corresponds with POST /api/v1/admin/recover-zombie-tasks (the `RecoverTasks` operationId).
 func (c *Client) RecoverTasks(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRecoverTasksRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRoutes List routes, newest first
+//
+// Corresponds with GET /api/v1/admin/routes (the `ListRoutes` operationId).
+func (c *Client) ListRoutes(ctx context.Context, params *ListRoutesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRoutesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateRouteWithBody Add a route
+//
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+func (c *Client) CreateRouteWithBody(ctx context.Context, params *CreateRouteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRouteRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateRoute Add a route
+//
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+func (c *Client) CreateRoute(ctx context.Context, params *CreateRouteParams, body CreateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRouteRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRoute Delete a route that nothing refers to
+//
+// What waits goes to the routes that are left, or to the shared senders when it was the last.
+//
+// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
+func (c *Client) DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRouteRequest(c.Server, routeNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRoute Look at a route
+//
+// Corresponds with GET /api/v1/admin/routes/{route_no} (the `GetRoute` operationId).
+func (c *Client) GetRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRouteRequest(c.Server, routeNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateRouteWithBody Change a route
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+func (c *Client) UpdateRouteWithBody(ctx context.Context, routeNo RouteNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateRouteRequestWithBody(c.Server, routeNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateRoute Change a route
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateRouteRequest(c.Server, routeNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSenders List senders, newest first
+//
+// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
+func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSendersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSenderWithBody Add a sender
+//
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+func (c *Client) CreateSenderWithBody(ctx context.Context, params *CreateSenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSenderRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSender Add a sender
+//
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+func (c *Client) CreateSender(ctx context.Context, params *CreateSenderParams, body CreateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSenderRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSender Delete a sender that nothing refers to
+//
+// One that has ever sent stays; retire it.
+//
+// Corresponds with DELETE /api/v1/admin/senders/{sender_no} (the `DeleteSender` operationId).
+func (c *Client) DeleteSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSenderRequest(c.Server, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSender Look at a sender
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no} (the `GetSender` operationId).
+func (c *Client) GetSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSenderRequest(c.Server, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSenderWithBody Change a sender
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+func (c *Client) UpdateSenderWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSenderRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSender Change a sender
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+func (c *Client) UpdateSender(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSenderRequest(c.Server, senderNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeBalanceWithBody Top up or correct the balance of a sender
+//
+// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+func (c *Client) ChangeBalanceWithBody(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeBalanceRequestWithBody(c.Server, senderNo, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeBalance Top up or correct the balance of a sender
+//
+// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeBalanceRequest(c.Server, senderNo, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListLedger Every change of a sender's balance, newest first
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
+func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLedgerRequest(c.Server, senderNo, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSettings Every setting, as it is in force
+//
+// Corresponds with GET /api/v1/admin/settings (the `GetSettings` operationId).
+func (c *Client) GetSettings(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSettingsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSettingsWithBody Change settings
+//
+// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+func (c *Client) PutSettingsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSettingsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSettings Change settings
+//
+// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+func (c *Client) PutSettings(ctx context.Context, body PutSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSettingsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSettingsCategory The settings of one category, as they are in force
+//
+// Corresponds with GET /api/v1/admin/settings/{category} (the `GetSettingsCategory` operationId).
+func (c *Client) GetSettingsCategory(ctx context.Context, category CategoryName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSettingsCategoryRequest(c.Server, category)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSettingsCategoryWithBody Change settings of one category
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+func (c *Client) PutSettingsCategoryWithBody(ctx context.Context, category CategoryName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSettingsCategoryRequestWithBody(c.Server, category, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSettingsCategory Change settings of one category
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSettingsCategoryRequest(c.Server, category, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2160,6 +4493,9 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 //     A parameter may be blank but not missing; a value is never expanded again.
 //   - Without `content`, the default content stored for the phone number is sent, once.
+//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+//     with the result `已过期`.
+//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2185,6 +4521,9 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 //     A parameter may be blank but not missing; a value is never expanded again.
 //   - Without `content`, the default content stored for the phone number is sent, once.
+//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+//     with the result `已过期`.
+//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2271,6 +4610,23 @@ func (c *Client) GetTask(ctx context.Context, taskID TaskID, reqEditors ...Reque
 // Corresponds with POST /api/v1/sms/task/{task_id}/cancel (the `CancelTask` operationId).
 func (c *Client) CancelTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelTaskRequest(c.Server, taskID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainTask Why a task is where it is
+//
+// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+//
+// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
+func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainTaskRequest(c.Server, taskID)
 	if err != nil {
 		return nil, err
 	}
@@ -2475,6 +4831,714 @@ func (c *Client) Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*htt
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListChannelsRequest constructs an http.Request for the ListChannels method
+func NewListChannelsRequest(server string, params *ListChannelsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/channels")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateChannelRequest calls the generic CreateChannel builder with application/json body
+func NewCreateChannelRequest(server string, params *CreateChannelParams, body CreateChannelJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateChannelRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateChannelRequestWithBody constructs an http.Request for the CreateChannel method, with any body, and a specified content type
+func NewCreateChannelRequestWithBody(server string, params *CreateChannelParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/channels")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteChannelRequest constructs an http.Request for the DeleteChannel method
+func NewDeleteChannelRequest(server string, channel ChannelName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "channel", channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/channels/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetChannelRequest constructs an http.Request for the GetChannel method
+func NewGetChannelRequest(server string, channel ChannelName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "channel", channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/channels/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateChannelRequest calls the generic UpdateChannel builder with application/json body
+func NewUpdateChannelRequest(server string, channel ChannelName, body UpdateChannelJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateChannelRequestWithBody(server, channel, "application/json", bodyReader)
+}
+
+// NewUpdateChannelRequestWithBody constructs an http.Request for the UpdateChannel method, with any body, and a specified content type
+func NewUpdateChannelRequestWithBody(server string, channel ChannelName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "channel", channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/channels/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListCompaniesRequest constructs an http.Request for the ListCompanies method
+func NewListCompaniesRequest(server string, params *ListCompaniesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/companies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateCompanyRequest calls the generic CreateCompany builder with application/json body
+func NewCreateCompanyRequest(server string, params *CreateCompanyParams, body CreateCompanyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateCompanyRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateCompanyRequestWithBody constructs an http.Request for the CreateCompany method, with any body, and a specified content type
+func NewCreateCompanyRequestWithBody(server string, params *CreateCompanyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/companies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteCompanyRequest constructs an http.Request for the DeleteCompany method
+func NewDeleteCompanyRequest(server string, companyNo CompanyNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "company_no", companyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/companies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCompanyRequest constructs an http.Request for the GetCompany method
+func NewGetCompanyRequest(server string, companyNo CompanyNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "company_no", companyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/companies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateCompanyRequest calls the generic UpdateCompany builder with application/json body
+func NewUpdateCompanyRequest(server string, companyNo CompanyNo, body UpdateCompanyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateCompanyRequestWithBody(server, companyNo, "application/json", bodyReader)
+}
+
+// NewUpdateCompanyRequestWithBody constructs an http.Request for the UpdateCompany method, with any body, and a specified content type
+func NewUpdateCompanyRequestWithBody(server string, companyNo CompanyNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "company_no", companyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/companies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListCountriesRequest constructs an http.Request for the ListCountries method
+func NewListCountriesRequest(server string, params *ListCountriesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/countries")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateCountryRequest calls the generic CreateCountry builder with application/json body
+func NewCreateCountryRequest(server string, params *CreateCountryParams, body CreateCountryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateCountryRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateCountryRequestWithBody constructs an http.Request for the CreateCountry method, with any body, and a specified content type
+func NewCreateCountryRequestWithBody(server string, params *CreateCountryParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/countries")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteCountryRequest constructs an http.Request for the DeleteCountry method
+func NewDeleteCountryRequest(server string, countryNo CountryNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "country_no", countryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/countries/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCountryRequest constructs an http.Request for the GetCountry method
+func NewGetCountryRequest(server string, countryNo CountryNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "country_no", countryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/countries/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateCountryRequest calls the generic UpdateCountry builder with application/json body
+func NewUpdateCountryRequest(server string, countryNo CountryNo, body UpdateCountryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateCountryRequestWithBody(server, countryNo, "application/json", bodyReader)
+}
+
+// NewUpdateCountryRequestWithBody constructs an http.Request for the UpdateCountry method, with any body, and a specified content type
+func NewUpdateCountryRequestWithBody(server string, countryNo CountryNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "country_no", countryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/countries/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
 }
 
 // NewListDefaultContentsRequest constructs an http.Request for the ListDefaultContents method
@@ -2759,6 +5823,96 @@ func NewResetDefaultContentRequest(server string, id ID) (*http.Request, error) 
 	return req, nil
 }
 
+// NewListEventsRequest constructs an http.Request for the ListEvents method
+func NewListEventsRequest(server string, params *ListEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Event != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "event", *params.Event, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Subject != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "subject", *params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRecoverTasksRequest constructs an http.Request for the RecoverTasks method
 func NewRecoverTasksRequest(server string) (*http.Request, error) {
 	var err error
@@ -2782,6 +5936,797 @@ func NewRecoverTasksRequest(server string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewListRoutesRequest constructs an http.Request for the ListRoutes method
+func NewListRoutesRequest(server string, params *ListRoutesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/routes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateRouteRequest calls the generic CreateRoute builder with application/json body
+func NewCreateRouteRequest(server string, params *CreateRouteParams, body CreateRouteJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateRouteRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateRouteRequestWithBody constructs an http.Request for the CreateRoute method, with any body, and a specified content type
+func NewCreateRouteRequestWithBody(server string, params *CreateRouteParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/routes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteRouteRequest constructs an http.Request for the DeleteRoute method
+func NewDeleteRouteRequest(server string, routeNo RouteNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "route_no", routeNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/routes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRouteRequest constructs an http.Request for the GetRoute method
+func NewGetRouteRequest(server string, routeNo RouteNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "route_no", routeNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/routes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateRouteRequest calls the generic UpdateRoute builder with application/json body
+func NewUpdateRouteRequest(server string, routeNo RouteNo, body UpdateRouteJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateRouteRequestWithBody(server, routeNo, "application/json", bodyReader)
+}
+
+// NewUpdateRouteRequestWithBody constructs an http.Request for the UpdateRoute method, with any body, and a specified content type
+func NewUpdateRouteRequestWithBody(server string, routeNo RouteNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "route_no", routeNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/routes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListSendersRequest constructs an http.Request for the ListSenders method
+func NewListSendersRequest(server string, params *ListSendersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSenderRequest calls the generic CreateSender builder with application/json body
+func NewCreateSenderRequest(server string, params *CreateSenderParams, body CreateSenderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSenderRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSenderRequestWithBody constructs an http.Request for the CreateSender method, with any body, and a specified content type
+func NewCreateSenderRequestWithBody(server string, params *CreateSenderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteSenderRequest constructs an http.Request for the DeleteSender method
+func NewDeleteSenderRequest(server string, senderNo SenderNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSenderRequest constructs an http.Request for the GetSender method
+func NewGetSenderRequest(server string, senderNo SenderNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateSenderRequest calls the generic UpdateSender builder with application/json body
+func NewUpdateSenderRequest(server string, senderNo SenderNo, body UpdateSenderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSenderRequestWithBody(server, senderNo, "application/json", bodyReader)
+}
+
+// NewUpdateSenderRequestWithBody constructs an http.Request for the UpdateSender method, with any body, and a specified content type
+func NewUpdateSenderRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewChangeBalanceRequest calls the generic ChangeBalance builder with application/json body
+func NewChangeBalanceRequest(server string, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeBalanceRequestWithBody(server, senderNo, params, "application/json", bodyReader)
+}
+
+// NewChangeBalanceRequestWithBody constructs an http.Request for the ChangeBalance method, with any body, and a specified content type
+func NewChangeBalanceRequestWithBody(server string, senderNo SenderNo, params *ChangeBalanceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/balance", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListLedgerRequest constructs an http.Request for the ListLedger method
+func NewListLedgerRequest(server string, senderNo SenderNo, params *ListLedgerParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/ledger", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSettingsRequest constructs an http.Request for the GetSettings method
+func NewGetSettingsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/settings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutSettingsRequest calls the generic PutSettings builder with application/json body
+func NewPutSettingsRequest(server string, body PutSettingsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutSettingsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPutSettingsRequestWithBody constructs an http.Request for the PutSettings method, with any body, and a specified content type
+func NewPutSettingsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/settings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetSettingsCategoryRequest constructs an http.Request for the GetSettingsCategory method
+func NewGetSettingsCategoryRequest(server string, category CategoryName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "category", category, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/settings/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutSettingsCategoryRequest calls the generic PutSettingsCategory builder with application/json body
+func NewPutSettingsCategoryRequest(server string, category CategoryName, body PutSettingsCategoryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutSettingsCategoryRequestWithBody(server, category, "application/json", bodyReader)
+}
+
+// NewPutSettingsCategoryRequestWithBody constructs an http.Request for the PutSettingsCategory method, with any body, and a specified content type
+func NewPutSettingsCategoryRequestWithBody(server string, category CategoryName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "category", category, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/settings/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3495,6 +7440,33 @@ func NewSendSmsRequestWithBody(server string, params *SendSmsParams, contentType
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
@@ -3636,6 +7608,40 @@ func NewCancelTaskRequest(server string, taskID TaskID) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExplainTaskRequest constructs an http.Request for the ExplainTask method
+func NewExplainTaskRequest(server string, taskID TaskID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "task_id", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/task/%s/explain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -4144,6 +8150,173 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListChannelsWithResponse List channels, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/channels (the `ListChannels` operationId).
+	ListChannelsWithResponse(ctx context.Context, params *ListChannelsParams, reqEditors ...RequestEditorFn) (*ListChannelsResponse, error)
+
+	// CreateChannelWithBodyWithResponse Add a channel
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+	CreateChannelWithBodyWithResponse(ctx context.Context, params *CreateChannelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateChannelResponse, error)
+
+	// CreateChannelWithResponse Add a channel
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+	CreateChannelWithResponse(ctx context.Context, params *CreateChannelParams, body CreateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateChannelResponse, error)
+
+	// DeleteChannelWithResponse Delete a channel that nothing refers to
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/channels/{channel} (the `DeleteChannel` operationId).
+	DeleteChannelWithResponse(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteChannelResponse, error)
+
+	// GetChannelWithResponse Look at a channel
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/channels/{channel} (the `GetChannel` operationId).
+	GetChannelWithResponse(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*GetChannelResponse, error)
+
+	// UpdateChannelWithBodyWithResponse Change a channel
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+	UpdateChannelWithBodyWithResponse(ctx context.Context, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateChannelResponse, error)
+
+	// UpdateChannelWithResponse Change a channel
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+	UpdateChannelWithResponse(ctx context.Context, channel ChannelName, body UpdateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateChannelResponse, error)
+
+	// ListCompaniesWithResponse List companies, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
+	ListCompaniesWithResponse(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*ListCompaniesResponse, error)
+
+	// CreateCompanyWithBodyWithResponse Add a company
+	//
+	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+	CreateCompanyWithBodyWithResponse(ctx context.Context, params *CreateCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCompanyResponse, error)
+
+	// CreateCompanyWithResponse Add a company
+	//
+	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+	CreateCompanyWithResponse(ctx context.Context, params *CreateCompanyParams, body CreateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCompanyResponse, error)
+
+	// DeleteCompanyWithResponse Delete a company that nothing refers to
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/companies/{company_no} (the `DeleteCompany` operationId).
+	DeleteCompanyWithResponse(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*DeleteCompanyResponse, error)
+
+	// GetCompanyWithResponse Look at a company
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/companies/{company_no} (the `GetCompany` operationId).
+	GetCompanyWithResponse(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*GetCompanyResponse, error)
+
+	// UpdateCompanyWithBodyWithResponse Change a company
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+	UpdateCompanyWithBodyWithResponse(ctx context.Context, companyNo CompanyNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateCompanyResponse, error)
+
+	// UpdateCompanyWithResponse Change a company
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+	UpdateCompanyWithResponse(ctx context.Context, companyNo CompanyNo, body UpdateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCompanyResponse, error)
+
+	// ListCountriesWithResponse List countries, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/countries (the `ListCountries` operationId).
+	ListCountriesWithResponse(ctx context.Context, params *ListCountriesParams, reqEditors ...RequestEditorFn) (*ListCountriesResponse, error)
+
+	// CreateCountryWithBodyWithResponse Add a country
+	//
+	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+	CreateCountryWithBodyWithResponse(ctx context.Context, params *CreateCountryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCountryResponse, error)
+
+	// CreateCountryWithResponse Add a country
+	//
+	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+	CreateCountryWithResponse(ctx context.Context, params *CreateCountryParams, body CreateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCountryResponse, error)
+
+	// DeleteCountryWithResponse Delete a country that nothing refers to
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/countries/{country_no} (the `DeleteCountry` operationId).
+	DeleteCountryWithResponse(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*DeleteCountryResponse, error)
+
+	// GetCountryWithResponse Look at a country
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/countries/{country_no} (the `GetCountry` operationId).
+	GetCountryWithResponse(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*GetCountryResponse, error)
+
+	// UpdateCountryWithBodyWithResponse Change a country
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+	UpdateCountryWithBodyWithResponse(ctx context.Context, countryNo CountryNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateCountryResponse, error)
+
+	// UpdateCountryWithResponse Change a country
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+	UpdateCountryWithResponse(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCountryResponse, error)
+
 	// ListDefaultContentsWithResponse List default contents, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4208,6 +8381,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/admin/default-sms/{id}/reset (the `ResetDefaultContent` operationId).
 	ResetDefaultContentWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ResetDefaultContentResponse, error)
 
+	// ListEventsWithResponse What operators should know afterwards, newest first
+	//
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
+	ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error)
+
 	// RecoverTasksWithResponse Take back every task whose lease ran out, now
 	//
 	// The server does the same by itself, about once a minute. Safe to call at any time.
@@ -4216,6 +8398,195 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/recover-zombie-tasks (the `RecoverTasks` operationId).
 	RecoverTasksWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RecoverTasksResponse, error)
+
+	// ListRoutesWithResponse List routes, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/routes (the `ListRoutes` operationId).
+	ListRoutesWithResponse(ctx context.Context, params *ListRoutesParams, reqEditors ...RequestEditorFn) (*ListRoutesResponse, error)
+
+	// CreateRouteWithBodyWithResponse Add a route
+	//
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+	CreateRouteWithBodyWithResponse(ctx context.Context, params *CreateRouteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRouteResponse, error)
+
+	// CreateRouteWithResponse Add a route
+	//
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+	CreateRouteWithResponse(ctx context.Context, params *CreateRouteParams, body CreateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRouteResponse, error)
+
+	// DeleteRouteWithResponse Delete a route that nothing refers to
+	//
+	// What waits goes to the routes that are left, or to the shared senders when it was the last.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
+	DeleteRouteWithResponse(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*DeleteRouteResponse, error)
+
+	// GetRouteWithResponse Look at a route
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/routes/{route_no} (the `GetRoute` operationId).
+	GetRouteWithResponse(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*GetRouteResponse, error)
+
+	// UpdateRouteWithBodyWithResponse Change a route
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+	UpdateRouteWithBodyWithResponse(ctx context.Context, routeNo RouteNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateRouteResponse, error)
+
+	// UpdateRouteWithResponse Change a route
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+	UpdateRouteWithResponse(ctx context.Context, routeNo RouteNo, body UpdateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateRouteResponse, error)
+
+	// ListSendersWithResponse List senders, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
+	ListSendersWithResponse(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*ListSendersResponse, error)
+
+	// CreateSenderWithBodyWithResponse Add a sender
+	//
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+	CreateSenderWithBodyWithResponse(ctx context.Context, params *CreateSenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSenderResponse, error)
+
+	// CreateSenderWithResponse Add a sender
+	//
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+	CreateSenderWithResponse(ctx context.Context, params *CreateSenderParams, body CreateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSenderResponse, error)
+
+	// DeleteSenderWithResponse Delete a sender that nothing refers to
+	//
+	// One that has ever sent stays; retire it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/senders/{sender_no} (the `DeleteSender` operationId).
+	DeleteSenderWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*DeleteSenderResponse, error)
+
+	// GetSenderWithResponse Look at a sender
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no} (the `GetSender` operationId).
+	GetSenderWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*GetSenderResponse, error)
+
+	// UpdateSenderWithBodyWithResponse Change a sender
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+	UpdateSenderWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSenderResponse, error)
+
+	// UpdateSenderWithResponse Change a sender
+	//
+	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+	UpdateSenderWithResponse(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSenderResponse, error)
+
+	// ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
+	//
+	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+	ChangeBalanceWithBodyWithResponse(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeBalanceResponse, error)
+
+	// ChangeBalanceWithResponse Top up or correct the balance of a sender
+	//
+	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+	ChangeBalanceWithResponse(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeBalanceResponse, error)
+
+	// ListLedgerWithResponse Every change of a sender's balance, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
+	ListLedgerWithResponse(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error)
+
+	// GetSettingsWithResponse Every setting, as it is in force
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/settings (the `GetSettings` operationId).
+	GetSettingsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSettingsResponse, error)
+
+	// PutSettingsWithBodyWithResponse Change settings
+	//
+	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+	PutSettingsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSettingsResponse, error)
+
+	// PutSettingsWithResponse Change settings
+	//
+	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+	PutSettingsWithResponse(ctx context.Context, body PutSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsResponse, error)
+
+	// GetSettingsCategoryWithResponse The settings of one category, as they are in force
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/settings/{category} (the `GetSettingsCategory` operationId).
+	GetSettingsCategoryWithResponse(ctx context.Context, category CategoryName, reqEditors ...RequestEditorFn) (*GetSettingsCategoryResponse, error)
+
+	// PutSettingsCategoryWithBodyWithResponse Change settings of one category
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+	PutSettingsCategoryWithBodyWithResponse(ctx context.Context, category CategoryName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
+
+	// PutSettingsCategoryWithResponse Change settings of one category
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
 	// TaskStatisticsWithResponse Count the tasks by state
 	//
@@ -4427,6 +8798,9 @@ type ClientWithResponsesInterface interface {
 	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 	//   A parameter may be blank but not missing; a value is never expanded again.
 	// - Without `content`, the default content stored for the phone number is sent, once.
+	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+	//   with the result `已过期`.
+	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4442,6 +8816,9 @@ type ClientWithResponsesInterface interface {
 	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 	//   A parameter may be blank but not missing; a value is never expanded again.
 	// - Without `content`, the default content stored for the phone number is sent, once.
+	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+	//   with the result `已过期`.
+	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4491,6 +8868,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/sms/task/{task_id}/cancel (the `CancelTask` operationId).
 	CancelTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*CancelTaskResponse, error)
+
+	// ExplainTaskWithResponse Why a task is where it is
+	//
+	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
+	ExplainTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*ExplainTaskResponse, error)
 
 	// GetTaskTimelineWithResponse Everything that happened to one task, oldest first
 	//
@@ -4591,6 +8977,1608 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	ReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyResponse, error)
+}
+
+type ListChannelsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChannelListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListChannelsResponse) GetJSON200() *ChannelListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListChannelsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListChannelsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListChannelsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListChannelsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListChannelsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListChannelsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListChannelsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListChannelsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListChannelsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListChannelsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateChannelResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChannelResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateChannelResponse) GetJSON200() *ChannelResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateChannelResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateChannelResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateChannelResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateChannelResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateChannelResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateChannelResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateChannelResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateChannelResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateChannelResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateChannelResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateChannelResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateChannelResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateChannelResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateChannelResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateChannelResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteChannelResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteChannelResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteChannelResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteChannelResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteChannelResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteChannelResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteChannelResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteChannelResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteChannelResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteChannelResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteChannelResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteChannelResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteChannelResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteChannelResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetChannelResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChannelResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetChannelResponse) GetJSON200() *ChannelResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetChannelResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetChannelResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetChannelResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetChannelResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetChannelResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetChannelResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetChannelResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetChannelResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetChannelResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetChannelResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetChannelResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetChannelResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetChannelResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetChannelResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetChannelResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateChannelResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChannelResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateChannelResponse) GetJSON200() *ChannelResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateChannelResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateChannelResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateChannelResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateChannelResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateChannelResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateChannelResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateChannelResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateChannelResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateChannelResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateChannelResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateChannelResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateChannelResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateChannelResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateChannelResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateChannelResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListCompaniesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CompanyListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCompaniesResponse) GetJSON200() *CompanyListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListCompaniesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListCompaniesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListCompaniesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListCompaniesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListCompaniesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListCompaniesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCompaniesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCompaniesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCompaniesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCompaniesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateCompanyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CompanyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateCompanyResponse) GetJSON200() *CompanyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateCompanyResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateCompanyResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateCompanyResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateCompanyResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateCompanyResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateCompanyResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateCompanyResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateCompanyResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateCompanyResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateCompanyResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateCompanyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateCompanyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateCompanyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateCompanyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateCompanyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteCompanyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteCompanyResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteCompanyResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteCompanyResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteCompanyResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteCompanyResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteCompanyResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteCompanyResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteCompanyResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteCompanyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteCompanyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteCompanyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteCompanyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteCompanyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCompanyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CompanyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCompanyResponse) GetJSON200() *CompanyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetCompanyResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetCompanyResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetCompanyResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetCompanyResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetCompanyResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetCompanyResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetCompanyResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetCompanyResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetCompanyResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetCompanyResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetCompanyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCompanyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCompanyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCompanyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCompanyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateCompanyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CompanyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateCompanyResponse) GetJSON200() *CompanyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateCompanyResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateCompanyResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateCompanyResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateCompanyResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateCompanyResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateCompanyResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateCompanyResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateCompanyResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateCompanyResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateCompanyResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateCompanyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateCompanyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateCompanyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateCompanyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateCompanyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListCountriesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CountryListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCountriesResponse) GetJSON200() *CountryListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListCountriesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListCountriesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListCountriesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListCountriesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListCountriesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListCountriesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCountriesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCountriesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCountriesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCountriesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateCountryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CountryResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateCountryResponse) GetJSON200() *CountryResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateCountryResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateCountryResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateCountryResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateCountryResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateCountryResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateCountryResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateCountryResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateCountryResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateCountryResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateCountryResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateCountryResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateCountryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateCountryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateCountryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateCountryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteCountryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteCountryResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteCountryResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteCountryResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteCountryResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteCountryResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteCountryResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteCountryResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteCountryResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteCountryResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteCountryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteCountryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteCountryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteCountryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCountryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CountryResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCountryResponse) GetJSON200() *CountryResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetCountryResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetCountryResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetCountryResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetCountryResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetCountryResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetCountryResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetCountryResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetCountryResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetCountryResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetCountryResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetCountryResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCountryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCountryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCountryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCountryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateCountryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CountryResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateCountryResponse) GetJSON200() *CountryResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateCountryResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateCountryResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateCountryResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateCountryResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateCountryResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateCountryResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateCountryResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateCountryResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateCountryResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateCountryResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateCountryResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateCountryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateCountryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateCountryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateCountryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListDefaultContentsResponse struct {
@@ -5238,6 +11226,89 @@ func (r ResetDefaultContentResponse) ContentType() string {
 	return ""
 }
 
+type ListEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EventListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEventsResponse) GetJSON200() *EventListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListEventsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListEventsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListEventsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListEventsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListEventsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListEventsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RecoverTasksResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5308,6 +11379,1754 @@ func (r RecoverTasksResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RecoverTasksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListRoutesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RouteListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRoutesResponse) GetJSON200() *RouteListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListRoutesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListRoutesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListRoutesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListRoutesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListRoutesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListRoutesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRoutesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRoutesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRoutesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRoutesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateRouteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RouteResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateRouteResponse) GetJSON200() *RouteResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateRouteResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateRouteResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateRouteResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateRouteResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateRouteResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateRouteResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateRouteResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateRouteResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateRouteResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateRouteResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateRouteResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateRouteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateRouteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateRouteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateRouteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteRouteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteRouteResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteRouteResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteRouteResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteRouteResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteRouteResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteRouteResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteRouteResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteRouteResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteRouteResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRouteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRouteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRouteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRouteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRouteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RouteResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRouteResponse) GetJSON200() *RouteResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetRouteResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetRouteResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetRouteResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetRouteResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetRouteResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetRouteResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetRouteResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetRouteResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetRouteResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetRouteResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetRouteResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRouteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRouteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRouteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRouteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateRouteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RouteResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateRouteResponse) GetJSON200() *RouteResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateRouteResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateRouteResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateRouteResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateRouteResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateRouteResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateRouteResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateRouteResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateRouteResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateRouteResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateRouteResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateRouteResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateRouteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateRouteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateRouteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateRouteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSendersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSendersResponse) GetJSON200() *SenderListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListSendersResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSendersResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListSendersResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListSendersResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListSendersResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSendersResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSendersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSendersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSendersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSendersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSenderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateSenderResponse) GetJSON200() *SenderResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSenderResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSenderResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSenderResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateSenderResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateSenderResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSenderResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSenderResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateSenderResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSenderResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSenderResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSenderResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSenderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSenderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSenderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSenderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSenderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSenderResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSenderResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSenderResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSenderResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteSenderResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteSenderResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSenderResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSenderResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSenderResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSenderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSenderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSenderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSenderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSenderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSenderResponse) GetJSON200() *SenderResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSenderResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSenderResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSenderResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSenderResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetSenderResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetSenderResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetSenderResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetSenderResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSenderResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSenderResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSenderResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSenderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSenderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSenderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSenderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateSenderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSenderResponse) GetJSON200() *SenderResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateSenderResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateSenderResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateSenderResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateSenderResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateSenderResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateSenderResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateSenderResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateSenderResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateSenderResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateSenderResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateSenderResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSenderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSenderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSenderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSenderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeBalanceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LedgerEntryResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeBalanceResponse) GetJSON200() *LedgerEntryResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeBalanceResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeBalanceResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeBalanceResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeBalanceResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ChangeBalanceResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeBalanceResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeBalanceResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeBalanceResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeBalanceResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeBalanceResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeBalanceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeBalanceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeBalanceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeBalanceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeBalanceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListLedgerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LedgerResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListLedgerResponse) GetJSON200() *LedgerResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListLedgerResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListLedgerResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListLedgerResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListLedgerResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListLedgerResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListLedgerResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListLedgerResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListLedgerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListLedgerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListLedgerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListLedgerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSettingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SettingsResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSettingsResponse) GetJSON200() *SettingsResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSettingsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSettingsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSettingsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSettingsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetSettingsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetSettingsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetSettingsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetSettingsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSettingsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSettingsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSettingsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSettingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSettingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSettingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSettingsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutSettingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SettingsResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutSettingsResponse) GetJSON200() *SettingsResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PutSettingsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutSettingsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutSettingsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutSettingsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutSettingsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PutSettingsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PutSettingsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutSettingsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutSettingsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutSettingsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutSettingsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutSettingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutSettingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutSettingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutSettingsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSettingsCategoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CategoryResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON200() *CategoryResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSettingsCategoryResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSettingsCategoryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSettingsCategoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSettingsCategoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSettingsCategoryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutSettingsCategoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CategoryResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON200() *CategoryResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutSettingsCategoryResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutSettingsCategoryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutSettingsCategoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutSettingsCategoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutSettingsCategoryResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6941,6 +14760,8 @@ type SendSmsResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *SendResponse
+	// ApplicationVndLksmsDryRunJSON200 the response for an HTTP 200 `application/vnd.lksms.dry-run+json` response
+	ApplicationVndLksmsDryRunJSON200 *DryRunResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
@@ -6966,6 +14787,11 @@ type SendSmsResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r SendSmsResponse) GetJSON200() *SendResponse {
 	return r.JSON200
+}
+
+// GetApplicationVndLksmsDryRunJSON200 returns the response for an HTTP 200 `application/vnd.lksms.dry-run+json` response
+func (r SendSmsResponse) GetApplicationVndLksmsDryRunJSON200() *DryRunResponse {
+	return r.ApplicationVndLksmsDryRunJSON200
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
@@ -7339,6 +15165,96 @@ func (r CancelTaskResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CancelTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExplainTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ExplainResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExplainTaskResponse) GetJSON200() *ExplainResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExplainTaskResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExplainTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExplainTaskResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExplainTaskResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExplainTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExplainTaskResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExplainTaskResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExplainTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExplainTaskResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8085,6 +16001,299 @@ func (r ReadyResponse) ContentType() string {
 	return ""
 }
 
+// ListChannelsWithResponse List channels, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/channels (the `ListChannels` operationId).
+func (c *ClientWithResponses) ListChannelsWithResponse(ctx context.Context, params *ListChannelsParams, reqEditors ...RequestEditorFn) (*ListChannelsResponse, error) {
+	rsp, err := c.ListChannels(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListChannelsResponse(rsp)
+}
+
+// CreateChannelWithBodyWithResponse Add a channel
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+func (c *ClientWithResponses) CreateChannelWithBodyWithResponse(ctx context.Context, params *CreateChannelParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateChannelResponse, error) {
+	rsp, err := c.CreateChannelWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateChannelResponse(rsp)
+}
+
+// CreateChannelWithResponse Add a channel
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
+func (c *ClientWithResponses) CreateChannelWithResponse(ctx context.Context, params *CreateChannelParams, body CreateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateChannelResponse, error) {
+	rsp, err := c.CreateChannel(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateChannelResponse(rsp)
+}
+
+// DeleteChannelWithResponse Delete a channel that nothing refers to
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/channels/{channel} (the `DeleteChannel` operationId).
+func (c *ClientWithResponses) DeleteChannelWithResponse(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteChannelResponse, error) {
+	rsp, err := c.DeleteChannel(ctx, channel, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteChannelResponse(rsp)
+}
+
+// GetChannelWithResponse Look at a channel
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/channels/{channel} (the `GetChannel` operationId).
+func (c *ClientWithResponses) GetChannelWithResponse(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*GetChannelResponse, error) {
+	rsp, err := c.GetChannel(ctx, channel, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetChannelResponse(rsp)
+}
+
+// UpdateChannelWithBodyWithResponse Change a channel
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+func (c *ClientWithResponses) UpdateChannelWithBodyWithResponse(ctx context.Context, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateChannelResponse, error) {
+	rsp, err := c.UpdateChannelWithBody(ctx, channel, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateChannelResponse(rsp)
+}
+
+// UpdateChannelWithResponse Change a channel
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/channels/{channel} (the `UpdateChannel` operationId).
+func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, channel ChannelName, body UpdateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateChannelResponse, error) {
+	rsp, err := c.UpdateChannel(ctx, channel, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateChannelResponse(rsp)
+}
+
+// ListCompaniesWithResponse List companies, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
+func (c *ClientWithResponses) ListCompaniesWithResponse(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*ListCompaniesResponse, error) {
+	rsp, err := c.ListCompanies(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCompaniesResponse(rsp)
+}
+
+// CreateCompanyWithBodyWithResponse Add a company
+//
+// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+func (c *ClientWithResponses) CreateCompanyWithBodyWithResponse(ctx context.Context, params *CreateCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCompanyResponse, error) {
+	rsp, err := c.CreateCompanyWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCompanyResponse(rsp)
+}
+
+// CreateCompanyWithResponse Add a company
+//
+// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
+func (c *ClientWithResponses) CreateCompanyWithResponse(ctx context.Context, params *CreateCompanyParams, body CreateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCompanyResponse, error) {
+	rsp, err := c.CreateCompany(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCompanyResponse(rsp)
+}
+
+// DeleteCompanyWithResponse Delete a company that nothing refers to
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/companies/{company_no} (the `DeleteCompany` operationId).
+func (c *ClientWithResponses) DeleteCompanyWithResponse(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*DeleteCompanyResponse, error) {
+	rsp, err := c.DeleteCompany(ctx, companyNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteCompanyResponse(rsp)
+}
+
+// GetCompanyWithResponse Look at a company
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/companies/{company_no} (the `GetCompany` operationId).
+func (c *ClientWithResponses) GetCompanyWithResponse(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*GetCompanyResponse, error) {
+	rsp, err := c.GetCompany(ctx, companyNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCompanyResponse(rsp)
+}
+
+// UpdateCompanyWithBodyWithResponse Change a company
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+func (c *ClientWithResponses) UpdateCompanyWithBodyWithResponse(ctx context.Context, companyNo CompanyNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateCompanyResponse, error) {
+	rsp, err := c.UpdateCompanyWithBody(ctx, companyNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateCompanyResponse(rsp)
+}
+
+// UpdateCompanyWithResponse Change a company
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
+func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, companyNo CompanyNo, body UpdateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCompanyResponse, error) {
+	rsp, err := c.UpdateCompany(ctx, companyNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateCompanyResponse(rsp)
+}
+
+// ListCountriesWithResponse List countries, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/countries (the `ListCountries` operationId).
+func (c *ClientWithResponses) ListCountriesWithResponse(ctx context.Context, params *ListCountriesParams, reqEditors ...RequestEditorFn) (*ListCountriesResponse, error) {
+	rsp, err := c.ListCountries(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCountriesResponse(rsp)
+}
+
+// CreateCountryWithBodyWithResponse Add a country
+//
+// A number belongs to the country with the longest `dial_prefix` that it begins with.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+func (c *ClientWithResponses) CreateCountryWithBodyWithResponse(ctx context.Context, params *CreateCountryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCountryResponse, error) {
+	rsp, err := c.CreateCountryWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCountryResponse(rsp)
+}
+
+// CreateCountryWithResponse Add a country
+//
+// A number belongs to the country with the longest `dial_prefix` that it begins with.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
+func (c *ClientWithResponses) CreateCountryWithResponse(ctx context.Context, params *CreateCountryParams, body CreateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCountryResponse, error) {
+	rsp, err := c.CreateCountry(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCountryResponse(rsp)
+}
+
+// DeleteCountryWithResponse Delete a country that nothing refers to
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/countries/{country_no} (the `DeleteCountry` operationId).
+func (c *ClientWithResponses) DeleteCountryWithResponse(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*DeleteCountryResponse, error) {
+	rsp, err := c.DeleteCountry(ctx, countryNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteCountryResponse(rsp)
+}
+
+// GetCountryWithResponse Look at a country
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/countries/{country_no} (the `GetCountry` operationId).
+func (c *ClientWithResponses) GetCountryWithResponse(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*GetCountryResponse, error) {
+	rsp, err := c.GetCountry(ctx, countryNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCountryResponse(rsp)
+}
+
+// UpdateCountryWithBodyWithResponse Change a country
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+func (c *ClientWithResponses) UpdateCountryWithBodyWithResponse(ctx context.Context, countryNo CountryNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateCountryResponse, error) {
+	rsp, err := c.UpdateCountryWithBody(ctx, countryNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateCountryResponse(rsp)
+}
+
+// UpdateCountryWithResponse Change a country
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
+func (c *ClientWithResponses) UpdateCountryWithResponse(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCountryResponse, error) {
+	rsp, err := c.UpdateCountry(ctx, countryNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateCountryResponse(rsp)
+}
+
 // ListDefaultContentsWithResponse List default contents, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8197,6 +16406,21 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 	return ParseResetDefaultContentResponse(rsp)
 }
 
+// ListEventsWithResponse What operators should know afterwards, newest first
+//
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
+func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error) {
+	rsp, err := c.ListEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEventsResponse(rsp)
+}
+
 // RecoverTasksWithResponse Take back every task whose lease ran out, now
 //
 // The server does the same by itself, about once a minute. Safe to call at any time.
@@ -8210,6 +16434,333 @@ func (c *ClientWithResponses) RecoverTasksWithResponse(ctx context.Context, reqE
 		return nil, err
 	}
 	return ParseRecoverTasksResponse(rsp)
+}
+
+// ListRoutesWithResponse List routes, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/routes (the `ListRoutes` operationId).
+func (c *ClientWithResponses) ListRoutesWithResponse(ctx context.Context, params *ListRoutesParams, reqEditors ...RequestEditorFn) (*ListRoutesResponse, error) {
+	rsp, err := c.ListRoutes(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRoutesResponse(rsp)
+}
+
+// CreateRouteWithBodyWithResponse Add a route
+//
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+func (c *ClientWithResponses) CreateRouteWithBodyWithResponse(ctx context.Context, params *CreateRouteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRouteResponse, error) {
+	rsp, err := c.CreateRouteWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateRouteResponse(rsp)
+}
+
+// CreateRouteWithResponse Add a route
+//
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
+func (c *ClientWithResponses) CreateRouteWithResponse(ctx context.Context, params *CreateRouteParams, body CreateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRouteResponse, error) {
+	rsp, err := c.CreateRoute(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateRouteResponse(rsp)
+}
+
+// DeleteRouteWithResponse Delete a route that nothing refers to
+//
+// What waits goes to the routes that are left, or to the shared senders when it was the last.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
+func (c *ClientWithResponses) DeleteRouteWithResponse(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*DeleteRouteResponse, error) {
+	rsp, err := c.DeleteRoute(ctx, routeNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRouteResponse(rsp)
+}
+
+// GetRouteWithResponse Look at a route
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/routes/{route_no} (the `GetRoute` operationId).
+func (c *ClientWithResponses) GetRouteWithResponse(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*GetRouteResponse, error) {
+	rsp, err := c.GetRoute(ctx, routeNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRouteResponse(rsp)
+}
+
+// UpdateRouteWithBodyWithResponse Change a route
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+func (c *ClientWithResponses) UpdateRouteWithBodyWithResponse(ctx context.Context, routeNo RouteNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateRouteResponse, error) {
+	rsp, err := c.UpdateRouteWithBody(ctx, routeNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateRouteResponse(rsp)
+}
+
+// UpdateRouteWithResponse Change a route
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/routes/{route_no} (the `UpdateRoute` operationId).
+func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, routeNo RouteNo, body UpdateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateRouteResponse, error) {
+	rsp, err := c.UpdateRoute(ctx, routeNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateRouteResponse(rsp)
+}
+
+// ListSendersWithResponse List senders, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
+func (c *ClientWithResponses) ListSendersWithResponse(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*ListSendersResponse, error) {
+	rsp, err := c.ListSenders(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSendersResponse(rsp)
+}
+
+// CreateSenderWithBodyWithResponse Add a sender
+//
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+func (c *ClientWithResponses) CreateSenderWithBodyWithResponse(ctx context.Context, params *CreateSenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSenderResponse, error) {
+	rsp, err := c.CreateSenderWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSenderResponse(rsp)
+}
+
+// CreateSenderWithResponse Add a sender
+//
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
+func (c *ClientWithResponses) CreateSenderWithResponse(ctx context.Context, params *CreateSenderParams, body CreateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSenderResponse, error) {
+	rsp, err := c.CreateSender(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSenderResponse(rsp)
+}
+
+// DeleteSenderWithResponse Delete a sender that nothing refers to
+//
+// One that has ever sent stays; retire it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/senders/{sender_no} (the `DeleteSender` operationId).
+func (c *ClientWithResponses) DeleteSenderWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*DeleteSenderResponse, error) {
+	rsp, err := c.DeleteSender(ctx, senderNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSenderResponse(rsp)
+}
+
+// GetSenderWithResponse Look at a sender
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no} (the `GetSender` operationId).
+func (c *ClientWithResponses) GetSenderWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*GetSenderResponse, error) {
+	rsp, err := c.GetSender(ctx, senderNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSenderResponse(rsp)
+}
+
+// UpdateSenderWithBodyWithResponse Change a sender
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+func (c *ClientWithResponses) UpdateSenderWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSenderResponse, error) {
+	rsp, err := c.UpdateSenderWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSenderResponse(rsp)
+}
+
+// UpdateSenderWithResponse Change a sender
+//
+// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
+func (c *ClientWithResponses) UpdateSenderWithResponse(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSenderResponse, error) {
+	rsp, err := c.UpdateSender(ctx, senderNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSenderResponse(rsp)
+}
+
+// ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
+//
+// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+func (c *ClientWithResponses) ChangeBalanceWithBodyWithResponse(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeBalanceResponse, error) {
+	rsp, err := c.ChangeBalanceWithBody(ctx, senderNo, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeBalanceResponse(rsp)
+}
+
+// ChangeBalanceWithResponse Top up or correct the balance of a sender
+//
+// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
+func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeBalanceResponse, error) {
+	rsp, err := c.ChangeBalance(ctx, senderNo, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeBalanceResponse(rsp)
+}
+
+// ListLedgerWithResponse Every change of a sender's balance, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
+func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error) {
+	rsp, err := c.ListLedger(ctx, senderNo, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListLedgerResponse(rsp)
+}
+
+// GetSettingsWithResponse Every setting, as it is in force
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/settings (the `GetSettings` operationId).
+func (c *ClientWithResponses) GetSettingsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSettingsResponse, error) {
+	rsp, err := c.GetSettings(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSettingsResponse(rsp)
+}
+
+// PutSettingsWithBodyWithResponse Change settings
+//
+// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+func (c *ClientWithResponses) PutSettingsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSettingsResponse, error) {
+	rsp, err := c.PutSettingsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSettingsResponse(rsp)
+}
+
+// PutSettingsWithResponse Change settings
+//
+// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
+func (c *ClientWithResponses) PutSettingsWithResponse(ctx context.Context, body PutSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsResponse, error) {
+	rsp, err := c.PutSettings(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSettingsResponse(rsp)
+}
+
+// GetSettingsCategoryWithResponse The settings of one category, as they are in force
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/settings/{category} (the `GetSettingsCategory` operationId).
+func (c *ClientWithResponses) GetSettingsCategoryWithResponse(ctx context.Context, category CategoryName, reqEditors ...RequestEditorFn) (*GetSettingsCategoryResponse, error) {
+	rsp, err := c.GetSettingsCategory(ctx, category, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSettingsCategoryResponse(rsp)
+}
+
+// PutSettingsCategoryWithBodyWithResponse Change settings of one category
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+func (c *ClientWithResponses) PutSettingsCategoryWithBodyWithResponse(ctx context.Context, category CategoryName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error) {
+	rsp, err := c.PutSettingsCategoryWithBody(ctx, category, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSettingsCategoryResponse(rsp)
+}
+
+// PutSettingsCategoryWithResponse Change settings of one category
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
+func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error) {
+	rsp, err := c.PutSettingsCategory(ctx, category, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSettingsCategoryResponse(rsp)
 }
 
 // TaskStatisticsWithResponse Count the tasks by state
@@ -8560,6 +17111,9 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 //     A parameter may be blank but not missing; a value is never expanded again.
 //   - Without `content`, the default content stored for the phone number is sent, once.
+//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+//     with the result `已过期`.
+//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8581,6 +17135,9 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
 //     A parameter may be blank but not missing; a value is never expanded again.
 //   - Without `content`, the default content stored for the phone number is sent, once.
+//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
+//     with the result `已过期`.
+//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8659,6 +17216,21 @@ func (c *ClientWithResponses) CancelTaskWithResponse(ctx context.Context, taskID
 		return nil, err
 	}
 	return ParseCancelTaskResponse(rsp)
+}
+
+// ExplainTaskWithResponse Why a task is where it is
+//
+// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
+func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*ExplainTaskResponse, error) {
+	rsp, err := c.ExplainTask(ctx, taskID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainTaskResponse(rsp)
 }
 
 // GetTaskTimelineWithResponse Everything that happened to one task, oldest first
@@ -8825,6 +17397,1383 @@ func (c *ClientWithResponses) ReadyWithResponse(ctx context.Context, reqEditors 
 		return nil, err
 	}
 	return ParseReadyResponse(rsp)
+}
+
+// ParseListChannelsResponse parses an HTTP response from a ListChannelsWithResponse call
+func ParseListChannelsResponse(rsp *http.Response) (*ListChannelsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListChannelsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChannelListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateChannelResponse parses an HTTP response from a CreateChannelWithResponse call
+func ParseCreateChannelResponse(rsp *http.Response) (*CreateChannelResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateChannelResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChannelResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteChannelResponse parses an HTTP response from a DeleteChannelWithResponse call
+func ParseDeleteChannelResponse(rsp *http.Response) (*DeleteChannelResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteChannelResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetChannelResponse parses an HTTP response from a GetChannelWithResponse call
+func ParseGetChannelResponse(rsp *http.Response) (*GetChannelResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetChannelResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChannelResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateChannelResponse parses an HTTP response from a UpdateChannelWithResponse call
+func ParseUpdateChannelResponse(rsp *http.Response) (*UpdateChannelResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateChannelResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChannelResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCompaniesResponse parses an HTTP response from a ListCompaniesWithResponse call
+func ParseListCompaniesResponse(rsp *http.Response) (*ListCompaniesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCompaniesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CompanyListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateCompanyResponse parses an HTTP response from a CreateCompanyWithResponse call
+func ParseCreateCompanyResponse(rsp *http.Response) (*CreateCompanyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateCompanyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CompanyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteCompanyResponse parses an HTTP response from a DeleteCompanyWithResponse call
+func ParseDeleteCompanyResponse(rsp *http.Response) (*DeleteCompanyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteCompanyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCompanyResponse parses an HTTP response from a GetCompanyWithResponse call
+func ParseGetCompanyResponse(rsp *http.Response) (*GetCompanyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCompanyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CompanyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateCompanyResponse parses an HTTP response from a UpdateCompanyWithResponse call
+func ParseUpdateCompanyResponse(rsp *http.Response) (*UpdateCompanyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateCompanyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CompanyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCountriesResponse parses an HTTP response from a ListCountriesWithResponse call
+func ParseListCountriesResponse(rsp *http.Response) (*ListCountriesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCountriesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CountryListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateCountryResponse parses an HTTP response from a CreateCountryWithResponse call
+func ParseCreateCountryResponse(rsp *http.Response) (*CreateCountryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateCountryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CountryResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteCountryResponse parses an HTTP response from a DeleteCountryWithResponse call
+func ParseDeleteCountryResponse(rsp *http.Response) (*DeleteCountryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteCountryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCountryResponse parses an HTTP response from a GetCountryWithResponse call
+func ParseGetCountryResponse(rsp *http.Response) (*GetCountryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCountryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CountryResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateCountryResponse parses an HTTP response from a UpdateCountryWithResponse call
+func ParseUpdateCountryResponse(rsp *http.Response) (*UpdateCountryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateCountryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CountryResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListDefaultContentsResponse parses an HTTP response from a ListDefaultContentsWithResponse call
@@ -9382,6 +19331,74 @@ func ParseResetDefaultContentResponse(rsp *http.Response) (*ResetDefaultContentR
 	return response, nil
 }
 
+// ParseListEventsResponse parses an HTTP response from a ListEventsWithResponse call
+func ParseListEventsResponse(rsp *http.Response) (*ListEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EventListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRecoverTasksResponse parses an HTTP response from a RecoverTasksWithResponse call
 func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9416,6 +19433,1514 @@ func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListRoutesResponse parses an HTTP response from a ListRoutesWithResponse call
+func ParseListRoutesResponse(rsp *http.Response) (*ListRoutesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRoutesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RouteListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateRouteResponse parses an HTTP response from a CreateRouteWithResponse call
+func ParseCreateRouteResponse(rsp *http.Response) (*CreateRouteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateRouteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RouteResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRouteResponse parses an HTTP response from a DeleteRouteWithResponse call
+func ParseDeleteRouteResponse(rsp *http.Response) (*DeleteRouteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRouteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRouteResponse parses an HTTP response from a GetRouteWithResponse call
+func ParseGetRouteResponse(rsp *http.Response) (*GetRouteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRouteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RouteResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateRouteResponse parses an HTTP response from a UpdateRouteWithResponse call
+func ParseUpdateRouteResponse(rsp *http.Response) (*UpdateRouteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateRouteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RouteResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSendersResponse parses an HTTP response from a ListSendersWithResponse call
+func ParseListSendersResponse(rsp *http.Response) (*ListSendersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSendersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSenderResponse parses an HTTP response from a CreateSenderWithResponse call
+func ParseCreateSenderResponse(rsp *http.Response) (*CreateSenderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSenderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSenderResponse parses an HTTP response from a DeleteSenderWithResponse call
+func ParseDeleteSenderResponse(rsp *http.Response) (*DeleteSenderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSenderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSenderResponse parses an HTTP response from a GetSenderWithResponse call
+func ParseGetSenderResponse(rsp *http.Response) (*GetSenderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSenderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateSenderResponse parses an HTTP response from a UpdateSenderWithResponse call
+func ParseUpdateSenderResponse(rsp *http.Response) (*UpdateSenderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSenderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeBalanceResponse parses an HTTP response from a ChangeBalanceWithResponse call
+func ParseChangeBalanceResponse(rsp *http.Response) (*ChangeBalanceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeBalanceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LedgerEntryResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListLedgerResponse parses an HTTP response from a ListLedgerWithResponse call
+func ParseListLedgerResponse(rsp *http.Response) (*ListLedgerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListLedgerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LedgerResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSettingsResponse parses an HTTP response from a GetSettingsWithResponse call
+func ParseGetSettingsResponse(rsp *http.Response) (*GetSettingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSettingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SettingsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutSettingsResponse parses an HTTP response from a PutSettingsWithResponse call
+func ParsePutSettingsResponse(rsp *http.Response) (*PutSettingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutSettingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SettingsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSettingsCategoryResponse parses an HTTP response from a GetSettingsCategoryWithResponse call
+func ParseGetSettingsCategoryResponse(rsp *http.Response) (*GetSettingsCategoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSettingsCategoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CategoryResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutSettingsCategoryResponse parses an HTTP response from a PutSettingsCategoryWithResponse call
+func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutSettingsCategoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CategoryResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
@@ -10839,12 +22364,19 @@ func ParseSendSmsResponse(rsp *http.Response) (*SendSmsResponse, error) {
 	}
 
 	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
 		var dest SendResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.lksms.dry-run+json" && rsp.StatusCode == 200:
+		var dest DryRunResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndLksmsDryRunJSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
 		var dest Malformed
@@ -11140,6 +22672,81 @@ func ParseCancelTaskResponse(rsp *http.Response) (*CancelTaskResponse, error) {
 			return nil, err
 		}
 		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExplainTaskResponse parses an HTTP response from a ExplainTaskWithResponse call
+func ParseExplainTaskResponse(rsp *http.Response) (*ExplainTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ExplainResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -11781,6 +23388,51 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListChannels List channels, newest first
+	// (GET /api/v1/admin/channels)
+	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
+	// CreateChannel Add a channel
+	// (POST /api/v1/admin/channels)
+	CreateChannel(w http.ResponseWriter, r *http.Request, params CreateChannelParams)
+	// DeleteChannel Delete a channel that nothing refers to
+	// (DELETE /api/v1/admin/channels/{channel})
+	DeleteChannel(w http.ResponseWriter, r *http.Request, channel ChannelName)
+	// GetChannel Look at a channel
+	// (GET /api/v1/admin/channels/{channel})
+	GetChannel(w http.ResponseWriter, r *http.Request, channel ChannelName)
+	// UpdateChannel Change a channel
+	// (PATCH /api/v1/admin/channels/{channel})
+	UpdateChannel(w http.ResponseWriter, r *http.Request, channel ChannelName)
+	// ListCompanies List companies, newest first
+	// (GET /api/v1/admin/companies)
+	ListCompanies(w http.ResponseWriter, r *http.Request, params ListCompaniesParams)
+	// CreateCompany Add a company
+	// (POST /api/v1/admin/companies)
+	CreateCompany(w http.ResponseWriter, r *http.Request, params CreateCompanyParams)
+	// DeleteCompany Delete a company that nothing refers to
+	// (DELETE /api/v1/admin/companies/{company_no})
+	DeleteCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo)
+	// GetCompany Look at a company
+	// (GET /api/v1/admin/companies/{company_no})
+	GetCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo)
+	// UpdateCompany Change a company
+	// (PATCH /api/v1/admin/companies/{company_no})
+	UpdateCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo)
+	// ListCountries List countries, newest first
+	// (GET /api/v1/admin/countries)
+	ListCountries(w http.ResponseWriter, r *http.Request, params ListCountriesParams)
+	// CreateCountry Add a country
+	// (POST /api/v1/admin/countries)
+	CreateCountry(w http.ResponseWriter, r *http.Request, params CreateCountryParams)
+	// DeleteCountry Delete a country that nothing refers to
+	// (DELETE /api/v1/admin/countries/{country_no})
+	DeleteCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
+	// GetCountry Look at a country
+	// (GET /api/v1/admin/countries/{country_no})
+	GetCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
+	// UpdateCountry Change a country
+	// (PATCH /api/v1/admin/countries/{country_no})
+	UpdateCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams)
@@ -11799,9 +23451,60 @@ type ServerInterface interface {
 	// ResetDefaultContent Let a default content be sent once more
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
+	// ListEvents What operators should know afterwards, newest first
+	// (GET /api/v1/admin/events)
+	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
 	// RecoverTasks Take back every task whose lease ran out, now
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
+	// ListRoutes List routes, newest first
+	// (GET /api/v1/admin/routes)
+	ListRoutes(w http.ResponseWriter, r *http.Request, params ListRoutesParams)
+	// CreateRoute Add a route
+	// (POST /api/v1/admin/routes)
+	CreateRoute(w http.ResponseWriter, r *http.Request, params CreateRouteParams)
+	// DeleteRoute Delete a route that nothing refers to
+	// (DELETE /api/v1/admin/routes/{route_no})
+	DeleteRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo)
+	// GetRoute Look at a route
+	// (GET /api/v1/admin/routes/{route_no})
+	GetRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo)
+	// UpdateRoute Change a route
+	// (PATCH /api/v1/admin/routes/{route_no})
+	UpdateRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo)
+	// ListSenders List senders, newest first
+	// (GET /api/v1/admin/senders)
+	ListSenders(w http.ResponseWriter, r *http.Request, params ListSendersParams)
+	// CreateSender Add a sender
+	// (POST /api/v1/admin/senders)
+	CreateSender(w http.ResponseWriter, r *http.Request, params CreateSenderParams)
+	// DeleteSender Delete a sender that nothing refers to
+	// (DELETE /api/v1/admin/senders/{sender_no})
+	DeleteSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// GetSender Look at a sender
+	// (GET /api/v1/admin/senders/{sender_no})
+	GetSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// UpdateSender Change a sender
+	// (PATCH /api/v1/admin/senders/{sender_no})
+	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ChangeBalance Top up or correct the balance of a sender
+	// (POST /api/v1/admin/senders/{sender_no}/balance)
+	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
+	// ListLedger Every change of a sender's balance, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/ledger)
+	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
+	// GetSettings Every setting, as it is in force
+	// (GET /api/v1/admin/settings)
+	GetSettings(w http.ResponseWriter, r *http.Request)
+	// PutSettings Change settings
+	// (PUT /api/v1/admin/settings)
+	PutSettings(w http.ResponseWriter, r *http.Request)
+	// GetSettingsCategory The settings of one category, as they are in force
+	// (GET /api/v1/admin/settings/{category})
+	GetSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
+	// PutSettingsCategory Change settings of one category
+	// (PUT /api/v1/admin/settings/{category})
+	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
 	// TaskStatistics Count the tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -11862,6 +23565,9 @@ type ServerInterface interface {
 	// CancelTask Cancel a task that no sender holds
 	// (POST /api/v1/sms/task/{task_id}/cancel)
 	CancelTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
+	// ExplainTask Why a task is where it is
+	// (GET /api/v1/sms/task/{task_id}/explain)
+	ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// GetTaskTimeline Everything that happened to one task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID)
@@ -11899,6 +23605,501 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListChannels operation middleware
+func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChannelsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListChannels(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateChannel operation middleware
+func (siw *ServerInterfaceWrapper) CreateChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateChannelParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateChannel(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteChannel operation middleware
+func (siw *ServerInterfaceWrapper) DeleteChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "channel" -------------
+	var channel ChannelName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteChannel(w, r, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetChannel operation middleware
+func (siw *ServerInterfaceWrapper) GetChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "channel" -------------
+	var channel ChannelName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetChannel(w, r, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateChannel operation middleware
+func (siw *ServerInterfaceWrapper) UpdateChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "channel" -------------
+	var channel ChannelName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateChannel(w, r, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListCompanies operation middleware
+func (siw *ServerInterfaceWrapper) ListCompanies(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCompaniesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCompanies(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateCompany operation middleware
+func (siw *ServerInterfaceWrapper) CreateCompany(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateCompanyParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateCompany(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteCompany operation middleware
+func (siw *ServerInterfaceWrapper) DeleteCompany(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "company_no" -------------
+	var companyNo CompanyNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "company_no", r.PathValue("company_no"), &companyNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteCompany(w, r, companyNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCompany operation middleware
+func (siw *ServerInterfaceWrapper) GetCompany(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "company_no" -------------
+	var companyNo CompanyNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "company_no", r.PathValue("company_no"), &companyNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCompany(w, r, companyNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateCompany operation middleware
+func (siw *ServerInterfaceWrapper) UpdateCompany(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "company_no" -------------
+	var companyNo CompanyNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "company_no", r.PathValue("company_no"), &companyNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateCompany(w, r, companyNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListCountries operation middleware
+func (siw *ServerInterfaceWrapper) ListCountries(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCountriesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCountries(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateCountry operation middleware
+func (siw *ServerInterfaceWrapper) CreateCountry(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateCountryParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateCountry(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteCountry operation middleware
+func (siw *ServerInterfaceWrapper) DeleteCountry(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "country_no" -------------
+	var countryNo CountryNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "country_no", r.PathValue("country_no"), &countryNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteCountry(w, r, countryNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCountry operation middleware
+func (siw *ServerInterfaceWrapper) GetCountry(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "country_no" -------------
+	var countryNo CountryNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "country_no", r.PathValue("country_no"), &countryNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCountry(w, r, countryNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateCountry operation middleware
+func (siw *ServerInterfaceWrapper) UpdateCountry(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "country_no" -------------
+	var countryNo CountryNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "country_no", r.PathValue("country_no"), &countryNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateCountry(w, r, countryNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListDefaultContents operation middleware
 func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r *http.Request) {
@@ -12104,11 +24305,637 @@ func (siw *ServerInterfaceWrapper) ResetDefaultContent(w http.ResponseWriter, r 
 	handler.ServeHTTP(w, r)
 }
 
+// ListEvents operation middleware
+func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEventsParams
+
+	// ------------- Optional query parameter "event" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "event", r.URL.Query(), &params.Event, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "event"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "event", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "subject" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "subject", r.URL.Query(), &params.Subject, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "subject"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "subject", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RecoverTasks operation middleware
 func (siw *ServerInterfaceWrapper) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RecoverTasks(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListRoutes operation middleware
+func (siw *ServerInterfaceWrapper) ListRoutes(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRoutesParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListRoutes(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateRoute operation middleware
+func (siw *ServerInterfaceWrapper) CreateRoute(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateRouteParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateRoute(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteRoute operation middleware
+func (siw *ServerInterfaceWrapper) DeleteRoute(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "route_no" -------------
+	var routeNo RouteNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "route_no", r.PathValue("route_no"), &routeNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "route_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteRoute(w, r, routeNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetRoute operation middleware
+func (siw *ServerInterfaceWrapper) GetRoute(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "route_no" -------------
+	var routeNo RouteNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "route_no", r.PathValue("route_no"), &routeNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "route_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetRoute(w, r, routeNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateRoute operation middleware
+func (siw *ServerInterfaceWrapper) UpdateRoute(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "route_no" -------------
+	var routeNo RouteNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "route_no", r.PathValue("route_no"), &routeNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "route_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateRoute(w, r, routeNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSenders operation middleware
+func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSendersParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenders(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSender operation middleware
+func (siw *ServerInterfaceWrapper) CreateSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSenderParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSender(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteSender operation middleware
+func (siw *ServerInterfaceWrapper) DeleteSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteSender(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSender operation middleware
+func (siw *ServerInterfaceWrapper) GetSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSender(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateSender operation middleware
+func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateSender(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeBalance operation middleware
+func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeBalanceParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeBalance(w, r, senderNo, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListLedger operation middleware
+func (siw *ServerInterfaceWrapper) ListLedger(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLedgerParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListLedger(w, r, senderNo, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSettings operation middleware
+func (siw *ServerInterfaceWrapper) GetSettings(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSettings(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutSettings operation middleware
+func (siw *ServerInterfaceWrapper) PutSettings(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutSettings(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSettingsCategory operation middleware
+func (siw *ServerInterfaceWrapper) GetSettingsCategory(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "category" -------------
+	var category CategoryName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "category", r.PathValue("category"), &category, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "category", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSettingsCategory(w, r, category)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutSettingsCategory operation middleware
+func (siw *ServerInterfaceWrapper) PutSettingsCategory(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "category" -------------
+	var category CategoryName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "category", r.PathValue("category"), &category, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "category", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutSettingsCategory(w, r, category)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -12547,6 +25374,19 @@ func (siw *ServerInterfaceWrapper) SendSms(w http.ResponseWriter, r *http.Reques
 	// Parameter object where we will unmarshal all parameters from the context
 	var params SendSmsParams
 
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dry_run"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dry_run", Err: err})
+		}
+		return
+	}
+
 	headers := r.Header
 
 	// ------------- Optional header parameter "Idempotency-Key" -------------
@@ -12663,6 +25503,32 @@ func (siw *ServerInterfaceWrapper) CancelTask(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CancelTask(w, r, taskID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExplainTask operation middleware
+func (siw *ServerInterfaceWrapper) ExplainTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "task_id" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task_id", r.PathValue("task_id"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "task_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExplainTask(w, r, taskID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13109,6 +25975,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}", wrapper.GetTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/cancel", wrapper.CancelTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/timeline", wrapper.GetTaskTimeline)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/explain", wrapper.ExplainTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/tasks", wrapper.ListTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/tasks/pending", wrapper.ClaimTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/tasks/claim", wrapper.ClaimTasksNow)
@@ -13135,6 +26002,38 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/companies", wrapper.ListCompanies)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/companies", wrapper.CreateCompany)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/companies/{company_no}", wrapper.DeleteCompany)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/companies/{company_no}", wrapper.GetCompany)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/companies/{company_no}", wrapper.UpdateCompany)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.GetChannel)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.UpdateChannel)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/countries", wrapper.ListCountries)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/countries", wrapper.CreateCountry)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.DeleteCountry)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.GetCountry)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.UpdateCountry)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders", wrapper.ListSenders)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders", wrapper.CreateSender)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.ListRoutes)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.CreateRoute)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/routes/{route_no}", wrapper.DeleteRoute)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes/{route_no}", wrapper.GetRoute)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/routes/{route_no}", wrapper.UpdateRoute)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/events", wrapper.ListEvents)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
@@ -13167,6 +26066,2316 @@ type UnauthorizedJSONResponse Error
 type UnavailableJSONResponse Error
 
 type UnsupportedMediaJSONResponse Error
+
+type ListChannelsRequestObject struct {
+	Params ListChannelsParams
+}
+
+type ListChannelsResponseObject interface {
+	VisitListChannelsResponse(w http.ResponseWriter) error
+}
+
+type ListChannels200JSONResponse ChannelListResponse
+
+func (response ListChannels200JSONResponse) VisitListChannelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChannels401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListChannels401JSONResponse) VisitListChannelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChannels403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListChannels403JSONResponse) VisitListChannelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChannels422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListChannels422JSONResponse) VisitListChannelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChannels429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListChannels429JSONResponse) VisitListChannelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChannels500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListChannels500JSONResponse) VisitListChannelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChannels503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListChannels503JSONResponse) VisitListChannelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannelRequestObject struct {
+	Params CreateChannelParams
+	Body   *CreateChannelJSONRequestBody
+}
+
+type CreateChannelResponseObject interface {
+	VisitCreateChannelResponse(w http.ResponseWriter) error
+}
+
+type CreateChannel200JSONResponse ChannelResponse
+
+func (response CreateChannel200JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateChannel400JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateChannel401JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateChannel403JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateChannel404JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateChannel409JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateChannel413JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateChannel415JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateChannel422JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateChannel429JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateChannel500JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateChannel503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateChannel503JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannelRequestObject struct {
+	Channel ChannelName `json:"channel"`
+}
+
+type DeleteChannelResponseObject interface {
+	VisitDeleteChannelResponse(w http.ResponseWriter) error
+}
+
+type DeleteChannel200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteChannel200JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteChannel401JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteChannel403JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteChannel404JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteChannel409JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteChannel422JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteChannel429JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteChannel500JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChannel503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteChannel503JSONResponse) VisitDeleteChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannelRequestObject struct {
+	Channel ChannelName `json:"channel"`
+}
+
+type GetChannelResponseObject interface {
+	VisitGetChannelResponse(w http.ResponseWriter) error
+}
+
+type GetChannel200JSONResponse ChannelResponse
+
+func (response GetChannel200JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetChannel400JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetChannel401JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetChannel403JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetChannel404JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetChannel409JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetChannel413JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetChannel415JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetChannel422JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetChannel429JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetChannel500JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChannel503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetChannel503JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannelRequestObject struct {
+	Channel ChannelName `json:"channel"`
+	Body    *UpdateChannelJSONRequestBody
+}
+
+type UpdateChannelResponseObject interface {
+	VisitUpdateChannelResponse(w http.ResponseWriter) error
+}
+
+type UpdateChannel200JSONResponse ChannelResponse
+
+func (response UpdateChannel200JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateChannel400JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateChannel401JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateChannel403JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateChannel404JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateChannel409JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateChannel413JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateChannel415JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateChannel422JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateChannel429JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateChannel500JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateChannel503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateChannel503JSONResponse) VisitUpdateChannelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompaniesRequestObject struct {
+	Params ListCompaniesParams
+}
+
+type ListCompaniesResponseObject interface {
+	VisitListCompaniesResponse(w http.ResponseWriter) error
+}
+
+type ListCompanies200JSONResponse CompanyListResponse
+
+func (response ListCompanies200JSONResponse) VisitListCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompanies401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListCompanies401JSONResponse) VisitListCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompanies403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListCompanies403JSONResponse) VisitListCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompanies422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListCompanies422JSONResponse) VisitListCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompanies429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListCompanies429JSONResponse) VisitListCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompanies500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListCompanies500JSONResponse) VisitListCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompanies503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListCompanies503JSONResponse) VisitListCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompanyRequestObject struct {
+	Params CreateCompanyParams
+	Body   *CreateCompanyJSONRequestBody
+}
+
+type CreateCompanyResponseObject interface {
+	VisitCreateCompanyResponse(w http.ResponseWriter) error
+}
+
+type CreateCompany200JSONResponse CompanyResponse
+
+func (response CreateCompany200JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateCompany400JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateCompany401JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateCompany403JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateCompany404JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateCompany409JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateCompany413JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateCompany415JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateCompany422JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateCompany429JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateCompany500JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCompany503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateCompany503JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompanyRequestObject struct {
+	CompanyNo CompanyNo `json:"company_no"`
+}
+
+type DeleteCompanyResponseObject interface {
+	VisitDeleteCompanyResponse(w http.ResponseWriter) error
+}
+
+type DeleteCompany200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteCompany200JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteCompany401JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteCompany403JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteCompany404JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteCompany409JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteCompany422JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteCompany429JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteCompany500JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCompany503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteCompany503JSONResponse) VisitDeleteCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompanyRequestObject struct {
+	CompanyNo CompanyNo `json:"company_no"`
+}
+
+type GetCompanyResponseObject interface {
+	VisitGetCompanyResponse(w http.ResponseWriter) error
+}
+
+type GetCompany200JSONResponse CompanyResponse
+
+func (response GetCompany200JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetCompany400JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetCompany401JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetCompany403JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetCompany404JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetCompany409JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetCompany413JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetCompany415JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetCompany422JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetCompany429JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetCompany500JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompany503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetCompany503JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompanyRequestObject struct {
+	CompanyNo CompanyNo `json:"company_no"`
+	Body      *UpdateCompanyJSONRequestBody
+}
+
+type UpdateCompanyResponseObject interface {
+	VisitUpdateCompanyResponse(w http.ResponseWriter) error
+}
+
+type UpdateCompany200JSONResponse CompanyResponse
+
+func (response UpdateCompany200JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateCompany400JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateCompany401JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateCompany403JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateCompany404JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateCompany409JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateCompany413JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateCompany415JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateCompany422JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateCompany429JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateCompany500JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCompany503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateCompany503JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCountriesRequestObject struct {
+	Params ListCountriesParams
+}
+
+type ListCountriesResponseObject interface {
+	VisitListCountriesResponse(w http.ResponseWriter) error
+}
+
+type ListCountries200JSONResponse CountryListResponse
+
+func (response ListCountries200JSONResponse) VisitListCountriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCountries401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListCountries401JSONResponse) VisitListCountriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCountries403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListCountries403JSONResponse) VisitListCountriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCountries422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListCountries422JSONResponse) VisitListCountriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCountries429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListCountries429JSONResponse) VisitListCountriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCountries500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListCountries500JSONResponse) VisitListCountriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCountries503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListCountries503JSONResponse) VisitListCountriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountryRequestObject struct {
+	Params CreateCountryParams
+	Body   *CreateCountryJSONRequestBody
+}
+
+type CreateCountryResponseObject interface {
+	VisitCreateCountryResponse(w http.ResponseWriter) error
+}
+
+type CreateCountry200JSONResponse CountryResponse
+
+func (response CreateCountry200JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateCountry400JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateCountry401JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateCountry403JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateCountry404JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateCountry409JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateCountry413JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateCountry415JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateCountry422JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateCountry429JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateCountry500JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCountry503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateCountry503JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountryRequestObject struct {
+	CountryNo CountryNo `json:"country_no"`
+}
+
+type DeleteCountryResponseObject interface {
+	VisitDeleteCountryResponse(w http.ResponseWriter) error
+}
+
+type DeleteCountry200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteCountry200JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteCountry401JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteCountry403JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteCountry404JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteCountry409JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteCountry422JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteCountry429JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteCountry500JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCountry503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteCountry503JSONResponse) VisitDeleteCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountryRequestObject struct {
+	CountryNo CountryNo `json:"country_no"`
+}
+
+type GetCountryResponseObject interface {
+	VisitGetCountryResponse(w http.ResponseWriter) error
+}
+
+type GetCountry200JSONResponse CountryResponse
+
+func (response GetCountry200JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetCountry400JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetCountry401JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetCountry403JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetCountry404JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetCountry409JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetCountry413JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetCountry415JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetCountry422JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetCountry429JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetCountry500JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCountry503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetCountry503JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountryRequestObject struct {
+	CountryNo CountryNo `json:"country_no"`
+	Body      *UpdateCountryJSONRequestBody
+}
+
+type UpdateCountryResponseObject interface {
+	VisitUpdateCountryResponse(w http.ResponseWriter) error
+}
+
+type UpdateCountry200JSONResponse CountryResponse
+
+func (response UpdateCountry200JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateCountry400JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateCountry401JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateCountry403JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateCountry404JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateCountry409JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateCountry413JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateCountry415JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateCountry422JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateCountry429JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateCountry500JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCountry503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateCountry503JSONResponse) VisitUpdateCountryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type ListDefaultContentsRequestObject struct {
 	Params ListDefaultContentsParams
@@ -14100,6 +29309,112 @@ func (response ResetDefaultContent503JSONResponse) VisitResetDefaultContentRespo
 	return err
 }
 
+type ListEventsRequestObject struct {
+	Params ListEventsParams
+}
+
+type ListEventsResponseObject interface {
+	VisitListEventsResponse(w http.ResponseWriter) error
+}
+
+type ListEvents200JSONResponse EventListResponse
+
+func (response ListEvents200JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListEvents401JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListEvents403JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListEvents422JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListEvents429JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListEvents500JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListEvents503JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasksRequestObject struct {
 }
 
@@ -14180,6 +29495,2549 @@ func (response RecoverTasks500JSONResponse) VisitRecoverTasksResponse(w http.Res
 type RecoverTasks503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response RecoverTasks503JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutesRequestObject struct {
+	Params ListRoutesParams
+}
+
+type ListRoutesResponseObject interface {
+	VisitListRoutesResponse(w http.ResponseWriter) error
+}
+
+type ListRoutes200JSONResponse RouteListResponse
+
+func (response ListRoutes200JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListRoutes401JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListRoutes403JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListRoutes422JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListRoutes429JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListRoutes500JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListRoutes503JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRouteRequestObject struct {
+	Params CreateRouteParams
+	Body   *CreateRouteJSONRequestBody
+}
+
+type CreateRouteResponseObject interface {
+	VisitCreateRouteResponse(w http.ResponseWriter) error
+}
+
+type CreateRoute200JSONResponse RouteResponse
+
+func (response CreateRoute200JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateRoute400JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateRoute401JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateRoute403JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateRoute404JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateRoute409JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateRoute413JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateRoute415JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateRoute422JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateRoute429JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateRoute500JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRoute503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateRoute503JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRouteRequestObject struct {
+	RouteNo RouteNo `json:"route_no"`
+}
+
+type DeleteRouteResponseObject interface {
+	VisitDeleteRouteResponse(w http.ResponseWriter) error
+}
+
+type DeleteRoute200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteRoute200JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteRoute401JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteRoute403JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteRoute404JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteRoute409JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteRoute422JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteRoute429JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteRoute500JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteRoute503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteRoute503JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRouteRequestObject struct {
+	RouteNo RouteNo `json:"route_no"`
+}
+
+type GetRouteResponseObject interface {
+	VisitGetRouteResponse(w http.ResponseWriter) error
+}
+
+type GetRoute200JSONResponse RouteResponse
+
+func (response GetRoute200JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetRoute400JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetRoute401JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetRoute403JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetRoute404JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetRoute409JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetRoute413JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetRoute415JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetRoute422JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetRoute429JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetRoute500JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoute503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetRoute503JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRouteRequestObject struct {
+	RouteNo RouteNo `json:"route_no"`
+	Body    *UpdateRouteJSONRequestBody
+}
+
+type UpdateRouteResponseObject interface {
+	VisitUpdateRouteResponse(w http.ResponseWriter) error
+}
+
+type UpdateRoute200JSONResponse RouteResponse
+
+func (response UpdateRoute200JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateRoute400JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateRoute401JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateRoute403JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateRoute404JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateRoute409JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateRoute413JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateRoute415JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateRoute422JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateRoute429JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateRoute500JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRoute503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateRoute503JSONResponse) VisitUpdateRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSendersRequestObject struct {
+	Params ListSendersParams
+}
+
+type ListSendersResponseObject interface {
+	VisitListSendersResponse(w http.ResponseWriter) error
+}
+
+type ListSenders200JSONResponse SenderListResponse
+
+func (response ListSenders200JSONResponse) VisitListSendersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenders401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenders401JSONResponse) VisitListSendersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenders403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenders403JSONResponse) VisitListSendersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenders422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenders422JSONResponse) VisitListSendersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenders429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenders429JSONResponse) VisitListSendersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenders500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenders500JSONResponse) VisitListSendersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenders503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenders503JSONResponse) VisitListSendersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSenderRequestObject struct {
+	Params CreateSenderParams
+	Body   *CreateSenderJSONRequestBody
+}
+
+type CreateSenderResponseObject interface {
+	VisitCreateSenderResponse(w http.ResponseWriter) error
+}
+
+type CreateSender200JSONResponse SenderResponse
+
+func (response CreateSender200JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateSender400JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateSender401JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateSender403JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateSender404JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateSender409JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateSender413JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateSender415JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateSender422JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateSender429JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateSender500JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateSender503JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type DeleteSenderResponseObject interface {
+	VisitDeleteSenderResponse(w http.ResponseWriter) error
+}
+
+type DeleteSender200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteSender200JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteSender401JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteSender403JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteSender404JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteSender409JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteSender422JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteSender429JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteSender500JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteSender503JSONResponse) VisitDeleteSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type GetSenderResponseObject interface {
+	VisitGetSenderResponse(w http.ResponseWriter) error
+}
+
+type GetSender200JSONResponse SenderResponse
+
+func (response GetSender200JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetSender400JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetSender401JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetSender403JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetSender404JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetSender409JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetSender413JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetSender415JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetSender422JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetSender429JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetSender500JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetSender503JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *UpdateSenderJSONRequestBody
+}
+
+type UpdateSenderResponseObject interface {
+	VisitUpdateSenderResponse(w http.ResponseWriter) error
+}
+
+type UpdateSender200JSONResponse SenderResponse
+
+func (response UpdateSender200JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateSender400JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateSender401JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateSender403JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateSender404JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateSender409JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateSender413JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateSender415JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateSender422JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateSender429JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateSender500JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalanceRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Params   ChangeBalanceParams
+	Body     *ChangeBalanceJSONRequestBody
+}
+
+type ChangeBalanceResponseObject interface {
+	VisitChangeBalanceResponse(w http.ResponseWriter) error
+}
+
+type ChangeBalance200JSONResponse LedgerEntryResponse
+
+func (response ChangeBalance200JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeBalance400JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeBalance401JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeBalance403JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeBalance404JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ChangeBalance409JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeBalance413JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeBalance415JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeBalance422JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeBalance429JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeBalance500JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeBalance503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeBalance503JSONResponse) VisitChangeBalanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedgerRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Params   ListLedgerParams
+}
+
+type ListLedgerResponseObject interface {
+	VisitListLedgerResponse(w http.ResponseWriter) error
+}
+
+type ListLedger200JSONResponse LedgerResponse
+
+func (response ListLedger200JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListLedger401JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListLedger403JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListLedger404JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListLedger422JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListLedger429JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListLedger500JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListLedger503JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsRequestObject struct {
+}
+
+type GetSettingsResponseObject interface {
+	VisitGetSettingsResponse(w http.ResponseWriter) error
+}
+
+type GetSettings200JSONResponse SettingsResponse
+
+func (response GetSettings200JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetSettings400JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetSettings401JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetSettings403JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetSettings404JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetSettings409JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetSettings413JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetSettings415JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetSettings422JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetSettings429JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetSettings500JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettings503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetSettings503JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsRequestObject struct {
+	Body *PutSettingsJSONRequestBody
+}
+
+type PutSettingsResponseObject interface {
+	VisitPutSettingsResponse(w http.ResponseWriter) error
+}
+
+type PutSettings200JSONResponse SettingsResponse
+
+func (response PutSettings200JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PutSettings400JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutSettings401JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutSettings403JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutSettings404JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutSettings409JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PutSettings413JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PutSettings415JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutSettings422JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutSettings429JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutSettings500JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettings503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutSettings503JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategoryRequestObject struct {
+	Category CategoryName `json:"category"`
+}
+
+type GetSettingsCategoryResponseObject interface {
+	VisitGetSettingsCategoryResponse(w http.ResponseWriter) error
+}
+
+type GetSettingsCategory200JSONResponse CategoryResponse
+
+func (response GetSettingsCategory200JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetSettingsCategory400JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetSettingsCategory401JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetSettingsCategory403JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetSettingsCategory404JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetSettingsCategory409JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetSettingsCategory413JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response GetSettingsCategory415JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetSettingsCategory422JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetSettingsCategory429JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetSettingsCategory500JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSettingsCategory503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetSettingsCategory503JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategoryRequestObject struct {
+	Category CategoryName `json:"category"`
+	Body     *PutSettingsCategoryJSONRequestBody
+}
+
+type PutSettingsCategoryResponseObject interface {
+	VisitPutSettingsCategoryResponse(w http.ResponseWriter) error
+}
+
+type PutSettingsCategory200JSONResponse CategoryResponse
+
+func (response PutSettingsCategory200JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PutSettingsCategory400JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutSettingsCategory401JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutSettingsCategory403JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutSettingsCategory404JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutSettingsCategory409JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PutSettingsCategory413JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PutSettingsCategory415JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutSettingsCategory422JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutSettingsCategory429JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutSettingsCategory500JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSettingsCategory503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutSettingsCategory503JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -16501,6 +34359,20 @@ func (response SendSms200JSONResponse) VisitSendSmsResponse(w http.ResponseWrite
 	return err
 }
 
+type SendSms200ApplicationVndLksmsDryRunPlusJSONResponse DryRunResponse
+
+func (response SendSms200ApplicationVndLksmsDryRunPlusJSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.lksms.dry-run+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SendSms400JSONResponse struct{ MalformedJSONResponse }
 
 func (response SendSms400JSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
@@ -17047,6 +34919,126 @@ func (response CancelTask500JSONResponse) VisitCancelTaskResponse(w http.Respons
 type CancelTask503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response CancelTask503JSONResponse) VisitCancelTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTaskRequestObject struct {
+	TaskID TaskID `json:"task_id"`
+}
+
+type ExplainTaskResponseObject interface {
+	VisitExplainTaskResponse(w http.ResponseWriter) error
+}
+
+type ExplainTask200JSONResponse ExplainResponse
+
+func (response ExplainTask200JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTask401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExplainTask401JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExplainTask403JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTask404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExplainTask404JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTask422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExplainTask422JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExplainTask429JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTask500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExplainTask500JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainTask503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExplainTask503JSONResponse) VisitExplainTaskResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -17997,6 +35989,51 @@ func (response Ready503JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListChannels List channels, newest first
+	// (GET /api/v1/admin/channels)
+	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
+	// CreateChannel Add a channel
+	// (POST /api/v1/admin/channels)
+	CreateChannel(ctx context.Context, request CreateChannelRequestObject) (CreateChannelResponseObject, error)
+	// DeleteChannel Delete a channel that nothing refers to
+	// (DELETE /api/v1/admin/channels/{channel})
+	DeleteChannel(ctx context.Context, request DeleteChannelRequestObject) (DeleteChannelResponseObject, error)
+	// GetChannel Look at a channel
+	// (GET /api/v1/admin/channels/{channel})
+	GetChannel(ctx context.Context, request GetChannelRequestObject) (GetChannelResponseObject, error)
+	// UpdateChannel Change a channel
+	// (PATCH /api/v1/admin/channels/{channel})
+	UpdateChannel(ctx context.Context, request UpdateChannelRequestObject) (UpdateChannelResponseObject, error)
+	// ListCompanies List companies, newest first
+	// (GET /api/v1/admin/companies)
+	ListCompanies(ctx context.Context, request ListCompaniesRequestObject) (ListCompaniesResponseObject, error)
+	// CreateCompany Add a company
+	// (POST /api/v1/admin/companies)
+	CreateCompany(ctx context.Context, request CreateCompanyRequestObject) (CreateCompanyResponseObject, error)
+	// DeleteCompany Delete a company that nothing refers to
+	// (DELETE /api/v1/admin/companies/{company_no})
+	DeleteCompany(ctx context.Context, request DeleteCompanyRequestObject) (DeleteCompanyResponseObject, error)
+	// GetCompany Look at a company
+	// (GET /api/v1/admin/companies/{company_no})
+	GetCompany(ctx context.Context, request GetCompanyRequestObject) (GetCompanyResponseObject, error)
+	// UpdateCompany Change a company
+	// (PATCH /api/v1/admin/companies/{company_no})
+	UpdateCompany(ctx context.Context, request UpdateCompanyRequestObject) (UpdateCompanyResponseObject, error)
+	// ListCountries List countries, newest first
+	// (GET /api/v1/admin/countries)
+	ListCountries(ctx context.Context, request ListCountriesRequestObject) (ListCountriesResponseObject, error)
+	// CreateCountry Add a country
+	// (POST /api/v1/admin/countries)
+	CreateCountry(ctx context.Context, request CreateCountryRequestObject) (CreateCountryResponseObject, error)
+	// DeleteCountry Delete a country that nothing refers to
+	// (DELETE /api/v1/admin/countries/{country_no})
+	DeleteCountry(ctx context.Context, request DeleteCountryRequestObject) (DeleteCountryResponseObject, error)
+	// GetCountry Look at a country
+	// (GET /api/v1/admin/countries/{country_no})
+	GetCountry(ctx context.Context, request GetCountryRequestObject) (GetCountryResponseObject, error)
+	// UpdateCountry Change a country
+	// (PATCH /api/v1/admin/countries/{country_no})
+	UpdateCountry(ctx context.Context, request UpdateCountryRequestObject) (UpdateCountryResponseObject, error)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(ctx context.Context, request ListDefaultContentsRequestObject) (ListDefaultContentsResponseObject, error)
@@ -18015,9 +36052,60 @@ type StrictServerInterface interface {
 	// ResetDefaultContent Let a default content be sent once more
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(ctx context.Context, request ResetDefaultContentRequestObject) (ResetDefaultContentResponseObject, error)
+	// ListEvents What operators should know afterwards, newest first
+	// (GET /api/v1/admin/events)
+	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
 	// RecoverTasks Take back every task whose lease ran out, now
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
+	// ListRoutes List routes, newest first
+	// (GET /api/v1/admin/routes)
+	ListRoutes(ctx context.Context, request ListRoutesRequestObject) (ListRoutesResponseObject, error)
+	// CreateRoute Add a route
+	// (POST /api/v1/admin/routes)
+	CreateRoute(ctx context.Context, request CreateRouteRequestObject) (CreateRouteResponseObject, error)
+	// DeleteRoute Delete a route that nothing refers to
+	// (DELETE /api/v1/admin/routes/{route_no})
+	DeleteRoute(ctx context.Context, request DeleteRouteRequestObject) (DeleteRouteResponseObject, error)
+	// GetRoute Look at a route
+	// (GET /api/v1/admin/routes/{route_no})
+	GetRoute(ctx context.Context, request GetRouteRequestObject) (GetRouteResponseObject, error)
+	// UpdateRoute Change a route
+	// (PATCH /api/v1/admin/routes/{route_no})
+	UpdateRoute(ctx context.Context, request UpdateRouteRequestObject) (UpdateRouteResponseObject, error)
+	// ListSenders List senders, newest first
+	// (GET /api/v1/admin/senders)
+	ListSenders(ctx context.Context, request ListSendersRequestObject) (ListSendersResponseObject, error)
+	// CreateSender Add a sender
+	// (POST /api/v1/admin/senders)
+	CreateSender(ctx context.Context, request CreateSenderRequestObject) (CreateSenderResponseObject, error)
+	// DeleteSender Delete a sender that nothing refers to
+	// (DELETE /api/v1/admin/senders/{sender_no})
+	DeleteSender(ctx context.Context, request DeleteSenderRequestObject) (DeleteSenderResponseObject, error)
+	// GetSender Look at a sender
+	// (GET /api/v1/admin/senders/{sender_no})
+	GetSender(ctx context.Context, request GetSenderRequestObject) (GetSenderResponseObject, error)
+	// UpdateSender Change a sender
+	// (PATCH /api/v1/admin/senders/{sender_no})
+	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ChangeBalance Top up or correct the balance of a sender
+	// (POST /api/v1/admin/senders/{sender_no}/balance)
+	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
+	// ListLedger Every change of a sender's balance, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/ledger)
+	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
+	// GetSettings Every setting, as it is in force
+	// (GET /api/v1/admin/settings)
+	GetSettings(ctx context.Context, request GetSettingsRequestObject) (GetSettingsResponseObject, error)
+	// PutSettings Change settings
+	// (PUT /api/v1/admin/settings)
+	PutSettings(ctx context.Context, request PutSettingsRequestObject) (PutSettingsResponseObject, error)
+	// GetSettingsCategory The settings of one category, as they are in force
+	// (GET /api/v1/admin/settings/{category})
+	GetSettingsCategory(ctx context.Context, request GetSettingsCategoryRequestObject) (GetSettingsCategoryResponseObject, error)
+	// PutSettingsCategory Change settings of one category
+	// (PUT /api/v1/admin/settings/{category})
+	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
 	// TaskStatistics Count the tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
@@ -18078,6 +36166,9 @@ type StrictServerInterface interface {
 	// CancelTask Cancel a task that no sender holds
 	// (POST /api/v1/sms/task/{task_id}/cancel)
 	CancelTask(ctx context.Context, request CancelTaskRequestObject) (CancelTaskResponseObject, error)
+	// ExplainTask Why a task is where it is
+	// (GET /api/v1/sms/task/{task_id}/explain)
+	ExplainTask(ctx context.Context, request ExplainTaskRequestObject) (ExplainTaskResponseObject, error)
 	// GetTaskTimeline Everything that happened to one task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(ctx context.Context, request GetTaskTimelineRequestObject) (GetTaskTimelineResponseObject, error)
@@ -18144,6 +36235,438 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// ListChannels operation middleware
+func (sh *strictHandler) ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams) {
+	var request ListChannelsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListChannels(ctx, request.(ListChannelsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListChannels")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListChannelsResponseObject); ok {
+		if err := validResponse.VisitListChannelsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateChannel operation middleware
+func (sh *strictHandler) CreateChannel(w http.ResponseWriter, r *http.Request, params CreateChannelParams) {
+	var request CreateChannelRequestObject
+
+	request.Params = params
+
+	var body CreateChannelJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateChannel(ctx, request.(CreateChannelRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateChannel")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateChannelResponseObject); ok {
+		if err := validResponse.VisitCreateChannelResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteChannel operation middleware
+func (sh *strictHandler) DeleteChannel(w http.ResponseWriter, r *http.Request, channel ChannelName) {
+	var request DeleteChannelRequestObject
+
+	request.Channel = channel
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteChannel(ctx, request.(DeleteChannelRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteChannel")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteChannelResponseObject); ok {
+		if err := validResponse.VisitDeleteChannelResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetChannel operation middleware
+func (sh *strictHandler) GetChannel(w http.ResponseWriter, r *http.Request, channel ChannelName) {
+	var request GetChannelRequestObject
+
+	request.Channel = channel
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetChannel(ctx, request.(GetChannelRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetChannel")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetChannelResponseObject); ok {
+		if err := validResponse.VisitGetChannelResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateChannel operation middleware
+func (sh *strictHandler) UpdateChannel(w http.ResponseWriter, r *http.Request, channel ChannelName) {
+	var request UpdateChannelRequestObject
+
+	request.Channel = channel
+
+	var body UpdateChannelJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateChannel(ctx, request.(UpdateChannelRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateChannel")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateChannelResponseObject); ok {
+		if err := validResponse.VisitUpdateChannelResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListCompanies operation middleware
+func (sh *strictHandler) ListCompanies(w http.ResponseWriter, r *http.Request, params ListCompaniesParams) {
+	var request ListCompaniesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCompanies(ctx, request.(ListCompaniesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCompanies")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCompaniesResponseObject); ok {
+		if err := validResponse.VisitListCompaniesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateCompany operation middleware
+func (sh *strictHandler) CreateCompany(w http.ResponseWriter, r *http.Request, params CreateCompanyParams) {
+	var request CreateCompanyRequestObject
+
+	request.Params = params
+
+	var body CreateCompanyJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateCompany(ctx, request.(CreateCompanyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateCompany")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateCompanyResponseObject); ok {
+		if err := validResponse.VisitCreateCompanyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteCompany operation middleware
+func (sh *strictHandler) DeleteCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo) {
+	var request DeleteCompanyRequestObject
+
+	request.CompanyNo = companyNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteCompany(ctx, request.(DeleteCompanyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteCompany")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteCompanyResponseObject); ok {
+		if err := validResponse.VisitDeleteCompanyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCompany operation middleware
+func (sh *strictHandler) GetCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo) {
+	var request GetCompanyRequestObject
+
+	request.CompanyNo = companyNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCompany(ctx, request.(GetCompanyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCompany")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCompanyResponseObject); ok {
+		if err := validResponse.VisitGetCompanyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateCompany operation middleware
+func (sh *strictHandler) UpdateCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo) {
+	var request UpdateCompanyRequestObject
+
+	request.CompanyNo = companyNo
+
+	var body UpdateCompanyJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateCompany(ctx, request.(UpdateCompanyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateCompany")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateCompanyResponseObject); ok {
+		if err := validResponse.VisitUpdateCompanyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListCountries operation middleware
+func (sh *strictHandler) ListCountries(w http.ResponseWriter, r *http.Request, params ListCountriesParams) {
+	var request ListCountriesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCountries(ctx, request.(ListCountriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCountries")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCountriesResponseObject); ok {
+		if err := validResponse.VisitListCountriesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateCountry operation middleware
+func (sh *strictHandler) CreateCountry(w http.ResponseWriter, r *http.Request, params CreateCountryParams) {
+	var request CreateCountryRequestObject
+
+	request.Params = params
+
+	var body CreateCountryJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateCountry(ctx, request.(CreateCountryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateCountry")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateCountryResponseObject); ok {
+		if err := validResponse.VisitCreateCountryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteCountry operation middleware
+func (sh *strictHandler) DeleteCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo) {
+	var request DeleteCountryRequestObject
+
+	request.CountryNo = countryNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteCountry(ctx, request.(DeleteCountryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteCountry")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteCountryResponseObject); ok {
+		if err := validResponse.VisitDeleteCountryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCountry operation middleware
+func (sh *strictHandler) GetCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo) {
+	var request GetCountryRequestObject
+
+	request.CountryNo = countryNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCountry(ctx, request.(GetCountryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCountry")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCountryResponseObject); ok {
+		if err := validResponse.VisitGetCountryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateCountry operation middleware
+func (sh *strictHandler) UpdateCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo) {
+	var request UpdateCountryRequestObject
+
+	request.CountryNo = countryNo
+
+	var body UpdateCountryJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateCountry(ctx, request.(UpdateCountryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateCountry")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateCountryResponseObject); ok {
+		if err := validResponse.VisitUpdateCountryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // ListDefaultContents operation middleware
@@ -18316,6 +36839,32 @@ func (sh *strictHandler) ResetDefaultContent(w http.ResponseWriter, r *http.Requ
 	}
 }
 
+// ListEvents operation middleware
+func (sh *strictHandler) ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams) {
+	var request ListEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEvents(ctx, request.(ListEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEvents")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
+		if err := validResponse.VisitListEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RecoverTasks operation middleware
 func (sh *strictHandler) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 	var request RecoverTasksRequestObject
@@ -18333,6 +36882,469 @@ func (sh *strictHandler) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RecoverTasksResponseObject); ok {
 		if err := validResponse.VisitRecoverTasksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListRoutes operation middleware
+func (sh *strictHandler) ListRoutes(w http.ResponseWriter, r *http.Request, params ListRoutesParams) {
+	var request ListRoutesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRoutes(ctx, request.(ListRoutesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRoutes")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListRoutesResponseObject); ok {
+		if err := validResponse.VisitListRoutesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateRoute operation middleware
+func (sh *strictHandler) CreateRoute(w http.ResponseWriter, r *http.Request, params CreateRouteParams) {
+	var request CreateRouteRequestObject
+
+	request.Params = params
+
+	var body CreateRouteJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateRoute(ctx, request.(CreateRouteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateRoute")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateRouteResponseObject); ok {
+		if err := validResponse.VisitCreateRouteResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteRoute operation middleware
+func (sh *strictHandler) DeleteRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo) {
+	var request DeleteRouteRequestObject
+
+	request.RouteNo = routeNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteRoute(ctx, request.(DeleteRouteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteRoute")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteRouteResponseObject); ok {
+		if err := validResponse.VisitDeleteRouteResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetRoute operation middleware
+func (sh *strictHandler) GetRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo) {
+	var request GetRouteRequestObject
+
+	request.RouteNo = routeNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRoute(ctx, request.(GetRouteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRoute")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetRouteResponseObject); ok {
+		if err := validResponse.VisitGetRouteResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateRoute operation middleware
+func (sh *strictHandler) UpdateRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo) {
+	var request UpdateRouteRequestObject
+
+	request.RouteNo = routeNo
+
+	var body UpdateRouteJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateRoute(ctx, request.(UpdateRouteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateRoute")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateRouteResponseObject); ok {
+		if err := validResponse.VisitUpdateRouteResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSenders operation middleware
+func (sh *strictHandler) ListSenders(w http.ResponseWriter, r *http.Request, params ListSendersParams) {
+	var request ListSendersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenders(ctx, request.(ListSendersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenders")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSendersResponseObject); ok {
+		if err := validResponse.VisitListSendersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSender operation middleware
+func (sh *strictHandler) CreateSender(w http.ResponseWriter, r *http.Request, params CreateSenderParams) {
+	var request CreateSenderRequestObject
+
+	request.Params = params
+
+	var body CreateSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSender(ctx, request.(CreateSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSenderResponseObject); ok {
+		if err := validResponse.VisitCreateSenderResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteSender operation middleware
+func (sh *strictHandler) DeleteSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request DeleteSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSender(ctx, request.(DeleteSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteSenderResponseObject); ok {
+		if err := validResponse.VisitDeleteSenderResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSender operation middleware
+func (sh *strictHandler) GetSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request GetSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSender(ctx, request.(GetSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSenderResponseObject); ok {
+		if err := validResponse.VisitGetSenderResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateSender operation middleware
+func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request UpdateSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body UpdateSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateSender(ctx, request.(UpdateSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateSenderResponseObject); ok {
+		if err := validResponse.VisitUpdateSenderResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeBalance operation middleware
+func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
+	var request ChangeBalanceRequestObject
+
+	request.SenderNo = senderNo
+	request.Params = params
+
+	var body ChangeBalanceJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeBalance(ctx, request.(ChangeBalanceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeBalance")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeBalanceResponseObject); ok {
+		if err := validResponse.VisitChangeBalanceResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListLedger operation middleware
+func (sh *strictHandler) ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams) {
+	var request ListLedgerRequestObject
+
+	request.SenderNo = senderNo
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListLedger(ctx, request.(ListLedgerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListLedger")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListLedgerResponseObject); ok {
+		if err := validResponse.VisitListLedgerResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSettings operation middleware
+func (sh *strictHandler) GetSettings(w http.ResponseWriter, r *http.Request) {
+	var request GetSettingsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSettings(ctx, request.(GetSettingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSettings")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSettingsResponseObject); ok {
+		if err := validResponse.VisitGetSettingsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutSettings operation middleware
+func (sh *strictHandler) PutSettings(w http.ResponseWriter, r *http.Request) {
+	var request PutSettingsRequestObject
+
+	var body PutSettingsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutSettings(ctx, request.(PutSettingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutSettings")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutSettingsResponseObject); ok {
+		if err := validResponse.VisitPutSettingsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSettingsCategory operation middleware
+func (sh *strictHandler) GetSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName) {
+	var request GetSettingsCategoryRequestObject
+
+	request.Category = category
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSettingsCategory(ctx, request.(GetSettingsCategoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSettingsCategory")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSettingsCategoryResponseObject); ok {
+		if err := validResponse.VisitGetSettingsCategoryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutSettingsCategory operation middleware
+func (sh *strictHandler) PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName) {
+	var request PutSettingsCategoryRequestObject
+
+	request.Category = category
+
+	var body PutSettingsCategoryJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutSettingsCategory(ctx, request.(PutSettingsCategoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutSettingsCategory")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutSettingsCategoryResponseObject); ok {
+		if err := validResponse.VisitPutSettingsCategoryResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -18914,6 +37926,32 @@ func (sh *strictHandler) CancelTask(w http.ResponseWriter, r *http.Request, task
 	}
 }
 
+// ExplainTask operation middleware
+func (sh *strictHandler) ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID) {
+	var request ExplainTaskRequestObject
+
+	request.TaskID = taskID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainTask(ctx, request.(ExplainTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExplainTaskResponseObject); ok {
+		if err := validResponse.VisitExplainTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetTaskTimeline operation middleware
 func (sh *strictHandler) GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID) {
 	var request GetTaskTimelineRequestObject
@@ -19157,179 +38195,303 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H39jyPJddi/Uuko0N2ph0vOzJ7uZmAEc7Ozd6P9uPXOrE+nnTVZZL8ZlqdZ1ddVHC61mMAKJOEsKJFl",
-	"OHHgyPEHYkBJHCgJAsmw5eifud27+0n/QlCvqvqL3WSTnOXsrQkcbodkd9WrV6/eV72PZ15PDCLBgSvp",
-	"7TzzIhrTASiI8dNeFB0G+o8AZC9mkWKCezveR31BqDyXPlF9IJIOgDBO4ALiMemFlA0I5QGJIRKxIuKU",
-	"CA5EAg8g9nwPntJBFIK348mBbNMoajebLc/3mB75kyHEY8/3OB3oJ/SvLPB8L4ZPhiyGwNtR8RB8T/b6",
-	"MKAasq/FcOrteP/yRrqOG+ZXecOAf3npe/saqrtswNTkaj4QIzKgfEyUXhOhigyEVFlIW81y8EIcMAtN",
-	"AKd0GCrzyoA+ZYPhQH/Qnxi3n3xPjSP9PuMKziA2EA5jKeJJ6I77QDocnqp2D5/oaIRqtEf0DEgXTkUM",
-	"FdgzL+TgG9Cnd4Gfqb63s2mBcp9TsKSKGT9DqMzu4+ARVf107Bm7ciriAVVmiW9vezNXfxjAIBIKeG98",
-	"B8aTWNjjYzISceAW36NhCPHXJTkVMVF9JpHGNDwgVYMcAVeEnlHGyYipPuNkc5v0xTCW+Dkl264IxoaK",
-	"7bskECAJF/qlMzIQMSAtn4GS+Ngpi6UilMsRxGYGPx2yDzSAmHQyq9l4CFFIxxB0ds1zVI8NMc5MmDIj",
-	"b29u+jjPdvNdMuqzEDKTMaTJkYjPG2SPu7lVn5qfOIE4FrH+mwtFziFSDUcQBqB017KAaTzXJ42IKgWx",
-	"HvP3H/+LjX/z5K2veWX0cpdJNeuYMQWD7DGb82RtznuyHvQFh9ssVFByvD7k4dgQUKQfI3w46ELs603o",
-	"9TVHIyOK+8QkGcVMKeAVIOP7bfO+V5dDIWz3zTsa1mMqzyvPnOZPy7BDO7ie55GE2IxaOtPQ/bzoVMn4",
-	"erKP6FR6kNATPJBECTKiTOGRpsiMyagPXJ+EGAx5c8iy5a0KtqxHqb0DCNylBjMGGQkuASXfvuCnIesh",
-	"3D3BFXD8k0ZRyHpUL+HGH0i9jmcpPPrJALyd7ea7voeHUn8XA8UHcfsaXKh2H8LAu/S9AUhJzwCZvD7J",
-	"UUQ4kpx+ABkAvmI3AaTSm7/jNVsfvP+tzd/b/qj58Tu/+/Z37mzdu3n/mw/efdg61oPWW/UBQofLnhQ3",
-	"UlEFhtMyfiYTlkhoGIoR0fjyvVt6MxZAjuEtycrlsNcDKetDrud9aHeqbAEI16Xv3RZxlwUB8MV2cKts",
-	"B+lQ9RunycCTW6jPDRnQMWIrEMhYVr5/EkgvhgC4YjSURXD0HIdc83IaLoKam3r/JlHD3JA5pByJARhJ",
-	"OtISeRQLfkYYlywwAk5CfAHxNVA4zvt1ScSIE5QruzklgAUkBGp4ElOShOLM4O2ChixYiKI2NzNoO2UQ",
-	"BtLbeWz/nBQfKQ6tXKc5AWXEf49y0gUSMK0NBd7lEz/dEKcLMQtzbl/2CE7rdAZ8YrW7cKhITwzDQMMf",
-	"Aw180h3qRSZwIa3sEqC9PoJJB4CLuEdDrVzCYrtQTrwOV4Nk7MLRTinDAK2RZgFfPfEazdHs3LeOPryv",
-	"h70v1G0x5AsiZXuquDrFgYsYcSKZyGGvfz2CqgBCH5VQ3zsW4i6NzxaSTtutrWkEooRohzh2JYG43VFC",
-	"EHz0+ggEp0dWwUmL3GPv+URYziFOCSVdqhBvlJN39M8WefcoHy/G4t6tFJoacVrZa59SFg5jkAUECmF0",
-	"Qf0zBEQbG4NIyV2i4rE15EKqVi4qHFhGcEVUSm2Eyl3SeQgqHm/snSqIO0TSsST9Cn1Ww/GIayyImH13",
-	"Ub7VqkRtoqDnMKoVcGSaessd4JooBkxKLZBFbFa1WozeF1ndxE+g0Oa7tJi6oCyk3RAW005Kz+8wM+rE",
-	"ydXKAOuBY6nJkyRmZ31FuBit/ggHVNEu1Zoc5amw6fUh2E2dF47laA1vJOJzc0QMFuUwikSsILgHAaOL",
-	"scKb01jhMJ2iPdBztNH0nsDuvpl243gcARkMJa6lCMD1CtEAeiGNNduRpFMErYMmrB3T+kTRm5gYITvP",
-	"vCgWEcSKGdvR4G86cPv6GQ0ZVXXcmNp0f0ALcmf6W/fsY8a0dUb8YwNdOooF4UniOhHdP4Aecq3E+1vl",
-	"ss24jG5O9Rj9/snJsNlsNkvdRjjRQ3QWPzQ0MIlS6wiu5++1ZNvOIKrov0aXjhE2uxlX281mk/T6NKY9",
-	"BbEkNAb0p3m+x4ehZUrGDTLH6kKgEiz0k4SIvxqhjG4o6zUHHkhfEyR6O9GnjiowQdfGVPdqEdSiS0yT",
-	"g4rHbaqFV9tKqzIkGd+L9dyTcy5GRsqFmmFb6eZrc04BRc9s5+HB8cOP27cO7u593L53eP/R8cFRpwDu",
-	"1qaX8d+98/Z2zoPXrAO+7GslvI2rKIUbHayU3N47vHtwy3iStEUh4oz/1aoYu+SUhhJId0ych7EShK4Q",
-	"IVC0+6Wiaihn0aMh6iPz7KWfOPDq++myBzd1/yXXIhaMisOrxynjTokcmCDVnBFa9sBVraBg7TqYpizk",
-	"gT3JVXyhFFR8Bv3NNXksvmhGonFMx/hZKBq2e2LIZ18e4RG2Hvq+0DZ+qUs6h5TM8JmtNeCXIcRKn4RT",
-	"0iBgGhoaPsjgBsnaX46NhvNcmO2SVjN/jLJe+hluet84bev5avP4s2uagqmrlNO1iAnnhaCKoFYmwLNw",
-	"TB4dwwAnt7dlL9WSyy7zoE82Cz8gA/ZJo9Eo8PjW217ZFk/jPNVC8n12AVpad2nvnDBu/XSasZYJwslZ",
-	"zchDrlg4Objh0PYa1ZxexfDeIxk5oAo27JevHMPMIM5PdjS/5lLCsJQ/qY58cHz8gFixMoFN33u6IeJA",
-	"L7V16Xu3zEnfT7e1vqTpxUC16UBV7rp4KrINGmtsOZNtmZ84I7pnbtkwCuYGbSihrZGvLbCyaQv7On1L",
-	"c4Olq8khLQdm2RbnN+cuk2p1Bkt+7pXbLSXTTyw54eO1GHqB0kt4eiZCY9Zg9+GpstEeE3SBwORHq7NC",
-	"1evP1AQGjGe/bfnVp7U+Ko7hqapJ/zMWsZhCsxTQRU5Q+6J+cr3lJkjHgtcxuiBJg6sSSeoGKbVDZnCR",
-	"OZToIq6vhxNcIxfAPS+VeAqeKuOIZKpPOtmd7eS26OvZDcwFsr34u7/54jf//rN/+s3nf/rzF5/+9LN/",
-	"/LvP//z7L372757/6K/zXpIZgTUzHAm5q++ltu5qN6EM+wfOcbg4kInvcaaT7xYoysJFFpZ3Oz4riWia",
-	"SnwGxNwglciwQE6gxN0F1xRFt/Xj1rU5KYacm3Yifk7rdN0QTBCdEqQbU97rE8F9c3tGJenkb/w6pQFe",
-	"WXTYycpWnIGyfMGTIB4qc8u7SygJhLIX8IwrQSgnduiSUzHFy0dVcpNsTjdTuzbERh/sCxoOtWkhITyd",
-	"uVgD9XSit6GLBZJ/mZqui+GaDjuqmzaeKwNOxRKuXlesRdgaeddpLN+B8WI6iNuDMupDAjxFHpERA60l",
-	"xEBhfTh52XLuVR2Ljg256hihp8FMg3N8VEwiEFEIvra29/uMg8RbxAN+FjLZ1ypKZ6/Xg0ht3KX8bEjP",
-	"YJJXZEzFzUvfuw+j1R+O87JIYudOoJK8BzTWrECcA9cL1F9RyXrJfWnZ7POfuHMMtJ1x7gyCVqeY2Q1Z",
-	"5QHL2D0Tu/KASml3pePi3J2KrI0hjHbfJXwYhkQYH1BI5RRffbphD9xmzohx3pxLF8vaAxOrucXOmJIu",
-	"3puIyHASFGmMn5HONzo+kRHtgcSo74DKPkiftFpaNG9m76Aa5COm+mKo9EuWn8RA8a6SumAwxsmAMh7q",
-	"sfSBpQ2yhz5oSWQfIzb140yREZVEAscA8VR9bW2902zi/5pFdTWPojyfOjn5xr9+3Nx494n+H9moQNRD",
-	"6IkLiFdH2XbCQkDEyybudNaJBWZgmMBO7F5L7xdmXBcU35iukRj/5ntU9fqLCTfjaa2vnubvcS+RnA7N",
-	"i8ktgPtcFPYTKzVTz1zX6ijLxDvgtCumLj3zwekp9FS1qtHrU34GQYMkIh65S8fcc3d2kpByyweUCiEg",
-	"UjRIB135nR3jZFeCPDi4f+vw/vsN0oGnfTqUCt83F6r+CecCnf8MJAnhVDVIh51xEeNDlMQQATU2tYmC",
-	"U5p125SaFMgYTocygasi+n1XT1Z8s0d5D0Kzpu44Sfs54Zqt8eFAI9cFlvueWb5nr72R89kleb5n4cZf",
-	"ERwtqt3wmb3IqDV6ho0LivkNUk9l9uUomdB8vu2mNR8f2snNp4MMCOabwwQQ97wDx3zeT4FKCGIll4Dr",
-	"WIp1LMU/81iK3NwTSNokR4/29w+OjnyyZfGU8qFNf+vJ7MvRUrZiZ03Yivls2UrKBJw8mrzgRRsNgikX",
-	"+FbEkhHEmt2eA/cJDaUgqi/cSTLc3O11+X2b0wwKHh1D82gGusRNJ9T9edQJCLTKUO7vMlxytt6UYCPL",
-	"6Q0M1VtuJ17OjZlI7dkLtRJ+eednDU9Y1tQvY7XLHTDEUClihQkyTeV016Z6AjebQ/FYBgPGa8pfPeSR",
-	"GwY/mKH0nw/NcPrPPTPkpe/p35fQiS2e6yvFer4rUYmTmcswm1nVqjTiI+Bq9dpwFp0LXxdOuQiqvPTZ",
-	"JVrMjfUzWu0l2ix3Xgor8Uh6jV90Niyh9gQQDKN2qT/rI6PtuJR4/MfGoVlUNkiSKyO4NQAw/0MfIMMF",
-	"tN69Q8xRVBAkie19qlAlh1CahD0Mm5Z0LP0kdz3V+PTIvvU0YGj1yObGdxB+DKuGoJN3PqB02Gg1tzc3",
-	"IoqCeLqjdAksLnHfK8Uw7pVyVtbrEzmWCgYG6T0xAElOYzGYDJBeAvbVXDjPUtamXUBXn9SVcSNHv6vm",
-	"RmpxDcxxdNKnF2DT3pfVsRIp4dcWT2rlClYy6XJkkWEsJVw9HkJSQyD1fJiCAjTUqsbYKzNJFtG+ThnH",
-	"ON4ZEsYo1SMWhqSL9uAVXGrOUuXqWVhak7sq+6pS/TtKGGkmqQTZZ5teYUaJXgeTivVkyf0zWlDtJD68",
-	"xk1SBDxg/KzNYZS+V7jBMB4z9LgZP5a1ivEczDGHcSjMmuVU6Rk4SWM+60wRC21L6lnmWb11pc3xTlFO",
-	"TKCvfLklEBZn9/PbV0piyd6vUPSk9LZS2YPH9ZCfiskl5gjnWRVTaDtM1Ijftm/UuwHNDp9/NZ+ON31Z",
-	"1xCHkMHpdYYjpMpMyc6+FKF3pQJs9SIndekl4ev5FZVheWaK1CQOcFDERNm6FwloCIZgn59Ilrb+YibJ",
-	"GbsAjnkQi+YqTE2EeKS/NmRD3azGhsg7ybMzzLx6LxpchZi03JV0qcGWSoP00qKsmguCi3TpYE5LHbh7",
-	"LlYrWiC2fr/SDUE3fgIzDrswbmKQWM6s0p4PKabYmBqKMbH3vtr6NsElsyfQgrUibW3PFliwikRiw9dL",
-	"5NH7VY0g6w1HLDl0Loym1PCe/ejLZzmLJIfMn9KT8C+7+Pxelh2LhJwSZpI/7tWpI+lm5mm/ilmWlQPF",
-	"wNF2x9RRfHS8T/ToPum0zf0zJY/uHt7aJRIHJ92xY1upBYADbDY3t1qbzVZ7SvL/HBZCc+PdvY3v0I3v",
-	"tjeefONr0wLUWnZtq02SuZaU/upM2vkSYqpSG1ebBqOhWO2GrXyzqi4dmy5Ewyct8uDhh5rj4qeS20if",
-	"bJP9vfv7B3dzV5NNv+Vv+lv+9qIXlEhMxozzLGklnMl+kd5e6k9JSIT+kA9oOM74NlcYIspkm/YUu4Dy",
-	"XEHnLG1PS2VMHqowjK5AaJiM8Nw8JcBllzNfsqDD/v4s5X+XdJ7p6S87WHuWRCHtgda5CqWdX/zbn3/+",
-	"59//8r//+ItffO/zv/rei//0i2ea7i9/++sfY47Mr8woV5kd49awYi5uZ109J7cT37dEl+I+xfrP//rF",
-	"X/zm6kLP00mvRIS4E3/9YiRZ1VXkUS7AUuqgKZt7WmQ4dd6/76rxVi5/sSvV3HJLPBFTExpfAXTkdPNZ",
-	"HPbJVPStmueslt+wAYSMw8FFaa5/Dfu8J3gPYg6laRXzSPfKyhXmNtb+nIn268IZ5T5eypJWPRN3wagd",
-	"hxwX3RJDD9iFiSo1xTgydpaXif9eJOz0AlN5kwnw834yi/05mco9nsxnns9pYdnwyvlLa9TbvelXW5kg",
-	"SevoKHFsZDM2J8nNlcUz3p8kpoGV+ynRxG6zqNSZEUPi7knGsVf7U9wPZSCZbUgra8wkwcJBNZSF52Ta",
-	"6bwGf3meMVyny/yRhHgaZ5rpQVrI1JDtgEk9bFAu8GMb8DaVjwhTmHLB0iNxHcmXK8mfRXC22L/AC+TE",
-	"q5Rd3HwWhZ5ttZq4nnHlWngy6ZLKMJLutSvCZjVXoQSnh67gr5vD2Jh5sqJMZt/UWC733Fyn8bICQcsm",
-	"XeSlw3uMB9JeuZj2AUpgmB6NItMxRgwV3mcwU+h1or8SlYTy8RXGTrxctL4EhvWkcqdWyXtWznf4hOW/",
-	"TCDNBv7bur1TRhUFZ/lVNnTZJVVVA7cKySwlGpKE3jBmanykEWu2tksl6+0NVb+sCAYeMH12mJJJljde",
-	"FVJO9h4cknMYuxpz6NpKm22ZZzGW1oa74mDMBMBiYG2qv8YXEJMo1qAGZs1Mad1P64C5Iuyd9/aODvfb",
-	"e4+OP2i/hZGxSCPI6PRC0p3oKxXpne9i0npFkyy3htw4+EJxII09ZuNG8qPcvXN074iYaD7MH45VGqWo",
-	"jQesEeeTT4YwBFz9QKPsgZDqLIaj372bNszC5g0aNQGEDM2OnRNutXsaRZJEIgxNZKppJ4dcEEdMGVzj",
-	"hJ/wt946wMvPbx19eN/V17TxzMAvIBQRvPXWDuk8O8FDdGKciSfuKJ14OycukOjE80/wYJ14O41G47KD",
-	"XbWSHlquuvYJdwOn/b0yxfFMproIoGMad5k4ZxylYeqi6B9yVVcwRi8WZzEdyFwJlt0Tbt80tWA6GJlt",
-	"0WcaYpiYC2rj/hqkYxfWyfSlqlW64YRP1G7AVExnUpkBkZIF+WQolI0lofKc8TNCu1ocUdeFbNc2/XP9",
-	"0EIpSI/GmBiKSecnXOOt8+0NKzU3DoOObZNme2wR6iLXtXSToBpkj9xsbpmi+owXSu1XVdm3VIJZgOwU",
-	"TIC7pipNFi5q7o3mmwSt1TTGAcWpxMIw6S0KeaP1pm3DNhEMIU2W4S6uLL3sfmPzTY1omyb3xtabeMwL",
-	"6bSGE+aT5hrp1Qx5Y/tNm9/f61tL0716wouJroopZPp4Xj3fu4BY2ruhRqvR1LxCRMBpxLwdb6vRbGx5",
-	"yPn7yCZv0IjduGjdwDybG5b7bkijqZ4BsnctMbEQ+mGg52FS5WtqYcBepl/k43Kplz5yI9uK7dKf+Xja",
-	"Ta7Gw073fVLo5LXZbNYof1+z+VR1UcWSOvMfctOlUW/FdrNVNXgC7Y1cmwh8aWv2S7ez/ai2Nzdnv3GY",
-	"tgTa3nx39vOuJ8il7900yJw1ftoL6madJWSbPqBYHw4GNB5boium1kifcBiBVEnIiqJn6BErPqhVp6cb",
-	"4bkcyA1qLiJ3HrvUMq3pCqnKWgICibT8ntIQEOuS2OIbCQPeRW6h2ZJliNL0c3Tiw8gF0rFgOq9yA54y",
-	"qSRK//yR20eDu1BDb94zV2itac4H8pH3RDB3oxf75IySd/nAr0KBkXwqC1pL9bu/ldaMvMwr0ioewuVC",
-	"XKC8W52zAOquPutG8jabm1sbrc2NZuu41dxp6v++45kb6lamUq0zGqciLuMdqhq3HLnL9NsrrxxZ1bek",
-	"kAWHTKwGy7iX7by1Kl7Z3J79RtJYC1+owSyTxpH6hdZWLe5617WU2m7drLPyQnOX15DvHykRQ6KHGrNA",
-	"FHvg5a8WF5IBl361JnTjGQsujXgIwUSm5NnzLfx+gj2X8Z3peHA9K19Zwn/NqMtsHKElSbuLqhKlKvP7",
-	"oGpRx1oqraXSWip9BawRIc4JVdaldVWsY151HlX4yF3TVNyhY6J+CPQCJJYpkIqOZZKb3yAuYzyTgZH2",
-	"eTaVtnaJBG20SFCTpskjPPUl3O2KLIvn//m/vPiLv12UIZhLrLVZsGbAawb8OjHgfWRMV6i4zdT/byD/",
-	"wxvEhdi09TDlmedDPeZaM1wzpjVjel00Q1CTXMnlRxPBe0AGIoar41M2cHTju2LQZbCRlGYod2kfp7fS",
-	"qOQlLYS7Y9v/wLdXewgqJQPGhwoa5IieAlECr+gIVgE02XuTCqGNLD22VRqunJmlLCGJYSWbxCzfXB83",
-	"vJJ6ypvLcZNi9eoSNpKEPaRFFPHeb6W3Pq/26Tim52DuQs11sQ0FEdKVbI0p11aKT7gYZc5IQmHzng49",
-	"wYbM1YApddC4DDv72Esg23yxmW+WlpLB0vNl1V+2ykq23JwoyNJqbm4vR+YlJVMqBOYpuwCCZ0uuCTzV",
-	"SzVCknobUrNVTX0wBy1j3ctppDyUGy5gZyot29olV07Lj4tC5fn/+8Hz//r9z//4h16hmEyzUCrGVS3C",
-	"W/zCGDjAZ3//P4tjtCbGSKIzSoZ58ekfP//RXxbH2CyOYYM1SuH431/8378tDrBVHMBW99Wa/ZKnrVDe",
-	"puK0IRG9Rgctd2gSX9WpGGq9pDccAHdJEiDJACif4wCVFpItO1CZTOPKQBeXYjV/iMsrF7NSmhe7jlZ5",
-	"adEqjr6qw1SSJ+rGp5RFhRynDWKvLx5kMntzjszvQt7mRN5ybX5aTGBdld93LreJS5K1qUcvE3F1PC/L",
-	"6YsTOa8V8ktlMlXXfpW1X2VujroXBISSTDPsOXlopfQvCe7Ik+89F/JuQq+1bR9jJLALzGWKnANEWoNh",
-	"MRbHmHSKmECDDKtex4Z8ZWJDFie66miQGZSwFkdrcbQWR1+RAJBl+MM1hHzskk5y7DsEuF6d7T5pkmxl",
-	"VZBHjmktYCiYmghmEv0ntl0ulI4xF3+opbvU0+SxEuaUsJiEJxlu9Ntf//izf/jT55/+8Ms/+cvnP/zB",
-	"i5/90Yv/8KnhBvNxktUGkKw595pzrzn3CiJHfMv4iIgd27ta82IokadP8Sw+wie+8l7Fifoea4/iS/Mo",
-	"IlFVehMNyS3hScTiBcvIdnS4ZyW2K3bhyYHEEsXNZsvLFpbw6EYo+NlGptG6qSDhnPdpjQgbYtSyiEEf",
-	"f3auWoO6q4HMsEmthDm0g2z5jxXpBhWorKUyZOun2HitApbrBWhN7MRSIj9XmaNC3A9tPY21qF+L+gV9",
-	"hkPD1ebgkuXC/MYzdwIuK+X6+6ASJro+/+vzvz7/r4qTZn4uMK9mnlapugIXDeW2w2jHnPsOGfJusUJY",
-	"gxxiCziGFV96YNbaAyK46QpjIz1dWRrGk4BO/QhWH6l09iytDFY4elJOhJpSocxYqTZn6qQUdLo5tbWV",
-	"+nHWvHrNq9e8eiG3jHPGiNh5aF6KBnfjHMbT3TN39AMv0W9yB8az3Cb6UCGc61vfFUdu9cEV0JOmgJgm",
-	"nLzjxU9qciq7TVivTkJ4gcGCK9M0KvM80up4pjBhOLalDEdYdtGCrX/HakayL0a8qvTQHSwluHB4mJNF",
-	"sQiGPQSxtuS5A+NXN5wLG7F7uK9tN6hfvtolhO99GCEWZnKK10z6roXpgkzsHj2HTCHTlyE7a9bEcXxj",
-	"Hez01Qh2WpBmFpdgfr2ghwxRyoFekj7B1WmOB1gQNOkg8XVbq7ORq9KpzeK0TKft45nk7uy630xBV9kX",
-	"wzAwWVkdEg0Vmupd2js/4bZOMNbB9UkwBNtMs/Pw4Pjhx+1bB3f3Pm7fO7z/6PjgqKM1245J7sKn2rZ+",
-	"ace3FUk79/a+3TZv7n/46P4xFmIdSgjIMMLiphvkIURAFZZhdcW/mSR9Gg9CkHKHaHFm+o8LbfWf2Toe",
-	"sqFf/gjX4xp8dAg8pT0Vjk14o8nC0yoBDyDI1x3PlTdO/BJYDhUH3kuwi0/0xACybUVzCX5EKhaGFucy",
-	"bVDMTglPmt32qSRdAJ62vJWM96BxwgnZc9uTmUsKElIFbrVu9RY4HD8Pu2nP3odwRp1G/WqDC9XWj3ZM",
-	"1dVi0qveBWwMuIzPxCQJohGRHM1DRQKGW+lnesqPWBh6/sybNqwm3E51j8//2z88/8mvPN/L0nPiaHCd",
-	"S7Yy/VDrt+S8dL1mp8PPJBmJWPWL9W8XWc0//fTzf/zZF7/8wYs/++XEmkxYzPJLcupacVEjTOgeLgL3",
-	"LPxvLgjsHNnMmlzn16vrCu21A2its86pgRiSNEJmqDRDT0t3Z5QRIxoqEv+AFxL9Ul1ho+s88hUaA+31",
-	"nSztU1PfW4y4g8V3zQCw+YH+YGqWqz7YfH8JXO3YSvBJ6fTOgw+PjskkNJ0TPtLnn/TphTPUAStbMkVo",
-	"KDg0yIdO1GIh8FPUAJLCXFrqkmFkQDJ+fHKkBQMN7Sokuvi5kasnHDO17SJYbJYxXZDJpSSZGok8x9TL",
-	"cSzTR8DqCAK7FtQpK5hr2qqs1dzeXJqJ+vUm2rp6cfN7Ws+dl4e/p8l61aEo2DcAbCCq6Wr0OPeka5qX",
-	"CM+F98IMut18NzOoPQ1OsBo6oQi6l1PV8n6X4z6ThEZRVu1zimfDW3DD/AQabIiyVIWRzH5Wu3rwCrEL",
-	"PWoYJNBe/9WWuWuJeGUSEZ3RmusL0mo2m6bGxFLC0UXslQtF4/uViRgxTW+sX7lo3xn7TZJgGNNuOCZS",
-	"iRgCa7F2LMPpGOlGmK00mdShTC3TbCGwjp950zTeME14nHfAJ5qgN4BrPhGQN1D+/k5rc2v75tsnw2Zz",
-	"821OB/A7z3/9V5/9/R91dknnG7ZftYxoD3xtSXb+1be/jV8+Or698Y4xc01fH3FK1EgQ+GRIQ9uJxRQ8",
-	"edNYMumTJhQ/iR9Gg9VatfBUWYM1gRobnHSBdEPKz0l3qFCkDxhWd9kllKD4w75IyKngaUS1OU7oGWU8",
-	"QZU2oxPsGLiLdafMHpjGOhpv2aLZdgt8DBkoUwWOgAdHA3lteeW2haap653TJUoKtpn+TEzm1pjVJKYU",
-	"qMMghJAynp9lDzcvIdHsYMUci+e/+R9f/uGfPP/V/3n+6f/67a9//MUvfvX8Jz968We//PJvfvj8J/9x",
-	"Vh8E03o0H4qa5mTkgXqQ4DnZ1UzUegmA0w7E/IAV6/SZGI76BU+ABytWVk4Zp+HUpBiDnCQpJkGN0+Wa",
-	"CyovS1WGQUTNSIWh8tx23wpecbN7bUWvql0CBrgTStLWgYlyYGLfp5XMKVUPalnOdrqXajprYF6K4bxn",
-	"e6vZFn/YWc00mFPjCE44KgwDJhU9h6QpoOnfZosCxEIB+shNtzo9pxH/o74IAXWgCs3Jtk2zFlWCx0k9",
-	"ymhHlJNORr5u3IFxxwQU6k1CmW5EPpUnXHAwEBlVSysPGk3YkS8p/GhgmiL/0SK5XiVgwplwPBIonKVv",
-	"b3mw1xI2BrHaDe5LsuvYWCkrH10fQ2u4vmRp7l/BHCikvvnOu+iKKJnjyZxi+NV0HJRL65nIWlZUJ36G",
-	"zc2MU8E0YUQQ8c8kmjLRLlMJzwyhFRrTmMspyrW2HzCK7fXNUbDuCtfIj6UiJh3T8SU7Nj7RuFKfQ4YQ",
-	"XiOPw1rdWLG6kXFJJIx1OcVDn90bz+xZnppvY+9c55NO+qXDYNHE2NrF1mubGnVCzoIhTP3duKcxhsDb",
-	"4cMwnCGnMgVlKxzexvleAVbLThuDRPvce/6Tn375h99LCnCaEAdbfLmJxRjV1IHKjM3lfPnTY+VbV1G1",
-	"gMrzOmbaOpTpmkqzFC4PZ3OisnKhkwzpRo/yHoTVRtGHPBwTmrT7Rd+o1QPMqyEEu1hE3V591Qo/sbWh",
-	"yxqE4qBrXnh1vNC8lWOB7ivD8NynCjZnfp7G1La/4kwNi7SnTatfrziO1y29BvmDDacwZkkmzk5oM+cq",
-	"FbYbig0gZBxmaW7H7rlXh2s9fuZNYy1wYRhaDD1gFxCkURLmIC8WW1A+4xbO6MIitNHsZsdu9Th5Mfwh",
-	"x/oKQ26ZIeeEwyloJZf6KTIMm5wWjrFkrXRHKbM4E4K0TplaIW85uIB4bOKMkbH0aRQBN15Zp4T5RIRB",
-	"WdGaJVWy6Tl8LoypwFpKVDXTrYG5vGnbsoHp3z8ZQjxOs3osPc8jTE2Zf421mWztgdZSbrNQYSrtFFAN",
-	"bhQETl3UYBtlowJu92NNz5B5/HIqEFZVI5jUziQ2BCIixijsuAIOp96dxmKQg+ZUxANkP1q72dBDaTIZ",
-	"RwbpMeNnNaHpwqnA/DYL0QxAlFgIjK9c9X8qz9d1ulaUP6rpsbJO17Is7wYK/xk9vugACD5HqCSd9w/y",
-	"V2lmHGdOYhCNVQZdmWvKFTYqczUlfNId47Wi6ovA+bV7fZAnnPKARDGcgur19QBY1sJdxu1rGCShMdhg",
-	"lhhzVzJBKT0ahhDvEMrd/Zi7vAuFVK5IhjniqFwEJ9xkyphQVptXMuRYSaPsIgthQFlwH7tKLX4RNaJM",
-	"aQ6Qu4x6hN7Pm82mT+zvbm0DzGcB5Ek10gRC5Bc7eiScydvZas5xq4PLXOmNDqrKqXK6iLW/gPo6w5Zf",
-	"5AJoOdXUIn66Xmo1dscbKu7EjU2GtLNLuNaeRn3gSR6Xpgq5Dvd8PStgILc2fM7SgZ+9WTHRCYOlwj1z",
-	"fD+jOufJ9a4+g9LO3UGu1EkBc9lzO1q+aQVfuoIIWRV/VwPLfc0AFZYbYJLEQgx869lUMbMtFU64Fg7B",
-	"EBrkkUmAzPCADuECayVBaPISTSqgRkSDmMiTocT+ms4E3U1zFO29qVYDk2aMJxwPFFOyIDgwUMKOLmyV",
-	"JYiTkMsTbqJT9Qns+BlhlVSBMBaENHHl2OMwkVKxS3Y4Jy5mT2vKTBJxgbEXJxyD07WYdsmLaIPsIKB2",
-	"JlypXhA6kXt9CPRoieQNyBudff31xr7gKhbhDuFiA8NBOm82yH0YORF/wk3qAokpOp+HEkrCbTK6Rse3",
-	"/MnxIcZJF9QIgFt5LqfL3bndO3tRdBjUUp31HLUV7Y+0VH1ZPqO1ILwWQbg2U65G2CwiWKLFuq3uRdG6",
-	"4eq64eqKGq46SR5F81B0nTITiaVtE0e1qV2S7Llr4risac0ycYnnXIzQNo6olFqea3VgQo7uRdG6vsC6",
-	"vsBXqL5AQrHrEgPrEgNfzRIDi8iLeuZ1iX92mm92FNMoApNtOKJj/JdxqTCamKTAkhhoIAlTpQJk1bbY",
-	"k9WV1bW62OPFwo1ehgmlhMIodgwKWjJE2+3dXGaVS09lscuEXJtKV+qXc1lA9MzcZAwW4x99oKHqV9pJ",
-	"H5iflxGUC/Rlh94wZmrs7Tx+ku/SDqhO2ewnvRoXtphZvF1R6cKjYTdkPbt0za3GlSt/iL+ucOGLkkkN",
-	"ZGn21aUSkiBPq6UO2FlMTdDMfNjLz/vM61LJentDTUiPn2g+3QUaQ3wHECzNkEwh+LLoh+O0Trzne8M4",
-	"9Ha8G4aJGZiKL9y2HkwT0ChdyMcFECkGYMNABJF03CDFbERc+akIQzGycsoFJ5hrz8nrfTcbjSI7lT49",
-	"DfJAhKG5ZTNepMRZ5DtbDGivTwSH7CzGrTE5SyKRVT8GIAkpSnfO9Qk301dKX3gaQU/JBnkfKwHoZ/XX",
-	"mTr8X5eEBkGsz42pKajVhw6xg+plFUFFHlICLjxVdgws6NsXYYCJjMdVBQnw9pYFvu1cbNP/NNKlxHUa",
-	"eOU54jSPtbQD2iQkpp+B89WJYvoTuuxoZiKb+uh85lZeW0++qwmB9QjS+QuJ/tVguBKMJp7Rlmig55og",
-	"0R2PaaWUXFDOZD/dvBBOFelCn+U2IKWB0vkE1nAIBA7aIB1DwB3ToYtIgIxLwtHNOA3a8UkHs1nt81YR",
-	"xNxRTbwZOEzxzfKDEQoakC4NKe85tiKHEcQXTArT2MEOYtnK5ZPL/x8AAP//",
+	"7L39cxvJlSD4r+Th9qK73UUIIKV2i4yJDTab6qYlsWWRsmw3tUASlQByWMisrswihFbwwt6wfV6fdz3e",
+	"2Lvd8HpuxhO7Eb45T/hu4mLsmLGn/5hpqds/+V/YyPcy6wOoAgoACUoyHA41AVTlx8uX7/vjWa0jB6EU",
+	"TGhV235WC2lEB0yzCD7thuGBb/7wmepEPNRcitp27XFfEqrOlEd0nxFFB4xwQdg5i0akE1A+IFT4JGKh",
+	"jDSRXSIFI4oJn0U1r8ae0kEYsNp2TQ1Ui4Zhq9Fo1rwaNyN/ErNoVPNqgg7ME+ZX7te8WsQ+iXnE/Nq2",
+	"jmLm1VSnzwbUrOxfRaxb2679zzfSfdzAX9UNXP7FhVfbo5r1ZDQ6hHGf4WQh1f10ro59ZOHZ3Bw4YZ8K",
+	"wYJp8+ETC093KHEiA+97fMD15Dl9KIdkQMWIaHNahGoykEpnz6DZKAZ8AANml+KzLo0Dja8M6FM+iAfm",
+	"g/nEhf3k1fQoNO9zoVmPRbhCOQipGB3KMkDg7y0hl4aFjIWOps0Ev1/GTHGkZDQJ8eM+I23BnupWB55o",
+	"G/Q3lySkPUZOWVdGrATX8YUczAf06T0merpf2960gHafU1ArHXHRg1XhXS3Y+Iw71JXRgGo8tndu1mae",
+	"6IHPBqHUTHRGd9loEgq7YkSGMvLd5js0CFj0hiJdGRHd5wooglkPU7pOjpjQhPYoF2TIdZ8LsnmT9GUc",
+	"KficEplT6Y+Q5th3iS+ZIkKal3pkICMGlKfHtILHujxSmlChhizCGbx0yD6jPotIO7ObjYcsDOiI+e0d",
+	"fI6asVkEMxOuceSbm5sezHOzcZsM+zxgmck43LOhjM7qZFe4uXWf4k+CsCiSkflbSE3OWKjrDiFwQemp",
+	"ZRdm4FwdNUKqNYvMmP/m4/9p43998pV/VSvCl3tc6Vmkg2s2yJKOOanF5rzU4kFfCnaHB5oVXK+PRDBC",
+	"BArNY0TEg1MWeeYQOn3Df8iQwjlxRYYR15qJkiXD+y18v1b18sPaDvEds9aHMtaslNpE5tdZtGbeq3cE",
+	"bLR0TuSyyxC4lGceU3VWSlEMR1mGNdvBzTyPFItEOZ+M3c+LTpWMbyZ7TKdiu2IdKXxFtCRDyjUQLArs",
+	"kwz7TJh7HjG8vIJlGelWCSM1o1TGL1jchVlmxFQohWIghe1J0Q14B9bdkUIzAX/SMAx4h5ot3PhzZfbx",
+	"LF2PedJnte2bjdteDUiO+S5iFB6E46sLqVt9Fvi1C682YErRHgMWZuhUGBIBF8o8AOQNXrGHwJQ2h79d",
+	"azQ//OBrm9+4+bjxrXe//s63727dv3X41Qe3HzaPzaDVdr0Pq4NtTzJTpalmyEe46KmE4BMaBHJIDLy8",
+	"2vvmMBYADlLOZOcq7nSYUtVXbuZ9aE+qaAOwrguvdkdGp9z3mVjsBLeKTpDGul/vJgNPHqG5N2RARwAt",
+	"XwLZXPn5KUY6EfOZ0JwGanw5Zo4DYTgVDRYBzS1zfpOg4W7IHFCO5IChnDA08sYwkqJHuFDcR/atWHTO",
+	"omvAcJj3DUXkUBDgmjs5EYf7JGAUaRLXigSyh3A7pwH3F8Kozc0M2LqcBb6qbX9s/5xkjikMrdRCc+wX",
+	"hZsOFeSUEZ8bWc+vXTzx0gNxkh63a86dyy6BaZ1EBE+s9hQONOnIOPDN+iNGfY+cxmaTyboAV3YIo50+",
+	"LJMOGGziPg0M/2aLnUIx8jpYDZKxx652ihm4aAM0u/DVIy/KxXhyXzv66NAMeyj1HRmLBYFycyq76sLA",
+	"4xBxLJmouNO/HkY1toQ+iNhe7VjKezTqLcSdbja3piGIlrIVwNilCOJOR0tJ4NHrQxCYHkiFIE1yn7/n",
+	"EWkph+wSSk6pBrhRQd41P1vg3aditBiJu13KNA3gjLDX6lIexBFTYwCUEmVB8zPziVGlBqFWO0RHI6um",
+	"BlSvnFW4ZSHjCqlSRsVWO6T9kOlotLHb1SxqE0VHivRL5FmzjkfCQEFG/NNF6VazFLSJgJ6DqBHAgWia",
+	"I3cLN0gx4EoZhiwj3NVqIXoos7KJl6yCSIE48UjQc8oDehqwxaSTwvsbZ0aduLlGGOAd5khq8iSJeK+v",
+	"iZDD1V9hn2p6So0kR0XKbDp95u+kphlHcoyEN5TRGV4RhKKKw1BGmvn3mc/pYqTw1jRSGKdTtAZmjhZo",
+	"zhPQ3cNpN45HISODWMFexhdwvUzUZ52ARobsKNIeX1obVFg7prXPg/03UUK2n9XCSIYs0hx1R4TfDMO1",
+	"ecasjOoq5gGjuj+gY3xn+lv37WOo2jol/mNcXTqKXcKTxPIhT/+cdYBqJZ6IMvdBxiB2a6o97N+cnMSN",
+	"RqNRaBSDiR6C4+Ih4sAkSK1TopodxaJtKwOocV8KGKyQ2exkDIm3Gg3S6dOIdjSLFKERA2thzauJOLBE",
+	"Cc0gc+wuYFQxu/pJRIRfkSmDkc16cJjwlWcQEmy54N8BEZiAaWOqBWt8qeMWLYMOOhq1qGFeLcutioCE",
+	"thfrRSJnQg6RywWGYFvu5hl1TjMKduf2w/3jh99qvb9/b/dbrfsHh4+O94/aY8vd2qxlrJPvvnMzZ59s",
+	"VFm+6hshvAW7KFw3mI8pubN7cG//fbQkGY1CRhnrshUxdkiXBoqR0xFx9tPSJZxKGTAKer/SVMdqFj4i",
+	"Uh/hsxdeYsCrbqfLXtzU/Je46OwySi6vGaeIOiV8YAJVc0po0QOXtYMxbdetacpGHtibXEYXCpcKz4A1",
+	"vSKNhRdxJBpFdASfpaZBC/xYM919cIWt/6EvjY5faFHOASUzfOZocflFAHmPBlR02F6fCgQJ9X1ulkOD",
+	"BxngAF5744efvJTfxhHrDcAdXURbMq6E9H+ZS7sx9kMRwRnQ6GzMhwKWpMp0dJyL4UaK4JP4hA3nEmaB",
+	"H9c+iVlseJ0amC0OpOBawrhPCgi2G+ByOXzxKeUITLqHlfF46zMv2GL6wyzfrGedvPbN6UBxD5q3IkaN",
+	"+Eh1zivjU802NAfvw8TZOKfFxA+K9wTVccRaKSCeFVDuOPTnnvScRYqjmJy/NrAdBSZCRMjCCzSDAKRB",
+	"CdblUrCVLIjT9eRAmNvalKO+x5VenexqJ1257Jqdd2KTCUeoxBrcFSlgDZmog5kXhT3VNoJhfFe4ivxo",
+	"U/ekO/2ZdH/ARfbb5gQnWOjKuus31UPDVRhQDPuZ42JmLtm00Y8YE9+wj15clEMpo0rMyR+vmOpdGQin",
+	"k5Un00C1YmqwWkqAyvoi2DCn1hnMExG2Q5qNvNaRk7OmByV46OOu5trOA87uaQqkLhMZqhFYMy/zy+Tv",
+	"1WKKXcekpoH64uTxNm2EVRL5hA96ZHPsB9BXPVKv18eEhOY7taIjnqaoldsUPuDnjHBNTmnnjHBh3ZpG",
+	"D60imriRY6F5MDk4KrQ2pg6VHSszVROkrlu/zADOS040v+dCxLCYP2m9+fD4+AGxWvgENL3a0w0Z+War",
+	"zTQms+hiJcGYr4q0/RJI0V5tyHivr2cDAaD7GB+epA6ZQFgrf9txL0XmxuFXLHPjpKuXuTPzLitz27ty",
+	"/TK329MrJXMvIksvfp/KgLagCL4SargAUK+G3DyZBr8VU4zroBaPE6iOBwgpElLMZdGpl3aHNPNSc8p7",
+	"ZHwasClydKPeSEVpKxokCQwWsPk1vDci7TR/ob0DEahkwKhQLvMGf6151cgaYuyAPj3Ap7cy5tKEwNmM",
+	"iqJTT1Ipqt2MBTi+z2nQCiPW5U9nXw9zm+HJ19Qwl01dsbJBFj4llrpFJQWYbNWSAkx6DZJCOu/SkgLe",
+	"lpdAUrB7ugxJYelr+DIb6BBQi0oH89HAlw+QcxKZJ9MguGI6sVIa8T6y+L3UClLdj70I50OrQwW1k6uW",
+	"yk+cuSQzLRyLsLlYsZZmgzCgmlVAqekWkNxg6W7m41b5w1kt08rPvXLeVTD9kixsDNOvnZON7/ByVN/k",
+	"tlYHxTF7qivi/4xNLMpsllj0OCWonOQ4ud/iAKe2XV4bI01IWkYgMTy7QQqjnGZQkTlCdMZhfT2U4Bqp",
+	"AJx5oYFYs6caw5y57pN29mTbuSN6I3uAuZINL371N19+9h8+//1nX/ynX7744U8//6dfffGz7734+b9/",
+	"/qNf5GMwZyQlzwhTzIg/kyjHdV/GGhb8dm5x775Ty8/S3Lj95OPGxu0nzxreOxclM6ViUz4kqLncDrKp",
+	"gUsh3+WiUSH+RKOHsShapdLl4VkYJwo5UdZ7QYaQkKTpGSPdSA4grQPiw0p8SlnxuSTOMYVolwuITUvI",
+	"YDGC47KGLp/LyBMeSaRhwkUniH3QjSc9QhGXEdejcdmrxCcWsQ4PeelibHIcF2S/3syKb+mEkCFeouEo",
+	"FwWX/poNO4U42OpsHdPGv8HZsIiln7PIt/nF+X20AY5GKPPb24S68NtOes4ckxKIfXJIuW5vm2+TE4Bw",
+	"Nx8LJoDNqkNF7p1T1jLL9OOAmVkMv2izpyHraJi4ZSTRdvJ0xEJGzRxJKrbNz5ZdMLG0febHYeuMjdp1",
+	"8jiHCxHrxopB5on9s27ohw3LS7da82rpbpIP2WUmX+JqCiL3xm5hiiteXsvKY3Xm2D28fhmsTPAlPf70",
+	"6Mrv9QpZINKRVbK+fZcTsvjOkrSSmfkb7zNN+UIBI/mMkmez4knHt49LzA1SCgy7yAmQuDTfigTjjnnc",
+	"Zq1MEgyXgTNR+IUoDelKkOGlJTmNqOj0iRQeJkZSRdr5ZM52bfbdgckKd3xerI4vYmxO4DZXcCw7L9P7",
+	"K+vwKsbRZuIF6NI4YfpWsvKc0lwKrNWqxzDlyrXidNYllWFEr2vXgfefhgHlKyTkMKGAvLPVHlxm3smg",
+	"pz6j/pSItp50sUBce+gMYz6JQ0OGICmgWiAHTNPiqjWQESsWzfyYzUVa2NOQR0xNe2em9MtVy49L1jO3",
+	"3OqItxN9snIN5mNh9qaHuQrmayFbSQW/MJIdBpm7IIpobd6cEIG82tMNM8HGOYXyO8rM9B7r0Fixo8yE",
+	"9itIYr5np7Xffd3Nbj8fyiO3BvvNg+xS3OBuRTkJu9huAb8rouiIDPsSslfNNgnXOwRys4ZcMQKZ1H1I",
+	"y7QS8ICOaoW5WKlcPq4RSJdaZ+c0MLFJ8MyNLgVTXoqzO7AoIy87WRui96p6eKcL/dXSxo6pOkuTxlQ8",
+	"GNCiRLfjTB1ISEsvugeXFVCXxLhZTE7XldzN5MLkbt90YbqIImXEoGKJqjhYwJztDqHEl9oWb+FCS0IF",
+	"kY5rT0BnSoYo1UkVErTdGPTE8kwGec5pEBvsUCzozpSmcNXTDQJQk+ecBvcLEPk+DwLuygqAlo9xCDCa",
+	"wVuzIsPRpqZvQa5lYzzdcpJW2fKCy4t3laWxktiBIlHMeshmiF132RU40ivdfwO864xhvssWdKy6Myi6",
+	"B3AVuqAOXZKxbmx/pZFQ9xg1zKUkRflDl4zMtbWBo10in5T84OFHe/tHRweHH7SOD+7vf/TouCw3ueC+",
+	"zJtafY/5PRbtFwfwOMvcpA7X1SwqSe2enOO0hBlA9TFgdwPqMxxuppCzSEZogV3xKsnD9AR6ZwjFFHop",
+	"z0rgWCUt3mWpzoBaEWGycPRqqfk1E2tuh4azm0m9Mji0Ov0ji7irJFg472VojmM7uF79ERez6uNbudqf",
+	"VLKdP2u8UqkHGF/NZGUl3hIu0Fcy4CLWzIP6xh7x6QgM4wMpdN+ZsA2RIp9KwXaIWZUtLOaK7ObPLmRR",
+	"y6ejmUcCLxtdkUUtM/VcL+Ca53vFbKjiG0Uu8/tl0nDbVulsoycTDPxJPUcPvAchk2HADOMle30umILC",
+	"U/uiF3DVJ6cj0t7tdFioN+5R0Ytpj03aIDPpMpvpao7hmYkVCal519bpaef92k7DPmdR8gho0zr70dBj",
+	"pstKANxPKgQYzZaLnppTnBpSrltDGgkueuU1Vnahgr/QRLMgsN4961rpUwUFVpgP8FUSJJ0d0thGLWSq",
+	"6LJ56/bmTEm/CAUO2XD14v9ZUT1zl8dGFXmP0chINvKMCYNV5iuqeCepazZH6tIUneKMVeDNCKDV0XV7",
+	"IKuk6RnuN3EqD6hS9lTartq+CzYxLBFq7lsSKjH5MKCqkiCK9bXTyALaGbB5akw1Nm7vbnybbnxab208",
+	"ebswQOAj8VG3mzXCASWQ3W5FSxoaZT4yL9k/zasXHoAFEHFGlfjNueIZslFBEyfxPu8ZvmUr5hMZImEC",
+	"0wcXPdJ+u+0RFdIOU8DtfKr6THmk2SRaks1snas6cfEd7bfbVtuLjPZEjUKV+tQHlIvAjGUoPK2TXahz",
+	"o4jqQ1Vo8zjXZEgVRADUc3Eiza13Gw34pzEetJIHUf5UT07e/tcQTWL+IRslgAKb5YKE2lmnWgP6FJzP",
+	"U6g1Umag0sXkmfQkUzbd17BJMBeZY3KzXCb9Nve7x5VmUSsWZ0IORavUFJoUxRJQZhy2EErDc/I5yiAG",
+	"wfHjyMzP2mSTZgyNm1MssS3FAyb0rPpiu86um8BTSFzUOEz5OcNUDrDYEjoEQ/BcinsV3veQdeT5KmV2",
+	"O+FY6c6rJu/prBMbzKxhMm7GvZZWwpqRPjP+xnT7J6aWv0d1p7+YAQuT3Kuri/mKg7m0rCRxzH0e1yYn",
+	"dopTz9zX6jALK3PCtCvGLjPzfrfLimKbnDkRjSV+nSSaBfCoNlZkxEAj2wECuAk4l4iSddIGX1l7G+sb",
+	"aEke7B++f3D4QZ202dM+jZWG97H0n3cihIS6C5wpErCurpM27wkZMYytwlAi9AhBvWZthBfb2iZdpI1c",
+	"susq6dOwYyYbf7NDRYcFuKfTUdp+p40eksxSUy3UbNlcnPqJyGgzrlGCV0MgObchcFm78ZpXs7uDX2HR",
+	"RqR1i0g8M1Vdh3iOR8nU+PmOWwB+fGiXgZ/2M4vBbw6SJbnn3cLw815meW4Mu8gEoVZSv2VdNXRdNfRP",
+	"vGpobu4JIG2So0d7e/tHRx7ZsnBKKdSmt/Vkdl2bQjJjZ03IDH62ZCYlAo6fTYapgGmJTYtUsSyaDFnE",
+	"wLMvPEIDJYnOBAkAN3BnXZz75SSLMf8z4jxYr1zCuhMKvHnEEeYbkaM4/A+p5my5K4FGlgfgGsqP3E68",
+	"XFRnwvVnb9RKCMvHglbw22ctlJcfIwEQKgSsxHLqKQc/tS3bMN7ZqNjmWvoDLiryYzPkkRsGPuBQ5s+H",
+	"OJz5cxeHdN3SLqviUOW0gUWshfZIsYp8NTH12BacT5q+VYz9TPq1VRUMlIxmovWReaYyjUdL1KtVSAlw",
+	"qaSuSabvXq7ESe5Ux8Lws33zkpJLCguVJeFGixVTgKWuNuwWply5/y2ddUnnKRKKa3eb2v1cRsbpFV7a",
+	"qyyvNH7LikG0ytJK7vmplvhpmk4Fy/wS1P+lIufLU9Jp5DPd6pNyxFgpwVs9sZtWLwrtw9yW4ZcuVlPF",
+	"AxTKE0nfPGbEr1F5OaniOIZZZVmzV75Qcbekw6nuzDJq6MxEfUa0nKWoF00K8Q5H/NMCiXgvNUxgQ2Tw",
+	"RshzbpMKjcBAlW0XD+PMhMK8hgMjpC5h2LWYMV/i5aXYdZOZi7Axs6tVXbkjJvTqTbpZcC5cP2FKZnxp",
+	"FvwOYYNQj8wzAetqImOduKvsjSVpFue433UJ21uSzlqiYKb91eE/lt5YUNZJ0prQXCqXJ0tt8oHZADtn",
+	"0TZBfVAzP+mS7jyGLFDYHxW6VCk6Ul7ie8v46iDSFZ2uEK40tI3WMR0Xulgxv533w4KJYqPZuLm5EVKw",
+	"Bk2P6F0CiuP5xJPAPJTVawnPVDrzGT+TE4Hh8hLmWUJUWaIkSDbfqCANZGCwUemM/7lO3kv4GmnaptrZ",
+	"kCiP3LLfZiOjPPIufJuER+1gi/846kGcUp9a3iVFMDLI16WRMzi77sdF5a0TBnJ7brst75Xw0qTCwA7c",
+	"DrP1BJtsYQIuyL985y/+5Ts/zV2CL/7bP37+z//78+//6vlPfjs9GqHaBdiA/zbv4FQl10HJOOoUmqx4",
+	"p0/USGk2QPTsyAHDPI/J+Jcl7qNmRaUldpM8EtklIxlH0BNZS+i8aeA4pKMde9qAFS6ux5CfSlbv1VSz",
+	"mbWOadVtyrneyji74wUr5+ysIMuKnrPIkDjXEb9VZPO+E8mB9TFpOaXE/OwbnkmLWODtOVt2iC7vzco4",
+	"L3RaK+JH3HBnwVg21y4F50JBkjbtqzVbrM1kiGFyKmgw01xZeDpJLY4eP2fChu9SsyFzsbguDOXhqoX5",
+	"keXjc40eFMPgFQ4rJGZaYkdcKkboD5fdHWIgO73+lFc748KvlmB5l2NLavSSZryR02PkM8lErl+HqhQw",
+	"jc/LYUsNuTVOjZFR64i1uAzhDKcswMA4rizsXYAA5DlP0/MqcUazHhtiPDO0eOj8sm6ByGR8R+z7XC2/",
+	"oAVqZoJBMGm5u1S6tmJMFEp/4JPmGiJRbYDZjk341UzY7AAF0R8GThFL8Rg8L2Pe8zkXBTp1S1nlfDpq",
+	"p3r8YoYtCLubAoEhVQgFREfqmPiCe7OS2ezremSevBLLmx0/ky0NTuRWVChsfNRNRJfEHGJZF3hJJ4uJ",
+	"lwAhLR9ugNX6VIqZp3vMB+zb5rmkpaSrIlrBQ7Ng1dCZ1PSRQpHjagtpZz09LoE36U4FRD/j8bEeoJQB",
+	"5ZlkQrbtBrMnMM4PLIqO3cJcil6GhOYIfCIqZDhtEbVKyU56/XLnO4aSXqFwtaifK8MMJ1NkaBi2Mch3",
+	"J2XFYFpAqgZmFBRpMB44Vn0GbeuB3mUi8cNwzkB8uvFpmaUfl7xa3xzOuXLnXGbaJb1zVlC/dvec29El",
+	"VYS9OlF8GbF6Lfeu5d4rl3uXkQtfQrFrISnoshoK4GIWc1GUlmTIl1zlGusUaR4EcPF3EpeEZ9BrBC5F",
+	"IbUrgrU8Ur08do01MV0T09eWmM6vZL8e5HeWivZkCqFdrdx+DTL7UaHP6YOMh4lmCl9j7mKm4LWtKSGH",
+	"YmXepRxGTNo9hA184Yq0ZbfbJjKCVCrIQZogLZm0oyRDGvI/5kgdwgVhrjT+CYM4FNJJgk+mYt4kQlHR",
+	"0vSMlZXrztzdSfNHcQtbawqD6nDAqogNFarcxHZYEoF0DG5RPHpgYBWDb/tlYQZnjIXg3YeSbxmfW3I4",
+	"9lyUxmMQsvVJLDXFP7uxs4EENqoHEipaiMEVj/Fxf4QH97g/ephM9Lg/OpRft1PBhzt2ssf90ZGb73F/",
+	"hDkc79kZpxGd5KhLbqVePPfDhfGQPj1nqdFzqeyOJDSoel1IvfLUjmTS5Sh1JpqkAOuNSJYIBknOJlaK",
+	"p4GznE3e3kXyPubrR2BkdduOYPnij7OSSBYp7XlFiSfZSghjoXRJWZuZnHSyAM6FLU0769V8NQYDmgrX",
+	"Y6DSN8b2iZPiMF52C9P2vpeUtVvKSPXKAKwUEKuU1tIdrE5ey8Bh4cIfrhLU1Dpmt2dV40gGzFWauqQx",
+	"c8WslhmzEFesglKQZ0yjHouI0hRKz0LcIRck4EpjWRmu0G8AnQdcpeQpPXlv367fzq5ww34x4Vc7SsKl",
+	"UkcEBkm16DzeiBlBUYYYc6V5p4BaWnkJvIUV/XQhEz4XvZZgw/S9sRJKWLAAe7NAuKdNKi42GpXPgfnY",
+	"s2aBqEcq3CQVp0hKfM+1e+fpqv7OeFTWBPiKt1uwwvHZvfzxFdKO5OxXSCRTfFspmQSZ40B05eQWc4jz",
+	"rEyyaTlIVKh2b9+oVoItO3z+1bzBcvq2rqHUcwam11nxOQ0dLDjZK5HcL1UKX73cXFDUPr+jIiibsab2",
+	"oJ2EAQwKkCja9wpSqtOeGePR8K46R2L44dUD8SvF+V9GCP9iY6Axv8T488h8jTifNFbDcOMlQrwuMSFg",
+	"zPqeq6c3q3teQXRuw0NbhVTaBvB7Rky7XfOqUPEMi00L6RRE4WeruFlY2rweqpPaTdWKkbtQrJlBbK4D",
+	"yqJnFjEVB3pKeg9EydmqOjIitpbZiChMmqkwgbncSam0cT8PyGIqyUlhk6LzFO6a6VJYYvFSfbPuxO6V",
+	"pENoesZUSWvGSjNPiy+0tWHgfApj6haJLZz9YKInzH706llNmmVRkAcxdwxfKeMqbe6diaIDsOQRsehO",
+	"J3ch08clS0PLA9KyAW/ZizuRtpxpAJNrtZitBYFxegC8Ao6SYw1l7PmgKAgOYNZGOvjoeI+Y1Xuk3cKC",
+	"c5Q8unfw/g5RsHhyOiLJdE7nhAE2G5tbzc1Gs9VofvjB1za/cfNx41vvfv2db9/dun/r8KsPbj9sHi9U",
+	"qrY4Hz5TCLtp97baeDkz48qj5ZJJl4yVA0nt2iPlzCpWe2ArP6wyZ2PD1WT0SJOkzVc8UlA+zCM3yd7u",
+	"4d7+vVwtsYbX9Da9Le/mohXFAJnQcFCzqJXtWgbLT8qNmU9JTUPzIa1I+MTsNZO7tsKq6Fy1aEfz8xLn",
+	"p0uGy+phBSl/9qESVfwSmBKwkPw8BYvLbme+EGcH/b1Z6uYOaT8z01+0sUFxGNAOMwIp4Eimnfq//eUX",
+	"P/veH/72x1/++rtf/PV3X/yXXz8zeH/xx9/9GBqs/wZHuczW6m4PK6bidtbVU3I7sWvwnsI+hfovf/Hi",
+	"Lz+7vH5S6aSXwkLcjb9+NpLs6jJCrhcgKVXA5K5mEcGp8j6GcV1M2f5isZ257RbYvmYEEl47OHKy/ywK",
+	"+2Qq+FZNc1ZLb1xQW47W7CpObxz1qej1KV9MOr/xdlkWi5ky4IKVNMOuYC/pSNFhkWCFzUvmESicY6ek",
+	"sEDaHs1VBD5lPSo8DCpqVlP8F6zs6YDj4pUi1mH8HGtSm6XYQJbEVJBUjF+uaLWZ9mE6FXzeS+azPyeT",
+	"useTmfH5bFFq80W2JnW2NnPl/nWJSXKuephTTFQWkaxFqsACle1+P4mH9ndrpktq0XBdXryixcNC2w/0",
+	"f0a7XDKOLV8xxQhTtCQ8FZIa5mfh5hjRcJ3ay4RJe22vwVuUpxjX6TA6luGDqdVkMvbipHFJWjwMjlgp",
+	"LoWCnAiqzmxv0MpFXyavyCNV5KHKNnID+hVHkVnUlH5uE83abKO2CtfUtWir8GjanK3Kw64t27zecDuL",
+	"XZkHW3HDFR3sI1VYzCPhRbOdTPPWh1xE/1UtnyuzDL9YCo1s2eTptQcDm0cdtrI+kKkXMIP2i2dUR1Uk",
+	"uUfuufETTQaw28wUZc/VfcztKw+z+bRns5LVap1mxpVrnMmkSyp+cIOuXenD3VyGwpfe/THpdw7Fel6i",
+	"MPOCh5lmaVMroLnnVkUULkrOYtnmI3mm9h4X0KjaiG+2ZbOESoE0DHcg2ljGGnyoNukQpXbD4aw/kkJW",
+	"3CUGwc17xC/tCV4BiX5SihSrpKgrp6Ziwna3TPClS2HaLkLAMXfXY8r1NNc2pl66TjK2hCFGL9lYJiy+",
+	"KaCZbyNv5Ukk0q3ZzVEV68QGrY4MYF22sOKd3VgX5W7iXYaYWK2S1qQQCUEF2X1wQM7YyEmyYJx2uSTu",
+	"WagcaoNsYTCOrnspWFovWLHonEVGLhdGUxraoAilqdGc0sAL2SXt93aPDvZau4+OP2x9BeqAAo4AOTYb",
+	"SU+ir3UIldig0+rdosKnu8kecuPAC+MDXUDSMMYa5ke5d/fo/hHBNBY1HqYABZs/PD5+4BGIm4fdDwzI",
+	"HkilexE7+vo9ADAUQoXOzgY0Pgs46O7bJ8LqxDQMFZQ+wdqBVJ0pDwkujJjS0vqJOBFf+co+xHZ87eij",
+	"Q0KhqaWr3srEOQtkyL7ylW3SfnYCl+gE3QEn7iqd1LZPXPDpSc07gYt1Utuu1+sX7TrZFQRSXdxpKjpg",
+	"J8INjOkl5nuzcav4YntV6bO2B2vFqq4wSj1iVElhfjAPnwaMGNTB5JRI9iI6gLtxGlEB8Nk5EfbNLmeB",
+	"r9q2+guAD76ycXrUJrzUSdturI1JMEafF5WaPJ+IiS7P0D3NGSJwQOzTTz6Jpbbxh1SdcdEj9NRwPirs",
+	"GexAndyROxFIE+/QCHq5QbfRE2Hg1v7mhmXQGwd+m/QZ9VnkkSFav1ydXsjeZ7pOdsmtxhamlnNB2tC8",
+	"bGO3q1nUhjZVRUTGYgkExPMuw3K+BqsMWrhI6zcbbxGw8aShZcC5zWJ3Mn5Q8mbzLbO6gE3GoCls7LUD",
+	"O0sjat7cfMsA2namenPrLbjmYx3wkBLm+1TVU+cqefPmW7axa6dv7TPu1ROR6U0HXec010D04b5myhNt",
+	"1xr1Zr1haIUMmaAhr23XtuqN+lYNKH8fyOQNGvIb580b0Nrmhi1kAL/0GNB2wy4hleHAN5NwpffcQ2YY",
+	"V/mztv1xMa9LH7lhXnZd0Gc+7ATzJxD1AvwblrXZaIyFc9IQA2e5FDf+XGFkNHLYmawdd5LTuoAiTqbk",
+	"hlZPutlolo2aLPPGI0Fj3ZcR/xRLdt1sbM1+6Y6MTrnvMxC8b25uzn7jQJzTgOMMm7dnP38s5X0jjV54",
+	"tVsIxVnjG+mABvjCVqV9u4JbyJbjwYBGI4s3xGGXRwQbMqWTSDpNe2AOTtDviRE0gjM1UBsUXf9gkqZo",
+	"0w2lKkDNPdC195JiZfPh5oHPBqHUTHRG0MT7SWKVfU9i5c4ZGGelL8BRNqBoPz6nAeaUJRVC7G+udkJt",
+	"fwM+A9bNhbRJ1fy88KijmF0sdGUS8dGJxeBId1Lv5AYwKAwE6Y+f5A1Mtc3G5tZGc3Oj0TxuNrYb5v/f",
+	"ntgzhpJBcGMr3YBV0LI2n7LhEkrXzIrcSfvN+SFaTgJ2M6Xb8UZXuD/3adCV0cDRgNUQjsbN2W8cSn1H",
+	"xsJOUYFy7EnRDTiqHDebW5VIzT0aWZLZvFVl5yoO0aVwn/mcvo5EcNf3jZSTUKhqZM82nTNDFTPrG8/s",
+	"XxcoxAcM7d158vg+fJ+SxyIKMX1j79taUK8PJr9m+IVHnKIYaguuBlHEutBZRs6NeV6xLPgB09PRac1w",
+	"1gxnzXCuU+qW8oxQvQDTSWXtuaRoi9gYFvUE1Myi4mlJXAQ0zQkYPWcKWgYpDXXkLO7XyWOwpthr1/aw",
+	"twXvJgWSsMifUcbtMzsElOohV4zcbNxOTTZoi0nGqitNAwaGtjxRewRkIEvXFlUCElqTUwSKKBDI7HMr",
+	"AOh2Wov/a2q8psavBDXGOjeXqgGAM9D6ssrtdclTr77BDr2fa4Pdigx2DnPKLXYJblUz2Y074qw7m8ih",
+	"UOBIU+hG0f1Ixr0++oCsUwhcQTLWzAgGYJRX7JxFNADDv4duEiMUsOgcMwSNYNDGGoAFrN4aDHEF12sw",
+	"DAPKRd5gmPHz12gHM3GRf+7u3d+H08KdYexG8Yun0BUhy6pre4fmqOxQ78Hvrkri1jxCCE6zaitkAVQW",
+	"F0QAkPPKGim4lhU7HATXYsda7Lh6q2NC5iqS7tlCx41n6XWsYnpMVrA2Pb7GpkfL0GebHquh3xTb41R8",
+	"WrOZNZtZs5nrsTXOy2oWNTbiPIfy1TY1ZsjYoupDWuY8UQOKKMnm/PL9ao2Ma7K7JrtrsrugUfESBfzk",
+	"yk21KrqnXgOrIpS3WlsVV2VVtJgzxarocGsxqyJWW4N+TKKnsN8Rs/OOUkZtfjXTt31Og1YYsS5/2k6a",
+	"iJ2yHhcKni63HcKI12s77PS5oGMmwLReaW3vsObVMhusbdfefSflkp//9u+e/9fflzjj5nVM4rwrtwmO",
+	"77aKkLAERFbsnXRAXQsSa0FiBWZCR9Eq0uLZUsSNZ+kNrWQmdCtYmwlfZzMh8uIKZsJK6DfNTDgNn9ac",
+	"Z8151pzn5bEczsl9FrYcwjyvvOUwpWxXH6QIgXnzKwMrNiCuCfKaIK8J8uXZFC9LG7BlHTZsu7xSq+L7",
+	"+Jytyzm/bfFBXwp2hwca6nC8eqbI/P7XFsnVWCQtdhJ7hOWGyfEHZyklxQZKODYWEWgNYY2VtgoCNJkb",
+	"0hGIA9aMmVZ22IEyBB0pfFtpQRXLD3aZruBsnT3lSqvSEMg80l2bNTP3ZO3Fr/7my8/+w+e//wwqff/0",
+	"83/61Rc/+96Ln//75z/6xXhXje1ac+vdRgP+adSgsFBLJ5XgUXDxFrqAKzdlVtt9FamG++DO5KoFHYmS",
+	"wldTAVdBmCkG7hJSzTjEy8ndcZ+NX9W1jLOWcRai+0daRiwpcIP1hiShOZo8VnV8IR4wTRK68Yz7FSyi",
+	"E+T5NTSMvq52znFytbgoUWbfrIQda6605kprrvTqmEKxVt5lkY55xfnLsYr2GZQ3y7TFJL5kigiJlaB6",
+	"bIcoZpQWxXSZjbOAul2SZvH8v/5fL/7yvy9KEFZs1lwT4DUBXhPgVZo+L4v6zpT/bwD9gyTQhch0YS28",
+	"h2bMtWS4JkxrwvS6SIZMT1Il16yfSNFhZCAjdnl0CtrzZJ01Y916FdOai14dRTm/vUPaWCG3Hshha0gj",
+	"wUUPW/dmf1BDrjv9tuc6u2PFfA1yLzmlATU70RKK5rJADsFvrvsRU30Z+DukDeWm6yqQw3QQKCnepwoK",
+	"ATCssAzBvVBgW5D2QAquZWTWax5xy2vZ4sEFlvF7XOn982If1Lg1PxgRhBZWCeeKnHHhG5pmfv8kZuBC",
+	"sz5l1/YoJTaX0xrgwitcmFuRPS4DVzyNkuWpGGvLlyxwmcaPr6I/DlBg7Ya7cvIGaiXeQBlBtfk48MmZ",
+	"kENsvD+kkV/ulrPIPT1IaILC2RZ2G5/KwSlnG1BlBOSwQqfdcVrQH9RYVx/e1hlhQdezVdGBGFPb+apO",
+	"jmgXKFqHBgGEOQlsXT5Jc2xnu2NYyBWIa6nQk/TQI5sEt49FVurZzn62E/325nLykp1r2gVKOkYMWWRW",
+	"csYElExf6YV6uS/IMT1jWEYeK+3bLhpSMaxDTyIqiIy1B5E/6dVIMGxe/o+VdqYGazzER6rwRxwt4UZp",
+	"sloRD8r116qGZIeylAPaqSEJCBjhNO4HPy4y8avG2ODs1oxtNfEliIKl7MtetUVy3e4xrdLeFODGTFJB",
+	"31CZfi1dbE0zCpnrYWWDu9I+Vu00fLLtmaeQ0uRC9Y2QLSRuyAxqpHM5FHXyUTepxoWLUbYgFzSAMY9h",
+	"YjV2jgHmGQ+QHhgaBoPTCEJY/FGdPMa8ADsRtAChYoRpArJLepIlaX2qTw0js7OWxbgAvl9vop5hcC6i",
+	"blapL3twLStCD2h0xjR2YEpp1La1jnwV+6ENgcJFvpo5+mSc7Nh85yziXbuX8Skjec7Np2ZtscoCcBIv",
+	"Td2weYOFpwMK0BVGbE6BmpKRhk5WrsFuDV5etFLBsvIZnsc6pnhtv7ry9MLIUuEqnG+GZHrjmbtsYyE0",
+	"Bf7KITUMKMs0nFDo2E7AuhobshUxlaR125Ci4hdQVeCyxKgPx2nW6Yuvb1gPiiUzkxeroHd5ZM80RFpz",
+	"wzU3XHPD1yDlcR6OuGC2I6D0K57rmNLCRbUv2e3mcxwTatPtZqop555ZpDAyrPQlKZu2Judrcr4m5yuM",
+	"GroU/cYqHVNN70f2mSq2d6fEQD9roNFwMUss4O7HavcL13GEL72ShnDcwdoSvhpLeGIbLvXkIl4vVPdN",
+	"EBqGKIqEMggU9lDucaXB1Zl11ILRPKvjJ1ZwbnZ8TgOIXAkMpiqPxCJgyvp8bSCFDURx47dicSbkULTs",
+	"DqB/tux2y+zRR84NdZ0G6Y718GZEHhuCA5EeRsiASBZsFg/J214tjeKx4SCZeB98LSEmD6xgMM2ErPmA",
+	"tT6VAkq2Kk5vHBli2qcc0AcM3LkFuvNpDVRtewtmw1MC1z2LWj4d1bZvNRoXyTKO+8zmdUlhrTss6Jaa",
+	"0i/mI34rNmXTcxYZGc0NDHC4CQeRnJ2Ig8DL9OzCg+tI0eW92vazi4oRmZOQ5qoFDhpX/YKrFt4i94VF",
+	"FxqGBlMYVczFWLlVFR+WB5/6Mo7cc+YzhlDkvpFC9/GLizwq2tGzuIhfzUICwZ7qVkK0pkJEMSZmPNAb",
+	"MKFbin+aLLsIyeBbPX0o3hPJEMUytZWGWxGEtjbqt29Pu05eTUtNAxteu9nYalYOoIUOM3BUzZsNr4bH",
+	"1NyESDA4oIZXsydjxr24vJIn7oqtBfi1AH/l3okkNKSSNDJLfr/xLLn5Uz0URrRMfOtQ/wFCesHyskMi",
+	"pnnECC91NySCxNrf8Pr6G6yMOtPhUAlhyz0OU3FpLbWspZa11LKWWtZSy8vnRZpPclnQj4RY/ao4ksiu",
+	"zTL3U5MOmDsU6UZykIRxYAZSnRhK6/KPuEretV1E5VCQhF2WOaky7PPKvFQqkEMWlVtEbgHHyxCyC68W",
+	"C2BfY41CC1gaMKi5DSArdXatBYm1ILEWJNaCxFqQuAr/5dVZQG4k1PnZUmJHoefnQBBLehQycnArWR5O",
+	"BvTM5us5/g5ywHYiB4iEJqKazRXp8XMmiJCQVI1JxBwsNKlcgaLKEBIVNT1j2DMokEPSSKtzbm4WOIDg",
+	"9fcsPK63d5CMItZBKGZzBmCFte2NzYYZfUCjM8PVEIjOe2OlKcw9kCGJw8IxrB8pGYWLc8k7jDQbNzfn",
+	"cbZYeCHwViVtZLxhm4b0n5rbgmjvje+wapGLrzrJwHxABlcCnKVYxz3m91i0P6tguLktDPJ7ON6BAN5b",
+	"s5I1K1ksTxUoAZGGPABtyRFe2b1aJmORd1rkDN6LV79pIe7jZYtZ+VMv/LmPKZMoIGSw/Q3l7sCyoS+L",
+	"yk4F98cWTSi7LeAQsM9cRTWCpCYLhNoWlGUBtfvCq0GkDQiOEZcR16PWgD5twRvpk++glFEcjeP0c0sq",
+	"FA9A/+yaR5Mh3jFz2QYFmZlc5uX2u176tZA6DY3dvpX5JRc0i/aXpRRAPIBZLDw5zDXfXvPtxQmXRSMv",
+	"MdQaqbArow6bt9qKVwtjvYR9+MDOa1QzZtcGxVeGXPfNovg5s70Q1A5mmluqyxU5Y6GGGD+BhZnQWDzs",
+	"SzKgvlHUsHKUhxogFAGnWADc/D2psT2I85Rw4W5LmkbndELdqkLf3mk05rPM4nJXqy6tSfqapK9J+ktm",
+	"1VMp5apGwadoXPjajWcdqllPRqOLKsLjnn34KoTIy7vUy3Vms1tc3+n1nb5a80oGiVxRH3cZQWrTfTaC",
+	"igZLCG7z9dK0sx/SAUMTfVxADjISVI4cLN63MmBjmQtTBYGtxpjwRH2fm9Fp8CAyS9WcJSLFgIvsl82k",
+	"kqXE2pgrkqbWtG1N2/6E5ZVx8ra8/KKpOttQmmquNO+UG76OqTo7Sh+7gqvdpTxgfsuWHP2qVwuZ8I2a",
+	"JNjQfdvcTL+OmI5G7octc9Ol2a35yX55K42HcO83Nm8uqakkMJh190Ebd/7Adc1Oh9AGIGDtgCMhpyPI",
+	"vWVzlOcsq12boHKsNrjoypm4HKsD89il4/JEyvHzf/7+8//2vS/+4gc1F6/TwpeS+J2Wyw7cP3z/4PCD",
+	"2mTdThzg89/+3fgYzYkxHn60t390VDzMix/+xfMf/dX4GJvjYxw92jNjFK7j//vy///v4wNsjQ9wZ/fg",
+	"3v77IPwsedvwlGZyWoNEr9FFm6wEbe5MV8YR8WUnHjChmW93TQaMijkukIpPB1zbXE9A/5ILlbSImOI7",
+	"PLYPqVfffei2sk58X03iu8Ov8tT35ImqTYWL0srdsV5rE1+3k1amP8y//eUXP/veH/72x1/++rtf/PV3",
+	"X/yXXz8zxPTij7/7MXSM+c0zQ0svDDjcy5a4pu/88hcv/vKz6vTUgWLVpUbn6nVDO5qfM6d4XingqoS7",
+	"LicvphCfzr8SWrvWFNea4uLpujqldXPS0FLuX9CRN4++911BbQz+ZFCxWvhQXwSciVyTM8ZCI8HwiGj2",
+	"tDRxN0Oq1w19X5lM3MWRrjztdgYmrNnRmh2t2dEr0rV3GfpwDX16d0g7ufZtwoTZnYJgGJ8r+FCW7Jgj",
+	"Wou6cewk+XTGlAxht0aQ0ocyyqcvFhCnhMQkNAmp0R9/9+PP//E/Pf/hD/7wH//q+Q++/+Ln/+7F//HD",
+	"eXIP3F5XW9ZzTbnXlHtNuVfgcvIs4SMycmTvctWLWM2q5/lIFVbzfNWsimYba4viaiyKgFSl1kREuSUs",
+	"ieYolwvRYCLPsWkYQs5bTQ1Uy3xoNJqA8kohd6/RjUCK3kbyjVeLZOD6smEudmSZEqaSNy1gwMafnavS",
+	"oM41kBlWjZRmgxadRzowkFp1EchiUOYqgdv+v1Xbb6uWJX1+0ns7D3wtw5aLMAGpo2L2/MSJLSUaILCn",
+	"iwVm0rVIsBYJlrAtxiqXoViBmhYz/RvP3A2YGiqbENs1nVjTiTWdeNWMPvNTi3kl/UfuflyGyYcKwgah",
+	"HpE20oc2icUpF77rJAr7qZODXAIY7rVj6wdBI13Ix6LCdzlZrue1eQSKdZUaj5YWLksMRylpAsnrIitd",
+	"lkiHAlY6JiPOKf2ttgLWmqavafqapl+lOcgZgWTkLENXIhHeOGOj6Wahu+aBK7TX3GWjWeYac6lgnWtv",
+	"84ojxvqM7D44AOBjKQmDOHmDj5e0LdH2mMwfA8WCc6ZWKZEUluUyqIOVsIwgYVYIVT7DgHYYGfYZVNaC",
+	"ZZvfsfR5Xw5FWc+Uu2zhpCHzp+NFkfRjrHlVmfPcZaOXN4zsjBmcgXNtuUG94t0uwXwP2RCgMJNSvGbc",
+	"d81MFyRi9+mZuf6Ohl0F7ywI1yqKtHJ0Yx1k9WoEWS2IM4tzMK9asEUGKdXAbCmEwrTPStjfvtGo07KS",
+	"bygCdf/qxCackDc33wL1GfNHyJtbb0HyW8CSnKEd9xsUMGmrvowDH7PB2iSMNaj0p7RzdiJs+T4orOER",
+	"P2YEUmBJ++H+8cNvtd7fv7f7rdb9g8NHx/tHbSPZtjGpLJco2/ZILDQPSPv+7jdb+ObeR48Oj6GdWayY",
+	"T+KwfiJOxAZ5yEJGoRUaJQgK80yfRoOAKbVNDDuD7bmGFVifRdXNy1j+29VBbBP2lHZ0MMKwSvgaRALh",
+	"M38nbc2mPStF2OKbif2iLwMfB95NoAtPdOSAKQsJrG5oho6osIYRHgQW5ioBOuFdIqQrBtqnipwyJmxJ",
+	"UK6J4qLD6ieCkF13PJm5lCQB1czt1u3eLg7Gz69dgODTZ4Gflg0tqm9uXq0LqVvm0Xb9RExISQ/hFI6p",
+	"OlvKtoLJiaBEJFfzQBOfw1HaM2VYiycIat5MDx+LIhm1Utnji//7H5//5Dc1r5bF58Ty4Io8b5nLr85w",
+	"QPjLiEHNzUaz1Wh++MHXNr9x83HjW+9+/Z1v3926f+vwqw9uP2we11A6g/GmrZ8rMpSR7hNr/yFUazYI",
+	"9SK7+f1Pv/inn3/5D99/8Z//YWJPtkbN0lty4tr4poZMaIPKC6x7Fvw3F1xs9d68gK7zy9VVmfbaALSW",
+	"WeeUQBAlkcnE2hB01Lw10tR8qcaShEMmxhIMU1lh49RZ7kskBtrpO17aB3u97TyBa/FcjV4ZQZlqQYZ9",
+	"3uljzQ/IRVBM6G3SNvokcGwobdZ+8NHRMZlcTftEYPXqPj13ijqDKmhcExpIweokaU4GrVS7IAH4Etka",
+	"cF0Sh7gktPeTI8MYaGB3ocAVIJCvngjIELeb4BFuYzojW67emh7KPMU023Ek04OFVWEEdi8gU5YQ17Si",
+	"c7Nxc3NpIupVm2jr8tnNN4ycOy8Nf8+g9apDYDodFkJPk6ZX45oN8HwyT7Jul3V0xtax8FngoDcbtzOD",
+	"2tvgGCviCYWl13KiWt7uctznCtoUZ8Q+J3jWawsemJesZtliL7nzLDf1gKvxlHUoEkhGO/2Xm+euOeKl",
+	"cUQwRhuqL0mz0WhgbYulmKOLFCxmimj7VQkbwQ4P1q48rt+h/qaIH0f0NBgRpWXEfKuxti3BaSN3gzZT",
+	"hhkkVUdTzTRWrOWifdte5k3QNLEPQmId8IhB6A0mDJ3wyZvAf/+subl189Y7J3GjsfmOoAP2Z89/99ef",
+	"//bftXdI+21gzpSokHaYZzTJ9v/yzW/Cl4+O72y8i2ouNrGQXaKHkrBPYhoQM46yhVbeQk0mfRJTAJK4",
+	"ZVBYrVbLnmqrsCarJgM6IqeMnAZUnJHTGBpLkgGHqjI7hBJgf9BZBigVexpSo44T2qNcJKAyanQCHVy3",
+	"dT4T+609AwMjhBt0IRLx4BT9AuYIPAgtyMCfPQ1ZR0Otz5bmA3MGqUqe9OeAjhtd26FD71grCXsa8oip",
+	"FtXwlmAJflC9jf0+sLYtKu8GLhllW5mlt5//5u+//Ox/e/Hzv2pnFvWv/WjUimLxZ4antRO7BlfEWut3",
+	"YAyLmpoFgZXAUMw6ZU6gNE9ZIl0k/hwx4R8N1NI5/F7xVXILR/yxq521TmiIVduufRIzKMVk3QsWIrUs",
+	"f7HF0k6lDBgVtYvlWpS4UIacHHdcgGawXq5y+JWV4jAGwX6/XWtuvdtowD8N7DQfUC7ys+zCxUnIQ3aw",
+	"8bya55/9P3/4zn98/pu/f/7D//ePv/vxl7/+zfOf/OjFf/6HP/zND57/5P+sedNm92pKxlFnLPw4zcPJ",
+	"L+pBct7JjcpkKhQscBoxmn9hENbRSpeGcTZzNbRasaDY5YIGUxOhEDhJIlQCGidHNxYUHJft/JWRwLzc",
+	"xs+FXwfWWvej0UYUi7crOhWBwTa9GnCQyAYL7R3WvCWglMYF3TKn1+EhxyHefvedPDZFMtZprzzXsQmr",
+	"OrmizkaEp6Kl6Rkbq/A81kFuyHivr2vbm4a8nLPI5yCWAwkDvrHkAbwfjR7GYmYGGlVnHhrd/Zfc6rQ2",
+	"Iq1IZD6CvBJCM6wzkY0x5WRapapC6biS4chOd6WWI7OYK7Eb7ZIuN7qwlTqGkRQ98rWjjw6JESdOBMjL",
+	"A66w05pwnch6ER3YWhyR1Fja30g1OCdKv8O+DBioACWKA/YXcAaFBI6TagTKgVSQdkbU2rjLRm3b5Uh3",
+	"+ti8FiReqk6M+IkrQk3DyM4GTD2mrW/QqNC4pimiICjk19sqbsKWdjyUIB8pzzo5OxJ7KFAn3MO5JKfO",
+	"nnKVM6tZODu7zRULVN4lzAEc8Kvv3gZLXMEcT+aUhF5Ou1mxKDATWMtKS4mZbXMzY1MDqoBLhD8TGSAR",
+	"8FMezxHRaF7FRN8sFUbZ9TkNAubbq2CtdfZO1HnKYtIxHV2yY8MT9Us1uWUQ4TUyuK3FjRWLGxmLXEJY",
+	"lxM8zN298cze5anpazbkYD7uZF468BfNR5+l6Myvx2R1IttBvEIMph9P75k9bshyY6dGqqR3N3h2IPzG",
+	"fWUPsmUtKrmy7jM4YC5bI1MuusSthC6ukr027V7QOFbbrj3/yU//8J3vJuV1MZAI4Idlfsc0Oz111Hyn",
+	"70l7w3KuNK+mDXN1wQ3T8laal1G5hKqzKjrjOqzwmsozjTnyZ5PFopLBk9TxRoeKDgvKNbSPRDAilNia",
+	"1+insEIJvhowf4dQMSLWDV0pFMzWh28XRMzDoGvC/MoRZtcROkOP3VdIfd2nKjTXUtWKFPbm60RhPSLk",
+	"kOztHu7t34Pq7K9TgNfrlncHxMrGWaHClgnAlUYBvExR9gZ7mnh7rEibx6EDQYYy8rEQHjSbNEroNjSN",
+	"tL5DP2aeNaJZ2zXpgFEMDVTa/dihAnRS4ZNhf4SmoL4ckoEh9T3p/Je8oEzsPq7ypaPhtG8Y4vaWh3+1",
+	"uGoNZMQSClCB8o5RWK5afpzY+8ccClZLtzb2SS/C4o4DL/uKi37NvhPJc24+NTOvNb3asG+QVshWNxa+",
+	"AiBnjB/5+FzKNTrqXCfoHbI1ce4r9y5Z1JpFR+GeCOqyx9YC62rI4eP+yNFCsMQzQBT0QF++5GqEn4AL",
+	"NkvBP3bPvTy06ONntamE5hxFzYh1GD9H4oG2Prxsi0VgFs+4BTO64FFDJdzsnYDyAUw+HiSaEyzHhtzC",
+	"Iedch9OpC0IfU2CgZDktaHXJTjYOU2aSl3O24oZRf+qUBbp8Y9QSSFl9GoZMoPPOqccekYFfVFJwSZIz",
+	"vdKBC/YeIy0FSjT20uKuCo1tqFUUnGTxeR7NApswGajNJGsPjERxhwcaCo5MWSrCRjPfKfJm2aiGlazb",
+	"/VjRgYCPX0xdhFWZCZQI4ooYqk9kBLlqUck6nJrdjeQgt5qujAZAfoyqtwHac9IjU2no/11tNUn0nl3R",
+	"jIVoudAyXrneTFSdrauorqjKhsHH0iqqy5K8G8D8y62Cxy4CAJ4jVJH2B/v5iAscxxn6INQ40Tgx8IEK",
+	"TYwC5ip0eeR0BNEnui995/7s9Jk6EUb7DCPWZbrTNwNAkTAXs7Fn1qCgeTCG/EaQ4ZsJ3e3QIGDRNqEi",
+	"CXK1MR6BVNqVHMMrDsKFfyIwnxgTfmz2bSygLllRvAOsAXjBoRwulftjNC9omZuNWXgETrJbjYZH7O9u",
+	"bwPI+mVAkyokUwZAL7bNSDBTQYfhqT11zTZX6vgHUTkVThexwy4gvs6whS6i9y4nmlrAT5dLrcTuaENJ",
+	"6BQaqAB3djDMHMxDLiocNP91UszrWScMqDXSOYsHXtYBj0Fsg6WSYnJ0v9RSec/cQWXnbgNVaqcLczUG",
+	"tg1/MwK+cmWjsiI+ZC0IzxBAjbYGRSIpB571OemI24ZXJ8IwBz9mdfIIy0RkaECbCAmVJ1mA1RswR8MA",
+	"ok4wQDFWmpwy4lTQnbSSgw2vMWIgPWPC1rSw9lY1xjjAiGpHl4lhLUlMORGYrmFuYNvLMKukVhZqEAqz",
+	"78xUJOFSkUsJPSMuut5IylwReQ4heicCUvgMm3YlHkAH2YaF2plgp2ZD4N7r9JlvRks4r0/ebO+Zrzf2",
+	"pNCRDLaJkBsQNdh+q04O2dCx+BOBCZ4kouAWjBUriMrMyBptZ3hOslMEOWV6yJiw/FxN57tzm3d2w/DA",
+	"ryQ6mzkqC9qPDVe9KpvRmhFeCyNcqymXw2wWYSzhYr3wd8Nw3Q5/3Q5/Re3wHScPw3kwukoxrkTTtuU1",
+	"jKpdUBJjx/p6rVSSCV8/E3IIunFIlTL83IgDE3x0NwzXVZjWVZheoSpMCcauCzGtCzG9moWYFuEX1dTr",
+	"AvvsNNvsMKJhyLAmw5CO4L9cKA1JJyRdLIkY9VVh0M9uGK5aF3uyuiYFVhb7eLFA0KtQobTUkOwEcZRL",
+	"ZvK4s5tLrXJFPHjkahasVaVLtcu5ZFHaQ0/GYDH60Wc00P1SPelD/HkZRjkntMzOWSfGSLmPn+QDiBiI",
+	"UzZJ1uzGBZRnNm93VLjxMD4NeMdu3VCrUenOH8KvK9z4omhSAViGfJ1SxZLweyulDngvohg0Mx/08vM+",
+	"q51SxTu7sUGkj58YOn3KaMSiuwyWBZGE0FanKPrhOO26U/NqcRTUtms3kIjhmsZfuGMtmBjqrVzIxzkj",
+	"Sg6YDQORRNFRnYwnrcPOuzII5NDyKRecgG7PSfe+m42GoZ3K3J46eSCDAL1saEVKjEWe08UY7fSJFCw7",
+	"C5o1JmdJOLLuR4yRBBWVu+fmhuP0pdwXQ/9VnXwA9ZLMs+brTFejNxShvh+Ze4M1hYz40CZ2ULOt8aUC",
+	"DSlYLnuq7RjQ9qAvAx/y3Y/LyjaB95b7BjjOycswhEQp2CeuV50BTPNQS/vTTq4Eu0M5W50cz5IFkx3N",
+	"TGQz5J3N3PJra8l3lbOgalOmGlC+JE/5MlyhagzutoWs6JlBSDDHQ/UBSs6p4KqfHl7Aupqcsj7PHUCK",
+	"A4XzSah05UsYtE7aiMBt7J9KFGMZk4TDm1EatOORNhQ9sM9bQRBKDBjkzawDS5QXL8EMoSzwbKcm4rDN",
+	"hxM3aAIhxq5otmDZ6GFUkN9QAJ9A9jLz4ni88NShJwO09pJd4rOAn7NolH23T4VgQdGrd4UcCrM0FE58",
+	"TgPwYPCnubljAf6hkn3bKdUOBL13qdIehr/Hnb6tP6XJsC8VIx2p9MS1Kh43G3UP+IyWaJf3iqqCBXNm",
+	"SIgcL0VKrqxDB4azRdjNAfEOup48G8WfjZsbMCrg6dzKteaip0poZCCpT05pQEXHcRgVh2YeJbFjmh3H",
+	"cpiLJxf/IwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -10,19 +10,60 @@ import (
 	"time"
 )
 
+const taskAge = `-- name: TaskAge :one
+WITH aged AS MATERIALIZED (
+    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t
+    WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - $1::interval
+    ORDER BY t.due_at
+    LIMIT $2::integer
+    FOR UPDATE SKIP LOCKED
+),
+urgent AS MATERIALIZED (
+    SELECT t.task_id, t.lane % 32 AS lane FROM tasks t
+    WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - $3::interval
+    ORDER BY t.due_at
+    LIMIT $2::integer
+    FOR UPDATE SKIP LOCKED
+),
+moved AS MATERIALIZED (
+    SELECT m.task_id, min(m.lane) AS lane
+    FROM (SELECT task_id, lane FROM aged UNION ALL SELECT task_id, lane FROM urgent) m
+    GROUP BY m.task_id
+),
+put AS (
+    UPDATE tasks t SET lane = m.lane FROM moved m WHERE t.task_id = m.task_id
+)
+SELECT count(*) FROM moved
+`
+
+type TaskAgeParams struct {
+	RetryMaxWait    *time.Duration
+	BatchSize       int32
+	PriorityMaxWait *time.Duration
+}
+
+// TaskAge lets up to batch_size tasks that have waited too long go before the others, and tells how many: retries as if they
+// were new, low priorities as if they were the highest. Null is never.
+func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
+	row := q.db.QueryRow(ctx, taskAge, arg.RetryMaxWait, arg.BatchSize, arg.PriorityMaxWait)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const taskCancel = `-- name: TaskCancel :one
 WITH cancelled AS (
     UPDATE tasks t
     SET status = 4, updated_at = clock_timestamp()
     WHERE t.task_id = $1 AND t.status = 0
         AND ($2::text IS NULL OR t.submitted_by = $2::text)
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at
+    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
     SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $3 FROM cancelled c
 )
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at FROM cancelled c
+SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank FROM cancelled c
 `
 
 type TaskCancelParams struct {
@@ -50,6 +91,19 @@ type TaskCancelRow struct {
 	UpdatedAt       time.Time
 	SentAt          *time.Time
 	ReportedAt      *time.Time
+	CompanyID       int64
+	PoolID          int64
+	MessageType     int16
+	CountryNo       *string
+	Priority        int16
+	Segments        int16
+	Sign            *string
+	IsTest          bool
+	ExpectSendTime  *time.Time
+	ExpiresAt       *time.Time
+	FailedAppID     *string
+	Lane            *int16
+	Rank            *float64
 }
 
 // TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
@@ -75,99 +129,255 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 		&i.UpdatedAt,
 		&i.SentAt,
 		&i.ReportedAt,
+		&i.CompanyID,
+		&i.PoolID,
+		&i.MessageType,
+		&i.CountryNo,
+		&i.Priority,
+		&i.Segments,
+		&i.Sign,
+		&i.IsTest,
+		&i.ExpectSendTime,
+		&i.ExpiresAt,
+		&i.FailedAppID,
+		&i.Lane,
+		&i.Rank,
 	)
 	return i, err
 }
 
 const taskClaim = `-- name: TaskClaim :many
 
-WITH fresh AS MATERIALIZED (
-    SELECT t.task_id, t.created_at
-    FROM tasks t
-    WHERE t.status = 0 AND t.retry_count = 0
-    ORDER BY t.created_at, t.task_id
-    LIMIT $1::integer
-    FOR UPDATE SKIP LOCKED
-),
-aged AS MATERIALIZED (
-    SELECT r.task_id, r.created_at
-    FROM generate_series(1, 20) AS attempts (retry_count)
-    CROSS JOIN LATERAL (
-        SELECT t.task_id, t.created_at
-        FROM tasks t
-        WHERE t.status = 0 AND t.retry_count > 0
-            AND t.retry_count = attempts.retry_count AND t.due_at <= now() - $2::interval
-        ORDER BY t.due_at
-        LIMIT $1::integer
-        FOR UPDATE SKIP LOCKED
-    ) r
-),
-due AS MATERIALIZED (
-    SELECT r.task_id, r.retry_count, r.created_at
-    FROM generate_series(1, 20) AS attempts (retry_count)
-    CROSS JOIN LATERAL (
-        SELECT t.task_id, t.retry_count, t.created_at
-        FROM tasks t
-        WHERE t.status = 0 AND t.retry_count > 0
-            AND t.retry_count = attempts.retry_count AND t.due_at <= now()
-            AND t.due_at > coalesce(now() - $2::interval, '-infinity')
-        ORDER BY t.due_at
-        LIMIT greatest(500, $1::integer)
-        FOR UPDATE SKIP LOCKED
-    ) r
-    WHERE (SELECT count(*) FROM fresh) + (SELECT count(*) FROM aged) < $1::integer
-    LIMIT greatest(500, $1::integer)
-),
-picked AS MATERIALIZED (
-    SELECT c.task_id
-    FROM (
-        SELECT fresh.task_id, 0 AS turn, fresh.created_at FROM fresh
-        UNION ALL
-        SELECT aged.task_id, 0, aged.created_at FROM aged
-        UNION ALL
-        SELECT due.task_id, due.retry_count, due.created_at FROM due
-    ) c
-    ORDER BY c.turn, c.created_at, c.task_id
-    LIMIT $1::integer
+WITH me AS MATERIALIZED (
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, st.next_available_at, st.balance, st.minute_from, st.minute_used, st.hour_from, st.hour_used,
+        st.day_from, st.day_used, st.month_from, st.month_used
+    FROM senders s
+    LEFT JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_from, minute_used, hour_from, hour_used, day_from, day_used, month_from, month_used, seen_at, sent_at, total_sent, succeeded, failed, response_ms FROM sender_states WHERE sender_id = s.id AND s.is_paced FOR UPDATE) st ON true
+    WHERE s.sender_no = $1::text AND s.status = 'on'
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM picked) p
+    SELECT clock_timestamp() AS at, $2::interval AS silent_after FROM (SELECT count(*) FROM me) m
+),
+windows AS MATERIALIZED (
+    SELECT m.minute_from, m.hour_from, m.day_from, m.month_from,
+        CASE WHEN me.minute_from >= m.minute_from THEN me.minute_used ELSE 0 END AS minute_used,
+        CASE WHEN me.hour_from >= m.hour_from THEN me.hour_used ELSE 0 END AS hour_used,
+        CASE WHEN me.day_from >= m.day_from THEN me.day_used ELSE 0 END AS day_used,
+        CASE WHEN me.month_from >= m.month_from THEN me.month_used ELSE 0 END AS month_used
+    FROM me
+    CROSS JOIN LATERAL (
+        SELECT
+            date_trunc('minute', moment.at, me.time_zone) AS minute_from, date_trunc('hour', moment.at, me.time_zone) AS hour_from,
+            date_trunc('day', moment.at, me.time_zone) AS day_from, date_trunc('month', moment.at, me.time_zone) AS month_from
+        FROM moment
+    ) m
+    WHERE me.is_paced
+),
+budget AS MATERIALIZED (
+    SELECT me.id, me.channel_id, me.is_shared, me.is_paced, me.interval_ms, me.has_balance, me.balance, me.low_warning, me.low_switch,
+        me.sign, me.segment_size, moment.at, moment.at - moment.silent_after / 4 AS seen_lately,
+        coalesce(make_interval(secs => me.lease_seconds::double precision), $3::interval) AS lease,
+        CASE
+            WHEN NOT me.is_paced THEN $4::bigint
+            WHEN me.next_available_at > moment.at THEN 0
+            WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
+            -- More than it can send before the lease runs out would be sent twice.
+            WHEN me.interval_ms > 0 THEN least($4::bigint, greatest(1, floor(
+                extract(epoch FROM coalesce(make_interval(secs => me.lease_seconds::double precision), $3::interval))
+                * 1000 / me.interval_ms
+            )::bigint))
+            ELSE $4::bigint
+        END AS tasks,
+        -- Null is without end.
+        least(
+            me.per_minute - w.minute_used, me.per_hour - w.hour_used, me.per_day - w.day_used, me.per_month - w.month_used,
+            CASE WHEN me.has_balance THEN coalesce(me.balance, 0) END
+        ) AS segments
+    FROM me
+    CROSS JOIN moment
+    LEFT JOIN windows w ON true
+),
+routed AS MATERIALIZED (
+    SELECT r.id, r.pool_id, r.weight, r.served
+    FROM routes r
+    WHERE r.sender_id = (SELECT budget.id FROM budget) AND r.status = 'on'
+    ORDER BY r.sender_id, r.id
+    FOR UPDATE
+),
+rivals AS MATERIALIZED (
+    SELECT r.id, min(o.served) AS behind, 60.0 / (sum(o.weight) + r.weight) AS lead
+    FROM routed r
+    JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on'
+    JOIN sender_standings x ON x.sender_id = o.sender_id
+    WHERE x.is_on AND x.is_rested AND x.has_quota AND x.has_funds
+        AND x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at
+    GROUP BY r.id, r.weight
+),
+mine AS MATERIALIZED (
+    SELECT p.id AS pool_id, NULL::bigint AS route_id, 0::double precision AS served, 1::bigint AS weight, false AS is_rivalled,
+        b.tasks AS most
+    FROM budget b
+    JOIN pools p ON p.channel_id = b.channel_id
+    WHERE b.is_shared AND (
+        p.company_id IS NULL
+        OR (SELECT count(*) FROM (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on' LIMIT 1) r) = 0
+    )
+    UNION ALL
+    SELECT r.pool_id, r.id, f.served, r.weight, v.id IS NOT NULL,
+        CASE WHEN v.id IS NULL THEN b.tasks
+            ELSE least(b.tasks, greatest(0, ceil((v.behind + v.lead - f.served) * r.weight)::bigint)) END
+    FROM budget b
+    CROSS JOIN routed r
+    LEFT JOIN rivals v ON v.id = r.id
+    CROSS JOIN LATERAL (SELECT greatest(r.served, v.behind - v.lead) AS served) f
+),
+queued AS MATERIALIZED (
+    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.created_at, q.content, q.sign, q.segments
+    FROM mine m
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.lane::integer AS lane, t.rank, t.created_at, t.content, t.sign, t.segments
+        FROM tasks t
+        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND NOT (m.is_rivalled AND t.failed_app_id IS NOT DISTINCT FROM $1::text)
+        ORDER BY t.lane, t.rank
+        LIMIT m.most
+        FOR UPDATE SKIP LOCKED
+    ) q
+),
+due AS MATERIALIZED (
+    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.created_at, q.content, q.sign, q.segments
+    FROM mine m
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id,
+            32 * t.priority + CASE WHEN t.due_at <= now() - $5::interval THEN 0 ELSE t.retry_count END AS lane,
+            coalesce(t.rank, 'Infinity') AS rank, t.created_at, t.content, t.sign, t.segments
+        FROM tasks t
+        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND NOT (m.is_rivalled AND t.failed_app_id IS NOT DISTINCT FROM $1::text)
+        ORDER BY t.due_at
+        LIMIT CASE WHEN m.most > 0 AND NOT m.is_rivalled THEN greatest(500, m.most) ELSE m.most END
+        FOR UPDATE SKIP LOCKED
+    ) q
+),
+ranked AS MATERIALIZED (
+    SELECT c.task_id, c.pool_id, c.lane, c.rank, c.created_at, b.tasks, b.segments AS budget,
+        CASE WHEN b.segment_size IS NULL AND (b.sign IS NULL OR c.sign IS NOT NULL) THEN c.segments
+            ELSE attempt_segments(
+                coalesce('【' || coalesce(c.sign, b.sign) || '】', '') || c.content, c.segments, b.segment_size,
+                b.sign IS NOT NULL AND c.sign IS NULL
+            ) END AS segments
+    FROM (SELECT task_id, pool_id, lane, rank, created_at, content, sign, segments FROM queued UNION ALL SELECT task_id, pool_id, lane, rank, created_at, content, sign, segments FROM due) c
+    CROSS JOIN budget b
+),
+picked AS MATERIALIZED (
+    SELECT p.task_id, p.pool_id, p.segments, p.total, p.place
+    FROM (
+        SELECT r.task_id, r.pool_id, r.segments, r.tasks, r.budget,
+            row_number() OVER in_order AS place, sum(r.segments) OVER in_order AS total
+        FROM ranked r
+        -- What this sender could never send must not stand in the way of what it can.
+        WHERE r.budget IS NULL OR r.segments <= r.budget
+        WINDOW in_order AS (ORDER BY r.lane, r.rank, r.created_at, r.task_id)
+    ) p
+    WHERE p.place <= p.tasks AND (p.budget IS NULL OR p.total <= p.budget)
 ),
 leased AS (
     UPDATE tasks t
     SET status = 1,
-        processing_app_id = $3::text,
+        processing_app_id = $1::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = (SELECT moment.at FROM moment) + $4::interval,
+        lease_until = (SELECT moment.at FROM moment) + (SELECT budget.lease FROM budget),
         updated_at = (SELECT moment.at FROM moment)
-    WHERE t.task_id = ANY (ARRAY(SELECT picked.task_id FROM picked)) AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.content, t.retry_count, t.created_at, t.lease_id, t.lease_until,
-        CASE WHEN t.due_at <= now() - $2::interval THEN 0 ELSE t.retry_count END AS turn
+    FROM picked p
+    WHERE t.task_id = p.task_id AND t.status = 0
+    RETURNING t.task_id, t.phone_number, t.content, t.sign, t.retry_count, t.lease_id, t.lease_until, p.place, p.segments, p.total
+),
+handed AS MATERIALIZED (
+    SELECT l.task_id, l.phone_number, l.retry_count, l.lease_id, l.lease_until, l.place, l.segments, l.total,
+        coalesce('【' || coalesce(l.sign, b.sign) || '】', '') || l.content AS content
+    FROM leased l
+    CROSS JOIN budget b
 ),
 logged AS (
     INSERT INTO send_logs (
         id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data
     )
     SELECT
-        l.lease_id, l.task_id, $3::text, l.phone_number, l.content, l.retry_count + 1, l.lease_until, (SELECT moment.at FROM moment),
-        jsonb_build_object('app_id', $3::text, 'limit', $1::integer),
-        jsonb_build_object('lease_id', l.lease_id, 'attempt', l.retry_count + 1, 'lease_until', l.lease_until)
-    FROM leased l
+        h.lease_id, h.task_id, $1::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, (SELECT moment.at FROM moment),
+        jsonb_build_object('app_id', $1::text, 'limit', $4::bigint),
+        jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
+    FROM handed h
+),
+taken AS MATERIALIZED (
+    SELECT count(*) AS tasks, coalesce(sum(picked.segments), 0)::bigint AS segments FROM picked
+),
+charged AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, created_at)
+    SELECT b.id, -h.segments, b.balance - h.total, h.lease_id, b.at
+    FROM handed h
+    CROSS JOIN budget b
+    WHERE b.has_balance
+    ORDER BY h.place
+),
+ran_low AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'sender.' || mark.name, $1::text, jsonb_build_object('balance', b.balance - taken.segments, mark.name, mark.level)
+    FROM budget b
+    CROSS JOIN taken
+    CROSS JOIN LATERAL (VALUES ('low_warning', b.low_warning), ('low_switch', b.low_switch)) AS mark (name, level)
+    WHERE b.has_balance AND b.balance > mark.level AND b.balance - taken.segments <= mark.level
+),
+counted AS (
+    INSERT INTO sender_changes (sender_no, sent, at)
+    SELECT $1::text, taken.tasks, b.at FROM taken CROSS JOIN budget b WHERE taken.tasks > 0
+),
+moved_on AS (
+    UPDATE sender_states st
+    SET seen_at = b.at,
+        next_available_at = CASE WHEN b.interval_ms > 0 AND taken.tasks > 0
+            THEN b.at + make_interval(secs => taken.tasks * b.interval_ms / 1000.0) ELSE st.next_available_at END,
+        last_taken = CASE WHEN taken.tasks > 0 THEN taken.tasks ELSE st.last_taken END,
+        last_taken_at = CASE WHEN taken.tasks > 0 THEN b.at ELSE st.last_taken_at END,
+        balance = st.balance - taken.segments,
+        minute_from = coalesce(w.minute_from, st.minute_from), minute_used = coalesce(w.minute_used + taken.segments, st.minute_used),
+        hour_from = coalesce(w.hour_from, st.hour_from), hour_used = coalesce(w.hour_used + taken.segments, st.hour_used),
+        day_from = coalesce(w.day_from, st.day_from), day_used = coalesce(w.day_used + taken.segments, st.day_used),
+        month_from = coalesce(w.month_from, st.month_from), month_used = coalesce(w.month_used + taken.segments, st.month_used)
+    FROM budget b
+    CROSS JOIN taken
+    LEFT JOIN windows w ON true
+    WHERE st.sender_id = b.id AND (
+        (b.is_paced AND taken.tasks > 0)
+        OR ((SELECT count(*) FROM routed) > 0 AND (
+            st.seen_at IS NULL OR st.seen_at < b.seen_lately
+            OR (st.seen_at < st.next_available_at AND st.next_available_at <= b.at)
+        ))
+    )
+),
+shared AS (
+    UPDATE routes r
+    SET served = m.served + p.tasks::double precision / m.weight
+    FROM mine m
+    CROSS JOIN LATERAL (SELECT count(*) AS tasks FROM picked WHERE picked.pool_id = m.pool_id) p
+    WHERE r.id = m.route_id AND (p.tasks > 0 OR m.served > r.served)
 )
 SELECT
-    l.task_id, l.phone_number, l.content,
-    l.lease_id::bigint AS lease_id,
-    (l.retry_count + 1)::smallint AS attempt,
-    l.lease_until::timestamptz AS lease_until
-FROM leased l
-ORDER BY l.turn, l.created_at, l.task_id
+    h.task_id, h.phone_number, h.content::text AS content,
+    h.lease_id::bigint AS lease_id,
+    (h.retry_count + 1)::smallint AS attempt,
+    h.lease_until::timestamptz AS lease_until
+FROM handed h
+ORDER BY h.place
 `
 
 type TaskClaimParams struct {
-	ClaimLimit   int32
-	RetryMaxWait *time.Duration
 	AppID        string
+	SilentAfter  time.Duration
 	Lease        time.Duration
+	ClaimLimit   int64
+	RetryMaxWait *time.Duration
 }
 
 type TaskClaimRow struct {
@@ -191,21 +401,28 @@ type TaskClaimRow struct {
 // What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
 // is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
 // and the statement wait for a lock. So the log of a task stands in the order in which things happened.
-// TaskClaim leases up to claim_limit tasks to app_id (S0.10): new ones by created_at; if there is room, due retries by
-// retry_count and created_at. The lease and its log row are one act: the log row's id is the lease.
+// TaskClaim leases up to claim_limit tasks to the sender app_id: as many as its interval, its limits and its balance allow,
+// from the pools of its routes and, if it is shared, from those that no route serves. By priority, then new ones before
+// retries by retry_count (S0.10), then by the rank that made them fair between companies, which is the order in which one
+// company submitted them. The lease, its log row, the ledger and what the sender has left are one act.
 //
-// A retry that has been due for retry_max_wait goes out as if it were new, by created_at: new tasks without end must not
-// starve it. Null is never.
+// The row of a sender that has anything to count is locked first: two polls at once count one after the other.
 //
-// Due retries are walked count by count in the order of tasks_retry_idx, in which those that are not due come last.
-// Up to 500 of them, or claim_limit, are put into the documented order; a longer queue of due retries is served in windows of
-// that size.
+// Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
+// due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new: new tasks without
+// end must not starve it. Null is never.
+//
+// Rivals of a route are the senders of the same pool that are ready, and were seen since they became so and within
+// silent_after. Each may be ahead of the one that is furthest behind by the part of 60 tasks that its weight gives it, so
+// that shares hold over any hundred tasks. Who was away is not owed what it missed. A sender with rivals leaves them the
+// tasks that failed with it.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
 	rows, err := q.db.Query(ctx, taskClaim,
+		arg.AppID,
+		arg.SilentAfter,
+		arg.Lease,
 		arg.ClaimLimit,
 		arg.RetryMaxWait,
-		arg.AppID,
-		arg.Lease,
 	)
 	if err != nil {
 		return nil, err
@@ -230,6 +447,39 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 		return nil, err
 	}
 	return items, nil
+}
+
+const taskExpire = `-- name: TaskExpire :one
+WITH stale AS MATERIALIZED (
+    SELECT t.task_id
+    FROM tasks t
+    WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now()
+    ORDER BY t.expires_at
+    LIMIT $1::integer
+    FOR UPDATE SKIP LOCKED
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s
+),
+ended AS (
+    UPDATE tasks t
+    SET status = 3, result = '已过期', reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
+    FROM stale s
+    WHERE t.task_id = s.task_id
+),
+logged AS (
+    INSERT INTO report_logs (task_id, event, created_at, effect)
+    SELECT s.task_id, 'expired', (SELECT moment.at FROM moment), 'expired' FROM stale s
+)
+SELECT count(*) FROM stale
+`
+
+// TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many.
+func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (int64, error) {
+	row := q.db.QueryRow(ctx, taskExpire, batchSize)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const taskExpired = `-- name: TaskExpired :many
@@ -266,6 +516,65 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 	return items, nil
 }
 
+const taskQueue = `-- name: TaskQueue :one
+WITH due AS MATERIALIZED (
+    SELECT d.task_id, d.pool_id, d.company_id, d.priority, d.retry_count, d.rank, d.created_at
+    FROM pools p
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id, t.priority, t.retry_count, t.rank, t.created_at
+        FROM tasks t
+        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        ORDER BY t.due_at
+        LIMIT $1::integer
+        FOR UPDATE SKIP LOCKED
+    ) d
+    LIMIT $1::integer
+),
+reserved AS (
+    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
+    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
+    FROM (
+        SELECT d.pool_id, d.priority, d.company_id, count(*) AS tasks FROM due d WHERE d.rank IS NULL
+        GROUP BY d.pool_id, d.priority, d.company_id
+    ) g
+    JOIN companies c ON c.id = g.company_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            task_queue_front(g.pool_id, (32 * g.priority)::smallint),
+            (SELECT max(o.finish) FROM fair_ranks o WHERE o.pool_id = g.pool_id AND o.priority = g.priority),
+            0
+        ) AS front
+    ) v
+    ORDER BY g.pool_id, g.priority, g.company_id
+    ON CONFLICT (pool_id, priority, company_id) DO UPDATE
+    SET start = greatest(f.finish, excluded.start),
+        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
+    RETURNING f.pool_id, f.priority, f.company_id, f.start
+),
+ranked AS MATERIALIZED (
+    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane,
+        coalesce(d.rank, r.start + (row_number() OVER (
+            PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id
+        ) - 1) / c.weight) AS rank
+    FROM due d
+    JOIN companies c ON c.id = d.company_id
+    LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
+),
+put AS (
+    UPDATE tasks t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
+)
+SELECT count(*) FROM due
+`
+
+// TaskQueue queues up to batch_size tasks that have come due, and tells how many. A task that was never queued gets its rank
+// now: its company's share begins to be used when it may go out.
+func (q *Queries) TaskQueue(ctx context.Context, batchSize int32) (int64, error) {
+	row := q.db.QueryRow(ctx, taskQueue, batchSize)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
     SELECT t.task_id, t.processing_app_id, t.lease_id, t.retry_count < $1::smallint AS again
@@ -281,6 +590,8 @@ recovered AS (
     SET status = CASE WHEN e.again THEN 0 ELSE 3 END,
         retry_count = CASE WHEN e.again THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
+        lane = CASE WHEN e.again THEN NULL ELSE t.lane END,
+        failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
         result = CASE WHEN e.again THEN '处理超时，自动重试' ELSE '处理超时，超过最大重试次数' END,
         processing_app_id = NULL,
@@ -336,16 +647,16 @@ WITH input AS MATERIALIZED (
         unnest($8::jsonb[]) AS request_data
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, t.retry_count, t.lease_id AS held_lease_id, clock_timestamp() AS at,
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
         (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
             (t.status = 1 AND t.processing_app_id = i.app_id)
             OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
         ) AS settles
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.retry_count, h.held_lease_id, h.at, h.settles,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.retry_count, h.held_lease_id, h.held_since, h.at, h.settles,
         CASE
             WHEN h.settles THEN CASE
                 WHEN h.status = 2 THEN 'success'
@@ -367,6 +678,8 @@ settled AS (
     SET status = CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN 0 ELSE 3 END,
         retry_count = CASE v.effect WHEN 'retry' THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
+        lane = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lane END,
+        failed_app_id = CASE v.effect WHEN 'success' THEN t.failed_app_id ELSE v.app_id END,
         lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
         reported_at = CASE v.effect WHEN 'retry' THEN t.reported_at ELSE v.at END,
         sent_at = CASE v.effect WHEN 'success' THEN v.at ELSE t.sent_at END,
@@ -387,6 +700,14 @@ logged AS (
         v.task_id, v.app_id, coalesce(v.lease_id, CASE WHEN v.settles THEN v.held_lease_id END),
         'reported', v.at, v.status, v.effect, v.error_message, v.request_data
     FROM verdict v
+),
+counted AS (
+    INSERT INTO sender_changes (sender_no, succeeded, failed, response_ms, at)
+    SELECT v.app_id, count(*) FILTER (WHERE v.status = 2), count(*) FILTER (WHERE v.status = 3),
+        sum(greatest(0, extract(epoch FROM v.at - v.held_since) * 1000))::bigint, max(v.at)
+    FROM verdict v
+    WHERE v.settles
+    GROUP BY v.app_id
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
 `
@@ -445,17 +766,20 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 
 const taskWaits = `-- name: TaskWaits :one
 SELECT (
-    EXISTS (SELECT FROM (SELECT FROM tasks t WHERE t.status = 0 AND t.retry_count = 0 ORDER BY t.created_at LIMIT 1) n)
-    OR EXISTS (
+    (SELECT count(*) FROM (
+        SELECT FROM tasks t WHERE t.status = 0 AND t.lane IS NOT NULL ORDER BY t.pool_id, t.lane, t.rank LIMIT 1
+    ) q) > 0
+    OR (SELECT count(*) FROM (
         SELECT
-        FROM generate_series(1, 20) AS attempts (retry_count)
+        FROM pools p
         CROSS JOIN LATERAL (
             SELECT FROM tasks t
-            WHERE t.status = 0 AND t.retry_count > 0 AND t.retry_count = attempts.retry_count AND t.due_at <= now()
+            WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
             ORDER BY t.due_at
             LIMIT 1
-        ) r
-    )
+        ) t
+        LIMIT 1
+    ) d) > 0
 )::boolean AS waits
 `
 

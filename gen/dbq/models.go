@@ -8,6 +8,18 @@ import (
 	"time"
 )
 
+type Country struct {
+	ID        int64
+	CountryNo string
+	Name      string
+	// without the +; of several that fit a number, the longest counts
+	DialPrefix        string
+	SignatureRequired bool
+	Version           int64
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+}
+
 type DefaultContent struct {
 	ID int64
 	// as it was sent
@@ -19,6 +31,45 @@ type DefaultContent struct {
 	IsSent      bool
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+}
+
+type Event struct {
+	ID    int64
+	Event string
+	// the setting or the sender
+	Subject   string
+	Detail    []byte
+	CreatedAt time.Time
+}
+
+type Pool struct {
+	ID          int64
+	ChannelID   int64
+	CompanyID   *int64
+	MessageType *int16
+	// null: every country that has no pool of its own
+	CountryID *int64
+}
+
+type SenderLedger struct {
+	ID       int64
+	SenderID int64
+	Change   int64
+	// after the change
+	Balance int64
+	// the attempt that took it; null for a top-up or a correction
+	LeaseID   *int64
+	Remark    *string
+	Username  *string
+	CreatedAt time.Time
+}
+
+type Setting struct {
+	Category  string
+	Name      string
+	Value     []byte
+	UpdatedBy string
+	UpdatedAt time.Time
 }
 
 type Task struct {
@@ -46,6 +97,27 @@ type Task struct {
 	UpdatedAt  time.Time
 	SentAt     *time.Time
 	ReportedAt *time.Time
+	CompanyID  int64
+	// whose routes may take it, as they were when it was submitted; any sender until it is claimed
+	PoolID int64
+	// 0 verification, 1 notification, 2 marketing
+	MessageType int16
+	// as it was when the task was submitted; null: of no country that is known
+	CountryNo *string
+	// 0 to 9, the smallest first
+	Priority int16
+	// how many short messages the text takes, signature included
+	Segments       int16
+	Sign           *string
+	IsTest         bool
+	ExpectSendTime *time.Time
+	ExpiresAt      *time.Time
+	// who failed last; another sender of a route is preferred
+	FailedAppID *string
+	// 32 * priority + what comes behind what within it: 0, or the retry_count of a retry; null until the task is due and queued
+	Lane *int16
+	// its turn within the lane, fixed when it is first queued, in the virtual time of fair_ranks
+	Rank *float64
 }
 
 type Template struct {
@@ -68,4 +140,7 @@ type User struct {
 	IsDisabled   bool
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	CompanyID    int64
+	// the most urgent priority that a submission of this user may ask for
+	TopPriority int16
 }

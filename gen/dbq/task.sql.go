@@ -10,6 +10,26 @@ import (
 	"time"
 )
 
+const slowQueue = `-- name: SlowQueue :execrows
+INSERT INTO events (event, subject, detail)
+SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', $1::bigint, 'wait_warning_seconds', $2::bigint)
+WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.created_at > now() - interval '5 minutes')
+`
+
+type SlowQueueParams struct {
+	Seconds int64
+	Warning int64
+}
+
+// SlowQueue keeps that a task has waited too long, unless that was kept within the last five minutes.
+func (q *Queries) SlowQueue(ctx context.Context, arg SlowQueueParams) (int64, error) {
+	result, err := q.db.Exec(ctx, slowQueue, arg.Seconds, arg.Warning)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const submissionRefused = `-- name: SubmissionRefused :exec
 INSERT INTO receive_logs (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
@@ -50,15 +70,15 @@ func (q *Queries) SubmissionRefused(ctx context.Context, arg SubmissionRefusedPa
 
 const submissionRepeated = `-- name: SubmissionRepeated :one
 WITH first AS (
-    SELECT task_id, status, content FROM tasks WHERE dedup_key = $1::text
+    SELECT task_id, status, content FROM tasks WHERE company_id = $1 AND dedup_key = $2::text
 ),
 logged AS (
     INSERT INTO receive_logs (
         request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
     )
     SELECT
-        $2::text, f.task_id, $3::text, $4, $5::boolean, $6::text,
-        $7::text, $8,
+        $3::text, f.task_id, $4::text, $5, $6::boolean, $7::text,
+        $8::text, $9,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
                 'task_id', f.task_id, 'status', f.status, 'final_content', f.content, 'deduplicated', true
@@ -71,6 +91,7 @@ SELECT f.task_id, f.status, f.content FROM first f
 `
 
 type SubmissionRepeatedParams struct {
+	CompanyID   int64
 	DedupKey    string
 	RequestID   string
 	PhoneNumber string
@@ -87,9 +108,10 @@ type SubmissionRepeatedRow struct {
 	Content string
 }
 
-// SubmissionRepeated gives the task that a dedup_key names already and keeps the submission that repeated it.
+// SubmissionRepeated gives the task that a company's dedup_key names already and keeps the submission that repeated it.
 func (q *Queries) SubmissionRepeated(ctx context.Context, arg SubmissionRepeatedParams) (SubmissionRepeatedRow, error) {
 	row := q.db.QueryRow(ctx, submissionRepeated,
+		arg.CompanyID,
 		arg.DedupKey,
 		arg.RequestID,
 		arg.PhoneNumber,
@@ -104,9 +126,39 @@ func (q *Queries) SubmissionRepeated(ctx context.Context, arg SubmissionRepeated
 	return i, err
 }
 
+const taskAhead = `-- name: TaskAhead :one
+SELECT count(*) FROM (
+    SELECT FROM tasks t
+    WHERE t.pool_id = $1 AND t.status = 0 AND t.lane IS NOT NULL
+        AND (t.lane < $2::smallint OR (t.lane = $2::smallint AND t.rank < $3::double precision))
+    ORDER BY t.pool_id, t.lane, t.rank
+    LIMIT $4::integer
+) q
+`
+
+type TaskAheadParams struct {
+	PoolID int64
+	Lane   int16
+	Rank   float64
+	Most   int32
+}
+
+// TaskAhead counts what goes before a task that is queued, up to most.
+func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
+	row := q.db.QueryRow(ctx, taskAhead,
+		arg.PoolID,
+		arg.Lane,
+		arg.Rank,
+		arg.Most,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const taskGet = `-- name: TaskGet :one
 
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank FROM tasks
 WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
 `
 
@@ -138,28 +190,50 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.UpdatedAt,
 		&i.SentAt,
 		&i.ReportedAt,
+		&i.CompanyID,
+		&i.PoolID,
+		&i.MessageType,
+		&i.CountryNo,
+		&i.Priority,
+		&i.Segments,
+		&i.Sign,
+		&i.IsTest,
+		&i.ExpectSendTime,
+		&i.ExpiresAt,
+		&i.FailedAppID,
+		&i.Lane,
+		&i.Rank,
 	)
 	return i, err
 }
 
+const taskIsDue = `-- name: TaskIsDue :one
+SELECT (due_at <= now())::boolean AS is_due FROM tasks WHERE task_id = $1
+`
+
+func (q *Queries) TaskIsDue(ctx context.Context, taskID string) (bool, error) {
+	row := q.db.QueryRow(ctx, taskIsDue, taskID)
+	var is_due bool
+	err := row.Scan(&is_due)
+	return is_due, err
+}
+
 const taskList = `-- name: TaskList :many
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank FROM tasks
 WHERE task_id < $1
     AND ($2::text IS NULL OR submitted_by = $2::text)
     AND ($3::smallint IS NULL OR status = $3::smallint)
-    AND ($4::text IS NULL OR recipient = $4::text)
-    AND ($5::text IS NULL OR source = $5::text)
-    AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)
-    AND ($7::timestamptz IS NULL OR created_at < $7::timestamptz)
+    AND ($4::text IS NULL OR source = $4::text)
+    AND ($5::timestamptz IS NULL OR created_at >= $5::timestamptz)
+    AND ($6::timestamptz IS NULL OR created_at < $6::timestamptz)
 ORDER BY task_id DESC
-LIMIT $8::integer
+LIMIT $7::integer
 `
 
 type TaskListParams struct {
 	BeforeID    string
 	Owner       *string
 	Status      *int16
-	Recipient   *string
 	Source      *string
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
@@ -172,7 +246,6 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 		arg.BeforeID,
 		arg.Owner,
 		arg.Status,
-		arg.Recipient,
 		arg.Source,
 		arg.CreatedFrom,
 		arg.CreatedTo,
@@ -204,6 +277,19 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.ReportedAt,
+			&i.CompanyID,
+			&i.PoolID,
+			&i.MessageType,
+			&i.CountryNo,
+			&i.Priority,
+			&i.Segments,
+			&i.Sign,
+			&i.IsTest,
+			&i.ExpectSendTime,
+			&i.ExpiresAt,
+			&i.FailedAppID,
+			&i.Lane,
+			&i.Rank,
 		); err != nil {
 			return nil, err
 		}
@@ -213,6 +299,110 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 		return nil, err
 	}
 	return items, nil
+}
+
+const taskListByRecipient = `-- name: TaskListByRecipient :many
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank
+FROM receive_logs r
+JOIN tasks t ON t.task_id = r.task_id
+WHERE r.recipient = $1::text AND r.task_id < $2::text
+    AND ($3::text IS NULL OR t.submitted_by = $3::text)
+    AND ($4::smallint IS NULL OR t.status = $4::smallint)
+    AND ($5::text IS NULL OR t.source = $5::text)
+    AND ($6::timestamptz IS NULL OR t.created_at >= $6::timestamptz)
+    AND ($7::timestamptz IS NULL OR t.created_at < $7::timestamptz)
+ORDER BY r.task_id DESC
+LIMIT $8::integer
+`
+
+type TaskListByRecipientParams struct {
+	Recipient   string
+	BeforeID    string
+	Owner       *string
+	Status      *int16
+	Source      *string
+	CreatedFrom *time.Time
+	CreatedTo   *time.Time
+	PageLimit   int32
+}
+
+// TaskListByRecipient is TaskList for one recipient, of which the log of submissions has an index.
+func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipientParams) ([]Task, error) {
+	rows, err := q.db.Query(ctx, taskListByRecipient,
+		arg.Recipient,
+		arg.BeforeID,
+		arg.Owner,
+		arg.Status,
+		arg.Source,
+		arg.CreatedFrom,
+		arg.CreatedTo,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Task
+	for rows.Next() {
+		var i Task
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.PhoneNumber,
+			&i.Recipient,
+			&i.Content,
+			&i.Status,
+			&i.Source,
+			&i.SubmittedBy,
+			&i.DedupKey,
+			&i.RetryCount,
+			&i.DueAt,
+			&i.ProcessingAppID,
+			&i.LeaseID,
+			&i.LeaseUntil,
+			&i.Result,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.ReportedAt,
+			&i.CompanyID,
+			&i.PoolID,
+			&i.MessageType,
+			&i.CountryNo,
+			&i.Priority,
+			&i.Segments,
+			&i.Sign,
+			&i.IsTest,
+			&i.ExpectSendTime,
+			&i.ExpiresAt,
+			&i.FailedAppID,
+			&i.Lane,
+			&i.Rank,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskNamed = `-- name: TaskNamed :one
+SELECT EXISTS (SELECT FROM tasks WHERE company_id = $1 AND dedup_key = $2::text)
+`
+
+type TaskNamedParams struct {
+	CompanyID int64
+	DedupKey  string
+}
+
+// TaskNamed tells whether there is a task of that name.
+func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, taskNamed, arg.CompanyID, arg.DedupKey)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const taskSubmit = `-- name: TaskSubmit :many
@@ -230,22 +420,72 @@ WITH input AS MATERIALIZED (
         unnest($10::boolean[]) AS use_template,
         unnest($11::text[]) AS source_ip,
         unnest($12::text[]) AS user_agent,
-        unnest($13::jsonb[]) AS request_data
+        unnest($13::jsonb[]) AS request_data,
+        unnest($14::bigint[]) AS company_id,
+        unnest($15::bigint[]) AS pool_id,
+        unnest($16::smallint[]) AS message_type,
+        nullif(unnest($17::text[]), '') AS country_no,
+        unnest($18::smallint[]) AS priority,
+        unnest($19::smallint[]) AS segments,
+        nullif(unnest($20::text[]), '') AS sign,
+        unnest($21::boolean[]) AS is_test,
+        nullif(unnest($22::timestamptz[]), 'epoch') AS expect_send_time,
+        nullif(unnest($23::timestamptz[]), 'epoch') AS expires_at
+),
+reserved AS (
+    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
+    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
+    FROM (
+        SELECT i.pool_id, i.priority, i.company_id, count(*) AS tasks
+        FROM input i
+        WHERE coalesce(i.expect_send_time <= now(), true)
+        GROUP BY i.pool_id, i.priority, i.company_id
+    ) g
+    JOIN companies c ON c.id = g.company_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            task_queue_front(g.pool_id, (32 * g.priority)::smallint),
+            (SELECT max(o.finish) FROM fair_ranks o WHERE o.pool_id = g.pool_id AND o.priority = g.priority),
+            0
+        ) AS front
+    ) v
+    ORDER BY g.pool_id, g.priority, g.company_id
+    ON CONFLICT (pool_id, priority, company_id) DO UPDATE
+    SET start = greatest(f.finish, excluded.start),
+        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
+    RETURNING f.pool_id, f.priority, f.company_id, f.start
+),
+ranked AS MATERIALIZED (
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.expect_send_time, i.expires_at, CASE WHEN q.is_due THEN 32 * i.priority END AS lane,
+        CASE WHEN q.is_due THEN r.start + (row_number() OVER (
+            PARTITION BY i.pool_id, i.priority, i.company_id, q.is_due ORDER BY i.task_id
+        ) - 1) / c.weight END AS rank
+    FROM input i
+    CROSS JOIN LATERAL (SELECT coalesce(i.expect_send_time <= now(), true) AS is_due) q
+    JOIN companies c ON c.id = i.company_id
+    LEFT JOIN reserved r ON r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
 ),
 made AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, dedup_key)
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key
-    FROM input i
+    INSERT INTO tasks (
+        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
+        priority, segments, sign, is_test, expect_send_time, due_at, expires_at, lane, rank
+    )
+    SELECT
+        i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.company_id, i.pool_id,
+        i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.expect_send_time,
+        coalesce(greatest(i.expect_send_time, now()), now()), i.expires_at, i.lane, i.rank
+    FROM ranked i
     ORDER BY i.dedup_key, i.task_id
-    ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
+    ON CONFLICT (company_id, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
 ),
 logged AS (
     INSERT INTO receive_logs (
-        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+        request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data,
+        status_code
     )
     SELECT
-        i.request_id, m.task_id, m.phone_number, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
+        i.request_id, m.task_id, m.phone_number, i.recipient, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success',
             'data', jsonb_build_object('task_id', m.task_id, 'status', m.status, 'final_content', m.content)
@@ -258,25 +498,39 @@ SELECT m.task_id FROM made m ORDER BY m.task_id
 `
 
 type TaskSubmitParams struct {
-	TaskIds       []string
-	PhoneNumbers  []string
-	Recipients    []string
-	FinalContents []string
-	Sources       []string
-	Submitters    []string
-	DedupKeys     []string
-	RequestIds    []string
-	Contents      []string
-	UseTemplates  []bool
-	SourceIps     []string
-	UserAgents    []string
-	RequestData   [][]byte
+	TaskIds         []string
+	PhoneNumbers    []string
+	Recipients      []string
+	FinalContents   []string
+	Sources         []string
+	Submitters      []string
+	DedupKeys       []string
+	RequestIds      []string
+	Contents        []string
+	UseTemplates    []bool
+	SourceIps       []string
+	UserAgents      []string
+	RequestData     [][]byte
+	CompanyIds      []int64
+	PoolIds         []int64
+	MessageTypes    []int16
+	CountryNos      []string
+	Priorities      []int16
+	Segments        []int16
+	Signs           []string
+	AreTests        []bool
+	ExpectSendTimes []time.Time
+	ExpireTimes     []time.Time
 }
 
 // TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
 // is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
 //
-// In the order of their dedup_keys: two statements that wait for each other's names would wait for ever.
+// Those that are due are queued at once: start-time fair queueing gives each its rank, the next of its company's, but not
+// before what waits at the front. Their company's place is locked until they are stored, so that ranks ascend in the order
+// in which a company's tasks are stored. Scheduled tasks are queued when they come due.
+//
+// Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskSubmit,
 		arg.TaskIds,
@@ -292,6 +546,16 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.SourceIps,
 		arg.UserAgents,
 		arg.RequestData,
+		arg.CompanyIds,
+		arg.PoolIds,
+		arg.MessageTypes,
+		arg.CountryNos,
+		arg.Priorities,
+		arg.Segments,
+		arg.Signs,
+		arg.AreTests,
+		arg.ExpectSendTimes,
+		arg.ExpireTimes,
 	)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,17 @@ import (
 	"time"
 )
 
+const companyFind = `-- name: CompanyFind :one
+SELECT id FROM companies WHERE company_no = $1
+`
+
+func (q *Queries) CompanyFind(ctx context.Context, companyNo string) (int64, error) {
+	row := q.db.QueryRow(ctx, companyFind, companyNo)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const keyCreate = `-- name: KeyCreate :one
 INSERT INTO api_keys (user_id, key_hash, name)
 SELECT u.id, $1, $2 FROM users u WHERE u.username = $3
@@ -88,7 +99,7 @@ func (q *Queries) KeyList(ctx context.Context, username string) ([]KeyListRow, e
 }
 
 const userByKey = `-- name: UserByKey :one
-SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
+SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at, u.company_id, u.top_priority FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
 `
 
 // UserByKey is whose key this is.
@@ -104,14 +115,18 @@ func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (User, error) {
 		&i.IsDisabled,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
+		&i.TopPriority,
 	)
 	return i, err
 }
 
 const userCreate = `-- name: UserCreate :one
-INSERT INTO users (username, role, app_id, password_hash)
-VALUES ($1, $2, $3, $4)
-RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at
+INSERT INTO users (username, role, app_id, password_hash, company_id, top_priority)
+SELECT $1, $2, $3, $4, c.id, coalesce($5::smallint, 1)
+FROM companies c
+WHERE c.company_no = coalesce($6::text, 'default')
+RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority
 `
 
 type UserCreateParams struct {
@@ -119,6 +134,8 @@ type UserCreateParams struct {
 	Role         string
 	AppID        *string
 	PasswordHash *string
+	TopPriority  *int16
+	CompanyNo    *string
 }
 
 func (q *Queries) UserCreate(ctx context.Context, arg UserCreateParams) (User, error) {
@@ -127,6 +144,8 @@ func (q *Queries) UserCreate(ctx context.Context, arg UserCreateParams) (User, e
 		arg.Role,
 		arg.AppID,
 		arg.PasswordHash,
+		arg.TopPriority,
+		arg.CompanyNo,
 	)
 	var i User
 	err := row.Scan(
@@ -138,12 +157,14 @@ func (q *Queries) UserCreate(ctx context.Context, arg UserCreateParams) (User, e
 		&i.IsDisabled,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
+		&i.TopPriority,
 	)
 	return i, err
 }
 
 const userGet = `-- name: UserGet :one
-SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at FROM users WHERE username = $1
+SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority FROM users WHERE username = $1
 `
 
 func (q *Queries) UserGet(ctx context.Context, username string) (User, error) {
@@ -158,12 +179,14 @@ func (q *Queries) UserGet(ctx context.Context, username string) (User, error) {
 		&i.IsDisabled,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
+		&i.TopPriority,
 	)
 	return i, err
 }
 
 const userList = `-- name: UserList :many
-SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at FROM users WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
+SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority FROM users WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
 `
 
 type UserListParams struct {
@@ -189,6 +212,8 @@ func (q *Queries) UserList(ctx context.Context, arg UserListParams) ([]User, err
 			&i.IsDisabled,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.CompanyID,
+			&i.TopPriority,
 		); err != nil {
 			return nil, err
 		}
@@ -207,9 +232,11 @@ SET role = coalesce($1, role),
         THEN nullif(coalesce($2, app_id), '') END,
     password_hash = coalesce($3, password_hash),
     is_disabled = coalesce($4, is_disabled),
+    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = $5::text), company_id),
+    top_priority = coalesce($6, top_priority),
     updated_at = now()
-WHERE username = $5
-RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at
+WHERE username = $7
+RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority
 `
 
 type UserUpdateParams struct {
@@ -217,6 +244,8 @@ type UserUpdateParams struct {
 	AppID        *string
 	PasswordHash *string
 	IsDisabled   *bool
+	CompanyNo    *string
+	TopPriority  *int16
 	Username     string
 }
 
@@ -227,6 +256,8 @@ func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, e
 		arg.AppID,
 		arg.PasswordHash,
 		arg.IsDisabled,
+		arg.CompanyNo,
+		arg.TopPriority,
 		arg.Username,
 	)
 	var i User
@@ -239,6 +270,8 @@ func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, e
 		&i.IsDisabled,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
+		&i.TopPriority,
 	)
 	return i, err
 }

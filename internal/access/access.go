@@ -35,7 +35,13 @@ type Principal struct {
 	Username string
 	Role     string
 	AppID    string // the only app that a send user may be; empty: any
+
+	CompanyID   int64
+	TopPriority int16 // the most urgent that it may ask for
 }
+
+// defaultCompany is the company of the configured user.
+const defaultCompany = 1
 
 // keyPrefix tells an API key from a password.
 const keyPrefix = "lksms_"
@@ -73,7 +79,7 @@ func New(db *postgres.DB, username, password string) (*Service, error) {
 	return &Service{
 		q:         dbq.New(db),
 		bootstrap: digest(username, password),
-		admin:     Principal{Username: username, Role: RoleAdmin},
+		admin:     Principal{Username: username, Role: RoleAdmin, CompanyID: defaultCompany},
 		secret:    secret,
 		verified:  expirable.NewLRU[[sha256.Size]byte, Principal](10_000, nil, remembered),
 		slots:     make(chan struct{}, runtime.GOMAXPROCS(0)),
@@ -86,8 +92,9 @@ func New(db *postgres.DB, username, password string) (*Service, error) {
 var ErrRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
 
 var (
-	errNoUser = fault.New(fault.NotFound, fault.UserNotFound)
-	errNoKey  = fault.New(fault.NotFound, fault.KeyNotFound)
+	errNoUser    = fault.New(fault.NotFound, fault.UserNotFound)
+	errNoCompany = fault.InvalidField("company_no", fault.NotThere, nil)
+	errNoKey     = fault.New(fault.NotFound, fault.KeyNotFound)
 )
 
 // Basic says whose username and password these are; the password may be an API key of that user. address is where the
@@ -133,7 +140,7 @@ func (s *Service) match(ctx context.Context, username, password string) (Princip
 	if user == nil || user.IsDisabled {
 		return Principal{}, ErrRequired
 	}
-	who := Principal{Username: user.Username, Role: user.Role}
+	who := Principal{Username: user.Username, Role: user.Role, CompanyID: user.CompanyID, TopPriority: user.TopPriority}
 	if user.AppID != nil {
 		who.AppID = *user.AppID
 	}
@@ -192,6 +199,9 @@ type User struct {
 	Password string
 	Role     string
 	AppID    *string
+
+	CompanyNo   *string // nil: the default company
+	TopPriority *int16  // nil: 1
 }
 
 // Create adds a user. Faults: user.exists, request.invalid for an app_id of another role than send.
@@ -207,8 +217,11 @@ func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 		return dbq.User{}, err
 	}
 	row, err := s.q.UserCreate(ctx, dbq.UserCreateParams{
-		Username: u.Username, Role: u.Role, AppID: u.AppID, PasswordHash: hash,
+		Username: u.Username, Role: u.Role, AppID: u.AppID, PasswordHash: hash, CompanyNo: u.CompanyNo, TopPriority: u.TopPriority,
 	})
+	if postgres.IsNoRows(err) {
+		return row, errNoCompany
+	}
 	if postgres.Violates(err, "users_username_key") {
 		return row, fault.New(fault.Conflict, fault.UserExists)
 	}
@@ -234,11 +247,19 @@ type Patch struct {
 	Role       *string
 	AppID      *string
 	IsDisabled *bool
+
+	CompanyNo   *string
+	TopPriority *int16
 }
 
 // Update changes a user, in force on this server when it returns. Fault: user.not_found.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
-	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled}
+	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority}
+	if p.CompanyNo != nil {
+		if _, err := s.q.CompanyFind(ctx, *p.CompanyNo); err != nil {
+			return dbq.User{}, postgres.Wrap("find company", err, errNoCompany)
+		}
+	}
 	if p.Password != nil {
 		hash, err := s.hash(*p.Password)
 		if err != nil {

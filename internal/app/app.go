@@ -21,6 +21,8 @@ import (
 	"lksms/internal/httpapi"
 	"lksms/internal/idempotency"
 	"lksms/internal/postgres"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
 	"lksms/internal/stats"
 	"lksms/internal/sweep"
 	"lksms/internal/task"
@@ -70,6 +72,7 @@ type App struct {
 	Handler http.Handler
 	Tasks   *task.Service
 	Answers *idempotency.Service
+	Senders *sender.Service
 	DB      *postgres.DB
 
 	sweeper *sweep.Sweeper
@@ -95,9 +98,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	answers := idempotency.New(db)
 	templates := template.New(db)
-	tasks := task.New(db, templates, o.Rules, metrics)
-	counts := stats.New(db, metrics)
-	handler, err := httpapi.New(tasks, templates, counts, users, answers, httpapi.Options{
+	settings := setting.New(db)
+	senders := sender.New(db, settings)
+	tasks := task.New(db, templates, senders, settings, o.Rules, metrics)
+	counts := stats.New(db, settings, metrics)
+	handler, err := httpapi.New(httpapi.Slices{
+		Tasks: tasks, Templates: templates, Stats: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,
+	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
 		Ready: readiness(db), Log: o.Log, Metrics: metrics,
 	})
@@ -109,12 +116,18 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
 		sweep.Job{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
 		sweep.Job{Name: "fold-task-counts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
+		sweep.Job{Name: "fold-sender-changes", Interval: 2 * time.Second, Routine: true, Run: senders.Fold},
+		sweep.Job{Name: "note-who-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
+		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
+		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
+		sweep.Job{Name: "let-old-tasks-go-first", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
+		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: counts.Watch},
 	)
 	if err != nil {
 		db.Close()
 		return nil, err
 	}
-	return &App{Handler: handler, Tasks: tasks, Answers: answers, DB: db, sweeper: sweeper, options: o}, nil
+	return &App{Handler: handler, Tasks: tasks, Answers: answers, Senders: senders, DB: db, sweeper: sweeper, options: o}, nil
 }
 
 // Close finishes what is being written and closes the connections to the database.

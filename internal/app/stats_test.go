@@ -7,6 +7,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/setting"
 	"lksms/internal/stats"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +33,7 @@ func (b *testBundle) counted() (s api.Statistics) {
 // Whoever changes tasks, and be it by hand, the statistics are exact, folded or not.
 func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 	b := setup(t)
-	counts := stats.New(b.app.DB, prometheus.NewRegistry())
+	counts := stats.New(b.app.DB, setting.New(b.app.DB), prometheus.NewRegistry())
 	fold := func() {
 		t.Helper()
 		if _, err := counts.Fold(t.Context()); err != nil {

@@ -54,6 +54,14 @@ const (
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
 	DefaultContentSent     Reason = "default_content.already_sent"
+	CompanyNotFound        Reason = "company.not_found"
+	ChannelNotFound        Reason = "channel.not_found"
+	CountryNotFound        Reason = "country.not_found"
+	SenderNotFound         Reason = "sender.not_found"
+	RouteRuleNotFound      Reason = "routing.not_found"
+	Exists                 Reason = "exists"
+	InUse                  Reason = "in_use"
+	VersionStale           Reason = "version.stale"
 	IdempotencyInFlight    Reason = "idempotency.in_flight"
 	IdempotencyKeyReused   Reason = "idempotency.key_reused"
 	ServiceUnavailable     Reason = "unavailable"
@@ -64,7 +72,8 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, TemplateNoneActive,
-	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
+	RouteRuleNotFound, Exists, InUse, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is what a field broke.
@@ -93,6 +102,12 @@ const (
 	NotACursor         Rule = "not_a_cursor"
 	Duplicate          Rule = "duplicate"
 	OnlyForSenders     Rule = "only_for_senders"
+	CountryNotServed   Rule = "country_not_served"
+	NotThere           Rule = "not_there"
+	BelowZero          Rule = "below_zero"
+	InThePast          Rule = "in_the_past"
+	TooFarAhead        Rule = "too_far_ahead" // days
+	TooUrgent          Rule = "too_urgent"    // the most urgent priority
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -100,7 +115,8 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, RenderedTooLong, RenderedBlank,
-	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, NothingElseIsKnown,
+	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
+	InThePast, TooFarAhead, TooUrgent, NothingElseIsKnown,
 }
 
 // Field names one wrong field. It never carries the value that was sent.

@@ -67,7 +67,7 @@ func (s *Server) authorise(r *http.Request, roles []string) error {
 		return err
 	}
 	x := exchangeOf(r.Context())
-	x.who, x.origin.User = who, who.Username
+	x.who, x.origin.User, x.origin.CompanyID, x.origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
 	if who.Role != access.RoleAdmin && !slices.Contains(roles, who.Role) {
 		return fault.New(fault.Forbidden, fault.AuthForbidden)
 	}

@@ -20,6 +20,8 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/access"
 	"lksms/internal/idempotency"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
 	"lksms/internal/stats"
 	"lksms/internal/task"
 	"lksms/internal/template"
@@ -74,9 +76,12 @@ type Server struct {
 	stats       *stats.Service
 	access      *access.Service
 	idempotency *idempotency.Service
+	senders     *sender.Service
+	settings    *setting.Service
 	options     Options
 
 	sends, reports batch
+	changes        batch // of settings
 
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -84,11 +89,23 @@ type Server struct {
 
 var _ api.StrictServerInterface = (*Server)(nil)
 
+// Slices are what the door leads to.
+type Slices struct {
+	Tasks     *task.Service
+	Templates *template.Service
+	Stats     *stats.Service
+	Users     *access.Service
+	Answers   *idempotency.Service
+	Senders   *sender.Service
+	Settings  *setting.Service
+}
+
 // New returns the handler of everything that the server serves.
-func New(tasks *task.Service, templates *template.Service, counts *stats.Service, users *access.Service, answers *idempotency.Service, options Options) (http.Handler, error) {
+func New(slices Slices, options Options) (http.Handler, error) {
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
-		tasks: tasks, templates: templates, stats: counts, access: users, idempotency: answers, options: options,
+		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
+		senders: slices.Senders, settings: slices.Settings, options: options,
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -103,6 +120,7 @@ func New(tasks *task.Service, templates *template.Service, counts *stats.Service
 	}
 	s.sends = relax(spec, sendBatchPath, "messages")
 	s.reports = relax(spec, reportBatchPath, "reports")
+	s.changes = batch{item: spec.Components.Schemas["SettingsChange"].Value}
 	operations := http.NewServeMux()
 	api.HandlerWithOptions(
 		api.NewStrictHandlerWithOptions(s, nil, api.StrictHTTPServerOptions{

@@ -43,18 +43,19 @@ func (b batch) items(body []byte) ([]json.RawMessage, []error, error) {
 	raw := lists[b.field]
 	wrong := make([]error, len(raw))
 	for i, item := range raw {
-		decoder := json.NewDecoder(bytes.NewReader(item))
-		decoder.UseNumber()
-		var value any
-		if err := decoder.Decode(&value); err != nil {
-			return nil, nil, fmt.Errorf("read item of batch: %w", err)
-		}
-		wrong[i] = b.check(value)
+		wrong[i] = b.check(item)
 	}
 	return raw, wrong, nil
 }
 
-func (b batch) check(value any) error {
+// check tells what is wrong with an item by the contract.
+func (b batch) check(item []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(item))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return fmt.Errorf("read item of batch: %w", err)
+	}
 	err := b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
 	if err == nil {
 		return nil

@@ -27,6 +27,7 @@ type exchange struct {
 	who           access.Principal // empty until authenticated
 	operation     string           // its pattern in the ServeMux of the operations; empty when it is for none
 	body          []byte           // as far as it could be read
+	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
 	refused       *refusal         // a submission refused meanwhile, to be kept afterwards
 	notes         []any            // more for the request's line in the log, as slog takes it
@@ -57,7 +58,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			origin: task.Origin{
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: s.clientIP(r), UserAgent: r.UserAgent(),
 			},
-			text: catalogueFor(r.Header.Get("Accept-Language")),
+			text:   catalogueFor(r.Header.Get("Accept-Language")),
+			dryRun: r.URL.RawQuery != "" && r.URL.Query().Get("dry_run") == "true",
 		}
 		if !goodRequestID.MatchString(x.origin.RequestID) {
 			x.origin.RequestID = ulid.MustNew(ulid.Now(), rand.Reader).String()

@@ -35,7 +35,8 @@ func (s *Server) once(operations *http.ServeMux, keyed map[string]bool) http.Han
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
 		key := r.Header.Get(idempotencyHeader)
-		if key == "" || !keyed[x.operation] {
+		// What creates nothing has nothing to repeat.
+		if key == "" || !keyed[x.operation] || x.dryRun {
 			operations.ServeHTTP(w, r)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
+	"lksms/internal/task"
 )
 
 // catalogue is every text that people read, in one language.
@@ -17,6 +18,7 @@ type catalogue struct {
 	recovered   string                // with the number
 	states      [4]string             // of a task, by status code
 	description [4]string
+	explained   map[string]string // by task.Explanation.Reason; with the number ahead where there is one
 }
 
 var english = &catalogue{
@@ -43,6 +45,14 @@ var english = &catalogue{
 		fault.DefaultContentNotFound: "There is no such default content.",
 		fault.DefaultContentExists:   "This phone number has a default content already.",
 		fault.DefaultContentSent:     "The default content of this phone number has been sent already.",
+		fault.CompanyNotFound:        "There is no such company.",
+		fault.ChannelNotFound:        "There is no such channel.",
+		fault.CountryNotFound:        "There is no such country.",
+		fault.SenderNotFound:         "There is no such sender.",
+		fault.RouteRuleNotFound:      "There is no such route.",
+		fault.Exists:                 "There is one already.",
+		fault.InUse:                  "Something still refers to it.",
+		fault.VersionStale:           "It was changed meanwhile: read it again.",
 		fault.IdempotencyInFlight:    "The first request with this Idempotency-Key is still at work.",
 		fault.IdempotencyKeyReused:   "This Idempotency-Key was used with another body.",
 		fault.ServiceUnavailable:     "The service is not available right now; try again shortly.",
@@ -70,12 +80,26 @@ var english = &catalogue{
 		fault.NotACursor:         "is not a cursor that this list gave",
 		fault.Duplicate:          "stands twice",
 		fault.OnlyForSenders:     "is only for users with the role send",
+		fault.CountryNotServed:   "is in a country to which this company or channel does not send",
+		fault.NotThere:           "names something that is not there",
+		fault.BelowZero:          "would take the balance below 0",
+		fault.InThePast:          "is in the past",
+		fault.TooFarAhead:        "is more than %v days ahead",
+		fault.TooUrgent:          "may not be smaller than %v for this user",
 		fault.NothingElseIsKnown: "is not valid",
 	},
 	recovered: "Recovered %d zombie tasks.",
 	states:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
 	description: [4]string{
 		"waits for a sender", "held by a sender", "sent", "not sent, and not going to be",
+	},
+	explained: map[string]string{
+		task.BecauseScheduled:  "It is scheduled for later.",
+		task.BecauseRetryLater: "It failed, and will be tried again later.",
+		task.BecauseQueued:     "It waits for a sender; %d go before it.",
+		task.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
+		task.BecauseProcessing: "A sender holds it.",
+		task.BecauseSettled:    "It is settled: nothing more will happen to it.",
 	},
 }
 
@@ -103,6 +127,14 @@ var chinese = &catalogue{
 		fault.DefaultContentNotFound: "默认内容不存在。",
 		fault.DefaultContentExists:   "该手机号已有默认内容。",
 		fault.DefaultContentSent:     "该手机号的默认内容已发送过。",
+		fault.CompanyNotFound:        "公司不存在。",
+		fault.ChannelNotFound:        "渠道不存在。",
+		fault.CountryNotFound:        "国家不存在。",
+		fault.SenderNotFound:         "发送方不存在。",
+		fault.RouteRuleNotFound:      "路由不存在。",
+		fault.Exists:                 "已存在。",
+		fault.InUse:                  "仍被引用，无法删除。",
+		fault.VersionStale:           "已被他人修改，请重新读取。",
 		fault.IdempotencyInFlight:    "使用此 Idempotency-Key 的第一个请求仍在处理。",
 		fault.IdempotencyKeyReused:   "此 Idempotency-Key 已用于不同的请求体。",
 		fault.ServiceUnavailable:     "服务暂时不可用，请稍后重试。",
@@ -130,11 +162,25 @@ var chinese = &catalogue{
 		fault.NotACursor:         "不是此列表给出的游标",
 		fault.Duplicate:          "出现了两次",
 		fault.OnlyForSenders:     "只用于 send 角色的用户",
+		fault.CountryNotServed:   "所在国家不在该公司或渠道的发送范围内",
+		fault.NotThere:           "指向不存在的对象",
+		fault.BelowZero:          "会使余额低于 0",
+		fault.InThePast:          "已是过去的时间",
+		fault.TooFarAhead:        "不能晚于 %v 天之后",
+		fault.TooUrgent:          "该用户不能设为小于 %v",
 		fault.NothingElseIsKnown: "不正确",
 	},
 	recovered:   "成功恢复 %d 个僵尸任务",
 	states:      english.states,
 	description: [4]string{"待处理", "处理中", "成功", "失败"},
+	explained: map[string]string{
+		task.BecauseScheduled:  "已定时，稍后发送。",
+		task.BecauseRetryLater: "发送失败，稍后重试。",
+		task.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
+		task.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
+		task.BecauseProcessing: "正由发送方处理。",
+		task.BecauseSettled:    "已结束，不会再有变化。",
+	},
 }
 
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
@@ -160,6 +206,19 @@ func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
 		detail.Fields = &fields
 	}
 	return detail
+}
+
+// explain says in words why a task is where it is.
+func (c *catalogue) explain(e task.Explanation) string {
+	text := c.explained[e.Reason]
+	if strings.Contains(text, "%d") {
+		var ahead int64
+		if e.Ahead != nil {
+			ahead = min(*e.Ahead, task.AheadMost)
+		}
+		return fmt.Sprintf(text, ahead)
+	}
+	return text
 }
 
 func (c *catalogue) reason(r fault.Reason) string { return c.reasons[r] }

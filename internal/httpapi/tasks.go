@@ -7,6 +7,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/phone"
+	"lksms/internal/sender"
 	"lksms/internal/task"
 )
 
@@ -14,6 +15,9 @@ import (
 func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api.SendSmsResponseObject, error) {
 	x := exchangeOf(ctx)
 	x.note("phone", phone.Mask(req.Body.PhoneNumber))
+	if value(req.Params.DryRun) {
+		return s.dryRun(ctx, x, *req.Body)
+	}
 	made, err := s.tasks.Submit(ctx, submissionOf(*req.Body, x.body), x.origin)
 	if err != nil {
 		return nil, err
@@ -26,10 +30,51 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
 
+func (s *Server) dryRun(ctx context.Context, x *exchange, body api.SendRequest) (api.SendSmsResponseObject, error) {
+	p, err := s.tasks.Preview(ctx, submissionOf(body, x.body), x.origin)
+	if err != nil {
+		return nil, err
+	}
+	return api.SendSms200ApplicationVndLksmsDryRunPlusJSONResponse{Code: ok, Message: success, Data: api.DryRun{
+		Recipient: p.Recipient, CountryNo: nonEmpty(&p.CountryNo), FinalContent: p.Final, Segments: p.Segments, Cost: p.Segments,
+		Priority: p.Priority, Routed: p.Routed, Senders: convert(p.Senders, candidateOf), Verdict: api.DryRunVerdict(p.Verdict),
+	}}, nil
+}
+
+// ExplainTask tells why a task is where it is.
+func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObject) (api.ExplainTaskResponseObject, error) {
+	e, err := s.tasks.Explain(ctx, viewer(ctx), req.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	data := api.Explanation{
+		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
+		Summary: exchangeOf(ctx).text.explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
+		Priority: e.Task.Priority, Routed: e.Routed, Senders: convert(e.Senders, candidateOf),
+	}
+	if e.Ahead != nil {
+		ahead, more := *e.Ahead, *e.Ahead > task.AheadMost
+		ahead = min(ahead, task.AheadMost)
+		data.Ahead, data.AheadIsMore = &ahead, &more
+	}
+	return api.ExplainTask200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+func candidateOf(c sender.Candidate) api.SenderView {
+	view := api.SenderView{SenderNo: c.SenderNo, CanTake: c.Why == "", Until: c.Until, Weight: c.Weight}
+	if c.Why != "" {
+		why := api.SenderViewWhy(c.Why)
+		view.Why = &why
+	}
+	return view
+}
+
 func submissionOf(body api.SendRequest, raw []byte) task.Submission {
 	return task.Submission{
 		PhoneNumber: body.PhoneNumber, Content: value(body.Content), UseTemplate: value(body.UseTemplate),
-		Source: nonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw,
+		Source: nonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: messageType(body.MessageType),
+		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: value(body.Sign),
+		Test: value(body.Test),
 	}
 }
 
@@ -162,7 +207,9 @@ func taskOf(t dbq.Task) api.Task {
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
 		Source: t.Source, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
 		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
-		SentAt: t.SentAt, ReportedAt: t.ReportedAt,
+		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: messageTypes[t.MessageType], Priority: t.Priority,
+		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.IsTest, ExpectSendTime: t.ExpectSendTime,
+		ExpiresAt: t.ExpiresAt,
 	}
 }
 

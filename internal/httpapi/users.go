@@ -12,11 +12,13 @@ import (
 func (s *Server) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
 	row, err := s.access.Create(ctx, access.User{
 		Username: req.Body.Username, Password: value(req.Body.Password), Role: string(req.Body.Role), AppID: req.Body.AppID,
+		CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return api.CreateUser200JSONResponse(userAnswer(row)), nil
+	answer, err := s.userAnswer(ctx, row)
+	return api.CreateUser200JSONResponse(answer), err
 }
 
 // ListUsers pages through users, newest first.
@@ -30,8 +32,15 @@ func (s *Server) ListUsers(ctx context.Context, req api.ListUsersRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, userOf, func(u dbq.User) string { return idText(u.ID) })
-	return api.ListUsers200JSONResponse{Code: ok, Message: success, Data: api.UserPage{Items: items, NextCursor: next}}, nil
+	var bad error
+	items, next := page(rows, limit, func(row dbq.User) api.User {
+		u, err := s.userOf(ctx, row)
+		if err != nil {
+			bad = err
+		}
+		return u
+	}, func(u dbq.User) string { return idText(u.ID) })
+	return api.ListUsers200JSONResponse{Code: ok, Message: success, Data: api.UserPage{Items: items, NextCursor: next}}, bad
 }
 
 // GetUser shows one user.
@@ -40,19 +49,21 @@ func (s *Server) GetUser(ctx context.Context, req api.GetUserRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
-	return api.GetUser200JSONResponse(userAnswer(row)), nil
+	answer, err := s.userAnswer(ctx, row)
+	return api.GetUser200JSONResponse(answer), err
 }
 
 // UpdateUser changes, disables or enables a user.
 func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
 	row, err := s.access.Update(ctx, access.Patch{
 		Username: req.Username, Password: req.Body.Password, Role: (*string)(req.Body.Role), AppID: req.Body.AppID,
-		IsDisabled: req.Body.IsDisabled,
+		IsDisabled: req.Body.IsDisabled, CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return api.UpdateUser200JSONResponse(userAnswer(row)), nil
+	answer, err := s.userAnswer(ctx, row)
+	return api.UpdateUser200JSONResponse(answer), err
 }
 
 // CreateKey makes an API key.
@@ -85,13 +96,15 @@ func (s *Server) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject) 
 	return api.DeleteKey200JSONResponse{DoneJSONResponse: done()}, nil
 }
 
-func userAnswer(u dbq.User) api.UserResponse {
-	return api.UserResponse{Code: ok, Message: success, Data: userOf(u)}
+func (s *Server) userAnswer(ctx context.Context, row dbq.User) (api.UserResponse, error) {
+	u, err := s.userOf(ctx, row)
+	return api.UserResponse{Code: ok, Message: success, Data: u}, err
 }
 
-func userOf(u dbq.User) api.User {
+func (s *Server) userOf(ctx context.Context, u dbq.User) (api.User, error) {
+	companyNo, err := s.senders.CompanyNo(ctx, u.CompanyID)
 	return api.User{
-		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, IsDisabled: u.IsDisabled,
-		CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
-	}
+		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, CompanyNo: companyNo, TopPriority: u.TopPriority,
+		IsDisabled: u.IsDisabled, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
+	}, err
 }

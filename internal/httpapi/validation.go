@@ -87,8 +87,10 @@ func fieldsOf(e *openapi3filter.RequestError) []fault.Field {
 }
 
 func schemaField(name string, inBody bool, e *openapi3.SchemaError) fault.Field {
+	within := ""
 	if path := e.JSONPointer(); inBody && len(path) > 0 {
 		name = strings.Join(path, ".")
+		within = name + "."
 	}
 	field := fault.Field{Name: name, Rule: fault.NothingElseIsKnown}
 	switch e.SchemaField {
@@ -97,7 +99,7 @@ func schemaField(name string, inBody bool, e *openapi3.SchemaError) fault.Field 
 	case "properties":
 		if quoted, err := strconv.QuotedPrefix(strings.TrimPrefix(e.Reason, "property ")); err == nil {
 			if unknown, err := strconv.Unquote(quoted); err == nil {
-				field = fault.Field{Name: unknown, Rule: fault.UnknownField}
+				field = fault.Field{Name: within + unknown, Rule: fault.UnknownField}
 			}
 		}
 	case "type", "nullable":

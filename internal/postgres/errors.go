@@ -29,6 +29,12 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
+// IsReferred reports whether err is a deletion of what others refer to.
+func IsReferred(err error) bool { return isCode(err, "23503") }
+
+// IsBadParameter reports whether a function was given a value that it does not know.
+func IsBadParameter(err error) bool { return isCode(err, "22023") }
+
 // Wrap names the act that failed. Where a query found nothing, it returns none instead, unless that is nil.
 // A nil err gives nil.
 func Wrap(act string, err error, none *fault.Error) error {

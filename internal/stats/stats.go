@@ -10,17 +10,19 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
+	"lksms/internal/setting"
 )
 
 // Service counts tasks.
 type Service struct {
-	db *postgres.DB
-	q  *dbq.Queries
+	db       *postgres.DB
+	q        *dbq.Queries
+	settings *setting.Service
 }
 
 // New returns a Service on db that reports the queue's depth to reg at each scrape.
-func New(db *postgres.DB, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db)}
+func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), settings: settings}
 	reg.MustRegister(depthCollector{s})
 	return s
 }
@@ -42,6 +44,20 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 		return int(n), fmt.Errorf("clear folded task counts: %w", err)
 	}
 	return int(n), nil
+}
+
+// Watch keeps an event when a task has waited too long, and tells whether it did.
+func (s *Service) Watch(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil || values.Monitoring.WaitWarning == 0 {
+		return 0, err
+	}
+	seconds, err := s.longestWait(ctx)
+	if err != nil || int64(seconds) < values.Monitoring.WaitWarning {
+		return 0, postgres.Wrap("look at longest wait", err, nil)
+	}
+	n, err := s.q.SlowQueue(ctx, dbq.SlowQueueParams{Seconds: int64(seconds), Warning: values.Monitoring.WaitWarning})
+	return int(n), postgres.Wrap("keep that the queue is slow", err, nil)
 }
 
 // longestWait is how long the task that has been due for longest has waited.

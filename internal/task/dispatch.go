@@ -14,17 +14,22 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Claim leases up to limit tasks to appID: new ones first, then due retries (S0.3, S0.10). Leases and their log rows are
-// one statement.
+// Claim leases up to limit tasks to the sender appID, as many as its interval, limits and balance allow (S0.3, S0.10, S4.2).
+// Leases, their log rows and what they take from the sender are one statement. An app that polls for the first time is
+// registered, unless settings forbid it. Fault: sender.not_found.
 func (s *Service) Claim(ctx context.Context, appID string, limit int) ([]dbq.TaskClaimRow, error) {
-	var maxWait *time.Duration
-	if s.rules.RetryMaxWait > 0 {
-		maxWait = &s.rules.RetryMaxWait
+	if err := s.senders.Polled(ctx, appID); err != nil {
+		return nil, err
+	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var rows []dbq.TaskClaimRow
-	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
 		rows, err = q.TaskClaim(ctx, dbq.TaskClaimParams{
-			AppID: appID, ClaimLimit: int32(limit), Lease: s.rules.ProcessingTimeout, RetryMaxWait: maxWait,
+			AppID: appID, ClaimLimit: int64(limit), Lease: s.rules.ProcessingTimeout, RetryMaxWait: s.retryMaxWait(),
+			SilentAfter: values.Queue.SilentAfter(),
 		})
 		return err
 	})
@@ -33,6 +38,13 @@ func (s *Service) Claim(ctx context.Context, appID string, limit int) ([]dbq.Tas
 	}
 	s.claimed.Add(float64(len(rows)))
 	return rows, nil
+}
+
+func (s *Service) retryMaxWait() *time.Duration {
+	if s.rules.RetryMaxWait == 0 {
+		return nil
+	}
+	return &s.rules.RetryMaxWait
 }
 
 // Report is what a sender says of a task (S0.4).
@@ -220,4 +232,56 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
 	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
 	return int(row.Retried + row.Exhausted), nil
+}
+
+// sweepBatch bounds what one statement of the other sweeps changes.
+const sweepBatch = 1000
+
+// Queue queues every task that has come due, retries and scheduled ones, in batches of their own transactions, and returns
+// how many. Until it has, claims take them from where they wait.
+func (s *Service) Queue(ctx context.Context) (int, error) {
+	return s.inBatches(ctx, "queue tasks that have come due", func(q *dbq.Queries) (int64, error) {
+		n, err := q.TaskQueue(ctx, sweepBatch)
+		if err == nil {
+			s.line.wake(min(int(n), wokenMost))
+		}
+		return n, err
+	})
+}
+
+// Age lets tasks that have waited too long go before the others, and returns how many.
+func (s *Service) Age(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.inBatches(ctx, "let old tasks go first", func(q *dbq.Queries) (int64, error) {
+		return q.TaskAge(ctx, dbq.TaskAgeParams{
+			BatchSize: sweepBatch, RetryMaxWait: s.retryMaxWait(), PriorityMaxWait: values.Queue.PriorityWait(),
+		})
+	})
+}
+
+// Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
+func (s *Service) Expire(ctx context.Context) (int, error) {
+	return s.inBatches(ctx, "end expired tasks", func(q *dbq.Queries) (int64, error) { return q.TaskExpire(ctx, sweepBatch) })
+}
+
+// inBatches repeats a statement until it finds less than a batch.
+func (s *Service) inBatches(ctx context.Context, act string, run func(q *dbq.Queries) (int64, error)) (int, error) {
+	total := 0
+	for {
+		var n int64
+		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+			n, err = run(q)
+			return err
+		})
+		if err != nil {
+			return total, fmt.Errorf("%s: %w", act, err)
+		}
+		total += int(n)
+		if n < sweepBatch {
+			return total, nil
+		}
+	}
 }

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/dbq"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
+	"lksms/internal/sender"
 	"lksms/internal/task"
-	"lksms/internal/template"
 )
 
 // Each is a table in which the planner's estimates are far off, one way or the other.
@@ -79,6 +78,8 @@ func prepareTable(t *testing.T, url, mode, prepare string) {
 	for _, sql := range append([]string{
 		fmt.Sprintf("ALTER DATABASE %s SET plan_cache_mode = %s", conn.Config().Database, mode),
 		"ALTER TABLE tasks SET (autovacuum_enabled = false)",
+		`INSERT INTO senders (sender_no, name, per_day) VALUES ('paced', 'paced', 1000000); INSERT INTO sender_states (sender_id) SELECT id FROM senders;
+			INSERT INTO pools (channel_id, company_id, message_type) VALUES (1, 1, 2); INSERT INTO routes (pool_id, sender_id) SELECT 2, id FROM senders`,
 	}, split(prepare)...) {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -99,12 +100,12 @@ func dispatchOnce(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s := task.New(db, template.New(db), task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Microsecond, RetryMaxWait: time.Minute}, prometheus.NewRegistry())
+	s := newService(db, task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Microsecond, RetryMaxWait: time.Minute})
 	defer s.Close()
 	for round := range 3 {
 		for i := range 10 {
 			_, err := s.Submit(t.Context(), task.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}")},
-				task.Origin{User: fmt.Sprint(round, i)})
+				task.Origin{User: fmt.Sprint(round, i), CompanyID: sender.DefaultCompany})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,6 +125,25 @@ func dispatchOnce(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 		if n, err := s.Recover(t.Context()); err != nil || n != 4 { // every lease that was not reported has run out
+			t.Fatalf("recovered %d, %v", n, err)
+		}
+		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {
+			wait := time.Hour
+			_, err := q.TaskQueue(t.Context(), 10)
+			if err == nil {
+				_, err = q.TaskAge(t.Context(), dbq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait})
+			}
+			if err == nil {
+				_, err = q.TaskExpire(t.Context(), 10)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if rows, err := s.Claim(t.Context(), "paced", 3); err != nil || len(rows) != 3 {
+			t.Fatalf("claimed %d, %v", len(rows), err)
+		}
+		if n, err := s.Recover(t.Context()); err != nil || n != 3 {
 			t.Fatalf("recovered %d, %v", n, err)
 		}
 		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {

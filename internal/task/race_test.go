@@ -10,11 +10,18 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
 	"lksms/internal/task"
 	"lksms/internal/template"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func newService(db *postgres.DB, rules task.Rules) *task.Service {
+	settings := setting.New(db)
+	return task.New(db, template.New(db), sender.New(db, settings), settings, rules, prometheus.NewRegistry())
+}
 
 func service(t *testing.T) (*task.Service, *pgxpool.Pool) {
 	t.Helper()
@@ -23,7 +30,7 @@ func service(t *testing.T) (*task.Service, *pgxpool.Pool) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	s := task.New(db, template.New(db), task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute}, prometheus.NewRegistry())
+	s := newService(db, task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
 	t.Cleanup(s.Close)
 	return s, db.Pool
 }

@@ -20,6 +20,9 @@ import (
 	"lksms/internal/merge"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/segment"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
 	"lksms/internal/template"
 )
 
@@ -45,6 +48,8 @@ type Service struct {
 	db        *postgres.DB
 	q         *dbq.Queries
 	templates *template.Service
+	senders   *sender.Service
+	settings  *setting.Service
 	rules     Rules
 	submits   *merge.Merger[newTask, bool]
 	reports   *merge.Merger[Report, string]
@@ -56,10 +61,10 @@ type Service struct {
 }
 
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, templates *template.Service, rules Rules, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, templates *template.Service, senders *sender.Service, settings *setting.Service, rules Rules, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: dbq.New(db), templates: templates, rules: rules,
+		db: db, q: dbq.New(db), templates: templates, senders: senders, settings: settings, rules: rules,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -100,10 +105,12 @@ func (s *Service) Close() {
 
 // Origin says who submitted and from where. UserAgent may have any length; its first 500 characters are kept.
 type Origin struct {
-	User      string
-	RequestID string
-	SourceIP  string
-	UserAgent string
+	User        string
+	CompanyID   int64
+	TopPriority int16 // the most urgent priority that the user may ask for
+	RequestID   string
+	SourceIP    string
+	UserAgent   string
 }
 
 // Submission is a message to send (S0.1). An empty Content means the phone number's default content.
@@ -114,6 +121,13 @@ type Submission struct {
 	Source      *string
 	DedupKey    *string // names the message: a second submission of the name gives the first one's task
 	Raw         []byte  // the request as JSON, for the log
+
+	MessageType    int16      // setting.Verification, Notification or Marketing
+	Priority       *int16     // 0 to 9, the smallest first; nil: as the message type has it
+	ExpectSendTime *time.Time // not before; nil: now
+	ExpiresAt      *time.Time // not after; nil: never
+	Sign           string     // the signature that goes before the text; may be empty
+	Test           bool       // a message of the company's own, to try the way
 }
 
 // Submitted is the task that a submission made.
@@ -147,7 +161,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Su
 // repeated gives the task that the dedup key names.
 func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	row, err := s.q.SubmissionRepeated(ctx, dbq.SubmissionRepeatedParams{
-		DedupKey: *sub.DedupKey, PhoneNumber: sub.PhoneNumber, Content: &sub.Content, UseTemplate: sub.UseTemplate,
+		CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey, PhoneNumber: sub.PhoneNumber, Content: &sub.Content, UseTemplate: sub.UseTemplate,
 		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent), RequestData: sub.Raw,
 	})
 	if err != nil {
@@ -157,7 +171,7 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
-	row, err := prepare(sub, origin, func(params string) (string, error) { return s.templates.RenderActive(ctx, params) })
+	row, err := s.prepare(ctx, sub, origin, func(params string) (string, error) { return s.templates.RenderActive(ctx, params) })
 	switch {
 	case err != nil:
 		return Submitted{}, err
@@ -168,13 +182,35 @@ func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Su
 	}
 }
 
+// farthest is how many days ahead a message may be scheduled.
+const farthest = 366
+
 // prepare makes of a submission what is to be stored. One without content has no text yet: it is the number's default.
-func prepare(sub Submission, origin Origin, render func(params string) (string, error)) (newTask, error) {
+func (s *Service) prepare(ctx context.Context, sub Submission, origin Origin, render func(params string) (string, error)) (newTask, error) {
 	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
 	if err != nil {
 		return newTask{}, err
 	}
 	row := newTask{id: NewID(), recipient: recipient, final: sub.Content, Submission: sub, Origin: origin}
+	if row.priority, err = s.priority(ctx, sub, origin); err != nil {
+		return row, err
+	}
+	now := time.Now()
+	if at := sub.ExpectSendTime; at != nil && at.After(now.AddDate(0, 0, farthest)) {
+		return row, fault.InvalidField("expect_send_time", fault.TooFarAhead, farthest)
+	}
+	if at := sub.ExpiresAt; at != nil {
+		if at.Before(now) || sub.ExpectSendTime != nil && at.Before(*sub.ExpectSendTime) {
+			return row, fault.InvalidField("expires_at", fault.InThePast, nil)
+		}
+		if at.After(now.AddDate(0, 0, 2*farthest)) {
+			return row, fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
+		}
+	}
+	row.place, err = s.senders.Place(ctx, sender.SMS, origin.CompanyID, sub.MessageType, recipient, sub.Sign != "")
+	if err != nil {
+		return row, err
+	}
 	switch {
 	case sub.Content == "":
 	case sub.UseTemplate:
@@ -183,6 +219,23 @@ func prepare(sub Submission, origin Origin, render func(params string) (string, 
 		err = fault.InvalidField("content", fault.Blank, nil)
 	}
 	return row, err
+}
+
+// priority is what a submission asks for within what its user may, or what its message type has.
+func (s *Service) priority(ctx context.Context, sub Submission, origin Origin) (int16, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	usual := values.SMS.Priority(sub.MessageType)
+	switch {
+	case sub.Priority == nil:
+		return usual, nil
+	case *sub.Priority < min(usual, origin.TopPriority):
+		return 0, fault.InvalidField("priority", fault.TooUrgent, min(usual, origin.TopPriority))
+	default:
+		return *sub.Priority, nil
+	}
 }
 
 func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, error) {
@@ -208,6 +261,8 @@ func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
 	switch {
 	case err != nil:
 		return Submitted{}, err
+	case !made && row.DedupKey == nil:
+		return Submitted{}, fmt.Errorf("task of company %d was not stored", row.CompanyID)
 	case !made:
 		return Submitted{}, errRepeated
 	default:
@@ -236,7 +291,7 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	var rows []newTask
 	var places []int // of rows in outcomes
 	for i, sub := range subs {
-		row, err := prepare(sub, origin, render)
+		row, err := s.prepare(ctx, sub, origin, render)
 		if err != nil || row.final == "" {
 			outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
 			continue
@@ -281,9 +336,14 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 // newTask is a submission that has been found good.
 type newTask struct {
 	id, recipient, final string
+	priority             int16
+	place                sender.Place
 	Submission
 	Origin
 }
+
+// segments is how many short messages it takes.
+func (t newTask) segments() int { return segment.Count(segment.Signed(t.Sign, t.final)) }
 
 func (t newTask) submitted() Submitted {
 	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.final}
@@ -306,13 +366,18 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		FinalContents: make([]string, n), Sources: make([]string, n), Submitters: make([]string, n),
 		DedupKeys: make([]string, n), RequestIds: make([]string, n), Contents: make([]string, n),
 		UseTemplates: make([]bool, n), SourceIps: make([]string, n), UserAgents: make([]string, n),
-		RequestData: make([][]byte, n),
+		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
+		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
+		AreTests: make([]bool, n), ExpectSendTimes: make([]time.Time, n), ExpireTimes: make([]time.Time, n),
 	}
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final
 		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = orEmpty(r.Source), r.User, orEmpty(r.DedupKey)
 		p.RequestIds[i], p.Contents[i], p.UseTemplates[i] = r.RequestID, r.Content, r.UseTemplate
 		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logText(r.UserAgent), r.Raw
+		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
+		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
+		p.ExpectSendTimes[i], p.ExpireTimes[i] = orNever(r.ExpectSendTime), orNever(r.ExpiresAt)
 	}
 	ids, err := s.q.TaskSubmit(ctx, p)
 	if err != nil {
@@ -335,6 +400,14 @@ func orEmpty(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+// orNever writes no time as the epoch, as TaskSubmit reads it.
+func orNever(t *time.Time) time.Time {
+	if t == nil {
+		return time.Unix(0, 0)
+	}
+	return *t
 }
 
 // LogRefused keeps a submission that was refused, with its answer (S0.14). raw is the body as it came, JSON or not.
@@ -386,8 +459,15 @@ func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	if recipient != nil {
+		rows, err := s.q.TaskListByRecipient(ctx, dbq.TaskListByRecipientParams{
+			Recipient: *recipient, Owner: f.Viewer, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
+			CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit),
+		})
+		return rows, postgres.Wrap("list tasks of a recipient", err, nil)
+	}
 	rows, err := s.q.TaskList(ctx, dbq.TaskListParams{
-		Owner: f.Viewer, BeforeID: f.BeforeID, Status: f.Status, Recipient: recipient, Source: f.Source,
+		Owner: f.Viewer, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
 		CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list tasks", err, nil)

@@ -36,6 +36,14 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 			}
 			return rows, err
 		}
+		// Its interval may hold it back: it need not be woken before that is over, and others should be.
+		if rest, err := s.senders.Rest(ctx, appID); err == nil && rest > 0 {
+			s.line.leave(place)
+			if !s.sleep(ctx, rest, enough.C) {
+				return nil, ctx.Err()
+			}
+			continue
+		}
 		select {
 		case <-place.woken:
 			continue
@@ -47,6 +55,20 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 		s.line.leave(place)
 		return nil, err
 	}
+}
+
+// sleep waits for d, and reports whether that much time was left.
+func (s *Service) sleep(ctx context.Context, d time.Duration, enough <-chan time.Time) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-enough:
+	case <-s.line.closed:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // StopWaiting answers every sender that waits, now and from now on, with nothing: the server is going away.

@@ -1,0 +1,367 @@
+-- The directory of who sends for whom. Small tables, changed by administrators; each change names the version that it saw.
+
+-- name: CompanyCreate :one
+WITH made AS (
+    INSERT INTO companies (company_no, name, weight) VALUES (@company_no, @name, @weight) RETURNING *
+),
+allowed AS (
+    INSERT INTO company_countries (company_id, country_id)
+    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+)
+SELECT made.id FROM made;
+
+-- name: CompanyList :many
+SELECT c.*, ARRAY(
+    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id WHERE x.company_id = c.id ORDER BY o.country_no
+)::text[] AS countries
+FROM companies c
+WHERE c.id < @before_id AND (sqlc.narg(company_no)::text IS NULL OR c.company_no = sqlc.narg(company_no)::text)
+ORDER BY c.id DESC
+LIMIT @page_limit::integer;
+
+-- name: CompanyUpdate :execrows
+UPDATE companies
+SET name = coalesce(sqlc.narg(name), name), weight = coalesce(sqlc.narg(weight), weight),
+    version = version + 1, updated_at = now()
+WHERE company_no = @company_no AND version = coalesce(sqlc.narg(version), version);
+
+-- name: CompanyAllow :exec
+WITH company AS (
+    SELECT id FROM companies WHERE company_no = @company_no
+),
+gone AS (
+    DELETE FROM company_countries x USING company
+    WHERE x.company_id = company.id
+        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
+)
+INSERT INTO company_countries (company_id, country_id)
+SELECT company.id, c.id FROM company CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: CompanyDelete :execrows
+DELETE FROM companies WHERE company_no = @company_no;
+
+-- name: ChannelCreate :one
+WITH made AS (
+    INSERT INTO channels (channel, name, signature_required) VALUES (@channel, @name, @signature_required) RETURNING *
+),
+pool AS (
+    INSERT INTO pools (channel_id) SELECT made.id FROM made
+),
+served AS (
+    INSERT INTO channel_countries (channel_id, country_id)
+    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+)
+SELECT made.id FROM made;
+
+-- name: ChannelList :many
+SELECT c.*, ARRAY(
+    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id WHERE x.channel_id = c.id ORDER BY o.country_no
+)::text[] AS countries
+FROM channels c
+WHERE c.id < @before_id AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+ORDER BY c.id DESC
+LIMIT @page_limit::integer;
+
+-- name: ChannelUpdate :execrows
+UPDATE channels
+SET name = coalesce(sqlc.narg(name), name), signature_required = coalesce(sqlc.narg(signature_required), signature_required),
+    version = version + 1, updated_at = now()
+WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
+
+-- name: ChannelServe :exec
+WITH served AS (
+    SELECT id FROM channels WHERE channel = @channel
+),
+gone AS (
+    DELETE FROM channel_countries x USING served
+    WHERE x.channel_id = served.id
+        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
+)
+INSERT INTO channel_countries (channel_id, country_id)
+SELECT served.id, c.id FROM served CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+ON CONFLICT DO NOTHING;
+
+-- ChannelDelete takes the shared pool along, in which nothing may wait.
+-- name: ChannelDelete :execrows
+WITH pool AS (
+    DELETE FROM pools p USING channels c
+    WHERE c.channel = @channel AND p.channel_id = c.id AND p.company_id IS NULL
+)
+DELETE FROM channels k WHERE k.channel = @channel;
+
+-- name: CountryCreate :exec
+INSERT INTO countries (country_no, name, dial_prefix, signature_required)
+VALUES (@country_no, @name, @dial_prefix, @signature_required);
+
+-- name: CountryList :many
+SELECT * FROM countries
+WHERE id < @before_id AND (sqlc.narg(country_no)::text IS NULL OR country_no = sqlc.narg(country_no)::text)
+ORDER BY id DESC
+LIMIT @page_limit::integer;
+
+-- name: CountryUpdate :execrows
+UPDATE countries
+SET name = coalesce(sqlc.narg(name), name), dial_prefix = coalesce(sqlc.narg(dial_prefix), dial_prefix),
+    signature_required = coalesce(sqlc.narg(signature_required), signature_required), version = version + 1, updated_at = now()
+WHERE country_no = @country_no AND version = coalesce(sqlc.narg(version), version);
+
+-- name: CountryDelete :execrows
+DELETE FROM countries WHERE country_no = @country_no;
+
+-- CountriesUnknown gives those that are not there.
+-- name: CountriesUnknown :many
+SELECT n.country_no::text AS country_no
+FROM unnest(@countries::text[]) AS n (country_no)
+LEFT JOIN countries c ON c.country_no = n.country_no
+WHERE c.id IS NULL
+ORDER BY n.country_no;
+
+-- SenderRegister makes a sender of an app that polls for the first time.
+-- name: SenderRegister :exec
+WITH made AS (
+    INSERT INTO senders (sender_no, name) VALUES (@sender_no, @sender_no)
+    ON CONFLICT (sender_no) DO NOTHING
+    RETURNING id
+)
+INSERT INTO sender_states (sender_id) SELECT made.id FROM made;
+
+-- name: SenderFind :one
+SELECT id, channel_id FROM senders WHERE sender_no = @sender_no;
+
+-- name: SenderCreate :one
+WITH made AS (
+    INSERT INTO senders (
+        sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
+        lease_seconds, sign, segment_size, low_warning, low_switch, config, has_balance
+    )
+    VALUES (
+        @sender_no, @name, (SELECT c.id FROM channels c WHERE c.channel = @channel), @kind, @status, @sort::double precision,
+        @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone,
+        sqlc.narg(lease_seconds), sqlc.narg(sign), sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
+        sqlc.narg(balance)::bigint IS NOT NULL
+    )
+    RETURNING id
+),
+state AS (
+    INSERT INTO sender_states (sender_id, balance) SELECT made.id, sqlc.narg(balance)::bigint FROM made
+),
+ledger AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
+    SELECT made.id, sqlc.narg(balance)::bigint, sqlc.narg(balance)::bigint, 'opening balance', @username::text
+    FROM made
+    WHERE sqlc.narg(balance)::bigint IS NOT NULL
+)
+SELECT made.id FROM made;
+
+-- SenderList shows senders with what is left to them and what was learnt of them.
+-- name: SenderList :many
+SELECT
+    s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
+    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
+    s.low_switch, s.config, s.version, s.created_at, s.updated_at,
+    st.balance, n.next_available_at,
+    CASE WHEN st.minute_from >= date_trunc('minute', now(), s.time_zone) THEN st.minute_used ELSE 0 END::bigint AS minute_used,
+    CASE WHEN st.hour_from >= date_trunc('hour', now(), s.time_zone) THEN st.hour_used ELSE 0 END::bigint AS hour_used,
+    CASE WHEN st.day_from >= date_trunc('day', now(), s.time_zone) THEN st.day_used ELSE 0 END::bigint AS day_used,
+    CASE WHEN st.month_from >= date_trunc('month', now(), s.time_zone) THEN st.month_used ELSE 0 END::bigint AS month_used,
+    st.seen_at, st.sent_at, st.total_sent, st.succeeded, st.failed, st.response_ms,
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN sender_standings x ON x.sender_id = s.id
+JOIN channels c ON c.id = s.channel_id
+LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
+WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
+ORDER BY s.id DESC
+LIMIT @page_limit::integer;
+
+-- SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
+-- last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4).
+-- name: SenderUpdate :execrows
+WITH changed AS (
+    UPDATE senders s
+    SET name = coalesce(sqlc.narg(name), s.name),
+        kind = coalesce(sqlc.narg(kind), s.kind),
+        status = coalesce(sqlc.narg(status), s.status),
+        sort = coalesce(sqlc.narg(sort)::double precision::numeric, s.sort),
+        is_shared = coalesce(sqlc.narg(is_shared), s.is_shared),
+        interval_ms = coalesce(sqlc.narg(interval_ms), s.interval_ms),
+        per_minute = CASE WHEN 'per_minute' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_minute), s.per_minute) END,
+        per_hour = CASE WHEN 'per_hour' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_hour), s.per_hour) END,
+        per_day = CASE WHEN 'per_day' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_day), s.per_day) END,
+        per_month = CASE WHEN 'per_month' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_month), s.per_month) END,
+        time_zone = coalesce(sqlc.narg(time_zone), s.time_zone),
+        lease_seconds = CASE WHEN 'lease_seconds' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(lease_seconds), s.lease_seconds) END,
+        sign = CASE WHEN 'sign' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(sign), s.sign) END,
+        segment_size = CASE WHEN 'segment_size' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(segment_size), s.segment_size) END,
+        low_warning = CASE WHEN 'low_warning' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(low_warning), s.low_warning) END,
+        low_switch = CASE WHEN 'low_switch' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(low_switch), s.low_switch) END,
+        config = coalesce(sqlc.narg(config), s.config),
+        version = s.version + 1, updated_at = now()
+    WHERE s.sender_no = @sender_no AND s.version = coalesce(sqlc.narg(version), s.version)
+    RETURNING s.id, s.interval_ms
+),
+counted_anew AS (
+    UPDATE sender_states st
+    SET next_available_at = st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+    FROM changed c
+    WHERE st.sender_id = c.id AND sqlc.narg(interval_ms)::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL
+)
+SELECT FROM changed;
+
+-- SenderDelete removes one that never sent and that no route names.
+-- name: SenderDelete :execrows
+DELETE FROM senders s
+WHERE s.sender_no = @sender_no
+    AND (SELECT st.total_sent FROM sender_states st WHERE st.sender_id = s.id) = 0
+    AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id LIMIT 1) l) = 0
+    AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0;
+
+-- SenderBalanceChange tops up or corrects a balance and writes the ledger; no row: no such sender, or it would fall below 0.
+-- name: SenderBalanceChange :one
+WITH counted AS (
+    UPDATE senders n SET has_balance = true WHERE n.sender_no = @sender_no AND NOT n.has_balance RETURNING n.id
+),
+changed AS (
+    UPDATE sender_states st
+    SET balance = coalesce(st.balance, 0) + @change::bigint
+    FROM senders s
+    WHERE s.sender_no = @sender_no AND st.sender_id = s.id AND coalesce(st.balance, 0) + @change::bigint >= 0
+    RETURNING st.sender_id, st.balance
+)
+INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
+SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
+RETURNING *;
+
+-- name: SenderLedgerList :many
+SELECT l.* FROM sender_ledger l
+WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
+ORDER BY l.id DESC
+LIMIT @page_limit::integer;
+
+-- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were.
+-- name: SenderFold :one
+WITH gone AS (
+    DELETE FROM sender_changes RETURNING *
+),
+folded AS (
+    UPDATE sender_states st
+    SET total_sent = st.total_sent + g.sent, succeeded = st.succeeded + g.succeeded, failed = st.failed + g.failed,
+        response_ms = st.response_ms + g.response_ms,
+        sent_at = CASE WHEN g.sent > 0 THEN greatest(st.sent_at, g.at) ELSE st.sent_at END,
+        seen_at = greatest(st.seen_at, g.at)
+    FROM (
+        SELECT c.sender_no, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
+            sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at
+        FROM gone c
+        GROUP BY c.sender_no
+    ) g
+    JOIN senders s ON s.sender_no = g.sender_no
+    WHERE st.sender_id = s.id
+)
+SELECT count(*) FROM gone;
+
+-- SendersSeen notes that these polled, so many seconds apart.
+-- name: SendersSeen :execrows
+UPDATE sender_states st
+SET seen_at = now()
+FROM senders s
+WHERE st.sender_id = s.id AND s.sender_no = ANY (@sender_nos::text[])
+    AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision));
+
+-- SenderRest is how long until a sender that is paced may be ready by its interval; 0 when it is not that which holds it.
+-- name: SenderRest :one
+SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp()))::double precision AS seconds
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+WHERE s.sender_no = @sender_no AND isfinite(st.next_available_at);
+
+-- RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if there is none.
+-- name: RouteCreate :one
+WITH made AS (
+    INSERT INTO pools (channel_id, company_id, message_type, country_id)
+    VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id))
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) DO UPDATE
+    SET channel_id = excluded.channel_id
+    RETURNING id
+)
+INSERT INTO routes (pool_id, sender_id, weight, sort, status)
+SELECT made.id, @sender_id, @weight, @sort::double precision, @status
+FROM made
+RETURNING id;
+
+-- name: RouteList :many
+SELECT r.id, co.company_no, p.message_type::smallint AS message_type, cn.country_no, s.sender_no, r.weight,
+    r.sort::double precision AS sort, r.status, r.version, r.created_at, r.updated_at
+FROM routes r
+JOIN pools p ON p.id = r.pool_id
+JOIN companies co ON co.id = p.company_id
+LEFT JOIN countries cn ON cn.id = p.country_id
+JOIN senders s ON s.id = r.sender_id
+WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.narg(route_no)::bigint)
+    AND (sqlc.narg(company_no)::text IS NULL OR co.company_no = sqlc.narg(company_no)::text)
+    AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
+ORDER BY r.id DESC
+LIMIT @page_limit::integer;
+
+-- name: RouteUpdate :execrows
+UPDATE routes
+SET weight = coalesce(sqlc.narg(weight), weight), sort = coalesce(sqlc.narg(sort)::double precision::numeric, sort),
+    status = coalesce(sqlc.narg(status), status), version = version + 1, updated_at = now()
+WHERE id = @route_no AND version = coalesce(sqlc.narg(version), version);
+
+-- name: RouteDelete :execrows
+DELETE FROM routes WHERE id = @route_no;
+
+-- What a submission asks of the directory.
+
+-- name: DirectoryCompanies :many
+SELECT c.id, c.company_no, ARRAY(
+    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
+)::bigint[] AS countries
+FROM companies c
+ORDER BY c.id;
+
+-- name: DirectoryCountries :many
+SELECT c.id, c.country_no, c.dial_prefix, c.signature_required FROM countries c ORDER BY c.id;
+
+-- name: DirectoryChannels :many
+SELECT c.id, c.channel, c.signature_required, ARRAY(
+    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id ORDER BY x.country_id
+)::bigint[] AS countries
+FROM channels c
+ORDER BY c.id;
+
+-- name: DirectoryPools :many
+SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id FROM pools p ORDER BY p.id;
+
+-- TimeZoneCheck fails with invalid_parameter_value for a zone that is not there.
+-- name: TimeZoneCheck :one
+SELECT (now() AT TIME ZONE @zone::text)::text AS there;
+
+-- PoolSenders gives up to 100 senders that may take what waits in a pool: those of its routes, or the shared ones where no
+-- route is on. Who is ready first; of equal sort, who has used least of its day, then who answers fastest (S4.3).
+-- name: PoolSenders :many
+WITH candidates AS (
+    SELECT x.sender_no, x.is_on, x.is_rested, x.has_quota, x.has_funds, x.day_share, x.response_ms, r.weight, n.next_available_at,
+        g.is_routed, coalesce(r.sort, x.sort) AS sort,
+        coalesce(x.kind <> 'app' OR x.seen_at > now() - @silent_after::interval, false) AS is_there
+    FROM pools p
+    CROSS JOIN LATERAL (
+        SELECT count(*) > 0 AS is_routed FROM (SELECT FROM routes e WHERE e.pool_id = p.id AND e.status = 'on' LIMIT 1) e
+    ) g
+    JOIN sender_standings x ON x.channel_id = p.channel_id
+    LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = x.sender_id AND r.status = 'on'
+    LEFT JOIN sender_states n ON n.sender_id = x.sender_id AND isfinite(n.next_available_at)
+    WHERE p.id = @pool_id AND x.status <> 'retired' AND (r.id IS NOT NULL OR (NOT g.is_routed AND x.is_shared))
+)
+SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
+    c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, c.next_available_at,
+    c.is_routed::boolean AS is_routed
+FROM candidates c
+ORDER BY
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there DESC,
+    c.sort DESC, c.day_share, c.response_ms, c.sender_no
+LIMIT 100;

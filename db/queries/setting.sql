@@ -1,0 +1,27 @@
+-- name: SettingList :many
+SELECT * FROM settings ORDER BY category, name;
+
+-- SettingPut changes one setting and keeps who did it, when, from what and to what; nothing if it has that value already.
+-- name: SettingPut :exec
+WITH old AS (
+    SELECT s.value FROM settings s WHERE s.category = @category AND s.name = @name
+),
+put AS (
+    INSERT INTO settings (category, name, value, updated_by)
+    VALUES (@category, @name, @value, @updated_by)
+    ON CONFLICT (category, name) DO UPDATE
+    SET value = excluded.value, updated_by = excluded.updated_by, updated_at = now()
+    WHERE settings.value <> excluded.value
+    RETURNING value
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'setting.changed', @category::text || '.' || @name::text,
+    jsonb_build_object('by', @updated_by::text, 'from', coalesce((SELECT old.value FROM old), @default_value::jsonb), 'to', put.value)
+FROM put;
+
+-- name: EventList :many
+SELECT * FROM events
+WHERE id < @before_id AND (sqlc.narg(event)::text IS NULL OR event = sqlc.narg(event)::text)
+    AND (sqlc.narg(subject)::text IS NULL OR subject = sqlc.narg(subject)::text)
+ORDER BY id DESC
+LIMIT @page_limit::integer;

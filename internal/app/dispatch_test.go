@@ -1,0 +1,614 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// company makes a company and a user of it that submits; it returns the user's headers.
+func (b *testBundle) company(no string, weight float64) []string {
+	b.t.Helper()
+	b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no, "weight": weight})
+	return b.user("user-of-"+no, "submit", map[string]any{"company_no": no, "top_priority": 0})
+}
+
+// submitMany submits n messages in batches, each named text and its number.
+func (b *testBundle) submitMany(text string, n int, more map[string]any, headers ...string) {
+	b.t.Helper()
+	for from := 0; from < n; from += 1000 {
+		messages := make([]map[string]any, 0, 1000)
+		for i := from; i < min(n, from+1000); i++ {
+			m := map[string]any{"phone_number": phone, "content": fmt.Sprint(text, " ", i)}
+			for k, v := range more {
+				m[k] = v
+			}
+			messages = append(messages, m)
+		}
+		for _, item := range decode[api.SentBatch](b.t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": messages}, headers...)).Items {
+			if item.TaskID == nil {
+				b.t.Fatalf("refused: %s %v", *item.Message, item.Error.Fields)
+			}
+		}
+	}
+}
+
+func (b *testBundle) take(appID string, limit int) []api.ClaimedTask {
+	b.t.Helper()
+	return decode[[]api.ClaimedTask](b.t, b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": appID, "limit": limit}))
+}
+
+// owners counts tasks by the first word of their texts.
+func owners(tasks []api.ClaimedTask) map[string]int {
+	n := map[string]int{}
+	for _, t := range tasks {
+		n[strings.Fields(t.Content)[0]]++
+	}
+	return n
+}
+
+func (b *testBundle) sender(body map[string]any) {
+	b.t.Helper()
+	if body["name"] == nil {
+		body["name"] = body["sender_no"]
+	}
+	b.expect(200, "", "POST", "/api/v1/admin/senders", body)
+}
+
+func (b *testBundle) getSender(no string) api.Sender {
+	b.t.Helper()
+	return decode[api.Sender](b.t, b.expect(200, "", "GET", "/api/v1/admin/senders/"+no, nil))
+}
+
+func (b *testBundle) route(company, senderNo string, weight int) api.Route {
+	b.t.Helper()
+	return decode[api.Route](b.t, b.expect(200, "", "POST", "/api/v1/admin/routes",
+		map[string]any{"company_no": company, "message_type": "notification", "sender_no": senderNo, "weight": weight}))
+}
+
+func TestS3_13_TheSmallestPriorityGoesFirst(t *testing.T) {
+	b := setup(t)
+	b.submitMany("marketing", 3, map[string]any{"message_type": "marketing"})
+	b.submitMany("notification", 3, nil)
+	b.submitMany("code", 3, map[string]any{"message_type": "verification"})
+	b.submitMany("first", 1, map[string]any{"priority": 0})
+	b.submitMany("last", 1, map[string]any{"priority": 9})
+	var order []string
+	for _, task := range b.take("app", 100) {
+		order = append(order, task.Content)
+	}
+	want := "first 0,code 0,code 1,code 2,notification 0,notification 1,notification 2,marketing 0,marketing 1,marketing 2,last 0"
+	if got := strings.Join(order, ","); got != want {
+		t.Errorf("order: %s", got)
+	}
+}
+
+func TestAUserAsksForPriorityAsFarAsItMay(t *testing.T) {
+	b := setup(t)
+	usual := b.user("usual", "submit", nil)
+	low := b.user("low", "submit", map[string]any{"top_priority": 7})
+	for _, c := range []struct {
+		who      []string
+		priority int
+		kind     string
+		status   int
+	}{{usual, 1, "notification", 200}, {usual, 0, "notification", 422}, {low, 7, "marketing", 200}, {low, 6, "marketing", 422},
+		{low, 5, "notification", 200}, {low, 1, "verification", 200}, {nil, 0, "marketing", 200}} {
+		a := b.call("POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x", "priority": c.priority, "message_type": c.kind}, c.who...)
+		if a.status != c.status || c.status == 422 && a.fields() != "priority" {
+			t.Errorf("priority %d of a %s: %s", c.priority, c.kind, a.raw)
+		}
+	}
+}
+
+// A low priority waits for the higher ones no longer than the setting says.
+func TestLowPrioritiesDoNotStarve(t *testing.T) {
+	b := setup(t)
+	b.submitMany("low", 2, map[string]any{"priority": 9})
+	b.submitMany("high", 10, map[string]any{"priority": 1})
+	b.exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'low 0'")
+	if n, err := b.app.Tasks.Age(t.Context()); n != 1 || err != nil {
+		t.Fatalf("aged %d, %v", n, err)
+	}
+	if got := b.take("app", 1)[0].Content; got != "low 0" {
+		t.Errorf("first: %s", got)
+	}
+	b.expect(200, "", "PUT", "/api/v1/admin/settings/queue", map[string]any{"priority_max_wait_seconds": 0})
+	b.exec("UPDATE tasks SET due_at = now() - interval '7 days' WHERE content = 'low 1'")
+	if n, err := b.app.Tasks.Age(t.Context()); n != 0 || err != nil {
+		t.Errorf("aged %d though it is off, %v", n, err)
+	}
+}
+
+func TestS4_1_ABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
+	b := setup(t)
+	big, small := b.company("big", 1), b.company("small", 1)
+	b.submitMany("big", 3000, nil, big...)
+	b.take("app", 100)
+	b.submitMany("small", 50, nil, small...)
+	if got := owners(b.take("app", 100)); got["small"] < 48 {
+		t.Errorf("of the next 100: %v", got)
+	}
+	// Who was away is not owed what it missed, and is not punished for what it had while nobody else wanted it.
+	b.take("app", 1000)
+	b.submitMany("small", 500, nil, small...)
+	if got := owners(b.take("app", 200)); got["small"] < 98 || got["small"] > 102 {
+		t.Errorf("of the next 200: %v", got)
+	}
+}
+
+func TestS4_1_CompaniesAreServedByWeight(t *testing.T) {
+	b := setup(t)
+	weights := map[string]float64{"a": 1, "b": 2, "c": 5}
+	for no, weight := range weights {
+		b.submitMany(no, 1000, nil, b.company(no, weight)...)
+	}
+	got := map[string]int{}
+	for range 8 {
+		for no, n := range owners(b.take("app", 100)) {
+			got[no] += n
+		}
+	}
+	for no, weight := range weights {
+		if share := float64(got[no]) / 800; math.Abs(share-weight/8) > 0.02 {
+			t.Errorf("%s has %.3f, should have %.3f", no, share, weight/8)
+		}
+	}
+}
+
+// After the queue was empty, nobody is behind for what it sent while it was alone.
+func TestAnEmptyQueueForgets(t *testing.T) {
+	b := setup(t)
+	busy, other := b.company("busy", 1), b.company("other", 1)
+	b.submitMany("busy", 2000, nil, busy...)
+	b.take("app", 1000)
+	b.take("app", 1000)
+	b.submitMany("other", 100, nil, other...)
+	b.submitMany("busy", 100, nil, busy...)
+	if got := owners(b.take("app", 100)); got["busy"] < 48 {
+		t.Errorf("of the next 100: %v", got)
+	}
+}
+
+func TestS4_2_AnIntervalSpacesClaims(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "slow", "interval_ms": 60_000, "lease_seconds": 600})
+	b.submitMany("x", 100, nil)
+	var taken atomic.Int64
+	together(64, func(int) { taken.Add(int64(len(b.take("slow", 3)))) })
+	if taken.Load() != 3 {
+		t.Errorf("64 polls at once took %d, want one claim of 3", taken.Load())
+	}
+	ahead := scan[float64](b, "SELECT extract(epoch FROM st.next_available_at - max(l.created_at)) FROM sender_states st, send_logs l GROUP BY st.next_available_at")
+	if ahead != 180 {
+		t.Errorf("a claim of 3 moves it %v s ahead, want 180", ahead)
+	}
+	if s := b.getSender("slow"); s.IsReady || s.NextAvailableAt == nil {
+		t.Errorf("it is ready: %+v", s)
+	}
+	// S4.4: a shorter interval counts from the same claim.
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 20_000})
+	ahead = scan[float64](b, "SELECT extract(epoch FROM st.next_available_at - max(l.created_at)) FROM sender_states st, send_logs l GROUP BY st.next_available_at")
+	if ahead != 60 {
+		t.Errorf("with 20 s it is %v s ahead, want 60", ahead)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 1000})
+	b.exec("UPDATE sender_states SET next_available_at = now()")
+	if got := len(b.take("slow", 1000)); got != 97 { // all that is left; 600 would end before the lease does
+		t.Errorf("then %d", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 60_000})
+	b.submitMany("x", 100, nil)
+	b.exec("UPDATE sender_states SET next_available_at = now()")
+	if got := len(b.take("slow", 1000)); got != 10 {
+		t.Errorf("%d in a lease of ten minutes, one a minute", got)
+	}
+}
+
+func TestAWaitingSenderIsGivenWorkWhenItsIntervalIsOver(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "slow", "interval_ms": 700})
+	b.submitMany("x", 2, nil)
+	if got := len(b.take("slow", 1)); got != 1 {
+		t.Fatalf("took %d", got)
+	}
+	began := time.Now()
+	got := decode[[]api.ClaimedTask](t, b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "slow", "limit": 1, "wait": 20}))
+	if len(got) != 1 || time.Since(began) > 10*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), got)
+	}
+}
+
+// Never more than a limit in any window, however many ask at once; the next window begins with nothing used.
+func TestS4_3_LimitsHoldInEveryWindow(t *testing.T) {
+	b := setup(t)
+	for _, limit := range []string{"minute", "hour", "day", "month"} {
+		no := "per-" + limit
+		b.sender(map[string]any{"sender_no": no, "limits": map[string]any{"per_" + limit: 25}, "time_zone": "Asia/Kathmandu"})
+		b.submitMany("x", 200, nil)
+		took := func() int {
+			var n atomic.Int64
+			together(16, func(int) { n.Add(int64(len(b.take(no, 7)))) })
+			return int(n.Load())
+		}
+		if got := took(); got != 25 && (limit != "minute" || got != 50) { // two minutes, if one ended meanwhile
+			t.Errorf("a limit of 25 in a %s gave %d", limit, got)
+		}
+		b.exec(fmt.Sprintf("UPDATE sender_states SET %s_from = %s_from - interval '1 %s', %s_used = 25", limit, limit, limit, limit))
+		if got := took(); got != 25 && (limit != "minute" || got != 50) {
+			t.Errorf("the next %s gave %d", limit, got)
+		}
+	}
+}
+
+// Windows are those of the sender's own calendar, summer time included: as another implementation of it says.
+func TestWindowsAreOfTheSendersCalendar(t *testing.T) {
+	b := setup(t)
+	b.submitMany("x", 100, nil)
+	for _, zone := range []string{"UTC", "Asia/Shanghai", "Asia/Kathmandu", "America/New_York", "Europe/London", "Australia/Lord_Howe",
+		"Pacific/Kiritimati", "Pacific/Marquesas", "Africa/Casablanca", "America/St_Johns"} {
+		no := strings.ReplaceAll(zone, "/", "-")
+		b.sender(map[string]any{"sender_no": no, "limits": map[string]any{"per_month": 1000}, "time_zone": zone})
+		if len(b.take(no, 1)) != 1 {
+			t.Fatal("nothing taken")
+		}
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := scan[time.Time](b, "SELECT max(created_at) FROM send_logs WHERE app_id = $1", no).In(location)
+		for name, want := range map[string]time.Time{
+			"day":   time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, location),
+			"month": time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, location),
+		} {
+			got := scan[time.Time](b, "SELECT st."+name+"_from FROM sender_states st JOIN senders s ON s.id = st.sender_id WHERE s.sender_no = $1", no)
+			if !got.Equal(want) {
+				t.Errorf("in %s the %s of %s began at %s, want %s", zone, name, at, got.In(location), want)
+			}
+		}
+	}
+	// The same cut over a whole year of instants, the changes of the clock included.
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		at := time.Unix(1767225600+random.Int64N(366*86400), 0)
+		location, _ := time.LoadLocation([]string{"America/New_York", "Europe/London", "Australia/Lord_Howe", "Asia/Shanghai"}[random.IntN(4)])
+		local := at.In(location)
+		want := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, location)
+		if got := scan[time.Time](b, "SELECT date_trunc('day', $1::timestamptz, $2)", at, location.String()); !got.Equal(want) {
+			t.Errorf("the day of %s began at %s, want %s", local, got, want)
+		}
+	}
+}
+
+func TestS3_8_ABalanceIsNeverOverdrawn(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "paid", "balance": 100, "low_warning": 50, "low_switch": 20})
+	b.submitMany("short", 40, nil)
+	b.submitMany(strings.Repeat("长", 100), 100, nil) // two segments each
+	var granted atomic.Int64
+	together(64, func(int) { granted.Add(int64(len(b.take("paid", 9)))) })
+	s := b.getSender("paid")
+	if s.Balance == nil || *s.Balance > 20 || *s.Balance < 0 {
+		t.Errorf("left: %d", *s.Balance)
+	}
+	used := b.count("SELECT coalesce(sum(t.segments), 0) FROM tasks t WHERE t.status = 1")
+	if int64(used) != 100-*s.Balance || int(granted.Load()) != b.count("SELECT count(*) FROM tasks WHERE status = 1") {
+		t.Errorf("%d segments were granted, and %d are left of 100", used, *s.Balance)
+	}
+	if sum, last := b.count("SELECT sum(change) FROM sender_ledger"), b.count("SELECT balance FROM sender_ledger ORDER BY id DESC LIMIT 1"); int64(sum) != *s.Balance || last != sum {
+		t.Errorf("the ledger sums to %d, its last entry says %d, the balance %d", sum, last, *s.Balance)
+	}
+	if n := b.count("SELECT count(*) FROM sender_ledger l JOIN send_logs s ON s.id = l.lease_id"); n != int(granted.Load()) {
+		t.Errorf("%d entries for %d attempts", n, granted.Load())
+	}
+	for _, event := range []string{"sender.low_warning", "sender.low_switch"} {
+		events := decode[api.EventPage](t, b.expect(200, "", "GET", "/api/v1/admin/events?subject=paid&event="+event, nil))
+		if len(events.Items) != 1 {
+			t.Errorf("%s: %d events", event, len(events.Items))
+		}
+	}
+	b.expect(422, "request.invalid", "POST", "/api/v1/admin/senders/paid/balance", map[string]any{"change": -1000})
+	entry := decode[api.LedgerEntry](t, b.expect(200, "", "POST", "/api/v1/admin/senders/paid/balance", map[string]any{"change": 30, "remark": "invoice"}))
+	if entry.Balance != *s.Balance+30 || *entry.By != username || *entry.Remark != "invoice" {
+		t.Errorf("entry: %+v", entry)
+	}
+	if got := len(b.take("paid", 5)); got != 5 {
+		t.Errorf("after the top-up it takes %d", got)
+	}
+	ledger := decode[api.LedgerPage](t, b.expect(200, "", "GET", "/api/v1/admin/senders/paid/ledger?limit=3", nil))
+	if len(ledger.Items) != 3 || ledger.NextCursor == nil || ledger.Items[0].Change >= 0 || ledger.Items[0].LeaseID == nil {
+		t.Errorf("ledger: %+v", ledger)
+	}
+	// One whose balance never counted begins to count with its first change.
+	b.claim("free", 1)
+	b.expect(200, "", "POST", "/api/v1/admin/senders/free/balance", map[string]any{"change": 2})
+	if got := len(b.take("free", 10)); got != 1 { // of two segments
+		t.Errorf("with a balance of 2 it takes %d", got)
+	}
+}
+
+// drain lets senders poll in turn until the queue is empty, and counts what each got.
+func (b *testBundle) drain(senders ...string) map[string]int {
+	b.t.Helper()
+	got := map[string]int{}
+	for {
+		none := true
+		for _, no := range senders {
+			n := len(b.take(no, 100))
+			got[no] += n
+			none = none && n == 0
+		}
+		if none {
+			return got
+		}
+	}
+}
+
+func TestS3_9_EachReadySenderHasItsShare(t *testing.T) {
+	b := setup(t)
+	for no, weight := range map[string]int{"three": 3, "two": 2, "one": 1, "off": 4} {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+		b.route("default", no, weight)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/off", map[string]any{"status": "off"})
+	b.submitMany("x", 10_000, nil)
+	got := b.drain("one", "off", "two", "three")
+	for no, share := range map[string]float64{"three": 3.0 / 6, "two": 2.0 / 6, "one": 1.0 / 6, "off": 0} {
+		if math.Abs(float64(got[no])/10_000-share) > 0.02 {
+			t.Errorf("%s has %d of 10000, should have %.0f", no, got[no], share*10_000)
+		}
+	}
+	// Others take the share of one that went silent, out of quota or out of funds, and nothing waits.
+	b.exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'three'")
+	b.submitMany("x", 1000, nil)
+	if got := b.drain("one", "two"); got["one"]+got["two"] != 1000 || got["two"] < 620 || got["two"] > 710 {
+		t.Errorf("without the silent one: %v", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/two", map[string]any{"limits": map[string]any{"per_day": 1}})
+	b.submitMany("x", 1000, nil)
+	if got := b.drain("one", "two"); got["one"] < 999 {
+		t.Errorf("without the one that has no quota: %v", got)
+	}
+	b.expect(200, "", "POST", "/api/v1/admin/senders/two/balance", map[string]any{"change": 5})
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/two", map[string]any{"limits": map[string]any{"per_day": nil}, "low_switch": 5})
+	b.submitMany("x", 1000, nil)
+	if got := b.drain("one", "two"); got["one"] != 1000 {
+		t.Errorf("without the one that has no funds: %v", got)
+	}
+}
+
+func TestRoutesAreTheCompanysOwn(t *testing.T) {
+	b := setup(t)
+	acme := b.company("acme", 1)
+	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "中国", "dial_prefix": "86"})
+	b.sender(map[string]any{"sender_no": "theirs", "is_shared": false})
+	b.sender(map[string]any{"sender_no": "abroad", "is_shared": false})
+	everywhere := b.route("acme", "abroad", 1)
+	b.expect(200, "", "POST", "/api/v1/admin/routes", map[string]any{"company_no": "acme", "message_type": "notification", "country_no": "CN", "sender_no": "theirs"})
+	b.submitMany("acme", 1, nil, acme...)
+	b.submitMany("abroad", 1, map[string]any{"phone_number": "+14155552671"}, acme...)
+	b.submitMany("code", 1, map[string]any{"message_type": "verification"}, acme...)
+	b.submitMany("default", 1, nil)
+	for no, want := range map[string]string{"theirs": "acme 0", "abroad": "abroad 0"} {
+		if got := b.take(no, 10); len(got) != 1 || got[0].Content != want {
+			t.Errorf("%s got %v", no, got)
+		}
+	}
+	if got := owners(b.take("anybody", 10)); got["code"] != 1 || got["default"] != 1 || len(got) != 2 {
+		t.Errorf("the shared senders got %v", got)
+	}
+	// What waits when the last route goes is sent by the shared ones.
+	b.submitMany("left", 1, map[string]any{"phone_number": "+14155552671"}, acme...)
+	if got := b.take("anybody", 10); len(got) != 0 {
+		t.Errorf("a shared sender took what is routed: %v", got)
+	}
+	b.expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", everywhere.RouteNo), nil)
+	if got := b.take("anybody", 10); len(got) != 1 {
+		t.Errorf("what is left was not taken: %v", got)
+	}
+}
+
+func TestARetryPrefersAnotherSender(t *testing.T) {
+	b := setup(t)
+	for _, no := range []string{"one", "two"} {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+		b.route("default", no, 1)
+	}
+	b.take("two", 1) // it is there
+	b.submit("x")
+	id := b.take("one", 1)[0].TaskID
+	b.report(id, "one", 3, report{"should_retry": true, "retry_after_seconds": 0})
+	if got := b.take("one", 1); len(got) != 0 {
+		t.Errorf("it was given to the one that failed: %v", got)
+	}
+	if got := b.take("two", 1); len(got) != 1 {
+		t.Errorf("it was not given to the other")
+	}
+	b.report(id, "two", 3, report{"should_retry": true, "retry_after_seconds": 0})
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/one", map[string]any{"status": "off"})
+	if got := b.take("two", 1); len(got) != 1 {
+		t.Errorf("it waits for one that is off")
+	}
+}
+
+func TestS3_2_ScheduledTasksGoOutWhenTheyAreDue(t *testing.T) {
+	b := setup(t)
+	at := time.Now().Add(time.Hour).Truncate(time.Second)
+	id := b.submitted(map[string]any{"phone_number": phone, "content": "later", "expect_send_time": at}).TaskID
+	past := b.submitted(map[string]any{"phone_number": phone, "content": "at once", "expect_send_time": time.Now().Add(-time.Hour)}).TaskID
+	if got := b.claimIDs(10); len(got) != 1 || got[0] != past {
+		t.Errorf("claimed %v", got)
+	}
+	if task := b.task(id); !task.DueAt.Equal(at) || task.ExpectSendTime == nil {
+		t.Errorf("due at %s, want %s", task.DueAt, at)
+	}
+	b.exec("UPDATE tasks SET due_at = now() - interval '1 second' WHERE task_id = $1", id)
+	if n, err := b.app.Tasks.Queue(t.Context()); n != 1 || err != nil {
+		t.Fatalf("queued %d, %v", n, err)
+	}
+	if got := b.claimIDs(10); len(got) != 1 || got[0] != id {
+		t.Errorf("claimed %v", got)
+	}
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x", "expect_send_time": "2199-01-01T00:00:00Z"})
+}
+
+// A company that scheduled much for one moment takes no more than its share when that comes.
+func TestScheduledTasksAreFairToo(t *testing.T) {
+	b := setup(t)
+	big, small := b.company("big", 1), b.company("small", 1)
+	b.submitMany("big", 2000, map[string]any{"expect_send_time": time.Now().Add(time.Hour)}, big...)
+	b.exec("UPDATE tasks SET due_at = now()")
+	if n, err := b.app.Tasks.Queue(t.Context()); n != 2000 || err != nil {
+		t.Fatalf("queued %d, %v", n, err)
+	}
+	b.submitMany("small", 100, nil, small...)
+	if got := owners(b.take("app", 100)); got["small"] < 48 {
+		t.Errorf("of the first 100: %v", got)
+	}
+}
+
+func TestExpiredTasksFail(t *testing.T) {
+	b := setup(t)
+	id := b.submitted(map[string]any{"phone_number": phone, "content": "code", "expires_at": time.Now().Add(time.Minute)}).TaskID
+	held := b.submitted(map[string]any{"phone_number": phone, "content": "held", "expires_at": time.Now().Add(time.Minute), "priority": 0}).TaskID
+	b.take("app", 1)
+	b.exec("UPDATE tasks SET expires_at = now() - interval '1 second'")
+	if got := b.claimIDs(10); len(got) != 0 {
+		t.Errorf("an expired task was given out: %v", got)
+	}
+	if n, err := b.app.Tasks.Expire(t.Context()); n != 1 || err != nil {
+		t.Fatalf("expired %d, %v", n, err)
+	}
+	task := b.task(id)
+	if task.Status != 3 || task.Result == nil || *task.Result != "已过期" {
+		t.Errorf("%+v", task)
+	}
+	events := decode[[]api.TimelineEvent](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
+	if last := events[len(events)-1]; last.Event != "expired" || *last.Effect != "expired" {
+		t.Errorf("last: %+v", last)
+	}
+	b.report(held, "app", 2, nil) // who holds it may still send it
+	if got := b.task(held).Status; got != 2 {
+		t.Errorf("what was held is %d", got)
+	}
+	for _, bad := range []map[string]any{
+		{"expires_at": time.Now().Add(-time.Second)},
+		{"expires_at": time.Now().Add(time.Minute), "expect_send_time": time.Now().Add(time.Hour)},
+	} {
+		bad["phone_number"], bad["content"] = phone, "x"
+		if a := b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", bad); a.fields() != "expires_at" {
+			t.Errorf("names %s", a.fields())
+		}
+	}
+}
+
+func TestS3_5_SignaturesAndSegments(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "中国", "dial_prefix": "86", "signature_required": true})
+	if a := b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x"}); a.fields() != "sign" {
+		t.Errorf("names %s", a.fields())
+	}
+	id := b.submitted(map[string]any{"phone_number": phone, "content": strings.Repeat("长", 66), "sign": "示例公司"}).TaskID
+	if task := b.task(id); task.Segments != 2 || *task.Sign != "示例公司" || *task.CountryNo != "CN" {
+		t.Errorf("%+v", task)
+	}
+	if got := b.take("app", 1)[0].Content; !strings.HasPrefix(got, "【示例公司】长") {
+		t.Errorf("sent: %s", got)
+	}
+	b.submitted(map[string]any{"phone_number": "+14155552671", "content": "abroad"})
+	b.sender(map[string]any{"sender_no": "signs", "sign": "默认", "balance": 10, "segment_size": 4})
+	if got := b.take("signs", 1); len(got) != 1 || got[0].Content != "【默认】abroad" {
+		t.Errorf("sent: %v", got)
+	}
+	if got := *b.getSender("signs").Balance; got != 7 {
+		t.Errorf("10 characters in segments of 4: %d left of 10", got)
+	}
+}
+
+func TestCompaniesAreHeldToTheirCountries(t *testing.T) {
+	b := setup(t)
+	for no, prefix := range map[string]string{"CN": "86", "US": "1", "JM": "1876"} {
+		b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": no, "name": no, "dial_prefix": prefix})
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"CN", "JM"}})
+	b.submit("x")
+	b.submitted(map[string]any{"phone_number": "+18763123456", "content": "x"})
+	if a := b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "+14155552671", "content": "x"}); a.fields() != "phone_number" {
+		t.Errorf("names %s", a.fields())
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{}})
+	b.submitted(map[string]any{"phone_number": "+14155552671", "content": "x"})
+}
+
+func TestADedupKeyIsItsCompanysOwn(t *testing.T) {
+	b := setup(t)
+	one, two := b.company("one", 1), b.company("two", 1)
+	body := map[string]any{"phone_number": phone, "content": "x", "dedup_key": "order-1"}
+	ids := map[string]bool{}
+	for _, who := range [][]string{one, two, one, two, nil} {
+		ids[decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send", body, who...)).TaskID] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d tasks for three companies", len(ids))
+	}
+}
+
+func TestAppsAreRegisteredAtTheirFirstPoll(t *testing.T) {
+	b := setup(t)
+	b.submitMany("x", 3, nil)
+	if got := len(b.take("new", 1)); got != 1 {
+		t.Fatalf("took %d", got)
+	}
+	if s := b.getSender("new"); !s.IsShared || s.IntervalMs != 0 || s.Kind != "app" || s.Status != "on" {
+		t.Errorf("%+v", s)
+	}
+	b.expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"queue": map[string]any{"register_unknown_senders": false}})
+	b.expect(404, "sender.not_found", "GET", "/api/v1/sms/tasks/pending?app_id=stranger", nil)
+	if got := len(b.take("new", 1)); got != 1 {
+		t.Errorf("one that is known took %d", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/new", map[string]any{"status": "retired"})
+	if got := len(b.take("new", 1)); got != 0 {
+		t.Errorf("one that is retired took %d", got)
+	}
+}
+
+func TestS4_3_WhatIsLearntOfASender(t *testing.T) {
+	b := setup(t)
+	b.submitMany("x", 40, nil)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for _, task := range b.take("app", 10) {
+				status := 2
+				if strings.HasSuffix(task.Content, "0") {
+					status = 3
+				}
+				b.report(task.TaskID, "app", status, nil)
+				b.report(task.TaskID, "app", status, nil) // a repeat counts once
+			}
+		})
+		all.Go(func() {
+			if _, err := b.app.Senders.Fold(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := b.app.Senders.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := b.getSender("app")
+	if s.TotalSent != 40 || s.SuccessRate == nil || *s.SuccessRate != 0.9 || s.SentAt == nil || s.SeenAt == nil || s.AverageResponseMs == nil {
+		text, _ := json.Marshal(s)
+		t.Errorf("%s", text)
+	}
+}

@@ -1,0 +1,207 @@
+package sender
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+)
+
+// SMS is the channel of short messages.
+const SMS = "sms"
+
+// DefaultCompany owns what belongs to no other.
+const DefaultCompany int64 = 1
+
+// directory is what a submission asks: small, and changed by administrators alone.
+type directory struct {
+	companies map[int64]dbq.DirectoryCompaniesRow
+	numbers   map[string]int64 // of companies, by company_no
+	countries map[int64]dbq.DirectoryCountriesRow
+	byPrefix  map[string]int64 // of countries
+	channels  map[string]dbq.DirectoryChannelsRow
+	pools     map[poolKey]int64
+}
+
+// poolKey is what pools are told apart by; company 0 is the shared pool of a channel, country 0 any country.
+type poolKey struct {
+	channel, company int64
+	messageType      int16
+	country          int64
+}
+
+func (s *Service) load(ctx context.Context) (*directory, error) {
+	d := &directory{
+		companies: map[int64]dbq.DirectoryCompaniesRow{}, numbers: map[string]int64{}, countries: map[int64]dbq.DirectoryCountriesRow{},
+		byPrefix: map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
+	}
+	companies, err := s.q.DirectoryCompanies(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read companies: %w", err)
+	}
+	for _, c := range companies {
+		d.companies[c.ID], d.numbers[c.CompanyNo] = c, c.ID
+	}
+	countries, err := s.q.DirectoryCountries(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read countries: %w", err)
+	}
+	for _, c := range countries {
+		d.countries[c.ID], d.byPrefix[c.DialPrefix] = c, c.ID
+	}
+	channels, err := s.q.DirectoryChannels(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read channels: %w", err)
+	}
+	for _, c := range channels {
+		d.channels[c.Channel] = c
+	}
+	pools, err := s.q.DirectoryPools(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read pools: %w", err)
+	}
+	for _, p := range pools {
+		key := poolKey{channel: p.ChannelID}
+		if p.CompanyID != nil {
+			key.company, key.messageType = *p.CompanyID, *p.MessageType
+		}
+		if p.CountryID != nil {
+			key.country = *p.CountryID
+		}
+		d.pools[key] = p.ID
+	}
+	return d, nil
+}
+
+// Place is where a message belongs.
+type Place struct {
+	PoolID    int64
+	CountryNo string // empty: of no country that is known
+	Routed    bool   // whether routes say who sends it; otherwise any sender that is shared does
+}
+
+// Place finds where a message of a company to recipient, in E.164, belongs on a channel. Faults: request.invalid for a country
+// to which the company may not send or which the channel does not serve, and for a signature that is missing.
+func (s *Service) Place(ctx context.Context, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
+	d, err := s.directory.Get(ctx)
+	if err != nil {
+		return Place{}, err
+	}
+	at, ok := d.channels[channel]
+	if !ok {
+		return Place{}, fmt.Errorf("there is no channel %s", channel)
+	}
+	country := d.countryOf(recipient)
+	if !allows(d.companies[companyID].Countries, country) || !allows(at.Countries, country) {
+		return Place{}, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
+	}
+	if !signed && (at.SignatureRequired || d.countries[country].SignatureRequired) {
+		return Place{}, fault.InvalidField("sign", fault.Required, nil)
+	}
+	place := Place{CountryNo: d.countries[country].CountryNo, Routed: true}
+	for _, key := range []poolKey{{at.ID, companyID, messageType, country}, {at.ID, companyID, messageType, 0}} {
+		if place.PoolID, ok = d.pools[key]; ok {
+			return place, nil
+		}
+	}
+	place.PoolID, place.Routed = d.pools[poolKey{channel: at.ID}], false
+	return place, nil
+}
+
+// countryOf is the country with the longest dial prefix that recipient begins with; 0 if there is none.
+func (d *directory) countryOf(recipient string) int64 {
+	digits := strings.TrimPrefix(recipient, "+")
+	for n := min(len(digits), maxDialPrefix); n > 0; n-- {
+		if id, ok := d.byPrefix[digits[:n]]; ok {
+			return id
+		}
+	}
+	return 0
+}
+
+const maxDialPrefix = 7
+
+// allows says whether a list of countries, in which none means all, has country.
+func allows(countries []int64, country int64) bool {
+	for _, c := range countries {
+		if c == country {
+			return true
+		}
+	}
+	return len(countries) == 0
+}
+
+// CompanyID is the company of that number, or the fault company.not_found.
+func (s *Service) CompanyID(ctx context.Context, companyNo string) (int64, error) {
+	d, err := s.directory.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if id, ok := d.numbers[companyNo]; ok {
+		return id, nil
+	}
+	return 0, fault.New(fault.NotFound, fault.CompanyNotFound)
+}
+
+// CompanyNo is the number of a company.
+func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
+	d, err := s.directory.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return d.companies[id].CompanyNo, nil
+}
+
+// Why a sender cannot take what waits.
+const (
+	WhyOff          = "off"
+	WhyResting      = "resting"
+	WhyNoQuota      = "no_quota"
+	WhyNoFunds      = "no_funds"
+	WhySilent       = "silent"
+	WhyFailedBefore = "failed_before"
+)
+
+// Candidate is a sender that may take what waits in a pool. Why is empty if it can now.
+type Candidate struct {
+	SenderNo string
+	Why      string
+	Until    *time.Time // when a sender that rests is ready
+	Weight   *int64     // of its route
+}
+
+// Candidates gives the senders of a pool, those that can take a task first and among them the one that should, and whether
+// routes name them.
+func (s *Service) Candidates(ctx context.Context, poolID int64) ([]Candidate, bool, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	// The polls of shared senders are noted only so often.
+	rows, err := s.q.PoolSenders(ctx, dbq.PoolSendersParams{PoolID: poolID, SilentAfter: values.Queue.SilentAfter() + seenApart})
+	if err != nil {
+		return nil, false, fmt.Errorf("look at senders of pool: %w", err)
+	}
+	routed := false
+	candidates := make([]Candidate, len(rows))
+	for i, row := range rows {
+		c := &candidates[i]
+		c.SenderNo, c.Weight, routed = row.SenderNo, row.Weight, row.IsRouted
+		switch {
+		case !row.IsOn:
+			c.Why = WhyOff
+		case !row.HasFunds:
+			c.Why = WhyNoFunds
+		case !row.HasQuota:
+			c.Why = WhyNoQuota
+		case !row.IsRested:
+			c.Why, c.Until = WhyResting, row.NextAvailableAt
+		case !row.IsThere:
+			c.Why = WhySilent
+		}
+	}
+	return candidates, routed, nil
+}

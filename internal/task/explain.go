@@ -1,0 +1,163 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+	"lksms/internal/segment"
+	"lksms/internal/sender"
+)
+
+// Why a task is where it is.
+const (
+	BecauseScheduled  = "scheduled"
+	BecauseRetryLater = "retry_later"
+	BecauseQueued     = "queued"
+	BecauseNoSender   = "no_sender" // it is queued, and nobody can take it
+	BecauseProcessing = "processing"
+	BecauseSettled    = "settled"
+)
+
+// AheadMost is how far an explanation counts.
+const AheadMost = 10_000
+
+// Explanation tells why a task is where it is. It reads the task, then the senders: a moment may lie between.
+type Explanation struct {
+	Task    dbq.Task
+	Reason  string
+	IsDue   bool
+	Routed  bool
+	Ahead   *int64 // how many go before it, AheadMost and one more; nil when it is not queued
+	Senders []sender.Candidate
+}
+
+// Explain tells why a task is where it is, or the fault task.not_found.
+func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explanation, error) {
+	row, err := s.Get(ctx, viewer, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{Task: row, Reason: BecauseSettled, IsDue: true}
+	switch row.Status {
+	case Processing:
+		e.Reason = BecauseProcessing
+		return e, nil
+	case Success, Failed, Cancelled:
+		return e, nil
+	}
+	if e.IsDue, err = s.q.TaskIsDue(ctx, id); err != nil {
+		return e, fmt.Errorf("look whether task is due: %w", err)
+	}
+	if e.Senders, e.Routed, err = s.senders.Candidates(ctx, row.PoolID); err != nil {
+		return e, err
+	}
+	able := false
+	for i := range e.Senders {
+		c := &e.Senders[i]
+		if c.Why == "" && e.Routed && row.FailedAppID != nil && *row.FailedAppID == c.SenderNo && canTake(e.Senders) > 1 {
+			c.Why = sender.WhyFailedBefore
+		}
+		able = able || c.Why == ""
+	}
+	switch {
+	case !e.IsDue && row.RetryCount > 0:
+		e.Reason = BecauseRetryLater
+	case !e.IsDue:
+		e.Reason = BecauseScheduled
+	case !able:
+		e.Reason = BecauseNoSender
+	default:
+		e.Reason = BecauseQueued
+	}
+	if row.Lane != nil && row.Rank != nil {
+		var ahead int64
+		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+			ahead, err = q.TaskAhead(ctx, dbq.TaskAheadParams{PoolID: row.PoolID, Lane: *row.Lane, Rank: *row.Rank, Most: AheadMost + 1})
+			return err
+		})
+		if err != nil {
+			return e, fmt.Errorf("count tasks ahead: %w", err)
+		}
+		e.Ahead = &ahead
+	}
+	return e, nil
+}
+
+func canTake(senders []sender.Candidate) int {
+	n := 0
+	for _, c := range senders {
+		if c.Why == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// What would become of a submission.
+const (
+	WouldSend        = "would_send"
+	WouldWait        = "would_wait"
+	WouldBeScheduled = "would_be_scheduled"
+	WouldRepeat      = "would_repeat"
+)
+
+// Preview is what a submission would make.
+type Preview struct {
+	Recipient string // in E.164
+	CountryNo string
+	Final     string // with the signature
+	Segments  int
+	Priority  int16
+	Routed    bool
+	Senders   []sender.Candidate
+	Verdict   string
+}
+
+// errPreviewed rolls back what a preview did to see what would happen.
+var errPreviewed = errors.New("only a preview")
+
+// Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
+func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
+	row, err := s.prepare(ctx, sub, origin, func(params string) (string, error) { return s.templates.RenderActive(ctx, params) })
+	if err != nil {
+		return Preview{}, err
+	}
+	if row.final == "" {
+		err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+			if row.final, err = s.templates.ConsumeDefault(ctx, row.recipient); err != nil {
+				return err
+			}
+			return errPreviewed
+		})
+		if !errors.Is(err, errPreviewed) {
+			return Preview{}, err
+		}
+	}
+	p := Preview{
+		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: segment.Signed(row.Sign, row.final),
+		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
+	}
+	if p.Senders, p.Routed, err = s.senders.Candidates(ctx, row.place.PoolID); err != nil {
+		return p, err
+	}
+	repeats := false
+	if sub.DedupKey != nil {
+		repeats, err = s.q.TaskNamed(ctx, dbq.TaskNamedParams{CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey})
+		if err != nil {
+			return p, postgres.Wrap("find task by dedup key", err, nil)
+		}
+	}
+	switch {
+	case repeats:
+		p.Verdict = WouldRepeat
+	case sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
+		p.Verdict = WouldBeScheduled
+	case canTake(p.Senders) > 0:
+		p.Verdict = WouldSend
+	}
+	return p, nil
+}
