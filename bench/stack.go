@@ -133,8 +133,11 @@ func (s *stack) settings(ctx context.Context) (map[string]string, error) {
 }
 
 // cpu is the time that the server and a private PostgreSQL have used, in seconds.
-func (s *stack) cpu() float64 {
-	total := ticks(s.server.Process.Pid)
+func (s *stack) cpu() float64 { return ticks(s.server.Process.Pid)/100 + s.databaseCPU() } // the kernel's unit for user space
+
+// databaseCPU is the time that a private PostgreSQL has used, in seconds; of sessions that have ended, too.
+func (s *stack) databaseCPU() float64 {
+	total := 0.0
 	if s.private != nil {
 		content, err := os.ReadFile(filepath.Join(s.dir, "postgres", "postmaster.pid"))
 		if err != nil {
@@ -153,7 +156,7 @@ func (s *stack) cpu() float64 {
 			}
 		}
 	}
-	return total / 100 // the kernel's unit for user space
+	return total / 100
 }
 
 func ticks(pid int) float64 {

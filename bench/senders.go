@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// senders is a queue that a thousand senders drain, each with an interval and a quota of its own, against ten.
+func (b *bench) senders(ctx context.Context) error {
+	tasks, many := min(200_000, b.Rows/20), 1000
+	if b.Short {
+		many = 100
+	}
+	var fast, slow, fastDB, slowDB []float64
+	for range b.Rounds {
+		// Ten that need no rest, and a thousand that do, and whose quotas end while they drain.
+		rate, db, err := b.drain(ctx, tasks, 10, "0", fmt.Sprint(tasks))
+		if err != nil {
+			return err
+		}
+		fast, fastDB = append(fast, rate), append(fastDB, db)
+		if rate, db, err = b.drain(ctx, tasks, many, "1 + i % 20", fmt.Sprintf("%d + i %% 200", tasks/many)); err != nil {
+			return err
+		}
+		slow, slowDB = append(slow, rate), append(slowDB, db)
+	}
+	b.atLeast(0.9, fmt.Sprintf("%d tasks drained by %d senders with intervals and quotas", tasks, many), median(slow), median(fast), "tasks/s", "10 senders")
+	b.add(figure{
+		Name: "the same, PostgreSQL's part of the processor time", Value: show(100*median(slowDB), "%"),
+		Compared: show(100*median(fastDB), "%") + ", 10 senders", Target: "told", Met: true,
+	})
+
+	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 20_000, ", lane, rank", ", 160, i")); err != nil {
+		return err
+	}
+	if err := b.makeSenders(ctx, 1, "86400000", "1000"); err != nil {
+		return err
+	}
+	if err := b.exec(ctx, "UPDATE sender_states SET next_available_at = now() + interval '1 day'"); err != nil {
+		return err
+	}
+	c := b.client(1)
+	ready, err := b.claims(ctx, c, 50)
+	if err != nil {
+		return err
+	}
+	var took []time.Duration
+	for range 200 {
+		began := time.Now()
+		if err := c.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"drain-1","limit":100}`, nil); err != nil {
+			return err
+		}
+		took = append(took, time.Since(began))
+	}
+	b.atMost(0.5, "claim by a sender that is not ready", millis(quantile(took, 0.5)), ready, "ms", "a claim of 100")
+	return b.empty(ctx)
+}
+
+// makeSenders replaces those of the last measurement by n, with an interval and a quota of each.
+func (b *bench) makeSenders(ctx context.Context, n int, interval, quota string) error {
+	return errors.Join(b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'drain-%'"), b.exec(ctx, fmt.Sprintf(`WITH made AS (
+			INSERT INTO senders (sender_no, name, interval_ms, per_day) SELECT 'drain-' || i, 'drain', %s, %s FROM generate_series(1, %d) i
+			RETURNING id
+		)
+		INSERT INTO sender_states (sender_id) SELECT id FROM made`, interval, quota, n)))
+}
+
+// drain empties a queue of tasks by n senders, each of which claims, reports, and waits while it is not ready; it returns
+// tasks in a second, and which part of the processor time PostgreSQL took.
+func (b *bench) drain(ctx context.Context, tasks, n int, interval, quota string) (float64, float64, error) {
+	if err := errors.Join(b.empty(ctx), b.makeSenders(ctx, n, interval, quota),
+		b.fill(ctx, "pending", tasks, ", lane, rank", ", 160, i")); err != nil {
+		return 0, 0, err
+	}
+	c := b.client(n)
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	var left atomic.Int64
+	left.Store(int64(tasks))
+	var failure atomic.Pointer[error]
+	var all sync.WaitGroup
+	total, database := b.cpu(), b.databaseCPU()
+	began := time.Now()
+	for i := range n {
+		all.Go(func() {
+			appID := fmt.Sprint("drain-", i+1)
+			for ctx.Err() == nil {
+				var leases []leased
+				err := c.call("POST", "/api/v1/sms/tasks/claim", fmt.Sprintf(`{"app_id":%q,"limit":100,"wait":1}`, appID), &leases)
+				if err == nil && len(leases) > 0 {
+					reports := make([]reportItem, len(leases))
+					for j, l := range leases {
+						reports[j] = reportItem{l, appID, 2}
+					}
+					var body []byte
+					if body, err = json.Marshal(map[string]any{"reports": reports}); err == nil {
+						err = c.call("POST", "/api/v1/sms/report-batch", string(body), nil)
+					}
+				}
+				if err != nil {
+					failure.Store(&err)
+					enough()
+					return
+				}
+				if left.Add(-int64(len(leases))) <= 0 {
+					enough()
+				}
+			}
+		})
+	}
+	<-ctx.Done()
+	rate := float64(tasks) / time.Since(began).Seconds()
+	total, database = b.cpu()-total, b.databaseCPU()-database
+	all.Wait()
+	if err := failure.Load(); err != nil {
+		return 0, 0, *err
+	}
+	return rate, database / max(total, 0.01), nil
+}
+
+// fair is what companies have of a queue that all of them fill, and what one's backlog costs the others.
+func (b *bench) fair(ctx context.Context) error {
+	const companies = 10
+	keys := make([]*client, companies)
+	admin := b.client(8)
+	ids := make([]int64, companies)
+	for i := range companies {
+		no := fmt.Sprint("company-", i)
+		// There from the round before, perhaps.
+		_ = admin.call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, no, no), nil)
+		_ = admin.call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"role":"submit","company_no":%q}`, no, no), nil)
+		var key struct {
+			Key string `json:"key"`
+		}
+		if err := admin.call("POST", "/api/v1/admin/users/"+no+"/keys", `{"name":"bench"}`, &key); err != nil {
+			return err
+		}
+		keys[i] = b.client(8)
+		keys[i].auth = "Bearer " + key.Key
+		if err := b.db.Pool.QueryRow(ctx, "SELECT id FROM companies WHERE company_no = $1", no).Scan(&ids[i]); err != nil {
+			return err
+		}
+	}
+	alone, err := b.waitOfSmall(ctx, keys, 0, 0)
+	if err != nil {
+		return err
+	}
+	beside, err := b.waitOfSmall(ctx, keys, ids[0], b.Rows/10)
+	if err != nil {
+		return err
+	}
+	b.atMost(2, fmt.Sprintf("wait of nine companies, p99, beside one with %d waiting", b.Rows/10), beside, alone, "ms", "without it")
+
+	// Equal companies, and companies of three weights, each with more waiting than is served.
+	for _, weights := range [][]float64{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 2, 5}} {
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		each, sum := max(1000, b.Rows/1000), 0.0
+		for i, weight := range weights {
+			sum += weight
+			if err := b.exec(ctx, "UPDATE companies SET weight = $1 WHERE id = $2", weight, ids[i]); err != nil {
+				return err
+			}
+		}
+		for i := range weights {
+			for from := 0; from < each; from += 1000 {
+				if err := keys[i].call("POST", "/api/v1/sms/send-batch", lifeBody(min(1000, each-from)), nil); err != nil {
+					return err
+				}
+			}
+		}
+		for served := 0; served < each; served += 100 { // until the first to end is near its end
+			var leases []leased
+			if err := admin.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":100}`, &leases); err != nil {
+				return err
+			}
+		}
+		var services []float64
+		for i := range weights {
+			var n float64
+			if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 1 AND company_id = $1", ids[i]).Scan(&n); err != nil {
+				return err
+			}
+			services = append(services, n)
+		}
+		if len(weights) == companies {
+			index := jain(services)
+			b.add(figure{Name: "Jain's index of ten equal companies", Value: fmt.Sprintf("%.4f", index), Compared: "1 is equal", Target: ">= 0.98", Met: index >= 0.98})
+			continue
+		}
+		worst, all := 0.0, 0.0
+		for _, n := range services {
+			all += n
+		}
+		for i, n := range services {
+			worst = max(worst, 100*abs(n/all-weights[i]/sum))
+		}
+		b.add(figure{Name: "shares of companies with weights 1, 2 and 5", Value: fmt.Sprintf("%.2f points off", worst), Compared: "weight over the sum", Target: "<= 2 points", Met: worst <= 2})
+	}
+	return errors.Join(b.exec(ctx, "UPDATE companies SET weight = 1"), b.empty(ctx))
+}
+
+// waitOfSmall is the 99th percentile of the time from submission to claim of nine companies that submit five messages a second
+// each, while four senders poll twice a second for fifty and another company has backlog waiting.
+func (b *bench) waitOfSmall(ctx context.Context, keys []*client, big int64, backlog int) (float64, error) {
+	if err := b.empty(ctx); err != nil {
+		return 0, err
+	}
+	if backlog > 0 {
+		if err := b.fill(ctx, "big", backlog, ", company_id, lane, rank", fmt.Sprintf(", %d, 160, i", big)); err != nil {
+			return 0, err
+		}
+	}
+	ctx, enough := context.WithTimeout(ctx, 2*b.Time)
+	defer enough()
+	var failure atomic.Pointer[error]
+	var all sync.WaitGroup
+	every := func(d, after time.Duration, call func() error) {
+		all.Go(func() {
+			time.Sleep(after)
+			tick := time.NewTicker(d)
+			defer tick.Stop()
+			for {
+				if err := call(); err != nil {
+					failure.Store(&err)
+					enough()
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	for i, key := range keys[1:] {
+		every(200*time.Millisecond, time.Duration(i)*20*time.Millisecond, func() error { return key.call("POST", sendPath, sendBody(), nil) })
+	}
+	poll := b.client(4)
+	for i := range 4 {
+		body := fmt.Sprintf(`{"app_id":"poll-%d","limit":50}`, i)
+		every(500*time.Millisecond, time.Duration(i)*125*time.Millisecond, func() error {
+			return poll.call("POST", "/api/v1/sms/tasks/claim", body, nil)
+		})
+	}
+	all.Wait()
+	if err := failure.Load(); err != nil {
+		return 0, *err
+	}
+	var wait float64
+	err := b.db.Pool.QueryRow(context.WithoutCancel(ctx), `SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM coalesce(l.created_at, now()) - t.created_at) * 1000)
+		FROM tasks t LEFT JOIN send_logs l ON l.task_id = t.task_id WHERE t.company_id <> $1 AND t.created_at < now() - interval '1 second'`, big).Scan(&wait)
+	return wait, err
+}
+
+// jain is 1 when all are equal and 1/n when one has everything.
+func jain(services []float64) float64 {
+	var sum, squares float64
+	for _, n := range services {
+		sum, squares = sum+n, squares+n*n
+	}
+	return sum * sum / (float64(len(services)) * squares)
+}
+
+func abs(x float64) float64 { return max(x, -x) }
