@@ -150,6 +150,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		p.Segments = append(p.Segments, 1)
 		p.Signs = append(p.Signs, "")
 		p.AreTests = append(p.AreTests, false)
+		p.EverySeconds = append(p.EverySeconds, 0)
 		p.ExpectSendTimes = append(p.ExpectSendTimes, time.Unix(0, 0))
 		p.ExpireTimes = append(p.ExpireTimes, time.Unix(0, 0))
 	}

@@ -604,9 +604,16 @@ CREATE TABLE public.templates (
     is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    send_type text DEFAULT 'realtime'::text NOT NULL,
+    companies text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT templates_send_type_known CHECK ((send_type = ANY (ARRAY['realtime'::text, 'scheduled'::text]))),
     CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 200))),
     CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100)))
 );
+
+COMMENT ON COLUMN public.templates.send_type IS 'scheduled: what it renders goes out at the next full interval of a setting, unless a time was asked for';
+
+COMMENT ON COLUMN public.templates.companies IS 'whose submissions it may render, by company_no; none: everybody''s';
 
 ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.templates_id_seq

@@ -39,7 +39,8 @@ SELECT company.id, c.id FROM company CROSS JOIN countries c WHERE c.country_no =
 ON CONFLICT DO NOTHING;
 
 -- name: CompanyDelete :execrows
-DELETE FROM companies WHERE company_no = @company_no;
+DELETE FROM companies c
+WHERE c.company_no = @company_no AND (SELECT count(*) FROM templates t WHERE c.company_no = ANY (t.companies)) = 0;
 
 -- name: ChannelCreate :one
 WITH made AS (

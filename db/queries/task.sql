@@ -7,7 +7,7 @@
 --
 -- Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
 -- name: TaskSubmit :many
-WITH input AS MATERIALIZED (
+WITH sent AS MATERIALIZED (
     SELECT
         unnest(@task_ids::text[]) AS task_id,
         unnest(@phone_numbers::text[]) AS phone_number,
@@ -30,8 +30,16 @@ WITH input AS MATERIALIZED (
         unnest(@segments::smallint[]) AS segments,
         nullif(unnest(@signs::text[]), '') AS sign,
         unnest(@are_tests::boolean[]) AS is_test,
-        nullif(unnest(@expect_send_times::timestamptz[]), 'epoch') AS expect_send_time,
+        nullif(unnest(@expect_send_times::timestamptz[]), 'epoch') AS asked_time,
+        nullif(unnest(@every_seconds::bigint[]), 0) AS every_seconds,
         nullif(unnest(@expire_times::timestamptz[]), 'epoch') AS expires_at
+),
+input AS MATERIALIZED (
+    -- What goes out at full intervals of the clock waits for the next.
+    SELECT s.*, coalesce(
+        s.asked_time, date_bin(make_interval(secs => s.every_seconds), now(), 'epoch') + make_interval(secs => s.every_seconds)
+    ) AS expect_send_time
+    FROM sent s
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)

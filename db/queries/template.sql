@@ -1,13 +1,20 @@
 -- name: TemplateCreate :one
-INSERT INTO templates (template_name, template_content, is_active)
-VALUES (@template_name, @template_content, @is_active)
+INSERT INTO templates (template_name, template_content, is_active, send_type, companies)
+VALUES (@template_name, @template_content, @is_active, @send_type, @companies)
 RETURNING *;
 
 -- name: TemplateGet :one
 SELECT * FROM templates WHERE id = @id;
 
+-- TemplateFirstActive is the first, by id, that is active and that the company may use.
 -- name: TemplateFirstActive :one
-SELECT * FROM templates WHERE is_active ORDER BY id LIMIT 1;
+SELECT t.*
+FROM templates t
+WHERE t.is_active AND (
+    t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = @company_id) = ANY (t.companies)
+)
+ORDER BY t.id
+LIMIT 1;
 
 -- name: TemplateList :many
 SELECT * FROM templates WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
@@ -17,9 +24,19 @@ UPDATE templates
 SET template_name = coalesce(sqlc.narg(template_name), template_name),
     template_content = coalesce(sqlc.narg(template_content), template_content),
     is_active = coalesce(sqlc.narg(is_active), is_active),
+    send_type = coalesce(sqlc.narg(send_type), send_type),
+    companies = coalesce(sqlc.narg(companies)::text[], companies),
     updated_at = now()
 WHERE id = @id
 RETURNING *;
+
+-- TemplateCompaniesUnknown gives those that are not there.
+-- name: TemplateCompaniesUnknown :many
+SELECT n.company_no::text AS company_no
+FROM unnest(@companies::text[]) AS n (company_no)
+LEFT JOIN companies c ON c.company_no = n.company_no
+WHERE c.id IS NULL
+ORDER BY n.company_no;
 
 -- name: TemplateDelete :execrows
 DELETE FROM templates WHERE id = @id;

@@ -127,6 +127,10 @@ type Template struct {
 	IsActive        bool
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
+	// scheduled: what it renders goes out at the next full interval of a setting, unless a time was asked for
+	SendType string
+	// whose submissions it may render, by company_no; none: everybody's
+	Companies []string
 }
 
 type User struct {

@@ -224,7 +224,8 @@ func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (i
 }
 
 const companyDelete = `-- name: CompanyDelete :execrows
-DELETE FROM companies WHERE company_no = $1
+DELETE FROM companies c
+WHERE c.company_no = $1 AND (SELECT count(*) FROM templates t WHERE c.company_no = ANY (t.companies)) = 0
 `
 
 func (q *Queries) CompanyDelete(ctx context.Context, companyNo string) (int64, error) {

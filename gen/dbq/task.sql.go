@@ -406,7 +406,7 @@ func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (bool, err
 }
 
 const taskSubmit = `-- name: TaskSubmit :many
-WITH input AS MATERIALIZED (
+WITH sent AS MATERIALIZED (
     SELECT
         unnest($1::text[]) AS task_id,
         unnest($2::text[]) AS phone_number,
@@ -429,8 +429,16 @@ WITH input AS MATERIALIZED (
         unnest($19::smallint[]) AS segments,
         nullif(unnest($20::text[]), '') AS sign,
         unnest($21::boolean[]) AS is_test,
-        nullif(unnest($22::timestamptz[]), 'epoch') AS expect_send_time,
-        nullif(unnest($23::timestamptz[]), 'epoch') AS expires_at
+        nullif(unnest($22::timestamptz[]), 'epoch') AS asked_time,
+        nullif(unnest($23::bigint[]), 0) AS every_seconds,
+        nullif(unnest($24::timestamptz[]), 'epoch') AS expires_at
+),
+input AS MATERIALIZED (
+    -- What goes out at full intervals of the clock waits for the next.
+    SELECT s.task_id, s.phone_number, s.recipient, s.final_content, s.source, s.submitted_by, s.dedup_key, s.request_id, s.content, s.use_template, s.source_ip, s.user_agent, s.request_data, s.company_id, s.pool_id, s.message_type, s.country_no, s.priority, s.segments, s.sign, s.is_test, s.asked_time, s.every_seconds, s.expires_at, coalesce(
+        s.asked_time, date_bin(make_interval(secs => s.every_seconds), now(), 'epoch') + make_interval(secs => s.every_seconds)
+    ) AS expect_send_time
+    FROM sent s
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
@@ -456,7 +464,7 @@ reserved AS (
     RETURNING f.pool_id, f.priority, f.company_id, f.start
 ),
 ranked AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.expect_send_time, i.expires_at, CASE WHEN q.is_due THEN 32 * i.priority END AS lane,
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.asked_time, i.every_seconds, i.expires_at, i.expect_send_time, CASE WHEN q.is_due THEN 32 * i.priority END AS lane,
         CASE WHEN q.is_due THEN r.start + (row_number() OVER (
             PARTITION BY i.pool_id, i.priority, i.company_id, q.is_due ORDER BY i.task_id
         ) - 1) / c.weight END AS rank
@@ -520,6 +528,7 @@ type TaskSubmitParams struct {
 	Signs           []string
 	AreTests        []bool
 	ExpectSendTimes []time.Time
+	EverySeconds    []int64
 	ExpireTimes     []time.Time
 }
 
@@ -555,6 +564,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.Signs,
 		arg.AreTests,
 		arg.ExpectSendTimes,
+		arg.EverySeconds,
 		arg.ExpireTimes,
 	)
 	if err != nil {

@@ -199,20 +199,57 @@ func (q *Queries) DefaultContentUpdate(ctx context.Context, arg DefaultContentUp
 	return i, err
 }
 
+const templateCompaniesUnknown = `-- name: TemplateCompaniesUnknown :many
+SELECT n.company_no::text AS company_no
+FROM unnest($1::text[]) AS n (company_no)
+LEFT JOIN companies c ON c.company_no = n.company_no
+WHERE c.id IS NULL
+ORDER BY n.company_no
+`
+
+// TemplateCompaniesUnknown gives those that are not there.
+func (q *Queries) TemplateCompaniesUnknown(ctx context.Context, companies []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, templateCompaniesUnknown, companies)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var company_no string
+		if err := rows.Scan(&company_no); err != nil {
+			return nil, err
+		}
+		items = append(items, company_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const templateCreate = `-- name: TemplateCreate :one
-INSERT INTO templates (template_name, template_content, is_active)
-VALUES ($1, $2, $3)
-RETURNING id, template_name, template_content, is_active, created_at, updated_at
+INSERT INTO templates (template_name, template_content, is_active, send_type, companies)
+VALUES ($1, $2, $3, $4, $5)
+RETURNING id, template_name, template_content, is_active, created_at, updated_at, send_type, companies
 `
 
 type TemplateCreateParams struct {
 	TemplateName    string
 	TemplateContent string
 	IsActive        bool
+	SendType        string
+	Companies       []string
 }
 
 func (q *Queries) TemplateCreate(ctx context.Context, arg TemplateCreateParams) (Template, error) {
-	row := q.db.QueryRow(ctx, templateCreate, arg.TemplateName, arg.TemplateContent, arg.IsActive)
+	row := q.db.QueryRow(ctx, templateCreate,
+		arg.TemplateName,
+		arg.TemplateContent,
+		arg.IsActive,
+		arg.SendType,
+		arg.Companies,
+	)
 	var i Template
 	err := row.Scan(
 		&i.ID,
@@ -221,6 +258,8 @@ func (q *Queries) TemplateCreate(ctx context.Context, arg TemplateCreateParams) 
 		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.SendType,
+		&i.Companies,
 	)
 	return i, err
 }
@@ -238,11 +277,18 @@ func (q *Queries) TemplateDelete(ctx context.Context, id int64) (int64, error) {
 }
 
 const templateFirstActive = `-- name: TemplateFirstActive :one
-SELECT id, template_name, template_content, is_active, created_at, updated_at FROM templates WHERE is_active ORDER BY id LIMIT 1
+SELECT t.id, t.template_name, t.template_content, t.is_active, t.created_at, t.updated_at, t.send_type, t.companies
+FROM templates t
+WHERE t.is_active AND (
+    t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = $1) = ANY (t.companies)
+)
+ORDER BY t.id
+LIMIT 1
 `
 
-func (q *Queries) TemplateFirstActive(ctx context.Context) (Template, error) {
-	row := q.db.QueryRow(ctx, templateFirstActive)
+// TemplateFirstActive is the first, by id, that is active and that the company may use.
+func (q *Queries) TemplateFirstActive(ctx context.Context, companyID int64) (Template, error) {
+	row := q.db.QueryRow(ctx, templateFirstActive, companyID)
 	var i Template
 	err := row.Scan(
 		&i.ID,
@@ -251,12 +297,14 @@ func (q *Queries) TemplateFirstActive(ctx context.Context) (Template, error) {
 		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.SendType,
+		&i.Companies,
 	)
 	return i, err
 }
 
 const templateGet = `-- name: TemplateGet :one
-SELECT id, template_name, template_content, is_active, created_at, updated_at FROM templates WHERE id = $1
+SELECT id, template_name, template_content, is_active, created_at, updated_at, send_type, companies FROM templates WHERE id = $1
 `
 
 func (q *Queries) TemplateGet(ctx context.Context, id int64) (Template, error) {
@@ -269,12 +317,14 @@ func (q *Queries) TemplateGet(ctx context.Context, id int64) (Template, error) {
 		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.SendType,
+		&i.Companies,
 	)
 	return i, err
 }
 
 const templateList = `-- name: TemplateList :many
-SELECT id, template_name, template_content, is_active, created_at, updated_at FROM templates WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
+SELECT id, template_name, template_content, is_active, created_at, updated_at, send_type, companies FROM templates WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
 `
 
 type TemplateListParams struct {
@@ -298,6 +348,8 @@ func (q *Queries) TemplateList(ctx context.Context, arg TemplateListParams) ([]T
 			&i.IsActive,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.SendType,
+			&i.Companies,
 		); err != nil {
 			return nil, err
 		}
@@ -314,15 +366,19 @@ UPDATE templates
 SET template_name = coalesce($1, template_name),
     template_content = coalesce($2, template_content),
     is_active = coalesce($3, is_active),
+    send_type = coalesce($4, send_type),
+    companies = coalesce($5::text[], companies),
     updated_at = now()
-WHERE id = $4
-RETURNING id, template_name, template_content, is_active, created_at, updated_at
+WHERE id = $6
+RETURNING id, template_name, template_content, is_active, created_at, updated_at, send_type, companies
 `
 
 type TemplateUpdateParams struct {
 	TemplateName    *string
 	TemplateContent *string
 	IsActive        *bool
+	SendType        *string
+	Companies       []string
 	ID              int64
 }
 
@@ -331,6 +387,8 @@ func (q *Queries) TemplateUpdate(ctx context.Context, arg TemplateUpdateParams) 
 		arg.TemplateName,
 		arg.TemplateContent,
 		arg.IsActive,
+		arg.SendType,
+		arg.Companies,
 		arg.ID,
 	)
 	var i Template
@@ -341,6 +399,8 @@ func (q *Queries) TemplateUpdate(ctx context.Context, arg TemplateUpdateParams) 
 		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.SendType,
+		&i.Companies,
 	)
 	return i, err
 }

@@ -612,3 +612,39 @@ func TestS4_3_WhatIsLearntOfASender(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+func TestS3_2_ATemplateMaySchedule(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_name": "news", "template_content": "news {n}", "send_type": "scheduled"})
+	b.expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"scheduled_every_seconds": 600})
+	task := b.task(b.submitted(map[string]any{"phone_number": phone, "content": "n=1", "use_template": true}).TaskID)
+	if at := task.ExpectSendTime; at == nil || at.Unix()%600 != 0 || !task.DueAt.Equal(*at) || at.Sub(task.CreatedAt) > 10*time.Minute || at.Before(task.CreatedAt) {
+		t.Errorf("%+v", task)
+	}
+	if got := b.claimIDs(10); len(got) != 0 {
+		t.Errorf("it went out at once")
+	}
+	at := time.Now().Add(3 * time.Hour).Truncate(time.Second)
+	task = b.task(b.submitted(map[string]any{"phone_number": phone, "content": "n=1", "use_template": true, "expect_send_time": at}).TaskID)
+	if !task.DueAt.Equal(at) {
+		t.Errorf("asked for %s, due %s", at, task.DueAt)
+	}
+}
+
+func TestS3_10_ATemplateMayBeForSomeCompanies(t *testing.T) {
+	b := setup(t)
+	acme, other := b.company("acme", 1), b.company("other", 1)
+	b.expect(422, "request.invalid", "POST", "/api/v1/admin/template", map[string]any{"template_name": "t", "template_content": "x", "companies": []string{"none"}})
+	b.expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_name": "t", "template_content": "acme {n}", "companies": []string{"acme"}})
+	body := map[string]any{"phone_number": phone, "content": "n=1", "use_template": true}
+	if got := decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send", body, acme...)).FinalContent; got != "acme 1" {
+		t.Errorf("acme: %s", got)
+	}
+	b.expect(409, "template.none_active", "POST", "/api/v1/sms/send", body, other...)
+	b.expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_name": "t", "template_content": "all {n}"})
+	if got := decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send", body, other...)).FinalContent; got != "all 1" {
+		t.Errorf("other: %s", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/companies/other", map[string]any{"name": "still here"})
+	b.expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
+}

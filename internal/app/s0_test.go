@@ -230,7 +230,7 @@ func TestS0_5_Templates(t *testing.T) {
 		t.Errorf("made %+v", made)
 	}
 	path := fmt.Sprintf("/api/v1/admin/template/%d", made.ID)
-	if got := decode[api.Template](t, b.expect(200, "", "GET", path, nil)); got != made {
+	if got := decode[api.Template](t, b.expect(200, "", "GET", path, nil)); !reflect.DeepEqual(got, made) {
 		t.Errorf("got %+v, want %+v", got, made)
 	}
 	off := decode[api.Template](t, b.expect(200, "", "PATCH", path, `{"is_active":false}`))

@@ -67,7 +67,7 @@ func settingsAnswer(v setting.Values) api.SettingsResponse {
 		},
 		Sms: api.SmsSettings{
 			PriorityVerification: &v.SMS.PriorityVerification, PriorityNotification: &v.SMS.PriorityNotification,
-			PriorityMarketing: &v.SMS.PriorityMarketing,
+			PriorityMarketing: &v.SMS.PriorityMarketing, ScheduledEverySeconds: &v.SMS.ScheduledEvery,
 		},
 		Monitoring: api.MonitoringSettings{WaitWarningSeconds: &v.Monitoring.WaitWarning},
 	}}

@@ -11,7 +11,10 @@ import (
 // CreateTemplate adds a template (S0.5).
 func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateRequestObject) (api.CreateTemplateResponseObject, error) {
 	active := req.Body.IsActive == nil || *req.Body.IsActive
-	row, err := s.templates.Create(ctx, req.Body.TemplateName, req.Body.TemplateContent, active)
+	row, err := s.templates.Create(ctx, template.Draft{
+		TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: active,
+		SendType: string(orElse(req.Body.SendType, api.Realtime)), Companies: value(req.Body.Companies),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +51,7 @@ func (s *Server) GetTemplate(ctx context.Context, req api.GetTemplateRequestObje
 func (s *Server) UpdateTemplate(ctx context.Context, req api.UpdateTemplateRequestObject) (api.UpdateTemplateResponseObject, error) {
 	row, err := s.templates.Update(ctx, template.Patch{
 		ID: req.ID, TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: req.Body.IsActive,
+		SendType: (*string)(req.Body.SendType), Companies: value(req.Body.Companies),
 	})
 	if err != nil {
 		return nil, err
@@ -133,7 +137,7 @@ func templateAnswer(t dbq.Template) api.TemplateResponse {
 func templateOf(t dbq.Template) api.Template {
 	return api.Template{
 		ID: t.ID, TemplateName: t.TemplateName, TemplateContent: t.TemplateContent, IsActive: t.IsActive,
-		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+		SendType: api.SendType(t.SendType), Companies: t.Companies, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 	}
 }
 

@@ -32,6 +32,7 @@ type SMS struct {
 	PriorityVerification int64 `json:"priority_verification"`
 	PriorityNotification int64 `json:"priority_notification"`
 	PriorityMarketing    int64 `json:"priority_marketing"`
+	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // at whose multiples scheduled templates go out
 }
 
 // Monitoring says when operators are told.
@@ -43,7 +44,7 @@ type Monitoring struct {
 func Defaults() Values {
 	return Values{
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
-		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8},
+		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
 		Monitoring: Monitoring{WaitWarning: 300},
 	}
 }

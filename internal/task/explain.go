@@ -10,6 +10,7 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/segment"
 	"lksms/internal/sender"
+	"lksms/internal/template"
 )
 
 // Why a task is where it is.
@@ -122,13 +123,15 @@ var errPreviewed = errors.New("only a preview")
 
 // Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
 func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
-	row, err := s.prepare(ctx, sub, origin, func(params string) (string, error) { return s.templates.RenderActive(ctx, params) })
+	row, err := s.prepare(ctx, sub, origin, func(params string) (template.Text, error) {
+		return s.templates.RenderActive(ctx, origin.CompanyID, params)
+	})
 	if err != nil {
 		return Preview{}, err
 	}
-	if row.final == "" {
+	if row.final.Content == "" {
 		err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			if row.final, err = s.templates.ConsumeDefault(ctx, row.recipient); err != nil {
+			if row.final, err = s.templates.ConsumeDefault(ctx, origin.CompanyID, row.recipient); err != nil {
 				return err
 			}
 			return errPreviewed
@@ -138,7 +141,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		}
 	}
 	p := Preview{
-		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: segment.Signed(row.Sign, row.final),
+		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: segment.Signed(row.Sign, row.final.Content),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
 	}
 	if p.Senders, p.Routed, err = s.senders.Candidates(ctx, row.place.PoolID); err != nil {
@@ -154,7 +157,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	switch {
 	case repeats:
 		p.Verdict = WouldRepeat
-	case sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
+	case row.final.Deferred && sub.ExpectSendTime == nil, sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
 		p.Verdict = WouldBeScheduled
 	case canTake(p.Senders) > 0:
 		p.Verdict = WouldSend

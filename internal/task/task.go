@@ -171,11 +171,13 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
-	row, err := s.prepare(ctx, sub, origin, func(params string) (string, error) { return s.templates.RenderActive(ctx, params) })
+	row, err := s.prepare(ctx, sub, origin, func(params string) (template.Text, error) {
+		return s.templates.RenderActive(ctx, origin.CompanyID, params)
+	})
 	switch {
 	case err != nil:
 		return Submitted{}, err
-	case row.final == "":
+	case row.final.Content == "":
 		return s.submitDefault(ctx, row)
 	default:
 		return s.insert(ctx, row)
@@ -186,13 +188,18 @@ func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Su
 const farthest = 366
 
 // prepare makes of a submission what is to be stored. One without content has no text yet: it is the number's default.
-func (s *Service) prepare(ctx context.Context, sub Submission, origin Origin, render func(params string) (string, error)) (newTask, error) {
+func (s *Service) prepare(ctx context.Context, sub Submission, origin Origin, render func(params string) (template.Text, error)) (newTask, error) {
 	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
 	if err != nil {
 		return newTask{}, err
 	}
-	row := newTask{id: NewID(), recipient: recipient, final: sub.Content, Submission: sub, Origin: origin}
-	if row.priority, err = s.priority(ctx, sub, origin); err != nil {
+	row := newTask{id: NewID(), recipient: recipient, final: template.Text{Content: sub.Content}, Submission: sub, Origin: origin}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return row, err
+	}
+	row.every = values.SMS.ScheduledEvery
+	if row.priority, err = priority(values.SMS, sub, origin); err != nil {
 		return row, err
 	}
 	now := time.Now()
@@ -222,12 +229,8 @@ func (s *Service) prepare(ctx context.Context, sub Submission, origin Origin, re
 }
 
 // priority is what a submission asks for within what its user may, or what its message type has.
-func (s *Service) priority(ctx context.Context, sub Submission, origin Origin) (int16, error) {
-	values, err := s.settings.Get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	usual := values.SMS.Priority(sub.MessageType)
+func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
+	usual := values.Priority(sub.MessageType)
 	switch {
 	case sub.Priority == nil:
 		return usual, nil
@@ -241,7 +244,7 @@ func (s *Service) priority(ctx context.Context, sub Submission, origin Origin) (
 func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, error) {
 	var made Submitted
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		if row.final, err = s.templates.ConsumeDefault(ctx, row.recipient); err != nil {
+		if row.final, err = s.templates.ConsumeDefault(ctx, row.CompanyID, row.recipient); err != nil {
 			return err
 		}
 		made, err = s.insert(ctx, row)
@@ -280,19 +283,19 @@ type Outcome struct {
 // An error is the database's, and means that none is known to be stored; in a transaction, that none is.
 func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origin) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(subs))
-	text, textErr := "", error(nil)
-	find := sync.OnceFunc(func() { text, textErr = s.templates.Active(ctx) })
-	render := func(params string) (string, error) {
-		if find(); textErr != nil {
-			return "", textErr
+	active := sync.OnceValues(func() (dbq.Template, error) { return s.templates.Active(ctx, origin.CompanyID) })
+	render := func(params string) (template.Text, error) {
+		t, err := active()
+		if err != nil {
+			return template.Text{}, err
 		}
-		return template.Render(text, params)
+		return template.With(t, params)
 	}
 	var rows []newTask
 	var places []int // of rows in outcomes
 	for i, sub := range subs {
 		row, err := s.prepare(ctx, sub, origin, render)
-		if err != nil || row.final == "" {
+		if err != nil || row.final.Content == "" {
 			outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
 			continue
 		}
@@ -335,18 +338,20 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 
 // newTask is a submission that has been found good.
 type newTask struct {
-	id, recipient, final string
-	priority             int16
-	place                sender.Place
+	id, recipient string
+	final         template.Text
+	priority      int16
+	place         sender.Place
+	every         int64 // seconds: it goes out at the next full interval of so many; 0: at once
 	Submission
 	Origin
 }
 
 // segments is how many short messages it takes.
-func (t newTask) segments() int { return segment.Count(segment.Signed(t.Sign, t.final)) }
+func (t newTask) segments() int { return segment.Count(segment.Signed(t.Sign, t.final.Content)) }
 
 func (t newTask) submitted() Submitted {
-	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.final}
+	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.final.Content}
 }
 
 func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
@@ -368,15 +373,18 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		UseTemplates: make([]bool, n), SourceIps: make([]string, n), UserAgents: make([]string, n),
 		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
 		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
-		AreTests: make([]bool, n), ExpectSendTimes: make([]time.Time, n), ExpireTimes: make([]time.Time, n),
+		AreTests: make([]bool, n), EverySeconds: make([]int64, n), ExpectSendTimes: make([]time.Time, n), ExpireTimes: make([]time.Time, n),
 	}
 	for i, r := range rows {
-		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final
+		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
 		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = orEmpty(r.Source), r.User, orEmpty(r.DedupKey)
 		p.RequestIds[i], p.Contents[i], p.UseTemplates[i] = r.RequestID, r.Content, r.UseTemplate
 		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logText(r.UserAgent), r.Raw
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
+		if r.final.Deferred && r.ExpectSendTime == nil {
+			p.EverySeconds[i] = r.every
+		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = orNever(r.ExpectSendTime), orNever(r.ExpiresAt)
 	}
 	ids, err := s.q.TaskSubmit(ctx, p)

@@ -12,22 +12,53 @@ import (
 )
 
 // Service reads and writes templates and default contents (S0.5, S0.6).
-type Service struct{ q *dbq.Queries }
+type Service struct {
+	db *postgres.DB
+	q  *dbq.Queries
+}
 
 // New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{q: dbq.New(db)} }
+func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
 
 var (
 	errTemplateNotFound = fault.New(fault.NotFound, fault.TemplateNotFound)
 	errDefaultNotFound  = fault.New(fault.NotFound, fault.DefaultContentNotFound)
 )
 
-// Create adds a template.
-func (s *Service) Create(ctx context.Context, name, content string, active bool) (dbq.Template, error) {
-	row, err := s.q.TemplateCreate(ctx, dbq.TemplateCreateParams{
-		TemplateName: name, TemplateContent: content, IsActive: active,
+// The send types of templates (S3.2).
+const (
+	Realtime  = "realtime"
+	Scheduled = "scheduled" // what it renders goes out at the next full interval
+)
+
+// Draft is a template to create. Without Companies, every company may use it.
+type Draft = dbq.TemplateCreateParams
+
+// Create adds a template. Fault: request.invalid for a company that is not there.
+func (s *Service) Create(ctx context.Context, d Draft) (row dbq.Template, err error) {
+	if d.Companies == nil {
+		d.Companies = []string{}
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if err := s.checkCompanies(ctx, d.Companies); err != nil {
+			return err
+		}
+		row, err = s.q.TemplateCreate(ctx, d)
+		return postgres.Wrap("create template", err, nil)
 	})
-	return row, postgres.Wrap("create template", err, nil)
+	return row, err
+}
+
+// checkCompanies makes sure that all are there.
+func (s *Service) checkCompanies(ctx context.Context, companies []string) error {
+	if len(companies) == 0 {
+		return nil
+	}
+	unknown, err := s.q.TemplateCompaniesUnknown(ctx, companies)
+	if err == nil && len(unknown) > 0 {
+		return fault.InvalidField("companies", fault.NotThere, nil)
+	}
+	return postgres.Wrap("check companies", err, nil)
 }
 
 // Get returns one template, or the fault template.not_found.
@@ -47,6 +78,9 @@ type Patch = dbq.TemplateUpdateParams
 
 // Update changes a template, or returns the fault template.not_found.
 func (s *Service) Update(ctx context.Context, patch Patch) (dbq.Template, error) {
+	if err := s.checkCompanies(ctx, patch.Companies); err != nil {
+		return dbq.Template{}, err
+	}
 	row, err := s.q.TemplateUpdate(ctx, patch)
 	return row, postgres.Wrap("update template", err, errTemplateNotFound)
 }
@@ -57,20 +91,32 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 	return deleted("delete template", n, err, errTemplateNotFound)
 }
 
-// RenderActive renders params with the first active template by id. Without one it returns the fault
-// template.none_active; see Render for the others.
-func (s *Service) RenderActive(ctx context.Context, params string) (string, error) {
-	text, err := s.Active(ctx)
-	if err != nil {
-		return "", err
-	}
-	return Render(text, params)
+// Text is what goes out, and whether it may wait for the next full interval.
+type Text struct {
+	Content  string
+	Deferred bool
 }
 
-// Active returns the text of the first active template by id, or the fault template.none_active.
-func (s *Service) Active(ctx context.Context) (string, error) {
-	row, err := s.q.TemplateFirstActive(ctx)
-	return row.TemplateContent, postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
+// RenderActive renders params with the first active template by id that a company may use. Without one it returns the fault
+// template.none_active; see Render for the others.
+func (s *Service) RenderActive(ctx context.Context, companyID int64, params string) (Text, error) {
+	t, err := s.Active(ctx, companyID)
+	if err != nil {
+		return Text{}, err
+	}
+	return With(t, params)
+}
+
+// With renders params with t.
+func With(t dbq.Template, params string) (Text, error) {
+	content, err := Render(t.TemplateContent, params)
+	return Text{content, t.SendType == Scheduled}, err
+}
+
+// Active returns the first active template by id that a company may use, or the fault template.none_active.
+func (s *Service) Active(ctx context.Context, companyID int64) (dbq.Template, error) {
+	row, err := s.q.TemplateFirstActive(ctx, companyID)
+	return row, postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
 }
 
 // CreateDefault stores what to send to a phone number by default. A number that has one already, however it is written,
@@ -131,26 +177,26 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 
 // ConsumeDefault takes the default content of recipient, rendered if it asks for a template, and marks it as sent
 // (S0.9). It is consumed only if the transaction of ctx commits, and by one transaction only.
-func (s *Service) ConsumeDefault(ctx context.Context, recipient string) (string, error) {
+func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string) (Text, error) {
 	row, err := s.q.DefaultContentConsume(ctx, recipient)
 	if postgres.IsNoRows(err) {
 		exists, err := s.q.DefaultContentExists(ctx, recipient)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("look for default content: %w", err)
+			return Text{}, fmt.Errorf("look for default content: %w", err)
 		case exists:
-			return "", fault.New(fault.Conflict, fault.DefaultContentSent)
+			return Text{}, fault.New(fault.Conflict, fault.DefaultContentSent)
 		default:
-			return "", fault.InvalidField("content", fault.NoDefaultContent, nil)
+			return Text{}, fault.InvalidField("content", fault.NoDefaultContent, nil)
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("consume default content: %w", err)
+		return Text{}, fmt.Errorf("consume default content: %w", err)
 	}
 	if row.UseTemplate {
-		return s.RenderActive(ctx, row.Content)
+		return s.RenderActive(ctx, companyID, row.Content)
 	}
-	return row.Content, nil
+	return Text{Content: row.Content}, nil
 }
 
 func deleted(act string, n int64, err error, none *fault.Error) error {
