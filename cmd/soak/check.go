@@ -103,6 +103,8 @@ var invariants = []invariant{
 			JOIN ends e ON e.task_id = s.task_id AND e.event = 'reported' AND e.effect = 'retry' AND e.lease_id < s.id
 		WHERE s.created_at < e.created_at + e.wait
 		UNION ALL
+		SELECT 'scheduled ' || s.task_id FROM send_logs s JOIN tasks t USING (task_id) WHERE s.created_at < t.expect_send_time
+		UNION ALL
 		SELECT 'cancelled ' || c.task_id FROM cancelled c JOIN tasks t USING (task_id)
 		WHERE t.status <> 4 OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count)
 		UNION ALL
@@ -111,6 +113,37 @@ var invariants = []invariant{
 		SELECT r.task_id || ' ' || r.answered || ' answered, ' || coalesce(l.n, 0) || ' logged' FROM told r
 			LEFT JOIN (SELECT task_id, count(*) AS n FROM report_logs WHERE event = 'reported' GROUP BY task_id) l USING (task_id)
 		WHERE coalesce(l.n, 0) NOT BETWEEN r.answered AND r.answered + r.unknown`},
+	{"no sender took more than its interval and its limits allow", `
+		SELECT 'interval ' || c.app_id || ' ' || c.created_at FROM (
+			SELECT l.app_id, l.created_at, s.interval_ms * lag(count(*)) OVER w AS rest, lag(l.created_at) OVER w AS before
+			FROM send_logs l JOIN senders s ON s.sender_no = l.app_id AND s.interval_ms > 0
+			GROUP BY l.app_id, l.created_at, s.interval_ms
+			WINDOW w AS (PARTITION BY l.app_id ORDER BY l.created_at)
+		) c
+		WHERE c.created_at < c.before + c.rest * interval '1 millisecond'
+		UNION ALL
+		SELECT 'limit ' || l.app_id || ' ' || sum(t.segments) FROM send_logs l
+			JOIN senders s ON s.sender_no = l.app_id AND s.per_minute IS NOT NULL
+			JOIN tasks t USING (task_id)
+		GROUP BY l.app_id, s.per_minute, date_trunc('minute', l.created_at)
+		HAVING sum(t.segments) > s.per_minute`},
+	{"no balance is overdrawn, and the ledger sums to it", `
+		SELECT s.sender_no || ' has ' || st.balance || ', the ledger ' || coalesce(l.sum, 0) || ', at least ' || l.least FROM senders s
+			JOIN sender_states st ON st.sender_id = s.id
+			LEFT JOIN (SELECT sender_id, sum(change) AS sum, min(balance) AS least FROM sender_ledger GROUP BY sender_id) l
+				ON l.sender_id = s.id
+		WHERE s.has_balance AND (st.balance <> coalesce(l.sum, 0) OR l.least < 0)
+		UNION ALL
+		SELECT 'attempt ' || l.id || ' has ' || count(e.id) || ' entries' FROM send_logs l
+			JOIN senders s ON s.sender_no = l.app_id AND s.has_balance
+			LEFT JOIN sender_ledger e ON e.lease_id = l.id AND e.sender_id = s.id
+		GROUP BY l.id HAVING count(e.id) <> 1`},
+	{"what is learnt of a sender equals its log", `
+		SELECT s.sender_no || ' ' || st.total_sent || ' ' || coalesce(l.n, 0) FROM senders s
+			JOIN sender_states st ON st.sender_id = s.id
+			LEFT JOIN (SELECT app_id, count(*) AS n FROM send_logs GROUP BY app_id) l ON l.app_id = s.sender_no
+			LEFT JOIN (SELECT sender_no, sum(sent) AS n FROM sender_changes GROUP BY sender_no) c ON c.sender_no = s.sender_no
+		WHERE st.total_sent + coalesce(c.n, 0) <> coalesce(l.n, 0)`},
 	{"the queue is empty", `SELECT task_id || ' is ' || status FROM tasks WHERE status IN (0, 1)`},
 }
 

@@ -63,6 +63,56 @@ func newLoad(seed uint64, h *history, servers []*server) (*load, error) {
 	return l, nil
 }
 
+// The first senders have something to count, and several pollers each that would overdraw it together.
+const (
+	counted        = 3
+	countedPollers = 3
+)
+
+// limit makes the senders that have an interval, a limit or a balance, and routes to two others.
+func (l *load) limit(ctx context.Context) error {
+	client := l.clients[0]
+	interval, perMinute, balance, warning, stop := int64(20), int64(120), int64(500), int64(100), int64(30)
+	for i, body := range [counted]api.SenderRequest{
+		{IntervalMs: &interval}, {Limits: &api.Limits{PerMinute: &perMinute}},
+		{Balance: &balance, LowWarning: &warning, LowSwitch: &stop},
+	} {
+		body.SenderNo = fmt.Sprint("sender-", i)
+		body.Name = body.SenderNo
+		if res, err := client.CreateSenderWithResponse(ctx, nil, body); err != nil || res.JSON200 == nil {
+			return fmt.Errorf("make sender: %w %s", err, res.Status())
+		}
+	}
+	for i := counted; i < counted+2; i++ {
+		no, weight := fmt.Sprint("sender-", i), int64(i)
+		if res, err := client.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: no, Name: no}); err != nil || res.JSON200 == nil {
+			return fmt.Errorf("make sender: %w %s", err, res.Status())
+		}
+		res, err := client.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: "default", MessageType: api.Marketing, SenderNo: no, Weight: &weight})
+		if err != nil || res.JSON200 == nil {
+			return fmt.Errorf("make route: %w %s", err, res.Status())
+		}
+	}
+	return nil
+}
+
+// written is a message of any type, now and then for a moment later.
+func written(rng *rand.Rand, phone string, text *string) api.SendRequest {
+	m := api.SendRequest{PhoneNumber: phone, Content: text}
+	switch rng.IntN(10) {
+	case 0:
+		kind := api.Marketing
+		m.MessageType = &kind
+	case 1:
+		kind := api.Verification
+		m.MessageType = &kind
+	case 2:
+		at := time.Now().Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
+		m.ExpectSendTime = &at
+	}
+	return m
+}
+
 // run submits and sends until ctx ends, and returns when every call has ended.
 func (l *load) run(ctx context.Context, round int) {
 	var all sync.WaitGroup
@@ -75,8 +125,9 @@ func (l *load) run(ctx context.Context, round int) {
 			}
 		})
 	}
-	for i := range senders {
-		rng := rand.New(rand.NewPCG(l.seed, uint64(round)<<16|uint64(1<<8+i)))
+	for n := range senders + counted*(countedPollers-1) {
+		i := n % senders // the first again
+		rng := rand.New(rand.NewPCG(l.seed, uint64(round)<<16|uint64(1<<8+n)))
 		all.Go(func() {
 			s := sender{load: l, rng: rng, appID: fmt.Sprint("sender-", i)}
 			s.run(ctx)
@@ -131,7 +182,7 @@ func (l *load) submitOne(rng *rand.Rand) {
 	case n < 6:
 		l.submitBatch(rng, phone, text)
 	case n < 50:
-		id := l.submit(l.any(rng), nil, api.SendRequest{PhoneNumber: phone, Content: &text}, text)
+		id := l.submit(l.any(rng), nil, written(rng, phone, &text), text)
 		switch m := rng.IntN(100); {
 		case id == "":
 		case m < 6:
@@ -141,9 +192,11 @@ func (l *load) submitOne(rng *rand.Rand) {
 			l.report(l.any(rng), api.ReportRequest{TaskID: id, AppID: stranger, Status: 2})
 		}
 	case n < 70:
-		l.insist(rng, &api.SendSmsParams{IdempotencyKey: &text}, api.SendRequest{PhoneNumber: phone, Content: &text}, text)
+		l.insist(rng, &api.SendSmsParams{IdempotencyKey: &text}, written(rng, phone, &text), text)
 	case n < 88:
-		l.insist(rng, nil, api.SendRequest{PhoneNumber: phone, Content: &text, DedupKey: &text}, text)
+		m := written(rng, phone, &text)
+		m.DedupKey = &text
+		l.insist(rng, nil, m, text)
 	default:
 		l.submitDefault(rng, phone, text)
 	}
@@ -193,7 +246,7 @@ func (l *load) submitBatch(rng *rand.Rand, phone, text string) {
 	var body api.SendBatchRequest
 	for i := range 2 + rng.IntN(20) {
 		one := fmt.Sprint(text, "-", i)
-		m := api.SendRequest{PhoneNumber: phone, Content: &one}
+		m := written(rng, phone, &one)
 		if rng.IntN(3) == 0 {
 			m.DedupKey = &one
 		}

@@ -24,8 +24,8 @@ type options struct {
 	Seed     uint64        `help:"What the faults and the clients are drawn from; 0 for a random one."`
 	Duration time.Duration `default:"10m" help:"How long to go on; the round that has begun is finished."`
 	Round    time.Duration `default:"30s" help:"How often to stop the faults, wait until all is quiet, and check."`
-	Mutants  bool          `help:"Put five known faults back into the code, one at a time, and see that each is found."`
-	Mutant   string        `help:"Only this one: F1, F2, F4, F7 or F10."`
+	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
+	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace or F10."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
 }
 
@@ -121,6 +121,9 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	h := newHistory()
 	l, err := newLoad(s.options.Seed, h, stack.servers)
 	if err != nil {
+		return err
+	}
+	if err := l.limit(ctx); err != nil {
 		return err
 	}
 	n := newNemesis(s.options.Seed, stack, h, s.say)

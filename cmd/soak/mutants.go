@@ -66,6 +66,9 @@ var mutants = []mutant{
 		{contents, "WHERE recipient = $1 AND NOT is_sent",
 			"WHERE recipient = $1 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $1 AND NOT d.is_sent)"},
 	}},
+	{"pace", "a claim counts what is left of a sender without locking it", []change{
+		{queries, "WHERE sender_id = s.id AND s.is_paced FOR UPDATE", "WHERE sender_id = s.id AND s.is_paced"},
+	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
 		{queries, "    FROM handed h\n),\ntaken AS", "    FROM handed h WHERE false\n),\ntaken AS"},
 		{dispatch, "\ts.claimed.Add(", `	for _, r := range rows {
