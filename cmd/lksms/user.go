@@ -52,6 +52,7 @@ type userAddCmd struct {
 	Username       string `arg:"" help:"Its name."`
 	Role           string `required:"" enum:"submit,send,read,admin" help:"${enum}."`
 	AppID          string `name:"app-id" help:"Bind a send user to this app."`
+	Company        string `default:"default" help:"The company_no of the company that it belongs to."`
 	passwordSource `embed:""`
 
 	config.Database `embed:""`
@@ -63,7 +64,7 @@ func (c *userAddCmd) Run(ctx context.Context) error {
 		return err
 	}
 	return withUsers(ctx, c.Database, func(ctx context.Context, users *access.Service) error {
-		u := access.User{Username: c.Username, Password: password, Role: c.Role}
+		u := access.User{Username: c.Username, Password: password, Role: c.Role, CompanyNo: &c.Company}
 		if c.AppID != "" {
 			u.AppID = &c.AppID
 		}

@@ -171,10 +171,11 @@ leased AS (
         updated_at = (SELECT moment.at FROM moment)
     FROM picked p
     WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.content, t.sign, t.retry_count, t.lease_id, t.lease_until, p.place, p.segments, p.total
+    RETURNING t.task_id, t.phone_number, t.content, t.sign, t.retry_count, t.lease_id, t.lease_until, t.pool_id,
+        p.place, p.segments, p.total
 ),
 handed AS MATERIALIZED (
-    SELECT l.task_id, l.phone_number, l.retry_count, l.lease_id, l.lease_until, l.place, l.segments, l.total,
+    SELECT l.task_id, l.phone_number, l.retry_count, l.lease_id, l.lease_until, l.pool_id, l.place, l.segments, l.total,
         coalesce('【' || coalesce(l.sign, b.sign) || '】', '') || l.content AS content
     FROM leased l
     CROSS JOIN budget b
@@ -246,7 +247,8 @@ SELECT
     h.task_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until
+    h.lease_until::timestamptz AS lease_until,
+    h.pool_id
 FROM handed h
 ORDER BY h.place;
 
@@ -396,24 +398,23 @@ logged AS (
 )
 SELECT c.* FROM cancelled c;
 
--- TaskWaits tells whether there is anything to claim.
--- name: TaskWaits :one
-SELECT (
-    (SELECT count(*) FROM (
-        SELECT FROM tasks t WHERE t.status = 0 AND t.lane IS NOT NULL ORDER BY t.pool_id, t.lane, t.rank LIMIT 1
+-- TaskWaits gives the pools in which there is anything to claim.
+-- name: TaskWaits :many
+SELECT p.id
+FROM pools p
+WHERE (SELECT count(*) FROM (
+        SELECT FROM tasks t
+        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL
+        ORDER BY t.lane, t.rank
+        LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
-        SELECT
-        FROM pools p
-        CROSS JOIN LATERAL (
-            SELECT FROM tasks t
-            WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
-            ORDER BY t.due_at
-            LIMIT 1
-        ) t
+        SELECT FROM tasks t
+        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        ORDER BY t.due_at
         LIMIT 1
     ) d) > 0
-)::boolean AS waits;
+ORDER BY p.id;
 
 -- TaskQueue queues up to batch_size tasks that have come due, and tells how many. A task that was never queued gets its rank
 -- now: its company's share begins to be used when it may go out.

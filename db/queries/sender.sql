@@ -272,12 +272,24 @@ FROM senders s
 WHERE st.sender_id = s.id AND s.sender_no = ANY (@sender_nos::text[])
     AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision));
 
--- SenderRest is how long until a sender that is paced may be ready by its interval; 0 when it is not that which holds it.
--- name: SenderRest :one
-SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp()))::double precision AS seconds
+-- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from.
+-- name: SenderWaits :one
+SELECT
+    coalesce((
+        SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
+        WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
+    ), 0)::double precision AS seconds,
+    ARRAY(
+        SELECT r.pool_id FROM routes r WHERE r.sender_id = s.id AND r.status = 'on'
+        UNION
+        SELECT p.id
+        FROM pools p
+        WHERE s.is_shared AND p.channel_id = s.channel_id AND (
+            p.company_id IS NULL OR NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
+        )
+    )::bigint[] AS pools
 FROM senders s
-JOIN sender_states st ON st.sender_id = s.id
-WHERE s.sender_no = @sender_no AND isfinite(st.next_available_at);
+WHERE s.sender_no = @sender_no;
 
 -- RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if there is none.
 -- name: RouteCreate :one

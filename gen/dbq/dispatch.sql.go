@@ -292,10 +292,11 @@ leased AS (
         updated_at = (SELECT moment.at FROM moment)
     FROM picked p
     WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.content, t.sign, t.retry_count, t.lease_id, t.lease_until, p.place, p.segments, p.total
+    RETURNING t.task_id, t.phone_number, t.content, t.sign, t.retry_count, t.lease_id, t.lease_until, t.pool_id,
+        p.place, p.segments, p.total
 ),
 handed AS MATERIALIZED (
-    SELECT l.task_id, l.phone_number, l.retry_count, l.lease_id, l.lease_until, l.place, l.segments, l.total,
+    SELECT l.task_id, l.phone_number, l.retry_count, l.lease_id, l.lease_until, l.pool_id, l.place, l.segments, l.total,
         coalesce('【' || coalesce(l.sign, b.sign) || '】', '') || l.content AS content
     FROM leased l
     CROSS JOIN budget b
@@ -367,7 +368,8 @@ SELECT
     h.task_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until
+    h.lease_until::timestamptz AS lease_until,
+    h.pool_id
 FROM handed h
 ORDER BY h.place
 `
@@ -387,6 +389,7 @@ type TaskClaimRow struct {
 	LeaseID     int64
 	Attempt     int16
 	LeaseUntil  time.Time
+	PoolID      int64
 }
 
 // The way of a task through its senders: claim, report, recover, cancel. Each is one statement, and each transition names
@@ -438,6 +441,7 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 			&i.LeaseID,
 			&i.Attempt,
 			&i.LeaseUntil,
+			&i.PoolID,
 		); err != nil {
 			return nil, err
 		}
@@ -764,29 +768,41 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 	return items, nil
 }
 
-const taskWaits = `-- name: TaskWaits :one
-SELECT (
-    (SELECT count(*) FROM (
-        SELECT FROM tasks t WHERE t.status = 0 AND t.lane IS NOT NULL ORDER BY t.pool_id, t.lane, t.rank LIMIT 1
+const taskWaits = `-- name: TaskWaits :many
+SELECT p.id
+FROM pools p
+WHERE (SELECT count(*) FROM (
+        SELECT FROM tasks t
+        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL
+        ORDER BY t.lane, t.rank
+        LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
-        SELECT
-        FROM pools p
-        CROSS JOIN LATERAL (
-            SELECT FROM tasks t
-            WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
-            ORDER BY t.due_at
-            LIMIT 1
-        ) t
+        SELECT FROM tasks t
+        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        ORDER BY t.due_at
         LIMIT 1
     ) d) > 0
-)::boolean AS waits
+ORDER BY p.id
 `
 
-// TaskWaits tells whether there is anything to claim.
-func (q *Queries) TaskWaits(ctx context.Context) (bool, error) {
-	row := q.db.QueryRow(ctx, taskWaits)
-	var waits bool
-	err := row.Scan(&waits)
-	return waits, err
+// TaskWaits gives the pools in which there is anything to claim.
+func (q *Queries) TaskWaits(ctx context.Context) ([]int64, error) {
+	rows, err := q.db.Query(ctx, taskWaits)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -1202,21 +1202,6 @@ func (q *Queries) SenderRegister(ctx context.Context, senderNo string) error {
 	return err
 }
 
-const senderRest = `-- name: SenderRest :one
-SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp()))::double precision AS seconds
-FROM senders s
-JOIN sender_states st ON st.sender_id = s.id
-WHERE s.sender_no = $1 AND isfinite(st.next_available_at)
-`
-
-// SenderRest is how long until a sender that is paced may be ready by its interval; 0 when it is not that which holds it.
-func (q *Queries) SenderRest(ctx context.Context, senderNo string) (float64, error) {
-	row := q.db.QueryRow(ctx, senderRest, senderNo)
-	var seconds float64
-	err := row.Scan(&seconds)
-	return seconds, err
-}
-
 const senderUpdate = `-- name: SenderUpdate :execrows
 WITH changed AS (
     UPDATE senders s
@@ -1302,6 +1287,38 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const senderWaits = `-- name: SenderWaits :one
+SELECT
+    coalesce((
+        SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
+        WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
+    ), 0)::double precision AS seconds,
+    ARRAY(
+        SELECT r.pool_id FROM routes r WHERE r.sender_id = s.id AND r.status = 'on'
+        UNION
+        SELECT p.id
+        FROM pools p
+        WHERE s.is_shared AND p.channel_id = s.channel_id AND (
+            p.company_id IS NULL OR NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
+        )
+    )::bigint[] AS pools
+FROM senders s
+WHERE s.sender_no = $1
+`
+
+type SenderWaitsRow struct {
+	Seconds float64
+	Pools   []int64
+}
+
+// SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from.
+func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
+	row := q.db.QueryRow(ctx, senderWaits, senderNo)
+	var i SenderWaitsRow
+	err := row.Scan(&i.Seconds, &i.Pools)
+	return i, err
 }
 
 const sendersSeen = `-- name: SendersSeen :execrows

@@ -648,3 +648,37 @@ func TestS3_10_ATemplateMayBeForSomeCompanies(t *testing.T) {
 	b.expect(200, "", "PATCH", "/api/v1/admin/companies/other", map[string]any{"name": "still here"})
 	b.expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
+
+// New work wakes a sender that may take it, past those in front of it that may not.
+func TestWorkWakesASenderThatMayTakeIt(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "routed", "is_shared": false})
+	b.route("default", "routed", 1)
+	const others = 40
+	var all sync.WaitGroup
+	for i := range others {
+		all.Go(func() {
+			b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": fmt.Sprint("shared-", i), "wait": 3})
+		})
+	}
+	waiting := func(n int) func() bool {
+		return func() bool { return b.count("SELECT count(*) FROM senders WHERE sender_no LIKE 'shared-%'") >= n }
+	}
+	eventually(t, "the others wait", waiting(others))
+	took := make(chan time.Time, 1)
+	all.Go(func() {
+		if got := decode[[]api.ClaimedTask](t, b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "routed", "wait": 20})); len(got) == 1 {
+			took <- time.Now()
+		}
+		close(took)
+	})
+	eventually(t, "it is there", func() bool {
+		return b.count("SELECT count(*) FROM sender_states st JOIN senders s ON s.id = st.sender_id WHERE s.sender_no = 'routed' AND st.seen_at IS NOT NULL") == 1
+	})
+	began := time.Now()
+	b.submit("x")
+	if at, ok := <-took; !ok || at.Sub(began) > 2*time.Second {
+		t.Errorf("it was given the task after %s", at.Sub(began))
+	}
+	all.Wait()
+}

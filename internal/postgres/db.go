@@ -15,8 +15,15 @@ import (
 	"lksms/gen/dbq"
 )
 
-// DB is a pool of connections to one database.
-type DB struct{ Pool *pgxpool.Pool }
+// DB is a pool of connections to one database, and a small one beside it: what everybody waits for must not stand in line
+// behind everybody, nor wait for a connection inside somebody's transaction.
+type DB struct {
+	Pool   *pgxpool.Pool
+	Beside *pgxpool.Pool
+}
+
+// besideConns is the size of the pool beside.
+const besideConns = 2
 
 // maxConns is the size of the pool when the URL does not set pool_max_conns. A few statements at once keep a small
 // server busy; more only queue inside it.
@@ -42,15 +49,24 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		})
 		return nil
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
+	small := cfg.Copy()
+	small.MaxConns, small.MinConns = besideConns, 0
+	db := &DB{}
+	if db.Pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open pool: %w", redact(err))
 	}
-	return &DB{Pool: pool}, nil
+	if db.Beside, err = pgxpool.NewWithConfig(ctx, small); err != nil {
+		db.Pool.Close()
+		return nil, fmt.Errorf("open pool: %w", redact(err))
+	}
+	return db, nil
 }
 
 // Close waits for every connection to come back and closes them.
-func (db *DB) Close() { db.Pool.Close() }
+func (db *DB) Close() {
+	db.Pool.Close()
+	db.Beside.Close()
+}
 
 // Tx runs fn in a transaction, which the ctx of fn carries: every query through db with that ctx is part of it. It is
 // committed when fn returns nil and rolled back otherwise. Inside a transaction Tx is a part of it, which can be rolled

@@ -53,8 +53,8 @@ func Wrap(act string, err error, none *fault.Error) error {
 func IsUnavailable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		// Connection, resources, operator intervention, system; and a read-only standby.
-		return slices.ContainsFunc([]string{"08", "53", "57", "58", "25006"}, func(class string) bool {
+		// Connection, resources, operator intervention, system; a deadlock that this one was taken out of; and a read-only standby.
+		return slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "25006"}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}

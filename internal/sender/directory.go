@@ -34,32 +34,33 @@ type poolKey struct {
 }
 
 func (s *Service) load(ctx context.Context) (*directory, error) {
+	q := dbq.New(s.db.Beside)
 	d := &directory{
 		companies: map[int64]dbq.DirectoryCompaniesRow{}, numbers: map[string]int64{}, countries: map[int64]dbq.DirectoryCountriesRow{},
 		byPrefix: map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
 	}
-	companies, err := s.q.DirectoryCompanies(ctx)
+	companies, err := q.DirectoryCompanies(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read companies: %w", err)
 	}
 	for _, c := range companies {
 		d.companies[c.ID], d.numbers[c.CompanyNo] = c, c.ID
 	}
-	countries, err := s.q.DirectoryCountries(ctx)
+	countries, err := q.DirectoryCountries(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read countries: %w", err)
 	}
 	for _, c := range countries {
 		d.countries[c.ID], d.byPrefix[c.DialPrefix] = c, c.ID
 	}
-	channels, err := s.q.DirectoryChannels(ctx)
+	channels, err := q.DirectoryChannels(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read channels: %w", err)
 	}
 	for _, c := range channels {
 		d.channels[c.Channel] = c
 	}
-	pools, err := s.q.DirectoryPools(ctx)
+	pools, err := q.DirectoryPools(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read pools: %w", err)
 	}

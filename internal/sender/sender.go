@@ -107,13 +107,10 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
-// Rest is how long the interval of a sender still holds it back.
-func (s *Service) Rest(ctx context.Context, appID string) (time.Duration, error) {
-	seconds, err := s.q.SenderRest(ctx, appID)
-	if postgres.IsNoRows(err) {
-		return 0, nil
-	}
-	return time.Duration(seconds * float64(time.Second)), postgres.Wrap("look when sender is ready", err, nil)
+// Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take.
+func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools []int64, err error) {
+	row, err := s.q.SenderWaits(ctx, appID)
+	return time.Duration(row.Seconds * float64(time.Second)), row.Pools, postgres.Wrap("look what sender waits for", err, errNoSender)
 }
 
 var (

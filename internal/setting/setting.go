@@ -104,7 +104,7 @@ func New(db *postgres.DB) *Service {
 
 func (s *Service) load(ctx context.Context) (Values, error) {
 	values := Defaults()
-	rows, err := s.q.SettingList(ctx)
+	rows, err := dbq.New(s.db.Beside).SettingList(ctx)
 	if err != nil {
 		return values, fmt.Errorf("read settings: %w", err)
 	}

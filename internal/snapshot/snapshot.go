@@ -15,8 +15,7 @@ const Fresh = 2 * time.Second
 // loadLimit bounds one reading.
 const loadLimit = 5 * time.Second
 
-// Cache holds one value. The zero value with Load is ready. Load is given the context of whoever asks: in a transaction it
-// must make do with that one's connection, for there may be no other left.
+// Cache holds one value. The zero value with Load is ready. Load must need nothing that its callers may hold.
 type Cache[T any] struct {
 	Load func(ctx context.Context) (T, error)
 
@@ -29,22 +28,24 @@ type reading[T any] struct {
 	at    time.Time
 }
 
-// Get returns the value, at most twice Fresh old. While one caller reads it again, the others are given what was read before;
-// nobody waits for anybody.
+// Get returns the value, at most twice Fresh old. One caller reads it again; meanwhile the others are given what was read
+// before, or wait for it when that is too old.
 func (c *Cache[T]) Get(ctx context.Context) (T, error) {
-	if r := c.held.Load(); r != nil {
-		age := time.Since(r.at)
-		if age < Fresh {
+	r := c.held.Load()
+	if r != nil && time.Since(r.at) < Fresh {
+		return r.value, nil
+	}
+	if !c.loading.TryLock() {
+		if r != nil && time.Since(r.at) < 2*Fresh {
 			return r.value, nil
 		}
-		if age < 2*Fresh {
-			if !c.loading.TryLock() {
-				return r.value, nil
-			}
-			defer c.loading.Unlock()
-		}
+		c.loading.Lock()
 	}
-	ctx, cancel := context.WithTimeout(ctx, loadLimit)
+	defer c.loading.Unlock()
+	if r := c.held.Load(); r != nil && time.Since(r.at) < Fresh {
+		return r.value, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // who asked may go; the others still want it
 	defer cancel()
 	at := time.Now()
 	value, err := c.Load(ctx)

@@ -228,7 +228,6 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("recover tasks: %w", err)
 	}
-	s.line.wake(min(int(row.Retried), wokenMost))
 	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
 	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
 	return int(row.Retried + row.Exhausted), nil
@@ -241,11 +240,7 @@ const sweepBatch = 1000
 // how many. Until it has, claims take them from where they wait.
 func (s *Service) Queue(ctx context.Context) (int, error) {
 	return s.inBatches(ctx, "queue tasks that have come due", func(q *dbq.Queries) (int64, error) {
-		n, err := q.TaskQueue(ctx, sweepBatch)
-		if err == nil {
-			s.line.wake(min(int(n), wokenMost))
-		}
-		return n, err
+		return q.TaskQueue(ctx, sweepBatch)
 	})
 }
 

@@ -391,15 +391,21 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	if err != nil {
 		return nil, fmt.Errorf("submit tasks: %w", err)
 	}
-	s.db.AfterCommit(ctx, func() { s.line.wake(min(len(ids), wokenMost)) })
 	stored := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		stored[id] = true
 	}
-	made := make([]bool, n)
+	made, news := make([]bool, n), map[int64]int{}
 	for i, r := range rows {
-		made[i] = stored[r.id]
+		if made[i] = stored[r.id]; made[i] {
+			news[r.place.PoolID]++
+		}
 	}
+	s.db.AfterCommit(ctx, func() {
+		for pool, n := range news {
+			s.line.wake(pool, min(n, wokenMost))
+		}
+	})
 	return made, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // pollEvery is how often the database is asked for work while senders wait: for what other servers were given, and for
-// retries that come due. What this server was given wakes a sender at once.
+// what comes due. What this server was given wakes a sender at once.
 const pollEvery = 200 * time.Millisecond
 
 // wokenMost is how many senders a batch of new tasks wakes; each that takes all it may wakes the next.
@@ -32,20 +33,28 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 		if err != nil || len(rows) > 0 {
 			s.line.leave(place)
 			if len(rows) == limit {
-				s.line.wake(1) // there may be more
+				s.line.wake(rows[len(rows)-1].PoolID, 1) // there may be more
 			}
 			return rows, err
 		}
-		// Its interval may hold it back: it need not be woken before that is over, and others should be.
-		if rest, err := s.senders.Rest(ctx, appID); err == nil && rest > 0 {
+		rest, pools, err := s.senders.Waits(ctx, appID)
+		if err != nil {
+			s.line.leave(place)
+			return nil, err
+		}
+		if rest > 0 { // it need not be woken before that is over, and others should be
 			s.line.leave(place)
 			if !s.sleep(ctx, rest, enough.C) {
 				return nil, ctx.Err()
 			}
 			continue
 		}
+		s.line.narrow(place, pools)
 		select {
-		case <-place.woken:
+		case pool := <-place.woken:
+			if !place.serves(pool) { // it came before it was known who may take from it
+				s.line.wake(pool, 1)
+			}
 			continue
 		case <-enough.C:
 		case <-s.line.closed:
@@ -74,20 +83,20 @@ func (s *Service) sleep(ctx context.Context, d time.Duration, enough <-chan time
 // StopWaiting answers every sender that waits, now and from now on, with nothing: the server is going away.
 func (s *Service) StopWaiting() { s.line.close() }
 
-// poll asks for work while anybody waits.
-func (s *Service) poll(ctx context.Context) (waits bool, err error) {
+// poll asks for work while anybody waits, and gives the pools where there is some.
+func (s *Service) poll(ctx context.Context) (pools []int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		waits, err = q.TaskWaits(ctx)
+		pools, err = q.TaskWaits(ctx)
 		return err
 	})
-	return waits, err
+	return pools, err
 }
 
 // line is the senders that wait, the first to come in front.
 type line struct {
-	poll func(context.Context) (bool, error)
+	poll func(context.Context) ([]int64, error)
 
 	mu     sync.Mutex
 	places list.List // of *place
@@ -100,11 +109,16 @@ type line struct {
 
 type place struct {
 	element *list.Element
-	woken   chan struct{} // holds one wake-up
+	anyPool bool // it is not known yet from which pools it may take
+	pools   []int64
+	woken   chan int64 // holds one wake-up, for a pool
 }
 
+// serves tells whether whoever has the place may take from a pool.
+func (p *place) serves(pool int64) bool { return p.anyPool || slices.Contains(p.pools, pool) }
+
 func (l *line) join() *place {
-	p := &place{woken: make(chan struct{}, 1)}
+	p := &place{anyPool: true, woken: make(chan int64, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.element = l.places.PushBack(p)
@@ -115,28 +129,37 @@ func (l *line) join() *place {
 	return p
 }
 
+// narrow says from which pools whoever has the place may take.
+func (l *line) narrow(p *place, pools []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.anyPool, p.pools = false, pools
+}
+
 // leave gives up a place. A wake-up that came to it meanwhile goes to the next: it was for whoever is there.
 func (l *line) leave(p *place) {
 	l.mu.Lock()
 	l.places.Remove(p.element)
 	l.mu.Unlock()
 	select {
-	case <-p.woken:
-		l.wake(1)
+	case pool := <-p.woken:
+		l.wake(pool, 1)
 	default:
 	}
 }
 
-// wake wakes the first n that wait.
-func (l *line) wake(n int) {
+// wake wakes the first n that wait and may take from a pool.
+func (l *line) wake(pool int64, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for range n {
-		front := l.places.Front()
-		if front == nil {
-			return
+	for e := l.places.Front(); e != nil && n > 0; {
+		next := e.Next()
+		if p := e.Value.(*place); p.serves(pool) {
+			l.places.Remove(e)
+			p.woken <- pool
+			n--
 		}
-		l.places.Remove(front).(*place).woken <- struct{}{}
+		e = next
 	}
 }
 
@@ -158,8 +181,10 @@ func (l *line) ask() {
 		}
 		l.mu.Unlock()
 		// A database that cannot be asked will be asked again; the claim says what is wrong with it.
-		if waits, err := l.poll(context.Background()); err == nil && waits {
-			l.wake(1)
+		if pools, err := l.poll(context.Background()); err == nil {
+			for _, pool := range pools {
+				l.wake(pool, 1)
+			}
 		}
 	}
 }
