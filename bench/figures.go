@@ -151,9 +151,11 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		p.Signs = append(p.Signs, "")
 		p.AreTests = append(p.AreTests, false)
 		p.EverySeconds = append(p.EverySeconds, 0)
+		p.Turns = append(p.Turns, float64(i)/lifeSize)
 		p.ExpectSendTimes = append(p.ExpectSendTimes, time.Unix(0, 0))
 		p.ExpireTimes = append(p.ExpireTimes, time.Unix(0, 0))
 	}
+	p.GroupPoolIds, p.GroupPriorities, p.GroupCompanyIds, p.GroupTasks = []int64{1}, []int16{5}, []int64{1}, []int64{lifeSize}
 	if _, err := dbq.New(b.db).TaskSubmit(ctx, p); err != nil {
 		return err
 	}
@@ -261,7 +263,7 @@ func (b *bench) waiting(ctx context.Context) error {
 			return err
 		}
 	}
-	// What a session wrote it tells within a second; nobody else writes here.
+	time.Sleep(3 * time.Second) // what a session wrote it tells within a second
 	const written = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables"
 	var before, after int64
 	if err := b.db.Pool.QueryRow(ctx, written).Scan(&before); err != nil {

@@ -635,6 +635,7 @@ CREATE TABLE public.users (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     company_id bigint DEFAULT 1 NOT NULL,
     top_priority smallint DEFAULT 1 NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
     CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
     CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
     CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),

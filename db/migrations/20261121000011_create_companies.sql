@@ -20,6 +20,7 @@ ALTER SEQUENCE companies_id_seq RESTART WITH 2;
 
 ALTER TABLE users ADD COLUMN company_id bigint NOT NULL DEFAULT 1;
 ALTER TABLE users ADD COLUMN top_priority smallint NOT NULL DEFAULT 1;
+ALTER TABLE users ADD COLUMN version bigint NOT NULL DEFAULT 1;
 COMMENT ON COLUMN users.top_priority IS 'the most urgent priority that a submission of this user may ask for';
 -- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
 ALTER TABLE users ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES companies (id);
@@ -27,6 +28,7 @@ ALTER TABLE users ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) 
 ALTER TABLE users ADD CONSTRAINT users_top_priority_range CHECK (top_priority BETWEEN 0 AND 9);
 
 -- migrate:down
+ALTER TABLE users DROP COLUMN version;
 ALTER TABLE users DROP COLUMN top_priority;
 ALTER TABLE users DROP COLUMN company_id;
 DROP TABLE companies;

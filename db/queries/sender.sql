@@ -275,6 +275,7 @@ WHERE st.sender_id = s.id AND s.sender_no = ANY (@sender_nos::text[])
 -- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from.
 -- name: SenderWaits :one
 SELECT
+    s.is_paced,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)

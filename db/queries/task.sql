@@ -1,13 +1,14 @@
 -- TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
 -- is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
 --
--- Those that are due are queued at once: start-time fair queueing gives each its rank, the next of its company's, but not
--- before what waits at the front. Their company's place is locked until they are stored, so that ranks ascend in the order
--- in which a company's tasks are stored. Scheduled tasks are queued when they come due.
+-- Those that are not scheduled are queued at once: start-time fair queueing gives each group, of one pool, priority and company,
+-- the next ranks of its company, but not before what waits at the front; turn is a task's place in its group, from 0 to 1, and
+-- -1 for one that is scheduled, which is queued when it comes due. The company's row is locked until the tasks are stored, so
+-- that ranks ascend in the order in which they are.
 --
 -- Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
 -- name: TaskSubmit :many
-WITH sent AS MATERIALIZED (
+WITH input AS MATERIALIZED (
     SELECT
         unnest(@task_ids::text[]) AS task_id,
         unnest(@phone_numbers::text[]) AS phone_number,
@@ -32,23 +33,16 @@ WITH sent AS MATERIALIZED (
         unnest(@are_tests::boolean[]) AS is_test,
         nullif(unnest(@expect_send_times::timestamptz[]), 'epoch') AS asked_time,
         nullif(unnest(@every_seconds::bigint[]), 0) AS every_seconds,
-        nullif(unnest(@expire_times::timestamptz[]), 'epoch') AS expires_at
-),
-input AS MATERIALIZED (
-    -- What goes out at full intervals of the clock waits for the next.
-    SELECT s.*, coalesce(
-        s.asked_time, date_bin(make_interval(secs => s.every_seconds), now(), 'epoch') + make_interval(secs => s.every_seconds)
-    ) AS expect_send_time
-    FROM sent s
+        nullif(unnest(@expire_times::timestamptz[]), 'epoch') AS expires_at,
+        unnest(@turns::double precision[]) AS turn
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
     SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
     FROM (
-        SELECT i.pool_id, i.priority, i.company_id, count(*) AS tasks
-        FROM input i
-        WHERE coalesce(i.expect_send_time <= now(), true)
-        GROUP BY i.pool_id, i.priority, i.company_id
+        SELECT
+            unnest(@group_pool_ids::bigint[]) AS pool_id, unnest(@group_priorities::smallint[]) AS priority,
+            unnest(@group_company_ids::bigint[]) AS company_id, unnest(@group_tasks::bigint[]) AS tasks
     ) g
     JOIN companies c ON c.id = g.company_id
     CROSS JOIN LATERAL (
@@ -62,17 +56,7 @@ reserved AS (
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
         finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
-    RETURNING f.pool_id, f.priority, f.company_id, f.start
-),
-ranked AS MATERIALIZED (
-    SELECT i.*, CASE WHEN q.is_due THEN 32 * i.priority END AS lane,
-        CASE WHEN q.is_due THEN r.start + (row_number() OVER (
-            PARTITION BY i.pool_id, i.priority, i.company_id, q.is_due ORDER BY i.task_id
-        ) - 1) / c.weight END AS rank
-    FROM input i
-    CROSS JOIN LATERAL (SELECT coalesce(i.expect_send_time <= now(), true) AS is_due) q
-    JOIN companies c ON c.id = i.company_id
-    LEFT JOIN reserved r ON r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
+    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width
 ),
 made AS (
     INSERT INTO tasks (
@@ -81,9 +65,17 @@ made AS (
     )
     SELECT
         i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.company_id, i.pool_id,
-        i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.expect_send_time,
-        coalesce(greatest(i.expect_send_time, now()), now()), i.expires_at, i.lane, i.rank
-    FROM ranked i
+        i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, e.at, coalesce(greatest(e.at, now()), now()),
+        i.expires_at, CASE WHEN r.start IS NOT NULL THEN 32 * i.priority END, r.start + r.width * i.turn
+    FROM input i
+    -- What goes out at full intervals of the clock waits for the next.
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)
+        ) AS at
+    ) e
+    LEFT JOIN reserved r
+        ON i.turn >= 0 AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
     ORDER BY i.dedup_key, i.task_id
     ON CONFLICT (company_id, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status

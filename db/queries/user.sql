@@ -17,16 +17,17 @@ SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::in
 
 -- UserUpdate changes what is given. A user whose role is no longer send loses its app_id.
 -- name: UserUpdate :one
-UPDATE users
-SET role = coalesce(sqlc.narg(role), role),
-    app_id = CASE WHEN coalesce(sqlc.narg(role), role) = 'send'
-        THEN nullif(coalesce(sqlc.narg(app_id), app_id), '') END,
-    password_hash = coalesce(sqlc.narg(password_hash), password_hash),
-    is_disabled = coalesce(sqlc.narg(is_disabled), is_disabled),
-    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), company_id),
-    top_priority = coalesce(sqlc.narg(top_priority), top_priority),
+UPDATE users u
+SET role = coalesce(sqlc.narg(role), u.role),
+    app_id = CASE WHEN coalesce(sqlc.narg(role), u.role) = 'send'
+        THEN nullif(coalesce(sqlc.narg(app_id), u.app_id), '') END,
+    password_hash = coalesce(sqlc.narg(password_hash), u.password_hash),
+    is_disabled = coalesce(sqlc.narg(is_disabled), u.is_disabled),
+    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), u.company_id),
+    top_priority = coalesce(sqlc.narg(top_priority), u.top_priority),
+    version = u.version + 1,
     updated_at = now()
-WHERE username = @username
+WHERE u.username = @username AND u.version = coalesce(sqlc.narg(version), u.version)
 RETURNING *;
 
 -- name: CompanyFind :one

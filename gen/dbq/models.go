@@ -147,4 +147,5 @@ type User struct {
 	CompanyID    int64
 	// the most urgent priority that a submission of this user may ask for
 	TopPriority int16
+	Version     int64
 }

@@ -1291,6 +1291,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 
 const senderWaits = `-- name: SenderWaits :one
 SELECT
+    s.is_paced,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
@@ -1309,6 +1310,7 @@ WHERE s.sender_no = $1
 `
 
 type SenderWaitsRow struct {
+	IsPaced bool
 	Seconds float64
 	Pools   []int64
 }
@@ -1317,7 +1319,7 @@ type SenderWaitsRow struct {
 func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
 	row := q.db.QueryRow(ctx, senderWaits, senderNo)
 	var i SenderWaitsRow
-	err := row.Scan(&i.Seconds, &i.Pools)
+	err := row.Scan(&i.IsPaced, &i.Seconds, &i.Pools)
 	return i, err
 }
 

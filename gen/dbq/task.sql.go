@@ -406,7 +406,7 @@ func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (bool, err
 }
 
 const taskSubmit = `-- name: TaskSubmit :many
-WITH sent AS MATERIALIZED (
+WITH input AS MATERIALIZED (
     SELECT
         unnest($1::text[]) AS task_id,
         unnest($2::text[]) AS phone_number,
@@ -431,23 +431,16 @@ WITH sent AS MATERIALIZED (
         unnest($21::boolean[]) AS is_test,
         nullif(unnest($22::timestamptz[]), 'epoch') AS asked_time,
         nullif(unnest($23::bigint[]), 0) AS every_seconds,
-        nullif(unnest($24::timestamptz[]), 'epoch') AS expires_at
-),
-input AS MATERIALIZED (
-    -- What goes out at full intervals of the clock waits for the next.
-    SELECT s.task_id, s.phone_number, s.recipient, s.final_content, s.source, s.submitted_by, s.dedup_key, s.request_id, s.content, s.use_template, s.source_ip, s.user_agent, s.request_data, s.company_id, s.pool_id, s.message_type, s.country_no, s.priority, s.segments, s.sign, s.is_test, s.asked_time, s.every_seconds, s.expires_at, coalesce(
-        s.asked_time, date_bin(make_interval(secs => s.every_seconds), now(), 'epoch') + make_interval(secs => s.every_seconds)
-    ) AS expect_send_time
-    FROM sent s
+        nullif(unnest($24::timestamptz[]), 'epoch') AS expires_at,
+        unnest($25::double precision[]) AS turn
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
     SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
     FROM (
-        SELECT i.pool_id, i.priority, i.company_id, count(*) AS tasks
-        FROM input i
-        WHERE coalesce(i.expect_send_time <= now(), true)
-        GROUP BY i.pool_id, i.priority, i.company_id
+        SELECT
+            unnest($26::bigint[]) AS pool_id, unnest($27::smallint[]) AS priority,
+            unnest($28::bigint[]) AS company_id, unnest($29::bigint[]) AS tasks
     ) g
     JOIN companies c ON c.id = g.company_id
     CROSS JOIN LATERAL (
@@ -461,17 +454,7 @@ reserved AS (
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
         finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
-    RETURNING f.pool_id, f.priority, f.company_id, f.start
-),
-ranked AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.asked_time, i.every_seconds, i.expires_at, i.expect_send_time, CASE WHEN q.is_due THEN 32 * i.priority END AS lane,
-        CASE WHEN q.is_due THEN r.start + (row_number() OVER (
-            PARTITION BY i.pool_id, i.priority, i.company_id, q.is_due ORDER BY i.task_id
-        ) - 1) / c.weight END AS rank
-    FROM input i
-    CROSS JOIN LATERAL (SELECT coalesce(i.expect_send_time <= now(), true) AS is_due) q
-    JOIN companies c ON c.id = i.company_id
-    LEFT JOIN reserved r ON r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
+    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width
 ),
 made AS (
     INSERT INTO tasks (
@@ -480,9 +463,17 @@ made AS (
     )
     SELECT
         i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.company_id, i.pool_id,
-        i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.expect_send_time,
-        coalesce(greatest(i.expect_send_time, now()), now()), i.expires_at, i.lane, i.rank
-    FROM ranked i
+        i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, e.at, coalesce(greatest(e.at, now()), now()),
+        i.expires_at, CASE WHEN r.start IS NOT NULL THEN 32 * i.priority END, r.start + r.width * i.turn
+    FROM input i
+    -- What goes out at full intervals of the clock waits for the next.
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)
+        ) AS at
+    ) e
+    LEFT JOIN reserved r
+        ON i.turn >= 0 AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
     ORDER BY i.dedup_key, i.task_id
     ON CONFLICT (company_id, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
@@ -530,14 +521,20 @@ type TaskSubmitParams struct {
 	ExpectSendTimes []time.Time
 	EverySeconds    []int64
 	ExpireTimes     []time.Time
+	Turns           []float64
+	GroupPoolIds    []int64
+	GroupPriorities []int16
+	GroupCompanyIds []int64
+	GroupTasks      []int64
 }
 
 // TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
 // is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
 //
-// Those that are due are queued at once: start-time fair queueing gives each its rank, the next of its company's, but not
-// before what waits at the front. Their company's place is locked until they are stored, so that ranks ascend in the order
-// in which a company's tasks are stored. Scheduled tasks are queued when they come due.
+// Those that are not scheduled are queued at once: start-time fair queueing gives each group, of one pool, priority and company,
+// the next ranks of its company, but not before what waits at the front; turn is a task's place in its group, from 0 to 1, and
+// -1 for one that is scheduled, which is queued when it comes due. The company's row is locked until the tasks are stored, so
+// that ranks ascend in the order in which they are.
 //
 // Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
@@ -566,6 +563,11 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.ExpectSendTimes,
 		arg.EverySeconds,
 		arg.ExpireTimes,
+		arg.Turns,
+		arg.GroupPoolIds,
+		arg.GroupPriorities,
+		arg.GroupCompanyIds,
+		arg.GroupTasks,
 	)
 	if err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (q *Queries) KeyList(ctx context.Context, username string) ([]KeyListRow, e
 }
 
 const userByKey = `-- name: UserByKey :one
-SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at, u.company_id, u.top_priority FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
+SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at, u.company_id, u.top_priority, u.version FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
 `
 
 // UserByKey is whose key this is.
@@ -117,6 +117,7 @@ func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (User, error) {
 		&i.UpdatedAt,
 		&i.CompanyID,
 		&i.TopPriority,
+		&i.Version,
 	)
 	return i, err
 }
@@ -126,7 +127,7 @@ INSERT INTO users (username, role, app_id, password_hash, company_id, top_priori
 SELECT $1, $2, $3, $4, c.id, coalesce($5::smallint, 1)
 FROM companies c
 WHERE c.company_no = coalesce($6::text, 'default')
-RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority
+RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version
 `
 
 type UserCreateParams struct {
@@ -159,12 +160,13 @@ func (q *Queries) UserCreate(ctx context.Context, arg UserCreateParams) (User, e
 		&i.UpdatedAt,
 		&i.CompanyID,
 		&i.TopPriority,
+		&i.Version,
 	)
 	return i, err
 }
 
 const userGet = `-- name: UserGet :one
-SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority FROM users WHERE username = $1
+SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version FROM users WHERE username = $1
 `
 
 func (q *Queries) UserGet(ctx context.Context, username string) (User, error) {
@@ -181,12 +183,13 @@ func (q *Queries) UserGet(ctx context.Context, username string) (User, error) {
 		&i.UpdatedAt,
 		&i.CompanyID,
 		&i.TopPriority,
+		&i.Version,
 	)
 	return i, err
 }
 
 const userList = `-- name: UserList :many
-SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority FROM users WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
+SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version FROM users WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
 `
 
 type UserListParams struct {
@@ -214,6 +217,7 @@ func (q *Queries) UserList(ctx context.Context, arg UserListParams) ([]User, err
 			&i.UpdatedAt,
 			&i.CompanyID,
 			&i.TopPriority,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}
@@ -226,17 +230,18 @@ func (q *Queries) UserList(ctx context.Context, arg UserListParams) ([]User, err
 }
 
 const userUpdate = `-- name: UserUpdate :one
-UPDATE users
-SET role = coalesce($1, role),
-    app_id = CASE WHEN coalesce($1, role) = 'send'
-        THEN nullif(coalesce($2, app_id), '') END,
-    password_hash = coalesce($3, password_hash),
-    is_disabled = coalesce($4, is_disabled),
-    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = $5::text), company_id),
-    top_priority = coalesce($6, top_priority),
+UPDATE users u
+SET role = coalesce($1, u.role),
+    app_id = CASE WHEN coalesce($1, u.role) = 'send'
+        THEN nullif(coalesce($2, u.app_id), '') END,
+    password_hash = coalesce($3, u.password_hash),
+    is_disabled = coalesce($4, u.is_disabled),
+    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = $5::text), u.company_id),
+    top_priority = coalesce($6, u.top_priority),
+    version = u.version + 1,
     updated_at = now()
-WHERE username = $7
-RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority
+WHERE u.username = $7 AND u.version = coalesce($8, u.version)
+RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version
 `
 
 type UserUpdateParams struct {
@@ -247,6 +252,7 @@ type UserUpdateParams struct {
 	CompanyNo    *string
 	TopPriority  *int16
 	Username     string
+	Version      *int64
 }
 
 // UserUpdate changes what is given. A user whose role is no longer send loses its app_id.
@@ -259,6 +265,7 @@ func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, e
 		arg.CompanyNo,
 		arg.TopPriority,
 		arg.Username,
+		arg.Version,
 	)
 	var i User
 	err := row.Scan(
@@ -272,6 +279,7 @@ func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, e
 		&i.UpdatedAt,
 		&i.CompanyID,
 		&i.TopPriority,
+		&i.Version,
 	)
 	return i, err
 }

@@ -250,11 +250,15 @@ type Patch struct {
 
 	CompanyNo   *string
 	TopPriority *int16
+	Version     *int64 // the one that must be there
 }
 
-// Update changes a user, in force on this server when it returns. Fault: user.not_found.
+// Update changes a user, in force on this server when it returns. Faults: user.not_found, version.stale, request.invalid for
+// a company that is not there.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
-	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority}
+	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
+		Version: p.Version,
+	}
 	if p.CompanyNo != nil {
 		if _, err := s.q.CompanyFind(ctx, *p.CompanyNo); err != nil {
 			return dbq.User{}, postgres.Wrap("find company", err, errNoCompany)
@@ -269,6 +273,11 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	}
 	row, err := s.q.UserUpdate(ctx, params)
 	s.verified.Purge() // changes are rare, and nobody has to know whose marks are whose
+	if postgres.IsNoRows(err) && p.Version != nil {
+		if _, err := s.Get(ctx, p.Username); err == nil {
+			return row, fault.New(fault.Conflict, fault.VersionStale)
+		}
+	}
 	return row, postgres.Wrap("update user", err, errNoUser)
 }
 

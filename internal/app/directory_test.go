@@ -72,6 +72,8 @@ func TestTheDirectory(t *testing.T) {
 	if u := decode[api.User](t, b.expect(200, "", "GET", "/api/v1/admin/users/theirs", nil)); u.CompanyNo != "used" || u.TopPriority != 1 {
 		t.Errorf("%+v", u)
 	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/theirs", `{"top_priority":3,"version":1}`)
+	b.expect(409, "version.stale", "PATCH", "/api/v1/admin/users/theirs", `{"top_priority":2,"version":1}`)
 }
 
 func TestTheDirectoryNamesTheFieldThatIsWrong(t *testing.T) {

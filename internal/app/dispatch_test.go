@@ -682,3 +682,50 @@ func TestWorkWakesASenderThatMayTakeIt(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Polls at random across the edge of a minute: no minute has more than its limit, limits are used up, and no claim
+// comes before the interval of each task of the one before is over.
+func TestPacingHoldsAcrossTheEdgeOfAMinute(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "limited", "limits": map[string]any{"per_minute": 40}})
+	b.sender(map[string]any{"sender_no": "spaced", "interval_ms": 70})
+	b.sender(map[string]any{"sender_no": "both", "interval_ms": 30, "limits": map[string]any{"per_minute": 25}})
+	b.submitMany("x", 3000, nil)
+	senders := []string{"limited", "spaced", "both"}
+	var over atomic.Bool
+	var all sync.WaitGroup
+	for i := range 6 {
+		random := rand.New(rand.NewPCG(7, uint64(i)))
+		all.Go(func() {
+			for !over.Load() {
+				b.take(senders[random.IntN(3)], 1+random.IntN(9))
+				time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+			}
+		})
+	}
+	const minutes = "SELECT count(DISTINCT date_trunc('minute', created_at)) FROM send_logs WHERE app_id = $1"
+	const most = "SELECT max(n) FROM (SELECT count(*) AS n FROM send_logs WHERE app_id = $1 GROUP BY date_trunc('minute', created_at)) m"
+	used := func(no string, limit int) bool { return b.count(minutes, no) >= 2 && b.count(most, no) >= limit }
+	for deadline := time.Now().Add(90 * time.Second); !used("limited", 40) || !used("both", 25); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("the limits of two minutes were not used")
+			break
+		}
+	}
+	over.Store(true)
+	all.Wait()
+	for no, limit := range map[string]int{"limited": 40, "both": 25} {
+		if got := b.count(most, no); got > limit {
+			t.Errorf("%s took %d in a minute, its limit is %d", no, got, limit)
+		}
+	}
+	early := b.count(`SELECT count(*) FROM (
+			SELECT l.created_at, lag(l.created_at) OVER w AS before, s.interval_ms * lag(count(*)) OVER w AS rest
+			FROM send_logs l JOIN senders s ON s.sender_no = l.app_id AND s.interval_ms > 0
+			GROUP BY l.app_id, l.created_at, s.interval_ms
+			WINDOW w AS (PARTITION BY l.app_id ORDER BY l.created_at)
+		) c WHERE c.created_at < c.before + c.rest * interval '1 millisecond'`)
+	if early > 0 {
+		t.Errorf("%d claims came before the interval was over", early)
+	}
+}

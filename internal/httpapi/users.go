@@ -57,7 +57,7 @@ func (s *Server) GetUser(ctx context.Context, req api.GetUserRequestObject) (api
 func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
 	row, err := s.access.Update(ctx, access.Patch{
 		Username: req.Username, Password: req.Body.Password, Role: (*string)(req.Body.Role), AppID: req.Body.AppID,
-		IsDisabled: req.Body.IsDisabled, CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority,
+		IsDisabled: req.Body.IsDisabled, CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority, Version: req.Body.Version,
 	})
 	if err != nil {
 		return nil, err
@@ -105,6 +105,6 @@ func (s *Server) userOf(ctx context.Context, u dbq.User) (api.User, error) {
 	companyNo, err := s.senders.CompanyNo(ctx, u.CompanyID)
 	return api.User{
 		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, CompanyNo: companyNo, TopPriority: u.TopPriority,
-		IsDisabled: u.IsDisabled, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
+		IsDisabled: u.IsDisabled, Version: u.Version, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
 	}, err
 }

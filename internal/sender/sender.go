@@ -30,6 +30,7 @@ type Service struct {
 	settings  *setting.Service
 	directory snapshot.Cache[*directory]
 	known     *expirable.LRU[string, struct{}] // senders that are there
+	pools     *expirable.LRU[string, []int64]  // of senders that no interval holds back
 
 	mu   sync.Mutex
 	seen map[string]struct{} // senders that polled since SweepSeen
@@ -40,6 +41,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{
 		db: db, q: dbq.New(db), settings: settings, seen: map[string]struct{}{},
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
+		pools: expirable.NewLRU[string, []int64](100_000, nil, time.Minute),
 	}
 	s.directory.Load = s.load
 	return s
@@ -108,8 +110,15 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 }
 
 // Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take.
+// What another server changed of its routes it may not know for a minute: it is told of new work later then.
 func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools []int64, err error) {
+	if pools, known := s.pools.Get(appID); known {
+		return 0, pools, nil
+	}
 	row, err := s.q.SenderWaits(ctx, appID)
+	if err == nil && !row.IsPaced {
+		s.pools.Add(appID, row.Pools)
+	}
 	return time.Duration(row.Seconds * float64(time.Second)), row.Pools, postgres.Wrap("look what sender waits for", err, errNoSender)
 }
 
@@ -170,10 +179,15 @@ func deleted[Row any](n int64, err error, act string, get func() (Row, error)) e
 	return errInUse
 }
 
-// change runs fn and makes this server read the directory anew.
+// change runs fn in a transaction, after which this server reads the directory anew.
 func (s *Service) change(ctx context.Context, fn func(ctx context.Context) error) error {
-	defer s.directory.Forget()
-	return s.db.Tx(ctx, fn)
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		s.db.AfterCommit(ctx, func() {
+			s.directory.Forget()
+			s.pools.Purge()
+		})
+		return fn(ctx)
+	})
 }
 
 // checkCountries makes sure that all are there.

@@ -347,6 +347,27 @@ type newTask struct {
 	Origin
 }
 
+// deferred tells whether it goes out at the next full interval.
+func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
+
+// group is what ranks are reserved for.
+type group struct {
+	pool, company int64
+	priority      int16
+}
+
+// queuedGroups sorts those that are queued at once into groups: indexes of rows, in their order.
+func queuedGroups(rows []newTask) map[group][]int {
+	groups := map[group][]int{}
+	for i, r := range rows {
+		if r.ExpectSendTime == nil && !r.deferred() {
+			g := group{r.place.PoolID, r.CompanyID, r.priority}
+			groups[g] = append(groups[g], i)
+		}
+	}
+	return groups
+}
+
 // segments is how many short messages it takes.
 func (t newTask) segments() int { return segment.Count(segment.Signed(t.Sign, t.final.Content)) }
 
@@ -374,6 +395,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
 		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
 		AreTests: make([]bool, n), EverySeconds: make([]int64, n), ExpectSendTimes: make([]time.Time, n), ExpireTimes: make([]time.Time, n),
+		Turns: make([]float64, n),
 	}
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
@@ -382,10 +404,18 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logText(r.UserAgent), r.Raw
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
-		if r.final.Deferred && r.ExpectSendTime == nil {
+		if r.deferred() {
 			p.EverySeconds[i] = r.every
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = orNever(r.ExpectSendTime), orNever(r.ExpiresAt)
+		p.Turns[i] = -1
+	}
+	for g, members := range queuedGroups(rows) {
+		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
+		p.GroupCompanyIds, p.GroupTasks = append(p.GroupCompanyIds, g.company), append(p.GroupTasks, int64(len(members)))
+		for turn, i := range members {
+			p.Turns[i] = float64(turn) / float64(len(members))
+		}
 	}
 	ids, err := s.q.TaskSubmit(ctx, p)
 	if err != nil {
