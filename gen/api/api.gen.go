@@ -45,30 +45,6 @@ func (e Category) Valid() bool {
 	}
 }
 
-// Defines values for DryRunVerdict.
-const (
-	WouldBeScheduled DryRunVerdict = "would_be_scheduled"
-	WouldRepeat      DryRunVerdict = "would_repeat"
-	WouldSend        DryRunVerdict = "would_send"
-	WouldWait        DryRunVerdict = "would_wait"
-)
-
-// Valid indicates whether the value is a known member of the DryRunVerdict enum.
-func (e DryRunVerdict) Valid() bool {
-	switch e {
-	case WouldBeScheduled:
-		return true
-	case WouldRepeat:
-		return true
-	case WouldSend:
-		return true
-	case WouldWait:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ExplanationReason.
 const (
 	BecauseNoSender   ExplanationReason = "no_sender"
@@ -279,6 +255,30 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyResting:
 		return true
 	case WhySilent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SubmittedVerdict.
+const (
+	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
+	WouldRepeat      SubmittedVerdict = "would_repeat"
+	WouldSend        SubmittedVerdict = "would_send"
+	WouldWait        SubmittedVerdict = "would_wait"
+)
+
+// Valid indicates whether the value is a known member of the SubmittedVerdict enum.
+func (e SubmittedVerdict) Valid() bool {
+	switch e {
+	case WouldBeScheduled:
+		return true
+	case WouldRepeat:
+		return true
+	case WouldSend:
+		return true
+	case WouldWait:
 		return true
 	default:
 		return false
@@ -775,39 +775,6 @@ type DoneResponse struct {
 
 	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
-}
-
-// DryRun defines model for DryRun.
-type DryRun struct {
-	// Cost Segments that each attempt would take from a balance
-	Cost      int     `json:"cost"`
-	CountryNo *string `json:"country_no"`
-
-	// FinalContent The text that would be sent, signature included
-	FinalContent string `json:"final_content"`
-	Priority     int16  `json:"priority"`
-
-	// Recipient The number in E.164
-	Recipient string       `json:"recipient"`
-	Routed    bool         `json:"routed"`
-	Segments  int          `json:"segments"`
-	Senders   []SenderView `json:"senders"`
-
-	// Verdict `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for `expect_send_time`. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
-	Verdict DryRunVerdict `json:"verdict"`
-}
-
-// DryRunVerdict `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for `expect_send_time`. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
-type DryRunVerdict string
-
-// DryRunResponse defines model for DryRunResponse.
-type DryRunResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    DryRun  `json:"data"`
 }
 
 // Error defines model for Error.
@@ -1667,20 +1634,45 @@ type StatusInfoResponse struct {
 
 // Submitted defines model for Submitted.
 type Submitted struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
-	//
-	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
-	TaskID TaskID `json:"task_id"`
+	// TaskID Empty in a dry run
+	TaskID string `json:"task_id"`
+
+	// Cost Dry run: segments that each attempt would take from a balance
+	Cost *int `json:"cost,omitempty"`
+
+	// CountryNo Dry run: its country, if it is known
+	CountryNo *string `json:"country_no,omitempty"`
 
 	// Deduplicated True when the task was there already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent
+	// FinalContent The text that will be sent; in a dry run with its signature
 	FinalContent string `json:"final_content"`
+
+	// Priority Dry run
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Recipient Dry run: the number in E.164
+	Recipient *string `json:"recipient,omitempty"`
+
+	// Routed Dry run: whether routes say who sends it; otherwise any shared sender may
+	Routed *bool `json:"routed,omitempty"`
+
+	// Segments Dry run: how many short messages it takes
+	Segments *int `json:"segments,omitempty"`
+
+	// Senders Dry run: who may send it, who can first
+	Senders *[]SenderView `json:"senders,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
+	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
+
+// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
+type SubmittedVerdict string
 
 // Task defines model for Task.
 type Task struct {
@@ -14809,8 +14801,6 @@ type SendSmsResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *SendResponse
-	// ApplicationVndLksmsDryRunJSON200 the response for an HTTP 200 `application/vnd.lksms.dry-run+json` response
-	ApplicationVndLksmsDryRunJSON200 *DryRunResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
@@ -14836,11 +14826,6 @@ type SendSmsResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r SendSmsResponse) GetJSON200() *SendResponse {
 	return r.JSON200
-}
-
-// GetApplicationVndLksmsDryRunJSON200 returns the response for an HTTP 200 `application/vnd.lksms.dry-run+json` response
-func (r SendSmsResponse) GetApplicationVndLksmsDryRunJSON200() *DryRunResponse {
-	return r.ApplicationVndLksmsDryRunJSON200
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
@@ -22413,19 +22398,12 @@ func ParseSendSmsResponse(rsp *http.Response) (*SendSmsResponse, error) {
 	}
 
 	switch {
-	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest SendResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON200 = &dest
-
-	case rsp.Header.Get("Content-Type") == "application/vnd.lksms.dry-run+json" && rsp.StatusCode == 200:
-		var dest DryRunResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationVndLksmsDryRunJSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
 		var dest Malformed
@@ -34408,20 +34386,6 @@ func (response SendSms200JSONResponse) VisitSendSmsResponse(w http.ResponseWrite
 	return err
 }
 
-type SendSms200ApplicationVndLksmsDryRunPlusJSONResponse DryRunResponse
-
-func (response SendSms200ApplicationVndLksmsDryRunPlusJSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/vnd.lksms.dry-run+json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type SendSms400JSONResponse struct{ MalformedJSONResponse }
 
 func (response SendSms400JSONResponse) VisitSendSmsResponse(w http.ResponseWriter) error {
@@ -38244,308 +38208,308 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L39cxvJlSD4r+Th9qK73UUIIKV2i4yJDTab3S23xJZFyhq7qQWSqASQw0ImXJlFCK3gxXjDM+ed867H",
-	"G3O3G7Oem4/YjfDtecN3GxfjiRnP+o/Zlrr9k/+FjXwvM6sKqAIKAAlKGjgcagKoyo+XL9/3x/NaRw6G",
-	"UjChVW33eW1IYzpgmsXwaX84vBeaP0KmOjEfai5Fbbf2pC8JVecqILrPiKIDRrgg7ILFY9KJKB8QKkIS",
-	"s6GMNZFdIgUjiomQxbWgxp7RwTBitd2aGqgWHQ5bjUazFtS4Gfn7CYvHtaAm6MA8YX7lYS2oxez7CY9Z",
-	"WNvVccKCmur02YCalf2zmHVru7X/+Va6j1v4q7qFy7+8DGoHVLOejMdHMO5znGxIdT+dq2MfWXo2NwdO",
-	"2KdCsGjWfPjE0tMdSZzIwPs+H3A9fU6fyBEZUDEm2pwWoZoMpNLZM2g2igEfwYDZpYSsS5NI4ysD+owP",
-	"koH5YD5xYT8FNT0emve50KzHYlyhHAypGB/JMkDg7y0hV4aFTISOZ80Ev1/FTEmsZDwN8ZM+I23BnulW",
-	"B55oG/Q3l2RIe4ycsa6MWQmu4ws5mA/os/tM9HS/trttAe0+p6BWOuaiB6vCu1qw8Tl3qCvjAdV4bO/d",
-	"rs090XshGwylZqIz/pSNp6GwL8ZkJOPQbb5Do4jFbynSlTHRfa6AIpj1MKXr5JgJTWiPckFGXPe5INu3",
-	"SV8msYLPKZE5k+EYaY59l4SSKSKkealHBjJmQHl6TCt4rMtjpQkVasRinCFIh+wzGrKYtDO72XrEhhEd",
-	"s7C9h89RMzaLYWbCNY58e3s7gHluN+6SUZ9HLDMZh3s2kvF5newLN7fuU/xJEBbHMjZ/C6nJORvqukMI",
-	"XFB6atmFGThXR40h1ZrFZsx/8fn/tPW/Pv3GP6sV4ct9rvQ80sE1G2RJx4LUYntRavGwLwX7iEeaFVyv",
-	"z0Q0RgQamseISAZnLA7MIXT6hv+QEYVz4oqMYq41EyVLhvdb+H6t6uWHtR3hO2atj2SiWSm1ic2v82jN",
-	"olfvGNho6ZzIZVchcCnPPKHqvJSiGI6yCmu2g5t5HisWi3I+mbifl53Kj28me0JnYrtiHSlCRbQkI8o1",
-	"ECwK7JOM+kyYex4zvLyCZRnpTgkjNaNUxi9Y3KVZZszUUArFQAo7kKIb8Q6suyOFZgL+pMNhxDvUbOHW",
-	"Hyizj+fpesyTIavt3m7cDWpAcsx3MaPwIBxfXUjd6rMorF0GtQFTivYYsDBDp4ZDIuBCmQeAvMEr9hCY",
-	"0ubwd2uN5icff2v7O7efNL77/rff+96nOw/uHH3z4d1HzRMzaLVdH8LqYNvTzFRpqhnyES56yhN8QqNI",
-	"joiBV1D70BzGEsBByul3rpJOhylVfeVm3kf2pIo2AOu6DGofyfiMhyETy53gTtEJ0kT3610/8PQRmntD",
-	"BnQM0AolkM21n59ipBOzkAnNaaQml2PmuCcMp6LRMqC5Y85vGjTcDZkDyrEcMJQTRkbeGMVS9AgXiofI",
-	"vhWLL1h8AxgO876liBwJAlxzLyfi8JBEjCJN4lqRSPYQbhc04uFSGLW9nQFbl7MoVLXdz+2f08wxhaGV",
-	"WmiO/aJw06GCnDESciPrhbXLp0F6IE7S43bNuXPZJzCtk4jgifWewj1NOjKJQrP+mNEwIGeJ2aRfF+DK",
-	"HmG004dl0gGDTTygkeHfbLlTKEZeB6uBH3viaqeYgYs2QLMLXz/yolyMJ/et48+OzLBHUn8kE7EkUG7P",
-	"ZFddGHgSIo4lE5V0+jfDqCaW0AcRO6idSHmfxr2luNPt5s4sBNFStiIYuxRB3OloKQk8enMIAtMDqRCk",
-	"SR7wDwIiLeWQXULJGdUANyrI++ZnC7wHVIyXI3F3S5mmAZwR9lpdyqMkZmoCgFKiLGh+ZiExqtRgqNUe",
-	"0fHYqqkR1WtnFW5ZyLiGVCmjYqs90n7EdDze2u9qFreJomNF+iXyrFnHY2GgIGP+xbJ0q1kKWi+g5yBq",
-	"BHAgmubI3cINUgy4UoYhyxh3tV6IHsmsbBL4VRApECceC3pBeUTPIracdFJ4f5PMqFM31wgDvMMcSfVP",
-	"kpj3+poIOVr/FQ6ppmfUSHJUpMym02fhXmqacSTHSHgjGZ/jFUEoqmQ4lLFm4QMWcrocKbwzixQm6RSt",
-	"gZmjBZrzFHQPcNqtk/GQkUGiYC+TC7hZJhqyTkRjQ3YUaU8urQ0qrB3T2ufB/uuVkN3ntWEshyzWHHVH",
-	"hN8cw7V5xqyM6irmAaO6P6QTfGf2Ww/sY6jaOiX+c1xdOopdwlNv+ZBnf8A6QLW8J6LMfZAxiN2ZaQ/7",
-	"F6enSaPRaBQaxWCiR+C4eIQ4MA1S65SoZkexaNvKAGrSlwIGK2Q2exlD4p1Gg3T6NKYdzWJFaMzAWlgL",
-	"aiKJLFFCM8gCu4sYVcyufhoR4VdkymBksx4cJkIVGIQEWy74d0AEJmDamGnBmlzqpEXLoIOOxy1qmFfL",
-	"cqsiIKHtxXqRyLmQI+RykSHYlrsFRp3TjILduf3o8OTRd1sfHt7f/27rwb2jxyeHx+2J5e5s1zLWyfff",
-	"u52zTzaqLF/1jRDegl0UrhvMx5R8tH/v/uGHaEkyGoWMM9ZlK2LskS6NFCNnY+Lsp6VLOJMyYhT0fqWp",
-	"TtQ8fESkPsZnLwNvwKtup8te3NT85110dhkll9eMU0SdPB+YQtWcElr0wFXtYELbdWuasZGH9iaX0YXC",
-	"pcIzYE2vSGPhRRyJxjEdw2epadQCP9Zcdx9cYet/6Euj4xdalHNAyQyfOVpcfhFAPqARFR120KcCQULD",
-	"kJvl0OhhBjiA18Hk4fuX8ts4Zr0BuKOLaEvGlZD+L3NptyZ+KCI4AxqfT/hQwJJUmY5OcjHcSBF8vE/Y",
-	"cC5hFvh57fsJSwyvUwOzxYEUXEsY92kBwXYDXC2HLz6lHIFJ97A2Hm995gVbTH+Y55sNrJPXvjkbKO5B",
-	"81bMqBEfqc55ZUKq2Zbm4H2YOhvntJj6QfGeoDqJWSsFxPMCyp0Mw4UnvWCx4igm568NbEeBiRARsvAC",
-	"zSEAaVCCdbkUbCUL4nQ9ORDmtjbjqO9zpdcnu9pJ1y67Zued2qTnCJVYg7siBawhE3Uw96KwZ9pGMEzu",
-	"CleRH23mnnSnP5fuD7jIftuc4gRLXVl3/WZ6aLgaRhTDfha4mJlLNmv0Y8bEd+yjl5flUMqoEgvyx2um",
-	"etcGwtlk5eksUK2ZGqyXEqCyvgw2LKh1RotEhO2RZiOvdeTkrNlBCQH6uKu5tvOAs3uaAamrRIZqBNbM",
-	"y8Iy+Xu9mGLXMa1poL44fbxNG2HlI5/wwYBsT/wA+mpA6vX6hJDQfK9WdMSzFLVym8LH/IIRrskZ7ZwT",
-	"Lqxb0+ihVUQTN3IiNI+mB0eF1sbUobJjZaZqgtRN65cZwAX+RPN7LkQMi/nT1ptPTk4eEquFT0EzqD3b",
-	"knFottpMYzKLLpYPxnxdpO1XQIoOaiPGe309HwgA3Sf48DR1yATCWvnbjnslMjcOv2aZGyddv8ydmXdV",
-	"mdvelZuXud2eXiuZexlZevn7VAa0JUXwtVDDJYB6PeTm6Sz4rZli3AS1eOKhOhkgpMiQYi6LTr20e6SZ",
-	"l5pT3iOTs4jNkKMb9UYqSlvRwCcwWMDm1/DBmLTT/IX2HkSgkgGjQrnMG/y1FlQja4ixA/rsHj69kzGX",
-	"egJnMyqKTt2nUlS7GUtw/JDTqDWMWZc/m389zG2GJ99Qw1w2dcXKBln4lFjqlpUUYLJ1Swow6Q1ICum8",
-	"K0sKeFteAUnB7ukqJIWVr+GrbKBDQC0rHSxGA189QC5IZJ7OguCa6cRaacSHyOIPUitIdT/2MpwPrQ4V",
-	"1E6uWio/ceaSzLVwLMPmEsVamg2GEdWsAkrNtoDkBkt3sxi3yh/OeplWfu61866C6VdkYROYfuOcbHKH",
-	"V6P6+ttaHRQn7JmuiP9zNrEss1lh0ZOUoHKS4/R+iwOc2nZ5bYw0IWkZAW94doMURjnNoSILhOhMwvpm",
-	"KMENUgE480IDsWbPNIY5c90n7ezJtnNH9Fb2AHMlG17+4m++/s2/+fIff/PVn/385Y9++uU//OKrP//h",
-	"y5/96xd/8tf5GMw5SclzwhQz4s80ynHdl4mGBb+bW9z779XyszS37j79vLF19+nzRvDeZclMqdiUDwlq",
-	"rraDbGrgSsh3tWhUiD/x+FEiilapdHl4FsaJQk6U9V6QESQkaXrOSDeWA0jrgPiwEp9SVnwuiXNMIdrl",
-	"AmLTPBksRnBc1sjlcxl5IiBeGiZcdKIkBN142iMUcxlzPZ6UvUp8YjHr8CEvXYxNjuOCHNabWfEtnRAy",
-	"xEs0HOWi4NJfs2GnEAdbna1j2vh3OBsVsfQLFoc2vzi/jzbA0QhlYXuXUBd+20nPmWNSArFPjijX7V3z",
-	"rT8BCHcLsWAC2Kw6VOTeOWMts8wwiZiZxfCLNns2ZB0NE7eMJNr2T8dsyKiZw6di2/xs2QUTSztkYTJs",
-	"nbNxu06e5HAhZt1EMcg8sX/WDf2wYXnpVmtBLd2N/5Bdpv8SV1MQuTdxC1NcCfJaVh6rM8ce4PXLYKXH",
-	"l/T406Mrv9drZIFIR9bJ+g5dTsjyO/NpJXPzNz5kmvKlAkbyGSXP58WTTm4fl5gbpBQYdpFTIHFpvhUJ",
-	"xkfmcZu1Mk0wXAbOVOEXojSkK0GGl5bkLKai0ydSBJgYSRVp55M527X5dwcmK9zxRbE6voyx2cNtoeBY",
-	"dlGm91fW4VWCo83FC9ClccL0Lb/ynNJcCqz1qscw5dq14nTWFZVhRK8b14EPnw0jytdIyGFCAXln6z24",
-	"zLzTQU99RsMZEW096WKBuA7QGcZCkgwNGYKkgGqBHDBNi6vWQMasWDQLE7YQaWHPhjxmatY7c6Vfrlph",
-	"UrKeheVWR7yd6JOVazAfC7M3A8xVMF8L2fIV/Iax7DDI3AVRRGvz5pQIFNSebZkJti4olN9RZqYPWIcm",
-	"ih1nJrRfQRLzfTut/e7bbnb7+UgeuzXYbx5ml+IGdyvKSdjFdgv4XRFFx2TUl5C9arZJuN4jkJs14ooR",
-	"yKTuQ1qmlYAHdFwrzMVK5fJJjUC61Do7p4GJTYJnbnQpmApSnN2DRRl52cnaEL1X1cM7W+ivljZ2QtV5",
-	"mjSmksGAFiW6nWTqQEJaetE9uKqAOh/jZjE5XZe/m/7C5G7fbGG6iCJlxKBiiao4WMCc7R6hJJTaFm/h",
-	"QktCBZGOa09BZ0aGKNW+Cgnabgx6YnkmgzwXNEoMdigWdedKU7jq2QYBqMlzQaMHBYj8gEcRd2UFQMvH",
-	"OAQYzeCtWZHhaDPTtyDXsjGZbjlNq2x5wdXFu8rSWEnsQJEoZj1kc8SuT9k1ONIr3X8DvJuMYf6ULelY",
-	"dWdQdA/gKnRBHboiY93E/kojoe4zaphLSYryJy4ZmWtrA0e7RD4p+eGjzw4Oj4/vHX3cOrn34PCzxydl",
-	"uckF92XR1Or7LOyx+LA4gMdZ5qZ1uK5mcUlq9/QcZyXMAKqPAbsb0JDhcHOFnGUyQgvsitdJHmYn0DtD",
-	"KKbQS3leAscqafEuS3UO1IoIk4VjUEvNr5lYczs0nN1c6pXBofXpH1nEXSfBwnmvQnOc2MHN6o+4mHUf",
-	"39rVfl/JdvGs8UqlHmB8NZeVlXhLuEBfyYCLRLMA6hsHJKRjMIwPpNB9Z8I2RIp8IQXbI2ZVtrCYK7Kb",
-	"P7shi1shHc89EnjZ6IosbpmpF3oB17zYK2ZDFd8ocpk/KJOG27ZKZxs9mWDg9/UcA/AeDJkcRswwXnLQ",
-	"54IpKDx1KHoRV31yNibt/U6HDfXWfSp6Ce2xaRtkJl1mO13NCTwztSIhNe/aOj3tvF/badgXLPaPgDat",
-	"sx8NPWa6rATAA18hwGi2XPTUguLUiHLdGtFYcNErr7GyDxX8hSaaRZH17lnXSp8qKLDCQoCvkiDp7JHG",
-	"LmohM0WX7Tt3t+dK+kUocMRG6xf/z4vqmbs8NqrIB4zGRrKR50wYrDJfUcU7vq7ZAqlLM3SKc1aBNyOA",
-	"1kfX7YGsk6ZnuN/UqTykStlTabtq+y7YxLBEqLlvSajE5MOIqkqCKNbXTiMLaGfAFqkx1di6u7/1Pbr1",
-	"Rb219fTdwgCBz8Rn3W7WCAeUQHa7FS1paJT5zLxk/zSvXgYAFkDEOVXitxeKZ8hGBU2dxIe8Z/iWrZhP",
-	"5BAJE5g+uOiR9rvtgKgh7TAF3C6kqs9UQJpNoiXZzta5qhMX39F+t221vdhoT9QoVKlPfUC5iMxYhsLT",
-	"OtmHOjeKqD5UhTaPc01GVEEEQD0XJ9Lceb/RgH8ak0EreRDlT/X09N1/DtEk5h+yVQIosFkuSaiddao1",
-	"oM/A+TyDWiNlBipdTJ5JTzJl030NmwRzkTkmN8tV0m9zv3tcaRa3EnEu5Ei0Sk2hviiWgDLjsIWhNDwn",
-	"n6MMYhAcP47MwqxN1jdjaNyeYYltKR4xoefVF9t3dl0PTyFxUZMw5RcMUznAYkvoCAzBCynuVXjfI9aR",
-	"F+uU2e2EE6U7r5u8p7NObTCzhum4GfdaWglrTvrM5Buz7Z+YWv4B1Z3+cgYsTHKvri7mKw7m0rJ84pj7",
-	"PKlNTu0Up567r/VhFlbmhGnXjF1m5sNulxXFNjlzIhpLwjrxmgXwqDZWZMRAI9sBArgJOJeIknXSBl9Z",
-	"exfrG2hJHh4efXjv6OM6abNnfZooDe9j6b/gVAgJdRc4UyRiXV0nbd4TMmYYW4WhROgRgnrN2ggvtrVN",
-	"ukgbuWTXVdKnYc9MNvlmh4oOi3BPZ+O0/U4bPSSZpaZaqNmyuTj1U5HRZlyjhKCGQHJuQ+CyduO1oGZ3",
-	"B7/Coo1I6xbhPTNVXYd4jsd+avz8kVsAfnxkl4GfDjOLwW/u+SW5593C8PNBZnluDLtIj1Brqd+yqRq6",
-	"qRr6T7xqaG7uKSBtk+PHBweHx8cB2bFwSinUdrDzdH5dm0IyY2f1ZAY/WzKTEgHHz6bDVMC0xGZFqlgW",
-	"TUYsZuDZFwGhkZJEZ4IEgBu4sy7O/XKSxYT/GXEerFcuYd0JBcEi4ggLjchRHP6HVHO+3OWhkeUBuIby",
-	"I7cTrxbV6bn+/I1aCWH1WNAKfvushfLqYyQAQoWAlVhOPeXgZ7ZlG8Y7GxXbXMtwwEVFfmyGPHbDwAcc",
-	"yvz5CIczf+7jkK5b2lVVHKqcNrCMtdAeKVaRryamntiC877pW8XYT9+vrapgoGQ8F62PzTOVaTxaol6v",
-	"QkqASyV1TTJ993IlTnKnOhGGn+2b50suKSxU5sONliumAEtdb9gtTLl2/1s664rOUyQUN+42tfu5iozT",
-	"a7y011leafKWFYNonaWV3PMzLfGzNJ0KlvkVqP8rRc5Xp6SzyGe61afliLFWgrd+YjerXhTah7ktwy9d",
-	"rKZKBiiUe0nfPGbEr3F5OaniOIZ5ZVmzV75Qcbekw6nuzDJq6MxEQ0a0nKeoF00K8Q7H/IsCifggNUxg",
-	"Q2TwRsgLbpMKjcBAlW0XD+PMhcKihgMjpK5g2LWYsVji5ZXYdf3MRdiY2dW6rtwxE3r9Jt0sOJeunzAj",
-	"M740C36PsMFQj80zEetqIhPt3VX2xpI0i3PS77qC7c2ns5YomGl/dfiPpTcWlHXiWxOaS+XyZKlNPjAb",
-	"YBcs3iWoD2oW+i7pzmPIIoX9UaFLlaJjFXjfW8ZXB5Gu6HSFcKWRbbSO6bjQxYqF7bwfFkwUW83G7e2t",
-	"IQVr0OyI3hWgOJlPPA3MI1m9lvBcpTOf8TM9ERgur2CeFUSVFUqCZPONCtJABgYblc74n+vkA8/XSNM2",
-	"1c6GRAXkjv02GxkVkPfhWx8etYct/pO4B3FKfWp5lxTR2CBfl8bO4Oy6HxeVt/YM5O7CdlveK+GlvsLA",
-	"HtwOs3WPTbYwARfkv//hn/73P/xp7hJ89R///sv/9r+/+KNfvPjJ382ORqh2Abbgv82PcKqS66BkEncK",
-	"TVa80ydqrDQbIHp25IBhnsd0/MsK91GzotIS+z6PRHbJWCYx9ETWEjpvGjiO6HjPnjZghYvrMeSnktV7",
-	"PdVs5q1jVnWbcq63Ns7ueMHaOXtJfGXMaARFIIIsuw3wlhlGDCSgw/ZIOy0kQSxvhEiwLoTR2qymtIor",
-	"BOmQthqoun+xBcVUnVOpHZBEREwhUXHYCT1WR32W9Ym6Rdpm/5jdWBTOaVMYpx0HFyw2tNy1/m8VGfc/",
-	"iuXAOtO0nFFLfz4py+R/LPH2gr1JRJf35qXWF3rnFQljbsQQwVg2qTDFm6WiQS0mtObL75lUOMzCBVVt",
-	"ls8OT8cXHenxCyZsnDI1GzIUhOvCmCWuWpgIWj4+1+gqMpKMwmGFxJRSREsqxuj4l909YiA7u9BWUDvn",
-	"IqyWSfopx97b6A7OuF1nJwNksqZcYxJVKTIcn5ejlhpxa4Wb4BfW42xxGeI2zliEEYBcWdi7SAhI6J6l",
-	"0FYSAcx6bCz13BjqkXNAuwUiNw0dV+tztfqCligOCpZP31t4pbx0xZgoFHPB+c41hNzaSLo9m9msmbBp",
-	"EArCXAycYpbiMbiYJsIEFlwUGA9aylohZqN2arBYzoIH8YUzIDCiCqGA6EidtLLk3qwIOv+6Hpsnr8XE",
-	"aMfPpIWDt7wVF0pVn3W9jObtPpZ1gTt4ump6CRDSOukGWK0vpJh7uid8wL5nnvO9M1251AquqCXLo86l",
-	"po8VylbXWzE869Jymcq+DRcQ/Yxry7q6UgaUZ5KebNsNZk9gkh9YFJ24hblcxAwJzRF4LypkOG0RtUrJ",
-	"Tnr9cuc7gZJBoXC1rEMvwwynZVU6HLYxmnkvZcVgQ0GqBgIsijQY+JyoPoP+/EDvMikHw+GCGQd064sy",
-	"lwYueb1OSJxz7V7IzLQruiGtoH7jfki3oysqfXt9ovgqYvVG7t3Ivdcu964iF76CYtdSUtBVdU7AxSzn",
-	"iymtPZGvLcs1FmTSPIrg4u953wtYgsbgOxVSu2pfqyPVq2PX2BDTDTF9Y4np4kr2m0F+56loT2cQ2vXK",
-	"7Tcgsx8XOtc+zrjSaKbCNyZpZip72+IZciTW5kbLYcS03UPYCB+uSFt2u20iY8gZg2SrKdKS8SX4VHBI",
-	"dFkgRwoXhEnh+CcM4lBI+0ymTGnAaYSioqXpOSurS565u9Pmj+JevdYUplIfjI2Jqtytd1QSanUC/l88",
-	"emBgFaOM+2XxFOeMDSGMAWrbZZyL/nDsuSiNxyBk6/uJ1BT/7CbOBhLZ8CXIHGkhBlc8xif9MR7ck/74",
-	"kZ/oSX98JL9tp4IPH9nJnvTHx26+J/0xJqt8YGecRXT8UZfcSr18kouLVyJ9esFSo+dKaSw+Bqp6AUy9",
-	"9hwWP+lqlDoTNlOA9UYk84KBT07Fkvg0cpaz6du7TILLYo0XjKxu+y6sXuVyXrbMMjVMrynDJlvyYSJm",
-	"0NfvmctJpyv9XNoavPNezZedMKCpcD0GKn1jYp84KQ4TZLcwa+8Hvn7fSkaq1wZgpYBYp7SW7mB98loG",
-	"DktXOHElr2YWbLs7r+yIHzBXUuuKxsxV7VptzJL4khI6SHORLC7WiMRYUiUX+JILbVHIKblKC6CDGDPg",
-	"oTDyE3l8cnAd5UqOrbJVkBxO4x6LidIU6gVDsCgXJOJKYy0grtAHAu0iXHnrGY2U796t381Ce8t+MeUj",
-	"PPYxbqlTBSPbWnQRz8qcSDbDWLjSvFNA+a3sB57Pij7HIRMhF72WYKP0vYm6V1hlAhvqQIyuzQQvNoCV",
-	"z4FJ9PNmgVBVKtwkFafwddkX2r3z2lV/ZzKUbgp8xdstWOHk7EH++ArpoD/7NRL8FN/WSvJBfronunJ6",
-	"iznEeV4mpbUcJCq0KLBvVKublx0+/2re+Dp7WzdQnzsD05ss053Gexac7LVoIVeqUaxfByjoRJDfURGU",
-	"zVgzGwdPwwAGBUgU7XsNefBpo5PJFAZXUsUbsXj17IlKyRlXkXex3BjomCgxZD02XyPO+254GCO+Qrja",
-	"FWZxTHgSckUQ57U8LIg0bmDE9UAqbbMuAiOm3a0FVah4hsWm1Y8KUieypfcsLG0yFtW+4Fa1CvIurGxu",
-	"QJ5rW7PsmcVMJZGekZMFEX+2FJKMiS1ANyYKM50qTGAut69vN+mzAllM+UQiNi06z+CumdaSJdY71Tfr",
-	"9jY8n8Oi6TlTJf00K808K1bSFvSB8ymMD1wmTnL+g15PmP/o9bOaNDWmIHll4XjEUsZV2pE9ExEIYMkj",
-	"YtGd9nch03wnS0PLg+uywXvZizuVa57p2pPrj5kt4IExhwC8Ao6SYw1l7PleUUAfwMxmnjw+OSBm9QFp",
-	"t7BKICWP79/7cI8oWDw5GxM/ndM5YYDtxvZOc7vRbDWan3z8re3v3H7S+O77337ve5/uPLhz9M2Hdx81",
-	"T5aqL1xcxCBTvbxp97be2D8z49oj//ykK8b9gaR241F/ZhXrPbC1H1aZ47ThCmkGpEnSjjkBKaj5FpDb",
-	"5GD/6ODwfq4AXCNoBtvBTnB72TJwgExoOKhZ1Mq2moPl+xpx5pMvRGk+pGUkn5q9ZhIOi4qg2A8zz8cO",
-	"ceBfuO5GN1y1aEfzixlu4EoCq8/rA9aGu8iqfgWpofahEu3/CvggcK38PAWLy8Igu+Egc2yLRY5Pn+IU",
-	"7n8wJu207Eo7ICOoFOIlMRsTh5bgPWyoPWBUKEjkH5/JcPxWZf8ohrGlNSl2Go1pspcueo66vkfazw0s",
-	"L9vYlXsY0Q4zAj3csZQhvvyXP//qz3/42//8469/+YOv/uoHL//9L58bunH5u1//+Ks/+/nLH/0KRyko",
-	"o7C0kdbtYc1c0M66fk5oJz6yNyiFfQr1n//1y7/4zdU1UUsnvRIW7CjmzbNhv6urCb9fhd6viyRXWxg+",
-	"XkSwq7yPUYSXMyC+SlmxK4FwgbFzThTs63kCOQ1xHlN8OvPE1k1Z10tVXRhnjqLuK05vHfep6PUpX06H",
-	"u/VuWd6WmTLigpX0ua9gVetI0WGxYIV9iRYRHJ37r6RmSNr50BX7PmM9KgL0PzermYeWLNrrgJOWYugw",
-	"foHl5s1SbOiWNyj5ZhCr1aM30z5Kp4LPB34++7Of1D3uZ8bns/XmzRfZcvPZsuuVW1N6w/VCpW5nGDIt",
-	"Ilm7ZYGdEsh0KR7a360x15eZ4rq8Lk2LDwsthNDaHa23fhxbmWaGqa5oSXgqJHXfzMPNCaKBKAcXqIxS",
-	"mGt7Az7FPMW4SbfiiRw+nFkoKuNV8D2J0rqAcMRKcSkUaDxUndu2v5XrOU1fkceqyI+Z7dEI9CuJY7Oo",
-	"Ga0ap/ow2h6MFa6p675Y4dG072KVh13HxUVjJuwsdmUBbMUNV3Swj1Vh+RrPi+a7Ihct/bqMnUO1Qq7M",
-	"MsJiaTm2FdFnlxWNbOWAYSvrKZt5ATNov3wNgbiKJPfYPXfttQT8iizcMg0ccjVic4DKH8Ky2fZmk+tV",
-	"282Ma1fZ/aQras5wOW9ca8bdXIXGnJKVCcF6AcvEovRmLu0YZloszqyb6J5bH725qvRec4KrNjqasGxy",
-	"AU3xjTxp28NLqEpKh8M9CPiXiQbXv7VxohphWK51o1NITL3C2M1FEeMVPvfFecYcEv+0FCnWSYfXToPF",
-	"lMl0lZhhl0W4W4SAE17aJ5TrWREZGDDuulbZcqkYdGdD8LDQr4DG4Y28rcqLyDvzGzEr1kkMWh0bwLqE",
-	"fcU7+4kuSp/Guwyh3Fr5NsgQwEMF2X94j5yzsROtwSfg0rncs1Cl2MaGw2AcI06kYGltcsXiCxYbRQHC",
-	"2kc2lkdpalS5NF5Idkn7g/3jewet/ccnn7S+ATWHAUeAiJuNpCfR13oIxRChq/OnRUWW9/0ecuPAC5MD",
-	"XULePobI5ke5/+nxg2OCmWRqMroGisN/cnLyMCCQugK7HxiQPZRK92J2/O37AGAougxd5A1oQhZxMCbs",
-	"ngqrpNPhUEH1IaxTStW5CpDgwogpLa2filPxjW8cQkjSt44/OyIUGui6StFMXLBIDtk3vrFL2s9P4RKd",
-	"ohfm1F2l09ruqYuZPq0Fp3CxTmu79Xr9sl0n+4JAtpk7TUUH7FS4gTHDy3xvNm41cWzlLEPWDmCtWEEa",
-	"RqnHjCopzA/m4bOIEYM6mB8Wy15MB3A3zmIqAD57p8K+2eUsClXbFmAC8MFXNryU2pyzOmnbjbUxD41r",
-	"zUSlhvKnYqqjPHRqdJYRHBAwWZLvJ1LbsFmqzrnoEXoGuRzCnsEeuvLciUClhg6NoW8kdDY+FQZu7d/f",
-	"sgx6617YJn1GQxYHZITmOFcTHApoMF0n++ROYwerO3BB2tAocWu/q1nchpZ4RUTGYgnkcfAuw9LhBqsM",
-	"WrgEgbcb7xAwOqURkcC5zWL3Mu578nbzHbO6iE2HTipsIrgHO0sDwd7efscA2nbBe3vnHbjmE902kRLm",
-	"e+LV05gA8vbtd2wT6U7f5cPYV09Fpg8mdLjUXAPRh/ua0Vl2a416s94wtEIOmaBDXtut7dQb9Z0aUP4+",
-	"kMlbdMhvXTRvQRutW7aWCPzSY0DbDbuEbKJ7oZmEK33gHjLDuCrDtd3Pi3ld+sgt8zIUuKhdBnMfduL8",
-	"UwjWAv4Ny9puNCaikOkQ4725FLf+QKEgiRx2LmvHneR0NaCI01nxQ6td3W40y0b1y7z1WNBE92XMv8Cq",
-	"ebcbO/Nf+kjGZzwMGYjrt7e3579xT1zQiOMM23fnP38i5QMjjV4GtTsIxXnjG+mARvjCTqV9u5p3yJaT",
-	"wYDGY4s3xGFXQAQbMaV9AKimPbBPe/R7agSN6FwN1BbFiBUsV4xG5qFUBah5ABr6ga8XuBhu3gvZYCg1",
-	"E52x4amIdnDLPpBYPHcOxlnpC3CUDSgatC9ohGmdvkiP/c2VL6kdbsFnwLqFkNZ36MgLjzpO2OVSV8aL",
-	"j04shvgFJ/VObwBjGUGQ/vxp3uJV225s72w1t7cazZNmY7dh/v+9qT1jBCTE5LbSDVgFLWuEKhvOU7pm",
-	"VuT2rX4Xh2g5CdjPtInAG13h/jygUVfGA0cD1kM4Grfnv3Ek9UcyEXaKCpTjQIpuxFHluN3cqURq7tPY",
-	"kszmnSo7V8kQfRwPWMjpm0gE98PQSDmeQlUje7bBpRmqmFnfem7/ukQhPmJogM+Txw/h+5Q8FlGI2Rv7",
-	"0JZje3Mw+Q3DLzziFMVQW3BlwGLWhS5WcmHMC4plwY+Zno1OG4azYTgbhnOTUreU5wRqMyzKdFJZeyEp",
-	"2iI2xmk9BTWzqH6hD9SABl0Roxe2OITSUMrR4n6dPAFrir127QD76PCur1GGdTaNMm6f2SOgVI+4YuR2",
-	"425qskFbjB+rrjSNGBja8kTtMZCBLF1bVgnwtCanCBRRIJDZF1YA0Fm1Ef831HhDjV8Laoylpq5UA8hG",
-	"Dpfb6zKpH6+7wQ69nxuD3ZoMdg5zyi12HreqmewmHXHWnU3kSChwpCl0o+h+LJNeH31A1ikEriCZaGYE",
-	"AzDKK3bBYhqB4T9AN4kRClh8gYmtRjBoYxnOAlZvDYa4gps1GA4jykXeYJjx89doBxPIkX/uHzw4hNPC",
-	"nWHER/GLZ9CYJMuqawdH5qjsUB/A765Q6c4iQghOs24rZAFUlhdEAJCLyhopuFYVOxwEN2LHRuy4fquj",
-	"J3MVSfd8oePW8/Q6VjE9+hVsTI9vsOnRMvT5psdq6DfD9jgTnzZsZsNmNmzmZmyNi7KaZY2NOM+RfL1N",
-	"jRkytqz6kHYa8GpAESXZXly+X6+RcUN2N2R3Q3aXNCpeoYDvr9xMq6J76g2wKkJVto1VcV1WRYs5M6yK",
-	"DreWsypikUBoiSZ6CluOMTvvOGXU5lczfTvkNGoNY9blz9q+j98Z63Gh4Oly2yGMeLO2w06fCzphAkzL",
-	"7NYOjmpBLbPB2m7t/fdSLvnl3/2XF//hH0uccYs6JnHetdsEJ3dbRUhYASJr9k46oG4EiY0gsQYzoaNo",
-	"FWnxfCni1vP0hlYyE7oVbMyEb7KZEHlxBTNhJfSbZSachU8bzrPhPBvO8+pYDhfkPktbDmGe195ymFK2",
-	"6w9ShMC8xZWBNRsQNwR5Q5A3BPnqbIpXpQ3Ysg5btmNlqVXxQ3zOFgpd3Lb4sC8F+4hHGupwvH6myPz+",
-	"NxbJ9VgkLXYSe4TlhsnJB+cpJcUGSjg2FhPoaGKNlbYKAvRGHNExiAPWjJlWdtiDMgQdKUJbaUEVyw92",
-	"ma4Cbp0940qr0hDIPNLdmDUz92Tt5S/+5uvf/Jsv//E3UGD9p1/+wy+++vMfvvzZv37xJ3892Qxmt9bc",
-	"eb/RgH8aNSgs1NK+gQEKLsFSF3Dtpsxqu68i1fAQ3JlctaCRli98NRNwFYSZYuCuINVMQryc3J302eRV",
-	"3cg4GxlnKbp/rGXMfIEbrDckCc3R5Ina6UvxgFmS0K3nPKxgEZ0iz2+gYfRNtXNOkqvlRYky+2Yl7Nhw",
-	"pQ1X2nCl18cUirXyrop0LCrOX41VtM+gvFmmmysJJVNESG3LOu8RxYzSopgus3EWULcr0ixe/If/6+Vf",
-	"/KdlCcKazZobArwhwBsCvE7T51VR37ny/y2gf5AEuhSZLqyF98iMuZEMN4RpQ5jeFMmQ6WmqRM4YClZS",
-	"dBgZyJhdHZ2CfkFZZ81Ek2nFtOaiV0dRLmzvkTZWyK1HctQa0Vhw0cOO09kf1IjrTh+ahDJBqK2Yr0Hu",
-	"JWc0omYnWkLRXBbJEfjNdT9mqi+jcI+0odx0XUVylA4CJcX7VEEhAIYVliG4FwpsC9IeSMG1jM16zSNu",
-	"eS1bPLjAMn6fK314UeyDmrTmR2OC0MIq4VyRcy5CQ9PM799PGLjQrE/Z9WFKic3VtAa4DAoX5lZkj8vA",
-	"FU+jZHkqwdryJQtcpd/m6+iPAxTYuOGunbyBWok3UMZQbT6JQnIu5IjQrmbxiMZhuVvOIvfsIKEpCmd7",
-	"6m19IQdnnG1BlRGQwwqddidpQX9QY119eFtnhEXdwFZFB2JMbSuuOjmmXaBoHRpFEOYksOP+NM2xrfZO",
-	"YCHXIK6lQo9v6ke2CW4fi6zUs60GW+Dsr+1uryYv2blmXSDfMWLEYrOScyagZPpaL9SrfUFO6DnDMvJY",
-	"ad920ZCKYR16ElNBZKIDiPxJr4bHsEX5P1bamRms8QgfqcIfcTTPjdJktSIelOvPVQ3JjmQpB7RTQxIQ",
-	"MMJZ3A9+XGbi142xwdltGNt64ksQBUvZl71qy+S63Wdapb0pwI3pU0HfUpl+LV1sTTMeMtfDygZ3pX2s",
-	"2mn4ZDswTyGlyYXqGyFbSNyQGdRI53Ik6uSzrq/GhYtRtiAXNIAxj2FiNXaOAeaZDJAeGBoGg9MYQljC",
-	"cZ08wbwAOxG0AKFijGkCskt6kvm0PtWnhpHZWctiXADfbzZRzzA4F1E3r9SXPTjbmbs2oPE509iBKaVR",
-	"u9Y68k3shzYCCheHau7o03GyE/NdsJh37V4mp4zlBTefmrXlKgvASbwydcMWDRaeDShAVxixOQNqSsYa",
-	"Olm5jr81eHnZSgWrymd4HpuY4o396trTC2NLhatwvjmS6a3n7rJNhNAU+CtH1DCgLNNwQqFjOxHramzI",
-	"VsRUfOu2EUXFL6KqwGWJUR+O02zSF9/csB4US+YmL1ZB7/LInlmItOGGG2644YZvQMrjIhxxyWxHQOnX",
-	"PNcxpYXLal+y283nOHpq0+1mqinnnlmmMDKs9BUpm7Yh5xtyviHna4wauhL9xiodM03vx/aZKrZ3p8RA",
-	"P2ug0XAxSyzg7sdq9wvXcYwvvZaGcNzBxhK+Hku4tw2XenIRr5eq+yYIHQ5RFBnKKFLYQ7nHlQZXZ9ZR",
-	"C0bzrI7vreDc7PiCRhC5EhlMVQFJRMSU9fnaQAobiOLGbyXiXMiRaNkdQP9s2e2W2aOPnRvqJg3SHevh",
-	"zYg8NgQHIj2MkAGRLNgsHpK3g1oaxWPDQTLxPviaJyYPrWAwy4Ss+YC1vpACSrYqTm8dG2LapxzQBwzc",
-	"uQW682kNVG13B2bDUwLXPYtbIR3Xdu80Gpd+GSd9ZvO6pLDWHRZ1S03pl4sRvzWbsukFi42M5gYGONyG",
-	"g/BnJ5IoCjI9u/DgOlJ0ea+2+/yyYkTmNKS5aoGDxlW/4KqFt8h9YdGFDocGUxhVzMVYuVUVH1YAn/oy",
-	"id1z5jOGUOS+kUL38YvLPCra0bO4iF/NQwLBnumWJ1ozIaIYE3Me6A2Y0C3Fv/DLLkIy+FbPHor3hB+i",
-	"WKa20nArhtDWRv3u3VnXKahpqWlkw2u3GzvNygG00GEGjqp5uxHU8Jia2xAJBgfUCGr2ZMy4l1dX8sRd",
-	"sY0AvxHgr9074UNDKkkj8+T3W8/9zZ/poTCipfetQ/0HCOkFy8seiZnmMSO81N3gBYmNv+HN9TdYGXWu",
-	"w6ESwpZ7HGbi0kZq2UgtG6llI7VspJZXz4u0mOSypB8Jsfp1cSSRfZtlHqYmHTB3KNKN5cCHcWAGUp0Y",
-	"Suvyj7jy79ouonIkiGeXZU6qDPu8Ni+ViuSIxeUWkTvA8TKE7DKoJQLY10Sj0AKWBgxqYQPIWp1dG0Fi",
-	"I0hsBImNILERJK7Df3l9FpBbnjo/X0nsKPT83BPEkh6FjBzcSpaHkwE9t/l6jr+DHLDr5QDhaSKq2VyR",
-	"Hr9ggggJSdWYRMzBQpPKFSiqjCBRUdNzhj2DIjkijbQ65/Z2gQMIXv/AwuNmewfJOGYdhGI2ZwBWWNvd",
-	"2m6Y0Qc0PjdcDYHovDdWmsLcAzkkybBwDOtH8qNwcSF5h5Fm4/b2Is4WCy8E3rqkjYw3bNuQ/jNzWxDt",
-	"g8kdVi1y8U0nGZgPyOBKgLMS67jPwh6LD+cVDDe3hUF+D8c7EMF7G1ayYSXL5akCJSDSkAegLTnCK7vX",
-	"y2Qs8s6KnMF78fo3LcR9vGoxK//UC38eYsokCggZbH9LuTuwaujLsrJTwf2xRRPKbgs4BOwz11GNwNdk",
-	"gVDbgrIsoHZfBjWItAHBMeYy5nrcGtBnLXgjffI9lDKKo3Gcfm5JheIR6J9d86gf4j0zl21QkJnJZV7u",
-	"vh+kXwup09DY3TuZX3JBsxAp2+mzMIlY2IJ82vzmVlUP8XjmMXh/1BuuvuHqy5M1i0aBN+MambEr4w5b",
-	"tBZLUBsmegXr8T07r1HcmF0blGYZcd03i+IXzHZKUHuYh25pMlfknA01RAAKLNuEpuRRX5IBDY0ah3Wl",
-	"AtQPoUQ4xfLg5u9pfe5hkqeTS/di0jS+oFPKWBXq954hJZcL0431KlMbgr8h+BuC/1pZBFVK16rR9xna",
-	"Gr5263mHataT8fiyiuB5YB++DgF0XVd+tZ5vFgCbG7+58ddruMkgkSsX5K4qSHy6z8ZQK2EFoW+xLp12",
-	"9iM6YGj8TwqIRUb6yhGL5TtiRmwiJ2KmELHTmBC8aBhyMzqNHsZmqZozL44MuMh+2fQ1MiVW3VyTJLah",
-	"fBvKt6F8JbLOJPFbXfbRVJ1vKU01V5p3yg1uJ1SdH6ePXcPF71JurqotdfrNoDZkIjQKmGAj921zO/06",
-	"Zjoeux92DB2QZrfmJ/vlnTQOw73f2L69opbjYTDv7oOe7/yQm1qhDqENQMCOAkdCzsaQ88sWKAtaVjPX",
-	"o3Kitrjoyrm4nKh75rErx+WpVOcX/+2PXvzHH371p39cc3FCLXzJxw21XFbi4dGH944+rk3XC8UBvvy7",
-	"/zI5RnNqjEefHRweHxcP8/JHf/riT/5ycoztyTGOHx+YMQrX8f99/f//p8kBdiYH+Gj/3v3DD0E0WvG2",
-	"4SnN5bQGid6gizZdgdrcma5MYhLKTjJgQrPQ7poMGBULXCCVnA24tjmmgP4lF8q3ppjhszyxD6nX323p",
-	"trJJuF9Pwr3Dr/KUe/9E1WbGRens7lhvtHmw20kr05fmX/78qz//4W//84+//uUPvvqrH7z89798bojp",
-	"5e9+/WPoVPOr54aWXhpwuJctcU3f+flfv/yL31Snpw4UN1LiFNTKz58u2nKHdjS/YFmjuasBFDMaaQ41",
-	"ha4VvFWCcVeTKtNzmc3lPEXe6JMbfXL5ZGKdUsQFKW2pjFDQLziPvg9cuW8MTWVQT1uEUP0EnJlck3PG",
-	"hkbO4THR7FlpWnGGoG/aDb82ecLLI115UvAcTNgwrQ3T2jCtN6rz8CpU5AZ6De+RtqcGbcKE2Z2CkJ2Q",
-	"K/hQlrCZI23LOozsJPmUzJQ6YcdJkPhHMs6nYBYQJ09iPE1CavS7X//4y7//sxc/+uPf/tu/fPHHf/Ty",
-	"Z//q5f/xo0XyJ9xeb6A06Ya+b+j7hr6/Ck6uwJJHImNHHK9WVUnUvMqlj1Vh3dLXzY5ptrGxYa7HhglI",
-	"VWq/RJRbwXZpjnK1kBEm8nydDoeQ3VdTA9UyHxqNJqC8UigD1OhWJEVvy38T1GIZuQ50mHUeW6aESfNN",
-	"CxjwKmTnqjSoc0ZkhlVjpdmgRReRIQyk1l3ushiUuZrnttNx1UbjqmVJX+i7jOeBr+Ww5SJeQBipWCdg",
-	"8sSurg4AAn62iGAWsBEPNuLBCjbLROXyMitQ1mIB4NZzdxtmBvl6wruhGRuasaEZr7PJaHHKsagG8Njd",
-	"laswGFFB2GCox6SNtKJNEnHGReh6qcJ+6uReLskN99qxFZSglTDknFERurwz1/XbPALlym6wZc7KYm2J",
-	"YSslhCDzXWbl2hK5VMCGJqTTBeXO9VYZ23CQDQfZcJB1GaWcKUrGzj51LbLorXM2nm2c+tQ8cI1Wo0/Z",
-	"eJ7RyFwqWOfGf77mSLk+I/sP7wHwsXSHQZy82SnwbWK0PSbzx0Cx6IKpdco/hWXQDOpg5TEjV5gVgqwx",
-	"jGiHkVGfQSUzWLb5HUvN9+VIlPWo+ZQtnUpl/nR8KZZhgjXGKnOeT9l43eFz1V1T58zgDJxryw0aFO92",
-	"BeZ7xEYAhbmU4g3jvhtmuiQRe0DPzfV3NOw6eGdBAFpR7JijG5uwsdcjbGxJnFmegwXVAkMySKkGZktD",
-	"KAT8vIT9HRr9PS3j+ZYiUGexTmyiDXl7+x1Q1jFvhry98w4k/UXM50rtud9A526rvkyiELPg2mSYaDAg",
-	"nNHO+amw5RKhVElAwoQRSAwm7UeHJ4++2/rw8P7+d1sP7h09Pjk8bhvJto3JdLn04XZAEqF5RNoP9n+/",
-	"hW8efPb46ATaxyWKhSQZ1k/Fqdgij9iQUWg9RwmCwjzTp/EgYkrtEsPOYHuuQQhWvFF18zIaIVzdyTZh",
-	"z2hHR2M0QsDXIBKIkIV7aSs8HVgpwhY79daSvoxCHHjfQxee6MgBUxYSWE3SDB1TYc0wPIoszJUHOuFd",
-	"IqQrvtqnipwxJmwJVq6J4qLD6qeCkH13PJm5lCQR1czt1u3eLg7Gz69dgODTZ1GYlmktsrKYV+tC6pZ5",
-	"tF0/FVNS0iM4hROqzleys2BSJigR/mre0yTkcJT2TBlWN4oio9/P8TOyOJZxK5U9vvq///7FT35VC2pZ",
-	"fPZWCFdUe8dcfnWOA8JfRgxqbjearUbzk4+/tf2d208a333/2+9979OdB3eOvvnw7qPmSQ2lMxhv1vq5",
-	"IiMZ6z6xtiBCtWaDoV5mN//406/+4Wdf/+0fvfx3fzu1JxsrtPKWnLg2uakRE9qg8hLrngf/7SUXW70X",
-	"MqDr4nJ1Vaa9MQBtZNYFJRBESWQyiTYEHTVvjTQ1XxqzJNGSiYnEylRW2DpzfoISiYF2+o6X9sE7YDt9",
-	"4FoCVxNZxlAWXJBRn3f6WAkFsisUE3qXtI0+CRwbisW1H352fEKmV9M+FVgtvE8vnKLOoK4c14RGUrA6",
-	"8c3goHVtFySAUCJbA65LkiEuyXoXjg1joJHdhQLHg0C+eiogM95ugse4jdmMbLUKdnok8xTTbMeRzAAW",
-	"VoUR2L2ATFlCXNMK2s3G7e2ViWhQbaKdq2c33zFy7qI0/AOD1usOxOl02BB6yDSDGtdsgOeTeZJ1u6yj",
-	"M7aOpc8CB73duJsZ1N4Gx1gRTygsvZYT1fJ2l5M+V9AWOiP2OcGzXlvywAK/mlVdLLnzLDf1gGPzjHUo",
-	"EkhGO/1Xm+duOOKVcUQwRhuqL0mz0WhgTY+VmKOLVyxmimj7VZ6NYEcNa1ee1O9Qf1MkTGJ6Fo2J0jJm",
-	"odVY25bgtJG7gbPbMANfxzXVTBPFWi7muB1k3gRNE/tOeOtAQAxCbzFh6ERI3gb++3vN7Z3bd947TRqN",
-	"7fcEHbDfe/Hrv/ry7/5Ve4+03wXmTIka0g4LjCbZ/l9+//fhy8cnH229j2ouNg2RXaJHkrDvJzQiZhxl",
-	"C8y8g5pM+iTmJ/joaVBYrVbLnmmrsPpVkwEdkzNGziIqzslZAo08yYBDNZ09QgmwP+jkA5SKPRtSo44T",
-	"2qNceFAZNdpDB9dtHdHEfmvPwMAI4QZdn0QyOEO/gDmCAAIZMvBnz4aso1uYZMEH5gxSldz3Q4EOJ13b",
-	"EUXvWSsJezbkMVMtquEtwTx+UL2L/VWwWjAq7wYuGWVbmaW3X/zqv379m//t5c/+sp1Z1D8P43ErTsTv",
-	"GZ7W9nYNroi11u/BGBY1NYsiK4GhmHXGnEBpnrJEukj8OWYiPB6olWsXBMVXyS0c8ceudt46oQFZbbf2",
-	"/YRBCSrrXrAQqWX5i02KOZMyYlTULldrCePCGnJy3EkBmsF6ucrhV1aKw3gE+/1urbnzfqMB/zSws39E",
-	"ucjPsg8Xx5OH7GCT2T0vfvP//PYP/+2LX/3XFz/6f3/36x9//ctfvfjJn7z8d3/727/54xc/+T/NSZbP",
-	"HtSUTOLORBB0mg2UX9RDf97+RmXyJQoWOIsYLb4wCPFopUvDmJuFGoitWVDsckGjmelYCByfjuVB4+To",
-	"xpKC46qd1jISWJDb+IUI68Ba62E83ooT8W7V9DfDYJtBDThIbAOHDo5qwQpQSmOE7pjT6/AhxyHeff+9",
-	"PDbFMtFpb0LXIQurWbky2UaEp6Kl6TmbqJk90bFvxHivr2u724a8XLA45CCWAwkDvrHiAXwYjx8lYm4e",
-	"HFXnARrdw1fc6rQxIq1JZD6G7BZCM6zTy8aY+DKrQlehdFzJcGSnu1bLkVnMtdiN9kmXG13YSh2jWIoe",
-	"+dbxZ0fEiBOnAuTlAVfY2U64zm+9mA5sdZFYamyWYKQanBOl31FfRgxUgBLFATs2OIOCh+O0GoFyIBWk",
-	"nRG1tj5l47btKqU7fQyhBYmXqlMjfuKKUNMwsrMBU49p6xs0KjSuaYYoCAr5zbbmm7KlnYwkyEcqsE7O",
-	"jsSuFNQJ93Au/tTZM65yZjULZ2e3uWaBKriCOYADfvP9u2CJK5jj6YKS0KtpNysWBeYCa1VpyZvZtrcz",
-	"NjWgCrhE+NPLAF7AT3k8R0SjeRUTfbNUGGU35DSKWGivgrXW2TtR5ymLScd0dMmODU/Ur9TklkGEN8jg",
-	"thE31ixuZCxynrCuJniYu3vrub3LMxPnbMjBYtzJvHQvXDYrfp6is7gek9WJbMf2CjGYYTK7R/mkIcuN",
-	"nRqpfK908OxA+I37yh6kKzOSK3Y/hwPmMjcyZbJL3Ero4irZa9PuBY1jtd3ai5/89Ld/+ANfVhgDiQB+",
-	"WN54QrPTM0fNd1aftjes5koLatowVxfcMCuHpXkV9VOoOq+iM27CCm+olNSEI38+WSwqlTxNHW91qOiw",
-	"qFxD+0xEY0KJrfWNfgorlOCrEQv3CBVjYt3QlULBbF38gpy7Axh0Q5hfO8LsOnBn6LH7Cqmv+1SF5lqq",
-	"WpHC3n6TKGxAhByRg/2jg8P7UJX+TQrwetPy7oBY2TgrVNgyAbjSKIBXKcreYs+8t8eKtHkcuifISMYh",
-	"Fu2D9p1GCd2FNpzWdxgmLLBGNGu7Jh0wiqGBSrsfO1SATipCMuqP0RTUlyMyMKS+J53/khcUvj3EVb5y",
-	"NJz2DUPc3QnwrxZXrYGMmacAFSjvBIXlqhUm3t4/4VCwWrq1sU97EZZ3HATZV1z0a/adWF5w86mZea0Z",
-	"1EZ9g7RCtrqJCBUAOWP8yMfnUq7RUec6b++RnalzX7t3yaLWPDoK90RQlz22EVjXQw6f9MeOFoIlngGi",
-	"oAf66iVXI/xEXLB5Cv6Je+7VoUWfP6/NJDQXKGrGrMP4BRIPtPXhZVsuArN4xh2Y0QWPGirhZu9ElA9g",
-	"8skg0ZxgOTHkDg654DqcTl0Q+pgCAyXLWUGrK3bwcZgyl7xcsDU3yvqnTlmgbzpGLYGU1afDIRPovHPq",
-	"cUBkFBYVNlyR5MyudOCCvSdIS4ESjT3EuKt5YxuJFQUnWXxeRLPA5lMGanPJ2kMjUXzEIw0FR2YsFWGj",
-	"WegUebNsVMNK1u1+rOhAwMcvZy7CqswEChJxRQzVJzKGXLW4ZB1Oze7GcpBbTVfGAyA/RtXbcpWPURdW",
-	"GjqqV1uNj96zK5qzEC2XWsZr15OKqvNNLdc1Vdkw+Fhay3VVkncLmH+5VfDERQDAc4Qq0v74MB9xgeM4",
-	"Qx+EGnuNEwMfqNDEKGCuHlhAzsYQfaL7MnTuz06fqVNhtM9hzLpMd/pmAChJ5mI2DswaFLRUxpDfGDJ8",
-	"M6G7HRpFLN4lVPggVxvjEUmlXYEzvOIgXISnAvOJMeHHZt8mAqqgFcU7wBqAFxzJ0Uq5P0bzgkbC2ZiF",
-	"x+Aku9NoBMT+7vY2gKxfBjSpQjJlBPRi14wEMxX0XZ7ZS9hsc62OfxCVU+F0GTvsEuLrHFvoMnrvaqKp",
-	"BfxsudRK7I42lIROoYEKcGcPw8zBPOSiwkHz3yTFvJl1woBaI52zeBBkHfAYxDZYKSkmR/dLLZX3zR1U",
-	"du42UKV2ujBXY2DX8Dcj4CtXNior4kPWggiwBiTYGhSJpRwE1uekY25beJ0KwxzChNXJYywTkaEBbSIk",
-	"1LlkEVZvwBwNA4g6wQDFRGlyxohTQffSSg42vMaIgfScCVvTwtpb1QTjACOqHV16w5pPTDkVmK5hbmA7",
-	"yDArXysLNQiF2XdmKuK5VOxSQs+Ji643kjJXRF5AiN6pgBQ+w6ZdiQfQQXZhoXYm2KnZELj3On0WmtE8",
-	"5w3J2+0D8/XWgRQ6ltEuEXILogbb79TJERs5Fn8qMMGTxBTcgoliBVGZGVmj7QzPPjtFkDOmR4wJy8/V",
-	"bL67sHlnfzi8F1YSnc0clQXtJ4arXpfNaMMIb4QRbtSUq2E2yzCWYUnjdNvcv8w2sz8cOruIffI6UnSg",
-	"4oxr2P/NtN+/YCPfxn87/Rqd3/aHnZwb3X55x5dM8e83tm9frtyYHGEw7950+QWzWZpvTnfy1REZqj+4",
-	"LF1ltFRnvctjM6HD4SIYXaUYl9e0bXkNo2oXlMTYs75eK5VkwtfPhRyBbjykShl+bsSBKT66PxxuqjBt",
-	"qjC9RlWYPMZuCjFtCjG9noWYluEX1dTrAvvsLNvsKKbDIcOaDCM6hv9yoTQknZB0sSRmNFSFQT/7w+G6",
-	"dbGn62tYYGWxz5cLBL0OFUpLDclOEEe5YiaPO7uF1CpXxIPHrmbBRlW6UrucSxalPfRkDJajH31GI90v",
-	"1ZM+wZ9XYZQLQsvsnHUSjJT7/Gk+gIiBOGWTZM1uXEB5ZvN2R4UbHyZnEe/YrRtqNS7d+SP4dY0bXxZN",
-	"KgDLkK8zqpgPv7dS6oD3YopBM4tBLz/v89oZVbyznxhE+vypodNnjMYs/pTBsiCSEJr4FEU/nKQ9fmpB",
-	"LYmj2m7tFhIxXNPkCx9ZCyaGeisX8nHBiJIDZsNAJFF0XCeTSeuw866MIjmyfMoFJ6Dbc9q972ajw6Gd",
-	"ytyeOnkoowi9bGhF8saiwOlijHb6RAqWnQXNGtOzeI6s+zFjxKOicvfc3HCcvpT7Yui/qpOPoV6SedZ8",
-	"nemh9JYiNAxjc2+wppARH9rEDmq2NblUoCEFy2XPtB0D2h70ZRRCvvtJWdkm8N7y0ADHOXkZhpAoBfvE",
-	"9apzgGkeammX3OmVYC8qZ6uTk1myYLKjmYlshryzmVt+bS35rnIWVG3KVAPKl+QpX4YrVI3B3baQFT03",
-	"CAnmeKg+QMkFFVz108OLWFeTM9bnuQNIcaBwPgmVrkIJg9ZJGxG4jV1ciWIsY5JweDNOg3YC0oaiB/Z5",
-	"KwhCiQGDvJl1YIny4iWYIZQFnu3aRBy2hXDiBk0gxNgVzRYsGz2MCvJbCuATyV5m3rSpefF1OYdGYrJL",
-	"QhbxCxaPs+/2qRAsKnr1UyFHwiwNhZOQ0wg8GPxZbu5EgH+oZN92SrUHQe9dqnSA4e9Jp2/rT2ky6kvF",
-	"SEcqPXWtisfNRt0DPqMl2uW9oqpgwZwZEiLHS5GSK+vQgeFsEXZzQLyDrqfARvFn4+YGjAp4Ordyrbno",
-	"qRIaGUkakjMaUdFxHEYlQzOPkrHKjGM5zOXTy/8RAAD//w==",
+	"7L3/cxvJlSf4r+Th9qK77SIEkFK7RcbEBpvN7pZbYssiZY3d1AJJVALIYSGzXJkghFbwwt6w57yz3vV4",
+	"Y+92Y9Zz8yVmI3x73vDdxsXYMeMZ/zHTUts/+V+4yPcys6qAKqAAkKCkgcOhJoCq/PryvZfvy+c9r3Xk",
+	"IJaCCa1qu89rMU3ogGmWwKf9OL4Xmj9CpjoJjzWXorZbe9KXhKpzFRDdZ0TRASNcEHbBkjHpRJQPCBUh",
+	"SVgsE01kl0jBiGIiZEktqLFndBBHrLZbUwPVonHcajSataDGTcvfGbJkXAtqgg7ME+ZXHtaCWsK+M+QJ",
+	"C2u7OhmyoKY6fTagZmT/ImHd2m7tf76VzuMW/qpu4fAvL4PaAdWsJ5PxEbT7HDuLqe6nfXXsI0v35vrA",
+	"DvtUCBbN6g+fWLq7I4kdmfW+zwdcT+/Tx3JEBlSMiTa7RagmA6l0dg+ajeKFj6DB7FBC1qXDSOMrA/qM",
+	"D4YD88F84sJ+Cmp6HJv3udCsxxIcoRzEVIyPZNlC4O8tIVdeCzkUOpnVE/x+FT0NEyWT6RU/6TPSFuyZ",
+	"bnXgibYhf3NIYtpj5Ix1ZcJKaB1fyK35gD67z0RP92u723ah3ed0qZVOuOjBqPCsFkx8zhnqymRANW7b",
+	"u7drc3f0XsgGsdRMdMafsPH0KuyLMRnJJHST79AoYslbinRlQnSfK+AIZjxM6To5ZkIT2qNckBHXfS7I",
+	"9m3Sl8NEweeUyZzJcIw8x75LQskUEdK81CMDmTDgPD2mFTzW5YnShAo1Ygn2EKRN9hkNWULamdlsPWJx",
+	"RMcsbO/hc9S0zRLomXCNLd/e3g6gn9uNu2TU5xHLdMbhnI1kcl4n+8L1rfsUfxKEJYlMzN9CanLOYl13",
+	"BIEDSnctOzCzztVJI6Zas8S0+a8++5+2/tenX/kXtSJ6uc+Vnsc6uGaDLOtYkFtsL8otHvalYB/ySLOC",
+	"4/WpiMZIQLF5jIjh4IwlgdmETt/IHzKisE9ckVHCtWaiZMjwfgvfr1U9/DC2I3zHjPWRHGpWym0S8+s8",
+	"XrPo0TsGMVraJ0rZVRhcKjNPqDov5ShGoqwimm3jpp/HiiWiXE4O3c/LduXbN509oTOpXbGOFKEiWpIR",
+	"5RoYFgXxSUZ9Jsw5TxgeXsGygnSnRJCaVirTFwzu0gwzYSqWQjHQwg6k6Ea8A+PuSKGZgD9pHEe8Q80U",
+	"bv2RMvN4no7HPBmy2u7txt2gBizHfJcwCg/C9tWF1K0+i8LaZVAbMKVoj4EIM3wqjomAA2UeAPYGr9hN",
+	"YEqbzd+tNZoff/T17W/eftL41nvfePfbn+w8uHP0tYd3HzVPTKPVZn0Io4NpTwtTpalmKEe46CnP8AmN",
+	"IjkiZr2C2gdmM5ZYHOScfuZq2OkwpaqP3PT7yO5U0QRgXJdB7UOZnPEwZGK5Hdwp2kE61P161zc8vYXm",
+	"3JABHcNqhRLY5tr3TzHSSVjIhOY0UpPDMX3cE0ZS0WiZpblj9m96abhrMrcox3LAUE8YGX1jlEjRI1wo",
+	"HqL4Viy5YMkNUDj0+5YiciQISM29nIrDQxIxijyJa0Ui2cN1u6ARD5eiqO3tzLJ1OYtCVdv9zP45LRzT",
+	"NbRaC82JX1RuOlSQM0ZCbnS9sHb5NEg3xGl63I45ty/7BLp1GhE8sd5duKdJRw6j0Iw/YTQMyNnQTNKP",
+	"C2hljzDa6cMw6YDBJB7QyMhvttwuFBOvW6uBb3viaKeUgYM2i2YHvn7iRb0Yd+7rx58emWaPpP5QDsWS",
+	"i3J7prjqQsOTK+JEMlHDTv9mBNXEEPqgYge1Eynv06S3lHS63dyZRSBaylYEbZcSiNsdLSWBR2+OQKB7",
+	"YBWCNMkD/n5ApOUcsksoOaMa1o0K8p752S7eAyrGy7G4u6VC0yycUfZaXcqjYcLUxAJKibqg+ZmFxFyl",
+	"BrFWe0QnY3tNjaheu6hww0LBFVOlzBVb7ZH2I6aT8dZ+V7OkTRQdK9Iv0WfNOB4Lswoy4Z8vy7eapUvr",
+	"FfTcihoFHJim2XI3cEMUA66UEcgywVmtd0WPZFY3CfwoiBRIE48FvaA8omcRW047KTy/w0yrUyfXKAO8",
+	"wxxL9U+ShPf6mgg5Wv8RDqmmZ9RoclSkwqbTZ+FeappxLMdoeCOZnOMRwVVUwziWiWbhAxZyuhwrvDOL",
+	"FQ7TLloD00cLbs5Tq3uA3W6djGNGBkMFc5kcwM0K0ZB1IpoYtqNIe3JobbjC2jatfR7sv/4Ssvu8Ficy",
+	"ZonmeHfE9ZtjuDbPmJFRXcU8YK7uD+mE3Jn91gP7GF5t3SX+Mxxd2oodwlNv+ZBnf8Q6wLW8J6LMfZAx",
+	"iN2ZaQ/7V6enw0aj0Sg0ikFHj8Bx8QhpYHpJrVOimh3Fkm0rs1CTvhQwWKGw2csYEu80GqTTpwntaJYo",
+	"QhMG1sJaUBPDyDIlNIMsMLuIUcXs6KcJEX5FoQxGNuvBYSJUgSFIsOWCfwdUYAKmjZkWrMmhTlq0DDno",
+	"ZNyiRni1rLQqWiS0vVgvEjkXcoRSLjIM20q3wFznNKNgd24/Ojx59K3WB4f397/VenDv6PHJ4XF7Yrg7",
+	"27WMdfK9d2/n7JONKsNXfaOEt2AWheMG8zElH+7fu3/4AVqSzI1CJhnrslUx9kiXRoqRszFx9tPSIZxJ",
+	"GTEK936lqR6qefSIRH2Mz14G3oBX3U6XPbip+c+76OwwSg6vaaeIO3k5MEWquUto0QNXNYOJ264b04yJ",
+	"PLQnuYwvFA4VngFrekUeCy9iSzRJ6Bg+S02jFvix5rr74Ahb/0Nfmjt+oUU5tyiZ5jNbi8MvWpD3aURF",
+	"hx30qcAloWHIzXBo9DCzOEDXweTm+5fy0zhmvQG4o4t4S8aVkP4vc2i3Jn4oYjgDmpxP+FDAklSZj05K",
+	"MZxI0fp4n7CRXMIM8LPad4ZsaGSdGpgpDqTgWkK7TwsYtmvgaiV88S7lGEw6h7XJeOszL5hi+sM832xg",
+	"nbz2zdmL4h40byWMGvWR6pxXJqSabWkO3oepvXFOi6kfFO8JqocJa6UL8byAcw/jcOFOL1iiOKrJ+WMD",
+	"01FgIkSCLDxAcxhAGpRgXS4FU8kucTqe3BLmpjZjq+9zpdenu9pO1667ZvudmqSXCJVEgzsiBaIhE3Uw",
+	"96CwZ9pGMEzOCkeRb23mnHSnP5fvD7jIftuckgRLHVl3/GZ6aLiKI4phPwsczMwhm9X6MWPim/bRy8vy",
+	"VcpcJRaUj9fM9a5tCWezlaezlmrN3GC9nAAv68tQw4K3zmiRiLA90mzkbx05PWt2UEKAPu5qru38wtk5",
+	"zVipqySGagzW9MvCMv17vZRixzF908D74vT2Nm2ElY98wgcDsj3xA9xXA1Kv1yeUhOa7taItnnVRK7cp",
+	"fMQvGOGanNHOOeHCujXNPbSKauJaHgrNo+nG8UJrY+rwsmN1pmqK1E3fLzMLF/gdzc+5kDAs5U9bbz4+",
+	"OXlI7C18ajWD2rMtmYRmqs00JrPoYPlgzNdF234FtOigNmK819fzFwFW9wk+PM0dMoGwVv+27V6Jzo3N",
+	"r1nnxk7Xr3Nn+l1V57Zn5eZ1bjen10rnXkaXXv48lS3akir4WrjhEot6Pezm6az1WzPHuAlu8cSv6mSA",
+	"kCIxxVwWnXpp90gzrzWnskcOzyI2Q49u1BupKm1VA5/AYBc2P4b3x6Sd5i+09yAClQwYFcpl3uCvtaAa",
+	"W0OKHdBn9/DpnYy51DM4m1FRtOs+laLayVhC4oecRq04YV3+bP7xMKcZnnxDDXPZ1BWrG2TXp8RSt6ym",
+	"AJ2tW1OATm9AU0j7XVlTwNPyCmgKdk5XoSmsfAxfZQMdLtSy2sFiPPDVW8gFmczTWSu4Zj6xVh7xAYr4",
+	"g9QKUt2PvYzkQ6tDhWsnVy2V7zhzSOZaOJYRc0PFWpoN4ohqVoGkZltAco2ls1lMWuU3Z71CK9/32mVX",
+	"QfcrirAJSr9xSTY5w6u5+vrTWn0pTtgzXZH+50xiWWGzwqAnOUHlJMfp+RYHOLXt8NoYaUJSGAFveHaN",
+	"FEY5zeEiC4ToTK71zXCCG+QCsOeFBmLNnmkMc+a6T9rZnW3ntuit7AbmIBte/vyvf/ubf//FP/zmy//4",
+	"s5c//MkXf//zL//s+y9/+u9e/Mlf5WMw5yQlzwlTzKg/0yTHdV8ONQz4q7nBvfduLd9Lc+vu088aW3ef",
+	"Pm8E716W9JSqTfmQoOZqM8imBq5EfFdLRkX0c+gCq5cfpI/NnhsE/QHTlC/ldc2HZT+fF5Q1eXxwiLlG",
+	"ShfDDnJqSVyuXEVh+qF53IZ+TwtSF8Y+hZ5AlIaYf0iT0JKcJVR0+kSKALOLqCLtfEZUe26Mmu2scMYX",
+	"xTrtMhYbv24LRZixizLlubIirIbY2ly6AIUUO0zf8iPPaZ6li7VeHRO6XLtqmfa6okaJ5HXjiuThszii",
+	"XKxx20yHApI31rtxmX6nIwf6jIYzwkJ60jnUuQ7QosxCMowNG4LI2mreUOimxVVrIBNWfDkNh2wh1sKe",
+	"xTxhatY7JaHyGW6iWuGwZDxxwmXC9XiS35QERKTM24X1mh0MhxFDTAydjFuYAhVgwK/5WsiWh8GKE9lh",
+	"kP5m+BDT2rw5FQEc1J5tmQ62LihgWCjT0/usQ4eKHWc6tF9BJuB926397huud/v5SB67MdhvHmaH4hp3",
+	"IzJzlUPNwnLlH35XRNExGfUlpICZaRKu9wgkOIy4YgTSEfuQ22SzOAZ0XCtMaICfVZESK11+iu3TrInN",
+	"JGWudSmYClKa3YNBdaggmp5DOAqEwFR1k+BifZOzUREPq5Z7cULVeZp5oYaDAS3KFjnJgKlBbmfRObiq",
+	"qBQfKGIpOR2XP5v+wOROX+aoeNJI96yII2XUoGKNqtjjZvZ2j1ASSm0RELjQklBBpJPaU6szI82Kap/K",
+	"jxcgQ56IcWKI54JGQ0MdikXdudoUjnq2Vg3AFhc0elBAyA94FHGXm9tN5ICgMw9aM3RrRmQk2swcCEhY",
+	"akzmLE3zKovRtbp6V1kbK3HAFali1sw8R+36hF2DN6rS+TeLd5OBgJ+wJb0Tbg+KzgEchS5ch67oxjsx",
+	"v9JwgvuMGuFSkuf3scvo49oakhB8KZ/Z9/DRpweHx8f3jj5qndx7cPjp45OyBL+C87JofuJ9FvZYcljs",
+	"BT/D9KeCO1xXs6QkP3K6j7MSYQAQPiDuBjRk2NxcJWeZtKqCgM/rZA+zs1BtLKTNQ5XyvGQdq+SWulSv",
+	"OatWxJjsOgZ+k3MBm7Zp2Lu53CtDQ+u7f2QJd50MC/u9ipvjxAxu9v6Ig1n39q392u/hIBdPvayULw3t",
+	"q7mirJh1Acow7fTJgIuhZgGAhAYkpGOA4xxIoftGQnCNseDkcynYHjGjsug8Dqkyv3cxS1ohHc/dEnjZ",
+	"3BVZ0jJdL/QCjnmxV8yEKr5R5Hd6UKYNty3UXRvdAYbRpqBoAbhsYibjiBnBSw76XDAF6C2Hohdx1Sdn",
+	"Y9Le73RYrLfuU9Eb0h6btkFmYs6309GcwDNTIxJS864Fu2jnnUPuhn3BEv8I3KZ19qPhx0yX5dE+8Gm2",
+	"5mbLRU8tqE6NKNetEU0EF71yoIJ9gMEWmmgWRQpFmMWP7FMFKAUshPVVEjSdPdLYxVvITNVl+87d7bma",
+	"fhEJHLHR+tX/8yJQYJcMQhV5n9HEaDbynAlDVeYrqnjHgwMtEP8/405xzirIZlyg9fF1uyHr5OkZ6Te1",
+	"Kw+pUnZX2g6y2nlsjUgE4GrLQiVm8ERUVVJEEaQ2dc/RzoAtAtTS2Lq7v/VtuvV5vbX19KuFXrZPxafd",
+	"btYIB5xAdrsVLWlolPnUvGT/NK9eBrAsQIhzoJa3F3IKZl3rUzvxAe8ZuWVhp4mMkTGB6YOLHml/tR0Q",
+	"FdMOUyDtQqr6TAWk2SRaku0sWEydOCdp+6tte9tLzO2JmguVRW3kggwoF5Fpy3B4Wif7ABahiOoDtKp5",
+	"nGsyooooJgCnOt3N5s57jQb805j0/OaXKL+rp6df/ZfgkjX/kK2ShQKb5ZKM2lmnWgP6rAVcu5xbI2cG",
+	"Ll3MnklPMmVz5oyYBHOR2SbXy1Xyb3O+e1xplrSG4lzIkWiVmkI9sowArF6YQiyNzMkn+oEaBNuPLbMw",
+	"a5P1iOaN2zMssS3FIyb0PJCefWfX9espJA5qck35BcN4aLDYEjoCQ/BCF/cqsu8R68iLderstsMJ/Lvr",
+	"Zu9pr1MTzIxh6owl7rUUTmZODPrkG7Ptn5if+T7Vnf5yBizMFK1+XczDduVyG3z2hfs8eZucmil2PXde",
+	"66MshLeDbtdMXabnw27XeteLzYloLAnrxN8sQEa1EdasvesRxK00AecSUbJO2uAra+9ikrCW5OHh0Qf3",
+	"jj6qkzZ71qdDpeF9xM8KToWQkLzMmSIR6+o6afOekAk8REnCYkYxyAlBT7VRXmx9iHSQCesOlR9XCdj5",
+	"nuls8s0OFR0W4ZzOxmkNizZ6SDJDTW+hZsrm4NRPReY249DGgxouknMbgpS1E68FNTs7+BUGbVRaNwjv",
+	"manqOsR9PPZd4+cP3QDw4yM7DPx0mBkMfnPPD8k97waGnw8yw3Nt2EF6gloLCMIGem8DvffPHHov1/fU",
+	"Im2T48cHB4fHxwHZseuUcqjtYOfpfHCIQjZje/VsBj9bNpMyASfPpsNUwLTEZkWqWBFNRixh4NkXAaGR",
+	"kkRnggRAGri9Lk6gcJrFhP8ZaR6sVy7r0ykFwSLqCAuNylEc/odcc77e5VcjKwNwDOVbbjteLarTS/35",
+	"E7UawuqxoBX89lkL5dXHSMAKFS6sREziVIKf2bpHTODmUDiW4YCLivLYNHnsmoEP2JT58xE2Z/7cxyZd",
+	"yaGrgu1wz8/3KS5hLbRbilDM1dTUE4va7CsnVYz99EWPqioGSiZzyfrYPFOZx6Ml6vVCIwFaKgEHyBSv",
+	"yuEE5HY1yGcMZotPedwShWg/PtxouYxkGOp6w26hy7X739JeV3SeIqO4cbepnc9VpG1d46G9ToySyVNW",
+	"vETrxCdxz8+0xM+66VSwzK/A/V8pdr46J53FPtOpPi0njLUyvPUzu1mgK2gf5hbLWrpYTTUcoFLuNX3z",
+	"mFG/xuWYLMVxDPOwDbNHvvDiblmHu7ozK6ihvAkNGdFy3kW9qFOIdzjmnxdoxAepYQKrioI3Ql5wc1Xp",
+	"oMJAla25DO3MXYVFDQdGSV3BsGspo7osM/1diV3X91xEjZlZrevIHTOh12/SzS7n0knIM9JLS1NJ9wgb",
+	"xHpsnolYVxM51N5dZU8sScEBJv2uK9jeQhYO41ZhWMITf26hSDH8x/Ibu5R14ut7mUMFdiSoWYXJB2YC",
+	"7IIluwTvg5qFvtSw8xiySGGRQSj1ouhYBd73lvHVQaQrOl0hXGlkqxW3YfxQCoaF7bwfFkwUW83G7e2t",
+	"mII1aHZE7wqryJ7FrKPBJ9mCq8zUYh7J6oCccy+d+Yyf6Y7AcHkF/aygqqyQV5/NNypIAxkYalQ643+u",
+	"k/e9XCNNW5k2GxIVkDv222xkVEDeg299eNQe1skeJj2IU+pTK7ukiMaG+Lo0cQZnV0K0CCPWC5C7C9tt",
+	"ea9ElnrQmj04HWbqnpqQvxAuyD9990//6bs/yR2CL//m7774x3/74gc/f/HjX82ORqh2ALbgv80PsauS",
+	"46DkMOkUmqx4p0/UWGk2QPLsyAHDPI/p+JcVzqO2DHzSDe/ySGSXjOUwgcKiWkL5OrOOIzres7sNVOHi",
+	"egz7qWT1Xg8kxLxxzIKIKJd6a5PsThasXbKXxFcmjEaGI7aDrLgN8JQZQQwsoMP2SNtnMraJlY0QCdaF",
+	"MFqb1ZRCIUKQDmmrgar7F1uASOicSu2ADEXEFDIVR51QqHDUZ1mfqBukrZiN2Y1F4Zw2hXHacXDBEsPL",
+	"Xf3sVpFx/8NEDqwzTcsZgNTzWVkm/2OJtxcE+Bdd3puXWl/onVckTLhRQwRj2aTClG6Wiga1lNCar79n",
+	"UuEwCxeuarN8drg7I1eVt8cvmLBxytRMyHAQrgtjlrhqYSJoeftco6vIaDIKmxUSU0qRLKkYo+NfdveI",
+	"WdnZaDVB7ZyLsFom6SccC9iiOzjjdp2dDJDJmnLo/qpSZDg+L0ctNeLWCjchL6zH2dIyxG2cMSyubtRQ",
+	"XHsXCQEJ3bMutJVUADMeG0s9N4ba1d33A0RpGjqp1udq9QEtgbAHlk9foHOlvHTFmChUc8H5zjWE3NpI",
+	"uj2b2ayZsGkQCsJczDolLKVjcDFNhAksOCgwHrSUtULMJu3UYLGcBQ/iC2eswIgqXAUkR+q0lSXnZlXQ",
+	"+cf12Dx5LSZG234mLRy85a2kUKv6tOt1NG/3saIL3MHT0MMli5CCDZvFan0uxdzdPeED9m3znC9A5zAH",
+	"K7iilsQYnMtNHyvUra4Xdjfr0nKZyr6WDTD9jGvLurpSAZQXkp5t2wlmd2BSHlgSnTiFuVzEDAvNMXiv",
+	"KmQkbRG3StlOevxy+ztBkkGhcrWsQy8jDKd1VRrHbYxm3ktFMdhQkKuBAosqDQY+D1WfQZFr4HeZlIM4",
+	"XjDjgG59XubSwCGv1wmJfa7dC5npdkU3pFXUb9wP6WZ0RfiR16eKr6JWb/Tejd577XrvKnrhK6h2LaUF",
+	"XRX8OA5mOV9MKfaEz5Z2aiIAMmkeRXDw97zvBSxBY/CdCqkd2tfqRPXq2DU2zHTDTN9YZrr4JfvNYL/z",
+	"rmhPZzDa9ertN6CzHxc61z7KuNIoOtIySZqp382BZ8iRWJsbLUcR03YPYSN8uCJt2e22iUwgZwySraZY",
+	"S8aX4FPBIdFlgRwpHBAmheOf0IgjIe0zmTLQgNMERUVL0/MSsMnc2Z02fxQXvLSmMJX6YGxMVOWSl6OS",
+	"UKsT8P/i1oMAqxhl3C+LpzhnLIYwBsC2yzgX/ebYfVEat0HI1neGUlP8szt0NpDIhi9B5kgLKbjiNj7p",
+	"j3HjnvTHj3xHT/rjI/kN2xV8+NB29qQ/Pnb9PemPMVnlfdvjLKbjt7rkVOrlk1xcvBLp0wuWGj1XSmPx",
+	"MVDVATD12nNYfKercepM2EwB1RuVzCsGPjlVgx2dRs5yNn16l0lw6XJBo9bc+CnkdSOjq59Byt0VoFzO",
+	"y5ZZBsP0mjJsspAPEzGDHr9nriSdRvq5tBi8817Nw06YpalwPAYqfWNintgpNhNkpzBr7gcev28lI9Vr",
+	"s2ClC7FObS2dwfr0tcw6LI1w4iCvZgK23Z0HO+IbzEFqXVGbOdSu1dosiS8p4YM0F8niYo1IgpAqucCX",
+	"XGiLQknJVQqADmrMgIfC6E/k8cnBdcCVHNvLVkFyOE16LCFKU8ALhmBRLkjElUYsIK7QBwLlIhy89Yxq",
+	"pHfv1u9mV3vLfjHlIzz2MW6pUwUj21p0Ec/KnEg2I1i40rxTwPmt7geez4o+x5iJkIteS7BR+t4E7hWi",
+	"TMDqIfaDzQQvNoCV94FJ9PN6gVBVKkha571KFx6XfaHZO69d9XcmQ+mmlq94ugUjnOw9yG9fIR/0e79G",
+	"hp/S21pZPuhP90RXTk8xRzjPy7S0lluJCiUK7BvVcPOyzedfzRtfZ0/rBvC5M2t6kzDdabxnwdSLwnQ/",
+	"SMYkGYpdl6RjzfUAb+oQkDH+DcoWgASiJPX/F5jdc8l9Jb1BOAQ+GBDeteZZABsrTZy4+hvU0rehPSP3",
+	"KAlxOu6Go1ILVtEkykPt7bLUgmolPzo85oUD9ssLwbIeX++w3szy2wz2VklFDd/OqLi0Bvoalq+rYRHA",
+	"y/vtO8uD6stEp/YHroEM1Yz8ezVzOrmyIIEvyXHDpTgy19j8yA8hTylLa7PQbZvoEgx5p5w26qQNxxnS",
+	"ZwCryu5WJz3kXBMhR/7JEeW6vQvRby4QFkvJBKi2SMFgEbPvnLFWqvTu2nwQKEQDSTL+OYRGQQAszG2i",
+	"PrPJHKi2T5lq1wmo034M1n6DqILwZz1j2UsnWQtq6Tz8h+wA/Zc4moJI7/nlS/KspIg1my2fWbJ3mvlA",
+	"o8CCik7vGsAz0upIk3lPjmy85ZtXT7mqlNF1Fclay7WB3swS6/dj8zUKG390MLFkhRjXK0z9mnA/5pBT",
+	"FxNKkJ7QwDSNgVTapmoF5m53t5qoyujlKWRaQb5VFq/TrqXN4KTao/RVKzvhYlHnRvG6WlfL7lnC1DDS",
+	"MxI5IUzY4qfJhFjUyjFRmB5ZoQNzuD0o5qSjG1Qz5bMP2fR9e4ZKXiqBPy4RvD7xDcRvkHHVcdGJhuHU",
+	"dbW051kB1hYFDPanMKh4meDq+Q9648L8R6/fRp3m0xVkvC0cxFwquEproWfCiGFZ8oRYdKb9WchU7Mry",
+	"0PKI3GzEb/bgTgFUZEp9qbR+TB71BwOVYfEKJEpONJSJ53tFUcCwZjZd7fHJATGjD0i7hdCilDy+f++D",
+	"PaJg8ORsTHx3zlAFDWw3tnea241mq9H8+KOvb3/z9pPGt977xrvf/mTnwZ2jrz28+6h5shQoeTHyyYRS",
+	"aOa23oBh0+Paw4V9pysGC4OmduOhwmYU692wtW9WWbRFw6HvBqRJ0jJbASkAigzIbXKwf3RweD+HGtkI",
+	"msF2sBPcXhY7EogJrY01S1rZ+pQwfA8saT559FrzIcWefWrmmslSLkJOsh9m7o9t4sC/cN3Vsbhq0Y7m",
+	"FzNiRyoprD4ZGEQbziJrcynIJ7cPlZgMr0AOgtTK91MwuOwaZCccZLZtsXST6V2cov33x6SdYjW1wUah",
+	"WM4EMqBj6z7aw9v3gFGhAP1jfCbD8VuVgyow9jUFstlpNKbZXjroOXayPdJ+btbyso0X+TiiHWYUejhj",
+	"mer9//pnX/7Z93/33370219878u//N7L//yL54ZvXP7+1z+Cev6/xFauspK/m8OapaDtdf2S0HZ8ZE9Q",
+	"uvbpqv/sr17++W+urvJi2umViGDHMW9eDPtZXU3Ozir8fl0sudrA8PEihl3lfQw9vpyx4qtgEV7JChd4",
+	"GeaEzr+eO5C7Ic4Tik9n7ti6Oet6uaqL/c5x1H3F6a3jPhW9PuXL3eFufbUs2dN0GXHBDi8sYZQVIii1",
+	"qnWk6LBEsMJiZosoji5moARoKC2X6ioEnLEeFQG6DJvVzENLIn27xUnxWzqMX2CNCjMUG+/pDUq+gsxq",
+	"RSxMt4/SruDzge/P/uw7dY/7nvH5bJEK80W2RkW2VkPlerbecL0QPvYMQ6YlJGu3LLBTApsupUP7uzXm",
+	"emw6rsvBrFo8LrQQJsxbb307Fs5qhqmuaEi4KyR138yjzQmmgSQHB6iMU5hjewOBCHmOcZOxCCcyfjgT",
+	"XS7jVfCFzFIwUdhipbgUCm48VJ3bWuGVQeCmj8hjVeTvzhZ2Bf41TBIzqBn1XaeKt9rCrRWOqSvZWuHR",
+	"tFhrlYddmdZFA61sL3ZkAUzFNVe0sY9VIeaVl0XzXZGL4kUvY+dQrZArM4ywWFtObBmF2VjEkYUbiVtZ",
+	"T9nMA5gh++WBR5Iqmtxj99y1A5D4Edl1y1R9yQFL5xYqvwnLQnSYSa732m56XPuV3Xe64s0ZDueN35px",
+	"NldxY07ZyoRivYBlYlF+M5d3xJm6rDPBVt1z6+M3V4UJYHZw1epoE5ZNLkJloyYQ01VLgDKmcbwHMXRy",
+	"qMH1b22ceI0wIte60Slks19hwPeihPEK7/viMmMOi39aShTr5MNr58FiymS6SqKBSz3eLSLACS/tE8r1",
+	"rIgMzDJxpe5sTB1Gu9rYV4ygE1KwPdLI26q8irwzv3q7Yp2hIatjs7AO5UPxzv5QF2Eu4FmG/A+tfO10",
+	"COChguw/vEfO2dip1uATcDmg7lmANrcJJdAYx4gTKVha0ECx5IIl5qIAuTAjG8ujNDVXuTReSHZJ+/39",
+	"43sHrf3HJx+3vgJA5UAjwMTNRNKd6GsdA4IqlIL/pAiZfd/PIdcOvDDZ0CWAfXQLIp/vf3L84Jhg+qma",
+	"jK6BihIfn5w8DDCyEmY/MEv2UCrdS9jxN+7DAgNSO8Rmm6UJWcTBmLB7KuwlncaxAsgyBDem6lwFyHCh",
+	"xZSX1k/FqfjKVw4hJOnrx58eEQpVtx28PBMXLJIx+8pXdkn7+SkcolP0wpy6o3Ra2z11iRanteAUDtZp",
+	"bbder1+262RfEEhRdbup6ICdCtcwBk2b783E7U0c67/LkLUxthRh56GVesKoksL8YB4+ixgxpINJpYns",
+	"JXQAZ+MsoQLWZ+9U2De7nEWhalvUNlg++MrGdVObqFonbTuxNiavcq2ZyGStBmZHDvpcMMUMuR2KXsRV",
+	"n5yNT0V7H7Z26z4VvaFpAsq7OssINgiULMl3hlLbeHWqzrnoEXoGCWDC7sEeuvLcjgC8S4cmUGwWyqGf",
+	"CrNu7T/csgJ6617YJn1GQ5YEZITmOFdIAOOddZ3skzuNHYSE4YK0obrq1n5Xs6SdibfOMxlLJZD8xbsM",
+	"6w0YqjJk4bKK3m68Q8DolAkmNpIbI8RT9z15u/mOGV3EpkMnFVYe3YOZpYFgb2+/Yxbals58e+cdOOYT",
+	"JXqRE+YLadbTmADy9u13bOX5Tt8l0dlXT0WmeC6UxdVcA9OH85q5s+zWGvVmvWF4hYyZoDGv7dZ26o36",
+	"Tg04fx/Y5C0a81sXzVtQe++WBSCCX3oMeLsRl5CCeC80nXClD9xDphkHTV7b/axY1qWP3DIvAypO7TKY",
+	"+7BT559CsBbIbxjWdqMxEYVMY0y04FLc+iOFiiRK2LmiHWeSu6sBR5yG0ojt7ep2o1nWqh/mrceCDnVf",
+	"JvxzhNq83diZ/9KHMjnjYchAXb+9vT3/jXvigkYce9i+O//5EykfGG30MqjdwVWc177RDmiEL+xUmrcD",
+	"ykSxPBwMaDK2dEMcdQVEsBFT2geAatoD+7Qnv6dG0YjO1UBtUYxYQYxzNDLHNi8oT5oHcEM/8CCji9Hm",
+	"vZANYqmZ6IyNTEWyg1P2vkTE7TkUZ7UvoFE2oGjQvqAR5oJ7ZC/7m8M8qh1uwWeguoWI1pf1ySuPOhmy",
+	"y6WOjFcfnVoM8QtO652eAMYygiL92dO8xau23dje2WpubzWaJ83GbsP8/9tTc8YISIjJbaUTsBe0rBGq",
+	"rDnP6ZpZldvXB198RctZwH6mtgye6Arn5wGNujIZOB6wHsbRuD3/jSOpP5RDYbuowDkOpOhGHK8ct5s7",
+	"lVjNfZpYltm8U2Xmahijj+MBCzl9E5ngfhgaLcdzqGpsz1bFNU0VC+tbz+1fl6jERwwN8Hn2+AF8n7LH",
+	"Ig4xe2IfWAzHN4eS3zD6wi1OSQxvCw47MGFdKH0nF6a8oFgX/Ijp2eS0ETgbgbMRODepdUt5TgDQZVGh",
+	"k+raC2nRlrAxTuspXDOLQE99oAZU9YsYvbCIMkoD/qul/Tp5AtYUe+zaARbf4l0PbIjgvOYybp/J5nff",
+	"btxNTTZoi/Ft1ZWmEQNDW56pPQY2kOVry14C0sz67EWgiAOBzr7wBQCdVRv1f8ONN9z4teDGiE93pTeA",
+	"bORwub0uk/rxuhvs0Pu5MdityWDnKKfcYudpq5rJbtIRZ93ZRI6EAkeaQjeK7idy2OujD8g6hcAVBLAu",
+	"dfIEjPKKXbCERmD4D9BNYpQCllxgYivgcSB2b4GotwZDHMHNGgzjiHKRNxhm/Pw12sEEcpSf+wcPDmG3",
+	"cGYY8VH84hlUM8qK6trBkdkq29T78LtDN95ZRAnBbtZthSxYleUVEVjIRXWNdLlWVTvcCm7Ujo3acf1W",
+	"R8/mKrLu+UrHrefpcaxievQj2Jge32DToxXo802P1chvhu1xJj1txMxGzGzEzM3YGhcVNcsaG7GfI/l6",
+	"mxozbGzZ60NansRfA4o4yfbi+v16jYwbtrthuxu2u6RR8QoVfH/kZloV3VNvgFURUNk2VsV1WRUt5cyw",
+	"KjraWs6qaIGkz1gkRU9hnULm0LtTQW1+Nd23Q06jVpywLn/W9sU/z1iPCwVPl9sOocWbtR12+lzQCRNg",
+	"CrNbOziqBbXMBGu7tffeTaXkF7/67y/+yz+UOOMWdUxiv2u3CU7OtoqSsMKKrNk76RZ1o0hsFIk1mAkd",
+	"R6vIi+drEbeepye0kpnQjWBjJnyTzYQoiyuYCSuR3ywz4Sx62kiejeTZSJ5Xx3K4oPRZ2nII/bz2lsOU",
+	"s11/kCIE5i1+GVizAXHDkDcMecOQr86meFW3AQvrsGXL3JZaFT/A5yxQ6OK2xYd9KdiHPNKAw/H6mSLz",
+	"899YJNdjkbTUSewWlhsmJx+cdykpNlDCtrGEQEUTa6y0KAhQUHVEx7l6eB7ZYQ9gCDpShBZpQRXrD3aY",
+	"DgG3zp5xpVVpCGSe6G7Mmpl7svby53/929/8+y/+4TcAsP6TL/7+51/+2fdf/vTfvfiTv5osBrNba+68",
+	"12jAP40aAAu1tC9ggIpLsNQBXLsps9rsq2g1PAR3JlctKKTlga9mLlwFZaZ4cVfQaiZXvJzdnfTZ5FHd",
+	"6DgbHWcpvn+sZcI8wA3iDUlCczx5Ajt9KRkwSxO69ZyHFSyiU+z5DTSMvql2zkl2tbwqUWbfrEQdG6m0",
+	"kUobqfT6mEIRK++qWMei6vzVWEVtIe5MNVcSSqaIkNrCOu8RxcylRTFdZuMs4G5XdLN48V/+z5d//l+X",
+	"ZQhrNmtuGPCGAW8Y8DpNn1fFfefq/7eA/0ES6FJsuhAL75Fpc6MZbhjThjG9KZoh09NciZwxVKyk6DAy",
+	"kAm7Oj4F9YKyzpqJItOKac1Fr46qXNjeI21EyK1HctQa0URw0cOK09kf1IjrTh+KhDJBqEXM16D3kjMa",
+	"UTMTLQE0l0VyBH5z3U+Y6sso3CNtgJuuq0iO0kYAUrxPFQABMERYhuBeANgWpD2QgmuZmPGaR9zwWhY8",
+	"uMAyfp8rfXhR7IOatOZHY4KrhSjhXJFzLkLD08zv3xkycKFZn7Krw5Qym6spDXAZFA7Mjchul1lX3I2S",
+	"4akhYsuXDHCVepuvoz8OSGDjhrt29gbXSjyBMgG0+WEUknMhR4R2NUtGNAnL3XKWuGcHCU1xOFtTb+tz",
+	"OTjjbAtQRkAPK3TanaSA/nCNdfjwFmeERd3AoqIDM6a2FFedHNMucLQOjSIIcxJYcX+a59hSeycwkGtQ",
+	"11Klxxf1I9sEp48gK/VsqcEWOPtru9ur6Uu2r1kHyFeMGLHEjOScCYBMX+uBerUPyAk9Zwgjj0j7toqG",
+	"VAxx6ElCBZFDHUDkT3o0PIUtKv8RaWdmsMYjfKSKfMTWvDRKk9WKZFCuPlc1IjuSpRLQdg1JQCAIZ0k/",
+	"+HGZjl83wQZ7txFs64kvQRIsFV/2qC2T63afaZXWpgA3pk8FfUtl6rV0sTTNOGauhpUN7krrWLXT8Ml2",
+	"YJ5CTpML1TdKtpA4IdOo0c7lSNTJp12PxoWDURaQCwrAmMcwsRorx4DwHA6QHxgeBo3TBEJYwnGdPMG8",
+	"ANsRlAChYoxpArJLepL5tD7Vp0aQ2V7LYlyA3m82Uc8IOBdRNw/qy26crcxdG9DknGmswJTyqF1rHfka",
+	"1kMbAYdLQjW39ek42Yn+LljCu3Yuk10m8oKbT83acsgCsBOvDG7YosHCsxcKyBVabM5YNSUTDZWsXMXf",
+	"Gry8LFLBqvoZ7scmpnhjv7r29MLEcuEqkm+OZnrruTtsEyE0Bf7KETUCKCs0nFLoxE7EuhoLshUJFV+6",
+	"bUTx4hdRVeCyxKgPJ2k26YtvblgPqiVzkxerkHd5ZM8sQtpIw4003EjDNyDlcRGJuGS2I5D0a57rmPLC",
+	"ZW9fstvN5zh6btPtZtCUc88sA4wMI31FYNM27HzDzjfsfI1RQ1dyv7GXjpmm92P7TBXbu7vEQD1r4NFw",
+	"MEss4O7HaucLx3GML72WhnCcwcYSvh5LuLcNl3pyka6Xwn0ThMYxqiKxjCKFNZR7XGlwdWYdtWA0z97x",
+	"vRWcmxlf0AgiVyJDqSogQxExZX2+NpDCBqK49ltDcS7kSLTsDKB+tux2y+zRx84NdZMG6Y718GZUHhuC",
+	"A5EeRsmASBYsFg/J20EtjeKx4SCZeB98zTOTh1YxmGVC1nzAWp9LAZCtitNbx4aZ9ikH8gEDd26Abn9a",
+	"A1Xb3YHecJfAdc+SVkjHtd07jcalH8ZJn9m8LimsdYdF3VJT+uVizG/Npmx6wRKjo7mGYR1uw0b4vRPD",
+	"KAoyNbtw4zpSdHmvtvv8smJE5vRKc9UCB41Dv+CqhafIfWHJhcaxoRRGFXMxVm5UxZsVwKe+HCbuOfMZ",
+	"Qyhy30ih+/jFZZ4UbetZWsSv5hGBYM90yzOtmSuiGBNzHugNmNAtxT/3wy4iMvhWz26K94Rvolinttpw",
+	"K4HQ1kb97t1ZxymoaalpZMNrtxs7zcoBtFBhBraqebsR1HCbmtsQCQYb1AhqdmdMu5dXB3nijthGgd8o",
+	"8NfunfChIZW0kXn6+63n/uTP9FAY1dL71gH/AUJ6wfKyRxKmecIIL3U3eEVi4294c/0NVked63CoRLDl",
+	"HoeZtLTRWjZay0Zr2WgtG63l1fMiLaa5LOlHQqp+XRxJZN9mmYepSQfMHYp0EznwYRyYgVQnhtO6/COu",
+	"/Lu2iqgcCeLFZZmTKiM+r81LpSI5Ykm5ReQOSLwMI7sMakMB4muiUGiBSAMBtbABZK3Oro0isVEkNorE",
+	"RpHYKBLX4b+8PgvILc+dn6+kdhR6fu4JYlmPQkEObiUrw8mAntt8PSffQQ/Y9XqA8DwRr9lckR6/YIII",
+	"CUnVmETMwUKT6hWoqowgUVHTc4Y1gyI5Io0UnXN7u8ABBK+/b9fjZmsHySRhHVzFbM4AjLC2u7XdMK0P",
+	"aHJupBouovPeWG0Kcw9kTIZxYRvWj+Rb4eJC8g4jzcbt7UWcLXa9cPHWpW1kvGHbhvWfmdOCZB9MzrAq",
+	"yMXXnGZgPqCAK1mclUTHfRb2WHI4DzDcnBYG+T0cz0AE721EyUaULJenCpyASMMegLfkGK/sXq+QscQ7",
+	"K3IGz8XrX7QQ5/Gqxaz8cwf+PMSUSVQQMtT+lnJnYNXQl2V1p4LzY0ETyk4LOATsM9eBRuAxWSDUtgCW",
+	"Ba7dl0ENIm1AcUy4TLgetwb0WQveSJ98F7WM4mgcdz+3rELxCO6fXfOob+Jd05ctUJDpyWVe7r4XpF8L",
+	"qdPQ2N07mV9yQbMQKdvps3AYsbAF+bT5ya16PcTtmSfg/VZvpPpGqi/P1iwZBd6Ma3TGrkw6bFEslqAW",
+	"D/UK1uN7tl9zcWN2bADNMuK6bwbFL5itlKD2MA/d8mSuyDmLNUQACoRtQlPyqC/JgIbmGoe4UgHeDwEi",
+	"nCI8uPl7+j73cJjnk0vXYtI0uaBTl7Eq3O9dw0ouF+Yb671MbRj+huFvGP5rZRFUKV+rxt9n3NbwtVvP",
+	"O1SznkzGl1UUzwP78HUooOs68qvVfLMLsDnxmxN/vYabDBE5uCB3VEHj0302BqyEFZS+xap02t6P6ICh",
+	"8X9YwCwy2leOWSxfETNiEzkRM5WIncaE4kXDkJvWafQwMUPVnHl1ZMBF9sumx8iUiLq5Jk1sw/k2nG/D",
+	"+Up0nUnmt7ruo6k631Kaaq4075Qb3E6oOj9OH7uGg9+l3BxVC3X6taAWMxGaC5hgI/dtczv9OmE6Gbsf",
+	"dgwfkGa25if75Z00DsO939i+veItx6/BvLMP93znh9xghTqCNgsCdhTYEnI2hpxftgAsaBlmriflodri",
+	"oivn0vJQ3TOPXTktT6U6v/jHH7z4m+9/+ad/XHNxQi18yccNtVxW4uHRB/eOPqpN44ViA1/86r9PttGc",
+	"auPRpweHx8fFzbz84Z+++JO/mGxje7KN48cHpo3Ccfy/v/3//utkAzuTDXy4f+/+4QegGq142nCX5kpa",
+	"Q0Rv0EGbRqA2Z6YrhwkJZWc4YEKz0M6aDBgVCxwgNTwbcG1zTIH8Sw6UL00xw2d5Yh9Sr7/b0k1lk3C/",
+	"noR7R1/lKff+iarFjIvS2d223mjxYDeTVqYuzb/+2Zd/9v3f/bcf/fYX3/vyL7/38j//4rlhppe///WP",
+	"oFLNL58bXnpplsO9bJlr+s7P/urln/+mOj91S3EjEKdwrfzs6aIld2hH8wuWNZo7DKCE0UhzwBS61uWt",
+	"Eoy7mlaZ7stsKec58uY+ublPLp9MrFOOuCCnLdURCuoF58n3gYP7xtBUBnjaIgT0E3Bmck3OGYuNnsMT",
+	"otmz0rTiDEPflBt+bfKElye68qTgOZSwEVobobURWm9U5eFVuMgN1BreI23PDdqECTM7BSE7IVfwoSxh",
+	"M8falnUY2U7yKZkpd8KKk6Dxj2SST8EsYE6exXiehNzo97/+0Rd/9x9f/PCPf/cf/uLFH//g5U//zcv/",
+	"/YeL5E+4ud4ANOmGv2/4+4a/vwpOrsCyRyITxxyv9qoyVPOQSx+rQtzS182OaaaxsWGux4YJRFVqv0SS",
+	"W8F2abZytZARJvJyncYxZPfV1EC1zIdGowkkrxTqADW6FUnR2/LfBLVERq4CHWadJ1YoYdJ80y4MeBWy",
+	"fVVq1DkjMs2qsdJs0KKL6BBmpdYNd1m8lDnMc1vpuGqhcdWyrC/0Vcbzi69l3HIRL6CMVMQJmNyxq8MB",
+	"wIWfrSKYAWzUg416sILNcqhyeZkVOGuxAnDruTsNM4N8PePd8IwNz9jwjNfZZLQ451j0BvDYnZWrMBhR",
+	"Qdgg1mPSRl7RJkNxxkXoaqnCfOrkXi7JDefasQhKUEoYcs6oCF3emav6bR4BuLIbLJmzslpbYthKGSHo",
+	"fJdZvbZELxUwoQntdEG9c70oYxsJspEgGwmyLqOUM0XJxNmnrkUXvXXOxrONU5+YB67RavQJG88zGplD",
+	"BePc+M/XHCnXZ2T/4T1YfITuMISTNzsFvkyMtttk/hgoFl0wtU79pxAGzZAOIo8ZvcKMEHSNOKIdRkZ9",
+	"BkhmMGzzO0LN9+VIlNWo+YQtnUpl/nRyKZHhEDHGKkueT9h43eFz1V1T58zQDOxryzUaFM92BeF7xEaw",
+	"CnM5xRsmfTfCdEkm9oCem+PveNh1yM6CALSi2DHHNzZhY69H2NiSNLO8BAuqBYZkiFINzJRiAAJ+XiL+",
+	"Ds39PYXxfEsRwFmsE5toQ97efgcu65g3Q97eeQeS/iLmc6X23G9w526rvhxGIWbBtUk81GBAOKOd81Nh",
+	"4RIBqiQg4ZARSAwm7UeHJ4++1frg8P7+t1oP7h09Pjk8bhvNto3JdLn04XZAhkLziLQf7P9hC988+PTx",
+	"0QmUjxsqFpJhXD8Vp2KLPGIxo1B6jhJcCvNMnyaDiCm1S4w4g+m5AiGIeKPq5mU0QjjcyTZhz2hHR2M0",
+	"QsDXoBKIkIV7aSk8HVgtwoKdemtJX0YhNrzvVxee6MgBU3YlEE3SNJ1QYc0wPIrsmiu/6IR3iZAOfLVP",
+	"FTljTFgIVq6J4qLD6qeCkH23PZm+lCQR1czN1s3eDg7az49dgOLTZ1GYwrQWWVnMq3Uhdcs82q6fiikt",
+	"6RHswglV5yvZWTApEy4R/mje0yTksJV2TxmiG0WRud/P8TOyJJFJK9U9vvy//u7Fj39ZC2pZevZWCAeq",
+	"vWMOvzrHBuEvowY1txvNVqP58Udf3/7m7SeNb733jXe//cnOgztHX3t491HzpIbaGbQ3a/xckZFMdJ9Y",
+	"WxChWrNBrJeZzT/85Mu//+lv//YHL//T307NycYKrTwlp65NTmrEhDakvMS4563/9pKDrV4LGch1cb26",
+	"qtDeGIA2OuuCGgiSJAqZoTYMHW/eGnlqHhqzJNGSiYnEylRX2DpzfoISjYF2+k6W9sE7YCt94FgCh4ks",
+	"E4AFF2TU550+IqFAdoViQu+StrlPgsQGsLj2w0+PT8j0aNqnAtHC+/TCXdQZ4MpxTWgkBasTXwwOStd2",
+	"QQMIJYo1kLpkGOOQrHfh2AgGGtlZKHA8CJSrpwIy4+0keILTmC3IVkOw0yOZ55hmOo5lBjCwKoLAzgV0",
+	"yhLmmiJoNxu3t1dmokG1jnauXtx80+i5i/Lw9w1ZrzsQp9NhMdSQaQY1rtkA9yfzJOt2WUdnbB1L7wU2",
+	"ertxN9OoPQ1OsCKdUBh6Laeq5e0uJ32uoCx0Ru1zime9tuSGBX40q7pYcvtZbuoBx+YZ61BkkIx2+q+2",
+	"zN1IxCuTiGCMNlxfkmaj0UBMj5WEo4tXLBaKaPtVXoxgRQ1rV5683+H9TZFwmNCzaEyUlgkL7Y21bRlO",
+	"G6UbOLuNMPA4runNdKhYy8Uct4PMm3DTxLoT3joQEEPQW0wYPhGSt0H+/kFze+f2nXdPh43G9ruCDtgf",
+	"vPj1X37xq3/T3iPtr4JwpkTFtMMCc5Ns/y9/+Ifw5eOTD7few2suFg2RXaJHkrDvDGlETDvKAsy8gzeZ",
+	"9EnMT/DR03Bhtbda9kzbC6sfNRnQMTlj5Cyi4pycDaGQJxlwQNPZI5SA+INKPsCp2LOYmus4oT3KhV8q",
+	"c432q4Pjto5oYr+1e2DWCNcNqj6J4eAM/QJmCwIIZMisP3sWs45uYZIFH5g9SK/kvh4KVDjp2oooes9a",
+	"SdizmCdMtaiGtwTz9EH1LtZXQbRgvLybdclctpUZevvFL//Hb3/zv7386V+0M4P6l2EybiVD8QdGprW9",
+	"XYMrYq31e9CGJU3NoshqYKhmnTGnUJqnLJMuUn+OmQiPB2pl7IKg+Ci5gSP92NHOGycUIKvt1r4zZABB",
+	"Zd0LdkVqWflik2LOpIwYFbXL1UrCuLCGnB53UkBmMF6ucvSV1eIwHsF+v1tr7rzXaMA/DazsH1Eu8r3s",
+	"w8Hx7CHb2GR2z4vf/N+/++5/ePHL//Hih//P73/9o9/+4pcvfvwnL//T3/7ur//4xY//D7OT5b0HNSWH",
+	"SWciCDrNBsoP6qHfb3+iMvkSBQOcxYwWHxiEeLTSoWHMzUIFxK5LUURyScbEEGSu9E9RIpgRNc2gBrw0",
+	"sSE0B0e1oNblgkaZ9K1/+u6ffvk3f/fFP/7bFz/4+Ysf/+qfvvuT6YQuXF6f0JUuro+fuWNm1uExx0a/",
+	"+t67+ZVO5FCndftc9ShEenIQ0ka9paKl6TmbwJOeqGY3YrzX17XdbXP03G2gkVUuMSon5KDKwrEHXlvi",
+	"I3QQ2OG8ZZ1cu+orVTjKBZT0wmEvSJZzUt6oOg+IXYdX28C0sRetSTs+hkQWQjNS0qvBmOMyC4yrUBGu",
+	"ZCOy3V2rkcgM5lpMRPuky8211yoYo0SKHvn68adHxGgOpwJU4wFXWMROuCJvvYQOLJBIIjXWRTAKDPaJ",
+	"iu6oLyMG2n7JHQGLMzjbgV/H6RsDqnxUkHZGq9r6hI3btoCU7vQxWhaUW6pOjaaJI8JLhVGTzTL1mLZu",
+	"QHNbxjHN0Prg7n2zVfimzGYnIwmqkAqsP7MjsQAFdXo87IvfdfaMq5wFza6zM9Fcs+4UXEEfIKa+9t5d",
+	"MLoV9PF0QenyaprIiuX13MVaVVh7i9r2dsZ8BlwBhwh/epXG6/KpjOdIaDR/m0Q3LBXmXhtyGkUstEfB",
+	"GubsmajzVMSkbTq+ZNuGJ+pXal3LEMIbZFvbqBtrVjcyxjfPWFdTPMzZvfXcnuWZOXI2umAx6WReuhcu",
+	"mwA/D9Jj8ctG9tJni7NXCLcMh7PLkU/arFzbqT3Kl0UHJw5E2riv7EY6RJEcrv0cCZhL0sggYpd4kNCb",
+	"VTLXpp0L2sFqu7UXP/7J7777PY8gjDFDsH6IZDxxUdUzW80XUZ82LazmNQtq2ghXF8cwK12leRVQKVSd",
+	"V7kzbiIIbwg1asJnP58tFqEiT3PHWx0qOiwqv6F9KqIxocTCeqNLwiol+GrEwj1CxZhYj3OlqC8LgV+Q",
+	"XncAjW4Y82vHmF2x7Qw/dl8h93WfqvBcy1UrctjbbxKHDYiQI3Kwf3RweB8A6N+kWK43LcUOmJUNqcIL",
+	"WybWVpoL4FWqsrfYM+/YsSptnobuCTKSSYj4fFCp01xCd6HipnUThkMWWCOaNcWTDhjF0ECl3Y8dKuBO",
+	"KkIy6o/RFNSXIzIwrL4nnauSF2DcHuIoXzkeTvtGIO7uBPhXi6vWQCbMc4AKnHeCw3LVCofefTHhH7G3",
+	"dGtjn3aKLO8HCbKvuEDX7DuJvODmUzPzWjOojfqGaIVsdYciVLUJf0o+FJdyjT45V2R7j+xM7fuVOTeq",
+	"MlFLWvP4KJwTQV2i2EZhXQ87fNIfO14IlngGhILO5qvXXI3yE3HB5l3wT9xzrw4v+ux5bSajuUBVM2Ed",
+	"xi+QeaCtDw/bcsGWxT3uQI8uTtRwCdd7J6J8AJ1PxoPmFMuJJnewyQXH4e7UBVGO6WKgZjkrPnXFYj2O",
+	"Uuaylwu25ppY/9w5C5RIxwAl0LL6NI6ZQOedux4HREZhEYbhiixnNqiBi+ueYC0Fl2gsF8YdvI2tGVYU",
+	"h2TpeZGbBdaZMqs2l609NBrFhzzSgC0yY6i4NpqF7iJvho3XsJJxux8rOhDw8cuZg7BXZgLYQ1wRw/WJ",
+	"TCAtLSkZh7tmdxM5yI2mK5MBsB9z1dtyIMd4F1YaiqdXG40P1LMjmjMQLZcaxmtXfoqq8w1s65oANQw9",
+	"lsK2rsryboHwL7cKnrgIAHiOUEXaHx3mIy6wHWfog6hif+PEwAcqNDEXMAf9FZCzMUSf6L4Mnfuz02fq",
+	"VJjbZ5ywLtOdvmkA0MdczMaBGYOC6skY3ZtAMm8mSrdDo4glu4QKH89qYzwiqbTDMsMjDspFeCowdRhz",
+	"e2yi7VAA4FlRvAOMAWTBkRytlOZjbl5QMzgbs/AYnGR3Go2A2N/d3AaQ4MuAJ1XIm4yAX+yalqCnghLL",
+	"M8sGm2mu1fEPqnKqnC5jh11CfZ1jC13m3ruaamoXfrZeajV2xxtKQqfQQAW0s4cR5WAecgHgcPPf5L+8",
+	"mZBgwK2Rz1k6CLIOeAxiG6yU/5Lj+6WWyvvmDCrbdxu4UjsdmIMT2DXyzSj4yiFEZVV8SFAQAcI9gq1B",
+	"kUTKQWB9TjrhtlrXqTDCIRyyOnmMiBAZHtAmQgKkJYsQqAHTMcxC1AkGKA6VJmeMuCvoXgraYMNrjBpI",
+	"z5mw8BXW3qomBAcYUW3r0hvWfA7KqcDMDHMC20FGWHlYLLxBKEy0M10RL6USl/15TlwgvdGUuSLyAkL0",
+	"TgVk6xkx7dAc4A6yCwO1PcFMzYTAvdfps9C05iVvSN5uH5ivtw6k0ImMdomQWxA12H6nTo7YyIn4U4G5",
+	"nCSh4BYcKlYQlZnRNdrO8OwTUQQ5Y3rEmLDyXM2Wuwubd/bj+F5YSXU2fVRWtJ8YqXpdNqONILwRQbi5",
+	"plyNsFlGsMTLlfvfj+NNxf9Nxf81Vfx3kjyOF6HoKrhb/qZtkTTMVbsA/WLP+nqtVpIJXz8XcgR345gq",
+	"ZeS5UQem5Oh+HG8AlzaAS68R4JKn2A3m0gZz6fXEXFpGXlS7XhfYZ2fZZkcJjWOG8AsjOob/cqE0JJ2Q",
+	"dLAkYTRUhUE/+3G87rvY0/XVJrC62GfLBYJexxVKSw3JThBHuWImj9u7ha5VDq+DJw6eYHNVulK7nEsW",
+	"pT30ZAyW4x99RiPdL70nfYw/ryIoF1wtM3PWGWKk3GdP8wFEDNQpmyRrZuMCyjOTtzMqnHg8PIt4x07d",
+	"cKtx6cwfwa9rnPiyZFJhsQz7OqOK+fB7q6UOeC+hGDSz2Orl+31eO6OKd/aHhpA+e2r49BmjCUs+YTAs",
+	"iCSEej1F0Q8naTmfWlAbJlFtt3YLmRiOafKFD60FE0O9lQv5uGBEyQGzYSCSKDquk8mkdZh5V0aRHFk5",
+	"5YIT0O057d53vdE4tl2Z01MnD2UUoZcNrUjeWBS4uxijnT6RgmV7QbPGdC9eIut+whjxpKjcOTcnHLsv",
+	"lb4Y+q/q5COARjLPmq8z5ZLeUoSGYWLODcIHGfWhTWyjZlqTQwUeUjBc9kzbNqDCQV9GIeS7n5QhNIH3",
+	"lodmcZyTl2EIiVIwTxyvOoc1za9aWhB3eiRYdsrZ6uRkliyY7GimI5sh72zmVl5bS74DyQKApgzwTx59",
+	"p3wYDpMag7stZhU9NwQJ5nhAH6Dkggqu+unmRayryRnr89wGpDRQ2J8EUKtQQqN10kYCbmPBVqIYy5gk",
+	"HN2M06CdgLQB9MA+bxVBgBgwxJsZB6KRFw/BNKHs4tkCTcRRWwg7bsgEQowdPrZg2ehhvCC/pWB9ItnL",
+	"9JvWLy8+LudQM0x2ScgifsGScfbdPhWCRUWvfiLkSJihoXISchqBB4M/y/U9FOAfKpm37VLtQdB7lyod",
+	"YPj7sNO3UFOajPpSMdKRSk8dq+J2s1H3QM9oiXZ5r3hVsMucaRIix0uJkivr0IHmLN662SDeQddTYKP4",
+	"s3FzA0YFPJ0budZc9FQJj4wkDckZjajoOAmjhrHpR8lEZdqxEuby6eX/HwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -35,9 +35,10 @@ func (s *Server) dryRun(ctx context.Context, x *exchange, body api.SendRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return api.SendSms200ApplicationVndLksmsDryRunPlusJSONResponse{Code: ok, Message: success, Data: api.DryRun{
-		Recipient: p.Recipient, CountryNo: nonEmpty(&p.CountryNo), FinalContent: p.Final, Segments: p.Segments, Cost: p.Segments,
-		Priority: p.Priority, Routed: p.Routed, Senders: convert(p.Senders, candidateOf), Verdict: api.DryRunVerdict(p.Verdict),
+	senders, verdict := convert(p.Senders, candidateOf), api.SubmittedVerdict(p.Verdict)
+	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
+		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: nonEmpty(&p.CountryNo), Segments: &p.Segments, Cost: &p.Segments,
+		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
 	}}, nil
 }
 
