@@ -155,7 +155,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		p.ExpectSendTimes = append(p.ExpectSendTimes, time.Unix(0, 0))
 		p.ExpireTimes = append(p.ExpireTimes, time.Unix(0, 0))
 	}
-	p.GroupPoolIds, p.GroupPriorities, p.GroupCompanyIds, p.GroupTasks = []int64{1}, []int16{5}, []int64{1}, []int64{lifeSize}
+	p.GroupPoolIds, p.GroupPriorities, p.GroupCompanyIds, p.GroupWidths = []int64{1}, []int16{5}, []int64{1}, []float64{lifeSize}
 	if _, err := dbq.New(b.db).TaskSubmit(ctx, p); err != nil {
 		return err
 	}

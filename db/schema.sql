@@ -40,19 +40,23 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.task_queue_front(pool bigint, of_lane smallint) RETURNS double precision
-    LANGUAGE plpgsql STABLE
+CREATE FUNCTION public.task_queue_front(of_pool bigint, of_priority smallint) RETURNS double precision
+    LANGUAGE plpgsql STABLE COST 1
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET jit TO 'off'
     AS $$
 BEGIN
-    RETURN (
-        SELECT t.rank FROM tasks t
-        WHERE t.pool_id = pool AND t.lane = of_lane AND t.status = 0 AND t.lane IS NOT NULL
-        ORDER BY t.rank
-        LIMIT 1
+    RETURN coalesce(
+        (
+            SELECT t.rank FROM tasks t
+            WHERE t.pool_id = of_pool AND t.lane = 32 * of_priority AND t.status = 0 AND t.lane IS NOT NULL
+            ORDER BY t.rank
+            LIMIT 1
+        ),
+        (SELECT max(f.finish) FROM fair_ranks f WHERE f.pool_id = of_pool AND f.priority = of_priority),
+        0
     );
 END
 $$;

@@ -43,18 +43,23 @@ DROP INDEX tasks_retry_idx;
 CREATE UNIQUE INDEX tasks_company_dedup_key_idx ON tasks (company_id, dedup_key) WHERE dedup_key IS NOT NULL;
 DROP INDEX tasks_dedup_key_idx;
 
--- task_queue_front is the rank at the front of a lane, null if nothing waits there. A function, because its plan must not
--- depend on statistics and it is asked in the transactions of submitters.
-CREATE FUNCTION task_queue_front(pool bigint, of_lane smallint) RETURNS double precision
-LANGUAGE plpgsql STABLE
+-- task_queue_front is where a company begins that has nothing queued: at the front of the lane of new tasks, or, where nothing
+-- waits, where the last has been queued. A function, because its plan must not depend on statistics and it is asked in the
+-- transactions of submitters; and a cheap one, for which nobody plans a submission anew each time.
+CREATE FUNCTION task_queue_front(of_pool bigint, of_priority smallint) RETURNS double precision
+LANGUAGE plpgsql STABLE COST 1
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 BEGIN
-    RETURN (
-        SELECT t.rank FROM tasks t
-        WHERE t.pool_id = pool AND t.lane = of_lane AND t.status = 0 AND t.lane IS NOT NULL
-        ORDER BY t.rank
-        LIMIT 1
+    RETURN coalesce(
+        (
+            SELECT t.rank FROM tasks t
+            WHERE t.pool_id = of_pool AND t.lane = 32 * of_priority AND t.status = 0 AND t.lane IS NOT NULL
+            ORDER BY t.rank
+            LIMIT 1
+        ),
+        (SELECT max(f.finish) FROM fair_ranks f WHERE f.pool_id = of_pool AND f.priority = of_priority),
+        0
     );
 END
 $$;

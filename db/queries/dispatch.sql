@@ -440,13 +440,7 @@ reserved AS (
         GROUP BY d.pool_id, d.priority, d.company_id
     ) g
     JOIN companies c ON c.id = g.company_id
-    CROSS JOIN LATERAL (
-        SELECT coalesce(
-            task_queue_front(g.pool_id, (32 * g.priority)::smallint),
-            (SELECT max(o.finish) FROM fair_ranks o WHERE o.pool_id = g.pool_id AND o.priority = g.priority),
-            0
-        ) AS front
-    ) v
+    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),

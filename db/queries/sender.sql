@@ -332,7 +332,7 @@ DELETE FROM routes WHERE id = @route_no;
 -- What a submission asks of the directory.
 
 -- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, ARRAY(
+SELECT c.id, c.company_no, c.weight, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
 )::bigint[] AS countries
 FROM companies c

@@ -38,20 +38,16 @@ WITH input AS MATERIALIZED (
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
-    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
+    SELECT g.pool_id, g.priority, g.company_id, g.front, g.front + g.width
     FROM (
-        SELECT
-            unnest(@group_pool_ids::bigint[]) AS pool_id, unnest(@group_priorities::smallint[]) AS priority,
-            unnest(@group_company_ids::bigint[]) AS company_id, unnest(@group_tasks::bigint[]) AS tasks
+        SELECT n.pool_id, n.priority, n.company_id, n.width, task_queue_front(n.pool_id, n.priority) AS front
+        FROM (
+            SELECT
+                unnest(@group_pool_ids::bigint[]) AS pool_id, unnest(@group_priorities::smallint[]) AS priority,
+                unnest(@group_company_ids::bigint[]) AS company_id, unnest(@group_widths::double precision[]) AS width
+        ) n
+        OFFSET 0 -- the front is looked at once
     ) g
-    JOIN companies c ON c.id = g.company_id
-    CROSS JOIN LATERAL (
-        SELECT coalesce(
-            task_queue_front(g.pool_id, (32 * g.priority)::smallint),
-            (SELECT max(o.finish) FROM fair_ranks o WHERE o.pool_id = g.pool_id AND o.priority = g.priority),
-            0
-        ) AS front
-    ) v
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),

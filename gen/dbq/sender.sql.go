@@ -495,7 +495,7 @@ func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow
 
 const directoryCompanies = `-- name: DirectoryCompanies :many
 
-SELECT c.id, c.company_no, ARRAY(
+SELECT c.id, c.company_no, c.weight, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
 )::bigint[] AS countries
 FROM companies c
@@ -505,6 +505,7 @@ ORDER BY c.id
 type DirectoryCompaniesRow struct {
 	ID        int64
 	CompanyNo string
+	Weight    float64
 	Countries []int64
 }
 
@@ -518,7 +519,12 @@ func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesR
 	var items []DirectoryCompaniesRow
 	for rows.Next() {
 		var i DirectoryCompaniesRow
-		if err := rows.Scan(&i.ID, &i.CompanyNo, &i.Countries); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.CompanyNo,
+			&i.Weight,
+			&i.Countries,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -436,20 +436,16 @@ WITH input AS MATERIALIZED (
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
-    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
+    SELECT g.pool_id, g.priority, g.company_id, g.front, g.front + g.width
     FROM (
-        SELECT
-            unnest($26::bigint[]) AS pool_id, unnest($27::smallint[]) AS priority,
-            unnest($28::bigint[]) AS company_id, unnest($29::bigint[]) AS tasks
+        SELECT n.pool_id, n.priority, n.company_id, n.width, task_queue_front(n.pool_id, n.priority) AS front
+        FROM (
+            SELECT
+                unnest($26::bigint[]) AS pool_id, unnest($27::smallint[]) AS priority,
+                unnest($28::bigint[]) AS company_id, unnest($29::double precision[]) AS width
+        ) n
+        OFFSET 0 -- the front is looked at once
     ) g
-    JOIN companies c ON c.id = g.company_id
-    CROSS JOIN LATERAL (
-        SELECT coalesce(
-            task_queue_front(g.pool_id, (32 * g.priority)::smallint),
-            (SELECT max(o.finish) FROM fair_ranks o WHERE o.pool_id = g.pool_id AND o.priority = g.priority),
-            0
-        ) AS front
-    ) v
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
@@ -525,7 +521,7 @@ type TaskSubmitParams struct {
 	GroupPoolIds    []int64
 	GroupPriorities []int16
 	GroupCompanyIds []int64
-	GroupTasks      []int64
+	GroupWidths     []float64
 }
 
 // TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
@@ -567,7 +563,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.GroupPoolIds,
 		arg.GroupPriorities,
 		arg.GroupCompanyIds,
-		arg.GroupTasks,
+		arg.GroupWidths,
 	)
 	if err != nil {
 		return nil, err

@@ -82,6 +82,7 @@ type Place struct {
 	PoolID    int64
 	CountryNo string // empty: of no country that is known
 	Routed    bool   // whether routes say who sends it; otherwise any sender that is shared does
+	Weight    float64
 }
 
 // Place finds where a message of a company to recipient, in E.164, belongs on a channel. Faults: request.invalid for a country
@@ -95,14 +96,18 @@ func (s *Service) Place(ctx context.Context, channel string, companyID int64, me
 	if !ok {
 		return Place{}, fmt.Errorf("there is no channel %s", channel)
 	}
+	company, ok := d.companies[companyID]
+	if !ok {
+		return Place{}, fmt.Errorf("there is no company %d", companyID)
+	}
 	country := d.countryOf(recipient)
-	if !allows(d.companies[companyID].Countries, country) || !allows(at.Countries, country) {
+	if !allows(company.Countries, country) || !allows(at.Countries, country) {
 		return Place{}, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
 	}
 	if !signed && (at.SignatureRequired || d.countries[country].SignatureRequired) {
 		return Place{}, fault.InvalidField("sign", fault.Required, nil)
 	}
-	place := Place{CountryNo: d.countries[country].CountryNo, Routed: true}
+	place := Place{CountryNo: d.countries[country].CountryNo, Routed: true, Weight: company.Weight}
 	for _, key := range []poolKey{{at.ID, companyID, messageType, country}, {at.ID, companyID, messageType, 0}} {
 		if place.PoolID, ok = d.pools[key]; ok {
 			return place, nil

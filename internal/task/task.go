@@ -412,7 +412,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	}
 	for g, members := range queuedGroups(rows) {
 		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
-		p.GroupCompanyIds, p.GroupTasks = append(p.GroupCompanyIds, g.company), append(p.GroupTasks, int64(len(members)))
+		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].place.Weight)
 		for turn, i := range members {
 			p.Turns[i] = float64(turn) / float64(len(members))
 		}
