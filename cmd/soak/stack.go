@@ -30,7 +30,7 @@ const (
 	maxRetries = 3
 	retryDelay = 600 * time.Millisecond
 	lease      = 3 * time.Second
-	poolSize   = 16 // of one server
+	poolSize   = 16 + 2 // of one server: the pool and the small one beside it
 )
 
 // diskSize is the room of the database when its folder is a file system of its own, which only root can make.
