@@ -40,8 +40,8 @@ type Principal struct {
 	TopPriority int16 // the most urgent that it may ask for
 }
 
-// defaultCompany is the company of the configured user.
-const defaultCompany = 1
+// DefaultCompany owns what belongs to no other, the configured user included.
+const DefaultCompany int64 = 1
 
 // keyPrefix tells an API key from a password.
 const keyPrefix = "lksms_"
@@ -79,7 +79,7 @@ func New(db *postgres.DB, username, password string) (*Service, error) {
 	return &Service{
 		q:         dbq.New(db),
 		bootstrap: digest(username, password),
-		admin:     Principal{Username: username, Role: RoleAdmin, CompanyID: defaultCompany},
+		admin:     Principal{Username: username, Role: RoleAdmin, CompanyID: DefaultCompany},
 		secret:    secret,
 		verified:  expirable.NewLRU[[sha256.Size]byte, Principal](10_000, nil, remembered),
 		slots:     make(chan struct{}, runtime.GOMAXPROCS(0)),

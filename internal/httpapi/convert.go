@@ -28,6 +28,14 @@ func value[T any](p *T) T {
 	return *p
 }
 
+// orElse is what p points to, or standard.
+func orElse[T any](p *T, standard T) T {
+	if p == nil {
+		return standard
+	}
+	return *p
+}
+
 func nonEmpty(s *string) *string {
 	if value(s) == "" {
 		return nil
@@ -85,17 +93,7 @@ func idCursor(cursor *string) (int64, error) {
 func idText(id int64) string { return strconv.FormatInt(id, 10) }
 
 // claimSize applies the contract's default.
-func claimSize(limit *int) int {
-	if limit == nil {
-		return 10
-	}
-	return *limit
-}
+func claimSize(limit *int) int { return orElse(limit, 10) }
 
 // pageSize applies the contract's default.
-func pageSize(limit *int) int {
-	if limit == nil {
-		return 20
-	}
-	return *limit
-}
+func pageSize(limit *int) int { return orElse(limit, 20) }

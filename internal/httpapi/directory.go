@@ -29,14 +29,6 @@ func messageType(name *api.MessageType) int16 {
 	return setting.Notification
 }
 
-// orElse is what p points to, or standard.
-func orElse[T any](p *T, standard T) T {
-	if p == nil {
-		return standard
-	}
-	return *p
-}
-
 // pageOf reads what a list was asked for; one row more tells whether there is a next page.
 func pageOf(cursor *string, limit *int) (sender.Page, error) {
 	before, err := idCursor(cursor)

@@ -3,6 +3,7 @@ package sender
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,13 +14,9 @@ import (
 // SMS is the channel of short messages.
 const SMS = "sms"
 
-// DefaultCompany owns what belongs to no other.
-const DefaultCompany int64 = 1
-
 // directory is what a submission asks: small, and changed by administrators alone.
 type directory struct {
 	companies map[int64]dbq.DirectoryCompaniesRow
-	numbers   map[string]int64 // of companies, by company_no
 	countries map[int64]dbq.DirectoryCountriesRow
 	byPrefix  map[string]int64 // of countries
 	channels  map[string]dbq.DirectoryChannelsRow
@@ -36,7 +33,7 @@ type poolKey struct {
 func (s *Service) load(ctx context.Context) (*directory, error) {
 	q := dbq.New(s.db.Beside)
 	d := &directory{
-		companies: map[int64]dbq.DirectoryCompaniesRow{}, numbers: map[string]int64{}, countries: map[int64]dbq.DirectoryCountriesRow{},
+		companies: map[int64]dbq.DirectoryCompaniesRow{}, countries: map[int64]dbq.DirectoryCountriesRow{},
 		byPrefix: map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
 	}
 	companies, err := q.DirectoryCompanies(ctx)
@@ -44,7 +41,7 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 		return nil, fmt.Errorf("read companies: %w", err)
 	}
 	for _, c := range companies {
-		d.companies[c.ID], d.numbers[c.CompanyNo] = c, c.ID
+		d.companies[c.ID] = c
 	}
 	countries, err := q.DirectoryCountries(ctx)
 	if err != nil {
@@ -80,9 +77,8 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 // Place is where a message belongs.
 type Place struct {
 	PoolID    int64
-	CountryNo string // empty: of no country that is known
-	Routed    bool   // whether routes say who sends it; otherwise any sender that is shared does
-	Weight    float64
+	CountryNo string  // empty: of no country that is known
+	Weight    float64 // of the company
 }
 
 // Place finds where a message of a company to recipient, in E.164, belongs on a channel. Faults: request.invalid for a country
@@ -107,13 +103,13 @@ func (s *Service) Place(ctx context.Context, channel string, companyID int64, me
 	if !signed && (at.SignatureRequired || d.countries[country].SignatureRequired) {
 		return Place{}, fault.InvalidField("sign", fault.Required, nil)
 	}
-	place := Place{CountryNo: d.countries[country].CountryNo, Routed: true, Weight: company.Weight}
+	place := Place{CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
 	for _, key := range []poolKey{{at.ID, companyID, messageType, country}, {at.ID, companyID, messageType, 0}} {
 		if place.PoolID, ok = d.pools[key]; ok {
 			return place, nil
 		}
 	}
-	place.PoolID, place.Routed = d.pools[poolKey{channel: at.ID}], false
+	place.PoolID = d.pools[poolKey{channel: at.ID}] // of no route: the shared one
 	return place, nil
 }
 
@@ -132,24 +128,7 @@ const maxDialPrefix = 7
 
 // allows says whether a list of countries, in which none means all, has country.
 func allows(countries []int64, country int64) bool {
-	for _, c := range countries {
-		if c == country {
-			return true
-		}
-	}
-	return len(countries) == 0
-}
-
-// CompanyID is the company of that number, or the fault company.not_found.
-func (s *Service) CompanyID(ctx context.Context, companyNo string) (int64, error) {
-	d, err := s.directory.Get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if id, ok := d.numbers[companyNo]; ok {
-		return id, nil
-	}
-	return 0, fault.New(fault.NotFound, fault.CompanyNotFound)
+	return len(countries) == 0 || slices.Contains(countries, country)
 }
 
 // CompanyNo is the number of a company.

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/gen/dbq"
+	"lksms/internal/access"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
-	"lksms/internal/sender"
 	"lksms/internal/task"
 )
 
@@ -105,7 +105,7 @@ func dispatchOnce(t *testing.T, url string) {
 	for round := range 3 {
 		for i := range 10 {
 			_, err := s.Submit(t.Context(), task.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}")},
-				task.Origin{User: fmt.Sprint(round, i), CompanyID: sender.DefaultCompany})
+				task.Origin{User: fmt.Sprint(round, i), CompanyID: access.DefaultCompany})
 			if err != nil {
 				t.Fatal(err)
 			}
