@@ -205,7 +205,7 @@ routed AS MATERIALIZED (
     FOR UPDATE
 ),
 rivals AS MATERIALIZED (
-    SELECT r.id, min(o.served) AS behind, 60.0 / (sum(o.weight) + r.weight) AS lead
+    SELECT r.id, min(o.served) AS behind, max(o.served) AS ahead, 60.0 / (sum(o.weight) + r.weight) AS lead
     FROM routed r
     JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on'
     JOIN sender_standings x ON x.sender_id = o.sender_id
@@ -214,8 +214,8 @@ rivals AS MATERIALIZED (
     GROUP BY r.id, r.weight
 ),
 mine AS MATERIALIZED (
-    SELECT p.id AS pool_id, NULL::bigint AS route_id, 0::double precision AS served, 1::bigint AS weight, false AS is_rivalled,
-        b.tasks AS most
+    SELECT p.id AS pool_id, NULL::bigint AS route_id, 0::double precision AS served, 0::double precision AS ahead, 1::bigint AS weight,
+        false AS is_rivalled, b.tasks AS most
     FROM budget b
     JOIN pools p ON p.channel_id = b.channel_id
     WHERE b.is_shared AND (
@@ -223,7 +223,7 @@ mine AS MATERIALIZED (
         OR (SELECT count(*) FROM (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on' LIMIT 1) r) = 0
     )
     UNION ALL
-    SELECT r.pool_id, r.id, f.served, r.weight, v.id IS NOT NULL,
+    SELECT r.pool_id, r.id, f.served, greatest(v.ahead, f.served), r.weight, v.id IS NOT NULL,
         CASE WHEN v.id IS NULL THEN b.tasks
             ELSE least(b.tasks, greatest(0, ceil((v.behind + v.lead - f.served) * r.weight)::bigint)) END
     FROM budget b
@@ -239,7 +239,7 @@ queued AS MATERIALIZED (
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (m.is_rivalled AND t.failed_app_id IS NOT DISTINCT FROM $1::text)
+            AND NOT (m.is_rivalled AND t.failed_app_id IS NOT DISTINCT FROM $1::text AND t.lane % 32 > 0)
         ORDER BY t.lane, t.rank
         LIMIT m.most
         FOR UPDATE SKIP LOCKED
@@ -357,12 +357,36 @@ moved_on AS (
         ))
     )
 ),
+passed AS MATERIALIZED (
+    SELECT m.route_id
+    FROM mine m
+    CROSS JOIN budget b
+    CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE r.budget IS NULL OR r.segments <= r.budget) AS fitting, count(*) AS offered
+        FROM ranked r
+        WHERE r.pool_id = m.pool_id
+    ) o
+    WHERE m.is_rivalled AND m.ahead > m.served AND o.fitting < m.most AND (
+        o.fitting < o.offered
+        OR (SELECT count(*) FROM (
+            SELECT FROM tasks t
+            WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND t.lane % 32 > 0
+                AND t.failed_app_id = $1::text AND (t.expires_at IS NULL OR t.expires_at > now())
+            ORDER BY t.lane, t.rank
+            LIMIT 1
+        ) f) > 0
+    )
+),
 shared AS (
     UPDATE routes r
-    SET served = m.served + p.tasks::double precision / m.weight
+    SET served = greatest(m.served + p.tasks::double precision / m.weight, CASE WHEN p.has_passed THEN m.ahead END)
     FROM mine m
-    CROSS JOIN LATERAL (SELECT count(*) AS tasks FROM picked WHERE picked.pool_id = m.pool_id) p
-    WHERE r.id = m.route_id AND (p.tasks > 0 OR m.served > r.served)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS tasks, m.route_id IN (SELECT passed.route_id FROM passed) AS has_passed
+        FROM picked
+        WHERE picked.pool_id = m.pool_id
+    ) p
+    WHERE r.id = m.route_id AND (p.tasks > 0 OR p.has_passed OR m.served > r.served)
 )
 SELECT
     h.task_id, h.phone_number, h.content::text AS content,
@@ -417,8 +441,10 @@ type TaskClaimRow struct {
 //
 // Rivals of a route are the senders of the same pool that are ready, and were seen since they became so and within
 // silent_after. Each may be ahead of the one that is furthest behind by the part of 60 tasks that its weight gives it, so
-// that shares hold over any hundred tasks. Who was away is not owed what it missed. A sender with rivals leaves them the
-// tasks that failed with it.
+// that shares hold over any hundred tasks. Who was away is not owed what it missed, and neither is who leaves what there is:
+// if nobody but a sender that cannot take it were allowed to, it would wait for ever. A sender with rivals leaves them the
+// retries of what failed with it, until they have waited for retry_max_wait.
+// The pools of which it might take more than they offer, and in which it leaves something.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
 	rows, err := q.db.Query(ctx, taskClaim,
 		arg.AppID,

@@ -439,6 +439,49 @@ func TestARetryPrefersAnotherSender(t *testing.T) {
 	}
 }
 
+// Whoever is far ahead of the others may take what they leave.
+func TestWhatOneSenderLeavesDoesNotWaitForIt(t *testing.T) {
+	for name, leave := range map[string]func(b *testBundle){
+		"because it failed there": func(b *testBundle) {
+			b.submit("x")
+			id := b.take("behind", 1)[0].TaskID
+			b.submit("y")
+			b.take("ahead", 1)
+			b.report(id, "behind", 3, report{"should_retry": true, "retry_after_seconds": 0})
+			if n, err := b.app.Tasks.Queue(b.t.Context()); n != 1 || err != nil {
+				b.t.Fatalf("queued %d, %v", n, err)
+			}
+		},
+		"because it has too little left": func(b *testBundle) {
+			b.expect(200, "", "PATCH", "/api/v1/admin/senders/behind", map[string]any{"limits": map[string]any{"per_month": 1}})
+			b.submit(strings.Repeat("字", 100))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			for _, no := range []string{"ahead", "behind"} {
+				b.sender(map[string]any{"sender_no": no, "is_shared": false})
+				b.route("default", no, 1)
+			}
+			b.take("behind", 1) // it is there
+			b.submitMany("x", 30, nil)
+			if got := b.take("ahead", 100); len(got) != 30 {
+				t.Fatalf("it got %d", len(got))
+			}
+			leave(b)
+			if got := b.take("ahead", 100); len(got) != 0 {
+				t.Fatalf("it is not as far ahead as it may be: %v", got)
+			}
+			if got := b.take("behind", 100); len(got) != 0 {
+				t.Fatalf("it took %v", got)
+			}
+			if got := b.take("ahead", 100); len(got) != 1 {
+				t.Errorf("what the other left waits")
+			}
+		})
+	}
+}
+
 func TestS3_2_ScheduledTasksGoOutWhenTheyAreDue(t *testing.T) {
 	b := setup(t)
 	at := time.Now().Add(time.Hour).Truncate(time.Second)
