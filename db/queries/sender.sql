@@ -276,6 +276,7 @@ WHERE st.sender_id = s.id AND s.sender_no = ANY (@sender_nos::text[])
 -- name: SenderWaits :one
 SELECT
     s.is_paced,
+    EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') AS is_routed,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)

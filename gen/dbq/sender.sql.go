@@ -1298,6 +1298,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 const senderWaits = `-- name: SenderWaits :one
 SELECT
     s.is_paced,
+    EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') AS is_routed,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
@@ -1316,16 +1317,22 @@ WHERE s.sender_no = $1
 `
 
 type SenderWaitsRow struct {
-	IsPaced bool
-	Seconds float64
-	Pools   []int64
+	IsPaced  bool
+	IsRouted bool
+	Seconds  float64
+	Pools    []int64
 }
 
 // SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from.
 func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
 	row := q.db.QueryRow(ctx, senderWaits, senderNo)
 	var i SenderWaitsRow
-	err := row.Scan(&i.IsPaced, &i.Seconds, &i.Pools)
+	err := row.Scan(
+		&i.IsPaced,
+		&i.IsRouted,
+		&i.Seconds,
+		&i.Pools,
+	)
 	return i, err
 }
 

@@ -29,8 +29,8 @@ type Service struct {
 	q         *dbq.Queries
 	settings  *setting.Service
 	directory snapshot.Cache[*directory]
-	known     *expirable.LRU[string, struct{}] // senders that are there
-	pools     *expirable.LRU[string, []int64]  // of senders that no interval holds back
+	known     *expirable.LRU[string, struct{}]  // senders that are there
+	pools     *expirable.LRU[string, claimable] // of senders that nothing holds back
 
 	mu   sync.Mutex
 	seen map[string]struct{} // senders that polled since SweepSeen
@@ -41,7 +41,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{
 		db: db, q: dbq.New(db), settings: settings, seen: map[string]struct{}{},
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
-		pools: expirable.NewLRU[string, []int64](100_000, nil, time.Minute),
+		pools: expirable.NewLRU[string, claimable](100_000, nil, time.Minute),
 	}
 	s.directory.Load = s.load
 	return s
@@ -109,17 +109,29 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
+// claimable is what a sender may take from.
+type claimable struct {
+	pools  []int64
+	routed bool // some by its own routes, where every poll counts
+}
+
 // Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take.
 // What another server changed of its routes it may not know for a minute: it is told of new work later then.
 func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools []int64, err error) {
-	if pools, known := s.pools.Get(appID); known {
-		return 0, pools, nil
+	if c, known := s.pools.Get(appID); known {
+		return 0, c.pools, nil
 	}
 	row, err := s.q.SenderWaits(ctx, appID)
 	if err == nil && !row.IsPaced {
-		s.pools.Add(appID, row.Pools)
+		s.pools.Add(appID, claimable{row.Pools, row.IsRouted})
 	}
 	return time.Duration(row.Seconds * float64(time.Second)), row.Pools, postgres.Wrap("look what sender waits for", err, errNoSender)
+}
+
+// Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and it has no route.
+func (s *Service) Unhindered(appID string) (pools []int64, known bool) {
+	c, known := s.pools.Get(appID)
+	return c.pools, known && !c.routed
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,27 +30,34 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 	for {
 		// In line before the look: what comes after the look finds somebody to wake.
 		place := s.line.join()
-		rows, err := s.Claim(ctx, appID, limit)
-		if err != nil || len(rows) > 0 {
-			s.line.leave(place)
-			if len(rows) == limit {
-				s.line.wake(rows[len(rows)-1].PoolID, 1) // there may be more
+		pools, unhindered := s.senders.Unhindered(appID)
+		if !unhindered || !s.line.isQuiet(pools) {
+			rows, err := s.Claim(ctx, appID, limit)
+			if err != nil || len(rows) > 0 {
+				s.line.leave(place)
+				if len(rows) == limit {
+					s.line.wake(rows[len(rows)-1].PoolID, 1) // there may be more
+				}
+				return rows, err
 			}
-			return rows, err
-		}
-		rest, pools, err := s.senders.Waits(ctx, appID)
-		if err != nil {
+			var rest time.Duration
+			if rest, pools, err = s.senders.Waits(ctx, appID); err != nil {
+				s.line.leave(place)
+				return nil, err
+			}
+			if rest > 0 { // it need not be woken before that is over, and others should be
+				s.line.leave(place)
+				if !s.sleep(ctx, rest, enough.C) {
+					return nil, ctx.Err()
+				}
+				continue
+			}
+		} else if err := s.senders.Polled(ctx, appID); err != nil {
 			s.line.leave(place)
 			return nil, err
 		}
-		if rest > 0 { // it need not be woken before that is over, and others should be
-			s.line.leave(place)
-			if !s.sleep(ctx, rest, enough.C) {
-				return nil, ctx.Err()
-			}
-			continue
-		}
 		s.line.narrow(place, pools)
+		var err error
 		select {
 		case pool := <-place.woken:
 			if !place.serves(pool) { // it came before it was known who may take from it
@@ -99,8 +107,11 @@ type line struct {
 	poll func(context.Context) ([]int64, error)
 
 	mu     sync.Mutex
-	places list.List // of *place
-	asking bool      // whether the database is being polled
+	places list.List     // of *place
+	asking bool          // whether the database is being polled
+	polls  int           // how often it was
+	loud   map[int64]int // pools where there may be work, and as of which poll
+	heard  time.Time     // when the last poll that was answered began
 	done   sync.WaitGroup
 
 	closing sync.Once
@@ -152,6 +163,7 @@ func (l *line) leave(p *place) {
 func (l *line) wake(pool int64, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.loud[pool] = l.polls
 	for e := l.places.Front(); e != nil && n > 0; {
 		next := e.Next()
 		if p := e.Value.(*place); p.serves(pool) {
@@ -180,11 +192,37 @@ func (l *line) ask() {
 			return
 		}
 		l.mu.Unlock()
-		// A database that cannot be asked will be asked again; the claim says what is wrong with it.
-		if pools, err := l.poll(context.Background()); err == nil {
-			for _, pool := range pools {
-				l.wake(pool, 1)
-			}
-		}
+		l.hear()
 	}
+}
+
+// hear asks the database once, and wakes somebody for each pool where there is work. A database that cannot be asked will be
+// asked again; the claim says what is wrong with it.
+func (l *line) hear() {
+	l.mu.Lock()
+	l.polls++
+	l.mu.Unlock()
+	began := time.Now()
+	pools, err := l.poll(context.Background())
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	l.heard = began
+	maps.DeleteFunc(l.loud, func(_ int64, poll int) bool { return poll < l.polls })
+	l.mu.Unlock()
+	for _, pool := range pools {
+		l.wake(pool, 1)
+	}
+}
+
+// isQuiet tells whether the last poll, not long ago, found nothing in pools, and nothing was announced since. What comes
+// now wakes who is in line.
+func (l *line) isQuiet(pools []int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.heard) < 2*pollEvery && !slices.ContainsFunc(pools, func(pool int64) bool {
+		_, loud := l.loud[pool]
+		return loud
+	})
 }
