@@ -7,6 +7,7 @@ import (
 )
 
 func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
+	t.Parallel()
 	const pool, other = 1, 2
 	for _, c := range []struct {
 		name  string
