@@ -19,6 +19,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run the server."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database to the form that this version needs; serve does so by itself."`
 	User    userCmd    `cmd:"" help:"Manage who may do what."`
+	Secrets secretsCmd `cmd:"" help:"Manage the key that seals the secrets of senders."`
 	Demo    demoCmd    `cmd:"" help:"Send a few dozen messages through a running server with a simulated sender."`
 	Health  healthCmd  `cmd:"" help:"Ask a running server whether it is ready; the exit status tells."`
 	Version versionCmd `cmd:"" help:"Say which version this is."`

@@ -282,7 +282,8 @@ ORDER BY h.place;
 -- app holds it now, or, for a SUCCESS, when its app was the last to hold it, its lease ran out and nobody was given it since.
 -- Anything else only writes the log: ignored where the app once held the task (a repeat, or too late), refused where it
 -- never did. The log names the lease that was ended, also where the report did not. A lease_id of 0 is none.
--- A task that is not there gives no row.
+-- A task that is not there gives no row. What a provider calls the message is kept also where the report came too late: it
+-- may tell of it.
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -293,10 +294,12 @@ WITH input AS MATERIALIZED (
         unnest(@wants_retries::boolean[]) AS wants_retry,
         make_interval(secs => unnest(@retry_delay_seconds::float8[])) AS retry_delay,
         nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
-        unnest(@request_data::jsonb[]) AS request_data
+        unnest(@request_data::jsonb[]) AS request_data,
+        unnest(@max_retry_counts::smallint[]) AS max_retry_count,
+        nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
+    SELECT i.*, t.recipient, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
         (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
             (t.status = 1 AND t.processing_app_id = i.app_id)
             OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
@@ -310,7 +313,7 @@ verdict AS MATERIALIZED (
             WHEN h.settles THEN CASE
                 WHEN h.status = 2 THEN 'success'
                 WHEN NOT h.wants_retry THEN 'failed'
-                WHEN h.retry_count < @max_retry_count::smallint THEN 'retry'
+                WHEN h.retry_count < h.max_retry_count THEN 'retry'
                 ELSE 'exhausted'
             END
             WHEN (
@@ -357,6 +360,12 @@ counted AS (
     FROM verdict v
     WHERE v.settles
     GROUP BY v.app_id
+),
+accepted AS (
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
+    SELECT v.task_id, coalesce(v.lease_id, v.held_lease_id), v.app_id, v.recipient, v.provider_no
+    FROM verdict v
+    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
 
@@ -374,10 +383,16 @@ LIMIT @batch_size::integer;
 -- the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id, t.retry_count < @max_retry_count::smallint AS again
+    SELECT t.task_id, t.processing_app_id, t.lease_id,
+        t.retry_count < coalesce((
+            SELECT cardinality(c.retry_minutes)
+            FROM senders s
+            JOIN channels c ON c.id = s.channel_id
+            WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
+        ), @max_retry_count::smallint) AS again
     FROM tasks t
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 1 AND t.lease_until <= now()
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e

@@ -44,7 +44,9 @@ WHERE c.company_no = @company_no AND (SELECT count(*) FROM templates t WHERE c.c
 
 -- name: ChannelCreate :one
 WITH made AS (
-    INSERT INTO channels (channel, name, signature_required) VALUES (@channel, @name, @signature_required) RETURNING *
+    INSERT INTO channels (channel, name, signature_required, retry_minutes)
+    VALUES (@channel, @name, @signature_required, sqlc.narg(retry_minutes)::integer[])
+    RETURNING *
 ),
 pool AS (
     INSERT INTO pools (channel_id) SELECT made.id FROM made
@@ -67,7 +69,7 @@ LIMIT @page_limit::integer;
 -- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce(sqlc.narg(name), name), signature_required = coalesce(sqlc.narg(signature_required), signature_required),
-    version = version + 1, updated_at = now()
+    retry_minutes = coalesce(sqlc.narg(retry_minutes)::integer[], retry_minutes), version = version + 1, updated_at = now()
 WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
 
 -- name: ChannelServe :exec

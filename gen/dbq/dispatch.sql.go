@@ -57,13 +57,13 @@ WITH cancelled AS (
     SET status = 4, updated_at = clock_timestamp()
     WHERE t.task_id = $1 AND t.status = 0
         AND ($2::text IS NULL OR t.submitted_by = $2::text)
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank
+    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
     SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $3 FROM cancelled c
 )
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank FROM cancelled c
+SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id FROM cancelled c
 `
 
 type TaskCancelParams struct {
@@ -104,6 +104,8 @@ type TaskCancelRow struct {
 	FailedAppID     *string
 	Lane            *int16
 	Rank            *float64
+	RenderingID     *int64
+	UserID          *string
 }
 
 // TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
@@ -142,6 +144,8 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 		&i.FailedAppID,
 		&i.Lane,
 		&i.Rank,
+		&i.RenderingID,
+		&i.UserID,
 	)
 	return i, err
 }
@@ -601,10 +605,16 @@ func (q *Queries) TaskQueue(ctx context.Context, batchSize int32) (int64, error)
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id, t.retry_count < $1::smallint AS again
+    SELECT t.task_id, t.processing_app_id, t.lease_id,
+        t.retry_count < coalesce((
+            SELECT cardinality(c.retry_minutes)
+            FROM senders s
+            JOIN channels c ON c.id = s.channel_id
+            WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
+        ), $1::smallint) AS again
     FROM tasks t
     WHERE t.task_id = ANY ($2::text[]) AND t.status = 1 AND t.lease_until <= now()
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e
@@ -668,24 +678,26 @@ WITH input AS MATERIALIZED (
         unnest($5::boolean[]) AS wants_retry,
         make_interval(secs => unnest($6::float8[])) AS retry_delay,
         nullif(left(unnest($7::text[]), 500), '') AS error_message,
-        unnest($8::jsonb[]) AS request_data
+        unnest($8::jsonb[]) AS request_data,
+        unnest($9::smallint[]) AS max_retry_count,
+        nullif(left(unnest($10::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
         (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
             (t.status = 1 AND t.processing_app_id = i.app_id)
             OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
         ) AS settles
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.retry_count, h.held_lease_id, h.held_since, h.at, h.settles,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.held_lease_id, h.held_since, h.at, h.settles,
         CASE
             WHEN h.settles THEN CASE
                 WHEN h.status = 2 THEN 'success'
                 WHEN NOT h.wants_retry THEN 'failed'
-                WHEN h.retry_count < $9::smallint THEN 'retry'
+                WHEN h.retry_count < h.max_retry_count THEN 'retry'
                 ELSE 'exhausted'
             END
             WHEN (
@@ -732,6 +744,12 @@ counted AS (
     FROM verdict v
     WHERE v.settles
     GROUP BY v.app_id
+),
+accepted AS (
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
+    SELECT v.task_id, coalesce(v.lease_id, v.held_lease_id), v.app_id, v.recipient, v.provider_no
+    FROM verdict v
+    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
 `
@@ -745,7 +763,8 @@ type TaskReportParams struct {
 	RetryDelaySeconds []float64
 	ErrorMessages     []string
 	RequestData       [][]byte
-	MaxRetryCount     int16
+	MaxRetryCounts    []int16
+	ProviderNos       []string
 }
 
 type TaskReportRow struct {
@@ -757,7 +776,8 @@ type TaskReportRow struct {
 // app holds it now, or, for a SUCCESS, when its app was the last to hold it, its lease ran out and nobody was given it since.
 // Anything else only writes the log: ignored where the app once held the task (a repeat, or too late), refused where it
 // never did. The log names the lease that was ended, also where the report did not. A lease_id of 0 is none.
-// A task that is not there gives no row.
+// A task that is not there gives no row. What a provider calls the message is kept also where the report came too late: it
+// may tell of it.
 func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskReportRow, error) {
 	rows, err := q.db.Query(ctx, taskReport,
 		arg.TaskIds,
@@ -768,7 +788,8 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 		arg.RetryDelaySeconds,
 		arg.ErrorMessages,
 		arg.RequestData,
-		arg.MaxRetryCount,
+		arg.MaxRetryCounts,
+		arg.ProviderNos,
 	)
 	if err != nil {
 		return nil, err

@@ -118,6 +118,10 @@ type Task struct {
 	Lane *int16
 	// its turn within the lane, fixed when it is first queued, in the virtual time of fair_ranks
 	Rank *float64
+	// of a task of a notification, whose content is the beginning of it
+	RenderingID *int64
+	// of a task of a notification: whose address the recipient is
+	UserID *string
 }
 
 type Template struct {

@@ -12,14 +12,16 @@ import (
 
 const channelCreate = `-- name: ChannelCreate :one
 WITH made AS (
-    INSERT INTO channels (channel, name, signature_required) VALUES ($1, $2, $3) RETURNING id, channel, name, signature_required, version, created_at, updated_at
+    INSERT INTO channels (channel, name, signature_required, retry_minutes)
+    VALUES ($1, $2, $3, $4::integer[])
+    RETURNING id, channel, name, signature_required, version, created_at, updated_at, retry_minutes
 ),
 pool AS (
     INSERT INTO pools (channel_id) SELECT made.id FROM made
 ),
 served AS (
     INSERT INTO channel_countries (channel_id, country_id)
-    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY ($4::text[])
+    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY ($5::text[])
 )
 SELECT made.id FROM made
 `
@@ -28,6 +30,7 @@ type ChannelCreateParams struct {
 	Channel           string
 	Name              string
 	SignatureRequired bool
+	RetryMinutes      []int32
 	Countries         []string
 }
 
@@ -36,6 +39,7 @@ func (q *Queries) ChannelCreate(ctx context.Context, arg ChannelCreateParams) (i
 		arg.Channel,
 		arg.Name,
 		arg.SignatureRequired,
+		arg.RetryMinutes,
 		arg.Countries,
 	)
 	var id int64
@@ -61,7 +65,7 @@ func (q *Queries) ChannelDelete(ctx context.Context, channel string) (int64, err
 }
 
 const channelList = `-- name: ChannelList :many
-SELECT c.id, c.channel, c.name, c.signature_required, c.version, c.created_at, c.updated_at, ARRAY(
+SELECT c.id, c.channel, c.name, c.signature_required, c.version, c.created_at, c.updated_at, c.retry_minutes, ARRAY(
     SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id WHERE x.channel_id = c.id ORDER BY o.country_no
 )::text[] AS countries
 FROM channels c
@@ -84,6 +88,7 @@ type ChannelListRow struct {
 	Version           int64
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
+	RetryMinutes      []int32
 	Countries         []string
 }
 
@@ -104,6 +109,7 @@ func (q *Queries) ChannelList(ctx context.Context, arg ChannelListParams) ([]Cha
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RetryMinutes,
 			&i.Countries,
 		); err != nil {
 			return nil, err
@@ -143,13 +149,14 @@ func (q *Queries) ChannelServe(ctx context.Context, arg ChannelServeParams) erro
 const channelUpdate = `-- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce($1, name), signature_required = coalesce($2, signature_required),
-    version = version + 1, updated_at = now()
-WHERE channel = $3 AND version = coalesce($4, version)
+    retry_minutes = coalesce($3::integer[], retry_minutes), version = version + 1, updated_at = now()
+WHERE channel = $4 AND version = coalesce($5, version)
 `
 
 type ChannelUpdateParams struct {
 	Name              *string
 	SignatureRequired *bool
+	RetryMinutes      []int32
 	Channel           string
 	Version           *int64
 }
@@ -158,6 +165,7 @@ func (q *Queries) ChannelUpdate(ctx context.Context, arg ChannelUpdateParams) (i
 	result, err := q.db.Exec(ctx, channelUpdate,
 		arg.Name,
 		arg.SignatureRequired,
+		arg.RetryMinutes,
 		arg.Channel,
 		arg.Version,
 	)

@@ -158,7 +158,7 @@ func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, er
 
 const taskGet = `-- name: TaskGet :one
 
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id FROM tasks
 WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
 `
 
@@ -203,6 +203,8 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.FailedAppID,
 		&i.Lane,
 		&i.Rank,
+		&i.RenderingID,
+		&i.UserID,
 	)
 	return i, err
 }
@@ -219,7 +221,7 @@ func (q *Queries) TaskIsDue(ctx context.Context, taskID string) (bool, error) {
 }
 
 const taskList = `-- name: TaskList :many
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id FROM tasks
 WHERE task_id < $1
     AND ($2::text IS NULL OR submitted_by = $2::text)
     AND ($3::smallint IS NULL OR status = $3::smallint)
@@ -290,6 +292,8 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 			&i.FailedAppID,
 			&i.Lane,
 			&i.Rank,
+			&i.RenderingID,
+			&i.UserID,
 		); err != nil {
 			return nil, err
 		}
@@ -302,7 +306,7 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 }
 
 const taskListByRecipient = `-- name: TaskListByRecipient :many
-SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id
 FROM receive_logs r
 JOIN tasks t ON t.task_id = r.task_id
 WHERE r.recipient = $1::text AND r.task_id < $2::text
@@ -377,6 +381,8 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 			&i.FailedAppID,
 			&i.Lane,
 			&i.Rank,
+			&i.RenderingID,
+			&i.UserID,
 		); err != nil {
 			return nil, err
 		}

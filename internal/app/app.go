@@ -20,7 +20,10 @@ import (
 	"lksms/internal/config"
 	"lksms/internal/httpapi"
 	"lksms/internal/idempotency"
+	"lksms/internal/notify"
+	"lksms/internal/outbound"
 	"lksms/internal/postgres"
+	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/stats"
@@ -38,6 +41,9 @@ type Options struct {
 	Rules       task.Rules
 	Log         *slog.Logger
 
+	Secrets  *secret.Box // nil: no secrets can be kept
+	Outbound outbound.Policy
+
 	TLS            *tls.Config // nil: plain HTTP
 	MaxConnections int         // 0: no bound
 	TrustedProxies []netip.Prefix
@@ -50,6 +56,14 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	if err != nil {
 		return Options{}, err
 	}
+	box, err := config.SecretBox(cfg.Outbound, cfg.Database)
+	if err != nil {
+		return Options{}, err
+	}
+	policy, err := cfg.Policy()
+	if err != nil {
+		return Options{}, err
+	}
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
 		if tlsConfig, err = TLSConfig(cfg.TLSCertFile, cfg.TLSKeyFile, log); err != nil {
@@ -57,6 +71,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		}
 	}
 	return Options{
+		Secrets: box, Outbound: policy,
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
@@ -73,6 +88,7 @@ type App struct {
 	Tasks   *task.Service
 	Answers *idempotency.Service
 	Senders *sender.Service
+	Pusher  *notify.Pusher
 	DB      *postgres.DB
 
 	sweeper *sweep.Sweeper
@@ -102,8 +118,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 	senders := sender.New(db, settings)
 	tasks := task.New(db, templates, senders, settings, o.Rules, metrics)
 	counts := stats.New(db, settings, metrics)
+	if o.Secrets == nil {
+		o.Secrets = &secret.Box{}
+	}
+	pusher := notify.NewPusher(db, tasks, o.Secrets, o.Outbound, o.Log)
 	handler, err := httpapi.New(httpapi.Slices{
 		Tasks: tasks, Templates: templates, Stats: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,
+		Pusher: pusher,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
 		Ready: readiness(db), Log: o.Log, Metrics: metrics,
@@ -127,11 +148,16 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
-	return &App{Handler: handler, Tasks: tasks, Answers: answers, Senders: senders, DB: db, sweeper: sweeper, options: o}, nil
+	return &App{
+		Handler: handler, Tasks: tasks, Answers: answers, Senders: senders, Pusher: pusher, DB: db, sweeper: sweeper, options: o,
+	}, nil
 }
 
 // Close finishes what is being written and closes the connections to the database.
 func (a *App) Close() {
+	ended, end := context.WithCancel(context.Background())
+	end() // Serve has let it finish
+	a.Pusher.Stop(ended)
 	a.Tasks.Close()
 	a.DB.Close()
 }
@@ -173,7 +199,10 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelWarn),
 	}
 	silent := trackSilent(server)
-	server.RegisterOnShutdown(a.Tasks.StopWaiting)
+	server.RegisterOnShutdown(func() {
+		a.Pusher.StopClaiming()
+		a.Tasks.StopWaiting()
+	})
 	if a.options.MaxConnections > 0 {
 		listener = netutil.LimitListener(listener, a.options.MaxConnections)
 	}
@@ -186,6 +215,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		served <- server.Serve(listener)
 	}()
 	a.sweeper.Start()
+	a.Pusher.Start()
 
 	var failure error
 	select {
@@ -201,6 +231,17 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			failure = errors.Join(failure, fmt.Errorf("serve: %w", err))
 		}
+		a.Pusher.Stop(drain)
 	}
 	return errors.Join(failure, a.sweeper.Stop())
+}
+
+// RotateSecrets seals the secrets of all senders with the first key of box, and returns of how many that changed.
+func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
+	db, err := postgres.Open(ctx, databaseURL)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	return notify.NewPusher(db, nil, box, outbound.Policy{}, slog.New(slog.DiscardHandler)).Rotate(ctx)
 }

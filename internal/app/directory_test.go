@@ -20,7 +20,7 @@ func TestTheDirectory(t *testing.T) {
 	}{
 		{"countries", "NZ", map[string]any{"country_no": "NZ", "name": "New Zealand", "dial_prefix": "64"}, map[string]any{"signature_required": true}, "country.not_found"},
 		{"companies", "acme", map[string]any{"company_no": "acme", "name": "ACME"}, map[string]any{"weight": 2.5}, "company.not_found"},
-		{"channels", "email", map[string]any{"channel": "email", "name": "E-mail"}, map[string]any{"name": "Mail"}, "channel.not_found"},
+		{"channels", "voice", map[string]any{"channel": "voice", "name": "E-mail"}, map[string]any{"name": "Mail"}, "channel.not_found"},
 		{"senders", "s1", map[string]any{"sender_no": "s1", "name": "S", "config": map[string]any{"a": 1}}, map[string]any{"interval_ms": 5}, "sender.not_found"},
 		{"routes", "1", map[string]any{"company_no": "default", "message_type": "marketing", "sender_no": "s2"}, map[string]any{"weight": 7}, "routing.not_found"},
 	} {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/joho/godotenv"
+
+	"lksms/internal/outbound"
 )
 
 // Secret is a string that does not print.
@@ -51,8 +53,13 @@ type Edge struct {
 
 // Proxies are TrustedProxies as networks.
 func (e *Edge) Proxies() ([]netip.Prefix, error) {
-	networks := make([]netip.Prefix, 0, len(e.TrustedProxies))
-	for _, text := range e.TrustedProxies {
+	return networks("TRUSTED_PROXIES", e.TrustedProxies)
+}
+
+// networks reads addresses and networks.
+func networks(variable string, texts []string) ([]netip.Prefix, error) {
+	networks := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
 			var address netip.Addr
@@ -61,7 +68,7 @@ func (e *Edge) Proxies() ([]netip.Prefix, error) {
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("TRUSTED_PROXIES: %q is neither an address nor a network", text)
+			return nil, fmt.Errorf("%s: %q is neither an address nor a network", variable, text)
 		}
 		networks = append(networks, network.Masked())
 	}
@@ -84,6 +91,24 @@ func (e *Edge) validate() error {
 	return err
 }
 
+// Outbound says where drivers may connect to, and how the secrets are kept with which they log in there.
+type Outbound struct {
+	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Seals the secrets of senders; with a private PostgreSQL one is generated and kept in the data folder."`
+	SecretsOld  Secret   `name:"secrets-key-old" env:"SECRETS_KEY_OLD" help:"The key before that, until lksms secrets rotate has run."`
+	AllowedNets []string `name:"outbound-allow" env:"OUTBOUND_ALLOW" placeholder:"10.0.0.0/8,..." help:"Where senders may connect to, and nowhere else: addresses or networks. Everywhere by default."`
+	DeniedNets  []string `name:"outbound-deny" env:"OUTBOUND_DENY" placeholder:"10.1.0.0/16,..." help:"Where they may not. Link-local and metadata addresses they never may."`
+}
+
+// Policy is where drivers may connect to.
+func (o *Outbound) Policy() (outbound.Policy, error) {
+	allow, err := networks("OUTBOUND_ALLOW", o.AllowedNets)
+	if err != nil {
+		return outbound.Policy{}, err
+	}
+	deny, err := networks("OUTBOUND_DENY", o.DeniedNets)
+	return outbound.Policy{Allow: allow, Deny: deny}, err
+}
+
 // Log says what the server says of itself.
 type Log struct {
 	Debug  bool   `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
@@ -99,6 +124,7 @@ type Server struct {
 	Account  `embed:""`
 	Database `embed:""`
 	Edge     `embed:""`
+	Outbound `embed:""`
 
 	MaxRetryCount            int           `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Attempts after the first, 0 to 20."`
 	RetryDelayMinutes        float64       `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Wait before an attempt that a sender asked for; fractions are allowed."`
@@ -141,6 +167,9 @@ func (s *Server) Validate() error {
 		if s.Password == sample && !isLoopback(s.Host) {
 			return errors.New("BASIC_AUTH_PASSWORD is the sample from the documents, and APP_HOST is open to others: set a password of your own")
 		}
+	}
+	if _, err := s.Policy(); err != nil {
+		return err
 	}
 	return s.validate()
 }

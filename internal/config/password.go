@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"lksms/internal/secret"
 )
 
 // PasswordFile is where the generated password is kept.
@@ -21,7 +23,7 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 	}
 	path := database.PasswordFile()
 	if create {
-		if err := keepNewPassword(path); err != nil {
+		if err := keep(path, rand.Text); err != nil {
 			return "", false, fmt.Errorf("generate a password (or set BASIC_AUTH_PASSWORD): %w", err)
 		}
 	}
@@ -35,20 +37,41 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 	return Secret(strings.TrimSpace(string(content))), true, nil
 }
 
-// keepNewPassword writes a random password unless there is one. Of two at once, one wins and both read the same.
-func keepNewPassword(path string) error {
+// SecretBox seals with SECRETS_KEY. Without one, and with a private PostgreSQL, a key is generated and kept beside it.
+func SecretBox(o Outbound, database Database) (*secret.Box, error) {
+	key := string(o.SecretsKey)
+	if key == "" && database.DatabaseURL == "" {
+		path := filepath.Join(database.DataDir, "secrets.key")
+		if err := keep(path, secret.NewKey); err != nil {
+			return nil, fmt.Errorf("generate a key for secrets (or set SECRETS_KEY): %w", err)
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // the operator says where it is
+		if err != nil {
+			return nil, fmt.Errorf("read the key for secrets: %w", err)
+		}
+		key = strings.TrimSpace(string(content))
+	}
+	box, err := secret.NewBox(key, string(o.SecretsOld))
+	if err != nil {
+		return nil, fmt.Errorf("SECRETS_KEY, SECRETS_KEY_OLD: %w", err)
+	}
+	return box, nil
+}
+
+// keep writes what is generated unless there is something. Of two at once, one wins and both read the same.
+func keep(path string, generate func() string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // PostgreSQL's user passes through it
 		return err
 	}
-	fresh, err := os.CreateTemp(filepath.Dir(path), "password-*") // mode 0600
+	fresh, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(fresh.Name()) //nolint:errcheck // a second name of the same file, or the loser's
-	if _, err := fresh.WriteString(rand.Text() + "\n"); err != nil {
+	if _, err := fresh.WriteString(generate() + "\n"); err != nil {
 		return err
 	}
 	if err := fresh.Close(); err != nil {

@@ -108,6 +108,7 @@ const (
 	InThePast          Rule = "in_the_past"
 	TooFarAhead        Rule = "too_far_ahead" // days
 	TooUrgent          Rule = "too_urgent"    // the most urgent priority
+	NoSecretsKey       Rule = "no_secrets_key"
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -116,7 +117,7 @@ var Rules = []Rule{
 	Required, UnknownField, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NothingElseIsKnown,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, NothingElseIsKnown,
 }
 
 // Field names one wrong field. It never carries the value that was sent.

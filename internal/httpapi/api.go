@@ -20,6 +20,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/access"
 	"lksms/internal/idempotency"
+	"lksms/internal/notify"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/stats"
@@ -77,6 +78,7 @@ type Server struct {
 	access      *access.Service
 	idempotency *idempotency.Service
 	senders     *sender.Service
+	pusher      *notify.Pusher
 	settings    *setting.Service
 	options     Options
 
@@ -98,6 +100,7 @@ type Slices struct {
 	Answers   *idempotency.Service
 	Senders   *sender.Service
 	Settings  *setting.Service
+	Pusher    *notify.Pusher
 }
 
 // New returns the handler of everything that the server serves.
@@ -105,7 +108,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
 		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
-		senders: slices.Senders, settings: slices.Settings, options: options,
+		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, options: options,
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/notify"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 )
@@ -92,7 +93,7 @@ func (s *Server) DeleteCompany(ctx context.Context, req api.DeleteCompanyRequest
 func (s *Server) CreateChannel(ctx context.Context, req api.CreateChannelRequestObject) (api.CreateChannelResponseObject, error) {
 	row, err := s.senders.CreateChannel(ctx, sender.Channel{
 		Channel: req.Body.Channel, Name: req.Body.Name, SignatureRequired: value(req.Body.SignatureRequired),
-		Countries: value(req.Body.Countries),
+		Countries: value(req.Body.Countries), RetryMinutes: value(req.Body.RetryMinutes),
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (s *Server) GetChannel(ctx context.Context, req api.GetChannelRequestObject
 func (s *Server) UpdateChannel(ctx context.Context, req api.UpdateChannelRequestObject) (api.UpdateChannelResponseObject, error) {
 	row, err := s.senders.UpdateChannel(ctx, sender.ChannelPatch{
 		Channel: req.Channel, Name: req.Body.Name, SignatureRequired: req.Body.SignatureRequired, Countries: req.Body.Countries,
-		Version: req.Body.Version,
+		RetryMinutes: value(req.Body.RetryMinutes), Version: req.Body.Version,
 	})
 	if err != nil {
 		return nil, err
@@ -206,13 +207,22 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 	if config == nil {
 		config = []byte("{}")
 	}
+	kind, lease := orElse(req.Body.Kind, sender.KindApp), req.Body.LeaseSeconds
+	if kind != sender.KindApp {
+		if config, err = s.pusher.SealConfig(kind, req.Body.SenderNo, config, nil); err != nil {
+			return nil, err
+		}
+		if lease == nil {
+			lease = new(int64(notify.LeaseSeconds))
+		}
+	}
 	limits := value(req.Body.Limits)
 	row, err := s.senders.CreateSender(ctx, dbq.SenderCreateParams{
 		SenderNo: req.Body.SenderNo, Name: req.Body.Name, Channel: orElse(req.Body.Channel, sender.SMS),
-		Kind: orElse(req.Body.Kind, sender.KindApp), Status: string(orElse(req.Body.Status, api.SenderOn)),
+		Kind: kind, Status: string(orElse(req.Body.Status, api.SenderOn)),
 		Sort: value(req.Body.Sort), IsShared: orElse(req.Body.IsShared, true), IntervalMs: value(req.Body.IntervalMs),
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
-		TimeZone: orElse(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
+		TimeZone: orElse(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: lease, Sign: req.Body.Sign,
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
 		Balance: req.Body.Balance, Username: exchangeOf(ctx).who.Username,
 	})
@@ -264,6 +274,9 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
+	if config, err = s.sealed(ctx, req.SenderNo, req.Body, config); err != nil {
+		return nil, err
+	}
 	limits := value(req.Body.Limits)
 	row, err := s.senders.UpdateSender(ctx, dbq.SenderUpdateParams{
 		SenderNo: req.SenderNo, Name: req.Body.Name, Kind: req.Body.Kind, Status: (*string)(req.Body.Status), Sort: req.Body.Sort,
@@ -277,6 +290,33 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 	}
 	answer, err := senderAnswer(row)
 	return api.UpdateSender200JSONResponse(answer), err
+}
+
+// sealed is the configuration that a patch of a sender leaves, to be stored; nil if it says nothing of it. A patch made of what
+// was there a moment ago is of that version.
+func (s *Server) sealed(ctx context.Context, no string, patch *api.SenderPatch, config []byte) ([]byte, error) {
+	if patch.Kind == nil && config == nil {
+		return nil, nil
+	}
+	row, err := s.senders.GetSender(ctx, no)
+	if err != nil {
+		return nil, err
+	}
+	kind := orElse(patch.Kind, row.Kind)
+	if kind == sender.KindApp {
+		return config, nil
+	}
+	before := row.Config
+	if kind != row.Kind {
+		before = nil
+	}
+	if config == nil {
+		config = row.Config
+	}
+	if patch.Version == nil {
+		patch.Version = &row.Version
+	}
+	return s.pusher.SealConfig(kind, no, config, before)
 }
 
 // nulls names the fields of a patch that are null, those of limits included: that they are to be emptied, which the
@@ -415,10 +455,14 @@ func channelAnswer(c dbq.ChannelListRow) api.ChannelResponse {
 }
 
 func channelOf(c dbq.ChannelListRow) api.Channel {
-	return api.Channel{
-		Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Countries: c.Countries, Version: c.Version,
-		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+	one := api.Channel{
+		Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Countries: c.Countries,
+		Version: c.Version, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
+	if c.RetryMinutes != nil {
+		one.RetryMinutes = &c.RetryMinutes
+	}
+	return one
 }
 
 func countryAnswer(c dbq.Country) api.CountryResponse {
@@ -451,7 +495,11 @@ func senderOf(s dbq.SenderListRow) (api.Sender, error) {
 		rate, average := float64(s.Succeeded)/float64(reported), s.ResponseMs/reported
 		one.SuccessRate, one.AverageResponseMs = &rate, &average
 	}
-	if err := json.Unmarshal(s.Config, &one.Config); err != nil {
+	config, err := notify.ShowConfig(s.Kind, s.Config)
+	if err == nil {
+		err = json.Unmarshal(config, &one.Config)
+	}
+	if err != nil {
 		return one, fmt.Errorf("read config of sender: %w", err)
 	}
 	return one, nil

@@ -294,6 +294,7 @@ type Channel struct {
 	Name              string
 	SignatureRequired bool
 	Countries         []string // that it serves; none: all
+	RetryMinutes      []int32  // before each further attempt of a driven sender; nil: as the server is configured
 }
 
 // CreateChannel adds a channel with its shared pool. Fault: exists.
@@ -304,6 +305,7 @@ func (s *Service) CreateChannel(ctx context.Context, c Channel) (dbq.ChannelList
 		}
 		_, err := s.q.ChannelCreate(ctx, dbq.ChannelCreateParams{
 			Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Countries: c.Countries,
+			RetryMinutes: c.RetryMinutes,
 		})
 		if postgres.Violates(err, "channels_channel_key") {
 			return fault.New(fault.Conflict, fault.Exists)
@@ -334,6 +336,7 @@ type ChannelPatch struct {
 	Name              *string
 	SignatureRequired *bool
 	Countries         *[]string
+	RetryMinutes      []int32
 	Version           *int64
 }
 
@@ -341,7 +344,8 @@ type ChannelPatch struct {
 func (s *Service) UpdateChannel(ctx context.Context, p ChannelPatch) (row dbq.ChannelListRow, err error) {
 	err = s.change(ctx, func(ctx context.Context) error {
 		n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
-			Channel: p.Channel, Name: p.Name, SignatureRequired: p.SignatureRequired, Version: p.Version,
+			Channel: p.Channel, Name: p.Name, SignatureRequired: p.SignatureRequired, RetryMinutes: p.RetryMinutes,
+			Version: p.Version,
 		})
 		if n > 0 && p.Countries != nil {
 			if err := s.checkCountries(ctx, *p.Countries); err != nil {

@@ -57,6 +57,8 @@ type Report struct {
 	RetryAfter   *time.Duration // nil: Rules.RetryDelay
 	LeaseID      *int64         // nil: whichever lease AppID holds
 	Raw          []byte         // the request as JSON, for the log
+	MaxRetries   *int           // nil: Rules.MaxRetryCount
+	ProviderNo   string         // what a provider calls the message that it accepted; may be empty
 }
 
 // Report ends a lease. A repeat, or a report that comes too late to matter, is logged and changes nothing; so is one by an
@@ -133,12 +135,16 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reports[a].TaskID, reports[b].TaskID) })
-	p := dbq.TaskReportParams{MaxRetryCount: int16(s.rules.MaxRetryCount)}
+	var p dbq.TaskReportParams
 	for _, i := range order {
 		r := reports[i]
 		delay := s.rules.RetryDelay
 		if r.RetryAfter != nil {
 			delay = *r.RetryAfter
+		}
+		most := s.rules.MaxRetryCount
+		if r.MaxRetries != nil {
+			most = *r.MaxRetries
 		}
 		var lease int64
 		if r.LeaseID != nil {
@@ -152,6 +158,8 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		p.RetryDelaySeconds = append(p.RetryDelaySeconds, delay.Seconds())
 		p.ErrorMessages = append(p.ErrorMessages, orEmpty(r.ErrorMessage))
 		p.RequestData = append(p.RequestData, r.Raw)
+		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(most))
+		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
 	var rows []dbq.TaskReportRow
 	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {

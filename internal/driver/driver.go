@@ -1,0 +1,272 @@
+// Package driver brings messages to providers. A driver knows how one kind of provider is spoken to, and nothing of queues:
+// it is given messages that are rendered, and says of each what became of it (S1.8).
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"lksms/internal/fault"
+	"lksms/internal/outbound"
+)
+
+// Message is one message to one recipient.
+type Message struct {
+	TaskID     string
+	Attempt    int16
+	Recipient  string // the address on the channel
+	UserID     string // of a notification; may be empty
+	Title      string // of a notification; may be empty
+	Content    string
+	TemplateID string          // the provider's name of the template; may be empty
+	Params     json.RawMessage // an object: what the template is filled with; may be nil
+	Page       string          // to open; may be empty
+	Group      int64           // messages of one group differ in nothing but the recipient; 0: of none
+}
+
+// Outcome is what became of a message: it went out, or it did not, or nobody knows.
+type Outcome struct {
+	OK         bool
+	Unknown    bool          // the provider may have it: there was no answer, or none that can be understood
+	Permanent  bool          // trying again is of no use
+	ProviderNo string        // what the provider calls it; may be empty
+	Code       string        // the provider's word for a failure; may be empty
+	Error      string        // the failure in words
+	RetryAfter time.Duration // when to try again; 0: as the channel does
+}
+
+// Driver sends. It is used by one goroutine at a time.
+type Driver interface {
+	// Send returns when it is known of each message what became of it, in their order; once ctx ends, soon.
+	Send(ctx context.Context, messages []Message) []Outcome
+}
+
+// Tools are what drivers are made with.
+type Tools struct {
+	Outbound outbound.Policy
+	Log      *slog.Logger
+	// Token gives what opens a provider's interface. One process fetches it for all. A stale one is not given again.
+	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
+}
+
+// kind is how drivers of a name are made.
+type kind struct {
+	secrets []string // of the top level of the configuration
+	batch   int      // most messages in a Send
+	make    func(config []byte, t Tools) (Driver, error)
+}
+
+var kinds = map[string]kind{
+	"log":      {nil, 1000, newLog},
+	"dingtalk": {nil, 1000, newDingTalk},
+	"oa":       {[]string{"secret"}, 100, newOA},
+	"wechat":   {[]string{"appSecret"}, 100, newWeChat},
+	"email":    {[]string{"password"}, 100, newEmail},
+	"http-sms": {[]string{"secrets"}, 100, newHTTPSMS},
+}
+
+// Kinds names the drivers there are.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+// IsKind tells whether there is a driver of the name.
+func IsKind(name string) bool { _, ok := kinds[name]; return ok }
+
+// Secrets names the fields of a driver's configuration that are kept sealed.
+func Secrets(name string) []string { return kinds[name].secrets }
+
+// Batch is how many messages a driver takes at once.
+func Batch(name string) int { return kinds[name].batch }
+
+// New makes a driver. A fault names what is wrong with config, a JSON object.
+func New(name string, config []byte, t Tools) (Driver, error) {
+	k, ok := kinds[name]
+	if !ok {
+		return nil, fault.InvalidField("kind", fault.NotAllowed, Kinds())
+	}
+	return k.make(config, t)
+}
+
+// read reads a configuration; a fault names the field that is not known or of the wrong type.
+func read[Config any](text []byte, config *Config) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(config)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return fault.InvalidField("config."+wrong.Field, fault.WrongType, nil)
+	default:
+		return unknown(err)
+	}
+}
+
+// unknown names the field that the decoder did not know, for which it has no type.
+func unknown(err error) error {
+	var name string
+	if n, _ := fmt.Sscanf(err.Error(), "json: unknown field %q", &name); n == 1 {
+		return fault.InvalidField("config."+name, fault.UnknownField, nil)
+	}
+	return fault.InvalidField("config", fault.NothingElseIsKnown, nil)
+}
+
+// given is a field of a configuration.
+type given struct{ name, value string }
+
+// required names the first field that is empty.
+func required(fields ...given) error {
+	for _, f := range fields {
+		if f.value == "" {
+			return fault.InvalidField("config."+f.name, fault.Required, nil)
+		}
+	}
+	return nil
+}
+
+// Timeouts of a call to a provider.
+const (
+	usualTimeout   = 10 * time.Second
+	longestTimeout = 60
+)
+
+// timeout is a configured number of seconds.
+func timeout(seconds float64) (time.Duration, error) {
+	if seconds < 0 || seconds > longestTimeout {
+		return 0, fault.InvalidField("config.timeoutSeconds", fault.TooBig, longestTimeout)
+	}
+	if seconds == 0 {
+		return usualTimeout, nil
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// address checks an address that is to be called.
+func address(field, text string) error {
+	req, err := http.NewRequest(http.MethodGet, text, nil) //nolint:noctx // it is not sent
+	if err != nil || req.URL.Host == "" || req.URL.Scheme != "https" && req.URL.Scheme != "http" {
+		return fault.InvalidField("config."+field, fault.WrongFormat, nil)
+	}
+	return nil
+}
+
+// failed is the outcome of a call that got no whole answer.
+func failed(err error) Outcome {
+	return Outcome{
+		Code: "unreachable", Error: plain(err), Permanent: errors.Is(err, outbound.ErrRefused), Unknown: errors.Is(err, outbound.ErrUnclear),
+	}
+}
+
+// plain says why a call got no answer without its address, which may hold a secret.
+func plain(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, outbound.ErrRefused):
+		return "the address of the provider is not allowed"
+	case errors.Is(err, outbound.ErrTooLarge):
+		return "the provider's answer is too large"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the provider did not answer in time"
+	case errors.Is(err, outbound.ErrUnclear):
+		return "the provider broke off its answer"
+	default:
+		return "the provider could not be reached"
+	}
+}
+
+// unreadable is the outcome of a call that was answered in a way that says nothing.
+var unreadable = Outcome{Unknown: true, Code: "unreadable", Error: "the provider's answer could not be read"}
+
+// call sends a request. An outcome says why there is no answer; the body of an answer that says no by its status may be cut.
+func call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
+	status, body, err := outbound.Do(client, req)
+	if err != nil && (status == 0 || status < 300) {
+		o := failed(err)
+		return status, nil, &o
+	}
+	return status, body, nil
+}
+
+// refusal is the outcome that an HTTP status tells by itself, and whether it is a no. A gateway that says so does not know
+// what became of the request behind it.
+func refusal(status int) (Outcome, bool) {
+	if status >= 200 && status < 300 {
+		return Outcome{}, false
+	}
+	o := Outcome{Code: fmt.Sprint("http_", status), Error: fmt.Sprintf("the provider answered %d", status)}
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		o.Unknown = true
+	default:
+		o.Permanent = status < 500
+	}
+	return o, true
+}
+
+// post calls url with body as JSON and reads the answer into said, which may be nil. An outcome says why that could not be done.
+func post(ctx context.Context, client *http.Client, url string, header http.Header, body []byte, said any) *Outcome {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		o := failed(err)
+		return &o
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	status, answer, o := call(client, req)
+	if o != nil {
+		return o
+	}
+	if o, no := refusal(status); no {
+		return &o
+	}
+	if said != nil && json.Unmarshal(answer, said) != nil {
+		o := unreadable
+		return &o
+	}
+	return nil
+}
+
+// unwritable is the outcome of a message of which no request can be made.
+var unwritable = Outcome{Permanent: true, Code: "unwritable", Error: "the request could not be written"}
+
+// text writes what may be a number or a string in JSON.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return fmt.Sprintf("%.0f", v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// each sends messages one by one, several at once.
+func each(ctx context.Context, messages []Message, atOnce int, send func(ctx context.Context, m Message) Outcome) []Outcome {
+	outcomes := make([]Outcome, len(messages))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i := range messages {
+		slots <- struct{}{}
+		all.Go(func() {
+			outcomes[i] = send(ctx, messages[i])
+			<-slots
+		})
+	}
+	all.Wait()
+	return outcomes
+}

@@ -1,0 +1,338 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/internal/fault"
+)
+
+// httpSMS speaks to a provider of short messages as its configuration describes (S3.7): one call for each message.
+type httpSMS struct {
+	config struct {
+		Method  string            `json:"method"` // POST if empty
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers"`
+		Query   map[string]string `json:"query"`
+		Format  string            `json:"format"` // of the body: json (default), form or none
+		Body    any               `json:"body"`   // placeholders in it are filled in
+		Answer  httpAnswer        `json:"answer"`
+		Values  map[string]string `json:"values"`  // ${values.account}
+		Secrets map[string]string `json:"secrets"` // ${secrets.password}
+
+		AtOnce         int     `json:"atOnce"` // calls under way at once; 8 if 0
+		TimeoutSeconds float64 `json:"timeoutSeconds"`
+	}
+	client  *http.Client
+	pattern *regexp.Regexp
+}
+
+// httpAnswer says how the provider's answer is read. Fields are named by their way through the JSON: data.0.code.
+type httpAnswer struct {
+	Pattern   string   `json:"pattern"`   // for an answer that is not JSON: its named groups are the fields
+	Success   string   `json:"success"`   // the field that tells success; the HTTP status does if empty
+	Equals    []string `json:"equals"`    // its values that mean success
+	Number    string   `json:"number"`    // the field with the provider's number of the message
+	Code      string   `json:"code"`      // the field with the code of a failure
+	Error     string   `json:"error"`     // the field with its text
+	Permanent []string `json:"permanent"` // codes after which trying again is of no use
+}
+
+const (
+	httpAtOnceMost = 64
+	httpTextMost   = 300 // characters of a provider's text that are kept
+)
+
+func newHTTPSMS(config []byte, t Tools) (Driver, error) {
+	d := &httpSMS{}
+	if err := read(config, &d.config); err != nil {
+		return nil, err
+	}
+	c := &d.config
+	if err := required(given{"url", c.URL}); err != nil {
+		return nil, err
+	}
+	if c.Method == "" {
+		c.Method = http.MethodPost
+	}
+	if !slices.Contains([]string{"GET", "POST", "PUT"}, c.Method) {
+		return nil, fault.InvalidField("config.method", fault.NotAllowed, []string{"GET", "POST", "PUT"})
+	}
+	if c.Format == "" {
+		c.Format = "json"
+	}
+	_, isObject := c.Body.(map[string]any)
+	switch {
+	case !slices.Contains([]string{"json", "form", "none"}, c.Format):
+		return nil, fault.InvalidField("config.format", fault.NotAllowed, []string{"json", "form", "none"})
+	case c.Format == "form" && !isObject:
+		return nil, fault.InvalidField("config.body", fault.WrongType, "object")
+	case c.AtOnce < 0 || c.AtOnce > httpAtOnceMost:
+		return nil, fault.InvalidField("config.atOnce", fault.TooBig, httpAtOnceMost)
+	case c.Answer.Success != "" && len(c.Answer.Equals) == 0:
+		return nil, fault.InvalidField("config.answer.equals", fault.Required, nil)
+	}
+	if c.AtOnce == 0 {
+		c.AtOnce = 8
+	}
+	var err error
+	if d.pattern, err = regexp.Compile(c.Answer.Pattern); err != nil {
+		return nil, fault.InvalidField("config.answer.pattern", fault.WrongFormat, nil)
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	limit, err := timeout(c.TimeoutSeconds)
+	d.client = t.Outbound.Client(limit)
+	return d, err
+}
+
+// check fills everything in once, so that a placeholder that means nothing is found before a message is there.
+func (d *httpSMS) check() error {
+	f := d.filler(Message{})
+	for name, parts := range map[string]any{
+		"url": d.config.URL, "headers": anyMap(d.config.Headers), "query": anyMap(d.config.Query), "body": d.config.Body,
+	} {
+		if _, err := f.fill(parts); err != nil {
+			return fault.InvalidField("config."+name, fault.MissingParameters, []string{err.Error()})
+		}
+	}
+	url, _ := f.fill(d.config.URL)
+	return address("url", fmt.Sprint(url))
+}
+
+func anyMap(m map[string]string) map[string]any {
+	all := make(map[string]any, len(m))
+	for k, v := range m {
+		all[k] = v
+	}
+	return all
+}
+
+// filler replaces placeholders.
+type filler struct {
+	values map[string]string
+}
+
+func (d *httpSMS) filler(m Message) filler {
+	now := time.Now()
+	values := map[string]string{
+		"task_id": m.TaskID, "recipient": m.Recipient, "digits": strings.TrimPrefix(m.Recipient, "+"), "content": m.Content,
+		"title": m.Title, "template_id": m.TemplateID, "attempt": strconv.Itoa(int(m.Attempt)),
+		"unix": strconv.FormatInt(now.Unix(), 10), "unix_ms": strconv.FormatInt(now.UnixMilli(), 10),
+	}
+	for name, value := range d.config.Values {
+		values["values."+name] = value
+	}
+	for name, value := range d.config.Secrets {
+		values["secrets."+name] = value
+	}
+	return filler{values}
+}
+
+var placeholder = regexp.MustCompile(`\$\{([^}]*)\}`)
+
+type errPlaceholder string
+
+func (e errPlaceholder) Error() string { return string(e) }
+
+// fill replaces the placeholders in every text of part, which is of JSON. What is filled in stays text: it cannot add
+// fields, or break out of a string.
+func (f filler) fill(part any) (any, error) {
+	switch part := part.(type) {
+	case string:
+		var missing error
+		filled := placeholder.ReplaceAllStringFunc(part, func(found string) string {
+			name := found[2 : len(found)-1]
+			value, ok := f.values[name]
+			if !ok {
+				missing = errPlaceholder(name)
+			}
+			return value
+		})
+		return filled, missing
+	case []any:
+		filled := make([]any, len(part))
+		for i, one := range part {
+			var err error
+			if filled[i], err = f.fill(one); err != nil {
+				return nil, err
+			}
+		}
+		return filled, nil
+	case map[string]any:
+		filled := make(map[string]any, len(part))
+		for name, one := range part {
+			var err error
+			if filled[name], err = f.fill(one); err != nil {
+				return nil, err
+			}
+		}
+		return filled, nil
+	default:
+		return part, nil
+	}
+}
+
+func (d *httpSMS) Send(ctx context.Context, messages []Message) []Outcome {
+	return each(ctx, messages, d.config.AtOnce, d.call)
+}
+
+func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
+	req, err := d.request(ctx, m)
+	if err != nil {
+		return unwritable
+	}
+	status, answer, unanswered := call(d.client, req)
+	if unanswered != nil {
+		return *unanswered
+	}
+	no, refused := refusal(status)
+	fields, readable := d.read(answer)
+	a := d.config.Answer
+	switch {
+	case a.Success != "" && readable:
+		if value, there := field(fields, a.Success); there {
+			refused = !slices.Contains(a.Equals, value)
+			break
+		}
+		if !refused {
+			return unreadable
+		}
+	case a.Success != "" && !refused:
+		return unreadable
+	}
+	if !refused {
+		number, _ := field(fields, a.Number)
+		return Outcome{OK: true, ProviderNo: number}
+	}
+	if code, there := field(fields, a.Code); there { // the provider itself says no
+		no.Code, no.Unknown = code, false
+		no.Permanent = slices.Contains(a.Permanent, code)
+	}
+	if said, there := field(fields, a.Error); there {
+		no.Error = string([]rune(said)[:min(httpTextMost, len([]rune(said)))])
+	}
+	if no.Error == "" {
+		no.Error = "the provider refused it"
+	}
+	return no
+}
+
+func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error) {
+	f := d.filler(m)
+	filledURL, err := filler{escaped(f.values)}.fill(d.config.URL)
+	if err != nil {
+		return nil, err
+	}
+	body, err := f.fill(d.config.Body)
+	if err != nil {
+		return nil, err
+	}
+	var content []byte
+	var media string
+	switch d.config.Format {
+	case "json":
+		media = "application/json"
+		if content, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	case "form":
+		media = "application/x-www-form-urlencoded"
+		form := url.Values{}
+		for name, value := range body.(map[string]any) {
+			form.Set(name, text(value))
+		}
+		content = []byte(form.Encode())
+	}
+	req, err := http.NewRequestWithContext(ctx, d.config.Method, fmt.Sprint(filledURL), bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	query := req.URL.Query()
+	for name, value := range d.config.Query {
+		filled, err := f.fill(value)
+		if err != nil {
+			return nil, err
+		}
+		query.Set(name, fmt.Sprint(filled))
+	}
+	req.URL.RawQuery = query.Encode()
+	if media != "" {
+		req.Header.Set("Content-Type", media)
+	}
+	for name, value := range d.config.Headers {
+		filled, err := f.fill(value)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set(name, fmt.Sprint(filled))
+	}
+	return req, nil
+}
+
+func escaped(values map[string]string) map[string]string {
+	all := make(map[string]string, len(values))
+	for name, value := range values {
+		all[name] = url.QueryEscape(value)
+	}
+	return all
+}
+
+// read makes fields of an answer, and tells whether that could be done.
+func (d *httpSMS) read(answer []byte) (any, bool) {
+	if d.config.Answer.Pattern == "" {
+		var fields any
+		decoder := json.NewDecoder(bytes.NewReader(answer))
+		decoder.UseNumber()
+		err := decoder.Decode(&fields)
+		return fields, err == nil && fields != nil
+	}
+	found := d.pattern.FindSubmatch(answer)
+	if found == nil {
+		return nil, false
+	}
+	fields := map[string]any{}
+	for i, name := range d.pattern.SubexpNames() {
+		if name != "" {
+			fields[name] = string(found[i])
+		}
+	}
+	return fields, true
+}
+
+// field follows a way through fields.
+func field(fields any, way string) (string, bool) {
+	if way == "" {
+		return "", false
+	}
+	for step := range strings.SplitSeq(way, ".") {
+		switch at := fields.(type) {
+		case map[string]any:
+			fields = at[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(at) {
+				return "", false
+			}
+			fields = at[i]
+		default:
+			return "", false
+		}
+	}
+	switch value := fields.(type) {
+	case nil, map[string]any, []any:
+		return "", false
+	default:
+		return fmt.Sprint(value), true
+	}
+}

@@ -1,0 +1,84 @@
+package driver
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/internal/fault"
+)
+
+// oa posts each message as JSON, signed as Standard Webhooks has it (S1.11).
+type oa struct {
+	config struct {
+		URL            string  `json:"url"`
+		Secret         string  `json:"secret"` // whsec_ and base64, or any text
+		TimeoutSeconds float64 `json:"timeoutSeconds"`
+	}
+	key    []byte
+	client *http.Client
+}
+
+// oaAtOnce is how many calls are under way at once.
+const oaAtOnce = 8
+
+func newOA(config []byte, t Tools) (Driver, error) {
+	d := &oa{}
+	if err := read(config, &d.config); err != nil {
+		return nil, err
+	}
+	if err := required(given{"url", d.config.URL}, given{"secret", d.config.Secret}); err != nil {
+		return nil, err
+	}
+	if err := address("url", d.config.URL); err != nil {
+		return nil, err
+	}
+	d.key = []byte(d.config.Secret)
+	if encoded, ok := strings.CutPrefix(d.config.Secret, "whsec_"); ok {
+		var err error
+		if d.key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+			return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
+		}
+	}
+	limit, err := timeout(d.config.TimeoutSeconds)
+	d.client = t.Outbound.Client(limit)
+	return d, err
+}
+
+func (d *oa) Send(ctx context.Context, messages []Message) []Outcome {
+	return each(ctx, messages, oaAtOnce, d.call)
+}
+
+// call posts a message. Its webhook-id is the task's, so who receives can tell that it comes again.
+func (d *oa) call(ctx context.Context, m Message) Outcome {
+	body, err := json.Marshal(map[string]any{
+		"id": m.TaskID, "attempt": m.Attempt, "to": m.Recipient, "user_id": m.UserID, "title": m.Title, "content": m.Content,
+		"template_id": m.TemplateID, "params": m.Params,
+	})
+	if err != nil {
+		return unwritable
+	}
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	header := http.Header{}
+	header.Set("Webhook-Id", m.TaskID)
+	header.Set("Webhook-Timestamp", at)
+	header.Set("Webhook-Signature", "v1,"+Sign(d.key, m.TaskID, at, body))
+	if o := post(ctx, d.client, d.config.URL, header, body, nil); o != nil {
+		return *o
+	}
+	return Outcome{OK: true}
+}
+
+// Sign is the signature of Standard Webhooks: HMAC-SHA256 over id, timestamp and body with points between, in base64.
+func Sign(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + timestamp + "."))
+	mac.Write(body)
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}

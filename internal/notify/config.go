@@ -1,0 +1,155 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"lksms/gen/dbq"
+	"lksms/internal/driver"
+	"lksms/internal/fault"
+	"lksms/internal/outbound"
+	"lksms/internal/postgres"
+	"lksms/internal/secret"
+)
+
+// hidden stands for a secret in answers. Given back, it means the secret that is there.
+const hidden = "***"
+
+// place is what a sealed field is bound to: moved elsewhere it cannot be opened.
+func place(senderNo, field string) string { return senderNo + "/" + field }
+
+// openConfig opens the secrets of a configuration.
+func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
+	return eachSecret(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		sealed, ok := sealedIn(value)
+		if !ok {
+			return value, nil
+		}
+		opened, err := box.Open(sealed, place(senderNo, name))
+		return json.RawMessage(opened), err
+	})
+}
+
+// sealedIn is the text that was sealed, if a field holds one.
+func sealedIn(value json.RawMessage) (text string, ok bool) {
+	ok = json.Unmarshal(value, &text) == nil && secret.IsSealed(text)
+	return text, ok
+}
+
+// ShowConfig hides the secrets of a configuration.
+func ShowConfig(kind string, config []byte) ([]byte, error) {
+	return eachSecret(kind, config, func(string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`"` + hidden + `"`), nil
+	})
+}
+
+// eachSecret replaces the secret fields that a configuration has.
+func eachSecret(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
+	secrets := driver.Secrets(kind)
+	if len(secrets) == 0 {
+		return config, nil
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(config, &fields); err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	for _, name := range secrets {
+		value, there := fields[name]
+		if !there {
+			continue
+		}
+		replaced, err := replace(name, value)
+		if err != nil {
+			return nil, fmt.Errorf("config.%s: %w", name, err)
+		}
+		fields[name] = replaced
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("write config: %w", err)
+	}
+	return text, nil
+}
+
+// SealConfig checks the configuration of a driven sender and seals its secrets, so that it can be stored. A secret that is
+// not given, or given as it is shown, is taken from before, what is stored now; that may be nil. Faults: request.invalid.
+func (p *Pusher) SealConfig(kind, senderNo string, config, before []byte) ([]byte, error) {
+	if before == nil {
+		before = []byte("{}")
+	}
+	old := map[string]json.RawMessage{}
+	fields := map[string]json.RawMessage{}
+	if err := errors.Join(json.Unmarshal(before, &old), json.Unmarshal(config, &fields)); err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	for _, name := range driver.Secrets(kind) {
+		if value, given := fields[name]; (!given || string(value) == `"`+hidden+`"`) && old[name] != nil {
+			fields[name] = old[name]
+		}
+	}
+	merged, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("write config: %w", err)
+	}
+	opened, err := openConfig(p.box, kind, senderNo, merged)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := driver.New(kind, opened, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		return nil, err
+	}
+	return p.seal(kind, senderNo, opened)
+}
+
+func (p *Pusher) seal(kind, senderNo string, opened []byte) ([]byte, error) {
+	return eachSecret(kind, opened, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		sealed, err := p.box.Seal(string(value), place(senderNo, name))
+		if errors.Is(err, secret.ErrNoKey) {
+			return nil, fault.InvalidField("config."+name, fault.NoSecretsKey, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(sealed)
+	})
+}
+
+// Rotate seals every secret with the first key that was not, and returns how many configurations that changed.
+func (p *Pusher) Rotate(ctx context.Context) (int, error) {
+	rows, err := p.q.SenderConfigs(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read configurations: %w", err)
+	}
+	changed := 0
+	for _, row := range rows {
+		current := true
+		_, err := eachSecret(row.Kind, row.Config, func(_ string, value json.RawMessage) (json.RawMessage, error) {
+			sealed, ok := sealedIn(value)
+			current = current && ok && p.box.IsCurrent(sealed)
+			return value, nil
+		})
+		if err != nil || current {
+			if err != nil {
+				return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
+			}
+			continue
+		}
+		opened, err := openConfig(p.box, row.Kind, row.SenderNo, row.Config)
+		if err != nil {
+			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
+		}
+		sealed, err := p.seal(row.Kind, row.SenderNo, opened)
+		if err != nil {
+			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
+		}
+		n, err := p.q.SenderReseal(ctx, dbq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
+		if err != nil {
+			return changed, postgres.Wrap("seal anew", err, nil)
+		}
+		changed += int(n)
+	}
+	return changed, nil
+}

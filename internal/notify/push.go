@@ -1,0 +1,349 @@
+// Package notify drives the senders that LKSMS pushes to. A driven sender claims, sends and reports as an app does, through the
+// same methods, under the same leases, limits and retries.
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"lksms/gen/dbq"
+	"lksms/internal/driver"
+	"lksms/internal/outbound"
+	"lksms/internal/postgres"
+	"lksms/internal/secret"
+	"lksms/internal/task"
+)
+
+const (
+	lookEvery  = 2 * time.Second // for senders that are new, changed or gone
+	claimWait  = 3 * time.Second // of one claim; what is queued on this server ends it at once
+	pauseMost  = 5 * time.Second // after a claim that failed, and between reports that do
+	openFor    = 30 * time.Second
+	troubles   = 5 // batches in a row in which nothing got through
+	leaseSpare = 2 * time.Second
+)
+
+// LeaseSeconds is how long a driven sender holds a task unless it says otherwise: much longer than a provider is waited for.
+const LeaseSeconds = 120
+
+// Pusher drives senders.
+type Pusher struct {
+	db    *postgres.DB
+	q     *dbq.Queries
+	tasks *task.Service
+	box   *secret.Box
+	out   outbound.Policy
+	log   *slog.Logger
+
+	stopping chan struct{} // closed: nothing more is claimed
+	stop     sync.Once
+	sending  context.Context // ends when what is under way has to end
+	cut      context.CancelFunc
+	workers  sync.WaitGroup
+}
+
+// NewPusher returns a Pusher.
+func NewPusher(db *postgres.DB, tasks *task.Service, box *secret.Box, out outbound.Policy, log *slog.Logger) *Pusher {
+	sending, cut := context.WithCancel(context.Background())
+	return &Pusher{
+		db: db, q: dbq.New(db), tasks: tasks, box: box, out: out, log: log, stopping: make(chan struct{}), sending: sending, cut: cut,
+	}
+}
+
+// Start drives every sender that is on until Stop.
+func (p *Pusher) Start() { p.workers.Go(p.run) }
+
+func (p *Pusher) run() {
+	driven := map[string]*worker{}
+	defer func() {
+		for _, w := range driven {
+			close(w.ended)
+		}
+	}()
+	for {
+		p.look(driven)
+		if !p.pause(lookEvery) {
+			return
+		}
+	}
+}
+
+// StopClaiming makes workers end when they have sent and reported what they hold.
+func (p *Pusher) StopClaiming() { p.stop.Do(func() { close(p.stopping) }) }
+
+// Stop ends all workers. When ctx ends, so does what is under way: its leases are left to run out, because nobody knows
+// whether the messages went out.
+func (p *Pusher) Stop(ctx context.Context) {
+	p.StopClaiming()
+	finished := make(chan struct{})
+	go func() {
+		p.workers.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		p.cut()
+		<-finished
+	}
+	p.cut()
+}
+
+// pause waits for d and tells whether to go on.
+func (p *Pusher) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.stopping:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// look starts a worker for every sender that has none, and ends those of senders that are changed or gone.
+func (p *Pusher) look(driven map[string]*worker) {
+	ctx, cancel := context.WithTimeout(p.sending, lookEvery)
+	defer cancel()
+	rows, err := p.q.SendersDriven(ctx)
+	if err != nil {
+		return // the next look may tell; claims say what is wrong
+	}
+	there := map[string]bool{}
+	for _, row := range rows {
+		there[row.SenderNo] = true
+		w, known := driven[row.SenderNo]
+		if known && w.row.Version == row.Version {
+			continue
+		}
+		if known {
+			close(w.ended)
+		}
+		driven[row.SenderNo] = p.start(row)
+	}
+	for no, w := range driven {
+		if !there[no] {
+			close(w.ended)
+			delete(driven, no)
+		}
+	}
+}
+
+// worker drives one version of a sender.
+type worker struct {
+	*Pusher
+	row     dbq.SendersDrivenRow
+	driver  driver.Driver
+	breaker *gobreaker.CircuitBreaker[struct{}]
+	ended   chan struct{}
+}
+
+// start makes a worker; one whose configuration cannot be used says so and does nothing.
+func (p *Pusher) start(row dbq.SendersDrivenRow) *worker {
+	w := &worker{Pusher: p, row: row, ended: make(chan struct{})}
+	log := p.log.With("sender_no", row.SenderNo)
+	config, err := openConfig(p.box, row.Kind, row.SenderNo, row.Config)
+	if err == nil {
+		w.driver, err = driver.New(row.Kind, config, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo}).get})
+	}
+	if err != nil {
+		log.Error("sender cannot be driven", "error", err)
+		return w
+	}
+	w.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name: row.SenderNo, Timeout: openFor, ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= troubles },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			log.Warn("provider "+to.String(), "was", from.String())
+		},
+	})
+	p.workers.Go(w.run)
+	return w
+}
+
+func (w *worker) isEnded() bool {
+	select {
+	case <-w.stopping:
+		return true
+	case <-w.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *worker) run() {
+	for !w.isEnded() {
+		limit := w.most()
+		switch w.breaker.State() {
+		case gobreaker.StateOpen:
+			w.rest()
+			w.pause(time.Second)
+			continue
+		case gobreaker.StateHalfOpen:
+			limit = 1
+		case gobreaker.StateClosed:
+		}
+		ctx, cancel := context.WithTimeout(w.sending, claimWait+10*time.Second)
+		rows, err := w.tasks.ClaimOrWait(ctx, w.row.SenderNo, limit, claimWait)
+		cancel()
+		switch {
+		case err != nil:
+			w.log.Warn("driven sender could not claim", "sender_no", w.row.SenderNo, "error", err)
+			w.pause(pauseMost)
+		case len(rows) > 0:
+			w.deliver(rows)
+		}
+	}
+}
+
+// most is how many tasks to claim at once: with an interval, as many as may be sent in a second.
+func (w *worker) most() int {
+	most := driver.Batch(w.row.Kind)
+	if w.row.IntervalMs > 0 {
+		most = min(most, max(1, int(1000/w.row.IntervalMs)))
+	}
+	return most
+}
+
+// rest gives the sender's share to the others while its breaker is open.
+func (w *worker) rest() {
+	ctx, cancel := context.WithTimeout(w.sending, pauseMost)
+	defer cancel()
+	if err := w.q.SenderRest(ctx, dbq.SenderRestParams{SenderNo: w.row.SenderNo, Seconds: 2}); err != nil {
+		w.log.Warn("driven sender could not rest", "sender_no", w.row.SenderNo, "error", err)
+	}
+}
+
+var errNothingThrough = errors.New("nothing got through")
+
+// deliver sends what was claimed and reports it. Of what nobody knows whether it went out, nothing is reported: the lease
+// runs out first.
+func (w *worker) deliver(rows []dbq.TaskClaimRow) {
+	until := time.Until(rows[0].LeaseUntil) - leaseSpare
+	ctx, cancel := context.WithTimeout(w.sending, max(until, time.Second))
+	defer cancel()
+	messages, err := w.messages(ctx, rows)
+	if err != nil {
+		w.log.Error("claimed tasks could not be read", "sender_no", w.row.SenderNo, "error", err)
+		return
+	}
+	var outcomes []driver.Outcome
+	_, _ = w.breaker.Execute(func() (struct{}, error) {
+		outcomes = w.driver.Send(ctx, messages)
+		for _, o := range outcomes {
+			if o.OK || o.Permanent {
+				return struct{}{}, nil
+			}
+		}
+		return struct{}{}, errNothingThrough
+	})
+	if outcomes == nil {
+		return // the breaker opened meanwhile
+	}
+	w.report(rows, messages, outcomes)
+}
+
+// messages joins what was claimed with what is to be sent.
+func (w *worker) messages(ctx context.Context, rows []dbq.TaskClaimRow) ([]driver.Message, error) {
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.TaskID
+	}
+	found, err := w.q.TaskOutgoing(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read outgoing tasks: %w", err)
+	}
+	byID := make(map[string]dbq.TaskOutgoingRow, len(found))
+	for _, f := range found {
+		byID[f.TaskID] = f
+	}
+	messages := make([]driver.Message, len(rows))
+	for i, row := range rows {
+		f := byID[row.TaskID]
+		m := driver.Message{
+			TaskID: row.TaskID, Attempt: row.Attempt, Recipient: f.Recipient, UserID: f.UserID, Content: row.Content,
+		}
+		if f.RenderingID != 0 {
+			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, f.Content, f.TemplateID
+			m.Params, m.Page = f.Params, f.Page
+		}
+		messages[i] = m
+	}
+	return messages, nil
+}
+
+// report says of each message what became of it, again and again until the database has it or the leases run out.
+func (w *worker) report(rows []dbq.TaskClaimRow, messages []driver.Message, outcomes []driver.Outcome) {
+	var reports []task.Report
+	unclear := dbq.DeliveryUnclearParams{SenderNo: w.row.SenderNo}
+	for i, o := range outcomes {
+		if o.Unknown {
+			unclear.TaskIds = append(unclear.TaskIds, rows[i].TaskID)
+			unclear.LeaseIds = append(unclear.LeaseIds, rows[i].LeaseID)
+			unclear.Recipients = append(unclear.Recipients, messages[i].Recipient)
+			unclear.Errors = append(unclear.Errors, o.Error)
+			continue
+		}
+		reports = append(reports, w.reportOf(rows[i], o))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.sending), max(time.Until(rows[0].LeaseUntil), leaseSpare))
+	defer cancel()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, pauseMost) {
+		err := w.tell(ctx, reports, unclear)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.log.Error("outcomes could not be reported before the leases ran out", "sender_no", w.row.SenderNo,
+				"reports", len(reports), "error", err)
+			return
+		case <-w.sending.Done():
+			cancel() // one last time has been tried
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (w *worker) tell(ctx context.Context, reports []task.Report, unclear dbq.DeliveryUnclearParams) error {
+	if len(reports) > 0 {
+		if _, err := w.tasks.ReportAll(ctx, reports); err != nil {
+			return err
+		}
+	}
+	if len(unclear.TaskIds) > 0 {
+		return postgres.Wrap("keep what is unclear", w.q.DeliveryUnclear(ctx, unclear), nil)
+	}
+	return nil
+}
+
+func (w *worker) reportOf(row dbq.TaskClaimRow, o driver.Outcome) task.Report {
+	r := task.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: task.Success, ProviderNo: o.ProviderNo}
+	said := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": task.Success}
+	if o.ProviderNo != "" {
+		said["provider_no"] = o.ProviderNo
+	}
+	if w.row.RetryMinutes != nil {
+		most := len(w.row.RetryMinutes)
+		r.MaxRetries = &most
+	}
+	if !o.OK {
+		r.Status, r.ShouldRetry, r.ErrorMessage = task.Failed, !o.Permanent, &o.Error
+		said["status"], said["should_retry"], said["error_code"], said["error_message"] = task.Failed, r.ShouldRetry, o.Code, o.Error
+		if o.RetryAfter > 0 {
+			r.RetryAfter = &o.RetryAfter
+		} else if n := int(row.Attempt) - 1; n < len(w.row.RetryMinutes) {
+			wait := time.Duration(w.row.RetryMinutes[n]) * time.Minute
+			r.RetryAfter = &wait
+		}
+	}
+	r.Raw, _ = json.Marshal(said) // texts and numbers
+	return r
+}

@@ -1,0 +1,141 @@
+// Package outbound makes connections to addresses that administrators configured: never to ones that only this machine should
+// reach, and with bounds on what comes back.
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Policy says where connections may go. Link-local and metadata addresses are refused whatever it says.
+type Policy struct {
+	Allow []netip.Prefix // if not empty, nowhere else
+	Deny  []netip.Prefix
+}
+
+// ErrRefused is the failure of a connection that the policy forbids.
+var ErrRefused = errors.New("the address is not allowed")
+
+// ErrTooLarge is the failure of an answer that is longer than AnswerMost.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// AnswerMost is how many bytes of an answer are read.
+const AnswerMost = 1 << 20
+
+// metadata are addresses at which clouds tell a machine its secrets and that are not link-local.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
+}
+
+// nat64 addresses carry an IPv4 address in their last four bytes.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// Permits tells whether a connection to addr may be made.
+func (p Policy) Permits(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	if nat64.Contains(addr) {
+		bytes := addr.As16()
+		addr = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	if addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() {
+		return false
+	}
+	for _, m := range metadata {
+		if addr == m {
+			return false
+		}
+	}
+	return !within(p.Deny, addr) && (len(p.Allow) == 0 || within(p.Allow, addr))
+}
+
+func within(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, n := range networks {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// Dial connects as net.Dialer does. The policy is asked of the address itself, after names have been resolved, so a name
+// cannot come to mean something else in between.
+func (p Policy) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{
+		Timeout: 10 * time.Second,
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return fmt.Errorf("read address: %w", err)
+			}
+			if !p.Permits(to.Addr()) {
+				return ErrRefused
+			}
+			return nil
+		},
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// Client is an HTTP client under the policy. A request takes at most limit, and redirects are not followed: they are the
+// answer.
+func (p Policy) Client(limit time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: limit,
+		Transport: &http.Transport{
+			DialContext: p.Dial, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: limit,
+			MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// ErrUnclear is the failure of a request that may have arrived: a connection was there, and no whole answer came.
+var ErrUnclear = errors.New("there was no whole answer")
+
+// Do sends a request and reads the whole answer, of at most AnswerMost bytes. The status is 0 if none came.
+func Do(client *http.Client, req *http.Request) (status int, body []byte, err error) {
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	res, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))) //nolint:gosec // the policy is asked of every address
+	if err != nil {
+		if connected.Load() {
+			err = errors.Join(ErrUnclear, err)
+		}
+		return 0, nil, err
+	}
+	defer res.Body.Close() //nolint:errcheck // it was read, or is of no use
+	body, err = io.ReadAll(io.LimitReader(res.Body, AnswerMost+1))
+	if err == nil && len(body) > AnswerMost {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		err = errors.Join(ErrUnclear, err)
+	}
+	return res.StatusCode, body, err
+}
+
+// DialTLS connects like Dial and shakes hands as a client of the server called name.
+func (p Policy) DialTLS(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := p.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secured := tls.Client(conn, &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12})
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("shake hands: %w", err), conn.Close())
+		}
+		return secured, nil
+	}
+}
