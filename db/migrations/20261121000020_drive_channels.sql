@@ -1,5 +1,5 @@
 -- migrate:up
-ALTER TABLE channels ADD COLUMN retry_minutes integer[];
+ALTER TABLE channels ADD COLUMN retry_minutes bigint[];
 COMMENT ON COLUMN channels.retry_minutes IS 'for senders that are driven: the wait before each further attempt; null: as the server is configured';
 -- squawk-ignore constraint-missing-not-valid
 ALTER TABLE channels ADD CONSTRAINT channels_retry_minutes_range CHECK (

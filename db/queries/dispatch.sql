@@ -439,6 +439,34 @@ logged AS (
 )
 SELECT c.* FROM cancelled c;
 
+-- TaskWithdraw ends what waits of notifications and tells how much that was. What a sender holds it may still send, but it is not
+-- tried again: its time is over.
+-- name: TaskWithdraw :one
+WITH open AS MATERIALIZED (
+    SELECT t.task_id, t.status
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = ANY (@notification_ids::bigint[]) AND t.status IN (0, 1)
+    ORDER BY t.task_id
+    FOR UPDATE OF t
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM open) o
+),
+ended AS (
+    UPDATE tasks t
+    SET status = CASE o.status WHEN 0 THEN 4 ELSE t.status END,
+        expires_at = CASE o.status WHEN 0 THEN t.expires_at ELSE (SELECT moment.at FROM moment) END,
+        updated_at = (SELECT moment.at FROM moment)
+    FROM open o
+    WHERE t.task_id = o.task_id
+),
+logged AS (
+    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
+    SELECT o.task_id, 'cancelled', (SELECT moment.at FROM moment), 'cancelled', @request_data FROM open o WHERE o.status = 0
+)
+SELECT count(*) FROM open WHERE open.status = 0;
+
 -- TaskWaits gives the pools in which there is anything to claim.
 -- name: TaskWaits :many
 SELECT p.id

@@ -45,7 +45,7 @@ WHERE c.company_no = @company_no AND (SELECT count(*) FROM templates t WHERE c.c
 -- name: ChannelCreate :one
 WITH made AS (
     INSERT INTO channels (channel, name, signature_required, retry_minutes)
-    VALUES (@channel, @name, @signature_required, sqlc.narg(retry_minutes)::integer[])
+    VALUES (@channel, @name, @signature_required, sqlc.narg(retry_minutes)::bigint[])
     RETURNING *
 ),
 pool AS (
@@ -69,7 +69,7 @@ LIMIT @page_limit::integer;
 -- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce(sqlc.narg(name), name), signature_required = coalesce(sqlc.narg(signature_required), signature_required),
-    retry_minutes = coalesce(sqlc.narg(retry_minutes)::integer[], retry_minutes), version = version + 1, updated_at = now()
+    retry_minutes = coalesce(sqlc.narg(retry_minutes)::bigint[], retry_minutes), version = version + 1, updated_at = now()
 WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
 
 -- name: ChannelServe :exec

@@ -203,3 +203,29 @@ WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.create
 
 -- name: TaskIsDue :one
 SELECT (due_at <= now())::boolean AS is_due FROM tasks WHERE task_id = @task_id;
+
+-- TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: those that have an
+-- address wait as due, and are queued like retries; those that have none have failed for good. An empty recipient is none.
+-- name: TaskEnqueue :exec
+WITH input AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
+        unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no
+),
+made AS (
+    INSERT INTO tasks (
+        task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
+        rendering_id, user_id, status, result, reported_at
+    )
+    SELECT i.task_id, i.recipient, i.recipient, @content::text, @submitted_by::text, @company_id::bigint, i.pool_id,
+        @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, @rendering_id::bigint, i.user_id,
+        CASE WHEN i.recipient = '' THEN 3 ELSE 0 END, CASE WHEN i.recipient = '' THEN @no_address::text END,
+        CASE WHEN i.recipient = '' THEN now() END
+    FROM input i
+    RETURNING task_id, recipient, content, status
+)
+INSERT INTO receive_logs (
+    request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+)
+SELECT @request_id::text, m.task_id, m.recipient, nullif(m.recipient, ''), m.content, true, @source_ip::text, @user_agent::text,
+    jsonb_build_object('rendering_id', @rendering_id::bigint), jsonb_build_object('task_id', m.task_id, 'status', m.status), 200
+FROM made m;

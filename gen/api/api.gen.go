@@ -45,6 +45,39 @@ func (e Category) Valid() bool {
 	}
 }
 
+// Defines values for EventRequestEvent.
+const (
+	NodeDone     EventRequestEvent = "node_done"
+	NodeFinished EventRequestEvent = "node_finished"
+	NodeStarted  EventRequestEvent = "node_started"
+	OrbitPlan    EventRequestEvent = "orbit_plan"
+	TaskAbnormal EventRequestEvent = "task_abnormal"
+	TaskCreated  EventRequestEvent = "task_created"
+	TaskFinished EventRequestEvent = "task_finished"
+)
+
+// Valid indicates whether the value is a known member of the EventRequestEvent enum.
+func (e EventRequestEvent) Valid() bool {
+	switch e {
+	case NodeDone:
+		return true
+	case NodeFinished:
+		return true
+	case NodeStarted:
+		return true
+	case OrbitPlan:
+		return true
+	case TaskAbnormal:
+		return true
+	case TaskCreated:
+		return true
+	case TaskFinished:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExplanationReason.
 const (
 	BecauseNoSender   ExplanationReason = "no_sender"
@@ -90,6 +123,75 @@ func (e MessageType) Valid() bool {
 	case Notification:
 		return true
 	case Verification:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationEndRequestExpectedStatuses.
+const (
+	ExpectCancelled NotificationEndRequestExpectedStatuses = 3
+	ExpectEnded     NotificationEndRequestExpectedStatuses = 4
+	ExpectWaiting   NotificationEndRequestExpectedStatuses = 0
+)
+
+// Valid indicates whether the value is a known member of the NotificationEndRequestExpectedStatuses enum.
+func (e NotificationEndRequestExpectedStatuses) Valid() bool {
+	switch e {
+	case ExpectCancelled:
+		return true
+	case ExpectEnded:
+		return true
+	case ExpectWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationEndRequestStatus.
+const (
+	EndAbnormally NotificationEndRequestStatus = 4
+	EndCancelled  NotificationEndRequestStatus = 3
+)
+
+// Valid indicates whether the value is a known member of the NotificationEndRequestStatus enum.
+func (e NotificationEndRequestStatus) Valid() bool {
+	switch e {
+	case EndAbnormally:
+		return true
+	case EndCancelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationStatus.
+const (
+	NotificationCancelled  NotificationStatus = 3
+	NotificationEnded      NotificationStatus = 4
+	NotificationFailed     NotificationStatus = 2
+	NotificationSomeFailed NotificationStatus = 5
+	NotificationSuccess    NotificationStatus = 1
+	NotificationWaiting    NotificationStatus = 0
+)
+
+// Valid indicates whether the value is a known member of the NotificationStatus enum.
+func (e NotificationStatus) Valid() bool {
+	switch e {
+	case NotificationCancelled:
+		return true
+	case NotificationEnded:
+		return true
+	case NotificationFailed:
+		return true
+	case NotificationSomeFailed:
+		return true
+	case NotificationSuccess:
+		return true
+	case NotificationWaiting:
 		return true
 	default:
 		return false
@@ -186,6 +288,27 @@ func (e Role) Valid() bool {
 	case RoleSend:
 		return true
 	case RoleSubmit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SendStatus.
+const (
+	SendStatusFailed  SendStatus = 2
+	SendStatusSending SendStatus = 0
+	SendStatusSent    SendStatus = 1
+)
+
+// Valid indicates whether the value is a known member of the SendStatus enum.
+func (e SendStatus) Valid() bool {
+	switch e {
+	case SendStatusFailed:
+		return true
+	case SendStatusSending:
+		return true
+	case SendStatusSent:
 		return true
 	default:
 		return false
@@ -421,6 +544,9 @@ type BalanceChange struct {
 	Remark *string `json:"remark,omitempty"`
 }
 
+// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+type BizType = int16
+
 // Category defines model for Category.
 type Category string
 
@@ -434,6 +560,21 @@ type CategoryResponse struct {
 	Data    map[string]interface{} `json:"data"`
 }
 
+// Changed defines model for Changed.
+type Changed struct {
+	Changed int `json:"changed"`
+}
+
+// ChangedResponse defines model for ChangedResponse.
+type ChangedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Changed `json:"data"`
+}
+
 // Channel defines model for Channel.
 type Channel struct {
 	// Channel Example: acme
@@ -443,13 +584,16 @@ type Channel struct {
 	Countries         Countries `json:"countries"`
 	CreatedAt         time.Time `json:"created_at"`
 	Name              string    `json:"name"`
-	RetryMinutes      *[]int32  `json:"retry_minutes"`
+	RetryMinutes      *[]int64  `json:"retry_minutes"`
 	SignatureRequired bool      `json:"signature_required"`
 	UpdatedAt         time.Time `json:"updated_at"`
 
 	// Version Counts its changes
 	Version int64 `json:"version"`
 }
+
+// ChannelList defines model for ChannelList.
+type ChannelList = []No
 
 // ChannelListResponse defines model for ChannelListResponse.
 type ChannelListResponse struct {
@@ -626,6 +770,50 @@ type CompanyResponse struct {
 
 // CompanyWeight Its part of the service; 1 by default
 type CompanyWeight = float64
+
+// Contact defines model for Contact.
+type Contact struct {
+	DingtalkName *string `json:"dingtalk_name,omitempty"`
+	Email        *string `json:"email,omitempty"`
+	Phone        *string `json:"phone,omitempty"`
+	UserID       UserID  `json:"user_id"`
+	WechatOpenid *string `json:"wechat_openid,omitempty"`
+}
+
+// ContactListResponse defines model for ContactListResponse.
+type ContactListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ContactPage `json:"data"`
+}
+
+// ContactPage defines model for ContactPage.
+type ContactPage struct {
+	Items []Contact `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ContactResponse defines model for ContactResponse.
+type ContactResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Contact `json:"data"`
+}
+
+// ContactsRequest defines model for ContactsRequest.
+type ContactsRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No       `json:"company_no,omitempty"`
+	Contacts  []Contact `json:"contacts"`
+}
 
 // Countries By `country_no`; none means every country
 type Countries = []No
@@ -834,6 +1022,35 @@ type EventPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// EventRequest defines model for EventRequest.
+type EventRequest struct {
+	Channels  ChannelList       `json:"channels"`
+	Event     EventRequestEvent `json:"event"`
+	Initiator *UserID           `json:"initiator,omitempty"`
+
+	// MaxDuration Minutes that the node may take
+	MaxDuration *int64 `json:"max_duration,omitempty"`
+	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
+
+	// Operator Who had it done
+	Operator *Operator `json:"operator,omitempty"`
+	Orbits   *[]Orbit  `json:"orbits,omitempty"`
+
+	// Payload What the placeholders of the template stand for: `${taskName}`
+	Payload *Payload `json:"payload,omitempty"`
+
+	// StartedAt When the node was begun; now by default
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	TaskID    int64      `json:"task_id"`
+
+	// TimeoutRemind Minutes between reminders; without it there is one
+	TimeoutRemind *int64    `json:"timeout_remind,omitempty"`
+	UserIds       *[]UserID `json:"user_ids,omitempty"`
+}
+
+// EventRequestEvent defines model for EventRequest.Event.
+type EventRequestEvent string
+
 // ExplainResponse defines model for ExplainResponse.
 type ExplainResponse struct {
 	// Code The HTTP status
@@ -1006,11 +1223,340 @@ type NextCursor = string
 // No Example: acme
 type No = string
 
+// NotificationEndRequest defines model for NotificationEndRequest.
+type NotificationEndRequest struct {
+	BizIds []int64 `json:"biz_ids"`
+
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	BizType          BizType                                   `json:"biz_type"`
+	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
+
+	// Operator Who had it done
+	Operator *Operator `json:"operator,omitempty"`
+
+	// Status 3 cancelled, 4 ended abnormally
+	Status NotificationEndRequestStatus `json:"status"`
+}
+
+// NotificationEndRequestExpectedStatuses defines model for NotificationEndRequest.ExpectedStatuses.
+type NotificationEndRequestExpectedStatuses int16
+
+// NotificationEndRequestStatus 3 cancelled, 4 ended abnormally
+type NotificationEndRequestStatus int16
+
+// NotificationListResponse defines model for NotificationListResponse.
+type NotificationListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message          `json:"message"`
+	Data    NotificationPage `json:"data"`
+}
+
+// NotificationMade defines model for NotificationMade.
+type NotificationMade struct {
+	// Channel Example: acme
+	Channel No `json:"channel"`
+
+	// Deduplicated It was there already
+	Deduplicated   bool  `json:"deduplicated"`
+	NotificationID int64 `json:"notification_id"`
+}
+
+// NotificationPage defines model for NotificationPage.
+type NotificationPage struct {
+	Items []NotificationView `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// NotificationRecipient defines model for NotificationRecipient.
+type NotificationRecipient struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// Address On the channel; empty where there is none
+	Address string    `json:"address"`
+	DueAt   time.Time `json:"due_at"`
+
+	// ExternalMsgid What the provider calls the message
+	ExternalMsgid *string    `json:"external_msgid"`
+	LastError     *string    `json:"last_error"`
+	RetryCount    int16      `json:"retry_count"`
+	SentAt        *time.Time `json:"sent_at"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status TaskStatus `json:"status"`
+
+	// Times How often the person has been told
+	Times  int64  `json:"times"`
+	UserID string `json:"user_id"`
+}
+
+// NotificationRequest defines model for NotificationRequest.
+type NotificationRequest struct {
+	BizID int64 `json:"biz_id"`
+
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	BizType  BizType     `json:"biz_type"`
+	Channels ChannelList `json:"channels"`
+	DedupKey *string     `json:"dedup_key,omitempty"`
+
+	// NextRunTime Not before; now by default
+	NextRunTime *time.Time `json:"next_run_time,omitempty"`
+
+	// Operator Who had it done
+	Operator *Operator `json:"operator,omitempty"`
+
+	// Payload What the placeholders of the template stand for: `${taskName}`
+	Payload       Payload `json:"payload"`
+	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
+	UserIds       UserIDs `json:"user_ids"`
+}
+
+// NotificationResponse defines model for NotificationResponse.
+type NotificationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message          `json:"message"`
+	Data    NotificationView `json:"data"`
+}
+
+// NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+type NotificationStatus int16
+
+// NotificationTemplate defines model for NotificationTemplate.
+type NotificationTemplate struct {
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	BizType BizType `json:"biz_type"`
+
+	// Channel Example: acme
+	Channel    No        `json:"channel"`
+	Content    string    `json:"content"`
+	CreatedAt  time.Time `json:"created_at"`
+	Enabled    bool      `json:"enabled"`
+	ExternalID string    `json:"external_id"`
+	Title      string    `json:"title"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// NotificationTemplateListResponse defines model for NotificationTemplateListResponse.
+type NotificationTemplateListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message               `json:"message"`
+	Data    NotificationTemplates `json:"data"`
+}
+
+// NotificationTemplateRequest defines model for NotificationTemplateRequest.
+type NotificationTemplateRequest struct {
+	Content string `json:"content"`
+	Enabled *bool  `json:"enabled,omitempty"`
+
+	// ExternalID What the provider calls the template
+	ExternalID *string `json:"external_id,omitempty"`
+	Title      string  `json:"title"`
+}
+
+// NotificationTemplateResponse defines model for NotificationTemplateResponse.
+type NotificationTemplateResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message              `json:"message"`
+	Data    NotificationTemplate `json:"data"`
+}
+
+// NotificationTemplates defines model for NotificationTemplates.
+type NotificationTemplates struct {
+	Items []NotificationTemplate `json:"items"`
+}
+
+// NotificationView defines model for NotificationView.
+type NotificationView struct {
+	BizID int64 `json:"biz_id"`
+
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	BizType BizType `json:"biz_type"`
+
+	// Channel Example: acme
+	Channel   No        `json:"channel"`
+	CreatedAt time.Time `json:"created_at"`
+	DedupKey  *string   `json:"dedup_key"`
+
+	// NextRunTime When people are told, or told again
+	NextRunTime    *time.Time `json:"next_run_time"`
+	NotificationID int64      `json:"notification_id"`
+	Operator       *string    `json:"operator"`
+
+	// Payload What the placeholders of the template stand for: `${taskName}`
+	Payload Payload `json:"payload"`
+
+	// People Who have a task
+	People int64 `json:"people"`
+
+	// Recipients Of one that is looked at alone
+	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
+
+	// Remark Why it could not be told
+	Remark        *string `json:"remark"`
+	RepeatMinutes *int64  `json:"repeat_minutes"`
+
+	// RetryCount The most of any person's
+	RetryCount int16 `json:"retry_count"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+	Status NotificationStatus `json:"status"`
+
+	// Succeeded Who have been reached
+	Succeeded int64     `json:"succeeded"`
+	UpdatedAt time.Time `json:"updated_at"`
+	UserIds   []string  `json:"user_ids"`
+}
+
+// NotificationsMade defines model for NotificationsMade.
+type NotificationsMade struct {
+	// Ended Notifications that became pointless
+	Ended int                `json:"ended"`
+	Items []NotificationMade `json:"items"`
+}
+
+// NotificationsMadeResponse defines model for NotificationsMadeResponse.
+type NotificationsMadeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    NotificationsMade `json:"data"`
+}
+
 // OnOff defines model for OnOff.
 type OnOff string
 
+// Once defines model for Once.
+type Once struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID       TaskID    `json:"task_id"`
+	BusinessID   int64     `json:"business_id"`
+	BusinessType string    `json:"business_type"`
+	CreatedAt    time.Time `json:"created_at"`
+
+	// Deduplicated In the answer to a request, that there was one already
+	Deduplicated   *bool   `json:"deduplicated,omitempty"`
+	ErrorCode      *string `json:"error_code"`
+	ErrorMessage   *string `json:"error_message"`
+	MessageID      int64   `json:"message_id"`
+	ReceiverUserID string  `json:"receiver_user_id"`
+
+	// SendStatus 0 sending, 1 sent, 2 failed
+	SendStatus SendStatus `json:"send_status"`
+
+	// Sends How often it was begun
+	Sends        int64      `json:"sends"`
+	SentAt       *time.Time `json:"sent_at"`
+	TemplateID   string     `json:"template_id"`
+	TemplateType string     `json:"template_type"`
+}
+
+// OnceCount defines model for OnceCount.
+type OnceCount struct {
+	Failed  int64 `json:"failed"`
+	Success int64 `json:"success"`
+
+	// SuccessRate Percent of the total
+	SuccessRate  float64 `json:"success_rate"`
+	TemplateType string  `json:"template_type"`
+	Total        int64   `json:"total"`
+}
+
+// OnceCounts defines model for OnceCounts.
+type OnceCounts struct {
+	Items []OnceCount `json:"items"`
+}
+
+// OnceCountsResponse defines model for OnceCountsResponse.
+type OnceCountsResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    OnceCounts `json:"data"`
+}
+
+// OnceListResponse defines model for OnceListResponse.
+type OnceListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    OncePage `json:"data"`
+}
+
+// OncePage defines model for OncePage.
+type OncePage struct {
+	Items []Once `json:"items"`
+
+	// NextCursor Pass it as `cursor` for the next page; null on the last
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// OnceRequest defines model for OnceRequest.
+type OnceRequest struct {
+	BusinessID   int64  `json:"business_id"`
+	BusinessType Word50 `json:"business_type"`
+
+	// Data As WeChat wants it
+	Data map[string]interface{} `json:"data"`
+	Page *string                `json:"page,omitempty"`
+
+	// ReceiverOpenid Instead of that of the contact
+	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
+	ReceiverUserID UserID  `json:"receiver_user_id"`
+
+	// Retry Send it again if it failed
+	Retry        *bool  `json:"retry,omitempty"`
+	TemplateID   string `json:"template_id"`
+	TemplateType Word50 `json:"template_type"`
+}
+
+// OnceResponse defines model for OnceResponse.
+type OnceResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Once    `json:"data"`
+}
+
+// Operator Who had it done
+type Operator = string
+
+// Orbit defines model for Orbit.
+type Orbit struct {
+	InTime  time.Time `json:"in_time"`
+	OrbitNo int64     `json:"orbit_no"`
+}
+
 // Password defines model for Password.
 type Password = string
+
+// Payload What the placeholders of the template stand for: `${taskName}`
+type Payload map[string]interface{}
 
 // PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
 //
@@ -1127,7 +1673,7 @@ type ReportedItem struct {
 // RetryMinutes For senders that are driven: the wait before each further attempt, after the last of which a message has failed; without it as the server is configured
 //
 // Example: [1,3,5,10,30,60,180]
-type RetryMinutes = []int32
+type RetryMinutes = []int64
 
 // Role defines model for Role.
 type Role string
@@ -1294,6 +1840,9 @@ type SendResponse struct {
 	Message Message   `json:"message"`
 	Data    Submitted `json:"data"`
 }
+
+// SendStatus 0 sending, 1 sent, 2 failed
+type SendStatus int16
 
 // SendType `realtime`, the default, goes out at once; `scheduled` at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message says when
 type SendType string
@@ -1945,6 +2494,12 @@ type User struct {
 	Version int64 `json:"version"`
 }
 
+// UserID defines model for UserID.
+type UserID = string
+
+// UserIDs defines model for UserIDs.
+type UserIDs = []UserID
+
 // UserListResponse defines model for UserListResponse.
 type UserListResponse struct {
 	// Code The HTTP status
@@ -2009,6 +2564,9 @@ type UserResponse struct {
 
 // Wait How many seconds to wait for a task when there is none; 0 by default
 type Wait = int
+
+// Word50 defines model for Word50.
+type Word50 = string
 
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
@@ -2112,6 +2670,27 @@ type ListCompaniesParams struct {
 type CreateCompanyParams struct {
 	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListContactsParams defines parameters for ListContacts.
+type ListContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteContactParams defines parameters for DeleteContact.
+type DeleteContactParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// GetContactParams defines parameters for GetContact.
+type GetContactParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListCountriesParams defines parameters for ListCountries.
@@ -2243,6 +2822,38 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// DeleteNotificationsParams defines parameters for DeleteNotifications.
+type DeleteNotificationsParams struct {
+	BizType  BizType `form:"biz_type" json:"biz_type"`
+	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
+	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
+}
+
+// ListNotificationsParams defines parameters for ListNotifications.
+type ListNotificationsParams struct {
+	BizType *BizType `form:"biz_type,omitempty" json:"biz_type,omitempty"`
+	BizID   *int64   `form:"biz_id,omitempty" json:"biz_id,omitempty"`
+	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
+
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateNotificationsParams defines parameters for CreateNotifications.
+type CreateNotificationsParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// TakeEventParams defines parameters for TakeEvent.
+type TakeEventParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // SendSmsParams defines parameters for SendSms.
 type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would become of the message
@@ -2294,6 +2905,19 @@ type ClaimTasksParams struct {
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
+// ListOnceParams defines parameters for ListOnce.
+type ListOnceParams struct {
+	BusinessType *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
+	BusinessID   *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
+	SendStatus   *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// Limit How many items at most
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID Who asks, the same in every claim and report of one sender
@@ -2315,6 +2939,9 @@ type CreateCompanyJSONRequestBody = CompanyRequest
 // UpdateCompanyJSONRequestBody defines body for UpdateCompany for application/json ContentType.
 type UpdateCompanyJSONRequestBody = CompanyPatch
 
+// PutContactsJSONRequestBody defines body for PutContacts for application/json ContentType.
+type PutContactsJSONRequestBody = ContactsRequest
+
 // CreateCountryJSONRequestBody defines body for CreateCountry for application/json ContentType.
 type CreateCountryJSONRequestBody = CountryRequest
 
@@ -2326,6 +2953,9 @@ type CreateDefaultContentJSONRequestBody = DefaultContentRequest
 
 // UpdateDefaultContentJSONRequestBody defines body for UpdateDefaultContent for application/json ContentType.
 type UpdateDefaultContentJSONRequestBody = DefaultContentPatch
+
+// PutNotificationTemplateJSONRequestBody defines body for PutNotificationTemplate for application/json ContentType.
+type PutNotificationTemplateJSONRequestBody = NotificationTemplateRequest
 
 // CreateRouteJSONRequestBody defines body for CreateRoute for application/json ContentType.
 type CreateRouteJSONRequestBody = RouteRequest
@@ -2363,6 +2993,15 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
+type CreateNotificationsJSONRequestBody = NotificationRequest
+
+// TakeEventJSONRequestBody defines body for TakeEvent for application/json ContentType.
+type TakeEventJSONRequestBody = EventRequest
+
+// EndNotificationsJSONRequestBody defines body for EndNotifications for application/json ContentType.
+type EndNotificationsJSONRequestBody = NotificationEndRequest
+
 // ReportTaskJSONRequestBody defines body for ReportTask for application/json ContentType.
 type ReportTaskJSONRequestBody = ReportRequest
 
@@ -2377,6 +3016,9 @@ type SendSmsBatchJSONRequestBody = SendBatchRequest
 
 // ClaimTasksNowJSONRequestBody defines body for ClaimTasksNow for application/json ContentType.
 type ClaimTasksNowJSONRequestBody = ClaimRequest
+
+// SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
+type SendOnceJSONRequestBody = OnceRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -2553,6 +3195,35 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
 	UpdateCompany(ctx context.Context, companyNo CompanyNo, body UpdateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListContacts List contacts by user id
+	//
+	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
+	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutContactsWithBody Add contacts, and replace those that are there
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutContacts Add contacts, and replace those that are there
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+	PutContacts(ctx context.Context, body PutContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteContact Delete a contact
+	//
+	// Corresponds with DELETE /api/v1/admin/contacts/{user_id} (the `DeleteContact` operationId).
+	DeleteContact(ctx context.Context, userID UserID, params *DeleteContactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetContact Look at a contact
+	//
+	// Corresponds with GET /api/v1/admin/contacts/{user_id} (the `GetContact` operationId).
+	GetContact(ctx context.Context, userID UserID, params *GetContactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListCountries List countries, newest first
 	//
 	// Corresponds with GET /api/v1/admin/countries (the `ListCountries` operationId).
@@ -2666,6 +3337,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListNotificationTemplates List the templates of notifications
+	//
+	// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
+	ListNotificationTemplates(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteNotificationTemplate Delete a template
+	//
+	// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
+	DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutNotificationTemplateWithBody Set the template of a business type on a channel
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+	PutNotificationTemplateWithBody(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutNotificationTemplate Set the template of a business type on a channel
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+	PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RecoverTasks Take back every task whose lease ran out, now
 	//
@@ -2974,6 +3669,95 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteNotifications Delete the notifications of business objects
+	//
+	// What waits of them is cancelled, and their dedup keys may be used again.
+	//
+	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
+	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListNotifications List notifications, newest first
+	//
+	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
+	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNotificationsWithBody Tell people of a business event
+	//
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+	CreateNotificationsWithBody(ctx context.Context, params *CreateNotificationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNotifications Tell people of a business event
+	//
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+	CreateNotifications(ctx context.Context, params *CreateNotificationsParams, body CreateNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TakeEventWithBody Report what happened to a business task or one of its nodes
+	//
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+	// event again changes nothing.
+	//
+	// - `task_created`: all but the `initiator` are told.
+	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+	TakeEventWithBody(ctx context.Context, params *TakeEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TakeEvent Report what happened to a business task or one of its nodes
+	//
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+	// event again changes nothing.
+	//
+	// - `task_created`: all but the `initiator` are told.
+	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+	TakeEvent(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndNotificationsWithBody Cancel or end the notifications of business objects
+	//
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+	EndNotificationsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndNotifications Cancel or end the notifications of business objects
+	//
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+	EndNotifications(ctx context.Context, body EndNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNotification Look at a notification and what became of each person's message
+	//
+	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
+	GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ReportTaskWithBody Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
@@ -3156,6 +3940,34 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListOnce List subscribe messages, newest first
+	//
+	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
+	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendOnceWithBody Send a WeChat subscribe message once
+	//
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+	SendOnceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendOnce Send a WeChat subscribe message once
+	//
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+	SendOnce(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OnceStatistics Count subscribe messages by kind
+	//
+	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
+	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count the tasks by state
 	//
@@ -3436,6 +4248,85 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 	return c.Client.Do(req)
 }
 
+// ListContacts List contacts by user id
+//
+// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
+func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutContactsWithBody Add contacts, and replace those that are there
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutContactsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutContacts Add contacts, and replace those that are there
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+func (c *Client) PutContacts(ctx context.Context, body PutContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutContactsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteContact Delete a contact
+//
+// Corresponds with DELETE /api/v1/admin/contacts/{user_id} (the `DeleteContact` operationId).
+func (c *Client) DeleteContact(ctx context.Context, userID UserID, params *DeleteContactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteContactRequest(c.Server, userID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetContact Look at a contact
+//
+// Corresponds with GET /api/v1/admin/contacts/{user_id} (the `GetContact` operationId).
+func (c *Client) GetContact(ctx context.Context, userID UserID, params *GetContactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetContactRequest(c.Server, userID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListCountries List countries, newest first
 //
 // Corresponds with GET /api/v1/admin/countries (the `ListCountries` operationId).
@@ -3700,6 +4591,70 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 // Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListNotificationTemplates List the templates of notifications
+//
+// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
+func (c *Client) ListNotificationTemplates(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNotificationTemplatesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteNotificationTemplate Delete a template
+//
+// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
+func (c *Client) DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteNotificationTemplateRequest(c.Server, bizType, channel)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutNotificationTemplateWithBody Set the template of a business type on a channel
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+func (c *Client) PutNotificationTemplateWithBody(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNotificationTemplateRequestWithBody(c.Server, bizType, channel, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutNotificationTemplate Set the template of a business type on a channel
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNotificationTemplateRequest(c.Server, bizType, channel, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4447,6 +5402,185 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
+// DeleteNotifications Delete the notifications of business objects
+//
+// What waits of them is cancelled, and their dedup keys may be used again.
+//
+// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
+func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteNotificationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListNotifications List notifications, newest first
+//
+// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
+func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNotificationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNotificationsWithBody Tell people of a business event
+//
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *CreateNotificationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNotificationsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNotifications Tell people of a business event
+//
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotificationsParams, body CreateNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNotificationsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TakeEventWithBody Report what happened to a business task or one of its nodes
+//
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+// event again changes nothing.
+//
+//   - `task_created`: all but the `initiator` are told.
+//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTakeEventRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TakeEvent Report what happened to a business task or one of its nodes
+//
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+// event again changes nothing.
+//
+//   - `task_created`: all but the `initiator` are told.
+//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTakeEventRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndNotificationsWithBody Cancel or end the notifications of business objects
+//
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndNotificationsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndNotifications Cancel or end the notifications of business objects
+//
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+func (c *Client) EndNotifications(ctx context.Context, body EndNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndNotificationsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNotification Look at a notification and what became of each person's message
+//
+// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
+func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNotificationRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ReportTaskWithBody Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
@@ -4780,6 +5914,74 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewClaimTasksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListOnce List subscribe messages, newest first
+//
+// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
+func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOnceRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendOnceWithBody Send a WeChat subscribe message once
+//
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+func (c *Client) SendOnceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendOnceRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendOnce Send a WeChat subscribe message once
+//
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+func (c *Client) SendOnce(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendOnceRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OnceStatistics Count subscribe messages by kind
+//
+// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
+func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOnceStatisticsRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -5358,6 +6560,246 @@ func NewUpdateCompanyRequestWithBody(server string, companyNo CompanyNo, content
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListContactsRequest constructs an http.Request for the ListContacts method
+func NewListContactsRequest(server string, params *ListContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutContactsRequest calls the generic PutContacts builder with application/json body
+func NewPutContactsRequest(server string, body PutContactsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutContactsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPutContactsRequestWithBody constructs an http.Request for the PutContacts method, with any body, and a specified content type
+func NewPutContactsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteContactRequest constructs an http.Request for the DeleteContact method
+func NewDeleteContactRequest(server string, userID UserID, params *DeleteContactParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/contacts/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetContactRequest constructs an http.Request for the GetContact method
+func NewGetContactRequest(server string, userID UserID, params *GetContactParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/contacts/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -5966,6 +7408,128 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewListNotificationTemplatesRequest constructs an http.Request for the ListNotificationTemplates method
+func NewListNotificationTemplatesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/notification-templates")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteNotificationTemplateRequest constructs an http.Request for the DeleteNotificationTemplate method
+func NewDeleteNotificationTemplateRequest(server string, bizType BizType, channel ChannelName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "biz_type", bizType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int16"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "channel", channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/notification-templates/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutNotificationTemplateRequest calls the generic PutNotificationTemplate builder with application/json body
+func NewPutNotificationTemplateRequest(server string, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutNotificationTemplateRequestWithBody(server, bizType, channel, "application/json", bodyReader)
+}
+
+// NewPutNotificationTemplateRequestWithBody constructs an http.Request for the PutNotificationTemplate method, with any body, and a specified content type
+func NewPutNotificationTemplateRequestWithBody(server string, bizType BizType, channel ChannelName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "biz_type", bizType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int16"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "channel", channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/notification-templates/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -7387,6 +8951,366 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
+// NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
+func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "biz_type", params.BizType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.BizIds != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "biz_ids", params.BizIds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Operator != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "operator", *params.Operator, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListNotificationsRequest constructs an http.Request for the ListNotifications method
+func NewListNotificationsRequest(server string, params *ListNotificationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.BizType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "biz_type", *params.BizType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BizID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "biz_id", *params.BizID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Channel != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "channel", *params.Channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateNotificationsRequest calls the generic CreateNotifications builder with application/json body
+func NewCreateNotificationsRequest(server string, params *CreateNotificationsParams, body CreateNotificationsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateNotificationsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateNotificationsRequestWithBody constructs an http.Request for the CreateNotifications method, with any body, and a specified content type
+func NewCreateNotificationsRequestWithBody(server string, params *CreateNotificationsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTakeEventRequest calls the generic TakeEvent builder with application/json body
+func NewTakeEventRequest(server string, params *TakeEventParams, body TakeEventJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTakeEventRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewTakeEventRequestWithBody constructs an http.Request for the TakeEvent method, with any body, and a specified content type
+func NewTakeEventRequestWithBody(server string, params *TakeEventParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewEndNotificationsRequest calls the generic EndNotifications builder with application/json body
+func NewEndNotificationsRequest(server string, body EndNotificationsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndNotificationsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewEndNotificationsRequestWithBody constructs an http.Request for the EndNotifications method, with any body, and a specified content type
+func NewEndNotificationsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications/status")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetNotificationRequest constructs an http.Request for the GetNotification method
+func NewGetNotificationRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewReportTaskRequest calls the generic ReportTask builder with application/json body
 func NewReportTaskRequest(server string, body ReportTaskJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7980,6 +9904,175 @@ func NewClaimTasksRequest(server string, params *ClaimTasksParams) (*http.Reques
 	return req, nil
 }
 
+// NewListOnceRequest constructs an http.Request for the ListOnce method
+func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/subscribe-messages")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.BusinessType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "business_type", *params.BusinessType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BusinessID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "business_id", *params.BusinessID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SendStatus != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "send_status", *params.SendStatus, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSendOnceRequest calls the generic SendOnce builder with application/json body
+func NewSendOnceRequest(server string, body SendOnceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSendOnceRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSendOnceRequestWithBody constructs an http.Request for the SendOnce method, with any body, and a specified content type
+func NewSendOnceRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/subscribe-messages")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewOnceStatisticsRequest constructs an http.Request for the OnceStatistics method
+func NewOnceStatisticsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/subscribe-messages/statistics")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -8317,6 +10410,41 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/companies/{company_no} (the `UpdateCompany` operationId).
 	UpdateCompanyWithResponse(ctx context.Context, companyNo CompanyNo, body UpdateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCompanyResponse, error)
 
+	// ListContactsWithResponse List contacts by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
+	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
+
+	// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
+
+	// PutContactsWithResponse Add contacts, and replace those that are there
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+	PutContactsWithResponse(ctx context.Context, body PutContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
+
+	// DeleteContactWithResponse Delete a contact
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/contacts/{user_id} (the `DeleteContact` operationId).
+	DeleteContactWithResponse(ctx context.Context, userID UserID, params *DeleteContactParams, reqEditors ...RequestEditorFn) (*DeleteContactResponse, error)
+
+	// GetContactWithResponse Look at a contact
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/contacts/{user_id} (the `GetContact` operationId).
+	GetContactWithResponse(ctx context.Context, userID UserID, params *GetContactParams, reqEditors ...RequestEditorFn) (*GetContactResponse, error)
+
 	// ListCountriesWithResponse List countries, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8446,6 +10574,34 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error)
+
+	// ListNotificationTemplatesWithResponse List the templates of notifications
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
+	ListNotificationTemplatesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNotificationTemplatesResponse, error)
+
+	// DeleteNotificationTemplateWithResponse Delete a template
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
+	DeleteNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteNotificationTemplateResponse, error)
+
+	// PutNotificationTemplateWithBodyWithResponse Set the template of a business type on a channel
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+	PutNotificationTemplateWithBodyWithResponse(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
+
+	// PutNotificationTemplateWithResponse Set the template of a business type on a channel
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+	PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
 	// RecoverTasksWithResponse Take back every task whose lease ran out, now
 	//
@@ -8792,6 +10948,101 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
+	// DeleteNotificationsWithResponse Delete the notifications of business objects
+	//
+	// What waits of them is cancelled, and their dedup keys may be used again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
+	DeleteNotificationsWithResponse(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*DeleteNotificationsResponse, error)
+
+	// ListNotificationsWithResponse List notifications, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
+	ListNotificationsWithResponse(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*ListNotificationsResponse, error)
+
+	// CreateNotificationsWithBodyWithResponse Tell people of a business event
+	//
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+	CreateNotificationsWithBodyWithResponse(ctx context.Context, params *CreateNotificationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNotificationsResponse, error)
+
+	// CreateNotificationsWithResponse Tell people of a business event
+	//
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+	CreateNotificationsWithResponse(ctx context.Context, params *CreateNotificationsParams, body CreateNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNotificationsResponse, error)
+
+	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
+	//
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+	// event again changes nothing.
+	//
+	// - `task_created`: all but the `initiator` are told.
+	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+	TakeEventWithBodyWithResponse(ctx context.Context, params *TakeEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeEventResponse, error)
+
+	// TakeEventWithResponse Report what happened to a business task or one of its nodes
+	//
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+	// event again changes nothing.
+	//
+	// - `task_created`: all but the `initiator` are told.
+	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+	TakeEventWithResponse(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeEventResponse, error)
+
+	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+	//
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+	EndNotificationsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error)
+
+	// EndNotificationsWithResponse Cancel or end the notifications of business objects
+	//
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+	EndNotificationsWithResponse(ctx context.Context, body EndNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error)
+
+	// GetNotificationWithResponse Look at a notification and what became of each person's message
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
+	GetNotificationWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetNotificationResponse, error)
+
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
@@ -8986,6 +11237,38 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
+
+	// ListOnceWithResponse List subscribe messages, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
+	ListOnceWithResponse(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*ListOnceResponse, error)
+
+	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
+	//
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+	SendOnceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendOnceResponse, error)
+
+	// SendOnceWithResponse Send a WeChat subscribe message once
+	//
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+	SendOnceWithResponse(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*SendOnceResponse, error)
+
+	// OnceStatisticsWithResponse Count subscribe messages by kind
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
+	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
 
 	// AppTaskStatisticsWithResponse Count the tasks by state
 	//
@@ -10098,6 +12381,401 @@ func (r UpdateCompanyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateCompanyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChangedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutContactsResponse) GetJSON200() *ChangedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PutContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PutContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PutContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteContactResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteContactResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteContactResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteContactResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteContactResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteContactResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteContactResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteContactResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteContactResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteContactResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteContactResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteContactResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteContactResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteContactResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetContactResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetContactResponse) GetJSON200() *ContactResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetContactResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetContactResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetContactResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetContactResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetContactResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetContactResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetContactResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetContactResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetContactResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetContactResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetContactResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11360,6 +14038,304 @@ func (r ListEventsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListNotificationTemplatesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NotificationTemplateListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON200() *NotificationTemplateListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNotificationTemplatesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNotificationTemplatesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNotificationTemplatesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNotificationTemplatesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteNotificationTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteNotificationTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteNotificationTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteNotificationTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteNotificationTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteNotificationTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutNotificationTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NotificationTemplateResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON200() *NotificationTemplateResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutNotificationTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutNotificationTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutNotificationTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutNotificationTemplateResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -14590,6 +17566,595 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
+type DeleteNotificationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChangedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON200() *ChangedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteNotificationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteNotificationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteNotificationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteNotificationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListNotificationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NotificationListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNotificationsResponse) GetJSON200() *NotificationListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListNotificationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListNotificationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListNotificationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListNotificationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListNotificationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNotificationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNotificationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNotificationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNotificationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateNotificationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NotificationsMadeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateNotificationsResponse) GetJSON200() *NotificationsMadeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateNotificationsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateNotificationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateNotificationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateNotificationsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateNotificationsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateNotificationsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateNotificationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateNotificationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateNotificationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateNotificationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateNotificationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateNotificationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateNotificationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateNotificationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TakeEventResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NotificationsMadeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TakeEventResponse) GetJSON200() *NotificationsMadeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TakeEventResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TakeEventResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TakeEventResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TakeEventResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TakeEventResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TakeEventResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TakeEventResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TakeEventResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TakeEventResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TakeEventResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TakeEventResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TakeEventResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TakeEventResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TakeEventResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EndNotificationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChangedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndNotificationsResponse) GetJSON200() *ChangedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r EndNotificationsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r EndNotificationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r EndNotificationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r EndNotificationsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r EndNotificationsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r EndNotificationsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r EndNotificationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EndNotificationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r EndNotificationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EndNotificationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r EndNotificationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndNotificationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndNotificationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndNotificationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetNotificationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NotificationResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNotificationResponse) GetJSON200() *NotificationResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetNotificationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetNotificationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetNotificationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetNotificationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetNotificationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetNotificationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetNotificationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNotificationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNotificationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNotificationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNotificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ReportTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15671,6 +19236,283 @@ func (r ClaimTasksResponse) ContentType() string {
 	return ""
 }
 
+type ListOnceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnceListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListOnceResponse) GetJSON200() *OnceListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListOnceResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListOnceResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListOnceResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListOnceResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListOnceResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListOnceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListOnceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListOnceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListOnceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListOnceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SendOnceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnceResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SendOnceResponse) GetJSON200() *OnceResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SendOnceResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SendOnceResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SendOnceResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r SendOnceResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SendOnceResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SendOnceResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SendOnceResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SendOnceResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SendOnceResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SendOnceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SendOnceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SendOnceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SendOnceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SendOnceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type OnceStatisticsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnceCountsResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r OnceStatisticsResponse) GetJSON200() *OnceCountsResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r OnceStatisticsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r OnceStatisticsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r OnceStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r OnceStatisticsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r OnceStatisticsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r OnceStatisticsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r OnceStatisticsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r OnceStatisticsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r OnceStatisticsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r OnceStatisticsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16245,6 +20087,71 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 	return ParseUpdateCompanyResponse(rsp)
 }
 
+// ListContactsWithResponse List contacts by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
+func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error) {
+	rsp, err := c.ListContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListContactsResponse(rsp)
+}
+
+// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error) {
+	rsp, err := c.PutContactsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutContactsResponse(rsp)
+}
+
+// PutContactsWithResponse Add contacts, and replace those that are there
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
+func (c *ClientWithResponses) PutContactsWithResponse(ctx context.Context, body PutContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutContactsResponse, error) {
+	rsp, err := c.PutContacts(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutContactsResponse(rsp)
+}
+
+// DeleteContactWithResponse Delete a contact
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/contacts/{user_id} (the `DeleteContact` operationId).
+func (c *ClientWithResponses) DeleteContactWithResponse(ctx context.Context, userID UserID, params *DeleteContactParams, reqEditors ...RequestEditorFn) (*DeleteContactResponse, error) {
+	rsp, err := c.DeleteContact(ctx, userID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteContactResponse(rsp)
+}
+
+// GetContactWithResponse Look at a contact
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/contacts/{user_id} (the `GetContact` operationId).
+func (c *ClientWithResponses) GetContactWithResponse(ctx context.Context, userID UserID, params *GetContactParams, reqEditors ...RequestEditorFn) (*GetContactResponse, error) {
+	rsp, err := c.GetContact(ctx, userID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetContactResponse(rsp)
+}
+
 // ListCountriesWithResponse List countries, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -16469,6 +20376,58 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseListEventsResponse(rsp)
+}
+
+// ListNotificationTemplatesWithResponse List the templates of notifications
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
+func (c *ClientWithResponses) ListNotificationTemplatesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNotificationTemplatesResponse, error) {
+	rsp, err := c.ListNotificationTemplates(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNotificationTemplatesResponse(rsp)
+}
+
+// DeleteNotificationTemplateWithResponse Delete a template
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
+func (c *ClientWithResponses) DeleteNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteNotificationTemplateResponse, error) {
+	rsp, err := c.DeleteNotificationTemplate(ctx, bizType, channel, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteNotificationTemplateResponse(rsp)
+}
+
+// PutNotificationTemplateWithBodyWithResponse Set the template of a business type on a channel
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+func (c *ClientWithResponses) PutNotificationTemplateWithBodyWithResponse(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error) {
+	rsp, err := c.PutNotificationTemplateWithBody(ctx, bizType, channel, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutNotificationTemplateResponse(rsp)
+}
+
+// PutNotificationTemplateWithResponse Set the template of a business type on a channel
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
+func (c *ClientWithResponses) PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error) {
+	rsp, err := c.PutNotificationTemplate(ctx, bizType, channel, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutNotificationTemplateResponse(rsp)
 }
 
 // RecoverTasksWithResponse Take back every task whose lease ran out, now
@@ -17074,6 +21033,155 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
+// DeleteNotificationsWithResponse Delete the notifications of business objects
+//
+// What waits of them is cancelled, and their dedup keys may be used again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
+func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*DeleteNotificationsResponse, error) {
+	rsp, err := c.DeleteNotifications(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteNotificationsResponse(rsp)
+}
+
+// ListNotificationsWithResponse List notifications, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
+func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*ListNotificationsResponse, error) {
+	rsp, err := c.ListNotifications(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNotificationsResponse(rsp)
+}
+
+// CreateNotificationsWithBodyWithResponse Tell people of a business event
+//
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx context.Context, params *CreateNotificationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNotificationsResponse, error) {
+	rsp, err := c.CreateNotificationsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNotificationsResponse(rsp)
+}
+
+// CreateNotificationsWithResponse Tell people of a business event
+//
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
+func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Context, params *CreateNotificationsParams, body CreateNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNotificationsResponse, error) {
+	rsp, err := c.CreateNotifications(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNotificationsResponse(rsp)
+}
+
+// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
+//
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+// event again changes nothing.
+//
+//   - `task_created`: all but the `initiator` are told.
+//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context, params *TakeEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeEventResponse, error) {
+	rsp, err := c.TakeEventWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTakeEventResponse(rsp)
+}
+
+// TakeEventWithResponse Report what happened to a business task or one of its nodes
+//
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
+// event again changes nothing.
+//
+//   - `task_created`: all but the `initiator` are told.
+//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
+//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
+//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
+func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeEventResponse, error) {
+	rsp, err := c.TakeEvent(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTakeEventResponse(rsp)
+}
+
+// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+//
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error) {
+	rsp, err := c.EndNotificationsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndNotificationsResponse(rsp)
+}
+
+// EndNotificationsWithResponse Cancel or end the notifications of business objects
+//
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
+func (c *ClientWithResponses) EndNotificationsWithResponse(ctx context.Context, body EndNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error) {
+	rsp, err := c.EndNotifications(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndNotificationsResponse(rsp)
+}
+
+// GetNotificationWithResponse Look at a notification and what became of each person's message
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
+func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetNotificationResponse, error) {
+	rsp, err := c.GetNotification(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNotificationResponse(rsp)
+}
+
 // ReportTaskWithBodyWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
@@ -17363,6 +21471,62 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseClaimTasksResponse(rsp)
+}
+
+// ListOnceWithResponse List subscribe messages, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
+func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*ListOnceResponse, error) {
+	rsp, err := c.ListOnce(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListOnceResponse(rsp)
+}
+
+// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
+//
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendOnceResponse, error) {
+	rsp, err := c.SendOnceWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendOnceResponse(rsp)
+}
+
+// SendOnceWithResponse Send a WeChat subscribe message once
+//
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
+func (c *ClientWithResponses) SendOnceWithResponse(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*SendOnceResponse, error) {
+	rsp, err := c.SendOnce(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendOnceResponse(rsp)
+}
+
+// OnceStatisticsWithResponse Count subscribe messages by kind
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
+func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error) {
+	rsp, err := c.OnceStatistics(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOnceStatisticsResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count the tasks by state
@@ -18333,6 +22497,341 @@ func ParseUpdateCompanyResponse(rsp *http.Response) (*UpdateCompanyResponse, err
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListContactsResponse parses an HTTP response from a ListContactsWithResponse call
+func ParseListContactsResponse(rsp *http.Response) (*ListContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutContactsResponse parses an HTTP response from a PutContactsWithResponse call
+func ParsePutContactsResponse(rsp *http.Response) (*PutContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChangedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteContactResponse parses an HTTP response from a DeleteContactWithResponse call
+func ParseDeleteContactResponse(rsp *http.Response) (*DeleteContactResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteContactResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetContactResponse parses an HTTP response from a GetContactWithResponse call
+func ParseGetContactResponse(rsp *http.Response) (*GetContactResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetContactResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -19415,6 +23914,259 @@ func ParseListEventsResponse(rsp *http.Response) (*ListEventsResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListNotificationTemplatesResponse parses an HTTP response from a ListNotificationTemplatesWithResponse call
+func ParseListNotificationTemplatesResponse(rsp *http.Response) (*ListNotificationTemplatesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNotificationTemplatesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NotificationTemplateListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteNotificationTemplateResponse parses an HTTP response from a DeleteNotificationTemplateWithResponse call
+func ParseDeleteNotificationTemplateResponse(rsp *http.Response) (*DeleteNotificationTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteNotificationTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutNotificationTemplateResponse parses an HTTP response from a PutNotificationTemplateWithResponse call
+func ParsePutNotificationTemplateResponse(rsp *http.Response) (*PutNotificationTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutNotificationTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NotificationTemplateResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -22208,6 +26960,505 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
+// ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
+func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteNotificationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChangedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListNotificationsResponse parses an HTTP response from a ListNotificationsWithResponse call
+func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNotificationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NotificationListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateNotificationsResponse parses an HTTP response from a CreateNotificationsWithResponse call
+func ParseCreateNotificationsResponse(rsp *http.Response) (*CreateNotificationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateNotificationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NotificationsMadeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTakeEventResponse parses an HTTP response from a TakeEventWithResponse call
+func ParseTakeEventResponse(rsp *http.Response) (*TakeEventResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TakeEventResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NotificationsMadeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEndNotificationsResponse parses an HTTP response from a EndNotificationsWithResponse call
+func ParseEndNotificationsResponse(rsp *http.Response) (*EndNotificationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndNotificationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChangedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetNotificationResponse parses an HTTP response from a GetNotificationWithResponse call
+func ParseGetNotificationResponse(rsp *http.Response) (*GetNotificationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNotificationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NotificationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseReportTaskResponse parses an HTTP response from a ReportTaskWithResponse call
 func ParseReportTaskResponse(rsp *http.Response) (*ReportTaskResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -23124,6 +28375,238 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 	return response, nil
 }
 
+// ParseListOnceResponse parses an HTTP response from a ListOnceWithResponse call
+func ParseListOnceResponse(rsp *http.Response) (*ListOnceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListOnceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnceListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSendOnceResponse parses an HTTP response from a SendOnceWithResponse call
+func ParseSendOnceResponse(rsp *http.Response) (*SendOnceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SendOnceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnceResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseOnceStatisticsResponse parses an HTTP response from a OnceStatisticsWithResponse call
+func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &OnceStatisticsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnceCountsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -23461,6 +28944,18 @@ type ServerInterface interface {
 	// UpdateCompany Change a company
 	// (PATCH /api/v1/admin/companies/{company_no})
 	UpdateCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo)
+	// ListContacts List contacts by user id
+	// (GET /api/v1/admin/contacts)
+	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
+	// PutContacts Add contacts, and replace those that are there
+	// (PUT /api/v1/admin/contacts)
+	PutContacts(w http.ResponseWriter, r *http.Request)
+	// DeleteContact Delete a contact
+	// (DELETE /api/v1/admin/contacts/{user_id})
+	DeleteContact(w http.ResponseWriter, r *http.Request, userID UserID, params DeleteContactParams)
+	// GetContact Look at a contact
+	// (GET /api/v1/admin/contacts/{user_id})
+	GetContact(w http.ResponseWriter, r *http.Request, userID UserID, params GetContactParams)
 	// ListCountries List countries, newest first
 	// (GET /api/v1/admin/countries)
 	ListCountries(w http.ResponseWriter, r *http.Request, params ListCountriesParams)
@@ -23497,6 +28992,15 @@ type ServerInterface interface {
 	// ListEvents What operators should know afterwards, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
+	// ListNotificationTemplates List the templates of notifications
+	// (GET /api/v1/admin/notification-templates)
+	ListNotificationTemplates(w http.ResponseWriter, r *http.Request)
+	// DeleteNotificationTemplate Delete a template
+	// (DELETE /api/v1/admin/notification-templates/{biz_type}/{channel})
+	DeleteNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName)
+	// PutNotificationTemplate Set the template of a business type on a channel
+	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
+	PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName)
 	// RecoverTasks Take back every task whose lease ran out, now
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
@@ -23590,6 +29094,24 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// DeleteNotifications Delete the notifications of business objects
+	// (DELETE /api/v1/notifications)
+	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
+	// ListNotifications List notifications, newest first
+	// (GET /api/v1/notifications)
+	ListNotifications(w http.ResponseWriter, r *http.Request, params ListNotificationsParams)
+	// CreateNotifications Tell people of a business event
+	// (POST /api/v1/notifications)
+	CreateNotifications(w http.ResponseWriter, r *http.Request, params CreateNotificationsParams)
+	// TakeEvent Report what happened to a business task or one of its nodes
+	// (POST /api/v1/notifications/events)
+	TakeEvent(w http.ResponseWriter, r *http.Request, params TakeEventParams)
+	// EndNotifications Cancel or end the notifications of business objects
+	// (POST /api/v1/notifications/status)
+	EndNotifications(w http.ResponseWriter, r *http.Request)
+	// GetNotification Look at a notification and what became of each person's message
+	// (GET /api/v1/notifications/{id})
+	GetNotification(w http.ResponseWriter, r *http.Request, id ID)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(w http.ResponseWriter, r *http.Request)
@@ -23623,6 +29145,15 @@ type ServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
+	// ListOnce List subscribe messages, newest first
+	// (GET /api/v1/subscribe-messages)
+	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
+	// SendOnce Send a WeChat subscribe message once
+	// (POST /api/v1/subscribe-messages)
+	SendOnce(w http.ResponseWriter, r *http.Request)
+	// OnceStatistics Count subscribe messages by kind
+	// (GET /api/v1/subscribe-messages/statistics)
+	OnceStatistics(w http.ResponseWriter, r *http.Request)
 	// AppTaskStatistics Count the tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -23970,6 +29501,163 @@ func (siw *ServerInterfaceWrapper) UpdateCompany(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateCompany(w, r, companyNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutContacts operation middleware
+func (siw *ServerInterfaceWrapper) PutContacts(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutContacts(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteContact operation middleware
+func (siw *ServerInterfaceWrapper) DeleteContact(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userID UserID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteContactParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteContact(w, r, userID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContact operation middleware
+func (siw *ServerInterfaceWrapper) GetContact(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userID UserID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetContactParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContact(w, r, userID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -24411,6 +30099,90 @@ func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListNotificationTemplates operation middleware
+func (siw *ServerInterfaceWrapper) ListNotificationTemplates(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListNotificationTemplates(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteNotificationTemplate operation middleware
+func (siw *ServerInterfaceWrapper) DeleteNotificationTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "biz_type" -------------
+	var bizType BizType
+
+	err = runtime.BindStyledParameterWithOptions("simple", "biz_type", r.PathValue("biz_type"), &bizType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int16", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "biz_type", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "channel" -------------
+	var channel ChannelName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteNotificationTemplate(w, r, bizType, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutNotificationTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PutNotificationTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "biz_type" -------------
+	var bizType BizType
+
+	err = runtime.BindStyledParameterWithOptions("simple", "biz_type", r.PathValue("biz_type"), &bizType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int16", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "biz_type", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "channel" -------------
+	var channel ChannelName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutNotificationTemplate(w, r, bizType, channel)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -25380,6 +31152,272 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// DeleteNotifications operation middleware
+func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteNotificationsParams
+
+	// ------------- Required query parameter "biz_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "biz_type", r.URL.Query(), &params.BizType, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "biz_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "biz_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Required query parameter "biz_ids" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, true, "biz_ids", r.URL.Query(), &params.BizIds, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "biz_ids"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "biz_ids", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "operator" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "operator", r.URL.Query(), &params.Operator, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "operator"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "operator", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteNotifications(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListNotifications operation middleware
+func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListNotificationsParams
+
+	// ------------- Optional query parameter "biz_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "biz_type", r.URL.Query(), &params.BizType, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "biz_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "biz_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "biz_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "biz_id", r.URL.Query(), &params.BizID, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "biz_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "biz_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "channel" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "channel", r.URL.Query(), &params.Channel, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "channel"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListNotifications(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateNotifications operation middleware
+func (siw *ServerInterfaceWrapper) CreateNotifications(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateNotificationsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateNotifications(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TakeEvent operation middleware
+func (siw *ServerInterfaceWrapper) TakeEvent(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TakeEventParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TakeEvent(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndNotifications operation middleware
+func (siw *ServerInterfaceWrapper) EndNotifications(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndNotifications(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetNotification operation middleware
+func (siw *ServerInterfaceWrapper) GetNotification(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetNotification(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ReportTask operation middleware
 func (siw *ServerInterfaceWrapper) ReportTask(w http.ResponseWriter, r *http.Request) {
 
@@ -25791,6 +31829,119 @@ func (siw *ServerInterfaceWrapper) ClaimTasks(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// ListOnce operation middleware
+func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOnceParams
+
+	// ------------- Optional query parameter "business_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "business_type", r.URL.Query(), &params.BusinessType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "business_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "business_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "business_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "business_id", r.URL.Query(), &params.BusinessID, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "business_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "business_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "send_status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "send_status", r.URL.Query(), &params.SendStatus, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "send_status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "send_status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListOnce(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SendOnce operation middleware
+func (siw *ServerInterfaceWrapper) SendOnce(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SendOnce(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OnceStatistics operation middleware
+func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OnceStatistics(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -26060,6 +32211,22 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.DeleteCountry)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.GetCountry)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.UpdateCountry)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications/{id}", wrapper.GetNotification)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/status", wrapper.EndNotifications)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/events", wrapper.TakeEvent)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/contacts", wrapper.ListContacts)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/contacts", wrapper.PutContacts)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/contacts/{user_id}", wrapper.DeleteContact)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/contacts/{user_id}", wrapper.GetContact)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/notification-templates", wrapper.ListNotificationTemplates)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders", wrapper.ListSenders)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders", wrapper.CreateSender)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
@@ -27639,6 +33806,558 @@ func (response UpdateCompany500JSONResponse) VisitUpdateCompanyResponse(w http.R
 type UpdateCompany503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateCompany503JSONResponse) VisitUpdateCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactsRequestObject struct {
+	Params ListContactsParams
+}
+
+type ListContactsResponseObject interface {
+	VisitListContactsResponse(w http.ResponseWriter) error
+}
+
+type ListContacts200JSONResponse ContactListResponse
+
+func (response ListContacts200JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListContacts401JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListContacts403JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListContacts404JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListContacts422JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListContacts429JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListContacts500JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListContacts503JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContactsRequestObject struct {
+	Body *PutContactsJSONRequestBody
+}
+
+type PutContactsResponseObject interface {
+	VisitPutContactsResponse(w http.ResponseWriter) error
+}
+
+type PutContacts200JSONResponse ChangedResponse
+
+func (response PutContacts200JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PutContacts400JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutContacts401JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutContacts403JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutContacts404JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutContacts409JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PutContacts413JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PutContacts415JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutContacts422JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutContacts429JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutContacts500JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutContacts503JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContactRequestObject struct {
+	UserID UserID `json:"user_id"`
+	Params DeleteContactParams
+}
+
+type DeleteContactResponseObject interface {
+	VisitDeleteContactResponse(w http.ResponseWriter) error
+}
+
+type DeleteContact200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteContact200JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteContact401JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteContact403JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteContact404JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteContact409JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteContact422JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteContact429JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteContact500JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteContact503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteContact503JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactRequestObject struct {
+	UserID UserID `json:"user_id"`
+	Params GetContactParams
+}
+
+type GetContactResponseObject interface {
+	VisitGetContactResponse(w http.ResponseWriter) error
+}
+
+type GetContact200JSONResponse ContactResponse
+
+func (response GetContact200JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContact401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetContact401JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContact403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetContact403JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContact404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetContact404JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContact422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetContact422JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContact429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetContact429JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContact500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetContact500JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContact503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetContact503JSONResponse) VisitGetContactResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -29447,6 +36166,424 @@ func (response ListEvents500JSONResponse) VisitListEventsResponse(w http.Respons
 type ListEvents503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListEvents503JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationTemplatesRequestObject struct {
+}
+
+type ListNotificationTemplatesResponseObject interface {
+	VisitListNotificationTemplatesResponse(w http.ResponseWriter) error
+}
+
+type ListNotificationTemplates200JSONResponse NotificationTemplateListResponse
+
+func (response ListNotificationTemplates200JSONResponse) VisitListNotificationTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationTemplates401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListNotificationTemplates401JSONResponse) VisitListNotificationTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationTemplates403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListNotificationTemplates403JSONResponse) VisitListNotificationTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationTemplates422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListNotificationTemplates422JSONResponse) VisitListNotificationTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationTemplates429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListNotificationTemplates429JSONResponse) VisitListNotificationTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationTemplates500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListNotificationTemplates500JSONResponse) VisitListNotificationTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationTemplates503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListNotificationTemplates503JSONResponse) VisitListNotificationTemplatesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplateRequestObject struct {
+	BizType BizType     `json:"biz_type"`
+	Channel ChannelName `json:"channel"`
+}
+
+type DeleteNotificationTemplateResponseObject interface {
+	VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error
+}
+
+type DeleteNotificationTemplate200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteNotificationTemplate200JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteNotificationTemplate401JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteNotificationTemplate403JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteNotificationTemplate404JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteNotificationTemplate409JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteNotificationTemplate422JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteNotificationTemplate429JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteNotificationTemplate500JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotificationTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteNotificationTemplate503JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplateRequestObject struct {
+	BizType BizType     `json:"biz_type"`
+	Channel ChannelName `json:"channel"`
+	Body    *PutNotificationTemplateJSONRequestBody
+}
+
+type PutNotificationTemplateResponseObject interface {
+	VisitPutNotificationTemplateResponse(w http.ResponseWriter) error
+}
+
+type PutNotificationTemplate200JSONResponse NotificationTemplateResponse
+
+func (response PutNotificationTemplate200JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PutNotificationTemplate400JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutNotificationTemplate401JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutNotificationTemplate403JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutNotificationTemplate404JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutNotificationTemplate409JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PutNotificationTemplate413JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PutNotificationTemplate415JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutNotificationTemplate422JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutNotificationTemplate429JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutNotificationTemplate500JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutNotificationTemplate503JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -34055,6 +41192,826 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
+type DeleteNotificationsRequestObject struct {
+	Params DeleteNotificationsParams
+}
+
+type DeleteNotificationsResponseObject interface {
+	VisitDeleteNotificationsResponse(w http.ResponseWriter) error
+}
+
+type DeleteNotifications200JSONResponse ChangedResponse
+
+func (response DeleteNotifications200JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotifications401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteNotifications401JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotifications403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotifications429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteNotifications429JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotifications500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteNotifications500JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotifications503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteNotifications503JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationsRequestObject struct {
+	Params ListNotificationsParams
+}
+
+type ListNotificationsResponseObject interface {
+	VisitListNotificationsResponse(w http.ResponseWriter) error
+}
+
+type ListNotifications200JSONResponse NotificationListResponse
+
+func (response ListNotifications200JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListNotifications401JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListNotifications422JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListNotifications429JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListNotifications500JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListNotifications503JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotificationsRequestObject struct {
+	Params CreateNotificationsParams
+	Body   *CreateNotificationsJSONRequestBody
+}
+
+type CreateNotificationsResponseObject interface {
+	VisitCreateNotificationsResponse(w http.ResponseWriter) error
+}
+
+type CreateNotifications200JSONResponse NotificationsMadeResponse
+
+func (response CreateNotifications200JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateNotifications400JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateNotifications401JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateNotifications403JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateNotifications409JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateNotifications413JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateNotifications415JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateNotifications422JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateNotifications429JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateNotifications500JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNotifications503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateNotifications503JSONResponse) VisitCreateNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEventRequestObject struct {
+	Params TakeEventParams
+	Body   *TakeEventJSONRequestBody
+}
+
+type TakeEventResponseObject interface {
+	VisitTakeEventResponse(w http.ResponseWriter) error
+}
+
+type TakeEvent200JSONResponse NotificationsMadeResponse
+
+func (response TakeEvent200JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TakeEvent400JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TakeEvent401JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TakeEvent403JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TakeEvent409JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TakeEvent413JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TakeEvent415JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TakeEvent422JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TakeEvent429JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent500JSONResponse struct{ InternalJSONResponse }
+
+func (response TakeEvent500JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeEvent503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TakeEvent503JSONResponse) VisitTakeEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotificationsRequestObject struct {
+	Body *EndNotificationsJSONRequestBody
+}
+
+type EndNotificationsResponseObject interface {
+	VisitEndNotificationsResponse(w http.ResponseWriter) error
+}
+
+type EndNotifications200JSONResponse ChangedResponse
+
+func (response EndNotifications200JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications400JSONResponse struct{ MalformedJSONResponse }
+
+func (response EndNotifications400JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response EndNotifications401JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response EndNotifications403JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EndNotifications409JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response EndNotifications413JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response EndNotifications415JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications422JSONResponse struct{ InvalidJSONResponse }
+
+func (response EndNotifications422JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications429JSONResponse struct{ TooManyJSONResponse }
+
+func (response EndNotifications429JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications500JSONResponse struct{ InternalJSONResponse }
+
+func (response EndNotifications500JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndNotifications503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response EndNotifications503JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotificationRequestObject struct {
+	ID ID `json:"id"`
+}
+
+type GetNotificationResponseObject interface {
+	VisitGetNotificationResponse(w http.ResponseWriter) error
+}
+
+type GetNotification200JSONResponse NotificationResponse
+
+func (response GetNotification200JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotification401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetNotification401JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotification403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetNotification403JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotification404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetNotification404JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotification422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetNotification422JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotification429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetNotification429JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotification500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetNotification500JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotification503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetNotification503JSONResponse) VisitGetNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReportTaskRequestObject struct {
 	Body *ReportTaskJSONRequestBody
 }
@@ -35559,6 +43516,379 @@ func (response ClaimTasks503JSONResponse) VisitClaimTasksResponse(w http.Respons
 	return err
 }
 
+type ListOnceRequestObject struct {
+	Params ListOnceParams
+}
+
+type ListOnceResponseObject interface {
+	VisitListOnceResponse(w http.ResponseWriter) error
+}
+
+type ListOnce200JSONResponse OnceListResponse
+
+func (response ListOnce200JSONResponse) VisitListOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOnce401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListOnce401JSONResponse) VisitListOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOnce403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListOnce403JSONResponse) VisitListOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOnce422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListOnce422JSONResponse) VisitListOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOnce429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListOnce429JSONResponse) VisitListOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOnce500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListOnce500JSONResponse) VisitListOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOnce503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListOnce503JSONResponse) VisitListOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnceRequestObject struct {
+	Body *SendOnceJSONRequestBody
+}
+
+type SendOnceResponseObject interface {
+	VisitSendOnceResponse(w http.ResponseWriter) error
+}
+
+type SendOnce200JSONResponse OnceResponse
+
+func (response SendOnce200JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce400JSONResponse struct{ MalformedJSONResponse }
+
+func (response SendOnce400JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SendOnce401JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SendOnce403JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SendOnce409JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response SendOnce413JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response SendOnce415JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SendOnce422JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SendOnce429JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce500JSONResponse struct{ InternalJSONResponse }
+
+func (response SendOnce500JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendOnce503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SendOnce503JSONResponse) VisitSendOnceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OnceStatisticsRequestObject struct {
+}
+
+type OnceStatisticsResponseObject interface {
+	VisitOnceStatisticsResponse(w http.ResponseWriter) error
+}
+
+type OnceStatistics200JSONResponse OnceCountsResponse
+
+func (response OnceStatistics200JSONResponse) VisitOnceStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OnceStatistics401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response OnceStatistics401JSONResponse) VisitOnceStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OnceStatistics403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response OnceStatistics403JSONResponse) VisitOnceStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OnceStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response OnceStatistics422JSONResponse) VisitOnceStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OnceStatistics429JSONResponse struct{ TooManyJSONResponse }
+
+func (response OnceStatistics429JSONResponse) VisitOnceStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OnceStatistics500JSONResponse struct{ InternalJSONResponse }
+
+func (response OnceStatistics500JSONResponse) VisitOnceStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OnceStatistics503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -36048,6 +44378,18 @@ type StrictServerInterface interface {
 	// UpdateCompany Change a company
 	// (PATCH /api/v1/admin/companies/{company_no})
 	UpdateCompany(ctx context.Context, request UpdateCompanyRequestObject) (UpdateCompanyResponseObject, error)
+	// ListContacts List contacts by user id
+	// (GET /api/v1/admin/contacts)
+	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
+	// PutContacts Add contacts, and replace those that are there
+	// (PUT /api/v1/admin/contacts)
+	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
+	// DeleteContact Delete a contact
+	// (DELETE /api/v1/admin/contacts/{user_id})
+	DeleteContact(ctx context.Context, request DeleteContactRequestObject) (DeleteContactResponseObject, error)
+	// GetContact Look at a contact
+	// (GET /api/v1/admin/contacts/{user_id})
+	GetContact(ctx context.Context, request GetContactRequestObject) (GetContactResponseObject, error)
 	// ListCountries List countries, newest first
 	// (GET /api/v1/admin/countries)
 	ListCountries(ctx context.Context, request ListCountriesRequestObject) (ListCountriesResponseObject, error)
@@ -36084,6 +44426,15 @@ type StrictServerInterface interface {
 	// ListEvents What operators should know afterwards, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
+	// ListNotificationTemplates List the templates of notifications
+	// (GET /api/v1/admin/notification-templates)
+	ListNotificationTemplates(ctx context.Context, request ListNotificationTemplatesRequestObject) (ListNotificationTemplatesResponseObject, error)
+	// DeleteNotificationTemplate Delete a template
+	// (DELETE /api/v1/admin/notification-templates/{biz_type}/{channel})
+	DeleteNotificationTemplate(ctx context.Context, request DeleteNotificationTemplateRequestObject) (DeleteNotificationTemplateResponseObject, error)
+	// PutNotificationTemplate Set the template of a business type on a channel
+	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
+	PutNotificationTemplate(ctx context.Context, request PutNotificationTemplateRequestObject) (PutNotificationTemplateResponseObject, error)
 	// RecoverTasks Take back every task whose lease ran out, now
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
@@ -36177,6 +44528,24 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// DeleteNotifications Delete the notifications of business objects
+	// (DELETE /api/v1/notifications)
+	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
+	// ListNotifications List notifications, newest first
+	// (GET /api/v1/notifications)
+	ListNotifications(ctx context.Context, request ListNotificationsRequestObject) (ListNotificationsResponseObject, error)
+	// CreateNotifications Tell people of a business event
+	// (POST /api/v1/notifications)
+	CreateNotifications(ctx context.Context, request CreateNotificationsRequestObject) (CreateNotificationsResponseObject, error)
+	// TakeEvent Report what happened to a business task or one of its nodes
+	// (POST /api/v1/notifications/events)
+	TakeEvent(ctx context.Context, request TakeEventRequestObject) (TakeEventResponseObject, error)
+	// EndNotifications Cancel or end the notifications of business objects
+	// (POST /api/v1/notifications/status)
+	EndNotifications(ctx context.Context, request EndNotificationsRequestObject) (EndNotificationsResponseObject, error)
+	// GetNotification Look at a notification and what became of each person's message
+	// (GET /api/v1/notifications/{id})
+	GetNotification(ctx context.Context, request GetNotificationRequestObject) (GetNotificationResponseObject, error)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(ctx context.Context, request ReportTaskRequestObject) (ReportTaskResponseObject, error)
@@ -36210,6 +44579,15 @@ type StrictServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
+	// ListOnce List subscribe messages, newest first
+	// (GET /api/v1/subscribe-messages)
+	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
+	// SendOnce Send a WeChat subscribe message once
+	// (POST /api/v1/subscribe-messages)
+	SendOnce(ctx context.Context, request SendOnceRequestObject) (SendOnceResponseObject, error)
+	// OnceStatistics Count subscribe messages by kind
+	// (GET /api/v1/subscribe-messages/statistics)
+	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
 	// AppTaskStatistics Count the tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -36554,6 +44932,117 @@ func (sh *strictHandler) UpdateCompany(w http.ResponseWriter, r *http.Request, c
 	}
 }
 
+// ListContacts operation middleware
+func (sh *strictHandler) ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams) {
+	var request ListContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListContacts(ctx, request.(ListContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListContactsResponseObject); ok {
+		if err := validResponse.VisitListContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutContacts operation middleware
+func (sh *strictHandler) PutContacts(w http.ResponseWriter, r *http.Request) {
+	var request PutContactsRequestObject
+
+	var body PutContactsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutContacts(ctx, request.(PutContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutContactsResponseObject); ok {
+		if err := validResponse.VisitPutContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteContact operation middleware
+func (sh *strictHandler) DeleteContact(w http.ResponseWriter, r *http.Request, userID UserID, params DeleteContactParams) {
+	var request DeleteContactRequestObject
+
+	request.UserID = userID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteContact(ctx, request.(DeleteContactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteContact")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteContactResponseObject); ok {
+		if err := validResponse.VisitDeleteContactResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetContact operation middleware
+func (sh *strictHandler) GetContact(w http.ResponseWriter, r *http.Request, userID UserID, params GetContactParams) {
+	var request GetContactRequestObject
+
+	request.UserID = userID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetContact(ctx, request.(GetContactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetContact")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetContactResponseObject); ok {
+		if err := validResponse.VisitGetContactResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListCountries operation middleware
 func (sh *strictHandler) ListCountries(w http.ResponseWriter, r *http.Request, params ListCountriesParams) {
 	var request ListCountriesRequestObject
@@ -36887,6 +45376,91 @@ func (sh *strictHandler) ListEvents(w http.ResponseWriter, r *http.Request, para
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
 		if err := validResponse.VisitListEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListNotificationTemplates operation middleware
+func (sh *strictHandler) ListNotificationTemplates(w http.ResponseWriter, r *http.Request) {
+	var request ListNotificationTemplatesRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotificationTemplates(ctx, request.(ListNotificationTemplatesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotificationTemplates")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListNotificationTemplatesResponseObject); ok {
+		if err := validResponse.VisitListNotificationTemplatesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteNotificationTemplate operation middleware
+func (sh *strictHandler) DeleteNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName) {
+	var request DeleteNotificationTemplateRequestObject
+
+	request.BizType = bizType
+	request.Channel = channel
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteNotificationTemplate(ctx, request.(DeleteNotificationTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteNotificationTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteNotificationTemplateResponseObject); ok {
+		if err := validResponse.VisitDeleteNotificationTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutNotificationTemplate operation middleware
+func (sh *strictHandler) PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName) {
+	var request PutNotificationTemplateRequestObject
+
+	request.BizType = bizType
+	request.Channel = channel
+
+	var body PutNotificationTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutNotificationTemplate(ctx, request.(PutNotificationTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutNotificationTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutNotificationTemplateResponseObject); ok {
+		if err := validResponse.VisitPutNotificationTemplateResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -37775,6 +46349,181 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
+// DeleteNotifications operation middleware
+func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
+	var request DeleteNotificationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteNotifications(ctx, request.(DeleteNotificationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteNotifications")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteNotificationsResponseObject); ok {
+		if err := validResponse.VisitDeleteNotificationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListNotifications operation middleware
+func (sh *strictHandler) ListNotifications(w http.ResponseWriter, r *http.Request, params ListNotificationsParams) {
+	var request ListNotificationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotifications(ctx, request.(ListNotificationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotifications")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListNotificationsResponseObject); ok {
+		if err := validResponse.VisitListNotificationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateNotifications operation middleware
+func (sh *strictHandler) CreateNotifications(w http.ResponseWriter, r *http.Request, params CreateNotificationsParams) {
+	var request CreateNotificationsRequestObject
+
+	request.Params = params
+
+	var body CreateNotificationsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateNotifications(ctx, request.(CreateNotificationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateNotifications")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateNotificationsResponseObject); ok {
+		if err := validResponse.VisitCreateNotificationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TakeEvent operation middleware
+func (sh *strictHandler) TakeEvent(w http.ResponseWriter, r *http.Request, params TakeEventParams) {
+	var request TakeEventRequestObject
+
+	request.Params = params
+
+	var body TakeEventJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TakeEvent(ctx, request.(TakeEventRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TakeEvent")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TakeEventResponseObject); ok {
+		if err := validResponse.VisitTakeEventResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EndNotifications operation middleware
+func (sh *strictHandler) EndNotifications(w http.ResponseWriter, r *http.Request) {
+	var request EndNotificationsRequestObject
+
+	var body EndNotificationsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EndNotifications(ctx, request.(EndNotificationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndNotifications")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EndNotificationsResponseObject); ok {
+		if err := validResponse.VisitEndNotificationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetNotification operation middleware
+func (sh *strictHandler) GetNotification(w http.ResponseWriter, r *http.Request, id ID) {
+	var request GetNotificationRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNotification(ctx, request.(GetNotificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNotification")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetNotificationResponseObject); ok {
+		if err := validResponse.VisitGetNotificationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ReportTask operation middleware
 func (sh *strictHandler) ReportTask(w http.ResponseWriter, r *http.Request) {
 	var request ReportTaskRequestObject
@@ -38090,6 +46839,87 @@ func (sh *strictHandler) ClaimTasks(w http.ResponseWriter, r *http.Request, para
 	}
 }
 
+// ListOnce operation middleware
+func (sh *strictHandler) ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams) {
+	var request ListOnceRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListOnce(ctx, request.(ListOnceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListOnce")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListOnceResponseObject); ok {
+		if err := validResponse.VisitListOnceResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SendOnce operation middleware
+func (sh *strictHandler) SendOnce(w http.ResponseWriter, r *http.Request) {
+	var request SendOnceRequestObject
+
+	var body SendOnceJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SendOnce(ctx, request.(SendOnceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SendOnce")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SendOnceResponseObject); ok {
+		if err := validResponse.VisitSendOnceResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// OnceStatistics operation middleware
+func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) {
+	var request OnceStatisticsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.OnceStatistics(ctx, request.(OnceStatisticsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OnceStatistics")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(OnceStatisticsResponseObject); ok {
+		if err := validResponse.VisitOnceStatisticsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -38224,312 +47054,386 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+Th9kIzo2oQ6CZHw+5wbPT09MxQQ/ZQ7KZoaZoLZKMSQLoLmaXKRIMYRl9IG5JP69Wu",
-	"rA3f7YZXPn8Jb4RuTxu6c1xYClu2/hgPOdJP/hcu8r3MrCqgCigA3WiShkLBaQBV+fXley/fl897XuvI",
-	"QSwFE1rVdp/XYprQAdMsgU/7cXwvNH+ETHUSHmsuRW239qQvCVXnKiC6z4iiA0a4IOyCJWPSiSgfECpC",
-	"krBYJprILpGCEcVEyJJaUGPP6CCOWG23pgaqReO41Wg0a0GNm5a/M2TJuBbUBB2YJ8yvPKwFtYR9Z8gT",
-	"FtZ2dTJkQU11+mxAzcj+VcK6td3a/3wrncct/FXdwuFfXga1A6pZTybjI2j3OXYWU91P++rYR5buzfWB",
-	"HfapECya1R8+sXR3RxI7Mut9nw+4nt6nj+WIDKgYE212i1BNBlLp7B40G8ULH0GD2aGErEuHkcZXBvQZ",
-	"HwwH5oP5xIX9FNT0ODbvc6FZjyU4QjmIqRgfybKFwN9bQq68FnIodDKrJ/j9KnoaJkom0yt+0mekLdgz",
-	"3erAE21D/uaQxLTHyBnryoSV0Dq+kFvzAX12n4me7td2t+1Cu8/pUiudcNGDUeFZLZj4nDPUlcmAaty2",
-	"d2/X5u7ovZANYqmZ6Iw/YePpVdgXYzKSSegm36FRxJKvKNKVCdF9roAjmPEwpevkmAlNaI9yQUZc97kg",
-	"27dJXw4TBZ9TJnMmwzHyHPsuCSVTREjzUo8MZMKA8/SYVvBYlydKEyrUiCXYQ5A22Wc0ZAlpZ2az9YjF",
-	"ER2zsL2Hz1HTNkugZ8I1tnx7ezuAfm437pJRn0cs0xmHczaSyXmd7AvXt+5T/EkQliQyMX8Lqck5i3Xd",
-	"EQQOKN217MDMOlcnjZhqzRLT5r/57H/a+l+fvvOvakX0cp8rPY91cM0GWdaxILfYXpRbPOxLwT7kkWYF",
-	"x+tTEY2RgGLzGBHDwRlLArMJnb6RP2REYZ+4IqOEa81EyZDh/Ra+X6t6+GFsR/iOGesjOdSslNsk5td5",
-	"vGbRo3cMYrS0T5SyqzC4VGaeUHVeylGMRFlFNNvGTT+PFUtEuZwcup+X7cq3bzp7QmdSu2IdKUJFtCQj",
-	"yjUwLArik4z6TJhznjA8vIJlBelOiSA1rVSmLxjcpRlmwlQshWKghR1I0Y14B8bdkUIzAX/SOI54h5op",
-	"3PoDZebxPB2PeTJktd3bjbtBDViO+S5hFB6E7asLqVt9FoW1y6A2YErRHgMRZvhUHBMBB8o8AOwNXrGb",
-	"wJQ2m79bazQ//ujr29+8/aTxrfe+8e63P9l5cOfoaw/vPmqemEarzfoQRgfTnhamSlPNUI5w0VOe4RMa",
-	"RXJEzHoFtQ/MZiyxOMg5/czVsNNhSlUfuen3kd2pognAuC6D2ocyOeNhyMRyO7hTtIN0qPv1rm94egvN",
-	"uSEDOobVCiWwzbXvn2Kkk7CQCc1ppCaHY/q4J4ykotEyS3PH7N/00nDXZG5RjuWAoZ4wMvrGKJGiR7hQ",
-	"PETxrVhywZIboHDo9yuKyJEgIDX3cioOD0nEKPIkrhWJZA/X7YJGPFyKora3M8vW5SwKVW33M/vntHBM",
-	"19BqLTQnflG56VBBzhgJudH1wtrl0yDdEKfpcTvm3L7sE+jWaUTwxHp34Z4mHTmMQjP+hNEwIGdDM0k/",
-	"LqCVPcJopw/DpAMGk3hAIyO/2XK7UEy8bq0Gvu2Jo51SBg7aLJod+PqJF/Vi3LmvH396ZJo9kvpDORRL",
-	"LsrtmeKqCw1ProgTyUQNO/2bEVQTQ+iDih3UTqS8T5PeUtLpdnNnFoFoKVsRtF1KIG53tJQEHr05AoHu",
-	"gVUI0iQP+PsBkZZzyC6h5IxqWDcqyHvmZ7t4D6gYL8fi7pYKTbNwRtlrdSmPhglTEwsoJeqC5mcWEnOV",
-	"GsRa7RGdjO01NaJ67aLCDQsFV0yVMldstUfaj5hOxlv7Xc2SNlF0rEi/RJ8143gszCrIhH++LN9qli6t",
-	"V9BzK2oUcGCaZsvdwA1RDLhSRiDLBGe13hU9klndJPCjIFIgTTwW9ILyiJ5FbDntpPD8DjOtTp1cowzw",
-	"DnMs1T9JEt7rayLkaP1HOKSanlGjyVGRCptOn4V7qWnGsRyj4Y1kco5HBFdRDeNYJpqFD1jI6XKs8M4s",
-	"VjhMu2gNTB8tuDlPre4Bdrt1Mo4ZGQwVzGVyADcrREPWiWhi2I4i7cmhteEKa9u09nmw//pLyO7zWpzI",
-	"mCWa490R12+O4do8Y0ZGdRXzgLm6P6QTcmf2Ww/sY3i1dZf4z3B0aSt2CE+95UOe/QHrANfynogy90HG",
-	"IHZnpj3s35yeDhuNRqPQKAYdPQLHxSOkgekltU6JanYUS7atzEJN+lLAYIXCZi9jSLzTaJBOnya0o1mi",
-	"CE0YWAtrQU0MI8uU0AyywOwiRhWzo58mRPgVhTIY2awHh4lQBYYgwZYL/h1QgQmYNmZasCaHOmnRMuSg",
-	"k3GLGuHVstKqaJHQ9mK9SORcyBFKucgwbCvdAnOd04yC3bn96PDk0bdaHxze3/9W68G9o8cnh8ftieHu",
-	"bNcy1sn33r2ds082qgxf9Y0S3oJZFI4bzMeUfLh/7/7hB2hJMjcKmWSsy1bF2CNdGilGzsbE2U9Lh3Am",
-	"ZcQo3PuVpnqo5tEjEvUxPnsZeANedTtd9uCm5j/vorPDKDm8pp0i7uTlwBSp5i6hRQ9c1QwmbrtuTDMm",
-	"8tCe5DK+UDhUeAas6RV5LLyILdEkoWP4LDWNWuDHmuvugyNs/Q99ae74hRbl3KJkms9sLQ6/aEHepxEV",
-	"HXbQpwKXhIYhN8Oh0cPM4gBdB5Ob71/KT+OY9Qbgji7iLRlXQvq/zKHdmvihiOEMaHI+4UMBS1JlPjop",
-	"xXAiRevjfcJGcgkzwM9q3xmyoZF1amCmOJCCawntPi1g2K6Bq5XwxbuUYzDpHNYm463PvGCK6Q/zfLOB",
-	"dfLaN2cvinvQvJUwatRHqnNemZBqtqU5eB+m9sY5LaZ+QJk24GKoWf7YT0mfafosYfieBSjeE1QPE9ZK",
-	"V/l5gVgYxuHCM7pgieKog+fPJKyVAvsjUnvh6ZzDXdKIB+vPKZhKdv8mFzIdX26/clOdQVf3udLrU5Rt",
-	"p2tXlLP9Tk3S02ElOeTOY4EcyoQ4zD2V7Jm24RKTs8JR5FubOSfd6c8VMgMust82p8TOUvzBnfWZ7iCu",
-	"4ohijFERF5itnulk/MA+u8Apz5zYWc0fMya+aR+9vCxf4sylZ0FJfs38+dVc/9kM7umsdV4zH1ovD0Kb",
-	"xDKktODlOlok8G2PNBv5y1VOnZwdexGgK7+aBz+/cHZOM1bqKomhGms3/bKw7JqxXkqx45i+UOG1eHp7",
-	"mzaQzAd44YMB2Z74AVhAQOr1+oS60ny3UPeadR8tN518xC8Y4Zqc0c454cJ6b811u4qS5FoeCs2j6cbx",
-	"3m5DB/FOZ7W3airdTV+jMwsX+B3Nz7mQMCzlTxupPj45eUissWFqNYPasy2ZhGaqzTT0tOhg+ZjT1+VS",
-	"8Qro80FtxHivr+cvAqzuE3x4mjtk4n3tTcC2m9f+l9T2sfk1a/vY6fq1/Uy/q2r79qzcvLbv5vRaafvL",
-	"KOLLn6eyRVtSf18LN1xiUa+H3TydtX5r5hg3wS2e+FWdjINSJKaYsqNTZ/Qeaea15lT2yOFZxGbo0Y16",
-	"I1WlrWrg8zTswubH8P6YtNM0jfYeBNqSAaNCuQQj/LUWVGNrSLED+uwePr2TsQp7BmcTR4p23WeMVDsZ",
-	"S0j8kNOoFSesy5/NPx7mNMOTs1SF19hEmM3QsbpBdn1KbIbLagrQ2bo1Bej0BjSFtN+VNQU8La+ApmDn",
-	"dBWawsrHcAG5tnbrHi7UstrBYjzw1VvIBZnM01kruGY+sVYe8QGK+IPUClLdXb+M5EOrQ4VrJ1ctle84",
-	"c0jmWjiWEXNDxVqaDeKIalaBpGZbQHKNpbNZTFrlN2e9Qivf99plV0H3K4qwCUq/cUk2OcOrufr601p9",
-	"KU7YM12R/udMYllhs8KgJzlB5VzO6fkWx3G17fDaGFBDUrQEb3h2jRQGc83hIgtEIk2u9c1wghvkArDn",
-	"hQZizZ5pjObmuk/a2Z1t57boK9kNzCFTvPz5X/32N//xi3/4zZd/8rOXP/zJF3//8y//9Psvf/ofXvzR",
-	"X+ZDTefkXs+JxsyoP9Mkx3VfDjUM+Ku5wb33bi3fS3Pr7tPPGlt3nz5vBO9elvSUqk35yKfmajPIZkCu",
-	"RHxXS0ZF9HPo4seXH6QPQZ8b6/0B05Qv5XXNR58/nxd7Nnl8cIi5RkoXww5yaklcSmBFYfqhedxGuE8L",
-	"UhetPwUSQZSG1AbIBtGSnCVUdPpEigCTqKgi7XziV3tuKJ7trHDGF8U67TIWG79uCwXSsYsy5bmyIqyG",
-	"2NpcugCFFDtM3/Ijz2mepYu1Xh0Tuly7apn2uqJGieR144rk4bM4olyscdtMhwJyVNa7cZl+pyMH+oyG",
-	"M8JCetI51LkO0KLMQjKMDRuCAOJq3lDopsVVayATVnw5DYdsIdbCnsU8YWrWOyUBohluolrhsGQ8ccJl",
-	"wvV4kt+UBESkzNtFL5sdDIcRC314JmZ6BRjXbL4WsuXRvuJEdhhk+Rk+xLQ2b04FOge1Z1umg60LClAd",
-	"yvT0PuvQoWLHmQ7tVxCsdd92a7/7huvdfj6Sx24M9puH2aG4xt2IzFzlULOwXPmH3xVRdExGfQmZbmaa",
-	"hOs9AnkcI64YgazLPqRw2WSVAR3XCvM24GdVpMRKl4Zj+zRrYhNmmWtdCqaClGb3YFAdKoim5xCOAiEw",
-	"Vd0kuFjf5GxUxMOqpZicUHWeJpio4WBAi5JiTjKYcZDCWnQOrioqxQeKWEpOx+XPpj8wudOXOSqeNNI9",
-	"K+JIGTWoWKMq9riZvd0jlIRSW6AHLrQkVBDppPbU6szIJqPaIxbgBciQJ0K5GOK5oNHQUIdiUXeuNoWj",
-	"nq1VA37HBY0eFBDyAx5F3KUgdxM5IOjMg9YM3ZoRGYk2M9UD8rIak6lZ07zKQpGtrt5V1sZKHHBFqpg1",
-	"M89Ruz5h1+CNqnT+zeLdZCDgJ2xJ74Tbg6JzAEehC9ehK7rxTsyvNJzgPqNGuJSkM37sEhe5toYkxJjK",
-	"JzA+fPTpweHx8b2jj1on9x4cfvr4pCyPseC8LJqGeZ+FPZYcFnvBzzDLq+AO19UsKUkDne7jrEQYAFIR",
-	"iLsBDRk2N1fJWSZ7rCDg8zrZw+xkWxsLadNtpTwvWccqKbQuo23OqhUxJruOgd/kXMCmbRr2bi73ytDQ",
-	"+u4fWcJdJ8PCfq/i5jgxg5u9P+Jg1r19a7/2e9TLxTNMK6WFQ/tqrigrZl0Apkw7fYK5KwFgoQYkpGNA",
-	"HR1IoftGQnCNseDkcynYHjGjsiBEDpAzv3cxS1ohHc/dEnjZ3BVZ0jJdL/QCjnmxV8yEKr5R5Hd6UKYN",
-	"ty2iXxvdAYbRpthvAbhsYibjiBnBSw76XDAFIDWHohdx1SdnY9Le73RYrLfuU9Eb0h6btkFmYs6309Gc",
-	"wDNTIxJS867F9GjnnUPuhn3BEv8I3KZ19qPhx0yXpQs/8NnE5mbLRU8tqE6NKNetEU0EF71yPIZ9QPsW",
-	"mmgWRQpFmIXJ7FMFYAwshPVVEjSdPdLYxVvITNVl+87d7bmafhEJHLHR+tX/8yLsY5cMQhV5n9HEaDby",
-	"nAlDVeYrqnjHYyAtEP8/405xzirIZlyg9fF1uyHr5OkZ6Te1Kw+pUnZX2g6Z23lsjUgEfG7LQiVm8ERU",
-	"VVJEEYs3dc/RzoAtgkfT2Lq7v/VtuvV5vbX19KuFXrZPxafdbtYIB5xAdrsVLWlolPnUvGT/NK9eBrAs",
-	"QIhzEKW3F3IKZl3rUzvxAe8ZuWXRtYmMkTGB6YOLHml/tR0QFdMOUyDtQqr6TAWk2SRaku0sJk6dOCdp",
-	"+6tte9tLzO2JmguVBafkggwoF5Fpy3B4Wif7gImhiOoDgqx5nGsyooooJgCOO93N5s57jQb805j0/OaX",
-	"KL+rp6df/dfgkjX/kK2ShQKb5ZKM2lmnWgP6rAVcu5xbI2cGLl3MnklPMmVz5oyYBHOR2SbXy1Xyb3O+",
-	"e1xplrSG4lzIkWiVmkI9gI4ASGKYQiyNzMkn+oEaBNuPLbMwa5P1wO2N2zMssS3FIyb0PCyifWfX9esp",
-	"JA5qck35BcN4aLDYEjoCQ/BCF/cqsu8R68iLderstsMJmL/rZu9pr1MTzIyhAIvDvpai5syJQZ98Y7b9",
-	"E/Mz36e601/OgIWZotWvi3l0slxug8++cJ8nb5NTM8Wu585rfZSFKH7Q7Zqpy/R82O1a73qxORGNJWGd",
-	"+JsFyKg2ore1dz1QupUm4FwiStZJG3xl7V1MEtaSPDw8+uDe0Ud10mbP+nSoNLyPMGHBqRASkpc5UyRi",
-	"XV0nbd4TMoGHKElYzCgGOSG2qzbKiy2DkQ4yYd2h8uMqwXTfM51NvtmhosMinNPZOC3V0UYPSWao6S3U",
-	"TNkcnPqpyNxmHKh6UMNFcm5DkLJ24rWgZmcHv8KgjUrrBuE9M1Vdh7iPx75r/PyhGwB+fGSHgZ8OM4PB",
-	"b+75Ibnn3cDw80FmeK4NO0hPUGsBQdggDG4QBv+FIwzm+p5apG1y/Pjg4PD4OCA7dp1SDrUd7DydDw5R",
-	"yGZsr57N4GfLZlIm4OTZdJgKmJbYrEgVK6LJiCUMPPsiIDRSkuhMkABIA7fXxQkUTrOY8D8jzYP1ymV9",
-	"OqUgWEQdYaFROYrD/5Brzte7/GpkZQCOoXzLbcerRXV6qT9/olZDWD0WtILfPmuhvPoYCVih4oXNQCFN",
-	"jfRDc8PB65q1+yWMhAm/YALVDKibY6OrwIrdHSZZHhQQYMXexmLoDuo3EepDA8ytysmrkb3j40U9rdRh",
-	"lqsjRZf3holVEeyl/bNmsBPcCZqNYKcRvNsImu81ngYzMPiyJv/35l5eU3V7uyCT+JFE3OpU/TmztbGY",
-	"QMqmwNPCARcVlRnT5LFrBj5gU+bPR9ic+XMfm3Rlqa4K88Q9P98hu4Sp1e43wnVX0/FPLLK3r65VMXDW",
-	"F8aqqlUpmczlCcfmmcoCEs14rxeUC9BSCbJCpsBZDmQht6tBPt0yW6DMg74ohErysVrLpXPDUNcbswxd",
-	"rt15mfa6oucZGcWN+5ztfK4i5+0aD+11ArxMnrLiJVonuIt7fqYbY9Y1sYJbYwXu/0qx89U56Sz2mU71",
-	"aTlhrJXhrZ/ZzUKsQeM6t3jn0gW6quEAbzT+mmQeM+rXuBzQpjgIZB4wZPbIF1o9LOtwdg9mBTWUwKEh",
-	"I1rOs3IUdQrBIsf884LrxEFq1cHKs+DKkRfc3PM6qDBQZetyQztzV2FRq4tRUlewilvKqC7LTH9XYhT3",
-	"PRdRY2ZW6zpyx0zo9dvDs8u5dAb3jNzc0jzcPWIuiWPzTMS6mpirn/P12RNLUmSFSaf1CobLkIXDuFUY",
-	"0/HEn1soZA3/sfzGLmWd+Bpw5lCBEQ7qmmHmhpkAu2DJLsH7oGahL0ft3K0sUliIEsoBKTpWgXdcZhyd",
-	"ECaMHmuI9RrZitZtGD+UC2JhO+/EBvvOVrNxe3srpmBKmx0OvcIqsmcx62hw6LbgKjO1mEeyOprp3Etn",
-	"Pl1quiNnali1nxVUlRVACbLJWgU5NANDjUpnnPd18r6Xa6Rpqxdn48kCcsd+mw0rC8h78K2PLdvDWurD",
-	"pAdBXn1qZZcU0ZiAbSZxxhhXZrYIYNcLkLsLG715r0SWesSfPTgdZuqempC/EC7IP333j//puz/JHYIv",
-	"//rvvvjHf//iBz9/8eNfzQ7lqHYAtuC/zQ+xq5LjoOQw6RTa+3inT9RYaTZA8uzIAcMkmengoRXOo7YM",
-	"fDKGwVnaZJeM5TCB4rNaQolDNOKN9+xuA1W4oCjDfiq5DNaDpzFvHLPwNcql3toku5MFa5fsJcGpCaOR",
-	"4YjtICtuAzxlRhADC+iwPdL2aaBtYmUjhNF1IQbZpoSlOJIQ4UTaaqDq/sUWwDk6j1w7IEMRMYVMxVEn",
-	"FLMc9VnWoewGaauqY2poUSyszf+c9rpcsMTwcldjvVXkGfkwkQPridRyBpr3fFaWSZ5Z4u0FSyuILu/N",
-	"wyUoDG1QaMNPiGAsVHVyzDqJ0TycU5goRqEaqgghbk5AKOU777zT3oNAJ4GBDRE/9+5dNiZKZ3NfUxpc",
-	"KizXUlVr/l0gk5OI6dBw7ZvlPMWdHrkq0DgjDBinZnEMN+K6MHiMqxZm5Ja3zzX67IxWpLBZITG3F0mc",
-	"ijFGYMjuHjG7NBs2KKidcxFWS+n9hGPBZPTLZ/zfs7MyMulrrsyCqhSij8/LUUuNuLXoTcge6/q35wIo",
-	"6oxhMX+j0uLau5AUyKyfdTmupE6Y8dig9rnB7CMXCeAGiJI5dBKyz9XqA1oC6hCsqL4g7EoAAYoxUagy",
-	"QxQE1+iXw5DGPZtirpmw+SgK4o3MOiUspWNwV03Eayw4KDBEtJS1aMwm7dT4sZw1EAI9Z6zAiCpcBSRH",
-	"6jSfJedm1dn5x/XYPHkt5krbfiY/H8IWWkmhhvZp1+t73oZkxSA4W6cxoEsWIUV9NovV+lyKubt7wgfs",
-	"2+Y5X/DQgT9WcGstCfY4l5s+VqinXS/+cdY95lLGfVEhYPoZN5l1m6UCKC8kPdu2E8zuwKQ8sCQ6cQpz",
-	"SaEZFppj8F7tyEjaIm6Vsp30+OX2d4Ikg0JFbVnnYEYYTuu9NI7bGFaO4XEQR6NykQ3tSPbaAWmHXPQ0",
-	"jc7N35Kaf0es06fa/MUGlEfmj77W8ZYaqHbuAkrjeMG8ELr1eZnvBOezXm8n9rl2d2em2xX9nfZGcOMO",
-	"TzejK0L5fD10/lX0942CvVGwr13BXkUBfQX1u6XUrasCnMfBLOdAKkUb8fnxTh8FCC7NowgO/p53GAXI",
-	"iSjcT7TDd1udqN5MY8yGMW8Y8xvLmBe3DLwZrHzevfLpDKa93vvEDdwljgu9ix9lfIkUPYmZFN/U8eig",
-	"V+RIrM2PmKOIaWONsHyeK9KW3W6byAQyDiFVb4q1ZJwpHkgA0qQWyLDDASGkAP4JjTgS0j4PLgMsOU1Q",
-	"VLQ0PS+BKs2d3WmbTXG5VGu/U6kTygaFVS6YOiqJNTsBBzhuPQiwimHW/bKAknPGYojjAGTEjHfVb47d",
-	"F6VxG4RsfWcoNcU/u0NnuIls/BYkTLSQgitu45P+GDfuSX/8yHf0pD8+kt+wXcGHD21nT/rjY9ffk/4Y",
-	"U53etz3OYjp+q0tOpV4+RcoFbJE+vWCppXalJCgfBFYdPlWvPQPKd7oap87EDRVQvVHJvGLgU5s1GP9p",
-	"5Mx906d3mfSoLhc0as0NIENeNzJ6/xkkbF4BRuq8XKtlEHCvKT8rCxgyETTp0Z/mStJpnKhLi+A879U8",
-	"aIlZmgrHY6DSNybmiZ1iM0F2CrPmfuDRH1cynr02C1a6EOvU1tIZrE9fy6zD0vg4DjBtJtzf3Xl5f77B",
-	"HCDbFbWZw3xbrc2SAJsSPkhzoTwu2IokNsMzG/mTi+1RKCm5SuHzQY0Z8FAY/Yk8Pjm4DrCbY3vZKoAW",
-	"oEmPJURpCmjTEC3LBYm40ogkxRWJh6rPoNiIA0efUcv27t363exqb9kvphybxz7IL3X2YGhfiy7i8ZkT",
-	"ymcEC1eadwo4v9X9wF1b0VEaMxFy0WsJNkrfm0BNQ4wSWD1EDrE5vMXGtPI+EIJhXi8Qq0uF66RiFx7V",
-	"f6HZO1dj9XcmYwmnlq94ugUjnOw9yG9fIR/0e79Ghp/S21pZPuhP90RXTk8xRzjPy7S0lluJCgUu7BvV",
-	"UBezzedfzRtyZ0/rBtDdM2t6kyDvacBrwdSL4pQ/SMYkGYpdl6VkTf8AK+DwszFoD4pegASiJA1aKDDh",
-	"57IbS3qDGA58MCC8a82zAFVXmjly9TeopW9De0buURLidNwNR6UWrKJJlOca2GWpBdUKxnR4zAsH7JcX",
-	"ooU9OuNhvZnltxnktpJ6LL6dUXFhFvQ1LF+VxeLHl/fbd5YH1ZeJTu0PXAMZqhkABGrmdHJFZQJf0OWG",
-	"C7lkrrH5kR9ColaW1mZhIzfRvRjyTjlt1EkbjjPkDwHSmd2tTnrIuSZCjvyTI8p1exdC9lz0LhYiClBt",
-	"kYLBImbfOWOtVOndtQkxUMYIsoT8cwisg/BpmNxFfWqXOVBtnzPWrhNQp/0YrP0GMSnhz3rGspdOshbU",
-	"0nn4D9kB+i9xNAWh7vOL3+RZSRFrNls+s+DzNPOBRoEFFZ3eNaCHpLW1JhO/HNl4yzevnnNWKaXtKrLV",
-	"lmsDvZkl1u/H5msUNv7oYGbNCoG5V5j7NuF+zOHuLiaUID+jgXkqA6m0zVULzN3ubjVRldHLU8C9goSz",
-	"LNqrXUubwkq1x3isVrTEBdDODT12ldKW3bOEqWGkZ2SyQmyzRd+TCbGYp2OiMD+0QgfmcHtI1UlHN6hm",
-	"KoP0NHXfnqGSl0rgj0sEr8/8A/EbZFx1XHSiYTh1XS3teVZUuMWQg/0pjIReJiJ8/oPeuDD/0eu3UacJ",
-	"hQUpfwtHXpcKrtJK+pnYZ1iWPCEWnWl/FjL13rI8tDyMOBumnD24UwgdmUJxKq0+lIc9wuhqWLwCiZIT",
-	"DWXi+V5R6DKsmc3Xe3xyQMzoA9JuITAtJY/v3/tgjygYPDkbE9+dM1RBA9uN7Z3mdqPZajQ//ujr29+8",
-	"/aTxrfe+8e63P9l5cOfoaw/vPmqeLAVpXwz9MqEUmrmtN5DZ9Lj2MGbf6YpBzKCp3XgIsxnFejds7ZtV",
-	"Fm3RcNjNAWmStEhbQApgRgNymxzsHx0c3s9hjjaCZrAd7AS3l0UeBWJCa2PNkla2uikM38OSmk8e+9h8",
-	"SJGLn5q5ZtK0i6Cj7IeZ+2ObOPAvXHdtNa5atKP5xYzYkUoKq8+GBtGGs8jaXAoS6u1DJSbDK5CDILXy",
-	"/RQMLrsG2QkHmW1bLEdmehenaP/9MWmnYFVtsFEoljOBDOjYuo/28PY9YFQogD8Zn8lw/JXKQRUYR5si",
-	"+ew0CgA300HPsZPtkfZzs5aXbbzIxxHtMKPQwxlLBeLLf/uzL//0+7/77z/67S++9+VffO/lf/nFc8M3",
-	"Lv/51z/68k9+9vKHv8RWCsBnlvbsuDmsWQraXtcvCW3HR/YEpWufrvrP/vLln/3m6up2pp1eiQh2HPPm",
-	"xbCf1dXkEq3C79fFkqsNDB8vYthV3sfQ48sZK74KGOOVrHCBl2FO6PzruQO5G+I8ofh05o6tm7Oul6u6",
-	"2O8cR91XnN467lPR61O+3B3u1lfLklBNlxEX7PDCEkZZGYtSq1pHig5LBCsshbeI4uhiBkqQltJiu66+",
-	"xBnrURGgy7BZzTy0JE68W5wUwKbD+AVWODFDsfGe3qDk6w+tVgLFdPso7Qo+H/j+7M++U/e47xmfz5Y4",
-	"MV9kK5xkK31UrobsDdcLAYTPMGRaQrJ2ywI7JbDpUjq0v1tjrgfn47oczavF40ILYcK89da3Y/G8Zpjq",
-	"ioaEu0JS98082pxgGkhycIDKOIU5tjcQiJDnGDcZi3Ai44cz4fUyXgVfBi9FU4UtVopLoeDGQ9W5rTRf",
-	"GQVv+og8VkX+7mxZYOBfwyQxg5pRHXiq9K8t+1vhmLqCvxUeTUv9VnnYFfldNNDK9mJHFsBUXHNFG/tY",
-	"FYJ+eVk03xW5KGD2MnYO1Qq5MsMIi7XlxNaRmA3GHFmMlLiV9ZTNPIAZsl8eLSWposk9ds9dO2qKH5Fd",
-	"t0zNoByydm6h8puwLK6ImeR6r+2mx7Vf2X2nK96c4XDe+K0ZZ3MVN+aUrUwo1gtYJhblN3N5R5yp6jsT",
-	"bdY9tz5+c1X4AmYHV62tN2HZ5CJUNmoCQW21BCxnGsfZIkSBs3HiNcKIXOtGp5DNfoUB34sSxiu874vL",
-	"jDks/mkpUayTD6+dB4spk+kqiQYu9Xi3iAAnvLRPKNezIjIwy8QVSrQxdRjtamNfMYJOSMH2SCNvq/Iq",
-	"8s782v+KdYaGrI7NwjrEEMU7+0NdhLmAZxnyP7TylfchgIcKsv/wHjlnY6dag0/A5YC6ZwHb3SaUQGMc",
-	"I06kSNE1XE2yOOGQCzOysTxKU3OVS+OFZJe0398/vnfQ2n988nHrHUBqBxoBJm4mku5EX+sYIGQZTVjy",
-	"SRE0/b6fQ64deGGyoUsA++gWRD7f/+T4wTHB9FM1GV0DJTU+Pjl5GGBkJcx+YJbsoVS6l7Djb9yHBQao",
-	"eojNNksTsoiDMWH3VNhLOo1jBThriO5M1bkKkOFCiykvrZ+KU/HOO4cQkvT140+PCIWa7Q5fn4kLFsmY",
-	"vfPOLmk/P4VDdIpemFN3lE5ru6cu0eK0FpzCwTqt7dbr9ct2newLAimqbjcVHbBT4RrGoGnzvZm4vYkD",
-	"yorpqo2xpYi7D63UE0aVFOYH8/BZxIghHUwqTWQvoQM4G2cJFbA+e6fCvtnlLApV2wJoYsU8jgV6KZoT",
-	"IFG1Ttp2Ym1MXuVaM5HJWg3Mjhz0uWCKGXI7FL2Iqz45G5+K9j5s7dZ9KnpD0wQUB3aWEWwQKFmS7wyl",
-	"tvHqVJ1z0SP0DBLAhN2DPXTluR0BeJcOTaBUMdToOxVm3dq/v2UF9Na9sE36jIYsCXylP1tJAeOddZ3s",
-	"kzuNHYSE4YK0oQbh1n5Xs6SdibfOMxlLJZD8xbsMCy4YqjJk4bKK3mq8TcDolAkmNpIbI8RT9z15q/m2",
-	"GV3EpkMnFdat3YOZpYFgb22/bRbaFl59a+dtOOYTBZ6RE+bLsNbTmADy1u23MUiYdvouic6+eioypZeh",
-	"qLLmGpg+nNfMnWW31qg36w3DK2TMBI15bbe2U2/Ud2rA+fvAJm/RmN+6aN6C4oO3LJgR/NJjwNuNuIQU",
-	"xHuh6YQrfeAeMs04bPba7mfFsi595JZ5GVBxapfB3IedOv8UgrVAfsOwthuNiShkGmOiBZfi1h8oVCRR",
-	"ws4V7TiT3F0NOOI0lEZsb1e3G82yVv0wbz0WdKj7MuGfIz7o7cbO/Jc+lMkZD0MG6vrt7e35b9wTFzTi",
-	"2MP23fnPn0j5wGijl0HtDq7ivPaNdkAjfGGn0rwduieK5eFgQJOxpRviqCsggo2Y0j4AVNMe2Kc9+T01",
-	"ikZ0rgZqi2LECoK8o5E5tnlBedI8gBv6gUdGXYw274VsEEvNRGdsZCqSHZyy9yXChM+hOKt9AY1eSI7h",
-	"mRc0wlxwjxJmf3OYR7Vvmo9YPMYHLg5cndXPmsGdp0CQC9GzL3mU1yt1MmSXS50mr1k6jRlCG5xCPD03",
-	"DHMEHfuzp3ljWG27sb2z1dzeajRPmo3dhvn/txdZDoybhEjeVjo3e63Lmq7KevL8sZlV1H1N+sUXu5xx",
-	"7GdK8iAfqHDqHtCoK5OB4xzrYTeN2/PfOJL6QzkUtosK/OZAim7E8aJyu7lTiUHdp4lltM07VWauhjF6",
-	"Rh6wkNM3kXXuh6HRjTxfq8YsbTFh01SxiL/13P51iap/xNBsn2eqH8D3KVMtYh6zJ/aBRZF8cyj5DaMv",
-	"3OKUxPCO4RAHE9aFioFyYcoLijXIj5ieTU4bWbSRRRtZ9Iqq8VKeE0CIWVQepcr7Qmq5JWwM/HoK99Yi",
-	"FFUf+QF1EiNGLyxEjdIAKGtpv06egHnGHrt2gOXMeNcjJSJysLnd22eyCeO3G3dTGxAad3xbdaVpxMBy",
-	"l+d3j4ENZFnesreKNFU/e7Mo4kCg6S98bUDv1+bSsGHUG0b9ujNqxMK70ntDNkq53DaYSTN53Y2D6Gnd",
-	"GAfXZBx0lFNuHfS0Vc08OOn0s65zIkdCgdNOoctG9xM57PXR32QdUOB2AgiZOnkCDgDFLlhCI3AyBOiS",
-	"MfoCSy4wiRawPxAnuEALsMZJHMHNGifjiHKRN05mYgpqtDPImCf3Dx4cwm7hzDC6pPjFMyj3lJXitYMj",
-	"s1W2qffhd4ekvLOIfoLdrNusWbAqy+sosJCL6hrpcq2qdrgV3KgdG7Xj+m2Vns1VZN3zlY5bz9PjWMVg",
-	"6UewMVi+wQZLK9DnGyyrkd8Mi+VMetqImY2Y2YiZmzFDLipqlrVDYj9H8vW2QmbY2LLXh7QUir8GFHGS",
-	"7cX1+/XaHzdsd8N2N2x3SaPiFSr4/sjNtCq6p94AqyIgwG2siuuyKlrKmWFVdLS1nFXRglafsUiKnsKa",
-	"iMwhhaeC2vxqum+HnEatOGFd/qzti5aesR4XCp4utx1CizdrO+z0uaATJsAU0rd2cFQLapkJ1nZr772b",
-	"SskvfvU/XvzXf6gFV+KzxH7XbhOcnG0VJWGFFVmzd9It6kaR2CgSazATOo5WkRfP1yJuPU9PaCUzoRvB",
-	"xkz4JpsJURZXMBNWIr9ZZsJZ9LSRPBvJs5E8r47lcEHps7TlEPp57S2HKWe7/vhFCMxb/DKwZgPihiFv",
-	"GPKGIV+dTfGqbgMWQmLLltQttSp+gM9ZUNLFbYsP+1KwD3mkAfPj9TNF5ue/sUiuxyJpqZPYLSw3TE4+",
-	"OO9SUmyghG1jCYHqKdZYaREXoHjriI5ztfc8isQeQB50pAgtqoMq1h/sMB3abp0940qr0hDIPNHdmDUz",
-	"92Tt5c//6re/+Y9f/MNvAMz9J1/8/c+//NPvv/zpf3jxR385WXhmt9bcea/RgH8aNQAxamlfLAEVl2Cp",
-	"A7h2U2a12VfRangI7kyuWlC0y4NszVy4CspM8eKuoNVMrng5uzvps8mjutFxNjrOUnz/WMuEeTAdxDaS",
-	"hOZ48gRO+1IyYJYmdOs5DytYRKfY8xtoGH1T7ZyT7Gp5VaLMvlmJOjZSaSOVNlLp9TGFIi7fVbGORdX5",
-	"q7GK2qLfmcqxJJRMESG1hZDeI4qZS4tiuszGWcDdruhm8eK//p8v/+y/LcsQ1mzW3DDgDQPeMOB1mj6v",
-	"ivvO1f9vAf+DJNCl2HQh7t4j0+ZGM9wwpg1jelM0Q6anuRI5Y6hYSdFhZCATdnV8CmoTZZ01EwWtFdOa",
-	"i14dVbmwvUfaiMZbj+SoNaKJ4KKH1a2zP6gR150+FCRlglCLzq9B7yVnNKJmJloCQC+L5Aj85rqfMNWX",
-	"UbhH2gBtXVeRHKWNAHx5nyoAAmCI5gzBvQDmLUh7IAXXMjHjNY+44bUsUHGBZfw+V/rwotgHNWnNj8YE",
-	"VwsRybki51yEhqeZ378zZOBCsz5lV/MpZTZXU4bgMigcmBuR3S6zrrgbJcNTQ8SxLxngKrU9X0d/HJDA",
-	"xg137ewNrpV4AmUCyPbDKCTnQo4I7WqWjGgSlrvlLHHPDhKa4nC2ft/W53JwxtkWoIyAHlbotDtJiwfA",
-	"NdZh0VucERZ1A4vADsyY2rJfdXJMu8DROjSKIMxJYHX/aZ5jy/qdwECuQV1LlR5fQJBsE5w+gqzUs2UN",
-	"W+Dsr+1ur6Yv2b5mHSBfnWLEEjOScyYAnn2tB+rVPiAn9JwhZD2i+tuKHVIxxLwnCRVEDnUAkT/p0fAU",
-	"tqj8R6SdmcEaj/CRKvIRW/PSKE1WK5JBuVpg1YjsSJZKQNs1JAGBIJwl/eDHZTp+3QQb7N1GsK0nvgRJ",
-	"sFR82aO2TK7bfaZVWgcD3Jg+FfQrKlMbpotlcMYxc/WybHBXWjOrnYZPtgPzFHKaXKi+UbKFxAmZRo12",
-	"LkeiTj7tejQuHIyygFxQbMY8honVWKUGhOdwgPzA8DBonCYQwhKO6+QJ5gXYjqDcCBVjTBOQXdKTzKf1",
-	"qT41gsz2WhbjAvR+s4l6RsC5iLp5UF9242wV8NqAJudMY7WnlEftWuvI17D22gg4XBKqua1Px8lO9HfB",
-	"Et61c5nsMpEX3Hxq1pZDFoCdeGVwwxYNFp69UECu0GJzxqopmWiomuWqC9fg5WWRClbVz3A/NjHFG/vV",
-	"tacXJpYLV5F8czTTW8/dYZsIoSnwV46oEUBZoeGUQid2ItbVWPytSKj4MnEjihe/iKoClyVGfThJs0lf",
-	"fHPDelAtmZu8WIW8yyN7ZhHSRhpupOFGGr4BKY+LSMQlsx2BpF/zXMeUFy57+5Ldbj7H0XObbjeDppx7",
-	"ZhlgZBjpKwKbtmHnG3a+YedrjBq6kvuNvXTMNL0f22eq2N7dJQZqZwOPhoNZYgF3P1Y7XziOY3zptTSE",
-	"4ww2lvD1WMK9bbjUk4t0vRTumyA0jlEViWUUKazX3ONKg6sz66gFo3n2ju+t4NzM+IJGELkSGUpVARmK",
-	"iCnr87WBFDYQxbXfGopzIUeiZWcAtbplt1tmjz52bqibNEh3rIc3o/LYEByI9DBKBkSyYGF6SN4OamkU",
-	"jw0HycT74GuemTy0isEsE7LmA9b6XAqAbFWc3jo2zLRPOZAPGLhzA3T70xqo2u4O9Ia7BK57lrRCOq7t",
-	"3mk0Lv0wTvrM5nVJYa07LOqWmtIvF2N+azZl0wuWGB3NNQzrcBs2wu+dGEZRkCnnhRvXkaLLe7Xd55cV",
-	"IzKnV5qrFjhoHPoFVy08Re4LSy40jg2lMKqYi7FyoyrerAA+9eUwcc+ZzxhCkftGCt3HLy7zpGhbz9Ii",
-	"fjWPCAR7plueac1cEcWYmPNAb8CEbin+uR92EZHBt3p2U7wnfBPFOrXVhlsJhLY26nfvzjpOQU1LTSMb",
-	"Xrvd2GlWDqCFCjOwVc3bjaCG29Tchkgw2KBGULM7Y9q9vDrIE3fENgr8RoG/du+EDw2ppI3M099vPfcn",
-	"f6aHwqiW3rcO+A8Q0guWlz2SMM0TRnipu8ErEht/w5vrb7A66lyHQyWCLfc4zKSljday0Vo2WstGa9lo",
-	"La+eF2kxzWVJPxJS9eviSCL7Nss8TE06YO5QpJvIgQ/jwAykOjGc1uUfceXftVVE5UgQLy7LnFQZ8Xlt",
-	"XioVyRFLyi0id0DiZRjZZVAbChBfE4VCC0QaCKiFDSBrdXZtFImNIrFRJDaKxEaRuA7/5fVZQG557vx8",
-	"JbWj0PNzTxDLehQKcnArWRlOBvTc5us5+Q56wK7XA4TniXjN5or0+AUTREhIqsYkYg4WmlSvQFVlBImK",
-	"mp4zrBkUyRFppOic29sFDiB4/X27HjdbO0gmCevgKmZzBmCEtd2t7YZpfUCTcyPVcBGd98ZqU5h7IGMy",
-	"jAvbsH4k3woXF5J3GGk2bm8v4myx64WLty5tI+MN2zas/8ycFiT7YHKGVUEuvuY0A/MBBVzJ4qwkOu6z",
-	"sMeSw3mA4ea0MMjv4XgGInhvI0o2omS5PFXgBEQa9gC8Jcd4Zfd6hYwl3lmRM3guXv+ihTiPVy1m5V86",
-	"8OchpkyigpCh9q8odwZWDX1ZVncqOD8WNKHstIBDwD5zHWgEHpMFQm0LYFng2n0Z1CDSBhTHhMuE63Fr",
-	"QJ+14I30yXdRyyiOxnH3c8sqFI/g/tk1j/om3jV92QIFmZ5c5uXue0H6tZA6DY3dvZP5JRc0C5GynT4L",
-	"hxELW5BPm5/cqtdD3J55At5v9Uaqb6T68mzNklHgzbhGZ+zKpMMWxWIJavFQr2A9vmf7NRc3ZscG0Cwj",
-	"rvtmUPyC2UoJag/z0C1P5oqcs1hDBKBA2CY0JY/6kgxoaK5xiCsV4P0QIMIpwoObv6fvcw+HeT65dC0m",
-	"TZMLOnUZq8L93jWs5HJhvrHey9SG4W8Y/obhv1YWQZXytWr8fcZtDV+79bxDNevJZHxZRfE8sA9fhwK6",
-	"riO/Ws03uwCbE7858ddruMkQkYMLckcVND7dZ2PASlhB6VusSqft/YgOGBr/hwXMIqN95ZjF8hUxIzaR",
-	"EzFTidhpTCheNAy5aZ1GDxMzVM2ZV0cGXGS/bHqMTImom2vSxDacb8P5NpyvRNeZZH6r6z6aqvMtpanm",
-	"SvNOucHthKrz4/Sxazj4XcrNUbVQp18LajETobmACTZy3za3068TppOx+2HH8AFpZmt+sl/eSeMw3PuN",
-	"7dsr3nL8Gsw7+3DPd37IDVaoI2izIGBHgS0hZ2PI+WULwIKWYeZ6Uh6qLS66ci4tD9U989iV0/JUqvOL",
-	"f/zBi7/+/pd//Ic1FyfUwpd83FDLZSUeHn1w7+ij2jReKDbwxa/+x2Qbzak2Hn16cHh8XNzMyx/+8Ys/",
-	"+vPJNrYn2zh+fGDaKBzH//vb/++/TTawM9nAh/v37h9+AKrRiqcNd2mupDVE9AYdtGkEanNmunKYkFB2",
-	"hgMmNAvtrMmAUbHAAVLDswHXNscUyL/kQPnSFDN8lif2IfX6uy3dVDYJ9+tJuHf0VZ5y75+oWsy4KJ3d",
-	"beuNFg92M2ll6tL82599+aff/91//9Fvf/G9L//iey//yy+eG2Z6+c+//hFUqvnlc8NLL81yuJctc03f",
-	"+dlfvvyz31Tnp24pbgTiFK6Vnz1dtOQO7Wh+wbJGc4cBlDAaaQ6YQte6vFWCcVfTKtN9mS3lPEfe3Cc3",
-	"98nlk4l1yhEX5LSlOkJBveA8+T5wcN8YmsoAT1uEgH4CzkyuyTljsdFzeEI0e1aaVpxh6Jtyw69NnvDy",
-	"RFeeFDyHEjZCayO0NkLrjao8vAoXuYFaw3uk7blBmzBhZqcgZCfkCj6UJWzmWNuyDiPbST4lM+VOWHES",
-	"NP6RTPIpmAXMybMYz5OQG/3zr3/0xd/9yYsf/uHv/tOfv/jDH7z86b97+b//cJH8CTfXG4Am3fD3DX/f",
-	"8PdXwckVWPZIZOKY49VeVYZqHnLpY1WIW/q62THNNDY2zPXYMIGoSu2XSHIr2C7NVq4WMsJEXq7TOIbs",
-	"vpoaqJb50Gg0geSVQh2gRrciKXpb/puglsjIVaDDrPPECiVMmm/ahQGvQravSo06Z0SmWTVWmg1adBEd",
-	"wqzUuuEui5cyh3luKx1XLTSuWpb1hb7KeH7xtYxbLuIFlJGKOAGTO3Z1OAC48LNVBDOAjXqwUQ9WsFkO",
-	"VS4vswJnLVYAbj13p2FmkK9nvBueseEZG57xOpuMFucci94AHruzchUGIyoIG8R6TNrIK9pkKM64CF0t",
-	"VZhPndzLJbnhXDsWQQlKCUPOGRWhyztzVb/NIwBXdoMlc1ZWa0sMWykjBJ3vMqvXluilAiY0oZ0uqHeu",
-	"F2VsI0E2EmQjQdZllHKmKJk4+9S16KK3ztl4tnHqE/PANVqNPmHjeUYjc6hgnBv/+Zoj5fqM7D+8B4uP",
-	"0B2GcPJmp8CXidF2m8wfA8WiC6bWqf8UwqAZ0kHkMaNXmBGCrhFHtMPIqM8AyQyGbX5HqPm+HImyGjWf",
-	"sKVTqcyfTi4lMhwixlhlyfMJG687fK66a+qcGZqBfW25RoPi2a4gfI/YCFZhLqd4w6TvRpguycQe0HNz",
-	"/B0Puw7ZWRCAVhQ75vjGJmzs9QgbW5JmlpdgQbXAkAxRqoGZUgxAwM9LxN+hub+nMJ5fUQRwFuvEJtqQ",
-	"t7bfhss65s2Qt3behqS/iPlcqT33G9y526ovh1GIWXBtEg81GBDOaOf8VFi4RIAqCUg4ZAQSg0n70eHJ",
-	"o2+1Pji8v/+t1oN7R49PDo/bRrNtYzJdLn24HZCh0Dwi7Qf7v9/CNw8+fXx0AuXjhoqFZBjXT8Wp2CKP",
-	"WMwolJ6jBJfCPNOnySBiSu0SI85geq5ACCLeqLp5GY0QDneyTdgz2tHRGI0Q8DWoBCJk4V5aCk8HVouw",
-	"YKfeWtKXUYgN7/vVhSc6csCUXQlEkzRNJ1RYMwyPIrvmyi864V0ipANf7VNFzhgTFoKVa6K46LD6qSBk",
-	"321Ppi8lSUQ1c7N1s7eDg/bzYxeg+PRZFKYwrUVWFvNqXUjdMo+266diSkt6BLtwQtX5SnYWTMqES4Q/",
-	"mvc0CTlspd1ThuhGUWTu93P8jCxJZNJKdY8v/6+/e/HjX9aCWpaevRXCgWrvmMOvzrFB+MuoQc3tRrPV",
-	"aH780de3v3n7SeNb733j3W9/svPgztHXHt591DypoXYG7c0aP1dkJBPdJ9YWRKjWbBDrZWbzDz/58u9/",
-	"+tu//cHL//y3U3OysUIrT8mpa5OTGjGhDSkvMe5567+95GCr10IGcl1cr64qtDcGoI3OuqAGgiSJQmao",
-	"DUPHm7dGnpqHxixJtGRiIrEy1RW2zpyfoERjoJ2+k6V98A7YSh84lsBhIssEYMEFGfV5p49IKJBdoZjQ",
-	"u6Rt7pMgsQEsrv3w0+MTMj2a9qlAtPA+vXAXdQa4clwTGknB6sQXg4PStV3QAEKJYg2kLhnGOCTrXTg2",
-	"goFGdhYKHA8C5eqpgMx4Owme4DRmC7LVEOz0SOY5ppmOY5kBDKyKILBzAZ2yhLmmCNrNxu3tlZloUK2j",
-	"nasXN980eu6iPPx9Q9brDsTpdFgMNWSaQY1rNsD9yTzJul3W0Rlbx9J7gY3ebtzNNGpPgxOsSCcUhl7L",
-	"qWp5u8tJnysoC51R+5ziWa8tuWGBH82qLpbcfpabesCxecY6FBkko53+qy1zNxLxyiQiGKMN15ek2Wg0",
-	"ENNjJeHo4hWLhSLafpUXI1hRw9qVJ+93eH9TJBwm9CwaE6VlwkJ7Y21bhtNG6QbObiMMPI5rejMdKtZy",
-	"McftIPMm3DSx7oS3DgTEEPQWE4ZPhOQtkL+/19zeuX3n3dNho7H9rqAD9nsvfv0XX/zq37X3SPurIJwp",
-	"UTHtsMDcJNv/y+//Pnz5+OTDrffwmotFQ2SX6JEk7DtDGhHTjrIAM2/jTSZ9EvMTfPQ0XFjtrZY90/bC",
-	"6kdNBnRMzhg5i6g4J2dDKORJBhzQdPYIJSD+oJIPcCr2LKbmOk5oj3Lhl8pco/3q4LitI5rYb+0emDXC",
-	"dYOqT2I4OEO/gNmCAAIZMuvPnsWso1uYZMEHZg/SK7mvhwIVTrq2Iores1YS9izmCVMtquEtwTx9UL2L",
-	"9VUQLRgv72ZdMpdtZYbefvHLv/ntb/63lz/983ZmUP86TMatZCh+z8i0trdrcEWstX4P2rCkqVkUWQ0M",
-	"1awz5hRK85Rl0kXqzzET4fFArYxdEBQfJTdwpB872nnjhAJktd3ad4YMIKise8GuSC0rX2xSzJmUEaOi",
-	"drlaSRgX1pDT404KyAzGy1WOvrJaHMYj2O93a82d9xoN+KeBlf0jykW+l304OJ49ZBubzO558Zv/+3ff",
-	"/U8vfvk3L374//zzr3/021/88sWP/+jlf/7b3/3VH7748f9hdrK896Cm5DDpTARBp9lA+UE99PvtT1Qm",
-	"X6JggLOY0eIDgxCPVjo0jLlZqIDYdSmKSC7JmBiCzJX+KUoEM6KmGdSAlyY2hObgqBbUulzQKJO+9U/f",
-	"/eMv//rvvvjHf//iBz9/8eNf/dN3fzKd0IXL6xO60sX18TN3zMw6PObY6Fffeze/0okc6rRun6sehUhP",
-	"DkLaqLdUtDQ9ZxN40hPV7EaM9/q6trttjp67DTSyyiVG5YQcVFk49sBrS3yEDgI7nLesk2tXfaUKR7mA",
-	"kl447AXJck7KG1XnAbHr8GobmDb2ojVpx8eQyEJoRkp6NRhzXGaBcRUqwpVsRLa7azUSmcFci4lon3S5",
-	"ufZaBWOUSNEjXz/+9IgYzeFUgGo84AqL2AlX5K2X0IEFEkmkxroIRoHBPlHRHfVlxEDbL7kjYHEGZzvw",
-	"6zh9Y0CVjwrSzmhVW5+wcdsWkNKdPkbLgnJL1anRNHFEeKkwarJZph7T1g1obss4phlaH9y9b7YK35TZ",
-	"7GQkQRVSgfVndiQWoKBOj4d98bvOnnGVs6DZdXYmmmvWnYIr6APE1NfeuwtGt4I+ni4oXV5NE1mxvJ67",
-	"WKsKa29R297OmM+AK+AQ4U+v0nhdPpXxHAmN5m+T6IalwtxrQ06jiIX2KFjDnD0TdZ6KmLRNx5ds2/BE",
-	"/UqtaxlCeINsaxt1Y83qRsb45hnraoqHObu3ntuzPDNHzkYXLCadzEv3wmUT4OdBeix+2che+mxx9grh",
-	"luFwdjnySZuVazu1R/my6ODEgUgb95XdSIcoksO1nyMBc0kaGUTsEg8SerNK5tq0c0E7WG239uLHP/nd",
-	"d7/nEYQxZgjWD5GMJy6qemar+SLq06aF1bxmQU0b4eriGGalqzSvAiqFqvMqd8ZNBOENoUZN+Ozns8Ui",
-	"VORp7nirQ0WHReU3tE9FNCaUWFhvdElYpQRfjVi4R6gYE+txrhT1ZSHwC9LrDqDRDWN+7RizK7ad4cfu",
-	"K+S+7lMVnmu5akUOe/tN4rABEXJEDvaPDg7vAwD9mxTL9aal2AGzsiFVeGHLxNpKcwG8SlX2FnvmHTtW",
-	"pc3T0D1BRjIJEZ8PKnWaS+guVNy0bsJwyAJrRLOmeNIBoxgaqLT7sUMF3ElFSEb9MZqC+nJEBobV96Rz",
-	"VfICjNtDHOUrx8Np3wjE3Z0A/2px1RrIhHkOUIHzTnBYrlrh0LsvJvwj9pZubezTTpHl/SBB9hUX6Jp9",
-	"J5EX3HxqZl5rBrVR3xCtkK3uUISqNuFPyYfiUq7RJ+eKbO+Rnal9vzLnRlUmaklrHh+FcyKoSxTbKKzr",
-	"YYdP+mPHC8ESz4BQ0Nl89ZqrUX4iLti8C/6Je+7V4UWfPa/NZDQXqGomrMP4BTIPtPXhYVsu2LK4xx3o",
-	"0cWJGi7heu9ElA+g88l40JxiOdHkDja54DjcnbogyjFdDNQsZ8Wnrlisx1HKXPZywdZcE+tfOmeBEukY",
-	"oARaVp/GMRPovHPX44DIKCzCMFyR5cwGNXBx3ROspeASjeXCuIO3sTXDiuKQLD0vcrPAOlNm1eaytYdG",
-	"o/iQRxqwRWYMFddGs9Bd5M2w8RpWMm73Y0UHAj5+OXMQ9spMAHuIK2K4PpEJpKUlJeNw1+xuIge50XRl",
-	"MgD2Y656Ww7kGO/CSkPx9Gqj8YF6dkRzBqLlUsN47cpPUXW+gW1dE6CGocdS2NZVWd4tEP7lVsETFwEA",
-	"zxGqSPujw3zEBbbjDH0QVexvnBj4QIUm5gLmoL8CcjaG6BPdl6Fzf3b6TJ0Kc/uME9ZlutM3DQD6mIvZ",
-	"ODBjUFA9GaN7E0jmzUTpdmgUsWSXUOHjWW2MRySVdlhmeMRBuQhPBaYOY26PTbQdCgA8K4p3gDGALDiS",
-	"o5XSfMzNC2oGZ2MWHoOT7E6jERD7u5vbABJ8GfCkCnmTEfCLXdMS9FRQYnlm2WAzzbU6/kFVTpXTZeyw",
-	"S6ivc2yhy9x7V1NN7cLP1kutxu54Q0noFBqogHb2MKIczEMuABxu/pv8lzcTEgy4NfI5SwdB1gGPQWyD",
-	"lfJfcny/1FJ535xBZftuA1dqpwNzcAK7Rr4ZBV85hKisig8JCiJAuEewNSiSSDkIrM9JJ9xW6zoVRjiE",
-	"Q1YnjxERIsMD2kRIgLRkEQI1YDqGWYg6wQDFodLkjBF3Bd1LQRtseI1RA+k5Exa+wtpb1YTgACOqbV16",
-	"w5rPQTkVmJlhTmA7yAgrD4uFNwiFiXamK+KlVOKyP8+JC6Q3mjJXRF5AiN6pgGw9I6YdmgPcQXZhoLYn",
-	"mKmZELj3On0Wmta85A3JW+0D8/XWgRQ6kdEuEXILogbbb9fJERs5EX8qMJeTJBTcgkPFCqIyM7pG2xme",
-	"fSKKIGdMjxgTVp6r2XJ3YfPOfhzfCyupzqaPyor2EyNVr8tmtBGENyIIN9eUqxE2ywiWeLly//txvKn4",
-	"v6n4v6aK/06Sx/EiFF0Fd8vftC2ShrlqF6Bf7Flfr9VKMuHr50KO4G4cU6WMPDfqwJQc3Y/jDeDSBnDp",
-	"NQJc8hS7wVzaYC69nphLy8iLatfrAvvsLNvsKKFxzBB+YUTH8F8ulIakE5IOliSMhqow6Gc/jtd9F3u6",
-	"vtoEVhf7bLlA0Ou4QmmpIdkJ4ihXzORxe7fQtcrhdfDEwRNsrkpXapdzyaK0h56MwXL8o89opPul96SP",
-	"8edVBOWCq2VmzjpDjJT77Gk+gIiBOmWTZM1sXEB5ZvJ2RoUTj4dnEe/YqRtuNS6d+SP4dY0TX5ZMKiyW",
-	"YV9nVDEffm+11AHvJRSDZhZbvXy/z2tnVPHO/tAQ0mdPDZ8+YzRhyScMhgWRhFCvpyj64SQt51MLasMk",
-	"qu3WbiETwzFNvvChtWBiqLdyIR8XjCg5YDYMRBJFx3UymbQOM+/KKJIjK6dccAK6Pafd+643Gse2K3N6",
-	"6uShjCL0sqEVyRuLAncXY7TTJ1KwbC9o1pjuxUtk3U8YI54UlTvn5oRj96XSF0P/VZ18BNBI5lnzdaZc",
-	"0lcUoWGYmHOD8EFGfWgT26iZ1uRQgYcUDJc907YNqHDQl1EI+e4nZQhN4L3loVkc5+RlGEKiFMwTx6vO",
-	"YU3zq5YWxJ0eCZadcrY6OZklCyY7munIZsg7m7mV19aS70CyAKApA/yTR98pH4bDpMbgbotZRc8NQYI5",
-	"HtAHKLmggqt+unkR62pyxvo8twEpDRT2JwHUKpTQaJ20kYDbWLCVKMYyJglHN+M0aCcgbQA9sM9bRRAg",
-	"BgzxZsaBaOTFQzBNKLt4tkATcdQWwo4bMoEQY4ePLVg2ehgvyF9RsD6R7GX6TeuXFx+Xc6gZJrskZBG/",
-	"YMk4+26fCsGiolc/EXIkzNBQOQk5jcCDwZ/l+h4K8A+VzNt2qfYg6L1LlQ4w/H3Y6VuoKU1GfakY6Uil",
-	"p45VcbvZqHugZ7REu7xXvCrYZc40CZHjpUTJlXXoQHMWb91sEO+g6ymwUfzZuLkBowKezo1cay56qoRH",
-	"RpKG5IxGVHSchFHD2PSjZKIy7VgJc/n08v8PAAD//w==",
+	"7L19kxvJeSf4VfJwvtBbdRPobnLI7nDs9vT0zFBDNil2U7Q05AIJVKKR7kImVJloEMPoC3lP9sle7Ura",
+	"8N1ueOWz5bDjdHta686xZzlkyfowGnJGf/krXOTzZFZlAVWoAtCNJmkoFJwGUJXv+bw/v+dFrSP7AymY",
+	"0Kq2+6I2oDHtM81i+LQ/GNwNzR8hU52YDzSXorZbe9KThKozFRDdY0TRPiNcEHbO4jHpRJT3CRUhidlA",
+	"xprILpGCEcVEyOJaUGPPaX8QsdpuTfVVkw4GzXq9UQtq3LT8rSGLx7WgJmjfPGF+5WEtqMXsW0Mes7C2",
+	"q+MhC2qq02N9akb2OzHr1nZr/+ONdB438Fd1A4d/cRHUDqhmpzIeH0G7L7CzAdW9tK+OfWTh3lwf2GGP",
+	"CsGiWf3hEwt3dySxI7Pe93if6+l9+lCOSJ+KMdFmtwjVpC+V9vegUc9f+Aga9IcSsi4dRhpf6dPnvD/s",
+	"mw/mExf2U1DT44F5nwvNTlmMI5T9ARXjI1m0EPh7U8il10IOhY5n9QS/X0ZPw1jJeHrFT3qMtAR7rpsd",
+	"eKJljr+5JAN6ykibdWXMCs46vpBZ8z59fo+JU92r7W7ZhXaf06VWOubiFEaFdzVn4iV3qCvjPtW4bbd2",
+	"aqU7ejdk/YHUTHTGH7Hx9CrsizEZyTh0k+/QKGLxFxTpypjoHldAEcx4mNKb5JgJTegp5YKMuO5xQbZ2",
+	"SE8OYwWfUyLTluEYaY59l4SSKSKkeemU9GXMgPKcMq3gsS6PlSZUqBGLsYcgbbLHaMhi0vJms/GIDSI6",
+	"ZmFrD5+jpm0WQ8+Ea2x5Z2srgH526nfIqMcj5nXG4Z6NZHy2SfaF61v3KP4kCItjGZu/hdTkjA30pjsQ",
+	"OKB01/yBmXWufjQGVGsWmzb/zcf/w8b//OzLv1PLOy/3uNJlpINr1vdJx5zUYmteavGwJwV7n0ea5Vyv",
+	"ByIa4wEamMeIGPbbLA7MJnR6hv+QEYV94oqMYq41EwVDhveb+H6t6uWHsR3hO2asj+RQs0JqE5tfy2jN",
+	"vFfvGNhoYZ/IZZchcCnPPKHqrJCiGI6yDGu2jZt+HisWi2I+OXQ/L9pV0r7p7AmdedoV60gRKqIlGVGu",
+	"gWBRYJ9k1GPC3POY4eUVzGek2wWM1LRS+XzB4C7MMGOmBlIoBlLYgRTdiHdg3B0pNBPwJx0MIt6hZgo3",
+	"fl+ZebxIx2OeDFltd6d+J6gByTHfxYzCg7B9m0LqZo9FYe0iqPWZUvSUAQszdGowIAIulHkAyBu8YjeB",
+	"KW02f7dWb3z4wVe3vr7zpP6N21+79c2Ptu/fPHrn4Z1HjRPTaLVZH8LoYNrTzFRpqhnyES5OVULwCY0i",
+	"OSJmvYLae2YzFlgcpJzJzNWw02FKVR+56feR3am8CcC4LoLa+zJu8zBkYrEd3M7bQTrUvc1u0vD0Fpp7",
+	"Q/p0DKsVSiCbK98/xUgnZiETmtNITQ7H9HFXGE5Fo0WW5qbZv+ml4a7JzKIcyz5DOWFk5I1RLMUp4ULx",
+	"ENm3YvE5i6/hhEO/X1BEjgQBrrmXEXF4SCJGkSZxrUgkT3HdzmnEw4VO1NaWt2xdzqJQ1XY/tn9OM8d0",
+	"Da3UQjPsF4WbDhWkzUjIjawX1i6eBemGOEmP2zFn9mWfQLdOIoInVrsLdzXpyGEUmvHHjIYBaQ/NJJNx",
+	"wVnZI4x2ejBM2mcwifs0MvybLbYL+YfXrVU/aXviaqcnAwdtFs0OfPWHF+Vi3LmvHj84Ms0eSf2+HIoF",
+	"F2VnJrvqQsOTK+JYMlHDTu96GNXEEHogYge1Eynv0fh0Ie6009iedUC0lM0I2i48IG53tJQEHr2+AwLd",
+	"A6kQpEHu83cDIi3lkF1CSZtqWDcqyG3zs128+1SMFyNxdwqZplk4I+w1u5RHw5ipiQWUEmVB8zMLiVGl",
+	"+gOt9oiOx1ZNjaheOatww0LGNaBKGRVb7ZHWI6bj8cZ+V7O4RRQdK9IrkGfNOB4Lswoy5p8sSrcahUub",
+	"COiZFTUCOBBNs+Vu4OZQ9LlShiHLGGe12hU9kr5sEiSjIFLgmXgs6DnlEW1HbDHpJPf+Dr1Wp26uEQZ4",
+	"hzmSmjxJYn7a00TI0eqvcEg1bVMjyVGRMptOj4V7qWnGkRwj4Y1kfIZXBFdRDQcDGWsW3mchp4uRwpuz",
+	"SOEw7aLZN300QXOeWt0D7HbjZDxgpD9UMJfJAVwvEw1ZJ6KxITuKtCaH1gIV1rZp7fNg/02UkN0XtUEs",
+	"ByzWHHVHXL8Sw7V5xoyM6irmAaO6P6QTfGf2W/ftY6jaOiX+Yxxd2oodwrPE8iHbv886QLUST0SR+8Az",
+	"iN2caQ/7N0+fDuv1ej3XKAYdPQLHxSM8A9NLap0S1ewo9tg2vYWa9KWAwQqZzZ5nSLxZr5NOj8a0o1ms",
+	"CI0ZWAtrQU0MI0uU0Awyx+wiRhWzo58+iPArMmUwslkPDhOhCsyBBFsu+HdABCZg2phpwZoc6qRFyxwH",
+	"HY+b1DCvpuVWeYuEthfrRSJnQo6Qy0WGYFvuFhh1TjMKdufWo8OTR99ovnd4b/8bzft3jx6fHB63Joa7",
+	"vVXzrJO3b+1k7JP1KsNXPSOEN2EWueMG8zEl7+/fvXf4HlqSjEYhY8+6bEWMPdKlkWKkPSbOflo4hLaU",
+	"EaOg9ytN9VCVnUc81Mf47EWQGPCq2+n8i5ua/xIXnR1GweU17eRRp4QPTB3VjBKa98BlzWBC23VjmjGR",
+	"h/YmF9GF3KHCM2BNr0hj4UVsicYxHcNnqWnUBD9WqbsPrrD1P/Sk0fFzLcqZRfGa97YWh5+3IO/SiIoO",
+	"O+hRgUtCw5Cb4dDoobc4cK6Dyc1PXspO45id9sEdnUdbPFdC+j/v0m5M/JBHcPo0PpvwoYAlqTIdneRi",
+	"OJHc9eGfnMB3k5OsIynoxIxqFgakQYQMGQmlYAHZsp5CQgWRcdtQtm18vssFVz3zwg5+YehhSGhbmJWK",
+	"onFAbmJLmp4xq/mB8QIojTJUXApGIn7GJhe4cctf4O2td269k6WG02uZuLwNYxbmsY9r3xqyoWHlqm86",
+	"6EvBtYRle5bDj1wDlyvA5B/CDP1Mt2hlIgxekjBniukPJffTPTmj+dWJgm4+q15DwaL8NbQ/lLnvAxsH",
+	"YN+cvRzuQfMW3tUm1RnHXUg129AcHFRT59v5taZ+QLGnz8VQsyxnmKJ509euQCZIuITip4LqYcya6Sq/",
+	"yJEchoNw7hmds1hxVNOyFA3WSoGJGo9pLgGvcMAxKMa6/HKm4u/f5EKm48vsV2aqM87VPY4CfyU2jWep",
+	"T5/fxacbyIfcp4ltCWpDwb81ZPZns3HZfld7cQWLVq7D+f1OTTJZ8kpr7+hAjojkRd+U7iB7rm0kz+Ss",
+	"cBTZ1mbOSXd6pfJPnwv/28aURLQQXXI0ZqankqtBRDH8LY/6zNYcdDy+b5+dg7p4lGJW88eMia/bRy8u",
+	"ipfY08fnFDKvmC+8nus/m7A+m7XOK6ZDq6VBaC5b5CjNafeJ5onJ3CONelbvz2g6s8OCAowyqRZckl04",
+	"O6cZK3WZh6EaaTf9srBIA17tSbHjmNb10WIzvb0NG+OYxB7ig0any/4AJCAgm5ubeWrY9BbPMpUUW/U+",
+	"4OeMcE3atHNGuLCBBQMZ6yrCmWt5KDSPphtHk5LTVcHcYKXGaqLkdVt4vIULkh3Nzjn3YNiTP20//fDk",
+	"5CGxdrCp1QxqzzdkHJqpNtKo6LyLlYRDvynKzGugRwS1EeOnPV2+CLC6T/DhaerghaJbDcS2m9U6FtQy",
+	"sPkVS/vY6eqlfa/fZaV9e1euX9p3c3qjpP1FBPHF71PRoi0ov6+EGi6wqFdDbp7NWr8VU4zroBZPklWd",
+	"DNFTZEAxm0yncRJ7pJGVmlPeI4ftiM2Qo+ub9VSUtqIBjENo2pn3lIZcnGoanTXdQfJcC5D0UMVluwH/",
+	"bbxf4LplfYpCmJ/6cXOn0Bo4IWdNJY1UeHGoWFxB/nqsWHz3PbwUnR7VTTlgAl+bZx3qG3f2N75JNz5p",
+	"blTxurjB5Z8m2MVVM1ro9BoYbdrv0owWT/9rwGhhICvfvOvYOLUqzoi9LXIYfCN3faaZe3o1bK/5C+Ax",
+	"6yzBf3dMWmm6ZmsPEm5In1GhXKIx/loLFrPWb3ve4eSQ2wTSvOOWZI5WW+wF1KuQ06g5iFmXPy+XRcwB",
+	"gSdn6WVvsB/Iz9S1ipi/PgWOoUXVMuhs1dwCOr0GbpH2uzS3wNvyGnALO6fLUMuWvoZzKBErd6XgQi3K",
+	"cOajga/fQs5JZJ7NWsEV04mV0oj3UJ86SE3O1cP2FuF8qCtUsPFx1VTZjr1LUmpOXoTNDRVratYfRFSz",
+	"Ckdqtrk501g6m/m4VXZzVsu0sn2vnHfldL8kC5s46dfOySZneDl2xuS2Vl+KE/ZcVzz/JZNYlNksMehJ",
+	"SlAZ02F6vvnx3C07vBYG1pIUNSnx8rlGcoO6S6jIHBHJk2t9PZTgGqkA7HmuN06z5xqzurjukZa/s63M",
+	"Fn3B38AMQtWrn/7V57/+D5/+6tef/elPXn33h5/+408/+7PvvPrRv3/5Jz/OppyUYLCUZGV44s/0keO6",
+	"J4caBvyVzOBu36ple2ls3Hn2cX3jzrMX9eDWRUFPqdiUY55bfAY+EsJSh+9yj1He+Tl0eWSLDzJJRSvN",
+	"+XqPacoXCnHJZqG9KItBn7w+OMRMI4WLYQc5tSQOGqAiM33fPG4z3aYZqcvamwKLIkpDiiNkhWpJ2jEV",
+	"nR6RIsBkaqpIK5sA3io1DtvOcmd8ni/TLmKxSdZtrohzdl4kPFcWhNUQWys9FyCQYofpW8nIM5Jn4WKt",
+	"VsaELlcuWqa9LilR4vG6dkEShrFUyGTVGFyImfZPtUsEgfgbe77MiGXImiHCJkFSS3MQUWGzi5ouscV9",
+	"dhkt7kWlaey1kzyel1TCBdec6vJ1Th1Xffq8GQ5jqnNNmjb40mVGMsyw6dMxZNnMzFO6uXXzVn0yrTAn",
+	"ot9MiouE2FcgAWbLqkzygXvuwq579bP8wDyeNZtv5ZnNB3QcSVrqJ3xoH8OcxTiltgXJnrDKI6pIm50O",
+	"xR4RclTk7Z1Fpb0osgrLalqRQ92MWZ+LsPgstJkeMSYIPsdihYiBRlTjOsUJw/Nedj7K4jutr7P6zmVO",
+	"tt26m/XpvZugLo5RpKFzCTHIJTLPBxHlYoW8wXQo8JaulDt4/U7HgvYYDWcE+p5KFyLJdYBuKxaS4cDI",
+	"OpCtWC2+DbppctXsy5jlW8DCIZtLfmHPBzxmatY7pTECXDXDYcF4BjGXMdfjyatXEOKaSoiOhZgdDIcR",
+	"C5NEH4SVCDDLENlBM4EWHsSywwBSxAg7TOsoj0MEtecbpoONcwq4gMr09C7r0KFix16H9isIv79nu7Xf",
+	"fc31bj8fyWM3BvvNQ38ornE3IjNXOdQsLLYwwO+KKDomo54EXmOmSbi2qZwjrhgBiJce4EXYzPg+pBrl",
+	"JInDzypPU5Yu59/2adbEovMw17oUTAXpmd2DQXWoAAYI+AU8RnjQKtQJF+vrnI3yBKVq+ewnVJ2l2exq",
+	"2O/TvAz8Ew+gGvBySjjEUnHGSeivPcnpuJK7mVyYzO3zrkpyNNI9y6NInq6Vr7blx1CZvd0jlIRSW1Q5",
+	"LrSEPGOnGkytzgzoCqoTeDS0spjjibiR5vCc02hoTodiUbdUZcNRz1bdASzwnEb3VR5jjiLu8I66sewT",
+	"jBiA1sy5BZGCPdcz+TGAQFQQ2Czu8fI6ZGXBpMDLn6fvWV9WiW73EbsCl3el+28W7zpTOz5iC7pA3R7k",
+	"3QO4Cl2wuVySWW1ifoUBovcYNcylADvlQ4eSwrW1ViOgbRYt5eGjBweHx8d3jz5onty9f/jg8UkRaErO",
+	"fZkX8+UeC09ZfJgfatNGSIkcQ1FXs7gAc2a6j3YBMwBYVGB3fRoybK5UyFkEqiInhecqycNsZB+b3WI1",
+	"WCnPCtaxCl6Pg88oWbU8wmTXMUg2OZOCY5uGvSulXt4ZWp3+4R/cVRIs7PcyzFMTM7heIxUOZtXbt3Lb",
+	"YgKxPz+cTSUMKmhflbKyfNIFlVtop0cwGzmAwgsBCekYShz0pdA9wyG4xuw+8okUbI+YUVnEU4f+n927",
+	"AYubIR2Xbgm8bHRFFjdN13O9gGOe7xUzoYpv5Dm37xdJwy0LH95Cn6MhtCnQdAB+4QGTg4gZxksOelww",
+	"BYiYh+I04qpH2mPS2u902EBv3KPidEhP2bSjw8si3EpHk48x1BJS864FEGxlTWdOwz5ncfIIaNPa/2jo",
+	"MdNF4D33E2wfo9lycarmFKdGlOvmiMaCi9Ni8Ld9KC0kNNEsiqwR1mLy96gC5DcWwvoqB3ZU30UtZKbo",
+	"snXzzlappJ93BI7YaPXi/1leoRWX3ksVeZfR2Eg28owJc6rMV1TxTgK4OkdG5wyd4oxV4M24QKuj63ZD",
+	"VknTPe43tSsPqVJ2V1quDJALCzEsEYoBWRIq0dQdUVVJEMXCH2kMAO302Tzgl0mOzWZz49lXcl35Rx4J",
+	"OBThYopSm38yZa+ucMjnyDMIoA9tCd+szXYYbGjwZB1zcNFSMyFAWZpYD7aDnWflSfm5dsRD6OEJ5Rqp",
+	"NX4+MMJuhGZF/OZQhNYS6BnoSya8iMcnNaZlz+g26bgxBWRnCkYu5RDLrIUIMxMX4X7awbPJu5dsZ5Cc",
+	"npmgkv45Xa2H2u955cKk3/l9GrIlodBCFg4RZJjlmgzB/4beLBrFjIb55mVfbqjqa5s0b0w0EXiYNZlR",
+	"lq3KZahJfntFdurV6kr+iB6xDh/w3DAWGoYxUyqvdBbC9+Ka7hHWH+gxGcHOTlY1mg50mduxhBVYmn11",
+	"ysMCixmUxYvlOQ9ZDCXiEGA4vQOl3NBwzWYSi1X6OHqQEvDUCh4pxYReyju2iC9jTm8EuqwLDH+yq60z",
+	"fcBiJQVIzG1mvpNgba/AlL0s4GoZub7/2J3HjHMk3QbPL+LWOrOtU0fJzbb8iiwutlQUVhaQPxYMrQHy",
+	"17QagG9c3rpdxbhcklgOlCceiiYc6qljdCQdxM/CERiLCC7zx5TEbMCo9lHVLjPsojzaQtVKRRo/oCKd",
+	"otdR+bG+DiHHccBrEXKOCyTYOmj+XJwGpEGs7QVgtgBJPyAlEm5AbhIl+8w+nwq89aARbBkVILi5qODr",
+	"Dz9VBTKTsqXmst++74bif+mL0BO62dR3x7LPbCPPJpbxxEtqmCZ6i9Gx6onnl5ktxoRhuQWZkgm7KEJi",
+	"5zq6LBCr4tueSq7Yn58E5o8wncx8OWB5G3t9OpAbgbo2GuFGsHSuUTalo7Tm8nyHsboM7CUJeiO6tRPM",
+	"ONDzFovOhLBMnNLq632d5+3aj5u6TDXTn9XMIE1suWyMwLNzaf0KBNwrBMnwReFS9atEtIVIY3TKQH0d",
+	"oxNh5JuMQiz1ViTjlne9gEUkKymX4zrNLSLjXPMWQpIePWfWr1JNL4ydFSLP2tCF6CtX9jyS8gxK6REa",
+	"oYlh7uuR2jxyc4tcUEJucaVMoUyr+FawFpSqE1WrGxXUaznpMQD/hQqIYmxV9C+oaoCw1UwLOZI0hEt2",
+	"OoyF+QGo9ii0MbodCr1VNBQsll8/Hdk+zeRm0cNZhsM8DSwlIZ5Rwt4Mf2kmLRU56tokhZk6NV5QS3K1",
+	"Fxf1VL7BF1SbXMU9fROvYpt1aJ+RgeRCR6h/5IAsLMzCYHjV2FdgR11pytcjZig3nZXJGA/Eg27Xj38H",
+	"J7zsdisGseMFf2Besn+aV6HhTp7iN1RcMKXmkAjcG04suBSFrsQHgfZLW8hKS0JdsckgSciKMU/IsJxZ",
+	"XgosxefOTCkHmKrcV/qGfbb6gsasw/g5i5vFRlaMA29WI/fHTIQemWeFEaFoGOY6za+qRuOXtojPb922",
+	"cnGhRu9+LziTE7fR26LJ8xxkbsRkyzmblR2cb/b2t8ztQ+b8TZ4u3/5dEl1hLvOBkygmIv/R9lM1hxht",
+	"UHM93YxzgTEesrjDRALPCnXkcuFYpwBXy7bP1rxbxKM4uX9uVCoxviW2v8zsZi760jpfun2LK3rpaFbH",
+	"Gr0VWC1P7KzYtGV6XLlbP+n0Ek7X9TurzSgW9MAtL5PMLIIi4/BmvWqtwIk4REWesAOI66SIcFnLmfrA",
+	"bmImB2RrZyHPXMJwUkDlSdkoyeBwpfTByW+RW+fJRPHRl78yezRzw0IXVMc9xoRGW1Ofd9M6yLnS24Qg",
+	"cJlTm2JCVc7QpPn/cmWJmZRitcRwtYTQs4DlWSbgxFgYiQnbeImpHtEM5iNHPDUdVnR1A7IFQmTOK68k",
+	"7wZJv3kr9NAF9JYY/bfmQnB6mBoTq5PE1IcR0Q7ryShksUqEQHueidJUQID2Lmn9zgsjJB/RPrto5ZFP",
+	"H45t6gS8x0+5VphpSgWRAxwlZLJycUpaX2kFRA1ohylIXgip6jEVkEbD6I1bfj31TeKAtVpfadnkPaM4",
+	"EqoIJSieEi5In3IRmbYOelzQTbIPaqgiqidHNsbXKlFGft/MAHQ1tm/X6/BPfRItLLtTWXr19OlX/hXA",
+	"eJl/yEbBfkEK+oJx9y7ZuNmnz5sQhF8cfI+B9sBd8qPtyalkyha1GvWohuxfs02ul8sMxzcX5pQrbQin",
+	"OBNyJJqFme1J8XVB6GCAUxjIKFITlbggqwW2H1tmoZ9izzU5ZVqRnfrOjMT6puIR6G+z69jvuzT9ZD2F",
+	"xEFNrik/Z4ihDQn4hI4gr3+uPMwqqQyPWEeerzIFy3a44rLBaa9TE/TGkCfx4GupBb+EhE++MTudHQuo",
+	"vUt1p7eYtIyl3KprB9ih62spYH/Xdem8VneyTKcshG5XfLpMz4fdrkVky88Ot7W7N0mSKAY8qoUSb2sX",
+	"eaYhtshNACuEKLlJWiA/t3axip+W5OHh0Xt3jz7YJC32vEeHSsP77+/fvXf4XvBUCAnVBTlTJGJdvUla",
+	"/FTIGB6iBD0U1s0pCWKUCql7hoOmg4xZd6iScRkCirgOPRaFyVD3TGeTbyZhV2bEY2eshcEOeOwPNU0q",
+	"BOvtOYs3nwovOS3HUIOqhOGyduJGWMLZwa8w6FpQ63hRU7bfikZ03Mc0QAs/J6FZ+PGRHQZ+OvQGg9/c",
+	"TYbknncDw8+ZvAjbhh1kcqBWUqV0ysad60DF5d/zmObNui9Ngff8jA3ycpjmkEFn57DDr87kD/wayk8y",
+	"EaqAYJYC6USU9wHlJCzIcJ8PqQA9gCVcPQEss8zdyCWK9BzugpYgNWXxFh4dnjz6RvO9w3v73ygCWtje",
+	"msXgK2UGq54cRmGzQP9OBCR7H5H6cEVGMgYJW+LPiB2QC2RcMARfPqrkt8ATv3AMfCEij70NMxOJMn1P",
+	"LdIWOX58cHB4fByQbbtOKYXaCrYXjRG1vSZkBj97wZtZfjad6AGZwmwW8Jhl0WQEOR70jImA0EhJoj3M",
+	"J+AGbq9n+4Nz/XKQjOxUPicUBPOIIyw0Ikd+WAdSzXK5K1kNnwcU288zHS+HBJxw/fKJWglhefzgCjBM",
+	"fsL55UNewQrlL6xXq3xqpO8bDQfVNZvGHTMSxvycCRQzDJ10YHkAStAdxj4NCgiQ4iRl1py7UY93eoQm",
+	"SE9Gq3L8ykNktAxCsRj0U0U6UnT56TC2IoJV2j9uBNvBzaBRD7brwa160LhdfxbMyGH1ERxulyqvPo7m",
+	"9HF/JDE2KxV/2oisYNYMUcUwpabPRUVhxjR57JqBD9iU+fMRNmf+3McmYQxDzS6rKLF7vhxfZ4GoAefI",
+	"rWKy9WESHPheVSNdouKXzz2RqpSMS2nCsXmmMoPE0JA3q9YynKWC0qfJFgTZKqiZXQ2yJXrSffCqMius",
+	"ZZ742hcrAQZDXa2bEbpcuZ8x7XVJRyMSimv3NNr5XEadlCu8tFdZgXnyluUv0SqrL7vnZ6JSVKoEW4xS",
+	"sQT1f63I+fKUdBb5TKf6rPhgrJTgrZ7YzSopjcZ1rtCgIB1uqRr2UaNJ1CTzGMQVFleczsf0Kksx9a98",
+	"rtXDko4Uex4ZtRk0ABhqWWblyOsUsL+O+Sc56sRBatXB8H1w5bgUJRQYbKylwnZKV2Feq4sRUpewituT",
+	"UZ2Xmf4uxSie9Jx3Gr1ZrerKHTOhV28P95dz4Uy8GfWcCms3OVQLGYPhmxjVz/n67I0laSLmpO98CcNl",
+	"JiupwEXeoVHkJfmZ+4tLuUlOvGoBaISTXUItELeZADtn8S5BfVAzm5oUpO5WFgGhYqQtwzFRdKyCxHHp",
+	"OToB9RU91gD2MQpsbSw/AruVdWKDfWejUd/Z2hhQMKXNDrxZYhURnQkcuqVYBLiCVuFZLBI5i34/3ZEz",
+	"NSzbzxKiyhKF7Hzs/RxI9L45jUp7zvtN8m7C10gDjh0lPjxgQG7ab/2Mm4Dchm8TqMA90jf7M4xPAbOv",
+	"Ry3vkiIaE7DNxM4YA1i8/SnPNthQEwZyZ26jNz8t4KVJldg9uB0SynjY04T0hXBBfvPtH/zm2z/MXILP",
+	"/voXn/7Tv3v5hz99+f1/mB3KUe0CuLg/7KrgOig5jDu59j7e6RE1Vpr18Xh2ZJ8h5vk0FtwS91FbAj4Z",
+	"w+AsbbJLxnIYEzkSgK8ej60Rb7xndxtOhcO4s5mF5S6D1dRgLBvHrJqMxVxvZZzd8YKVc/ZiPA5DuB0e",
+	"BxM6BeOYANdY1GWS9n6MPdWC7Hc684XnSzFfFmCkxoxGhpK3Al9MCJA6GAECSFeH7ZFWUo2kRVwdKEMy",
+	"ugCFaysTOE+Iwsgs0lJ9tZm82DTceuw8ia2ADEXEVAb3Crg3GfWY7wh3gzQqXVKhJA+S1ZYhmfYWnbPY",
+	"8KDYHtBmnkfn/Vj2rQdVS+vLWQwk3MNwX+DtedFFuvx0gbBFo9eA7yEmgrFQbZJj1omNxOSc2UQxGhlp",
+	"S4QQ7ycA0fPLX/5yaw8CtAQGZET8LHFLszFR2i/Bkt6dhdBh7alqluswXmkMrMqDaXAznL640yPIjW4z",
+	"OyPELaZmcQwV5To36I2rJhaGKW6fa/Q1Qu4TNisklpjBI07FGCNHZHePmF2aXSI3qJ3ZelzllWU+Mk8m",
+	"8QSe3342OLhXRcG8nKBqlyJF4/Ny1FQjbi2REzzThizYewEnqs0iDCHlyq69C6WBAk+zlPpKYpAZj8VW",
+	"LsVUHrkIBjdAlChCx9l7XC0/oAXK+oP1l55TDk0vh8THmCguN8c1+hMxFHPPVjrSTFhYdAVxUhYuMTnH",
+	"wJkm4kzmHBQYUJrKWmJmH+3UaLOYFTNN3cxfgRFVuAp4HKexIOabmxXDy6/rsXnySsystv0s7kFhEuOD",
+	"biKnJrYvywazEAhJNmPBInjZjbzPmp9IUbq7J7zPvmmecwmPRg3WFR2UCwIvVMngCa/AfzghfvpuPVe5",
+	"KAFwAKLvufesuy9lQFkmmZBtO0F/Byb5gT2iE7cwU5vEI6EZAp+IHR6nzaNWKdnx83u9/Z04kkGuoLao",
+	"U9NjhtNyLx0MWhgOj2F9EP+jMhEZrUietgLSMqK2ptGZ+VtS8++IdXpUm79Yn/LI/NHTerCh+qqVUZzp",
+	"YDAnPDnd+KTI54PzWa2XFvtcuZvW63ZJP63VCK7dUetmdBme2jdG5l9Gfl8L2GsB+8oF7GUE0NdQvltI",
+	"3FokOOOikMItmPZeVPQuKdPk5FGoBKt5FMHF30scXQFSIgr6iXZlhpc/VG+nMWZNmNeE+a0lzPNbBt4O",
+	"Ul6mVz6bQbRXq09cgy5xnOsV/cDzgVL0gHqpyanD1FUAlCOxMv9n5kTk1DNJ4UVbstttERlDpiSkGE6R",
+	"Fs+ZkoDqQXrXHJmBOCCE18M/oRF3hHSSv+fVN58+UFQ0NT0rqJifubvTNhuheVRov1OpE8oGs1Uu0DAq",
+	"iJE7saAypnFgYBXDw3tFgTBnjA0g/gQKdHte4WRz7L4oC5ovZPNbQ6kp/tkdOsNNZOPOwMfXxBNccRuf",
+	"9Ma4cU9640dJR0964yP5NdsVfHjfdvakNz52/T3pjdGt+K7tcRbRSba64FbqxVO7XKDZBGrvUslbSfBa",
+	"9Sr+euWZW0mny1HqmYiTJ0YkSwSDJCW7vArWImldXS5o1CwNfENaNzJyfxsSTS+hVH9ZjtgKihdVzSvz",
+	"gU4mgj2TIqSlnHS6XOlFUPvWkA1Lz00WbMUsTYXr0VfpGxPzxE6xmcCfwqy5HyRFyJcynr0xC1a4EKuU",
+	"1tIZrE5e89ZhYVwfV7d3Zs7inbJ8xaTBTF3gS2ozU3p4uTYLAmwK6CDNhPIkMFWxzUz1I38ysT0W2Yqr",
+	"wJlXUIzp81AY+Yk8Pjm4CpCeY6ts5UAi0PiUxQiw5TCYuCARVxoRsLgig6HqsdAos/B7rh8zXek7m3f8",
+	"1d6wX0w5No+T4MTU2YMhiU06j8enJATRMBauNO+oIrDbJrhrKzpKBxg31hRslL43gWSL2Cqweoh4YnOP",
+	"q6Lguz4QOqKsF4gxpsJ1UrGLWHaYUqaXeWbvXI3V35mMgZxavvzp5oxwsvcgu325dDDZ+xUS/PS8rZTk",
+	"g/x0V3Tl9BQzB+dFkZSWoJpXrhzRrFb8228++2rWkDt7Wpe7g9XUk3RNcxSU1W1tEqibM/W8+Or34jGJ",
+	"h2LXZVdZ0z/AIVgqYYP2jG6JHIiSNGghx4Sfycos6A1iOPDBwGKxcgVQNmJ+zP6FNaiFtaE9w/coCXE6",
+	"TsNRqQUrbxLFORJ2WapVYon9crwFywvRwgmq5OFmw6e3HuKcHOYuaNLOyDoZ4EFFFB2TUc/5Grj2kQup",
+	"GGOCY+iAifp0XIBhiCdtRr89Z3lQPRnr1P7ANRxDNQM4Qc2cjkSPFkIBB/BFh4pEVpkjxqGoTvOSamx2",
+	"5IeQYOaftVqe0QkMK7XdBroXQ94pPhubpAXXGfKeAKHN7lYnveRcEyFHyZMjynVrF0L2XPQuaGVhgGKL",
+	"FAwW0X+nzZqp0LtrE3mM3BtDdlPyHAICIewbJqXRJCXNXKhWkuvW2iQgTidjsPYbxNKEPzc9y146yVpQ",
+	"S+eRfPAHmHyJo8kJdS9EfEoixbKkJI80my3Po8oziA80CiQo7/auAPUkrcQ9mbDmjk1i+ebVc+UqpeJd",
+	"RpbdYm2gN7PA+v3YfI3MJrk6mBG0RGDuJebsTYHIe3jB8zElyM+oY54K1A3DHLvA6HZ3qrEqTy5PgQJz",
+	"EuV8lFq7ljb1luoEm5LrinXUIIC2NPTYNrvwnsVMDSM9IwMXYpstaqCMicVqHROFea3z1o+fdHSDaKY8",
+	"hKopfXtWofkiDvxhAeNNMhaB/Qaeq46LTjQMp9TV8hL3OVtjse9gf3IjoReJCC9/MDEuvCYF9m1AT06q",
+	"4rJFg1PGlaEbfsFgL/YZlmWqLt3UnU7uglde36ehxWHEfpiyf3GnkEUSKuWd3Um4JoyuhsXL4SgZ1lDE",
+	"nu/mhS7Dmtl8vccnB8SMPiCtJgLqUvL43t339oiCwZP2mCTdOUMVNLBV39pubNUbzXrjww++uvX1nSf1",
+	"b9z+2q1vfrR9/+bROw/vPGqczBm6PKvIxIRQaOa22kBm0+PKw5iTTpcMYgZJ7dpDmM0oVrthK9+s4uRe",
+	"a7EMSIM8fPTAMAX4lAOPGpAdcrB/dHB4L4OVmtTVXzT9Fw5TkvgLnxLKZ79I4VTNpwSz2XxIEZefmbkW",
+	"VsNHOCX7Yeb+2CYOkhcWTfKsWumIqybtaH4+I3akksCaZEP7lW9mVelPHiowGV4CH8xWwLH2xanB+Wvg",
+	"Tzjwtm2+HJnpXZw6+++OSSsF2WqBjUKxjAmkT8fWfbSH2nefUaEAtmXcluH4C6p6yeMsAtF2PQcoNB10",
+	"iZ1sj7ReCKi1goq8V6YlwxBf/duffPZn3/ntf/3e5z/7g8/+8g9e/eefvTB04+Kff/m9z/70J6+++3Ns",
+	"JQc0Z2HPjpvDirmg7XX1nNB2fGRvULr26ar/5Mev/vzXcxXtqrjGl8KCC8vTr5wNJ7O6nFyiZej9qkhy",
+	"tYHh43kEu8r7GHp8MWPFlwGRvJQVzvEylITOv5k7kFvFtIgpPpu5Y6umrKulqi72O0NR9xWnN457VJz2",
+	"KF9Mh7vxlaIkVNNlxAU7PGd5FXgrWNU6UnRYLPwqh2nz8wiOLmagACHKOQvTuhhtdkpFgC7DRjXz0IL4",
+	"9m5xUgAbKHcIlVnMUGy8Z2JQSuomLVe6xXT7KO0KPh8k/dmfk07d40nP+LxfmsV84Vdm8SuUVJDYJwzX",
+	"cwGbzzBk2oNk7ZY5dkog04Xn0P5ujbkJqCDXxShkTT7ItRDGLLHeJu1YHLIZprq8IeGukNR9U3Y2J4gG",
+	"Hjm4QEWUwlzbawhEyFKM64xFOJGDhzNhAT2vQlK+L0WBhS1WikuhQOOh6ox0ZTwPet/0FXms8vzdSdoj",
+	"xxCCzjCOzaAQjSUgPTmMAxKaQYiQ9KXQvdqk3BHSccVralqr+CgOoOrDMK4FAq1sL3ZkAUzFNZe3sY9V",
+	"LuhXwovKXZHzAn0vYudQzZArM4wwX1qObf2L2SDSkcVIGTR9T9nMC+gd+8XRUuIqktxj99yVo6YkI7Lr",
+	"5tU6yiCCZxYquwmL4orYws5ZhPfpArwFiO7/ukiywmara6RpfenUXHKzDLAZu1mt0cH0uHKDQ9Lpkno/",
+	"kJZr1/lxNpeh76dEcUItmMOuMi+1LKV8A6+k80yMX/fc6qjlZaEjmB1ctqLhhF2Wi1DZmA+EEtYSELTp",
+	"YOCXfgqchRaVICMw2CAACrn4lxiuPu/BeI33fX6OV8KgnhUeilXS4ZXTYDFl8F0mTcIlTu/mHcAJH/MT",
+	"yvWseBLMkXHlKW1EIMbq2shdjP8TUrA9Us9a2hIBf7u06NkTGYc366UFYeYqAAOWvc7QHNZjs10ORUXx",
+	"zv5Q5+FQIIWAnBitiLt4ENREBdl/eJecsbFTN8BP4vJi3bOA02+TbKAxjlE4UqSII66+3CDmkB80svFN",
+	"SlOj3qYxVLJLWu/uH989aO4/Pvmw+WVA3YeTB6zBTCSddU/rAcDqMhqz+KO8MgP7yRwy7cALkw1dAABK",
+	"Nyca/N5Hx/ePCabkqsmIIyiP8uHJycMAo01h9n2zZA+l0qcxO/7aPVhgKDsA8epmaUIWcTCw7D4V1nBB",
+	"BwMF2HOI1E3VmQqQjEOLKYXefCqeii9/+RDCtL56/OCIUKi/72olMHHOIjlgX/7yLmm9eApX8yl6pp66",
+	"C/q0tvvUJZ88rQVP4bo+re1ubm5etDbJviCQtut2U9E+eypcwxhIbr43E7fWCUCeMV21MN4WayhAK5sx",
+	"o0oK84N5uB0xYo4OJtrG8jSmfbhx7ZgKWJ+9p8K+2eUsClXLgopi9UOOxZYpmlggeXeTtOzEWpjQy7Vm",
+	"wsvkDcyOHPS4YIqZ43YoTiOueqQ9fipa+7C1G/eoOB2aJqDQs7MWYYNwkiX51lBqG8NP1RkXp4S2ISlO",
+	"2D3YQ/em2xGAvOnQGMpOQ73Fp8KsW+v3Nizb37gbtkiP0ZDFQVK10VbFwBhwvUn2yc36NsLkcEFaUE9y",
+	"Y7+rWdzyYtCzpMueEkiI412GxTPMqTLHwmVafbH+JQKGOC/A2sgDGDWfhjSQLza+ZEYXselwUoU1iPdg",
+	"Zmlw3Be3vmQW2hbR/eL2l+CaTxTrRvqaLam7mcZJkC/ufAkDp2mn5xIL7atPhVdGGwpka66BlcB99fS4",
+	"3Vp9s7FZN7RCDpigA17brW1v1je3a0Bge0Amb9ABv3HeuAGFJG9YgCf45ZQBxzBMGNIy74amE670gXvI",
+	"NONw9mu7H+dz0PSRG+ZlQAqqXQSlDzsl4RkEsIFUAMPaqtcnIrPpAJNPuBQ3fl+heIp8u1RgwJlkNECg",
+	"iNPwIgOrs+3UG0WtJsO88VjQoe7JmH+CmKk79e3yl96XcZuHIQMlYGdrq/yNu+KcRhx72LpT/vyJlPeN",
+	"jHsR1G7iKpa1b5gwjfCF7UrzdoinyJaH/T6Nx/bcEHe6AiLYiCmdBMVqego2++T4PTPiS3Sm+mqDYhQP",
+	"At+j4X1gc6WyR/MArBYHCVrsfGfzbsj6A6mZ6IwNT8VjB7fsXYnQ6SUnzsp0cEbPJceQ1XMaYX58gpxm",
+	"f3M4ULWvm49YCCgJ5uy7mrkfN4Kbz+BAznWek/JVWWlVx0N2sdBtSuRVJ4dDuIcTs6fnhqGfILl//Cxr",
+	"IKxt1be2NxpbG/XGSaO+Wzf//+Y8y4GxpBDd3EznZpVF35xX1FNCHxu++O+kgtr8i11MOPa98kpIByrc",
+	"uvs06sq47yjHashNfaf8jSOp35dDYbuoQG8OpOhGHNWfncZ2JQJ1j8aW0DZuVpm5Gg7QW3SfhZy+jaRz",
+	"PwyNbJTQtWrE0haGNk3ls/gbL+xfFyj6RwxdGVmi+h58nxLVPOIxe2LvWWTNt+ckv2XnC7c4PWKoYzgU",
+	"xph1ofqjnPvkBfkS5AdMzz5Oa1605kVrXvSaivFSnhFAzZmXH6XC+1xiuT3YGAz3DPTWPGTZJBoGal5G",
+	"jJ5b2B6lAWTXnv1N8gTMM/batQIsTce7CXokoikb7d4+4yfR79TvpDYgNO4kbW0qTSMGlrssvXsMZMAn",
+	"eYtqFSl8ga9Z5FEgkPTnVhvQp7ZWGtaEek2o33RCjfiAl6o3+JHbxbZBL/XmTTcOov92bRxckXHQnZxi",
+	"62BytqqZByedftYhT+RIKHDaKXTZ6F4sh6c99DdZBxS4nQBWZ5M8AQeAYucsphE4GQJ0yRh5gcXnmFgM",
+	"eCiInZwjBVjjJI7geo2Tg4hykTVOepEKNdrpe+bJ/YP7h7BbODOMWcl/sQ0lsHwuXjs4Mltlm3oXfnfo",
+	"0tvzyCfYzarNmjmrsriMAgs5r6yRLteyYodbwbXYsRY7rt5WmZC5iqS7XOi48SK9jlUMlskI1gbLt9hg",
+	"aRl6ucGy2vGbYbGceZ7WbGbNZtZs5nrMkPOymkXtkNjPkXyzrZAeGVtUfUjLwyRqQB4l2Zpfvl+t/XFN",
+	"dtdkd012FzQqXqKALzTt6DKjon1oimpzc7a/NWTxOL2LmYy3ahfIkPUKVsfX0EQJC/M6mijnvsZvp00T",
+	"Dy5pj22WQJi5M/ZYlwgqw5xr8XDo34rFubnFy/Aseu4+fvyi5mq9W9yS2ifm/isqakENSr27r/61bXGz",
+	"A8n+AF5Z2601tm/X6/BPHUvwx5C6VRs2wA7Y6VHdlAMm4Eu5/+5BY2u7djFXvKMd7TUEPJ6aDi7BGXjK",
+	"wllXN8nQwQycEYvZmn2v2ffCxjl3vwOXWAPJTRpA7ED7oAARzrBGQiVCVcrbb7ywd7+S4Q7eWRvu3nLD",
+	"ndvl+Y7YLAPdrHNzmcLWLGp90mPJ3Nay1rWYg+Y7WEXWINArBhSAZKzw4+SXSQGjKrN3CBVGdbhMteVZ",
+	"Dt1NzBgzlSr31FsQqQFI4+tIjVVpNfbkzIjUcGdrsUgNWxypzSIpThXW3meuIlVq/DS/mu5bIadRcxCz",
+	"Ln/echBVpM1OuVDwdHE8BrR4vfEYnR4XdEIJS0vH1A6OakHNm2Btt3b7Vko2Pv2H//byv/yqFlxKHCj2",
+	"u/I4i8nZVjG8LrEiK474dIu6Ns6utbsVhF44ilaRFs/Q3ux7N16kN7SSBudGsNbg3mYNDnlxhdCLSsdv",
+	"lmY36zytOc+a86w5z+ujfs/JfRaOxoB+3vhojJSyXX1OGCQ7za8MrDgoY02Q1wR5TZAvL07jsrQBC/a3",
+	"ofqzrYrv4XO2+MX8tsWHPSnY+zzSABf45pkis/NfWyRXY5G0p5PYLSw2TE4+WKaU5BsoYdtYTCDQwRor",
+	"LYodO2cxGdFxpsZ7gsy3BzByHSlCi5Sn8uUHO0xX1WWTPedKq8K0suyhuzZrZubJ2quf/tXnv/4Pn/7q",
+	"11A07Ief/uNPP/uz77z60b9/+Sc/nixwmhMq0tRJUT4UXIKFLuDKTZnVZl9FquEhhIhy1YTi0Akc8syF",
+	"qyDM5C/uElLN5IrPdo9O3MC1jLOWcRai+8daxiwBKEW8WElohiZP1ANbiAfMkoRuvKgU0zJFnt9Cw+jb",
+	"auecJFeLixJF9s1Kp2PNldZcac2V3hxTKGKdXxbpmFecvxyraI8BPLUr6caEJqFkigipbamiPaKYUVoU",
+	"00U2zhzqdkmaxcv/8n+8+vO/WZQgrNisuSbAawK8JsCrNH1eFvUtlf9vAP0DYJ2FyHQulvkj0+ZaMlwT",
+	"pjVhelskQ6anqRJpMxSspOgw0peZrJsl6RTUwPWdNdmz3VJMay5ON20yW2uPtLDCyWYkR80RjQUXpy1I",
+	"E/J/UCOuO71WYKvB2DpqGuRe0qYRNTPREoqesEiOwG+uezFTPRmFe6QF5YI2VSRHaSNQaKpHFYCrMayQ",
+	"A8G9UCBJkFZfCq5lbMZrHnHDa9riLzmW8Xtc6cPzfB/UpDU/GhNcLazyxBU54yI0NC0nTt/VFk6JzeUU",
+	"jLsIcgfmRmS3y6wr7kbB8NQQK44VDLBRX26Eb5o/Do7A2g135eQN1Eq8gTKGamHDKCRnQo4I7WoWj2gc",
+	"Frvl7OGeHSQ0ReGE1Lxrj8WGExFmu6ePvFdOkjeu8PzldVh2HPejyJab669P5HKOYd1jJDkZZlH9M6O8",
+	"E5j9/hKO4Y0Xbf5J01DQi3kqbeSdl3Uo9VvtYtDpNs9xGgutgzmpi+4kLpy7+C7/5MS8X0UEmELsL4Cv",
+	"KDzpi4ZCdrngqjeFUJtouP/2Jy//5lf//MvvffqP//jyT378Oy+M0GlGefHqj//Pz3/8vZd/+71X3/1B",
+	"Laix57jHCFZxfNio13e8Mnu/+fYPvHd/8+0fvvz539l354iuzJv9pQcrLDOUdYjiWh2+Svc9yzJnrNPZ",
+	"HioumFLEUCsiRS5+/RzEcYpXx6wjz1m88YnstznbALBvMN3lxnmdpDV8wfPhSsJauG8WdQNbCBX0d0qw",
+	"6MQmOaZdUII7NIogMl6MieZ9Nq2mPsIBncBArsDCl9rJbE8sJFsEp49Y55vQrf2tCfGhtd2t5Uxstq9K",
+	"wDYjFpuRnDEBVVJXKvG+3nfkhJ4xrByLxXVtOW6pGJaeJTEVRA51AJQ4vSDJCZv7dshhmQL1CB+pYlLB",
+	"1hIDRooZd8mgbcVdQ9442E5mGUzgx38JaHGwd2tbyGo0TzyChRYPe9UWgUe4x7RKy1FD5FuCyPgF5ZVo",
+	"72I1esNKtYS/bT7AHkQcG77VSjNuWoF5CilNJruzR42ohxMyjXKtiByJTfKgmxTFwMEoWxcDar6bxxDf",
+	"FIvFA/Mc9pEeZOCmzHzHm+QJppLajqDqNxVjzCyVXXIqWYIEoXrUMDLba1FYNJz368V2MAzOJWGUVdyw",
+	"G9e0Vtc+jc+Y5uLU0KWERu1ah9o7cOb0CChcHKrS1qdTqyb6O2dxIlZNdhnLc24+NWqLAfzCTrw25Tvm",
+	"zS+bvVBwXKHFxoxVUzLWtd16UFOa6qGq7dbg5UUBg5eVz3A/1jreWse7ckSK2FLhKpyvRDK98cJdtglL",
+	"ak6I24gaBuQzDScUOrYTsa4OiIzzmQq6Jm3wG4ANUZUT5YZWPMdp1mbat9dMi2JJKd5FleNdHAw+6yCt",
+	"ueGaG6654VuAkjEPR1wQIAOO9BsOj5HSwoXBzbvdLCxGQm26Xa+oYeaZReoTwkhfk+ola3K+Judrcr7C",
+	"QPNL0W+s0jHT9H5sn6lie3dKDBfWAo4Xs8AC7n6sdr9wHMf40htpCMcZrC3hq7GEJ7bhwuA/PNcLQQUL",
+	"QgcDFEUGMoqUIesxO+VKg6vTd9SC0dzX8RMrODczPqcRBDtH5qSqgAxFBJ5o8AFj7K2NXXbtN4fiTMiR",
+	"aNoZtEznststskcfOzfUdRqkO9bD64k8NmobgoONkAHBz7u1ntYDwPsJamngt40g9kLE8bWEmDy0gsEs",
+	"E7Lmfdb8BIvE7CtObxwbYtqjHI6PLR/jDdDtT7Ovarvb0BvuErjuWdwM6bi2e7Nev0iGcdJjFgpACmvd",
+	"YVG30JR+MR/xW7Epm56z2MhormFYhx3YiGTvxDCKAlfb3xB12LiOFF1+Wtt9cVExiWd6pblqgoPGRYxx",
+	"1cRb5L6wx4UOBuakMKqYC8t3o8rfrAA+9eQwds+ZzxhCkflGCt3DLy6yR9G27p9F/KrsEAj2XDcTojVz",
+	"RRRjouSB0z4Tuqn4J8mw8w4ZfKtnN8VPRdJEvkxtpeFmDNlQ9c07d2Zdp6CmpaaRzcjaqm83KudcQRgd",
+	"bFVjpx7UcJsaW5A8ABtUD2p2Z0y7F5eHkueu2FqAXwvwV+6dSEJDKkkjZfL7jRfJzZ/poTCiZeJbB8gw",
+	"yAIDy8seiZnmMSO80N2QCBJrf8Pb62+wMmqpw6HSgS32OMw8S2upZS21rKWWtdSyllpePy/SfJLLgn4k",
+	"PNVviiOJ7FtgojA16YC5Q5FuLPtJGAcmrW8SQ2ldyjpXybtoNCJyJEjCLoucVB77vDIvlYrkiMXFFpGb",
+	"wPE8QnYR1IYC2NdENlQOSwMGNbcBZKXOrrUgsRYk1oLEWpBYCxJX4b+8OgvIjYQ6v1hK7Mj1/NwVxJIe",
+	"hYwc3EqWh5M+PbP5eo6/gxywm8gBIqGJqGZzRU75ORNESMDhQdwZDhaaVK5AUWUE2BaanjEsMxnJEamn",
+	"gO5bWzkOIHj9Xbse11tuUsYx6+Aq+jkDMMLa7sZW3bTep/GZ4Wq4iM57Y6UpzD2QAzIc5LZh/UhJK1yc",
+	"S95hpFHf2ZrH2WLXCxdvVdKG5w3bMqS/bW4LHvtgcoZVcdHecZKB+YAMrmBxlmId91h4yuLDshoz5rYw",
+	"yO/heAcieG/NStasZLE8VaAERBryALQlQ3ghsfsKmYw9vLMiZ/BevPl1rnEer1vMyr90rPhDTJlEAcE7",
+	"7V9Q7g4sG/qyqOyUc38szlbRbQGHgH3mKtAIEhg/CLXNQfIDtfsiqEGkDQiOMZcx1+Nmnz5vwhvpk7dQ",
+	"ysiPxkkQbpBUKB6B/tk1jyZN3DJ92ZpWXk8u83L3dpB+7eNO1HZver9kgmYhUrbTY+EwYmET8mmzk1tW",
+	"PcTtKWPwyVavufqaqy9O1uwxChIzrpEZuzLusHnh+xIkqAWtx3dtv0ZxY3ZsAM0y4rpnBsXPmS2upfYw",
+	"D93SZK7IGRtoiAAUiPSJpuRRT5I+DY0ah1CkAeqHUFWGYkUZ8/e0PvdwmKWTC5fv1DQ+p1PKWBXqd8uQ",
+	"kou56cZqlak1wV8T/DXBf6Msgiqla9Xo+wxtDV+78aJDNTuV8fiiiuB5YB++CgF0VVd+uTLBdgHWN359",
+	"46/WcOMdIgcX5K4qSHy6x8aAlbCE0DdfYXfbeyl6aC6xWLyIesQmciJmChHb9QnBi4YhN63T6GFshqo5",
+	"S8SRPhf+l40EVl0iUPuKJLE15VtTvjXlK5B1Jonf8rKPpupsQ2mqudK8U2xwO6Hq7Dh97Aoufpdyc1Ut",
+	"1Ok7QW3ARGgUMMFG7tvGVvp1zHQ8dj9sGzogzWzNT/bLm2kchnu/vrWzpJaTrEHZ3Qc93/kh11ih7kCb",
+	"BUFEXbMlpD2GnF82ByxoEb59cpSHaoOLriw9y0N11zx26Wd5KtX55T/94cu//s5nP/ijmosTauJLSdxQ",
+	"02UlHh69d/fog9o0Xig28Ok//LfJNhpTbTx6cHB4fJzfzKvv/uDln/zFZBtbk20cPz4wbeSO4//9/L//",
+	"zWQD25MNvL9/997heyAaLXnbcJdKOa2GChlvzUWbLlpi7kxXDmMSys6wz4RmoZ016TMq5rhAatjuc21z",
+	"TOH4F1yopJrZDJ+lX53kDXdbVq17sk64v6SiJ+7oFPod02I5ZbUlcqsTYjq7V7ThesKZzJ9uJs1MoYfP",
+	"/uw7v/2v3/v8Z3/w2V/+wav//LMXhphe/PMvvwfFDX/+wtDSC7Mc7mVLXNN3fvLjV3/+6+r09MoqOFRB",
+	"AQK18uNn81ZppB3Nz5lvNHcYQDGjkeaAKXSly1slGHc5qbJKOYsTrwrBWp9c65NLJBPnVPKpSGkLZQQo",
+	"MTsrlfi+g/vG0FQGeNoiBPQTcGZyTc4YGxg5h8dEs+eFacVvd72pf0Hloyqz9yJXTMlJWDOtNdNaM623",
+	"JpcUqkQsQUUWq3u+VDLpHmkl1KBFmDCzUxCyE3IFH4oSNi+l1JztJJuSmVInLFIOEv9IxtkUzBzilJCY",
+	"hCYhNfrnX37v01/86cvv/tFv/+NfvPyjP3z1oz9+9b99d578CTfXa4AmXdP3NX1f0/fXwckVWPJIZOyI",
+	"4+WqKkNVhlz6WOXilr5pdkwzjbUNczU2TDhUhfZLPHJL2C7NVi4XMsJElq/TwQALxqq+apoP9XoDjrxS",
+	"KAPU6EYkxelG8k1Qi2XkKtBh1nlsmRImzTfswoBXwe+rUqPOGeE1q8ZKs36TziNDmJVaNdxl/lJmMM9D",
+	"1qXDSFcEOeeqaUlfaKWzycXXctB0ES8gjFTECZjcscvDAcCFny0imAGsxYO1eLCEzXKoMnmZFShrvgBw",
+	"44W7DTODfBPCu6YZa5qxphlvsslofsoxrwbw2N2VyzAYUUFYf6DHpIW0okWGos1F6Gqpwnw2yd1MkhvO",
+	"tWMRlKCUMOScURG6vDNX9ds8AnBl11gyZ2mxtsCwlRJCkPkufLm2QC4VMKEJ6XROuXO1KGNrDrLmIGsO",
+	"siqjlDNFydjZp65EFr1xxsazjVMfmQeu0Gr0ERuXGY3MpYJxrv3nK46U6zGy//AuLD5Cd5iDkzU7BUmZ",
+	"GG23yfzRVyw6Z2qV8k8uDJo5Oog8ZuQKM0KQNQYR7TAy6jFAMoNhm98Rar4nR6KoRs1HbOFUKvOn40ux",
+	"DIeIMVaZ83zExqsOn6vumjpj5szAvjZdo0H+bJdgvkdsBKtQSineMu67ZqYLErH79Mxcf0fDroJ35gSg",
+	"5cWOObqxDht7M8LGFjwzi3OwoFpgiHco/YxUVbHeu+wCcwY0byo6LIpYGCCUC4Q/hiwcDpCJ9+mYtEGZ",
+	"CQk9pVwUhUUeZcYxtQJ5FRXb/BOMW5hkY5WRL/knJ+Z9KK/Ing8i4F5WhyzqkYdqZodcMwQ+MSwBmB4X",
+	"+tZOLclI5kIzCwTZp8/v4uNY3a3PhfucPE7jmI5xiHlDwrWUcaawZJ8+v8fEqe7Vdm/tQLPuY9qu0gAY",
+	"c7GgM7eE6SPI+9KKMuox4Sxm/aEckT4VY4zKxdMbrh3Dy9IuI89maIO59e2h4oIpRTCr3hfMs3RkVuZW",
+	"YUisURaWIwMLXPvia55pr/QyF7XlwPIrS6fyzaz26m/cOnxjNYp15s4VhnFUv5lBWSFYs3F+c4AS5zDg",
+	"BItQiycU0qNJV8b464DFSooAbfzaC7qzkkRKV8ytgnJtbcYE6XIjWRAuUkv9gI4jScNNsm9R6LLjSZ5T",
+	"tM9ICwSR5hkbt8xIqRumU+IRzFwKFpCeHIHaDpykI/uJT8K5GaCaQzwUTc37rEUGTA4iBqgtWkYg+Ig9",
+	"7L4VswGj2haZUC2Ue4iS2Lj9mgDaCaFRRHr0nOGEY7NcRpYaCs0jCwXIRMjCIktCCb1cJeS5WYdsxVsk",
+	"o0a2aQQpmd6tJyVE4PCFXJxqGp2Zo5lsWG23Vm+aF5sY3wO7npoTTjgQ16361s2N+u2NeoM06rtbdecy",
+	"kPERUt+Xv/zLT//hj+EyqDP33S/+9NW3/+bVd3/w8n/5/sanv/jpq//+Ny//6NvmThrRHOQ7I6abfodb",
+	"RoOrblnwNmPFVhY4JLC0Vv78+IVXpyVZYrvC0LjnL/HvEG4Z6AjLGFn8c3mfhjPjcEG1aLOOubOya479",
+	"BF15zS0xa7fGqqC0WBQ50guG5IRxAN7oguJokTZ8AxpFEMtcdgjntiujSI5UkgZoeAtwBElajqC0AkBB",
+	"BQ2l05OKCdIeAwvq0ChicUBkjHio9hYMJBcaKqP7OjaW4DCs7alAgFVkLahtKVfAcvOpeCo2SMvQvKY1",
+	"v7Z2gdW0rYG9xQXX3BDKVsLDNuElIUPWDKVgrV2izVAdjzYMkJhfVfoGOWIsVPYlLpRu8rCF7ZgbopuD",
+	"iIrWrs8tY9bnhlaRW/WA7NwMyHY9II2bYD2oJ8yxzboyZkgDZNe2plp7uEhGQBhQpYxsoEjEuprIod5M",
+	"J93lgqseC1uB/YK2hRHgI7sMbgKJ0cINK3bGDZRgmPBXRWka41LmzWfUY8JqTSHKMJqeMUFaffq8GQ6R",
+	"c7fcDLFn3D7E2W0ZwUIOdRNbbD0VJH3Ylwfc5PJXH9rN9ulNIVmYXTM3TGct3MUpkeOEnrFDe9GuUdDw",
+	"N2OqMkqeVIHEYTf7IlhfkkWq7d6qBzV/BWq7t2/f3srIHuZnK0R8/v9959UvfvDZj//287/966rihe05",
+	"8YRY0eUERJfdev0r9du79bptzZOcsgejtrtdnxJVgIilV26uVfFes204XRtkXX+sWyeNHfTaJGPFt4Ws",
+	"7d7B+KFktSqtycRUl5XA4HS+2aLXO6sXvZCFpansa3FrLW4ZcesRMxN0PHcwYIKBXOPJXcAmZQyhiiC6",
+	"K5QRLlsUcwUKXxR66I2oApF/FknVjqjFng9Yx5BdbIIZKaI9JjbIzMo4tkz8OSNjps0UtZE0lewzCHg0",
+	"f6BoRSq5QRDa3lU968koVFhJUBMd82JXyKEIJxX6JUqQuTHlKOVm1Q3Ffebr5VtpHcjtBbXeQxGuOrzA",
+	"eRpurtjTgGR/TSnXlLK2WzuAu4ZhduGV+k4KKaSLICjKCfGvaW1BOIGVeA/KInMyGMrroIZrKIqeMbkn",
+	"/C414HlG/y8o4ojyUh4J79irvhnvAEoXF4kDh6jcsrRIGFSG3CQWGpR8cetLMHJE+iRf3P4SwBRHLFH+",
+	"99xvaNRXPTmMQsTtbZHBUEPKQ5t2zp4KW+ARiqsEJBwya9xvPTo8efSN5nuH9/a/0bx/9+jxyeFxyxCJ",
+	"FsL/ZgDPW07Lb93f/70mvnnw4PHRScuIDhBAMRxY084j8DBwcUoowaUwz/Ro3I+YUrvEcEiYnrUIOQsR",
+	"WALQn+EqZbYIe047OhqjDARfJ16HvSQqk+vAxj1aYSnJ7wDpBhreT1YXnujIfuLmwPqXpumYCps4wo2E",
+	"BWuuUosL7xIhE8HJOYKwaCzXRHHRYZtPBSH7bnu8vpQk4FWatoeZwUH72bEL8Pn0WBSmhWXz8kLMq5tC",
+	"6qZ5NNc0gqLyCVVnS8lsCCMNdDO5d3c1CTlspd1ThvWYoqgWlGZGsziWcTOViz77v37x8vs/rwU1/zwn",
+	"ymgi/nmKOf61Vd/abmzVG81648MPvrr19Z0n9W/c/tqtb360ff/m0TsP7zxqnNRQ4IP2Zo2fKzKSse4R",
+	"m71CqNasP9CLzOZXP/zsH3/0+d//4av/9PdTc7KBOUtPyYmSk5MaMQF2xwXGXbb+WwsOtrK0i8d1flG9",
+	"apjhOmVlLUIvZmwAJjPU4IIHF49Gmpot5lkgNDBRKCtstF1mY4HEYGQWy0t7kM+oiBwJN5bAVXGWMRQy",
+	"F2TU450e1m4BfVAxoXdJy6iowLFBJmo9fHB8QqZH03oqsL452ByQ96BthWtCIynYJnngWC1XJGZdkABC",
+	"iWwNuC4ZDnBINh/y2DAGGtlZKEiVFMhXnwrA8reT4DFOYzYjW876oEcySzHNdBzJDGBgVRiBnQvoKAXE",
+	"Na353ajvbC1NRINqHW1fPrv5eu3i2dw0/F1zrFcNHdLpsAEYsRsZo3f6JOt2WUd7dpiF9wIb3anf8Rq1",
+	"t8ExVjwnFIZey4hq2UyRkx5XhA4GvtjnBM/N2oIbFiSjWTbWNbOflYMljK71evPcNUe8NI4IhiRD9SVp",
+	"1Ot1rEKyFHN0CEv5TBFjzFTCRjAAwWbCTep3qL8pEg5j2o7GRGkZs9AFI1iC00LuBun5EMDgKs+mmulQ",
+	"saYLEGwF3ptoR8coQGeZCog50BtMGDoRki8C//3dxtb2zs1bT4f1+tYtQfvsdzEOrLVHWl8B5kyJGtAO",
+	"C4wm2fqffu/34MvHJ+9v3A78yMAu0SNJ2LeGNCKmHWVL4nwpDRzAJxFRMY1rNAqr1WrZc20V1mTULiui",
+	"HVFxBjEZhqX3OdT/2SOUAPsDjwFQKvZ8QCHGAN0GbqmMGp2sDo7beTXst3YPIBIT1q1n1l4M+23MZDRb",
+	"gGGZ3vqjw6SJsJC8b/YgVcm5SpVxG6RhZBQX+sieD3jMVJNqeEuw5HxQvQtBkjaIAZV3sy6esq3M0Fsv",
+	"f/53n//6f331o79oeYP6V2E8bsZD8buGp7USuwZXxAa47EEb9mhqFkVWAkMxq82cQGmeskQ6T/w5ZiI8",
+	"7i8fSRnkXyU3cBv+gaMtG2ctPxnFrkgmstxGpbeljBgVLrljYZwKC8SQkeNOco4ZjJerzPnypThEULDf",
+	"79Ya27frdfinDiRvEFEusr3sw8VJyIPf2CQe6ctf/9+//fZ/fPnzv3v53f/nn3/5vc9/9vOX3/+TV//p",
+	"73/7V3/08vv/u9nJ4t6DmpLDuDMB25bil2YH9TDZ7+RGeQiPOQOcRYzmHxiERzTToSFKyBwljq/OOYfH",
+	"JR4TcyAzwSd50LWG1TSCGtDS2IJ+HBzVglqXCxp5gLO/+fYPPvvrX3z6T//u5R/+9OX3/+E33/7hNAQt",
+	"Lm8CQZsuboL4cdPMrMMHHBv9yu1b2ZWO5VB7mVzstI9hfw1X5dqKt1Q0NT1jExWwYfS4k+/UgtqI8dOe",
+	"ru1umavntIG6L1wijkjIQZSFaw+0tiCr2RXtDsuWdXLtqq9U7ijnENJzhz3nsSwB6aXqLCB2HdYu17V0",
+	"bDg1eIgIzfEvOWdpVUeqE4Qr2Yhsd1dqJDKDuRIT0T7pcqP2WgFjFEtxSr56/OAIMm+eChCN+1wZOucm",
+	"M4jlaUz7tvRJLDUDb5ARYLBPFHRHPRkxkPYLdAQMc3W2g2QdpzUGFPmoIC1Pqtr4iI1bmCxkNgnxvUC4",
+	"peqpgBweMyKVRkVzTU6ZVmk6EI5phtQHuvc1J9FMms1ORhJEIRVYfyYkPUEQlpXjYV+SXWfPucpY0Ow6",
+	"OxPNFctOwSX0AWzqndt3wOiW08ezObnL62kiy+fXpYu1LLNOLGpbW575DKgCDhH+TESaRJZPebwNZKNZ",
+	"bRLdsFQYvTbkFOLO8CpYw5y9E5s8ZTFpm44u2bbhic1Lta55B+Etsq2txY0Vixue8S0hrMsJHubu3nhh",
+	"7/LMCC4bXTAfdzIvLR69VVaEZH5lw1f6xDCKqoE8hkM28/dJm5VrO7VHuW/QiQORNu4ru5GuBkqmEn8J",
+	"B8zASno1vAs8SOjNKphrw84F7WC13drL7//wt9/+g6TmMcYMwfph7eUJRVXPbFXxU+EmnGdaWM5rFtS0",
+	"Ya4ujmEWwGbjMoq7UHVWRWdchwdeU52rCZ99OVksCvTLUscbGNNerKE9ENGYUGILkaNLwgolSTj8HqFi",
+	"TKzHuVLUly3anwMIjHG/a8L8xhFm7CBDj91XSH3dpyo011LVihR2522isAERckQO9o8ODu9Byfy3KZbr",
+	"7UxSoF4krBdrK6PwckXZG+x54tixIm32DN0VZCTjECsKcoEqoNrFTGp0E4ZDFlgjmjXFkw4YxdBApd2P",
+	"HSpAJ4VY9DGagnouXedUOlclz6nKe4ijfO1oOO0Zhri7HeBfTa6afRmn+HQVKO8EheWqGQ4T98WEf8Rq",
+	"6dbGPu0UWdwPEvivuEBX/51YnnPzqeG91ghqo94Ycrab3aEIVW3Cn5INxYV8vK6Mk6S7PbI9te+X5tyo",
+	"nI2MR6uMjsI9Eet8lhWTwye9saOFYIlncFDQ2Xz5kqsRfiIuWJmCf+Kee31o0ccvajMJjcURiFmH8XMk",
+	"Hmjrw8u2WLBlfo/b0KOLEzVUwvXeiSjvQ+eT8aAZwXKiyW1scs5xOJ06J8oxXQyULGfFp5qtWkZEsyel",
+	"lLwgis2asqyMshyes3iMAUp6MnfeqccBkVGYB9e3JMmZXYbBxXVPkJYcJRraQhcguNowxiUvDsme53k0",
+	"i2N8pQrQ5UMjUbzPIw2IuTOGimujWegUeTNsVMMKxu1+rOhAwMcvZg7CqswEqiVxRQzVJzKGtLS4YBxO",
+	"ze7Gsp+POWpUvQ1XlnkCvbfKaJJAPTuikoFoudAw3jTEUnMQ10ilKyoBYs5jIULpsiTvBjD/WeAgNgIA",
+	"niNUkdYHh9mIC2zHGfogqjjRODHwgQpNjALmgEED0h5D9InuydC5Pzs9pp4Ko30OYtZlutMzDUC9NBez",
+	"cWDGgBhqGN2LcKFelC5iwu0SKpJ4VhvjEUmlXfU1vOIgXIRPBaYOY26PTbQdCmVh0abNlmYMwAuO5Gip",
+	"NB+jeRkKkIlZeAxOspv1ekDs725ufUjwZUCTKuRNRkAvdk1L0FNtd7s+h/MfprlSxz+IyqlwuogddgHx",
+	"tcQWuojeu5xoahd+tlxqJXZHGwpCp9BABWdnDyPKwTzkAsBB81/nv7ydoCpArZHO2XMQ+A54i7+0VP5L",
+	"hu4XWirvmTuobN8toEqtdGAOTmDX8Dcj4CtX08oX8SFBQQRYoBJsDYrEUvYD63PSMWfIa54KwxzCIdsk",
+	"jxERwqMBLSIkYFKxCIEaMB3DLMQmwQDFodKkzYhTQfdS0AYbXsMdNiXCV1h7q5pgHGBEta3LFM3K5aA8",
+	"FZiZYW5gK/CYVVLICzUIhYl2piuScKnYZX8CeBgE0htJmSsizyFE76mAbD3Dph2aA+gguzBQ2xPM1EwI",
+	"3HudHgtNawnnDckXWwfm640DKXQso10i5AZEDba+tEmO2Mix+KcCczlJTMEtOFQsJyrTkzVazvCcJKII",
+	"0mZ6hCDehp+r2Xx3bvPO/mBwN6wkOps+KgvaTwxXvSqb0ZoRXgsjXKspl8NsFmcsw7bZ4zbbSINvZxhl",
+	"HogOq1jqxGKIzVfv5ImMw5v1GeVOXKuXVfMEvP1zmoUgBLu6Wei1syaYTVxbE1ZjTUjuVxKDuZriJx1m",
+	"fYwTWH4BoeSMC0ircGkN6IqWxHpFFDirM1VGqDpztoRdeBRoj81dcHLdBLJaknFsK620fEzhlpcQgkBS",
+	"aZo1tOrKk+h4nBPLZG6gJUWL2wPaUp5ZSTqFHPXoy25jazuYoGO7tY4cxoo13cupExx4W8NrrfbZD3/0",
+	"6S9/9fnP/gkzR5Evm/+oG+nrdtHjpsWTru3WdrZqaVqnFQL6gwiczsnXdjjvPnjw0d2jD5oHD47ev/vo",
+	"/jzZbGYBV5xqsMDyVorsykOrRiArHIQN5MpCW2UDt2xd16Lt8PkERleJMDe0asF4qcU2eymBD/d/jlIn",
+	"6/yCtbFjbKkvoeQJOzAnZIrDAZtYHjJ2WjIFZG2uNO8UC6nmUB+nj10BDUszpBwC4pYHvNdovJN8asaQ",
+	"+37nnc2b5Xc5qGmpaWTIYn1ZWH2zCAeA/lGqz8FTayFvcV0MsMqmpTzSHoOcdRlQsoNsVWbDVzYqXIX9",
+	"wcA5sK/uNuAdaFp3/jtBzdonm4KN3LeNrfRrjFK2P2xn4p3tlzfT++Per2/tLJlRl6xB2YXo8vNruRVv",
+	"wil3yElwuF2YRdbsQOhgUMH0MJgHIDlxiVrIQ6pIKwemcM8G5VrzsZdnfCbkCJyYthAT2G2ndIr9wWCN",
+	"jLtGxn2DkHGTE7sGx12D476Z4LiL8ItqftCcQJpZQTSjmA4GDHHyRhQLHnKhNKADkHSwxEhmKjc7Y38w",
+	"WLXT7EqSOfKpn5XFPl4sY+8qfF2gL7mEtyUhF9zezeX/csCKPHY4cms96lIDKByqDz3FkLP+YvSjx2ik",
+	"e4V60of48zKMcs7VMjNnnSGmNH38LJvpwUCcsmhGZjYu89ebvJ1R7sQHw3bEO3bqhlqNC2f+CH5d4cQX",
+	"PSYVFsuQrzZVLMmTtlJqn5/GFLMb5lu9bL8vam2qeGd/aA7Sx88MnW4zGrP4IwbDgpQvFp/nh6lDgAj+",
+	"XAtqwziq7dZuIBHDMU2+8L4NNcGcXOUVfUvqu8E1oeNNMokuBjPHOomWTzlfJ1oXpuOwXW90MLBdmduz",
+	"SR7KKMJwSHT3J179wOliWPVWsM2sRzU3AD7hyLoXM0aSo6jcPTc3HLsv5L6Yo602yQeAYQu16wYDG0EP",
+	"6/sFRWgYxubeoA/JiA8tYhs105ocKtCQnOGy59q2MYhoh/VkFAIw2UkRlC6E2fLQLI6LxmUY668UzBPH",
+	"q85gTbOr5tpQOSMBQ3wSVCEn4YwgtoJ6HVkoMxfcZPm1DblybjZA0vUQWrMwqcXDcMWDMAvXggvTM3Mg",
+	"IW7K1hM8p1i9120eVD5usx7PbEB6BnL7k4A+HEpodJO08AC3yFCZ1VWMeSYJd27GaXZFQFqATmeft4Ig",
+	"YMGZw+uNAx4oGAJ4euziGWpFxZi40xbCjptjArmgrpCRYH6aJyrIX1CwPpE89frF9njurptjdsZFCEDa",
+	"IYv4OYvH/ruuVu70qx8JOXJlu3kMGFcQasafZ/oeCgjkK5i37VLtQXZylyp0CpP+sNOzmMCajKAkZUcq",
+	"PXWt8tv106PhPGPIUGI2BVXBLrPXJKT4Fh5Kr8Y11DP3S9hhSllApItOcusWTF6BrH12uqsP5ShbTduG",
+	"8WXr/2dWWGjaKb5LXNmAQVgFW8/LnCvewdBGr0JnkpfVZ1TA05kF15qLU1VA2iNJQ9KmERUdxxjVcGD6",
+	"UTJWXjuWMV48u/j/AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -847,3 +847,44 @@ func (q *Queries) TaskWaits(ctx context.Context) ([]int64, error) {
 	}
 	return items, nil
 }
+
+const taskWithdraw = `-- name: TaskWithdraw :one
+WITH open AS MATERIALIZED (
+    SELECT t.task_id, t.status
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = ANY ($1::bigint[]) AND t.status IN (0, 1)
+    ORDER BY t.task_id
+    FOR UPDATE OF t
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM open) o
+),
+ended AS (
+    UPDATE tasks t
+    SET status = CASE o.status WHEN 0 THEN 4 ELSE t.status END,
+        expires_at = CASE o.status WHEN 0 THEN t.expires_at ELSE (SELECT moment.at FROM moment) END,
+        updated_at = (SELECT moment.at FROM moment)
+    FROM open o
+    WHERE t.task_id = o.task_id
+),
+logged AS (
+    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
+    SELECT o.task_id, 'cancelled', (SELECT moment.at FROM moment), 'cancelled', $2 FROM open o WHERE o.status = 0
+)
+SELECT count(*) FROM open WHERE open.status = 0
+`
+
+type TaskWithdrawParams struct {
+	NotificationIds []int64
+	RequestData     []byte
+}
+
+// TaskWithdraw ends what waits of notifications and tells how much that was. What a sender holds it may still send, but it is not
+// tried again: its time is over.
+func (q *Queries) TaskWithdraw(ctx context.Context, arg TaskWithdrawParams) (int64, error) {
+	row := q.db.QueryRow(ctx, taskWithdraw, arg.NotificationIds, arg.RequestData)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}

@@ -8,6 +8,16 @@ import (
 	"time"
 )
 
+type Contact struct {
+	CompanyID    int64
+	UserID       string
+	Phone        *string
+	DingtalkName *string
+	WechatOpenid *string
+	Email        *string
+	UpdatedAt    time.Time
+}
+
 type Country struct {
 	ID        int64
 	CountryNo string

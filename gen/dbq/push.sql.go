@@ -124,7 +124,7 @@ type SendersDrivenRow struct {
 	Config       []byte
 	Version      int64
 	IntervalMs   int64
-	RetryMinutes []int32
+	RetryMinutes []int64
 }
 
 // What drivers need: which senders they drive, what a message holds, and what providers said of it.

@@ -13,7 +13,7 @@ import (
 const channelCreate = `-- name: ChannelCreate :one
 WITH made AS (
     INSERT INTO channels (channel, name, signature_required, retry_minutes)
-    VALUES ($1, $2, $3, $4::integer[])
+    VALUES ($1, $2, $3, $4::bigint[])
     RETURNING id, channel, name, signature_required, version, created_at, updated_at, retry_minutes
 ),
 pool AS (
@@ -30,7 +30,7 @@ type ChannelCreateParams struct {
 	Channel           string
 	Name              string
 	SignatureRequired bool
-	RetryMinutes      []int32
+	RetryMinutes      []int64
 	Countries         []string
 }
 
@@ -88,7 +88,7 @@ type ChannelListRow struct {
 	Version           int64
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
-	RetryMinutes      []int32
+	RetryMinutes      []int64
 	Countries         []string
 }
 
@@ -149,14 +149,14 @@ func (q *Queries) ChannelServe(ctx context.Context, arg ChannelServeParams) erro
 const channelUpdate = `-- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce($1, name), signature_required = coalesce($2, signature_required),
-    retry_minutes = coalesce($3::integer[], retry_minutes), version = version + 1, updated_at = now()
+    retry_minutes = coalesce($3::bigint[], retry_minutes), version = version + 1, updated_at = now()
 WHERE channel = $4 AND version = coalesce($5, version)
 `
 
 type ChannelUpdateParams struct {
 	Name              *string
 	SignatureRequired *bool
-	RetryMinutes      []int32
+	RetryMinutes      []int64
 	Channel           string
 	Version           *int64
 }

@@ -156,6 +156,74 @@ func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, er
 	return count, err
 }
 
+const taskEnqueue = `-- name: TaskEnqueue :exec
+WITH input AS MATERIALIZED (
+    SELECT unnest($5::text[]) AS task_id, unnest($6::text[]) AS user_id, unnest($7::text[]) AS recipient,
+        unnest($8::bigint[]) AS pool_id, nullif(unnest($9::text[]), '') AS country_no
+),
+made AS (
+    INSERT INTO tasks (
+        task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
+        rendering_id, user_id, status, result, reported_at
+    )
+    SELECT i.task_id, i.recipient, i.recipient, $10::text, $11::text, $12::bigint, i.pool_id,
+        $13::smallint, i.country_no, $14::smallint, $15::smallint, $4::bigint, i.user_id,
+        CASE WHEN i.recipient = '' THEN 3 ELSE 0 END, CASE WHEN i.recipient = '' THEN $16::text END,
+        CASE WHEN i.recipient = '' THEN now() END
+    FROM input i
+    RETURNING task_id, recipient, content, status
+)
+INSERT INTO receive_logs (
+    request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+)
+SELECT $1::text, m.task_id, m.recipient, nullif(m.recipient, ''), m.content, true, $2::text, $3::text,
+    jsonb_build_object('rendering_id', $4::bigint), jsonb_build_object('task_id', m.task_id, 'status', m.status), 200
+FROM made m
+`
+
+type TaskEnqueueParams struct {
+	RequestID   string
+	SourceIp    string
+	UserAgent   string
+	RenderingID int64
+	TaskIds     []string
+	UserIds     []string
+	Recipients  []string
+	PoolIds     []int64
+	CountryNos  []string
+	Content     string
+	SubmittedBy string
+	CompanyID   int64
+	MessageType int16
+	Priority    int16
+	Segments    int16
+	NoAddress   string
+}
+
+// TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: those that have an
+// address wait as due, and are queued like retries; those that have none have failed for good. An empty recipient is none.
+func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
+	_, err := q.db.Exec(ctx, taskEnqueue,
+		arg.RequestID,
+		arg.SourceIp,
+		arg.UserAgent,
+		arg.RenderingID,
+		arg.TaskIds,
+		arg.UserIds,
+		arg.Recipients,
+		arg.PoolIds,
+		arg.CountryNos,
+		arg.Content,
+		arg.SubmittedBy,
+		arg.CompanyID,
+		arg.MessageType,
+		arg.Priority,
+		arg.Segments,
+		arg.NoAddress,
+	)
+	return err
+}
+
 const taskGet = `-- name: TaskGet :one
 
 SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id FROM tasks

@@ -44,6 +44,8 @@ type Options struct {
 	Secrets  *secret.Box // nil: no secrets can be kept
 	Outbound outbound.Policy
 
+	PlatformURL string // what ${platformUrl} means in notifications
+
 	TLS            *tls.Config // nil: plain HTTP
 	MaxConnections int         // 0: no bound
 	TrustedProxies []netip.Prefix
@@ -71,7 +73,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		}
 	}
 	return Options{
-		Secrets: box, Outbound: policy,
+		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL,
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
@@ -89,6 +91,7 @@ type App struct {
 	Answers *idempotency.Service
 	Senders *sender.Service
 	Pusher  *notify.Pusher
+	Notify  *notify.Service
 	DB      *postgres.DB
 
 	sweeper *sweep.Sweeper
@@ -121,10 +124,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
+	notifications := notify.New(db, tasks, o.PlatformURL)
 	pusher := notify.NewPusher(db, tasks, o.Secrets, o.Outbound, o.Log)
 	handler, err := httpapi.New(httpapi.Slices{
 		Tasks: tasks, Templates: templates, Stats: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,
-		Pusher: pusher,
+		Pusher: pusher, Notify: notifications,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
 		Ready: readiness(db), Log: o.Log, Metrics: metrics,
@@ -142,6 +146,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 		sweep.Job{Name: "let-old-tasks-go-first", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
+		sweep.Job{Name: "tell-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
 		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: counts.Watch},
 	)
 	if err != nil {
@@ -149,7 +154,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Handler: handler, Tasks: tasks, Answers: answers, Senders: senders, Pusher: pusher, DB: db, sweeper: sweeper, options: o,
+		Handler: handler, Tasks: tasks, Answers: answers, Senders: senders, Pusher: pusher, Notify: notifications, DB: db, sweeper: sweeper, options: o,
 	}, nil
 }
 

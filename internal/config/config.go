@@ -131,6 +131,8 @@ type Server struct {
 	RetryMaxWait             time.Duration `name:"retry-max-wait" env:"RETRY_MAX_WAIT" default:"10m" help:"A retry that has been due for so long goes out as if it were new; 0 for never."`
 	ProcessingTimeoutMinutes float64       `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"How long a sender may hold a task; fractions are allowed."`
 
+	PlatformURL string `name:"platform-url" env:"PLATFORM_URL" help:"What platformUrl means in notifications whose payload does not say."`
+
 	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`
 
 	Log `embed:""`

@@ -50,6 +50,8 @@ const (
 	TaskNotPending         Reason = "task.not_pending"
 	TaskNotHeld            Reason = "task.not_held"
 	TemplateNotFound       Reason = "template.not_found"
+	NotificationNotFound   Reason = "notification.not_found"
+	ContactNotFound        Reason = "contact.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
@@ -71,7 +73,7 @@ const (
 // Reasons lists them all.
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
-	AuthRequired, AuthForbidden, AuthOtherApp, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, TemplateNoneActive,
+	AuthRequired, AuthForbidden, AuthOtherApp, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, Exists, InUse, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }

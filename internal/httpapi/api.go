@@ -79,6 +79,7 @@ type Server struct {
 	idempotency *idempotency.Service
 	senders     *sender.Service
 	pusher      *notify.Pusher
+	notify      *notify.Service
 	settings    *setting.Service
 	options     Options
 
@@ -101,6 +102,7 @@ type Slices struct {
 	Senders   *sender.Service
 	Settings  *setting.Service
 	Pusher    *notify.Pusher
+	Notify    *notify.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -108,7 +110,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
 		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
-		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, options: options,
+		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify, options: options,
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
@@ -88,6 +89,18 @@ func idCursor(cursor *string) (int64, error) {
 		}
 	}
 	return 0, fault.InvalidField("cursor", fault.NotACursor, nil)
+}
+
+// textCursor reads a cursor of a list that is in the order of a text.
+func textCursor(cursor *string) (string, error) {
+	if cursor == nil {
+		return "", nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(*cursor)
+	if err != nil || !utf8.Valid(text) || strings.Contains(string(text), "\x00") {
+		return "", fault.InvalidField("cursor", fault.NotACursor, nil)
+	}
+	return string(text), nil
 }
 
 func idText(id int64) string { return strconv.FormatInt(id, 10) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,7 +121,7 @@ func (p *Pusher) look(driven map[string]*worker) {
 	for _, row := range rows {
 		there[row.SenderNo] = true
 		w, known := driven[row.SenderNo]
-		if known && w.row.Version == row.Version {
+		if known && w.row.Version == row.Version && slices.Equal(w.row.RetryMinutes, row.RetryMinutes) {
 			continue
 		}
 		if known {

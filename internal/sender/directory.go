@@ -81,7 +81,7 @@ type Place struct {
 	Weight    float64 // of the company
 }
 
-// Place finds where a message of a company to recipient, in E.164, belongs on a channel. Faults: request.invalid for a country
+// Place finds where a message of a company to recipient, in E.164 where it is a phone number, belongs on a channel. Faults: request.invalid for a country
 // to which the company may not send or which the channel does not serve, and for a signature that is missing.
 func (s *Service) Place(ctx context.Context, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
 	d, err := s.directory.Get(ctx)
@@ -115,7 +115,10 @@ func (s *Service) Place(ctx context.Context, channel string, companyID int64, me
 
 // countryOf is the country with the longest dial prefix that recipient begins with; 0 if there is none.
 func (d *directory) countryOf(recipient string) int64 {
-	digits := strings.TrimPrefix(recipient, "+")
+	digits, isNumber := strings.CutPrefix(recipient, "+")
+	if !isNumber { // an address of another kind
+		return 0
+	}
 	for n := min(len(digits), maxDialPrefix); n > 0; n-- {
 		if id, ok := d.byPrefix[digits[:n]]; ok {
 			return id

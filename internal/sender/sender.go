@@ -294,7 +294,7 @@ type Channel struct {
 	Name              string
 	SignatureRequired bool
 	Countries         []string // that it serves; none: all
-	RetryMinutes      []int32  // before each further attempt of a driven sender; nil: as the server is configured
+	RetryMinutes      []int64  // before each further attempt of a driven sender; nil: as the server is configured
 }
 
 // CreateChannel adds a channel with its shared pool. Fault: exists.
@@ -336,7 +336,7 @@ type ChannelPatch struct {
 	Name              *string
 	SignatureRequired *bool
 	Countries         *[]string
-	RetryMinutes      []int32
+	RetryMinutes      []int64
 	Version           *int64
 }
 

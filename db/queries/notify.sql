@@ -1,0 +1,248 @@
+-- Notifications: what is told to people of a business event, once on each channel.
+
+-- Now is the time by which everything is judged.
+-- name: Now :one
+SELECT now()::timestamptz AS at;
+
+-- NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
+-- came at once, the other has committed.
+-- name: NotificationCreate :one
+INSERT INTO notifications (
+    company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
+    ended_as, remark, operator
+)
+SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key), @payload, @user_ids::text[],
+    CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
+    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(remark), sqlc.narg(operator)
+FROM channels c
+WHERE c.channel = @channel
+ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL DO NOTHING
+RETURNING id;
+
+-- NotificationFind gives the notification that a dedup_key names.
+-- name: NotificationFind :one
+SELECT n.id
+FROM notifications n
+JOIN channels c ON c.id = n.channel_id
+WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @dedup_key::text AND n.deleted_at IS NULL;
+
+-- NotificationDue takes up to batch_size notifications whose time has come, or the one of id, and holds them. Of one that is told
+-- again, wait says how long it has to wait yet, in seconds: its people are told again repeat_minutes after the last of them
+-- was reached, or was given up (S1.5).
+-- name: NotificationDue :many
+WITH due AS MATERIALIZED (
+    SELECT n.*
+    FROM notifications n
+    WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
+        AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
+    ORDER BY n.next_run_at
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+)
+SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.operator, t.title, t.content,
+    t.external_id,
+    coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
+    (d.started_at IS NOT NULL)::boolean AS is_timed,
+    CASE
+        WHEN last.is_open THEN 60
+        WHEN last.ended_at IS NULL THEN 0
+        ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => d.repeat_minutes::integer) - now()))
+    END::double precision AS wait
+FROM due d
+JOIN channels c ON c.id = d.channel_id
+LEFT JOIN notification_templates t ON t.biz_type = d.biz_type AND t.channel_id = d.channel_id AND t.is_enabled
+LEFT JOIN LATERAL (
+    SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = d.id
+) last ON true
+ORDER BY d.next_run_at;
+
+-- NotificationNext says when a notification is to be told again, in seconds from now; null is never.
+-- name: NotificationNext :exec
+UPDATE notifications
+SET next_run_at = now() + make_interval(secs => sqlc.narg(seconds)::double precision), updated_at = now()
+WHERE id = @id;
+
+-- name: NotificationFail :exec
+UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left(@remark::text, 255), updated_at = now() WHERE id = @id;
+
+-- NotificationList shows notifications with the state that their tasks give them: 0 waiting, 1 success, 2 failed, 3 cancelled,
+-- 4 ended abnormally, 5 some failed. The tasks counted are the last of each person.
+-- name: NotificationList :many
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.remark,
+    n.operator, n.created_at, n.updated_at,
+    CASE
+        WHEN n.ended_as IS NOT NULL THEN n.ended_as
+        WHEN n.next_run_at IS NOT NULL OR told.waiting > 0 THEN 0
+        WHEN told.succeeded = told.people THEN 1
+        WHEN told.succeeded > 0 THEN 5
+        WHEN told.cancelled = told.people THEN 3
+        ELSE 2
+    END::smallint AS status,
+    told.people, told.succeeded, told.retries
+FROM notifications n
+JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS people, count(*) FILTER (WHERE p.status = 2) AS succeeded, count(*) FILTER (WHERE p.status IN (0, 1)) AS waiting,
+        count(*) FILTER (WHERE p.status = 4) AS cancelled, coalesce(max(p.retry_count), 0)::smallint AS retries
+    FROM (
+        SELECT DISTINCT ON (t.user_id) t.status, t.retry_count
+        FROM renderings r
+        JOIN tasks t ON t.rendering_id = r.id
+        WHERE r.notification_id = n.id
+        ORDER BY t.user_id, t.task_id DESC
+    ) p
+) told
+WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
+    AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
+    AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
+    AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+ORDER BY n.id DESC
+LIMIT @page_limit::integer;
+
+-- NotificationPeople tells what became of each person's message, the last of each first told.
+-- name: NotificationPeople :many
+SELECT DISTINCT ON (t.user_id) coalesce(t.user_id, '')::text AS user_id, t.task_id, t.recipient, t.status, t.retry_count, t.due_at, t.sent_at,
+    CASE WHEN t.status = 2 THEN '' ELSE coalesce(t.result, '') END::text AS last_error,
+    (SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
+    (
+        SELECT count(*) FROM renderings o JOIN tasks x ON x.rendering_id = o.id
+        WHERE o.notification_id = @id::bigint AND x.user_id = t.user_id
+    ) AS times
+FROM renderings r
+JOIN tasks t ON t.rendering_id = r.id
+WHERE r.notification_id = @id::bigint
+ORDER BY t.user_id, t.task_id DESC;
+
+-- NotificationLock holds those of a business that are among biz_ids, or that belong to a business task. What a run that holds them
+-- is about to make is there when it has them.
+-- name: NotificationLock :many
+SELECT n.id FROM notifications n
+WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
+    AND (n.biz_id = ANY (@biz_ids::bigint[]) OR n.biz_task_id = sqlc.narg(biz_task_id)::bigint)
+ORDER BY n.id
+FOR UPDATE;
+
+-- NotificationEnd ends those of ids that are in one of the states expected, of which 0 is any that may still tell somebody
+-- something (S1.6), and gives their ids. Their tasks are withdrawn apart.
+-- name: NotificationEnd :many
+WITH ended AS (
+    UPDATE notifications n
+    SET ended_as = @ended_as::smallint, next_run_at = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
+    WHERE n.id = ANY (@ids::bigint[]) AND (
+        n.ended_as = ANY (@expected::smallint[])
+        OR (n.ended_as IS NULL AND 0 = ANY (@expected::smallint[]) AND (n.next_run_at IS NOT NULL OR EXISTS (
+            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = n.id AND t.status IN (0, 1)
+        )))
+    )
+    RETURNING n.id
+)
+SELECT e.id FROM ended e ORDER BY e.id;
+
+-- NotificationDelete hides notifications; their dedup_keys are free again.
+-- name: NotificationDelete :execrows
+UPDATE notifications n
+SET deleted_at = now(), next_run_at = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
+WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
+
+-- RenderingCreate keeps what the tasks of one telling have in common.
+-- name: RenderingCreate :one
+INSERT INTO renderings (notification_id, title, content, template_id, params, page)
+VALUES (sqlc.narg(notification_id), @title, @content, @template_id, @params, @page)
+RETURNING id;
+
+-- ContactPut adds contacts and replaces those that are there. All or none.
+-- name: ContactPut :execrows
+INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
+SELECT @company_id, i.user_id, i.phone, i.dingtalk_name, i.wechat_openid, i.email
+FROM (
+    SELECT unnest(@user_ids::text[]) AS user_id, nullif(unnest(@phones::text[]), '') AS phone,
+        nullif(unnest(@dingtalk_names::text[]), '') AS dingtalk_name, nullif(unnest(@wechat_openids::text[]), '') AS wechat_openid,
+        nullif(unnest(@emails::text[]), '') AS email
+) i
+ORDER BY i.user_id
+ON CONFLICT (company_id, user_id) DO UPDATE
+SET phone = excluded.phone, dingtalk_name = excluded.dingtalk_name, wechat_openid = excluded.wechat_openid, email = excluded.email,
+    updated_at = now();
+
+-- name: ContactList :many
+SELECT * FROM contacts
+WHERE company_id = @company_id AND user_id > @after_id AND (sqlc.narg(user_ids)::text[] IS NULL OR user_id = ANY (sqlc.narg(user_ids)::text[]))
+ORDER BY user_id
+LIMIT @page_limit::integer;
+
+-- name: ContactDelete :execrows
+DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;
+
+-- name: NotificationTemplatePut :one
+INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, is_enabled)
+SELECT @biz_type, c.id, @title, @content, @external_id, @is_enabled FROM channels c WHERE c.channel = @channel
+ON CONFLICT (biz_type, channel_id) DO UPDATE
+SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, is_enabled = excluded.is_enabled,
+    updated_at = now()
+RETURNING id;
+
+-- name: NotificationTemplateList :many
+SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.is_enabled, t.created_at, t.updated_at
+FROM notification_templates t
+JOIN channels c ON c.id = t.channel_id
+WHERE (sqlc.narg(biz_type)::smallint IS NULL OR t.biz_type = sqlc.narg(biz_type)::smallint)
+    AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+ORDER BY t.biz_type, c.channel;
+
+-- name: NotificationTemplateDelete :execrows
+DELETE FROM notification_templates t USING channels c WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type;
+
+-- What a person is told once (S2).
+
+-- SubscribeCreate opens a message, unless there is one of the name: then there is no row, and, if two came at once, the other has
+-- committed.
+-- name: SubscribeCreate :one
+INSERT INTO subscribe_messages (company_id, business_type, business_id, template_type, receiver_user_id, template_id, task_id)
+VALUES (@company_id, @business_type, @business_id, @template_type, @receiver_user_id, @template_id, '')
+ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id) DO NOTHING
+RETURNING id;
+
+-- SubscribeHold finds the message of a name and holds it.
+-- name: SubscribeHold :one
+SELECT m.id FROM subscribe_messages m
+WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.business_id = @business_id
+    AND m.template_type = @template_type AND m.receiver_user_id = @receiver_user_id
+FOR UPDATE;
+
+-- SubscribeSend says which task sends a message now.
+-- name: SubscribeSend :exec
+UPDATE subscribe_messages
+SET sends = sends + CASE WHEN task_id = '' THEN 0 ELSE 1 END, task_id = @task_id, template_id = @template_id, updated_at = now()
+WHERE id = @id;
+
+-- SubscribeList shows messages with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
+-- name: SubscribeList :many
+SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
+    t.sent_at, x.send_status,
+    CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
+    coalesce(CASE WHEN x.send_status = 2 THEN (
+        SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
+    ) END, '')::text AS error_code
+FROM subscribe_messages m
+JOIN tasks t ON t.task_id = m.task_id
+CROSS JOIN LATERAL (SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status) x
+WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m.id < @before_id
+    AND (sqlc.narg(id)::bigint IS NULL OR m.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(business_type)::text IS NULL OR m.business_type = sqlc.narg(business_type)::text)
+    AND (sqlc.narg(business_id)::bigint IS NULL OR m.business_id = sqlc.narg(business_id)::bigint)
+    AND (sqlc.narg(send_status)::smallint IS NULL OR x.send_status = sqlc.narg(send_status)::smallint)
+ORDER BY m.id DESC
+LIMIT @page_limit::integer;
+
+-- SubscribeStatistics counts messages by template type (S2.4).
+-- name: SubscribeStatistics :many
+SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) AS success, count(*) FILTER (WHERE t.status IN (3, 4)) AS failed
+FROM subscribe_messages m
+JOIN tasks t ON t.task_id = m.task_id
+WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
+GROUP BY m.template_type
+ORDER BY m.template_type;

@@ -1,0 +1,540 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/task"
+)
+
+// The names in the tests of this file are those of the documents' own lists: section 10 of the notifications, and the three
+// scenarios of the messages that are sent once.
+
+// notifying is a server with a DingTalk provider and three people on it.
+func notifying(t *testing.T) (*testBundle, *provider) {
+	t.Helper()
+	return notifyingEvery(t, 0)
+}
+
+// notifyingEvery is notifying at an interval in milliseconds, with retries of its own if any are given.
+func notifyingEvery(t *testing.T, interval int, retryMinutes ...int) (*testBundle, *provider) {
+	t.Helper()
+	b := setupWith(t, defaultRules, withSecrets)
+	p := newProvider(t)
+	p.says(200, `{"errcode":0,"msgid":"m-1"}`)
+	b.sender(map[string]any{
+		"sender_no": "ding", "channel": "dingtalk", "kind": "dingtalk", "interval_ms": interval,
+		"config": map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C"},
+	})
+	var contacts []any
+	for _, id := range []string{"boss", "u1", "u2"} {
+		contacts = append(contacts, map[string]any{
+			"user_id": id, "dingtalk_name": "ding-" + id, "wechat_openid": "open-" + id, "email": id + "@example.com", "phone": phone,
+		})
+	}
+	b.expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": contacts})
+	if retryMinutes != nil {
+		b.expect(200, "", "PATCH", "/api/v1/admin/channels/dingtalk", map[string]any{"retry_minutes": retryMinutes})
+	}
+	b.app.Pusher.Start()
+	return b, p
+}
+
+// event reports what happened to business task 1001 and gives the notifications that it made.
+func (b *testBundle) event(name string, more map[string]any) api.NotificationsMade {
+	b.t.Helper()
+	body := map[string]any{
+		"event": name, "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"boss", "u1", "u2"},
+		"payload": map[string]any{
+			"taskName": "应急成像", "creatorName": "张三", "createTime": "2025-08-01 10:20", "nextNodeName": "资源确认", "remainMin": 45,
+			"nodeName": "资源确认",
+		},
+	}
+	for k, v := range more {
+		body[k] = v
+	}
+	return decode[api.NotificationsMade](b.t, b.expect(200, "", "POST", "/api/v1/notifications/events", body))
+}
+
+func (b *testBundle) notification(id int64) api.NotificationView {
+	b.t.Helper()
+	return decode[api.NotificationView](b.t, b.expect(200, "", "GET", fmt.Sprint("/api/v1/notifications/", id), nil))
+}
+
+func (b *testBundle) notificationBecomes(id int64, status api.NotificationStatus) api.NotificationView {
+	b.t.Helper()
+	var n api.NotificationView
+	eventually(b.t, fmt.Sprintf("notification %d is %d", id, status), func() bool {
+		n = b.notification(id)
+		return n.Status == status
+	})
+	return n
+}
+
+// tell tells what has come due.
+func (b *testBundle) tell() {
+	b.t.Helper()
+	if _, err := b.app.Notify.Run(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// told is whom a call to DingTalk named, and its title.
+func told(t *testing.T, body string) (users []string, title string, params map[string]any) {
+	t.Helper()
+	var call struct {
+		UserIDs []string       `json:"userIds"`
+		Title   string         `json:"title"`
+		Params  map[string]any `json:"template_params"`
+	}
+	if err := json.Unmarshal([]byte(body), &call); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(call.UserIDs)
+	return call.UserIDs, call.Title, call.Params
+}
+
+func TestS1_10_ATaskIsCreated(t *testing.T) {
+	b, p := notifying(t)
+	made := b.event("task_created", map[string]any{"initiator": "boss"})
+	n := b.notificationBecomes(made.Items[0].NotificationID, api.NotificationSuccess)
+	if *n.DedupKey != "0_1001_1" || n.BizID != 1001 || n.BizType != 0 || len(*n.Recipients) != 2 || *(*n.Recipients)[0].ExternalMsgid != "m-1" {
+		t.Errorf("%+v", n)
+	}
+	if users, title, params := told(t, p.seen()[0]); !slices.Equal(users, []string{"ding-u1", "ding-u2"}) || title != "【应急成像】已发起" || params["creatorName"] != "张三" {
+		t.Errorf("told %v %s %v", users, title, params)
+	}
+}
+
+func TestS1_10_ANodeIsDone(t *testing.T) {
+	b, p := notifying(t)
+	made := b.event("node_done", map[string]any{"node_inst_id": 8882, "user_ids": []string{"u1", "u2", "u1"}})
+	n := b.notificationBecomes(made.Items[0].NotificationID, api.NotificationSuccess)
+	if *n.DedupKey != "1_1001_8882_1" || n.BizID != 8882 || n.People != 2 {
+		t.Errorf("%+v", n)
+	}
+	if users, _, _ := told(t, p.seen()[0]); len(users) != 2 {
+		t.Errorf("told %v", users)
+	}
+	b.expect(422, "request.invalid", "POST", "/api/v1/notifications/events", map[string]any{
+		"event": "node_done", "task_id": 1, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"},
+	})
+}
+
+func TestS1_10_BeforeAnOrbit(t *testing.T) {
+	b, p := notifying(t)
+	orbits := []any{
+		map[string]any{"orbit_no": 9, "in_time": time.Now().Add(2 * time.Hour)},
+		map[string]any{"orbit_no": 10, "in_time": time.Now().Add(20 * time.Minute)}, // of which three have passed
+	}
+	made := b.event("orbit_plan", map[string]any{"orbits": orbits})
+	if len(made.Items) != 7 {
+		t.Fatalf("%d made", len(made.Items))
+	}
+	for _, again := range b.event("orbit_plan", map[string]any{"orbits": orbits}).Items {
+		if !again.Deduplicated {
+			t.Errorf("%+v", again)
+		}
+	}
+	b.tell()
+	if got := p.seen(); len(got) != 0 {
+		t.Fatalf("told too early: %v", got)
+	}
+	first := made.Items[0].NotificationID
+	b.exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", first)
+	b.tell()
+	n := b.notificationBecomes(first, api.NotificationSuccess)
+	if *n.DedupKey != "2_1001_9_60_1" {
+		t.Errorf("%+v", n)
+	}
+	if users, _, params := told(t, p.seen()[0]); len(users) != 3 || params["remainMin"] != 60.0 || params["orbitNo"] != 9.0 {
+		t.Errorf("told %v %v", users, params)
+	}
+	// What is over needs no reminder, and all are told that it is.
+	if done := b.event("task_finished", nil); done.Ended != 6 {
+		t.Errorf("ended %d", done.Ended)
+	}
+	if n := b.notification(made.Items[6].NotificationID); n.Status != api.NotificationCancelled || n.NextRunTime != nil {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestS1_10_ATaskIsFinishedOrEndsAbnormally(t *testing.T) {
+	b, p := notifying(t)
+	for i, event := range []string{"task_finished", "task_abnormal"} {
+		first := b.event(event, nil).Items[0]
+		again := b.event(event, nil).Items[0]
+		if again.NotificationID != first.NotificationID || !again.Deduplicated {
+			t.Errorf("%s again: %+v", event, again)
+		}
+		if n := b.notificationBecomes(first.NotificationID, api.NotificationSuccess); n.People != 3 {
+			t.Errorf("%+v", n)
+		}
+		if got := p.seen(); len(got) != i+1 {
+			t.Errorf("told %d times", len(got))
+		}
+	}
+}
+
+func TestS1_10_ANodeTakesTooLong(t *testing.T) {
+	b, p := notifying(t)
+	more := map[string]any{
+		"node_inst_id": 8882, "user_ids": []string{"u1"}, "max_duration": 60, "timeout_remind": 30,
+		"started_at": time.Now().Add(-59 * time.Minute),
+	}
+	id := b.event("node_started", more).Items[0].NotificationID
+	b.tell()
+	if got := p.seen(); len(got) != 0 {
+		t.Fatalf("told too early: %v", got)
+	}
+	later := func() {
+		b.exec("UPDATE notifications SET next_run_at = now(), started_at = started_at - interval '16 minutes' WHERE id = $1", id)
+		b.tell()
+	}
+	later()
+	eventually(t, "it was told", func() bool { return b.notification(id).Succeeded == 1 })
+	if _, _, params := told(t, p.seen()[0]); params["overtime"] != 15.0 || params["maxDuration"] != 75.0 {
+		t.Errorf("told %v", params)
+	}
+	// Again half an hour after all have been reached, and not before.
+	later()
+	if n := b.notification(id); n.Status != api.NotificationWaiting || time.Until(*n.NextRunTime) < 29*time.Minute || len(p.seen()) != 1 {
+		t.Errorf("told %d times, again at %v", len(p.seen()), n.NextRunTime)
+	}
+	b.exec("UPDATE tasks SET reported_at = reported_at - interval '30 minutes'")
+	later()
+	eventually(t, "it was told again", func() bool {
+		return (*b.notification(id).Recipients)[0].Times == 2 && b.notification(id).Succeeded == 1
+	})
+	if n := b.count("SELECT count(*) FROM tasks WHERE status = 2"); n != 2 {
+		t.Errorf("%d tasks", n)
+	}
+	if done := b.event("node_finished", more); done.Ended != 1 || b.notification(id).Status != api.NotificationCancelled {
+		t.Errorf("ended %d", done.Ended)
+	}
+	// The start of a node that is told after its end reminds nobody.
+	b.event("node_finished", map[string]any{"node_inst_id": 9})
+	if late := b.event("node_started", map[string]any{"node_inst_id": 9, "max_duration": 0}); !late.Items[0].Deduplicated {
+		t.Errorf("%+v", late)
+	}
+}
+
+func TestS1_10_LimitsAndRetries(t *testing.T) {
+	b, p := notifyingEvery(t, 1000, 0, 5) // one at a time
+	refused := map[string]bool{"ding-u2": true}
+	var mu sync.Mutex
+	p.does(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		bodies := p.seen()
+		users, _, _ := told(t, bodies[len(bodies)-1])
+		if slices.ContainsFunc(users, func(u string) bool { return refused[u] }) {
+			w.WriteHeader(500)
+			return
+		}
+		_, _ = io.WriteString(w, `{"errcode":0,"msgid":"m-2"}`)
+	})
+	id := b.event("task_created", map[string]any{"user_ids": []string{"u1", "u2"}}).Items[0].NotificationID
+	eventually(t, "the second try has failed too", func() bool {
+		return b.count("SELECT count(*) FROM tasks WHERE user_id = 'u2' AND retry_count = 2") == 1
+	})
+	n := b.notification(id)
+	i := slices.IndexFunc(*n.Recipients, func(r api.NotificationRecipient) bool { return r.UserID == "u2" })
+	if r := (*n.Recipients)[i]; n.Status != api.NotificationWaiting || time.Until(r.DueAt) < 4*time.Minute || *r.LastError == "" {
+		t.Errorf("%+v", n)
+	}
+	b.exec("UPDATE tasks SET due_at = now() WHERE user_id = 'u2'")
+	n = b.notificationBecomes(id, api.NotificationSomeFailed)
+	if n.Succeeded != 1 {
+		t.Errorf("%+v", n)
+	}
+	reached := 0
+	for _, body := range p.seen() {
+		if users, title, _ := told(t, body); strings.Contains(title, "已发起") && slices.Contains(users, "ding-u1") && len(users) == 1 {
+			reached++
+		}
+	}
+	if reached != 1 {
+		t.Errorf("who had been reached was told %d times", reached)
+	}
+}
+
+func TestS1_10_AtOnceItIsOneNotification(t *testing.T) {
+	b, p := notifying(t)
+	const callers = 100
+	ids := make(chan int64, callers)
+	for range callers {
+		go func() {
+			made := decode[api.NotificationsMade](t, b.call("POST", "/api/v1/notifications", map[string]any{
+				"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"},
+				"user_ids": []string{"u1", "u2", "u1"}, "dedup_key": "3_1_1",
+			}))
+			ids <- made.Items[0].NotificationID
+		}()
+	}
+	first := <-ids
+	for range callers - 1 {
+		if id := <-ids; id != first {
+			t.Errorf("%d and %d", id, first)
+		}
+	}
+	b.notificationBecomes(first, api.NotificationSuccess)
+	if n := b.count("SELECT count(*) FROM tasks"); n != 2 || len(p.seen()) != 1 {
+		t.Errorf("%d tasks, told %d times", n, len(p.seen()))
+	}
+	// Deleted twice, it may be told again each time.
+	for range 2 {
+		if got := decode[api.Changed](t, b.expect(200, "", "DELETE", "/api/v1/notifications?biz_type=3&biz_ids=1,2", nil)); got.Changed != 1 {
+			t.Errorf("deleted %d", got.Changed)
+		}
+		again := b.event("task_finished", map[string]any{"task_id": 1}).Items[0]
+		if again.Deduplicated {
+			t.Errorf("%+v", again)
+		}
+	}
+}
+
+func TestANotificationThatCannotBeRenderedSaysWhy(t *testing.T) {
+	b, p := notifying(t)
+	made := b.event("task_created", map[string]any{"payload": map[string]any{"taskName": "x", "creatorName": nil}})
+	if n := b.notification(made.Items[0].NotificationID); n.Status != api.NotificationFailed || !strings.Contains(*n.Remark, "createTime") ||
+		!strings.Contains(*n.Remark, "creatorName") || n.People != 0 {
+		t.Errorf("%+v", n)
+	}
+	b.expect(200, "", "DELETE", "/api/v1/admin/notification-templates/3/dingtalk", nil)
+	if n := b.notification(b.event("task_finished", nil).Items[0].NotificationID); n.Status != api.NotificationFailed {
+		t.Errorf("%+v", n)
+	}
+	b.expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/dingtalk", map[string]any{"title": "${taskName}", "content": "到 ${platformUrl} 看 ${taskName}"})
+	id := b.event("task_finished", map[string]any{"task_id": 2, "payload": map[string]any{"taskName": "${platformUrl}", "platformUrl": "https://p"}}).Items[0].NotificationID
+	b.notificationBecomes(id, api.NotificationSuccess)
+	if !strings.Contains(p.seen()[0], "到 https://p 看 ${platformUrl}") {
+		t.Errorf("told %v", p.seen())
+	}
+}
+
+func TestWhoHasNoAddressFailsAlone(t *testing.T) {
+	b, _ := notifying(t)
+	id := b.event("task_finished", map[string]any{"user_ids": []string{"u1", "stranger"}}).Items[0].NotificationID
+	n := b.notificationBecomes(id, api.NotificationSomeFailed)
+	for _, r := range *n.Recipients {
+		if want := r.UserID == "u1"; (int16(r.Status) == task.Success) != want {
+			t.Errorf("%+v", r)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM receive_logs"); n != 2 {
+		t.Errorf("%d log rows", n)
+	}
+}
+
+func TestWhatIsEndedIsNotTriedAgain(t *testing.T) {
+	b, p := notifyingEvery(t, 0, 0, 0, 0)
+	release := make(chan struct{})
+	p.does(func(w http.ResponseWriter, _ *http.Request) {
+		<-release
+		w.WriteHeader(500)
+	})
+	id := b.event("task_finished", map[string]any{"user_ids": []string{"u1"}}).Items[0].NotificationID
+	eventually(t, "it is being told", func() bool { return len(p.seen()) == 1 })
+	if got := decode[api.Changed](t, b.expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{
+		"biz_type": 3, "biz_ids": []int{1001}, "status": 4,
+	})); got.Changed != 1 {
+		t.Errorf("ended %d", got.Changed)
+	}
+	close(release)
+	eventually(t, "it is over", func() bool {
+		if _, err := b.app.Tasks.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return b.count("SELECT count(*) FROM tasks WHERE status = 3") == 1
+	})
+	if got := b.notification(id); got.Status != api.NotificationEnded || len(p.seen()) != 1 {
+		t.Errorf("told %d times: %+v", len(p.seen()), got)
+	}
+}
+
+// booking is a message that is sent once.
+func booking(more map[string]any) map[string]any {
+	body := map[string]any{
+		"business_type": "course_booking", "business_id": 123, "template_type": "BOOKING_CONFIRM", "receiver_user_id": "u1",
+		"template_id": "tmpl", "data": map[string]any{"thing1": map[string]any{"value": "瑜伽课"}}, "page": "pages/booking",
+	}
+	for k, v := range more {
+		body[k] = v
+	}
+	return body
+}
+
+// weChatting is a server with a WeChat provider.
+func weChatting(t *testing.T) (*testBundle, *provider, func(answer string)) {
+	t.Helper()
+	b, p := notifying(t)
+	var mu sync.Mutex
+	answer := `{"errcode":0,"msgid":7}`
+	p.does(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path == "/cgi-bin/stable_token" {
+			_, _ = io.WriteString(w, `{"access_token":"token","expires_in":7200}`)
+			return
+		}
+		_, _ = io.WriteString(w, answer)
+	})
+	b.sender(map[string]any{
+		"sender_no": "mini", "channel": "wechat", "kind": "wechat", "config": map[string]any{"baseUrl": p.URL, "appId": "wx", "appSecret": "s"},
+	})
+	return b, p, func(said string) {
+		mu.Lock()
+		defer mu.Unlock()
+		answer = said
+	}
+}
+
+func (b *testBundle) once(more map[string]any) api.Once {
+	b.t.Helper()
+	return decode[api.Once](b.t, b.expect(200, "", "POST", "/api/v1/subscribe-messages", booking(more)))
+}
+
+func (b *testBundle) onceBecomes(status api.SendStatus) api.Once {
+	b.t.Helper()
+	var one api.Once
+	eventually(b.t, fmt.Sprint("it is ", status), func() bool {
+		one = b.once(nil)
+		return one.SendStatus == status
+	})
+	return one
+}
+
+// sentToWeChat leaves the calls for tokens out.
+func sentToWeChat(p *provider) int {
+	n := 0
+	for _, body := range p.seen() {
+		if strings.Contains(body, "touser") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestS2_1_ItIsSent(t *testing.T) {
+	b, p, _ := weChatting(t)
+	if first := b.once(nil); *first.Deduplicated || first.SendStatus != api.SendStatusSending {
+		t.Errorf("%+v", first)
+	}
+	b.onceBecomes(api.SendStatusSent)
+	if got := p.seen(); !slices.ContainsFunc(got, func(body string) bool {
+		return strings.Contains(body, `"touser":"open-u1"`) && strings.Contains(body, `"瑜伽课"`)
+	}) {
+		t.Errorf("sent %v", got)
+	}
+	page := decode[api.OncePage](t, b.expect(200, "", "GET", "/api/v1/subscribe-messages?business_type=course_booking&business_id=123", nil))
+	if len(page.Items) != 1 || page.Items[0].SentAt == nil {
+		t.Errorf("%+v", page)
+	}
+	if n := b.count("SELECT count(*) FROM sender_tokens WHERE token LIKE 'sealed:%'"); n != 1 {
+		t.Error("the token is not sealed")
+	}
+}
+
+func TestS2_2_ItIsNotSentTwice(t *testing.T) {
+	b, p, _ := weChatting(t)
+	first := make(chan bool, 50)
+	for range 50 {
+		go func() {
+			one := decode[api.Once](t, b.call("POST", "/api/v1/subscribe-messages", booking(nil)))
+			first <- !*one.Deduplicated
+		}()
+	}
+	firsts := 0
+	for range 50 {
+		if <-first {
+			firsts++
+		}
+	}
+	b.onceBecomes(api.SendStatusSent)
+	if again := b.once(map[string]any{"retry": true}); !*again.Deduplicated || firsts != 1 || sentToWeChat(p) != 1 {
+		t.Errorf("%d were first, sent %d times, again: %+v", firsts, sentToWeChat(p), again)
+	}
+}
+
+func TestS2_3_OneThatFailedMayBeSentAgain(t *testing.T) {
+	b, p, says := weChatting(t)
+	says(`{"errcode":43101,"errmsg":"user refuse to accept the msg"}`)
+	b.once(nil)
+	failed := b.onceBecomes(api.SendStatusFailed)
+	if *failed.ErrorCode != "43101" || !strings.Contains(*failed.ErrorMessage, "refuse") || !*failed.Deduplicated {
+		t.Errorf("%+v", failed)
+	}
+	failures := decode[api.OncePage](t, b.expect(200, "", "GET", "/api/v1/subscribe-messages?send_status=2", nil))
+	if len(failures.Items) != 1 {
+		t.Errorf("%+v", failures)
+	}
+	says(`{"errcode":0,"msgid":8}`)
+	if again := b.once(map[string]any{"retry": true}); *again.Deduplicated || again.Sends != 2 {
+		t.Errorf("%+v", again)
+	}
+	b.onceBecomes(api.SendStatusSent)
+	if n := sentToWeChat(p); n != 2 {
+		t.Errorf("sent %d times", n)
+	}
+	counts := decode[api.OnceCounts](t, b.expect(200, "", "GET", "/api/v1/subscribe-messages/statistics", nil))
+	if len(counts.Items) != 1 || counts.Items[0].SuccessRate != 100 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+func TestContacts(t *testing.T) {
+	b := setup(t)
+	const path = "/api/v1/admin/contacts"
+	for field, contact := range map[string]map[string]any{
+		"contacts.0.phone": {"user_id": "x", "phone": "12"},
+		"contacts.0.email": {"user_id": "x", "email": "nobody"},
+	} {
+		if a := b.expect(422, "request.invalid", "PUT", path, map[string]any{"contacts": []any{contact}}); a.fields() != field {
+			t.Errorf("%v names %s", contact, a.fields())
+		}
+	}
+	for _, c := range []map[string]any{{"user_id": "a", "phone": "138 0013 8000"}, {"user_id": "b"}, {"user_id": "a", "email": "a@example.com"}} {
+		b.expect(200, "", "PUT", path, map[string]any{"contacts": []any{c}})
+	}
+	if got := decode[api.Contact](t, b.expect(200, "", "GET", path+"/a", nil)); got.Phone != nil || *got.Email != "a@example.com" {
+		t.Errorf("%+v", got)
+	}
+	first := decode[api.ContactPage](t, b.expect(200, "", "GET", path+"?limit=1", nil))
+	second := decode[api.ContactPage](t, b.expect(200, "", "GET", path+"?limit=1&cursor="+*first.NextCursor, nil))
+	if first.Items[0].UserID != "a" || second.Items[0].UserID != "b" || second.NextCursor != nil {
+		t.Errorf("%+v %+v", first, second)
+	}
+	b.expect(200, "", "DELETE", path+"/a", nil)
+	b.expect(404, "contact.not_found", "DELETE", path+"/a", nil)
+	b.expect(404, "contact.not_found", "GET", path+"/a", nil)
+	b.expect(404, "company.not_found", "GET", path+"?company_no=nobody", nil)
+}
+
+// Companies do not see each other's notifications.
+func TestNotificationsAreTheCompanysOwn(t *testing.T) {
+	b, _ := notifying(t)
+	acme := b.company("acme", 1)
+	id := b.event("task_finished", nil).Items[0].NotificationID
+	b.expect(404, "notification.not_found", "GET", fmt.Sprint("/api/v1/notifications/", id), nil, acme...)
+	if got := decode[api.NotificationPage](t, b.expect(200, "", "GET", "/api/v1/notifications", nil, acme...)); len(got.Items) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := decode[api.Changed](t, b.expect(200, "", "DELETE", "/api/v1/notifications?biz_type=3&biz_ids=1001", nil, acme...)); got.Changed != 0 {
+		t.Errorf("deleted %d", got.Changed)
+	}
+	made := decode[api.NotificationsMade](t, b.expect(200, "", "POST", "/api/v1/notifications/events", map[string]any{
+		"event": "task_finished", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"}, "payload": map[string]any{"taskName": "x"},
+	}, acme...))
+	if made.Items[0].Deduplicated {
+		t.Error("the names of companies are not apart")
+	}
+}

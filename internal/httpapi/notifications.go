@@ -1,0 +1,324 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/access"
+	"lksms/internal/fault"
+	"lksms/internal/notify"
+)
+
+// ownCompany is whose notifications the caller may see: its company's with the role submit, else all.
+func ownCompany(ctx context.Context) *int64 {
+	if x := exchangeOf(ctx); x.who.Role == access.RoleSubmit {
+		return &x.origin.CompanyID
+	}
+	return nil
+}
+
+// CreateNotifications tells people of a business event (S1.3).
+func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotificationsRequestObject) (api.CreateNotificationsResponseObject, error) {
+	all := make([]notify.Notification, len(req.Body.Channels))
+	for i, channel := range req.Body.Channels {
+		all[i] = notify.Notification{
+			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, Payload: req.Body.Payload, UserIDs: req.Body.UserIds,
+			DedupKey: req.Body.DedupKey, NextRunAt: req.Body.NextRunTime, Repeat: req.Body.RepeatMinutes, Operator: req.Body.Operator,
+		}
+	}
+	if at := req.Body.NextRunTime; at != nil && at.After(time.Now().AddDate(1, 0, 1)) {
+		return nil, fault.InvalidField("next_run_time", fault.TooFarAhead, 366)
+	}
+	made, err := s.notify.Enqueue(ctx, all, exchangeOf(ctx).origin)
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateNotifications200JSONResponse(notificationsMade(notify.Outcome{Made: made})), nil
+}
+
+func notificationsMade(o notify.Outcome) api.NotificationsMadeResponse {
+	return api.NotificationsMadeResponse{Code: ok, Message: success, Data: api.NotificationsMade{
+		Ended: o.Ended,
+		Items: convert(o.Made, func(m notify.Made) api.NotificationMade {
+			return api.NotificationMade{NotificationID: m.ID, Channel: m.Channel, Deduplicated: m.Deduplicated}
+		}),
+	}}
+}
+
+// TakeEvent takes what happened to a business task (S1.4).
+func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) (api.TakeEventResponseObject, error) {
+	b := req.Body
+	e := notify.Event{
+		Name: string(b.Event), TaskID: b.TaskID, NodeID: b.NodeInstID, Channels: b.Channels, Payload: value(b.Payload),
+		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
+		Operator: b.Operator,
+		Orbits:   convert(value(b.Orbits), func(o api.Orbit) notify.Orbit { return notify.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
+	}
+	outcome, err := s.notify.Take(ctx, e, exchangeOf(ctx).origin)
+	if err != nil {
+		return nil, err
+	}
+	return api.TakeEvent200JSONResponse(notificationsMade(outcome)), nil
+}
+
+// ListNotifications pages through notifications, newest first.
+func (s *Server) ListNotifications(ctx context.Context, req api.ListNotificationsRequestObject) (api.ListNotificationsResponseObject, error) {
+	p, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.notify.List(ctx, notify.Filter{
+		CompanyID: ownCompany(ctx), BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel, Before: p.Before, Limit: p.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var bad error
+	items, next := page(rows, p.Limit-1, func(row dbq.NotificationListRow) api.NotificationView {
+		one, err := notificationOf(row)
+		if err != nil {
+			bad = err
+		}
+		return one
+	}, func(row dbq.NotificationListRow) string { return idText(row.ID) })
+	return api.ListNotifications200JSONResponse{Code: ok, Message: success, Data: api.NotificationPage{Items: items, NextCursor: next}}, bad
+}
+
+// GetNotification shows a notification with its recipients.
+func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationRequestObject) (api.GetNotificationResponseObject, error) {
+	row, people, err := s.notify.Get(ctx, ownCompany(ctx), req.ID)
+	if err != nil {
+		return nil, err
+	}
+	one, err := notificationOf(row)
+	if err != nil {
+		return nil, err
+	}
+	recipients := convert(people, func(p dbq.NotificationPeopleRow) api.NotificationRecipient {
+		return api.NotificationRecipient{
+			UserID: p.UserID, TaskID: p.TaskID, Address: p.Recipient, Status: api.TaskStatus(p.Status), RetryCount: p.RetryCount,
+			DueAt: p.DueAt, SentAt: p.SentAt, LastError: nonEmpty(&p.LastError), ExternalMsgid: p.ProviderNo, Times: p.Times,
+		}
+	})
+	one.Recipients = &recipients
+	return api.GetNotification200JSONResponse{Code: ok, Message: success, Data: one}, nil
+}
+
+func notificationOf(n dbq.NotificationListRow) (api.NotificationView, error) {
+	one := api.NotificationView{
+		NotificationID: n.ID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
+		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries, UserIds: n.UserIds,
+		NextRunTime: n.NextRunAt, RepeatMinutes: n.RepeatMinutes, Remark: n.Remark, Operator: n.Operator,
+		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
+	}
+	d := json.NewDecoder(bytes.NewReader(n.Payload))
+	d.UseNumber()
+	if err := d.Decode(&one.Payload); err != nil {
+		return one, fmt.Errorf("read payload: %w", err)
+	}
+	return one, nil
+}
+
+// EndNotifications cancels or ends notifications (S1.6).
+func (s *Server) EndNotifications(ctx context.Context, req api.EndNotificationsRequestObject) (api.EndNotificationsResponseObject, error) {
+	expected := []int16{notify.Waiting}
+	if req.Body.ExpectedStatuses != nil {
+		expected = convert(*req.Body.ExpectedStatuses, func(e api.NotificationEndRequestExpectedStatuses) int16 { return int16(e) })
+	}
+	n, err := s.notify.End(ctx, exchangeOf(ctx).origin.CompanyID, []int16{req.Body.BizType}, req.Body.BizIds, nil,
+		int16(req.Body.Status), expected, req.Body.Operator)
+	if err != nil {
+		return nil, err
+	}
+	return api.EndNotifications200JSONResponse(changed(n)), nil
+}
+
+func changed(n int) api.ChangedResponse {
+	return api.ChangedResponse{Code: ok, Message: success, Data: api.Changed{Changed: n}}
+}
+
+// DeleteNotifications deletes notifications (S1.6).
+func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotificationsRequestObject) (api.DeleteNotificationsResponseObject, error) {
+	n, err := s.notify.Delete(ctx, exchangeOf(ctx).origin.CompanyID, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
+	if err != nil {
+		return nil, err
+	}
+	return api.DeleteNotifications200JSONResponse(changed(n)), nil
+}
+
+// SendOnce sends a subscribe message once (S2.1).
+func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (api.SendOnceResponseObject, error) {
+	b := req.Body
+	data, err := json.Marshal(b.Data)
+	if err != nil {
+		return nil, fmt.Errorf("write data: %w", err)
+	}
+	row, again, err := s.notify.SendOnce(ctx, notify.Once{
+		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,
+		TemplateID: b.TemplateID, OpenID: value(b.ReceiverOpenid), Data: data, Page: value(b.Page), Again: value(b.Retry),
+	}, exchangeOf(ctx).origin)
+	if err != nil {
+		return nil, err
+	}
+	one := onceOf(row)
+	one.Deduplicated = &again
+	return api.SendOnce200JSONResponse{Code: ok, Message: success, Data: one}, nil
+}
+
+// ListOnce pages through subscribe messages, newest first (S2.4).
+func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (api.ListOnceResponseObject, error) {
+	p, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.notify.SentOnce(ctx, notify.OnceFilter{
+		CompanyID: ownCompany(ctx), BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
+		Status: (*int16)(req.Params.SendStatus), Before: p.Before, Limit: p.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, p.Limit-1, onceOf, func(row dbq.SubscribeListRow) string { return idText(row.ID) })
+	return api.ListOnce200JSONResponse{Code: ok, Message: success, Data: api.OncePage{Items: items, NextCursor: next}}, nil
+}
+
+// OnceStatistics counts subscribe messages by kind (S2.4).
+func (s *Server) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequestObject) (api.OnceStatisticsResponseObject, error) {
+	rows, err := s.notify.OnceStatistics(ctx, ownCompany(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return api.OnceStatistics200JSONResponse{Code: ok, Message: success, Data: api.OnceCounts{
+		Items: convert(rows, func(r dbq.SubscribeStatisticsRow) api.OnceCount {
+			return api.OnceCount{
+				TemplateType: r.TemplateType, Total: r.Total, Success: r.Success, Failed: r.Failed,
+				SuccessRate: float64(r.Success*10000/r.Total) / 100,
+			}
+		}),
+	}}, nil
+}
+
+func onceOf(m dbq.SubscribeListRow) api.Once {
+	return api.Once{
+		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
+		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
+		Sends: m.Sends, ErrorCode: nonEmpty(&m.ErrorCode), ErrorMessage: nonEmpty(&m.ErrorMessage), SentAt: m.SentAt, CreatedAt: m.CreatedAt,
+	}
+}
+
+// companyID is the company that is named, or the caller's.
+func (s *Server) companyID(ctx context.Context, no *string) (int64, error) {
+	if no == nil {
+		return exchangeOf(ctx).origin.CompanyID, nil
+	}
+	row, err := s.senders.GetCompany(ctx, *no)
+	return row.ID, err
+}
+
+// PutContacts adds contacts and replaces those that are there.
+func (s *Server) PutContacts(ctx context.Context, req api.PutContactsRequestObject) (api.PutContactsResponseObject, error) {
+	company, err := s.companyID(ctx, req.Body.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.notify.PutContacts(ctx, company, convert(req.Body.Contacts, func(c api.Contact) notify.Contact {
+		return notify.Contact{
+			UserID: c.UserID, Phone: value(c.Phone), DingTalkName: value(c.DingtalkName), WeChatOpenID: value(c.WechatOpenid), Email: value(c.Email),
+		}
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return api.PutContacts200JSONResponse(changed(n)), nil
+}
+
+// ListContacts pages through contacts by user id.
+func (s *Server) ListContacts(ctx context.Context, req api.ListContactsRequestObject) (api.ListContactsResponseObject, error) {
+	company, err := s.companyID(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	after, err := textCursor(req.Params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	limit := pageSize(req.Params.Limit)
+	rows, err := s.notify.Contacts(ctx, company, after, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, contactOf, func(c dbq.Contact) string { return c.UserID })
+	return api.ListContacts200JSONResponse{Code: ok, Message: success, Data: api.ContactPage{Items: items, NextCursor: next}}, nil
+}
+
+func contactOf(c dbq.Contact) api.Contact {
+	return api.Contact{UserID: c.UserID, Phone: c.Phone, DingtalkName: c.DingtalkName, WechatOpenid: c.WechatOpenid, Email: c.Email}
+}
+
+// GetContact shows a contact.
+func (s *Server) GetContact(ctx context.Context, req api.GetContactRequestObject) (api.GetContactResponseObject, error) {
+	company, err := s.companyID(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.notify.GetContact(ctx, company, req.UserID)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetContact200JSONResponse{Code: ok, Message: success, Data: contactOf(row)}, nil
+}
+
+// DeleteContact removes a contact.
+func (s *Server) DeleteContact(ctx context.Context, req api.DeleteContactRequestObject) (api.DeleteContactResponseObject, error) {
+	company, err := s.companyID(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.notify.DeleteContact(ctx, company, req.UserID); err != nil {
+		return nil, err
+	}
+	return api.DeleteContact200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+// ListNotificationTemplates shows all templates of notifications.
+func (s *Server) ListNotificationTemplates(ctx context.Context, _ api.ListNotificationTemplatesRequestObject) (api.ListNotificationTemplatesResponseObject, error) {
+	rows, err := s.notify.Templates(ctx, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListNotificationTemplates200JSONResponse{
+		Code: ok, Message: success, Data: api.NotificationTemplates{Items: convert(rows, notificationTemplateOf)},
+	}, nil
+}
+
+// PutNotificationTemplate sets a template (S1.7).
+func (s *Server) PutNotificationTemplate(ctx context.Context, req api.PutNotificationTemplateRequestObject) (api.PutNotificationTemplateResponseObject, error) {
+	row, err := s.notify.PutTemplate(ctx, dbq.NotificationTemplatePutParams{
+		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, ExternalID: value(req.Body.ExternalID),
+		IsEnabled: orElse(req.Body.Enabled, true),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.PutNotificationTemplate200JSONResponse{Code: ok, Message: success, Data: notificationTemplateOf(row)}, nil
+}
+
+// DeleteNotificationTemplate removes a template.
+func (s *Server) DeleteNotificationTemplate(ctx context.Context, req api.DeleteNotificationTemplateRequestObject) (api.DeleteNotificationTemplateResponseObject, error) {
+	if err := s.notify.DeleteTemplate(ctx, req.BizType, req.Channel); err != nil {
+		return nil, err
+	}
+	return api.DeleteNotificationTemplate200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func notificationTemplateOf(t dbq.NotificationTemplateListRow) api.NotificationTemplate {
+	return api.NotificationTemplate{
+		BizType: t.BizType, Channel: t.Channel, Title: t.Title, Content: t.Content, ExternalID: t.ExternalID, Enabled: t.IsEnabled,
+		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+	}
+}

@@ -1,0 +1,507 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/mail"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/phone"
+	"lksms/internal/postgres"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
+	"lksms/internal/task"
+)
+
+// The business types of the documents (S1.1); others may be used.
+const (
+	TaskCreated int16 = iota
+	NodeDone
+	OrbitRemind
+	TaskFinished
+	TaskAbnormal
+	NodeTimeout
+)
+
+// The states of a notification (S1.2). Some failed, which is ours, is neither success nor failure.
+const (
+	Waiting int16 = iota
+	Succeeded
+	Failed
+	Cancelled
+	EndedAbnormally
+	SomeFailed
+)
+
+// Service tells people of business events. Every method is at most one transaction.
+type Service struct {
+	db          *postgres.DB
+	q           *dbq.Queries
+	tasks       *task.Service
+	platformURL string
+}
+
+// New returns a Service. platformURL is what ${platformUrl} means where a payload does not say; it may be empty.
+func New(db *postgres.DB, tasks *task.Service, platformURL string) *Service {
+	return &Service{db: db, q: dbq.New(db), tasks: tasks, platformURL: platformURL}
+}
+
+// Notification is what is to be told to whom (S1.2).
+type Notification struct {
+	BizType   int16
+	BizID     int64
+	BizTaskID *int64 // the business task that it belongs to, with which it ends
+	Channel   string
+	Payload   map[string]any
+	UserIDs   []string
+	DedupKey  *string    // names it on its channel: a second one of the name is the first
+	NextRunAt *time.Time // nil: now
+	Repeat    *int64     // minutes after which its people are told again
+	StartedAt *time.Time // of a node that may take too long
+	Operator  *string
+
+	over bool // it ended before it began
+}
+
+// Made is what became of a Notification.
+type Made struct {
+	ID           int64
+	Channel      string
+	Deduplicated bool
+}
+
+// Enqueue stores notifications with their tasks, all or none; those whose time is to come get theirs then. Of several at
+// once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid.
+func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.Origin) ([]Made, error) {
+	made := make([]Made, len(all))
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	// Two calls that name the same things wait for each other in one order.
+	slices.SortStableFunc(order, func(a, b int) int {
+		return strings.Compare(all[a].Channel+"\x00"+orEmpty(all[a].DedupKey), all[b].Channel+"\x00"+orEmpty(all[b].DedupKey))
+	})
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		for _, i := range order {
+			var err error
+			if made[i], err = s.enqueue(ctx, all[i], origin); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return made, err
+}
+
+func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origin) (Made, error) {
+	made := Made{Channel: n.Channel}
+	payload, err := json.Marshal(n.Payload)
+	if err != nil {
+		return made, fmt.Errorf("write payload: %w", err)
+	}
+	p := dbq.NotificationCreateParams{
+		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
+		Payload: payload, UserIds: distinct(n.UserIDs), NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
+		Operator: n.Operator,
+	}
+	if n.over {
+		p.EndedAs = new(Cancelled)
+	}
+	for range 10 { // the one of the name may be deleted between two looks
+		made.ID, err = s.q.NotificationCreate(ctx, p)
+		if err == nil {
+			if !n.over && (n.NextRunAt == nil || !n.NextRunAt.After(time.Now())) {
+				_, err = s.run(ctx, &made.ID, 1, origin)
+			}
+			return made, err
+		}
+		if !postgres.IsNoRows(err) {
+			return made, fmt.Errorf("create notification: %w", err)
+		}
+		if n.DedupKey == nil {
+			return made, fault.InvalidField("channels", fault.NotThere, nil)
+		}
+		made.ID, err = s.q.NotificationFind(ctx, dbq.NotificationFindParams{CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey})
+		if err == nil {
+			made.Deduplicated = true
+			return made, nil
+		}
+		if !postgres.IsNoRows(err) {
+			return made, fmt.Errorf("find notification: %w", err)
+		}
+	}
+	return made, fault.InvalidField("channels", fault.NotThere, nil)
+}
+
+// distinct keeps the first of each.
+func distinct(all []string) []string {
+	once := make([]string, 0, len(all))
+	seen := map[string]bool{}
+	for _, one := range all {
+		if !seen[one] {
+			seen[one] = true
+			once = append(once, one)
+		}
+	}
+	return once
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// runBatch is how many notifications one transaction of a sweep tells.
+const runBatch = 100
+
+// Run tells the people of every notification whose time has come, in batches of their own transactions, and returns how many
+// notifications that were.
+func (s *Service) Run(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		n := 0
+		err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+			n, err = s.run(ctx, nil, runBatch, task.Origin{User: "notifications", RequestID: "notifications"})
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		if total += n; n < runBatch {
+			return total, nil
+		}
+	}
+}
+
+// run tells the people of notifications that are due, or of the one of id if it is. It takes part in the caller's transaction.
+func (s *Service) run(ctx context.Context, id *int64, most int32, origin task.Origin) (int, error) {
+	due, err := s.q.NotificationDue(ctx, dbq.NotificationDueParams{ID: id, BatchSize: most})
+	if err != nil {
+		return 0, fmt.Errorf("look for notifications that are due: %w", err)
+	}
+	for _, n := range due {
+		if err := s.tell(ctx, n, origin); err != nil {
+			return 0, err
+		}
+	}
+	return len(due), nil
+}
+
+func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin task.Origin) error {
+	if n.Wait > 0 {
+		return s.next(ctx, n.ID, &n.Wait)
+	}
+	var payload map[string]any
+	d := json.NewDecoder(bytes.NewReader(n.Payload))
+	d.UseNumber()
+	if err := d.Decode(&payload); err != nil {
+		return fmt.Errorf("read payload: %w", err)
+	}
+	if _, said := payload["platformUrl"]; !said && s.platformURL != "" {
+		payload["platformUrl"] = s.platformURL
+	}
+	if n.IsTimed { // by the database's clock (S1.5)
+		limit, _ := number(payload["maxDuration"])
+		payload["overtime"], payload["maxDuration"] = max(0, n.ElapsedMinutes-limit), n.ElapsedMinutes
+	}
+	if n.Title == nil {
+		return s.fail(ctx, n.ID, "该业务类型在该渠道没有启用的模板")
+	}
+	title, missing := fill(*n.Title, payload)
+	content, more := fill(*n.Content, payload)
+	if missing = distinct(append(missing, more...)); len(missing) > 0 {
+		return s.fail(ctx, n.ID, "模板缺少参数: "+strings.Join(missing, ", "))
+	}
+	if n.Channel == sender.SMS && len([]rune(content)) > smsMost {
+		return s.fail(ctx, n.ID, fmt.Sprintf("渲染后的短信超过 %d 个字符", smsMost))
+	}
+	params, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("write payload: %w", err)
+	}
+	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+		NotificationID: &n.ID, Title: title, Content: content, TemplateID: orEmpty(n.ExternalID), Params: params,
+	})
+	if err != nil {
+		return fmt.Errorf("keep rendering: %w", err)
+	}
+	people, err := s.people(ctx, n.CompanyID, n.Channel, n.UserIds)
+	if err != nil {
+		return err
+	}
+	origin.CompanyID = n.CompanyID
+	if _, err := s.tasks.Enqueue(ctx, task.Telling{
+		Channel: n.Channel, RenderingID: rendering, Content: content, MessageType: setting.Notification, Origin: origin,
+	}, people); err != nil {
+		return err
+	}
+	if n.RepeatMinutes == nil {
+		return s.next(ctx, n.ID, nil)
+	}
+	again := float64(*n.RepeatMinutes) * 60
+	return s.next(ctx, n.ID, &again)
+}
+
+// smsMost is how many characters a short message may have.
+const smsMost = 200
+
+func (s *Service) next(ctx context.Context, id int64, seconds *float64) error {
+	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, dbq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
+}
+
+func (s *Service) fail(ctx context.Context, id int64, remark string) error {
+	return postgres.Wrap("fail notification", s.q.NotificationFail(ctx, dbq.NotificationFailParams{ID: id, Remark: remark}), nil)
+}
+
+var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
+
+// fill replaces ${key} by what the payload says, and names the keys of which it says nothing. What is filled in is not looked
+// at again.
+func fill(template string, payload map[string]any) (text string, missing []string) {
+	text = placeholder.ReplaceAllStringFunc(template, func(found string) string {
+		key := found[2 : len(found)-1]
+		value, said := payload[key]
+		if !said || value == nil {
+			missing = append(missing, key)
+			return ""
+		}
+		if text, ok := value.(string); ok {
+			return text
+		}
+		written, err := json.Marshal(value)
+		if err != nil {
+			missing = append(missing, key)
+		}
+		return string(written)
+	})
+	return text, missing
+}
+
+// number reads a whole number of a payload.
+func number(v any) (int64, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		n, err := v.Float64()
+		return int64(math.Round(n)), err == nil
+	case float64:
+		return int64(math.Round(v)), true
+	case int64:
+		return v, true
+	default:
+		return 0, false
+	}
+}
+
+// people finds the addresses of users on a channel; on one that contacts say nothing of, a user id is the address.
+func (s *Service) people(ctx context.Context, companyID int64, channel string, userIDs []string) ([]task.Person, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
+	if err != nil {
+		return nil, fmt.Errorf("find contacts: %w", err)
+	}
+	contacts := make(map[string]dbq.Contact, len(rows))
+	for _, row := range rows {
+		contacts[row.UserID] = row
+	}
+	people := make([]task.Person, len(userIDs))
+	for i, id := range userIDs {
+		c := contacts[id]
+		people[i].UserID = id
+		switch channel {
+		case sender.SMS:
+			people[i].Address = orEmpty(c.Phone)
+		case "dingtalk":
+			people[i].Address = orEmpty(c.DingtalkName)
+		case "wechat":
+			people[i].Address = orEmpty(c.WechatOpenid)
+		case "email":
+			people[i].Address = orEmpty(c.Email)
+		default:
+			people[i].Address = id
+		}
+	}
+	return people, nil
+}
+
+// End ends the notifications of a business that are in one of the states expected, of which Waiting is the usual one, and
+// returns how many (S1.6). What waits of them is cancelled; what a sender holds is not tried again.
+func (s *Service) End(ctx context.Context, companyID int64, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, operator *string) (int, error) {
+	ended := 0
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		held, err := s.lock(ctx, companyID, bizTypes, bizIDs, bizTask)
+		if err != nil {
+			return err
+		}
+		ids, err := s.q.NotificationEnd(ctx, dbq.NotificationEndParams{Ids: held, EndedAs: as, Expected: expected, Operator: operator})
+		if err != nil {
+			return fmt.Errorf("end notifications: %w", err)
+		}
+		ended = len(ids)
+		_, err = s.tasks.Withdraw(ctx, ids, orEmpty(operator))
+		return err
+	})
+	return ended, err
+}
+
+func (s *Service) lock(ctx context.Context, companyID int64, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
+	ids, err := s.q.NotificationLock(ctx, dbq.NotificationLockParams{CompanyID: companyID, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
+	return ids, postgres.Wrap("hold notifications", err, nil)
+}
+
+// Delete hides the notifications of a business and returns how many (S1.6). What waits of them is cancelled; their dedup keys
+// are free again.
+func (s *Service) Delete(ctx context.Context, companyID int64, bizType int16, bizIDs []int64, operator *string) (int, error) {
+	deleted := 0
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		ids, err := s.lock(ctx, companyID, []int16{bizType}, bizIDs, nil)
+		if err != nil {
+			return err
+		}
+		n, err := s.q.NotificationDelete(ctx, dbq.NotificationDeleteParams{Ids: ids, Operator: operator})
+		if err != nil {
+			return fmt.Errorf("delete notifications: %w", err)
+		}
+		deleted = int(n)
+		_, err = s.tasks.Withdraw(ctx, ids, orEmpty(operator))
+		return err
+	})
+	return deleted, err
+}
+
+var errNoNotification = fault.New(fault.NotFound, fault.NotificationNotFound)
+
+// Filter says which notifications to list; nil means any.
+type Filter struct {
+	CompanyID *int64
+	BizType   *int16
+	BizID     *int64
+	Channel   *string
+	Before    int64
+	Limit     int
+}
+
+// List gives notifications, newest first.
+func (s *Service) List(ctx context.Context, f Filter) ([]dbq.NotificationListRow, error) {
+	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{
+		CompanyID: f.CompanyID, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, BeforeID: f.Before, PageLimit: int32(f.Limit),
+	})
+	return rows, postgres.Wrap("list notifications", err, nil)
+}
+
+// Get gives one notification and what became of each person's message. Fault: notification.not_found.
+func (s *Service) Get(ctx context.Context, companyID *int64, id int64) (dbq.NotificationListRow, []dbq.NotificationPeopleRow, error) {
+	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: companyID, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
+	if err != nil {
+		return dbq.NotificationListRow{}, nil, fmt.Errorf("get notification: %w", err)
+	}
+	if len(rows) == 0 {
+		return dbq.NotificationListRow{}, nil, errNoNotification
+	}
+	people, err := s.q.NotificationPeople(ctx, id)
+	return rows[0], people, postgres.Wrap("get recipients", err, nil)
+}
+
+// Contact is how a user is reached; an empty field is none.
+type Contact struct {
+	UserID, Phone, DingTalkName, WeChatOpenID, Email string
+}
+
+// PutContacts adds contacts and replaces those that are there, all or none, and returns how many. Faults: request.invalid.
+func (s *Service) PutContacts(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
+	p := dbq.ContactPutParams{CompanyID: companyID}
+	seen := map[string]bool{}
+	for i, c := range contacts {
+		field := func(name string) string { return fmt.Sprintf("contacts.%d.%s", i, name) }
+		if seen[c.UserID] {
+			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
+		}
+		seen[c.UserID] = true
+		if c.Phone != "" {
+			var err error
+			if c.Phone, err = phone.Normalise(field("phone"), c.Phone); err != nil {
+				return 0, err
+			}
+		}
+		if c.Email != "" {
+			if a, err := mail.ParseAddress(c.Email); err != nil || a.Address != c.Email {
+				return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
+			}
+		}
+		p.UserIds, p.Phones = append(p.UserIds, c.UserID), append(p.Phones, c.Phone)
+		p.DingtalkNames, p.WechatOpenids = append(p.DingtalkNames, c.DingTalkName), append(p.WechatOpenids, c.WeChatOpenID)
+		p.Emails = append(p.Emails, c.Email)
+	}
+	n, err := s.q.ContactPut(ctx, p)
+	return int(n), postgres.Wrap("put contacts", err, nil)
+}
+
+// Contacts gives contacts by user id, those after after.
+func (s *Service) Contacts(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list contacts", err, nil)
+}
+
+var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
+
+// GetContact gives one contact. Fault: contact.not_found.
+func (s *Service) GetContact(ctx context.Context, companyID int64, userID string) (dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
+	if err == nil && len(rows) == 0 {
+		return dbq.Contact{}, errNoContact
+	}
+	if err != nil {
+		return dbq.Contact{}, fmt.Errorf("get contact: %w", err)
+	}
+	return rows[0], nil
+}
+
+// DeleteContact removes a contact. Fault: contact.not_found.
+func (s *Service) DeleteContact(ctx context.Context, companyID int64, userID string) error {
+	n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
+	if err == nil && n == 0 {
+		return errNoContact
+	}
+	return postgres.Wrap("delete contact", err, nil)
+}
+
+var errNoTemplate = fault.New(fault.NotFound, fault.TemplateNotFound)
+
+// PutTemplate sets the template of a business type on a channel (S1.7). Faults: channel.not_found.
+func (s *Service) PutTemplate(ctx context.Context, p dbq.NotificationTemplatePutParams) (dbq.NotificationTemplateListRow, error) {
+	if _, err := s.q.NotificationTemplatePut(ctx, p); err != nil {
+		return dbq.NotificationTemplateListRow{}, postgres.Wrap("put template", err, fault.New(fault.NotFound, fault.ChannelNotFound))
+	}
+	rows, err := s.Templates(ctx, &p.BizType, &p.Channel)
+	if err == nil && len(rows) == 0 {
+		err = errNoTemplate
+	}
+	if err != nil {
+		return dbq.NotificationTemplateListRow{}, err
+	}
+	return rows[0], nil
+}
+
+// Templates gives the templates of a business type, of a channel, or all.
+func (s *Service) Templates(ctx context.Context, bizType *int16, channel *string) ([]dbq.NotificationTemplateListRow, error) {
+	rows, err := s.q.NotificationTemplateList(ctx, dbq.NotificationTemplateListParams{BizType: bizType, Channel: channel})
+	return rows, postgres.Wrap("list templates", err, nil)
+}
+
+// DeleteTemplate removes a template. Fault: template.not_found.
+func (s *Service) DeleteTemplate(ctx context.Context, bizType int16, channel string) error {
+	n, err := s.q.NotificationTemplateDelete(ctx, dbq.NotificationTemplateDeleteParams{BizType: bizType, Channel: channel})
+	if err == nil && n == 0 {
+		return errNoTemplate
+	}
+	return postgres.Wrap("delete template", err, nil)
+}

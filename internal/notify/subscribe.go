@@ -1,0 +1,132 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"lksms/internal/setting"
+	"lksms/internal/task"
+)
+
+// The states of a message that is sent once (S2.2).
+const (
+	Sending int16 = iota
+	Sent
+	NotSent
+)
+
+// weChat is the channel of subscribe messages.
+const weChat = "wechat"
+
+// Once is a message that a person gets once for a business object and a kind of message (S2.1).
+type Once struct {
+	BusinessType, TemplateType, ReceiverUserID, TemplateID string
+
+	BusinessID int64
+	OpenID     string // instead of that of the contact; may be empty
+	Data       []byte // an object, as WeChat wants it
+	Page       string // may be empty
+	Again      bool   // send it again if it failed
+}
+
+// SendOnce sends a message unless one of the name was sent, or is on its way: then it gives that one, and says so. Of several at
+// once, one is sent. What a crash left half sent is taken back like any task whose lease runs out (S2.2).
+func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		id, err := s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{
+			CompanyID: origin.CompanyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
+			ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
+		})
+		switch {
+		case err == nil:
+			err = s.sendOnce(ctx, id, m, origin)
+		case postgres.IsNoRows(err):
+			id, err = s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
+				CompanyID: origin.CompanyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
+				ReceiverUserID: m.ReceiverUserID,
+			})
+			if err != nil {
+				return fmt.Errorf("hold message: %w", err)
+			}
+			if row, err = s.sentOnce(ctx, id); err != nil {
+				return err
+			}
+			if deduplicated = row.SendStatus != NotSent || !m.Again; deduplicated {
+				return nil
+			}
+			err = s.sendOnce(ctx, id, m, origin)
+		}
+		if err != nil {
+			return postgres.Wrap("send once", err, nil)
+		}
+		row, err = s.sentOnce(ctx, id)
+		return err
+	})
+	return row, deduplicated, err
+}
+
+func (s *Service) sentOnce(ctx context.Context, id int64) (dbq.SubscribeListRow, error) {
+	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
+	if err == nil && len(rows) == 0 {
+		err = fault.New(fault.NotFound, fault.NotificationNotFound)
+	}
+	if err != nil {
+		return dbq.SubscribeListRow{}, fmt.Errorf("read message: %w", err)
+	}
+	return rows[0], nil
+}
+
+// sendOnce gives a message a task.
+func (s *Service) sendOnce(ctx context.Context, id int64, m Once, origin task.Origin) error {
+	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+		Title: m.TemplateType, Content: string(m.Data), TemplateID: m.TemplateID, Params: m.Data, Page: m.Page,
+	})
+	if err != nil {
+		return fmt.Errorf("keep rendering: %w", err)
+	}
+	person := task.Person{UserID: m.ReceiverUserID, Address: m.OpenID}
+	if person.Address == "" {
+		people, err := s.people(ctx, origin.CompanyID, weChat, []string{m.ReceiverUserID})
+		if err != nil {
+			return err
+		}
+		person = people[0]
+	}
+	ids, err := s.tasks.Enqueue(ctx, task.Telling{
+		Channel: weChat, RenderingID: rendering, Content: string(m.Data), MessageType: setting.Notification, Origin: origin,
+	}, []task.Person{person})
+	if err != nil {
+		return err
+	}
+	err = s.q.SubscribeSend(ctx, dbq.SubscribeSendParams{ID: id, TaskID: ids[0], TemplateID: m.TemplateID})
+	return postgres.Wrap("note task of message", err, nil)
+}
+
+// OnceFilter says which messages to list; nil means any.
+type OnceFilter struct {
+	CompanyID    *int64
+	BusinessType *string
+	BusinessID   *int64
+	Status       *int16
+	Before       int64
+	Limit        int
+}
+
+// SentOnce lists messages, newest first (S2.4).
+func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
+	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
+		CompanyID: f.CompanyID, BusinessType: f.BusinessType, BusinessID: f.BusinessID, SendStatus: f.Status, BeforeID: f.Before,
+		PageLimit: int32(f.Limit),
+	})
+	return rows, postgres.Wrap("list messages", err, nil)
+}
+
+// OnceStatistics counts messages by template type (S2.4).
+func (s *Service) OnceStatistics(ctx context.Context, companyID *int64) ([]dbq.SubscribeStatisticsRow, error) {
+	rows, err := s.q.SubscribeStatistics(ctx, companyID)
+	return rows, postgres.Wrap("count messages", err, nil)
+}
