@@ -218,20 +218,24 @@ func (e OnOff) Valid() bool {
 
 // Defines values for ReportEffect.
 const (
-	EffectCancelled ReportEffect = "cancelled"
-	EffectExhausted ReportEffect = "exhausted"
-	EffectExpired   ReportEffect = "expired"
-	EffectFailed    ReportEffect = "failed"
-	EffectIgnored   ReportEffect = "ignored"
-	EffectRefused   ReportEffect = "refused"
-	EffectRetry     ReportEffect = "retry"
-	EffectSuccess   ReportEffect = "success"
+	EffectCancelled   ReportEffect = "cancelled"
+	EffectDelivered   ReportEffect = "delivered"
+	EffectExhausted   ReportEffect = "exhausted"
+	EffectExpired     ReportEffect = "expired"
+	EffectFailed      ReportEffect = "failed"
+	EffectIgnored     ReportEffect = "ignored"
+	EffectRefused     ReportEffect = "refused"
+	EffectRetry       ReportEffect = "retry"
+	EffectSuccess     ReportEffect = "success"
+	EffectUndelivered ReportEffect = "undelivered"
 )
 
 // Valid indicates whether the value is a known member of the ReportEffect enum.
 func (e ReportEffect) Valid() bool {
 	switch e {
 	case EffectCancelled:
+		return true
+	case EffectDelivered:
 		return true
 	case EffectExhausted:
 		return true
@@ -246,6 +250,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectRetry:
 		return true
 	case EffectSuccess:
+		return true
+	case EffectUndelivered:
 		return true
 	default:
 		return false
@@ -408,6 +414,24 @@ func (e SubmittedVerdict) Valid() bool {
 	}
 }
 
+// Defines values for TaskDelivery.
+const (
+	TaskDelivered   TaskDelivery = "delivered"
+	TaskUndelivered TaskDelivery = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the TaskDelivery enum.
+func (e TaskDelivery) Valid() bool {
+	switch e {
+	case TaskDelivered:
+		return true
+	case TaskUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskStatus.
 const (
 	TaskCancelled  TaskStatus = 4
@@ -440,6 +464,7 @@ const (
 	EventCancelled TimelineEventEvent = "cancelled"
 	EventClaimed   TimelineEventEvent = "claimed"
 	EventExpired   TimelineEventEvent = "expired"
+	EventReceipt   TimelineEventEvent = "receipt"
 	EventReceived  TimelineEventEvent = "received"
 	EventRecovered TimelineEventEvent = "recovered"
 	EventReported  TimelineEventEvent = "reported"
@@ -453,6 +478,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventClaimed:
 		return true
 	case EventExpired:
+		return true
+	case EventReceipt:
 		return true
 	case EventReceived:
 		return true
@@ -1608,7 +1635,8 @@ type ReportBatchResponse struct {
 
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 // no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over.
+// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
+// and `undelivered`: what a provider told of it.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -1662,7 +1690,8 @@ type ReportedItem struct {
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over.
+	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
+	// and `undelivered`: what a provider told of it.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -2247,9 +2276,16 @@ type Task struct {
 	TaskID TaskID `json:"task_id"`
 
 	// Content The final text
-	Content   string    `json:"content"`
-	CountryNo *string   `json:"country_no"`
-	CreatedAt time.Time `json:"created_at"`
+	Content     string     `json:"content"`
+	CountryNo   *string    `json:"country_no"`
+	CreatedAt   time.Time  `json:"created_at"`
+	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
+
+	// Delivery What the provider told after it was sent
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's word for it
+	DeliveryCode *string `json:"delivery_code,omitempty"`
 
 	// DueAt No sender is given it before this time
 	DueAt          time.Time  `json:"due_at"`
@@ -2292,7 +2328,13 @@ type Task struct {
 	Status    TaskStatus `json:"status"`
 	Test      bool       `json:"test"`
 	UpdatedAt time.Time  `json:"updated_at"`
+
+	// UserID Of a task of a notification, who is told
+	UserID *string `json:"user_id,omitempty"`
 }
+
+// TaskDelivery What the provider told after it was sent
+type TaskDelivery string
 
 // TaskListResponse defines model for TaskListResponse.
 type TaskListResponse struct {
@@ -2431,7 +2473,8 @@ type TimelineEvent struct {
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over.
+	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
+	// and `undelivered`: what a provider told of it.
 	Effect     *ReportEffect      `json:"effect,omitempty"`
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
@@ -3668,6 +3711,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TakeCallbackWithBody For providers. Tell what became of messages
+	//
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
+	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -5392,6 +5444,25 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteKeyRequest(c.Server, username, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TakeCallbackWithBody For providers. Tell what became of messages
+//
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
+func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8951,6 +9022,42 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
+// NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
+func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/callbacks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -10947,6 +11054,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
+
+	// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
+	//
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
+	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -17566,6 +17682,89 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
+type TakeCallbackResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TakeCallbackResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TakeCallbackResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TakeCallbackResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TakeCallbackResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TakeCallbackResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TakeCallbackResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TakeCallbackResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TakeCallbackResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TakeCallbackResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TakeCallbackResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TakeCallbackResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -21031,6 +21230,21 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 		return nil, err
 	}
 	return ParseDeleteKeyResponse(rsp)
+}
+
+// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
+//
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
+func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error) {
+	rsp, err := c.TakeCallbackWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTakeCallbackResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -26960,6 +27174,74 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
+// ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
+func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TakeCallbackResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -29094,6 +29376,9 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// TakeCallback For providers. Tell what became of messages
+	// (POST /api/v1/callbacks/{sender_no})
+	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -31152,6 +31437,32 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// TakeCallback operation middleware
+func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TakeCallback(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -32227,6 +32538,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/notification-templates", wrapper.ListNotificationTemplates)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders", wrapper.ListSenders)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders", wrapper.CreateSender)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
@@ -41192,6 +41504,135 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
+type TakeCallbackRequestObject struct {
+	SenderNo    SenderNo `json:"sender_no"`
+	ContentType string
+	Body        io.Reader
+}
+
+type TakeCallbackResponseObject interface {
+	VisitTakeCallbackResponse(w http.ResponseWriter) error
+}
+
+type TakeCallback200AsteriskResponse struct {
+	Body          io.Reader
+	ContentType   string
+	ContentLength int64
+}
+
+func (response TakeCallback200AsteriskResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", response.ContentType)
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type TakeCallback400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TakeCallback400JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeCallback403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TakeCallback403JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeCallback413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TakeCallback413JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeCallback415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TakeCallback415JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeCallback422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TakeCallback422JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeCallback500JSONResponse struct{ InternalJSONResponse }
+
+func (response TakeCallback500JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeCallback503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -44528,6 +44969,9 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// TakeCallback For providers. Tell what became of messages
+	// (POST /api/v1/callbacks/{sender_no})
+	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -46349,6 +46793,35 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
+// TakeCallback operation middleware
+func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TakeCallbackRequestObject
+
+	request.SenderNo = senderNo
+	request.ContentType = r.Header.Get("Content-Type")
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TakeCallback(ctx, request.(TakeCallbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TakeCallback")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
+		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -47054,386 +47527,392 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvtBbdRPobnLI7nDs9vT0zFBDNil2U7Q05AIJVKKR7kImVJloEMPoC3lP9sle7Ura",
-	"8N1ueOWz5bDjdHta686xZzlkyfowGnJGf/krXOTzZFZlAVWoAtCNJmkoFJwGUJXv+bw/v+dFrSP7AymY",
-	"0Kq2+6I2oDHtM81i+LQ/GNwNzR8hU52YDzSXorZbe9KThKozFRDdY0TRPiNcEHbO4jHpRJT3CRUhidlA",
-	"xprILpGCEcVEyOJaUGPPaX8QsdpuTfVVkw4GzXq9UQtq3LT8rSGLx7WgJmjfPGF+5WEtqMXsW0Mes7C2",
-	"q+MhC2qq02N9akb2OzHr1nZr/+ONdB438Fd1A4d/cRHUDqhmpzIeH0G7L7CzAdW9tK+OfWTh3lwf2GGP",
-	"CsGiWf3hEwt3dySxI7Pe93if6+l9+lCOSJ+KMdFmtwjVpC+V9vegUc9f+Aga9IcSsi4dRhpf6dPnvD/s",
-	"mw/mExf2U1DT44F5nwvNTlmMI5T9ARXjI1m0EPh7U8il10IOhY5n9QS/X0ZPw1jJeHrFT3qMtAR7rpsd",
-	"eKJljr+5JAN6ykibdWXMCs46vpBZ8z59fo+JU92r7W7ZhXaf06VWOubiFEaFdzVn4iV3qCvjPtW4bbd2",
-	"aqU7ejdk/YHUTHTGH7Hx9CrsizEZyTh0k+/QKGLxFxTpypjoHldAEcx4mNKb5JgJTegp5YKMuO5xQbZ2",
-	"SE8OYwWfUyLTluEYaY59l4SSKSKkeemU9GXMgPKcMq3gsS6PlSZUqBGLsYcgbbLHaMhi0vJms/GIDSI6",
-	"ZmFrD5+jpm0WQ8+Ea2x5Z2srgH526nfIqMcj5nXG4Z6NZHy2SfaF61v3KP4kCItjGZu/hdTkjA30pjsQ",
-	"OKB01/yBmXWufjQGVGsWmzb/zcf/w8b//OzLv1PLOy/3uNJlpINr1vdJx5zUYmteavGwJwV7n0ea5Vyv",
-	"ByIa4wEamMeIGPbbLA7MJnR6hv+QEYV94oqMYq41EwVDhveb+H6t6uWHsR3hO2asj+RQs0JqE5tfy2jN",
-	"vFfvGNhoYZ/IZZchcCnPPKHqrJCiGI6yDGu2jZt+HisWi2I+OXQ/L9pV0r7p7AmdedoV60gRKqIlGVGu",
-	"gWBRYJ9k1GPC3POY4eUVzGek2wWM1LRS+XzB4C7MMGOmBlIoBlLYgRTdiHdg3B0pNBPwJx0MIt6hZgo3",
-	"fl+ZebxIx2OeDFltd6d+J6gByTHfxYzCg7B9m0LqZo9FYe0iqPWZUvSUAQszdGowIAIulHkAyBu8YjeB",
-	"KW02f7dWb3z4wVe3vr7zpP6N21+79c2Ptu/fPHrn4Z1HjRPTaLVZH8LoYNrTzFRpqhnyES5OVULwCY0i",
-	"OSJmvYLae2YzFlgcpJzJzNWw02FKVR+56feR3am8CcC4LoLa+zJu8zBkYrEd3M7bQTrUvc1u0vD0Fpp7",
-	"Q/p0DKsVSiCbK98/xUgnZiETmtNITQ7H9HFXGE5Fo0WW5qbZv+ml4a7JzKIcyz5DOWFk5I1RLMUp4ULx",
-	"ENm3YvE5i6/hhEO/X1BEjgQBrrmXEXF4SCJGkSZxrUgkT3HdzmnEw4VO1NaWt2xdzqJQ1XY/tn9OM8d0",
-	"Da3UQjPsF4WbDhWkzUjIjawX1i6eBemGOEmP2zFn9mWfQLdOIoInVrsLdzXpyGEUmvHHjIYBaQ/NJJNx",
-	"wVnZI4x2ejBM2mcwifs0MvybLbYL+YfXrVU/aXviaqcnAwdtFs0OfPWHF+Vi3LmvHj84Ms0eSf2+HIoF",
-	"F2VnJrvqQsOTK+JYMlHDTu96GNXEEHogYge1Eynv0fh0Ie6009iedUC0lM0I2i48IG53tJQEHr2+AwLd",
-	"A6kQpEHu83cDIi3lkF1CSZtqWDcqyG3zs128+1SMFyNxdwqZplk4I+w1u5RHw5ipiQWUEmVB8zMLiVGl",
-	"+gOt9oiOx1ZNjaheOatww0LGNaBKGRVb7ZHWI6bj8cZ+V7O4RRQdK9IrkGfNOB4Lswoy5p8sSrcahUub",
-	"COiZFTUCOBBNs+Vu4OZQ9LlShiHLGGe12hU9kr5sEiSjIFLgmXgs6DnlEW1HbDHpJPf+Dr1Wp26uEQZ4",
-	"hzmSmjxJYn7a00TI0eqvcEg1bVMjyVGRMptOj4V7qWnGkRwj4Y1kfIZXBFdRDQcDGWsW3mchp4uRwpuz",
-	"SOEw7aLZN300QXOeWt0D7HbjZDxgpD9UMJfJAVwvEw1ZJ6KxITuKtCaH1gIV1rZp7fNg/02UkN0XtUEs",
-	"ByzWHHVHXL8Sw7V5xoyM6irmAaO6P6QTfGf2W/ftY6jaOiX+Yxxd2oodwrPE8iHbv886QLUST0SR+8Az",
-	"iN2caQ/7N0+fDuv1ej3XKAYdPQLHxSM8A9NLap0S1ewo9tg2vYWa9KWAwQqZzZ5nSLxZr5NOj8a0o1ms",
-	"CI0ZWAtrQU0MI0uU0Awyx+wiRhWzo58+iPArMmUwslkPDhOhCsyBBFsu+HdABCZg2phpwZoc6qRFyxwH",
-	"HY+b1DCvpuVWeYuEthfrRSJnQo6Qy0WGYFvuFhh1TjMKdufWo8OTR99ovnd4b/8bzft3jx6fHB63Joa7",
-	"vVXzrJO3b+1k7JP1KsNXPSOEN2EWueMG8zEl7+/fvXf4HlqSjEYhY8+6bEWMPdKlkWKkPSbOflo4hLaU",
-	"EaOg9ytN9VCVnUc81Mf47EWQGPCq2+n8i5ua/xIXnR1GweU17eRRp4QPTB3VjBKa98BlzWBC23VjmjGR",
-	"h/YmF9GF3KHCM2BNr0hj4UVsicYxHcNnqWnUBD9WqbsPrrD1P/Sk0fFzLcqZRfGa97YWh5+3IO/SiIoO",
-	"O+hRgUtCw5Cb4dDoobc4cK6Dyc1PXspO45id9sEdnUdbPFdC+j/v0m5M/JBHcPo0PpvwoYAlqTIdneRi",
-	"OJHc9eGfnMB3k5OsIynoxIxqFgakQYQMGQmlYAHZsp5CQgWRcdtQtm18vssFVz3zwg5+YehhSGhbmJWK",
-	"onFAbmJLmp4xq/mB8QIojTJUXApGIn7GJhe4cctf4O2td269k6WG02uZuLwNYxbmsY9r3xqyoWHlqm86",
-	"6EvBtYRle5bDj1wDlyvA5B/CDP1Mt2hlIgxekjBniukPJffTPTmj+dWJgm4+q15DwaL8NbQ/lLnvAxsH",
-	"YN+cvRzuQfMW3tUm1RnHXUg129AcHFRT59v5taZ+QLGnz8VQsyxnmKJ509euQCZIuITip4LqYcya6Sq/",
-	"yJEchoNw7hmds1hxVNOyFA3WSoGJGo9pLgGvcMAxKMa6/HKm4u/f5EKm48vsV2aqM87VPY4CfyU2jWep",
-	"T5/fxacbyIfcp4ltCWpDwb81ZPZns3HZfld7cQWLVq7D+f1OTTJZ8kpr7+hAjojkRd+U7iB7rm0kz+Ss",
-	"cBTZ1mbOSXd6pfJPnwv/28aURLQQXXI0ZqankqtBRDH8LY/6zNYcdDy+b5+dg7p4lGJW88eMia/bRy8u",
-	"ipfY08fnFDKvmC+8nus/m7A+m7XOK6ZDq6VBaC5b5CjNafeJ5onJ3CONelbvz2g6s8OCAowyqRZckl04",
-	"O6cZK3WZh6EaaTf9srBIA17tSbHjmNb10WIzvb0NG+OYxB7ig0any/4AJCAgm5ubeWrY9BbPMpUUW/U+",
-	"4OeMcE3atHNGuLCBBQMZ6yrCmWt5KDSPphtHk5LTVcHcYKXGaqLkdVt4vIULkh3Nzjn3YNiTP20//fDk",
-	"5CGxdrCp1QxqzzdkHJqpNtKo6LyLlYRDvynKzGugRwS1EeOnPV2+CLC6T/DhaerghaJbDcS2m9U6FtQy",
-	"sPkVS/vY6eqlfa/fZaV9e1euX9p3c3qjpP1FBPHF71PRoi0ov6+EGi6wqFdDbp7NWr8VU4zroBZPklWd",
-	"DNFTZEAxm0yncRJ7pJGVmlPeI4ftiM2Qo+ub9VSUtqIBjENo2pn3lIZcnGoanTXdQfJcC5D0UMVluwH/",
-	"bbxf4LplfYpCmJ/6cXOn0Bo4IWdNJY1UeHGoWFxB/nqsWHz3PbwUnR7VTTlgAl+bZx3qG3f2N75JNz5p",
-	"blTxurjB5Z8m2MVVM1ro9BoYbdrv0owWT/9rwGhhICvfvOvYOLUqzoi9LXIYfCN3faaZe3o1bK/5C+Ax",
-	"6yzBf3dMWmm6ZmsPEm5In1GhXKIx/loLFrPWb3ve4eSQ2wTSvOOWZI5WW+wF1KuQ06g5iFmXPy+XRcwB",
-	"gSdn6WVvsB/Iz9S1ipi/PgWOoUXVMuhs1dwCOr0GbpH2uzS3wNvyGnALO6fLUMuWvoZzKBErd6XgQi3K",
-	"cOajga/fQs5JZJ7NWsEV04mV0oj3UJ86SE3O1cP2FuF8qCtUsPFx1VTZjr1LUmpOXoTNDRVratYfRFSz",
-	"Ckdqtrk501g6m/m4VXZzVsu0sn2vnHfldL8kC5s46dfOySZneDl2xuS2Vl+KE/ZcVzz/JZNYlNksMehJ",
-	"SlAZ02F6vvnx3C07vBYG1pIUNSnx8rlGcoO6S6jIHBHJk2t9PZTgGqkA7HmuN06z5xqzurjukZa/s63M",
-	"Fn3B38AMQtWrn/7V57/+D5/+6tef/elPXn33h5/+408/+7PvvPrRv3/5Jz/OppyUYLCUZGV44s/0keO6",
-	"J4caBvyVzOBu36ple2ls3Hn2cX3jzrMX9eDWRUFPqdiUY55bfAY+EsJSh+9yj1He+Tl0eWSLDzJJRSvN",
-	"+XqPacoXCnHJZqG9KItBn7w+OMRMI4WLYQc5tSQOGqAiM33fPG4z3aYZqcvamwKLIkpDiiNkhWpJ2jEV",
-	"nR6RIsBkaqpIK5sA3io1DtvOcmd8ni/TLmKxSdZtrohzdl4kPFcWhNUQWys9FyCQYofpW8nIM5Jn4WKt",
-	"VsaELlcuWqa9LilR4vG6dkEShrFUyGTVGFyImfZPtUsEgfgbe77MiGXImiHCJkFSS3MQUWGzi5ouscV9",
-	"dhkt7kWlaey1kzyel1TCBdec6vJ1Th1Xffq8GQ5jqnNNmjb40mVGMsyw6dMxZNnMzFO6uXXzVn0yrTAn",
-	"ot9MiouE2FcgAWbLqkzygXvuwq579bP8wDyeNZtv5ZnNB3QcSVrqJ3xoH8OcxTiltgXJnrDKI6pIm50O",
-	"xR4RclTk7Z1Fpb0osgrLalqRQ92MWZ+LsPgstJkeMSYIPsdihYiBRlTjOsUJw/Nedj7K4jutr7P6zmVO",
-	"tt26m/XpvZugLo5RpKFzCTHIJTLPBxHlYoW8wXQo8JaulDt4/U7HgvYYDWcE+p5KFyLJdYBuKxaS4cDI",
-	"OpCtWC2+DbppctXsy5jlW8DCIZtLfmHPBzxmatY7pTECXDXDYcF4BjGXMdfjyatXEOKaSoiOhZgdDIcR",
-	"C5NEH4SVCDDLENlBM4EWHsSywwBSxAg7TOsoj0MEtecbpoONcwq4gMr09C7r0KFix16H9isIv79nu7Xf",
-	"fc31bj8fyWM3BvvNQ38ornE3IjNXOdQsLLYwwO+KKDomo54EXmOmSbi2qZwjrhgBiJce4EXYzPg+pBrl",
-	"JInDzypPU5Yu59/2adbEovMw17oUTAXpmd2DQXWoAAYI+AU8RnjQKtQJF+vrnI3yBKVq+ewnVJ2l2exq",
-	"2O/TvAz8Ew+gGvBySjjEUnHGSeivPcnpuJK7mVyYzO3zrkpyNNI9y6NInq6Vr7blx1CZvd0jlIRSW1Q5",
-	"LrSEPGOnGkytzgzoCqoTeDS0spjjibiR5vCc02hoTodiUbdUZcNRz1bdASzwnEb3VR5jjiLu8I66sewT",
-	"jBiA1sy5BZGCPdcz+TGAQFQQ2Czu8fI6ZGXBpMDLn6fvWV9WiW73EbsCl3el+28W7zpTOz5iC7pA3R7k",
-	"3QO4Cl2wuVySWW1ifoUBovcYNcylADvlQ4eSwrW1ViOgbRYt5eGjBweHx8d3jz5onty9f/jg8UkRaErO",
-	"fZkX8+UeC09ZfJgfatNGSIkcQ1FXs7gAc2a6j3YBMwBYVGB3fRoybK5UyFkEqiInhecqycNsZB+b3WI1",
-	"WCnPCtaxCl6Pg88oWbU8wmTXMUg2OZOCY5uGvSulXt4ZWp3+4R/cVRIs7PcyzFMTM7heIxUOZtXbt3Lb",
-	"YgKxPz+cTSUMKmhflbKyfNIFlVtop0cwGzmAwgsBCekYShz0pdA9wyG4xuw+8okUbI+YUVnEU4f+n927",
-	"AYubIR2Xbgm8bHRFFjdN13O9gGOe7xUzoYpv5Dm37xdJwy0LH95Cn6MhtCnQdAB+4QGTg4gZxksOelww",
-	"BYiYh+I04qpH2mPS2u902EBv3KPidEhP2bSjw8si3EpHk48x1BJS864FEGxlTWdOwz5ncfIIaNPa/2jo",
-	"MdNF4D33E2wfo9lycarmFKdGlOvmiMaCi9Ni8Ld9KC0kNNEsiqwR1mLy96gC5DcWwvoqB3ZU30UtZKbo",
-	"snXzzlappJ93BI7YaPXi/1leoRWX3ksVeZfR2Eg28owJc6rMV1TxTgK4OkdG5wyd4oxV4M24QKuj63ZD",
-	"VknTPe43tSsPqVJ2V1quDJALCzEsEYoBWRIq0dQdUVVJEMXCH2kMAO302Tzgl0mOzWZz49lXcl35Rx4J",
-	"OBThYopSm38yZa+ucMjnyDMIoA9tCd+szXYYbGjwZB1zcNFSMyFAWZpYD7aDnWflSfm5dsRD6OEJ5Rqp",
-	"NX4+MMJuhGZF/OZQhNYS6BnoSya8iMcnNaZlz+g26bgxBWRnCkYu5RDLrIUIMxMX4X7awbPJu5dsZ5Cc",
-	"npmgkv45Xa2H2u955cKk3/l9GrIlodBCFg4RZJjlmgzB/4beLBrFjIb55mVfbqjqa5s0b0w0EXiYNZlR",
-	"lq3KZahJfntFdurV6kr+iB6xDh/w3DAWGoYxUyqvdBbC9+Ka7hHWH+gxGcHOTlY1mg50mduxhBVYmn11",
-	"ysMCixmUxYvlOQ9ZDCXiEGA4vQOl3NBwzWYSi1X6OHqQEvDUCh4pxYReyju2iC9jTm8EuqwLDH+yq60z",
-	"fcBiJQVIzG1mvpNgba/AlL0s4GoZub7/2J3HjHMk3QbPL+LWOrOtU0fJzbb8iiwutlQUVhaQPxYMrQHy",
-	"17QagG9c3rpdxbhcklgOlCceiiYc6qljdCQdxM/CERiLCC7zx5TEbMCo9lHVLjPsojzaQtVKRRo/oCKd",
-	"otdR+bG+DiHHccBrEXKOCyTYOmj+XJwGpEGs7QVgtgBJPyAlEm5AbhIl+8w+nwq89aARbBkVILi5qODr",
-	"Dz9VBTKTsqXmst++74bif+mL0BO62dR3x7LPbCPPJpbxxEtqmCZ6i9Gx6onnl5ktxoRhuQWZkgm7KEJi",
-	"5zq6LBCr4tueSq7Yn58E5o8wncx8OWB5G3t9OpAbgbo2GuFGsHSuUTalo7Tm8nyHsboM7CUJeiO6tRPM",
-	"ONDzFovOhLBMnNLq632d5+3aj5u6TDXTn9XMIE1suWyMwLNzaf0KBNwrBMnwReFS9atEtIVIY3TKQH0d",
-	"oxNh5JuMQiz1ViTjlne9gEUkKymX4zrNLSLjXPMWQpIePWfWr1JNL4ydFSLP2tCF6CtX9jyS8gxK6REa",
-	"oYlh7uuR2jxyc4tcUEJucaVMoUyr+FawFpSqE1WrGxXUaznpMQD/hQqIYmxV9C+oaoCw1UwLOZI0hEt2",
-	"OoyF+QGo9ii0MbodCr1VNBQsll8/Hdk+zeRm0cNZhsM8DSwlIZ5Rwt4Mf2kmLRU56tokhZk6NV5QS3K1",
-	"Fxf1VL7BF1SbXMU9fROvYpt1aJ+RgeRCR6h/5IAsLMzCYHjV2FdgR11pytcjZig3nZXJGA/Eg27Xj38H",
-	"J7zsdisGseMFf2Besn+aV6HhTp7iN1RcMKXmkAjcG04suBSFrsQHgfZLW8hKS0JdsckgSciKMU/IsJxZ",
-	"XgosxefOTCkHmKrcV/qGfbb6gsasw/g5i5vFRlaMA29WI/fHTIQemWeFEaFoGOY6za+qRuOXtojPb922",
-	"cnGhRu9+LziTE7fR26LJ8xxkbsRkyzmblR2cb/b2t8ztQ+b8TZ4u3/5dEl1hLvOBkygmIv/R9lM1hxht",
-	"UHM93YxzgTEesrjDRALPCnXkcuFYpwBXy7bP1rxbxKM4uX9uVCoxviW2v8zsZi760jpfun2LK3rpaFbH",
-	"Gr0VWC1P7KzYtGV6XLlbP+n0Ek7X9TurzSgW9MAtL5PMLIIi4/BmvWqtwIk4REWesAOI66SIcFnLmfrA",
-	"bmImB2RrZyHPXMJwUkDlSdkoyeBwpfTByW+RW+fJRPHRl78yezRzw0IXVMc9xoRGW1Ofd9M6yLnS24Qg",
-	"cJlTm2JCVc7QpPn/cmWJmZRitcRwtYTQs4DlWSbgxFgYiQnbeImpHtEM5iNHPDUdVnR1A7IFQmTOK68k",
-	"7wZJv3kr9NAF9JYY/bfmQnB6mBoTq5PE1IcR0Q7ryShksUqEQHueidJUQID2Lmn9zgsjJB/RPrto5ZFP",
-	"H45t6gS8x0+5VphpSgWRAxwlZLJycUpaX2kFRA1ohylIXgip6jEVkEbD6I1bfj31TeKAtVpfadnkPaM4",
-	"EqoIJSieEi5In3IRmbYOelzQTbIPaqgiqidHNsbXKlFGft/MAHQ1tm/X6/BPfRItLLtTWXr19OlX/hXA",
-	"eJl/yEbBfkEK+oJx9y7ZuNmnz5sQhF8cfI+B9sBd8qPtyalkyha1GvWohuxfs02ul8sMxzcX5pQrbQin",
-	"OBNyJJqFme1J8XVB6GCAUxjIKFITlbggqwW2H1tmoZ9izzU5ZVqRnfrOjMT6puIR6G+z69jvuzT9ZD2F",
-	"xEFNrik/Z4ihDQn4hI4gr3+uPMwqqQyPWEeerzIFy3a44rLBaa9TE/TGkCfx4GupBb+EhE++MTudHQuo",
-	"vUt1p7eYtIyl3KprB9ih62spYH/Xdem8VneyTKcshG5XfLpMz4fdrkVky88Ot7W7N0mSKAY8qoUSb2sX",
-	"eaYhtshNACuEKLlJWiA/t3axip+W5OHh0Xt3jz7YJC32vEeHSsP77+/fvXf4XvBUCAnVBTlTJGJdvUla",
-	"/FTIGB6iBD0U1s0pCWKUCql7hoOmg4xZd6iScRkCirgOPRaFyVD3TGeTbyZhV2bEY2eshcEOeOwPNU0q",
-	"BOvtOYs3nwovOS3HUIOqhOGyduJGWMLZwa8w6FpQ63hRU7bfikZ03Mc0QAs/J6FZ+PGRHQZ+OvQGg9/c",
-	"TYbknncDw8+ZvAjbhh1kcqBWUqV0ysad60DF5d/zmObNui9Ngff8jA3ycpjmkEFn57DDr87kD/wayk8y",
-	"EaqAYJYC6USU9wHlJCzIcJ8PqQA9gCVcPQEss8zdyCWK9BzugpYgNWXxFh4dnjz6RvO9w3v73ygCWtje",
-	"msXgK2UGq54cRmGzQP9OBCR7H5H6cEVGMgYJW+LPiB2QC2RcMARfPqrkt8ATv3AMfCEij70NMxOJMn1P",
-	"LdIWOX58cHB4fByQbbtOKYXaCrYXjRG1vSZkBj97wZtZfjad6AGZwmwW8Jhl0WQEOR70jImA0EhJoj3M",
-	"J+AGbq9n+4Nz/XKQjOxUPicUBPOIIyw0Ikd+WAdSzXK5K1kNnwcU288zHS+HBJxw/fKJWglhefzgCjBM",
-	"fsL55UNewQrlL6xXq3xqpO8bDQfVNZvGHTMSxvycCRQzDJ10YHkAStAdxj4NCgiQ4iRl1py7UY93eoQm",
-	"SE9Gq3L8ykNktAxCsRj0U0U6UnT56TC2IoJV2j9uBNvBzaBRD7brwa160LhdfxbMyGH1ERxulyqvPo7m",
-	"9HF/JDE2KxV/2oisYNYMUcUwpabPRUVhxjR57JqBD9iU+fMRNmf+3McmYQxDzS6rKLF7vhxfZ4GoAefI",
-	"rWKy9WESHPheVSNdouKXzz2RqpSMS2nCsXmmMoPE0JA3q9YynKWC0qfJFgTZKqiZXQ2yJXrSffCqMius",
-	"ZZ742hcrAQZDXa2bEbpcuZ8x7XVJRyMSimv3NNr5XEadlCu8tFdZgXnyluUv0SqrL7vnZ6JSVKoEW4xS",
-	"sQT1f63I+fKUdBb5TKf6rPhgrJTgrZ7YzSopjcZ1rtCgIB1uqRr2UaNJ1CTzGMQVFleczsf0Kksx9a98",
-	"rtXDko4Uex4ZtRk0ABhqWWblyOsUsL+O+Sc56sRBatXB8H1w5bgUJRQYbKylwnZKV2Feq4sRUpewituT",
-	"UZ2Xmf4uxSie9Jx3Gr1ZrerKHTOhV28P95dz4Uy8GfWcCms3OVQLGYPhmxjVz/n67I0laSLmpO98CcNl",
-	"JiupwEXeoVHkJfmZ+4tLuUlOvGoBaISTXUItELeZADtn8S5BfVAzm5oUpO5WFgGhYqQtwzFRdKyCxHHp",
-	"OToB9RU91gD2MQpsbSw/AruVdWKDfWejUd/Z2hhQMKXNDrxZYhURnQkcuqVYBLiCVuFZLBI5i34/3ZEz",
-	"NSzbzxKiyhKF7Hzs/RxI9L45jUp7zvtN8m7C10gDjh0lPjxgQG7ab/2Mm4Dchm8TqMA90jf7M4xPAbOv",
-	"Ry3vkiIaE7DNxM4YA1i8/SnPNthQEwZyZ26jNz8t4KVJldg9uB0SynjY04T0hXBBfvPtH/zm2z/MXILP",
-	"/voXn/7Tv3v5hz99+f1/mB3KUe0CuLg/7KrgOig5jDu59j7e6RE1Vpr18Xh2ZJ8h5vk0FtwS91FbAj4Z",
-	"w+AsbbJLxnIYEzkSgK8ej60Rb7xndxtOhcO4s5mF5S6D1dRgLBvHrJqMxVxvZZzd8YKVc/ZiPA5DuB0e",
-	"BxM6BeOYANdY1GWS9n6MPdWC7Hc684XnSzFfFmCkxoxGhpK3Al9MCJA6GAECSFeH7ZFWUo2kRVwdKEMy",
-	"ugCFaysTOE+Iwsgs0lJ9tZm82DTceuw8ia2ADEXEVAb3Crg3GfWY7wh3gzQqXVKhJA+S1ZYhmfYWnbPY",
-	"8KDYHtBmnkfn/Vj2rQdVS+vLWQwk3MNwX+DtedFFuvx0gbBFo9eA7yEmgrFQbZJj1omNxOSc2UQxGhlp",
-	"S4QQ7ycA0fPLX/5yaw8CtAQGZET8LHFLszFR2i/Bkt6dhdBh7alqluswXmkMrMqDaXAznL640yPIjW4z",
-	"OyPELaZmcQwV5To36I2rJhaGKW6fa/Q1Qu4TNisklpjBI07FGCNHZHePmF2aXSI3qJ3ZelzllWU+Mk8m",
-	"8QSe3342OLhXRcG8nKBqlyJF4/Ny1FQjbi2REzzThizYewEnqs0iDCHlyq69C6WBAk+zlPpKYpAZj8VW",
-	"LsVUHrkIBjdAlChCx9l7XC0/oAXK+oP1l55TDk0vh8THmCguN8c1+hMxFHPPVjrSTFhYdAVxUhYuMTnH",
-	"wJkm4kzmHBQYUJrKWmJmH+3UaLOYFTNN3cxfgRFVuAp4HKexIOabmxXDy6/rsXnySsystv0s7kFhEuOD",
-	"biKnJrYvywazEAhJNmPBInjZjbzPmp9IUbq7J7zPvmmecwmPRg3WFR2UCwIvVMngCa/AfzghfvpuPVe5",
-	"KAFwAKLvufesuy9lQFkmmZBtO0F/Byb5gT2iE7cwU5vEI6EZAp+IHR6nzaNWKdnx83u9/Z04kkGuoLao",
-	"U9NjhtNyLx0MWhgOj2F9EP+jMhEZrUietgLSMqK2ptGZ+VtS8++IdXpUm79Yn/LI/NHTerCh+qqVUZzp",
-	"YDAnPDnd+KTI54PzWa2XFvtcuZvW63ZJP63VCK7dUetmdBme2jdG5l9Gfl8L2GsB+8oF7GUE0NdQvltI",
-	"3FokOOOikMItmPZeVPQuKdPk5FGoBKt5FMHF30scXQFSIgr6iXZlhpc/VG+nMWZNmNeE+a0lzPNbBt4O",
-	"Ul6mVz6bQbRXq09cgy5xnOsV/cDzgVL0gHqpyanD1FUAlCOxMv9n5kTk1DNJ4UVbstttERlDpiSkGE6R",
-	"Fs+ZkoDqQXrXHJmBOCCE18M/oRF3hHSSv+fVN58+UFQ0NT0rqJifubvTNhuheVRov1OpE8oGs1Uu0DAq",
-	"iJE7saAypnFgYBXDw3tFgTBnjA0g/gQKdHte4WRz7L4oC5ovZPNbQ6kp/tkdOsNNZOPOwMfXxBNccRuf",
-	"9Ma4cU9640dJR0964yP5NdsVfHjfdvakNz52/T3pjdGt+K7tcRbRSba64FbqxVO7XKDZBGrvUslbSfBa",
-	"9Sr+euWZW0mny1HqmYiTJ0YkSwSDJCW7vArWImldXS5o1CwNfENaNzJyfxsSTS+hVH9ZjtgKihdVzSvz",
-	"gU4mgj2TIqSlnHS6XOlFUPvWkA1Lz00WbMUsTYXr0VfpGxPzxE6xmcCfwqy5HyRFyJcynr0xC1a4EKuU",
-	"1tIZrE5e89ZhYVwfV7d3Zs7inbJ8xaTBTF3gS2ozU3p4uTYLAmwK6CDNhPIkMFWxzUz1I38ysT0W2Yqr",
-	"wJlXUIzp81AY+Yk8Pjm4CpCeY6ts5UAi0PiUxQiw5TCYuCARVxoRsLgig6HqsdAos/B7rh8zXek7m3f8",
-	"1d6wX0w5No+T4MTU2YMhiU06j8enJATRMBauNO+oIrDbJrhrKzpKBxg31hRslL43gWSL2Cqweoh4YnOP",
-	"q6Lguz4QOqKsF4gxpsJ1UrGLWHaYUqaXeWbvXI3V35mMgZxavvzp5oxwsvcgu325dDDZ+xUS/PS8rZTk",
-	"g/x0V3Tl9BQzB+dFkZSWoJpXrhzRrFb8228++2rWkDt7Wpe7g9XUk3RNcxSU1W1tEqibM/W8+Or34jGJ",
-	"h2LXZVdZ0z/AIVgqYYP2jG6JHIiSNGghx4Sfycos6A1iOPDBwGKxcgVQNmJ+zP6FNaiFtaE9w/coCXE6",
-	"TsNRqQUrbxLFORJ2WapVYon9crwFywvRwgmq5OFmw6e3HuKcHOYuaNLOyDoZ4EFFFB2TUc/5Grj2kQup",
-	"GGOCY+iAifp0XIBhiCdtRr89Z3lQPRnr1P7ANRxDNQM4Qc2cjkSPFkIBB/BFh4pEVpkjxqGoTvOSamx2",
-	"5IeQYOaftVqe0QkMK7XdBroXQ94pPhubpAXXGfKeAKHN7lYnveRcEyFHyZMjynVrF0L2XPQuaGVhgGKL",
-	"FAwW0X+nzZqp0LtrE3mM3BtDdlPyHAICIewbJqXRJCXNXKhWkuvW2iQgTidjsPYbxNKEPzc9y146yVpQ",
-	"S+eRfPAHmHyJo8kJdS9EfEoixbKkJI80my3Po8oziA80CiQo7/auAPUkrcQ9mbDmjk1i+ebVc+UqpeJd",
-	"RpbdYm2gN7PA+v3YfI3MJrk6mBG0RGDuJebsTYHIe3jB8zElyM+oY54K1A3DHLvA6HZ3qrEqTy5PgQJz",
-	"EuV8lFq7ljb1luoEm5LrinXUIIC2NPTYNrvwnsVMDSM9IwMXYpstaqCMicVqHROFea3z1o+fdHSDaKY8",
-	"hKopfXtWofkiDvxhAeNNMhaB/Qaeq46LTjQMp9TV8hL3OVtjse9gf3IjoReJCC9/MDEuvCYF9m1AT06q",
-	"4rJFg1PGlaEbfsFgL/YZlmWqLt3UnU7uglde36ehxWHEfpiyf3GnkEUSKuWd3Um4JoyuhsXL4SgZ1lDE",
-	"nu/mhS7Dmtl8vccnB8SMPiCtJgLqUvL43t339oiCwZP2mCTdOUMVNLBV39pubNUbzXrjww++uvX1nSf1",
-	"b9z+2q1vfrR9/+bROw/vPGqczBm6PKvIxIRQaOa22kBm0+PKw5iTTpcMYgZJ7dpDmM0oVrthK9+s4uRe",
-	"a7EMSIM8fPTAMAX4lAOPGpAdcrB/dHB4L4OVmtTVXzT9Fw5TkvgLnxLKZ79I4VTNpwSz2XxIEZefmbkW",
-	"VsNHOCX7Yeb+2CYOkhcWTfKsWumIqybtaH4+I3akksCaZEP7lW9mVelPHiowGV4CH8xWwLH2xanB+Wvg",
-	"Tzjwtm2+HJnpXZw6+++OSSsF2WqBjUKxjAmkT8fWfbSH2nefUaEAtmXcluH4C6p6yeMsAtF2PQcoNB10",
-	"iZ1sj7ReCKi1goq8V6YlwxBf/duffPZn3/ntf/3e5z/7g8/+8g9e/eefvTB04+Kff/m9z/70J6+++3Ns",
-	"JQc0Z2HPjpvDirmg7XX1nNB2fGRvULr26ar/5Mev/vzXcxXtqrjGl8KCC8vTr5wNJ7O6nFyiZej9qkhy",
-	"tYHh43kEu8r7GHp8MWPFlwGRvJQVzvEylITOv5k7kFvFtIgpPpu5Y6umrKulqi72O0NR9xWnN457VJz2",
-	"KF9Mh7vxlaIkVNNlxAU7PGd5FXgrWNU6UnRYLPwqh2nz8wiOLmagACHKOQvTuhhtdkpFgC7DRjXz0IL4",
-	"9m5xUgAbKHcIlVnMUGy8Z2JQSuomLVe6xXT7KO0KPh8k/dmfk07d40nP+LxfmsV84Vdm8SuUVJDYJwzX",
-	"cwGbzzBk2oNk7ZY5dkog04Xn0P5ujbkJqCDXxShkTT7ItRDGLLHeJu1YHLIZprq8IeGukNR9U3Y2J4gG",
-	"Hjm4QEWUwlzbawhEyFKM64xFOJGDhzNhAT2vQlK+L0WBhS1WikuhQOOh6ox0ZTwPet/0FXms8vzdSdoj",
-	"xxCCzjCOzaAQjSUgPTmMAxKaQYiQ9KXQvdqk3BHSccVralqr+CgOoOrDMK4FAq1sL3ZkAUzFNZe3sY9V",
-	"LuhXwovKXZHzAn0vYudQzZArM4wwX1qObf2L2SDSkcVIGTR9T9nMC+gd+8XRUuIqktxj99yVo6YkI7Lr",
-	"5tU6yiCCZxYquwmL4orYws5ZhPfpArwFiO7/ukiywmara6RpfenUXHKzDLAZu1mt0cH0uHKDQ9Lpkno/",
-	"kJZr1/lxNpeh76dEcUItmMOuMi+1LKV8A6+k80yMX/fc6qjlZaEjmB1ctqLhhF2Wi1DZmA+EEtYSELTp",
-	"YOCXfgqchRaVICMw2CAACrn4lxiuPu/BeI33fX6OV8KgnhUeilXS4ZXTYDFl8F0mTcIlTu/mHcAJH/MT",
-	"yvWseBLMkXHlKW1EIMbq2shdjP8TUrA9Us9a2hIBf7u06NkTGYc366UFYeYqAAOWvc7QHNZjs10ORUXx",
-	"zv5Q5+FQIIWAnBitiLt4ENREBdl/eJecsbFTN8BP4vJi3bOA02+TbKAxjlE4UqSII66+3CDmkB80svFN",
-	"SlOj3qYxVLJLWu/uH989aO4/Pvmw+WVA3YeTB6zBTCSddU/rAcDqMhqz+KO8MgP7yRwy7cALkw1dAABK",
-	"Nyca/N5Hx/ePCabkqsmIIyiP8uHJycMAo01h9n2zZA+l0qcxO/7aPVhgKDsA8epmaUIWcTCw7D4V1nBB",
-	"BwMF2HOI1E3VmQqQjEOLKYXefCqeii9/+RDCtL56/OCIUKi/72olMHHOIjlgX/7yLmm9eApX8yl6pp66",
-	"C/q0tvvUJZ88rQVP4bo+re1ubm5etDbJviCQtut2U9E+eypcwxhIbr43E7fWCUCeMV21MN4WayhAK5sx",
-	"o0oK84N5uB0xYo4OJtrG8jSmfbhx7ZgKWJ+9p8K+2eUsClXLgopi9UOOxZYpmlggeXeTtOzEWpjQy7Vm",
-	"wsvkDcyOHPS4YIqZ43YoTiOueqQ9fipa+7C1G/eoOB2aJqDQs7MWYYNwkiX51lBqG8NP1RkXp4S2ISlO",
-	"2D3YQ/em2xGAvOnQGMpOQ73Fp8KsW+v3Nizb37gbtkiP0ZDFQVK10VbFwBhwvUn2yc36NsLkcEFaUE9y",
-	"Y7+rWdzyYtCzpMueEkiI412GxTPMqTLHwmVafbH+JQKGOC/A2sgDGDWfhjSQLza+ZEYXselwUoU1iPdg",
-	"Zmlw3Be3vmQW2hbR/eL2l+CaTxTrRvqaLam7mcZJkC/ufAkDp2mn5xIL7atPhVdGGwpka66BlcB99fS4",
-	"3Vp9s7FZN7RCDpigA17brW1v1je3a0Bge0Amb9ABv3HeuAGFJG9YgCf45ZQBxzBMGNIy74amE670gXvI",
-	"NONw9mu7H+dz0PSRG+ZlQAqqXQSlDzsl4RkEsIFUAMPaqtcnIrPpAJNPuBQ3fl+heIp8u1RgwJlkNECg",
-	"iNPwIgOrs+3UG0WtJsO88VjQoe7JmH+CmKk79e3yl96XcZuHIQMlYGdrq/yNu+KcRhx72LpT/vyJlPeN",
-	"jHsR1G7iKpa1b5gwjfCF7UrzdoinyJaH/T6Nx/bcEHe6AiLYiCmdBMVqego2++T4PTPiS3Sm+mqDYhQP",
-	"At+j4X1gc6WyR/MArBYHCVrsfGfzbsj6A6mZ6IwNT8VjB7fsXYnQ6SUnzsp0cEbPJceQ1XMaYX58gpxm",
-	"f3M4ULWvm49YCCgJ5uy7mrkfN4Kbz+BAznWek/JVWWlVx0N2sdBtSuRVJ4dDuIcTs6fnhqGfILl//Cxr",
-	"IKxt1be2NxpbG/XGSaO+Wzf//+Y8y4GxpBDd3EznZpVF35xX1FNCHxu++O+kgtr8i11MOPa98kpIByrc",
-	"uvs06sq47yjHashNfaf8jSOp35dDYbuoQG8OpOhGHNWfncZ2JQJ1j8aW0DZuVpm5Gg7QW3SfhZy+jaRz",
-	"PwyNbJTQtWrE0haGNk3ls/gbL+xfFyj6RwxdGVmi+h58nxLVPOIxe2LvWWTNt+ckv2XnC7c4PWKoYzgU",
-	"xph1ofqjnPvkBfkS5AdMzz5Oa1605kVrXvSaivFSnhFAzZmXH6XC+1xiuT3YGAz3DPTWPGTZJBoGal5G",
-	"jJ5b2B6lAWTXnv1N8gTMM/batQIsTce7CXokoikb7d4+4yfR79TvpDYgNO4kbW0qTSMGlrssvXsMZMAn",
-	"eYtqFSl8ga9Z5FEgkPTnVhvQp7ZWGtaEek2o33RCjfiAl6o3+JHbxbZBL/XmTTcOov92bRxckXHQnZxi",
-	"62BytqqZByedftYhT+RIKHDaKXTZ6F4sh6c99DdZBxS4nQBWZ5M8AQeAYucsphE4GQJ0yRh5gcXnmFgM",
-	"eCiInZwjBVjjJI7geo2Tg4hykTVOepEKNdrpe+bJ/YP7h7BbODOMWcl/sQ0lsHwuXjs4Mltlm3oXfnfo",
-	"0tvzyCfYzarNmjmrsriMAgs5r6yRLteyYodbwbXYsRY7rt5WmZC5iqS7XOi48SK9jlUMlskI1gbLt9hg",
-	"aRl6ucGy2vGbYbGceZ7WbGbNZtZs5nrMkPOymkXtkNjPkXyzrZAeGVtUfUjLwyRqQB4l2Zpfvl+t/XFN",
-	"dtdkd012FzQqXqKALzTt6DKjon1oimpzc7a/NWTxOL2LmYy3ahfIkPUKVsfX0EQJC/M6mijnvsZvp00T",
-	"Dy5pj22WQJi5M/ZYlwgqw5xr8XDo34rFubnFy/Aseu4+fvyi5mq9W9yS2ifm/isqakENSr27r/61bXGz",
-	"A8n+AF5Z2601tm/X6/BPHUvwx5C6VRs2wA7Y6VHdlAMm4Eu5/+5BY2u7djFXvKMd7TUEPJ6aDi7BGXjK",
-	"wllXN8nQwQycEYvZmn2v2ffCxjl3vwOXWAPJTRpA7ED7oAARzrBGQiVCVcrbb7ywd7+S4Q7eWRvu3nLD",
-	"ndvl+Y7YLAPdrHNzmcLWLGp90mPJ3Nay1rWYg+Y7WEXWINArBhSAZKzw4+SXSQGjKrN3CBVGdbhMteVZ",
-	"Dt1NzBgzlSr31FsQqQFI4+tIjVVpNfbkzIjUcGdrsUgNWxypzSIpThXW3meuIlVq/DS/mu5bIadRcxCz",
-	"Ln/echBVpM1OuVDwdHE8BrR4vfEYnR4XdEIJS0vH1A6OakHNm2Btt3b7Vko2Pv2H//byv/yqFlxKHCj2",
-	"u/I4i8nZVjG8LrEiK474dIu6Ns6utbsVhF44ilaRFs/Q3ux7N16kN7SSBudGsNbg3mYNDnlxhdCLSsdv",
-	"lmY36zytOc+a86w5z+ujfs/JfRaOxoB+3vhojJSyXX1OGCQ7za8MrDgoY02Q1wR5TZAvL07jsrQBC/a3",
-	"ofqzrYrv4XO2+MX8tsWHPSnY+zzSABf45pkis/NfWyRXY5G0p5PYLSw2TE4+WKaU5BsoYdtYTCDQwRor",
-	"LYodO2cxGdFxpsZ7gsy3BzByHSlCi5Sn8uUHO0xX1WWTPedKq8K0suyhuzZrZubJ2quf/tXnv/4Pn/7q",
-	"11A07Ief/uNPP/uz77z60b9/+Sc/nixwmhMq0tRJUT4UXIKFLuDKTZnVZl9FquEhhIhy1YTi0Akc8syF",
-	"qyDM5C/uElLN5IrPdo9O3MC1jLOWcRai+8daxiwBKEW8WElohiZP1ANbiAfMkoRuvKgU0zJFnt9Cw+jb",
-	"auecJFeLixJF9s1Kp2PNldZcac2V3hxTKGKdXxbpmFecvxyraI8BPLUr6caEJqFkigipbamiPaKYUVoU",
-	"00U2zhzqdkmaxcv/8n+8+vO/WZQgrNisuSbAawK8JsCrNH1eFvUtlf9vAP0DYJ2FyHQulvkj0+ZaMlwT",
-	"pjVhelskQ6anqRJpMxSspOgw0peZrJsl6RTUwPWdNdmz3VJMay5ON20yW2uPtLDCyWYkR80RjQUXpy1I",
-	"E/J/UCOuO71WYKvB2DpqGuRe0qYRNTPREoqesEiOwG+uezFTPRmFe6QF5YI2VSRHaSNQaKpHFYCrMayQ",
-	"A8G9UCBJkFZfCq5lbMZrHnHDa9riLzmW8Xtc6cPzfB/UpDU/GhNcLazyxBU54yI0NC0nTt/VFk6JzeUU",
-	"jLsIcgfmRmS3y6wr7kbB8NQQK44VDLBRX26Eb5o/Do7A2g135eQN1Eq8gTKGamHDKCRnQo4I7WoWj2gc",
-	"Frvl7OGeHSQ0ReGE1Lxrj8WGExFmu6ePvFdOkjeu8PzldVh2HPejyJab669P5HKOYd1jJDkZZlH9M6O8",
-	"E5j9/hKO4Y0Xbf5J01DQi3kqbeSdl3Uo9VvtYtDpNs9xGgutgzmpi+4kLpy7+C7/5MS8X0UEmELsL4Cv",
-	"KDzpi4ZCdrngqjeFUJtouP/2Jy//5lf//MvvffqP//jyT378Oy+M0GlGefHqj//Pz3/8vZd/+71X3/1B",
-	"Laix57jHCFZxfNio13e8Mnu/+fYPvHd/8+0fvvz539l354iuzJv9pQcrLDOUdYjiWh2+Svc9yzJnrNPZ",
-	"HioumFLEUCsiRS5+/RzEcYpXx6wjz1m88YnstznbALBvMN3lxnmdpDV8wfPhSsJauG8WdQNbCBX0d0qw",
-	"6MQmOaZdUII7NIogMl6MieZ9Nq2mPsIBncBArsDCl9rJbE8sJFsEp49Y55vQrf2tCfGhtd2t5Uxstq9K",
-	"wDYjFpuRnDEBVVJXKvG+3nfkhJ4xrByLxXVtOW6pGJaeJTEVRA51AJQ4vSDJCZv7dshhmQL1CB+pYlLB",
-	"1hIDRooZd8mgbcVdQ9442E5mGUzgx38JaHGwd2tbyGo0TzyChRYPe9UWgUe4x7RKy1FD5FuCyPgF5ZVo",
-	"72I1esNKtYS/bT7AHkQcG77VSjNuWoF5CilNJruzR42ohxMyjXKtiByJTfKgmxTFwMEoWxcDar6bxxDf",
-	"FIvFA/Mc9pEeZOCmzHzHm+QJppLajqDqNxVjzCyVXXIqWYIEoXrUMDLba1FYNJz368V2MAzOJWGUVdyw",
-	"G9e0Vtc+jc+Y5uLU0KWERu1ah9o7cOb0CChcHKrS1qdTqyb6O2dxIlZNdhnLc24+NWqLAfzCTrw25Tvm",
-	"zS+bvVBwXKHFxoxVUzLWtd16UFOa6qGq7dbg5UUBg5eVz3A/1jreWse7ckSK2FLhKpyvRDK98cJdtglL",
-	"ak6I24gaBuQzDScUOrYTsa4OiIzzmQq6Jm3wG4ANUZUT5YZWPMdp1mbat9dMi2JJKd5FleNdHAw+6yCt",
-	"ueGaG6654VuAkjEPR1wQIAOO9BsOj5HSwoXBzbvdLCxGQm26Xa+oYeaZReoTwkhfk+ola3K+Judrcr7C",
-	"QPNL0W+s0jHT9H5sn6lie3dKDBfWAo4Xs8AC7n6sdr9wHMf40htpCMcZrC3hq7GEJ7bhwuA/PNcLQQUL",
-	"QgcDFEUGMoqUIesxO+VKg6vTd9SC0dzX8RMrODczPqcRBDtH5qSqgAxFBJ5o8AFj7K2NXXbtN4fiTMiR",
-	"aNoZtEznststskcfOzfUdRqkO9bD64k8NmobgoONkAHBz7u1ntYDwPsJamngt40g9kLE8bWEmDy0gsEs",
-	"E7Lmfdb8BIvE7CtObxwbYtqjHI6PLR/jDdDtT7Ovarvb0BvuErjuWdwM6bi2e7Nev0iGcdJjFgpACmvd",
-	"YVG30JR+MR/xW7Epm56z2MhormFYhx3YiGTvxDCKAlfb3xB12LiOFF1+Wtt9cVExiWd6pblqgoPGRYxx",
-	"1cRb5L6wx4UOBuakMKqYC8t3o8rfrAA+9eQwds+ZzxhCkflGCt3DLy6yR9G27p9F/KrsEAj2XDcTojVz",
-	"RRRjouSB0z4Tuqn4J8mw8w4ZfKtnN8VPRdJEvkxtpeFmDNlQ9c07d2Zdp6CmpaaRzcjaqm83KudcQRgd",
-	"bFVjpx7UcJsaW5A8ABtUD2p2Z0y7F5eHkueu2FqAXwvwV+6dSEJDKkkjZfL7jRfJzZ/poTCiZeJbB8gw",
-	"yAIDy8seiZnmMSO80N2QCBJrf8Pb62+wMmqpw6HSgS32OMw8S2upZS21rKWWtdSyllpePy/SfJLLgn4k",
-	"PNVviiOJ7FtgojA16YC5Q5FuLPtJGAcmrW8SQ2ldyjpXybtoNCJyJEjCLoucVB77vDIvlYrkiMXFFpGb",
-	"wPE8QnYR1IYC2NdENlQOSwMGNbcBZKXOrrUgsRYk1oLEWpBYCxJX4b+8OgvIjYQ6v1hK7Mj1/NwVxJIe",
-	"hYwc3EqWh5M+PbP5eo6/gxywm8gBIqGJqGZzRU75ORNESMDhQdwZDhaaVK5AUWUE2BaanjEsMxnJEamn",
-	"gO5bWzkOIHj9Xbse11tuUsYx6+Aq+jkDMMLa7sZW3bTep/GZ4Wq4iM57Y6UpzD2QAzIc5LZh/UhJK1yc",
-	"S95hpFHf2ZrH2WLXCxdvVdKG5w3bMqS/bW4LHvtgcoZVcdHecZKB+YAMrmBxlmId91h4yuLDshoz5rYw",
-	"yO/heAcieG/NStasZLE8VaAERBryALQlQ3ghsfsKmYw9vLMiZ/BevPl1rnEer1vMyr90rPhDTJlEAcE7",
-	"7V9Q7g4sG/qyqOyUc38szlbRbQGHgH3mKtAIEhg/CLXNQfIDtfsiqEGkDQiOMZcx1+Nmnz5vwhvpk7dQ",
-	"ysiPxkkQbpBUKB6B/tk1jyZN3DJ92ZpWXk8u83L3dpB+7eNO1HZver9kgmYhUrbTY+EwYmET8mmzk1tW",
-	"PcTtKWPwyVavufqaqy9O1uwxChIzrpEZuzLusHnh+xIkqAWtx3dtv0ZxY3ZsAM0y4rpnBsXPmS2upfYw",
-	"D93SZK7IGRtoiAAUiPSJpuRRT5I+DY0ah1CkAeqHUFWGYkUZ8/e0PvdwmKWTC5fv1DQ+p1PKWBXqd8uQ",
-	"kou56cZqlak1wV8T/DXBf6Msgiqla9Xo+wxtDV+78aJDNTuV8fiiiuB5YB++CgF0VVd+uTLBdgHWN359",
-	"46/WcOMdIgcX5K4qSHy6x8aAlbCE0DdfYXfbeyl6aC6xWLyIesQmciJmChHb9QnBi4YhN63T6GFshqo5",
-	"S8SRPhf+l40EVl0iUPuKJLE15VtTvjXlK5B1Jonf8rKPpupsQ2mqudK8U2xwO6Hq7Dh97Aoufpdyc1Ut",
-	"1Ok7QW3ARGgUMMFG7tvGVvp1zHQ8dj9sGzogzWzNT/bLm2kchnu/vrWzpJaTrEHZ3Qc93/kh11ih7kCb",
-	"BUFEXbMlpD2GnF82ByxoEb59cpSHaoOLriw9y0N11zx26Wd5KtX55T/94cu//s5nP/ijmosTauJLSdxQ",
-	"02UlHh69d/fog9o0Xig28Ok//LfJNhpTbTx6cHB4fJzfzKvv/uDln/zFZBtbk20cPz4wbeSO4//9/L//",
-	"zWQD25MNvL9/997heyAaLXnbcJdKOa2GChlvzUWbLlpi7kxXDmMSys6wz4RmoZ016TMq5rhAatjuc21z",
-	"TOH4F1yopJrZDJ+lX53kDXdbVq17sk64v6SiJ+7oFPod02I5ZbUlcqsTYjq7V7ThesKZzJ9uJs1MoYfP",
-	"/uw7v/2v3/v8Z3/w2V/+wav//LMXhphe/PMvvwfFDX/+wtDSC7Mc7mVLXNN3fvLjV3/+6+r09MoqOFRB",
-	"AQK18uNn81ZppB3Nz5lvNHcYQDGjkeaAKXSly1slGHc5qbJKOYsTrwrBWp9c65NLJBPnVPKpSGkLZQQo",
-	"MTsrlfi+g/vG0FQGeNoiBPQTcGZyTc4YGxg5h8dEs+eFacVvd72pf0Hloyqz9yJXTMlJWDOtNdNaM623",
-	"JpcUqkQsQUUWq3u+VDLpHmkl1KBFmDCzUxCyE3IFH4oSNi+l1JztJJuSmVInLFIOEv9IxtkUzBzilJCY",
-	"hCYhNfrnX37v01/86cvv/tFv/+NfvPyjP3z1oz9+9b99d578CTfXa4AmXdP3NX1f0/fXwckVWPJIZOyI",
-	"4+WqKkNVhlz6WOXilr5pdkwzjbUNczU2TDhUhfZLPHJL2C7NVi4XMsJElq/TwQALxqq+apoP9XoDjrxS",
-	"KAPU6EYkxelG8k1Qi2XkKtBh1nlsmRImzTfswoBXwe+rUqPOGeE1q8ZKs36TziNDmJVaNdxl/lJmMM9D",
-	"1qXDSFcEOeeqaUlfaKWzycXXctB0ES8gjFTECZjcscvDAcCFny0imAGsxYO1eLCEzXKoMnmZFShrvgBw",
-	"44W7DTODfBPCu6YZa5qxphlvsslofsoxrwbw2N2VyzAYUUFYf6DHpIW0okWGos1F6Gqpwnw2yd1MkhvO",
-	"tWMRlKCUMOScURG6vDNX9ds8AnBl11gyZ2mxtsCwlRJCkPkufLm2QC4VMKEJ6XROuXO1KGNrDrLmIGsO",
-	"siqjlDNFydjZp65EFr1xxsazjVMfmQeu0Gr0ERuXGY3MpYJxrv3nK46U6zGy//AuLD5Cd5iDkzU7BUmZ",
-	"GG23yfzRVyw6Z2qV8k8uDJo5Oog8ZuQKM0KQNQYR7TAy6jFAMoNhm98Rar4nR6KoRs1HbOFUKvOn40ux",
-	"DIeIMVaZ83zExqsOn6vumjpj5szAvjZdo0H+bJdgvkdsBKtQSineMu67ZqYLErH79Mxcf0fDroJ35gSg",
-	"5cWOObqxDht7M8LGFjwzi3OwoFpgiHco/YxUVbHeu+wCcwY0byo6LIpYGCCUC4Q/hiwcDpCJ9+mYtEGZ",
-	"CQk9pVwUhUUeZcYxtQJ5FRXb/BOMW5hkY5WRL/knJ+Z9KK/Ing8i4F5WhyzqkYdqZodcMwQ+MSwBmB4X",
-	"+tZOLclI5kIzCwTZp8/v4uNY3a3PhfucPE7jmI5xiHlDwrWUcaawZJ8+v8fEqe7Vdm/tQLPuY9qu0gAY",
-	"c7GgM7eE6SPI+9KKMuox4Sxm/aEckT4VY4zKxdMbrh3Dy9IuI89maIO59e2h4oIpRTCr3hfMs3RkVuZW",
-	"YUisURaWIwMLXPvia55pr/QyF7XlwPIrS6fyzaz26m/cOnxjNYp15s4VhnFUv5lBWSFYs3F+c4AS5zDg",
-	"BItQiycU0qNJV8b464DFSooAbfzaC7qzkkRKV8ytgnJtbcYE6XIjWRAuUkv9gI4jScNNsm9R6LLjSZ5T",
-	"tM9ICwSR5hkbt8xIqRumU+IRzFwKFpCeHIHaDpykI/uJT8K5GaCaQzwUTc37rEUGTA4iBqgtWkYg+Ig9",
-	"7L4VswGj2haZUC2Ue4iS2Lj9mgDaCaFRRHr0nOGEY7NcRpYaCs0jCwXIRMjCIktCCb1cJeS5WYdsxVsk",
-	"o0a2aQQpmd6tJyVE4PCFXJxqGp2Zo5lsWG23Vm+aF5sY3wO7npoTTjgQ16361s2N+u2NeoM06rtbdecy",
-	"kPERUt+Xv/zLT//hj+EyqDP33S/+9NW3/+bVd3/w8n/5/sanv/jpq//+Ny//6NvmThrRHOQ7I6abfodb",
-	"RoOrblnwNmPFVhY4JLC0Vv78+IVXpyVZYrvC0LjnL/HvEG4Z6AjLGFn8c3mfhjPjcEG1aLOOubOya479",
-	"BF15zS0xa7fGqqC0WBQ50guG5IRxAN7oguJokTZ8AxpFEMtcdgjntiujSI5UkgZoeAtwBElajqC0AkBB",
-	"BQ2l05OKCdIeAwvq0ChicUBkjHio9hYMJBcaKqP7OjaW4DCs7alAgFVkLahtKVfAcvOpeCo2SMvQvKY1",
-	"v7Z2gdW0rYG9xQXX3BDKVsLDNuElIUPWDKVgrV2izVAdjzYMkJhfVfoGOWIsVPYlLpRu8rCF7ZgbopuD",
-	"iIrWrs8tY9bnhlaRW/WA7NwMyHY9II2bYD2oJ8yxzboyZkgDZNe2plp7uEhGQBhQpYxsoEjEuprIod5M",
-	"J93lgqseC1uB/YK2hRHgI7sMbgKJ0cINK3bGDZRgmPBXRWka41LmzWfUY8JqTSHKMJqeMUFaffq8GQ6R",
-	"c7fcDLFn3D7E2W0ZwUIOdRNbbD0VJH3Ylwfc5PJXH9rN9ulNIVmYXTM3TGct3MUpkeOEnrFDe9GuUdDw",
-	"N2OqMkqeVIHEYTf7IlhfkkWq7d6qBzV/BWq7t2/f3srIHuZnK0R8/v9959UvfvDZj//287/966rihe05",
-	"8YRY0eUERJfdev0r9du79bptzZOcsgejtrtdnxJVgIilV26uVfFes204XRtkXX+sWyeNHfTaJGPFt4Ws",
-	"7d7B+KFktSqtycRUl5XA4HS+2aLXO6sXvZCFpansa3FrLW4ZcesRMxN0PHcwYIKBXOPJXcAmZQyhiiC6",
-	"K5QRLlsUcwUKXxR66I2oApF/FknVjqjFng9Yx5BdbIIZKaI9JjbIzMo4tkz8OSNjps0UtZE0lewzCHg0",
-	"f6BoRSq5QRDa3lU968koVFhJUBMd82JXyKEIJxX6JUqQuTHlKOVm1Q3Ffebr5VtpHcjtBbXeQxGuOrzA",
-	"eRpurtjTgGR/TSnXlLK2WzuAu4ZhduGV+k4KKaSLICjKCfGvaW1BOIGVeA/KInMyGMrroIZrKIqeMbkn",
-	"/C414HlG/y8o4ojyUh4J79irvhnvAEoXF4kDh6jcsrRIGFSG3CQWGpR8cetLMHJE+iRf3P4SwBRHLFH+",
-	"99xvaNRXPTmMQsTtbZHBUEPKQ5t2zp4KW+ARiqsEJBwya9xvPTo8efSN5nuH9/a/0bx/9+jxyeFxyxCJ",
-	"FsL/ZgDPW07Lb93f/70mvnnw4PHRScuIDhBAMRxY084j8DBwcUoowaUwz/Ro3I+YUrvEcEiYnrUIOQsR",
-	"WALQn+EqZbYIe047OhqjDARfJ16HvSQqk+vAxj1aYSnJ7wDpBhreT1YXnujIfuLmwPqXpumYCps4wo2E",
-	"BWuuUosL7xIhE8HJOYKwaCzXRHHRYZtPBSH7bnu8vpQk4FWatoeZwUH72bEL8Pn0WBSmhWXz8kLMq5tC",
-	"6qZ5NNc0gqLyCVVnS8lsCCMNdDO5d3c1CTlspd1ThvWYoqgWlGZGsziWcTOViz77v37x8vs/rwU1/zwn",
-	"ymgi/nmKOf61Vd/abmzVG81648MPvrr19Z0n9W/c/tqtb360ff/m0TsP7zxqnNRQ4IP2Zo2fKzKSse4R",
-	"m71CqNasP9CLzOZXP/zsH3/0+d//4av/9PdTc7KBOUtPyYmSk5MaMQF2xwXGXbb+WwsOtrK0i8d1flG9",
-	"apjhOmVlLUIvZmwAJjPU4IIHF49Gmpot5lkgNDBRKCtstF1mY4HEYGQWy0t7kM+oiBwJN5bAVXGWMRQy",
-	"F2TU450e1m4BfVAxoXdJy6iowLFBJmo9fHB8QqZH03oqsL452ByQ96BthWtCIynYJnngWC1XJGZdkABC",
-	"iWwNuC4ZDnBINh/y2DAGGtlZKEiVFMhXnwrA8reT4DFOYzYjW876oEcySzHNdBzJDGBgVRiBnQvoKAXE",
-	"Na353ajvbC1NRINqHW1fPrv5eu3i2dw0/F1zrFcNHdLpsAEYsRsZo3f6JOt2WUd7dpiF9wIb3anf8Rq1",
-	"t8ExVjwnFIZey4hq2UyRkx5XhA4GvtjnBM/N2oIbFiSjWTbWNbOflYMljK71evPcNUe8NI4IhiRD9SVp",
-	"1Ot1rEKyFHN0CEv5TBFjzFTCRjAAwWbCTep3qL8pEg5j2o7GRGkZs9AFI1iC00LuBun5EMDgKs+mmulQ",
-	"saYLEGwF3ptoR8coQGeZCog50BtMGDoRki8C//3dxtb2zs1bT4f1+tYtQfvsdzEOrLVHWl8B5kyJGtAO",
-	"C4wm2fqffu/34MvHJ+9v3A78yMAu0SNJ2LeGNCKmHWVL4nwpDRzAJxFRMY1rNAqr1WrZc20V1mTULiui",
-	"HVFxBjEZhqX3OdT/2SOUAPsDjwFQKvZ8QCHGAN0GbqmMGp2sDo7beTXst3YPIBIT1q1n1l4M+23MZDRb",
-	"gGGZ3vqjw6SJsJC8b/YgVcm5SpVxG6RhZBQX+sieD3jMVJNqeEuw5HxQvQtBkjaIAZV3sy6esq3M0Fsv",
-	"f/53n//6f331o79oeYP6V2E8bsZD8buGp7USuwZXxAa47EEb9mhqFkVWAkMxq82cQGmeskQ6T/w5ZiI8",
-	"7i8fSRnkXyU3cBv+gaMtG2ctPxnFrkgmstxGpbeljBgVLrljYZwKC8SQkeNOco4ZjJerzPnypThEULDf",
-	"79Ya27frdfinDiRvEFEusr3sw8VJyIPf2CQe6ctf/9+//fZ/fPnzv3v53f/nn3/5vc9/9vOX3/+TV//p",
-	"73/7V3/08vv/u9nJ4t6DmpLDuDMB25bil2YH9TDZ7+RGeQiPOQOcRYzmHxiERzTToSFKyBwljq/OOYfH",
-	"JR4TcyAzwSd50LWG1TSCGtDS2IJ+HBzVglqXCxp5gLO/+fYPPvvrX3z6T//u5R/+9OX3/+E33/7hNAQt",
-	"Lm8CQZsuboL4cdPMrMMHHBv9yu1b2ZWO5VB7mVzstI9hfw1X5dqKt1Q0NT1jExWwYfS4k+/UgtqI8dOe",
-	"ru1umavntIG6L1wijkjIQZSFaw+0tiCr2RXtDsuWdXLtqq9U7ijnENJzhz3nsSwB6aXqLCB2HdYu17V0",
-	"bDg1eIgIzfEvOWdpVUeqE4Qr2Yhsd1dqJDKDuRIT0T7pcqP2WgFjFEtxSr56/OAIMm+eChCN+1wZOucm",
-	"M4jlaUz7tvRJLDUDb5ARYLBPFHRHPRkxkPYLdAQMc3W2g2QdpzUGFPmoIC1Pqtr4iI1bmCxkNgnxvUC4",
-	"peqpgBweMyKVRkVzTU6ZVmk6EI5phtQHuvc1J9FMms1ORhJEIRVYfyYkPUEQlpXjYV+SXWfPucpY0Ow6",
-	"OxPNFctOwSX0AWzqndt3wOiW08ezObnL62kiy+fXpYu1LLNOLGpbW575DKgCDhH+TESaRJZPebwNZKNZ",
-	"bRLdsFQYvTbkFOLO8CpYw5y9E5s8ZTFpm44u2bbhic1Lta55B+Etsq2txY0Vixue8S0hrMsJHubu3nhh",
-	"7/LMCC4bXTAfdzIvLR69VVaEZH5lw1f6xDCKqoE8hkM28/dJm5VrO7VHuW/QiQORNu4ru5GuBkqmEn8J",
-	"B8zASno1vAs8SOjNKphrw84F7WC13drL7//wt9/+g6TmMcYMwfph7eUJRVXPbFXxU+EmnGdaWM5rFtS0",
-	"Ya4ujmEWwGbjMoq7UHVWRWdchwdeU52rCZ99OVksCvTLUscbGNNerKE9ENGYUGILkaNLwgolSTj8HqFi",
-	"TKzHuVLUly3anwMIjHG/a8L8xhFm7CBDj91XSH3dpyo011LVihR2522isAERckQO9o8ODu9Byfy3KZbr",
-	"7UxSoF4krBdrK6PwckXZG+x54tixIm32DN0VZCTjECsKcoEqoNrFTGp0E4ZDFlgjmjXFkw4YxdBApd2P",
-	"HSpAJ4VY9DGagnouXedUOlclz6nKe4ijfO1oOO0Zhri7HeBfTa6afRmn+HQVKO8EheWqGQ4T98WEf8Rq",
-	"6dbGPu0UWdwPEvivuEBX/51YnnPzqeG91ghqo94Ycrab3aEIVW3Cn5INxYV8vK6Mk6S7PbI9te+X5tyo",
-	"nI2MR6uMjsI9Eet8lhWTwye9saOFYIlncFDQ2Xz5kqsRfiIuWJmCf+Kee31o0ccvajMJjcURiFmH8XMk",
-	"Hmjrw8u2WLBlfo/b0KOLEzVUwvXeiSjvQ+eT8aAZwXKiyW1scs5xOJ06J8oxXQyULGfFp5qtWkZEsyel",
-	"lLwgis2asqyMshyes3iMAUp6MnfeqccBkVGYB9e3JMmZXYbBxXVPkJYcJRraQhcguNowxiUvDsme53k0",
-	"i2N8pQrQ5UMjUbzPIw2IuTOGimujWegUeTNsVMMKxu1+rOhAwMcvZg7CqswEqiVxRQzVJzKGtLS4YBxO",
-	"ze7Gsp+POWpUvQ1XlnkCvbfKaJJAPTuikoFoudAw3jTEUnMQ10ilKyoBYs5jIULpsiTvBjD/WeAgNgIA",
-	"niNUkdYHh9mIC2zHGfogqjjRODHwgQpNjALmgEED0h5D9InuydC5Pzs9pp4Ko30OYtZlutMzDUC9NBez",
-	"cWDGgBhqGN2LcKFelC5iwu0SKpJ4VhvjEUmlXfU1vOIgXIRPBaYOY26PTbQdCmVh0abNlmYMwAuO5Gip",
-	"NB+jeRkKkIlZeAxOspv1ekDs725ufUjwZUCTKuRNRkAvdk1L0FNtd7s+h/MfprlSxz+IyqlwuogddgHx",
-	"tcQWuojeu5xoahd+tlxqJXZHGwpCp9BABWdnDyPKwTzkAsBB81/nv7ydoCpArZHO2XMQ+A54i7+0VP5L",
-	"hu4XWirvmTuobN8toEqtdGAOTmDX8Dcj4CtX08oX8SFBQQRYoBJsDYrEUvYD63PSMWfIa54KwxzCIdsk",
-	"jxERwqMBLSIkYFKxCIEaMB3DLMQmwQDFodKkzYhTQfdS0AYbXsMdNiXCV1h7q5pgHGBEta3LFM3K5aA8",
-	"FZiZYW5gK/CYVVLICzUIhYl2piuScKnYZX8CeBgE0htJmSsizyFE76mAbD3Dph2aA+gguzBQ2xPM1EwI",
-	"3HudHgtNawnnDckXWwfm640DKXQso10i5AZEDba+tEmO2Mix+KcCczlJTMEtOFQsJyrTkzVazvCcJKII",
-	"0mZ6hCDehp+r2Xx3bvPO/mBwN6wkOps+KgvaTwxXvSqb0ZoRXgsjXKspl8NsFmcsw7bZ4zbbSINvZxhl",
-	"HogOq1jqxGKIzVfv5ImMw5v1GeVOXKuXVfMEvP1zmoUgBLu6Wei1syaYTVxbE1ZjTUjuVxKDuZriJx1m",
-	"fYwTWH4BoeSMC0ircGkN6IqWxHpFFDirM1VGqDpztoRdeBRoj81dcHLdBLJaknFsK620fEzhlpcQgkBS",
-	"aZo1tOrKk+h4nBPLZG6gJUWL2wPaUp5ZSTqFHPXoy25jazuYoGO7tY4cxoo13cupExx4W8NrrfbZD3/0",
-	"6S9/9fnP/gkzR5Evm/+oG+nrdtHjpsWTru3WdrZqaVqnFQL6gwiczsnXdjjvPnjw0d2jD5oHD47ev/vo",
-	"/jzZbGYBV5xqsMDyVorsykOrRiArHIQN5MpCW2UDt2xd16Lt8PkERleJMDe0asF4qcU2eymBD/d/jlIn",
-	"6/yCtbFjbKkvoeQJOzAnZIrDAZtYHjJ2WjIFZG2uNO8UC6nmUB+nj10BDUszpBwC4pYHvNdovJN8asaQ",
-	"+37nnc2b5Xc5qGmpaWTIYn1ZWH2zCAeA/lGqz8FTayFvcV0MsMqmpTzSHoOcdRlQsoNsVWbDVzYqXIX9",
-	"wcA5sK/uNuAdaFp3/jtBzdonm4KN3LeNrfRrjFK2P2xn4p3tlzfT++Per2/tLJlRl6xB2YXo8vNruRVv",
-	"wil3yElwuF2YRdbsQOhgUMH0MJgHIDlxiVrIQ6pIKwemcM8G5VrzsZdnfCbkCJyYthAT2G2ndIr9wWCN",
-	"jLtGxn2DkHGTE7sGx12D476Z4LiL8ItqftCcQJpZQTSjmA4GDHHyRhQLHnKhNKADkHSwxEhmKjc7Y38w",
-	"WLXT7EqSOfKpn5XFPl4sY+8qfF2gL7mEtyUhF9zezeX/csCKPHY4cms96lIDKByqDz3FkLP+YvSjx2ik",
-	"e4V60of48zKMcs7VMjNnnSGmNH38LJvpwUCcsmhGZjYu89ebvJ1R7sQHw3bEO3bqhlqNC2f+CH5d4cQX",
-	"PSYVFsuQrzZVLMmTtlJqn5/GFLMb5lu9bL8vam2qeGd/aA7Sx88MnW4zGrP4IwbDgpQvFp/nh6lDgAj+",
-	"XAtqwziq7dZuIBHDMU2+8L4NNcGcXOUVfUvqu8E1oeNNMokuBjPHOomWTzlfJ1oXpuOwXW90MLBdmduz",
-	"SR7KKMJwSHT3J179wOliWPVWsM2sRzU3AD7hyLoXM0aSo6jcPTc3HLsv5L6Yo602yQeAYQu16wYDG0EP",
-	"6/sFRWgYxubeoA/JiA8tYhs105ocKtCQnOGy59q2MYhoh/VkFAIw2UkRlC6E2fLQLI6LxmUY668UzBPH",
-	"q85gTbOr5tpQOSMBQ3wSVCEn4YwgtoJ6HVkoMxfcZPm1DblybjZA0vUQWrMwqcXDcMWDMAvXggvTM3Mg",
-	"IW7K1hM8p1i9120eVD5usx7PbEB6BnL7k4A+HEpodJO08AC3yFCZ1VWMeSYJd27GaXZFQFqATmeft4Ig",
-	"YMGZw+uNAx4oGAJ4euziGWpFxZi40xbCjptjArmgrpCRYH6aJyrIX1CwPpE89frF9njurptjdsZFCEDa",
-	"IYv4OYvH/ruuVu70qx8JOXJlu3kMGFcQasafZ/oeCgjkK5i37VLtQXZylyp0CpP+sNOzmMCajKAkZUcq",
-	"PXWt8tv106PhPGPIUGI2BVXBLrPXJKT4Fh5Kr8Y11DP3S9hhSllApItOcusWTF6BrH12uqsP5ShbTduG",
-	"8WXr/2dWWGjaKb5LXNmAQVgFW8/LnCvewdBGr0JnkpfVZ1TA05kF15qLU1VA2iNJQ9KmERUdxxjVcGD6",
-	"UTJWXjuWMV48u/j/AwAA//8=",
+	"7L3/kxvJdSf4r+TV+WKkUXUT6G5yyO5w7PY0e2aoIZsUuylamuYC2ahEI92FTKgy0SCG0RfynuyTvdqV",
+	"tOG73fDKZ8thx+n2tNadY89yyJL1x2jIGf3kf+Ei38usygKqgALQjSZpKBScBlCV3/N9f5/3ImjJbk8K",
+	"JrQKtl8EPZrQLtMsgU+7vd69yPwRMdVKeE9zKYLt4GlHEqrOVEh0hxFFu4xwQdg5S4akFVPeJVREJGE9",
+	"mWgi20QKRhQTEUuCMGDPabcXs2A7UF3VoL1eo1arB2HATcvf6rNkGISBoF3zhPmVR0EYJOxbfZ6wKNjW",
+	"SZ+FgWp1WJeakf1OwtrBdvA/3sjmcQN/VTdw+BcXYbBHNTuVyfAA2n2BnfWo7mR9tewjc/fm+sAOO1QI",
+	"Fk/qD5+Yu7sDiR2Z9b7Pu1yP79NHckC6VAyJNrtFqCZdqbS/B/Va8cLH0KA/lIi1aT/W+EqXPufdftd8",
+	"MJ+4sJ/CQA975n0uNDtlCY5QdntUDA9k2ULg7w0hF14L2Rc6mdQT/H4ZPfUTJZPxFT/qMNIU7LlutOCJ",
+	"pjn+5pL06CkjJ6wtE1Zy1vGF3Jp36fP7TJzqTrC9YRfafc6WWumEi1MYFd7VgolPuUNtmXSpxm27tRVM",
+	"3dF7Eev2pGaiNfyYDcdXYVcMyUAmkZt8i8YxS95RpC0TojtcAUUw42FKr5NDJjShp5QLMuC6wwXZ2CId",
+	"2U8UfM6IzImMhkhz7LskkkwRIc1Lp6QrEwaU55RpBY+1eaI0oUINWII9hFmTHUYjlpCmN5u1x6wX0yGL",
+	"mjv4HDVtswR6Jlxjy1sbGyH0s1W7QwYdHjOvMw73bCCTs3WyK1zfukPxJ0FYksjE/C2kJmesp9fdgcAB",
+	"ZbvmD8ysc/Wj0aNas8S0+W8++R/W/udn7/5OUHRe7nOlp5EOrlnXJx0zUouNWanFo44U7AMea1ZwvR6K",
+	"eIgHqGceI6LfPWFJaDah1TH8hwwo7BNXZJBwrZkoGTK838D3g6qXH8Z2gO+YsT6Wfc1KqU1ifp1Ga2a9",
+	"eofARkv7RC67CIHLeOYRVWelFMVwlEVYs23c9PNEsUSU88m++3nertL2TWdP6cTTrlhLikgRLcmAcg0E",
+	"iwL7JIMOE+aeJwwvr2A+I90sYaSmlcrnCwZ3YYaZMNWTQjGQwvakaMe8BeNuSaGZgD9prxfzFjVTuPH7",
+	"yszjRTYe82TEgu2t2p0wAJJjvksYhQdh+9aF1I0Oi6PgIgy6TCl6yoCFGTrV6xEBF8o8AOQNXrGbwJQ2",
+	"m78d1OofffjVja9vPa194/bXbn3z480HNw/ee3Tncf3INFpt1vswOpj2ODNVmmqGfISLU5USfELjWA6I",
+	"Wa8wuGs2Y47FQcqZzlz1Wy2mVPWRm34f250qmgCM6yIMPpDJCY8iJubbwc2iHaR93Vlvpw2Pb6G5N6RL",
+	"h7BakQSyufT9U4y0EhYxoTmN1ehwTB/3hOFUNJ5naW6a/RtfGu6azC3KoewylBMGRt4YJFKcEi4Uj5B9",
+	"K5acs+QaTjj0+44iciAIcM2dnIjDIxIzijSJa0VieYrrdk5jHs11ojY2vGVrcxZHKtj+xP45zhyzNbRS",
+	"C82xXxRuWlSQE0YibmS9KLh4FmYb4iQ9bsec25ddAt06iQieWO4u3NOkJftxZMafMBqF5KRvJpmOC87K",
+	"DmG01YFh0i6DSTygseHfbL5dKD68bq26adsjVzs7GThos2h24Ms/vCgX48599fDhgWn2QOoPZF/MuShb",
+	"E9lVGxoeXRHHkonqtzrXw6hGhtABETsMjqS8T5PTubjTVn1z0gHRUjZiaLv0gLjd0VISePT6Dgh0D6RC",
+	"kDp5wN8PibSUQ7YJJSdUw7pRQW6bn+3iPaBiOB+Ju1PKNM3CGWGv0aY87idMjSyglCgLmp9ZRIwq1e1p",
+	"tUN0MrRqakz10lmFGxYyrh5VyqjYaoc0HzOdDNd225olTaLoUJFOiTxrxvFEmFWQCf90XrpVL13aVEDP",
+	"ragRwIFomi13AzeHosuVMgxZJjir5a7ogfRlkzAdBZECz8QTQc8pj+lJzOaTTgrvb99rdezmGmGAt5gj",
+	"qemTJOGnHU2EHCz/CkdU0xNqJDkqMmbT6rBoJzPNOJJjJLyBTM7wiuAqqn6vJxPNogcs4nQ+UnhzEins",
+	"Z100uqaPBmjOY6u7h92uHQ17jHT7CuYyOoDrZaIRa8U0MWRHkebo0Jqgwto2rX0e7L+pErL9IuglsscS",
+	"zVF3xPWbYrg2z5iRUV3FPGBU90d0hO9MfuuBfQxVW6fEf4Kjy1qxQ3iWWj7kye+zFlCt1BNR5j7wDGI3",
+	"J9rD/s3xcb9Wq9UKjWLQ0WNwXDzGMzC+pNYpUc2OYo9tw1uoUV8KGKyQ2ex4hsSbtRppdWhCW5olitCE",
+	"gbUwCAPRjy1RQjPIDLOLGVXMjn78IMKvyJTByGY9OExEKjQHEmy54N8BEZiAaWOiBWt0qKMWLXMcdDJs",
+	"UMO8GpZbFS0S2l6sF4mcCTlALhcbgm25W2jUOc0o2J2bj/ePHn+jcXf//u43Gg/uHTw52j9sjgx3cyPw",
+	"rJO3b23l7JO1KsNXHSOEN2AWheMG8zElH+zeu79/Fy1JRqOQiWddtiLGDmnTWDFyMiTOflo6hBMpY0ZB",
+	"71ea6r6adh7xUB/isxdhasCrbqfzL25m/ktddHYYJZfXtFNEnVI+MHZUc0po0QOXNYMRbdeNacJEHtmb",
+	"XEYXCocKz4A1vSKNhRexJZokdAifpaZxA/xYU919cIWt/6EjjY5faFHOLYrXvLe1OPyiBXmfxlS02F6H",
+	"ClwSGkXcDIfGj7zFgXMdjm5++lJ+GofstAvu6CLa4rkSsv95l3Zt5IcigtOlydmIDwUsSZXp6CgXw4kU",
+	"rg//9Ai+G51kDUlBK2FUsygkdSJkxEgkBQvJhvUUEiqITE4MZdvE59tccNUxL2zhF4YeRoSeCLNScTwM",
+	"yU1sSdMzZjU/MF4ApVGGikvBSMzP2OgC12/5C7y58d6t9/LUcHwtU5e3YczCPPZJ8K0+6xtWrrqmg64U",
+	"XEtYtmcF/Mg1cLkCTPEhzNHPbIuWJsLgJYkKppj9MOV+uicnNL88UdDNZ9lrKFhcvIb2h2nu+9DGAdg3",
+	"Jy+He9C8hXe1QXXOcRdRzdY0BwfV2Pl2fq2xH1Ds6XLR1yzPGcZo3vi1K5EJUi6h+Kmgup+wRrbKLwok",
+	"h34vmnlG5yxRHNW0PEWDtVJgosZjWkjAKxxwDIqxLr+Cqfj7N7qQ2fhy+5Wb6oRzdZ+jwF+JTeNZ6tLn",
+	"9/DpOvIh92lkW8KgL/i3+sz+bDYu3+9yL65g8dJ1OL/fsUmmS15p7R0dKBCRvOibqTvInmsbyTM6KxxF",
+	"vrWJc9KtzlT5p8uF/219TCKaiy45GjPRU8lVL6YY/lZEfSZrDjoZPrDPzkBdPEoxqflDxsTX7aMXF+VL",
+	"7OnjMwqZV8wXXs/1n0xYn01a5yXToeXSIDSXzXOUZrT7xLPEZO6Qei2v9+c0nclhQSFGmVQLLskvnJ3T",
+	"hJW6zMNQjbSbfllUpgEv96TYcYzr+mixGd/euo1xTGMP8UGj0+V/ABIQkvX19SI1bHyLJ5lKyq16H/Jz",
+	"RrgmJ7R1RriwgQU9megqwplruS80j8cbR5OS01XB3GClxmqi5HVbeLyFC9Mdzc+58GDYkz9uP/3o6OgR",
+	"sXawsdUMg+drMonMVOtZVHTRxUrDod8UZeY10CPCYMD4aUdPXwRY3af48Dh18ELRrQZi281rHXNqGdj8",
+	"kqV97HT50r7X76LSvr0r1y/tuzm9UdL+PIL4/PepbNHmlN+XQg3nWNSrITfPJq3fkinGdVCLp+mqjobo",
+	"KdKjmE2msziJHVLPS80Z75H9k5hNkKNr67VMlLaiAYxDaNqa9ZRGXJxqGp813EHyXAuQ9FDFZbsG/61/",
+	"UOK6ZV2KQpif+nFzq9QaOCJnjSWNVHixr1hSQf56olhy7y5eilaH6obsMYGvzbIOtbU7u2vfpGufNtaq",
+	"eF3c4IpPE+zishktdHoNjDbrd2FGi6f/NWC0MJClb951bJxaFmfE3uY5DL6RuzbRzD2+GrbX4gXwmHWe",
+	"4L8/JM0sXbO5Awk3pMuoUC7RGH8Nwvms9Zuedzg95DaBtOi4pZmj1RZ7DvUq4jRu9BLW5s+nyyLmgMCT",
+	"k/SyN9gP5GfqWkXMX58Sx9C8ahl0tmxuAZ1eA7fI+l2YW+BteQ24hZ3TZahlC1/DGZSIpbtScKHmZTiz",
+	"0cDXbyFnJDLPJq3gkunEUmnEXdSn9jKTc/WwvXk4H+oKFWx8XDVUvmPvkkw1J8/D5vqKNTTr9mKqWYUj",
+	"NdncnGssm81s3Cq/OctlWvm+l867CrpfkIWNnPRr52SjM7wcO2N6W6svxRF7riue/ymTmJfZLDDoUUpQ",
+	"GdNhfL7F8dxNO7wmBtaSDDUp9fK5RgqDuqdQkRkikkfX+noowTVSAdjzQm+cZs81ZnVx3SFNf2ebuS16",
+	"x9/AHELVq5/+1Re//g+f/erXn//pT15994ef/eNPP/+z77z60b9/+Sc/zqecTMFgmZKV4Yk/40eO647s",
+	"axjwV3KDu30ryPdSX7vz7JPa2p1nL2rhrYuSnjKxqcA8N/8MfCSEhQ7f5R6jovOz7/LI5h9kmoo2Nefr",
+	"LtOUzxXiks9CezEtBn30+uAQc42ULoYd5NiSOGiAisz0A/O4zXQbZ6Qua28MLIooDSmOkBWqJTlJqGh1",
+	"iBQhJlNTRZr5BPDmVOOw7axwxufFMu08Fpt03WaKOGfnZcJzZUFY9bG1qecCBFLsMHsrHXlO8ixdrOXK",
+	"mNDl0kXLrNcFJUo8XtcuSMIwFgqZrBqDCzHT/ql2iSAQf2PPlxmxjFgjQtgkSGpp9GIqbHZRwyW2uM8u",
+	"o8W9qDRNvHbSx4uSSrjgmlM9fZ0zx1WXPm9E/YTqQpOmDb50mZEMM2y6dAhZNhPzlG5u3LxVG00rLIjo",
+	"N5PiIiX2FUiA2bIqk3zonruw6179LD80j+fN5htFZvMeHcaSTvUTPrKPYc5iklHbkmRPWOUBVeSEnfbF",
+	"DhFyUObtnUSlvSiyCstqWpF93UhYl4uo/CycMD1gTBB8jiUKEQONqMZ1hhOG533a+ZgW32l9ndV3Lney",
+	"7dbdrI3v3Qh1cYwiC51LiUEhkXneiykXS+QNpkOBt3Sp3MHrdzwWtMNoNCHQ91S6EEmuQ3RbsYj0e0bW",
+	"gWzFavFt0E2Dq0ZXJqzYAhb12UzyC3ve4wlTk96ZGiPAVSPql4ynl3CZcD0cvXolIa6ZhOhYiNnBqB+z",
+	"KE30QViJELMMkR00UmjhXiJbDCBFjLDDtI6LOEQYPF8zHaydU8AFVKan91mL9hU79Dq0X0H4/X3brf3u",
+	"a653+/lAHrox2G8e+UNxjbsRmbnKvmZRuYUBfldE0SEZdCTwGjNNwrVN5RxwxQhAvHQAL8Jmxnch1agg",
+	"SRx+VkWasnQ5/7ZPsyYWnYe51qVgKszO7A4MqkUFMEDAL+AJwoNWoU64WF/nbFAkKFXLZz+i6izLZlf9",
+	"bpcWZeAfeQDVgJczhUMsFGechv7ak5yNK72b6YXJ3T7vqqRHI9uzIork6VrFaltxDJXZ2x1CSSS1RZXj",
+	"QkvIM3aqwdjqTICuoDqFR0MrizmeiBtpDs85jfvmdCgWt6eqbDjqyao7gAWe0/iBKmLMccwd3lE7kV2C",
+	"EQPQmjm3IFKw53oiPwYQiAoCm8U9XlyHrCyYlHj5i/Q968uaott9zK7A5V3p/pvFu87Ujo/ZnC5QtwdF",
+	"9wCuQhtsLpdkVhuZX2mA6H1GDXMpwU75yKGkcG2t1Qhom0dLefT44d7+4eG9gw8bR/ce7D98clQGmlJw",
+	"X2bFfLnPolOW7BeH2pwgpESBoaitWVKCOTPex0kJMwBYVGB3XRoxbG6qkDMPVEVBCs9VkofJyD42u8Vq",
+	"sFKelaxjFbweB58xZdWKCJNdxzDd5FwKjm0a9m4q9fLO0PL0D//gLpNgYb+XYZ4amcH1GqlwMMvevqXb",
+	"FlOI/dnhbCphUEH7aiorKyZdULmFtjoEs5FDKLwQkogOocRBVwrdMRyCa8zuI59KwXaIGZVFPHXo//m9",
+	"67GkEdHh1C2Bl42uyJKG6XqmF3DMs71iJlTxjSLn9oMyabhp4cOb6HM0hDYDmg7BL9xjshczw3jJXocL",
+	"pgARc1+cxlx1yMmQNHdbLdbTa/epOO3TUzbu6PCyCDey0RRjDDWF1LxtAQSbedOZ07DPWZI+Atq09j8a",
+	"esx0GXjPgxTbx2i2XJyqGcWpAeW6MaCJ4OK0HPxtF0oLCU00i2NrhLWY/B2qAPmNRbC+yoEd1bZRC5ko",
+	"umzcvLMxVdIvOgIHbLB88f+sqNCKS++lirzPaGIkG3nGhDlV5iuqeCsFXJ0ho3OCTnHGKvBmXKDl0XW7",
+	"Icuk6R73G9uVR1QpuytNVwbIhYUYlgjFgCwJlWjqjqmqJIhi4Y8sBoC2umwW8Ms0x2a9sfbsK4Wu/AOP",
+	"BOyLaD5F6YR/OmavrnDIZ8gzCKEPbQnfpM12GGxo8GQtc3DRUjMiQFmaWAs3w61n05PyC+2I+9DDU8o1",
+	"Umv8vGeE3RjNivjNvoisJdAz0E+Z8Dwen8yYlj+jm6TlxhSSrTEYuYxDLLIWIspNXES7WQfPRu9eup1h",
+	"enomgkr653S5Hmq/56ULk37nD2jEFoRCi1jUR5BhVmgyBP8berNonDAaFZuXfbmhqq9t1Lwx0kToYdbk",
+	"RjltVS5DTfLbK7NTL1dX8kf0mLV4jxeGsdAoSphSRaWzEL4X13SHsG5PD8kAdna0qtF4oMvMjiWswNLo",
+	"qlMelVjMoCxeIs95xBIoEYcAw9kdmMoNDddspLFYUx9HD1IKnlrBI6WY0At5x+bxZczojUCXdYnhT7a1",
+	"dab3WKKkAIn5hJnvJFjbKzBlLwu4Wkau7z925zHnHMm2wfOLuLXObevYUXKznX5F5hdbKgorc8gfc4bW",
+	"APlrWA3ANy5v3K5iXJ6SWA6UJ+mLBhzqsWN0IB3Ez9wRGPMILrPHlCSsx6j2UdUuM+xierSFCqaKNH5A",
+	"RTZFr6Ppx/o6hBzHAa9FyDkskWBroPlzcRqSOrG2F4DZAiT9kEyRcENykyjZZfb5TOCthfVww6gA4c15",
+	"BV9/+JkqkJuULTWX//YDNxT/S1+EHtHNxr47lF1mG3k2soxHXlLDONGbj45VTzy/zGwxJgzLLcmUTNlF",
+	"GRI71/FlgViV3/ZMcsX+/CQwf4TZZGbLASva2OvTgdwI1LXRCDeChXON8ikdU2suz3YYq8vAXpKgN6Jb",
+	"W+GEAz1rsehcCMvIKa2+3td53q79uKnLVDP9WU0M0sSWp40ReHYhrV+CgHuFIBm+KDxV/Zoi2kKkMTpl",
+	"oL6O0Ykw8k3GEZZ6K5Nxp3c9h0UkLylPx3WaWUTGuRYthCQdes6sX6WaXpg4K0SRtaEN0Veu7Hks5RmU",
+	"0iM0RhPDzNcjs3kU5ha5oITC4kq5QplW8a1gLZiqTlStblRSr+WowwD8FyogiqFV0d9R1QBhq5kWCiRp",
+	"CJdstRiLigNQ7VE4weh2KPRW0VAwX379eGT7OJObRA8nGQ6LNLCMhHhGCXsz/KUZtVQUqGujFGbs1HhB",
+	"LenVnl/UU8UGX1BtChX37E28iiesRbuM9CQXOkb9owBkYW4WBsOrxr5CO+pKU74eMUO56SxNxngoHrbb",
+	"fvw7OOFlu10xiB0v+EPzkv3TvAoNt4oUv77igik1g0Tg3nBiwaUodFN8EGi/tIWstCTUFZsM04SsBPOE",
+	"DMuZ5KXAUnzuzEzlAGOV+6a+YZ+tvqAJazF+zpJGuZEV48Ab1cj9IRORR+ZZaUQoGoa5zvKrqtH4hS3i",
+	"s1u3rVxcqtG730vO5Mht9LZo9DyHuRsx2nLBZuUH55u9/S1z+5A7f6Ony7d/T4muMJd5z0kUI5H/aPup",
+	"mkOMNqiZnm4khcAYj1jSYiKFZ4U6coVwrGOAq9O2z9a8m8ejOLp/blQqNb6ltr/c7CYu+sI6X7Z98yt6",
+	"2WiWxxq9FVguT2wt2bRlely6Wz/t9BJO1/U7q80o5vTALS6TTCyCIpPoZq1qrcCROERFnrI9iOukiHAZ",
+	"FEy9ZzcxlwOysTWXZy5lOBmg8qhslGZwuFL64OS3yK2zZKL46MtfmTyamWGhS6rjHmJCo62pz9tZHeRC",
+	"6W1EELjMqY0xoSpnaNT8f7myxERKsVxiuFxC6FnAiiwTcGIsjMSIbXyKqR7RDGYjRzwzHVZ0dQOyBUJk",
+	"ziqvpO+Gab9FK/TIBfROMfpvzITg9CgzJlYniZkPI6Yt1pFxxBKVCoH2PBOlqYAA7W3S/J0XRkg+oF12",
+	"0Swinz4c29gJuMtPuVaYaUoFkT0cJWSycnFKml9phkT1aIspSF6IqOowFZJ63eiNG3499XXigLWaX2na",
+	"5D2jOBKqCCUonhIuSJdyEZu29jpc0HWyC2qoIqojBzbG1ypRRn5fzwF01Tdv12rwT20ULSy/U3l6dXz8",
+	"lX8FMF7mH7JWsl+Qgj5n3L1LNm506fMGBOGXB99joD1wl+Joe3IqmbJFrQYdqiH712yT6+Uyw/HNhTnl",
+	"ShvCKc6EHIhGaWZ7WnxdENrr4RR6Mo7VSCUuyGqB7ceWWeSn2HNNTplWZKu2NSGxvqF4DPrb5Dr2uy5N",
+	"P11PIXFQo2vKzxliaEMCPqEDyOufKQ+zSirDY9aS58tMwbIdLrlscNbr2AS9MRRJPPhaZsGfQsJH35ic",
+	"zo4F1N6nutWZT1rGUm7VtQPs0PW1ELC/63rqvJZ3skynLIJul3y6TM/77bZFZCvODre1u9dJmigGPKqJ",
+	"Em9zG3mmIbbITQArhCi5TpogPze3sYqfluTR/sHdewcfrpMme96hfaXh/Q92793fvxseCyGhuiBnisSs",
+	"rddJk58KmcBDlKCHwro5JUGMUiF1x3DQbJAJa/dVOi5DQBHXocPiKB3qjuls9M007MqMeOiMtTDYHk/8",
+	"oWZJhWC9PWfJOmlGLOZwhZrHAhaoL7KvtjGxjmZBE+CqhfzE9WPhJbYVGHlQDTEc2i6aEbRwZeBXmHAQ",
+	"Bi0v4sqOGdxGdhBQyjn7VM00j6cjC/vCz2nAF358bAeIn/a9YeI399LBuufdkPFzLtvCtuGGj5/vepPA",
+	"b574U0kP81IqpI7Z1wudt7h9Ox7DvlnzJTnw3J+xXlH+1Azy7+T8efjVuRtAVoDSl0xEKiSYIUFaMeVd",
+	"QFiJSrLrZ0NJQO/jFIkiBUuzgoWRiRTpOMwHLUFiy2M9PN4/evyNxt39+7vfKAN52NyYJFxUykpWHdmP",
+	"o0aJ7p8KZ5YWIOXjigxkAtK9xJ8Rt6AQRLlkCL5sVslngid+7vj7UjQgexsmJjHl+h5bpA1y+GRvb//w",
+	"MCSbdp0yCrcRbs4bn2p7TYkRfvYCR/O8dDzJBLKU2STQMysekAHkl9AzJkJCYyWJ9vCmgBO5vZ7siy70",
+	"CUIitFM3nUASziIKsciIO8UhJUhbp8t86Wr4PKTcdp/reDEU4lTimD5RK50sjl1cAQLKT3a/fLgtWKHi",
+	"hfXqpI+N9AOjXaGqaFPIE0aihJ8zgSKOoZMOqA8AEdr9xKdBIQFSnKbrmnM36PBWh9AUZcpodI5feWiQ",
+	"lkEoloBurEhLijY/7SdWxLAGg0/q4WZ4M6zXws1aeKsW1m/XnoUT8md99IjbUxVnH8Nz/Lg/lhgXlolP",
+	"J4jqYNYMEc0wnafLRUWRxzR56JqBD9iU+fMxNmf+3MUmYQx9zS6rILJ7fjq2zxwRC86JXMVc7EM0OOC/",
+	"qgbC1Lwwfe6pVKVkMpUmHJpnKjNIDEt5s+o8w1kqKbuabkGYr8Ca29UwXx4o2wevIrTCOuqpn3++8mMw",
+	"1OW6OKHLpfs4s14XdHIiobh2L6edz2XUaLnCS3uV1Z9Hb1nxEi2z8rN7fiIiRqUqtOUIGQtQ/9eKnC9O",
+	"SSeRz2yqz8oPxlIJ3vKJ3aRy1mjY5woNCtJhpqp+FzWaVE0yj0FMY3m162I8sWnprf6VL7R6WNKR4d4j",
+	"ozaDBvBELadZOYo6BdyxQ/5pgTqxl1l1MHUA3EguPQoFBhvnqbCdqaswq9XFCKkLWOTtyajOy0x/l2KQ",
+	"T3suOo3erJZ15Q6Z0Mu3xfvLOXcW4IRaUqV1oxyihkzA6E6M6uf8jPbGkiwJdNRvv4DhMpcRVeKeb9E4",
+	"9hIMzf3FpVwnR16lAjTCyTahFgTcTICds2SboD6omU2LCjNXL4uBUDFyIqMhUXSowtRp6jlZAXEWveUA",
+	"NDIIbV0uP/q7mXegg31nrV7b2ljrUTClTQ76WWAVERkKnMlTcRBwBa3CM18UdB55f7wjZ2pYtJ8FRJUF",
+	"iuj5uP8FcOxdcxqV9gIH1sn7KV8jdTh2lPjQhCG5ab/1s31Cchu+TWEKd0jX7E8/OQW8wA61vEuKeEjA",
+	"NpM4YwzgAHfHvOpgQ00ZyJ2Zjd78tISXphVqd+B2SCghYk8T0hfCBfnNt3/wm2//MHcJPv/rX3z2T//u",
+	"5R/+9OX3/2FyGEm1C+BiDrGrkuugZD9pFdr7eKtD1FBp1sXj2ZJdhnjr4zh0C9xHbQn4aPyEs7TJNhnK",
+	"fkLkQAC2ezK0Rrzhjt1tOBUOX89mNU53GSyn/uO0cUyqB1nO9ZbG2R0vWDpnL8cCMYTbYYEwoTMgkBFg",
+	"j3ldJlnvh9hTEOa/07kvPF+K+bIEnzVhNDaUvBn6YkKI1MEIEEC6WmyHNNNKKE3ialAZktEGGF5bFcF5",
+	"QhRGhZGm6qr19MWG4dZD50lshqQvYqZymFvAvcmgw3xHuhukUenS6ihFcLC2BMq4t+icJYYHJfaANoo8",
+	"Oh8ksms9qFpaX858AOUefvwcb8+KbNLmp3OETBq9BnwPCRGMRWqdHLJWYiQm58wmitHYSFsiglhDAWii",
+	"7777bnMHgsMEBoPE/Cx1S7MhUdov/5LdnbmQae2pakzXYbyyHFgRCFPwJjh9cacHkJd9wuyMEDOZmsUx",
+	"VJTrwoA7rhpYlKa8fa7R1wh5V9iskFjeBo84FUOMWpHtHWJ2aXJ53jA4s7XAple1+dg8mcYTeH77ycDk",
+	"XgUH83KK6D0VpRqfl4OGGnBriRzhmTZkwd4LOFEnLMbwVa7s2rswHiguNUmpryQGmfFYXOepeM4DF8Hg",
+	"BogSReQ4e4erxQfkgI4nljT2auM6WzI9pxyaXgwFkDFRXuqOa/QnYhjojq2ypJmwkOwKYrQsVGN6joEz",
+	"jcSZzDgoMKA0lLXETD7amdFmPitmljZavAIDqnAV8DiO41DMNjcrhk+/rofmySsxs9r285gLpQmUD9up",
+	"nJraviwbzMMvpJmUJYvgZVbyLmt8KsXU3T3iXfZN85xLtjRqsK7ooJwT9KFK9lB0Bf7DEfHTd+u5qkkp",
+	"eAQQfc+9Z919GQPKM8mUbNsJ+jswyg/sER25hbm6KB4JzRH4VOzwOG0RtcrIjp9b7O3vyJEMCwW1eZ2a",
+	"HjMcl3tpr9fEUHwM64P4H5WLyGjG8rQZkqYRtTWNz8zfkpp/B6zVodr8xbqUx+aPjta9NdVVzZziTHu9",
+	"GaHR6dqnZT4fnM9yvbTY59LdtF63C/pprUZw7Y5aN6PL8NS+MTL/IvL7SsBeCdhXLmAvIoC+hvLdXOLW",
+	"PMEZF6UUbs6U+7KCe2mJKCePQhVazeMYLv5O6ugKkRJR0E+0K3G8+KF6O40xK8K8IsxvLWGe3TLwdpDy",
+	"aXrlswlEe7n6xDXoEoeFXtEPPR8oRQ+olxadOUxd9UE5EEvzf+ZOREEtlQzatCnb7SaRCWRpQnrjGGnx",
+	"nCkpoB+kd/Hq+YM4IIT2wz+hEXeEbFPpyIvRf1tUNDQ9K6nWn7u74zYboXlcar9TmRPKBrNVLg4xKImR",
+	"O7KANqZxYGAVw8M7ZYEwZ4z1IP4EioN7XuF0c+y+KAvYL2TjW32pKf7Z7jvDTWzjzsDH18ATXHEbn3aG",
+	"uHFPO8PHaUdPO8MD+TXbFXz4wHb2tDM8dP097QzRrfi+7XES0Um3uuRW6vlTu1yg2Qhi8ELJW2nwWljZ",
+	"sqCXnrmVdroYpZ6IdnlkRLJUMEjTwadX4JonravNBY0bUwPfkNYNjNx/AommekJU9CXliC2hcFLVvDIf",
+	"ZGUk2DMtgDqVk46XSr0Ig2/1WX/quckDvZilqXA9uip7Y2Se2Ck2E/pTmDT3vbQA+kLGszdmwUoXYpnS",
+	"WjaD5clr3jrMjSnkagZPzFm8My1fMW0wV5P4ktrMlT1erM2SAJsSOkhzoTwpRFZiM1P9yJ9cbI9F1eIq",
+	"dOYVFGO6PBJGfiJPjvauAiDo0CpbBZAINDllCYJ7OfwnLkjMlUb0La5Ir686LDLKLPxe6MfMVvrO+h1/",
+	"tdfsF2OOzcM0ODFz9mBIYoPO4vGZEoJoGAtXmrdUGdBuA9y1FR2lPYwbawg2yN4bQdFFXBdYPURbsbnH",
+	"VRH4XR8IHTGtF4gxpsJ1UrGLRLaYUqaXWWbvXI3V3xmNgRxbvuLpFoxwtPcwv32FdDDd+yUS/Oy8LZXk",
+	"g/x0T7Tl+BRzB+dFmZSWIqpXrlrRqFZ43G8+/2rekDt5Wpe7g9XUk2xNCxSU5W1tGqhbMPWi+Oq7yZAk",
+	"fbHtsqus6R/gECyVsEF7RrdEDkRJFrRQYMLPZWWW9AYxHPhgaHFguQIoGzF7vYC5Nai5taEdw/coiXA6",
+	"TsNRmQWraBLlORJ2WapVgUn8UsAlywvRwimi5f563ae3Htqd7BcuaNrOwDoZ4EFFFB2SQcf5Grj2UROp",
+	"GGKCY+SAibp0WIKfiCdtQr8dZ3lQHZnozP7ANRxDNQE4QU2cjkSPFsIQh/BFi4pUVpkhxqGsRvSCamx+",
+	"5PuQYOaftaDI6ASGlWC7ju7FiLfKz8Y6acJ1hrwnQIezu9XKLjnXRMhB+uSAct3chpA9F70LWlkUotgi",
+	"BYNF9N85YY1M6N22iTxG7k0guyl9DgGBEHIOk9JompJmLlQzzXVrrhMQp9MxWPsN4njCn+ueZS+bZBAG",
+	"2TzSD/4A0y9xNAWh7qWIT2mkWJ6UFJFms+VFVHkC8YFGgQQV3d4loJ6kQHHzvDWsUgER666BXOqh6nob",
+	"uRgIn1l0HwHPfB7Fv3PDTYWa8Y1ww30H0MqisWD1orrpoyl+7qKlvgJePbuwUvLiZeQlztcG+n9L/AVP",
+	"zNfInlNigzlUC4QyX2KW4xjkf/4czsDGIaOlhpk9UOUNsxJDow3fqcbcPU0mg1YsSC30MYXtWtpkZapT",
+	"JFGuK1a9g5DjqcHattm59yxhqh/rCUQBosEtzqJMiEXWHRKFmcCzVvsfDQ0AYVZ5mF5jFooJSkypzPJR",
+	"iaiS5niCwBJ6zk0uWnE/GlPwS3ueFEdv0QJhfwpjx+eJoZ/+YGqOmf7o1Vv1s9TRguTO+QsUFkbsUz9h",
+	"PpeXbERJQ8Wx1mRV+SFHjPya0V4IOqz1WGnCMUKRXrCUCeUJc3k0tx8t7lODMYCXlPR5F2IUNQuD3GFH",
+	"CthUjt+USUn3iiLIYc1s2uSToz1iRh+SZgMxlSl5cv/e3R2iYPDkZEjS7py9EBrYqG1s1jdq9Uat/tGH",
+	"X934+tbT2jduf+3WNz/efHDz4L1Hdx7Xj2aMIJ9UZ2RENjdzW248uelx6dHkaacLxpKDwHztkeRmFMvd",
+	"sKVvVnmOtTUch6ROHj1+aDgNfCpAqQ3JFtnbPdjbv5+DrIUM7HAz3Jo3CxsOU5p/DZ9Syme/yFBtzacU",
+	"YNt8yOCxjaB/5GX5FyGP2Q8T98c2sZe+MG+ubdViV1w1aEvz8wkhPJWk4DQp3S9+5Gmf5RWSSiy38zDX",
+	"0TuYK4Jkzbxjg/PXwJ9w6G3bbKlK47s4dvbfH5JmhnXWBP6uWM4S1aVD68XbQSNIl1GhAD1neCKj4Tuq",
+	"etXrPBDUZq0ArzUb9BRz5Q5pvhBQbgftKV6lnhxDfPVvf/L5n33nt//1e1/87A8+/8s/ePWff/bC0I2L",
+	"f/7l9z7/05+8+u7PsZUC7KK5HWxuDkvmgrbX5XNC2/GBvUHZ2mer/pMfv/rzX89Ut63iGl8KC3YU8/rZ",
+	"cDqry0npWoTeL4skVxsYPl5EsKu8jxHgFxNWfBEsz0tZ4QJnz5QMhjdzBwoL2ZYxxWcTd2zZlHW5VNWF",
+	"4Oco6q7i9MZhh4rTDuXz6XA3vlKWC2y6jLlg++esqAhzBVNdS4oWSwSLipqfRXB0oRslQF3OZ5uVJzlh",
+	"p1SE6LmtV7M5zVlmwC1OhiMEFS+hwI4Zig27Ta1Uaems0go80EJPV624YwbwOOsUPu+lPduf0+7d4+kY",
+	"8Hm/oo75wiuok7ZvhjRSQaaCKD9iJp8JeH6C2dSeMGslLbCKAv0uPaD2d2s6TkEfi90baI1q8F6hPTJh",
+	"qa04bcfixE0wDBYNCTeJZO61aYd2hJrgWYSbVUZCzH2+hkCRPCm5zliRI9l7NBG20fNhpKUdM5Re2GKl",
+	"uBQKVCGqzkhbJrOgK45fkSeqKB4hTUvlGOLR6ieJGRSi5YSkI/tJSCIzCBGRrhS6E4wKJBEdVrymprWK",
+	"j+IAqj4M45ojEM72YkcWwlRcc0Ub+0QVgrKlTGq6q3hWIPZ5DCCqEXFlhhEVi9GJrU8yGeQ7thg2vYbv",
+	"l5t4Ab1jv4CHoIqI98Q9d+WoNumI7Lp5tahyiO25hcpvwry4L7bodx6Bf7w4cwni/r8uE7mw2eqqalZ7",
+	"PLOj3JwGqI3dLNcaYXpcuiUi7XRBgwCQlms3BuBsLsMQkBHFEX1hBoPLrNRyKuXreeW+J2Iwu+eWRy0v",
+	"C73C7OCiFSdHDLZcRMpGmCDUs5aAcE57Pb80V+hMt6gdGYHBhhxQwEq4xHSCWQ/Ga7zvs3O8KQzqWemh",
+	"WCYdXjoNFmOW4EXSWFxi+3bRARxxPj+lXE+KXsEcJlc+1EZsYiy1jazG+EwhBdshtbwJLhXwN6cWpXsq",
+	"k+hmbWrBnpkK9IDJr9U3h/XQbJdDuVG8tdvXRTghSCEgZ0kr4i4ehFBRQXYf3SNnbOjUDXCguLxl9yzU",
+	"UbBJUNAYx5gfKTJEGFf/r5dwyN8a2GgqpalRb7OILdkmzfd3D+/tNXafHH3UeBeqIsDJA9ZgJpLNuqN1",
+	"D2CPGU1Y8nFRGYjddA65duCF0YYuAKCmXRCtf//jwweHBFOm1Wh8E5Sv+ejo6FGI0cAw+65ZskdS6dOE",
+	"HX7tPiwwlIWAfAKzNGno5faxsIYL2uspwAZEJHWqzlSIZBxazCj0+rE4Fu++uw9BYV89fHhAqFADXHrT",
+	"NhPnLJY99u6726T54hiu5jG6rI7dBT0Oto9dctBxEB7DdT0OttfX1y+a62RXEEirdrupaJcdC9cwBvqb",
+	"783ErXUCkIFMV02Mh8YaF9DKesKoksL8YB4+iVkWPtpL5GlCu3DjThIqYH12joV9s81ZHKmmBX3F6pQc",
+	"C3FTNLFAcvU6adqJNTHhmmvNhJdpHZod2etwwRQzx21fnMZcdcjJ8Fg0d2Fr1+5Tcdo3TUARcGctwgbh",
+	"JEvyrb7UNseCqjMuTgk9gaRFYfdgB/2ebkcAkqhFEyhJDvUwj4VZt+bvrVm2v3YvapIOoxFLwrSqpq1a",
+	"gjH6ep3skpu1TYQx4oI0od7n2m5bs6Tp5QjkSZc9JZCwyNsMY7XMqTLHwmXCfan2ZQKGOC8A3sgDmNWQ",
+	"xTqQL9W/bEYXs/HgVYU1ondgZlko3pc2vmwW2hY5/tLml+GajxRyR/qaL3m8ngVQkC9tfRkD22mr4xI/",
+	"7avHwiuxDgXQNdfASuC+enrcdlBbr6/XDK2QPSZojwfbweZ6bX0zAALbATJ5g/b4jfP6DSj0ecMCcMEv",
+	"pww4hmHCEOR2LzKdcKX33EOmGVcHIdj+pJiDZo/cMC8DklNwEU592CkJzyCyDaQCGNZGrTYSOU97mBzE",
+	"pbjx+wrFU+TbUwUGnElOAwSKOA7/0rM621atXtZqOswbTwTt645M+KeIabtV25z+0gcyOeFRxEAJ2NrY",
+	"mP7GPXFOY449bNyZ/vyRlA+MjHsRBjdxFae1b5gwjfGFzUrzdoi0yJb73S5NhvbcEHe6QiLYgCmdhuBq",
+	"egom/PT4PTPiS3ymumqNYngPFibASJ6ezWXLH809sFrspWi+s53NexHr9qRmojU0PBWPHdyy9yVC2085",
+	"cVamgzN6LjkGyJ7TGPELUmQ7+5vD6Qq+bj5ioaY0yrPrahp/Ug9vPoMDOdN5TsuL5aVVnfTZxVy3KZVX",
+	"nRwOcSBOzB6fG8aEguT+ybO8gTDYqG1srtU31mr1o3ptu2b+/81ZlgODTCGWupHNzSqLvjmvrKeUPtZ9",
+	"8d9JBcHsi11OOHa98ldIByrcugc0bsuk6yjHcshNbWv6GwdSfyD7wnZRgd7sSdGOOao/W/XNSgTqPk0s",
+	"oa3frDJz1e+ht+gBizh9G0nnbhQZ2Sila9WIpS3cbZoqZvE3Xti/LlD0jxm6MvJE9S58nxHVIuIxeWJ3",
+	"LfLp23OS37LzhVucHTHUMRxKZsLaUJ1TznzywmIJ8kOmJx+nFS9a8aIVL3pNxXgpzwigGs3KjzLhfSax",
+	"3B5sjJJ7BnprEfJvGg0DNUljRs8trJLSAIJsz/46eQrmGXvtmiGWDuTtFN0T0a6Ndm+f8UEOtmp3MhsQ",
+	"GnfSttaVpjEDy12e3j0BMuCTvHm1igxewtcsiigQSPozqw3oU1spDStCvSLUbzqhRvzGS9Ub/JDuctug",
+	"l5PzphsH0X+7Mg4uyTjoTk65dTA9W9XMg6NOP+uQJ3IgFDjtFLpsdCeR/dMO+pusAwrcTgB7tE6eggNA",
+	"sXOW0BicDCG6ZIy8wJJzzDgGvBrEti6QAqxxEkdwvcbJXky5yBsnvUiFgLa6nnlyd+/BPuwWzgxjVopf",
+	"PIESZT4XD/YOzFbZpt6H3x369+Ys8gl2s2yzZsGqzC+jwELOKmtky7Wo2OFWcCV2rMSOq7dVpmSuIume",
+	"LnTceJFdxyoGy3QEK4PlW2ywtAx9usGy2vGbYLGceJ5WbGbFZlZs5nrMkLOymnntkNjPgXyzrZAeGZtX",
+	"fcjK96RqQBEl2Zhdvl+u/XFFdldkd0V25zQqXqKALzRt6WlGRfvQGNXm5mx/q8+SYXYXcxlv1S6QIesV",
+	"rI6voYkSFuZ1NFHOfI3fTpsmHlxyMrRZAlHuzthjPUVQ6Rdci0d9/1bMz80tkIZn0XP38ZMXgavFbwFN",
+	"gk/N/VdUBGEApfjdV//atrjegmR/QLUMtoP65u1aDf6pBR6uZtCvgx2w1aG6IXtMwJdy9/29+sZmcDFT",
+	"vKMd7TUEPJ6aDi7BGXjKoklXN83QwQycAUvYin2v2Pfcxjl3v0OXWAPJTRrQ7UD7oABIzrCGRSVCNZW3",
+	"33hh734lwx28szLcveWGO7fLsx2xSQa6SefmMoWtSdT6qMPSua1krWsxB812sMqsQaBX9CgAyVjhx8kv",
+	"owJGVWbvECqM6nCZasuzArqbmjEmKlXuqbcgUgMgyFeRGsvSauzJmRCp4c7WfJEatnjVCYulOIXUTsB9",
+	"wm3OjJ/mV9N9M+I0bvQS1ubPmw6iipywUy4UPF0ejwEtXm88RqvDBR1RwrLSPsHeQRAG3gSD7eD2rYxs",
+	"fPYP/+3lf/lVEF5KHCj2u/Q4i9HZVjG8LrAiS474dIu6Ms6utLslhF44ilaRFk/Q3ux7N15kN7SSBudG",
+	"sNLg3mYNDnlxhdCLSsdvkmY36TytOM+K86w4z+ujfs/IfeaOxoB+3vhojIyyXX1OGCQ7za4MLDkoY0WQ",
+	"VwR5RZAvL07jsrQBC/a3prqTrYp38TlbFWN22+KjjhTsAx5rgAt880yR+fmvLJLLsUja00nsFpYbJkcf",
+	"nKaUFBsoYdtYQiDQwRorLYodO2cJGdBhrgZ/isy3AzByLSkii5SniuUHO0xX7mWdPedKq9K0svyhuzZr",
+	"Zu7J4NVP/+qLX/+Hz371a6gm9sPP/vGnn//Zd1796N+//JMfj1Y+LQgVaei0Wh8KLuFcF3Dppsxqs68i",
+	"1fAIQkS5akAp6hQOeeLCVRBmihd3AalmdMUnu0dHbuBKxlnJOHPR/UMtE5YClCJerCQ0R5NHCoXNxQMm",
+	"SUI3XlSKaRkjz2+hYfRttXOOkqv5RYky+2al07HiSiuutOJKb44pFLHOL4t0zCrOX45VtMMAntqVdGNC",
+	"k0gyRYTUtlTRDlHMKC2K6TIbZwF1uyTN4uV/+T9e/fnfzEsQlmzWXBHgFQFeEeBlmj4vi/pOlf9vAP0D",
+	"YJ25yHQhlvlj0+ZKMlwRphVhelskQ6bHqRI5YShYSdFipCtzWTcL0imoges7a/Jnu6mY1lycrttktuYO",
+	"aWKFk/VYDhoDmgguTpuQJuT/oAZctzrN0FaDsXXUNMi95ITG1MxESyh6wmI5AL+57iRMdWQc7ZAmlAta",
+	"V7EcZI1AoakOVQCuxrBCDgT3QoEkQZpdKbiWiRmvecQNr2GLvxRYxu9zpffPi31Qo9b8eEhwtbDKE1fk",
+	"jIvI0LSCOH1XWzgjNpdTMO4iLByYG5HdLrOuuBslw1N9rDhWMsB6bbERvmn+ODgCKzfclZM3UCvxBsoE",
+	"qoX144icCTkgtK1ZMqBJVO6Ws4d7cpDQGIUTUvO2PRZrTkSY7J4+8F45St+4wvNX1OG047gbx7bcXHd1",
+	"IhdzDOsOI+nJMIvqnxnlncD895dwDG+8OOGfNgwFvZil0kbReVmFUr/VLgadbfMMp7HUOliQuuhO4ty5",
+	"i+/zT4/M+1VEgDHE/hL4itKTPm8oZJsLrjpjCLWphvtvf/Lyb371z7/83mf/+I8v/+THv/PCCJ1mlBev",
+	"/vj//OLH33v5t9979d0fBGHAnuMeI1jF4X69Vtvyyuz95ts/8N79zbd/+PLnf2ffnSG6smj2lx6ssMhQ",
+	"ViGKK3X4Kt33LM+csU7nSV9xwZQihloRKQrx62cgjmO8OmEtec6StU9l94SzNQD7BtNdYZzXUVbDFzwf",
+	"riSshftmcTu0hVBBf6cEi06sk0PaBiW4ReMYIuPFkGjeZeNq6mMc0BEM5AosfJmdzPbEIrJBcPqIdb4O",
+	"3drfGhAfGmxvLGZis31VArYZsMSM5IwJqJK6VIn39b4jR/SMYeVYLK5ry3FLxbD0LEmoILKvQ6DE2QVJ",
+	"T9jMt0P2pylQj/GRKiYVbC01YGSYcZcM2lbeNeSNg+1kksEEfvyXgBYHe7eyhSxH88QjWGrxsFdtHniE",
+	"+0yrrBw1RL6liIzvKK9Eexur0RtWqiX8bfMBdiDi2PCtZpZx0wzNU0hpctmdHWpEPZyQaZRrReRArJOH",
+	"7bQoBg5G2boYUPPdPIb4plgsHphnv4v0IAc3ZeY7XCdPMZXUdgRVv6kYYmapbJNTyVIkCNWhhpHZXsvC",
+	"ouG8Xy+2g2FwLgljWsUNu3ENa3Xt0uSMaS5ODV1KadS2dai9B2dOD4DCJZGa2vp4atVIf+csScWq0S4T",
+	"ec7Np3owH8Av7MRrU75j1vyyyQsFxxVarE9YNSUTHWzXwkBpqvsq2A7g5XkBgxeVz3A/VjreSse7ckSK",
+	"xFLhKpxvimR644W7bCOW1IIQtwE1DMhnGk4odGwnZm0dEpkUMxV0TdrgNwAboqogyg2teI7TrMy0b6+Z",
+	"FsWSqXgXVY53eTD4pIO04oYrbrjihm8BSsYsHHFOgAw40m84PEZGC+cGN2+387AYKbVpt72ihrln5qlP",
+	"CCN9TaqXrMj5ipyvyPkSA80vRb+xSsdE0/uhfaaK7d0pMVxYCzhezBILuPux2v3CcRziS2+kIRxnsLKE",
+	"L8cSntqGS4P/8FzPBRUsCO31UBTpyThWhqwn7JQrDa5O31ELRnNfx0+t4NzM+JzGEOwcm5OqQtIXMXii",
+	"wQeMsbc2dtm13+iLMyEHomFn0DSdy3a7zB596NxQ12mQblkPryfy2KhtCA42QgYEP28HHa17gPcTBlng",
+	"t40g9kLE8bWUmDyygsEkE7LmXdb4FIvE7CpObxwaYtqhHI6PLR/jDdDtT6Orgu1N6A13CVz3LGlEdBhs",
+	"36zVLtJhHHWYhQKQwlp3WNwuNaVfzEb8lmzKpucsMTKaaxjWYQs2It070Y/j0NX2N0QdNq4lRZufBtsv",
+	"Liom8YyvNFcNcNC4iDGuGniL3Bf2uNBez5wURhVzYfluVMWbFcKnjuwn7jnzGUMoct9IoTv4xUX+KNrW",
+	"/bOIX007BII9142UaE1cEcWYmPLAaZcJ3VD803TYRYcMvtWTm+KnIm2iWKa20nAjgWyo2vqdO5OuUxho",
+	"qWlsM7I2apv1yjlXEEYHW1XfqoUBblN9A5IHYINqYWB3xrR7cXkoee6KrQT4lQB/5d6JNDSkkjQyTX6/",
+	"8SK9+RM9FEa0TH3rABkGWWBgedkhCdM8YYSXuhtSQWLlb3h7/Q1WRp3qcKh0YMs9DhPP0kpqWUktK6ll",
+	"JbWspJbXz4s0m+Qypx8JT/Wb4kgiuxaYKMpMOmDuUKSdyG4axoFJ6+vEUFqXss5V+i4ajYgcCJKyyzIn",
+	"lcc+r8xLpWI5YEm5ReQmcDyPkF2EQV8A+xrJhipgacCgZjaALNXZtRIkVoLESpBYCRIrQeIq/JdXZwG5",
+	"kVLnFwuJHYWen3uCWNKjkJGDW8nycNKlZzZfz/F3kAO2UzlApDQR1WyuyCk/Z4IICTg8iDvDwUKTyRUo",
+	"qgwA20LTM4ZlJmM5ILUM0H1jo8ABBK+/b9fjestNyiRhLVxFP2cARhhsr23UTOtdmpwZroaL6Lw3VprC",
+	"3APZI/1eYRvWj5S2wsW55C1G6rWtjVmcLXa9cPGWJW143rANQ/pPzG3BYx+OzrAqLtp7TjIwH5DBlSzO",
+	"QqzjPotOWbI/rcaMuS0M8ns43oEY3luxkhUrmS9PFSgBkYY8AG3JEV5I7L5CJmMP76TIGbwXb36da5zH",
+	"6xaz8i8dK34fUyZRQPBO+zvK3YFFQ1/mlZ0K7o/F2Sq7LeAQsM9cBRpBCuMHobYFSH6gdl+EAUTagOCY",
+	"cJlwPWx06fMGvJE9eQuljOJonBThBkmF4jHon23zaNrELdOXrWnl9eQyL7dvh9nXPu5EsH3T+yUXNAuR",
+	"sq0Oi/oxixqQT5uf3KLqIW7PNAafbvWKq6+4+vxkzR6jMDXjGpmxLZMWmxW+L0WCmtN6fM/2axQ3ZscG",
+	"0CwDrjtmUPyc2eJaagfz0C1N5oqcsZ6GCECBSJ9oSh50JOnSyKhxCEUaon4IVWUoVpQxf4/rc4/6eTo5",
+	"d/lOTZNzOqaMVaF+twwpuZiZbixXmVoR/BXBXxH8N8oiqDK6Vo2+T9DW8LUbL1pUs1OZDC+qCJ579uGr",
+	"EECXdeUXKxNsF2B141c3/moNN94hcnBB7qqCxKc7bAhYCQsIfbMVdre9T0UPLSQW8xdRj9lITsREIWKz",
+	"NiJ40SjipnUaP0rMUDVnqTjS5cL/sp7CqksEal+SJLaifCvKt6J8JbLOKPFbXPbRVJ2tKU01V5q3yg1u",
+	"R1SdHWaPXcHFb1NurqqFOn0vDHpMREYBE2zgvq1vZF8nTCdD98OmoQPSzNb8ZL+8mcVhuPdrG1sLajnp",
+	"Gky7+6DnOz/kCivUHWizIIioa7aEnAwh55fNAAtahm+fHuW+WuOiLaee5b66Zx679LM8lur88p/+8OVf",
+	"f+fzH/xR4OKEGvhSGjfUcFmJ+wd37x18GIzjhWIDn/3Dfxttoz7WxuOHe/uHh8XNvPruD17+yV+MtrEx",
+	"2sbhkz3TRuE4/t8v/vvfjDawOdrAB7v37u/fBdFowduGuzSV02qokPHWXLTxoiXmzrRlPyGRbPW7TGgW",
+	"2VmTLqNihguk+iddrm2OKRz/kguVVjOb4LP0q5O84W7LqnVPVgn3l1T0xB2dUr9jVixnWm2JwuqEmM7u",
+	"FW24nnAm86ebSSNX6OHzP/vOb//r97742R98/pd/8Oo//+yFIaYX//zL70Fxw5+/MLT0wiyHe9kS1+yd",
+	"n/z41Z//ujo9vbIKDlVQgECt/OTZrFUaaUvzc+YbzR0GUMJorDlgCl3p8lYJxl1MqqxSzuLIq0Kw0idX",
+	"+uQCycQFlXwqUtpSGQFKzE5KJX7g4L4xNJUBnraIAP0EnJlckzPGekbO4QnR7HlpWvHbXW/qX1D5qMrs",
+	"vcwVM+UkrJjWimmtmNZbk0sKVSIWoCLz1T1fKJl0hzRTatAkTJjZKQjZibiCD2UJm5dSas52kk/JzKgT",
+	"FikHiX8gk3wKZgFxSklMSpOQGv3zL7/32S/+9OV3/+i3//EvXv7RH7760R+/+t++O0v+hJvrNUCTruj7",
+	"ir6v6Pvr4OQKLXkkMnHE8XJVlb6ahlz6RBXilr5pdkwzjZUNczk2TDhUpfZLPHIL2C7NVi4WMsJEnq/T",
+	"Xg8LxqquapgPtVodjrxSKAMEdC2W4nQt/SYMEhm7CnSYdZ5YpoRJ83W7MOBV8Puq1KhzRnjNqqHSrNug",
+	"s8gQZqWWDXdZvJQ5zPOItWk/1hVBzrlqWNIXWelsdPG17DVcxAsIIxVxAkZ37PJwAHDhJ4sIZgAr8WAl",
+	"Hixgs+yrXF5mBcpaLADceOFuw8Qg35TwrmjGimasaMabbDKanXLMqgE8cXflMgxGVBDW7ekhaSKtaJK+",
+	"OOEicrVUYT7r5F4uyQ3n2rIISlBKGHLOqIhc3pmr+m0eAbiyayyZs7BYW2LYygghyHwXvlxbIpcKmNCI",
+	"dDqj3LlclLEVB1lxkBUHWZZRypmiZOLsU1cii944Y8PJxqmPzQNXaDX6mA2nGY3MpYJxrvznS46U6zCy",
+	"++geLD5Cd5iDkzc7hWmZGG23yfzRVSw+Z2qZ8k8hDJo5Oog8ZuQKM0KQNXoxbTEy6DBAMoNhm98Rar4j",
+	"B6KsRs3HbO5UKvOn40uJjPqIMVaZ83zMhssOn6vumjpj5szAvjZco2HxbBdgvgdsAKswlVK8Zdx3xUzn",
+	"JGIP6Jm5/o6GXQXvLAhAK4odc3RjFTb2ZoSNzXlm5udgYbXAEO9Qtmgcn9DW2VhVlXJO2HTvNEeAuJqI",
+	"BN0kig4V6chBZjKAgnE0CtNvU7BL8wdTgBIDNoQQ1X7Q4TUZUKGhtvyJ48AsWie7JGEtxnug5neN/oqA",
+	"4n7D7ygi+t0TlphBmh8sywAMGqM1m+ZbsssUOWFtmYCQDCnI8LRl91qCAUFh2t4OgpnSLgPbDD2lXFj8",
+	"G+XKh4zz/CN6xvbskgULYcOXSwzv3ng3x4qDF8dBV53y6DjYJseG796s1zfqx0FIjm2yE/5yd//+va8/",
+	"vnscXORKUxp+Bhz7hAuKqZoYIaI04MzMJTzYQc7YS4klKj1ARUdkXtY9M6V7bZnqkkgea/XRrPLJM58A",
+	"fiCTdIPUOjlicYxX+oS14Pa03XVUVYH6ev2TmLfyHNVPp1eT4rfh1AwoFBwAatCFUgRUtFgcswhpDsZu",
+	"Ryzq91AD6dKhOVR9xSK862Ux3Qe5cYxd8aJysCf8Uwy6Gr1GlWF7+adH5n2oDcue92IQva0BrKxHHqmJ",
+	"HXLNELUpvZlc6Ftb2cXkQjOLYtulz+/h41iassuF+5w+TpOEDnGIRUPCtZRJjvR06fP7TJzqTrB9awua",
+	"dR/r4/Th2VVoLFihYmErHxphokmaxkdyQLpUDDGlAE9vtIpqWVTwMvwhRxvMrT/pKy6YUgQhQXzCk6cj",
+	"k9JOS+P573OlFyMDc1z78mtezMzLLnNZW67SR2XVWr6Zpar9jVvFni3HKpi7c6UxaNVvZjitirXZOL85",
+	"gLh0AJaCxWiCJBSwHUhbJvhrjyVKihAdlNqLGHZ6RUpXzK2CWpMnjAnS5kayIFxkbsYeHcaSgv6CaD75",
+	"8aTPgYLRBEGkccaGTTNS6obpLJBYiUEKBjoV2ByBkxiVxjlUnY8UStEkfdHQvMuapMdkL2YAOaVlDIKP",
+	"2MHumwnrMapthRzVtDqOkti4/drqSTSOSYeeM5xwYpbLyFJ9oXlscUyNRBeVmUGn0Mtl1msw65Av141k",
+	"1Mg29TAj09u1tP4RHD6jFWoan5mjmW5YsB3UGubFBgYnwq5nttAjDsTV6GRrtdtrtTqp17Y3as7fKZMD",
+	"pL4vf/mXn/3DH8NlUGfuu1/86atv/82r7/7g5f/y/bXPfvHTV//9b17+0bfNnewrloB8t/1J0Df99jeM",
+	"sFzdLOptxpJNxHBIYGmt/PnJC6/IVLrEdoWhcc/Z698h3DIwcCxiIfbP5QMaTUwieJpXa7gepSuvuRl5",
+	"5ZNdFg6gUYIt6QW7Wco4ACx5TnG0TBu+AY2qcksenNu2jGM5UGkOs+EtwBEkaTqC0gzBOAcaSqsjFRPO",
+	"1NaiccySkMgkp9z3JBc6NhPzdWysH2RY27FAdOhi89mxOBZrpGloXsP6jprbwGpOrHewyQXX3BDKZsrD",
+	"1uElISPWiKRgzW2izVAdjzYMkJhfVfYGOWAsUvYlLpRu8KiJ7Zgbohu9mIrmts8tE9blhlaRW7WQbN0M",
+	"yWYtJPWbYD2opczRmhOBBsi2bU01d3CRjIDQo0oZ2UCRmLU1kX29nk26zQVXHRY1Q/sFPRFGgI/tMrgJ",
+	"pEYLN6zEGTdQgmHCXxWlaYJLWTSfQYcJqzVFKMNoesYEaXbp80bUR87ddDPEnnH7ECS8aQQL2dcNbLF5",
+	"LEj2sC8PuMkVrz60m+/Tm0K6MNtmbpiLX7qLhVbYfXvRrlHQ8DdjrKxTkVSBxGE7/yJYX9JFCrZv1cLA",
+	"X4Fg+/bt2xs52cP8bIWIL/6/77z6xQ8+//HffvG3f11VvLA9p25cK7ocgeiyXat9pXZ7u1azrXmSU/5g",
+	"BNubtTFRBYhYduVmWhXvNduG07VB1vXHunFU30KXczpWfFvIYPsOBj+mq1VpTUamuqgEBqfzzRa93lu+",
+	"6IUsLMPhWIlbK3HLiFuPmZmg47m9HhMM5BpP7gI2KRPw5YHorlBGuGxRzFVXLXeqGlEFwpYtDLQdUZM9",
+	"77GWIbvYBDNSxMmQ2AhZK+NonOI5I0OmzRS1kTSV7DJwvZo/ULQildwgWJfDlWzsyDhSWAZVE53wclfI",
+	"vohGFfoF6ie6MRUo5WbVDcV95uvlG1kR2805td59ES07Nsp5Gm4u2dOAZH9FKVeUMtgO9uCuYYxwdKW+",
+	"k1IK6cKfyhLa/GsazImFshTvwbSwwhwA/Coia+kpVTRvck/5XWbA84z+7ygXpbCYR8I79qprxtuDuutl",
+	"4sA+KrcsC6yCsrbrxOIaky9tfBlGjjDF5EubXwaM9Zilyv+O+w2N+qoj+3GEoONN0utryNc6oa2zY2Gr",
+	"00JlqJBEfWaN+83H+0ePv9G4u39/9xuNB/cOnhztHzYNkWgidnmuWkPTafnNB7u/18A39x4+OThqGtEB",
+	"Aij6PWvaeQweBi5OCSW4FOaZDk26MVNqmxgOCdOzFiFnIQJLAPozXJnfJmHPaUvHQ5SB4OvU67CThpRz",
+	"HdqgbSsspclpIN1Aw7vp6sITGBiWhYNh0wkVNuuNGwkL1lxlFhfeJkKmgpNzBGHFa66J4qLF1o8FIbtu",
+	"e7y+lCTgVRq3h5nBQfv5sQvw+XRYHGVVsYuS2syr60Lqhnm00DSCovIRVWcLyWyIgQ90M7139zSJOGyl",
+	"3VOGxeTiOAinwjqwJJFJI5OLPv+/fvHy+z8PwsA/z6kymop/nmKOf23UNjbrG7V6o1b/6MOvbnx962nt",
+	"G7e/duubH28+uHnw3qM7j+tHAQp80N6k8XNFBjLRHWJT7wjVmnV7ep7Z/OqHn//jj774+z989Z/+fmxO",
+	"NjBn4Sk5UXJ0UgMmwO44x7inrf/GnIOtLO3icZ1dVK8aI73Kt1uJ0PMZG4DJ9DW44MHFo5Gm5gMcS4QG",
+	"JkplhbUTl5ZdIjEYmcXy0g4kYysiB8KNJXQl6GViOBMXZNDhrQ4WngJ9UDGht0nTqKjAsUEmaj56eHhE",
+	"xkfTPBYDc//R5uBCbjFUmtBYCrZOHjpWC4HfbZAAIolsDbgu6fdwSDaZ+9AwBhrbWSjI8xbIV48FFCKx",
+	"k+AJTmMyI1vM+qAHMk8xzXQcyQxhYFUYgZ0L6CglxNVJMsF2vba1sTARDat1tHn57ObrwcWzmWn4++ZY",
+	"Lxv3qNViPTBi13NG7+xJ1m6zlvbsMHPvBTa6VbvjNWpvg2OseE4oDD3IiWr5NLejDleE9nq+2OcEz/Vg",
+	"zg0L09EsGuua28/KwRJG13q9ee6KI14aRwRDkqH6ktRrtRqWUFqIOTp4uGKmiDFmKmUjGIBg83pG9TvU",
+	"3xSJ+gk9iYdEaZmwyAUjWILTRO4G2CIQwODKZmeaaV+xhgsQbIbem2hHxyhAZ5kKiTnQa0wYOhGRLwH/",
+	"/d36xubWzVvH/Vpt45agXfa7GAfW3CHNrwBzpkT1aIuFRpNs/k+/93vw5ZOjD9Zuh35kYJvogSTsW30a",
+	"E9OOsvW8vpwFDuCTCAebxTUahdVqtey5tgprOmqXFXESU3EGMRmGpXc5FC/bIZQA+wOPAVAq9rxHIcYA",
+	"3QZuqYwana4Ojtt5Ney3dg8gEhPWrWPW3uZ02S3AsExv/dFh0kBMW941e5Cp5FxlyrgN0jAyigt9ZM97",
+	"PGGqQTW8JVh6PqjehiBJG8SAyrtZF0/ZVmbozZc//7svfv2/vvrRXzS9Qf2rKBk2kr74XcPTmqldgyti",
+	"A1x2cilnLI6tBIZi1glzAqWXxlYk/hwyER12F4+kDIuvkhu4Df/A0U4bZ1CcjGJXJBdZbqPST6SMGRUu",
+	"uWNukB2LIpOT444KjhmMl6vc+fKlOIR/sd9vB/XN27Ua/FMDkteLKRf5Xnbh4qTkwW9sFEz55a//799+",
+	"+z++/Pnfvfzu//PPv/zeFz/7+cvv/8mr//T3v/2rP3r5/f/d7GR572GgZD9pjWBOZuDL+UE9Svc7vVEe",
+	"PG3BACcRo9kHBuERjWxoCHE0Q332q3PO4XFJhsQcyFzwSRHutmE19TAAWppYxKK9gyAM2lzQ2EPL/s23",
+	"f/D5X//is3/6dy//8Kcvv/8Pv/n2D8fxs3F5U/zsbHFTuKKbZmYt3uPY6Fdu38qvdCL72svkYqddDPur",
+	"h2k6HYi3VDQ0PWMj5fth9LiT7wVhMGD8tKOD7Q1z9Zw2UPOFSwRBijiIsnDtgdaWQDJchAHYlaNpyzq6",
+	"dtVXqnCUMwjphcOe8VhOQRin6iwkdh1WLteVdGw4NXiICC3wLzlnaVVHqhOEK9mIbHdXaiQyg7kSE9Eu",
+	"aXOj9loBY5BIcUq+evjwADJvjgWIxl2uDJ1zk+kl8jShXVu3KZGagTfICDDYJwq6g46MGUj7JToChrk6",
+	"20G6juMaA4p8VJCmJ1WtfcyGTUwWMpuE4IQg3FJ1LCCHx4xIZVHRXJNTplWWDoRjmiD1ge59zUk0o2az",
+	"o4EEUUiF1p8JSU8QhGXleNiXdNfZc65yFrQ0SRxNNFcsO4WX0Aewqfdu3wGjW0Efz2bkLq+niayYX09d",
+	"rEWZdWpR29jwzGdAFXCI8Gcq0qSyfMbjbSAbzWuT6Ialwui1EacQd4ZXwRrm7J1Y5xmLydp0dMm2DU+s",
+	"X6p1zTsIb5FtbSVuLFnc8IxvRegbcwge5u7eeGHv8sQILhtdMBt3Mi/NH701rYLS7MqGr/SJfhxXQ6iN",
+	"+mzi76M2K9d2Zo9y36ATByJt3Fd2I10Bp3OW5ALlJnHAHCZuL5Fms7k4bZR4kNCbVTLXup0L2sGC7eDl",
+	"93/422//QVqwHWOGYP2wcPyIoqontqr4qXATLjItLOY1CwNtmKuLY5iEDly/jMpUVJ1V0RlX4YHXVKRv",
+	"xGc/nSyWBfrlqeMNjGkv19AeinhIKHm0f3D33sGH6JKwQkkaDr9DqBgS63GuFPXVQ+iyAjRzjPtdEeY3",
+	"jjBjBzl67L5C6us+VaG5lqpWpLBbbxOFDYmQA7K3e7C3f//+/t23K5br7UxSoF4krBdrK+PockXZG+x5",
+	"6tixIm3+DN0TZCCTCMuhcoEqoNrGTGp0E0Z9AJvkrY4dJ3hg44iggUq7H1tUgE4KsehDNAV1XLrOqXSu",
+	"Sl5QUnwfR/na0XDaMQxxezPEvxpcNboyyfDpKlDeEQrLVSPqp+6LEf+I1dKtjX3cKTK/HyT0X3GBrv47",
+	"FuQQkF7ca/UwGHSGkLPdaPdFpIIRf0o+FBfy8doySZPudsjm2L5fmnOjcjYyHq1pdBTuiVjlsyyZHD7t",
+	"DB0tBEs8g4OCzubLl1yN8BNzwaYp+EfuudeHFn3yIphIaCyOAOAJnyPxQFsfXrb5gi2Le9yEHl2cqKES",
+	"rvdWTHkXOh+NB80JliNNbmKTM47D6dQFUY7ZYqBkOSk+1WzVIiKaPSlTyQui2Kwoy9Ioy/45S4YYoKRH",
+	"c+edehwSGUdFcH0LkpzJNWRcXPcIaSlQoqEtdAGCqw1jXIrikOx5nkWzOMRXqgBdPjISxQc81oCYO2Go",
+	"uDaaRU6RN8NGNaxk3O7Hig4EfPxi4iCsykwAYJsrYqg+kQmkpSUl43BqdjuR3WLMUaPqrbma8iPovVVG",
+	"kwbq2RFNGYiWcw3jTUMsNQdxhVS6pPpF5jyWIpQuSvJuAPOfXHEBIgDgOUIVaX64n4+4wHacoQ+iilON",
+	"EwMfqNDEKGAOGDQkJ0OIPtEdGTn3Z6vD1LEw2mcvYW2mWx3TABR7dDEbe2YMiKGG0b0IF+pF6SIm3Dah",
+	"Io1ntTEesVTalY7EKw7CRXQsMHUYc3tsom1fKAuLNm62NGMAXnAgBwul+RjNy1CAXMzCE3CS3azVQmJ/",
+	"d3PrQoIvA5pUIW8yBnqxbVqCnoLtzdoMzn+Y5lId/yAqZ8LpPHbYOcTXKbbQefTexURTu/CT5VIrsTva",
+	"UBI6hQYqODs7GFEO5iEXAA6a/yr/5e0EVQFqjXTOnoPQd8Bb/KWF8l9ydL/UUnnf3EFl+24CVWpmA3Nw",
+	"AtuGvxkBX7mCfL6IDwkKIsTqumBrUCSRshtan5NOOENecywMc4j6bJ08QUQIjwY0iZCAScViBGrAdAyz",
+	"EOsEAxT7SpMTRpwKupOBNtjwGu6wKRG+wtpb1QjjACOqbV1maFYuB+VYYGaGuYHN0GNWaRVC1CAUJtqZ",
+	"rkjKpRKX/QngYRBIbyRlrog8hxC9YwHZeoZNOzQH0EG2YaC2J5ipmRC496CCERRNsZw3Il9q7pmv1/ak",
+	"0ImMt4mQaxA12PzyOjlgA8fijwXmcpKEgluwr1hBVKYnazSd4TlNRBHkhOkBgngbfq4m892ZzTu7vd69",
+	"qJLobPqoLGg/NVz1qmxGK0Z4LYxwpaZcDrOZn7H0T8wen7C1LPh2glHmoWixiqVOLIbYbPVOnsokulmb",
+	"UO7EtXpZNU/A2z+jWQhCsKubhV47a4LZxJU1YTnWhPR+pTGYyyl+0mLWxziC5RcSSs64iLyabNYVLYn1",
+	"iihwVueqjFB15mwJ2/Ao0B6bu+DkuhFktTTj2FZaafqYwk0vIQSBpLI0a2jVlSfRybAglsncQEuK5rcH",
+	"nEh5ZiXpDHLUoy/b9Y3NcISObQct2U8Ua7iXMyc48La611rw+Q9/9Nkvf/XFz/4JM0eRL5v/qBvZ63bR",
+	"k4bFkw62g62NIEvrtEJAtxeD0zn92g7n/YcPP7538GFj7+HBB/ceP5glm80s4JJTDeZY3kqRXUVo1Qhk",
+	"hYOwgVx5aKt84JYtSl22HT6fwOgqERWGVs0ZLzXfZi8k8OH+z1DqZJVfsDJ2DC31JZQ8ZXvmhIxxOGAT",
+	"i0PGjkumgKzNleatciHVHOrD7LEroGFZhpRDQNzwgPfq9ffST40Ect/vvLd+c/pdDgMtNY0NWawtCqtv",
+	"FmEP0D+m6nPw1ErIm18XA6yycSmPnAxBzroMKNlevqS84StrFa7Cbq/nHNhXdxvwDjSsO/+9MLD2yYZg",
+	"A/dtfSP7GqOU7Q+buXhn++XN7P6492sbWwtm1KVrMO1CtPn5tdyKN+GUO+QkONwuzCJvdiC016tgeujN",
+	"ApCcukQt5CFVpFkAU7hjg3Kt+djLMz4TcgBOTFuICey2YzrFbq+3QsZdIeO+Qci46YldgeOuwHHfTHDc",
+	"efhFNT9oQSDNpCCaQUJ7PYY4eQOKBQ+5UBrQAUg2WGIkM1WYnbHb6y3baXYlyRzF1M/KYp/Ml7F3Fb4u",
+	"0JdcwtuCkAtu72byfzlgRZ44HLmVHnWpARQO1YeeYshZdz760WE01p1SPekj/HkRRjnjapmZs1YfU5o+",
+	"eZbP9GAgTlk0IzMbl/nrTd7OqHDivf5JzFt26oZaDUtn/hh+XeLE5z0mFRbLkK8TqliaJ22l1C4/TShm",
+	"N8y2evl+XwQnVPHWbt8cpE+eGTp9wmjCko8ZDAtSvlhyXhymDgEi+HMQBv0kDraDG0jEcEyjL3xgQ00w",
+	"J1d5Rd/S+m5wTehwnYyii8HMsU6i5VPO14nWhfE4bNcb7fVsV+b2rJNHMo4xHBLd/alXP3S6GFa9FWw9",
+	"71EtDIBPObLuJIyR9Cgqd8/NDcfuS7kv5mirdfIhYNhC7bpez0bQw/q+owiNosTcG/QhGfGhSWyjZlqj",
+	"QwUaUjBc9lzbNnoxbbGOjCMAJjsqg9KFMFsemcVx0bgMY/2VgnnieNUZrGl+1VwbqmAkYIhPgyrkKJwR",
+	"xFZQryMLZeaCmyy/tiFXzs0GSLoeQmseJrV8GK54EGbhWnBhemYOJMRN2XqC5xSr97rNg8rHJ6zDcxuQ",
+	"nYHC/iSgD0cSGl0nTTzATdJXZnUVY55Jwp2bYZZdEZImoNPZ560gCFhw5vB644AHSoYAnh67eIZaUTEk",
+	"7rRFsOPmmEAuqCtkJJif5okK8jsK1ieWp16/2B4v3HVzzM64iABIO2IxP2fJ0H/X1codf/VjIQeubDdP",
+	"AOMKQs3481zffQGBfCXztl2qHchOblOFTmHS7bc6FhNYkwGUpGxJpceuVXG7fno0nGcMGUrNpqAq2GX2",
+	"moQU39JD6dW4hnrmfgk7TCkLiXTRSW7dwtErkLfPjnf1kRzkq2nbML58/f/cCgtNW+V3iSsbMAirYOt5",
+	"mXPFWxja6FXoTPOyuowKeDq34FpzcapKSHssaUROaExFyzFG1e+ZfpRMlNeOZYwXzy7+/wAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -57,13 +57,13 @@ WITH cancelled AS (
     SET status = 4, updated_at = clock_timestamp()
     WHERE t.task_id = $1 AND t.status = 0
         AND ($2::text IS NULL OR t.submitted_by = $2::text)
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id
+    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
     SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $3 FROM cancelled c
 )
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id FROM cancelled c
+SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id, c.delivery, c.delivery_code, c.delivered_at FROM cancelled c
 `
 
 type TaskCancelParams struct {
@@ -106,6 +106,9 @@ type TaskCancelRow struct {
 	Rank            *float64
 	RenderingID     *int64
 	UserID          *string
+	Delivery        *int16
+	DeliveryCode    *string
+	DeliveredAt     *time.Time
 }
 
 // TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
@@ -146,6 +149,9 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 		&i.Rank,
 		&i.RenderingID,
 		&i.UserID,
+		&i.Delivery,
+		&i.DeliveryCode,
+		&i.DeliveredAt,
 	)
 	return i, err
 }
@@ -689,7 +695,7 @@ held AS MATERIALIZED (
             OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
         ) AS settles
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
     SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.held_lease_id, h.held_since, h.at, h.settles,

@@ -132,6 +132,10 @@ type Task struct {
 	RenderingID *int64
 	// of a task of a notification: whose address the recipient is
 	UserID *string
+	// what the provider told after it was sent: 1: delivered; 2: undelivered
+	Delivery     *int16
+	DeliveryCode *string
+	DeliveredAt  *time.Time
 }
 
 type Template struct {

@@ -226,7 +226,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 
 const taskGet = `-- name: TaskGet :one
 
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks
 WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
 `
 
@@ -273,6 +273,9 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.Rank,
 		&i.RenderingID,
 		&i.UserID,
+		&i.Delivery,
+		&i.DeliveryCode,
+		&i.DeliveredAt,
 	)
 	return i, err
 }
@@ -289,7 +292,7 @@ func (q *Queries) TaskIsDue(ctx context.Context, taskID string) (bool, error) {
 }
 
 const taskList = `-- name: TaskList :many
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks
 WHERE task_id < $1
     AND ($2::text IS NULL OR submitted_by = $2::text)
     AND ($3::smallint IS NULL OR status = $3::smallint)
@@ -362,6 +365,9 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 			&i.Rank,
 			&i.RenderingID,
 			&i.UserID,
+			&i.Delivery,
+			&i.DeliveryCode,
+			&i.DeliveredAt,
 		); err != nil {
 			return nil, err
 		}
@@ -374,7 +380,7 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 }
 
 const taskListByRecipient = `-- name: TaskListByRecipient :many
-SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at
 FROM receive_logs r
 JOIN tasks t ON t.task_id = r.task_id
 WHERE r.recipient = $1::text AND r.task_id < $2::text
@@ -451,6 +457,9 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 			&i.Rank,
 			&i.RenderingID,
 			&i.UserID,
+			&i.Delivery,
+			&i.DeliveryCode,
+			&i.DeliveredAt,
 		); err != nil {
 			return nil, err
 		}

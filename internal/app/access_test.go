@@ -106,6 +106,7 @@ var operations = map[string]operation{
 	"listContacts":               {"GET", "/api/v1/admin/contacts", "", "read"},
 	"getContact":                 {"GET", "/api/v1/admin/contacts/nobody", "", "read"},
 	"deleteContact":              {"DELETE", "/api/v1/admin/contacts/nobody", "", ""},
+	"takeCallback":               {"POST", "/api/v1/callbacks/nobody", `{}`, "callback"},
 	"listNotificationTemplates":  {"GET", "/api/v1/admin/notification-templates", "", "read"},
 	"putNotificationTemplate":    {"PUT", "/api/v1/admin/notification-templates/99/oa", `{"title":"t","content":"c"}`, ""},
 	"deleteNotificationTemplate": {"DELETE", "/api/v1/admin/notification-templates/98/oa", "", ""},
@@ -159,6 +160,8 @@ func TestEveryOperationAsEveryKindOfCaller(t *testing.T) {
 			}
 			want := "in"
 			switch {
+			case o.roles == "callback": // who proves to be the provider, whoever that is
+				want = "403"
 			case o.roles == "public" || strings.HasSuffix(role, "admin") || slices.Contains(strings.Fields(o.roles), role):
 			case role == "" || role == "wrong" || role == "disabled":
 				want = "401"

@@ -201,7 +201,7 @@ func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
 	a := d.config.Answer
 	switch {
 	case a.Success != "" && readable:
-		if value, there := field(fields, a.Success); there {
+		if value, there := Field(fields, a.Success); there {
 			refused = !slices.Contains(a.Equals, value)
 			break
 		}
@@ -212,14 +212,14 @@ func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
 		return unreadable
 	}
 	if !refused {
-		number, _ := field(fields, a.Number)
+		number, _ := Field(fields, a.Number)
 		return Outcome{OK: true, ProviderNo: number}
 	}
-	if code, there := field(fields, a.Code); there { // the provider itself says no
+	if code, there := Field(fields, a.Code); there { // the provider itself says no
 		no.Code, no.Unknown = code, false
 		no.Permanent = slices.Contains(a.Permanent, code)
 	}
-	if said, there := field(fields, a.Error); there {
+	if said, there := Field(fields, a.Error); there {
 		no.Error = string([]rune(said)[:min(httpTextMost, len([]rune(said)))])
 	}
 	if no.Error == "" {
@@ -310,11 +310,8 @@ func (d *httpSMS) read(answer []byte) (any, bool) {
 	return fields, true
 }
 
-// field follows a way through fields.
-func field(fields any, way string) (string, bool) {
-	if way == "" {
-		return "", false
-	}
+// At follows a way through JSON: names and places of lists, with points between. Nothing is nil.
+func At(fields any, way string) any {
 	for step := range strings.SplitSeq(way, ".") {
 		switch at := fields.(type) {
 		case map[string]any:
@@ -322,14 +319,22 @@ func field(fields any, way string) (string, bool) {
 		case []any:
 			i, err := strconv.Atoi(step)
 			if err != nil || i < 0 || i >= len(at) {
-				return "", false
+				return nil
 			}
 			fields = at[i]
 		default:
-			return "", false
+			return nil
 		}
 	}
-	switch value := fields.(type) {
+	return fields
+}
+
+// Field is what stands at the end of a way, as text; objects and lists are none. An empty way leads nowhere.
+func Field(fields any, way string) (string, bool) {
+	if way == "" {
+		return "", false
+	}
+	switch value := At(fields, way).(type) {
 	case nil, map[string]any, []any:
 		return "", false
 	default:

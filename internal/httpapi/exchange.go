@@ -20,6 +20,9 @@ import (
 // submitOperation is the one whose refusals are kept (S0.14).
 const submitOperation = "POST /api/v1/sms/send"
 
+// callbackOperation is the one whose bodies have the form that a provider gives them.
+const callbackOperation = "POST /api/v1/callbacks/{sender_no}"
+
 // exchange is what is known of a request beside its content.
 type exchange struct {
 	origin        task.Origin
@@ -27,6 +30,7 @@ type exchange struct {
 	who           access.Principal // empty until authenticated
 	operation     string           // its pattern in the ServeMux of the operations; empty when it is for none
 	body          []byte           // as far as it could be read
+	request       *http.Request    // of a callback: what proves who sends it stands anywhere in it
 	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
 	refused       *refusal         // a submission refused meanwhile, to be kept afterwards

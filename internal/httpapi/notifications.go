@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"lksms/gen/api"
@@ -13,6 +14,19 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/notify"
 )
+
+// TakeCallback takes what a provider tells of messages (S3.11).
+func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
+	x := exchangeOf(ctx)
+	if x.request == nil {
+		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	answer, contentType, err := s.pusher.Called(ctx, req.SenderNo, x.origin.SourceIP, x.request.URL.Query(), x.request.Header, x.body)
+	if err != nil {
+		return nil, err
+	}
+	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, nil
+}
 
 // ownCompany is whose notifications the caller may see: its company's with the role submit, else all.
 func ownCompany(ctx context.Context) *int64 {

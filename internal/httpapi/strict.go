@@ -29,7 +29,9 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			s.fail(w, r, unreadable(err))
 			return
 		}
-		if f := ambiguity(x.body); f != nil {
+		if x.operation == callbackOperation { // a provider writes as it likes
+			x.request = r
+		} else if f := ambiguity(x.body); f != nil {
 			s.fail(w, r, f)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/notify"
 	"lksms/internal/phone"
 	"lksms/internal/sender"
 	"lksms/internal/task"
@@ -204,13 +205,20 @@ func reportOf(body api.ReportRequest, raw []byte) task.Report {
 }
 
 func taskOf(t dbq.Task) api.Task {
+	var delivery *api.TaskDelivery
+	if t.Delivery != nil {
+		delivery = new(api.TaskDelivered)
+		if *t.Delivery != notify.Delivered {
+			*delivery = api.TaskUndelivered
+		}
+	}
 	return api.Task{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
 		Source: t.Source, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
 		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: messageTypes[t.MessageType], Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.IsTest, ExpectSendTime: t.ExpectSendTime,
-		ExpiresAt: t.ExpiresAt,
+		ExpiresAt: t.ExpiresAt, UserID: t.UserID, Delivery: delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
 	}
 }
 

@@ -21,6 +21,9 @@ const hidden = "***"
 // place is what a sealed field is bound to: moved elsewhere it cannot be opened.
 func place(senderNo, field string) string { return senderNo + "/" + field }
 
+// secretsOf names the fields of a configuration that are kept sealed.
+func secretsOf(kind string) []string { return append([]string{callbackSecret}, driver.Secrets(kind)...) }
+
 // openConfig opens the secrets of a configuration.
 func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSecret(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
@@ -48,15 +51,11 @@ func ShowConfig(kind string, config []byte) ([]byte, error) {
 
 // eachSecret replaces the secret fields that a configuration has.
 func eachSecret(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
-	secrets := driver.Secrets(kind)
-	if len(secrets) == 0 {
-		return config, nil
-	}
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(config, &fields); err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
-	for _, name := range secrets {
+	for _, name := range secretsOf(kind) {
 		value, there := fields[name]
 		if !there {
 			continue
@@ -85,7 +84,7 @@ func (p *Pusher) SealConfig(kind, senderNo string, config, before []byte) ([]byt
 	if err := errors.Join(json.Unmarshal(before, &old), json.Unmarshal(config, &fields)); err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
-	for _, name := range driver.Secrets(kind) {
+	for _, name := range secretsOf(kind) {
 		if value, given := fields[name]; (!given || string(value) == `"`+hidden+`"`) && old[name] != nil {
 			fields[name] = old[name]
 		}
@@ -98,7 +97,16 @@ func (p *Pusher) SealConfig(kind, senderNo string, config, before []byte) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	if _, err := driver.New(kind, opened, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	bare, callback, key, err := splitCallback(opened)
+	if err != nil {
+		return nil, err
+	}
+	if callback != nil {
+		if err := callback.check(key); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := driver.New(kind, bare, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		return nil, err
 	}
 	return p.seal(kind, senderNo, opened)

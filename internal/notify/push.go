@@ -152,6 +152,9 @@ func (p *Pusher) start(row dbq.SendersDrivenRow) *worker {
 	log := p.log.With("sender_no", row.SenderNo)
 	config, err := openConfig(p.box, row.Kind, row.SenderNo, row.Config)
 	if err == nil {
+		config, _, _, err = splitCallback(config)
+	}
+	if err == nil {
 		w.driver, err = driver.New(row.Kind, config, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo}).get})
 	}
 	if err != nil {

@@ -1,0 +1,214 @@
+package app_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/driver"
+	"lksms/internal/task"
+)
+
+// receiving is a driven sender whose provider calls messages n-1, n-2 and so on, and tells of them by callbacks.
+func receiving(t *testing.T, callback map[string]any) (*testBundle, *provider) {
+	t.Helper()
+	b := setupWith(t, defaultRules, withSecrets)
+	p := newProvider(t)
+	p.does(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, len(p.seen())) })
+	config := p.config()
+	config["callback"], config["callbackSecret"] = map[string]any{
+		"verify": "token", "number": "msgid", "recipient": "mobile", "state": "status", "delivered": []string{"DELIVRD"}, "pending": []string{"ENROUTE"},
+		"code": "err", "answer": map[string]any{"body": `{"ok":1}`, "contentType": "application/json"},
+	}, "s3cret"
+	for name, value := range callback {
+		config["callback"].(map[string]any)[name] = value
+	}
+	b.sender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": config})
+	b.app.Pusher.Start()
+	return b, p
+}
+
+const callbackPath = "/api/v1/callbacks/pushed"
+
+// tells calls back as the provider does, without a user.
+func (b *testBundle) tells(status int, query, contentType, body string, headers ...string) string {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.url+callbackPath+query, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // read to its end
+	answer, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != status {
+		b.t.Fatalf("callback %s: %d %s, want %d: %v", body, res.StatusCode, answer, status, err)
+	}
+	return string(answer)
+}
+
+func (b *testBundle) deliveryOf(id string) string {
+	b.t.Helper()
+	got := b.task(id)
+	if got.Delivery == nil {
+		return ""
+	}
+	return string(*got.Delivery)
+}
+
+func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
+	b, _ := receiving(t, nil)
+	first := b.submit("x")
+	b.becomes(first, task.Success)
+	second := b.submit("y")
+	b.becomes(second, task.Success)
+	if got := b.tells(200, "?token=s3cret", "application/json", `[{"msgid":"n-1","status":"ENROUTE"},{"msgid":"n-2","mobile":"13800138000","status":"UNDELIV","err":"MK:0001"}]`); got != `{"ok":1}` {
+		t.Errorf("answered %s", got)
+	}
+	if got := b.task(second); b.deliveryOf(first) != "" || *got.Delivery != "undelivered" || *got.DeliveryCode != "MK:0001" || got.DeliveredAt != nil {
+		t.Errorf("%+v", got)
+	}
+	// Replays and disorder change nothing: that it was delivered stands.
+	for _, status := range []string{"DELIVRD", "DELIVRD", "ENROUTE", "UNDELIV", "DELIVRD"} {
+		b.tells(200, "?token=s3cret", "application/json", fmt.Sprintf(`{"msgid":"n-1","status":%q}`, status))
+	}
+	if got := b.task(first); *got.Delivery != "delivered" || got.DeliveredAt == nil || int16(got.Status) != task.Success {
+		t.Errorf("%+v", got)
+	}
+	events := decode[[]api.TimelineEvent](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+first+"/timeline", nil))
+	n := 0
+	for _, e := range events {
+		if e.Event == api.EventReceipt {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d receipts in the timeline", n)
+	}
+	if n := b.count("SELECT count(*) FROM callbacks WHERE body LIKE '%msgid%'"); n != 6 {
+		t.Errorf("%d callbacks are kept", n)
+	}
+}
+
+// A provider may be faster with its receipt than with its answer.
+func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
+	b, p := receiving(t, nil)
+	release := make(chan struct{})
+	p.does(func(w http.ResponseWriter, _ *http.Request) {
+		<-release
+		_, _ = io.WriteString(w, `{"code":"0","id":"early"}`)
+	})
+	id := b.submit("x")
+	eventually(t, "it is being sent", func() bool { return len(p.seen()) == 1 })
+	b.tells(200, "?token=s3cret", "application/json", `{"msgid":"early","status":"DELIVRD"}`)
+	close(release)
+	b.becomes(id, task.Success)
+	if n, err := b.app.Pusher.Match(t.Context()); n != 1 || err != nil {
+		t.Fatalf("matched %d, %v", n, err)
+	}
+	if got := b.deliveryOf(id); got != "delivered" {
+		t.Errorf("it is %q", got)
+	}
+}
+
+func TestOnlyTheProviderIsHeard(t *testing.T) {
+	const body = `{"msgid":"n-1","status":"DELIVRD"}`
+	sum := hmac.New(sha256.New, []byte("s3cret"))
+	sum.Write([]byte(body))
+	hexed := hex.EncodeToString(sum.Sum(nil))
+	now := fmt.Sprint(time.Now().Unix())
+	old := fmt.Sprint(time.Now().Add(-time.Hour).Unix())
+	signed := func(at string) []string {
+		return []string{"Webhook-Id", "m", "Webhook-Timestamp", at, "Webhook-Signature", "v1,x v1," + driver.Sign([]byte("s3cret"), "m", at, []byte(body))}
+	}
+	for _, c := range []struct {
+		name     string
+		callback map[string]any
+		query    string
+		headers  []string
+		status   int
+	}{
+		{"the token", nil, "?token=s3cret", nil, 200},
+		{"another token", nil, "?token=s3cre", nil, 403},
+		{"no token", nil, "", nil, 403},
+		{"from elsewhere", map[string]any{"addresses": []string{"10.0.0.0/8"}}, "?token=s3cret", nil, 403},
+		{"from where it should", map[string]any{"addresses": []string{"127.0.0.1", "::1"}}, "?token=s3cret", nil, 200},
+		{"a signature", map[string]any{"verify": "hmac", "header": "X-Sig"}, "", []string{"X-Sig", "sha256=" + hexed}, 200},
+		{"a signature of something else", map[string]any{"verify": "hmac", "header": "X-Sig"}, "", []string{"X-Sig", strings.Repeat("0", 64)}, 403},
+		{"a webhook", map[string]any{"verify": "standard-webhooks"}, "", signed(now), 200},
+		{"a webhook of an hour ago", map[string]any{"verify": "standard-webhooks"}, "", signed(old), 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, _ := receiving(t, c.callback)
+			b.tells(c.status, c.query, "application/json", body, c.headers...)
+			if n := b.count("SELECT count(*) FROM receipts"); (n == 1) != (c.status == 200) {
+				t.Errorf("%d receipts", n)
+			}
+		})
+	}
+}
+
+func TestWhatACallbackMayLookLike(t *testing.T) {
+	b, _ := receiving(t, map[string]any{"format": "form"})
+	id := b.submit("x")
+	b.becomes(id, task.Success)
+	b.tells(200, "?token=s3cret", "application/x-www-form-urlencoded", "msgid=n-1&status=DELIVRD&mobile=%2B8613800138000")
+	if got := b.deliveryOf(id); got != "delivered" {
+		t.Errorf("it is %q", got)
+	}
+	b.tells(422, "?token=s3cret", "application/x-www-form-urlencoded", "status=DELIVRD")
+	b, _ = receivingList(t)
+	b.tells(200, "?token=s3cret", "application/json", `{"reports":{"items":[{"msgid":7,"status":"DELIVRD"}]}}`)
+	b.tells(400, "?token=s3cret", "application/json", `{"reports":`)
+	b.tells(422, "?token=s3cret", "application/json", `{"msgid":7,"status":"DELIVRD"}`)
+	if n := b.count("SELECT count(*) FROM receipts WHERE provider_no = '7'"); n != 1 {
+		t.Errorf("%d receipts", n)
+	}
+	var shown map[string]any
+	if err := json.Unmarshal([]byte(b.call("GET", "/api/v1/admin/senders/pushed", nil).raw), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if config := shown["data"].(map[string]any)["config"].(map[string]any); config["callbackSecret"] != "***" {
+		t.Errorf("shown: %v", config)
+	}
+}
+
+func receivingList(t *testing.T) (*testBundle, *provider) {
+	t.Helper()
+	b := newBundle(t, defaultRules, withSecrets)
+	p := newProvider(t)
+	config := p.config()
+	config["callback"], config["callbackSecret"] = map[string]any{
+		"verify": "token", "list": "reports.items", "number": "msgid", "state": "status", "delivered": []string{"DELIVRD"},
+	}, "s3cret"
+	b.sender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": config})
+	for field, change := range map[string]map[string]any{
+		"config.callback.verify":    {"verify": "trust"},
+		"config.callback.number":    {"verify": "token", "state": "s", "delivered": []string{"d"}},
+		"config.callback.delivered": {"verify": "token", "number": "n", "state": "s"},
+		"config.callback.header":    {"verify": "hmac"},
+		"config.callback.addresses": {"verify": "token", "number": "n", "state": "s", "delivered": []string{"d"}, "addresses": []string{"everywhere"}},
+		"config.callback":           {"verrify": "token"},
+	} {
+		wrong := p.config()
+		wrong["callback"] = change
+		if a := b.expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": wrong}); a.fields() != field {
+			t.Errorf("%v names %s", change, a.fields())
+		}
+	}
+	return b, p
+}
