@@ -18,7 +18,7 @@ type invariant struct {
 	sql  string
 }
 
-// said, ids, claims, told and cancelled are the history, put beside the tables; ends is every log row that ended a lease
+// said, ids, claims, told, cancelled and taken, by the provider, are the history, put beside the tables; ends is every log row that ended a lease
 // or a task, in the order of the task.
 const evidence = `
 CREATE TEMP TABLE said (content text, answered int, unknown int);
@@ -26,6 +26,7 @@ CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
 CREATE TEMP TABLE claims (task_id text COLLATE "C", app_id text, lease_id bigint);
 CREATE TEMP TABLE told (task_id text COLLATE "C", answered int, unknown int);
 CREATE TEMP TABLE cancelled (task_id text COLLATE "C");
+CREATE TEMP TABLE taken (task_id text COLLATE "C", times int);
 CREATE TEMP TABLE ends AS
 	SELECT id, task_id, app_id, lease_id, event, effect, created_at,
 		coalesce((request_data ->> 'retry_after_seconds')::int * interval '1 second', %s) AS wait
@@ -111,7 +112,7 @@ var invariants = []invariant{
 		SELECT 'outside ' || s.app_id FROM send_logs s WHERE s.app_id NOT LIKE 'sender-%'`},
 	{"every report that was answered is in the log once", `
 		SELECT r.task_id || ' ' || r.answered || ' answered, ' || coalesce(l.n, 0) || ' logged' FROM told r
-			LEFT JOIN (SELECT task_id, count(*) AS n FROM report_logs WHERE event = 'reported' GROUP BY task_id) l USING (task_id)
+			LEFT JOIN (SELECT task_id, count(*) AS n FROM report_logs WHERE event = 'reported' AND app_id NOT LIKE 'sender-push-%' GROUP BY task_id) l USING (task_id)
 		WHERE coalesce(l.n, 0) NOT BETWEEN r.answered AND r.answered + r.unknown`},
 	{"no sender took more than its interval and its limits allow", `
 		SELECT 'interval ' || c.app_id || ' ' || c.created_at FROM (
@@ -144,6 +145,11 @@ var invariants = []invariant{
 			LEFT JOIN (SELECT app_id, count(*) AS n FROM send_logs GROUP BY app_id) l ON l.app_id = s.sender_no
 			LEFT JOIN (SELECT sender_no, sum(sent) AS n FROM sender_changes GROUP BY sender_no) c ON c.sender_no = s.sender_no
 		WHERE st.total_sent + coalesce(c.n, 0) <> coalesce(l.n, 0)`},
+	{"what the provider took is a SUCCESS or an expired lease, and nothing was sent again without one", `
+		SELECT p.task_id || ' taken ' || p.times || ' times, ' || coalesce(e.n, 0) || ' leases expired, state ' || coalesce(t.status, -1) FROM taken p
+			LEFT JOIN tasks t USING (task_id)
+			LEFT JOIN (SELECT task_id, count(*) AS n FROM ends WHERE event = 'recovered' GROUP BY task_id) e USING (task_id)
+		WHERE p.times > coalesce(e.n, 0) + CASE WHEN t.status = 2 THEN 1 ELSE 0 END`},
 	{"the queue is empty", `SELECT task_id || ' is ' || status FROM tasks WHERE status IN (0, 1)`},
 }
 
@@ -162,10 +168,10 @@ func (v *verdict) add(text string) {
 }
 
 // check holds the whole history against the whole database, which is quiet.
-func check(ctx context.Context, s *stack, h *history) ([]verdict, error) {
+func check(ctx context.Context, s *stack, h *history, p *provider) ([]verdict, error) {
 	var verdicts []verdict
 	err := s.query(ctx, func(conn *pgx.Conn) error {
-		if err := present(ctx, conn, h); err != nil {
+		if err := present(ctx, conn, h, p); err != nil {
 			return fmt.Errorf("present history: %w", err)
 		}
 		for _, i := range invariants {
@@ -209,13 +215,18 @@ func (i invariant) hold(ctx context.Context, conn *pgx.Conn) (verdict, error) {
 }
 
 // present copies the history into temporary tables.
-func present(ctx context.Context, conn *pgx.Conn, h *history) error {
+func present(ctx context.Context, conn *pgx.Conn, h *history, p *provider) error {
 	if _, err := conn.Exec(ctx, fmt.Sprintf(evidence, fmt.Sprintf("interval '%d milliseconds'", retryDelay.Milliseconds()))); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var said, ids, claims, told, cancelled [][]any
+	var said, ids, claims, told, cancelled, taken [][]any
+	p.mu.Lock()
+	for id, n := range p.accepted {
+		taken = append(taken, []any{id, n})
+	}
+	p.mu.Unlock()
 	for text, m := range h.messages {
 		said = append(said, []any{text, m.answered, m.unknown})
 		for id := range m.ids {
@@ -241,6 +252,7 @@ func present(ctx context.Context, conn *pgx.Conn, h *history) error {
 		{"claims", []string{"task_id", "app_id", "lease_id"}, claims},
 		{"told", []string{"task_id", "answered", "unknown"}, told},
 		{"cancelled", []string{"task_id"}, cancelled},
+		{"taken", []string{"task_id", "times"}, taken},
 	} {
 		if _, err := conn.CopyFrom(ctx, pgx.Identifier{table.name}, table.columns, pgx.CopyFromRows(table.rows)); err != nil {
 			return err

@@ -23,13 +23,14 @@ const (
 
 // load is the clients: submitters and senders that use the API as their authors' teams would, and worse.
 type load struct {
-	history *history
-	servers []*server
-	clients []*api.ClientWithResponses // one for each server
-	pools   []*http.Transport
-	seed    uint64
-	serial  atomic.Int64 // of messages
-	misdeed [misdeeds]atomic.Int64
+	history  *history
+	provider *provider
+	servers  []*server
+	clients  []*api.ClientWithResponses // one for each server
+	pools    []*http.Transport
+	seed     uint64
+	serial   atomic.Int64 // of messages
+	misdeed  [misdeeds]atomic.Int64
 }
 
 // What senders do wrong on purpose.
@@ -45,8 +46,8 @@ const (
 
 var misdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "of a sender that vanished", "forged"}
 
-func newLoad(seed uint64, h *history, servers []*server) (*load, error) {
-	l := &load{history: h, servers: servers, seed: seed}
+func newLoad(seed uint64, h *history, p *provider, servers []*server) (*load, error) {
+	l := &load{history: h, provider: p, servers: servers, seed: seed}
 	for _, s := range servers {
 		pool := &http.Transport{MaxIdleConnsPerHost: 64}
 		client, err := api.NewClientWithResponses(s.url,
@@ -69,7 +70,7 @@ const (
 	countedPollers = 3
 )
 
-// limit makes the senders that have an interval, a limit or a balance, and routes to two others.
+// limit makes the senders that have an interval, a limit or a balance, and routes to two others and to those that are driven.
 func (l *load) limit(ctx context.Context) error {
 	client := l.clients[0]
 	interval, perMinute, balance, warning, stop := int64(20), int64(120), int64(500), int64(100), int64(30)
@@ -89,6 +90,16 @@ func (l *load) limit(ctx context.Context) error {
 			return fmt.Errorf("make sender: %w %s", err, res.Status())
 		}
 		res, err := client.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: "default", MessageType: api.Marketing, SenderNo: no, Weight: &weight})
+		if err != nil || res.JSON200 == nil {
+			return fmt.Errorf("make route: %w %s", err, res.Status())
+		}
+	}
+	for i := range pushed {
+		no := fmt.Sprint("sender-push-", i)
+		if res, err := client.CreateSenderWithResponse(ctx, nil, l.provider.sender(no)); err != nil || res.JSON200 == nil {
+			return fmt.Errorf("make driven sender: %w %s", err, res.Status())
+		}
+		res, err := client.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: "default", MessageType: api.Verification, SenderNo: no})
 		if err != nil || res.JSON200 == nil {
 			return fmt.Errorf("make route: %w %s", err, res.Status())
 		}
@@ -141,6 +152,8 @@ func (l *load) drain(ctx context.Context, empty func() bool) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	l.provider.calm.Store(true)
+	defer l.provider.calm.Store(false)
 	for i := range senders {
 		rng := rand.New(rand.NewPCG(l.seed, uint64(i)))
 		all.Go(func() {

@@ -25,7 +25,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"How long to go on; the round that has begun is finished."`
 	Round    time.Duration `default:"30s" help:"How often to stop the faults, wait until all is quiet, and check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
-	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace or F10."`
+	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt or F10."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
 }
 
@@ -119,7 +119,12 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 		fmt.Println("soak: no small file system could be mounted (root may): the disk will not be full")
 	}
 	h := newHistory()
-	l, err := newLoad(s.options.Seed, h, stack.servers)
+	p, err := startProvider()
+	if err != nil {
+		return err
+	}
+	defer p.server.Close() //nolint:errcheck // nobody calls it any more
+	l, err := newLoad(s.options.Seed, h, p, stack.servers)
 	if err != nil {
 		return err
 	}
@@ -170,7 +175,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *
 		counts, err := stack.servers[0].statistics(quiet)
 		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0
 	})
-	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history)
+	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider)
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
@@ -192,7 +197,7 @@ func (s *soak) summary(rounds int, h *history, l *load, n *nemesis, verdicts []v
 	}
 	fmt.Printf("\n  %d calls answered, %d refused, %d without an answer that says\n", h.calls[answered].Load(),
 		h.calls[refused].Load(), h.calls[unknown].Load())
-	fmt.Printf("  %d messages accepted, %d leases given\n", h.accepted(), len(h.claims))
+	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages taken by the provider\n", h.accepted(), len(h.claims), l.provider.total())
 	if len(n.returns) > 0 {
 		slices.Sort(n.returns)
 		fmt.Printf("  from PostgreSQL's return to answers of both servers: %d ms (median), %d ms (longest) of %d\n",

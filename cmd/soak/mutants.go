@@ -22,6 +22,7 @@ const (
 	queries  = "gen/dbq/dispatch.sql.go"
 	contents = "gen/dbq/template.sql.go"
 	dispatch = "internal/task/dispatch.go"
+	driving  = "internal/notify/push.go"
 )
 
 var mutants = []mutant{
@@ -68,6 +69,9 @@ var mutants = []mutant{
 	}},
 	{"pace", "a claim counts what is left of a sender without locking it", []change{
 		{queries, "WHERE sender_id = s.id AND s.is_paced FOR UPDATE", "WHERE sender_id = s.id AND s.is_paced"},
+	}},
+	{"doubt", "what is not known to have gone out is reported as failed", []change{
+		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
 	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
 		{queries, "    FROM handed h\n),\ntaken AS", "    FROM handed h WHERE false\n),\ntaken AS"},

@@ -22,7 +22,9 @@ func receiving(t *testing.T, callback map[string]any) (*testBundle, *provider) {
 	t.Helper()
 	b := setupWith(t, defaultRules, withSecrets)
 	p := newProvider(t)
-	p.does(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, len(p.seen())) })
+	p.does(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, len(p.seen()))
+	})
 	config := p.config()
 	config["callback"], config["callbackSecret"] = map[string]any{
 		"verify": "token", "number": "msgid", "recipient": "mobile", "state": "status", "delivered": []string{"DELIVRD"}, "pending": []string{"ENROUTE"},
@@ -53,7 +55,7 @@ func (b *testBundle) tells(status int, query, contentType, body string, headers 
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer res.Body.Close() //nolint:errcheck // read to its end
+	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != status {
 		b.t.Fatalf("callback %s: %d %s, want %d: %v", body, res.StatusCode, answer, status, err)

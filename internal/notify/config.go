@@ -22,7 +22,9 @@ const hidden = "***"
 func place(senderNo, field string) string { return senderNo + "/" + field }
 
 // secretsOf names the fields of a configuration that are kept sealed.
-func secretsOf(kind string) []string { return append([]string{callbackSecret}, driver.Secrets(kind)...) }
+func secretsOf(kind string) []string {
+	return append([]string{callbackSecret}, driver.Secrets(kind)...)
+}
 
 // openConfig opens the secrets of a configuration.
 func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lksms/gen/api"
+)
+
+const (
+	pushed           = 2 // senders that the servers drive themselves
+	providerPatience = 400 * time.Millisecond
+)
+
+// provider is what the driven senders speak to. It keeps its own record of what it accepted, whatever it answered then.
+type provider struct {
+	url    string
+	calm   atomic.Bool // it accepts everything and says so
+	server http.Server
+
+	mu       sync.Mutex
+	accepted map[string]int // by task
+}
+
+func startProvider() (*provider, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for provider: %w", err)
+	}
+	p := &provider{url: "http://" + listener.Addr().String(), accepted: map[string]int{}}
+	p.server.Handler = p
+	p.server.ReadHeaderTimeout = time.Second
+	go func() { _ = p.server.Serve(listener) }() // ends with Close
+	return p, nil
+}
+
+// sender is a driven sender that speaks to the provider.
+func (p *provider) sender(no string) api.SenderRequest {
+	kind, shared, held := "http-sms", false, int64(lease.Seconds())
+	return api.SenderRequest{
+		SenderNo: no, Name: no, Kind: &kind, IsShared: &shared, LeaseSeconds: &held,
+		Config: &map[string]any{
+			"url": p.url, "body": map[string]any{"task_id": "${task_id}"}, "timeoutSeconds": providerPatience.Seconds(),
+			"answer": map[string]any{"success": "ok", "equals": []string{"true"}, "number": "id"},
+		},
+	}
+}
+
+// ServeHTTP accepts most messages, refuses some, and of what it accepts it sometimes says nothing that can be understood.
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var message struct {
+		TaskID string `json:"task_id"`
+	}
+	if json.NewDecoder(r.Body).Decode(&message) != nil || message.TaskID == "" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	n := rand.IntN(100)
+	if p.calm.Load() {
+		n = 100
+	}
+	if n < 10 { // not accepted, and it says so
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	p.mu.Lock()
+	p.accepted[message.TaskID]++
+	p.mu.Unlock()
+	switch {
+	case n < 13: // too late
+		time.Sleep(2 * providerPatience)
+	case n < 16:
+		_, _ = w.Write([]byte("<html>"))
+		return
+	case n < 22: // dies, before the answer or in the middle of it
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		if n < 19 {
+			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"ok\":"))
+		}
+		_ = conn.Close()
+		return
+	}
+	_, _ = fmt.Fprintf(w, `{"ok":true,"id":%q}`, message.TaskID)
+}
+
+// total is how many messages it accepted.
+func (p *provider) total() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	total := 0
+	for _, n := range p.accepted {
+		total += n
+	}
+	return total
+}
