@@ -108,10 +108,16 @@ func live(c *client, appID string) error {
 	if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(lifeSize), nil); err != nil {
 		return err
 	}
+	_, err := pull(c, appID, lifeSize)
+	return err
+}
+
+// pull claims up to size tasks, reports them, and tells how many there were.
+func pull(c *client, appID string, size int) (int, error) {
 	var tasks []leased
-	claim := fmt.Sprintf(`{"app_id":%q,"limit":%d}`, appID, lifeSize)
+	claim := fmt.Sprintf(`{"app_id":%q,"limit":%d}`, appID, size)
 	if err := c.call("POST", "/api/v1/sms/tasks/claim", claim, &tasks); err != nil || len(tasks) == 0 {
-		return err
+		return 0, err
 	}
 	reports := make([]reportItem, len(tasks))
 	for i, t := range tasks {
@@ -119,9 +125,9 @@ func live(c *client, appID string) error {
 	}
 	report, err := json.Marshal(map[string]any{"reports": reports})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return c.call("POST", "/api/v1/sms/report-batch", string(report), nil)
+	return len(tasks), c.call("POST", "/api/v1/sms/report-batch", string(report), nil)
 }
 
 // liveInSQL is live without HTTP: the same statements, from the driver.
@@ -168,7 +174,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	}); err != nil || len(rows) == 0 {
 		return err
 	}
-	r := dbq.TaskReportParams{MaxRetryCount: 3}
+	var r dbq.TaskReportParams
 	for _, row := range rows {
 		r.TaskIds = append(r.TaskIds, row.TaskID)
 		r.AppIds = append(r.AppIds, appID)
@@ -178,6 +184,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		r.RetryDelaySeconds = append(r.RetryDelaySeconds, 0)
 		r.ErrorMessages = append(r.ErrorMessages, "")
 		r.RequestData = append(r.RequestData, []byte(`{"status":2}`))
+		r.MaxRetryCounts, r.ProviderNos = append(r.MaxRetryCounts, 3), append(r.ProviderNos, "")
 	}
 	return b.db.Dispatch(ctx, func(q *dbq.Queries) error {
 		_, err := q.TaskReport(ctx, r)

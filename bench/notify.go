@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// told is how many people a notification has, and how many an app sends at once that is held against it.
+const told = 1000
+
+// notify is notifications whose messages a driver writes to the log, against as many messages that an app takes, meanwhile and in
+// requests of the same size.
+func (b *bench) notify(ctx context.Context) error {
+	c := b.client(lifeCallers)
+	people := make([]string, told)
+	for i := range people {
+		people[i] = fmt.Sprintf("%q", fmt.Sprint("user-", i))
+	}
+	if err := c.call("POST", "/api/v1/admin/senders", `{"sender_no":"logs","name":"logs","channel":"oa","kind":"log"}`, nil); err != nil {
+		return err
+	}
+	defer func() { _ = c.call("PATCH", "/api/v1/admin/senders/logs", `{"status":"off"}`, nil) }() // the last figure to need it
+	event := 0
+	tell := func(people []string) error {
+		event++
+		return c.call("POST", "/api/v1/notifications", fmt.Sprintf(
+			`{"biz_type":3,"biz_id":%d,"channels":["oa"],"payload":{"taskName":"应急成像"},"user_ids":[%s]}`, event, strings.Join(people, ","),
+		), nil)
+	}
+	sent := func(n int) error {
+		for reached := 0; reached < n; time.Sleep(5 * time.Millisecond) {
+			if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 2").Scan(&reached); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := errors.Join(tell(people[:1]), sent(1)); err != nil { // the sender is driven from now on
+		return err
+	}
+	var pushed, pulled []float64
+	n := max(2, int(b.Time/time.Second))
+	for range b.Rounds {
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		began := time.Now()
+		for range n {
+			if err := tell(people); err != nil {
+				return err
+			}
+		}
+		if err := sent(n * told); err != nil {
+			return err
+		}
+		pushed = append(pushed, float64(n*told)/time.Since(began).Seconds())
+
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		began = time.Now()
+		submitted := make(chan error, 1)
+		go func() {
+			var err error
+			for i := 0; i < n && err == nil; i++ {
+				err = c.call("POST", "/api/v1/sms/send-batch", lifeBody(told), nil)
+			}
+			submitted <- err
+		}()
+		for taken, done := 0, false; !done || taken < n*told; {
+			got, err := pull(c, "app", told)
+			if err != nil {
+				return err
+			}
+			taken += got
+			select {
+			case err := <-submitted:
+				if done = true; err != nil {
+					return err
+				}
+			default:
+			}
+		}
+		pulled = append(pulled, float64(n*told)/time.Since(began).Seconds())
+	}
+	b.atLeast(0.8, fmt.Sprintf("notifications to %d people, through a driver", told), median(pushed), median(pulled), "tasks/s", "one app that takes as many at once")
+	return b.empty(ctx)
+}
