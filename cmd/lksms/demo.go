@@ -69,7 +69,10 @@ func (c *demoCmd) Run(ctx context.Context) error {
 	if err := d.send(ctx); err != nil {
 		return err
 	}
-	return d.report(ctx)
+	if err := d.report(ctx); err != nil {
+		return err
+	}
+	return d.tell(ctx)
 }
 
 type demo struct {

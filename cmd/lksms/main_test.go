@@ -21,6 +21,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/pgtest"
+	"lksms/internal/secret"
 )
 
 // binary is lksms as a user runs it.
@@ -408,7 +409,7 @@ func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 
 func TestDemoEndsWithEveryTaskSettled(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "DATABASE_URL="+pgtest.New(t))
+	p := serve(t, "DATABASE_URL="+pgtest.New(t), "SECRETS_KEY="+secret.NewKey())
 	for range 2 { // again, on what the first left
 		cmd := exec.Command(binary, "demo", "--url="+p.url, "--count=30")
 		cmd.Dir = t.TempDir()
@@ -417,7 +418,8 @@ func TestDemoEndsWithEveryTaskSettled(t *testing.T) {
 		if err != nil {
 			t.Fatalf("demo: %v\n%s", err, out)
 		}
-		for _, want := range []string{"pending, new         0", "pending, retry       0", "processing           0", "The way of task_", "received", "claimed"} {
+		for _, want := range []string{"pending, new         0", "pending, retry       0", "processing           0", "The way of task_", "received", "claimed",
+			"DingTalk  to zhang and li: 【应急成像】已发起", "e-mail    to li@example.com: 【应急成像】已发起", "WeChat    to openid-zhang: 瑜伽课", "wechat    sent once"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("no %q in:\n%s", want, out)
 			}

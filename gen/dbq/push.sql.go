@@ -281,12 +281,18 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 const taskOutgoing = `-- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, coalesce(r.id, 0)::bigint AS rendering_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
-    r.params, coalesce(r.page, '')::text AS page
+    r.params, coalesce(r.page, '')::text AS page, s.version
 FROM tasks t
+JOIN senders s ON s.sender_no = $1
 LEFT JOIN renderings r ON r.id = t.rendering_id
-WHERE t.task_id = ANY ($1::text[])
+WHERE t.task_id = ANY ($2::text[])
 ORDER BY t.task_id
 `
+
+type TaskOutgoingParams struct {
+	SenderNo string
+	TaskIds  []string
+}
 
 type TaskOutgoingRow struct {
 	TaskID      string
@@ -298,11 +304,12 @@ type TaskOutgoingRow struct {
 	TemplateID  string
 	Params      []byte
 	Page        string
+	Version     int64
 }
 
-// TaskOutgoing gives what a driver sends for tasks.
-func (q *Queries) TaskOutgoing(ctx context.Context, taskIds []string) ([]TaskOutgoingRow, error) {
-	rows, err := q.db.Query(ctx, taskOutgoing, taskIds)
+// TaskOutgoing gives what a driver sends for tasks, and which version of the sender it is to send them for.
+func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
+	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {
 		return nil, err
 	}
@@ -320,6 +327,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, taskIds []string) ([]TaskOut
 			&i.TemplateID,
 			&i.Params,
 			&i.Page,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}

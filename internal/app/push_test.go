@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -305,5 +307,36 @@ func TestAKeyForSecretsIsKeptBesideAPrivateDatabase(t *testing.T) {
 	}
 	if _, err := again.Open(sealed, "there"); err == nil {
 		t.Error("it can be opened elsewhere")
+	}
+}
+
+func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
+	b := setupWith(t, defaultRules, withSecrets)
+	files, err := filepath.Glob("../../docs/providers/*.json")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.expect(200, "", "POST", "/api/v1/admin/senders", string(content))
+	}
+}
+
+// What is sent after a change is sent as it is now.
+func TestAChangedSenderIsDrivenAsItIsNow(t *testing.T) {
+	b, before := pushing(t, nil)
+	b.becomes(b.submit("x"), task.Success)
+	after := newProvider(t)
+	for range 5 {
+		before, after = after, before
+		sent := len(after.seen())
+		b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": before.config()})
+		b.becomes(b.submit("x"), task.Success)
+		if len(after.seen()) != sent {
+			t.Fatal("it was sent as it was before")
+		}
 	}
 }

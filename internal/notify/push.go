@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -63,11 +64,6 @@ func (p *Pusher) Start() { p.workers.Go(p.run) }
 
 func (p *Pusher) run() {
 	driven := map[string]*worker{}
-	defer func() {
-		for _, w := range driven {
-			close(w.ended)
-		}
-	}()
 	for {
 		p.look(driven)
 		if !p.pause(lookEvery) {
@@ -109,7 +105,7 @@ func (p *Pusher) pause(d time.Duration) bool {
 	}
 }
 
-// look starts a worker for every sender that has none, and ends those of senders that are changed or gone.
+// look starts a worker for every sender that has none, and tells the others how their senders are driven now.
 func (p *Pusher) look(driven map[string]*worker) {
 	ctx, cancel := context.WithTimeout(p.sending, lookEvery)
 	defer cancel()
@@ -117,49 +113,55 @@ func (p *Pusher) look(driven map[string]*worker) {
 	if err != nil {
 		return // the next look may tell; claims say what is wrong
 	}
-	there := map[string]bool{}
+	on := map[string]bool{}
 	for _, row := range rows {
-		there[row.SenderNo] = true
+		on[row.SenderNo] = true
 		w, known := driven[row.SenderNo]
-		if known && w.row.Version == row.Version && slices.Equal(w.row.RetryMinutes, row.RetryMinutes) {
-			continue
+		if !known {
+			w = &worker{Pusher: p, senderNo: row.SenderNo}
+			driven[row.SenderNo] = w
+			p.workers.Go(w.run)
 		}
-		if known {
-			close(w.ended)
+		if now := w.now.Load(); now == nil || now.row.Version != row.Version || !slices.Equal(now.row.RetryMinutes, row.RetryMinutes) {
+			w.now.Store(p.prepare(row))
 		}
-		driven[row.SenderNo] = p.start(row)
 	}
 	for no, w := range driven {
-		if !there[no] {
-			close(w.ended)
-			delete(driven, no)
+		if !on[no] {
+			w.now.Store(nil)
 		}
 	}
 }
 
-// worker drives one version of a sender.
+// worker drives a sender, in the way that it is to be driven now. There is one for each as long as the server runs: of two, one
+// might send in the way of yesterday.
 type worker struct {
 	*Pusher
-	row     dbq.SendersDrivenRow
-	driver  driver.Driver
-	breaker *gobreaker.CircuitBreaker[struct{}]
-	ended   chan struct{}
+	senderNo string
+	now      atomic.Pointer[way] // nil: not at all
 }
 
-// start makes a worker; one whose configuration cannot be used says so and does nothing.
-func (p *Pusher) start(row dbq.SendersDrivenRow) *worker {
-	w := &worker{Pusher: p, row: row, ended: make(chan struct{})}
+// way is how a version of a sender is driven.
+type way struct {
+	row     dbq.SendersDrivenRow
+	driver  driver.Driver // nil where its configuration cannot be used
+	breaker *gobreaker.CircuitBreaker[struct{}]
+}
+
+// prepare makes ready to drive; a sender whose configuration cannot be used is not driven, which the log tells.
+func (p *Pusher) prepare(row dbq.SendersDrivenRow) *way {
 	log := p.log.With("sender_no", row.SenderNo)
 	config, err := openConfig(p.box, row.Kind, row.SenderNo, row.Config)
 	if err == nil {
 		config, _, _, err = splitCallback(config)
 	}
+	w := &way{row: row}
 	if err == nil {
 		w.driver, err = driver.New(row.Kind, config, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo}).get})
 	}
 	if err != nil {
 		log.Error("sender cannot be driven", "error", err)
-		return w
+		w.driver = nil
 	}
 	w.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: row.SenderNo, Timeout: openFor, ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= troubles },
@@ -167,25 +169,18 @@ func (p *Pusher) start(row dbq.SendersDrivenRow) *worker {
 			log.Warn("provider "+to.String(), "was", from.String())
 		},
 	})
-	p.workers.Go(w.run)
 	return w
 }
 
-func (w *worker) isEnded() bool {
-	select {
-	case <-w.stopping:
-		return true
-	case <-w.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 func (w *worker) run() {
-	for !w.isEnded() {
-		limit := w.most()
-		switch w.breaker.State() {
+	for !w.isStopping() {
+		now := w.now.Load()
+		if now == nil || now.driver == nil {
+			w.pause(lookEvery)
+			continue
+		}
+		limit := now.most()
+		switch now.breaker.State() {
 		case gobreaker.StateOpen:
 			w.rest()
 			w.pause(time.Second)
@@ -195,20 +190,29 @@ func (w *worker) run() {
 		case gobreaker.StateClosed:
 		}
 		ctx, cancel := context.WithTimeout(w.sending, claimWait+10*time.Second)
-		rows, err := w.tasks.ClaimOrWait(ctx, w.row.SenderNo, limit, claimWait)
+		rows, err := w.tasks.ClaimOrWait(ctx, w.senderNo, limit, claimWait)
 		cancel()
 		switch {
 		case err != nil:
-			w.log.Warn("driven sender could not claim", "sender_no", w.row.SenderNo, "error", err)
+			w.log.Warn("driven sender could not claim", "sender_no", w.senderNo, "error", err)
 			w.pause(pauseMost)
 		case len(rows) > 0:
-			w.deliver(rows)
+			w.deliver(now, rows)
 		}
 	}
 }
 
+func (p *Pusher) isStopping() bool {
+	select {
+	case <-p.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
 // most is how many tasks to claim at once: with an interval, as many as may be sent in a second.
-func (w *worker) most() int {
+func (w *way) most() int {
 	most := driver.Batch(w.row.Kind)
 	if w.row.IntervalMs > 0 {
 		most = min(most, max(1, int(1000/w.row.IntervalMs)))
@@ -220,8 +224,8 @@ func (w *worker) most() int {
 func (w *worker) rest() {
 	ctx, cancel := context.WithTimeout(w.sending, pauseMost)
 	defer cancel()
-	if err := w.q.SenderRest(ctx, dbq.SenderRestParams{SenderNo: w.row.SenderNo, Seconds: 2}); err != nil {
-		w.log.Warn("driven sender could not rest", "sender_no", w.row.SenderNo, "error", err)
+	if err := w.q.SenderRest(ctx, dbq.SenderRestParams{SenderNo: w.senderNo, Seconds: 2}); err != nil {
+		w.log.Warn("driven sender could not rest", "sender_no", w.senderNo, "error", err)
 	}
 }
 
@@ -229,18 +233,23 @@ var errNothingThrough = errors.New("nothing got through")
 
 // deliver sends what was claimed and reports it. Of what nobody knows whether it went out, nothing is reported: the lease
 // runs out first.
-func (w *worker) deliver(rows []dbq.TaskClaimRow) {
+func (w *worker) deliver(now *way, rows []dbq.TaskClaimRow) {
 	until := time.Until(rows[0].LeaseUntil) - leaseSpare
 	ctx, cancel := context.WithTimeout(w.sending, max(until, time.Second))
 	defer cancel()
-	messages, err := w.messages(ctx, rows)
+	messages, version, err := w.messages(ctx, rows)
 	if err != nil {
-		w.log.Error("claimed tasks could not be read", "sender_no", w.row.SenderNo, "error", err)
+		w.log.Error("claimed tasks could not be read", "sender_no", w.senderNo, "error", err)
 		return
 	}
+	if version != now.row.Version { // changed since the last look
+		if latest := w.latest(ctx); latest != nil && latest.driver != nil {
+			now = latest
+		}
+	}
 	var outcomes []driver.Outcome
-	_, _ = w.breaker.Execute(func() (struct{}, error) {
-		outcomes = w.driver.Send(ctx, messages)
+	_, _ = now.breaker.Execute(func() (struct{}, error) {
+		outcomes = now.driver.Send(ctx, messages)
 		for _, o := range outcomes {
 			if o.OK || o.Permanent {
 				return struct{}{}, nil
@@ -251,22 +260,39 @@ func (w *worker) deliver(rows []dbq.TaskClaimRow) {
 	if outcomes == nil {
 		return // the breaker opened meanwhile
 	}
-	w.report(rows, messages, outcomes)
+	w.report(now, rows, messages, outcomes)
 }
 
-// messages joins what was claimed with what is to be sent.
-func (w *worker) messages(ctx context.Context, rows []dbq.TaskClaimRow) ([]driver.Message, error) {
+// latest is how the sender is to be driven by now; nil if that cannot be found out, or not at all.
+func (w *worker) latest(ctx context.Context) *way {
+	rows, err := w.q.SendersDriven(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, row := range rows {
+		if row.SenderNo == w.senderNo {
+			latest := w.prepare(row)
+			w.now.Store(latest)
+			return latest
+		}
+	}
+	return nil
+}
+
+// messages joins what was claimed with what is to be sent, and gives the version of the sender that they are for.
+func (w *worker) messages(ctx context.Context, rows []dbq.TaskClaimRow) ([]driver.Message, int64, error) {
 	ids := make([]string, len(rows))
 	for i, row := range rows {
 		ids[i] = row.TaskID
 	}
-	found, err := w.q.TaskOutgoing(ctx, ids)
+	found, err := w.q.TaskOutgoing(ctx, dbq.TaskOutgoingParams{SenderNo: w.senderNo, TaskIds: ids})
 	if err != nil {
-		return nil, fmt.Errorf("read outgoing tasks: %w", err)
+		return nil, 0, fmt.Errorf("read outgoing tasks: %w", err)
 	}
+	var version int64
 	byID := make(map[string]dbq.TaskOutgoingRow, len(found))
 	for _, f := range found {
-		byID[f.TaskID] = f
+		byID[f.TaskID], version = f, f.Version
 	}
 	messages := make([]driver.Message, len(rows))
 	for i, row := range rows {
@@ -280,13 +306,13 @@ func (w *worker) messages(ctx context.Context, rows []dbq.TaskClaimRow) ([]drive
 		}
 		messages[i] = m
 	}
-	return messages, nil
+	return messages, version, nil
 }
 
 // report says of each message what became of it, again and again until the database has it or the leases run out.
-func (w *worker) report(rows []dbq.TaskClaimRow, messages []driver.Message, outcomes []driver.Outcome) {
+func (w *worker) report(now *way, rows []dbq.TaskClaimRow, messages []driver.Message, outcomes []driver.Outcome) {
 	var reports []task.Report
-	unclear := dbq.DeliveryUnclearParams{SenderNo: w.row.SenderNo}
+	unclear := dbq.DeliveryUnclearParams{SenderNo: w.senderNo}
 	for i, o := range outcomes {
 		if o.Unknown {
 			unclear.TaskIds = append(unclear.TaskIds, rows[i].TaskID)
@@ -295,7 +321,7 @@ func (w *worker) report(rows []dbq.TaskClaimRow, messages []driver.Message, outc
 			unclear.Errors = append(unclear.Errors, o.Error)
 			continue
 		}
-		reports = append(reports, w.reportOf(rows[i], o))
+		reports = append(reports, now.reportOf(rows[i], o))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.sending), max(time.Until(rows[0].LeaseUntil), leaseSpare))
 	defer cancel()
@@ -306,7 +332,7 @@ func (w *worker) report(rows []dbq.TaskClaimRow, messages []driver.Message, outc
 		}
 		select {
 		case <-ctx.Done():
-			w.log.Error("outcomes could not be reported before the leases ran out", "sender_no", w.row.SenderNo,
+			w.log.Error("outcomes could not be reported before the leases ran out", "sender_no", w.senderNo,
 				"reports", len(reports), "error", err)
 			return
 		case <-w.sending.Done():
@@ -328,7 +354,7 @@ func (w *worker) tell(ctx context.Context, reports []task.Report, unclear dbq.De
 	return nil
 }
 
-func (w *worker) reportOf(row dbq.TaskClaimRow, o driver.Outcome) task.Report {
+func (w *way) reportOf(row dbq.TaskClaimRow, o driver.Outcome) task.Report {
 	r := task.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: task.Success, ProviderNo: o.ProviderNo}
 	said := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": task.Success}
 	if o.ProviderNo != "" {

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/mail"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"lksms/gen/api"
+)
+
+// tell has people told of something by DingTalk and e-mail, and one of them once by WeChat. The providers are stubs that it
+// starts itself; their senders are switched off again.
+func (d *demo) tell(ctx context.Context) error {
+	stub := &stubProviders{}
+	address, mailPort, err := stub.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stub.stop()
+	senders := []api.SenderRequest{
+		demoSender("dingtalk", map[string]any{"baseUrl": address + "/dingtalk", "agentId": "demo", "corpId": "demo"}),
+		demoSender("email", map[string]any{"host": "127.0.0.1", "port": mailPort, "tls": "none", "from": "LKSMS <noreply@example.com>"}),
+		demoSender("wechat", map[string]any{"baseUrl": address, "appId": "demo", "appSecret": "demo"}),
+	}
+	withWeChat := true
+	for _, s := range senders {
+		err := d.drive(ctx, s)
+		if errors.Is(err, errNoSecrets) {
+			fmt.Printf("\nWithout WeChat: the server has no SECRETS_KEY to keep its secret with (lksms secrets key makes one)\n")
+			withWeChat = false
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("add a sender for %s: %w", *s.Channel, err)
+		}
+		defer func() { //nolint:contextcheck // also when ctx has ended
+			off := api.SenderPatch{Status: new(api.SenderOff)}
+			_, _ = d.client.UpdateSenderWithResponse(context.Background(), s.SenderNo, off)
+		}()
+	}
+	people := []api.Contact{demoContact("zhang"), demoContact("li")}
+	if _, err := accepted(d.client.PutContactsWithResponse(ctx, api.ContactsRequest{Contacts: people})); err != nil {
+		return fmt.Errorf("add contacts: %w", err)
+	}
+	defer func() { //nolint:contextcheck // also when ctx has ended
+		for _, p := range people {
+			_, _ = d.client.DeleteContactWithResponse(context.Background(), p.UserID, nil)
+		}
+	}()
+
+	event := time.Now().UnixMilli()
+	key, payload := fmt.Sprintf("demo_%d", event), api.Payload{"taskName": "应急成像", "creatorName": "张三", "createTime": time.Now().Format("2006-01-02 15:04")}
+	request := api.NotificationRequest{
+		BizType: 0, BizID: event, Channels: []string{"dingtalk", "email"}, Payload: payload, UserIds: []string{"demo-zhang", "demo-li"}, DedupKey: &key,
+	}
+	var made *api.CreateNotificationsResponse
+	for range 2 { // the second time it is known by its name
+		if made, err = accepted(d.client.CreateNotificationsWithResponse(ctx, nil, request)); err != nil {
+			return fmt.Errorf("tell people: %w", err)
+		}
+	}
+	once := api.OnceRequest{
+		BusinessType: "demo", BusinessID: event, TemplateType: "BOOKING_CONFIRM", ReceiverUserID: "demo-zhang", TemplateID: "tmpl_demo",
+		Data: map[string]any{"thing1": map[string]any{"value": "瑜伽课"}},
+	}
+	for i := 0; withWeChat && i < 2; i++ {
+		if _, err := accepted(d.client.SendOnceWithResponse(ctx, once)); err != nil {
+			return fmt.Errorf("send once: %w", err)
+		}
+	}
+	fmt.Printf("\nTwo people are told, each request made twice\n")
+	for _, m := range made.JSON200.Data.Items {
+		if err := d.await(ctx, func() (bool, error) {
+			n, err := accepted(d.client.GetNotificationWithResponse(ctx, m.NotificationID))
+			return err == nil && n.JSON200.Data.Status != api.NotificationWaiting, err
+		}); err != nil {
+			return err
+		}
+		n, err := accepted(d.client.GetNotificationWithResponse(ctx, m.NotificationID))
+		if err != nil {
+			return fmt.Errorf("look at notification: %w", err)
+		}
+		fmt.Printf("  %-9s notification %d: %d of %d people reached\n", m.Channel, m.NotificationID, n.JSON200.Data.Succeeded, n.JSON200.Data.People)
+	}
+	if withWeChat {
+		if err := d.await(ctx, func() (bool, error) {
+			o, err := accepted(d.client.SendOnceWithResponse(ctx, once))
+			return err == nil && o.JSON200.Data.SendStatus != api.SendStatusSending, err
+		}); err != nil {
+			return err
+		}
+		fmt.Printf("  %-9s sent once\n", "wechat")
+	}
+	fmt.Printf("\nWhat the providers were given\n%s", stub.log())
+	return nil
+}
+
+// errNoSecrets is why a server takes no sender that has a secret.
+var errNoSecrets = errors.New("the server keeps no secrets")
+
+// await asks until something is so.
+func (d *demo) await(ctx context.Context, so func() (bool, error)) error {
+	for {
+		if done, err := so(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func demoSender(channel string, config map[string]any) api.SenderRequest {
+	no := "demo-" + channel
+	return api.SenderRequest{SenderNo: no, Name: no, Channel: &channel, Kind: &channel, Config: &config}
+}
+
+func demoContact(name string) api.Contact {
+	openid, email := "openid-"+name, name+"@example.com"
+	return api.Contact{UserID: "demo-" + name, DingtalkName: &name, WechatOpenid: &openid, Email: &email}
+}
+
+// drive adds a sender, or changes the one that an earlier demo left.
+func (d *demo) drive(ctx context.Context, s api.SenderRequest) error {
+	answer, err := d.client.CreateSenderWithResponse(ctx, nil, s)
+	if err == nil && answer.StatusCode() == http.StatusConflict {
+		_, err = accepted(d.client.UpdateSenderWithResponse(ctx, s.SenderNo, api.SenderPatch{Config: s.Config, Status: new(api.SenderOn)}))
+		return err
+	}
+	if err == nil && answer.StatusCode() == http.StatusUnprocessableEntity {
+		return errNoSecrets
+	}
+	_, err = accepted(answer, err)
+	return err
+}
+
+// stubProviders are DingTalk, WeChat and a mail server, as far as the demo needs them.
+type stubProviders struct {
+	web   http.Server
+	mails *smtp.Server
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (s *stubProviders) start(ctx context.Context) (address string, mailPort int, err error) {
+	var listen net.ListenConfig
+	web, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", 0, fmt.Errorf("listen: %w", err)
+	}
+	mails, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", 0, errors.Join(fmt.Errorf("listen: %w", err), web.Close())
+	}
+	_, port, err := net.SplitHostPort(mails.Addr().String())
+	if err == nil {
+		mailPort, err = strconv.Atoi(port)
+	}
+	if err != nil {
+		return "", 0, errors.Join(err, web.Close(), mails.Close())
+	}
+	s.web.Handler, s.web.ReadHeaderTimeout = s, time.Second
+	s.mails = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &stubMail{stub: s}, nil }))
+	go func() { _ = s.web.Serve(web) }()     // ends with stop
+	go func() { _ = s.mails.Serve(mails) }() // ends with stop
+	return "http://" + web.Addr().String(), mailPort, nil
+}
+
+func (s *stubProviders) stop() {
+	_ = s.web.Close()
+	_ = s.mails.Close()
+}
+
+func (s *stubProviders) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(&s.lines, "  "+format+"\n", args...)
+}
+
+func (s *stubProviders) log() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines.String()
+}
+
+// ServeHTTP is DingTalk and WeChat.
+func (s *stubProviders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		UserIDs []string                     `json:"userIds"`
+		Title   string                       `json:"title"`
+		ToUser  string                       `json:"touser"`
+		Data    map[string]map[string]string `json:"data"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&body) // what is not there stays empty
+	switch r.URL.Path {
+	case "/dingtalk":
+		s.say("DingTalk  to %s: %s", strings.Join(body.UserIDs, " and "), body.Title)
+		_, _ = io.WriteString(w, `{"errcode":0,"msgid":"demo"}`)
+	case "/cgi-bin/stable_token":
+		_, _ = io.WriteString(w, `{"access_token":"demo","expires_in":7200}`)
+	default:
+		s.say("WeChat    to %s: %s", body.ToUser, body.Data["thing1"]["value"])
+		_, _ = io.WriteString(w, `{"errcode":0,"errmsg":"ok"}`)
+	}
+}
+
+// stubMail is a connection to the mail server.
+type stubMail struct {
+	stub *stubProviders
+	to   string
+}
+
+func (m *stubMail) Reset()                                    {}
+func (m *stubMail) Logout() error                             { return nil }
+func (m *stubMail) Mail(string, *smtp.MailOptions) error      { return nil }
+func (m *stubMail) Rcpt(to string, _ *smtp.RcptOptions) error { m.to = to; return nil }
+
+func (m *stubMail) Data(r io.Reader) error {
+	message, err := mail.ReadMessage(r)
+	if err != nil {
+		return err
+	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(message.Header.Get("Subject"))
+	if err != nil {
+		return err
+	}
+	m.stub.say("e-mail    to %s: %s", m.to, subject)
+	_, err = io.Copy(io.Discard, message.Body)
+	return err
+}
