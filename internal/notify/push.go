@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,9 +121,11 @@ func (p *Pusher) look(driven map[string]*worker) {
 			driven[row.SenderNo] = w
 			p.workers.Go(w.run)
 		}
-		if now := w.now.Load(); now == nil || now.row.Version != row.Version || !slices.Equal(now.row.RetryMinutes, row.RetryMinutes) {
-			w.now.Store(p.prepare(row))
+		now := w.now.Load()
+		if now == nil || now.row.Version != row.Version {
+			now = p.prepare(row)
 		}
+		w.now.Store(&way{row, now.driver, now.breaker}) // what was learnt of it changes all the time
 	}
 	for no, w := range driven {
 		if !on[no] {
@@ -190,7 +191,7 @@ func (w *worker) run() {
 		case gobreaker.StateClosed:
 		}
 		ctx, cancel := context.WithTimeout(w.sending, claimWait+10*time.Second)
-		rows, err := w.tasks.ClaimOrWait(ctx, w.senderNo, limit, claimWait)
+		rows, err := w.tasks.ClaimOrWait(ctx, w.senderNo, limit, claimWait, now.standing())
 		cancel()
 		switch {
 		case err != nil:
@@ -209,6 +210,11 @@ func (p *Pusher) isStopping() bool {
 	default:
 		return false
 	}
+}
+
+// standing says where it comes among those that wait for the same.
+func (w *way) standing() task.Standing {
+	return task.Standing{Sort: w.row.Sort, DayShare: w.row.DayShare, ResponseMS: w.row.ResponseMs}
 }
 
 // most is how many tasks to claim at once: with an interval, as many as may be sent in a second.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"fmt"
@@ -19,9 +20,22 @@ const pollEvery = 200 * time.Millisecond
 // wokenMost is how many senders a batch of new tasks wakes; each that takes all it may wakes the next.
 const wokenMost = 8
 
+// Standing says which of several senders that wait should have what comes (S3.9): that of the greatest sort, then the least
+// used, then the quickest. An app has none; of several the first to come is the first to be served.
+type Standing struct {
+	Sort       float64
+	DayShare   float64 // used of the day's limit
+	ResponseMS int64   // on average
+}
+
+// isBefore tells whether s should be served before o.
+func (s Standing) isBefore(o Standing) bool {
+	return cmp.Or(cmp.Compare(o.Sort, s.Sort), cmp.Compare(s.DayShare, o.DayShare), cmp.Compare(s.ResponseMS, o.ResponseMS)) < 0
+}
+
 // ClaimOrWait is Claim that waits for up to wait when there is nothing to claim. A caller that goes away while it waits
 // is given nothing.
-func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait time.Duration) ([]dbq.TaskClaimRow, error) {
+func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait time.Duration, standing Standing) ([]dbq.TaskClaimRow, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, appID, limit)
 	}
@@ -29,7 +43,7 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 	defer enough.Stop()
 	for {
 		// In line before the look: what comes after the look finds somebody to wake.
-		place := s.line.join()
+		place := s.line.join(standing)
 		pools, unhindered := s.senders.Unhindered(appID)
 		if !unhindered || !s.line.isQuiet(pools) {
 			rows, err := s.Claim(ctx, appID, limit)
@@ -108,6 +122,7 @@ type line struct {
 
 	mu     sync.Mutex
 	places list.List     // of *place
+	ranked int           // of them with a standing
 	asking bool          // whether the database is being polled
 	polls  int           // how often it was
 	loud   map[int64]int // pools where there may be work, and as of which poll
@@ -123,16 +138,21 @@ type place struct {
 	anyPool bool // it is not known yet from which pools it may take
 	pools   []int64
 	woken   chan int64 // holds one wake-up, for a pool
+
+	standing Standing
 }
 
 // serves tells whether whoever has the place may take from a pool.
 func (p *place) serves(pool int64) bool { return p.anyPool || slices.Contains(p.pools, pool) }
 
-func (l *line) join() *place {
-	p := &place{anyPool: true, woken: make(chan int64, 1)}
+func (l *line) join(standing Standing) *place {
+	p := &place{anyPool: true, woken: make(chan int64, 1), standing: standing}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.element = l.places.PushBack(p)
+	if standing != (Standing{}) {
+		l.ranked++
+	}
 	if !l.asking {
 		l.asking = true
 		l.done.Go(l.ask)
@@ -150,7 +170,7 @@ func (l *line) narrow(p *place, pools []int64) {
 // leave gives up a place. A wake-up that came to it meanwhile goes to the next: it was for whoever is there.
 func (l *line) leave(p *place) {
 	l.mu.Lock()
-	l.places.Remove(p.element)
+	l.remove(p)
 	l.mu.Unlock()
 	select {
 	case pool := <-p.woken:
@@ -159,20 +179,48 @@ func (l *line) leave(p *place) {
 	}
 }
 
-// wake wakes the first n that wait and may take from a pool.
+// remove takes a place out of the line, if it is there.
+func (l *line) remove(p *place) {
+	if p.element == nil {
+		return
+	}
+	l.places.Remove(p.element)
+	p.element = nil
+	if p.standing != (Standing{}) {
+		l.ranked--
+	}
+}
+
+// wake wakes n that wait and may take from a pool, those that should have it first.
 func (l *line) wake(pool int64, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.loud[pool] = l.polls
-	for e := l.places.Front(); e != nil && n > 0; {
-		next := e.Next()
-		if p := e.Value.(*place); p.serves(pool) {
-			l.places.Remove(e)
-			p.woken <- pool
-			n--
+	for ; n > 0; n-- {
+		p := l.first(pool)
+		if p == nil {
+			return
 		}
-		e = next
+		l.remove(p)
+		p.woken <- pool
 	}
+}
+
+// first is who should have what comes into a pool; nil if nobody waits for it.
+func (l *line) first(pool int64) (best *place) {
+	for e := l.places.Front(); e != nil; e = e.Next() {
+		p := e.Value.(*place)
+		if !p.serves(pool) {
+			continue
+		}
+		if best == nil || p.standing.isBefore(best.standing) {
+			best = p
+		}
+		if l.ranked == 0 { // the first is as good as any
+			break
+		}
+	}
+	return best
 }
 
 func (l *line) close() { l.closing.Do(func() { close(l.closed) }) }

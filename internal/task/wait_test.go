@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 )
@@ -37,5 +38,40 @@ func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 				t.Errorf("quiet: %t", got)
 			}
 		})
+	}
+}
+
+func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
+	t.Parallel()
+	const pool = 1
+	l := &line{loud: map[int64]int{}, asking: true}
+	names := map[*place]string{}
+	for _, c := range []struct {
+		name string
+		Standing
+	}{
+		{"first app", Standing{}},
+		{"slow", Standing{DayShare: 0.1, ResponseMS: 500}},
+		{"used", Standing{DayShare: 0.5, ResponseMS: 10}},
+		{"quick", Standing{DayShare: 0.1, ResponseMS: 20}},
+		{"preferred", Standing{Sort: 1, DayShare: 0.9}},
+		{"second app", Standing{}},
+	} {
+		names[l.join(c.Standing)] = c.name
+	}
+	var order []string
+	for range names {
+		l.wake(pool, 1)
+		for p, name := range names {
+			select {
+			case <-p.woken:
+				order = append(order, name)
+			default:
+			}
+		}
+	}
+	want := []string{"preferred", "first app", "second app", "quick", "slow", "used"}
+	if !slices.Equal(order, want) || l.ranked != 0 || l.places.Len() != 0 {
+		t.Errorf("order %v, want %v", order, want)
 	}
 }
