@@ -172,14 +172,8 @@ leased AS (
         updated_at = (SELECT moment.at FROM moment)
     FROM picked p
     WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.content, t.sign, t.retry_count, t.lease_id, t.lease_until, t.pool_id,
-        p.place, p.segments, p.total
-),
-handed AS MATERIALIZED (
-    SELECT l.task_id, l.phone_number, l.retry_count, l.lease_id, l.lease_until, l.pool_id, l.place, l.segments, l.total,
-        coalesce('【' || coalesce(l.sign, b.sign) || '】', '') || l.content AS content
-    FROM leased l
-    CROSS JOIN budget b
+    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.pool_id, p.place, p.segments, p.total,
+        coalesce('【' || coalesce(t.sign, (SELECT budget.sign FROM budget)) || '】', '') || t.content AS content
 ),
 logged AS (
     INSERT INTO send_logs (
@@ -189,7 +183,7 @@ logged AS (
         h.lease_id, h.task_id, @app_id::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, (SELECT moment.at FROM moment),
         jsonb_build_object('app_id', @app_id::text, 'limit', @claim_limit::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
-    FROM handed h
+    FROM leased h
 ),
 taken AS MATERIALIZED (
     SELECT count(*) AS tasks, coalesce(sum(picked.segments), 0)::bigint AS segments FROM picked
@@ -197,7 +191,7 @@ taken AS MATERIALIZED (
 charged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, lease_id, created_at)
     SELECT b.id, -h.segments, b.balance - h.total, h.lease_id, b.at
-    FROM handed h
+    FROM leased h
     CROSS JOIN budget b
     WHERE b.has_balance
     ORDER BY h.place
@@ -275,7 +269,7 @@ SELECT
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until,
     h.pool_id
-FROM handed h
+FROM leased h
 ORDER BY h.place;
 
 -- TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its

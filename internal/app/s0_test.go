@@ -329,7 +329,7 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 	for path, operations := range contract.Paths {
 		path = strings.NewReplacer("{task_id}", "t", "{id}", "1").Replace(path)
 		for method := range operations {
-			if method == "parameters" {
+			if method == "parameters" || strings.HasPrefix(path, "/api/v1/callbacks/") { // providers prove otherwise who they are
 				continue
 			}
 			calls++
