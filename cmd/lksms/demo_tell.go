@@ -76,7 +76,7 @@ func (d *demo) tell(ctx context.Context) error {
 		Data: map[string]any{"thing1": map[string]any{"value": "瑜伽课"}},
 	}
 	for i := 0; withWeChat && i < 2; i++ {
-		if _, err := accepted(d.client.SendOnceWithResponse(ctx, once)); err != nil {
+		if _, err := accepted(d.client.SendOnceWithResponse(ctx, nil, once)); err != nil {
 			return fmt.Errorf("send once: %w", err)
 		}
 	}
@@ -96,7 +96,7 @@ func (d *demo) tell(ctx context.Context) error {
 	}
 	if withWeChat {
 		if err := d.await(ctx, func() (bool, error) {
-			o, err := accepted(d.client.SendOnceWithResponse(ctx, once))
+			o, err := accepted(d.client.SendOnceWithResponse(ctx, nil, once))
 			return err == nil && o.JSON200.Data.SendStatus != api.SendStatusSending, err
 		}); err != nil {
 			return err

@@ -59,6 +59,13 @@ LEFT JOIN LATERAL (
 ) last ON true
 ORDER BY d.next_run_at;
 
+-- NotificationDueIDs names up to batch_size notifications whose time has come.
+-- name: NotificationDueIDs :many
+SELECT n.id FROM notifications n
+WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
+ORDER BY n.next_run_at
+LIMIT @batch_size::integer;
+
 -- NotificationNext says when a notification is to be told again, in seconds from now; null is never.
 -- name: NotificationNext :exec
 UPDATE notifications

@@ -2961,6 +2961,12 @@ type ListOnceParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// SendOnceParams defines parameters for SendOnce.
+type SendOnceParams struct {
+	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. An answer that is an error is not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID Who asks, the same in every claim and report of one sender
@@ -4005,7 +4011,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-	SendOnceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SendOnceWithBody(ctx context.Context, params *SendOnceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendOnce Send a WeChat subscribe message once
 	//
@@ -4014,7 +4020,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-	SendOnce(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SendOnce(ctx context.Context, params *SendOnceParams, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// OnceStatistics Count subscribe messages by kind
 	//
@@ -6017,8 +6023,8 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-func (c *Client) SendOnceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSendOnceRequestWithBody(c.Server, contentType, body)
+func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendOnceRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6036,8 +6042,8 @@ func (c *Client) SendOnceWithBody(ctx context.Context, contentType string, body 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-func (c *Client) SendOnce(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSendOnceRequest(c.Server, body)
+func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendOnceRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10114,18 +10120,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 }
 
 // NewSendOnceRequest calls the generic SendOnce builder with application/json body
-func NewSendOnceRequest(server string, body SendOnceJSONRequestBody) (*http.Request, error) {
+func NewSendOnceRequest(server string, params *SendOnceParams, body SendOnceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewSendOnceRequestWithBody(server, "application/json", bodyReader)
+	return NewSendOnceRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewSendOnceRequestWithBody constructs an http.Request for the SendOnce method, with any body, and a specified content type
-func NewSendOnceRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewSendOnceRequestWithBody(server string, params *SendOnceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -10149,6 +10155,21 @@ func NewSendOnceRequestWithBody(server string, contentType string, body io.Reade
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -11368,7 +11389,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-	SendOnceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendOnceResponse, error)
+	SendOnceWithBodyWithResponse(ctx context.Context, params *SendOnceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendOnceResponse, error)
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
@@ -11377,7 +11398,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-	SendOnceWithResponse(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*SendOnceResponse, error)
+	SendOnceWithResponse(ctx context.Context, params *SendOnceParams, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*SendOnceResponse, error)
 
 	// OnceStatisticsWithResponse Count subscribe messages by kind
 	//
@@ -21707,8 +21728,8 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendOnceResponse, error) {
-	rsp, err := c.SendOnceWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, params *SendOnceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendOnceResponse, error) {
+	rsp, err := c.SendOnceWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -21722,8 +21743,8 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
-func (c *ClientWithResponses) SendOnceWithResponse(ctx context.Context, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*SendOnceResponse, error) {
-	rsp, err := c.SendOnce(ctx, body, reqEditors...)
+func (c *ClientWithResponses) SendOnceWithResponse(ctx context.Context, params *SendOnceParams, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*SendOnceResponse, error) {
+	rsp, err := c.SendOnce(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -29435,7 +29456,7 @@ type ServerInterface interface {
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
 	// (POST /api/v1/subscribe-messages)
-	SendOnce(w http.ResponseWriter, r *http.Request)
+	SendOnce(w http.ResponseWriter, r *http.Request, params SendOnceParams)
 	// OnceStatistics Count subscribe messages by kind
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
@@ -32228,8 +32249,35 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 // SendOnce operation middleware
 func (siw *ServerInterfaceWrapper) SendOnce(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendOnceParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.SendOnce(w, r)
+		siw.Handler.SendOnce(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -44064,7 +44112,8 @@ func (response ListOnce503JSONResponse) VisitListOnceResponse(w http.ResponseWri
 }
 
 type SendOnceRequestObject struct {
-	Body *SendOnceJSONRequestBody
+	Params SendOnceParams
+	Body   *SendOnceJSONRequestBody
 }
 
 type SendOnceResponseObject interface {
@@ -47339,8 +47388,10 @@ func (sh *strictHandler) ListOnce(w http.ResponseWriter, r *http.Request, params
 }
 
 // SendOnce operation middleware
-func (sh *strictHandler) SendOnce(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) SendOnce(w http.ResponseWriter, r *http.Request, params SendOnceParams) {
 	var request SendOnceRequestObject
+
+	request.Params = params
 
 	var body SendOnceJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -47588,85 +47639,85 @@ var swaggerSpec = []string{
 	"LtOUzxXiks9CezEtBn30+uAQc42ULoYd5NiSOGiAisz0A/O4zXQbZ6Qua28MLIooDSmOkBWqJTlJqGh1",
 	"iBQhJlNTRZr5BPDmVOOw7axwxufFMu08Fpt03WaKOGfnZcJzZUFY9bG1qecCBFLsMHsrHXlO8ixdrOXK",
 	"mNDl0kXLrNcFJUo8XtcuSMIwFgqZrBqDCzHT/ql2iSAQf2PPlxmxjFgjQtgkSGpp9GIqbHZRwyW2uM8u",
-	"o8W9qDRNvHbSx4uSSrjgmlM9fZ0zx1WXPm9E/YTqQpOmDb50mZEMM2y6dAhZNhPzlG5u3LxVG00rLIjo",
-	"N5PiIiX2FUiA2bIqk3zonruw6179LD80j+fN5htFZvMeHcaSTvUTPrKPYc5iklHbkmRPWOUBVeSEnfbF",
-	"DhFyUObtnUSlvSiyCstqWpF93UhYl4uo/CycMD1gTBB8jiUKEQONqMZ1hhOG533a+ZgW32l9ndV3Lney",
-	"7dbdrI3v3Qh1cYwiC51LiUEhkXneiykXS+QNpkOBt3Sp3MHrdzwWtMNoNCHQ91S6EEmuQ3RbsYj0e0bW",
-	"gWzFavFt0E2Dq0ZXJqzYAhb12UzyC3ve4wlTk96ZGiPAVSPql4ynl3CZcD0cvXolIa6ZhOhYiNnBqB+z",
-	"KE30QViJELMMkR00UmjhXiJbDCBFjLDDtI6LOEQYPF8zHaydU8AFVKan91mL9hU79Dq0X0H4/X3brf3u",
-	"a653+/lAHrox2G8e+UNxjbsRmbnKvmZRuYUBfldE0SEZdCTwGjNNwrVN5RxwxQhAvHQAL8Jmxnch1agg",
-	"SRx+VkWasnQ5/7ZPsyYWnYe51qVgKszO7A4MqkUFMEDAL+AJwoNWoU64WF/nbFAkKFXLZz+i6izLZlf9",
-	"bpcWZeAfeQDVgJczhUMsFGechv7ak5yNK72b6YXJ3T7vqqRHI9uzIork6VrFaltxDJXZ2x1CSSS1RZXj",
-	"QkvIM3aqwdjqTICuoDqFR0MrizmeiBtpDs85jfvmdCgWt6eqbDjqyao7gAWe0/iBKmLMccwd3lE7kV2C",
-	"EQPQmjm3IFKw53oiPwYQiAoCm8U9XlyHrCyYlHj5i/Q968uaott9zK7A5V3p/pvFu87Ujo/ZnC5QtwdF",
-	"9wCuQhtsLpdkVhuZX2mA6H1GDXMpwU75yKGkcG2t1Qhom0dLefT44d7+4eG9gw8bR/ce7D98clQGmlJw",
-	"X2bFfLnPolOW7BeH2pwgpESBoaitWVKCOTPex0kJMwBYVGB3XRoxbG6qkDMPVEVBCs9VkofJyD42u8Vq",
-	"sFKelaxjFbweB58xZdWKCJNdxzDd5FwKjm0a9m4q9fLO0PL0D//gLpNgYb+XYZ4amcH1GqlwMMvevqXb",
-	"FlOI/dnhbCphUEH7aiorKyZdULmFtjoEs5FDKLwQkogOocRBVwrdMRyCa8zuI59KwXaIGZVFPHXo//m9",
-	"67GkEdHh1C2Bl42uyJKG6XqmF3DMs71iJlTxjSLn9oMyabhp4cOb6HM0hDYDmg7BL9xjshczw3jJXocL",
-	"pgARc1+cxlx1yMmQNHdbLdbTa/epOO3TUzbu6PCyCDey0RRjDDWF1LxtAQSbedOZ07DPWZI+Atq09j8a",
-	"esx0GXjPgxTbx2i2XJyqGcWpAeW6MaCJ4OK0HPxtF0oLCU00i2NrhLWY/B2qAPmNRbC+yoEd1bZRC5ko",
-	"umzcvLMxVdIvOgIHbLB88f+sqNCKS++lirzPaGIkG3nGhDlV5iuqeCsFXJ0ho3OCTnHGKvBmXKDl0XW7",
-	"Icuk6R73G9uVR1QpuytNVwbIhYUYlgjFgCwJlWjqjqmqJIhi4Y8sBoC2umwW8Ms0x2a9sfbsK4Wu/AOP",
-	"BOyLaD5F6YR/OmavrnDIZ8gzCKEPbQnfpM12GGxo8GQtc3DRUjMiQFmaWAs3w61n05PyC+2I+9DDU8o1",
-	"Umv8vGeE3RjNivjNvoisJdAz0E+Z8Dwen8yYlj+jm6TlxhSSrTEYuYxDLLIWIspNXES7WQfPRu9eup1h",
-	"enomgkr653S5Hmq/56ULk37nD2jEFoRCi1jUR5BhVmgyBP8berNonDAaFZuXfbmhqq9t1Lwx0kToYdbk",
-	"RjltVS5DTfLbK7NTL1dX8kf0mLV4jxeGsdAoSphSRaWzEL4X13SHsG5PD8kAdna0qtF4oMvMjiWswNLo",
-	"qlMelVjMoCxeIs95xBIoEYcAw9kdmMoNDddspLFYUx9HD1IKnlrBI6WY0At5x+bxZczojUCXdYnhT7a1",
-	"dab3WKKkAIn5hJnvJFjbKzBlLwu4Wkau7z925zHnHMm2wfOLuLXObevYUXKznX5F5hdbKgorc8gfc4bW",
-	"APlrWA3ANy5v3K5iXJ6SWA6UJ+mLBhzqsWN0IB3Ez9wRGPMILrPHlCSsx6j2UdUuM+xierSFCqaKNH5A",
-	"RTZFr6Ppx/o6hBzHAa9FyDkskWBroPlzcRqSOrG2F4DZAiT9kEyRcENykyjZZfb5TOCthfVww6gA4c15",
-	"BV9/+JkqkJuULTWX//YDNxT/S1+EHtHNxr47lF1mG3k2soxHXlLDONGbj45VTzy/zGwxJgzLLcmUTNlF",
-	"GRI71/FlgViV3/ZMcsX+/CQwf4TZZGbLASva2OvTgdwI1LXRCDeChXON8ikdU2suz3YYq8vAXpKgN6Jb",
-	"W+GEAz1rsehcCMvIKa2+3td53q79uKnLVDP9WU0M0sSWp40ReHYhrV+CgHuFIBm+KDxV/Zoi2kKkMTpl",
-	"oL6O0Ykw8k3GEZZ6K5Nxp3c9h0UkLylPx3WaWUTGuRYthCQdes6sX6WaXpg4K0SRtaEN0Veu7Hks5RmU",
-	"0iM0RhPDzNcjs3kU5ha5oITC4kq5QplW8a1gLZiqTlStblRSr+WowwD8FyogiqFV0d9R1QBhq5kWCiRp",
-	"CJdstRiLigNQ7VE4weh2KPRW0VAwX379eGT7OJObRA8nGQ6LNLCMhHhGCXsz/KUZtVQUqGujFGbs1HhB",
-	"LenVnl/UU8UGX1BtChX37E28iiesRbuM9CQXOkb9owBkYW4WBsOrxr5CO+pKU74eMUO56SxNxngoHrbb",
-	"fvw7OOFlu10xiB0v+EPzkv3TvAoNt4oUv77igik1g0Tg3nBiwaUodFN8EGi/tIWstCTUFZsM04SsBPOE",
-	"DMuZ5KXAUnzuzEzlAGOV+6a+YZ+tvqAJazF+zpJGuZEV48Ab1cj9IRORR+ZZaUQoGoa5zvKrqtH4hS3i",
+	"o8W9qDRNvHbSx4uSSrjgmlM9fZ0zx1WXPm9E/YTqQpOmDb50mZEMM2y6dAhZNhPzlG5u3Lw1mlVYENBv",
+	"5sRFSusrUACzY1Xm+NA9d2GXvfpRfmgez1vNN4qs5j06jCWd6iZ8ZB/DlMUkI7YluZ6wyAOqyAk77Ysd",
+	"IuSgzNk7iUh7QWQVltW0Ivu6kbAuF1H5UThhesCYIPgcSxQCBhpJjesMJgyP+wzHozC807o6q+9c7mDb",
+	"rbtZG9+7EeLi+EQWOZfSgkIa87wXUy6WyBpMhwIv6VKZg9fveChoh9FoQpzvqXQRklyH6LViEen3jKgD",
+	"yYrVwtugmwZXja5MWLEBLOqzmcQX9rzHE6YmvTM1RICrRtQvGU8v4TLhejh69UoiXDMB0XEQs4NRP2ZR",
+	"mueDqBIhJhkiN2ikyMK9RLYYIIoYWYdpHRcxiDB4vmY6WDunAAuoTE/vsxbtK3bodWi/guj7+7Zb+93X",
+	"XO/284E8dGOw3zzyh+IadyMyc5V9zaJyAwP8roiiQzLoSGA1ZpqEa5vJOeCKEUB46QBchE2M70KmUUGO",
+	"OPysihRl6VL+bZ9mTSw4D3OtS8FUmJ3ZHRhUiwrgfwBfwBNEB61CnXCxvs7ZoEhOqpbOfkTVWZbMrvrd",
+	"Li1KwD/y8KkBLmcKh1gozDiN/LUnORtXejfTC5O7fd5VSY9GtmdFFMlTtYq1tuIQKrO3O4SSSGoLKseF",
+	"lpBm7DSDsdWZgFxBdYqOhkYWczwRNtIcnnMa983pUCxuT9XYcNSTNXfACjyn8QNVxJjjmDu4o3YiuwQD",
+	"BqA1c25BpGDP9UR+DBgQtekCm4U9XlyFrCyYlDj5i9Q968qaotp9zK7A413p/pvFu87Mjo/ZnB5QtwdF",
+	"9wCuQhtMLpdkVRuZX2l86H1GDXMpgU75yIGkcG2N1YhnmwdLefT44d7+4eG9gw8bR/ce7D98clSGmVJw",
+	"X2aFfLnPolOW7BdH2pwgokSBnaitWVICOTPex0kJMwBUVGB3XRoxbG6qkDMPUkVBBs9VkofJwD42ucUq",
+	"sFKelaxjFbgeh54xZdWKCJNdxzDd5FwGjm0a9m4q9fLO0PL0D//gLpNgYb+XYZ0amcH12qhwMMvevqWb",
+	"FlOE/dnRbCpBUEH7aiorKyZdULiFtjoEk5FDqLsQkogOocJBVwrdMRyCa0zuI59KwXaIGZUFPHXg//m9",
+	"67GkEdHh1C2Bl42uyJKG6XqmF3DMs71iJlTxjSLf9oMyabhp0cOb6HI0hDbDmQ7BLdxjshczw3jJXocL",
+	"pgAQc1+cxlx1yMmQNHdbLdbTa/epOO3TUzbu5/CSCDey0RRDDDWF1Lxt8QObedOZ07DPWZI+Atq09j8a",
+	"esx0GXbPgxTax2i2XJyqGcWpAeW6MaCJ4OK0HPttFyoLCU00i2Nrg7WQ/B2qAPiNRbC+ymEd1bZRC5ko",
+	"umzcvLMxVdIvOgIHbLB88f+sqM6Ky+6lirzPaGIkG3nGhDlV5iuqeCvFW50hoXOCTnHGKvBmXKDl0XW7",
+	"Icuk6R73G9uVR1QpuytNVwXIRYUYlgi1gCwJlWjqjqmqJIhi3Y8sBIC2umwW7Ms0xWa9sfbsK4We/AOP",
+	"BOyLaD5F6YR/OmavrnDIZ0gzCKEPbQnfpM12EGxo8GQtc3DRUjMiQFmaWAs3w61n03PyC+2I+9DDU8o1",
+	"Umv8vGeE3RjNivjNvoisJdAz0E+Z8Dwen8yYlj+jm6TlxhSSrTEUuYxDLLIWIspNXES7WQfPRu9eup1h",
+	"enomYkr653S5Dmq/56ULk37nD2jEFkRCi1jUR4xhVmgyBP8berNonDAaFZuXfbmhqq9t1Lwx0kToQdbk",
+	"RjltVS5DTfLbK7NTL1dX8kf0mLV4jxdGsdAoSphSRZWzEL0X13SHsG5PD8kAdna0qNF4nMvMjiUswNLo",
+	"qlMelVjMoCpeIs95xBKoEIf4wtkdmMoNDddspKFYUx9HD1KKnVrBI6WY0At5x+bxZczojUCXdYnhT7a1",
+	"dab3WKKkAIn5hJnvJFjbKzBlLwm4WkKu7z925zHnHMm2wfOLuLXObevYUXKznX5F5hdbKgorc8gfc0bW",
+	"APlrWA3ANy5v3K5iXJ6SVw6UJ+mLBhzqsWN0IB3Cz9wRGPMILrPHlCSsx6j2QdUuM+xierSFCqaKNH5A",
+	"RTZFr6Ppx/o6hBzHAa9FyDkskWBroPlzcRqSOrG2F0DZAiD9kEyRcENykyjZZfb5TOCthfVww6gA4c15",
+	"BV9/+JkqkJuUrTSX//YDNxT/S1+EHtHNxr47lF1mG3k2soxHXk7DONGbj45Vzzu/zGQxJgzLLUmUTNlF",
+	"GRA71/FlYViV3/ZMcsX+/Bwwf4TZZGZLASva2OvTgdwI1LXRCDeChVON8hkdU0suz3YYq8vAXo6gN6Jb",
+	"W+GEAz1rrehcCMvIKa2+3td53q79uKnLVDP9WU0M0sSWp40ReHYhrV+CgHuFGBm+KDxV/Zoi2kKkMTpl",
+	"oLyO0Ykw8k3GEVZ6K5Nxp3c9h0UkLylPh3WaWUTGuRYthCQdes6sX6WaXpg4K0SRtaEN0Veu6nks5RlU",
+	"0iM0RhPDzNcjs3kUpha5oITC2kq5OplW8a1gLZiqTlQtblRSruWowwD7FwogiqFV0d9R1fBgq5kWCiRp",
+	"CJdstRiLigNQ7VE4weh2qPNW0VAwX3r9eGT7OJObRA8nGQ6LNLCMhHhGCXsz/KUZtVQUqGujFGbs1HhB",
+	"LenVnl/UU8UGX1BtChX37E28iiesRbuM9CQXOkb9owBjYW4WBsOrxr5CO+pKU74eMUO56SxNxngoHrbb",
+	"fvw7OOFlu10xiB0v+EPzkv3TvAoNt4oUv77igik1g0Tg3nBiwaUodFN8EGi/tHWstCTU1ZoM03ysBPOE",
+	"DMuZ5KXASnzuzEzlAGOF+6a+YZ+tvqAJazF+zpJGuZEV48Ab1cj9IRORR+ZZaUQoGoa5zvKrqtH4hS3i",
 	"s1u3rVxcqtG730vO5Mht9LZo9DyHuRsx2nLBZuUH55u9/S1z+5A7f6Ony7d/T4muMJd5z0kUI5H/aPup",
-	"mkOMNqiZnm4khcAYj1jSYiKFZ4U6coVwrGOAq9O2z9a8m8ejOLp/blQqNb6ltr/c7CYu+sI6X7Z98yt6",
-	"2WiWxxq9FVguT2wt2bRlely6Wz/t9BJO1/U7q80o5vTALS6TTCyCIpPoZq1qrcCROERFnrI9iOukiHAZ",
-	"FEy9ZzcxlwOysTWXZy5lOBmg8qhslGZwuFL64OS3yK2zZKL46MtfmTyamWGhS6rjHmJCo62pz9tZHeRC",
-	"6W1EELjMqY0xoSpnaNT8f7myxERKsVxiuFxC6FnAiiwTcGIsjMSIbXyKqR7RDGYjRzwzHVZ0dQOyBUJk",
-	"ziqvpO+Gab9FK/TIBfROMfpvzITg9CgzJlYniZkPI6Yt1pFxxBKVCoH2PBOlqYAA7W3S/J0XRkg+oF12",
-	"0Swinz4c29gJuMtPuVaYaUoFkT0cJWSycnFKml9phkT1aIspSF6IqOowFZJ63eiNG3499XXigLWaX2na",
-	"5D2jOBKqCCUonhIuSJdyEZu29jpc0HWyC2qoIqojBzbG1ypRRn5fzwF01Tdv12rwT20ULSy/U3l6dXz8",
-	"lX8FMF7mH7JWsl+Qgj5n3L1LNm506fMGBOGXB99joD1wl+Joe3IqmbJFrQYdqiH712yT6+Uyw/HNhTnl",
-	"ShvCKc6EHIhGaWZ7WnxdENrr4RR6Mo7VSCUuyGqB7ceWWeSn2HNNTplWZKu2NSGxvqF4DPrb5Dr2uy5N",
-	"P11PIXFQo2vKzxliaEMCPqEDyOufKQ+zSirDY9aS58tMwbIdLrlscNbr2AS9MRRJPPhaZsGfQsJH35ic",
-	"zo4F1N6nutWZT1rGUm7VtQPs0PW1ELC/63rqvJZ3skynLIJul3y6TM/77bZFZCvODre1u9dJmigGPKqJ",
-	"Em9zG3mmIbbITQArhCi5TpogPze3sYqfluTR/sHdewcfrpMme96hfaXh/Q92793fvxseCyGhuiBnisSs",
-	"rddJk58KmcBDlKCHwro5JUGMUiF1x3DQbJAJa/dVOi5DQBHXocPiKB3qjuls9M007MqMeOiMtTDYHk/8",
+	"mkKMNqiZnm4khbgYj1jSYiJFZ4UycoVorGN4q9O2z5a8m8ejOLp/blQqNb6ltr/c7CYu+sI6X7Z98yt6",
+	"2WiWxxq9FVguT2wt2bRlely6Wz/t9BJO1/U7q80o5vTALS6TTKyBIpPoZq1qqcCROERFnrI9iOukCHAZ",
+	"FEy9ZzcxlwOysTWXZy5lOBme8qhslGZwuEr64OS3wK2zZKL44MtfmTyamVGhS4rjHmJCoy2pz9tZGeRC",
+	"6W1EELjMqY0xoSpnaNT8f7myxERKsVxiuFxC6FnAiiwTcGIsisSIbXyKqR7RDGYjRzwzHVZ0dQOwBSJk",
+	"ziqvpO+Gab9FK/TIBfROMfpvzATg9CgzJlYniZkPI6Yt1pFxxBKVCoH2PBOlqYAA7W3S/J0XRkg+oF12",
+	"0Swinz4a29gJuMtPuVaYaUoFkT0cJWSycnFKml9phkT1aIspSF6IqOowFZJ63eiNG3459XXicLWaX2na",
+	"5D2jOBKqCCUonhIuSJdyEZu29jpc0HWyC2qoIqojBzbG1ypRRn5fz+Fz1Tdv12rwT20ULCy/U3l6dXz8",
+	"lX8FKF7mH7JWsl+Qgj5n3L1LNm506fMGBOGXB99joD1wl+Joe3IqmbI1rQYdqiH712yT6+Uyw/HNhTnl",
+	"ShvCKc6EHIhGaWZ7WntdENrr4RR6Mo7VSCEuyGqB7ceWWeSn2HNNTplWZKu2NSGxvqF4DPrb5DL2uy5N",
+	"P11PIXFQo2vKzxlCaEMCPqEDyOufKQ+zSirDY9aS58tMwbIdLrlqcNbr2AS9MRRJPPhaZsGfQsJH35ic",
+	"zo71096nutWZT1rGSm7VtQPs0PW1EK6/63rqvJZ3skynLIJul3y6TM/77bYFZCvODrelu9dJmigGPKqJ",
+	"Em9zG3mmIbbITQArhCi5TpogPze3sYifluTR/sHdewcfrpMme96hfaXh/Q92793fvxseCyGhuCBnisSs",
+	"rddJk58KmcBDlKCHwro5JUGIUiF1x3DQbJAJa/dVOi5DQBHXocPiKB3qjuls9M007MqMeOiMtTDYHk/8",
 	"oWZJhWC9PWfJOmlGLOZwhZrHAhaoL7KvtjGxjmZBE+CqhfzE9WPhJbYVGHlQDTEc2i6aEbRwZeBXmHAQ",
-	"Bi0v4sqOGdxGdhBQyjn7VM00j6cjC/vCz2nAF358bAeIn/a9YeI399LBuufdkPFzLtvCtuGGj5/vepPA",
-	"b574U0kP81IqpI7Z1wudt7h9Ox7DvlnzJTnw3J+xXlH+1Azy7+T8efjVuRtAVoDSl0xEKiSYIUFaMeVd",
+	"Bi0v4sqOGdxGdhBQyTn7VM00j6cjC/vCz2nAF358bAeIn/a9YeI399LBuufdkPFzLtvCtuGGj5/vepPA",
+	"b574U0kP81IKpI7Z1wudt7h9Ox7DvlnzJTnw3J+xXlH+1Azy7+T8efjVuRtAVoDKl0xEKiSYIUFaMeVd",
 	"QFiJSrLrZ0NJQO/jFIkiBUuzgoWRiRTpOMwHLUFiy2M9PN4/evyNxt39+7vfKAN52NyYJFxUykpWHdmP",
-	"o0aJ7p8KZ5YWIOXjigxkAtK9xJ8Rt6AQRLlkCL5sVslngid+7vj7UjQgexsmJjHl+h5bpA1y+GRvb//w",
+	"o0aJ7p8KZ5YWIOXjigxkAtK9xJ8Rt6AQQ7lkCL5sVslngid+7vj7UjQgexsmJjHl+h5bpA1y+GRvb//w",
 	"MCSbdp0yCrcRbs4bn2p7TYkRfvYCR/O8dDzJBLKU2STQMysekAHkl9AzJkJCYyWJ9vCmgBO5vZ7siy70",
-	"CUIitFM3nUASziIKsciIO8UhJUhbp8t86Wr4PKTcdp/reDEU4lTimD5RK50sjl1cAQLKT3a/fLgtWKHi",
-	"hfXqpI+N9AOjXaGqaFPIE0aihJ8zgSKOoZMOqA8AEdr9xKdBIQFSnKbrmnM36PBWh9AUZcpodI5feWiQ",
+	"CUIitFM3nUASziIKsciIO8UhJUhbp8t86Wr4PKTcdp/reDEQ4lTimD5RK50sDl1cAQLKT3a/fLgtWKHi",
+	"hfXKpI+N9AOjXaGqaFPIE0aihJ8zgSKOoZMOqA8AEdr9xKdBIQFSnKbrmnM36PBWh9AUZcpodI5feWiQ",
 	"lkEoloBurEhLijY/7SdWxLAGg0/q4WZ4M6zXws1aeKsW1m/XnoUT8md99IjbUxVnH8Nz/Lg/lhgXlolP",
-	"J4jqYNYMEc0wnafLRUWRxzR56JqBD9iU+fMxNmf+3MUmYQx9zS6rILJ7fjq2zxwRC86JXMVc7EM0OOC/",
-	"qgbC1Lwwfe6pVKVkMpUmHJpnKjNIDEt5s+o8w1kqKbuabkGYr8Ca29UwXx4o2wevIrTCOuqpn3++8mMw",
-	"1OW6OKHLpfs4s14XdHIiobh2L6edz2XUaLnCS3uV1Z9Hb1nxEi2z8rN7fiIiRqUqtOUIGQtQ/9eKnC9O",
-	"SSeRz2yqz8oPxlIJ3vKJ3aRy1mjY5woNCtJhpqp+FzWaVE0yj0FMY3m162I8sWnprf6VL7R6WNKR4d4j",
+	"J4jqYNYMEc0wnafLRUWRxzR56JqBD9iU+fMxNmf+3MUmYQx9zS6rHrJ7fjq2zxwRC86JXMVc7EM0OOC/",
+	"qgbC1Lwwfe6pVKVkMpUmHJpnKjNIDEt5s8o8w1kqqbqabkGYL8Ca29UwXx0o2wevILTCMuqpn3++6mMw",
+	"1OW6OKHLpfs4s14XdHIiobh2L6edz2WUaLnCS3uVxZ9Hb1nxEi2z8LN7fiIiRqUitOUIGQtQ/9eKnC9O",
+	"SSeRz2yqz8oPxlIJ3vKJ3aRq1mjY5woNCtJhpqp+FzWaVE0yj0FMY3mx62I8sWnprf6VL7R6WNKRwd4j",
 	"ozaDBvBELadZOYo6BdyxQ/5pgTqxl1l1MHUA3EguPQoFBhvnqbCdqaswq9XFCKkLWOTtyajOy0x/l2KQ",
-	"T3suOo3erJZ15Q6Z0Mu3xfvLOXcW4IRaUqV1oxyihkzA6E6M6uf8jPbGkiwJdNRvv4DhMpcRVeKeb9E4",
+	"T3suOo3erJZ15Q6Z0Mu3xfvLOXcW4IRSUqVloxyihkzA6E6M6uf8jPbGkiwJdNRvv4DhMpcRVeKeb9E4",
 	"9hIMzf3FpVwnR16lAjTCyTahFgTcTICds2SboD6omU2LCjNXL4uBUDFyIqMhUXSowtRp6jlZAXEWveUA",
-	"NDIIbV0uP/q7mXegg31nrV7b2ljrUTClTQ76WWAVERkKnMlTcRBwBa3CM18UdB55f7wjZ2pYtJ8FRJUF",
-	"iuj5uP8FcOxdcxqV9gIH1sn7KV8jdTh2lPjQhCG5ab/1s31Cchu+TWEKd0jX7E8/OQW8wA61vEuKeEjA",
-	"NpM4YwzgAHfHvOpgQ00ZyJ2Zjd78tISXphVqd+B2SCghYk8T0hfCBfnNt3/wm2//MHcJPv/rX3z2T//u",
+	"NDIIbVkuP/q7mXegg31nrV7b2ljrUTClTQ76WWAVERkKnMlTcRBwBa3CM18UdB55f7wjZ2pYtJ8FRJUF",
+	"auj5uP8FcOxdcxqV9gIH1sn7KV8jdTh2lPjQhCG5ab/1s31Cchu+TWEKd0jX7E8/OQW8wA61vEuKeEjA",
+	"NpM4YwzgAHfHvOpgQ00ZyJ2Zjd78tISXpgVqd+B2SCghYk8T0hfCBfnNt3/wm2//MHcJPv/rX3z2T//u",
 	"5R/+9OX3/2FyGEm1C+BiDrGrkuugZD9pFdr7eKtD1FBp1sXj2ZJdhnjr4zh0C9xHbQn4aPyEs7TJNhnK",
-	"fkLkQAC2ezK0Rrzhjt1tOBUOX89mNU53GSyn/uO0cUyqB1nO9ZbG2R0vWDpnL8cCMYTbYYEwoTMgkBFg",
-	"j3ldJlnvh9hTEOa/07kvPF+K+bIEnzVhNDaUvBn6YkKI1MEIEEC6WmyHNNNKKE3ialAZktEGGF5bFcF5",
+	"fkLkQAC2ezK0Rrzhjt1tOBUOX89mNU53GSyn/OO0cUwqB1nO9ZbG2R0vWDpnL8cCMYTbYYEwoTMgkBFg",
+	"j3ldJlnvh9hTEOa/07kvPF+K+bIEnzVhNDaUvBn6YkKI1MEIEEC6WmyHNNNKKE3iSlAZktEGGF5bFcF5",
 	"QhRGhZGm6qr19MWG4dZD50lshqQvYqZymFvAvcmgw3xHuhukUenS6ihFcLC2BMq4t+icJYYHJfaANoo8",
 	"Oh8ksms9qFpaX858AOUefvwcb8+KbNLmp3OETBq9BnwPCRGMRWqdHLJWYiQm58wmitHYSFsiglhDAWii",
 	"7777bnMHgsMEBoPE/Cx1S7MhUdov/5LdnbmQae2pakzXYbyyHFgRCFPwJjh9cacHkJd9wuyMEDOZmsUx",
-	"VJTrwoA7rhpYlKa8fa7R1wh5V9iskFjeBo84FUOMWpHtHWJ2aXJ53jA4s7XAple1+dg8mcYTeH77ycDk",
+	"VJTrwoA7rhpYlKa8fa7R1wh5V9iskFjeBo84FUOMWpHtHWJ2aXJ13jA4s7XAple1+dg8mcYTeH77ycDk",
 	"XgUH83KK6D0VpRqfl4OGGnBriRzhmTZkwd4LOFEnLMbwVa7s2rswHiguNUmpryQGmfFYXOepeM4DF8Hg",
-	"BogSReQ4e4erxQfkgI4nljT2auM6WzI9pxyaXgwFkDFRXuqOa/QnYhjojq2ypJmwkOwKYrQsVGN6joEz",
+	"BogSReQ4e4erxQfkgI4nVjT2SuM6WzI9pxyaXgwFkDFRXuqOa/QnYhjojq2ypJmwkOwKYrQsVGN6joEz",
 	"jcSZzDgoMKA0lLXETD7amdFmPitmljZavAIDqnAV8DiO41DMNjcrhk+/rofmySsxs9r285gLpQmUD9up",
 	"nJraviwbzMMvpJmUJYvgZVbyLmt8KsXU3T3iXfZN85xLtjRqsK7ooJwT9KFK9lB0Bf7DEfHTd+u5qkkp",
 	"eAQQfc+9Z919GQPKM8mUbNsJ+jswyg/sER25hbm6KB4JzRH4VOzwOG0RtcrIjp9b7O3vyJEMCwW1eZ2a",
@@ -47892,27 +47943,27 @@ var swaggerSpec = []string{
 	"0ImMt4mQaxA12PzyOjlgA8fijwXmcpKEgluwr1hBVKYnazSd4TlNRBHkhOkBgngbfq4m892ZzTu7vd69",
 	"qJLobPqoLGg/NVz1qmxGK0Z4LYxwpaZcDrOZn7H0T8wen7C1LPh2glHmoWixiqVOLIbYbPVOnsokulmb",
 	"UO7EtXpZNU/A2z+jWQhCsKubhV47a4LZxJU1YTnWhPR+pTGYyyl+0mLWxziC5RcSSs64iLyabNYVLYn1",
-	"iihwVueqjFB15mwJ2/Ao0B6bu+DkuhFktTTj2FZaafqYwk0vIQSBpLI0a2jVlSfRybAglsncQEuK5rcH",
-	"nEh5ZiXpDHLUoy/b9Y3NcISObQct2U8Ua7iXMyc48La611rw+Q9/9Nkvf/XFz/4JM0eRL5v/qBvZ63bR",
-	"k4bFkw62g62NIEvrtEJAtxeD0zn92g7n/YcPP7538GFj7+HBB/ceP5glm80s4JJTDeZY3kqRXUVo1Qhk",
-	"hYOwgVx5aKt84JYtSl22HT6fwOgqERWGVs0ZLzXfZi8k8OH+z1DqZJVfsDJ2DC31JZQ8ZXvmhIxxOGAT",
-	"i0PGjkumgKzNleatciHVHOrD7LEroGFZhpRDQNzwgPfq9ffST40Ect/vvLd+c/pdDgMtNY0NWawtCqtv",
-	"FmEP0D+m6nPw1ErIm18XA6yycSmPnAxBzroMKNlevqS84StrFa7Cbq/nHNhXdxvwDjSsO/+9MLD2yYZg",
-	"A/dtfSP7GqOU7Q+buXhn++XN7P6492sbWwtm1KVrMO1CtPn5tdyKN+GUO+QkONwuzCJvdiC016tgeujN",
-	"ApCcukQt5CFVpFkAU7hjg3Kt+djLMz4TcgBOTFuICey2YzrFbq+3QsZdIeO+Qci46YldgeOuwHHfTHDc",
-	"efhFNT9oQSDNpCCaQUJ7PYY4eQOKBQ+5UBrQAUg2WGIkM1WYnbHb6y3baXYlyRzF1M/KYp/Ml7F3Fb4u",
-	"0JdcwtuCkAtu72byfzlgRZ44HLmVHnWpARQO1YeeYshZdz760WE01p1SPekj/HkRRjnjapmZs1YfU5o+",
-	"eZbP9GAgTlk0IzMbl/nrTd7OqHDivf5JzFt26oZaDUtn/hh+XeLE5z0mFRbLkK8TqliaJ22l1C4/TShm",
-	"N8y2evl+XwQnVPHWbt8cpE+eGTp9wmjCko8ZDAtSvlhyXhymDgEi+HMQBv0kDraDG0jEcEyjL3xgQ00w",
-	"J1d5Rd/S+m5wTehwnYyii8HMsU6i5VPO14nWhfE4bNcb7fVsV+b2rJNHMo4xHBLd/alXP3S6GFa9FWw9",
-	"71EtDIBPObLuJIyR9Cgqd8/NDcfuS7kv5mirdfIhYNhC7bpez0bQw/q+owiNosTcG/QhGfGhSWyjZlqj",
-	"QwUaUjBc9lzbNnoxbbGOjCMAJjsqg9KFMFsemcVx0bgMY/2VgnnieNUZrGl+1VwbqmAkYIhPgyrkKJwR",
-	"xFZQryMLZeaCmyy/tiFXzs0GSLoeQmseJrV8GK54EGbhWnBhemYOJMRN2XqC5xSr97rNg8rHJ6zDcxuQ",
-	"nYHC/iSgD0cSGl0nTTzATdJXZnUVY55Jwp2bYZZdEZImoNPZ560gCFhw5vB644AHSoYAnh67eIZaUTEk",
-	"7rRFsOPmmEAuqCtkJJif5okK8jsK1ieWp16/2B4v3HVzzM64iABIO2IxP2fJ0H/X1codf/VjIQeubDdP",
-	"AOMKQs3481zffQGBfCXztl2qHchOblOFTmHS7bc6FhNYkwGUpGxJpceuVXG7fno0nGcMGUrNpqAq2GX2",
-	"moQU39JD6dW4hnrmfgk7TCkLiXTRSW7dwtErkLfPjnf1kRzkq2nbML58/f/cCgtNW+V3iSsbMAirYOt5",
-	"mXPFWxja6FXoTPOyuowKeDq34FpzcapKSHssaUROaExFyzFG1e+ZfpRMlNeOZYwXzy7+/wAAAP//",
+	"iihwVueqjFB15mwJ2/Ao0B6bu+DkuhFktTTj2FZaafqYwk0vIQSBpLI0a2jVlSfRybAglsncwGJStMwE",
+	"iBMpz6wonmGWegRqu76xGY4Qwu2gJfuJYg33cuZFB+ZY91oLPv/hjz775a+++Nk/YeopMnbzH3Uje93u",
+	"WtKwgNTBdrC1EWR5oVaK6PZi8FqnX9vhvP/w4cf3Dj5s7D08+ODe4wezpMOZHVhyrsIcy1spNKwI7hqR",
+	"sHAQNhIsj42Vj/yyVa3LtsNnNBieJaLC2Kw5A67m2+yFJEbc/xlqpawSFFbWkqEl34SSp2zPnJAxFgl8",
+	"ZnHM2XHRFqC5udK8VS7lmkN9mD12BTQsS7FyEIobHnJfvf5e+qmRQPL8nffWb06/y2GgpaaxIYu1RXH5",
+	"zSLsAXzIVIUQnlpJifMrcwB2Ni4mkpMhCGqXgUXby9ekN3xlrcJV2O31nAf86m4D3oGGjQd4LwysgbMh",
+	"2MB9W9/IvsYwZ/vDZi5g2n55M7s/7v3axtaCKXnpGky7EG1+fi234k045Q56CQ63i9PI2y0I7fUq2C56",
+	"syAspz5Vi5lIFWkW4Bzu2Khea3/2EpXPhByAF9RWcgLD75hSstvrraB1V9C6bxC0bnpiV+i6K3TdNxNd",
+	"dx5+Uc2RWhCJMykKZ5DQXo8h0N6AYsVELpQGeAGSDZYYyUwVpnfs9nrL9rpdSTZIMfWzstgn86X8XYWz",
+	"DPQllzG3IGaD27uZHGgOmZEnDohupUddagSGgwWipxiz1p2PfnQYjXWnVE/6CH9ehFHOuFpm5qzVx5yo",
+	"T57lU0UYiFMWDsnMxqUOe5O3MyqceK9/EvOWnbqhVsPSmT+GX5c48XmPSYXFMuTrhCqWJlpbKbXLTxOK",
+	"6RGzrV6+3xfBCVW8tds3B+mTZ4ZOnzCasORjBsOCnDGWnBfHuUOECf4chEE/iYPt4AYSMRzT6Asf2FgV",
+	"TOpVXtW4tEAcXBM6XCej8GQwcyy0aPmUc5aidWE8kNv1Rns925W5PevkkYxjjKfEeIE0LCB0uhiWzRVs",
+	"Pe+SLYygTzmy7iSMkfQoKnfPzQ3H7ku5LyZ5q3XyIYDgQvG7Xs+G4MP6vqMIjaLE3Bt0QhnxoUlso2Za",
+	"o0MFGlIwXPZc2zZ6MW2xjowjQDY7KsPihThdHpnFceG8DJMFlIJ54njVGaxpftVcG6pgJGCIT6My5Cge",
+	"EgRnUK8ji4XmoqMsv7YxW85PB1C8HsRrHme1fBiu+hCm8Vp0YnpmDiQEXtmChOcUy/+6zYPSySesw3Mb",
+	"kJ2Bwv4kwBdHEhpdJ008wE3SV2Z1FWOeScKdm2GWnhGSJsDb2eetIAhgcubweuOAB0qGAJ4eu3iGWlEx",
+	"JO60RbDj5phAMqmrhCSYnyeKCvI7CtYnlqdev9geL9x1c8zOuIgAiTtiMT9nydB/1xXbHX/1YyEHru43",
+	"TwAkC2LV+PNc330BkYAl87Zdqh1Ib25ThV5l0u23OhZUWJMB1LRsSaXHrlVxu35+NZxnjDlKzaagKthl",
+	"9pqEHOHSQ+kVyYaC6H4NPMxJC4l04U1u3cLRK5C3z4539ZEc5Mtx2zhAgVTQtptbYaFpq/wucWUjDmEV",
+	"bEEwc654C2MjvRKfaWJXl1EBT+cWXGsuTlUJaY8ljcgJjaloOcao+j3Tj5KJ8tqxjPHi2cX/HwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -279,6 +279,34 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 	return items, nil
 }
 
+const notificationDueIDs = `-- name: NotificationDueIDs :many
+SELECT n.id FROM notifications n
+WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
+ORDER BY n.next_run_at
+LIMIT $1::integer
+`
+
+// NotificationDueIDs names up to batch_size notifications whose time has come.
+func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]int64, error) {
+	rows, err := q.db.Query(ctx, notificationDueIDs, batchSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const notificationEnd = `-- name: NotificationEnd :many
 WITH ended AS (
     UPDATE notifications n

@@ -29,6 +29,14 @@ func TestF21_HostileBodies(t *testing.T) {
 		"null":                      {sendPath, `null`, 422, "body"},
 		"two values":                {sendPath, `{"phone_number":"13800138000","content":"x"} {}`, 0, ""},
 		"nested names with slashes": {sendPath, `{"a/b":{"c":1,"c":2}}`, 422, "a~1b.c"},
+		"a NUL anywhere":            {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{"a":{"b":["\u0000"]}},"user_ids":["u"]}`, 422, "payload.a.b.0"},
+		"a NUL in a name":           {"/api/v1/admin/senders", `{"sender_no":"x","name":"x","config":{"a\u0000":1}}`, 422, "config"},
+		"a NUL in data":             {"/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u","template_id":"x","data":{"a":"\u0000"}}`, 422, "data.a"},
+		"too much data":             {"/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u","template_id":"x","data":{"a":"` + strings.Repeat("x", 200_000) + `"}}`, 422, "data"},
+		"a date beyond all":         {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"],"next_run_time":"9999-12-31T23:59:59Z"}`, 422, "next_run_time"},
+		"a date before all":         {"/api/v1/notifications/events", `{"event":"node_started","task_id":1,"node_inst_id":1,"channels":["oa"],"user_ids":["u"],"max_duration":525600,"started_at":"0001-01-01T00:00:00Z"}`, 0, ""},
+		"an orbit beyond all":       {"/api/v1/notifications/events", `{"event":"orbit_plan","task_id":1,"channels":["oa"],"user_ids":["u"],"orbits":[{"orbit_no":1,"in_time":"9999-12-31T23:59:59Z"}]}`, 0, ""},
+		"a channel that is not":     {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["nowhere"],"payload":{},"user_ids":["u"],"dedup_key":"k"}`, 422, "channels"},
 	} {
 		a := b.call("POST", c.path, c.body)
 		if a.status < 400 || a.status >= 500 || c.status != 0 && a.status != c.status || c.field != "" && !strings.Contains(a.fields(), c.field) {

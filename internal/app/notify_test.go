@@ -538,3 +538,22 @@ func TestNotificationsAreTheCompanysOwn(t *testing.T) {
 		t.Error("the names of companies are not apart")
 	}
 }
+
+func TestOneThatCannotBeToldDoesNotHoldUpTheOthers(t *testing.T) {
+	b, _ := notifying(t)
+	later := time.Now().Add(time.Hour)
+	var ids []int64
+	for i, name := range []string{"x", "y", "z"} {
+		made := decode[api.NotificationsMade](t, b.expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 3, "biz_id": i, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": name}, "user_ids": []string{"u1"}, "next_run_time": later,
+		}))
+		ids = append(ids, made.Items[0].NotificationID)
+	}
+	b.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF new.title LIKE '%y%' THEN RAISE 'no'; END IF; RETURN new; END $$`)
+	b.exec("CREATE TRIGGER refuse BEFORE INSERT ON renderings FOR EACH ROW EXECUTE FUNCTION refuse()")
+	b.exec("UPDATE notifications SET next_run_at = now()")
+	b.tell()
+	for i, want := range []api.NotificationStatus{api.NotificationSuccess, api.NotificationFailed, api.NotificationSuccess} {
+		b.notificationBecomes(ids[i], want)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
@@ -44,9 +43,6 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, Payload: req.Body.Payload, UserIDs: req.Body.UserIds,
 			DedupKey: req.Body.DedupKey, NextRunAt: req.Body.NextRunTime, Repeat: req.Body.RepeatMinutes, Operator: req.Body.Operator,
 		}
-	}
-	if at := req.Body.NextRunTime; at != nil && at.After(time.Now().AddDate(1, 0, 1)) {
-		return nil, fault.InvalidField("next_run_time", fault.TooFarAhead, 366)
 	}
 	made, err := s.notify.Enqueue(ctx, all, exchangeOf(ctx).origin)
 	if err != nil {

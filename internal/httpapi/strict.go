@@ -80,12 +80,12 @@ func ambiguity(body []byte) *fault.Error {
 	}
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
+		if err == nil && bytes.Contains(body, []byte(`\u0000`)) {
+			return withNUL(body)
+		}
 		return nil
 	}
-	field := strings.ReplaceAll(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/", ".")
-	if field == "" {
-		field = "body"
-	}
+	field := fieldAt(syntax.JSONPointer)
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return fault.InvalidField(field, fault.Duplicate, nil)
@@ -93,4 +93,27 @@ func ambiguity(body []byte) *fault.Error {
 		return fault.InvalidField(field, fault.BadCharacters, nil)
 	}
 	return nil
+}
+
+// withNUL names the text of a good body that holds a NUL, which is JSON, and no text that PostgreSQL keeps; nil if none does.
+func withNUL(body []byte) *fault.Error {
+	decoder := jsontext.NewDecoder(bytes.NewReader(body))
+	for {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return nil
+		}
+		if token.Kind() == '"' && strings.Contains(token.String(), "\x00") {
+			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.BadCharacters, nil)
+		}
+	}
+}
+
+// fieldAt names a place in a body as faults do.
+func fieldAt(pointer jsontext.Pointer) string {
+	field := strings.ReplaceAll(strings.TrimPrefix(string(pointer), "/"), "/", ".")
+	if field == "" {
+		return "body"
+	}
+	return field
 }

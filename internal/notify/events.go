@@ -107,8 +107,25 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 	return o, err
 }
 
-// check finds what an event lacks.
+// How many days ahead people may be told, and for how many years a node may have been worked on.
+const (
+	farthest = 366
+	longest  = 20
+)
+
+// check finds what is wrong with an event.
 func (e Event) check() error {
+	for i, orbit := range e.Orbits {
+		if orbit.InTime.After(time.Now().AddDate(0, 0, farthest)) {
+			return fault.InvalidField(fmt.Sprintf("orbits.%d.in_time", i), fault.TooFarAhead, farthest)
+		}
+	}
+	if at := e.StartedAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
+		return fault.InvalidField("started_at", fault.TooFarAhead, farthest)
+	}
+	if at := e.StartedAt; at != nil && at.Before(time.Now().AddDate(-longest, 0, 0)) {
+		return fault.InvalidField("started_at", fault.InThePast, nil)
+	}
 	isOfNode := slices.Contains([]string{"node_done", "node_started", "node_finished"}, e.Name)
 	switch {
 	case isOfNode && e.NodeID == nil:

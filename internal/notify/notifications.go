@@ -81,6 +81,11 @@ type Made struct {
 // Enqueue stores notifications with their tasks, all or none; those whose time is to come get theirs then. Of several at
 // once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid.
 func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.Origin) ([]Made, error) {
+	for _, n := range all {
+		if n.NextRunAt != nil && n.NextRunAt.After(time.Now().AddDate(0, 0, farthest)) {
+			return nil, fault.InvalidField("next_run_time", fault.TooFarAhead, farthest)
+		}
+	}
 	made := make([]Made, len(all))
 	order := make([]int, len(all))
 	for i := range order {
@@ -165,16 +170,18 @@ func orEmpty(s *string) string {
 // runBatch is how many notifications one transaction of a sweep tells.
 const runBatch = 100
 
+// byItself is who tells people of what was planned.
+var byItself = task.Origin{User: "notifications", RequestID: "notifications"}
+
 // Run tells the people of every notification whose time has come, in batches of their own transactions, and returns how many
-// notifications that were.
+// notifications that were. One that cannot be told fails, and does not hold up the others.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
-		n := 0
-		err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			n, err = s.run(ctx, nil, runBatch, task.Origin{User: "notifications", RequestID: "notifications"})
-			return err
-		})
+		n, err := s.runSome(ctx, nil, runBatch)
+		if err != nil && ctx.Err() == nil && !postgres.IsUnavailable(err) {
+			n, err = s.runEach(ctx)
+		}
 		if err != nil {
 			return total, err
 		}
@@ -182,6 +189,35 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 			return total, nil
 		}
 	}
+}
+
+func (s *Service) runSome(ctx context.Context, id *int64, most int32) (n int, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		n, err = s.run(ctx, id, most, byItself)
+		return err
+	})
+	return n, err
+}
+
+// runEach is runSome one by one: those that cannot be told fail.
+func (s *Service) runEach(ctx context.Context) (int, error) {
+	ids, err := s.q.NotificationDueIDs(ctx, runBatch)
+	if err != nil {
+		return 0, fmt.Errorf("look for notifications that are due: %w", err)
+	}
+	for _, id := range ids {
+		_, err := s.runSome(ctx, &id, 1)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil || postgres.IsUnavailable(err) {
+			return 0, err
+		}
+		if err := s.fail(ctx, id, "内部错误，无法通知"); err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
 }
 
 // run tells the people of notifications that are due, or of the one of id if it is. It takes part in the caller's transaction.
@@ -223,6 +259,9 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if missing = distinct(append(missing, more...)); len(missing) > 0 {
 		return s.fail(ctx, n.ID, "模板缺少参数: "+strings.Join(missing, ", "))
 	}
+	if len([]rune(title)) > titleMost || len([]rune(content)) > contentMost {
+		return s.fail(ctx, n.ID, "渲染后的标题或正文过长")
+	}
 	if n.Channel == sender.SMS && len([]rune(content)) > smsMost {
 		return s.fail(ctx, n.ID, fmt.Sprintf("渲染后的短信超过 %d 个字符", smsMost))
 	}
@@ -253,8 +292,12 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	return s.next(ctx, n.ID, &again)
 }
 
-// smsMost is how many characters a short message may have.
-const smsMost = 200
+// How many characters a rendering may have, and that of a short message.
+const (
+	titleMost   = 1000
+	contentMost = 100_000
+	smsMost     = 200
+)
 
 func (s *Service) next(ctx context.Context, id int64, seconds *float64) error {
 	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, dbq.NotificationNextParams{ID: id, Seconds: seconds}), nil)

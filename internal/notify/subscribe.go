@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -36,6 +37,9 @@ type Once struct {
 // SendOnce sends a message unless one of the name was sent, or is on its way: then it gives that one, and says so. Of several at
 // once, one is sent. What a crash left half sent is taken back like any task whose lease runs out (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
+	if utf8.RuneCount(m.Data) > contentMost {
+		return row, false, fault.InvalidField("data", fault.TooLong, contentMost)
+	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		id, err := s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{
 			CompanyID: origin.CompanyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
