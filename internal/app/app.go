@@ -249,5 +249,5 @@ func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (in
 		return 0, err
 	}
 	defer db.Close()
-	return notify.NewPusher(db, nil, box, outbound.Policy{}, slog.New(slog.DiscardHandler)).Rotate(ctx)
+	return notify.NewConfigs(db, box).Rotate(ctx)
 }

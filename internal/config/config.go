@@ -56,23 +56,13 @@ func (e *Edge) Proxies() ([]netip.Prefix, error) {
 	return networks("TRUSTED_PROXIES", e.TrustedProxies)
 }
 
-// networks reads addresses and networks.
+// networks reads what a variable lists.
 func networks(variable string, texts []string) ([]netip.Prefix, error) {
-	networks := make([]netip.Prefix, 0, len(texts))
-	for _, text := range texts {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			var address netip.Addr
-			if address, err = netip.ParseAddr(text); err == nil {
-				network = netip.PrefixFrom(address, address.BitLen())
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %q is neither an address nor a network", variable, text)
-		}
-		networks = append(networks, network.Masked())
+	all, err := outbound.Networks(texts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
 	}
-	return networks, nil
+	return all, nil
 }
 
 func (e *Edge) validate() error {

@@ -98,15 +98,12 @@ func ambiguity(body []byte) *fault.Error {
 // withNUL names the text of a good body that holds a NUL, which is JSON, and no text that PostgreSQL keeps; nil if none does.
 func withNUL(body []byte) *fault.Error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(body))
-	for {
-		token, err := decoder.ReadToken()
-		if err != nil {
-			return nil
-		}
+	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
 		if token.Kind() == '"' && strings.Contains(token.String(), "\x00") {
 			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.BadCharacters, nil)
 		}
 	}
+	return nil
 }
 
 // fieldAt names a place in a body as faults do.

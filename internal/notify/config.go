@@ -15,6 +15,15 @@ import (
 	"lksms/internal/secret"
 )
 
+// Configs keeps the configurations of driven senders, their secrets sealed.
+type Configs struct {
+	q   *dbq.Queries
+	box *secret.Box
+}
+
+// NewConfigs returns Configs on db.
+func NewConfigs(db *postgres.DB, box *secret.Box) *Configs { return &Configs{q: dbq.New(db), box: box} }
+
 // hidden stands for a secret in answers. Given back, it means the secret that is there.
 const hidden = "***"
 
@@ -77,7 +86,7 @@ func eachSecret(kind string, config []byte, replace func(name string, value json
 
 // SealConfig checks the configuration of a driven sender and seals its secrets, so that it can be stored. A secret that is
 // not given, or given as it is shown, is taken from before, what is stored now; that may be nil. Faults: request.invalid.
-func (p *Pusher) SealConfig(kind, senderNo string, config, before []byte) ([]byte, error) {
+func (c *Configs) SealConfig(kind, senderNo string, config, before []byte) ([]byte, error) {
 	if before == nil {
 		before = []byte("{}")
 	}
@@ -95,7 +104,7 @@ func (p *Pusher) SealConfig(kind, senderNo string, config, before []byte) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
 	}
-	opened, err := openConfig(p.box, kind, senderNo, merged)
+	opened, err := openConfig(c.box, kind, senderNo, merged)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +120,12 @@ func (p *Pusher) SealConfig(kind, senderNo string, config, before []byte) ([]byt
 	if _, err := driver.New(kind, bare, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		return nil, err
 	}
-	return p.seal(kind, senderNo, opened)
+	return c.seal(kind, senderNo, opened)
 }
 
-func (p *Pusher) seal(kind, senderNo string, opened []byte) ([]byte, error) {
+func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 	return eachSecret(kind, opened, func(name string, value json.RawMessage) (json.RawMessage, error) {
-		sealed, err := p.box.Seal(string(value), place(senderNo, name))
+		sealed, err := c.box.Seal(string(value), place(senderNo, name))
 		if errors.Is(err, secret.ErrNoKey) {
 			return nil, fault.InvalidField("config."+name, fault.NoSecretsKey, nil)
 		}
@@ -128,8 +137,8 @@ func (p *Pusher) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 }
 
 // Rotate seals every secret with the first key that was not, and returns how many configurations that changed.
-func (p *Pusher) Rotate(ctx context.Context) (int, error) {
-	rows, err := p.q.SenderConfigs(ctx)
+func (c *Configs) Rotate(ctx context.Context) (int, error) {
+	rows, err := c.q.SenderConfigs(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read configurations: %w", err)
 	}
@@ -138,7 +147,7 @@ func (p *Pusher) Rotate(ctx context.Context) (int, error) {
 		current := true
 		_, err := eachSecret(row.Kind, row.Config, func(_ string, value json.RawMessage) (json.RawMessage, error) {
 			sealed, ok := sealedIn(value)
-			current = current && ok && p.box.IsCurrent(sealed)
+			current = current && ok && c.box.IsCurrent(sealed)
 			return value, nil
 		})
 		if err != nil || current {
@@ -147,15 +156,15 @@ func (p *Pusher) Rotate(ctx context.Context) (int, error) {
 			}
 			continue
 		}
-		opened, err := openConfig(p.box, row.Kind, row.SenderNo, row.Config)
+		opened, err := openConfig(c.box, row.Kind, row.SenderNo, row.Config)
 		if err != nil {
 			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
 		}
-		sealed, err := p.seal(row.Kind, row.SenderNo, opened)
+		sealed, err := c.seal(row.Kind, row.SenderNo, opened)
 		if err != nil {
 			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
 		}
-		n, err := p.q.SenderReseal(ctx, dbq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
+		n, err := c.q.SenderReseal(ctx, dbq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
 		if err != nil {
 			return changed, postgres.Wrap("seal anew", err, nil)
 		}

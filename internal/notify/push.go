@@ -36,10 +36,9 @@ const LeaseSeconds = 120
 
 // Pusher drives senders.
 type Pusher struct {
+	*Configs
 	db    *postgres.DB
-	q     *dbq.Queries
 	tasks *task.Service
-	box   *secret.Box
 	out   outbound.Policy
 	log   *slog.Logger
 
@@ -54,7 +53,7 @@ type Pusher struct {
 func NewPusher(db *postgres.DB, tasks *task.Service, box *secret.Box, out outbound.Policy, log *slog.Logger) *Pusher {
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
-		db: db, q: dbq.New(db), tasks: tasks, box: box, out: out, log: log, stopping: make(chan struct{}), sending: sending, cut: cut,
+		Configs: NewConfigs(db, box), db: db, tasks: tasks, out: out, log: log, stopping: make(chan struct{}), sending: sending, cut: cut,
 	}
 }
 

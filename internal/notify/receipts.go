@@ -23,6 +23,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/driver"
 	"lksms/internal/fault"
+	"lksms/internal/outbound"
 	"lksms/internal/postgres"
 )
 
@@ -100,33 +101,17 @@ func (c *callback) check(key string) error {
 	case len(c.Delivered) == 0:
 		return named("delivered", fault.Required, nil)
 	}
-	if _, err := c.networks(); err != nil {
+	if _, err := outbound.Networks(c.Addresses); err != nil {
 		return named("addresses", fault.WrongFormat, nil)
 	}
 	return nil
-}
-
-func (c *callback) networks() ([]netip.Prefix, error) {
-	var all []netip.Prefix
-	for _, text := range c.Addresses {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			address, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, fmt.Errorf("read address: %w", err)
-			}
-			network = netip.PrefixFrom(address, address.BitLen())
-		}
-		all = append(all, network)
-	}
-	return all, nil
 }
 
 var errForbidden = fault.New(fault.Forbidden, fault.AuthForbidden)
 
 // comesFrom checks who calls: where from, and with what proof.
 func (c *callback) comesFrom(key, sourceIP string, query url.Values, header http.Header, body []byte) error {
-	networks, err := c.networks()
+	networks, err := outbound.Networks(c.Addresses)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,25 @@ type Policy struct {
 	Deny  []netip.Prefix
 }
 
+// Networks reads addresses and networks.
+func Networks(texts []string) ([]netip.Prefix, error) {
+	all := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			var address netip.Addr
+			if address, err = netip.ParseAddr(text); err == nil {
+				network = netip.PrefixFrom(address, address.BitLen())
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a network", text)
+		}
+		all = append(all, network.Masked())
+	}
+	return all, nil
+}
+
 // ErrRefused is the failure of a connection that the policy forbids.
 var ErrRefused = errors.New("the address is not allowed")
 
