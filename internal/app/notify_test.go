@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/app"
 	"lksms/internal/task"
 )
 
@@ -555,5 +557,42 @@ func TestOneThatCannotBeToldDoesNotHoldUpTheOthers(t *testing.T) {
 	b.tell()
 	for i, want := range []api.NotificationStatus{api.NotificationSuccess, api.NotificationFailed, api.NotificationSuccess} {
 		b.notificationBecomes(ids[i], want)
+	}
+}
+
+func TestOneTokenIsEnoughForAllServers(t *testing.T) {
+	var options app.Options
+	b := setupWith(t, defaultRules, func(o *app.Options) {
+		withSecrets(o)
+		options = *o
+	})
+	other, err := app.New(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	p := newProvider(t)
+	var tokens atomic.Int64
+	p.does(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/cgi-bin/stable_token" {
+			tokens.Add(1)
+			time.Sleep(100 * time.Millisecond) // so that others come meanwhile
+			_, _ = io.WriteString(w, `{"access_token":"token","expires_in":7200}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"errcode":0,"msgid":1}`)
+	})
+	b.sender(map[string]any{
+		"sender_no": "mini", "channel": "wechat", "kind": "wechat", "config": map[string]any{"baseUrl": p.URL, "appId": "wx", "appSecret": "s"},
+		"interval_ms": 500, // so that each takes some
+	})
+	b.app.Pusher.Start()
+	other.Pusher.Start()
+	for i := range 6 {
+		b.once(map[string]any{"business_id": i, "receiver_openid": "o"})
+	}
+	eventually(t, "all are sent", func() bool { return b.count("SELECT count(*) FROM tasks WHERE status = 2") == 6 })
+	if n := tokens.Load(); n != 1 {
+		t.Errorf("%d tokens were fetched", n)
 	}
 }

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -440,17 +441,27 @@ func (s *mailSession) Data(r io.Reader) error {
 
 func newMailServer(t *testing.T) (*mailServer, map[string]any) {
 	t.Helper()
+	return newMailServerWith(t, nil, false)
+}
+
+// newMailServerWith encrypts with secured: from the start, or when it is asked to; nil is not at all.
+func newMailServerWith(t *testing.T, secured *tls.Config, fromTheStart bool) (*mailServer, map[string]any) {
+	t.Helper()
 	s := &mailServer{refuse: map[string]*smtp.SMTPError{}}
 	s.server = smtp.NewServer(s)
-	s.server.AllowInsecureAuth = true
+	s.server.AllowInsecureAuth, s.server.TLSConfig = secured == nil, secured
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if fromTheStart {
+		listener = tls.NewListener(listener, secured)
+	}
 	go func() { _ = s.server.Serve(listener) }()
 	t.Cleanup(func() { _ = s.server.Close() })
 	return s, map[string]any{
-		"host": "127.0.0.1", "port": listener.Addr().(*net.TCPAddr).Port, "tls": "none", "username": "lksms", "password": "hunter2",
+		"host": "127.0.0.1", "port": port, "tls": "none", "username": "lksms", "password": "hunter2",
 		"from": "平台 <noreply@example.com>", "timeoutSeconds": 2,
 	}
 }

@@ -69,8 +69,8 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	d.options = append(d.options, mail.WithPort(c.Port))
 	if c.Username != "" {
 		auth := mail.SMTPAuthAutoDiscover
-		if c.TLS == "none" {
-			auth = mail.SMTPAuthPlainNoEnc // the server's administrator asked for it
+		if c.TLS == "none" || c.TLS == "implicit" {
+			auth = mail.SMTPAuthPlainNoEnc // asked for, or encrypted where the client does not know of it
 		}
 		d.options = append(d.options, mail.WithSMTPAuth(auth), mail.WithUsername(c.Username), mail.WithPassword(c.Password))
 	}
