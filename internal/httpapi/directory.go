@@ -229,6 +229,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
+	s.pusher.Changed()
 	answer, err := senderAnswer(row)
 	return api.CreateSender200JSONResponse(answer), err
 }
@@ -288,6 +289,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
+	s.pusher.Changed()
 	answer, err := senderAnswer(row)
 	return api.UpdateSender200JSONResponse(answer), err
 }

@@ -42,6 +42,7 @@ type Pusher struct {
 	out   outbound.Policy
 	log   *slog.Logger
 
+	changed  chan struct{} // a look is due at once
 	stopping chan struct{} // closed: nothing more is claimed
 	stop     sync.Once
 	sending  context.Context // ends when what is under way has to end
@@ -53,7 +54,7 @@ type Pusher struct {
 func NewPusher(db *postgres.DB, tasks *task.Service, box *secret.Box, out outbound.Policy, log *slog.Logger) *Pusher {
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
-		Configs: NewConfigs(db, box), db: db, tasks: tasks, out: out, log: log, stopping: make(chan struct{}), sending: sending, cut: cut,
+		Configs: NewConfigs(db, box), db: db, tasks: tasks, out: out, log: log, changed: make(chan struct{}, 1), stopping: make(chan struct{}), sending: sending, cut: cut,
 	}
 }
 
@@ -64,9 +65,20 @@ func (p *Pusher) run() {
 	driven := map[string]*worker{}
 	for {
 		p.look(driven)
-		if !p.pause(lookEvery) {
+		select {
+		case <-p.stopping:
 			return
+		case <-p.changed:
+		case <-time.After(lookEvery):
 		}
+	}
+}
+
+// Changed says that a sender was added or changed on this server, which need not wait for the next look.
+func (p *Pusher) Changed() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // that is known already
 	}
 }
 
@@ -91,15 +103,11 @@ func (p *Pusher) Stop(ctx context.Context) {
 	p.cut()
 }
 
-// pause waits for d and tells whether to go on.
-func (p *Pusher) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+// pause waits for d, or until nothing more is to be claimed.
+func (p *Pusher) pause(d time.Duration) {
 	select {
 	case <-p.stopping:
-		return false
-	case <-timer.C:
-		return true
+	case <-time.After(d):
 	}
 }
 
@@ -118,13 +126,15 @@ func (p *Pusher) look(driven map[string]*worker) {
 		if !known {
 			w = &worker{Pusher: p, senderNo: row.SenderNo}
 			driven[row.SenderNo] = w
-			p.workers.Go(w.run)
 		}
 		now := w.now.Load()
 		if now == nil || now.row.Version != row.Version {
 			now = p.prepare(row)
 		}
 		w.now.Store(&way{row, now.driver, now.breaker}) // what was learnt of it changes all the time
+		if !known {
+			p.workers.Go(w.run)
+		}
 	}
 	for no, w := range driven {
 		if !on[no] {
