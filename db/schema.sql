@@ -320,6 +320,7 @@ CREATE TABLE public.notifications (
     ended_as smallint,
     remark text,
     operator text,
+    submitted_by text NOT NULL,
     deleted_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,

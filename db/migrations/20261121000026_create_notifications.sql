@@ -17,6 +17,7 @@ CREATE TABLE notifications (
     ended_as smallint,
     remark text,
     operator text,
+    submitted_by text NOT NULL,
     deleted_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),

@@ -9,11 +9,11 @@ SELECT now()::timestamptz AS at;
 -- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, remark, operator
+    ended_as, operator, submitted_by
 )
 SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key), @payload, @user_ids::text[],
     CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
-    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(remark), sqlc.narg(operator)
+    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by
 FROM channels c
 WHERE c.channel = @channel
 ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL DO NOTHING
@@ -39,7 +39,7 @@ WITH due AS MATERIALIZED (
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.operator, t.title, t.content,
+SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
     t.external_id,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed,

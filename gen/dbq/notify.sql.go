@@ -116,7 +116,7 @@ func (q *Queries) ContactPut(ctx context.Context, arg ContactPutParams) (int64, 
 const notificationCreate = `-- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, remark, operator
+    ended_as, operator, submitted_by
 )
 SELECT $1, c.id, $2, $3, $4, $5, $6, $7::text[],
     CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
@@ -139,8 +139,8 @@ type NotificationCreateParams struct {
 	NextRunAt     *time.Time
 	RepeatMinutes *int64
 	StartedAt     *time.Time
-	Remark        *string
 	Operator      *string
+	SubmittedBy   string
 	Channel       string
 }
 
@@ -159,8 +159,8 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 		arg.NextRunAt,
 		arg.RepeatMinutes,
 		arg.StartedAt,
-		arg.Remark,
 		arg.Operator,
+		arg.SubmittedBy,
 		arg.Channel,
 	)
 	var id int64
@@ -190,7 +190,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.deleted_at, n.created_at, n.updated_at
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -198,7 +198,7 @@ WITH due AS MATERIALIZED (
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.operator, t.title, t.content,
+SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
     t.external_id,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed,
@@ -232,7 +232,7 @@ type NotificationDueRow struct {
 	Payload        []byte
 	UserIds        []string
 	RepeatMinutes  *int64
-	Operator       *string
+	SubmittedBy    string
 	Title          *string
 	Content        *string
 	ExternalID     *string
@@ -261,7 +261,7 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.Payload,
 			&i.UserIds,
 			&i.RepeatMinutes,
-			&i.Operator,
+			&i.SubmittedBy,
 			&i.Title,
 			&i.Content,
 			&i.ExternalID,

@@ -598,3 +598,19 @@ func TestOneTokenIsEnoughForAllServers(t *testing.T) {
 		t.Errorf("%d tokens were fetched", n)
 	}
 }
+
+// Who asked for it sees its tasks, also those that are made later.
+func TestWhoAsksForANotificationSeesItsTasks(t *testing.T) {
+	b, _ := notifying(t)
+	mine, other := b.user("mine", "submit", nil), b.user("other", "submit", nil)
+	made := decode[api.NotificationsMade](t, b.expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"},
+		"next_run_time": time.Now().Add(time.Hour),
+	}, mine...))
+	b.exec("UPDATE notifications SET next_run_at = now()")
+	b.tell()
+	n := b.notificationBecomes(made.Items[0].NotificationID, api.NotificationSuccess)
+	path := "/api/v1/sms/task/" + (*n.Recipients)[0].TaskID
+	b.expect(200, "", "GET", path, nil, mine...)
+	b.expect(404, "task.not_found", "GET", path, nil, other...)
+}

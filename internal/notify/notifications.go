@@ -116,7 +116,7 @@ func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origi
 	p := dbq.NotificationCreateParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
 		Payload: payload, UserIds: distinct(n.UserIDs), NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
-		Operator: n.Operator,
+		Operator: n.Operator, SubmittedBy: origin.User,
 	}
 	if n.over {
 		p.EndedAs = new(Cancelled)
@@ -171,7 +171,7 @@ func orEmpty(s *string) string {
 const runBatch = 100
 
 // byItself is who tells people of what was planned.
-var byItself = task.Origin{User: "notifications", RequestID: "notifications"}
+var byItself = task.Origin{RequestID: "notifications"}
 
 // Run tells the people of every notification whose time has come, in batches of their own transactions, and returns how many
 // notifications that were. One that cannot be told fails, and does not hold up the others.
@@ -279,7 +279,7 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if err != nil {
 		return err
 	}
-	origin.CompanyID = n.CompanyID
+	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
 	if _, err := s.tasks.Enqueue(ctx, task.Telling{
 		Channel: n.Channel, RenderingID: rendering, Content: content, MessageType: setting.Notification, Origin: origin,
 	}, people); err != nil {
