@@ -1,5 +1,5 @@
-// Package notify drives the senders that LKSMS pushes to. A driven sender claims, sends and reports as an app does, through the
-// same methods, under the same leases, limits and retries.
+// Package notify tells people of business events, and drives the senders that LKSMS pushes to. A driven sender claims, sends and
+// reports as an app does, through the same methods, under the same leases, limits and retries.
 package notify
 
 import (
