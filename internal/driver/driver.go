@@ -77,9 +77,6 @@ var kinds = map[string]kind{
 // Kinds names the drivers there are.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// IsKind tells whether there is a driver of the name.
-func IsKind(name string) bool { _, ok := kinds[name]; return ok }
-
 // Secrets names the fields of a driver's configuration that are kept sealed.
 func Secrets(name string) []string { return kinds[name].secrets }
 

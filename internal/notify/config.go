@@ -35,6 +35,22 @@ func secretsOf(kind string) []string {
 	return append([]string{callbackSecret}, driver.Secrets(kind)...)
 }
 
+// config is a configuration whose secrets are open: what the driver is made of, and what is said of callbacks.
+type config struct {
+	driver   []byte
+	callback *callback // nil: none are taken
+	key      string    // that callbacks are proven with
+}
+
+// open opens what is stored of a sender.
+func (c *Configs) open(kind, senderNo string, stored []byte) (config, error) {
+	opened, err := openConfig(c.box, kind, senderNo, stored)
+	if err != nil {
+		return config{}, err
+	}
+	return splitCallback(opened)
+}
+
 // openConfig opens the secrets of a configuration.
 func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSecret(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
@@ -108,16 +124,16 @@ func (c *Configs) SealConfig(kind, senderNo string, config, before []byte) ([]by
 	if err != nil {
 		return nil, err
 	}
-	bare, callback, key, err := splitCallback(opened)
+	parts, err := splitCallback(opened)
 	if err != nil {
 		return nil, err
 	}
-	if callback != nil {
-		if err := callback.check(key); err != nil {
+	if parts.callback != nil {
+		if err := parts.callback.check(parts.key); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := driver.New(kind, bare, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if _, err := driver.New(kind, parts.driver, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		return nil, err
 	}
 	return c.seal(kind, senderNo, opened)

@@ -37,7 +37,7 @@ type Orbit struct {
 // slots are how many minutes before an orbit people are reminded.
 var slots = []int{60, 45, 30, 15, 0}
 
-// channelNames are the documents' numbers of channels in dedup keys; others have their names there.
+// channelNumbers are the documents' of channels in dedup keys; others have their names there.
 var channelNumbers = map[string]string{"oa": "0", "dingtalk": "1"}
 
 func channelNumber(channel string) string {

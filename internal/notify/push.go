@@ -161,13 +161,10 @@ type way struct {
 // prepare makes ready to drive; a sender whose configuration cannot be used is not driven, which the log tells.
 func (p *Pusher) prepare(row dbq.SendersDrivenRow) *way {
 	log := p.log.With("sender_no", row.SenderNo)
-	config, err := openConfig(p.box, row.Kind, row.SenderNo, row.Config)
-	if err == nil {
-		config, _, _, err = splitCallback(config)
-	}
+	opened, err := p.open(row.Kind, row.SenderNo, row.Config)
 	w := &way{row: row}
 	if err == nil {
-		w.driver, err = driver.New(row.Kind, config, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo}).get})
+		w.driver, err = driver.New(row.Kind, opened.driver, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo}).get})
 	}
 	if err != nil {
 		log.Error("sender cannot be driven", "error", err)

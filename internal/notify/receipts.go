@@ -55,28 +55,28 @@ const (
 )
 
 // splitCallback takes what is said of callbacks out of a configuration that is open.
-func splitCallback(config []byte) (rest []byte, c *callback, key string, err error) {
+func splitCallback(opened []byte) (parts config, err error) {
 	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(config, &fields); err != nil {
-		return nil, nil, "", fmt.Errorf("read config: %w", err)
+	if err := json.Unmarshal(opened, &fields); err != nil {
+		return config{}, fmt.Errorf("read config: %w", err)
 	}
 	if text, said := fields[callbackField]; said {
-		c = &callback{}
+		parts.callback = &callback{}
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
-		if err := d.Decode(c); err != nil {
-			return nil, nil, "", fault.InvalidField("config."+callbackField, fault.NothingElseIsKnown, nil)
+		if err := d.Decode(parts.callback); err != nil {
+			return config{}, fault.InvalidField("config."+callbackField, fault.NothingElseIsKnown, nil)
 		}
 	}
 	if text, said := fields[callbackSecret]; said {
-		if err := json.Unmarshal(text, &key); err != nil {
-			return nil, nil, "", fault.InvalidField("config."+callbackSecret, fault.WrongType, "string")
+		if err := json.Unmarshal(text, &parts.key); err != nil {
+			return config{}, fault.InvalidField("config."+callbackSecret, fault.WrongType, "string")
 		}
 	}
 	delete(fields, callbackField)
 	delete(fields, callbackSecret)
-	rest, err = json.Marshal(fields)
-	return rest, c, key, err
+	parts.driver, err = json.Marshal(fields)
+	return parts, err
 }
 
 // check finds what is wrong with the configuration of callbacks.
@@ -243,18 +243,15 @@ func (p *Pusher) Called(ctx context.Context, senderNo, sourceIP string, query ur
 	if err != nil {
 		return "", "", postgres.Wrap("find sender of callback", err, errForbidden)
 	}
-	opened, err := openConfig(p.box, row.Kind, senderNo, row.Config)
+	opened, err := p.open(row.Kind, senderNo, row.Config)
 	if err != nil {
 		return "", "", err
 	}
-	_, c, key, err := splitCallback(opened)
-	if err != nil {
-		return "", "", err
-	}
+	c := opened.callback
 	if c == nil {
 		return "", "", errForbidden
 	}
-	if err := c.comesFrom(key, sourceIP, query, header, body); err != nil {
+	if err := c.comesFrom(opened.key, sourceIP, query, header, body); err != nil {
 		return "", "", err
 	}
 	receipts, err := c.read(body)
