@@ -61,6 +61,10 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN (date_trunc(unit, used_at, time_zone) >= date_trunc(unit, at, time_zone)) THEN used ELSE (0)::bigint END;
+
 CREATE TABLE public.api_keys (
     id bigint NOT NULL,
     user_id bigint NOT NULL,
@@ -553,13 +557,9 @@ CREATE TABLE public.sender_states (
     last_taken bigint DEFAULT 0 NOT NULL,
     last_taken_at timestamp with time zone,
     balance bigint,
-    minute_from timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     minute_used bigint DEFAULT 0 NOT NULL,
-    hour_from timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     hour_used bigint DEFAULT 0 NOT NULL,
-    day_from timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     day_used bigint DEFAULT 0 NOT NULL,
-    month_from timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     month_used bigint DEFAULT 0 NOT NULL,
     seen_at timestamp with time zone,
     sent_at timestamp with time zone,
@@ -575,7 +575,7 @@ COMMENT ON COLUMN public.sender_states.next_available_at IS 'ready from then on:
 
 COMMENT ON COLUMN public.sender_states.last_taken IS 'tasks of the last claim, from which a changed interval counts anew';
 
-COMMENT ON COLUMN public.sender_states.minute_from IS 'the window that minute_used counts; another window has none used';
+COMMENT ON COLUMN public.sender_states.minute_used IS 'segments in the minute in which last_taken_at lies; another minute has none used';
 
 COMMENT ON COLUMN public.sender_states.response_ms IS 'sum over succeeded and failed of the time from claim to report';
 
@@ -636,33 +636,22 @@ CREATE VIEW public.sender_standings AS
     st.next_available_at,
     st.seen_at,
     st.balance,
+    u.minute_used,
+    u.hour_used,
+    u.day_used,
+    u.month_used,
     (s.status = 'on'::text) AS is_on,
     (st.next_available_at <= now()) AS is_rested,
-    (COALESCE((s.per_minute >
-        CASE
-            WHEN (st.minute_from >= date_trunc('minute'::text, now(), s.time_zone)) THEN st.minute_used
-            ELSE (0)::bigint
-        END), true) AND COALESCE((s.per_hour >
-        CASE
-            WHEN (st.hour_from >= date_trunc('hour'::text, now(), s.time_zone)) THEN st.hour_used
-            ELSE (0)::bigint
-        END), true) AND COALESCE((s.per_day >
-        CASE
-            WHEN (st.day_from >= date_trunc('day'::text, now(), s.time_zone)) THEN st.day_used
-            ELSE (0)::bigint
-        END), true) AND COALESCE((s.per_month >
-        CASE
-            WHEN (st.month_from >= date_trunc('month'::text, now(), s.time_zone)) THEN st.month_used
-            ELSE (0)::bigint
-        END), true)) AS has_quota,
+    (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true)) AS has_quota,
     ((NOT s.has_balance) OR (COALESCE(st.balance, (0)::bigint) > COALESCE(s.low_switch, (0)::bigint))) AS has_funds,
-        CASE
-            WHEN ((s.per_day > 0) AND (st.day_from >= date_trunc('day'::text, now(), s.time_zone))) THEN ((st.day_used)::double precision / (s.per_day)::double precision)
-            ELSE (0)::double precision
-        END AS day_share,
+    COALESCE(((u.day_used)::double precision / (NULLIF(s.per_day, 0))::double precision), (0)::double precision) AS day_share,
     COALESCE((st.response_ms / NULLIF((st.succeeded + st.failed), 0)), (0)::bigint) AS response_ms
-   FROM (public.senders s
-     JOIN public.sender_states st ON ((st.sender_id = s.id)));
+   FROM ((public.senders s
+     JOIN public.sender_states st ON ((st.sender_id = s.id)))
+     CROSS JOIN LATERAL ( SELECT public.used_in_window('minute'::text, now(), s.time_zone, st.minute_used, st.last_taken_at) AS minute_used,
+            public.used_in_window('hour'::text, now(), s.time_zone, st.hour_used, st.last_taken_at) AS hour_used,
+            public.used_in_window('day'::text, now(), s.time_zone, st.day_used, st.last_taken_at) AS day_used,
+            public.used_in_window('month'::text, now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used) u);
 
 CREATE TABLE public.sender_tokens (
     sender_id bigint NOT NULL,

@@ -164,10 +164,7 @@ SELECT
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
     s.low_switch, s.config, s.version, s.created_at, s.updated_at,
     st.balance, n.next_available_at,
-    CASE WHEN st.minute_from >= date_trunc('minute', now(), s.time_zone) THEN st.minute_used ELSE 0 END::bigint AS minute_used,
-    CASE WHEN st.hour_from >= date_trunc('hour', now(), s.time_zone) THEN st.hour_used ELSE 0 END::bigint AS hour_used,
-    CASE WHEN st.day_from >= date_trunc('day', now(), s.time_zone) THEN st.day_used ELSE 0 END::bigint AS day_used,
-    CASE WHEN st.month_from >= date_trunc('month', now(), s.time_zone) THEN st.month_used ELSE 0 END::bigint AS month_used,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.total_sent, st.succeeded, st.failed, st.response_ms,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
 FROM senders s

@@ -159,28 +159,23 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 const taskClaim = `-- name: TaskClaim :many
 
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, st.next_available_at, st.balance, st.minute_from, st.minute_used, st.hour_from, st.hour_used,
-        st.day_from, st.day_used, st.month_from, st.month_used
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, st.next_available_at, st.balance, st.last_taken_at,
+        st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
-    LEFT JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_from, minute_used, hour_from, hour_used, day_from, day_used, month_from, month_used, seen_at, sent_at, total_sent, succeeded, failed, response_ms FROM sender_states WHERE sender_id = s.id AND s.is_paced FOR UPDATE) st ON true
+    LEFT JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, total_sent, succeeded, failed, response_ms FROM sender_states WHERE sender_id = s.id AND s.is_paced FOR UPDATE) st ON true
     WHERE s.sender_no = $1::text AND s.status = 'on'
 ),
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, $2::interval AS silent_after FROM (SELECT count(*) FROM me) m
 ),
-windows AS MATERIALIZED (
-    SELECT m.minute_from, m.hour_from, m.day_from, m.month_from,
-        CASE WHEN me.minute_from >= m.minute_from THEN me.minute_used ELSE 0 END AS minute_used,
-        CASE WHEN me.hour_from >= m.hour_from THEN me.hour_used ELSE 0 END AS hour_used,
-        CASE WHEN me.day_from >= m.day_from THEN me.day_used ELSE 0 END AS day_used,
-        CASE WHEN me.month_from >= m.month_from THEN me.month_used ELSE 0 END AS month_used
+used AS MATERIALIZED (
+    SELECT
+        used_in_window('minute', moment.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
+        used_in_window('hour', moment.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
+        used_in_window('day', moment.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
+        used_in_window('month', moment.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
     FROM me
-    CROSS JOIN LATERAL (
-        SELECT
-            date_trunc('minute', moment.at, me.time_zone) AS minute_from, date_trunc('hour', moment.at, me.time_zone) AS hour_from,
-            date_trunc('day', moment.at, me.time_zone) AS day_from, date_trunc('month', moment.at, me.time_zone) AS month_from
-        FROM moment
-    ) m
+    CROSS JOIN moment
     WHERE me.is_paced
 ),
 budget AS MATERIALIZED (
@@ -200,12 +195,12 @@ budget AS MATERIALIZED (
         END AS tasks,
         -- Null is without end.
         least(
-            me.per_minute - w.minute_used, me.per_hour - w.hour_used, me.per_day - w.day_used, me.per_month - w.month_used,
+            me.per_minute - u.this_minute, me.per_hour - u.this_hour, me.per_day - u.this_day, me.per_month - u.this_month,
             CASE WHEN me.has_balance THEN coalesce(me.balance, 0) END
         ) AS segments
     FROM me
     CROSS JOIN moment
-    LEFT JOIN windows w ON true
+    LEFT JOIN used u ON true
 ),
 routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.served
@@ -343,17 +338,17 @@ moved_on AS (
     SET seen_at = b.at,
         next_available_at = CASE WHEN b.interval_ms > 0 AND taken.tasks > 0
             THEN b.at + make_interval(secs => taken.tasks * b.interval_ms / 1000.0) ELSE st.next_available_at END,
-        last_taken = CASE WHEN taken.tasks > 0 THEN taken.tasks ELSE st.last_taken END,
-        last_taken_at = CASE WHEN taken.tasks > 0 THEN b.at ELSE st.last_taken_at END,
+        last_taken = CASE WHEN u IS NULL THEN st.last_taken ELSE taken.tasks END,
+        last_taken_at = CASE WHEN u IS NULL THEN st.last_taken_at ELSE b.at END,
         balance = st.balance - taken.segments,
-        minute_from = coalesce(w.minute_from, st.minute_from), minute_used = coalesce(w.minute_used + taken.segments, st.minute_used),
-        hour_from = coalesce(w.hour_from, st.hour_from), hour_used = coalesce(w.hour_used + taken.segments, st.hour_used),
-        day_from = coalesce(w.day_from, st.day_from), day_used = coalesce(w.day_used + taken.segments, st.day_used),
-        month_from = coalesce(w.month_from, st.month_from), month_used = coalesce(w.month_used + taken.segments, st.month_used)
+        minute_used = coalesce(u.this_minute + taken.segments, st.minute_used),
+        hour_used = coalesce(u.this_hour + taken.segments, st.hour_used),
+        day_used = coalesce(u.this_day + taken.segments, st.day_used),
+        month_used = coalesce(u.this_month + taken.segments, st.month_used)
     FROM budget b
     CROSS JOIN taken
-    LEFT JOIN windows w ON true
-    WHERE st.sender_id = b.id AND (
+    LEFT JOIN used u ON taken.tasks > 0
+    WHERE st.sender_id = (SELECT budget.id FROM budget) AND (
         (b.is_paced AND taken.tasks > 0)
         OR ((SELECT count(*) FROM routed) > 0 AND (
             st.seen_at IS NULL OR st.seen_at < b.seen_lately

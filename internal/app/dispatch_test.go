@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -224,67 +223,6 @@ func TestAWaitingSenderIsGivenWorkWhenItsIntervalIsOver(t *testing.T) {
 	got := decode[[]api.ClaimedTask](t, b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "slow", "limit": 1, "wait": 20}))
 	if len(got) != 1 || time.Since(began) > 10*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), got)
-	}
-}
-
-// Never more than a limit in any window, however many ask at once; the next window begins with nothing used.
-func TestS4_3_LimitsHoldInEveryWindow(t *testing.T) {
-	b := setup(t)
-	for _, limit := range []string{"minute", "hour", "day", "month"} {
-		no := "per-" + limit
-		b.sender(map[string]any{"sender_no": no, "limits": map[string]any{"per_" + limit: 25}, "time_zone": "Asia/Kathmandu"})
-		b.submitMany("x", 200, nil)
-		took := func() int {
-			var n atomic.Int64
-			together(16, func(int) { n.Add(int64(len(b.take(no, 7)))) })
-			return int(n.Load())
-		}
-		if got := took(); got != 25 && (limit != "minute" || got != 50) { // two minutes, if one ended meanwhile
-			t.Errorf("a limit of 25 in a %s gave %d", limit, got)
-		}
-		b.exec(fmt.Sprintf("UPDATE sender_states SET %s_from = %s_from - interval '1 %s', %s_used = 25", limit, limit, limit, limit))
-		if got := took(); got != 25 && (limit != "minute" || got != 50) {
-			t.Errorf("the next %s gave %d", limit, got)
-		}
-	}
-}
-
-// Windows are those of the sender's own calendar, summer time included: as another implementation of it says.
-func TestWindowsAreOfTheSendersCalendar(t *testing.T) {
-	b := setup(t)
-	b.submitMany("x", 100, nil)
-	for _, zone := range []string{"UTC", "Asia/Shanghai", "Asia/Kathmandu", "America/New_York", "Europe/London", "Australia/Lord_Howe",
-		"Pacific/Kiritimati", "Pacific/Marquesas", "Africa/Casablanca", "America/St_Johns"} {
-		no := strings.ReplaceAll(zone, "/", "-")
-		b.sender(map[string]any{"sender_no": no, "limits": map[string]any{"per_month": 1000}, "time_zone": zone})
-		if len(b.take(no, 1)) != 1 {
-			t.Fatal("nothing taken")
-		}
-		location, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := scan[time.Time](b, "SELECT max(created_at) FROM send_logs WHERE app_id = $1", no).In(location)
-		for name, want := range map[string]time.Time{
-			"day":   time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, location),
-			"month": time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, location),
-		} {
-			got := scan[time.Time](b, "SELECT st."+name+"_from FROM sender_states st JOIN senders s ON s.id = st.sender_id WHERE s.sender_no = $1", no)
-			if !got.Equal(want) {
-				t.Errorf("in %s the %s of %s began at %s, want %s", zone, name, at, got.In(location), want)
-			}
-		}
-	}
-	// The same cut over a whole year of instants, the changes of the clock included.
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		at := time.Unix(1767225600+random.Int64N(366*86400), 0)
-		location, _ := time.LoadLocation([]string{"America/New_York", "Europe/London", "Australia/Lord_Howe", "Asia/Shanghai"}[random.IntN(4)])
-		local := at.In(location)
-		want := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, location)
-		if got := scan[time.Time](b, "SELECT date_trunc('day', $1::timestamptz, $2)", at, location.String()); !got.Equal(want) {
-			t.Errorf("the day of %s began at %s, want %s", local, got, want)
-		}
 	}
 }
 
@@ -724,51 +662,4 @@ func TestWorkWakesASenderThatMayTakeIt(t *testing.T) {
 		t.Errorf("it was given the task after %s", at.Sub(began))
 	}
 	all.Wait()
-}
-
-// Polls at random across the edge of a minute: no minute has more than its limit, limits are used up, and no claim
-// comes before the interval of each task of the one before is over.
-func TestPacingHoldsAcrossTheEdgeOfAMinute(t *testing.T) {
-	b := setup(t)
-	b.sender(map[string]any{"sender_no": "limited", "limits": map[string]any{"per_minute": 40}})
-	b.sender(map[string]any{"sender_no": "spaced", "interval_ms": 70})
-	b.sender(map[string]any{"sender_no": "both", "interval_ms": 30, "limits": map[string]any{"per_minute": 25}})
-	b.submitMany("x", 3000, nil)
-	senders := []string{"limited", "spaced", "both"}
-	var over atomic.Bool
-	var all sync.WaitGroup
-	for i := range 6 {
-		random := rand.New(rand.NewPCG(7, uint64(i)))
-		all.Go(func() {
-			for !over.Load() {
-				b.take(senders[random.IntN(3)], 1+random.IntN(9))
-				time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
-			}
-		})
-	}
-	const minutes = "SELECT count(DISTINCT date_trunc('minute', created_at)) FROM send_logs WHERE app_id = $1"
-	const most = "SELECT max(n) FROM (SELECT count(*) AS n FROM send_logs WHERE app_id = $1 GROUP BY date_trunc('minute', created_at)) m"
-	used := func(no string, limit int) bool { return b.count(minutes, no) >= 2 && b.count(most, no) >= limit }
-	for deadline := time.Now().Add(90 * time.Second); !used("limited", 40) || !used("both", 25); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Error("the limits of two minutes were not used")
-			break
-		}
-	}
-	over.Store(true)
-	all.Wait()
-	for no, limit := range map[string]int{"limited": 40, "both": 25} {
-		if got := b.count(most, no); got > limit {
-			t.Errorf("%s took %d in a minute, its limit is %d", no, got, limit)
-		}
-	}
-	early := b.count(`SELECT count(*) FROM (
-			SELECT l.created_at, lag(l.created_at) OVER w AS before, s.interval_ms * lag(count(*)) OVER w AS rest
-			FROM send_logs l JOIN senders s ON s.sender_no = l.app_id AND s.interval_ms > 0
-			GROUP BY l.app_id, l.created_at, s.interval_ms
-			WINDOW w AS (PARTITION BY l.app_id ORDER BY l.created_at)
-		) c WHERE c.created_at < c.before + c.rest * interval '1 millisecond'`)
-	if early > 0 {
-		t.Errorf("%d claims came before the interval was over", early)
-	}
 }

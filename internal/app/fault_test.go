@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"lksms/gen/api"
@@ -86,39 +85,11 @@ func TestF5_AHundredThousandZombiesAndOneThatFails(t *testing.T) {
 	}
 }
 
-// skewed is a database whose clock is off from ours: everything that is made in it, and everything that is asked of it, has
-// its own now().
-func skewed(t *testing.T, off string) string {
-	t.Helper()
-	url := pgtest.NewEmpty(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	sql := "CREATE SCHEMA skewed;"
-	for _, clock := range []string{"now STABLE", "statement_timestamp STABLE", "clock_timestamp VOLATILE"} {
-		name, volatility, _ := strings.Cut(clock, " ")
-		sql += fmt.Sprintf("CREATE FUNCTION skewed.%s() RETURNS timestamptz LANGUAGE sql %s AS $$ SELECT pg_catalog.%s() + interval '%s' $$;",
-			name, volatility, name, off)
-	}
-	sql += fmt.Sprintf("ALTER DATABASE %s SET search_path = skewed, public, pg_catalog", conn.Config().Database)
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	return url
-}
-
 func TestF17_TheServersClockDoesNotMatter(t *testing.T) {
-	t.Parallel()
 	for _, off := range []string{"1 hour", "-1 hour"} {
 		t.Run(off, func(t *testing.T) {
-			t.Parallel()
-			url := skewed(t, off)
-			b := newBundle(t, defaultRules, func(o *app.Options) { o.DatabaseURL = url })
+			b := withClock(t)
+			b.exec("UPDATE clock.hand SET ahead = $1", off)
 			sinceNow := func(sql string) time.Duration {
 				return time.Duration(scan[float64](b, "SELECT extract(epoch FROM "+sql+" - now())::float8 FROM tasks") * float64(time.Second)).Round(10 * time.Second)
 			}

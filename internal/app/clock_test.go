@@ -1,0 +1,304 @@
+package app_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	_ "time/tzdata" // the calendar that PostgreSQL's is held against
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/app"
+	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
+)
+
+// otherClock is a database with a clock of its own: everything that is made in it, and everything that is asked of it, goes
+// by that. It runs as far ahead of ours as its row says, or stands where the row says.
+func otherClock(t *testing.T) string {
+	t.Helper()
+	url := pgtest.NewEmpty(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	sql := `CREATE SCHEMA clock; CREATE TABLE clock.hand (ahead interval NOT NULL, stopped timestamptz); INSERT INTO clock.hand VALUES ('0', NULL);`
+	for name, volatility := range map[string]string{"now": "STABLE", "statement_timestamp": "STABLE", "clock_timestamp": "VOLATILE"} {
+		sql += fmt.Sprintf("CREATE FUNCTION clock.%s() RETURNS timestamptz LANGUAGE sql %s AS $$ SELECT coalesce(h.stopped, pg_catalog.%s() + h.ahead) FROM clock.hand h $$;",
+			name, volatility, name)
+	}
+	sql += fmt.Sprintf("ALTER DATABASE %s SET search_path = clock, public, pg_catalog", conn.Config().Database)
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+func withClock(t *testing.T) *testBundle {
+	t.Helper()
+	return setupWith(t, defaultRules, func(o *app.Options) { o.DatabaseURL = otherClock(t) })
+}
+
+// stopAt lets the database's clock stand at a time.
+func (b *testBundle) stopAt(at time.Time) {
+	b.t.Helper()
+	b.exec("UPDATE clock.hand SET stopped = $1", at)
+}
+
+var units = []string{"minute", "hour", "day", "month"}
+
+// windows names the minute, hour, day and month of a time, each as a clock and a calendar on a wall show it. An hour that a
+// change of the clock repeats is another hour; the day that has it twice is one day.
+func windows(at time.Time, zone *time.Location) [4]string {
+	local := at.In(zone)
+	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
+}
+
+// edges are the times at which windows are of uncommon length: the changes of a zone's clock, and the turns of two years.
+func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
+	t.Helper()
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offset := func(at time.Time) int { _, o := at.In(zone).Zone(); return o }
+	for hour := time.Date(2018, 1, 1, 0, 0, 0, 0, time.UTC); hour.Year() < 2020; hour = hour.Add(time.Hour) {
+		if offset(hour) != offset(hour.Add(time.Hour)) {
+			second := sort.Search(3600, func(s int) bool { return offset(hour.Add(time.Duration(s)*time.Second)) != offset(hour) })
+			at = append(at, hour.Add(time.Duration(second)*time.Second))
+		}
+	}
+	return zone, append(at, time.Date(2018, 2, 28, 23, 59, 59, 0, zone), time.Date(2019, 1, 1, 0, 0, 0, 0, zone))
+}
+
+// Summer time that begins or ends at midnight, by half an hour, or on the first of a month; and offsets of all kinds.
+var zones = []string{"Asia/Shanghai", "Europe/Berlin", "America/New_York", "America/Havana", "America/Sao_Paulo", "Asia/Beirut",
+	"Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/St_Johns"}
+
+// A sender is given exactly what its interval, its limits and its lease leave, at whatever time it asks, and is shown so: as a
+// calendar that is not PostgreSQL's says.
+func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
+	b := withClock(t)
+	b.submitMany("x", 20_000, nil)
+	random := rand.New(rand.NewPCG(4, 2))
+	granted, usedUp := 0, map[string]int{}
+	for n, name := range zones {
+		zone, at := edges(t, name)
+		for i, edge := range at {
+			limits := map[string]any{}
+			most := [4]int{}
+			for u, upTo := range []int{12, 40, 90, 150} {
+				if most[u] = 1 + random.IntN(upTo); random.IntN(3) > 0 {
+					limits["per_"+units[u]] = most[u]
+				} else {
+					most[u] = 1 << 30
+				}
+			}
+			interval := []time.Duration{0, 0, 1500 * time.Millisecond, 40 * time.Second, 7 * time.Minute}[random.IntN(5)]
+			lease := time.Duration(60+random.IntN(3600)) * time.Second
+			no := fmt.Sprint("s", n, "-", i)
+			b.sender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(),
+				"limits": limits, "lease_seconds": int(lease.Seconds())})
+			paced := interval > 0 || len(limits) > 0
+
+			used := map[string]int{} // by unit and window
+			var rested time.Time
+			now := edge.Add(-time.Duration(random.Int64N(int64(3 * time.Hour)))).Truncate(time.Microsecond)
+			for range 40 {
+				b.stopAt(now)
+				open := windows(now, zone)
+				left, ready := 1<<30, !now.Before(rested)
+				for u := range units {
+					left = min(left, most[u]-used[units[u]+open[u]])
+				}
+				shown := b.getSender(no)
+				for u, got := range []int64{shown.Used.Minute, shown.Used.Hour, shown.Used.Day, shown.Used.Month} {
+					if want := used[units[u]+open[u]]; int(got) != want {
+						t.Fatalf("%s at %s: %d of its %s are used, it says %d", name, now.In(zone), want, units[u], got)
+					}
+				}
+				if shown.IsReady != (ready && left > 0) {
+					t.Fatalf("%s at %s: rested %v, %d left, it says ready %v", name, now.In(zone), ready, left, shown.IsReady)
+				}
+				ask := 1 + random.IntN(20)
+				want := min(ask, left)
+				if interval > 0 {
+					want = min(want, max(1, int(lease/interval)))
+				}
+				if !ready {
+					want = 0
+				}
+				got := len(b.take(no, ask))
+				if got != want {
+					t.Fatalf("%s at %s: asked for %d with limits %v, interval %s, lease %s, used %v: given %d, want %d",
+						name, now.In(zone), ask, limits, interval, lease, used, got, want)
+				}
+				if got > 0 && paced {
+					for u := range units {
+						used[units[u]+open[u]] += got
+					}
+					rested = now.Add(time.Duration(got) * interval)
+					granted += got
+				}
+				if ready && left < ask {
+					for u := range units {
+						if used[units[u]+open[u]] == most[u] {
+							usedUp[units[u]]++
+						}
+					}
+				}
+				now = later(random, now, zone, rested, edge)
+			}
+		}
+	}
+	for _, unit := range units {
+		if usedUp[unit] < 20 {
+			t.Errorf("the limit by %s was reached only %d times: this says little", unit, usedUp[unit])
+		}
+	}
+	t.Logf("%d tasks, limits reached: %v", granted, usedUp)
+}
+
+// later is a time after now: the edge, the begin or the end of a window, the end of a rest, a short or a long while.
+func later(random *rand.Rand, now time.Time, zone *time.Location, rested, edge time.Time) time.Time {
+	local := now.In(zone)
+	next := []time.Time{
+		edge, rested, edge.Add(-time.Microsecond), rested.Add(-time.Microsecond),
+		time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute()+1, 0, 0, zone),
+		time.Date(local.Year(), local.Month(), local.Day(), local.Hour()+1, 0, 0, 0, zone),
+		time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, zone),
+		time.Date(local.Year(), local.Month()+1, 1, 0, 0, 0, 0, zone),
+	}[random.IntN(8)]
+	if random.IntN(3) == 0 {
+		next = next.Add(-time.Microsecond)
+	}
+	if next.After(now) && random.IntN(2) == 0 {
+		return next
+	}
+	whiles := []time.Duration{0, time.Second, 20 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 5 * time.Hour}
+	return now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))]) + 2))).Truncate(time.Microsecond)
+}
+
+// However many ask at once while the clock goes on, with messages of one segment and of two: no window has more than its
+// limit, no claim comes before the interval of each task of the one before is over, and limits are used up.
+func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
+	b := withClock(t)
+	limits := map[string]int{"minute": 12, "hour": 30, "day": 75, "month": 160}
+	const interval = 400 * time.Millisecond
+	places := map[string]*time.Location{}
+	var senders []string
+	for _, name := range zones {
+		no := strings.ReplaceAll(name, "/", "-")
+		b.sender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(), "limits": map[string]any{
+			"per_minute": limits["minute"], "per_hour": limits["hour"], "per_day": limits["day"], "per_month": limits["month"]}})
+		places[no], _ = edges(t, name)
+		senders = append(senders, no)
+	}
+	for range 6 {
+		b.submitMany("short", 300, nil)
+		b.submitMany(strings.Repeat("长", 100), 300, nil)
+	}
+
+	// From the end of a month into the next, over the ends of summer time in Havana, Sao Paulo, New York and St. John's.
+	now, end := time.Date(2018, 10, 30, 22, 0, 0, 0, time.UTC), time.Date(2018, 11, 5, 12, 0, 0, 0, time.UTC)
+	b.stopAt(now)
+	var clock sync.Mutex
+	whiles := []time.Duration{200 * time.Millisecond, 4 * time.Second, 4 * time.Second, 20 * time.Second, 10 * time.Minute, 2 * time.Hour}
+	together(64, func(i int) {
+		random := rand.New(rand.NewPCG(7, uint64(i)))
+		for over := false; !over; {
+			b.take(senders[random.IntN(len(senders))], 1+random.IntN(9))
+			clock.Lock()
+			if random.IntN(8) == 0 {
+				now = now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))])))).Truncate(time.Microsecond)
+				b.stopAt(now)
+			}
+			over = !now.Before(end)
+			clock.Unlock()
+		}
+	})
+
+	type claim struct {
+		sender   string
+		at       time.Time
+		tasks    int
+		segments int
+	}
+	rows, err := b.db.Query(t.Context(), `SELECT l.app_id, l.created_at, count(*), sum(t.segments) FROM send_logs l JOIN tasks t USING (task_id)
+		GROUP BY l.app_id, l.created_at ORDER BY l.app_id, l.created_at`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c claim, err error) {
+		return c, row.Scan(&c.sender, &c.at, &c.tasks, &c.segments)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]int{}
+	for i, c := range claims {
+		for u, window := range windows(c.at, places[c.sender]) {
+			used[units[u]+" "+window+" of "+c.sender] += c.segments
+		}
+		if i > 0 && claims[i-1].sender == c.sender {
+			if rested := claims[i-1].at.Add(time.Duration(claims[i-1].tasks) * interval); c.at.Before(rested) {
+				t.Errorf("%s took something at %s, it had rest until %s", c.sender, c.at, rested)
+			}
+		}
+	}
+	usedUp := map[string]int{}
+	for window, n := range used {
+		unit, _, _ := strings.Cut(window, " ")
+		if n > limits[unit] {
+			t.Errorf("%d segments in the %s: the limit is %d", n, window, limits[unit])
+		}
+		if n >= limits[unit]-1 { // one may be left where the next message had two
+			usedUp[unit]++
+		}
+	}
+	for _, unit := range units {
+		if usedUp[unit] < 3 {
+			t.Errorf("the limit by %s was reached only %d times: this says little", unit, usedUp[unit])
+		}
+	}
+	t.Logf("%d claims, limits reached: %v", len(claims), usedUp)
+}
+
+// What was sent on a day is of that day in whichever time zone the sender is said to be.
+func TestAnotherTimeZoneGivesNoLimitAnew(t *testing.T) {
+	b := withClock(t)
+	b.submitMany("x", 100, nil)
+	b.sender(map[string]any{"sender_no": "moved", "time_zone": "Asia/Shanghai", "limits": map[string]any{"per_day": 10, "per_month": 25}})
+	took := func(at string, want int) {
+		t.Helper()
+		clock, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.stopAt(clock)
+		if got := len(b.take("moved", 20)); got != want {
+			t.Errorf("at %s it took %d, want %d", at, got, want)
+		}
+	}
+	move := func(zone string) {
+		t.Helper()
+		b.expect(200, "", "PATCH", "/api/v1/admin/senders/moved", map[string]any{"time_zone": zone})
+	}
+	took("2022-06-15T12:00:00Z", 10)
+	for _, zone := range []string{"Europe/London", "America/Los_Angeles", "Pacific/Kiritimati", "Asia/Shanghai", "UTC"} {
+		move(zone)
+		took("2022-06-15T12:01:00Z", 0)
+	}
+	took("2022-06-16T00:00:00Z", 10)
+	move("America/Los_Angeles") // where it is the fifteenth still, and the month has had twenty
+	took("2022-06-16T00:01:00Z", 0)
+	took("2022-06-16T07:00:00Z", 5)
+}
