@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"lksms/gen/dbq"
 )
 
@@ -354,6 +356,56 @@ func (b *bench) claims(ctx context.Context, c *client, n int) (float64, error) {
 	return millis(quantile(took, 0.5)), ctx.Err()
 }
 
+// plainClaim is a claim that decides nothing: it takes the first of one pool, leases and logs them.
+const plainClaim = `WITH first AS MATERIALIZED (
+	SELECT t.task_id FROM tasks t
+	WHERE t.pool_id = 1 AND t.status = 0 AND t.lane IS NOT NULL
+	ORDER BY t.lane, t.rank LIMIT 100 FOR UPDATE SKIP LOCKED
+), leased AS (
+	UPDATE tasks t
+	SET status = 1, processing_app_id = $1, lease_id = nextval('send_logs_id_seq'), lease_until = now() + interval '1 hour', updated_at = now()
+	WHERE t.task_id = ANY (ARRAY(SELECT first.task_id FROM first)) AND t.status = 0
+	RETURNING t.*
+), logged AS (
+	INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data)
+	SELECT l.lease_id, l.task_id, $1, l.phone_number, l.content, l.retry_count + 1, l.lease_until, now(),
+		jsonb_build_object('app_id', $1::text, 'limit', 100),
+		jsonb_build_object('lease_id', l.lease_id, 'attempt', l.retry_count + 1, 'lease_until', l.lease_until)
+	FROM leased l
+)
+SELECT l.task_id, l.phone_number, l.content, l.lease_id, l.retry_count + 1, l.lease_until FROM leased l ORDER BY l.lane, l.rank`
+
+// decide is the median time of our claim of 100 without HTTP, and of plainClaim, in turns on the same tables.
+func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err error) {
+	wait := 10 * time.Minute
+	var took [2][]time.Duration
+	for i := range 2 * n {
+		rows := 0
+		began := time.Now()
+		if i%2 == 0 {
+			err = b.db.Dispatch(ctx, func(q *dbq.Queries) error {
+				tasks, err := q.TaskClaim(ctx, dbq.TaskClaimParams{AppID: "app", ClaimLimit: 100, Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+				rows = len(tasks)
+				return err
+			})
+		} else {
+			err = pgx.BeginTxFunc(ctx, b.db.Pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+				tag, err := tx.Exec(ctx, plainClaim, "app")
+				rows = int(tag.RowsAffected())
+				return err
+			})
+		}
+		if err == nil && rows != 100 {
+			err = fmt.Errorf("claimed %d of 100", rows)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		took[i%2] = append(took[i%2], time.Since(began))
+	}
+	return millis(quantile(took[0], 0.5)), millis(quantile(took[1], 0.5)), nil
+}
+
 // fill adds tasks by hand.
 func (b *bench) fill(ctx context.Context, prefix string, n int, columns, values string) error {
 	const portion = 500_000
@@ -387,12 +439,20 @@ func (b *bench) full(ctx context.Context) error {
 func (b *bench) claim(ctx context.Context) error {
 	n := min(100, b.Rows/10/100/2)
 	c := b.client(1)
-	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 100*(n+20), ", lane, rank", ", 160, i")); err != nil {
+	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 100*(5*n+20), ", lane, rank", ", 160, i")); err != nil {
 		return err
 	}
 	if _, err := b.claims(ctx, c, 10); err != nil {
 		return err
 	}
+	if err := b.exec(ctx, "ANALYZE tasks"); err != nil {
+		return err
+	}
+	ours, plain, err := b.decide(ctx, 2*n)
+	if err != nil {
+		return err
+	}
+	b.ratio("claim of 100 without HTTP", ours, plain, "ms", "a statement that only takes, leases and logs", "told", true)
 	empty, err := b.claims(ctx, c, n)
 	if err != nil {
 		return err
