@@ -68,7 +68,7 @@ var mutants = []mutant{
 			"WHERE recipient = $1 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $1 AND NOT d.is_sent)"},
 	}},
 	{"pace", "a claim counts what is left of a sender without locking it", []change{
-		{queries, "WHERE sender_id = s.id AND s.is_paced FOR UPDATE", "WHERE sender_id = s.id AND s.is_paced"},
+		{queries, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
 	}},
 	{"doubt", "what is not known to have gone out is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},

@@ -162,7 +162,10 @@ WITH me AS MATERIALIZED (
     SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, st.next_available_at, st.balance, st.last_taken_at,
         st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
-    LEFT JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, total_sent, succeeded, failed, response_ms FROM sender_states WHERE sender_id = s.id AND s.is_paced FOR UPDATE) st ON true
+    JOIN sender_standings x ON x.sender_id = s.id
+    LEFT JOIN LATERAL (
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, total_sent, succeeded, failed, response_ms FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+    ) st ON true
     WHERE s.sender_no = $1::text AND s.status = 'on'
 ),
 moment AS MATERIALIZED (
@@ -184,7 +187,7 @@ budget AS MATERIALIZED (
         coalesce(make_interval(secs => me.lease_seconds::double precision), $3::interval) AS lease,
         CASE
             WHEN NOT me.is_paced THEN $4::bigint
-            WHEN me.next_available_at > moment.at THEN 0
+            WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
             WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
             -- More than it can send before the lease runs out would be sent twice.
             WHEN me.interval_ms > 0 THEN least($4::bigint, greatest(1, floor(
@@ -205,7 +208,14 @@ budget AS MATERIALIZED (
 routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.served
     FROM routes r
-    WHERE r.sender_id = (SELECT budget.id FROM budget) AND r.status = 'on'
+    WHERE r.sender_id = (SELECT budget.id FROM budget WHERE budget.tasks > 0) AND r.status = 'on' AND (
+        (SELECT count(*) FROM (
+            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NOT NULL ORDER BY t.lane, t.rank LIMIT 1
+        ) q) > 0
+        OR (SELECT count(*) FROM (
+            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() ORDER BY t.due_at LIMIT 1
+        ) d) > 0
+    )
     ORDER BY r.sender_id, r.id
     FOR UPDATE
 ),
@@ -350,7 +360,7 @@ moved_on AS (
     LEFT JOIN used u ON taken.tasks > 0
     WHERE st.sender_id = (SELECT budget.id FROM budget) AND (
         (b.is_paced AND taken.tasks > 0)
-        OR ((SELECT count(*) FROM routed) > 0 AND (
+        OR (st.sender_id IN (SELECT r.sender_id FROM routes r WHERE r.sender_id = b.id AND r.status = 'on') AND (
             st.seen_at IS NULL OR st.seen_at < b.seen_lately
             OR (st.seen_at < st.next_available_at AND st.next_available_at <= b.at)
         ))
@@ -432,7 +442,8 @@ type TaskClaimRow struct {
 // retries by retry_count (S0.10), then by the rank that made them fair between companies, which is the order in which one
 // company submitted them. The lease, its log row, the ledger and what the sender has left are one act.
 //
-// The row of a sender that has anything to count is locked first: two polls at once count one after the other.
+// The row of a sender that has anything to count is locked first: two polls at once count one after the other. One that is not
+// ready is seen to be so without, and so is a pool in which there is nothing: a lock alone makes a commit wait for the disk.
 //
 // Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
 // due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new: new tasks without

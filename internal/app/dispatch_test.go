@@ -663,3 +663,56 @@ func TestWorkWakesASenderThatMayTakeIt(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// A lock makes a commit wait for the disk, and a thousand senders ask again and again before they may.
+func TestWhoIsNotReadyLocksNothing(t *testing.T) {
+	b := setup(t)
+	b.company("acme", 1)
+	for no, change := range map[string]map[string]any{
+		"resting": {"interval_ms": 60_000}, "used-up": {"limits": map[string]any{"per_hour": 1}}, "poor": {"balance": 1},
+	} {
+		change["sender_no"] = no
+		b.sender(change)
+		b.route("acme", no, 1)
+		b.submitMany("x", 2, nil, b.user("by-"+no, "submit", map[string]any{"company_no": "acme"})...)
+		if got := len(b.take(no, 1)); got != 1 {
+			t.Fatalf("%s took %d", no, got)
+		}
+		if got := len(b.take(no, 1)); got != 0 {
+			t.Fatalf("%s took %d more", no, got)
+		}
+	}
+	// Nor does one that is, where there is nothing for it.
+	b.sender(map[string]any{"sender_no": "idle"})
+	b.company("quiet", 1)
+	b.route("quiet", "idle", 1)
+	b.take("idle", 1)
+	b.take("idle", 1)
+	// A row keeps who locked it last: the claim that gave something, and wrote it.
+	locked := b.count(`SELECT count(*) FROM (SELECT xmin, xmax FROM sender_states UNION ALL SELECT xmin, xmax FROM routes) x WHERE xmax NOT IN ('0', xmin)`)
+	if locked > 0 {
+		t.Errorf("%d rows were locked", locked)
+	}
+}
+
+// Planning a claim takes as long as carrying it out.
+func TestAClaimIsPlannedOnce(t *testing.T) {
+	b := setup(t)
+	b.submitMany("x", 500, nil)
+	for i := range 12 {
+		b.take("app", 1+i)
+	}
+	again := 0
+	for _, conn := range b.db.AcquireAllIdle(t.Context()) {
+		var n int
+		err := conn.QueryRow(t.Context(), "SELECT coalesce(sum(custom_plans), 0) FROM pg_prepared_statements WHERE statement LIKE '-- name: TaskClaim %'").Scan(&n)
+		conn.Release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again += n
+	}
+	if again > 0 {
+		t.Errorf("%d of 12 claims were planned anew", again)
+	}
+}

@@ -151,9 +151,12 @@ const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
 // dispatchBegin opens a transaction in which the planner can only walk the queue's indexes and look rows up by key. Its
 // estimates are worst when the queue moves fastest (after a TRUNCATE, or when a million rows change state before the next
 // ANALYZE), and a scan with a sort, or a join that reads a whole table, is then up to twenty times slower. What is switched
-// off counts as immensely dear, which would wake the JIT compiler for a tenth of a second, so that is off too.
+// off counts as immensely dear, which would wake the JIT compiler for a tenth of a second, so that is off too; and it may make
+// a plan for the parameters at hand look cheaper for ever than the one that fits all, which is the same one: planning a claim
+// takes as long as carrying it out.
 const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;` +
-	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off`
+	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;` +
+	` SET LOCAL plan_cache_mode = force_generic_plan`
 
 // Dispatch runs the statements of dispatch.sql in a transaction of their own, with plans that do not depend on statistics.
 func (db *DB) Dispatch(ctx context.Context, fn func(q *dbq.Queries) error) error {
