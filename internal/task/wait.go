@@ -42,50 +42,42 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
 	for {
-		// In line before the look: what comes after the look finds somebody to wake.
-		place := s.line.join(standing)
-		pools, unhindered := s.senders.Unhindered(appID)
-		if !unhindered || !s.line.isQuiet(pools) {
-			rows, err := s.Claim(ctx, appID, limit)
-			if err != nil || len(rows) > 0 {
-				s.line.leave(place)
-				if len(rows) == limit {
-					s.line.wake(rows[len(rows)-1].PoolID, 1) // there may be more
-				}
-				return rows, err
-			}
-			var rest time.Duration
-			if rest, pools, err = s.senders.Waits(ctx, appID); err != nil {
-				s.line.leave(place)
-				return nil, err
-			}
-			if rest > 0 { // it need not be woken before that is over, and others should be
-				s.line.leave(place)
-				if !s.sleep(ctx, rest, enough.C) {
-					return nil, ctx.Err()
-				}
-				continue
-			}
-		} else if err := s.senders.Polled(ctx, appID); err != nil {
+		place := s.line.join(standing) // before the look: what comes after it finds somebody to wake
+		rows, rest, err := s.look(ctx, place, appID, limit)
+		var again bool
+		switch {
+		case err != nil || len(rows) > 0:
 			s.line.leave(place)
-			return nil, err
-		}
-		s.line.narrow(place, pools)
-		var err error
-		select {
-		case pool := <-place.woken:
-			if !place.serves(pool) { // it came before it was known who may take from it
-				s.line.wake(pool, 1)
+			if len(rows) == limit {
+				s.line.wake(rows[len(rows)-1].PoolID, 1) // there may be more
 			}
-			continue
-		case <-enough.C:
-		case <-s.line.closed:
-		case <-ctx.Done():
-			err = fmt.Errorf("wait for tasks: %w", ctx.Err())
+			return rows, err
+		case rest > 0: // it need not be woken before that is over, and others should be
+			s.line.leave(place)
+			again = s.sleep(ctx, rest, enough.C)
+		default:
+			again = s.line.await(ctx, place, enough.C)
 		}
-		s.line.leave(place)
-		return nil, err
+		if !again {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("wait for tasks: %w", err)
+			}
+			return nil, nil
+		}
 	}
+}
+
+// look claims, unless it is known that there is nothing to claim, and says of a place from which pools it is to be woken, or
+// for how long it need not be.
+func (s *Service) look(ctx context.Context, p *place, appID string, limit int) (rows []dbq.TaskClaimRow, rest time.Duration, err error) {
+	pools, unhindered := s.senders.Unhindered(appID)
+	if unhindered && s.line.isQuiet(pools) {
+		err = s.senders.Polled(ctx, appID)
+	} else if rows, err = s.Claim(ctx, appID, limit); err == nil && len(rows) == 0 {
+		rest, pools, err = s.senders.Waits(ctx, appID)
+	}
+	s.line.narrow(p, pools)
+	return rows, rest, err
 }
 
 // sleep waits for d, and reports whether that much time was left.
@@ -165,6 +157,22 @@ func (l *line) narrow(p *place, pools []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.anyPool, p.pools = false, pools
+}
+
+// await waits until whoever has the place is woken, and reports whether that was before enough; if not, the place is given up.
+func (l *line) await(ctx context.Context, p *place, enough <-chan time.Time) bool {
+	select {
+	case pool := <-p.woken:
+		if !p.serves(pool) { // it came before it was known who may take from it
+			l.wake(pool, 1)
+		}
+		return true
+	case <-enough:
+	case <-l.closed:
+	case <-ctx.Done():
+	}
+	l.leave(p)
+	return false
 }
 
 // leave gives up a place. A wake-up that came to it meanwhile goes to the next: it was for whoever is there.
