@@ -66,10 +66,12 @@ WHERE c.id < @before_id AND (sqlc.narg(channel)::text IS NULL OR c.channel = sql
 ORDER BY c.id DESC
 LIMIT @page_limit::integer;
 
+-- ChannelUpdate changes what is given. Of a field that may be empty, clear says to empty it.
 -- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce(sqlc.narg(name), name), signature_required = coalesce(sqlc.narg(signature_required), signature_required),
-    retry_minutes = coalesce(sqlc.narg(retry_minutes)::bigint[], retry_minutes), version = version + 1, updated_at = now()
+    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY (@clear::text[]) THEN coalesce(sqlc.narg(retry_minutes)::bigint[], retry_minutes) END,
+    version = version + 1, updated_at = now()
 WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
 
 -- name: ChannelServe :exec

@@ -149,22 +149,26 @@ func (q *Queries) ChannelServe(ctx context.Context, arg ChannelServeParams) erro
 const channelUpdate = `-- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce($1, name), signature_required = coalesce($2, signature_required),
-    retry_minutes = coalesce($3::bigint[], retry_minutes), version = version + 1, updated_at = now()
-WHERE channel = $4 AND version = coalesce($5, version)
+    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY ($3::text[]) THEN coalesce($4::bigint[], retry_minutes) END,
+    version = version + 1, updated_at = now()
+WHERE channel = $5 AND version = coalesce($6, version)
 `
 
 type ChannelUpdateParams struct {
 	Name              *string
 	SignatureRequired *bool
+	Clear             []string
 	RetryMinutes      []int64
 	Channel           string
 	Version           *int64
 }
 
+// ChannelUpdate changes what is given. Of a field that may be empty, clear says to empty it.
 func (q *Queries) ChannelUpdate(ctx context.Context, arg ChannelUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, channelUpdate,
 		arg.Name,
 		arg.SignatureRequired,
+		arg.Clear,
 		arg.RetryMinutes,
 		arg.Channel,
 		arg.Version,

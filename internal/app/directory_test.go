@@ -120,6 +120,15 @@ func TestANullInAPatchEmpties(t *testing.T) {
 	if s.Limits.PerDay != nil || s.Sign != nil || *s.Limits.PerHour != 3 || *s.LeaseSeconds != 9 || *s.LowSwitch != 4 {
 		t.Errorf("%+v", s)
 	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/channels/sms", `{"retry_minutes":[1,5]}`)
+	b.expect(200, "", "PATCH", "/api/v1/admin/channels/sms", `{"name":"Messages"}`)
+	if c := decode[api.Channel](t, b.expect(200, "", "GET", "/api/v1/admin/channels/sms", nil)); c.RetryMinutes == nil || len(*c.RetryMinutes) != 2 {
+		t.Errorf("%+v", c)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/channels/sms", `{"retry_minutes":null}`)
+	if c := decode[api.Channel](t, b.expect(200, "", "GET", "/api/v1/admin/channels/sms", nil)); c.RetryMinutes != nil {
+		t.Errorf("%+v", c)
+	}
 }
 
 // A setting that is changed on one server is in force on another within five seconds, and who changed it is kept.

@@ -126,9 +126,13 @@ func (s *Server) GetChannel(ctx context.Context, req api.GetChannelRequestObject
 
 // UpdateChannel changes a channel.
 func (s *Server) UpdateChannel(ctx context.Context, req api.UpdateChannelRequestObject) (api.UpdateChannelResponseObject, error) {
+	clear, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
 	row, err := s.senders.UpdateChannel(ctx, sender.ChannelPatch{
 		Channel: req.Channel, Name: req.Body.Name, SignatureRequired: req.Body.SignatureRequired, Countries: req.Body.Countries,
-		RetryMinutes: value(req.Body.RetryMinutes), Version: req.Body.Version,
+		RetryMinutes: value(req.Body.RetryMinutes), Clear: clear, Version: req.Body.Version,
 	})
 	if err != nil {
 		return nil, err

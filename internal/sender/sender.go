@@ -337,6 +337,7 @@ type ChannelPatch struct {
 	SignatureRequired *bool
 	Countries         *[]string
 	RetryMinutes      []int64
+	Clear             []string // fields that are to be empty
 	Version           *int64
 }
 
@@ -345,7 +346,7 @@ func (s *Service) UpdateChannel(ctx context.Context, p ChannelPatch) (row dbq.Ch
 	err = s.change(ctx, func(ctx context.Context) error {
 		n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
 			Channel: p.Channel, Name: p.Name, SignatureRequired: p.SignatureRequired, RetryMinutes: p.RetryMinutes,
-			Version: p.Version,
+			Clear: p.Clear, Version: p.Version,
 		})
 		if n > 0 && p.Countries != nil {
 			if err := s.checkCountries(ctx, *p.Countries); err != nil {
