@@ -157,6 +157,9 @@ func (s *Service) find(ctx context.Context, username, password string) (*dbq.Use
 		}
 		return &user, postgres.Wrap("find API key", err, nil)
 	}
+	if !postgres.IsText(username) {
+		username = "" // which nobody is called
+	}
 	user, err := s.q.UserGet(ctx, username)
 	if err != nil && !postgres.IsNoRows(err) {
 		return nil, fmt.Errorf("find user: %w", err)

@@ -26,6 +26,9 @@ func FuzzRequest(f *testing.F) {
 	f.Add("PATCH", "/api/v1/admin/template/1", "", "application/json", []byte(`{"is_active":null}`))
 	f.Add("POST", "/api/v1/sms/task/t/cancel", "", "", []byte{})
 	f.Add("DELETE", "/api/v1/admin/users/admin/keys/99999999999999999999", "", "", []byte{})
+	for _, o := range operations {
+		f.Add(o.method, o.path, "", "application/json", []byte(o.body))
+	}
 	f.Fuzz(func(t *testing.T, method, target, key, contentType string, body []byte) {
 		if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "/api/v1/admin/users") && method == http.MethodPost {
 			return // not an address; or a password to hash for a hundred milliseconds

@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"encoding/base64"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -48,4 +50,57 @@ func TestF21_HostileBodies(t *testing.T) {
 	}
 	// A pair of surrogates is a character.
 	b.expect(200, "", "POST", sendPath, `{"phone_number":"13800138000","content":"\ud83d\ude00"}`)
+}
+
+// F21: whatever stands in the address or in a header, the answer is no 5xx, and one that names the parameter that is no text.
+func TestF21_HostileAddressesAndHeaders(t *testing.T) {
+	b := setup(t)
+	for id, o := range operations {
+		for _, bad := range []string{"%ff", "%00", "%ed%a0%80", "a%2F%ff", "%2e%2e", "%"} {
+			path, query, _ := strings.Cut(o.path, "?")
+			segments := strings.Split(path, "/")
+			for i := range segments[1:] {
+				worse := strings.Join(segments[:i+1], "/") + "/" + bad
+				if rest := segments[i+2:]; len(rest) > 0 {
+					worse += "/" + strings.Join(rest, "/")
+				}
+				if !sendable(worse) {
+					continue
+				}
+				if a := b.call(o.method, worse+"?"+query, o.body); a.status >= 500 {
+					t.Errorf("%s: %s %s: %s", id, o.method, worse, a.raw)
+				}
+			}
+		}
+	}
+	for path, field := range map[string]string{
+		"/api/v1/sms/tasks?source=%ff": "source", "/api/v1/sms/tasks?source=%00": "source", "/api/v1/sms/tasks?source=a&source=%ff": "source",
+		"/api/v1/sms/tasks/pending?app_id=%ff": "app_id", "/api/v1/admin/events?subject=%ed%a0%80": "subject",
+		"/api/v1/sms/task/%ff": "task_id", "/api/v1/admin/users/%ff": "username", "/api/v1/admin/senders/%00/ledger": "sender_no",
+		"/api/v1/sms/tasks?%ff=1": "?",
+	} {
+		if a := b.call("GET", path, nil); a.status != 422 || a.fields() != field {
+			t.Errorf("%s: %d with the fields %q", path, a.status, a.fields())
+		}
+	}
+	if a := b.call("POST", "/api/v1/callbacks/%ff", "{}", "Authorization", ""); a.status != 422 || a.fields() != "sender_no" {
+		t.Errorf("a callback: %s", a.raw)
+	}
+	body := map[string]any{"phone_number": phone, "content": "x"}
+	for _, header := range [][]string{
+		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("\xff:x"))},
+		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("a\x00:x"))},
+		{"Authorization", "Bearer \xff"}, {"X-Request-Id", "\xff"}, {"User-Agent", "\xff"}, {"Accept-Language", "\xff"},
+		{"Idempotency-Key", "\xff"}, {"Origin", "\xff"}, {"X-Forwarded-For", "\xff"},
+	} {
+		if a := b.call("POST", "/api/v1/sms/send", body, header...); a.status >= 500 {
+			t.Errorf("%q: %s", header, a.raw)
+		}
+	}
+}
+
+// sendable tells whether a client takes it for an address.
+func sendable(path string) bool {
+	_, err := url.Parse(path)
+	return err == nil
 }

@@ -5,20 +5,28 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
+	"lksms/internal/postgres"
 )
 
-// strict refuses bodies that JSON parsers read differently: a name that stands twice, and bytes or escapes that are no
-// text. encoding/json takes the last of two names and replaces what is no text, so that what is stored would not be what
-// was sent. Whether it is JSON at all the validator says.
+// strict refuses what is no text that PostgreSQL keeps, in the address and in the body, and bodies that JSON parsers read
+// differently: a name that stands twice, and bytes or escapes that are no text. encoding/json takes the last of two names and
+// replaces what is no text, so that what is stored would not be what was sent. Whether it is JSON at all the validator says.
 func (s *Server) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := badAddress(r, exchangeOf(r.Context()).operation); f != nil {
+			s.fail(w, r, f)
+			return
+		}
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
@@ -38,6 +46,27 @@ func (s *Server) strict(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(x.body))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// badAddress names the parameter in the path or the query that is no text; nil if none is.
+func badAddress(r *http.Request, operation string) *fault.Error {
+	if postgres.IsText(r.URL.Path) && !strings.Contains(r.URL.RawQuery, "%") && postgres.IsText(r.URL.RawQuery) {
+		return nil
+	}
+	_, pattern, _ := strings.Cut(operation, " ")
+	given := strings.Split(r.URL.EscapedPath(), "/")
+	for i, name := range strings.Split(pattern, "/") {
+		if text, err := url.PathUnescape(given[min(i, len(given)-1)]); strings.HasPrefix(name, "{") && (err != nil || !postgres.IsText(text)) {
+			return fault.InvalidField(strings.Trim(name, "{}"), fault.BadCharacters, nil)
+		}
+	}
+	query := r.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !postgres.IsText(name) || slices.ContainsFunc(query[name], func(value string) bool { return !postgres.IsText(value) }) {
+			return fault.InvalidField(strings.ToValidUTF8(name, "?"), fault.BadCharacters, nil)
+		}
+	}
+	return nil
 }
 
 // unreadable is why a body could not be read to its end.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -34,6 +35,9 @@ func IsReferred(err error) bool { return isCode(err, "23503") }
 
 // IsBadParameter reports whether a function was given a value that it does not know.
 func IsBadParameter(err error) bool { return isCode(err, "22023") }
+
+// IsText reports whether s is text that PostgreSQL keeps.
+func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
 // Wrap names the act that failed. Where a query found nothing, it returns none instead, unless that is nil.
 // A nil err gives nil.

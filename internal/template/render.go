@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/internal/fault"
+	"lksms/internal/postgres"
 )
 
 // MaxContent is the length of a message, in characters (S0.1).
@@ -83,7 +84,7 @@ func parseParams(params string) (map[string]string, error) {
 
 func unescape(s string) (string, error) {
 	text, err := url.QueryUnescape(s)
-	if err != nil || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+	if err != nil || !postgres.IsText(text) {
 		return "", fault.InvalidField("content", fault.NotFormEncoded, nil)
 	}
 	return text, nil
