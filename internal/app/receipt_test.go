@@ -173,8 +173,11 @@ func TestWhatACallbackMayLookLike(t *testing.T) {
 		t.Errorf("it is %q", got)
 	}
 	b.tells(422, "?token=s3cret", "application/x-www-form-urlencoded", "status=DELIVRD")
+	b.tells(422, "?token=s3cret", "application/x-www-form-urlencoded", "msgid=%00&status=DELIVRD")
+	b.tells(200, "?token=s3cret", "application/x-www-form-urlencoded", "msgid=n%00%ff&status=%00%ff&mobile=%00%ff&code=%ff%00")
 	b, _ = receivingList(t)
 	b.tells(200, "?token=s3cret", "application/json", `{"reports":{"items":[{"msgid":7,"status":"DELIVRD"}]}}`)
+	b.tells(200, "?token=s3cret", "application/json", "{\"reports\":{\"items\":[{\"msgid\":\"a\\u0000\xff\",\"status\":\"\\ud800\"}]}}")
 	b.tells(400, "?token=s3cret", "application/json", `{"reports":`)
 	b.tells(422, "?token=s3cret", "application/json", `{"msgid":7,"status":"DELIVRD"}`)
 	if n := b.count("SELECT count(*) FROM receipts WHERE provider_no = '7'"); n != 1 {

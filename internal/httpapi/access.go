@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,23 +26,33 @@ const public = "public"
 func rolesOf(spec *openapi3.T) (map[string][]string, error) {
 	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, public}
 	allowed := map[string][]string{}
-	for path, item := range spec.Paths.Map() {
-		for method, operation := range item.Operations() {
-			pattern := method + " " + path
-			list, _ := operation.Extensions[accessKey].([]any)
-			for _, entry := range list {
-				role, _ := entry.(string)
-				if !slices.Contains(known, role) {
-					return nil, fmt.Errorf("contract: %s of %s: %v is no role", accessKey, pattern, entry)
-				}
-				allowed[pattern] = append(allowed[pattern], role)
+	for pattern, operation := range operationsOf(spec) {
+		list, _ := operation.Extensions[accessKey].([]any)
+		for _, entry := range list {
+			role, _ := entry.(string)
+			if !slices.Contains(known, role) {
+				return nil, fmt.Errorf("contract: %s of %s: %v is no role", accessKey, pattern, entry)
 			}
-			if len(list) == 0 {
-				return nil, fmt.Errorf("contract: %s does not say %s", pattern, accessKey)
-			}
+			allowed[pattern] = append(allowed[pattern], role)
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("contract: %s does not say %s", pattern, accessKey)
 		}
 	}
 	return allowed, nil
+}
+
+// operationsOf gives the operations of the contract by their patterns in a ServeMux.
+func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
+	return func(yield func(string, *openapi3.Operation) bool) {
+		for path, item := range spec.Paths.Map() {
+			for method, operation := range item.Operations() {
+				if !yield(method+" "+path, operation) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // guard lets in who may call the operation that the request is for, before anything of its body is read. What is no

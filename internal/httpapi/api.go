@@ -138,7 +138,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("/", noStore(s.guard(operations, allowed, s.strict(s.validate(spec)(s.once(operations, keyedOperations(spec)))))))
+	mux.Handle("/", noStore(s.guard(operations, allowed, s.strict(parametersOf(spec), s.validate(spec)(s.once(operations, keyedOperations(spec)))))))
 	mux.Handle("GET /metrics", s.only([]string{access.RoleRead}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		if err := mountDocs(mux); err != nil {

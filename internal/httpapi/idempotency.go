@@ -16,12 +16,8 @@ const idempotencyHeader = "Idempotency-Key"
 // keyedOperations reads from the contract which operations take an Idempotency-Key, by their patterns in a ServeMux.
 func keyedOperations(spec *openapi3.T) map[string]bool {
 	keyed := map[string]bool{}
-	for path, item := range spec.Paths.Map() {
-		for method, operation := range item.Operations() {
-			if operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, idempotencyHeader) != nil {
-				keyed[method+" "+path] = true
-			}
-		}
+	for pattern, operation := range operationsOf(spec) {
+		keyed[pattern] = operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, idempotencyHeader) != nil
 	}
 	return keyed
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"lksms/gen/api"
@@ -21,9 +21,10 @@ import (
 // strict refuses what is no text that PostgreSQL keeps, in the address and in the body, and bodies that JSON parsers read
 // differently: a name that stands twice, and bytes or escapes that are no text. encoding/json takes the last of two names and
 // replaces what is no text, so that what is stored would not be what was sent. Whether it is JSON at all the validator says.
-func (s *Server) strict(next http.Handler) http.Handler {
+func (s *Server) strict(parameters map[string][]string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f := badAddress(r, exchangeOf(r.Context()).operation); f != nil {
+		x := exchangeOf(r.Context())
+		if f := badAddress(r, x.operation, parameters[x.operation]); x.operation != "" && f != nil {
 			s.fail(w, r, f)
 			return
 		}
@@ -32,7 +33,6 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			return
 		}
 		var err error
-		x := exchangeOf(r.Context())
 		if x.body, err = io.ReadAll(r.Body); err != nil {
 			s.fail(w, r, unreadable(err))
 			return
@@ -48,22 +48,37 @@ func (s *Server) strict(next http.Handler) http.Handler {
 	})
 }
 
-// badAddress names the parameter in the path or the query that is no text; nil if none is.
-func badAddress(r *http.Request, operation string) *fault.Error {
-	if postgres.IsText(r.URL.Path) && !strings.Contains(r.URL.RawQuery, "%") && postgres.IsText(r.URL.RawQuery) {
-		return nil
-	}
-	_, pattern, _ := strings.Cut(operation, " ")
-	given := strings.Split(r.URL.EscapedPath(), "/")
-	for i, name := range strings.Split(pattern, "/") {
-		if text, err := url.PathUnescape(given[min(i, len(given)-1)]); strings.HasPrefix(name, "{") && (err != nil || !postgres.IsText(text)) {
-			return fault.InvalidField(strings.Trim(name, "{}"), fault.BadCharacters, nil)
+// parametersOf gives the names of what each operation takes from the query, by its pattern in a ServeMux.
+func parametersOf(spec *openapi3.T) map[string][]string {
+	names := map[string][]string{}
+	for pattern, operation := range operationsOf(spec) {
+		for _, p := range operation.Parameters {
+			if p.Value.In == openapi3.ParameterInQuery {
+				names[pattern] = append(names[pattern], p.Value.Name)
+			}
 		}
 	}
+	return names
+}
+
+// badAddress names the parameter in the path or the query that is no text; nil if none is.
+func badAddress(r *http.Request, operation string, parameters []string) *fault.Error {
+	if !postgres.IsText(r.URL.Path) {
+		_, pattern, _ := strings.Cut(operation, " ")
+		names := strings.Split(pattern, "/")
+		for i, escaped := range strings.Split(r.URL.EscapedPath(), "/") {
+			if text, err := url.PathUnescape(escaped); err != nil || !postgres.IsText(text) {
+				return fault.InvalidField(strings.Trim(names[min(i, len(names)-1)], "{}"), fault.BadCharacters, nil)
+			}
+		}
+	}
+	if len(parameters) == 0 || r.URL.RawQuery == "" {
+		return nil
+	}
 	query := r.URL.Query()
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if !postgres.IsText(name) || slices.ContainsFunc(query[name], func(value string) bool { return !postgres.IsText(value) }) {
-			return fault.InvalidField(strings.ToValidUTF8(name, "?"), fault.BadCharacters, nil)
+	for _, name := range parameters {
+		if slices.ContainsFunc(query[name], func(value string) bool { return !postgres.IsText(value) }) {
+			return fault.InvalidField(name, fault.BadCharacters, nil)
 		}
 	}
 	return nil

@@ -208,6 +208,7 @@ func (c *callback) read(body []byte) ([]receipt, error) {
 	for i, item := range items {
 		number, there := driver.Field(item, c.Number)
 		state, said := driver.Field(item, c.State)
+		number = postgres.Text(number)
 		if !there || !said || number == "" || utf8.RuneCountInString(number) > 200 {
 			return nil, fault.InvalidField(fmt.Sprintf("body.%d", i), fault.MissingParameters, []string{c.Number, c.State})
 		}
@@ -222,7 +223,7 @@ func (c *callback) read(body []byte) ([]receipt, error) {
 		if r.code, there = driver.Field(item, c.Code); !there {
 			r.code = state
 		}
-		r.recipient, r.code = cut(r.recipient, 100), cut(r.code, 100)
+		r.recipient, r.code = cut(postgres.Text(r.recipient), 100), cut(postgres.Text(r.code), 100)
 		all = append(all, r)
 	}
 	return all, nil
@@ -258,7 +259,7 @@ func (p *Pusher) Called(ctx context.Context, senderNo, sourceIP string, query ur
 	if err != nil {
 		return "", "", err
 	}
-	params := dbq.ReceiptPutParams{SenderNo: senderNo, SourceIp: sourceIP, Body: strings.ToValidUTF8(strings.ReplaceAll(string(body), "\x00", ""), "?")}
+	params := dbq.ReceiptPutParams{SenderNo: senderNo, SourceIp: sourceIP, Body: postgres.Text(string(body))}
 	for _, r := range receipts {
 		params.ProviderNos, params.Recipients = append(params.ProviderNos, r.number), append(params.Recipients, r.recipient)
 		params.States, params.Codes = append(params.States, r.state), append(params.Codes, r.code)

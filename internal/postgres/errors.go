@@ -39,6 +39,9 @@ func IsBadParameter(err error) bool { return isCode(err, "22023") }
 // IsText reports whether s is text that PostgreSQL keeps.
 func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
+// Text is s without what PostgreSQL would not keep.
+func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
+
 // Wrap names the act that failed. Where a query found nothing, it returns none instead, unless that is nil.
 // A nil err gives nil.
 func Wrap(act string, err error, none *fault.Error) error {

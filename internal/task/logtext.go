@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"lksms/internal/postgres"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 
 // logText cuts s to what a log column takes. A log row must never be the reason why a request fails.
 func logText(s string) string {
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+	s = postgres.Text(s)
 	if runes := []rune(s); len(runes) > logTextMax {
 		return string(runes[:logTextMax])
 	}
