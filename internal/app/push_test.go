@@ -173,6 +173,29 @@ func TestARefusalIsTriedAgainOrNot(t *testing.T) {
 	}
 }
 
+// What a provider says may be no text that PostgreSQL keeps. It is kept without that: a report that is lost is a message that
+// goes out twice.
+func TestWhateverAProviderSaysIsKept(t *testing.T) {
+	b, p := pushing(t, nil)
+	p.says(200, `{"code":"0","id":"a\u0000b"}`)
+	id := b.submit("x")
+	b.becomes(id, task.Success)
+	if n := b.count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND provider_no = 'ab'", id); n != 1 {
+		t.Errorf("%d deliveries", n)
+	}
+	p.says(200, "{\"code\":\"9\",\"text\":\"\\u0000\xba\xda\"}")
+	id = b.submit("y")
+	b.becomes(id, task.Failed)
+	p.says(200, "\x00\xff")
+	id = b.submit("z")
+	eventually(t, "it is known to be unclear", func() bool {
+		return b.count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND error <> ''", id) == 1
+	})
+	if got := p.seen(); len(got) != 3 {
+		t.Errorf("sent %d times", len(got))
+	}
+}
+
 // Nobody knows whether it went out: it is not sent again before its lease has run out.
 func TestWhatIsUnclearWaitsForItsLease(t *testing.T) {
 	b, p := pushing(t, nil)

@@ -16,6 +16,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/driver"
+	"lksms/internal/fault"
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
 	"lksms/internal/secret"
@@ -326,6 +327,8 @@ func (w *worker) report(now *way, rows []dbq.TaskClaimRow, messages []driver.Mes
 	var reports []task.Report
 	unclear := dbq.DeliveryUnclearParams{SenderNo: w.senderNo}
 	for i, o := range outcomes {
+		// A provider says what it likes, and what is not reported for that is sent again.
+		o.ProviderNo, o.Code, o.Error = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error)
 		if o.Unknown {
 			unclear.TaskIds = append(unclear.TaskIds, rows[i].TaskID)
 			unclear.LeaseIds = append(unclear.LeaseIds, rows[i].LeaseID)
@@ -356,8 +359,14 @@ func (w *worker) report(now *way, rows []dbq.TaskClaimRow, messages []driver.Mes
 
 func (w *worker) tell(ctx context.Context, reports []task.Report, unclear dbq.DeliveryUnclearParams) error {
 	if len(reports) > 0 {
-		if _, err := w.tasks.ReportAll(ctx, reports); err != nil {
+		outcomes, err := w.tasks.ReportAll(ctx, reports)
+		if err != nil {
 			return err
+		}
+		for i, o := range outcomes {
+			if known := new(fault.Error); o.Err != nil && !errors.As(o.Err, &known) {
+				w.log.ErrorContext(ctx, "an outcome could not be reported", "task_id", reports[i].TaskID, "error", o.Err)
+			}
 		}
 	}
 	if len(unclear.TaskIds) > 0 {
