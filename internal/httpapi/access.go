@@ -57,12 +57,12 @@ func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
 
 // guard lets in who may call the operation that the request is for, before anything of its body is read. What is no
 // operation goes on, to be told so.
-func (s *Server) guard(operations *http.ServeMux, allowed map[string][]string, next http.Handler) http.Handler {
+func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, operation := operations.Handler(r)
 		exchangeOf(r.Context()).operation = operation
-		if operation != "" && !slices.Contains(allowed[operation], public) {
-			if err := s.authorise(r, allowed[operation]); err != nil {
+		if roles := s.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
+			if err := s.authorise(r, roles); err != nil {
 				s.fail(w, r, err)
 				return
 			}

@@ -4,13 +4,11 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	validator "github.com/oapi-codegen/nethttp-middleware"
 	"github.com/prometheus/client_golang/prometheus"
@@ -83,9 +81,7 @@ type Server struct {
 	settings    *setting.Service
 	options     Options
 
-	sends, reports batch
-	changes        batch // of settings
-
+	contract  *contract
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }
@@ -107,10 +103,15 @@ type Slices struct {
 
 // New returns the handler of everything that the server serves.
 func New(slices Slices, options Options) (http.Handler, error) {
+	contract, err := readContract()
+	if err != nil {
+		return nil, err
+	}
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
 		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
-		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify, options: options,
+		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify,
+		options: options, contract: contract,
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -119,13 +120,6 @@ func New(slices Slices, options Options) (http.Handler, error) {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route"}),
 	}
-	spec, err := api.GetSpec()
-	if err != nil {
-		return nil, fmt.Errorf("load contract: %w", err)
-	}
-	s.sends = relax(spec, sendBatchPath, "messages")
-	s.reports = relax(spec, reportBatchPath, "reports")
-	s.changes = batch{item: spec.Components.Schemas["SettingsChange"].Value}
 	operations := http.NewServeMux()
 	api.HandlerWithOptions(
 		api.NewStrictHandlerWithOptions(s, nil, api.StrictHTTPServerOptions{
@@ -134,24 +128,18 @@ func New(slices Slices, options Options) (http.Handler, error) {
 		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: s.undecodable},
 	)
 	mux := http.NewServeMux()
-	allowed, err := rolesOf(spec)
-	if err != nil {
-		return nil, err
-	}
-	mux.Handle("/", noStore(s.guard(operations, allowed, s.strict(parametersOf(spec), s.validate(spec)(s.once(operations, keyedOperations(spec)))))))
+	mux.Handle("/", noStore(s.guard(operations, s.strict(s.validate()(s.once(operations))))))
 	mux.Handle("GET /metrics", s.only([]string{access.RoleRead}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
-		if err := mountDocs(mux); err != nil {
-			return nil, err
-		}
+		s.mountDocs(mux)
 	}
 	return s.observe(s.recoverPanic(s.crossOrigin(mux))), nil
 }
 
-// validate checks requests against the contract. Who sends them has been settled by guard, so spec loses that part.
-func (s *Server) validate(spec *openapi3.T) func(http.Handler) http.Handler {
-	spec.Security = nil
-	return validator.OapiRequestValidatorWithOptions(spec, &validator.Options{
+// validate checks requests against the contract.
+func (s *Server) validate() func(http.Handler) http.Handler {
+	spec := *s.contract.spec // the validator takes the servers out of the one that it is given
+	return validator.OapiRequestValidatorWithOptions(&spec, &validator.Options{
 		DoNotValidateServers:  true,
 		DiscardValidatedValue: true,
 		Options: openapi3filter.Options{

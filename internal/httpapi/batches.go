@@ -74,7 +74,7 @@ func (b batch) check(item []byte) error {
 // SendSmsBatch accepts many messages.
 func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestObject) (api.SendSmsBatchResponseObject, error) {
 	x := exchangeOf(ctx)
-	raw, wrong, err := s.sends.items(x.body)
+	raw, wrong, err := s.contract.sends.items(x.body)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 // ReportTasks takes the outcomes of many tasks.
 func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObject) (api.ReportTasksResponseObject, error) {
 	x := exchangeOf(ctx)
-	raw, wrong, err := s.reports.items(x.body)
+	raw, wrong, err := s.contract.reports.items(x.body)
 	if err != nil {
 		return nil, err
 	}

@@ -27,12 +27,12 @@ var errRefused = errors.New("answered with an error")
 
 // once does what a request with an Idempotency-Key asks for once, and gives a repeat the first answer byte for byte.
 // An answer that is an error is not kept: the request did nothing, and may be sent again.
-func (s *Server) once(operations *http.ServeMux, keyed map[string]bool) http.Handler {
+func (s *Server) once(operations *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
 		key := r.Header.Get(idempotencyHeader)
 		// What creates nothing has nothing to repeat.
-		if key == "" || !keyed[x.operation] || x.dryRun {
+		if key == "" || !s.contract.keyed[x.operation] || x.dryRun {
 			operations.ServeHTTP(w, r)
 			return
 		}

@@ -39,7 +39,7 @@ func (s *Server) PutSettingsCategory(ctx context.Context, req api.PutSettingsCat
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	if err := s.changes.check(body); err != nil {
+	if err := s.contract.changes.check(body); err != nil {
 		return nil, err
 	}
 	values, err := s.change(ctx, body)

@@ -21,10 +21,10 @@ import (
 // strict refuses what is no text that PostgreSQL keeps, in the address and in the body, and bodies that JSON parsers read
 // differently: a name that stands twice, and bytes or escapes that are no text. encoding/json takes the last of two names and
 // replaces what is no text, so that what is stored would not be what was sent. Whether it is JSON at all the validator says.
-func (s *Server) strict(parameters map[string][]string, next http.Handler) http.Handler {
+func (s *Server) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
-		if f := badAddress(r, x.operation, parameters[x.operation]); x.operation != "" && f != nil {
+		if f := badAddress(r, x.operation, s.contract.parameters[x.operation]); x.operation != "" && f != nil {
 			s.fail(w, r, f)
 			return
 		}

@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	document "lksms/api"
+	"lksms/gen/api"
+)
+
+// contract is what the door goes by.
+type contract struct {
+	spec       *openapi3.T         // what requests are checked against
+	roles      map[string][]string // who may call each operation
+	keyed      map[string]bool     // operations that take an Idempotency-Key
+	parameters map[string][]string // of each operation's query
+
+	sends, reports batch
+	changes        batch // of settings
+}
+
+// readContract reads the contract once for all servers of a process; reading it takes longer than the rest of a start, and
+// nobody writes to it afterwards.
+var readContract = sync.OnceValues(func() (*contract, error) {
+	spec, err := api.GetSpec()
+	if err != nil {
+		return nil, fmt.Errorf("load contract: %w", err)
+	}
+	roles, err := rolesOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	spec.Security = nil // who sends a request has been settled by guard
+	return &contract{
+		spec: spec, roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec),
+		sends: relax(spec, sendBatchPath, "messages"), reports: relax(spec, reportBatchPath, "reports"),
+		changes: batch{item: spec.Components.Schemas["SettingsChange"].Value},
+	}, nil
+})
+
+// contractAsJSON writes the document as JSON, for who asks first. Not the generated copy: there the operations carry the names
+// of Go's methods.
+var contractAsJSON = sync.OnceValues(func() ([]byte, error) {
+	spec, err := openapi3.NewLoader().LoadFromData(document.YAML)
+	if err != nil {
+		return nil, fmt.Errorf("load contract: %w", err)
+	}
+	body, err := spec.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("write contract as JSON: %w", err)
+	}
+	return body, nil
+})
