@@ -4,10 +4,14 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 GO ?= go
-TOOL := CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod
+TOOL := $(GO) tool -modfile=tools/go.mod
 PGRUN := $(GO) run ./internal/pgtest/pgrun
 # The race detector wants a C compiler; go env says 0 where there is none.
-RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+CGO := $(shell $(GO) env CGO_ENABLED)
+RACE := $(if $(filter 1,$(CGO)),-race)
+# One way to build everything but the tests, so that no package is compiled twice.
+export CGO_ENABLED := 0
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
@@ -25,10 +29,10 @@ demo: build ## Send messages through the running server with a simulated sender
 	@exec bin/lksms demo
 
 build: ## Build bin/lksms, one static binary
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo devel)" -o bin/lksms ./cmd/lksms
+	@$(GO) build -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo devel)" -o bin/lksms ./cmd/lksms
 
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
-	@$(PGRUN) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk
+	@$(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk
 
 soak: postgres ## Hurt two servers and their PostgreSQL for ten minutes and check that nothing is lost (SEED=n, DURATION=d)
 	@$(SOAK)

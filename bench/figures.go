@@ -242,9 +242,9 @@ func (b *bench) waiting(ctx context.Context) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
-	n := 1000
+	n, wait := 1000, 20
 	if b.Short {
-		n = 100
+		n, wait = 100, 5
 	}
 	c := b.client(n)
 	waiting, enough := context.WithCancel(ctx)
@@ -254,7 +254,7 @@ func (b *bench) waiting(ctx context.Context) error {
 	var failure error
 	for i := range n {
 		all.Go(func() {
-			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, 20+i%11) // not all in step
+			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, wait+i%11) // not all in step
 			for waiting.Err() == nil {
 				if err := c.call("POST", "/api/v1/sms/tasks/claim", body, nil); err != nil {
 					mu.Lock()

@@ -54,7 +54,7 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 		return s, err
 	}
 	binary := filepath.Join(s.dir, "lksms")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/lksms")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, "./cmd/lksms")
 	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		return s, fmt.Errorf("build the server: run this from bench/: %w\n%s", err, out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -21,7 +22,7 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/task", "./internal/template")
-			cmd.Dir = root
+			cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("build: %v\n%s", err, out)
 			}

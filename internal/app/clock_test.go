@@ -62,7 +62,7 @@ func windows(at time.Time, zone *time.Location) [4]string {
 	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
 }
 
-// edges are the times at which windows are of uncommon length: the changes of a zone's clock, and the turns of two years.
+// edges are the times at which windows are of uncommon length: the changes of a zone's clock, and the turns of a month and a year.
 func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
 	t.Helper()
 	zone, err := time.LoadLocation(name)
@@ -70,7 +70,7 @@ func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
 		t.Fatal(err)
 	}
 	offset := func(at time.Time) int { _, o := at.In(zone).Zone(); return o }
-	for hour := time.Date(2018, 1, 1, 0, 0, 0, 0, time.UTC); hour.Year() < 2020; hour = hour.Add(time.Hour) {
+	for hour := time.Date(2018, 1, 1, 0, 0, 0, 0, time.UTC); hour.Year() < 2019; hour = hour.Add(time.Hour) {
 		if offset(hour) != offset(hour.Add(time.Hour)) {
 			second := sort.Search(3600, func(s int) bool { return offset(hour.Add(time.Duration(s)*time.Second)) != offset(hour) })
 			at = append(at, hour.Add(time.Duration(second)*time.Second))
@@ -217,7 +217,7 @@ func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
 		for over := false; !over; {
 			b.take(senders[random.IntN(len(senders))], 1+random.IntN(9))
 			clock.Lock()
-			if random.IntN(8) == 0 {
+			if random.IntN(4) == 0 {
 				now = now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))])))).Truncate(time.Microsecond)
 				b.stopAt(now)
 			}

@@ -12,7 +12,7 @@ finish() {
 }
 trap finish EXIT
 
-(cd ../.. && CGO_ENABLED=0 go build -o "$work/lksms" ./cmd/lksms)
+(cd ../.. && go build -o "$work/lksms" ./cmd/lksms)
 export BASIC_AUTH_USERNAME=admin BASIC_AUTH_PASSWORD=client-测试-password
 RETRY_DELAY_MINUTES=0 APP_PORT=0 "$work/lksms" serve >"$work/out" 2>"$work/log" &
 server=$!
