@@ -74,7 +74,7 @@ var mutants = []mutant{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
 	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
-		{queries, "    FROM leased h\n),\ntaken AS", "    FROM leased h WHERE false\n),\ntaken AS"},
+		{queries, "    FROM leased h\n),\ncharged AS", "    FROM leased h WHERE false\n),\ncharged AS"},
 		{dispatch, "\ts.claimed.Add(", `	for _, r := range rows {
 		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",

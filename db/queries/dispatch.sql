@@ -169,13 +169,17 @@ picked AS MATERIALIZED (
     ) p
     WHERE p.place <= p.tasks AND (p.budget IS NULL OR p.total <= p.budget)
 ),
+-- What is done is of now: since what it may take was decided, routes and tasks have been locked, for which it may have waited.
+taken AS MATERIALIZED (
+    SELECT count(*) AS tasks, coalesce(sum(picked.segments), 0)::bigint AS segments, clock_timestamp() AS at FROM picked
+),
 leased AS (
     UPDATE tasks t
     SET status = 1,
         processing_app_id = @app_id::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = (SELECT moment.at FROM moment) + (SELECT budget.lease FROM budget),
-        updated_at = (SELECT moment.at FROM moment)
+        lease_until = (SELECT taken.at FROM taken) + (SELECT budget.lease FROM budget),
+        updated_at = (SELECT taken.at FROM taken)
     FROM picked p
     WHERE t.task_id = p.task_id AND t.status = 0
     RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.pool_id, p.place, p.segments, p.total,
@@ -186,19 +190,17 @@ logged AS (
         id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data
     )
     SELECT
-        h.lease_id, h.task_id, @app_id::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, (SELECT moment.at FROM moment),
+        h.lease_id, h.task_id, @app_id::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, (SELECT taken.at FROM taken),
         jsonb_build_object('app_id', @app_id::text, 'limit', @claim_limit::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
 ),
-taken AS MATERIALIZED (
-    SELECT count(*) AS tasks, coalesce(sum(picked.segments), 0)::bigint AS segments FROM picked
-),
 charged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, lease_id, created_at)
-    SELECT b.id, -h.segments, b.balance - h.total, h.lease_id, b.at
+    SELECT b.id, -h.segments, b.balance - h.total, h.lease_id, taken.at
     FROM leased h
     CROSS JOIN budget b
+    CROSS JOIN taken
     WHERE b.has_balance
     ORDER BY h.place
 ),
@@ -212,15 +214,15 @@ ran_low AS (
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT @app_id::text, taken.tasks, b.at FROM taken CROSS JOIN budget b WHERE taken.tasks > 0
+    SELECT @app_id::text, taken.tasks, taken.at FROM taken WHERE taken.tasks > 0
 ),
 moved_on AS (
     UPDATE sender_states st
-    SET seen_at = b.at,
+    SET seen_at = taken.at,
         next_available_at = CASE WHEN b.interval_ms > 0 AND taken.tasks > 0
-            THEN b.at + make_interval(secs => taken.tasks * b.interval_ms / 1000.0) ELSE st.next_available_at END,
+            THEN taken.at + make_interval(secs => taken.tasks * b.interval_ms / 1000.0) ELSE st.next_available_at END,
         last_taken = CASE WHEN u IS NULL THEN st.last_taken ELSE taken.tasks END,
-        last_taken_at = CASE WHEN u IS NULL THEN st.last_taken_at ELSE b.at END,
+        last_taken_at = CASE WHEN u IS NULL THEN st.last_taken_at ELSE taken.at END,
         balance = st.balance - taken.segments,
         minute_used = coalesce(u.this_minute + taken.segments, st.minute_used),
         hour_used = coalesce(u.this_hour + taken.segments, st.hour_used),
@@ -228,7 +230,15 @@ moved_on AS (
         month_used = coalesce(u.this_month + taken.segments, st.month_used)
     FROM budget b
     CROSS JOIN taken
-    LEFT JOIN used u ON taken.tasks > 0
+    LEFT JOIN LATERAL (
+        SELECT
+            used_in_window('minute', taken.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
+            used_in_window('hour', taken.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
+            used_in_window('day', taken.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
+            used_in_window('month', taken.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
+        FROM me
+        WHERE me.is_paced AND taken.tasks > 0
+    ) u ON true
     WHERE st.sender_id = (SELECT budget.id FROM budget) AND (
         (b.is_paced AND taken.tasks > 0)
         OR (st.sender_id IN (SELECT r.sender_id FROM routes r WHERE r.sender_id = b.id AND r.status = 'on') AND (

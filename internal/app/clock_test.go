@@ -302,3 +302,55 @@ func TestAnotherTimeZoneGivesNoLimitAnew(t *testing.T) {
 	took("2022-06-16T00:01:00Z", 0)
 	took("2022-06-16T07:00:00Z", 5)
 }
+
+// A claim that waits for a lock leases from when it has its tasks: into another day, if it comes to that.
+func TestS4_3_AClaimThatWaitedIsOfWhenItWasServed(t *testing.T) {
+	b := withClock(t)
+	at := time.Date(2022, 6, 15, 23, 59, 50, 0, time.UTC)
+	b.stopAt(at)
+	b.company("acme", 1)
+	b.sender(map[string]any{"sender_no": "slow", "time_zone": "UTC", "interval_ms": 1000, "lease_seconds": 60, "limits": map[string]any{"per_day": 10}})
+	b.route("acme", "slow", 1)
+	b.submitMany("x", 20, nil, b.user("acme", "submit", map[string]any{"company_no": "acme"})...)
+	took := func(want int) {
+		t.Helper()
+		if got := len(b.take("slow", 20)); got != want {
+			t.Errorf("it took %d, want %d", got, want)
+		}
+	}
+	if got := len(b.take("slow", 4)); got != 4 {
+		t.Fatalf("it took %d, want 4", got)
+	}
+
+	b.stopAt(at.Add(9 * time.Second))
+	tx, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), "SELECT FROM routes FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	var claim sync.WaitGroup
+	claim.Go(func() { took(6) })
+	eventually(t, "the claim waits for the lock", func() bool {
+		return b.count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
+	})
+	served := at.Add(30 * time.Second)
+	b.stopAt(served)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claim.Wait()
+
+	if n := b.count("SELECT count(*) FROM send_logs l JOIN tasks t USING (task_id, lease_until) WHERE l.created_at = $1 AND t.updated_at = $1 AND l.lease_until = $1::timestamptz + interval '60 s'", served); n != 6 {
+		t.Errorf("%d of 6 leases begin when they were given", n)
+	}
+	if used := b.getSender("slow").Used; used.Day != 6 || used.Month != 10 {
+		t.Errorf("it used %d that day and %d that month, want 6 and 10", used.Day, used.Month)
+	}
+	b.stopAt(served.Add(6*time.Second - time.Microsecond))
+	took(0)
+	b.stopAt(served.Add(6 * time.Second))
+	took(4)
+}
