@@ -260,6 +260,14 @@ func decode[T any](t testing.TB, a answer) T {
 	return v
 }
 
+// someoneWaitsForALock returns when one statement waits for a lock of the database.
+func (b *testBundle) someoneWaitsForALock() {
+	b.t.Helper()
+	eventually(b.t, "a statement waits for a lock", func() bool {
+		return b.count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
+	})
+}
+
 // eventually waits for a condition, not for a time.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()

@@ -333,9 +333,7 @@ func TestS4_3_AClaimThatWaitedIsOfWhenItWasServed(t *testing.T) {
 	}
 	var claim sync.WaitGroup
 	claim.Go(func() { took(6) })
-	eventually(t, "the claim waits for the lock", func() bool {
-		return b.count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
-	})
+	b.someoneWaitsForALock()
 	served := at.Add(30 * time.Second)
 	b.stopAt(served)
 	if err := tx.Commit(t.Context()); err != nil {

@@ -865,9 +865,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		res.Body.Close()
 		answered <- res.StatusCode
 	}()
-	eventually(t, "the request waits for the lock", func() bool {
-		return b.count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
-	})
+	b.someoneWaitsForALock()
 	// One that a client opened in advance must not hold up the stop.
 	silent, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {

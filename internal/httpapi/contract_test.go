@@ -25,35 +25,32 @@ func TestEveryOperationIsWholeInTheContract(t *testing.T) {
 	if _, err := rolesOf(spec); err != nil {
 		t.Error(err)
 	}
-	for path, item := range spec.Paths.Map() {
-		for method, operation := range item.Operations() {
-			name := method + " " + path
-			if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 || !tags[operation.Tags[0]] {
-				t.Errorf("%s lacks an id, a summary or a described tag", name)
+	for name, operation := range operationsOf(spec) {
+		if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 || !tags[operation.Tags[0]] {
+			t.Errorf("%s lacks an id, a summary or a described tag", name)
+		}
+		roles, _ := operation.Extensions[accessKey].([]any)
+		open := slices.Equal(roles, []any{public})
+		if open != (operation.Security != nil && len(*operation.Security) == 0) {
+			t.Errorf("%s: access %v and security %v disagree", name, roles, operation.Security)
+		}
+		for _, status := range []int{200, 500} {
+			if operation.Responses.Status(status) == nil {
+				t.Errorf("%s has no answer %d", name, status)
 			}
-			roles, _ := operation.Extensions[accessKey].([]any)
-			open := slices.Equal(roles, []any{public})
-			if open != (operation.Security != nil && len(*operation.Security) == 0) {
-				t.Errorf("%s: access %v and security %v disagree", name, roles, operation.Security)
+		}
+		for _, status := range []int{401, 403, 429} {
+			if !open && operation.Responses.Status(status) == nil {
+				t.Errorf("%s has no answer %d", name, status)
 			}
-			for _, status := range []int{200, 500} {
+		}
+		if body := operation.RequestBody; body != nil {
+			if media := body.Value.Content.Get("application/json"); media.Example == nil && len(media.Examples) == 0 {
+				t.Errorf("%s has no example of its body", name)
+			}
+			for _, status := range []int{400, 413, 415, 422} {
 				if operation.Responses.Status(status) == nil {
-					t.Errorf("%s has no answer %d", name, status)
-				}
-			}
-			for _, status := range []int{401, 403, 429} {
-				if !open && operation.Responses.Status(status) == nil {
-					t.Errorf("%s has no answer %d", name, status)
-				}
-			}
-			if body := operation.RequestBody; body != nil {
-				if media := body.Value.Content.Get("application/json"); media.Example == nil && len(media.Examples) == 0 {
-					t.Errorf("%s has no example of its body", name)
-				}
-				for _, status := range []int{400, 413, 415, 422} {
-					if operation.Responses.Status(status) == nil {
-						t.Errorf("%s takes a body and has no answer %d", name, status)
-					}
+					t.Errorf("%s takes a body and has no answer %d", name, status)
 				}
 			}
 		}
