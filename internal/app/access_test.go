@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/app"
 )
 
 const userPassword = "a password 密码 of its own"
@@ -318,4 +321,27 @@ func TestGuessingIsSlowedDownAndLocksNobodyElseOut(t *testing.T) {
 	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
 	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.user("other", "send", nil)...)
 	b.expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
+}
+
+func TestANeighboursWrongPasswordsLockNobodyOut(t *testing.T) {
+	var late atomic.Int64 // seconds
+	b := setupWith(t, defaultRules, func(o *app.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
+	})
+	user := b.user("system", "submit", nil)
+	b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
+	refused := 0
+	for n := range 60 {
+		if b.call("GET", "/api/v1/sms/tasks", nil, basic(fmt.Sprint("neighbour ", n), "a wrong password")...).status == 429 {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("60 guesses from one address were all compared")
+	}
+	for range 50 { // for five minutes
+		b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
+		b.expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
+		b.call("GET", "/api/v1/sms/tasks", nil, basic(fmt.Sprint("neighbour ", late.Add(6)), "a wrong password")...)
+	}
 }
