@@ -3826,6 +3826,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3842,6 +3843,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3967,7 +3969,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3978,7 +3981,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3995,6 +3999,8 @@ type ClientInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5668,6 +5674,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5694,6 +5701,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5939,7 +5947,8 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5960,7 +5969,8 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5987,6 +5997,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11190,6 +11202,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11206,6 +11219,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11341,7 +11355,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11352,7 +11367,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11369,6 +11385,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14488,6 +14506,8 @@ type RecoverTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -14509,6 +14529,11 @@ func (r RecoverTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r RecoverTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RecoverTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16312,6 +16337,8 @@ type TaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16333,6 +16360,11 @@ func (r TaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16388,6 +16420,8 @@ type TaskStatusInfoResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16407,6 +16441,11 @@ func (r TaskStatusInfoResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatusInfoResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatusInfoResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19280,6 +19319,8 @@ type ClaimTasksNowResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -19312,6 +19353,11 @@ func (r ClaimTasksNowResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksNowResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -19382,6 +19428,8 @@ type ClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19405,6 +19453,11 @@ func (r ClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -19742,6 +19795,8 @@ type AppTaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -19763,6 +19818,11 @@ func (r AppTaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppTaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AppTaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19936,6 +19996,8 @@ type AppClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19959,6 +20021,11 @@ func (r AppClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AppClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20015,6 +20082,8 @@ type HealthResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 }
@@ -20022,6 +20091,11 @@ type HealthResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r HealthResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r HealthResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20063,6 +20137,8 @@ type ReadyResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -20072,6 +20148,11 @@ type ReadyResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r ReadyResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadyResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -21427,6 +21508,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21449,6 +21531,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21656,7 +21739,8 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21673,7 +21757,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21696,6 +21781,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -24471,6 +24558,13 @@ func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26040,6 +26134,13 @@ func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, e
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26100,6 +26201,13 @@ func ParseTaskStatusInfoResponse(rsp *http.Response) (*TaskStatusInfoResponse, e
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
@@ -28563,6 +28671,13 @@ func ParseClaimTasksNowResponse(rsp *http.Response) (*ClaimTasksNowResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28644,6 +28759,13 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -28945,6 +29067,13 @@ func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsRespo
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29109,6 +29238,13 @@ func ParseAppClaimTasksResponse(rsp *http.Response) (*AppClaimTasksResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29163,6 +29299,13 @@ func ParseHealthResponse(rsp *http.Response) (*HealthResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29195,6 +29338,13 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -37004,6 +37154,20 @@ func (response RecoverTasks403JSONResponse) VisitRecoverTasksResponse(w http.Res
 	return err
 }
 
+type RecoverTasks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RecoverTasks422JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasks429JSONResponse struct{ TooManyJSONResponse }
 
 func (response RecoverTasks429JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
@@ -39638,6 +39802,20 @@ func (response TaskStatistics403JSONResponse) VisitTaskStatisticsResponse(w http
 	return err
 }
 
+type TaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatistics422JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response TaskStatistics429JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -39725,6 +39903,20 @@ func (response TaskStatusInfo403JSONResponse) VisitTaskStatusInfoResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TaskStatusInfo422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatusInfo422JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -43815,6 +44007,20 @@ func (response ClaimTasksNow403JSONResponse) VisitClaimTasksNowResponse(w http.R
 	return err
 }
 
+type ClaimTasksNow409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasksNow409JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTasksNow413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response ClaimTasksNow413JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
@@ -43945,6 +44151,20 @@ func (response ClaimTasks403JSONResponse) VisitClaimTasksResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasks409JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -44428,6 +44648,20 @@ func (response AppTaskStatistics403JSONResponse) VisitAppTaskStatisticsResponse(
 	return err
 }
 
+type AppTaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AppTaskStatistics422JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response AppTaskStatistics429JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -44696,6 +44930,20 @@ func (response AppClaimTasks403JSONResponse) VisitAppClaimTasksResponse(w http.R
 	return err
 }
 
+type AppClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AppClaimTasks409JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppClaimTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response AppClaimTasks422JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
@@ -44773,6 +45021,20 @@ func (response Health200JSONResponse) VisitHealthResponse(w http.ResponseWriter)
 	return err
 }
 
+type Health422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Health422JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type Health500JSONResponse struct{ InternalJSONResponse }
 
 func (response Health500JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
@@ -44804,6 +45066,20 @@ func (response Ready200JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Ready422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Ready422JSONResponse) VisitReadyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -47602,369 +47878,371 @@ var swaggerSpec = []string{
 	"DmG01YFh0i6DSTygseHfbL5dKD68bq26adsjVzs7GThos2h24Ms/vCgX48599fDhgWn2QOoPZF/MuShb",
 	"E9lVGxoeXRHHkonqtzrXw6hGhtABETsMjqS8T5PTubjTVn1z0gHRUjZiaLv0gLjd0VISePT6Dgh0D6RC",
 	"kDp5wN8PibSUQ7YJJSdUw7pRQW6bn+3iPaBiOB+Ju1PKNM3CGWGv0aY87idMjSyglCgLmp9ZRIwq1e1p",
-	"tUN0MrRqakz10lmFGxYyrh5VyqjYaoc0HzOdDNd225olTaLoUJFOiTxrxvFEmFWQCf90XrpVL13aVEDP",
-	"ragRwIFomi13AzeHosuVMgxZJjir5a7ogfRlkzAdBZECz8QTQc8pj+lJzOaTTgrvb99rdezmGmGAt5gj",
-	"qemTJOGnHU2EHCz/CkdU0xNqJDkqMmbT6rBoJzPNOJJjJLyBTM7wiuAqqn6vJxPNogcs4nQ+UnhzEins",
-	"Z100uqaPBmjOY6u7h92uHQ17jHT7CuYyOoDrZaIRa8U0MWRHkebo0Jqgwto2rX0e7L+pErL9IuglsscS",
-	"zVF3xPWbYrg2z5iRUV3FPGBU90d0hO9MfuuBfQxVW6fEf4Kjy1qxQ3iWWj7kye+zFlCt1BNR5j7wDGI3",
-	"J9rD/s3xcb9Wq9UKjWLQ0WNwXDzGMzC+pNYpUc2OYo9tw1uoUV8KGKyQ2ex4hsSbtRppdWhCW5olitCE",
-	"gbUwCAPRjy1RQjPIDLOLGVXMjn78IMKvyJTByGY9OExEKjQHEmy54N8BEZiAaWOiBWt0qKMWLXMcdDJs",
-	"UMO8GpZbFS0S2l6sF4mcCTlALhcbgm25W2jUOc0o2J2bj/ePHn+jcXf//u43Gg/uHTw52j9sjgx3cyPw",
-	"rJO3b23l7JO1KsNXHSOEN2AWheMG8zElH+zeu79/Fy1JRqOQiWddtiLGDmnTWDFyMiTOflo6hBMpY0ZB",
-	"71ea6r6adh7xUB/isxdhasCrbqfzL25m/ktddHYYJZfXtFNEnVI+MHZUc0po0QOXNYMRbdeNacJEHtmb",
-	"XEYXCocKz4A1vSKNhRexJZokdAifpaZxA/xYU919cIWt/6EjjY5faFHOLYrXvLe1OPyiBXmfxlS02F6H",
-	"ClwSGkXcDIfGj7zFgXMdjm5++lJ+GofstAvu6CLa4rkSsv95l3Zt5IcigtOlydmIDwUsSZXp6CgXw4kU",
-	"rg//9Ai+G51kDUlBK2FUsygkdSJkxEgkBQvJhvUUEiqITE4MZdvE59tccNUxL2zhF4YeRoSeCLNScTwM",
-	"yU1sSdMzZjU/MF4ApVGGikvBSMzP2OgC12/5C7y58d6t9/LUcHwtU5e3YczCPPZJ8K0+6xtWrrqmg64U",
-	"XEtYtmcF/Mg1cLkCTPEhzNHPbIuWJsLgJYkKppj9MOV+uicnNL88UdDNZ9lrKFhcvIb2h2nu+9DGAdg3",
-	"Jy+He9C8hXe1QXXOcRdRzdY0BwfV2Pl2fq2xH1Ds6XLR1yzPGcZo3vi1K5EJUi6h+Kmgup+wRrbKLwok",
-	"h34vmnlG5yxRHNW0PEWDtVJgosZjWkjAKxxwDIqxLr+Cqfj7N7qQ2fhy+5Wb6oRzdZ+jwF+JTeNZ6tLn",
-	"9/DpOvIh92lkW8KgL/i3+sz+bDYu3+9yL65g8dJ1OL/fsUmmS15p7R0dKBCRvOibqTvInmsbyTM6KxxF",
-	"vrWJc9KtzlT5p8uF/219TCKaiy45GjPRU8lVL6YY/lZEfSZrDjoZPrDPzkBdPEoxqflDxsTX7aMXF+VL",
-	"7OnjMwqZV8wXXs/1n0xYn01a5yXToeXSIDSXzXOUZrT7xLPEZO6Qei2v9+c0nclhQSFGmVQLLskvnJ3T",
-	"hJW6zMNQjbSbfllUpgEv96TYcYzr+mixGd/euo1xTGMP8UGj0+V/ABIQkvX19SI1bHyLJ5lKyq16H/Jz",
-	"RrgmJ7R1RriwgQU9megqwplruS80j8cbR5OS01XB3GClxmqi5HVbeLyFC9Mdzc+58GDYkz9uP/3o6OgR",
-	"sXawsdUMg+drMonMVOtZVHTRxUrDod8UZeY10CPCYMD4aUdPXwRY3af48Dh18ELRrQZi281rHXNqGdj8",
-	"kqV97HT50r7X76LSvr0r1y/tuzm9UdL+PIL4/PepbNHmlN+XQg3nWNSrITfPJq3fkinGdVCLp+mqjobo",
-	"KdKjmE2msziJHVLPS80Z75H9k5hNkKNr67VMlLaiAYxDaNqa9ZRGXJxqGp813EHyXAuQ9FDFZbsG/61/",
-	"UOK6ZV2KQpif+nFzq9QaOCJnjSWNVHixr1hSQf56olhy7y5eilaH6obsMYGvzbIOtbU7u2vfpGufNtaq",
-	"eF3c4IpPE+zishktdHoNjDbrd2FGi6f/NWC0MJClb951bJxaFmfE3uY5DL6RuzbRzD2+GrbX4gXwmHWe",
-	"4L8/JM0sXbO5Awk3pMuoUC7RGH8Nwvms9Zuedzg95DaBtOi4pZmj1RZ7DvUq4jRu9BLW5s+nyyLmgMCT",
-	"k/SyN9gP5GfqWkXMX58Sx9C8ahl0tmxuAZ1eA7fI+l2YW+BteQ24hZ3TZahlC1/DGZSIpbtScKHmZTiz",
-	"0cDXbyFnJDLPJq3gkunEUmnEXdSn9jKTc/WwvXk4H+oKFWx8XDVUvmPvkkw1J8/D5vqKNTTr9mKqWYUj",
-	"NdncnGssm81s3Cq/OctlWvm+l867CrpfkIWNnPRr52SjM7wcO2N6W6svxRF7riue/ymTmJfZLDDoUUpQ",
-	"GdNhfL7F8dxNO7wmBtaSDDUp9fK5RgqDuqdQkRkikkfX+noowTVSAdjzQm+cZs81ZnVx3SFNf2ebuS16",
-	"x9/AHELVq5/+1Re//g+f/erXn//pT15994ef/eNPP/+z77z60b9/+Sc/zqecTMFgmZKV4Yk/40eO647s",
-	"axjwV3KDu30ryPdSX7vz7JPa2p1nL2rhrYuSnjKxqcA8N/8MfCSEhQ7f5R6jovOz7/LI5h9kmoo2Nefr",
-	"LtOUzxXiks9CezEtBn30+uAQc42ULoYd5NiSOGiAisz0A/O4zXQbZ6Qua28MLIooDSmOkBWqJTlJqGh1",
-	"iBQhJlNTRZr5BPDmVOOw7axwxufFMu08Fpt03WaKOGfnZcJzZUFY9bG1qecCBFLsMHsrHXlO8ixdrOXK",
-	"mNDl0kXLrNcFJUo8XtcuSMIwFgqZrBqDCzHT/ql2iSAQf2PPlxmxjFgjQtgkSGpp9GIqbHZRwyW2uM8u",
-	"o8W9qDRNvHbSx4uSSrjgmlM9fZ0zx1WXPm9E/YTqQpOmDb50mZEMM2y6dAhZNhPzlG5u3Lw1mlVYENBv",
-	"5sRFSusrUACzY1Xm+NA9d2GXvfpRfmgez1vNN4qs5j06jCWd6iZ8ZB/DlMUkI7YluZ6wyAOqyAk77Ysd",
-	"IuSgzNk7iUh7QWQVltW0Ivu6kbAuF1H5UThhesCYIPgcSxQCBhpJjesMJgyP+wzHozC807o6q+9c7mDb",
-	"rbtZG9+7EeLi+EQWOZfSgkIa87wXUy6WyBpMhwIv6VKZg9fveChoh9FoQpzvqXQRklyH6LViEen3jKgD",
-	"yYrVwtugmwZXja5MWLEBLOqzmcQX9rzHE6YmvTM1RICrRtQvGU8v4TLhejh69UoiXDMB0XEQs4NRP2ZR",
-	"mueDqBIhJhkiN2ikyMK9RLYYIIoYWYdpHRcxiDB4vmY6WDunAAuoTE/vsxbtK3bodWi/guj7+7Zb+93X",
-	"XO/284E8dGOw3zzyh+IadyMyc5V9zaJyAwP8roiiQzLoSGA1ZpqEa5vJOeCKEUB46QBchE2M70KmUUGO",
-	"OPysihRl6VL+bZ9mTSw4D3OtS8FUmJ3ZHRhUiwrgfwBfwBNEB61CnXCxvs7ZoEhOqpbOfkTVWZbMrvrd",
-	"Li1KwD/y8KkBLmcKh1gozDiN/LUnORtXejfTC5O7fd5VSY9GtmdFFMlTtYq1tuIQKrO3O4SSSGoLKseF",
-	"lpBm7DSDsdWZgFxBdYqOhkYWczwRNtIcnnMa983pUCxuT9XYcNSTNXfACjyn8QNVxJjjmDu4o3YiuwQD",
-	"BqA1c25BpGDP9UR+DBgQtekCm4U9XlyFrCyYlDj5i9Q968qaotp9zK7A413p/pvFu87Mjo/ZnB5QtwdF",
-	"9wCuQhtMLpdkVRuZX2l86H1GDXMpgU75yIGkcG2N1YhnmwdLefT44d7+4eG9gw8bR/ce7D98clSGmVJw",
-	"X2aFfLnPolOW7BdH2pwgokSBnaitWVICOTPex0kJMwBUVGB3XRoxbG6qkDMPUkVBBs9VkofJwD42ucUq",
-	"sFKelaxjFbgeh54xZdWKCJNdxzDd5FwGjm0a9m4q9fLO0PL0D//gLpNgYb+XYZ0amcH12qhwMMvevqWb",
-	"FlOE/dnRbCpBUEH7aiorKyZdULiFtjoEk5FDqLsQkogOocJBVwrdMRyCa0zuI59KwXaIGZUFPHXg//m9",
-	"67GkEdHh1C2Bl42uyJKG6XqmF3DMs71iJlTxjSLf9oMyabhp0cOb6HI0hDbDmQ7BLdxjshczw3jJXocL",
-	"pgAQc1+cxlx1yMmQNHdbLdbTa/epOO3TUzbu5/CSCDey0RRDDDWF1Lxt8QObedOZ07DPWZI+Atq09j8a",
-	"esx0GXbPgxTax2i2XJyqGcWpAeW6MaCJ4OK0HPttFyoLCU00i2Nrg7WQ/B2qAPiNRbC+ymEd1bZRC5ko",
-	"umzcvLMxVdIvOgIHbLB88f+sqM6Ky+6lirzPaGIkG3nGhDlV5iuqeCvFW50hoXOCTnHGKvBmXKDl0XW7",
-	"Icuk6R73G9uVR1QpuytNVwXIRYUYlgi1gCwJlWjqjqmqJIhi3Y8sBIC2umwW7Ms0xWa9sfbsK4We/AOP",
-	"BOyLaD5F6YR/OmavrnDIZ0gzCKEPbQnfpM12EGxo8GQtc3DRUjMiQFmaWAs3w61n03PyC+2I+9DDU8o1",
-	"Umv8vGeE3RjNivjNvoisJdAz0E+Z8Dwen8yYlj+jm6TlxhSSrTEUuYxDLLIWIspNXES7WQfPRu9eup1h",
-	"enomYkr653S5Dmq/56ULk37nD2jEFkRCi1jUR4xhVmgyBP8berNonDAaFZuXfbmhqq9t1Lwx0kToQdbk",
-	"RjltVS5DTfLbK7NTL1dX8kf0mLV4jxdGsdAoSphSRZWzEL0X13SHsG5PD8kAdna0qNF4nMvMjiUswNLo",
-	"qlMelVjMoCpeIs95xBKoEIf4wtkdmMoNDddspKFYUx9HD1KKnVrBI6WY0At5x+bxZczojUCXdYnhT7a1",
-	"dab3WKKkAIn5hJnvJFjbKzBlLwm4WkKu7z925zHnHMm2wfOLuLXObevYUXKznX5F5hdbKgorc8gfc0bW",
-	"APlrWA3ANy5v3K5iXJ6SVw6UJ+mLBhzqsWN0IB3Cz9wRGPMILrPHlCSsx6j2QdUuM+xierSFCqaKNH5A",
-	"RTZFr6Ppx/o6hBzHAa9FyDkskWBroPlzcRqSOrG2F0DZAiD9kEyRcENykyjZZfb5TOCthfVww6gA4c15",
-	"BV9/+JkqkJuUrTSX//YDNxT/S1+EHtHNxr47lF1mG3k2soxHXk7DONGbj45Vzzu/zGQxJgzLLUmUTNlF",
-	"GRA71/FlYViV3/ZMcsX+/Bwwf4TZZGZLASva2OvTgdwI1LXRCDeChVON8hkdU0suz3YYq8vAXo6gN6Jb",
-	"W+GEAz1rrehcCMvIKa2+3td53q79uKnLVDP9WU0M0sSWp40ReHYhrV+CgHuFGBm+KDxV/Zoi2kKkMTpl",
-	"oLyO0Ykw8k3GEVZ6K5Nxp3c9h0UkLylPh3WaWUTGuRYthCQdes6sX6WaXpg4K0SRtaEN0Veu6nks5RlU",
-	"0iM0RhPDzNcjs3kUpha5oITC2kq5OplW8a1gLZiqTlQtblRSruWowwD7FwogiqFV0d9R1fBgq5kWCiRp",
-	"CJdstRiLigNQ7VE4weh2qPNW0VAwX3r9eGT7OJObRA8nGQ6LNLCMhHhGCXsz/KUZtVQUqGujFGbs1HhB",
-	"LenVnl/UU8UGX1BtChX37E28iiesRbuM9CQXOkb9owBjYW4WBsOrxr5CO+pKU74eMUO56SxNxngoHrbb",
-	"fvw7OOFlu10xiB0v+EPzkv3TvAoNt4oUv77igik1g0Tg3nBiwaUodFN8EGi/tHWstCTU1ZoM03ysBPOE",
-	"DMuZ5KXASnzuzEzlAGOF+6a+YZ+tvqAJazF+zpJGuZEV48Ab1cj9IRORR+ZZaUQoGoa5zvKrqtH4hS3i",
-	"s1u3rVxcqtG730vO5Mht9LZo9DyHuRsx2nLBZuUH55u9/S1z+5A7f6Ony7d/T4muMJd5z0kUI5H/aPup",
-	"mkKMNqiZnm4khbgYj1jSYiJFZ4UycoVorGN4q9O2z5a8m8ejOLp/blQqNb6ltr/c7CYu+sI6X7Z98yt6",
-	"2WiWxxq9FVguT2wt2bRlely6Wz/t9BJO1/U7q80o5vTALS6TTKyBIpPoZq1qqcCROERFnrI9iOukCHAZ",
-	"FEy9ZzcxlwOysTWXZy5lOBme8qhslGZwuEr64OS3wK2zZKL44MtfmTyamVGhS4rjHmJCoy2pz9tZGeRC",
-	"6W1EELjMqY0xoSpnaNT8f7myxERKsVxiuFxC6FnAiiwTcGIsisSIbXyKqR7RDGYjRzwzHVZ0dQOwBSJk",
-	"ziqvpO+Gab9FK/TIBfROMfpvzATg9CgzJlYniZkPI6Yt1pFxxBKVCoH2PBOlqYAA7W3S/J0XRkg+oF12",
-	"0Swinz4a29gJuMtPuVaYaUoFkT0cJWSycnFKml9phkT1aIspSF6IqOowFZJ63eiNG3459XXicLWaX2na",
-	"5D2jOBKqCCUonhIuSJdyEZu29jpc0HWyC2qoIqojBzbG1ypRRn5fz+Fz1Tdv12rwT20ULCy/U3l6dXz8",
-	"lX8FKF7mH7JWsl+Qgj5n3L1LNm506fMGBOGXB99joD1wl+Joe3IqmbI1rQYdqiH712yT6+Uyw/HNhTnl",
-	"ShvCKc6EHIhGaWZ7WntdENrr4RR6Mo7VSCEuyGqB7ceWWeSn2HNNTplWZKu2NSGxvqF4DPrb5DL2uy5N",
-	"P11PIXFQo2vKzxlCaEMCPqEDyOufKQ+zSirDY9aS58tMwbIdLrlqcNbr2AS9MRRJPPhaZsGfQsJH35ic",
-	"zo71096nutWZT1rGSm7VtQPs0PW1EK6/63rqvJZ3skynLIJul3y6TM/77bYFZCvODrelu9dJmigGPKqJ",
-	"Em9zG3mmIbbITQArhCi5TpogPze3sYifluTR/sHdewcfrpMme96hfaXh/Q92793fvxseCyGhuCBnisSs",
-	"rddJk58KmcBDlKCHwro5JUGIUiF1x3DQbJAJa/dVOi5DQBHXocPiKB3qjuls9M007MqMeOiMtTDYHk/8",
-	"oWZJhWC9PWfJOmlGLOZwhZrHAhaoL7KvtjGxjmZBE+CqhfzE9WPhJbYVGHlQDTEc2i6aEbRwZeBXmHAQ",
-	"Bi0v4sqOGdxGdhBQyTn7VM00j6cjC/vCz2nAF358bAeIn/a9YeI399LBuufdkPFzLtvCtuGGj5/vepPA",
-	"b574U0kP81IKpI7Z1wudt7h9Ox7DvlnzJTnw3J+xXlH+1Azy7+T8efjVuRtAVoDKl0xEKiSYIUFaMeVd",
-	"QFiJSrLrZ0NJQO/jFIkiBUuzgoWRiRTpOMwHLUFiy2M9PN4/evyNxt39+7vfKAN52NyYJFxUykpWHdmP",
-	"o0aJ7p8KZ5YWIOXjigxkAtK9xJ8Rt6AQQ7lkCL5sVslngid+7vj7UjQgexsmJjHl+h5bpA1y+GRvb//w",
-	"MCSbdp0yCrcRbs4bn2p7TYkRfvYCR/O8dDzJBLKU2STQMysekAHkl9AzJkJCYyWJ9vCmgBO5vZ7siy70",
-	"CUIitFM3nUASziIKsciIO8UhJUhbp8t86Wr4PKTcdp/reDEQ4lTimD5RK50sDl1cAQLKT3a/fLgtWKHi",
-	"hfXKpI+N9AOjXaGqaFPIE0aihJ8zgSKOoZMOqA8AEdr9xKdBIQFSnKbrmnM36PBWh9AUZcpodI5fZWiQ",
-	"GQa5IVkpv1AsAVVZkZYUbX7aT6zEYe0Hn9TDzfBmWK+Fm7XwVi2s3649Cyek0/pgEren6tE+pGcpLU1v",
-	"w2OJYWOZdHWCoA9mSRHwDLN9ulxUlIhMk4euGfiATZk/H2Nz5s9dbBLG0Nfsssolu+enQ//MEdDgfMxV",
-	"rMk+goPDBaxqP0ytD9PnngpdSiZTScaheaYy/8SolTerCjScpZKirOkWhPn6rLldDfPFg7J98OpFK6yy",
-	"noYBzFecDIa6XA8odLl0F2jW64I+UCQU1+4EtfO5jAouV3hpr7I29OgtK16iZdaFds9PBMyoVKO2HEBj",
-	"Aer/WpHzxSnpJPKZTfVZ+cFYKsFbPrGbVOwa7f5cob1BOkhV1e+iwpNqUeYxCHksr4VdDDc2LfvVv/KF",
-	"RhFLOjJUfGTUZtCArajlNCNIUacAS3bIPy3QNvYyow9mFoCXyWVPocBgw0AVtjN1FWY1yhghdQGDvT0Z",
-	"1XmZ6e9S7PVpz0Wn0ZvVsq7cIRN6+aZ6fznnThKcUGmqtKqUA9yQCdjkidEMnRvS3liS5YiOuvUXsGvm",
-	"EqZKvPctGsde/qG5v7iU6+TIK2SANjrZJtRihJsJsHOWbBPUBzWzWVNh5glmMRAqRk5kNCSKDlWY+lQ9",
-	"HywA0qIzHXBIBqGt2uUHhzfz/nUw/6zVa1sbaz0KlrbJMUELrCICR4GveSpMAq6gVXjmC5LOA/OPd+Qs",
-	"EYv2s4CoskCJPb8sQAFae9ecRqW9uIJ18n7K10gdjh0lPnJhSG7ab/1koJDchm9TFMMd0jX7009OAU6w",
-	"Qy3vkiIeEjDdJM44AzDB3TGnO5hYUwZyZ2abOD8t4aVp/doduB0SKozY04T0hXBBfvPtH/zm2z/MXYLP",
-	"//oXn/3Tv3v5hz99+f1/mBxlUu0CuJBE7KrkOijZT1qF5kDe6hA1VJp18Xi2ZJchHPs4TN0C91FbAj4a",
-	"XuEMcbJNhrKfEDkQAP2eDK2Nb7hjdxtOhYPfs0mP0z0Ky6kOOW0ck6pFlnO9pXF2xwuWztnLoUIM4XZQ",
-	"IUzoDCdkBPdjXo9K1vsh9hSE+e907gvP1WK+LIFvTRiNDSVvhr6YECJ1MAIEkK4W2yHNtFBKk7gKVYZk",
-	"tAGl1xZNcI4ShUFjpKm6aj19sWG49dA5Gpsh6YuYqRwkF3BvMugw38/uBmlUurR4ShFarK2QMu5MOmeJ",
-	"4UGJPaCNIofPB4nsWgerltbVMx9+uQcvP8fbswKftPnpHBGVRq8B10RCBGORWieHrJUYicn5uoliNDbS",
-	"loggFFEA2Oi7777b3IHYMYGxIjE/S73WbEiU9qvDZHdnLuBae6oa03UYr2oHFgzCDL0JPmHc6QGkbZ8w",
-	"OyOEVKZmcQwV5bowHo+rBtasKW+fa3RFQloWNiskVr/BI07FEINaZHuHmF2aXLw3DM5sqbDpRW8+Nk+m",
-	"4QaeW38ybrlX4MG8nAJ+TwWxxufloKEG3FoiR3imjWiw9wJO1AmLMbqVK7v2LsoHak9NUuoriUFmPBb2",
-	"eSrc88AFOLgBokQROc7e4WrxATkc5IkFj73Kuc6WTM8ph6YXAwlkTJRXwuMa3Y0YJbpjizBpJixiu4IQ",
-	"LovkmJ5j4EwjYSgzDgoMKA1lLTGTj3ZmtJnPiplllRavwIAqXAU8juMwFbPNzYrh06/roXnySsystv08",
-	"JENpfuXDdiqnprYvywbz6AxpomXJIniJl7zLGp9KMXV3j3iXfdM853IxjRqsKzoo58SEqJJcFF2B/3BE",
-	"/PTdeq6oUootAUTfc+9Zd1/GgPJMMiXbdoL+DozyA3tER25hrmyKR0JzBD4VOzxOW0StMrLjpx57+zty",
-	"JMNCQW1ep6bHDMflXtrrNTFSH6P+IDxI5QI2mrE8bYakaURtTeMz87ek5t8Ba3WoNn+xLuWx+aOjdW9N",
-	"dVUzpzjTXm9G5HS69mmZzwfns1wvLfa5dDet1+2CflqrEVy7o9bN6DI8tW+MzL+I/L4SsFcC9pUL2IsI",
-	"oK+hfDeXuDVPcMZFKYWbMyO/rB5fWkHKyaNQpFbzOIaLv5M6ukKkRBT0E+0qIC9+qN5OY8yKMK8I81tL",
-	"mGe3DLwdpHyaXvlsAtFerj5xDbrEYaFX9EPPB0rRA+plTWcOU1ecUA7E0vyfuRNRUGolQz5tyna7SWQC",
-	"SZyQ/ThGWjxnSor3B9lfvHp6IQ4Ikf/wT2jEHSHbVDryYnDgFhUNTc9Kivnn7u64zUZoHpfa71TmhLLB",
-	"bJVrRwxKYuSOLN6NaRwYWMXw8E5ZIMwZYz2IP4Ha4Z5XON0cuy/K4vkL2fhWX2qKf7b7znAT27gz8PE1",
-	"8ARX3MannSFu3NPO8HHa0dPO8EB+zXYFHz6wnT3tDA9df087Q3Qrvm97nER00q0uuZV6/swvF2g2Aii8",
-	"UG5XGrwWVrYs6KUndqWdLkapJ4JhHhmRLBUM0mzx6QW65sn6anNB48bUwDekdQMj959AHqqeEBV9SSlk",
-	"S6irVDXtzMdgGQn2TOujTuWk45VUL8LgW33Wn3pu8jgwZmkqXI+uyt4YmSd2is2E/hQmzX0vrY++kPHs",
-	"jVmw0oVYprSWzWB58pq3DnNDDrmSwhNzGO9My19MG8yVLL6kNnNVkRdrsyTApoQO0lwoT4qgldjEVT/y",
-	"JxfbY0G3uAqdeQXFmC6PhJGfyJOjvavADzq0ylYBYgJNTlmC2F8OHooLEnOlEZyLK9Lrqw6LjDILvxf6",
-	"MbOVvrN+x1/tNfvFmGPzMA1OzJw9GJLYoLN4fKaEIBrGwpXmLVWGw9sAd21FR2kP48Yagg2y90ZAdhH2",
-	"BVYPwVhsanJVgH7XByJLTOsFYoypcJ1U7CKRLaaU6WWW2TtXY/V3RmMgx5aveLoFIxztPcxvXyEdTPd+",
-	"iQQ/O29LJfkgP90TbTk+xdzBeVEmpaWA65WLWjSq1SX3m8+/mjfkTp7W5e5gNfUkW9MCBWV5W5sG6hZM",
-	"vSi++m4yJElfbLvsKmv6B7QESyVs0J7RLZEDUZIFLRSY8HNZmSW9QQwHPhhamFiuAOlGzF5OYG4Nam5t",
-	"aMfwPUoinI7TcFRmwSqaRHmOhF2WakViEr9ScMnyQrRwCni5v1736a0Hhif7hQuatjOwTgZ4UBFFh2TQ",
-	"cb4Grn1QRSqGmOAYOdyiLh2WwCviSZvQb8dZHlRHJjqzP3ANx1BNAE5QE6cj0aOFKMUhfNGiIpVVZohx",
-	"KCshvaAamx/5PiSY+WctKDI6gWEl2K6jezHirfKzsU6acJ0h7wnA4+xutbJLzjURcpA+OaBcN7chZM9F",
-	"74JWFoUotkjBYBH9d05YIxN6t20ij5F7E8huSp9DvCBEpMOkNJqmpJkL1Uxz3ZrrBMTpdAzWfoMwn/Dn",
-	"umfZyyYZhEE2j/SDP8D0SxxNQah7KSBUGimWJyVFpNlseRFVnkB8oFEgQTs2Ry+XCgWOJHbKhUD3Xi5+",
-	"2oM7uXp0lBRvbp63hlUKKWL5NpBfPXBeb8MXw/Izm+MD6ZnPozB6brip8DO+YW647wDoWTQW1F5Ufn00",
-	"FdBdyNSnwKtnIVZKcryM/MX52kA/cYlf4Yn5Gtl4SpQw12qBkOdLzIYcqxzgncMdIkUKcGdjGDAZsam6",
-	"yib72LrpSOpmExAgV6aGzUB5Ocx3DI2efaea2ODpSBmmY0HSog9mbFffpkFTnUKYcl2x3B4EM08NA7fN",
-	"zr3LCVP9WE8gIxBnbgEeZUIspO+QKMwxrtDBhJp/uygmKw9MbMz2MUE9KpWGPioRgtLsURCFQs9tykUr",
-	"7kdjpoPSnidF6FuYQtifwqj0eaLzpz+YGnqmP3r1/oIsKbUgbXT+yoiFuQDUT8XPsXkjpBq6j0Uuq0om",
-	"OfLlF6v2gtthrcdqIo4RivSCpWwrT8rL48T9OHSfGoxBx6Skz7sQo3hcGD4PO1LA2HIcqkz+ulcUmw5r",
-	"Zmn0k6M9YkYfkmYDwZwpeXL/3t0domDw5GRI0u6cJRIa2KhtbNY3avVGrf7Rh1/d+PrW09o3bn/t1jc/",
-	"3nxw8+C9R3ce149mjE2fVOBkROo3c1tupLrpcelx6mmnC0apgyh+7THqZhTL3bClb1Z59rY1SYekTh49",
-	"fmg4DXwqgMcNyRbZ2z3Y27+fw8qF3O5wM9yaN78bDlOa2Q2fUspnv8jgdM2nFNnbfMhwuY1qcOThBxRh",
-	"mtkPE/fHNrGXvjBvFm/VKltcNWhL8/MJwUGV5OY03d2vuuTpteWlmUpswvMw19E7mKu+ZA3IY4Pz18Cf",
-	"cOht22xJUOO7OHb23x+SZoai1gT+rljOxtWlQ+sf3EHzSpdRoQCXZ3gio+E7qnq57TzE1GatNk72skFP",
-	"MYTukOYLAXV+0FLjlQjKMcRX//Ynn//Zd377X7/3xc/+4PO//INX//lnLwzduPjnX37v8z/9yavv/hxb",
-	"KUBFmtt15+awZC5oe10+J7QdH9gblK19tuo/+fGrP//1TAXjKq7xpbBgRzGvnw2ns7qcZLFF6P2ySHK1",
-	"geHjRQS7yvsYW34xYcUXQQm9lBUucCNNyY14M3egsIJuGVN8NnHHlk1Zl0tVXXB/jqLuKk5vHHaoOO1Q",
-	"Pp8Od+MrZVnGpsuYC7Z/zoqqP1cw1bWkaLFEsKio+VkERxcUUgIB5rzBWV2UE3ZKRYg+4Xo1m9Oc9Q3c",
-	"4mQIRVBqEyr7mKHYgN7USpXW7Cot/QMt9HTVUj9mAI+zTuHzXtqz/Tnt3j2ejgGf90v5mC+8Sj5p+2ZI",
-	"I6VrKojyI4b1mSDtJ5hN7QmzVtICqyjQ79IDan+3puMUTrLYIYLWqAbvFdojE5baitN2LALdBMNg0ZBw",
-	"k0jmuJt2aEeoCZ5FuFllJMTc52sIQcmTkuuMQjmSvUcTASE9H0ZaUzLD/4UtVopLoUAVouqMtGUyC27j",
-	"+BV5oooiHdKEV47BI61+kphBIQ5PSDqyn4QkMoMQEelKoTvBqEAS0WHFa2paq/goDqDqwzCuOULsbC92",
-	"ZCFMxTVXtLFPVCHcW8qkpjuXZ4V4n8cAohoRV2YYUbEYndjKJ5Phw2OLjtNr+H65iRfQO/YLeAiqiHhP",
-	"3HNXjpeTjsium1cEK4cFn1uo/CbMiyhjq43nsf3Hq0KXYPn/6zKRC5utrqpmRc8zO8rNaVDd2M1yrRGm",
-	"x6VbItJOFzQIAGm5dmMAzuYyDAEZURzRF2YwuMxKLadSvp5XZ3wiurN7bnnU8rJwMcwOLlrqcsRgy0Wk",
-	"bEwKgkhrCdjptNfL1wSzplvUjozAYEMOKKAwXGKiwqwH4zXe99k53hQG9az0UCyTDi+dBosxS/AiCTIu",
-	"ZX676ACOOJ+fUq4nRa9gdpSrW2pjQTFK28ZsY+SnkILtkFreBJcK+JtTy989lUl0sza1FNBMpX/A5Nfq",
-	"m8N6aLbL4eco3trt6yIEEqQQkA2lFXEXD0KoqCC7j+6RMzZ06gY4UFxGtHsWKjTY9CpojGPMjxQZ1oyr",
-	"NNhLOGSGDWw0ldLUqLdZxJZsk+b7u4f39hq7T44+arwL9Rbg5AFrMBPJZt3RugeAyowmLPm4qMDEbjqH",
-	"XDvwwmhDFwB90y7IA7j/8eGDQ4LJ2Go0vgkK43x0dPQoxDhjmH3XLNkjqfRpwg6/dh8WGApOQKaCWZo0",
-	"WHP7WFjDBe31FKAOIkY7VWcqRDIOLWYUev1YHIt3392HoLCvHj48IFSoAS69aZuJcxbLHnv33W3SfHEM",
-	"V/MYXVbH7oIeB9vHLu3oOAiP4boeB9vr6+sXzXWyKwgkbLvdVLTLjoVrGFMIzPdm4tY6AZhDpqsmRlpj",
-	"9QxoZT1hVElhfjAPn8QsCzjtJfI0oV24cScJFbA+O8fCvtnmLI5U08LJYllMjhXAKZpYIG17nTTtxJqY",
-	"ys21ZsLL4Q7Njux1uGCKmeO2L05jrjrkZHgsmruwtWv3qTjtmyag+rizFmGDcJIl+VZfapu9QdUZF6eE",
-	"nkA6pLB7sIN+T7cjAHbUognUQueGtx4Ls27N31uzbH/tXtQkHUYjloRpOU9bDwWj//U62SU3a5sIkMQF",
-	"aUKh0bXdtmZJ08s+yJMue0ogFZK3GcZqmVNljoXLsftS7csEDHFeaL2RBzBfIot1IF+qf9mMLmbj4a4K",
-	"i1PvwMyyULwvbXzZLLStrvylzS/DNR+pII/0NV9reT0LoCBf2voyhszTVsellNpXj4VX2x0qr2uugZXA",
-	"ffX0uO2gtl5frxlaIXtM0B4PtoPN9dr6ZgAEtgNk8gbt8Rvn9RtQQvSGDYuFX04ZcAzDhCHI7V5kOuFK",
-	"77mHTDOuwkKw/UkxB80euWFeBoyo4CKc+rBTEp5BZBtIBTCsjVptJCaf9jDtiEtx4/cViqfIt6cKDDiT",
-	"nAYIFHEcWKZndbatWr2s1XSYN54I2tcdmfBPES13q7Y5/aUPZHLCo4iBErC1sTH9jXvinMYce9i4M/35",
-	"IykfGBn3Igxu4ipOa98wYRrjC5uV5u2wbpEt97tdmgztuXFB1yokgg2Y0mkIrqanYMJPj98zI77EZ6qr",
-	"1iiG92DJA4zk6dksufzR3AOrxV6KEzzb2bwXsW5PaiZaQ8NT8djBLXtfImj+lBNnZTo4o+eSY4DsOY0R",
-	"GSHFzLO/OQSw4OvmI5aASqM8u66Y8if18OYzOJAznee0cFleWtVJn13MdZtSedXJ4RAH4sTs8blhTChI",
-	"7p88yxsIg43axuZafWOtVj+q17Zr5v/fnGU5MMgUYqkb2dyssuib88p6Sulj3Rf/nVQQzL7Y5YRj1yus",
-	"hXSgwq17QOO2TLqOciyH3NS2pr9xIPUHsi9sFxXozZ4U7Zij+rNV36xEoO7TxBLa+s0qM1f9HnqLHrCI",
-	"07eRdO5GkZGNUrpWjVjakuCmqWIWf+OF/esCRf+YoSsjT1TvwvcZUS0iHpMndtdiqr49J/ktO1+4xdkR",
-	"Qx3D4W8mrA11P+XMJy8sliA/ZHrycVrxohUvWvGi11SMl/KMAF7SrPwoE95nEsvtwcYouWegtxZhCqfR",
-	"MFDtNGb03AI2KQ3wyvbsr5OnYJ6x164ZYlFC3k5xQxFH22j39hkfPmGrdiezAaFxJ21rXWkaM7Dc5end",
-	"EyADPsmbV6vIgCt8zaKIAoGkP7PagD61ldKwItQrQv2mE2pEhrxUvcEP6S63DXo5OW+6cRD9tyvj4JKM",
-	"g+7klFsH07NVzTw46vSzDnkiB0KB006hy0Z3Etk/7aC/yTqgwO0EgErr5Ck4ABQ7ZwmNwckQokvGyAss",
-	"OceMY0DCQdTsAinAGidxBNdrnOzFlIu8cdKLVAhoq+uZJ3f3HuzDbuHMMGal+MUTKH7mc/Fg78BslW3q",
-	"ffjd4YpvziKfYDfLNmsWrMr8Mgos5KyyRrZci4odbgVXYsdK7Lh6W2VK5iqS7ulCx40X2XWsYrBMR7Ay",
-	"WL7FBkvL0KcbLKsdvwkWy4nnacVmVmxmxWauxww5K6uZ1w6J/RzIN9sK6ZGxedWHrDBQqgYUUZKN2eX7",
-	"5dofV2R3RXZXZHdOo+IlCvhC05aeZlS0D41RbW7O9rf6LBlmdzGX8VbtAhmyXsHq+BqaKGFhXkcT5czX",
-	"+O20aeLBJSdDmyUQ5e6MPdZTBJV+wbV41Pdvxfzc3AJpeBY9dx8/eRG4Kv8W0CT41Nx/RUUQBlDk3331",
-	"r22L6y1I9gdUy2A7qG/ertXgn1rg4WoG/TrYAVsdqhuyxwR8KXff36tvbAYXM8U72tFeQ8DjqengEpyB",
-	"pyyadHXTDB3MwBmwhK3Y94p9z22cc/c7dIk1kNykAd0OtA8KEOYW/LoSoZrK22+8sHe/kuEO3lkZ7t5y",
-	"w53b5dmO2CQD3aRzc5nC1iRqfdRh6dxWsta1mINmO1hl1iDQK3oUgGSs8OPkl1EBoyqzdwgVRnW4TLXl",
-	"WQHdTc0YE5Uq99RbEKkBEOSrSI1laTX25EyI1HBna75IDVsW64TFUpxCaifgPuE2Z8ZP86vpvhlxGjd6",
-	"CWvz500HUYVVdxQ8XR6PAS1ebzxGq8MFHVHCsmJAwd5BEAbeBIPt4PatjGx89g//7eV/+VUQXkocKPa7",
-	"9DiL0dlWMbwusCJLjvh0i7oyzq60uyWEXjiKVpEWT9De7Hs3XmQ3tJIG50aw0uDeZg0OeXGF0ItKx2+S",
-	"ZjfpPK04z4rzrDjP66N+z8h95o7GgH7e+GiMjLJdfU4YJDvNrgwsOShjRZBXBHlFkC8vTuOytAEL9rem",
-	"upOtinfxOVsVY3bb4qOOFOwDHmuAC3zzTJH5+a8sksuxSNrTSewWlhsmRx+cppQUGyhh21hCINDBGist",
-	"ih07ZwkZ0GGuun+KzLcDMHItKSKLlKeK5Qc7TFfuZZ0950qr0rSy/KG7Nmtm7sng1U//6otf/4fPfvVr",
-	"qCb2w8/+8aef/9l3Xv3o37/8kx+PVj4tCBVp6LRaHwou4VwXcOmmzGqzryLV8AhCRLlqQBH1FA554sJV",
-	"EGaKF3cBqWZ0xSe7R0du4ErGWck4c9H9Qy0TlgKUIl6sJDRHk0cKhc3FAyZJQjdeVIppGSPPb6Fh9G21",
-	"c46Sq/lFiTL7ZqXTseJKK6604kpvjikUsc4vi3TMKs5fjlW0wwCe2pV0Y0KTSDJFhNS2VNEOUcwoLYrp",
-	"MhtnAXW7JM3i5X/5P179+d/MSxCWbNZcEeAVAV4R4GWaPi+L+k6V/28A/QNgnbnIdCGW+WPT5koyXBGm",
-	"FWF6WyRDpsepEjlhKFhJ0WKkK3NZNwvSKaiB6ztr8me7qZjWXJyu22S25g5pYoWT9VgOGgOaCC5Om5Am",
-	"5P+gBly3Os3QVoOxddQ0yL3khMbUzERLKHrCYjkAv7nuJEx1ZBztkCaUC1pXsRxkjUChqQ5VAK7GsEIO",
-	"BPdCgSRBml0puJaJGa95xA2vYYu/FFjG73Ol98+LfVCj1vx4SHC1sMoTV+SMi8jQtII4fVdbOCM2l1Mw",
-	"7iIsHJgbkd0us664GyXDU32sOFYywHptsRG+af44OAIrN9yVkzdQK/EGygSqhfXjiJwJOSC0rVkyoElU",
-	"7pazh3tykNAYhRNS87Y9FmtORJjsnj7wXjlK37jC81fU4bTjuBvHttxcd3UiF3MM6w4j6ckwi+qfGeWd",
-	"wPz3l3AMb7w44Z82DAW9mKXSRtF5WYVSv9UuBp1t8wynsdQ6WJC66E7i3LmL7/NPj8z7VUSAMcT+EviK",
-	"0pM+byhkmwuuOmMItamG+29/8vJvfvXPv/zeZ//4jy//5Me/88IInWaUF6/++P/84sffe/m333v13R8E",
-	"YcCe4x4jWMXhfr1W2/LK7P3m2z/w3v3Nt3/48ud/Z9+dIbqyaPaXHqywyFBWIYordfgq3fcsz5yxTudJ",
-	"X3HBlCKGWhEpCvHrZyCOY7w6YS15zpK1T2X3hLM1APsG011hnNdRVsMXPB+uJKyF+2ZxO7SFUEF/pwSL",
-	"TqyTQ9oGJbhF4xgi48WQaN5l42rqYxzQEQzkCix8mZ3M9sQiskFw+oh1vg7d2t8aEB8abG8sZmKzfVUC",
-	"thmwxIzkjAmokrpUiff1viNH9Ixh5VgsrmvLcUvFsPQsSaggsq9DoMTZBUlP2My3Q/anKVCP8ZEqJhVs",
-	"LTVgZJhxlwzaVt415I2D7WSSwQR+/JeAFgd7t7KFLEfzxCNYavGwV20eeIT7TKusHDVEvqWIjO8or0R7",
-	"G6vRG1aqJfxt8wF2IOLY8K1mlnHTDM1TSGly2Z0dakQ9nJBplGtF5ECsk4fttCgGDkbZuhhQ8908hvim",
-	"WCwemGe/i/QgBzdl5jtcJ08xldR2BFW/qRhiZqlsk1PJUiQI1aGGkdley8Ki4bxfL7aDYXAuCWNaxQ27",
-	"cQ1rde3S5IxpLk4NXUpp1LZ1qL0HZ04PgMIlkZra+nhq1Uh/5yxJxarRLhN5zs2nejAfwC/sxGtTvmPW",
-	"/LLJCwXHFVqsT1g1JRMdbNfCQGmq+yrYDuDleQGDF5XPcD9WOt5Kx7tyRIrEUuEqnG+KZHrjhbtsI5bU",
-	"ghC3ATUMyGcaTih0bCdmbR0SmRQzFXRN2uA3ABuiqiDKDa14jtOszLRvr5kWxZKpeBdVjnd5MPikg7Ti",
-	"hituuOKGbwFKxiwccU6ADDjSbzg8RkYL5wY3b7fzsBgptWm3vaKGuWfmqU8II31NqpesyPmKnK/I+RID",
-	"zS9Fv7FKx0TT+6F9port3SkxXFgLOF7MEgu4+7Ha/cJxHOJLb6QhHGewsoQvxxKe2oZLg//wXM8FFSwI",
-	"7fVQFOnJOFaGrCfslCsNrk7fUQtGc1/HT63g3Mz4nMYQ7Bybk6pC0hcxeKLBB4yxtzZ22bXf6IszIQei",
-	"YWfQNJ3LdrvMHn3o3FDXaZBuWQ+vJ/LYqG0IDjZCBgQ/bwcdrXuA9xMGWeC3jSD2QsTxtZSYPLKCwSQT",
-	"suZd1vgUi8TsKk5vHBpi2qEcjo8tH+MN0O1Po6uC7U3oDXcJXPcsaUR0GGzfrNUu0mEcdZiFApDCWndY",
-	"3C41pV/MRvyWbMqm5ywxMpprGNZhCzYi3TvRj+PQ1fY3RB02riVFm58G2y8uKibxjK80Vw1w0LiIMa4a",
-	"eIvcF/a40F7PnBRGFXNh+W5UxZsVwqeO7CfuOfMZQyhy30ihO/jFRf4o2tb9s4hfTTsEgj3XjZRoTVwR",
-	"xZiY8sBplwndUPzTdNhFhwy+1ZOb4qcibaJYprbScCOBbKja+p07k65TGGipaWwzsjZqm/XKOVcQRgdb",
-	"Vd+qhQFuU30Dkgdgg2phYHfGtHtxeSh57oqtBPiVAH/l3ok0NKSSNDJNfr/xIr35Ez0URrRMfesAGQZZ",
-	"YGB52SEJ0zxhhJe6G1JBYuVveHv9DVZGnepwqHRgyz0OE8/SSmpZSS0rqWUltaykltfPizSb5DKnHwlP",
-	"9ZviSCK7Fpgoykw6YO5QpJ3IbhrGgUnr68RQWpeyzlX6LhqNiBwIkrLLMieVxz6vzEulYjlgSblF5CZw",
-	"PI+QXYRBXwD7GsmGKmBpwKBmNoAs1dm1EiRWgsRKkFgJEitB4ir8l1dnAbmRUucXC4kdhZ6fe4JY0qOQ",
-	"kYNbyfJw0qVnNl/P8XeQA7ZTOUCkNBHVbK7IKT9ngggJODyIO8PBQpPJFSiqDADbQtMzhmUmYzkgtQzQ",
-	"fWOjwAEEr79v1+N6y03KJGEtXEU/ZwBGGGyvbdRM612anBmuhovovDdWmsLcA9kj/V5hG9aPlLbCxbnk",
-	"LUbqta2NWZwtdr1w8ZYlbXjesA1D+k/MbcFjH47OsCou2ntOMjAfkMGVLM5CrOM+i05Zsj+txoy5LQzy",
-	"ezjegRjeW7GSFSuZL08VKAGRhjwAbckRXkjsvkImYw/vpMgZvBdvfp1rnMfrFrPyLx0rfh9TJlFA8E77",
-	"O8rdgUVDX+aVnQruj8XZKrst4BCwz1wFGkEK4wehtgVIfqB2X4QBRNqA4JhwmXA9bHTp8wa8kT15C6WM",
-	"4micFOEGSYXiMeifbfNo2sQt05etaeX15DIvt2+H2dc+7kSwfdP7JRc0C5GyrQ6L+jGLGpBPm5/couoh",
-	"bs80Bp9u9Yqrr7j6/GTNHqMwNeMambEtkxabFb4vRYKa03p8z/ZrFDdmxwbQLAOuO2ZQ/JzZ4lpqB/PQ",
-	"LU3mipyxnoYIQIFIn2hKHnQk6dLIqHEIRRqifghVZShWlDF/j+tzj/p5Ojl3+U5Nk3M6poxVoX63DCm5",
-	"mJluLFeZWhH8FcFfEfw3yiKoMrpWjb5P0NbwtRsvWlSzU5kML6oInnv24asQQJd15RcrE2wXYHXjVzf+",
-	"ag033iFycEHuqoLEpztsCFgJCwh9sxV2t71PRQ8tJBbzF1GP2UhOxEQhYrM2InjRKOKmdRo/SsxQNWep",
-	"ONLlwv+ynsKqSwRqX5IktqJ8K8q3onwlss4o8Vtc9tFUna0pTTVXmrfKDW5HVJ0dZo9dwcVvU26uqoU6",
-	"fS8MekxERgETbOC+rW9kXydMJ0P3w6ahA9LM1vxkv7yZxWG492sbWwtqOekaTLv7oOc7P+QKK9QdaLMg",
-	"iKhrtoScDCHnl80AC1qGb58e5b5a46Itp57lvrpnHrv0szyW6vzyn/7w5V9/5/Mf/FHg4oQa+FIaN9Rw",
-	"WYn7B3fvHXwYjOOFYgOf/cN/G22jPtbG44d7+4eHxc28+u4PXv7JX4y2sTHaxuGTPdNG4Tj+3y/++9+M",
-	"NrA52sAHu/fu798F0WjB24a7NJXTaqiQ8dZctPGiJebOtGU/IZFs9btMaBbZWZMuo2KGC6T6J12ubY4p",
-	"HP+SC5VWM5vgs/Srk7zhbsuqdU9WCfeXVPTEHZ1Sv2NWLGdabYnC6oSYzu4VbbiecCbzp5tJI1fo4fM/",
-	"+85v/+v3vvjZH3z+l3/w6j//7IUhphf//MvvQXHDn78wtPTCLId72RLX7J2f/PjVn/+6Oj29sgoOVVCA",
-	"QK385NmsVRppS/Nz5hvNHQZQwmisOWAKXenyVgnGXUyqrFLO4sirQrDSJ1f65ALJxAWVfCpS2lIZAUrM",
-	"TkolfuDgvjE0lQGetogA/QScmVyTM8Z6Rs7hCdHseWla8dtdb+pfUPmoyuy9zBUz5SSsmNaKaa2Y1luT",
-	"SwpVIhagIvPVPV8omXSHNFNq0CRMmNkpCNmJuIIPZQmbl1JqznaST8nMqBMWKQeJfyCTfApmAXFKSUxK",
-	"k5Aa/fMvv/fZL/705Xf/6Lf/8S9e/tEfvvrRH7/63747S/6Em+s1QJOu6PuKvq/o++vg5AoteSQyccTx",
-	"clWVvpqGXPpEFeKWvml2TDONlQ1zOTZMOFSl9ks8cgvYLs1WLhYywkSer9NeDwvGqq5qmA+1Wh2OvFIo",
-	"AwR0LZbidC39JgwSGbsKdJh1nlimhEnzdbsw4FXw+6rUqHNGeM2qodKs26CzyBBmpZYNd1m8lDnM84i1",
-	"aT/WFUHOuWpY0hdZ6Wx08bXsNVzECwgjFXECRnfs8nAAcOEniwhmACvxYCUeLGCz7KtcXmYFylosANx4",
-	"4W7DxCDflPCuaMaKZqxoxptsMpqdcsyqATxxd+UyDEZUENbt6SFpIq1okr444SJytVRhPuvkXi7JDefa",
-	"sghKUEoYcs6oiFzemav6bR4BuLJrLJmzsFhbYtjKCCHIfBe+XFsilwqY0Ih0OqPcuVyUsRUHWXGQFQdZ",
-	"llHKmaJk4uxTVyKL3jhjw8nGqY/NA1doNfqYDacZjcylgnGu/OdLjpTrMLL76B4sPkJ3mIOTNzuFaZkY",
-	"bbfJ/NFVLD5napnyTyEMmjk6iDxm5AozQpA1ejFtMTLoMEAyg2Gb3xFqviMHoqxGzcds7lQq86fjS4mM",
-	"+ogxVpnzfMyGyw6fq+6aOmPmzMC+NlyjYfFsF2C+B2wAqzCVUrxl3HfFTOckYg/ombn+joZdBe8sCEAr",
-	"ih1zdGMVNvZmhI3NeWbm52BhtcAQ71C2aByf0NbZWFWVck7YdO80R4C4mogE3SSKDhXpyEFmMoCCcTQK",
-	"029TsEvzB1OAEgM2hBDVftDhNRlQoaG2/InjwCxaJ7skYS3Ge6Dmd43+ioDifsPvKCL63ROWmEGaHyzL",
-	"AAwaozWb5luyyxQ5YW2ZgJAMKcjwtGX3WoIBQWHa3g6CmdIuA9sMPaVcWPwb5cqHjPP8I3rG9uySBQth",
-	"w5dLDO/eeDfHioMXx0FXnfLoONgmx4bv3qzXN+rHQUiObbIT/nJ3//69rz++exxc5EpTGn4GHPuEC4qp",
-	"mhghojTgzMwlPNhBzthLiSUqPUBFR2Re1j0zpXttmeqSSB5r9dGs8skznwB+IJN0g9Q6OWJxjFf6hLXg",
-	"9rTddVRVgfp6/ZOYt/Ic1U+nV5Pit+HUDCgUHABq0IVSBFS0WByzCGkOxm5HLOr3UAPp0qE5VH3FIrzr",
-	"ZTHdB7lxjF3xonKwJ/xTDLoavUaVYXv5p0fmfagNy573YhC9rQGsrEceqYkdcs0QtSm9mVzoW1vZxeRC",
-	"M4ti26XP7+HjWJqyy4X7nD5Ok4QOcYhFQ8K1lEmO9HTp8/tMnOpOsH1rC5p1H+vj9OHZVWgsWKFiYSsf",
-	"GmGiSZrGR3JAulQMMaUAT2+0impZVPAy/CFHG8ytP+krLphSBCFBfMKTpyOT0k5L4/nvc6UXIwNzXPvy",
-	"a17MzMsuc1lbrtJHZdVavpmlqv2NW8WeLccqmLtzpTFo1W9mOK2Ktdk4vzmAuHQAloLFaIIkFLAdSFsm",
-	"+GuPJUqKEB2U2osYdnpFSlfMrYJakyeMCdLmRrIgXGRuxh4dxpKC/oJoPvnxpM+BgtEEQaRxxoZNM1Lq",
-	"hukskFiJQQoGOhXYHIGTGJXGOVSdjxRK0SR90dC8y5qkx2QvZgA5pWUMgo/Ywe6bCesxqm2FHNW0Oo6S",
-	"2Lj92upJNI5Jh54znHBilsvIUn2heWxxTI1EF5WZQafQy2XWazDrkC/XjWTUyDb1MCPT27W0/hEcPqMV",
-	"ahqfmaOZbliwHdQa5sUGBifCrme20CMOxNXoZGu122u1OqnXtjdqzt8pkwOkvi9/+Zef/cMfw2VQZ+67",
-	"X/zpq2//zavv/uDl//L9tc9+8dNX//1vXv7Rt82d7CuWgHy3/UnQN/32N4ywXN0s6m3Gkk3EcEhgaa38",
-	"+ckLr8hUusR2haFxz9nr3yHcMjBwLGIh9s/lAxpNTCJ4mldruB6lK6+5GXnlk10WDqBRgi3pBbtZyjgA",
-	"LHlOcbRMG74BjapySx6c27aMYzlQaQ6z4S3AESRpOoLSDME4BxpKqyMVE87U1qJxzJKQyCSn3PckFzo2",
-	"E/N1bKwfZFjbsUB06GLz2bE4FmukaWhew/qOmtvAak6sd7DJBdfcEMpmysPW4SUhI9aIpGDNbaLNUB2P",
-	"NgyQmF9V9gY5YCxS9iUulG7wqIntmBuiG72Yiua2zy0T1uWGVpFbtZBs3QzJZi0k9ZtgPailzNGaE4EG",
-	"yLZtTTV3cJGMgNCjShnZQJGYtTWRfb2eTbrNBVcdFjVD+wU9EUaAj+0yuAmkRgs3rMQZN1CCYcJfFaVp",
-	"gktZNJ9BhwmrNUUow2h6xgRpdunzRtRHzt10M8SecfsQJLxpBAvZ1w1ssXksSPawLw+4yRWvPrSb79Ob",
-	"Qrow22ZumItfuouFVth9e9GuUdDwN2OsrFORVIHEYTv/Ilhf0kUKtm/VwsBfgWD79u3bGznZw/xshYgv",
-	"/r/vvPrFDz7/8d9+8bd/XVW8sD2nblwruhyB6LJdq32ldnu7VrOteZJT/mAE25u1MVEFiFh25WZaFe81",
-	"24bTtUHW9ce6cVTfQpdzOlZ8W8hg+w4GP6arVWlNRqa6qAQGp/PNFr3eW77ohSwsw+FYiVsrccuIW4+Z",
-	"maDjub0eEwzkGk/uAjYpE/DlgeiuUEa4bFHMVVctd6oaUQXCli0MtB1Rkz3vsZYhu9gEM1LEyZDYCFkr",
-	"42ic4jkjQ6bNFLWRNJXsMnC9mj9QtCKV3CBYl8OVbOzIOFJYBlUTnfByV8i+iEYV+gXqJ7oxFSjlZtUN",
-	"xX3m6+UbWRHbzTm13n0RLTs2ynkabi7Z04Bkf0UpV5Qy2A724K5hjHB0pb6TUgrpwp/KEtr8axrMiYWy",
-	"FO/BtLDCHAD8KiJr6SlVNG9yT/ldZsDzjP7vKBelsJhHwjv2qmvG24O662XiwD4qtywLrIKytuvE4hqT",
-	"L218GUaOMMXkS5tfBoz1mKXK/477DY36qiP7cYSg403S62vI1zqhrbNjYavTQmWokER9Zo37zcf7R4+/",
-	"0bi7f3/3G40H9w6eHO0fNg2RaCJ2ea5aQ9Np+c0Hu7/XwDf3Hj45OGoa0QECKPo9a9p5DB4GLk4JJbgU",
-	"5pkOTboxU2qbGA4J07MWIWchAksA+jNcmd8mYc9pS8dDlIHg69TrsJOGlHMd2qBtKyylyWkg3UDDu+nq",
-	"whMYGJaFg2HTCRU2640bCQvWXGUWF94mQqaCk3MEYcVrroniosXWjwUhu257vL6UJOBVGreHmcFB+/mx",
-	"C/D5dFgcZVWxi5LazKvrQuqGebTQNIKi8hFVZwvJbIiBD3QzvXf3NIk4bKXdU4bF5OI4CKfCOrAkkUkj",
-	"k4s+/79+8fL7Pw/CwD/PqTKain+eYo5/bdQ2NusbtXqjVv/ow69ufH3rae0bt79265sfbz64efDeozuP",
-	"60cBCnzQ3qTxc0UGMtEdYlPvCNWadXt6ntn86oef/+OPvvj7P3z1n/5+bE42MGfhKTlRcnRSAybA7jjH",
-	"uKet/8acg60s7eJxnV1Urxojvcq3W4nQ8xkbgMn0NbjgwcWjkabmAxxLhAYmSmWFtROXll0iMRiZxfLS",
-	"DiRjKyIHwo0ldCXoZWI4Exdk0OGtDhaeAn1QMaG3SdOoqMCxQSZqPnp4eETGR9M8FgNz/9Hm4EJuMVSa",
-	"0FgKtk4eOlYLgd9tkAAiiWwNuC7p93BINpn70DAGGttZKMjzFshXjwUUIrGT4AlOYzIjW8z6oAcyTzHN",
-	"dBzJDGFgVRiBnQvoKCXE1UkywXa9trWxMBENq3W0efns5uvBxbOZafj75lgvG/eo1WI9MGLXc0bv7EnW",
-	"brOW9uwwc+8FNrpVu+M1am+DY6x4TigMPciJavk0t6MOV4T2er7Y5wTP9WDODQvT0Swa65rbz8rBEkbX",
-	"er157oojXhpHBEOSofqS1Gu1GpZQWog5Oni4YqaIMWYqZSMYgGDzekb1O9TfFIn6CT2Jh0RpmbDIBSNY",
-	"gtNE7gbYIhDA4MpmZ5ppX7GGCxBsht6baEfHKEBnmQqJOdBrTBg6EZEvAf/93frG5tbNW8f9Wm3jlqBd",
-	"9rsYB9bcIc2vAHOmRPVoi4VGk2z+T7/3e/Dlk6MP1m6HfmRgm+iBJOxbfRoT046y9by+nAUO4JMIB5vF",
-	"NRqF1Wq17Lm2Cms6apcVcRJTcQYxGYaldzkUL9shlAD7A48BUCr2vEchxgDdBm6pjBqdrg6O23k17Ld2",
-	"DyASE9atY9be5nTZLcCwTG/90WHSQExb3jV7kKnkXGXKuA3SMDKKC31kz3s8YapBNbwlWHo+qN6GIEkb",
-	"xIDKu1kXT9lWZujNlz//uy9+/b+++tFfNL1B/asoGTaSvvhdw9OaqV2DK2IDXHZyKWcsjq0EhmLWCXMC",
-	"pZfGViT+HDIRHXYXj6QMi6+SG7gN/8DRThtnUJyMYlckF1luo9JPpIwZFS65Y26QHYsik5PjjgqOGYyX",
-	"q9z58qU4hH+x328H9c3btRr8UwOS14spF/leduHipOTBb2wUTPnlr//v3377P778+d+9/O7/88+//N4X",
-	"P/v5y+//yav/9Pe//as/evn9/93sZHnvYaBkP2mNYE5m4Mv5QT1K9zu9UR48bcEAJxGj2QcG4RGNbGgI",
-	"cTRDffarc87hcUmGxBzIXPBJEe62YTX1MABamljEor2DIAzaXNDYQ8v+zbd/8Plf/+Kzf/p3L//wpy+/",
-	"/w+/+fYPx/GzcXlT/OxscVO4optmZi3e49joV27fyq90Ivvay+Rip10M+6uHaTodiLdUNDQ9YyPl+2H0",
-	"uJPvBWEwYPy0o4PtDXP1nDZQ84VLBEGKOIiycO2B1pZAMlyEAdiVo2nLOrp21VeqcJQzCOmFw57xWE5B",
-	"GKfqLCR2HVYu15V0bDg1eIgILfAvOWdpVUeqE4Qr2Yhsd1dqJDKDuRIT0S5pc6P2WgFjkEhxSr56+PAA",
-	"Mm+OBYjGXa4MnXOT6SXyNKFdW7cpkZqBN8gIMNgnCrqDjowZSPslOgKGuTrbQbqO4xoDinxUkKYnVa19",
-	"zIZNTBYym4TghCDcUnUsIIfHjEhlUdFck1OmVZYOhGOaIPWB7n3NSTSjZrOjgQRRSIXWnwlJTxCEZeV4",
-	"2Jd019lzrnIWtDRJHE00Vyw7hZfQB7Cp927fAaNbQR/PZuQur6eJrJhfT12sRZl1alHb2PDMZ0AVcIjw",
-	"ZyrSpLJ8xuNtIBvNa5PohqXC6LURpxB3hlfBGubsnVjnGYvJ2nR0ybYNT6xfqnXNOwhvkW1tJW4sWdzw",
-	"jG9F6BtzCB7m7t54Ye/yxAguG10wG3cyL80fvTWtgtLsyoav9Il+HFdDqI36bOLvozYr13Zmj3LfoBMH",
-	"Im3cV3YjXQGnc5bkAuUmccAcJm4vkWazuThtlHiQ0JtVMte6nQvawYLt4OX3f/jbb/9BWrAdY4Zg/bBw",
-	"/Iiiqie2qvipcBMuMi0s5jULA22Yq4tjmIQOXL+MylRUnVXRGVfhgddUpG/EZz+dLJYF+uWp4w2MaS/X",
-	"0B6KeEgoebR/cPfewYfokrBCSRoOv0OoGBLrca4U9dVD6LICNHOM+10R5jeOMGMHOXrsvkLq6z5VobmW",
-	"qlaksFtvE4UNiZADsrd7sLd///7+3bcrluvtTFKgXiSsF2sr4+hyRdkb7Hnq2LEibf4M3RNkIJMIy6Fy",
-	"gSqg2sZManQTRn0Am+Stjh0neGDjiKCBSrsfW1SATgqx6EM0BXVcus6pdK5KXlBSfB9H+drRcNoxDHF7",
-	"M8S/Glw1ujLJ8OkqUN4RCstVI+qn7osR/4jV0q2NfdwpMr8fJPRfcYGu/jsW5BCQXtxr9TAYdIaQs91o",
-	"90WkghF/Sj4UF/Lx2jJJk+52yObYvl+ac6NyNjIerWl0FO6JWOWzLJkcPu0MHS0ESzyDg4LO5suXXI3w",
-	"E3PBpin4R+6514cWffIimEhoLI4A4AmfI/FAWx9etvmCLYt73IQeXZyooRKu91ZMeRc6H40HzQmWI01u",
-	"YpMzjsPp1AVRjtlioGQ5KT7VbNUiIpo9KVPJC6LYrCjL0ijL/jlLhhigpEdz5516HBIZR0VwfQuSnMk1",
-	"ZFxc9whpKVCioS10AYKrDWNciuKQ7HmeRbM4xFeqAF0+MhLFBzzWgJg7Yai4NppFTpE3w0Y1rGTc7seK",
-	"DgR8/GLiIKzKTABgmytiqD6RCaSlJSXjcGp2O5HdYsxRo+qtuZryI+i9VUaTBurZEU0ZiJZzDeNNQyw1",
-	"B3GFVLqk+kXmPJYilC5K8m4A859ccQEiAOA5QhVpfrifj7jAdpyhD6KKU40TAx+o0MQoYA4YNCQnQ4g+",
-	"0R0ZOfdnq8PUsTDaZy9hbaZbHdMAFHt0MRt7ZgyIoYbRvQgX6kXpIibcNqEijWe1MR6xVNqVjsQrDsJF",
-	"dCwwdRhze2yibV8oC4s2brY0YwBecCAHC6X5GM3LUIBczMITcJLdrNVCYn93c+tCgi8DmlQhbzIGerFt",
-	"WoKegu3N2gzOf5jmUh3/ICpnwuk8dtg5xNcpttB59N7FRFO78JPlUiuxO9pQEjqFBio4OzsYUQ7mIRcA",
-	"Dpr/Kv/l7QRVAWqNdM6eg9B3wFv8pYXyX3J0v9RSed/cQWX7bgJVamYDc3AC24a/GQFfuYJ8vogPCQoi",
-	"xOq6YGtQJJGyG1qfk044Q15zLAxziPpsnTxBRAiPBjSJkIBJxWIEasB0DLMQ6wQDFPtKkxNGnAq6k4E2",
-	"2PAa7rApEb7C2lvVCOMAI6ptXWZoVi4H5VhgZoa5gc3QY1ZpFULUIBQm2pmuSMqlEpf9CeBhEEhvJGWu",
-	"iDyHEL1jAdl6hk07NAfQQbZhoLYnmKmZELj3oIIRFE2xnDciX2ruma/X9qTQiYy3iZBrEDXY/PI6OWAD",
-	"x+KPBeZykoSCW7CvWEFUpidrNJ3hOU1EEeSE6QGCeBt+ribz3ZnNO7u93r2okuhs+qgsaD81XPWqbEYr",
-	"RngtjHClplwOs5mfsfRPzB6fsLUs+HaCUeahaLGKpU4shths9U6eyiS6WZtQ7sS1elk1T8DbP6NZCEKw",
-	"q5uFXjtrgtnElTVhOdaE9H6lMZjLKX7SYtbHOILlFxJKzriIvJps1hUtifWKKHBW56qMUHXmbAnb8CjQ",
-	"Hpu74OS6EWS1NOPYVlpp+pjCTS8hBIGksjRraNWVJ9HJsCCWydzAYlK0zASIEynPrCieYZZ6BGq7vrEZ",
-	"jhDC7aAl+4liDfdy5kUH5lj3Wgs+/+GPPvvlr7742T9h6ikydvMfdSN73e5a0rCA1MF2sLURZHmhVoro",
-	"9mLwWqdf2+G8//Dhx/cOPmzsPTz44N7jB7Okw5kdWHKuwhzLWyk0rAjuGpGwcBA2EiyPjZWP/LJVrcu2",
-	"w2c0GJ4losLYrDkDrubb7IUkRtz/GWqlrBIUVtaSoSXfhJKnbM+ckDEWCXxmcczZcdEWoLm50rxVLuWa",
-	"Q32YPXYFNCxLsXIQihsecl+9/l76qZFA8vyd99ZvTr/LYaClprEhi7VFcfnNIuwBfMhUhRCeWkmJ8ytz",
-	"AHY2LiaSkyEIapeBRdvL16Q3fGWtwlXY7fWcB/zqbgPegYaNB3gvDKyBsyHYwH1b38i+xjBn+8NmLmDa",
-	"fnkzuz/u/drG1oIpeekaTLsQbX5+LbfiTTjlDnoJDreL08jbLQjt9SrYLnqzICynPlWLmUgVaRbgHO7Y",
-	"qF5rf/YSlc+EHIAX1FZyAsPvmFKy2+utoHVX0LpvELRuemJX6LordN03E113Hn5RzZFaEIkzKQpnkNBe",
-	"jyHQ3oBixUQulAZ4AZINlhjJTBWmd+z2esv2ul1JNkgx9bOy2CfzpfxdhbMM9CWXMbcgZoPbu5kcaA6Z",
-	"kScOiG6lR11qBIaDBaKnGLPWnY9+dBiNdadUT/oIf16EUc64WmbmrNXHnKhPnuVTRRiIUxYOyczGpQ57",
-	"k7czKpx4r38S85aduqFWw9KZP4ZflzjxeY9JhcUy5OuEKpYmWlsptctPE4rpEbOtXr7fF8EJVby12zcH",
-	"6ZNnhk6fMJqw5GMGw4KcMZacF8e5Q4QJ/hyEQT+Jg+3gBhIxHNPoCx/YWBVM6lVe1bi0QBxcEzpcJ6Pw",
-	"ZDBzLLRo+ZRzlqJ1YTyQ2/VGez3blbk96+SRjGOMp8R4gTQsIHS6GJbNFWw975ItjKBPObLuJIyR9Cgq",
-	"d8/NDcfuS7kvJnmrdfIhgOBC8btez4bgw/q+owiNosTcG3RCGfGhSWyjZlqjQwUaUjBc9lzbNnoxbbGO",
-	"jCNANjsqw+KFOF0emcVx4bwMkwWUgnnieNUZrGl+1VwbqmAkYIhPozLkKB4SBGdQryOLheaioyy/tjFb",
-	"zk8HULwexGseZ7V8GK76EKbxWnRiemYOJARe2YKE5xTL/7rNg9LJJ6zDcxuQnYHC/iTAF0cSGl0nTTzA",
-	"TdJXZnUVY55Jwp2bYZaeEZImwNvZ560gCGBy5vB644AHSoYAnh67eIZaUTEk7rRFsOPmmEAyqauEJJif",
-	"J4oK8jsK1ieWp16/2B4v3HVzzM64iACJO2IxP2fJ0H/XFdsdf/VjIQeu7jdPACQLYtX481zffQGRgCXz",
-	"tl2qHUhvblOFXmXS7bc6FlRYkwHUtGxJpceuVXG7fn41nGeMOUrNpqAq2GX2moQc4dJD6RXJhoLofg08",
-	"zEkLiXThTW7dwtErkLfPjnf1kRzky3HbOECBVNC2m1thoWmr/C5xZSMOYRVsQTBzrngLYyO9Ep9pYleX",
-	"UQFP5xZcay5OVQlpjyWNyAmNqWg5xqj6PdOPkony2rGM8eLZxf8fAAD//w==",
+	"tUN0MrRqakz10lmFGxYyrtM+U4op0k5kFzUiGkUJU2qHNB8znQzXdtuaJU2i6FCRTol8u072PO4MuzEw",
+	"R7mXyHOYeq5pp51TMmDsDFXghJ92NNl9dI+csaEKCU2YFRxR82URifkZs9KHkfaF2QSZ8E/nJZv10p1N",
+	"9YPchhr5H2i2OXE9qhSYJrgiXa6UkQdkgou63A09kL5oFKajIFLgkXwi6DnlMT2J2XzCUSH56HutjhEO",
+	"I4vwFnMUPX3SbrOQg+VTkIhqekKNIElFxutaHRbtZJYhR/GMgDmQyRneUFxF1e/1ZKJZ9IBFnM5HiW9O",
+	"osT9rItG1/TRAMV9bHX3sNu1o2GPkW5fwVxGB3C9PDxirZiaS0sVaY4OrQkatG3TugfA/JzqQNsvgl4i",
+	"eyzRHFVXXL8pdnPzjBkZ1VWsE0dUnT2iI2xv8lsP7GOoWTsbwic4uqwVO4RnqeFFnvw+a4GGmTpCyrwX",
+	"nj3u5kRz3L85Pu7XarVaoU0OOnoMfpPHeAbGl9T6RKqZceyxbXgLNerKAXsZ8rodz455s1YjrQ5NaEuz",
+	"RAFdP2M9HYSB6MeWKKEVZobZxYwqZkc/fhDhV+RCwHasA4mJyDAWtOiiewkkcAKWlYkGtNGhjhrUzHHQ",
+	"ybBBDa9sWOZYtEho+rFOLHIm5ACZamwItmWmodEmNaNg9m4+3j96/I3G3f37u99oPLh38ORo/7A5MtzN",
+	"jcAzjt6+tZUzj9aqDF91jA7QgFkUjhus15R8sHvv/v5dNGQZhUYmnnHbSjg7pE1jxcjJkDjzbekQTqSM",
+	"GQWzg9JU99W084iH+hCfvQhT+2F1M6F/cTPrY+ohtMMoubymnSLqlPKBsaOa04GLHrisGYwo225MEyby",
+	"yN7kMrpQOFR4Boz5FWksvIgt0SShQ/gsNY0b4Eab6m1EyRHdHx0ZRyooNGjnFsVr3ttaHH7RgrxPYypa",
+	"bK9DBS4JjSJuhkPjR97iwLkORzc/fSk/jUN22gVveBFt8TwZ2f+8S7s28kMRwenS5GzEhQOGrMp0dJSL",
+	"4UQK14d/egTfjU6yhqSglTCqWRSSOhEyYiSSgoVkwzoqCRVEJieGsm3i820uuOqYF7bwC0MPI0JPhFmp",
+	"OB6G5Ca2pOkZs4on2E6A0ihDxaVgoBKMLnD9lr/Amxvv3XovTw3H1zL1uBvGLMxjnwTf6rO+YeWqazro",
+	"SsG1hGV7VsCPXAOXK8AUH8Ic/cy2aGkiDF6SqGCK2Q9T7qd7ckLzyxMF3XyWvYaCxcVraH+YFj0Q2jAE",
+	"++bk5XAPmrfwrjaozvkNI6rZmubgHxs7386tNvYDij1dLvqa5TnDGM0bv3YlMkHKJRQ/FVT3E9bIVvlF",
+	"geTQ70Uzz+icJYqjmpanaLBWCizkeEwLCXiFA44xOdbjWDAVf/9GFzIbX26/clOdcK7ucxT4K7FpPEtd",
+	"+vwePl1HPuQ+jWxLGPQF/1af2Z/NxuX7Xe7FFSxeug7n9zs2yXTJK629owMFIpIX/DN1B9lzbQOJRmeF",
+	"o8i3NnFOutWZKv90ufC/rY9JRHPRJUdjJjpKuerFFKPviqjPZM1BJ8MH9tkZqItHKSY1f8iY+Lp99OKi",
+	"fIk9fXxGIfOK+cLruf6TCeuzSeu8ZDq0XBqE5rJ5jtKMdp94lpDQHVKv5fX+nKYzOSopxCCXarEt+YWz",
+	"c5qwUpd5GKqRdtMvi8o04OWeFDuOcV0fLTbj21u3IZZp6CM+aHS6/A9AAkKyvr5epIaNb/EkU0m5Ve9D",
+	"fs4I1+SEts4IFzauoScTXUU4cy33hebxeONoUnK6KpgbrNRYTZS8bguPt3BhuqP5ORceDHvyx+2nHx0d",
+	"PSLWDja2mmHwfE0mkZlqPQvKLrpYaTT2m6LMvAZ6RBgMGD/t6OmLAKv7FB8epw5eJLzVQGy7ea1jTi0D",
+	"m1+ytI+dLl/a9/pdVNq3d+X6pX03pzdK2p9HEJ//PpUt2pzy+1Ko4RyLejXk5tmk9VsyxbgOavE0XdXR",
+	"CEFFehST2XQWJ7FD6nmpOeM9sn8SswlydG29lonSVjSAcQhNW7Oe0oiLU03js4Y7SJ5rAXIuqrhs1+C/",
+	"9Q9KXLesS1EI8zNPbm6VWgNH5KyxnJUKL/YVSyrIX08US+7dxUvR6lDdkD0m8LVZ1qG2dmd37Zt07dPG",
+	"WhWvixtc8WmCXVw2o4VOr4HRZv0uzGjx9L8GjBYGsvTNu46NU8vijNjbPIfBN3LXJpq5x1fD9lq8AB6z",
+	"zhP894ekmWWLNncg34d0GRXK5Tnjr0E4n7V+0/MOp4fc5q8WHbc0cbXaYs+hXkWcxo1ewtr8+XRZxBwQ",
+	"eHKSXvYG+4H8RGGriPnrU+IYmlctg86WzS2g02vgFlm/C3MLvC2vAbewc7oMtWzhaziDErF0Vwou1LwM",
+	"ZzYa+Pot5IxE5tmkFVwynVgqjbiL+tReZnKuHrY3D+dDXaGCjY+rhsp37F2SqebkedhcX7GGZt1eTDWr",
+	"cKQmm5tzjWWzmY1b5TdnuUwr3/fSeVdB9wuysJGTfu2cbHSGl2NnTG9r9aU4Ys91xfM/ZRLzMpsFBj1K",
+	"CSpDSozPtzieu2mH18TAWpKBNqVePtdIYVD3FCoyQ0Ty6FpfDyW4RioAe17ojdPsucasLq47pOnvbDO3",
+	"Re/4G5gDyHr107/64tf/4bNf/frzP/3Jq+/+8LN//Onnf/adVz/69y//5Mf5lJMpEDBTsjI88Wf8yHHd",
+	"kX0NA/5KbnC3bwX5Xuprd559Ulu78+xFLbx1UdJTJjYVmOfmn4EPxLDQ4bvcY1R0fvZdHtn8g0xT0abm",
+	"fN1lmvK5QlzyWWgvpsWgj14fHGKukdLFsIMcWxKHTFCRmX5gHreZbuOM1GXtjWFVEaUhxRGyQrUkJwkV",
+	"rQ6RIsRcbqpIM59/3pxqHLadFc74vFimncdik67bTBHn7LxMeK4sCKs+tjb1XIBAih1mb6Ujz0mepYu1",
+	"XBkTuly6aJn1uqBEicfr2gVJGMZCIZNVY3AhZto/1S4RBOJv7PkyI5YRa0SI2gRJLY1eTIXNLmq4xBb3",
+	"2WW0uBeVponXTvp4UVIJF1xzqqevc+a46tLnjaifUF1o0rTBly4zkmGGTZcOIctmYp7SzY2bt0azCgsC",
+	"+s2cuEhpfQUKYHasyhwfuucu7LJXP8oPzeN5q/lGkdW8R4expFPdhI/sY5iymGTEtiTXExZ5QBU5Yad9",
+	"sUOEHJQ5eycRaS+IrMKymlZkXzcS1uUiKj8KJ0wPGBMEn2OJQrxCI6lxnaGU4XGf4XgUhndaV2f1ncsd",
+	"bLt1N2vjezdCXByfyCLnUlpQSGOe92LKxRJZg+lQ4CVdKnPw+h0PBe0wGk2I8z2VLkKS6xC9Viwi/Z4R",
+	"dSBZsVp4G3TT4KrRlQkrNoBFfTaT+MKe93jC1KR3poYIcNWI+iXj6SVcJlwPR69eSYRrJiA6DmJ2MOrH",
+	"LErzfBBVIsQkQ+QGjRTYuJfIFgNEESPrMK3jIgYRBs/XTAdr5xRQCZXp6X3Won3FDr0O7VcQfX/fdmu/",
+	"+5rr3X4+kIduDPabR/5QXONuRGausq9ZVG5ggN8VUXRIBh0JrMZMk3BtMzkHXDECgDIdgIuwifFdyDQq",
+	"yBGHn1WRoixdyr/t06yJxQZirnUpmAqzM7sDg2pRAfwP4At4guCkVagTLtbXORsUyUnV0tmPqDrLktlV",
+	"v9ulRQn4Rx48ttEv1BQOsVCYcRr5a09yNq70bqYXJnf7vKuSHo1sz4ookqdqFWttxSFUZm93CCWR1BbT",
+	"jgstIc3YaQZjqzMBuYLqFJwNjSzmeCL4kDk85zTum9OhWNyeqrHhqCdr7gBVeE7jB6qIMccxd+hKAMqE",
+	"AQPQmjm3IFKw53oiPwYMiNp0gc2iLi+uQlYWTEqc/EXqnnVlTVHtPmZX4PGudP/N4l1nZsfHbE4PqNuD",
+	"onsAV6ENJpdLsqqNzK80PvQ+o4a5lECnfORAUri2xmqE082DpTx6/HBv//Dw3sGHjaN7D/YfPjkqw0wp",
+	"uC+zQr7cZ9EpS/aLI21OEFGiwE7U1iwpgZwZ7+OkhBkAKCuwuy6NGDY3VciZB6miIIPnKsnDZGAfm9xi",
+	"FVgpz0rWsQpcj0PPmLJqRYTJrmOYbnIuA8c2DXs3lXp5Z2h5+od/cJdJsLDfy7BOjczgem1UOJhlb9/S",
+	"TYspwP/saDaVIKigfTWVlRWTLqgbQ1sdgsnIIZR9CElEh4Au2ZVCdwyH4BqT+8inUrAdYkZl8VZd7YH8",
+	"3vVY0ojocOqWwMtGV2RJw3Q90ws45tleMROq+EaRb/tBmTTctODlTXQ5IpKng7kOwS3cY7IXM8N4yV6H",
+	"C6YAEHNfnMZcdcjJkDR3Wy3W02v3qTjt01M27ufwkgg3stEUQww1hdS8bfEDm3nTmdOwz1mSPgLatPY/",
+	"GnrMdBl2z4MU2sdotlycqhnFqQHlujGgieDitBz7bRcKGwlNNIsdRqqtCNChCoDfWATrqxzWUW0btZCJ",
+	"osvGzTsbUyX9oiNwwAbLF//Pisq8uOxeqsj7jCZGspFnTJhTZb6iirdSvNUZEjon6BRnrAJvxgVaHl23",
+	"G7JMmu5xv7FdeUSVsrvSdEWIXFSIYYlQisiSUImm7piqSoIolh3JQgBoq8tmwb5MU2zWG2vPvlLoyT/w",
+	"SMC+iOZTlE74p2P26gqHfIY0gxD60JbwTdpsB8GGBk/WMgcXLTUjApSlibVwM9x6Nj0nv9COuA89PKVc",
+	"I7XGz3tG2I3RrIjf7IvIWgI9A/2UCc/j8cmMafkzuklabkwh2RpDkcs4xCJrIaLcxEW0m3XwbPTupdsZ",
+	"pqdnIqakf06X66D2e166MOl3/oBGbEEktIhFfcQYZoUmQ/C/oTeLxgmjUbF52ZcbqvraRs0bI02EHmRN",
+	"bpTTVuUy1CS/vTI79XJ1JX9Ej1mL93hhFIsFii8q3IXovbimO4R1e3pIBrCzozWVxuNcZnYsYf2XRled",
+	"8qjEYgZF+RJ5ziOWQIE6xBfO7sBUbmi4ZiMNxZr6OHqQUuzUCh4pxYReyDs2jy9jRm8EuqxLDH+yra0z",
+	"vccSJQVIzCfMfCfB2l6BKXtJwNUScn3/sTuPOedItg2eX8StdW5bx46Sm+30KzK/2FJRWJlD/pgzsgbI",
+	"X8NqAL5xeeN2FePylLxyoDxJXzTgUI8dowPpEH7mjsCYR3CZPaYkYT1GtQ+qdplhF9OjLVQwVaTxAyqy",
+	"KXodTT/W1yHkOA54LULOYYkEWwPNn4vTkNSJtb0AyhYA6YdkioQbkptEyS6zz2cCby2shxtGBQhvziv4",
+	"+sPPVIHcpGyhu/y3H7ih+F/6IvSIbjb23aHsMtvIs5FlPPJyGsaJ3nx0rHre+WUmizFhWG5JomTKLsqA",
+	"2LmOLwvDqvy2Z5Ir9ufngPkjzCYzWwpY0cZenw7kRqCujUa4ESycapTP6Jha8Xm2w1hdBvZyBL0R3doK",
+	"JxzoWUtV50JYRk5p9fW+zvN27cdNXaaa6c9qYpAmtjxtjMCzC2n9EgTcK8TI8EXhqerXFNEWIo3RKQPl",
+	"dYxOhJFvMo6w0FyZjDu96zksInlJeTqs08wiMs61aCEk6dBzZv0q1fTCxFkhiqwNbYi+ckXXYynPsJod",
+	"jdHEMPP1yGwehalFLiihsLZSrkynVXwrWAumqhNVixuVlGs56jDA/oX6i2JoVfR3VDU82GqmhQJJGsIl",
+	"Wy3GouIAVHsUTjC6Heq8VTQUzJdePx7ZPs7kJtHDSYbDIg0sIyGeUcLeDH9pRi0VBeraKIUZOzVeUEt6",
+	"tecX9VSxwRdUm0LFPXsTr+IJa9EuIz3JhY5R/yjAWJibhcHwqrGv0I660pSvR8xQbjpLkzEeioftth//",
+	"Dk542W5XDGLHC/7QvGT/NK9Cw60ixa+vuGBKzSARuDecWHApCt0UHwTaL20dKy0JdbUmwzQfK8E8IcNy",
+	"JnkpsBKfOzNTOcBY4b6pb9hnqy9owlqMn7OkUW5kxTjwRjVyf8hE5JF5VhoRioZhrrP8qmo0fmGL+OzW",
+	"bSsXl2r07veSMzlyG70tGj3PYe5GjLZcsFn5wflmb3/L3D7kzt/o6fLt31OiK8xl3nMSxUjkP9p+qqYQ",
+	"ow1qpqcbSSEuxiOWtJhI0VmhjFwhGusY3uq07bMl7+bxKI7unxuVSo1vqe0vN7uJi76wzpdt3/yKXjaa",
+	"5bFGbwWWyxNbSzZtmR6X7tZPO72E03X9zmozijk9cIvLJBNroMgkulmrWipwJA5RkadsD+I6KQJcBgVT",
+	"79lNzOWAbGzN5ZlLGU6GpzwqG6UZHK6QPzj5LXDrLJkoPvjyVyaPZmZU6JLiuIeY0Ggr+vN2Vga5UHob",
+	"EQQuc2pjTKjKGRo1/1+uLDGRUiyXGC6XEHoWsCLLBJwYiyIxYhufYqpHNIPZyBHPTIcVXd0AbIEImbPK",
+	"K+m7Ydpv0Qo9cgG9U4z+GzMBOD3KjInVSWLmw4hpi3VkHLFEpUKgPc9EaSogQHubNH/nhRGSD2iXXTSL",
+	"yKePxjZ2Au7yU64VZppSQWQPRwmZrFyckuZXmiFRPdpiCpIXIqo6TIWkXjd644ZfTn2dOFyt5leaNnnP",
+	"KI6EKkIJiqeEC9KlXMSmrb0OF3Sd7IIaqojqyIGN8bVKlJHf13P4XPXN27Ua/FMbBQvL71SeXh0ff+Vf",
+	"AYqX+YeslewXpKDPGXfvko0bXfq8AUH45cH3GGgP3KU42p6cSqZsTatBh2rI/jXb5Hq5zHB8c2FOudKG",
+	"cIozIQeiUZrZntZeF4T2ejiFnoxjNVKIC7JaYPuxZRb5KfZck1OmFdmqbU1IrG8oHoP+NrmM/a5L00/X",
+	"U0gc1Oia8nOGENqQgE/oAPL6Z8rDrJLK8Ji15PkyU7Bsh0uuGpz1OjZBbwxFEg++llnwp5Dw0Tcmp7Nj",
+	"/bT3qW515pOWsZJbde0AO3R9LYTr77qeOq/lnSzTKYug2yWfLtPzfrttAdmKs8Nt6e51kiaKAY9qosTb",
+	"3EaeaYgtchPACiFKrpMmyM/NbSzipyV5tH9w997Bh+ukyZ53aF9peP+D3Xv39++Gx0JIKC7ImSIxa+t1",
+	"0uSnQibwECXoobBuTkkQolRI3TEcNBtkwtp9lY7LEFDEdeiwOEqHumM6G30zDbsyIx46Yy0MtscTf6hZ",
+	"UiFYb89Zsk6aEYs5XKHmsYAF6ovsq21MrKNZ0AS4aiE/cf1YeIltBUYeVEMMh7aLZgQtXBn4FSYchEHL",
+	"i7iyYwa3kR0EVHLOPlUzzePpyMK+8HMa8IUfH9sB4qd9b5j4zb10sO55N2T8nMu2sG244ePnu94k8Jsn",
+	"/lTSw7yUAqlj9vVC5y1u347HsG/WfEkOPPdnrFeUPzWD/Ds5fx5+de4GkBWg8iUTkQoJZkiQVkx5FxBW",
+	"opLs+tlQEtD7OEWiSMHSrGBhZCJFOg7zQUuQ2PJYD4/3jx5/o3F3//7uN8pAHjY3JgkXlbKSVUf246hR",
+	"ovunwpmlBUj5uCIDmYB0L/FnxC0oxFAuGYIvm1XymeCJnzv+vhQNyN6GiUlMub7HFmmDHD7Z29s/PAzJ",
+	"pl2njMJthJvzxqfaXlNihJ+9wNE8Lx1PMoEsZTYJ9MyKB2QA+SX0jImQ0FhJoj28KeBEbq8n+6ILfYKQ",
+	"CO3UTSeQhLOIQiwy4k5xSAnS1ukyX7oaPg8pt93nOl4MhDiVOKZP1Eoni0MXV4CA8pPdLx9uC1aoeGG9",
+	"MuljI/3AaFeoKtoU8oSRKOHnTKCIY+ikA+oDQIR2P/FpUEiAFKfpuubcDTq81SE0RZkyGp3jVxkaZIZB",
+	"bkhWyi8US0BVVqQlRZuf9hMrcVj7wSf1cDO8GdZr4WYtvFUL67drz8IJ6bQ+mMTtqXq0D+lZSkvT2/BY",
+	"YthYJl2dIOiDWVIEPMNsny4XFSUi0+ShawY+YFPmz8fYnPlzF5uEMfQ1u6xyye756dA/cwQ0OB9zFWuy",
+	"j+DgcAGr2g9T68P0uadCl5LJVJJxaJ6pzD8xauXNqgINZ6mkKGu6BWG+PmtuV8N88aBsH7x60QqrrKdh",
+	"APMVJ4OhLtcDCl0u3QWa9bqgDxQJxbU7Qe18LqOCyxVe2qusDT16y4qXaJl1od3zEwEzKtWoLQfQWID6",
+	"v1bkfHFKOol8ZlN9Vn4wlkrwlk/sJhW7Rrs/V2hvkA5SVfW7qPCkWpR5DEIey2thF8ONTct+9a98oVHE",
+	"ko4MFR8ZtRk0YCtqOc0IUtQpwJId8k8LtI29zOiDmQXgZXLZUygw2DBQhe1MXYVZjTJGSF3AYG9PRnVe",
+	"Zvq7FHt92nPRafRmtawrd8iEXr6p3l/OuZMEJ1SaKq0q5QA3ZAI2eWI0Q+eGtDeWZDmio279BeyauYSp",
+	"Eu99i8axl39o7i8u5To58goZoI1Otgm1GOFmAuycJdsE9UHNbNZUmHmCWQyEipETGQ2JokMVpj5VzwcL",
+	"gLToTAcckkFoq3b5weHNvH8dzD9r9drWxlqPgqVtckzQAquIwFHga54Kk4AraBWe+YKk88D84x05S8Si",
+	"/SwgqixQYs8vC1CA1t41p1FpL65gnbyf8jVSh2NHiY9cGJKb9ls/GSgkt+HbFMVwh3TN/vSTU4AT7FDL",
+	"u6SIhwRMN4kzzgBMcHfM6Q4m1pSB3JnZJs5PS3hpWr92B26HhAoj9jQhfSFckN98+we/+fYPc5fg87/+",
+	"xWf/9O9e/uFPX37/HyZHmVS7AC4kEbsquQ5K9pNWoTmQtzpEDZVmXTyeLdllCMc+DlO3wH3UloCPhlc4",
+	"Q5xsk6HsJ0QOBEC/J0Nr4xvu2N2GU+Hg92zS43SPwnKqQ04bx6RqkeVcb2mc3fGCpXP2cqgQQ7gdVAgT",
+	"OsMJGcH9mNejkvV+iD0FYf47nfvCc7WYL0vgWxNGY0PJm6EvJoRIHYwAAaSrxXZIMy2U0iSuQpUhGW1A",
+	"6bVFE5yjRGHQGGmqrlpPX2wYbj10jsZmSPoiZioHyQXcmww6zPezu0EalS4tnlKEFmsrpIw7k85ZYnhQ",
+	"Yg9oo8jh80Eiu9bBqqV19cyHX+7By8/x9qzAJ21+OkdEpdFrwDWREMFYpNbJIWslRmJyvm6iGI2NtCUi",
+	"CEUUADb67rvvNncgdkxgrEjMz1KvNRsSpf3qMNndmQu41p6qxnQdxqvagQWDMENvgk8Yd3oAadsnzM4I",
+	"IZWpWRxDRbkujMfjqoE1a8rb5xpdkZCWhc0KidVv8IhTMcSgFtneIWaXJhfvDYMzWypsetGbj82TabiB",
+	"59afjFvuFXgwL6eA31NBrPF5OWioAbeWyBGeaSMa7L2AE3XCYoxu5cquvYvygdpTk5T6SmKQGY+FfZ4K",
+	"9zxwAQ5ugChRRI6zd7hafEAOB3liwWOvcq6zJdNzyqHpxUACGRPllfC4RncjRonu2CJMmgmL2K4ghMsi",
+	"OabnGDjTSBjKjIMCA0pDWUvM5KOdGW3ms2JmWaXFKzCgClcBj+M4TMVsc7Ni+PTremievBIzq20/D8lQ",
+	"ml/5sJ3Kqanty7LBPDpDmmhZsghe4iXvssanUkzd3SPeZd80z7lcTKMG64oOyjkxIaokF0VX4D8cET99",
+	"t54rqpRiSwDR99x71t2XMaA8k0zJtp2gvwOj/MAe0ZFbmCub4pHQHIFPxQ6P0xZRq4zs+KnH3v6OHMmw",
+	"UFCb16npMcNxuZf2ek2M1MeoPwgPUrmAjWYsT5shaRpRW9P4zPwtqfl3wFodqs1frEt5bP7oaN1bU13V",
+	"zCnOtNebETmdrn1a5vPB+SzXS4t9Lt1N63W7oJ/WagTX7qh1M7oMT+0bI/MvIr+vBOyVgH3lAvYiAuhr",
+	"KN/NJW7NE5xxUUrh5szIL6vHl1aQcvIoFKnVPI7h4u+kjq4QKREF/US7CsiLH6q30xizIswrwvzWEubZ",
+	"LQNvBymfplc+m0C0l6tPXIMucVjoFf3Q84FS9IB6WdOZw9QVJ5QDsTT/Z+5EFJRayZBPm7LdbhKZQBIn",
+	"ZD+OkRbPmZLi/UH2F6+eXogDQuQ//BMacUfINpWOvBgcuEVFQ9OzkmL+ubs7brMRmsel9juVOaFsMFvl",
+	"2hGDkhi5I4t3YxoHBlYxPLxTFghzxlgP4k+gdrjnFU43x+6Lsnj+Qja+1Zea4p/tvjPcxDbuDHx8DTzB",
+	"FbfxaWeIG/e0M3ycdvS0MzyQX7NdwYcPbGdPO8ND19/TzhDdiu/bHicRnXSrS26lnj/zywWajQAKL5Tb",
+	"lQavhZUtC3rpiV1pp4tR6olgmEdGJEsFgzRbfHqBrnmyvtpc0LgxNfANad3AyP0nkIeqJ0RFX1IK2RLq",
+	"KlVNO/MxWEaCPdP6qFM56Xgl1Ysw+Faf9aeemzwOjFmaCtejq7I3RuaJnWIzoT+FSXPfS+ujL2Q8e2MW",
+	"rHQhlimtZTNYnrzmrcPckEOupPDEHMY70/IX0wZzJYsvqc1cVeTF2iwJsCmhgzQXypMiaCU2cdWP/MnF",
+	"9ljQLa5CZ15BMabLI2HkJ/LkaO8q8IMOrbJVgJhAk1OWIPaXg4figsRcaQTn4or0+qrDIqPMwu+Ffsxs",
+	"pe+s3/FXe81+MebYPEyDEzNnD4YkNugsHp8pIYiGsXCleUuV4fA2wF1b0VHaw7ixhmCD7L0RkF2EfYHV",
+	"QzAWm5pcFaDf9YHIEtN6gRhjKlwnFbtIZIspZXqZZfbO1Vj9ndEYyLHlK55uwQhHew/z21dIB9O9XyLB",
+	"z87bUkk+yE/3RFuOTzF3cF6USWkp4HrlohaNanXJ/ebzr+YNuZOndbk7WE09yda0QEFZ3tamgboFUy+K",
+	"r76bDEnSF9suu8qa/gEtwVIJG7RndEvkQJRkQQsFJvxcVmZJbxDDgQ+GFiaWK0C6EbOXE5hbg5pbG9ox",
+	"fI+SCKfjNByVWbCKJlGeI2GXpVqRmMSvFFyyvBAtnAJe7q/XfXrrgeHJfuGCpu0MrJMBHlRE0SEZdJyv",
+	"gWsfVJGKISY4Rg63qEuHJfCKeNIm9NtxlgfVkYnO7A9cwzFUE4AT1MTpSPRoIUpxCF+0qEhllRliHMpK",
+	"SC+oxuZHvg8JZv5ZC4qMTmBYCbbr6F6MeKv8bKyTJlxnyHsC8Di7W63sknNNhBykTw4o181tCNlz0bug",
+	"lUUhii1SMFhE/50T1siE3m2byGPk3gSym9LnEC8IEekwKY2mKWnmQjXTXLfmOgFxOh2Dtd8gzCf8ue5Z",
+	"9rJJBmGQzSP94A8w/RJHUxDqXgoIlUaK5UlJEWk2W15ElScQH2gUSNCOzdHLpUKBI4mdciHQvZeLn/bg",
+	"Tq4eHSXFm5vnrWGVQopYvg3kVw+c19vwxbD8zOb4QHrm8yiMnhtuKvyMb5gb7jsAehaNBbUXlV8fTQV0",
+	"FzL1KfDqWYiVkhwvI39xvjbQT1ziV3hivkY2nhIlzLVaIOT5ErMhxyoHeOdwh0iRAtzZGAZMRmyqrrLJ",
+	"PrZuOpK62QQEyJWpYTNQXg7zHUOjZ9+pJjZ4OlKG6ViQtOiDGdvVt2nQVKcQplxXLLcHwcxTw8Bts3Pv",
+	"csJUP9YTyAjEmVuAR5kQC+k7JApzjCt0MKHm3y6KycoDExuzfUxQj0qloY9KhKA0exREodBzm3LRivvR",
+	"mOmgtOdJEfoWphD2pzAqfZ7o/OkPpoae6Y9evb8gS0otSBudvzJiYS4A9VPxc2zeCKmG7mORy6qSSY58",
+	"+cWqveB2WOuxmohjhCK9YCnbypPy8jhxPw7dpwZj0DEp6fMuxCgeF4bPw44UMLYchyqTv+4VxabDmlka",
+	"/eRoj5jRh6TZQDBnSp7cv3d3hygYPDkZkrQ7Z4mEBjZqG5v1jVq9Uat/9OFXN76+9bT2jdtfu/XNjzcf",
+	"3Dx479Gdx/WjGWPTJxU4GZH6zdyWG6luelx6nHra6YJR6iCKX3uMuhnFcjds6ZtVnr1tTdIhqZNHjx8a",
+	"TgOfCuBxQ7JF9nYP9vbv57ByIbc73Ay35s3vhsOUZnbDp5Ty2S8yOF3zKUX2Nh8yXG6jGhx5+AFFmGb2",
+	"w8T9sU3spS/Mm8VbtcoWVw3a0vx8QnBQJbk5TXf3qy55em15aaYSm/A8zHX0DuaqL1kD8tjg/DXwJxx6",
+	"2zZbEtT4Lo6d/feHpJmhqDWBvyuWs3F16dD6B3fQvNJlVCjA5RmeyGj4jqpebjsPMbVZq42TvWzQUwyh",
+	"O6T5QkCdH7TUeCWCcgzx1b/9yed/9p3f/tfvffGzP/j8L//g1X/+2QtDNy7++Zff+/xPf/Lquz/HVgpQ",
+	"keZ23bk5LJkL2l6Xzwltxwf2BmVrn636T3786s9/PVPBuIprfCks2FHM62fD6awuJ1lsEXq/LJJcbWD4",
+	"eBHBrvI+xpZfTFjxRVBCL2WFC9xIU3Ij3swdKKygW8YUn03csWVT1uVSVRfcn6Oou4rTG4cdKk47lM+n",
+	"w934SlmWseky5oLtn7Oi6s8VTHUtKVosESwqan4WwdEFhZRAgDlvcFYX5YSdUhGiT7hezeY0Z30DtzgZ",
+	"QhGU2oTKPmYoNqA3tVKlNbtKS/9ACz1dtdSPGcDjrFP4vJf2bH9Ou3ePp2PA5/1SPuYLr5JP2r4Z0kjp",
+	"mgqi/IhhfSZI+wlmU3vCrJW0wCoK9Lv0gNrfrek4hZMsdoigNarBe4X2yISltuK0HYtAN8EwWDQk3CSS",
+	"Oe6mHdoRaoJnEW5WGQkx9/kaQlDypOQ6o1COZO/RREBIz4eR1pTM8H9hi5XiUihQhag6I22ZzILbOH5F",
+	"nqiiSIc04ZVj8EirnyRmUIjDE5KO7CchicwgRES6UuhOMCqQRHRY8Zqa1io+igOo+jCMa44QO9uLHVkI",
+	"U3HNFW3sE1UI95YyqenO5Vkh3ucxgKhGxJUZRlQsRie28slk+PDYouP0Gr5fbuIF9I79Ah6CKiLeE/fc",
+	"lePlpCOy6+YVwcphwecWKr8J8yLK2GrjeWz/8arQJVj+/7pM5MJmq6uqWdHzzI5ycxpUN3azXGuE6XHp",
+	"loi00wUNAkBart0YgLO5DENARhRH9IUZDC6zUsuplK/n1RmfiO7snlsetbwsXAyzg4uWuhwx2HIRKRuT",
+	"giDSWgJ2Ou318jXBrOkWtSMjMNiQAwooDJeYqDDrwXiN9312jjeFQT0rPRTLpMNLp8FizBK8SIKMS5nf",
+	"LjqAI87np5TrSdErmB3l6pbaWFCM0rYx2xj5KaRgO6SWN8GlAv7m1PJ3T2US3axNLQU0U+kfMPm1+uaw",
+	"Hprtcvg5ird2+7oIgQQpBGRDaUXcxYMQKirI7qN75IwNnboBDhSXEe2ehQoNNr0KGuMY8yNFhjXjKg32",
+	"Eg6ZYQMbTaU0NeptFrEl26T5/u7hvb3G7pOjjxrvQr0FOHnAGsxEsll3tO4BoDKjCUs+LiowsZvOIdcO",
+	"vDDa0AVA37QL8gDuf3z44JBgMrYajW+CwjgfHR09CjHOGGbfNUv2SCp9mrDDr92HBYaCE5CpYJYmDdbc",
+	"PhbWcEF7PQWog4jRTtWZCpGMQ4sZhV4/Fsfi3Xf3ISjsq4cPDwgVaoBLb9pm4pzFssfefXebNF8cw9U8",
+	"RpfVsbugx8H2sUs7Og7CY7iux8H2+vr6RXOd7AoCCdtuNxXtsmPhGsYUAvO9mbi1TgDmkOmqiZHWWD0D",
+	"WllPGFVSmB/MwycxywJOe4k8TWgXbtxJQgWsz86xsG+2OYsj1bRwslgWk2MFcIomFkjbhsVPhj7QfXr4",
+	"DPGE4CQSSaYAASpirZh6IWjrpGnXpYmZ4FxrJrwU8NBs6F6HC6aYOa374jTmqkNOhseiuQsnY+0+Fad9",
+	"0wQUL3fGJmwQxiLJt/pS2+QPqs64OCX0BLIphd3CHXSbug0FrKQWTaCUOjes+ViYKTV/b81KDWv3oibp",
+	"MBqxJEyrgdpyKpg8oNfJLrlZ20R8JS5IE+qUru22NUuaXvJCnvLZQwaZlLzNMNTLHEpzqlyK3pdqXyZg",
+	"x/Mi8404gekWWagE+VL9y2Z0MRuPllVY23oHZpZF8n1p48tmoW1x5i9tfhmoxEgBeiTP+VLN61n8BfnS",
+	"1pcx4p62Oi4j1b56LLzS8FC4XXMNnAiuu6cGbge19fp6zZAa2WOC9niwHWyu19Y3A6DPHaCyN2iP3ziv",
+	"34AKpDdsVC38csqA4aTH8F5kOuFK77mHTDPu3AbbnxQz4OyRG+ZlgJgKLsKpDzsd4xkExoFQAcPaqNVG",
+	"QvppD7OWuBQ3fl+hdItsf6q8gTPJKZBAUMdxaXpW5duq1ctaTYd544mgfd2RCf8UwXa3apvTX/pAJic8",
+	"ihjoEFsbG9PfuCfOacyxh407058/kvKBEZEvwuAmruK09g0PpzG+sFlp3g4qF7l6v9ulydCeGxezrUIi",
+	"2IApnUbwanoKHoD0+D0z0k98prpqjWJ0EFZMwECgnk2yyx/NPTB67KUww7OdzXsR6/akZqI1NCwZjx3c",
+	"svclYu5POXFWJIQzei45xtee0xiBFVLIPfubAxALvm4+YgWpNEi062oxf1IPbz6DAznTeU7rnuWFXZ30",
+	"2cVctykVd50YD2EkTkofnxuGlILg/8mzvH0x2KhtbK7VN9Zq9aN6bbtm/v/NWZYDY1QhFLuRzc3qmr41",
+	"sKynlD7Wfe3BCRXB7ItdTjh2vbpcSAcq3LoHNG7LpOsox3LITW1r+hsHUn8g+8J2UYHe7EnRjjlqT1v1",
+	"zUoE6j5NLKGt36wyc9XvobPpAYs4fRtJ524UGdkopWvViKWtKG6aKmbxN17Yvy5Qc4gZekLyRPUufJ8R",
+	"1SLiMXlidy0k69tzkt+y84VbnB0x1EAcfGfC2qCVyJlPXlgsQX7I9OTjtOJFK1604kWvqRgv5RkBuKVZ",
+	"+VEmvM8kltuDjUF2z0BvLYIkToNpoFhqzOi5xXtSGtCZ7dlfJ0/BumOvXTPEmoa8ncKOIgy30e7tMz76",
+	"wlbtTmZCQttQ2ta60jRmYPjL07snQAZ8kjevVpHhXviaRREFAkl/ZrUBXXIrpWFFqFeE+k0n1Agseal6",
+	"gx8RXm4b9FJ63nTjILp/V8bBJRkH3ckptw6mZ6uaeXDUZ2j9+UQOhAKfn0KPj+4ksn/aQXeV9V+B1wrw",
+	"mNbJU3AAKHbOEhqDkyFEj46RF1hyjgnLAKSDoNsFUoA1TuIIrtc42YspF3njpBfoENBW1zNP7u492Ifd",
+	"wplhyEvxiydQO83n4sHegdkq29T78LuDJd+cRT7BbpZt1ixYlfllFFjIWWWNbLkWFTvcCq7EjpXYcfW2",
+	"ypTMVSTd04WOGy+y61jFYJmOYGWwfIsNlpahTzdYVjt+EyyWE8/Tis2s2MyKzVyPGXJWVjOvHRL7OZBv",
+	"thXSI2Pzqg9ZXaFUDSiiJBuzy/fLtT+uyO6K7K7I7pxGxUsU8IWmLT3NqGgfGqPa3JxtCKHN7mIuYa7a",
+	"BTJkvYLV8TU0UcLCvI4mypmv8dtp08SDS06GNskgyt0Ze6ynCCr9gmvxqO/fivm5ucXh8Cx67j5+8iKI",
+	"uDjVND6zeCjBp+b+KyqCMGBdymP31b+2La63ACsAQDGD7aC+ebtWg39qgQfLGfTrYAdsdahuyB4T8KXc",
+	"fX+vvrEZXMwU72hHew0Bj6emg0twBp6yaNLVTRN8MIFnwBK2Yt8r9j23cc7d79Dl5UBulAZwPNA+KCCg",
+	"W+zsSoRqKm+/8cLe/UqGO3hnZbh7yw13bpdnO2KTDHSTzs1lCluTqPVRh6VzW8la12IOmu1glVmDQK/o",
+	"UcChscKPk19GBYyqzN4BXBjV4TLVlmcFdDc1Y0xUqtxTb0GkBiCYryI1lqXV2JMzIVLDna35IjVsVa0T",
+	"FktxCqmdABuF25wZP82vpvtmxGnc6CWszZ83HcIVFu1R8HR5PAa0eL3xGK0OF3RECctqCQV7B0EYeBMM",
+	"toPbtzKy8dk//LeX/+VXQXgpcaDY79LjLEZnW8XwusCKLDni0y3qyji70u6WEHrhKFpFWjxBe7Pv3XiR",
+	"3dBKGpwbwUqDe5s1OOTFFUIvKh2/SZrdpPO04jwrzrPiPK+P+j0j95k7GgP6eeOjMTLKdvU5YZDsNLsy",
+	"sOSgjBVBXhHkFUG+vDiNy9IGLFbgmupOtirexedsUY3ZbYuPOlKwD3isAW3wzTNF5ue/skguxyJpTyex",
+	"W1humBx9cJpSUmyghG1jCYFAB2ustCh27JwlZEDBX+/MmBky3w7AyLWkiCxSniqWH+wwXbWYdfacK61K",
+	"08ryh+7arJm5J4NXP/2rL379Hz771a+hGNkPP/vHn37+Z9959aN///JPfjxaOLUgVKSh02J/KLiEc13A",
+	"pZsyq82+ilTDIwgR5aoBNdhTNOWJC1dBmCle3AWkmtEVn+weHbmBKxlnJePMRfcPtUxYClCKcLOS0BxN",
+	"HqkzNhcPmCQJ3XhRKaZljDy/hYbRt9XOOUqu5hclyuyblU7HiiutuNKKK705plCESr8s0jGrOH85VtEO",
+	"A3hqVxGOCZ0BkWME9A5RzCgtiukyG2cBdbskzeLlf/k/Xv3538xLEJZs1lwR4BUBXhHgZZo+L4v6TpX/",
+	"bwD9A2Cduch0IZb5Y9PmSjJcEaYVYXpbJEOmx6kSOWEoWEnRYqQrc1k3C9IpKKHrO2vyZ7upmNZcnK7b",
+	"ZLbmDmlihZP1WA4aA5oILk6bkCbk/6AGXLc6zdBWg7Fl2DTIveSExtTMREsoesJiOQC/ue4kTHVkHO2Q",
+	"JlQbWlexHGSNQJ2qDlUArsawwA4E90J9JUGaXSm4lokZr3nEDa9hi78UWMbvc6X3z4t9UKPW/HhIcLWw",
+	"SBRX5IyLyNC0gjh9V5o4IzaXU2/uIiwcmBuR3S6zrrgbJcNTfSxYVjLAem2xEb5p/jg4Ais33JWTN1Ar",
+	"8QbKBIqN9eOInAk5ILStWTKgSVTulrOHe3KQ0BiFE1Lztj0Wa05EmOyePvBeOUrfuMLzV9ThtOO4G8e2",
+	"Wl13dSIXcwzrDiPpyTCL6p8Z5Z3A/PeXcAxvvDjhnzYMBb2YpdJG0XlZhVK/1S4GnW3zDKex1DpYkLro",
+	"TuLcuYvv80+PzPtVRIAxxP4S+IrSkz5vKGSbC646Ywi1qYb7b3/y8m9+9c+//N5n//iPL//kx7/zwgid",
+	"ZpQXr/74//zix997+bffe/XdHwRhwJ7jHiNYxeF+vVbb8srs/ebbP/De/c23f/jy539n350hurJo9pce",
+	"rLDIUFYhiit1+Crd9yzPnLFO50lfccGUIoZaESkK8etnII5jvDphLXnOkrVPZfeEszUA+wbTXWGc11FW",
+	"Ahg8H66irIX7ZnE7tIVQQX+nBItOrJND2gYluEXjGCLjxZBo3mXjaupjHNARDOQKLHyZncz2xCKyQXD6",
+	"iHW+Dt3a3xoQHxpsbyxmYrN9VQK2GbDEjOSMCaiSupJ4575TR/SMYaVZLMZrq39LxbBULUmoILKvQ6Dc",
+	"2YVKT+TMt0n2pylcj/GRKiYYbC01eGQYc5cM8lbeNeSZg61lkoEFfvyXgC4He7eynSxHU8UjWGohsVdt",
+	"HjiF+0yrrHw1RMqlCI7vKK8ifBuL3xvWqyX8bfMHdiBC2fC5Zpah0wzNU0hpctmgHWpEQ5yQaZRrReRA",
+	"rJOH7bSIBg5G2ToaUGLePIZ4qFibHphtv4v0IAdPZeY7XCdPMfXUdgRVwqkYYiaqbJNTyVLkCNWhhvHZ",
+	"XsvCqOG8Xy8WhGGILmljWoUOu3ENa6Xt0uSMaS5ODV1KadS2dcC9B2dOD4DCJZGa2vp4KtZIf+csScWw",
+	"0S4Tec7Np3owHyAw7MRrU+5j1ny0yQsFxxVarE9YNSUTHWzXwkBpqvsq2A7g5XkBhheV53A/VjrhSie8",
+	"cgSLxFLhKpxvimR644W7bCOW14KQuAE1DMhnGk4odGwnZm0dEpkUMxV0ZdpgOQAnoqogKg6tfo7TrMy6",
+	"b69ZF8WSqfgYVY53efD4pIO04oYrbrjihm8BqsYsHHFOQA040m84nEZGC+cGQ2+38zAaKbVpt70iiLln",
+	"5qlnCCN9TaqdrMj5ipyvyPkSA9MvRb+xSsdE0/uhfaaK7d0pMVxYCzhezBILuPux2v3CcRziS2+kIRxn",
+	"sLKEL8cSntqGS4MF8VzPBS0sCO31UBTpyThWhqwn7JQrDa5R37ELRnNfx0+t4NzM+JzGEBwdm5OqQtIX",
+	"MXiuwWeMsbo21tm13+iLMyEHomFn0DSdy3a7zB596NxQ12mQblmPsCfy2ChvCCY2QgYES28HHa17gA8U",
+	"BlmguI049kLK8bWUmDyygsEkE7LmXdb4FIvK7CpObxwaYtqhHI6PLTfjDdDtT6Orgu1N6A13CVz9LGlE",
+	"dBhs36zVLtJhHHWYhQ6Qwlp3WNwuNaVfzEb8lmzKpucsMTKaaxjWYQs2It070Y/jMHDRFdsBblxLijY/",
+	"DbZfXFRM+hlfaa4a4KBxEWZcNfAWuS/scaG9njkpjCrmwvjdqIo3K4RPHdlP3HPmM4Zc5L6RQnfwi4v8",
+	"UbSt+2cRv5p2CAR7rhsp0Zq4IooxMeWB0y4TuqH4p+mwiw4ZfKsnN8VPRdpEsUxtpeFGAtlTtfU7dyZd",
+	"pzDQUtPYZnBt1DbrlXO0IOwOtqq+VQsD3Kb6BiQbwAbVwsDujGn34vJQ9dwVWwnwKwH+yr0TaWhIJWlk",
+	"mvx+40V68yd6KIxomfrWAWIMssbA8rJDEqZ5wggvdTekgsTK3/D2+husjDrV4VDpwJZ7HCaepZXUspJa",
+	"VlLLSmpZSS2vnxdpNsllTj8Snuo3xZFEdi2QUZSZdMDcoUg7kd00jAOT3NeJobQuxZ2r9F00GhE5ECRl",
+	"l2VOKo99XpmXSsVywJJyi8hN4HgeIbsIg74A9jWSPVXA0oBBzWwAWaqzayVIrASJlSCxEiRWgsRV+C+v",
+	"zgJyI6XOLxYSOwo9P/cEsaRHISMHt5Ll4aRLz2x+n+PvIAdsp3KASGkiqtlckVN+zgQREnB7EKeGg4Um",
+	"kytQVBkAFoamZwzLUsZyQGoZAPzGRoEDCF5/367H9ZanlEnCWriKfs4AjDDYXtuomda7NDkzXA0X0Xlv",
+	"rDSFuQeyR/q9wjasHylthYtzyVuM1GtbG7M4W+x64eItS9rwvGEbhvSfmNuCxz4cnWFVHLX3nGRgPiCD",
+	"K1mchVjHfRadsmR/Wk0ac1sY5PdwvAMxvLdiJStWMl+eKlACIg15ANqSI7yQCH6FTMYe3kmRM3gv3vy6",
+	"2DiP1y1m5V86tvw+pkyigOCd9neUuwOLhr7MKzsV3B+Ly1V2W8AhYJ+5CvSCFPYPQm0LkP9A7b4IA4i0",
+	"AcEx4TLhetjo0ucNeCN78hZKGcXROCkiDpIKxWPQP9vm0bSJW6YvWwPL68llXm7fDrOvfZyKYPum90su",
+	"aBYiZVsdFvVjFjUgnzY/uUXVQ9yeaQw+3eoVV19x9fnJmj1GYWrGNTJjWyYtNivcX4ocNaf1+J7t1yhu",
+	"zI4NoFwGXHfMoPg5s8W41A7moVuazBU5Yz0NEYACkUHRlDzoSNKlkVHjELo0RP0QqtBQrEBj/h7X5x71",
+	"83Ry7nKfmibndEwZq0L9bhlScjEz3ViuMrUi+CuCvyL4b5RFUGV0rRp9n6Ct4Ws3XrSoZqcyGV5UETz3",
+	"7MNXIYAu68ovVlbYLsDqxq9u/NUabrxD5OCC3FUFiU932BCwEhYQ+mYrBG97n4o2Wkgs5i+6HrORnIiJ",
+	"QsRmbUTwolHETes0fpSYoWrOUnGky4X/ZT2FYZcI7L4kSWxF+VaUb0X5SmSdUeK3uOyjqTpbU5pqrjRv",
+	"lRvcjqg6O8weu4KL36bcXFULjfpeGPSYiIwCJtjAfVvfyL5OmE6G7odNQwekma35yX55M4vDcO/XNrYW",
+	"1HLSNZh290HPd37IVWbmvBfALCAi9potJCdDyBFmM8CIluHnp0e/r9a4aMupZ7+v7pnHLv3sj6VGv/yn",
+	"P3z519/5/Ad/FLi4oga+lMYZNVwW4/7B3XsHHwbj+KLYwGf/8N9G26iPtfH44d7+4WFxM6+++4OXf/IX",
+	"o21sjLZx+GTPtFE4jv/3i//+N6MNbI428MHuvfv7d0GUWvB24i5N5cwaKnD8i72Y40VUzB1ry35CItnq",
+	"d5nQLLKrRLqMihkunOqfdLm2OaxwXUouYFpdbYJP1K+W8oa7RavWYVkl9F9SERZ3dEr9mlnxnmm1Lgqr",
+	"JWK6vFdE4nrCpcyfbiaNXOGJz//sO7/9r9/74md/8Plf/sGr//yzF4b4XvzzL78HxRZ//sLQ3guzHO5l",
+	"S4yzd37y41d//uvq9PfKKkpUQRkCtfWTZ7NWjaQtzc+Zb5R3GEMJo7HmgFl0pctbJdh3Mam1SnmNI68q",
+	"wkpfXemrCyQrF1QWqkhpS2UEKHk7KVX5gYMTx9BXBnjdIgJ0FXCWck3OGOsZOYcnRLPnpWnLb3f9q39B",
+	"5awqs/cyV8+Uk7BiWiumtWJab02uKlShWICKzFeHfaFk1R3STKlBkzBhZqcgJCjiCj6UJYReSuk720k+",
+	"5TOjTlg0HST+gUzyKZ4FxCklMSlNQmr0z7/83me/+NOX3/2j3/7Hv3j5R3/46kd//Op/++4s+RlurtcA",
+	"fbqi7yv6vqLvr4MTLbTkkcjEEcfLVVX6ahoy6hNViIv6ptkxzTRWNszl2DDhUJXaL/HILWC7NFu5WEgK",
+	"E3m+Tns9LGCruqphPtRqdTjySqEMENC1WIrTtfSbMEhk7CrcYVZ7YpkSJuXX7cKAV8Hvq1KjzhnhNauG",
+	"SrNug84iQ5iVWjacZvFS5jDVI9am/VhXBFHnqmFJX2Sls9HF17LXcBE1IIxUxCEY3bHLwxnAhZ8sIpgB",
+	"rMSDlXiwgM2yr3J5nxUoa7EAcOOFuw0Tg4hTwruiGSuasaIZb7LJaHbKMasG8MTdlcswGFFBWLenh6SJ",
+	"tKJJ+uKEi8jVaoX5rJN7uSQ6nGvLIjRBqWLIaaMicnltrgq5eQTg0K6xJM/CYm2JYSsjhCDzXfhybYlc",
+	"KmBCI9LpjHLnclHMVhxkxUFWHGRZRilnipKJs09diSx644wNJxunPjYPXKHV6GM2nGY0MpcKxrnyny85",
+	"Uq7DyO6je7D4CA1iDk7e7BSmZWi03SbzR1ex+JypZco/hTBr5uggspmRK8wIQdboxbTFyKDDACkNhm1+",
+	"Ryj7jhyIsho4H7O5U7XMn44vJTLqI4ZZZc7zMRsuO3yuumvqjJkzA/vacI2GxbNdgPkesAGswlRK8ZZx",
+	"3xUznZOIPaBn5vo7GnYVvLMgAK0odszRjVXY2JsRNjbnmZmfg4XVAkO8Q9micXxCW2djVVvKOWHTvdMc",
+	"AfpqItJ0kyg6VKQjB5nJAArS0ShMv03BNM0fTAEKDdgQQlT7QYfXZECFhtr1J44Ds2id7JKEtRjvgZrf",
+	"NforApb7Db+jiOh3T1hiBml+sCwDMG6M1myab8kuU+SEtWUCQjKkOMPTlt1rCQYEhWmBOwiWSrsMbDP0",
+	"lHJh8XWUK08yzvOP6Bnbs0sWLIQ9Xy4xvHvj3RwrDl4cB111yqPjYJscG757s17fqB8HITm2yVH4y939",
+	"+/e+/vjucXCRK31p+Blw7BMuKKaCYoSI0oBjM5fwYAc5Yy8llqj0ABUdkXlZ98yU7rVlqksieazVR7PK",
+	"J898AviBTNINUuvkiMUxXukT1oLb03bXUVUFAuz1T2LeynNUP11fTYrfhlMzoFDQAKhBF0odUNFiccwi",
+	"pDkYux2xqN9DDaRLh+ZQ9RWL8K6XxXQf5MYxdsWLys2e8E8x6Gr0GlWGBeafHpn3ofYse96LQfS2BrCy",
+	"HnmkJnbINUNUqPRmcqFvbWUXkwvNLEpulz6/h49j6csuF+5z+jhNEjrEIRYNCddSJjnS06XP7zNxqjvB",
+	"9q0taNZ9rI/Th2dXobFgBYyFrXxohIkmaRofyQHpUjHElAI8vdEqqmVRwcvwhxxtMLf+pK+4YEoRhBzx",
+	"CU+ejkxKOy2N57/PlV6MDMxx7cuveTEzL7vMZW25SiKVVWv5ZpbC9jduFXu2HKtg7s6VxqBVv5nhtCrZ",
+	"ZuP85gBC0wFkChajCZJQwIIgbZngrz2WKClCdFBqL2LY6RUpXTG3CmpZnjAmSJsbyYJwkbkZe3QYSwr6",
+	"C6IF5ceTPgcKRhMEkcYZGzbNSKkbprNAYqUHKRjoVGBzBE5iVBrnUHU+Uih1k/RFQ/Mua5Iek72YAaSV",
+	"ljEIPmIHu28mrMeothV4VNPqOEpi4/ZrqyfROCYdes5wwolZLiNL9YXmscVJNRJdVGYGnUIvl1kPwqxD",
+	"vhw4klEj29TDjExv19L6SnD4jFaoaXxmjma6YcF2UGuYFxsYnAi7ntlCjzgQV6OTrdVur9XqpF7b3qg5",
+	"f6dMDpD6vvzlX372D38Ml0Gdue9+8aevvv03r777g5f/y/fXPvvFT1/99795+UffNneyr1gC8t32J0Hf",
+	"9NvfMMJydbOotxlLNhHDIYGltfLnJy+8IlbpEtsVhsY9Z69/h3DLwMCxiIXYP5cPaDQxieBpXq3hepSu",
+	"vOZm5JVPdlk4g0YJtqQX7GYp4wAw5jnF0TJt+AY0qsoteXBu2zKO5UClOcyGtwBHkKTpCEozBOMcaCit",
+	"jlRMOFNbi8YxS0Iik5xy35Nc6NhMzNexsT6RYW3HAtGni81nx+JYrJGmoXkN6ztqbgOrObHewSYXXHND",
+	"KJspD1uHl4SMWCOSgjW3iTZDdTzaMEBiflXZG+SAsUjZl7hQusGjJrZjbohu9GIqmts+t0xYlxtaRW7V",
+	"QrJ1MySbtZDUb4L1oJYyR2tOBBog27Y11dzBRTICQo8qZWQDRWLW1kT29Xo26TYXXHVY1AztF/REGAE+",
+	"tsvgJpAaLdywEmfcQAmGCX9VlKYJLmXRfAYdJqzWFKEMo+kZE6TZpc8bUR85d9PNEHvG7UMQ8qYRLGRf",
+	"N7DF5rEg2cO+POAmV7z60G6+T28K6cJsm7lhLn7pLhZaYfftRbtGQcPfjLGyUUVSBRKH7fyLYH1JFynY",
+	"vlULA38Fgu3bt29v5GQP87MVIr74/77z6hc/+PzHf/vF3/51VfHC9py6ca3ocgSiy3at9pXa7e1azbbm",
+	"SU75gxFsb9bGRBUgYtmVm2lVvNdsG07XBlnXH+vGUX0LXc7pWPFtIYPtOxj8mK5WpTUZmeqiEhiczjdb",
+	"9Hpv+aIXsrAMh2Mlbq3ELSNuPWZmgo7n9npMMJBrPLkL2KRMwJcHortCGeGyRTFXvbXcqWpEFQhbtjDT",
+	"dkRN9rzHWobsYhPMSBEnQ2IjZK2Mo3GK54wMmTZT1EbSVLLLwPVq/kDRilRyg2DdD1cSsiPjSGGZVU10",
+	"wstdIfsiGlXoF6jP6MZUoJSbVTcU95mvl29kRXI359R690W07Ngo52m4uWRPA5L9FaVcUcpgO9iDu4Yx",
+	"wtGV+k5KKaQLfypLaPOvaTAnFspSvAfTwgpzAPOriKylp1TRvMk95XeZAc8z+r+jXJTCYh4J79irrhlv",
+	"D+q6l4kD+6jcsiywCsrmrhOLg0y+tPFlGDnCGpMvbX4ZMNxjlir/O+43NOqrjuzHEYKaN0mvryFf64S2",
+	"zo6FrX4LladCEvWZNe43H+8fPf5G4+7+/d1vNB7cO3hytH/YNESiidjouWoQTaflNx/s/l4D39x7+OTg",
+	"qGlEBwig6PesaecxeBi4OCWU4FKYZzo06cZMqW1iOCRMz1qEnIUILAHoz3BlhJuEPactHQ9RBoKvU6/D",
+	"ThpSznVog7atsJQmp4F0Aw3vpqsLT2BgWBYOhk0nVNisN24kLFhzlVlceJsImQpOzhGEFbW5JoqLFls/",
+	"FoTsuu3x+lKSgFdp3B5mBgft58cuwOfTYXGUVd0uSmozr64LqRvmUbSnACVKg+NSWU+72Cqbfxcl/BwA",
+	"nya0jq+uc9WAp0Wh7QVl8SOqzhYSChHEHwhzerHvaRJxOCv20DCshhfHQTgVN4IliUwameD1+f/1i5ff",
+	"/3kQBv6FSbXdVL70NH/8a6O2sVnfqNUbtfpHH3514+tbT2vfuP21W9/8ePPBzYP3Ht15XD8KUKKE9iaN",
+	"nysykInuEJvbR6jWrNvT88zmVz/8/B9/9MXf/+Gr//T3Y3OykT8LT8nJqqOTGjABhs05xj1t/TfmHGxl",
+	"cRqP6+y6QNUg7FVC30pGn8+aAVysr8HHD5RbI03NR1CWSCVMlAojaycu77tEJDFCkWXWHcj2VkQOhBtL",
+	"6Groy8TwES7IoMNbHaycBQqnYkJvk6bRgUEkAKGr+ejh4REZH03zWAzM/UejhovpxVhsQmMp2Dp56Hg5",
+	"RJa3QcSIJPJNYOuk38Mh2WzxQ8MYaGxnoSCRXCDjPhZQScVOgic4jcmMbDHzhh7IPMU003EkM4SBVWEE",
+	"di6gBJUQVycqBdv12tbGwkQ0rNbR5uWzm68HF89mpuHvm2O9bGClVov1wEpez1nVsydZu81a2jP0zL0X",
+	"2OhW7Y7XqL0NjrHiOaEw9CAnC+bz6I46XBHa6/lypZNs14M5NyxMR7NoMG1uPytHYxhl7vXmuSuOeGkc",
+	"ESxVhupLUq/ValjTaSHm6PDnipkiBrGplI1ghINNHBpVIFFBVCTqJ/QkHhKlZcIiF+1gCU4TuRuAl0CE",
+	"hKv7nam+fcUaLgKxGXpvoqEewwyd6Ssk5kCvMWHoRES+BPz3d+sbm1s3bx33a7WNW4J22e9ioFlzhzS/",
+	"AsyZEtWjLRYaVbX5P/3e78GXT44+WLsd+qGHbaIHkrBv9WlMTDvKFiT7chaZgE8i3mwWOHkKaiXGUj7X",
+	"ViNOR+3SLk5iKs4g6MOw9C6H6ms7hBJgf+CSAErFnvcoBDGgX8ItldHT09XBcTu3if3W7gGEesK6dcza",
+	"W73YbgHGfXrrjx6ZBoLm8q7Zg0zn5yrT9m0UiJFRXGwle97jCVMNquEtwdLzQfU2RGHaKAm0Dph18fRt",
+	"ZYbefPnzv/vi1//rqx/9RdMb1L+KkmEj6YvfNTytmRpOuCI2gmYnl9PG4thKYChmnTAnUHp5ckXizyET",
+	"0WF38VDNsPgquYHb+BIc7bRxBsXZLnZFcqHrNuz9RMqYUeGyR+ZG8bEwNTk57qjgmMF4ucqdL1+KQ3wZ",
+	"+/12UN+8XavBPzUgeb2YcpHvZRcuTkoe/MZG0Zpf/vr//u23/+PLn//dy+/+P//8y+998bOfv/z+n7z6",
+	"T3//27/6o5ff/9/NTpb3HgZK9pPWCKhlhu6cH9SjdL/TG+Xh3xYMcBIxmn1gEH/RyIaGGEozFJi/Ou8f",
+	"HpdkSMyBzEW3FAF7G1ZTDwOgpYmFRNo7CMKgzQWNPTju33z7B5//9S8++6d/9/IPf/ry+//wm2//cByg",
+	"G5c3BejOFjfFQ7ppZtbiPY6NfuX2rfxKJ7KvvVQxdtrFuMJ6mObrgXhLRUPTsxyqOCQTpwBK7wVhMGD8",
+	"tKOD7Q1z9Zw2UPOFS0RZijiIsnDtgdaWYD5chAEYrqNpyzq6dtVXqnCUMwjphcOe8VhOgTCn6iwkdh1W",
+	"Pt2VdGw4NbigCC1wYDlvbFVPrROEK9mIbHdXaiQyg7kSE9EuaXOj9loBY5BIcUq+evjwAFJ7jgWIxl2u",
+	"DJ1zk+kl8jShXVsYKpGagbvJCDDYJwq6g46MGUj7JToCxtE620G6juMaA4p8VJCmJ1WtfcyGTcxGMpuE",
+	"6Icg3FJ1LCBJyIxIZWHXXJNTplWWb4RjmiD1ge59zVk6o2azo4EEUUiF1m8FWVUQ5WXleNiXdNfZc65y",
+	"FrQ0Cx1NNFcsO4WX0Aewqfdu3wGjW0Efz2bkLq+niayYX09drEWZdWpR29jwzGdAFXCI8Gcq0qSyfMbj",
+	"baQczWuT6Oelwui1EacQ2IZXwRrm7J1Y5xmLydp0dMm2DU+sX6p1zTsIb5FtbSVuLFnc8IxvRfAecwge",
+	"5u7eeGHv8sQQMRtdMBt3Mi/NHx42rUTT7MqGr/SJfhxXg8CN+mzi76M2K9d2Zo9y36ATB0J53Fd2I12F",
+	"qHOW5CLxJnHAHOhuL5Fms7k4bZR4kNCbVTLXup0L2sGC7eDl93/422//QVpBHoOSYP2wkv2Ioqontqr4",
+	"qXATLjItLOY1CwNtmKuLY5gEP1y/jNJXVJ1V0RlX8YfXVAVwxGc/nSyWRRLmqeMNDJov19AeinhIKHm0",
+	"f3D33sGH6JKwQkkab79DqBgS63GuFFbWQ2y0Arh0DCxeEeY3jjBjBzl67L5C6us+VaG5lqpWpLBbbxOF",
+	"DYmQA7K3e7C3f//+/t23K5br7cyCoF6orRfMK+PockXZG+x56tixIm3+DN0TZCCTCOutcoEqoNrGVG10",
+	"E0Z9QLPkrY4dJ3hg44iggUq7H1tUgE4Kwe5DNAV1XD7QqXSuSl5Qs3wfR/na0XDaMQxxezPEvxpcNboy",
+	"yQDwKlDeEQrLVSPqp+6LEf+I1dKtjX3cKTK/HyT0X3GBrv47FkURoGTca/UwGHSGkBTeaPdFpIIRf0o+",
+	"FBcS/toySSO9d8jm2L5fmnOjcrozHq1pdBTuiVglzCyZHD7tDB0tBEs8g4OCzubLl1yN8BNzwaYp+Efu",
+	"udeHFn3yIphIaCxQAQAWnyPxQFsfXrb5gi2Le9yEHl2cqKESrvdWTHkXOh+NB80JliNNbmKTM47D6dQF",
+	"UY7ZYqBkOSk+1WzVIiKaPSlTyQvC5Kwoy9Ioy/45S4YYoKRHk/OdehwSGUdFeIALkpzJRWpcXPcIaSlQ",
+	"oqEtdAGCqw1jXIrikOx5nkWzOMRXqiBpPjISxQc81gDJO2GouDaaRU6RN8NGNaxk3O7Hig4EfPxi4iCs",
+	"ykwgy4wrYqg+kQnkvSUl43BqdjuR3WJQU6Pqrbmi9SPwwFVGkwbq2RFNGYiWcw3jTYNENQdxBYW6pAJJ",
+	"5jyWQqAuSvJuAPOfXNIBIgDgOUIVaX64n4+4wHacoQ+iilONEwMfqNDEKGAOeTQkJ0OIPtEdGTn3Z6vD",
+	"1LEw2mcvYW2mWx3TAFSTdDEbe2YMCNKG0b2IR+pF6SLo3DahIo1ntTEesVTa1abEKw7CRXQsMDcZc3ts",
+	"Jm9fQAHL9cvLhT0W1ZJhYYrAag7kYKEsIqPYGQKTC4l4Aj64m7VaSOzvbum6kKDMgORVSMuMgRxtm5ag",
+	"p2B7szZDbAFMc6lxBSCJZ7LvPGbeOaTjKabWedTqxSRfu/CTxV6rEDjSUxKZhfYvODs7GLAO1icXXw6G",
+	"hVUIwCoEYOjImqW79uCEfkCABZxaKB8nx4dKLaf3zaVVtu8mkLFmNjCHn7Bt+K1ROJSrQOirHJAwIUIs",
+	"Jwy2D0USKbuhJfg64Qx537EwzCrqs3XyBCEwPKLRJEICCBeLEZkC00PMQqwTDJjsK01OGHEq8U6GUmHD",
+	"fbgD40S8Dmv/VSOMDIy6tnWZsTGXE3MsMFPEXNlm6DHPtOwiajQKE/9MVyTlmonLRgW0NAjsN5I7V0Se",
+	"Q8jgsYDsQSM2OPgK0Im2YaC2J5ipmRC4G6FkE1SJsZJARL7U3DNfr+1JoRMZbxMh1yCKsfnldXLABk7k",
+	"OBaYW0oSCm7KvmIFUaKe7NN0hvA0MUaQE6YHiFpu5AuVhmYuExYjkwRmtmft9nr3okq6gumjsmbx1PD5",
+	"qzKSrVjztbDm15TRvv3sb35W1z8xh+KErWXhyRPMVg9Fi1WsNmNh3GYrOfNUJtHN2oSKM67Vyyo7A/EQ",
+	"MxrOIEi9uuHstbO3mE1c2VuWY29J71capbqc+jMtZr2wI3CKIaHkjIvIK4tnnfWSWL+RAnd+rtALVWfO",
+	"2rINjwLtsdkdTtIcAbdLc7JtsZumD+vc9FJmEGorS0SHVl2FGJ0MC6K9zA0sJkXLTBE5kfLMKgcZbKxH",
+	"oLbrG5vhCCHcDlqynyjWcC9ncQbATetea8HnP/zRZ7/81Rc/+ydMzkVJwPxH3chet7uWNCwmeLAdbG0E",
+	"WeasFTu6vRj8+unXdjjvP3z48b2DDxt7Dw8+uPf4wSwJg2YHlpzNMcfyVgqeK0IcR6wwHISNlcujh+Vj",
+	"42xh8bLt8BkNBrCJqDB6bc6QtPk2eyERE/d/hnI1K/vNyn4ztOSbUPKU7ZkTMsYigc8sDvs7LtoCOjpX",
+	"mrfKpVxzqA+zx66AhmVJaA5kcsPDNqzX30s/NRKAF7jz3vrN6Xc5DLTUNDZksbZoaQSzCHsAsDJVg4Sn",
+	"VlLi/MocwMGNi4nkZAiC2mXAAffclYCq72CuWqtwFXZ7PRcjcHW3Ae9Aw0ZMvBcG1uTaEGzgvq1vZF9j",
+	"ILj9YTMXUm6/vJndH/d+bWNrwaTFdA2mXYg2P1/diku6FQ7MCi6Di3zJ2zkI7fUq2Dp6s4Bip15qi0JJ",
+	"FWkWIEfu2Dhpa0H3Ur/PhByAX9kW3wLT9ZgSs9vrrcCKV2DFbxBYcXpiV3jFK7ziNxOveB5+Uc0VXBDb",
+	"NCmuaZDQXo8hdOGAYpFLLpQGwAaSDZYYSU4VJszs9nrLdutdSX5NMfWzstsn8yVRXoU3DvQrl4O4IAqG",
+	"27uZPHQO65InDtpv5XW73qATh8xETzFssDsfwekwGutOqSL2Ef68EGedcTdmXF2zUqzVxzS2T57ls3sY",
+	"yGsWwcrM3sUzeItlV6BwoXr9k5i37FIZcjgsXanH8OtrvFDzHsMKi2vo6QlVLI0WsWJzl58mFDNgZlvt",
+	"fL8vghOqeGu3bw7qJ88M4zhhNGHJxwyGBWmBELVSlMoAQTv4cxAG/SQOtoMbSFVxTKMvfGDDfzBvW3mV",
+	"B9Mig3AN6XCdjCLQwcyxWKdlnM7bi+aR8Vh91xvt9WxX5nauk0cyjjGmFSMk0kCI0CmHWHpZsPW8T7kw",
+	"SSIVEXQnYYykR1c5OmIoSBYDVCgOYB6/WicfAs4xFFDs9WyWBazvO4rQKErMPUMvmpFnmsQ2aqY1OlSg",
+	"UQXDZc+1baMX0xbryDgC8LqjMrhlCMXmkVkcF7HNMB9EKZgnjledwZrmV821oQpGAp6ENA5FjkJeQTgK",
+	"9TqycHcu4MwKEDYMzjkaAW3ZQ/HNQ+mWD8NVsMJMbQtATc/MgYRYNlvU8pxiCWm3eVB++4R1eG4DsjNQ",
+	"2J8EhOpIQqPrpIkHuEn6yqyuYsyzkbhzM8wycEKMDnPPW8kU8ALN4fXGAQ+UDAFcVXbxDLWiYkjcaYtg",
+	"x80xgXxhV01LMD8VGDX2dxSsTyxPvX6xPV646+aYnXERAdh6xGJ+zpKh/64r2Dz+6sdCDlzteJ4ADhqE",
+	"//Hnub77AoIrS+Ztu1Q7kMHepgrd4qTbb3UsbrQmA6iL2pJKj12r4nb9FHo4zxhlldp9QXexy+w1CWng",
+	"pYfSK7QORfX9OoqYdhgS6QK63LqFo1cgb2Ae7+ojOciXdLehlQKpoG03t8JC01b5XeLKBnHCKtiicuZc",
+	"8RaGm3plYtPcvS6jAp7OLbjWXJyqEtIeSxqRExpT0XKMUfV7ph8lE+W1YxnjxbOL/z8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
