@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,6 +32,9 @@ var binary string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lksms-bin-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // other users run it, too
+	}
 	if err == nil {
 		binary = filepath.Join(dir, "lksms")
 		build := exec.Command("go", "build", "-o", binary, ".")
@@ -74,12 +80,18 @@ const testPassword = "test-password"
 // serve starts a server on a free port and waits until it is ready.
 func serve(t *testing.T, env ...string) *process {
 	t.Helper()
+	return serveAs(t, nil, env...)
+}
+
+// serveAs is serve as another user; nil is the test's own.
+func serveAs(t *testing.T, who *syscall.Credential, env ...string) *process {
+	t.Helper()
 	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
 	p.cmd = exec.Command(binary, "serve", "--app-port=0")
-	p.cmd.Dir = t.TempDir() // no .env
+	p.cmd.Dir = pgtest.Dir(t) // no .env, and any user may enter
 	p.cmd.Env = environment(append([]string{"BASIC_AUTH_PASSWORD=" + testPassword}, env...)...)
 	p.cmd.Stderr = p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a group of its own, as in a terminal
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who} // a group of its own, as in a terminal
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -256,6 +268,72 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 		t.Errorf("the task is gone: %v %s", err, seen.Body)
 	}
 	if err := third.stop(syscall.SIGINT); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+// The variables of libpq that somebody who works with PostgreSQL has set; each of them alone kept some server from starting.
+var libpqVariables = []string{
+	"PGHOST=nowhere.invalid", "PGPORT=1", "PGUSER=somebody", "PGDATABASE=elsewhere", "PGPASSWORD=wrong", "PGSSLMODE=verify-full",
+	"PGPASSFILE=/nonexistent", "PGSERVICE=nowhere", "PGSERVICEFILE=/nonexistent", "PGOPTIONS=-c default_transaction_read_only=on",
+	"PGTARGETSESSIONATTRS=read-only", "PGDATA=/nonexistent", "PGTZ=Mars/Olympus", "PGDATESTYLE=nonsense", "PGCLIENTENCODING=nonsense",
+	"PGCONNECT_TIMEOUT=nonsense", "PGAPPNAME=other",
+}
+
+func TestAPrivatePostgresIsDeafToTheVariablesOfLibpq(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, who *syscall.Credential) {
+		dir := pgtest.Dir(t)
+		if who != nil {
+			if err := os.Chown(dir, int(who.Uid), int(who.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // a first start, and one on what is there
+			p := serveAs(t, who, append(libpqVariables, "LKSMS_DATA="+dir)...)
+			res, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
+			if err != nil || res.JSON200 == nil {
+				t.Fatalf("submit: %v %s", err, res.Body)
+			}
+			if err := p.stop(syscall.SIGTERM); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		}
+	}
+	t.Run("as the user who tests", func(t *testing.T) {
+		t.Parallel()
+		check(t, nil)
+	})
+	t.Run("as an ordinary user", func(t *testing.T) {
+		t.Parallel()
+		if os.Geteuid() != 0 {
+			t.Skip("only root can become another user")
+		}
+		nobody, err := user.Lookup("nobody")
+		if err != nil {
+			t.Skip(err)
+		}
+		uid, uidErr := strconv.ParseUint(nobody.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(nobody.Gid, 10, 32)
+		if err := errors.Join(uidErr, gidErr); err != nil {
+			t.Fatal(err)
+		}
+		check(t, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)})
+	})
+}
+
+// With a DATABASE_URL they say what the URL leaves out, as they do for psql.
+func TestTheVariablesOfLibpqFillWhatTheDatabaseURLLeavesOut(t *testing.T) {
+	t.Parallel()
+	whole, err := url.Parse(pgtest.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := whole.User.Password()
+	part := *whole
+	part.User = url.User(whole.User.Username())
+	p := serve(t, "DATABASE_URL="+part.String(), "PGPASSWORD="+password, "PGPORT=1") // the URL has a port
+	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }
