@@ -607,7 +607,7 @@ type Channel struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries         Countries `json:"countries"`
 	CreatedAt         time.Time `json:"created_at"`
 	Name              string    `json:"name"`
@@ -642,7 +642,7 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -661,7 +661,7 @@ type ChannelRequest struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -728,7 +728,7 @@ type Company struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries Countries `json:"countries"`
 	CreatedAt time.Time `json:"created_at"`
 	Name      string    `json:"name"`
@@ -761,7 +761,7 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -777,7 +777,7 @@ type CompanyRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -842,7 +842,7 @@ type ContactsRequest struct {
 	Contacts  []Contact `json:"contacts"`
 }
 
-// Countries By `country_no`; none means every country
+// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 type Countries = []No
 
 // Country defines model for Country.
@@ -854,10 +854,15 @@ type Country struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix `json:"dial_prefix"`
-	Name              string     `json:"name"`
-	SignatureRequired bool       `json:"signature_required"`
-	UpdatedAt         time.Time  `json:"updated_at"`
+	DialPrefix DialPrefix `json:"dial_prefix"`
+	Name       string     `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region   `json:"region"`
+	SignatureRequired bool      `json:"signature_required"`
+	UpdatedAt         time.Time `json:"updated_at"`
 
 	// Version Counts its changes
 	Version int64 `json:"version"`
@@ -886,9 +891,14 @@ type CountryPatch struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        *DialPrefix  `json:"dial_prefix,omitempty"`
-	Name              *DisplayName `json:"name,omitempty"`
-	SignatureRequired *bool        `json:"signature_required,omitempty"`
+	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
+	Name       *DisplayName `json:"name,omitempty"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 
 	// Version The version that the change is made to
 	Version *SeenVersion `json:"version,omitempty"`
@@ -902,9 +912,14 @@ type CountryRequest struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix  `json:"dial_prefix"`
-	Name              DisplayName `json:"name"`
-	SignatureRequired *bool       `json:"signature_required,omitempty"`
+	DialPrefix DialPrefix  `json:"dial_prefix"`
+	Name       DisplayName `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -1065,6 +1080,11 @@ type EventRequest struct {
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload *Payload `json:"payload,omitempty"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign *NotificationSign `json:"sign,omitempty"`
 
 	// StartedAt When the node was begun; now by default
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -1342,7 +1362,12 @@ type NotificationRequest struct {
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload       Payload `json:"payload"`
 	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
-	UserIds       UserIDs `json:"user_ids"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign    *NotificationSign `json:"sign,omitempty"`
+	UserIds UserIDs           `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1354,6 +1379,11 @@ type NotificationResponse struct {
 	Message Message          `json:"message"`
 	Data    NotificationView `json:"data"`
 }
+
+// NotificationSign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+//
+// Example: 示例公司
+type NotificationSign = string
 
 // NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 type NotificationStatus int16
@@ -1369,6 +1399,7 @@ type NotificationTemplate struct {
 	CreatedAt  time.Time `json:"created_at"`
 	Enabled    bool      `json:"enabled"`
 	ExternalID string    `json:"external_id"`
+	Sign       *string   `json:"sign"`
 	Title      string    `json:"title"`
 	UpdatedAt  time.Time `json:"updated_at"`
 }
@@ -1390,7 +1421,10 @@ type NotificationTemplateRequest struct {
 
 	// ExternalID What the provider calls the template
 	ExternalID *string `json:"external_id,omitempty"`
-	Title      string  `json:"title"`
+
+	// Sign The signature of notifications that have none of their own
+	Sign  *string `json:"sign,omitempty"`
+	Title string  `json:"title"`
 }
 
 // NotificationTemplateResponse defines model for NotificationTemplateResponse.
@@ -1440,6 +1474,9 @@ type NotificationView struct {
 
 	// RetryCount The most of any person's
 	RetryCount int16 `json:"retry_count"`
+
+	// Sign As it was given; null is that of the template or the sender
+	Sign *string `json:"sign"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1617,6 +1654,11 @@ type Recovered struct {
 	Message        string `json:"message"`
 	RecoveredCount int    `json:"recovered_count"`
 }
+
+// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+//
+// Example: CN
+type Region = string
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -3280,7 +3322,7 @@ type ClientInterface interface {
 
 	// CreateCountryWithBody Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3289,7 +3331,7 @@ type ClientInterface interface {
 
 	// CreateCountry Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3308,7 +3350,7 @@ type ClientInterface interface {
 
 	// UpdateCountryWithBody Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3317,7 +3359,7 @@ type ClientInterface interface {
 
 	// UpdateCountry Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3741,7 +3783,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3750,7 +3792,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4402,7 +4444,7 @@ func (c *Client) ListCountries(ctx context.Context, params *ListCountriesParams,
 
 // CreateCountryWithBody Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4421,7 +4463,7 @@ func (c *Client) CreateCountryWithBody(ctx context.Context, params *CreateCountr
 
 // CreateCountry Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4470,7 +4512,7 @@ func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors
 
 // UpdateCountryWithBody Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4489,7 +4531,7 @@ func (c *Client) UpdateCountryWithBody(ctx context.Context, countryNo CountryNo,
 
 // UpdateCountry Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5513,7 +5555,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5532,7 +5574,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10582,7 +10624,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithBodyWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10591,7 +10633,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10614,7 +10656,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithBodyWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10623,7 +10665,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11103,7 +11145,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11112,7 +11154,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20387,7 +20429,7 @@ func (c *ClientWithResponses) ListCountriesWithResponse(ctx context.Context, par
 
 // CreateCountryWithBodyWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20402,7 +20444,7 @@ func (c *ClientWithResponses) CreateCountryWithBodyWithResponse(ctx context.Cont
 
 // CreateCountryWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20443,7 +20485,7 @@ func (c *ClientWithResponses) GetCountryWithResponse(ctx context.Context, countr
 
 // UpdateCountryWithBodyWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20458,7 +20500,7 @@ func (c *ClientWithResponses) UpdateCountryWithBodyWithResponse(ctx context.Cont
 
 // UpdateCountryWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21298,7 +21340,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21313,7 +21355,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47578,7 +47620,7 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+TV+WKkUXUT6G5yyO5w7PY0e2aoIZsUuylamuYC2ahEI92FTKgy0SCG0RfynuyTvdqV",
+	"7L3/kxvJdSf4r+TV+WIkTXUT6G5yyO5w7PY0e2aoIZsUuylamuYC2ahEI92FTKgy0SCG0RfynuyTvdqV",
 	"tOG73fDKZ8thx+n2tNadY89yyJL1x2jIGf3kf+Ei38usygKqgALQjSZpKBScBlCV3/N9f5/3ImjJbk8K",
 	"JrQKtl8EPZrQLtMsgU+7vd69yPwRMdVKeE9zKYLt4GlHEqrOVEh0hxFFu4xwQdg5S4akFVPeJVREJGE9",
 	"mWgi20QKRhQTEUuCMGDPabcXs2A7UF3VoL1eo1arB2HATcvf6rNkGISBoF3zhPmVR0EYJOxbfZ6wKNjW",
@@ -47589,382 +47631,390 @@ var swaggerSpec = []string{
 	"3dF7Eev2pGaiNfyYDcdXYVcMyUAmkZt8i8YxS95RpC0TojtcAUUw42FKr5NDJjShp5QLMuC6wwXZ2CId",
 	"2U8UfM6IzImMhkhz7LskkkwRIc1Lp6QrEwaU55RpBY+1eaI0oUINWII9hFmTHUYjlpCmN5u1x6wX0yGL",
 	"mjv4HDVtswR6Jlxjy1sbGyH0s1W7QwYdHjOvMw73bCCTs3WyK1zfukPxJ0FYksjE/C2kJmesp9fdgcAB",
-	"ZbvmD8ysc/Wj0aNas8S0+W8++R/W/udn7/5OUHRe7nOlp5EOrlnXJx0zUouNWanFo44U7AMea1ZwvR6K",
-	"eIgHqGceI6LfPWFJaDah1TH8hwwo7BNXZJBwrZkoGTK838D3g6qXH8Z2gO+YsT6Wfc1KqU1ifp1Ga2a9",
-	"eofARkv7RC67CIHLeOYRVWelFMVwlEVYs23c9PNEsUSU88m++3nertL2TWdP6cTTrlhLikgRLcmAcg0E",
-	"iwL7JIMOE+aeJwwvr2A+I90sYaSmlcrnCwZ3YYaZMNWTQjGQwvakaMe8BeNuSaGZgD9prxfzFjVTuPH7",
-	"yszjRTYe82TEgu2t2p0wAJJjvksYhQdh+9aF1I0Oi6PgIgy6TCl6yoCFGTrV6xEBF8o8AOQNXrGbwJQ2",
-	"m78d1OofffjVja9vPa194/bXbn3z480HNw/ee3Tncf3INFpt1vswOpj2ODNVmmqGfISLU5USfELjWA6I",
-	"Wa8wuGs2Y47FQcqZzlz1Wy2mVPWRm34f250qmgCM6yIMPpDJCY8iJubbwc2iHaR93Vlvpw2Pb6G5N6RL",
-	"h7BakQSyufT9U4y0EhYxoTmN1ehwTB/3hOFUNJ5naW6a/RtfGu6azC3KoewylBMGRt4YJFKcEi4Uj5B9",
-	"K5acs+QaTjj0+44iciAIcM2dnIjDIxIzijSJa0VieYrrdk5jHs11ojY2vGVrcxZHKtj+xP45zhyzNbRS",
-	"C82xXxRuWlSQE0YibmS9KLh4FmYb4iQ9bsec25ddAt06iQieWO4u3NOkJftxZMafMBqF5KRvJpmOC87K",
-	"DmG01YFh0i6DSTygseHfbL5dKD68bq26adsjVzs7GThos2h24Ms/vCgX48599fDhgWn2QOoPZF/MuShb",
-	"E9lVGxoeXRHHkonqtzrXw6hGhtABETsMjqS8T5PTubjTVn1z0gHRUjZiaLv0gLjd0VISePT6Dgh0D6RC",
-	"kDp5wN8PibSUQ7YJJSdUw7pRQW6bn+3iPaBiOB+Ju1PKNM3CGWGv0aY87idMjSyglCgLmp9ZRIwq1e1p",
-	"tUN0MrRqakz10lmFGxYyrh5VyqjYaoc0HzOdDNd225olTaLoUJFOiTxrxvFEmFWQCf90XrpVL13aVEDP",
-	"ragRwIFomi13AzeHosuVMgxZJjir5a7ogfRlkzAdBZECz8QTQc8pj+lJzOaTTgrvb99rdezmGmGAt5gj",
-	"qemTJOGnHU2EHCz/CkdU0xNqJDkqMmbT6rBoJzPNOJJjJLyBTM7wiuAqqn6vJxPNogcs4nQ+UnhzEins",
-	"Z100uqaPBmjOY6u7h92uHQ17jHT7CuYyOoDrZaIRa8U0MWRHkebo0Jqgwto2rX0e7L+pErL9IuglsscS",
-	"zVF3xPWbYrg2z5iRUV3FPGBU90d0hO9MfuuBfQxVW6fEf4Kjy1qxQ3iWWj7kye+zFlCt1BNR5j7wDGI3",
-	"J9rD/s3xcb9Wq9UKjWLQ0WNwXDzGMzC+pNYpUc2OYo9tw1uoUV8KGKyQ2ex4hsSbtRppdWhCW5olitCE",
-	"gbUwCAPRjy1RQjPIDLOLGVXMjn78IMKvyJTByGY9OExEKjQHEmy54N8BEZiAaWOiBWt0qKMWLXMcdDJs",
-	"UMO8GpZbFS0S2l6sF4mcCTlALhcbgm25W2jUOc0o2J2bj/ePHn+jcXf//u43Gg/uHTw52j9sjgx3cyPw",
-	"rJO3b23l7JO1KsNXHSOEN2AWheMG8zElH+zeu79/Fy1JRqOQiWddtiLGDmnTWDFyMiTOflo6hBMpY0ZB",
-	"71ea6r6adh7xUB/isxdhasCrbqfzL25m/ktddHYYJZfXtFNEnVI+MHZUc0po0QOXNYMRbdeNacJEHtmb",
-	"XEYXCocKz4A1vSKNhRexJZokdAifpaZxA/xYU919cIWt/6EjjY5faFHOLYrXvLe1OPyiBXmfxlS02F6H",
-	"ClwSGkXcDIfGj7zFgXMdjm5++lJ+GofstAvu6CLa4rkSsv95l3Zt5IcigtOlydmIDwUsSZXp6CgXw4kU",
-	"rg//9Ai+G51kDUlBK2FUsygkdSJkxEgkBQvJhvUUEiqITE4MZdvE59tccNUxL2zhF4YeRoSeCLNScTwM",
-	"yU1sSdMzZjU/MF4ApVGGikvBSMzP2OgC12/5C7y58d6t9/LUcHwtU5e3YczCPPZJ8K0+6xtWrrqmg64U",
-	"XEtYtmcF/Mg1cLkCTPEhzNHPbIuWJsLgJYkKppj9MOV+uicnNL88UdDNZ9lrKFhcvIb2h2nu+9DGAdg3",
-	"Jy+He9C8hXe1QXXOcRdRzdY0BwfV2Pl2fq2xH1Ds6XLR1yzPGcZo3vi1K5EJUi6h+Kmgup+wRrbKLwok",
-	"h34vmnlG5yxRHNW0PEWDtVJgosZjWkjAKxxwDIqxLr+Cqfj7N7qQ2fhy+5Wb6oRzdZ+jwF+JTeNZ6tLn",
-	"9/DpOvIh92lkW8KgL/i3+sz+bDYu3+9yL65g8dJ1OL/fsUmmS15p7R0dKBCRvOibqTvInmsbyTM6KxxF",
-	"vrWJc9KtzlT5p8uF/219TCKaiy45GjPRU8lVL6YY/lZEfSZrDjoZPrDPzkBdPEoxqflDxsTX7aMXF+VL",
-	"7OnjMwqZV8wXXs/1n0xYn01a5yXToeXSIDSXzXOUZrT7xLPEZO6Qei2v9+c0nclhQSFGmVQLLskvnJ3T",
-	"hJW6zMNQjbSbfllUpgEv96TYcYzr+mixGd/euo1xTGMP8UGj0+V/ABIQkvX19SI1bHyLJ5lKyq16H/Jz",
-	"RrgmJ7R1RriwgQU9megqwplruS80j8cbR5OS01XB3GClxmqi5HVbeLyFC9Mdzc+58GDYkz9uP/3o6OgR",
-	"sXawsdUMg+drMonMVOtZVHTRxUrDod8UZeY10CPCYMD4aUdPXwRY3af48Dh18ELRrQZi281rHXNqGdj8",
-	"kqV97HT50r7X76LSvr0r1y/tuzm9UdL+PIL4/PepbNHmlN+XQg3nWNSrITfPJq3fkinGdVCLp+mqjobo",
-	"KdKjmE2msziJHVLPS80Z75H9k5hNkKNr67VMlLaiAYxDaNqa9ZRGXJxqGp813EHyXAuQ9FDFZbsG/61/",
-	"UOK6ZV2KQpif+nFzq9QaOCJnjSWNVHixr1hSQf56olhy7y5eilaH6obsMYGvzbIOtbU7u2vfpGufNtaq",
-	"eF3c4IpPE+zishktdHoNjDbrd2FGi6f/NWC0MJClb951bJxaFmfE3uY5DL6RuzbRzD2+GrbX4gXwmHWe",
-	"4L8/JM0sXbO5Awk3pMuoUC7RGH8Nwvms9Zuedzg95DaBtOi4pZmj1RZ7DvUq4jRu9BLW5s+nyyLmgMCT",
-	"k/SyN9gP5GfqWkXMX58Sx9C8ahl0tmxuAZ1eA7fI+l2YW+BteQ24hZ3TZahlC1/DGZSIpbtScKHmZTiz",
-	"0cDXbyFnJDLPJq3gkunEUmnEXdSn9jKTc/WwvXk4H+oKFWx8XDVUvmPvkkw1J8/D5vqKNTTr9mKqWYUj",
-	"NdncnGssm81s3Cq/OctlWvm+l867CrpfkIWNnPRr52SjM7wcO2N6W6svxRF7riue/ymTmJfZLDDoUUpQ",
-	"GdNhfL7F8dxNO7wmBtaSDDUp9fK5RgqDuqdQkRkikkfX+noowTVSAdjzQm+cZs81ZnVx3SFNf2ebuS16",
-	"x9/AHELVq5/+1Re//g+f/erXn//pT15994ef/eNPP/+z77z60b9/+Sc/zqecTMFgmZKV4Yk/40eO647s",
-	"axjwV3KDu30ryPdSX7vz7JPa2p1nL2rhrYuSnjKxqcA8N/8MfCSEhQ7f5R6jovOz7/LI5h9kmoo2Nefr",
-	"LtOUzxXiks9CezEtBn30+uAQc42ULoYd5NiSOGiAisz0A/O4zXQbZ6Qua28MLIooDSmOkBWqJTlJqGh1",
-	"iBQhJlNTRZr5BPDmVOOw7axwxufFMu08Fpt03WaKOGfnZcJzZUFY9bG1qecCBFLsMHsrHXlO8ixdrOXK",
-	"mNDl0kXLrNcFJUo8XtcuSMIwFgqZrBqDCzHT/ql2iSAQf2PPlxmxjFgjQtgkSGpp9GIqbHZRwyW2uM8u",
-	"o8W9qDRNvHbSx4uSSrjgmlM9fZ0zx1WXPm9E/YTqQpOmDb50mZEMM2y6dAhZNhPzlG5u3Lw1mlVYENBv",
-	"5sRFSusrUACzY1Xm+NA9d2GXvfpRfmgez1vNN4qs5j06jCWd6iZ8ZB/DlMUkI7YluZ6wyAOqyAk77Ysd",
-	"IuSgzNk7iUh7QWQVltW0Ivu6kbAuF1H5UThhesCYIPgcSxQCBhpJjesMJgyP+wzHozC807o6q+9c7mDb",
-	"rbtZG9+7EeLi+EQWOZfSgkIa87wXUy6WyBpMhwIv6VKZg9fveChoh9FoQpzvqXQRklyH6LViEen3jKgD",
-	"yYrVwtugmwZXja5MWLEBLOqzmcQX9rzHE6YmvTM1RICrRtQvGU8v4TLhejh69UoiXDMB0XEQs4NRP2ZR",
-	"mueDqBIhJhkiN2ikyMK9RLYYIIoYWYdpHRcxiDB4vmY6WDunAAuoTE/vsxbtK3bodWi/guj7+7Zb+93X",
-	"XO/284E8dGOw3zzyh+IadyMyc5V9zaJyAwP8roiiQzLoSGA1ZpqEa5vJOeCKEUB46QBchE2M70KmUUGO",
-	"OPysihRl6VL+bZ9mTSw4D3OtS8FUmJ3ZHRhUiwrgfwBfwBNEB61CnXCxvs7ZoEhOqpbOfkTVWZbMrvrd",
-	"Li1KwD/y8KkBLmcKh1gozDiN/LUnORtXejfTC5O7fd5VSY9GtmdFFMlTtYq1tuIQKrO3O4SSSGoLKseF",
-	"lpBm7DSDsdWZgFxBdYqOhkYWczwRNtIcnnMa983pUCxuT9XYcNSTNXfACjyn8QNVxJjjmDu4o3YiuwQD",
-	"BqA1c25BpGDP9UR+DBgQtekCm4U9XlyFrCyYlDj5i9Q968qaotp9zK7A413p/pvFu87Mjo/ZnB5QtwdF",
-	"9wCuQhtMLpdkVRuZX2l86H1GDXMpgU75yIGkcG2N1YhnmwdLefT44d7+4eG9gw8bR/ce7D98clSGmVJw",
-	"X2aFfLnPolOW7BdH2pwgokSBnaitWVICOTPex0kJMwBUVGB3XRoxbG6qkDMPUkVBBs9VkofJwD42ucUq",
-	"sFKelaxjFbgeh54xZdWKCJNdxzDd5FwGjm0a9m4q9fLO0PL0D//gLpNgYb+XYZ0amcH12qhwMMvevqWb",
-	"FlOE/dnRbCpBUEH7aiorKyZdULiFtjoEk5FDqLsQkogOocJBVwrdMRyCa0zuI59KwXaIGZUFPHXg//m9",
-	"67GkEdHh1C2Bl42uyJKG6XqmF3DMs71iJlTxjSLf9oMyabhp0cOb6HI0hDbDmQ7BLdxjshczw3jJXocL",
-	"pgAQc1+cxlx1yMmQNHdbLdbTa/epOO3TUzbu5/CSCDey0RRDDDWF1Lxt8QObedOZ07DPWZI+Atq09j8a",
-	"esx0GXbPgxTax2i2XJyqGcWpAeW6MaCJ4OK0HPttFyoLCU00i2Nrg7WQ/B2qAPiNRbC+ymEd1bZRC5ko",
-	"umzcvLMxVdIvOgIHbLB88f+sqM6Ky+6lirzPaGIkG3nGhDlV5iuqeCvFW50hoXOCTnHGKvBmXKDl0XW7",
-	"Icuk6R73G9uVR1QpuytNVwXIRYUYlgi1gCwJlWjqjqmqJIhi3Y8sBIC2umwW7Ms0xWa9sfbsK4We/AOP",
-	"BOyLaD5F6YR/OmavrnDIZ0gzCKEPbQnfpM12EGxo8GQtc3DRUjMiQFmaWAs3w61n03PyC+2I+9DDU8o1",
-	"Umv8vGeE3RjNivjNvoisJdAz0E+Z8Dwen8yYlj+jm6TlxhSSrTEUuYxDLLIWIspNXES7WQfPRu9eup1h",
-	"enomYkr653S5Dmq/56ULk37nD2jEFkRCi1jUR4xhVmgyBP8berNonDAaFZuXfbmhqq9t1Lwx0kToQdbk",
-	"RjltVS5DTfLbK7NTL1dX8kf0mLV4jxdGsdAoSphSRZWzEL0X13SHsG5PD8kAdna0qNF4nMvMjiUswNLo",
-	"qlMelVjMoCpeIs95xBKoEIf4wtkdmMoNDddspKFYUx9HD1KKnVrBI6WY0At5x+bxZczojUCXdYnhT7a1",
-	"dab3WKKkAIn5hJnvJFjbKzBlLwm4WkKu7z925zHnHMm2wfOLuLXObevYUXKznX5F5hdbKgorc8gfc0bW",
-	"APlrWA3ANy5v3K5iXJ6SVw6UJ+mLBhzqsWN0IB3Cz9wRGPMILrPHlCSsx6j2QdUuM+xierSFCqaKNH5A",
-	"RTZFr6Ppx/o6hBzHAa9FyDkskWBroPlzcRqSOrG2F0DZAiD9kEyRcENykyjZZfb5TOCthfVww6gA4c15",
-	"BV9/+JkqkJuUrTSX//YDNxT/S1+EHtHNxr47lF1mG3k2soxHXk7DONGbj45Vzzu/zGQxJgzLLUmUTNlF",
-	"GRA71/FlYViV3/ZMcsX+/Bwwf4TZZGZLASva2OvTgdwI1LXRCDeChVON8hkdU0suz3YYq8vAXo6gN6Jb",
-	"W+GEAz1rrehcCMvIKa2+3td53q79uKnLVDP9WU0M0sSWp40ReHYhrV+CgHuFGBm+KDxV/Zoi2kKkMTpl",
-	"oLyO0Ykw8k3GEVZ6K5Nxp3c9h0UkLylPh3WaWUTGuRYthCQdes6sX6WaXpg4K0SRtaEN0Veu6nks5RlU",
-	"0iM0RhPDzNcjs3kUpha5oITC2kq5OplW8a1gLZiqTlQtblRSruWowwD7FwogiqFV0d9R1fBgq5kWCiRp",
-	"CJdstRiLigNQ7VE4weh2qPNW0VAwX3r9eGT7OJObRA8nGQ6LNLCMhHhGCXsz/KUZtVQUqGujFGbs1HhB",
-	"LenVnl/UU8UGX1BtChX37E28iiesRbuM9CQXOkb9owBjYW4WBsOrxr5CO+pKU74eMUO56SxNxngoHrbb",
-	"fvw7OOFlu10xiB0v+EPzkv3TvAoNt4oUv77igik1g0Tg3nBiwaUodFN8EGi/tHWstCTU1ZoM03ysBPOE",
-	"DMuZ5KXASnzuzEzlAGOF+6a+YZ+tvqAJazF+zpJGuZEV48Ab1cj9IRORR+ZZaUQoGoa5zvKrqtH4hS3i",
-	"s1u3rVxcqtG730vO5Mht9LZo9DyHuRsx2nLBZuUH55u9/S1z+5A7f6Ony7d/T4muMJd5z0kUI5H/aPup",
-	"mkKMNqiZnm4khbgYj1jSYiJFZ4UycoVorGN4q9O2z5a8m8ejOLp/blQqNb6ltr/c7CYu+sI6X7Z98yt6",
-	"2WiWxxq9FVguT2wt2bRlely6Wz/t9BJO1/U7q80o5vTALS6TTKyBIpPoZq1qqcCROERFnrI9iOukCHAZ",
-	"FEy9ZzcxlwOysTWXZy5lOBme8qhslGZwuEr64OS3wK2zZKL44MtfmTyamVGhS4rjHmJCoy2pz9tZGeRC",
-	"6W1EELjMqY0xoSpnaNT8f7myxERKsVxiuFxC6FnAiiwTcGIsisSIbXyKqR7RDGYjRzwzHVZ0dQOwBSJk",
-	"ziqvpO+Gab9FK/TIBfROMfpvzATg9CgzJlYniZkPI6Yt1pFxxBKVCoH2PBOlqYAA7W3S/J0XRkg+oF12",
-	"0Swinz4a29gJuMtPuVaYaUoFkT0cJWSycnFKml9phkT1aIspSF6IqOowFZJ63eiNG3459XXicLWaX2na",
-	"5D2jOBKqCCUonhIuSJdyEZu29jpc0HWyC2qoIqojBzbG1ypRRn5fz+Fz1Tdv12rwT20ULCy/U3l6dXz8",
-	"lX8FKF7mH7JWsl+Qgj5n3L1LNm506fMGBOGXB99joD1wl+Joe3IqmbI1rQYdqiH712yT6+Uyw/HNhTnl",
-	"ShvCKc6EHIhGaWZ7WntdENrr4RR6Mo7VSCEuyGqB7ceWWeSn2HNNTplWZKu2NSGxvqF4DPrb5DL2uy5N",
-	"P11PIXFQo2vKzxlCaEMCPqEDyOufKQ+zSirDY9aS58tMwbIdLrlqcNbr2AS9MRRJPPhaZsGfQsJH35ic",
-	"zo71096nutWZT1rGSm7VtQPs0PW1EK6/63rqvJZ3skynLIJul3y6TM/77bYFZCvODrelu9dJmigGPKqJ",
-	"Em9zG3mmIbbITQArhCi5TpogPze3sYifluTR/sHdewcfrpMme96hfaXh/Q92793fvxseCyGhuCBnisSs",
-	"rddJk58KmcBDlKCHwro5JUGIUiF1x3DQbJAJa/dVOi5DQBHXocPiKB3qjuls9M007MqMeOiMtTDYHk/8",
-	"oWZJhWC9PWfJOmlGLOZwhZrHAhaoL7KvtjGxjmZBE+CqhfzE9WPhJbYVGHlQDTEc2i6aEbRwZeBXmHAQ",
-	"Bi0v4sqOGdxGdhBQyTn7VM00j6cjC/vCz2nAF358bAeIn/a9YeI399LBuufdkPFzLtvCtuGGj5/vepPA",
-	"b574U0kP81IKpI7Z1wudt7h9Ox7DvlnzJTnw3J+xXlH+1Azy7+T8efjVuRtAVoDKl0xEKiSYIUFaMeVd",
-	"QFiJSrLrZ0NJQO/jFIkiBUuzgoWRiRTpOMwHLUFiy2M9PN4/evyNxt39+7vfKAN52NyYJFxUykpWHdmP",
-	"o0aJ7p8KZ5YWIOXjigxkAtK9xJ8Rt6AQQ7lkCL5sVslngid+7vj7UjQgexsmJjHl+h5bpA1y+GRvb//w",
-	"MCSbdp0yCrcRbs4bn2p7TYkRfvYCR/O8dDzJBLKU2STQMysekAHkl9AzJkJCYyWJ9vCmgBO5vZ7siy70",
-	"CUIitFM3nUASziIKsciIO8UhJUhbp8t86Wr4PKTcdp/reDEQ4lTimD5RK50sDl1cAQLKT3a/fLgtWKHi",
-	"hfXKpI+N9AOjXaGqaFPIE0aihJ8zgSKOoZMOqA8AEdr9xKdBIQFSnKbrmnM36PBWh9AUZcpodI5fZWiQ",
-	"GQa5IVkpv1AsAVVZkZYUbX7aT6zEYe0Hn9TDzfBmWK+Fm7XwVi2s3649Cyek0/pgEren6tE+pGcpLU1v",
-	"w2OJYWOZdHWCoA9mSRHwDLN9ulxUlIhMk4euGfiATZk/H2Nz5s9dbBLG0Nfsssolu+enQ//MEdDgfMxV",
-	"rMk+goPDBaxqP0ytD9PnngpdSiZTScaheaYy/8SolTerCjScpZKirOkWhPn6rLldDfPFg7J98OpFK6yy",
-	"noYBzFecDIa6XA8odLl0F2jW64I+UCQU1+4EtfO5jAouV3hpr7I29OgtK16iZdaFds9PBMyoVKO2HEBj",
-	"Aer/WpHzxSnpJPKZTfVZ+cFYKsFbPrGbVOwa7f5cob1BOkhV1e+iwpNqUeYxCHksr4VdDDc2LfvVv/KF",
-	"RhFLOjJUfGTUZtCArajlNCNIUacAS3bIPy3QNvYyow9mFoCXyWVPocBgw0AVtjN1FWY1yhghdQGDvT0Z",
-	"1XmZ6e9S7PVpz0Wn0ZvVsq7cIRN6+aZ6fznnThKcUGmqtKqUA9yQCdjkidEMnRvS3liS5YiOuvUXsGvm",
-	"EqZKvPctGsde/qG5v7iU6+TIK2SANjrZJtRihJsJsHOWbBPUBzWzWVNh5glmMRAqRk5kNCSKDlWY+lQ9",
-	"HywA0qIzHXBIBqGt2uUHhzfz/nUw/6zVa1sbaz0KlrbJMUELrCICR4GveSpMAq6gVXjmC5LOA/OPd+Qs",
-	"EYv2s4CoskCJPb8sQAFae9ecRqW9uIJ18n7K10gdjh0lPnJhSG7ab/1koJDchm9TFMMd0jX7009OAU6w",
-	"Qy3vkiIeEjDdJM44AzDB3TGnO5hYUwZyZ2abOD8t4aVp/doduB0SKozY04T0hXBBfvPtH/zm2z/MXYLP",
-	"//oXn/3Tv3v5hz99+f1/mBxlUu0CuJBE7KrkOijZT1qF5kDe6hA1VJp18Xi2ZJchHPs4TN0C91FbAj4a",
-	"XuEMcbJNhrKfEDkQAP2eDK2Nb7hjdxtOhYPfs0mP0z0Ky6kOOW0ck6pFlnO9pXF2xwuWztnLoUIM4XZQ",
-	"IUzoDCdkBPdjXo9K1vsh9hSE+e907gvP1WK+LIFvTRiNDSVvhr6YECJ1MAIEkK4W2yHNtFBKk7gKVYZk",
-	"tAGl1xZNcI4ShUFjpKm6aj19sWG49dA5Gpsh6YuYqRwkF3BvMugw38/uBmlUurR4ShFarK2QMu5MOmeJ",
-	"4UGJPaCNIofPB4nsWgerltbVMx9+uQcvP8fbswKftPnpHBGVRq8B10RCBGORWieHrJUYicn5uoliNDbS",
-	"loggFFEA2Oi7777b3IHYMYGxIjE/S73WbEiU9qvDZHdnLuBae6oa03UYr2oHFgzCDL0JPmHc6QGkbZ8w",
-	"OyOEVKZmcQwV5bowHo+rBtasKW+fa3RFQloWNiskVr/BI07FEINaZHuHmF2aXLw3DM5sqbDpRW8+Nk+m",
-	"4QaeW38ybrlX4MG8nAJ+TwWxxufloKEG3FoiR3imjWiw9wJO1AmLMbqVK7v2LsoHak9NUuoriUFmPBb2",
-	"eSrc88AFOLgBokQROc7e4WrxATkc5IkFj73Kuc6WTM8ph6YXAwlkTJRXwuMa3Y0YJbpjizBpJixiu4IQ",
-	"LovkmJ5j4EwjYSgzDgoMKA1lLTGTj3ZmtJnPiplllRavwIAqXAU8juMwFbPNzYrh06/roXnySsystv08",
-	"JENpfuXDdiqnprYvywbz6AxpomXJIniJl7zLGp9KMXV3j3iXfdM853IxjRqsKzoo58SEqJJcFF2B/3BE",
-	"/PTdeq6oUootAUTfc+9Zd1/GgPJMMiXbdoL+DozyA3tER25hrmyKR0JzBD4VOzxOW0StMrLjpx57+zty",
-	"JMNCQW1ep6bHDMflXtrrNTFSH6P+IDxI5QI2mrE8bYakaURtTeMz87ek5t8Ba3WoNn+xLuWx+aOjdW9N",
-	"dVUzpzjTXm9G5HS69mmZzwfns1wvLfa5dDet1+2CflqrEVy7o9bN6DI8tW+MzL+I/L4SsFcC9pUL2IsI",
-	"oK+hfDeXuDVPcMZFKYWbMyO/rB5fWkHKyaNQpFbzOIaLv5M6ukKkRBT0E+0qIC9+qN5OY8yKMK8I81tL",
-	"mGe3DLwdpHyaXvlsAtFerj5xDbrEYaFX9EPPB0rRA+plTWcOU1ecUA7E0vyfuRNRUGolQz5tyna7SWQC",
-	"SZyQ/ThGWjxnSor3B9lfvHp6IQ4Ikf/wT2jEHSHbVDryYnDgFhUNTc9Kivnn7u64zUZoHpfa71TmhLLB",
-	"bJVrRwxKYuSOLN6NaRwYWMXw8E5ZIMwZYz2IP4Ha4Z5XON0cuy/K4vkL2fhWX2qKf7b7znAT27gz8PE1",
-	"8ARX3MannSFu3NPO8HHa0dPO8EB+zXYFHz6wnT3tDA9df087Q3Qrvm97nER00q0uuZV6/swvF2g2Aii8",
-	"UG5XGrwWVrYs6KUndqWdLkapJ4JhHhmRLBUM0mzx6QW65sn6anNB48bUwDekdQMj959AHqqeEBV9SSlk",
-	"S6irVDXtzMdgGQn2TOujTuWk45VUL8LgW33Wn3pu8jgwZmkqXI+uyt4YmSd2is2E/hQmzX0vrY++kPHs",
-	"jVmw0oVYprSWzWB58pq3DnNDDrmSwhNzGO9My19MG8yVLL6kNnNVkRdrsyTApoQO0lwoT4qgldjEVT/y",
-	"JxfbY0G3uAqdeQXFmC6PhJGfyJOjvavADzq0ylYBYgJNTlmC2F8OHooLEnOlEZyLK9Lrqw6LjDILvxf6",
-	"MbOVvrN+x1/tNfvFmGPzMA1OzJw9GJLYoLN4fKaEIBrGwpXmLVWGw9sAd21FR2kP48Yagg2y90ZAdhH2",
-	"BVYPwVhsanJVgH7XByJLTOsFYoypcJ1U7CKRLaaU6WWW2TtXY/V3RmMgx5aveLoFIxztPcxvXyEdTPd+",
-	"iQQ/O29LJfkgP90TbTk+xdzBeVEmpaWA65WLWjSq1SX3m8+/mjfkTp7W5e5gNfUkW9MCBWV5W5sG6hZM",
-	"vSi++m4yJElfbLvsKmv6B7QESyVs0J7RLZEDUZIFLRSY8HNZmSW9QQwHPhhamFiuAOlGzF5OYG4Nam5t",
-	"aMfwPUoinI7TcFRmwSqaRHmOhF2WakViEr9ScMnyQrRwCni5v1736a0Hhif7hQuatjOwTgZ4UBFFh2TQ",
-	"cb4Grn1QRSqGmOAYOdyiLh2WwCviSZvQb8dZHlRHJjqzP3ANx1BNAE5QE6cj0aOFKMUhfNGiIpVVZohx",
-	"KCshvaAamx/5PiSY+WctKDI6gWEl2K6jezHirfKzsU6acJ0h7wnA4+xutbJLzjURcpA+OaBcN7chZM9F",
-	"74JWFoUotkjBYBH9d05YIxN6t20ij5F7E8huSp9DvCBEpMOkNJqmpJkL1Uxz3ZrrBMTpdAzWfoMwn/Dn",
-	"umfZyyYZhEE2j/SDP8D0SxxNQah7KSBUGimWJyVFpNlseRFVnkB8oFEgQTs2Ry+XCgWOJHbKhUD3Xi5+",
-	"2oM7uXp0lBRvbp63hlUKKWL5NpBfPXBeb8MXw/Izm+MD6ZnPozB6brip8DO+YW647wDoWTQW1F5Ufn00",
-	"FdBdyNSnwKtnIVZKcryM/MX52kA/cYlf4Yn5Gtl4SpQw12qBkOdLzIYcqxzgncMdIkUKcGdjGDAZsam6",
-	"yib72LrpSOpmExAgV6aGzUB5Ocx3DI2efaea2ODpSBmmY0HSog9mbFffpkFTnUKYcl2x3B4EM08NA7fN",
-	"zr3LCVP9WE8gIxBnbgEeZUIspO+QKMwxrtDBhJp/uygmKw9MbMz2MUE9KpWGPioRgtLsURCFQs9tykUr",
-	"7kdjpoPSnidF6FuYQtifwqj0eaLzpz+YGnqmP3r1/oIsKbUgbXT+yoiFuQDUT8XPsXkjpBq6j0Uuq0om",
-	"OfLlF6v2gtthrcdqIo4RivSCpWwrT8rL48T9OHSfGoxBx6Skz7sQo3hcGD4PO1LA2HIcqkz+ulcUmw5r",
-	"Zmn0k6M9YkYfkmYDwZwpeXL/3t0domDw5GRI0u6cJRIa2KhtbNY3avVGrf7Rh1/d+PrW09o3bn/t1jc/",
-	"3nxw8+C9R3ce149mjE2fVOBkROo3c1tupLrpcelx6mmnC0apgyh+7THqZhTL3bClb1Z59rY1SYekTh49",
-	"fmg4DXwqgMcNyRbZ2z3Y27+fw8qF3O5wM9yaN78bDlOa2Q2fUspnv8jgdM2nFNnbfMhwuY1qcOThBxRh",
-	"mtkPE/fHNrGXvjBvFm/VKltcNWhL8/MJwUGV5OY03d2vuuTpteWlmUpswvMw19E7mKu+ZA3IY4Pz18Cf",
-	"cOht22xJUOO7OHb23x+SZoai1gT+rljOxtWlQ+sf3EHzSpdRoQCXZ3gio+E7qnq57TzE1GatNk72skFP",
-	"MYTukOYLAXV+0FLjlQjKMcRX//Ynn//Zd377X7/3xc/+4PO//INX//lnLwzduPjnX37v8z/9yavv/hxb",
-	"KUBFmtt15+awZC5oe10+J7QdH9gblK19tuo/+fGrP//1TAXjKq7xpbBgRzGvnw2ns7qcZLFF6P2ySHK1",
-	"geHjRQS7yvsYW34xYcUXQQm9lBUucCNNyY14M3egsIJuGVN8NnHHlk1Zl0tVXXB/jqLuKk5vHHaoOO1Q",
-	"Pp8Od+MrZVnGpsuYC7Z/zoqqP1cw1bWkaLFEsKio+VkERxcUUgIB5rzBWV2UE3ZKRYg+4Xo1m9Oc9Q3c",
-	"4mQIRVBqEyr7mKHYgN7USpXW7Cot/QMt9HTVUj9mAI+zTuHzXtqz/Tnt3j2ejgGf90v5mC+8Sj5p+2ZI",
-	"I6VrKojyI4b1mSDtJ5hN7QmzVtICqyjQ79IDan+3puMUTrLYIYLWqAbvFdojE5baitN2LALdBMNg0ZBw",
-	"k0jmuJt2aEeoCZ5FuFllJMTc52sIQcmTkuuMQjmSvUcTASE9H0ZaUzLD/4UtVopLoUAVouqMtGUyC27j",
-	"+BV5oooiHdKEV47BI61+kphBIQ5PSDqyn4QkMoMQEelKoTvBqEAS0WHFa2paq/goDqDqwzCuOULsbC92",
-	"ZCFMxTVXtLFPVCHcW8qkpjuXZ4V4n8cAohoRV2YYUbEYndjKJ5Phw2OLjtNr+H65iRfQO/YLeAiqiHhP",
-	"3HNXjpeTjsium1cEK4cFn1uo/CbMiyhjq43nsf3Hq0KXYPn/6zKRC5utrqpmRc8zO8rNaVDd2M1yrRGm",
-	"x6VbItJOFzQIAGm5dmMAzuYyDAEZURzRF2YwuMxKLadSvp5XZ3wiurN7bnnU8rJwMcwOLlrqcsRgy0Wk",
-	"bEwKgkhrCdjptNfL1wSzplvUjozAYEMOKKAwXGKiwqwH4zXe99k53hQG9az0UCyTDi+dBosxS/AiCTIu",
-	"ZX676ACOOJ+fUq4nRa9gdpSrW2pjQTFK28ZsY+SnkILtkFreBJcK+JtTy989lUl0sza1FNBMpX/A5Nfq",
-	"m8N6aLbL4eco3trt6yIEEqQQkA2lFXEXD0KoqCC7j+6RMzZ06gY4UFxGtHsWKjTY9CpojGPMjxQZ1oyr",
-	"NNhLOGSGDWw0ldLUqLdZxJZsk+b7u4f39hq7T44+arwL9Rbg5AFrMBPJZt3RugeAyowmLPm4qMDEbjqH",
-	"XDvwwmhDFwB90y7IA7j/8eGDQ4LJ2Go0vgkK43x0dPQoxDhjmH3XLNkjqfRpwg6/dh8WGApOQKaCWZo0",
-	"WHP7WFjDBe31FKAOIkY7VWcqRDIOLWYUev1YHIt3392HoLCvHj48IFSoAS69aZuJcxbLHnv33W3SfHEM",
-	"V/MYXVbH7oIeB9vHLu3oOAiP4boeB9vr6+sXzXWyKwgkbLvdVLTLjoVrGFMIzPdm4tY6AZhDpqsmRlpj",
-	"9QxoZT1hVElhfjAPn8QsCzjtJfI0oV24cScJFbA+O8fCvtnmLI5U08LJYllMjhXAKZpYIG17nTTtxJqY",
-	"ys21ZsLL4Q7Njux1uGCKmeO2L05jrjrkZHgsmruwtWv3qTjtmyag+rizFmGDcJIl+VZfapu9QdUZF6eE",
-	"nkA6pLB7sIN+T7cjAHbUognUQueGtx4Ls27N31uzbH/tXtQkHUYjloRpOU9bDwWj//U62SU3a5sIkMQF",
-	"aUKh0bXdtmZJ08s+yJMue0ogFZK3GcZqmVNljoXLsftS7csEDHFeaL2RBzBfIot1IF+qf9mMLmbj4a4K",
-	"i1PvwMyyULwvbXzZLLStrvylzS/DNR+pII/0NV9reT0LoCBf2voyhszTVsellNpXj4VX2x0qr2uugZXA",
-	"ffX0uO2gtl5frxlaIXtM0B4PtoPN9dr6ZgAEtgNk8gbt8Rvn9RtQQvSGDYuFX04ZcAzDhCHI7V5kOuFK",
-	"77mHTDOuwkKw/UkxB80euWFeBoyo4CKc+rBTEp5BZBtIBTCsjVptJCaf9jDtiEtx4/cViqfIt6cKDDiT",
-	"nAYIFHEcWKZndbatWr2s1XSYN54I2tcdmfBPES13q7Y5/aUPZHLCo4iBErC1sTH9jXvinMYce9i4M/35",
-	"IykfGBn3Igxu4ipOa98wYRrjC5uV5u2wbpEt97tdmgztuXFB1yokgg2Y0mkIrqanYMJPj98zI77EZ6qr",
-	"1iiG92DJA4zk6dksufzR3AOrxV6KEzzb2bwXsW5PaiZaQ8NT8djBLXtfImj+lBNnZTo4o+eSY4DsOY0R",
-	"GSHFzLO/OQSw4OvmI5aASqM8u66Y8if18OYzOJAznee0cFleWtVJn13MdZtSedXJ4RAH4sTs8blhTChI",
-	"7p88yxsIg43axuZafWOtVj+q17Zr5v/fnGU5MMgUYqkb2dyssuib88p6Sulj3Rf/nVQQzL7Y5YRj1yus",
-	"hXSgwq17QOO2TLqOciyH3NS2pr9xIPUHsi9sFxXozZ4U7Zij+rNV36xEoO7TxBLa+s0qM1f9HnqLHrCI",
-	"07eRdO5GkZGNUrpWjVjakuCmqWIWf+OF/esCRf+YoSsjT1TvwvcZUS0iHpMndtdiqr49J/ktO1+4xdkR",
-	"Qx3D4W8mrA11P+XMJy8sliA/ZHrycVrxohUvWvGi11SMl/KMAF7SrPwoE95nEsvtwcYouWegtxZhCqfR",
-	"MFDtNGb03AI2KQ3wyvbsr5OnYJ6x164ZYlFC3k5xQxFH22j39hkfPmGrdiezAaFxJ21rXWkaM7Dc5end",
-	"EyADPsmbV6vIgCt8zaKIAoGkP7PagD61ldKwItQrQv2mE2pEhrxUvcEP6S63DXo5OW+6cRD9tyvj4JKM",
-	"g+7klFsH07NVzTw46vSzDnkiB0KB006hy0Z3Etk/7aC/yTqgwO0EgErr5Ck4ABQ7ZwmNwckQokvGyAss",
-	"OceMY0DCQdTsAinAGidxBNdrnOzFlIu8cdKLVAhoq+uZJ3f3HuzDbuHMMGal+MUTKH7mc/Fg78BslW3q",
-	"ffjd4YpvziKfYDfLNmsWrMr8Mgos5KyyRrZci4odbgVXYsdK7Lh6W2VK5iqS7ulCx40X2XWsYrBMR7Ay",
-	"WL7FBkvL0KcbLKsdvwkWy4nnacVmVmxmxWauxww5K6uZ1w6J/RzIN9sK6ZGxedWHrDBQqgYUUZKN2eX7",
-	"5dofV2R3RXZXZHdOo+IlCvhC05aeZlS0D41RbW7O9rf6LBlmdzGX8VbtAhmyXsHq+BqaKGFhXkcT5czX",
-	"+O20aeLBJSdDmyUQ5e6MPdZTBJV+wbV41Pdvxfzc3AJpeBY9dx8/eRG4Kv8W0CT41Nx/RUUQBlDk3331",
-	"r22L6y1I9gdUy2A7qG/ertXgn1rg4WoG/TrYAVsdqhuyxwR8KXff36tvbAYXM8U72tFeQ8DjqengEpyB",
-	"pyyadHXTDB3MwBmwhK3Y94p9z22cc/c7dIk1kNykAd0OtA8KEOYW/LoSoZrK22+8sHe/kuEO3lkZ7t5y",
-	"w53b5dmO2CQD3aRzc5nC1iRqfdRh6dxWsta1mINmO1hl1iDQK3oUgGSs8OPkl1EBoyqzdwgVRnW4TLXl",
-	"WQHdTc0YE5Uq99RbEKkBEOSrSI1laTX25EyI1HBna75IDVsW64TFUpxCaifgPuE2Z8ZP86vpvhlxGjd6",
-	"CWvz500HUYVVdxQ8XR6PAS1ebzxGq8MFHVHCsmJAwd5BEAbeBIPt4PatjGx89g//7eV/+VUQXkocKPa7",
-	"9DiL0dlWMbwusCJLjvh0i7oyzq60uyWEXjiKVpEWT9De7Hs3XmQ3tJIG50aw0uDeZg0OeXGF0ItKx2+S",
-	"ZjfpPK04z4rzrDjP66N+z8h95o7GgH7e+GiMjLJdfU4YJDvNrgwsOShjRZBXBHlFkC8vTuOytAEL9rem",
-	"upOtinfxOVsVY3bb4qOOFOwDHmuAC3zzTJH5+a8sksuxSNrTSewWlhsmRx+cppQUGyhh21hCINDBGist",
-	"ih07ZwkZ0GGuun+KzLcDMHItKSKLlKeK5Qc7TFfuZZ0950qr0rSy/KG7Nmtm7sng1U//6otf/4fPfvVr",
-	"qCb2w8/+8aef/9l3Xv3o37/8kx+PVj4tCBVp6LRaHwou4VwXcOmmzGqzryLV8AhCRLlqQBH1FA554sJV",
-	"EGaKF3cBqWZ0xSe7R0du4ErGWck4c9H9Qy0TlgKUIl6sJDRHk0cKhc3FAyZJQjdeVIppGSPPb6Fh9G21",
-	"c46Sq/lFiTL7ZqXTseJKK6604kpvjikUsc4vi3TMKs5fjlW0wwCe2pV0Y0KTSDJFhNS2VNEOUcwoLYrp",
-	"MhtnAXW7JM3i5X/5P179+d/MSxCWbNZcEeAVAV4R4GWaPi+L+k6V/28A/QNgnbnIdCGW+WPT5koyXBGm",
-	"FWF6WyRDpsepEjlhKFhJ0WKkK3NZNwvSKaiB6ztr8me7qZjWXJyu22S25g5pYoWT9VgOGgOaCC5Om5Am",
-	"5P+gBly3Os3QVoOxddQ0yL3khMbUzERLKHrCYjkAv7nuJEx1ZBztkCaUC1pXsRxkjUChqQ5VAK7GsEIO",
-	"BPdCgSRBml0puJaJGa95xA2vYYu/FFjG73Ol98+LfVCj1vx4SHC1sMoTV+SMi8jQtII4fVdbOCM2l1Mw",
-	"7iIsHJgbkd0us664GyXDU32sOFYywHptsRG+af44OAIrN9yVkzdQK/EGygSqhfXjiJwJOSC0rVkyoElU",
-	"7pazh3tykNAYhRNS87Y9FmtORJjsnj7wXjlK37jC81fU4bTjuBvHttxcd3UiF3MM6w4j6ckwi+qfGeWd",
-	"wPz3l3AMb7w44Z82DAW9mKXSRtF5WYVSv9UuBp1t8wynsdQ6WJC66E7i3LmL7/NPj8z7VUSAMcT+EviK",
-	"0pM+byhkmwuuOmMItamG+29/8vJvfvXPv/zeZ//4jy//5Me/88IInWaUF6/++P/84sffe/m333v13R8E",
-	"YcCe4x4jWMXhfr1W2/LK7P3m2z/w3v3Nt3/48ud/Z9+dIbqyaPaXHqywyFBWIYordfgq3fcsz5yxTudJ",
-	"X3HBlCKGWhEpCvHrZyCOY7w6YS15zpK1T2X3hLM1APsG011hnNdRVsMXPB+uJKyF+2ZxO7SFUEF/pwSL",
-	"TqyTQ9oGJbhF4xgi48WQaN5l42rqYxzQEQzkCix8mZ3M9sQiskFw+oh1vg7d2t8aEB8abG8sZmKzfVUC",
-	"thmwxIzkjAmokrpUiff1viNH9Ixh5VgsrmvLcUvFsPQsSaggsq9DoMTZBUlP2My3Q/anKVCP8ZEqJhVs",
-	"LTVgZJhxlwzaVt415I2D7WSSwQR+/JeAFgd7t7KFLEfzxCNYavGwV20eeIT7TKusHDVEvqWIjO8or0R7",
-	"G6vRG1aqJfxt8wF2IOLY8K1mlnHTDM1TSGly2Z0dakQ9nJBplGtF5ECsk4fttCgGDkbZuhhQ8908hvim",
-	"WCwemGe/i/QgBzdl5jtcJ08xldR2BFW/qRhiZqlsk1PJUiQI1aGGkdley8Ki4bxfL7aDYXAuCWNaxQ27",
-	"cQ1rde3S5IxpLk4NXUpp1LZ1qL0HZ04PgMIlkZra+nhq1Uh/5yxJxarRLhN5zs2nejAfwC/sxGtTvmPW",
-	"/LLJCwXHFVqsT1g1JRMdbNfCQGmq+yrYDuDleQGDF5XPcD9WOt5Kx7tyRIrEUuEqnG+KZHrjhbtsI5bU",
-	"ghC3ATUMyGcaTih0bCdmbR0SmRQzFXRN2uA3ABuiqiDKDa14jtOszLRvr5kWxZKpeBdVjnd5MPikg7Ti",
-	"hituuOKGbwFKxiwccU6ADDjSbzg8RkYL5wY3b7fzsBgptWm3vaKGuWfmqU8II31NqpesyPmKnK/I+RID",
-	"zS9Fv7FKx0TT+6F9port3SkxXFgLOF7MEgu4+7Ha/cJxHOJLb6QhHGewsoQvxxKe2oZLg//wXM8FFSwI",
-	"7fVQFOnJOFaGrCfslCsNrk7fUQtGc1/HT63g3Mz4nMYQ7Bybk6pC0hcxeKLBB4yxtzZ22bXf6IszIQei",
-	"YWfQNJ3LdrvMHn3o3FDXaZBuWQ+vJ/LYqG0IDjZCBgQ/bwcdrXuA9xMGWeC3jSD2QsTxtZSYPLKCwSQT",
-	"suZd1vgUi8TsKk5vHBpi2qEcjo8tH+MN0O1Po6uC7U3oDXcJXPcsaUR0GGzfrNUu0mEcdZiFApDCWndY",
-	"3C41pV/MRvyWbMqm5ywxMpprGNZhCzYi3TvRj+PQ1fY3RB02riVFm58G2y8uKibxjK80Vw1w0LiIMa4a",
-	"eIvcF/a40F7PnBRGFXNh+W5UxZsVwqeO7CfuOfMZQyhy30ihO/jFRf4o2tb9s4hfTTsEgj3XjZRoTVwR",
-	"xZiY8sBplwndUPzTdNhFhwy+1ZOb4qcibaJYprbScCOBbKja+p07k65TGGipaWwzsjZqm/XKOVcQRgdb",
-	"Vd+qhQFuU30Dkgdgg2phYHfGtHtxeSh57oqtBPiVAH/l3ok0NKSSNDJNfr/xIr35Ez0URrRMfesAGQZZ",
-	"YGB52SEJ0zxhhJe6G1JBYuVveHv9DVZGnepwqHRgyz0OE8/SSmpZSS0rqWUltaykltfPizSb5DKnHwlP",
-	"9ZviSCK7Fpgoykw6YO5QpJ3IbhrGgUnr68RQWpeyzlX6LhqNiBwIkrLLMieVxz6vzEulYjlgSblF5CZw",
-	"PI+QXYRBXwD7GsmGKmBpwKBmNoAs1dm1EiRWgsRKkFgJEitB4ir8l1dnAbmRUucXC4kdhZ6fe4JY0qOQ",
-	"kYNbyfJw0qVnNl/P8XeQA7ZTOUCkNBHVbK7IKT9ngggJODyIO8PBQpPJFSiqDADbQtMzhmUmYzkgtQzQ",
-	"fWOjwAEEr79v1+N6y03KJGEtXEU/ZwBGGGyvbdRM612anBmuhovovDdWmsLcA9kj/V5hG9aPlLbCxbnk",
-	"LUbqta2NWZwtdr1w8ZYlbXjesA1D+k/MbcFjH47OsCou2ntOMjAfkMGVLM5CrOM+i05Zsj+txoy5LQzy",
-	"ezjegRjeW7GSFSuZL08VKAGRhjwAbckRXkjsvkImYw/vpMgZvBdvfp1rnMfrFrPyLx0rfh9TJlFA8E77",
-	"O8rdgUVDX+aVnQruj8XZKrst4BCwz1wFGkEK4wehtgVIfqB2X4QBRNqA4JhwmXA9bHTp8wa8kT15C6WM",
-	"4micFOEGSYXiMeifbfNo2sQt05etaeX15DIvt2+H2dc+7kSwfdP7JRc0C5GyrQ6L+jGLGpBPm5/couoh",
-	"bs80Bp9u9Yqrr7j6/GTNHqMwNeMambEtkxabFb4vRYKa03p8z/ZrFDdmxwbQLAOuO2ZQ/JzZ4lpqB/PQ",
-	"LU3mipyxnoYIQIFIn2hKHnQk6dLIqHEIRRqifghVZShWlDF/j+tzj/p5Ojl3+U5Nk3M6poxVoX63DCm5",
-	"mJluLFeZWhH8FcFfEfw3yiKoMrpWjb5P0NbwtRsvWlSzU5kML6oInnv24asQQJd15RcrE2wXYHXjVzf+",
-	"ag033iFycEHuqoLEpztsCFgJCwh9sxV2t71PRQ8tJBbzF1GP2UhOxEQhYrM2InjRKOKmdRo/SsxQNWep",
-	"ONLlwv+ynsKqSwRqX5IktqJ8K8q3onwlss4o8Vtc9tFUna0pTTVXmrfKDW5HVJ0dZo9dwcVvU26uqoU6",
-	"fS8MekxERgETbOC+rW9kXydMJ0P3w6ahA9LM1vxkv7yZxWG492sbWwtqOekaTLv7oOc7P+QKK9QdaLMg",
-	"iKhrtoScDCHnl80AC1qGb58e5b5a46Itp57lvrpnHrv0szyW6vzyn/7w5V9/5/Mf/FHg4oQa+FIaN9Rw",
-	"WYn7B3fvHXwYjOOFYgOf/cN/G22jPtbG44d7+4eHxc28+u4PXv7JX4y2sTHaxuGTPdNG4Tj+3y/++9+M",
-	"NrA52sAHu/fu798F0WjB24a7NJXTaqiQ8dZctPGiJebOtGU/IZFs9btMaBbZWZMuo2KGC6T6J12ubY4p",
-	"HP+SC5VWM5vgs/Srk7zhbsuqdU9WCfeXVPTEHZ1Sv2NWLGdabYnC6oSYzu4VbbiecCbzp5tJI1fo4fM/",
-	"+85v/+v3vvjZH3z+l3/w6j//7IUhphf//MvvQXHDn78wtPTCLId72RLX7J2f/PjVn/+6Oj29sgoOVVCA",
-	"QK385NmsVRppS/Nz5hvNHQZQwmisOWAKXenyVgnGXUyqrFLO4sirQrDSJ1f65ALJxAWVfCpS2lIZAUrM",
-	"TkolfuDgvjE0lQGetogA/QScmVyTM8Z6Rs7hCdHseWla8dtdb+pfUPmoyuy9zBUz5SSsmNaKaa2Y1luT",
-	"SwpVIhagIvPVPV8omXSHNFNq0CRMmNkpCNmJuIIPZQmbl1JqznaST8nMqBMWKQeJfyCTfApmAXFKSUxK",
-	"k5Aa/fMvv/fZL/705Xf/6Lf/8S9e/tEfvvrRH7/63747S/6Em+s1QJOu6PuKvq/o++vg5AoteSQyccTx",
-	"clWVvpqGXPpEFeKWvml2TDONlQ1zOTZMOFSl9ks8cgvYLs1WLhYywkSer9NeDwvGqq5qmA+1Wh2OvFIo",
-	"AwR0LZbidC39JgwSGbsKdJh1nlimhEnzdbsw4FXw+6rUqHNGeM2qodKs26CzyBBmpZYNd1m8lDnM84i1",
-	"aT/WFUHOuWpY0hdZ6Wx08bXsNVzECwgjFXECRnfs8nAAcOEniwhmACvxYCUeLGCz7KtcXmYFylosANx4",
-	"4W7DxCDflPCuaMaKZqxoxptsMpqdcsyqATxxd+UyDEZUENbt6SFpIq1okr444SJytVRhPuvkXi7JDefa",
-	"sghKUEoYcs6oiFzemav6bR4BuLJrLJmzsFhbYtjKCCHIfBe+XFsilwqY0Ih0OqPcuVyUsRUHWXGQFQdZ",
-	"llHKmaJk4uxTVyKL3jhjw8nGqY/NA1doNfqYDacZjcylgnGu/OdLjpTrMLL76B4sPkJ3mIOTNzuFaZkY",
-	"bbfJ/NFVLD5napnyTyEMmjk6iDxm5AozQpA1ejFtMTLoMEAyg2Gb3xFqviMHoqxGzcds7lQq86fjS4mM",
-	"+ogxVpnzfMyGyw6fq+6aOmPmzMC+NlyjYfFsF2C+B2wAqzCVUrxl3HfFTOckYg/ombn+joZdBe8sCEAr",
-	"ih1zdGMVNvZmhI3NeWbm52BhtcAQ71C2aByf0NbZWFWVck7YdO80R4C4mogE3SSKDhXpyEFmMoCCcTQK",
-	"029TsEvzB1OAEgM2hBDVftDhNRlQoaG2/InjwCxaJ7skYS3Ge6Dmd43+ioDifsPvKCL63ROWmEGaHyzL",
-	"AAwaozWb5luyyxQ5YW2ZgJAMKcjwtGX3WoIBQWHa3g6CmdIuA9sMPaVcWPwb5cqHjPP8I3rG9uySBQth",
-	"w5dLDO/eeDfHioMXx0FXnfLoONgmx4bv3qzXN+rHQUiObbIT/nJ3//69rz++exxc5EpTGn4GHPuEC4qp",
-	"mhghojTgzMwlPNhBzthLiSUqPUBFR2Re1j0zpXttmeqSSB5r9dGs8skznwB+IJN0g9Q6OWJxjFf6hLXg",
-	"9rTddVRVgfp6/ZOYt/Ic1U+nV5Pit+HUDCgUHABq0IVSBFS0WByzCGkOxm5HLOr3UAPp0qE5VH3FIrzr",
-	"ZTHdB7lxjF3xonKwJ/xTDLoavUaVYXv5p0fmfagNy573YhC9rQGsrEceqYkdcs0QtSm9mVzoW1vZxeRC",
-	"M4ti26XP7+HjWJqyy4X7nD5Ok4QOcYhFQ8K1lEmO9HTp8/tMnOpOsH1rC5p1H+vj9OHZVWgsWKFiYSsf",
-	"GmGiSZrGR3JAulQMMaUAT2+0impZVPAy/CFHG8ytP+krLphSBCFBfMKTpyOT0k5L4/nvc6UXIwNzXPvy",
-	"a17MzMsuc1lbrtJHZdVavpmlqv2NW8WeLccqmLtzpTFo1W9mOK2Ktdk4vzmAuHQAloLFaIIkFLAdSFsm",
-	"+GuPJUqKEB2U2osYdnpFSlfMrYJakyeMCdLmRrIgXGRuxh4dxpKC/oJoPvnxpM+BgtEEQaRxxoZNM1Lq",
-	"hukskFiJQQoGOhXYHIGTGJXGOVSdjxRK0SR90dC8y5qkx2QvZgA5pWUMgo/Ywe6bCesxqm2FHNW0Oo6S",
-	"2Lj92upJNI5Jh54znHBilsvIUn2heWxxTI1EF5WZQafQy2XWazDrkC/XjWTUyDb1MCPT27W0/hEcPqMV",
-	"ahqfmaOZbliwHdQa5sUGBifCrme20CMOxNXoZGu122u1OqnXtjdqzt8pkwOkvi9/+Zef/cMfw2VQZ+67",
-	"X/zpq2//zavv/uDl//L9tc9+8dNX//1vXv7Rt82d7CuWgHy3/UnQN/32N4ywXN0s6m3Gkk3EcEhgaa38",
-	"+ckLr8hUusR2haFxz9nr3yHcMjBwLGIh9s/lAxpNTCJ4mldruB6lK6+5GXnlk10WDqBRgi3pBbtZyjgA",
-	"LHlOcbRMG74BjapySx6c27aMYzlQaQ6z4S3AESRpOoLSDME4BxpKqyMVE87U1qJxzJKQyCSn3PckFzo2",
-	"E/N1bKwfZFjbsUB06GLz2bE4FmukaWhew/qOmtvAak6sd7DJBdfcEMpmysPW4SUhI9aIpGDNbaLNUB2P",
-	"NgyQmF9V9gY5YCxS9iUulG7wqIntmBuiG72Yiua2zy0T1uWGVpFbtZBs3QzJZi0k9ZtgPailzNGaE4EG",
-	"yLZtTTV3cJGMgNCjShnZQJGYtTWRfb2eTbrNBVcdFjVD+wU9EUaAj+0yuAmkRgs3rMQZN1CCYcJfFaVp",
-	"gktZNJ9BhwmrNUUow2h6xgRpdunzRtRHzt10M8SecfsQJLxpBAvZ1w1ssXksSPawLw+4yRWvPrSb79Ob",
-	"Qrow22ZumItfuouFVth9e9GuUdDwN2OsrFORVIHEYTv/Ilhf0kUKtm/VwsBfgWD79u3bGznZw/xshYgv",
-	"/r/vvPrFDz7/8d9+8bd/XVW8sD2nblwruhyB6LJdq32ldnu7VrOteZJT/mAE25u1MVEFiFh25WZaFe81",
-	"24bTtUHW9ce6cVTfQpdzOlZ8W8hg+w4GP6arVWlNRqa6qAQGp/PNFr3eW77ohSwsw+FYiVsrccuIW4+Z",
-	"maDjub0eEwzkGk/uAjYpE/DlgeiuUEa4bFHMVVctd6oaUQXCli0MtB1Rkz3vsZYhu9gEM1LEyZDYCFkr",
-	"42ic4jkjQ6bNFLWRNJXsMnC9mj9QtCKV3CBYl8OVbOzIOFJYBlUTnfByV8i+iEYV+gXqJ7oxFSjlZtUN",
-	"xX3m6+UbWRHbzTm13n0RLTs2ynkabi7Z04Bkf0UpV5Qy2A724K5hjHB0pb6TUgrpwp/KEtr8axrMiYWy",
-	"FO/BtLDCHAD8KiJr6SlVNG9yT/ldZsDzjP7vKBelsJhHwjv2qmvG24O662XiwD4qtywLrIKytuvE4hqT",
-	"L218GUaOMMXkS5tfBoz1mKXK/477DY36qiP7cYSg403S62vI1zqhrbNjYavTQmWokER9Zo37zcf7R4+/",
-	"0bi7f3/3G40H9w6eHO0fNg2RaCJ2ea5aQ9Np+c0Hu7/XwDf3Hj45OGoa0QECKPo9a9p5DB4GLk4JJbgU",
-	"5pkOTboxU2qbGA4J07MWIWchAksA+jNcmd8mYc9pS8dDlIHg69TrsJOGlHMd2qBtKyylyWkg3UDDu+nq",
-	"whMYGJaFg2HTCRU2640bCQvWXGUWF94mQqaCk3MEYcVrroniosXWjwUhu257vL6UJOBVGreHmcFB+/mx",
-	"C/D5dFgcZVWxi5LazKvrQuqGebTQNIKi8hFVZwvJbIiBD3QzvXf3NIk4bKXdU4bF5OI4CKfCOrAkkUkj",
-	"k4s+/79+8fL7Pw/CwD/PqTKain+eYo5/bdQ2NusbtXqjVv/ow69ufH3rae0bt79265sfbz64efDeozuP",
-	"60cBCnzQ3qTxc0UGMtEdYlPvCNWadXt6ntn86oef/+OPvvj7P3z1n/5+bE42MGfhKTlRcnRSAybA7jjH",
-	"uKet/8acg60s7eJxnV1Urxojvcq3W4nQ8xkbgMn0NbjgwcWjkabmAxxLhAYmSmWFtROXll0iMRiZxfLS",
-	"DiRjKyIHwo0ldCXoZWI4Exdk0OGtDhaeAn1QMaG3SdOoqMCxQSZqPnp4eETGR9M8FgNz/9Hm4EJuMVSa",
-	"0FgKtk4eOlYLgd9tkAAiiWwNuC7p93BINpn70DAGGttZKMjzFshXjwUUIrGT4AlOYzIjW8z6oAcyTzHN",
-	"dBzJDGFgVRiBnQvoKCXE1UkywXa9trWxMBENq3W0efns5uvBxbOZafj75lgvG/eo1WI9MGLXc0bv7EnW",
-	"brOW9uwwc+8FNrpVu+M1am+DY6x4TigMPciJavk0t6MOV4T2er7Y5wTP9WDODQvT0Swa65rbz8rBEkbX",
-	"er157oojXhpHBEOSofqS1Gu1GpZQWog5Oni4YqaIMWYqZSMYgGDzekb1O9TfFIn6CT2Jh0RpmbDIBSNY",
-	"gtNE7gbYIhDA4MpmZ5ppX7GGCxBsht6baEfHKEBnmQqJOdBrTBg6EZEvAf/93frG5tbNW8f9Wm3jlqBd",
-	"9rsYB9bcIc2vAHOmRPVoi4VGk2z+T7/3e/Dlk6MP1m6HfmRgm+iBJOxbfRoT046y9by+nAUO4JMIB5vF",
-	"NRqF1Wq17Lm2Cms6apcVcRJTcQYxGYaldzkUL9shlAD7A48BUCr2vEchxgDdBm6pjBqdrg6O23k17Ld2",
-	"DyASE9atY9be5nTZLcCwTG/90WHSQExb3jV7kKnkXGXKuA3SMDKKC31kz3s8YapBNbwlWHo+qN6GIEkb",
-	"xIDKu1kXT9lWZujNlz//uy9+/b+++tFfNL1B/asoGTaSvvhdw9OaqV2DK2IDXHZyKWcsjq0EhmLWCXMC",
-	"pZfGViT+HDIRHXYXj6QMi6+SG7gN/8DRThtnUJyMYlckF1luo9JPpIwZFS65Y26QHYsik5PjjgqOGYyX",
-	"q9z58qU4hH+x328H9c3btRr8UwOS14spF/leduHipOTBb2wUTPnlr//v3377P778+d+9/O7/88+//N4X",
-	"P/v5y+//yav/9Pe//as/evn9/93sZHnvYaBkP2mNYE5m4Mv5QT1K9zu9UR48bcEAJxGj2QcG4RGNbGgI",
-	"cTRDffarc87hcUmGxBzIXPBJEe62YTX1MABamljEor2DIAzaXNDYQ8v+zbd/8Plf/+Kzf/p3L//wpy+/",
-	"/w+/+fYPx/GzcXlT/OxscVO4optmZi3e49joV27fyq90Ivvay+Rip10M+6uHaTodiLdUNDQ9YyPl+2H0",
-	"uJPvBWEwYPy0o4PtDXP1nDZQ84VLBEGKOIiycO2B1pZAMlyEAdiVo2nLOrp21VeqcJQzCOmFw57xWE5B",
-	"GKfqLCR2HVYu15V0bDg1eIgILfAvOWdpVUeqE4Qr2Yhsd1dqJDKDuRIT0S5pc6P2WgFjkEhxSr56+PAA",
-	"Mm+OBYjGXa4MnXOT6SXyNKFdW7cpkZqBN8gIMNgnCrqDjowZSPslOgKGuTrbQbqO4xoDinxUkKYnVa19",
-	"zIZNTBYym4TghCDcUnUsIIfHjEhlUdFck1OmVZYOhGOaIPWB7n3NSTSjZrOjgQRRSIXWnwlJTxCEZeV4",
-	"2Jd019lzrnIWtDRJHE00Vyw7hZfQB7Cp927fAaNbQR/PZuQur6eJrJhfT12sRZl1alHb2PDMZ0AVcIjw",
-	"ZyrSpLJ8xuNtIBvNa5PohqXC6LURpxB3hlfBGubsnVjnGYvJ2nR0ybYNT6xfqnXNOwhvkW1tJW4sWdzw",
-	"jG9F6BtzCB7m7t54Ye/yxAguG10wG3cyL80fvTWtgtLsyoav9Il+HFdDqI36bOLvozYr13Zmj3LfoBMH",
-	"Im3cV3YjXQGnc5bkAuUmccAcJm4vkWazuThtlHiQ0JtVMte6nQvawYLt4OX3f/jbb/9BWrAdY4Zg/bBw",
-	"/Iiiqie2qvipcBMuMi0s5jULA22Yq4tjmIQOXL+MylRUnVXRGVfhgddUpG/EZz+dLJYF+uWp4w2MaS/X",
-	"0B6KeEgoebR/cPfewYfokrBCSRoOv0OoGBLrca4U9dVD6LICNHOM+10R5jeOMGMHOXrsvkLq6z5VobmW",
-	"qlaksFtvE4UNiZADsrd7sLd///7+3bcrluvtTFKgXiSsF2sr4+hyRdkb7Hnq2LEibf4M3RNkIJMIy6Fy",
-	"gSqg2sZManQTRn0Am+Stjh0neGDjiKCBSrsfW1SATgqx6EM0BXVcus6pdK5KXlBSfB9H+drRcNoxDHF7",
-	"M8S/Glw1ujLJ8OkqUN4RCstVI+qn7osR/4jV0q2NfdwpMr8fJPRfcYGu/jsW5BCQXtxr9TAYdIaQs91o",
-	"90WkghF/Sj4UF/Lx2jJJk+52yObYvl+ac6NyNjIerWl0FO6JWOWzLJkcPu0MHS0ESzyDg4LO5suXXI3w",
-	"E3PBpin4R+6514cWffIimEhoLI4A4AmfI/FAWx9etvmCLYt73IQeXZyooRKu91ZMeRc6H40HzQmWI01u",
-	"YpMzjsPp1AVRjtlioGQ5KT7VbNUiIpo9KVPJC6LYrCjL0ijL/jlLhhigpEdz5516HBIZR0VwfQuSnMk1",
-	"ZFxc9whpKVCioS10AYKrDWNciuKQ7HmeRbM4xFeqAF0+MhLFBzzWgJg7Yai4NppFTpE3w0Y1rGTc7seK",
-	"DgR8/GLiIKzKTABgmytiqD6RCaSlJSXjcGp2O5HdYsxRo+qtuZryI+i9VUaTBurZEU0ZiJZzDeNNQyw1",
-	"B3GFVLqk+kXmPJYilC5K8m4A859ccQEiAOA5QhVpfrifj7jAdpyhD6KKU40TAx+o0MQoYA4YNCQnQ4g+",
-	"0R0ZOfdnq8PUsTDaZy9hbaZbHdMAFHt0MRt7ZgyIoYbRvQgX6kXpIibcNqEijWe1MR6xVNqVjsQrDsJF",
-	"dCwwdRhze2yibV8oC4s2brY0YwBecCAHC6X5GM3LUIBczMITcJLdrNVCYn93c+tCgi8DmlQhbzIGerFt",
-	"WoKegu3N2gzOf5jmUh3/ICpnwuk8dtg5xNcpttB59N7FRFO78JPlUiuxO9pQEjqFBio4OzsYUQ7mIRcA",
-	"Dpr/Kv/l7QRVAWqNdM6eg9B3wFv8pYXyX3J0v9RSed/cQWX7bgJVamYDc3AC24a/GQFfuYJ8vogPCQoi",
-	"xOq6YGtQJJGyG1qfk044Q15zLAxziPpsnTxBRAiPBjSJkIBJxWIEasB0DLMQ6wQDFPtKkxNGnAq6k4E2",
-	"2PAa7rApEb7C2lvVCOMAI6ptXWZoVi4H5VhgZoa5gc3QY1ZpFULUIBQm2pmuSMqlEpf9CeBhEEhvJGWu",
-	"iDyHEL1jAdl6hk07NAfQQbZhoLYnmKmZELj3oIIRFE2xnDciX2ruma/X9qTQiYy3iZBrEDXY/PI6OWAD",
-	"x+KPBeZykoSCW7CvWEFUpidrNJ3hOU1EEeSE6QGCeBt+ribz3ZnNO7u93r2okuhs+qgsaD81XPWqbEYr",
-	"RngtjHClplwOs5mfsfRPzB6fsLUs+HaCUeahaLGKpU4shths9U6eyiS6WZtQ7sS1elk1T8DbP6NZCEKw",
-	"q5uFXjtrgtnElTVhOdaE9H6lMZjLKX7SYtbHOILlFxJKzriIvJps1hUtifWKKHBW56qMUHXmbAnb8CjQ",
-	"Hpu74OS6EWS1NOPYVlpp+pjCTS8hBIGksjRraNWVJ9HJsCCWydzAYlK0zASIEynPrCieYZZ6BGq7vrEZ",
-	"jhDC7aAl+4liDfdy5kUH5lj3Wgs+/+GPPvvlr7742T9h6ikydvMfdSN73e5a0rCA1MF2sLURZHmhVoro",
-	"9mLwWqdf2+G8//Dhx/cOPmzsPTz44N7jB7Okw5kdWHKuwhzLWyk0rAjuGpGwcBA2EiyPjZWP/LJVrcu2",
-	"w2c0GJ4losLYrDkDrubb7IUkRtz/GWqlrBIUVtaSoSXfhJKnbM+ckDEWCXxmcczZcdEWoLm50rxVLuWa",
-	"Q32YPXYFNCxLsXIQihsecl+9/l76qZFA8vyd99ZvTr/LYaClprEhi7VFcfnNIuwBfMhUhRCeWkmJ8ytz",
-	"AHY2LiaSkyEIapeBRdvL16Q3fGWtwlXY7fWcB/zqbgPegYaNB3gvDKyBsyHYwH1b38i+xjBn+8NmLmDa",
-	"fnkzuz/u/drG1oIpeekaTLsQbX5+LbfiTTjlDnoJDreL08jbLQjt9SrYLnqzICynPlWLmUgVaRbgHO7Y",
-	"qF5rf/YSlc+EHIAX1FZyAsPvmFKy2+utoHVX0LpvELRuemJX6LordN03E113Hn5RzZFaEIkzKQpnkNBe",
-	"jyHQ3oBixUQulAZ4AZINlhjJTBWmd+z2esv2ul1JNkgx9bOy2CfzpfxdhbMM9CWXMbcgZoPbu5kcaA6Z",
-	"kScOiG6lR11qBIaDBaKnGLPWnY9+dBiNdadUT/oIf16EUc64WmbmrNXHnKhPnuVTRRiIUxYOyczGpQ57",
-	"k7czKpx4r38S85aduqFWw9KZP4ZflzjxeY9JhcUy5OuEKpYmWlsptctPE4rpEbOtXr7fF8EJVby12zcH",
-	"6ZNnhk6fMJqw5GMGw4KcMZacF8e5Q4QJ/hyEQT+Jg+3gBhIxHNPoCx/YWBVM6lVe1bi0QBxcEzpcJ6Pw",
-	"ZDBzLLRo+ZRzlqJ1YTyQ2/VGez3blbk96+SRjGOMp8R4gTQsIHS6GJbNFWw975ItjKBPObLuJIyR9Cgq",
-	"d8/NDcfuS7kvJnmrdfIhgOBC8btez4bgw/q+owiNosTcG3RCGfGhSWyjZlqjQwUaUjBc9lzbNnoxbbGO",
-	"jCNANjsqw+KFOF0emcVx4bwMkwWUgnnieNUZrGl+1VwbqmAkYIhPozLkKB4SBGdQryOLheaioyy/tjFb",
-	"zk8HULwexGseZ7V8GK76EKbxWnRiemYOJARe2YKE5xTL/7rNg9LJJ6zDcxuQnYHC/iTAF0cSGl0nTTzA",
-	"TdJXZnUVY55Jwp2bYZaeEZImwNvZ560gCGBy5vB644AHSoYAnh67eIZaUTEk7rRFsOPmmEAyqauEJJif",
-	"J4oK8jsK1ieWp16/2B4v3HVzzM64iACJO2IxP2fJ0H/XFdsdf/VjIQeu7jdPACQLYtX481zffQGRgCXz",
-	"tl2qHUhvblOFXmXS7bc6FlRYkwHUtGxJpceuVXG7fn41nGeMOUrNpqAq2GX2moQc4dJD6RXJhoLofg08",
-	"zEkLiXThTW7dwtErkLfPjnf1kRzky3HbOECBVNC2m1thoWmr/C5xZSMOYRVsQTBzrngLYyO9Ep9pYleX",
-	"UQFP5xZcay5OVQlpjyWNyAmNqWg5xqj6PdOPkony2rGM8eLZxf8fAAD//w==",
+	"ZbvmD8ysc/Wj0aNas8S0+W8++R/W/udnX/mdoOi83OdKTyMdXLOuTzpmpBYbs1KLRx0p2Ac81qzgej0U",
+	"8RAPUM88RkS/e8KS0GxCq2P4DxlQ2CeuyCDhWjNRMmR4v4HvB1UvP4ztAN8xY30s+5qVUpvE/DqN1sx6",
+	"9Q6BjZb2iVx2EQKX8cwjqs5KKYrhKIuwZtu46eeJYoko55N99/O8XaXtm86e0omnXbGWFJEiWpIB5RoI",
+	"FgX2SQYdJsw9TxheXsF8RrpZwkhNK5XPFwzuwgwzYaonhWIghe1J0Y55C8bdkkIzAX/SXi/mLWqmcOP3",
+	"lZnHi2w85smIBdtbtTthACTHfJcwCg/C9q0LqRsdFkfBRRh0mVL0lAELM3Sq1yMCLpR5AMgbvGI3gSlt",
+	"Nn87qNU/+vCrG1/felr7xu2v3frmx5sPbh689+jO4/qRabTarPdhdDDtcWaqNNUM+QgXpyol+ITGsRwQ",
+	"s15hcNdsxhyLg5Qznbnqt1pMqeojN/0+tjtVNAEY10UYfCCTEx5FTMy3g5tFO0j7urPeThse30Jzb0iX",
+	"DmG1Iglkc+n7pxhpJSxiQnMaq9HhmD7uCcOpaDzP0tw0+ze+NNw1mVuUQ9llKCcMjLwxSKQ4JVwoHiH7",
+	"Viw5Z8k1nHDo9x1F5EAQ4Jo7ORGHRyRmFGkS14rE8hTX7ZzGPJrrRG1seMvW5iyOVLD9if1znDlma2il",
+	"FppjvyjctKggJ4xE3Mh6UXDxLMw2xEl63I45ty+7BLp1EhE8sdxduKdJS/bjyIw/YTQKyUnfTDIdF5yV",
+	"HcJoqwPDpF0Gk3hAY8O/2Xy7UHx43Vp107ZHrnZ2MnDQZtHswJd/eFEuxp376uHDA9PsgdQfyL6Yc1G2",
+	"JrKrNjQ8uiKOJRPVb3Wuh1GNDKEDInYYHEl5nyanc3GnrfrmpAOipWzE0HbpAXG7o6Uk8Oj1HRDoHkiF",
+	"IHXygL8fEmkph2wTSk6ohnWjgtw2P9vFe0DFcD4Sd6eUaZqFM8Jeo0153E+YGllAKVEWND+ziBhVqtvT",
+	"aofoZGjV1JjqpbMKNyxkXD2qlFGx1Q5pPmY6Ga7ttjVLmkTRoSKdEnnWjOOJMKsgE/7pvHSrXrq0qYCe",
+	"W1EjgAPRNFvuBm4ORZcrZRiyTHBWy13RA+nLJmE6CiIFnokngp5THtOTmM0nnRTe377X6tjNNcIAbzFH",
+	"UtMnScJPO5oIOVj+FY6opifUSHJUZMym1WHRTmaacSTHSHgDmZzhFcFVVP1eTyaaRQ9YxOl8pPDmJFLY",
+	"z7podE0fDdCcx1Z3D7tdOxr2GOn2FcxldADXy0Qj1oppYsiOIs3RoTVBhbVtWvs82H9TJWT7RdBLZI8l",
+	"mqPuiOs3xXBtnjEjo7qKecCo7o/oCN+Z/NYD+xiqtk6J/wRHl7Vih/AstXzIk99nLaBaqSeizH3gGcRu",
+	"TrSH/Zvj436tVqsVGsWgo8fguHiMZ2B8Sa1TopodxR7bhrdQo74UMFghs9nxDIk3azXS6tCEtjRLFKEJ",
+	"A2thEAaiH1uihGaQGWYXM6qYHf34QYRfkSmDkc16cJiIVGgOJNhywb8DIjAB08ZEC9boUEctWuY46GTY",
+	"oIZ5NSy3KloktL1YLxI5E3KAXC42BNtyt9Coc5pRsDs3H+8fPf5G4+7+/d1vNB7cO3hytH/YHBnu5kbg",
+	"WSdv39rK2SdrVYavOkYIb8AsCscN5mNKPti9d3//LlqSjEYhE8+6bEWMHdKmsWLkZEic/bR0CCdSxoyC",
+	"3q801X017TzioT7EZy/C1IBX3U7nX9zM/Je66OwwSi6vaaeIOqV8YOyo5pTQogcuawYj2q4b04SJPLI3",
+	"uYwuFA4VngFrekUaCy9iSzRJ6BA+S03jBvixprr74Apb/0NHGh2/0KKcWxSveW9rcfhFC/I+jalosb0O",
+	"FbgkNIq4GQ6NH3mLA+c6HN389KX8NA7ZaRfc0UW0xXMlZP/zLu3ayA9FBKdLk7MRHwpYkirT0VEuhhMp",
+	"XB/+6RF8NzrJGpKCVsKoZlFI6kTIiJFIChaSDespJFQQmZwYyraJz7e54KpjXtjCLww9jAg9EWal4ngY",
+	"kpvYkqZnzGp+YLwASqMMFZeCkZifsdEFrt/yF3hz471b7+Wp4fhapi5vw5iFeeyT4Ft91jesXHVNB10p",
+	"uJawbM8K+JFr4HIFmOJDmKOf2RYtTYTBSxIVTDH7Ycr9dE9OaH55oqCbz7LXULC4eA3tD9Pc96GNA7Bv",
+	"Tl4O96B5C+9qg+qc4y6imq1pDg6qsfPt/FpjP6DY0+Wir1meM4zRvPFrVyITpFxC8VNBdT9hjWyVXxRI",
+	"Dv1eNPOMzlmiOKppeYoGa6XARI3HtJCAVzjgGBRjXX4FU/H3b3Qhs/Hl9is31Qnn6j5Hgb8Sm8az1KXP",
+	"7+HTdeRD7tPItoRBX/Bv9Zn92Wxcvt/lXlzB4qXrcH6/Y5NMl7zS2js6UCAiedE3U3eQPdc2kmd0VjiK",
+	"fGsT56RbnanyT5cL/9v6mEQ0F11yNGaip5KrXkwx/K2I+kzWHHQyfGCfnYG6eJRiUvOHjImv20cvLsqX",
+	"2NPHZxQyr5gvvJ7rP5mwPpu0zkumQ8ulQWgum+cozWj3iWeJydwh9Vpe789pOpPDgkKMMqkWXJJfODun",
+	"CSt1mYehGmk3/bKoTANe7kmx4xjX9dFiM769dRvjmMYe4oNGp8v/ACQgJOvr60Vq2PgWTzKVlFv1PuTn",
+	"jHBNTmjrjHBhAwt6MtFVhDPXcl9oHo83jiYlp6uCucFKjdVEyeu28HgLF6Y7mp9z4cGwJ3/cfvrR0dEj",
+	"Yu1gY6sZBs/XZBKZqdazqOiii5WGQ78pysxroEeEwYDx046evgiwuk/x4XHq4IWiWw3EtpvXOubUMrD5",
+	"JUv72OnypX2v30WlfXtXrl/ad3N6o6T9eQTx+e9T2aLNKb8vhRrOsahXQ26eTVq/JVOM66AWT9NVHQ3R",
+	"U6RHMZtMZ3ESO6Sel5oz3iP7JzGbIEfX1muZKG1FAxiH0LQ16ymNuDjVND5ruIPkuRYg6aGKy3YN/lv/",
+	"oMR1y7oUhTA/9ePmVqk1cETOGksaqfBiX7Gkgvz1RLHk3l28FK0O1Q3ZYwJfm2Udamt3dte+Sdc+baxV",
+	"8bq4wRWfJtjFZTNa6PQaGG3W78KMFk//a8BoYSBL37zr2Di1LM6Ivc1zGHwjd22imXt8NWyvxQvgMes8",
+	"wX9/SJpZumZzBxJuSJdRoVyiMf66To46zHwSLZaIXGC6crmCLd7jZmppPiIankhTdVUzCOcz92967uX0",
+	"ltgM1KLzmqaeVtutOfSziNO40UtYmz+fLsyYEwZPTvZSnVYQHB/jU2+248lPDbaan7+e6VqUuKTmVQih",
+	"12XzKej0GvhU1u/CfAqv2WvAp+ycLkMhXPj+zuSBuJqbfWlOH1zYeVnjbMT2zV/4GanZs0krvmQ6tFQa",
+	"dBc1xb3MmF49IHEeloxaUAXrJVcNle/Yu1RTDeXz8NO+Yg3Nur2YalbhSE02pOcay2YzGzfMb85ymWK+",
+	"76XzxoLuF2SRIyf92jnl6Awvx4Ka3tbqS3HEnuuK53/KJOZlTgsMepQSVEarGJ9vcaR60w6viSHDJMOD",
+	"Sv2XrpHCcPUpVGSGWOvRtb4eSnCNVAD2vNDPqNlzjflqXHdI09/ZZm6L3vE3MIe99eqnf/XFr//DZ7/6",
+	"9ed/+pNX3/3hZ//408//7DuvfvTvX/7Jj/PJNFPQZabkm3ji0viR47oj+xoG/G5ucLdvBfle6mt3nn1S",
+	"W7vz7EUtvHVR0lMmZhUYHuefgY/xsNDhu9xjVHR+9l2G3PyDTJPspmaz3WWa8rmCd/L5dS+mRdePXh8c",
+	"Yq6R0sWwgxxbEgd6UJGZfmAetzl844zU5SOOwWARpSF5E/JdtSQnCRWtDpEixDRxqkgzn9renGr2tp0V",
+	"zvi8WKadx5SUrttMsfTsvEx4riwIqz62NvVcgECKHWZvpSPPSZ6li7VcGRO6XLpomfW6oESJx+vaBUkY",
+	"xkLBoFWjiyEa3D/VLsUFIovs+TIjlhFrRAgIBek6jV5Mhc2bariUHffZ5eq4F5WmiddO+nhRugwXXHOq",
+	"p69z5pLr0ueNqJ9QXWg7tWGlLueTYe5Qlw4hf2hiBtbNjZu3RvMlC1IVzJy4SGl9BQpgdqzKHB+65y7s",
+	"slc/yg/N43lz/kaROb9Hh7GkUx2gj+xj1lwz3eikedvmdR+a5zGJM8mIdEn2K2zOgCpywk77YocIOShz",
+	"f08i7l5YXYXtMK3Ivm4krMtFVH6ETpgeMCYIPscShRCKRsLjOgNOw2syw7EqDHi1zt/qO567EHbLb9bG",
+	"93yEKDn+ksUSpjSkkDY978WUiyWyFNOhwMu9VKbi9TseHNthNJoQ+XwqXcwo1yH68VhE+j0jIkH6ZrWA",
+	"P+imwVWjKxNWbDiL+mwmsYc97/GEqUnvTA2a4KoR9UvG00u4TLgejl69kpjfTLB0nMfsYNSPWZRmPiHO",
+	"Rohpl8hFGinWci+RLQYYK0ZGYlrHRYwlDJ6vmQ7WzikAJSrT0/usRfuKHXod2q8gH+G+7dZ+9zXXu/18",
+	"IA/dGOw3j/yhuMbdiMxcZV+zqNwwAb8rouiQDDoSWJSZJuHa5rYOuGIEMG86AKBhoQK6kHtVkDUPP6si",
+	"BVs6EATbp1kTC1fEXOtSMBVmZ3YHBtWiAvgmADrwBPFSq1AnXKyvczYokq+qJfgfUXWWpferfrdLiyAJ",
+	"jjzEbgAQmsIhFgq8TmOh7UnOxpXezfTC5G6fd1XSo5HtWRFF8lS0Ym2vOKjM7O0OoSSS2sLscaElJF47",
+	"jWJsdSZgeVCd4sWhccYcTwTSNIfnnMZ9czoUi9tTNT0c9WSNH9ATz2n8QBUx5jjmDgCqncguwRAKaM2c",
+	"WxAp2HM9kR8DKkZtuqBngaAXVz0rCyYlUQtFaqJ1gU1RCT9mV+CJr3T/zeJdZ67Lx2xOT6vbg6J7AFeh",
+	"DaaaS7LGjcyvNGL2PqOGuZSAyXzkYGO4tkZuRPjNw8c8evxwb//w8N7Bh42jew/2Hz45KkORKbgvs4Lg",
+	"3GfRKUv2i0OHThBjo8C+1NYsKQHhGe/jpIQZAE4ssLsujRg2N1XImQe7oyCn6SrJw2SoI5vuYxVfKc9K",
+	"1rEKgJHDE5myakWEya5jmG5yLifJNg17N5V6eWdoefqHf3CXSbCw38uwao3M4HptWziYZW/f0k2Sac2B",
+	"2fF9KoFyQftqKisrJl1Qyoa2OgTTs0OoRBGSiA6h5kNXCt0xHIJrTHckn0rBdogZlYWAdeUQ8nvXY0kj",
+	"osOpWwIvG12RJQ3T9Uwv4Jhne8VMqOIbRT7xB2XScNPiqTfRVWkIbYa8HYI7ucdkL2aG8ZK9DhdMAUTo",
+	"vjiNueqQkyFp7rZarKfX7lNx2qenbNw/4qVVbmSjKQZdagrP8tbMm86chn3OkvQR0Ka1/9HQY6bL0Iwe",
+	"pGBHRrPl4lTNKE4NKNeNAU0EF6flaHi7UGtJaKJZHFvbrS1S0KEKoPBYBOurHPpTbRu1kImiy8bNOxtT",
+	"Jf2iI3DABssX/8+KKs+4fGeqyPuMJkaykWdMmFNlvqKKt1IE2hlSXCfoFGesAm/GBVoeXbcbskya7nG/",
+	"sV15RJWyu9J0dZFcNIlhiVAdyZJQiabumKpKgihWQslCB2iry2ZBA02TjtYba8/eLYwA8M31+yKaT1E6",
+	"4Z+O2asrHPIZEi9C6ENbwjdpsx0oHRo8WcscXLTUjAhQlibWws1w69l0lIJCO+I+9PCUco3UGj/vGWE3",
+	"RrMifrMvImsJ9Az0UyY8j6coM6blz+gmabkxhWRrDFcv4xCLrIWIchMX0W7WwbPRu5duZ5ienokom/45",
+	"Xa5j2+956cKk3/kDGrEFseEiFvURdZkVmgzB/4beLBonjEbF5mVfbqjqaxs1b4w0EXogPrlRTluVy1CT",
+	"/PbK7NTL1ZX8ET12KV4FzqgoSphSRbXE/FywHcK6PT0kA9jZ0TJP4/ExMzuWsCRNo6tOeVRiMYM6gYk8",
+	"5xFLoGYeIi5nd2AqNzRcs5GGcE19HD1IKZpsBY+UYkIv5B2bx5cxozcCXdYlhj/Z1taZ3mOJkgIk5hNm",
+	"vpNgba/AlL206Gopyr7/2J3HnHMk2wbPL+LWOretY0fJzXb6FZlfbKkorMwhf8wZkQPkr2E1AN+4vHG7",
+	"inF5SqY9UJ6kLxpwqMeO0YF0mEdzR2DMI7jMHouSsB6j2oeZWzTsYt7oFj9cY3qUhgqmikJ+IEa2NF5H",
+	"06/DdQhHjnNei3B0aDevwB/scsx2oMaphGgeC+qF0eaEC/Kbb//gN9/+4Tp5Pz3vI7HmIWGxc52nOB1j",
+	"VZ8//+tffPZP/+7lH/705ff/YTTUfPTyzgKbgcMrudK5dSjRAGpgOeHiNCR1Ym1XgNsGpRlCMkVDCMlN",
+	"omSX2eczhaEW1sMNo0KFN+dVHPzhZ6pUblK2dmH+2w/cUPwvfRVkRLcd++5Qdplt5NnIMh55uSTjTGM+",
+	"PlAdyeAyk/SYMGesJKE1Zbcl0P6OJE6VfDTX8WXBp5WTx0xFwP78JD1/Knbg2eRnS9UrOgjXp3O6Eahr",
+	"o61uBAunhOUzb6YW/Z7t8FbXObxcTm9Et7bC8gswga0YbuBrs9Zm3aHnDHE9kFvwhMiBWBpPSC/krGXW",
+	"c7FOI7es+kG5zoty7fdEXaY9wp/VxGhebHnaGEFIK2RqS9CErhAdxteZpnKrKToQhKSj9w4qUxnlGUMk",
+	"ZRxhkcQyZWh613OYzvIq1XREtJl1KZxr0UJIpGPogKtmQMgQiQrMUm0I09M2lDCW8gyKUBIaoy1q5uuR",
+	"GccKc9dc9EphWbJciVlrIalgVpqqd1atC1ZS6chwl65UWDtUDK0t5x1VDUq5mGPtgotqQBU55edMZB59",
+	"X59xfDGNBnb6zSUZvgr0FAjmbbUYi4rDo+35O8HcC6jLWNGMNR9oxHjexThnnUSEJ5m1i/T8jG55JjN7",
+	"Hf2lGbWjFRgFRsna2FFNpeI08iolK/PLx6rYKwH6Y6F1aVROOmEt2mWkJ7nQMSp5BQAic7NPGF411hna",
+	"UVea8vWIOMpNZ2nyzUPxsN32kzQgUkS22xUzLfCePzQv2T/Nq9Bwq0i77isumFIzSCPuDSeSXIrWPMVR",
+	"hkZ2W35OS0JdidgwTTZMMJnNsLtJrjQsoOnOzFRCO1Zvc+ob9tnqC5qwFuPnLGmUewIwWaFRjeofMhF5",
+	"1J6Vhi2j98KyKUgCrEbqF3bbzO6CsYyytCKi+73kTI7cRm+LRs9zmLsRoy0XbFZ+cL5vxt8ytw+58zd6",
+	"unwnzZQQIHOZ95w0M5Kegga2qvnxaOib6elGUgj68oglLSYy4UZqSEseB1Eeg0metn22UuU8bu/R/XOj",
+	"UqmFMzWw5mY3cdEX1jez7ZtfycxGszzW6K3Acnlia8n2QNPj0mNP0k4v4XRdf0SFGcWcbuLFZZKJpYtk",
+	"Et2sVa3wOabWPWV7EHxMESY2KJh6z25iLlFpY2su93HKcDIY9FHZKE0z8nVLC5U8U7qUj5n+7uTRzAzm",
+	"XlLT+hCzbtHIQ3g7q15eKL2NCAKXObUxJlTlDI26Ti5XlphIKZZLDJdLCD3rW5GBAk6MhUgZcShM8W8g",
+	"VMds5IhnZsuK8RiA2oJwsbPKK+m7Ydpv0Qo9clHnUxwOGzOhkz3KDJnVSWLm+Ilpi3VkHLFEjVm4lKYC",
+	"sgi2SfN3Xhgh+YB22UWziHz6UINjJ+AuP+VaYTo0FUT2cJSQbs3FKWm+2wyJ6tEWU5BhE1HVYSok9brR",
+	"GzdqpNWhCW1plqh14kDjmu82bYapURwJVYRa1HfCBelSLmLT1l6HC7pOdkENVUR15MAGolslysjv67n4",
+	"hPrm7VoN/qlNdkXl6dXx8bv/CiDqzD9krWS/ACdhzuQQlxHf6NLnDcgUKc8QwWwQ62UrSgnBKA8sRTfo",
+	"UA0p6mabXC+XmTOCqMdKG8IpzoQciEYp/ILDe6CC0F4Pp9CTcaxG6udB6hVsP7bMIh8HgmtyyrQiW7Wt",
+	"CegPDcVj0N/aZmgTVtNiSaTrKSQOanRN+TlDIHpAiSB0AOATMyULV8m3ecxa8nyZeYK2wyUX+856HZug",
+	"N4YiiQdfy7wHU0j46BuTMRcepwjeYyUr7h0+JJv1W7fW6ttEingIZ8EWoyAnDA6JBV6wEN2ZmwGrWlga",
+	"BsTSPBZxGpO0BkFGpfYOgsmu8N21bz57sVGMlYmFG9+nutWZT97HEpLV9Rvs0PW1UEER13XxznjzWt7d",
+	"MJ2yCLpd8v0wPe+32xYvsRiEAVPMo3WS5mMCl22izN7cRq5v2AXyQ4DkIUqukyZoAM1trB6qJXm0f3D3",
+	"3sGH66TJnndoX2l4/4Pde/f374bHQkioasqZIjFr63XS5KdCJvAQJehqsU5iSRBBWEjdMTJANsiEtfsq",
+	"HZdhAQif0mFxlA51x3Q2+mYanWdGPHTmZhhsjyf+ULPcXbA/n7NknTQjFnMgAs1jAQvUF9lX25i/SrNY",
+	"GXB0Qxrw+rHw8kcLzFSoSJnbaxfNiIq4MvArTDgIg5YXmGfHDP4vOwgoIZ99quZcwNORRQfi5zQuED8+",
+	"tgPET/veMPGbe+lg3fNuyPg5l9Rk23DDx893vUngN0/8qaSHeSmVmcc8BIWub9y+HU/kuFnzZVGIezhj",
+	"PR1Ui0kqkQgnw1TAr85hAtIOlNxlIlIhwUQk0oop7wKQUVQCYjEbGAm6UafIRCkmoRWNjFSnSMdBq2gJ",
+	"MmceUuXx/tHjbzTu7t/f/UYZlsrmxiTxqFLyv+rIfhw1SqwXqXhpaQFSPq7IQCagn0j8GeFBCiHOS4bg",
+	"S5eVvD544udOcykF3bK3YWKuYK7vsUXaIIdP9vb2Dw9DsmnXKaNwG+HmvGHMtteUGOFnL744z0vHc7kA",
+	"DIBNwha04gEZQBoXPWMiJDRWRubKYN2AE7m9nuxNL/RqAt6AU5idQBLOIgqxyIg7xQE5SFunS63pavg8",
+	"pNz7kOt4MYzwVOKYPlErnSyOLF4Bac3HlLh8VDtYoeKF1cnwQRbslB/pB0Y/RGXXIjUkjEQJP2cCRRxD",
+	"J126BeCOtPuJT4NCAqQ4zYo3527Q4a0OoSmYm9FJHb/KQFezEgGGZKX8QrEElH1FWlK0+Wk/sRKH1S0+",
+	"qYeb4c2wXgs3a+GtWli/XXsWTsha9zFbbk+1BPiIu6W0NL0NjyUG3WXS1Qliq5glRVxBTKrrclFRIjJN",
+	"Hrpm4AM2Zf58jM2ZP3exSRhDX7PLqtPunp+OsDVHSIbzklexh/tAKQ5+s6oFNLWfTJ97KnQpmUwlGYfm",
+	"mcr8E+Nu3qzy83CWSqpBp1sQ5gtD53Y1zNf2yvbBK1QPS+0Fy81XmxCGulwfLnS5dCdu1uuCXlwkFNfu",
+	"xrXzuYwCS1d4aa+yKP3oLSteomUWpHfPT8SlqVQcuxynZgHq/1qR88Up6STymU31WfnBWCrBWz6xm1Rl",
+	"Hz0XEPbO0TaGQmO/iwpPqkWZxyBos7wIfzGq37Qkc//KFxpFLOnIilYgozaDBghTLacZQYo6BfS/Q/5p",
+	"gbaxlxl9MC8D/GQuaQ4FBhvIqrCdqaswq1HGCKkLGOztyajOy0x/l2KvT3suOo3erJZ15Q6Z0Ms31fvL",
+	"OXdu6IRCcKVF3xyujUzAJk+MZugcqS6LP8sQHg1MWMCumUs3K4k/aNE49tJOzf3FpYSi7mm9ELTRyTah",
+	"ForfTICds2SboD6omc05CzNftoUiYORERkOi6FCFqVfY8yID7jOGAwDczyC0RfX88PZmPkIAzD9r9drW",
+	"xlqPgqVtclTTAquI+GzgLZ+KRoIraBWe+cK88/UvxjtylohF+1lAVFmgAqZffaMgW7lrTqPSXmREDuui",
+	"DseOEh8gNCQ37bd+VlNIbsO3KVjoDuma/eknp4Da2aGWd4GLGEw3iTPOABp3dyxsAEysKQO5M7NN/FKg",
+	"P64fxkPJftIqNAfyVoeoodKsi8ezJbsMqx6Mo0EucB+1JeCjASLOECfbZCj7kMcOjv5kaG18wx2723Aq",
+	"HMqlTRmd7lFYTvHWaeOYVMy1nOstjbM7XrB0zl6OKGMIt0OUYUJncDIj8DDzelSy3g+xpyDMf6dzX3iu",
+	"FvNlCUpywmhsKHkz9MWEEKmDESCAdLXYDmmm9YiaxBWQMySjDTEttjZJhgUEYW+kqbpqPX2xAXEvztHY",
+	"DElfxEzlkO+Ae5NBh/l+djdIo9KlNYqKQJltIaJxZ9I5SwwPSuwBbRQ5fD5IZNc6WLW0rp75ygR4VRzm",
+	"eHtWfJw2P50jJtToNeCaSIhgLFLr5JC1EiMxOV83UYzGRtoSEQRTCsD0/cpXvtLcwbRpjBWJ+VnqtWZD",
+	"orRfhCm7O3PhQ9tT1Ziuw3jFcbAuF+YYTvAJ404PIOn9hNkZIXI5NYtjqCjXhRGFXDWwNFR5+1yjKxIS",
+	"y7BZIbHIFB5xKoYY1CLbO8Ts0uTa2mFwZivyTa8t9bF5Mg038Nz6k8sDeHVUzMsprv5UrHh8Xg4aasCt",
+	"JXKEZ9qIBnsv4ESdsBjjc7lNwk/jg6DE2ySlvpIYZMZj0dWnoqoPXICDGyBKFJHj7B2uFh+QgxufWI/c",
+	"K2ztbMn0nHJoejEsTsZEecFJrtHdiHGuO7bWmWbCFkZQEMJlAVPTcwycaSQMZcZBgQGloawlZvLRzow2",
+	"81kxs7zY4hUYUIWrgMdxHORjtrlVgE/E65qWBb10M6ttP48tUZoh+rCdyqmp7cuywTzMRJoqWrIIXuoo",
+	"77LGp1JM3d0j3mXfNM+5bFKjBuuKDso5wS2qpEdFV+A/HBE/fbeeq12WgmQA0ffce9bdlzGgPJNMybad",
+	"oL8Do/wgxb/I3cJcdSKPhOYIfCp2eJy2iFplZMdPnvb2d+RIhoWC2rxOTY8Zjsu9tNdrYq4BRv1BeJDK",
+	"BWw0Y3naDEnTiNqaxmfmb0nNvwPW6lBt/mJdymPzR0fr3prqqmZOcaa93owFCujap2U+H5zPcr202OfS",
+	"3bRetwv6aa1GcO2OWjejy/DUvjEy/yLy+0rAXgnYVy5gLyKAvoby3Vzi1jzBGRelFG5OTIGyspdpoTYn",
+	"j0ItaM3jGC7+TuroCpESUdBPtCs0vvihejuNMSvCvCLMby1hnt0y8HaQ8ml65bMJRHu5+sQ16BLFBRE+",
+	"9HygFD2gXt53HtTa0OhlQlbnTkRBRaMMN7Yp2+0mkQkkcUL24xhp8ZwpKWIhZH/x6umFOCDELsQ/oRF3",
+	"hGxT6ciLoZVbVDQ0PWPFGOa5uztusxGax6X2O5U5oWwwW+USLYOSGLkji9hjGgcGVjE8vFMWCHPGWA/i",
+	"T6BEv+cVTjfH7ouyZR+EbHyrLzXFP9t9Z7iJbdwZ+PgaeIIrbuPTzhA37mln+Djt6GlneCC/ZruCDx/Y",
+	"zp52hoeuv6edIboV37c9TiI66VaX3Eo9f+aXCzQbgWNeKLcrDV4LK1sW9NITu9JOF6PUE+E8j4xIlgoG",
+	"abb49Dp482R9tbmgcWNq4BvSuoGR+08gD1VPiIq+pBSyJZQvq5p25qPIjAR7pmWIp3LS8YLFF2HwrT7r",
+	"Tz03eSQbszQVrkdXZW+MzBM7xWZCfwqT5r6H5fMXNZ69MQtWuhDLlNayGSxPXvPWYW7QJFe5e2IO451p",
+	"+Ytpg7nK4JfUZq74+GJtlgTYlNBBmgvlSTHAEpu46kf+5GJ7LGwYV6Ezr6AY0+WRMPITeXK0dxUISIdW",
+	"2SpATKDJKUsQvcwBXHFBYq40wotxRXp91WGRUWbh90I/ZrbSd9bv+Ku9Zr8Yc2wepsGJmbMHQxIbdBaP",
+	"z5QQRMNYuNK8pcqQhBvgrq3oKO1h3FhDsEH23ghMMMK+wOohGItNTa5aacD1gcgS03qBGGMqXCcVu0hk",
+	"iyllepll9s7VWP2d0RjIseUrnm7BCEd7D/PbV0gH071fIsHPzttSST7IT/dEW45PMXdwXpRJaSlkfJWS",
+	"IPhGtfL/fvP5V/OG3MnTutwdrKaeZGtaoKAsb2vTQN2CqRfFV99NhiTpi22XXWVN/4CWYKmEDdozuiVy",
+	"IEqyoIUCE34uK7OkN4jhwAdDC3TLFSDdiNkLIsytQc2tDe0YvkdJhNNxGo7KLFhFkyjPkbDLUq3ETuIX",
+	"5C5ZXogWTiE799frPr314Pxkv3BB03YG1skADyqi6JAMOs7XwLUPC0nFEBMcI4db1KXDEoBIPGkT+u04",
+	"y4PqyERn9geu4RiqCcAJauJ0JHq0EGc5hC9aVKSyygwxDmWV2hdUY/Mj34cEM/+sBUVGJzCsBNt1dC9G",
+	"vFV+NtZJE64z5D0BeJzdrVZ2ybkmQg7SJweU6+Y2hOy56F3QyqIQxRYpGCyi/84Ja2RC77ZN5DFybwLZ",
+	"TelziBeEiHSYlEbTlDRzoZpprltznYA4nY7B2m8QqBT+XPcse9kkgzDI5pF+8AeYfomjKQh1LwWESiPF",
+	"8qSkiDSbLS+iyhOIDzQKJGjH5ujlUqHAkcROuRDo3svFT3twJ1ePjpLizc3z1rBK/Uwsfgfyqwcv7G34",
+	"Ylh+ZnN8ID3zeRRGzw03FX7GN8wN9x0APYvGgtq9ufdZSSqgu5CpT4FXz0KslOR4GfmL87WBfuISv8IT",
+	"8zWy8ZQoYa7VAiHPl5gNWVbSDuUBKVKAOxvDgMmITdVVNtmHRlFi029mFRAgV6aGzUBxPsx3DI2efaea",
+	"2ODpSBmmY0HSog/HbFffpkFTnUKYcl2xWCEEM08NA7fNzr3LCVP9WE8gIxBnbgEeZUIsKPGQKMwxrtDB",
+	"hIqJuygmKw9MbMz2MUE9KpWGPioRgtLsURCFQs9tykUr7kdjpoPSnidF6FuYQtifwqj0eaLzpz+YGnou",
+	"qerjQv6CLCm1IG10/hKPhbkA1E/Fz7F5I6Qauo8lQqtKJjny5Zcq94LbYa3HijuOEYr0gqVsK0/Ky+PE",
+	"/Th0nxqMQcekpM+7EKN4XBg+DztSwNhyHKpM/rpXFJsOa2Zp9JOjPWJGH5JmA8GcKXly/97dHaJg8ORk",
+	"SNLunCUSGtiobWzWN2r1Rq3+0Ydf3fj61tPaN25/7dY3P958cPPgvUd3HtePZoxNn1SiZUTqN3NbbqS6",
+	"6XHpcepppwtGqYMofu0x6mYUy92wpW9Wefa2NUmHpE4ePX5oOA18KoDHDckW2ds92Nu/n8PKhdzucDPc",
+	"mje/Gw5TmtkNn1LKZ7/I4HTNpxTZ23zIcLmNanDk4QcUYZrZDxP3xzaxl74wbxZv1TphXDVoS/PzCcFB",
+	"leTmNN3drxvl6bXlxaVKbMLzMNfRO5irH2UNyGOD89fAn3DobdtsSVDju1hUy6KZoag1gb8rlrNxdenQ",
+	"+gd30LzSZVTYMhYnMhq+o6oXK89DTG3WauNkLxv0FEPoDmm+EFCpCC01XpGjHEN89W9/8vmffee3//V7",
+	"X/zsDz7/yz949Z9/9sLQjYt//uX3Pv/Tn7z67s+xlQJUpLldd24OS+aCttflc0Lb8YG9QdnaZ6v+kx+/",
+	"+vNfz1TyruIaXwoLdhTz+tlwOqvLSRZbhN4viyRXGxg+XkSwq7yPseUXE1Z8EZTQS1nhAjfSlNyIN3MH",
+	"CmsAlzHFZxN3bNmUdblU1QX35yjqruL0xmGHitMO5fPpcDfeLcsyNl3GXLD9c1ZUv7qCqa4lRYslgkVF",
+	"zc8iOLqgkBIIMOcNzuqinLBTKkL0Cder2ZzmrG/gFidDKIJioVDZxwzFBvSmVqq06lhp6R9ooaerlvox",
+	"A3icdQqf99Ke7c9p9+7xdAz4vF/Kx3zhVfJJ2zdDGildU0GUHzGszwRpP8Fsak+YtZIWWEWBfpceUPu7",
+	"NR2ncJLFDhG0RjV4r9AembDUVpy2YxHoJhgGi4aEm0Qyx920QztCTfAsws0qIyHmPl9DCEqelFxnFMqR",
+	"7D2aCAjp+TDSqpgZ/i9ssVJcCgWqEFVnpC2TWXAbx6/IE1UU6ZAmvHIMHmn1k8QMCnF4QtKR/SQkkRmE",
+	"iEhXCt0JRgWSiA4rXlPTWsVHcQBVH4ZxzRFiZ3uxIwthKq65oo19ogrh3lImNd25PCvE+zwGENWIuDLD",
+	"iIrF6MRWPpkMHx5bdJxew/fLTbyA3rFfwENQRcR74p67crycdER23bwiWDks+NxC5TdhXkQZWy89j+0/",
+	"Xte6BMv/X5eJXNhsdVU1K9ue2VFuToPqxm6Wa40wPS7dEpF2uqBBAEjLtRsDcDaXYQjIiOKIvjCDwWVW",
+	"ajmV8vW8SukT0Z3dc8ujlpeFi2F2cNFSlyMGWy4iZWNSEERaS8BOp71eviaYNd2idmQEBhtyQAGF4RIT",
+	"FWY9GK/xvs/O8aYwqGelh2KZdHjpNFiMWYIXSZBxKfPbRQdwxPn8lHI9KXoFs6Nc3VIbC4pR2jZmGyM/",
+	"hRRsh9TyJrhUwN+cWv7uqUyim7WppYBmKv0DJr9W3xzWQ7NdDj9H8dZuXxchkCCFgGworYi7eBBCRQXZ",
+	"fXSPnLGhUzfAgeIyot2zUKHBpldBYxxjfqTIsGZcpcFewiEzbGCjqZSmRr3NIrZkmzTf3z28t9fYfXL0",
+	"UeMrUG8BTh6wBjORbNYdrXsAqMxowpKPiwpM7KZzyLUDL4w2dAHQN+2CPID7Hx8+OCSYjK1G45ugMM5H",
+	"R0ePQowzhtl3zZI9kkqfJuzwa/dhgaHgBGQqmKVJgzW3j4U1XNBeTwHqIGK0U3WmQiTj0GJGodePxbH4",
+	"ylf2ISjsq4cPDwgVaoBLb9pm4pzFsse+8pVt0nxxDFfzGF1Wx+6CHgfbxy7t6DgIj+G6Hgfb6+vrF811",
+	"sisIJGy73VS0y46FazirSm8mbq0TgDlkumpipDVWz4BW1hNGlRTmB/PwScyygNNeIk8T2oUbd5JQAeuz",
+	"cyzsm23O4kg1LZwslsXkWAGcookF0rbXSdNOrImp3FxrJrwc7tDsyF6HC6aYOW774jTmqkNOhseiuQtb",
+	"u3afitO+aQKqjztrETYIJ1mSb/WlttkbVJ1xcUroCaRDCrsHO7Z8v90RADtq0QRqoXPDW4+FWbfm761Z",
+	"tr92L2qSDqMRS8K0nKeth4LR/3qd7JKbtU0ESOKCNKHQ6NpuW7Ok6WUf5EmXPSWQCsnbDGO1zKkyx8Ll",
+	"2H2p9mUChjgvtN7IA5gvkcU6kC/Vv2xGF7PxcFeFxal3YGZZKN6XNr5sFtpWV/7S5pfhmo9UkEf6mq+1",
+	"vJ4FUJAvbX0ZQ+Zpq+NSSu2rx8Kr7Q6V1zXXwErgvnp63HZQW6+v1wytkD0maI8H28Hmem19MwAC2wEy",
+	"eYP2+I3z+g0oIXrDhsXCL6cMOIZhwhDkdi8ynXCl99xDphlXYSHY/qSYg2aP3DAvA0ZUcBFOfdgpCc8g",
+	"sg2kAhjWRq02EpNPe5h2xKW48fsKxVPk21MFBpxJTgMEijgOLNOzOttWrV7WajrMG08E7euOTPiniJa7",
+	"Vduc/tIHMjnhUcRACdja2Jj+xj1xTmOOPWzcmf78kZQPjIx7EQY3cRWntW+YMI3xhc1K83ZYt8iW+90u",
+	"TYb23LigaxUSwQZM6TQEV9NTMOGnx++ZEV/iM9VVaxTDe7DkAUby9GyWXP5o7oHVYi/FCZ7tbN6LWLcn",
+	"NROtoeGpeOzglr0vETR/yomzMh2c0XPJMUD2nMaIjJBi5tnfHAJY8HXzEUtApVGeXVdM+ZN6ePMZHMiZ",
+	"znNauCwvreqkzy7muk2pvOrkcIgDcWL2+NwwJhQk90+e5Q2EwUZtY3OtvrFWqx/Va9s18/9vzrIcGGQK",
+	"sdSNbG5WWfTNeWU9pfSx7ov/TioIZl/scsKx6xXWQjpQ4dY9oHFbJl1HOZZDbmpb0984kPoD2Re2iwr0",
+	"Zk+KdsxR/dmqb1YiUPdpYglt/WaVmat+D71FD1jE6dtIOnejyMhGKV2rRixtSXDTVDGLv/HC/nWBon/M",
+	"0JWRJ6p34fuMqBYRj8kTu2sxVd+ek/yWnS/c4uyIoY7h8DcT1oa6n3LmkxcWS5AfMj35OK140YoXrXjR",
+	"ayrGS3lGAC9pVn6UCe8zieX2YGOU3DPQW4swhdNoGKh2GjN6bgGblAZ4ZXv218lTMM/Ya9cMsSghb6e4",
+	"oYijbbR7+4wPn7BVu5PZgNC4k7a1rjSNGVju8vTuCZABn+TNq1VkwBW+ZlFEgUDSn1ltQJ/aSmlYEeoV",
+	"oX7TCTUiQ16q3uCHdJfbBr2cnDfdOIj+25VxcEnGQXdyyq2D6dmqZh4cdfpZhzyRA6HAaafQZaM7ieyf",
+	"dtDfZB1Q4HYCQKV18hQcAIqds4TG4GQI0SVj5AWWnGPGMSDhIGp2gRRgjZM4gus1TvZiykXeOOlFKgS0",
+	"1fXMk7t7D/Zht3BmGLNS/OIJFD/zuXiwd2C2yjb1PvzucMU3Z5FPsJtlmzULVmV+GQUWclZZI1uuRcUO",
+	"t4IrsWMldly9rTIlcxVJ93Sh48aL7DpWMVimI1gZLN9ig6Vl6NMNltWO3wSL5cTztGIzKzazYjPXY4ac",
+	"ldXMa4fEfg7km22F9MjYvOpDVhgoVQOKKMnG7PL9cu2PK7K7IrsrsjunUfESBXyhaUtPMyrah8aoNjdn",
+	"+1t9lgyzu5jLeKt2gQxZr2B1fA1NlLAwr6OJcuZr/HbaNPHgkpOhzRKIcnfGHuspgkq/4Fo86vu3Yn5u",
+	"boE0PIueu4+fvAhclX8LaBJ8au6/oiIIAyjy777617bF9RYk+wOqZbAd1Ddv12rwTy3wcDWDfh3sgK0O",
+	"1Q3ZYwK+lLvv79U3NoOLmeId7WivIeDx1HRwCc7AUxZNurpphg5m4AxYwlbse8W+5zbOufsdusQaSG7S",
+	"gG4H2gcFCHMLfl2JUE3l7Tde2LtfyXAH76wMd2+54c7t8mxHbJKBbtK5uUxhaxK1PuqwdG4rWetazEGz",
+	"HawyaxDoFT0KQDJW+HHyy6iAUZXZO4QKozpcptryrIDupmaMiUqVe+otiNQACPJVpMaytBp7ciZEariz",
+	"NV+khi2LdcJiKU4htRNwn3CbM+On+dV034w4jRu9hLX586aDqMKqOwqeXieHNnojHRlmmXYoVLnHV0MC",
+	"BcmMKCTb5N06iEjvvkciuU2aCTvlUjSJZnFsk51pjyY6tAD0k4ec1con2FBIWGxELplmjTuMCmqfWCf3",
+	"WVsT2ddh1rvNS25moPuATcwSK71hvrBrwq0UV3aGO0RA9VILU+wGbUujlUetQGfXG7XSooJGdERXzWom",
+	"BfVabSMIA+8kmC8z8rqH75shnFrkpV043K0OFxPa3TsYa/X2razZz/7hv738L78KwksJw8V+lx7mMjrb",
+	"KnbvCiuSLfTBhPVZcvitW+KVpXylai8hDsYRzoqMcYIqbd+78SK7r5XUaTeClTr9NqvTKGVUiIOpdPwm",
+	"qdmTztOKD6340IoPva6WkRl50dyBMtDPpQTK7BCaqT5OP4KyyWwwovRxRdrmfBEq2AAUOYQwM0/aqV9n",
+	"2E1GNa8++Q+y2mZXO5YcfbMi9itivyL2VxWec1l6h8V4XFPdycbku/icLYYyu0n5UUcK9gGPNaBEvnkW",
+	"6Pz8V4bo5Rii7ekkdgvL7dGjD05Tf4rt0rBtLCEQ32Jtpxa8kJ2zhAzoEKUTtKpmgIw7gB7YkiCeqIFR",
+	"ywqlCTtMV+VnnT3nSqvSbML8obs282zuyeDVT//qi1//h89+9WsoIvfDz/7xp5//2Xde/ejfv/yTH48W",
+	"vC2IEGrotEgjijHhXBdw6SbUarOvIuPwCCKDuWpA7fwUBXviwlUQZooXdwGpZnTFJ3vFR27gSsZZyThz",
+	"0f1DLROW4tIiTLAkNEeTR+rDzcUDJklCN15UCmUaI89voQn2bbWojpKr+UWJMktqpdOx4korrrTiSm+O",
+	"mRUh7i+LdMwqzl9OamKHASq5q+THhCaRZIoIqW2Fqh2imFFaFNNlFs8C6nZJmsXL//J/vPrzv5mXICzZ",
+	"yLkiwCsCvCLAyzR9Xhb1nSr/3wD6B3hKc5HpQgj7x6bNlWS4IkwrwvS2SIZMj1MlcsJQsJKixUhX5pKt",
+	"FqRTUPrYd9bkz3ZTMa25OF23OYzNHdLEwjbrsRw0BjQRXJw2IajZ/0ENuG51MNhYEGrL52mQe8kJjamZ",
+	"iZZQ64bFcgBedN1JmOrIONohTagSta5iOcgagfpiHaoAU49hYSSI6Ya6WII0u1JwLRMzXvOIG17D1vwp",
+	"sIzf50rvnxf7oEat+fGQ4GphcS+uyBkXkaFpBekZrqR0Rmwup07gRVg4MDciu11mXXE3Soan+lhormSA",
+	"9dpiI3zT/HFwBFZuuCsnb6BW4g2UCRSJ68cRORNyQGhbs2RAk6jcLWcP9+QApDEKJ6TmbXss1pyIMNk9",
+	"feC9cpS+cYXnr6jDacdxN45tlcHu6kQu5hjWHUbSk2EW1T8zyjuB+e8v4RjeeHHCP20YCnoxS4GVovOy",
+	"Ctp+q10MOtvmGU5jqXWwIGPVncS5U1bf558emferiABjhRpKUEtKT/q8gZFtLrjqjAETpxruv/3Jy7/5",
+	"1T//8nuf/eM/vvyTH//OCyN0mlFevPrj//OLH3/v5d9+79V3fxCEAXuOe4wYJYf79Vpty6uu+Jtv/8B7",
+	"9zff/uHLn/+dfXeGWMui2V96sMIiQ1mFKK7U4at037M8c8byrCd9xQVTihhqRaQoLFswA3Ec49UJa8lz",
+	"lqx9KrsnnK0BxjuY7grjvI6y0s3g+XCVgC3KO4vboa1/C/o7JVhrZJ0c0jYowS0axxB1L4ZE8y4bV1Mf",
+	"44COYCBXYOHL7GS2JxaRDYLTR4j7dejW/taA+NBge2MxE5vtqxKe0QBylukZE1Acd6kS7+t9R47oGcOC",
+	"wZikbauwS8Ww4jBJqMC0cEOJswuSnrCZb4fsT1OgHuMjVUwq2FpqwMigAi8Zq6+8a0iqB9vJJIMJ/Pgv",
+	"ASQQ9m5lC1mO5olHsNTiYa/aPKgY95lWWRVyiHxLgTjfUV5l/jaEIQAr1RL+tvkAO2kOVR4/QktLaXJ5",
+	"pB1qRD2ckIdfsU4ettNaKDgYZcuhQKl/8xjC2hLDC5B59rtID3IoY2a+w3XyFJNWbUdQ7J2KIeawyjY5",
+	"lSxF0wC4jsj1WhYWDef9esEqDINzSRjTCq3YjWtYq2uXJmdMc3Fq6FJKo7atQ+09OHN6ABQuidTU1scT",
+	"rUb6O2dJKlaNdpnIc24+1YP5cJ1hJ16bqi2zZptNXig4rtBifcKqKZnoYLsWBkpT3VfBdgAvz4sTvah8",
+	"hvux0vFWOt6VY18klgpX4XxTJNMbL9xlG7GkFoS4DahhQD7TcEKhYzsxa+uQyKSYqaBr0ga/AcYUVQVR",
+	"bmjFc5xmZaZ9e820KJZMRdaocrzLg8EnHaQVN1xxwxU3fAsQOGbhiHOCb8CRfsNr1GS0cG5M+3Y7D5KR",
+	"Upt226tlmXtmnrKUMNLXpGjNipyvyPmKnC8x0PxS9BurdEw0vR/aZ6rY3p0Sw4W1gOPFLLGAux+r3S8c",
+	"xyG+9EYawnEGK0v4cizhqW24NPgPz/VcCNGC0F4PRZGejGNlyHrCTrnS4Or0HbVgNPd1/NQKzs2Mz2kM",
+	"wc6xOakqJH0RgycafMAYe2tjl137jb44E3IgGnYGAD4m2+0ye/Shc0Ndp0G6ZT28nshjo7YhONgIGRD8",
+	"vB10tO4B3k8YZIHfNoLYCxHH11Ji8sgKBpNMyJp3WeNTrA20qzi9cWiIaYdyOD62apA3QLc/ja4Ktjeh",
+	"N9wlcN2zpBHRYbB9s1a7SIdx1GEWCkAKa91hcbvUlH4xG/FbsimbnrPEyGiuYViHLdiIdO9EP47DwEVL",
+	"bAe4cS0p2vw02H5xUTGJZ3yluWqAg8ZFjHHVwFvkvrDHhfZ65qQwqpgLy3ejKt6sED51ZD9xz5nPGEKR",
+	"+0YK3cEvLvJH0bbun0X8atohEOy5bqREa+KKKMbElAdOu0zohuKfpsMuOmTwrZ7cFD8VaRPFMrWVhhsJ",
+	"ZEPV1u/cmXSdwkBLTWObkbVR26xXzrmCMDrYqvpWLQxwm+obkDwAG1QLA7szpt2Ly0PJc1dsJcCvBPgr",
+	"906koSGVpJFp8vuNF+nNn+ihMKJl6lsHyDDIAgPLyw5JmOYJK6zDgNboVJBY+RveXn+DlVGnOhwqHdhy",
+	"j8PEs7SSWlZSy0pqWUktK6nl9fMizSa5zOlHwlP9pjiSyK4FJooykw6YOxRpJ7KbhnFg0vo6MZTWpaxz",
+	"lb6LRiOo0ZWyyzInlcc+r8xLpWI5YEm5ReQmcDyPkF2EQV8A+xrJhipgacCgZjaALNXZtRIkVoLESpBY",
+	"CRIrQeIq/JdXZwG5kVLnFwuJHYWen3uCWNKjkJGDW8nycNKlZzZfz/F3kAO2UzlApDQR1WyuyCk/Z4II",
+	"CTg8iDvDwUKTyRUoqgwA20LTM4bVRWM5ILUM0H1jo8ABBK+/b9fjeutnyiRhLVxFP2cARhhsr23UTOtd",
+	"mpwZroaL6Lw3VprC3APZI/1eYRvWj5S2wsW55C1G6rWtjVmcLXa9cPGWJW143rANQ/pPzG3BYx+OzrAq",
+	"Ltp7TjIwH5DBlSzOQqzjPotOWbI/rcaMuS0M8ns43oEY3luxkhUrmS9PFSgBkYY8AG3JEV5I7L5CJmMP",
+	"76TIGbwXb355c5zH6xaz8i8dK34fUyZRQPBO+zvK3YFFQ1/mlZ0K7o/F2Sq7LeAQsM9cBRpBCuMHobYF",
+	"SH6gdl+EAUTagOCYcJlwPWx06fMGvJE9eQuljOJonBThBkmF4jHon23zaNrELdOXrWnl9eQyL7dvh9nX",
+	"Pu5EsH3T+yUXNAuRsq0Oi/oxixqQT5uf3KLqIW7PNAafbvWKq6+4+vxkzR6jMDXjGpmxLZMWmxW+L0WC",
+	"mtN6fM/2axQ3ZscG0CwDrjtmUPyc2eJaagfz0C1N5oqcsZ6GCECBSJ9oSh50JOnSyKhxCEUaon4IVWUo",
+	"VpQxf4/rc4/6eTo5dzFPTZNzOqaMVaF+twwpuZiZbixXmVoR/BXBXxH8N8oiqDK6Vo2+T9DW8LUbL1pU",
+	"s1OZDC+qCJ579uGrEECXdeUXKxNsF2B141c3/moNN94hcnBB7qqCxKc7bAhYCQsIfbMVjbe9T0UPLSQW",
+	"85dUj9lITsREIWKzNiJ40SjipnUaP0rMUDVnqTjS5cL/sp7CqksEal+SJLaifCvKt6J8JbLOKPFbXPbR",
+	"VJ2tKU01V5q3yg1uR1SdHWaPXcHFb1NurqqFOn0vDHpMREYBE2zgvq1vZF8nTCdD98OmoQPSzNb8ZL+8",
+	"mcVhuPdrG1sLajnpGky7+6DnOz/kCivUHWizIIioa7aEnAwh55fNAAtahm+fHuW+WuOiLaee5b66Zx67",
+	"9LM8lur88p/+8OVff+fzH/xR4OKEGvhSGjfUcFmJ+wd37x18GIzjhWIDn/3Dfxttoz7WxuOHe/uHh8XN",
+	"vPruD17+yV+MtrEx2sbhkz3TRuE4/t8v/vvfjDawOdrAB7v37u/fBdFowduGuzSV02qokPHWXLTxoiXm",
+	"zrRlPyGRbPW7TGgW2VmTLqNihguk+iddrm2OKRz/kguVVjOb4LP0q5O84W7LqnVPVgn3l1T0xB2dUr9j",
+	"VixnWm2JwuqEmM7uFW24nnAm86ebSSNX6OHzP/vOb//r97742R98/pd/8Oo//+yFIaYX//zL70Fxw5+/",
+	"MLT0wiyHe9kS1+ydn/z41Z//ujo9vbIKDlVQgECt/OTZrFUaaUvzc+YbzR0GUMJorDlgCl3p8lYJxl1M",
+	"qqxSzuLIq0Kw0idX+uQCycQFlXwqUtpSGQFKzE5KJX7g4L4xNJUBnraIAP0EnJlckzPGekbO4QnR7Hlp",
+	"WvHbXW/qX1D5qMrsvcwVM+UkrJjWimmtmNZbk0sKVSIWoCLz1T1fKJl0hzRTatAkTJjZKQjZibiCD2UJ",
+	"m5dSas52kk/JzKgTFikHiX8gk3wKZgFxSklMSpOQGv3zL7/32S/+9OV3/+i3//EvXv7RH7760R+/+t++",
+	"O0v+hJvrNUCTruj7ir6v6Pvr4OQKLXkkMnHE8XJVlb6ahlz6RBXilr5pdkwzjZUNczk2TDhUpfZLPHIL",
+	"2C7NVi4WMsJEnq/TXg8LxqquapgPtVodjrxSKAMEdC2W4nQt/SYMEhm7CnSYdZ5YpoRJ83W7MOBV8Puq",
+	"1KhzRnjNqqHSrNugs8gQZqWWDXdZvJQ5zPOItWk/1hVBzrlqWNIXWelsdPG17DVcxAsIIxVxAkZ37PJw",
+	"AHDhJ4sIZgAr8WAlHixgs+yrXF5mBcpaLADceOFuw8Qg35TwrmjGimasaMabbDKanXLMqgE8cXflMgxG",
+	"VBDW7ekhaSKtaJK+OOEicrVUYT7r5F4uyQ3n2rIISlBKGHLOqIhc3pmr+m0eAbiyayyZs7BYW2LYyggh",
+	"yHwXvlxbIpcKmNCIdDqj3LlclLEVB1lxkBUHWZZRypmiZOLsU1cii944Y8PJxqmPzQNXaDX6mA2nGY3M",
+	"pYJxrvznS46U6zCy++geLD5Cd5iDkzc7hWmZGG23yfzRVSw+Z2qZ8k8hDJo5Oog8ZuQKM0KQNXoxbTEy",
+	"6DBAMoNhm98Rar4jB6KsRs3HbO5UKvOn40uJjPqIMVaZ83zMhssOn6vumjpj5szAvjZco2HxbBdgvgds",
+	"AKswlVK8Zdx3xUznJGIP6Jm5/o6GXQXvLAhAK4odc3RjFTb2ZoSNzXlm5udgYbXAEO9Qtmgcn9DW2VhV",
+	"lXJO2HTvNEeAuJqIBN0kig4V6chBZjKAgnE0CtNvU7BL8wdTgBIDNoQQ1X7Q4TUZUKGhtvyJ48AsWie7",
+	"JGEtxnug5neN/oqA4n7D7ygi+t0TlphBmh8sywAMGqM1m+ZbsssUOWFtmYCQDCnI8LRl91qCAUFh2t4O",
+	"gpnSLgPbDD2lXFj8G+XKh4zz/CN6xvbskgULYcOXSwxfufGVHCsOXhwHXXXKo+NgmxwbvnuzXt+oHwch",
+	"ObbJTvjL3f37977++O5xcJErTWn4GXDsEy4opmpihIjSgDMzl/BgBzljLyWWqPQAFR2ReVn3zJTutWWq",
+	"SyJ5rNVHs8onz3wC+IFM0g1S6+SIxTFe6RPWgtvTdtdRVQXq6/VPYt7Kc1Q/nV5Nit+GUzOgUHAAqEEX",
+	"ShFQ0WJxzCKkORi7HbGo30MNpEuH5lD1FYvwrpfFdB/kxjF2xYvKwZ7wTzHoavQaVYbt5Z8emfehNix7",
+	"3otB9LYGsLIeeaQmdsg1Q9Sm9GZyoW9tZReTC80sim2XPr+Hj2Npyi4X7nP6OE0SOsQhFg0J11ImOdLT",
+	"pc/vM3GqO8H2rS1o1n2sj9OHZ1ehsWCFioWtfGiEiSZpGh/JAelSMcSUAjy90SqqZVHBy/CHHG0wt/6k",
+	"r7hgShGEBPEJT56OTEo7LY3nv8+VXowMzHHty695MTMvu8xlbblKH5VVa/lmlqr2N24Ve7Ycq2DuzpXG",
+	"oFW/meG0KtZm4/zmAOLSAVgKFqMJklDAdiBtmeCvPZYoKUJ0UGovYtjpFSldMbcKak2eMCZImxvJgnCR",
+	"uRl7dBhLCvoLovnkx5M+BwpGEwSRxhkbNs1IqRums0BiJQYpGOhUYHMETmJUGudQdT5SKEWT9EVD8y5r",
+	"kh6TvZgB5JSWMQg+Yge7byasx6i2FXJU0+o4SmLj9murJ9E4Jh16znDCiVkuI0v1heaxxTE1Eh1MGJcR",
+	"1LwWFUIaUdC9QtqUx4rQGGYz4pXdTi3DVBAaRQlTKiTgEgZ8kmSIAKK8hW9ZV6LR5uCjXbVIoooGqlxo",
+	"fk2bJYqfCqr7ia08ga1g0yOtWMlJlRl2p3CAZVagMDubL0COjMFIa/UwYzzbtbSiE1wno+dqGp+Zy5Ye",
+	"wWA7qDXMiw0Mt4RznFl3jziwC6NlrtVur9XqpF7b3qg5D65MDpCfvPzlX372D38M11udue9+8aevvv03",
+	"r777g5f/y/fXPvvFT1/99795+UffNlSmr1gCEuv2J0Hf9NvfMOJ/dUOvtxlLNnrDsYeltRL1Jy+8slnp",
+	"EtsVhsY997VPFXDLwGSziM3bP5cPaDQxLeJpXlHjepRSvuaG8ZWXeVnIhkatt8wELIEpKwT45zkF7DL9",
+	"/gY0qsptk3Bu2zKO5UClWdmGWwKPk6TpCEozBD4EOlerIxUTznjYonHMEmQP3i3oSS50bCbmWw2wIpJh",
+	"1scC8a6LDYLH4liskaaheQ3rDWtuA/M8sf7OJhdcc0MomylXXoeXhIxYI5KCNbeJNkN1Uodh6cT8qrI3",
+	"yAFjkbIvcaF0g0dNbMfcEN3oxVQ0t33+n7AuN7SK3KqFZOtmSDZrIanfBHtILWX31kAKNEC2bWuquYOL",
+	"ZESeHlXKSDuKxKytiezr9WzSbS646rCoGdov6IkwKklsl8FNIDXDuGElzlyDMhkT/qooTRNcyqL5DDpM",
+	"WD0wQqlM0zMmSLNLnzeiPnLuppsh9ozbh7DnTSMqyb5uYIvNY0Gyh30Jx02uePWh3Xyf3hTShdk2c0N0",
+	"gdJdLLQr79uLdo2Chr8ZY4WqiqQKJA7b+RfBnpQuUrB9qxYG/goE27dv397IyR7mZytEfPH/fefVL37w",
+	"+Y//9ou//euq4oXtOXVMW9HlCESX7Vrt3drt7VrNtuZJTvmDEWxv1sZEFSBi2ZWbaVW812wbznoA0rs/",
+	"1o2j+hY60dOx4ttCBtt3MJwzXa1KazIy1UUlMDidb7bo9d7yRS9kYRmyyErcWolbRtx6zMwEHc/t9Zhg",
+	"INd4chewSZmAdxJEd4UywmWLYq5ebLmb2IgqoE1bYGs7oiZ73mMtQ3axCWakiJMhsTG/VsbROMVzRoZM",
+	"mylqI2kq2WXgTDZ/oGhFKjl2sNKIK0LZkXGksLCrJjrh5c6dfRGNKvQLVIR0YypQys2qG4r7zNfLN7Ky",
+	"vJtzar37Ilp2tJfzndxcsu8Eyf6KUq4oZbAd7MFdw6jn6Eq9QaUU0gV0laXo+dc0mBPdZSn+kGmBkjlI",
+	"+1WM2dKTxGjeiZDyu8yA57kx3lEu7mIxH4t37FXXjLcHleTLxIF9VG5ZFioGhXrXiUVqJl/a+DKMHIGX",
+	"yZc2vwyo8TFLlf8d9xu6KVRH9uMIYdSbpNfXkIF2Qltnx8LW24VaVyGJ+sy6K5qP948ef6Nxd//+7jca",
+	"D+4dPDnaP2waItFENPZc/Ymm0/KbD3Z/r4Fv7j18cnDUNKIDhIT0e9a08xh8JlycEkpwKcwzHZp0Y6bU",
+	"NjEcEqZnLULOQgSWAPTQuMLFTcKe05aOhygDwdepH2Un9VlwHdowdCsspel2IN1Aw7vp6sITGOqWBbhh",
+	"0wkVNo+PGwkL1lxlFhfeJkKmgpNzbWENb66J4qLF1o8FIbtue7y+lCTgJxu3h5nBQfv5sQvwYnVYHGV1",
+	"vovS9Myr60Lqhnm00DSCovIRVWcLyWyI6g90M7139zSJOGyl3VOG5fHiOAinAlWwJJFJI5OLPv+/fvHy",
+	"+z8PwsA/z6kymop/nmKOf23UNjbrG7V6o1b/6MOvbnx962ntG7e/duubH28+uHnw3qM7j+tHAQp80N6k",
+	"8XNFBjLRHWKTCQnVmnV7ep7Z/OqHn//jj774+z989Z/+fmxONtRo4Sk5UXJ0UgMmwO44x7inrf/GnIOt",
+	"LO3icZ1dVK8a9b3KIFyJ0PMZG4DJ9DUEFYCLRyNNzYdslggNTJTKCmsnLtG8RGIwMovlpR1IL1dEDoQb",
+	"S+iK6svEcCYusgAAqw8qJvQ2aRoVFTg2yETNRw8Pj8j4aJrHYmDuP9ocXBAxBn9jWMI6eehYLYSyt0EC",
+	"SIMKDNcl/R4OyaanHxrGQGM7CwWZ6wL56rGA+AI7CZ7gNCYzssWsD3og8xTTTMeRzBAGVoUR2LmAjlJC",
+	"XJ0kE2zXa1sbCxPRsFpHm5fPbr4eXDybmYa/b471spGcWi3WAyN2PWf0zp5k7TZrac8OM/deYKNbtTte",
+	"o/Y2OMaK54TC0IOcqJZP3DvqcEVor+eLfU7wXA/m3LAwHc2i0bu5/awcLGF0rdeb56444qVxRDAkGaov",
+	"Sb1Wq2FRqIWYowO8K2aKGGOmUjaCAQg2U2lUv0P9TZGon9CTeEiUlgmLXDCCJThN5G6AlgIBDK4QeKaZ",
+	"9hVruJDHZui9iXZ0jGt0lqmQmAO9xoShExH5EvDf361vbG7dvHXcr9U2bgnaZb+LcWDNHdJ8F5gzJapH",
+	"Wyw0mmTzf/q934Mvnxx9sHY79GMd20QPJGHf6tOYmHaUrVD25SxwAJ9EgNssUtMorFarZc+1VVjTUbs8",
+	"j5OYijOIyTAsvcuhHNsOoQTYH3gMgFKx5z0KMQboNnBLZdTodHVw3M6rYb+1ewCxpbBuHbP2NkvNbgEG",
+	"mnrrjw6TBqL08q7Zg0wl5ypTxm2QhpFRXDAne97jCVMNquEtwdLzQfU2hH3aIAZU3s26eMq2MkNvvvz5",
+	"333x6//11Y/+oukN6l9FybCR9MXvGp7WTO0aXBEb4LKTS6JjcWwlMBSzTpgTKL3EvCLx55CJ6LC7eCRl",
+	"WHyV3MBt+AeOdto4g+L0GrsiuVh5G2d/ImXMqHDpKnPDBllcnJwcd1RwzGC8XOXOly/FIaCN/X47qG/e",
+	"rtXgnxqQvF5Mucj3sgsXJyUPfmOj8NAvf/1///bb//Hlz//u5Xf/n3/+5fe++NnPX37/T179p7//7V/9",
+	"0cvv/+9mJ8t7DwMl+0lrBEUzg5POD+pRut/pjfIAdwsGOIkYzT4wCI9oZEND0KYZKs5fnXMOj0syJOZA",
+	"5oJPipDEDauph4ENeUYMpr2DIAzaXNDYw//+zbd/8Plf/+Kzf/p3L//wpy+//w+/+fYPxxHBcXlTRPBs",
+	"cVMApptmZi3e49jou7dv5Vc6kX3t5aax0y6G/dXDNEEQxFsqGpqe5WDMIXs5RWx6LwiDAeOnHR1sb5ir",
+	"57SBmi9cIqxTxEGUhWsPtLYEZOIiDMCuHE1b1tG1q75ShaOcQUgvHPaMx3IKZjpVZyGx67Byua6kY8Op",
+	"wUNEaIF/yTlLqzpSnSBcyUZku7tSI5EZzJWYiHZJmxu11woYg0SKU/LVw4cHkEt0LEA07nJl6JybTC+R",
+	"pwnt2kpUidQMvEFGgME+UdAddGTMQNov0REwzNXZDtJ1HNcYUOSjgjQ9qWrtYzZsYvqT2SSEWwThlqpj",
+	"AXk8ZkQqi4rmmpwyrbIEJxzTBKkPdO9rTqIZNZsdDSSIQiq0/kxI44IgLCvHw76ku86ec5WzoKVp72ii",
+	"uWLZKbyEPoBNvXf7DhjdCvp4NiN3eT1NZMX8eupiLcqsU4vaxoZnPgOqgEOEP1ORJpXlMx5vA9loXptE",
+	"NywVRq+NOIW4M7wK1jBn78Q6z1hM1qajS7ZteGL9Uq1r3kF4i2xrK3FjyeKGZ3wrwhOZQ/Awd/fGC3uX",
+	"J0Zw2eiC2biTeWn+6K1pNaFmVzZ8pU/047ga5m7UZxN/H7VZubYze5T7Bp04EGnjvrIb6UpSnbMkFyg3",
+	"iQPmUH57iTSbzcVpo8SDhN6skrnW7VzQDhZsBy+//8PffvsP0hL0GDME64el8EcUVT2xVcVPhZtwkWlh",
+	"Ma9ZGGjDXF0cwyS84/pl1Nqi6qyKzrgKD7ymsoMjPvvpZLEs0C9PHW9gTHu5hvZQxENCyaP9g7v3Dj5E",
+	"l4QVStJw+B0C2froca4U9dVDMLYCfHaM+10R5jeOMGMHOXrsvkLq6z5VobmWqlaksFtvE4UNiZADsrd7",
+	"sLd///7+3bcrluvtTFKgXiSsF2sr4+hyRdkb7Hnq2LEibf4M3RNkIJMIC7xygSqg2sZManQTRn2Az+St",
+	"jh0neGDjiKCBSrsfLcILxqIP0RTUcek6p9K5KnlBkfR9HOVrR8NpxzDE7c0Q/2pw1ejKJEPcq0B5Rygs",
+	"V42on7ovRvwjVku3NvZxp8j8fpDQf8UFuvrvWNhGQHpxr9XDYNAZQs52o90XkQpG/Cn5UFzIx2vLJE26",
+	"2yGbY/t+ac6NytnIeLSm0VG4J2KVz7Jkcvi0M3S0ECzxDA4KOpsvX3I1wk/MBZum4B+5514fWvTJi2Ai",
+	"obE4AoCQfI7EA219eNnmC7Ys7nETenRxooZKuN5bMeVd6Hw0HjQnWI40uYlNzjgOp1MXRDlmi4GS5aT4",
+	"VLNVi4ho9qRMJS+IYrOiLEujLPvnLBligJIezZ136nFIZBwVARAuSHImV8Vxcd0jpKVAiYa20AUIrjaM",
+	"cSmKQ7LneRbN4hBfqQLd+chIFB/wWAMG8ISh4tpoFjlF3gwb1bCScbsfKzoQ8PGLiYOwKjMBUD+uiKH6",
+	"RCaQlpaUjMOp2e1EdotRVI2qt+aq5I/gEVcZTRqoZ0c0ZSBazjWMNw2D1RzEFfbqkioymfNYirm6KMm7",
+	"Acx/cg0JiACA5whVpPnhfj7iAttxhj6IKk41Tgx8oEITo4A5qNOQnAwh+kR3ZOTcn60OU8fCaJ+9hLWZ",
+	"bnVMA1C+0sVs7JkxIIYaRvciAKoXpYuYcNsAP2rjWW2MRyyVdsUw8YqDcBEdC0wdxtwem2jbF8rCoo2b",
+	"Lc0YgBccyMFCaT5G8zIUIBez8AScZDdrtZDY393cupDgy4AmVcibjIFebJuWoKdge7M2g/MfprlUxz+I",
+	"yplwOo8ddg7xdYotdB69dzHR1C78ZLnUSuyONpSETqGBCs7ODkaUg3nIBYCD5r/Kf3k7QVWAWiOds+cg",
+	"9B3wFn9pofyXHN0vtVTeN3dQ2b6bQJWa2cAcnMC24W9GwFeuxKAv4kOCggixXjDYGhRJpOyG1uekE86Q",
+	"1xwLwxyiPlsnTxARwqMBTSIkYFKxGIEaMB3DLMQ6wQDFvrJY13g+djLQBhtewx02JcJXWHurGmEcYES1",
+	"rcsMzcrloBwLzMwwN7AZeswqrauIGoTCRDvTFUm5VOKyP88c4DVIylwReQ4hescCsvUMm3ZoDqCDbMNA",
+	"bU8wU4vs3UJgbygDYzlvRL7U3DNfr+1JoRMZbxMh1yBqsPnldXLABo7FHwvM5SQJBbdgX7GCqExP1mg6",
+	"w3OaiCLICdMDhCU3/FxN5rszm3d2e717USXR2fRRWdB+arjqVdmMVozwWhjhSk25HGYzP2Ppn5g9PmFr",
+	"WfDtBKPMQ9FiFYu3WAyx2Sq4PJVJdLM2oYCLa/WyqriAt39GsxCEYFc3C7121gSziStrwnKsCen9SmMw",
+	"l1POpcWsj3EEyy8klJxxEXlV5qwrWhLrFVHgrM7VTaHqzNkStuFRoD02d8HJdSPIamnGsa1a0vQxhZte",
+	"QggCSWVp1tCqK7iik2FBLJO5gcWkaJkJECdSnllRPMMs9QjUdn1jMxwhhNtBS/YTxRru5cyLDsyx7rUW",
+	"fP7DH332y1998bN/wtRTZOzmP+pG9rrdtaRhAamD7WBrI8jyQq0U0e3F4LVOv7bDef/hw4/vHXzY2Ht4",
+	"8MG9xw9mSYczO7DkXIU5lrdSaFgR3DUiYeEgbCRYHhsrH/ll63SXbYfPaDA8S0SFsVlzBlzNt9kLSYy4",
+	"/zPUSlklKKysJUNLvgklT9meOSFjLBL4zOKYs+OiLUBzc6V5q1zKNYf6MHvsCmhYlmLlIBQ3POS+ev29",
+	"9FMjgeT5O++t35x+l8NAS01jQxZri+Lym0XYA/iQqQohPLWSEudX5gDsbFxMJCdDENQuA4u2l6+yb/jK",
+	"WoWrsNvrOQ/41d0GvAMNGw/wXhhYA2dDsIH7tr6RfY1hzvaHzVzAtP3yZnZ/3Pu1ja0FU/LSNZh2Idr8",
+	"/FpuxZtwyh30EhxuF6eRt1sQ2utVsF30ZkFYTn2qFjORKtIswDncsVG91v7sJSqfCTkAL6it5ASG3zGl",
+	"ZLfXW0HrrqB13yBo3fTErtB1V+i6bya67jz8opojtSASZ1IUziChvR5DoL0BxYqJXCgN8AIkGywxkpkq",
+	"TO/Y7fWW7XW7kmyQYupnZbFP5kv5uwpnGehLLmNuQcwGt3czOdAcMiNPHBDdSo+61AgMBwtETzFmrTsf",
+	"/egwGutOqZ70Ef68CKOccbXMzFmrjzlRnzzLp4owEKcsHJKZjUsd9iZvZ1Q48V7/JOYtO3VDrYalM38M",
+	"vy5x4vMekwqLZcjXCVUsTbS2UmqXnyYU0yNmW718vy+CE6p4a7dvDtInzwydPmE0YcnHDIYFOWMsOS+O",
+	"c4cIE/w5CIN+EgfbwQ0kYjim0Rc+sLEqmNSrvKpxaYE4uCZ0uE5G4clg5lho0fIp5yxF68J4ILfrjfZ6",
+	"titze9bJIxnHGE+J8QJpWEDodDEsmyvYet4lWxhBn3Jk3UkYI+lRVO6emxuelakv5L6Y5K3WyYcAggvF",
+	"73o9G4IP6/uOcpX0rRPKiA9NYhs10xodKtCQguGy59q20Ytpi3VkHAGy2VEZFi/E6fLILI4L52WYLKAU",
+	"zBPHq85gTfOr5tpQBSMBQ3walSFH8ZAgOIN6HVksNBcdZfm1jdlyfjqA4vUgXvM4q+XDcNWHMI3XohPT",
+	"M3MgIfDKFiQ8p1j+120elE4+YR2e24DsDBT2JwG+OJLQ6Dpp4gFukr4yq6sY80wS7twMs/SMkDQB3s4+",
+	"bwVBAJMzh9cbBzxQMgTw9NjFM9SKiiFxpy2CHTfHBJJJXSUkwfw8UVSQ31GwPrE89frF9njhrptjdsZF",
+	"BEjcEYv5OUuG/ruu2O74qx8LOXB1v3kCIFkQq8af5/ruC4gELJm37VLtQHpzmyr0KpNuv9WxoMKaDKCm",
+	"ZUsqPXatitv186vhPGPMUWo2BVXBLrPXJOQIlx5Kr0g2FET3a+BhTlpIpAtvcusWjl6BvH12vKuP5CBf",
+	"jtvGAQqkgrbd3AoLTVvld4krG3EIq2ALgplzxVsYG+mV+EwTu7qMCng6t+Bac3GqSkh7LGlETmhMRcsx",
+	"RtXvmX6UTJTXjmWMF88u/v8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
