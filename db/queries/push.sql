@@ -25,9 +25,9 @@ SET next_available_at = greatest(st.next_available_at, clock_timestamp() + make_
 FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no;
 
--- TaskOutgoing gives what a driver sends for tasks, and which version of the sender it is to send them for.
+-- TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, and which version of the sender it is to send them for.
 -- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, coalesce(r.id, 0)::bigint AS rendering_id,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content, coalesce(r.id, 0)::bigint AS rendering_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version
 FROM tasks t

@@ -607,7 +607,7 @@ type Channel struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries         Countries `json:"countries"`
 	CreatedAt         time.Time `json:"created_at"`
 	Name              string    `json:"name"`
@@ -642,7 +642,7 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -661,7 +661,7 @@ type ChannelRequest struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -728,7 +728,7 @@ type Company struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries Countries `json:"countries"`
 	CreatedAt time.Time `json:"created_at"`
 	Name      string    `json:"name"`
@@ -761,7 +761,7 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -777,7 +777,7 @@ type CompanyRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -842,7 +842,7 @@ type ContactsRequest struct {
 	Contacts  []Contact `json:"contacts"`
 }
 
-// Countries By `country_no`; none means every country
+// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 type Countries = []No
 
 // Country defines model for Country.
@@ -854,10 +854,15 @@ type Country struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix `json:"dial_prefix"`
-	Name              string     `json:"name"`
-	SignatureRequired bool       `json:"signature_required"`
-	UpdatedAt         time.Time  `json:"updated_at"`
+	DialPrefix DialPrefix `json:"dial_prefix"`
+	Name       string     `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region   `json:"region"`
+	SignatureRequired bool      `json:"signature_required"`
+	UpdatedAt         time.Time `json:"updated_at"`
 
 	// Version Counts its changes
 	Version int64 `json:"version"`
@@ -886,9 +891,14 @@ type CountryPatch struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        *DialPrefix  `json:"dial_prefix,omitempty"`
-	Name              *DisplayName `json:"name,omitempty"`
-	SignatureRequired *bool        `json:"signature_required,omitempty"`
+	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
+	Name       *DisplayName `json:"name,omitempty"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 
 	// Version The version that the change is made to
 	Version *SeenVersion `json:"version,omitempty"`
@@ -902,9 +912,14 @@ type CountryRequest struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix  `json:"dial_prefix"`
-	Name              DisplayName `json:"name"`
-	SignatureRequired *bool       `json:"signature_required,omitempty"`
+	DialPrefix DialPrefix  `json:"dial_prefix"`
+	Name       DisplayName `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -1065,6 +1080,11 @@ type EventRequest struct {
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload *Payload `json:"payload,omitempty"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign *NotificationSign `json:"sign,omitempty"`
 
 	// StartedAt When the node was begun; now by default
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -1342,7 +1362,12 @@ type NotificationRequest struct {
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload       Payload `json:"payload"`
 	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
-	UserIds       UserIDs `json:"user_ids"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign    *NotificationSign `json:"sign,omitempty"`
+	UserIds UserIDs           `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1354,6 +1379,11 @@ type NotificationResponse struct {
 	Message Message          `json:"message"`
 	Data    NotificationView `json:"data"`
 }
+
+// NotificationSign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+//
+// Example: 示例公司
+type NotificationSign = string
 
 // NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 type NotificationStatus int16
@@ -1369,6 +1399,7 @@ type NotificationTemplate struct {
 	CreatedAt  time.Time `json:"created_at"`
 	Enabled    bool      `json:"enabled"`
 	ExternalID string    `json:"external_id"`
+	Sign       *string   `json:"sign"`
 	Title      string    `json:"title"`
 	UpdatedAt  time.Time `json:"updated_at"`
 }
@@ -1390,7 +1421,10 @@ type NotificationTemplateRequest struct {
 
 	// ExternalID What the provider calls the template
 	ExternalID *string `json:"external_id,omitempty"`
-	Title      string  `json:"title"`
+
+	// Sign The signature of notifications that have none of their own
+	Sign  *string `json:"sign,omitempty"`
+	Title string  `json:"title"`
 }
 
 // NotificationTemplateResponse defines model for NotificationTemplateResponse.
@@ -1440,6 +1474,9 @@ type NotificationView struct {
 
 	// RetryCount The most of any person's
 	RetryCount int16 `json:"retry_count"`
+
+	// Sign As it was given; null is that of the template or the sender
+	Sign *string `json:"sign"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1617,6 +1654,11 @@ type Recovered struct {
 	Message        string `json:"message"`
 	RecoveredCount int    `json:"recovered_count"`
 }
+
+// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+//
+// Example: CN
+type Region = string
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -3280,7 +3322,7 @@ type ClientInterface interface {
 
 	// CreateCountryWithBody Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3289,7 +3331,7 @@ type ClientInterface interface {
 
 	// CreateCountry Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3308,7 +3350,7 @@ type ClientInterface interface {
 
 	// UpdateCountryWithBody Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3317,7 +3359,7 @@ type ClientInterface interface {
 
 	// UpdateCountry Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3741,7 +3783,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3750,7 +3792,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4408,7 +4450,7 @@ func (c *Client) ListCountries(ctx context.Context, params *ListCountriesParams,
 
 // CreateCountryWithBody Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4427,7 +4469,7 @@ func (c *Client) CreateCountryWithBody(ctx context.Context, params *CreateCountr
 
 // CreateCountry Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4476,7 +4518,7 @@ func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors
 
 // UpdateCountryWithBody Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4495,7 +4537,7 @@ func (c *Client) UpdateCountryWithBody(ctx context.Context, countryNo CountryNo,
 
 // UpdateCountry Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5519,7 +5561,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5538,7 +5580,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10594,7 +10636,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithBodyWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10603,7 +10645,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10626,7 +10668,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithBodyWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10635,7 +10677,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11115,7 +11157,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11124,7 +11166,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20468,7 +20510,7 @@ func (c *ClientWithResponses) ListCountriesWithResponse(ctx context.Context, par
 
 // CreateCountryWithBodyWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20483,7 +20525,7 @@ func (c *ClientWithResponses) CreateCountryWithBodyWithResponse(ctx context.Cont
 
 // CreateCountryWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20524,7 +20566,7 @@ func (c *ClientWithResponses) GetCountryWithResponse(ctx context.Context, countr
 
 // UpdateCountryWithBodyWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20539,7 +20581,7 @@ func (c *ClientWithResponses) UpdateCountryWithBodyWithResponse(ctx context.Cont
 
 // UpdateCountryWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21379,7 +21421,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21394,7 +21436,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47854,395 +47896,403 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+TV+WKkUXUT6G5yyO5w7PY0e2aoIZsUuylamuYC2ahEI92FTKgy0SCG0RfynuyTvdqV",
-	"tOG73fDKZ8thx+n2tNadY89yyJL1x2jIGf3kf+Ei38usygKqgALQjSZpKBScBlCV3/N9f5/3ImjJbk8K",
-	"JrQKtl8EPZrQLtMsgU+7vd69yPwRMdVKeE9zKYLt4GlHEqrOVEh0hxFFu4xwQdg5S4akFVPeJVREJGE9",
-	"mWgi20QKRhQTEUuCMGDPabcXs2A7UF3VoL1eo1arB2HATcvf6rNkGISBoF3zhPmVR0EYJOxbfZ6wKNjW",
-	"SZ+FgWp1WJeakf1OwtrBdvA/3sjmcQN/VTdw+BcXYbBHNTuVyfAA2n2BnfWo7mR9tewjc/fm+sAOO1QI",
-	"Fk/qD5+Yu7sDiR2Z9b7Pu1yP79NHckC6VAyJNrtFqCZdqbS/B/Va8cLH0KA/lIi1aT/W+EqXPufdftd8",
-	"MJ+4sJ/CQA975n0uNDtlCY5QdntUDA9k2ULg7w0hF14L2Rc6mdQT/H4ZPfUTJZPxFT/qMNIU7LlutOCJ",
-	"pjn+5pL06CkjJ6wtE1Zy1vGF3Jp36fP7TJzqTrC9YRfafc6WWumEi1MYFd7VgolPuUNtmXSpxm27tRVM",
-	"3dF7Eev2pGaiNfyYDcdXYVcMyUAmkZt8i8YxS95RpC0TojtcAUUw42FKr5NDJjShp5QLMuC6wwXZ2CId",
-	"2U8UfM6IzImMhkhz7LskkkwRIc1Lp6QrEwaU55RpBY+1eaI0oUINWII9hFmTHUYjlpCmN5u1x6wX0yGL",
-	"mjv4HDVtswR6Jlxjy1sbGyH0s1W7QwYdHjOvMw73bCCTs3WyK1zfukPxJ0FYksjE/C2kJmesp9fdgcAB",
-	"ZbvmD8ysc/Wj0aNas8S0+W8++R/W/udn7/5OUHRe7nOlp5EOrlnXJx0zUouNWanFo44U7AMea1ZwvR6K",
-	"eIgHqGceI6LfPWFJaDah1TH8hwwo7BNXZJBwrZkoGTK838D3g6qXH8Z2gO+YsT6Wfc1KqU1ifp1Ga2a9",
-	"eofARkv7RC67CIHLeOYRVWelFMVwlEVYs23c9PNEsUSU88m++3nertL2TWdP6cTTrlhLikgRLcmAcg0E",
-	"iwL7JIMOE+aeJwwvr2A+I90sYaSmlcrnCwZ3YYaZMNWTQjGQwvakaMe8BeNuSaGZgD9prxfzFjVTuPH7",
-	"yszjRTYe82TEgu2t2p0wAJJjvksYhQdh+9aF1I0Oi6PgIgy6TCl6yoCFGTrV6xEBF8o8AOQNXrGbwJQ2",
-	"m78d1OofffjVja9vPa194/bXbn3z480HNw/ee3Tncf3INFpt1vswOpj2ODNVmmqGfISLU5USfELjWA6I",
-	"Wa8wuGs2Y47FQcqZzlz1Wy2mVPWRm34f250qmgCM6yIMPpDJCY8iJubbwc2iHaR93Vlvpw2Pb6G5N6RL",
-	"h7BakQSyufT9U4y0EhYxoTmN1ehwTB/3hOFUNJ5naW6a/RtfGu6azC3KoewylBMGRt4YJFKcEi4Uj5B9",
-	"K5acs+QaTjj0+44iciAIcM2dnIjDIxIzijSJa0VieYrrdk5jHs11ojY2vGVrcxZHKtj+xP45zhyzNbRS",
-	"C82xXxRuWlSQE0YibmS9KLh4FmYb4iQ9bsec25ddAt06iQieWO4u3NOkJftxZMafMBqF5KRvJpmOC87K",
-	"DmG01YFh0i6DSTygseHfbL5dKD68bq26adsjVzs7GThos2h24Ms/vCgX48599fDhgWn2QOoPZF/MuShb",
-	"E9lVGxoeXRHHkonqtzrXw6hGhtABETsMjqS8T5PTubjTVn1z0gHRUjZiaLv0gLjd0VISePT6Dgh0D6RC",
-	"kDp5wN8PibSUQ7YJJSdUw7pRQW6bn+3iPaBiOB+Ju1PKNM3CGWGv0aY87idMjSyglCgLmp9ZRIwq1e1p",
-	"tUN0MrRqakz10lmFGxYyrtM+U4op0k5kFzUiGkUJU2qHNB8znQzXdtuaJU2i6FCRTol8u072PO4MuzEw",
-	"R7mXyHOYeq5pp51TMmDsDFXghJ92NNl9dI+csaEKCU2YFRxR82URifkZs9KHkfaF2QSZ8E/nJZv10p1N",
-	"9YPchhr5H2i2OXE9qhSYJrgiXa6UkQdkgou63A09kL5oFKajIFLgkXwi6DnlMT2J2XzCUSH56HutjhEO",
-	"I4vwFnMUPX3SbrOQg+VTkIhqekKNIElFxutaHRbtZJYhR/GMgDmQyRneUFxF1e/1ZKJZ9IBFnM5HiW9O",
-	"osT9rItG1/TRAMV9bHX3sNu1o2GPkW5fwVxGB3C9PDxirZiaS0sVaY4OrQkatG3TugfA/JzqQNsvgl4i",
-	"eyzRHFVXXL8pdnPzjBkZ1VWsE0dUnT2iI2xv8lsP7GOoWTsbwic4uqwVO4RnqeFFnvw+a4GGmTpCyrwX",
-	"nj3u5kRz3L85Pu7XarVaoU0OOnoMfpPHeAbGl9T6RKqZceyxbXgLNerKAXsZ8rodz455s1YjrQ5NaEuz",
-	"RAFdP2M9HYSB6MeWKKEVZobZxYwqZkc/fhDhV+RCwHasA4mJyDAWtOiiewkkcAKWlYkGtNGhjhrUzHHQ",
-	"ybBBDa9sWOZYtEho+rFOLHIm5ACZamwItmWmodEmNaNg9m4+3j96/I3G3f37u99oPLh38ORo/7A5MtzN",
-	"jcAzjt6+tZUzj9aqDF91jA7QgFkUjhus15R8sHvv/v5dNGQZhUYmnnHbSjg7pE1jxcjJkDjzbekQTqSM",
-	"GQWzg9JU99W084iH+hCfvQhT+2F1M6F/cTPrY+ohtMMoubymnSLqlPKBsaOa04GLHrisGYwo225MEyby",
-	"yN7kMrpQOFR4Boz5FWksvIgt0SShQ/gsNY0b4Eab6m1EyRHdHx0ZRyooNGjnFsVr3ttaHH7RgrxPYypa",
-	"bK9DBS4JjSJuhkPjR97iwLkORzc/fSk/jUN22gVveBFt8TwZ2f+8S7s28kMRwenS5GzEhQOGrMp0dJSL",
-	"4UQK14d/egTfjU6yhqSglTCqWRSSOhEyYiSSgoVkwzoqCRVEJieGsm3i820uuOqYF7bwC0MPI0JPhFmp",
-	"OB6G5Ca2pOkZs4on2E6A0ihDxaVgoBKMLnD9lr/Amxvv3XovTw3H1zL1uBvGLMxjnwTf6rO+YeWqazro",
-	"SsG1hGV7VsCPXAOXK8AUH8Ic/cy2aGkiDF6SqGCK2Q9T7qd7ckLzyxMF3XyWvYaCxcVraH+YFj0Q2jAE",
-	"++bk5XAPmrfwrjaozvkNI6rZmubgHxs7386tNvYDij1dLvqa5TnDGM0bv3YlMkHKJRQ/FVT3E9bIVvlF",
-	"geTQ70Uzz+icJYqjmpanaLBWCizkeEwLCXiFA44xOdbjWDAVf/9GFzIbX26/clOdcK7ucxT4K7FpPEtd",
-	"+vwePl1HPuQ+jWxLGPQF/1af2Z/NxuX7Xe7FFSxeug7n9zs2yXTJK629owMFIpIX/DN1B9lzbQOJRmeF",
-	"o8i3NnFOutWZKv90ufC/rY9JRHPRJUdjJjpKuerFFKPviqjPZM1BJ8MH9tkZqItHKSY1f8iY+Lp99OKi",
-	"fIk9fXxGIfOK+cLruf6TCeuzSeu8ZDq0XBqE5rJ5jtKMdp94lpDQHVKv5fX+nKYzOSopxCCXarEt+YWz",
-	"c5qwUpd5GKqRdtMvi8o04OWeFDuOcV0fLTbj21u3IZZp6CM+aHS6/A9AAkKyvr5epIaNb/EkU0m5Ve9D",
-	"fs4I1+SEts4IFzauoScTXUU4cy33hebxeONoUnK6KpgbrNRYTZS8bguPt3BhuqP5ORceDHvyx+2nHx0d",
-	"PSLWDja2mmHwfE0mkZlqPQvKLrpYaTT2m6LMvAZ6RBgMGD/t6OmLAKv7FB8epw5eJLzVQGy7ea1jTi0D",
-	"m1+ytI+dLl/a9/pdVNq3d+X6pX03pzdK2p9HEJ//PpUt2pzy+1Ko4RyLejXk5tmk9VsyxbgOavE0XdXR",
-	"CEFFehST2XQWJ7FD6nmpOeM9sn8SswlydG29lonSVjSAcQhNW7Oe0oiLU03js4Y7SJ5rAXIuqrhs1+C/",
-	"9Q9KXLesS1EI8zNPbm6VWgNH5KyxnJUKL/YVSyrIX08US+7dxUvR6lDdkD0m8LVZ1qG2dmd37Zt07dPG",
-	"WhWvixtc8WmCXVw2o4VOr4HRZv0uzGjx9L8GjBYGsvTNu46NU8vijNjbPIfBN3LXJpq5x1fD9lq8AB6z",
-	"zhP894ekmWWLNncg34d0GRXK5Tnjr0E4n7V+0/MOp4fc5q8WHbc0cbXaYs+hXkWcxo1ewtr8+XRZxBwQ",
-	"eHKSXvYG+4H8RGGriPnrU+IYmlctg86WzS2g02vgFlm/C3MLvC2vAbewc7oMtWzhaziDErF0Vwou1LwM",
-	"ZzYa+Pot5IxE5tmkFVwynVgqjbiL+tReZnKuHrY3D+dDXaGCjY+rhsp37F2SqebkedhcX7GGZt1eTDWr",
-	"cKQmm5tzjWWzmY1b5TdnuUwr3/fSeVdB9wuysJGTfu2cbHSGl2NnTG9r9aU4Ys91xfM/ZRLzMpsFBj1K",
-	"CSpDSozPtzieu2mH18TAWpKBNqVePtdIYVD3FCoyQ0Ty6FpfDyW4RioAe17ojdPsucasLq47pOnvbDO3",
-	"Re/4G5gDyHr107/64tf/4bNf/frzP/3Jq+/+8LN//Onnf/adVz/69y//5Mf5lJMpEDBTsjI88Wf8yHHd",
-	"kX0NA/5KbnC3bwX5Xuprd559Ulu78+xFLbx1UdJTJjYVmOfmn4EPxLDQ4bvcY1R0fvZdHtn8g0xT0abm",
-	"fN1lmvK5QlzyWWgvpsWgj14fHGKukdLFsIMcWxKHTFCRmX5gHreZbuOM1GXtjWFVEaUhxRGyQrUkJwkV",
-	"rQ6RIsRcbqpIM59/3pxqHLadFc74vFimncdik67bTBHn7LxMeK4sCKs+tjb1XIBAih1mb6Ujz0mepYu1",
-	"XBkTuly6aJn1uqBEicfr2gVJGMZCIZNVY3AhZto/1S4RBOJv7PkyI5YRa0SI2gRJLY1eTIXNLmq4xBb3",
-	"2WW0uBeVponXTvp4UVIJF1xzqqevc+a46tLnjaifUF1o0rTBly4zkmGGTZcOIctmYp7SzY2bt0azCgsC",
-	"+s2cuEhpfQUKYHasyhwfuucu7LJXP8oPzeN5q/lGkdW8R4expFPdhI/sY5iymGTEtiTXExZ5QBU5Yad9",
-	"sUOEHJQ5eycRaS+IrMKymlZkXzcS1uUiKj8KJ0wPGBMEn2OJQrxCI6lxnaGU4XGf4XgUhndaV2f1ncsd",
-	"bLt1N2vjezdCXByfyCLnUlpQSGOe92LKxRJZg+lQ4CVdKnPw+h0PBe0wGk2I8z2VLkKS6xC9Viwi/Z4R",
-	"dSBZsVp4G3TT4KrRlQkrNoBFfTaT+MKe93jC1KR3poYIcNWI+iXj6SVcJlwPR69eSYRrJiA6DmJ2MOrH",
-	"LErzfBBVIsQkQ+QGjRTYuJfIFgNEESPrMK3jIgYRBs/XTAdr5xRQCZXp6X3Won3FDr0O7VcQfX/fdmu/",
-	"+5rr3X4+kIduDPabR/5QXONuRGausq9ZVG5ggN8VUXRIBh0JrMZMk3BtMzkHXDECgDIdgIuwifFdyDQq",
-	"yBGHn1WRoixdyr/t06yJxQZirnUpmAqzM7sDg2pRAfwP4At4guCkVagTLtbXORsUyUnV0tmPqDrLktlV",
-	"v9ulRQn4Rx48ttEv1BQOsVCYcRr5a09yNq70bqYXJnf7vKuSHo1sz4ookqdqFWttxSFUZm93CCWR1BbT",
-	"jgstIc3YaQZjqzMBuYLqFJwNjSzmeCL4kDk85zTum9OhWNyeqrHhqCdr7gBVeE7jB6qIMccxd+hKAMqE",
-	"AQPQmjm3IFKw53oiPwYMiNp0gc2iLi+uQlYWTEqc/EXqnnVlTVHtPmZX4PGudP/N4l1nZsfHbE4PqNuD",
-	"onsAV6ENJpdLsqqNzK80PvQ+o4a5lECnfORAUri2xmqE082DpTx6/HBv//Dw3sGHjaN7D/YfPjkqw0wp",
-	"uC+zQr7cZ9EpS/aLI21OEFGiwE7U1iwpgZwZ7+OkhBkAKCuwuy6NGDY3VciZB6miIIPnKsnDZGAfm9xi",
-	"FVgpz0rWsQpcj0PPmLJqRYTJrmOYbnIuA8c2DXs3lXp5Z2h5+od/cJdJsLDfy7BOjczgem1UOJhlb9/S",
-	"TYspwP/saDaVIKigfTWVlRWTLqgbQ1sdgsnIIZR9CElEh4Au2ZVCdwyH4BqT+8inUrAdYkZl8VZd7YH8",
-	"3vVY0ojocOqWwMtGV2RJw3Q90ws45tleMROq+EaRb/tBmTTctODlTXQ5IpKng7kOwS3cY7IXM8N4yV6H",
-	"C6YAEHNfnMZcdcjJkDR3Wy3W02v3qTjt01M27ufwkgg3stEUQww1hdS8bfEDm3nTmdOwz1mSPgLatPY/",
-	"GnrMdBl2z4MU2sdotlycqhnFqQHlujGgieDitBz7bRcKGwlNNIsdRqqtCNChCoDfWATrqxzWUW0btZCJ",
-	"osvGzTsbUyX9oiNwwAbLF//Pisq8uOxeqsj7jCZGspFnTJhTZb6iirdSvNUZEjon6BRnrAJvxgVaHl23",
-	"G7JMmu5xv7FdeUSVsrvSdEWIXFSIYYlQisiSUImm7piqSoIolh3JQgBoq8tmwb5MU2zWG2vPvlLoyT/w",
-	"SMC+iOZTlE74p2P26gqHfIY0gxD60JbwTdpsB8GGBk/WMgcXLTUjApSlibVwM9x6Nj0nv9COuA89PKVc",
-	"I7XGz3tG2I3RrIjf7IvIWgI9A/2UCc/j8cmMafkzuklabkwh2RpDkcs4xCJrIaLcxEW0m3XwbPTupdsZ",
-	"pqdnIqakf06X66D2e166MOl3/oBGbEEktIhFfcQYZoUmQ/C/oTeLxgmjUbF52ZcbqvraRs0bI02EHmRN",
-	"bpTTVuUy1CS/vTI79XJ1JX9Ej1mL93hhFIsFii8q3IXovbimO4R1e3pIBrCzozWVxuNcZnYsYf2XRled",
-	"8qjEYgZF+RJ5ziOWQIE6xBfO7sBUbmi4ZiMNxZr6OHqQUuzUCh4pxYReyDs2jy9jRm8EuqxLDH+yra0z",
-	"vccSJQVIzCfMfCfB2l6BKXtJwNUScn3/sTuPOedItg2eX8StdW5bx46Sm+30KzK/2FJRWJlD/pgzsgbI",
-	"X8NqAL5xeeN2FePylLxyoDxJXzTgUI8dowPpEH7mjsCYR3CZPaYkYT1GtQ+qdplhF9OjLVQwVaTxAyqy",
-	"KXodTT/W1yHkOA54LULOYYkEWwPNn4vTkNSJtb0AyhYA6YdkioQbkptEyS6zz2cCby2shxtGBQhvziv4",
-	"+sPPVIHcpGyhu/y3H7ih+F/6IvSIbjb23aHsMtvIs5FlPPJyGsaJ3nx0rHre+WUmizFhWG5JomTKLsqA",
-	"2LmOLwvDqvy2Z5Ir9ufngPkjzCYzWwpY0cZenw7kRqCujUa4ESycapTP6Jha8Xm2w1hdBvZyBL0R3doK",
-	"JxzoWUtV50JYRk5p9fW+zvN27cdNXaaa6c9qYpAmtjxtjMCzC2n9EgTcK8TI8EXhqerXFNEWIo3RKQPl",
-	"dYxOhJFvMo6w0FyZjDu96zksInlJeTqs08wiMs61aCEk6dBzZv0q1fTCxFkhiqwNbYi+ckXXYynPsJod",
-	"jdHEMPP1yGwehalFLiihsLZSrkynVXwrWAumqhNVixuVlGs56jDA/oX6i2JoVfR3VDU82GqmhQJJGsIl",
-	"Wy3GouIAVHsUTjC6Heq8VTQUzJdePx7ZPs7kJtHDSYbDIg0sIyGeUcLeDH9pRi0VBeraKIUZOzVeUEt6",
-	"tecX9VSxwRdUm0LFPXsTr+IJa9EuIz3JhY5R/yjAWJibhcHwqrGv0I660pSvR8xQbjpLkzEeioftth//",
-	"Dk542W5XDGLHC/7QvGT/NK9Cw60ixa+vuGBKzSARuDecWHApCt0UHwTaL20dKy0JdbUmwzQfK8E8IcNy",
-	"JnkpsBKfOzNTOcBY4b6pb9hnqy9owlqMn7OkUW5kxTjwRjVyf8hE5JF5VhoRioZhrrP8qmo0fmGL+OzW",
-	"bSsXl2r07veSMzlyG70tGj3PYe5GjLZcsFn5wflmb3/L3D7kzt/o6fLt31OiK8xl3nMSxUjkP9p+qqYQ",
-	"ow1qpqcbSSEuxiOWtJhI0VmhjFwhGusY3uq07bMl7+bxKI7unxuVSo1vqe0vN7uJi76wzpdt3/yKXjaa",
-	"5bFGbwWWyxNbSzZtmR6X7tZPO72E03X9zmozijk9cIvLJBNroMgkulmrWipwJA5RkadsD+I6KQJcBgVT",
-	"79lNzOWAbGzN5ZlLGU6GpzwqG6UZHK6QPzj5LXDrLJkoPvjyVyaPZmZU6JLiuIeY0Ggr+vN2Vga5UHob",
-	"EQQuc2pjTKjKGRo1/1+uLDGRUiyXGC6XEHoWsCLLBJwYiyIxYhufYqpHNIPZyBHPTIcVXd0AbIEImbPK",
-	"K+m7Ydpv0Qo9cgG9U4z+GzMBOD3KjInVSWLmw4hpi3VkHLFEpUKgPc9EaSogQHubNH/nhRGSD2iXXTSL",
-	"yKePxjZ2Au7yU64VZppSQWQPRwmZrFyckuZXmiFRPdpiCpIXIqo6TIWkXjd644ZfTn2dOFyt5leaNnnP",
-	"KI6EKkIJiqeEC9KlXMSmrb0OF3Sd7IIaqojqyIGN8bVKlJHf13P4XPXN27Ua/FMbBQvL71SeXh0ff+Vf",
-	"AYqX+YeslewXpKDPGXfvko0bXfq8AUH45cH3GGgP3KU42p6cSqZsTatBh2rI/jXb5Hq5zHB8c2FOudKG",
-	"cIozIQeiUZrZntZeF4T2ejiFnoxjNVKIC7JaYPuxZRb5KfZck1OmFdmqbU1IrG8oHoP+NrmM/a5L00/X",
-	"U0gc1Oia8nOGENqQgE/oAPL6Z8rDrJLK8Ji15PkyU7Bsh0uuGpz1OjZBbwxFEg++llnwp5Dw0Tcmp7Nj",
-	"/bT3qW515pOWsZJbde0AO3R9LYTr77qeOq/lnSzTKYug2yWfLtPzfrttAdmKs8Nt6e51kiaKAY9qosTb",
-	"3EaeaYgtchPACiFKrpMmyM/NbSzipyV5tH9w997Bh+ukyZ53aF9peP+D3Xv39++Gx0JIKC7ImSIxa+t1",
-	"0uSnQibwECXoobBuTkkQolRI3TEcNBtkwtp9lY7LEFDEdeiwOEqHumM6G30zDbsyIx46Yy0MtscTf6hZ",
-	"UiFYb89Zsk6aEYs5XKHmsYAF6ovsq21MrKNZ0AS4aiE/cf1YeIltBUYeVEMMh7aLZgQtXBn4FSYchEHL",
-	"i7iyYwa3kR0EVHLOPlUzzePpyMK+8HMa8IUfH9sB4qd9b5j4zb10sO55N2T8nMu2sG244ePnu94k8Jsn",
-	"/lTSw7yUAqlj9vVC5y1u347HsG/WfEkOPPdnrFeUPzWD/Ds5fx5+de4GkBWg8iUTkQoJZkiQVkx5FxBW",
-	"opLs+tlQEtD7OEWiSMHSrGBhZCJFOg7zQUuQ2PJYD4/3jx5/o3F3//7uN8pAHjY3JgkXlbKSVUf246hR",
-	"ovunwpmlBUj5uCIDmYB0L/FnxC0oxFAuGYIvm1XymeCJnzv+vhQNyN6GiUlMub7HFmmDHD7Z29s/PAzJ",
-	"pl2njMJthJvzxqfaXlNihJ+9wNE8Lx1PMoEsZTYJ9MyKB2QA+SX0jImQ0FhJoj28KeBEbq8n+6ILfYKQ",
-	"CO3UTSeQhLOIQiwy4k5xSAnS1ukyX7oaPg8pt93nOl4MhDiVOKZP1Eoni0MXV4CA8pPdLx9uC1aoeGG9",
-	"MuljI/3AaFeoKtoU8oSRKOHnTKCIY+ikA+oDQIR2P/FpUEiAFKfpuubcDTq81SE0RZkyGp3jVxkaZIZB",
-	"bkhWyi8US0BVVqQlRZuf9hMrcVj7wSf1cDO8GdZr4WYtvFUL67drz8IJ6bQ+mMTtqXq0D+lZSkvT2/BY",
-	"YthYJl2dIOiDWVIEPMNsny4XFSUi0+ShawY+YFPmz8fYnPlzF5uEMfQ1u6xyye756dA/cwQ0OB9zFWuy",
-	"j+DgcAGr2g9T68P0uadCl5LJVJJxaJ6pzD8xauXNqgINZ6mkKGu6BWG+PmtuV8N88aBsH7x60QqrrKdh",
-	"APMVJ4OhLtcDCl0u3QWa9bqgDxQJxbU7Qe18LqOCyxVe2qusDT16y4qXaJl1od3zEwEzKtWoLQfQWID6",
-	"v1bkfHFKOol8ZlN9Vn4wlkrwlk/sJhW7Rrs/V2hvkA5SVfW7qPCkWpR5DEIey2thF8ONTct+9a98oVHE",
-	"ko4MFR8ZtRk0YCtqOc0IUtQpwJId8k8LtI29zOiDmQXgZXLZUygw2DBQhe1MXYVZjTJGSF3AYG9PRnVe",
-	"Zvq7FHt92nPRafRmtawrd8iEXr6p3l/OuZMEJ1SaKq0q5QA3ZAI2eWI0Q+eGtDeWZDmio279BeyauYSp",
-	"Eu99i8axl39o7i8u5To58goZoI1Otgm1GOFmAuycJdsE9UHNbNZUmHmCWQyEipETGQ2JokMVpj5VzwcL",
-	"gLToTAcckkFoq3b5weHNvH8dzD9r9drWxlqPgqVtckzQAquIwFHga54Kk4AraBWe+YKk88D84x05S8Si",
-	"/SwgqixQYs8vC1CA1t41p1FpL65gnbyf8jVSh2NHiY9cGJKb9ls/GSgkt+HbFMVwh3TN/vSTU4AT7FDL",
-	"u6SIhwRMN4kzzgBMcHfM6Q4m1pSB3JnZJs5PS3hpWr92B26HhAoj9jQhfSFckN98+we/+fYPc5fg87/+",
-	"xWf/9O9e/uFPX37/HyZHmVS7AC4kEbsquQ5K9pNWoTmQtzpEDZVmXTyeLdllCMc+DlO3wH3UloCPhlc4",
-	"Q5xsk6HsJ0QOBEC/J0Nr4xvu2N2GU+Hg92zS43SPwnKqQ04bx6RqkeVcb2mc3fGCpXP2cqgQQ7gdVAgT",
-	"OsMJGcH9mNejkvV+iD0FYf47nfvCc7WYL0vgWxNGY0PJm6EvJoRIHYwAAaSrxXZIMy2U0iSuQpUhGW1A",
-	"6bVFE5yjRGHQGGmqrlpPX2wYbj10jsZmSPoiZioHyQXcmww6zPezu0EalS4tnlKEFmsrpIw7k85ZYnhQ",
-	"Yg9oo8jh80Eiu9bBqqV19cyHX+7By8/x9qzAJ21+OkdEpdFrwDWREMFYpNbJIWslRmJyvm6iGI2NtCUi",
-	"CEUUADb67rvvNncgdkxgrEjMz1KvNRsSpf3qMNndmQu41p6qxnQdxqvagQWDMENvgk8Yd3oAadsnzM4I",
-	"IZWpWRxDRbkujMfjqoE1a8rb5xpdkZCWhc0KidVv8IhTMcSgFtneIWaXJhfvDYMzWypsetGbj82TabiB",
-	"59afjFvuFXgwL6eA31NBrPF5OWioAbeWyBGeaSMa7L2AE3XCYoxu5cquvYvygdpTk5T6SmKQGY+FfZ4K",
-	"9zxwAQ5ugChRRI6zd7hafEAOB3liwWOvcq6zJdNzyqHpxUACGRPllfC4RncjRonu2CJMmgmL2K4ghMsi",
-	"OabnGDjTSBjKjIMCA0pDWUvM5KOdGW3ms2JmWaXFKzCgClcBj+M4TMVsc7Ni+PTremievBIzq20/D8lQ",
-	"ml/5sJ3Kqanty7LBPDpDmmhZsghe4iXvssanUkzd3SPeZd80z7lcTKMG64oOyjkxIaokF0VX4D8cET99",
-	"t54rqpRiSwDR99x71t2XMaA8k0zJtp2gvwOj/MAe0ZFbmCub4pHQHIFPxQ6P0xZRq4zs+KnH3v6OHMmw",
-	"UFCb16npMcNxuZf2ek2M1MeoPwgPUrmAjWYsT5shaRpRW9P4zPwtqfl3wFodqs1frEt5bP7oaN1bU13V",
-	"zCnOtNebETmdrn1a5vPB+SzXS4t9Lt1N63W7oJ/WagTX7qh1M7oMT+0bI/MvIr+vBOyVgH3lAvYiAuhr",
-	"KN/NJW7NE5xxUUrh5szIL6vHl1aQcvIoFKnVPI7h4u+kjq4QKREF/US7CsiLH6q30xizIswrwvzWEubZ",
-	"LQNvBymfplc+m0C0l6tPXIMucVjoFf3Q84FS9IB6WdOZw9QVJ5QDsTT/Z+5EFJRayZBPm7LdbhKZQBIn",
-	"ZD+OkRbPmZLi/UH2F6+eXogDQuQ//BMacUfINpWOvBgcuEVFQ9OzkmL+ubs7brMRmsel9juVOaFsMFvl",
-	"2hGDkhi5I4t3YxoHBlYxPLxTFghzxlgP4k+gdrjnFU43x+6Lsnj+Qja+1Zea4p/tvjPcxDbuDHx8DTzB",
-	"FbfxaWeIG/e0M3ycdvS0MzyQX7NdwYcPbGdPO8ND19/TzhDdiu/bHicRnXSrS26lnj/zywWajQAKL5Tb",
-	"lQavhZUtC3rpiV1pp4tR6olgmEdGJEsFgzRbfHqBrnmyvtpc0LgxNfANad3AyP0nkIeqJ0RFX1IK2RLq",
-	"KlVNO/MxWEaCPdP6qFM56Xgl1Ysw+Faf9aeemzwOjFmaCtejq7I3RuaJnWIzoT+FSXPfS+ujL2Q8e2MW",
-	"rHQhlimtZTNYnrzmrcPckEOupPDEHMY70/IX0wZzJYsvqc1cVeTF2iwJsCmhgzQXypMiaCU2cdWP/MnF",
-	"9ljQLa5CZ15BMabLI2HkJ/LkaO8q8IMOrbJVgJhAk1OWIPaXg4figsRcaQTn4or0+qrDIqPMwu+Ffsxs",
-	"pe+s3/FXe81+MebYPEyDEzNnD4YkNugsHp8pIYiGsXCleUuV4fA2wF1b0VHaw7ixhmCD7L0RkF2EfYHV",
-	"QzAWm5pcFaDf9YHIEtN6gRhjKlwnFbtIZIspZXqZZfbO1Vj9ndEYyLHlK55uwQhHew/z21dIB9O9XyLB",
-	"z87bUkk+yE/3RFuOTzF3cF6USWkp4HrlohaNanXJ/ebzr+YNuZOndbk7WE09yda0QEFZ3tamgboFUy+K",
-	"r76bDEnSF9suu8qa/gEtwVIJG7RndEvkQJRkQQsFJvxcVmZJbxDDgQ+GFiaWK0C6EbOXE5hbg5pbG9ox",
-	"fI+SCKfjNByVWbCKJlGeI2GXpVqRmMSvFFyyvBAtnAJe7q/XfXrrgeHJfuGCpu0MrJMBHlRE0SEZdJyv",
-	"gWsfVJGKISY4Rg63qEuHJfCKeNIm9NtxlgfVkYnO7A9cwzFUE4AT1MTpSPRoIUpxCF+0qEhllRliHMpK",
-	"SC+oxuZHvg8JZv5ZC4qMTmBYCbbr6F6MeKv8bKyTJlxnyHsC8Di7W63sknNNhBykTw4o181tCNlz0bug",
-	"lUUhii1SMFhE/50T1siE3m2byGPk3gSym9LnEC8IEekwKY2mKWnmQjXTXLfmOgFxOh2Dtd8gzCf8ue5Z",
-	"9rJJBmGQzSP94A8w/RJHUxDqXgoIlUaK5UlJEWk2W15ElScQH2gUSNCOzdHLpUKBI4mdciHQvZeLn/bg",
-	"Tq4eHSXFm5vnrWGVQopYvg3kVw+c19vwxbD8zOb4QHrm8yiMnhtuKvyMb5gb7jsAehaNBbUXlV8fTQV0",
-	"FzL1KfDqWYiVkhwvI39xvjbQT1ziV3hivkY2nhIlzLVaIOT5ErMhxyoHeOdwh0iRAtzZGAZMRmyqrrLJ",
-	"PrZuOpK62QQEyJWpYTNQXg7zHUOjZ9+pJjZ4OlKG6ViQtOiDGdvVt2nQVKcQplxXLLcHwcxTw8Bts3Pv",
-	"csJUP9YTyAjEmVuAR5kQC+k7JApzjCt0MKHm3y6KycoDExuzfUxQj0qloY9KhKA0exREodBzm3LRivvR",
-	"mOmgtOdJEfoWphD2pzAqfZ7o/OkPpoae6Y9evb8gS0otSBudvzJiYS4A9VPxc2zeCKmG7mORy6qSSY58",
-	"+cWqveB2WOuxmohjhCK9YCnbypPy8jhxPw7dpwZj0DEp6fMuxCgeF4bPw44UMLYchyqTv+4VxabDmlka",
-	"/eRoj5jRh6TZQDBnSp7cv3d3hygYPDkZkrQ7Z4mEBjZqG5v1jVq9Uat/9OFXN76+9bT2jdtfu/XNjzcf",
-	"3Dx479Gdx/WjGWPTJxU4GZH6zdyWG6luelx6nHra6YJR6iCKX3uMuhnFcjds6ZtVnr1tTdIhqZNHjx8a",
-	"TgOfCuBxQ7JF9nYP9vbv57ByIbc73Ay35s3vhsOUZnbDp5Ty2S8yOF3zKUX2Nh8yXG6jGhx5+AFFmGb2",
-	"w8T9sU3spS/Mm8VbtcoWVw3a0vx8QnBQJbk5TXf3qy55em15aaYSm/A8zHX0DuaqL1kD8tjg/DXwJxx6",
-	"2zZbEtT4Lo6d/feHpJmhqDWBvyuWs3F16dD6B3fQvNJlVCjA5RmeyGj4jqpebjsPMbVZq42TvWzQUwyh",
-	"O6T5QkCdH7TUeCWCcgzx1b/9yed/9p3f/tfvffGzP/j8L//g1X/+2QtDNy7++Zff+/xPf/Lquz/HVgpQ",
-	"keZ23bk5LJkL2l6Xzwltxwf2BmVrn636T3786s9/PVPBuIprfCks2FHM62fD6awuJ1lsEXq/LJJcbWD4",
-	"eBHBrvI+xpZfTFjxRVBCL2WFC9xIU3Ij3swdKKygW8YUn03csWVT1uVSVRfcn6Oou4rTG4cdKk47lM+n",
-	"w934SlmWseky5oLtn7Oi6s8VTHUtKVosESwqan4WwdEFhZRAgDlvcFYX5YSdUhGiT7hezeY0Z30DtzgZ",
-	"QhGU2oTKPmYoNqA3tVKlNbtKS/9ACz1dtdSPGcDjrFP4vJf2bH9Ou3ePp2PA5/1SPuYLr5JP2r4Z0kjp",
-	"mgqi/IhhfSZI+wlmU3vCrJW0wCoK9Lv0gNrfrek4hZMsdoigNarBe4X2yISltuK0HYtAN8EwWDQk3CSS",
-	"Oe6mHdoRaoJnEW5WGQkx9/kaQlDypOQ6o1COZO/RREBIz4eR1pTM8H9hi5XiUihQhag6I22ZzILbOH5F",
-	"nqiiSIc04ZVj8EirnyRmUIjDE5KO7CchicwgRES6UuhOMCqQRHRY8Zqa1io+igOo+jCMa44QO9uLHVkI",
-	"U3HNFW3sE1UI95YyqenO5Vkh3ucxgKhGxJUZRlQsRie28slk+PDYouP0Gr5fbuIF9I79Ah6CKiLeE/fc",
-	"lePlpCOy6+YVwcphwecWKr8J8yLK2GrjeWz/8arQJVj+/7pM5MJmq6uqWdHzzI5ycxpUN3azXGuE6XHp",
-	"loi00wUNAkBart0YgLO5DENARhRH9IUZDC6zUsuplK/n1RmfiO7snlsetbwsXAyzg4uWuhwx2HIRKRuT",
-	"giDSWgJ2Ou318jXBrOkWtSMjMNiQAwooDJeYqDDrwXiN9312jjeFQT0rPRTLpMNLp8FizBK8SIKMS5nf",
-	"LjqAI87np5TrSdErmB3l6pbaWFCM0rYx2xj5KaRgO6SWN8GlAv7m1PJ3T2US3axNLQU0U+kfMPm1+uaw",
-	"Hprtcvg5ird2+7oIgQQpBGRDaUXcxYMQKirI7qN75IwNnboBDhSXEe2ehQoNNr0KGuMY8yNFhjXjKg32",
-	"Eg6ZYQMbTaU0NeptFrEl26T5/u7hvb3G7pOjjxrvQr0FOHnAGsxEsll3tO4BoDKjCUs+LiowsZvOIdcO",
-	"vDDa0AVA37QL8gDuf3z44JBgMrYajW+CwjgfHR09CjHOGGbfNUv2SCp9mrDDr92HBYaCE5CpYJYmDdbc",
-	"PhbWcEF7PQWog4jRTtWZCpGMQ4sZhV4/Fsfi3Xf3ISjsq4cPDwgVaoBLb9pm4pzFssfefXebNF8cw9U8",
-	"RpfVsbugx8H2sUs7Og7CY7iux8H2+vr6RXOd7AoCCdtuNxXtsmPhGsYUAvO9mbi1TgDmkOmqiZHWWD0D",
-	"WllPGFVSmB/MwycxywJOe4k8TWgXbtxJQgWsz86xsG+2OYsj1bRwslgWk2MFcIomFkjbhsVPhj7QfXr4",
-	"DPGE4CQSSaYAASpirZh6IWjrpGnXpYmZ4FxrJrwU8NBs6F6HC6aYOa374jTmqkNOhseiuQsnY+0+Fad9",
-	"0wQUL3fGJmwQxiLJt/pS2+QPqs64OCX0BLIphd3CHXSbug0FrKQWTaCUOjes+ViYKTV/b81KDWv3oibp",
-	"MBqxJEyrgdpyKpg8oNfJLrlZ20R8JS5IE+qUru22NUuaXvJCnvLZQwaZlLzNMNTLHEpzqlyK3pdqXyZg",
-	"x/Mi8404gekWWagE+VL9y2Z0MRuPllVY23oHZpZF8n1p48tmoW1x5i9tfhmoxEgBeiTP+VLN61n8BfnS",
-	"1pcx4p62Oi4j1b56LLzS8FC4XXMNnAiuu6cGbge19fp6zZAa2WOC9niwHWyu19Y3A6DPHaCyN2iP3ziv",
-	"34AKpDdsVC38csqA4aTH8F5kOuFK77mHTDPu3AbbnxQz4OyRG+ZlgJgKLsKpDzsd4xkExoFQAcPaqNVG",
-	"QvppD7OWuBQ3fl+hdItsf6q8gTPJKZBAUMdxaXpW5duq1ctaTYd544mgfd2RCf8UwXa3apvTX/pAJic8",
-	"ihjoEFsbG9PfuCfOacyxh407058/kvKBEZEvwuAmruK09g0PpzG+sFlp3g4qF7l6v9ulydCeGxezrUIi",
-	"2IApnUbwanoKHoD0+D0z0k98prpqjWJ0EFZMwECgnk2yyx/NPTB67KUww7OdzXsR6/akZqI1NCwZjx3c",
-	"svclYu5POXFWJIQzei45xtee0xiBFVLIPfubAxALvm4+YgWpNEi062oxf1IPbz6DAznTeU7rnuWFXZ30",
-	"2cVctykVd50YD2EkTkofnxuGlILg/8mzvH0x2KhtbK7VN9Zq9aN6bbtm/v/NWZYDY1QhFLuRzc3qmr41",
-	"sKynlD7Wfe3BCRXB7ItdTjh2vbpcSAcq3LoHNG7LpOsox3LITW1r+hsHUn8g+8J2UYHe7EnRjjlqT1v1",
-	"zUoE6j5NLKGt36wyc9XvobPpAYs4fRtJ524UGdkopWvViKWtKG6aKmbxN17Yvy5Qc4gZekLyRPUufJ8R",
-	"1SLiMXlidy0k69tzkt+y84VbnB0x1EAcfGfC2qCVyJlPXlgsQX7I9OTjtOJFK1604kWvqRgv5RkBuKVZ",
-	"+VEmvM8kltuDjUF2z0BvLYIkToNpoFhqzOi5xXtSGtCZ7dlfJ0/BumOvXTPEmoa8ncKOIgy30e7tMz76",
-	"wlbtTmZCQttQ2ta60jRmYPjL07snQAZ8kjevVpHhXviaRREFAkl/ZrUBXXIrpWFFqFeE+k0n1Agseal6",
-	"gx8RXm4b9FJ63nTjILp/V8bBJRkH3ckptw6mZ6uaeXDUZ2j9+UQOhAKfn0KPj+4ksn/aQXeV9V+B1wrw",
-	"mNbJU3AAKHbOEhqDkyFEj46RF1hyjgnLAKSDoNsFUoA1TuIIrtc42YspF3njpBfoENBW1zNP7u492Ifd",
-	"wplhyEvxiydQO83n4sHegdkq29T78LuDJd+cRT7BbpZt1ixYlfllFFjIWWWNbLkWFTvcCq7EjpXYcfW2",
-	"ypTMVSTd04WOGy+y61jFYJmOYGWwfIsNlpahTzdYVjt+EyyWE8/Tis2s2MyKzVyPGXJWVjOvHRL7OZBv",
-	"thXSI2Pzqg9ZXaFUDSiiJBuzy/fLtT+uyO6K7K7I7pxGxUsU8IWmLT3NqGgfGqPa3JxtCKHN7mIuYa7a",
-	"BTJkvYLV8TU0UcLCvI4mypmv8dtp08SDS06GNskgyt0Ze6ynCCr9gmvxqO/fivm5ucXh8Cx67j5+8iKI",
-	"uDjVND6zeCjBp+b+KyqCMGBdymP31b+2La63ACsAQDGD7aC+ebtWg39qgQfLGfTrYAdsdahuyB4T8KXc",
-	"fX+vvrEZXMwU72hHew0Bj6emg0twBp6yaNLVTRN8MIFnwBK2Yt8r9j23cc7d79Dl5UBulAZwPNA+KCCg",
-	"W+zsSoRqKm+/8cLe/UqGO3hnZbh7yw13bpdnO2KTDHSTzs1lCluTqPVRh6VzW8la12IOmu1glVmDQK/o",
-	"UcChscKPk19GBYyqzN4BXBjV4TLVlmcFdDc1Y0xUqtxTb0GkBiCYryI1lqXV2JMzIVLDna35IjVsVa0T",
-	"FktxCqmdABuF25wZP82vpvtmxGnc6CWszZ83HcIVFu1R8HR5PAa0eL3xGK0OF3RECctqCQV7B0EYeBMM",
-	"toPbtzKy8dk//LeX/+VXQXgpcaDY79LjLEZnW8XwusCKLDni0y3qyji70u6WEHrhKFpFWjxBe7Pv3XiR",
-	"3dBKGpwbwUqDe5s1OOTFFUIvKh2/SZrdpPO04jwrzrPiPK+P+j0j95k7GgP6eeOjMTLKdvU5YZDsNLsy",
-	"sOSgjBVBXhHkFUG+vDiNy9IGLFbgmupOtirexedsUY3ZbYuPOlKwD3isAW3wzTNF5ue/skguxyJpTyex",
-	"W1humBx9cJpSUmyghG1jCYFAB2ustCh27JwlZEDBX+/MmBky3w7AyLWkiCxSniqWH+wwXbWYdfacK61K",
-	"08ryh+7arJm5J4NXP/2rL379Hz771a+hGNkPP/vHn37+Z9959aN///JPfjxaOLUgVKSh02J/KLiEc13A",
-	"pZsyq82+ilTDIwgR5aoBNdhTNOWJC1dBmCle3AWkmtEVn+weHbmBKxlnJePMRfcPtUxYClCKcLOS0BxN",
-	"HqkzNhcPmCQJ3XhRKaZljDy/hYbRt9XOOUqu5hclyuyblU7HiiutuNKKK705plCESr8s0jGrOH85VtEO",
-	"A3hqVxGOCZ0BkWME9A5RzCgtiukyG2cBdbskzeLlf/k/Xv3538xLEJZs1lwR4BUBXhHgZZo+L4v6TpX/",
-	"bwD9A2Cduch0IZb5Y9PmSjJcEaYVYXpbJEOmx6kSOWEoWEnRYqQrc1k3C9IpKKHrO2vyZ7upmNZcnK7b",
-	"ZLbmDmlihZP1WA4aA5oILk6bkCbk/6AGXLc6zdBWg7Fl2DTIveSExtTMREsoesJiOQC/ue4kTHVkHO2Q",
-	"JlQbWlexHGSNQJ2qDlUArsawwA4E90J9JUGaXSm4lokZr3nEDa9hi78UWMbvc6X3z4t9UKPW/HhIcLWw",
-	"SBRX5IyLyNC0gjh9V5o4IzaXU2/uIiwcmBuR3S6zrrgbJcNTfSxYVjLAem2xEb5p/jg4Ais33JWTN1Ar",
-	"8QbKBIqN9eOInAk5ILStWTKgSVTulrOHe3KQ0BiFE1Lztj0Wa05EmOyePvBeOUrfuMLzV9ThtOO4G8e2",
-	"Wl13dSIXcwzrDiPpyTCL6p8Z5Z3A/PeXcAxvvDjhnzYMBb2YpdJG0XlZhVK/1S4GnW3zDKex1DpYkLro",
-	"TuLcuYvv80+PzPtVRIAxxP4S+IrSkz5vKGSbC646Ywi1qYb7b3/y8m9+9c+//N5n//iPL//kx7/zwgid",
-	"ZpQXr/74//zix997+bffe/XdHwRhwJ7jHiNYxeF+vVbb8srs/ebbP/De/c23f/jy539n350hurJo9pce",
-	"rLDIUFYhiit1+Crd9yzPnLFO50lfccGUIoZaESkK8etnII5jvDphLXnOkrVPZfeEszUA+wbTXWGc11FW",
-	"Ahg8H66irIX7ZnE7tIVQQX+nBItOrJND2gYluEXjGCLjxZBo3mXjaupjHNARDOQKLHyZncz2xCKyQXD6",
-	"iHW+Dt3a3xoQHxpsbyxmYrN9VQK2GbDEjOSMCaiSupJ4575TR/SMYaVZLMZrq39LxbBULUmoILKvQ6Dc",
-	"2YVKT+TMt0n2pylcj/GRKiYYbC01eGQYc5cM8lbeNeSZg61lkoEFfvyXgC4He7eynSxHU8UjWGohsVdt",
-	"HjiF+0yrrHw1RMqlCI7vKK8ifBuL3xvWqyX8bfMHdiBC2fC5Zpah0wzNU0hpctmgHWpEQ5yQaZRrReRA",
-	"rJOH7bSIBg5G2ToaUGLePIZ4qFibHphtv4v0IAdPZeY7XCdPMfXUdgRVwqkYYiaqbJNTyVLkCNWhhvHZ",
-	"XsvCqOG8Xy8WhGGILmljWoUOu3ENa6Xt0uSMaS5ODV1KadS2dcC9B2dOD4DCJZGa2vp4KtZIf+csScWw",
-	"0S4Tec7Np3owHyAw7MRrU+5j1ny0yQsFxxVarE9YNSUTHWzXwkBpqvsq2A7g5XkBhheV53A/VjrhSie8",
-	"cgSLxFLhKpxvimR644W7bCOW14KQuAE1DMhnGk4odGwnZm0dEpkUMxV0ZdpgOQAnoqogKg6tfo7TrMy6",
-	"b69ZF8WSqfgYVY53efD4pIO04oYrbrjihm8BqsYsHHFOQA040m84nEZGC+cGQ2+38zAaKbVpt70iiLln",
-	"5qlnCCN9TaqdrMj5ipyvyPkSA9MvRb+xSsdE0/uhfaaK7d0pMVxYCzhezBILuPux2v3CcRziS2+kIRxn",
-	"sLKEL8cSntqGS4MF8VzPBS0sCO31UBTpyThWhqwn7JQrDa5R37ELRnNfx0+t4NzM+JzGEBwdm5OqQtIX",
-	"MXiuwWeMsbo21tm13+iLMyEHomFn0DSdy3a7zB596NxQ12mQblmPsCfy2ChvCCY2QgYES28HHa17gA8U",
-	"BlmguI049kLK8bWUmDyygsEkE7LmXdb4FIvK7CpObxwaYtqhHI6PLTfjDdDtT6Orgu1N6A13CVz9LGlE",
-	"dBhs36zVLtJhHHWYhQ6Qwlp3WNwuNaVfzEb8lmzKpucsMTKaaxjWYQs2It070Y/jMHDRFdsBblxLijY/",
-	"DbZfXFRM+hlfaa4a4KBxEWZcNfAWuS/scaG9njkpjCrmwvjdqIo3K4RPHdlP3HPmM4Zc5L6RQnfwi4v8",
-	"UbSt+2cRv5p2CAR7rhsp0Zq4IooxMeWB0y4TuqH4p+mwiw4ZfKsnN8VPRdpEsUxtpeFGAtlTtfU7dyZd",
-	"pzDQUtPYZnBt1DbrlXO0IOwOtqq+VQsD3Kb6BiQbwAbVwsDujGn34vJQ9dwVWwnwKwH+yr0TaWhIJWlk",
-	"mvx+40V68yd6KIxomfrWAWIMssbA8rJDEqZ5wggvdTekgsTK3/D2+husjDrV4VDpwJZ7HCaepZXUspJa",
-	"VlLLSmpZSS2vnxdpNsllTj8Snuo3xZFEdi2QUZSZdMDcoUg7kd00jAOT3NeJobQuxZ2r9F00GhE5ECRl",
-	"l2VOKo99XpmXSsVywJJyi8hN4HgeIbsIg74A9jWSPVXA0oBBzWwAWaqzayVIrASJlSCxEiRWgsRV+C+v",
-	"zgJyI6XOLxYSOwo9P/cEsaRHISMHt5Ll4aRLz2x+n+PvIAdsp3KASGkiqtlckVN+zgQREnB7EKeGg4Um",
-	"kytQVBkAFoamZwzLUsZyQGoZAPzGRoEDCF5/367H9ZanlEnCWriKfs4AjDDYXtuomda7NDkzXA0X0Xlv",
-	"rDSFuQeyR/q9wjasHylthYtzyVuM1GtbG7M4W+x64eItS9rwvGEbhvSfmNuCxz4cnWFVHLX3nGRgPiCD",
-	"K1mchVjHfRadsmR/Wk0ac1sY5PdwvAMxvLdiJStWMl+eKlACIg15ANqSI7yQCH6FTMYe3kmRM3gv3vy6",
-	"2DiP1y1m5V86tvw+pkyigOCd9neUuwOLhr7MKzsV3B+Ly1V2W8AhYJ+5CvSCFPYPQm0LkP9A7b4IA4i0",
-	"AcEx4TLhetjo0ucNeCN78hZKGcXROCkiDpIKxWPQP9vm0bSJW6YvWwPL68llXm7fDrOvfZyKYPum90su",
-	"aBYiZVsdFvVjFjUgnzY/uUXVQ9yeaQw+3eoVV19x9fnJmj1GYWrGNTJjWyYtNivcX4ocNaf1+J7t1yhu",
-	"zI4NoFwGXHfMoPg5s8W41A7moVuazBU5Yz0NEYACkUHRlDzoSNKlkVHjELo0RP0QqtBQrEBj/h7X5x71",
-	"83Ry7nKfmibndEwZq0L9bhlScjEz3ViuMrUi+CuCvyL4b5RFUGV0rRp9n6Ct4Ws3XrSoZqcyGV5UETz3",
-	"7MNXIYAu68ovVlbYLsDqxq9u/NUabrxD5OCC3FUFiU932BCwEhYQ+mYrBG97n4o2Wkgs5i+6HrORnIiJ",
-	"QsRmbUTwolHETes0fpSYoWrOUnGky4X/ZT2FYZcI7L4kSWxF+VaUb0X5SmSdUeK3uOyjqTpbU5pqrjRv",
-	"lRvcjqg6O8weu4KL36bcXFULjfpeGPSYiIwCJtjAfVvfyL5OmE6G7odNQwekma35yX55M4vDcO/XNrYW",
-	"1HLSNZh290HPd37IVWbmvBfALCAi9potJCdDyBFmM8CIluHnp0e/r9a4aMupZ7+v7pnHLv3sj6VGv/yn",
-	"P3z519/5/Ad/FLi4oga+lMYZNVwW4/7B3XsHHwbj+KLYwGf/8N9G26iPtfH44d7+4WFxM6+++4OXf/IX",
-	"o21sjLZx+GTPtFE4jv/3i//+N6MNbI428MHuvfv7d0GUWvB24i5N5cwaKnD8i72Y40VUzB1ry35CItnq",
-	"d5nQLLKrRLqMihkunOqfdLm2OaxwXUouYFpdbYJP1K+W8oa7RavWYVkl9F9SERZ3dEr9mlnxnmm1Lgqr",
-	"JWK6vFdE4nrCpcyfbiaNXOGJz//sO7/9r9/74md/8Plf/sGr//yzF4b4XvzzL78HxRZ//sLQ3guzHO5l",
-	"S4yzd37y41d//uvq9PfKKkpUQRkCtfWTZ7NWjaQtzc+Zb5R3GEMJo7HmgFl0pctbJdh3Mam1SnmNI68q",
-	"wkpfXemrCyQrF1QWqkhpS2UEKHk7KVX5gYMTx9BXBnjdIgJ0FXCWck3OGOsZOYcnRLPnpWnLb3f9q39B",
-	"5awqs/cyV8+Uk7BiWiumtWJab02uKlShWICKzFeHfaFk1R3STKlBkzBhZqcgJCjiCj6UJYReSuk720k+",
-	"5TOjTlg0HST+gUzyKZ4FxCklMSlNQmr0z7/83me/+NOX3/2j3/7Hv3j5R3/46kd//Op/++4s+RlurtcA",
-	"fbqi7yv6vqLvr4MTLbTkkcjEEcfLVVX6ahoy6hNViIv6ptkxzTRWNszl2DDhUJXaL/HILWC7NFu5WEgK",
-	"E3m+Tns9LGCruqphPtRqdTjySqEMENC1WIrTtfSbMEhk7CrcYVZ7YpkSJuXX7cKAV8Hvq1KjzhnhNauG",
-	"SrNug84iQ5iVWjacZvFS5jDVI9am/VhXBFHnqmFJX2Sls9HF17LXcBE1IIxUxCEY3bHLwxnAhZ8sIpgB",
-	"rMSDlXiwgM2yr3J5nxUoa7EAcOOFuw0Tg4hTwruiGSuasaIZb7LJaHbKMasG8MTdlcswGFFBWLenh6SJ",
-	"tKJJ+uKEi8jVaoX5rJN7uSQ6nGvLIjRBqWLIaaMicnltrgq5eQTg0K6xJM/CYm2JYSsjhCDzXfhybYlc",
-	"KmBCI9LpjHLnclHMVhxkxUFWHGRZRilnipKJs09diSx644wNJxunPjYPXKHV6GM2nGY0MpcKxrnyny85",
-	"Uq7DyO6je7D4CA1iDk7e7BSmZWi03SbzR1ex+JypZco/hTBr5uggspmRK8wIQdboxbTFyKDDACkNhm1+",
-	"Ryj7jhyIsho4H7O5U7XMn44vJTLqI4ZZZc7zMRsuO3yuumvqjJkzA/vacI2GxbNdgPkesAGswlRK8ZZx",
-	"3xUznZOIPaBn5vo7GnYVvLMgAK0odszRjVXY2JsRNjbnmZmfg4XVAkO8Q9micXxCW2djVVvKOWHTvdMc",
-	"AfpqItJ0kyg6VKQjB5nJAArS0ShMv03BNM0fTAEKDdgQQlT7QYfXZECFhtr1J44Ds2id7JKEtRjvgZrf",
-	"NforApb7Db+jiOh3T1hiBml+sCwDMG6M1myab8kuU+SEtWUCQjKkOMPTlt1rCQYEhWmBOwiWSrsMbDP0",
-	"lHJh8XWUK08yzvOP6Bnbs0sWLIQ9Xy4xvHvj3RwrDl4cB111yqPjYJscG757s17fqB8HITm2yVH4y939",
-	"+/e+/vjucXCRK31p+Blw7BMuKKaCYoSI0oBjM5fwYAc5Yy8llqj0ABUdkXlZ98yU7rVlqksieazVR7PK",
-	"J898AviBTNINUuvkiMUxXukT1oLb03bXUVUFAuz1T2LeynNUP11fTYrfhlMzoFDQAKhBF0odUNFiccwi",
-	"pDkYux2xqN9DDaRLh+ZQ9RWL8K6XxXQf5MYxdsWLys2e8E8x6Gr0GlWGBeafHpn3ofYse96LQfS2BrCy",
-	"HnmkJnbINUNUqPRmcqFvbWUXkwvNLEpulz6/h49j6csuF+5z+jhNEjrEIRYNCddSJjnS06XP7zNxqjvB",
-	"9q0taNZ9rI/Th2dXobFgBYyFrXxohIkmaRofyQHpUjHElAI8vdEqqmVRwcvwhxxtMLf+pK+4YEoRhBzx",
-	"CU+ejkxKOy2N57/PlV6MDMxx7cuveTEzL7vMZW25SiKVVWv5ZpbC9jduFXu2HKtg7s6VxqBVv5nhtCrZ",
-	"ZuP85gBC0wFkChajCZJQwIIgbZngrz2WKClCdFBqL2LY6RUpXTG3CmpZnjAmSJsbyYJwkbkZe3QYSwr6",
-	"C6IF5ceTPgcKRhMEkcYZGzbNSKkbprNAYqUHKRjoVGBzBE5iVBrnUHU+Uih1k/RFQ/Mua5Iek72YAaSV",
-	"ljEIPmIHu28mrMeothV4VNPqOEpi4/ZrqyfROCYdes5wwolZLiNL9YXmscVJNRJdVGYGnUIvl1kPwqxD",
-	"vhw4klEj29TDjExv19L6SnD4jFaoaXxmjma6YcF2UGuYFxsYnAi7ntlCjzgQV6OTrdVur9XqpF7b3qg5",
-	"f6dMDpD6vvzlX372D38Ml0Gdue9+8aevvv03r777g5f/y/fXPvvFT1/99795+UffNneyr1gC8t32J0Hf",
-	"9NvfMMJydbOotxlLNhHDIYGltfLnJy+8IlbpEtsVhsY9Z69/h3DLwMCxiIXYP5cPaDQxieBpXq3hepSu",
-	"vOZm5JVPdlk4g0YJtqQX7GYp4wAw5jnF0TJt+AY0qsoteXBu2zKO5UClOcyGtwBHkKTpCEozBOMcaCit",
-	"jlRMOFNbi8YxS0Iik5xy35Nc6NhMzNexsT6RYW3HAtGni81nx+JYrJGmoXkN6ztqbgOrObHewSYXXHND",
-	"KJspD1uHl4SMWCOSgjW3iTZDdTzaMEBiflXZG+SAsUjZl7hQusGjJrZjbohu9GIqmts+t0xYlxtaRW7V",
-	"QrJ1MySbtZDUb4L1oJYyR2tOBBog27Y11dzBRTICQo8qZWQDRWLW1kT29Xo26TYXXHVY1AztF/REGAE+",
-	"tsvgJpAaLdywEmfcQAmGCX9VlKYJLmXRfAYdJqzWFKEMo+kZE6TZpc8bUR85d9PNEHvG7UMQ8qYRLGRf",
-	"N7DF5rEg2cO+POAmV7z60G6+T28K6cJsm7lhLn7pLhZaYfftRbtGQcPfjLGyUUVSBRKH7fyLYH1JFynY",
-	"vlULA38Fgu3bt29v5GQP87MVIr74/77z6hc/+PzHf/vF3/51VfHC9py6ca3ocgSiy3at9pXa7e1azbbm",
-	"SU75gxFsb9bGRBUgYtmVm2lVvNdsG07XBlnXH+vGUX0LXc7pWPFtIYPtOxj8mK5WpTUZmeqiEhiczjdb",
-	"9Hpv+aIXsrAMh2Mlbq3ELSNuPWZmgo7n9npMMJBrPLkL2KRMwJcHortCGeGyRTFXvbXcqWpEFQhbtjDT",
-	"dkRN9rzHWobsYhPMSBEnQ2IjZK2Mo3GK54wMmTZT1EbSVLLLwPVq/kDRilRyg2DdD1cSsiPjSGGZVU10",
-	"wstdIfsiGlXoF6jP6MZUoJSbVTcU95mvl29kRXI359R690W07Ngo52m4uWRPA5L9FaVcUcpgO9iDu4Yx",
-	"wtGV+k5KKaQLfypLaPOvaTAnFspSvAfTwgpzAPOriKylp1TRvMk95XeZAc8z+r+jXJTCYh4J79irrhlv",
-	"D+q6l4kD+6jcsiywCsrmrhOLg0y+tPFlGDnCGpMvbX4ZMNxjlir/O+43NOqrjuzHEYKaN0mvryFf64S2",
-	"zo6FrX4LladCEvWZNe43H+8fPf5G4+7+/d1vNB7cO3hytH/YNESiidjouWoQTaflNx/s/l4D39x7+OTg",
-	"qGlEBwig6PesaecxeBi4OCWU4FKYZzo06cZMqW1iOCRMz1qEnIUILAHoz3BlhJuEPactHQ9RBoKvU6/D",
-	"ThpSznVog7atsJQmp4F0Aw3vpqsLT2BgWBYOhk0nVNisN24kLFhzlVlceJsImQpOzhGEFbW5JoqLFls/",
-	"FoTsuu3x+lKSgFdp3B5mBgft58cuwOfTYXGUVd0uSmozr64LqRvmUbSnACVKg+NSWU+72Cqbfxcl/BwA",
-	"nya0jq+uc9WAp0Wh7QVl8SOqzhYSChHEHwhzerHvaRJxOCv20DCshhfHQTgVN4IliUwameD1+f/1i5ff",
-	"/3kQBv6FSbXdVL70NH/8a6O2sVnfqNUbtfpHH3514+tbT2vfuP21W9/8ePPBzYP3Ht15XD8KUKKE9iaN",
-	"nysykInuEJvbR6jWrNvT88zmVz/8/B9/9MXf/+Gr//T3Y3OykT8LT8nJqqOTGjABhs05xj1t/TfmHGxl",
-	"cRqP6+y6QNUg7FVC30pGn8+aAVysr8HHD5RbI03NR1CWSCVMlAojaycu77tEJDFCkWXWHcj2VkQOhBtL",
-	"6Groy8TwES7IoMNbHaycBQqnYkJvk6bRgUEkAKGr+ejh4REZH03zWAzM/UejhovpxVhsQmMp2Dp56Hg5",
-	"RJa3QcSIJPJNYOuk38Mh2WzxQ8MYaGxnoSCRXCDjPhZQScVOgic4jcmMbDHzhh7IPMU003EkM4SBVWEE",
-	"di6gBJUQVycqBdv12tbGwkQ0rNbR5uWzm68HF89mpuHvm2O9bGClVov1wEpez1nVsydZu81a2jP0zL0X",
-	"2OhW7Y7XqL0NjrHiOaEw9CAnC+bz6I46XBHa6/lypZNs14M5NyxMR7NoMG1uPytHYxhl7vXmuSuOeGkc",
-	"ESxVhupLUq/ValjTaSHm6PDnipkiBrGplI1ghINNHBpVIFFBVCTqJ/QkHhKlZcIiF+1gCU4TuRuAl0CE",
-	"hKv7nam+fcUaLgKxGXpvoqEewwyd6Ssk5kCvMWHoRES+BPz3d+sbm1s3bx33a7WNW4J22e9ioFlzhzS/",
-	"AsyZEtWjLRYaVbX5P/3e78GXT44+WLsd+qGHbaIHkrBv9WlMTDvKFiT7chaZgE8i3mwWOHkKaiXGUj7X",
-	"ViNOR+3SLk5iKs4g6MOw9C6H6ms7hBJgf+CSAErFnvcoBDGgX8ItldHT09XBcTu3if3W7gGEesK6dcza",
-	"W73YbgHGfXrrjx6ZBoLm8q7Zg0zn5yrT9m0UiJFRXGwle97jCVMNquEtwdLzQfU2RGHaKAm0Dph18fRt",
-	"ZYbefPnzv/vi1//rqx/9RdMb1L+KkmEj6YvfNTytmRpOuCI2gmYnl9PG4thKYChmnTAnUHp5ckXizyET",
-	"0WF38VDNsPgquYHb+BIc7bRxBsXZLnZFcqHrNuz9RMqYUeGyR+ZG8bEwNTk57qjgmMF4ucqdL1+KQ3wZ",
-	"+/12UN+8XavBPzUgeb2YcpHvZRcuTkoe/MZG0Zpf/vr//u23/+PLn//dy+/+P//8y+998bOfv/z+n7z6",
-	"T3//27/6o5ff/9/NTpb3HgZK9pPWCKhlhu6cH9SjdL/TG+Xh3xYMcBIxmn1gEH/RyIaGGEozFJi/Ou8f",
-	"HpdkSMyBzEW3FAF7G1ZTDwOgpYmFRNo7CMKgzQWNPTju33z7B5//9S8++6d/9/IPf/ry+//wm2//cByg",
-	"G5c3BejOFjfFQ7ppZtbiPY6NfuX2rfxKJ7KvvVQxdtrFuMJ6mObrgXhLRUPTsxyqOCQTpwBK7wVhMGD8",
-	"tKOD7Q1z9Zw2UPOFS0RZijiIsnDtgdaWYD5chAEYrqNpyzq6dtVXqnCUMwjphcOe8VhOgTCn6iwkdh1W",
-	"Pt2VdGw4NbigCC1wYDlvbFVPrROEK9mIbHdXaiQyg7kSE9EuaXOj9loBY5BIcUq+evjwAFJ7jgWIxl2u",
-	"DJ1zk+kl8jShXVsYKpGagbvJCDDYJwq6g46MGUj7JToCxtE620G6juMaA4p8VJCmJ1WtfcyGTcxGMpuE",
-	"6Icg3FJ1LCBJyIxIZWHXXJNTplWWb4RjmiD1ge59zVk6o2azo4EEUUiF1m8FWVUQ5WXleNiXdNfZc65y",
-	"FrQ0Cx1NNFcsO4WX0Aewqfdu3wGjW0Efz2bkLq+niayYX09drEWZdWpR29jwzGdAFXCI8Gcq0qSyfMbj",
-	"baQczWuT6Oelwui1EacQ2IZXwRrm7J1Y5xmLydp0dMm2DU+sX6p1zTsIb5FtbSVuLFnc8IxvRfAecwge",
-	"5u7eeGHv8sQQMRtdMBt3Mi/NHx42rUTT7MqGr/SJfhxXg8CN+mzi76M2K9d2Zo9y36ATB0J53Fd2I12F",
-	"qHOW5CLxJnHAHOhuL5Fms7k4bZR4kNCbVTLXup0L2sGC7eDl93/422//QVpBHoOSYP2wkv2Ioqontqr4",
-	"qXATLjItLOY1CwNtmKuLY5gEP1y/jNJXVJ1V0RlX8YfXVAVwxGc/nSyWRRLmqeMNDJov19AeinhIKHm0",
-	"f3D33sGH6JKwQkkab79DqBgS63GuFFbWQ2y0Arh0DCxeEeY3jjBjBzl67L5C6us+VaG5lqpWpLBbbxOF",
-	"DYmQA7K3e7C3f//+/t23K5br7cyCoF6orRfMK+PockXZG+x56tixIm3+DN0TZCCTCOutcoEqoNrGVG10",
-	"E0Z9QLPkrY4dJ3hg44iggUq7H1tUgE4Kwe5DNAV1XD7QqXSuSl5Qs3wfR/na0XDaMQxxezPEvxpcNboy",
-	"yQDwKlDeEQrLVSPqp+6LEf+I1dKtjX3cKTK/HyT0X3GBrv47FkURoGTca/UwGHSGkBTeaPdFpIIRf0o+",
-	"FBcS/toySSO9d8jm2L5fmnOjcrozHq1pdBTuiVglzCyZHD7tDB0tBEs8g4OCzubLl1yN8BNzwaYp+Efu",
-	"udeHFn3yIphIaCxQAQAWnyPxQFsfXrb5gi2Le9yEHl2cqKESrvdWTHkXOh+NB80JliNNbmKTM47D6dQF",
-	"UY7ZYqBkOSk+1WzVIiKaPSlTyQvC5Kwoy9Ioy/45S4YYoKRHk/OdehwSGUdFeIALkpzJRWpcXPcIaSlQ",
-	"oqEtdAGCqw1jXIrikOx5nkWzOMRXqiBpPjISxQc81gDJO2GouDaaRU6RN8NGNaxk3O7Hig4EfPxi4iCs",
-	"ykwgy4wrYqg+kQnkvSUl43BqdjuR3WJQU6Pqrbmi9SPwwFVGkwbq2RFNGYiWcw3jTYNENQdxBYW6pAJJ",
-	"5jyWQqAuSvJuAPOfXNIBIgDgOUIVaX64n4+4wHacoQ+iilONEwMfqNDEKGAOeTQkJ0OIPtEdGTn3Z6vD",
-	"1LEw2mcvYW2mWx3TAFSTdDEbe2YMCNKG0b2IR+pF6SLo3DahIo1ntTEesVTa1abEKw7CRXQsMDcZc3ts",
-	"Jm9fQAHL9cvLhT0W1ZJhYYrAag7kYKEsIqPYGQKTC4l4Aj64m7VaSOzvbum6kKDMgORVSMuMgRxtm5ag",
-	"p2B7szZDbAFMc6lxBSCJZ7LvPGbeOaTjKabWedTqxSRfu/CTxV6rEDjSUxKZhfYvODs7GLAO1icXXw6G",
-	"hVUIwCoEYOjImqW79uCEfkCABZxaKB8nx4dKLaf3zaVVtu8mkLFmNjCHn7Bt+K1ROJSrQOirHJAwIUIs",
-	"Jwy2D0USKbuhJfg64Qx537EwzCrqs3XyBCEwPKLRJEICCBeLEZkC00PMQqwTDJjsK01OGHEq8U6GUmHD",
-	"fbgD40S8Dmv/VSOMDIy6tnWZsTGXE3MsMFPEXNlm6DHPtOwiajQKE/9MVyTlmonLRgW0NAjsN5I7V0Se",
-	"Q8jgsYDsQSM2OPgK0Im2YaC2J5ipmRC4G6FkE1SJsZJARL7U3DNfr+1JoRMZbxMh1yCKsfnldXLABk7k",
-	"OBaYW0oSCm7KvmIFUaKe7NN0hvA0MUaQE6YHiFpu5AuVhmYuExYjkwRmtmft9nr3okq6gumjsmbx1PD5",
-	"qzKSrVjztbDm15TRvv3sb35W1z8xh+KErWXhyRPMVg9Fi1WsNmNh3GYrOfNUJtHN2oSKM67Vyyo7A/EQ",
-	"MxrOIEi9uuHstbO3mE1c2VuWY29J71capbqc+jMtZr2wI3CKIaHkjIvIK4tnnfWSWL+RAnd+rtALVWfO",
-	"2rINjwLtsdkdTtIcAbdLc7JtsZumD+vc9FJmEGorS0SHVl2FGJ0MC6K9zA0sJkXLTBE5kfLMKgcZbKxH",
-	"oLbrG5vhCCHcDlqynyjWcC9ncQbATetea8HnP/zRZ7/81Rc/+ydMzkVJwPxH3chet7uWNCwmeLAdbG0E",
-	"WeasFTu6vRj8+unXdjjvP3z48b2DDxt7Dw8+uPf4wSwJg2YHlpzNMcfyVgqeK0IcR6wwHISNlcujh+Vj",
-	"42xh8bLt8BkNBrCJqDB6bc6QtPk2eyERE/d/hnI1K/vNyn4ztOSbUPKU7ZkTMsYigc8sDvs7LtoCOjpX",
-	"mrfKpVxzqA+zx66AhmVJaA5kcsPDNqzX30s/NRKAF7jz3vrN6Xc5DLTUNDZksbZoaQSzCHsAsDJVg4Sn",
-	"VlLi/MocwMGNi4nkZAiC2mXAAffclYCq72CuWqtwFXZ7PRcjcHW3Ae9Aw0ZMvBcG1uTaEGzgvq1vZF9j",
-	"ILj9YTMXUm6/vJndH/d+bWNrwaTFdA2mXYg2P1/diku6FQ7MCi6Di3zJ2zkI7fUq2Dp6s4Bip15qi0JJ",
-	"FWkWIEfu2Dhpa0H3Ur/PhByAX9kW3wLT9ZgSs9vrrcCKV2DFbxBYcXpiV3jFK7ziNxOveB5+Uc0VXBDb",
-	"NCmuaZDQXo8hdOGAYpFLLpQGwAaSDZYYSU4VJszs9nrLdutdSX5NMfWzstsn8yVRXoU3DvQrl4O4IAqG",
-	"27uZPHQO65InDtpv5XW73qATh8xETzFssDsfwekwGutOqSL2Ef68EGedcTdmXF2zUqzVxzS2T57ls3sY",
-	"yGsWwcrM3sUzeItlV6BwoXr9k5i37FIZcjgsXanH8OtrvFDzHsMKi2vo6QlVLI0WsWJzl58mFDNgZlvt",
-	"fL8vghOqeGu3bw7qJ88M4zhhNGHJxwyGBWmBELVSlMoAQTv4cxAG/SQOtoMbSFVxTKMvfGDDfzBvW3mV",
-	"B9Mig3AN6XCdjCLQwcyxWKdlnM7bi+aR8Vh91xvt9WxX5nauk0cyjjGmFSMk0kCI0CmHWHpZsPW8T7kw",
-	"SSIVEXQnYYykR1c5OmIoSBYDVCgOYB6/WicfAs4xFFDs9WyWBazvO4rQKErMPUMvmpFnmsQ2aqY1OlSg",
-	"UQXDZc+1baMX0xbryDgC8LqjMrhlCMXmkVkcF7HNMB9EKZgnjledwZrmV821oQpGAp6ENA5FjkJeQTgK",
-	"9TqycHcu4MwKEDYMzjkaAW3ZQ/HNQ+mWD8NVsMJMbQtATc/MgYRYNlvU8pxiCWm3eVB++4R1eG4DsjNQ",
-	"2J8EhOpIQqPrpIkHuEn6yqyuYsyzkbhzM8wycEKMDnPPW8kU8ALN4fXGAQ+UDAFcVXbxDLWiYkjcaYtg",
-	"x80xgXxhV01LMD8VGDX2dxSsTyxPvX6xPV646+aYnXERAdh6xGJ+zpKh/64r2Dz+6sdCDlzteJ4ADhqE",
-	"//Hnub77AoIrS+Ztu1Q7kMHepgrd4qTbb3UsbrQmA6iL2pJKj12r4nb9FHo4zxhlldp9QXexy+w1CWng",
-	"pYfSK7QORfX9OoqYdhgS6QK63LqFo1cgb2Ae7+ojOciXdLehlQKpoG03t8JC01b5XeLKBnHCKtiicuZc",
-	"8RaGm3plYtPcvS6jAp7OLbjWXJyqEtIeSxqRExpT0XKMUfV7ph8lE+W1YxnjxbOL/z8AAP//",
+	"7L3/kxvJdSf4r+TV+WIkTXUT6CY5ZHc4dnuaPTPUkE2K3RQtTXOBbFQCSHchE6pMNIhh8ELek32yV7uS",
+	"Nny3G175bDnsON2e1rpz7FkOWbL+GA05o5/8L1zke5lVWUAVUAC60SQNhYLTAKrye77v7/OeBy3Z60vB",
+	"hFbBzvOgTxPaY5ol8Gmv378bmT8iploJ72suRbATPOlKQtWZConuMqJojxEuCDtnyYi0Ysp7hIqIJKwv",
+	"E01km0jBiGIiYkkQBuwZ7fVjFuwEqqcatN9v1Gr1IAy4aflbA5aMgjAQtGeeML/yKAiDhH1rwBMWBTs6",
+	"GbAwUK0u61Ezst9JWDvYCf7Ha9k8ruGv6hoO/8WLMNinmnVkMjqEdp9jZ32qu1lfLfvIwr25PrDDLhWC",
+	"xdP6wycW7u5QYkdmve/xHteT+/SRHJIeFSOizW4RqklPKu3vQb1WvPAxNOgPJWJtOog1vtKjz3hv0DMf",
+	"zCcu7Kcw0KO+eZ8LzToswRHKXp+K0aEsWwj8vSHk0mshB0In03qC3y+ip0GiZDK54sddRpqCPdONFjzR",
+	"NMffXJI+7TByytoyYSVnHV/IrXmPPrvHREd3g50tu9Duc7bUSidcdGBUeFcLJj7jDrVl0qMat+3m9WDm",
+	"jt6NWK8vNROt0cdsNLkKe2JEhjKJ3ORbNI5Z8o4ibZkQ3eUKKIIZD1N6kxwxoQntUC7IkOsuF2TrOunK",
+	"QaLgc0ZkTmU0Qppj3yWRZIoIaV7qkJ5MGFCeDtMKHmvzRGlChRqyBHsIsya7jEYsIU1vNhuPWD+mIxY1",
+	"d/E5atpmCfRMuMaWr29thdDP9dptMuzymHmdcbhnQ5mcbZI94frWXYo/CcKSRCbmbyE1OWN9vekOBA4o",
+	"2zV/YGadqx+NPtWaJabNf/PJ/7DxPz/9yu8EReflHld6FungmvV80jEntdial1o87ErBPuCxZgXX64GI",
+	"R3iA+uYxIga9U5aEZhNaXcN/yJDCPnFFhgnXmomSIcP7DXw/qHr5YWyH+I4Z6yM50KyU2iTm11m0Zt6r",
+	"dwRstLRP5LLLELiMZx5TdVZKUQxHWYY128ZNP48VS0Q5nxy4nxftKm3fdPaETj3tirWkiBTRkgwp10Cw",
+	"KLBPMuwyYe55wvDyCuYz0u0SRmpaqXy+YHAvzDATpvpSKAZS2L4U7Zi3YNwtKTQT8Cft92PeomYK135f",
+	"mXk8z8ZjnoxYsHO9djsMgOSY7xJG4UHYvk0hdaPL4ih4EQY9phTtMGBhhk71+0TAhTIPAHmDV+wmMKXN",
+	"5u8EtfpHH3516+vXn9S+cetrN7/58fb9G4fvPbz9qH5sGq026wMYHUx7kpkqTTVDPsJFR6UEn9A4lkNi",
+	"1isM7pjNWGBxkHKmM1eDVospVX3kpt9HdqeKJgDjehEGH8jklEcRE4vt4HbRDtKB7m6204Ynt9DcG9Kj",
+	"I1itSALZXPn+KUZaCYuY0JzGanw4po+7wnAqGi+yNDfM/k0uDXdN5hblSPYYyglDI28MEyk6hAvFI2Tf",
+	"iiXnLLmCEw79vqOIHAoCXHM3J+LwiMSMIk3iWpFYdnDdzmnMo4VO1NaWt2xtzuJIBTuf2D8nmWO2hlZq",
+	"oTn2i8JNiwpyykjEjawXBS+ehtmGOEmP2zHn9mWPQLdOIoInVrsLdzVpyUEcmfEnjEYhOR2YSabjgrOy",
+	"SxhtdWGYtMdgEvdpbPg3W2wXig+vW6te2vbY1c5OBg7aLJod+OoPL8rFuHNfPXpwaJo9lPoDORALLsr1",
+	"qeyqDQ2Pr4hjyUQNWt2rYVRjQ+iCiB0Gx1Leo0lnIe50vb497YBoKRsxtF16QNzuaCkJPHp1BwS6B1Ih",
+	"SJ3c5++HRFrKIduEklOqYd2oILfMz3bx7lMxWozE3S5lmmbhjLDXaFMeDxKmxhZQSpQFzc8sIkaV6vW1",
+	"2iU6GVk1NaZ65azCDQsZV2fAlGKKtBPZQ42IRlHClNolzUdMJ6ONvbZmSZMoOlKkWyLfbpJ9jzvDbgzN",
+	"Ue4n8hymnmvaaeeUDBk7QxU44Z2uJnsP75IzNlIhoQmzgiNqviwiMT9jVvow0r4wmyAT/umiZLNeurOp",
+	"fpDbUCP/A802J65PlQLTBFekx5Uy8oBMcFFXu6GH0heNwnQURAo8ko8FPac8pqcxW0w4KiQfA6/VCcJh",
+	"ZBHeYo6ip0/abRZyuHoKElFNT6kRJKnIeF2ry6LdzDLkKJ4RMIcyOcMbiquoBv2+TDSL7rOI08Uo8Y1p",
+	"lHiQddHomT4aoLhPrO4+drtxPOoz0hsomMv4AK6Wh0esFVNzaakizfGhNUGDtm1a9wCYn1MdaOd50E9k",
+	"nyWao+qK6zfDbm6eMSOjuop14piqs4d0jO1Nf+u+fQw1a2dD+ARHl7Vih/A0NbzI099nLdAwU0dImffC",
+	"s8fdmGqO+zcnJ4NarVYrtMlBR4/Ab/IIz8DkklqfSDUzjj22DW+hxl05YC9DXrfr2TFv1Gqk1aUJbWmW",
+	"KKDrZ6yvgzAQg9gSJbTCzDG7mFHF7OgnDyL8ilwI2I51IDERGcaCFl10L4EETsCyMtWANj7UcYOaOQ46",
+	"GTWo4ZUNyxyLFglNP9aJRc6EHCJTjQ3Btsw0NNqkZhTM3s1HB8ePvtG4c3Bv7xuN+3cPHx8fHDXHhru9",
+	"FXjG0Vs3r+fMo7Uqw1ddowM0YBaF4wbrNSUf7N29d3AHDVlGoZGJZ9y2Es4uadNYMXI6Is58WzqEUylj",
+	"RsHsoDTVAzXrPOKhPsJnX4Sp/bC6mdC/uJn1MfUQ2mGUXF7TThF1SvnAxFHN6cBFD1zUDMaUbTemKRN5",
+	"aG9yGV0oHCo8A8b8ijQWXsSWaJLQEXyWmsYNcKPN9Dai5Ijuj66MIxUUGrRzi+I1720tDr9oQd6nMRUt",
+	"tt+lApeERhE3w6HxQ29x4FyH45ufvpSfxhHr9MAbXkRbPE9G9j/v0m6M/VBEcHo0ORtz4YAhqzIdHedi",
+	"OJHC9eGfHsN345OsISloJYxqFoWkToSMGImkYCHZso5KQgWRyamhbNv4fJsLrrrmhev4haGHEaGnwqxU",
+	"HI9CcgNb0vSMWcUTbCdAaZSh4lIwUAnGF7h+01/g7a33br6Xp4aTa5l63A1jFuaxT4JvDdjAsHLVMx30",
+	"pOBawrI9LeBHroGLFWCKD2GOfmZbtDIRBi9JVDDF7IcZ99M9OaX51YmCbj6rXkPB4uI1tD/Mih4IbRiC",
+	"fXP6crgHzVt4VxtU5/yGEdVsQ3Pwj02cb+dWm/gBxZ4eFwPN8pxhguZNXrsSmSDlEop3BNWDhDWyVX5e",
+	"IDkM+tHcMzpnieKopuUpGqyVAgs5HtNCAl7hgGNMjvU4FkzF37/xhczGl9uv3FSnnKt7HAX+Smwaz1KP",
+	"PruLT9eRD7lPY9sSBgPBvzVg9mezcfl+V3txBYtXrsP5/U5MMl3ySmvv6ECBiOQF/8zcQfZM20Ci8Vnh",
+	"KPKtTZ2TbnVnyj89Lvxv6xMS0UJ0ydGYqY5Srvoxxei7IuozXXPQyei+fXYO6uJRimnNHzEmvm4fffGi",
+	"fIk9fXxOIfOS+cLruf7TCevTaeu8Yjq0WhqE5rJFjtKcdp94npDQXVKv5fX+nKYzPSopxCCXarEt+YWz",
+	"c5qyUhd5GKqRdtMvi8o04NWeFDuOSV0fLTaT21u3IZZp6CM+aHS6/A9AAkKyublZpIZNbvE0U0m5Ve9D",
+	"fs4I1+SUts4IFzauoS8TXUU4cy0PhObxZONoUnK6KpgbrNRYTZS8aguPt3BhuqP5ORceDHvyJ+2nHx0f",
+	"PyTWDjaxmmHwbEMmkZlqPQvKLrpYaTT2m6LMvAZ6RBgMGe909exFgNV9gg9PUgcvEt5qILbdvNaxoJaB",
+	"za9Y2sdOVy/te/0uK+3bu3L10r6b0xsl7S8iiC9+n8oWbUH5fSXUcIFFvRxy83Ta+q2YYlwFtXiSrup4",
+	"hKAifYrJbDqLk9gl9bzUnPEeOTiN2RQ5urZZy0RpKxrAOISmrXlPacRFR9P4rOEOkudagJyLKi7bDfhv",
+	"/YMS1y3rURTC/MyTG9dLrYFjctZEzkqFFweKJRXkr8eKJXfv4KVodaluyD4T+No861DbuL238U268Wlj",
+	"o4rXxQ2u+DTBLq6a0UKnV8Bos36XZrR4+l8DRgsDWfnmXcXGqVVxRuxtkcPgG7lrU83ck6they1eAI9Z",
+	"5wn++yPSzLJFm7uQ70N6jArl8pzx101y3GXmk2ixROTi4pVLVWzxPjdTS9Mh0fBEmqqnmkG4mLl/23Mv",
+	"p7fEJsAWndc087Xabi2gn0Wcxo1+wtr82WxhxpwweHK6l6pTQXB8hE+92Y4nPzPZan7+eqZrUeKSWlQh",
+	"hF5Xzaeg0yvgU1m/S/MpvGavAZ+yc7oIhXDp+zuXB+JybvaFOX1wYRdljfMR2zd/4eekZk+nrfiK6dBK",
+	"adAd1BT3M2N69YDERVgyakEVrJdcNVS+Y+9SzTSUL8JPB4o1NOv1Y6pZhSM13ZCeayybzXzcML85q2WK",
+	"+b5XzhsLul+SRY6d9CvnlOMzvBgLanpbqy/FMXumK57/GZNYlDktMehxSlAZLGNyvsWR6k07vCaGDJMM",
+	"jir1X7pGCsPVZ1CROWKtx9f6aijBFVIB2PNCP6NmzzTmq3HdJU1/Z5u5LXrH38Ac9Nern/7VF7/+D5/9",
+	"6tef/+lPXn33h5/9408//7PvvPrRv3/5Jz/OJ9PMALeZkW/iiUuTR47rrhxoGPC7ucHduhnke6lv3H76",
+	"SW3j9tPntfDmi5KeMjGrwPC4+Ax8iImlDt/FHqOi83PgMuQWH2SaZDczm+0O05QvFLyTz697Piu6fvz6",
+	"4BBzjZQuhh3kxJI4zIWKzPQD87jN4ZtkpC4fcQKFiygNyZuQ76olOU2oaHWJFCFmqVNFmvnM+uZMs7ft",
+	"rHDG58Uy7SKmpHTd5oqlZ+dlwnNlQVgNsLWZ5wIEUuwweysdeU7yLF2s1cqY0OXKRcus1yUlSjxeVy5I",
+	"wjCWCgatGl0M0eD+qXYpLhBZZM+XGbGMWCNCPCpI12n0Yyps3lTDpey4zy5Xx72oNE28dtLHi9JluOCa",
+	"Uz17nTOXXI8+a0SDhOpC26kNK3U5nwxzh3p0BPlDUzOwbmzduDmeL1mQqmDmxEVK6ytQALNjVeb4wD33",
+	"wi579aP8wDyeN+dvFZnz+3QUSzrTAfrQPmbNNbONTpq3bV73kXkekziTjEiXZL/C5gypIqesMxC7RMhh",
+	"mft7GnH3wuoqbIdpRQ50I2E9LqLyI3TK9JAxQfA5lihEcDQSHtcZbhtekzmOVWHAq3X+Vt/x3IWwW36j",
+	"NrnnY0TJ8ZcsljClIYW06Vk/plyskKWYDgVe7pUyFa/fyeDYLqPRlMjnjnQxo1yH6MdjERn0jYgE6ZvV",
+	"Av6gmwZXjZ5MWLHhLBqwucQe9qzPE6amvTMzaIKrRjQoGU8/4TLhejR+9UpifjPB0nEes4PRIGZRmvmE",
+	"OBshpl0iF2mkUM/9RLYYYKwYGYlpHRcxljB4tmE62DingNOoTE/vsxYdKHbkdWi/gnyEe7Zb+93XXO/2",
+	"86E8cmOw3zz0h+IadyMyc5UDzaJywwT8roiiIzLsSmBRZpqEa5vbOuSKEYDY6QKAhoUK6EHuVUHWPPys",
+	"ihRs6UAQbJ9mTSxaEnOtS8FUmJ3ZXRhUiwrgmwDowBOEa61CnXCxvs7ZsEi+qpbgf0zVWZberwa9Hi2C",
+	"JDj2AMONXqJmcIilAq/TWGh7krNxpXczvTC52+ddlfRoZHtWRJE8Fa1Y2ysOKjN7u0soiaS2KH9caAmJ",
+	"106jmFidKVgeVKdwdWicMccT4ZjM4Tmn8cCcDsXi9kxND0c9XeMH8MZzGt9XRYw5jrnDmwKYKgyhgNbM",
+	"uQWRgj3TU/kxoGLUZgt6Fod6edWzsmBSErVQpCZaF9gMlfBjdgme+Er33yzeVea6fMwW9LS6PSi6B3AV",
+	"2mCquSBr3Nj8SiNm7zFqmEsJmMxHDjaGa2vkRoDhPHzMw0cP9g+Oju4eftg4vnv/4MHj4zIUmYL7Mi8I",
+	"zj0WdVhyUBw6dIoYGwX2pbZmSQkIz2QfpyXMAGBqgd31aMSwuZlCziLYHQU5TZdJHqZDHdl0H6v4SnlW",
+	"so5VAIwcnsiMVSsiTHYdw3STczlJtmnYu5nUyztDq9M//IO7SoKF/V6EVWtsBldr28LBrHr7Vm6STEse",
+	"zI/vUwmUC9pXM1lZMemCSjq01SWYnh1CIYyQRHQEeJs9KXTXcAiuMd2RfCoF2yVmVBaB1lVjyO9dnyWN",
+	"iI5mbgm8bHRFljRM13O9gGOe7xUzoYpvFPnE75dJw00L595EVyVimzrg7xDcyX0m+zEzjJfsd7lgCiBC",
+	"D0Qn5qpLTkekuddqsb7euEdFZ0A7bNI/4qVVbmWjKQZdagrP8tbMm86chn3OkvQR0Ka1/9HQY6bL0Izu",
+	"p2BHRrPloqPmFKeGlOvGkCaCi045Gt4elHoSmmgWO9RYWyOhSxVA4bEI1lc59KfaDmohU0WXrRu3t2ZK",
+	"+kVH4JANVy/+nxUVvnH5zlSR9xlNjGQjz5gwp8p8RRVvpQi0c6S4TtEpzlgF3owLtDq6bjdklTTd434T",
+	"u/KQKmV3penKMrloEsMSoTiTJaESTd0xVZUEUSzEkoUO0FaPzYMGmiYdbTY2nr5bGAHgm+sPRLSYonTK",
+	"P52wV1c45HMkXoTQh7aEb9pmO1A6NHiyljm4aKkZE6AsTayF2+H1p7NRCgrtiAfQwxPKNVJr/LxvhN0Y",
+	"zYr4zYGIrCXQM9DPmPAinqLMmJY/o9uk5cYUkusTuHoZh1hmLUSUm7iI9rIOno7fvXQ7w/T0TEXZ9M/p",
+	"ah3bfs8rFyb9zu/TiC2JDRexaICoy6zQZAj+N/Rm0ThhNCo2L/tyQ1Vf27h5Y6yJ0APxyY1y1qpchJrk",
+	"t1dmp16truSP6JFL8SpwRiF0flEpMz8XbJewXl+PyBB2drzK1GR8zNyOJayI0+ipDo9KLGZQpjCR5zxi",
+	"CZTsQ8Tl7A7M5IaGazbSEK6Zj6MHKUWTreCRUkzopbxji/gy5vRGoMu6xPAn29o60/ssUVKAxHzKzHcS",
+	"rO0VmLKXFl0tRdn3H7vzmHOOZNvg+UXcWue2deIoudnOviKLiy0VhZUF5I8FI3KA/DWsBuAbl7duVTEu",
+	"z8i0B8qTDEQDDvXEMTqUDvNo4QiMRQSX+WNREtZnVPswc8uGXSwa3eKHa8yO0lDBTFHID8TIlsbraPZ1",
+	"uArhyHHOKxGOjuzmFfiDXY7ZLpRYlRDNY0G9MNqccEF+8+0f/ObbP9wk76fnfSzWPCQsdq7zFKdjouj0",
+	"53/9i8/+6d+9/MOfvvz+P4yHmo9f3nlgM3B4JVc6tw4lGkANLCdcdEJSJ9Z2BbhtUJohJDM0hJDcIEr2",
+	"mH0+UxhqYT3cMipUeGNRxcEffqZK5SZlSyfmv/3ADcX/0ldBxnTbie+OZI/ZRp6OLeOxl0syyTQW4wPV",
+	"kQwuMkmPCXPGShJaU3ZbAu3vSOJMyUdzHV8UfFo5ecxUBOzPT9Lzp2IHnk1+vlS9ooNwdTqnG4G6Mtrq",
+	"RrB0Slg+82ZmzfH5Dm91ncPL5fRGdPN6WH4BprAVww18bdbarLv0nCGuB3ILnhA5FCvjCemFnLfKey7W",
+	"aeyWVT8oV3lRrvyeqIu0R/izmhrNiy3PGiMIaYVMbQWa0CWiw/g600xuNUMHgpB09N5BZSqjPGOIpIwj",
+	"rNFYpgzN7noB01lepZqNiDa3LoVzLVoIiXQMHXDVDAgZIlGBWaoNYXrahhLGUp5hIUgaoy1q7uuRGccK",
+	"c9dc9EphWbJchVtrIalgVpqpd1atC1ZS6chwl55UWLpUjKwt5x1VDUq5mGPtgYtqSBXp8HMmMo++r884",
+	"vphGAzv95oIMXwV6CgTztlqMRcXh0fb8nWLuBdRlrGjGWgw0YjLvYpKzTiPC08zaRXp+Rrc8k5m9jv7S",
+	"jNvRCowC42Rt4qimUnEaeZWSlcXlY1XslQD9sdC6NC4nnbIW7THSl1zoGJW8AgCRhdknDK8a6wztqCtN",
+	"+WpEHOWmszL55oF40G77SRoQKSLb7YqZFnjPH5iX7J/mVWi4VaRdDxQXTKk5pBH3hhNJLkRrnuEoQyO7",
+	"LT+nJaGuRGyYJhsmmMxm2N00VxoW0HRnZiahnai3OfMN+2z1BU1Yi/FzljTKPQGYrNCoRvWPmIg8as9K",
+	"w5bRe2HZFCQBViP1S7tt5nfBWEZZWhHR/V5yJsduo7dF4+c5zN2I8ZYLNis/ON8342+Z24fc+Rs/Xb6T",
+	"ZkYIkLnM+06aGUtPQQNb1fx4NPTN9XQjKQR9eciSFhOZcCM1pCVPgihPwCTP2j5bqXIRt/f4/rlRqdTC",
+	"mRpYc7ObuuhL65vZ9i2uZGajWR1r9FZgtTyxtWJ7oOlx5bEnaacXcLquPqLCjGJBN/HyMsnU0kUyiW7U",
+	"qlb4nFDrnrB9CD6mCBMbFEy9bzcxl6i0dX0h93HKcDIY9HHZKE0z8nVLC5U8V7qUj5n+7vTRzA3mXlLT",
+	"+gizbtHIQ3g7q15eKL2NCQIXObUJJlTlDI27Ti5WlphKKVZLDFdLCD3rW5GBAk6MhUgZcyjM8G8gVMd8",
+	"5IhnZsuK8RiA2oJwsfPKK+m7Ydpv0Qo9dFHnMxwOW3Ohkz3MDJnVSWLm+Ilpi3VlHLFETVi4lKYCsgh2",
+	"SPN3nhsh+ZD22ItmEfn0oQYnTsAd3uFaYTo0FUT2cZSQbs1FhzTfbYZE9WmLKciwiajqMhWSet3ojVs1",
+	"0urShLY0S9QmcaBxzXebNsPUKI6EKkIt6jvhgvQoF7Fpa7/LBd0ke6CGKqK6cmgD0a0SZeT3zVx8Qn37",
+	"Vq0G/9Smu6Ly9Ork5N1/BRB15h+yUbJfgJOwYHKIy4hv9OizBmSKlGeIYDaI9bIVpYRglAeWoht2qYYU",
+	"dbNNrpeLzBlB1GOlDeEUZ0IORaMUfsHhPVBBaL+PU+jLOFZj9fMg9Qq2H1tmkY8DwTXpMK3I9dr1KegP",
+	"DcVj0N/aZmhTVtNiSaTrKSQOanxN+TlDIHpAiSB0COATcyULV8m3ecRa8nyVeYK2wxUX+856nZigN4Yi",
+	"iQdfy7wHM0j4+BvTMRcepQjeEyUr7h49INv1mzc36jtEingEZ8EWoyCnDA6JBV6wEN2ZmwGrWlgaBsTS",
+	"PBZxGpO0BkFGpfYPg+mu8L2Nbz59vlWMlYmFG9+nutVdTN7HEpLV9Rvs0PW1VEER13XxznjzWt3dMJ2y",
+	"CLpd8f0wPR+02xYvsRiEAVPMo02S5mMCl22izN7cQa5v2AXyQ4DkIUpukiZoAM0drB6qJXl4cHjn7uGH",
+	"m6TJnnXpQGl4/4O9u/cO7oQnQkioasqZIjFr603S5B0hE3iIEnS1WCexJIggLKTuGhkgG2TC2gOVjsuw",
+	"AIRP6bI4Soe6azobfzONzjMjHjlzMwy2zxN/qFnuLtifz1mySZoRizkQgeaJgAUaiOyrHcxfpVmsDDi6",
+	"IQ1480R4+aMFZipUpMzttYtmREVcGfgVJhyEQcsLzLNjBv+XHQSUkM8+VXMu4OnIogPxcxoXiB8f2QHi",
+	"pwNvmPjN3XSw7nk3ZPycS2qybbjh4+c73iTwm8f+VNLDvJLKzBMegkLXN27fridy3Kj5sijEPZyxvg6q",
+	"xSSVSITTYSrgV+cwAWkHSu4yEamQYCISacWU9wDIKCoBsZgPjATdqDNkohST0IpGRqpTpOugVbQEmTMP",
+	"qfLo4PjRNxp3Du7tfaMMS2V7a5p4VCn5X3XlII4aJdaLVLy0tAApH1dkKBPQTyT+jPAghRDnJUPwpctK",
+	"Xh888QunuZSCbtnbMDVXMNf3xCJtkaPH+/sHR0ch2bbrlFG4rXB70TBm22tKjPCzF1+c56WTuVwABsCm",
+	"YQta8YAMIY2LnjEREhorI3NlsG7AidxeT/emF3o1AW/AKcxOIAnnEYVYZMSd4oAcpK2zpdZ0NXweUu59",
+	"yHW8HEZ4KnHMnqiVTpZHFq+AtOZjSlw8qh2sUPHC6mR0Pwt2yo/0A6MforJrkRoSRqKEnzOBIo6hky7d",
+	"AnBH2oPEp0EhAVKcZsWbczfs8laX0BTMzeikjl9loKtZiQBDslJ+oVgCyr4iLSnavDNIrMRhdYtP6uF2",
+	"eCOs18LtWnizFtZv1Z6GU7LWfcyWWzMtAT7ibiktTW/DI4lBd5l0dYrYKmZJEVcQk+p6XFSUiEyTR64Z",
+	"+IBNmT8fYXPmzz1sEsYw0Oyi6rS752cjbC0QkuG85FXs4T5QioPfrGoBTe0ns+eeCl1KJjNJxpF5pjL/",
+	"xLibN6v8PJylkmrQ6RaE+cLQuV0N87W9sn3wCtXDUnvBcovVJoShrtaHC12u3Imb9bqkFxcJxZW7ce18",
+	"LqLA0iVe2sssSj9+y4qXaJUF6d3zU3FpKhXHLsepWYL6v1bkfHlKOo18ZlN9Wn4wVkrwVk/splXZR88F",
+	"hL1ztI2h0DjoocKTalHmMQjaLC/CX4zqNyvJ3L/yhUYRSzqyohXIqM2gAcJUy1lGkKJOAf3viH9aoG3s",
+	"Z0YfzMsAP5lLmkOBwQayKmxn5irMa5QxQuoSBnt7MqrzMtPfhdjr056LTqM3q1VduSMm9OpN9f5yLpwb",
+	"OqUQXGnRN4drIxOwyROjGTpHqsvizzKExwMTlrBr5tLNSuIPWjSOvbRTc39xKaGoe1ovBG10sk2oheI3",
+	"E2DnLNkhqA9qZnPOwsyXbaEIGDmV0YgoOlJh6hX2vMiA+4zhAAD3MwxtUT0/vL2ZjxAA889GvXZ9a6NP",
+	"wdI2PappiVVEfDbwls9EI8EVtArPYmHe+foXkx05S8Sy/SwhqixRAdOvvlGQrdwzp1FpLzIih3VRh2NH",
+	"iQ8QGpIb9ls/qykkt+DbFCx0l/TM/gySDqB2dqnlXeAiBtNN4owzgMbdmwgbABNrykBuz20TvxDoj6uH",
+	"8VBykLQKzYG81SVqpDTr4fFsyR7DqgeTaJBL3EdtCfh4gIgzxMk2GckB5LGDoz8ZWRvfaNfuNpwKh3Jp",
+	"U0ZnexRWU7x11jimFXMt53or4+yOF6ycs5cjyhjC7RBlmNAZnMwYPMyiHpWs9yPsKQjz3+ncF56rxXxZ",
+	"gpKcMBobSt4MfTEhROpgBAggXS22S5ppPaImcQXkDMloQ0yLrU2SYQFB2Btpqp7aTF9sQNyLczQ2QzIQ",
+	"MVM55Dvg3mTYZb6f3Q3SqHRpjaIiUGZbiGjSmXTOEsODEntAG0UOnw8S2bMOVi2tq2exMgFeFYcF3p4X",
+	"H6fNOwvEhBq9BlwTCRGMRWqTHLFWYiQm5+smitHYSFsigmBKAZi+X/nKV5q7mDaNsSIxP0u91mxElPaL",
+	"MGV3ZyF8aHuqGrN1GK84DtblwhzDKT5h3OkhJL2fMjsjRC6nZnEMFeW6MKKQqwaWhipvn2t0RUJiGTYr",
+	"JBaZwiNOxQiDWmR7l5hdml5bOwzObEW+2bWlPjZPpuEGnlt/enkAr46KeTnF1Z+JFY/Py2FDDbm1RI7x",
+	"TBvRYO8FnKhTFmN8LrdJ+Gl8EJR4m6bUVxKDzHgsuvpMVPWhC3BwA0SJInKcvcvV8gNycONT65F7ha2d",
+	"LZmeUw5NL4fFyZgoLzjJNbobMc5119Y600zYwggKQrgsYGp6joEzjYWhzDkoMKA0lLXETD/amdFmMStm",
+	"lhdbvAJDqnAV8DhOgnzMN7cK8Il4XdOyoBduZrXt57ElSjNEH7RTOTW1fVk2mIeZSFNFSxbBSx3lPdb4",
+	"VIqZu3vMe+yb5jmXTWrUYF3RQbkguEWV9KjoEvyHY+Kn79ZztctSkAwg+p57z7r7MgaUZ5Ip2bYT9Hdg",
+	"nB+k+Be5W5irTuSR0ByBT8UOj9MWUauM7PjJ097+jh3JsFBQW9Sp6THDSbmX9vtNzDXAqD8ID1K5gI1m",
+	"LDvNkDSNqK1pfGb+ltT8O2StLtXmL9ajPDZ/dLXub6ieauYUZ9rvz1mggG58Wubzwfms1kuLfa7cTet1",
+	"u6Sf1moEV+6odTO6CE/tGyPzLyO/rwXstYB96QL2MgLoayjfLSRuLRKc8aKUwi2IKVBW9jIt1ObkUagF",
+	"rXkcw8XfTR1dIVIiCvqJdoXGlz9Ub6cxZk2Y14T5rSXM81sG3g5SPkuvfDqFaK9Wn7gCXaK4IMKHng+U",
+	"ogfUy/vOg1obGr1KyOrciSioaJThxjZlu90kMoEkTsh+nCAtnjMlRSyE7C9ePb0QB4TYhfgnNOKOkG0q",
+	"HXkxtHKLioamZ6wYwzx3dydtNkLzuNR+pzInlA1mq1yiZVgSI3dsEXtM48DAKoaHd8sCYc4Y60P8CZTo",
+	"97zC6ebYfVG27IOQjW8NpKb4Z3vgDDexjTsDH18DT3DFbXzSHeHGPemOHqUdPemODuXXbFfw4QPb2ZPu",
+	"6Mj196Q7Qrfi+7bHaUQn3eqSW6kXz/xygWZjcMxL5XalwWthZcuCXnliV9rpcpR6KpznsRHJUsEgzRaf",
+	"XQdvkayvNhc0bswMfENaNzRy/ynkoeopUdEXlEK2gvJlVdPOfBSZsWDPtAzxTE46WbD4RRh8a8AGM89N",
+	"HsnGLE2F69FT2Rtj88ROsZnQn8K0ue9j+fxljWdvzIKVLsQqpbVsBquT17x1WBg0yVXunprDeHtW/mLa",
+	"YK4y+AW1mSs+vlybJQE2JXSQ5kJ5UgywxCau+pE/udgeCxvGVejMKyjG9HgkjPxEHh/vXwYC0pFVtgoQ",
+	"E2jSYQmilzmAKy5IzJVGeDGuSH+guiwyyiz8XujHzFb69uZtf7U37BcTjs2jNDgxc/ZgSGKDzuPxmRGC",
+	"aBgLV5q3VBmScAPctRUdpX2MG2sINszeG4MJRtgXWD0EY7GpyVUrDbg+EFliVi8QY0yF66RiF4lsMaVM",
+	"L/PM3rkaq78zHgM5sXzF0y0Y4XjvYX77CulguvcrJPjZeVspyQf56a5oy8kp5g7O8zIpLYWMr1ISBN+o",
+	"Vv7fbz7/at6QO31aF7uD1dSTbE0LFJTVbW0aqFsw9aL46jvJiCQDseOyq6zpH9ASLJWwQXtGt0QOREkW",
+	"tFBgws9lZZb0BjEc+GBogW65AqQbMX9BhIU1qIW1oV3D9yiJcDpOw1GZBatoEuU5EnZZqpXYSfyC3CXL",
+	"C9HCKWTnwWbdp7cenJ8cFC5o2s7QOhngQUUUHZFh1/kauPZhIakYYYJj5HCLenRUAhCJJ21Kv11neVBd",
+	"mejM/sA1HEM1BThBTZ2ORI8W4iyH8EWLilRWmSPGoaxS+5JqbH7kB5Bg5p+1oMjoBIaVYKeO7sWIt8rP",
+	"xiZpwnWGvCcAj7O71couOddEyGH65JBy3dyBkD0XvQtaWRSi2CIFg0X03zlljUzo3bGJPEbuTSC7KX0O",
+	"8YIQkQ6T0miakmYuVDPNdWtuEhCn0zFY+w0ClcKfm55lL5tkEAbZPNIP/gDTL3E0BaHupYBQaaRYnpQU",
+	"kWaz5UVUeQrxgUaBBO3aHL1cKhQ4kliHC4HuvVz8tAd3cvnoKCne3CJvjarUz8TidyC/evDC3oYvh+Vn",
+	"NscH0jOfx2H03HBT4Wdyw9xw3wHQs2giqN2b+4CVpAK6C5n6FHj1LMRKSY4Xkb+4WBvoJy7xKzw2XyMb",
+	"T4kS5lotEfJ8gdmQZSXtUB6QIgW4szEMmIzYVD1lk31oFCU2/WZeAQFyZWrYDBTnw3zH0OjZt6uJDZ6O",
+	"lGE6FiQt+nDMdvVtGjTVKYQp1xWLFUIw88wwcNvswrucMDWI9RQyAnHmFuBRJsSCEo+IwhzjCh1MqZi4",
+	"h2Ky8sDEJmwfU9SjUmnooxIhKM0eBVEo9NymXLTiQTRhOijteVqEvoUphP0pjEpfJDp/9oOpoeeCqj4u",
+	"5S/IklIL0kYXL/FYmAtA/VT8HJs3Qqqh+1gitKpkkiNffqlyL7gd1nqiuOMEoUgvWMq28qS8PE7cj0P3",
+	"qcEEdExK+rwLMY7HheHzsCMFjC3Hocrkr7tFsemwZpZGPz7eJ2b0IWk2EMyZksf37t7ZJQoGT05HJO3O",
+	"WSKhga3a1nZ9q1Zv1OofffjVra9ff1L7xq2v3fzmx9v3bxy+9/D2o/rxnLHp00q0jEn9Zm6rjVQ3Pa48",
+	"Tj3tdMkodRDFrzxG3YxitRu28s0qz962JumQ1MnDRw8Mp4FPBfC4IblO9vcO9w/u5bByIbc73A6vL5rf",
+	"DYcpzeyGTynls19kcLrmU4rsbT5kuNxGNTj28AOKMM3sh6n7Y5vYT19YNIu3ap0wrhq0pfn5lOCgSnJz",
+	"mu7u143y9Nry4lIlNuFFmOv4HczVj7IG5InB+WvgTzj0tm2+JKjJXSyqZdHMUNSawN8Vy9m4enRk/YO7",
+	"aF7pMSpsGYtTGY3eUdWLlechprZrtUmylw16hiF0lzSfC6hUhJYar8hRjiG++rc/+fzPvvPb//q9L372",
+	"B5//5R+8+s8/e27oxot//uX3Pv/Tn7z67s+xlQJUpIVdd24OK+aCttfVc0Lb8aG9QdnaZ6v+kx+/+vNf",
+	"z1XyruIaXwgLdhTz6tlwOquLSRZbht6viiRXGxg+XkSwq7yPseUvpqz4MiihF7LCBW6kGbkRb+YOFNYA",
+	"LmOKT6fu2Kop62qpqgvuz1HUPcXptaMuFZ0u5YvpcNfeLcsyNl3GXLCDc1ZUv7qCqa4lRYslgkVFzc8j",
+	"OLqgkBIIMOcNzuqinLIOFSH6hOvVbE4L1jdwi5MhFEGxUKjsY4ZiA3pTK1Vaday09A+00NdVS/2YATzK",
+	"OoXP+2nP9ue0e/d4OgZ83i/lY77wKvmk7ZshjZWuqSDKjxnW54K0n2I2tSfMWkkLrKJAv0sPqP3dmo5T",
+	"OMlihwhaoxq8X2iPTFhqK07bsQh0UwyDRUPCTSKZ427WoR2jJngW4WaVkRBzn68gBCVPSq4yCuVY9h9O",
+	"BYT0fBhpVcwM/xe2WCkuhQJViKoz0pbJPLiNk1fksSqKdEgTXjkGj7QGSWIGhTg8IenKQRKSyAxCRKQn",
+	"he4G4wJJREcVr6lpreKjOICqD8O4Fgixs73YkYUwFddc0cY+VoVwbymTmu1cnhfifREDiGpEXJlhRMVi",
+	"dGIrn0yHD48tOk6/4fvlpl5A79gv4SGoIuI9ds9dOl5OOiK7bl4RrBwWfG6h8puwKKKMrZeex/afrGtd",
+	"guX/r8tELmy2uqqalW3P7Cg3ZkF1YzertUaYHlduiUg7XdIgAKTlyo0BOJuLMARkRHFMX5jD4DIvtZxJ",
+	"+fpepfSp6M7uudVRy4vCxTA7uGypyzGDLReRsjEpCCKtJWCn034/XxPMmm5ROzICgw05oIDCcIGJCvMe",
+	"jNd43+fneDMY1NPSQ7FKOrxyGiwmLMHLJMi4lPmdogM45nx+QrmeFr2C2VGubqmNBcUobRuzjZGfQgq2",
+	"S2p5E1wq4G/PLH/3RCbRjdrMUkBzlf4Bk19rYA7rkdkuh5+jeGtvoIsQSJBCQDaUVsRdPAihooLsPbxL",
+	"ztjIqRvgQHEZ0e5ZqNBg06ugMY4xP1JkWDOu0mA/4ZAZNrTRVEpTo95mEVuyTZrv7x3d3W/sPT7+qPEV",
+	"qLcAJw9Yg5lINuuu1n0AVGY0YcnHRQUm9tI55NqBF8YbegHQN+2CPIB7Hx/dPyKYjK3G45ugMM5Hx8cP",
+	"Q4wzhtn3zJI9lEp3Enb0tXuwwFBwAjIVzNKkwZo7J8IaLmi/rwB1EDHaqTpTIZJxaDGj0Jsn4kR85SsH",
+	"EBT21aMHh4QKNcSlN20zcc5i2Wdf+coOaT4/gat5gi6rE3dBT4KdE5d2dBKEJ3BdT4Kdzc3NF81NsicI",
+	"JGy73VS0x06EazirSm8mbq0TgDlkumpipDVWz4BWNhNGlRTmB/PwacyygNN+IjsJ7cGNO02ogPXZPRH2",
+	"zTZncaSaFk4Wy2JyrABO0cQCaduw+MnIB7pPD58hnhCcRCLJFCBARawVUy8EbZM07bo0MROca82ElwIe",
+	"mg3d73LBFDOn9UB0Yq665HR0Ipp7cDI27lHRGZgmoHi5MzZhgzAWSb41kNomf1B1xkWH0FPIphR2C3dt",
+	"9X+7oYCV1KIJlFLnhjWfCDOl5u9tWKlh427UJF1GI5aEaTVQW04Fkwf0JtkjN2rbiK/EBWlCndKNvbZm",
+	"SdNLXshTPnvIIJOStxmGeplDaU6VS9H7Uu3LBOx4XmS+EScw3SILlSBfqn/ZjC5mk9GyCmtb78LMski+",
+	"L2192Sy0Lc78pe0vA5UYK0CP5Dlfqnkzi78gX7r+ZYy4p62uy0i1r54IrzQ8FG7XXAMnguvuqYE7QW2z",
+	"vlkzpEb2maB9HuwE25u1ze0A6HMXqOw12ufXzuvXoALpNRtVC790GDCc9BjejUwnXOl995Bpxp3bYOeT",
+	"YgacPXLNvAwQU8GLcObDTsd4CoFxIFTAsLZqtbGQftrHrCUuxbXfVyjdItufKW/gTHIKJBDUSVyavlX5",
+	"rtfqZa2mw7z2WNCB7sqEf4pgu9dr27Nf+kAmpzyKGOgQ17e2Zr9xV5zTmGMPW7dnP38s5X0jIr8Igxu4",
+	"irPaNzycxvjCdqV5O6hc5OqDXo8mI3tuXMy2ColgQ6Z0GsGraQc8AOnxe2qkn/hM9dQGxeggrJiAgUB9",
+	"m2SXP5r7YPTYT2GG5zubdyPW60vNRGtkWDIeO7hl70vE3J9x4qxICGf0XHKMrz2nMQIrpJB79jcHIBZ8",
+	"3XzEClJpkGjP1WL+pB7eeAoHcq7znNY9ywu7OhmwFwvdplTcdWI8hJE4KX1ybhhSCoL/J0/z9sVgq7a1",
+	"vVHf2qjVj+u1nZr5/zfnWQ6MUYVQ7EY2N6tr+tbAsp5S+lj3tQcnVATzL3Y54djz6nIhHahw6+7TuC2T",
+	"nqMcqyE3teuz3ziU+gM5ELaLCvRmX4p2zFF7ul7frkSg7tHEEtr6jSozV4M+Opvus4jTt5F07kWRkY1S",
+	"ulaNWNqK4qapYhZ/7bn96wVqDjFDT0ieqN6B7zOiWkQ8pk/sjoVkfXtO8lt2vnCLsyOGGoiD70xYG7QS",
+	"OffJC4slyA+Znn6c1rxozYvWvOg1FeOlPCMAtzQvP8qE97nEcnuwMcjuKeitRZDEaTANFEuNGT23eE9K",
+	"AzqzPfub5AlYd+y1a4ZY05C3U9hRhOE22r19xkdfuF67nZmQ0DaUtrWpNI0ZGP7y9O4xkAGf5C2qVWS4",
+	"F75mUUSBQNKfW21Al9xaaVgT6jWhftMJNQJLXqje4EeEl9sGvZSeN904iO7ftXFwRcZBd3LKrYPp2apm",
+	"Hhz3GVp/PpFDocDnp9Djo7uJHHS66K6y/ivwWgEe0yZ5Ag4Axc5ZQmNwMoTo0THyAkvOMWEZgHQQdLtA",
+	"CrDGSRzB1Ron+zHlIm+c9AIdAtrqeebJvf37B7BbODMMeSl+8RRqp/lcPNg/NFtlm3offnew5NvzyCfY",
+	"zarNmgWrsriMAgs5r6yRLdeyYodbwbXYsRY7Lt9WmZK5iqR7ttBx7Xl2HasYLNMRrA2Wb7HB0jL02QbL",
+	"asdvisVy6nlas5k1m1mzmasxQ87Laha1Q2I/h/LNtkJ6ZGxR9SGrK5SqAUWUZGt++X619sc12V2T3TXZ",
+	"XdCoeIECvtC0pWcZFe1DE1Sbm7MNIbTZXcwlzFW7QIasV7A6voYmSliY19FEOfc1fjttmnhwyenIJhlE",
+	"uTtjj/UMQWVQcC0eDvxbsTg3tzgcnkXP3cdPngcRFx1N4zOLhxJ8au6/oiIIA9ajPHZf/Wvb4mYLsAIA",
+	"FDPYCerbt2o1+KcWeLCcwaAOdsBWl+qG7DMBX8q99/frW9vBi7niHe1oryDgsWM6uABnYIdF065umuCD",
+	"CTxDlrA1+16z74WNc+5+hy4vB3KjNIDjgfZBAQHdYmdXIlQzefu15/buVzLcwTtrw91bbrhzuzzfEZtm",
+	"oJt2bi5S2JpGrY+7LJ3bWta6EnPQfAerzBoEekWfAg6NFX6c/DIuYFRl9g7gwqgOF6m2PC2gu6kZY6pS",
+	"5Z56CyI1AMF8HamxKq3GnpwpkRrubC0WqWGrap2yWIoOpHYCbBRuc2b8NL+a7psRp3Gjn7A2f9Z0CFdY",
+	"tEfB05vkyEZvpCPDLNMuhSL5+GpIoJ6ZEYVkm7xbBxHp3fdIJHdIM2EdLkWTaBbHNlea9mmiQ4tfP33I",
+	"Wal9gg2FhMVG5JJp0rmDuKD2iU1yj7U1kQMdZr3btOZmhtkP0MYssdIbphu7JtxKcWVnuEsEFD+1KMdu",
+	"0LayWnnUCnR2tVErLSpoRMd01azkUlCv1baCMPBOgvkyI6/7+L4ZQscCN+3B4W51uZjS7v7hRKu3bmbN",
+	"fvYP/+3lf/lVEF5IGC72u/Iwl/HZVrF7V1iRbKEPp6zPisNv3RKvLeVrVXsFcTCOcFZkjFNUafvetefZ",
+	"fa2kTrsRrNXpt1mdRimjQhxMpeM3Tc2edp7WfGjNh9Z86HW1jMzJixYOlIF+LiRQZpfQTPVx+hFUXWbD",
+	"MaWPK9I254tQwYagyCECmnnSTv0qw24yqnn5yX+Q1Ta/2rHi6Js1sV8T+zWxv6zwnIvSOyxE5IbqTTcm",
+	"38HnbC2V+U3KD7tSsA94rAFk8s2zQOfnvzZEr8YQbU8nsVtYbo8ef3CW+lNsl4ZtYwmB+BZrO7Xgheyc",
+	"JWRIRyidoFU1A2TcBfTAlgTxRA2NWlYoTdhhuiJBm+wZV1qVZhPmD92VmWdzTwavfvpXX/z6P3z2q19D",
+	"DboffvaPP/38z77z6kf//uWf/Hi8Xm5BhFBDpzUeUYwJF7qAKzehVpt9FRmHRxAZzFUDSu+nINpTF66C",
+	"MFO8uEtINeMrPt0rPnYD1zLOWsZZiO4faZmwFJcWUYYloTmaPFZebiEeME0Suva8UijTBHl+C02wb6tF",
+	"dZxcLS5KlFlSK52ONVdac6U1V3pzzKyIkH9RpGNecf5iUhO7DFDJXSFAJnSGP4+B77tEMaO0KKbLLJ4F",
+	"1O2CNIuX/+X/ePXnf7MoQVixkXNNgNcEeE2AV2n6vCjqO1P+vwb0D/CUFiLThRD2j0yba8lwTZjWhOlt",
+	"kQyZnqRK5JShYCVFi5GezCVbLUmnoHKy76zJn+2mYlpz0dm0OYzNXdLEwjabsRw2hjQRXHSaENTs/6CG",
+	"XLe6GGwsCLXV9zTIveSUxtTMREuodcNiOQQvuu4mTHVlHO2SJhSZ2lSxHGaNQHmyLlWAqcewrhLEdENZ",
+	"LUGaPSm4lokZr3nEDa9ha/4UWMbvcaUPzot9UOPW/HhEcLWwNhhX5IyLyNC0gvQMV5E6IzYXU2bwRVg4",
+	"MDciu11mXXE3SoanBlinrmSA9dpyI3zT/HFwBNZuuEsnb6BW4g2UCdSYG8QRORNySGhbs2RIk6jcLWcP",
+	"9/QApAkKJ6TmbXssNpyIMN09fei9cpy+cYnnr6jDWcdxL45tkcLe+kQu5xjWXUbSk2EW1T8zyjuB+e8v",
+	"4Bhee37KP20YCvpingIrRedlHbT9VrsYdLbNc5zGUutgQcaqO4kLp6y+zz89Nu9XEQEmCjWUoJaUnvRF",
+	"AyPbXHDVnQAmTjXcf/uTl3/zq3/+5fc++8d/fPknP/6d50boNKN88eqP/88vfvy9l3/7vVff/UEQBuwZ",
+	"7jFilBwd1Gu16151xd98+wfeu7/59g9f/vzv7LtzxFoWzf7CgxWWGco6RHGtDl+m+57lmTOWZz0dKC6Y",
+	"UsRQKyJFYdmCOYjjBK9OWEues2TjU9k75WwDMN7BdFcY53WcVX4Gz4crJGxR3lncDm39W9DfKcFaI5vk",
+	"iLZBCW7ROIaoezEimvfYpJr6CAd0DAO5BAtfZiezPbGIbBGcPkLcb0K39rcGxIcGO1vLmdhsX5XwjIaQ",
+	"s0zPmIDiuGuJd+E7dUzPGBYYxqRuW/RdKoYViklCBaaRG8qdXaj0RM59m+RglsL1CB+pYoLB1lKDRwYt",
+	"eMHYfuVdQxI+2FqmGVjgx38JoIKwd2vbyWo0VTyCpRYSe9UWQdG4x7TKqpZDpFwK3PmOIpbMw8WTgiHr",
+	"1RL+tvkDu2nOVR5vQktLaXJ5p11qREOckId3sUketNPaKTgYZcundMwIzWMIg0sM70BmO+ghPcihkpn5",
+	"jjbJE0xytR1BcXgqRpjzKtukI1mKvgHwHpHrtSyMGs771YJbGIbokjZmFWaxG9ewVtoeTc6Y5qJj6FJK",
+	"o3asA+49OHN6CBQuidTM1icTs8b6O2dJKoaNd5nIc24+1YPFcKBhJ16bKi/zZqdNXyg4rtBifcqqKZno",
+	"YKcWBkpTPVDBTgAvL4orvaw8h/ux1gnXOuGlY2UklgpX4XwzJNNrz91lG7O8FoTEDalhQD7TcEKhYzsx",
+	"a+uQyKSYqaAr0wbLASYVVQVRcWj1c5xmbdZ9e826KJbMROKocrzLg8enHaQ1N1xzwzU3fAsQO+bhiAuC",
+	"dcCRfsNr2mS0cGEM/HY7D6qRUpt226t9mXtmkTKWMNLXpMjNmpyvyfmanK8wMP1C9BurdEw1vR/ZZ6rY",
+	"3p0Sw4W1gOPFLLGAux+r3S8cxxG+9EYawnEGa0v4aizhqW24NFgQz/VCiNKC0H4fRZG+jGNlyHrCOlxp",
+	"cI36jl0wmvs6fmoF52bG5zSG4OjYnFQVkoGIwXMNPmOM1bWxzq79xkCcCTkUDTsDACuT7XaZPfrIuaGu",
+	"0iDdsh5hT+SxUd4QTGyEDAiW3gm6WvcBHygMskBxG3HshZTjaykxeWgFg2kmZM17rPEp1hLaU5xeOzLE",
+	"tEs5HB9bZcgboNufRk8FO9vQG+4SuPpZ0ojoKNi5Uau9SIdx3GUWOkAKa91hcbvUlP5iPuK3YlM2PWeJ",
+	"kdFcw7AO12Ej0r0TgzgOAxddsRPgxrWkaPNOsPP8RcWkn8mV5qoBDhoXYcZVA2+R+8IeF9rvm5PCqGIu",
+	"jN+NqnizQvjUlYPEPWc+Y8hF7hspdBe/eJE/irZ1/yziV7MOgWDPdCMlWlNXRDEmZjzQ6TGhG4p/mg67",
+	"6JDBt3p6U7wj0iaKZWorDTcSyJ6qbd6+Pe06hYGWmsY2g2urtl2vnKMFYXewVfXrtTDAbapvQbIBbFAt",
+	"DOzOmHZfXByqnrtiawF+LcBfunciDQ2pJI3Mkt+vPU9v/lQPhREtU986QIxB1hhYXnZJwjRPWGHdBrRG",
+	"p4LE2t/w9vobrIw60+FQ6cCWexymnqW11LKWWtZSy1pqWUstr58XaT7JZUE/Ep7qN8WRRPYskFGUmXTA",
+	"3KFIO5G9NIwDk9w3iaG0LsWdq/RdNBpBTa+UXZY5qTz2eWleKhXLIUvKLSI3gON5hOxFGAwEsK+x7KkC",
+	"lgYMam4DyEqdXWtBYi1IrAWJtSCxFiQuw395eRaQayl1fr6U2FHo+bkriCU9Chk5uJUsDyc9embz+xx/",
+	"BzlgJ5UDREoTUc3minT4ORNESMDtQZwaDhaaTK5AUWUIWBianjGsRhrLIallAPBbWwUOIHj9fbseV1tv",
+	"UyYJa+Eq+jkDMMJgZ2OrZlrv0eTMcDVcROe9sdIU5h7IPhn0C9uwfqS0FS7OJW8xUq9d35rH2WLXCxdv",
+	"VdKG5w3bMqT/1NwWPPbh+Ayr4qi95yQD8wEZXMniLMU67rGow5KDWTVpzG1hkN/D8Q7E8N6alaxZyWJ5",
+	"qkAJiDTkAWhLjvBCIvglMhl7eKdFzuC9ePPLoeM8XreYlX/p2PIHmDKJAoJ32t9R7g4sG/qyqOxUcH8s",
+	"LlfZbQGHgH3mMtALUtg/CLUtQP4DtftFGECkDQiOCZcJ16NGjz5rwBvZkzdRyiiOxkkRcZBUKB6D/tk2",
+	"j6ZN3DR92RpYXk8u83LnVph97eNUBDs3vF9yQbMQKdvqsmgQs6gB+bT5yS2rHuL2zGLw6Vavufqaqy9O",
+	"1uwxClMzrpEZ2zJpsXnh/lLkqAWtx3dtv0ZxY3ZsAOUy5LprBsXPmS3GpXYxD93SZK7IGetriAAUiAyK",
+	"puRhV5IejYwah9ClIeqHUIWGYgUa8/ekPvdwkKeTCxf/1DQ5pxPKWBXqd9OQkhdz043VKlNrgr8m+GuC",
+	"/0ZZBFVG16rR9ynaGr527XmLataRyehFFcFz3z58GQLoqq78cmWF7QKsb/z6xl+u4cY7RA4uyF1VkPh0",
+	"l40AK2EJoW++IvO295loo4XEYvES7DEby4mYKkRs18YELxpF3LRO44eJGarmLBVHelz4X9ZTGHaJwO4r",
+	"ksTWlG9N+daUr0TWGSd+y8s+mqqzDaWp5krzVrnB7Ziqs6PssUu4+G3KzVW10KjvhUGficgoYIIN3bf1",
+	"rezrhOlk5H7YNnRAmtman+yXN7I4DPd+bev6klpOugaz7j7o+c4Puc7MXPQCmAVExF6zheR0BDnCbA4Y",
+	"0TL8/PToD9QGF2058+wP1F3z2IWf/YnU6Jf/9Icv//o7n//gjwIXV9TAl9I4o4bLYjw4vHP38MNgEl8U",
+	"G/jsH/7beBv1iTYePdg/ODoqbubVd3/w8k/+YryNrfE2jh7vmzYKx/H/fvHf/2a8ge3xBj7Yu3vv4A6I",
+	"UkveTtylmZxZQwWOf7EXc7KIirljbTlISCRbgx4TmkV2lUiPUTHHhVOD0x7XNocVrkvJBUyrq03xifrV",
+	"Ut5wt2jVOizrhP4LKsLijk6pXzMr3jOr1kVhtURMl/eKSFxNuJT5082kkSs88fmffee3//V7X/zsDz7/",
+	"yz949Z9/9twQ3xf//MvvQbHFnz83tPeFWQ73siXG2Ts/+fGrP/91dfp7aRUlqqAMgdr6ydN5q0bSlubn",
+	"zDfKO4yhhNFYc8AsutTlrRLsu5zUWqW8xrFXFWGtr6711SWSlQsqC1WktKUyApS8nZaqfN/BiWPoKwO8",
+	"bhEBugo4S7kmZ4z1jZzDE6LZs9K05be7/tW/oHJWldl7matnxklYM60101ozrbcmVxWqUCxBRRarw75U",
+	"suouaabUoEmYMLNTEBIUcQUfyhJCL6T0ne0kn/KZUScsmg4S/1Am+RTPAuKUkpiUJiE1+udffu+zX/zp",
+	"y+/+0W//41+8/KM/fPWjP371v313nvwMN9crgD5d0/c1fV/T99fBiRZa8khk4ojjxaoqAzULGfWxKsRF",
+	"fdPsmGYaaxvmamyYcKhK7Zd45JawXZqtXC4khYk8X6f9PhawVT3VMB9qtToceaVQBgjoRixFZyP9JgwS",
+	"GbsKd5jVnlimhEn5dbsw4FXw+6rUqHNGeM2qkdKs16DzyBBmpVYNp1m8lDlM9Yi16SDWFUHUuWpY0hdZ",
+	"6Wx88bXsN1xEDQgjFXEIxnfs4nAGcOGniwhmAGvxYC0eLGGzHKhc3mcFylosAFx77m7D1CDilPCuacaa",
+	"ZqxpxptsMpqfcsyrATx2d+UiDEZUENbr6xFpIq1okoE45SJytVphPpvkbi6JDufasghNUKoYctqoiFxe",
+	"m6tCbh4BOLQrLMmztFhbYtjKCCHIfC98ubZELhUwoTHpdE65c7UoZmsOsuYgaw6yKqOUM0XJxNmnLkUW",
+	"vXbGRtONUx+bBy7RavQxG80yGplLBeNc+89XHCnXZWTv4V1YfIQGMQcnb3YK0zI02m6T+aOnWHzO1Crl",
+	"n0KYNXN0ENnMyBVmhCBr9GPaYmTYZYCUBsM2vyOUfVcORVkNnI/Zwqla5k/HlxIZDRDDrDLn+ZiNVh0+",
+	"V901dcbMmYF9bbhGw+LZLsF8D9kQVmEmpXjLuO+amS5IxO7TM3P9HQ27DN5ZEIBWFDvm6MY6bOzNCBtb",
+	"8MwszsHCaoEh3qFs0Tg+pa2ziaot5Zyw6d5pjgF9NRFpukkUHSnSlcPMZAAF6WgUpt+mYJrmD6YAhQZs",
+	"CCGq/aDDazKkQkPt+lPHgVm0SfZIwlqM90HN7xn9FQHL/YbfUUQMeqcsMYM0P1iWARg3Rms2zbdkjyly",
+	"ytoyASEZUpzhacvutQQDgsK0wF0ES6U9BrYZ2qFcWHwd5cqTTPL8Y3rG9u2SBUthz5dLDF+59pUcKw6e",
+	"nwQ91eHRSbBDTgzfvVGvb9VPgpCc2OQo/OXOwb27X3905yR4kSt9afgZcOxTLiimgmKEiNKAY7OQ8GAH",
+	"OWcvJZao9AAVHZFFWffclO61ZaorInmsNUCzyidPfQL4gUzSDVKb5JjFMV7pU9aC29N211FVBQLsD05j",
+	"3spzVD9dX02L34ZTM6RQ0ACoQQ9KHVDRYnHMIqQ5GLsdsWjQRw2kR0fmUA0Ui/Cul8V0H+bGMXHFi8rN",
+	"nvJPMehq/BpVhgXmnx6b96H2LHvWj0H0tgawsh55pKZ2yDVDVKj0ZnKhb17PLiYXmlmU3B59dhcfx9KX",
+	"PS7c5/RxmiR0hEMsGhKupUxypKdHn91joqO7wc7N69Cs+1ifpA9PL0NjwQoYS1v50AgTTdM0PpJD0qNi",
+	"hCkFeHqjdVTLsoKX4Q852mBu/elAccGUIgg54hOePB2ZlnZaGs9/jyu9HBlY4NqXX/NiZl52mcvacpVE",
+	"KqvW8s0she1v3Dr2bDVWwdydK41Bq34zw1lVss3G+c0BhKYDyBQsRhMkoYAFQdoywV/7LFFShOig1F7E",
+	"sNMrUrpibhXUsjxlTJA2N5IF4SJzM/bpKJYU9BdEC8qPJ30OFIwmCCKNMzZqmpFSN0xngcRKD1Iw0KnA",
+	"5gicxKg0zqHqfKRQ6iYZiIbmPdYkfSb7MQNIKy1jEHzELnbfTFifUW0r8Kim1XGUxMbt11ZPonFMuvSc",
+	"4YQTs1xGlhoIzWOLk2okOpgwLiOoeS0qhDSioHuFtCmPFaExzGbMK7uTWoapIDSKEqZUSMAlDPgnyQgB",
+	"SnkL37KuRKPNwUe7apFEFQ1UudD8mjZLFO8IqgeJrWyBrWDTY61YyUmVGXZncIBVVrgwO5svcI6MwUhr",
+	"9TBjPDu1tGIUXCej52oan5nLlh7BYCeoNcyLDQy3hHOcWXePObALo2Vu1G5t1OqkXtvZqjkPrkwOkZ+8",
+	"/OVffvYPfwzXW525737xp6++/TevvvuDl//L9zc++8VPX/33v3n5R982VGagWAIS684nwcD0O9gy4n91",
+	"Q6+3GSs2esOxh6W1EvUnz72yXOkS2xWGxj33tU8VcMvAZLOMzds/l/dpNDUt4kleUeN6nFK+5obxtZd5",
+	"VciJRq23zAQsgSkrBHjpBQXsMv3+GjSqym2TcG7bMo7lUKVZ2YZbAo+TpOkISjMEPgQ6V6srFRPOeNii",
+	"ccwSZA/eLehLLnRsJuZbDbDikmHWJwLxtIsNgifiRGyQpqF5DesNa+4A8zy1/s4mF1xzQyibKVfehJeE",
+	"jFgjkoI1d4g2Q3VSh2HpxPyqsjfIIWORsi9xoXSDR01sx9wQ3ejHVDR3fP6fsB43tIrcrIXk+o2QbNdC",
+	"Ur8B9pBayu6tgRRogGzb1lRzFxfJiDx9qpSRdhSJWVsTOdCb2aTbXHDVZVEztF/QU2FUktgug5tAaoZx",
+	"w0qcuQZlMib8VVGaJriURfMZdpmwemCEUpmmZ0yQZo8+a0QD5NxNN0PsGbcPYdWbRlSSA93AFpsngmQP",
+	"+xKOm1zx6kO7+T69KaQLs2PmhugCpbtYaFc+sBftCgUNfzMmCmEVSRVIHHbyL4I9KV2kYOdmLQz8FQh2",
+	"bt26tZWTPczPVoj44v/7zqtf/ODzH//tF3/711XFC9tz6pi2ossxiC47tdq7tVs7tZptzZOc8gcj2Nmu",
+	"TYgqQMSyKzfXqniv2Tac9QCkd3+sW8f16+hET8eKbwsZ7NzGcM50tSqtydhUl5XA4HS+2aLXe6sXvZCF",
+	"Zcgia3FrLW4ZcesRMxN0PLffZ4KBXOPJXcAmZQLeSRDdFcoIFy2KuXq05W5iI6qANm2Bs+2ImuxZn7UM",
+	"2cUmmJEiTkfExvxaGUfjFM8ZGTFtpqiNpKlkj4Ez2fyBohWp5NjBSiauyGVXxpHCwrGa6ISXO3cORDSu",
+	"0C9RcdKNqUApN6tuKO5TXy/fysr+bi+o9R6IaNXRXs53cmPFvhMk+2tKuaaUwU6wD3cNo56jS/UGlVJI",
+	"F9BVlqLnX9NgQXSXlfhDZgVK5iDz1zFmK08So3knQsrvMgOe58Z4R7m4i+V8LN6xVz0z3j5Uqi8TBw5Q",
+	"uWVZqBgUAt4kFtmZfGnryzByBGomX9r+MqDSxyxV/nfdb+imUF05iCOEaW+S/kBDBtopbZ2dCFvPF2pp",
+	"hSQaMOuuaD46OH70jcadg3t732jcv3v4+PjgqGmIRBPR3nP1LZpOy2/e3/u9Br65/+Dx4XHTiA4QEjLo",
+	"W9POI/CZcNEhlOBSmGe6NOnFTKkdYjgkTM9ahJyFCCwB6KFxhZGbhD2jLR2PUAaCr1M/ym7qs+A6tGHo",
+	"VlhK0+1AuoGG99LVhScw1C0LcMOmEypsHh83EhasucosLrxNhEwFJ+fawhrhXBPFRYttnghC9tz2eH0p",
+	"ScBPNmkPM4OD9vNjF+DF6rI4yuqIF6XpmVc3hdQN8yjaU4ASpeF+qayX+nNsRmGU8HOAsJrSOr66yVUD",
+	"nhaFtheUxY+pOltKKMSyBECY04t9V5OIw1mxh4Zhfb84DsKZSBgsSWTSyASvz/+vX7z8/s+DMPAvTKrt",
+	"pvKlp/njX1u1re36Vq3eqNU/+vCrW1+//qT2jVtfu/nNj7fv3zh87+HtR/XjACVKaG/a+LkiQ5noLrHZ",
+	"ioRqzXp9vchsfvXDz//xR1/8/R+++k9/PzEnG8u09JScrDo+qSETYNhcYNyz1n9rwcFWFqfxuM6vC1QN",
+	"K1+nKK5l9MWsGcDFBhqiFoBya6Sp+ZjQEqmEiVJhZOPUZbKXiCRGKLLMugv564rIoXBjgQgDGFti+AgX",
+	"WYSBVTgVE3qHNI0ODCIBCF3Nhw+OjsnkaJonYmjuPxo1XJQyRpdj3MMmeeB4OcTKt0HESKMWDFsngz4O",
+	"yea/HxnGQGM7CwWp8QIZ94mAAAY7CZ7gNKYzsuXMG3oo8xTTTMeRzBAGVoUR2LmAElRCXJ2oFOzUa9e3",
+	"liaiYbWOti+e3Xw9ePF0bhr+vjnWq4aKarVYH6zk9ZxVPXuStduspT1Dz8J7gY1er932GrW3wTFWPCcU",
+	"hh7kZMF8ZuBxlytC+31frnSS7Waw4IaF6WiWDQ/O7WflaAyjzL3ePHfNES+MI4KlylB9Seq1Wg2rVC3F",
+	"HB2iXjFTxCA2lbIRjHCwqVDjCiQqiIpEg4SexiOitExY5KIdLMFpIncDOBaIkHCVzDPVd6BYw8VUNkPv",
+	"TTTUY+CkM32FxBzoDSYMnYjIl4D//m59a/v6jZsng1pt66agPfa7GGjW3CXNd4E5U6L6tMVCo6o2/6ff",
+	"+z348vHxBxu3Qj+Ysk30UBL2rQGNiWlH2RJrX84iE/BJRNDNQkE7oFZidOgzbTXidNQukeQ0puIMgj4M",
+	"S+9xqCe3SygB9gcuCaBU7FmfQhAD+iXcUhk9PV0dHLdzm9hv7R5A8CqsW9esvdWL7RZgJKu3/uiRaSAM",
+	"MO+ZPch0fq4ybd9GgRgZxUWLsmd9njDVoBreEiw9H1TvQFypjZJA64BZF0/fVmbozZc//7svfv2/vvrR",
+	"XzS9Qf2rKBk1koH4XcPTmqnhhCtiI2h2c1l6LI6tBIZi1ilzAqWX+Vck/hwxER31lg/VDIuvkhu4jS/B",
+	"0c4aZ1Ccv2NXJBeMbwP5T6WMGRUuH2ZhXCILvJOT444LjhmMl6vc+fKlOETMsd/vBPXtW7Ua/FMDkteP",
+	"KRf5Xvbg4qTkwW9sHH/65a//799++z++/Pnfvfzu//PPv/zeFz/7+cvv/8mr//T3v/2rP3r5/f/d7GR5",
+	"72Gg5CBpjcF0ZnjV+UE9TPc7vVEeom/BAKcRo/kHBvEXjWxoiAo1R8n8y/P+4XFJRsQcyFx0SxFUuWE1",
+	"9TCwMdUI8rR/GIRBmwsaewDjv/n2Dz7/61989k//7uUf/vTl9//hN9/+4STkOC5vCjmeLW6K8HTDzKzF",
+	"+xwbfffWzfxKJ3KgveQ31ulhXGE9TDMQQbyloqHpWQ4nHdKjU0io94IwGDLe6epgZ8tcPacN1HzhEnGj",
+	"Ig6iLFx7oLUlKBYvwgAM19GsZR1fu+orVTjKOYT0wmHPeSxngLJTdRYSuw5rn+5aOjacGlxQhBY4sJw3",
+	"tqqn1gnClWxEtrtLNRKZwVyKiWiPtLlRe62AMUyk6JCvHj04hGSlEwGicY8rQ+fcZPqJ7CS0Z0tdJVIz",
+	"cDcZAQb7REF32JUxA2m/REfAOFpnO0jXcVJjQJGPCtL0pKqNj9moiflVZpMQzxGEW6pOBCQKmRGpLOya",
+	"a9JhWmUZVDimKVIf6N5XnKUzbjY7HkoQhVRo/VaQJwZRXlaOh31Jd5094ypnQUvz6tFEc8myU3gBfQCb",
+	"eu/WbTC6FfTxdE7u8nqayIr59czFWpZZpxa1rS3PfAZUAYcIf6YiTSrLZzzeRsrRvDaJfl4qjF4bcQqB",
+	"bXgVrGHO3olNnrGYrE1Hl2zb8MTmhVrXvIPwFtnW1uLGisUNz/hWBFiygOBh7u615/YuTw0Rs9EF83En",
+	"89Li4WGzik7Nr2z4Sp8YxHE1UN9owKb+Pm6zcm1n9ij3DTpxIJTHfWU30tW8OmdJLhJvGgfMwQj3E2k2",
+	"m4tOo8SDhN6skrnW7VzQDhbsBC+//8PffvsP0pr4GJQE64e1+ccUVT21VcU7wk24yLSwnNcsDLRhri6O",
+	"YRqgcv0iinlRdVZFZ1zHH15RXcMxn/1sslgWSZinjtcwaL5cQ3sg4hGh5OHB4Z27hx+iS8IKJWm8/S4B",
+	"OAD0OFcKK+sj2lsBADwGFq8J8xtHmLGDHD12XyH1dZ+q0FxLVStS2OtvE4UNiZBDsr93uH9w797Bnbcr",
+	"luvtzIKgXqitF8wr4+hiRdlr7Fnq2LEibf4M3RVkKJMIK8hygSqg2sFUbXQTRgPA5+Strh0neGDjiKCB",
+	"SrsfLYQMBruP0BTUdflAHelclbygCvsBjvK1o+G0axjiznaIfzW4avRkkkH6VaC8YxSWq0Y0SN0XY/4R",
+	"q6VbG/ukU2RxP0jov+ICXf13LC4kQMm41+phMOyOICm80R6ISAVj/pR8KC4k/LVlkkZ675LtiX2/MOdG",
+	"5XRnPFqz6CjcE7FOmFkxOXzSHTlaCJZ4BgcFnc0XL7ka4Sfmgs1S8I/dc68PLfrkeTCV0FigAoBgPkfi",
+	"gbY+vGyLBVsW97gNPbo4UUMlXO+tmPIedD4eD5oTLMea3MYm5xyH06kLohyzxUDJclp8qtmqZUQ0e1Jm",
+	"kheEyVlTlpVRloNzlowwQEmPJ+c79TgkMo6KEA6XJDnTy+64uO4x0lKgRENb6AIEVxvGuBTFIdnzPI9m",
+	"cYSvVMEGfWgkig94rAFkeMpQcW00i5wib4aNaljJuN2PFR0I+PiLqYOwKjOBLDOuiKH6RCaQ95aUjMOp",
+	"2e1E9ophWo2qt+HK8I8BHlcZTRqoZ0c0YyBaLjSMNw3k1RzENbjriko+mfNYCuq6LMm7Bsx/epEKiACA",
+	"5whVpPnhQT7iAttxhj6IKk41Tgx8oEITo4A5LNWQnI4g+kR3ZeTcn60uUyfCaJ/9hLWZbnVNA1Af08Vs",
+	"7JsxIEgbRvciwqoXpYugczuAb2rjWW2MRyyVdtU28YqDcBGdCMxNxtwem8k7EFCSc/PicmFPRLVkWJgi",
+	"sJpDOVwqi8godobA5EIiHoMP7katFhL7u1u6HiQoMyB5FdIyYyBHO6Yl6CnY2a7NEVsA01xpXAFI4pns",
+	"u4iZdwHpeIapdRG1ejnJ1y78dLHXKgSO9JREZqH9C87OLgasg/XJxZeDYWEdArAOARg5smbprj04oR8Q",
+	"YAGnlsrHyfGhUsvpPXNple27CWSsmQ3M4SfsGH5rFA7lair6KgckTIgQCySD7UORRMpeaAm+TjhD3nci",
+	"DLOKBmyTPEYIDI9oNImQAMLFYkSmwPQQsxCbBAMmB8qCe+P52M1QKmy4D3dgnIjXYe2/aoyRgVHXti4z",
+	"NuZyYk4EZoqYK9sMPeaZFpJEjUZh4p/piqRcM3HZqGcO4Rskd66IPIeQwRMB2YNGbHDwFaAT7cBAbU8w",
+	"Uwtl3kIkc6h7YyWBiHypuW++3tiXQicy3iFCbkAUY/PLm+SQDZ3IcSIwt5QkFNyUA8UKokQ92afpDOFp",
+	"Yowgp0wPEYfdyBcqDc1cJSxGJgnMbc/a6/fvRpV0BdNHZc3iieHzl2UkW7PmK2HNrymjffvZ3+KsbnBq",
+	"DsUp28jCk6eYrR6IFqtYP8fCuM1XROeJTKIbtSk1dFyrF1VIB+Ih5jScQZB6dcPZa2dvMZu4tresxt6S",
+	"3q80SnU1FXVazHphx+AUQ0LJGReRV+jPOuslsX4jBe78XOkaqs6ctWUHHgXaY7M7nKQ5Bm6X5mTbwjFN",
+	"H9a56aXMINRWlogOrbqaNzoZFUR7mRtYTIpWmSJyKuWZVQ4y2FiPQO3Ut7bDMUK4E7TkIFGs4V7O4gyA",
+	"m9a91oLPf/ijz375qy9+9k+YnIuSgPmPupa9bnctaVhM8GAnuL4VZJmzVuzo9WPw66df2+G8/+DBx3cP",
+	"P2zsPzj84O6j+/MkDJodWHE2xwLLWyl4rghxHLHCcBA2Vi6PHpaPjbOl0su2w2c0GMAmosLotQVD0hbb",
+	"7KVETNz/OcrVrO03a/vNyJJvQskTtm9OyASLBD6zPOzvpGgL6Ohcad4ql3LNoT7KHrsEGpYloTmQyS0P",
+	"27Befy/91EgAXuD2e5s3Zt/lMNBS09iQxdqypRHMIuwDwMpMDRKeWkuJiytzAAc3KSaS0xEIahcBB9x3",
+	"VwLq2IO5aqPCVdjr912MwOXdBrwDDRsx8V4YWJNrQ7Ch+7a+lX2NgeD2h+1cSLn98kZ2f9z7ta3rSyYt",
+	"pmsw60K0+fn6VlzQrXBgVnAZXORL3s5BaL9fwdbRnwcUO/VSWxRKqkizADly18ZJWwu6l/p9JuQQ/Mq2",
+	"+BaYrieUmL1+fw1WvAYrfoPAitMTu8YrXuMVv5l4xYvwi2qu4ILYpmlxTcOE9vsMoQuHFItccqE0ADaQ",
+	"bLDESHKqMGFmr99ftVvvUvJriqmfld0+WSyJ8jK8caBfuRzEJVEw3N7N5aFzWJc8cdB+a6/b1QadOGQm",
+	"2sGwwd5iBKfLaKy7pYrYR/jzUpx1zt2Yc3XNSrHWANPYPnmaz+5hIK9ZBCszexfP4C2WXYHCheoPTmPe",
+	"sktlyOGodKUewa+v8UItegwrLK6hp6dUsTRaxIrNPd5JKGbAzLfa+X6fB6dU8dbewBzUT54axnHKaMKS",
+	"jxkMC9ICIWqlKJUBgnbw5yAMBkkc7ATXkKrimMZf+MCG/2DetvIqD6ZFBuEa0tEmGUegg5ljsU7LOJ23",
+	"F80jk7H6rjfa79uuzO3cJA9lHGNMK0ZIpIEQoVMOsfSyYJt5n3JhkkQqIuhuwhhJj65ydMRQkCwGqFAc",
+	"wDx+tUk+BJxjKKDY79ssC1jfdxShUZSYe4ZeNCPPNIlt1ExrfKhAowqGy55p20Y/pi3WlXEE4HXHZXDL",
+	"EIrNI7M4LmKbYT6IUjBPHK86gzXNr5prQxWMBDwJaRyKHIe8gnAU6nVk4e5cwJkVIGwYnHM0Atqyh+Kb",
+	"h9ItH4arYIWZ2haAmp6ZAwmxbLao5TnFEtJu86D89inr8twGZGegsD8JCNWRhEY3SRMPcJMMlFldxZhn",
+	"I3HnZpRl4IQYHeaet5Ip4AWaw+uNAx4oGQK4quziGWpFxYi40xbBjptjAvnCrpqWYH4qMGrs7yhYn1h2",
+	"vH6xPV646+aYnXERAdh6xGJ+zpKR/64r2Dz56sdCDl3teJ4ADhqE//Fnub4HAoIrS+Ztu1S7kMHepgrd",
+	"4qQ3aHUtbrQmQ6iL2pJKT1yr4nb9FHo4zxhlldp9QXexy+w1CWngpYfSK7QORfX9OoqYdhgS6QK63LqF",
+	"41cgb2Ce7OojOcyXdLehlQKpoG03t8JC01b5XeLKBnHCKtiicuZc8RaGm3plYtPcvR6jAp7OLbjWXHRU",
+	"CWmPJY3IKY2paDnGqAZ904+SifLasYzxxdMX/38AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

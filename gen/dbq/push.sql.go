@@ -287,7 +287,7 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 }
 
 const taskOutgoing = `-- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, coalesce(r.id, 0)::bigint AS rendering_id,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content, coalesce(r.id, 0)::bigint AS rendering_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version
 FROM tasks t
@@ -306,6 +306,7 @@ type TaskOutgoingRow struct {
 	TaskID      string
 	Recipient   string
 	UserID      string
+	TaskContent string
 	RenderingID int64
 	Title       string
 	Content     string
@@ -315,7 +316,7 @@ type TaskOutgoingRow struct {
 	Version     int64
 }
 
-// TaskOutgoing gives what a driver sends for tasks, and which version of the sender it is to send them for.
+// TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, and which version of the sender it is to send them for.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {
@@ -329,6 +330,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.TaskID,
 			&i.Recipient,
 			&i.UserID,
+			&i.TaskContent,
 			&i.RenderingID,
 			&i.Title,
 			&i.Content,

@@ -3,6 +3,7 @@ package phone
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/nyaruka/phonenumbers"
@@ -73,4 +74,31 @@ func NormaliseFilter(field string, number *string) (*string, error) {
 	}
 	normalised, err := Normalise(field, *number)
 	return &normalised, err
+}
+
+// Region is the ISO 3166-1 code of the region that a number in E.164 belongs to; empty if it belongs to none. Costs some 20 µs.
+func Region(number string) string {
+	parsed, err := phonenumbers.Parse(number, unknownRegion)
+	if err != nil {
+		return ""
+	}
+	if found := phonenumbers.GetRegionCodeForNumber(parsed); len(found) == 2 && found != unknownRegion {
+		return found
+	}
+	return ""
+}
+
+// unknownRegion is how the library names no region.
+const unknownRegion = "ZZ"
+
+// HasDialPrefix tells whether numbers of a region, by its ISO 3166-1 code, may begin with a dial prefix, which is without the +.
+func HasDialPrefix(region, prefix string) bool {
+	code := phonenumbers.GetCountryCodeForRegion(region)
+	return code != 0 && strings.HasPrefix(prefix, strconv.Itoa(code))
+}
+
+// SharesCallingCode tells whether the calling code of a region is also that of others, so that a number must be looked at more
+// closely.
+func SharesCallingCode(region string) bool {
+	return len(phonenumbers.GetRegionCodesForCountryCode(phonenumbers.GetCountryCodeForRegion(region))) > 1
 }
