@@ -90,8 +90,14 @@ CREATE TABLE public.callbacks (
     sender_no text NOT NULL,
     source_ip text NOT NULL,
     body text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    refused text,
+    left_out bigint DEFAULT 0 NOT NULL
 );
+
+COMMENT ON COLUMN public.callbacks.refused IS 'the reason that the provider was answered; null: it was taken, or the server stopped while it read';
+
+COMMENT ON COLUMN public.callbacks.left_out IS 'items that could not be read, among others that could';
 
 ALTER TABLE public.callbacks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.callbacks_id_seq
@@ -389,11 +395,14 @@ CREATE TABLE public.receipts (
     code text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     matched_at timestamp with time zone,
+    look_at timestamp with time zone DEFAULT now(),
     CONSTRAINT receipts_lengths CHECK ((((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)) AND (char_length(recipient) <= 100) AND (char_length(code) <= 100))),
     CONSTRAINT receipts_state_known CHECK ((state = ANY (ARRAY[0, 1, 2])))
 );
 
 COMMENT ON COLUMN public.receipts.state IS '0: on its way; 1: delivered; 2: undelivered';
+
+COMMENT ON COLUMN public.receipts.look_at IS 'when its message is looked for next; null: it was found, or is not looked for any more';
 
 ALTER TABLE public.receipts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.receipts_id_seq
@@ -1026,7 +1035,7 @@ CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run
 
 CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint));
 
-CREATE INDEX receipts_parked_idx ON public.receipts USING btree (id) WHERE (matched_at IS NULL);
+CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (created_at);
 

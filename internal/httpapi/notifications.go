@@ -20,7 +20,9 @@ func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestOb
 	if x.request == nil {
 		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
-	answer, contentType, err := s.pusher.Called(ctx, req.SenderNo, x.origin.SourceIP, x.request.URL.Query(), x.request.Header, x.body)
+	answer, contentType, err := s.pusher.Called(ctx, notify.Callback{
+		SenderNo: req.SenderNo, SourceIP: x.origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header, Body: x.body, Cut: x.cut,
+	})
 	if err != nil {
 		return nil, err
 	}

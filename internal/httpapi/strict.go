@@ -34,11 +34,13 @@ func (s *Server) strict(next http.Handler) http.Handler {
 		}
 		var err error
 		if x.body, err = io.ReadAll(r.Body); err != nil {
-			s.fail(w, r, unreadable(err))
-			return
+			x.cut = unreadable(err)
 		}
-		if x.operation == callbackOperation { // a provider writes as it likes
+		if x.operation == callbackOperation { // a provider writes as it likes, and what was read is kept
 			x.request = r
+		} else if x.cut != nil {
+			s.fail(w, r, x.cut)
+			return
 		} else if f := ambiguity(x.body); f != nil {
 			s.fail(w, r, f)
 			return

@@ -346,6 +346,7 @@ func (w *worker) report(now *way, rows []dbq.TaskClaimRow, messages []driver.Mes
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, pauseMost) {
 		err := w.tell(ctx, reports, unclear)
 		if err == nil {
+			w.matchSent(ctx, w.senderNo, reports)
 			return
 		}
 		select {

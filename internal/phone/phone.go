@@ -102,3 +102,42 @@ func HasDialPrefix(region, prefix string) bool {
 func SharesCallingCode(region string) bool {
 	return len(phonenumbers.GetRegionCodesForCountryCode(phonenumbers.GetCountryCodeForRegion(region))) > 1
 }
+
+// IsInFull tells whether said is number with the prefix of its country: as it is, without the +, with 00 in its place, or with spaces
+// and the like. An address of another kind is only itself.
+func IsInFull(number, said string) bool {
+	if number == said {
+		return true
+	}
+	digits, ok := strings.CutPrefix(number, "+")
+	written := digitsOf(said)
+	return ok && written != "" && (written == digits || written == "00"+digits)
+}
+
+// IsAtHome tells whether said is number, in E.164, as it is dialled in its country: without the prefix of the country.
+func IsAtHome(number, said string) bool {
+	written := digitsOf(said)
+	parsed, err := phonenumbers.Parse(number, unknownRegion)
+	if err != nil || written == "" {
+		return false
+	}
+	if written == phonenumbers.GetNationalSignificantNumber(parsed) {
+		return true
+	}
+	dialled, err := phonenumbers.Parse(said, phonenumbers.GetRegionCodeForNumber(parsed))
+	return err == nil && phonenumbers.Format(dialled, phonenumbers.E164) == number
+}
+
+// digitsOf are the digits of a number, however it is written; empty for what is none.
+func digitsOf(said string) string {
+	written := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(" -.()/", r) {
+			return -1
+		}
+		return r
+	}, strings.TrimPrefix(strings.TrimSpace(said), "+"))
+	if strings.Trim(written, "0123456789") != "" {
+		return ""
+	}
+	return written
+}
