@@ -607,7 +607,7 @@ type Channel struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries         Countries `json:"countries"`
 	CreatedAt         time.Time `json:"created_at"`
 	Name              string    `json:"name"`
@@ -642,7 +642,7 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -661,7 +661,7 @@ type ChannelRequest struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -728,7 +728,7 @@ type Company struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries Countries `json:"countries"`
 	CreatedAt time.Time `json:"created_at"`
 	Name      string    `json:"name"`
@@ -761,7 +761,7 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -777,7 +777,7 @@ type CompanyRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -842,7 +842,7 @@ type ContactsRequest struct {
 	Contacts  []Contact `json:"contacts"`
 }
 
-// Countries By `country_no`; none means every country
+// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 type Countries = []No
 
 // Country defines model for Country.
@@ -854,10 +854,15 @@ type Country struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix `json:"dial_prefix"`
-	Name              string     `json:"name"`
-	SignatureRequired bool       `json:"signature_required"`
-	UpdatedAt         time.Time  `json:"updated_at"`
+	DialPrefix DialPrefix `json:"dial_prefix"`
+	Name       string     `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region   `json:"region"`
+	SignatureRequired bool      `json:"signature_required"`
+	UpdatedAt         time.Time `json:"updated_at"`
 
 	// Version Counts its changes
 	Version int64 `json:"version"`
@@ -886,9 +891,14 @@ type CountryPatch struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        *DialPrefix  `json:"dial_prefix,omitempty"`
-	Name              *DisplayName `json:"name,omitempty"`
-	SignatureRequired *bool        `json:"signature_required,omitempty"`
+	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
+	Name       *DisplayName `json:"name,omitempty"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 
 	// Version The version that the change is made to
 	Version *SeenVersion `json:"version,omitempty"`
@@ -902,9 +912,14 @@ type CountryRequest struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix  `json:"dial_prefix"`
-	Name              DisplayName `json:"name"`
-	SignatureRequired *bool       `json:"signature_required,omitempty"`
+	DialPrefix DialPrefix  `json:"dial_prefix"`
+	Name       DisplayName `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -1065,6 +1080,11 @@ type EventRequest struct {
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload *Payload `json:"payload,omitempty"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign *NotificationSign `json:"sign,omitempty"`
 
 	// StartedAt When the node was begun; now by default
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -1342,7 +1362,12 @@ type NotificationRequest struct {
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload       Payload `json:"payload"`
 	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
-	UserIds       UserIDs `json:"user_ids"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign    *NotificationSign `json:"sign,omitempty"`
+	UserIds UserIDs           `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1354,6 +1379,11 @@ type NotificationResponse struct {
 	Message Message          `json:"message"`
 	Data    NotificationView `json:"data"`
 }
+
+// NotificationSign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+//
+// Example: 示例公司
+type NotificationSign = string
 
 // NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 type NotificationStatus int16
@@ -1369,6 +1399,7 @@ type NotificationTemplate struct {
 	CreatedAt  time.Time `json:"created_at"`
 	Enabled    bool      `json:"enabled"`
 	ExternalID string    `json:"external_id"`
+	Sign       *string   `json:"sign"`
 	Title      string    `json:"title"`
 	UpdatedAt  time.Time `json:"updated_at"`
 }
@@ -1390,7 +1421,10 @@ type NotificationTemplateRequest struct {
 
 	// ExternalID What the provider calls the template
 	ExternalID *string `json:"external_id,omitempty"`
-	Title      string  `json:"title"`
+
+	// Sign The signature of notifications that have none of their own
+	Sign  *string `json:"sign,omitempty"`
+	Title string  `json:"title"`
 }
 
 // NotificationTemplateResponse defines model for NotificationTemplateResponse.
@@ -1440,6 +1474,9 @@ type NotificationView struct {
 
 	// RetryCount The most of any person's
 	RetryCount int16 `json:"retry_count"`
+
+	// Sign As it was given; null is that of the template or the sender
+	Sign *string `json:"sign"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1617,6 +1654,11 @@ type Recovered struct {
 	Message        string `json:"message"`
 	RecoveredCount int    `json:"recovered_count"`
 }
+
+// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+//
+// Example: CN
+type Region = string
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -3285,7 +3327,7 @@ type ClientInterface interface {
 
 	// CreateCountryWithBody Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3294,7 +3336,7 @@ type ClientInterface interface {
 
 	// CreateCountry Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3313,7 +3355,7 @@ type ClientInterface interface {
 
 	// UpdateCountryWithBody Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3322,7 +3364,7 @@ type ClientInterface interface {
 
 	// UpdateCountry Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3725,7 +3767,7 @@ type ClientInterface interface {
 
 	// TakeCallbackWithBody For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3746,7 +3788,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3755,7 +3797,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3831,6 +3873,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3847,6 +3890,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3971,8 +4015,9 @@ type ClientInterface interface {
 	// ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3982,8 +4027,9 @@ type ClientInterface interface {
 	// ClaimTasksNow Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4007,6 +4053,8 @@ type ClientInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4414,7 +4462,7 @@ func (c *Client) ListCountries(ctx context.Context, params *ListCountriesParams,
 
 // CreateCountryWithBody Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4433,7 +4481,7 @@ func (c *Client) CreateCountryWithBody(ctx context.Context, params *CreateCountr
 
 // CreateCountry Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4482,7 +4530,7 @@ func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors
 
 // UpdateCountryWithBody Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4501,7 +4549,7 @@ func (c *Client) UpdateCountryWithBody(ctx context.Context, countryNo CountryNo,
 
 // UpdateCountry Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5474,7 +5522,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // TakeCallbackWithBody For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5525,7 +5573,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5544,7 +5592,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5680,6 +5728,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5706,6 +5755,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5950,8 +6000,9 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 // ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5971,8 +6022,9 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 // ClaimTasksNow Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6006,6 +6058,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10601,7 +10655,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithBodyWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10610,7 +10664,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10633,7 +10687,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithBodyWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10642,7 +10696,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11097,7 +11151,7 @@ type ClientWithResponsesInterface interface {
 
 	// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11122,7 +11176,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11131,7 +11185,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11209,6 +11263,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11225,6 +11280,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11359,8 +11415,9 @@ type ClientWithResponsesInterface interface {
 	// ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11370,8 +11427,9 @@ type ClientWithResponsesInterface interface {
 	// ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11395,6 +11453,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14514,6 +14574,8 @@ type RecoverTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -14535,6 +14597,11 @@ func (r RecoverTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r RecoverTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RecoverTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16338,6 +16405,8 @@ type TaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16359,6 +16428,11 @@ func (r TaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16414,6 +16488,8 @@ type TaskStatusInfoResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16433,6 +16509,11 @@ func (r TaskStatusInfoResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatusInfoResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatusInfoResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19306,6 +19387,8 @@ type ClaimTasksNowResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -19338,6 +19421,11 @@ func (r ClaimTasksNowResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksNowResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -19408,6 +19496,8 @@ type ClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19431,6 +19521,11 @@ func (r ClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -19768,6 +19863,8 @@ type AppTaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -19789,6 +19886,11 @@ func (r AppTaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppTaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AppTaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19962,6 +20064,8 @@ type AppClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19985,6 +20089,11 @@ func (r AppClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AppClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20041,6 +20150,8 @@ type HealthResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 }
@@ -20048,6 +20159,11 @@ type HealthResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r HealthResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r HealthResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20089,6 +20205,8 @@ type ReadyResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -20098,6 +20216,11 @@ type ReadyResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r ReadyResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadyResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20413,7 +20536,7 @@ func (c *ClientWithResponses) ListCountriesWithResponse(ctx context.Context, par
 
 // CreateCountryWithBodyWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20428,7 +20551,7 @@ func (c *ClientWithResponses) CreateCountryWithBodyWithResponse(ctx context.Cont
 
 // CreateCountryWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20469,7 +20592,7 @@ func (c *ClientWithResponses) GetCountryWithResponse(ctx context.Context, countr
 
 // UpdateCountryWithBodyWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20484,7 +20607,7 @@ func (c *ClientWithResponses) UpdateCountryWithBodyWithResponse(ctx context.Cont
 
 // UpdateCountryWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21281,7 +21404,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21324,7 +21447,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21339,7 +21462,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21453,6 +21576,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21475,6 +21599,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21681,8 +21806,9 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 // ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21698,8 +21824,9 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 // ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21729,6 +21856,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -24504,6 +24633,13 @@ func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26073,6 +26209,13 @@ func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, e
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26133,6 +26276,13 @@ func ParseTaskStatusInfoResponse(rsp *http.Response) (*TaskStatusInfoResponse, e
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
@@ -28596,6 +28746,13 @@ func ParseClaimTasksNowResponse(rsp *http.Response) (*ClaimTasksNowResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28677,6 +28834,13 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -28978,6 +29142,13 @@ func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsRespo
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29142,6 +29313,13 @@ func ParseAppClaimTasksResponse(rsp *http.Response) (*AppClaimTasksResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29196,6 +29374,13 @@ func ParseHealthResponse(rsp *http.Response) (*HealthResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29228,6 +29413,13 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -37037,6 +37229,20 @@ func (response RecoverTasks403JSONResponse) VisitRecoverTasksResponse(w http.Res
 	return err
 }
 
+type RecoverTasks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RecoverTasks422JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasks429JSONResponse struct{ TooManyJSONResponse }
 
 func (response RecoverTasks429JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
@@ -39671,6 +39877,20 @@ func (response TaskStatistics403JSONResponse) VisitTaskStatisticsResponse(w http
 	return err
 }
 
+type TaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatistics422JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response TaskStatistics429JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -39758,6 +39978,20 @@ func (response TaskStatusInfo403JSONResponse) VisitTaskStatusInfoResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TaskStatusInfo422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatusInfo422JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -43848,6 +44082,20 @@ func (response ClaimTasksNow403JSONResponse) VisitClaimTasksNowResponse(w http.R
 	return err
 }
 
+type ClaimTasksNow409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasksNow409JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTasksNow413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response ClaimTasksNow413JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
@@ -43978,6 +44226,20 @@ func (response ClaimTasks403JSONResponse) VisitClaimTasksResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasks409JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -44461,6 +44723,20 @@ func (response AppTaskStatistics403JSONResponse) VisitAppTaskStatisticsResponse(
 	return err
 }
 
+type AppTaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AppTaskStatistics422JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response AppTaskStatistics429JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -44729,6 +45005,20 @@ func (response AppClaimTasks403JSONResponse) VisitAppClaimTasksResponse(w http.R
 	return err
 }
 
+type AppClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AppClaimTasks409JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppClaimTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response AppClaimTasks422JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
@@ -44806,6 +45096,20 @@ func (response Health200JSONResponse) VisitHealthResponse(w http.ResponseWriter)
 	return err
 }
 
+type Health422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Health422JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type Health500JSONResponse struct{ InternalJSONResponse }
 
 func (response Health500JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
@@ -44837,6 +45141,20 @@ func (response Ready200JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Ready422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Ready422JSONResponse) VisitReadyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -47611,400 +47929,411 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfLqfDHSqLoJdDc5ZHc4dnuaPTPUkE2K3RQtTXOBBCoBpLuQWapMNIhh9IW8J/tkr3Yl",
-	"bfhuN7zy2XLYcbo9rXXn2LMcsmR9GA05o7/8FS7yeTLrBagCCkA3mqShUHAaQFW+5/P+/J4XXlv2IymY",
-	"0MrbfeFFNKZ9plkMn/aj6F5g/giYasc80lwKb9d72pOEqjPlE91jRNE+I1wQds7iEWmHlPcJFQGJWSRj",
-	"TWSHSMGIYiJgsed77DntRyHzdj3VVw0aRY1are75Hjctf2vA4pHne4L2zRPmVx54vhezbw14zAJvV8cD",
-	"5nuq3WN9akb2OzHreLve/3gjnccN/FXdwOFfXPjeAdWsK+PREbT7AjuLqO6lfbXtIwv35vrADntUCBZO",
-	"6w+fWLi7I4kdmfW+z/tcT+7TR3JI+lSMiDa7Ragmfal0dg/qteKFD6HB7FAC1qGDUOMrffqc9wd988F8",
-	"4sJ+8j09isz7XGjWZTGOUPYjKkZHsmwh8PeGkEuvhRwIHU/rCX6/jJ4GsZLx5Iqf9BhpCvZcN9rwRNMc",
-	"f3NJItplpMU6MmYlZx1fyK15nz6/z0RX97zdLbvQ7nO61ErHXHRhVHhXCyY+4w51ZNynGrft1o43c0fv",
-	"BawfSc1Ee/QxG02uwr4YkaGMAzf5Ng1DFr+jSEfGRPe4AopgxsOU3iTHTGhCu5QLMuS6xwXZ2iE9OYgV",
-	"fE6JTEsGI6Q59l0SSKaIkOalLunLmAHl6TKt4LEOj5UmVKghi7EHP22yx2jAYtLMzGbjMYtCOmJBcw+f",
-	"o6ZtFkPPhGtseWdry4d+dmp3yLDHQ5bpjMM9G8r4bJPsC9e37lH8SRAWxzI2fwupyRmL9KY7EDigdNey",
-	"AzPrXP1oRFRrFps2/80n/8PG//zs3d/xis7Lfa70LNLBNetnScec1GJrXmrxqCcF+4CHmhVcr4ciHOEB",
-	"isxjRAz6LRb7ZhPaPcN/yJDCPnFFhjHXmomSIcP7DXzfq3r5YWxH+I4Z62M50KyU2sTm11m0Zt6rdwxs",
-	"tLRP5LLLELiUZ55QdVZKUQxHWYY128ZNP08Ui0U5nxy4nxftKmnfdPaUTj3tirWlCBTRkgwp10CwKLBP",
-	"MuwxYe55zPDyCpZlpNsljNS0Uvl8weAuzDBjpiIpFAMp7ECKTsjbMO62FJoJ+JNGUcjb1Ezhxu8rM48X",
-	"6XjMkwHzdndqd3wPSI75LmYUHoTt2xRSN3osDLwL3+szpWiXAQszdCqKiIALZR4A8gav2E1gSpvN3/Vq",
-	"9Y8+/OrW13ee1r5x+2u3vvnx9oObR+89uvO4fmIarTbrQxgdTHuSmSpNNUM+wkVXJQSf0DCUQ2LWy/fu",
-	"ms1YYHGQciYzV4N2mylVfeSm38d2p4omAOO68L0PZNziQcDEYju4XbSDdKB7m52k4cktNPeG9OkIViuQ",
-	"QDZXvn+KkXbMAiY0p6EaH47p454wnIqGiyzNTbN/k0vDXZO5RTmWfYZywtDIG8NYii7hQvEA2bdi8TmL",
-	"r+GEQ7/vKCKHggDX3MuJODwgIaNIk7hWJJRdXLdzGvJgoRO1tZVZtg5nYaC83U/sn5PMMV1DK7XQHPtF",
-	"4aZNBWkxEnAj6wXexTM/3RAn6XE75ty+7BPo1klE8MRqd+GeJm05CAMz/pjRwCetgZlkMi44K3uE0XYP",
-	"hkn7DCbxgIaGf7PFdqH48Lq16idtj13t9GTgoM2i2YGv/vCiXIw799Xjh0em2SOpP5ADseCi7ExlVx1o",
-	"eHxFHEsmatDuXQ+jGhtCD0Rs3zuR8j6Nuwtxp5369rQDoqVshNB26QFxu6OlJPDo9R0Q6B5IhSB18oC/",
-	"7xNpKYfsEEpaVMO6UUFum5/t4j2gYrQYibtTyjTNwhlhr9GhPBzETI0toJQoC5qfWUCMKtWPtNojOh5Z",
-	"NTWkeuWswg0LGVdElTIqttojzcdMx6ON/Y5mcZMoOlKkVyLPmnE8EWYVZMw/XZRu1UuXNhHQcytqBHAg",
-	"mmbL3cDNoehzpQxDljHOarUreiSzsomfjIJIgWfiiaDnlIe0FbLFpJPC+zvItDpxc40wwNvMkdTkSRLz",
-	"bk8TIYerv8IB1bRFjSRHRcps2j0W7KWmGUdyjIQ3lPEZXhFcRTWIIhlrFjxgAaeLkcKb00jhIO2i0Td9",
-	"NEBznljdA+x242QUMdIfKJjL+ACul4kGrB3S2JAdRZrjQ2uCCmvbtPZ5sP8mSsjuCy+KZcRizVF3xPWb",
-	"Ybg2z5iRUV3FPGBU90d0jO9Mf+uBfQxVW6fEf4KjS1uxQ3iWWD5k6/dZG6hW4okocx9kDGI3p9rD/s3p",
-	"6aBWq9UKjWLQ0WNwXDzGMzC5pNYpUc2OYo9tI7NQ474UMFghs9nLGBJv1mqk3aMxbWsWK0JjBtZCz/fE",
-	"ILRECc0gc8wuZFQxO/rJgwi/IlMGI5v14DARKN8cSLDlgn8HRGACpo2pFqzxoY5btMxx0PGoQQ3zalhu",
-	"VbRIaHuxXiRyJuQQuVxoCLblbr5R5zSjYHduPj48efyNxt3D+/vfaDy4d/Tk5PC4OTbc7S0vY528fWsn",
-	"Z5+sVRm+6hkhvAGzKBw3mI8p+WD/3v3Du2hJMhqFjDPWZSti7JEODRUjrRFx9tPSIbSkDBkFvV9pqgdq",
-	"1nnEQ32Mz174iQGvup0ue3FT81/iorPDKLm8pp0i6pTwgYmjmlNCix64rBmMabtuTFMm8sje5DK6UDhU",
-	"eAas6RVpLLyILdE4piP4LDUNG+DHmunugyts/Q89aXT8QotyblEyzWe2FodftCDv05CKNjvoUYFLQoOA",
-	"m+HQ8FFmceBc++Obn7yUn8Yx6/bBHV1EWzKuhPR/mUu7MfZDEcHp0/hszIcClqTKdHSci+FECteHf3oC",
-	"341PsoakoB0zqlngkzoRMmAkkIL5ZMt6CgkVRMYtQ9m28fkOF1z1zAs7+IWhhwGhLWFWKgxHPrmJLWl6",
-	"xqzmB8YLoDTKUHEpGAn5GRtf4Pqt7AJvb7136708NZxcy8TlbRizMI994n1rwAaGlau+6aAvBdcSlu1Z",
-	"AT9yDVyuAFN8CHP0M92ilYkweEmCgimmP8y4n+7JKc2vThR081n1GgoWFq+h/WGW+963cQD2zenL4R40",
-	"b+FdbVCdc9wFVLMNzcFBNXG+nV9r4gcUe/pcDDTLc4YJmjd57UpkgoRLKN4VVA9i1khX+UWB5DCIgrln",
-	"dM5ixVFNy1M0WCsFJmo8poUEvMIBx6AY6/IrmEp2/8YXMh1fbr9yU51yru5zFPgrsWk8S336/B4+XUc+",
-	"5D6NbYvvDQT/1oDZn83G5ftd7cUVLFy5Dpftd2KSyZJXWntHBwpEpEz0zcwdZM+1jeQZnxWOIt/a1Dnp",
-	"dm+m/NPnIvttfUIiWoguORoz1VPJVRRSDH8roj7TNQcdjx7YZ+egLhlKMa35Y8bE1+2jFxflS5zRx+cU",
-	"Mq+YL7ye6z+dsD6bts4rpkOrpUFoLlvkKM1p9wnnicncI/VaXu/PaTrTw4J8jDKpFlySXzg7pykrdZmH",
-	"oRppN/2yoEwDXu1JseOY1PXRYjO5vXUb45jEHuKDRqfL/wAkwCebm5tFatjkFk8zlZRb9T7k54xwTVq0",
-	"fUa4sIEFkYx1FeHMtTwQmoeTjaNJyemqYG6wUmM1UfK6LTyZhfOTHc3PufBg2JM/aT/96OTkEbF2sInV",
-	"9L3nGzIOzFTraVR00cVKwqHfFGXmNdAjfG/IeLenZy8CrO5TfHiSOmRC0a0GYtvNax0LahnY/Iqlfex0",
-	"9dJ+pt9lpX17V65f2ndzeqOk/UUE8cXvU9miLSi/r4QaLrCoV0Nunk1bvxVTjOugFk+TVR0P0VMkophN",
-	"ptM4iT1Sz0vNKe+Rg1bIpsjRtc1aKkpb0QDGITRtz3tKAy66moZnDXeQMq4FSHqo4rLdgP/WPyhx3bI+",
-	"RSEsm/pxc6fUGjgmZ00kjVR4caBYXEH+eqJYfO8uXop2j+qGjJjA1+ZZh9rGnf2Nb9KNTxsbVbwubnDF",
-	"pwl2cdWMFjq9Bkab9rs0o8XT/xowWhjIyjfvOjZOrYozYm+LHIaskbs21cw9uRq21+IFyDDrPMF/f0Sa",
-	"abpmcw8SbkifUaFcojH+6vmLWeu3M97h5JDbBNKi45ZkjlZb7AXUq4DTsBHFrMOfz5ZFzAGBJ6fpZW+w",
-	"HyibqWsVsez6lDiGFlXLoLNVcwvo9Bq4Rdrv0twCb8trwC3snC5DLVv6Gs6hRKzclYILtSjDmY8Gvn4L",
-	"OSeReTZtBVdMJ1ZKI+6iPnWQmpyrh+0twvlQV6hg4+OqofIdZy7JTHPyImxuoFhDs34UUs0qHKnp5uZc",
-	"Y+ls5uNW+c1ZLdPK971y3lXQ/ZIsbOykXzsnG5/h5dgZk9tafSlO2HNd8fzPmMSizGaJQY9TgsqYDpPz",
-	"LY7nbtrhNTGwlqSoSYmXzzVSGNQ9g4rMEZE8vtbXQwmukQrAnhd64zR7rjGri+seaWZ3tpnboneyG5hD",
-	"qHr107/64tf/4bNf/frzP/3Jq+/+8LN//Onnf/adVz/69y//5Mf5lJMZGCwzsjIy4s/kkeO6JwcaBvyV",
-	"3OBu3/LyvdQ37jz7pLZx59mLmn/roqSnVGwqMM8tPoMsEsJSh+9yj1HR+Tl0eWSLDzJJRZuZ83WXacoX",
-	"CnHJZ6G9mBWDPn59cIi5RkoXww5yYkkcNEBFZvqBedxmuk0yUpe1NwEWRZSGFEfICtWStGIq2j0ihY/J",
-	"1FSRZj4BvDnTOGw7K5zxebFMu4jFJlm3uSLO2XmZ8FxZEFYDbG3muQCBFDtM30pGnpM8SxdrtTImdLly",
-	"0TLtdUmJEo/XtQuSMIylQiarxuBCzHT2VLtEEIi/sefLjFgGrBEgbBIktTSikAqbXdRwiS3us8tocS8q",
-	"TeNMO8njRUklXHDNqZ69zqnjqk+fN4JBTHWhSdMGX7rMSIYZNn06giybqXlKN7du3hrPKiwI6Ddz4iKh",
-	"9RUogNmxKnN86J67sMte/Sg/NI/nreZbRVbziI5CSWe6CR/ZxzBlMU6JbUmuJyzykCrSYt2B2CNCDsuc",
-	"vdOIdCaIrMKymlbkQDdi1uciKD8KLaaHjAmCz7FYIWCgkdS4TmHC8LjPcTwKwzutq7P6zuUOtt26m7XJ",
-	"vRsjLo5PpJFzCS0opDHPo5BysULWYDoUeElXyhwy/U6GgvYYDabE+Xali5Dk2kevFQvIIDKiDiQrVgtv",
-	"g24aXDX6MmbFBrBgwOYSX9jziMdMTXtnZogAV41gUDKeKOYy5no0fvVKIlxTAdFxELODwSBkQZLng6gS",
-	"PiYZIjdoJMjCUSzbDBBFjKzDtA6LGITvPd8wHWycU4AFVKan91mbDhQ7znRov4Lo+/u2W/vd11zv9vOR",
-	"PHZjsN88yg7FNe5GZOYqB5oF5QYG+F0RRUdk2JPAasw0Cdc2k3PIFSOA8NIDuAibGN+HTKOCHHH4WRUp",
-	"ytKl/Ns+zZpYcB7mWpeCKT89s3swqDYVwP8AvoDHiA5ahTrhYn2ds2GRnFQtnf2EqrM0mV0N+n1alIB/",
-	"ksGnBricGRxiqTDjJPLXnuR0XMndTC5M7vZlrkpyNNI9K6JIGVWrWGsrDqEye7tHKAmktqByXGgJacZO",
-	"M5hYnSnIFVQn6GhoZDHHE2EjzeE5p+HAnA7Fws5MjQ1HPV1zB6zAcxo+UEWMOQy5gzvqxLJPMGAAWjPn",
-	"FkQK9lxP5ceAAVGbLbBZ2OPlVcjKgkmJk79I3bOurBmq3cfsCjzele6/WbzrzOz4mC3oAXV7UHQP4Cp0",
-	"wORySVa1sfmVxofeZ9QwlxLolI8cSArX1liNeLZ5sJRHjx8eHB4f3zv6sHFy78HhwycnZZgpBfdlXsiX",
-	"+yzosviwONKmhYgSBXaijmZxCeTMZB+tEmYAqKjA7vo0YNjcTCFnEaSKggyeqyQP04F9bHKLVWClPCtZ",
-	"xypwPQ49Y8aqFREmu45+ssm5DBzbNOzdTOqVOUOr0z+yB3eVBAv7vQzr1NgMrtdGhYNZ9fat3LSYIOzP",
-	"j2ZTCYIK2lczWVkx6YLCLbTdI5iM7EPdBZ8EdAQVDvpS6J7hEFxjch/5VAq2R8yoLOCpA//P713E4kZA",
-	"RzO3BF42uiKLG6bruV7AMc/3iplQxTeKfNsPyqThpkUPb6LL0RDaFGfaB7dwxGQUMsN4yUGPC6YAEPNQ",
-	"dEOueqQ1Is39dptFeuM+Fd0B7bJJP0cmiXArHU0xxFBTSM07Fj+wmTedOQ37nMXJI6BN6+xHQ4+ZLsPu",
-	"eZBA+xjNlouumlOcGlKuG0MaCy665dhv+1BZSGiiWRhaG6yF5O9RBcBvLID1VQ7rqLaLWshU0WXr5p2t",
-	"mZJ+0RE4YsPVi/9nRXVWXHYvVeR9RmMj2cgzJsypMl9RxdsJ3uocCZ1TdIozVoE34wKtjq7bDVklTc9w",
-	"v4ldeUSVsrvSdFWAXFSIYYlQC8iSUImm7pCqSoIo1v1IQwBou8/mwb5MUmw2GxvPvlLoyT/KkIBDESym",
-	"KLX4pxP26gqHfI40Ax/60JbwTdtsB8GGBk/WNgcXLTVjApSliTV/2995Njsnv9COeAg9PKVcI7XGzwdG",
-	"2A3RrIjfHIrAWgIzBvoZE17E45Ma0/JndJu03Zh8sjOBIpdyiGXWQgS5iYtgP+3g2fjdS7bTT07PVEzJ",
-	"7DldrYM62/PKhcls5w9owJZEQgtYMECMYVZoMgT/G3qzaBgzGhSbl7NyQ1Vf27h5Y6wJPwNZkxvlrFW5",
-	"DDUp216ZnXq1ulJ2RI9Zm0e8MIqFBkHMlCqqnIXovbime4T1Iz0iQ9jZ8aJGk3EuczuWsABLo6+6PCix",
-	"mEFVvFie84DFUCEO8YXTOzCTGxqu2UhCsWY+jh6kBDu1gkdKMaGX8o4t4suY0xuBLusSw5/saOtMj1is",
-	"pACJucXMdxKs7RWYciYJuFpCbtZ/7M5jzjmSbkPGL+LWOretE0fJzXb2FVlcbKkorCwgfywYWQPkr2E1",
-	"gKxxeet2FePyjLxyoDzxQDTgUE8coyPpEH4WjsBYRHCZP6YkZhGjOguqdplhF7OjLZQ3U6TJBlSkU8x0",
-	"NPtYX4eQ4zjgtQg5xyUSbA00fy66PqkTa3sBlC0A0vfJDAnXJzeJkn1mn08F3ppf97eMCuDfXFTwzQ4/",
-	"VQVyk7KV5vLffuCGkv0yK0KP6WYT3x3LPrONPBtbxpNMTsMk0VuMjlXPO7/MZDEmDMstSZRM2EUZEDvX",
-	"4WVhWJXf9lRyxf6yOWDZEaaTmS8FrGhjr08HciNQ10Yj3AiWTjXKZ3TMLLk832GsLgNncgQzI7q14085",
-	"0PPWis6FsIyd0urrfZ3n7dqPm7pMNTM7q6lBmtjyrDECzy6k9SsQcK8QIyMrCs9Uv2aIthBpjE4ZKK9j",
-	"dCKMfJNhgJXeymTc2V0vYBHJS8qzYZ3mFpFxrkULIUmPnjPrV6mmF8bOClFkbehA9JWreh5KeQaV9AgN",
-	"0cQw9/VIbR6FqUUuKKGwtlKuTqZVfCtYC2aqE1WLG5WUaznpMcD+hQKIYmRV9HdUNTzYaqaFAkkawiXb",
-	"bcaC4gBUexRaGN0Odd4qGgoWS6+fjGyfZHLT6OE0w2GRBpaSkIxRwt6M7NKMWyoK1LVxCjNxajJBLcnV",
-	"XlzUU8UGX1BtChX39E28ii3Wpn1GIsmFDlH/KMBYWJiFwfCqsS/fjrrSlK9HzFBuOiuTMR6Kh51ONv4d",
-	"nPCy06kYxI4X/KF5yf5pXoWG20WK30BxwZSaQyJwbzix4FIUuhk+CLRf2jpWWhLqak36ST5WjHlChuVM",
-	"81JgJT53ZmZygInCfTPfsM9WX9CYtRk/Z3Gj3MiKceCNauT+mIkgQ+ZZaUQoGoa5TvOrqtH4pS3i81u3",
-	"rVxcqtG730vO5NhtzGzR+Hn2czdivOWCzcoPLmv2zm6Z24fc+Rs/XVn794zoCnOZD5xEMRb5j7afqinE",
-	"aIOa6+lGXIiL8YjFbSYSdFYoI1eIxjqBtzpr+2zJu0U8iuP750alEuNbYvvLzW7qoi+t86Xbt7iil45m",
-	"dawxswKr5YntFZu2TI8rd+snnV7C6bp+Z7UZxYIeuOVlkqk1UGQc3KxVLRU4FoeoyFN2AHGdFAEuvYKp",
-	"R3YTczkgWzsLeeYShpPiKY/LRkkGh6ukD05+C9w6TyZKFnz5K9NHMzcqdElx3GNMaLQl9XknLYNcKL2N",
-	"CQKXObUJJlTlDI2b/y9XlphKKVZLDFdLCDMWsCLLBJwYiyIxZhufYapHNIP5yBFPTYcVXd0AbIEImfPK",
-	"K8m7ftJv0Qo9cgG9M4z+W3MBOD1KjYnVSWLqwwhpm/VkGLBYJUKgPc9EaSogQHuXNH/nhRGSj2ifXTSL",
-	"yGcWjW3iBNzlXa4VZppSQWSEo4RMVi66pPmVpk9URNtMQfJCQFWPKZ/U60Zv3MqWU98kDler+ZWmTd4z",
-	"iiOhilCC4inhgvQpF6Fp66DHBd0k+6CGKqJ6cmhjfK0SZeT3zRw+V337dq0G/9TGwcLyO5WnV6enX/lX",
-	"gOJl/iEbJfsFKegLxt27ZONGnz5vQBB+efA9BtoDdymOtiddyZStaTXsUQ3Zv2abXC+XGY5vLkyXK20I",
-	"pzgTcigapZntSe11QWgU4RQiGYZqrBAXZLXA9mPLLMim2HNNukwrslPbmZJY31A8BP1tehn7fZemn6yn",
-	"kDio8TXl5wwhtCEBn9Ah5PXPlYdZJZXhMWvL81WmYNkOV1w1OO11YoKZMRRJPPhaasGfQcLH35iezo71",
-	"096nut1bTFrGSm7VtQPs0PW1FK6/63rmvFZ3skynLIBuV3y6TM+HnY4FZCvODreluzdJkigGPKqJEm9z",
-	"F3mmIbbITQArhCi5SZogPzd3sYifluTR4dHde0cfbpIme96jA6Xh/Q/2790/vOufCiGhuCBnioSsozdJ",
-	"k3eFjOEhStBDYd2ckiBEqZC6ZzhoOsiYdQYqGZchoIjr0GNhkAx1z3Q2/mYSdmVGPHLGWhhsxOPsUNOk",
-	"QrDenrN4kzQDFnK4Qs1TAQs0EOlXu5hYR9OgCXDVQn7i5qnIJLYVGHlQDTEc2i6aEbRwZeBXmLDne+1M",
-	"xJUdM7iN7CCgknP6qZppHk9HGvaFn5OAL/z42A4QPx1mhonf3EsG6553Q8bPuWwL24YbPn6+m5kEfvMk",
-	"O5XkMK+kQOqEfb3QeYvbt5dh2DdrWUkOPPdnLCrKn5pD/p2ePw+/OncDyApQ+ZKJQPkEMyRIO6S8Dwgr",
-	"QUl2/XwoCeh9nCFRJGBpVrAwMpEiPYf5oCVIbHmsh8eHJ4+/0bh7eH//G2UgD9tb04SLSlnJqicHYdAo",
-	"0f0T4czSAqR8XJGhjEG6l/gz4hYUYiiXDCErm1XymeCJXzj+vhQNyN6GqUlMub4nFmmLHD85ODg8PvbJ",
-	"tl2nlMJt+duLxqfaXhNihJ8zgaN5XjqZZAJZymwa6JkVD8gQ8kvoGRM+oaGSRGfwpoATub2e7osu9AlC",
-	"IrRTN51A4s8jCrHAiDvFISVIW2fLfMlqZHlIue0+1/FyIMSJxDF7olY6WR66uAIEVDbZ/fLhtmCFihc2",
-	"UyZ9YqQfGO0KVUWbQh4zEsT8nAkUcQyddEB9AIjQGcRZGuQTIMVJuq45d8Meb/cITVCmjEbn+FWKBpli",
-	"kBuSlfALxWJQlRVpS9Hh3UFsJQ5rP/ik7m/7N/16zd+u+bdqfv127Zk/JZ02CyZxe6YenYX0LKWlyW14",
-	"LDFsLJWuWgj6YJYUAc8w26fPRUWJyDR57JqBD9iU+fMxNmf+3McmYQwDzS6rXLJ7fjb0zwIBDc7HXMWa",
-	"nEVwcLiAVe2HifVh9twToUvJeCbJODbPVOafGLXyZlWBhrNUUpQ12QI/X581t6t+vnhQug+ZetEKq6wn",
-	"YQCLFSeDoa7WAwpdrtwFmva6pA8UCcW1O0HtfC6jgssVXtqrrA09fsuKl2iVdaHd81MBMyrVqC0H0FiC",
-	"+r9W5Hx5SjqNfKZTfVZ+MFZK8FZP7KYVu0a7P1dob5AOUlUN+qjwJFqUeQxCHstrYRfDjc3Kfs1e+UKj",
-	"iCUdKSo+MmozaMBW1HKWEaSoU4AlO+afFmgbB6nRBzMLwMvksqdQYLBhoArbmbkK8xpljJC6hMHenozq",
-	"vMz0dyn2+qTnotOYmdWqrtwxE3r1pvrsci6cJDil0lRpVSkHuCFjsMkToxk6N6S9sSTNER136y9h18wl",
-	"TJV479s0DDP5h+b+4lJukpNMIQO00ckOoRYj3EyAnbN4l6A+qJnNmvJTTzALgVAx0pLBiCg6Un7iU834",
-	"YAGQFp3pgEMy9G3VrmxweDPvXwfzz0a9trO1EVGwtE2PCVpiFRE4CnzNM2EScAWtwrNYkHQemH+yI2eJ",
-	"WLafJUSVJUrsZcsCFKC1981pVDoTV7BJ3k/4GqnDsaMki1zok5v222wykE9uw7cJiuEe6Zv9GcRdgBPs",
-	"Ucu7pAhHBEw3sTPOAExwf8LpDibWhIHcmdsmzrslvDSpX7sHt0NChRF7mpC+EC7Ib779g998+4e5S/D5",
-	"X//is3/6dy//8Kcvv/8P06NMql0AF5KIXZVcByUHcbvQHMjbPaJGSrM+Hs+27DOEY5+EqVviPmpLwMfD",
-	"K5whTnbISA5iIocCoN/jkbXxjfbsbsOpcPB7NulxtkdhNdUhZ41jWrXIcq63Ms7ueMHKOXs5VIgh3A4q",
-	"hAmd4oSM4X4s6lFJez/Gnjw//53OfZFxtZgvS+BbY0ZDQ8mbflZM8JE6GAECSFeb7ZFmUiilSVyFKkMy",
-	"OoDSa4smOEeJwqAx0lR9tZm82DDceuQcjU2fDETIVA6SC7g3GfZY1s/uBmlUuqR4ShFarK2QMulMQvN6",
-	"UWkSqs4SSR9CBECi6PJzJjbJwyS/GH+Dr4ke8jZzugB8qFhd55zFhhPG9po0itxOH8Syb928WlqH02Io",
-	"6hmQ+wXenhd+pcO7C8R1Gu0KHCQxEYwFapMcs3Zs5DbncSeK0dDIfCKAgEgBkKfvvvtuc89uB0SshPws",
-	"8Z2zEVE6W6MmvcELwefas92YrUllaodg2SLME5zimcadHkLyeIvZGSGwMzWLY2g514VRgVw1sHJOeftc",
-	"o0MUksOwWSGxBg9eNCpGGFojO3vE7NL0EsK+d2YLls0uvfOxeTIJesgEF0xHT8+UmTAvJ7DjM6G08Xk5",
-	"bKght/bQMc5t4yrsvYAT1WIhxthyd7ldrBFUwJpmWqgkjJnxWPDpmaDTQxdm4QaIck3g5IseV8sPyKEx",
-	"Ty27nKnf6yza9JxyaHo5qELGRHk9Pq7R6Ymxqnu2FJRmwuLGKwgks3iSyTkG/jgWDDPnoMCM01DWHjT9",
-	"aKemo8VsqWlua8EK0ET9hRh0qnBBXKAeVS5YY/HJWu1g9v09Nk9eifXXtp9HiihN+3zYScTnlFHHNsCh",
-	"MP+zZBEy+aC8zxqfSjFzu094n33TPOdSRI12rsukCFfBAGH5YzZj3y4d5KJKtlRwBQ7RMXk666d0VaIS",
-	"sAzgHxl/pfVfprwsz28TDmAnmN27cdZiD/fYhc7VgclQ4xyvSCSYDNMuInwpBcvmUifSZe6QjJ3rYvFv",
-	"UYdthsVOyvQ0ipqYhYARjRD6pHLBKM1Qdps+aRo1QtPwzPwtqfl3yNo9qs1frE95aP7oaR1tqL5q5owC",
-	"NIrmRIWnG5+W+bNwPqv1QGOfK3dBZ7pd0gdttZ1rd0K7GV2GF/qN0SSW0QrWYvtabL9ysX0ZsfY1FBIX",
-	"ktkWCTy5KKVwC6INlNUaTKpjOaEWCvBqHoZw8fcSJ56PlIiC1qNddeflD9XbaeJZE+Y1YX5rCfP89oa3",
-	"g5TPUjGfTSHaq9UnrkGXOC70+H6Y8e9S9O5mMsJTZ7AzW8ihWJlvN3ciCsrIpKiuTdnpNImMIUEVMjsn",
-	"SEvGUZRgGUJmG6+eOokDQlRD/BMacUfINpWMvBj4uE1FQ9MzVgzUnbu7k+YboXlYahdVqYPNBupVrosx",
-	"LIn/O7FYPqZxYGAVQ997ZUE+Z4xFEFsDddEzHu9kc+y+KFurQMjGtwZSU/yzM3A2nNDG1IH/soEnuOI2",
-	"Pu2NcOOe9kaPk46e9kZH8mu2K/jwge3saW907Pp72huhy/R92+M0opNsdcmt1ItntbkgujGw5KXy1pLA",
-	"PL+yZUGvPGkt6XQ5Sj0V6PPEiGSJYJBkws8uPrZIRluHCxo2Zgb1WYOxkftbkGOrp0R8X1J63ApqRlVN",
-	"qcviy4wFsia1X2dy0skqsRe+960BG8w8N3mMG7M0Fa5HX6VvjM0TO8Vm/OwUps39IKn9vpTx7I1ZsNKF",
-	"WKW0ls5gdfJaZh0WhlNy5ZKn5mfemZWbmTSYK8d8SW3mKj4v12ZJ8FAJHaS5MKUEHSy2SbnZqKZc3JIF",
-	"FOPKd+YVFGP6PBBGfiJPTg6uAhvp2CpbBWgQNO6yGHHNHPQVFyTkSiPwGFckGqgeC4wyC78XOkPTlb6z",
-	"eSe72hv2iwnv6HESeJk6ezDcskHn8fjMCK80jIUrzduqDGO4AT7filmqEcbENQQbpu+NAQgjpA2sHgLN",
-	"WM9d1eIDrg9EzZjVC8RPU+E6qdhFLNtMKdPLPLN3rsbq74zHd04sX/F0C0Y43ruf375COpjs/QoJfnre",
-	"VkryQX66Jzpycoq5g/OiTEpLwOQrF+xoVKu5nm0+/2rekDt9Wpe7g9XUk3RNCxSU1W1tEoRcMPWi2PG7",
-	"8YjEA7HrMses6R+QICyVsKGARrdEDkRJGr9QYMLPZZyW9AbhHPigbyFwuQIUHzF/qYSFNaiFtaE9w/co",
-	"CXA6TsNRqQWraBLl+R92WaoVwImzVZBLlhcioRMwz8PNepbeZoD+5KBwQZN2htbJAA8qouiIDHvO18B1",
-	"FjCSihEmbwYOk6lPRyXQkXjSpvTbc5YH1ZOxTu0PXMMxVFNAIdTU6Uj0aCECsw9ftKlIZJU5YhzKymMv",
-	"qcbmR34IyXPZs+YVGZ3AsOLt1tG9GPB2+dnYJE24zpDTBcB4drfa6SXnmgg5TJ4cUq6buxBv7mKCQSsL",
-	"fBRbpGCwiNl3WqyRCr27NknJyL0xZG4lzyEWEqLtYcJdPt6wmeTxNTcJiNPJGKz9BiFM4c/NjGUvnaTn",
-	"e+k8kg/ZASZf4mgKwvhLwa6SoLE8KSkizWbLi6jyFOIDjQIJ2rP5h7k0L3AksS4XAt17uajsDJTL1SO/",
-	"JFh6i7w1qlIkEkvTgfyaAR7ObPhyOIVmc7IggebzOESgG24i/ExumBvuOwDoFkyEyheVlh9Pc3QXMvEp",
-	"8OoZlpUSOC8jN3OxNtBPXOJXeGK+RjaeECXMI1sikPoSMz0nqiJkzuEekSIB77MxDJho2VR9ZROZbE14",
-	"JHXzCQiQgVPDZqB0HuZy+kbPvlNNbMjoSCleZUFCZhao2a6+TfGmadQ31xVLCUJE9NTw+gzq68K7HDM1",
-	"CPUUMgIh6xa8UsbEwhWPiML86QodTKlnuG9jbTNAaRO2jynqUak09FGJEJRkxoIo5Gfcply0w0EwYToo",
-	"7Xla3L+NDof9KQxtXyTEf/aDiaFn9qNX7y9IE24LUmIXr/pYmFBAszADOTZvhFRD97GAZ1XJJEe+soW4",
-	"M3HusNYT9R4nCEVywRK2lSfl5XHi2ZD0LDWYgMVJSF/mQoxjjWEkPexIAWPLcagy+eteUWw6rJml0U9O",
-	"DogZvU+aDQSqpuTJ/Xt394iCwZPWiCTdOUskNLBV29qub9XqjVr9ow+/uvX1nae1b9z+2q1vfrz94ObR",
-	"e4/uPK6fzBmbPq14y5jUb+a22kh10+PK49STTpeMUgdR/Npj1M0oVrthK9+s8sx0a5L2SZ08evzQcBr4",
-	"VAD965MdcrB/dHB4P4cDDHnr/ra/s2juOhymJGsdPiWUz36RQgWbTwlqufmQYo4b1eAkg41QhNdmP0zd",
-	"H9vEQfLCornBVSuIcdWgbc3PpwQHVZKbk1T+bEWpjF5bXnaqxCa8CHMdv4O5ylLWgDwxuOwaZCfsZ7Zt",
-	"viSoyV2cOPvvj0gzRYhrAn9XLGfj6tOR9Q/uoXmlz6hAGIBRSwajd1T1UuJ5+KztWm2S7KWDnmEI3SPN",
-	"FwJqGKGlJlP+KMcQX/3bn3z+Z9/57X/93hc/+4PP//IPXv3nn70wdOPin3/5vc//9CevvvtzbKUA8Wlh",
-	"152bw4q5oO119ZzQdnxkb1C69umq/+THr/7813MVw6u4xpfCgh3FvH42nMzqcpLFlqH3qyLJ1QaGjxcR",
-	"7CrvY2z5xZQVXwYB9VJWuMCNNCM34s3cgcLqwGVM8dnUHVs1ZV0tVXXB/TmKuq84vXHco6Lbo3wxHe7G",
-	"V8qyjE2XIRfs8JwVVbauYKprS9FmsWBBUfPzCI4uKKQE3sx5g9OaLy3WpcJHn3C9ms1pwdoNbnFS9CUo",
-	"IwpVi8xQbEBvYqVK6pGVljWCFiJdtYyRGcDjtFP4fJD0bH9OunePJ2PA57NliswXmSpFSftmSGNleSqI",
-	"8mOG9bng+qeYTe0Js1bSAqso0O/SA2p/t6bjBCqz2CGC1qgGjwrtkTFLbMVJOxZdb4phsGhIuEkkddzN",
-	"OrRj1ATPItysMhJi7vM1hKDkScl1RqGcyOjRVLDLjA8jqZeZYhvDFivFpVCgClF1RjoyngeTcvKKPFFF",
-	"kQ5JwivH4JH2II7NoBDdxyc9OYh9EphBiID0pdA9b1wgCeio4jU1rVV8FAdQ9WEY1wIhdrYXOzIfpuKa",
-	"K9rYJ6oQyi5hUrOdy/PC1y9iAFGNgCszjKBYjI5tVZfp0OihhdiJGlm/3NQLmDn2S3gIqoh4T9xzVw6d",
-	"k4zIrlumwFcO5z63UPlNWBRRxlZSz9ctmKx4XVKn4F+XiVzYbHVVNS3ontpRbs6CIcduVmuNMD2u3BKR",
-	"dLqkQQBIy7UbA3A2l2EISInimL4wh8FlXmo5k/JFmRrqU5Gr3XOro5aXhYthdnDZMp5jBlsuAmVjUhAg",
-	"W0vAhadRlK93Zk23qB0ZgcGGHFBAYbjERIV5D8ZrvO/zc7wZDOpZ6aFYJR1eOQ0WE5bgZRJkXMr8btEB",
-	"HHM+P6VcT4tewewoV5PVxoJilLaN2cbITyEF2yO1vAkuEfC3Z5b2eyrj4GZtZpmjucoagcmvPTCH9dhs",
-	"l8PPUby9P9BFCCRIISAbSiviLh6EUFFB9h/dI2ds5NQNcKC4jGj3LFSfsOlV0BjHmB8pUqwZV0Uxijlk",
-	"hg1tNJXS1Ki3acSW7JDm+/vH9w4a+09OPmq8C7Uk4OQBazATSWfd0zoCmGZGYxZ/XFQ8Yz+ZQ64deGG8",
-	"oQuAvukU5AHc//j4wTHBZGw1Ht8ERX8+Ojl55GOcMcy+b5bskVS6G7Pjr92HBYZiGpCpYJYmCdbcPRXW",
-	"cEGjSAHqIOLPU3WmfCTj0GJKoTdPxal4991DCAr76vHDI0KFGuLSm7aZOGehjNi77+6S5otTuJqn6LI6",
-	"dRf01Ns9dWlHp55/Ctf11Nvd3Ny8aG6SfUEgYdvtpqJ9dipcw5hCYL43E7fWCcAcMl01MdIaK4NAK5sx",
-	"o0oK84N5uBWyNOA0imU3pn24ca2YClifvVNh3+xwFgaqaUFqseQnx+rmFE0skLa9SZp2Yk1M5eZaM5HJ",
-	"4fbNjhz0uGCKmeN2KLohVz3SGp2K5j5s7cZ9KroD0wRUVnfWImwQTrIk3xpIbbM3qDrjoktoC9Ihhd2D",
-	"PfR7uh0BsKM2jaHOOze89VSYdWv+3oZl+xv3gibpMRqw2E9KldpaLxj9rzfJPrlZ20aAJC5IE4qobux3",
-	"NIubmeyDPOmypwRSIXmHYayWOVXmWLgcuy/VvkzAEJcJrTfyAOZLpLEO5Ev1L5vRhWwy3FVh4e09mFka",
-	"ivelrS+bhbaVo7+0/WW45mPV8ZG+5utIb6YBFORLO1/GkHna7rmUUvvqqcjUrYeq8pprYCVwXzN63K5X",
-	"26xv1gytkBETNOLerre9Wdvc9oDA9oBM3qARv3FevwHlUW/YsFj4pcuAYxgmDEFu9wLTCVf6wD1kmnHV",
-	"I7zdT4o5aPrIDfMyYER5F/7Mh52S8Awi20AqgGFt1WpjMfk0wrQjLsWN31coniLfnikw4ExyGiBQxElg",
-	"mcjqbDu1elmryTBvPBF0oHsy5p8icO5ObXv2Sx/IuMWDgIESsLO1NfuNe+Kchhx72Loz+/kTKR8YGffC",
-	"927iKs5q3zBhGuIL25Xm7WBvkS0P+n0aj+y5cUHXyieCDZnSSQiupl0w4SfH75kRX8Iz1VcbFMN7sJwD",
-	"RvJENksufzQPwGpxkEAGz3c27wWsH0nNRHtkeCoeO7hl70uE4p9x4qxMB2f0XHIMkD2nISIjJJh59jeH",
-	"AOZ9XUJRCBrCfcIoz74rFP1J3b/5DA7kXOc5KcqWl1Z1PGAXC92mRF51cjjEgTgxe3JuGBMKkvsnz/IG",
-	"Qm+rtrW9Ud/aqNVP6rXdmvn/N+dZDgwyhVjqRjo3qyxmzXllPSX0sZ4V/51U4M2/2OWEYz9TNAzpQIVb",
-	"94CGHRn3HeVYDbmp7cx+40jqD+RA2C4q0JsDKTohR/Vnp75diUDdp7EltPWbVWauBhF6ix6wgNO3kXTu",
-	"B4GRjRK6Vo1Y2nLnpqliFn/jhf3rAkX/kKErI09U78L3KVEtIh7TJ3bXYqq+PSf5LTtfuMXpEUMdw+Fv",
-	"xqwDNU3l3CfPL5YgP2R6+nFa86I1L1rzotdUjJfyjABe0rz8KBXe5xLL7cHGKLlnoLcWYQon0TBQyTVk",
-	"9NwCNikN8Mr27G+Sp2Cesdeu6WPBRd5JcEMRR9to9/aZLHzCTu1OagNC407S1qbSNGRgucvTuydABrIk",
-	"b1GtIgWuyGoWRRQIJP251Qb0qa2VhjWhXhPqN51QIzLkpeoN2ZDucttgJifnTTcOov92bRxckXHQnZxy",
-	"62BytqqZB8edftYhT+RQKHDaKXTZ6F4sB90e+pusAwrcTgCotEmeggNAsXMW0xCcDD66ZIy8wOJzzDgG",
-	"JBxEzS6QAqxxEkdwvcbJKKRc5I2TmUgFj7b7GfPk/sGDQ9gtnBnGrBS/2II6aFku7h0cma2yTb0Pvztc",
-	"8e155BPsZtVmzYJVWVxGgYWcV9ZIl2tZscOt4FrsWIsdV2+rTMhcRdI9W+i48SK9jlUMlskI1gbLt9hg",
-	"aRn6bINlteM3xWI59Tyt2cyazazZzPWYIedlNYvaIbGfI/lmWyEzZGxR9SEtDJSoAUWUZGt++X619sc1",
-	"2V2T3TXZXdCoeIkCvtC0rWcZFe1DE1Sbm7P9rQGLR+ldzGW8VbtAhqxXsDq+hiZKWJjX0UQ59zV+O22a",
-	"eHBJa2SzBILcnbHHeoagMii4Fo8G2VuxODe3QBoZi567j5+88FyVfwto4n1q7r+iwvM9KPLvvvrXtsXN",
-	"NiT7A6qlt+vVt2/XavBPzcvganqDOtgB2z2qGzJiAr6U++8f1Le2vYu54h3taK8h4LFrOrgEZ2CXBdOu",
-	"bpKhgxk4QxazNftes++FjXPufvsusQaSmzSg24H2QQHC3IJfVyJUM3n7jRf27lcy3ME7a8PdW264c7s8",
-	"3xGbZqCbdm4uU9iaRq1PeiyZ21rWuhZz0HwHq8waBHpFRAFIxgo/Tn4ZFzCqMnuHUGFUh8tUW54V0N3E",
-	"jDFVqXJPvQWRGgBBvo7UWJVWY0/OlEgNd7YWi9SwZbFaLJSiC6mdgPuE25waP82vpvtmwGnYiGLW4c+b",
-	"DqIKq+4oeLo8HgNavN54jHaPCzqmhKXFgLyDI8/3MhP0dr3bt1Ky8dk//LeX/+VXnn8pcaDY78rjLMZn",
-	"W8XwusSKrDji0y3q2ji71u5WEHrhKFpFWjxFe7Pv3XiR3tBKGpwbwVqDe5s1OOTFFUIvKh2/aZrdtPO0",
-	"5jxrzrPmPK+P+j0n91k4GgP6eeOjMVLKdvU5YZDsNL8ysOKgjDVBXhPkNUG+vDiNy9IGLNjfhupPtyre",
-	"xedsVYz5bYuPelKwD3ioAS7wzTNF5ue/tkiuxiJpTyexW1humBx/cJZSUmyghG1jMYFAB2ustCh27JzF",
-	"ZEhHuer+CTLfHsDItaUILFKeKpYf7DBduZdN9pwrrUrTyvKH7tqsmbknvVc//asvfv0fPvvVr6Ga2A8/",
-	"+8effv5n33n1o3//8k9+PF75tCBUpKGTan0ouPgLXcCVmzKrzb6KVMMDCBHlqgFF1BM45KkLV0GYKV7c",
-	"JaSa8RWf7h4du4FrGWct4yxE94+1jFkCUIp4sZLQHE0eKxS2EA+YJgndeFEppmWCPL+FhtG31c45Tq4W",
-	"FyXK7JuVTseaK6250porvTmmUMQ6vyzSMa84fzlW0R4DeGpX0o0JTQLJFBFS21JFe0Qxo7QopstsnAXU",
-	"7ZI0i5f/5f949ed/syhBWLFZc02A1wR4TYBXafq8LOo7U/6/AfQPgHUWItOFWOaPTZtryXBNmNaE6W2R",
-	"DJmepEqkxVCwkqLNSF/msm6WpFNQAzfrrMmf7aZiWnPR3bTJbM090sQKJ5uhHDaGNBZcdJuQJpT9QQ25",
-	"bveavq0GY+uoaZB7SYuG1MxESyh6wkI5BL+57sVM9WQY7JEmlAvaVKEcpo1AoakeVQCuxrBCDgT3QoEk",
-	"QZp9KbiWsRmvecQNr2GLvxRYxu9zpQ/Pi31Q49b8cERwtbDKE1fkjIvA0LSCOH1XWzglNpdTMO7CLxyY",
-	"G5HdLrOuuBslw1MDrDhWMsB6bbkRvmn+ODgCazfclZM3UCvxBsoYqoUNwoCcCTkktKNZPKRxUO6Ws4d7",
-	"epDQBIUTUvOOPRYbTkSY7p4+yrxykrxxheevqMNZx3E/DG25uf76RC7nGNY9RpKTYRY1e2ZU5gTmv7+E",
-	"Y3jjRYt/2jAU9GKeShtF52UdSv1Wuxh0us1znMZS62BB6qI7iQvnLr7PPz0x71cRASYQ+0vgK0pP+qKh",
-	"kB0uuOpNINQmGu6//cnLv/nVP//ye5/94z++/JMf/84LI3SaUV68+uP/84sff+/l337v1Xd/4Pkee457",
-	"jGAVx4f1Wm0nU2bvN9/+Qebd33z7hy9//nf23TmiK4tmf+nBCssMZR2iuFaHr9J9z/LMGet0tgaKC6YU",
-	"MdSKSFGIXz8HcZzg1TFry3MWb3wq+y3ONgDsG0x3hXFeJ2kNX/B8uJKwFu6bhR3fFkIF/Z0SLDqxSY5p",
-	"B5TgNg1DiIwXI6J5n02qqY9xQCcwkCuw8KV2MtsTC8gWwekj1vkmdGt/a0B8qLe7tZyJzfZVCdhmyGIz",
-	"kjMmoErqSiXe1/uOnNAzhpVjsbiuLcctFcPSsySmgsiB9oESpxckOWFz3w45mKVAPcZHqphUsLXEgJFi",
-	"xl0yaFt515A3DraTaQYT+PFfAloc7N3aFrIazROPYKnFw161ReAR7jOt0nLUEPmWIDK+ozIl2jtYjd6w",
-	"Ui3hb5sPsAcRx4ZvNdOMm6ZvnkJKk8vu7FEj6uGETKNcKyKHYpM87CRFMXAwytbFgJrv5jHEN8Vi8cA8",
-	"B32kBzm4KTPf0SZ5iqmktiOo+k3FCDNLZYd0JUuQIFSPGkZmey0Li4bzfr3YDobBuSSMWRU37MY1rNW1",
-	"T+MzprnoGrqU0Khd61B7D86cHgKFiwM1s/XJ1Kqx/s5ZnIhV413G8pybT3VvMYBf2InXpnzHvPll0xcK",
-	"jiu0WJ+yakrG2tut+Z7SVA+Ut+vBy4sCBi8rn+F+rHW8tY535YgUsaXCVTjfDMn0xgt32cYsqQUhbkNq",
-	"GFCWaTih0LGdkHW0T2RczFTQNWmD3wBsiKqCKDe04jlOszbTvr1mWhRLZuJdVDne5cHg0w7SmhuuueGa",
-	"G74FKBnzcMQFATLgSL/h8BgpLVwY3LzTycNiJNSm08kUNcw9s0h9Qhjpa1K9ZE3O1+R8Tc5XGGh+KfqN",
-	"VTqmmt6P7TNVbO9OieHCWsDxYpZYwN2P1e4XjuMYX3ojDeE4g7UlfDWW8MQ2XBr8h+d6IahgQWgUoSgS",
-	"yTBUhqzHrMuVBldn1lELRvOsjp9YwbmZ8TkNIdg5NCdV+WQgQvBEgw8YY29t7LJrvzEQZ0IORcPOoGk6",
-	"l51OmT362LmhrtMg3bYe3ozIY6O2ITjYCBkQ/Lzr9bSOAO/H99LAbxtBnAkRx9cSYvLICgbTTMia91nj",
-	"UywSs684vXFsiGmPcjg+tnxMZoBufxp95e1uQ2+4S+C6Z3EjoCNv92atdpEM46THLBSAFNa6w8JOqSn9",
-	"Yj7it2JTNtWa9SMz3a3azS3fo+csNjKb6wjWZQc2JtlLMQhD39X6N0QeNrItRYd3vd0XFxWTeiZXnqsG",
-	"OGxcBBlXDbxV7gt7fGgUmZPDqGIuTN+NqnjzfPjUk4PYPWc+Y0hF7hspdA+/uMgfTdt69mziV7MOhWDP",
-	"dSMhYlNXRDEmZjzQ7TOhG4p/mgy76NDBt3p6U7wrkiaKZWwrHTdiyI6qbd65M+16+Z6WmoY2Q2urtl2v",
-	"nIMFYXWwVfWdmu/hNtW3IJkANqjme3ZnTLsXl4ea567cWqBfC/RX7q1IQkUqSSez5PkbL5KbP9VjYUTN",
-	"xNcOEGKQFQaWmD0SM81jRnip+yERLNb+h7fX/2Bl1pkOiEoHttwDMfUsraWYtRSzlmLWUsxainn9vUzz",
-	"STIL+pnwVL8pjiayb4GLgtTkA+YQRTqx7CdhHpjUvkkMpXUp7Vwl76JRicihIAn7LHNiZdjplXmxVCiH",
-	"LC63mNwEjpchZBe+NxDAvsaypQpYGjCouQ0kK3WGrQWLtWCxFizWgsVasFiFv/PqLCQ3Eur8YikxpNBT",
-	"dE8QS3oUMnZwQ1meTvr0zOb3OX4PcsFuIheIhCaiGs4V6fJzJoiQgNuDODUcLDipnIGiyxCwMDQ9Y1iW",
-	"MpRDUksB4Le2ChxG8Pr7dj2utzyljGPWxlXM5hjACL3dja2aab1P4zPD1XARnbfHSleYqyAjMogK27B+",
-	"p6QVLs4lbzNSr+1szeOcseuFi7cq6SPjPdsypL9lbgsee398hlVx1N5zkoH5gAyuZHGWYh33WdBl8eGs",
-	"mjTmtjDIB+J4B0J4b81K1qxksbxWoAREGvIAtCVHeCER/AqZjD280yJt8F68+XWxcR6vW4zLv3Rs+UNM",
-	"sUQBIXPa31HuDiwbKrOo7FRwfywuV9ltAYeBfeYq0AsS2D8IzS1A/gO1+8L3IDIHBMeYy5jrUaNPnzfg",
-	"jfTJWyhlFEfvJIg4SCoUD0H/7JhHkyZumb5sDaxMTy5Tc/e2n36dxanwdm9mfskF2UJkbbvHgkHIggbk",
-	"3+Ynt6x6iNszi8EnW73m6muuvjhZs8fIT8y6RmbsyLjN5oX7S5CjFrQm37P9GsWN2bEBlMuQ654ZFD9n",
-	"thiX2sO8dUuTuSJnLNIQMSgQGRRNy8OeJH0aGDUOoUt91A+hCg3FCjTm70l97tEgTycXLvepaXxOJ5Sx",
-	"KtTvliElF3PTjdUqU2uCvyb4a4L/RlkEVUrXqtH3KdoavnbjRZtq1pXx6KKK4HlgH74KAXRVV365ssJ2",
-	"AdY3fn3jr9ZwkzlEDl7IXVWQ+HSPjQBbYQmhb75C8Lb3mWijhcRi8aLrIRvLoZgqRGzXxgQvGgTctE7D",
-	"R7EZquYsEUf6XGS/rCcw7BKB3Vckia0p35ryrSlfiawzTvyWl300VWcbSlPNlebtcoPbCVVnx+ljV3Dx",
-	"O5Sbq2qhUd/zvYiJwChggg3dt/Wt9OuY6Xjkftg2dECa2Zqf7Jc30zgM935ta2dJLSdZg1l3H/R854dc",
-	"Y4u6A20WBBF4zZaQ1ghyhNkcMKJlePjJUR6oDS46cuZZHqh75rFLP8sTqdEv/+kPX/71dz7/wR95Lk6o",
-	"gS8lcUMNl8V4eHT33tGH3iS+KDbw2T/8t/E26hNtPH54cHh8XNzMq+/+4OWf/MV4G1vjbRw/OTBtFI7j",
-	"//3iv//NeAPb4w18sH/v/uFdEI2WvG24SzM5rYaKGm/NRZsscmLuTEcOYhLI9qDPhGaBnTXpMyrmuEBq",
-	"0OpzbXNS4fiXXKik+tkUn2W2mskb7rasWidlnaB/SUVS3NEp9TumxXVm1aIorGaI6e+ZIg/XE85k/nQz",
-	"aeQKQ3z+Z9/57X/93hc/+4PP//IPXv3nn70wxPTin3/5PSiG+PMXhpZemOVwL1vimr7zkx+/+vNfV6en",
-	"V1bxoQpqEKiVnzybt6ojbWt+zrJGc4cZFDMaag4YRFe6vFWCcZeTKquUvzjJVC1Y65NrfXKJZOOCyj8V",
-	"KW2pjAAlaaelGj9w8OAYmsoAf1sEgJYCzkyuyRljkZFzeEw0e16advx216f6F1RuqjJ7L3PFzDgJa6a1",
-	"ZlprpvXW5JZCVYklqMhiddKXSi7dI82EGjQJE2Z2CkJ2Aq7gQ1kC56WUprOd5FM0U+qERc1B4h/KOJ+S",
-	"WUCcEhKT0CSkRv/8y+999os/ffndP/rtf/yLl3/0h69+9Mev/rfvzpM/4eZ6DVCma/q+pu9r+v46OLl8",
-	"Sx6JjB1xvFxVZaBmIZ0+UYU4p2+aHdNMY23DXI0NEw5Vqf0Sj9wStkuzlcuFjDCR5+s0irDArOqrhvlQ",
-	"q9XhyCuFMoBHN0IpuhvJN74Xy9BVrMOs89gyJUyar9uFAa9Ctq9KjTpnRKZZNVKa9Rt0HhnCrNSq4TGL",
-	"lzKHkR6wDh2EuiIoOlcNS/oCK52NL76WUcNFvIAwUhEnYHzHLg8HABd+uohgBrAWD9biwRI2y4HK5WVW",
-	"oKzFAsCNF+42TA3yTQjvmmasacaaZrzJJqP5Kce8GsATd1cuw2BEBWH9SI9IE2lFkwxEi4vA1V6F+WyS",
-	"e7kkN5xr2yIoQelhyDmjInB5Z65KuHkE4MuuscTO0mJtiWErJYQg811k5doSuVTAhMak0znlztWijq05",
-	"yJqDrDnIqoxSzhQlY2efuhJZ9MYZG003Tn1sHrhCq9HHbDTLaGQuFYxz7T9fcaRcj5H9R/dg8RG6wxyc",
-	"vNnJT8rKaLtN5o++YuE5U6uUfwph0MzRQeQxI1eYEYKsEYW0zciwxwDJDIZtfkco+p4cirKaNh+zhVOp",
-	"zJ+OL8UyGCDGWGXO8zEbrTp8rrpr6oyZMwP72nCN+sWzXYL5HrEhrMJMSvGWcd81M12QiD2gZ+b6Oxp2",
-	"FbyzIACtKHbM0Y112NibETa24JlZnIP51QJDMoeyTcOwRdtnE1VXyjlh073THAPiaiISdJMoOlKkJ4ep",
-	"yQAKzNHAT75NwC7NH0wBSgzYEHxU+0GH12RIhYZa9C3HgVmwSfZJzNqMR6Dm943+igDj2YbfUUQM+i0W",
-	"m0GaHyzLAAwaozWb5tuyzxRpsY6MQUiGFGR42rJ7LcGAoDBtbw/BTGmfgW2GdikXFv9GufIikzz/hJ6x",
-	"A7tk3lJY8eUSw7s33s2xYu/FqddXXR6cervk1PDdm/X6Vv3U88mpTXbCX+4e3r/39cd3T72LXClLw8+A",
-	"Y7e4oJiqiREiSgPOzELCgx3knL2UWKKSA1R0RBZl3XNTuteWqa6I5LH2AM0qnzzLEsAPZJxskNokJywM",
-	"8Uq3WBtuT8ddR1UVqC8atELeznPUbDq9mha/DadmSKEAAVCDPpQmoKLNwpAFSHMwdjtgwSBCDaRPR+ZQ",
-	"DRQL8K6XxXQf5cYxccWLyse2+KcYdDV+jSrD9vJPT8z7UEuWPY9CEL2tAaysRx6oqR1yzRC1KbmZXOhb",
-	"O+nF5EIzi2Lbp8/v4eNYyrLPhfucPE7jmI5wiEVDwrWUcY709Onz+0x0dc/bvbUDzbqP9Un68OwqNBas",
-	"WLG0lQ+NMME0TeMjOSR9KkaYUoCnN1hHtSwreBn+kKMN5ta3BooLphRBSJAs4cnTkWlpp6Xx/Pe50suR",
-	"gQWuffk1L2bmZZe5rC1X6aOyai3fzNLW2Y1bx56txiqYu3OlMWjVb6Y/q+q12bhscwBx6QAsBQvRBEko",
-	"YDuQjozx14jFSgofHZQ6EzHs9IqErphbBbUoW4wJ0uFGsiBcpG7GiI5CSUF/QTSf/HiS50DBaIIg0jhj",
-	"o6YZKXXDdBZIrMQgBQOdCmyOwEmMSuMcqs5HCqVo4oFoaN5nTRIxGYUMIKe0DEHwEXvYfTNmEaPaVshR",
-	"TavjKImN26+tnkTDkPToOcMJx2a5jCw1EJqHFsfUSHRBmRl0Br1cZb0Gsw758t5IRo1sU/dTMr1bS+of",
-	"weEzWqGm4Zk5msmGebterWFebGBwIux6ags94UBcjU62Ubu9UauTem13q+b8nTI+Qur78pd/+dk//DFc",
-	"BnXmvvvFn7769t+8+u4PXv4v39/47Bc/ffXf/+blH33b3MmBYjHId7ufeAPT72DLCMvVzaKZzVixiRgO",
-	"CSytlT8/eZEpMpUssV1haDzj7M3eIdwyMHAsYyHOnssHNJiaRPA0r9ZwPU5XXnMz8tonuyocQKMEW9IL",
-	"drOEcQBY8oLiaJk2fAMaVeWWPDi3HRmGcqiSHGbDW4AjSNJ0BKXpg3EONJR2TyomnKmtTcOQxT6RcU65",
-	"jyQXOjQTy+rYWD/IsLZTgejQxeazU3EqNkjT0LyG9R01d4HVtKx3sMkF19wQymbCwzbhJSED1gikYM1d",
-	"os1QHY82DJCYX1X6BjliLFD2JS6UbvCgie2YG6IbUUhFczfLLWPW54ZWkVs1n+zc9Ml2zSf1m2A9qCXM",
-	"0ZoTgQbIjm1NNfdwkYyAEFGljGygSMg6msiB3kwn3eGCqx4Lmr79graEEeBDuwxuAonRwg0rdsYNlGCY",
-	"yK6K0jTGpSyaz7DHhNWaApRhND1jgjT79HkjGCDnbroZYs+4fQgS3jSChRzoBrbYPBUkfTgrD7jJFa8+",
-	"tJvvMzOFZGF2zdwwF790FwutsIf2ol2joJHdjImyTkVSBRKH3fyLYH1JFsnbvVXzvewKeLu3b9/eyske",
-	"5mcrRHzx/33n1S9+8PmP//aLv/3rquKF7Tlx41rR5QREl91a7Su127u1mm0tIznlD4a3u12bEFWAiKVX",
-	"bq5Vybxm23C6Nsi62bFundR30OWcjBXfFtLbvYPBj8lqVVqTsakuK4HB6XyzRa/3Vi96IQtLcTjW4tZa",
-	"3DLi1mNmJuh4bhQxwUCuychdwCZlDL48EN0VygiXLYq56qrlTlUjqkDYsoWBtiNqsucRaxuyi00wI0W0",
-	"RsRGyFoZR+MUzxkZMW2mqI2kqWSfgevV/IGiFankBsG6HK5kY0+GgcIyqJromJe7Qg5FMK7QL1E/0Y2p",
-	"QCk3q24o7rOsXr6VFrHdXlDrPRTBqmOjnKfh5oo9DUj215RyTSm9Xe8A7hrGCAdX6jsppZAu/KksoS17",
-	"Tb0FsVBW4j2YFVaYA4BfR2StPKWK5k3uCb9LDXgZo/87ykUpLOeRyBx71TfjjaDuepk4cIjKLUsDq6Cs",
-	"7SaxuMbkS1tfhpEjTDH50vaXAWM9ZInyv+d+Q6O+6slBGCDoeJNEAw35Wi3aPjsVtjotVIbySTBg1rjf",
-	"fHx48vgbjbuH9/e/0Xhw7+jJyeFx0xCJJmKX56o1NJ2W33yw/3sNfPPg4ZOjk6YRHSCAYhBZ085j8DBw",
-	"0SWU4FKYZ3o07odMqV1iOCRMz1qEnIUILAHoz3BlfpuEPadtHY5QBoKvE6/DXhJSzrVvg7atsJQkp4F0",
-	"Aw3vJ6sLT2BgWBoOhk3HVNisN24kLFhzlVpceIcImQhOzhGEFa+5JoqLNts8FYTsu+3J9KUkAa/SpD3M",
-	"DA7az49dgM+nx8IgrYpdlNRmXt0UUjfMo4WmERSVT6g6W0pmQwx8oJvJvbunScBhK+2eMiwmF4aePxPW",
-	"gcWxjBupXPT5//WLl9//ued72fOcKKOJ+JdRzPGvrdrWdn2rVm/U6h99+NWtr+88rX3j9tduffPj7Qc3",
-	"j957dOdx/cRDgQ/amzZ+rshQxrpHbOodoVqzfqQXmc2vfvj5P/7oi7//w1f/6e8n5mQDc5aekhMlxyc1",
-	"ZALsjguMe9b6by042MrSLh7X+UX1qjHS63y7tQi9mLEBmMxAgwseXDwaaWo+wLFEaGCiVFbYaLm07BKJ",
-	"wcgslpf2IBlbETkUbiy+K0EvY8OZuCDDHm/3sPAU6IOKCb1LmkZFBY4NMlHz0cPjEzI5muapGJr7jzYH",
-	"F3KLodKEhlKwTfLQsVoI/O6ABBBIZGvAdckgwiHZZO5jwxhoaGehIM9bIF89FVCIxE6CxziN6YxsOeuD",
-	"Hso8xTTTcSTTh4FVYQR2LqCjlBBXJ8l4u/XaztbSRNSv1tH25bObr3sXz+am4e+bY71q3KN2m0VgxK7n",
-	"jN7pk6zTYW2dscMsvBfY6E7tTqZRexscY8VzQmHoXk5Uy6e5nfS4IjSKsmKfEzw3vQU3zE9Gs2ysa24/",
-	"KwdLGF3r9ea5a454aRwRDEmG6ktSr9VqWEJpKebo4OGKmSLGmKmEjWAAgs3rGdfvUH9TJBjEtBWOiNIy",
-	"ZoELRrAEp4ncDbBFIIDBlc1ONdOBYg0XINj0M2+iHR2jAJ1lyifmQG8wYehEQL4E/Pd361vbOzdvnQ5q",
-	"ta1bgvbZ72IcWHOPNL8CzJkSFdE2840m2fyffu/34MsnJx9s3PazkYEdooeSsG8NaEhMO8rW8/pyGjiA",
-	"TyIcbBrXaBRWq9Wy59oqrMmoXVZEK6TiDGIyDEvvcyhetkcoAfYHHgOgVOx5RCHGAN0GbqmMGp2sDo7b",
-	"eTXst3YPIBIT1q1n1t7mdNktwLDMzPqjw6SBmLa8b/YgVcm5SpVxG6RhZBQX+sieRzxmqkE1vCVYcj6o",
-	"3oUgSRvEgMq7WZeMsq3M0Jsvf/53X/z6f331o79oZgb1r4J41IgH4ncNT2smdg2uiA1w2culnLEwtBIY",
-	"ilkt5gTKTBpbkfhzzERw3F8+ktIvvkpu4Db8A0c7a5xecTKKXZFcZLmNSm9JGTIqXHLHwiA7FkUmJ8ed",
-	"FBwzGC9XufOVleIQ/sV+v+vVt2/XavBPDUheFFIu8r3sw8VJyEO2sXEw5Ze//r9/++3/+PLnf/fyu//P",
-	"P//ye1/87Ocvv/8nr/7T3//2r/7o5ff/d7OT5b37npKDuD2GOZmCL+cH9SjZ7+RGZeBpCwY4jRjNPzAI",
-	"j2ikQ0OIoznqs1+dcw6PSzwi5kDmgk+KcLcNq6n7HtDS2CIWHRx5vtfhgoYZtOzffPsHn//1Lz77p3/3",
-	"8g9/+vL7//Cbb/9wEj8blzfBz04XN4Erumlm1uYRx0a/cvtWfqVjOdCZTC7W7WPYX91P0ulAvKWioekZ",
-	"GyvfD6PHnXzP870h492e9na3zNVz2kAtK1wiCFLAQZSFaw+0tgSS4cL3wK4czFrW8bWrvlKFo5xDSC8c",
-	"9pzHcgbCOFVnPrHrsHa5rqVjw6nBQ0RogX/JOUurOlKdIFzJRmS7u1IjkRnMlZiI9kmHG7XXChjDWIou",
-	"+erxwyPIvDkVIBr3uTJ0zk0mimU3pn1btymWmoE3yAgw2CcKusOeDBlI+yU6Aoa5OttBso6TGgOKfFSQ",
-	"Zkaq2viYjZqYLGQ2CcEJQbil6lRADo8ZkUqjorkmXaZVmg6EY5oi9YHufc1JNONms5OhBFFI+dafCUlP",
-	"EIRl5XjYl2TX2XOucha0JEkcTTRXLDv5l9AHsKn3bt8Bo1tBH8/m5C6vp4msmF/PXKxlmXViUdvaypjP",
-	"gCrgEOHPRKRJZPmUx9tANprXJtENS4XRawNOIe4Mr4I1zNk7sclTFpO26eiSbRue2LxU61rmILxFtrW1",
-	"uLFicSNjfCtC31hA8DB398YLe5enRnDZ6IL5uJN5afHorVkVlOZXNrJKnxiEYTWE2mDApv4+brNybaf2",
-	"KPcNOnEg0sZ9ZTfSFXA6Z3EuUG4aB8xh4kaxNJvNRbdR4kFCb1bJXOt2LmgH83a9l9//4W+//QdJwXaM",
-	"GYL1w8LxY4qqntqq4l3hJlxkWljOa+Z72jBXF8cwDR24fhmVqag6q6IzrsMDr6lI35jPfjZZLAv0y1PH",
-	"GxjTXq6hPRThiFDy6PDo7r2jD9ElYYWSJBx+j1AxItbjXCnqK0LosgI0c4z7XRPmN44wYwc5euy+Qurr",
-	"PlWhuZaqVqSwO28ThfWJkENysH90cHj//uHdtyuW6+1MUqCZSNhMrK0Mg8sVZW+w54ljx4q0+TN0T5Ch",
-	"jAMsh8oFqoBqFzOp0U0YDABskrd7dpzggQ0DggYq7X5sUwE6KcSij9AU1HPpOl3pXJW8oKT4IY7ytaPh",
-	"tGcY4u62j381uGr0ZZzi01WgvGMUlqtGMEjcF2P+EaulWxv7pFNkcT+In33FBbpm37Egh4D04l6r+96w",
-	"N4Kc7UZnIALljflT8qG4kI/XkXGSdLdHtif2/dKcG5WzkfFozaKjcE/EOp9lxeTwaW/kaCFY4hkcFHQ2",
-	"X77kaoSfkAs2S8E/cc+9PrTokxfeVEJjcQQAT/gciQfa+vCyLRZsWdzjNvTo4kQNlXC9t0PK+9D5eDxo",
-	"TrAca3Ibm5xzHE6nLohyTBcDJctp8almq5YR0exJmUleEMVmTVlWRlkOz1k8wgAlPZ4779Rjn8gwKILr",
-	"W5LkTK8h4+K6x0hLgRINbaELEFxtGONSFIdkz/M8msUxvlIF6PKRkSg+4KEGxNwpQ8W10SxwirwZNqph",
-	"JeN2P1Z0IODjF1MHYVVmAgDbXBFD9YmMIS0tLhmHU7M7sewXY44aVW/D1ZQfQ++tMpokUM+OaMZAtFxo",
-	"GG8aYqk5iGuk0hXVLzLnsRShdFmSdwOY//SKCxABAM8Rqkjzw8N8xAW24wx9EFWcaJwY+ECFJkYBc8Cg",
-	"PmmNIPpE92Tg3J/tHlOnwmifUcw6TLd7pgEo9uhiNjCe1WgsTT+j1PZZPnjEhXU4dNGYbZIDM3yEX8PA",
-	"YEQazQT4IpzcLqEiCYW17YRSaVd1EqkDyCXBqcCsY0wLsjm6A6EsotqkxdOMAdjIkRwulSFklsAQj1y4",
-	"wxPwr92s1Xxif3dz60NuMANyViHlMgRSs2tagp683e3aHHEDMM2VxgyAlJ3KtYuYcBeQfGeYURdRmZeT",
-	"au3CTxdprbDvyEpJ1BXatuDs7GEwOliWXOw4GA3WqTNvJx4LEHqkc/Yc+FnfvYVuWip1JscySo2c980d",
-	"VLbvJlClZjowh0Swa1ij0Q2Uq+WX1Q4gt0H4WJgXzBSKxFL2feuu0jFnyKZOhWEOwYBtkicIJpGhAU0i",
-	"JMBZsRAxHjCTwyzEJsHYxoHSpMWI0173UrwHG5nDHawlIl9YU60aYxxgf7WtyxQIy6WvnIocE0yZVVLA",
-	"EJUPhTl6piuScKnYJY4C7hjE4Bshmysiz1m8SZ6aISmbCuv4q+mJmOUx87GlkR3PNJKBT4IYhgtbQPsS",
-	"VDfWB5EFO+tKBlvmUDASd2EXk6Q0aSoZ6yb5ksVBAwsqILtyrU6FHAprZBISf7MpRVx/eQ8PJCCRyTzO",
-	"Ro9a8A+zwtphrAV09I4icJrwcEy8N6TqVCQbTDooebmDF9BR/r1vDXj7jCltAc4gYhUCT6FvzHpCuoql",
-	"GXEJu+YJCAZVNlnqVFg4E0K70ohKfSN3dBy8rcv0zbxvj579JmBtHmS2IAFnsztIuN7F/UhnmWp+GByb",
-	"2am+u04uXQsDYd9JDkaHJ5WyLJJsUi27wzu658pzmTkhSi/8nE4zKV05wiGaqfYGIohZAGsSSRmqXChw",
-	"eoA3yb4VSfMxnNCQuWYqGRq855sLJy1O/RkcHRtwyxUxEq0DPgF1fRdOir1ZcLNN2+AJh2JfUF/ICqkB",
-	"+VLzwHy9cSCFjmW4S4TcgADb5pc3yREbuhU7FZj2TGIKOzlQrCCAOSOWN52PJsnZEqTF9BDx7o38qqbL",
-	"mXNbQvej6F5QScs0fVTWSZ8aKfKqzKtrwe9aBL+1Rn85wtXigtSgZfa4xTbSOPUp9suHos0qVgWycHvz",
-	"lQZ6KuPgZm1KZSDX6mWVB4LAmDktqJCtUN2C+toZ3swmrg1vqzG8JfcrCVdeTZ2gNrPu+DHYS59QcmZk",
-	"rrR8oY3akMQ6EBVIlLmCPFSdObPbLjwKtMem+Tg9ZgyEMEnOt0WJmln47WYmdwox11JEAmjVVfLR8agg",
-	"7M/cwGJStMpcoZaUZ1b1TOF9MwRqt7617Y8Rwl2vLQexYg33chpwAsyxnmnN+/yHP/rsl7/64mf/hFna",
-	"yNjNf9SN9HW7a3HDYrd7u97OlpemUFspoh+FEOCRfG2H8/7Dhx/fO/qwcfDw6IN7jx/MkzlqdmDFaT0L",
-	"LG+lKMoiZHgEjcNB2KDJPIxcPkjSFoAv244so8FIRhEUhjEuGJu42GYvJTHi/s9RVmidy7O2Do4s+SaU",
-	"PGUH5oRMsEjgM8vDM0+KtoBiz5Xm7XIp1xzq4/SxK6BhaTaiQxvdyoBc1uvvJZ8aMeBM3Hlv8+bsu+x7",
-	"WmoaGrJYW7aEhVmEA7A5zVQI4am1lLi4Mge4gJNiImmNQFC7DNjmyF0JqM4PxqGNCldhP4pcsMjV3Qa8",
-	"Aw0bOvOe71mDfkOwofu2vpV+jRkB9oftXG6B/fJmen/c+7WtnSWzV5M1mHUhOvz8Wm7Fm3DKHUoZHG4X",
-	"0pS3WxAaRRVsF9E8YORJ+IGFF6WKNAsgQfdsALz1t2TswWdCDsHrb4uegaNjQinZj6I1CvUahfoNQqFO",
-	"TuwaiHoNRP1mAlEvwi+qBQ4UBK1NC1gbxjSKGDo5hxSLi3KhNCBxkHSwxEhmqjATaj+KVu11u5LEqWLq",
-	"Z2WxTxbLjr0KZxnoSy65dEl4E7d3cznQnFecxw6zca1HXWrEkUPQol2M0ewvRj96jIa6V6onfYQ/L8Mo",
-	"51wtM3PWHmD64CfP8llVDMQpixxmZuOy7DOTtzMqnHg0aIW8baduqNWodOaP4dcVTnzRY1JhsQz5alHF",
-	"EkwCK6X2eTemmEk03+rl+33htaji7f2BOUifPDN0usVozOKPGQwL0ishBqcoJQQiTPBnz/cGcejtejeQ",
-	"iOGYxl/4wAVXQf67yhRYTGopwjWho00yjuQHM8eapJZPOWcpWhcmcx5cbzSKbFfm9mySRzIMMc4L4wWS",
-	"sADf6WJYYVqwzbxLtjDZJOHIuhczRpKjqNw9Nzccuy/lvoiHoDbJh4AXDTFRUWSzVWB931GEBkFs7g06",
-	"oYz40CS2UTOt8aECDSkYLnuubRtRSNusJ8MAQABPymCrIaSdB2ZxXOQ7w7wapWCeOF51BmuaXzXXhioY",
-	"CYaUuagMOQ4dBsEZNNORhQ100YCWX9tAMeenA9TqDBpyHpK4fBiuUBdmvNvIMHpmDiQEGtranecUK2W7",
-	"zYPYsBbr8dwGpGegsD8JSN+BhEY3SRMPcJMMlFldxVjGJKGTuLskns0nTUCCtM9bQRBwF83hzYwDHigZ",
-	"Anh67OIZakXFiLjTFsCOm2MCedeuaJhg2ZRqVJDfUbA+oexm+sX2eOGum2N2xgWGwQUs5OcsHmXfdXWp",
-	"J1/9GKIlsUQ+jwFPDmLV+PNc3wMBka8l87Zdqj1AAuhQhV5l0h+0exZ/W5MhRBi2pdIT16q43SwUAZxn",
-	"jDlKzKagKthlzjQJAZ+lhzJTTx7yPbLlIjF90yfShTe5dfPHr0DePjvZ1UdymK9cb+MABVJB225uhYWm",
-	"7fK7xJWNOIRVsLXzzLnibYwFzlTDTXIg+4wKeDq34Fpz0VUlpD2UNCAtGlLRdoxRDSLTj5KxyrRjGePF",
-	"s4v/PwAA//8=",
+	"7L3/kxvJdSf4r+ThfDGSproJdDc5ZHc4dnuaPTPUkE2K3RQtTXOBBCoBpLuQCVUmGsQw+kLek32yV7uS",
+	"Nny3G175bDnsON2e1rpz7FkOWbL+GA05o5/8L1zke5lVWUAVUAC60SQNhYLTAKrye77v7/NeVFqy15eC",
+	"Ca0quy8qfRrTHtMshk/7/f690PwRMtWKeV9zKSq7laddSag6UwHRXUYU7THCBWHnLB6RVkR5j1ARkpj1",
+	"ZayJbBMpGFFMhCyuBBX2nPb6EavsVlRP1Wm/X69Wa5Wgwk3L3xqweFQJKoL2zBPmVx5WgkrMvjXgMQsr",
+	"uzoesKCiWl3Wo2ZkvxOzdmW38j/eSOdxA39VN3D4FxdB5YBq1pHx6AjafYGd9anupn217CML9+b6wA67",
+	"VAgWTesPn1i4uyOJHZn1vs97XE/u00dySHpUjIg2u0WoJj2ptL8HtWr+wkfQoD+UkLXpINL4So8+571B",
+	"z3wwn7iwn4KKHvXN+1xo1mExjlD2+lSMjmTRQuDvdSGXXgs5EDqe1hP8fhk9DWIl48kVP+ky0hDsua63",
+	"4ImGOf7mkvRph5Ema8uYFZx1fCGz5j36/D4THd2t7G7ZhXaf06VWOuaiA6PCu5oz8Rl3qC3jHtW4bbd2",
+	"KjN39F7Ien2pmWiNPmajyVXYFyMylHHoJt+iUcTidxRpy5joLldAEcx4mNKb5JgJTWiHckGGXHe5IFs7",
+	"pCsHsYLPKZFpynCENMe+S0LJFBHSvNQhPRkzoDwdphU81uax0oQKNWQx9hCkTXYZDVlMGt5sNh6zfkRH",
+	"LGzs4XPUtM1i6JlwjS3vbG0F0M9O9Q4ZdnnEvM443LOhjM82yb5wfesuxZ8EYXEsY/O3kJqcsb7edAcC",
+	"B5Tumj8ws87lj0afas1i0+a/+eR/2Pifn33ldyp55+U+V3oW6eCa9XzSMSe12JqXWjzqSsE+4JFmOdfr",
+	"oYhGeID65jEiBr0miwOzCa2u4T9kSGGfuCLDmGvNRMGQ4f06vl8pe/lhbEf4jhnrYznQrJDaxObXWbRm",
+	"3qt3DGy0sE/ksssQuJRnnlB1VkhRDEdZhjXbxk0/TxSLRTGfHLifF+0qad909pROPe2KtaQIFdGSDCnX",
+	"QLAosE8y7DJh7nnM8PIK5jPS7QJGalopfb5gcBdmmDFTfSkUAynsQIp2xFsw7pYUmgn4k/b7EW9RM4Ub",
+	"v6/MPF6k4zFPhqyyu1O9E1SA5JjvYkbhQdi+TSF1vcuisHIRVHpMKdphwMIMner3iYALZR4A8gav2E1g",
+	"SpvN361Uax99+NWtr+88rX7j9tduffPj7Qc3j957dOdx7cQ0Wm7WhzA6mPYkM1WaaoZ8hIuOSgg+oVEk",
+	"h8SsV1C5azZjgcVBypnMXA1aLaZU+ZGbfh/bncqbAIzrIqh8IOMmD0MmFtvB7bwdpAPd3WwnDU9uobk3",
+	"pEdHsFqhBLK58v1TjLRiFjKhOY3U+HBMH/eE4VQ0WmRpbpr9m1wa7prMLMqx7DGUE4ZG3hjGUnQIF4qH",
+	"yL4Vi89ZfA0nHPp9RxE5FAS45l5GxOEhiRhFmsS1IpHs4Lqd04iHC52orS1v2dqcRaGq7H5i/5xkjuka",
+	"WqmFZtgvCjctKkiTkZAbWS+sXDwL0g1xkh63Y87syz6Bbp1EBE+sdhfuadKSgyg0448ZDQPSHJhJJuOC",
+	"s7JHGG11YZi0x2ASD2hk+DdbbBfyD69bq17S9tjVTk8GDtosmh346g8vysW4c189fnhkmj2S+gM5EAsu",
+	"ys5UdtWGhsdXxLFkogat7vUwqrEhdEHEDionUt6ncWch7rRT2552QLSU9QjaLjwgbne0lAQevb4DAt0D",
+	"qRCkRh7w9wMiLeWQbUJJk2pYNyrIbfOzXbwHVIwWI3F3CpmmWTgj7NXblEeDmKmxBZQSZUHzMwuJUaV6",
+	"fa32iI5HVk2NqF45q3DDQsbVGTClmCLtWPZQI6JhGDOl9kjjMdPxaGO/rVncIIqOFOkWyLeb5MDjzrAb",
+	"Q3OU+7E8h6lnmnbaOSVDxs5QBY55p6vJ/qN75IyNVEBozKzgiJovC0nEz5iVPoy0L8wmyJh/uijZrBXu",
+	"bKIfZDbUyP9As82J61OlwDTBFelxpYw8IGNc1NVu6JH0RaMgGQWRAo/kE0HPKY9oM2KLCUe55GPgtTpB",
+	"OIwswlvMUfTkSbvNQg5XT0FCqmmTGkGSipTXtbos3EstQ47iGQFzKOMzvKG4imrQ78tYs/ABCzldjBLf",
+	"nEaJB2kX9Z7pow6K+8TqHmC3GyejPiO9gYK5jA/genl4yFoRNZeWKtIYH1oDNGjbpnUPgPk50YF2X1T6",
+	"seyzWHNUXXH9ZtjNzTNmZFSXsU6cUHX2iI6xvelvPbCPoWbtbAif4OjSVuwQniWGF9n8fdYCDTNxhBR5",
+	"Lzx73M2p5rh/c3o6qFar1VybHHT0GPwmj/EMTC6p9YmUM+PYY1v3FmrclQP2MuR1e54d82a1SlpdGtOW",
+	"ZrECun7G+roSVMQgskQJrTBzzC5iVDE7+smDCL8iFwK2Yx1ITISGsaBFF91LIIETsKxMNaCND3XcoGaO",
+	"g45HdWp4Zd0yx7xFQtOPdWKRMyGHyFQjQ7AtMw2MNqkZBbN34/HhyeNv1O8e3t//Rv3BvaMnJ4fHjbHh",
+	"bm9VPOPo7Vs7GfNotczwVdfoAHWYRe64wXpNyQf79+4f3kVDllFoZOwZt62Es0faNFKMNEfEmW8Lh9CU",
+	"MmIUzA5KUz1Qs84jHupjfPYiSOyH5c2E/sVNrY+Jh9AOo+DymnbyqFPCByaOakYHznvgsmYwpmy7MU2Z",
+	"yCN7k4voQu5Q4Rkw5peksfAitkTjmI7gs9Q0qoMbbaa3ESVHdH90ZRSqSq5BO7MoXvPe1uLw8xbkfRpR",
+	"0WIHXSpwSWgYcjMcGj3yFgfOdTC++clL2Wkcs04PvOF5tMXzZKT/8y7txtgPeQSnR+OzMRcOGLJK09Fx",
+	"LoYTyV0f/ukJfDc+ySqSglbMqGZhQGpEyJCRUAoWkC3rqCRUEBk3DWXbxufbXHDVNS/s4BeGHoaENoVZ",
+	"qSgaBeQmtqTpGbOKJ9hOgNIoQ8WlYKASjC9w7Za/wNtb7916L0sNJ9cy8bgbxizMY59UvjVgA8PKVc90",
+	"0JOCawnL9iyHH7kGLleAyT+EGfqZbtHKRBi8JGHOFNMfZtxP9+SU5lcnCrr5rHoNBYvy19D+MCt6ILBh",
+	"CPbN6cvhHjRv4V2tU53xG4ZUsw3NwT82cb6dW23iBxR7elwMNMtyhgmaN3ntCmSChEso3hFUD2JWT1f5",
+	"RY7kMOiHc8/onMWKo5qWpWiwVgos5HhMcwl4iQOOMTnW45gzFX//xhcyHV9mvzJTnXKu7nMU+EuxaTxL",
+	"Pfr8Hj5dQz7kPo1tS1AZCP6tAbM/m43L9rvaiytYtHIdzu93YpLJkpdae0cHckQkL/hn5g6y59oGEo3P",
+	"CkeRbW3qnHSrO1P+6XHhf1ubkIgWokuOxkx1lHLVjyhG3+VRn+mag45HD+yzc1AXj1JMa/6YMfF1++jF",
+	"RfESe/r4nELmFfOF13P9pxPWZ9PWecV0aLU0CM1lixylOe0+0TwhoXukVs3q/RlNZ3pUUoBBLuViW7IL",
+	"Z+c0ZaUu8zCUI+2mXxYWacCrPSl2HJO6PlpsJre3ZkMsk9BHfNDodNkfgAQEZHNzM08Nm9ziaaaSYqve",
+	"h/ycEa5Jk7bOCBc2rqEvY11GOHMtD4Tm0WTjaFJyuiqYG6zUWE6UvG4Lj7dwQbKj2TnnHgx78iftpx+d",
+	"nDwi1g42sZpB5fmGjEMz1VoalJ13sZJo7DdFmXkN9IigMmS809WzFwFW9yk+PEkdvEh4q4HYdrNax4Ja",
+	"Bja/YmkfO129tO/1u6y0b+/K9Uv7bk5vlLS/iCC++H0qWrQF5feVUMMFFvVqyM2zaeu3YopxHdTiabKq",
+	"4xGCivQpJrPpNE5ij9SyUnPKe+SgGbEpcnR1s5qK0lY0gHEITVvzntKQi46m0VndHSTPtQA5F2Vcthvw",
+	"39oHBa5b1qMohPmZJzd3Cq2BY3LWRM5KiRcHisUl5K8nisX37uKlaHWprss+E/jaPOtQ3bizv/FNuvFp",
+	"faOM18UNLv80wS6umtFCp9fAaNN+l2a0ePpfA0YLA1n55l3HxqlVcUbsbZHD4Bu5q1PN3JOrYXvNXwCP",
+	"WWcJ/vsj0kizRRt7kO9DeowK5fKc8ddNctJl5pNosVhk4uKVS1Vs8T43U0vSIdHwRBqqpxqVYDFz/7bn",
+	"Xk5uiU2AzTuvSeZrud1aQD8LOY3q/Zi1+fPZwow5YfDkdC9Vp4Tg+BiferMdT35mstX8/PVM1qLAJbWo",
+	"Qgi9rppPQafXwKfSfpfmU3jNXgM+Zed0GQrh0vd3Lg/E1dzsS3P64MIuyhrnI7Zv/sLPSc2eTVvxFdOh",
+	"ldKgu6gpHqTG9PIBiYuwZNSCSlgvuaqrbMfepZppKF+Enw4Uq2vW60dUsxJHarohPdNYOpv5uGF2c1bL",
+	"FLN9r5w35nS/JIscO+nXzinHZ3g5FtTktpZfihP2XJc8/zMmsShzWmLQ45SgNFjG5HzzI9UbdngNDBkm",
+	"KRxV4r90jeSGq8+gInPEWo+v9fVQgmukArDnuX5GzZ5rzFfjuksa/s42Mlv0jr+BGeivVz/9qy9+/R8+",
+	"+9WvP//Tn7z67g8/+8effv5n33n1o3//8k9+nE2mmQFuMyPfxBOXJo8c11050DDgdzODu32rku2ltnHn",
+	"2SfVjTvPXlSDWxcFPaViVo7hcfEZ+BATSx2+yz1Geefn0GXILT7IJMluZjbbXaYpXyh4J5tf92JWdP34",
+	"9cEhZhopXAw7yIklcZgLJZnpB+Zxm8M3yUhdPuIEChdRGpI3Id9VS9KMqWh1iRQBZqlTRRrZzPrGTLO3",
+	"7Sx3xuf5Mu0ipqRk3eaKpWfnRcJzaUFYDbC1mecCBFLsMH0rGXlG8ixcrNXKmNDlykXLtNclJUo8Xtcu",
+	"SMIwlgoGLRtdDNHg/ql2KS4QWWTPlxmxDFk9RDwqSNep9yMqbN5U3aXsuM8uV8e9qDSNvXaSx/PSZbjg",
+	"mlM9e51Tl1yPPq+Hg5jqXNupDSt1OZ8Mc4d6dAT5Q1MzsG5u3bw1ni+Zk6pg5sRFQutLUACzY2Xm+NA9",
+	"d2GXvfxRfmgez5rzt/LM+X06iiSd6QB9ZB+z5prZRifN2zav+9g8j0mccUqkC7JfYXOGVJEm6wzEHhFy",
+	"WOT+nkbcvbC6EtthWpEDXY9Zj4uw+Ag1mR4yJgg+x2KFCI5GwuM6xW3DazLHscoNeLXO3/I7nrkQdstv",
+	"Vif3fIwoOf6SxhImNCSXNj3vR5SLFbIU06HAy71SpuL1Oxkc22U0nBL53JEuZpTrAP14LCSDvhGRIH2z",
+	"XMAfdFPnqt6TMcs3nIUDNpfYw573eczUtHdmBk1wVQ8HBePpx1zGXI/Gr15BzG8qWDrOY3YwHEQsTDKf",
+	"EGcjwLRL5CL1BOq5H8sWA4wVIyMxraM8xhJUnm+YDjbOKeA0KtPT+6xFB4odex3aryAf4b7t1n73Nde7",
+	"/Xwkj90Y7DeP/KG4xt2IzFzlQLOw2DABvyui6IgMuxJYlJkm4drmtg65YgQgdroAoGGhAnqQe5WTNQ8/",
+	"qzwFWzoQBNunWROLlsRc61IwFaRndg8G1aIC+CYAOvAY4VrLUCdcrK9zNsyTr8ol+J9QdZam96tBr0fz",
+	"IAlOPMBwo5eoGRxiqcDrJBbanuR0XMndTC5M5vZ5VyU5Gume5VEkT0XL1/byg8rM3u4RSkKpLcofF1pC",
+	"4rXTKCZWZwqWB9UJXB0aZ8zxRDgmc3jOaTQwp0OxqD1T08NRT9f4AbzxnEYPVB5jjiLu8KYApgpDKKA1",
+	"c25BpGDP9VR+DKgY1dmCnsWhXl71LC2YFEQt5KmJ1gU2QyX8mF2BJ77U/TeLd525Lh+zBT2tbg/y7gFc",
+	"hTaYai7JGjc2v8KI2fuMGuZSACbzkYON4doauRFgOAsf8+jxw4PD4+N7Rx/WT+49OHz45KQIRSbnvswL",
+	"gnOfhR0WH+aHDjURYyPHvtTWLC4A4Znso1nADACmFthdj4YMm5sp5CyC3ZGT03SV5GE61JFN97GKr5Rn",
+	"BetYBsDI4YnMWLU8wmTXMUg2OZOTZJuGvZtJvbwztDr9wz+4qyRY2O9lWLXGZnC9ti0czKq3b+UmyaTk",
+	"wfz4PqVAuaB9NZOV5ZMuqKRDW12C6dkBFMIISEhHgLfZk0J3DYfgGtMdyadSsD1iRmURaF01huze9Vlc",
+	"D+lo5pbAy0ZXZHHddD3XCzjm+V4xEyr5Rp5P/EGRNNywcO4NdFUitqkD/g7Andxnsh8xw3jJQZcLpgAi",
+	"9FB0Iq66pDkijf1Wi/X1xn0qOgPaYZP+ES+tcisdTT7oUkN4lrdG1nTmNOxzFiePgDat/Y+GHjNdhGb0",
+	"IAE7MpotFx01pzg1pFzXhzQWXHSK0fD2odST0ESzyKHG2hoJXaoACo+FsL7KoT9Vd1ELmSq6bN28szVT",
+	"0s87AkdsuHrx/yyv8I3Ld6aKvM9obCQbecaEOVXmK6p4K0GgnSPFdYpOccZK8GZcoNXRdbshq6TpHveb",
+	"2JVHVCm7Kw1XlslFkxiWCMWZLAmVaOqOqColiGIhljR0gLZ6bB400CTpaLO+8ezd3AgA31x/KMLFFKUm",
+	"/3TCXl3ikM+ReBFAH9oSvmmb7UDp0ODJWubgoqVmTICyNLEabAc7z2ajFOTaEQ+hh6eUa6TW+PnACLsR",
+	"mhXxm0MRWkugZ6CfMeFFPEWpMS17RrdJy40pIDsTuHoph1hmLUSYmbgI99MOno3fvWQ7g+T0TEXZ9M/p",
+	"ah3bfs8rFyb9zh/QkC2JDReycICoyyzXZAj+N/Rm0ShmNMw3L/tyQ1lf27h5Y6yJwAPxyYxy1qpchprk",
+	"t1dkp16truSP6LFL8cpxRiF0fl4pMz8XbI+wXl+PyBB2drzK1GR8zNyOJayIU++pDg8LLGZQpjCW5zxk",
+	"MZTsQ8Tl9A7M5IaGa9aTEK6Zj6MHKUGTLeGRUkzopbxji/gy5vRGoMu6wPAn29o60/ssVlKAxNxk5jsJ",
+	"1vYSTNlLiy6Xouz7j915zDhH0m3w/CJurTPbOnGU3GxnX5HFxZaSwsoC8seCETlA/upWA/CNy1u3yxiX",
+	"Z2TaA+WJB6IOh3riGB1Jh3m0cATGIoLL/LEoMeszqn2YuWXDLhaNbvHDNWZHaajKTFHID8RIl8braPZ1",
+	"uA7hyHHOaxGOju3m5fiDXY7ZHpRYlRDNY0G9MNqccEF+8+0f/ObbP9wk7yfnfSzWPCAscq7zBKdjouj0",
+	"53/9i8/+6d+9/MOfvvz+P4yHmo9f3nlgM3B4BVc6sw4FGkAVLCdcdAJSI9Z2BbhtUJohIDM0hIDcJEr2",
+	"mH0+VRiqQS3YMipUcHNRxcEffqpKZSZlSydmv/3ADcX/0ldBxnTbie+OZY/ZRp6NLeOJl0syyTQW4wPl",
+	"kQwuM0mPCXPGChJaE3ZbAO3vSOJMyUdzHV0WfFoxeUxVBOzPT9Lzp2IHnk5+vlS9vINwfTqnG4G6Ntrq",
+	"RrB0Slg282ZmzfH5Dm95ncPL5fRGdGsnKL4AU9iK4Qa+Nmtt1l16zhDXA7kFj4kcipXxhORCzlvlPRPr",
+	"NHbLyh+U67wo135P1GXaI/xZTY3mxZZnjRGEtFymtgJN6ArRYXydaSa3mqEDQUg6eu+gMpVRnjFEUkYh",
+	"1mgsUoZmd72A6SyrUs1GRJtbl8K55i2ERDqGDrhyBoQUkSjHLNWGMD1tQwkjKc+wECSN0BY19/VIjWO5",
+	"uWsueiW3LFmmwq21kJQwK83UO8vWBSuodGS4S08qLF0qRtaW844qB6Wcz7H2wUU1pIp0+DkTqUff12cc",
+	"X0yigZ1+c0mGrxw9BYJ5Wy3GwvzwaHv+mph7AXUZS5qxFgONmMy7mOSs04jwNLN2np6f0i3PZGavo780",
+	"43a0HKPAOFmbOKqJVJxEXiVkZXH5WOV7JUB/zLUujctJTdaiPUb6kgsdoZKXAyCyMPuE4ZVjnYEddakp",
+	"X4+Io9x0VibfPBQP220/SQMiRWS7XTLTAu/5Q/OS/dO8Cg238rTrgeKCKTWHNOLecCLJpWjNMxxlaGS3",
+	"5ee0JNSViA2SZMMYk9kMu5vmSsMCmu7MzCS0E/U2Z75hny2/oDFrMX7O4nqxJwCTFerlqP4xE6FH7Vlh",
+	"2DJ6LyybgiTAcqR+abfN/C4YyygLKyK63wvO5Nht9LZo/DwHmRsx3nLOZmUH5/tm/C1z+5A5f+Ony3fS",
+	"zAgBMpf5wEkzY+kpaGArmx+Phr65nq7HuaAvj1jcYiIVbqSGtORJEOUJmORZ22crVS7i9h7fPzcqlVg4",
+	"EwNrZnZTF31pfTPdvsWVzHQ0q2ON3gqslie2VmwPND2uPPYk6fQSTtf1R1SYUSzoJl5eJplaukjG4c1q",
+	"2QqfE2rdU3YAwccUYWIrOVPv203MJCpt7SzkPk4YTgqDPi4bJWlGvm5poZLnSpfyMdPfnT6aucHcC2pa",
+	"H2PWLRp5CG+n1ctzpbcxQeAypzbBhMqcoXHXyeXKElMpxWqJ4WoJoWd9yzNQwImxECljDoUZ/g2E6piP",
+	"HPHUbFkyHgNQWxAudl55JXk3SPrNW6FHLup8hsNhay50skepIbM8SUwdPxFtsa6MQharCQuX0lRAFsEu",
+	"afzOCyMkH9Eeu2jkkU8fanDiBNzlHa4VpkNTQWQfRwnp1lx0SOPdRkBUn7aYggybkKouUwGp1YzeuFUl",
+	"rS6NaUuzWG0SBxrXeLdhM0yN4kioItSivhMuSI9yEZm2Drpc0E2yD2qoIqorhzYQ3SpRRn7fzMQn1LZv",
+	"V6vwT3W6KypLr05P3/1XAFFn/iEbBfsFOAkLJoe4jPh6jz6vQ6ZIcYYIZoNYL1teSghGeWApumGXakhR",
+	"N9vkernMnBFEPVbaEE5xJuRQ1AvhFxzeAxWE9vs4hb6MIjVWPw9Sr2D7sWUW+jgQXJMO04rsVHemoD/U",
+	"FY9Af2uboU1ZTYslkaynkDio8TXl5wyB6AElgtAhgE/MlSxcJt/mMWvJ81XmCdoOV1zsO+11YoLeGPIk",
+	"Hnwt9R7MIOHjb0zHXHicIHhPlKy4d/yQbNdu3dqo7RIpohGcBVuMgjQZHBILvGAhulM3A1a1sDQMiKV5",
+	"LOQ0IkkNgpRKHRxVprvC9ze++ezFVj5WJhZufJ/qVncxeR9LSJbXb7BD19dSBUVc1/k7481rdXfDdMpC",
+	"6HbF98P0fNhuW7zEfBAGTDEPN0mSjwlctoEye2MXub5hF8gPAZKHKLlJGqABNHaxeqiW5NHh0d17Rx9u",
+	"kgZ73qUDpeH9D/bv3T+8G5wKIaGqKWeKRKytN0mDd4SM4SFK0NVincSSIIKwkLprZIB0kDFrD1QyLsMC",
+	"ED6ly6IwGeqe6Wz8zSQ6z4x45MzNMNg+j/2hprm7YH8+Z/EmaYQs4kAEGqcCFmgg0q92MX+VprEy4OiG",
+	"NODNU+Hlj+aYqVCRMrfXLpoRFXFl4FeYcCWotLzAPDtm8H/ZQUAJ+fRTOecCno40OhA/J3GB+PGxHSB+",
+	"OvSGid/cSwbrnndDxs+ZpCbbhhs+fr7rTQK/eeJPJTnMK6nMPOEhyHV94/bteSLHzaovi0Lcwxnr60q5",
+	"mKQCiXA6TAX86hwmIO1AyV0mQhUQTEQirYjyHgAZhQUgFvOBkaAbdYZMlGASWtHISHWKdB20ipYgc2Yh",
+	"VR4fnjz+Rv3u4f39bxRhqWxvTROPSiX/q64cRGG9wHqRiJeWFiDl44oMZQz6icSfER4kF+K8YAi+dFnK",
+	"64MnfuE0l0LQLXsbpuYKZvqeWKQtcvzk4ODw+Dgg23adUgq3FWwvGsZse02IEX724ouzvHQylwvAANg0",
+	"bEErHpAhpHHRMyYCQiNlZK4U1g04kdvr6d70XK8m4A04hdkJJME8ohALjbiTH5CDtHW21Jqshs9Dir0P",
+	"mY6XwwhPJI7ZE7XSyfLI4iWQ1nxMictHtYMVyl9YHY8epMFO2ZF+YPRDVHYtUkPMSBjzcyZQxDF00qVb",
+	"AO5IexD7NCggQIqTrHhz7oZd3uoSmoC5GZ3U8asUdDUtEWBIVsIvFItB2VekJUWbdwaxlTisbvFJLdgO",
+	"bga1arBdDW5Vg9rt6rNgSta6j9lye6YlwEfcLaSlyW14LDHoLpWumoitYpYUcQUxqa7HRUmJyDR57JqB",
+	"D9iU+fMxNmf+3McmYQwDzS6rTrt7fjbC1gIhGc5LXsYe7gOlOPjNshbQxH4ye+6J0KVkPJNkHJtnSvNP",
+	"jLt5s8rPw1kqqAadbEGQLQyd2dUgW9sr3QevUD0stRcst1htQhjqan240OXKnbhpr0t6cZFQXLsb187n",
+	"MgosXeGlvcqi9OO3LH+JVlmQ3j0/FZemVHHsYpyaJaj/a0XOl6ek08hnOtVnxQdjpQRv9cRuWpV99FxA",
+	"2DtH2xgKjYMeKjyJFmUeg6DN4iL8+ah+s5LM/SufaxSxpCMtWoGM2gwaIEy1nGUEyesU0P+O+ac52sZB",
+	"avTBvAzwk7mkORQYbCCrwnZmrsK8RhkjpC5hsLcnozwvM/1dir0+6TnvNHqzWtWVO2ZCr95U7y/nwrmh",
+	"UwrBFRZ9c7g2MgabPDGaoXOkuiz+NEN4PDBhCbtmJt2sIP6gRaPISzs19xeXEoq6J/VC0EYn24RaKH4z",
+	"AXbO4l2C+qBmNucsSH3ZFoqAkaYMR0TRkQoSr7DnRQbcZwwHALifYWCL6vnh7Y1shACYfzZq1Z2tjT4F",
+	"S9v0qKYlVhHx2cBbPhONBFfQKjyLhXln619MduQsEcv2s4SoskQFTL/6Rk62cs+cRqW9yIgM1kUNjh0l",
+	"PkBoQG7ab/2spoDchm8TsNA90jP7M4g7gNrZpZZ3gYsYTDexM84AGndvImwATKwJA7kzt038UqA/rh/G",
+	"Q8lB3Mo1B/JWl6iR0qyHx7MlewyrHkyiQS5xH7Ul4OMBIs4QJ9tkJAeQxw6O/nhkbXyjPbvbcCocyqVN",
+	"GZ3tUVhN8dZZ45hWzLWY662MsztesHLOXowoYwi3Q5RhQqdwMmPwMIt6VNLej7GnSpD9Tme+8Fwt5ssC",
+	"lOSY0chQ8kbgiwkBUgcjQADparE90kjqETWIKyBnSEYbYlpsbZIUCwjC3khD9dRm8mId4l6co7ERkIGI",
+	"mMog3wH3JsMu8/3sbpBGpUtqFOWBMttCRJPOJDSv51UAouoskfQhRAAkCkgL3iQPk+xsL1uY6CFvMacL",
+	"wIeSRazOWWw4YWyvST3P7fRBLHvWzauldTgtVqzAqyWxwNvzovS0eWeByFSjXYGDJCaCsVBtkmPWio3c",
+	"5jzuRDEaGZlPhBDSKQBZ+Ctf+Upjz24HRKxE/CzxnbMRUdovBZXe4IVQqu3Zrs/WpLwSPVgdDDMdp3im",
+	"caeHkHrfZHZGiJ9OzeIYWs51blwjV3UsUFXcPtfoEIX0NmxWSCx1hReNihGG1sj2HjG7NL3Cd1A5s3UB",
+	"Z1e4+tg8mQQ9eMEF04sUeNVczMsJuv9MxHp8Xg7rasitPXSMc9u4Cnsv4EQ1WYRRwtxdbhdrBIXmppkW",
+	"SgljZjwW430mtvvQhVm4AaJcEzr5osvV8gNyoOdTq6J75bWdRZueUw5NL4cIypgoLnvJNTo9Mdp2z1Zc",
+	"00zY8gwKAsksbGtyjoE/jgXDzDkoMOPUlbUHTT/aqeloMVtqmp2bswI0UX8hip4qXBAXqEeVC9ZYfLIl",
+	"UB3x/ibVSi/d+mvbz0JeFCauPmwn4nPKqGMb4JCbwVqwCF5GK++x+qdSzNzuE95j3zTPuSRXo53rIinC",
+	"FQrB6hcxm7Fvl47WUSbfK7wCh+iYPO37KV0xtgT1A/iH56+0/suUl2X5bcIB7AT9vRtnLQmgR+ZCZ8ot",
+	"edQ4wysSCcZj2nmEL6VgfjZ4Il1mDsnYuc4X/xZ12HosdlKmp/1+A/MoMKIRQp9UJhilEclOIyANo0Zo",
+	"Gp2ZvyU1/w5Zq0u1+Yv1KI/MH12t+xuqpxoZowDt9+csvkA3Pi3yZ+F8VuuBxj5X7oL2ul3SB221nWt3",
+	"QrsZXYYX+o3RJJbRCtZi+1psv3KxfRmx9jUUEheS2RYJPLkopHAL4iUUlfRMitA5oRbqXGseRXDx9xIn",
+	"XoCUiILWo10R9eUP1dtp4lkT5jVhfmsJ8/z2hreDlM9SMZ9NIdqr1SeuQZfIL/bwoeffpejd9XLas4Dd",
+	"hkavEo47cyJyqjWlmLgN2W43iIwhQRUyOydIi+coStAYIbONl0+dxAEhLiP+CY24I2SbSkaeDxvdoqKu",
+	"6RnLx2fP3N1J843QPCq0i6rUwWYD9UqXnxkWxP+dWDQi0zgwsJKh792iIJ8zxvoQW9OOZc/3eCebY/dF",
+	"2ZIWQta/NZCa4p/tgbPhRDamDvyXdTzBJbfxaXeEG/e0O3qcdPS0OzqSX7NdwYcPbGdPu6Nj19/T7ghd",
+	"pu/bHqcRnWSrC26lXjyrzQXRjUFNL5W3lgTmBaUtC3rlSWtJp8tR6qlQpSdGJEsEgyQTfnaNv0Uy2tpc",
+	"0Kg+M6jPGoyN3N+EHFs9JeL7ktLjVlCarWxKnY+QMxbImpRYnslJJ4sxXwSVbw3YYOa5yaL0mKUpcT16",
+	"Kn1jbJ7YKTYT+FOYNvcDMLYvbTx7YxascCFWKa2lM1idvOatw8KAUK4q+dT8zDuzcjOTBjNVzy+pzUxh",
+	"9eXaLAgeKqCDNBOmlOCbxTYp149qysQtWUg0rgJnXkExpsdDYeQn8uTk4CrQnY6tspWDBkHjDosRmc2B",
+	"d3FBIq40QqdxRfoD1WWhUWbh91xnaLrSdzbv+Ku9Yb+Y8I4eJ4GXqbMHwy3rdB6Pz4zwSsNYuNK8pYpQ",
+	"kuvg8y2ZpdrHmLi6YMP0vTEIZIS0gdVDoBnruStbRcH1gagZs3qB+GkqXCclu4hliyllepln9s7VWP6d",
+	"8fjOieXLn27OCMd7D7Lbl0sHk71fIcFPz9tKST7IT/dEW05OMXNwXhRJaQkcfplyJ/iGs0pNB1r3m8++",
+	"mjXkTp/W5e5gOfUkXdMcBWV1W5sEIedMPS92/G48IvFA7LrMMWv6ByQISyVsKKDRLZEDUZLGL+SY8DMZ",
+	"pwW9QTgHPhhYEF+uAMVHzF/sYWENamFtaM/wPUpCnI7TcFRqwcqbRHH+h12WcuWDYr/YeMHyQiR0Akd6",
+	"uFnz6a0HVSgHuQuatDO0TgZ4UBFFR2TYdb4Grn3ISypGmLwZOkymHh0VgF/iSZvSb9dZHlRXxjq1P3AN",
+	"x1BNAYVQU6cj0aOFGNIBfNGiIpFV5ohxKKpCv6Qamx35ISTP+Wetkmd0AsNKZbeG7sWQt4rPxiZpwHWG",
+	"nC4AxrO71UovOddEyGHy5JBy3diFeHMXEwxaWRig2CIFg0X032myeir07tokJSP3xpC5lTyHWEiItocJ",
+	"d9l4w0aSx9fYJCBOJ2Ow9hsEYYU/Nz3LXjrJSlBJ55F88AeYfImjyQnjLwS7SoLGsqQkjzSbLc+jylOI",
+	"DzQKJGjP5h9m0rzAkcQ6XAh072Wisj0ol6tHfkmw9BZ5a1SmNigW9gP51YNO9jZ8OZxCszk+SKD5PA4R",
+	"6IabCD+TG+aG+w4AuoUTofLe3AesIM3RXcjEp8DLZ1iWSuC8jNzMxdpAP3GBX+GJ+RrZeEKUMI9siUDq",
+	"S8z0LCrXh/KAFAl4n41hwETLhuopm8hEwzC2qUXzCgiQgVPFZqDwIOZyBkbPvlNObPB0pBSvMich04ea",
+	"tqtvU7xpGvXNdclCjBARPTW83kN9XXiXY6YGkZ5CRiBk3YJXyphYwOURUZg/XaKDKdUg922srQeUNmH7",
+	"mKIeFUpDHxUIQUlmLIhCgec25aIVDcIJ00Fhz9Pi/m10OOxPbmj7IiH+sx9MDD2XVNFyKX9BmnCbkxK7",
+	"ePnK3IQC6sMMZNi8EVIN3cfyp2Ulkwz58suwe3HusNYThSsnCEVywRK2lSXlxXHifki6Tw0mYHES0udd",
+	"iHGsMYykhx3JYWwZDlUkf93Li02HNbM0+snJATGjD0ijjkDVlDy5f+/uHlEweNIckaQ7Z4mEBraqW9u1",
+	"rWqtXq199OFXt76+87T6jdtfu/XNj7cf3Dx679Gdx7WTOWPTp5WfGZP6zdxWG6luelx5nHrS6ZJR6iCK",
+	"X3uMuhnFajds5ZtVnJluTdIBqZFHjx8aTgOfcqB/A7JDDvaPDg7vZ3CAIW892A52Fs1dh8OUZK3Dp4Ty",
+	"2S9SqGDzKUEtNx9SzHGjGpx42Ah5eG32w9T9sU0cJC8smhtctgYaV3Xa0vx8SnBQKbk5SeX3a2J5em1x",
+	"4awCm/AizHX8DmZqY1kD8sTg/DXwJxx42zZfEtTkLubV6WikCHEN4O+KZWxcPTqy/sE9NK/0GBW2REdT",
+	"hqN3VPlC7Fn4rO1qdZLspYOeYQjdI40XAqowoaXGK+CUYYiv/u1PPv+z7/z2v37vi5/9wed/+Qev/vPP",
+	"Xhi6cfHPv/ze53/6k1ff/Tm2koP4tLDrzs1hxVzQ9rp6Tmg7PrI3KF37dNV/8uNXf/7rucr5lVzjS2HB",
+	"jmJePxtOZnU5yWLL0PtVkeRyA8PH8wh2mfcxtvxiyoovg4B6KSuc40aakRvxZu5Abn3jIqb4bOqOrZqy",
+	"rpaquuD+DEXdV5zeOO5S0elSvpgOd+Pdoixj02XEBTs8Z3m1uUuY6lpStFgsWJjX/DyCowsKKYA3c97g",
+	"tOZLk3WoCNAnXCtnc1qwdoNbnBR9CQqhQtUiMxQb0JtYqZKKaoVljaCFvi5bxsgM4HHaKXw+SHq2Pyfd",
+	"u8eTMeDzfpki84VXpShp3wxprCxPCVF+zLA+F1z/FLOpPWHWSppjFQX6XXhA7e/WdJxAZeY7RNAaVef9",
+	"XHtkzBJbcdKORdebYhjMGxJuEkkdd7MO7Rg1wbMIN6uIhJj7fA0hKFlScp1RKCey/2gq2KXnw0gqfqbY",
+	"xrDFSnEpFKhCVJ2RtoznwaScvCJPVF6kQ5LwyjF4pDWIYzMoRPcJSFcO4oCEZhAiJD0pdLcyLpCEdFTy",
+	"mprWSj6KAyj7MIxrgRA724sdWQBTcc3lbewTlQtllzCp2c7leeHrFzGAqHrIlRlGmC9Gx7aqy3Ro9MhC",
+	"7PTrvl9u6gX0jv0SHoIyIt4T99yVQ+ckI7Lr5hX4yuDcZxYquwmLIsrYWvDZugWTNbsL6hT86yKRC5st",
+	"r6qmJelTO8rNWTDk2M1qrRGmx5VbIpJOlzQIAGm5dmMAzuYyDAEpURzTF+YwuMxLLWdSvr5XBX4qcrV7",
+	"bnXU8rJwMcwOLlvGc8xgy0WobEwKAmRrCbjwtN/P1juzplvUjozAYEMOKKAwXGKiwrwH4zXe9/k53gwG",
+	"9azwUKySDq+cBosJS/AyCTIuZX437wCOOZ+fUq6nRa9gdpSryWpjQTFK28ZsY+SnkILtkWrWBJcI+Nsz",
+	"S/s9lXF4szqzzNFcZY3A5NcamMN6bLbL4eco3tof6DwEEqQQkA2lFXEXD0KoqCD7j+6RMzZy6gY4UFxG",
+	"tHsWqk/Y9CpojGPMjxQp1oyrotiPOWSGDW00ldLUqLdpxJZsk8b7+8f3Dur7T04+qn8FaknAyQPWYCaS",
+	"zrqrdR9gmhmNWfxxXvGM/WQOmXbghfGGLgD6pp2TB3D/4+MHxwSTsdV4fBMU/fno5ORRgHHGMPueWbJH",
+	"UulOzI6/dh8WGIppQKaCWZokWHP3VFjDBe33FaAOIv48VWcqQDIOLaYUevNUnIqvfOUQgsK+evzwiFCh",
+	"hrj0pm0mzlkk++wrX9kljRencDVP0WV16i7oaWX31KUdnVaCU7iup5Xdzc3Ni8Ym2RcEErbdbiraY6fC",
+	"NZxW3DcTt9YJwBwyXTUw0horg0ArmzGjSgrzg3m4GbE04LQfy05Me3DjmjEVsD57p8K+2eYsClXDgtRi",
+	"yU+O1c0pmlggbRsWPx75IP7J4TPEE4KTSCiZAgSokLUi6oWgbZKGXZcGZoJzrZnwUsADs6EHXS6YYua0",
+	"HopOxFWXNEenorEPJ2PjPhWdgWkCCrM7YxM2CGOR5FsDqW3yB1VnXHQIbUI2pbBbuIduU7ehgJXUojGU",
+	"ieeGNZ8KM6XG721YqWHjXtggXUZDFgdJpVNbKgaTB/Qm2Sc3q9uIr8QFaUAN1o39tmZxw0teyFI+e8gg",
+	"k5K3GYZ6mUNpTpVL0ftS9csE7HheZL4RJzDdIg2VIF+qfdmMLmKT0bIK63bvwczSSL4vbX3ZLLQtPP2l",
+	"7S8DlRgrro/kOVuGejONvyBf2vkyRtzTVtdlpNpXT4VX9h6K0muugRPBdffUwN1KdbO2WTWkRvaZoH1e",
+	"2a1sb1Y3tytAn7tAZW/QPr9xXrsB1VVv2Kha+KXDgOEkx/BeaDrhSh+4h0wz7txWdj/JZ8DpIzfMywAx",
+	"VbkIZj7sdIxnEBgHQgUMa6taHQvpp33MWuJS3Ph9hdItsv2Z8gbOJKNAAkGdxKXpW5Vvp1orajUZ5o0n",
+	"gg50V8b8U8Td3aluz37pAxk3eRgy0CF2trZmv3FPnNOIYw9bd2Y/fyLlAyMiXwSVm7iKs9o3PJxG+MJ2",
+	"qXk71Fzk6oNej8Yje25czLYKiGBDpnQSwatpBzwAyfF7ZqSf6Ez11AbF6CCsBoGBQH2bZJc9mgdg9DhI",
+	"EIfnO5v3QtbrS81Ea2RYMh47uGXvS0Tyn3HirEgIZ/RccoyvPacRAiskkHv2NwcgVvm6hJoSNIL7hEGi",
+	"PVdn+pNacPMZHMi5znNS0y0r7Op4wC4Wuk2JuOvEeAgjcVL65NwwpBQE/0+eZe2Lla3q1vZGbWujWjup",
+	"VXer5v/fnGc5MEYVQrHr6dysrulbA4t6SuhjzdcenFBRmX+xiwnHvldzDOlAiVv3gEZtGfcc5VgNuanu",
+	"zH7jSOoP5EDYLkrQmwMp2hFH7Wmntl2KQN2nsSW0tZtlZq4GfXQ2PWAhp28j6dwPQyMbJXStHLG01dJN",
+	"U/ks/sYL+9cFag4RQ09Ilqjehe9ToppHPKZP7K6FZH17TvJbdr5wi9MjhhqIg++MWRu0Ejn3yQvyJcgP",
+	"mZ5+nNa8aM2L1rzoNRXjpTwjALc0Lz9Khfe5xHJ7sDHI7hnorXmQxEkwDRSCjRg9t3hPSgM6sz37m+Qp",
+	"WHfstWsEWK+RtxPYUYThNtq9fcZHX9ip3klNSGgbStraVJpGDAx/WXr3BMiAT/IW1SpS3Atfs8ijQCDp",
+	"z602oEturTSsCfWaUL/phBqBJS9Vb/Ajwottg15Kz5tuHET379o4uCLjoDs5xdbB5GyVMw+O+wytP5/I",
+	"oVDg81Po8dHdWA46XXRXWf8VeK0Aj2mTPAUHgGLnLKYROBkC9OgYeYHF55iwDEA6CLqdIwVY4ySO4HqN",
+	"k/2IcpE1TnqBDhXa6nnmyf2DB4ewWzgzDHnJf7EJZdR8Ll45ODJbZZt6H353sOTb88gn2M2qzZo5q7K4",
+	"jAILOa+skS7XsmKHW8G12LEWO67eVpmQuZKke7bQceNFeh3LGCyTEawNlm+xwdIy9NkGy3LHb4rFcup5",
+	"WrOZNZtZs5nrMUPOy2oWtUNiP0fyzbZCemRsUfUhrSuUqAF5lGRrfvl+tfbHNdldk9012V3QqHiJAr7Q",
+	"tKVnGRXtQxNUm5uzDSG06V3MJMyVu0CGrJewOr6GJkpYmNfRRDn3NX47bZp4cElzZJMMwsydscd6hqAy",
+	"yLkWjwb+rVicm1scDs+i5+7jJy8qIRcdTaMzi4dS+dTcf0VFJaiwHuWR++pf2xY3W4AVAKCYld1Kbft2",
+	"tQr/VCseLGdlUAM7YKtLdV32mYAv5f77B7Wt7crFXPGOdrTXEPDYMR1cgjOww8JpVzdJ8MEEniGL2Zp9",
+	"r9n3wsY5d78Dl5cDuVEawPFA+6CAgG6xs0sRqpm8/cYLe/dLGe7gnbXh7i033Lldnu+ITTPQTTs3lyls",
+	"TaPWJ12WzG0ta12LOWi+g1VkDQK9ok8Bh8YKP05+GRcwyjJ7B3BhVIfLVFue5dDdxIwxValyT70FkRqA",
+	"YL6O1FiVVmNPzpRIDXe2FovUsFW1miySogOpnQAbhducGj/Nr6b7RshpVO/HrM2fNxzCFRbtUfD0Jjm2",
+	"0RvJyDDLtEuhSD6+GhCoZ2ZEIdkm79ZARHr3PRLKXdKIWYdL0SCaRZHNlaZ9GuvA4tdPH3Jaap9gQwFh",
+	"kRG5ZJJ07iAuqH1ik9xnbU3kQAdp7zatuZFi9gO0MYut9Ibpxq4Jt1Jc2RnuEQHFTy3KsRu0raxWHLUC",
+	"nV1v1EqLChrSMV01LblUqVWrW5Wg4p0E82VKXg/wfTOEjgVu2ofD3epyMaXdg6OJVm/fSpv97B/+28v/",
+	"8qtKcClhuNjvysNcxmdbxu5dYkXShT6asj4rDr91S7y2lK9V7RXEwTjCWZIxTlGl7Xs3XqT3tZQ67Uaw",
+	"VqffZnUapYwScTCljt80NXvaeVrzoTUfWvOh19UyMicvWjhQBvq5lECZPUJT1cfpR1B1mQ3HlD6uSNuc",
+	"L0IFG4Iihwho5kk79esMu0mp5tUn/0FW2/xqx4qjb9bEfk3s18T+qsJzLkvvsBCRG6o33Zh8F5+ztVTm",
+	"Nyk/6krBPuCRBpDJN88CnZ3/2hC9GkO0PZ3EbmGxPXr8wVnqT75dGraNxQTiW6zt1IIXsnMWkyEdoXSC",
+	"VtUUkHEP0ANbEsQTNTRqWa40YYfpigRtsudcaVWYTZg9dNdmns08WXn107/64tf/4bNf/Rpq0P3ws3/8",
+	"6ed/9p1XP/r3L//kx+P1cnMihOo6qfGIYkyw0AVcuQm13OzLyDg8hMhgrupQej8B0Z66cCWEmfzFXUKq",
+	"GV/x6V7xsRu4lnHWMs5CdP9Yy5gluLSIMiwJzdDksfJyC/GAaZLQjRelQpkmyPNbaIJ9Wy2q4+RqcVGi",
+	"yJJa6nSsudKaK6250ptjZkWE/MsiHfOK85eTmthlgEruCgEyoVP8eQx83yOKGaVFMV1k8cyhbpekWbz8",
+	"L//Hqz//m0UJwoqNnGsCvCbAawK8StPnZVHfmfL/DaB/gKe0EJnOhbB/bNpcS4ZrwrQmTG+LZMj0JFUi",
+	"TYaClRQtRnoyk2y1JJ2Cysm+syZ7thuKac1FZ9PmMDb2SAML22xGclgf0lhw0WlAULP/gxpy3episLEg",
+	"1Fbf0yD3kiaNqJmJllDrhkVyCF503Y2Z6soo3CMNKDK1qSI5TBuB8mRdqgBTj2FdJYjphrJagjR6UnAt",
+	"YzNe84gbXt3W/MmxjN/nSh+e5/ugxq350YjgamFtMK7IGRehoWk56RmuInVKbC6nzOBFkDswNyK7XWZd",
+	"cTcKhqcGWKeuYIC16nIjfNP8cXAE1m64KydvoFbiDZQx1JgbRCE5E3JIaFuzeEjjsNgtZw/39ACkCQon",
+	"pOZteyw2nIgw3T195L1ykrxxhecvr8NZx3E/imyRwt76RC7nGNZdRpKTYRbVPzPKO4HZ7y/hGN540eSf",
+	"1g0FvZinwEreeVkHbb/VLgadbvMcp7HQOpiTsepO4sIpq+/zT0/M+2VEgIlCDQWoJYUnfdHAyDYXXHUn",
+	"gIkTDfff/uTl3/zqn3/5vc/+8R9f/smPf+eFETrNKC9e/fH/+cWPv/fyb7/36rs/qAQV9hz3GDFKjg9r",
+	"1eqOV13xN9/+gffub779w5c//zv77hyxlnmzv/RghWWGsg5RXKvDV+m+Z1nmjOVZmwPFBVOKGGpFpMgt",
+	"WzAHcZzg1TFryXMWb3wqe03ONgDjHUx3uXFeJ2nlZ/B8uELCFuWdRe3A1r8F/Z0SrDWySY5pG5TgFo0i",
+	"iLoXI6J5j02qqY9xQCcwkCuw8KV2MtsTC8kWwekjxP0mdGt/q0N8aGV3azkTm+2rFJ7REHKW6RkTUBx3",
+	"LfEufKdO6BnDAsOY1G2LvkvFsEIxianANHJDudMLlZzIuW+THMxSuB7jI2VMMNhaYvBIoQUvGduvuGtI",
+	"wgdbyzQDC/z4LwFUEPZubTtZjaaKR7DQQmKv2iIoGveZVmnVcoiUS4A731HEknm4eFIwZL1awt82f2Av",
+	"ybnK4k1oaSlNJu+0S41oiBPy8C42ycN2UjsFB6Ns+ZSOGaF5DGFwieEdyGwHPaQHGVQyM9/RJnmKSa62",
+	"IygOT8UIc15lm3QkS9A3AN4jdL0WhVHDeb9ecAvDEF3SxqzCLHbj6tZK26PxGdNcdAxdSmjUrnXAvQdn",
+	"Tg+BwsWhmtn6ZGLWWH/nLE7EsPEuY3nOzadaZTEcaNiJ16bKy7zZadMXCo4rtFibsmpKxrqyWw0qSlM9",
+	"UJXdCry8KK70svIc7sdaJ1zrhFeOlRFbKlyG882QTG+8cJdtzPKaExI3pIYB+UzDCYWO7USsrQMi43ym",
+	"gq5MGywHmFRU5UTFodXPcZq1WfftNeuiWDITiaPM8S4OHp92kNbccM0N19zwLUDsmIcjLgjWAUf6Da9p",
+	"k9LChTHw2+0sqEZCbdptr/Zl5plFyljCSF+TIjdrcr4m52tyvsLA9EvRb6zSMdX0fmyfKWN7d0oMF9YC",
+	"jhezwALufix3v3Acx/jSG2kIxxmsLeGrsYQntuHCYEE81wshSgtC+30URfoyipQh6zHrcKXBNeo7dsFo",
+	"7uv4iRWcmxmf0wiCoyNzUlVABiICzzX4jDFW18Y6u/brA3Em5FDU7QwArEy220X26GPnhrpOg3TLeoQ9",
+	"kcdGeUMwsREyIFh6t9LVug/4QEElDRS3EcdeSDm+lhCTR1YwmGZC1rzH6p9iLaF9xemNY0NMu5TD8bFV",
+	"hrwBuv2p91Rldxt6w10CVz+L6yEdVXZvVqsXyTBOusxCB0hhrTssahea0i/mI34rNmVTrVmvb6a7Vb25",
+	"FVToOYuNzOY6gnXZgY1J9lIMoiiouGiL3QpuZEuKNu9Udl9clEwCmlx5rurgsHERZ1zV8Va5L+zxof2+",
+	"OTmMKubC+t2o8jcvgE9dOYjdc+YzhmBkvpFCd/GLi+zRtK37ZxO/mnUoBHuu6wkRm7oiijEx44FOjwld",
+	"V/zTZNh5hw6+1dOb4h2RNJEvY1vpuB5DNlV1886dadcrqGipaWQzuraq27XSOVsQhgdbVdupBhXcptoW",
+	"JB/ABlWDit0Z0+7F5aHsuSu3FujXAv2VeyuSUJFS0sksef7Gi+TmT/VYGFEz8bUD5BhkkYElZo/ETPOY",
+	"5dZxQOt0Ilis/Q9vr//ByqwzHRClDmyxB2LqWVpLMWspZi3FrKWYtRTz+nuZ5pNkFvQz4al+UxxNZN8C",
+	"HYWpyQfMIYq0Y9lLwjwwCX6TGErrUuC5St5FoxLU/ErYZ5ETy2OnV+bFUpEcsrjYYnITOJ5HyC6CykAA",
+	"+xrLrsphacCg5jaQrNQZthYs1oLFWrBYCxZrwWIV/s6rs5DcSKjzi6XEkFxP0T1BLOlRyNjBDWV5OunR",
+	"M5sP6Pg9yAW7iVwgEpqIajhXpMPPmSBCAs4P4tpwsOCkcgaKLkPAztD0jGH10kgOSTUFjN/aynEYwevv",
+	"2/W43vqcMo5ZC1fRzzGAEVZ2N7aqpvUejc8MV8NFdN4eK11hroLsk0E/tw3rd0pa4eJc8hYjterO1jzO",
+	"GbteuHirkj4879mWIf1Nc1vw2AfjMyyLu/aekwzMB2RwBYuzFOu4z8IOiw9n1bAxt4VBPhDHOxDBe2tW",
+	"smYli+W1AiUg0pAHoC0ZwguJ41fIZOzhnRZpg/fizS+fjvN43WJc/qVj0R9iiiUKCN5pf0e5O7BsqMyi",
+	"slPO/bE4XkW3BRwG9pmrQDtIYAIhNDcHKRDU7ougApE5IDjGXMZcj+o9+rwOb6RP3kIpIz96J0HQQVKh",
+	"eAT6Z9s8mjRxy/Rla2Z5PblMzd3bQfq1j2tR2b3p/ZIJsoXI2laXhYOIhXXIv81Obln1ELdnFoNPtnrN",
+	"1ddcfXGyZo9RkJh1jczYlnGLzQsPmCBNLWhNvmf7NYobs2MD6Jch110zKH7ObPEutYd565Ymc0XOWF9D",
+	"xKBAJFE0LQ+7kvRoaNQ4hDoNUD+EqjUUK9aYvyf1uUeDLJ1cuFiopvE5nVDGylC/W4aUXMxNN1arTK0J",
+	"/prgrwn+G2URVCldK0ffp2hr+NqNFy2qWUfGo4sygueBffgqBNBVXfnlyhDbBVjf+PWNv1rDjXeIHLyQ",
+	"u6og8ekuGwG2whJC33xF6W3vM9FJc4nF4iXbIzaWQzFViNiujgleNAy5aZ1Gj2IzVM1ZIo70uPC/rCWw",
+	"7RKB4Fckia0p35ryrSlfgawzTvyWl300VWcbSlPNleatYoPbCVVnx+ljV3Dx25Sbq2qhVN8LKn0mQqOA",
+	"CTZ039a20q9jpuOR+2Hb0AFpZmt+sl/eTOMw3PvVrZ0ltZxkDWbdfdDznR9yncm56AUwC4gIv2YLSXME",
+	"OcVsDtjRIrz95OgP1AYXbTnz7A/UPfPYpZ/9iVTql//0hy//+juf/+CPKi6uqI4vJXFGdZf1eHh0997R",
+	"h5VJPFJs4LN/+G/jbdQm2nj88ODw+Di/mVff/cHLP/mL8Ta2xts4fnJg2sgdx//7xX//m/EGtscb+GD/",
+	"3v3DuyBKLXk7cZdmcmYNFTv+xV7MyaIr5o615SAmoWwNekxoFtpVIj1GxRwXTg2aPa5tzitcl4ILmFRj",
+	"m+IT9aurvOFu0bJ1W9YAAJdUtMUdnUK/ZlrsZ1ZtjNzqiphe7xWduJ5wKfOnm0k9U6ji8z/7zm//6/e+",
+	"+NkffP6Xf/DqP//shSG+F//8y+9BccafvzC098Ish3vZEuP0nZ/8+NWf/7o8/b2yChRlUIlAbf3k2bxV",
+	"JmlL83PmG+UdJlHMaKQ5YBxd6fKWCfZdTmotU47jxKuisNZX1/rqEsnMOZWISlLaQhkBSuROS2V+4ODH",
+	"MfSVAb63CAGNBZylXJMzxvpGzuEx0ex5YVrz210v619Q+avS7L3I1TPjJKyZ1ppprZnWW5O7ClUrlqAi",
+	"i9VtXyp5dY80EmrQIEyY2SkICQq5gg9FCaKXUirPdpJNAU2pExZZB4l/KONsymcOcUpITEKTkBr98y+/",
+	"99kv/vTld//ot//xL17+0R+++tEfv/rfvjtPfoab6zVApa7p+5q+r+n76+BECyx5JDJ2xPFyVZWBmoWk",
+	"+kTl4qi+aXZMM421DXM1Nkw4VIX2SzxyS9guzVYuF5LCRJav034fC96qnqqbD9VqDY68UigDVOhGJEVn",
+	"I/kmqMQychXxMKs9tkwJk/JrdmHAq+D3VapR54zwmlUjpVmvTueRIcxKrRp+M38pMxjsIWvTQaRLgq5z",
+	"VbekL7TS2fjia9mvu4gaEEZK4hCM79jl4Qzgwk8XEcwA1uLBWjxYwmY5UJm8zxKUNV8AuPHC3YapQcQJ",
+	"4V3TjDXNWNOMN9lkND/lmFcDeOLuymUYjKggrNfXI9JAWtEgA9HkInS1XWE+m+ReJokO59qyCE1Q2hhy",
+	"2qgIXV6bq1puHgF4tGss4bO0WFtg2EoJIch8F75cWyCXCpjQmHQ6p9y5WlSzNQdZc5A1B1mVUcqZomTs",
+	"7FNXIoveOGOj6capj80DV2g1+piNZhmNzKWCca795yuOlOsysv/oHiw+QoOYg5M1OwVJ2Rptt8n80VMs",
+	"OmdqlfJPLsyaOTqIbGbkCjNCkDX6EW0xMuwyQEqDYZvfEeq+K4eiqGbOx2zhVC3zp+NLsQwHiGFWmvN8",
+	"zEarDp8r75o6Y+bMwL7WXaNB/myXYL5HbAirMJNSvGXcd81MFyRiD+iZuf6Ohl0F78wJQMuLHXN0Yx02",
+	"9maEjS14ZhbnYEG5wBDvULZoFDVp62yiqksxJ2y4dxpjQF8NRJpuEEVHinTlMDUZQAE7GgbJtwmYpvmD",
+	"KUChARtCgGo/6PCaDKnQUOu+6TgwCzfJPolZi/E+qPk9o78igLnf8DuKiEGvyWIzSPODZRmAcWO0ZtN8",
+	"S/aYIk3WljEIyZDiDE9bdq8lGBAUpgXuIVgq7TGwzdAO5cLi6yhXvmST7AvCNevh4kQoAVFNWlQIqc1E",
+	"zEqYkUesrYkc6D1CcZWcDETFKHkHl649UGbiJ956ApqPHTqCEpl2/cUZdqVK5g1VeMwAzJydWeW9LdKV",
+	"g1ilyK+D/qTQckLP2IHd88pSYPrFIs9XbnwlI0tUXpxWeqrDw9PKLjk1gsPNWm2rdloJyKnN7sJf7h7e",
+	"v/f1x3dPKxeZWp+GIYPI0eSCYi4rhrgoDUA8C0k/dpBz9lJgSktuQN4ZX1T2mJtUv7ZSwYpoNmsN0C70",
+	"yTOfgn8g42SD1CY5YVGENKnJWnD92+5eqbJIhv1BM+KtrEjg4w2oaQHocGqGFCo0ADnrQe0GKlosiliI",
+	"RBODz0MWDvqoQvXoyBwqQzuQWBUFpR9lxjFxxfPq6zb5pxg1Nn6NSuMa809PzPtQbJc970egO1gLXlGP",
+	"PFRTOzSEV2VuJhf61k56MbnQzML89ujze/g41vrsceE+J4/TOKYjHGLekHAtZZwhPT36/D4THd2t7N7a",
+	"gWbdx9okfXh2FSoXlvRY2kyJVqRwmqr0kRySnmFXkBOBpzdch+UsKzka/pChDebWNweKC6YUQcwUn/Bk",
+	"6ci0vNnChIT7XOnlyMAC1774mucz86LLXNSWK4VS2jYg38za3/7GrYPnVmPWzNy5wiC68jczmFUW3Gyc",
+	"3xxggDqET8EitKESCmAWpC1j/LXPYiVFgB5W7YU8O8UooSvmVoGa0GRMkDY3kgXhIvWT9ukokqhjINxR",
+	"djzJc6AhNUAQqZ+xUcOMlLphOhMqlqqQgoFSCEZT4CSgn1iPsHPyQq2eeCDqmvdYg/SZ7EcMMLm0jEDw",
+	"EXvYfSNmfUa1LSGkGlZJUxIbt19bRY9GEenSc4YTjs1yGVlqIDSPrE5lJDqYMC4j6KkZTQ50zzblkSI0",
+	"gtmMuZV3PbWO0DCMmVIBAZ82ALjEI0RY5S18y/pCjToKH+2qhRJ1TNBFA/Nr0ixRvCOoHsS2NAe2gk2P",
+	"tWIlJ1VkmZ7BAVZZosPsbLaiOzIGI63VgpTx7FaTkldwnYyirml0Zi5bcgQru5Vq3bxYx3hROMepefqE",
+	"A7swWuZG9fZGtUZq1d2tqnNBy/gI+cnLX/7lZ//wx3C91Zn77hd/+urbf/Pquz94+b98f+OzX/z01X//",
+	"m5d/9G1DZQaKxSCx7n5SGZh+B1tG/C9vqfY2Y8VWezj2sLRWov7khVdXLFliu8LQuOd/96kCbhnYnJYx",
+	"2vvn8gENp+Z1PM0qalyPU8rX3LK/dpOvCvrRqPWWmYC1LmGFgI+9oIBdpN/fgEZVsXEVzm1bRpEcqiSt",
+	"3HBL4HGSNBxBaQTAh0DnanWlYsJZP1s0iliM7MG7BX3JhY7MxHyrAdoTDbM+FQgInm/RPBWnYoM0DM2r",
+	"W3deYxeYZ9M6bBtccM0NoWwkXHkTXhIyZPVQCtbYJRrskVbqMCydmF9V+gY5YixU9iUulK7zsIHtmBui",
+	"6/2Iisauz/9j1uOGVpFb1YDs3AzIdjUgtZtgD6km7N6aSYEGyLZtTTX2cJGMyNOnSrGMVXYznXSbC666",
+	"LGwE9gvaFEYliewyuAkkZhg3rNiZa1AmY8JfFaVpjEuZN59hlwmrB4YolWl6xgRp9OjzejhAzt1wM8Se",
+	"cfsQF75hRCU50HVssXEqSPqwL+G4yeWvPrSb7dObQrIwu2ZuCI9QuIu5duVDe9GuUdDwN2OikleeVIHE",
+	"YTf7ItiTkkWq7N6qBhV/BSq7t2/f3srIHuZnK0R88f9959UvfvD5j//2i7/967Lihe058axb0eUERJfd",
+	"avXd6u3datW25klO2YNR2d2uTogqQMTSKzfXqniv2Tac9QCkd3+sWye1HYwCSMaKbwtZ2b2D8ajJapVa",
+	"k7GpLiuBwel8s0Wv91YveiELS6FR1uLWWtwy4tZjZiboeG6/zwQDucaTu4BNyhjcqyC6K5QRLlsUcwV1",
+	"i/3cRlQBbdoif9sRNdjzPmsZsotNMCNFNEfEBi1bGUfjFM8ZGTFtpqiNpKlkj4H31vxhncWlHDtYisVV",
+	"6ezKKFRY+VYTHfNi586hCMcV+iVKZrox5SjlZtUNxX3m6+Vbad3i7QW13kMRrjpczflObq7Yd4Jkf00p",
+	"15Sysls5gLuGYdvhlXqDCimki0gryjH0r2llQXialfhDZkV6ZjD/10FyK89yo1knQsLvUgOe58Z4R7m4",
+	"i+V8LN6xVz0z3j6U2i8SBw5RuWVprBtUMt4kFpqafGnryzByRJomX9r+MsDqRyxR/vfcb+imUF05iELE",
+	"mW+Q/kBDCl2Tts5OhS1IDMXAAhIOmHVXNB4fnjz+Rv3u4f39b9Qf3Dt6cnJ43DBEooFw9ZkCHQ2n5Tce",
+	"7P9eHd88ePjk6KRhRAcICRn0rWnnMfhMuOgQSnApzDNdGvciptQuMRwSpmctQs5CBJYA9NC4ys4Nwp7T",
+	"lo5sABt8nfhR9hKfBdeBjaO3wlKSLwjSDTS8n6wuxsJBrF4aoYdNx1TYRERuJCxYc5VaXHibCJkITs61",
+	"haFuXBPFRYttngpC9t32eH0pScBPNmkPM4OD9rNjF+DF6rIoTAuh5+UZmlc3hdR18yjaU4ASJfGKiayX",
+	"+HNsSmQY83PA4JrSOr66yVUdnha5theUxU+oOltKKMS6CkCYk4t9T5OQw1mxh4ZhgcIoqgQzoTxYHMu4",
+	"ngpen/9fv3j5/Z9Xgop/YRJtN5EvPc0f/9qqbm3Xtqq1erX20Ydf3fr6ztPqN25/7dY3P95+cPPovUd3",
+	"HtdOKihRQnvTxs8VGcpYd4lNtyRUa9br60Vm86sffv6PP/ri7//w1X/6+4k52VimpafkZNXxSQ2ZAMPm",
+	"AuOetf5bCw62tDiNx3V+XaBsXPw6x3Itoy9mzQAuNtAQtQCUWyNNzcaEFkglTBQKIxtNl4pfIJIYocgy",
+	"6y4k4Csih8KNBSIMYGyx4SNcpBEGVuFUTOhd0jA6MIgEIHQ1Hj08PiGTo2mciqG5/2jUcFHKGB6PcQ+b",
+	"5KHj5WnEehq1YNg6GfRxSDaB/9gwBhrZWSjI7RfIuE8FBDDYSfAYpzGdkS1n3tBDmaWYZjqOZAYwsDKM",
+	"wM4FlKAC4upEpcpurbqztTQRDcp1tH357ObrlYtnc9Pw982xXjXWVavF+mAlr2Ws6umTrN1mLe0Zehbe",
+	"C2x0p3rHa9TeBsdY8ZxQGHolIwtmUxtPulwR2u/7cqWTbDcrC25YkIxm2fDgzH6WjsYwytzrzXPXHPHS",
+	"OCJYqgzVl6RWrVaxzNZSzNFBAuYzRQxiUwkbwQgHm8s1rkCigqhIOIhpMxoRpWXMQhftYAlOA7kb4MlA",
+	"hIQrxZ6qvgPF6i6mshF4b6KhHgMnnekrIOZAbzBh6ERIvgT893drW9s7N2+dDqrVrVuC9tjvYqBZY480",
+	"3gXmTInq0xYLjKra+J9+7/fgyycnH2zcDvxgyjbRQ0nYtwY0IqYdZWvEfTmNTMAnEQI4DQXtgFqJ0aHP",
+	"tdWIk1G7RJJmRMUZBH0Ylt7jUBBvj1AC7A9cEkCp2PM+hSAG9Eu4pTJ6erI6OG7nNrHf2j2A4FVYt65Z",
+	"e6sX2y3ASFZv/dEjU0ccY94ze5Dq/EliG0+S5YyM4qJF2fM+j5mqUw1vCZacD6p3Ia7URkmgdcCsi6dv",
+	"KzP0xsuf/90Xv/5fX/3oLxreoP5VGI/q8UD8ruFpjcRwwhWxETR7mTRDFkVWAkMxq8mcQOmlLuaJP8dM",
+	"hMe95UM1g/yr5AZu40twtLPGWcnP37ErkgnGt4H8TSkjRoXLh1kYWMkiB2XkuJOcYwbj5SpzvnwpDiF/",
+	"7Pe7ldr27WoV/qkCyetHlItsL/twcRLy4Dc2DqD98tf/92+//R9f/vzvXn73//nnX37vi5/9/OX3/+TV",
+	"f/r73/7VH738/v9udrK496Ci5CBujeGMpoDb2UE9SvY7uVEeJHHOAKcRo/kHBvEX9XRoCGs1R83/q/P+",
+	"4XGJR8QcyEx0Sx7WumE1taBiY6oRpergqBJU2lzQyENI/823f/D5X//is3/6dy//8Kcvv/8Pv/n2Dycx",
+	"03F5E8z0dHETiKqbZmYt3ufY6Lu3b2VXOpYD7SW/sU4P4wprQZKBCOItFXVNzzJA75DfnWBavVcJKkPG",
+	"O11d2d0yV89pA1VfuETgq5CDKAvXHmhtAQzHRVABw3U4a1nH1678SuWOcg4hPXfYcx7LGajyVJ0FxK7D",
+	"2qe7lo4NpwYXFKE5DiznjS3rqXWCcCkbkZ//f1VGIjOYKzER7ZM2N2qvFTCGsRQd8tXjh0eQrHQqQDTu",
+	"cWXonJtMP5admPZsra5YagbuJiPAYJ8o6A67MmIg7RfoCBhH62wHyTpOagwo8lFBGp5UtfExGzUwv8ps",
+	"EgJSgnBL1amARCEzIpWGXXNNOkyrNIMKxzRF6gPd+5qzdMbNZidDCaKQCqzfCvLEIMrLyvGwL8mus+dc",
+	"ZSxoSV49mmiuWHYKLqEPYFPv3b4DRrecPp7NyV1eTxNZPr+euVjLMuvEora15ZnPgCrgEOHPRKRJZPmU",
+	"x9tIOZrVJhN8lSYjIacQ2IZXwRrm7J3Y5CmLSdt0dMm2DU9sXqp1zTsIb5FtbS1urFjc8IxveYAlCwge",
+	"5u7eeGHv8tQQMRtdMB93Mi8tHh42q2rW/MqGr/SJQRSVQyUOB2zq7+M2K9d2ao9y36ATB0J53Fd2I13R",
+	"rnMWZyLxpnHADA5yP5Zms7no1As8SOjNKphrzc4F7WCV3crL7//wt9/+g6SoPwYlwfoB+R9XVPXUVhXv",
+	"CDfhPNPCcl6zoKINc3VxDNMQoWuXUY2MqrMyOuM6/vCaCjOO+exnk8WiSMIsdbyBQfPFGtpDEY0IJY8O",
+	"j+7eO/oQXRJWKEni7fcAD856nEuFlfURri4HwR4Di9eE+Y0jzNhBhh67r5D6uk9laK6lqiUp7M7bRGED",
+	"IuSQHOwfHRzev3949+2K5Xo7syCoF2rrBfPKKLxcUfYGe544dqxImz1D9wQZyjjEErhcoAqodjFVG92E",
+	"4QAARnmra8cJHtgoJGig0u5HCyGDwe4jNAV1XT5QR6a4njlJXTjK146G065hiLvbAf5V56rek3EK6VeC",
+	"8o5RWK7q4SBxX4z5R6yWbm3sk06Rxf0ggf+KC3T137G4kAAl416rBZVhdwRJ4fX2QISqMuZPyYbiQsJf",
+	"W8ZJpPce2Z7Y90tzbpROd8ajNYuOwj0R64SZFZPDp92Ro4VgiWcO+PdKJFcj/ERcsFkK/ol77vWhRZ+8",
+	"qEwlNBaoAGCSz5F4oK0PL9tiwZb5PW5Djy5O1FAJ13srorwHnY/Hg2YEy7Emt7HJOcfhdOqcKMd0MVCy",
+	"nBafarZqGRHNnpSZ5AVhctaUZWWU5fCcxSMMUNLjyflOPQ6IjMI8hMMlSc70ukEurnuMtOQo0dAWugDB",
+	"1YYxLnlxSPY8z6NZHOMrZbBBHxmJ4gMeaQAZnjJUXBvNQqfIm2GjGlYwbvdjSQcCPn4xdRBWZSaQZcYV",
+	"MVSfyBjy3uKCcTg1ux3LXj5Mq1H1NkB7ngQ8LjOaJFDPjmjGQLRcaBhvGsirOYhrcNcV1awy57EQ1HVZ",
+	"kncDmP/0KhsQAQDPEapI48PDbMQFtuMMfRBVnGicGPhAhSZGAXNYqgFpjiD6RHdl6NyfrS5Tp8Jon/2Y",
+	"tZludU0DUODTxWxgPKvRWBqBp9T2WDZ4xIV1OEDWmG2SAzN8xHfDwGAEZ2XhqXDxiAhYtwvYqDYW1jYU",
+	"SaVdqVEkDyCYhDatGdOCbBLwQEA50s2CNNpTcWV5tDBF4FJHcrhUApJZYUObMtEUT8B9d7NaDYj93UVy",
+	"9iC3mQG1LJHRGQEl2zUtQU+V3e3qHGEJMM2VhiSAEJ+KzYtYiBcQrGdYaRfRyJcTmu3CT5eYrS7hqFZB",
+	"UBeazuDs7GGsOxiuXGg62CTW0QPr6IGRI2uW7NqDE/ixBBaraqlUngwLKzS63jeXVtm+G0DGGunAHPTC",
+	"rmHVRldRrp6kr61AroUIsDg0mE0UiaXsBZbe65gzZJunwjCrcMA2yRNEz/CIRoMICfhdLEJQC8wsMQux",
+	"STDWcqAsLjiej70U4MJGCnGH44lQH9Z0rMYYGdiDbesyRYNw6TSnIsOUU96ZFNFEZUhhzqDpKuWasUtk",
+	"PXPg4CD0c0XkOYs3yVMzJGVTcx2/Nz0RszxmPpaHOhZuJJUAOarALaA9Caok64EIhZ11JIMtc7AfCb/t",
+	"YNKWJg0lY90gX7LAb2DRBShbrtWpkENhjV5C4m82xYnrL+/hgQToNZkFFulSi3ZiVlg7ULmQjt5RBE4T",
+	"Ho6J94ZUnYpkg0kbJUF38EI6yr73rQFvnTGlLaIbRNBCICz0jVlYSIixPCguYcc8AcGpyiZvnQqL30Jo",
+	"RxrRrWfEoLbD83WZx9779ug5wYa1eOhtQYJGZ3eQcL2L+5HOMtVEMVjX26meu04ufQwDc99JDkabJ9Xa",
+	"LHRuUrG9zdu668QwM6cEtZ6LdJpJ+dQRDtFMtTsQYcxCWJO+lJHKhCanB3iT7FsRORtTCg2Za6aSocF7",
+	"gblw0pYaOIOjYwOAuSJGwnZIL2A+2IWTYm8W3GyL+t9C0H8oEWWF5pB8qXFgvt44kELHMtolQm5AwG/j",
+	"y5vkiA3dip0KTMMmMYWdHCiWE1DtqQkN5zNKcsgEaTI9xJIFRp5WSRTzKhFkUsl3btPvfr9/LyylVps+",
+	"SivhT41ce1X25LUoei2i6GsqWL794t7iot2gaQ5Fk22kkfxTLLwPRYuVLDVlEQ/nqzf1VMbhzeqUclOu",
+	"1cuqOQWhQ3PamCGfo7yN+bUzTZpNXJsmV2OaTO5XEtC9muJTLWYDFsaQRwNCyZmRAtOamDauRRLrYlUg",
+	"42aqPFF15gyTu/Ao0B6bCOU0qzEcyAS+wNZYavgI6A0vuwxR6VLMBmjVlYfS8SgnMNLcwHxStMpsqqaU",
+	"Z1YZThGWPQK1W9vaDsYI4W6lJQexYnX3chqSA9y05rVW+fyHP/rsl7/64mf/hHnsKAmY/6gb6et21+K6",
+	"hc+v7FZ2tippkrkVO3r9CEJgkq/tcN5/+PDje0cf1g8eHn1w7/GDeXJrzQ6sOPFpgeUtFWeaB86PsHo4",
+	"CBtWmgXay4aRcszGKtoOn9FgrKcIcwM9F4zeXGyzlxIxcf/nqOy0tleu7ZUjS74JJU/ZgTkhEywS+Mzy",
+	"CNmToi0UEuBK81axlGsO9XH62BXQsDRf0+GxbnkwoLXae8mnegxIHHfe27w5+y4HFS01jQxZrC5bRcQs",
+	"wgFYwWZqkPDUWkpcXJkD5MRJMZE0RyCoXQZydt9dCRr2uABz1UaJq7Df77twmqu7DXgH6ja46L2gYl0M",
+	"dcGG7tvaVvo15kzYH7Yz2Rf2y5vp/XHvV7d2lszvTdZg1oVo8/P1rbikW+Fw3+AyuCCxrJ2D0H6/hK2j",
+	"Pw9+fBLQYQFbqSKNHJDVPZtSYD1GnkX7TMghxFHYOnXgqplQYvb7/TWu9xrX+w3C9U5O7Braew3t/WZC",
+	"ey/CL8qFPuSEAU4LARzGtN9n6KYdUqwHy4XSgG1C0sESI8mp3Nyy/X5/1W69K0lFy6d+Vnb7ZLF846vw",
+	"xoF+5dJ1lwSMcXs3l4fO+fV57FAw11636w2yciBmtIM4uL3FCE6X0Uh3CxWxj/DnpTjrnLsx5+qalWKt",
+	"AWZ8fvIsmwjHQF6zYG9m9i6ewVssuwK5C9UfNCPesktlyOGocKUew6+v8UItegxLLK6hp02qWBItYsXm",
+	"Hu/EFJPF5lvtbL8vKk2qeGt/YA7qJ88M42gyGrP4YwbDggxaiFrJy/qBoB38uRJUBnFU2a3cQKqKYxp/",
+	"4QMXrwYQB8or0pnU44RrSEebZBysEWaOdW0t43TeXjSPTKa1uN5ov2+7MrdzkzySUYShcxghkQRCBE45",
+	"xCrlgm1mfcq5+USJiKC7MWMkObrK0RFDQdIYoFxxACEv1Cb5ECDBIcys37cJSbC+7yhCwzA29wy9aEae",
+	"aRDbqJnW+FCBRuUMlz3Xto1+RFusK6MQcB5PipDJIWuBh2ZxXHIDw9QppWCeOF51BmuaXTXXhsoZCUbp",
+	"uTgUOY4OB+Eo1OvIIkO6AEsrQNjYO+doBGByD/A6izpdPAxX7A1BDWywHT0zBxJiN23913OK1dbd5kG4",
+	"XZN1eWYD0jOQ258EMPdQQqObpIEHuEEGyqyuYsyzkegklDEJEQwwOsw9byVTgNY0h9cbBzxQMARwVdnF",
+	"M9SKihFxpy2EHTfHBFLrXeE5wfysedTY31GwPpHseP1iezx3180xO+MCIwtDFvFzFo/8d11t88lXP4YA",
+	"1ObISkshpxGE//Hnmb4HAoKJC+Ztu1R7APbQpgrd4qQ3aHUtxLomQwjabEmlJ65Vfrs+2gScZ4yySuy+",
+	"oLvYZfaahBjawkPZZ7IfMbA5QUqPX3IUM3QDIl1Al1u3YPwKZA3Mk119JId+TzGzoZUCqaBtN7PCQtNW",
+	"8V3iygZxwirY+ovmXPEWhld7FZWTNNceowKeziy41lx0VAFpjyQNSZNGVLQcY1SDvulHyVh57VjGePHs",
+	"4v8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

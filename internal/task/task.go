@@ -58,6 +58,7 @@ type Service struct {
 	claimed   prometheus.Counter
 	reported  *prometheus.CounterVec
 	recovered *prometheus.CounterVec
+	unreached *prometheus.CounterVec
 }
 
 // New returns a Service whose counters are registered with reg.
@@ -79,6 +80,9 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
 	}, func() float64 { return float64(s.Waiting()) })
+	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{
+		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
+	}, []string{"reason"})
 	s.submits = merge.New(merge.Options[newTask, bool]{
 		Run: s.storeAll, Hopeless: postgres.IsUnavailable, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
