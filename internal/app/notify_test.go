@@ -647,6 +647,8 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 			race := func(first, second notify.Event) (ofSecond notify.Outcome) {
 				t.Helper()
 				held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				commit := sync.OnceFunc(func() { close(release) })
+				defer commit()
 				go func() {
 					done <- b.app.DB.Tx(t.Context(), func(ctx context.Context) error {
 						_, err := b.app.Notify.Take(ctx, first, origin)
@@ -659,7 +661,7 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 				var waiting sync.WaitGroup
 				waiting.Go(func() { ofSecond = take(second) })
 				b.someoneWaitsForALock()
-				close(release)
+				commit()
 				if err := <-done; err != nil {
 					t.Fatal(err)
 				}
