@@ -857,6 +857,18 @@ ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.user_addresses (
+    network text NOT NULL,
+    username text NOT NULL,
+    seen_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.user_addresses IS 'Where users have proved their passwords. One row per user and address, written when a password is verified, at most once a day; rows older than 30 days count no more, and go when the user proves its password again.';
+
+COMMENT ON COLUMN public.user_addresses.network IS 'an IPv4 address, or the /64 network of an IPv6 address';
+
+COMMENT ON COLUMN public.user_addresses.username IS 'no foreign key: the configured user stands in no table';
+
 CREATE TABLE public.users (
     id bigint NOT NULL,
     username text NOT NULL,
@@ -1013,6 +1025,9 @@ ALTER TABLE ONLY public.tasks
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.user_addresses
+    ADD CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username);
+
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (id);
 
@@ -1070,6 +1085,8 @@ CREATE INDEX tasks_queued_low_idx ON public.tasks USING btree (due_at) WHERE ((s
 CREATE INDEX tasks_queued_retry_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (((lane)::integer % 32) > 0));
 
 CREATE INDEX tasks_rendering_idx ON public.tasks USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
+
+CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
 CREATE TRIGGER tasks_count_deleted AFTER DELETE ON public.tasks REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
 

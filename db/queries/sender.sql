@@ -382,3 +382,7 @@ ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there DESC,
     c.sort DESC, c.day_share, c.response_ms, c.sender_no
 LIMIT 100;
+
+-- DirectoryDriven names the senders that the server drives.
+-- name: DirectoryDriven :many
+SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no;

@@ -3881,6 +3881,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3897,6 +3898,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4022,7 +4024,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4033,7 +4036,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4050,6 +4054,8 @@ type ClientInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5733,6 +5739,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5759,6 +5766,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6004,7 +6012,8 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6025,7 +6034,8 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6052,6 +6062,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11265,6 +11277,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11281,6 +11294,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11416,7 +11430,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11427,7 +11442,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11444,6 +11460,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14563,6 +14581,8 @@ type RecoverTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -14584,6 +14604,11 @@ func (r RecoverTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r RecoverTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RecoverTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16387,6 +16412,8 @@ type TaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16408,6 +16435,11 @@ func (r TaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16463,6 +16495,8 @@ type TaskStatusInfoResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16482,6 +16516,11 @@ func (r TaskStatusInfoResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatusInfoResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatusInfoResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19355,6 +19394,8 @@ type ClaimTasksNowResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -19387,6 +19428,11 @@ func (r ClaimTasksNowResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksNowResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -19457,6 +19503,8 @@ type ClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19480,6 +19528,11 @@ func (r ClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -19817,6 +19870,8 @@ type AppTaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -19838,6 +19893,11 @@ func (r AppTaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppTaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AppTaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -20011,6 +20071,8 @@ type AppClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -20034,6 +20096,11 @@ func (r AppClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AppClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20090,6 +20157,8 @@ type HealthResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 }
@@ -20097,6 +20166,11 @@ type HealthResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r HealthResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r HealthResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20138,6 +20212,8 @@ type ReadyResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -20147,6 +20223,11 @@ type ReadyResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r ReadyResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadyResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -21512,6 +21593,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21534,6 +21616,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21741,7 +21824,8 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21758,7 +21842,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21781,6 +21866,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -24556,6 +24643,13 @@ func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26125,6 +26219,13 @@ func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, e
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26185,6 +26286,13 @@ func ParseTaskStatusInfoResponse(rsp *http.Response) (*TaskStatusInfoResponse, e
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
@@ -28648,6 +28756,13 @@ func ParseClaimTasksNowResponse(rsp *http.Response) (*ClaimTasksNowResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28729,6 +28844,13 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -29030,6 +29152,13 @@ func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsRespo
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29194,6 +29323,13 @@ func ParseAppClaimTasksResponse(rsp *http.Response) (*AppClaimTasksResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29248,6 +29384,13 @@ func ParseHealthResponse(rsp *http.Response) (*HealthResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29280,6 +29423,13 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -37089,6 +37239,20 @@ func (response RecoverTasks403JSONResponse) VisitRecoverTasksResponse(w http.Res
 	return err
 }
 
+type RecoverTasks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RecoverTasks422JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasks429JSONResponse struct{ TooManyJSONResponse }
 
 func (response RecoverTasks429JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
@@ -39723,6 +39887,20 @@ func (response TaskStatistics403JSONResponse) VisitTaskStatisticsResponse(w http
 	return err
 }
 
+type TaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatistics422JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response TaskStatistics429JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -39810,6 +39988,20 @@ func (response TaskStatusInfo403JSONResponse) VisitTaskStatusInfoResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TaskStatusInfo422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatusInfo422JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -43900,6 +44092,20 @@ func (response ClaimTasksNow403JSONResponse) VisitClaimTasksNowResponse(w http.R
 	return err
 }
 
+type ClaimTasksNow409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasksNow409JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTasksNow413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response ClaimTasksNow413JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
@@ -44030,6 +44236,20 @@ func (response ClaimTasks403JSONResponse) VisitClaimTasksResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasks409JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -44513,6 +44733,20 @@ func (response AppTaskStatistics403JSONResponse) VisitAppTaskStatisticsResponse(
 	return err
 }
 
+type AppTaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AppTaskStatistics422JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response AppTaskStatistics429JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -44781,6 +45015,20 @@ func (response AppClaimTasks403JSONResponse) VisitAppClaimTasksResponse(w http.R
 	return err
 }
 
+type AppClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AppClaimTasks409JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppClaimTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response AppClaimTasks422JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
@@ -44858,6 +45106,20 @@ func (response Health200JSONResponse) VisitHealthResponse(w http.ResponseWriter)
 	return err
 }
 
+type Health422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Health422JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type Health500JSONResponse struct{ InternalJSONResponse }
 
 func (response Health500JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
@@ -44889,6 +45151,20 @@ func (response Ready200JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Ready422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Ready422JSONResponse) VisitReadyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -47663,405 +47939,408 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/cxvJlSf4r+TVzUXb7iIFkJRaImNjl02xu+WWKFmkrLGbWiCJShC5LGTClQlCaAUvPHueOY/Xu7Y3",
-	"5m43Zj0344mZON+ed3w3sTee8NjjP8Ytdfun+Rcu8r3MqiygCigAJChp4HCoCaAqv+f7/j7vRdCS3Z4U",
-	"TGgVbL8IejShXaZZAp92e717kfkjYqqV8J7mUgTbwdOOJFSdqZDoDiOKdhnhgrBzlgxJK6a8S6iISMJ6",
-	"MtFEtokUjCgmIpYEYcCe024vZsF2oLqqQXu9Rq1WD8KAm5a/1WfJMAgDQbvmCfMrj4IwSNi3+jxhUbCt",
-	"kz4LA9XqsC41I/u9hLWD7eB/vJHN4wb+qm7g8C8uwmCPanYqk+EBtPsCO+tR3cn6atlH5u7N9YEddqgQ",
-	"LJ7UHz4xd3cHEjsy632fd7ke36eP5IB0qRgSbXaLUE26Uml/D+q14oWPoUF/KBFr036s8ZUufc67/a75",
-	"YD5xYT+FgR72zPtcaHbKEhyh7PaoGB7IsoXA3xtCLrwWsi90Mqkn+P0yeuonSibjK37UYaQp2HPdaMET",
-	"TXP8zSXp0VNGTlhbJqzkrOMLuTXv0uf3mTjVnWB7wy60+5wttdIJF6cwKryrBROfcofaMulSjdt2ayuY",
-	"uqP3ItbtSc1Ea/gxG46vwq4YkoFMIjf5Fo1jlryjSFsmRHe4AopgxsOUXieHTGhCTykXZMB1hwuysUU6",
-	"sp8o+JwRmRMZDZHm2HdJJJkiQpqXTklXJgwozynTCh5r80RpQoUasAR7CLMmO4xGLCFNbzZrj1kvpkMW",
-	"NXfwOWraZgn0TLjGlrc2NkLoZ6t2hww6PGZeZxzu2UAmZ+tkV7i+dYfiT4KwJJGJ+VtITc5YT6+7A4ED",
-	"ynbNH5hZ5+pHo0e1Zolp819/8j+s/c/PvvJ7QdF5uc+VnkY6uGZdn3TMSC02ZqUWjzpSsA94rFnB9Xoo",
-	"4iEeoJ55jIh+94QlodmEVsfwHzKgsE9ckUHCtWaiZMjwfgPfD6pefhjbAb5jxvpY9jUrpTaJ+XUarZn1",
-	"6h0CGy3tE7nsIgQu45lHVJ2VUhTDURZhzbZx088TxRJRzif77ud5u0rbN509pRNPu2ItKSJFtCQDyjUQ",
-	"LArskww6TJh7njC8vIL5jHSzhJGaViqfLxjchRlmwlRPCsVACtuToh3zFoy7JYVmAv6kvV7MW9RM4ca/",
-	"UWYeL7LxmCcjFmxv1e6EAZAc813CKDwI27cupG50WBwFF2HQZUrRUwYszNCpXo8IuFDmASBv8IrdBKa0",
-	"2fztoFb/6MOvbnx962ntG7e/duubH28+uHnw3qM7j+tHptFqs96H0cG0x5mp0lQz5CNcnKqU4BMax3JA",
-	"zHqFwV2zGXMsDlLOdOaq32oxpaqP3PT72O5U0QRgXBdh8IFMTngUMTHfDm4W7SDt6856O214fAvNvSFd",
-	"OoTViiSQzaXvn2KklbCICc1prEaHY/q4JwynovE8S3PT7N/40nDXZG5RDmWXoZwwMPLGIJHilHCheITs",
-	"W7HknCXXcMKh33cUkQNBgGvu5EQcHpGYUaRJXCsSy1Nct3Ma82iuE7Wx4S1bm7M4UsH2J/bPceaYraGV",
-	"WmiO/aJw06KCnDAScSPrRcHFszDbECfpcTvm3L7sEujWSUTwxHJ34Z4mLdmPIzP+hNEoJCd9M8l0XHBW",
-	"dgijrQ4Mk3YZTOIBjQ3/ZvPtQvHhdWvVTdseudrZycBBm0WzA1/+4UW5GHfuq4cPD0yzB1J/IPtizkXZ",
-	"msiu2tDw6Io4lkxUv9W5HkY1MoQOiNhhcCTlfZqczsWdtuqbkw6IlrIRQ9ulB8TtjpaSwKPXd0CgeyAV",
-	"gtTJA/5+SKSlHLJNKDmhGtaNCnLb/GwX7wEVw/lI3J1SpmkWzgh7jTblcT9hamQBpURZ0PzMImJUqW5P",
-	"qx2ik6FVU2Oql84q3LCQcfWoUkbFVjuk+ZjpZLi229YsaRJFh4p0SuRZM44nwqyCTPin89KteunSpgJ6",
-	"bkWNAA5E02y5G7g5FF2ulGHIMsFZLXdFD6Qvm4TpKIgUeCaeCHpOeUxPYjafdFJ4f/teq2M31wgDvMUc",
-	"SU2fJAk/7Wgi5GD5Vziimp5QI8lRkTGbVodFO5lpxpEcI+ENZHKGVwRXUfV7PZloFj1gEafzkcKbk0hh",
-	"P+ui0TV9NEBzHlvdPex27WjYY6TbVzCX0QFcLxONWCumiSE7ijRHh9YEFda2ae3zYP9NlZDtF0EvkT2W",
-	"aI66I67fFMO1ecaMjOoq5gGjuj+iI3xn8lsP7GOo2jol/hMcXdaKHcKz1PIhT/4NawHVSj0RZe4DzyB2",
-	"c6I97F8fH/drtVqt0CgGHT0Gx8VjPAPjS2qdEtXsKPbYNryFGvWlgMEKmc2OZ0i8WauRVocmtKVZoghN",
-	"GFgLgzAQ/dgSJTSDzDC7mFHF7OjHDyL8ikwZjGzWg8NEpEJzIMGWC/4dEIEJmDYmWrBGhzpq0TLHQSfD",
-	"BjXMq2G5VdEioe3FepHImZAD5HKxIdiWu4VGndOMgt25+Xj/6PE3Gnf37+9+o/Hg3sGTo/3D5shwNzcC",
-	"zzp5+9ZWzj5ZqzJ81TFCeANmUThuMB9T8sHuvfv7d9GSZDQKmXjWZSti7JA2jRUjJ0Pi7KelQziRMmYU",
-	"9H6lqe6raecRD/UhPnsRpga86nY6/+Jm5r/URWeHUXJ5TTtF1CnlA2NHNaeEFj1wWTMY0XbdmCZM5JG9",
-	"yWV0oXCo8AxY0yvSWHgRW6JJQofwWWoaN8CPNdXdB1fY+h860uj4hRbl3KJ4zXtbi8MvWpD3aUxFi+11",
-	"qMAloVHEzXBo/MhbHDjX4ejmpy/lp3HITrvgji6iLZ4rIfufd2nXRn4oIjhdmpyN+FDAklSZjo5yMZxI",
-	"4frwT4/gu9FJ1pAUtBJGNYtCUidCRoxEUrCQbFhPIaGCyOTEULZNfL7NBVcd88IWfmHoYUToiTArFcfD",
-	"kNzEljQ9Y1bzA+MFUBplqLgUjMT8jI0ucP2Wv8CbG+/dei9PDcfXMnV5G8YszGOfBN/qs75h5aprOuhK",
-	"wbWEZXtWwI9cA5crwBQfwhz9zLZoaSIMXpKoYIrZD1Pup3tyQvPLEwXdfJa9hoLFxWtof5jmvg9tHIB9",
-	"c/JyuAfNW3hXG1TnHHcR1WxNc3BQjZ1v59ca+wHFni4Xfc3ynGGM5o1fuxKZIOUSip8KqvsJa2Sr/KJA",
-	"cuj3oplndM4SxVFNy1M0WCsFJmo8poUEvMIBx6AY6/IrmIq/f6MLmY0vt1+5qU44V/c5CvyV2DSepS59",
-	"fg+friMfcp9GtiUM+oJ/q8/sz2bj8v0u9+IKFi9dh/P7HZtkuuSV1t7RgQIRyYu+mbqD7Lm2kTyjs8JR",
-	"5FubOCfd6kyVf7pc+N/WxySiueiSozETPZVc9WKK4W9F1Gey5qCT4QP77AzUxaMUk5o/ZEx83T56cVG+",
-	"xJ4+PqOQecV84fVc/8mE9dmkdV4yHVouDUJz2TxHaUa7TzxLTOYOqdfyen9O05kcFhRilEm14JL8wtk5",
-	"TVipyzwM1Ui76ZdFZRrwck+KHce4ro8Wm/HtrdsYxzT2EB80Ol3+ByABIVlfXy9Sw8a3eJKppNyq9yE/",
-	"Z4RrckJbZ4QLG1jQk4muIpy5lvtC83i8cTQpOV0VzA1WaqwmSl63hcdbuDDd0fycCw+GPfnj9tOPjo4e",
-	"EWsHG1vNMHi+JpPITLWeRUUXXaw0HPpNUWZeAz0iDAaMn3b09EWA1X2KD49TBy8U3Wogtt281jGnloHN",
-	"L1nax06XL+17/S4q7du7cv3SvpvTGyXtzyOIz3+fyhZtTvl9KdRwjkW9GnLzbNL6LZliXAe1eJqu6miI",
-	"niI9itlkOouT2CH1vNSc8R7ZP4nZBDm6tl7LRGkrGsA4hKatWU9pxMWppvFZwx0kz7UASQ9VXLZr8N/6",
-	"ByWuW9alKIT5qR83t0qtgSNy1ljSSIUX+4olFeSvJ4ol9+7ipWh1qG7IHhP42izrUFu7s7v2Tbr2aWOt",
-	"itfFDa74NMEuLpvRQqfXwGizfhdmtHj6XwNGCwNZ+uZdx8apZXFG7G2ew+AbuWsTzdzjq2F7LV4Aj1nn",
-	"Cf77Q9LM0jWbO5BwQ7qMCuUSjfHXdXLUYeaTaLFE5ALTlcsVbPEeN1NL8xHR8ESaqquaQTifuX/Tcy+n",
-	"t8RmoBad1zT1tNpuzaGfRZzGjV7C2vz5dGHGnDB4crKX6rSC4PgYn3qzHU9+arDV/Pz1TNeixCU1r0II",
-	"vS6bT0Gn18Cnsn4X5lN4zV4DPmXndBkK4cL3dyYPxNXc7Etz+uDCzssaZyO2b/7Cz0jNnk1a8SXToaXS",
-	"oLuoKe5lxvTqAYnzsGTUgipYL7lqqHzH3qWaaiifh5/2FWto1u3FVLMKR2qyIT3XWDab2bhhfnOWyxTz",
-	"fS+dNxZ0vyCLHDnp184pR2d4ORbU9LZWX4oj9lxXPP9TJjEvc1pg0KOUoDJaxfh8iyPVm3Z4TQwZJhke",
-	"VOq/dI0UhqtPoSIzxFqPrvX1UIJrpAKw54V+Rs2ea8xX47pDmv7ONnNb9I6/gTnsrVc/+8svfvMfPvv1",
-	"bz7/k5+++u6PPvuHn33+p9959eN///J7P8kn00xBl5mSb+KJS+NHjuuO7GsY8Lu5wd2+FeR7qa/defZJ",
-	"be3Osxe18NZFSU+ZmFVgeJx/Bj7Gw0KH73KPUdH52XcZcvMPMk2ym5rNdpdpyucK3snn172YFl0/en1w",
-	"iLlGShfDDnJsSRzoQUVm+oF53ObwjTNSl484BoNFlIbkTch31ZKcJFS0OkSKENPEqSLNfGp7c6rZ23ZW",
-	"OOPzYpl2HlNSum4zxdKz8zLhubIgrPrY2tRzAQIpdpi9lY48J3mWLtZyZUzocumiZdbrghIlHq9rFyRh",
-	"GAsFg1aNLoZocP9UuxQXiCyy58uMWEasESEgFKTrNHoxFTZvquFSdtxnl6vjXlSaJl476eNF6TLuR3uX",
-	"S5IkITHICmuQCwRJQjtEyIEnrK2TXZsp1KGaDKgiJ+y0LwikYgLWnWSKgEmzoq4ruOZUTz8Emb+wS583",
-	"on5CdaFh18a8uoRUO5kuHUJy08T0sJsbN2+NJnMW5FGYBeciZUQVyJM5TlXm+NA9d2HPRPV79tA8nvc1",
-	"bBT5Gnp0GEs61Tv7yD5mbUnTLWKat23S+aF5HjNMEz3t1MHmpMdo9LRVPkVezF+F7TCtyL5uJKzLRVR+",
-	"hE6YHjAmCD7HEoX4jkb85DpDdcM7PMOxKozGtZ7p6jueuxB2y2/Wxvd8hGI65pcFOqYErpBwPu/FlIsl",
-	"8jvTocDLvVSO5/U7HrnbYTSaEJZ9Kl1AK9chOhlZRPo9I79Bbmm1aETopsFVoysTVmzVi/psJpmMPe/x",
-	"hKlJ70yN6OCqEfVLxtNLuEy4Ho5evZKA5EzqdWzR7GDUj1mUpmUhCEiIOaHI4hopEHQvkS0GADBGgGNa",
-	"x0VcLwyer5kO1s4poDgq09P7rEX7ih16HdqvIFnivu3Wfvc117v9fCAP3RjsN4/8objG3YjMXGVfs6jc",
-	"agK/K6LokAw6EliUmSbh2ibeDrhiBAB5OoDuYXEMupAYVpDSDz+rIu1fOoQG26dZk9Bxe9u6FEyF2Znd",
-	"gUG1qAC+CWgTPEEw1yrUCRfr65wNioS/augDR1SdZdgDqt/t0iK8hCMPThzQjaZwiIWiwtNAbXuSs3Gl",
-	"dzO9MLnb512V9Ghke1ZEkTz9sVgVLY54M3u7QyiJpLYYgFxoCVnhTt0ZW50JQCNUp2B2aDkyxxNRPs3h",
-	"Oadx35wOxeL2VDUURz3ZHAHQjuc0fqCKGHMcc4dO1U5kl2B8B7Rmzi2IFOy5nsiPAbKjNl3QsyjVi+vF",
-	"lQWTkpCKIh3W+uem6KsfsysIE6h0/83iXWcizsdsTjew24OiewBXoQ12pEsyFY7MrzSc9z6jhrmUIN18",
-	"5DBtuLYWeIQfzmPbPHr8cG//8PDewYeNo3sP9h8+OSqDuCm4L7Mi9Nxn0SlL9ovjmk4QAKTA+GXVyGri",
-	"0kkJMwAQW2B3XRoxbG6qkDMPsEhBwtVVkofJOEw2F8kqvlKelaxjFXQlB3YyZdWKCJNdxzDd5FzClG0a",
-	"9m4q9fLO0PL0D//gLpNgYb+XYXIbmcH1Gt5wMMvevqXbS9OCCLODD1VCDIP21VRWVky6oM4ObXUI5o6H",
-	"UCYjJBEdQkGKrhS6YzgE15iLST6Vgu0QMyqLT+tqNeT3rseSRkSHU7cEXja6IksapuuZXsAxz/aKmVDF",
-	"N4oc9g/KpOGmBXtvoh8VTKApLHgIvu4ek72YGcZL9jpcMAX4pfviNOaqQ06GpLnbarGeXrtPxWmfnrJx",
-	"542X87mRjaYYEaopPMtbM286cxr2OUvSR0Cb1v5HQ4+ZLoNaepAiMRnNlotTNaM4NaBcNwY0EVyclkP1",
-	"7UIhKKGJZnFsbbe2gkKHKsDpYxGsr3LQVLVt1EImii4bN+9sTJX0i47AARssX/w/KyqL45KxqSLvM5oY",
-	"yUaeMWFOlfmKKt5K4XFnyL+doFOcsQq8GRdoeXTdbsgyabrH/cZ25RFVyu5K0xVtcqEuhiVC6SZLQiWa",
-	"umOqKgmiWKYli2ugrS6bBao0zYhab6w9e7cwPME31++LaD5F6YR/OmavrnDIZ8gKCaEPbQnfpM12iHlo",
-	"8GQtc3DRUjMiQFmaWAs3w61n0yEUCu2I+9DDU8o1Umv8vGeE3RjNivjNvoisJdAz0E+Z8DyeosyYlj+j",
-	"m6TlxhSSrTHQv4xDLLIWIspNXES7WQfPRu9eup1henomQoD653S5Xne/56ULk37nD2jEFgSui1jUR0ho",
-	"VmgyBP8berNonDAaFZuXfbmhqq9t1Lwx0kToIQzlRjltVS5DTfLbK7NTL1dX8kf02OWfFTijoihhShUV",
-	"OvMT1XYI6/b0kAxgZ0drUI0H78zsWMJ6OY2uOuVRicUMihgm8pxHLIGCfggHnd2BqdzQcM1GGl829XH0",
-	"IKVQtxU8UooJvZB3bB5fxozeCHRZlxj+ZFtbZ3qPJUoKkJhPmPlOgrW9AlP2crar5U/7/mN3HnPOkWwb",
-	"PL+IW+vcto4dJTfb6VdkfrGlorAyh/wxZ7gQkL+G1QB84/LG7SrG5SkwAEB5kr5owKEeO0YH0gEyzR2B",
-	"MY/gMnssSsJ6jGofA2/RsIt5o1v8cI3pURoqmCoK+YEY2dJ4HU2/DtchHDnOeS3C0aHdvAJ/sEuA20mD",
-	"0lLEMQyFJ1yQ3377h7/99o/WyfvpeR8JhA8Ji53rPAURGStJ/flf/fKzf/x3L//wZy9/8PejcfCjl3cW",
-	"TA8cXsmVzq1DiQZQA8sJF6chqRNruwJQOagbEZIpGkJIbhIlu8w+nykMtbAebhgVKrw5r+LgDz9TpXKT",
-	"soUV899+4Ibif+mrICO67dh3h7LLbCPPRpbxyEt0GWca8/GB6jALl5lByIQ5YyXZtim7Lak74EjiVMlH",
-	"cx1fFrZbOXnMVATsz88g9KdiB55NfrY8wqKDcH06pxuBujba6kawcL5aPi1oakXy2Q5vdZ3DSzT1RnRr",
-	"Kyy/ABPYiuEGvjZrbdYdes4QdAS5BU+IHIil8YT0Qs5aAz4X6zRyy6oflOu8KNd+T9Rl2iP8WU2M5sWW",
-	"p40RhLRCprYETegKoWt8nWkqt5qiA0FIOnrvoGyWUZ4xRFLGEVZwLFOGpnc9h+ksr1JNh2ubWZfCuRYt",
-	"hEQ6hg64agaEDC6pwCzVhjA9bUMJYynPoEImoTHaoma+HplxrDCxzkWvFNZMy9W/tRaSCmalqXpn1aJl",
-	"JWWYDHfpSoWFTcXQ2nLeUdVwnos51i64qAZUkVN+zkTm0ff1GccX02hgp99ckuGrQE+BYN5Wi7GoODza",
-	"nr8TzL2AopEVzVjzIVqM512Mc9ZJRHiSWbtIz8/olmcys9fRX5pRO1qBUWCUrI0d1VQqTiOvUrIyv3ys",
-	"ir0SoD8WWpdG5aQT1qJdRnqSCx2jkleAbjI3+4ThVWOdoR11pSlfj4ij3HSWJt88FA/bbT9JAyJFZLtd",
-	"MdMC7/lD85L907wKDbeKtOu+4oIpNYM04t5wIsmlaM1THGVoZLe18bQk1NWvDdNkwwST2Qy7m+RKw+qe",
-	"7sxMJbRjxUCnvmGfrb6gCWsxfs6SRrknAJMVGtWo/iETkUftWWnYMnovuJdLWo3UL+y2md0FYxllablG",
-	"93vJmRy5jd4WjZ7nMHcjRlsu2Kz84HzfjL9lbh9y52/0dPlOmikhQOYy7zlpZiQ9BQ1sVZP30dA309ON",
-	"pBCR5hFLWkxkwo3UkDM9jvA8huE8bftsGc153N6j++dGpVILZ2pgzc1u4qIvrG9m2ze/kpmNZnms0VuB",
-	"5fLE1pLtgabHpceepJ1ewum6/ogKM4o53cSLyyQT6yrJJLpZq1p+dEyte8r2EH8BMWyDgqn37CbmEpU2",
-	"tuZyH6cMJ8NoH5WN0jQjX7e0OM4zpUv5gO7vTh7NzEjzJQW3DzHrFo08hLez0uqF0tuIIHCZUxtjQlXO",
-	"0Kjr5HJliYmUYrnEcLmE0LO+FRko4MRY/JYRh8IU/wZCdcxGjnhmtqwYjwGQMohlO6u8kr4bpv0WrdAj",
-	"F3U+xeGwMRN02qPMkFmdJGaOn5i2WEfGEUvUmIVLaSogi2CbNH/vhRGSD2iXXTSLyKePgzh2Au7yU64V",
-	"pkNTQWQPRwnp1lyckua7zZCoHm0xBRk2EVUdpkJSrxu9caNGWh2a0JZmiVonDtGu+W7TZpgaxZFQRaiF",
-	"pCdckC7lIjZt7XW4oOtkF9RQRVRHDmwgulWijPy+notPqG/ertXgn9pkV1SeXh0fv/svAT/P/EPWSvYL",
-	"cBLmTA5xGfGNLn3egEyR8gwRzAaxXrailBCM8sA6eYMO1ZCibrbJ9XKZOSMIyay0IZziTMiBaJTCLzi8",
-	"ByoI7fVwCj0Zx2qkuB+kXsH2Y8ss8nEguCanTCuyVduagP7QUDwG/a1thjZhNS2WRLqeQuKgRteUnzNE",
-	"yQeUCEIHAD4xU7JwlXybx6wlz5eZJ2g7XHIl8qzXsQl6YyiSePC1zHswhYSPvjEZc+FxCi8+Vk/j3uFD",
-	"slm/dWutvk2kiIdwFmylDHLC4JBY4AWLH565GbDkhqVhQCzNYxGnMUkLJGRUau8gmOwK31375rMXG8VA",
-	"nlhV8n2qW5355H2sb1ldv8EOXV8LVTtxXRfvjDev5d0N0ymLoNsl3w/T8367bcEci0EYMMU8WidpPiZw",
-	"2SbK7M3tDM8O+SFA8hAl10kTNIDmNpY21ZI82j+4e+/gw3XSZM87tK80vP/B7r37+3fDYyEklFzlTJGY",
-	"tfU6afJTIRN4iBJ0tVgnsSQIbyyk7hgZIBtkwtp9lY7LsACET+mwOEqHumM6G30zjc4zIx46czMMtscT",
-	"f6hZ7i7Yn89Zsk6aEYs5EIHmsYAF6ovsq23MX6VZrAw4uiENeP1YePmjBWYqVKTM7bWLZkRFXBn4FSYc",
-	"hEHLC8yzYwb/lx0E1LfPPlVzLuDpyKID8XMaF4gfH9sB4qd9b5j4zb10sO55N2T8nEtqsm244ePnu94k",
-	"8Jsn/lTSw7yUstFjHoJC1zdu344nctys+bIoxD2csZ4OqsUklUiEk2Eq4FfnMAFpB+oBMxGpkGAiEmnF",
-	"lHcByCgqAbGYDYwE3ahTZKIUk9CKRkaqU6TjoFW0BJkzD6nyeP/o8Tcad/fv736jDEtlc2OSeFQp+V91",
-	"ZD+OGiXWi1S8tLQAKR9XZCAT0E8k/ozwIIX46yVD8KXLSl4fPPFzp7mUgm7Z2zAxVzDX99gibZDDJ3t7",
-	"+4eHIdm065RRuI1wc94wZttrSozwsxdfnOel47lcAAbAJmELWvGADCCNi54xERIaKyNzZbBuwIncXk/2",
-	"phd6NQFvwCnMTiAJZxGFWGTEneKAHKSt06XWdDV8HlLufch1vBiAeSpxTJ+olU4Whz2vgLTmY0pcPqod",
-	"rFDxwupk+CALdsqP9AOjH6Kya5EaEkaihJ8zgSKOoZMu3QJwR9r9xKdBoYULdlnx5twNOrzVITQFczM6",
-	"qeNXGehqVr/AkKyUXyiWgLKvSEuKNj/tJ1bisLrFJ/VwM7wZ1mvhZi28VQvrt2vPwglZ6z5my+2plgAf",
-	"cbeUlqa34bHEoLtMujpBbBWzpIgriEl1XS4qSkSmyUPXDHzApsyfj7E58+cuNglj6Gt2WUXk3fPTEbbm",
-	"CMlwXvIq9nAfKMXBb1a1gKb2k+lzT4UuJZOpJOPQPFOZf2LczZtVGx/OUkmp6nQLwnzV6tyuhvnCY9k+",
-	"eFX0Yam9YLn5CifCUJfrw4Uul+7EzXpd0IuLhOLa3bh2PpdR/ekKL+1VVswfvWXFS7TMavnu+Ym4NJUq",
-	"d5fj1CxA/V8rcr44JZ1EPrOpPis/GEsleMsndk/TFR4HREbPBYS9c7SNodDY76LCk2pR5jEI2twh9ZIc",
-	"+GJUv2lJ5v6VLzSKWNKRFa1ARm0GDRCmWk4zghR1Cuh/h/zTAm1jLzP6YF4G+Mlc0hwKDDaQVWE7U1dh",
-	"VqOMEVIXMNjbk1Gdl5n+LsVen/ZcdBq9WS3ryh0yoZdvqveXc+7c0AlV6kor0jlcG5mATZ4YzdA5Ul0W",
-	"f5YhPBqYsIBdM5duVhJ/0KJx7KWdmvuLSwkV59N6IbbaTptQC8VvJsDOWbJNUB/UzOachZkv20IRMHIi",
-	"oyFRdKjC1CvseZEB9xnDAQDuZxDain9+eHszHyEA5p+1em1rY61HwdI2OappgVVEfDbwlk9FI8EVtArP",
-	"fGHe+foX4x05S8Si/SwgqixQntOvvlGQrdw1p1FpLzIih3VRh2NHiQ8QGpKb9ls/qykkt+HbFCx0h3TN",
-	"/vSTU0Dt7FDLu8BFDKabxBlnAI27OxY2ACbWlIHcmdkmfinQH9cP46FkP2kVmgN5q0PUUGnWxePZkl2G",
-	"VQ/G0SAXuI/aEvDRABFniJNtMpR9yGMHR38ytDa+4Y7dbTgVDuXSpoxO9ygsp7LstHFMqjRbzvWWxtkd",
-	"L1g6Zy9HlDGE2yHKMKEzOJkReJh5PSpZ74fYUxDmv9O5LzxXi/myBCU5YTQ2lLwZ+mJCaKvV9TUB0tVi",
-	"O6SZ1iNqEldAzpCMNsS02NokGRYQhL2Rpuqq9fTFBsS9OEdjMyR9ETOVQ74D7k0GHeb72d0gjUqX1igq",
-	"AmW2hYjGnUnnLDE8KLEHtFHk8PkgkV3rYNXSunrmKxPgVXGY4+1Z8XHa/HSOmFCj14BrIiGCsUitk0PW",
-	"SozE5HzdRDEaG2lLRBBMKQDT9ytf+UpzB9OmMVYk5mep15oNidJ+Eabs7syFD21PVWO6DuMVx8G6XJhj",
-	"OMEnjDs9gKT3E2ZnhMjl1CyOoaJcF0YUctXA0lDl7XONrkhILMNmhcQiU3jEqRhiUIts7xCzS5MLf4fB",
-	"ma3IN7221MfmyTTcwHPrTy4P4NVRMS+nuPpTseLxeTloqAG3lsgRnmkjGuy9gBN1wmKMz+U2CT+ND4IS",
-	"b5OU+kpikBmPRVefiqo+cAEOboAoUUSOs3e4WnxADm58YrF0r+q2syXTc8qh6cWwOBkT5QUnuUZ3I8a5",
-	"7thaZ5oJWxhBQQiXBUxNzzFwppEwlBkHBQaUhrKWmMlHOzPazGfFzPJii1dgQBWuAh7HcZCP2eZWAT4R",
-	"r2taFvTSzay2/Ty2RGmG6MN2Kqemti/LBvMwE2mqaMkieKmjvMsan0oxdXePeJd90zznskmNGqwrOijn",
-	"BLeokh4VXYH/cET89N16rnZZCpIBRN9z71l3X8aA8kwyJdt2gv4OjPKDFP8idwtz1Yk8Epoj8KnY4XHa",
-	"ImqVkR0/edrb35EjGRYKavM6NT1mOC730l6vibkGGPUH4UEqF7DRjOVpMyRNI2prGp+ZvyU1/w5Yq0O1",
-	"+Yt1KY/NHx2te2uqq5o5xZn2ejMWKKBrn5b5fHA+y/XSYp9Ld9N63S7op7UawbU7at2MLsNT+8bI/IvI",
-	"7ysBeyVgX7mAvYgA+hrKd3OJW/MEZ1yUUrg5MQXKyl6mhdqcPAq1oDWPY7j4O6mjK0RKREE/0a7Q+OKH",
-	"6u00xqwI84owv7WEeXbLwNtByqfplc8mEO3l6hPXoEsUF0T40POBUvSAennfeVBrQ6OXCVmdOxEFFY0y",
-	"3NimbLebRCaQxAnZj2OkxXOmpIiFkP3Fq6cX4oAQuxD/hEbcEbJNpSMvhlZuUdHQ9IwVY5jn7u64zUZo",
-	"Hpfa71TmhLLBbJVLtAxKYuSOLGKPaRwYWMXw8E5ZIMwZYz2IP4ES/Z5XON0cuy/Kln0QsvGtvtQU/2z3",
-	"neEmtnFn4ONr4AmuuI1PO0PcuKed4eO0o6ed4YH8mu0KPnxgO3vaGR66/p52huhWfN/2OInopFtdciv1",
-	"/JlfLtBsBI55odyuNHgtrGxZ0EtP7Eo7XYxST4TzPDIiWSoYpNni0+vgzZP11eaCxo2pgW9I6wZG7j+B",
-	"PFQ9ISr6klLIllC+rGramY8iMxLsmZYhnspJxwsWX4TBt/qsP/Xc5JFszNJUuB5dlb0xMk/sFJsJ/SlM",
-	"mvsels9f1Hj2xixY6UIsU1rLZrA8ec1bh7lBk1zl7ok5jHem5S+mDeYqg19Sm7ni44u1WRJgU0IHaS6U",
-	"J8UAS2ziqh/5k4vtsbBhXIXOvIJiTJdHwshP5MnR3lUgIB1aZasAMYEmpyxB9DIHcMUFibnSCC/GFen1",
-	"VYdFRpmF3wv9mNlK31m/46/2mv1izLF5mAYnZs4eDEls0Fk8PlNCEA1j4UrzlipDEm6Au7aio7SHcWMN",
-	"wQbZeyMwwQj7AquHYCw2NblqpQHXByJLTOsFYoypcJ1U7CKRLaaU6WWW2TtXY/V3RmMgx5aveLoFIxzt",
-	"PcxvXyEdTPd+iQQ/O29LJfkgP90TbTk+xdzBeVEmpaWQ8VVKguAb1cr/+83nX80bcidP63J3sJp6kq1p",
-	"gYKyvK1NA3ULpl4UX303GZKkL7ZddpU1/QNagqUSNmjP6JbIgSjJghYKTPi5rMyS3iCGAx8MLdAtV4B0",
-	"I2YviDC3BjW3NrRj+B4lEU7HaTgqs2AVTaI8R8IuS7USO4lfkLtkeSFaOIXs3F+v+/TWg/OT/cIFTdsZ",
-	"WCcDPKiIokMy6DhfA9c+LCQVQ0xwjBxuUZcOSwAi8aRN6LfjLA+qIxOd2R+4hmOoJgAnqInTkejRQpzl",
-	"EL5oUZHKKjPEOJRVal9Qjc2PfB8SzPyzFhQZncCwEmzX0b0Y8Vb52VgnTbjOkPcE4HF2t1rZJeeaCDlI",
-	"nxxQrpvbELLnondBK4tCFFukYLCI/jsnrJEJvds2kcfIvQlkN6XPIV4QItJhUhpNU9LMhWqmuW7NdQLi",
-	"dDoGa79BoFL4c92z7GWTDMIgm0f6wR9g+iWOpiDUvRQQKo0Uy5OSItJstryIKk8gPtAokKAdm6OXS4UC",
-	"RxI75UKgey8XP+3BnVw9OkqKNzfPW8Mq9TOx+B3Irx68sLfhi2H5mc3xgfTM51EYPTfcVPgZ3zA33HcA",
-	"9CwaC2r35t5nJamA7kKmPgVePQuxUpLjZeQvztcG+olL/ApPzNfIxlOihLlWC4Q8X2I2ZFlJO5QHpEgB",
-	"7mwMAyYjNlVX2WQfGkWJTb+ZVUCAXJkaNgPF+TDfMTR69p1qYoOnI2WYjgVJiz4cs119mwZNdQphynXF",
-	"YoUQzDw1DNw2O/cuJ0z1Yz2BjECcuQV4lAmxoMRDojDHuEIHEyom7qKYrDwwsTHbxwT1qFQa+qhECEqz",
-	"R0EUCj23KRetuB+NmQ5Ke54UoW9hCmF/CqPS54nOn/5gaui5pKqPC/kLsqTUgrTR+Us8FuYCUD8VP8fm",
-	"jZBq6D6WCK0qmeTIl1+q3Atuh7UeK+44RijSC5ayrTwpL48T9+PQfWowBh2Tkj7vQozicWH4POxIAWPL",
-	"cagy+eteUWw6rJml0U+O9ogZfUiaDQRzpuTJ/Xt3d4iCwZOTIUm7c5ZIaGCjtrFZ36jVG7X6Rx9+dePr",
-	"W09r37j9tVvf/Hjzwc2D9x7deVw/mjE2fVKJlhGp38xtuZHqpselx6mnnS4YpQ6i+LXHqJtRLHfDlr5Z",
-	"5dnb1iQdkjp59Pih4TTwqQAeNyRbZG/3YG//fg4rF3K7w81wa978bjhMaWY3fEopn/0ig9M1n1Jkb/Mh",
-	"w+U2qsGRhx9QhGlmP0zcH9vEXvrCvFm8VeuEcdWgLc3PJwQHVZKb03R3v26Up9eWF5cqsQnPw1xH72Cu",
-	"fpQ1II8Nzl8Df8Kht22zJUGN72JRLYtmhqLWBP6uWM7G1aVD6x/cQfNKl1Fhy1icyGj4jqperDwPMbVZ",
-	"q42TvWzQUwyhO6T5QkClIrTUeEWOcgzx1b/96ed/+p3f/dfvf/HzP/j8L/7g1X/++QtDNy7+6Vff//xP",
-	"fvrqu7/AVgpQkeZ23bk5LJkL2l6Xzwltxwf2BmVrn636T3/y6s9+M1PJu4prfCks2FHM62fD6awuJ1ls",
-	"EXq/LJJcbWD4eBHBrvI+xpZfTFjxRVBCL2WFC9xIU3Ij3swdKKwBXMYUn03csWVT1uVSVRfcn6Oou4rT",
-	"G4cdKk47lM+nw914tyzL2HQZc8H2z1lR/eoKprqWFC2WCBYVNT+L4OiCQkogwJw3OKuLcsJOqQjRJ1yv",
-	"ZnOas76BW5wMoQiKhUJlHzMUG9CbWqnSqmOlpX+ghZ6uWurHDOBx1il83kt7tj+n3bvH0zHg834pH/OF",
-	"V8knbd8MaaR0TQVRfsSwPhOk/QSzqT1h1kpaYBUF+l16QO3v1nScwkkWO0TQGtXgvUJ7ZMJSW3HajkWg",
-	"m2AYLBoSbhLJHHfTDu0INcGzCDerjISY+3wNISh5UnKdUShHsvdoIiCk58NIq2Jm+L+wxUpxKRSoQlSd",
-	"kbZMZsFtHL8iT1RRpEOa8MoxeKTVTxIzKMThCUlH9pOQRGYQIiJdKXQnGBVIIjqseE1NaxUfxQFUfRjG",
-	"NUeIne3FjiyEqbjmijb2iSqEe0uZ1HTn8qwQ7/MYQFQj4soMIyoWoxNb+WQyfHhs0XF6Dd8vN/ECesd+",
-	"AQ9BFRHviXvuyvFy0hHZdfOKYOWw4HMLld+EeRFlbL30PLb/eF3rEiz/f1UmcmGz1VXVrGx7Zke5OQ2q",
-	"G7tZrjXC9Lh0S0Ta6YIGASAt124MwNlchiEgI4oj+sIMBpdZqeVUytfzKqVPRHd2zy2PWl4WLobZwUVL",
-	"XY4YbLmIlI1JQRBpLQE7nfZ6+Zpg1nSL2pERGGzIAQUUhktMVJj1YLzG+z47x5vCoJ6VHopl0uGl02Ax",
-	"ZgleJEHGpcxvFx3AEefzU8r1pOgVzI5ydUttLChGaduYbYz8FFKwHVLLm+BSAX9zavm7pzKJbtamlgKa",
-	"qfQPmPxafXNYD812OfwcxVu7fV2EQIIUArKhtCLu4kEIFRVk99E9csaGTt0AB4rLiHbPQoUGm14FjXGM",
-	"+ZEiw5pxlQZ7CYfMsIGNplKaGvU2i9iSbdJ8f/fw3l5j98nRR42vQL0FOHnAGsxEsll3tO4BoDKjCUs+",
-	"LiowsZvOIdcOvDDa0AVA37QL8gDuf3z44JBgMrYajW+CwjgfHR09CjHOGGbfNUv2SCp9mrDDr92HBYaC",
-	"E5CpYJYmDdbcPhbWcEF7PQWog4jRTtWZCpGMQ4sZhV4/FsfiK1/Zh6Cwrx4+PCBUqAEuvWmbiXMWyx77",
-	"yle2SfPFMVzNY3RZHbsLehxsH7u0o+MgPIbrehxsr6+vXzTXya4gkLDtdlPRLjsWruGsKr2ZuLVOAOaQ",
-	"6aqJkdZYPQNaWU8YVVKYH8zDJzHLAk57iTxNaBdu3ElCBazPzrGwb7Y5iyPVtHCyWBaTYwVwiiYWSNte",
-	"J007sSamcnOtmfByuEOzI3sdLphi5rjti9OYqw45GR6L5i5s7dp9Kk77pgmoPu6sRdggnGRJvtWX2mZv",
-	"UHXGxSmhJ5AOKewe7Njy/XZHAOyoRROohc4Nbz0WZt2av79m2f7avahJOoxGLAnTcp62HgpG/+t1sktu",
-	"1jYRIIkL0oRCo2u7bc2Sppd9kCdd9pRAKiRvM4zVMqfKHAuXY/el2pcJGOK80HojD2C+RBbrQL5U/7IZ",
-	"XczGw10VFqfegZlloXhf2viyWWhbXflLm1+Gaz5SQR7pa77W8noWQEG+tPVlDJmnrY5LKbWvHguvtjtU",
-	"XtdcAyuB++rpcdtBbb2+XjO0QvaYoD0ebAeb67X1zQAIbAfI5A3a4zfO6zeghOgNGxYLv5wy4BiGCUOQ",
-	"273IdMKV3nMPmWZchYVg+5NiDpo9csO8DBhRwUU49WGnJDyDyDaQCmBYG7XaSEw+7WHaEZfixr9RKJ4i",
-	"354qMOBMchogUMRxYJme1dm2avWyVtNh3ngiaF93ZMI/RbTcrdrm9Jc+kMkJjyIGSsDWxsb0N+6Jcxpz",
-	"7GHjzvTnj6R8YGTcizC4ias4rX3DhGmML2xWmrfDukW23O92aTK058YFXauQCDZgSqchuJqeggk/PX7P",
-	"jPgSn6muWqMY3oMlDzCSp2ez5PJHcw+sFnspTvBsZ/NexLo9qZloDQ1PxWMHt+x9iaD5U06clengjJ5L",
-	"jgGy5zRGZIQUM8/+5hDAgq+bj1gCKo3y7Lpiyp/Uw5vP4EDOdJ7TwmV5aVUnfXYx121K5VUnh0MciBOz",
-	"x+eGMaEguX/yLG8gDDZqG5tr9Y21Wv2oXtuumf9/c5blwCBTiKVuZHOzyqJvzivrKaWPdV/8d1JBMPti",
-	"lxOOXa+wFtKBCrfuAY3bMuk6yrEcclPbmv7GgdQfyL6wXVSgN3tStGOO6s9WfbMSgbpPE0to6zerzFz1",
-	"e+gtesAiTt9G0rkbRUY2SulaNWJpS4KbpopZ/I0X9q8LFP1jhq6MPFG9C99nRLWIeEye2F2Lqfr2nOS3",
-	"7HzhFmdHDHUMh7+ZsDbU/ZQzn7ywWIL8kOnJx2nFi1a8aMWLXlMxXsozAnhJs/KjTHifSSy3Bxuj5J6B",
-	"3lqEKZxGw0C105jRcwvYpDTAK9uzv06egnnGXrtmiEUJeTvFDUUcbaPd22d8+ISt2p3MBoTGnbStdaVp",
-	"zMByl6d3T4AM+CRvXq0iA67wNYsiCgSS/sxqA/rUVkrDilCvCPWbTqgRGfJS9QY/pLvcNujl5LzpxkH0",
-	"366Mg0syDrqTU24dTM9WNfPgqNPPOuSJHAgFTjuFLhvdSWT/tIP+JuuAArcTACqtk6fgAFDsnCU0BidD",
-	"iC4ZIy+w5BwzjgEJB1GzC6QAa5zEEVyvcbIXUy7yxkkvUiGgra5nntzde7APu4Uzw5iV4hdPoPiZz8WD",
-	"vQOzVbap9+F3hyu+OYt8gt0s26xZsCrzyyiwkLPKGtlyLSp2uBVciR0rsePqbZUpmatIuqcLHTdeZNex",
-	"isEyHcHKYPkWGywtQ59usKx2/CZYLCeepxWbWbGZFZu5HjPkrKxmXjsk9nMg32wrpEfG5lUfssJAqRpQ",
-	"REk2Zpfvl2t/XJHdFdldkd05jYqXKOALTVt6mlHRPjRGtbk529/qs2SY3cVcxlu1C2TIegWr42toooSF",
-	"eR1NlDNf47fTpokHl5wMbZZAlLsz9lhPEVT6BdfiUd+/FfNzcwuk4Vn03H385EXgqvxbQJPgU3P/FRVB",
-	"GECRf/fVv7Itrrcg2R9QLYPtoL55u1aDf2qBh6sZ9OtgB2x1qG7IHhPwpdx9f6++sRlczBTvaEd7DQGP",
-	"p6aDS3AGnrJo0tVNM3QwA2fAErZi3yv2Pbdxzt3v0CXWQHKTBnQ70D4oQJhb8OtKhGoqb7/xwt79SoY7",
-	"eGdluHvLDXdul2c7YpMMdJPOzWUKW5Oo9VGHpXNbyVrXYg6a7WCVWYNAr+hRAJKxwo+TX0YFjKrM3iFU",
-	"GNXhMtWWZwV0NzVjTFSq3FNvQaQGQJCvIjWWpdXYkzMhUsOdrfkiNWxZrBMWS3EKqZ2A+4TbnBk/za+m",
-	"+2bEadzoJazNnzcdRBVW3VHw9Do5tNEb6cgwy7RDoco9vhoSKEhmRCHZJu/WQUR69z0SyW3STNgpl6JJ",
-	"NItjm+xMezTRoQWgnzzkrFY+wYZCwmIjcsk0a9xhVFD7xDq5z9qayL4Os95tXnIzA90HbGKWWOkN84Vd",
-	"E26luLIz3CECqpdamGI3aFsarTxqBTq73qiVFhU0oiO6alYzKajXahtBGHgnwXyZkdc9fN8M4dQiL+3C",
-	"4W51uJjQ7t7BWKu3b2XNfvb3/+3lf/l1EF5KGC72u/Qwl9HZVrF7V1iRbKEPJqzPksNv3RKvLOUrVXsJ",
-	"cTCOcFZkjBNUafvejRfZfa2kTrsRrNTpt1mdRimjQhxMpeM3Sc2edJ5WfGjFh1Z86HW1jMzIi+YOlIF+",
-	"LiVQZofQTPVx+hGUTWaDEaWPK9I254tQwQagyCGEmXnSTv06w24yqnn1yX+Q1Ta72rHk6JsVsV8R+xWx",
-	"v6rwnMvSOyzG45rqTjYm38XnbDGU2U3KjzpSsA94rAEl8s2zQOfnvzJEL8cQbU8nsVtYbo8efXCa+lNs",
-	"l4ZtYwmB+BZrO7XgheycJWRAhyidoFU1A2TcAfTAlgTxRA2MWlYoTdhhuio/6+w5V1qVZhPmD921mWdz",
-	"TwavfvaXX/zmP3z2699AEbkfffYPP/v8T7/z6sf//uX3fjJa8LYgQqih0yKNKMaEc13ApZtQq82+iozD",
-	"I4gM5qoBtfNTFOyJC1dBmCle3AWkmtEVn+wVH7mBKxlnJePMRfcPtUxYikuLMMGS0BxNHqkPNxcPmCQJ",
-	"3XhRKZRpjDy/hSbYt9WiOkqu5hclyiyplU7HiiutuNKKK705ZlaEuL8s0jGrOH85qYkdBqjkrpIfE5pE",
-	"kikipLYVqnaIYkZpUUyXWTwLqNslaRYv/8v/8erP/npegrBkI+eKAK8I8IoAL9P0eVnUd6r8fwPoH+Ap",
-	"zUWmCyHsH5s2V5LhijCtCNPbIhkyPU6VyAlDwUqKFiNdmUu2WpBOQelj31mTP9tNxbTm4nTd5jA2d0gT",
-	"C9usx3LQGNBEcHHahKBm/wc14LrVwWBjQagtn6dB7iUnNKZmJlpCrRsWywF40XUnYaoj42iHNKFK1LqK",
-	"5SBrBOqLdagCTD2GhZEgphvqYgnS7ErBtUzMeM0jbngNW/OnwDJ+nyu9f17sgxq15sdDgquFxb24Imdc",
-	"RIamFaRnuJLSGbG5nDqBF2HhwNyI7HaZdcXdKBme6mOhuZIB1muLjfBN88fBEVi54a6cvIFaiTdQJlAk",
-	"rh9H5EzIAaFtzZIBTaJyt5w93JMDkMYonJCat+2xWHMiwmT39IH3ylH6xhWev6IOpx3H3Ti2VQa7qxO5",
-	"mGNYdxhJT4ZZVP/MKO8E5r+/hGN448UJ/7RhKOjFLAVWis7LKmj7rXYx6GybZziNpdbBgoxVdxLnTll9",
-	"n396ZN6vIgKMFWooQS0pPenzBka2ueCqMwZMnGq4//anL//61//0q+9/9g//8PJ7P/m9F0boNKO8ePXH",
-	"/+cXP/n+y7/5/qvv/jAIA/Yc9xgxSg7367Xalldd8bff/qH37m+//aOXv/hb++4MsZZFs7/0YIVFhrIK",
-	"UVypw1fpvmd55ozlWU/6igumFDHUikhRWLZgBuI4xqsT1pLnLFn7VHZPOFsDjHcw3RXGeR1lpZvB8+Eq",
-	"AVuUdxa3Q1v/FvR3SrDWyDo5pG1Qgls0jiHqXgyJ5l02rqY+xgEdwUCuwMKX2clsTywiGwSnjxD369Ct",
-	"/a0B8aHB9sZiJjbbVyU8owHkLNMzJqA47lIl3tf7jhzRM4YFgzFJ21Zhl4phxWGSUIFp4YYSZxckPWEz",
-	"3w7Zn6ZAPcZHqphUsLXUgJFBBV4yVl9515BUD7aTSQYT+PGfA0gg7N3KFrIczROPYKnFw161eVAx7jOt",
-	"sirkEPmWAnG+o7zK/G0IQwBWqiX8bfMBdtIcqjx+hJaW0uTySDvUiHo4IQ+/Yp08bKe1UHAwypZDgVL/",
-	"5jGEtSWGFyDz7HeRHuRQxsx8h+vkKSat2o6g2DsVQ8xhlW1yKlmKpgFwHZHrtSwsGs779YJVGAbnkjCm",
-	"FVqxG9ewVtcuTc6Y5uLU0KWURm1bh9p7cOb0AChcEqmprY8nWo30d86SVKwa7TKR59x8qgfz4TrDTrw2",
-	"VVtmzTabvFBwXKHF+oRVUzLRwXYtDJSmuq+C7QBenhcnelH5DPdjpeOtdLwrx75ILBWuwvmmSKY3XrjL",
-	"NmJJLQhxG1DDgHym4YRCx3Zi1tYhkUkxU0HXpA1+A4wpqgqi3NCK5zjNykz79pppUSyZiqxR5XiXB4NP",
-	"Okgrbrjihitu+BYgcMzCEecE34Aj/YbXqMlo4dyY9u12HiQjpTbttlfLMvfMPGUpYaSvSdGaFTlfkfMV",
-	"OV9ioPml6DdW6Zhoej+0z1SxvTslhgtrAceLWWIBdz9Wu184jkN86Y00hOMMVpbw5VjCU9twafAfnuu5",
-	"EKIFob0eiiI9GcfKkPWEnXKlwdXpO2rBaO7r+KkVnJsZn9MYgp1jc1JVSPoiBk80+IAx9tbGLrv2G31x",
-	"JuRANOwMAHxMtttl9uhD54a6ToN0y3p4PZHHRm1DcLARMiD4eTvoaN0DvJ8wyAK/bQSxFyKOr6XE5JEV",
-	"DCaZkDXvssanWBtoV3F649AQ0w7lcHxs1SBvgG5/Gl0VbG9Cb7hL4LpnSSOiw2D7Zq12kQ7jqMMsFIAU",
-	"1rrD4napKf1iNuK3ZFM2PWeJkdFcw7AOW7AR6d6JfhyHgYuW2A5w41pStPlpsP3iomISz/hKc9UAB42L",
-	"GOOqgbfIfWGPC+31zElhVDEXlu9GVbxZIXzqyH7injOfMYQi940UuoNfXOSPom3dP4v41bRDINhz3UiJ",
-	"1sQVUYyJKQ+cdpnQDcU/TYdddMjgWz25KX4q0iaKZWorDTcSyIaqrd+5M+k6hYGWmsY2I2ujtlmvnHMF",
-	"YXSwVfWtWhjgNtU3IHkANqgWBnZnTLsXl4eS567YSoBfCfBX7p1IQ0MqSSPT5PcbL9KbP9FDYUTL1LcO",
-	"kGGQBQaWlx2SMM0TVliHAa3RqSCx8je8vf4GK6NOdThUOrDlHoeJZ2kltayklpXUspJaVlLL6+dFmk1y",
-	"mdOPhKf6TXEkkV0LTBRlJh0wdyjSTmQ3DePApPV1YiitS1nnKn0XjUZQoytll2VOKo99XpmXSsVywJJy",
-	"i8hN4HgeIbsIg74A9jWSDVXA0oBBzWwAWaqzayVIrASJlSCxEiRWgsRV+C+vzgJyI6XOLxYSOwo9P/cE",
-	"saRHISMHt5Ll4aRLz2y+nuPvIAdsp3KASGkiqtlckVN+zgQREnB4EHeGg4UmkytQVBkAtoWmZwyri8Zy",
-	"QGoZoPvGRoEDCF5/367H9dbPlEnCWriKfs4AjDDYXtuomda7NDkzXA0X0XlvrDSFuQeyR/q9wjasHylt",
-	"hYtzyVuM1GtbG7M4W+x64eItS9rwvGEbhvSfmNuCxz4cnWFVXLT3nGRgPiCDK1mchVjHfRadsmR/Wo0Z",
-	"c1sY5PdwvAMxvLdiJStWMl+eKlACIg15ANqSI7yQ2H2FTMYe3kmRM3gv3vzy5jiP1y1m5Z87Vvw+pkyi",
-	"gOCd9neUuwOLhr7MKzsV3B+Ls1V2W8AhYJ+5CjSCFMYPQm0LkPxA7b4IA4i0AcEx4TLhetjo0ucNeCN7",
-	"8hZKGcXROCnCDZIKxWPQP9vm0bSJW6YvW9PK68llXm7fDrOvfdyJYPum90suaBYiZVsdFvVjFjUgnzY/",
-	"uUXVQ9yeaQw+3eoVV19x9fnJmj1GYWrGNTJjWyYtNit8X4oENaf1+J7t1yhuzI4NoFkGXHfMoPg5s8W1",
-	"1A7moVuazBU5Yz0NEYACkT7RlDzoSNKlkVHjEIo0RP0QqspQrChj/h7X5x7183Ry7mKemibndEwZq0L9",
-	"bhlScjEz3ViuMrUi+CuCvyL4b5RFUGV0rRp9n6Ct4Ws3XrSoZqcyGV5UETz37MNXIYAu68ovVibYLsDq",
-	"xq9u/NUabrxD5OCC3FUFiU932BCwEhYQ+mYrGm97n4oeWkgs5i+pHrORnIiJQsRmbUTwolHETes0fpSY",
-	"oWrOUnGky4X/ZT2FVZcI1L4kSWxF+VaUb0X5SmSdUeK3uOyjqTpbU5pqrjRvlRvcjqg6O8weu4KL36bc",
-	"XFULdfpeGPSYiIwCJtjAfVvfyL5OmE6G7odNQwekma35yX55M4vDcO/XNrYW1HLSNZh290HPd37IFVao",
-	"O9BmQRBR12wJORlCzi+bARa0DN8+Pcp9tcZFW049y311zzx26Wd5LNX55T/+4cu/+s7nP/yjwMUJNfCl",
-	"NG6o4bIS9w/u3jv4MBjHC8UGPvv7/zbaRn2sjccP9/YPD4ubefXdH7783p+PtrEx2sbhkz3TRuE4/t8v",
-	"/vtfjzawOdrAB7v37u/fBdFowduGuzSV02qokPHWXLTxoiXmzrRlPyGRbPW7TGgW2VmTLqNihguk+idd",
-	"rm2OKRz/kguVVjOb4LP0q5O84W7LqnVPVgn3l1T0xB2dUr9jVixnWm2JwuqEmM7uFW24nnAm86ebSSNX",
-	"6OHzP/3O7/7r97/4+R98/hd/8Oo///yFIaYX//Sr70Nxw1+8MLT0wiyHe9kS1+ydn/7k1Z/9pjo9vbIK",
-	"DlVQgECt/OTZrFUaaUvzc+YbzR0GUMJorDlgCl3p8lYJxl1MqqxSzuLIq0Kw0idX+uQCycQFlXwqUtpS",
-	"GQFKzE5KJX7g4L4xNJUBnraIAP0EnJlckzPGekbO4QnR7HlpWvHbXW/qn1H5qMrsvcwVM+UkrJjWimmt",
-	"mNZbk0sKVSIWoCLz1T1fKJl0hzRTatAkTJjZKQjZibiCD2UJm5dSas52kk/JzKgTFikHiX8gk3wKZgFx",
-	"SklMSpOQGv3Tr77/2S//5OV3/+h3//HPX/7RH7768R+/+t++O0v+hJvrNUCTruj7ir6v6Pvr4OQKLXkk",
-	"MnHE8XJVlb6ahlz6RBXilr5pdkwzjZUNczk2TDhUpfZLPHIL2C7NVi4WMsJEnq/TXg8LxqquapgPtVod",
-	"jrxSKAMEdC2W4nQt/SYMEhm7CnSYdZ5YpoRJ83W7MOBV8Puq1KhzRnjNqqHSrNugs8gQZqWWDXdZvJQ5",
-	"zPOItWk/1hVBzrlqWNIXWelsdPG17DVcxAsIIxVxAkZ37PJwAHDhJ4sIZgAr8WAlHixgs+yrXF5mBcpa",
-	"LADceOFuw8Qg35TwrmjGimasaMabbDKanXLMqgE8cXflMgxGVBDW7ekhaSKtaJK+OOEicrVUYT7r5F4u",
-	"yQ3n2rIISlBKGHLOqIhc3pmr+m0eAbiyayyZs7BYW2LYygghyHwXvlxbIpcKmNCIdDqj3LlclLEVB1lx",
-	"kBUHWZZRypmiZOLsU1cii944Y8PJxqmPzQNXaDX6mA2nGY3MpYJxrvznS46U6zCy++geLD5Cd5iDkzc7",
-	"hWmZGG23yfzRVSw+Z2qZ8k8hDJo5Oog8ZuQKM0KQNXoxbTEy6DBAMoNhm98Rar4jB6KsRs3HbO5UKvOn",
-	"40uJjPqIMVaZ83zMhssOn6vumjpj5szAvjZco2HxbBdgvgdsAKswlVK8Zdx3xUznJGIP6Jm5/o6GXQXv",
-	"LAhAK4odc3RjFTb2ZoSNzXlm5udgYbXAEO9Qtmgcn9DW2VhVlXJO2HTvNEeAuJqIBN0kig4V6chBZjKA",
-	"gnE0CtNvU7BL8wdTgBIDNoQQ1X7Q4TUZUKGhtvyJ48AsWie7JGEtxnug5neN/oqA4n7D7ygi+t0TlphB",
-	"mh8sywAMGqM1m+ZbsssUOWFtmYCQDCnI8LRl91qCAUFh2t4OgpnSLgPbDD2lXFj8G+XKh6yTXUG4Zl1c",
-	"nBglIKpJiwohtZmIWQkz8pi1NZF9vUMorpKTgagYpu/g0rX7ykz8yFtPQNuxQ0fQINOuvziDjlTpvKEK",
-	"jhmAmbMzq7y3QTqyn6gMmbXfGxdajugZ27N7HiwEbl8u8nzlxldyskTw4jjoqlMeHQfb5NgIDjfr9Y36",
-	"cRCSY5uthb/c3b9/7+uP7x4HF7namoYhg8hxwgXFXFMMcVEagHLmkn7sIGfspcSUlt6AojM+r+wxM6l+",
-	"baWCJdFs1uqjXeiTZz4F/0Am6QapdXLE4hhp0glrwfVvu3ulqiIN9vonMW/lRQIfD0BNCkCHUzOgUDEB",
-	"yFkXailQ0WJxzCIkmhh8HrGo30MVqkuH5lAZ2oHEqiwo/SA3jrErXlTP9oR/ilFjo9eoMu4w//TIvA/F",
-	"bdnzXgy6g7XglfXIIzWxQ0N4Ve5mcqFvbWUXkwvNLAxvlz6/h49jbc0uF+5z+jhNEjrEIRYNCddSJjnS",
-	"06XP7zNxqjvB9q0taNZ9rI/Th2dXoXJhiY2FzZRoRYomqUofyQHpGnYFORF4eqNVWM6ikqPhDznaYG79",
-	"SV9xwZQiiGniE548HZmUN1uakHCfK70YGZjj2pdf82JmXnaZy9pypUoq2wbkm1lr29+4VfDccsyauTtX",
-	"GkRX/WaG08pwm43zmwOMTofAKViMNlRCAZyCtGWCv/ZYoqQI0cOqvZBnpxildMXcKlATThgTpM2NZEG4",
-	"yPykPTqMJeoYCEeUH0/6HGhITRBEGmds2DQjpW6YzoSKpSSkYKAUgtEUOAnoJ9Yj7Jy8UEsn6YuG5l3W",
-	"JD0mezEDzCwtYxB8xA5230xYj1FtS/yoplXSlMTG7ddW0aNxTDr0nOGEE7NcRpbqC81jq1MZiQ4mjMsI",
-	"empOkwPds015rAiNYTYjbuVtT60jNIoSplRIwKcNACvJEBFQeQvfsr5Qo47CR7tqkUQdE3TR0PyaNksU",
-	"PxVU9xNbOgNbwaZHWrGSkyqzTE/hAMssoWF2Nl9BHRmDkdbqYcZ4tmtpSSq4TkZR1zQ+M5ctPYLBdlBr",
-	"mBcbGC8K5zgzTx9xYBdGy1yr3V6r1Um9tr1Rcy5omRwgP3n5q7/47O//GK63OnPf/fJPXn37r19994cv",
-	"/5cfrH32y5+9+u9//fKPvm2oTF+xBCTW7U+Cvum3v2HE/+qWam8zlmy1h2MPS2sl6k9eeHW/0iW2KwyN",
-	"e/53nyrgloHNaRGjvX8uH9BoYl7H07yixvUopXzNLfsrN/myoBmNWm+ZCVjrUlYI+NVzCthl+v0NaFSV",
-	"G1fh3LZlHMuBStPKDbcEHidJ0xGUZgh8CHSuVkcqJpz1s0XjmCXIHrxb0JNc6NhMzLcaoD3RMOtjgYDd",
-	"xRbNY3Es1kjT0LyGdec1t4F5nliHbZMLrrkhlM2UK6/DS0JGrBFJwZrbRIM90kodhqUT86vK3iAHjEXK",
-	"vsSF0g0eNbEdc0N0oxdT0dz2+X/CutzQKnKrFpKtmyHZrIWkfhPsIbWU3VszKdAA2batqeYOLpIReXpU",
-	"KZazyq5nk25zwVWHRc3QfkFPhFFJYrsMbgKpGcYNK3HmGpTJmPBXRWma4FIWzWfQYcLqgRFKZZqeMUGa",
-	"Xfq8EfWRczfdDLFn3D7EbW8aUUn2dQNbbB4Lkj3sSzhucsWrD+3m+/SmkC7MtpkbwiOU7uKx2IcL4HAA",
-	"YUkGlOtMVoVwNpyLtV3B2TfCEkhEEUuMLAZLglAMNJsAvAZxf7CudjXALo5reizMJQc7mJFgzWNpsCD0",
-	"g1Ih1yD22dfMNTiR0XAbxmwl7Kbto0F1M23CCGeZA4GJaCd9RfZ1SHj7WNhfYNyZEJxOBUbhLoiM2DrZ",
-	"9Rv0D5ONd6R2HkUDc9NxMzkWeNBwgU/YKRcqO5ywMBDB6V82W+QtIwWF3oF9Sy6vUVz0r9RYvbQi2RBJ",
-	"/Hb+RbAKpkc92L5VCwP/HAfbt2/f3shJkOZnKwp+8f9959Uvf/j5T/7mi7/5q6pCYrZhOQH0CATQ7Vrt",
-	"3drt7VrNtubJv/nrHWxv1sYETmBF2V7OtCrea7YNZwMCHcwf68ZRfQtjOdKx4ttCBtt3MKo4Xa1KazIy",
-	"1UXlaDidb7YA/d7yBWgURDKAm5XQvBKajdD8mJkJOsmp12OCgXTqSc/AT2QC7A8UMIWS3mUL1K5scXm0",
-	"ghE4gbtafHU7oiZ73mMtQ3axCWZkwZMhsaHnVlLVOMVzRoZMmylqoy8o2WXggzd/WJd/JfccFrxxtVA7",
-	"Mo6UExt0wstddPsiGjXLLFCY1I2pwLRiVt1Q3Ge+dWUjqw69OaftYl9Eyw46dB6wm0v2gCHZX1HKFaUM",
-	"toM9uGsYfB9dqU+vlEK6uMKyTFH/mgZzggwtxas1LV43V1lhFeq49FxFmncFpfwuM8N6zqh3lIueWcxT",
-	"5h171TXjNQSlXBzYRxMFyyIWoV70OrGA4eRLG1+GkSP+N/nS5peheEHMUi15x/2GzibVkf04QjT/Jun1",
-	"NSRCntDW2bGwZZ+h5FpIoj6z+njz8f7R42807u7f3/1G48G9gydH+4dNQySaWBQgVwal6Ww1zQe7v9/A",
-	"N/cePjk4ahrRAQJ7+j1roHsMni8uTgkluBTmmQ5NujFTapsYDgnTs8q8s/OBPQf9bK5+dpOw57SlYxuG",
-	"CF+n3rCd1PPEdWizIaywlGZ9gnQDDe+mq4sRjRBxmZlJsOmECptOyo2EBWvumSZ4mwiZCk7OQYkBi1wT",
-	"xUWLrR8LQnbd9nh9KUnA2zlu1TSDg/bzYxfgi+ywOMrKzRdli5pX14XUDfNos8g0gqLyEVVnC8lsWFwC",
-	"6GZ67+5pEnHYSrunDKs0xnEQTsVLYUkik0YmF33+f/3y5Q9+EYSBf55TZTQV/zzFHP/aqG1s1jdq9Uat",
-	"/tGHX934+tbT2jduf+3WNz/efHDz4L1Hdx7XjwIU+KC9SePnigxkojvE5rQSqjXr9vQ8s/n1jz7/hx9/",
-	"8Xd/+Oo//d3YnGzA2MJTcqLk6KQGTID1eI5xT1v/jTkHW1naxeM6u6heNflglci6EqHnMzYAk+lrCA0B",
-	"R51GmpoPvC0RGpgolRXWThzeQYnEYGQWy0s7gHKgiBwINxYI44CxJYYzcZGFcVh9UDGht0nTqKjAsUEm",
-	"aj56eHhExkfTPBYDc//R5uBCwTEHAYNL1slDx2qztIAsNMRwXdLv4ZAsSsKhYQw0trNQAKBgnS/HAqJE",
-	"7CR4Yh0sExnZYtYHPZB5immm40hmCAOrwgjsXEBHKSGuTpIJtuu1rY2FiWhYraPNy2c3Xw8uns1Mw983",
-	"x3rZgGKtFuuBEbueM3pnT7J2m7W0Z4eZey+w0a3aHa9RexscY8VzQmHoQU5Uy+ePHnW4IrTX88U+J3iu",
-	"B3NuWJiOZtEY7Nx+Vg55MbrW681zVxzx0jgiGJIM1ZekXqvVsDbZQszR4S4WM0WMFFQpG8EwEpswN6rf",
-	"of6mSNRP6Ek8JErLhEUupMQSnCZyN3DeQxiKq0efaaZ9xRoucLUZem+iHR2jU51lKiTmQK8xYehERL4E",
-	"/Pdf1Dc2t27eOu7Xahu3BO2yf4HRfM0d0nwXmDMlqkdbLDSaZPN/+v3fhy+fHH2wdjv0I1bbRA8kYd/q",
-	"05iYdpQtlPflLPwDn0Sc5Sze1iisVqtlz7VVWNNRu4iHk5iKM4isMSy9y6Eq4A6hBNgfeAyAUrHnPQqR",
-	"Iug2cEtl1Oh0dXDczqthv7V7AFEXsG4ds/Y2WdJuAYYLe+uPDpMGgkXzrtmDTCVPswd5mpFoZBQXksue",
-	"93jCVINqeEuw9HxQvQ3BuzYUBZV3sy6esq3M0Jsvf/G3X/zmf3314z9veoP6l1EybCR98S8MT2umdg2u",
-	"iA1T2snlcrI4thIYilknzAmUXn5okfhzyER02F08HjYsvkpu4DaIB0c7bZxBcZKUXZFcxoPNljiRMmZU",
-	"uKSjudGrLDxTTo47KjhmMF6ucufLl+IQV8l+vx3UN2/XavBPDUheL6Zc5HvZhYuTkge/sVGU8pe/+b9/",
-	"9+3/+PIXf/vyu//PP/3q+1/8/Bcvf/C9V//p7373l3/08gf/u9nJ8t7DQMl+0hoBc81QzfODepTud3qj",
-	"PNznggFOIkazDwzCIxrZ0BA7rHqRQnZ1zjk8LsmQmAOZCz4pArQ3rKYeBjZwHaHA9g6CMGhzQWMPhv63",
-	"3/7h53/1y8/+8d+9/MOfvfzB3//22z8aB6bH5U2B6bPFTXHAbpqZtXiPY6Pv3r6VX+lE9rWXYchOuxi8",
-	"WQ/TNE8Qb6loaHqWQ9OHJPoUOOy9IAwGjJ92dLC9Ya6e0wZqvnCJ6GIRB1EWrj3Q2hKsk4swALtyNG1Z",
-	"R9eu+koVjnIGIb1w2DMeyynQ/RAFZ9dh5XJdSceGU4OHiNAC/5JzllZ1pDpBuJKNyAdZuCojkRnMlZiI",
-	"dkmbsyzwdJBIcUq+evjwADLCjgWIxl2uDJ1zk+kl8jShXRu6mkjNwBtEIW7W9ImC7qAjYwbSfomOgMHK",
-	"znaQruO4xoAiHxWk6UlVax+zYROT2MwmYfQvCLdUHQvIxjIjUllsO9fklGmVpanhmCZIfaB7X3Mq1KjZ",
-	"7GggQRRSofVnQjIeBGFZOR72Jd119pyrnAUtBS9AE80Vy07hJfQBbOq923fA6FbQx7MZucvraSIr5tdT",
-	"F2tRZp1a1DY2PPMZUAUcIvyZijSpLJ/xeBf/ntcmUxCbE0YiTiHuDK+CNczZO7HOMxaTtenokm0bnli/",
-	"VOuadxDeItvaStxYsrjhGd+KUGHmEDzM3b3xwt7liRFcNrpgNu5kXpo/emtaabLZlQ1f6RP9OK4G/Rz1",
-	"2cTfR21Wru3MHuW+QScORNq4r+xGuspo5yzJBcpN4oA5sOleIs1mc3HaKPEgoTerZK51Oxe0gwXbwcsf",
-	"/Oh33/6DV9/94cvv/XlgQysasH5A/kcVVT2xVcVPhZtwkWlhMa9ZGGjDXF0cwyTY7fpllHyj6qyKzrgK",
-	"D7ym6pcjPvvpZLEs0C9PHW9gTHu5hvYQE+Ue7R/cvXfwIbokrFCShsPvYIYhepwrRX31EBOwoEwAxv2u",
-	"CPMbR5ixgxw9dl8h9XWfqtBcS1UrUtitt4nChkTIAdnbPdjbv39//+7bFcv1diYpUC8S1ou1lXF0uaLs",
-	"DfY8dexYkTZ/hu4JMpBJhHWGuUAVUG1jPjy6CaM+oLjyVseOEzywcUTQQKXdjxanB2PRh2gK6rh0nVOZ",
-	"gacW5FzhKF87Gk47hiFub4b4V4OrRlcmGW5iBco7QmG5akT91H0x4h+xWrq1sY87Reb3g4T+Ky7Q1X/H",
-	"gm8CXo97rR4Gg84QcrYb7b6IVDDiT8mH4kI+XlsmadLdDtkc2/dLc25UzkbGozWNjsI9Eat8liWTw6ed",
-	"oaOFYIlnDl35SiRXI/zEXLBpCv6Re+71oUWfvAgmEhqLIwBY1OdIPNDWh5dtvmDL4h43oUcXJ2qohOu9",
-	"FVPehc5H40FzguVIk5vY5IzjcDp1QZRjthgoWU6KTzVbtYiIZk/KVPKCWEQryrI0yrJ/zpIhBijp0dx5",
-	"px6HRMZREYzkgiRncnEmF9c9QloKlGhoC12ACLSjy+KQ7HmeRbM4xFeqALA+MhLFBzzWgOQ8Yai4NppF",
-	"TpE3w0Y1rGTc7seKDgR8/GLiIKzKTACakStiqD6RCaSlJSXjcGp2O5HdYixco+qtgfY8jipdZTRpoJ4d",
-	"0ZSBaDnXMN40JF1zEFcIuksqDGbOYyly7qIk7wYw/8mlTCACAJ4jVJHmh/v5iAtsxxn6IKo41TgtZpfQ",
-	"xChgDrA2JCdDiD7RHRk592erw9SxMNpnL2Ftplsd0wBUUXUxG3tmDIiEh9G9CGPrRekist82gMjaeFYb",
-	"4xFLpV1NVrziIFxExwJThzG3xyba9oWy4HbjZkszBuAFB3KwUJqP0bwMBcjFLDwBJ9nNWi0k9nc3ty4k",
-	"+DKgSRXyJmOgF9umJegp2N6szeD8h2ku1fEPonImnM5jh51DfJ1iC51H711MNLULP1kutRK7ow0loVNo",
-	"oIKzs4MR5WAecgHgoPmv8l/eTlAVoNZI5+w5CH0HvMVfWij/JUf3Sy2V980dVLbvJlClZjYwByewbfib",
-	"EfCVq3Tpi/iQoCBCLFsNtgZFEim7ofU56YQz5DXHwjCHqM/WyRNEhPBoQNOCVBIWI1ADpmOYhVgnGKDY",
-	"VxaxHM/HTgbaYMNruEMYRfgKa29VI4wDjKi2dZmhWbkclGOBmRnmBjZDj1ml5T1Rg1CYaGe6IimXSlz2",
-	"55mDLQdJmSsizyFE71hAtp5h0w7NAXSQbRio7QlmavHZWwjPDsV8LOeNyJeae+brtT0pdCLjbSLkGkQN",
-	"Nr+8Tg7YwLH4Y4G5nCSh4BbsK1YQlenJGk1neE4TUQQ5YXqA4PKGn6vJfHdm885ur3cvqiQ6mz4qC9pP",
-	"DVe9KpvRihFeCyNcqSmXw2zmZyz9E7PHJ2wtC76dYJR5KFqsYgkeiyE2Wx2epzKJbtYmlOFxrV5WLR7w",
-	"9s9oFoIQ7OpmodfOmmA2cWVNWI41Ib1faQzmcorytJj1MY5g+YWEkjOOoN0urQFd0ZJYr4gCZ3Wu+g0g",
-	"caMtYRseBdqTQpmj5DWCrJZmHNvaM00fU7jpJYQgkFSWZg2turI5OhkWxDKZG1hMipaZAHEi5ZkVxTPM",
-	"Uo9Abdc3NsMRQrgdtGQ/UazhXs686MAc615rwec/+vFnv/r1Fz//R0w9RcZu/qNuZK/bXUsaFpA62A62",
-	"NoIsL9RKEd1eDF7r9Gs7nPcfPvz43sGHjb2HBx/ce/xglnQ4swNLzlWYY3krhYYVwV0jEhYOwkaC5bGx",
-	"8pFftlx82Xb4jAbDs0RUGJs1Z8DVfJu9kMSI+z9DxZtVgsLKWjK05JtQ8pTtmRMyxiKBzyyOOTsu2gI0",
-	"N1eat8qlXHOoD7PHroCGZSlWDkJxw0Puq9ffSz81Ekiev/Pe+s3pdzkMtNQ0NmSxtiguv1mEPYAPmaoQ",
-	"wlMrKXF+ZQ7AzsbFRHIyBEHtMrBoe+5KQC1/MA6tVbgKu72e84Bf3W3AO9Cw8QDvhYE1cDYEG7hv6xvZ",
-	"1xjmbH/YzAVM2y9vZvfHvV/b2FowJS9dg2kXos3Pr+VWvAmn3EEvweF2cRp5uwWhvV4F20VvFoTl1Kdq",
-	"MROpIs0CnMMdG9Vr7c9eovKZkAPwgtp6XGD4HVNKdnu9FbTuClr3DYLWTU/sCl13ha77ZqLrzsMvqjlS",
-	"CyJxJkXhDBLa6zEE2htQrHvJhdIAL0CywRIjmanC9I7dXm/ZXrcryQYppn5WFvtkvpS/q3CWgb7kMuYW",
-	"xGxwezeTA80hM/LEAdGt9KhLjcBwsED0FGPWuvPRjw6jse6U6kkf4c+LMMoZV8vMnLX6mBP1ybN8qggD",
-	"ccrCIZnZuNRhb/J2RoUT7/VPYt6yUzfUalg688fw6xInPu8xqbBYhnydUMXSRGsrpXb5aUIxPWK21cv3",
-	"+yI4oYq3dvvmIH3yzNDpE0YTlnzMYFiQM8aS8+I4d4gwwZ+DMOgncbAd3EAihmMafeEDG6uCSb3KqxqX",
-	"FoiDa0KH62QUngxmjoUWLZ9yzlK0LowHcrveaK9nuzK3Z508knGM8ZQYL5CGBYROF8MCu4Kt512yhRH0",
-	"KUfWnYQxkh5F5e65ueHYfSn3xSRvtU4+BBBcKH7X69kQfFjfdxShUZSYe4NOKCM+NIlt1ExrdKhAQwqG",
-	"y55r20Yvpi3WkXEEyGZHZVi8EKfLI7M4LpyXYbKAUjBPHK86gzXNr5prQxWMBAzxaVSGHMVDguAM6nVk",
-	"sdBcdJTl1zZmy/npAIrXg3jN46yWD8NVH8I0XotOTM/MgYTAK1uQ8Jza+sl2jaEA9gnr8NwGZGegsD8J",
-	"8MWRhEbXSRMPcJP0lVldxZhnknDnZpilZ4SkCfB29nkrCAKYnDm83jjggZIhgKfHLp6hVlQMiTttEey4",
-	"OSaQTOoqIQnm54migvyOgvWJ5anXL7bHC3fdHLMzqBUt2yRiMT9nydB/1xXbHX/1YyEHrno7TwAkC2LV",
-	"+PNc330BkYAl87Zdqh1Ib25ThV5l0u23OhZUWJMB1LRsSaXHrlVxu35+NZxnjDlKzaagKthl9pqEHOHS",
-	"Q+mVOnfFrvNF91VIpAtvcusWjl6BvH12vKuP5CBfVN3GAQqkgrbd3AoLTVvld4krG3EIq2ALgplzxVsY",
-	"G+mV+EwTu7qMCng6t+Bac3GqSkh7LGlETmhMRcsxRtXvmX6UTJTXjmWMF88u/v8AAAD//w==",
+	"7L3/kxvJdSf4r+ThfDGSproJdDc5ZHds7PY0e2aoIZsUuylamuYCCVQCyO1CJlSZaBDD6At5T/bJWu1K",
+	"2vDdbnjls+Ww43R7WuvOsWc5ZMn6YzTkjH7yv3CR72VWZQFVQAHoRpM0FApOA6jK7/m+v897UWnJXl8K",
+	"JrSq7L6o9GlMe0yzGD7t9/v3QvNHyFQr5n3NpajsVp52JaHqTAVEdxlRtMcIF4Sds3hEWhHlPUJFSGLW",
+	"l7Emsk2kYEQxEbK4ElTYc9rrR6yyW1E9Vaf9fr1arVWCCjctf2vA4lElqAjaM0+YX3lYCSox+9aAxyys",
+	"7Op4wIKKanVZj5qR/V7M2pXdyv94I53HDfxV3cDhX1wElQOqWUfGoyNo9wV21qe6m/bVso8s3JvrAzvs",
+	"UiFYNK0/fGLh7o4kdmTW+z7vcT25Tx/JIelRMSLa7BahmvSk0v4e1Kr5Cx9Bg/5QQtamg0jjKz36nPcG",
+	"PfPBfOLCfgoqetQ373OhWYfFOELZ61MxOpJFC4G/14Vcei3kQOh4Wk/w+2X0NIiVjCdX/KTLSEOw57re",
+	"gica5vibS9KnHUaarC1jVnDW8YXMmvfo8/tMdHS3srtlF9p9Tpda6ZiLDowK72rOxGfcobaMe1Tjtt3a",
+	"qczc0Xsh6/WlZqI1+piNJldhX4zIUMahm3yLRhGL31GkLWOiu1wBRTDjYUpvkmMmNKEdygUZct3lgmzt",
+	"kK4cxAo+p0SmKcMR0hz7LgklU0RI81KH9GTMgPJ0mFbwWJvHShMq1JDF2EOQNtllNGQxaXiz2XjM+hEd",
+	"sbCxh89R0zaLoWfCNba8s7UVQD871Ttk2OUR8zrjcM+GMj7bJPvC9a27FH8ShMWxjM3fQmpyxvp60x0I",
+	"HFC6a/7AzDqXPxp9qjWLTZv/+pP/YeN/fvaV36vknZf7XOlZpINr1vNJx5zUYmteavGoKwX7gEea5Vyv",
+	"hyIa4QHqm8eIGPSaLA7MJrS6hv+QIYV94ooMY641EwVDhvfr+H6l7OWHsR3hO2asj+VAs0JqE5tfZ9Ga",
+	"ea/eMbDRwj6Ryy5D4FKeeULVWSFFMRxlGdZsGzf9PFEsFsV8cuB+XrSrpH3T2VM69bQr1pIiVERLMqRc",
+	"A8GiwD7JsMuEuecxw8srmM9ItwsYqWml9PmCwV2YYcZM9aVQDKSwAynaEW/BuFtSaCbgT9rvR7xFzRRu",
+	"/Btl5vEiHY95MmSV3Z3qnaACJMd8FzMKD8L2bQqp610WhZWLoNJjStEOAxZm6FS/TwRcKPMAkDd4xW4C",
+	"U9ps/m6lWvvow69ufX3nafUbt79265sfbz+4efTeozuPayem0XKzPoTRwbQnmanSVDPkI1x0VELwCY0i",
+	"OSRmvYLKXbMZCywOUs5k5mrQajGlyo/c9PvY7lTeBGBcF0HlAxk3eRgysdgObuftIB3o7mY7aXhyC829",
+	"IT06gtUKJZDNle+fYqQVs5AJzWmkxodj+rgnDKei0SJLc9Ps3+TScNdkZlGOZY+hnDA08sYwlqJDuFA8",
+	"RPatWHzO4ms44dDvO4rIoSDANfcyIg4PScQo0iSuFYlkB9ftnEY8XOhEbW15y9bmLApVZfcT++ckc0zX",
+	"0EotNMN+UbhpUUGajITcyHph5eJZkG6Ik/S4HXNmX/YJdOskInhitbtwT5OWHEShGX/MaBiQ5sBMMhkX",
+	"nJU9wmirC8OkPQaTeEAjw7/ZYruQf3jdWvWStseudnoycNBm0ezAV394US7Gnfvq8cMj0+yR1B/IgVhw",
+	"UXamsqs2NDy+Io4lEzVoda+HUY0NoQsidlA5kfI+jTsLcaed2va0A6KlrEfQduEBcbujpSTw6PUdEOge",
+	"SIUgNfKAvx8QaSmHbBNKmlTDulFBbpuf7eI9oGK0GIm7U8g0zcIZYa/epjwaxEyNLaCUKAuan1lIjCrV",
+	"62u1R3Q8smpqRPXKWYUbFjKuzoApxRRpx7KHGhENw5gptUcaj5mORxv7bc3iBlF0pEi3QL7dJAced4bd",
+	"GJqj3I/lOUw907TTzikZMnaGKnDMO11N9h/dI2dspAJCY2YFR9R8WUgifsas9GGkfWE2Qcb800XJZq1w",
+	"ZxP9ILOhRv4Hmm1OXJ8qBaYJrkiPK2XkARnjoq52Q4+kLxoFySiIFHgknwh6TnlEmxFbTDjKJR8Dr9UJ",
+	"wmFkEd5ijqInT9ptFnK4egoSUk2b1AiSVKS8rtVl4V5qGXIUzwiYQxmf4Q3FVVSDfl/GmoUPWMjpYpT4",
+	"5jRKPEi7qPdMH3VQ3CdW9wC73TgZ9RnpDRTMZXwA18vDQ9aKqLm0VJHG+NAaoEHbNq17AMzPiQ60+6LS",
+	"j2WfxZqj6orrN8Nubp4xI6O6jHXihKqzR3SM7U1/64F9DDVrZ0P4BEeXtmKH8CwxvMjmv2Et0DATR0iR",
+	"98Kzx92cao7716eng2q1Ws21yUFHj8Fv8hjPwOSSWp9IOTOOPbZ1b6HGXTlgL0Net+fZMW9Wq6TVpTFt",
+	"aRYroOtnrK8rQUUMIkuU0Aozx+wiRhWzo588iPArciFgO9aBxERoGAtadNG9BBI4AcvKVAPa+FDHDWrm",
+	"OOh4VKeGV9Ytc8xbJDT9WCcWORNyiEw1MgTbMtPAaJOaUTB7Nx4fnjz+Rv3u4f39b9Qf3Dt6cnJ43Bgb",
+	"7vZWxTOO3r61kzGPVssMX3WNDlCHWeSOG6zXlHywf+/+4V00ZBmFRsaecdtKOHukTSPFSHNEnPm2cAhN",
+	"KSNGweygNNUDNes84qE+xmcvgsR+WN5M6F/c1PqYeAjtMAour2knjzolfGDiqGZ04LwHLmsGY8q2G9OU",
+	"iTyyN7mILuQOFZ4BY35JGgsvYks0jukIPktNozq40WZ6G1FyRPdHV0ahquQatDOL4jXvbS0OP29B3qcR",
+	"FS120KUCl4SGITfDodEjb3HgXAfjm5+8lJ3GMev0wBueR1s8T0b6P+/Sboz9kEdwejQ+G3PhgCGrNB0d",
+	"52I4kdz14Z+ewHfjk6wiKWjFjGoWBqRGhAwZCaVgAdmyjkpCBZFx01C2bXy+zQVXXfPCDn5h6GFIaFOY",
+	"lYqiUUBuYkuanjGreILtBCiNMlRcCgYqwfgC1275C7y99d6t97LUcHItE4+7YczCPPZJ5VsDNjCsXPVM",
+	"Bz0puJawbM9y+JFr4HIFmPxDmKGf6RatTITBSxLmTDH9Ycb9dE9OaX51oqCbz6rXULAofw3tD7OiBwIb",
+	"hmDfnL4c7kHzFt7VOtUZv2FINdvQHPxjE+fbudUmfkCxp8fFQLMsZ5igeZPXrkAmSLiE4h1B9SBm9XSV",
+	"X+RIDoN+OPeMzlmsOKppWYoGa6XAQo7HNJeAlzjgGJNjPY45U/H3b3wh0/Fl9isz1Snn6j5Hgb8Um8az",
+	"1KPP7+HTNeRD7tPYtgSVgeDfGjD7s9m4bL+rvbiCRSvX4fx+JyaZLHmptXd0IEdE8oJ/Zu4ge65tINH4",
+	"rHAU2damzkm3ujPlnx4X/re1CYloIbrkaMxURylX/Yhi9F0e9ZmuOeh49MA+Owd18SjFtOaPGRNft49e",
+	"XBQvsaePzylkXjFfeD3XfzphfTZtnVdMh1ZLg9BctshRmtPuE80TErpHatWs3p/RdKZHJQUY5FIutiW7",
+	"cHZOU1bqMg9DOdJu+mVhkQa82pNixzGp66PFZnJ7azbEMgl9xAeNTpf9AUhAQDY3N/PUsMktnmYqKbbq",
+	"fcjPGeGaNGnrjHBh4xr6MtZlhDPX8kBoHk02jiYlp6uCucFKjeVEyeu28HgLFyQ7mp1z7sGwJ3/SfvrR",
+	"yckjYu1gE6sZVJ5vyDg0U62lQdl5FyuJxn5TlJnXQI8IKkPGO109exFgdZ/iw5PUwYuEtxqIbTerdSyo",
+	"ZWDzK5b2sdPVS/tev8tK+/auXL+07+b0Rkn7iwjii9+nokVbUH5fCTVcYFGvhtw8m7Z+K6YY10Etniar",
+	"Oh4hqEifYjKbTuMk9kgtKzWnvEcOmhGbIkdXN6upKG1FAxiH0LQ17ykNuehoGp3V3UHyXAuQc1HGZbsB",
+	"/619UOC6ZT2KQpifeXJzp9AaOCZnTeSslHhxoFhcQv56olh87y5eilaX6rrsM4GvzbMO1Y07+xvfpBuf",
+	"1jfKeF3c4PJPE+ziqhktdHoNjDbtd2lGi6f/NWC0MJCVb951bJxaFWfE3hY5DL6RuzrVzD25GrbX/AXw",
+	"mHWW4L8/Io00W7SxB/k+pMeoUC7PGX/dJCddZj6JFotFJi5euVTFFu9zM7UkHRINT6SheqpRCRYz9297",
+	"7uXkltgE2LzzmmS+ltutBfSzkNOo3o9Zmz+fLcyYEwZPTvdSdUoIjo/xqTfb8eRnJlvNz1/PZC0KXFKL",
+	"KoTQ66r5FHR6DXwq7XdpPoXX7DXgU3ZOl6EQLn1/5/JAXM3NvjSnDy7soqxxPmL75i/8nNTs2bQVXzEd",
+	"WikNuoua4kFqTC8fkLgIS0YtqIT1kqu6ynbsXaqZhvJF+OlAsbpmvX5ENStxpKYb0jONpbOZjxtmN2e1",
+	"TDHb98p5Y073S7LIsZN+7ZxyfIaXY0FNbmv5pThhz3XJ8z9jEosypyUGPU4JSoNlTM43P1K9YYfXwJBh",
+	"ksJRJf5L10huuPoMKjJHrPX4Wl8PJbhGKgB7nutn1Oy5xnw1rruk4e9sI7NF7/gbmIH+evWzv/ziN//h",
+	"s1//5vM/+emr7/7os3/42ed/+p1XP/73L7/3k2wyzQxwmxn5Jp64NHnkuO7KgYYBv5sZ3O1blWwvtY07",
+	"zz6pbtx59qIa3Loo6CkVs3IMj4vPwIeYWOrwXe4xyjs/hy5DbvFBJkl2M7PZ7jJN+ULBO9n8uhezouvH",
+	"rw8OMdNI4WLYQU4sicNcKMlMPzCP2xy+SUbq8hEnULiI0pC8CfmuWpJmTEWrS6QIMEudKtLIZtY3Zpq9",
+	"bWe5Mz7Pl2kXMSUl6zZXLD07LxKeSwvCaoCtzTwXIJBih+lbycgzkmfhYq1WxoQuVy5apr0uKVHi8bp2",
+	"QRKGsVQwaNnoYogG90+1S3GByCJ7vsyIZcjqIeJRQbpOvR9RYfOm6i5lx312uTruRaVp7LWTPJ6XLuN+",
+	"tHe5IEkSEoOssAa5QJAktEeEHHrC2ibZt5lCgDpAFWmyzkAQSMUEqD3JFAGTZkldV3DNqZ59CFJ/YY8+",
+	"r4eDmOpcw66NeXUJqXYyPTqC5Kap6WE3t27eGk/mzMmjMAvORcKISpAnc5zKzPGhe+7Cnony9+yheTzr",
+	"a9jK8zX06SiSdKZ39pF9zNqSZlvENG/bpPNj8zxmmMZ61qmDzUmO0fhpK32KvJi/EtthWpEDXY9Zj4uw",
+	"+Ag1mR4yJgg+x2KF8JJG/OQ6BZXDOzzHscqNxrWe6fI7nrkQdstvVif3fIxiOuaXBjomBC6XcD7vR5SL",
+	"FfI706HAy71Sjuf1Oxm522U0nBKW3ZEuoJXrAJ2MLCSDvpHfILe0XDQidFPnqt6TMcu36oUDNpdMxp73",
+	"eczUtHdmRnRwVQ8HBePpx1zGXI/Gr15BQHIq9Tq2aHYwHEQsTNKyEAQkwJxQZHH1BIe6H8sWAwAYI8Ax",
+	"raM8rhdUnm+YDjbOKYBIKtPT+6xFB4odex3aryBZ4r7t1n73Nde7/Xwkj90Y7DeP/KG4xt2IzFzlQLOw",
+	"2GoCvyui6IgMuxJYlJkm4dom3g65YgTwf7qA7mFxDHqQGJaT0g8/qzztXzqEBtunWZPAcXvbuhRMBemZ",
+	"3YNBtagAvgloEzxGLNky1AkX6+ucDfOEv3LoAydUnaXYA2rQ69E8vIQTD83cKE1qBodYKio8CdS2Jzkd",
+	"V3I3kwuTuX3eVUmORrpneRTJ0x/zVdH8iDezt3uEklBqC0HIhZaQFe7UnYnVmQI0QnWCpYeWI3M8ESvK",
+	"HJ5zGg3M6VAsas9UQ3HU080RgCx5TqMHKo8xRxF3YFiAoYXxHdCaObcgUrDneio/BsiO6mxBz4JkL68X",
+	"lxZMCkIq8nRY65+boa9+zK4gTKDU/TeLd52JOB+zBd3Abg/y7gFchTbYkS7JVDg2v8Jw3vuMGuZSgHTz",
+	"kcO04dpa4BH9OItt8+jxw4PD4+N7Rx/WT+49OHz45KQI4ibnvsyL0HOfhR0WH+bHNTURACTH+GXVyHLi",
+	"UrOAGQCGLrC7Hg0ZNjdTyFkEWCQn4eoqycN0HCabi2QVXynPCtaxDLqSAzuZsWp5hMmuY5BsciZhyjYN",
+	"ezeTenlnaHX6h39wV0mwsN/LMLmNzeB6DW84mFVv38rtpUk9hvnBh0ohhkH7aiYryyddUOaHtroEc8cD",
+	"qNIRkJCOAAy0J4XuGg7BNeZikk+lYHvEjMrC47pSEdm967O4HtLRzC2Bl42uyOK66XquF3DM871iJlTy",
+	"jTyH/YMiabhhseYb6EdF4FWHSh6Ar7vPZD9ihvGSgy4XTAF+6aHoRFx1SXNEGvutFuvrjftUdAa0wyad",
+	"N17O51Y6mnxEqIbwLG+NrOnMadjnLE4eAW1a+x8NPWa6CGrpQYLEZDRbLjpqTnFqSLmuD2ksuOgUQ/Xt",
+	"Qx0qoYlmkYO0tQUculQBTh8LYX2Vg6aq7qIWMlV02bp5Z2umpJ93BI7YcPXi/1leVR6XjE0VeZ/R2Eg2",
+	"8owJc6rMV1TxVgKPO0f+7RSd4oyV4M24QKuj63ZDVknTPe43sSuPqFJ2VxquZpQLdTEsESpHWRIq0dQd",
+	"UVVKEMUqMWlcA2312DxQpUlG1GZ949m7ueEJvrn+UISLKUpN/umEvbrEIZ8jKySAPrQlfNM22yHmocGT",
+	"tczBRUvNmABlaWI12A52ns2GUMi1Ix5CD08p10it8fOBEXYjNCviN4citJZAz0A/Y8KLeIpSY1r2jG6T",
+	"lhtTQHYmQP9SDrHMWogwM3ER7qcdPBu/e8l2BsnpmQoB6p/T1Xrd/Z5XLkz6nT+gIVsSuC5k4QAhoVmu",
+	"yRD8b+jNolHMaJhvXvblhrK+tnHzxlgTgYcwlBnlrFW5DDXJb6/ITr1aXckf0WOXf5bjjEJc/7w6a36i",
+	"2h5hvb4ekSHs7HgJrMngnbkdS1iup95THR4WWMyghmIsz3nIYqgniHDQ6R2YyQ0N16wn8WUzH0cPUgJ1",
+	"W8IjpZjQS3nHFvFlzOmNQJd1geFPtrV1pvdZrKQAibnJzHcSrO0lmLKXs10uf9r3H7vzmHGOpNvg+UXc",
+	"Wme2deIoudnOviKLiy0lhZUF5I8Fw4WA/NWtBuAbl7dulzEuz4ABAMoTD0QdDvXEMTqSDpBp4QiMRQSX",
+	"+WNRYtZnVPsYeMuGXSwa3eKHa8yO0lCVmaKQH4iRLo3X0ezrcB3CkeOc1yIcHdvNy/EHuwS4vSQoLUEc",
+	"w1B4wgX57bd/+Ntv/2iTvJ+c97FA+ICwyLnOExCRiYrYn//VLz/7x3/38g9/9vIHfz8eBz9+eefB9MDh",
+	"FVzpzDoUaABVsJxw0QlIjVjbFYDKQd2IgMzQEAJykyjZY/b5VGGoBrVgy6hQwc1FFQd/+KkqlZmUreuY",
+	"/fYDNxT/S18FGdNtJ747lj1mG3k2townXqLLJNNYjA+Uh1m4zAxCJswZK8i2TdhtQd0BRxJnSj6a6+iy",
+	"sN2KyWOqImB/fgahPxU78HTy8+UR5h2E69M53QjUtdFWN4Kl89WyaUEzC6LPd3jL6xxeoqk3ols7QfEF",
+	"mMJWDDfwtVlrs+7Sc4agI8gteEzkUKyMJyQXct4S9JlYp7FbVv6gXOdFufZ7oi7THuHPamo0L7Y8a4wg",
+	"pOUytRVoQlcIXePrTDO51QwdCELS0XsHZbOM8owhkjIKsYBkkTI0u+sFTGdZlWo2XNvcuhTONW8hJNIx",
+	"dMCVMyCkcEk5Zqk2hOlpG0oYSXmGVSpphLaoua9HahzLTaxz0Su5NdMy5XethaSEWWmm3lm2aFlBGSbD",
+	"XXpSYV1VMbK2nHdUOZznfI61Dy6qIVWkw8+ZSD36vj7j+GISDez0m0syfOXoKRDM22oxFuaHR9vz18Tc",
+	"CygaWdKMtRiixWTexSRnnUaEp5m18/T8lG55JjN7Hf2lGbej5RgFxsnaxFFNpOIk8iohK4vLxyrfKwH6",
+	"Y651aVxOarIW7THSl1zoCJW8HHSThdknDK8c6wzsqEtN+XpEHOWmszL55qF42G77SRoQKSLb7ZKZFnjP",
+	"H5qX7J/mVWi4laddDxQXTKk5pBH3hhNJLkVrnuEoQyO7rY2nJaGufm2QJBvGmMxm2N00VxpW93RnZiah",
+	"nSgGOvMN+2z5BY1Zi/FzFteLPQGYrFAvR/WPmQg9as8Kw5bRe8G9XNJypH5pt838LhjLKAvLNbrfC87k",
+	"2G30tmj8PAeZGzHecs5mZQfn+2b8LXP7kDl/46fLd9LMCAEyl/nASTNj6SloYCubvI+Gvrmerse5iDSP",
+	"WNxiIhVupIac6UmE5wkM51nbZ8toLuL2Ht8/NyqVWDgTA2tmdlMXfWl9M92+xZXMdDSrY43eCqyWJ7ZW",
+	"bA80Pa489iTp9BJO1/VHVJhRLOgmXl4mmVpXScbhzWrZ8qMTat1TdoD4C4hhW8mZet9uYiZRaWtnIfdx",
+	"wnBSjPZx2ShJM/J1S4vjPFe6lA/o/u700cyNNF9QcPsYs27RyEN4Oy2tniu9jQkClzm1CSZU5gyNu04u",
+	"V5aYSilWSwxXSwg961uegQJOjMVvGXMozPBvIFTHfOSIp2bLkvEYACmDWLbzyivJu0HSb94KPXJR5zMc",
+	"DltzQac9Sg2Z5Uli6viJaIt1ZRSyWE1YuJSmArIIdknj914YIfmI9thFI498+jiIEyfgLu9wrTAdmgoi",
+	"+zhKSLfmokMa7zYCovq0xRRk2IRUdZkKSK1m9MatKml1aUxbmsVqkzhEu8a7DZthahRHQhWhFpKecEF6",
+	"lIvItHXQ5YJukn1QQxVRXTm0gehWiTLy+2YmPqG2fbtahX+q011RWXp1evruvwT8PPMP2SjYL8BJWDA5",
+	"xGXE13v0eR0yRYozRDAbxHrZ8lJCMMoD6+QNu1RDirrZJtfLZeaMICSz0oZwijMhh6JeCL/g8B6oILTf",
+	"xyn0ZRSpseJ+kHoF248ts9DHgeCadJhWZKe6MwX9oa54BPpb2wxtympaLIlkPYXEQY2vKT9niJIPKBGE",
+	"DgF8Yq5k4TL5No9ZS56vMk/QdrjiSuRprxMT9MaQJ/Hga6n3YAYJH39jOubC4wRefKKexr3jh2S7duvW",
+	"Rm2XSBGN4CzYShmkyeCQWOAFix+euhmw5IalYUAszWMhpxFJCiSkVOrgqDLdFb6/8c1nL7bygTyxquT7",
+	"VLe6i8n7WN+yvH6DHbq+lqp24rrO3xlvXqu7G6ZTFkK3K74fpufDdtuCOeaDMGCKebhJknxM4LINlNkb",
+	"uymeHfJDgOQhSm6SBmgAjV0sbaoleXR4dPfe0YebpMGed+lAaXj/g/179w/vBqdCSCi5ypkiEWvrTdLg",
+	"HSFjeIgSdLVYJ7EkCG8spO4aGSAdZMzaA5WMy7AAhE/psihMhrpnOht/M4nOMyMeOXMzDLbPY3+oae4u",
+	"2J/PWbxJGiGLOBCBxqmABRqI9KtdzF+laawMOLohDXjzVHj5ozlmKlSkzO21i2ZERVwZ+BUmXAkqLS8w",
+	"z44Z/F92EFDfPv1UzrmApyONDsTPSVwgfnxsB4ifDr1h4jf3ksG6592Q8XMmqcm24YaPn+96k8BvnvhT",
+	"SQ7zSspGT3gIcl3fuH17nshxs+rLohD3cMb6ulIuJqlAIpwOUwG/OocJSDtQD5iJUAUEE5FIK6K8B0BG",
+	"YQGIxXxgJOhGnSETJZiEVjQyUp0iXQetoiXInFlIlceHJ4+/Ub97eH//G0VYKttb08SjUsn/qisHUVgv",
+	"sF4k4qWlBUj5uCJDGYN+IvFnhAfJxV8vGIIvXZby+uCJXzjNpRB0y96GqbmCmb4nFmmLHD85ODg8Pg7I",
+	"tl2nlMJtBduLhjHbXhNihJ+9+OIsL53M5QIwADYNW9CKB2QIaVz0jImA0EgZmSuFdQNO5PZ6ujc916sJ",
+	"eANOYXYCSTCPKMRCI+7kB+QgbZ0ttSar4fOQYu9DpuPlAMwTiWP2RK10sjzseQmkNR9T4vJR7WCF8hdW",
+	"x6MHabBTdqQfGP0QlV2L1BAzEsb8nAkUcQyddOkWgDvSHsQ+DQosXLDLijfnbtjlrS6hCZib0Ukdv0pB",
+	"V9P6BYZkJfxCsRiUfUVaUrR5ZxBbicPqFp/Ugu3gZlCrBtvV4FY1qN2uPgumZK37mC23Z1oCfMTdQlqa",
+	"3IbHEoPuUumqidgqZkkRVxCT6npclJSITJPHrhn4gE2ZPx9jc+bPfWwSxjDQ7LKKyLvnZyNsLRCS4bzk",
+	"ZezhPlCKg98sawFN7Cez554IXUrGM0nGsXmmNP/EuJs3qzY+nKWCUtXJFgTZqtWZXQ2yhcfSffCq6MNS",
+	"e8FyixVOhKGu1ocLXa7ciZv2uqQXFwnFtbtx7Xwuo/rTFV7aq6yYP37L8pdoldXy3fNTcWlKVe4uxqlZ",
+	"gvq/VuR8eUo6jXymU31WfDBWSvBWT+yeJis8CYiMngsIe+doG0OhcdBDhSfRosxjELS5R2oFOfD5qH6z",
+	"ksz9K59rFLGkIy1agYzaDBogTLWcZQTJ6xTQ/475pznaxkFq9MG8DPCTuaQ5FBhsIKvCdmauwrxGGSOk",
+	"LmGwtyejPC8z/V2KvT7pOe80erNa1ZU7ZkKv3lTvL+fCuaFTqtQVVqRzuDYyBps8MZqhc6S6LP40Q3g8",
+	"MGEJu2Ym3awg/qBFo8hLOzX3F5cSKs4n9UJstZ02oRaK30yAnbN4l6A+qJnNOQtSX7aFImCkKcMRUXSk",
+	"gsQr7HmRAfcZwwEA7mcY2Ip/fnh7IxshAOafjVp1Z2ujT8HSNj2qaYlVRHw28JbPRCPBFbQKz2Jh3tn6",
+	"F5MdOUvEsv0sIaosUZ7Tr76Rk63cM6dRaS8yIoN1UYNjR4kPEBqQm/ZbP6spILfh2wQsdI/0zP4M4g6g",
+	"dnap5V3gIgbTTeyMM4DG3ZsIGwATa8JA7sxtE78U6I/rh/FQchC3cs2BvNUlaqQ06+HxbMkew6oHk2iQ",
+	"S9xHbQn4eICIM8TJNhnJAeSxg6M/Hlkb32jP7jacCodyaVNGZ3sUVlNZdtY4plWaLeZ6K+PsjhesnLMX",
+	"I8oYwu0QZZjQKZzMGDzMoh6VtPdj7KkSZL/TmS88V4v5sgAlOWY0MpS8EfhiQmCr1Q00AdLVYnukkdQj",
+	"ahBXQM6QjDbEtNjaJCkWEIS9kYbqqc3kxTrEvThHYyMgAxExlUG+A+5Nhl3m+9ndII1Kl9QoygNltoWI",
+	"Jp1J5yw2PCi2B7Se5/D5IJY962DV0rp6FisT4FVxWODtefFx2ryzQEyo0WvANRETwVioNskxa8VGYnK+",
+	"bqIYjYy0JUIIphSA6fuVr3ylsYdp0xgrEvGzxGvNRkRpvwhTencWwoe2p6o+W4fxiuNgXS7MMZziE8ad",
+	"HkLSe5PZGSFyOTWLY6go17kRhVzVsTRUcftcoysSEsuwWSGxyBQecSpGGNQi23vE7NL0wt9B5cxW5Jtd",
+	"W+pj82QSbuC59aeXB/DqqJiXE1z9mVjx+Lwc1tWQW0vkGM+0EQ32XsCJarII43O5TcJP4oOgxNs0pb6U",
+	"GGTGY9HVZ6KqD12AgxsgShSh4+xdrpYfkIMbn1os3au67WzJ9JxyaHo5LE7GRHHBSa7R3Yhxrnu21plm",
+	"whZGUBDCZQFTk3MMnGksDGXOQYEBpa6sJWb60U6NNotZMdO82PwVGFKFq4DHcRLkY765lYBPxOualAW9",
+	"dDOrbT+LLVGYIfqwncipie3LssEszESSKlqwCF7qKO+x+qdSzNzdE95j3zTPuWxSowbrkg7KBcEtyqRH",
+	"hVfgPxwTP323nqtdloBkANH33HvW3ZcyoCyTTMi2naC/A+P8IMG/yNzCTHUij4RmCHwidnicNo9apWTH",
+	"T5729nfsSAa5gtqiTk2PGU7KvbTfb2CuAUb9QXiQygRsNCLZaQSkYURtTaMz87ek5t8ha3WpNn+xHuWR",
+	"+aOrdX9D9VQjozjTfn/OAgV049Minw/OZ7VeWuxz5W5ar9sl/bRWI7h2R62b0WV4at8YmX8Z+X0tYK8F",
+	"7CsXsJcRQF9D+W4hcWuR4IyLQgq3IKZAUdnLpFCbk0ehFrTmUQQXfy9xdAVIiSjoJ9oVGl/+UL2dxpg1",
+	"YV4T5reWMM9vGXg7SPksvfLZFKK9Wn3iGnSJ/IIIH3o+UIoeUC/vOwtqbWj0KiGrMycip6JRihvbkO12",
+	"g8gYkjgh+3GCtHjOlASxELK/ePn0QhwQYhfin9CIO0K2qWTk+dDKLSrqmp6xfAzzzN2dtNkIzaNC+51K",
+	"nVA2mK10iZZhQYzciUXsMY0DAysZHt4tCoQ5Y6wP8SdQot/zCiebY/dF2bIPQta/NZCa4p/tgTPcRDbu",
+	"DHx8dTzBJbfxaXeEG/e0O3qcdPS0OzqSX7NdwYcPbGdPu6Nj19/T7gjdiu/bHqcRnWSrC26lXjzzywWa",
+	"jcExL5XblQSvBaUtC3rliV1Jp8tR6qlwnidGJEsEgyRbfHYdvEWyvtpc0Kg+M/ANad3QyP1NyEPVU6Ki",
+	"LymFbAXly8qmnfkoMmPBnkkZ4pmcdLJg8UVQ+daADWaemyySjVmaEtejp9I3xuaJnWIzgT+FaXM/wPL5",
+	"yxrP3pgFK1yIVUpr6QxWJ69567AwaJKr3D01h/HOrPzFpMFMZfBLajNTfHy5NgsCbAroIM2E8iQYYLFN",
+	"XPUjfzKxPRY2jKvAmVdQjOnxUBj5iTw5ObgKBKRjq2zlICbQuMNiRC9zAFdckIgrjfBiXJH+QHVZaJRZ",
+	"+D3Xj5mu9J3NO/5qb9gvJhybx0lwYurswZDEOp3H4zMjBNEwFq40b6kiJOE6uGtLOkr7GDdWF2yYvjcG",
+	"E4ywL7B6CMZiU5PLVhpwfSCyxKxeIMaYCtdJyS5i2WJKmV7mmb1zNZZ/ZzwGcmL58qebM8Lx3oPs9uXS",
+	"wWTvV0jw0/O2UpIP8tM90ZaTU8wcnBdFUloCGV+mJAi+Ua78v9989tWsIXf6tC53B8upJ+ma5igoq9va",
+	"JFA3Z+p58dV34xGJB2LXZVdZ0z+gJVgqYYP2jG6JHIiSNGghx4Sfycos6A1iOPDBwALdcgVIN2L+gggL",
+	"a1ALa0N7hu9REuJ0nIajUgtW3iSKcyTsspQrsRP7BbkLlheihRPIzsPNmk9vPTg/Ochd0KSdoXUywIOK",
+	"KDoiw67zNXDtw0JSMcIEx9DhFvXoqAAgEk/alH67zvKgujLWqf2BaziGagpwgpo6HYkeLcRZDuCLFhWJ",
+	"rDJHjENRpfYl1djsyA8hwcw/a5U8oxMYViq7NXQvhrxVfDY2SQOuM+Q9AXic3a1Wesm5JkIOkyeHlOvG",
+	"LoTsuehd0MrCAMUWKRgsov9Ok9VToXfXJvIYuTeG7KbkOcQLQkQ6TEqjSUqauVCNJNetsUlAnE7GYO03",
+	"CFQKf256lr10kpWgks4j+eAPMPkSR5MT6l4ICJVEimVJSR5pNlueR5WnEB9oFEjQns3Ry6RCgSOJdbgQ",
+	"6N7LxE97cCdXj46S4M0t8taoTP1MLH4H8qsHL+xt+HJYfmZzfCA983kcRs8NNxF+JjfMDfcdAD0LJ4La",
+	"vbkPWEEqoLuQiU+Bl89CLJXkeBn5i4u1gX7iAr/CE/M1svGEKGGu1RIhz5eYDVlU0g7lASkSgDsbw4DJ",
+	"iA3VUzbZh4ZhbNNv5hUQIFemis1AcT7MdwyMnn2nnNjg6UgppmNO0qIPx2xX36ZBU51AmHJdslghBDPP",
+	"DAO3zS68yzFTg0hPISMQZ24BHmVMLCjxiCjMMS7RwZSKifsoJisPTGzC9jFFPSqUhj4qEIKS7FEQhQLP",
+	"bcpFKxqEE6aDwp6nRehbmELYn9yo9EWi82c/mBh6Lqnq41L+gjQpNSdtdPESj7m5ANRPxc+weSOkGrqP",
+	"JULLSiYZ8uWXKveC22GtJ4o7ThCK5IIlbCtLyovjxP04dJ8aTEDHJKTPuxDjeFwYPg87ksPYMhyqSP66",
+	"lxebDmtmafSTkwNiRh+QRh3BnCl5cv/e3T2iYPCkOSJJd84SCQ1sVbe2a1vVWr1a++jDr259fedp9Ru3",
+	"v3brmx9vP7h59N6jO49rJ3PGpk8r0TIm9Zu5rTZS3fS48jj1pNMlo9RBFL/2GHUzitVu2Mo3qzh725qk",
+	"A1Ijjx4/NJwGPuXA4wZkhxzsHx0c3s9g5UJud7Ad7Cya3w2HKcnshk8J5bNfpHC65lOC7G0+pLjcRjU4",
+	"8fAD8jDN7Iep+2ObOEheWDSLt2ydMK7qtKX5+ZTgoFJyc5Lu7teN8vTa4uJSBTbhRZjr+B3M1I+yBuSJ",
+	"wflr4E848LZtviSoyV3Mq2XRSFHUGsDfFcvYuHp0ZP2De2he6TEqbBmLpgxH76jyxcqzEFPb1eok2UsH",
+	"PcMQukcaLwRUKkJLjVfkKMMQX/3bn37+p9/53X/9/hc//4PP/+IPXv3nn78wdOPin371/c//5KevvvsL",
+	"bCUHFWlh152bw4q5oO119ZzQdnxkb1C69umq//Qnr/7sN3OVvCu5xpfCgh3FvH42nMzqcpLFlqH3qyLJ",
+	"5QaGj+cR7DLvY2z5xZQVXwYl9FJWOMeNNCM34s3cgdwawEVM8dnUHVs1ZV0tVXXB/RmKuq84vXHcpaLT",
+	"pXwxHe7Gu0VZxqbLiAt2eM7y6leXMNW1pGixWLAwr/l5BEcXFFIAAea8wWldlCbrUBGgT7hWzua0YH0D",
+	"tzgpQhEUC4XKPmYoNqA3sVIlVccKS/9AC31dttSPGcDjtFP4fJD0bH9OunePJ2PA5/1SPuYLr5JP0r4Z",
+	"0ljpmhKi/JhhfS5I+ylmU3vCrJU0xyoK9LvwgNrfrek4gZPMd4igNarO+7n2yJgltuKkHYtAN8UwmDck",
+	"3CSSOu5mHdoxaoJnEW5WEQkx9/kaQlCypOQ6o1BOZP/RVEBIz4eRVMVM8X9hi5XiUihQhag6I20Zz4Pb",
+	"OHlFnqi8SIck4ZVj8EhrEMdmUIjDE5CuHMQBCc0gREh6UuhuZVwgCemo5DU1rZV8FAdQ9mEY1wIhdrYX",
+	"O7IApuKay9vYJyoX7i1hUrOdy/NCvC9iAFH1kCszjDBfjI5t5ZPp8OGRRcfp132/3NQL6B37JTwEZUS8",
+	"J+65K8fLSUZk180rgpXBgs8sVHYTFkWUsfXSs9j+k3WtC7D8/1WRyIXNlldV07LtqR3l5iyobuxmtdYI",
+	"0+PKLRFJp0saBIC0XLsxAGdzGYaAlCiO6QtzGFzmpZYzKV/fq5Q+Fd3ZPbc6anlZuBhmB5ctdTlmsOUi",
+	"VDYmBUGktQTsdNrvZ2uCWdMtakdGYLAhBxRQGC4xUWHeg/Ea7/v8HG8Gg3pWeChWSYdXToPFhCV4mQQZ",
+	"lzK/m3cAx5zPTynX06JXMDvK1S21saAYpW1jtjHyU0jB9kg1a4JLBPztmeXvnso4vFmdWQportI/YPJr",
+	"DcxhPTbb5fBzFG/tD3QeAglSCMiG0oq4iwchVFSQ/Uf3yBkbOXUDHCguI9o9CxUabHoVNMYx5keKFGvG",
+	"VRrsxxwyw4Y2mkppatTbNGJLtknj/f3jewf1/ScnH9W/AvUW4OQBazATSWfd1boPgMqMxiz+OK/AxH4y",
+	"h0w78MJ4QxcAfdPOyQO4//Hxg2OCydhqPL4JCuN8dHLyKMA4Y5h9zyzZI6l0J2bHX7sPCwwFJyBTwSxN",
+	"Eqy5eyqs4YL2+wpQBxGjnaozFSAZhxZTCr15Kk7FV75yCEFhXz1+eESoUENcetM2E+cskn32la/sksaL",
+	"U7iap+iyOnUX9LSye+rSjk4rwSlc19PK7ubm5kVjk+wLAgnbbjcV7bFT4RpOq9KbiVvrBGAOma4aGGmN",
+	"1TOglc2YUSWF+cE83IxYGnDaj2Unpj24cc2YClifvVNh32xzFoWqYeFksSwmxwrgFE0skLYNix+PfKD7",
+	"5PAZ4gnBSSSUTAECVMhaEfVC0DZJw65LAzPBudZMeCnggdnQgy4XTDFzWg9FJ+KqS5qjU9HYh5OxcZ+K",
+	"zsA0AcXLnbEJG4SxSPKtgdQ2+YOqMy46hDYhm1LYLdyz1f/thgJWUovGUEqdG9Z8KsyUGr+/YaWGjXth",
+	"g3QZDVkcJNVAbTkVTB7Qm2Sf3KxuI74SF6QBdUo39tuaxQ0veSFL+ewhg0xK3mYY6mUOpTlVLkXvS9Uv",
+	"E7DjeZH5RpzAdIs0VIJ8qfZlM7qITUbLKqxtvQczSyP5vrT1ZbPQtjjzl7a/DFRirAA9kudsqebNNP6C",
+	"fGnnyxhxT1tdl5FqXz0VXml4KNyuuQZOBNfdUwN3K9XN2mbVkBrZZ4L2eWW3sr1Z3dyuAH3uApW9Qfv8",
+	"xnntBlQgvWGjauGXDgOGkxzDe6HphCt94B4yzbhzW9n9JJ8Bp4/cMC8DxFTlIpj5sNMxnkFgHAgVMKyt",
+	"anUspJ/2MWuJS3Hj3yiUbpHtz5Q3cCYZBRII6iQuTd+qfDvVWlGryTBvPBF0oLsy5p8i2O5OdXv2Sx/I",
+	"uMnDkIEOsbO1NfuNe+KcRhx72Loz+/kTKR8YEfkiqNzEVZzVvuHhNMIXtkvN20HlIlcf9Ho0Htlz42K2",
+	"VUAEGzKlkwheTTvgAUiO3zMj/URnqqc2KEYHYcUEDATq2yS77NE8AKPHQQIzPN/ZvBeyXl9qJlojw5Lx",
+	"2MEte18i5v6ME2dFQjij55JjfO05jRBYIYHcs785ALHK181HrCCVBIn2XC3mT2rBzWdwIOc6z0nds6yw",
+	"q+MBu1joNiXirhPjIYzESemTc8OQUhD8P3mWtS9Wtqpb2xu1rY1q7aRW3a2a/39znuXAGFUIxa6nc7O6",
+	"pm8NLOopoY81X3twQkVl/sUuJhz7Xl0upAMlbt0DGrVl3HOUYzXkproz+40jqT+QA2G7KEFvDqRoRxy1",
+	"p53adikCdZ/GltDWbpaZuRr00dn0gIWcvo2kcz8MjWyU0LVyxNJWFDdN5bP4Gy/sXxeoOUQMPSFZonoX",
+	"vk+Jah7xmD6xuxaS9e05yW/Z+cItTo8YaiAOvjNmbdBK5NwnL8iXID9kevpxWvOiNS9a86LXVIyX8owA",
+	"3NK8/CgV3ucSy+3BxiC7Z6C35kESJ8E0UCw1YvTc4j0pDejM9uxvkqdg3bHXrhFgTUPeTmBHEYbbaPf2",
+	"GR99Yad6JzUhoW0oaWtTaRoxMPxl6d0TIAM+yVtUq0hxL3zNIo8CgaQ/t9qALrm10rAm1GtC/aYTagSW",
+	"vFS9wY8IL7YNeik9b7pxEN2/a+PgioyD7uQUWweTs1XOPDjuM7T+fCKHQoHPT6HHR3djOeh00V1l/Vfg",
+	"tQI8pk3yFBwAip2zmEbgZAjQo2PkBRafY8IyAOkg6HaOFGCNkziC6zVO9iPKRdY46QU6VGir55kn9w8e",
+	"HMJu4cww5CX/xSbUTvO5eOXgyGyVbep9+N3Bkm/PI59gN6s2a+asyuIyCizkvLJGulzLih1uBddix1rs",
+	"uHpbZULmSpLu2ULHjRfpdSxjsExGsDZYvsUGS8vQZxssyx2/KRbLqedpzWbWbGbNZq7HDDkvq1nUDon9",
+	"HMk32wrpkbFF1Ye0rlCiBuRRkq355fvV2h/XZHdNdtdkd0Gj4iUK+ELTlp5lVLQPTVBtbs42hNCmdzGT",
+	"MFfuAhmyXsLq+BqaKGFhXkcT5dzX+O20aeLBJc2RTTIIM3fGHusZgsog51o8Gvi3YnFubnE4PIueu4+f",
+	"vKiEXHQ0jc4sHkrlU3P/FRWVoMJ6lEfuq39lW9xsAVYAgGJWdiu17dvVKvxTrXiwnJVBDeyArS7Vddln",
+	"Ar6U++8f1La2KxdzxTva0V5DwGPHdHAJzsAOC6dd3STBBxN4hixma/a9Zt8LG+fc/Q5cXg7kRmkAxwPt",
+	"gwICusXOLkWoZvL2Gy/s3S9luIN31oa7t9xw53Z5viM2zUA37dxcprA1jVqfdFkyt7WsdS3moPkOVpE1",
+	"CPSKPgUcGiv8OPllXMAoy+wdwIVRHS5TbXmWQ3cTM8ZUpco99RZEagCC+TpSY1VajT05UyI13NlaLFLD",
+	"VtVqskiKDqR2AmwUbnNq/DS/mu4bIadRvR+zNn/ecAhXWLRHwdOb5NhGbyQjwyzTLoUi+fhqQKCemRGF",
+	"ZJu8WwMR6d33SCh3SSNmHS5Fg2gWRTZXmvZprAOLXz99yGmpfYINBYRFRuSSSdK5g7ig9olNcp+1NZED",
+	"HaS927TmRorZD9DGLLbSG6YbuybcSnFlZ7hHBBQ/tSjHbtC2slpx1Ap0dr1RKy0qaEjHdNW05FKlVq1u",
+	"VYKKdxLMlyl5PcD3zRA6FrhpHw53q8vFlHYPjiZavX0rbfazv/9vL//LryvBpYThYr8rD3MZn20Zu3eJ",
+	"FUkX+mjK+qw4/NYt8dpSvla1VxAH4whnScY4RZW27914kd7XUuq0G8FanX6b1WmUMkrEwZQ6ftPU7Gnn",
+	"ac2H1nxozYdeV8vInLxo4UAZ6OdSAmX2CE1VH6cfQdVlNhxT+rgibXO+CBVsCIocIqCZJ+3UrzPsJqWa",
+	"V5/8B1lt86sdK46+WRP7NbFfE/urCs+5LL3DQkRuqN50Y/JdfM7WUpnfpPyoKwX7gEcaQCbfPAt0dv5r",
+	"Q/RqDNH2dBK7hcX26PEHZ6k/+XZp2DYWE4hvsbZTC17IzllMhnSE0glaVVNAxj1AD2xJEE/U0KhludKE",
+	"HaYrErTJnnOlVWE2YfbQXZt5NvNk5dXP/vKL3/yHz379G6hB96PP/uFnn//pd179+N+//N5Pxuvl5kQI",
+	"1XVS4xHFmGChC7hyE2q52ZeRcXgIkcFc1aH0fgKiPXXhSggz+Yu7hFQzvuLTveJjN3At46xlnIXo/rGW",
+	"MUtwaRFlWBKaoclj5eUW4gHTJKEbL0qFMk2Q57fQBPu2WlTHydXiokSRJbXU6VhzpTVXWnOlN8fMigj5",
+	"l0U65hXnLyc1scsAldwVAmRCp/jzGPi+RxQzSotiusjimUPdLkmzePlf/o9Xf/bXixKEFRs51wR4TYDX",
+	"BHiVps/Lor4z5f8bQP8AT2khMp0LYf/YtLmWDNeEaU2Y3hbJkOlJqkSaDAUrKVqM9GQm2WpJOgWVk31n",
+	"TfZsNxTTmovOps1hbOyRBha22YzksD6kseCi04CgZv8HNeS61cVgY0Gorb6nQe4lTRpRMxMtodYNi+QQ",
+	"vOi6GzPVlVG4RxpQZGpTRXKYNgLlybpUAaYew7pKENMNZbUEafSk4FrGZrzmETe8uq35k2MZv8+VPjzP",
+	"90GNW/OjEcHVwtpgXJEzLkJD03LSM1xF6pTYXE6ZwYsgd2BuRHa7zLribhQMTw2wTl3BAGvV5Ub4pvnj",
+	"4Ais3XBXTt5ArcQbKGOoMTeIQnIm5JDQtmbxkMZhsVvOHu7pAUgTFE5Izdv2WGw4EWG6e/rIe+UkeeMK",
+	"z19eh7OO434U2SKFvfWJXM4xrLuMJCfDLKp/ZpR3ArPfX8IxvPGiyT+tGwp6MU+Blbzzsg7afqtdDDrd",
+	"5jlOY6F1MCdj1Z3EhVNW3+efnpj3y4gAE4UaClBLCk/6ooGRbS646k4AEyca7r/96cu//vU//er7n/3D",
+	"P7z83k9+74UROs0oL1798f/5xU++//Jvvv/quz+sBBX2HPcYMUqOD2vV6o5XXfG33/6h9+5vv/2jl7/4",
+	"W/vuHLGWebO/9GCFZYayDlFcq8NX6b5nWeaM5VmbA8UFU4oYakWkyC1bMAdxnODVMWvJcxZvfCp7Tc42",
+	"AOMdTHe5cV4naeVn8Hy4QsIW5Z1F7cDWvwX9nRKsNbJJjmkblOAWjSKIuhcjonmPTaqpj3FAJzCQK7Dw",
+	"pXYy2xMLyRbB6SPE/SZ0a3+rQ3xoZXdrOROb7asUntEQcpbpGRNQHHct8S58p07oGcMCw5jUbYu+S8Ww",
+	"QjGJqcA0ckO50wuVnMi5b5MczFK4HuMjZUww2Fpi8EihBS8Z26+4a0jCB1vLNAML/PjPAVQQ9m5tO1mN",
+	"popHsNBCYq/aIiga95lWadVyiJRLgDvfUcSSebh4UjBkvVrC3zZ/YC/JucriTWhpKU0m77RLjWiIE/Lw",
+	"LjbJw3ZSOwUHo2z5lI4ZoXkMYXCJ4R3IbAc9pAcZVDIz39EmeYpJrrYjKA5PxQhzXmWbdCRL0DcA3iN0",
+	"vRaFUcN5v15wC8MQXdLGrMIsduPq1krbo/EZ01x0DF1KaNSudcC9B2dOD4HCxaGa2fpkYtZYf+csTsSw",
+	"8S5jec7Np1plMRxo2InXpsrLvNlp0xcKjiu0WJuyakrGurJbDSpKUz1Qld0KvLworvSy8hzux1onXOuE",
+	"V46VEVsqXIbzzZBMb7xwl23M8poTEjekhgH5TMMJhY7tRKytAyLjfKaCrkwbLAeYVFTlRMWh1c9xmrVZ",
+	"9+0166JYMhOJo8zxLg4en3aQ1txwzQ3X3PAtQOyYhyMuCNYBR/oNr2mT0sKFMfDb7SyoRkJt2m2v9mXm",
+	"mUXKWMJIX5MiN2tyvibna3K+wsD0S9FvrNIx1fR+bJ8pY3t3SgwX1gKOF7PAAu5+LHe/cBzH+NIbaQjH",
+	"Gawt4auxhCe24cJgQTzXCyFKC0L7fRRF+jKKlCHrMetwpcE16jt2wWju6/iJFZybGZ/TCIKjI3NSVUAG",
+	"IgLPNfiMMVbXxjq79usDcSbkUNTtDACsTLbbRfboY+eGuk6DdMt6hD2Rx0Z5QzCxETIgWHq30tW6D/hA",
+	"QSUNFLcRx15IOb6WEJNHVjCYZkLWvMfqn2ItoX3F6Y1jQ0y7lMPxsVWGvAG6/an3VGV3G3rDXQJXP4vr",
+	"IR1Vdm9WqxfJME66zEIHSGGtOyxqF5rSL+Yjfis2ZdNzFhsZzTUM67ADG5HsnRhEUVBx0RW7Fdy4lhRt",
+	"3qnsvrgomfQzudJc1cFB4yLMuKrjLXJf2ONC+31zUhhVzIXxu1Hlb1YAn7pyELvnzGcMuch8I4Xu4hcX",
+	"2aNoW/fPIn416xAI9lzXE6I1dUUUY2LGA50eE7qu+KfJsPMOGXyrpzfFOyJpIl+mttJwPYbsqermnTvT",
+	"rlNQ0VLTyGZwbVW3a6VztCDsDraqtlMNKrhNtS1INoANqgYVuzOm3YvLQ9VzV2wtwK8F+Cv3TiShIaWk",
+	"kVny+40Xyc2f6qEwomXiWweIMcgaA8vLHomZ5jHLrduA1uhEkFj7G95ef4OVUWc6HEod2GKPw9SztJZa",
+	"1lLLWmpZSy1rqeX18yLNJ7ks6EfCU/2mOJLIvgUyClOTDpg7FGnHspeEcWCS+yYxlNaluHOVvItGI6jp",
+	"lbDLIieVxz6vzEulIjlkcbFF5CZwPI+QXQSVgQD2NZY9lcPSgEHNbQBZqbNrLUisBYm1ILEWJNaCxFX4",
+	"L6/OAnIjoc4vlhI7cj0/9wSxpEchIwe3kuXhpEfPbH6f4+8gB+wmcoBIaCKq2VyRDj9ngggJuD2IU8PB",
+	"QpPKFSiqDAELQ9MzhtVIIzkk1RQAfmsrxwEEr79v1+N6623KOGYtXEU/ZwBGWNnd2Kqa1ns0PjNcDRfR",
+	"eW+sNIW5B7JPBv3cNqwfKWmFi3PJW4zUqjtb8zhb7Hrh4q1K2vC8YVuG9DfNbcFjH4zPsCyO2ntOMjAf",
+	"kMEVLM5SrOM+CzssPpxVk8bcFgb5PRzvQATvrVnJmpUslqcKlIBIQx6AtmQILySCXyGTsYd3WuQM3os3",
+	"vxw6zuN1i1n5544tf4gpkyggeKf9HeXuwLKhL4vKTjn3x+JyFd0WcAjYZ64CvSCB/YNQ2xzkP1C7L4IK",
+	"RNqA4BhzGXM9qvfo8zq8kT55C6WM/GicBBEHSYXiEeifbfNo0sQt05etgeX15DIvd28H6dc+TkVl96b3",
+	"SyZoFiJlW10WDiIW1iGfNju5ZdVD3J5ZDD7Z6jVXX3P1xcmaPUZBYsY1MmNbxi02L9xfghy1oPX4nu3X",
+	"KG7Mjg2gXIZcd82g+DmzxbjUHuahW5rMFTljfQ0RgAKRQdGUPOxK0qOhUeMQujRA/RCq0FCsQGP+ntTn",
+	"Hg2ydHLh4p+axud0QhkrQ/1uGVJyMTfdWK0ytSb4a4K/JvhvlEVQpXStHH2foq3hazdetKhmHRmPLsoI",
+	"ngf24asQQFd15ZcrK2wXYH3j1zf+ag033iFycEHuqoLEp7tsBFgJSwh98xWZt73PRBvNJRaLl2CP2FhO",
+	"xFQhYrs6JnjRMOSmdRo9is1QNWeJONLjwv+ylsCwSwR2X5EktqZ8a8q3pnwFss448Vte9tFUnW0oTTVX",
+	"mreKDW4nVJ0dp49dwcVvU26uqoVGfS+o9JkIjQIm2NB9W9tKv46Zjkfuh21DB6SZrfnJfnkzjcNw71e3",
+	"dpbUcpI1mHX3Qc93fsh1ZuaiF8AsICL2mi0kzRHkCLM5YESL8POToz9QG1y05cyzP1D3zGOXfvYnUqNf",
+	"/uMfvvyr73z+wz+quLiiOr6UxBnVXRbj4dHde0cfVibxRbGBz/7+v423UZto4/HDg8Pj4/xmXn33hy+/",
+	"9+fjbWyNt3H85MC0kTuO//eL//7X4w1sjzfwwf69+4d3QZRa8nbiLs3kzBoqcPyzvZiTRVTMHWvLQUxC",
+	"2Rr0mNAstKtEeoyKOS6cGjR7XNscVrguBRcwqa42xSfqV0t5w92iZeuwrBP6L6kIizs6hX7NtHjPrFoX",
+	"udUSMV3eKyJxPeFS5k83k3qm8MTnf/qd3/3X73/x8z/4/C/+4NV//vkLQ3wv/ulX34dii794YWjvhVkO",
+	"97Ilxuk7P/3Jqz/7TXn6e2UVJcqgDIHa+smzeatG0pbm58w3yjuMoZjRSHPALLrS5S0T7Luc1FqmvMaJ",
+	"VxVhra+u9dUlkpVzKguVpLSFMgKUvJ2WqvzAwYlj6CsDvG4RAroKOEu5JmeM9Y2cw2Oi2fPCtOW3u/7V",
+	"P6NyVqXZe5GrZ8ZJWDOtNdNaM623JlcVqlAsQUUWq8O+VLLqHmkk1KBBmDCzUxASFHIFH4oSQi+l9J3t",
+	"JJvymVInLJoOEv9QxtkUzxzilJCYhCYhNfqnX33/s1/+ycvv/tHv/uOfv/yjP3z14z9+9b99d578DDfX",
+	"a4A+XdP3NX1f0/fXwYkWWPJIZOyI4+WqKgM1Cxn1icrFRX3T7JhmGmsb5mpsmHCoCu2XeOSWsF2arVwu",
+	"JIWJLF+n/T4WsFU9VTcfqtUaHHmlUAao0I1Iis5G8k1QiWXkKtxhVntsmRIm5dfswoBXwe+rVKPOGeE1",
+	"q0ZKs16dziNDmJVaNZxm/lJmMNVD1qaDSJcEUeeqbklfaKWz8cXXsl93ETUgjJTEIRjfscvDGcCFny4i",
+	"mAGsxYO1eLCEzXKgMnmfJShrvgBw44W7DVODiBPCu6YZa5qxphlvsslofsoxrwbwxN2VyzAYUUFYr69H",
+	"pIG0okEGoslF6Gq1wnw2yb1MEh3OtWURmqBUMeS0URG6vDZXhdw8AnBo11iSZ2mxtsCwlRJCkPkufLm2",
+	"QC4VMKEx6XROuXO1KGZrDrLmIGsOsiqjlDNFydjZp65EFr1xxkbTjVMfmweu0Gr0MRvNMhqZSwXjXPvP",
+	"Vxwp12Vk/9E9WHyEBjEHJ2t2CpIyNNpuk/mjp1h0ztQq5Z9cmDVzdBDZzMgVZoQga/Qj2mJk2GWAlAbD",
+	"Nr8jlH1XDkVRDZyP2cKpWuZPx5diGQ4Qw6w05/mYjVYdPlfeNXXGzJmBfa27RoP82S7BfI/YEFZhJqV4",
+	"y7jvmpkuSMQe0DNz/R0NuwremROAlhc75ujGOmzszQgbW/DMLM7BgnKBId6hbNEoatLW2UTVlmJO2HDv",
+	"NMaAvhqINN0gio4U6cphajKAgnQ0DJJvEzBN8wdTgEIDNoQA1X7Q4TUZUqGhdn3TcWAWbpJ9ErMW431Q",
+	"83tGf0XAcr/hdxQRg16TxWaQ5gfLMgDjxmjNpvmW7DFFmqwtYxCSIcUZnrbsXkswIChMC9xDsFTaY2Cb",
+	"oR3KhcXXUa48ySbZF4Rr1sPFiVACopq0qBBSm4mYlTAjj1hbEznQe4TiKjkZiIpR8g4uXXugzMRPvPUE",
+	"NB87dAQlMu36izPsSpXMG6rsmAGYOTuzyntbpCsHsUqRXwf9SaHlhJ6xA7vnlaXA84tFnq/c+EpGlqi8",
+	"OK30VIeHp5VdcmoEh5u12lbttBKQU5vdhb/cPbx/7+uP755WLjK1Ow1DBpGjyQXFXFYMcVEagHgWkn7s",
+	"IOfspcCUltyAvDO+qOwxN6l+baWCFdFs1hqgXeiTZz4F/0DGyQapTXLCoghpUpO14Pq33b1SZZEM+4Nm",
+	"xFtZkcDHG1DTAtDh1AwpVGQActaDWg1UtFgUsRCJJgafhywc9FGF6tGROVSGdiCxKgpKP8qMY+KK59XL",
+	"bfJPMWps/BqVxjXmn56Y96F4Lnvej0B3sBa8oh55qKZ2aAivytxMLvStnfRicqGZhfnt0ef38HGs3dnj",
+	"wn1OHqdxTEc4xLwh4VrKOEN6evT5fSY6ulvZvbUDzbqPtUn68OwqVC4s4bG0mRKtSOE0VekjOSQ9w64g",
+	"JwJPb7gOy1lWcjT8IUMbzK1vDhQXTCmCmCk+4cnSkWl5s4UJCfe50suRgQWuffE1z2fmRZe5qC1XCqW0",
+	"bUC+mbW8/Y1bB8+txqyZuXOFQXTlb2Ywq8y32Ti/OcAAdQifgkVoQyUUwCxIW8b4a5/FSooAPazaC3l2",
+	"ilFCV8ytAjWhyZggbW4kC8JF6ift01EkUcdAuKPseJLnQENqgCBSP2OjhhkpdcN0JlQsVSEFA6UQjKbA",
+	"SUA/sR5h5+SFWj3xQNQ177EG6TPZjxhgcmkZgeAj9rD7Rsz6jGpbQkg1rJKmJDZuv7aKHo0i0qXnDCcc",
+	"m+UystRAaB5ZncpIdDBhXEbQUzOaHOiebcojRWgEsxlzK+96ah2hYRgzpQICPm0AcIlHiLDKW/iW9YUa",
+	"dRQ+2lULJeqYoIsG5tekWaJ4R1A9iG1pDmwFmx5rxUpOqsgyPYMDrLJEh9nZbIV2ZAxGWqsFKePZrSYl",
+	"r+A6GUVd0+jMXLbkCFZ2K9W6ebGO8aJwjlPz9AkHdmG0zI3q7Y1qjdSqu1tV54KW8RHyk5e/+ovP/v6P",
+	"4XqrM/fdL//k1bf/+tV3f/jyf/nBxme//Nmr//7XL//o24bKDBSLQWLd/aQyMP0Otoz4X95S7W3Giq32",
+	"cOxhaa1E/ckLr65YssR2haFxz//uUwXcMrA5LWO098/lAxpOzet4mlXUuB6nlK+5ZX/tJl8V9KNR6y0z",
+	"AWtdwgoBH3tBAbtIv78Bjapi4yqc27aMIjlUSVq54ZbA4yRpOILSCIAPgc7V6krFhLN+tmgUsRjZg3cL",
+	"+pILHZmJ+VYDtCcaZn0qEBA836J5Kk7FBmkYmle37rzGLjDPpnXYNrjgmhtC2Ui48ia8JGTI6qEUrLFL",
+	"NNgjrdRhWDoxv6r0DXLEWKjsS1woXedhA9sxN0TX+xEVjV2f/8esxw2tIreqAdm5GZDtakBqN8EeUk3Y",
+	"vTWTAg2QbduaauzhIhmRp0+VYhmr7GY66TYXXHVZ2AjsF7QpjEoS2WVwE0jMMG5YsTPXoEzGhL8qStMY",
+	"lzJvPsMuE1YPDFEq0/SMCdLo0ef1cICcu+FmiD3j9iEufMOISnKg69hi41SQ9GFfwnGTy199aDfbpzeF",
+	"ZGF2zdwQHqFwF0/FIVwAhzMISzKkXKeyKoSz4Vys7QrOvhGWQCIKWWxkMVgShGKg6QTgNYj7g3W1qwF2",
+	"cVzTU2EuOdjBjARrHkuCBaEflAq5BrHPvmauQVOGo10Ys5WwG7aPOtWNpAkjnKUOBCbCveQVOdAB4e1T",
+	"YX+BcadCcDIVGIW7IDJkm2Tfb9A/TDbekdp55A3MTcfN5FTgQcMFbrIOFyo9nLAwEMHpXzZbRC4lBbne",
+	"gUNLLq9RXPSv1EQ9tjzZEEn8bvZFsAomR72ye6saVPxzXNm9ffv2VkaCND9bUfCL/+87r375w89/8jdf",
+	"/M1flRUS0w3LCKAnIIDuVqvvVm/vVqu2NU/+zV7vyu52dULgBFaU7uVcq+K9ZttwNiDQwfyxbp3UdjCW",
+	"Ixkrvi1kZfcORhUnq1VqTcamuqwcDafzzRag31u9AI2CSApwsxaa10KzEZofMzNBJzn1+0wwkE496Rn4",
+	"iYyB/YECplDSu2yB2pVFLo5WMAIncFeL325H1GDP+6xlyC42wYws2BwRG3puJVWNUzxnZMS0maI2+oKS",
+	"PQY+ePOHdfmXcs9hQR1Xa7Uro1A5sUHHvNhFdyjCcbPMEoVP3ZhyTCtm1Q3FfeZbV7bS6tPbC9ouDkW4",
+	"6qBD5wG7uWIPGJL9NaVcU8rKbuUA7hoG34dX6tMrpJAurrAoU9S/ppUFQYZW4tWaFa+bqdywDnVcea4i",
+	"zbqCEn6XmmE9Z9Q7ykXPLOcp84696pnxGoJSLA4coomCpRGLUI96k1iAcfKlrS/DyBEvnHxp+8tQHCFi",
+	"iZa8535DZ5PqykEUYrWABukPNCRCNmnr7FTYstJQ0i0g4YBZfbzx+PDk8Tfqdw/v73+j/uDe0ZOTw+OG",
+	"IRINLDqQKbPScLaaxoP936/jmwcPnxydNIzoAIE9g7410D0GzxcXHUIJLoV5pkvjXsSU2iWGQ8L0rDLv",
+	"7Hxgz0E/m6vP3SDsOW3pyIYhwteJN2wv8TxxHdhsCCssJVmfIN1Aw/vJ6mJEI0RcpmYSbDqmwqaTciNh",
+	"wZp7pgneJkImgpNzUGLAItdEcdFim6eCkH23PV5fShLwdk5aNc3goP3s2AX4IrssCtNy9nnZoubVTSF1",
+	"3TyKVjGgREnUaSLrJV45m9gaxvwckNSmtI6vbnJVh6fB7DYhGqIsfkLV2VJCIVbHAMKcXOx7moQczoo9",
+	"NAzLTEZRJZgJyMLiWMb1VPD6/P/65csf/KISVPwLk2i7iXzpaf7411Z1a7u2Va3Vq7WPPvzq1td3nla/",
+	"cftrt7758faDm0fvPbrzuHZSQYkS2ps2fq7IUMa6S2zSLKFas15fLzKbX//o83/48Rd/94ev/tPfTczJ",
+	"RqQtPSUnq45PasgEmKcXGPes9d9acLClxWk8rvPrAmWzG9aZsmsZfTFrBnCxgYbYE6DcGmlqNrK3QCph",
+	"olAY2Wg6QIUCkcQIRZZZdwFGQRE5FG4sECcCY4sNH+EijROxCqdiQu+ShtGBQSQAoavx6OHxCZkcTeNU",
+	"DM39R6OGizXHJAeMXtkkDx0vT/MO0tgTw9bJoI9DsjAMx4Yx0MjOQgFCg/XunAoIQ7GT4LH14ExlZMuZ",
+	"N/RQZimmmY4jmQEMrAwjsHMBJaiAuDpRqbJbq+5sLU1Eg3IdbV8+u/l65eLZ3DT8fXOsV41Y1mqxPljJ",
+	"axmrevoka7dZS3uGnoX3Ahvdqd7xGrW3wTFWPCcUhl7JyILZBNWTLleE9vu+XOkk283KghsWJKNZNsg7",
+	"s5+lY2qMMvd689w1R7w0jgiWKkP1JalVq1UslrYUc3TAjvlMEUMRVcJGME7FZuSNK5CoICoSDmLajEZE",
+	"aRmz0MWsWILTQO4G0QEQ5+IK6qeq70CxuouMbQTem2iox/BXZ/oKiDnQG0wYOhGSLwH//Re1re2dm7dO",
+	"B9Xq1i1Be+xfYLhgY4803gXmTInq0xYLjKra+J9+//fhyycnH2zcDvyQ2DbRQ0nYtwY0IqYdZSv9fTmN",
+	"L8EnEcg5DejtgFqJMb7PtdWIk1G7kIpmRMUZhO4Ylt7jUNZwj1AC7A9cEkCp2PM+hVAU9Eu4pTJ6erI6",
+	"OG7nNrHf2j2AsA5Yt65Ze6sX2y3AeGRv/dEjU0c0at4ze5Dq/El6Ik9SHo2M4mJ+2fM+j5mqUw1vCZac",
+	"D6p3ITrYxrqgdcCsi6dvKzP0xstf/O0Xv/lfX/34zxveoP5lGI/q8UD8C8PTGonhhCti46D2MsmiLIqs",
+	"BIZiVpM5gdJLQM0Tf46ZCI97ywfcBvlXyQ3cRgnhaGeNs5KfhWVXJJNSYdMxmlJGjAqX1bQwPJbFf8rI",
+	"cSc5xwzGy1XmfPlSHAI32e93K7Xt29Uq/FMFktePKBfZXvbh4iTkwW9sHAb95W/+7999+z++/MXfvvzu",
+	"//NPv/r+Fz//xcsffO/Vf/q73/3lH738wf9udrK496Ci5CBujaHFprDp2UE9SvY7uVEesHTOAKcRo/kH",
+	"BvEX9XRoCE5WvmoiuzrvHx6XeETMgcxEt+Qh5htWUwsqNjIescYOjipBpc0FjTyc+99++4ef/9UvP/vH",
+	"f/fyD3/28gd//9tv/2gS+R6XN0G+Txc3ARq7aWbW4n2Ojb57+1Z2pWM50F4KI+v0MDq0FiR5pCDeUlHX",
+	"9CwD1w9Z+gky2XuVoDJkvNPVld0tc/WcNlD1hUuELws5iLJw7YHWFoCpXAQVMFyHs5Z1fO3Kr1TuKOcQ",
+	"0nOHPeexnFEbAMLs7Dqsfbpr6dhwanBBEZrjwHLe2LKeWicIl7IR+SgOV2UkMoO5EhPRPmlzlka2DmMp",
+	"OuSrxw+PIOXsVIBo3OPK0Dk3mX4sOzHt2djYWGoG7iYKgbmmTxR0h10ZMZD2C3QEjIZ2toNkHSc1BhT5",
+	"qCANT6ra+JiNGpglZzYJw4tBuKXqVEC6lxmRSoPnuSYdplWaB4djmiL1ge59zblW42azk6EEUUgF1m8F",
+	"2X4Q5WXleNiXZNfZc64yFrQEHQFNNFcsOwWX0Aewqfdu3wGjW04fz+bkLq+niSyfX89crGWZdWJR29ry",
+	"zGdAFXCI8Gci0iSyfMrjXYB9VptMUHKajIScQmAbXgVrmLN3YpOnLCZt09El2zY8sXmp1jXvILxFtrW1",
+	"uLFiccMzvuXBziwgeJi7e+OFvctTQ8RsdMF83Mm8tHh42KzaZ/MrG77SJwZRVA5bOhywqb+P26xc26k9",
+	"yn2DThwI5XFf2Y10pdfOWZyJxJvGATNo1v1Yms3molMv8CChN6tgrjU7F7SDVXYrL3/wo999+w9effeH",
+	"L7/35xUbWlGH9QPyP66o6qmtKt4RbsJ5poXlvGZBRRvm6uIYpuF61y6jphxVZ2V0xnX84TWV1xzz2c8m",
+	"i0WRhFnqeAOD5os1tIeYiffo8OjuvaMP0SVhhZIk3n4PUxjR41wqrKyPoIM5dQgwsHhNmN84wowdZOix",
+	"+wqpr/tUhuZaqlqSwu68TRQ2IEIOycH+0cHh/fuHd9+uWK63MwuCeqG2XjCvjMLLFWVvsOeJY8eKtNkz",
+	"dE+QoYxDLGTMBaqAahcT7tFNGA4AJpa3unac4IGNQoIGKu1+tEBAGOw+QlNQ1+UDdWSKzpqT1IWjfO1o",
+	"OO0ahri7HeBfda7qPRmnwIwlKO8YheWqHg4S98WYf8Rq6dbGPukUWdwPEvivuEBX/x2L7gmAQO61WlAZ",
+	"dkeQFF5vD0SoKmP+lGwoLiT8tWWcRHrvke2Jfb8050bpdGc8WrPoKNwTsU6YWTE5fNodOVoIlnjm4Juv",
+	"RHI1wk/EBZul4J+4514fWvTJi8pUQmOBCgDs+hyJB9r68LItFmyZ3+M29OjiRA2VcL23Isp70Pl4PGhG",
+	"sBxrchubnHMcTqfOiXJMFwMly2nxqWarlhHR7EmZSV4Q7GhNWVZGWQ7PWTzCACU9npzv1OOAyCjMw6lc",
+	"kuRMr/7k4rrHSEuOEg1toQsQkXx0URySPc/zaBbH+EoZhNdHRqL4gEcaoKKnDBXXRrPQKfJm2KiGFYzb",
+	"/VjSgYCPX0wdhFWZCWSZcUUM1Scyhry3uGAcTs1ux7KXD7ZrVL0N0J4nYavLjCYJ1LMjmjEQLRcaxpsG",
+	"1WsO4hqid0WVx8x5LITmXZbk3QDmP71WCkQAwHOEKtL48DAbcYHtOEMfRBUnGqcFBROaGAXMIeIGpDmC",
+	"6BPdlaFzf7a6TJ0Ko332Y9ZmutU1DUCZVhezcWDGgFB7GN2LOLlelC5CB+4CSq2NZ7UxHpFU2hV9xSsO",
+	"wkV4KjA3GXN7bCbvQEBl2M3Ly4U9FeWSYWGKwGqO5HCpLCKj2BkCkwmJeAI+uJvVakDs727pepCgzIDk",
+	"lUjLjIAc7ZqWoKfK7nZ1jtgCmOZK4wpAEk9l30XMvAtIxzNMrYuo1ctJvnbhp4u9ViFwpKcgMgvtX3B2",
+	"9jBgHaxPLr4cDAvrEIB1CMDIkTVLd+3BCfyAAAs4tVQ+ToYPFVpO75tLq2zfDSBjjXRgDj9h1/Bbo3Ao",
+	"V9rTVzkgYUIEWKcbbB+KxFL2AkvwdcwZ8r5TYZhVOGCb5AlCYHhEo2FROQmLEJkC00PMQmwSDJgcKAvR",
+	"judjL0WpsOE+3EGqIl6Htf+qMUYGRl3bukzZmMuJORWYKWKubCPwmGdSzxQ1GoWJf6YrknDN2GWjnjmc",
+	"dpDcuSLyHEIGTwVkDxqxwcFXgE60CwO1PcFMLSB9C/HooXqRlQRC8qXGgfl640AKHctolwi5AVGMjS9v",
+	"kiM2dCLHqcDcUhJTcFMOFMuJEvVkn4YzhCeJMYI0mR4imr6RL1QSmrlKWIxUEpjbnrXf798LS+kKpo/S",
+	"msVTw+evyki2Zs3XwppfU0b79rO/xVndoGkORZNtpOHJU8xWD0WLlayCZGHc5iuF9FTG4c3qlEpIrtXL",
+	"KocE8RBzGs4gSL284ey1s7eYTVzbW1Zjb0nuVxKlupq6SC1mvbBjcIoBoeSMI266S/xAZ70k1m+kwJ2f",
+	"KUAEYOhobdmFR4H2JGjyKAuOgdslOdm2/E/Dh3VueCkzCLWVJqJDq65ykY5HOdFe5gbmk6JVpog0pTyz",
+	"ykEKG+sRqN3a1nYwRgh3Ky05iBWru5fTOAPgpjWvtcrnP/rxZ7/69Rc//0dMzkVJwPxH3Uhft7sW1y0m",
+	"eGW3srNVSTNnrdjR60fg10++tsN5/+HDj+8dfVg/eHj0wb3HD+ZJGDQ7sOJsjgWWt1TwXB7iOGKF4SBs",
+	"rFwWPSwbG2cr9hdth89oMIBNhLnRawuGpC222UuJmLj/cxQdWttv1vabkSXfhJKn7MCckAkWCXxmedjf",
+	"SdEW0NG50rxVLOWaQ32cPnYFNCxNQnMgk1setmGt9l7yqR4DvMCd9zZvzr7LQUVLTSNDFqvLlkYwi3AA",
+	"ACszNUh4ai0lLq7MARzcpJhImiMQ1C4DDrjvrgQNe1yAuWqjxFXY7/ddjMDV3Qa8A3UbMfFeULEm17pg",
+	"Q/dtbSv9GgPB7Q/bmZBy++XN9P6496tbO0smLSZrMOtCtPn5+lZc0q1wYFZwGVzkS9bOQWi/X8LW0Z8H",
+	"FDvxUlsUSqpIIwc5cs/GSVsLupf6fSbkEPzKtoQamK4nlJj9fn8NVrwGK36DwIqTE7vGK17jFb+ZeMWL",
+	"8ItyruCc2KZpcU3DmPb7DKELhxRLlXKhNAA2kHSwxEhyKjdhZr/fX7Vb70rya/Kpn5XdPlksifIqvHGg",
+	"X7kcxCVRMNzezeWhc1iXPHbQfmuv2/UGnThkJtrBsMHeYgSny2iku4WK2Ef481Kcdc7dmHN1zUqx1gDT",
+	"2D55ls3uYSCvWQQrM3sXz+Atll2B3IXqD5oRb9mlMuRwVLhSj+HX13ihFj2GJRbX0NMmVSyJFrFic493",
+	"YooZMPOtdrbfF5UmVby1PzAH9ZNnhnE0GY1Z/DGDYUFaIESt5KUyQNAO/lwJKoM4quxWbiBVxTGNv/CB",
+	"Df/BvG3lVR5MigzCNaSjTTKOQAczx2KdlnE6by+aRyZj9V1vtN+3XZnbuUkeySjCmFaMkEgCIQKnHGKR",
+	"ZsE2sz7l3CSJRETQ3Zgxkhxd5eiIoSBpDFCuOIB5/GqTfAg4x1BAsd+3WRawvu8oQsMwNvcMvWhGnmkQ",
+	"26iZ1vhQgUblDJc917aNfkRbrCujEMDrTorgliEUm4dmcVzENsN8EKVgnjhedQZrml0114bKGQl4EpI4",
+	"FDkOeQXhKNTryMLduYAzK0DYMDjnaAS0ZQ/FNwulWzwMV8EKM7UtADU9MwcSYtlsUctzamtw2zWGIupN",
+	"1uWZDUjPQG5/EhCqQwmNbpIGHuAGGSizuooxz0bizs0ozcAJMDrMPW8lU8ALNIfXGwc8UDAEcFXZxTPU",
+	"iooRcacthB03xwTyhV01LcH8VGDU2N9RsD6R7Hj9Yns8d9fNMTuDeuOyTUIW8XMWj/x3XcHmyVc/FnIo",
+	"zNBQWgo5jSD8jz/P9D0QEFxZMG/bpdqDDPY2VegWJ71Bq2txozUZQl3UllR64lrlt+un0MN5xiirxO4L",
+	"uotdZq9JSAMvPJReuXxXMD1x/GPaYUCkC+hy6xaMX4GsgXmyq4/kMFuY34ZWCqSCtt3MCgtNW8V3iSsb",
+	"xAmrYIvKmXPFWxhu6pWJTXL3eowKeDqz4Fpz0VEFpD2SNCRNGlHRcoxRDfqmHyVj5bVjGePFs4v/PwAA",
+	"//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

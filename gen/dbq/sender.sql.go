@@ -593,6 +593,31 @@ func (q *Queries) DirectoryCountries(ctx context.Context) ([]DirectoryCountriesR
 	return items, nil
 }
 
+const directoryDriven = `-- name: DirectoryDriven :many
+SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no
+`
+
+// DirectoryDriven names the senders that the server drives.
+func (q *Queries) DirectoryDriven(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, directoryDriven)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var sender_no string
+		if err := rows.Scan(&sender_no); err != nil {
+			return nil, err
+		}
+		items = append(items, sender_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const directoryPools = `-- name: DirectoryPools :many
 SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id FROM pools p ORDER BY p.id
 `

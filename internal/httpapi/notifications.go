@@ -70,7 +70,7 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 		Name: string(b.Event), TaskID: b.TaskID, NodeID: b.NodeInstID, Channels: b.Channels, Payload: value(b.Payload),
 		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, EndedAt: b.FinishedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
 		Sign: b.Sign, Operator: b.Operator,
-		Orbits:   convert(value(b.Orbits), func(o api.Orbit) notify.Orbit { return notify.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
+		Orbits: convert(value(b.Orbits), func(o api.Orbit) notify.Orbit { return notify.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
 	}
 	outcome, err := s.notify.Take(ctx, e, exchangeOf(ctx).origin)
 	if err != nil {

@@ -22,6 +22,7 @@ type directory struct {
 	byPrefix  map[string]map[string]int64 // of countries, by region; an empty region is any
 	channels  map[string]dbq.DirectoryChannelsRow
 	pools     map[poolKey]int64
+	driven    map[string]struct{} // senders that the server drives
 }
 
 // poolKey is what pools are told apart by; company 0 is the shared pool of a channel, country 0 any country.
@@ -36,6 +37,7 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 	d := &directory{
 		companies: map[int64]dbq.DirectoryCompaniesRow{}, countries: map[int64]dbq.DirectoryCountriesRow{},
 		byPrefix: map[string]map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
+		driven: map[string]struct{}{},
 	}
 	companies, err := q.DirectoryCompanies(ctx)
 	if err != nil {
@@ -72,6 +74,13 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 			key.country = *p.CountryID
 		}
 		d.pools[key] = p.ID
+	}
+	driven, err := q.DirectoryDriven(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read driven senders: %w", err)
+	}
+	for _, no := range driven {
+		d.driven[no] = struct{}{}
 	}
 	return d, nil
 }
@@ -173,6 +182,19 @@ const maxDialPrefix = 7
 // allows says whether a list of countries, in which none means all, has country.
 func allows(countries []int64, country int64) bool {
 	return len(countries) == 0 || slices.Contains(countries, country)
+}
+
+// CheckApp refuses the number of a sender that the server drives to an app: it would take the tasks that the server is about to
+// send, or settle them. Another server's change of a sender is noticed after at most four seconds. Fault: sender.is_driven.
+func (s *Service) CheckApp(ctx context.Context, appID string) error {
+	d, err := s.directory.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if _, driven := d.driven[appID]; driven {
+		return fault.New(fault.Conflict, fault.SenderIsDriven)
+	}
+	return nil
 }
 
 // CompanyNo is the number of a company.
