@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -79,9 +80,38 @@ func (q *sequence) end(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for _, s := range q.world.senders {
-		if !s.polled.IsZero() || s.ledger != nil {
-			q.checkSender(t, s)
-		}
+		q.checkSender(t, s)
+		q.checkRecord(t, s)
+	}
+}
+
+// checkRecord holds what was learnt of a sender, and what was told of its balance, against what it did.
+func (q *sequence) checkRecord(t *rapid.T, s *sender) {
+	t.Helper()
+	a := q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no, nil)
+	got := dataOf[struct {
+		Total       int      `json:"total_sent"`
+		SuccessRate *float64 `json:"success_rate"`
+	}](t, a)
+	total := s.succeeded
+	if faultTotalsCountClaims {
+		total = s.attempts
+	}
+	if got.Total != total {
+		t.Fatalf("%s sent %d in %d attempts: %s", s.no, s.succeeded, s.attempts, a.Raw)
+	}
+	if settled := s.succeeded + s.failed; settled == 0 != (got.SuccessRate == nil) ||
+		settled > 0 && math.Abs(*got.SuccessRate-float64(s.succeeded)/float64(settled)) > 0.01 {
+		t.Fatalf("%s: %d of %d were sent: %s", s.no, s.succeeded, settled, a.Raw)
+	}
+	page := dataOf[struct{ Items []struct{ Event string } }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/events?limit=100&subject="+s.no, nil))
+	slices.Reverse(page.Items)
+	var events []string
+	for _, e := range page.Items {
+		events = append(events, e.Event)
+	}
+	if !slices.Equal(events, s.events) {
+		t.Fatalf("the events of %s are %q, want %q", s.no, events, s.events)
 	}
 }
 

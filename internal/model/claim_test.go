@@ -223,6 +223,27 @@ func (w *world) take(s *sender, given []*task, leases []int64) {
 	}
 }
 
+// ahead tells how many tasks of its pool go before one that is in line: at least and at most.
+func (w *world) ahead(x *task) (least, most int) {
+	place := func(t *task) offer {
+		o := offer{task: t, pool: w.pool(t)}
+		o.first, o.last = w.urgencies(t)
+		return o
+	}
+	of := place(x)
+	for _, t := range w.tasks {
+		if o := place(t); t == x || t.status != pending || o.pool != of.pool || t.due.After(w.now) {
+			continue
+		} else if !o.isBehind(of) {
+			most++
+			if t.queued && of.isBehind(o) {
+				least++
+			}
+		}
+	}
+	return least, most
+}
+
 // polls notes that a sender asked.
 func (w *world) polls(s *sender) {
 	s.polled, s.heard = w.now, w.now

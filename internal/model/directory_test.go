@@ -25,9 +25,9 @@ func someOf[T any](t *rapid.T, label string, values []T) T {
 	return oneOf(t, label, values...)
 }
 
-// optional draws nothing or one of several values.
+// optional draws one of several values, or more often nothing.
 func optional[T any](t *rapid.T, label string, values ...T) *T {
-	n := rapid.IntRange(0, 2*len(values)-1).Draw(t, label)
+	n := rapid.IntRange(0, 3*len(values)-1).Draw(t, label)
 	if n >= len(values) {
 		return nil
 	}

@@ -12,4 +12,5 @@ const (
 	faultDefaultsForAll     = true // default contents belong to no company
 	faultSignInDryRunOnly   = true // the final content has its signature only in a dry run
 	faultRetiredHideRoutes  = true // where routes name only senders that are retired, nothing is said to be routed
+	faultTotalsCountClaims  = true // the total of a sender counts what it was given, not what it sent
 )
