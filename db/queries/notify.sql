@@ -9,11 +9,11 @@ SELECT now()::timestamptz AS at;
 -- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, operator, submitted_by
+    ended_as, operator, submitted_by, sign
 )
 SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key), @payload, @user_ids::text[],
     CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
-    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by
+    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by, sqlc.narg(sign)
 FROM channels c
 WHERE c.channel = @channel
 ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL DO NOTHING
@@ -40,7 +40,7 @@ WITH due AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
-    t.external_id,
+    t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed,
     CASE
@@ -78,7 +78,7 @@ UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left(@remark
 -- NotificationList shows notifications with the state that their tasks give them: 0 waiting, 1 success, 2 failed, 3 cancelled,
 -- 4 ended abnormally, 5 some failed. The tasks counted are the last of each person.
 -- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.remark,
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.sign, n.remark,
     n.operator, n.created_at, n.updated_at,
     CASE
         WHEN n.ended_as IS NOT NULL THEN n.ended_as
@@ -185,15 +185,15 @@ LIMIT @page_limit::integer;
 DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;
 
 -- name: NotificationTemplatePut :one
-INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, is_enabled)
-SELECT @biz_type, c.id, @title, @content, @external_id, @is_enabled FROM channels c WHERE c.channel = @channel
+INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
+SELECT @biz_type, c.id, @title, @content, @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, is_enabled = excluded.is_enabled,
+SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign, is_enabled = excluded.is_enabled,
     updated_at = now()
 RETURNING id;
 
 -- name: NotificationTemplateList :many
-SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.is_enabled, t.created_at, t.updated_at
+SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE (sqlc.narg(biz_type)::smallint IS NULL OR t.biz_type = sqlc.narg(biz_type)::smallint)

@@ -607,7 +607,7 @@ type Channel struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries         Countries `json:"countries"`
 	CreatedAt         time.Time `json:"created_at"`
 	Name              string    `json:"name"`
@@ -642,7 +642,7 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -661,7 +661,7 @@ type ChannelRequest struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -728,7 +728,7 @@ type Company struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries Countries `json:"countries"`
 	CreatedAt time.Time `json:"created_at"`
 	Name      string    `json:"name"`
@@ -761,7 +761,7 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -777,7 +777,7 @@ type CompanyRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -842,7 +842,7 @@ type ContactsRequest struct {
 	Contacts  []Contact `json:"contacts"`
 }
 
-// Countries By `country_no`; none means every country
+// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 type Countries = []No
 
 // Country defines model for Country.
@@ -854,10 +854,15 @@ type Country struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix `json:"dial_prefix"`
-	Name              string     `json:"name"`
-	SignatureRequired bool       `json:"signature_required"`
-	UpdatedAt         time.Time  `json:"updated_at"`
+	DialPrefix DialPrefix `json:"dial_prefix"`
+	Name       string     `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region   `json:"region"`
+	SignatureRequired bool      `json:"signature_required"`
+	UpdatedAt         time.Time `json:"updated_at"`
 
 	// Version Counts its changes
 	Version int64 `json:"version"`
@@ -886,9 +891,14 @@ type CountryPatch struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        *DialPrefix  `json:"dial_prefix,omitempty"`
-	Name              *DisplayName `json:"name,omitempty"`
-	SignatureRequired *bool        `json:"signature_required,omitempty"`
+	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
+	Name       *DisplayName `json:"name,omitempty"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 
 	// Version The version that the change is made to
 	Version *SeenVersion `json:"version,omitempty"`
@@ -902,9 +912,14 @@ type CountryRequest struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix  `json:"dial_prefix"`
-	Name              DisplayName `json:"name"`
-	SignatureRequired *bool       `json:"signature_required,omitempty"`
+	DialPrefix DialPrefix  `json:"dial_prefix"`
+	Name       DisplayName `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -1065,6 +1080,11 @@ type EventRequest struct {
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload *Payload `json:"payload,omitempty"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign *NotificationSign `json:"sign,omitempty"`
 
 	// StartedAt When the node was begun; now by default
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -1342,7 +1362,12 @@ type NotificationRequest struct {
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload       Payload `json:"payload"`
 	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
-	UserIds       UserIDs `json:"user_ids"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign    *NotificationSign `json:"sign,omitempty"`
+	UserIds UserIDs           `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1354,6 +1379,11 @@ type NotificationResponse struct {
 	Message Message          `json:"message"`
 	Data    NotificationView `json:"data"`
 }
+
+// NotificationSign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+//
+// Example: 示例公司
+type NotificationSign = string
 
 // NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 type NotificationStatus int16
@@ -1369,6 +1399,7 @@ type NotificationTemplate struct {
 	CreatedAt  time.Time `json:"created_at"`
 	Enabled    bool      `json:"enabled"`
 	ExternalID string    `json:"external_id"`
+	Sign       *string   `json:"sign"`
 	Title      string    `json:"title"`
 	UpdatedAt  time.Time `json:"updated_at"`
 }
@@ -1390,7 +1421,10 @@ type NotificationTemplateRequest struct {
 
 	// ExternalID What the provider calls the template
 	ExternalID *string `json:"external_id,omitempty"`
-	Title      string  `json:"title"`
+
+	// Sign The signature of notifications that have none of their own
+	Sign  *string `json:"sign,omitempty"`
+	Title string  `json:"title"`
 }
 
 // NotificationTemplateResponse defines model for NotificationTemplateResponse.
@@ -1440,6 +1474,9 @@ type NotificationView struct {
 
 	// RetryCount The most of any person's
 	RetryCount int16 `json:"retry_count"`
+
+	// Sign As it was given; null is that of the template or the sender
+	Sign *string `json:"sign"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1617,6 +1654,11 @@ type Recovered struct {
 	Message        string `json:"message"`
 	RecoveredCount int    `json:"recovered_count"`
 }
+
+// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+//
+// Example: CN
+type Region = string
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -3280,7 +3322,7 @@ type ClientInterface interface {
 
 	// CreateCountryWithBody Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3289,7 +3331,7 @@ type ClientInterface interface {
 
 	// CreateCountry Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3308,7 +3350,7 @@ type ClientInterface interface {
 
 	// UpdateCountryWithBody Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3317,7 +3359,7 @@ type ClientInterface interface {
 
 	// UpdateCountry Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3720,7 +3762,7 @@ type ClientInterface interface {
 
 	// TakeCallbackWithBody For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3741,7 +3783,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3750,7 +3792,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3826,6 +3868,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3842,6 +3885,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3967,7 +4011,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3978,7 +4023,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3995,6 +4041,8 @@ type ClientInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4402,7 +4450,7 @@ func (c *Client) ListCountries(ctx context.Context, params *ListCountriesParams,
 
 // CreateCountryWithBody Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4421,7 +4469,7 @@ func (c *Client) CreateCountryWithBody(ctx context.Context, params *CreateCountr
 
 // CreateCountry Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4470,7 +4518,7 @@ func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors
 
 // UpdateCountryWithBody Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4489,7 +4537,7 @@ func (c *Client) UpdateCountryWithBody(ctx context.Context, countryNo CountryNo,
 
 // UpdateCountry Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5462,7 +5510,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // TakeCallbackWithBody For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5513,7 +5561,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5532,7 +5580,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5668,6 +5716,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5694,6 +5743,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5939,7 +5989,8 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5960,7 +6011,8 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5987,6 +6039,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10582,7 +10636,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithBodyWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10591,7 +10645,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10614,7 +10668,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithBodyWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10623,7 +10677,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11078,7 +11132,7 @@ type ClientWithResponsesInterface interface {
 
 	// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11103,7 +11157,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11112,7 +11166,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11190,6 +11244,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11206,6 +11261,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11341,7 +11397,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11352,7 +11409,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11369,6 +11427,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14488,6 +14548,8 @@ type RecoverTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -14509,6 +14571,11 @@ func (r RecoverTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r RecoverTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RecoverTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16312,6 +16379,8 @@ type TaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16333,6 +16402,11 @@ func (r TaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16388,6 +16462,8 @@ type TaskStatusInfoResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16407,6 +16483,11 @@ func (r TaskStatusInfoResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatusInfoResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatusInfoResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19280,6 +19361,8 @@ type ClaimTasksNowResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -19312,6 +19395,11 @@ func (r ClaimTasksNowResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksNowResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -19382,6 +19470,8 @@ type ClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19405,6 +19495,11 @@ func (r ClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -19742,6 +19837,8 @@ type AppTaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -19763,6 +19860,11 @@ func (r AppTaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppTaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AppTaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19936,6 +20038,8 @@ type AppClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19959,6 +20063,11 @@ func (r AppClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AppClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20015,6 +20124,8 @@ type HealthResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 }
@@ -20022,6 +20133,11 @@ type HealthResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r HealthResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r HealthResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20063,6 +20179,8 @@ type ReadyResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -20072,6 +20190,11 @@ type ReadyResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r ReadyResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadyResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20387,7 +20510,7 @@ func (c *ClientWithResponses) ListCountriesWithResponse(ctx context.Context, par
 
 // CreateCountryWithBodyWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20402,7 +20525,7 @@ func (c *ClientWithResponses) CreateCountryWithBodyWithResponse(ctx context.Cont
 
 // CreateCountryWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20443,7 +20566,7 @@ func (c *ClientWithResponses) GetCountryWithResponse(ctx context.Context, countr
 
 // UpdateCountryWithBodyWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20458,7 +20581,7 @@ func (c *ClientWithResponses) UpdateCountryWithBodyWithResponse(ctx context.Cont
 
 // UpdateCountryWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21255,7 +21378,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21298,7 +21421,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21313,7 +21436,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21427,6 +21550,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21449,6 +21573,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21656,7 +21781,8 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21673,7 +21799,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21696,6 +21823,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -24471,6 +24600,13 @@ func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26040,6 +26176,13 @@ func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, e
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26100,6 +26243,13 @@ func ParseTaskStatusInfoResponse(rsp *http.Response) (*TaskStatusInfoResponse, e
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
@@ -28563,6 +28713,13 @@ func ParseClaimTasksNowResponse(rsp *http.Response) (*ClaimTasksNowResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28644,6 +28801,13 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -28945,6 +29109,13 @@ func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsRespo
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29109,6 +29280,13 @@ func ParseAppClaimTasksResponse(rsp *http.Response) (*AppClaimTasksResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29163,6 +29341,13 @@ func ParseHealthResponse(rsp *http.Response) (*HealthResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29195,6 +29380,13 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -37004,6 +37196,20 @@ func (response RecoverTasks403JSONResponse) VisitRecoverTasksResponse(w http.Res
 	return err
 }
 
+type RecoverTasks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RecoverTasks422JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasks429JSONResponse struct{ TooManyJSONResponse }
 
 func (response RecoverTasks429JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
@@ -39638,6 +39844,20 @@ func (response TaskStatistics403JSONResponse) VisitTaskStatisticsResponse(w http
 	return err
 }
 
+type TaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatistics422JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response TaskStatistics429JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -39725,6 +39945,20 @@ func (response TaskStatusInfo403JSONResponse) VisitTaskStatusInfoResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TaskStatusInfo422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatusInfo422JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -43815,6 +44049,20 @@ func (response ClaimTasksNow403JSONResponse) VisitClaimTasksNowResponse(w http.R
 	return err
 }
 
+type ClaimTasksNow409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasksNow409JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTasksNow413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response ClaimTasksNow413JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
@@ -43945,6 +44193,20 @@ func (response ClaimTasks403JSONResponse) VisitClaimTasksResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasks409JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -44428,6 +44690,20 @@ func (response AppTaskStatistics403JSONResponse) VisitAppTaskStatisticsResponse(
 	return err
 }
 
+type AppTaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AppTaskStatistics422JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response AppTaskStatistics429JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -44696,6 +44972,20 @@ func (response AppClaimTasks403JSONResponse) VisitAppClaimTasksResponse(w http.R
 	return err
 }
 
+type AppClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AppClaimTasks409JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppClaimTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response AppClaimTasks422JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
@@ -44773,6 +45063,20 @@ func (response Health200JSONResponse) VisitHealthResponse(w http.ResponseWriter)
 	return err
 }
 
+type Health422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Health422JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type Health500JSONResponse struct{ InternalJSONResponse }
 
 func (response Health500JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
@@ -44804,6 +45108,20 @@ func (response Ready200JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Ready422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Ready422JSONResponse) VisitReadyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -47578,393 +47896,404 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+TV+WKkUXUT6G5yyO5w7PY0e2aoIZsUuylamuYC2ahEI92FTKgy0SCG0RfynuyTvdqV",
-	"tOG73fDKZ8thx+n2tNadY89yyJL1x2jIGf3kf+Ei38usygKqgALQjSZpKBScBlCV3/N9f5/3ImjJbk8K",
-	"JrQKtl8EPZrQLtMsgU+7vd69yPwRMdVKeE9zKYLt4GlHEqrOVEh0hxFFu4xwQdg5S4akFVPeJVREJGE9",
-	"mWgi20QKRhQTEUuCMGDPabcXs2A7UF3VoL1eo1arB2HATcvf6rNkGISBoF3zhPmVR0EYJOxbfZ6wKNjW",
-	"SZ+FgWp1WJeakf1OwtrBdvA/3sjmcQN/VTdw+BcXYbBHNTuVyfAA2n2BnfWo7mR9tewjc/fm+sAOO1QI",
-	"Fk/qD5+Yu7sDiR2Z9b7Pu1yP79NHckC6VAyJNrtFqCZdqbS/B/Va8cLH0KA/lIi1aT/W+EqXPufdftd8",
-	"MJ+4sJ/CQA975n0uNDtlCY5QdntUDA9k2ULg7w0hF14L2Rc6mdQT/H4ZPfUTJZPxFT/qMNIU7LlutOCJ",
-	"pjn+5pL06CkjJ6wtE1Zy1vGF3Jp36fP7TJzqTrC9YRfafc6WWumEi1MYFd7VgolPuUNtmXSpxm27tRVM",
-	"3dF7Eev2pGaiNfyYDcdXYVcMyUAmkZt8i8YxS95RpC0TojtcAUUw42FKr5NDJjShp5QLMuC6wwXZ2CId",
-	"2U8UfM6IzImMhkhz7LskkkwRIc1Lp6QrEwaU55RpBY+1eaI0oUINWII9hFmTHUYjlpCmN5u1x6wX0yGL",
-	"mjv4HDVtswR6Jlxjy1sbGyH0s1W7QwYdHjOvMw73bCCTs3WyK1zfukPxJ0FYksjE/C2kJmesp9fdgcAB",
-	"ZbvmD8ysc/Wj0aNas8S0+W8++R/W/udn7/5OUHRe7nOlp5EOrlnXJx0zUouNWanFo44U7AMea1ZwvR6K",
-	"eIgHqGceI6LfPWFJaDah1TH8hwwo7BNXZJBwrZkoGTK838D3g6qXH8Z2gO+YsT6Wfc1KqU1ifp1Ga2a9",
-	"eofARkv7RC67CIHLeOYRVWelFMVwlEVYs23c9PNEsUSU88m++3nertL2TWdP6cTTrlhLikgRLcmAcg0E",
-	"iwL7JIMOE+aeJwwvr2A+I90sYaSmlcrnCwZ3YYaZMNWTQjGQwvakaMe8BeNuSaGZgD9prxfzFjVTuPH7",
-	"yszjRTYe82TEgu2t2p0wAJJjvksYhQdh+9aF1I0Oi6PgIgy6TCl6yoCFGTrV6xEBF8o8AOQNXrGbwJQ2",
-	"m78d1OofffjVja9vPa194/bXbn3z480HNw/ee3Tncf3INFpt1vswOpj2ODNVmmqGfISLU5USfELjWA6I",
-	"Wa8wuGs2Y47FQcqZzlz1Wy2mVPWRm34f250qmgCM6yIMPpDJCY8iJubbwc2iHaR93Vlvpw2Pb6G5N6RL",
-	"h7BakQSyufT9U4y0EhYxoTmN1ehwTB/3hOFUNJ5naW6a/RtfGu6azC3KoewylBMGRt4YJFKcEi4Uj5B9",
-	"K5acs+QaTjj0+44iciAIcM2dnIjDIxIzijSJa0VieYrrdk5jHs11ojY2vGVrcxZHKtj+xP45zhyzNbRS",
-	"C82xXxRuWlSQE0YibmS9KLh4FmYb4iQ9bsec25ddAt06iQieWO4u3NOkJftxZMafMBqF5KRvJpmOC87K",
-	"DmG01YFh0i6DSTygseHfbL5dKD68bq26adsjVzs7GThos2h24Ms/vCgX48599fDhgWn2QOoPZF/MuShb",
-	"E9lVGxoeXRHHkonqtzrXw6hGhtABETsMjqS8T5PTubjTVn1z0gHRUjZiaLv0gLjd0VISePT6Dgh0D6RC",
-	"kDp5wN8PibSUQ7YJJSdUw7pRQW6bn+3iPaBiOB+Ju1PKNM3CGWGv0aY87idMjSyglCgLmp9ZRIwq1e1p",
-	"tUN0MrRqakz10lmFGxYyrh5VyqjYaoc0HzOdDNd225olTaLoUJFOiTxrxvFEmFWQCf90XrpVL13aVEDP",
-	"ragRwIFomi13AzeHosuVMgxZJjir5a7ogfRlkzAdBZECz8QTQc8pj+lJzOaTTgrvb99rdezmGmGAt5gj",
-	"qemTJOGnHU2EHCz/CkdU0xNqJDkqMmbT6rBoJzPNOJJjJLyBTM7wiuAqqn6vJxPNogcs4nQ+UnhzEins",
-	"Z100uqaPBmjOY6u7h92uHQ17jHT7CuYyOoDrZaIRa8U0MWRHkebo0Jqgwto2rX0e7L+pErL9IuglsscS",
-	"zVF3xPWbYrg2z5iRUV3FPGBU90d0hO9MfuuBfQxVW6fEf4Kjy1qxQ3iWWj7kye+zFlCt1BNR5j7wDGI3",
-	"J9rD/s3xcb9Wq9UKjWLQ0WNwXDzGMzC+pNYpUc2OYo9tw1uoUV8KGKyQ2ex4hsSbtRppdWhCW5olitCE",
-	"gbUwCAPRjy1RQjPIDLOLGVXMjn78IMKvyJTByGY9OExEKjQHEmy54N8BEZiAaWOiBWt0qKMWLXMcdDJs",
-	"UMO8GpZbFS0S2l6sF4mcCTlALhcbgm25W2jUOc0o2J2bj/ePHn+jcXf//u43Gg/uHTw52j9sjgx3cyPw",
-	"rJO3b23l7JO1KsNXHSOEN2AWheMG8zElH+zeu79/Fy1JRqOQiWddtiLGDmnTWDFyMiTOflo6hBMpY0ZB",
-	"71ea6r6adh7xUB/isxdhasCrbqfzL25m/ktddHYYJZfXtFNEnVI+MHZUc0po0QOXNYMRbdeNacJEHtmb",
-	"XEYXCocKz4A1vSKNhRexJZokdAifpaZxA/xYU919cIWt/6EjjY5faFHOLYrXvLe1OPyiBXmfxlS02F6H",
-	"ClwSGkXcDIfGj7zFgXMdjm5++lJ+GofstAvu6CLa4rkSsv95l3Zt5IcigtOlydmIDwUsSZXp6CgXw4kU",
-	"rg//9Ai+G51kDUlBK2FUsygkdSJkxEgkBQvJhvUUEiqITE4MZdvE59tccNUxL2zhF4YeRoSeCLNScTwM",
-	"yU1sSdMzZjU/MF4ApVGGikvBSMzP2OgC12/5C7y58d6t9/LUcHwtU5e3YczCPPZJ8K0+6xtWrrqmg64U",
-	"XEtYtmcF/Mg1cLkCTPEhzNHPbIuWJsLgJYkKppj9MOV+uicnNL88UdDNZ9lrKFhcvIb2h2nu+9DGAdg3",
-	"Jy+He9C8hXe1QXXOcRdRzdY0BwfV2Pl2fq2xH1Ds6XLR1yzPGcZo3vi1K5EJUi6h+Kmgup+wRrbKLwok",
-	"h34vmnlG5yxRHNW0PEWDtVJgosZjWkjAKxxwDIqxLr+Cqfj7N7qQ2fhy+5Wb6oRzdZ+jwF+JTeNZ6tLn",
-	"9/DpOvIh92lkW8KgL/i3+sz+bDYu3+9yL65g8dJ1OL/fsUmmS15p7R0dKBCRvOibqTvInmsbyTM6KxxF",
-	"vrWJc9KtzlT5p8uF/219TCKaiy45GjPRU8lVL6YY/lZEfSZrDjoZPrDPzkBdPEoxqflDxsTX7aMXF+VL",
-	"7OnjMwqZV8wXXs/1n0xYn01a5yXToeXSIDSXzXOUZrT7xLPEZO6Qei2v9+c0nclhQSFGmVQLLskvnJ3T",
-	"hJW6zMNQjbSbfllUpgEv96TYcYzr+mixGd/euo1xTGMP8UGj0+V/ABIQkvX19SI1bHyLJ5lKyq16H/Jz",
-	"RrgmJ7R1RriwgQU9megqwplruS80j8cbR5OS01XB3GClxmqi5HVbeLyFC9Mdzc+58GDYkz9uP/3o6OgR",
-	"sXawsdUMg+drMonMVOtZVHTRxUrDod8UZeY10CPCYMD4aUdPXwRY3af48Dh18ELRrQZi281rHXNqGdj8",
-	"kqV97HT50r7X76LSvr0r1y/tuzm9UdL+PIL4/PepbNHmlN+XQg3nWNSrITfPJq3fkinGdVCLp+mqjobo",
-	"KdKjmE2msziJHVLPS80Z75H9k5hNkKNr67VMlLaiAYxDaNqa9ZRGXJxqGp813EHyXAuQ9FDFZbsG/61/",
-	"UOK6ZV2KQpif+nFzq9QaOCJnjSWNVHixr1hSQf56olhy7y5eilaH6obsMYGvzbIOtbU7u2vfpGufNtaq",
-	"eF3c4IpPE+zishktdHoNjDbrd2FGi6f/NWC0MJClb951bJxaFmfE3uY5DL6RuzbRzD2+GrbX4gXwmHWe",
-	"4L8/JM0sXbO5Awk3pMuoUC7RGH8Nwvms9Zuedzg95DaBtOi4pZmj1RZ7DvUq4jRu9BLW5s+nyyLmgMCT",
-	"k/SyN9gP5GfqWkXMX58Sx9C8ahl0tmxuAZ1eA7fI+l2YW+BteQ24hZ3TZahlC1/DGZSIpbtScKHmZTiz",
-	"0cDXbyFnJDLPJq3gkunEUmnEXdSn9jKTc/WwvXk4H+oKFWx8XDVUvmPvkkw1J8/D5vqKNTTr9mKqWYUj",
-	"NdncnGssm81s3Cq/OctlWvm+l867CrpfkIWNnPRr52SjM7wcO2N6W6svxRF7riue/ymTmJfZLDDoUUpQ",
-	"GdNhfL7F8dxNO7wmBtaSDDUp9fK5RgqDuqdQkRkikkfX+noowTVSAdjzQm+cZs81ZnVx3SFNf2ebuS16",
-	"x9/AHELVq5/+1Re//g+f/erXn//pT15994ef/eNPP/+z77z60b9/+Sc/zqecTMFgmZKV4Yk/40eO647s",
-	"axjwV3KDu30ryPdSX7vz7JPa2p1nL2rhrYuSnjKxqcA8N/8MfCSEhQ7f5R6jovOz7/LI5h9kmoo2Nefr",
-	"LtOUzxXiks9CezEtBn30+uAQc42ULoYd5NiSOGiAisz0A/O4zXQbZ6Qua28MLIooDSmOkBWqJTlJqGh1",
-	"iBQhJlNTRZr5BPDmVOOw7axwxufFMu08Fpt03WaKOGfnZcJzZUFY9bG1qecCBFLsMHsrHXlO8ixdrOXK",
-	"mNDl0kXLrNcFJUo8XtcuSMIwFgqZrBqDCzHT/ql2iSAQf2PPlxmxjFgjQtgkSGpp9GIqbHZRwyW2uM8u",
-	"o8W9qDRNvHbSx4uSSrjgmlM9fZ0zx1WXPm9E/YTqQpOmDb50mZEMM2y6dAhZNhPzlG5u3Lw1mlVYENBv",
-	"5sRFSusrUACzY1Xm+NA9d2GXvfpRfmgez1vNN4qs5j06jCWd6iZ8ZB/DlMUkI7YluZ6wyAOqyAk77Ysd",
-	"IuSgzNk7iUh7QWQVltW0Ivu6kbAuF1H5UThhesCYIPgcSxQCBhpJjesMJgyP+wzHozC807o6q+9c7mDb",
-	"rbtZG9+7EeLi+EQWOZfSgkIa87wXUy6WyBpMhwIv6VKZg9fveChoh9FoQpzvqXQRklyH6LViEen3jKgD",
-	"yYrVwtugmwZXja5MWLEBLOqzmcQX9rzHE6YmvTM1RICrRtQvGU8v4TLhejh69UoiXDMB0XEQs4NRP2ZR",
-	"mueDqBIhJhkiN2ikyMK9RLYYIIoYWYdpHRcxiDB4vmY6WDunAAuoTE/vsxbtK3bodWi/guj7+7Zb+93X",
-	"XO/284E8dGOw3zzyh+IadyMyc5V9zaJyAwP8roiiQzLoSGA1ZpqEa5vJOeCKEUB46QBchE2M70KmUUGO",
-	"OPysihRl6VL+bZ9mTSw4D3OtS8FUmJ3ZHRhUiwrgfwBfwBNEB61CnXCxvs7ZoEhOqpbOfkTVWZbMrvrd",
-	"Li1KwD/y8KkBLmcKh1gozDiN/LUnORtXejfTC5O7fd5VSY9GtmdFFMlTtYq1tuIQKrO3O4SSSGoLKseF",
-	"lpBm7DSDsdWZgFxBdYqOhkYWczwRNtIcnnMa983pUCxuT9XYcNSTNXfACjyn8QNVxJjjmDu4o3YiuwQD",
-	"BqA1c25BpGDP9UR+DBgQtekCm4U9XlyFrCyYlDj5i9Q968qaotp9zK7A413p/pvFu87Mjo/ZnB5QtwdF",
-	"9wCuQhtMLpdkVRuZX2l86H1GDXMpgU75yIGkcG2N1YhnmwdLefT44d7+4eG9gw8bR/ce7D98clSGmVJw",
-	"X2aFfLnPolOW7BdH2pwgokSBnaitWVICOTPex0kJMwBUVGB3XRoxbG6qkDMPUkVBBs9VkofJwD42ucUq",
-	"sFKelaxjFbgeh54xZdWKCJNdxzDd5FwGjm0a9m4q9fLO0PL0D//gLpNgYb+XYZ0amcH12qhwMMvevqWb",
-	"FlOE/dnRbCpBUEH7aiorKyZdULiFtjoEk5FDqLsQkogOocJBVwrdMRyCa0zuI59KwXaIGZUFPHXg//m9",
-	"67GkEdHh1C2Bl42uyJKG6XqmF3DMs71iJlTxjSLf9oMyabhp0cOb6HI0hDbDmQ7BLdxjshczw3jJXocL",
-	"pgAQc1+cxlx1yMmQNHdbLdbTa/epOO3TUzbu5/CSCDey0RRDDDWF1Lxt8QObedOZ07DPWZI+Atq09j8a",
-	"esx0GXbPgxTax2i2XJyqGcWpAeW6MaCJ4OK0HPttFyoLCU00i2Nrg7WQ/B2qAPiNRbC+ymEd1bZRC5ko",
-	"umzcvLMxVdIvOgIHbLB88f+sqM6Ky+6lirzPaGIkG3nGhDlV5iuqeCvFW50hoXOCTnHGKvBmXKDl0XW7",
-	"Icuk6R73G9uVR1QpuytNVwXIRYUYlgi1gCwJlWjqjqmqJIhi3Y8sBIC2umwW7Ms0xWa9sfbsK4We/AOP",
-	"BOyLaD5F6YR/OmavrnDIZ0gzCKEPbQnfpM12EGxo8GQtc3DRUjMiQFmaWAs3w61n03PyC+2I+9DDU8o1",
-	"Umv8vGeE3RjNivjNvoisJdAz0E+Z8Dwen8yYlj+jm6TlxhSSrTEUuYxDLLIWIspNXES7WQfPRu9eup1h",
-	"enomYkr653S5Dmq/56ULk37nD2jEFkRCi1jUR4xhVmgyBP8berNonDAaFZuXfbmhqq9t1Lwx0kToQdbk",
-	"RjltVS5DTfLbK7NTL1dX8kf0mLV4jxdGsdAoSphSRZWzEL0X13SHsG5PD8kAdna0qNF4nMvMjiUswNLo",
-	"qlMelVjMoCpeIs95xBKoEIf4wtkdmMoNDddspKFYUx9HD1KKnVrBI6WY0At5x+bxZczojUCXdYnhT7a1",
-	"dab3WKKkAIn5hJnvJFjbKzBlLwm4WkKu7z925zHnHMm2wfOLuLXObevYUXKznX5F5hdbKgorc8gfc0bW",
-	"APlrWA3ANy5v3K5iXJ6SVw6UJ+mLBhzqsWN0IB3Cz9wRGPMILrPHlCSsx6j2QdUuM+xierSFCqaKNH5A",
-	"RTZFr6Ppx/o6hBzHAa9FyDkskWBroPlzcRqSOrG2F0DZAiD9kEyRcENykyjZZfb5TOCthfVww6gA4c15",
-	"BV9/+JkqkJuUrTSX//YDNxT/S1+EHtHNxr47lF1mG3k2soxHXk7DONGbj45Vzzu/zGQxJgzLLUmUTNlF",
-	"GRA71/FlYViV3/ZMcsX+/Bwwf4TZZGZLASva2OvTgdwI1LXRCDeChVON8hkdU0suz3YYq8vAXo6gN6Jb",
-	"W+GEAz1rrehcCMvIKa2+3td53q79uKnLVDP9WU0M0sSWp40ReHYhrV+CgHuFGBm+KDxV/Zoi2kKkMTpl",
-	"oLyO0Ykw8k3GEVZ6K5Nxp3c9h0UkLylPh3WaWUTGuRYthCQdes6sX6WaXpg4K0SRtaEN0Veu6nks5RlU",
-	"0iM0RhPDzNcjs3kUpha5oITC2kq5OplW8a1gLZiqTlQtblRSruWowwD7FwogiqFV0d9R1fBgq5kWCiRp",
-	"CJdstRiLigNQ7VE4weh2qPNW0VAwX3r9eGT7OJObRA8nGQ6LNLCMhHhGCXsz/KUZtVQUqGujFGbs1HhB",
-	"LenVnl/UU8UGX1BtChX37E28iiesRbuM9CQXOkb9owBjYW4WBsOrxr5CO+pKU74eMUO56SxNxngoHrbb",
-	"fvw7OOFlu10xiB0v+EPzkv3TvAoNt4oUv77igik1g0Tg3nBiwaUodFN8EGi/tHWstCTU1ZoM03ysBPOE",
-	"DMuZ5KXASnzuzEzlAGOF+6a+YZ+tvqAJazF+zpJGuZEV48Ab1cj9IRORR+ZZaUQoGoa5zvKrqtH4hS3i",
-	"s1u3rVxcqtG730vO5Mht9LZo9DyHuRsx2nLBZuUH55u9/S1z+5A7f6Ony7d/T4muMJd5z0kUI5H/aPup",
-	"mkKMNqiZnm4khbgYj1jSYiJFZ4UycoVorGN4q9O2z5a8m8ejOLp/blQqNb6ltr/c7CYu+sI6X7Z98yt6",
-	"2WiWxxq9FVguT2wt2bRlely6Wz/t9BJO1/U7q80o5vTALS6TTKyBIpPoZq1qqcCROERFnrI9iOukCHAZ",
-	"FEy9ZzcxlwOysTWXZy5lOBme8qhslGZwuEr64OS3wK2zZKL44MtfmTyamVGhS4rjHmJCoy2pz9tZGeRC",
-	"6W1EELjMqY0xoSpnaNT8f7myxERKsVxiuFxC6FnAiiwTcGIsisSIbXyKqR7RDGYjRzwzHVZ0dQOwBSJk",
-	"ziqvpO+Gab9FK/TIBfROMfpvzATg9CgzJlYniZkPI6Yt1pFxxBKVCoH2PBOlqYAA7W3S/J0XRkg+oF12",
-	"0Swinz4a29gJuMtPuVaYaUoFkT0cJWSycnFKml9phkT1aIspSF6IqOowFZJ63eiNG3459XXicLWaX2na",
-	"5D2jOBKqCCUonhIuSJdyEZu29jpc0HWyC2qoIqojBzbG1ypRRn5fz+Fz1Tdv12rwT20ULCy/U3l6dXz8",
-	"lX8FKF7mH7JWsl+Qgj5n3L1LNm506fMGBOGXB99joD1wl+Joe3IqmbI1rQYdqiH712yT6+Uyw/HNhTnl",
-	"ShvCKc6EHIhGaWZ7WntdENrr4RR6Mo7VSCEuyGqB7ceWWeSn2HNNTplWZKu2NSGxvqF4DPrb5DL2uy5N",
-	"P11PIXFQo2vKzxlCaEMCPqEDyOufKQ+zSirDY9aS58tMwbIdLrlqcNbr2AS9MRRJPPhaZsGfQsJH35ic",
-	"zo71096nutWZT1rGSm7VtQPs0PW1EK6/63rqvJZ3skynLIJul3y6TM/77bYFZCvODrelu9dJmigGPKqJ",
-	"Em9zG3mmIbbITQArhCi5TpogPze3sYifluTR/sHdewcfrpMme96hfaXh/Q92793fvxseCyGhuCBnisSs",
-	"rddJk58KmcBDlKCHwro5JUGIUiF1x3DQbJAJa/dVOi5DQBHXocPiKB3qjuls9M007MqMeOiMtTDYHk/8",
-	"oWZJhWC9PWfJOmlGLOZwhZrHAhaoL7KvtjGxjmZBE+CqhfzE9WPhJbYVGHlQDTEc2i6aEbRwZeBXmHAQ",
-	"Bi0v4sqOGdxGdhBQyTn7VM00j6cjC/vCz2nAF358bAeIn/a9YeI399LBuufdkPFzLtvCtuGGj5/vepPA",
-	"b574U0kP81IKpI7Z1wudt7h9Ox7DvlnzJTnw3J+xXlH+1Azy7+T8efjVuRtAVoDKl0xEKiSYIUFaMeVd",
-	"QFiJSrLrZ0NJQO/jFIkiBUuzgoWRiRTpOMwHLUFiy2M9PN4/evyNxt39+7vfKAN52NyYJFxUykpWHdmP",
-	"o0aJ7p8KZ5YWIOXjigxkAtK9xJ8Rt6AQQ7lkCL5sVslngid+7vj7UjQgexsmJjHl+h5bpA1y+GRvb//w",
-	"MCSbdp0yCrcRbs4bn2p7TYkRfvYCR/O8dDzJBLKU2STQMysekAHkl9AzJkJCYyWJ9vCmgBO5vZ7siy70",
-	"CUIitFM3nUASziIKsciIO8UhJUhbp8t86Wr4PKTcdp/reDEQ4lTimD5RK50sDl1cAQLKT3a/fLgtWKHi",
-	"hfXKpI+N9AOjXaGqaFPIE0aihJ8zgSKOoZMOqA8AEdr9xKdBIQFSnKbrmnM36PBWh9AUZcpodI5fZWiQ",
-	"GQa5IVkpv1AsAVVZkZYUbX7aT6zEYe0Hn9TDzfBmWK+Fm7XwVi2s3649Cyek0/pgEren6tE+pGcpLU1v",
-	"w2OJYWOZdHWCoA9mSRHwDLN9ulxUlIhMk4euGfiATZk/H2Nz5s9dbBLG0Nfsssolu+enQ//MEdDgfMxV",
-	"rMk+goPDBaxqP0ytD9PnngpdSiZTScaheaYy/8SolTerCjScpZKirOkWhPn6rLldDfPFg7J98OpFK6yy",
-	"noYBzFecDIa6XA8odLl0F2jW64I+UCQU1+4EtfO5jAouV3hpr7I29OgtK16iZdaFds9PBMyoVKO2HEBj",
-	"Aer/WpHzxSnpJPKZTfVZ+cFYKsFbPrGbVOwa7f5cob1BOkhV1e+iwpNqUeYxCHksr4VdDDc2LfvVv/KF",
-	"RhFLOjJUfGTUZtCArajlNCNIUacAS3bIPy3QNvYyow9mFoCXyWVPocBgw0AVtjN1FWY1yhghdQGDvT0Z",
-	"1XmZ6e9S7PVpz0Wn0ZvVsq7cIRN6+aZ6fznnThKcUGmqtKqUA9yQCdjkidEMnRvS3liS5YiOuvUXsGvm",
-	"EqZKvPctGsde/qG5v7iU6+TIK2SANjrZJtRihJsJsHOWbBPUBzWzWVNh5glmMRAqRk5kNCSKDlWY+lQ9",
-	"HywA0qIzHXBIBqGt2uUHhzfz/nUw/6zVa1sbaz0KlrbJMUELrCICR4GveSpMAq6gVXjmC5LOA/OPd+Qs",
-	"EYv2s4CoskCJPb8sQAFae9ecRqW9uIJ18n7K10gdjh0lPnJhSG7ab/1koJDchm9TFMMd0jX7009OAU6w",
-	"Qy3vkiIeEjDdJM44AzDB3TGnO5hYUwZyZ2abOD8t4aVp/doduB0SKozY04T0hXBBfvPtH/zm2z/MXYLP",
-	"//oXn/3Tv3v5hz99+f1/mBxlUu0CuJBE7KrkOijZT1qF5kDe6hA1VJp18Xi2ZJchHPs4TN0C91FbAj4a",
-	"XuEMcbJNhrKfEDkQAP2eDK2Nb7hjdxtOhYPfs0mP0z0Ky6kOOW0ck6pFlnO9pXF2xwuWztnLoUIM4XZQ",
-	"IUzoDCdkBPdjXo9K1vsh9hSE+e907gvP1WK+LIFvTRiNDSVvhr6YECJ1MAIEkK4W2yHNtFBKk7gKVYZk",
-	"tAGl1xZNcI4ShUFjpKm6aj19sWG49dA5Gpsh6YuYqRwkF3BvMugw38/uBmlUurR4ShFarK2QMu5MOmeJ",
-	"4UGJPaCNIofPB4nsWgerltbVMx9+uQcvP8fbswKftPnpHBGVRq8B10RCBGORWieHrJUYicn5uoliNDbS",
-	"loggFFEA2Oi7777b3IHYMYGxIjE/S73WbEiU9qvDZHdnLuBae6oa03UYr2oHFgzCDL0JPmHc6QGkbZ8w",
-	"OyOEVKZmcQwV5bowHo+rBtasKW+fa3RFQloWNiskVr/BI07FEINaZHuHmF2aXLw3DM5sqbDpRW8+Nk+m",
-	"4QaeW38ybrlX4MG8nAJ+TwWxxufloKEG3FoiR3imjWiw9wJO1AmLMbqVK7v2LsoHak9NUuoriUFmPBb2",
-	"eSrc88AFOLgBokQROc7e4WrxATkc5IkFj73Kuc6WTM8ph6YXAwlkTJRXwuMa3Y0YJbpjizBpJixiu4IQ",
-	"LovkmJ5j4EwjYSgzDgoMKA1lLTGTj3ZmtJnPiplllRavwIAqXAU8juMwFbPNzYrh06/roXnySsystv08",
-	"JENpfuXDdiqnprYvywbz6AxpomXJIniJl7zLGp9KMXV3j3iXfdM853IxjRqsKzoo58SEqJJcFF2B/3BE",
-	"/PTdeq6oUootAUTfc+9Zd1/GgPJMMiXbdoL+DozyA3tER25hrmyKR0JzBD4VOzxOW0StMrLjpx57+zty",
-	"JMNCQW1ep6bHDMflXtrrNTFSH6P+IDxI5QI2mrE8bYakaURtTeMz87ek5t8Ba3WoNn+xLuWx+aOjdW9N",
-	"dVUzpzjTXm9G5HS69mmZzwfns1wvLfa5dDet1+2CflqrEVy7o9bN6DI8tW+MzL+I/L4SsFcC9pUL2IsI",
-	"oK+hfDeXuDVPcMZFKYWbMyO/rB5fWkHKyaNQpFbzOIaLv5M6ukKkRBT0E+0qIC9+qN5OY8yKMK8I81tL",
-	"mGe3DLwdpHyaXvlsAtFerj5xDbrEYaFX9EPPB0rRA+plTWcOU1ecUA7E0vyfuRNRUGolQz5tyna7SWQC",
-	"SZyQ/ThGWjxnSor3B9lfvHp6IQ4Ikf/wT2jEHSHbVDryYnDgFhUNTc9Kivnn7u64zUZoHpfa71TmhLLB",
-	"bJVrRwxKYuSOLN6NaRwYWMXw8E5ZIMwZYz2IP4Ha4Z5XON0cuy/K4vkL2fhWX2qKf7b7znAT27gz8PE1",
-	"8ARX3MannSFu3NPO8HHa0dPO8EB+zXYFHz6wnT3tDA9df087Q3Qrvm97nER00q0uuZV6/swvF2g2Aii8",
-	"UG5XGrwWVrYs6KUndqWdLkapJ4JhHhmRLBUM0mzx6QW65sn6anNB48bUwDekdQMj959AHqqeEBV9SSlk",
-	"S6irVDXtzMdgGQn2TOujTuWk45VUL8LgW33Wn3pu8jgwZmkqXI+uyt4YmSd2is2E/hQmzX0vrY++kPHs",
-	"jVmw0oVYprSWzWB58pq3DnNDDrmSwhNzGO9My19MG8yVLL6kNnNVkRdrsyTApoQO0lwoT4qgldjEVT/y",
-	"JxfbY0G3uAqdeQXFmC6PhJGfyJOjvavADzq0ylYBYgJNTlmC2F8OHooLEnOlEZyLK9Lrqw6LjDILvxf6",
-	"MbOVvrN+x1/tNfvFmGPzMA1OzJw9GJLYoLN4fKaEIBrGwpXmLVWGw9sAd21FR2kP48Yagg2y90ZAdhH2",
-	"BVYPwVhsanJVgH7XByJLTOsFYoypcJ1U7CKRLaaU6WWW2TtXY/V3RmMgx5aveLoFIxztPcxvXyEdTPd+",
-	"iQQ/O29LJfkgP90TbTk+xdzBeVEmpaWA65WLWjSq1SX3m8+/mjfkTp7W5e5gNfUkW9MCBWV5W5sG6hZM",
-	"vSi++m4yJElfbLvsKmv6B7QESyVs0J7RLZEDUZIFLRSY8HNZmSW9QQwHPhhamFiuAOlGzF5OYG4Nam5t",
-	"aMfwPUoinI7TcFRmwSqaRHmOhF2WakViEr9ScMnyQrRwCni5v1736a0Hhif7hQuatjOwTgZ4UBFFh2TQ",
-	"cb4Grn1QRSqGmOAYOdyiLh2WwCviSZvQb8dZHlRHJjqzP3ANx1BNAE5QE6cj0aOFKMUhfNGiIpVVZohx",
-	"KCshvaAamx/5PiSY+WctKDI6gWEl2K6jezHirfKzsU6acJ0h7wnA4+xutbJLzjURcpA+OaBcN7chZM9F",
-	"74JWFoUotkjBYBH9d05YIxN6t20ij5F7E8huSp9DvCBEpMOkNJqmpJkL1Uxz3ZrrBMTpdAzWfoMwn/Dn",
-	"umfZyyYZhEE2j/SDP8D0SxxNQah7KSBUGimWJyVFpNlseRFVnkB8oFEgQTs2Ry+XCgWOJHbKhUD3Xi5+",
-	"2oM7uXp0lBRvbp63hlUKKWL5NpBfPXBeb8MXw/Izm+MD6ZnPozB6brip8DO+YW647wDoWTQW1F5Ufn00",
-	"FdBdyNSnwKtnIVZKcryM/MX52kA/cYlf4Yn5Gtl4SpQw12qBkOdLzIYcqxzgncMdIkUKcGdjGDAZsam6",
-	"yib72LrpSOpmExAgV6aGzUB5Ocx3DI2efaea2ODpSBmmY0HSog9mbFffpkFTnUKYcl2x3B4EM08NA7fN",
-	"zr3LCVP9WE8gIxBnbgEeZUIspO+QKMwxrtDBhJp/uygmKw9MbMz2MUE9KpWGPioRgtLsURCFQs9tykUr",
-	"7kdjpoPSnidF6FuYQtifwqj0eaLzpz+YGnqmP3r1/oIsKbUgbXT+yoiFuQDUT8XPsXkjpBq6j0Uuq0om",
-	"OfLlF6v2gtthrcdqIo4RivSCpWwrT8rL48T9OHSfGoxBx6Skz7sQo3hcGD4PO1LA2HIcqkz+ulcUmw5r",
-	"Zmn0k6M9YkYfkmYDwZwpeXL/3t0domDw5GRI0u6cJRIa2KhtbNY3avVGrf7Rh1/d+PrW09o3bn/t1jc/",
-	"3nxw8+C9R3ce149mjE2fVOBkROo3c1tupLrpcelx6mmnC0apgyh+7THqZhTL3bClb1Z59rY1SYekTh49",
-	"fmg4DXwqgMcNyRbZ2z3Y27+fw8qF3O5wM9yaN78bDlOa2Q2fUspnv8jgdM2nFNnbfMhwuY1qcOThBxRh",
-	"mtkPE/fHNrGXvjBvFm/VKltcNWhL8/MJwUGV5OY03d2vuuTpteWlmUpswvMw19E7mKu+ZA3IY4Pz18Cf",
-	"cOht22xJUOO7OHb23x+SZoai1gT+rljOxtWlQ+sf3EHzSpdRoQCXZ3gio+E7qnq57TzE1GatNk72skFP",
-	"MYTukOYLAXV+0FLjlQjKMcRX//Ynn//Zd377X7/3xc/+4PO//INX//lnLwzduPjnX37v8z/9yavv/hxb",
-	"KUBFmtt15+awZC5oe10+J7QdH9gblK19tuo/+fGrP//1TAXjKq7xpbBgRzGvnw2ns7qcZLFF6P2ySHK1",
-	"geHjRQS7yvsYW34xYcUXQQm9lBUucCNNyY14M3egsIJuGVN8NnHHlk1Zl0tVXXB/jqLuKk5vHHaoOO1Q",
-	"Pp8Od+MrZVnGpsuYC7Z/zoqqP1cw1bWkaLFEsKio+VkERxcUUgIB5rzBWV2UE3ZKRYg+4Xo1m9Oc9Q3c",
-	"4mQIRVBqEyr7mKHYgN7USpXW7Cot/QMt9HTVUj9mAI+zTuHzXtqz/Tnt3j2ejgGf90v5mC+8Sj5p+2ZI",
-	"I6VrKojyI4b1mSDtJ5hN7QmzVtICqyjQ79IDan+3puMUTrLYIYLWqAbvFdojE5baitN2LALdBMNg0ZBw",
-	"k0jmuJt2aEeoCZ5FuFllJMTc52sIQcmTkuuMQjmSvUcTASE9H0ZaUzLD/4UtVopLoUAVouqMtGUyC27j",
-	"+BV5oooiHdKEV47BI61+kphBIQ5PSDqyn4QkMoMQEelKoTvBqEAS0WHFa2paq/goDqDqwzCuOULsbC92",
-	"ZCFMxTVXtLFPVCHcW8qkpjuXZ4V4n8cAohoRV2YYUbEYndjKJ5Phw2OLjtNr+H65iRfQO/YLeAiqiHhP",
-	"3HNXjpeTjsium1cEK4cFn1uo/CbMiyhjq43nsf3Hq0KXYPn/6zKRC5utrqpmRc8zO8rNaVDd2M1yrRGm",
-	"x6VbItJOFzQIAGm5dmMAzuYyDAEZURzRF2YwuMxKLadSvp5XZ3wiurN7bnnU8rJwMcwOLlrqcsRgy0Wk",
-	"bEwKgkhrCdjptNfL1wSzplvUjozAYEMOKKAwXGKiwqwH4zXe99k53hQG9az0UCyTDi+dBosxS/AiCTIu",
-	"ZX676ACOOJ+fUq4nRa9gdpSrW2pjQTFK28ZsY+SnkILtkFreBJcK+JtTy989lUl0sza1FNBMpX/A5Nfq",
-	"m8N6aLbL4eco3trt6yIEEqQQkA2lFXEXD0KoqCC7j+6RMzZ06gY4UFxGtHsWKjTY9CpojGPMjxQZ1oyr",
-	"NNhLOGSGDWw0ldLUqLdZxJZsk+b7u4f39hq7T44+arwL9Rbg5AFrMBPJZt3RugeAyowmLPm4qMDEbjqH",
-	"XDvwwmhDFwB90y7IA7j/8eGDQ4LJ2Go0vgkK43x0dPQoxDhjmH3XLNkjqfRpwg6/dh8WGApOQKaCWZo0",
-	"WHP7WFjDBe31FKAOIkY7VWcqRDIOLWYUev1YHIt3392HoLCvHj48IFSoAS69aZuJcxbLHnv33W3SfHEM",
-	"V/MYXVbH7oIeB9vHLu3oOAiP4boeB9vr6+sXzXWyKwgkbLvdVLTLjoVrGFMIzPdm4tY6AZhDpqsmRlpj",
-	"9QxoZT1hVElhfjAPn8QsCzjtJfI0oV24cScJFbA+O8fCvtnmLI5U08LJYllMjhXAKZpYIG17nTTtxJqY",
-	"ys21ZsLL4Q7Njux1uGCKmeO2L05jrjrkZHgsmruwtWv3qTjtmyag+rizFmGDcJIl+VZfapu9QdUZF6eE",
-	"nkA6pLB7sIN+T7cjAHbUognUQueGtx4Ls27N31uzbH/tXtQkHUYjloRpOU9bDwWj//U62SU3a5sIkMQF",
-	"aUKh0bXdtmZJ08s+yJMue0ogFZK3GcZqmVNljoXLsftS7csEDHFeaL2RBzBfIot1IF+qf9mMLmbj4a4K",
-	"i1PvwMyyULwvbXzZLLStrvylzS/DNR+pII/0NV9reT0LoCBf2voyhszTVsellNpXj4VX2x0qr2uugZXA",
-	"ffX0uO2gtl5frxlaIXtM0B4PtoPN9dr6ZgAEtgNk8gbt8Rvn9RtQQvSGDYuFX04ZcAzDhCHI7V5kOuFK",
-	"77mHTDOuwkKw/UkxB80euWFeBoyo4CKc+rBTEp5BZBtIBTCsjVptJCaf9jDtiEtx4/cViqfIt6cKDDiT",
-	"nAYIFHEcWKZndbatWr2s1XSYN54I2tcdmfBPES13q7Y5/aUPZHLCo4iBErC1sTH9jXvinMYce9i4M/35",
-	"IykfGBn3Igxu4ipOa98wYRrjC5uV5u2wbpEt97tdmgztuXFB1yokgg2Y0mkIrqanYMJPj98zI77EZ6qr",
-	"1iiG92DJA4zk6dksufzR3AOrxV6KEzzb2bwXsW5PaiZaQ8NT8djBLXtfImj+lBNnZTo4o+eSY4DsOY0R",
-	"GSHFzLO/OQSw4OvmI5aASqM8u66Y8if18OYzOJAznee0cFleWtVJn13MdZtSedXJ4RAH4sTs8blhTChI",
-	"7p88yxsIg43axuZafWOtVj+q17Zr5v/fnGU5MMgUYqkb2dyssuib88p6Sulj3Rf/nVQQzL7Y5YRj1yus",
-	"hXSgwq17QOO2TLqOciyH3NS2pr9xIPUHsi9sFxXozZ4U7Zij+rNV36xEoO7TxBLa+s0qM1f9HnqLHrCI",
-	"07eRdO5GkZGNUrpWjVjakuCmqWIWf+OF/esCRf+YoSsjT1TvwvcZUS0iHpMndtdiqr49J/ktO1+4xdkR",
-	"Qx3D4W8mrA11P+XMJy8sliA/ZHrycVrxohUvWvGi11SMl/KMAF7SrPwoE95nEsvtwcYouWegtxZhCqfR",
-	"MFDtNGb03AI2KQ3wyvbsr5OnYJ6x164ZYlFC3k5xQxFH22j39hkfPmGrdiezAaFxJ21rXWkaM7Dc5end",
-	"EyADPsmbV6vIgCt8zaKIAoGkP7PagD61ldKwItQrQv2mE2pEhrxUvcEP6S63DXo5OW+6cRD9tyvj4JKM",
-	"g+7klFsH07NVzTw46vSzDnkiB0KB006hy0Z3Etk/7aC/yTqgwO0EgErr5Ck4ABQ7ZwmNwckQokvGyAss",
-	"OceMY0DCQdTsAinAGidxBNdrnOzFlIu8cdKLVAhoq+uZJ3f3HuzDbuHMMGal+MUTKH7mc/Fg78BslW3q",
-	"ffjd4YpvziKfYDfLNmsWrMr8Mgos5KyyRrZci4odbgVXYsdK7Lh6W2VK5iqS7ulCx40X2XWsYrBMR7Ay",
-	"WL7FBkvL0KcbLKsdvwkWy4nnacVmVmxmxWauxww5K6uZ1w6J/RzIN9sK6ZGxedWHrDBQqgYUUZKN2eX7",
-	"5dofV2R3RXZXZHdOo+IlCvhC05aeZlS0D41RbW7O9rf6LBlmdzGX8VbtAhmyXsHq+BqaKGFhXkcT5czX",
-	"+O20aeLBJSdDmyUQ5e6MPdZTBJV+wbV41Pdvxfzc3AJpeBY9dx8/eRG4Kv8W0CT41Nx/RUUQBlDk3331",
-	"r22L6y1I9gdUy2A7qG/ertXgn1rg4WoG/TrYAVsdqhuyxwR8KXff36tvbAYXM8U72tFeQ8DjqengEpyB",
-	"pyyadHXTDB3MwBmwhK3Y94p9z22cc/c7dIk1kNykAd0OtA8KEOYW/LoSoZrK22+8sHe/kuEO3lkZ7t5y",
-	"w53b5dmO2CQD3aRzc5nC1iRqfdRh6dxWsta1mINmO1hl1iDQK3oUgGSs8OPkl1EBoyqzdwgVRnW4TLXl",
-	"WQHdTc0YE5Uq99RbEKkBEOSrSI1laTX25EyI1HBna75IDVsW64TFUpxCaifgPuE2Z8ZP86vpvhlxGjd6",
-	"CWvz500HUYVVdxQ8XR6PAS1ebzxGq8MFHVHCsmJAwd5BEAbeBIPt4PatjGx89g//7eV/+VUQXkocKPa7",
-	"9DiL0dlWMbwusCJLjvh0i7oyzq60uyWEXjiKVpEWT9De7Hs3XmQ3tJIG50aw0uDeZg0OeXGF0ItKx2+S",
-	"ZjfpPK04z4rzrDjP66N+z8h95o7GgH7e+GiMjLJdfU4YJDvNrgwsOShjRZBXBHlFkC8vTuOytAEL9rem",
-	"upOtinfxOVsVY3bb4qOOFOwDHmuAC3zzTJH5+a8sksuxSNrTSewWlhsmRx+cppQUGyhh21hCINDBGist",
-	"ih07ZwkZ0GGuun+KzLcDMHItKSKLlKeK5Qc7TFfuZZ0950qr0rSy/KG7Nmtm7sng1U//6otf/4fPfvVr",
-	"qCb2w8/+8aef/9l3Xv3o37/8kx+PVj4tCBVp6LRaHwou4VwXcOmmzGqzryLV8AhCRLlqQBH1FA554sJV",
-	"EGaKF3cBqWZ0xSe7R0du4ErGWck4c9H9Qy0TlgKUIl6sJDRHk0cKhc3FAyZJQjdeVIppGSPPb6Fh9G21",
-	"c46Sq/lFiTL7ZqXTseJKK6604kpvjikUsc4vi3TMKs5fjlW0wwCe2pV0Y0KTSDJFhNS2VNEOUcwoLYrp",
-	"MhtnAXW7JM3i5X/5P179+d/MSxCWbNZcEeAVAV4R4GWaPi+L+k6V/28A/QNgnbnIdCGW+WPT5koyXBGm",
-	"FWF6WyRDpsepEjlhKFhJ0WKkK3NZNwvSKaiB6ztr8me7qZjWXJyu22S25g5pYoWT9VgOGgOaCC5Om5Am",
-	"5P+gBly3Os3QVoOxddQ0yL3khMbUzERLKHrCYjkAv7nuJEx1ZBztkCaUC1pXsRxkjUChqQ5VAK7GsEIO",
-	"BPdCgSRBml0puJaJGa95xA2vYYu/FFjG73Ol98+LfVCj1vx4SHC1sMoTV+SMi8jQtII4fVdbOCM2l1Mw",
-	"7iIsHJgbkd0us664GyXDU32sOFYywHptsRG+af44OAIrN9yVkzdQK/EGygSqhfXjiJwJOSC0rVkyoElU",
-	"7pazh3tykNAYhRNS87Y9FmtORJjsnj7wXjlK37jC81fU4bTjuBvHttxcd3UiF3MM6w4j6ckwi+qfGeWd",
-	"wPz3l3AMb7w44Z82DAW9mKXSRtF5WYVSv9UuBp1t8wynsdQ6WJC66E7i3LmL7/NPj8z7VUSAMcT+EviK",
-	"0pM+byhkmwuuOmMItamG+29/8vJvfvXPv/zeZ//4jy//5Me/88IInWaUF6/++P/84sffe/m333v13R8E",
-	"YcCe4x4jWMXhfr1W2/LK7P3m2z/w3v3Nt3/48ud/Z9+dIbqyaPaXHqywyFBWIYordfgq3fcsz5yxTudJ",
-	"X3HBlCKGWhEpCvHrZyCOY7w6YS15zpK1T2X3hLM1APsG011hnNdRVsMXPB+uJKyF+2ZxO7SFUEF/pwSL",
-	"TqyTQ9oGJbhF4xgi48WQaN5l42rqYxzQEQzkCix8mZ3M9sQiskFw+oh1vg7d2t8aEB8abG8sZmKzfVUC",
-	"thmwxIzkjAmokrpUiff1viNH9Ixh5VgsrmvLcUvFsPQsSaggsq9DoMTZBUlP2My3Q/anKVCP8ZEqJhVs",
-	"LTVgZJhxlwzaVt415I2D7WSSwQR+/JeAFgd7t7KFLEfzxCNYavGwV20eeIT7TKusHDVEvqWIjO8or0R7",
-	"G6vRG1aqJfxt8wF2IOLY8K1mlnHTDM1TSGly2Z0dakQ9nJBplGtF5ECsk4fttCgGDkbZuhhQ8908hvim",
-	"WCwemGe/i/QgBzdl5jtcJ08xldR2BFW/qRhiZqlsk1PJUiQI1aGGkdley8Ki4bxfL7aDYXAuCWNaxQ27",
-	"cQ1rde3S5IxpLk4NXUpp1LZ1qL0HZ04PgMIlkZra+nhq1Uh/5yxJxarRLhN5zs2nejAfwC/sxGtTvmPW",
-	"/LLJCwXHFVqsT1g1JRMdbNfCQGmq+yrYDuDleQGDF5XPcD9WOt5Kx7tyRIrEUuEqnG+KZHrjhbtsI5bU",
-	"ghC3ATUMyGcaTih0bCdmbR0SmRQzFXRN2uA3ABuiqiDKDa14jtOszLRvr5kWxZKpeBdVjnd5MPikg7Ti",
-	"hituuOKGbwFKxiwccU6ADDjSbzg8RkYL5wY3b7fzsBgptWm3vaKGuWfmqU8II31NqpesyPmKnK/I+RID",
-	"zS9Fv7FKx0TT+6F9port3SkxXFgLOF7MEgu4+7Ha/cJxHOJLb6QhHGewsoQvxxKe2oZLg//wXM8FFSwI",
-	"7fVQFOnJOFaGrCfslCsNrk7fUQtGc1/HT63g3Mz4nMYQ7Bybk6pC0hcxeKLBB4yxtzZ22bXf6IszIQei",
-	"YWfQNJ3LdrvMHn3o3FDXaZBuWQ+vJ/LYqG0IDjZCBgQ/bwcdrXuA9xMGWeC3jSD2QsTxtZSYPLKCwSQT",
-	"suZd1vgUi8TsKk5vHBpi2qEcjo8tH+MN0O1Po6uC7U3oDXcJXPcsaUR0GGzfrNUu0mEcdZiFApDCWndY",
-	"3C41pV/MRvyWbMqm5ywxMpprGNZhCzYi3TvRj+PQ1fY3RB02riVFm58G2y8uKibxjK80Vw1w0LiIMa4a",
-	"eIvcF/a40F7PnBRGFXNh+W5UxZsVwqeO7CfuOfMZQyhy30ihO/jFRf4o2tb9s4hfTTsEgj3XjZRoTVwR",
-	"xZiY8sBplwndUPzTdNhFhwy+1ZOb4qcibaJYprbScCOBbKja+p07k65TGGipaWwzsjZqm/XKOVcQRgdb",
-	"Vd+qhQFuU30Dkgdgg2phYHfGtHtxeSh57oqtBPiVAH/l3ok0NKSSNDJNfr/xIr35Ez0URrRMfesAGQZZ",
-	"YGB52SEJ0zxhhJe6G1JBYuVveHv9DVZGnepwqHRgyz0OE8/SSmpZSS0rqWUltaykltfPizSb5DKnHwlP",
-	"9ZviSCK7Fpgoykw6YO5QpJ3IbhrGgUnr68RQWpeyzlX6LhqNiBwIkrLLMieVxz6vzEulYjlgSblF5CZw",
-	"PI+QXYRBXwD7GsmGKmBpwKBmNoAs1dm1EiRWgsRKkFgJEitB4ir8l1dnAbmRUucXC4kdhZ6fe4JY0qOQ",
-	"kYNbyfJw0qVnNl/P8XeQA7ZTOUCkNBHVbK7IKT9ngggJODyIO8PBQpPJFSiqDADbQtMzhmUmYzkgtQzQ",
-	"fWOjwAEEr79v1+N6y03KJGEtXEU/ZwBGGGyvbdRM612anBmuhovovDdWmsLcA9kj/V5hG9aPlLbCxbnk",
-	"LUbqta2NWZwtdr1w8ZYlbXjesA1D+k/MbcFjH47OsCou2ntOMjAfkMGVLM5CrOM+i05Zsj+txoy5LQzy",
-	"ezjegRjeW7GSFSuZL08VKAGRhjwAbckRXkjsvkImYw/vpMgZvBdvfp1rnMfrFrPyLx0rfh9TJlFA8E77",
-	"O8rdgUVDX+aVnQruj8XZKrst4BCwz1wFGkEK4wehtgVIfqB2X4QBRNqA4JhwmXA9bHTp8wa8kT15C6WM",
-	"4micFOEGSYXiMeifbfNo2sQt05etaeX15DIvt2+H2dc+7kSwfdP7JRc0C5GyrQ6L+jGLGpBPm5/couoh",
-	"bs80Bp9u9Yqrr7j6/GTNHqMwNeMambEtkxabFb4vRYKa03p8z/ZrFDdmxwbQLAOuO2ZQ/JzZ4lpqB/PQ",
-	"LU3mipyxnoYIQIFIn2hKHnQk6dLIqHEIRRqifghVZShWlDF/j+tzj/p5Ojl3+U5Nk3M6poxVoX63DCm5",
-	"mJluLFeZWhH8FcFfEfw3yiKoMrpWjb5P0NbwtRsvWlSzU5kML6oInnv24asQQJd15RcrE2wXYHXjVzf+",
-	"ag033iFycEHuqoLEpztsCFgJCwh9sxV2t71PRQ8tJBbzF1GP2UhOxEQhYrM2InjRKOKmdRo/SsxQNWep",
-	"ONLlwv+ynsKqSwRqX5IktqJ8K8q3onwlss4o8Vtc9tFUna0pTTVXmrfKDW5HVJ0dZo9dwcVvU26uqoU6",
-	"fS8MekxERgETbOC+rW9kXydMJ0P3w6ahA9LM1vxkv7yZxWG492sbWwtqOekaTLv7oOc7P+QKK9QdaLMg",
-	"iKhrtoScDCHnl80AC1qGb58e5b5a46Itp57lvrpnHrv0szyW6vzyn/7w5V9/5/Mf/FHg4oQa+FIaN9Rw",
-	"WYn7B3fvHXwYjOOFYgOf/cN/G22jPtbG44d7+4eHxc28+u4PXv7JX4y2sTHaxuGTPdNG4Tj+3y/++9+M",
-	"NrA52sAHu/fu798F0WjB24a7NJXTaqiQ8dZctPGiJebOtGU/IZFs9btMaBbZWZMuo2KGC6T6J12ubY4p",
-	"HP+SC5VWM5vgs/Srk7zhbsuqdU9WCfeXVPTEHZ1Sv2NWLGdabYnC6oSYzu4VbbiecCbzp5tJI1fo4fM/",
-	"+85v/+v3vvjZH3z+l3/w6j//7IUhphf//MvvQXHDn78wtPTCLId72RLX7J2f/PjVn/+6Oj29sgoOVVCA",
-	"QK385NmsVRppS/Nz5hvNHQZQwmisOWAKXenyVgnGXUyqrFLO4sirQrDSJ1f65ALJxAWVfCpS2lIZAUrM",
-	"TkolfuDgvjE0lQGetogA/QScmVyTM8Z6Rs7hCdHseWla8dtdb+pfUPmoyuy9zBUz5SSsmNaKaa2Y1luT",
-	"SwpVIhagIvPVPV8omXSHNFNq0CRMmNkpCNmJuIIPZQmbl1JqznaST8nMqBMWKQeJfyCTfApmAXFKSUxK",
-	"k5Aa/fMvv/fZL/705Xf/6Lf/8S9e/tEfvvrRH7/63747S/6Em+s1QJOu6PuKvq/o++vg5AoteSQyccTx",
-	"clWVvpqGXPpEFeKWvml2TDONlQ1zOTZMOFSl9ks8cgvYLs1WLhYywkSer9NeDwvGqq5qmA+1Wh2OvFIo",
-	"AwR0LZbidC39JgwSGbsKdJh1nlimhEnzdbsw4FXw+6rUqHNGeM2qodKs26CzyBBmpZYNd1m8lDnM84i1",
-	"aT/WFUHOuWpY0hdZ6Wx08bXsNVzECwgjFXECRnfs8nAAcOEniwhmACvxYCUeLGCz7KtcXmYFylosANx4",
-	"4W7DxCDflPCuaMaKZqxoxptsMpqdcsyqATxxd+UyDEZUENbt6SFpIq1okr444SJytVRhPuvkXi7JDefa",
-	"sghKUEoYcs6oiFzemav6bR4BuLJrLJmzsFhbYtjKCCHIfBe+XFsilwqY0Ih0OqPcuVyUsRUHWXGQFQdZ",
-	"llHKmaJk4uxTVyKL3jhjw8nGqY/NA1doNfqYDacZjcylgnGu/OdLjpTrMLL76B4sPkJ3mIOTNzuFaZkY",
-	"bbfJ/NFVLD5napnyTyEMmjk6iDxm5AozQpA1ejFtMTLoMEAyg2Gb3xFqviMHoqxGzcds7lQq86fjS4mM",
-	"+ogxVpnzfMyGyw6fq+6aOmPmzMC+NlyjYfFsF2C+B2wAqzCVUrxl3HfFTOckYg/ombn+joZdBe8sCEAr",
-	"ih1zdGMVNvZmhI3NeWbm52BhtcAQ71C2aByf0NbZWFWVck7YdO80R4C4mogE3SSKDhXpyEFmMoCCcTQK",
-	"029TsEvzB1OAEgM2hBDVftDhNRlQoaG2/InjwCxaJ7skYS3Ge6Dmd43+ioDifsPvKCL63ROWmEGaHyzL",
-	"AAwaozWb5luyyxQ5YW2ZgJAMKcjwtGX3WoIBQWHa3g6CmdIuA9sMPaVcWPwb5cqHjPP8I3rG9uySBQth",
-	"w5dLDO/eeDfHioMXx0FXnfLoONgmx4bv3qzXN+rHQUiObbIT/nJ3//69rz++exxc5EpTGn4GHPuEC4qp",
-	"mhghojTgzMwlPNhBzthLiSUqPUBFR2Re1j0zpXttmeqSSB5r9dGs8skznwB+IJN0g9Q6OWJxjFf6hLXg",
-	"9rTddVRVgfp6/ZOYt/Ic1U+nV5Pit+HUDCgUHABq0IVSBFS0WByzCGkOxm5HLOr3UAPp0qE5VH3FIrzr",
-	"ZTHdB7lxjF3xonKwJ/xTDLoavUaVYXv5p0fmfagNy573YhC9rQGsrEceqYkdcs0QtSm9mVzoW1vZxeRC",
-	"M4ti26XP7+HjWJqyy4X7nD5Ok4QOcYhFQ8K1lEmO9HTp8/tMnOpOsH1rC5p1H+vj9OHZVWgsWKFiYSsf",
-	"GmGiSZrGR3JAulQMMaUAT2+0impZVPAy/CFHG8ytP+krLphSBCFBfMKTpyOT0k5L4/nvc6UXIwNzXPvy",
-	"a17MzMsuc1lbrtJHZdVavpmlqv2NW8WeLccqmLtzpTFo1W9mOK2Ktdk4vzmAuHQAloLFaIIkFLAdSFsm",
-	"+GuPJUqKEB2U2osYdnpFSlfMrYJakyeMCdLmRrIgXGRuxh4dxpKC/oJoPvnxpM+BgtEEQaRxxoZNM1Lq",
-	"hukskFiJQQoGOhXYHIGTGJXGOVSdjxRK0SR90dC8y5qkx2QvZgA5pWUMgo/Ywe6bCesxqm2FHNW0Oo6S",
-	"2Lj92upJNI5Jh54znHBilsvIUn2heWxxTI1EF5WZQafQy2XWazDrkC/XjWTUyDb1MCPT27W0/hEcPqMV",
-	"ahqfmaOZbliwHdQa5sUGBifCrme20CMOxNXoZGu122u1OqnXtjdqzt8pkwOkvi9/+Zef/cMfw2VQZ+67",
-	"X/zpq2//zavv/uDl//L9tc9+8dNX//1vXv7Rt82d7CuWgHy3/UnQN/32N4ywXN0s6m3Gkk3EcEhgaa38",
-	"+ckLr8hUusR2haFxz9nr3yHcMjBwLGIh9s/lAxpNTCJ4mldruB6lK6+5GXnlk10WDqBRgi3pBbtZyjgA",
-	"LHlOcbRMG74BjapySx6c27aMYzlQaQ6z4S3AESRpOoLSDME4BxpKqyMVE87U1qJxzJKQyCSn3PckFzo2",
-	"E/N1bKwfZFjbsUB06GLz2bE4FmukaWhew/qOmtvAak6sd7DJBdfcEMpmysPW4SUhI9aIpGDNbaLNUB2P",
-	"NgyQmF9V9gY5YCxS9iUulG7wqIntmBuiG72Yiua2zy0T1uWGVpFbtZBs3QzJZi0k9ZtgPailzNGaE4EG",
-	"yLZtTTV3cJGMgNCjShnZQJGYtTWRfb2eTbrNBVcdFjVD+wU9EUaAj+0yuAmkRgs3rMQZN1CCYcJfFaVp",
-	"gktZNJ9BhwmrNUUow2h6xgRpdunzRtRHzt10M8SecfsQJLxpBAvZ1w1ssXksSPawLw+4yRWvPrSb79Ob",
-	"Qrow22ZumItfuouFVth9e9GuUdDwN2OsrFORVIHEYTv/Ilhf0kUKtm/VwsBfgWD79u3bGznZw/xshYgv",
-	"/r/vvPrFDz7/8d9+8bd/XVW8sD2nblwruhyB6LJdq32ldnu7VrOteZJT/mAE25u1MVEFiFh25WZaFe81",
-	"24bTtUHW9ce6cVTfQpdzOlZ8W8hg+w4GP6arVWlNRqa6qAQGp/PNFr3eW77ohSwsw+FYiVsrccuIW4+Z",
-	"maDjub0eEwzkGk/uAjYpE/DlgeiuUEa4bFHMVVctd6oaUQXCli0MtB1Rkz3vsZYhu9gEM1LEyZDYCFkr",
-	"42ic4jkjQ6bNFLWRNJXsMnC9mj9QtCKV3CBYl8OVbOzIOFJYBlUTnfByV8i+iEYV+gXqJ7oxFSjlZtUN",
-	"xX3m6+UbWRHbzTm13n0RLTs2ynkabi7Z04Bkf0UpV5Qy2A724K5hjHB0pb6TUgrpwp/KEtr8axrMiYWy",
-	"FO/BtLDCHAD8KiJr6SlVNG9yT/ldZsDzjP7vKBelsJhHwjv2qmvG24O662XiwD4qtywLrIKytuvE4hqT",
-	"L218GUaOMMXkS5tfBoz1mKXK/477DY36qiP7cYSg403S62vI1zqhrbNjYavTQmWokER9Zo37zcf7R4+/",
-	"0bi7f3/3G40H9w6eHO0fNg2RaCJ2ea5aQ9Np+c0Hu7/XwDf3Hj45OGoa0QECKPo9a9p5DB4GLk4JJbgU",
-	"5pkOTboxU2qbGA4J07MWIWchAksA+jNcmd8mYc9pS8dDlIHg69TrsJOGlHMd2qBtKyylyWkg3UDDu+nq",
-	"whMYGJaFg2HTCRU2640bCQvWXGUWF94mQqaCk3MEYcVrroniosXWjwUhu257vL6UJOBVGreHmcFB+/mx",
-	"C/D5dFgcZVWxi5LazKvrQuqGebTQNIKi8hFVZwvJbIiBD3QzvXf3NIk4bKXdU4bF5OI4CKfCOrAkkUkj",
-	"k4s+/79+8fL7Pw/CwD/PqTKain+eYo5/bdQ2NusbtXqjVv/ow69ufH3rae0bt79265sfbz64efDeozuP",
-	"60cBCnzQ3qTxc0UGMtEdYlPvCNWadXt6ntn86oef/+OPvvj7P3z1n/5+bE42MGfhKTlRcnRSAybA7jjH",
-	"uKet/8acg60s7eJxnV1Urxojvcq3W4nQ8xkbgMn0NbjgwcWjkabmAxxLhAYmSmWFtROXll0iMRiZxfLS",
-	"DiRjKyIHwo0ldCXoZWI4Exdk0OGtDhaeAn1QMaG3SdOoqMCxQSZqPnp4eETGR9M8FgNz/9Hm4EJuMVSa",
-	"0FgKtk4eOlYLgd9tkAAiiWwNuC7p93BINpn70DAGGttZKMjzFshXjwUUIrGT4AlOYzIjW8z6oAcyTzHN",
-	"dBzJDGFgVRiBnQvoKCXE1UkywXa9trWxMBENq3W0efns5uvBxbOZafj75lgvG/eo1WI9MGLXc0bv7EnW",
-	"brOW9uwwc+8FNrpVu+M1am+DY6x4TigMPciJavk0t6MOV4T2er7Y5wTP9WDODQvT0Swa65rbz8rBEkbX",
-	"er157oojXhpHBEOSofqS1Gu1GpZQWog5Oni4YqaIMWYqZSMYgGDzekb1O9TfFIn6CT2Jh0RpmbDIBSNY",
-	"gtNE7gbYIhDA4MpmZ5ppX7GGCxBsht6baEfHKEBnmQqJOdBrTBg6EZEvAf/93frG5tbNW8f9Wm3jlqBd",
-	"9rsYB9bcIc2vAHOmRPVoi4VGk2z+T7/3e/Dlk6MP1m6HfmRgm+iBJOxbfRoT046y9by+nAUO4JMIB5vF",
-	"NRqF1Wq17Lm2Cms6apcVcRJTcQYxGYaldzkUL9shlAD7A48BUCr2vEchxgDdBm6pjBqdrg6O23k17Ld2",
-	"DyASE9atY9be5nTZLcCwTG/90WHSQExb3jV7kKnkXGXKuA3SMDKKC31kz3s8YapBNbwlWHo+qN6GIEkb",
-	"xIDKu1kXT9lWZujNlz//uy9+/b+++tFfNL1B/asoGTaSvvhdw9OaqV2DK2IDXHZyKWcsjq0EhmLWCXMC",
-	"pZfGViT+HDIRHXYXj6QMi6+SG7gN/8DRThtnUJyMYlckF1luo9JPpIwZFS65Y26QHYsik5PjjgqOGYyX",
-	"q9z58qU4hH+x328H9c3btRr8UwOS14spF/leduHipOTBb2wUTPnlr//v3377P778+d+9/O7/88+//N4X",
-	"P/v5y+//yav/9Pe//as/evn9/93sZHnvYaBkP2mNYE5m4Mv5QT1K9zu9UR48bcEAJxGj2QcG4RGNbGgI",
-	"cTRDffarc87hcUmGxBzIXPBJEe62YTX1MABamljEor2DIAzaXNDYQ8v+zbd/8Plf/+Kzf/p3L//wpy+/",
-	"/w+/+fYPx/GzcXlT/OxscVO4optmZi3e49joV27fyq90Ivvay+Rip10M+6uHaTodiLdUNDQ9YyPl+2H0",
-	"uJPvBWEwYPy0o4PtDXP1nDZQ84VLBEGKOIiycO2B1pZAMlyEAdiVo2nLOrp21VeqcJQzCOmFw57xWE5B",
-	"GKfqLCR2HVYu15V0bDg1eIgILfAvOWdpVUeqE4Qr2Yhsd1dqJDKDuRIT0S5pc6P2WgFjkEhxSr56+PAA",
-	"Mm+OBYjGXa4MnXOT6SXyNKFdW7cpkZqBN8gIMNgnCrqDjowZSPslOgKGuTrbQbqO4xoDinxUkKYnVa19",
-	"zIZNTBYym4TghCDcUnUsIIfHjEhlUdFck1OmVZYOhGOaIPWB7n3NSTSjZrOjgQRRSIXWnwlJTxCEZeV4",
-	"2Jd019lzrnIWtDRJHE00Vyw7hZfQB7Cp927fAaNbQR/PZuQur6eJrJhfT12sRZl1alHb2PDMZ0AVcIjw",
-	"ZyrSpLJ8xuNtIBvNa5PohqXC6LURpxB3hlfBGubsnVjnGYvJ2nR0ybYNT6xfqnXNOwhvkW1tJW4sWdzw",
-	"jG9F6BtzCB7m7t54Ye/yxAguG10wG3cyL80fvTWtgtLsyoav9Il+HFdDqI36bOLvozYr13Zmj3LfoBMH",
-	"Im3cV3YjXQGnc5bkAuUmccAcJm4vkWazuThtlHiQ0JtVMte6nQvawYLt4OX3f/jbb/9BWrAdY4Zg/bBw",
-	"/Iiiqie2qvipcBMuMi0s5jULA22Yq4tjmIQOXL+MylRUnVXRGVfhgddUpG/EZz+dLJYF+uWp4w2MaS/X",
-	"0B6KeEgoebR/cPfewYfokrBCSRoOv0OoGBLrca4U9dVD6LICNHOM+10R5jeOMGMHOXrsvkLq6z5VobmW",
-	"qlaksFtvE4UNiZADsrd7sLd///7+3bcrluvtTFKgXiSsF2sr4+hyRdkb7Hnq2LEibf4M3RNkIJMIy6Fy",
-	"gSqg2sZManQTRn0Am+Stjh0neGDjiKCBSrsfW1SATgqx6EM0BXVcus6pdK5KXlBSfB9H+drRcNoxDHF7",
-	"M8S/Glw1ujLJ8OkqUN4RCstVI+qn7osR/4jV0q2NfdwpMr8fJPRfcYGu/jsW5BCQXtxr9TAYdIaQs91o",
-	"90WkghF/Sj4UF/Lx2jJJk+52yObYvl+ac6NyNjIerWl0FO6JWOWzLJkcPu0MHS0ESzyDg4LO5suXXI3w",
-	"E3PBpin4R+6514cWffIimEhoLI4A4AmfI/FAWx9etvmCLYt73IQeXZyooRKu91ZMeRc6H40HzQmWI01u",
-	"YpMzjsPp1AVRjtlioGQ5KT7VbNUiIpo9KVPJC6LYrCjL0ijL/jlLhhigpEdz5516HBIZR0VwfQuSnMk1",
-	"ZFxc9whpKVCioS10AYKrDWNciuKQ7HmeRbM4xFeqAF0+MhLFBzzWgJg7Yai4NppFTpE3w0Y1rGTc7seK",
-	"DgR8/GLiIKzKTABgmytiqD6RCaSlJSXjcGp2O5HdYsxRo+qtuZryI+i9VUaTBurZEU0ZiJZzDeNNQyw1",
-	"B3GFVLqk+kXmPJYilC5K8m4A859ccQEiAOA5QhVpfrifj7jAdpyhD6KKU40TAx+o0MQoYA4YNCQnQ4g+",
-	"0R0ZOfdnq8PUsTDaZy9hbaZbHdMAFHt0MRt7ZgyIoYbRvQgX6kXpIibcNqEijWe1MR6xVNqVjsQrDsJF",
-	"dCwwdRhze2yibV8oC4s2brY0YwBecCAHC6X5GM3LUIBczMITcJLdrNVCYn93c+tCgi8DmlQhbzIGerFt",
-	"WoKegu3N2gzOf5jmUh3/ICpnwuk8dtg5xNcpttB59N7FRFO78JPlUiuxO9pQEjqFBio4OzsYUQ7mIRcA",
-	"Dpr/Kv/l7QRVAWqNdM6eg9B3wFv8pYXyX3J0v9RSed/cQWX7bgJVamYDc3AC24a/GQFfuYJ8vogPCQoi",
-	"xOq6YGtQJJGyG1qfk044Q15zLAxziPpsnTxBRAiPBjSJkIBJxWIEasB0DLMQ6wQDFPtKkxNGnAq6k4E2",
-	"2PAa7rApEb7C2lvVCOMAI6ptXWZoVi4H5VhgZoa5gc3QY1ZpFULUIBQm2pmuSMqlEpf9CeBhEEhvJGWu",
-	"iDyHEL1jAdl6hk07NAfQQbZhoLYnmKmZELj3oIIRFE2xnDciX2ruma/X9qTQiYy3iZBrEDXY/PI6OWAD",
-	"x+KPBeZykoSCW7CvWEFUpidrNJ3hOU1EEeSE6QGCeBt+ribz3ZnNO7u93r2okuhs+qgsaD81XPWqbEYr",
-	"RngtjHClplwOs5mfsfRPzB6fsLUs+HaCUeahaLGKpU4shths9U6eyiS6WZtQ7sS1elk1T8DbP6NZCEKw",
-	"q5uFXjtrgtnElTVhOdaE9H6lMZjLKX7SYtbHOILlFxJKzriIvJps1hUtifWKKHBW56qMUHXmbAnb8CjQ",
-	"Hpu74OS6EWS1NOPYVlpp+pjCTS8hBIGksjRraNWVJ9HJsCCWydzAYlK0zASIEynPrCieYZZ6BGq7vrEZ",
-	"jhDC7aAl+4liDfdy5kUH5lj3Wgs+/+GPPvvlr7742T9h6ikydvMfdSN73e5a0rCA1MF2sLURZHmhVoro",
-	"9mLwWqdf2+G8//Dhx/cOPmzsPTz44N7jB7Okw5kdWHKuwhzLWyk0rAjuGpGwcBA2EiyPjZWP/LJVrcu2",
-	"w2c0GJ4losLYrDkDrubb7IUkRtz/GWqlrBIUVtaSoSXfhJKnbM+ckDEWCXxmcczZcdEWoLm50rxVLuWa",
-	"Q32YPXYFNCxLsXIQihsecl+9/l76qZFA8vyd99ZvTr/LYaClprEhi7VFcfnNIuwBfMhUhRCeWkmJ8ytz",
-	"AHY2LiaSkyEIapeBRdvL16Q3fGWtwlXY7fWcB/zqbgPegYaNB3gvDKyBsyHYwH1b38i+xjBn+8NmLmDa",
-	"fnkzuz/u/drG1oIpeekaTLsQbX5+LbfiTTjlDnoJDreL08jbLQjt9SrYLnqzICynPlWLmUgVaRbgHO7Y",
-	"qF5rf/YSlc+EHIAX1FZyAsPvmFKy2+utoHVX0LpvELRuemJX6LordN03E113Hn5RzZFaEIkzKQpnkNBe",
-	"jyHQ3oBixUQulAZ4AZINlhjJTBWmd+z2esv2ul1JNkgx9bOy2CfzpfxdhbMM9CWXMbcgZoPbu5kcaA6Z",
-	"kScOiG6lR11qBIaDBaKnGLPWnY9+dBiNdadUT/oIf16EUc64WmbmrNXHnKhPnuVTRRiIUxYOyczGpQ57",
-	"k7czKpx4r38S85aduqFWw9KZP4ZflzjxeY9JhcUy5OuEKpYmWlsptctPE4rpEbOtXr7fF8EJVby12zcH",
-	"6ZNnhk6fMJqw5GMGw4KcMZacF8e5Q4QJ/hyEQT+Jg+3gBhIxHNPoCx/YWBVM6lVe1bi0QBxcEzpcJ6Pw",
-	"ZDBzLLRo+ZRzlqJ1YTyQ2/VGez3blbk96+SRjGOMp8R4gTQsIHS6GJbNFWw975ItjKBPObLuJIyR9Cgq",
-	"d8/NDcfuS7kvJnmrdfIhgOBC8btez4bgw/q+owiNosTcG3RCGfGhSWyjZlqjQwUaUjBc9lzbNnoxbbGO",
-	"jCNANjsqw+KFOF0emcVx4bwMkwWUgnnieNUZrGl+1VwbqmAkYIhPozLkKB4SBGdQryOLheaioyy/tjFb",
-	"zk8HULwexGseZ7V8GK76EKbxWnRiemYOJARe2YKE5xTL/7rNg9LJJ6zDcxuQnYHC/iTAF0cSGl0nTTzA",
-	"TdJXZnUVY55Jwp2bYZaeEZImwNvZ560gCGBy5vB644AHSoYAnh67eIZaUTEk7rRFsOPmmEAyqauEJJif",
-	"J4oK8jsK1ieWp16/2B4v3HVzzM64iACJO2IxP2fJ0H/XFdsdf/VjIQeu7jdPACQLYtX481zffQGRgCXz",
-	"tl2qHUhvblOFXmXS7bc6FlRYkwHUtGxJpceuVXG7fn41nGeMOUrNpqAq2GX2moQc4dJD6RXJhoLofg08",
-	"zEkLiXThTW7dwtErkLfPjnf1kRzky3HbOECBVNC2m1thoWmr/C5xZSMOYRVsQTBzrngLYyO9Ep9pYleX",
-	"UQFP5xZcay5OVQlpjyWNyAmNqWg5xqj6PdOPkony2rGM8eLZxf8fAAD//w==",
+	"7L3/kxvJdSf4r+ThfDGSproJdDc5ZHc4dnuaPTPUkE2K3RQtTXOBBCoBpLuQCVUmGsQw+kLek32yV7uS",
+	"Nny3G175bDnsON2e1rpz7FkOWbL+GA05o5/8L1zke5lVWUAVUAC60SQNhYLTAKrye77v7/NeVFqy15eC",
+	"Ca0quy8qfRrTHtMshk/7/f690PwRMtWKeV9zKSq7laddSag6UwHRXUYU7THCBWHnLB6RVkR5j1ARkpj1",
+	"ZayJbBMpGFFMhCyuBBX2nPb6EavsVlRP1Wm/X69Wa5Wgwk3L3xqweFQJKoL2zBPmVx5WgkrMvjXgMQsr",
+	"uzoesKCiWl3Wo2ZkvxOzdmW38j/eSOdxA39VN3D4FxdB5YBq1pHx6AjafYGd9anupn217CML9+b6wA67",
+	"VAgWTesPn1i4uyOJHZn1vs97XE/u00dySHpUjIg2u0WoJj2ptL8HtWr+wkfQoD+UkLXpINL4So8+571B",
+	"z3wwn7iwn4KKHvXN+1xo1mExjlD2+lSMjmTRQuDvdSGXXgs5EDqe1hP8fhk9DWIl48kVP+ky0hDsua63",
+	"4ImGOf7mkvRph5Ema8uYFZx1fCGz5j36/D4THd2t7G7ZhXaf06VWOuaiA6PCu5oz8Rl3qC3jHtW4bbd2",
+	"KjN39F7Ien2pmWiNPmajyVXYFyMylHHoJt+iUcTidxRpy5joLldAEcx4mNKb5JgJTWiHckGGXHe5IFs7",
+	"pCsHsYLPKZFpynCENMe+S0LJFBHSvNQhPRkzoDwdphU81uax0oQKNWQx9hCkTXYZDVlMGt5sNh6zfkRH",
+	"LGzs4XPUtM1i6JlwjS3vbG0F0M9O9Q4ZdnnEvM443LOhjM82yb5wfesuxZ8EYXEsY/O3kJqcsb7edAcC",
+	"B5Tumj8ws87lj0afas1i0+a/+eR/2Pifn33ldyp55+U+V3oW6eCa9XzSMSe12JqXWjzqSsE+4JFmOdfr",
+	"oYhGeID65jEiBr0miwOzCa2u4T9kSGGfuCLDmGvNRMGQ4f06vl8pe/lhbEf4jhnrYznQrJDaxObXWbRm",
+	"3qt3DGy0sE/ksssQuJRnnlB1VkhRDEdZhjXbxk0/TxSLRTGfHLifF+0qad909pROPe2KtaQIFdGSDCnX",
+	"QLAosE8y7DJh7nnM8PIK5jPS7QJGalopfb5gcBdmmDFTfSkUAynsQIp2xFsw7pYUmgn4k/b7EW9RM4Ub",
+	"v6/MPF6k4zFPhqyyu1O9E1SA5JjvYkbhQdi+TSF1vcuisHIRVHpMKdphwMIMner3iYALZR4A8gav2E1g",
+	"SpvN361Uax99+NWtr+88rX7j9tduffPj7Qc3j957dOdx7cQ0Wm7WhzA6mPYkM1WaaoZ8hIuOSgg+oVEk",
+	"h8SsV1C5azZjgcVBypnMXA1aLaZU+ZGbfh/bncqbAIzrIqh8IOMmD0MmFtvB7bwdpAPd3WwnDU9uobk3",
+	"pEdHsFqhBLK58v1TjLRiFjKhOY3U+HBMH/eE4VQ0WmRpbpr9m1wa7prMLMqx7DGUE4ZG3hjGUnQIF4qH",
+	"yL4Vi89ZfA0nHPp9RxE5FAS45l5GxOEhiRhFmsS1IpHs4Lqd04iHC52orS1v2dqcRaGq7H5i/5xkjuka",
+	"WqmFZtgvCjctKkiTkZAbWS+sXDwL0g1xkh63Y87syz6Bbp1EBE+sdhfuadKSgyg0448ZDQPSHJhJJuOC",
+	"s7JHGG11YZi0x2ASD2hk+DdbbBfyD69bq17S9tjVTk8GDtosmh346g8vysW4c189fnhkmj2S+gM5EAsu",
+	"ys5UdtWGhsdXxLFkogat7vUwqrEhdEHEDionUt6ncWch7rRT2552QLSU9QjaLjwgbne0lAQevb4DAt0D",
+	"qRCkRh7w9wMiLeWQbUJJk2pYNyrIbfOzXbwHVIwWI3F3CpmmWTgj7NXblEeDmKmxBZQSZUHzMwuJUaV6",
+	"fa32iI5HVk2NqF45q3DDQsbVGTClmCLtWPZQI6JhGDOl9kjjMdPxaGO/rVncIIqOFOkWyLeb5MDjzrAb",
+	"Q3OU+7E8h6lnmnbaOSVDxs5QBY55p6vJ/qN75IyNVEBozKzgiJovC0nEz5iVPoy0L8wmyJh/uijZrBXu",
+	"bKIfZDbUyP9As82J61OlwDTBFelxpYw8IGNc1NVu6JH0RaMgGQWRAo/kE0HPKY9oM2KLCUe55GPgtTpB",
+	"OIwswlvMUfTkSbvNQg5XT0FCqmmTGkGSipTXtbos3EstQ47iGQFzKOMzvKG4imrQ78tYs/ABCzldjBLf",
+	"nEaJB2kX9Z7pow6K+8TqHmC3GyejPiO9gYK5jA/genl4yFoRNZeWKtIYH1oDNGjbpnUPgPk50YF2X1T6",
+	"seyzWHNUXXH9ZtjNzTNmZFSXsU6cUHX2iI6xvelvPbCPoWbtbAif4OjSVuwQniWGF9n8fdYCDTNxhBR5",
+	"Lzx73M2p5rh/c3o6qFar1VybHHT0GPwmj/EMTC6p9YmUM+PYY1v3FmrclQP2MuR1e54d82a1SlpdGtOW",
+	"ZrECun7G+roSVMQgskQJrTBzzC5iVDE7+smDCL8iFwK2Yx1ITISGsaBFF91LIIETsKxMNaCND3XcoGaO",
+	"g45HdWp4Zd0yx7xFQtOPdWKRMyGHyFQjQ7AtMw2MNqkZBbN34/HhyeNv1O8e3t//Rv3BvaMnJ4fHjbHh",
+	"bm9VPOPo7Vs7GfNotczwVdfoAHWYRe64wXpNyQf79+4f3kVDllFoZOwZt62Es0faNFKMNEfEmW8Lh9CU",
+	"MmIUzA5KUz1Qs84jHupjfPYiSOyH5c2E/sVNrY+Jh9AOo+DymnbyqFPCByaOakYHznvgsmYwpmy7MU2Z",
+	"yCN7k4voQu5Q4Rkw5peksfAitkTjmI7gs9Q0qoMbbaa3ESVHdH90ZRSqSq5BO7MoXvPe1uLw8xbkfRpR",
+	"0WIHXSpwSWgYcjMcGj3yFgfOdTC++clL2Wkcs04PvOF5tMXzZKT/8y7txtgPeQSnR+OzMRcOGLJK09Fx",
+	"LoYTyV0f/ukJfDc+ySqSglbMqGZhQGpEyJCRUAoWkC3rqCRUEBk3DWXbxufbXHDVNS/s4BeGHoaENoVZ",
+	"qSgaBeQmtqTpGbOKJ9hOgNIoQ8WlYKASjC9w7Za/wNtb7916L0sNJ9cy8bgbxizMY59UvjVgA8PKVc90",
+	"0JOCawnL9iyHH7kGLleAyT+EGfqZbtHKRBi8JGHOFNMfZtxP9+SU5lcnCrr5rHoNBYvy19D+MCt6ILBh",
+	"CPbN6cvhHjRv4V2tU53xG4ZUsw3NwT82cb6dW23iBxR7elwMNMtyhgmaN3ntCmSChEso3hFUD2JWT1f5",
+	"RY7kMOiHc8/onMWKo5qWpWiwVgos5HhMcwl4iQOOMTnW45gzFX//xhcyHV9mvzJTnXKu7nMU+EuxaTxL",
+	"Pfr8Hj5dQz7kPo1tS1AZCP6tAbM/m43L9rvaiytYtHIdzu93YpLJkpdae0cHckQkL/hn5g6y59oGEo3P",
+	"CkeRbW3qnHSrO1P+6XHhf1ubkIgWokuOxkx1lHLVjyhG3+VRn+mag45HD+yzc1AXj1JMa/6YMfF1++jF",
+	"RfESe/r4nELmFfOF13P9pxPWZ9PWecV0aLU0CM1lixylOe0+0TwhoXukVs3q/RlNZ3pUUoBBLuViW7IL",
+	"Z+c0ZaUu8zCUI+2mXxYWacCrPSl2HJO6PlpsJre3ZkMsk9BHfNDodNkfgAQEZHNzM08Nm9ziaaaSYqve",
+	"h/ycEa5Jk7bOCBc2rqEvY11GOHMtD4Tm0WTjaFJyuiqYG6zUWE6UvG4Lj7dwQbKj2TnnHgx78iftpx+d",
+	"nDwi1g42sZpB5fmGjEMz1VoalJ13sZJo7DdFmXkN9IigMmS809WzFwFW9yk+PEkdvEh4q4HYdrNax4Ja",
+	"Bja/YmkfO129tO/1u6y0b+/K9Uv7bk5vlLS/iCC++H0qWrQF5feVUMMFFvVqyM2zaeu3YopxHdTiabKq",
+	"4xGCivQpJrPpNE5ij9SyUnPKe+SgGbEpcnR1s5qK0lY0gHEITVvzntKQi46m0VndHSTPtQA5F2Vcthvw",
+	"39oHBa5b1qMohPmZJzd3Cq2BY3LWRM5KiRcHisUl5K8nisX37uKlaHWprss+E/jaPOtQ3bizv/FNuvFp",
+	"faOM18UNLv80wS6umtFCp9fAaNN+l2a0ePpfA0YLA1n55l3HxqlVcUbsbZHD4Bu5q1PN3JOrYXvNXwCP",
+	"WWcJ/vsj0kizRRt7kO9DeowK5fKc8ddNctJl5pNosVhk4uKVS1Vs8T43U0vSIdHwRBqqpxqVYDFz/7bn",
+	"Xk5uiU2AzTuvSeZrud1aQD8LOY3q/Zi1+fPZwow5YfDkdC9Vp4Tg+BiferMdT35mstX8/PVM1qLAJbWo",
+	"Qgi9rppPQafXwKfSfpfmU3jNXgM+Zed0GQrh0vd3Lg/E1dzsS3P64MIuyhrnI7Zv/sLPSc2eTVvxFdOh",
+	"ldKgu6gpHqTG9PIBiYuwZNSCSlgvuaqrbMfepZppKF+Enw4Uq2vW60dUsxJHarohPdNYOpv5uGF2c1bL",
+	"FLN9r5w35nS/JIscO+nXzinHZ3g5FtTktpZfihP2XJc8/zMmsShzWmLQ45SgNFjG5HzzI9UbdngNDBkm",
+	"KRxV4r90jeSGq8+gInPEWo+v9fVQgmukArDnuX5GzZ5rzFfjuksa/s42Mlv0jr+BGeivVz/9qy9+/R8+",
+	"+9WvP//Tn7z67g8/+8effv5n33n1o3//8k9+nE2mmQFuMyPfxBOXJo8c11050DDgdzODu32rku2ltnHn",
+	"2SfVjTvPXlSDWxcFPaViVo7hcfEZ+BATSx2+yz1Geefn0GXILT7IJMluZjbbXaYpXyh4J5tf92JWdP34",
+	"9cEhZhopXAw7yIklcZgLJZnpB+Zxm8M3yUhdPuIEChdRGpI3Id9VS9KMqWh1iRQBZqlTRRrZzPrGTLO3",
+	"7Sx3xuf5Mu0ipqRk3eaKpWfnRcJzaUFYDbC1mecCBFLsMH0rGXlG8ixcrNXKmNDlykXLtNclJUo8Xtcu",
+	"SMIwlgoGLRtdDNHg/ql2KS4QWWTPlxmxDFk9RDwqSNep9yMqbN5U3aXsuM8uV8e9qDSNvXaSx/PSZbjg",
+	"mlM9e51Tl1yPPq+Hg5jqXNupDSt1OZ8Mc4d6dAT5Q1MzsG5u3bw1ni+Zk6pg5sRFQutLUACzY2Xm+NA9",
+	"d2GXvfxRfmgez5rzt/LM+X06iiSd6QB9ZB+z5prZRifN2zav+9g8j0mccUqkC7JfYXOGVJEm6wzEHhFy",
+	"WOT+nkbcvbC6EtthWpEDXY9Zj4uw+Ag1mR4yJgg+x2KFCI5GwuM6xW3DazLHscoNeLXO3/I7nrkQdstv",
+	"Vif3fIwoOf6SxhImNCSXNj3vR5SLFbIU06HAy71SpuL1Oxkc22U0nBL53JEuZpTrAP14LCSDvhGRIH2z",
+	"XMAfdFPnqt6TMcs3nIUDNpfYw573eczUtHdmBk1wVQ8HBePpx1zGXI/Gr15BzG8qWDrOY3YwHEQsTDKf",
+	"EGcjwLRL5CL1BOq5H8sWA4wVIyMxraM8xhJUnm+YDjbOKeA0KtPT+6xFB4odex3aryAf4b7t1n73Nde7",
+	"/Xwkj90Y7DeP/KG4xt2IzFzlQLOw2DABvyui6IgMuxJYlJkm4drmtg65YgQgdroAoGGhAnqQe5WTNQ8/",
+	"qzwFWzoQBNunWROLlsRc61IwFaRndg8G1aIC+CYAOvAY4VrLUCdcrK9zNsyTr8ol+J9QdZam96tBr0fz",
+	"IAlOPMBwo5eoGRxiqcDrJBbanuR0XMndTC5M5vZ5VyU5Gume5VEkT0XL1/byg8rM3u4RSkKpLcofF1pC",
+	"4rXTKCZWZwqWB9UJXB0aZ8zxRDgmc3jOaTQwp0OxqD1T08NRT9f4AbzxnEYPVB5jjiLu8KYApgpDKKA1",
+	"c25BpGDP9VR+DKgY1dmCnsWhXl71LC2YFEQt5KmJ1gU2QyX8mF2BJ77U/TeLd525Lh+zBT2tbg/y7gFc",
+	"hTaYai7JGjc2v8KI2fuMGuZSACbzkYON4doauRFgOAsf8+jxw4PD4+N7Rx/WT+49OHz45KQIRSbnvswL",
+	"gnOfhR0WH+aHDjURYyPHvtTWLC4A4Znso1nADACmFthdj4YMm5sp5CyC3ZGT03SV5GE61JFN97GKr5Rn",
+	"BetYBsDI4YnMWLU8wmTXMUg2OZOTZJuGvZtJvbwztDr9wz+4qyRY2O9lWLXGZnC9ti0czKq3b+UmyaTk",
+	"wfz4PqVAuaB9NZOV5ZMuqKRDW12C6dkBFMIISEhHgLfZk0J3DYfgGtMdyadSsD1iRmURaF01huze9Vlc",
+	"D+lo5pbAy0ZXZHHddD3XCzjm+V4xEyr5Rp5P/EGRNNywcO4NdFUitqkD/g7Andxnsh8xw3jJQZcLpgAi",
+	"9FB0Iq66pDkijf1Wi/X1xn0qOgPaYZP+ES+tcisdTT7oUkN4lrdG1nTmNOxzFiePgDat/Y+GHjNdhGb0",
+	"IAE7MpotFx01pzg1pFzXhzQWXHSK0fD2odST0ESzyKHG2hoJXaoACo+FsL7KoT9Vd1ELmSq6bN28szVT",
+	"0s87AkdsuHrx/yyv8I3Ld6aKvM9obCQbecaEOVXmK6p4K0GgnSPFdYpOccZK8GZcoNXRdbshq6TpHveb",
+	"2JVHVCm7Kw1XlslFkxiWCMWZLAmVaOqOqColiGIhljR0gLZ6bB400CTpaLO+8ezd3AgA31x/KMLFFKUm",
+	"/3TCXl3ikM+ReBFAH9oSvmmb7UDp0ODJWubgoqVmTICyNLEabAc7z2ajFOTaEQ+hh6eUa6TW+PnACLsR",
+	"mhXxm0MRWkugZ6CfMeFFPEWpMS17RrdJy40pIDsTuHoph1hmLUSYmbgI99MOno3fvWQ7g+T0TEXZ9M/p",
+	"ah3bfs8rFyb9zh/QkC2JDReycICoyyzXZAj+N/Rm0ShmNMw3L/tyQ1lf27h5Y6yJwAPxyYxy1qpchprk",
+	"t1dkp16truSP6LFL8cpxRiF0fl4pMz8XbI+wXl+PyBB2drzK1GR8zNyOJayIU++pDg8LLGZQpjCW5zxk",
+	"MZTsQ8Tl9A7M5IaGa9aTEK6Zj6MHKUGTLeGRUkzopbxji/gy5vRGoMu6wPAn29o60/ssVlKAxNxk5jsJ",
+	"1vYSTNlLiy6Xouz7j915zDhH0m3w/CJurTPbOnGU3GxnX5HFxZaSwsoC8seCETlA/upWA/CNy1u3yxiX",
+	"Z2TaA+WJB6IOh3riGB1Jh3m0cATGIoLL/LEoMeszqn2YuWXDLhaNbvHDNWZHaajKTFHID8RIl8braPZ1",
+	"uA7hyHHOaxGOju3m5fiDXY7ZHpRYlRDNY0G9MNqccEF+8+0f/ObbP9wk7yfnfSzWPCAscq7zBKdjouj0",
+	"53/9i8/+6d+9/MOfvvz+P4yHmo9f3nlgM3B4BVc6sw4FGkAVLCdcdAJSI9Z2BbhtUJohIDM0hIDcJEr2",
+	"mH0+VRiqQS3YMipUcHNRxcEffqpKZSZlSydmv/3ADcX/0ldBxnTbie+OZY/ZRp6NLeOJl0syyTQW4wPl",
+	"kQwuM0mPCXPGChJaE3ZbAO3vSOJMyUdzHV0WfFoxeUxVBOzPT9Lzp2IHnk5+vlS9vINwfTqnG4G6Ntrq",
+	"RrB0Slg282ZmzfH5Dm95ncPL5fRGdGsnKL4AU9iK4Qa+Nmtt1l16zhDXA7kFj4kcipXxhORCzlvlPRPr",
+	"NHbLyh+U67wo135P1GXaI/xZTY3mxZZnjRGEtFymtgJN6ArRYXydaSa3mqEDQUg6eu+gMpVRnjFEUkYh",
+	"1mgsUoZmd72A6SyrUs1GRJtbl8K55i2ERDqGDrhyBoQUkSjHLNWGMD1tQwkjKc+wECSN0BY19/VIjWO5",
+	"uWsueiW3LFmmwq21kJQwK83UO8vWBSuodGS4S08qLF0qRtaW844qB6Wcz7H2wUU1pIp0+DkTqUff12cc",
+	"X0yigZ1+c0mGrxw9BYJ5Wy3GwvzwaHv+mph7AXUZS5qxFgONmMy7mOSs04jwNLN2np6f0i3PZGavo780",
+	"43a0HKPAOFmbOKqJVJxEXiVkZXH5WOV7JUB/zLUujctJTdaiPUb6kgsdoZKXAyCyMPuE4ZVjnYEddakp",
+	"X4+Io9x0VibfPBQP220/SQMiRWS7XTLTAu/5Q/OS/dO8Cg238rTrgeKCKTWHNOLecCLJpWjNMxxlaGS3",
+	"5ee0JNSViA2SZMMYk9kMu5vmSsMCmu7MzCS0E/U2Z75hny2/oDFrMX7O4nqxJwCTFerlqP4xE6FH7Vlh",
+	"2DJ6LyybgiTAcqR+abfN/C4YyygLKyK63wvO5Nht9LZo/DwHmRsx3nLOZmUH5/tm/C1z+5A5f+Ony3fS",
+	"zAgBMpf5wEkzY+kpaGArmx+Phr65nq7HuaAvj1jcYiIVbqSGtORJEOUJmORZ22crVS7i9h7fPzcqlVg4",
+	"EwNrZnZTF31pfTPdvsWVzHQ0q2ON3gqslie2VmwPND2uPPYk6fQSTtf1R1SYUSzoJl5eJplaukjG4c1q",
+	"2QqfE2rdU3YAwccUYWIrOVPv203MJCpt7SzkPk4YTgqDPi4bJWlGvm5poZLnSpfyMdPfnT6aucHcC2pa",
+	"H2PWLRp5CG+n1ctzpbcxQeAypzbBhMqcoXHXyeXKElMpxWqJ4WoJoWd9yzNQwImxECljDoUZ/g2E6piP",
+	"HPHUbFkyHgNQWxAudl55JXk3SPrNW6FHLup8hsNhay50skepIbM8SUwdPxFtsa6MQharCQuX0lRAFsEu",
+	"afzOCyMkH9Eeu2jkkU8fanDiBNzlHa4VpkNTQWQfRwnp1lx0SOPdRkBUn7aYggybkKouUwGp1YzeuFUl",
+	"rS6NaUuzWG0SBxrXeLdhM0yN4kioItSivhMuSI9yEZm2Drpc0E2yD2qoIqorhzYQ3SpRRn7fzMQn1LZv",
+	"V6vwT3W6KypLr05P3/1XAFFn/iEbBfsFOAkLJoe4jPh6jz6vQ6ZIcYYIZoNYL1teSghGeWApumGXakhR",
+	"N9vkernMnBFEPVbaEE5xJuRQ1AvhFxzeAxWE9vs4hb6MIjVWPw9Sr2D7sWUW+jgQXJMO04rsVHemoD/U",
+	"FY9Af2uboU1ZTYslkaynkDio8TXl5wyB6AElgtAhgE/MlSxcJt/mMWvJ81XmCdoOV1zsO+11YoLeGPIk",
+	"Hnwt9R7MIOHjb0zHXHicIHhPlKy4d/yQbNdu3dqo7RIpohGcBVuMgjQZHBILvGAhulM3A1a1sDQMiKV5",
+	"LOQ0IkkNgpRKHRxVprvC9ze++ezFVj5WJhZufJ/qVncxeR9LSJbXb7BD19dSBUVc1/k7481rdXfDdMpC",
+	"6HbF98P0fNhuW7zEfBAGTDEPN0mSjwlctoEye2MXub5hF8gPAZKHKLlJGqABNHaxeqiW5NHh0d17Rx9u",
+	"kgZ73qUDpeH9D/bv3T+8G5wKIaGqKWeKRKytN0mDd4SM4SFK0NVincSSIIKwkLprZIB0kDFrD1QyLsMC",
+	"ED6ly6IwGeqe6Wz8zSQ6z4x45MzNMNg+j/2hprm7YH8+Z/EmaYQs4kAEGqcCFmgg0q92MX+VprEy4OiG",
+	"NODNU+Hlj+aYqVCRMrfXLpoRFXFl4FeYcCWotLzAPDtm8H/ZQUAJ+fRTOecCno40OhA/J3GB+PGxHSB+",
+	"OvSGid/cSwbrnndDxs+ZpCbbhhs+fr7rTQK/eeJPJTnMK6nMPOEhyHV94/bteSLHzaovi0Lcwxnr60q5",
+	"mKQCiXA6TAX86hwmIO1AyV0mQhUQTEQirYjyHgAZhQUgFvOBkaAbdYZMlGASWtHISHWKdB20ipYgc2Yh",
+	"VR4fnjz+Rv3u4f39bxRhqWxvTROPSiX/q64cRGG9wHqRiJeWFiDl44oMZQz6icSfER4kF+K8YAi+dFnK",
+	"64MnfuE0l0LQLXsbpuYKZvqeWKQtcvzk4ODw+Dgg23adUgq3FWwvGsZse02IEX724ouzvHQylwvAANg0",
+	"bEErHpAhpHHRMyYCQiNlZK4U1g04kdvr6d70XK8m4A04hdkJJME8ohALjbiTH5CDtHW21Jqshs9Dir0P",
+	"mY6XwwhPJI7ZE7XSyfLI4iWQ1nxMictHtYMVyl9YHY8epMFO2ZF+YPRDVHYtUkPMSBjzcyZQxDF00qVb",
+	"AO5IexD7NCggQIqTrHhz7oZd3uoSmoC5GZ3U8asUdDUtEWBIVsIvFItB2VekJUWbdwaxlTisbvFJLdgO",
+	"bga1arBdDW5Vg9rt6rNgSta6j9lye6YlwEfcLaSlyW14LDHoLpWumoitYpYUcQUxqa7HRUmJyDR57JqB",
+	"D9iU+fMxNmf+3McmYQwDzS6rTrt7fjbC1gIhGc5LXsYe7gOlOPjNshbQxH4ye+6J0KVkPJNkHJtnSvNP",
+	"jLt5s8rPw1kqqAadbEGQLQyd2dUgW9sr3QevUD0stRcst1htQhjqan240OXKnbhpr0t6cZFQXLsb187n",
+	"MgosXeGlvcqi9OO3LH+JVlmQ3j0/FZemVHHsYpyaJaj/a0XOl6ek08hnOtVnxQdjpQRv9cRuWpV99FxA",
+	"2DtH2xgKjYMeKjyJFmUeg6DN4iL8+ah+s5LM/SufaxSxpCMtWoGM2gwaIEy1nGUEyesU0P+O+ac52sZB",
+	"avTBvAzwk7mkORQYbCCrwnZmrsK8RhkjpC5hsLcnozwvM/1dir0+6TnvNHqzWtWVO2ZCr95U7y/nwrmh",
+	"UwrBFRZ9c7g2MgabPDGaoXOkuiz+NEN4PDBhCbtmJt2sIP6gRaPISzs19xeXEoq6J/VC0EYn24RaKH4z",
+	"AXbO4l2C+qBmNucsSH3ZFoqAkaYMR0TRkQoSr7DnRQbcZwwHALifYWCL6vnh7Y1shACYfzZq1Z2tjT4F",
+	"S9v0qKYlVhHx2cBbPhONBFfQKjyLhXln619MduQsEcv2s4SoskQFTL/6Rk62cs+cRqW9yIgM1kUNjh0l",
+	"PkBoQG7ab/2spoDchm8TsNA90jP7M4g7gNrZpZZ3gYsYTDexM84AGndvImwATKwJA7kzt038UqA/rh/G",
+	"Q8lB3Mo1B/JWl6iR0qyHx7MlewyrHkyiQS5xH7Ul4OMBIs4QJ9tkJAeQxw6O/nhkbXyjPbvbcCocyqVN",
+	"GZ3tUVhN8dZZ45hWzLWY662MsztesHLOXowoYwi3Q5RhQqdwMmPwMIt6VNLej7GnSpD9Tme+8Fwt5ssC",
+	"lOSY0chQ8kbgiwkBUgcjQADparE90kjqETWIKyBnSEYbYlpsbZIUCwjC3khD9dRm8mId4l6co7ERkIGI",
+	"mMog3wH3JsMu8/3sbpBGpUtqFOWBMttCRJPOpHMWGx4U2wNaz3P4fBDLnnWwamldPYuVCfCqOCzw9rz4",
+	"OG3eWSAm1Og14JqIiWAsVJvkmLViIzE5XzdRjEZG2hIhBFMKwPT9yle+0tjDtGmMFYn4WeK1ZiOitF+E",
+	"Kb07C+FD21NVn63DeMVxsC4X5hhO8QnjTg8h6b3J7IwQuZyaxTFUlOvciEKu6lgaqrh9rtEVCYll2KyQ",
+	"WGQKjzgVIwxqke09YnZpem3toHJmK/LNri31sXkyCTfw3PrTywN4dVTMywmu/kyseHxeDutqyK0lcoxn",
+	"2ogGey/gRDVZhPG53CbhJ/FBUOJtmlJfSgwy47Ho6jNR1YcuwMENECWK0HH2LlfLD8jBjU+tR+4Vtna2",
+	"ZHpOOTS9HBYnY6K44CTX6G7EONc9W+tMM2ELIygI4bKAqck5Bs40FoYy56DAgFJX1hIz/WinRpvFrJhp",
+	"Xmz+CgypwlXA4zgJ8jHf3ErAJ+J1TcqCXrqZ1bafxZYozBB92E7k1MT2ZdlgFmYiSRUtWAQvdZT3WP1T",
+	"KWbu7gnvsW+a51w2qVGDdUkH5YLgFmXSo8Ir8B+OiZ++W8/VLktAMoDoe+496+5LGVCWSSZk207Q34Fx",
+	"fpDgX2RuYaY6kUdCMwQ+ETs8TptHrVKy4ydPe/s7diSDXEFtUaemxwwn5V7a7zcw1wCj/iA8SGUCNhqR",
+	"7DQC0jCitqbRmflbUvPvkLW6VJu/WI/yyPzR1bq/oXqqkVGcab8/Z4ECuvFpkc8H57NaLy32uXI3rdft",
+	"kn5aqxFcu6PWzegyPLVvjMy/jPy+FrDXAvaVC9jLCKCvoXy3kLi1SHDGRSGFWxBToKjsZVKozcmjUAta",
+	"8yiCi7+XOLoCpEQU9BPtCo0vf6jeTmPMmjCvCfNbS5jntwy8HaR8ll75bArRXq0+cQ26RH5BhA89HyhF",
+	"D6iX950FtTY0epWQ1ZkTkVPRKMWNbch2u0FkDEmckP04QVo8Z0qCWAjZX7x8eiEOCLEL8U9oxB0h21Qy",
+	"8nxo5RYVdU3PWD6GeebuTtpshOZRof1OpU4oG8xWukTLsCBG7sQi9pjGgYGVDA/vFgXCnDHWh/gTKNHv",
+	"eYWTzbH7omzZByHr3xpITfHP9sAZbiIbdwY+vjqe4JLb+LQ7wo172h09Tjp62h0dya/ZruDDB7azp93R",
+	"sevvaXeEbsX3bY/TiE6y1QW3Ui+e+eUCzcbgmJfK7UqC14LSlgW98sSupNPlKPVUOM8TI5IlgkGSLT67",
+	"Dt4iWV9tLmhUnxn4hrRuaOT+JuSh6ilR0ZeUQraC8mVl0858FJmxYM+kDPFMTjpZsPgiqHxrwAYzz00W",
+	"ycYsTYnr0VPpG2PzxE6xmcCfwrS5H2D5/GWNZ2/MghUuxCqltXQGq5PXvHVYGDTJVe6emsN4Z1b+YtJg",
+	"pjL4JbWZKT6+XJsFATYFdJBmQnkSDLDYJq76kT+Z2B4LG8ZV4MwrKMb0eCiM/ESenBxcBQLSsVW2chAT",
+	"aNxhMaKXOYArLkjElUZ4Ma5If6C6LDTKLPye68dMV/rO5h1/tTfsFxOOzeMkODF19mBIYp3O4/GZEYJo",
+	"GAtXmrdUEZJwHdy1JR2lfYwbqws2TN8bgwlG2BdYPQRjsanJZSsNuD4QWWJWLxBjTIXrpGQXsWwxpUwv",
+	"88zeuRrLvzMeAzmxfPnTzRnheO9Bdvty6WCy9ysk+Ol5WynJB/npnmjLySlmDs6LIiktgYwvUxIE3yhX",
+	"/t9vPvtq1pA7fVqXu4Pl1JN0TXMUlNVtbRKomzP1vPjqu/GIxAOx67KrrOkf0BIslbBBe0a3RA5ESRq0",
+	"kGPCz2RlFvQGMRz4YGCBbrkCpBsxf0GEhTWohbWhPcP3KAlxOk7DUakFK28SxTkSdlnKldiJ/YLcBcsL",
+	"0cIJZOfhZs2ntx6cnxzkLmjSztA6GeBBRRQdkWHX+Rq49mEhqRhhgmPocIt6dFQAEIknbUq/XWd5UF0Z",
+	"69T+wDUcQzUFOEFNnY5EjxbiLAfwRYuKRFaZI8ahqFL7kmpsduSHkGDmn7VKntEJDCuV3Rq6F0PeKj4b",
+	"m6QB1xnyngA8zu5WK73kXBMhh8mTQ8p1YxdC9lz0LmhlYYBiixQMFtF/p8nqqdC7axN5jNwbQ3ZT8hzi",
+	"BSEiHSal0SQlzVyoRpLr1tgkIE4nY7D2GwQqhT83PcteOslKUEnnkXzwB5h8iaPJCXUvBIRKIsWypCSP",
+	"NJstz6PKU4gPNAokaM/m6GVSocCRxDpcCHTvZeKnPbiTq0dHSfDmFnlrVKZ+Jha/A/nVgxf2Nnw5LD+z",
+	"OT6Qnvk8DqPnhpsIP5Mb5ob7DoCehRNB7d7cB6wgFdBdyMSnwMtnIZZKcryM/MXF2kA/cYFf4Yn5Gtl4",
+	"QpQw12qJkOdLzIYsKmmH8oAUCcCdjWHAZMSG6imb7EPDMLbpN/MKCJArU8VmoDgf5jsGRs++U05s8HSk",
+	"FNMxJ2nRh2O2q2/ToKlOIEy5LlmsEIKZZ4aB22YX3uWYqUGkp5ARiDO3AI8yJhaUeEQU5hiX6GBKxcR9",
+	"FJOVByY2YfuYoh4VSkMfFQhBSfYoiEKB5zblohUNwgnTQWHP0yL0LUwh7E9uVPoi0fmzH0wMPZdU9XEp",
+	"f0GalJqTNrp4icfcXADqp+Jn2LwRUg3dxxKhZSWTDPnyS5V7we2w1hPFHScIRXLBEraVJeXFceJ+HLpP",
+	"DSagYxLS512IcTwuDJ+HHclhbBkOVSR/3cuLTYc1szT6yckBMaMPSKOOYM6UPLl/7+4eUTB40hyRpDtn",
+	"iYQGtqpb27Wtaq1erX304Ve3vr7ztPqN21+79c2Ptx/cPHrv0Z3HtZM5Y9OnlWgZk/rN3FYbqW56XHmc",
+	"etLpklHqIIpfe4y6GcVqN2zlm1WcvW1N0gGpkUePHxpOA59y4HEDskMO9o8ODu9nsHIhtzvYDnYWze+G",
+	"w5RkdsOnhPLZL1I4XfMpQfY2H1JcbqManHj4AXmYZvbD1P2xTRwkLyyaxVu2ThhXddrS/HxKcFApuTlJ",
+	"d/frRnl6bXFxqQKb8CLMdfwOZupHWQPyxOD8NfAnHHjbNl8S1OQu5tWyaKQoag3g74plbFw9OrL+wT00",
+	"r/QYFbaMRVOGo3dU+WLlWYip7Wp1kuylg55hCN0jjRcCKhWhpcYrcpRhiK/+7U8+/7Pv/Pa/fu+Ln/3B",
+	"53/5B6/+889eGLpx8c+//N7nf/qTV9/9ObaSg4q0sOvOzWHFXND2unpOaDs+sjcoXft01X/y41d//uu5",
+	"St6VXONLYcGOYl4/G05mdTnJYsvQ+1WR5HIDw8fzCHaZ9zG2/GLKii+DEnopK5zjRpqRG/Fm7kBuDeAi",
+	"pvhs6o6tmrKulqq64P4MRd1XnN447lLR6VK+mA53492iLGPTZcQFOzxnefWrS5jqWlK0WCxYmNf8PIKj",
+	"CwopgABz3uC0LkqTdagI0CdcK2dzWrC+gVucFKEIioVCZR8zFBvQm1ipkqpjhaV/oIW+Llvqxwzgcdop",
+	"fD5IerY/J927x5Mx4PN+KR/zhVfJJ2nfDGmsdE0JUX7MsD4XpP0Us6k9YdZKmmMVBfpdeEDt79Z0nMBJ",
+	"5jtE0BpV5/1ce2TMEltx0o5FoJtiGMwbEm4SSR13sw7tGDXBswg3q4iEmPt8DSEoWVJynVEoJ7L/aCog",
+	"pOfDSKpipvi/sMVKcSkUqEJUnZG2jOfBbZy8Ik9UXqRDkvDKMXikNYhjMyjE4QlIVw7igIRmECIkPSl0",
+	"tzIukIR0VPKamtZKPooDKPswjGuBEDvbix1ZAFNxzeVt7BOVC/eWMKnZzuV5Id4XMYCoesiVGUaYL0bH",
+	"tvLJdPjwyKLj9Ou+X27qBfSO/RIegjIi3hP33JXj5SQjsuvmFcHKYMFnFiq7CYsiyth66Vls/8m61gVY",
+	"/v+6SOTCZsurqmnZ9tSOcnMWVDd2s1prhOlx5ZaIpNMlDQJAWq7dGICzuQxDQEoUx/SFOQwu81LLmZSv",
+	"71VKn4ru7J5bHbW8LFwMs4PLlrocM9hyESobk4Ig0loCdjrt97M1wazpFrUjIzDYkAMKKAyXmKgw78F4",
+	"jfd9fo43g0E9KzwUq6TDK6fBYsISvEyCjEuZ3807gGPO56eU62nRK5gd5eqW2lhQjNK2MdsY+SmkYHuk",
+	"mjXBJQL+9szyd09lHN6sziwFNFfpHzD5tQbmsB6b7XL4OYq39gc6D4EEKQRkQ2lF3MWDECoqyP6je+SM",
+	"jZy6AQ4UlxHtnoUKDTa9ChrjGPMjRYo14yoN9mMOmWFDG02lNDXqbRqxJduk8f7+8b2D+v6Tk4/qX4F6",
+	"C3DygDWYiaSz7mrdB0BlRmMWf5xXYGI/mUOmHXhhvKELgL5p5+QB3P/4+MExwWRsNR7fBIVxPjo5eRRg",
+	"nDHMvmeW7JFUuhOz46/dhwWGghOQqWCWJgnW3D0V1nBB+30FqIOI0U7VmQqQjEOLKYXePBWn4itfOYSg",
+	"sK8ePzwiVKghLr1pm4lzFsk++8pXdknjxSlczVN0WZ26C3pa2T11aUenleAUrutpZXdzc/OisUn2BYGE",
+	"bbebivbYqXANp1XpzcStdQIwh0xXDYy0xuoZ0MpmzKiSwvxgHm5GLA047ceyE9Me3LhmTAWsz96psG+2",
+	"OYtC1bBwslgWk2MFcIomFkjbhsWPRz7QfXL4DPGE4CQSSqYAASpkrYh6IWibpGHXpYGZ4FxrJrwU8MBs",
+	"6EGXC6aYOa2HohNx1SXN0alo7MPJ2LhPRWdgmoDi5c7YhA3CWCT51kBqm/xB1RkXHUKbkE0p7Bbu2er/",
+	"dkMBK6lFYyilzg1rPhVmSo3f27BSw8a9sEG6jIYsDpJqoLacCiYP6E2yT25WtxFfiQvSgDqlG/ttzeKG",
+	"l7yQpXz2kEEmJW8zDPUyh9KcKpei96XqlwnY8bzIfCNOYLpFGipBvlT7shldxCajZRXWtt6DmaWRfF/a",
+	"+rJZaFuc+UvbXwYqMVaAHslztlTzZhp/Qb6082WMuKetrstIta+eCq80PBRu11wDJ4Lr7qmBu5XqZm2z",
+	"akiN7DNB+7yyW9nerG5uV4A+d4HK3qB9fuO8dgMqkN6wUbXwS4cBw0mO4b3QdMKVPnAPmWbcua3sfpLP",
+	"gNNHbpiXAWKqchHMfNjpGM8gMA6EChjWVrU6FtJP+5i1xKW48fsKpVtk+zPlDZxJRoEEgjqJS9O3Kt9O",
+	"tVbUajLMG08EHeiujPmnCLa7U92e/dIHMm7yMGSgQ+xsbc1+4544pxHHHrbuzH7+RMoHRkS+CCo3cRVn",
+	"tW94OI3whe1S83ZQucjVB70ejUf23LiYbRUQwYZM6SSCV9MOeACS4/fMSD/RmeqpDYrRQVgxAQOB+jbJ",
+	"Lns0D8DocZDADM93Nu+FrNeXmonWyLBkPHZwy96XiLk/48RZkRDO6LnkGF97TiMEVkgg9+xvDkCs8nXz",
+	"EStIJUGiPVeL+ZNacPMZHMi5znNS9ywr7Op4wC4Wuk2JuOvEeAgjcVL65NwwpBQE/0+eZe2Lla3q1vZG",
+	"bWujWjupVXer5v/fnGc5MEYVQrHr6dysrulbA4t6SuhjzdcenFBRmX+xiwnHvleXC+lAiVv3gEZtGfcc",
+	"5VgNuanuzH7jSOoP5EDYLkrQmwMp2hFH7Wmntl2KQN2nsSW0tZtlZq4GfXQ2PWAhp28j6dwPQyMbJXSt",
+	"HLG0FcVNU/ks/sYL+9cFag4RQ09Ilqjehe9ToppHPKZP7K6FZH17TvJbdr5wi9MjhhqIg++MWRu0Ejn3",
+	"yQvyJcgPmZ5+nNa8aM2L1rzoNRXjpTwjALc0Lz9Khfe5xHJ7sDHI7hnorXmQxEkwDRRLjRg9t3hPSgM6",
+	"sz37m+QpWHfstWsEWNOQtxPYUYThNtq9fcZHX9ip3klNSGgbStraVJpGDAx/WXr3BMiAT/IW1SpS3Atf",
+	"s8ijQCDpz602oEturTSsCfWaUL/phBqBJS9Vb/Ajwottg15Kz5tuHET379o4uCLjoDs5xdbB5GyVMw+O",
+	"+wytP5/IoVDg81Po8dHdWA46XXRXWf8VeK0Aj2mTPAUHgGLnLKYROBkC9OgYeYHF55iwDEA6CLqdIwVY",
+	"4ySO4HqNk/2IcpE1TnqBDhXa6nnmyf2DB4ewWzgzDHnJf7EJtdN8Ll45ODJbZZt6H353sOTb88gn2M2q",
+	"zZo5q7K4jAILOa+skS7XsmKHW8G12LEWO67eVpmQuZKke7bQceNFeh3LGCyTEawNlm+xwdIy9NkGy3LH",
+	"b4rFcup5WrOZNZtZs5nrMUPOy2oWtUNiP0fyzbZCemRsUfUhrSuUqAF5lGRrfvl+tfbHNdldk9012V3Q",
+	"qHiJAr7QtKVnGRXtQxNUm5uzDSG06V3MJMyVu0CGrJewOr6GJkpYmNfRRDn3NX47bZp4cElzZJMMwsyd",
+	"scd6hqAyyLkWjwb+rVicm1scDs+i5+7jJy8qIRcdTaMzi4dS+dTcf0VFJaiwHuWR++pf2xY3W4AVAKCY",
+	"ld1Kbft2tQr/VCseLGdlUAM7YKtLdV32mYAv5f77B7Wt7crFXPGOdrTXEPDYMR1cgjOww8JpVzdJ8MEE",
+	"niGL2Zp9r9n3wsY5d78Dl5cDuVEawPFA+6CAgG6xs0sRqpm8/cYLe/dLGe7gnbXh7i033Lldnu+ITTPQ",
+	"TTs3lylsTaPWJ12WzG0ta12LOWi+g1VkDQK9ok8Bh8YKP05+GRcwyjJ7B3BhVIfLVFue5dDdxIwxValy",
+	"T70FkRqAYL6O1FiVVmNPzpRIDXe2FovUsFW1miySogOpnQAbhducGj/Nr6b7RshpVO/HrM2fNxzCFRbt",
+	"UfD0Jjm20RvJyDDLtEuhSD6+GhCoZ2ZEIdkm79ZARHr3PRLKXdKIWYdL0SCaRZHNlaZ9GuvA4tdPH3Ja",
+	"ap9gQwFhkRG5ZJJ07iAuqH1ik9xnbU3kQAdp7zatuZFi9gO0MYut9Ibpxq4Jt1Jc2RnuEQHFTy3KsRu0",
+	"raxWHLUCnV1v1EqLChrSMV01LblUqVWrW5Wg4p0E82VKXg/wfTOEjgVu2ofD3epyMaXdg6OJVm/fSpv9",
+	"7B/+28v/8qtKcClhuNjvysNcxmdbxu5dYkXShT6asj4rDr91S7y2lK9V7RXEwTjCWZIxTlGl7Xs3XqT3",
+	"tZQ67UawVqffZnUapYwScTCljt80NXvaeVrzoTUfWvOh19UyMicvWjhQBvq5lECZPUJT1cfpR1B1mQ3H",
+	"lD6uSNucL0IFG4Iihwho5kk79esMu0mp5tUn/0FW2/xqx4qjb9bEfk3s18T+qsJzLkvvsBCRG6o33Zh8",
+	"F5+ztVTmNyk/6krBPuCRBpDJN88CnZ3/2hC9GkO0PZ3EbmGxPXr8wVnqT75dGraNxQTiW6zt1IIXsnMW",
+	"kyEdoXSCVtUUkHEP0ANbEsQTNTRqWa40YYfpigRtsudcaVWYTZg9dNdmns08WXn107/64tf/4bNf/Rpq",
+	"0P3ws3/86ed/9p1XP/r3L//kx+P1cnMihOo6qfGIYkyw0AVcuQm13OzLyDg8hMhgrupQej8B0Z66cCWE",
+	"mfzFXUKqGV/x6V7xsRu4lnHWMs5CdP9Yy5gluLSIMiwJzdDksfJyC/GAaZLQjRelQpkmyPNbaIJ9Wy2q",
+	"4+RqcVGiyJJa6nSsudKaK6250ptjZkWE/MsiHfOK85eTmthlgEruCgEyoVP8eQx83yOKGaVFMV1k8cyh",
+	"bpekWbz8L//Hqz//m0UJwoqNnGsCvCbAawK8StPnZVHfmfL/DaB/gKe0EJnOhbB/bNpcS4ZrwrQmTG+L",
+	"ZMj0JFUiTYaClRQtRnoyk2y1JJ2Cysm+syZ7thuKac1FZ9PmMDb2SAML22xGclgf0lhw0WlAULP/gxpy",
+	"3episLEg1Fbf0yD3kiaNqJmJllDrhkVyCF503Y2Z6soo3CMNKDK1qSI5TBuB8mRdqgBTj2FdJYjphrJa",
+	"gjR6UnAtYzNe84gbXt3W/MmxjN/nSh+e5/ugxq350YjgamFtMK7IGRehoWk56RmuInVKbC6nzOBFkDsw",
+	"NyK7XWZdcTcKhqcGWKeuYIC16nIjfNP8cXAE1m64KydvoFbiDZQx1JgbRCE5E3JIaFuzeEjjsNgtZw/3",
+	"9ACkCQonpOZteyw2nIgw3T195L1ykrxxhecvr8NZx3E/imyRwt76RC7nGNZdRpKTYRbVPzPKO4HZ7y/h",
+	"GN540eSf1g0FvZinwEreeVkHbb/VLgadbvMcp7HQOpiTsepO4sIpq+/zT0/M+2VEgIlCDQWoJYUnfdHA",
+	"yDYXXHUngIkTDfff/uTl3/zqn3/5vc/+8R9f/smPf+eFETrNKC9e/fH/+cWPv/fyb7/36rs/qAQV9hz3",
+	"GDFKjg9r1eqOV13xN9/+gffub779w5c//zv77hyxlnmzv/RghWWGsg5RXKvDV+m+Z1nmjOVZmwPFBVOK",
+	"GGpFpMgtWzAHcZzg1TFryXMWb3wqe03ONgDjHUx3uXFeJ2nlZ/B8uELCFuWdRe3A1r8F/Z0SrDWySY5p",
+	"G5TgFo0iiLoXI6J5j02qqY9xQCcwkCuw8KV2MtsTC8kWwekjxP0mdGt/q0N8aGV3azkTm+2rFJ7REHKW",
+	"6RkTUBx3LfEufKdO6BnDAsOY1G2LvkvFsEIxianANHJDudMLlZzIuW+THMxSuB7jI2VMMNhaYvBIoQUv",
+	"GduvuGtIwgdbyzQDC/z4LwFUEPZubTtZjaaKR7DQQmKv2iIoGveZVmnVcoiUS4A731HEknm4eFIwZL1a",
+	"wt82f2AvybnK4k1oaSlNJu+0S41oiBPy8C42ycN2UjsFB6Ns+ZSOGaF5DGFwieEdyGwHPaQHGVQyM9/R",
+	"JnmKSa62IygOT8UIc15lm3QkS9A3AN4jdL0WhVHDeb9ecAvDEF3SxqzCLHbj6tZK26PxGdNcdAxdSmjU",
+	"rnXAvQdnTg+BwsWhmtn6ZGLWWH/nLE7EsPEuY3nOzadaZTEcaNiJ16bKy7zZadMXCo4rtFibsmpKxrqy",
+	"Ww0qSlM9UJXdCry8KK70svIc7sdaJ1zrhFeOlRFbKlyG882QTG+8cJdtzPKaExI3pIYB+UzDCYWO7USs",
+	"rQMi43ymgq5MGywHmFRU5UTFodXPcZq1WfftNeuiWDITiaPM8S4OHp92kNbccM0N19zwLUDsmIcjLgjW",
+	"AUf6Da9pk9LChTHw2+0sqEZCbdptr/Zl5plFyljCSF+TIjdrcr4m52tyvsLA9EvRb6zSMdX0fmyfKWN7",
+	"d0oMF9YCjhezwALufix3v3Acx/jSG2kIxxmsLeGrsYQntuHCYEE81wshSgtC+30URfoyipQh6zHrcKXB",
+	"Neo7dsFo7uv4iRWcmxmf0wiCoyNzUlVABiICzzX4jDFW18Y6u/brA3Em5FDU7QwArEy220X26GPnhrpO",
+	"g3TLeoQ9kcdGeUMwsREyIFh6t9LVug/4QEElDRS3EcdeSDm+lhCTR1YwmGZC1rzH6p9iLaF9xemNY0NM",
+	"u5TD8bFVhrwBuv2p91Rldxt6w10CVz+L6yEdVXZvVqsXyTBOusxCB0hhrTssahea0i/mI34rNmXTcxYb",
+	"Gc01DOuwAxuR7J0YRFFQcdEVuxXcuJYUbd6p7L64KJn0M7nSXNXBQeMizLiq4y1yX9jjQvt9c1IYVcyF",
+	"8btR5W9WAJ+6chC758xnDLnIfCOF7uIXF9mjaFv3zyJ+NesQCPZc1xOiNXVFFGNixgOdHhO6rvinybDz",
+	"Dhl8q6c3xTsiaSJfprbScD2G7Knq5p07065TUNFS08hmcG1Vt2ulc7Qg7A62qrZTDSq4TbUtSDaADaoG",
+	"Fbszpt2Ly0PVc1dsLcCvBfgr904koSGlpJFZ8vuNF8nNn+qhMKJl4lsHiDHIGgPLyx6JmeYxy63bgNbo",
+	"RJBY+xveXn+DlVFnOhxKHdhij8PUs7SWWtZSy1pqWUsta6nl9fMizSe5LOhHwlP9pjiSyL4FMgpTkw6Y",
+	"OxRpx7KXhHFgkvsmMZTWpbhzlbyLRiOo6ZWwyyInlcc+r8xLpSI5ZHGxReQmcDyPkF0ElYEA9jWWPZXD",
+	"0oBBzW0AWamzay1IrAWJtSCxFiTWgsRV+C+vzgJyI6HOL5YSO3I9P/cEsaRHISMHt5Ll4aRHz2x+n+Pv",
+	"IAfsJnKASGgiqtlckQ4/Z4IICbg9iFPDwUKTyhUoqgwBC0PTM4bVSCM5JNUUAH5rK8cBBK+/b9fjeutt",
+	"yjhmLVxFP2cARljZ3diqmtZ7ND4zXA0X0XlvrDSFuQeyTwb93DasHylphYtzyVuM1Ko7W/M4W+x64eKt",
+	"StrwvGFbhvQ3zW3BYx+Mz7Asjtp7TjIwH5DBFSzOUqzjPgs7LD6cVZPG3BYG+T0c70AE761ZyZqVLJan",
+	"CpSASEMegLZkCC8kgl8hk7GHd1rkDN6LN78cOs7jdYtZ+ZeOLX+IKZMoIHin/R3l7sCyoS+Lyk4598fi",
+	"chXdFnAI2GeuAr0ggf2DUNsc5D9Quy+CCkTagOAYcxlzPar36PM6vJE+eQuljPxonAQRB0mF4hHon23z",
+	"aNLELdOXrYHl9eQyL3dvB+nXPk5FZfem90smaBYiZVtdFg4iFtYhnzY7uWXVQ9yeWQw+2eo1V19z9cXJ",
+	"mj1GQWLGNTJjW8YtNi/cX4IctaD1+J7t1yhuzI4NoFyGXHfNoPg5s8W41B7moVuazBU5Y30NEYACkUHR",
+	"lDzsStKjoVHjELo0QP0QqtBQrEBj/p7U5x4NsnRy4eKfmsbndEIZK0P9bhlScjE33VitMrUm+GuCvyb4",
+	"b5RFUKV0rRx9n6Kt4Ws3XrSoZh0Zjy7KCJ4H9uGrEEBXdeWXKytsF2B949c3/moNN94hcnBB7qqCxKe7",
+	"bARYCUsIffMVmbe9z0QbzSUWi5dgj9hYTsRUIWK7OiZ40TDkpnUaPYrNUDVniTjS48L/spbAsEsEdl+R",
+	"JLamfGvKt6Z8BbLOOPFbXvbRVJ1tKE01V5q3ig1uJ1SdHaePXcHFb1NurqqFRn0vqPSZCI0CJtjQfVvb",
+	"Sr+OmY5H7odtQwekma35yX55M43DcO9Xt3aW1HKSNZh190HPd37IdWbmohfALCAi9potJM0R5AizOWBE",
+	"i/Dzk6M/UBtctOXMsz9Q98xjl372J1KjX/7TH7786+98/oM/qri4ojq+lMQZ1V0W4+HR3XtHH1Ym8UWx",
+	"gc/+4b+Nt1GbaOPxw4PD4+P8Zl599wcv/+QvxtvYGm/j+MmBaSN3HP/vF//9b8Yb2B5v4IP9e/cP74Io",
+	"teTtxF2ayZk1VOD4F3sxJ4uomDvWloOYhLI16DGhWWhXifQYFXNcODVo9ri2OaxwXQouYFJdbYpP1K+W",
+	"8oa7RcvWYVkn9F9SERZ3dAr9mmnxnlm1LnKrJWK6vFdE4nrCpcyfbib1TOGJz//sO7/9r9/74md/8Plf",
+	"/sGr//yzF4b4XvzzL78HxRZ//sLQ3guzHO5lS4zTd37y41d//uvy9PfKKkqUQRkCtfWTZ/NWjaQtzc+Z",
+	"b5R3GEMxo5HmgFl0pctbJth3Oam1THmNE68qwlpfXeurSyQr51QWKklpC2UEKHk7LVX5gYMTx9BXBnjd",
+	"IgR0FXCWck3OGOsbOYfHRLPnhWnLb3f9q39B5axKs/ciV8+Mk7BmWmumtWZab02uKlShWIKKLFaHfalk",
+	"1T3SSKhBgzBhZqcgJCjkCj4UJYReSuk720k25TOlTlg0HST+oYyzKZ45xCkhMQlNQmr0z7/83me/+NOX",
+	"3/2j3/7Hv3j5R3/46kd//Op/++48+RlurtcAfbqm72v6vqbvr4MTLbDkkcjYEcfLVVUGahYy6hOVi4v6",
+	"ptkxzTTWNszV2DDhUBXaL/HILWG7NFu5XEgKE1m+Tvt9LGCreqpuPlSrNTjySqEMUKEbkRSdjeSboBLL",
+	"yFW4w6z22DIlTMqv2YUBr4LfV6lGnTPCa1aNlGa9Op1HhjArtWo4zfylzGCqh6xNB5EuCaLOVd2SvtBK",
+	"Z+OLr2W/7iJqQBgpiUMwvmOXhzOACz9dRDADWIsHa/FgCZvlQGXyPktQ1nwB4MYLdxumBhEnhHdNM9Y0",
+	"Y00z3mST0fyUY14N4Im7K5dhMKKCsF5fj0gDaUWDDESTi9DVaoX5bJJ7mSQ6nGvLIjRBqWLIaaMidHlt",
+	"rgq5eQTg0K6xJM/SYm2BYSslhCDzXfhybYFcKmBCY9LpnHLnalHM1hxkzUHWHGRVRilnipKxs09diSx6",
+	"44yNphunPjYPXKHV6GM2mmU0MpcKxrn2n684Uq7LyP6je7D4CA1iDk7W7BQkZWi03SbzR0+x6JypVco/",
+	"uTBr5uggspmRK8wIQdboR7TFyLDLACkNhm1+Ryj7rhyKoho4H7OFU7XMn44vxTIcIIZZac7zMRutOnyu",
+	"vGvqjJkzA/tad40G+bNdgvkesSGswkxK8ZZx3zUzXZCIPaBn5vo7GnYVvDMnAC0vdszRjXXY2JsRNrbg",
+	"mVmcgwXlAkO8Q9miUdSkrbOJqi3FnLDh3mmMAX01EGm6QRQdKdKVw9RkAAXpaBgk3yZgmuYPpgCFBmwI",
+	"Aar9oMNrMqRCQ+36puPALNwk+yRmLcb7oOb3jP6KgOV+w+8oIga9JovNIM0PlmUAxo3Rmk3zLdljijRZ",
+	"W8YgJEOKMzxt2b2WYEBQmBa4h2CptMfANkM7lAuLr6NceZJNsi8I16yHixOhBEQ1aVEhpDYTMSthRh6x",
+	"tiZyoPcIxVVyMhAVo+QdXLr2QJmJn3jrCWg+dugISmTa9Rdn2JUqmTdU2TEDMHN2ZpX3tkhXDmKVIr8O",
+	"+pNCywk9Ywd2zytLgecXizxfufGVjCxReXFa6akOD08ru+TUCA43a7Wt2mklIKc2uwt/uXt4/97XH989",
+	"rVxkancahgwiR5MLirmsGOKiNADxLCT92EHO2UuBKS25AXlnfFHZY25S/dpKBSui2aw1QLvQJ898Cv6B",
+	"jJMNUpvkhEUR0qQma8H1b7t7pcoiGfYHzYi3siKBjzegpgWgw6kZUqjIAOSsB7UaqGixKGIhEk0MPg9Z",
+	"OOijCtWjI3OoDO1AYlUUlH6UGcfEFc+rl9vkn2LU2Pg1Ko1rzD89Me9D8Vz2vB+B7mAteEU98lBN7dAQ",
+	"XpW5mVzoWzvpxeRCMwvz26PP7+HjWLuzx4X7nDxO45iOcIh5Q8K1lHGG9PTo8/tMdHS3sntrB5p1H2uT",
+	"9OHZVahcWMJjaTMlWpHCaarSR3JIeoZdQU4Ent5wHZazrORo+EOGNphb3xwoLphSBDFTfMKTpSPT8mYL",
+	"ExLuc6WXIwMLXPvia57PzIsuc1FbrhRKaduAfDNrefsbtw6eW41ZM3PnCoPoyt/MYFaZb7NxfnOAAeoQ",
+	"PgWL0IZKKIBZkLaM8dc+i5UUAXpYtRfy7BSjhK6YWwVqQpMxQdrcSBaEi9RP2qejSKKOgXBH2fEkz4GG",
+	"1ABBpH7GRg0zUuqG6UyoWKpCCgZKIRhNgZOAfmI9ws7JC7V64oGoa95jDdJnsh8xwOTSMgLBR+xh942Y",
+	"9RnVtoSQalglTUls3H5tFT0aRaRLzxlOODbLZWSpgdA8sjqVkehgwriMoKdmNDnQPduUR4rQCGYz5lbe",
+	"9dQ6QsMwZkoFBHzaAOASjxBhlbfwLesLNeoofLSrFkrUMUEXDcyvSbNE8Y6gehDb0hzYCjY91oqVnFSR",
+	"ZXoGB1hliQ6zs9kK7cgYjLRWC1LGs1tNSl7BdTKKuqbRmblsyRGs7FaqdfNiHeNF4Ryn5ukTDuzCaJkb",
+	"1dsb1RqpVXe3qs4FLeMj5Ccvf/mXn/3DH8P1Vmfuu1/86atv/82r7/7g5f/y/Y3PfvHTV//9b17+0bcN",
+	"lRkoFoPEuvtJZWD6HWwZ8b+8pdrbjBVb7eHYw9JaifqTF15dsWSJ7QpD457/3acKuGVgc1rGaO+fywc0",
+	"nJrX8TSrqHE9Tilfc8v+2k2+KuhHo9ZbZgLWuoQVAj72ggJ2kX5/AxpVxcZVOLdtGUVyqJK0csMtgcdJ",
+	"0nAEpREAHwKdq9WVigln/WzRKGIxsgfvFvQlFzoyE/OtBmhPNMz6VCAgeL5F81Scig3SMDSvbt15jV1g",
+	"nk3rsG1wwTU3hLKRcOVNeEnIkNVDKVhjl2iwR1qpw7B0Yn5V6RvkiLFQ2Ze4ULrOwwa2Y26IrvcjKhq7",
+	"Pv+PWY8bWkVuVQOyczMg29WA1G6CPaSasHtrJgUaINu2NdXYw0UyIk+fKsUyVtnNdNJtLrjqsrAR2C9o",
+	"UxiVJLLL4CaQmGHcsGJnrkGZjAl/VZSmMS5l3nyGXSasHhiiVKbpGROk0aPP6+EAOXfDzRB7xu1DXPiG",
+	"EZXkQNexxcapIOnDvoTjJpe/+tButk9vCsnC7Jq5ITxC4S7m2pUP7UW7RkHD34yJSl55UgUSh93si2BP",
+	"ShapsnurGlT8Fajs3r59eysje5ifrRDxxf/3nVe/+MHnP/7bL/72r8uKF7bnxLNuRZcTEF12q9V3q7d3",
+	"q1Xbmic5ZQ9GZXe7OiGqABFLr9xcq+K9Zttw1gOQ3v2xbp3UdjAKIBkrvi1kZfcOxqMmq1VqTcamuqwE",
+	"BqfzzRa93lu96IUsLIVGWYtba3HLiFuPmZmg47n9PhMM5BpP7gI2KWNwr4LorlBGuGxRzBXULfZzG1EF",
+	"tGmL/G1H1GDP+6xlyC42wYwU0RwRG7RsZRyNUzxnZMS0maI2kqaSPQbeW/OHdRaXcuxgKRZXpbMro1Bh",
+	"5VtNdMyLnTuHIhxX6JcomenGlKOUm1U3FPeZr5dvpXWLtxfUeg9FuOpwNec7ubli3wmS/TWlXFPKym7l",
+	"AO4ahm2HV+oNKqSQLiKtKMfQv6aVBeFpVuIPmRXpmcH8XwfJrTzLjWadCAm/Sw14nhvjHeXiLpbzsXjH",
+	"XvXMePtQar9IHDhE5ZalsW5QyXiTWGhq8qWtL8PIEWmafGn7ywCrH7FE+d9zv6GbQnXlIAoRZ75B+gMN",
+	"KXRN2jo7FbYgMRQDC0g4YNZd0Xh8ePL4G/W7h/f3v1F/cO/oycnhccMQiQbC1WcKdDSclt94sP97dXzz",
+	"4OGTo5OGER0gJGTQt6adx+Az4aJDKMGlMM90adyLmFK7xHBImJ61CDkLEVgC0EPjKjs3CHtOWzqyAWzw",
+	"deJH2Ut8FlwHNo7eCktJviBIN9DwfrK6GAsHsXpphB42HVNhExG5kbBgzVVqceFtImQiODnXFoa6cU0U",
+	"Fy22eSoI2Xfb4/WlJAE/2aQ9zAwO2s+OXYAXq8uiMC2EnpdnaF7dFFLXzaNoTwFKlMQrJrJe4s+xKZFh",
+	"zM8Bg2tK6/jqJld1eFrk2l5QFj+h6mwpoRDrKgBhTi72PU1CDmfFHhqGBQqjqBLMhPJgcSzjeip4ff5/",
+	"/eLl939eCSr+hUm03US+9DR//GururVd26rW6tXaRx9+devrO0+r37j9tVvf/Hj7wc2j9x7deVw7qaBE",
+	"Ce1NGz9XZChj3SU23ZJQrVmvrxeZza9++Pk//uiLv//DV//p7yfmZGOZlp6Sk1XHJzVkAgybC4x71vpv",
+	"LTjY0uI0Htf5dYGycfHrHMu1jL6YNQO42EBD1AJQbo00NRsTWiCVMFEojGw0XSp+gUhihCLLrLuQgK+I",
+	"HAo3FogwgLHFho9wkUYYWIVTMaF3ScPowCASgNDVePTw+IRMjqZxKobm/qNRw0UpY3g8xj1skoeOl6cR",
+	"62nUgmHrZNDHIdkE/mPDGGhkZ6Egt18g4z4VEMBgJ8FjnMZ0RraceUMPZZZimuk4khnAwMowAjsXUIIK",
+	"iKsTlSq7terO1tJENCjX0fbls5uvVy6ezU3D3zfHetVYV60W64OVvJaxqqdPsnabtbRn6Fl4L7DRneod",
+	"r1F7GxxjxXNCYeiVjCyYTW086XJFaL/vy5VOst2sLLhhQTKaZcODM/tZOhrDKHOvN89dc8RL44hgqTJU",
+	"X5JatVrFMltLMUcHCZjPFDGITSVsBCMcbC7XuAKJCqIi4SCmzWhElJYxC120gyU4DeRugCcDERKuFHuq",
+	"+g4Uq7uYykbgvYmGegycdKavgJgDvcGEoRMh+RLw39+tbW3v3Lx1OqhWt24J2mO/i4FmjT3SeBeYMyWq",
+	"T1ssMKpq43/6vd+DL5+cfLBxO/CDKdtEDyVh3xrQiJh2lK0R9+U0MgGfRAjgNBS0A2olRoc+11YjTkbt",
+	"EkmaERVnEPRhWHqPQ0G8PUIJsD9wSQClYs/7FIIY0C/hlsro6cnq4Lid28R+a/cAgldh3bpm7a1ebLcA",
+	"I1m99UePTB1xjHnP7EGq8yeJbTxJljMyiosWZc/7PGaqTjW8JVhyPqjehbhSGyWB1gGzLp6+rczQGy9/",
+	"/ndf/Pp/ffWjv2h4g/pXYTyqxwPxu4anNRLDCVfERtDsZdIMWRRZCQzFrCZzAqWXupgn/hwzER73lg/V",
+	"DPKvkhu4jS/B0c4aZyU/f8euSCYY3wbyN6WMGBUuH2ZhYCWLHJSR405yjhmMl6vM+fKlOIT8sd/vVmrb",
+	"t6tV+KcKJK8fUS6yvezDxUnIg9/YOID2y1//37/99n98+fO/e/nd/+eff/m9L37285ff/5NX/+nvf/tX",
+	"f/Ty+/+72cni3oOKkoO4NYYzmgJuZwf1KNnv5EZ5kMQ5A5xGjOYfGMRf1NOhIazVHDX/r877h8clHhFz",
+	"IDPRLXlY64bV1IKKjalGlKqDo0pQaXNBIw8h/Tff/sHnf/2Lz/7p3738w5++/P4//ObbP5zETMflTTDT",
+	"08VNIKpumpm1eJ9jo+/evpVd6VgOtJf8xjo9jCusBUkGIoi3VNQ1PcsAvUN+d4Jp9V4lqAwZ73R1ZXfL",
+	"XD2nDVR94RKBr0IOoixce6C1BTAcF0EFDNfhrGUdX7vyK5U7yjmE9Nxhz3ksZ6DKU3UWELsOa5/uWjo2",
+	"nBpcUITmOLCcN7asp9YJwqVsRH7+/1UZicxgrsREtE/a3Ki9VsAYxlJ0yFePHx5BstKpANG4x5Whc24y",
+	"/Vh2YtqztbpiqRm4m4wAg32ioDvsyoiBtF+gI2AcrbMdJOs4qTGgyEcFaXhS1cbHbNTA/CqzSQhICcIt",
+	"VacCEoXMiFQads016TCt0gwqHNMUqQ9072vO0hk3m50MJYhCKrB+K8gTgygvK8fDviS7zp5zlbGgJXn1",
+	"aKK5YtkpuIQ+gE29d/sOGN1y+ng2J3d5PU1k+fx65mIty6wTi9rWlmc+A6qAQ4Q/E5EmkeVTHm8j5WhW",
+	"m0zwVZqMhJxCYBteBWuYs3dik6csJm3T0SXbNjyxeanWNe8gvEW2tbW4sWJxwzO+5QGWLCB4mLt744W9",
+	"y1NDxGx0wXzcyby0eHjYrKpZ8ysbvtInBlFUDpU4HLCpv4/brFzbqT3KfYNOHAjlcV/ZjXRFu85ZnInE",
+	"m8YBMzjI/ViazeaiUy/wIKE3q2CuNTsXtINVdisvv//D3377D5Ki/hiUBOsH5H9cUdVTW1W8I9yE80wL",
+	"y3nNgoo2zNXFMUxDhK5dRjUyqs7K6Izr+MNrKsw45rOfTRaLIgmz1PEGBs0Xa2gPRTQilDw6PLp77+hD",
+	"dElYoSSJt98DPDjrcS4VVtZHuLocBHsMLF4T5jeOMGMHGXrsvkLq6z6VobmWqpaksDtvE4UNiJBDcrB/",
+	"dHB4//7h3bcrluvtzIKgXqitF8wro/ByRdkb7Hni2LEibfYM3RNkKOMQS+BygSqg2sVUbXQThgMAGOWt",
+	"rh0neGCjkKCBSrsfLYQMBruP0BTUdflAHZnieuYkdeEoXzsaTruGIe5uB/hXnat6T8YppF8JyjtGYbmq",
+	"h4PEfTHmH7FaurWxTzpFFveDBP4rLtDVf8fiQgKUjHutFlSG3REkhdfbAxGqypg/JRuKCwl/bRknkd57",
+	"ZHti3y/NuVE63RmP1iw6CvdErBNmVkwOn3ZHjhaCJZ454N8rkVyN8BNxwWYp+CfuudeHFn3yojKV0Fig",
+	"AoBJPkfigbY+vGyLBVvm97gNPbo4UUMlXO+tiPIedD4eD5oRLMea3MYm5xyH06lzohzTxUDJclp8qtmq",
+	"ZUQ0e1JmkheEyVlTlpVRlsNzFo8wQEmPJ+c79TggMgrzEA6XJDnT6wa5uO4x0pKjRENb6AIEVxvGuOTF",
+	"IdnzPI9mcYyvlMEGfWQkig94pAFkeMpQcW00C50ib4aNaljBuN2PJR0I+PjF1EFYlZlAlhlXxFB9ImPI",
+	"e4sLxuHU7HYse/kwrUbV2wDteRLwuMxokkA9O6IZA9FyoWG8aSCv5iCuwV1XVLPKnMdCUNdlSd4NYP7T",
+	"q2xABAA8R6gijQ8PsxEX2I4z9EFUcaJxYuADFZoYBcxhqQakOYLoE92VoXN/trpMnQqjffZj1ma61TUN",
+	"QIFPF7NxYMaAIG0Y3YsIq16ULoLO7QK+qY1ntTEekVTalQvFKw7CRXgqMDcZc3tsJu9AQE3RzcvLhT0V",
+	"5ZJhYYrAao7kcKksIqPYGQKTCYl4Aj64m9VqQOzvbul6kKDMgOSVSMuMgBztmpagp8rudnWO2AKY5krj",
+	"CkAST2XfRcy8C0jHM0yti6jVy0m+duGni71WIXCkpyAyC+1fcHb2MGAdrE8uvhwMC+sQgHUIwMiRNUt3",
+	"7cEJ/IAACzi1VD5Ohg8VWk7vm0urbN8NIGONdGAOP2HX8FujcChXFNJXOSBhQgRY4RlsH4rEUvYCS/B1",
+	"zBnyvlNhmFU4YJvkCUJgeESjQYQEEC4WITIFpoeYhdgkGDA5UBbcG8/HXopSYcN9uAPjRLwOa/9VY4wM",
+	"jLq2dZmyMZcTcyowU8Rc2UbgMc+kEiZqNAoT/0xXJOGasctGPXMI3yC5c0XkOYQMngrIHjRig4OvAJ1o",
+	"FwZqe4KZWijzFiKZQ90bKwmE5EuNA/P1xoEUOpbRLhFyA6IYG1/eJEds6ESOU4G5pSSm4KYcKJYTJerJ",
+	"Pg1nCE8SYwRpMj1EHHYjX6gkNHOVsBipJDC3PWu/378XltIVTB+lNYunhs9flZFszZqvhTW/poz27Wd/",
+	"i7O6QdMciibbSMOTp5itHooWK1k/x8K4zVdE56mMw5vVKTV0XKuXVUgH4iHmNJxBkHp5w9lrZ28xm7i2",
+	"t6zG3pLcryRKdTUVdVrMemHH4BQDQskZF6FX6M866yWxfiMF7vxM6Rqqzpy1ZRceBdpjszucpDkGbpfk",
+	"ZNvCMQ0f1rnhpcwg1FaaiA6tupo3Oh7lRHuZG5hPilaZItKU8swqBylsrEegdmtb28EYIdyttOQgVqzu",
+	"Xk7jDICb1rzWKp//8Eef/fJXX/zsnzA5FyUB8x91I33d7lpct5jgld3KzlYlzZy1YkevH4FfP/naDuf9",
+	"hw8/vnf0Yf3g4dEH9x4/mCdh0OzAirM5FljeUsFzeYjjiBWGg7Cxcln0sGxsnK31XrQdPqPBADYR5kav",
+	"LRiStthmLyVi4v7PUa5mbb9Z229GlnwTSp6yA3NCJlgk8JnlYX8nRVtAR+dK81axlGsO9XH62BXQsDQJ",
+	"zYFMbnnYhrXae8mnegzwAnfe27w5+y4HFS01jQxZrC5bGsEswgEArMzUIOGptZS4uDIHcHCTYiJpjkBQ",
+	"uww44L67ElCIH8xVGyWuwn6/72IEru424B2o24iJ94KKNbnWBRu6b2tb6dcYCG5/2M6ElNsvb6b3x71f",
+	"3dpZMmkxWYNZF6LNz9e34pJuhQOzgsvgIl+ydg5C+/0Sto7+PKDYiZfaolBSRRo5yJF7Nk7aWtC91O8z",
+	"IYfgV7bFt8B0PaHE7Pf7a7DiNVjxGwRWnJzYNV7xGq/4zcQrXoRflHMF58Q2TYtrGsa032cIXTikWOSS",
+	"C6UBsIGkgyVGklO5CTP7/f6q3XpXkl+TT/2s7PbJYkmUV+GNA/3K5SAuiYLh9m4uD53DuuSxg/Zbe92u",
+	"N+jEITPRDoYN9hYjOF1GI90tVMQ+wp+X4qxz7sacq2tWirUGmMb2ybNsdg8Dec0iWJnZu3gGb7HsCuQu",
+	"VH/QjHjLLpUhh6PClXoMv77GC7XoMSyxuIaeNqliSbSIFZt7vBNTzICZb7Wz/b6oNKnirf2BOaifPDOM",
+	"o8lozOKPGQwL0gIhaiUvlQGCdvDnSlAZxFFlt3IDqSqOafyFD2z4D+ZtK6/yYFJkEK4hHW2ScQQ6mDkW",
+	"67SM03l70TwyGavveqP9vu3K3M5N8khGEca0YoREEggROOUQSy8Ltpn1KecmSSQigu7GjJHk6CpHRwwF",
+	"SWOAcsUBzONXm+RDwDmGAor9vs2ygPV9RxEahrG5Z+hFM/JMg9hGzbTGhwo0Kme47Lm2bfQj2mJdGYUA",
+	"XndSBLcModg8NIvjIrYZ5oMoBfPE8aozWNPsqrk2VM5IwJOQxKHIccgrCEehXkcW7s4FnFkBwobBOUcj",
+	"oC17KL5ZKN3iYbgKVpipbQGo6Zk5kBDLZotanlMsIe02D8pvN1mXZzYgPQO5/UlAqA4lNLpJGniAG2Sg",
+	"zOoqxjwbiTs3ozQDJ8DoMPe8lUwBL9AcXm8c8EDBEMBVZRfPUCsqRsSdthB23BwTyBd21bQE81OBUWN/",
+	"R8H6RLLj9Yvt8dxdN8fsjIsQwNZDFvFzFo/8d13B5slXPxZy6GrH8xhw0CD8jz/P9D0QEFxZMG/bpdqD",
+	"DPY2VegWJ71Bq2txozUZQl3UllR64lrlt+un0MN5xiirxO4LuotdZq9JSAMvPJReoXUoqu/XUcS0w4BI",
+	"F9Dl1i0YvwJZA/NkVx/JYbakuw2tFEgFbbuZFRaatorvElc2iBNWwRaVM+eKtzDc1CsTm+Tu9RgV8HRm",
+	"wbXmoqMKSHskaUiaNKKi5RijGvRNP0rGymvHMsaLZxf/fwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -116,13 +116,13 @@ func (q *Queries) ContactPut(ctx context.Context, arg ContactPutParams) (int64, 
 const notificationCreate = `-- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, operator, submitted_by
+    ended_as, operator, submitted_by, sign
 )
 SELECT $1, c.id, $2, $3, $4, $5, $6, $7::text[],
     CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
-    $10, $11, $8::smallint, $12, $13
+    $10, $11, $8::smallint, $12, $13, $14
 FROM channels c
-WHERE c.channel = $14
+WHERE c.channel = $15
 ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL DO NOTHING
 RETURNING id
 `
@@ -141,6 +141,7 @@ type NotificationCreateParams struct {
 	StartedAt     *time.Time
 	Operator      *string
 	SubmittedBy   string
+	Sign          *string
 	Channel       string
 }
 
@@ -161,6 +162,7 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 		arg.StartedAt,
 		arg.Operator,
 		arg.SubmittedBy,
+		arg.Sign,
 		arg.Channel,
 	)
 	var id int64
@@ -190,7 +192,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -199,7 +201,7 @@ WITH due AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
-    t.external_id,
+    t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed,
     CASE
@@ -236,6 +238,7 @@ type NotificationDueRow struct {
 	Title          *string
 	Content        *string
 	ExternalID     *string
+	Sign           string
 	ElapsedMinutes int64
 	IsTimed        bool
 	Wait           float64
@@ -265,6 +268,7 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.Title,
 			&i.Content,
 			&i.ExternalID,
+			&i.Sign,
 			&i.ElapsedMinutes,
 			&i.IsTimed,
 			&i.Wait,
@@ -392,7 +396,7 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 }
 
 const notificationList = `-- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.remark,
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.sign, n.remark,
     n.operator, n.created_at, n.updated_at,
     CASE
         WHEN n.ended_as IS NOT NULL THEN n.ended_as
@@ -445,6 +449,7 @@ type NotificationListRow struct {
 	UserIds       []string
 	NextRunAt     *time.Time
 	RepeatMinutes *int64
+	Sign          *string
 	Remark        *string
 	Operator      *string
 	CreatedAt     time.Time
@@ -484,6 +489,7 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 			&i.UserIds,
 			&i.NextRunAt,
 			&i.RepeatMinutes,
+			&i.Sign,
 			&i.Remark,
 			&i.Operator,
 			&i.CreatedAt,
@@ -639,7 +645,7 @@ func (q *Queries) NotificationTemplateDelete(ctx context.Context, arg Notificati
 }
 
 const notificationTemplateList = `-- name: NotificationTemplateList :many
-SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.is_enabled, t.created_at, t.updated_at
+SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE ($1::smallint IS NULL OR t.biz_type = $1::smallint)
@@ -658,6 +664,7 @@ type NotificationTemplateListRow struct {
 	Title      string
 	Content    string
 	ExternalID string
+	Sign       *string
 	IsEnabled  bool
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
@@ -678,6 +685,7 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 			&i.Title,
 			&i.Content,
 			&i.ExternalID,
+			&i.Sign,
 			&i.IsEnabled,
 			&i.CreatedAt,
 			&i.UpdatedAt,
@@ -693,10 +701,10 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 }
 
 const notificationTemplatePut = `-- name: NotificationTemplatePut :one
-INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, is_enabled)
-SELECT $1, c.id, $2, $3, $4, $5 FROM channels c WHERE c.channel = $6
+INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
+SELECT $1, c.id, $2, $3, $4, $5, $6 FROM channels c WHERE c.channel = $7
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, is_enabled = excluded.is_enabled,
+SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign, is_enabled = excluded.is_enabled,
     updated_at = now()
 RETURNING id
 `
@@ -706,6 +714,7 @@ type NotificationTemplatePutParams struct {
 	Title      string
 	Content    string
 	ExternalID string
+	Sign       *string
 	IsEnabled  bool
 	Channel    string
 }
@@ -716,6 +725,7 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 		arg.Title,
 		arg.Content,
 		arg.ExternalID,
+		arg.Sign,
 		arg.IsEnabled,
 		arg.Channel,
 	)

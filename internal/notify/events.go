@@ -25,6 +25,7 @@ type Event struct {
 	StartedAt *time.Time
 	MaxMins   *int64 // how long a node may take
 	Repeat    *int64 // minutes between reminders
+	Sign      *string
 	Operator  *string
 }
 
@@ -146,7 +147,7 @@ func (e Event) everywhere(bizType int16, bizID int64, key string) []Notification
 	for i, channel := range e.Channels {
 		all[i] = Notification{
 			BizType: bizType, BizID: bizID, BizTaskID: &e.TaskID, Channel: channel, Payload: e.Payload, UserIDs: e.UserIDs,
-			DedupKey: new(key + "_" + channelNumber(channel)), Operator: e.Operator,
+			DedupKey: new(key + "_" + channelNumber(channel)), Sign: e.Sign, Operator: e.Operator,
 		}
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -314,7 +315,9 @@ func (w *worker) messages(ctx context.Context, rows []dbq.TaskClaimRow) ([]drive
 			TaskID: row.TaskID, Attempt: row.Attempt, Recipient: f.Recipient, UserID: f.UserID, Content: row.Content,
 		}
 		if f.RenderingID != 0 {
-			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, f.Content, f.TemplateID
+			// What was claimed is the signature and the beginning of the rendering.
+			signature := strings.TrimSuffix(row.Content, f.TaskContent)
+			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
 			m.Params, m.Page = f.Params, f.Page
 		}
 		messages[i] = m
@@ -343,6 +346,7 @@ func (w *worker) report(now *way, rows []dbq.TaskClaimRow, messages []driver.Mes
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, pauseMost) {
 		err := w.tell(ctx, reports, unclear)
 		if err == nil {
+			w.matchSent(ctx, w.senderNo, reports)
 			return
 		}
 		select {
