@@ -102,7 +102,7 @@ type answer struct {
 // call sends a request, as the admin unless a key is given, and holds the answer against the contract.
 func (s *service) call(t *rapid.T, key, method, path string, body any, headers ...string) answer {
 	t.Helper()
-	r, answer := s.send(t, t.Context(), key, method, path, body, headers...)
+	r, answer := s.send(t.Context(), t, key, method, path, body, headers...)
 	s.check(t, r, answer)
 	return decoded(t, answer)
 }
@@ -110,14 +110,14 @@ func (s *service) call(t *rapid.T, key, method, path string, body any, headers .
 // list is call without the contract, for long answers that were checked when they were short.
 func (s *service) list(t *rapid.T, path string) answer {
 	t.Helper()
-	_, answer := s.send(t, t.Context(), "", http.MethodGet, path, nil)
+	_, answer := s.send(t.Context(), t, "", http.MethodGet, path, nil)
 	if answer.Code != http.StatusOK {
 		t.Fatalf("GET %s: %d %s", path, answer.Code, answer.Body)
 	}
 	return decoded(t, answer)
 }
 
-func (s *service) send(t *rapid.T, ctx context.Context, key, method, path string, body any, headers ...string) (*http.Request, *httptest.ResponseRecorder) {
+func (s *service) send(ctx context.Context, t *rapid.T, key, method, path string, body any, headers ...string) (*http.Request, *httptest.ResponseRecorder) {
 	t.Helper()
 	var reader io.Reader
 	switch body := body.(type) {

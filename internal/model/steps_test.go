@@ -172,8 +172,8 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 			o.wrong = append(o.wrong, noneActive)
 			return o
 		}
-		ok := false
-		if text, ok = template.render(params); !ok {
+		rendered, ok := template.render(params)
+		if text = rendered; !ok {
 			o.wrong = append(o.wrong, invalid)
 		}
 		if template.scheduled && x.asked == nil {
@@ -266,19 +266,15 @@ func (q *sequence) submitter(t *rapid.T) *company {
 	return c
 }
 
-func (q *sequence) send(t *rapid.T, s submission, headers ...string) answer {
+// send submits a message and holds the answer against what it means.
+func (q *sequence) send(t *rapid.T, s submission) {
 	t.Helper()
 	body := s.body(q.world.now)
 	t.Logf("submit for %s %s", s.company.no, brief(t, body))
-	return q.service.call(t, s.company.key, http.MethodPost, "/api/v1/sms/send", body, headers...)
+	q.submitted(t, s, itemOf(t, q.service.call(t, s.company.key, http.MethodPost, sendPath, body)))
 }
 
-func (q *sequence) sendAndCheck(t *rapid.T, s submission, headers ...string) answer {
-	t.Helper()
-	a := q.send(t, s, headers...)
-	q.submitted(t, s, itemOf(t, a))
-	return a
-}
+const sendPath = "/api/v1/sms/send"
 
 func itemOf(t *rapid.T, a answer) submittedItem {
 	t.Helper()
@@ -290,22 +286,21 @@ func itemOf(t *rapid.T, a answer) submittedItem {
 	return item
 }
 
-func (q *sequence) submit(t *rapid.T) { q.sendAndCheck(t, q.submission(t, q.submitter(t))) }
+func (q *sequence) submit(t *rapid.T) { q.send(t, q.submission(t, q.submitter(t))) }
 
 func (q *sequence) submitByTemplate(t *rapid.T) {
-	q.sendAndCheck(t, q.submission(t, q.submitter(t)).byTemplate(t))
+	q.send(t, q.submission(t, q.submitter(t)).byTemplate(t))
 }
 
 func (q *sequence) submitDefault(t *rapid.T) {
 	s := q.submission(t, q.submitter(t))
 	s.content = ""
-	q.sendAndCheck(t, s)
+	q.send(t, s)
 }
 
 // submitWithKey submits with an Idempotency-Key, or with one that has been used: then nothing happens.
 func (q *sequence) submitWithKey(t *rapid.T) {
 	w := q.world
-	const path = "/api/v1/sms/send"
 	if len(w.kept) > 0 && oneOf(t, "use a key again", true, false) {
 		k := oneOf(t, "key", w.kept...)
 		if w.now.Sub(k.at) > 23*time.Hour {
@@ -317,7 +312,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 			body = encoded(t, map[string]any{"phone_number": numbers[0].written, "content": "another"})
 		}
 		t.Logf("submit again with the key %s: %s", k.key, body)
-		a := q.service.call(t, k.user, http.MethodPost, k.path, body, "Idempotency-Key", k.key)
+		a := q.service.call(t, k.user, http.MethodPost, sendPath, body, "Idempotency-Key", k.key)
 		switch {
 		case other && (a.Status != http.StatusUnprocessableEntity || a.Body.Error.Reason != "idempotency.key_reused"):
 			t.Fatalf("a key was used again with another body: %s", a.Raw)
@@ -329,10 +324,10 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	s := q.submission(t, q.submitter(t))
 	body, key := encoded(t, s.body(w.now)), q.name("key")
 	t.Logf("submit for %s with the key %s: %s", s.company.no, key, brief(t, s.body(w.now)))
-	a := q.service.call(t, s.company.key, http.MethodPost, path, body, "Idempotency-Key", key)
+	a := q.service.call(t, s.company.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
 	q.submitted(t, s, itemOf(t, a))
 	if a.Status == http.StatusOK {
-		w.kept = append(w.kept, &keptAnswer{key: key, path: path, user: s.company.key, body: body, answer: a.Raw, at: w.now})
+		w.kept = append(w.kept, &keptAnswer{key: key, user: s.company.key, body: body, answer: a.Raw, at: w.now})
 	}
 }
 
@@ -420,7 +415,7 @@ func (q *sequence) dryRun(t *rapid.T) {
 		q.checkPreview(t, o, a)
 	}
 	if oneOf(t, "submit it", true, false) {
-		q.sendAndCheck(t, s)
+		q.send(t, s)
 	}
 }
 
@@ -664,11 +659,11 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		r, recorded = q.service.send(t, ctx, "", http.MethodPost, "/api/v1/sms/tasks/claim", map[string]any{"app_id": s.no, "limit": 3, "wait": 30})
+		r, recorded = q.service.send(ctx, t, "", http.MethodPost, "/api/v1/sms/tasks/claim", map[string]any{"app_id": s.no, "limit": 3, "wait": 30})
 	}()
 	users := slices.DeleteFunc(q.companies(), func(c *company) bool { return c.key == "" })
 	if able && !isThere && s.shared && len(users) > 0 && s.budget(w.now) > 2 {
-		q.sendAndCheck(t, submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"})
+		q.send(t, submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"})
 		isThere = true
 	}
 	if !isThere {
@@ -698,7 +693,10 @@ func (q *sequence) drain(t *rapid.T) {
 	}
 	for _, x := range w.tasks {
 		for _, s := range w.senders {
-			if w.waits(x) && w.mayServe(s, w.pool(x)) && s.isReady(w.now) && s.cost(x) <= s.budget(w.now) && !(faultLargeHideSmall && s.budget(w.now) < math.MaxInt/2) {
+			if faultLargeHideSmall && s.budget(w.now) < math.MaxInt/2 {
+				continue
+			}
+			if w.waits(x) && w.mayServe(s, w.pool(x)) && s.isReady(w.now) && s.cost(x) <= s.budget(w.now) {
 				t.Fatalf("everybody claims until nobody is given anything: %s is left, which %s could take", x.name, s.no)
 			}
 		}

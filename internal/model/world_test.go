@@ -103,8 +103,8 @@ type defaultContent struct {
 
 // keptAnswer is what an Idempotency-Key got.
 type keptAnswer struct {
-	key, path, user, body, answer string
-	at                            time.Time
+	key, user, body, answer string
+	at                      time.Time
 }
 
 // number is a phone number as people write it, and what it means.
@@ -152,8 +152,6 @@ type event struct {
 	Status               int
 	At                   time.Time
 }
-
-func (t *task) open() bool { return t.status == pending || t.status == processing }
 
 func (t *task) segments() int { return segment.Count(segment.Signed(t.sign, t.content)) }
 
