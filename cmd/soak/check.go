@@ -70,11 +70,15 @@ var invariants = []invariant{
 			WINDOW w AS (PARTITION BY task_id ORDER BY id)
 		) s
 		WHERE s.next IS NOT NULL AND NOT EXISTS (
-			SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect = 'retry' AND e.created_at <= s.next_at
+			SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect IN ('retry', 'troubled', 'untried') AND e.created_at <= s.next_at
 		)`},
-	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1", `
+	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1, and one that was given back is none", `
 		SELECT s.task_id || ' ' || s.attempt FROM (
-			SELECT *, row_number() OVER (PARTITION BY task_id ORDER BY id) AS n FROM send_logs
+			SELECT l.*, 1 + count(e.id) FILTER (WHERE e.effect = 'retry') OVER (
+				PARTITION BY l.task_id ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+			) AS n
+			FROM send_logs l
+			LEFT JOIN ends e ON e.lease_id = l.id AND e.effect = 'retry'
 		) s
 		WHERE s.attempt <> s.n OR s.n > $1 + 1`},
 	{"a lease ends once, but for a late SUCCESS of a lease that ran out", `
@@ -84,7 +88,7 @@ var invariants = []invariant{
 			AND string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) <> 'recovered retry, reported success'`},
 	{"a task ends once, and nothing happens to it afterwards", `
 		SELECT f.task_id || ' ' || f.effect FROM ends f
-		WHERE f.effect <> 'retry' AND (
+		WHERE f.effect NOT IN ('retry', 'troubled', 'untried') AND (
 			EXISTS (SELECT FROM ends e WHERE e.task_id = f.task_id AND e.id > f.id)
 			OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = f.task_id AND s.created_at > f.created_at)
 		)`},
@@ -107,7 +111,10 @@ var invariants = []invariant{
 		SELECT 'scheduled ' || s.task_id FROM send_logs s JOIN tasks t USING (task_id) WHERE s.created_at < t.expect_send_time
 		UNION ALL
 		SELECT 'cancelled ' || c.task_id FROM cancelled c JOIN tasks t USING (task_id)
-		WHERE t.status <> 4 OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count)
+		WHERE t.status <> 4 OR EXISTS (
+			SELECT FROM send_logs s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count
+				AND NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released')
+		)
 		UNION ALL
 		SELECT 'outside ' || s.app_id FROM send_logs s WHERE s.app_id NOT LIKE 'sender-%'`},
 	{"every report that was answered is in the log once", `
@@ -168,7 +175,7 @@ func (v *verdict) add(text string) {
 }
 
 // check holds the whole history against the whole database, which is quiet.
-func check(ctx context.Context, s *stack, h *history, p *provider) ([]verdict, error) {
+func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) ([]verdict, error) {
 	var verdicts []verdict
 	err := s.query(ctx, func(conn *pgx.Conn) error {
 		if err := present(ctx, conn, h, p); err != nil {
@@ -181,6 +188,11 @@ func check(ctx context.Context, s *stack, h *history, p *provider) ([]verdict, e
 			}
 			verdicts = append(verdicts, v)
 		}
+		of, err := t.verdicts(ctx, conn)
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, of...)
 		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
 			v, err := more(ctx, conn, s)
 			if err != nil {
@@ -275,6 +287,7 @@ func (h *history) verdicts() []verdict {
 	return []verdict{
 		answers,
 		{name: "a server that is asked to stop answers no 5xx", broken: int(h.drainErrors.Load())},
+		{name: "nobody with the right password is refused for the wrong ones of others (429)", broken: int(h.lockouts.Load())},
 		{name: "no server met an error that it did not expect (500)", broken: int(h.failures.Load())},
 	}
 }

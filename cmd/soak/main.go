@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -131,17 +132,21 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	if err := l.limit(ctx); err != nil {
 		return err
 	}
+	t := newTenants(l)
+	if err := t.setUp(ctx); err != nil {
+		return err
+	}
 	n := newNemesis(s.options.Seed, stack, h, s.say)
 	s.began = time.Now()
 	var verdicts []verdict
 	rounds := 0
 	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, stack, l, n); err != nil {
+		if verdicts, err = s.round(ctx, rounds, stack, l, t, n); err != nil {
 			return err
 		}
 	}
-	s.summary(rounds, h, l, n, verdicts)
+	s.summary(rounds, h, l, t, n, verdicts)
 	if found := broken(verdicts); len(found) > 0 {
 		s.findings = found[0].name
 		return errBroken
@@ -153,7 +158,7 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 const quietLimit = time.Minute
 
 // round is load with faults, then quiet, then the check.
-func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *nemesis) ([]verdict, error) {
+func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, n *nemesis) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
@@ -161,7 +166,10 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.run(loading, number)
+		var both sync.WaitGroup
+		both.Go(func() { l.run(loading, number) })
+		both.Go(func() { t.run(loading, number) })
+		both.Wait()
 	}()
 	err := n.run(fire) // under load to its end: what it waits for are answers
 	unload()
@@ -175,7 +183,10 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *
 		counts, err := stack.servers[0].statistics(quiet)
 		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0
 	})
-	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider)
+	if err := t.measure(context.WithoutCancel(ctx), number); err != nil {
+		return nil, err
+	}
+	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t)
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
@@ -184,7 +195,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *
 	return verdicts, nil
 }
 
-func (s *soak) summary(rounds int, h *history, l *load, n *nemesis, verdicts []verdict) {
+func (s *soak) summary(rounds int, h *history, l *load, t *tenants, n *nemesis, verdicts []verdict) {
 	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	total := 0
 	for _, f := range faults {
@@ -195,6 +206,9 @@ func (s *soak) summary(rounds int, h *history, l *load, n *nemesis, verdicts []v
 	for i, name := range misdeedNames {
 		fmt.Printf("  %5d  reports %s\n", l.misdeed[i].Load(), name)
 	}
+	fmt.Printf("  %5d  times the route of a country went or came\n", t.flips.Load())
+	fmt.Printf("  %5d  times a provider was in trouble\n", t.troubles.Load())
+	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())
 	fmt.Printf("\n  %d calls answered, %d refused, %d without an answer that says\n", h.calls[answered].Load(),
 		h.calls[refused].Load(), h.calls[unknown].Load())
 	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages taken by the provider\n", h.accepted(), len(h.claims), l.provider.total())

@@ -19,10 +19,11 @@ type mutant struct {
 type change struct{ file, before, after string }
 
 const (
-	queries  = "gen/dbq/dispatch.sql.go"
-	contents = "gen/dbq/template.sql.go"
-	dispatch = "internal/task/dispatch.go"
-	driving  = "internal/notify/push.go"
+	queries   = "gen/dbq/dispatch.sql.go"
+	contents  = "gen/dbq/template.sql.go"
+	dispatch  = "internal/task/dispatch.go"
+	verifying = "internal/access/verify.go"
+	driving   = "internal/notify/push.go"
 )
 
 var mutants = []mutant{
@@ -72,6 +73,15 @@ var mutants = []mutant{
 	}},
 	{"doubt", "what is not known to have gone out is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
+	}},
+	{"lockout", "wrong passwords make everybody wait who calls from the same address", []change{
+		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey() {", `	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
+		return Principal{}, tooMany(wait)
+	}
+	if who, err, known := v.recall(ctx, a); known {
+		return who, err
+	}
+	if a.isKey() {`},
 	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
 		{queries, "    FROM leased h\n),\ncharged AS", "    FROM leased h WHERE false\n),\ncharged AS"},
