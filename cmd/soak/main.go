@@ -26,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"How long to go on; the round that has begun is finished."`
 	Round    time.Duration `default:"30s" help:"How often to stop the faults, wait until all is quiet, and check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
-	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt or F10."`
+	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt, lockout or F10."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
 }
 
@@ -64,7 +64,10 @@ func run(ctx context.Context, o options) error {
 		err := s.run(ctx, &m)
 		switch {
 		case errors.Is(err, errBroken):
-			found = append(found, fmt.Sprintf("  %-4s found after %3.0f s: %s", m.name, s.elapsed().Seconds(), s.findings))
+			if m.by != "" && !slices.ContainsFunc(s.findings, func(name string) bool { return strings.HasPrefix(name, m.by) }) {
+				return fmt.Errorf("mutant %s was not found by %q", m.name, m.by)
+			}
+			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.name, s.elapsed().Seconds(), strings.Join(s.findings, "; ")))
 		case err == nil:
 			return fmt.Errorf("mutant %s was not found in %s", m.name, limited.Duration)
 		default:
@@ -82,7 +85,7 @@ func run(ctx context.Context, o options) error {
 type soak struct {
 	options  options
 	began    time.Time // of the first round
-	findings string
+	findings []string  // the invariants that are broken
 }
 
 func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
@@ -148,7 +151,9 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	}
 	s.summary(rounds, h, l, t, n, verdicts)
 	if found := broken(verdicts); len(found) > 0 {
-		s.findings = found[0].name
+		for _, v := range found {
+			s.findings = append(s.findings, v.name)
+		}
 		return errBroken
 	}
 	return ctx.Err()
