@@ -64,8 +64,8 @@ func run(ctx context.Context, o options) error {
 		err := s.run(ctx, &m)
 		switch {
 		case errors.Is(err, errBroken):
-			if m.by != "" && !slices.ContainsFunc(s.findings, func(name string) bool { return strings.HasPrefix(name, m.by) }) {
-				return fmt.Errorf("mutant %s was not found by %q", m.name, m.by)
+			if by := finders[m.name]; !slices.ContainsFunc(s.findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
+				return fmt.Errorf("mutant %s was not found by %q", m.name, by)
 			}
 			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.name, s.elapsed().Seconds(), strings.Join(s.findings, "; ")))
 		case err == nil:

@@ -13,7 +13,11 @@ type mutant struct {
 	name    string
 	what    string
 	changes []change
-	by      string // the invariant that has to find it, by its first words; empty: any
+}
+
+// finders are the invariants that have to find a mutant, by their first words; any may find the others.
+var finders = map[string]string{
+	"lockout": "nobody with the right password",
 }
 
 // change replaces the one place in a file of the project where before stands.
@@ -30,11 +34,11 @@ const (
 var mutants = []mutant{
 	{"F1", "a report changes a task whatever its state and whoever reports", []change{
 		{queries, "(t.status = 1 AND t.processing_app_id = i.app_id)", "(t.status BETWEEN 0 AND 3)"},
-	}, ""},
+	}},
 	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
 		{queries, "(t.status = 1 AND t.processing_app_id = i.app_id)",
 			"(t.status = 1 AND t.processing_app_id = i.app_id) OR (t.status = 0 AND t.retry_count > 0 AND i.wants_retry)"},
-	}, ""},
+	}},
 	{"F4", "the sweep looks first and writes afterwards, by id", []change{
 		{dispatch, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
 		return 0, err
@@ -64,17 +68,17 @@ var mutants = []mutant{
 
 // Recover takes back`},
 		{dispatch, "\t\"lksms/gen/dbq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dbq\""},
-	}, ""},
+	}},
 	{"F7", "a default content is looked at first and marked afterwards", []change{
 		{contents, "WHERE recipient = $1 AND NOT is_sent",
 			"WHERE recipient = $1 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $1 AND NOT d.is_sent)"},
-	}, ""},
+	}},
 	{"pace", "a claim counts what is left of a sender without locking it", []change{
 		{queries, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
-	}, ""},
+	}},
 	{"doubt", "what is not known to have gone out is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
-	}, ""},
+	}},
 	{"lockout", "wrong passwords make everybody wait who calls from the same address", []change{
 		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey() {", `	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
 		return Principal{}, tooMany(wait)
@@ -83,7 +87,7 @@ var mutants = []mutant{
 		return who, err
 	}
 	if a.isKey() {`},
-	}, "nobody with the right password"},
+	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
 		{queries, "    FROM leased h\n),\ncharged AS", "    FROM leased h WHERE false\n),\ncharged AS"},
 		{dispatch, "\ts.claimed.Add(", `	for _, r := range rows {
@@ -94,7 +98,7 @@ var mutants = []mutant{
 		}
 	}
 	s.claimed.Add(`},
-	}, ""},
+	}},
 }
 
 // overlay writes the changed files into dir and returns the file that tells the Go command to take them instead.
