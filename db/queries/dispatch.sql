@@ -290,6 +290,7 @@ ORDER BY h.place;
 
 -- TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
 -- app holds it now, or, for a SUCCESS, when its app was the last to hold it, its lease ran out and nobody was given it since.
+-- lease_until decides whether a FAILED is in time, also where no sweep has taken the lease back yet.
 -- Anything else only writes the log: ignored where the app once held the task (a repeat, or too late), refused where it
 -- never did. The log names the lease that was ended, also where the report did not. A lease_id of 0 is none.
 -- A task that is not there gives no row. What a provider calls the message is kept also where the report came too late: it
@@ -309,13 +310,18 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.recipient, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
-        (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
-            (t.status = 1 AND t.processing_app_id = i.app_id)
-            OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
-        ) AS settles
+    SELECT i.*, t.recipient, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
+        t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+),
+judged AS (
+    SELECT h.*,
+        (h.lease_id IS NULL OR h.lease_id = h.held_lease_id) AND (
+            (h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
+            OR (h.task_status = 0 AND h.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = h.held_lease_id) = h.app_id)
+        ) AS settles
+    FROM held h
 ),
 verdict AS MATERIALIZED (
     SELECT h.*,
@@ -333,7 +339,7 @@ verdict AS MATERIALIZED (
             ) THEN 'ignored'
             ELSE 'refused'
         END AS effect
-    FROM held h
+    FROM judged h
 ),
 settled AS (
     UPDATE tasks t

@@ -3824,7 +3824,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	//
 	// Takes any type of body and a specified content type.
@@ -3840,7 +3840,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	//
 	// Takes a body of the `application/json` content type.
@@ -5666,7 +5666,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //
 // Takes any type of body and a specified content type.
@@ -5692,7 +5692,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //
 // Takes a body of the `application/json` content type.
@@ -11188,7 +11188,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -11204,7 +11204,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -21425,7 +21425,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -21447,7 +21447,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -47895,76 +47895,77 @@ var swaggerSpec = []string{
 	"L218GUaOMMXkS5tfBoz1mKXK/477DY36qiP7cYSg403S62vI1zqhrbNjYavTQmWokER9Zo37zcf7R4+/",
 	"0bi7f3/3G40H9w6eHO0fNg2RaCJ2ea5aQ9Np+c0Hu7/XwDf3Hj45OGoa0QECKPo9a9p5DB4GLk4JJbgU",
 	"5pkOTboxU2qbGA4J07MWIWchAksA+jNcmd8mYc9pS8dDlIHg69TrsJOGlHMd2qBtKyylyWkg3UDDu+nq",
-	"whMYGJaFg2HTCRU2640bCQvWXGUWF94mQqaCk3MEYcVrroniosXWjwUhu257vL6UJOBVGreHmcFB+/mx",
-	"C/D5dFgcZVWxi5LazKvrQuqGebTQNIKi8hFVZwvJbIiBD3QzvXf3NIk4bKXdU4bF5OI4CKfCOrAkkUkj",
-	"k4s+/79+8fL7Pw/CwD/PqTKain+eYo5/bdQ2NusbtXqjVv/ow69ufH3rae0bt79265sfbz64efDeozuP",
-	"60cBCnzQ3qTxc0UGMtEdYlPvCNWadXt6ntn86oef/+OPvvj7P3z1n/5+bE42MGfhKTlRcnRSAybA7jjH",
-	"uKet/8acg60s7eJxnV1Urxojvcq3W4nQ8xkbgMn0NbjgwcWjkabmAxxLhAYmSmWFtROXll0iMRiZxfLS",
-	"DiRjKyIHwo0ldCXoZWI4Exdk0OGtDhaeAn1QMaG3SdOoqMCxQSZqPnp4eETGR9M8FgNz/9Hm4EJuMVSa",
-	"0FgKtk4eOlYLgd9tkAAiiWwNuC7p93BINpn70DAGGttZKMjzFshXjwUUIrGT4AlOYzIjW8z6oAcyTzHN",
-	"dBzJDGFgVRiBnQvoKCXE1UkywXa9trWxMBENq3W0efns5uvBxbOZafj75lgvG/eo1WI9MGLXc0bv7EnW",
-	"brOW9uwwc+8FNrpVu+M1am+DY6x4TigMPciJavk0t6MOV4T2er7Y5wTP9WDODQvT0Swa65rbz8rBEkbX",
-	"er157oojXhpHBEOSofqS1Gu1GpZQWog5Oni4YqaIMWYqZSMYgGDzekb1O9TfFIn6CT2Jh0RpmbDIBSNY",
-	"gtNE7gbYIhDA4MpmZ5ppX7GGCxBsht6baEfHKEBnmQqJOdBrTBg6EZEvAf/93frG5tbNW8f9Wm3jlqBd",
-	"9rsYB9bcIc2vAHOmRPVoi4VGk2z+T7/3e/Dlk6MP1m6HfmRgm+iBJOxbfRoT046y9by+nAUO4JMIB5vF",
-	"NRqF1Wq17Lm2Cms6apcVcRJTcQYxGYaldzkUL9shlAD7A48BUCr2vEchxgDdBm6pjBqdrg6O23k17Ld2",
-	"DyASE9atY9be5nTZLcCwTG/90WHSQExb3jV7kKnkXGXKuA3SMDKKC31kz3s8YapBNbwlWHo+qN6GIEkb",
-	"xIDKu1kXT9lWZujNlz//uy9+/b+++tFfNL1B/asoGTaSvvhdw9OaqV2DK2IDXHZyKWcsjq0EhmLWCXMC",
-	"pZfGViT+HDIRHXYXj6QMi6+SG7gN/8DRThtnUJyMYlckF1luo9JPpIwZFS65Y26QHYsik5PjjgqOGYyX",
-	"q9z58qU4hH+x328H9c3btRr8UwOS14spF/leduHipOTBb2wUTPnlr//v3377P778+d+9/O7/88+//N4X",
-	"P/v5y+//yav/9Pe//as/evn9/93sZHnvYaBkP2mNYE5m4Mv5QT1K9zu9UR48bcEAJxGj2QcG4RGNbGgI",
-	"cTRDffarc87hcUmGxBzIXPBJEe62YTX1MABamljEor2DIAzaXNDYQ8v+zbd/8Plf/+Kzf/p3L//wpy+/",
-	"/w+/+fYPx/GzcXlT/OxscVO4optmZi3e49joV27fyq90Ivvay+Rip10M+6uHaTodiLdUNDQ9YyPl+2H0",
-	"uJPvBWEwYPy0o4PtDXP1nDZQ84VLBEGKOIiycO2B1pZAMlyEAdiVo2nLOrp21VeqcJQzCOmFw57xWE5B",
-	"GKfqLCR2HVYu15V0bDg1eIgILfAvOWdpVUeqE4Qr2Yhsd1dqJDKDuRIT0S5pc6P2WgFjkEhxSr56+PAA",
-	"Mm+OBYjGXa4MnXOT6SXyNKFdW7cpkZqBN8gIMNgnCrqDjowZSPslOgKGuTrbQbqO4xoDinxUkKYnVa19",
-	"zIZNTBYym4TghCDcUnUsIIfHjEhlUdFck1OmVZYOhGOaIPWB7n3NSTSjZrOjgQRRSIXWnwlJTxCEZeV4",
-	"2Jd019lzrnIWtDRJHE00Vyw7hZfQB7Cp927fAaNbQR/PZuQur6eJrJhfT12sRZl1alHb2PDMZ0AVcIjw",
-	"ZyrSpLJ8xuNtIBvNa5PohqXC6LURpxB3hlfBGubsnVjnGYvJ2nR0ybYNT6xfqnXNOwhvkW1tJW4sWdzw",
-	"jG9F6BtzCB7m7t54Ye/yxAguG10wG3cyL80fvTWtgtLsyoav9Il+HFdDqI36bOLvozYr13Zmj3LfoBMH",
-	"Im3cV3YjXQGnc5bkAuUmccAcJm4vkWazuThtlHiQ0JtVMte6nQvawYLt4OX3f/jbb/9BWrAdY4Zg/bBw",
-	"/Iiiqie2qvipcBMuMi0s5jULA22Yq4tjmIQOXL+MylRUnVXRGVfhgddUpG/EZz+dLJYF+uWp4w2MaS/X",
-	"0B6KeEgoebR/cPfewYfokrBCSRoOv0OoGBLrca4U9dVD6LICNHOM+10R5jeOMGMHOXrsvkLq6z5VobmW",
-	"qlaksFtvE4UNiZADsrd7sLd///7+3bcrluvtTFKgXiSsF2sr4+hyRdkb7Hnq2LEibf4M3RNkIJMIy6Fy",
-	"gSqg2sZManQTRn0Am+Stjh0neGDjiKCBSrsfW1SATgqx6EM0BXVcus6pdK5KXlBSfB9H+drRcNoxDHF7",
-	"M8S/Glw1ujLJ8OkqUN4RCstVI+qn7osR/4jV0q2NfdwpMr8fJPRfcYGu/jsW5BCQXtxr9TAYdIaQs91o",
-	"90WkghF/Sj4UF/Lx2jJJk+52yObYvl+ac6NyNjIerWl0FO6JWOWzLJkcPu0MHS0ESzyDg4LO5suXXI3w",
-	"E3PBpin4R+6514cWffIimEhoLI4A4AmfI/FAWx9etvmCLYt73IQeXZyooRKu91ZMeRc6H40HzQmWI01u",
-	"YpMzjsPp1AVRjtlioGQ5KT7VbNUiIpo9KVPJC6LYrCjL0ijL/jlLhhigpEdz5516HBIZR0VwfQuSnMk1",
-	"ZFxc9whpKVCioS10AYKrDWNciuKQ7HmeRbM4xFeqAF0+MhLFBzzWgJg7Yai4NppFTpE3w0Y1rGTc7seK",
-	"DgR8/GLiIKzKTABgmytiqD6RCaSlJSXjcGp2O5HdYsxRo+qtuZryI+i9VUaTBurZEU0ZiJZzDeNNQyw1",
-	"B3GFVLqk+kXmPJYilC5K8m4A859ccQEiAOA5QhVpfrifj7jAdpyhD6KKU40TAx+o0MQoYA4YNCQnQ4g+",
-	"0R0ZOfdnq8PUsTDaZy9hbaZbHdMAFHt0MRt7ZgyIoYbRvQgX6kXpIibcNqEijWe1MR6xVNqVjsQrDsJF",
-	"dCwwdRhze2yibV8oC4s2brY0YwBecCAHC6X5GM3LUIBczMITcJLdrNVCYn93c+tCgi8DmlQhbzIGerFt",
-	"WoKegu3N2gzOf5jmUh3/ICpnwuk8dtg5xNcpttB59N7FRFO78JPlUiuxO9pQEjqFBio4OzsYUQ7mIRcA",
-	"Dpr/Kv/l7QRVAWqNdM6eg9B3wFv8pYXyX3J0v9RSed/cQWX7bgJVamYDc3AC24a/GQFfuYJ8vogPCQoi",
-	"xOq6YGtQJJGyG1qfk044Q15zLAxziPpsnTxBRAiPBjSJkIBJxWIEasB0DLMQ6wQDFPtKkxNGnAq6k4E2",
-	"2PAa7rApEb7C2lvVCOMAI6ptXWZoVi4H5VhgZoa5gc3QY1ZpFULUIBQm2pmuSMqlEpf9CeBhEEhvJGWu",
-	"iDyHEL1jAdl6hk07NAfQQbZhoLYnmKmZELj3oIIRFE2xnDciX2ruma/X9qTQiYy3iZBrEDXY/PI6OWAD",
-	"x+KPBeZykoSCW7CvWEFUpidrNJ3hOU1EEeSE6QGCeBt+ribz3ZnNO7u93r2okuhs+qgsaD81XPWqbEYr",
-	"RngtjHClplwOs5mfsfRPzB6fsLUs+HaCUeahaLGKpU4shths9U6eyiS6WZtQ7sS1elk1T8DbP6NZCEKw",
-	"q5uFXjtrgtnElTVhOdaE9H6lMZjLKX7SYtbHOILlFxJKzriIvJps1hUtifWKKHBW56qMUHXmbAnb8CjQ",
-	"Hpu74OS6EWS1NOPYVlpp+pjCTS8hBIGksjRraNWVJ9HJsCCWydzAYlK0zASIEynPrCieYZZ6BGq7vrEZ",
-	"jhDC7aAl+4liDfdy5kUH5lj3Wgs+/+GPPvvlr7742T9h6ikydvMfdSN73e5a0rCA1MF2sLURZHmhVoro",
-	"9mLwWqdf2+G8//Dhx/cOPmzsPTz44N7jB7Okw5kdWHKuwhzLWyk0rAjuGpGwcBA2EiyPjZWP/LJVrcu2",
-	"w2c0GJ4losLYrDkDrubb7IUkRtz/GWqlrBIUVtaSoSXfhJKnbM+ckDEWCXxmcczZcdEWoLm50rxVLuWa",
-	"Q32YPXYFNCxLsXIQihsecl+9/l76qZFA8vyd99ZvTr/LYaClprEhi7VFcfnNIuwBfMhUhRCeWkmJ8ytz",
-	"AHY2LiaSkyEIapeBRdvL16Q3fGWtwlXY7fWcB/zqbgPegYaNB3gvDKyBsyHYwH1b38i+xjBn+8NmLmDa",
-	"fnkzuz/u/drG1oIpeekaTLsQbX5+LbfiTTjlDnoJDreL08jbLQjt9SrYLnqzICynPlWLmUgVaRbgHO7Y",
-	"qF5rf/YSlc+EHIAX1FZyAsPvmFKy2+utoHVX0LpvELRuemJX6LordN03E113Hn5RzZFaEIkzKQpnkNBe",
-	"jyHQ3oBixUQulAZ4AZINlhjJTBWmd+z2esv2ul1JNkgx9bOy2CfzpfxdhbMM9CWXMbcgZoPbu5kcaA6Z",
-	"kScOiG6lR11qBIaDBaKnGLPWnY9+dBiNdadUT/oIf16EUc64WmbmrNXHnKhPnuVTRRiIUxYOyczGpQ57",
-	"k7czKpx4r38S85aduqFWw9KZP4ZflzjxeY9JhcUy5OuEKpYmWlsptctPE4rpEbOtXr7fF8EJVby12zcH",
-	"6ZNnhk6fMJqw5GMGw4KcMZacF8e5Q4QJ/hyEQT+Jg+3gBhIxHNPoCx/YWBVM6lVe1bi0QBxcEzpcJ6Pw",
-	"ZDBzLLRo+ZRzlqJ1YTyQ2/VGez3blbk96+SRjGOMp8R4gTQsIHS6GJbNFWw975ItjKBPObLuJIyR9Cgq",
-	"d8/NDcfuS7kvJnmrdfIhgOBC8btez4bgw/q+owiNosTcG3RCGfGhSWyjZlqjQwUaUjBc9lzbNnoxbbGO",
-	"jCNANjsqw+KFOF0emcVx4bwMkwWUgnnieNUZrGl+1VwbqmAkYIhPozLkKB4SBGdQryOLheaioyy/tjFb",
-	"zk8HULwexGseZ7V8GK76EKbxWnRiemYOJARe2YKE5xTL/7rNg9LJJ6zDcxuQnYHC/iTAF0cSGl0nTTzA",
-	"TdJXZnUVY55Jwp2bYZaeEZImwNvZ560gCGBy5vB644AHSoYAnh67eIZaUTEk7rRFsOPmmEAyqauEJJif",
-	"J4oK8jsK1ieWp16/2B4v3HVzzM64iACJO2IxP2fJ0H/XFdsdf/VjIQeu7jdPACQLYtX481zffQGRgCXz",
-	"tl2qHUhvblOFXmXS7bc6FlRYkwHUtGxJpceuVXG7fn41nGeMOUrNpqAq2GX2moQc4dJD6RXJhoLofg08",
-	"zEkLiXThTW7dwtErkLfPjnf1kRzky3HbOECBVNC2m1thoWmr/C5xZSMOYRVsQTBzrngLYyO9Ep9pYleX",
-	"UQFP5xZcay5OVQlpjyWNyAmNqWg5xqj6PdOPkony2rGM8eLZxf8fAAD//w==",
+	"whMYGJaFg2HTCRU2640bCQvWXGUWF94mQqaCk3MEYcVrroniosXWjwUhu257vL6UJOBVGrGHbbvZwvo2",
+	"ScRaPAITTKykF3uOAxxQK6iB9cZssJEJ7QRhjPn5C/AbdVgcZZW1ixLjzKvrQuqGebTQvILi9hFVZwvJ",
+	"fYijD7Q3vbv3NIk4HAd7LhgWpIvjIJwKDcGSRCaNTLb6/P/6xcvv/zwIA/9OpAptKkJ6yj3+tVHb2Kxv",
+	"1OqNWv2jD7+68fWtp7Vv3P7arW9+vPng5sF7j+48rh8FKDRCe5PGzxUZyER3iE3fI1Rr1u3peWbzqx9+",
+	"/o8/+uLv//DVf/r7sTnZ4J6Fp+TE0dFJDZgA2+Uc4562/htzDrayxIzHdXZxv2qc9SpnbyWGz2ewAEbV",
+	"1+DGBzeRRpqaD5IsETyYKJU31k5caneJ1GHkHsuPO5DQrYgcCDeW0JWxl4nhblyQQYe3Oli8CnRKxYTe",
+	"Jk2j5gLXB7mq+ejh4REZH03zWAzM/Ue7hQvbxXBrQmMp2Dp56Ng1BI+3QYqIJLJG4Nyk38Mh2YTwQ8MY",
+	"aGxnoSBXXCBvPhZQzMROgic4jcmMbDELhh7IPMU003EkM4SBVWEEdi6g55QQVycNBdv12tbGwkQ0rNbR",
+	"5uWzm68HF89mpuHvm2O9bOykVov1wBBezxnOsydZu81a2rPlzL0X2OhW7Y7XqL0NjrHiOaEw9CAnquVT",
+	"5Y46XBHa6/linxNe14M5NyxMR7NovGxuPysHXBh97fXmuSuOeGkcEYxRhupLUq/ValiGaSHm6CDmipki",
+	"xqmplI1gEIPNDRrVEVEHVCTqJ/QkHhKlZcIiF9BgCU4TuRvgk0AQhCu9nWm3fcUaLsiwGXpvoi0eIwmd",
+	"dSsk5kCvMWHoRES+BPz3d+sbm1s3bx33a7WNW4J22e9iLFlzhzS/AsyZEtWjLRYabbT5P/3e78GXT44+",
+	"WLsd+tGFbaIHkrBv9WlMTDvK1gT7chZ8gE8ipGwWG2mUXqsZs+faKr3pqF1mxUlMxRnEdRiW3uVQAG2H",
+	"UALsD7wOQKnY8x6FOAV0PbilMqp4ujo4bucZsd/aPYBoTli3jll7mxdmtwBDO731R6dLA3FxedfsQabW",
+	"c5Up9DbQw8goLnySPe/xhKkG1fCWYOn5oHobAi1tIAQaAMy6eMq2MkNvvvz5333x6//11Y/+oukN6l9F",
+	"ybCR9MXvGp7WTG0jXBEbJLOTS1tjcWwlMBSzTpgTKL1UuCLx55CJ6LC7eDRmWHyV3MBtCAmOdto4g+KE",
+	"Frsiueh0G9l+ImXMqHAJInMD9Vgkmpwcd1RwzGC8XOXOly/FIYSM/X47qG/ertXgnxqQvF5Mucj3sgsX",
+	"JyUPfmOjgMwvf/1///bb//Hlz//u5Xf/n3/+5fe++NnPX37/T179p7//7V/90cvv/+9mJ8t7DwMl+0lr",
+	"BLcyA3DOD+pRut/pjfIgbgsGOIkYzT4wCLFoZENDmKQZarxfnYMPj0syJOZA5gJYirC7DauphwHQ0sSi",
+	"Hu0dBGHQ5oLGHuL2b779g8//+hef/dO/e/mHP335/X/4zbd/OI7BjcubYnBni5tCHt00M2vxHsdGv3L7",
+	"Vn6lE9nXXjYYO+1i6GA9TFPyQLyloqHpWQ44HPKFU4yk94IwGDB+2tHB9oa5ek4bqPnCJQIpRRxEWbj2",
+	"QGtLYB0uwgBs09G0ZR1du+orVTjKGYT0wmHPeCynoJRTdRYSuw4rt+1KOjacGrxMhBb4qJzDtaoz1gnC",
+	"lWxEtrsrNRKZwVyJiWiXtLlRe62AMUikOCVfPXx4ANk7xwJE4y5Xhs65yfQSeZrQrq39lEjNwKNkBBjs",
+	"EwXdQUfGDKT9Eh0BQ2Wd7SBdx3GNAUU+KkjTk6rWPmbDJiYcmU1CgEMQbqk6FpAHZEaksshqrskp0ypL",
+	"KcIxTZD6QPe+5kScUbPZ0UCCKKRC6xOFxCkI5LJyPOxLuuvsOVc5C1qaaI4mmiuWncJL6APY1Hu374DR",
+	"raCPZzNyl9fTRFbMr6cu1qLMOrWobWx45jOgCjhE+DMVaVJZPuPxNhiO5rVJdOVSYfTaiFOIXcOrYA1z",
+	"9k6s84zFZG06umTbhifWL9W65h2Et8i2thI3lixueMa3IgSPOQQPc3dvvLB3eWIUmI0umI07mZfmjwCb",
+	"VoVpdmXDV/pEP46rodxGfTbx91GblWs7s0e5b7xoEveV3UhXBOqcJblgu0kcMIer20uk2WwuThslHiT0",
+	"ZpXMtW7ngnawYDt4+f0f/vbbf5AWfce4I1g/LD4/oqjqia0qfirchItMC4t5zcJAG+bq4hgmIQzXL6O6",
+	"FVVnVXTGVYjhNRX6G/HZTyeLZcGCeep4A+PiyzW0hyIeEkoe7R/cvXfwIbokrFCShtTvECqGxHqcK0V9",
+	"9RD+rAARHWOHV4T5jSPM2EGOHruvkPq6T1VorqWqFSns1ttEYUMi5IDs7R7s7d+/v3/37YrlejsTHagX",
+	"CevF68o4ulxR9gZ7njp2rEibP0P3BBnIJMKSqlygCqi2MRsb3YRRHwAreatjxwke2DgiaKDS7scWFaCT",
+	"Qjz7EE1BHZfycyqdq5IXlCXfx1G+djScdgxD3N4M8a8GV42uTDKMuwqUd4TCctWI+qn7YsQ/YrV0a2Mf",
+	"d4rM7wcJ/VdcoKv/jgVKBLQY91o9DAadIeR9N9p9EalgxJ+SD8WFnL62TNLEvR2yObbvl+bcqJzRjEdr",
+	"Gh2FeyJWOTFLJodPO0NHC8ESz+CgoLP58iVXI/zEXLBpCv6Re+71oUWfvAgmEhqLRQCYxOdIPNDWh5dt",
+	"vmDL4h43oUcXJ2qohOu9FVPehc5H40FzguVIk5vY5IzjcDp1QZRjthgoWU6KTzVbtYiIZk/KVPKCSDgr",
+	"yrI0yrJ/zpIhBijp0fx7px6HRMZREeTfgiRnch0aF9c9QloKlGhoC12A4GrDGJeiOCR7nmfRLA7xlSpg",
+	"mY+MRPEBjzWg7k4YKq6NZpFT5M2wUQ0rGbf7saIDAR+/mDgIqzITAOnmihiqT2QCqW1JyTicmt1OZLcY",
+	"t9SoemuuLv0IAnCV0aSBenZEUwai5VzDeNNQT81BXKGdLqkGkjmPpSini5K8G8D8J1dtgAgAeI5QRZof",
+	"7ucjLrAdZ+iDqOJU48TAByo0MQqYAxcNyckQok90R0bO/dnqMHUsjPbZS1ib6VbHNAAFI13Mxp4ZA+Kw",
+	"YXQvQo56UbqIK7dNqEjjWW2MRyyVduUn8YqDcBEdC0w/xtwem6zbF8pCq42bLc0YgBccyMFCaT5G8zIU",
+	"IBez8AScZDdrtZDY393cupAkzIAmVcibjIFebJuWoKdge7M2g/MfprlUxz+IyplwOo8ddg7xdYotdB69",
+	"dzHR1C78ZLnUSuyONpSETqGBCs7ODkaUg3nIBYCD5r/Kf3k7gVmAWiOds+cg9B3wFsNpofyXHN0vtVTe",
+	"N3dQ2b6bQJWa2cAcnMC24W9GwFeuqJ8v4kOCggixQi/YGhRJpOyG1uekE86Q1xwLwxyiPlsnTxBVIgeB",
+	"ICTgWrEYwR4wHcMsxDrBAMW+0uSEEaeC7mTADza8hisPIeFYWHurGmEcYES1rcsMEcvloBwLzMwwN7AZ",
+	"eswqrWSIGoTCRDsAY0i5VOKyPwGADALpjaTMFZHnEKJ3LCBbz7BphwgBOsg2DNT2BDM1EwL3HlRBgsIr",
+	"lvNG5EvNPfP12p4UOpHxNhFyDaIGm19eJwds4Fj8scBcTpJQcAv2FSuIyvRkjaYzPKeJKIKcMD1AIHDD",
+	"z9VkvjuzeWe317sXVRKdTR+VBe2nhqtelc1oxQivhRGu1JTLYTbzM5b+idnjE7aWBd9OMMo8FC1WsVyK",
+	"xSGbrWbKU5lEN2sTSqa4Vi+rbgp4+2c0C0EIdnWz0GtnTTCbuLImLMeakN6vNAZzOQVUWsz6GEfwAENC",
+	"yRkXkVfXzbqiJbFeEQXO6lylEqrOnC1hGx4F2mNzF5xcN4LOlmYc22otTR+XuOklhCCQVJZmDa26Eic6",
+	"GRbEMpkbWEyKlpkAcSLlmRXFM9xTj0Bt1zc2wxFCuB20ZD9RrOFezrzowBzrXmvB5z/80We//NUXP/sn",
+	"TD1Fxm7+o25kr9tdSxoW1DrYDrY2giwv1EoR3V4MXuv0azuc9x8+/PjewYeNvYcHH9x7/GCWdDizA0vO",
+	"VZhjeSuFhhVBZiMSFg7CRoLlsbHykV+2MnbZdviMBsOzRFQYmzVnwNV8m72QxIj7P0O9lVWCwspaMrTk",
+	"m1DylO2ZEzLGIoHPLI5bOy7aArw3V5q3yqVcc6gPs8eugIZlKVYOQnHDQ+6r199LPzUSSJ6/8976zel3",
+	"OQy01DQ2ZLG2KLa/WYQ9gA+ZqhDCUyspcX5lDsDOxsVEcjIEQe0y8Gx7+br2hq+sVbgKu72e84Bf3W3A",
+	"O9Cw8QDvhYE1cDYEG7hv6xvZ1xjmbH/YzAVM2y9vZvfHvV/b2FowJS9dg2kXos3Pr+VWvAmn3EEvweF2",
+	"cRp5uwWhvV4F20VvFpTm1KdqMROpIs0CnMMdG9Vr7c9eovKZkAPwgtpqUGD4HVNKdnu9FbTuClr3DYLW",
+	"TU/sCl13ha77ZqLrzsMvqjlSCyJxJkXhDBLa6zEE2htQrLrIhdIAL0CywRIjmanC9I7dXm/ZXrcryQYp",
+	"pn5WFvtkvpS/q3CWgb7kMuYWxGxwezeTA80hM/LEAdGt9KhLjcBwsED0FGPWuvPRjw6jse6U6kkf4c+L",
+	"MMoZV8vMnLX6mBP1ybN8qggDccrCIZnZuNRhb/J2RoUT7/VPYt6yUzfUalg688fw6xInPu8xqbBYhnyd",
+	"UMXSRGsrpXb5aUIxPWK21cv3+yI4oYq3dvvmIH3yzNDpE0YTlnzMYFiQM8aS8+I4d4gwwZ+DMOgncbAd",
+	"3EAihmMafeEDG6uCSb3KqzyXFpmDa0KH62QUngxmjsUaLZ9yzlK0LowHcrveaK9nuzK3Z508knGM8ZQY",
+	"L5CGBYROF8PSu4Kt512yhRH0KUfWnYQxkh5F5e65ueHYfSn3xSRvtU4+BBBcKKDX69kQfFjfdxShUZSY",
+	"e4NOKCM+NIlt1ExrdKhAQwqGy55r20Yvpi3WkXEEyGZHZVi8EKfLI7M4LpyXYbKAUjBPHK86gzXNr5pr",
+	"QxWMBAzxaVSGHMVDguAM6nVksdBcdJTl1zZmy/npAIrXg3jN46yWD8NVMMI0XotOTM/MgYTAK1vU8Jxi",
+	"CWG3eVB++YR1eG4DsjNQ2J8E+OJIQqPrpIkHuEn6yqyuYswzSbhzM8zSM0LSBHg7+7wVBAFMzhxebxzw",
+	"QMkQwNNjF89QKyqGxJ22CHbcHBNIJnXVlATz80RRQX5HwfrE8tTrF9vjhbtujtkZFxEgcUcs5ucsGfrv",
+	"uoK9469+LOTA1Q7nCYBkQawaf57ruy8gErBk3rZLtQPpzW2q0KtMuv1Wx4IKazKAupgtqfTYtSpu18+v",
+	"hvOMMUep2RRUBbvMXpOQI1x6KL1C21BU3a+jhzlpIZEuvMmtWzh6BfL22fGuPpKDfElvGwcokAradnMr",
+	"LDRtld8lrmzEIayCLSpmzhVvYWykVyY0TezqMirg6dyCa83FqSoh7bGkETmhMRUtxxhVv2f6UTJRXjuW",
+	"MV48u/j/AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
