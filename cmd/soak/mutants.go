@@ -22,7 +22,7 @@ const (
 	queries  = "gen/dbq/dispatch.sql.go"
 	contents = "gen/dbq/template.sql.go"
 	dispatch = "internal/task/dispatch.go"
-	driving  = "internal/notify/push.go"
+	driving  = "internal/notify/deliver.go"
 )
 
 var mutants = []mutant{

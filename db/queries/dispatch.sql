@@ -385,6 +385,48 @@ accepted AS (
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
 
+-- TaskRelease gives leases of app_id back whose messages the provider cannot have got: each task is PENDING again with the attempts that
+-- it had, and names them. Either it was not tried (is_tried is false), and keeps its place in the queue, or the sender was in trouble when
+-- it was tried. Such a task keeps its place for once, for the other senders of its route; after that it waits for longer and longer, so
+-- that one message which brings its sender into trouble does not stand before all others. It keeps its rank in any case.
+-- A lease that ran out is the sweep's. task_ids are in ascending order.
+-- name: TaskRelease :many
+WITH input AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id, unnest(@are_tried::boolean[]) AS is_tried,
+        unnest(@reasons::text[]) AS reason, @delay::interval AS delay, @delay_most::interval AS delay_most
+),
+held AS MATERIALIZED (
+    SELECT i.*, t.status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until, clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+),
+given AS MATERIALIZED (
+    SELECT h.*, CASE WHEN h.is_tried AND n.troubles > 0
+        THEN h.at + least(h.delay_most, h.delay * power(2, n.troubles - 1)) END AS again_at
+    FROM held h
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS troubles
+        FROM (SELECT FROM report_logs r WHERE r.task_id = h.task_id AND r.effect = 'troubled' LIMIT 20) r
+    ) n
+    WHERE h.status = 1 AND h.processing_app_id = @app_id::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+),
+put AS (
+    UPDATE tasks t
+    SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
+        lane = CASE WHEN g.again_at IS NULL THEN t.lane END,
+        due_at = coalesce(g.again_at, t.due_at),
+        updated_at = g.at
+    FROM given g
+    WHERE t.task_id = g.task_id
+),
+logged AS (
+    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect, error_message)
+    SELECT g.task_id, @app_id::text, g.lease_id, 'released', g.at, CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+        nullif(left(g.reason, 500), '')
+    FROM given g
+)
+SELECT g.lease_id::bigint AS lease_id FROM given g ORDER BY g.task_id;
+
 -- TaskExpired looks for up to batch_size leases that ran out, the oldest first, and passes over those that failed.
 -- name: TaskExpired :many
 SELECT t.task_id
