@@ -26,7 +26,7 @@ type cli struct {
 }
 
 func main() {
-	if err := config.LoadDotEnv(); err != nil {
+	if err := config.LoadEnvironment(); err != nil {
 		fmt.Fprintln(os.Stderr, "lksms:", err)
 		os.Exit(2)
 	}
@@ -36,6 +36,7 @@ func main() {
 		kong.Name("lksms"),
 		kong.Description("Accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders."),
 		kong.Vars{"data_dir": config.DefaultDataDir()},
+		config.Booleans(),
 		kong.ShortUsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),

@@ -4,13 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/gen/api"
+	"lksms/internal/config"
 	"lksms/internal/pgtest"
 	"lksms/internal/secret"
 )
@@ -29,6 +36,9 @@ var binary string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lksms-bin-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // other users run it, too
+	}
 	if err == nil {
 		binary = filepath.Join(dir, "lksms")
 		build := exec.Command("go", "build", "-o", binary, ".")
@@ -74,12 +84,18 @@ const testPassword = "test-password"
 // serve starts a server on a free port and waits until it is ready.
 func serve(t *testing.T, env ...string) *process {
 	t.Helper()
+	return serveIn(t, pgtest.Dir(t), nil, env...) // no .env
+}
+
+// serveIn is serve in a working folder, and as another user unless who is nil.
+func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string) *process {
+	t.Helper()
 	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
 	p.cmd = exec.Command(binary, "serve", "--app-port=0")
-	p.cmd.Dir = t.TempDir() // no .env
+	p.cmd.Dir = folder
 	p.cmd.Env = environment(append([]string{"BASIC_AUTH_PASSWORD=" + testPassword}, env...)...)
 	p.cmd.Stderr = p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a group of its own, as in a terminal
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who} // a group of its own, as in a terminal
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -260,6 +276,72 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	}
 }
 
+// The variables of libpq that somebody who works with PostgreSQL has set; each of them alone kept some server from starting.
+var libpqVariables = []string{
+	"PGHOST=nowhere.invalid", "PGPORT=1", "PGUSER=somebody", "PGDATABASE=elsewhere", "PGPASSWORD=wrong", "PGSSLMODE=verify-full",
+	"PGPASSFILE=/nonexistent", "PGSERVICE=nowhere", "PGSERVICEFILE=/nonexistent", "PGOPTIONS=-c default_transaction_read_only=on",
+	"PGTARGETSESSIONATTRS=read-only", "PGDATA=/nonexistent", "PGTZ=Mars/Olympus", "PGDATESTYLE=nonsense", "PGCLIENTENCODING=nonsense",
+	"PGCONNECT_TIMEOUT=nonsense", "PGAPPNAME=other",
+}
+
+func TestAPrivatePostgresIsDeafToTheVariablesOfLibpq(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, who *syscall.Credential) {
+		dir := pgtest.Dir(t)
+		if who != nil {
+			if err := os.Chown(dir, int(who.Uid), int(who.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // a first start, and one on what is there
+			p := serveIn(t, pgtest.Dir(t), who, append(libpqVariables, "LKSMS_DATA="+dir)...)
+			res, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
+			if err != nil || res.JSON200 == nil {
+				t.Fatalf("submit: %v %s", err, res.Body)
+			}
+			if err := p.stop(syscall.SIGTERM); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		}
+	}
+	t.Run("as the user who tests", func(t *testing.T) {
+		t.Parallel()
+		check(t, nil)
+	})
+	t.Run("as an ordinary user", func(t *testing.T) {
+		t.Parallel()
+		if os.Geteuid() != 0 {
+			t.Skip("only root can become another user")
+		}
+		nobody, err := user.Lookup("nobody")
+		if err != nil {
+			t.Skip(err)
+		}
+		uid, uidErr := strconv.ParseUint(nobody.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(nobody.Gid, 10, 32)
+		if err := errors.Join(uidErr, gidErr); err != nil {
+			t.Fatal(err)
+		}
+		check(t, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)})
+	})
+}
+
+// With a DATABASE_URL they say what the URL leaves out, as they do for psql.
+func TestTheVariablesOfLibpqFillWhatTheDatabaseURLLeavesOut(t *testing.T) {
+	t.Parallel()
+	whole, err := url.Parse(pgtest.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := whole.User.Password()
+	part := *whole
+	part.User = url.User(whole.User.Username())
+	p := serve(t, "DATABASE_URL="+part.String(), "PGPASSWORD="+password, "PGPORT=1") // the URL has a port
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "DATABASE_URL="+pgtest.New(t))
@@ -277,6 +359,42 @@ func TestHealth(t *testing.T) {
 	if ask() == nil {
 		t.Error("a stopped server is said to be ready")
 	}
+}
+
+// A container asks with the settings of its server.
+func TestHealthOfAServerWithTLS(t *testing.T) {
+	t.Parallel()
+	certFile, keyFile := writeCertificate(t)
+	p := serve(t, "DATABASE_URL="+pgtest.New(t), "TLS_CERT_FILE="+certFile, "TLS_KEY_FILE="+keyFile)
+	address, err := url.Parse(p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "health")
+	cmd.Dir, cmd.Env = t.TempDir(), environment("TLS_CERT_FILE="+certFile, "APP_PORT="+address.Port())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("a ready server: %v %s", err, out)
+	}
+}
+
+// writeCertificate writes the certificate of the test servers of net/http, and its key.
+func writeCertificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	source := httptest.NewTLSServer(http.NotFoundHandler())
+	defer source.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(source.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: source.Certificate().Raw}, "key.pem": {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 }
 
 // A terminal sends its Ctrl-C to the whole group: PostgreSQL must not take it as its own.
@@ -468,6 +586,96 @@ func TestMigrateCommands(t *testing.T) {
 		t.Errorf("after every down:\n%s", out)
 	}
 	run("up")
+}
+
+// The .env.example of the Python service of the same name, without its comments.
+const forerunner = `BASIC_AUTH_USERNAME=admin
+BASIC_AUTH_PASSWORD=your_secure_password_here
+POSTGRES_PORT=5432
+POSTGRES_DB=lksms_db
+POSTGRES_USER=lksms_user
+POSTGRES_PASSWORD=lksms_password
+APP_HOST=0.0.0.0
+APP_PORT=8000
+DEBUG=false
+LOG_LEVEL=INFO
+MAX_RETRY_COUNT=3
+RETRY_DELAY_MINUTES=5
+PROCESSING_TIMEOUT_MINUTES=30
+ENABLE_DOCS=true
+`
+
+func TestTheEnvironmentOfTheForerunnerStartsIt(t *testing.T) {
+	t.Parallel()
+	folder := pgtest.Dir(t)
+	if err := os.WriteFile(filepath.Join(folder, ".env"), []byte(forerunner), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// With a port of its own, and the password of the file: an empty one is none.
+	p := serveIn(t, folder, nil, "LKSMS_DATA="+pgtest.Dir(t), "BASIC_AUTH_PASSWORD=")
+	req, err := http.NewRequest("GET", p.url+"/api/v1/admin/task-statistics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("admin", "your_secure_password_here")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Errorf("its password gets %d", res.StatusCode)
+	}
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	out := p.output.String()
+	if n := strings.Count(out, "POSTGRES_PORT, POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD"); n != 1 || strings.Contains(out, "lksms_password") {
+		t.Errorf("told %d times what means nothing:\n%s", n, out)
+	}
+	if !strings.Contains(out, "set a password of your own") {
+		t.Errorf("no word of the sample password:\n%s", out)
+	}
+}
+
+func TestAGeneratedKeyForSecretsIsKeptInItsFile(t *testing.T) {
+	t.Parallel()
+	databaseURL, file := pgtest.New(t), filepath.Join(pgtest.Dir(t), "volume", "secrets.key")
+	// As compose passes settings: those that nobody set are empty.
+	env := []string{"DATABASE_URL=" + databaseURL, "SECRETS_KEY_FILE=" + file}
+	for _, name := range config.Variables() {
+		switch name {
+		case "DATABASE_URL", "SECRETS_KEY_FILE", "BASIC_AUTH_PASSWORD":
+		default:
+			env = append(env, name+"=")
+		}
+	}
+	var keys []string
+	for range 2 {
+		p := serve(t, env...)
+		channel, kind := "wechat", "wechat"
+		settings := map[string]any{"appId": "x", "appSecret": "a secret"}
+		res, err := p.client().CreateSenderWithResponse(t.Context(), nil, api.SenderRequest{
+			SenderNo: fmt.Sprint("sender-", len(keys)), Name: "x", Channel: &channel, Kind: &kind, Config: &settings,
+		})
+		if err != nil || res.JSON200 == nil {
+			t.Errorf("a sender with a secret: %v %s", err, res.Body)
+		}
+		if err := p.stop(syscall.SIGTERM); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		key, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, string(key))
+	}
+	if keys[0] != keys[1] {
+		t.Error("the second start made another key")
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("kept with %v %v", info.Mode(), err)
+	}
 }
 
 func TestUserCommands(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"lksms/internal/app"
@@ -32,6 +33,13 @@ func (c *serveCmd) Run(ctx context.Context) error {
 	log := newLogger(c.Log)
 	if before := debug.SetGCPercent(gcPercent); before != 100 {
 		debug.SetGCPercent(before)
+	}
+	if names := config.Meaningless(); len(names) > 0 {
+		log.Warn("these variables mean nothing here; DATABASE_URL says where the data is, and without it a private PostgreSQL is started",
+			"variables", strings.Join(names, ", "))
+	}
+	if c.IsSamplePassword() {
+		log.Warn("BASIC_AUTH_PASSWORD is the sample of a document that everybody can read: set a password of your own")
 	}
 	// First, because it is what most often cannot be had, and nothing is touched yet.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Address())

@@ -186,7 +186,7 @@ func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context
 		}
 		defer db.Close()
 		// The configured admin is the server's; nobody is asked for credentials here.
-		users, err := access.New(db, "", rand.Text())
+		users, err := access.New(db, access.Options{Password: rand.Text()})
 		if err != nil {
 			return err
 		}

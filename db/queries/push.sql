@@ -77,10 +77,10 @@ WITH closed AS (
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text FROM closed;
 
--- TaskOutgoing gives what a driver sends for tasks, for how long it holds them, and which version of the sender it is to send them
+-- TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, for how long it holds them, and which version of the sender it is to send them
 -- for, with its circuit breaker: what was claimed before another server opened it is not sent.
 -- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, coalesce(r.id, 0)::bigint AS rendering_id,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content, coalesce(r.id, 0)::bigint AS rendering_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
@@ -134,45 +134,77 @@ WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
 -- name: SenderCallback :one
 SELECT s.kind, s.config FROM senders s WHERE s.sender_no = @sender_no AND s.kind <> 'app' AND s.status <> 'retired';
 
--- ReceiptPut keeps a callback and what it says of messages; what was said before is not kept twice.
--- name: ReceiptPut :execrows
-WITH callback AS (
-    INSERT INTO callbacks (sender_no, source_ip, body) VALUES (@sender_no::text, @source_ip::text, @body::text) RETURNING id
+-- CallbackKeep keeps a callback as it came, before it is read.
+-- name: CallbackKeep :one
+INSERT INTO callbacks (sender_no, source_ip, body) VALUES (@sender_no, @source_ip, @body) RETURNING id;
+
+-- CallbackRefused says why a callback was refused.
+-- name: CallbackRefused :exec
+UPDATE callbacks SET refused = @refused::text WHERE id = @id;
+
+-- ReceiptPut keeps what a callback says of messages, how many of its items could not be read, and gives the ids of the receipts that
+-- are new: what was said before is not kept twice.
+-- name: ReceiptPut :many
+WITH read AS (
+    UPDATE callbacks SET left_out = @left_out::bigint WHERE id = @callback_id::bigint AND @left_out::bigint > 0
 )
 INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
-SELECT callback.id, @sender_no::text, i.provider_no, i.recipient, i.state, i.code
-FROM callback
-CROSS JOIN (
+SELECT @callback_id::bigint, @sender_no::text, i.provider_no, i.recipient, i.state, i.code
+FROM (
     SELECT unnest(@provider_nos::text[]) AS provider_no, unnest(@recipients::text[]) AS recipient, unnest(@states::smallint[]) AS state,
         unnest(@codes::text[]) AS code
 ) i
 ORDER BY i.provider_no, i.recipient, i.state, i.code
-ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING;
+ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
+RETURNING id;
 
--- ReceiptMatch joins up to batch_size receipts that wait to the tasks of their messages, and tells how many it has joined: by
--- the provider's number and, where one number is of several messages, by the recipient. What comes twice, or in another order,
--- comes to the same: that a message was delivered stands above that it was not.
--- name: ReceiptMatch :one
-WITH parked AS MATERIALIZED (
-    SELECT r.*
+-- ReceiptsDue names up to batch_size receipts whose messages are to be looked for, those that have waited longest first.
+-- name: ReceiptsDue :many
+SELECT r.id FROM receipts r WHERE r.look_at <= now() ORDER BY r.look_at LIMIT @batch_size::integer;
+
+-- ReceiptsWaiting names the receipts that came before the answers to the sending of their messages.
+-- name: ReceiptsWaiting :many
+SELECT r.id FROM receipts r
+WHERE r.sender_no = @sender_no AND r.provider_no = ANY (@provider_nos::text[]) AND r.matched_at IS NULL
+ORDER BY r.id;
+
+-- ReceiptCandidates holds receipts whose messages are looked for, and gives with each the messages with its provider's number, those
+-- left out whose recipients end differently. One without messages stands alone. The messages of a number are looked up by its index,
+-- once.
+-- name: ReceiptCandidates :many
+WITH held AS MATERIALIZED (
+    SELECT r.id, r.sender_no, r.provider_no, r.recipient, r.state, r.code
     FROM receipts r
-    WHERE r.matched_at IS NULL AND r.created_at > now() - interval '3 days'
-        AND EXISTS (
-            SELECT FROM deliveries d
-            WHERE d.sender_no = r.sender_no AND d.provider_no = r.provider_no
-                AND (r.recipient = '' OR right(d.recipient, 11) = right(r.recipient, 11))
-        )
+    WHERE r.id = ANY (@ids::bigint[]) AND r.matched_at IS NULL
     ORDER BY r.id
-    LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 ),
-told AS MATERIALIZED (
-    SELECT d.task_id, min(p.state) AS state, (array_agg(p.code ORDER BY p.state, p.id))[1] AS code, min(p.sender_no) AS sender_no
-    FROM parked p
-    JOIN deliveries d ON d.sender_no = p.sender_no AND d.provider_no = p.provider_no
-        AND (p.recipient = '' OR right(d.recipient, 11) = right(p.recipient, 11)) -- numbers with and without their prefix
-    WHERE p.state IN (1, 2)
-    GROUP BY d.task_id
+numbers AS MATERIALIZED (
+    SELECT DISTINCT h.sender_no, h.provider_no FROM held h
+),
+sent AS MATERIALIZED (
+    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending
+    FROM numbers n
+    CROSS JOIN LATERAL (
+        SELECT d.task_id, d.recipient FROM deliveries d WHERE d.sender_no = n.sender_no AND d.provider_no = n.provider_no OFFSET 0
+    ) d
+)
+SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to
+FROM held h
+LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
+    AND (h.recipient = '' OR s.ending = right(regexp_replace(h.recipient, '[^0-9]', '', 'g'), 4))
+ORDER BY h.id, s.task_id;
+
+-- ReceiptSettle tells tasks what became of their messages. What comes twice, or in another order, comes to the same: that a message was
+-- delivered stands above that it was not.
+-- name: ReceiptSettle :exec
+WITH told AS MATERIALIZED (
+    SELECT i.task_id, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.place))[1] AS code, min(i.sender_no) AS sender_no
+    FROM (
+        SELECT unnest(@task_ids::text[]) AS task_id, unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code,
+            unnest(@sender_nos::text[]) AS sender_no, generate_series(1, cardinality(@task_ids::text[])) AS place
+    ) i
+    GROUP BY i.task_id
 ),
 held AS MATERIALIZED (
     SELECT o.*
@@ -191,14 +223,17 @@ put AS (
         delivered_at = CASE h.state WHEN 1 THEN (SELECT moment.at FROM moment) END
     FROM held h
     WHERE t.task_id = h.task_id
-),
-logged AS (
-    INSERT INTO report_logs (task_id, app_id, event, created_at, effect, error_message)
-    SELECT h.task_id, h.sender_no, 'receipt', (SELECT moment.at FROM moment), CASE h.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
-        CASE h.state WHEN 2 THEN nullif(h.code, '') END
-    FROM held h
-),
-matched AS (
-    UPDATE receipts r SET matched_at = (SELECT moment.at FROM moment) FROM parked p WHERE r.id = p.id
 )
-SELECT count(*) FROM parked;
+INSERT INTO report_logs (task_id, app_id, event, created_at, effect, error_message)
+SELECT h.task_id, h.sender_no, 'receipt', (SELECT moment.at FROM moment), CASE h.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
+    CASE h.state WHEN 2 THEN nullif(h.code, '') END
+FROM held h;
+
+-- ReceiptLooked says of which receipts the messages were found. The others are looked for again after as long as they have waited, but
+-- at least two seconds and at most six hours, until they have waited for parked_for.
+-- name: ReceiptLooked :exec
+UPDATE receipts r
+SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() END,
+    look_at = CASE WHEN r.id <> ALL (@found::bigint[]) AND r.created_at > now() - @parked_for::interval
+        THEN now() + least(greatest(now() - r.created_at, interval '2 seconds'), interval '6 hours') END
+WHERE r.id = ANY (@ids::bigint[]);

@@ -96,8 +96,8 @@ WITH pool AS (
 DELETE FROM channels k WHERE k.channel = @channel;
 
 -- name: CountryCreate :exec
-INSERT INTO countries (country_no, name, dial_prefix, signature_required)
-VALUES (@country_no, @name, @dial_prefix, @signature_required);
+INSERT INTO countries (country_no, name, dial_prefix, region, signature_required)
+VALUES (@country_no, @name, @dial_prefix, sqlc.narg(region), @signature_required);
 
 -- name: CountryList :many
 SELECT * FROM countries
@@ -108,6 +108,7 @@ LIMIT @page_limit::integer;
 -- name: CountryUpdate :execrows
 UPDATE countries
 SET name = coalesce(sqlc.narg(name), name), dial_prefix = coalesce(sqlc.narg(dial_prefix), dial_prefix),
+    region = CASE WHEN @moves::boolean THEN sqlc.narg(region)::text ELSE region END,
     signature_required = coalesce(sqlc.narg(signature_required), signature_required), version = version + 1, updated_at = now()
 WHERE country_no = @country_no AND version = coalesce(sqlc.narg(version), version);
 
@@ -354,7 +355,7 @@ FROM companies c
 ORDER BY c.id;
 
 -- name: DirectoryCountries :many
-SELECT c.id, c.country_no, c.dial_prefix, c.signature_required FROM countries c ORDER BY c.id;
+SELECT c.id, c.country_no, c.dial_prefix, c.region, c.signature_required FROM countries c ORDER BY c.id;
 
 -- name: DirectoryChannels :many
 SELECT c.id, c.channel, c.signature_required, ARRAY(
@@ -394,3 +395,7 @@ ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there DESC,
     c.sort DESC, c.day_share, c.response_ms, c.sender_no
 LIMIT 100;
+
+-- DirectoryDriven names the senders that the server drives.
+-- name: DirectoryDriven :many
+SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no;

@@ -204,22 +204,24 @@ WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.create
 -- name: TaskIsDue :one
 SELECT (due_at <= now())::boolean AS is_due FROM tasks WHERE task_id = @task_id;
 
--- TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: those that have an
--- address wait as due, and are queued like retries; those that have none have failed for good. An empty recipient is none.
+-- TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: they wait as due, and are
+-- queued like retries; those of people who cannot be told, for a reason that is given, have failed for good. An empty recipient,
+-- reason or sign is none.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
-        unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no
+        unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no,
+        nullif(unnest(@reasons::text[]), '') AS reason
 ),
 made AS (
     INSERT INTO tasks (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        rendering_id, user_id, status, result, reported_at
+        sign, expires_at, rendering_id, user_id, status, result, reported_at
     )
     SELECT i.task_id, i.recipient, i.recipient, @content::text, @submitted_by::text, @company_id::bigint, i.pool_id,
-        @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, @rendering_id::bigint, i.user_id,
-        CASE WHEN i.recipient = '' THEN 3 ELSE 0 END, CASE WHEN i.recipient = '' THEN @no_address::text END,
-        CASE WHEN i.recipient = '' THEN now() END
+        @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, nullif(@sign::text, ''),
+        sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason,
+        CASE WHEN i.reason IS NOT NULL THEN now() END
     FROM input i
     RETURNING task_id, recipient, content, status
 )

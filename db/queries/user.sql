@@ -48,3 +48,18 @@ ORDER BY k.id DESC;
 -- name: KeyDelete :execrows
 DELETE FROM api_keys k USING users u
 WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
+
+-- UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago.
+-- name: UserAddressNote :exec
+WITH old AS (
+    DELETE FROM user_addresses o WHERE o.username = @username AND o.network <> @network AND o.seen_at < now() - interval '30 days'
+)
+INSERT INTO user_addresses (network, username) VALUES (@network, @username)
+ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day';
+
+-- UserAddressList names the users that proved their passwords at an address lately.
+-- name: UserAddressList :many
+SELECT a.username FROM user_addresses a
+WHERE a.network = @network AND a.seen_at > now() - interval '30 days'
+ORDER BY a.seen_at DESC, a.username
+LIMIT @page_limit::integer;

@@ -634,7 +634,7 @@ type Channel struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries         Countries `json:"countries"`
 	CreatedAt         time.Time `json:"created_at"`
 	Name              string    `json:"name"`
@@ -669,7 +669,7 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -688,7 +688,7 @@ type ChannelRequest struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -755,7 +755,7 @@ type Company struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries Countries `json:"countries"`
 	CreatedAt time.Time `json:"created_at"`
 	Name      string    `json:"name"`
@@ -788,7 +788,7 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
@@ -804,7 +804,7 @@ type CompanyRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country
+	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
@@ -869,7 +869,7 @@ type ContactsRequest struct {
 	Contacts  []Contact `json:"contacts"`
 }
 
-// Countries By `country_no`; none means every country
+// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
 type Countries = []No
 
 // Country defines model for Country.
@@ -881,10 +881,15 @@ type Country struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix `json:"dial_prefix"`
-	Name              string     `json:"name"`
-	SignatureRequired bool       `json:"signature_required"`
-	UpdatedAt         time.Time  `json:"updated_at"`
+	DialPrefix DialPrefix `json:"dial_prefix"`
+	Name       string     `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region   `json:"region"`
+	SignatureRequired bool      `json:"signature_required"`
+	UpdatedAt         time.Time `json:"updated_at"`
 
 	// Version Counts its changes
 	Version int64 `json:"version"`
@@ -913,9 +918,14 @@ type CountryPatch struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        *DialPrefix  `json:"dial_prefix,omitempty"`
-	Name              *DisplayName `json:"name,omitempty"`
-	SignatureRequired *bool        `json:"signature_required,omitempty"`
+	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
+	Name       *DisplayName `json:"name,omitempty"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 
 	// Version The version that the change is made to
 	Version *SeenVersion `json:"version,omitempty"`
@@ -929,9 +939,14 @@ type CountryRequest struct {
 	// DialPrefix Without the +
 	//
 	// Example: 86
-	DialPrefix        DialPrefix  `json:"dial_prefix"`
-	Name              DisplayName `json:"name"`
-	SignatureRequired *bool       `json:"signature_required,omitempty"`
+	DialPrefix DialPrefix  `json:"dial_prefix"`
+	Name       DisplayName `json:"name"`
+
+	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	//
+	// Example: CN
+	Region            *Region `json:"region,omitempty"`
+	SignatureRequired *bool   `json:"signature_required,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -1078,9 +1093,12 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels  ChannelList       `json:"channels"`
-	Event     EventRequestEvent `json:"event"`
-	Initiator *UserID           `json:"initiator,omitempty"`
+	Channels ChannelList       `json:"channels"`
+	Event    EventRequestEvent `json:"event"`
+
+	// FinishedAt When the task or the node ended; now by default. A node that was begun after it goes on
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Initiator  *UserID    `json:"initiator,omitempty"`
 
 	// MaxDuration Minutes that the node may take
 	MaxDuration *int64 `json:"max_duration,omitempty"`
@@ -1092,6 +1110,11 @@ type EventRequest struct {
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload *Payload `json:"payload,omitempty"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign *NotificationSign `json:"sign,omitempty"`
 
 	// StartedAt When the node was begun; now by default
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -1369,7 +1392,12 @@ type NotificationRequest struct {
 	// Payload What the placeholders of the template stand for: `${taskName}`
 	Payload       Payload `json:"payload"`
 	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
-	UserIds       UserIDs `json:"user_ids"`
+
+	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	//
+	// Example: 示例公司
+	Sign    *NotificationSign `json:"sign,omitempty"`
+	UserIds UserIDs           `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1381,6 +1409,11 @@ type NotificationResponse struct {
 	Message Message          `json:"message"`
 	Data    NotificationView `json:"data"`
 }
+
+// NotificationSign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+//
+// Example: 示例公司
+type NotificationSign = string
 
 // NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 type NotificationStatus int16
@@ -1396,6 +1429,7 @@ type NotificationTemplate struct {
 	CreatedAt  time.Time `json:"created_at"`
 	Enabled    bool      `json:"enabled"`
 	ExternalID string    `json:"external_id"`
+	Sign       *string   `json:"sign"`
 	Title      string    `json:"title"`
 	UpdatedAt  time.Time `json:"updated_at"`
 }
@@ -1417,7 +1451,10 @@ type NotificationTemplateRequest struct {
 
 	// ExternalID What the provider calls the template
 	ExternalID *string `json:"external_id,omitempty"`
-	Title      string  `json:"title"`
+
+	// Sign The signature of notifications that have none of their own
+	Sign  *string `json:"sign,omitempty"`
+	Title string  `json:"title"`
 }
 
 // NotificationTemplateResponse defines model for NotificationTemplateResponse.
@@ -1467,6 +1504,9 @@ type NotificationView struct {
 
 	// RetryCount The most of any person's
 	RetryCount int16 `json:"retry_count"`
+
+	// Sign As it was given; null is that of the template or the sender
+	Sign *string `json:"sign"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1644,6 +1684,11 @@ type Recovered struct {
 	Message        string `json:"message"`
 	RecoveredCount int    `json:"recovered_count"`
 }
+
+// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+//
+// Example: CN
+type Region = string
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -3327,7 +3372,7 @@ type ClientInterface interface {
 
 	// CreateCountryWithBody Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3336,7 +3381,7 @@ type ClientInterface interface {
 
 	// CreateCountry Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3355,7 +3400,7 @@ type ClientInterface interface {
 
 	// UpdateCountryWithBody Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3364,7 +3409,7 @@ type ClientInterface interface {
 
 	// UpdateCountry Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3767,7 +3812,7 @@ type ClientInterface interface {
 
 	// TakeCallbackWithBody For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3788,7 +3833,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3797,7 +3842,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3817,6 +3862,11 @@ type ClientInterface interface {
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
 	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -3834,6 +3884,11 @@ type ClientInterface interface {
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3873,6 +3928,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3889,6 +3945,7 @@ type ClientInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4014,7 +4071,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4025,7 +4083,8 @@ type ClientInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4042,6 +4101,8 @@ type ClientInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4449,7 +4510,7 @@ func (c *Client) ListCountries(ctx context.Context, params *ListCountriesParams,
 
 // CreateCountryWithBody Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4468,7 +4529,7 @@ func (c *Client) CreateCountryWithBody(ctx context.Context, params *CreateCountr
 
 // CreateCountry Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4517,7 +4578,7 @@ func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors
 
 // UpdateCountryWithBody Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4536,7 +4597,7 @@ func (c *Client) UpdateCountryWithBody(ctx context.Context, countryNo CountryNo,
 
 // UpdateCountry Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5509,7 +5570,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // TakeCallbackWithBody For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5560,7 +5621,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5579,7 +5640,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5609,6 +5670,11 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
 //
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -5636,6 +5702,11 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5715,6 +5786,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5741,6 +5813,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5986,7 +6059,8 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6007,7 +6081,8 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6034,6 +6109,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10629,7 +10706,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithBodyWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10638,7 +10715,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with.
+	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10661,7 +10738,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithBodyWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10670,7 +10747,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithResponse Change a country
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11125,7 +11202,7 @@ type ClientWithResponsesInterface interface {
 
 	// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11150,7 +11227,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11159,7 +11236,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11179,6 +11256,11 @@ type ClientWithResponsesInterface interface {
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
 	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -11196,6 +11278,11 @@ type ClientWithResponsesInterface interface {
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11237,6 +11324,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11253,6 +11341,7 @@ type ClientWithResponsesInterface interface {
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11388,7 +11477,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11399,7 +11489,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out.
+	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+	// `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11416,6 +11507,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	//
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14535,6 +14628,8 @@ type RecoverTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -14556,6 +14651,11 @@ func (r RecoverTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r RecoverTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RecoverTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16359,6 +16459,8 @@ type TaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16380,6 +16482,11 @@ func (r TaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -16435,6 +16542,8 @@ type TaskStatusInfoResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16454,6 +16563,11 @@ func (r TaskStatusInfoResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r TaskStatusInfoResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TaskStatusInfoResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19327,6 +19441,8 @@ type ClaimTasksNowResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -19359,6 +19475,11 @@ func (r ClaimTasksNowResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksNowResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -19429,6 +19550,8 @@ type ClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19452,6 +19575,11 @@ func (r ClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -19789,6 +19917,8 @@ type AppTaskStatisticsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -19810,6 +19940,11 @@ func (r AppTaskStatisticsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppTaskStatisticsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AppTaskStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -19983,6 +20118,8 @@ type AppClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -20006,6 +20143,11 @@ func (r AppClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AppClaimTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20062,6 +20204,8 @@ type HealthResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 }
@@ -20069,6 +20213,11 @@ type HealthResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r HealthResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r HealthResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20110,6 +20259,8 @@ type ReadyResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Done
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -20119,6 +20270,11 @@ type ReadyResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r ReadyResponse) GetJSON200() *Done {
 	return r.JSON200
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadyResponse) GetJSON422() *Invalid {
+	return r.JSON422
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20434,7 +20590,7 @@ func (c *ClientWithResponses) ListCountriesWithResponse(ctx context.Context, par
 
 // CreateCountryWithBodyWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20449,7 +20605,7 @@ func (c *ClientWithResponses) CreateCountryWithBodyWithResponse(ctx context.Cont
 
 // CreateCountryWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with.
+// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20490,7 +20646,7 @@ func (c *ClientWithResponses) GetCountryWithResponse(ctx context.Context, countr
 
 // UpdateCountryWithBodyWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20505,7 +20661,7 @@ func (c *ClientWithResponses) UpdateCountryWithBodyWithResponse(ctx context.Cont
 
 // UpdateCountryWithResponse Change a country
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21302,7 +21458,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21345,7 +21501,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21360,7 +21516,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21386,6 +21542,11 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
 //
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -21409,6 +21570,11 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21474,6 +21640,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21496,6 +21663,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
+//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21703,7 +21871,8 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21720,7 +21889,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out.
+// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
+// `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21743,6 +21913,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+//
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -24518,6 +24690,13 @@ func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26087,6 +26266,13 @@ func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, e
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26147,6 +26333,13 @@ func ParseTaskStatusInfoResponse(rsp *http.Response) (*TaskStatusInfoResponse, e
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
@@ -28610,6 +28803,13 @@ func ParseClaimTasksNowResponse(rsp *http.Response) (*ClaimTasksNowResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28691,6 +28891,13 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -28992,6 +29199,13 @@ func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsRespo
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29156,6 +29370,13 @@ func ParseAppClaimTasksResponse(rsp *http.Response) (*AppClaimTasksResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29210,6 +29431,13 @@ func ParseHealthResponse(rsp *http.Response) (*HealthResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29242,6 +29470,13 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -37051,6 +37286,20 @@ func (response RecoverTasks403JSONResponse) VisitRecoverTasksResponse(w http.Res
 	return err
 }
 
+type RecoverTasks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RecoverTasks422JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasks429JSONResponse struct{ TooManyJSONResponse }
 
 func (response RecoverTasks429JSONResponse) VisitRecoverTasksResponse(w http.ResponseWriter) error {
@@ -39685,6 +39934,20 @@ func (response TaskStatistics403JSONResponse) VisitTaskStatisticsResponse(w http
 	return err
 }
 
+type TaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatistics422JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response TaskStatistics429JSONResponse) VisitTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -39772,6 +40035,20 @@ func (response TaskStatusInfo403JSONResponse) VisitTaskStatusInfoResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TaskStatusInfo422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TaskStatusInfo422JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -43862,6 +44139,20 @@ func (response ClaimTasksNow403JSONResponse) VisitClaimTasksNowResponse(w http.R
 	return err
 }
 
+type ClaimTasksNow409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasksNow409JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTasksNow413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response ClaimTasksNow413JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
@@ -43992,6 +44283,20 @@ func (response ClaimTasks403JSONResponse) VisitClaimTasksResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ClaimTasks409JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -44475,6 +44780,20 @@ func (response AppTaskStatistics403JSONResponse) VisitAppTaskStatisticsResponse(
 	return err
 }
 
+type AppTaskStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AppTaskStatistics422JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatistics429JSONResponse struct{ TooManyJSONResponse }
 
 func (response AppTaskStatistics429JSONResponse) VisitAppTaskStatisticsResponse(w http.ResponseWriter) error {
@@ -44743,6 +45062,20 @@ func (response AppClaimTasks403JSONResponse) VisitAppClaimTasksResponse(w http.R
 	return err
 }
 
+type AppClaimTasks409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AppClaimTasks409JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppClaimTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response AppClaimTasks422JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
@@ -44820,6 +45153,20 @@ func (response Health200JSONResponse) VisitHealthResponse(w http.ResponseWriter)
 	return err
 }
 
+type Health422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Health422JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type Health500JSONResponse struct{ InternalJSONResponse }
 
 func (response Health500JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
@@ -44851,6 +45198,20 @@ func (response Ready200JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Ready422JSONResponse struct{ InvalidJSONResponse }
+
+func (response Ready422JSONResponse) VisitReadyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -47625,402 +47986,416 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfLqfDHSqLoJdDc5JDocuz3NnhlqyCbFboqWprlAApVopLuQWapMNIhh9IW8J/tkr3Yl",
-	"bfhuN7zy2XLYcbo9rXXn2LMcsmR9GA05o7/8FS7yeTLrBagCCkA3mqShUHAaQFW+5/P+/J4XXkf2IymY",
-	"0MprvPAiGtM+0yyGT3tRdC8wfwRMdWIeaS6F1/Ce9iSh6kz5RPcYUbTPCBeEnbN4RDoh5X1CRUBiFslY",
-	"E9klUjCimAhY7Pkee077Uci8hqf6qkmjqFmr1T3f46blbw1YPPJ8T9C+ecL8ygPP92L2rQGPWeA1dDxg",
-	"vqc6PdanZmS/E7Ou1/D+xxvpPG7gr+oGDv/iwvf2qWanMh4dQrsvsLOI6l7aV8c+snBvrg/ssEeFYOG0",
-	"/vCJhbs7lNiRWe/7vM/15D59JIekT8WIaLNbhGrSl0pn96BeK174EBrMDiVgXToINb7Sp895f9A3H8wn",
-	"Luwn39OjyLzPhWanLMYRyn5ExehQli0E/t4Ucum1kAOh42k9we+X0dMgVjKeXPHjHiMtwZ7rZgeeaJnj",
-	"by5JRE8ZabOujFnJWccXcmvep8/vM3Gqe15jyy60+5wutdIxF6cwKryrBROfcYe6Mu5Tjdt2a8ebuaP3",
-	"AtaPpGaiM/qYjSZXYU+MyFDGgZt8h4Yhi99RpCtjontcAUUw42FKb5IjJjShp5QLMuS6xwXZ2iE9OYgV",
-	"fE6JTFsGI6Q59l0SSKaIkOalU9KXMQPKc8q0gse6PFaaUKGGLMYe/LTJHqMBi0krM5uNxywK6YgFrV18",
-	"jpq2WQw9E66x5Z2tLR/62andIcMeD1mmMw73bCjjs02yJ1zfukfxJ0FYHMvY/C2kJmcs0pvuQOCA0l3L",
-	"Dsysc/WjEVGtWWza/Def/A8b//Ozd3/HKzov97nSs0gH16yfJR1zUouteanFo54U7AMealZwvR6KcIQH",
-	"KDKPETHot1nsm03o9Az/IUMK+8QVGcZcayZKhgzvN/F9r+rlh7Ed4jtmrI/lQLNSahObX2fRmnmv3hGw",
-	"0dI+kcsuQ+BSnnlM1VkpRTEcZRnWbBs3/TxRLBblfHLgfl60q6R909lTOvW0K9aRIlBESzKkXAPBosA+",
-	"ybDHhLnnMcPLK1iWkW6XMFLTSuXzBYO7MMOMmYqkUAyksH0puiHvwLg7Umgm4E8aRSHvUDOFG7+vzDxe",
-	"pOMxTwbMa+zU7vgekBzzXcwoPAjbtymkbvZYGHgXvtdnStFTBizM0KkoIgIulHkAyBu8YjeBKW02v+HV",
-	"6h99+NWtr+88rX3j9tduffPj7Qc3D997dOdx/dg0Wm3WBzA6mPYkM1WaaoZ8hItTlRB8QsNQDolZL9+7",
-	"azZjgcVBypnMXA06HaZU9ZGbfh/bnSqaAIzrwvc+kHGbBwETi+3gdtEO0oHubXaThie30Nwb0qcjWK1A",
-	"Atlc+f4pRjoxC5jQnIZqfDimj3vCcCoaLrI0N83+TS4Nd03mFuVI9hnKCUMjbwxjKU4JF4oHyL4Vi89Z",
-	"fA0nHPp9RxE5FAS45m5OxOEBCRlFmsS1IqE8xXU7pyEPFjpRW1uZZetyFgbKa3xi/5xkjukaWqmF5tgv",
-	"CjcdKkibkYAbWS/wLp756YY4SY/bMef2ZY9At04igidWuwv3NOnIQRiY8ceMBj5pD8wkk3HBWdkljHZ6",
-	"MEzaZzCJBzQ0/JsttgvFh9etVT9pe+xqpycDB20WzQ589YcX5WLcua8ePTw0zR5K/YEciAUXZWcqu+pC",
-	"w+Mr4lgyUYNO73oY1dgQeiBi+96xlPdpfLoQd9qpb087IFrKZghtlx4QtztaSgKPXt8Bge6BVAhSJw/4",
-	"+z6RlnLILqGkTTWsGxXktvnZLt4DKkaLkbg7pUzTLJwR9ppdysNBzNTYAkqJsqD5mQXEqFL9SKtdouOR",
-	"VVNDqlfOKtywkHFFVCmjYqtd0nrMdDza2OtqFreIoiNFeiXyrBnHE2FWQcb800XpVr10aRMBPbeiRgAH",
-	"omm23A3cHIo+V8owZBnjrFa7oocyK5v4ySiIFHgmngh6TnlI2yFbTDopvL+DTKsTN9cIA7zDHElNniQx",
-	"P+1pIuRw9Vc4oJq2qZHkqEiZTafHgt3UNONIjpHwhjI+wyuCq6gGUSRjzYIHLOB0MVJ4cxopHKRdNPum",
-	"jyZozhOru4/dbhyPIkb6AwVzGR/A9TLRgHVCGhuyo0hrfGgtUGFtm9Y+D/bfRAlpvPCiWEYs1hx1R1y/",
-	"GYZr84wZGdVVzANGdX9Ex/jO9Lce2MdQtXVK/Cc4urQVO4RnieVDtn+fdYBqJZ6IMvdBxiB2c6o97N+c",
-	"nAxqtVqt0CgGHT0Gx8VjPAOTS2qdEtXsKPbYNjMLNe5LAYMVMpvdjCHxZq1GOj0a045msSI0ZmAt9HxP",
-	"DEJLlNAMMsfsQkYVs6OfPIjwKzJlMLJZDw4TgfLNgQRbLvh3QAQmYNqYasEaH+q4RcscBx2PmtQwr6bl",
-	"VkWLhLYX60UiZ0IOkcuFhmBb7uYbdU4zCnbn1uOD48ffaN49uL/3jeaDe4dPjg+OWmPD3d7yMtbJ27d2",
-	"cvbJWpXhq54Rwpswi8Jxg/mYkg/27t0/uIuWJKNRyDhjXbYixi7p0lAx0h4RZz8tHUJbypBR0PuVpnqg",
-	"Zp1HPNRH+OyFnxjwqtvpshc3Nf8lLjo7jJLLa9opok4JH5g4qjkltOiBy5rBmLbrxjRlIo/sTS6jC4VD",
-	"hWfAml6RxsKL2BKNYzqCz1LTsAl+rJnuPrjC1v/Qk0bHL7Qo5xYl03xma3H4RQvyPg2p6LD9HhW4JDQI",
-	"uBkODR9lFgfOtT+++clL+WkcsdM+uKOLaEvGlZD+L3NpN8Z+KCI4fRqfjflQwJJUmY6OczGcSOH68E+P",
-	"4bvxSdaQFHRiRjULfFInQgaMBFIwn2xZTyGhgsi4bSjbNj7f5YKrnnlhB78w9DAgtC3MSoXhyCc3sSVN",
-	"z5jV/MB4AZRGGSouBSMhP2PjC1y/lV3g7a33br2Xp4aTa5m4vA1jFuaxT7xvDdjAsHLVNx30peBawrI9",
-	"K+BHroHLFWCKD2GOfqZbtDIRBi9JUDDF9IcZ99M9OaX51YmCbj6rXkPBwuI1tD/Mct/7Ng7Avjl9OdyD",
-	"5i28q02qc467gGq2oTk4qCbOt/NrTfyAYk+fi4Fmec4wQfMmr12JTJBwCcVPBdWDmDXTVX5RIDkMomDu",
-	"GZ2zWHFU0/IUDdZKgYkaj2khAa9wwDEoxrr8CqaS3b/xhUzHl9uv3FSnnKv7HAX+Smwaz1KfPr+HT9eR",
-	"D7lPY9viewPBvzVg9mezcfl+V3txBQtXrsNl+52YZLLkldbe0YECESkTfTNzB9lzbSN5xmeFo8i3NnVO",
-	"utObKf/0uch+W5+QiBaiS47GTPVUchWFFMPfiqjPdM1Bx6MH9tk5qEuGUkxr/ogx8XX76MVF+RJn9PE5",
-	"hcwr5guv5/pPJ6zPpq3ziunQamkQmssWOUpz2n3CeWIyd0m9ltf7c5rO9LAgH6NMqgWX5BfOzmnKSl3m",
-	"YahG2k2/LCjTgFd7Uuw4JnV9tNhMbm/dxjgmsYf4oNHp8j8ACfDJ5uZmkRo2ucXTTCXlVr0P+TkjXJM2",
-	"7ZwRLmxgQSRjXUU4cy0PhObhZONoUnK6KpgbrNRYTZS8bgtPZuH8ZEfzcy48GPbkT9pPPzo+fkSsHWxi",
-	"NX3v+YaMAzPVehoVXXSxknDoN0WZeQ30CN8bMn7a07MXAVb3KT48SR0yoehWA7Ht5rWOBbUMbH7F0j52",
-	"unppP9PvstK+vSvXL+27Ob1R0v4igvji96ls0RaU31dCDRdY1KshN8+mrd+KKcZ1UIunyaqOh+gpElHM",
-	"JtNpnMQuqeel5pT3yEE7ZFPk6NpmLRWlrWgA4xCaduY9pQEXp5qGZ013kDKuBUh6qOKy3YD/1j8ocd2y",
-	"PkUhLJv6cXOn1Bo4JmdNJI1UeHGgWFxB/nqiWHzvLl6KTo/qpoyYwNfmWYfaxp29jW/SjU+bG1W8Lm5w",
-	"xacJdnHVjBY6vQZGm/a7NKPF0/8aMFoYyMo37zo2Tq2KM2JvixyGrJG7NtXMPbkattfiBcgw6zzBf39E",
-	"Wmm6ZmsXEm5In1GhXKIx/ur5i1nrtzPe4eSQ2wTSouOWZI5WW+wF1KuA07AZxazLn8+WRcwBgSen6WVv",
-	"sB8om6lrFbHs+pQ4hhZVy6CzVXML6PQauEXa79LcAm/La8At7JwuQy1b+hrOoUSs3JWCC7Uow5mPBr5+",
-	"CzknkXk2bQVXTCdWSiPuoj61n5qcq4ftLcL5UFeoYOPjqqnyHWcuyUxz8iJsbqBYU7N+FFLNKhyp6ebm",
-	"XGPpbObjVvnNWS3Tyve9ct5V0P2SLGzspF87Jxuf4eXYGZPbWn0pjtlzXfH8z5jEosxmiUGPU4LKmA6T",
-	"8y2O527Z4bUwsJakqEmJl881UhjUPYOKzBGRPL7W10MJrpEKwJ4XeuM0e64xq4vrHmlld7aV26J3shuY",
-	"Q6h69dO/+uLX/+GzX/368z/9yavv/vCzf/zp53/2nVc/+vcv/+TH+ZSTGRgsM7IyMuLP5JHjuicHGgb8",
-	"ldzgbt/y8r3UN+48+6S2cefZi5p/66Kkp1RsKjDPLT6DLBLCUofvco9R0fk5cHlkiw8ySUWbmfN1l2nK",
-	"FwpxyWehvZgVgz5+fXCIuUZKF8MOcmJJHDRARWb6gXncZrpNMlKXtTcBFkWUhhRHyArVkrRjKjo9IoWP",
-	"ydRUkVY+Abw10zhsOyuc8XmxTLuIxSZZt7kiztl5mfBcWRBWA2xt5rkAgRQ7TN9KRp6TPEsXa7UyJnS5",
-	"ctEy7XVJiRKP17ULkjCMpUImq8bgQsx09lS7RBCIv7Hny4xYBqwZIGwSJLU0o5AKm13UdIkt7rPLaHEv",
-	"Kk3jTDvJ40VJJVxwzamevc6p46pPnzeDQUx1oUnTBl+6zEiGGTZ9OoIsm6l5Sje3bt4azyosCOg3c+Ii",
-	"ofUVKIDZsSpzfOieu7DLXv0oPzSP563mW0VW84iOQklnugkf2ccwZTFOiW1Jrics8pAq0manA7FLhByW",
-	"OXunEelMEFmFZTWtyIFuxqzPRVB+FNpMDxkTBJ9jsULAQCOpcZ3ChOFxn+N4FIZ3Wldn9Z3LHWy7dTdr",
-	"k3s3Rlwcn0gj5xJaUEhjnkch5WKFrMF0KPCSrpQ5ZPqdDAXtMRpMifM9lS5CkmsfvVYsIIPIiDqQrFgt",
-	"vA26aXLV7MuYFRvAggGbS3xhzyMeMzXtnZkhAlw1g0HJeKKYy5jr0fjVK4lwTQVEx0HMDgaDkAVJng+i",
-	"SviYZIjcoJkgC0ex7DBAFDGyDtM6LGIQvvd8w3SwcU4BFlCZnt5nHTpQ7CjTof0Kou/v227td19zvdvP",
-	"h/LIjcF+8yg7FNe4G5GZqxxoFpQbGOB3RRQdkWFPAqsx0yRc20zOIVeMAMJLD+AibGJ8HzKNCnLE4WdV",
-	"pChLl/Jv+zRrYsF5mGtdCqb89MzuwqA6VAD/A/gCHiM6aBXqhIv1dc6GRXJStXT2Y6rO0mR2Nej3aVEC",
-	"/nEGnxrgcmZwiKXCjJPIX3uS03EldzO5MLnbl7kqydFI96yIImVUrWKtrTiEyuztLqEkkNqCynGhJaQZ",
-	"O81gYnWmIFdQnaCjoZHFHE+EjTSH55yGA3M6FAu7MzU2HPV0zR2wAs9p+EAVMeYw5A7uqBvLPsGAAWjN",
-	"nFsQKdhzPZUfAwZEbbbAZmGPl1chKwsmJU7+InXPurJmqHYfsyvweFe6/2bxrjOz42O2oAfU7UHRPYCr",
-	"0AWTyyVZ1cbmVxofep9Rw1xKoFM+ciApXFtjNeLZ5sFSHj1+uH9wdHTv8MPm8b0HBw+fHJdhphTcl3kh",
-	"X+6z4JTFB8WRNm1ElCiwE3U1i0sgZyb7aJcwA0BFBXbXpwHD5mYKOYsgVRRk8FwleZgO7GOTW6wCK+VZ",
-	"yTpWgetx6BkzVq2IMNl19JNNzmXg2KZh72ZSr8wZWp3+kT24qyRY2O9lWKfGZnC9NioczKq3b+WmxQRh",
-	"f340m0oQVNC+msnKikkXFG6hnR7BZGQf6i74JKAjqHDQl0L3DIfgGpP7yKdSsF1iRmUBTx34f37vIhY3",
-	"AzqauSXwstEVWdw0Xc/1Ao55vlfMhCq+UeTbflAmDbcsengLXY6G0KY40z64hSMmo5AZxkv2e1wwBYCY",
-	"B+I05KpH2iPS2ut0WKQ37lNxOqCnbNLPkUki3EpHUwwx1BJS867FD2zlTWdOwz5ncfIIaNM6+9HQY6bL",
-	"sHseJNA+RrPl4lTNKU4NKdfNIY0FF6fl2G97UFlIaKJZGFobrIXk71EFwG8sgPVVDuuo1kAtZKrosnXz",
-	"ztZMSb/oCByy4erF/7OiOisuu5cq8j6jsZFs5BkT5lSZr6jinQRvdY6Ezik6xRmrwJtxgVZH1+2GrJKm",
-	"Z7jfxK48okrZXWm5KkAuKsSwRKgFZEmoRFN3SFUlQRTrfqQhALTTZ/NgXyYpNpvNjWdfKfTkH2ZIwIEI",
-	"FlOU2vzTCXt1hUM+R5qBD31oS/imbbaDYEODJ+uYg4uWmjEBytLEmr/t7zybnZNfaEc8gB6eUq6RWuPn",
-	"fSPshmhWxG8ORGAtgRkD/YwJL+LxSY1p+TO6TTpuTD7ZmUCRSznEMmshgtzERbCXdvBs/O4l2+knp2cq",
-	"pmT2nK7WQZ3teeXCZLbzBzRgSyKhBSwYIMYwKzQZgv8NvVk0jBkNis3LWbmhqq9t3Lwx1oSfgazJjXLW",
-	"qlyGmpRtr8xOvVpdKTuix6zDI14YxUKDIGZKFVXOQvReXNNdwvqRHpEh7Ox4UaPJOJe5HUtYgKXZV6c8",
-	"KLGYQVW8WJ7zgMVQIQ7xhdM7MJMbGq7ZTEKxZj6OHqQEO7WCR0oxoZfyji3iy5jTG4Eu6xLDn+xq60yP",
-	"WKykAIm5zcx3EqztFZhyJgm4WkJu1n/szmPOOZJuQ8Yv4tY6t60TR8nNdvYVWVxsqSisLCB/LBhZA+Sv",
-	"aTWArHF563YV4/KMvHKgPPFANOFQTxyjQ+kQfhaOwFhEcJk/piRmEaM6C6p2mWEXs6MtlDdTpMkGVKRT",
-	"zHQ0+1hfh5DjOOC1CDlHJRJsDTR/Lk59UifW9gIoWwCk75MZEq5PbhIl+8w+nwq8Nb/ubxkVwL+5qOCb",
-	"HX6qCuQmZSvN5b/9wA0l+2VWhB7TzSa+O5J9Zht5NraMx5mchkmitxgdq553fpnJYkwYlluSKJmwizIg",
-	"dq7Dy8KwKr/tqeSK/WVzwLIjTCczXwpY0cZenw7kRqCujUa4ESydapTP6JhZcnm+w1hdBs7kCGZGdGvH",
-	"n3Kg560VnQthGTul1df7Os/btR83dZlqZnZWU4M0seVZYwSeXUjrVyDgXiFGRlYUnql+zRBtIdIYnTJQ",
-	"XsfoRBj5JsMAK72Vybizu17AIpKXlGfDOs0tIuNcixZCkh49Z9avUk0vjJ0Vosja0IXoK1f1PJTyDCrp",
-	"ERqiiWHu65HaPApTi1xQQmFtpVydTKv4VrAWzFQnqhY3KinXctxjgP0LBRDFyKro76hqeLDVTAsFkjSE",
-	"S3Y6jAXFAaj2KLQxuh3qvFU0FCyWXj8Z2T7J5KbRw2mGwyINLCUhGaOEvRnZpRm3VBSoa+MUZuLUZIJa",
-	"kqu9uKinig2+oNoUKu7pm3gV26xD+4xEkgsdov5RgLGwMAuD4VVjX74ddaUpX4+Yodx0ViZjPBQPu91s",
-	"/Ds44WW3WzGIHS/4Q/OS/dO8Cg13ihS/geKCKTWHRODecGLBpSh0M3wQaL+0day0JNTVmvSTfKwY84QM",
-	"y5nmpcBKfO7MzOQAE4X7Zr5hn62+oDHrMH7O4ma5kRXjwJvVyP0RE0GGzLPSiFA0DHOd5ldVo/FLW8Tn",
-	"t25bubhUo3e/l5zJsduY2aLx8+znbsR4ywWblR9c1uyd3TK3D7nzN366svbvGdEV5jLvO4liLPIfbT9V",
-	"U4jRBjXX0824EBfjEYs7TCTorFBGrhCNdQJvddb22ZJ3i3gUx/fPjUolxrfE9peb3dRFX1rnS7dvcUUv",
-	"Hc3qWGNmBVbLEzsrNm2ZHlfu1k86vYTTdf3OajOKBT1wy8skU2ugyDi4WataKnAsDlGRp2wf4jopAlx6",
-	"BVOP7CbmckC2dhbyzCUMJ8VTHpeNkgwOV0kfnPwWuHWeTJQs+PJXpo9mblTokuK4R5jQaEvq825aBrlQ",
-	"ehsTBC5zahNMqMoZGjf/X64sMZVSrJYYrpYQZixgRZYJODEWRWLMNj7DVI9oBvORI56aDiu6ugHYAhEy",
-	"55VXknf9pN+iFXrkAnpnGP235gJwepQaE6uTxNSHEdIO68kwYLFKhEB7nonSVECAdoO0fueFEZIPaZ9d",
-	"tIrIZxaNbeIE3OWnXCvMNKWCyAhHCZmsXJyS1ldaPlER7TAFyQsBVT2mfFKvG71xK1tOfZM4XK3WV1o2",
-	"ec8ojoQqQgmKp4QL0qdchKat/R4XdJPsgRqqiOrJoY3xtUqUkd83c/hc9e3btRr8UxsHC8vvVJ5enZx8",
-	"5V8Bipf5h2yU7BekoC8Yd++SjZt9+rwJQfjlwfcYaA/cpTjanpxKpmxNq2GPasj+NdvkernMcHxzYU65",
-	"0oZwijMhh6JZmtme1F4XhEYRTiGSYajGCnFBVgtsP7bMgmyKPdfklGlFdmo7UxLrm4qHoL9NL2O/59L0",
-	"k/UUEgc1vqb8nCGENiTgEzqEvP658jCrpDI8Zh15vsoULNvhiqsGp71OTDAzhiKJB19LLfgzSPj4G9PT",
-	"2bF+2vtUd3qLSctYya26doAdur6WwvV3Xc+c1+pOlumUBdDtik+X6fmg27WAbMXZ4bZ09yZJEsWAR7VQ",
-	"4m01kGcaYovcBLBCiJKbpAXyc6uBRfy0JI8ODu/eO/xwk7TY8x4dKA3vf7B37/7BXf9ECAnFBTlTJGRd",
-	"vUla/FTIGB6iBD0U1s0pCUKUCql7hoOmg4xZd6CScRkCirgOPRYGyVB3TWfjbyZhV2bEI2eshcFGPM4O",
-	"NU0qBOvtOYs3SStgIYcr1DoRsEADkX7VwMQ6mgZNgKsW8hM3zaNm2oFdWR2D1cnNATKNoSdDXQWupnkw",
-	"WXiu3NKeCFRKQNTQaQK19aNwQ7wDH/wpA2ASiuhBLEjA0c/YkRZDxT2BNYuA9qfeSPPF5onIpOMVmKZQ",
-	"eTJyhd1qqCQN8zQMyc7RyIy4yfAK7J3ne51M8JhdfvCA2fWEptJP1bwMeNDTCDb8nMSu4cfHdtT46SAz",
-	"dvzmSTID/HyczgO/uJfMxjXo5oSfc5klthM3P/x8NzNL12lmrsnFXUkx2AlfQqGjGjd9NyOc3KxlpVaI",
-	"UjhjUVGu2Byy/nSsALwn1rUCchFU+WQiUD7BbBDSCSnvA5pMUIIkMB8iBHpaZ0hPCTCcvUhG/lOk5/At",
-	"tATpNI9r8fjg+PE3mncP7u99owzQYntrmiBVKQNb9cydbpbYORJB1NK9hNgMZQyajMSfkcQU4kWXDCEr",
-	"h1byD+GJXzjXoBT5yN6GqQlbub4nFmmLHD3Z3z84OvLJtl2nlC5u+duLxuLaXhNqhZ8zQbJ5uWEyoQYy",
-	"stk0gDcrCpEh5NLQMyZ8QkMlic5gawHXdXs93e9e6P+EpG+nWjvhy59H7GOBEe2Kw2eQts6Wb5PVyDKZ",
-	"cj9FruPlAJcT6Wr2RK0ktjxMcwW4q2xi/+VDi8EKFS9spiT8xEg/MJokqsU2XT5mJIiN1IOikKGTDpQQ",
-	"wB+6gzhLg3wCpDhJTTbnbtjjnR6hCaKW0V4dv0qRL1O8dUOyEn6hWAxmAUU6UnT56SC2Iom1lXxS97f9",
-	"m3695m/X/Fs1v3679syfkjqcBc64PdNmkIUvLaWlyW14LDFELpXJ2ghwYZYUwd0ws6nPRUWRyTR55JqB",
-	"D9iU+fMxNmf+3MMmYQwDzS6rNLR7fjbM0QLBG86fXsVynkWrcBiIVW2liaVl9twToUvJeCbJODLPVOaf",
-	"GKHzZlW8hrNUUoA22QI/X4s2t6t+vlBSug+Z2tgKK8onIQ+LFWKDoa7W2wtdrtzdm/a6pL8XCcW1O3zt",
-	"fC6jWs0VXtqrrIM9fsuKl2iVNbDd81PBQSrV4y0HC1mC+r9W5Hx5SjqNfKZTfVZ+MFZK8FZP7KYV9kYf",
-	"B1dob5AOPlYN+qjwJFqUeQzCO8vrfhdDq83K9M1e+UKjiCUdaQUAZNRm0IAjqeUsI0hRpwDBdsQ/LdA2",
-	"9lOjjzU5qkymGAoMNuRVYTszV2Feo4wRUpdwTtiTUZ2Xmf4uxTeR9Fx0GjOzWtWVO2JCr94tkV3OhRMi",
-	"p1TVKq2g5cBFZAz+B2I0Q+dytTeWpPmw4yEMS9g1c8lhJZEKHRqGmVxLc39xKTfJcaZoA9roZJdQi4du",
-	"JsDOWdwgqA9qZjPE/NTrzUJr6W/LYEQUHSk/8R9n/M0AvouBA4C5MvRthbJsIHwrH0sA5p+Nem1nayOi",
-	"YGmbHv+0xCoiSBb41WdCQuAKWoVnsYDwfBGCyY6cJWLZfpYQVZYoJ5gtgVCATN83p1HpTAzFJnk/4Wuk",
-	"DseOkixKo09u2m+ziU8+uQ3fJoiNu6Rv9mcQnwJ0Yo9a3iVFOCJguomdcQYgkfsTAQZgYk0YyJ25beL8",
-	"tISXJrV6d+F2SKimYk8T0hfCBfnNt3/wm2//MHcJPv/rX3z2T//u5R/+9OX3/2F6RE21C+DCL7Grkuug",
-	"5CDuFJoDeadH1Ehp1sfj2ZF9htDzk5B8S9xHbQn4eCiJM8TJLhnJQUzkUADMfTyyNr7Rrt1tOBUOatAm",
-	"eM72KKymEuascUyrjFnO9VbG2R0vWDlnL4dFMYTbwaIwoVNMlDGMk0U9KmnvR9iT5+e/07kvMq4W82UJ",
-	"VG3MaGgoecvPigk+UgcjQADp6rBd0kqKwrSIq8ZlSEYXEIltgQjnKFEYIEdaqq82kxebhluPnKOx5ZOB",
-	"CJnKwY8B9ybDHst6590gjUqXFIopQsa11WAmnUnnLDY8KLYHtFnk8Pkgln3rYNXSunoWw2rPQOkv8Pa8",
-	"IC9dfrpA9KjRa8A1ERPBWKA2yRHrxEZicr5uohgNjbQlAgi7FACs+u6777Z2s5EcIT9LvNZsRJTOVsJJ",
-	"785CIL32VDVn6zCZCiVYHAmzEaf4hHGnhxAU0mZ2RggfTc3iGCrKdWHsIVdNrM9T3j7X6IqEFDRsVkis",
-	"9INHnIoRBvDI7i4xuzS9ULHvndmyaLML/HxsnkzCDTJu/ekY7ZliFublBNx8JmA3Pi+HTTXk1hI5xjNt",
-	"RIO9F3Ci2izESF7u4oJcRBPU2Zqm1FcSg8x4LMT1TGjroQtwcANEiSJwnL3H1fIDcpjPU4s7Z6oEO1sy",
-	"Paccml4q/TN22mgYPux6jU+qnKPHYBB45hfEzFDr1nQhIaZ55cPGDoTmISyphVoe9njICEXc+iELw4nx",
-	"glWSifKqhFyjOxQjdndtQSzNhEXPVxBOZ1E1k3sGnHMsTGY+FEk08DSVtRRNX7LUqLSYlTXN8C1egSFV",
-	"uAp4XSYhQ+abm1UTZh+DI/PklZiBbft5eIzSXNeH3USOTsMBYxvpUJj0WrIImSRY3mfNT6WYubvHvM++",
-	"aZ5zebFGTdcVHagL4nNUSfQKrsC/OSYeZ92OrsBVgvMBTCnjfrTuyJRB5pl4wlbsBLM7MM6v7BEdu4W5",
-	"EjYZEp9jQIlYlJEELAksIqop9clmg2e2eexk+oXy5KK+1wzPnhTPaRS1MHkCgxMhiknl4kpaoTxt+aRl",
-	"NAJNwzPzt6Tm3yHr9Kg2f7E+5aH5o6d1tKH6qpXT72kUzQlmTzc+LXNN4XxW60zGPlfuTc50u6Q72Sou",
-	"1+5PdjO6DIfyG6OaLKNmrPWAtR5w5XrAMnLoayjmLSR1LRJDclFK4RYESSgrkZgU9XJiKdQN1jwM4eLv",
-	"Jv44HykRBTVFu6LUyx+qt9NmtCbMa8L81hLm+Q0Ebwcpn6VePptCtFerT1yDLvG40Od43GOkw+POgGvS",
-	"jhk9w4wUmstqz6c3Ngi1CRNnbORDLj5WBEmMZBArgeh+yieUfGsgNU2QY416TgbRJnkK1jskAy0ZMdFK",
-	"6AC34AsELFQtMPy1ID8hokpBhhq81aNhF6B0Wo1cbXCuCCQj+jbHASgxptkobbM4T7nAuBDZJXrIO8ym",
-	"lBrFdJPsuXAw2QWHaJeDKmwoccu838JT3cKmeeLN2pwomwlIPxbRYQpqn3mMBURxQ4SU7DNcCTTLSUNF",
-	"Yzk47VUF8oVq9RUQyhWGnoAhRwY2oMVrQKpHcfGbXCaFGbXne8k+VM2eYEo/xFfNnx/RsAsfn11AJiwP",
-	"FwTsx/FlqvVjY366CeUX5KgwuuHDTCwDxUiGDNJDGvjgCqrKoVhZHEOOZBaUh0rRmluy28VjGzMNGdsT",
-	"vDfjFE0wSiGLk1fPI8YBIVop/gmNOAJkm0pGXgxo3qGiqekZKwbgzzG3SdumOzuFdm6VOpNtUGrlejfD",
-	"kljXY4vRZRoHCa9imkevLKDtjLEI6Ek3lv1sdEeyOXZflK1BImQT6Cv+2R04A2do40fBV9/EE1xxG5/2",
-	"RrhxT3ujx0lHT3ujQ/k12xV8+MB29rQ3OnL9Pe2NMDzgfdvjNK6cbHXJrdSLZ3C6gNExEPSlcjSTIFS/",
-	"sulNrzxBM+l0OVFmKoDvsdFZEsk5QbiYXVRwkezNLhc0bM4MYEVaNzSKcRvyyfWU7IZLSgVdQS24qumj",
-	"WdyosaDtpKbzTFFzsvrzhe99a8AGM89NHrvKLE2F69FX6Rtj88ROsRk/O4Vpc98HiW1p6/Ibs2ClC7FK",
-	"dSadweoUmsw6LAyT5sqgT81FvjMrDzlpMFdm/ZLazFVyX67NkkC5EjpIcyF5CepfbBPQsxF8uRg9CxTI",
-	"le/sjyjG9HkgjPxEnhzvXwXm2ZG1RhQgn9D41Gg5mho1DaP1uSAhVxoBBbki0UD1WEC0tMpPkb8/Xek7",
-	"m3eyq71hv5gIADhKgoxTbyiGFjfpPC7RGaHEhrFwpXlHlWGHNyGsoWJAQYTxn03Bhul7Y8DgiKcEq4cA",
-	"UhZioGpREdcHIsTM6gVyBahwnVTsIpYdppTpZZ7ZO1989XfGY5knlq94ugUjHO/dz29fIR1M9n6FBD89",
-	"bysl+SA/3RNdOTnF3MF5USalJUUiKhfiaTqz7Wybg2s+/2re0zF9Wpe7g9XUk3RNCxSU1W1tEnBfMPUi",
-	"m+XdeETigWi4LEnrGwPUE0slbPCt0S2RA1GSBvcU+Lhy2dUlvaGJDB70LbQ1V4BYJeYvgbKwBrWwNrRr",
-	"+B4lAU7HaTgqtWAVTaI818kuS7XCVnG2unnJ8kLUfwLSe7BZz9LbTLSpHBQuaNLO0Hrh4EFFFB2RYc85",
-	"47jOAsFSMcJE5cCZu/t0VAIJiydtSr89Z3lQPRnr1P7ANRxDNQUARU2djkSXLyKr+/BFh4pEVpkjCKis",
-	"7P2Samx+5AeQKJo9a16R0QkMK16jjv73gHfKz8YmacF1hvxFALzMwS7CJeeaCDlMnhxSrlsNCG11Ufig",
-	"lQUYSCykYLCI2XfarJkKvQ2bkGfk3hiyFJPnEPcLESgxuZQmqaXmQrWSnNXWJgFxOhmDtd8gNDH8uZmx",
-	"7KWT9HwvnUfyITvA5EscTUHKSimwWxJRmSclRaTZbHkRVZ5CfKBRIEG7Ntc2l9IInlZ2yoVA/3cuDyID",
-	"W3T1KEcJbuQib42quFaw5CTIrxlA8cyGLwfaaTYnC4hpPo/DYbrhJsLP5Ia54b4D4IXBRHJKZu4DVpLS",
-	"6y5k4lPg1bOJKyUrX0Ye8mJtYCBFiV/hSZKQkBIlzJlcIjXgErOaJ6qdZM7hLpEiAaq0QT6YVNxSfWWT",
-	"9pxnF0jdfAIC5LzVsBkoiYl5y77Rs+9UExsyOlKKzVqQfJwFYLerb+EMqE5gl7muWCIUgv5npkvYZhfe",
-	"5ZipQainkBFw/FqgVhkTC0M+cg7bCh1MqVO657CPU1DACdvHFPWoVBr6qEQISrLAQRTyM25TLjrhIJgw",
-	"HZT2PC2TxcKNwv4UZm8sksUy+8HE0DP70av3F6TJ5QXp34tXcy3MmaFZSI0cmzdCqqH7WJi3qmSSI1/Z",
-	"AvuZJBBY64k6rhOEIrlgCdvKk/LyRIpsokaWGkxAQCWkL3MhxnH1MM1EY3rIBGPLcagy+eteUfIGrJml",
-	"0U+O94kZvU9aTYRJp+TJ/Xt3d4mCwZP2iCTdOUskNLBV29qub9XqzVr9ow+/uvX1nae1b9z+2q1vfrz9",
-	"4Obhe4/uPK4fz5m8Ma0o05jUb+a22lQO0+PKEzmSTpdM4wBR/NqTOMwoVrthK9+schQGa5L2SZ08evzQ",
-	"cBr4VABz7ZMdsr93uH9wP4d5DRgN/ra/syhOAxymBKEBPiWUz36RwmKbTwmEv/mQ4usb1eA4gwNShE1o",
-	"P0zdH9vEfvLCotn4VSsDctWkHc3PpwQHVZKbE9iKbKW4jF5bXk6uxCa8CHMdv4O5inHWgDwxuOwaZCfs",
-	"Z7ZtvizByV2cOPvvj0grRUNsAX9XLGfj6tOR9Q/uonmlz6hQgK81astg9E7lqBnMJEih4rZrtUmylw56",
-	"hiF0l7ReCKhNhpaaTFmzHEN89W9/8vmffee3//V7X/zsDz7/yz949Z9/9sLQjYt//uX3Pv/Tn7z67s+x",
-	"lQJ0s4Vdd24OK+aCttfVc0Lb8aG9Qenap6v+kx+/+vNfz1XksuIaXwoLdhTz+tlwMqvLyaZcht6viiRX",
-	"Gxg+XkSwq7yPyRcXU1Z8GbTfS1nhAjfSjOShN3MHCqt+lzHFZ1N3bNWUdbVU1WW/5CjqnuL0xlGPitMe",
-	"5YvpcDe+UpaGb7oMuWAH56yoYn0FU11Hig6LBQuKmp9HcHRBISVQfs4bnNY3arNTKnz0Cder2ZwWrFPi",
-	"FidFGoPywFDCywzFBvQmVqqkziD8DbaK8nJf0Fikq5b3MmN5nPYPn/eTQdifk5G4x5Ph2C+SMeH72Wpd",
-	"5otMsa6kPzPEsepUFaT8MZv7XFUrplhU7eFTlAdY06Q3Kq0iV1wtG2h/6eG2v1uzcwIpW+xMQUtWk0eF",
-	"tsyYJXbmpB2LQjnFqFg0JNxVkjr9Zh34MUqE5xhuZRn5MbTgGsJX8mToOiNYjmX0aCoobMb/kdTQTTHA",
-	"YYuV4lIoUKOoOiNdGc+D3Tp5h56ooiiJJJucY+BJZxDHZlCIdeWTnhzEPgnMIERA+lLo3kQ+W0BHFe+x",
-	"aa3ioziAqg/DuBYIz7O92JH5MBXXXNHGPlGFkI8Jg5vtmJ63zMMixhPVDLiiUGqxUASPbfWj6SUEQotA",
-	"FTWzPr2pFzBz7JfwLlQRD5+4564ckyoZkV23TCG8XD2I3ELlN2FRuCYzyXt3x+p7TFbBL6nn8a/LxDVs",
-	"trqaa4eRs8HcnAXXj92s1pJhely5FSPpdEljApCWazck4Gwuw4iQEsUxXWMOY8281HIm5YuoUkMZz3Se",
-	"PnLPrY5aXhbojNnBZcvdjhl7uQiUjWdBIHktIU+eRlG+LqA1+6JmZQQGG65AAeLkEpMc5j0Yr/G+z8/x",
-	"ZjCoZ6WHYpV0eOU0WExYkZdJrnHp9o2iAzjmuH5KuZ4W+YKZVa52sY0jxQhvG++NUaNCCrZLannzXSLg",
-	"b88sgflUxsHN2sxyYHOV/wJzYWdgDuuR2S4HTqV4Z2+gi+B9kEJAJpVGdA5zoUC/poLsPbpHztjIqRvg",
-	"fHHZ1O5ZqNJiU7OgMY7xQlKkQE6u2mgUc8gqG9pILKWpUW/TaC/ZJa33947u7Tf3nhx/1HwXaq7AyQPW",
-	"YCaSzrqndQSg6ozGLP64qMjMXjKHXDvwwnhDF4Ar1S3IIbj/8dGDI4KJ3Go8NgqKY310fPzIxxhlmH3f",
-	"LNkjqfRpzI6+dh8WGIrOQJaDWZok0LNxIqxlg0aRAkhPrNNA1ZnykYxDiymF3jwRJ+Lddw8goOyrRw8P",
-	"LVqLq5TDxDkLZcTefbdBWi9O4GqeoLvrxF3QE69x4lKWTjz/BK7ridfY3Ny8aG2SPUEg2dvtpqJ9diJc",
-	"w2kVfjNxa50AQC/TVQujtLGCDrSyiYAe5gfzcDtkabBqFMvTmPbhxrVjKmB9dk+EfbPLWRioloVsxtK4",
-	"5iubIUFtyvcmadmJtTANnGvNRCb/2zc7st/jgilmjtuBOA256pH26ES09mBrN+5TcTowTWySVmotwgbh",
-	"JEvAwrGZH1SdcXFKaBtSKYXdg130mbodASSxDo1jjn5Wqk6EWbfW721Ytr9xL2iRHqMBi/2kpK+tiYSZ",
-	"A3qT7JGbtW1EH+OCtKDY8MZeV7O4lclcyJMue0ogjZJ3GcZ5mVNljoXLz/tS7csWlzsNyzfyAOZapHES",
-	"5Ev1Lzu87vFQWYUmuF2YWRrG96WtL5uFthXWv7T9ZQTuoZ0zM0I3AKCv+Xrrm2nwBfnSzpcx3J52ei4d",
-	"1b56ItojZ7TbPIFALa6BlcB9zehxDa+2Wd+sGVohIyZoxL2Gt71Z29z2gMD2gEzeoBG/cV6/AWWEb9iQ",
-	"WvjllGmLBBRDgNy9wHTCld53D5lmXJWVUgz19JEb5mUAYPMu/JkPOyXhGUTFgVQAw9qq1cbi+WmEKUtc",
-	"ihu/bxGEkG/PFBhwJjkNECjiJChNZHW2nVq9rNVkmDeeCDrQPRnzTxGReqe2PfulD2Tc5kHAQAnY2dqa",
-	"/cY9cU5Djj1s3Zn9/LGUD4yMe+F7N3EVZ7VvmDAN8YXtSvN2QNLIlgf9Po1H9ty4gG3lE8GGTOkkfFfT",
-	"U7D5J8fvmRFfwjPVVxsUQ4Ow7AlGAUU2wy5/NPfBarGfYHHPdzbvBawfSc1EZ2R4Kh47uGXvSyycMePE",
-	"WZkOzui55Bhce05DRFVIACntbw5ez/u6+Yhl4JII0b4rqP5J3b/5DA7kXOc5KV6Yl1ZtaYEFblMirzo5",
-	"HGJInJg9OTeMJwXJ/ZNneQOht1Xb2t6ob23U6sf1WqNm/v/NeZYDA1QhDruZzs0qi1lzXllPCX2sZ8V/",
-	"JxV48y92OeHYyxTXQzpQ4dY9oGFXxn1HOVZDbmo7s984lPoDORC2iwr0Zl+KbshR/dmpb1ciUPdpbAlt",
-	"/WaVmatBhN6iByzg9G0knXtBYGSjhK5VI5bU1vC/8EtY/I0X9q8LFP1Dhq6MPFG9C9+nRLWIeEyf2F0L",
-	"WPz2nOS37HzhFqdHDHUMB2oZsy7U/pVznzy/WIL8kOnpx2nNi9a8aM2LXlMxXsozAlhL8/KjVHifSyy3",
-	"Bxsj7J6B3loE2J2EywCKb8jouQV7Uhqwy+3Z3yRPwTxjr13Lx8KkvJtgjiJIvdHu7TNZ6IWd2p3UBoTG",
-	"naStTaVpyMByl6d3T4AMZEneolpFCnqR1SyKKBBI+nOrDehTWysNa0K9JtRvOqFGVMlL1Ruy4eDltsFM",
-	"Ps+bbhxE/+3aOLgi46A7OeXWweRsVTMPjjv9rEOeyKEAQP/YVui0IPXob7IOKHA7ARiTg/xX7JzFNAQn",
-	"g48uGQD8j88xWxlQdBBxu0AKsMZJHMH1GiejkHKRN05mIhU82ulnzJN7+w8OYLdwZhizUvxiGwoMZrm4",
-	"t39otso29T787jDJt+eRT7CbVZs1C1ZlcRkFFnJeWSNdrmXFDreCa7FjLXZcva0yIXMVSfdsoePGi/Q6",
-	"VjFYJiNYGyzfYoOlZeizDZbVjt8Ui+XU87RmM2s2s2Yz12OGnJfVLGqHxH4O5ZtthcyQsUXVh7SoUKIG",
-	"FFGSrfnl+9XaH9dkd01212R3QaPiJQr4QtOOnmVUtA9NUG1uzva3BiwepXcxl/FW7QIZsl7B6vgamihh",
-	"YV5HE+Xc1/jttGniwSXtkc0SCHJ3xh7rGYLKoOBaPBpkb8Xi3NyCcGQseu4+fvLCC7g41TQ8s2Ao3qfm",
-	"/isqPN9jfcpD99W/ti1udiDZHxAxvYZX375dq8E/NS+DyekN6mAH7PSohvKb8KXce3+/vrXtXcwV72hH",
-	"ew0Bj6emg0twBp6yYNrVTTJ0MANnyGK2Zt9r9r2wcc7db98l1kBykwZkPNA+KMCfW+DsSoRqJm+/8cLe",
-	"/UqGO3hnbbh7yw13bpfnO2LTDHTTzs1lClvTqDUUJrcjWcta12IOmu9glVmDQK+IKADJWOHHyS/jAkZV",
-	"Zu8QKozqcJlqy7MCupuYMaYqVe6ptyBSA+DL15Eaq9Jq7MmZEqnhztZikRq2pFabhVKcQmon4D7hNqfG",
-	"T/Or6b4VcBo2o5h1+fOWg6jCij0Kni6Px4AWrzceo9Pjgo4pYWkhIW//0PO9zAS9hnf7Vko2PvuH//by",
-	"v/zK8y8lDhT7XXmcxfhsqxhel1iRFUd8ukVdG2fX2t0KQi8cRatIi6dob/a9Gy/SG1pJg3MjWGtwb7MG",
-	"h7y4QuhFpeM3TbObdp7WnGfNedac5/VRv+fkPgtHY0A/b3w0RkrZrj4nDJKd5lcGVhyUsSbIa4K8JsiX",
-	"F6dxWdqABfvbUP3pVsW7+JytqDG/bfFRTwr2AQ81wAW+eabI/PzXFsnVWCTt6SR2C8sNk+MPzlJKig2U",
-	"sG0sJhDoYI2VFsWOnbOYDCnWaLBmzBSZbxdg5DpSBBYpTxXLD3aYrlTMJnvOlValaWX5Q3dt1szck96r",
-	"n/7VF7/+D5/96tdQieyHn/3jTz//s++8+tG/f/knPx6vmloQKtLUSaU/FFz8hS7gyk2Z1WZfRarhAYSI",
-	"ctWEAuwJHPLUhasgzBQv7hJSzfiKT3ePjt3AtYyzlnEWovtHWsYsAShFvFhJaI4mjxUZW4gHTJOEbryo",
-	"FNMyQZ7fQsPo22rnHCdXi4sSZfbNSqdjzZXWXGnNld4cUyhinV8W6ZhXnL8cq2iPATy1K+nGhCaBZIoI",
-	"qW2pol2imFFaFNNlNs4C6nZJmsXL//J/vPrzv1mUIKzYrLkmwGsCvCbAqzR9Xhb1nSn/3wD6B8A6C5Hp",
-	"Qizzx6bNtWS4JkxrwvS2SIZMT1Il0mYoWEnRYaQvc1k3S9IpqIGbddbkz3ZLMa25ON20yWytXdLCCieb",
-	"oRw2hzQWXJy2IE0o+4Mact3ptXxbDcbWUdMg95I2DamZiZZQ9ISFcgh+c92LmerJMEg7iZky3acNBTHU",
-	"MU6KbQ/CAERNMO2YUUAVbNO0edXHJcMiLmmbtvyza5Xj64rQU8rFLmlBraJNFcph2jFUuepRBchuDMvz",
-	"QGQxVGcSpNWXgmsZm8Uyj7i1adrKMwVm+ftc6YPzYgfYuCshHBHcKiwxxRU54yIwBLUgScAVNk4p3eVU",
-	"q7vwCwfmRmTPitlUXOqS4akBljsrGWC9ttwI3zRnIByBtQ/wymkr6LR4A2UMpcoM8TgTckhoV7N4SOOg",
-	"3CdoD/f0CKUJ8iqk5l17LDacfDLdN36YeeU4eeMKz19Rh7OO414Y2lp3/fWJXM4rrXuMJCfDLGr2zKjM",
-	"Ccx/fwnH8MaLNv+0aSjoxTxlPorOyzqO+632b+h0m+c4jaWmyYK8SXcSF06cfJ9/emzeryICTJQLKMHO",
-	"KD3pi8ZhdrngqjcBj5uo1//2Jy//5lf//MvvffaP//jyT378Oy+M0GlGefHqj//PL378vZd/+71X3/2B",
-	"53vsOe4xImUcHdRrtZ1Mjb/ffPsHmXd/8+0fvvz539l35wjtLJr9pUdKLDOUdXzkWhe/ytgBlmfOWCS0",
-	"PVBcMKWIoVZEikLw/DmI4wSvturpxqey3+ZsA5DGwW5YGGR2nBYQBreLq0drscZZ2PVtFVbQhCnBiheb",
-	"5Ih2QQPv0DCEsHwxIpr32aSa+hgHdAwDuQLzYmqke+w0c7JFcPoItL4J3drfmhCc6jW2lrPv2b4qoeoM",
-	"WWxGcsYElGhdqcT7et+RY3rGsGwtVva1tcClYlj3lsRUEDnQPlDi9IIkJ2zu2yEHsxSox/hIFZMKtpYY",
-	"MFLAuktGjCvvGpLWwXYyzWACP/5LgKqDvVvbQlajeeIRLLV42Ku2CDbDfaZVWgsbbbPudr2jMvXhu1gK",
-	"37BSLeFvm4ywC+HOhm+10nSflm+eQkqTSy3tUSPq4YRMo1wrIodikzzsJhU5cDDKFuWAgvPmMQRXxUr1",
-	"wDwHfaQHOawrM9/RJnmKeay2Iyg5TsUI01pll5xKlsBQqB41jMz2WhaTDef9eoElDINzGSCzyn3YjWta",
-	"q2ufxmdMc3Fq6FJCoxrWm/cenDk9BAoXB2pm65N5XWP9nbM4EavGu4zlOTef6t5i6MKwE69N7ZB5k9um",
-	"LxQcV2ixPmXVlIy116j5ntJUD5TX8ODlRdGKl5XPcD/WOt5ax7tyOIzYUuEqnG+GZHrjhbtsY5bUgvi6",
-	"ITUMKMs0nFDo2E7IutonMi5mKon3ckhR8QupKgixQyue4zRrM+3ba6ZFsWQm2EaV410eiT7tIK254Zob",
-	"rrnhWwDRMQ9HXBCdA470G47NkdLChZHVu908JkdCbbrdTEXF3DOLFEeEkb4mpVPW5HxNztfkfIVR7pei",
-	"31ilY6rp/cg+U8X27pQYLqwFHC9miQXc/VjtfuE4jvClN9IQjjNYW8JXYwlPbMOlwX94rhfCKRaERhGK",
-	"IpEMQ2XIesxOudLg6sw6asFontXxEys4NzM+pyHEOIfmpCqfDEQInmjwAWPsrY1ddu03B+JMyKFo2hm0",
-	"TOey2y2zRx85N9R1GqQ71sObEXlsyDgEBxshA4KfG15P6wjAhnwvjTq3EcSZ+HR8LSEmj6xgMM2ErHmf",
-	"NT/FCjV7itMbR4aY9iiH42Nr12QG6Pan2VdeYxt6w10C1z2LmwEdeY2btdpFMozjHrM4BFJY6w4Lu6Wm",
-	"9Iv5iN+KTdn0nMVGRnMNwzrswEYkeycGYeh7Llqi4eHGdaTo8lOv8eKiYgbR5Epz1QQHjYsY46qJt8h9",
-	"YY8LjSJzUhhVzIXlu1EVb5YPn3pyELvnzGcMoch9I4Xu4RcX+aNoW8+eRfxq1iEQ7LluJkRr6orEZp9t",
-	"s4oxMfVhxU77TOim4p+y9KXJAwff6ulN8VORNFEsX1vJuBlDWlZt886daVfL97TUNLSpYVu17Xrl5C8I",
-	"qYNtq+/UfA+3rL4FiQSwWTXfs7tk2r24PLg+d93WwvxamL9yT0USJlJJMpkly994kdz8qd4KI2YmfnbA",
-	"LoN0NLDC7JKYaR4zwktdD4lQsfY9vL2+ByuvznQ+VDqw5d6HqWdpLcGsJZi1BLOWYNYSzOvtXZpPilnQ",
-	"v4Sn+k1xMJE9i5YUpKYeMIMo0o1lPwnvwEz6TWKorsuj5yp5F41JRA4FSVhnmfMqw0qvzHulQjlkcbml",
-	"5CZwvwwhu/C9gQBWNpYlVcDegFnNbRhZqRNsLVSshYq1ULEWKtZCxVX7OK/OMnIjodQvlhJBCr1D9wSx",
-	"pEchUwfXk+XnpE/PbE6f4/UgEzQSmUAk9BHVb67IKQDkCAlAQYhNw8Fyk8oYKLYMAf9C0zOGdTBDOSS1",
-	"FHF+a6vASQSvv2/X43rrYco4Zh1cxWxeAYzQa2xs1UzrfRqfGQ6Hi+g8PFaywvwEGZFBVNiG9TUlrXBx",
-	"LnmHkXptZ2seh4xdL1y8VUkeGY/ZliH9bXNb8Nj74zOsCtz2npMSzAdkcCWLsxTruM+CUxYfzCqCY24L",
-	"gxwgjncghPfWrGTNShbLZQVKQKQhD0BbcoQXkr+vkMnYwzstugbvxZtfiBvn8brFtfxLB7M/wLRKFBAy",
-	"p/0d5e7AsuExi8pOBffHYnGV3RZwFNhnrgKxIIH6g3DcArQ/UMEvfA+icUBwjLmMuR41+/R5E95In7yF",
-	"UkZxxE6CgoOkQvEQ9M+ueTRp4pbpyxbdyvTksjMbt/306yw2hde4mfklF1gL0bSdHgsGIQuakHObn9yy",
-	"6iFuzywGn2z1mquvufriZM0eIz8x6RqZsSvjDpsX4i9Bi1rQknzP9msUN2bHBvAtQ657ZlD8nNnqX2oX",
-	"c9UtTeaKnLFIQ5SgQDRQNCsPe5L0aWDUOIQr9VE/hLI3FEvemL8n9blHgzydXLi+qKbxOZ1QxqpQv1uG",
-	"lFzMTTdWq0ytCf6a4K8J/htlEVQpXatG36doa/jajRcdqtmpjEcXVQTPffvwVQigq7ryy9UxtguwvvHr",
-	"G3+1hpvMIXKQQu6qgsSne2wEeApLCH3zVZ63vc9EGC0kFotXeQ/ZWN7EVCFiuzYmeNEg4KZ1Gj6KzVA1",
-	"Z4k40uci+2U9gV6XCOa+IklsTfnWlG9N+UpknXHit7zso6k621Caaq4075Qb3I6pOjtKH7uCi9+l3FxV",
-	"C4f6nu9FTARGARNs6L6tb6Vfx0zHI/fDtqED0szW/GS/vJnGYbj3a1s7S2o5yRrMuvug5zs/5BpP1B1o",
-	"syCIumu2hLRHkBfM5oAOLcPAT47yQG1w0ZUzz/JA3TOPXfpZnkiHfvlPf/jyr7/z+Q/+yHNxQk18KYkb",
-	"arrMxYPDu/cOP/QmMUWxgc/+4b+Nt1GfaOPxw/2Do6PiZl599wcv/+QvxtvYGm/j6Mm+aaNwHP/vF//9",
-	"b8Yb2B5v4IO9e/cP7oJotORtw12ayWk1VNF4ay7aZGETc2e6chCTQHYGfSY0C+ysSZ9RMccFUoN2n2ub",
-	"hwrHv+RCJeXWpvgssxVM3nC3ZdXaKOuk/EsqjOKOTqnfMS2oM6v+RGH5REx5zxR2uJ5wJvOnm0kzVwzi",
-	"8z/7zm//6/e++NkffP6Xf/DqP//shSGmF//8y+9B9cWfvzC09MIsh3vZEtf0nZ/8+NWf/7o6Pb2yKg9V",
-	"kIJArfzk2bxlJGlH83OWNZo7nKCY0VBzwB260uWtEoy7nFRZpeTFcaZSwVqfXOuTSyQZF1T7qUhpS2UE",
-	"qIE7LcX4gYMEx9BUBpjbIgCEFHBmck3OGIuMnMNjotnz0nTjt7sm1b+gElOV2XuZK2bGSVgzrTXTWjOt",
-	"tyavFCpJLEFFFivMvlRi6S5pJdSgRZgws1MQshNwBR/KkjcvpRyd7SSfnplSJ6yiDhL/UMb5dMwC4pSQ",
-	"mIQmITX6519+77Nf/OnL7/7Rb//jX7z8oz989aM/fvW/fXee/Ak312uAL13T9zV9X9P318HJ5VvySGTs",
-	"iOPlqioDNQvd9IkqxDZ90+yYZhprG+ZqbJhwqErtl3jklrBdmq1cLmSEiTxfp1GERWVVXzXNh1qtDkde",
-	"KZQBPLoRSnG6kXzje7EMXZU6zDqPLVPCpPm6XRjwKmT7qtSoc0ZkmlUjpVm/SeeRIcxKrRoSs3gpc7jo",
-	"AevSQagrAqFz1bSkL7DS2fjiaxk1XcQLCCMVcQLGd+zycABw4aeLCGYAa/FgLR4sYbMcqFxeZgXKWiwA",
-	"3HjhbsPUIN+E8K5pxppmrGnGm2wymp9yzKsBPHF35TIMRlQQ1o/0iLSQVrTIQLS5CFy9VZjPJrmXS3LD",
-	"uXYsmhKUG4acMyoCl3fmKoObRwC67BrL6iwt1pYYtlJCCDLfRVauLZFLBUxoTDqdU+5cLeLYmoOsOcia",
-	"g6zKKOVMUTJ29qkrkUVvnLHRdOPUx+aBK7QafcxGs4xG5lLBONf+8xVHyvUY2Xt0DxYfoTvMwcmbnfyk",
-	"lIy222T+6CsWnjO1SvmnEAbNHB1EHjNyhRkhyBpRSDuMDHsMkMxg2OZ3hKDvyaEoq2PzMVs4lcr86fhS",
-	"LIMBYoxV5jwfs9Gqw+equ6bOmDkzsK9N16hfPNslmO8hG8IqzKQUbxn3XTPTBYnYA3pmrr+jYVfBOwsC",
-	"0IpixxzdWIeNvRlhYwuemcU5mF8tMCRzKDs0DNu0czZRbaWcE7bcO60xIK4WokK3iKIjRXpymJoMoKgc",
-	"Dfzk2wTs0vzBFKDEgA3BR7UfdHhNhlRoqD/fdhyYBZtkj8Ssw3gEan7f6K8ILp5t+B1FxKDfZrEZpPnB",
-	"sgzAoDFas2m+I/tMkTbryhiEZEhBhqctu9cSDAgK0/Z2EcyU9hnYZugp5cLi3yhXVmSS5x/TM7Zvl8xb",
-	"Cie+XGJ498a7OVbsvTjx+uqUBydeg5wYvnuzXt+qn3g+ObHJTvjL3YP7977++O6Jd5ErX2n4GXDsNhcU",
-	"UzUxQkRpwJlZSHiwg5yzlxJLVHKAio7Ioqx7bkr32jLVFZE81hmgWeWTZ1kC+IGMkw1Sm+SYhSFe6Tbr",
-	"wO3puuuoqgL1RYN2yDt5jppNp1fT4rfh1AwpFB8AatCHsgRUdFgYsgBpDsZuBywYRKiB9OnIHKqBYgHe",
-	"9bKY7sPcOCaueFHJ2Db/FIOuxq9RZdhe/umxeR/qx7LnUQiitzWAlfXIAzW1Q64ZojYlN5MLfWsnvZhc",
-	"aGZRbPv0+T18HMtX9rlwn5PHaRzTEQ6xaEi4ljLOkZ4+fX6fiVPd8xq3dqBZ97E+SR+eXYXGgtUqlrby",
-	"oREmmKZpfCSHpE/FCFMK8PQG66iWZQUvwx9ytMHc+vZAccGUIggJkiU8eToyLe20NJ7/Pld6OTKwwLUv",
-	"v+bFzLzsMpe15ap+VFat5ZtZzjq7cevYs9VYBXN3rjQGrfrN9GdVujYbl20OIC4dgKVgIZogCQVsB9KV",
-	"Mf4asVhJ4aODUmcihp1ekdAVc6ugBmWbMUG63EgWhIvUzRjRUSgp6C+I5pMfT/IcKBgtEESaZ2zUMiOl",
-	"bpjOAomVGKRgoFOBzRE4iVFpnEPV+UihLE08EE3N+6xFIiajkAHklJYhCD5iF7tvxSxiVNtqOapldRwl",
-	"sXH7tdWTaBiSHj1nOOHYLJeRpQZC89DimBqJLigzg86gl6us12DWIV/SG8mokW3qfkqmG7WkFhIcPqMV",
-	"ahqemaOZbJjX8GpN82ITgxNh11Nb6DEH4mp0so3a7Y1andRrja2a83fK+BCp78tf/uVn//DHcBnUmfvu",
-	"F3/66tt/8+q7P3j5v3x/47Nf/PTVf/+bl3/0bXMnB4rFIN81PvEGpt/BlhGWq5tFM5uxYhMxHBJYWit/",
-	"fvIiU3AqWWK7wtB4xtmbvUO4ZWDgWMZCnD2XD2gwNYngaV6t4XqcrrzmZuS1T3ZVOIBGCbakF+xmCeMA",
-	"sOQFxdEybfgGNKrKLXlwbrsyDOVQJTnMhrcAR5Ck5QhKywfjHGgonZ5UTDhTW4eGIYt9IuOcch9JLnRo",
-	"JpbVsbF+kGFtJwLRoYvNZyfiRGyQlqF5Tes7ajWA1bStd7DFBdfcEMpWwsM24SUhA9YMpGCtBtFmqI5H",
-	"GwZIzK8qfYMcMhYo+xIXSjd50MJ2zA3RzSikotXIcsuY9bmhVeRWzSc7N32yXfNJ/SZYD2oJc7TmRKAB",
-	"smtbU61dXCQjIERUKSMbKBKyriZyoDfTSXe54KrHgpZvv6BtYQT40C6Dm0BitHDDip1xAyUYJrKrojSN",
-	"cSmL5jPsMWG1pgBlGE3PmCCtPn3eDAbIuVtuhtgzbh+ChLeMYCEHuokttk4ESR/OygNucsWrD+3m+8xM",
-	"IVmYhpkb5uKX7mKhFfbAXrRrFDSymzFR1qlIqkDi0Mi/CNaXZJG8xq2a72VXwGvcvn17Kyd7mJ+tEPHF",
-	"//edV7/4wec//tsv/vavq4oXtufEjWtFl2MQXRq12ldqtxu1mm0tIznlD4bX2K5NiCpAxNIrN9eqZF6z",
-	"bThdG2Td7Fi3jus76HJOxopvC+k17mDwY7JaldZkbKrLSmBwOt9s0eu91YteyMJSHI61uLUWt4y49ZiZ",
-	"CTqeG0VMMJBrMnIXsEkZgy8PRHeFMsJli2Kuumq5U9WIKhC2bGGg7Yha7HnEOobsYhPMSBHtEbERslbG",
-	"0TjFc0ZGTJspaiNpKtln4Ho1f6BoRSq5QbAuhyvZ2JNhoLAMqiY65uWukAMRjCv0S9RPdGMqUMrNqhuK",
-	"+yyrl2+lRWy3F9R6D0Sw6tgo52m4uWJPA5L9NaVcU0qv4e3DXcMY4eBKfSelFNKFP5UltGWvqbcgFspK",
-	"vAezwgpzAPDriKyVp1TRvMk94XepAS9j9H9HuSiF5TwSmWOv+ma8EdRdLxMHDlC5ZWlgFZS13SQW15h8",
-	"aevLMHKEKSZf2v4yYKyHLFH+d91vaNRXPTkIAwQdb5FooCFfq007ZyfCVqeFylA+CQbMGvdbjw+OH3+j",
-	"effg/t43mg/uHT45PjhqGSLRQuzyXLWGltPyWw/2fq+Jb+4/fHJ43DKiAwRQDCJr2nkMHgYuTgkluBTm",
-	"mR6N+yFTqkEMh4TpWYuQsxCBJQD9Ga7Mb4uw57SjwxHKQPB14nXYTULKufZt0LYVlpLkNJBuoOG9ZHXh",
-	"CQwMS8PBsOmYCpv1xo2EBWuuUosL7xIhE8HJOYKw4jXXRHHRYZsngpA9tz2ZvpQk4FUas4c13GxhfVsk",
-	"YB0egAkmVDITe44DHFIrqIH1xmywkQntBGGM+fkL8Bv1WBiklbWLEuPMq5tC6qZ5tNC8guL2MVVnS8l9",
-	"iKMPtDe5u/c0CTgcB3suGBakC0PPnwkNweJYxs1Utvr8//rFy+//3PO97J1IFNpEhMwo9/jXVm1ru75V",
-	"qzdr9Y8+/OrW13ee1r5x+2u3vvnx9oObh+89uvO4fuyh0AjtTRs/V2QoY90jNn2PUK1ZP9KLzOZXP/z8",
-	"H3/0xd//4av/9PcTc7LBPUtPyYmj45MaMgG2ywXGPWv9txYcbGWJGY/r/OJ+1Tjrdc7eWgxfzGABjGqg",
-	"wY0PbiKNNDUfJFkieDBRKm9stF1qd4nUYeQey497kNCtiBwKNxbflbGXseFuXJBhj3d6WLwKdErFhG6Q",
-	"llFzgeuDXNV69PDomEyOpnUihub+o93Che1iuDWhoRRskzx07BqCx7sgRQQSWSNwbjKIcEg2IfzIMAYa",
-	"2lkoyBUXyJtPBBQzsZPgMU5jOiNbzoKhhzJPMc10HMn0YWBVGIGdC+g5JcTVSUNeo17b2VqaiPrVOtq+",
-	"fHbzde/i2dw0/H1zrFeNndTpsAgM4fWc4Tx9knW7rKMztpyF9wIb3andyTRqb4NjrHhOKAzdy4lq+VS5",
-	"4x5XhEZRVuxzwuumt+CG+clolo2Xze1n5YALo6+93jx3zREvjSOCMcpQfUnqtVoNyzAtxRwdxFwxU8Q4",
-	"NZWwEQxisLlB4zoi6oCKBIOYtsMRUVrGLHABDZbgtJC7AT4JBEG40tupdjtQrOmCDFt+5k20xWMkobNu",
-	"+cQc6A0mDJ0IyJeA//5ufWt75+atk0GttnVL0D77XYwla+2S1leAOVOiItphvtFGW//T7/0efPnk+ION",
-	"2342urBL9FAS9q0BDYlpR9maYF9Ogw/wSYSUTWMjjdJrNWP2XFulNxm1y6xoh1ScQVyHYel9DgXQdgkl",
-	"wP7A6wCUij2PKMQpoOvBLZVRxZPVwXE7z4j91u4BRHPCuvXM2tu8MLsFGNqZWX90ujQRF5f3zR6kaj1X",
-	"qUJvAz2MjOLCJ9nziMdMNamGtwRLzgfVDQi0tIEQaAAw65JRtpUZeuvlz//ui1//r69+9BetzKD+VRCP",
-	"mvFA/K7haa3ENsIVsUEyu7m0NRaGVgJDMavNnECZSYUrEn+OmAiO+stHY/rFV8kN3IaQ4GhnjdMrTmix",
-	"K5KLTreR7W0pQ0aFSxBZGKjHItHk5LjjgmMG4+Uqd76yUhxCyNjvG159+3atBv/UgORFIeUi38seXJyE",
-	"PGQbGwdkfvnr//u33/6PL3/+dy+/+//88y+/98XPfv7y+3/y6j/9/W//6o9efv9/NztZ3rvvKTmIO2O4",
-	"lSmAc35Qj5L9Tm5UBuK2YIDTiNH8A4MQi2Y6NIRJmqPG+9U5+PC4xCNiDmQugKUIu9uwmrrvAS2NLerR",
-	"/qHne10uaJhB3P7Nt3/w+V//4rN/+ncv//CnL7//D7/59g8nMbhxeRMM7nRxE8ijm2ZmHR5xbPQrt2/l",
-	"VzqWA53JBmOnfQwdrPtJSh6It1Q0NT3LAYdDvnCCkfSe53tDxk972mtsmavntIFaVrhEIKWAgygL1x5o",
-	"bQmsw4XvgW06mLWs42tXfaUKRzmHkF447DmP5QyUcqrOfGLXYe22XUvHhlODl4nQAh+Vc7hWdcY6QbiS",
-	"jch2d6VGIjOYKzER7ZEuN2qvFTCGsRSn5KtHDw8he+dEgGjc58rQOTeZKJanMe3b2k+x1Aw8SkaAwT5R",
-	"0B32ZMhA2i/RETBU1tkOknWc1BhQ5KOCtDJS1cbHbNTChCOzSQhwCMItVScC8oDMiFQaWc01OWVapSlF",
-	"OKYpUh/o3teciDNuNjseShCFlG99opA4BYFcVo6HfUl2nT3nKmdBSxLN0URzxbKTfwl9AJt67/YdMLoV",
-	"9PFsTu7yeprIivn1zMVallknFrWtrYz5DKgCDhH+TESaRJZPebwNhqN5bRJduVQYvTbgFGLX8CpYw5y9",
-	"E5s8ZTFpm44u2bbhic1Lta5lDsJbZFtbixsrFjcyxrciBI8FBA9zd2+8sHd5ahSYjS6YjzuZlxaPAJtV",
-	"hWl+ZSOr9IlBGFZDuQ0GbOrv4zYr13Zqj3LfZKJJ3Fd2I10RqHMW54LtpnHAHK5uFEuz2VycNks8SOjN",
-	"Kplr3c4F7WBew3v5/R/+9tt/kBR9x7gjWD8sPj+mqOqprSp+KtyEi0wLy3nNfE8b5uriGKYhDNcvo7oV",
-	"VWdVdMZ1iOE1Ffob89nPJotlwYJ56ngD4+LLNbSHIhwRSh4dHN69d/ghuiSsUJKE1O8SKkbEepwrRX1F",
-	"CH9WgIiOscNrwvzGEWbsIEeP3VdIfd2nKjTXUtWKFHbnbaKwPhFySPb3DvcP7t8/uPt2xXK9nYkONBMJ",
-	"m4nXlWFwuaLsDfY8cexYkTZ/hu4JMpRxgCVVuUAVUDUwGxvdhMEAACt5p2fHCR7YMCBooNLuxw4VoJNC",
-	"PPsITUE9l/JzKp2rkheUJT/AUb52NJz2DENsbPv4V5OrZl/GKcZdBco7RmG5agaDxH0x5h+xWrq1sU86",
-	"RRb3g/jZV1yga/YdC5QIaDHutbrvDXsjyPtudgciUN6YPyUfigs5fV0ZJ4l7u2R7Yt8vzblROaMZj9Ys",
-	"Ogr3RKxzYlZMDp/2Ro4WgiWewUFBZ/PlS65G+Am5YLMU/GP33OtDiz554U0lNBaLADCJz5F4oK0PL9ti",
-	"wZbFPW5Djy5O1FAJ13snpLwPnY/Hg+YEy7Emt7HJOcfhdOqCKMd0MVCynBafarZqGRHNnpSZ5AWRcNaU",
-	"ZWWU5eCcxSMMUNLj+fdOPfaJDIMiyL8lSc70OjQurnuMtBQo0dAWugDB1YYxLkVxSPY8z6NZHOErVcAy",
-	"HxmJ4gMeakDdnTJUXBvNAqfIm2GjGlYybvdjRQcCPn4xdRBWZSYA0s0VMVSfyBhS2+KScTg1uxvLfjFu",
-	"qVH1Nlxd+jEE4CqjSQL17IhmDETLhYbxpqGemoO4RjtdUQ0kcx5LUU6XJXk3gPlPr9oAEQDwHKGKtD48",
-	"yEdcYDvO0AdRxYnGiYEPVGhiFDAHLuqT9giiT3RPBs792ekxdSKM9hnFrMt0p2cagIKRLmZj34wBcdgw",
-	"uhchRzNRuogr1yBUJPGsNsYjlEq78pN4xUG4CE4Eph9jbo9N1h0IZaHVJs2WZgzACw7lcKk0H6N5GQqQ",
-	"i1l4Ak6ym7WaT+zvbm59SBJmQJMq5E2GQC8apiXoyWts1+Zw/sM0V+r4B1E5FU4XscMuIL7OsIUuovcu",
-	"J5rahZ8ul1qJ3dGGktApNFDB2dnFiHIwD7kAcND81/kvbycwC1BrpHP2HPhZB7zFcFoq/yVH90stlffN",
-	"HVS27xZQpVY6MAcn0DD8zQj4yhX1y4r4kKAgfKzQC7YGRWIp+771OemYM+Q1J8Iwh2DANskTRJXIQSAI",
-	"CbhWLESwB0zHMAuxSTBAcaA0aTPiVNDdFPjBhtdwlUFIOBHW3qrGGAcYUW3rMkXEcjkoJwIzM8wNbPkZ",
-	"ZpVUMkQNQmGiHYAxJFwqdtmfAEAGgfRGUuaKyHMI0TsRkK1n2LRDhAAdpAEDtT3BTM2EwL0HVZCg8Irl",
-	"vAH5UmvffL2xL4WOZdggQm5A1GDry5vkkA0diz8RmMtJYgpuwYFiBVGZGVmj5QzPSSKKIG2mhwgEbvi5",
-	"ms535zbv7EXRvaCS6Gz6qCxoPzVc9apsRmtGeC2McK2mXA6zWZyxDNpmj9tsIw2+nWKUeSg6rGK5FItD",
-	"Nl/NlKcyDm7WppRMca1eVt0U8PbPaRaCEOzqZqHXzppgNnFtTViNNSG5X0kM5moKqHSY9TGO4QH6hJIz",
-	"LoJMXTfripbEekUUOKtzlUqoOnO2hAY8CrTH5i44uW4MnS3JOLbVWlpZXOJWJiEEgaTSNGto1ZU40fGo",
-	"IJbJ3MBiUrTKBIi2lGdWFE9xTzMEqlHf2vbHCGHD68hBrFjTvZx60YE51jOteZ//8Eef/fJXX/zsnzD1",
-	"FBm7+Y+6kb5udy1uWlBrr+HtbHlpXqiVIvpRCF7r5Gs7nPcfPvz43uGHzf2Hhx/ce/xgnnQ4swMrzlVY",
-	"YHkrhYYVQWYjEhYOwkaC5bGx8pFftjJ22XZkGQ2GZ4mgMDZrwYCrxTZ7KYkR93+OeivrBIW1tWRkyTeh",
-	"5CnbNydkgkUCn1ket3ZStAV4b64075RLueZQH6WPXQENS1OsHITiVga5r15/L/nUjCF5/s57mzdn32Xf",
-	"01LT0JDF2rLY/mYR9gE+ZKZCCE+tpcTFlTkAO5sUE0l7BILaZeDZRvm69oavbFS4CntR5DzgV3cb8A40",
-	"bTzAe75nDZxNwYbu2/pW+jWGOdsftnMB0/bLm+n9ce/XtnaWTMlL1mDWhejy82u5FW/CKXfQS3C4XZxG",
-	"3m5BaBRVsF1E86A0Jz5Vi5lIFWkV4Bzu2qhea3/OJCqfCTkEL6itBgWG3wmlZC+K1tC6a2jdNwhaNzmx",
-	"a3TdNbrum4muuwi/qOZILYjEmRaFM4xpFDEE2htSrLrIhdIAL0DSwRIjmanC9I69KFq11+1KskGKqZ+V",
-	"xT5ZLOXvKpxloC+5jLklMRvc3s3lQHPIjDx2QHRrPepSIzAcLBA9xZi1/mL0o8doqHuletJH+PMyjHLO",
-	"1TIzZ50B5kR98iyfKsJAnLJwSGY2LnU4M3k7o8KJR4N2yDt26oZajUpn/hh+XeHEFz0mFRbLkK82VSxJ",
-	"tLZSap+fxhTTI+ZbvXy/L7w2VbyzNzAH6ZNnhk63GY1Z/DGDYUHOGIvPi+PcIcIEf/Z8bxCHXsO7gUQM",
-	"xzT+wgc2VgWTelWm8lxSZA6uCR1tknF4Mpg5Fmu0fMo5S9G6MBnI7XqjUWS7MrdnkzySYYjxlBgvkIQF",
-	"+E4Xw9K7gm3mXbKFEfQJR9a9mDGSHEXl7rm54dh9KffFJG+1ST4EEFwooBdFNgQf1vcdRWgQxObeoBPK",
-	"iA8tYhs10xofKtCQguGy59q2EYW0w3oyDADZ7LgMixfidHlgFseF8zJMFlAK5onjVWewpvlVc22ogpGA",
-	"IT6JypDjeEgQnEEzHVksNBcdZfm1jdlyfjqA4s1AvOZxVsuH4SoYYRqvRSemZ+ZAQuCVLWp4TrGEsNs8",
-	"KL/cZj2e24D0DBT2JwG+OJDQ6CZp4QFukYEyq6sYy5gk3LkZpekZPmkBvJ193gqCACZnDm9mHPBAyRDA",
-	"02MXz1ArKkbEnbYAdtwcE0gmddWUBMvmiaKC/I6C9QnlaaZfbI8X7ro5ZmdcBIDEHbCQn7N4lH3XFeyd",
-	"fPVjIYeudjiPASQLYtX481zfAwGRgCXztl2qXUhv7lKFXmXSH3R6FlRYkyHUxexIpSeuVXG72fxqOM8Y",
-	"c5SYTUFVsMucaRJyhEsPZabQNhRVz9bRw5w0n0gX3uTWzR+/Ann77GRXH8lhvqS3jQMUSAVtu7kVFpp2",
-	"yu8SVzbiEFbBFhUz54p3MDYyUyY0SezqMyrg6dyCa83FqSoh7aGkAWnTkIqOY4xqEJl+lIxVph3LGC+e",
-	"Xfz/AQAA//8=",
+	"7L3/kxvJdSf4r+ThfDGSproJdJMcEh0buz3NnhlqyCbFboqWprlAApUAcruQCVUmGsQweCHvyT5Zq11J",
+	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
+	"hFaV+vPKgMa0zzSL4dP+YHA3NH+ETLVjPtBcikq98qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
+	"jDWRHSIFI4qJkMWVoMKe0f4gYpV6RfVVgw4GjWq1Vgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7BS",
+	"1/GQBRXV7rE+NSP7vZh1KvXK/3gtmcc1/FVdw+G/eBFUDqhmXRmPj6Dd59jZgOpe0lfbPrJ0b64P7LBH",
+	"hWDRrP7wiaW7O5LYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egVs1f+AgaTA8lZB06jDS+0qfPeH/Y",
+	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjI1m0EPh7Q8iV10IOhY5n9QS/X0RPw1jJeHrFT3qMNAV7phtt",
+	"eKJpjr+5JAPaZaTFOjJmBWcdX8iseZ8+u8dEV/cq9R270O5zstRKx1x0YVR4V3MmPucOdWTcpxq37eb1",
+	"ytwdvRuy/kBqJtrjj9l4ehX2xZiMZBy6ybdpFLH4HUU6Mia6xxVQBDMepvQ2OWZCE9qlXJAR1z0uyM51",
+	"0pPDWMHnhMi0ZDhGmmPfJaFkighpXuqSvowZUJ4u0woe6/BYaUKFGrEYewiSJnuMhiwmzdRsth6xQUTH",
+	"LGzu4XPUtM1i6JlwjS1f39kJoJ/r1dtk1OMRS3XG4Z6NZHy2TfaF61v3KP4kCItjGZu/hdTkjA30tjsQ",
+	"OKBk19IDM+tc/mgMqNYsNm3+60/+h63/+elXfq+Sd17ucaXnkQ6uWT9NOhakFjuLUouHPSnYBzzSLOd6",
+	"PRDRGA/QwDxGxLDfYnFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfwPcrZS8/jO0I3zFjfSSHmhVSm9j8Oo/W",
+	"LHr1joGNFvaJXHYVApfwzBOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
+	"DQSLAvskox4T5p7HDC+vYGlGulvASE0rpc8XDO6FGWbM1EAKxUAKO5CiE/E2jLsthWYC/qSDQcTb1Ezh",
+	"2r9RZh7Pk/GYJ0NWqV+v3g4qQHLMdzGj8CBs37aQutFjUVh5EVT6TCnaZcDCDJ0aDIiAC2UeAPIGr9hN",
+	"YEqbza9XqrWPPvzqztevP6l+49bXbn7z4937N47ee3j7Ue3ENFpu1ocwOpj2NDNVmmqGfISLrvIEn9Ao",
+	"kiNi1iuo3DGbscTiIOX0M1fDdpspVX7kpt9HdqfyJgDjehFUPpBxi4chE8vt4G7eDtKh7m13fMPTW2ju",
+	"DenTMaxWKIFsrn3/FCPtmIVMaE4jNTkc08ddYTgVjZZZmhtm/6aXhrsmM4tyLPsM5YSRkTdGsRRdwoXi",
+	"IbJvxeJzFl/BCYd+31FEjgQBrrmXEXF4SCJGkSZxrUgku7hu5zTi4VInamcntWwdzqJQVeqf2D+nmWOy",
+	"hlZqoRn2i8JNmwrSYiTkRtYLKy+eBsmGOEmP2zFn9mWfQLdOIoIn1rsLdzVpy2EUmvHHjIYBaQ3NJP24",
+	"4KzsEUbbPRgm7TOYxH0aGf7NltuF/MPr1qrv25642snJwEGbRbMDX//hRbkYd+6rxw+OTLNHUn8gh2LJ",
+	"Rbk+k111oOHJFXEsmahhu3c1jGpiCD0QsYPKiZT3aNxdijtdr+3OOiBaykYEbRceELc7WkoCj17dAYHu",
+	"gVQIUiP3+fsBkZZyyA6hpEU1rBsV5Jb52S7efSrGy5G424VM0yycEfYaHcqjYczUxAJKibKg+ZmFxKhS",
+	"/YFWe0THY6umRlSvnVW4YSHj6g6ZUkyRTiz7qBHRMIyZUnuk+YjpeLy139EsbhJFx4r0CuTbbXKQ4s6w",
+	"GyNzlAexPIepZ5p22jklI8bOUAWOebenyf7Du+SMjVVAaMys4IiaLwtJxM+YlT6MtC/MJsiYf7os2awV",
+	"7qzXDzIbauR/oNnmxA2oUmCa4Ir0uVJGHpAxLup6N/RIpkWjwI+CSIFH8rGg55RHtBWx5YSjXPIxTLU6",
+	"RTiMLMLbzFF0/6TdZiFH66cgIdW0RY0gSUXC69o9Fu4lliFH8YyAOZLxGd5QXEU1HAxkrFl4n4WcLkeJ",
+	"b8yixMOki0bf9NEAxX1qdQ+w262T8YCR/lDBXCYHcLU8PGTtiJpLSxVpTg6tCRq0bdO6B8D87HWg+vPK",
+	"IJYDFmuOqiuu3xy7uXnGjIzqMtaJE6rOHtIJtjf7rfv2MdSsnQ3hExxd0oodwlNveJGtf8PaoGF6R0iR",
+	"9yJlj7sx0xz3r09Ph9VqtZprk4OOHoHf5BGegekltT6RcmYce2wbqYWadOWAvQx53V7KjnmjWiXtHo1p",
+	"W7NYAV0/YwNdCSpiGFmihFaYBWYXMaqYHf30QYRfkQsB27EOJCZCw1jQoovuJZDACVhWZhrQJoc6aVAz",
+	"x0HH4wY1vLJhmWPeIqHpxzqxyJmQI2SqkSHYlpkGRpvUjILZu/no8OTRNxp3Du/tf6Nx/+7R45PD4+bE",
+	"cHd3Kinj6K2b1zPm0WqZ4aue0QEaMIvccYP1mpIP9u/eO7yDhiyj0Mg4Zdy2Es4e6dBIMdIaE2e+LRxC",
+	"S8qIUTA7KE31UM07j3ioj/HZF4G3H5Y3E6YvbmJ99B5CO4yCy2vayaNOng9MHdWMDpz3wEXNYELZdmOa",
+	"MZGH9iYX0YXcocIzYMwvSWPhRWyJxjEdw2epadQAN9pcbyNKjuj+6MkoVJVcg3ZmUVLNp7YWh5+3IO/T",
+	"iIo2O+hRgUtCw5Cb4dDoYWpx4FwHk5vvX8pO45h1++ANz6MtKU9G8r/Upd2a+CGP4PRpfDbhwgFDVmk6",
+	"OsnFcCK568M/PYHvJidZRVLQjhnVLAxIjQgZMhJKwQKyYx2VhAoi45ahbLv4fIcLrnrmhev4haGHIaEt",
+	"YVYqisYBuYEtaXrGrOIJthOgNMpQcSkYqASTC1y7mV7g3Z33br6XpYbTa+k97oYxC/PYJ5VvDdnQsHLV",
+	"Nx30peBawrI9zeFHroGLFWDyD2GGfiZbtDYRBi9JmDPF5Ic599M9OaP59YmCbj7rXkPBovw1tD/Mix4I",
+	"bBiCfXP2crgHzVt4VxtUZ/yGIdVsS3Pwj02db+dWm/oBxZ4+F0PNspxhiuZNX7sCmcBzCcW7guphzBrJ",
+	"Kj/PkRyGg3DhGZ2zWHFU07IUDdZKgYUcj2kuAS9xwDEmx3occ6aS3r/JhUzGl9mvzFRnnKt7HAX+Umwa",
+	"z1KfPruLT9eQD7lPE9sSVIaCf2vI7M9m47L9rvfiChatXYdL9zs1Sb/kpdbe0YEcESkV/DN3B9kzbQOJ",
+	"JmeFo8i2NnNOut2bK//0uUh/W5uSiJaiS47GzHSUcjWIKEbf5VGf2ZqDjsf37bMLUJcUpZjV/DFj4uv2",
+	"0Rcvipc4pY8vKGReMl94Pdd/NmF9Omud10yH1kuD0Fy2zFFa0O4TLRISukdq1azen9F0ZkclBRjkUi62",
+	"Jbtwdk4zVuoiD0M50m76ZWGRBrzek2LHMa3ro8VmentrNsTShz7ig0any/4AJCAg29vbeWrY9BbPMpUU",
+	"W/U+5OeMcE1atH1GuLBxDQMZ6zLCmWt5KDSPphtHk5LTVcHcYKXGcqLkVVt4UgsX+B3Nzjn3YNiTP20/",
+	"/ejk5CGxdrCp1Qwqz7ZkHJqp1pKg7LyL5aOx3xRl5jXQI4LKiPFuT89fBFjdJ/jwNHVIRcJbDcS2m9U6",
+	"ltQysPk1S/vY6fql/VS/q0r79q5cvbTv5vRGSfvLCOLL36eiRVtSfl8LNVxiUS+H3DydtX5rphhXQS2e",
+	"+FWdjBBUZEAxmU0ncRJ7pJaVmhPeI4etiM2Qo6vb1USUtqIBjENo2l70lIZcdDWNzhruIKVcC5BzUcZl",
+	"uwX/rX1Q4LplfYpCWDrz5Mb1QmvghJw1lbNS4sWhYnEJ+euxYvHdO3gp2j2qG3LABL62yDpUt27vb32T",
+	"bn3a2CrjdXGDyz9NsIvrZrTQ6RUw2qTflRktnv7XgNHCQNa+eVexcWpdnBF7W+YwpI3c1Zlm7unVsL3m",
+	"L0CKWWcJ/vtj0kyyRZt7kO9D+owK5fKc8ddtctJj5pNos1hk4uKVS1Vs8wE3U/PpkGh4Ik3VV81KsJy5",
+	"fzflXva3xCbA5p1Xn/labreW0M9CTqPGIGYd/my+MGNOGDw520vVLSE4PsKn3mzHUzoz2Wp+6fX0a1Hg",
+	"klpWIYRe182noNMr4FNJvyvzKbxmrwGfsnO6CIVw5fu7kAficm72hTl9cGGXZY2LEds3f+EXpGZPZ634",
+	"munQWmnQHdQUDxJjevmAxGVYMmpBJayXXDVUtuPUpZprKF+Gnw4Va2jWH0RUsxJHarYhPdNYMpvFuGF2",
+	"c9bLFLN9r5035nS/IoucOOlXziknZ3gxFlR/W8svxQl7pkue/zmTWJY5rTDoSUpQGixjer75kepNO7wm",
+	"hgyTBI7K+y9dI7nh6nOoyAKx1pNrfTWU4AqpAOx5rp9Rs2ca89W47pFmemebmS16J72BGeivVz/7yy9+",
+	"8x8++/VvPv+Tn7767o8++4efff6n33n143//8ns/ySbTzAG3mZNvkhKXpo8c1z051DDgdzODu3Wzku2l",
+	"tnX76SfVrdtPn1eDmy8KekrErBzD4/IzSENMrHT4LvYY5Z2fQ5cht/wgfZLd3Gy2O0xTvlTwTja/7vm8",
+	"6PrJ64NDzDRSuBh2kFNL4jAXSjLTD8zjNodvmpG6fMQpFC6iNCRvQr6rlqQVU9HuESkCzFKnijSzmfXN",
+	"uWZv21nujM/zZdplTEl+3RaKpWfnRcJzaUFYDbG1uecCBFLsMHnLjzwjeRYu1nplTOhy7aJl0uuKEiUe",
+	"rysXJGEYKwWDlo0uhmjw9Kl2KS4QWWTPlxmxDFkjRDwqSNdpDCIqbN5Uw6XsuM8uV8e9qDSNU+34x/PS",
+	"ZdyP9i4XJElCYpAV1iAXCJKE9oiQo5Swtk32baYQoA5QRVqsOxQEUjEBak8yRcCkWVLXFVxzqucfgsRf",
+	"2KfPGuEwpjrXsGtjXl1Cqp1Mn44huWlmetiNnRs3J5M5c/IozIJz4RlRCfJkjlOZOT5wz72wZ6L8PXtg",
+	"Hs/6GnbyfA0DOo4kneudfWgfs7ak+RYxzTs26fzYPI8ZprGed+pgc/wxmjxtpU9RKuavxHaYVuRQN2LW",
+	"5yIsPkItpkeMCYLPsVghvKQRP7lOQOXwDi9wrHKjca1nuvyOZy6E3fIb1ek9n6CYjvklgY6ewOUSzmeD",
+	"iHKxRn5nOhR4udfK8VL9Tkfu9hgNZ4Rld6ULaOU6QCcjC8lwYOQ3yC0tF40I3TS4avRlzPKteuGQLSST",
+	"sWcDHjM16525ER1cNcJhwXgGMZcx1+PJq1cQkJxIvY4tmh0MhxELfVoWgoAEmBOKLK7hcagHsWwzAIAx",
+	"AhzTOsrjekHl2ZbpYOucAoikMj29z9p0qNhxqkP7FSRL3LPd2u++5nq3n4/ksRuD/eZheiiucTciM1c5",
+	"1CwstprA74ooOiajngQWZaZJuLaJtyOuGAH8nx6ge1gcgz4khuWk9MPPKk/7lw6hwfZp1iRw3N62LgVT",
+	"QXJm92BQbSqAbwLaBI8RS7YMdcLF+jpnozzhrxz6wAlVZwn2gBr2+zQPL+EkhWZulCY1h0OsFBXuA7Xt",
+	"SU7G5e+mvzCZ25e6Kv5oJHuWR5FS+mO+Kpof8Wb2do9QEkptIQi50BKywp26M7U6M4BGqPZYemg5MscT",
+	"saLM4Tmn0dCcDsWizlw1FEc92xwByJLnNLqv8hhzFHEHhgUYWhjfAa2ZcwsiBXumZ/JjgOyozhf0LEj2",
+	"6npxacGkIKQiT4e1/rk5+urH7BLCBErdf7N4V5mI8zFb0g3s9iDvHsBV6IAd6YJMhRPzKwznvceoYS4F",
+	"SDcfOUwbrq0FHtGPs9g2Dx89ODg8Pr579GHj5O79wwePT4ogbnLuy6IIPfdY2GXxYX5cUwsBQHKMX1aN",
+	"LCcutQqYAWDoArvr05Bhc3OFnGWARXISri6TPMzGYbK5SFbxlfKsYB3LoCs5sJM5q5ZHmOw6Bn6TMwlT",
+	"tmnYu7nUK3WG1qd/pA/uOgkW9nsRJreJGVyt4Q0Hs+7tW7u91NdjWBx8qBRiGLSv5rKyfNIFZX5ou0cw",
+	"dzyAKh0BCekYwED7Uuie4RBcYy4m+VQKtkfMqCw8risVkd27AYsbIR3P3RJ42eiKLG6Yrhd6Ace82Ctm",
+	"QiXfyHPY3y+ShpsWa76JflQEXnWo5AH4ugdMDiJmGC856HHBFOCXHopuxFWPtMakud9us4HeukdFd0i7",
+	"bNp5k8r53ElGk48I1RQpy1szazpzGvY5i/0joE3r9EdDj5kuglq675GYjGbLRVctKE6NKNeNEY0FF91i",
+	"qL59qEMlNNEscpC2toBDjyrA6WMhrK9y0FTVOmohM0WXnRu3d+ZK+nlH4IiN1i/+n+VV5XHJ2FSR9xmN",
+	"jWQjz5gwp8p8RRVve3jcBfJvZ+gUZ6wEb8YFWh9dtxuyTpqe4n5Tu/KQKmV3pelqRrlQF8MSoXKUJaES",
+	"Td0RVaUEUawSk8Q10HafLQJV6jOithtbT9/NDU9Im+sPRbicotTin07Zq0sc8gWyQgLoQ1vCN2uzHWIe",
+	"GjxZ2xxctNRMCFCWJlaD3eD60/kQCrl2xEPo4QnlGqk1fj4wwm6EZkX85lCE1hKYMtDPmfAynqLEmJY9",
+	"o7uk7cYUkOtToH8Jh1hlLUSYmbgI95MOnk7ePb+dgT89MyFA0+d0vV73dM9rFybTnd+nIVsRuC5k4RAh",
+	"oVmuyRD8b+jNolHMaJhvXk7LDWV9bZPmjYkmghTCUGaU81blItSkdHtFdur16krpET1y+Wc5zijE9c+r",
+	"s5ZOVNsjrD/QYzKCnZ0sgTUdvLOwYwnL9TT6qsvDAosZ1FCM5TkPWQz1BBEOOrkDc7mh4ZoNH18293H0",
+	"IHmo2xIeKcWEXsk7towvY0FvBLqsCwx/sqOtM33AYiUFSMwtZr6TYG0vwZRTOdvl8qfT/mN3HjPOkWQb",
+	"Un4Rt9aZbZ06Sm6286/I8mJLSWFlCfljyXAhIH8NqwGkjcs7t8oYl+fAAADliYeiAYd66hgdSQfItHQE",
+	"xjKCy+KxKDEbMKrTGHirhl0sG92SDteYH6WhKnNFoXQgRrI0qY7mX4erEI4c57wS4ejYbl6OP9glwO35",
+	"oDSPOIah8IQL8ttv//C33/7RNnnfn/eJQPiAsMi5zj2IyFRF7M//6pef/eO/e/mHP3v5g7+fjIOfvLyL",
+	"YHrg8AqudGYdCjSAKlhOuOgGpEas7QpA5aBuREDmaAgBuUGU7DP7fKIwVINasGNUqODGsopDeviJKpWZ",
+	"lK3rmP32AzeU9JdpFWRCt5367lj2mW3k6cQynqQSXaaZxnJ8oDzMwkVmEDJhzlhBtq1ntwV1BxxJnCv5",
+	"aK6ji8J2KyaPiYqA/aUzCNNTsQNPJr9YHmHeQbg6ndONQF0ZbXUjWDlfLZsWNLcg+mKHt7zOkUo0TY3o",
+	"5vWg+ALMYCuGG6S1WWuz7tFzhqAjyC14TORIrI0n+Au5aAn6TKzTxC0rf1Cu8qJc+T1RF2mPSM9qZjQv",
+	"tjxvjCCk5TK1NWhClwhdk9aZ5nKrOToQhKSj9w7KZhnlGUMkZRRiAckiZWh+10uYzrIq1Xy4toV1KZxr",
+	"3kJIpGPogCtnQEjgknLMUh0I09M2lDCS8gyrVNIIbVELX4/EOJabWOeiV3JrpmXK71oLSQmz0ly9s2zR",
+	"soIyTIa79KXCuqpibG0576hyOM/5HGsfXFQjqkiXnzORePTT+ozjiz4a2Ok3F2T4ytFTIJi33WYszA+P",
+	"tuevhbkXUDSypBlrOUSL6byLac46iwjPMmvn6fkJ3UqZzOx1TC/NpB0txygwSdamjqqXin3klScry8vH",
+	"Kt8rAfpjrnVpUk5qsTbtMzKQXOgIlbwcdJOl2ScMrxzrDOyoS035akQc5aazNvnmgXjQ6aSTNCBSRHY6",
+	"JTMt8J4/MC/ZP82r0HA7T7seKi6YUgtII+4NJ5JciNY8x1GGRnZbG09LQl392sAnG8aYzGbY3SxXGlb3",
+	"dGdmLqGdKgY69w37bPkFjVmb8XMWN4o9AZis0ChH9Y+ZCFPUnhWGLaP3gqdyScuR+pXdNou7YCyjLCzX",
+	"6H4vOJMTtzG1RZPnOcjciMmWczYrO7i0bya9ZW4fMudv8nSlnTRzQoDMZT5w0sxEegoa2Mom76Ohb6Gn",
+	"G3EuIs1DFreZSIQbqSFnehrheQrDed722TKay7i9J/fPjUp5C6c3sGZmN3PRV9Y3k+1bXslMRrM+1pha",
+	"gfXyxPaa7YGmx7XHnvhOL+B0XX1EhRnFkm7i1WWSmXWVZBzeqJYtPzql1j1hB4i/gBi2lZypD+wmZhKV",
+	"dq4v5T72DCfBaJ+UjXyaUVq3tDjOC6VLpQHd3509moWR5gsKbh9j1i0aeQjvJKXVc6W3CUHgIqc2xYTK",
+	"nKFJ18nFyhIzKcV6ieF6CWHK+pZnoIATY/FbJhwKc/wbCNWxGDniidmyZDwGQMoglu2i8op/N/D95q3Q",
+	"Qxd1PsfhsLMQdNrDxJBZniQmjp+ItllPRiGL1ZSFS2kqIIugTpq/99wIyUe0z14088hnGgdx6gTc4V2u",
+	"FaZDU0HkAEcJ6dZcdEnz3WZA1IC2mYIMm5CqHlMBqdWM3rhTJe0ejWlbs1htE4do13y3aTNMjeJIqCLU",
+	"QtITLkifchGZtg56XNBtsg9qqCKqJ0c2EN0qUUZ+387EJ9R2b1Wr8E91tisqS69OT9/9l4CfZ/4hWwX7",
+	"BTgJSyaHuIz4Rp8+a0CmSHGGCGaDWC9bXkoIRnlgnbxRj2pIUTfb5Hq5yJwRhGRW2hBOcSbkSDQK4Rcc",
+	"3gMVhA4GOIWBjCI1UdwPUq9g+7FlFqZxILgmXaYVuV69PgP9oaF4BPpbxwxtxmpaLAm/nkLioCbXlJ8z",
+	"RMkHlAhCRwA+sVCycJl8m0esLc/XmSdoO1xzJfKk16kJpsaQJ/Hga4n3YA4Jn3xjNubCIw8vPlVP4+7x",
+	"A7Jbu3lzq1YnUkRjOAu2UgZpMTgkFnjB4ocnbgYsuWFpGBBL81jIaUR8gYSESh0cVWa7wve3vvn0+U4+",
+	"kCdWlXyf6nZvOXkf61uW12+wQ9fXStVOXNf5O5Oa1/ruhumUhdDtmu+H6fmw07FgjvkgDJhiHm4Tn48J",
+	"XLaJMnuznuDZIT8ESB6i5DZpggbQrGNpUy3Jw8OjO3ePPtwmTfasR4dKw/sf7N+9d3gnOBVCQslVzhSJ",
+	"WEdvkybvChnDQ5Sgq8U6iSVBeGMhdc/IAMkgY9YZKj8uwwIQPqXHotAPdc90Nvmmj84zIx47czMMdsDj",
+	"9FCT3F2wP5+zeJs0QxZxIALNUwELNBTJV3XMX6VJrAw4uiENeNs8aqYd2pXVMdjN3BwgoT9xLOJqmgf9",
+	"wnPllvZUoFrl77/FKbCeIG7YTxiAR2gIbE4RPYwFCTl6advSQhW5JxInZcqXa77YPhWprNcc4xqqf4bm",
+	"2K2G+vowT0NT7ByN1IubDK/A3lWCSjsVY2iXH1x5dj2hqeRTOT8JHvQk0BE/+xBH/PjIjho/HabGjt88",
+	"9jPAzyfJPPCLu342rkE3J/ycSeCynbj54ec7qVm6TlNz9Rd3LSWyp7whuW5+3PS9lHh1o5qWuyHG44wN",
+	"dKVc/FWB9DsbkgPviXUOgWQHtY+ZCFVAMOmKtCPK+wDaFBYAdiwGvIIu4znyn8dftBfJSLCK9ByMjJYg",
+	"X2fhYx4dnjz6RuPO4b39bxThxuzuzBIFSwEdqJ65040CS40XpS3d88RmJGPQxST+jCQmF2u+YAhpSbqU",
+	"hwtP/NIpPYUAY/Y2zMyLzPQ9tUg75PjxwcHh8XFAdu06JXRxJ9hdNmTb9uqpFX5OxVJn5YbpvDUAPmCz",
+	"cBStKERGkLJGz5gICI2UkS8TCDvgum6vZ0cO5HpwAVvBGQec8BUsIvax0Ih2+cFHSFvnS+h+NdJMptjT",
+	"kul4NbB2L13Nn6iVxFaHeC+BKpfGz7h4BD9YofyF1fH4fhLYlR3pB0YXRsXeolLEjISxkXpQFDJ00qWW",
+	"AMZKZxinaVBgoZEdAoA5d6Meb/cI9cB1Rv92/CoBmE1qNRiS5fmFYjEYNhRpS9Hh3WFsRRKrR31SC3aD",
+	"G0GtGuxWg5vVoHar+jSYkaGfxqe5NdfqkUYXLqSl/jY8khhgmMhkLcSRMUuKGIqYQNjnoqTIZJo8ds3A",
+	"B2zK/PkImzN/7mOTMIahZhdVMN89Px9NbInwExcRUMb2nwaFcVCjZa293lY0f+5e6FIynksyjs0zpfkn",
+	"xhi9HmUdyxbmhrNUUJbbb0GQrdCd2dUgW2Qt2Qc/ArvUqcDA5YpEwlDX66+GLtfusE56XdFjjYTiyl3W",
+	"dj4XUenqEi/tMhUbl71l+Uu0rvrHabI/E4OnVJXyYkyeFaj/a0XOV6eks8hnMtWnxQdjrQRv/cTuiV/h",
+	"afBn9NJAiD9HOyAKjcM+KjxeizKPQYDqHqkV5PvnIxjOS6hPX/lco4glHUmBDmTUZtAA16rlPCNIXqeA",
+	"dHjMP83RNg4So481OapUgiAKDDZoV2E7c1dhUaOMEVJXcE7Yk1Gel5n+LsQ34XvOO42pWa3ryh0zodfv",
+	"lkgv59J5sDMq8hVW33MYPjIG/wMxmqFzGjvEgiQbejIIYwW7Zia1riDWok2jKJVia+4vLiVU1/e1UWxl",
+	"oQ6htuyAmQA7Z3GdoD6omc2vCxK/vYVdYKQlwzFRdKwC7wFPecwB4xpDHwDaaBTY6obpUP5mNhoCzD9b",
+	"ter1na0BBUvb7AiuFVYRseggMmAu8gquoFV4lgtpz9b6mO7IWSJW7WcFUWWFUqTpSiM5mdl9cxqVTkWB",
+	"ZHA9anDsKEmDoQbkhv02ncEVkFvwrQdG3SN9sz/DuAsIpT1qeRe4w8F0EzvjDCCP96dCJMDE6hnI7YVt",
+	"4hcCc3L1kCVKDuN2rjmQt3tEjZVmfTyebdlnWOFhGvlyhfuoLQGfDIZxhjjZIWM5hJx9CGqIx9bGN96z",
+	"uw2nwiF62vTY+R6F9VTRnTeOWVV1i7ne2ji74wVr5+zF6DmGcDv0HCZ0Ap0zAYWzrEcl6f0Ye6oE2e90",
+	"5ouUq8V8WYAIHTMaGUreDNJiQmAr8w01AdLVZnuk6WsvNYkrlmdIRgfid2wdlgT3CEL8SFP11bZ/sQEx",
+	"Ps7R2AzIUERMZVD+gHuTUY+lvfNukEal8/WY8gCobdGlaWfSOYsND4rtAW3kOXw+iGXfOli1tK6e5Uoi",
+	"pCpWLPH2olhAHd5dIv7V6DXgmoiJYCxU2+SYtWMjMTlfN1GMRkbaEiEEjgrAL/7KV77S3EtHckT8zHut",
+	"2ZgonS44ldydpbCw7alqzNdhUoWAsAYZ5lPO8AnjTo8gKKTF7IwQpZ2axTFUlOvc6EmuGlgGq7h9rtEV",
+	"CUl02KyQWFALjzgVYwzgkZ09YnZpdpHzoHJmqw/Or6P1sXnShxuk3PqzSyGkasaYl30Ngbm4+Pi8HDXU",
+	"iFtL5ATPtBEN9l7AiWqxCGORuYsLchFNUM5ullJfSgwy47FI8nMR5EcuwMENECWK0HH2HlerD8hBq88s",
+	"DJ+qMO5syfSccmh6pQTW2GmjUfSgU6l/UuYcPQKDwNMgJ2aGWremCwkxzasANnYoNI9gSW1s56jHI0Yo",
+	"RnmOWBRNjReskkwUF//kGt2hGHO8Z+vOaSZskQoF4XQWvNbfM+CcE2Eyi4G1ooGnoaylaPaSJUal5ays",
+	"SY5y/gqMqMJVwOsyDbiy2NxKQFniMfAlWi/cDGzbz+J8FGbrPuh4OToJB4xtpENu2m7BIqTSeHmfNT6V",
+	"Yu7unvA++6Z5zmX2GjVdl3SgLgk0UiZVLbwE/+aEeJx2O7o6ch6wBJhSyv1o3ZEJg8wycc9W7ATTOzDJ",
+	"rzwWSeYWZipFpUh8hgF5sSglCVgSmEdUE+qTzmdPbfPEyQxy5cllfa8pnj0tntPBoInpHxicCFFMKhNX",
+	"0oxktxmQptEINI3OzN+Smn9HrN2j2vzF+pRH5o+e1oMt1VfNjH5PB4MFa0bQrU+LXFM4n/U6k7HPtXuT",
+	"U92u6E62isuV+5PdjC7CofzGqCarqBkbPWCjB1y6HrCKHPoainlLSV3LxJC8KKRwS8I8FFUi9bXznFgK",
+	"5bk1jyK4+HveHxcgJaKgpmhX+331Q/V22ow2hHlDmN9awry4geDtIOXz1MunM4j2evWJK9AlHuX6HE96",
+	"jLR53B5yTVoxo2eYkUIzefnZ9MY6oTZh4oyNA0ATwMI73kgGsRKIT6gCQsm3hlJTj7tr1HMyHGyTJ2C9",
+	"QzLQlAMmmp4OcAsfQcBC1QTDXxPyEwZUKchQg7d6NOoAGFCzninBzxWBZMTA5jgAJcY0G6VtFmeXC4wL",
+	"kR2iR7zNbEqpUUy3yb4LB5MdcIh2OKjChhI3zftNPNVNbJp7b9b2VHVawCqymBQzcAfNYywkihsipGSf",
+	"4UqgWU4aKhrLYbdXFgaZqjyzzTQwvcLQEzDkyNAGtFTqkOqRD7WbyaQwo64EFb8PZbMnmNIP8FXz50c0",
+	"6sDHpy8gE5ZHS5ZrwPH5+bvGgmQTii9IfhGXD1OxDBQjGVJYFVkgfrOI64TZz5DMnCpsCdZ1U3Y6eGxj",
+	"piFje4r3ppyiHmUVsjh5+TxiHBDireKf0IgjQLYpP/J8OPg2FQ1Nz1h+3YUMc5u2bbqzk2vnVokz2Qal",
+	"li4rNSqIdT2xKGOmcZDwSqZ59IoC2s4YGwA96cSyn47u8Jtj90XZUjVCNoC+4p+doTNwRjZ+FHz1DTzB",
+	"JbfxSW+MG/ekN37kO3rSGx/Jr9mu4MMHtrMnvfGx6+9Jb4zhAe/bHmdxZb/VBbdSL5/B6QJGJyDkV8rR",
+	"9EGoQWnTm157gqbvdDVRZiYE8YnRWbzk7BEu5tfuXCZ7s8MFjRpzA1iR1o2MYtyCfHI9I7vhglJB11By",
+	"sWz6aBr5aiJo25dOnytqThdZfxFUvjVkw7nnJou+ZZamxPXoq+SNiXlip9hMkJ7CrLkfgMS2snX5jVmw",
+	"woVYpzqTzGB9Ck1qHZYGerNBtbNzkW/Py0P2DaYjdy+qzXSM8IptFgTKFdBBmgnJ87iFsU1AT0fwZWL0",
+	"LNQhV4GzP6IY0+ehMPITeXxycBmobcfWGpGDfELjrtFyNDVqGkbrc0EirjRCInJFBkPVYyHR0io/ef7+",
+	"ZKVvb99Or/aW/WIqAODYBxkn3lAMLW7QRVyic0KJDWPhSvO2KkI/b0BYQ8mAggHGfzYEGyXvTUCbI54S",
+	"rB4CSFmIgbLVUVwfiBAzrxfIFaDCdVKyi1i2mVKml0Vm73zx5d+ZjGWeWr786eaMcLL3ILt9uXTQ7/0a",
+	"CX5y3tZK8kF+uis6cnqKmYPzvEhK82UuypQxwjec2Xa+zcE1n3016+mYPa2L3cFy6kmypjkKyvq21gfc",
+	"50w9z2Z5Jx6TeCjqLkvS+sYA9cRSCRt8a3RL5ECUJME9OT6uTHZ1QW9oIoMHAwvOzRUgVonFi7gsrUEt",
+	"rQ3tGb5HSYjTcRqOSixYeZMoznWyy1KuLJivyjZjeSHq38MMH27X0vQ2FW0qh7kL6tsZWS8cPKiIomMy",
+	"6jlnHNdpKFsqxpioHDpzd5+OC0Bt8aTN6LfnLA+qJ2Od2B+4hmOoZgCgqJnTkejyRWz4AL5oU+FllQWC",
+	"gFyN7MmrvqIamx35ISSKps9aJc/oBIaVSr2G/veQt4vPxjZpwnWG/EUAvMzALsIl55oIOfJPjijXzTqE",
+	"troofNDKQgwkhsqoZhHT77RYIxF66zYhz8i9MWQp+ucQ9wsRKDG5lPrUUnOhmj5ntblNQJz2Y7D2GwRX",
+	"hj+3U5a9ZJKVoJLMw39ID9B/iaPJSVkpBHbzEZVZUpJHms2W51HlGcQHGgUStGdzbTMpjeBpZV0uBPq/",
+	"M3kQKdiiy0c58riRy7w1LuNawYKdIL+mINFTG74aaKfZnDQgpvk8CYfphuuFn+kNc8N9B8ALw6nklNTc",
+	"h6wgpdddSO9T4OWziUslK19EHvJybWAgRYFf4bFPSEiIEuZMrpAacIFZzUVlOFEekMIDVdogH0wqbqq+",
+	"skl7zrMLpG4xAQFy3qrYDBQUxbzlwOjZt8uJDSkdKcFmzUk+TkPI29W3cAZUe9hlrksWWIWg/7npErbZ",
+	"pXc5ZmoY6RlkBBy/FqhVxsQCqY+dw7ZEBzOqvO477OMEFHDK9jFDPSqUhj4qEIJ8FjiIQkHKbcpFOxqG",
+	"U6aDwp5nZbJYuFHYn9zsjWWyWOY/6A09F1SpdiV/QZJcnpP+vXxZ2tycGZqG1MiweSOkGrqPZY3LSiYZ",
+	"8pUUfs8kgcBaTxWknSIU/oJ5tpUl5cWJFOlEjTQ1mIKA8qQvdSEmcfUwzURjesgUY8twqCL5625e8gas",
+	"maXRj08OiBl9QJoNhEmn5PG9u3f2iILBk9aY+O6cJRIa2Knu7NZ2qrVGtfbRh1/d+fr1J9Vv3PrazW9+",
+	"vHv/xtF7D28/qp0smLwxq6zUhNRv5rbeVA7T49oTOXynK6ZxgCh+5UkcZhTr3bC1b1YxCoM1SQekRh4+",
+	"emA4DXzKgbkOyHVysH90cHgvg3kNGA3BbnB9WZwGOEweoQE+ecpnv0hgsc0nD+FvPiT4+kY1OEnhgORh",
+	"E9oPM/fHNnHgX1g2G79sbUOuGrSt+fmM4KBScrOHrUjXukvptcUF8Qpswssw18k7mKl5Zw3IU4NLr0F6",
+	"wkFq2xbLEpzexbz6O80EDbEJ/F2xjI2rT8fWP7iH5pU+o8KW3mnJcPxO6agZzCRIoOJ2q9VpspcMeo4h",
+	"dI80nwuoroaWmlRhtgxDfPVvf/r5n37nd//1+1/8/A8+/4s/ePWff/7c0I0X//Sr73/+Jz999d1fYCs5",
+	"6GZLu+7cHNbMBW2v6+eEtuMje4OStU9W/ac/efVnv1moTGfJNb4QFuwo5tWzYT+ri8mmXIXer4sklxsY",
+	"Pp5HsMu8j8kXL2as+CpovxeywjlupDnJQ2/mDuTWLS9iik9n7ti6Ket6qarLfslQ1H3F6bXjHhXdHuXL",
+	"6XDX3i1KwzddRlyww3OWV3O/hKmuLUWbxYKFec0vIji6oJACKD/nDU7qG7VYl4oAfcK1cjanJeuUuMVJ",
+	"kMagwDGU8DJDsQG93krlKyXC32CrKC73BY0NdNnyXmYsj5L+4fOBH4T92Y/EPe6HY7/wY8L309W6zBep",
+	"Yl2+PzPEiepUJaT8CZv7QlUrZlhU7eFTlIdY06Q3Lqwil1/vG2h/4eG2v1uzs4eUzXemoCWrwQe5tsyY",
+	"eTuzb8eiUM4wKuYNCXeVJE6/eQd+ghLhOYZbWUR+DC24gvCVLBm6ygiWEzl4OBMUNuX/8FWAEwxw2GKl",
+	"uBQK1CiqzkhHxotgt07foccqL0rCZ5NzDDxpD+PYDAqxrgLSk8M4IKEZhAhJXwrdm8pnC+m45D02rZV8",
+	"FAdQ9mEY1xLhebYXO7IApuKay9vYxyoX8tEzuPmO6UXLPCxjPFGNkCsKpRZzRfDYVj+aXUIgsghUg0ba",
+	"pzfzAqaO/QrehTLi4WP33KVjUvkR2XVLFcLL1IPILFR2E5aFazKTvHtnor7HdB3/gnoe/6pIXMNmy6u5",
+	"dhgZG8yNeXD92M16LRmmx7VbMXynKxoTgLRcuSEBZ3MRRoSEKE7oGgsYaxallnMp34AqNZLxXOfpQ/fc",
+	"+qjlRYHOmB1ctdzthLGXi1DZeBYEktcS8uTpYJCtC2jNvqhZGYHBhitQgDi5wCSHRQ/Ga7zvi3O8OQzq",
+	"aeGhWCcdXjsNFlNW5FWSa1y6fT3vAE44rp9QrmdFvmBmlatdbONIMcLbxntj1KiQgu2RatZ85wX83bkl",
+	"MJ/IOLxRnVsObKHyX2AubA/NYT022+XAqRRv7w91HrwPUgjIpNKIzmEuFOjXVJD9h3fJGRs7dQOcLy6b",
+	"2j0LVVpsahY0xjFeSIoEyMlVGx3EHLLKRjYSS2lq1Nsk2kt2SPP9/eO7B439xycfNb4CNVfg5AFrMBNJ",
+	"Zt3TegCg6ozGLP44r8jMvp9Dph14YbKhF4Ar1cnJIbj38fH9Y4KJ3GoyNgqKY310cvIwwBhlmH3fLNlD",
+	"qXQ3ZsdfuwcLDEVnIMvBLI0P9KyfCmvZoIOBAkhPrNNA1ZkKkIxDiwmF3j4Vp+IrXzmEgLKvHj84smgt",
+	"rlIOE+cskgP2la/USfP5KVzNU3R3nboLelqpn7qUpdNKcArX9bRS397eftHcJvuCQLK3201F++xUuIaT",
+	"Kvxm4tY6AYBepqsmRmljBR1oZRsBPcwP5uFWxJJg1UEsuzHtw41rxVTA+uydCvtmh7MoVE0L2Yylcc1X",
+	"NkOC2pRvWPx4nC524Q+fIZ4Q2ERCyRQA4YSsHdFU+No2adp1aWIWOdeaiVT6eGA29KDHBVPMnNZD0Y24",
+	"6pHW+FQ09+FkbN2jojs0TWyTZmJswgZhLBKgdGziCFVnXHQJbUEmprBbuIcuV7ehAETWpnHM0U1L1akw",
+	"U2r+/paVGrbuhk3SYzRkceArAtuSSph4oLfJPrlR3UXwMi5IE2oVb+13NIubqcSHLOWzhwyyMHmHYZiY",
+	"OZTmVLn0vi9Vv2xhvZOofiNOYKpGEmZBvlT7soP7noy0VWjB24OZJVGAX9r5slloW6D9S7tfRtwf2j4z",
+	"I3QDAPKcLde+ncRukC9d/zJG69N2z2Wz2ldPRWvsbH7bpxDnxTVwIrjuKTWwXqlu17arhtTIARN0wCv1",
+	"yu52dXu3AvS5B1T2Gh3wa+e1a1CF+JqNyIVfukxbICE8hndD0wlX+sA9ZJpx57YQgj155Jp5GfDbKi+C",
+	"uQ87HeMpBNWBUAHD2qlWJ9IB6AAznrgU1/6NBSBCtj9X3sCZZBRIIKjTmDYDq/Jdr9aKWvXDvPZY0KHu",
+	"yZh/ioDW16u781/6QMYtHoYMdIjrOzvz37grzmnEsYed2/OfP5HyvhGRXwSVG7iK89o3PJxG+MJuqXk7",
+	"HGrk6sN+n8Zje25cvLcKiGAjprSP/tW0Cy4Df/yeGuknOlN9tUUxsgirpmAQ0cAm6GWP5gEYPQ48lPdi",
+	"Z/NuyPoDqZlojw1LxmMHt+x9iXU35pw4KxLCGT2XHGNzz2mEoAwez9L+5tD5Kl83H7GKnA8w7bt67J/U",
+	"ghtP4UAudJ597cOssGsrEyxxm7y468R4CEFxUvr03DAcFQT/T55m7YuVnerO7lZtZ6taO6lV61Xz/28u",
+	"shwY3wph3I1kblbXTFsDi3ry9LGW1h6cUFFZfLGLCcd+qjYf0oESt+4+jToy7jvKsR5yU70+/40jqT+Q",
+	"Q2G7KEFvDqToRBy1p+u13VIE6h6NLaGt3SgzczUcoLPpPgs5fRtJ534YGtnI07VyxBL4OeJg5bP4a8/t",
+	"Xy9Qc4gYekKyRPUOfJ8Q1TziMXtidyze8dtzkt+y84VbnBwx1EAcJmbMOqCVyIVPXpAvQX7I9OzjtOFF",
+	"G1604UWvqRgv5RkBqKZF+VEivC8kltuDjQF6T0FvzcP79tE2AAIcMXpusaKUBuhze/a3yROw7thr1wyw",
+	"rinveMhSxLg32r19Jo3ccL16OzEhoW3It7WtNI0YGP6y9O4xkIE0yVtWq0gwM9KaRR4FAkl/YbUBXXIb",
+	"pWFDqDeE+k0n1AhKeaF6QzqavNg2mEoHetONg+j+3RgH12QcdCen2Droz1Y58+Ckz9D684kcCagHENsC",
+	"nxbjHt1V1n8FXivAcnIVAxQ7ZzGNwMkQoEcH6gXE55jsDCA8CNidIwVY4ySO4GqNk4OIcpE1TqYCHSq0",
+	"3U+ZJ/cP7h/CbuHMMOQl/8UW1CdMc/HKwZHZKtvU+/C7gzTfXUQ+wW7WbdbMWZXlZRRYyEVljWS5VhU7",
+	"3ApuxI6N2HH5tkpP5kqS7vlCx7XnyXUsY7D0I9gYLN9ig6Vl6PMNluWO3wyL5czztGEzGzazYTNXY4Zc",
+	"lNUsa4fEfo7km22FTJGxZdWHpCaRVwPyKMnO4vL9eu2PG7K7IbsbsrukUfECBXyhaVvPMyrah6aoNjdn",
+	"G0Jok7uYSZgrd4EMWS9hdXwNTZSwMK+jiXLha/x22jTx4JLW2CYZhJk7Y4/1HEFlmHMtHg7Tt2J5bm4x",
+	"PFIWPXcfP3leCbnoahqdWSyVyqfm/isqKkGF9SmP3Ff/yra43QasAADUrNQrtd1b1Sr8U62kID0rwxrY",
+	"Ads9qqF6J3wp998/qO3sVl4sFO9oR3sFAY9d08EFOAO7LJx1dX2CDybwjFjMNux7w76XNs65+x24vBzI",
+	"jdIArAfaBwX0dIu7XYpQzeXt157bu1/KcAfvbAx3b7nhzu3yYkdsloFu1rm5SGFrFrWGuuZ2JBtZ60rM",
+	"QYsdrCJrEOgVAwo4NFb4cfLLpIBRltk7gAujOlyk2vI0h+56M8ZMpco99RZEagD6+SZSY11ajT05MyI1",
+	"3NlaLlLDVuRqsUiKLqR2AmwUbnNi/DS/mu6bIadRYxCzDn/WdAhXWPBHwdPb5NhGb/iRYZZpj0KBfXw1",
+	"IFALzYhCskPerYGI9O57JJR10oxZl0vRJJpFkc2VpgMa68Bi388eclKmn2BDAWGREbmkTzp3EBfUPrFN",
+	"7rGOJnKog6R3m9bcTPD+ARaZxVZ6w3Rj14RbKa7sDPeIgMKpFiHZDdpWZSuOWoHOrjZqpU0FDemErpqU",
+	"a6rUqtWdSlBJnQTzZUJeD/B9M4SuBW7ah8Pd7nExo92Do6lWb91Mmv3s7//by//y60pwIWG42O/aw1wm",
+	"Z1vG7l1iRZKFPpqxPmsOv3VLvLGUb1TtNcTBOMJZkjHOUKXte9eeJ/e1lDrtRrBRp99mdRqljBJxMKWO",
+	"3yw1e9Z52vChDR/a8KHX1TKyIC9aOlAG+rmQQJk9QhPVx+lHULGZjSaUPq5Ix5wvQgUbgSKHCGjmSTv1",
+	"qwy7Sajm5Sf/QVbb4mrHmqNvNsR+Q+w3xP6ywnMuSu+wEJFbqj/bmHwHn7N1WBY3KT/sScE+4JEGkMk3",
+	"zwKdnf/GEL0eQ7Q9ncRuYbE9evLBeepPvl0ato3FBOJbrO3UgheycxaTEcXKHtaqmgAy7gF6YFuCeKJG",
+	"Ri3LlSbsMF2BoW32jCutCrMJs4fuysyzmScrr372l1/85j989uvfQP26H332Dz/7/E+/8+rH//7l934y",
+	"WWs3J0KooX19SBRjgqUu4NpNqOVmX0bG4SFEBnPVgLL9HkR75sKVEGbyF3cFqWZyxWd7xSdu4EbG2cg4",
+	"S9H9Yy1j5nFpEWVYEpqhyROl6ZbiAbMkoWvPS4UyTZHnt9AE+7ZaVCfJ1fKiRJEltdTp2HClDVfacKU3",
+	"x8yKCPkXRToWFecvJjWxxwCV3BUCZEIn+PMY+L5HFDNKi2K6yOKZQ90uSLN4+V/+j1d/9tfLEoQ1Gzk3",
+	"BHhDgDcEeJ2mz4uivnPl/2tA/wBPaSkynQth/8i0uZEMN4RpQ5jeFsmQ6WmqRFoMBSsp2oz0ZSbZakU6",
+	"BZWT086a7NluKqY1F91tm8PY3CNNLGyzHclRY0RjwUW3CUHN6R/UiOt2D4ONBaG2+p4GuZe0aETNTLSE",
+	"WjcskiPwoutezFRPRmHSScyU6T5pKIyh+rUv0T6MQhA1wbRjRgG1003T5tUAlwxr9yRt2qLhrlWOrytC",
+	"u5SLPdKEClfbKpKjpGOojdajCgD9GBZ1goByqOklSLMvBdcyNotlHnFr07AFh3LM8ve40ofn+Q6wSVdC",
+	"NCa4VViYjCtyxkVoCGpObogrh51QuoupcfgiyB2YG5E9K2ZTcakLhqeGWCSvYIC16mojfNOcgXAENj7A",
+	"S6etoNPiDZQxFLgzxONMyBGhHc3iEY3DYp+gPdyzo5+myKuQmnfssdhy8sls3/hR6pUT/8Ylnr+8Ducd",
+	"x/0oshUS+5sTuZpXWvcY8SfDLGr6zKjUCcx+fwHH8NrzFv+0YSjoi0Wqu+Sdl03E+Fvt39DJNi9wGgtN",
+	"kznpsu4kLp0v+z7/9MS8X0YEmKoSUQCZUnjSl43K7HDBVW8KFdmr1//2py//+tf/9Kvvf/YP//Dyez/5",
+	"vedG6DSjfPHqj//PL37y/Zd/8/1X3/1hJaiwZ7jHCJByfFirVq+nSjv+9ts/TL3722//6OUv/ta+u0Cg",
+	"Z97sLzxSYpWhbOIjN7r4ZcYOsCxzxtqwraHigilFDLUiUuTWTFiAOE7xaquebn0q+y3OtgBgHuyGuUFm",
+	"J0nZaXC7uCrGFmKeRZ3AFt8FTZgSLHSyTY5pBzTwNo0iCPkXY6J5n02rqY9wQCcwkEswLyZGukdOMyc7",
+	"BKeP+Prb0K39rQHBqZX6zmr2PdtXKTClESRM0zMmoDLvRuJd+k6d0DOG1Y0xo9xWnJeKYXlkElOBOeyG",
+	"cicXyp/IhW+THM5TuB7hI2VMMNiaN3gkuIYXDCxY3DUgAICtZZaBBX7854BoCHu3sZ2sR1PFI1hoIbFX",
+	"bRkIj3tMq6RkOtpy3e16RxFL5uHiScGQ9WoJf9vkhT2f8JUFu9DSUppM0muPGtEQJ5QC29gmDzq+cAsO",
+	"RtnaLV0zQvMYYvASwzuQ2Q77SA8ykGhmvuNt8gQzbG1HUJmeijEm3MoO6UrmoT8AWyR0vRbFcMN5v1pk",
+	"DcMQXcbIvKowduMa1krbp/EZ01x0DV3yNKpuvX/vwZnTI6Bwcajmtj6dFTbR3zmLvRg22WUsz7n5VKss",
+	"B0INO/HalJhZNDVu9kLBcYUWazNWTclYV+rVoKI01UNVqVfg5WVBrVeV53A/NjrhRie8dKCO2FLhMpxv",
+	"jmR67bm7bBOW15x4vBE1DCjNNJxQ6NhOxDo6IDLOZyre2zmiqChGVOWE5KHVz3GajVn37TXrolgyFwak",
+	"zPEujlyfdZA23HDDDTfc8C2AC1mEIy6JFAJH+g0vqJPQwqUB+DudLKKHpzadTqrwZuaZZWpowkhfkwo7",
+	"G3K+Iecbcr7GqPgL0W+s0jHT9H5snylje3dKDBfWAo4Xs8AC7n4sd79wHMf40htpCMcZbCzh67GEe9tw",
+	"YbAgnuul4KwFoYMBiiIDGUXKkPWYdbnS4BpNO3bBaJ7W8b0VnJsZn9MIYqIjc1JVQIYiAs81+IwxVtfG",
+	"Orv2G0NxJuRINOwMAClNdjpF9uhj54a6SoN023qEUyKPDTGHYGIjZECwdL3S03oA4ERBJYlStxHHqXh2",
+	"fM0Tk4dWMJhlQta8zxqfYiGjfcXptWNDTHuUw/GxJY5SA3T70+irSn0XesNdAlc/ixshHVfqN6rVF34Y",
+	"Jz1mcQuksNYdFnUKTekvFiN+azZl03MWGxnNNQzrcB02wu+dGEZRUHHRFfUKblxbig7vVurPX5TMOJpe",
+	"aa4a4KBxEWZcNfAWuS/scaGDgTkpjCrmwvjdqPI3K4BPPTmM3XPmM4ZcZL6RQvfwixfZo2hbT59F/Gre",
+	"IRDsmW54ojVzRWKzz7ZZxZiY+bBi3T4TuqH4pyx5afrAwbd6dlO8K3wT+fK1lYwbMaRxVbdv3551tYKK",
+	"lppGNpVsp7pbK50sBiF4sG2169WggltW24HEA9isalCxu2TafXFx8H7uum2E+Y0wf+meCh8mUkoymSfL",
+	"X3vub/5Mb4URM72fHbDOIH0NrDB7JGaaxyy3gARapr1QsfE9vL2+ByuvznU+lDqwxd6HmWdpI8FsJJiN",
+	"BLORYDYSzOvtXVpMilnSv4Sn+k1xMJF9i64UJqYeMIMo0oll34d3YOb9NjFU1+Xdc+XfRWMSFBrzrLPI",
+	"eZVipZfmvVKRHLG42FJyA7hfipC9CCpDAaxsIqsqh70Bs1rYMLJWJ9hGqNgIFRuhYiNUbISKy/ZxXp5l",
+	"5Jqn1M9XEkFyvUN3BbGkRyFTB9eT5eekT89sDqDj9SAT1L1MIDx9RPWbK9IFQB0hAVgIsWw4WG4SGQPF",
+	"lhHgZWh6xrBcaiRHpJog1O/s5DiJ4PX37XpcbUFQGcesjauYziuAEVbqWztV03qfxmeGw+EiOg+Plaww",
+	"P0EOyHCQ24b1NflWuDiXvM1IrXp9ZxGHjF0vXLx1SR4pj9mOIf0tc1vw2AeTMywL9PaekxLMB2RwBYuz",
+	"Euu4x8Iuiw/nFc0xt4VBDhDHOxDBextWsmEly+WyAiUg0pAHoC0ZwgvJ4pfIZOzhnRVdg/fiza/XjvN4",
+	"3eJa/rmD3x9iWiUKCKnT/o5yd2DV8JhlZaec+2Oxu4puCzgK7DOXgXDgoQEhHDcHHRBU8BdBBaJxQHCM",
+	"uYy5Hjf69FkD3kievIlSRn7EjkfNQVKheAT6Z8c86pu4afqyRbpSPbnszPqtIPk6jWVRqd9I/ZIJrIVo",
+	"2naPhcOIhQ3Iuc1OblX1ELdnHoP3W73h6huuvjxZs8co8CZdIzN2ZNxmi0ICenSpJS3Jd22/RnFjdmwA",
+	"9zLiumcGxc+ZrRam9jBX3dJkrsgZG2iIEhSIHopm5VFPkj4NjRqH8KYB6odQJodiiRzz97Q+93CYpZNL",
+	"VyfVND6nU8pYGep305CSFwvTjfUqUxuCvyH4G4L/RlkEVULXytH3GdoavnbteZtq1pXx+EUZwfPAPnwZ",
+	"Aui6rvxqdY/tAmxu/ObGX67hJnWIHKSQu6og8ekeGwOewgpC32JV8G3vcxFJc4nF8jXiIzaRNzFTiNit",
+	"TgheNAy5aZ1GD2MzVM2ZF0f6XKS/rHmodong72uSxDaUb0P5NpSvQNaZJH6ryz6aqrMtpanmSvN2scHt",
+	"hKqz4+SxS7j4HcrNVbXwqe8FlQEToVHABBu5b2s7ydcx0/HY/bBr6IA0szU/2S9vJHEY7v3qzvUVtRy/",
+	"BvPuPuj5zg+5yd5c9gKYBURUX7OFpDWGPGK2ANRoEca+P/pDtcVFR849+0N11zx24Wd/Kn365T/+4cu/",
+	"+s7nP/yjiosrauBLPs6o4TIdD4/u3D36sDKNQYoNfPb3/22yjdpUG48eHBweH+c38+q7P3z5vT+fbGNn",
+	"so3jxwemjdxx/L9f/Pe/nmxgd7KBD/bv3ju8A6LUircTd2kuZ9ZQpeOf7cWcLrRi7lhHDmMSyvawz4Rm",
+	"oV0l0mdULHDh1LDV59rmucJ1KbiAvvzbDJ9ouqLKG+4WLVurZZP0f0GFWtzRKfRrJgV+5tXDyC3niCn1",
+	"qUITVxMuZf50M2lkilN8/qff+d1//f4XP/+Dz//iD179558/N8T3xT/96vtQDfIXzw3tfWGWw71siXHy",
+	"zk9/8urPflOe/l5a1YkySESgtn7ydNGylrSt+TlLG+UdDlHMaKQ54Bpd6vKWCfZdTWotU4LjJFU5YaOv",
+	"bvTVFZKYc6oPlaS0hTIC1OSdlcJ830GOY+grA0xvEQICCzhLuSZnjA2MnMNjotmzwnTmt7tG1j+jklel",
+	"2XuRq2fOSdgwrQ3T2jCttyZvFSpVrEBFlisUv1Li6h5pemrQJEyY2SkICQq5gg9FyaEXUh7PdpJN/0yo",
+	"E1Z1B4l/JONsumcOcfIkxtMkpEb/9Kvvf/bLP3n53T/63X/885d/9IevfvzHr/637y6Sn+HmegXwqBv6",
+	"vqHvG/r+OjjRAkseiYwdcbxYVWWo5qGnPla52Klvmh3TTGNjw1yPDRMOVaH9Eo/cCrZLs5WrhaQwkeXr",
+	"dDDAIreqrxrmQ7VagyOvFMoAFboVSdHd8t8ElVhGrgoeZrXHlilhUn7NLgx4FdJ9lWrUOSNSzaqx0qzf",
+	"oIvIEGal1g25mb+UGdz1kHXoMNIlgda5aljSF1rpbHLxtRw0XEQNCCMlcQgmd+zicAZw4WeLCGYAG/Fg",
+	"Ix6sYLMcqkzeZwnKmi8AXHvubsPMIGJPeDc0Y0MzNjTjTTYZLU45FtUAHru7chEGIyoI6w/0mDSRVjTJ",
+	"ULS4CF09V5jPNrmbSaLDubYtWhOUM4acNipCl9fmKpWbRwAa7QrL9qws1hYYthJCCDLfi7RcWyCXCpjQ",
+	"hHS6oNy5XkSzDQfZcJANB1mXUcqZomTs7FOXIoteO2Pj2capj80Dl2g1+piN5xmNzKWCcW7852uOlOsx",
+	"sv/wLiw+QoOYg5M1OwW+VI2222T+6CsWnTO1TvknF2bNHB1ENjNyhRkhyBqDiLYZGfUYIKXBsM3vCHHf",
+	"kyNRVCfnY7Z0qpb50/GlWIZDxDArzXk+ZuN1h8+Vd02dMXNmYF8brtEgf7YrMN8jNoJVmEsp3jLuu2Gm",
+	"SxKx+/TMXH9Hwy6Dd+YEoOXFjjm6sQkbezPCxpY8M8tzsKBcYEjqULZpFLVo+2yqmksxJ2y6d5oTQF9N",
+	"RJ1uEkXHivTkKDEZQNE6Ggb+Ww+maf5gClBowIYQoNoPOrwmIyo01LdvOQ7Mwm2yT2LWZnwAan7f6K8I",
+	"Xp5u+B1FxLDfYrEZpPnBsgzAuDFas2m+LftMkRbryBiEZEhxhqctu9cSDAgK0wL3ECyV9hnYZmiXcmHx",
+	"dZQrW7JN9gXhmvVxcSKUgKgmbSqE1GYiZiXMyCPW0UQO9R6huEpOBqJi7N/BpesMlZn4SWo9Ac3HDh1B",
+	"iUy76cUZ9aTy84bqO2YAZs7OrPLeDunJYawS5NfhYFpoOaFn7MDueWUlIP1ikecr176SkSUqz08rfdXl",
+	"4WmlTk6N4HCjVtupnVYCcmqzu/CXO4f37n790Z3TyotMfU/DkEHkaHFBMZcVQ1yUBiCepaQfO8gFeykw",
+	"pfkbkHfGl5U9FibVr61UsCaazdpDtAt98jRNwT+Qsd8gtU1OWBQhTWqxNlz/jrtXqiyS4WDYing7KxKk",
+	"8QbUrAB0ODUjCtUZgJz1oW4DFW0WRSxEoonB5yELhwNUofp0bA6VoR1IrIqC0o8y45i64nk1dVv8U4wa",
+	"m7xGpXGN+acn5n0osMueDSLQHawFr6hHHqqZHRrCqzI3kwt983pyMbnQzML89umzu/g41vfsc+E++8dp",
+	"HNMxDjFvSLiWMs6Qnj59do+Jru5V6jevQ7PuY22aPjy9DJULy3msbKZEK1I4S1X6SI5I37AryInA0xtu",
+	"wnJWlRwNf8jQBnPrW0PFBVOKIGZKmvBk6cisvNnChIR7XOnVyMAS1774mucz86LLXNSWK4tS2jYg38x6",
+	"3+mN2wTPrcesmblzhUF05W9mMK8UuNm4dHOAAeoQPgWL0IZKKIBZkI6M8dcBi5UUAXpYdSrk2SlGnq6Y",
+	"WwVqQosxQTrcSBaEi8RPOqDjSKKOgXBH2fH450BDaoIg0jhj46YZKXXDdCZULFUhBQOlEIymwElAP7Ee",
+	"Yefkhbo98VA0NO+zJhkwOYgYYHJpGYHgI/aw+2bMBoxqW05INa2SpiQ2br+2ih6NItKj5wwnHJvlMrLU",
+	"UGgeWZ3KSHQwYVxG0FMzmhzonh3KI0VoBLOZcCvXU2odoWEYM6UCAj5tAHCJx4iwytv4lvWFGnUUPtpV",
+	"CyXqmKCLBuZX3yxRvCuoHsa2NAe2gk1PtGIlJ1VkmZ7DAdZZosPsbLaKOzIGI63VgoTx1Ku+/BVcJ6Oo",
+	"axqdmcvmj2ClXqk2zIsNjBeFc5yYp084sAujZW5Vb21Va6RWre9UnQtaxkfIT17+6i8++/s/huutztx3",
+	"v/yTV9/+61ff/eHL/+UHW5/98mev/vtfv/yjbxsqM1QsBom1/kllaPod7hjxv7ylOrUZa7baw7GHpbUS",
+	"9SfPUzXG/BLbFYbGU/73NFXALQOb0ypG+/S5vE/DmXkdT7KKGteTlPI1t+xv3OTrgn40ar1lJmCt86wQ",
+	"8LGXFLCL9Ptr0KgqNq7Cue3IKJIj5dPKDbcEHidJ0xGUZgB8CHSudk8qJpz1s02jiMXIHlK3YCC50JGZ",
+	"WNpqgPZEw6xPBQKC51s0T8Wp2CJNQ/Ma1p3XrAPzbFmHbZMLrrkhlE3PlbfhJSFD1gilYM060WCPtFKH",
+	"YenE/KqSN8gRY6GyL3GhdIOHTWzH3BDdGERUNOtp/h+zPje0itysBuT6jYDsVgNSuwH2kKpn99ZMCjRA",
+	"dmxrqrmHi2REngFVimWsstvJpDtccNVjYTOwX9CWMCpJZJfBTcCbYdywYmeuQZmMifSqKE1jXMq8+Yx6",
+	"TFg9MESpTNMzJkizT581wiFy7qabIfaM24e48E0jKsmhbmCLzVNBkofTEo6bXP7qQ7vZPlNT8AtTN3ND",
+	"eITCXTwVh3ABHM4gLMmIcp3IqhDOhnOxtis4+0ZYAokoZLGRxWBJEIqBJhOA1yDuD9bVrgbYxXFNT4W5",
+	"5GAHMxKsecwHC0I/KBVyDWKffc1cg5YMx3UYs5Wwm7aPBtVN34QRzhIHAhPhnn9FDnVAeOdU2F9g3IkQ",
+	"7KcCo3AXRIZsm+ynG0wfJhvvSO088gbmpuNmcirwoOECt1iXC5UcTlgYiOBMXzZbRC4hBbnegUNLLq9Q",
+	"XExfqal6bHmyIZL4evZFsAr6o16p36wGlfQ5rtRv3bq1k5Egzc9WFPzi//vOq1/+8POf/M0Xf/NXZYXE",
+	"ZMMyAugJCKD1avXd6q16tWpbS8m/2etdqe9WpwROYEXJXi60KqnXbBvOBgQ6WHqsOye16xjL4ceKbwtZ",
+	"qd/GqGK/WqXWZGKqq8rRcDrfbAH6vfUL0CiIJAA3G6F5IzQbofkRMxN0ktNgwAQD6TQlPQM/kTGwP1DA",
+	"FEp6Fy1Qu7LIxdEKRuAE7mrx2+2ImuzZgLUN2cUmmJEFW2NiQ8+tpKpxiueMjJk2U9RGX1Cyz8AHb/6w",
+	"Lv9S7jksqONqrfZkFConNuiYF7voDkU4aZZZofCpG1OOacWsuqG4T9PWlZ2k+vTukraLQxGuO+jQecBu",
+	"rNkDhmR/Qyk3lLJSrxzAXcPg+/BSfXqFFNLFFRZliqavaWVJkKG1eLXmxetmKjdsQh3XnqtIs64gz+8S",
+	"M2zKGfWOctEzq3nKUsde9c14DUEpFgcO0UTBkohFqEe9TSzAOPnSzpdh5IgXTr60+2UojhAxryXvud/Q",
+	"2aR6chiFWC2gSQZDDYmQLdo+OxW2rDSUdAtIOGRWH28+Ojx59I3GncN7+99o3L979Pjk8LhpiEQTiw5k",
+	"yqw0na2meX//9xv45sGDx0cnTSM6QGDPcGANdI/A88VFl1CCS2Ge6dG4HzGl6sRwSJieVeadnQ/sOehn",
+	"c/W5m4Q9o20d2TBE+Np7w/a854nrwGZDWGHJZ32CdAMN7/vVxYhGiLhMzCTYdEyFTSflRsKCNU+ZJniH",
+	"COkFJ+egxIBFronios22TwUh+257Un0pScDbOWHVrLvZwvo2ScjaPARDWqRkKqkDBziywZNogzMbbGRC",
+	"O0EYY3b+AvyZPRaFSUn8vIxT8+q2kLphHkXLGlAzH7nq5UXv2bPJsWHMzwGNbUbr+Oo2Vw14Gkx3U+Il",
+	"yvMnVJ2tJFhihQ0g7p443NUk5HDe7MFjWKoyiirBXFAXFscybiTC2+f/1y9f/uAXlaCSvnReY/Yyasp6",
+	"gH/tVHd2azvVWqNa++jDr+58/fqT6jdufe3mNz/evX/j6L2Htx/VTioolUJ7s8bPFRnJWPeITbwlVGvW",
+	"H+hlZvPrH33+Dz/+4u/+8NV/+rupOdmotpWn5OTdyUmNmAAT9xLjnrf+O0sOtrRIjsd1cX2ibIbEJtt2",
+	"I+cvZxEBTjjUEL8ClFsjTc1GBxdINkwUCjRbLQfKUCDWGMHKMvweQDEoIkfCjQViTWBsseEjXCSxJlZp",
+	"VUzoOmkaPRrEChDcmg8fHJ+Q6dE0T8XI3H80jLh4dUyUwAiYbfLAyQNJ7kISv2JEAzIc4JAslMOxYQw0",
+	"srNQgPJgPUSnAkJZ7CR4bL1AMxnZaiYSPZJZimmm40hmAAMrwwjsXECRKiCuTtyq1GvV6zsrE9GgXEe7",
+	"F89uvl558XRhGv6+OdbrRj1rt9kALO21jGU+eZJ1OqytU8aipfcCG71evZ1q1N4Gx1jxnFAYeiUjC2aT",
+	"XE96XBE6GKTlSicdb1eW3LDAj2bVQPHMfpaOyzEK4evNczcc8cI4Ili7DNWXpFatVrHg2krM0YFD5jNF",
+	"DGdUno1grIvN6ptUQlHJVCQcxrQVjYnSMmahi3uxBKeJ3A0iDCBWxhXlT9TnoWINF13bDFJvorEfQ2id",
+	"+Swg5kBvMWHoREi+BPz3X9R2dq/fuHk6rFZ3bgraZ/8CQw6be6T5LjBnStSAtllg1N3m//T7vw9fPj75",
+	"YOtWkA6r7RA9koR9a0gjYtpRtlrgl5MYFXwSwaCToOAuqJUYJ/xMW63aj9qFZbQiKs4g/Mew9D6H0oh7",
+	"hBJgf+DWAErFng0ohLOgb8MtldH1/erguJ3rxX5r9wBCQ2DdembtrV5stwBjmlPrj16dBiJa877Zg8Ru",
+	"4FMcuU+bNDKKixtmzwY8ZqpBNbwlmD8fVNchwtjGy6CFwaxLSt9WZujNl7/42y9+87+++vGfN1OD+pdh",
+	"PG7EQ/EvDE9reuMLV8TGUu1lEk5ZFFkJDMWsFnMCZSqJNU/8OWYiPO6vHrQb5F8lN3AbaYSjnTfOSn4m",
+	"l12RTFqGTeloSRkxKlxm1NIQWxZDKiPHneQcMxgvV5nzlZbiEPzJfl+v1HZvVavwTxVI3iCiXGR72YeL",
+	"48lDurFJKPWXv/m/f/ft//jyF3/78rv/zz/96vtf/PwXL3/wvVf/6e9+95d/9PIH/7vZyeLeg4qSw7g9",
+	"gTibQK9nB/XQ77e/USlw6pwBziJGiw8MYjgaydAQ4Kx85UV2eR5EPC7xmJgDmYmQyUPdN6ymFlRsdD3i",
+	"lR0cVYJKhwsapbDyf/vtH37+V7/87B//3cs//NnLH/z9b7/9o2n0fFxej56fLK4HK7thZtbmA46Nvnvr",
+	"ZnalYznUqTRI1u1jhGkt8LmoIN5S0dD0LAP5D5n+Ht3svUpQGTHe7elKfcdcPacNVNPCJUKghRxEWbj2",
+	"QGsLAFleBBUwfofzlnVy7cqvVO4oFxDSc4e94LGcU18AQvXsOmz8whvp2HBqcGMRmuMEcx7dst5eJwiX",
+	"shGlkSAuy0hkBnMpJqJ90uEsiY4dxVJ0yVePHxxB2tqpANG4z5Whc24yg1h2Y9q38bWx1AxcVhSCe02f",
+	"KOiOejJiIO0X6AgYUe1sB34dpzUGFPmoIM2UVLX1MRs3MdPObBKGKINwS9WpgJQxMyKVBOBzTbpMqySX",
+	"Dsc0Q+oD3fuK87UmzWYnIwmikAqs3woyBiFSzMrxsC9+19kzrjIWNI+wgCaaS5adggvoA9jUe7dug9Et",
+	"p4+nC3KX19NEls+v5y7WqszaW9R2dlLmM6AKOET404s0XpZPeLwL0s9qkx5pp8VIyCkEx+FVsIY5eye2",
+	"ecJikjYdXbJtwxPbF2pdSx2Et8i2thE31ixupIxvedA1Swge5u5ee27v8swwMxtdsBh3Mi8tH2I2r37a",
+	"4spGWukTwygqh08dDtnM3ydtVq7txB7lvkmFq7iv7Ea68m3nLM5E883igBlE7EEszWZz0W0UeJDQm1Uw",
+	"15qdC9rBKvXKyx/86Hff/oNX3/3hy+/9ecWGVjRg/YD8TyqqemarineFm3CeaWE1r1lQ0Ya5ujiGWdjg",
+	"tYuoS0fVWRmdcRPDeEUlOid89vPJYlE0YpY6XsPA+2IN7QFm8z08PLpz9+hDdElYocTH7O9hGiR6nEuF",
+	"lQ0QuDCnlgEGJ28I8xtHmLGDDD12XyH1dZ/K0FxLVUtS2OtvE4UNiJAjcrB/dHB4797hnbcrluvtzKSg",
+	"qVDbVECwjMKLFWWvsWfesWNF2uwZuivISMYhFkPmAlVAVcekfXQThkOAmuXtnh0neGCjkKCBSrsfLZgQ",
+	"BsyP0RTUczlFXZkgvOYkhuEoXzsaTnuGIdZ3A/yrwVWjL+ME3LEE5Z2gsFw1wqF3X0z4R6yWbm3s006R",
+	"5f0gQfoVF+iafscihAKokHutFlRGvTEkljc6QxGqyoQ/JRuKC0mDHRn7SO89sju17xfm3CidMo1Hax4d",
+	"hXsiNkk3ayaHT3pjRwvBEs8cBPSlSK5G+Im4YPMU/BP33OtDiz55XplJaCzYAQBmnyPxQFsfXrblgi3z",
+	"e9yFHl2cqKESrvd2RHkfOp+MB80IlhNN7mKTC47D6dQ5UY7JYqBkOSs+1WzVKiKaPSlzyQsCJm0oy9oo",
+	"y+E5i8cYoKQnE/ydehwQGYV5WJcrkpzZFaRcXPcEaclRoqEtdAEiGpAuikOy53kRzeIYXymDEvvQSBQf",
+	"8EgD3PSMoeLaaBY6Rd4MG9WwgnG7H0s6EPDxFzMHYVVmAllmXBFD9YmMIXcuLhiHU7M7seznA/YaVW8L",
+	"tOdp6Osyo/GBenZEcwai5VLDeNPgfs1B3MD8rql6mTmPhfC+q5K8a8D8Z9dbgQgAeI5QRZofHmYjLrAd",
+	"Z+iDqGKvcVpgMaGJUcAcqm5AWmOIPtE9GTr3Z7vH1Kkw2ucgZh2m2z3TAJR6dTEbB2YMCNeH0b2ItZuK",
+	"0kX4wTog3dp4VhvjEUmlXeFYvOIgXISnAvObMbfHZgMPBVSX3b64XNhTUS4ZFqYIrOZIjlbKIjKKnSEw",
+	"mZCIx+CDu1GtBsT+7pauD0nODEheibTMCMhR3bQEPVXqu9UFYgtgmmuNKwBJPJF9lzHzLiEdzzG1LqNW",
+	"ryb52oWfLfZahcCRnoLILLR/wdnZw4B1sD65+HIwLGxCADYhAGNH1izdtQcnSAcEWNCqlfJxMnyo0HJ6",
+	"z1xaZftuAhlrJgNz+Al1w2+NwqFcedC0ygEJEyLAWt9g+1AklrIfWIKvY86Q950Kw6zCIdsmjxFGI4P5",
+	"gMiehEWIboHpIWYhtgkGTA6VhXnH87GXIF3YcB+uUpAQp8Laf9UEIwOjrm1dJmzM5cScCswUMVe2GaSY",
+	"p6+JihqNwsQ/QJ/wXDN22ahnDusdJHeuiDyHkMFTAdmDRmxwEBigE9VhoLYnmKkFtW8jpj1UQLKSQEi+",
+	"1DwwX28dSKFjGdWJkFsQxdj88jY5YiMncpwKzC0lMQU35VCxnCjRlOzTdIZwnxgjSIvpESLyG/lC+dDM",
+	"dcJiJJLAwvas/cHgblhKVzB9lNYsnhg+f1lGsg1rvhLW/Joy2ref/S3P6oYtcyhabCsJT55htnog2qxk",
+	"JSULBbdYOaUnMg5vVGdUU3KtXlRJJYiHWNBwBkHq5Q1nr529xWzixt6yHnuLv18+SnU9tZXazHphJyAZ",
+	"A0LJGUfsdZf4gc56SazfSIE7P1PECADV0dpSh0eB9nhEepQFJwDyfE62LSHUTENDN1MpMwi1lSSiQ6uu",
+	"+pGOxznRXuYG5pOidaaItKQ8s8pBAj2bIlD12s5uMEEI65W2HMaKNdzLSZwBcNNaqrXK5z/68We/+vUX",
+	"P/9HTM5FScD8R11LXre7FjcsrnilXrm+U0kyZ63Y0R9E4Nf3X9vhvP/gwcd3jz5sHDw4+uDuo/uLJAya",
+	"HVhzNscSy1sqeC4PtRyxwnAQNlYuix6WjY2zVf+LtiPNaDCATYS50WtLhqQtt9kriZi4/wsULtrYbzb2",
+	"m7El34SSJ+zAnJApFgl8ZnXo4GnRFhDWudK8XSzlmkN9nDx2CTQsSUJzIJM7KWzDWu09/6kRA7zA7fe2",
+	"b8y/y0FFS00jQxarq5ZXMItwAAArczVIeGojJS6vzAEc3LSYSFpjENQuAlJ44K4EDftcgLlqq8RV2B8M",
+	"XIzA5d0GvAMNGzHxXlCxJteGYCP3bW0n+RoDwe0Pu5mQcvvljeT+uPerO9dXTFr0azDvQnT4+eZWXNCt",
+	"cGBWcBlc5EvWzkHoYFDC1jFYBFjbe6ktCiVVpJmDHLln46StBT2V+n0m5Aj8yrYMG5iup5SY/cFgA1a8",
+	"ASt+g8CK/Ynd4BVv8IrfTLziZfhFOVdwTmzTrLimUUwHA4bQhSOK5U65UBoAG0gyWGIkOZWbMLM/GKzb",
+	"rXcp+TX51M/Kbp8sl0R5Gd440K9cDuKKKBhu7xby0DmsSx47aL+N1+1qg04cMhPtYthgfzmC02M00r1C",
+	"Rewj/Hklzrrgbiy4umalWHuIaWyfPM1m9zCQ1yyClZm9i2dILZZdgdyFGgxbEW/bpTLkcFy4Uo/g19d4",
+	"oZY9hiUW19DTFlXMR4tYsbnPuzHFDJjFVjvb7/NKiyre3h+ag/rJU8M4WozGLP6YwbAgLRCiVvJSGSBo",
+	"B3+uBJVhHFXqlWtIVXFMky98YMN/MG9bpaoX+kKFcA3peJtMItDBzLHgp2WcztuL5pHpWH3XGx0MbFfm",
+	"dm6ThzKKMKYVIyR8IETglEMs9CzYdtannJsk4UUE3YsZI/7oKkdHDAVJYoByxQHM41fb5EPAOYYijIOB",
+	"zbKA9X1HERqGsbln6EUz8kyT2EbNtCaHCjQqZ7jsmbZtDCLaZj0ZhQBed1IEtwyh2Dw0i+MithnmgygF",
+	"88TxqjNY0+yquTZUzkjAk+DjUOQk5BWEo9BURxbuzgWcWQHChsE5RyOgLadQfLNQusXDcFWwMFPbAlDT",
+	"M3MgIZbNFsY8p7aOt11jKMTeYj2e2YDkDOT2JwGhOpTQ6DZp4gFukqEyq6sYS9lI3LkZJxk4AUaHueet",
+	"ZAp4gebwpsYBDxQMAVxVdvEMtaJiTNxpC2HHzTGBfGFXkUuwdCowauzvKFifSHZT/WJ7PHfXzTE7g5rl",
+	"skNCFvFzFo/T77qiz9OvfizkSJihobQUchpB+B9/lul7KCC4smDetku1BxnsHarQLU76w3bP4kZrMoLa",
+	"qm2p9NS1ym83nUIP5xmjrLzdF3QXu8ypJiENvPBQpkruu6Lr3vGPaYcBkS6gy61bMHkFsgbm6a4+kqNs",
+	"cX8bWimQCtp2MyssNG0X3yWubBAnrIItTGfOFW9juGmq1KzP3eszKuDpzIJrzUVXFZD2SNKQtGhERdsx",
+	"RjUcmH6UjFWqHcsYXzx98f8HAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -28,6 +28,8 @@ type Country struct {
 	Version           int64
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
+	// ISO 3166-1: only its numbers belong to the country; null: every number with the dial prefix
+	Region *string
 }
 
 type DefaultContent struct {

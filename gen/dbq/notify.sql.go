@@ -10,6 +10,127 @@ import (
 	"time"
 )
 
+const businessEndDelete = `-- name: BusinessEndDelete :exec
+DELETE FROM business_ends e WHERE e.company_id = $1 AND e.subject = $2 AND e.subject_id = $3
+`
+
+type BusinessEndDeleteParams struct {
+	CompanyID int64
+	Subject   string
+	SubjectID int64
+}
+
+func (q *Queries) BusinessEndDelete(ctx context.Context, arg BusinessEndDeleteParams) error {
+	_, err := q.db.Exec(ctx, businessEndDelete, arg.CompanyID, arg.Subject, arg.SubjectID)
+	return err
+}
+
+const businessEndNodes = `-- name: BusinessEndNodes :exec
+INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
+SELECT DISTINCT n.company_id, 'node', n.biz_id, $1::timestamptz
+FROM notifications n
+WHERE n.company_id = $2 AND n.biz_task_id = $3 AND n.biz_type = 5 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+ORDER BY n.biz_id
+ON CONFLICT DO NOTHING
+`
+
+type BusinessEndNodesParams struct {
+	EndedAt   time.Time
+	CompanyID int64
+	TaskID    *int64
+}
+
+// BusinessEndNodes says that the nodes of a task are over of which people would be reminded.
+func (q *Queries) BusinessEndNodes(ctx context.Context, arg BusinessEndNodesParams) error {
+	_, err := q.db.Exec(ctx, businessEndNodes, arg.EndedAt, arg.CompanyID, arg.TaskID)
+	return err
+}
+
+const businessEndPut = `-- name: BusinessEndPut :exec
+INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at, awaits_start)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (company_id, subject, subject_id) DO UPDATE
+SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start
+`
+
+type BusinessEndPutParams struct {
+	CompanyID   int64
+	Subject     string
+	SubjectID   int64
+	EndedAt     time.Time
+	AwaitsStart bool
+}
+
+// BusinessEndPut says that a task or a node is over.
+func (q *Queries) BusinessEndPut(ctx context.Context, arg BusinessEndPutParams) error {
+	_, err := q.db.Exec(ctx, businessEndPut,
+		arg.CompanyID,
+		arg.Subject,
+		arg.SubjectID,
+		arg.EndedAt,
+		arg.AwaitsStart,
+	)
+	return err
+}
+
+const businessEnds = `-- name: BusinessEnds :many
+SELECT e.subject, e.ended_at, e.awaits_start
+FROM business_ends e
+WHERE e.company_id = $1 AND (
+    (e.subject = 'task' AND e.subject_id = $2) OR (e.subject = 'node' AND e.subject_id = $3::bigint)
+)
+ORDER BY e.subject
+`
+
+type BusinessEndsParams struct {
+	CompanyID int64
+	TaskID    int64
+	NodeID    *int64
+}
+
+type BusinessEndsRow struct {
+	Subject     string
+	EndedAt     time.Time
+	AwaitsStart bool
+}
+
+// BusinessEnds gives the ends of a business task and of one of its nodes, of those that are over.
+func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]BusinessEndsRow, error) {
+	rows, err := q.db.Query(ctx, businessEnds, arg.CompanyID, arg.TaskID, arg.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BusinessEndsRow
+	for rows.Next() {
+		var i BusinessEndsRow
+		if err := rows.Scan(&i.Subject, &i.EndedAt, &i.AwaitsStart); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const businessLock = `-- name: BusinessLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('business ' || $1::bigint || ' ' || $2::bigint, 0))
+`
+
+type BusinessLockParams struct {
+	CompanyID int64
+	TaskID    int64
+}
+
+// BusinessLock makes the events of a business task wait for each other until the end of the transaction. Statements after it see what
+// the others did.
+func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) error {
+	_, err := q.db.Exec(ctx, businessLock, arg.CompanyID, arg.TaskID)
+	return err
+}
+
 const contactDelete = `-- name: ContactDelete :execrows
 DELETE FROM contacts WHERE company_id = $1 AND user_id = $2
 `
@@ -113,17 +234,58 @@ func (q *Queries) ContactPut(ctx context.Context, arg ContactPutParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const nodeReminders = `-- name: NodeReminders :one
+SELECT (count(*) > 0)::boolean AS has_any,
+    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL), 'epoch')::timestamptz AS started_at
+FROM notifications n
+WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+`
+
+type NodeRemindersParams struct {
+	CompanyID int64
+	NodeID    int64
+}
+
+type NodeRemindersRow struct {
+	HasAny    bool
+	StartedAt time.Time
+}
+
+// NodeReminders tells whether a node has reminders, and when the node of the latest that goes on was begun.
+func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
+	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
+	var i NodeRemindersRow
+	err := row.Scan(&i.HasAny, &i.StartedAt)
+	return i, err
+}
+
+const nodeRemindersReplace = `-- name: NodeRemindersReplace :exec
+UPDATE notifications n SET replaced_at = now()
+WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+`
+
+type NodeRemindersReplaceParams struct {
+	CompanyID int64
+	NodeID    int64
+}
+
+// NodeRemindersReplace lets the reminders of a node give their names to those of its next start.
+func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersReplaceParams) error {
+	_, err := q.db.Exec(ctx, nodeRemindersReplace, arg.CompanyID, arg.NodeID)
+	return err
+}
+
 const notificationCreate = `-- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, operator, submitted_by
+    ended_as, operator, submitted_by, sign
 )
 SELECT $1, c.id, $2, $3, $4, $5, $6, $7::text[],
     CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
-    $10, $11, $8::smallint, $12, $13
+    $10, $11, $8::smallint, $12, $13, $14
 FROM channels c
-WHERE c.channel = $14
-ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL DO NOTHING
+WHERE c.channel = $15
+ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
 RETURNING id
 `
 
@@ -141,6 +303,7 @@ type NotificationCreateParams struct {
 	StartedAt     *time.Time
 	Operator      *string
 	SubmittedBy   string
+	Sign          *string
 	Channel       string
 }
 
@@ -161,6 +324,7 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 		arg.StartedAt,
 		arg.Operator,
 		arg.SubmittedBy,
+		arg.Sign,
 		arg.Channel,
 	)
 	var id int64
@@ -190,7 +354,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -199,7 +363,7 @@ WITH due AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
-    t.external_id,
+    t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed,
     CASE
@@ -236,6 +400,7 @@ type NotificationDueRow struct {
 	Title          *string
 	Content        *string
 	ExternalID     *string
+	Sign           string
 	ElapsedMinutes int64
 	IsTimed        bool
 	Wait           float64
@@ -265,6 +430,7 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.Title,
 			&i.Content,
 			&i.ExternalID,
+			&i.Sign,
 			&i.ElapsedMinutes,
 			&i.IsTimed,
 			&i.Wait,
@@ -375,6 +541,7 @@ SELECT n.id
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 WHERE n.company_id = $1 AND c.channel = $2 AND n.dedup_key = $3::text AND n.deleted_at IS NULL
+    AND n.replaced_at IS NULL
 `
 
 type NotificationFindParams struct {
@@ -392,7 +559,7 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 }
 
 const notificationList = `-- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.remark,
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.sign, n.remark,
     n.operator, n.created_at, n.updated_at,
     CASE
         WHEN n.ended_as IS NOT NULL THEN n.ended_as
@@ -445,6 +612,7 @@ type NotificationListRow struct {
 	UserIds       []string
 	NextRunAt     *time.Time
 	RepeatMinutes *int64
+	Sign          *string
 	Remark        *string
 	Operator      *string
 	CreatedAt     time.Time
@@ -484,6 +652,7 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 			&i.UserIds,
 			&i.NextRunAt,
 			&i.RepeatMinutes,
+			&i.Sign,
 			&i.Remark,
 			&i.Operator,
 			&i.CreatedAt,
@@ -639,7 +808,7 @@ func (q *Queries) NotificationTemplateDelete(ctx context.Context, arg Notificati
 }
 
 const notificationTemplateList = `-- name: NotificationTemplateList :many
-SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.is_enabled, t.created_at, t.updated_at
+SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE ($1::smallint IS NULL OR t.biz_type = $1::smallint)
@@ -658,6 +827,7 @@ type NotificationTemplateListRow struct {
 	Title      string
 	Content    string
 	ExternalID string
+	Sign       *string
 	IsEnabled  bool
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
@@ -678,6 +848,7 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 			&i.Title,
 			&i.Content,
 			&i.ExternalID,
+			&i.Sign,
 			&i.IsEnabled,
 			&i.CreatedAt,
 			&i.UpdatedAt,
@@ -693,10 +864,10 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 }
 
 const notificationTemplatePut = `-- name: NotificationTemplatePut :one
-INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, is_enabled)
-SELECT $1, c.id, $2, $3, $4, $5 FROM channels c WHERE c.channel = $6
+INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
+SELECT $1, c.id, $2, $3, $4, $5, $6 FROM channels c WHERE c.channel = $7
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, is_enabled = excluded.is_enabled,
+SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign, is_enabled = excluded.is_enabled,
     updated_at = now()
 RETURNING id
 `
@@ -706,6 +877,7 @@ type NotificationTemplatePutParams struct {
 	Title      string
 	Content    string
 	ExternalID string
+	Sign       *string
 	IsEnabled  bool
 	Channel    string
 }
@@ -716,6 +888,7 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 		arg.Title,
 		arg.Content,
 		arg.ExternalID,
+		arg.Sign,
 		arg.IsEnabled,
 		arg.Channel,
 	)

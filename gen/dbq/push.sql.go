@@ -142,6 +142,39 @@ func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int
 	return result.RowsAffected(), nil
 }
 
+const callbackKeep = `-- name: CallbackKeep :one
+INSERT INTO callbacks (sender_no, source_ip, body) VALUES ($1, $2, $3) RETURNING id
+`
+
+type CallbackKeepParams struct {
+	SenderNo string
+	SourceIp string
+	Body     string
+}
+
+// CallbackKeep keeps a callback as it came, before it is read.
+func (q *Queries) CallbackKeep(ctx context.Context, arg CallbackKeepParams) (int64, error) {
+	row := q.db.QueryRow(ctx, callbackKeep, arg.SenderNo, arg.SourceIp, arg.Body)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const callbackRefused = `-- name: CallbackRefused :exec
+UPDATE callbacks SET refused = $1::text WHERE id = $2
+`
+
+type CallbackRefusedParams struct {
+	Refused string
+	ID      int64
+}
+
+// CallbackRefused says why a callback was refused.
+func (q *Queries) CallbackRefused(ctx context.Context, arg CallbackRefusedParams) error {
+	_, err := q.db.Exec(ctx, callbackRefused, arg.Refused, arg.ID)
+	return err
+}
+
 const deliveryUnclear = `-- name: DeliveryUnclear :exec
 INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error)
 SELECT unnest($1::text[]), unnest($2::bigint[]), $3::text, unnest($4::text[]), left(unnest($5::text[]), 500)
@@ -167,27 +200,156 @@ func (q *Queries) DeliveryUnclear(ctx context.Context, arg DeliveryUnclearParams
 	return err
 }
 
-const receiptMatch = `-- name: ReceiptMatch :one
-WITH parked AS MATERIALIZED (
-    SELECT r.id, r.callback_id, r.sender_no, r.provider_no, r.recipient, r.state, r.code, r.created_at, r.matched_at
+const receiptCandidates = `-- name: ReceiptCandidates :many
+WITH held AS MATERIALIZED (
+    SELECT r.id, r.sender_no, r.provider_no, r.recipient, r.state, r.code
     FROM receipts r
-    WHERE r.matched_at IS NULL AND r.created_at > now() - interval '3 days'
-        AND EXISTS (
-            SELECT FROM deliveries d
-            WHERE d.sender_no = r.sender_no AND d.provider_no = r.provider_no
-                AND (r.recipient = '' OR right(d.recipient, 11) = right(r.recipient, 11))
-        )
+    WHERE r.id = ANY ($1::bigint[]) AND r.matched_at IS NULL
     ORDER BY r.id
-    LIMIT $1::integer
     FOR UPDATE SKIP LOCKED
 ),
-told AS MATERIALIZED (
-    SELECT d.task_id, min(p.state) AS state, (array_agg(p.code ORDER BY p.state, p.id))[1] AS code, min(p.sender_no) AS sender_no
-    FROM parked p
-    JOIN deliveries d ON d.sender_no = p.sender_no AND d.provider_no = p.provider_no
-        AND (p.recipient = '' OR right(d.recipient, 11) = right(p.recipient, 11)) -- numbers with and without their prefix
-    WHERE p.state IN (1, 2)
-    GROUP BY d.task_id
+numbers AS MATERIALIZED (
+    SELECT DISTINCT h.sender_no, h.provider_no FROM held h
+),
+sent AS MATERIALIZED (
+    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending
+    FROM numbers n
+    CROSS JOIN LATERAL (
+        SELECT d.task_id, d.recipient FROM deliveries d WHERE d.sender_no = n.sender_no AND d.provider_no = n.provider_no OFFSET 0
+    ) d
+)
+SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to
+FROM held h
+LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
+    AND (h.recipient = '' OR s.ending = right(regexp_replace(h.recipient, '[^0-9]', '', 'g'), 4))
+ORDER BY h.id, s.task_id
+`
+
+type ReceiptCandidatesRow struct {
+	ID        int64
+	SenderNo  string
+	Recipient string
+	State     int16
+	Code      string
+	TaskID    string
+	SentTo    string
+}
+
+// ReceiptCandidates holds receipts whose messages are looked for, and gives with each the messages with its provider's number, those
+// left out whose recipients end differently. One without messages stands alone. The messages of a number are looked up by its index,
+// once.
+func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]ReceiptCandidatesRow, error) {
+	rows, err := q.db.Query(ctx, receiptCandidates, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceiptCandidatesRow
+	for rows.Next() {
+		var i ReceiptCandidatesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SenderNo,
+			&i.Recipient,
+			&i.State,
+			&i.Code,
+			&i.TaskID,
+			&i.SentTo,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptLooked = `-- name: ReceiptLooked :exec
+UPDATE receipts r
+SET matched_at = CASE WHEN r.id = ANY ($1::bigint[]) THEN clock_timestamp() END,
+    look_at = CASE WHEN r.id <> ALL ($1::bigint[]) AND r.created_at > now() - $2::interval
+        THEN now() + least(greatest(now() - r.created_at, interval '2 seconds'), interval '6 hours') END
+WHERE r.id = ANY ($3::bigint[])
+`
+
+type ReceiptLookedParams struct {
+	Found     []int64
+	ParkedFor time.Duration
+	Ids       []int64
+}
+
+// ReceiptLooked says of which receipts the messages were found. The others are looked for again after as long as they have waited, but
+// at least two seconds and at most six hours, until they have waited for parked_for.
+func (q *Queries) ReceiptLooked(ctx context.Context, arg ReceiptLookedParams) error {
+	_, err := q.db.Exec(ctx, receiptLooked, arg.Found, arg.ParkedFor, arg.Ids)
+	return err
+}
+
+const receiptPut = `-- name: ReceiptPut :many
+WITH read AS (
+    UPDATE callbacks SET left_out = $7::bigint WHERE id = $1::bigint AND $7::bigint > 0
+)
+INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
+SELECT $1::bigint, $2::text, i.provider_no, i.recipient, i.state, i.code
+FROM (
+    SELECT unnest($3::text[]) AS provider_no, unnest($4::text[]) AS recipient, unnest($5::smallint[]) AS state,
+        unnest($6::text[]) AS code
+) i
+ORDER BY i.provider_no, i.recipient, i.state, i.code
+ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
+RETURNING id
+`
+
+type ReceiptPutParams struct {
+	CallbackID  int64
+	SenderNo    string
+	ProviderNos []string
+	Recipients  []string
+	States      []int16
+	Codes       []string
+	LeftOut     int64
+}
+
+// ReceiptPut keeps what a callback says of messages, how many of its items could not be read, and gives the ids of the receipts that
+// are new: what was said before is not kept twice.
+func (q *Queries) ReceiptPut(ctx context.Context, arg ReceiptPutParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receiptPut,
+		arg.CallbackID,
+		arg.SenderNo,
+		arg.ProviderNos,
+		arg.Recipients,
+		arg.States,
+		arg.Codes,
+		arg.LeftOut,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptSettle = `-- name: ReceiptSettle :exec
+WITH told AS MATERIALIZED (
+    SELECT i.task_id, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.place))[1] AS code, min(i.sender_no) AS sender_no
+    FROM (
+        SELECT unnest($1::text[]) AS task_id, unnest($2::smallint[]) AS state, unnest($3::text[]) AS code,
+            unnest($4::text[]) AS sender_no, generate_series(1, cardinality($1::text[])) AS place
+    ) i
+    GROUP BY i.task_id
 ),
 held AS MATERIALIZED (
     SELECT o.task_id, o.state, o.code, o.sender_no
@@ -206,69 +368,87 @@ put AS (
         delivered_at = CASE h.state WHEN 1 THEN (SELECT moment.at FROM moment) END
     FROM held h
     WHERE t.task_id = h.task_id
-),
-logged AS (
-    INSERT INTO report_logs (task_id, app_id, event, created_at, effect, error_message)
-    SELECT h.task_id, h.sender_no, 'receipt', (SELECT moment.at FROM moment), CASE h.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
-        CASE h.state WHEN 2 THEN nullif(h.code, '') END
-    FROM held h
-),
-matched AS (
-    UPDATE receipts r SET matched_at = (SELECT moment.at FROM moment) FROM parked p WHERE r.id = p.id
 )
-SELECT count(*) FROM parked
+INSERT INTO report_logs (task_id, app_id, event, created_at, effect, error_message)
+SELECT h.task_id, h.sender_no, 'receipt', (SELECT moment.at FROM moment), CASE h.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
+    CASE h.state WHEN 2 THEN nullif(h.code, '') END
+FROM held h
 `
 
-// ReceiptMatch joins up to batch_size receipts that wait to the tasks of their messages, and tells how many it has joined: by
-// the provider's number and, where one number is of several messages, by the recipient. What comes twice, or in another order,
-// comes to the same: that a message was delivered stands above that it was not.
-func (q *Queries) ReceiptMatch(ctx context.Context, batchSize int32) (int64, error) {
-	row := q.db.QueryRow(ctx, receiptMatch, batchSize)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type ReceiptSettleParams struct {
+	TaskIds   []string
+	States    []int16
+	Codes     []string
+	SenderNos []string
 }
 
-const receiptPut = `-- name: ReceiptPut :execrows
-WITH callback AS (
-    INSERT INTO callbacks (sender_no, source_ip, body) VALUES ($1::text, $6::text, $7::text) RETURNING id
-)
-INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
-SELECT callback.id, $1::text, i.provider_no, i.recipient, i.state, i.code
-FROM callback
-CROSS JOIN (
-    SELECT unnest($2::text[]) AS provider_no, unnest($3::text[]) AS recipient, unnest($4::smallint[]) AS state,
-        unnest($5::text[]) AS code
-) i
-ORDER BY i.provider_no, i.recipient, i.state, i.code
-ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
-`
-
-type ReceiptPutParams struct {
-	SenderNo    string
-	ProviderNos []string
-	Recipients  []string
-	States      []int16
-	Codes       []string
-	SourceIp    string
-	Body        string
-}
-
-// ReceiptPut keeps a callback and what it says of messages; what was said before is not kept twice.
-func (q *Queries) ReceiptPut(ctx context.Context, arg ReceiptPutParams) (int64, error) {
-	result, err := q.db.Exec(ctx, receiptPut,
-		arg.SenderNo,
-		arg.ProviderNos,
-		arg.Recipients,
+// ReceiptSettle tells tasks what became of their messages. What comes twice, or in another order, comes to the same: that a message was
+// delivered stands above that it was not.
+func (q *Queries) ReceiptSettle(ctx context.Context, arg ReceiptSettleParams) error {
+	_, err := q.db.Exec(ctx, receiptSettle,
+		arg.TaskIds,
 		arg.States,
 		arg.Codes,
-		arg.SourceIp,
-		arg.Body,
+		arg.SenderNos,
 	)
+	return err
+}
+
+const receiptsDue = `-- name: ReceiptsDue :many
+SELECT r.id FROM receipts r WHERE r.look_at <= now() ORDER BY r.look_at LIMIT $1::integer
+`
+
+// ReceiptsDue names up to batch_size receipts whose messages are to be looked for, those that have waited longest first.
+func (q *Queries) ReceiptsDue(ctx context.Context, batchSize int32) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receiptsDue, batchSize)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptsWaiting = `-- name: ReceiptsWaiting :many
+SELECT r.id FROM receipts r
+WHERE r.sender_no = $1 AND r.provider_no = ANY ($2::text[]) AND r.matched_at IS NULL
+ORDER BY r.id
+`
+
+type ReceiptsWaitingParams struct {
+	SenderNo    string
+	ProviderNos []string
+}
+
+// ReceiptsWaiting names the receipts that came before the answers to the sending of their messages.
+func (q *Queries) ReceiptsWaiting(ctx context.Context, arg ReceiptsWaitingParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receiptsWaiting, arg.SenderNo, arg.ProviderNos)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const senderCallback = `-- name: SenderCallback :one
@@ -409,7 +589,7 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 }
 
 const taskOutgoing = `-- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, coalesce(r.id, 0)::bigint AS rendering_id,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content, coalesce(r.id, 0)::bigint AS rendering_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
@@ -431,6 +611,7 @@ type TaskOutgoingRow struct {
 	TaskID       string
 	Recipient    string
 	UserID       string
+	TaskContent  string
 	RenderingID  int64
 	Title        string
 	Content      string
@@ -443,7 +624,7 @@ type TaskOutgoingRow struct {
 	LeaseSeconds float64
 }
 
-// TaskOutgoing gives what a driver sends for tasks, for how long it holds them, and which version of the sender it is to send them
+// TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, for how long it holds them, and which version of the sender it is to send them
 // for, with its circuit breaker: what was claimed before another server opened it is not sent.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
@@ -458,6 +639,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.TaskID,
 			&i.Recipient,
 			&i.UserID,
+			&i.TaskContent,
 			&i.RenderingID,
 			&i.Title,
 			&i.Content,

@@ -361,14 +361,15 @@ func (q *Queries) CountriesUnknown(ctx context.Context, countries []string) ([]s
 }
 
 const countryCreate = `-- name: CountryCreate :exec
-INSERT INTO countries (country_no, name, dial_prefix, signature_required)
-VALUES ($1, $2, $3, $4)
+INSERT INTO countries (country_no, name, dial_prefix, region, signature_required)
+VALUES ($1, $2, $3, $4, $5)
 `
 
 type CountryCreateParams struct {
 	CountryNo         string
 	Name              string
 	DialPrefix        string
+	Region            *string
 	SignatureRequired bool
 }
 
@@ -377,6 +378,7 @@ func (q *Queries) CountryCreate(ctx context.Context, arg CountryCreateParams) er
 		arg.CountryNo,
 		arg.Name,
 		arg.DialPrefix,
+		arg.Region,
 		arg.SignatureRequired,
 	)
 	return err
@@ -395,7 +397,7 @@ func (q *Queries) CountryDelete(ctx context.Context, countryNo string) (int64, e
 }
 
 const countryList = `-- name: CountryList :many
-SELECT id, country_no, name, dial_prefix, signature_required, version, created_at, updated_at FROM countries
+SELECT id, country_no, name, dial_prefix, signature_required, version, created_at, updated_at, region FROM countries
 WHERE id < $1 AND ($2::text IS NULL OR country_no = $2::text)
 ORDER BY id DESC
 LIMIT $3::integer
@@ -425,6 +427,7 @@ func (q *Queries) CountryList(ctx context.Context, arg CountryListParams) ([]Cou
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Region,
 		); err != nil {
 			return nil, err
 		}
@@ -439,13 +442,16 @@ func (q *Queries) CountryList(ctx context.Context, arg CountryListParams) ([]Cou
 const countryUpdate = `-- name: CountryUpdate :execrows
 UPDATE countries
 SET name = coalesce($1, name), dial_prefix = coalesce($2, dial_prefix),
-    signature_required = coalesce($3, signature_required), version = version + 1, updated_at = now()
-WHERE country_no = $4 AND version = coalesce($5, version)
+    region = CASE WHEN $3::boolean THEN $4::text ELSE region END,
+    signature_required = coalesce($5, signature_required), version = version + 1, updated_at = now()
+WHERE country_no = $6 AND version = coalesce($7, version)
 `
 
 type CountryUpdateParams struct {
 	Name              *string
 	DialPrefix        *string
+	Moves             bool
+	Region            *string
 	SignatureRequired *bool
 	CountryNo         string
 	Version           *int64
@@ -455,6 +461,8 @@ func (q *Queries) CountryUpdate(ctx context.Context, arg CountryUpdateParams) (i
 	result, err := q.db.Exec(ctx, countryUpdate,
 		arg.Name,
 		arg.DialPrefix,
+		arg.Moves,
+		arg.Region,
 		arg.SignatureRequired,
 		arg.CountryNo,
 		arg.Version,
@@ -548,13 +556,14 @@ func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesR
 }
 
 const directoryCountries = `-- name: DirectoryCountries :many
-SELECT c.id, c.country_no, c.dial_prefix, c.signature_required FROM countries c ORDER BY c.id
+SELECT c.id, c.country_no, c.dial_prefix, c.region, c.signature_required FROM countries c ORDER BY c.id
 `
 
 type DirectoryCountriesRow struct {
 	ID                int64
 	CountryNo         string
 	DialPrefix        string
+	Region            *string
 	SignatureRequired bool
 }
 
@@ -571,11 +580,37 @@ func (q *Queries) DirectoryCountries(ctx context.Context) ([]DirectoryCountriesR
 			&i.ID,
 			&i.CountryNo,
 			&i.DialPrefix,
+			&i.Region,
 			&i.SignatureRequired,
 		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const directoryDriven = `-- name: DirectoryDriven :many
+SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no
+`
+
+// DirectoryDriven names the senders that the server drives.
+func (q *Queries) DirectoryDriven(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, directoryDriven)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var sender_no string
+		if err := rows.Scan(&sender_no); err != nil {
+			return nil, err
+		}
+		items = append(items, sender_no)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

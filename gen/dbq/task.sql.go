@@ -159,17 +159,18 @@ func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, er
 const taskEnqueue = `-- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest($5::text[]) AS task_id, unnest($6::text[]) AS user_id, unnest($7::text[]) AS recipient,
-        unnest($8::bigint[]) AS pool_id, nullif(unnest($9::text[]), '') AS country_no
+        unnest($8::bigint[]) AS pool_id, nullif(unnest($9::text[]), '') AS country_no,
+        nullif(unnest($10::text[]), '') AS reason
 ),
 made AS (
     INSERT INTO tasks (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        rendering_id, user_id, status, result, reported_at
+        sign, expires_at, rendering_id, user_id, status, result, reported_at
     )
-    SELECT i.task_id, i.recipient, i.recipient, $10::text, $11::text, $12::bigint, i.pool_id,
-        $13::smallint, i.country_no, $14::smallint, $15::smallint, $4::bigint, i.user_id,
-        CASE WHEN i.recipient = '' THEN 3 ELSE 0 END, CASE WHEN i.recipient = '' THEN $16::text END,
-        CASE WHEN i.recipient = '' THEN now() END
+    SELECT i.task_id, i.recipient, i.recipient, $11::text, $12::text, $13::bigint, i.pool_id,
+        $14::smallint, i.country_no, $15::smallint, $16::smallint, nullif($17::text, ''),
+        $18::timestamptz, $4::bigint, i.user_id, CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason,
+        CASE WHEN i.reason IS NOT NULL THEN now() END
     FROM input i
     RETURNING task_id, recipient, content, status
 )
@@ -191,17 +192,20 @@ type TaskEnqueueParams struct {
 	Recipients  []string
 	PoolIds     []int64
 	CountryNos  []string
+	Reasons     []string
 	Content     string
 	SubmittedBy string
 	CompanyID   int64
 	MessageType int16
 	Priority    int16
 	Segments    int16
-	NoAddress   string
+	Sign        string
+	ExpiresAt   *time.Time
 }
 
-// TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: those that have an
-// address wait as due, and are queued like retries; those that have none have failed for good. An empty recipient is none.
+// TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: they wait as due, and are
+// queued like retries; those of people who cannot be told, for a reason that is given, have failed for good. An empty recipient,
+// reason or sign is none.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.RequestID,
@@ -213,13 +217,15 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.Recipients,
 		arg.PoolIds,
 		arg.CountryNos,
+		arg.Reasons,
 		arg.Content,
 		arg.SubmittedBy,
 		arg.CompanyID,
 		arg.MessageType,
 		arg.Priority,
 		arg.Segments,
-		arg.NoAddress,
+		arg.Sign,
+		arg.ExpiresAt,
 	)
 	return err
 }

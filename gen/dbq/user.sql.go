@@ -98,6 +98,58 @@ func (q *Queries) KeyList(ctx context.Context, username string) ([]KeyListRow, e
 	return items, nil
 }
 
+const userAddressList = `-- name: UserAddressList :many
+SELECT a.username FROM user_addresses a
+WHERE a.network = $1 AND a.seen_at > now() - interval '30 days'
+ORDER BY a.seen_at DESC, a.username
+LIMIT $2::integer
+`
+
+type UserAddressListParams struct {
+	Network   string
+	PageLimit int32
+}
+
+// UserAddressList names the users that proved their passwords at an address lately.
+func (q *Queries) UserAddressList(ctx context.Context, arg UserAddressListParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, userAddressList, arg.Network, arg.PageLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var username string
+		if err := rows.Scan(&username); err != nil {
+			return nil, err
+		}
+		items = append(items, username)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const userAddressNote = `-- name: UserAddressNote :exec
+WITH old AS (
+    DELETE FROM user_addresses o WHERE o.username = $2 AND o.network <> $1 AND o.seen_at < now() - interval '30 days'
+)
+INSERT INTO user_addresses (network, username) VALUES ($1, $2)
+ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day'
+`
+
+type UserAddressNoteParams struct {
+	Network  string
+	Username string
+}
+
+// UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago.
+func (q *Queries) UserAddressNote(ctx context.Context, arg UserAddressNoteParams) error {
+	_, err := q.db.Exec(ctx, userAddressNote, arg.Network, arg.Username)
+	return err
+}
+
 const userByKey = `-- name: UserByKey :one
 SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at, u.company_id, u.top_priority, u.version FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
 `

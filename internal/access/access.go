@@ -3,10 +3,8 @@ package access
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/alexedwards/argon2id"
-	"github.com/hashicorp/golang-lru/v2/expirable"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -46,28 +43,25 @@ const DefaultCompany int64 = 1
 // keyPrefix tells an API key from a password.
 const keyPrefix = "lksms_"
 
-// remembered is how long verified credentials are good without being verified again, and so how long another server may
-// take to notice a change.
-const remembered = time.Minute
-
 // hashing is the cost of a password hash: 19 MiB and about 20 ms.
 var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 // Service verifies credentials and manages users.
 type Service struct {
-	q         *dbq.Queries
-	bootstrap [sha256.Size]byte // the digest of the configured user's credentials
-	admin     Principal
-
-	secret   []byte                                       // of this process; what is remembered is of no use elsewhere
-	verified *expirable.LRU[[sha256.Size]byte, Principal] // by the HMAC of the credentials
-	slots    chan struct{}                                // bounds the memory and the cores that hashing takes
-	nobody   string                                       // a hash that an unknown user's password is compared with
-	failures *failures
+	q        *dbq.Queries
+	admin    Principal
+	verifier *verifier
 }
 
-// New returns a Service in which username and password are an admin that no table holds (S0.7).
-func New(db *postgres.DB, username, password string) (*Service, error) {
+// Options is what a Service is made of. Username and Password are an admin that no table holds (S0.7).
+type Options struct {
+	Username, Password string
+
+	Now func() time.Time // by which credentials are remembered and guesses wait; nil: the clock
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, o Options) (*Service, error) {
 	nobody, err := argon2id.CreateHash(rand.Text(), hashing)
 	if err != nil {
 		return nil, fmt.Errorf("prepare password hashing: %w", err)
@@ -76,16 +70,18 @@ func New(db *postgres.DB, username, password string) (*Service, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return nil, fmt.Errorf("make secret: %w", err)
 	}
-	return &Service{
-		q:         dbq.New(db),
-		bootstrap: digest(username, password),
-		admin:     Principal{Username: username, Role: RoleAdmin, CompanyID: DefaultCompany},
-		secret:    secret,
-		verified:  expirable.NewLRU[[sha256.Size]byte, Principal](10_000, nil, remembered),
-		slots:     make(chan struct{}, runtime.GOMAXPROCS(0)),
-		nobody:    nobody,
-		failures:  newFailures(),
-	}, nil
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany}
+	// Hashing leaves cores to the callers that are known.
+	places := max(1, runtime.GOMAXPROCS(0)/2)
+	return &Service{q: dbq.New(db), admin: admin, verifier: &verifier{
+		q: dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
+		judged: newLRU[judgement](50_000), proven: newLRU[proof](100_000), wrong: newLRU[digested](50_000), living: newLRU[household](1000),
+		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
+		hashing: make(chan struct{}, places), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
+	}}, nil
 }
 
 // ErrRequired is the fault of credentials that are missing or nobody's.
@@ -98,25 +94,9 @@ var (
 )
 
 // Basic says whose username and password these are; the password may be an API key of that user. address is where the
-// caller is. Faults: auth.required, auth.too_many_failures. A wrong password and an unknown user take the same time.
+// caller is. Faults: auth.required, auth.too_many_failures, unavailable. A wrong password and an unknown user take the same time.
 func (s *Service) Basic(ctx context.Context, username, password, address string) (Principal, error) {
-	mark := s.mark(username, password)
-	if who, ok := s.verified.Get(mark); ok {
-		return who, nil
-	}
-	if wait := s.failures.wait(username, address); wait > 0 {
-		return Principal{}, &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
-	}
-	who, err := s.match(ctx, username, password)
-	if errors.Is(err, ErrRequired) {
-		s.failures.add(username, address)
-	}
-	if err != nil {
-		return Principal{}, err
-	}
-	s.failures.clear(username, address)
-	s.verified.Add(mark, who)
-	return who, nil
+	return s.verifier.verify(ctx, s.verifier.attempt(username, password, address))
 }
 
 // Bearer says whose API key this is. Faults as for Basic.
@@ -127,68 +107,12 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 	return s.Basic(ctx, "", key, address) // a key says by itself whose it is
 }
 
-// match says whose credentials these are; auth.required if nobody's, or those of a user that is disabled.
-func (s *Service) match(ctx context.Context, username, password string) (Principal, error) {
-	sent := digest(username, password)
-	if subtle.ConstantTimeCompare(sent[:], s.bootstrap[:]) == 1 {
-		return s.admin, nil
-	}
-	user, err := s.find(ctx, username, password)
-	if err != nil {
-		return Principal{}, err
-	}
-	if user == nil || user.IsDisabled {
-		return Principal{}, ErrRequired
-	}
+func principalOf(user dbq.User) Principal {
 	who := Principal{Username: user.Username, Role: user.Role, CompanyID: user.CompanyID, TopPriority: user.TopPriority}
 	if user.AppID != nil {
 		who.AppID = *user.AppID
 	}
-	return who, nil
-}
-
-// find looks a user up by its key or its name and checks the password; nil if there is none.
-func (s *Service) find(ctx context.Context, username, password string) (*dbq.User, error) {
-	if strings.HasPrefix(password, keyPrefix) {
-		sum := sha256.Sum256([]byte(password))
-		user, err := s.q.UserByKey(ctx, sum[:])
-		if postgres.IsNoRows(err) || err == nil && username != "" && username != user.Username {
-			return nil, nil
-		}
-		return &user, postgres.Wrap("find API key", err, nil)
-	}
-	if !postgres.IsText(username) {
-		username = "" // which nobody is called
-	}
-	user, err := s.q.UserGet(ctx, username)
-	if err != nil && !postgres.IsNoRows(err) {
-		return nil, fmt.Errorf("find user: %w", err)
-	}
-	hash, known := s.nobody, err == nil && user.PasswordHash != nil
-	if known {
-		hash = *user.PasswordHash
-	}
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait to verify password: %w", ctx.Err())
-	}
-	same, err := argon2id.ComparePasswordAndHash(password, hash)
-	if err != nil {
-		return nil, fmt.Errorf("verify password: %w", err)
-	}
-	if !same || !known {
-		return nil, nil
-	}
-	return &user, nil
-}
-
-func (s *Service) mark(username, password string) [sha256.Size]byte {
-	sum := digest(username, password)
-	mac := hmac.New(sha256.New, s.secret)
-	mac.Write(sum[:])
-	return [sha256.Size]byte(mac.Sum(nil))
+	return who
 }
 
 // digest makes credentials of any length comparable. The separator cannot stand in a user name: Basic splits there.
@@ -228,6 +152,7 @@ func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if postgres.Violates(err, "users_username_key") {
 		return row, fault.New(fault.Conflict, fault.UserExists)
 	}
+	s.verifier.changed()
 	return row, postgres.Wrap("create user", err, nil)
 }
 
@@ -275,7 +200,7 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 		params.PasswordHash = hash
 	}
 	row, err := s.q.UserUpdate(ctx, params)
-	s.verified.Purge() // changes are rare, and nobody has to know whose marks are whose
+	s.verifier.changed() // changes are rare, and nobody has to know whose credentials are whose
 	if postgres.IsNoRows(err) && p.Version != nil {
 		if _, err := s.Get(ctx, p.Username); err == nil {
 			return row, fault.New(fault.Conflict, fault.VersionStale)
@@ -293,6 +218,7 @@ func (s *Service) CreateKey(ctx context.Context, username, name string) (dbq.Key
 	key := keyPrefix + base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(key))
 	row, err := s.q.KeyCreate(ctx, dbq.KeyCreateParams{Username: username, Name: name, KeyHash: sum[:]})
+	s.verifier.changed()
 	return row, key, postgres.Wrap("create API key", err, errNoUser)
 }
 
@@ -308,7 +234,7 @@ func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListR
 // DeleteKey ends an API key, on this server at once. Fault: key.not_found.
 func (s *Service) DeleteKey(ctx context.Context, username string, id int64) error {
 	n, err := s.q.KeyDelete(ctx, dbq.KeyDeleteParams{Username: username, ID: id})
-	s.verified.Purge()
+	s.verifier.changed()
 	if err == nil && n == 0 {
 		return errNoKey
 	}

@@ -1,10 +1,12 @@
 package access
 
 import (
+	"crypto/sha256"
+	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
@@ -15,58 +17,79 @@ const (
 )
 
 // failures makes guessing slow. It counts for a user at an address, so that nobody can lock out a sender elsewhere, and
-// for an address, so that nobody can try every user from one place. What was verified before is not asked for again
-// within a minute, and so passes whatever its neighbours do.
+// for an address, so that nobody can try every user from one place. Only guesses that were compared count: the same wrong
+// credentials again are no new guess.
 type failures struct {
+	now     func() time.Time
 	mu      sync.Mutex
-	entries *expirable.LRU[string, entry]
+	entries *lru.Cache[[sha256.Size]byte, entry]
 }
 
 type entry struct {
-	count int
-	until time.Time
+	count       int
+	last, until time.Time
 }
 
-func newFailures() *failures {
-	return &failures{entries: expirable.NewLRU[string, entry](50_000, nil, forgetAfter)}
+func newFailures(now func() time.Time) *failures {
+	return &failures{now: now, entries: newLRU[entry](50_000)}
 }
 
-// The keys cannot meet: an address holds no space.
-func pair(username, address string) string { return address + " " + username }
+// The keys have one length, whatever a caller sends as a user name, and cannot meet: a network holds no space.
+func networkKey(network string) [sha256.Size]byte { return sha256.Sum256([]byte(network)) }
 
-// wait is how long the caller has to wait before its credentials are looked at, 0 when not.
-func (f *failures) wait(username, address string) time.Duration {
+func userKey(username, network string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(network + " " + username))
+}
+
+// wait is how long guesses of a key have to wait, 0 when not.
+func (f *failures) wait(key [sha256.Size]byte) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	longest := time.Duration(0)
-	for _, key := range []string{address, pair(username, address)} {
-		if e, ok := f.entries.Get(key); ok {
-			longest = max(longest, time.Until(e.until))
-		}
-	}
-	return longest
-}
-
-func (f *failures) add(username, address string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.count(address, freeFromAddress)
-	f.count(pair(username, address), freeFailures)
-}
-
-func (f *failures) count(key string, free int) {
 	e, _ := f.entries.Get(key)
+	return max(0, e.until.Sub(f.now()))
+}
+
+// add counts a wrong guess.
+func (f *failures) add(username, network string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count(networkKey(network), freeFromAddress)
+	f.count(userKey(username, network), freeFailures)
+}
+
+func (f *failures) count(key [sha256.Size]byte, free int) {
+	now := f.now()
+	e, _ := f.entries.Get(key)
+	if now.Sub(e.last) > forgetAfter {
+		e = entry{}
+	}
 	e.count++
+	e.last = now
 	if over := e.count - free; over > 0 {
-		e.until = time.Now().Add(min(time.Second<<min(over-1, 10), longestWait))
+		e.until = now.Add(min(time.Second<<min(over-1, 10), longestWait))
 	}
 	f.entries.Add(key, e)
 }
 
 // clear forgets the failures of a user that has got in. Those of the address stay: one good account must not let an
 // attacker start over.
-func (f *failures) clear(username, address string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.entries.Remove(pair(username, address))
+func (f *failures) clear(username, network string) { f.entries.Remove(userKey(username, network)) }
+
+// networkOf is what an address is counted as: a host may choose its addresses within an IPv6 network of /64.
+func networkOf(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
+		if network, err := ip.WithZone("").Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return address
+}
+
+// newLRU makes a cache; it cannot fail for a positive size.
+func newLRU[V any](size int) *lru.Cache[[sha256.Size]byte, V] {
+	cache, err := lru.New[[sha256.Size]byte, V](size)
+	if err != nil {
+		panic(err)
+	}
+	return cache
 }

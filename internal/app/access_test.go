@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/app"
 )
 
 const userPassword = "a password 密码 of its own"
@@ -318,4 +321,94 @@ func TestGuessingIsSlowedDownAndLocksNobodyElseOut(t *testing.T) {
 	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
 	b.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.user("other", "send", nil)...)
 	b.expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
+}
+
+func TestANeighboursWrongPasswordsLockNobodyOut(t *testing.T) {
+	var late atomic.Int64 // seconds
+	b := setupWith(t, defaultRules, func(o *app.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
+	})
+	user := b.user("system", "submit", nil)
+	b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
+	refused := 0
+	for n := range 60 {
+		if b.call("GET", "/api/v1/sms/tasks", nil, basic(fmt.Sprint("neighbour ", n), "a wrong password")...).status == 429 {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("60 guesses from one address were all compared")
+	}
+	for range 50 { // for five minutes
+		b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
+		b.expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
+		b.call("GET", "/api/v1/sms/tasks", nil, basic(fmt.Sprint("neighbour ", late.Add(6)), "a wrong password")...)
+	}
+}
+
+// Each way in which an app could take or settle the tasks of a sender that the server drives.
+func TestAnAppCannotBeADrivenSender(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log"}`)
+	bound := b.user("bound", "send", map[string]any{"app_id": "driven"})
+	id := b.submit("x")
+	for _, headers := range [][]string{nil, bound} {
+		b.expect(409, "sender.is_driven", "GET", "/api/v1/sms/tasks/pending?app_id=driven", nil, headers...)
+		b.expect(409, "sender.is_driven", "GET", "/api/v1/sms/tasks/pending?app_id=driven&wait=30", nil, headers...)
+		b.expect(409, "sender.is_driven", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"driven","limit":10}`, headers...)
+		b.expect(409, "sender.is_driven", "GET", "/app/api/v1/sms/tasks/pending?app_id=driven", nil, headers...)
+		for _, prefix := range []string{"", "/app"} {
+			b.expect(409, "sender.is_driven", "POST", prefix+"/api/v1/sms/report", reportBody(id, "driven", 2, nil), headers...)
+		}
+		batch := decode[api.ReportedBatch](t, b.expect(200, "", "POST", "/api/v1/sms/report-batch",
+			map[string]any{"reports": []any{reportBody(id, "driven", 2, nil)}}, headers...))
+		if batch.Accepted != 0 || batch.Items[0].Code != 409 || batch.Items[0].Error.Reason != "sender.is_driven" {
+			t.Errorf("%+v", batch)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM send_logs") + b.count("SELECT count(*) FROM report_logs"); n != 0 {
+		t.Errorf("it left %d rows", n)
+	}
+	// An app again, it is served at once; so is the number that no driver has any more.
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/driven", `{"kind":"app"}`)
+	if got := b.claim("driven", 1); len(got) != 1 {
+		t.Errorf("claimed %v", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/driven", `{"kind":"log","config":{}}`)
+	b.expect(409, "sender.is_driven", "POST", "/api/v1/sms/report", reportBody(id, "driven", 2, nil))
+}
+
+// Whatever a caller asks for in the query is heard or refused, on every operation.
+func TestUndeclaredQueryParametersAreRefused(t *testing.T) {
+	b := setup(t)
+	for id, o := range operations {
+		if o.roles == "callback" { // providers call as they like
+			continue
+		}
+		sep := "?"
+		if strings.Contains(o.path, "?") {
+			sep = "&"
+		}
+		var body any
+		if o.body != "" {
+			body = o.body
+		}
+		a := b.call(o.method, o.path+sep+"page=2&Limit=1&%00=", body)
+		if a.status != 422 || a.fields() != ",Limit,page" {
+			t.Errorf("%s: %d, fields %q: %s", id, a.status, a.fields(), a.raw)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM tasks") + b.count("SELECT count(*) FROM users") + b.count("SELECT count(*) FROM contacts"); n != 0 {
+		t.Errorf("%d rows were made", n)
+	}
+	if a := b.expect(422, "request.invalid", "PUT", "/api/v1/admin/contacts?company_no=default", `{"contacts":[{"user_id":"u"}]}`); a.fields() != "company_no" {
+		t.Errorf("names %q", a.fields())
+	}
+	b.expect(200, "", "GET", "/api/v1/admin/contacts?company_no=default", nil)
+	b.expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/u?company_no=default", nil)
+	for _, query := range []string{"limit=1;status=0", "limit=%zz"} {
+		if a := b.expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil); a.fields() != "query" {
+			t.Errorf("%s names %q", query, a.fields())
+		}
+	}
 }

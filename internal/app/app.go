@@ -46,6 +46,8 @@ type Options struct {
 
 	PlatformURL string // what ${platformUrl} means in notifications
 
+	Now func() time.Time // by which credentials are remembered; nil: the clock
+
 	TLS            *tls.Config // nil: plain HTTP
 	MaxConnections int         // 0: no bound
 	TrustedProxies []netip.Prefix
@@ -110,7 +112,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		postgres.PoolCollector{DB: db},
 	)
-	users, err := access.New(db, o.Username, o.Password)
+	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Now: o.Now})
 	if err != nil {
 		db.Close()
 		return nil, err

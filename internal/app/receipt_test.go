@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,11 +120,108 @@ func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
 	b.tells(200, "?token=s3cret", "application/json", `{"msgid":"early","status":"DELIVRD"}`)
 	close(release)
 	b.becomes(id, task.Success)
-	if n, err := b.app.Pusher.Match(t.Context()); n != 1 || err != nil {
-		t.Fatalf("matched %d, %v", n, err)
+	eventually(t, "its receipt is found", func() bool { return b.deliveryOf(id) == "delivered" })
+}
+
+// The sweep finds what neither the receipt nor the answer has found: both came at the same moment, or the server was killed.
+func TestAParkedReceiptIsLookedForInTurnUntilItsEnd(t *testing.T) {
+	b, _ := receiving(t, nil)
+	match := func(want int) {
+		t.Helper()
+		if n, err := b.app.Pusher.Match(t.Context()); n != want || err != nil {
+			t.Fatalf("matched %d, %v", n, err)
+		}
 	}
+	for _, number := range []string{"soon", "never", "other"} {
+		b.tells(200, "?token=s3cret", "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number))
+	}
+	id := b.submit("x")
+	b.becomes(id, task.Success)
+	b.exec("UPDATE deliveries SET provider_no = 'soon'")
+	turns := func() []time.Time {
+		return scan[[]time.Time](b, "SELECT array_agg(look_at ORDER BY provider_no) FROM receipts WHERE look_at IS NOT NULL")
+	}
+	b.exec("UPDATE receipts SET look_at = now() + interval '1 hour'")
+	before := turns()
+	match(0)
+	if after := turns(); !slices.EqualFunc(before, after, time.Time.Equal) {
+		t.Errorf("looked for before their turn: %v, then %v", before, after)
+	}
+	b.exec("UPDATE receipts SET look_at = now(), created_at = now() - interval '1 hour'")
+	b.exec("UPDATE receipts SET created_at = now() - interval '73 hours' WHERE provider_no = 'never'")
+	match(1)
+	if left := turns(); b.deliveryOf(id) != "delivered" || len(left) != 1 || time.Until(left[0]) < 50*time.Minute {
+		t.Errorf("it is %q, %v are looked for", b.deliveryOf(id), left)
+	}
+	// One that was given up is found nevertheless by the answer to the sending.
+	if n := b.count("SELECT count(*) FROM receipts WHERE look_at IS NULL AND matched_at IS NULL AND provider_no = 'never'"); n != 1 {
+		t.Errorf("%d were given up", n)
+	}
+}
+
+func TestAReceiptNamesItsRecipientInAnyWay(t *testing.T) {
+	b, p := receiving(t, nil)
+	p.does(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"code":"0","id":"n"}`) })
+	ids := map[string]string{}
+	for _, number := range []string{"+6591234567", "+4791234567", "+6581234567", "+14155552671", "+8613800138000", "+393471234567", "+886912345678"} {
+		ids[number] = b.submitted(map[string]any{"phone_number": number, "content": "x"}).TaskID
+		b.becomes(ids[number], task.Success)
+	}
+	for _, c := range []struct{ said, means string }{
+		{"6591234567", "+6591234567"}, {"004791234567", "+4791234567"}, {"81234567", "+6581234567"}, {"(415) 555-2671", "+14155552671"},
+		{"13800138000", "+8613800138000"}, {"+39 347 123 4567", "+393471234567"}, {"0912345678", "+886912345678"},
+		{"91234567", ""}, // of two
+		{"1234567", ""}, {"0000013800138000", ""}, {"x", ""},
+	} {
+		b.exec("UPDATE tasks SET delivery = NULL")
+		b.exec("DELETE FROM receipts")
+		b.tells(200, "?token=s3cret", "application/json", fmt.Sprintf(`{"msgid":"n","mobile":%q,"status":"DELIVRD"}`, c.said))
+		for number, id := range ids {
+			if got := b.deliveryOf(id); (got == "delivered") != (number == c.means) {
+				t.Errorf("%q: the message to %s is %q", c.said, number, got)
+			}
+		}
+	}
+}
+
+func TestOneBadItemDoesNotRefuseAList(t *testing.T) {
+	b, _ := receiving(t, nil)
+	id := b.submit("x")
+	b.becomes(id, task.Success)
+	b.tells(200, "?token=s3cret", "application/json", `[{"msgid":"","status":"DELIVRD"},"x",null,{"msgid":"n-1"},{"msgid":"n-1","status":"DELIVRD"}]`)
 	if got := b.deliveryOf(id); got != "delivered" {
 		t.Errorf("it is %q", got)
+	}
+	if n := b.count("SELECT left_out FROM callbacks WHERE refused IS NULL"); n != 4 {
+		t.Errorf("%d items were left out", n)
+	}
+}
+
+func TestACallbackIsKeptAlsoWhenItIsRefused(t *testing.T) {
+	b, _ := receiving(t, nil)
+	long := `{"msgid":"` + strings.Repeat("x", 1<<20) + `","status":"DELIVRD"}`
+	for _, c := range []struct {
+		status       int
+		body, reason string
+	}{
+		{400, `{"reports":`, "request.malformed"}, {422, `[{"status":"DELIVRD"}]`, "request.invalid"}, {413, long, "request.too_large"},
+		{400, strings.Repeat("[", 50), "request.too_deep"}, {413, "[" + strings.Repeat("1,", 1000) + "1]", "request.too_large"},
+	} {
+		b.exec("DELETE FROM callbacks")
+		b.tells(c.status, "?token=s3cret", "application/json", c.body)
+		if got := scan[string](b, "SELECT refused FROM callbacks"); got != c.reason {
+			t.Errorf("%.20s: kept as %s", c.body, got)
+		}
+		kept := scan[string](b, "SELECT body FROM callbacks")
+		if !strings.HasPrefix(c.body, kept) || len(kept) > 1<<20 || kept == "" {
+			t.Errorf("%.20s: kept %d bytes", c.body, len(kept))
+		}
+	}
+	b.exec("DELETE FROM callbacks")
+	b.tells(403, "?token=guess", "application/json", `{"msgid":"n-1","status":"DELIVRD"}`)
+	b.tells(403, "?token=guess", "application/json", long)
+	if n := b.count("SELECT count(*) FROM callbacks"); n != 0 {
+		t.Errorf("%d callbacks of anybody are kept", n)
 	}
 }
 

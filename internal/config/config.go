@@ -4,7 +4,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -15,8 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/joho/godotenv"
 
 	"lksms/internal/outbound"
 )
@@ -83,7 +80,8 @@ func (e *Edge) validate() error {
 
 // Outbound says where drivers may connect to, and how the secrets are kept with which they log in there.
 type Outbound struct {
-	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Seals the secrets of senders; with a private PostgreSQL one is generated and kept in the data folder."`
+	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Seals the secrets of senders; all servers of a database need the same."`
+	SecretsFile string   `name:"secrets-key-file" env:"SECRETS_KEY_FILE" placeholder:"secrets.key of the data folder, with a private PostgreSQL" help:"File of the key, if SECRETS_KEY is not set; if it is missing, a key is generated and kept there."`
 	SecretsOld  Secret   `name:"secrets-key-old" env:"SECRETS_KEY_OLD" help:"The key before that, until lksms secrets rotate has run."`
 	AllowedNets []string `name:"outbound-allow" env:"OUTBOUND_ALLOW" placeholder:"10.0.0.0/8,..." help:"Where senders may connect to, and nowhere else: addresses or networks. Everywhere by default."`
 	DeniedNets  []string `name:"outbound-deny" env:"OUTBOUND_DENY" placeholder:"10.1.0.0/16,..." help:"Where they may not. Link-local and metadata addresses they never may."`
@@ -101,9 +99,9 @@ func (o *Outbound) Policy() (outbound.Policy, error) {
 
 // Log says what the server says of itself.
 type Log struct {
-	Debug  bool   `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
-	Level  string `name:"log-level" env:"LOG_LEVEL" default:"info" help:"Least level to log: debug, info, warn or error."`
-	Format string `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto, which is text on a terminal and JSON elsewhere."`
+	Debug  bool      `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
+	Level  LogLevel  `name:"log-level" env:"LOG_LEVEL" default:"info" help:"Least level to log: debug, info, warn or error."`
+	Format LogFormat `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto, which is text on a terminal and JSON elsewhere."`
 }
 
 // Server is everything that lksms serve needs.
@@ -134,6 +132,15 @@ const maxRetryCap = 20
 // samplePasswords stand in the documents for everybody to read.
 var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
 
+// examplePassword stands in the .env.example of the Python service, which opens its host to others in the same file. A
+// server must start with that file, so it warns where it refuses the others.
+const examplePassword Secret = "your_secure_password_here"
+
+// IsSamplePassword tells whether everybody can read the password.
+func (a *Account) IsSamplePassword() bool {
+	return a.Password == examplePassword || slices.Contains(samplePasswords, a.Password)
+}
+
 // Validate refuses what a server must not start with, naming the variable.
 func (s *Server) Validate() error {
 	const week = 7 * 24 * 60
@@ -148,10 +155,6 @@ func (s *Server) Validate() error {
 		return errors.New("RETRY_MAX_WAIT must not be negative")
 	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
 		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
-	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Level):
-		return errors.New("LOG_LEVEL must be debug, info, warn or error")
-	case !slices.Contains([]string{"auto", "text", "json"}, s.Format):
-		return errors.New("LOG_FORMAT must be auto, text or json")
 	case s.Username == "":
 		return errors.New("BASIC_AUTH_USERNAME must not be empty")
 	}
@@ -187,23 +190,7 @@ func (l *Log) SlogLevel() slog.Level {
 	if l.Debug {
 		return slog.LevelDebug
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
-		return slog.LevelInfo
-	}
-	return level
-}
-
-// LoadDotEnv adds the variables of .env in the working folder, if there is one, to those that are not set.
-func LoadDotEnv() error {
-	err := godotenv.Load()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read .env: %w", err)
-	}
-	return nil
+	return slog.Level(l.Level)
 }
 
 // DefaultDataDir is /var/lib/lksms for root and the user's own data folder otherwise.

@@ -37,23 +37,27 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 	return Secret(strings.TrimSpace(string(content))), true, nil
 }
 
-// SecretBox seals with SECRETS_KEY. Without one, and with a private PostgreSQL, a key is generated and kept beside it.
+// SecretBox seals with SECRETS_KEY, or with the key in SECRETS_KEY_FILE, which is generated if there is none. With a private
+// PostgreSQL that file is beside it. Otherwise there is no file unless it is named: a second server of the same database,
+// with a key of its own, could not open what the first one sealed.
 func SecretBox(o Outbound, database Database) (*secret.Box, error) {
-	key := string(o.SecretsKey)
-	if key == "" && database.DatabaseURL == "" {
-		path := filepath.Join(database.DataDir, "secrets.key")
+	key, path := string(o.SecretsKey), o.SecretsFile
+	if path == "" && database.DatabaseURL == "" {
+		path = filepath.Join(database.DataDir, "secrets.key")
+	}
+	if key == "" && path != "" {
 		if err := keep(path, secret.NewKey); err != nil {
-			return nil, fmt.Errorf("generate a key for secrets (or set SECRETS_KEY): %w", err)
+			return nil, fmt.Errorf("generate a key for secrets (or set SECRETS_KEY, SECRETS_KEY_FILE): %w", err)
 		}
 		content, err := os.ReadFile(path) //nolint:gosec // the operator says where it is
 		if err != nil {
-			return nil, fmt.Errorf("read the key for secrets: %w", err)
+			return nil, fmt.Errorf("read the key for secrets (SECRETS_KEY_FILE): %w", err)
 		}
 		key = strings.TrimSpace(string(content))
 	}
 	box, err := secret.NewBox(key, string(o.SecretsOld))
 	if err != nil {
-		return nil, fmt.Errorf("SECRETS_KEY, SECRETS_KEY_OLD: %w", err)
+		return nil, fmt.Errorf("SECRETS_KEY, SECRETS_KEY_FILE, SECRETS_KEY_OLD: %w", err)
 	}
 	return box, nil
 }

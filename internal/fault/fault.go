@@ -42,6 +42,7 @@ const (
 	AuthRequired           Reason = "auth.required"
 	AuthForbidden          Reason = "auth.forbidden"
 	AuthOtherApp           Reason = "auth.other_app"
+	AuthOtherCompany       Reason = "auth.other_company"
 	AuthTooManyFailures    Reason = "auth.too_many_failures"
 	UserNotFound           Reason = "user.not_found"
 	UserExists             Reason = "user.exists"
@@ -49,6 +50,7 @@ const (
 	TaskNotFound           Reason = "task.not_found"
 	TaskNotPending         Reason = "task.not_pending"
 	TaskNotHeld            Reason = "task.not_held"
+	SenderIsDriven         Reason = "sender.is_driven"
 	TemplateNotFound       Reason = "template.not_found"
 	NotificationNotFound   Reason = "notification.not_found"
 	ContactNotFound        Reason = "contact.not_found"
@@ -73,7 +75,7 @@ const (
 // Reasons lists them all.
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
-	AuthRequired, AuthForbidden, AuthOtherApp, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
+	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, Exists, InUse, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
@@ -85,6 +87,7 @@ type Rule string
 const (
 	Required           Rule = "required"
 	UnknownField       Rule = "unknown_field"
+	UnknownParameter   Rule = "unknown_parameter"
 	WrongType          Rule = "wrong_type" // the type expected
 	WrongFormat        Rule = "wrong_format"
 	NotAllowed         Rule = "not_allowed" // the values allowed
@@ -116,7 +119,7 @@ const (
 
 // Rules lists them all.
 var Rules = []Rule{
-	Required, UnknownField, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
+	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, NothingElseIsKnown,

@@ -115,12 +115,12 @@ func viewer(ctx context.Context) task.Viewer {
 	return nil
 }
 
-// mayBe refuses an app that the caller is not bound to.
-func mayBe(ctx context.Context, appID string) error {
+// requireApp refuses an app that the caller is not bound to, and the number of a sender that the server drives.
+func (s *Server) requireApp(ctx context.Context, appID string) error {
 	if who := exchangeOf(ctx).who; who.AppID != "" && who.AppID != appID {
 		return fault.New(fault.Forbidden, fault.AuthOtherApp)
 	}
-	return nil
+	return s.senders.CheckApp(ctx, appID)
 }
 
 // noStore keeps every answer of the API out of caches: one of its GETs changes state, and the others show it.

@@ -137,7 +137,7 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 	var places []int
 	for i, r := range req.Body.Reports {
 		if wrong[i] == nil {
-			wrong[i] = mayBe(ctx, r.AppID)
+			wrong[i] = s.requireApp(ctx, r.AppID)
 		}
 		if wrong[i] == nil {
 			good, places = append(good, reportOf(r, raw[i])), append(places, i)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
@@ -150,8 +151,13 @@ func (s *Server) DeleteChannel(ctx context.Context, req api.DeleteChannelRequest
 
 // CreateCountry adds a country.
 func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequestObject) (api.CreateCountryResponseObject, error) {
+	empty, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
 	row, err := s.senders.CreateCountry(ctx, sender.Country{
-		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, SignatureRequired: value(req.Body.SignatureRequired),
+		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: req.Body.Region,
+		AnyRegion: slices.Contains(empty, "region"), SignatureRequired: value(req.Body.SignatureRequired),
 	})
 	if err != nil {
 		return nil, err
@@ -184,9 +190,13 @@ func (s *Server) GetCountry(ctx context.Context, req api.GetCountryRequestObject
 
 // UpdateCountry changes a country.
 func (s *Server) UpdateCountry(ctx context.Context, req api.UpdateCountryRequestObject) (api.UpdateCountryResponseObject, error) {
+	empty, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
 	row, err := s.senders.UpdateCountry(ctx, sender.CountryPatch{
-		No: req.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, SignatureRequired: req.Body.SignatureRequired,
-		Version: req.Body.Version,
+		No: req.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: req.Body.Region,
+		AnyRegion: slices.Contains(empty, "region"), SignatureRequired: req.Body.SignatureRequired, Version: req.Body.Version,
 	})
 	if err != nil {
 		return nil, err
@@ -477,7 +487,7 @@ func countryAnswer(c dbq.Country) api.CountryResponse {
 
 func countryOf(c dbq.Country) api.Country {
 	return api.Country{
-		CountryNo: c.CountryNo, Name: c.Name, DialPrefix: c.DialPrefix, SignatureRequired: c.SignatureRequired, Version: c.Version,
+		CountryNo: c.CountryNo, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired, Version: c.Version,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 }

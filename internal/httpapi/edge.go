@@ -84,7 +84,7 @@ type depthReader struct {
 
 func (d *depthReader) Read(p []byte) (int, error) {
 	n, err := d.ReadCloser.Read(p)
-	for _, c := range p[:n] {
+	for i, c := range p[:n] {
 		switch {
 		case d.escaped:
 			d.escaped = false
@@ -95,7 +95,7 @@ func (d *depthReader) Read(p []byte) (int, error) {
 			d.inString = true
 		case c == '{' || c == '[':
 			if d.depth++; d.depth > maxDepth {
-				return 0, errTooDeep
+				return i, errTooDeep
 			}
 		case c == '}' || c == ']':
 			d.depth--

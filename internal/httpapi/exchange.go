@@ -31,6 +31,7 @@ type exchange struct {
 	operation     string           // its pattern in the ServeMux of the operations; empty when it is for none
 	body          []byte           // as far as it could be read
 	request       *http.Request    // of a callback: what proves who sends it stands anywhere in it
+	cut           error            // of a callback: why no more of its body was read
 	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
 	refused       *refusal         // a submission refused meanwhile, to be kept afterwards

@@ -20,7 +20,9 @@ func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestOb
 	if x.request == nil {
 		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
-	answer, contentType, err := s.pusher.Called(ctx, req.SenderNo, x.origin.SourceIP, x.request.URL.Query(), x.request.Header, x.body)
+	answer, contentType, err := s.pusher.Called(ctx, notify.Callback{
+		SenderNo: req.SenderNo, SourceIP: x.origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header, Body: x.body, Cut: x.cut,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +43,8 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 	for i, channel := range req.Body.Channels {
 		all[i] = notify.Notification{
 			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, Payload: req.Body.Payload, UserIDs: req.Body.UserIds,
-			DedupKey: req.Body.DedupKey, NextRunAt: req.Body.NextRunTime, Repeat: req.Body.RepeatMinutes, Operator: req.Body.Operator,
+			DedupKey: req.Body.DedupKey, NextRunAt: req.Body.NextRunTime, Repeat: req.Body.RepeatMinutes, Sign: req.Body.Sign,
+			Operator: req.Body.Operator,
 		}
 	}
 	made, err := s.notify.Enqueue(ctx, all, exchangeOf(ctx).origin)
@@ -65,9 +68,9 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 	b := req.Body
 	e := notify.Event{
 		Name: string(b.Event), TaskID: b.TaskID, NodeID: b.NodeInstID, Channels: b.Channels, Payload: value(b.Payload),
-		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
-		Operator: b.Operator,
-		Orbits:   convert(value(b.Orbits), func(o api.Orbit) notify.Orbit { return notify.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
+		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, EndedAt: b.FinishedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
+		Sign: b.Sign, Operator: b.Operator,
+		Orbits: convert(value(b.Orbits), func(o api.Orbit) notify.Orbit { return notify.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
 	}
 	outcome, err := s.notify.Take(ctx, e, exchangeOf(ctx).origin)
 	if err != nil {
@@ -123,7 +126,7 @@ func notificationOf(n dbq.NotificationListRow) (api.NotificationView, error) {
 	one := api.NotificationView{
 		NotificationID: n.ID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
 		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries, UserIds: n.UserIds,
-		NextRunTime: n.NextRunAt, RepeatMinutes: n.RepeatMinutes, Remark: n.Remark, Operator: n.Operator,
+		NextRunTime: n.NextRunAt, RepeatMinutes: n.RepeatMinutes, Sign: n.Sign, Remark: n.Remark, Operator: n.Operator,
 		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 	}
 	d := json.NewDecoder(bytes.NewReader(n.Payload))
@@ -310,7 +313,7 @@ func (s *Server) ListNotificationTemplates(ctx context.Context, _ api.ListNotifi
 func (s *Server) PutNotificationTemplate(ctx context.Context, req api.PutNotificationTemplateRequestObject) (api.PutNotificationTemplateResponseObject, error) {
 	row, err := s.notify.PutTemplate(ctx, dbq.NotificationTemplatePutParams{
 		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, ExternalID: value(req.Body.ExternalID),
-		IsEnabled: orElse(req.Body.Enabled, true),
+		Sign: req.Body.Sign, IsEnabled: orElse(req.Body.Enabled, true),
 	})
 	if err != nil {
 		return nil, err
@@ -328,7 +331,7 @@ func (s *Server) DeleteNotificationTemplate(ctx context.Context, req api.DeleteN
 
 func notificationTemplateOf(t dbq.NotificationTemplateListRow) api.NotificationTemplate {
 	return api.NotificationTemplate{
-		BizType: t.BizType, Channel: t.Channel, Title: t.Title, Content: t.Content, ExternalID: t.ExternalID, Enabled: t.IsEnabled,
+		BizType: t.BizType, Channel: t.Channel, Title: t.Title, Content: t.Content, ExternalID: t.ExternalID, Sign: t.Sign, Enabled: t.IsEnabled,
 		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 	}
 }

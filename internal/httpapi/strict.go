@@ -18,8 +18,8 @@ import (
 	"lksms/internal/postgres"
 )
 
-// strict refuses what is no text that PostgreSQL keeps, in the address and in the body, and bodies that JSON parsers read
-// differently: a name that stands twice, and bytes or escapes that are no text. encoding/json takes the last of two names and
+// strict refuses query parameters that the operation does not declare, what is no text that PostgreSQL keeps, in the address
+// and in the body, and bodies that JSON parsers read differently: a name that stands twice, and bytes or escapes that are no text. encoding/json takes the last of two names and
 // replaces what is no text, so that what is stored would not be what was sent. Whether it is JSON at all the validator says.
 func (s *Server) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,11 +34,13 @@ func (s *Server) strict(next http.Handler) http.Handler {
 		}
 		var err error
 		if x.body, err = io.ReadAll(r.Body); err != nil {
-			s.fail(w, r, unreadable(err))
-			return
+			x.cut = unreadable(err)
 		}
-		if x.operation == callbackOperation { // a provider writes as it likes
+		if x.operation == callbackOperation { // a provider writes as it likes, and what was read is kept
 			x.request = r
+		} else if x.cut != nil {
+			s.fail(w, r, x.cut)
+			return
 		} else if f := ambiguity(x.body); f != nil {
 			s.fail(w, r, f)
 			return
@@ -51,17 +53,20 @@ func (s *Server) strict(next http.Handler) http.Handler {
 // parametersOf gives the names of what each operation takes from the query, by its pattern in a ServeMux.
 func parametersOf(spec *openapi3.T) map[string][]string {
 	names := map[string][]string{}
-	for pattern, operation := range operationsOf(spec) {
-		for _, p := range operation.Parameters {
-			if p.Value.In == openapi3.ParameterInQuery {
-				names[pattern] = append(names[pattern], p.Value.Name)
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
+				if p.Value.In == openapi3.ParameterInQuery {
+					names[method+" "+path] = append(names[method+" "+path], p.Value.Name)
+				}
 			}
 		}
 	}
 	return names
 }
 
-// badAddress names the parameter in the path or the query that is no text; nil if none is.
+// badAddress names the parameters in the path or the query that are no text, and those of the query that the operation does
+// not declare: what a caller asked for must not be passed over in silence. Nil if all are good.
 func badAddress(r *http.Request, operation string, parameters []string) *fault.Error {
 	if !postgres.IsText(r.URL.Path) {
 		_, pattern, _ := strings.Cut(operation, " ")
@@ -72,16 +77,26 @@ func badAddress(r *http.Request, operation string, parameters []string) *fault.E
 			}
 		}
 	}
-	if len(parameters) == 0 || r.URL.RawQuery == "" {
+	if r.URL.RawQuery == "" || operation == callbackOperation { // a provider calls as it likes
 		return nil
 	}
-	query := r.URL.Query()
-	for _, name := range parameters {
-		if slices.ContainsFunc(query[name], func(value string) bool { return !postgres.IsText(value) }) {
-			return fault.InvalidField(name, fault.BadCharacters, nil)
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fault.InvalidField("query", fault.WrongFormat, nil)
+	}
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(parameters, name):
+			all.Fields = append(all.Fields, fault.Field{Name: postgres.Text(name), Rule: fault.UnknownParameter})
+		case slices.ContainsFunc(values, func(value string) bool { return !postgres.IsText(value) }):
+			all.Fields = append(all.Fields, fault.Field{Name: name, Rule: fault.BadCharacters})
 		}
 	}
-	return nil
+	if len(all.Fields) == 0 {
+		return nil
+	}
+	return sorted(all)
 }
 
 // unreadable is why a body could not be read to its end.

@@ -159,7 +159,7 @@ func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequest
 }
 
 func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]dbq.TaskClaimRow, error) {
-	if err := mayBe(ctx, appID); err != nil {
+	if err := s.requireApp(ctx, appID); err != nil {
 		return nil, err
 	}
 	rows, err := s.tasks.ClaimOrWait(ctx, appID, claimSize(limit), time.Duration(value(wait))*time.Second, task.Standing{})
@@ -184,7 +184,7 @@ func (s *Server) AppReportTask(ctx context.Context, req api.AppReportTaskRequest
 }
 
 func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
-	if err := mayBe(ctx, body.AppID); err != nil {
+	if err := s.requireApp(ctx, body.AppID); err != nil {
 		return err
 	}
 	x := exchangeOf(ctx)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"lksms/gen/dbq"
@@ -98,7 +99,9 @@ func (w *worker) read(rows []dbq.TaskClaimRow) (batch, error) {
 			TaskID: row.TaskID, Attempt: row.Attempt, Recipient: f.Recipient, UserID: f.UserID, Content: row.Content,
 		}
 		if f.RenderingID != 0 {
-			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, f.Content, f.TemplateID
+			// What was claimed is the signature and the beginning of the rendering.
+			signature := strings.TrimSuffix(row.Content, f.TaskContent)
+			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
 			m.Params, m.Page = f.Params, f.Page
 		}
 		b.messages[i] = m
@@ -208,7 +211,13 @@ func (w *worker) report(now *way, b batch, all []known) {
 		reports = append(reports, now.reportOf(row, o))
 	}
 	if len(reports) > 0 {
-		w.insist(b, len(reports), func(ctx context.Context) error { return w.tell(ctx, reports) })
+		w.insist(b, len(reports), func(ctx context.Context) error {
+			err := w.tell(ctx, reports)
+			if err == nil {
+				w.matchSent(ctx, w.senderNo, reports)
+			}
+			return err
+		})
 	}
 	if len(unclear.TaskIds) > 0 {
 		w.insist(b, len(unclear.TaskIds), func(ctx context.Context) error {

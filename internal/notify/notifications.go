@@ -66,6 +66,7 @@ type Notification struct {
 	NextRunAt *time.Time // nil: now
 	Repeat    *int64     // minutes after which its people are told again
 	StartedAt *time.Time // of a node that may take too long
+	Sign      *string    // goes before the text; nil: the template's
 	Operator  *string
 
 	over bool // it ended before it began
@@ -116,7 +117,7 @@ func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origi
 	p := dbq.NotificationCreateParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
 		Payload: payload, UserIds: distinct(n.UserIDs), NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
-		Operator: n.Operator, SubmittedBy: origin.User,
+		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign,
 	}
 	if n.over {
 		p.EndedAs = new(Cancelled)
@@ -281,7 +282,7 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	}
 	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
 	if _, err := s.tasks.Enqueue(ctx, task.Telling{
-		Channel: n.Channel, RenderingID: rendering, Content: content, MessageType: setting.Notification, Origin: origin,
+		Channel: n.Channel, RenderingID: rendering, Content: content, Sign: n.Sign, MessageType: setting.Notification, Origin: origin,
 	}, people); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -24,7 +25,9 @@ import (
 	"lksms/internal/driver"
 	"lksms/internal/fault"
 	"lksms/internal/outbound"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/task"
 )
 
 // callback says how a provider tells what became of messages (S3.11). Fields are named by their way through the JSON.
@@ -51,7 +54,8 @@ const (
 	callbackSecret = "callbackSecret"
 	callbackSkew   = 5 * time.Minute // of the time that a signature names
 	receiptsMost   = 1000            // in a callback
-	receiptBatch   = 1000            // that are matched by one statement
+	receiptBatch   = 1000            // that are matched by one transaction
+	parkedFor      = 72 * time.Hour  // the message of a receipt is looked for; then it is given up
 )
 
 // splitCallback takes what is said of callbacks out of a configuration that is open.
@@ -109,8 +113,9 @@ func (c *callback) check(key string) error {
 
 var errForbidden = fault.New(fault.Forbidden, fault.AuthForbidden)
 
-// comesFrom checks who calls: where from, and with what proof.
-func (c *callback) comesFrom(key, sourceIP string, query url.Values, header http.Header, body []byte) error {
+// comesFrom checks who calls: where from, and with what proof. A body that is not whole cannot prove anything by its signature: then
+// the address counts, if only some are allowed.
+func (c *callback) comesFrom(key, sourceIP string, query url.Values, header http.Header, body []byte, isWhole bool) error {
 	networks, err := outbound.Networks(c.Addresses)
 	if err != nil {
 		return err
@@ -120,16 +125,18 @@ func (c *callback) comesFrom(key, sourceIP string, query url.Values, header http
 		return errForbidden
 	}
 	proven := false
-	switch c.Verify {
-	case "token":
+	switch {
+	case c.Verify == "token":
 		proven = subtle.ConstantTimeCompare([]byte(query.Get("token")), []byte(key)) == 1
-	case "hmac":
+	case !isWhole:
+		proven = len(networks) > 0
+	case c.Verify == "hmac":
 		mac := hmac.New(sha256.New, []byte(key))
 		mac.Write(body)
 		sum, given := mac.Sum(nil), strings.TrimPrefix(header.Get(c.Header), "sha256=")
 		proven = hmac.Equal([]byte(hex.EncodeToString(sum)), []byte(strings.ToLower(given))) ||
 			hmac.Equal([]byte(base64.StdEncoding.EncodeToString(sum)), []byte(given))
-	case "standard-webhooks":
+	case c.Verify == "standard-webhooks":
 		proven = c.isSigned(key, header, body)
 	}
 	if !proven {
@@ -174,13 +181,13 @@ type receipt struct {
 	state                   int16
 }
 
-// read finds the receipts in a body.
-func (c *callback) read(body []byte) ([]receipt, error) {
+// read finds the receipts in a body, and counts the items of a list that are none. A body without a single one is refused.
+func (c *callback) read(body []byte) (all []receipt, leftOut int, err error) {
 	var whole any
 	if c.Format == "form" {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
-			return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
 		}
 		fields := map[string]any{}
 		for name := range form {
@@ -191,7 +198,7 @@ func (c *callback) read(body []byte) ([]receipt, error) {
 		d := json.NewDecoder(bytes.NewReader(body))
 		d.UseNumber()
 		if d.Decode(&whole) != nil {
-			return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
 		}
 	}
 	if c.List != "" {
@@ -202,15 +209,15 @@ func (c *callback) read(body []byte) ([]receipt, error) {
 		items = []any{whole}
 	}
 	if len(items) > receiptsMost {
-		return nil, fault.New(fault.TooLarge, fault.RequestTooLarge)
+		return nil, 0, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
-	var all []receipt
-	for i, item := range items {
+	for _, item := range items {
 		number, there := driver.Field(item, c.Number)
 		state, said := driver.Field(item, c.State)
 		number = postgres.Text(number)
 		if !there || !said || number == "" || utf8.RuneCountInString(number) > 200 {
-			return nil, fault.InvalidField(fmt.Sprintf("body.%d", i), fault.MissingParameters, []string{c.Number, c.State})
+			leftOut++
+			continue
 		}
 		r := receipt{number: number, state: Undelivered}
 		switch {
@@ -226,7 +233,10 @@ func (c *callback) read(body []byte) ([]receipt, error) {
 		r.recipient, r.code = cut(postgres.Text(r.recipient), 100), cut(postgres.Text(r.code), 100)
 		all = append(all, r)
 	}
-	return all, nil
+	if len(all) == 0 && leftOut > 0 {
+		return nil, leftOut, fault.InvalidField("body.0", fault.MissingParameters, []string{c.Number, c.State})
+	}
+	return all, leftOut, nil
 }
 
 func cut(text string, most int) string {
@@ -236,15 +246,24 @@ func cut(text string, most int) string {
 	return text
 }
 
-// Called takes what a provider tells of messages (S3.11) and gives the answer that it expects. It is kept as it came; who is not
-// known, or cannot prove to be the provider, is told so and nothing else. Faults: auth.forbidden, request.malformed,
-// request.invalid.
-func (p *Pusher) Called(ctx context.Context, senderNo, sourceIP string, query url.Values, header http.Header, body []byte) (answer, contentType string, err error) {
-	row, err := p.q.SenderCallback(ctx, senderNo)
+// Callback is a call of a provider.
+type Callback struct {
+	SenderNo, SourceIP string
+	Query              url.Values
+	Header             http.Header
+	Body               []byte // as much as was read
+	Cut                error  // why no more was read; nil: it is whole
+}
+
+// Called takes what a provider tells of messages (S3.11) and gives the answer that it expects. It is kept as it came before it is read,
+// also when it is refused then. Who is not known, or cannot prove to be the provider, is told so and nothing else, and nothing is kept:
+// anybody could fill the disk. Faults: auth.forbidden, request.malformed, request.invalid, request.too_large.
+func (p *Pusher) Called(ctx context.Context, call Callback) (answer, contentType string, err error) {
+	row, err := p.q.SenderCallback(ctx, call.SenderNo)
 	if err != nil {
 		return "", "", postgres.Wrap("find sender of callback", err, errForbidden)
 	}
-	opened, err := p.open(row.Kind, senderNo, row.Config)
+	opened, err := p.open(row.Kind, call.SenderNo, row.Config)
 	if err != nil {
 		return "", "", err
 	}
@@ -252,23 +271,40 @@ func (p *Pusher) Called(ctx context.Context, senderNo, sourceIP string, query ur
 	if c == nil {
 		return "", "", errForbidden
 	}
-	if err := c.comesFrom(opened.key, sourceIP, query, header, body); err != nil {
+	if err := c.comesFrom(opened.key, call.SourceIP, call.Query, call.Header, call.Body, call.Cut == nil); err != nil {
 		return "", "", err
 	}
-	receipts, err := c.read(body)
+	id, err := p.q.CallbackKeep(ctx, dbq.CallbackKeepParams{SenderNo: call.SenderNo, SourceIp: call.SourceIP, Body: postgres.Text(string(call.Body))})
 	if err != nil {
+		return "", "", fmt.Errorf("keep callback: %w", err)
+	}
+	receipts, leftOut, err := []receipt(nil), 0, call.Cut
+	if err == nil {
+		receipts, leftOut, err = c.read(call.Body)
+	}
+	if err != nil {
+		refused := new(fault.Error)
+		if errors.As(err, &refused) {
+			if err := p.q.CallbackRefused(ctx, dbq.CallbackRefusedParams{ID: id, Refused: string(refused.Reason)}); err != nil {
+				return "", "", fmt.Errorf("keep why a callback is refused: %w", err)
+			}
+		}
 		return "", "", err
 	}
-	params := dbq.ReceiptPutParams{SenderNo: senderNo, SourceIp: sourceIP, Body: postgres.Text(string(body))}
+	if leftOut > 0 {
+		p.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "callback_id", id, "items", leftOut)
+	}
+	params := dbq.ReceiptPutParams{CallbackID: id, LeftOut: int64(leftOut), SenderNo: call.SenderNo}
 	for _, r := range receipts {
 		params.ProviderNos, params.Recipients = append(params.ProviderNos, r.number), append(params.Recipients, r.recipient)
 		params.States, params.Codes = append(params.States, r.state), append(params.Codes, r.code)
 	}
-	if _, err := p.q.ReceiptPut(ctx, params); err != nil {
-		return "", "", fmt.Errorf("keep callback: %w", err)
+	ids, err := p.q.ReceiptPut(ctx, params)
+	if err != nil {
+		return "", "", fmt.Errorf("keep receipts: %w", err)
 	}
-	if _, err := p.match(ctx); err != nil { // the sweep does what could not be done now
-		p.log.WarnContext(ctx, "receipts are matched later", "sender_no", senderNo, "error", err)
+	if _, err := p.match(ctx, ids); err != nil { // the sweep does what could not be done now
+		p.log.WarnContext(ctx, "receipts are matched later", "sender_no", call.SenderNo, "error", err)
 	}
 	contentType = c.Answer.ContentType
 	if contentType == "" {
@@ -277,18 +313,107 @@ func (p *Pusher) Called(ctx context.Context, senderNo, sourceIP string, query ur
 	return c.Answer.Body, contentType, nil
 }
 
-// Match joins receipts that came before the answer to their sending to their tasks, and returns how many.
+// Match looks for the messages of receipts that came before the answers to their sending, and returns how many it found. Its cost is
+// that of the receipts whose turn it is, however many are parked.
 func (p *Pusher) Match(ctx context.Context) (int, error) {
 	total := 0
 	for {
-		n, err := p.match(ctx)
-		if total += n; err != nil || n < receiptBatch {
+		ids, err := p.q.ReceiptsDue(ctx, receiptBatch)
+		if err != nil {
+			return total, fmt.Errorf("look for receipts: %w", err)
+		}
+		n, err := p.match(ctx, ids)
+		if total += n; err != nil || len(ids) < receiptBatch {
 			return total, err
 		}
 	}
 }
 
-func (p *Pusher) match(ctx context.Context) (int, error) {
-	n, err := p.q.ReceiptMatch(ctx, receiptBatch)
-	return int(n), postgres.Wrap("match receipts", err, nil)
+// matchSent matches the receipts that came before what was just reported. The sweep finds those that come at the same moment.
+func (p *Pusher) matchSent(ctx context.Context, senderNo string, reports []task.Report) {
+	var numbers []string
+	for _, r := range reports {
+		if r.ProviderNo != "" {
+			numbers = append(numbers, r.ProviderNo)
+		}
+	}
+	if len(numbers) == 0 {
+		return
+	}
+	ids, err := p.q.ReceiptsWaiting(ctx, dbq.ReceiptsWaitingParams{SenderNo: senderNo, ProviderNos: numbers})
+	if err == nil {
+		_, err = p.match(ctx, ids)
+	}
+	if err != nil {
+		p.log.WarnContext(ctx, "receipts are matched later", "sender_no", senderNo, "error", err)
+	}
+}
+
+// match joins receipts to the tasks of their messages and returns how many it has joined: by the provider's number and, where the
+// receipt names one, by the recipient.
+func (p *Pusher) match(ctx context.Context, ids []int64) (int, error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	looked := dbq.ReceiptLookedParams{ParkedFor: parkedFor, Found: []int64{}}
+	err := p.db.Tx(ctx, func(ctx context.Context) error {
+		rows, err := p.q.ReceiptCandidates(ctx, ids)
+		if err != nil {
+			return fmt.Errorf("look for the messages of receipts: %w", err)
+		}
+		var settle dbq.ReceiptSettleParams
+		for len(rows) > 0 {
+			n := slices.IndexFunc(rows, func(r dbq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
+			if n < 0 {
+				n = len(rows)
+			}
+			looked.Ids = append(looked.Ids, rows[0].ID)
+			meant := meantBy(rows[:n])
+			if len(meant) > 0 {
+				looked.Found = append(looked.Found, rows[0].ID)
+			}
+			for _, r := range meant {
+				if r.State == OnItsWay {
+					continue
+				}
+				settle.TaskIds, settle.States = append(settle.TaskIds, r.TaskID), append(settle.States, r.State)
+				settle.Codes, settle.SenderNos = append(settle.Codes, r.Code), append(settle.SenderNos, r.SenderNo)
+			}
+			rows = rows[n:]
+		}
+		if len(settle.TaskIds) > 0 {
+			if err := p.q.ReceiptSettle(ctx, settle); err != nil {
+				return fmt.Errorf("settle receipts: %w", err)
+			}
+		}
+		return postgres.Wrap("note which receipts were matched", p.q.ReceiptLooked(ctx, looked), nil)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(looked.Found), nil
+}
+
+// meantBy are those of the candidates of one receipt that it means: those whose recipient it names in full, else those that it may name
+// without the prefix of the country, unless that is the number of several.
+func meantBy(candidates []dbq.ReceiptCandidatesRow) []dbq.ReceiptCandidatesRow {
+	var inFull, atHome []dbq.ReceiptCandidatesRow
+	for _, c := range candidates {
+		if c.TaskID == "" {
+			continue
+		}
+		switch {
+		case c.Recipient == "" || phone.IsInFull(c.SentTo, c.Recipient):
+			inFull = append(inFull, c)
+		case phone.IsAtHome(c.SentTo, c.Recipient):
+			atHome = append(atHome, c)
+		}
+	}
+	if len(inFull) > 0 {
+		return inFull
+	}
+	if slices.ContainsFunc(atHome, func(c dbq.ReceiptCandidatesRow) bool { return c.SentTo != atHome[0].SentTo }) {
+		return nil
+	}
+	return atHome
 }

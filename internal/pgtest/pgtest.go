@@ -30,6 +30,10 @@ const (
 	setupLimit = time.Minute
 )
 
+// A test means the server that was started for it, whatever the environment of the person who runs it says, and so do the
+// programs that it starts.
+func init() { postgres.ForgetLibpq() }
+
 // Main is the TestMain of a package that uses New.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 

@@ -80,3 +80,44 @@ func FuzzNormalise(f *testing.F) {
 		}
 	})
 }
+
+func TestANumberIsWrittenInManyWays(t *testing.T) {
+	for _, c := range []struct {
+		number, said   string
+		inFull, atHome bool
+	}{
+		{"+6591234567", "+65 9123 4567", true, true},
+		{"+6591234567", "6591234567", true, false},
+		{"+6591234567", "006591234567", true, false},
+		{"+6591234567", "91234567", false, true},
+		{"+4791234567", "91 23 45 67", false, true},
+		{"+886912345678", "0912345678", false, true},
+		{"+8613800138000", "13800138000", false, true},
+		{"+14155552671", "(415) 555-2671", false, true},
+		{"+6591234567", "1234567", false, false},
+		{"+6591234567", "", false, false},
+		{"+6591234567", "91234567 ext 5", false, false},
+		{"openid-1", "openid-1", true, false},
+		{"openid-1", "1", false, false},
+	} {
+		if got := IsInFull(c.number, c.said); got != c.inFull {
+			t.Errorf("%s as %q in full: %v", c.number, c.said, got)
+		}
+		if got := IsAtHome(c.number, c.said); got != c.atHome && !c.inFull {
+			t.Errorf("%s as %q at home: %v", c.number, c.said, got)
+		}
+	}
+}
+
+func TestRegion(t *testing.T) {
+	for number, want := range map[string]string{
+		"+14155552671": "US", "+14165550123": "CA", "+77012345678": "KZ", "+79161234567": "RU", "+8613800138000": "CN", "+999123": "", "zhang": "",
+	} {
+		if got := Region(number); got != want {
+			t.Errorf("%s is of %q", number, got)
+		}
+	}
+	if HasDialPrefix("CN", "1") || !HasDialPrefix("BS", "1242") || HasDialPrefix("XX", "1") || SharesCallingCode("CN") || !SharesCallingCode("KZ") {
+		t.Error("dial prefixes of regions")
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -223,6 +224,40 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := start(t, dir); err == nil || !strings.Contains(err.Error(), "shared_buffers") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAServerThatRefusesUsSaysWhy(t *testing.T) {
+	t.Parallel()
+	dir := stoppedCluster(t)
+	if err := os.WriteFile(filepath.Join(dir, "postgres.password"), []byte("of another cluster\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := start(t, dir)
+	if err == nil || !strings.Contains(err.Error(), "postgres.password") || !strings.Contains(err.Error(), "FATAL:  password authentication failed") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAServerOfAnotherProcessThatDoesNotAnswerSaysWhy(t *testing.T) {
+	t.Parallel()
+	dir := stoppedCluster(t)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "postgres.log"), []byte("FATAL:  it hurts\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = postgres.StartServer(ctx, postgres.ServerOptions{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "connect") || !strings.Contains(err.Error(), "FATAL:  it hurts") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -44,6 +44,7 @@ type Server struct {
 const (
 	serverUser     = "lksms"
 	serverDatabase = "lksms"
+	serverPort     = "5432" // part of the socket's name
 	// maxSocketPath is what fits in sockaddr_un on every Unix that we know.
 	maxSocketPath = 103
 	stopGrace     = 3 * time.Second
@@ -52,14 +53,17 @@ const (
 // StartServer starts the PostgreSQL of options.Dir, making its cluster first if there is none. If another process already
 // runs it, StartServer waits until it is ready and uses it; see Owned. Starts at once are serialised by a lock on the
 // folder. The server stops with Stop, and, on Linux, with this process however that ends.
+//
+// From here on this process and its children have no variables of libpq: see ForgetLibpq.
 func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
+	ForgetLibpq()
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("find data folder: %w", err)
 	}
 	options.Dir = dir
 	s := &Server{options: options, exited: make(chan struct{})}
-	if socket := filepath.Join(s.socketDir(), ".s.PGSQL.5432"); len(socket) > maxSocketPath {
+	if socket := filepath.Join(s.socketDir(), ".s.PGSQL."+serverPort); len(socket) > maxSocketPath {
 		return nil, fmt.Errorf("the data folder %s is too deep for a Unix socket (%d characters, at most %d): set LKSMS_DATA to a shorter path",
 			dir, len(socket), maxSocketPath)
 	}
@@ -70,6 +74,7 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	// The lock tells a start that waits for another's first one apart from a server that nobody owns any more.
+	var refused error
 	for {
 		held, err := s.tryLock()
 		if err != nil {
@@ -82,12 +87,15 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 			}
 			return s, nil
 		}
-		if s.adopt(ctx) == nil {
+		if err := s.adopt(ctx); err == nil {
 			return s, nil
+		} else if refused == nil || ctx.Err() == nil { // the end of ctx does not say why
+			refused = err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("another process holds %s and its PostgreSQL does not answer: %w", s.path("lock"), ctx.Err())
+			return nil, fmt.Errorf("another process holds %s and its PostgreSQL does not answer: %w; its last words:\n%s",
+				s.path("lock"), refused, s.lastWords())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -126,7 +134,7 @@ func (s *Server) socketDir() string       { return s.path("socket") }
 func (s *Server) databaseURL(database string) string {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(serverUser, s.password), Path: "/" + database,
-		RawQuery: url.Values{"host": {s.socketDir()}, "sslmode": {"disable"}}.Encode(),
+		RawQuery: url.Values{"host": {s.socketDir()}, "port": {serverPort}, "sslmode": {"disable"}}.Encode(),
 	}
 	return u.String()
 }
@@ -330,7 +338,7 @@ func (s *Server) spawn(bin string) error {
 	}
 	defer log.Close() //nolint:errcheck // the child has its own
 	settings := []string{
-		"listen_addresses=", "unix_socket_directories=" + s.socketDir(), "unix_socket_permissions=0700",
+		"listen_addresses=", "port=" + serverPort, "unix_socket_directories=" + s.socketDir(), "unix_socket_permissions=0700",
 		"cluster_name=lksms", "log_min_messages=warning", "max_connections=200",
 		"autovacuum_naptime=10s", // a queue makes dead rows faster than other tables
 	}
@@ -369,16 +377,22 @@ func (s *Server) spawn(bin string) error {
 // awaitReady returns when the database lksms takes connections. It makes it if it is missing. A server that recovers from
 // a crash may take its time; only its end or ctx's ends the waiting.
 func (s *Server) awaitReady(ctx context.Context) error {
+	var refused error
 	for {
 		err := s.ensureDatabase(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case isCode(err, "28P01") || isCode(err, "28000"): // another cluster's password, or an edited pg_hba.conf: waiting helps nothing
+			return fmt.Errorf("PostgreSQL refuses the password in %s: %w; its last words:\n%s", s.path("postgres.password"), err, s.lastWords())
+		case refused == nil || ctx.Err() == nil: // the end of ctx does not say why
+			refused = err
 		}
 		select {
 		case <-s.exited:
 			return fmt.Errorf("PostgreSQL ended while starting (%w); its last words:\n%s", s.exitErr, s.lastWords())
 		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not answer: %w; its last words:\n%s", err, s.lastWords())
+			return fmt.Errorf("PostgreSQL does not answer: %w; its last words:\n%s", refused, s.lastWords())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -410,8 +424,11 @@ func (s *Server) ping(ctx context.Context, database string) error {
 
 func (s *Server) lastWords() string {
 	content, err := os.ReadFile(s.path("postgres.log"))
-	if err != nil {
+	switch {
+	case err != nil:
 		return err.Error()
+	case len(content) == 0:
+		return "(none)"
 	}
 	return lastLines(string(content))
 }

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/phone"
 )
 
 // SMS is the channel of short messages.
@@ -18,9 +19,10 @@ const SMS = "sms"
 type directory struct {
 	companies map[int64]dbq.DirectoryCompaniesRow
 	countries map[int64]dbq.DirectoryCountriesRow
-	byPrefix  map[string]int64 // of countries
+	byPrefix  map[string]map[string]int64 // of countries, by region; an empty region is any
 	channels  map[string]dbq.DirectoryChannelsRow
 	pools     map[poolKey]int64
+	driven    map[string]struct{} // senders that the server drives
 }
 
 // poolKey is what pools are told apart by; company 0 is the shared pool of a channel, country 0 any country.
@@ -34,7 +36,8 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 	q := dbq.New(s.db.Beside)
 	d := &directory{
 		companies: map[int64]dbq.DirectoryCompaniesRow{}, countries: map[int64]dbq.DirectoryCountriesRow{},
-		byPrefix: map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
+		byPrefix: map[string]map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
+		driven: map[string]struct{}{},
 	}
 	companies, err := q.DirectoryCompanies(ctx)
 	if err != nil {
@@ -48,7 +51,8 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 		return nil, fmt.Errorf("read countries: %w", err)
 	}
 	for _, c := range countries {
-		d.countries[c.ID], d.byPrefix[c.DialPrefix] = c, c.ID
+		d.countries[c.ID] = c
+		d.addPrefix(c)
 	}
 	channels, err := q.DirectoryChannels(ctx)
 	if err != nil {
@@ -71,6 +75,13 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 		}
 		d.pools[key] = p.ID
 	}
+	driven, err := q.DirectoryDriven(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read driven senders: %w", err)
+	}
+	for _, no := range driven {
+		d.driven[no] = struct{}{}
+	}
 	return d, nil
 }
 
@@ -81,8 +92,9 @@ type Place struct {
 	Weight    float64 // of the company
 }
 
-// Place finds where a message of a company to recipient, in E.164 where it is a phone number, belongs on a channel. Faults: request.invalid for a country
-// to which the company may not send or which the channel does not serve, and for a signature that is missing.
+// Place finds where a message of a company to recipient belongs on a channel: on SMS a phone number in E.164, whose country counts; on
+// others an address of another kind, which is in no country. Faults, which come with the place nevertheless: request.invalid for a
+// country to which the company may not send or which the channel does not serve, and for a signature that is missing.
 func (s *Service) Place(ctx context.Context, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
 	d, err := s.directory.Get(ctx)
 	if err != nil {
@@ -96,31 +108,69 @@ func (s *Service) Place(ctx context.Context, channel string, companyID int64, me
 	if !ok {
 		return Place{}, fmt.Errorf("there is no company %d", companyID)
 	}
-	country := d.countryOf(recipient)
-	if !allows(company.Countries, country) || !allows(at.Countries, country) {
-		return Place{}, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
-	}
-	if !signed && (at.SignatureRequired || d.countries[country].SignatureRequired) {
-		return Place{}, fault.InvalidField("sign", fault.Required, nil)
+	var country int64
+	if channel == SMS {
+		country = d.countryOf(recipient)
 	}
 	place := Place{CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
-	for _, key := range []poolKey{{at.ID, companyID, messageType, country}, {at.ID, companyID, messageType, 0}} {
-		if place.PoolID, ok = d.pools[key]; ok {
-			return place, nil
-		}
+	place.PoolID = d.poolOf(at.ID, companyID, messageType, country)
+	switch {
+	case channel == SMS && (!allows(company.Countries, country) || !allows(at.Countries, country)):
+		return place, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
+	case !signed && (at.SignatureRequired || d.countries[country].SignatureRequired):
+		return place, fault.InvalidField("sign", fault.Required, nil)
 	}
-	place.PoolID = d.pools[poolKey{channel: at.ID}] // of no route: the shared one
 	return place, nil
 }
 
-// countryOf is the country with the longest dial prefix that recipient begins with; 0 if there is none.
-func (d *directory) countryOf(recipient string) int64 {
-	digits, isNumber := strings.CutPrefix(recipient, "+")
-	if !isNumber { // an address of another kind
-		return 0
+// poolOf is the pool of the company's routes for the country, else for any country, else the shared one of the channel.
+func (d *directory) poolOf(channel, company int64, messageType int16, country int64) int64 {
+	for _, key := range []poolKey{{channel, company, messageType, country}, {channel, company, messageType, 0}} {
+		if pool, ok := d.pools[key]; ok {
+			return pool
+		}
 	}
+	return d.pools[poolKey{channel: channel}]
+}
+
+// addPrefix files a country under its dial prefix. A region that shares its calling code with none has every number of the prefix, so
+// that nothing is looked up for its numbers.
+func (d *directory) addPrefix(c dbq.DirectoryCountriesRow) {
+	region := ""
+	if c.Region != nil && phone.SharesCallingCode(*c.Region) {
+		region = *c.Region
+	}
+	of := d.byPrefix[c.DialPrefix]
+	if of == nil {
+		of = map[string]int64{}
+		d.byPrefix[c.DialPrefix] = of
+	}
+	if _, taken := of[region]; !taken || c.Region != nil { // one that names its region stands above one that does not
+		of[region] = c.ID
+	}
+}
+
+// countryOf is the country with the longest dial prefix that a number in E.164 begins with: of those with this prefix the one of the
+// number's region, else the one of any region. 0 if there is none.
+func (d *directory) countryOf(number string) int64 {
+	digits := strings.TrimPrefix(number, "+")
+	region, known := "", false
 	for n := min(len(digits), maxDialPrefix); n > 0; n-- {
-		if id, ok := d.byPrefix[digits[:n]]; ok {
+		of, ok := d.byPrefix[digits[:n]]
+		if !ok {
+			continue
+		}
+		id, ofAny := of[""]
+		if ofAny && len(of) == 1 {
+			return id
+		}
+		if !known {
+			region, known = phone.Region(number), true
+		}
+		if regional, ok := of[region]; ok {
+			return regional
+		}
+		if ofAny {
 			return id
 		}
 	}
@@ -132,6 +182,19 @@ const maxDialPrefix = 7
 // allows says whether a list of countries, in which none means all, has country.
 func allows(countries []int64, country int64) bool {
 	return len(countries) == 0 || slices.Contains(countries, country)
+}
+
+// CheckApp refuses the number of a sender that the server drives to an app: it would take the tasks that the server is about to
+// send, or settle them. Another server's change of a sender is noticed after at most four seconds. Fault: sender.is_driven.
+func (s *Service) CheckApp(ctx context.Context, appID string) error {
+	d, err := s.directory.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if _, driven := d.driven[appID]; driven {
+		return fault.New(fault.Conflict, fault.SenderIsDriven)
+	}
+	return nil
 }
 
 // CompanyNo is the number of a company.

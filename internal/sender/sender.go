@@ -15,6 +15,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/setting"
 	"lksms/internal/snapshot"
@@ -376,14 +377,30 @@ type Country struct {
 	No                string
 	Name              string
 	DialPrefix        string // without the +
+	Region            *string
+	AnyRegion         bool // it has every number of the prefix; else, without Region, those of the region that No names, if it names one
 	SignatureRequired bool
 }
 
-// CreateCountry adds a country. Fault: exists, for the number and for the prefix.
+// regionNamed is the region of a country that does not say: its number, if that names a region with its dial prefix.
+func regionNamed(no, prefix string) *string {
+	if phone.HasDialPrefix(no, prefix) {
+		return &no
+	}
+	return nil
+}
+
+// CreateCountry adds a country. Faults: exists, for the number and for the prefix in a region; request.invalid.
 func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, error) {
+	switch {
+	case c.Region != nil && !phone.HasDialPrefix(*c.Region, c.DialPrefix):
+		return dbq.Country{}, fault.InvalidField("region", fault.NotAllowed, nil)
+	case c.Region == nil && !c.AnyRegion:
+		c.Region = regionNamed(c.No, c.DialPrefix)
+	}
 	err := s.change(ctx, func(ctx context.Context) error {
 		err := s.q.CountryCreate(ctx, dbq.CountryCreateParams{
-			CountryNo: c.No, Name: c.Name, DialPrefix: c.DialPrefix, SignatureRequired: c.SignatureRequired,
+			CountryNo: c.No, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
 		})
 		return countryTaken(err, "create country")
 	})
@@ -394,7 +411,7 @@ func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, er
 }
 
 func countryTaken(err error, act string) error {
-	if postgres.Violates(err, "countries_country_no_key") || postgres.Violates(err, "countries_dial_prefix_key") {
+	if postgres.Violates(err, "countries_country_no_key") || postgres.Violates(err, "countries_dial_prefix_region_key") {
 		return fault.New(fault.Conflict, fault.Exists)
 	}
 	return postgres.Wrap(act, err, nil)
@@ -417,15 +434,51 @@ type CountryPatch struct {
 	No                string
 	Name              *string
 	DialPrefix        *string
+	Region            *string
+	AnyRegion         bool // Region is to be emptied
 	SignatureRequired *bool
 	Version           *int64
 }
 
-// UpdateCountry changes a country. Faults: country.not_found, exists, version.stale.
+// place completes a patch that says where a country is: a region stays unless it does not have the new prefix. A patch made of what
+// was there a moment ago is of that version.
+func (p *CountryPatch) place(was dbq.Country) error {
+	prefix := was.DialPrefix
+	if p.DialPrefix != nil {
+		prefix = *p.DialPrefix
+	}
+	switch {
+	case p.AnyRegion:
+	case p.Region == nil && was.Region == nil:
+	case p.Region == nil && phone.HasDialPrefix(*was.Region, prefix):
+		p.Region = was.Region
+	case p.Region == nil:
+		p.Region = regionNamed(p.No, prefix)
+	case !phone.HasDialPrefix(*p.Region, prefix):
+		return fault.InvalidField("region", fault.NotAllowed, nil)
+	}
+	if p.Version == nil {
+		p.Version = &was.Version
+	}
+	return nil
+}
+
+// UpdateCountry changes a country. Faults: country.not_found, exists, version.stale, request.invalid.
 func (s *Service) UpdateCountry(ctx context.Context, p CountryPatch) (row dbq.Country, err error) {
 	err = s.change(ctx, func(ctx context.Context) error {
+		moves := p.DialPrefix != nil || p.Region != nil || p.AnyRegion
+		if moves {
+			was, err := s.GetCountry(ctx, p.No)
+			if err != nil {
+				return err
+			}
+			if err := p.place(was); err != nil {
+				return err
+			}
+		}
 		n, err := s.q.CountryUpdate(ctx, dbq.CountryUpdateParams{
-			CountryNo: p.No, Name: p.Name, DialPrefix: p.DialPrefix, SignatureRequired: p.SignatureRequired, Version: p.Version,
+			CountryNo: p.No, Name: p.Name, DialPrefix: p.DialPrefix, Moves: moves, Region: p.Region, SignatureRequired: p.SignatureRequired,
+			Version: p.Version,
 		})
 		if err := countryTaken(err, "update country"); err != nil {
 			return err

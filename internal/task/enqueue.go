@@ -3,11 +3,15 @@ package task
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/segment"
+	"lksms/internal/sender"
 )
 
 // Telling is what the tasks of a rendering have in common: all but who is told.
@@ -15,7 +19,9 @@ type Telling struct {
 	Channel     string
 	RenderingID int64
 	Content     string
+	Sign        string // goes before the content; may be empty
 	MessageType int16
+	ExpiresAt   *time.Time // not after; nil: never
 	Origin
 }
 
@@ -25,14 +31,39 @@ type Person struct {
 	Address string
 }
 
-// noAddress is the result of a task for somebody who has none.
-const noAddress = "收件人在该渠道没有地址"
+// unreachable is why somebody cannot be told: what the task's result says, and how the metric calls it.
+type unreachable struct{ result, label string }
+
+var (
+	noAddress   = unreachable{"收件人在该渠道没有地址", "no_address"}
+	notServed   = unreachable{"收件人所在国家不在该公司或渠道的发送范围内", "country"}
+	notSigned   = unreachable{"该国家或渠道要求签名，而该消息没有签名", "signature"}
+	reachable   = unreachable{}
+	faultReason = map[fault.Rule]unreachable{fault.CountryNotServed: notServed, fault.Required: notSigned}
+)
+
+// placeOf finds where a message to somebody belongs, and why it cannot go there, if so.
+func (s *Service) placeOf(ctx context.Context, t Telling, person Person) (sender.Place, unreachable, error) {
+	place, err := s.senders.Place(ctx, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
+	wrong := new(fault.Error)
+	switch {
+	case err != nil && (!errors.As(err, &wrong) || len(wrong.Fields) != 1):
+		return place, reachable, err
+	case person.Address == "":
+		return place, noAddress, nil
+	case err != nil:
+		return place, faultReason[wrong.Fields[0].Rule], nil
+	default:
+		return place, reachable, nil
+	}
+}
 
 // contentMost is how much of a rendering stands in its tasks.
 const contentMost = 200
 
-// Enqueue stores a task for each person, due now, and gives their ids in the order of people. Who has no address, or one to
-// which the company may not send, has failed for good, alone (S1.10). It takes part in the caller's transaction.
+// Enqueue stores a task for each person, due now, and gives their ids in the order of people. The task of a person without an address,
+// in a country to which the company may not send, or in one that requires the signature that is missing has failed for good, alone,
+// with the reason (S1.10). It takes part in the caller's transaction.
 func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]string, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -44,29 +75,31 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 	}
 	p := dbq.TaskEnqueueParams{
 		Content: content, SubmittedBy: t.User, CompanyID: t.CompanyID, MessageType: t.MessageType,
-		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segment.Count(content)), RenderingID: t.RenderingID,
-		NoAddress: noAddress, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
+		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segment.Count(segment.Signed(t.Sign, content))),
+		Sign: t.Sign, ExpiresAt: t.ExpiresAt, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
 	}
-	news := map[int64]int{}
+	news, unreached := map[int64]int{}, map[string]int{}
 	for _, person := range people {
-		place, err := s.senders.Place(ctx, t.Channel, t.CompanyID, t.MessageType, person.Address, true)
+		place, reason, err := s.placeOf(ctx, t, person)
 		if err != nil {
-			if place, err = s.senders.Place(ctx, t.Channel, t.CompanyID, t.MessageType, "", true); err != nil {
-				return nil, err
-			}
-			person.Address = ""
+			return nil, err
 		}
 		p.TaskIds, p.UserIds = append(p.TaskIds, NewID()), append(p.UserIds, person.UserID)
 		p.Recipients, p.PoolIds = append(p.Recipients, person.Address), append(p.PoolIds, place.PoolID)
-		p.CountryNos = append(p.CountryNos, place.CountryNo)
-		if person.Address != "" {
+		p.CountryNos, p.Reasons = append(p.CountryNos, place.CountryNo), append(p.Reasons, reason.result)
+		if reason == reachable {
 			news[place.PoolID]++
+		} else {
+			unreached[reason.label]++
 		}
 	}
 	if err := s.q.TaskEnqueue(ctx, p); err != nil {
 		return nil, fmt.Errorf("enqueue tasks: %w", err)
 	}
 	s.db.AfterCommit(ctx, func() {
+		for label, n := range unreached {
+			s.unreached.WithLabelValues(label).Add(float64(n))
+		}
 		for pool, n := range news {
 			s.line.wake(pool, min(n, wokenMost))
 		}

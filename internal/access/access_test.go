@@ -1,0 +1,375 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lksms/internal/fault"
+	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	adminPassword = "the password of the admin"
+	userPassword  = "a password 密码 of its own"
+	office        = "192.0.2.1"
+)
+
+// hand is a clock that tests move.
+type hand struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (h *hand) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.at
+}
+
+func (h *hand) move(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at = h.at.Add(d)
+}
+
+// testBundle is servers that ask for credentials, on one database and with one clock.
+type testBundle struct {
+	t        *testing.T
+	database string
+	clock    *hand
+	*door
+}
+
+// door is one server.
+type door struct {
+	users *Service
+	url   string
+}
+
+func setup(t *testing.T) *testBundle {
+	t.Helper()
+	t.Parallel()
+	b := &testBundle{t: t, database: pgtest.New(t), clock: &hand{at: time.Now()}}
+	b.door = b.server()
+	return b
+}
+
+// server starts another server.
+func (b *testBundle) server() *door {
+	b.t.Helper()
+	db, err := postgres.Open(b.t.Context(), b.database)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(db.Close)
+	users, err := New(db, Options{Username: "admin", Password: adminPassword, Now: b.clock.now})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		username, password, _ := r.BasicAuth()
+		who, err := users.Basic(r.Context(), username, password, r.Header.Get("X-Address"))
+		var expected *fault.Error
+		switch {
+		case err == nil:
+			w.Header().Set("X-Role", who.Role)
+		case errors.As(err, &expected):
+			w.WriteHeader(map[fault.Kind]int{fault.Unauthorized: 401, fault.TooMany: 429, fault.Unavailable: 503}[expected.Kind])
+		default:
+			w.WriteHeader(500)
+		}
+	}))
+	b.t.Cleanup(server.Close)
+	return &door{users, server.URL}
+}
+
+// user adds a user.
+func (b *testBundle) user(name string) string {
+	b.t.Helper()
+	if _, err := b.users.Create(b.t.Context(), User{Username: name, Password: userPassword, Role: RoleSubmit}); err != nil {
+		b.t.Fatal(err)
+	}
+	return name
+}
+
+// call asks to be let in, and gives the status of the answer.
+func (d *door) call(t *testing.T, address, username, password string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth(username, password)
+	req.Header.Set("X-Address", address)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+func (d *door) expect(t *testing.T, status int, address, username, password string) {
+	t.Helper()
+	if got := d.call(t, address, username, password); got != status {
+		t.Fatalf("%s at %s: %d, want %d", username, address, got, status)
+	}
+}
+
+// spray guesses with many names until the address has to wait, and tells how many guesses were compared.
+func (d *door) spray(t *testing.T, address string) int {
+	t.Helper()
+	for n := range 200 {
+		switch got := d.call(t, address, fmt.Sprint("somebody ", n), fmt.Sprint("guess ", n)); got {
+		case 401:
+		case 429:
+			return n
+		default:
+			t.Fatalf("guess %d: %d", n, got)
+		}
+	}
+	t.Fatal("200 guesses from one address were all compared")
+	return 0
+}
+
+func TestNeighboursThatGuessNeverRefuseAProvenCaller(t *testing.T) {
+	b := setup(t)
+	user := b.user("user")
+	_, key, err := b.users.CreateKey(t.Context(), user, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 200, office, user, userPassword)
+	b.expect(t, 200, office, "admin", adminPassword)
+	for range 3 { // whose verification is over each time
+		b.spray(t, office)
+		for n := range 10 { // also with the name of the user
+			b.call(t, office, user, fmt.Sprint("guess ", n))
+			b.call(t, office, "admin", fmt.Sprint("guess ", n))
+		}
+		for range 50 {
+			b.expect(t, 200, office, user, userPassword)
+			b.expect(t, 200, office, "admin", adminPassword)
+			b.expect(t, 200, office, user, key) // its first use is in the midst of it
+			b.expect(t, 200, office, "", key)
+			b.clock.move(2 * time.Second)
+			b.call(t, office, user, fmt.Sprint("another guess ", b.clock.now()))
+		}
+		b.clock.move(judgedFor)
+	}
+	// Long after, too.
+	b.clock.move(provenFor - time.Hour)
+	b.spray(t, office)
+	b.expect(t, 200, office, user, userPassword)
+}
+
+func TestAnOldPasswordPolledForADayConcernsNobodyElse(t *testing.T) {
+	b := setup(t)
+	user, neighbour := b.user("user"), b.user("neighbour")
+	for range 24 * 60 * 60 / 5 {
+		if _, err := b.users.Basic(t.Context(), user, "its old password", office); !errors.Is(err, ErrRequired) {
+			t.Fatalf("refused with %v", err)
+		}
+		b.clock.move(5 * time.Second)
+	}
+	b.expect(t, 401, office, user, "its old password")
+	v := b.users.verifier
+	if kept := v.failures.entries.Len() + v.wrong.Len() + v.judged.Len() + v.proven.Len() + len(v.gates.open); kept > 4 {
+		t.Errorf("%d things are kept of it", kept)
+	}
+	b.expect(t, 200, office, neighbour, userPassword)
+	b.expect(t, 200, office, "admin", adminPassword)
+	b.expect(t, 200, office, user, userPassword)
+	// Made right, it is taken at once.
+	if _, err := b.users.Update(t.Context(), Patch{Username: user, Password: new("its old password")}); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 200, office, user, "its old password")
+	b.expect(t, 401, office, user, userPassword)
+}
+
+// Of a user at an address five guesses are compared at once, of an address fifty; then one in a minute.
+func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
+	b := setup(t)
+	user := b.user("user")
+	guess := func(i int) int { return b.call(t, office, user, fmt.Sprint("guess ", i)) }
+	compared := 0
+	for i := range 20 * 60 { // each second
+		if guess(i) == 401 {
+			compared++
+		}
+		b.clock.move(time.Second)
+	}
+	if compared < 5 || compared > 5+7+20 {
+		t.Errorf("%d guesses of one user were compared in 20 minutes", compared)
+	}
+	if got := b.call(t, office, user, userPassword); got != 429 { // nobody proved it here
+		t.Errorf("the right guess is answered with %d", got)
+	}
+	b.expect(t, 200, "198.51.100.1", user, userPassword) // elsewhere it is not held up
+
+	elsewhere := "203.0.113.9"
+	if n := b.spray(t, elsewhere); n != freeFromAddress+1 {
+		t.Errorf("%d guesses of one address were compared", n)
+	}
+	compared = 0
+	for i := range 20 * 60 {
+		if b.call(t, elsewhere, fmt.Sprint("name ", i), "guess") == 401 {
+			compared++
+		}
+		b.clock.move(time.Second)
+	}
+	if compared > 7+20 {
+		t.Errorf("%d guesses of one address were compared in 20 more minutes", compared)
+	}
+}
+
+// Many connections compare no more guesses than one.
+func TestGuessesAtOnceAreCountedOneByOne(t *testing.T) {
+	b := setup(t)
+	user := b.user("user")
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			got := b.call(t, office, user, fmt.Sprint("guess ", i))
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[got]++
+		})
+	}
+	all.Wait()
+	if statuses[401] != freeFailures+1 || statuses[429] != 60-freeFailures-1 {
+		t.Errorf("answered with %v", statuses)
+	}
+}
+
+// A user that lives at an address is limited there on its own: it gets in after a restart, and with a new password, while a
+// neighbour tries names. Nobody else does.
+func TestWhoLivesAtAnAddressGetsInAfterARestart(t *testing.T) {
+	b := setup(t)
+	user, stranger := b.user("user"), b.user("stranger")
+	b.expect(t, 200, office, user, userPassword)
+	b.expect(t, 200, office, "admin", adminPassword)
+	again := b.server()
+	again.spray(t, office)
+	again.expect(t, 200, office, user, userPassword)
+	again.expect(t, 200, office, "admin", adminPassword)
+	again.expect(t, 429, office, stranger, userPassword)
+	if _, err := again.users.Update(t.Context(), Patch{Username: user, Password: new("another password")}); err != nil {
+		t.Fatal(err)
+	}
+	again.expect(t, 200, office, user, "another password")
+	again.expect(t, 401, office, user, userPassword)
+}
+
+// Comparing passwords is what costs: it takes no more than its places, and who is known needs none.
+func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
+	b := setup(t)
+	user, resident := b.user("user"), b.user("resident")
+	b.expect(t, 200, office, user, userPassword)
+	b.expect(t, 200, "198.51.100.7", resident, userPassword)
+	if _, err := b.users.Update(t.Context(), Patch{Username: resident, Password: new("another password")}); err != nil {
+		t.Fatal(err)
+	}
+	v := b.users.verifier
+	for range cap(v.hashing) {
+		v.hashing <- struct{}{}
+	}
+	b.clock.move(2 * judgedFor)
+	b.expect(t, 200, office, user, userPassword)
+	b.expect(t, 200, "198.51.100.7", resident, "another password") // has a place of its own
+	// Strangers wait, as many as the line holds.
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for n := range lineMost {
+		waiting.Go(func() {
+			_, err := v.verify(ctx, v.attempt("stranger", "guess", fmt.Sprint("203.0.113.", n)))
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("a stranger that waits is told %v", err)
+			}
+		})
+	}
+	for {
+		v.gates.mu.Lock()
+		one := v.gates.open[anyNetwork]
+		full := one != nil && one.line == lineMost
+		v.gates.mu.Unlock()
+		if full {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	b.expect(t, 503, "203.0.114.1", "stranger", "guess")
+	b.expect(t, 200, office, user, userPassword)
+	cancel()
+	waiting.Wait()
+	if len(v.gates.open) != 0 {
+		t.Errorf("%d lines are left", len(v.gates.open))
+	}
+}
+
+func TestAChangeIsNoticedByAnotherServerWithinAMinute(t *testing.T) {
+	b := setup(t)
+	user := b.user("user")
+	other := b.server()
+	for _, d := range []*door{b.door, other} {
+		d.expect(t, 200, office, user, userPassword)
+	}
+	if _, err := b.users.Update(t.Context(), Patch{Username: user, Password: new("another password")}); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 401, office, user, userPassword)
+	b.clock.move(judgedFor)
+	other.expect(t, 401, office, user, userPassword)
+	other.expect(t, 200, office, user, "another password")
+	if _, err := b.users.Update(t.Context(), Patch{Username: user, IsDisabled: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 401, office, user, "another password")
+	b.clock.move(judgedFor)
+	other.expect(t, 401, office, user, "another password")
+	if _, err := b.users.Update(t.Context(), Patch{Username: user, IsDisabled: new(false)}); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 200, office, user, "another password")
+}
+
+// A host has more IPv6 addresses than anybody can count; its network is what is counted.
+func TestTheAddressesOfAnIPv6NetworkCountAsOne(t *testing.T) {
+	b := setup(t)
+	refused := false
+	for n := range freeFromAddress + 2 {
+		refused = b.call(t, fmt.Sprintf("2001:db8::%x", n+1), fmt.Sprint("name ", n), "guess") == 429
+	}
+	if !refused {
+		t.Error("each address of a network is counted apart")
+	}
+	b.expect(t, 401, "2001:db8:0:1::1", "name", "guess")
+}
+
+// A wrong key is slowed down like a wrong password, though nobody can guess one; a right one is not.
+func TestWrongKeysAreSlowedDown(t *testing.T) {
+	b := setup(t)
+	_, key, err := b.users.CreateKey(t.Context(), b.user("user"), "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range freeFailures + 1 {
+		b.expect(t, 401, office, "", fmt.Sprint(keyPrefix, strings.Repeat("A", 40), n))
+	}
+	b.expect(t, 429, office, "", keyPrefix+"another")
+	b.expect(t, 200, office, "", key)
+}

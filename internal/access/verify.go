@@ -1,0 +1,459 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+)
+
+const (
+	// judgedFor is how long credentials are right or wrong without another look at the database, and so how long another
+	// server may take to notice a change.
+	judgedFor = time.Minute
+	// provenFor is how long after their last use credentials need no guess to be recognised at the address where they were
+	// proved.
+	provenFor = 7 * 24 * time.Hour
+	// livingMost is how many users are known of one address.
+	livingMost = 10_000
+	// lineMost bounds how many callers wait for one address's guesses, and how many addresses for a comparison.
+	lineMost = 256
+)
+
+// digested is a SHA-256 of something, or an HMAC with it.
+type digested = [sha256.Size]byte
+
+// verifier finds out whether credentials are right. It goes from the cheap to the dear, and a caller that proved its
+// credentials never has to pay for the guesses of others:
+//
+//   - credentials that were judged within the last minute are as they were then;
+//   - credentials that were compared before with what the database still holds are right or wrong as they were then, and a
+//     wrong one is no new guess;
+//   - an API key is one look at an index, and cannot be guessed;
+//   - anything else is a guess: it waits for the guesses of its user and its address, and then costs an argon2id.
+//
+// A user that proved its password at an address lately is limited there on its own: an attacker behind the same address
+// that tries other names does not make it wait, not even after a restart or a change of its password.
+type verifier struct {
+	q         *dbq.Queries
+	now       func() time.Time
+	bootstrap digested // of the configured user's credentials
+	admin     Principal
+	secret    []byte // of this process; what is remembered is of no use elsewhere
+	nobody    string // a hash that an unknown user's password is compared with
+
+	mu     sync.Mutex
+	change int64 // counts the changes of users on this server: what was judged before one is looked at again
+
+	judged *lru.Cache[digested, judgement] // by credentials
+	proven *lru.Cache[digested, proof]     // by credentials and address
+	wrong  *lru.Cache[digested, digested]  // by credentials: what they were compared with
+	living *lru.Cache[digested, household] // by address
+
+	failures *failures
+	gates    gates
+	hashing  chan struct{} // a place for each comparison: bounds the memory and the cores that hashing takes
+	reserved chan struct{} // one more, for users that are known at their addresses
+	lookups  chan struct{} // a place for each look at an API key that is not known
+}
+
+// attempt is a caller's claim to be somebody.
+type attempt struct {
+	username, password, network string
+	mark                        digested // of the credentials
+	here                        digested // of the credentials at this address
+}
+
+func (a attempt) isKey() bool { return strings.HasPrefix(a.password, keyPrefix) }
+
+// judgement is what credentials were found to be.
+type judgement struct {
+	who    Principal
+	isGood bool
+	at     time.Time
+	change int64
+}
+
+// proof says that credentials were right.
+type proof struct {
+	of digested // what they were compared with
+	at time.Time
+}
+
+// household is who proved a password at an address.
+type household struct {
+	names map[string]struct{}
+	at    time.Time
+}
+
+// account is what credentials are compared with.
+type account struct {
+	of   digested  // changes when the credentials do; zero where there is nothing to compare with
+	user *dbq.User // nil for the configured user and for nobody
+	who  Principal
+}
+
+// isOpen tells whether its owner may come in.
+func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
+
+func (v *verifier) attempt(username, password, address string) attempt {
+	a := attempt{username: username, password: password, network: networkOf(address)}
+	a.mark = v.sign(digest(username, password), "")
+	a.here = v.sign(digest(username, password), a.network)
+	return a
+}
+
+func (v *verifier) sign(sum digested, network string) digested {
+	mac := hmac.New(sha256.New, v.secret)
+	mac.Write(sum[:])
+	mac.Write([]byte(network))
+	return digested(mac.Sum(nil))
+}
+
+// changed makes this server look at the database again before it trusts what it knows.
+func (v *verifier) changed() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.change++
+}
+
+func (v *verifier) changes() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.change
+}
+
+// verify says who comes. Faults: auth.required, auth.too_many_failures, unavailable.
+func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
+	if who, err, known := v.recall(ctx, a); known {
+		return who, err
+	}
+	if a.isKey() {
+		return v.lookUp(ctx, a)
+	}
+	return v.guess(ctx, a)
+}
+
+// recall answers for credentials that were compared before.
+func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err error, known bool) { //nolint:revive // known says whether err counts
+	change := v.changes()
+	if j, ok := v.judged.Get(a.mark); ok && j.change == change && v.now().Sub(j.at) < judgedFor {
+		if !j.isGood {
+			return Principal{}, ErrRequired, true
+		}
+		if !v.proven.Contains(a.here) { // in use at another address by now
+			if p, ok := v.proven.Get(a.mark); ok {
+				v.proven.Add(a.here, p)
+			}
+		}
+		return j.who, nil, true
+	}
+	right, isRight := v.proven.Get(a.here)
+	isRight = isRight && v.now().Sub(right.at) < provenFor
+	wrongOf, isWrong := v.wrong.Get(a.mark)
+	if !isRight && !isWrong {
+		return Principal{}, nil, false
+	}
+	now, err := v.account(ctx, a)
+	switch {
+	case err != nil:
+		return Principal{}, err, true
+	case isRight && right.of == now.of:
+		who, err = v.admit(a, now, change)
+		return who, err, true
+	case isWrong && wrongOf == now.of:
+		v.judged.Add(a.mark, judgement{at: v.now(), change: change})
+		return Principal{}, ErrRequired, true
+	default: // they were changed since
+		return Principal{}, nil, false
+	}
+}
+
+// admit lets in who proved to be the owner of an account, unless that is disabled.
+func (v *verifier) admit(a attempt, owned account, change int64) (Principal, error) {
+	p := proof{of: owned.of, at: v.now()}
+	v.proven.Add(a.here, p)
+	v.proven.Add(a.mark, p)
+	v.wrong.Remove(a.mark)
+	v.judged.Add(a.mark, judgement{who: owned.who, isGood: owned.isOpen(), at: p.at, change: change})
+	if !owned.isOpen() {
+		return Principal{}, ErrRequired
+	}
+	return owned.who, nil
+}
+
+// refuse remembers that credentials are wrong, and counts the guess.
+func (v *verifier) refuse(a attempt, compared account, change int64) error {
+	v.failures.add(a.username, a.network)
+	v.wrong.Add(a.mark, compared.of)
+	v.judged.Add(a.mark, judgement{at: v.now(), change: change})
+	return ErrRequired
+}
+
+// lookUp answers for an API key that is not known. A right one is let in whatever others do; a wrong one counts as a guess.
+func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
+	if err := take(ctx, v.lookups); err != nil {
+		return Principal{}, err
+	}
+	defer func() { <-v.lookups }()
+	change := v.changes()
+	owned, err := v.account(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
+	if owned.user != nil {
+		return v.admit(a, owned, change)
+	}
+	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
+		return Principal{}, tooMany(wait)
+	}
+	return Principal{}, v.refuse(a, owned, change)
+}
+
+// guess answers for a password that is not known, one at a time for each address.
+func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
+	if err := v.mayGuess(ctx, a); err != nil {
+		return Principal{}, err
+	}
+	leave, err := v.gates.enter(ctx, a.network)
+	if err != nil {
+		return Principal{}, err
+	}
+	defer leave()
+	// Meanwhile another request may have proved the same credentials, or used up what the address may try.
+	if who, err, known := v.recall(ctx, a); known {
+		return who, err
+	}
+	if err := v.mayGuess(ctx, a); err != nil {
+		return Principal{}, err
+	}
+	change := v.changes()
+	owned, isRight, err := v.compare(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
+	if !isRight {
+		return Principal{}, v.refuse(a, owned, change)
+	}
+	v.failures.clear(a.username, a.network)
+	v.note(ctx, a)
+	return v.admit(a, owned, change)
+}
+
+// mayGuess is nil when a guess need not wait.
+func (v *verifier) mayGuess(ctx context.Context, a attempt) error {
+	if wait := v.failures.wait(userKey(a.username, a.network)); wait > 0 {
+		return tooMany(wait)
+	}
+	if wait := v.failures.wait(networkKey(a.network)); wait > 0 && !v.lives(ctx, a) {
+		return tooMany(wait)
+	}
+	return nil
+}
+
+func tooMany(wait time.Duration) error {
+	return &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
+}
+
+// compare compares a password with the account that it claims. A wrong password and an unknown user take the same time.
+func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRight bool, err error) {
+	release, err := v.takeHashing(ctx, a)
+	if err != nil {
+		return owned, false, err
+	}
+	defer release()
+	if v.isBootstrap(a) {
+		return v.configured(), true, nil
+	}
+	owned, err = v.account(ctx, a)
+	if err != nil {
+		return owned, false, err
+	}
+	hash, known := v.nobody, owned.user != nil && owned.user.PasswordHash != nil
+	if known {
+		hash = *owned.user.PasswordHash
+	}
+	same, err := argon2id.ComparePasswordAndHash(a.password, hash)
+	if err != nil {
+		return owned, false, fmt.Errorf("verify password: %w", err)
+	}
+	return owned, same && known, nil
+}
+
+// account finds what credentials are compared with.
+func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
+	if v.isBootstrap(a) {
+		return v.configured(), nil
+	}
+	var user dbq.User
+	var err error
+	if a.isKey() {
+		sum := sha256.Sum256([]byte(a.password))
+		if user, err = v.q.UserByKey(ctx, sum[:]); err == nil && a.username != "" && a.username != user.Username {
+			return account{}, nil
+		}
+	} else if postgres.IsText(a.username) {
+		user, err = v.q.UserGet(ctx, a.username)
+	} else {
+		return account{}, nil // which nobody is called
+	}
+	if postgres.IsNoRows(err) {
+		return account{}, nil
+	}
+	if err != nil {
+		return account{}, fmt.Errorf("find user: %w", err)
+	}
+	owned := account{user: &user, who: principalOf(user)}
+	switch {
+	case a.isKey():
+		owned.of = sha256.Sum256([]byte(a.password))
+	case user.PasswordHash != nil:
+		owned.of = sha256.Sum256([]byte(*user.PasswordHash))
+	}
+	return owned, nil
+}
+
+// isBootstrap tells whether these are the configured user's credentials, which no table holds.
+func (v *verifier) isBootstrap(a attempt) bool {
+	sent := digest(a.username, a.password)
+	return subtle.ConstantTimeCompare(sent[:], v.bootstrap[:]) == 1
+}
+
+func (v *verifier) configured() account { return account{of: v.bootstrap, who: v.admin} }
+
+// takeHashing takes a place to compare a password in. Strangers leave one to users that are known at their addresses.
+func (v *verifier) takeHashing(ctx context.Context, a attempt) (release func(), err error) {
+	select {
+	case v.hashing <- struct{}{}:
+		return func() { <-v.hashing }, nil
+	default:
+	}
+	reserved := v.reserved
+	if !v.lives(ctx, a) {
+		reserved = nil
+		leave, err := v.gates.join(anyNetwork)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	select {
+	case v.hashing <- struct{}{}:
+		return func() { <-v.hashing }, nil
+	case reserved <- struct{}{}:
+		return func() { <-v.reserved }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to verify password: %w", ctx.Err())
+	}
+}
+
+func take(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait to verify key: %w", ctx.Err())
+	}
+}
+
+// lives tells whether the user proved its password at this address within a month. Without the database nobody did.
+func (v *verifier) lives(ctx context.Context, a attempt) bool {
+	key := networkKey(a.network)
+	home, ok := v.living.Get(key)
+	if !ok || v.now().Sub(home.at) >= judgedFor {
+		home = household{names: map[string]struct{}{}, at: v.now()}
+		names, err := v.q.UserAddressList(ctx, dbq.UserAddressListParams{Network: a.network, PageLimit: livingMost})
+		if err != nil {
+			return false
+		}
+		for _, name := range names {
+			home.names[name] = struct{}{}
+		}
+		v.living.Add(key, home)
+	}
+	_, lives := home.names[a.username]
+	return lives
+}
+
+// note keeps that the user proved its password here. It only helps the user later: a failure is none of the request's.
+func (v *verifier) note(ctx context.Context, a attempt) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := v.q.UserAddressNote(ctx, dbq.UserAddressNoteParams{Username: a.username, Network: a.network}); err == nil {
+		v.living.Remove(networkKey(a.network))
+	}
+}
+
+// gates let one guess of each address through at a time.
+type gates struct {
+	mu   sync.Mutex
+	open map[string]*gate
+}
+
+type gate struct {
+	turn chan struct{}
+	line int // who is inside or waits
+}
+
+// anyNetwork is the line of those that wait for a comparison; it is no address.
+const anyNetwork = "any"
+
+// errBusy is what callers are told that would have to wait behind too many others.
+var errBusy = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
+
+// join takes a place in a line that has an end.
+func (g *gates) join(network string) (leave func(), err error) {
+	_, leave, err = g.queue(network)
+	return leave, err
+}
+
+func (g *gates) queue(network string) (one *gate, leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one = g.open[network]
+	if one == nil {
+		one = &gate{turn: make(chan struct{}, 1)}
+		g.open[network] = one
+	}
+	if one.line >= lineMost {
+		return nil, nil, errBusy
+	}
+	one.line++
+	return one, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if one.line--; one.line == 0 {
+			delete(g.open, network)
+		}
+	}, nil
+}
+
+// enter waits for the address's turn.
+func (g *gates) enter(ctx context.Context, network string) (leave func(), err error) {
+	one, quit, err := g.queue(network)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case one.turn <- struct{}{}:
+		return func() {
+			<-one.turn
+			quit()
+		}, nil
+	case <-ctx.Done():
+		quit()
+		return nil, errors.Join(errors.New("wait to verify password"), ctx.Err())
+	}
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// names are what the first group of pattern finds in text, each once.
+func names(pattern, text string) []string {
+	var all []string
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(all, match[1]) {
+			all = append(all, match[1])
+		}
+	}
+	return all
+}
+
+func compare(t *testing.T, got, want []string) {
+	t.Helper()
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for _, name := range got {
+		if !slices.Contains(want, name) {
+			t.Errorf("%s is not a setting", name)
+		}
+	}
+}
+
+func TestEverySettingStandsInTheDocuments(t *testing.T) {
+	t.Parallel()
+	for path, heading := range map[string]string{"../../README.md": "## Configuration", "../../README.zh-CN.md": "## 配置"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			_, section, found := strings.Cut(read(t, path), heading+"\n")
+			if !found {
+				t.Fatalf("there is no %s", heading)
+			}
+			section, _, _ = strings.Cut(section, "\n## ")
+			var listed []string
+			for line := range strings.Lines(section) {
+				if cells := strings.Split(line, "|"); len(cells) > 2 {
+					listed = append(listed, names("`([A-Z_]+)`", cells[1])...)
+				}
+			}
+			compare(t, listed, Variables())
+		})
+	}
+	t.Run(".env.example", func(t *testing.T) {
+		t.Parallel()
+		compare(t, names(`(?m)^#?([A-Z_]+)=`, read(t, "../../.env.example")), Variables())
+	})
+}
+
+func TestEverySettingReachesTheContainer(t *testing.T) {
+	t.Parallel()
+	compose := read(t, "../../compose.yaml")
+	_, environment, _ := strings.Cut(compose, "    environment:\n")
+	environment, _, _ = strings.Cut(environment, "    volumes:")
+	own := []string{
+		"APP_HOST", "APP_PORT", // the image listens on every address; APP_PORT is the port outside
+		"LKSMS_PG_BIN", // there is no PostgreSQL in the image
+	}
+	want := slices.DeleteFunc(Variables(), func(name string) bool { return slices.Contains(own, name) })
+	compare(t, names(`(?m)^      ([A-Z_]+):`, environment), want)
+	for _, match := range regexp.MustCompile(`(?m)^      ([A-Z_]+): (.*)$`).FindAllStringSubmatch(environment, -1) {
+		name, value := match[1], match[2]
+		if name != "DATABASE_URL" && name != "LKSMS_DATA" && !strings.HasPrefix(value, "${"+name+":") {
+			t.Errorf("%s is %s: not what is set outside", name, value)
+		}
+	}
+	// What serve generates is in a volume that the image's user may write to.
+	for _, want := range []string{`volumes: ["lksms:/var/lib/lksms"]`, "LKSMS_DATA: /var/lib/lksms\n", "${SECRETS_KEY_FILE:-/var/lib/lksms/"} {
+		if !strings.Contains(compose, want) {
+			t.Errorf("compose.yaml has no %s", want)
+		}
+	}
+	if dockerfile := read(t, "../../Dockerfile"); !strings.Contains(dockerfile, "--chown=65532:65532 /out/data /var/lib/lksms\nUSER 65532:65532\n") {
+		t.Error("in the image nobody owns /var/lib/lksms")
+	}
+}
+
+// parse is what the environment says, and nothing else.
+func parse(t *testing.T, env map[string]string) (Server, error) {
+	t.Helper()
+	for _, name := range Variables() {
+		t.Setenv(name, env[name])
+	}
+	t.Chdir(t.TempDir()) // no .env
+	if err := LoadEnvironment(); err != nil {
+		t.Fatal(err)
+	}
+	var s Server
+	parser, err := kong.New(&s, Booleans(), kong.Vars{"data_dir": "/nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse(nil)
+	return s, err
+}
+
+func TestLevelsAndSwitchesAreReadInAnyCase(t *testing.T) {
+	for text, want := range map[string]slog.Level{
+		"": slog.LevelInfo, "INFO": slog.LevelInfo, "Debug": slog.LevelDebug, "warn": slog.LevelWarn, "WARNING": slog.LevelWarn,
+		"Error": slog.LevelError, "CRITICAL": slog.LevelError,
+	} {
+		s, err := parse(t, map[string]string{"LOG_LEVEL": text, "LOG_FORMAT": "JSON"})
+		if err != nil || s.SlogLevel() != want || s.Format != "json" {
+			t.Errorf("LOG_LEVEL=%s: %v %s %v", text, s.SlogLevel(), s.Format, err)
+		}
+	}
+	for text, want := range map[string]bool{
+		"": true, "True": true, "YES": true, "on": true, "1": true, "False": false, "no": false, "OFF": false, "0": false,
+	} {
+		s, err := parse(t, map[string]string{"ENABLE_DOCS": text})
+		if err != nil || s.EnableDocs != want {
+			t.Errorf("ENABLE_DOCS=%s: %v %v", text, s.EnableDocs, err)
+		}
+	}
+	for name, text := range map[string]string{"DEBUG": "perhaps", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml"} {
+		if _, err := parse(t, map[string]string{name: text}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v", name, text, err)
+		}
+	}
+}
+
+func TestASettingThatIsEmptyHasItsDefault(t *testing.T) {
+	s, err := parse(t, nil)
+	if err != nil || s.Port != 8000 || s.Username != "admin" || !s.EnableDocs || s.Debug || s.MaxRetryCount != 3 || len(s.TrustedProxies) != 0 {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+func TestSwitchesAreFlagsToo(t *testing.T) {
+	var s Server
+	parser, err := kong.New(&s, Booleans(), kong.Vars{"data_dir": "/nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"--debug", "--no-enable-docs"}); err != nil || !s.Debug || s.EnableDocs {
+		t.Errorf("%v %v %v", s.Debug, s.EnableDocs, err)
+	}
+	if _, err := parser.Parse([]string{"--no-debug", "--enable-docs=On"}); err != nil || s.Debug || !s.EnableDocs {
+		t.Errorf("%v %v %v", s.Debug, s.EnableDocs, err)
+	}
+}
