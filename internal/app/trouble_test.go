@@ -88,7 +88,9 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 		t.Errorf("%d calls with a wrong key", calls)
 	}
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": withKey(p.config(), "right")})
-	eventually(t, "all are sent", func() bool { return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages })
+	eventually(t, "all are sent", func() bool {
+		return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages
+	})
 	if s := b.getSender("pushed"); s.Rest != nil || !s.IsReady {
 		t.Errorf("it still rests: %+v", s.Rest)
 	}
@@ -246,7 +248,9 @@ func TestASlowBatchFailsNothing(t *testing.T) {
 	config := p.config()
 	config["atOnce"], config["timeoutSeconds"] = 1, 10
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
-	eventually(t, "all are sent", func() bool { return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages })
+	eventually(t, "all are sent", func() bool {
+		return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages
+	})
 	for to, n := range p.recipients() {
 		if n != 1 {
 			t.Errorf("%s was sent to %d times", to, n)
