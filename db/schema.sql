@@ -597,7 +597,7 @@ CREATE TABLE public.sender_states (
     month_used bigint DEFAULT 0 NOT NULL,
     seen_at timestamp with time zone,
     sent_at timestamp with time zone,
-    total_sent bigint DEFAULT 0 NOT NULL,
+    attempts bigint DEFAULT 0 NOT NULL,
     succeeded bigint DEFAULT 0 NOT NULL,
     failed bigint DEFAULT 0 NOT NULL,
     response_ms bigint DEFAULT 0 NOT NULL,
@@ -605,6 +605,8 @@ CREATE TABLE public.sender_states (
     rest_until timestamp with time zone,
     rest_reason text,
     probe_until timestamp with time zone,
+    attempts_today bigint DEFAULT 0 NOT NULL,
+    attempts_on date,
     CONSTRAINT sender_states_balance_range CHECK ((balance >= 0))
 )
 WITH (fillfactor='50');
@@ -615,6 +617,10 @@ COMMENT ON COLUMN public.sender_states.last_taken IS 'tasks of the last claim, f
 
 COMMENT ON COLUMN public.sender_states.minute_used IS 'segments in the minute in which last_taken_at lies; another minute has none used';
 
+COMMENT ON COLUMN public.sender_states.sent_at IS 'when the last SUCCESS was reported';
+
+COMMENT ON COLUMN public.sender_states.attempts IS 'tasks that it was ever given; how many of them were sent is succeeded';
+
 COMMENT ON COLUMN public.sender_states.response_ms IS 'sum over succeeded and failed of the time from claim to report';
 
 COMMENT ON COLUMN public.sender_states.openings IS 'how often the circuit breaker opened since a message last got through; 0: it is closed';
@@ -624,6 +630,10 @@ COMMENT ON COLUMN public.sender_states.rest_until IS 'the breaker is open until 
 COMMENT ON COLUMN public.sender_states.rest_reason IS 'what the provider said when the breaker opened; null: it is closed';
 
 COMMENT ON COLUMN public.sender_states.probe_until IS 'half-open: one worker tries one message until then; null: none does';
+
+COMMENT ON COLUMN public.sender_states.attempts_today IS 'tasks that it was given on attempts_on; none on another day';
+
+COMMENT ON COLUMN public.sender_states.attempts_on IS 'a day of the sender''s time zone';
 
 CREATE TABLE public.senders (
     id bigint NOT NULL,

@@ -526,12 +526,10 @@ func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int
 
 const sendersDriven = `-- name: SendersDriven :many
 
-SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, x.sort::double precision AS sort,
-    x.day_share::double precision AS day_share, x.response_ms::bigint AS response_ms, st.openings,
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
-JOIN sender_standings x ON x.sender_id = s.id
 JOIN sender_states st ON st.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id
@@ -545,16 +543,12 @@ type SendersDrivenRow struct {
 	Version      int64
 	IntervalMs   int64
 	RetryMinutes []int64
-	Sort         float64
-	DayShare     float64
-	ResponseMs   int64
 	Openings     int64
 	RestSeconds  float64
 }
 
 // What drivers need: which senders they drive, what a message holds, and what providers said of it.
-// SendersDriven are the senders to which this service pushes, those that are on, with what decides which of them comes first and
-// how their circuit breakers stand.
+// SendersDriven are the senders to which this service pushes, those that are on, and how their circuit breakers stand.
 func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
 	rows, err := q.db.Query(ctx, sendersDriven)
 	if err != nil {
@@ -572,9 +566,6 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 			&i.Version,
 			&i.IntervalMs,
 			&i.RetryMinutes,
-			&i.Sort,
-			&i.DayShare,
-			&i.ResponseMs,
 			&i.Openings,
 			&i.RestSeconds,
 		); err != nil {
