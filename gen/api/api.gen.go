@@ -934,6 +934,8 @@ type CountryResponse struct {
 
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
+	// CompanyNo Example: acme
+	CompanyNo   No        `json:"company_no"`
 	Content     string    `json:"content"`
 	CreatedAt   time.Time `json:"created_at"`
 	ID          int64     `json:"id"`
@@ -972,6 +974,9 @@ type DefaultContentPatch struct {
 
 // DefaultContentRequest defines model for DefaultContentRequest.
 type DefaultContentRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
 	// Content The text, or with `use_template` the template's parameters
 	//
 	// Example: 欢迎使用我们的服务
@@ -2563,7 +2568,10 @@ type Used struct {
 type User struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
-	AppID    *string  `json:"app_id"`
+
+	// AllCompanies Whether it sees every company: an admin, and a read user for whom no company was named
+	AllCompanies bool    `json:"all_companies"`
+	AppID        *string `json:"app_id"`
 
 	// CompanyNo Example: acme
 	CompanyNo  No        `json:"company_no"`
@@ -2607,8 +2615,8 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo  *No       `json:"company_no,omitempty"`
+	// CompanyNo Null takes it out of its company
+	CompanyNo  *string   `json:"company_no,omitempty"`
 	IsDisabled *bool     `json:"is_disabled,omitempty"`
 	Password   *Password `json:"password,omitempty"`
 	Role       *Role     `json:"role,omitempty"`
@@ -2628,8 +2636,8 @@ type UserRequest struct {
 	// AppID Binds a send user to one app; without it, it may claim and report as any
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo *No       `json:"company_no,omitempty"`
+	// CompanyNo The company that it belongs to; without it, the default one, and a read user sees every company
+	CompanyNo *string   `json:"company_no,omitempty"`
 	Password  *Password `json:"password,omitempty"`
 	Role      Role      `json:"role"`
 
@@ -2795,6 +2803,9 @@ type CreateCountryParams struct {
 
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
+	// CompanyNo Only those of this company
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// PhoneNumber Only this phone number, whichever way it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
@@ -3237,6 +3248,8 @@ type ClientInterface interface {
 
 	// ListCompanies List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3291,14 +3304,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContactsWithBody Add contacts, and replace those that are there
+	// PutContactsWithBody Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3373,7 +3390,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContentWithBody Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3382,7 +3399,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContent Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3515,6 +3532,8 @@ type ClientInterface interface {
 
 	// ListSenders List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3586,6 +3605,8 @@ type ClientInterface interface {
 
 	// ListLedger Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3632,6 +3653,8 @@ type ClientInterface interface {
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3771,12 +3794,14 @@ type ClientInterface interface {
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotifications List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3802,7 +3827,8 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3820,7 +3846,8 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3837,7 +3864,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3846,7 +3873,7 @@ type ClientInterface interface {
 
 	// EndNotifications Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4049,6 +4076,8 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first
 	//
+	// A submit user is shown those that it sent, a read user those of its company.
+	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4235,6 +4264,8 @@ func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body Up
 
 // ListCompanies List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCompaniesRequest(c.Server, params)
@@ -4369,7 +4400,9 @@ func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, r
 	return c.Client.Do(req)
 }
 
-// PutContactsWithBody Add contacts, and replace those that are there
+// PutContactsWithBody Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4386,7 +4419,9 @@ func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutContacts Add contacts, and replace those that are there
+// PutContacts Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4571,7 +4606,7 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 
 // CreateDefaultContentWithBody Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4590,7 +4625,7 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *Creat
 
 // CreateDefaultContent Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4913,6 +4948,8 @@ func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRo
 
 // ListSenders List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSendersRequest(c.Server, params)
@@ -5074,6 +5111,8 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 
 // ListLedger Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
@@ -5190,6 +5229,8 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 }
 
 // TaskStatistics Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5529,7 +5570,7 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 
 // DeleteNotifications Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5545,6 +5586,8 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 }
 
 // ListNotifications List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5600,7 +5643,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5628,7 +5672,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5655,7 +5700,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5674,7 +5719,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6056,6 +6101,8 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 }
 
 // ListOnce List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7198,6 +7245,18 @@ func NewListDefaultContentsRequest(server string, params *ListDefaultContentsPar
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.PhoneNumber != nil {
 
@@ -10537,6 +10596,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompaniesWithResponse List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -10599,14 +10660,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
 
-	// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+	// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
 
-	// PutContactsWithResponse Add contacts, and replace those that are there
+	// PutContactsWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10693,7 +10758,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10702,7 +10767,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10855,6 +10920,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListSendersWithResponse List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -10932,6 +10999,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLedgerWithResponse Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -10984,6 +11053,8 @@ type ClientWithResponsesInterface interface {
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
 	// TaskStatisticsWithResponse Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11141,7 +11212,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11149,6 +11220,8 @@ type ClientWithResponsesInterface interface {
 	DeleteNotificationsWithResponse(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*DeleteNotificationsResponse, error)
 
 	// ListNotificationsWithResponse List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11176,7 +11249,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11194,7 +11268,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11211,7 +11286,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11220,7 +11295,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11436,6 +11511,8 @@ type ClientWithResponsesInterface interface {
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
 	// ListOnceWithResponse List subscribe messages, newest first
+	//
+	// A submit user is shown those that it sent, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13522,6 +13599,8 @@ type ListDefaultContentsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13545,6 +13624,11 @@ func (r ListDefaultContentsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListDefaultContentsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14631,6 +14715,8 @@ type ListRoutesResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14654,6 +14740,11 @@ func (r ListRoutesResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListRoutesResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListRoutesResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20333,6 +20424,8 @@ func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, cha
 
 // ListCompaniesWithResponse List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -20443,7 +20536,9 @@ func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, para
 	return ParseListContactsResponse(rsp)
 }
 
-// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20456,7 +20551,9 @@ func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Contex
 	return ParsePutContactsResponse(rsp)
 }
 
-// PutContactsWithResponse Add contacts, and replace those that are there
+// PutContactsWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20609,7 +20706,7 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 
 // CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20624,7 +20721,7 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 
 // CreateDefaultContentWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20891,6 +20988,8 @@ func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, route
 
 // ListSendersWithResponse List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -21022,6 +21121,8 @@ func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, sen
 
 // ListLedgerWithResponse Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -21116,6 +21217,8 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 }
 
 // TaskStatisticsWithResponse Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21393,7 +21496,7 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21407,6 +21510,8 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 }
 
 // ListNotificationsWithResponse List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21452,7 +21557,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21476,7 +21582,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21499,7 +21606,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21514,7 +21621,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21838,6 +21945,8 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 }
 
 // ListOnceWithResponse List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23724,6 +23833,13 @@ func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24667,6 +24783,13 @@ func ParseListRoutesResponse(rsp *http.Response) (*ListRoutesResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -29442,7 +29565,7 @@ type ServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(w http.ResponseWriter, r *http.Request)
 	// DeleteContact Delete a contact
@@ -30338,6 +30461,19 @@ func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r 
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListDefaultContentsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "phone_number" -------------
 
@@ -35741,6 +35877,20 @@ func (response ListDefaultContents403JSONResponse) VisitListDefaultContentsRespo
 	return err
 }
 
+type ListDefaultContents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDefaultContents404JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContents422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
@@ -37298,6 +37448,20 @@ func (response ListRoutes403JSONResponse) VisitListRoutesResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListRoutes404JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45189,7 +45353,7 @@ type StrictServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
 	// DeleteContact Delete a contact
@@ -47896,404 +48060,413 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSproJdDc5ZHc4dnuaPTPUkE2K3RQtTXOBBCoBpLuQCVUmGsQw+kLek32yV7uS",
-	"Nny3G175bDnsON2e1rpz7FkOWbL+GA05o5/8L1zke5lVWUAVUAC60SQNhYLTAKrye77v7/NeVFqy15eC",
-	"Ca0quy8qfRrTHtMshk/7/f690PwRMtWKeV9zKSq7laddSag6UwHRXUYU7THCBWHnLB6RVkR5j1ARkpj1",
-	"ZayJbBMpGFFMhCyuBBX2nPb6EavsVlRP1Wm/X69Wa5Wgwk3L3xqweFQJKoL2zBPmVx5WgkrMvjXgMQsr",
-	"uzoesKCiWl3Wo2ZkvxOzdmW38j/eSOdxA39VN3D4FxdB5YBq1pHx6AjafYGd9anupn217CML9+b6wA67",
-	"VAgWTesPn1i4uyOJHZn1vs97XE/u00dySHpUjIg2u0WoJj2ptL8HtWr+wkfQoD+UkLXpINL4So8+571B",
-	"z3wwn7iwn4KKHvXN+1xo1mExjlD2+lSMjmTRQuDvdSGXXgs5EDqe1hP8fhk9DWIl48kVP+ky0hDsua63",
-	"4ImGOf7mkvRph5Ema8uYFZx1fCGz5j36/D4THd2t7G7ZhXaf06VWOuaiA6PCu5oz8Rl3qC3jHtW4bbd2",
-	"KjN39F7Ien2pmWiNPmajyVXYFyMylHHoJt+iUcTidxRpy5joLldAEcx4mNKb5JgJTWiHckGGXHe5IFs7",
-	"pCsHsYLPKZFpynCENMe+S0LJFBHSvNQhPRkzoDwdphU81uax0oQKNWQx9hCkTXYZDVlMGt5sNh6zfkRH",
-	"LGzs4XPUtM1i6JlwjS3vbG0F0M9O9Q4ZdnnEvM443LOhjM82yb5wfesuxZ8EYXEsY/O3kJqcsb7edAcC",
-	"B5Tumj8ws87lj0afas1i0+a/+eR/2Pifn33ldyp55+U+V3oW6eCa9XzSMSe12JqXWjzqSsE+4JFmOdfr",
-	"oYhGeID65jEiBr0miwOzCa2u4T9kSGGfuCLDmGvNRMGQ4f06vl8pe/lhbEf4jhnrYznQrJDaxObXWbRm",
-	"3qt3DGy0sE/ksssQuJRnnlB1VkhRDEdZhjXbxk0/TxSLRTGfHLifF+0qad909pROPe2KtaQIFdGSDCnX",
-	"QLAosE8y7DJh7nnM8PIK5jPS7QJGalopfb5gcBdmmDFTfSkUAynsQIp2xFsw7pYUmgn4k/b7EW9RM4Ub",
-	"v6/MPF6k4zFPhqyyu1O9E1SA5JjvYkbhQdi+TSF1vcuisHIRVHpMKdphwMIMner3iYALZR4A8gav2E1g",
-	"SpvN361Uax99+NWtr+88rX7j9tduffPj7Qc3j957dOdx7cQ0Wm7WhzA6mPYkM1WaaoZ8hIuOSgg+oVEk",
-	"h8SsV1C5azZjgcVBypnMXA1aLaZU+ZGbfh/bncqbAIzrIqh8IOMmD0MmFtvB7bwdpAPd3WwnDU9uobk3",
-	"pEdHsFqhBLK58v1TjLRiFjKhOY3U+HBMH/eE4VQ0WmRpbpr9m1wa7prMLMqx7DGUE4ZG3hjGUnQIF4qH",
-	"yL4Vi89ZfA0nHPp9RxE5FAS45l5GxOEhiRhFmsS1IpHs4Lqd04iHC52orS1v2dqcRaGq7H5i/5xkjuka",
-	"WqmFZtgvCjctKkiTkZAbWS+sXDwL0g1xkh63Y87syz6Bbp1EBE+sdhfuadKSgyg0448ZDQPSHJhJJuOC",
-	"s7JHGG11YZi0x2ASD2hk+DdbbBfyD69bq17S9tjVTk8GDtosmh346g8vysW4c189fnhkmj2S+gM5EAsu",
-	"ys5UdtWGhsdXxLFkogat7vUwqrEhdEHEDionUt6ncWch7rRT2552QLSU9QjaLjwgbne0lAQevb4DAt0D",
-	"qRCkRh7w9wMiLeWQbUJJk2pYNyrIbfOzXbwHVIwWI3F3CpmmWTgj7NXblEeDmKmxBZQSZUHzMwuJUaV6",
-	"fa32iI5HVk2NqF45q3DDQsbVGTClmCLtWPZQI6JhGDOl9kjjMdPxaGO/rVncIIqOFOkWyLeb5MDjzrAb",
-	"Q3OU+7E8h6lnmnbaOSVDxs5QBY55p6vJ/qN75IyNVEBozKzgiJovC0nEz5iVPoy0L8wmyJh/uijZrBXu",
-	"bKIfZDbUyP9As82J61OlwDTBFelxpYw8IGNc1NVu6JH0RaMgGQWRAo/kE0HPKY9oM2KLCUe55GPgtTpB",
-	"OIwswlvMUfTkSbvNQg5XT0FCqmmTGkGSipTXtbos3EstQ47iGQFzKOMzvKG4imrQ78tYs/ABCzldjBLf",
-	"nEaJB2kX9Z7pow6K+8TqHmC3GyejPiO9gYK5jA/genl4yFoRNZeWKtIYH1oDNGjbpnUPgPk50YF2X1T6",
-	"seyzWHNUXXH9ZtjNzTNmZFSXsU6cUHX2iI6xvelvPbCPoWbtbAif4OjSVuwQniWGF9n8fdYCDTNxhBR5",
-	"Lzx73M2p5rh/c3o6qFar1VybHHT0GPwmj/EMTC6p9YmUM+PYY1v3FmrclQP2MuR1e54d82a1SlpdGtOW",
-	"ZrECun7G+roSVMQgskQJrTBzzC5iVDE7+smDCL8iFwK2Yx1ITISGsaBFF91LIIETsKxMNaCND3XcoGaO",
-	"g45HdWp4Zd0yx7xFQtOPdWKRMyGHyFQjQ7AtMw2MNqkZBbN34/HhyeNv1O8e3t//Rv3BvaMnJ4fHjbHh",
-	"bm9VPOPo7Vs7GfNotczwVdfoAHWYRe64wXpNyQf79+4f3kVDllFoZOwZt62Es0faNFKMNEfEmW8Lh9CU",
-	"MmIUzA5KUz1Qs84jHupjfPYiSOyH5c2E/sVNrY+Jh9AOo+DymnbyqFPCByaOakYHznvgsmYwpmy7MU2Z",
-	"yCN7k4voQu5Q4Rkw5peksfAitkTjmI7gs9Q0qoMbbaa3ESVHdH90ZRSqSq5BO7MoXvPe1uLw8xbkfRpR",
-	"0WIHXSpwSWgYcjMcGj3yFgfOdTC++clL2Wkcs04PvOF5tMXzZKT/8y7txtgPeQSnR+OzMRcOGLJK09Fx",
-	"LoYTyV0f/ukJfDc+ySqSglbMqGZhQGpEyJCRUAoWkC3rqCRUEBk3DWXbxufbXHDVNS/s4BeGHoaENoVZ",
-	"qSgaBeQmtqTpGbOKJ9hOgNIoQ8WlYKASjC9w7Za/wNtb7916L0sNJ9cy8bgbxizMY59UvjVgA8PKVc90",
-	"0JOCawnL9iyHH7kGLleAyT+EGfqZbtHKRBi8JGHOFNMfZtxP9+SU5lcnCrr5rHoNBYvy19D+MCt6ILBh",
-	"CPbN6cvhHjRv4V2tU53xG4ZUsw3NwT82cb6dW23iBxR7elwMNMtyhgmaN3ntCmSChEso3hFUD2JWT1f5",
-	"RY7kMOiHc8/onMWKo5qWpWiwVgos5HhMcwl4iQOOMTnW45gzFX//xhcyHV9mvzJTnXKu7nMU+EuxaTxL",
-	"Pfr8Hj5dQz7kPo1tS1AZCP6tAbM/m43L9rvaiytYtHIdzu93YpLJkpdae0cHckQkL/hn5g6y59oGEo3P",
-	"CkeRbW3qnHSrO1P+6XHhf1ubkIgWokuOxkx1lHLVjyhG3+VRn+mag45HD+yzc1AXj1JMa/6YMfF1++jF",
-	"RfESe/r4nELmFfOF13P9pxPWZ9PWecV0aLU0CM1lixylOe0+0TwhoXukVs3q/RlNZ3pUUoBBLuViW7IL",
-	"Z+c0ZaUu8zCUI+2mXxYWacCrPSl2HJO6PlpsJre3ZkMsk9BHfNDodNkfgAQEZHNzM08Nm9ziaaaSYqve",
-	"h/ycEa5Jk7bOCBc2rqEvY11GOHMtD4Tm0WTjaFJyuiqYG6zUWE6UvG4Lj7dwQbKj2TnnHgx78iftpx+d",
-	"nDwi1g42sZpB5fmGjEMz1VoalJ13sZJo7DdFmXkN9IigMmS809WzFwFW9yk+PEkdvEh4q4HYdrNax4Ja",
-	"Bja/YmkfO129tO/1u6y0b+/K9Uv7bk5vlLS/iCC++H0qWrQF5feVUMMFFvVqyM2zaeu3YopxHdTiabKq",
-	"4xGCivQpJrPpNE5ij9SyUnPKe+SgGbEpcnR1s5qK0lY0gHEITVvzntKQi46m0VndHSTPtQA5F2Vcthvw",
-	"39oHBa5b1qMohPmZJzd3Cq2BY3LWRM5KiRcHisUl5K8nisX37uKlaHWprss+E/jaPOtQ3bizv/FNuvFp",
-	"faOM18UNLv80wS6umtFCp9fAaNN+l2a0ePpfA0YLA1n55l3HxqlVcUbsbZHD4Bu5q1PN3JOrYXvNXwCP",
-	"WWcJ/vsj0kizRRt7kO9DeowK5fKc8ddNctJl5pNosVhk4uKVS1Vs8T43U0vSIdHwRBqqpxqVYDFz/7bn",
-	"Xk5uiU2AzTuvSeZrud1aQD8LOY3q/Zi1+fPZwow5YfDkdC9Vp4Tg+BiferMdT35mstX8/PVM1qLAJbWo",
-	"Qgi9rppPQafXwKfSfpfmU3jNXgM+Zed0GQrh0vd3Lg/E1dzsS3P64MIuyhrnI7Zv/sLPSc2eTVvxFdOh",
-	"ldKgu6gpHqTG9PIBiYuwZNSCSlgvuaqrbMfepZppKF+Enw4Uq2vW60dUsxJHarohPdNYOpv5uGF2c1bL",
-	"FLN9r5w35nS/JIscO+nXzinHZ3g5FtTktpZfihP2XJc8/zMmsShzWmLQ45SgNFjG5HzzI9UbdngNDBkm",
-	"KRxV4r90jeSGq8+gInPEWo+v9fVQgmukArDnuX5GzZ5rzFfjuksa/s42Mlv0jr+BGeivVz/9qy9+/R8+",
-	"+9WvP//Tn7z67g8/+8effv5n33n1o3//8k9+nE2mmQFuMyPfxBOXJo8c11050DDgdzODu32rku2ltnHn",
-	"2SfVjTvPXlSDWxcFPaViVo7hcfEZ+BATSx2+yz1Geefn0GXILT7IJMluZjbbXaYpXyh4J5tf92JWdP34",
-	"9cEhZhopXAw7yIklcZgLJZnpB+Zxm8M3yUhdPuIEChdRGpI3Id9VS9KMqWh1iRQBZqlTRRrZzPrGTLO3",
-	"7Sx3xuf5Mu0ipqRk3eaKpWfnRcJzaUFYDbC1mecCBFLsMH0rGXlG8ixcrNXKmNDlykXLtNclJUo8Xtcu",
-	"SMIwlgoGLRtdDNHg/ql2KS4QWWTPlxmxDFk9RDwqSNep9yMqbN5U3aXsuM8uV8e9qDSNvXaSx/PSZbjg",
-	"mlM9e51Tl1yPPq+Hg5jqXNupDSt1OZ8Mc4d6dAT5Q1MzsG5u3bw1ni+Zk6pg5sRFQutLUACzY2Xm+NA9",
-	"d2GXvfxRfmgez5rzt/LM+X06iiSd6QB9ZB+z5prZRifN2zav+9g8j0mccUqkC7JfYXOGVJEm6wzEHhFy",
-	"WOT+nkbcvbC6EtthWpEDXY9Zj4uw+Ag1mR4yJgg+x2KFCI5GwuM6xW3DazLHscoNeLXO3/I7nrkQdstv",
-	"Vif3fIwoOf6SxhImNCSXNj3vR5SLFbIU06HAy71SpuL1Oxkc22U0nBL53JEuZpTrAP14LCSDvhGRIH2z",
-	"XMAfdFPnqt6TMcs3nIUDNpfYw573eczUtHdmBk1wVQ8HBePpx1zGXI/Gr15BzG8qWDrOY3YwHEQsTDKf",
-	"EGcjwLRL5CL1BOq5H8sWA4wVIyMxraM8xhJUnm+YDjbOKeA0KtPT+6xFB4odex3aryAf4b7t1n73Nde7",
-	"/Xwkj90Y7DeP/KG4xt2IzFzlQLOw2DABvyui6IgMuxJYlJkm4drmtg65YgQgdroAoGGhAnqQe5WTNQ8/",
-	"qzwFWzoQBNunWROLlsRc61IwFaRndg8G1aIC+CYAOvAY4VrLUCdcrK9zNsyTr8ol+J9QdZam96tBr0fz",
-	"IAlOPMBwo5eoGRxiqcDrJBbanuR0XMndTC5M5vZ5VyU5Gume5VEkT0XL1/byg8rM3u4RSkKpLcofF1pC",
-	"4rXTKCZWZwqWB9UJXB0aZ8zxRDgmc3jOaTQwp0OxqD1T08NRT9f4AbzxnEYPVB5jjiLu8KYApgpDKKA1",
-	"c25BpGDP9VR+DKgY1dmCnsWhXl71LC2YFEQt5KmJ1gU2QyX8mF2BJ77U/TeLd525Lh+zBT2tbg/y7gFc",
-	"hTaYai7JGjc2v8KI2fuMGuZSACbzkYON4doauRFgOAsf8+jxw4PD4+N7Rx/WT+49OHz45KQIRSbnvswL",
-	"gnOfhR0WH+aHDjURYyPHvtTWLC4A4Znso1nADACmFthdj4YMm5sp5CyC3ZGT03SV5GE61JFN97GKr5Rn",
-	"BetYBsDI4YnMWLU8wmTXMUg2OZOTZJuGvZtJvbwztDr9wz+4qyRY2O9lWLXGZnC9ti0czKq3b+UmyaTk",
-	"wfz4PqVAuaB9NZOV5ZMuqKRDW12C6dkBFMIISEhHgLfZk0J3DYfgGtMdyadSsD1iRmURaF01huze9Vlc",
-	"D+lo5pbAy0ZXZHHddD3XCzjm+V4xEyr5Rp5P/EGRNNywcO4NdFUitqkD/g7Andxnsh8xw3jJQZcLpgAi",
-	"9FB0Iq66pDkijf1Wi/X1xn0qOgPaYZP+ES+tcisdTT7oUkN4lrdG1nTmNOxzFiePgDat/Y+GHjNdhGb0",
-	"IAE7MpotFx01pzg1pFzXhzQWXHSK0fD2odST0ESzyKHG2hoJXaoACo+FsL7KoT9Vd1ELmSq6bN28szVT",
-	"0s87AkdsuHrx/yyv8I3Ld6aKvM9obCQbecaEOVXmK6p4K0GgnSPFdYpOccZK8GZcoNXRdbshq6TpHveb",
-	"2JVHVCm7Kw1XlslFkxiWCMWZLAmVaOqOqColiGIhljR0gLZ6bB400CTpaLO+8ezd3AgA31x/KMLFFKUm",
-	"/3TCXl3ikM+ReBFAH9oSvmmb7UDp0ODJWubgoqVmTICyNLEabAc7z2ajFOTaEQ+hh6eUa6TW+PnACLsR",
-	"mhXxm0MRWkugZ6CfMeFFPEWpMS17RrdJy40pIDsTuHoph1hmLUSYmbgI99MOno3fvWQ7g+T0TEXZ9M/p",
-	"ah3bfs8rFyb9zh/QkC2JDReycICoyyzXZAj+N/Rm0ShmNMw3L/tyQ1lf27h5Y6yJwAPxyYxy1qpchprk",
-	"t1dkp16truSP6LFL8cpxRiF0fl4pMz8XbI+wXl+PyBB2drzK1GR8zNyOJayIU++pDg8LLGZQpjCW5zxk",
-	"MZTsQ8Tl9A7M5IaGa9aTEK6Zj6MHKUGTLeGRUkzopbxji/gy5vRGoMu6wPAn29o60/ssVlKAxNxk5jsJ",
-	"1vYSTNlLiy6Xouz7j915zDhH0m3w/CJurTPbOnGU3GxnX5HFxZaSwsoC8seCETlA/upWA/CNy1u3yxiX",
-	"Z2TaA+WJB6IOh3riGB1Jh3m0cATGIoLL/LEoMeszqn2YuWXDLhaNbvHDNWZHaajKTFHID8RIl8braPZ1",
-	"uA7hyHHOaxGOju3m5fiDXY7ZHpRYlRDNY0G9MNqccEF+8+0f/ObbP9wk7yfnfSzWPCAscq7zBKdjouj0",
-	"53/9i8/+6d+9/MOfvvz+P4yHmo9f3nlgM3B4BVc6sw4FGkAVLCdcdAJSI9Z2BbhtUJohIDM0hIDcJEr2",
-	"mH0+VRiqQS3YMipUcHNRxcEffqpKZSZlSydmv/3ADcX/0ldBxnTbie+OZY/ZRp6NLeOJl0syyTQW4wPl",
-	"kQwuM0mPCXPGChJaE3ZbAO3vSOJMyUdzHV0WfFoxeUxVBOzPT9Lzp2IHnk5+vlS9vINwfTqnG4G6Ntrq",
-	"RrB0Slg282ZmzfH5Dm95ncPL5fRGdGsnKL4AU9iK4Qa+Nmtt1l16zhDXA7kFj4kcipXxhORCzlvlPRPr",
-	"NHbLyh+U67wo135P1GXaI/xZTY3mxZZnjRGEtFymtgJN6ArRYXydaSa3mqEDQUg6eu+gMpVRnjFEUkYh",
-	"1mgsUoZmd72A6SyrUs1GRJtbl8K55i2ERDqGDrhyBoQUkSjHLNWGMD1tQwkjKc+wECSN0BY19/VIjWO5",
-	"uWsueiW3LFmmwq21kJQwK83UO8vWBSuodGS4S08qLF0qRtaW844qB6Wcz7H2wUU1pIp0+DkTqUff12cc",
-	"X0yigZ1+c0mGrxw9BYJ5Wy3GwvzwaHv+mph7AXUZS5qxFgONmMy7mOSs04jwNLN2np6f0i3PZGavo780",
-	"43a0HKPAOFmbOKqJVJxEXiVkZXH5WOV7JUB/zLUujctJTdaiPUb6kgsdoZKXAyCyMPuE4ZVjnYEddakp",
-	"X4+Io9x0VibfPBQP220/SQMiRWS7XTLTAu/5Q/OS/dO8Cg238rTrgeKCKTWHNOLecCLJpWjNMxxlaGS3",
-	"5ee0JNSViA2SZMMYk9kMu5vmSsMCmu7MzCS0E/U2Z75hny2/oDFrMX7O4nqxJwCTFerlqP4xE6FH7Vlh",
-	"2DJ6LyybgiTAcqR+abfN/C4YyygLKyK63wvO5Nht9LZo/DwHmRsx3nLOZmUH5/tm/C1z+5A5f+Ony3fS",
-	"zAgBMpf5wEkzY+kpaGArmx+Phr65nq7HuaAvj1jcYiIVbqSGtORJEOUJmORZ22crVS7i9h7fPzcqlVg4",
-	"EwNrZnZTF31pfTPdvsWVzHQ0q2ON3gqslie2VmwPND2uPPYk6fQSTtf1R1SYUSzoJl5eJplaukjG4c1q",
-	"2QqfE2rdU3YAwccUYWIrOVPv203MJCpt7SzkPk4YTgqDPi4bJWlGvm5poZLnSpfyMdPfnT6aucHcC2pa",
-	"H2PWLRp5CG+n1ctzpbcxQeAypzbBhMqcoXHXyeXKElMpxWqJ4WoJoWd9yzNQwImxECljDoUZ/g2E6piP",
-	"HPHUbFkyHgNQWxAudl55JXk3SPrNW6FHLup8hsNhay50skepIbM8SUwdPxFtsa6MQharCQuX0lRAFsEu",
-	"afzOCyMkH9Eeu2jkkU8fanDiBNzlHa4VpkNTQWQfRwnp1lx0SOPdRkBUn7aYggybkKouUwGp1YzeuFUl",
-	"rS6NaUuzWG0SBxrXeLdhM0yN4kioItSivhMuSI9yEZm2Drpc0E2yD2qoIqorhzYQ3SpRRn7fzMQn1LZv",
-	"V6vwT3W6KypLr05P3/1XAFFn/iEbBfsFOAkLJoe4jPh6jz6vQ6ZIcYYIZoNYL1teSghGeWApumGXakhR",
-	"N9vkernMnBFEPVbaEE5xJuRQ1AvhFxzeAxWE9vs4hb6MIjVWPw9Sr2D7sWUW+jgQXJMO04rsVHemoD/U",
-	"FY9Af2uboU1ZTYslkaynkDio8TXl5wyB6AElgtAhgE/MlSxcJt/mMWvJ81XmCdoOV1zsO+11YoLeGPIk",
-	"Hnwt9R7MIOHjb0zHXHicIHhPlKy4d/yQbNdu3dqo7RIpohGcBVuMgjQZHBILvGAhulM3A1a1sDQMiKV5",
-	"LOQ0IkkNgpRKHRxVprvC9ze++ezFVj5WJhZufJ/qVncxeR9LSJbXb7BD19dSBUVc1/k7481rdXfDdMpC",
-	"6HbF98P0fNhuW7zEfBAGTDEPN0mSjwlctoEye2MXub5hF8gPAZKHKLlJGqABNHaxeqiW5NHh0d17Rx9u",
-	"kgZ73qUDpeH9D/bv3T+8G5wKIaGqKWeKRKytN0mDd4SM4SFK0NVincSSIIKwkLprZIB0kDFrD1QyLsMC",
-	"ED6ly6IwGeqe6Wz8zSQ6z4x45MzNMNg+j/2hprm7YH8+Z/EmaYQs4kAEGqcCFmgg0q92MX+VprEy4OiG",
-	"NODNU+Hlj+aYqVCRMrfXLpoRFXFl4FeYcCWotLzAPDtm8H/ZQUAJ+fRTOecCno40OhA/J3GB+PGxHSB+",
-	"OvSGid/cSwbrnndDxs+ZpCbbhhs+fr7rTQK/eeJPJTnMK6nMPOEhyHV94/bteSLHzaovi0Lcwxnr60q5",
-	"mKQCiXA6TAX86hwmIO1AyV0mQhUQTEQirYjyHgAZhQUgFvOBkaAbdYZMlGASWtHISHWKdB20ipYgc2Yh",
-	"VR4fnjz+Rv3u4f39bxRhqWxvTROPSiX/q64cRGG9wHqRiJeWFiDl44oMZQz6icSfER4kF+K8YAi+dFnK",
-	"64MnfuE0l0LQLXsbpuYKZvqeWKQtcvzk4ODw+Dgg23adUgq3FWwvGsZse02IEX724ouzvHQylwvAANg0",
-	"bEErHpAhpHHRMyYCQiNlZK4U1g04kdvr6d70XK8m4A04hdkJJME8ohALjbiTH5CDtHW21Jqshs9Dir0P",
-	"mY6XwwhPJI7ZE7XSyfLI4iWQ1nxMictHtYMVyl9YHY8epMFO2ZF+YPRDVHYtUkPMSBjzcyZQxDF00qVb",
-	"AO5IexD7NCggQIqTrHhz7oZd3uoSmoC5GZ3U8asUdDUtEWBIVsIvFItB2VekJUWbdwaxlTisbvFJLdgO",
-	"bga1arBdDW5Vg9rt6rNgSta6j9lye6YlwEfcLaSlyW14LDHoLpWumoitYpYUcQUxqa7HRUmJyDR57JqB",
-	"D9iU+fMxNmf+3McmYQwDzS6rTrt7fjbC1gIhGc5LXsYe7gOlOPjNshbQxH4ye+6J0KVkPJNkHJtnSvNP",
-	"jLt5s8rPw1kqqAadbEGQLQyd2dUgW9sr3QevUD0stRcst1htQhjqan240OXKnbhpr0t6cZFQXLsb187n",
-	"MgosXeGlvcqi9OO3LH+JVlmQ3j0/FZemVHHsYpyaJaj/a0XOl6ek08hnOtVnxQdjpQRv9cRuWpV99FxA",
-	"2DtH2xgKjYMeKjyJFmUeg6DN4iL8+ah+s5LM/SufaxSxpCMtWoGM2gwaIEy1nGUEyesU0P+O+ac52sZB",
-	"avTBvAzwk7mkORQYbCCrwnZmrsK8RhkjpC5hsLcnozwvM/1dir0+6TnvNHqzWtWVO2ZCr95U7y/nwrmh",
-	"UwrBFRZ9c7g2MgabPDGaoXOkuiz+NEN4PDBhCbtmJt2sIP6gRaPISzs19xeXEoq6J/VC0EYn24RaKH4z",
-	"AXbO4l2C+qBmNucsSH3ZFoqAkaYMR0TRkQoSr7DnRQbcZwwHALifYWCL6vnh7Y1shACYfzZq1Z2tjT4F",
-	"S9v0qKYlVhHx2cBbPhONBFfQKjyLhXln619MduQsEcv2s4SoskQFTL/6Rk62cs+cRqW9yIgM1kUNjh0l",
-	"PkBoQG7ab/2spoDchm8TsNA90jP7M4g7gNrZpZZ3gYsYTDexM84AGndvImwATKwJA7kzt038UqA/rh/G",
-	"Q8lB3Mo1B/JWl6iR0qyHx7MlewyrHkyiQS5xH7Ul4OMBIs4QJ9tkJAeQxw6O/nhkbXyjPbvbcCocyqVN",
-	"GZ3tUVhN8dZZ45hWzLWY662MsztesHLOXowoYwi3Q5RhQqdwMmPwMIt6VNLej7GnSpD9Tme+8Fwt5ssC",
-	"lOSY0chQ8kbgiwkBUgcjQADparE90kjqETWIKyBnSEYbYlpsbZIUCwjC3khD9dRm8mId4l6co7ERkIGI",
-	"mMog3wH3JsMu8/3sbpBGpUtqFOWBMttCRJPOpHMWGx4U2wNaz3P4fBDLnnWwamldPYuVCfCqOCzw9rz4",
-	"OG3eWSAm1Og14JqIiWAsVJvkmLViIzE5XzdRjEZG2hIhBFMKwPT9yle+0tjDtGmMFYn4WeK1ZiOitF+E",
-	"Kb07C+FD21NVn63DeMVxsC4X5hhO8QnjTg8h6b3J7IwQuZyaxTFUlOvciEKu6lgaqrh9rtEVCYll2KyQ",
-	"WGQKjzgVIwxqke09YnZpem3toHJmK/LNri31sXkyCTfw3PrTywN4dVTMywmu/kyseHxeDutqyK0lcoxn",
-	"2ogGey/gRDVZhPG53CbhJ/FBUOJtmlJfSgwy47Ho6jNR1YcuwMENECWK0HH2LlfLD8jBjU+tR+4Vtna2",
-	"ZHpOOTS9HBYnY6K44CTX6G7EONc9W+tMM2ELIygI4bKAqck5Bs40FoYy56DAgFJX1hIz/WinRpvFrJhp",
-	"Xmz+CgypwlXA4zgJ8jHf3ErAJ+J1TcqCXrqZ1bafxZYozBB92E7k1MT2ZdlgFmYiSRUtWAQvdZT3WP1T",
-	"KWbu7gnvsW+a51w2qVGDdUkH5YLgFmXSo8Ir8B+OiZ++W8/VLktAMoDoe+496+5LGVCWSSZk207Q34Fx",
-	"fpDgX2RuYaY6kUdCMwQ+ETs8TptHrVKy4ydPe/s7diSDXEFtUaemxwwn5V7a7zcw1wCj/iA8SGUCNhqR",
-	"7DQC0jCitqbRmflbUvPvkLW6VJu/WI/yyPzR1bq/oXqqkVGcab8/Z4ECuvFpkc8H57NaLy32uXI3rdft",
-	"kn5aqxFcu6PWzegyPLVvjMy/jPy+FrDXAvaVC9jLCKCvoXy3kLi1SHDGRSGFWxBToKjsZVKozcmjUAta",
-	"8yiCi7+XOLoCpEQU9BPtCo0vf6jeTmPMmjCvCfNbS5jntwy8HaR8ll75bArRXq0+cQ26RH5BhA89HyhF",
-	"D6iX950FtTY0epWQ1ZkTkVPRKMWNbch2u0FkDEmckP04QVo8Z0qCWAjZX7x8eiEOCLEL8U9oxB0h21Qy",
-	"8nxo5RYVdU3PWD6GeebuTtpshOZRof1OpU4oG8xWukTLsCBG7sQi9pjGgYGVDA/vFgXCnDHWh/gTKNHv",
-	"eYWTzbH7omzZByHr3xpITfHP9sAZbiIbdwY+vjqe4JLb+LQ7wo172h09Tjp62h0dya/ZruDDB7azp93R",
-	"sevvaXeEbsX3bY/TiE6y1QW3Ui+e+eUCzcbgmJfK7UqC14LSlgW98sSupNPlKPVUOM8TI5IlgkGSLT67",
-	"Dt4iWV9tLmhUnxn4hrRuaOT+JuSh6ilR0ZeUQraC8mVl0858FJmxYM+kDPFMTjpZsPgiqHxrwAYzz00W",
-	"ycYsTYnr0VPpG2PzxE6xmcCfwrS5H2D5/GWNZ2/MghUuxCqltXQGq5PXvHVYGDTJVe6emsN4Z1b+YtJg",
-	"pjL4JbWZKT6+XJsFATYFdJBmQnkSDLDYJq76kT+Z2B4LG8ZV4MwrKMb0eCiM/ESenBxcBQLSsVW2chAT",
-	"aNxhMaKXOYArLkjElUZ4Ma5If6C6LDTKLPye68dMV/rO5h1/tTfsFxOOzeMkODF19mBIYp3O4/GZEYJo",
-	"GAtXmrdUEZJwHdy1JR2lfYwbqws2TN8bgwlG2BdYPQRjsanJZSsNuD4QWWJWLxBjTIXrpGQXsWwxpUwv",
-	"88zeuRrLvzMeAzmxfPnTzRnheO9Bdvty6WCy9ysk+Ol5WynJB/npnmjLySlmDs6LIiktgYwvUxIE3yhX",
-	"/t9vPvtq1pA7fVqXu4Pl1JN0TXMUlNVtbRKomzP1vPjqu/GIxAOx67KrrOkf0BIslbBBe0a3RA5ESRq0",
-	"kGPCz2RlFvQGMRz4YGCBbrkCpBsxf0GEhTWohbWhPcP3KAlxOk7DUakFK28SxTkSdlnKldiJ/YLcBcsL",
-	"0cIJZOfhZs2ntx6cnxzkLmjSztA6GeBBRRQdkWHX+Rq49mEhqRhhgmPocIt6dFQAEIknbUq/XWd5UF0Z",
-	"69T+wDUcQzUFOEFNnY5EjxbiLAfwRYuKRFaZI8ahqFL7kmpsduSHkGDmn7VKntEJDCuV3Rq6F0PeKj4b",
-	"m6QB1xnyngA8zu5WK73kXBMhh8mTQ8p1YxdC9lz0LmhlYYBiixQMFtF/p8nqqdC7axN5jNwbQ3ZT8hzi",
-	"BSEiHSal0SQlzVyoRpLr1tgkIE4nY7D2GwQqhT83PcteOslKUEnnkXzwB5h8iaPJCXUvBIRKIsWypCSP",
-	"NJstz6PKU4gPNAokaM/m6GVSocCRxDpcCHTvZeKnPbiTq0dHSfDmFnlrVKZ+Jha/A/nVgxf2Nnw5LD+z",
-	"OT6Qnvk8DqPnhpsIP5Mb5ob7DoCehRNB7d7cB6wgFdBdyMSnwMtnIZZKcryM/MXF2kA/cYFf4Yn5Gtl4",
-	"QpQw12qJkOdLzIYsKmmH8oAUCcCdjWHAZMSG6imb7EPDMLbpN/MKCJArU8VmoDgf5jsGRs++U05s8HSk",
-	"FNMxJ2nRh2O2q2/ToKlOIEy5LlmsEIKZZ4aB22YX3uWYqUGkp5ARiDO3AI8yJhaUeEQU5hiX6GBKxcR9",
-	"FJOVByY2YfuYoh4VSkMfFQhBSfYoiEKB5zblohUNwgnTQWHP0yL0LUwh7E9uVPoi0fmzH0wMPZdU9XEp",
-	"f0GalJqTNrp4icfcXADqp+Jn2LwRUg3dxxKhZSWTDPnyS5V7we2w1hPFHScIRXLBEraVJeXFceJ+HLpP",
-	"DSagYxLS512IcTwuDJ+HHclhbBkOVSR/3cuLTYc1szT6yckBMaMPSKOOYM6UPLl/7+4eUTB40hyRpDtn",
-	"iYQGtqpb27Wtaq1erX304Ve3vr7ztPqN21+79c2Ptx/cPHrv0Z3HtZM5Y9OnlWgZk/rN3FYbqW56XHmc",
-	"etLpklHqIIpfe4y6GcVqN2zlm1WcvW1N0gGpkUePHxpOA59y4HEDskMO9o8ODu9nsHIhtzvYDnYWze+G",
-	"w5RkdsOnhPLZL1I4XfMpQfY2H1JcbqManHj4AXmYZvbD1P2xTRwkLyyaxVu2ThhXddrS/HxKcFApuTlJ",
-	"d/frRnl6bXFxqQKb8CLMdfwOZupHWQPyxOD8NfAnHHjbNl8S1OQu5tWyaKQoag3g74plbFw9OrL+wT00",
-	"r/QYFbaMRVOGo3dU+WLlWYip7Wp1kuylg55hCN0jjRcCKhWhpcYrcpRhiK/+7U8+/7Pv/Pa/fu+Ln/3B",
-	"53/5B6/+889eGLpx8c+//N7nf/qTV9/9ObaSg4q0sOvOzWHFXND2unpOaDs+sjcoXft01X/y41d//uu5",
-	"St6VXONLYcGOYl4/G05mdTnJYsvQ+1WR5HIDw8fzCHaZ9zG2/GLKii+DEnopK5zjRpqRG/Fm7kBuDeAi",
-	"pvhs6o6tmrKulqq64P4MRd1XnN447lLR6VK+mA53492iLGPTZcQFOzxnefWrS5jqWlK0WCxYmNf8PIKj",
-	"CwopgABz3uC0LkqTdagI0CdcK2dzWrC+gVucFKEIioVCZR8zFBvQm1ipkqpjhaV/oIW+Llvqxwzgcdop",
-	"fD5IerY/J927x5Mx4PN+KR/zhVfJJ2nfDGmsdE0JUX7MsD4XpP0Us6k9YdZKmmMVBfpdeEDt79Z0nMBJ",
-	"5jtE0BpV5/1ce2TMEltx0o5FoJtiGMwbEm4SSR13sw7tGDXBswg3q4iEmPt8DSEoWVJynVEoJ7L/aCog",
-	"pOfDSKpipvi/sMVKcSkUqEJUnZG2jOfBbZy8Ik9UXqRDkvDKMXikNYhjMyjE4QlIVw7igIRmECIkPSl0",
-	"tzIukIR0VPKamtZKPooDKPswjGuBEDvbix1ZAFNxzeVt7BOVC/eWMKnZzuV5Id4XMYCoesiVGUaYL0bH",
-	"tvLJdPjwyKLj9Ou+X27qBfSO/RIegjIi3hP33JXj5SQjsuvmFcHKYMFnFiq7CYsiyth66Vls/8m61gVY",
-	"/v+6SOTCZsurqmnZ9tSOcnMWVDd2s1prhOlx5ZaIpNMlDQJAWq7dGICzuQxDQEoUx/SFOQwu81LLmZSv",
-	"71VKn4ru7J5bHbW8LFwMs4PLlrocM9hyESobk4Ig0loCdjrt97M1wazpFrUjIzDYkAMKKAyXmKgw78F4",
-	"jfd9fo43g0E9KzwUq6TDK6fBYsISvEyCjEuZ3807gGPO56eU62nRK5gd5eqW2lhQjNK2MdsY+SmkYHuk",
-	"mjXBJQL+9szyd09lHN6sziwFNFfpHzD5tQbmsB6b7XL4OYq39gc6D4EEKQRkQ2lF3MWDECoqyP6je+SM",
-	"jZy6AQ4UlxHtnoUKDTa9ChrjGPMjRYo14yoN9mMOmWFDG02lNDXqbRqxJduk8f7+8b2D+v6Tk4/qX4F6",
-	"C3DygDWYiaSz7mrdB0BlRmMWf5xXYGI/mUOmHXhhvKELgL5p5+QB3P/4+MExwWRsNR7fBIVxPjo5eRRg",
-	"nDHMvmeW7JFUuhOz46/dhwWGghOQqWCWJgnW3D0V1nBB+30FqIOI0U7VmQqQjEOLKYXePBWn4itfOYSg",
-	"sK8ePzwiVKghLr1pm4lzFsk++8pXdknjxSlczVN0WZ26C3pa2T11aUenleAUrutpZXdzc/OisUn2BYGE",
-	"bbebivbYqXANp1XpzcStdQIwh0xXDYy0xuoZ0MpmzKiSwvxgHm5GLA047ceyE9Me3LhmTAWsz96psG+2",
-	"OYtC1bBwslgWk2MFcIomFkjbhsWPRz7QfXL4DPGE4CQSSqYAASpkrYh6IWibpGHXpYGZ4FxrJrwU8MBs",
-	"6EGXC6aYOa2HohNx1SXN0alo7MPJ2LhPRWdgmoDi5c7YhA3CWCT51kBqm/xB1RkXHUKbkE0p7Bbu2er/",
-	"dkMBK6lFYyilzg1rPhVmSo3f27BSw8a9sEG6jIYsDpJqoLacCiYP6E2yT25WtxFfiQvSgDqlG/ttzeKG",
-	"l7yQpXz2kEEmJW8zDPUyh9KcKpei96XqlwnY8bzIfCNOYLpFGipBvlT7shldxCajZRXWtt6DmaWRfF/a",
-	"+rJZaFuc+UvbXwYqMVaAHslztlTzZhp/Qb6082WMuKetrstIta+eCq80PBRu11wDJ4Lr7qmBu5XqZm2z",
-	"akiN7DNB+7yyW9nerG5uV4A+d4HK3qB9fuO8dgMqkN6wUbXwS4cBw0mO4b3QdMKVPnAPmWbcua3sfpLP",
-	"gNNHbpiXAWKqchHMfNjpGM8gMA6EChjWVrU6FtJP+5i1xKW48fsKpVtk+zPlDZxJRoEEgjqJS9O3Kt9O",
-	"tVbUajLMG08EHeiujPmnCLa7U92e/dIHMm7yMGSgQ+xsbc1+4544pxHHHrbuzH7+RMoHRkS+CCo3cRVn",
-	"tW94OI3whe1S83ZQucjVB70ejUf23LiYbRUQwYZM6SSCV9MOeACS4/fMSD/RmeqpDYrRQVgxAQOB+jbJ",
-	"Lns0D8DocZDADM93Nu+FrNeXmonWyLBkPHZwy96XiLk/48RZkRDO6LnkGF97TiMEVkgg9+xvDkCs8nXz",
-	"EStIJUGiPVeL+ZNacPMZHMi5znNS9ywr7Op4wC4Wuk2JuOvEeAgjcVL65NwwpBQE/0+eZe2Lla3q1vZG",
-	"bWujWjupVXer5v/fnGc5MEYVQrHr6dysrulbA4t6SuhjzdcenFBRmX+xiwnHvleXC+lAiVv3gEZtGfcc",
-	"5VgNuanuzH7jSOoP5EDYLkrQmwMp2hFH7Wmntl2KQN2nsSW0tZtlZq4GfXQ2PWAhp28j6dwPQyMbJXSt",
-	"HLG0FcVNU/ks/sYL+9cFag4RQ09Ilqjehe9ToppHPKZP7K6FZH17TvJbdr5wi9MjhhqIg++MWRu0Ejn3",
-	"yQvyJcgPmZ5+nNa8aM2L1rzoNRXjpTwjALc0Lz9Khfe5xHJ7sDHI7hnorXmQxEkwDRRLjRg9t3hPSgM6",
-	"sz37m+QpWHfstWsEWNOQtxPYUYThNtq9fcZHX9ip3klNSGgbStraVJpGDAx/WXr3BMiAT/IW1SpS3Atf",
-	"s8ijQCDpz602oEturTSsCfWaUL/phBqBJS9Vb/Ajwottg15Kz5tuHET379o4uCLjoDs5xdbB5GyVMw+O",
-	"+wytP5/IoVDg81Po8dHdWA46XXRXWf8VeK0Aj2mTPAUHgGLnLKYROBkC9OgYeYHF55iwDEA6CLqdIwVY",
-	"4ySO4HqNk/2IcpE1TnqBDhXa6nnmyf2DB4ewWzgzDHnJf7EJtdN8Ll45ODJbZZt6H353sOTb88gn2M2q",
-	"zZo5q7K4jAILOa+skS7XsmKHW8G12LEWO67eVpmQuZKke7bQceNFeh3LGCyTEawNlm+xwdIy9NkGy3LH",
-	"b4rFcup5WrOZNZtZs5nrMUPOy2oWtUNiP0fyzbZCemRsUfUhrSuUqAF5lGRrfvl+tfbHNdldk9012V3Q",
-	"qHiJAr7QtKVnGRXtQxNUm5uzDSG06V3MJMyVu0CGrJewOr6GJkpYmNfRRDn3NX47bZp4cElzZJMMwsyd",
-	"scd6hqAyyLkWjwb+rVicm1scDs+i5+7jJy8qIRcdTaMzi4dS+dTcf0VFJaiwHuWR++pf2xY3W4AVAKCY",
-	"ld1Kbft2tQr/VCseLGdlUAM7YKtLdV32mYAv5f77B7Wt7crFXPGOdrTXEPDYMR1cgjOww8JpVzdJ8MEE",
-	"niGL2Zp9r9n3wsY5d78Dl5cDuVEawPFA+6CAgG6xs0sRqpm8/cYLe/dLGe7gnbXh7i033Lldnu+ITTPQ",
-	"TTs3lylsTaPWJ12WzG0ta12LOWi+g1VkDQK9ok8Bh8YKP05+GRcwyjJ7B3BhVIfLVFue5dDdxIwxValy",
-	"T70FkRqAYL6O1FiVVmNPzpRIDXe2FovUsFW1miySogOpnQAbhducGj/Nr6b7RshpVO/HrM2fNxzCFRbt",
-	"UfD0Jjm20RvJyDDLtEuhSD6+GhCoZ2ZEIdkm79ZARHr3PRLKXdKIWYdL0SCaRZHNlaZ9GuvA4tdPH3Ja",
-	"ap9gQwFhkRG5ZJJ07iAuqH1ik9xnbU3kQAdp7zatuZFi9gO0MYut9Ibpxq4Jt1Jc2RnuEQHFTy3KsRu0",
-	"raxWHLUCnV1v1EqLChrSMV01LblUqVWrW5Wg4p0E82VKXg/wfTOEjgVu2ofD3epyMaXdg6OJVm/fSpv9",
-	"7B/+28v/8qtKcClhuNjvysNcxmdbxu5dYkXShT6asj4rDr91S7y2lK9V7RXEwTjCWZIxTlGl7Xs3XqT3",
-	"tZQ67UawVqffZnUapYwScTCljt80NXvaeVrzoTUfWvOh19UyMicvWjhQBvq5lECZPUJT1cfpR1B1mQ3H",
-	"lD6uSNucL0IFG4Iihwho5kk79esMu0mp5tUn/0FW2/xqx4qjb9bEfk3s18T+qsJzLkvvsBCRG6o33Zh8",
-	"F5+ztVTmNyk/6krBPuCRBpDJN88CnZ3/2hC9GkO0PZ3EbmGxPXr8wVnqT75dGraNxQTiW6zt1IIXsnMW",
-	"kyEdoXSCVtUUkHEP0ANbEsQTNTRqWa40YYfpigRtsudcaVWYTZg9dNdmns08WXn107/64tf/4bNf/Rpq",
-	"0P3ws3/86ed/9p1XP/r3L//kx+P1cnMihOo6qfGIYkyw0AVcuQm13OzLyDg8hMhgrupQej8B0Z66cCWE",
-	"mfzFXUKqGV/x6V7xsRu4lnHWMs5CdP9Yy5gluLSIMiwJzdDksfJyC/GAaZLQjRelQpkmyPNbaIJ9Wy2q",
-	"4+RqcVGiyJJa6nSsudKaK6250ptjZkWE/MsiHfOK85eTmthlgEruCgEyoVP8eQx83yOKGaVFMV1k8cyh",
-	"bpekWbz8L//Hqz//m0UJwoqNnGsCvCbAawK8StPnZVHfmfL/DaB/gKe0EJnOhbB/bNpcS4ZrwrQmTG+L",
-	"ZMj0JFUiTYaClRQtRnoyk2y1JJ2Cysm+syZ7thuKac1FZ9PmMDb2SAML22xGclgf0lhw0WlAULP/gxpy",
-	"3episLEg1Fbf0yD3kiaNqJmJllDrhkVyCF503Y2Z6soo3CMNKDK1qSI5TBuB8mRdqgBTj2FdJYjphrJa",
-	"gjR6UnAtYzNe84gbXt3W/MmxjN/nSh+e5/ugxq350YjgamFtMK7IGRehoWk56RmuInVKbC6nzOBFkDsw",
-	"NyK7XWZdcTcKhqcGWKeuYIC16nIjfNP8cXAE1m64KydvoFbiDZQx1JgbRCE5E3JIaFuzeEjjsNgtZw/3",
-	"9ACkCQonpOZteyw2nIgw3T195L1ykrxxhecvr8NZx3E/imyRwt76RC7nGNZdRpKTYRbVPzPKO4HZ7y/h",
-	"GN540eSf1g0FvZinwEreeVkHbb/VLgadbvMcp7HQOpiTsepO4sIpq+/zT0/M+2VEgIlCDQWoJYUnfdHA",
-	"yDYXXHUngIkTDfff/uTl3/zqn3/5vc/+8R9f/smPf+eFETrNKC9e/fH/+cWPv/fyb7/36rs/qAQV9hz3",
-	"GDFKjg9r1eqOV13xN9/+gffub779w5c//zv77hyxlnmzv/RghWWGsg5RXKvDV+m+Z1nmjOVZmwPFBVOK",
-	"GGpFpMgtWzAHcZzg1TFryXMWb3wqe03ONgDjHUx3uXFeJ2nlZ/B8uELCFuWdRe3A1r8F/Z0SrDWySY5p",
-	"G5TgFo0iiLoXI6J5j02qqY9xQCcwkCuw8KV2MtsTC8kWwekjxP0mdGt/q0N8aGV3azkTm+2rFJ7REHKW",
-	"6RkTUBx3LfEufKdO6BnDAsOY1G2LvkvFsEIxianANHJDudMLlZzIuW+THMxSuB7jI2VMMNhaYvBIoQUv",
-	"GduvuGtIwgdbyzQDC/z4LwFUEPZubTtZjaaKR7DQQmKv2iIoGveZVmnVcoiUS4A731HEknm4eFIwZL1a",
-	"wt82f2AvybnK4k1oaSlNJu+0S41oiBPy8C42ycN2UjsFB6Ns+ZSOGaF5DGFwieEdyGwHPaQHGVQyM9/R",
-	"JnmKSa62IygOT8UIc15lm3QkS9A3AN4jdL0WhVHDeb9ecAvDEF3SxqzCLHbj6tZK26PxGdNcdAxdSmjU",
-	"rnXAvQdnTg+BwsWhmtn6ZGLWWH/nLE7EsPEuY3nOzadaZTEcaNiJ16bKy7zZadMXCo4rtFibsmpKxrqy",
-	"Ww0qSlM9UJXdCry8KK70svIc7sdaJ1zrhFeOlRFbKlyG882QTG+8cJdtzPKaExI3pIYB+UzDCYWO7USs",
-	"rQMi43ymgq5MGywHmFRU5UTFodXPcZq1WfftNeuiWDITiaPM8S4OHp92kNbccM0N19zwLUDsmIcjLgjW",
-	"AUf6Da9pk9LChTHw2+0sqEZCbdptr/Zl5plFyljCSF+TIjdrcr4m52tyvsLA9EvRb6zSMdX0fmyfKWN7",
-	"d0oMF9YCjhezwALufix3v3Acx/jSG2kIxxmsLeGrsYQntuHCYEE81wshSgtC+30URfoyipQh6zHrcKXB",
-	"Neo7dsFo7uv4iRWcmxmf0wiCoyNzUlVABiICzzX4jDFW18Y6u/brA3Em5FDU7QwArEy220X26GPnhrpO",
-	"g3TLeoQ9kcdGeUMwsREyIFh6t9LVug/4QEElDRS3EcdeSDm+lhCTR1YwmGZC1rzH6p9iLaF9xemNY0NM",
-	"u5TD8bFVhrwBuv2p91Rldxt6w10CVz+L6yEdVXZvVqsXyTBOusxCB0hhrTssahea0i/mI34rNmXTcxYb",
-	"Gc01DOuwAxuR7J0YRFFQcdEVuxXcuJYUbd6p7L64KJn0M7nSXNXBQeMizLiq4y1yX9jjQvt9c1IYVcyF",
-	"8btR5W9WAJ+6chC758xnDLnIfCOF7uIXF9mjaFv3zyJ+NesQCPZc1xOiNXVFFGNixgOdHhO6rvinybDz",
-	"Dhl8q6c3xTsiaSJfprbScD2G7Knq5p07065TUNFS08hmcG1Vt2ulc7Qg7A62qrZTDSq4TbUtSDaADaoG",
-	"Fbszpt2Ly0PVc1dsLcCvBfgr904koSGlpJFZ8vuNF8nNn+qhMKJl4lsHiDHIGgPLyx6JmeYxy63bgNbo",
-	"RJBY+xveXn+DlVFnOhxKHdhij8PUs7SWWtZSy1pqWUsta6nl9fMizSe5LOhHwlP9pjiSyL4FMgpTkw6Y",
-	"OxRpx7KXhHFgkvsmMZTWpbhzlbyLRiOo6ZWwyyInlcc+r8xLpSI5ZHGxReQmcDyPkF0ElYEA9jWWPZXD",
-	"0oBBzW0AWamzay1IrAWJtSCxFiTWgsRV+C+vzgJyI6HOL5YSO3I9P/cEsaRHISMHt5Ll4aRHz2x+n+Pv",
-	"IAfsJnKASGgiqtlckQ4/Z4IICbg9iFPDwUKTyhUoqgwBC0PTM4bVSCM5JNUUAH5rK8cBBK+/b9fjeutt",
-	"yjhmLVxFP2cARljZ3diqmtZ7ND4zXA0X0XlvrDSFuQeyTwb93DasHylphYtzyVuM1Ko7W/M4W+x64eKt",
-	"StrwvGFbhvQ3zW3BYx+Mz7Asjtp7TjIwH5DBFSzOUqzjPgs7LD6cVZPG3BYG+T0c70AE761ZyZqVLJan",
-	"CpSASEMegLZkCC8kgl8hk7GHd1rkDN6LN78cOs7jdYtZ+ZeOLX+IKZMoIHin/R3l7sCyoS+Lyk4598fi",
-	"chXdFnAI2GeuAr0ggf2DUNsc5D9Quy+CCkTagOAYcxlzPar36PM6vJE+eQuljPxonAQRB0mF4hHon23z",
-	"aNLELdOXrYHl9eQyL3dvB+nXPk5FZfem90smaBYiZVtdFg4iFtYhnzY7uWXVQ9yeWQw+2eo1V19z9cXJ",
-	"mj1GQWLGNTJjW8YtNi/cX4IctaD1+J7t1yhuzI4NoFyGXHfNoPg5s8W41B7moVuazBU5Y30NEYACkUHR",
-	"lDzsStKjoVHjELo0QP0QqtBQrEBj/p7U5x4NsnRy4eKfmsbndEIZK0P9bhlScjE33VitMrUm+GuCvyb4",
-	"b5RFUKV0rRx9n6Kt4Ws3XrSoZh0Zjy7KCJ4H9uGrEEBXdeWXKytsF2B949c3/moNN94hcnBB7qqCxKe7",
-	"bARYCUsIffMVmbe9z0QbzSUWi5dgj9hYTsRUIWK7OiZ40TDkpnUaPYrNUDVniTjS48L/spbAsEsEdl+R",
-	"JLamfGvKt6Z8BbLOOPFbXvbRVJ1tKE01V5q3ig1uJ1SdHaePXcHFb1NurqqFRn0vqPSZCI0CJtjQfVvb",
-	"Sr+OmY5H7odtQwekma35yX55M43DcO9Xt3aW1HKSNZh190HPd37IdWbmohfALCAi9potJM0R5AizOWBE",
-	"i/Dzk6M/UBtctOXMsz9Q98xjl372J1KjX/7TH7786+98/oM/qri4ojq+lMQZ1V0W4+HR3XtHH1Ym8UWx",
-	"gc/+4b+Nt1GbaOPxw4PD4+P8Zl599wcv/+QvxtvYGm/j+MmBaSN3HP/vF//9b8Yb2B5v4IP9e/cP74Io",
-	"teTtxF2ayZk1VOD4F3sxJ4uomDvWloOYhLI16DGhWWhXifQYFXNcODVo9ri2OaxwXQouYFJdbYpP1K+W",
-	"8oa7RcvWYVkn9F9SERZ3dAr9mmnxnlm1LnKrJWK6vFdE4nrCpcyfbib1TOGJz//sO7/9r9/74md/8Plf",
-	"/sGr//yzF4b4XvzzL78HxRZ//sLQ3guzHO5lS4zTd37y41d//uvy9PfKKkqUQRkCtfWTZ/NWjaQtzc+Z",
-	"b5R3GEMxo5HmgFl0pctbJth3Oam1THmNE68qwlpfXeurSyQr51QWKklpC2UEKHk7LVX5gYMTx9BXBnjd",
-	"IgR0FXCWck3OGOsbOYfHRLPnhWnLb3f9q39B5axKs/ciV8+Mk7BmWmumtWZab02uKlShWIKKLFaHfalk",
-	"1T3SSKhBgzBhZqcgJCjkCj4UJYReSuk720k25TOlTlg0HST+oYyzKZ45xCkhMQlNQmr0z7/83me/+NOX",
-	"3/2j3/7Hv3j5R3/46kd//Op/++48+RlurtcAfbqm72v6vqbvr4MTLbDkkcjYEcfLVVUGahYy6hOVi4v6",
-	"ptkxzTTWNszV2DDhUBXaL/HILWG7NFu5XEgKE1m+Tvt9LGCreqpuPlSrNTjySqEMUKEbkRSdjeSboBLL",
-	"yFW4w6z22DIlTMqv2YUBr4LfV6lGnTPCa1aNlGa9Op1HhjArtWo4zfylzGCqh6xNB5EuCaLOVd2SvtBK",
-	"Z+OLr2W/7iJqQBgpiUMwvmOXhzOACz9dRDADWIsHa/FgCZvlQGXyPktQ1nwB4MYLdxumBhEnhHdNM9Y0",
-	"Y00z3mST0fyUY14N4Im7K5dhMKKCsF5fj0gDaUWDDESTi9DVaoX5bJJ7mSQ6nGvLIjRBqWLIaaMidHlt",
-	"rgq5eQTg0K6xJM/SYm2BYSslhCDzXfhybYFcKmBCY9LpnHLnalHM1hxkzUHWHGRVRilnipKxs09diSx6",
-	"44yNphunPjYPXKHV6GM2mmU0MpcKxrn2n684Uq7LyP6je7D4CA1iDk7W7BQkZWi03SbzR0+x6JypVco/",
-	"uTBr5uggspmRK8wIQdboR7TFyLDLACkNhm1+Ryj7rhyKoho4H7OFU7XMn44vxTIcIIZZac7zMRutOnyu",
-	"vGvqjJkzA/tad40G+bNdgvkesSGswkxK8ZZx3zUzXZCIPaBn5vo7GnYVvDMnAC0vdszRjXXY2JsRNrbg",
-	"mVmcgwXlAkO8Q9miUdSkrbOJqi3FnLDh3mmMAX01EGm6QRQdKdKVw9RkAAXpaBgk3yZgmuYPpgCFBmwI",
-	"Aar9oMNrMqRCQ+36puPALNwk+yRmLcb7oOb3jP6KgOV+w+8oIga9JovNIM0PlmUAxo3Rmk3zLdljijRZ",
-	"W8YgJEOKMzxt2b2WYEBQmBa4h2CptMfANkM7lAuLr6NceZJNsi8I16yHixOhBEQ1aVEhpDYTMSthRh6x",
-	"tiZyoPcIxVVyMhAVo+QdXLr2QJmJn3jrCWg+dugISmTa9Rdn2JUqmTdU2TEDMHN2ZpX3tkhXDmKVIr8O",
-	"+pNCywk9Ywd2zytLgecXizxfufGVjCxReXFa6akOD08ru+TUCA43a7Wt2mklIKc2uwt/uXt4/97XH989",
-	"rVxkancahgwiR5MLirmsGOKiNADxLCT92EHO2UuBKS25AXlnfFHZY25S/dpKBSui2aw1QLvQJ898Cv6B",
-	"jJMNUpvkhEUR0qQma8H1b7t7pcoiGfYHzYi3siKBjzegpgWgw6kZUqjIAOSsB7UaqGixKGIhEk0MPg9Z",
-	"OOijCtWjI3OoDO1AYlUUlH6UGcfEFc+rl9vkn2LU2Pg1Ko1rzD89Me9D8Vz2vB+B7mAteEU98lBN7dAQ",
-	"XpW5mVzoWzvpxeRCMwvz26PP7+HjWLuzx4X7nDxO45iOcIh5Q8K1lHGG9PTo8/tMdHS3sntrB5p1H2uT",
-	"9OHZVahcWMJjaTMlWpHCaarSR3JIeoZdQU4Ent5wHZazrORo+EOGNphb3xwoLphSBDFTfMKTpSPT8mYL",
-	"ExLuc6WXIwMLXPvia57PzIsuc1FbrhRKaduAfDNrefsbtw6eW41ZM3PnCoPoyt/MYFaZb7NxfnOAAeoQ",
-	"PgWL0IZKKIBZkLaM8dc+i5UUAXpYtRfy7BSjhK6YWwVqQpMxQdrcSBaEi9RP2qejSKKOgXBH2fEkz4GG",
-	"1ABBpH7GRg0zUuqG6UyoWKpCCgZKIRhNgZOAfmI9ws7JC7V64oGoa95jDdJnsh8xwOTSMgLBR+xh942Y",
-	"9RnVtoSQalglTUls3H5tFT0aRaRLzxlOODbLZWSpgdA8sjqVkehgwriMoKdmNDnQPduUR4rQCGYz5lbe",
-	"9dQ6QsMwZkoFBHzaAOASjxBhlbfwLesLNeoofLSrFkrUMUEXDcyvSbNE8Y6gehDb0hzYCjY91oqVnFSR",
-	"ZXoGB1hliQ6zs9kK7cgYjLRWC1LGs1tNSl7BdTKKuqbRmblsyRGs7FaqdfNiHeNF4Ryn5ukTDuzCaJkb",
-	"1dsb1RqpVXe3qs4FLeMj5Ccvf/mXn/3DH8P1Vmfuu1/86atv/82r7/7g5f/y/Y3PfvHTV//9b17+0bcN",
-	"lRkoFoPEuvtJZWD6HWwZ8b+8pdrbjBVb7eHYw9JaifqTF15dsWSJ7QpD457/3acKuGVgc1rGaO+fywc0",
-	"nJrX8TSrqHE9Tilfc8v+2k2+KuhHo9ZbZgLWuoQVAj72ggJ2kX5/AxpVxcZVOLdtGUVyqJK0csMtgcdJ",
-	"0nAEpREAHwKdq9WVigln/WzRKGIxsgfvFvQlFzoyE/OtBmhPNMz6VCAgeL5F81Scig3SMDSvbt15jV1g",
-	"nk3rsG1wwTU3hLKRcOVNeEnIkNVDKVhjl2iwR1qpw7B0Yn5V6RvkiLFQ2Ze4ULrOwwa2Y26IrvcjKhq7",
-	"Pv+PWY8bWkVuVQOyczMg29WA1G6CPaSasHtrJgUaINu2NdXYw0UyIk+fKsUyVtnNdNJtLrjqsrAR2C9o",
-	"UxiVJLLL4CaQmGHcsGJnrkGZjAl/VZSmMS5l3nyGXSasHhiiVKbpGROk0aPP6+EAOXfDzRB7xu1DXPiG",
-	"EZXkQNexxcapIOnDvoTjJpe/+tButk9vCsnC7Jq5ITxC4S7m2pUP7UW7RkHD34yJSl55UgUSh93si2BP",
-	"ShapsnurGlT8Fajs3r59eysje5ifrRDxxf/3nVe/+MHnP/7bL/72r8uKF7bnxLNuRZcTEF12q9V3q7d3",
-	"q1Xbmic5ZQ9GZXe7OiGqABFLr9xcq+K9Zttw1gOQ3v2xbp3UdjAKIBkrvi1kZfcOxqMmq1VqTcamuqwE",
-	"BqfzzRa93lu96IUsLIVGWYtba3HLiFuPmZmg47n9PhMM5BpP7gI2KWNwr4LorlBGuGxRzBXULfZzG1EF",
-	"tGmL/G1H1GDP+6xlyC42wYwU0RwRG7RsZRyNUzxnZMS0maI2kqaSPQbeW/OHdRaXcuxgKRZXpbMro1Bh",
-	"5VtNdMyLnTuHIhxX6JcomenGlKOUm1U3FPeZr5dvpXWLtxfUeg9FuOpwNec7ubli3wmS/TWlXFPKym7l",
-	"AO4ahm2HV+oNKqSQLiKtKMfQv6aVBeFpVuIPmRXpmcH8XwfJrTzLjWadCAm/Sw14nhvjHeXiLpbzsXjH",
-	"XvXMePtQar9IHDhE5ZalsW5QyXiTWGhq8qWtL8PIEWmafGn7ywCrH7FE+d9zv6GbQnXlIAoRZ75B+gMN",
-	"KXRN2jo7FbYgMRQDC0g4YNZd0Xh8ePL4G/W7h/f3v1F/cO/oycnhccMQiQbC1WcKdDSclt94sP97dXzz",
-	"4OGTo5OGER0gJGTQt6adx+Az4aJDKMGlMM90adyLmFK7xHBImJ61CDkLEVgC0EPjKjs3CHtOWzqyAWzw",
-	"deJH2Ut8FlwHNo7eCktJviBIN9DwfrK6GAsHsXpphB42HVNhExG5kbBgzVVqceFtImQiODnXFoa6cU0U",
-	"Fy22eSoI2Xfb4/WlJAE/2aQ9zAwO2s+OXYAXq8uiMC2EnpdnaF7dFFLXzaNoTwFKlMQrJrJe4s+xKZFh",
-	"zM8Bg2tK6/jqJld1eFrk2l5QFj+h6mwpoRDrKgBhTi72PU1CDmfFHhqGBQqjqBLMhPJgcSzjeip4ff5/",
-	"/eLl939eCSr+hUm03US+9DR//GururVd26rW6tXaRx9+devrO0+r37j9tVvf/Hj7wc2j9x7deVw7qaBE",
-	"Ce1NGz9XZChj3SU23ZJQrVmvrxeZza9++Pk//uiLv//DV//p7yfmZGOZlp6Sk1XHJzVkAgybC4x71vpv",
-	"LTjY0uI0Htf5dYGycfHrHMu1jL6YNQO42EBD1AJQbo00NRsTWiCVMFEojGw0XSp+gUhihCLLrLuQgK+I",
-	"HAo3FogwgLHFho9wkUYYWIVTMaF3ScPowCASgNDVePTw+IRMjqZxKobm/qNRw0UpY3g8xj1skoeOl6cR",
-	"62nUgmHrZNDHIdkE/mPDGGhkZ6Egt18g4z4VEMBgJ8FjnMZ0RraceUMPZZZimuk4khnAwMowAjsXUIIK",
-	"iKsTlSq7terO1tJENCjX0fbls5uvVy6ezU3D3zfHetVYV60W64OVvJaxqqdPsnabtbRn6Fl4L7DRneod",
-	"r1F7GxxjxXNCYeiVjCyYTW086XJFaL/vy5VOst2sLLhhQTKaZcODM/tZOhrDKHOvN89dc8RL44hgqTJU",
-	"X5JatVrFMltLMUcHCZjPFDGITSVsBCMcbC7XuAKJCqIi4SCmzWhElJYxC120gyU4DeRugCcDERKuFHuq",
-	"+g4Uq7uYykbgvYmGegycdKavgJgDvcGEoRMh+RLw39+tbW3v3Lx1OqhWt24J2mO/i4FmjT3SeBeYMyWq",
-	"T1ssMKpq43/6vd+DL5+cfLBxO/CDKdtEDyVh3xrQiJh2lK0R9+U0MgGfRAjgNBS0A2olRoc+11YjTkbt",
-	"EkmaERVnEPRhWHqPQ0G8PUIJsD9wSQClYs/7FIIY0C/hlsro6cnq4Lid28R+a/cAgldh3bpm7a1ebLcA",
-	"I1m99UePTB1xjHnP7EGq8yeJbTxJljMyiosWZc/7PGaqTjW8JVhyPqjehbhSGyWB1gGzLp6+rczQGy9/",
-	"/ndf/Pp/ffWjv2h4g/pXYTyqxwPxu4anNRLDCVfERtDsZdIMWRRZCQzFrCZzAqWXupgn/hwzER73lg/V",
-	"DPKvkhu4jS/B0c4aZyU/f8euSCYY3wbyN6WMGBUuH2ZhYCWLHJSR405yjhmMl6vM+fKlOIT8sd/vVmrb",
-	"t6tV+KcKJK8fUS6yvezDxUnIg9/YOID2y1//37/99n98+fO/e/nd/+eff/m9L37285ff/5NX/+nvf/tX",
-	"f/Ty+/+72cni3oOKkoO4NYYzmgJuZwf1KNnv5EZ5kMQ5A5xGjOYfGMRf1NOhIazVHDX/r877h8clHhFz",
-	"IDPRLXlY64bV1IKKjalGlKqDo0pQaXNBIw8h/Tff/sHnf/2Lz/7p3738w5++/P4//ObbP5zETMflTTDT",
-	"08VNIKpumpm1eJ9jo+/evpVd6VgOtJf8xjo9jCusBUkGIoi3VNQ1PcsAvUN+d4Jp9V4lqAwZ73R1ZXfL",
-	"XD2nDVR94RKBr0IOoixce6C1BTAcF0EFDNfhrGUdX7vyK5U7yjmE9Nxhz3ksZ6DKU3UWELsOa5/uWjo2",
-	"nBpcUITmOLCcN7asp9YJwqVsRH7+/1UZicxgrsREtE/a3Ki9VsAYxlJ0yFePHx5BstKpANG4x5Whc24y",
-	"/Vh2YtqztbpiqRm4m4wAg32ioDvsyoiBtF+gI2AcrbMdJOs4qTGgyEcFaXhS1cbHbNTA/CqzSQhICcIt",
-	"VacCEoXMiFQads016TCt0gwqHNMUqQ9072vO0hk3m50MJYhCKrB+K8gTgygvK8fDviS7zp5zlbGgJXn1",
-	"aKK5YtkpuIQ+gE29d/sOGN1y+ng2J3d5PU1k+fx65mIty6wTi9rWlmc+A6qAQ4Q/E5EmkeVTHm8j5WhW",
-	"m0zwVZqMhJxCYBteBWuYs3dik6csJm3T0SXbNjyxeanWNe8gvEW2tbW4sWJxwzO+5QGWLCB4mLt744W9",
-	"y1NDxGx0wXzcyby0eHjYrKpZ8ysbvtInBlFUDpU4HLCpv4/brFzbqT3KfYNOHAjlcV/ZjXRFu85ZnInE",
-	"m8YBMzjI/ViazeaiUy/wIKE3q2CuNTsXtINVdisvv//D3377D5Ki/hiUBOsH5H9cUdVTW1W8I9yE80wL",
-	"y3nNgoo2zNXFMUxDhK5dRjUyqs7K6Izr+MNrKsw45rOfTRaLIgmz1PEGBs0Xa2gPRTQilDw6PLp77+hD",
-	"dElYoSSJt98DPDjrcS4VVtZHuLocBHsMLF4T5jeOMGMHGXrsvkLq6z6VobmWqpaksDtvE4UNiJBDcrB/",
-	"dHB4//7h3bcrluvtzIKgXqitF8wro/ByRdkb7Hni2LEibfYM3RNkKOMQS+BygSqg2sVUbXQThgMAGOWt",
-	"rh0neGCjkKCBSrsfLYQMBruP0BTUdflAHZnieuYkdeEoXzsaTruGIe5uB/hXnat6T8YppF8JyjtGYbmq",
-	"h4PEfTHmH7FaurWxTzpFFveDBP4rLtDVf8fiQgKUjHutFlSG3REkhdfbAxGqypg/JRuKCwl/bRknkd57",
-	"ZHti3y/NuVE63RmP1iw6CvdErBNmVkwOn3ZHjhaCJZ454N8rkVyN8BNxwWYp+CfuudeHFn3yojKV0Fig",
-	"AoBJPkfigbY+vGyLBVvm97gNPbo4UUMlXO+tiPIedD4eD5oRLMea3MYm5xyH06lzohzTxUDJclp8qtmq",
-	"ZUQ0e1JmkheEyVlTlpVRlsNzFo8wQEmPJ+c79TggMgrzEA6XJDnT6wa5uO4x0pKjRENb6AIEVxvGuOTF",
-	"IdnzPI9mcYyvlMEGfWQkig94pAFkeMpQcW00C50ib4aNaljBuN2PJR0I+PjF1EFYlZlAlhlXxFB9ImPI",
-	"e4sLxuHU7HYse/kwrUbV2wDteRLwuMxokkA9O6IZA9FyoWG8aSCv5iCuwV1XVLPKnMdCUNdlSd4NYP7T",
-	"q2xABAA8R6gijQ8PsxEX2I4z9EFUcaJxYuADFZoYBcxhqQakOYLoE92VoXN/trpMnQqjffZj1ma61TUN",
-	"QIFPF7NxYMaAIG0Y3YsIq16ULoLO7QK+qY1ntTEekVTalQvFKw7CRXgqMDcZc3tsJu9AQE3RzcvLhT0V",
-	"5ZJhYYrAao7kcKksIqPYGQKTCYl4Aj64m9VqQOzvbul6kKDMgOSVSMuMgBztmpagp8rudnWO2AKY5krj",
-	"CkAST2XfRcy8C0jHM0yti6jVy0m+duGni71WIXCkpyAyC+1fcHb2MGAdrE8uvhwMC+sQgHUIwMiRNUt3",
-	"7cEJ/IAACzi1VD5Ohg8VWk7vm0urbN8NIGONdGAOP2HX8FujcChXFNJXOSBhQgRY4RlsH4rEUvYCS/B1",
-	"zBnyvlNhmFU4YJvkCUJgeESjQYQEEC4WITIFpoeYhdgkGDA5UBbcG8/HXopSYcN9uAPjRLwOa/9VY4wM",
-	"jLq2dZmyMZcTcyowU8Rc2UbgMc+kEiZqNAoT/0xXJOGasctGPXMI3yC5c0XkOYQMngrIHjRig4OvAJ1o",
-	"FwZqe4KZWijzFiKZQ90bKwmE5EuNA/P1xoEUOpbRLhFyA6IYG1/eJEds6ESOU4G5pSSm4KYcKJYTJerJ",
-	"Pg1nCE8SYwRpMj1EHHYjX6gkNHOVsBipJDC3PWu/378XltIVTB+lNYunhs9flZFszZqvhTW/poz27Wd/",
-	"i7O6QdMciibbSMOTp5itHooWK1k/x8K4zVdE56mMw5vVKTV0XKuXVUgH4iHmNJxBkHp5w9lrZ28xm7i2",
-	"t6zG3pLcryRKdTUVdVrMemHH4BQDQskZF6FX6M866yWxfiMF7vxM6Rqqzpy1ZRceBdpjszucpDkGbpfk",
-	"ZNvCMQ0f1rnhpcwg1FaaiA6tupo3Oh7lRHuZG5hPilaZItKU8swqBylsrEegdmtb28EYIdyttOQgVqzu",
-	"Xk7jDICb1rzWKp//8Eef/fJXX/zsnzA5FyUB8x91I33d7lpct5jgld3KzlYlzZy1YkevH4FfP/naDuf9",
-	"hw8/vnf0Yf3g4dEH9x4/mCdh0OzAirM5FljeUsFzeYjjiBWGg7Cxcln0sGxsnK31XrQdPqPBADYR5kav",
-	"LRiStthmLyVi4v7PUa5mbb9Z229GlnwTSp6yA3NCJlgk8JnlYX8nRVtAR+dK81axlGsO9XH62BXQsDQJ",
-	"zYFMbnnYhrXae8mnegzwAnfe27w5+y4HFS01jQxZrC5bGsEswgEArMzUIOGptZS4uDIHcHCTYiJpjkBQ",
-	"uww44L67ElCIH8xVGyWuwn6/72IEru424B2o24iJ94KKNbnWBRu6b2tb6dcYCG5/2M6ElNsvb6b3x71f",
-	"3dpZMmkxWYNZF6LNz9e34pJuhQOzgsvgIl+ydg5C+/0Sto7+PKDYiZfaolBSRRo5yJF7Nk7aWtC91O8z",
-	"IYfgV7bFt8B0PaHE7Pf7a7DiNVjxGwRWnJzYNV7xGq/4zcQrXoRflHMF58Q2TYtrGsa032cIXTikWOSS",
-	"C6UBsIGkgyVGklO5CTP7/f6q3XpXkl+TT/2s7PbJYkmUV+GNA/3K5SAuiYLh9m4uD53DuuSxg/Zbe92u",
-	"N+jEITPRDoYN9hYjOF1GI90tVMQ+wp+X4qxz7sacq2tWirUGmMb2ybNsdg8Dec0iWJnZu3gGb7HsCuQu",
-	"VH/QjHjLLpUhh6PClXoMv77GC7XoMSyxuIaeNqliSbSIFZt7vBNTzICZb7Wz/b6oNKnirf2BOaifPDOM",
-	"o8lozOKPGQwL0gIhaiUvlQGCdvDnSlAZxFFlt3IDqSqOafyFD2z4D+ZtK6/yYFJkEK4hHW2ScQQ6mDkW",
-	"67SM03l70TwyGavveqP9vu3K3M5N8khGEca0YoREEggROOUQSy8Ltpn1KecmSSQigu7GjJHk6CpHRwwF",
-	"SWOAcsUBzONXm+RDwDmGAor9vs2ygPV9RxEahrG5Z+hFM/JMg9hGzbTGhwo0Kme47Lm2bfQj2mJdGYUA",
-	"XndSBLcModg8NIvjIrYZ5oMoBfPE8aozWNPsqrk2VM5IwJOQxKHIccgrCEehXkcW7s4FnFkBwobBOUcj",
-	"oC17KL5ZKN3iYbgKVpipbQGo6Zk5kBDLZotanlMsIe02D8pvN1mXZzYgPQO5/UlAqA4lNLpJGniAG2Sg",
-	"zOoqxjwbiTs3ozQDJ8DoMPe8lUwBL9AcXm8c8EDBEMBVZRfPUCsqRsSdthB23BwTyBd21bQE81OBUWN/",
-	"R8H6RLLj9Yvt8dxdN8fsjIsQwNZDFvFzFo/8d13B5slXPxZy6GrH8xhw0CD8jz/P9D0QEFxZMG/bpdqD",
-	"DPY2VegWJ71Bq2txozUZQl3UllR64lrlt+un0MN5xiirxO4LuotdZq9JSAMvPJReoXUoqu/XUcS0w4BI",
-	"F9Dl1i0YvwJZA/NkVx/JYbakuw2tFEgFbbuZFRaatorvElc2iBNWwRaVM+eKtzDc1CsTm+Tu9RgV8HRm",
-	"wbXmoqMKSHskaUiaNKKi5RijGvRNP0rGymvHMsaLZxf/fwAAAP//",
+	"7L3/kxvJdSf4r+ThfDGSproJdJMcsjs2dnt6emaoITkUuylamuYC2ahEI7cLmVBlokEMgxfynuyTtdqV",
+	"tOG73fDKZ8thx+n2tNadY89yyJL1x2jIGf3kf+Ei38vMygKqgALQjSZpKBScBlCV3/N9f5/3rNaWvb4U",
+	"TGhV23lW69OU9phmKXza6/fvxOaPmKl2yvuaS1HbqT3uSkLVmYqI7jKiaI8RLgg7Z+mItBPKe4SKmKSs",
+	"L1NNZIdIwYhiImZpLaqxp7TXT1htp6Z6qkn7/Wa93qhFNW5a/taApaNaVBO0Z54wv/K4FtVS9q0BT1lc",
+	"29HpgEU11e6yHjUj+72UdWo7tf/xWjaPa/iruobDf/48qu1TzU5lOroP7T7DzvpUd7O+2vaRhXtzfWCH",
+	"XSoES6b1h08s3N19iR2Z9b7Le1xP7tOHckh6VIyINrtFqCY9qXS4B4168cIn0GA4lJh16CDR+EqPPuW9",
+	"Qc98MJ+4sJ+imh71zftcaHbKUhyh7PWpGN2XZQuBvzeFXHot5EDodFpP8PtF9DRIlUwnV/yoy0hLsKe6",
+	"2YYnWub4m0vSp6eMnLCOTFnJWccXcmveo0/vMnGqu7WdLbvQ7nO21EqnXJzCqPCuFkx8xh3qyLRHNW7b",
+	"zeu1mTt6J2a9vtRMtEcfsdHkKuyJERnKNHaTb9MkYelbinRkSnSXK6AIZjxM6U1yyIQm9JRyQYZcd7kg",
+	"W9dJVw5SBZ8zInMi4xHSHPsuiSVTREjz0inpyZQB5TllWsFjHZ4qTahQQ5ZiD1HWZJfRmKWkFcxm4yHr",
+	"J3TE4tYuPkdN2yyFngnX2PL1ra0I+rlev02GXZ6woDMO92wo07NNsidc37pL8SdBWJrK1PwtpCZnrK83",
+	"3YHAAWW7Fg7MrHP1o9GnWrPUtPmvP/kfNv7nJ1/5vVrRebnLlZ5FOrhmvZB0zEkttualFg+6UrD3eaJZ",
+	"wfX6WCQjPEB98xgRg94JSyOzCe2u4T9kSGGfuCLDlGvNRMmQ4f0mvl+revlhbPfxHTPWh3KgWSm1Sc2v",
+	"s2jNvFfvENhoaZ/IZZchcBnPPKLqrJSiGI6yDGu2jZt+HimWinI+OXA/L9qVb9909phOPe2KtaWIFdGS",
+	"DCnXQLAosE8y7DJh7nnK8PIKFjLS7RJGalqpfL5gcM/NMFOm+lIoBlLYvhSdhLdh3G0pNBPwJ+33E96m",
+	"ZgrX/o0y83iWjcc8GbPazvX67agGJMd8lzIKD8L2bQqpm12WxLXnUa3HlKKnDFiYoVP9PhFwocwDQN7g",
+	"FbsJTGmz+Tu1euPDD7669fXrj+vfuPW1m9/8aPvejfvvPLj9sHFkGq026wMYHUx7kpkqTTVDPsLFqfIE",
+	"n9AkkUNi1iuqvWc2Y4HFQcrpZ64G7TZTqvrITb8P7U4VTQDG9TyqvS/TEx7HTCy2g9tFO0gHurvZ8Q1P",
+	"bqG5N6RHR7BasQSyufL9U4y0UxYzoTlN1PhwTB93hOFUNFlkaW6Y/ZtcGu6azC3KoewxlBOGRt4YplKc",
+	"Ei4Uj5F9K5aes/QKTjj0+5YicigIcM3dnIjDY5IwijSJa0USeYrrdk4THi90ora2gmXrcJbEqrbzif1z",
+	"kjlma2ilFppjvyjctKkgJ4zE3Mh6ce35kyjbECfpcTvm3L7sEejWSUTwxGp34Y4mbTlIYjP+lNE4IicD",
+	"M0k/Ljgru4TRdheGSXsMJnGPJoZ/s8V2ofjwurXq+bbHrnZ2MnDQZtHswFd/eFEuxp376uHH902z96V+",
+	"Xw7EgotyfSq76kDD4yviWDJRg3b3ahjV2BC6IGJHtSMp79L0dCHudL2xPe2AaCmbCbRdekDc7mgpCTx6",
+	"dQcEugdSIUiD3OPvRkRayiE7hJITqmHdqCC3zM928e5RMVqMxN0uZZpm4Yyw1+xQngxSpsYWUEqUBc3P",
+	"LCZGler1tdolOh1ZNTWheuWswg0LGdfpgCnFFOmksocaEY3jlCm1S1oPmU5HG3sdzdIWUXSkSLdEvt0k",
+	"+wF3ht0YmqPcT+U5TD3XtNPOKRkydoYqcMpPu5rsPbhDzthIRYSmzAqOqPmymCT8jFnpw0j7wmyCTPmn",
+	"i5LNRunOev0gt6FG/geabU5cnyoFpgmuSI8rZeQBmeKirnZD78tQNIr8KIgUeCQfCXpOeUJPEraYcFRI",
+	"PgZBqxOEw8givM0cRfdP2m0Wcrh6ChJTTU+oESSpyHhdu8vi3cwy5CieETCHMj3DG4qrqAb9vkw1i++x",
+	"mNPFKPGNaZR4kHXR7Jk+mqC4T6zuPna7cTTqM9IbKJjL+ACulofHrJ1Qc2mpIq3xobVAg7ZtWvcAmJ+9",
+	"DrTzrNZPZZ+lmqPqius3w25unjEjo7qKdeKIqrMHdIztTX/rnn0MNWtnQ/gER5e1YofwxBte5Mm/YW3Q",
+	"ML0jpMx7Edjjbkw1x/3r4+NBvV6vF9rkoKOH4Dd5iGdgckmtT6SaGcce22awUOOuHLCXIa/bDeyYN+p1",
+	"0u7SlLY1SxXQ9TPW17WoJgaJJUpohZljdgmjitnRTx5E+BW5ELAd60BiIjaMBS266F4CCZyAZWWqAW18",
+	"qOMGNXMcdDpqUsMrm5Y5Fi0Smn6sE4ucCTlEppoYgm2ZaWS0Sc0omL1bDw+OHn6j+d7B3b1vNO/duf/o",
+	"6OCwNTbc7a1aYBy9dfN6zjxarzJ81TU6QBNmUThusF5T8v7enbsH76Ehyyg0Mg2M21bC2SUdmihGTkbE",
+	"mW9Lh3AiZcIomB2UpnqgZp1HPNSH+OzzyNsPq5sJw4ubWR+9h9AOo+TymnaKqJPnAxNHNacDFz1wUTMY",
+	"U7bdmKZM5IG9yWV0oXCo8AwY8yvSWHgRW6JpSkfwWWqaNMGNNtPbiJIjuj+6MolVrdCgnVuUoPlga3H4",
+	"RQvyLk2oaLP9LhW4JDSOuRkOTR4EiwPnOhrffP9SfhqH7LQH3vAi2hJ4MrL/BZd2Y+yHIoLTo+nZmAsH",
+	"DFmV6eg4F8OJFK4P//QIvhufZB1JQTtlVLM4Ig0iZMxILAWLyJZ1VBIqiExPDGXbxuc7XHDVNS9cxy8M",
+	"PYwJPRFmpZJkFJEb2JKmZ8wqnmA7AUqjDBWXgoFKML7AjZvhAm9vvXPznTw1nFxL73E3jFmYxz6pfWvA",
+	"BoaVq57poCcF1xKW7UkBP3INXKwAU3wIc/Qz26KViTB4SeKCKWY/zLif7skpza9OFHTzWfUaCpYUr6H9",
+	"YVb0QGTDEOyb05fDPWjewrvapDrnN4ypZhuag39s4nw7t9rEDyj29LgYaJbnDBM0b/LalcgEnksofiqo",
+	"HqSsma3yswLJYdCP557ROUsVRzUtT9FgrRRYyPGYFhLwCgccY3Ksx7FgKuH+jS9kNr7cfuWmOuVc3eUo",
+	"8Fdi03iWevTpHXy6gXzIfRrblqg2EPxbA2Z/NhuX73e1F1ewZOU6XNjvxCT9kldae0cHCkSkIPhn5g6y",
+	"p9oGEo3PCkeRb23qnHS7O1P+6XERftuYkIgWokuOxkx1lHLVTyhG3xVRn+mag05H9+yzc1CXgFJMa/6Q",
+	"MfF1++jz5+VLHOjjcwqZl8wXXs31n05Yn0xb5xXTodXSIDSXLXKU5rT7JPOEhO6SRj2v9+c0nelRSREG",
+	"uVSLbckvnJ3TlJW6yMNQjbSbfllcpgGv9qTYcUzq+mixmdzehg2x9KGP+KDR6fI/AAmIyObmZpEaNrnF",
+	"00wl5Va9D/g5I1yTE9o+I1zYuIa+THUV4cy1PBCaJ5ONo0nJ6apgbrBSYzVR8qotPMHCRX5H83MuPBj2",
+	"5E/aTz88OnpArB1sYjWj2tMNmcZmqo0sKLvoYvlo7NdFmXkF9IioNmT8tKtnLwKs7mN8eJI6BJHwVgOx",
+	"7ea1jgW1DGx+xdI+drp6aT/od1lp396Vq5f23ZxeK2l/EUF88ftUtmgLyu8roYYLLOrlkJsn09ZvxRTj",
+	"KqjFY7+q4xGCivQpJrPpLE5ilzTyUnPGe+TgJGFT5Oj6Zj0Tpa1oAOMQmrbnPaUxF6eaJmdNd5AC1wLk",
+	"XFRx2W7Afxvvl7huWY+iEBZmnty4XmoNHJOzJnJWKrw4UCytIH89Uiy98x5einaX6qbsM4GvzbMO9Y3b",
+	"exvfpBufNjeqeF3c4IpPE+ziqhktdHoFjDbrd2lGi6f/FWC0MJCVb95VbJxaFWfE3hY5DKGRuz7VzD25",
+	"GrbX4gUImHWe4L87Iq0sW7S1C/k+pMeoUC7PGX/dJEddZj6JNktFLi5euVTFNu9zMzWfDomGJ9JSPdWq",
+	"RYuZ+7cD97K/JTYBtui8+szXaru1gH4Wc5o0+ynr8KezhRlzwuDJ6V6q0wqC40N86vV2PIWZyVbzC9fT",
+	"r0WJS2pRhRB6XTWfgk6vgE9l/S7Np/CavQJ8ys7pIhTCpe/vXB6Iy7nZF+b0wYVdlDXOR2xf/4Wfk5o9",
+	"mbbiK6ZDK6VB76GmuJ8Z05cXqsqs8ouwcNSaKlg7uWqqfMfBJZxpWF+E/w4Ua2rW6ydUswpHkGOgRmDg",
+	"KLXC51rOpjYfK83v7Go5ar7vlTPWgu6X5K9j1+TK2ez4DC/G/OqvbvWlOGJPdcXLMGMSq1P6Fp7kOBmp",
+	"jMwxuT7FYfEtO7wWxieTDPvKO0tdI4Wx8TNI0ByB3eN7czWU4wqpBux5oVNTs6cak+O47pJWuLOt3Ba9",
+	"FW5gDmfs5c/+8ovf/IfPfv2bz//kpy+/+6PP/uFnn//pd17++N+/+N5P8pk7M5B0ZiS3BLLZ5JHjuisH",
+	"Ggb8dm5wt27W8r00Nm4/+aS+cfvJs3p083lJT5lMV2DlXHwGIZ7FUofvYo9R0fk5cOl4iw/SZ/TNTJ17",
+	"j2nKF4oUyifzPZsVyj9+fXCIuUZKF8MOcmJJHMBDReb7vnncJgxOMl6X/DgB+UWUhkxRSK7VkpykVLS7",
+	"RIoIU+KpIq18Gn9rpo3ddlY44/NiAXoRu5Vft7kC99l5meRdWYpWA2xt5rkAaRY7zN7yI89JqqWLtVqZ",
+	"FLpcuSia9bqkBIrH68oFTxjGUpGnVUOZIfQ8PNUunwbCmOz5MiOWMWvGCH4FuUHNfkKFTdJquvwg99kl",
+	"BrkXlaZp0I5/vCg3hwuuOdWz1znz//Xo02Y8SKkuNNTaGFaXYMowUalHR5CsNDXd68bWjZvjyZkFeRFm",
+	"Tlx4Wl+BApgdqzLHj91zz+2yVz/KH5vH876DrSLfQZ+OEklnelsf2MesbWi2HqB5xyaRH5rnMWM0zYh0",
+	"SaotbM6QKnLCTgdilwg5LPO1TyPuQQxfhe0wrciBbqasx0VcfoROmB4yJgg+x1KFcJFGwuM6A4nDazLH",
+	"sSqMrrWe5uo7nrsQdstv1Cf3fIwoOf6SBS56GlJIm572E8rFClmK6VDg5V4pUwn6nYzE7TIaTwmzPpUu",
+	"QJXrCJ2GLCaDvhGRIFe0WnQhdNPkqtmTKSu2usUDNpfYw572ecrUtHdmRmhw1YwHJePpp1ymXI/Gr15J",
+	"gHEmWDrOY3YwHiQs9mlWCOoRYY4ncpGmx5Xup7LNANDFyEhM66SIsUS1pxumg41zCqCQyvT0LmvTgWKH",
+	"QYf2K0h+uGu7td99zfVuP9+Xh24M9psH4VBc425EZq5yoFlcbpiA3xVRdESGXQksykyTcG0TaYdcMQJ4",
+	"Pl1A67C4BD1I9CpI0YefVZGCLR3igu3TrImFZmKudSmYirIzuwuDalMBfBPQI3iK2LBVqBMu1tc5GxbJ",
+	"V9XQBI6oOsuwBNSg16NF+AdHATq50UvUDA6xVJS3D7y2Jzkbl7+b/sLkbl9wVfzRyPasiCIFKlqxtlcc",
+	"wWb2dpdQEkttIQW50BKyvJ1GMbE6U4BDqPbYeGicMccTsZ/M4TmnycCcDsWSzkxND0c9XeMHpMhzmtxT",
+	"RYw5SbgDtwJMLIzXgNbMuQWRgj3VU/kxQHDUZwt6FvR6edWzsmBSEiJRpCZaf9sMlfAjdglu/0r33yze",
+	"VSbWfMQWdOu6PSi6B3AVOmCquSBr3Nj8SsNz7zJqmEsJcs2HDqOGa2vkRjTjPFbNg4cf7x8cHt65/0Hz",
+	"6M69g48fHZVB1hTcl3kRd+6y+JSlB8VxSicI6FFgX+polpYg/kz2cVLCDAATF9hdj8YMm5sp5CwCFFKQ",
+	"QHWZ5GE6rpLNLbKKr5RnJetYBS3JgZfMWLVCbyyuY+Q3OZcAZZuGvZtJvYIztDr9Izy4qyRY2O9FWLXG",
+	"ZnC1ti0czKq3b+UmSV9fYX4woUoIYNC+msnKikkXlO2h7S7BXPAIqm5EJKYjAPfsSaG7hkNwjbmV5FMp",
+	"2C4xo7Jwt670Q37v+ixtxnQ0c0vgZaMrsrRpup7rBRzzfK+YCVV8o8iHfq9MGm5Z7PgWuioRSNWhjEfg",
+	"Tu4z2U+YYbxkv8sFU4BHeiBOE6665GREWnvtNuvrjbtUnA7oKZv0jwQ5nFvZaIoRnloisLy18qYzp2Gf",
+	"s9Q/Atq0Dj8aesx0GXTSPY+sZDRbLk7VnOLUkHLdHNJUcHFaDr23B3WlhCaaJQ6i1hZk6FIFuHsshvVV",
+	"DmqqvoNayFTRZevG7a2Zkn7REbjPhqsX/8+Kquy45GqqyLuMpkaykWdMmFNlvqKKtz3c7Rz5tFN0ijNW",
+	"gTfjAq2OrtsNWSVND7jfxK48oErZXWm5GlAumsSwRKgEZUmoRFN3QlUlQRSrvmShA7TdY/NAj/oMp83m",
+	"xpO3CyMAQnP9gYgXU5RO+KcT9uoKh3yOLI8I+tCW8E3bbIeAhwZP1jYHFy01YwKUpYn1aDu6/mQ2JEKh",
+	"HfEAenhMuUZqjZ/3jbCboFkRvzkQsbUEBgb6GRNexFOUGdPyZ3SbtN2YInJ9AsQv4xDLrIWIcxMX8V7W",
+	"wZPxu+e3M/KnZyqkZ3hOV+vYDnteuTAZdn6PxmxJILqYxQOEeGaFJkPwv6E3iyYpo3GxeTmUG6r62sbN",
+	"G2NNRAFiUG6Us1blItSksL0yO/VqdaVwRA9dPlmBMwpx+ovqpoWJZ7uE9fp6RIaws+MlrSbjY+Z2LGH5",
+	"nWZPnfK4xGIGNRFTec5jlkJ9QIR3zu7ATG5ouGbTh3DNfBw9SB66toJHSjGhl/KOLeLLmNMbgS7rEsOf",
+	"7GjrTO+zVEkBEvMJM99JsLZXYMpBDna1fOjQf+zOY845km1D4Bdxa53b1omj5GY7+4osLrZUFFYWkD8W",
+	"jMgB8te0GkBoXN66VcW4PCOtHyhPOhBNONQTx+i+dABLC0dgLCK4zB+LkrI+ozrEtFs27GLR6JYwXGN2",
+	"lIaqzRSFwkCMbGmCjmZfh6sQjhznvBLh6NBuXoE/2CW07UI9VwnRPBZBDKPNCRfkt9/+4W+//aNN8q4/",
+	"72Ox5hFhiXOde1CQiQrXn//VLz/7x3/34g9/9uIHfz8eaj5+eefB6MDhlVzp3DqUaAB1sJxwcRqRBrG2",
+	"KwCJgzoQEZmhIUTkBlGyx+zzmcJQjxrRllGhohuLKg7h8DNVKjcpW6cx/+37bijhl6EKMqbbTnx3KHvM",
+	"NvJkbBmPglySSaaxGB+4mgw/JswZK8me9ey2pI6AI4kzJR/NdXJRWG3l5DFTEbC/MKkvnIodeDb5+VL7",
+	"ig7C1emcbgTqymirG8GiKWT+QOczb2YWOJ/v8FbXOYLcz2BEN69H5RdgClsx3CDUZq3NukvPGYKIILfg",
+	"KZFDsTKe4C/kvCXlc7FOY7es+kG5yoty5fdEXaQ9IpzV1GhebHnWGEFIK2RqK9CELhGKJtSZZnKrGToQ",
+	"hKSj9w7KYBnlGUMkZRJjQcgyZWh21wuYzvIq1Wz4tbl1KZxr0UJIpGPogKtmQMjgjwrMUh0I09M2lDCR",
+	"8gyrTtIEbVFzX4/MOFaYu+aiVwproOXK6VoLSQWz0ky9s2oRspKySoa79KTCOqliZG05b6lquM3FHGsP",
+	"XFRDqsgpP2ci8+iH+ozjiz4a2Ok3F2T4KtBTIJi33WYsLg6PtufvBHMvoAhkRTPWYogTk3kXk5x1GhGe",
+	"ZtYu0vMzuhWYzOx1DJdm3I5WYBQYJ2sTR9VLxT7yypOVxeVjVeyVAP2x0Lo0LiedsDbtMdKXXOgElbwC",
+	"9JGF2ScMrxrrjOyoK035akQc5aazMvnmY/FxpxMmaUCkiOx0KmZa4D3/2Lxk/zSvQsPtIu16oLhgSs0h",
+	"jbg3nEhyIVrzDEcZGtltrTstCXX1aCOfbJhiMpthd9NcaVit052ZmYR2orjnzDfss9UXNGVtxs9Z2iz3",
+	"BGCyQrMa1T9kIg6oPSsNW0bvhWVTkARYjdQv7baZ3wVjGWVp+UX3e8mZHLuNwRaNn+codyPGWy7YrPzg",
+	"Qt9MuGVuH3Lnb/x0hU6aGSFA5jLvO2lmLD0FDWxV8+PR0DfX0820EPTlAUvbTGTCjdSQljyJ2DyByTxr",
+	"+2xZzEXc3uP750alvIXTG1hzs5u66Evrm9n2La5kZqNZHWsMVmC1PLG9Ynug6XHlsSe+0ws4XVcfUWFG",
+	"saCbeHmZZGqdJJnGN+pVy4lOqHWP2T4EH1PEpK0VTL1vNzGXqLR1fSH3sWc4Geb6uGzk04xC3dLiMs+V",
+	"LhUCtL89fTRzI8eXFNA+xKxbNPIQ3slKpRdKb2OCwEVObYIJVTlD466Ti5UlplKK1RLD1RLCwPpWZKCA",
+	"E2MhUsYcCjP8GwjVMR854pnZsmI8BqC2IILfvPKKfzfy/Rat0AMXdT7D4bA1FzrZg8yQWZ0kZo6fhLZZ",
+	"VyYxS9WEhUtpKiCLYIe0fu+ZEZLv0x573ioinyHU4MQJeI+fcq0wHZoKIvs4Ski35uKUtN5uRUT1aZsp",
+	"yLCJqeoyFZFGw+iNW3XS7tKUtjVL1SZxoHGtt1s2w9QojoQqQi3EPOGC9CgXiWlrv8sF3SR7oIYqorpy",
+	"aAPRrRJl5PfNXHxCY/tWvQ7/1Ke7ovL06vj47X8JEHXmH7JRsl+Ak7BgcojLiG/26NMmZIqUZ4hgNoj1",
+	"shWlhGCUB9a9G3aphhR1s02ul4vMGUGIZaUN4RRnQg5FsxR+weE9UEFov49T6MskUWPF+iD1CrYfW2Zx",
+	"iAPBNTllWpHr9etT0B+aiiegv3XM0KaspsWS8OspJA5qfE35OUPUe0CJIHQI4BNzJQtXybd5yNryfJV5",
+	"grbDFVcWz3qdmGAwhiKJB1/LvAczSPj4G9MxFx56uPCJ+hh3Dj8m242bNzcaO0SKZARnwVa+ICcMDokF",
+	"XrB44JmbAUtoWBoGxNI8FnOaEF/wIKNS+/dr013hexvffPJsqxgrE6tEvkt1u7uYvI/1KqvrN9ih62up",
+	"6iWu6+KdCea1urthOmUxdLvi+2F6Puh0LF5iMQgDppjHm8TnYwKXbaHM3tpBrm/YBfJDgOQhSm6SFmgA",
+	"rR0sVaoleXBw/7079z/YJC32tEsHSsP77+/duXvwXnQshIQSqpwpkrCO3iQtfipkCg9Rgq4W6ySWBBGE",
+	"hdRdIwNkg0xZZ6D8uAwLQPiULktiP9Rd09n4mz46z4x45MzNMNg+T8OhZrm7YH8+Z+kmacUs4UAEWscC",
+	"Fmggsq92MH+VZrEy4OiGNODNYxHkjxaYqVCRMrfXLpoRFXFl4FeYcC2qtYPAPDtm8H/ZQUC9+uxTNecC",
+	"no4sOhA/+7hA/PjQDhA/HQTDxG/u+MG6592Q8XMuqcm24YaPn98LJoHfPAqn4g/zSspAT3gICl3fuH27",
+	"gchxox7KohD3cMb6ulYtJqlEIpwOUwG/OocJSDtQ35eJWEUEE5FIO6G8B0BGcQmIxXxgJOhGnSETeUxC",
+	"KxoZqU6RroNW0RJkzjykysODo4ffaL53cHfvG2VYKttb08SjSsn/qisHSdwssV548dLSAqR8XJGhTEE/",
+	"kfgzwoMUQpyXDCGULit5ffDEL5zmUgq6ZW/D1FzBXN8Ti7RFDh/t7x8cHkZk265TRuG2ou1Fw5htr54Y",
+	"4ecgvjjPSydzuQAMgE3DFrTiARlCGhc9YyIiNFFG5spg3YATub2e7k0v9GoC3oBTmJ1AEs0jCrHYiDvF",
+	"ATlIW2dLrX41Qh5S7n3IdbwcRriXOGZP1EonyyOLV0BaCzElLh7VDlaoeGF1OrqXBTvlR/q+0Q9R2bVI",
+	"DSkjccrPmUARx9BJl24BuCOdQRrSoIgAKfZZ8ebcDbu83SXUg7kZndTxqwx0NSsRYEiW5xeKpaDsK9KW",
+	"osNPB6mVOKxu8Ukj2o5uRI16tF2Pbtajxq36k2hK1nqI2XJrpiUgRNwtpaX+NjyUGHSXSVcniK1ilhRx",
+	"BTGprsdFRYnINHnomoEP2JT58yE2Z/7cwyZhDAPNLqoovHt+NsLWAiEZzktexR4eAqU4+M2qFlBvP5k9",
+	"dy90KZnOJBmH5pnK/BPjbl6vWvdwlkpKT/stGCvSlNvVKF9ILNuHoCo+LHUQLLdYIUQY6mp9uNDlyp24",
+	"Wa9LenGRUFy5G9fO5yIKMl3ipb3MCvjjt6x4iVZZ/d49PxWXplIl7nKcmiWo/ytFzpenpNPIZzbVJ+UH",
+	"Y6UEb/XEblpJf/RcQNg7R9sYCo2DHio8Xosyj0HQZnnF/2JUv1lJ5uGVLzSKWNKRFa1ARm0GDRCmWs4y",
+	"ghR1Cuh/h/zTAm1jPzP6YF4G+Mlc0hwKDDaQVWE7M1dhXqOMEVKXMNjbk1Gdl5n+LsRe73suOo3BrFZ1",
+	"5Q6Z0Ks31YfLuXBu6JRCcKVF3xyujUzBJk+MZugcqS6LP8sQHg9MWMKumUs3K4k/aNMkCdJOzf3FpYQK",
+	"8r5eCNroZIdQC8VvJsDOWbpDUB/UzOacRZkv20IRMHIi4xFRdKQi7xUOvMiA+4zhAAD3M4xsUb0wvL2V",
+	"jxAA889Go359a6NPwdI2PappiVVEfDbwls9EI8EVtArPYmHe+foXkx05S8Sy/SwhqixRATOsvlGQrdwz",
+	"p1HpIDIih3XRgGNHSQgQGpEb9tswqykit+BbDxa6S3pmfwbpKaB2dqnlXeAiBtNN6owzgMbdmwgbABOr",
+	"ZyC357aJXwj0x9XDeCg5SNuF5kDe7hI1Upr18Hi2ZY9h1YNJNMgl7qO2BHw8QMQZ4mSHjOQA8tjB0Z+O",
+	"rI1vtGt3G06FQ7m0KaOzPQqrKd46axzTirmWc72VcXbHC1bO2csRZQzhdogyTOgMTmYMHmZRj0rW+yH2",
+	"VIvy3+ncF4GrxXxZgpKcMpoYSt6KQjEhQupgBAggXW22S1q+HlGLuAJyhmR0IKbF1ibJsIAg7I20VE9t",
+	"+hebEPfiHI2tiAxEwlQO+Q64Nxl2Wehnd4M0Kp2vUVQEymwLEU06k85ZanhQag9os8jh834qe9bBqqV1",
+	"9SxWJiCo4rDA2/Pi43T46QIxoUavAddESgRjsdokh6ydGonJ+bqJYjQx0paIIZhSAKbvV77yldYupk1j",
+	"rEjCz7zXmo2I0mERpuzuLIQPbU9Vc7YOExTHwbpcmGM4xSeMOz2EpPcTZmeEyOXULI6holwXRhRy1cTS",
+	"UOXtc42uSEgsw2aFxCJTeMSpGGFQi+zsErNL02trR7UzW5Fvdm2pj8yTPtwgcOtPLw8Q1FExL3tc/ZlY",
+	"8fi8HDbVkFtL5BjPtBEN9l7AiTphCcbncpuE7+ODoMTbNKW+khhkxmPR1Weiqg9dgIMbIEoUsePsXa6W",
+	"H5CDG59ajzwobO1syfSccmh6OSxOxkR5wUmu0d2Ica67ttaZZsIWRlAQwmUBU/05Bs40FoYy56DAgNJU",
+	"1hIz/WhnRpvFrJhZXmzxCgypwlXA4zgJ8jHf3CrAJ+J19WVBL9zMatvPY0uUZoh+3PFyqrd9WTaYh5nw",
+	"qaIlixCkjvIea34qxczdPeI99k3znMsmNWqwruigXBDcokp6VHwJ/sMx8TN067naZR4kA4h+4N6z7r6M",
+	"AeWZpCfbdoLhDozzA49/kbuFuepEAQnNEXgvdgSctohaZWQnTJ4O9nfsSEaFgtqiTs2AGU7KvbTfb2Gu",
+	"AUb9QXiQygVstBJ52opIy4jamiZn5m9Jzb9D1u5Sbf5iPcoT80dX6/6G6qlWTnGm/f6cBQroxqdlPh+c",
+	"z2q9tNjnyt20QbdL+mmtRnDljlo3o4vw1L42Mv8y8vtawF4L2JcuYC8jgL6C8t1C4tYiwRnPSyncgpgC",
+	"ZWUvfaE2J49CLWjNkwQu/q53dEVIiSjoJ9oVGl/+UL2Zxpg1YV4T5jeWMM9vGXgzSPksvfLJFKK9Wn3i",
+	"CnSJ4oIIHwQ+UIoe0CDvOw9qbWj0KiGrcyeioKJRhhvbkp1Oi8gUkjgh+3GCtATOFI9YCNlfvHp6IQ4I",
+	"sQvxT2jEHSHblB95MbRym4qmpmesGMM8d3cnbTZC86TUfqcyJ5QNZqtcomVYEiN3ZBF7TOPAwCqGh3fL",
+	"AmHOGOtD/AmU6A+8wn5z7L4oW/ZByOa3BlJT/LMzcIabxMadgY+viSe44jY+7o5w4x53Rw99R4+7o/vy",
+	"a7Yr+PC+7exxd3To+nvcHaFb8V3b4zSi47e65FbqxTO/XKDZGBzzUrldPngtqmxZ0CtP7PKdLkepp8J5",
+	"HhmRzAsGPlt8dh28RbK+OlzQpDkz8A1p3dDI/SeQh6qnREVfUArZCsqXVU07C1FkxoI9fRnimZx0smDx",
+	"86j2rQEbzDw3eSQbszQVrkdPZW+MzRM7xWaicArT5r6P5fOXNZ69NgtWuhCrlNayGaxOXgvWYWHQJFe5",
+	"e2oO4+1Z+Yu+wVxl8AtqM1d8fLk2SwJsSuggzYXyeAyw1CauhpE/udgeCxvGVeTMKyjG9HgsjPxEHh3t",
+	"XwYC0qFVtgoQE2h6ylJEL3MAV1yQhCuN8GJckf5AdVlslFn4vdCPma307c3b4Wpv2C8mHJuHPjgxc/Zg",
+	"SGKTzuPxmRGCaBgLV5q3VRmScBPctRUdpX2MG2sKNszeG4MJRtgXWD0EY7GpyVUrDbg+EFliVi8QY0yF",
+	"66RiF6lsM6VML/PM3rkaq78zHgM5sXzF0y0Y4XjvUX77Cumg3/sVEvzsvK2U5IP8dEd05OQUcwfnWZmU",
+	"5iHjq5QEwTeqlf8Pm8+/mjfkTp/Wxe5gNfUkW9MCBWV1W+sDdQumXhRf/V46IulA7LjsKmv6B7QESyVs",
+	"0J7RLZEDUZIFLRSY8HNZmSW9QQwHPhhZoFuuAOlGzF8QYWENamFtaNfwPUpinI7TcFRmwSqaRHmOhF2W",
+	"aiV20rAgd8nyQrSwh+w82GyE9DaA85ODwgX17QytkwEeVETRERl2na+B6xAWkooRJjjGDreoR0clAJF4",
+	"0qb023WWB9WVqc7sD1zDMVRTgBPU1OlI9GghznIEX7Sp8LLKHDEOZZXal1Rj8yM/gASz8KzVioxOYFip",
+	"7TTQvRjzdvnZ2CQtuM6Q9wTgcXa32tkl55oIOfRPDinXrR0I2XPRu6CVxRGKLVIwWMTwnRPWzITeHZvI",
+	"Y+TeFLKb/HOIF4SIdJiURn1KmrlQLZ/r1tokIE77MVj7DQKVwp+bgWUvm2QtqmXz8B/CAfovcTQFoe6l",
+	"gFA+UixPSopIs9nyIqo8hfhAo0CCdm2OXi4VChxJ7JQLge69XPx0AHdy+egoHm9ukbdGVepnYvE7kF8D",
+	"eOFgw5fD8jObEwLpmc/jMHpuuF74mdwwN9y3APQsnghqD+Y+YCWpgO5Cep8Cr56FWCnJ8SLyFxdrA/3E",
+	"JX6FR+ZrZOOeKGGu1RIhzxeYDVlW0g7lASk8wJ2NYcBkxJbqKZvsQ+M4tek38woIkCtTx2agOB/mO0ZG",
+	"z75dTWwIdKQM07EgaTGEY7arb9OgqfYQplxXLFYIwcwzw8BtswvvcsrUINFTyAjEmVuAR5kSC0o8Igpz",
+	"jCt0MKVi4h6KySoAE5uwfUxRj0qloQ9LhCCfPQqiUBS4TbloJ4N4wnRQ2vO0CH0LUwj7UxiVvkh0/uwH",
+	"vaHngqo+LuUvyJJSC9JGFy/xWJgLQMNU/BybN0KqoftYIrSqZJIjX2Gp8iC4HdZ6orjjBKHwF8yzrTwp",
+	"L48TD+PQQ2owAR3jSV9wIcbxuDB8HnakgLHlOFSZ/HWnKDYd1szS6EdH+8SMPiKtJoI5U/Lo7p33domC",
+	"wZOTEfHdOUskNLBV39pubNUbzXrjww++uvX164/r37j1tZvf/Gj73o377zy4/bBxNGds+rQSLWNSv5nb",
+	"aiPVTY8rj1P3nS4ZpQ6i+JXHqJtRrHbDVr5Z5dnb1iQdkQZ58PBjw2ngUwE8bkSuk/29+/sHd3NYuZDb",
+	"HW1H1xfN74bD5DO74ZOnfPaLDE7XfPLI3uZDhsttVIOjAD+gCNPMfpi6P7aJff/Colm8VeuEcdWkbc3P",
+	"pwQHVZKbfbp7WDcq0GvLi0uV2IQXYa7jdzBXP8oakCcGF65BOOEo2Lb5kqAmd7GolkUrQ1FrAX9XLGfj",
+	"6tGR9Q/uonmlx6iwZSxOZDx6S1UvVp6HmNqu1yfJXjboGYbQXdJ6JqBSEVpqgiJHOYb48t/+9PM//c7v",
+	"/uv3v/j5H3z+F3/w8j///JmhG8//6Vff//xPfvryu7/AVgpQkRZ23bk5rJgL2l5Xzwltx/ftDcrWPlv1",
+	"n/7k5Z/9Zq6SdxXX+EJYsKOYV8+G/awuJllsGXq/KpJcbWD4eBHBrvI+xpY/n7Liy6CEXsgKF7iRZuRG",
+	"vJ47UFgDuIwpPpm6Y6umrKulqi64P0dR9xSn1w67VJx2KV9Mh7v2dlmWseky4YIdnLOi+tUVTHVtKdos",
+	"FSwuan4ewdEFhZRAgDlvcFYX5YSdUhGhT7hRzea0YH0DtzgZQhEUC4XKPmYoNqDXW6l81bHS0j/QQl9X",
+	"LfVjBvAw6xQ+7/ue7c++e/e4HwM+H5byMV8ElXx8+2ZIY6VrKojyY4b1uSDtp5hN7QmzVtICqyjQ79ID",
+	"an+3pmMPJ1nsEEFrVJP3C+2RKfO2Yt+ORaCbYhgsGhJuEskcd7MO7Rg1wbMIN6uMhJj7fAUhKHlScpVR",
+	"KEey/2AqIGTgw/BVMTP8X9hipbgUClQhqs5IR6bz4DZOXpFHqijSwSe8cgweaQ/S1AwKcXgi0pWDNCKx",
+	"GYSISU8K3a2NCyQxHVW8pqa1io/iAKo+DONaIMTO9mJHFsFUXHNFG/tIFcK9JUmzXa7wBpmqijFXjdGq",
+	"wDsQjhj3uIisuRWKzgJWZ0emRjnuESHd40ACoB5XoXiWscvZbu55weYXMcWoZsyVGUZcLNCntgbLdCDz",
+	"xOL09Juhh3AqKQgu4BK+iirC5iP33KUj9/gR2XULynHlUOnzx3Fs4fKbsijWja3knq86MFlxu6TKwL8q",
+	"Ewax2epKdFZQPrPw3JgFIo7drNZOYnpcuY3Ed7qkqQKI3pWbKXA2F2GiyIjkmCYzhykoTz3HQlgGSYK+",
+	"aUPy5cDndNqXZqlQS9bqmEl0+0G5+KkQ1+651RHqiwIHMYdl2XqfY1ZrLmJlA3OQO2sJAPK0388XRrP2",
+	"a1QRDUu3cRcUoCguMFtj2hk8gjLQKDI4LBMsEq2IlvkBh3j9UrBJOWRSalnIClB+ZF/hEzm/GDCDaz8p",
+	"Pa6rZEYrZ0RiwlC/TP6SQzTYKboaY7EBjynX04KLMHnNlZW1oboYRG9D6jEwV0jBdkk9byH1+tf2zOqE",
+	"j2Ua36jPrNQ019UBi2x7YA7rodkuB2+keHtvoIsAYvBGQ7KaVsRdPIhwo4LsPbhDztjIaYPg33IJ6+5Z",
+	"KKBhs9+gMY4hWVJkUECuEGQ/5ZC4N7TBbkrTVLM4C6iTHdJ6d+/wzn5z79HRh82vQDkMOHnAtMxEsll3",
+	"te4D3jWjKUs/Kqr/sefnkGsHXhhv6DkgE3UKqOfdjw7vHRLMlVfj4WdQt+jDo6MHEYaBw+x7ZskeSKVP",
+	"U3b4tbuwwFAPBBJJzNL4WNqdY2HtSrTfVwAKiRD6VJ2pCBkMtJjxjs1jcSy+8pUDIMFfPfz4PqFCDXHp",
+	"TdtMnLNE9tlXvrJDWs+O4Woeo0fx2F3Q49rOscsKO65Fx3Bdj2s7m5ubz1ubZE8QyKd3u6lojx0L1zBm",
+	"eJjvzcSt8QggoUxXLWQZWNwEWtlMGVVSmB/MwycJy+KB+6k8TWkPbtxJSgWsz+6xsG92OEti1bJov1i1",
+	"lGOBdooWMMiqh8VPR2EdAn/4DPGE2DESS6YAoCtm7YQGEYKbpGXXpYWJ+lxrJoIM/chs6H6XC6aYOa0H",
+	"4jThqktORseitQcnY+MuFacD0wTUlne2QGwQxiLJtwZS29wcqs64OCX0BJJdhd3CXctY7YYClFWbplDp",
+	"nhuh4ViYKbV+f8PKMxt34hbpMhqzNPLFWm21G8zt0Jtkj9yobyP8FRekBWVkN/Y6mqWtILckT/nsIYNE",
+	"V95hGIlnDqU5VS6D8kv1LxMwswaJE0bQwWyYLJKFfKnxZTO6hE0GMyssPb4LM8sCLb+09WWz0LZ29pe2",
+	"vwxUAmDGtPQDAPKcr6S9mYXHkC9d/zImRNB21yUM21ePRVC5H+rqa66BE8F1D3ThnVp9s7FZN6RG9pmg",
+	"fV7bqW1v1je3a0Cfu0Blr9E+v3beuAbGm2s26Bl+OWXAcPwxvBObTrjS++4h04w7t7WdT4oZcPbINfMy",
+	"IIDVnkczH3aK1hOIWwShAoa1Va+PZVzQPiaVcSmu/RuFcjey/ZnyBs4kp0UDQZ2EDepbvfd6vVHWqh/m",
+	"tUeCDnRXpvxTxEK+Xt+e/dL7Mj3hccxAu7m+tTX7jTvinCYce9i6Pfv5IynvGbH3eVS7gas4q33Dw2mC",
+	"L2xXmrdDMkauPuj1aDqy58aF1KuICDZkSvsAa01PwUHjj98TI/0kZ6qnNigGb2FBC4zT6tscyPzR3AfL",
+	"z75HgZ7vbN6JWa8vNRPtkWHJeOzglr0rsSTCjBNnRUI4o+eSY/jzOU0Q98IjItrfHL5b7evmIxb48jG8",
+	"PVcq+5NGdOMJHMi5zrMvS5cXdo0e/nyh2+TFXSfGQ5SPk9In54YRvyD4f/Ikb3StbdW3tjcaWxv1xlGj",
+	"vlM3///mPMuBIcQQKd/M5ma14NBEWtaTp4+NUHtwQkVt/sUuJxx7Qdk0pAMVbt09mnRk2nOUYzXkpn59",
+	"9hv3pX5fDoTtogK92Zeik3DUnq43tisRqLs0tYS2caPKzNWgj77Aeyzm9E0knXtxbGQjT9eqEUtb8N00",
+	"Vczirz2zfz1HzSFh6KjKE9X34PuMqBYRj+kTe88i5r45J/kNO1+4xdkRQw3EoaumrANaiZz75EXFEuQH",
+	"TE8/TmtetOZFa170iorxUp4RQMOalx9lwvtcYrk92BgD+QT01iLEaB/rBLVsE0bPLRyX0gCebc/+JnkM",
+	"1h177VoRlpzkHY8KiyjpRru3z4TgGNfrtzMTEtqGfFubStOEgeEvT+8eARkISd6iWkUGSxJqFkUUCCT9",
+	"udUG9EuulYY1oV4T6tedUCPu54XqDWFomJXsxuANwOeUOVw9KDh1DtfIVXVmhCZSsElqCfbFIOrndTcw",
+	"4rzXBsYVGRjdySm3MPqzVc3EOO53dNEIcigUnHKFXiPdTeXgtIsuL+sDA88XQG5tksfgRFDsnKU0AUdF",
+	"hF4hI3Ow9Bxz0gErCXHVCyQJa+D0sQtXaODsJ5SLvIEzCOOo0XYvMHHu7d87gN3CmWFAT/GLJ1AeL5QE",
+	"avv3zVbZpt6F3x3y/PY8Mg52s2rTaMGqLC7nwELOK69ky7Ws6OJWcC26rEWXy7d3ejJXkXTPFlyuPcuu",
+	"YxWjpx/B2uj5Bhs9w/DCqUbPasdvitVz6nlas5k1m1mzmasxZc7Laha1ZWI/9+XrbckMyNii6kNWOsqr",
+	"AUWUZGt++X61Nsw12V2T3TXZXdAweYECvtC0rWcELbqHJqg2N2cbwnCzu5jLRKx2gQxZr2B1fAVNlLAw",
+	"r6KJcu5r/GbaNPHgkpORTVSIc3fGHuvCK4MoC8CqncQyKDJrJgmRKaSGbBIAMbXNemEC0kciDGG3Ieo0",
+	"Zb6ONAgnBIs1QDnpXSIGSULaCaMpBPdvEm87fQsqgqLxlPQoF5pyYTMLcTK7OWg1COF2oMxWW8M4c0Wu",
+	"17cn5Rhz7jbheZtAPCoQZh4MQpKwuCjT9gXWAguGHS2At0ZESMI2epQnzlRshqq0l+UMQ8+soY6WffKs",
+	"xsxLtR2zlBYJtrZTa2zfrtfhn3otwKKtDRq150AcLfJNcZMxF6eaJmcWgaj2qRm+oqIWud7wq39l57jZ",
+	"BnSOrPNbpvNbBZ0bSaTdpbop+0zAl3Lv3f3G1jYMaw45BEd7BTGsp6aDC/DvnrJ4GiX1OVuYkzVkKVtL",
+	"U2tpamFbqbvfSF3wIBMNaJSeUHuw+nnYxhRR69oze/cr2VHhnbUd9Q23o7pdnvOMTTOYTjs4Fyn8TiPX",
+	"mIOOI1nLvldinlvoZEWlZjpQ+PoUMKCsGOQkmXFRoyrbdxAuRqe7SH3ySQEF9valqdque+oNCKGB6gHr",
+	"EJpVqZv25EwJoXFna7EQGlvRLsPxQMg23OZMmzO/mu5bMadJs5+yDn/aClBATrlQ8PQmObRhNX5kmELc",
+	"NZIPJfhqhOqpkYpkh7zdAGHp7XdILHdIK2WnXIoW0SxJbCI87dNUOxCR6UO2uDhGqcWGIsISI31Jjyjg",
+	"gEqofWKT3LWqc5T1bnPWW1m9DIAVZ6kV5DCX3DXhVoorO0Orc3MHcmIHbasalocTQWdXG07UpoLGdExr",
+	"zcqd1Rr1+lYtqgUnwXyZkdd9fN8M4dRCle3B4W53uZjS7v79iVZv3cya/ezv/9uL//LrWnQhMdbY78rj",
+	"j8ZnW8UhUWFFsoW+P2V9Vhxb7ZZ47cJYK90rCFByhLMiY5ziv7DvXXuW3ddKirUbwVqxfpMVa5QyKgQo",
+	"VTp+0/TtaedpzYfWfGjNh15VE8mcvGjhCCbo50IimHYJzVQfpx9BxXM2HFP6uCIdc74IFWwIihzC25kn",
+	"7dSvMh4qo5qXn9kJKYvzqx0rDotaE/s1sV8T+8uKm7oovcPif26o3nRj8nv4nK1jVGBSHrfEJqPM0gYG",
+	"qizWa7XBVg+6UrD3eaIBu/T1s33nV34dovWK2swd7LTd83LT+fiDszS1YhM67HMuGCrGUCNr8rWAmuyc",
+	"pWRIRyhUoTE4AwndBUTLtgSpygVTFQhBdsiurtgme8qVVi2Ez80iujCaC1Bfy23N+eN8ZSbn3JO1lz/7",
+	"yy9+8x8++/VvoKbljz77h599/qffefnjf//iez8Zr79dEP/U1L5mLIpm0UJX+yrTUjMY6KqLUkWc4zFE",
+	"p3PVVNCkg6mfup4V5LbiNV9CgBvfiOmRAGM3eC3OrcW5hfjGoZYp8/jKiJYtCc3R8bEqlgvxkGlC37Vn",
+	"leK3Jqj2G2htflONx+PkanFRpMxoXOl0rJnVmlmtmdVrb2jGAhAXRVHmFf4vJms2q2IIZUiZ0Fl5BYyd",
+	"3iWKQYYG02U23wKid0F6yIv/8n+8/LO/XpQgXF3265our+nymi5flU34oojyTG3hGpBFQABbiHoXFm54",
+	"aNpcy5FrerWmV2+4HMn0JLEiJwzFMCnajPRkLk9tSfIFVd7LAUtbimnNxemmzf5s7ZIWVnnaTOSwOaSp",
+	"4OK0BQb28Ac15LrdxeBsQagtkqlBSiYnNKFmJlpC4SeWyCFEHehuylRXJvEuaUHFtU2VyGHWCNTq61IF",
+	"4JAMi4xBDDwAqQrS6knBtUzNeM0jbnhNWwCrVQymenBe2WeHq+WddmdcxCUeO1c9PyM2F1MN9HlUODA3",
+	"IrtdZl1xN0qGpwZYtLFkgI36ciN83byIcATW+TOXTt5ACcUbKFMouDhIYnIm5JDQjmbpkKZxuW/QHu4p",
+	"AVtNmiRFVE5IzTv2aGw4MWG6S/9+8MqRf+MSz2BRh7OOJMBSQNXO3vpULueh1l1G/MkwixqeGRWcwvz3",
+	"02IHKx7Da89O+KdNQ0Wfz1NxqOi8rAPd32hfhc62eY7TWGpPLMjydSdx4TTfd/mnR+b9KmLAROWSQQEt",
+	"fjDQpSd90WDSDhdcdSdQtr2W+29/+uKvf/1Pv/r+Z//wDy++95Pfe2YETzPK5y//+P/84ifff/E333/5",
+	"3R/Wohp7inuMCC+HB416/XpQbvS33/5h8O5vv/2jF7/4W/vuHPGpRbO/8GCIZYayDutcq8SXGQfA8swZ",
+	"6xWfDBQXTCliqBWRorCOxxzEcYJXp6wtz1m68ansnXC2AQULwKpXGHB2lJVCB1+Jq6xtSxawpBPZgtCg",
+	"w1OCxXc2ySHtgCLcpkkCmQpiRDTvFdT9eIgDOoKBXILxL7OV2Z5YTLYITh/rNWxCt/a3JsTU1na2ljOz",
+	"2b4qoUENIc+bnjEB1aLXEu/Cd+qInjGsuI2J8GBZGUJAMpTsJikVmHpvKHd2ofyJnPs2ycEsheshPlLF",
+	"DIOtXX7sdHnXAFzA1QwjC/z4zwEhE/ZuHXz9iqq2eGZLzSr2bi4CVXKXaZXV/YcYPRqEPFu+ADdVCoa8",
+	"Wkv42yZp7PrEtjyoh5aWNOWSe7vUyJI4oQBUBCA5XeUgHIyyxYNOzQjNYwgCTQyzQe486CEByaHAmfmO",
+	"NsljzCS2HSkIkBAjTCyWHXIqmYc4AQyV2PVaFtcNF+RqEUQMB3WZMbPKEtmNa1rTbo+mZ0xzcWoImSdq",
+	"O9Zr9w6cOT0EkpjGambrk9lvY/2ds9TLbeNdpvKcm0+N2mIo6LATr0yNo3lTAKcvFBxXaLExZdWUTHVt",
+	"px7VlKZ6oGo7NXh5UVT1ZQVA3I+1ErlWIi8dkCS1VLgK55shyl575i7bmKm2IOpuSA0DCpmGkyJDlOiI",
+	"yLSYqaD/08bjAfAXVQWBd2gmdJxmbQd+c+3AKJbMhDupcrzLw9anHaQ1N1xzwzU3fANgUebhiAsiosCR",
+	"fs0rOmW0cFHtS3Y6eeQST206naDya+6ZRYq4wkhfkRJPa3K+Judrcr7CIPcL0W+s0rFkDXtvVdM5EASr",
+	"+AjaK6lsf2h7r+IGcOoRF9YYj1e+xBjvfqx2c3Ech/jSa2mTxxmsgxpXY2P3VufS2EU81wsBggtC+328",
+	"Tn2ZJMowjJSdcqXBSxv6mMEcH1oPvH2dmxmf0wRitRNzUlVEBiIBJzq4rzF02IZeu/abA3Em5FA07QwA",
+	"a052OmWW7kPnEbtKU3fbOqcDYcoGnUNssxFfIHZ7p9bVug/wTlEti1u3AdBBhDu+5onJAytyTDNOa95j",
+	"zU+xKNSe4vTaoSHTXcrh+NhyUcEA3f40e6q2sw294S5B1AFLmzEd1XZu1OvP/TCOuszCIUhh7UYs6ZQa",
+	"6Z/PR/xWbCSn5yw10p9rGNbhOmyE3zus8+UCPXZquHFtKTr8tLbz7HnFHKTJleaqCa4fF+zGVRNvkfvC",
+	"Hhfa75uTwqhiLqvAjap4syL41JWD1FcpY2kToz9y30ihu/jF8/xRtK2HZxG/mnUIBHuqm55oTV0RxZiY",
+	"8cBpjwndVPxTP+yiQwbf6ulN8VPhmyiW1q2c3Uwhmau+efv2tOsU1bTUNLEJZVv17UbllDGIAIStalyv",
+	"RzXcpsYW5D7ABtWjmt0Z0+7ziwNFdFdsrRqsVYNL93v4KJVK0sgszeDaM3/zp/o+jGjplQOAWoMkNrDp",
+	"7JKUaZ6yQig0tHN7QWLtyXhzPRlWRp3pyqh0YMt9GVPP0lpqWUsta6llLbWspZZXzz81n+SyoIcKT/Xr",
+	"4qIiexaFKc5MOmDuUKSTyp4PEMGce0ShdRn3XPl30WgEJdk8uyxzfwXs89L8XyqRQ5aWW0RuAMcLCNnz",
+	"qDYQwL7GErkKWBowqLkNICt1o60FibUgsRYk1oLEWpC4DM/o5VlArnnq/GwpsaPQ83NHEEt6FDJycCu5",
+	"CvY9emZTDR1/Bzlgx8sBwtNEVLO5Iqf8nAkiJMAIIWwOBwtNJlegqDIEaA5NzxgWk03kkNQzIPytrQIH",
+	"ELz+rl2Pqy2XKtOUtXEVw2wEGGFtZ2Orblrv0fTMcDVcROe9sdIUZjXIPhn0C9uwfiTfChfnkrcZadSv",
+	"b83jbLHrhYu3Kmkj8IZtGdJ/Ym4LHvtofIZVYd3ecZKB+YAMrmRxlmIdd1l8ytKDWSWFzG1hkDnE8Q4k",
+	"8N6alaxZyWIps0AJiDTkAWhLjvBCTvolMhl7eJeJyXFxAEOnyeay8wDyF5/lTJG2LMowgBgXHMlrXzQf",
+	"57HOV321btkB5nyiHBJcqreUu2rLRtgsKqIVXFOLRlaW1A5+B/vMZeA1eLBDiBUuwDsE7f55VIOAHpBP",
+	"Uy5TrkfNHn3ahDeyJ2+iMFMc9OMxgJAiKZ6Amtsxj/ombpq+bKW0oCeXOrpzK8q+DpE5ajs3gl9yUb8Q",
+	"6tvusniQsLgJCcH5yS2rheL2zJIj/FavhYe18LA4WbPHKPLWYiOadmTaZouAHHq8rAUN1Xds30ZHZHZ8",
+	"AGBjBAUzMH7ObP0ztYvJ9JYuc0XOWF9DsKFATFS0Wg+7kvRobDRGBG2NUBUFkYNiAR/z96Rk8WCQp5UL",
+	"l4nVND2nE3pfFQp405CT53PTjtXqbWuivyb6a6L/WhkfVUbXqtH4KYohvnbtWZtqdirT0fMqwue+ffgy",
+	"hNBVXfnlClDbBVjf+PWNv1wbUXCIHOaRu6og9ekuGwHgw5KC31xKrDv+M3FWCwnG4gX7EzaWgjFVkNiu",
+	"jwlfNI65aZ0mD1IzVM2ZF0l6XIRfNjwIvURY+xVJY2vqt6Z+a+pXIu+ME8Dl5R9N1dmG0lRzpXm7PEP1",
+	"yFXW59qDQ0KxkEITuRQsIixRjNAkmdRMj6g6O8z6vAQq0qHc3HuLMPtOVOszERuNTrCh+7axlX2dMp2O",
+	"3A/bhqhIs3TmJ/vljSyGxL1f37q+pNrk12AWIQHDgfOhrrNKF71NZgER+NhsITkZQX4zmwONtawMgb9H",
+	"A7XBRUeWKhHu7A/UHfPYhZ/9ibTuF//4hy/+6juf//CPai4mqokv+RippsvAPLj/3p37H9QmYVqxgc/+",
+	"/r+Nt9GYaOPhx/sHh4fFzbz87g9ffO/Px9vYGm/j8NG+aaNwHP/vF//9r8cb2B5v4P29O3cP3gO5bMnb",
+	"ibs0k81rKGTyz/ZiTtajMXesIwcpiWV70GNCs9iuEukxKua4cGpw0uPa5t/CdSm5gL5Q3RQ85LDozGvu",
+	"a61azmYNRnBBtWzc0Sl1lmY1kGaVDCmsR4mp/kEtjqsJ9TJ/upk0c/U7Pv/T7/zuv37/i5//wed/8Qcv",
+	"//PPnxni+/yffvV9qFv5i2eG9j43y+FetsQ4e+enP3n5Z7+pTn8vrTBHFewl0IE/eTJvAU7a1vychVZ+",
+	"h7yUMppoDkhOl7q8VQKVl5Naq1QpOQqKS6yV37Xyu0SidUGBpoqUtlRGgKLC09Ks77kwLgzbZYBiLmJA",
+	"hgHvK9fkjLG+kXN4SjR7Wppy/WaXEftnVBWsMnsv8x3NOAlrprVmWmum9cbk2UJtjiWoyGKV7pdKtN0l",
+	"LU8NWoQJMzsFMUYxV/ChLJn1QioI2k7y6aoZdcL68yDxD2WaT08tIE6exHiahNTon371/c9++ScvvvtH",
+	"v/uPf/7ij/7w5Y//+OX/9t15ckvcXK8AEHZN39f0fU3fXwWPXGTJI5GpI44Xq6oMVB4vdtKW+UgVYrq+",
+	"bnZMM421DXM1Nkw4VKX2SzxyS9guzVYuF9/CRJ6v034f6wCrnmqaD/V6A468UigD1OhGIsXphv8mqqUy",
+	"cYUCMSM/tUwJAQUadmHAqxD2ValR54wImlUjpVmvSeeRIcxKrRoKNEmagRQB0lRUtsA5/PmYdegg0RUB",
+	"57lqWoIY+17yW6Jlv+mCdkBEqYisML6PF4ecgNsxXXAwA1gLDWuhYQlL5kDlMlkr0NtiseDaM3cbpsYq",
+	"e3K8piRrSrKmJG+eeWl+ejKvtvDI3ZWLMC5RQVivr0ekhbSiRQbihIvYVbuF+WySO7ksPpxr2yJRQXVo",
+	"SKijInZJda7wu3kEcu6vsKjR0iJwiREsI4QgHz4PZeASGVbAhMYk2Tll1NWita35ypqvrPnK1Zq1nDFL",
+	"ps7CdSly67UzNppu3vrIPHCJdqeP2GiW2clcKhjn2gO/4li7LiN7D+7A4iNiiTk4ecNVBr6j7TaZP3qK",
+	"JedMrVIqKgSZM0cHcd2MtGFGCBJIP6FtRoZdBjhxMGzzOwL5d+VQlFUA+ogtnDlm/nR8KZXxABHcKnOe",
+	"j9ho1QF41Z1bZ8ycGdjXpms0Kp7tEsz3PhvCKsykFG8Y910z0wWJ2D16Zq6/o2GXwTsLQtiKos8c3VgH",
+	"nr0egWcLnpnFOVhULbQkOJRtmiQntH02UbOmnBO23DutMfyxFuJst4iiI0W6cpgZEqAcH40j/62HEjV/",
+	"MAXAOGBZiNAYAJq9JkMqtCJakhPHgVm8SfZIytqM90H57xmtFuHaw4bfUkQMeicsNYMMwPwAdgew/Lgm",
+	"bdljipywjkxBSIaMa3jasnstwaygMLFwF6FiaY+BxYaeUi4s5I9yxVk2yZ4gXLMeLk6CEhDVpE2FkNpM",
+	"BFIsuSIJ62giB3qXUFwlJwNRMfLv4NJ1BspM/ChYTwAYskNHrCTTbrg4Q8jytPOGTE4zADNnZ2x5Z4t0",
+	"5SBVGe7toF+U4HnG9u2e15YqHVAu8nzl2ldyskTt2XGtp055fFzbIcdGcLjRaGw1jmsRObb5YfjLewd3",
+	"73z94XvHtee5yqWGIYPIccIFxdRaDJJRGrCBFpJ+7CDn7KXEwOZvQNEZX1T2mJtUv7JSwYpoNmsP0C70",
+	"yZOQgr8vU79BapMcsSRBmnTC2nD9Ox4ctCrAYn9wkvB2XiQI4Q/UtBB2ODVDCvUogJz1oFIFFW2WJCxG",
+	"oonh6zGLB31UoXp0ZA6VoR1IrAx1QK83pnhjdyqsRsy1fUKzuCwK/n5u2BMUoai48An/FMPUxm9dZRBo",
+	"/umReR8qDbOn/QRUDWvwK+uRx2pqh4ZOq9xF5kLfvJ7dYy40s5jIPfr0Dj6OhU57XLjP/nGapnSEQywa",
+	"Eq6lTHOUqkef3mXiVHdrOzevQ7PuY2OSnDy5DA0N650sbdVEo1M8TbP6UA5Jz3A3SMLA0xev44CWFTQN",
+	"O8mREkMkTgaKC6YUQcSXkE7lyc60RN0gA2Ks+ESOjnCFBo8yQhKNAUtMok8UQykvR2gWICzlhKRYuigj",
+	"F2Vtuco0lY0V8vUsrR5u3DoecDV21tytLo0LrH73o1lV183Ghc0BTqpDQRUsQaMuoYDPAfAy8GufpUqK",
+	"CB3BOojidpqap1zmVoHecsKYIB1uRB3CRebO7dNRIlHpQTio/Hj8c6CytUAyap6xUcuMlLphOpsuVg4B",
+	"sJuuHIIVF3gVKEzWce180VA6KR2IpuY91iJ9JvsJA9wyLROQxMQudt9KWZ9RbSs6qZbVGpXExu3XVvOk",
+	"SUK69JzhhFOzXIZ4DoTmiVXyjIgJE8ZlBMU5p1qCMtyhPFGEJjCbMe/3TqBnEhrHKVMqIuB6B0yadIQo",
+	"tLyNbzl8IImasVu1WKLSC8pxZH71zRLFTwXVg9SyAmwFmx5rxcpmqsxUPoMDrLJiitnZfMF8ZAxGHmxE",
+	"GePZqfsKZHCdYi5ONU3OzGXzR7C2U6s3zYtNDIGFc5zZy484sAuj9m7Ub23UG6RR39mqO5+4TO8jP3nx",
+	"q7/47O//GK63OnPf/fJPXn77r19+94cv/pcfbHz2y5+9/O9//eKPvm2ojOG+IBPvfFIbmH4HW0YfqW46",
+	"DzZjxW4EOPawtFZm/+RZUObNL7FdYWg8CAgIqQJuGRjBlvEihOfyHo2npqo8zmuOXI9Tylfc1bD2268K",
+	"HpMliWMmYD70rBAwxBcU4csMDtegUVVu7YVz25FJIofKZ8obbgk8TpKWIyitCPgQaHVtI90LZ45t0yRh",
+	"KbKH4Bb0JRc6MRMLzRho4DTM+lggaHqJiRWjyjy0upUbskIuhncBA7dKBhjdScrM8VGE6x0zEZooadip",
+	"+aHHwXKD7MoGWx0LZ2pRmppjt3ksjsUGaRla27R+zdYOMO0T67luccE1NwS65aWBTXhJyJg1YylYaydT",
+	"gEBxY0+N7BYbIcC9Qe4zFiv7EhdKN3ncwnbMzdTNfkJFayeUO+wcYnKzHpHrNyKyXY9I4wYYhupezLD2",
+	"YqA9smNbU61d3BwjavWpUixnnt7MJt3hgqsui1uR/YKeCKMKJXYZ3AS8PSpYWjtdkAWZCFfFLm/JfIZd",
+	"JqyGG6M0qOkZE6TVo0+b8QAlhpabIfaMxwYx+1tGRJMD3cQWW8eCZA+HkpWbXPHqQ7v5PoMp+IXZwRNl",
+	"zlHpLhYa2A/sBb9CASfcjImCbkXSDBKlnfyLYCnzi1TbuVmPauEK1HZu3bq1lZN5zM9WePni//vOy1/+",
+	"8POf/M0Xf/NXVcUa27MPMbAi0xGITDv1+tv1Wzv1um0tkNjyB6O2s12fEJGAeGZXbq5VCV6zbTirBWgN",
+	"4Vi3jhrXMRzCjxXfFrK2cxvDdf1qVVqTsakuK/nB6Xy9Rb53Vi/yIevMUGbWYt5azDNi3kMQRBzP7feZ",
+	"YCBPBfIesEmZgp/ZCjEgI1y0COjqKpc7/L1B16Ky2xG12NM+axuyi00wI0WcjIiN3g4twWDRGDFtpqiN",
+	"hKtkj4Eb2/xhRbpKHi4sk+OKtXZlEissgKyJTnmZl8ty5IourgMRjxsdlqiy6sZfYDgwO2So85PQdrCV",
+	"lbreXlAzPxDxqmP8nAfpxoo9SMgi1lR1TVVrO7V9uGsY6x5fqk+slJq6ML6yJM7wmtYWRAVaic9mVnhs",
+	"rm7DOrJw5QmDNO/o8LwxMzIGrpa3lAtWWc4PFBx71TPjNQSlXHQ4QLbLsgBBKH69SSwiOPnS1pdh5Ajw",
+	"Tb60/WUojZAwbyjYdb+hK0V15SCJEd6/RfoDsOWQE9o+Oxa2hjUUdYtIPGDWpdJ6eHD08BvN9w7u7n2j",
+	"ee/O/UdHB4ctQyRaWCUgV2Sl5SwCrXt7v9/EN/c/fnT/qGXEDIijGfStGegh+HW4OAXfNgh0XJEuTXsJ",
+	"U2qHGA4J07NWK2fFAqsBepFcMfAWYU9pWyc26g++9r6eXe9X4TqyyQdWkPGplyAJQcN7fnUxgBACHLOw",
+	"Rmw6pcLmdHIjjcGaq8w6wztESC9kOfcbxgca2YmLNts8FoTsue0J+lKSgC9v3GaHg4P282MXYKjrsiTO",
+	"aucXpWyaVzeF1E3zKNpegBL5IE8vF3qfk80ujVN+DtBnU1rHVze5asLTotBOg3L7EVVnSwmFWM4CCLO/",
+	"2Hc0iTmcFXtoGBaaTJJaNBNBhaWpTJuZ4PX5//XLFz/4RS2qhRfGa8ZevgysBPjXVn1ru7FVbzTrjQ8/",
+	"+OrW168/rn/j1tdufvOj7Xs37r/z4PbDxlENJUpob9r4uSJDmequM6YSqjXr9fUis/n1jz7/hx9/8Xd/",
+	"+PI//d3EnGxE19JTcrLq+KSGYF8eLDLuWeu/teBgK4vTeFzn1wWqJhOsE1PXMvpilg/gYgMNkRVAuTXS",
+	"1HwgbYlUwkSpMLJx4lANSkQSIxRZZt0FLANF5FC4sUAUBIwtNXyEiywKwiqcigm9Q1pGBwaRAISu1oOP",
+	"D4/I5Ghax2Jo7j8aQFxoN+YUYGzGJvnY8fIszD+LrDBsnQz6OCSLhXBoGANNvDNLokXGLOCxgCALOwme",
+	"4jSmM7LlzBt6KPMU00zHkcwIBlaFEdi5gBJUQlydqFTbadSvby1NRKNqHW1fPLv5eu35k7lp+LvmWK8a",
+	"YqzdZn2wqDdyFvjsSdbpsLYODD0L7wU2er1+O2jU3gbHWPGcUBh6LScL5vNBj7pcEdrvh3Klk2w3awtu",
+	"WORHs2yQdG4/K0eMGGXu1ea5a454YRwRLFWG6kvSqNfrWN1sKebokBiLmSIG2inPRjAKwybAjSuQqCAq",
+	"Eg9SepKMiNIyzSIjLMFpIXeDsHCI4nAl9TPVd6BY08V9tqLgTTTqY3CnM31FxBzoDSYMnYjJl4D//ovG",
+	"1vb1GzePB/X61k1Be+xfYDBca5e03gbmTInq0zaLjKra+p9+//fhy0dH72/cisKAzw7RQ0nYtwY0IaYd",
+	"ZUvzfTmLYsAnEXk5C1c9BbUSI1ifaqsR+1G77JuThIozCBAxLL3HoQ7hLqEE2B+4L4BSsad9CgEP6MNw",
+	"S2X0dL86OG7nYrHf2j2AAFtYt65Ze6sX2y3AaNtg/dF700T4aN4ze5Dp/D4bkPsMQyOjuIhW9rTPU6aa",
+	"VMNbgvnzQfUOxL7aiAq0Dph1CfRtZYbeevGLv/3iN//ryx//eSsY1L+M01EzHYh/YXhayxtOuCI22mY3",
+	"l5vJksRKYChmnTAnUAb5nkXizyET8WFv+XDSqPgquYHbWBQc7axx1oqzmOyK5BIGbLLBiZQJo8JlBS2M",
+	"UWXhlnJy3FHBMYPxcpU7X6EUhzhJ9vudWmP7Vr0O/9SB5PUTykW+lz24OJ48hI2N45a/+M3//btv/8cX",
+	"v/jbF9/9f/7pV9//4ue/ePGD7738T3/3u7/8oxc/+N/NTpb3HtWUHKTtMXjXDOc8P6gHfr/9jQqQoAsG",
+	"OI0YzT8wiNVoZkNDhLDqZQ7Z5Xn/8LikI2IOZC4Spgji3rCaRlSzcd8I7bV/vxbVOlzQJACm/+23f/j5",
+	"X/3ys3/8dy/+8GcvfvD3v/32jyah6nF5PVR9trge1+uGmVmb9zk2+vatm/mVTuVABymA7LSHsY+NyKdt",
+	"gnhLRVPTsxy+PiTFeyCwd2pRbcj4aVfXdrbM1XPaQD0ULhEtLOYgysK1B1pbgl3yPKqB4Tqetazja1d9",
+	"pQpHOYeQXjjsOY/lDDB/qs4iYtdh7dNdS8eGU2MYBy1wYDlvbFVPrROEK9mIQtCEyzISmcFcioloj3S4",
+	"UXutgDFMpTglXz38+D4kVB0LEI17XBk65ybTT+VpSnu2RFoqNQN3kxFgsE8UdIddmTCQ9kt0BIy5dbYD",
+	"v46TGgOKfFSQViBVbXzERi3MATObhNieINxSdSwgmcmMSGWh4VyTU6ZVluWFY5oi9YHufcWZRONms6Oh",
+	"BFFIRdZvBblsEBFm5XjYF7/r7ClXOQuaByNAE80ly07RBfQBbOqdW7fB6FbQx5M5ucuraSIr5tczF2tZ",
+	"Zu0taltbgfkMqAIOEf70Io2X5TMeb6PqaF6b9KA0J4zEnEJgG14Fa5izd2KTZywma9PRJds2PLF5oda1",
+	"4CC8Qba1tbixYnEjML4VobwsIHiYu3vtmb3LU0PEbHTBfNzJvLR4eNisYmXzKxuh0icGSVINyjkesKm/",
+	"j9usXNuZPcp9g04cCOVxX9mNdLXSzlmai8SbxgFz4NH9VJrN5uK0WeJBQm9WyVwbdi5oB6vt1F784Ee/",
+	"+/YfvPzuD198789rNrSiCesH5H9cUdVTW1X8VLgJF5kWlvOaRTVtmKuLY5gGo924iCJwVJ1V0RnX8YdX",
+	"VA9zzGc/myyWRRLmqeM1DJov19A+FsmIUPLg4P57d+5/gC4JK5T4ePtdANGzHudKYWV9xPgrKAaAgcVr",
+	"wvzaEWbsIEeP3VdIfd2nKjTXUtWKFPb6m0RhIyLkkOzv3d8/uHv34L03K5brzcyCoEGobRDMK5P4YkXZ",
+	"a+ypd+wUAoXdEWQo0xgrD3OBKqDawbRudBPGA2Zz9u04wQObxAQNVNr9aGFuMNh9hKagrssHOpUZGGpB",
+	"UheO8pWj4bRrGOLOdoR/Nblq9mSaARtWoLxjFJarZjzw7osx/4jV0q2NfdIpsrgfJApfcYGu4TsWTBPg",
+	"btxrjag27I4ggbzZGYhY1cb8KflQXEgO7MjUR3rvku2Jfb8w50bl1Gg8WrPoKNwTsU6YWTE5fNwdOVoI",
+	"lnjm0JIvRXI1wk/CBZul4B+5514dWvTJs9pUQmNBDQBb+hyJB9r68LItFmxZ3OM29OjiRA2VcL23E8p7",
+	"0Pl4PGhOsBxrchubnHMcTqcuiHLMFgMly2nxqWarlhHR7EmZSV4QymdNWVZGWQ7OWTrCACU9nsjv1OOI",
+	"yCQuQmFckuRML7bk4rrHSEuBEg1toQsQXG0Y41IUh2TP8zyaxSG+UgW/9IGRKN7niQao5SlD9Xn7TpE3",
+	"w0Y1rGTc7seKDgR8/PnUQViVmUCWGVfEUH0iU8h7S0vG4dTsTip7xVCyRtXbAO15Eva5ymh8oJ4d0YyB",
+	"aLnQMF43IFpzENcAtCsq9GXOYynw7LIk7xow/+mlSSACAJ4jVJHWBwf5iAtsxxn6IKrYa5wY+ECFJkYB",
+	"c3ivETkZQfSJ7srYuT/bXaaOhdE++ynrMN3umgagVqqL2dg3Y0BAN4zuRRTYIEoXgfF2AIPVxrPaGI9E",
+	"Ku0qr+IVB+EiPhaYm4y5PTaTdyCgPOvmxeXCHotqybAwRWA19+VwqSwio9gZApMLiXgEPrgb9XpE7O9u",
+	"6XqQoMyA5FVIy0yAHO2YlqCn2s52fY7YApjmSuMKQBLPZN9FzLwLSMczTK2LqNXLSb524aeLvVYhcKSn",
+	"JDIL7V9wdnYxYB2sTy6+HAwL6xCAdQjAyJE1S3ftwYnCgAALTrVUPk6OD5VaTu+aS6ts3y0gY61sYA4/",
+	"YcfwW6NwKFdJM1Q5IGFCRFgsG2wfiqRS9iJL8HXKGfK+Y2GYVTxgm+QRQmAERKNFhATALpYgMgWmh5iF",
+	"2CQYMDlQFoAcz8duhlJhw324A+5EvA5r/1VjjAyMurZ1mbExlxNzLDBTxFzZVhQwT18+FDUahYl/pivi",
+	"uWbqslHPHAo5SO5cEXkOIYPHArIHjdjg4CtAJ9qBgdqeYKYWbr2NaOtQLMhKAjH5UmvffL2xL4VOZbJD",
+	"hNyAKMbWlzfJfTZ0IsexwNxSklJwUw4UK4gSDWSfljOE+8QYQU6YHiJWvJEvlA/NXCUsRiYJzG3P2uv3",
+	"78SVdAXTR2XN4rHh85dlJFuz5ithza8oo33z2d/irG5wYg7FCdvIwpOfLVNOCBIZF6sk9LFos4oFhCxG",
+	"3HxVhB7LNL5Rn1JEyLV6UZWEINhiTqscRMBXt8q9csYcs4lrY85qjDn+8voQ2NWUFGoz6+Idw2o0F/+M",
+	"izgovWgjASSxTikFsQK52j1UnTlTzg48CoTNpo44MXYMOc8nfNvKOa0QX7oV5OMgjleW5Q6tuqI/Oh0V",
+	"hJKZG1hMilaZf3Ii5ZnVPDJM2oBA7TS2tqMxQrhTa8tBqljTvZwFMQCrbgSt1T7/0Y8/+9Wvv/j5P2Lm",
+	"L4oZ5j/qWva63bW0acHJazu161u1LC3XyjS9fgJBA/5rO5x3P/74ozv3P2juf3z//TsP782TjWh2YMWp",
+	"Igssb6XIvCLocwQiw0HYQLw8NFk+8M5W3y/bjpDRYHSciAtD4xaMd1tss5eSX3H/56jXszYOrY1DI0u+",
+	"CSWP2b45IRMsEvjM8pjCk3IzwLRzpXm73PNrDvVh9tgl0LAsw80hWG4FwImNxjv+UzMF7ILb72zemH2X",
+	"o5qWmiaGLNaXrdFgFmEf0Ftmqqfw1FpKXFxTBKy5STGRnIxAULsIrOG+uxI07nEBtrCNCldhr993AQiX",
+	"dxvwDjRtOMY7Uc3ac5uCDd23ja3sa4wytz9s5+LV7Zc3svvj3q9vXV8yI9KvwawL0eHn61txQbfCIWXB",
+	"ZXBhNXkjCqH9fgVDSn8exG3vArcQl1SRVgEs5a4NwvaGFZ9XfibkEJzWtgoY2MUnlJi9fn+NhLxGQn6N",
+	"kJD9iV2DIa/BkF9PMORF+EU1P3NB4NS0oKlhSvt9hriIQ4pVPrlQGtAgSDZYMNOrwmycvX5/1T7DS0ne",
+	"KaZ+Vnb7ZLEMzctw9YF+5RIcl4TYcHs3l/vPAWny1OEGrl16VxvR4mCf6CnGJPYWIzhdRhPdLVXEPsSf",
+	"l+Ksc+7GnKtrVoq1B5gj98mTfOoQA3nNwmOZ2btgiWCx7AoULlR/cJLwtl0qQw5HpSv1EH59hRdq0WNY",
+	"YXENPT2hivlQFCs29/hpSjG9Zr7Vzvf7rHZCFW/vDcxB/eSJYRwnjKYs/YjBsCDnEEJiivIkICIIf65F",
+	"tUGa1HZq15Cq4pjGX3jfxhZhUrgKSiD6aodwDelok4zD28HMsWqoZZzO24vmkclEANcb7fdtV+Z2bpIH",
+	"MkkwYBbDL3yUReSUQ6wBLdhm3qdcmIHhRQTdTRkj/ugqR0cMBckCjArFAQQJUJvkAwBRhkqO/b5N4YD1",
+	"fUsRGsepuWfoRTPyTIvYRs20xocKNKpguOyptm30E9pmXZnEgIx3VIblDHHePDaL48LBGYYkKAXzxPGq",
+	"M1jT/Kq5NlTBSB5jwUobmvCWq0SOuyHH4bUg9IUG/VpoPRfcZuUJG3Ln/I6A7BwgBudhe0tH5atlYVa4",
+	"BbumZ+Z8QtycLbZ5TrG0tdtLKAt+wro8tx/ZkSjsTwIadiyh0U3SwvPc8svBApOJrZkVVO5zB2sU5P+Y",
+	"p3qUC03tETTzpW1fPpSnWT14CGNznVkpF4ANzUWISMuQ5nAsQ9tf1gaRQ6EwDNBlOYQjjEhmlYyykUAn",
+	"EiuNZ4XQvN1F2R8BdTwscJoktl/OFFFdmrJNshcO058If7TMuBWiL2K9rWxrYF4luwLOPHueXEvuPsZw",
+	"J8xFgnRtV8xMsDATG20abyk4MokM+/VTKCEoZ1zEsFsxS7gZePiuq609+epHQg6FGRpuUMxpAtGX/Gmu",
+	"74GA2NaSedsu1S4ACHSowsAB0hu0uxa2W5MhRBe1pdIThKe43RDBAK44Brl5yzhod0GYkm0ST0HZPQ1q",
+	"4muJqJ4+NAKzPiMiXTydW7donCrkTfCTXX0oh/nq+zayVSCfsO3mVhgPedmwubIxtLAKtqafOVe8jdG+",
+	"wYH3qZM9RgU8nVtwrbk4VSXML5E0Jic0oaLtRAc16Jt+lExV0I4VHZ4/ef7/BwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

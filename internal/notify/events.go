@@ -83,11 +83,11 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 			}
 			all = e.everywhere(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
 			// Nobody needs to be reminded of what is over.
-			o.Ended, err = s.End(ctx, origin.CompanyID, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
+			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
 		case "node_started":
 			all = e.timeouts(now)
 		case "node_finished":
-			o.Ended, err = s.End(ctx, origin.CompanyID, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, e.Operator)
+			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, e.Operator)
 			// Should the start of the node be told after its end, it finds its name taken.
 			all = e.timeouts(now)
 			for i := range all {
