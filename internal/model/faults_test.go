@@ -11,5 +11,4 @@ const (
 	faultRepeatsJudged      = true // a repeat with its dedup_key is judged anew
 	faultSignInDryRunOnly   = true // the final content has its signature only in a dry run
 	faultRetiredHideRoutes  = true // where routes name only senders that are retired, nothing is said to be routed
-	faultTotalsCountClaims  = true // the total of a sender counts what it was given, not what it sent
 )
