@@ -961,6 +961,8 @@ type CountryResponse struct {
 
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
+	// CompanyNo Example: acme
+	CompanyNo   No        `json:"company_no"`
 	Content     string    `json:"content"`
 	CreatedAt   time.Time `json:"created_at"`
 	ID          int64     `json:"id"`
@@ -999,6 +1001,9 @@ type DefaultContentPatch struct {
 
 // DefaultContentRequest defines model for DefaultContentRequest.
 type DefaultContentRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
 	// Content The text, or with `use_template` the template's parameters
 	//
 	// Example: 欢迎使用我们的服务
@@ -2618,7 +2623,10 @@ type Used struct {
 type User struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
-	AppID    *string  `json:"app_id"`
+
+	// AllCompanies Whether it sees every company: an admin, and a read user for whom no company was named
+	AllCompanies bool    `json:"all_companies"`
+	AppID        *string `json:"app_id"`
 
 	// CompanyNo Example: acme
 	CompanyNo  No        `json:"company_no"`
@@ -2662,8 +2670,8 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo  *No       `json:"company_no,omitempty"`
+	// CompanyNo Null takes it out of its company
+	CompanyNo  *string   `json:"company_no,omitempty"`
 	IsDisabled *bool     `json:"is_disabled,omitempty"`
 	Password   *Password `json:"password,omitempty"`
 	Role       *Role     `json:"role,omitempty"`
@@ -2683,8 +2691,8 @@ type UserRequest struct {
 	// AppID Binds a send user to one app; without it, it may claim and report as any
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo *No       `json:"company_no,omitempty"`
+	// CompanyNo The company that it belongs to; without it, the default one, and a read user sees every company
+	CompanyNo *string   `json:"company_no,omitempty"`
 	Password  *Password `json:"password,omitempty"`
 	Role      Role      `json:"role"`
 
@@ -2850,6 +2858,9 @@ type CreateCountryParams struct {
 
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
+	// CompanyNo Only those of this company
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// PhoneNumber Only this phone number, whichever way it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
@@ -3292,6 +3303,8 @@ type ClientInterface interface {
 
 	// ListCompanies List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3346,14 +3359,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContactsWithBody Add contacts, and replace those that are there
+	// PutContactsWithBody Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3428,7 +3445,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContentWithBody Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3437,7 +3454,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContent Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3570,6 +3587,8 @@ type ClientInterface interface {
 
 	// ListSenders List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3641,6 +3660,8 @@ type ClientInterface interface {
 
 	// ListLedger Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3687,6 +3708,8 @@ type ClientInterface interface {
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3826,12 +3849,14 @@ type ClientInterface interface {
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotifications List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3857,7 +3882,8 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3880,7 +3906,8 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3902,7 +3929,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3911,7 +3938,7 @@ type ClientInterface interface {
 
 	// EndNotifications Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4121,6 +4148,8 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first
 	//
+	// A submit user is shown those that it sent, a read user those of its company.
+	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4307,6 +4336,8 @@ func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body Up
 
 // ListCompanies List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCompaniesRequest(c.Server, params)
@@ -4441,7 +4472,9 @@ func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, r
 	return c.Client.Do(req)
 }
 
-// PutContactsWithBody Add contacts, and replace those that are there
+// PutContactsWithBody Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4458,7 +4491,9 @@ func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutContacts Add contacts, and replace those that are there
+// PutContacts Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4643,7 +4678,7 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 
 // CreateDefaultContentWithBody Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4662,7 +4697,7 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *Creat
 
 // CreateDefaultContent Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4985,6 +5020,8 @@ func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRo
 
 // ListSenders List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSendersRequest(c.Server, params)
@@ -5146,6 +5183,8 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 
 // ListLedger Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
@@ -5262,6 +5301,8 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 }
 
 // TaskStatistics Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5601,7 +5642,7 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 
 // DeleteNotifications Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5617,6 +5658,8 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 }
 
 // ListNotifications List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5672,7 +5715,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5705,7 +5749,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5737,7 +5782,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5756,7 +5801,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6145,6 +6190,8 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 }
 
 // ListOnce List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7287,6 +7334,18 @@ func NewListDefaultContentsRequest(server string, params *ListDefaultContentsPar
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.PhoneNumber != nil {
 
@@ -10626,6 +10685,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompaniesWithResponse List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -10688,14 +10749,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
 
-	// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+	// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
 
-	// PutContactsWithResponse Add contacts, and replace those that are there
+	// PutContactsWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10782,7 +10847,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10791,7 +10856,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10944,6 +11009,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListSendersWithResponse List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -11021,6 +11088,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLedgerWithResponse Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -11073,6 +11142,8 @@ type ClientWithResponsesInterface interface {
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
 	// TaskStatisticsWithResponse Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11230,7 +11301,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11238,6 +11309,8 @@ type ClientWithResponsesInterface interface {
 	DeleteNotificationsWithResponse(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*DeleteNotificationsResponse, error)
 
 	// ListNotificationsWithResponse List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11265,7 +11338,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11288,7 +11362,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11310,7 +11385,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11319,7 +11394,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11542,6 +11617,8 @@ type ClientWithResponsesInterface interface {
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
 	// ListOnceWithResponse List subscribe messages, newest first
+	//
+	// A submit user is shown those that it sent, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13628,6 +13705,8 @@ type ListDefaultContentsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13651,6 +13730,11 @@ func (r ListDefaultContentsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListDefaultContentsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14737,6 +14821,8 @@ type ListRoutesResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14760,6 +14846,11 @@ func (r ListRoutesResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListRoutesResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListRoutesResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20439,6 +20530,8 @@ func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, cha
 
 // ListCompaniesWithResponse List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -20549,7 +20642,9 @@ func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, para
 	return ParseListContactsResponse(rsp)
 }
 
-// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20562,7 +20657,9 @@ func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Contex
 	return ParsePutContactsResponse(rsp)
 }
 
-// PutContactsWithResponse Add contacts, and replace those that are there
+// PutContactsWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20715,7 +20812,7 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 
 // CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20730,7 +20827,7 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 
 // CreateDefaultContentWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20997,6 +21094,8 @@ func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, route
 
 // ListSendersWithResponse List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -21128,6 +21227,8 @@ func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, sen
 
 // ListLedgerWithResponse Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -21222,6 +21323,8 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 }
 
 // TaskStatisticsWithResponse Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21499,7 +21602,7 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21513,6 +21616,8 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 }
 
 // ListNotificationsWithResponse List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21558,7 +21663,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21587,7 +21693,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21615,7 +21722,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21630,7 +21737,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21961,6 +22068,8 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 }
 
 // ListOnceWithResponse List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23847,6 +23956,13 @@ func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24790,6 +24906,13 @@ func ParseListRoutesResponse(rsp *http.Response) (*ListRoutesResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -29565,7 +29688,7 @@ type ServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(w http.ResponseWriter, r *http.Request)
 	// DeleteContact Delete a contact
@@ -30461,6 +30584,19 @@ func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r 
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListDefaultContentsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "phone_number" -------------
 
@@ -35864,6 +36000,20 @@ func (response ListDefaultContents403JSONResponse) VisitListDefaultContentsRespo
 	return err
 }
 
+type ListDefaultContents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDefaultContents404JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContents422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
@@ -37421,6 +37571,20 @@ func (response ListRoutes403JSONResponse) VisitListRoutesResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListRoutes404JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45312,7 +45476,7 @@ type StrictServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
 	// DeleteContact Delete a contact
@@ -48019,422 +48183,431 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSphoEukkO2R0buz3NnhlqyCbFboqWprlAApUAcruQCVUmGsQweCHvyT5Zq11J",
+	"7L3/kxvJdSf4r+ThfDGSphoEukkOiY6N3Z5mzww1ZJNiN0VL01wgG5UAcruQCVUmGsQweCHvyT5Zq11J",
 	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
-	"hFaV3eeVAY1pn2kWw6f9weBuaP4ImWrHfKC5FJXdypOeJFSdqYDoHiOK9hnhgrBzFo9JO6K8T6gIScwG",
-	"MtZEdogUjCgmQhZXggp7RvuDiFV2K6qvGnQwaNRq9UpQ4ablbw1ZPK4EFUH75gnzKw8rQSVm3xrymIWV",
-	"XR0PWVBR7R7rUzOy34tZp7Jb+R+vJfO4hr+qazj8Fy+CygHVrCvj8RG0+xw7G1DdS/pq20eW7s31gR32",
-	"qBAsmtUfPrF0d0cSOzLrfY/3uZ7ep4/kiPSpGBNtdotQTfpS6fQe1Gv5Cx9Bg+mhhKxDh5HGV/r0Ge8P",
-	"++aD+cSF/RRU9Hhg3udCsy6LcYSyP6BifCSLFgJ/bwi58lrIodDxrJ7g94voaRgrGU+v+EmPkaZgz3Sj",
-	"DU80zfE3l2RAu4y0WEfGrOCs4wuZNe/TZ/eY6OpeZXfbLrT7nCy10jEXXRgV3tWcic+5Qx0Z96nGbbt5",
-	"vTJ3R++GrD+Qmon2+GM2nl6FfTEmIxmHbvJtGkUsfkeRjoyJ7nEFFMGMhyldJcdMaEK7lAsy4rrHBdm+",
-	"TnpyGCv4nBCZlgzHSHPsuySUTBEhzUtd0pcxA8rTZVrBYx0eK02oUCMWYw9B0mSP0ZDFpJmazdYjNojo",
-	"mIXNPXyOmrZZDD0TrrHl69vbAfRzvXabjHo8YqnOONyzkYzPqmRfuL51j+JPgrA4lrH5W0hNzthAV92B",
-	"wAElu5YemFnn8kdjQLVmsWnzX3/yP2z9z0+/8nuVvPNyjys9j3Rwzfpp0rEgtdhelFo87EnBPuCRZjnX",
-	"64GIxniABuYxIob9FosDswntnuE/ZERhn7gio5hrzUTBkOH9Br5fKXv5YWxH+I4Z6yM51KyQ2sTm13m0",
-	"ZtGrdwxstLBP5LKrELiEZ55QdVZIUQxHWYU128ZNP48Vi0Uxnxy6n5ftyrdvOntCZ552xdpShIpoSUaU",
-	"ayBYFNgnGfWYMPc8Znh5BUsz0p0CRmpaKX2+YHAvzDBjpgZSKAZS2IEUnYi3YdxtKTQT8CcdDCLepmYK",
-	"1/6NMvN4nozHPBmyyu712u2gAiTHfBczCg/C9lWF1I0ei8LKi6DSZ0rRLgMWZujUYEAEXCjzAJA3eMVu",
-	"AlPabP5upVb/6MOvbn/9+pPaN2597eY3P965f+PovYe3H9VPTKPlZn0Io4NpTzNTpalmyEe46CpP8AmN",
-	"IjkiZr2Cyh2zGUssDlJOP3M1bLeZUuVHbvp9ZHcqbwIwrhdB5QMZt3gYMrHcDu7k7SAd6l614xue3kJz",
-	"b0ifjmG1Qglkc+37pxhpxyxkQnMaqcnhmD7uCsOpaLTM0tww+ze9NNw1mVmUY9lnKCeMjLwxiqXoEi4U",
-	"D5F9Kxafs/gKTjj0+44iciQIcM29jIjDQxIxijSJa0Ui2cV1O6cRD5c6UdvbqWXrcBaFqrL7if1zmjkm",
-	"a2ilFpphvyjctKkgLUZCbmS9sPLiaZBsiJP0uB1zZl/2CXTrJCJ4Yr27cFeTthxGoRl/zGgYkNbQTNKP",
-	"C87KHmG03YNh0j6DSdynkeHfbLldyD+8bq36vu2Jq52cDBy0WTQ78PUfXpSLcee+evzgyDR7JPUHciiW",
-	"XJTrM9lVBxqeXBHHkokatntXw6gmhtADETuonEh5j8bdpbjT9frOrAOipWxE0HbhAXG7o6Uk8OjVHRDo",
-	"HkiFIHVyn78fEGkph+wQSlpUw7pRQW6Zn+3i3adivByJu13INM3CGWGv0aE8GsZMTSyglCgLmp9ZSIwq",
-	"1R9otUd0PLZqakT12lmFGxYyru6QKcUU6cSyjxoRDcOYKbVHmo+Yjsdb+x3N4iZRdKxIr0C+rZKDFHeG",
-	"3RiZozyI5TlMPdO0084pGTF2hipwzLs9TfYf3iVnbKwCQmNmBUfUfFlIIn7GrPRhpH1hNkHG/NNlyWa9",
-	"cGe9fpDZUCP/A802J25AlQLTBFekz5Uy8oCMcVHXu6FHMi0aBX4URAo8ko8FPac8oq2ILScc5ZKPYarV",
-	"KcJhZBHeZo6i+yftNgs5Wj8FCammLWoESSoSXtfusXAvsQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
-	"fGMWJR4mXTT6po8GKO5Tq3uA3W6djAeM9IcK5jI5gKvl4SFrR9RcWqpIc3JoTdCgbZvWPQDmZ68D7T6v",
-	"DGI5YLHmqLri+s2xm5tnzMioLmOdOKHq7CGdYHuz37pvH0PN2tkQPsHRJa3YITz1hhfZ+jesDRqmd4QU",
-	"eS9S9rgbM81x//r0dFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce2kVqoSVcO2MuQ1+2l7Jg3ajXS7tGY",
+	"hFaVxvPKgMa0zzSL4dPeYHA3NH+ETLVjPtBcikqj8qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
+	"jDWRHSIFI4qJkMWVoMKe0f4gYpVGRfVVkw4GzVqtXgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7DS",
+	"0PGQBRXV7rE+NSP7vZh1Ko3K/3gtmcc1/FVdw+G/eBFU9qlmXRmPD6Hd59jZgOpe0lfbPrJ0b64P7LBH",
+	"hWDRrP7wiaW7O5TYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egXstf+AgaTA8lZB06jDS+0qfPeH/Y",
+	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjQ1m0EPh7U8iV10IOhY5n9QS/X0RPw1jJeHrFj3uMtAR7pptt",
+	"eKJljr+5JAPaZeSUdWTMCs46vpBZ8z59do+Jru5VGtt2od3nZKmVjrnowqjwruZMfM4d6si4TzVu283r",
+	"lbk7ejdk/YHUTLTHH7Px9CrsiTEZyTh0k2/TKGLxO4p0ZEx0jyugCGY8TOkqOWJCE9qlXJAR1z0uyPZ1",
+	"0pPDWMHnhMicynCMNMe+S0LJFBHSvNQlfRkzoDxdphU81uGx0oQKNWIx9hAkTfYYDVlMWqnZbD1ig4iO",
+	"WdjaxeeoaZvF0DPhGlu+vr0dQD/Xa7fJqMcjluqMwz0byfisSvaE61v3KP4kCItjGZu/hdTkjA101R0I",
+	"HFCya+mBmXUufzQGVGsWmzb/9Sf/w9b//PQrv1fJOy/3uNLzSAfXrJ8mHQtSi+1FqcXDnhTsAx5plnO9",
+	"HohojAdoYB4jYtg/ZXFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfxPcrZS8/jO0Q3zFjfSSHmhVSm9j8Oo/W",
+	"LHr1joCNFvaJXHYVApfwzGOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
+	"DQSLAvskox4T5p7HDC+vYGlGulPASE0rpc8XDO6FGWbM1EAKxUAK25eiE/E2jLsthWYC/qSDQcTb1Ezh",
+	"2r9RZh7Pk/GYJ0NWaVyv3Q4qQHLMdzGj8CBsX1VI3eyxKKy8CCp9phTtMmBhhk4NBkTAhTIPAHmDV+wm",
+	"MKXN5jcqtfpHH351++vXn9S+cetrN7/58c79G4fvPbz9qH5sGi036wMYHUx7mpkqTTVDPsJFV3mCT2gU",
+	"yREx6xVU7pjNWGJxkHL6mathu82UKj9y0+8ju1N5E4BxvQgqH8j4lIchE8vt4E7eDtKh7lU7vuHpLTT3",
+	"hvTpGFYrlEA2175/ipF2zEImNKeRmhyO6eOuMJyKRssszQ2zf9NLw12TmUU5kn2GcsLIyBujWIou4ULx",
+	"ENm3YvE5i6/ghEO/7ygiR4IA19zNiDg8JBGjSJO4ViSSXVy3cxrxcKkTtb2dWrYOZ1GoKo1P7J/TzDFZ",
+	"Qyu10Az7ReGmTQU5ZSTkRtYLKy+eBsmGOEmP2zFn9mWPQLdOIoIn1rsLdzVpy2EUmvHHjIYBOR2aSfpx",
+	"wVnZJYy2ezBM2mcwifs0MvybLbcL+YfXrVXftz1xtZOTgYM2i2YHvv7Di3Ix7txXjx4cmmYPpf5ADsWS",
+	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
+	"A6kQpE7u8/cDIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
+	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
+	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/3RZslkv",
+	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
+	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
+	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
+	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIn+DoklbsEJ56w4s8/TesDRqmd4QU",
+	"eS9S9rgbM81x//rkZFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce2mVqoSVcO2MuQ1+2m7Jg3ajXS7tGY",
 	"tjWLFdD1MzbQlaAihpElSmiFWWB2EaOK2dFPH0T4FbkQsB3rQGIiNIwFLbroXgIJnIBlZaYBbXKokwY1",
-	"cxx0PG5QwysbljnmLRKafqwTi5wJOUKmGhmCbZlpYLRJzSiYvZuPDk8efaNx5/De/jca9+8ePT45PG5O",
-	"DHdnu5Iyjt66eT1jHq2VGb7qGR2gAbPIHTdYryn5YP/uvcM7aMgyCo2MU8ZtK+HskQ6NFCOtMXHm28Ih",
-	"tKSMGAWzg9JUD9W884iH+hiffRF4+2F5M2H64ibWR+8htMMouLymnTzq5PnA1FHN6MB5D1zUDCaUbTem",
-	"GRN5aG9yEV3IHSo8A8b8kjQWXsSWaBzTMXyWmkYNcKPN9Tai5Ijuj56MQlXJNWhnFiXVfGprcfh5C/I+",
-	"jahos4MeFbgkNAy5GQ6NHqYWB851MLn5/qXsNI5Ztw/e8DzakvJkJP9LXdqtiR/yCE6fxmcTLhwwZJWm",
-	"o5NcDCeSuz780xP4bnKSNSQF7ZhRzcKA1ImQISOhFCwg29ZRSaggMm4ZyraDz3e44KpnXriOXxh6GBLa",
-	"EmalomgckBvYkqZnzCqeYDsBSqMMFZeCgUowucD1m+kF3tl+7+Z7WWo4vZbe424YszCPfVL51pANDStX",
-	"fdNBXwquJSzb0xx+5Bq4WAEm/xBm6GeyRWsTYfCShDlTTH6Ycz/dkzOaX58o6Oaz7jUULMpfQ/vDvOiB",
-	"wIYh2DdnL4d70LyFd7VBdcZvGFLNtjQH/9jU+XZutakfUOzpczHULMsZpmje9LUrkAk8l1C8K6gexqyR",
-	"rPLzHMlhOAgXntE5ixVHNS1L0WCtFFjI8ZjmEvASBxxjcqzHMWcq6f2bXMhkfJn9ykx1xrm6x1HgL8Wm",
-	"8Sz16bO7+HQd+ZD7NLEtQWUo+LeGzP5sNi7b73ovrmDR2nW4dL9Tk/RLXmrtHR3IEZFSwT9zd5A90zaQ",
-	"aHJWOIpsazPnpNu9ufJPn4v0t/UpiWgpuuRozExHKVeDiGL0XR71ma056Hh83z67AHVJUYpZzR8zJr5u",
-	"H33xoniJU/r4gkLmJfOF13P9ZxPWp7PWec10aL00CM1lyxylBe0+0SIhoXukXsvq/RlNZ3ZUUoBBLuVi",
-	"W7ILZ+c0Y6Uu8jCUI+2mXxYWacDrPSl2HNO6Plpspre3bkMsfegjPmh0uuwPQAICUq1W89Sw6S2eZSop",
-	"tup9yM8Z4Zq0aPuMcGHjGgYy1mWEM9fyUGgeTTeOJiWnq4K5wUqN5UTJq7bwpBYu8DuanXPuwbAnf9p+",
-	"+tHJyUNi7WBTqxlUnm3JODRTrSdB2XkXy0djvynKzGugRwSVEePdnp6/CLC6T/DhaeqQioS3GohtN6t1",
-	"LKllYPNrlvax0/VL+6l+V5X27V25emnfzemNkvaXEcSXv09Fi7ak/L4WarjEol4OuXk6a/3WTDGuglo8",
-	"8as6GSGoyIBiMptO4iT2SD0rNSe8Rw5bEZshR9eqtUSUtqIBjENo2l70lIZcdDWNzhruIKVcC5BzUcZl",
-	"uwX/rX9Q4LplfYpCWDrz5Mb1QmvghJw1lbNS4sWhYnEJ+euxYvHdO3gp2j2qG3LABL62yDrUtm7vb32T",
-	"bn3a2CrjdXGDyz9NsIvrZrTQ6RUw2qTflRktnv7XgNHCQNa+eVexcWpdnBF7W+YwpI3ctZlm7unVsL3m",
-	"L0CKWWcJ/vtj0kyyRZt7kO9D+owK5fKc8dcqOekx80m0WSwycfHKpSq2+YCbqfl0SDQ8kabqq2YlWM7c",
-	"v5NyL/tbYhNg886rz3wtt1tL6Gchp1FjELMOfzZfmDEnDJ6c7aXqlhAcH+FTb7bjKZ2ZbDW/9Hr6tShw",
-	"SS2rEEKv6+ZT0OkV8Kmk35X5FF6z14BP2TldhEK48v1dyANxOTf7wpw+uLDLssbFiO2bv/ALUrOns1Z8",
-	"zXRorTToDmqKB4kxvXxA4jIsGbWgEtZLrhoq23HqUs01lC/DT4eKNTTrDyKqWYkjNduQnmksmc1i3DC7",
-	"Oetlitm+184bc7pfkUVOnPQr55STM7wYC6q/reWX4oQ90yXP/5xJLMucVhj0JCUoDZYxPd/8SPWmHV4T",
-	"Q4ZJAkfl/Zeukdxw9TlUZIFY68m1vhpKcIVUAPY818+o2TON+Wpc90gzvbPNzBa9k97ADPTXq5/95Re/",
-	"+Q+f/fo3n//JT19990ef/cPPPv/T77z68b9/+b2fZJNp5oDbzMk3SYlL00eO654cahjwu5nB3bpZyfZS",
-	"37r99JPa1u2nz2vBzRcFPSViVo7hcfkZpCEmVjp8F3uM8s7PocuQW36QPslubjbbHaYpXyp4J5tf93xe",
-	"dP3k9cEhZhopXAw7yKklcZgLJZnpB+Zxm8M3zUhdPuIUChdRGpI3Id9VS9KKqWj3iBQBZqlTRZrZzPrm",
-	"XLO37Sx3xuf5Mu0ypiS/bgvF0rPzIuG5tCCshtja3HMBAil2mLzlR56RPAsXa70yJnS5dtEy6XVFiRKP",
-	"15ULkjCMlYJBy0YXQzR4+lS7FBeILLLny4xYhqwRIh4VpOs0BhEVNm+q4VJ23GeXq+NeVJrGqXb843np",
-	"Mu5He5cLkiQhMcgKa5ALBElCe0TIUUpYq5J9mykEqANUkRbrDgWBVEyA2pNMETBpltR1Bdec6vmHIPEX",
-	"9umzRjiMqc417NqYV5eQaifTp2NIbpqZHnZj+8bNyWTOnDwKs+BceEZUgjyZ41Rmjg/ccy/smSh/zx6Y",
-	"x7O+hu08X8OAjiNJ53pnH9rHrC1pvkVM845NOj82z2OGaaznnTrYHH+MJk9b6VOUivkrsR2mFTnUjZj1",
-	"uQiLj1CL6RFjguBzLFYIL2nET64TUDm8wwscq9xoXOuZLr/jmQtht/xGbXrPJyimY35JoKMncLmE89kg",
-	"olyskd+ZDgVe7rVyvFS/05G7PUbDGWHZXekCWrkO0MnIQjIcGPkNckvLRSNCNw2uGn0Zs3yrXjhkC8lk",
-	"7NmAx0zNemduRAdXjXBYMJ5BzGXM9Xjy6hUEJCdSr2OLZgfDYcRCn5aFICAB5oQii2t4HOpBLNsMAGCM",
-	"AMe0jvK4XlB5tmU62DqnACKpTE/vszYdKnac6tB+BckS92y39ruvud7t5yN57MZgv3mYHopr3I3IzFUO",
-	"NQuLrSbwuyKKjsmoJ4FFmWkSrm3i7YgrRgD/pwfoHhbHoA+JYTkp/fCzytP+pUNosH2aNQkct7etS8FU",
-	"kJzZPRhUmwrgm4A2wWPEki1DnXCxvs7ZKE/4K4c+cELVWYI9oIb9Ps3DSzhJoZkbpUnN4RArRYX7QG17",
-	"kpNx+bvpL0zm9qWuij8ayZ7lUaSU/piviuZHvJm93SOUhFJbCEIutISscKfuTK3ODKARqj2WHlqOzPFE",
-	"rChzeM5pNDSnQ7GoM1cNxVHPNkcAsuQ5je6rPMYcRdyBYQGGFsZ3QGvm3IJIwZ7pmfwYIDtq8wU9C5K9",
-	"ul5cWjApCKnI02Gtf26Ovvoxu4QwgVL33yzeVSbifMyWdAO7Pci7B3AVOmBHuiBT4cT8CsN57zFqmEsB",
-	"0s1HDtOGa2uBR/TjLLbNw0cPDg6Pj+8efdg4uXv/8MHjkyKIm5z7sihCzz0Wdll8mB/X1EIAkBzjl1Uj",
-	"y4lLrQJmABi6wO76NGTY3FwhZxlgkZyEq8skD7NxmGwuklV8pTwrWMcy6EoO7GTOquURJruOgd/kTMKU",
-	"bRr2bi71Sp2h9ekf6YO7ToKF/V6EyW1iBldreMPBrHv71m4v9fUYFgcfKoUYBu2ruawsn3RBmR/a7hHM",
-	"HQ+gSkdAQjoGMNC+FLpnOATXmItJPpWC7REzKguP60pFZPduwOJGSMdztwReNroiixum64VewDEv9oqZ",
-	"UMk38hz294uk4abFmm+iHxWBVx0qeQC+7gGTg4gZxksOelwwBfilh6IbcdUjrTFp7rfbbKC37lHRHdIu",
-	"m3bepHI+t5PR5CNCNUXK8tbMms6chn3OYv8IaNM6/dHQY6aLoJbueyQmo9ly0VULilMjynVjRGPBRbcY",
-	"qm8f6lAJTTSLHKStLeDQowpw+lgI66scNFVtF7WQmaLL9o3b23Ml/bwjcMRG6xf/z/Kq8rhkbKrI+4zG",
-	"RrKRZ0yYU2W+ooq3PTzuAvm3M3SKM1aCN+MCrY+u2w1ZJ01Pcb+pXXlIlbK70nQ1o1yoi2GJUDnKklCJ",
-	"pu6IqlKCKFaJSeIaaLvPFoEq9RlR1cbW03dzwxPS5vpDES6nKLX4p1P26hKHfIGskAD60Jbwzdpsh5iH",
-	"Bk/WNgcXLTUTApSlibVgJ7j+dD6EQq4d8RB6eEK5RmqNnw+MsBuhWRG/ORShtQSmDPRzJryMpygxpmXP",
-	"6A5puzEF5PoU6F/CIVZZCxFmJi7C/aSDp5N3z29n4E/PTAjQ9Dldr9c93fPahcl05/dpyFYErgtZOERI",
-	"aJZrMgT/G3qzaBQzGuabl9NyQ1lf26R5Y6KJIIUwlBnlvFW5CDUp3V6RnXq9ulJ6RI9c/lmOMwpx/fPq",
-	"rKUT1fYI6w/0mIxgZydLYE0H7yzsWMJyPY2+6vKwwGIGNRRjec5DFkM9QYSDTu7AXG5ouGbDx5fNfRw9",
-	"SB7qtoRHSjGhV/KOLePLWNAbgS7rAsOf7GjrTB+wWEkBEnOLme8kWNtLMOVUzna5/Om0/9idx4xzJNmG",
-	"lF/ErXVmW6eOkpvt/CuyvNhSUlhZQv5YMlwIyF/DagBp4/L2rTLG5TkwAEB54qFowKGeOkZH0gEyLR2B",
-	"sYzgsngsSswGjOo0Bt6qYRfLRrekwzXmR2moylxRKB2IkSxNqqP51+EqhCPHOa9EODq2m5fjD3YJcHs+",
-	"KM0jjmEoPOGC/PbbP/ztt39UJe/78z4RCB8QFjnXuQcRmaqI/flf/fKzf/x3L//wZy9/8PeTcfCTl3cR",
-	"TA8cXsGVzqxDgQZQA8sJF92A1Im1XQGoHNSNCMgcDSEgN4iSfWafTxSGWlAPto0KFdxYVnFIDz9RpTKT",
-	"snUds99+4IaS/jKtgkzotlPfHcs+s408nVjGk1SiyzTTWI4PlIdZuMgMQibMGSvItvXstqDugCOJcyUf",
-	"zXV0UdhuxeQxURGwv3QGYXoqduDJ5BfLI8w7CFenc7oRqCujrW4EK+erZdOC5hZEX+zwltc5UommqRHd",
-	"vB4UX4AZbMVwg7Q2a23WPXrOEHQEuQWPiRyJtfEEfyEXLUGfiXWauGXlD8pVXpQrvyfqIu0R6VnNjObF",
-	"lueNEYS0XKa2Bk3oEqFr0jrTXG41RweCkHT03kHZLKM8Y4ikjEIsIFmkDM3vegnTWValmg/XtrAuhXPN",
-	"WwiJdAwdcOUMCAlcUo5ZqgNhetqGEkZSnmGVShqhLWrh65EYx3IT61z0Sm7NtEz5XWshKWFWmqt3li1a",
-	"VlCGyXCXvlRYV1WMrS3nHVUO5zmfY+2Di2pEFenycyYSj35an3F80UcDO/3mggxfOXoKBPO224yF+eHR",
-	"9vy1MPcCikaWNGMth2gxnXcxzVlnEeFZZu08PT+hWymTmb2O6aWZtKPlGAUmydrUUfVSsY+88mRleflY",
-	"5XslQH/MtS5Nykkt1qZ9RgaSCx2hkpeDbrI0+4ThlWOdgR11qSlfjYij3HTWJt88EA86nXSSBkSKyE6n",
-	"ZKYF3vMH5iX7p3kVGm7naddDxQVTagFpxL3hRJIL0ZrnOMrQyG5r42lJqKtfG/hkwxiT2Qy7m+VKw+qe",
-	"7szMJbRTxUDnvmGfLb+gMWszfs7iRrEnAJMVGuWo/jETYYras8KwZfRe8FQuaTlSv7LbZnEXjGWUheUa",
-	"3e8FZ3LiNqa2aPI8B5kbMdlyzmZlB5f2zaS3zO1D5vxNnq60k2ZOCJC5zAdOmplIT0EDW9nkfTT0LfR0",
-	"I85FpHnI4jYTiXAjNeRMTyM8T2E4z9s+W0ZzGbf35P65USlv4fQG1szsZi76yvpmsn3LK5nJaNbHGlMr",
-	"sF6e2F6zPdD0uPbYE9/pBZyuq4+oMKNY0k28ukwys66SjMMbtbLlR6fUuifsAPEXEMO2kjP1gd3ETKLS",
-	"9vWl3Mee4SQY7ZOykU8zSuuWFsd5oXSpNKD7u7NHszDSfEHB7WPMukUjD+GdpLR6rvQ2IQhc5NSmmFCZ",
-	"MzTpOrlYWWImpVgvMVwvIUxZ3/IMFHBiLH7LhENhjn8DoToWI0c8MVuWjMcASBnEsl1UXvHvBr7fvBV6",
-	"6KLO5zgctheCTnuYGDLLk8TE8RPRNuvJKGSxmrJwKU0FZBHskubvPTdC8hHtsxfNPPKZxkGcOgF3eJdr",
-	"henQVBA5wFFCujUXXdJ8txkQNaBtpiDDJqSqx1RA6nWjN27XSLtHY9rWLFZV4hDtmu82bYapURwJVYRa",
-	"SHrCBelTLiLT1kGPC1ol+6CGKqJ6cmQD0a0SZeT3aiY+ob5zq1aDf2qzXVFZenV6+u6/BPw88w/ZKtgv",
-	"wElYMjnEZcQ3+vRZAzJFijNEMBvEetnyUkIwygPr5I16VEOKutkm18tF5owgJLPShnCKMyFHolEIv+Dw",
-	"HqggdDDAKQxkFKmJ4n6QegXbjy2zMI0DwTXpMq3I9dr1GegPDcUj0N86ZmgzVtNiSfj1FBIHNbmm/Jwh",
-	"Sj6gRBA6AvCJhZKFy+TbPGJteb7OPEHb4ZorkSe9Tk0wNYY8iQdfS7wHc0j45BuzMRceeXjxqXoad48f",
-	"kJ36zZtb9V0iRTSGs2ArZZAWg0NigRcsfnjiZsCSG5aGAbE0j4WcRsQXSEio1MFRZbYrfH/rm0+fb+cD",
-	"eWJVyfepbveWk/exvmV5/QY7dH2tVO3EdZ2/M6l5re9umE5ZCN2u+X6Yng87HQvmmA/CgCnmYZX4fEzg",
-	"sk2U2Zu7CZ4d8kOA5CFKVkkTNIDmLpY21ZI8PDy6c/fowyppsmc9OlQa3v9g/+69wzvBqRASSq5ypkjE",
-	"OrpKmrwrZAwPUYKuFusklgThjYXUPSMDJIOMWWeo/LgMC0D4lB6LQj/UPdPZ5Js+Os+MeOzMzTDYAY/T",
-	"Q01yd8H+fM7iKmmGLOJABJqnAhZoKJKvdjF/lSaxMuDohjTgqnnUTDu0K6tjsJu5OUBCf+JYxNU0D/qF",
-	"58ot7alAtcrff4tTYD1B3LCfMACP0BDYnCJ6GAsScvTStqWFKnJPJE7KlC/XfFE9Fams1xzjGqp/hubY",
-	"rYb6+jBPQ1PsHI3Ui5sMr8DeVYJKOxVjaJcfXHl2PaGp5FM5Pwke9CTQET/7EEf8+MiOGj8dpsaO3zz2",
-	"M8DPJ8k88Iu7fjauQTcn/JxJ4LKduPnh5zupWbpOU3P1F3ctJbKnvCG5bn7c9L2UeHWjlpa7IcbjjA10",
-	"pVz8VYH0OxuSA++JdQ6BZAe1j5kIVUAw6Yq0I8r7ANoUFgB2LAa8gi7jOfKfx1+0F8lIsIr0HIyMliBf",
-	"Z+FjHh2ePPpG487hvf1vFOHG7GzPEgVLAR2onrnTjQJLjRelLd3zxGYkY9DFJP6MJCYXa75gCGlJupSH",
-	"C0/80ik9hQBj9jbMzIvM9D21SNvk+PHBweHxcUB27DoldHE72Fk2ZNv26qkVfk7FUmflhum8NQA+YLNw",
-	"FK0oREaQskbPmAgIjZSRLxMIO+C6bq9nRw7kenABW8EZB5zwFSwi9rHQiHb5wUdIW+dL6H410kym2NOS",
-	"6Xg1sHYvXc2fqJXEVod4L4Eql8bPuHgEP1ih/IXV8fh+EtiVHekHRhdGxd6iUsSMhLGRelAUMnTSpZYA",
-	"xkpnGKdpUGChkR0CgDl3ox5v9wj1wHVG/3b8KgGYTWo1GJLl+YViMRg2FGlL0eHdYWxFEqtHfVIPdoIb",
-	"Qb0W7NSCm7Wgfqv2NJiRoZ/Gp7k11+qRRhcupKX+NjySGGCYyGQtxJExS4oYiphA2OeipMhkmjx2zcAH",
-	"bMr8+QibM3/uY5MwhqFmF1Uw3z0/H01sifATFxFQxvafBoVxUKNlrb3eVjR/7l7oUjKeSzKOzTOl+SfG",
-	"GL0eZR3LFuaGs1RQlttvQZCt0J3Z1SBbZC3ZBz8Cu9SpwMDlikTCUNfrr4Yu1+6wTnpd0WONhOLKXdZ2",
-	"PhdR6eoSL+0yFRuXvWX5S7Su+sdpsj8Tg6dUlfJiTJ4VqP9rRc5Xp6SzyGcy1afFB2OtBG/9xO6JX+Fp",
-	"8Gf00kCIP0c7IAqNwz4qPF6LMo9BgOoeqRfk++cjGM5LqE9f+VyjiCUdSYEOZNRm0ADXquU8I0hep4B0",
-	"eMw/zdE2DhKjjzU5qlSCIAoMNmhXYTtzV2FRo4wRUldwTtiTUZ6Xmf4uxDfhe847jalZrevKHTOh1++W",
-	"SC/n0nmwMyryFVbfcxg+Mgb/AzGaoXMaO8SCJBt6MghjBbtmJrWuINaiTaMolWJr7i8uJVTX97VRbGWh",
-	"DqG27ICZADtn8S5BfVAzm18XJH57C7vASEuGY6LoWAXeA57ymAPGNYY+ALTRKLDVDdOh/M1sNASYf7bq",
-	"tevbWwMKlrbZEVwrrCJi0UFkwFzkFVxBq/AsF9KerfUx3ZGzRKzazwqiygqlSNOVRnIys/vmNCqdigLJ",
-	"4HrU4dhRkgZDDcgN+206gysgt+BbD4y6R/pmf4ZxFxBKe9TyLnCHg+kmdsYZQB7vT4VIgInVM5DbC9vE",
-	"LwTm5OohS5Qcxu1ccyBv94gaK836eDzbss+wwsM08uUK91FbAj4ZDOMMcbJDxnIIOfsQ1BCPrY1vvGd3",
-	"G06FQ/S06bHzPQrrqaI7bxyzquoWc721cXbHC9bO2YvRcwzhdug5TOgEOmcCCmdZj0rS+zH2VAmy3+nM",
-	"FylXi/myABE6ZjQylLwZpMWEwFbmG2oCpKvN9kjT115qElcsz5CMDsTv2DosCe4RhPiRpuqrqn+xATE+",
-	"ztHYDMhQRExlUP6Ae5NRj6W9826QRqXz9ZjyAKht0aVpZ5KNIsihi1SdJcEFI4pxSBipUCUPfCZ6KjOa",
-	"6BFvM6cLwIeSBbvOWWw4YWyvSSPP7fRBLPvWzauldTgtV5ghVTdjibcXRSTq8O4SUbhGuwIHSUwEY6Gq",
-	"kmPWjo3c5jzuRDEaGZlPhBC+KgBF+Stf+UpzLx1PEvEz7ztnY6J0uuxVcoOXQuS2Z7sxX5NKlSPCSmiY",
-	"1TnDM407PYLQlBazM0KseGoWx9ByrnNjOLlqYDGu4va5RocopPJhs0JiWS+8aFSMMYxIdvaI2aXZpdaD",
-	"ypmtgTi/mtfH5kkf9JAKLphdkCFVuca87CsZzEXnx+flqKFG3NpDJzi3jauw9wJOVItFGBHN3eV2cVVQ",
-	"VG+WaaGUMGbGY/Hs5+LYj1yYhRsgyjWhky96XK0+IAfwPrM8farOubNo03PKoemV0mhjpxNH0YNOZfeT",
-	"MufoEZglngY5kTvUOlddYIppXgWwsUOheQRLaiNMRz0eMUIx1nTEomhqvGAbZaK4BCnX6JTFyOc9W/1O",
-	"M2FLZSgI6rMQuv6eAf+eCNZZDDIWzUwNZe1Vs5csMW0tZ+tNMqVzVoB69RwyGqjCBXFBk1S5YJLlJ1sC",
-	"YRPPha8ce+HWadt+Fn6kMIn4QceL94kgEdsAjNxs4oJFSGUX8z5rfCrF3O0+4X32TfOcSzhuqHz7EQzO",
-	"FW3BSiQxm7NvF46cUib3LrwEh+2EvJ/2o7rCeB6BBfhbyp9q/asJr83KA55D2Qmm926S9XlwlcyFzpS+",
-	"SnGLDC/zElZKqLDUNI8+J4QsnaDvheDMWZk43vlS6rJ+5ZQkMK160MGgiaktGHgJEVoqEzPTjGS3GZCm",
-	"0XY0jc7M35Kaf0es3aPa/MX6lEfmj57Wgy3VV82M7YIOBgvWw6Bbnxa53XA+63WUY59r95Snul3RVW6V",
-	"siv3lbsZXYSz/I1ReFZRXjbaxUa7uHTtYhXp9jWUFZcS3ZaJj3lRSOGWhLAoqrLq6wI62RZKj2seRXDx",
-	"97yvMUBKREH50a6u/eqH6u20RG0I84Ywv7WEeXGzw9tByudpmk9nEO316hNXoEs8yvWnnvQYafO4PeSa",
-	"tGJGzzDbhmYwB7Kpm7uE2mSQMzYOACkBiwp50xvEgSD2ogoIJd8aSk09prDR1MlwUCVPwCaIZKApB0w0",
-	"PR3gFhqDgN2rCebEJuReDKhSkH0Hb/Vo1AGgo+YuhK84NxZXBBItA5u/AZQYU4iUthmqXS4w5kV2rE8J",
-	"02WNYlol+y7UTXbA2dvhoAobStw07zfxVDexae49ddWpyruAw2TxNmZgKprHWEgUN0RIyT7DlQALX1ca",
-	"KhrLYbdXFuKZqjwLzjTovsKwGrDpyNAG61R2IY0lH0Y4kyViRl0JKn4fymaGMKUf4Kvmz49o1IGPT19A",
-	"li+PlixFgePz83eNBckmFF+Q/AI1H6biNChGaaRwOLJFBswirrOEQIZk5lSYS3C8m7LTwWMbMw3Z6FO8",
-	"N+Xw9QiykKHKy+dI44AQSxb/hEYcAbJN+ZHnQ923qWhoesbya0pkmNu0mdOdnVz/gUoc5TbgtnTJrFFB",
-	"HO+JRVAzjYOEVzKFpVcUrHfG2ADoSSeW/XTkit8cuy/KluERsgH0Ff/sDJ2tM7KxsRCH0MATXHIbn/TG",
-	"uHFPeuNHvqMnvfGR/JrtCj58YDt70hsfu/6e9MYY+vC+7XEWV/ZbXXAr9fLZqS4YdgIef6X8Ux9gG5Q2",
-	"vem1J5/6TlcTZWbCK58YncVLzh69Y35d0mUyUztc0KgxNzjXOlaMYtyCXHk9I3PjgtJc11BOsmxqbBrV",
-	"ayIg3ZeFnytqTheQfxFUvjVkw7nnJossZpamxPXoq+SNiXlip9hMkJ7CrLkfgMS2snX5jVmwwoVYpzqT",
-	"zGB9Ck1qHZYGsbMBw7PzrG/Py7H2Daajki+qzXT884ptFgQBFtBBmgk39JiMsU2uT0cnZuIPLYwjV4Gz",
-	"P6IY0+ehMPITeXxycBmIdMfWGpGD6kLjrtFyNDVqGmYicEEirjTCPXJFBkPVYyHR0io/eUEDyUrfrt5O",
-	"r/aW/WIqiuDYB1An3lAMm27QRVyic8KkDWPhSvO2KkJ2b0BsRMls8wHGtjYEGyXvTcC2I1YUrB6CY1nX",
-	"dtnKL64PRL+Z1wvkQVDhOinZRSzbTCnTyyKzd7748u9MxmlPLV/+dHNGONl7kN2+XDro936NBD85b2sl",
-	"+SA/3RUdOT3FzMF5XiSl+RIeZUo04RvObDvf5uCaz76a9XTMntbF7mA59SRZ0xwFZX1b65MJcqaeZ7O8",
-	"E49JPBS7LgPU+sYA0cVSCRvSa3RL5ECUJHE+OT6uTOZ4QW9oIoMHAws8zhWgcYnFC9QsrUEtrQ3tGb5H",
-	"SYjTcRqOSixYeZMozuOyy1Ku5JmvODdjeSGjwUMoH1braXqbimGVw9wF9e2MrBcOHlRE0TEZ9Zwzjus0",
-	"TC8VY0zCDp25u0/HBYC9eNJm9NtzlgfVk7FO7A9cwzFUM8Bd1MzpSHT5Iu59AF+0qfCyygJBQK7+9+RV",
-	"X1GNzY78EJJg02etkmd0AsNKZbeO/veQt4vPRpU04TpDbiaAeWYgJeGSc02EHPknR5Tr5i7kjbjYftDK",
-	"QgxPhqqvZhHT77RYIxF6d22yoZF7Y8jA9M8hphmia2LibDYut+nzcZtVAuK0H4O13yBwNPxZTVn2kklW",
-	"gkoyD/8hPUD/JY4mJx2nELTOB1dmSUkeaTZbnkeVZxAfaBRI0J7NI86ka4KnlXW5EOj/zmRXpCCZLh/B",
-	"yWNiLvPWuIxrBYuRgvyagntPbfhqgKRmc9Jgn+bzJNSnG64XfqY3zA33HQBmDKdSXlJzH7KCdGV3Ib1P",
-	"gZfPlC6ViH0ROdbLtYGBFAV+hcc+zSEhSpgPukLCwQVmbBeVGEV5QAoPwmmDfDBhuqn6yiYkOs8ukLrF",
-	"BATIpKthM1AsFXOyA6Nn3y4nNqR0pAR3NiexOg2Pb1ffQjXQJDuC65LFYyFzYGYaSgqpeuldjpkaRnoG",
-	"GQHHrwWhlTGxIPFj57At0cGMCrb7Dtc5ATycsn3MUI8KpaGPCoQgn+EOolCQcpty0Y6G4ZTpoLDnWfkx",
-	"NosC9ic3BWSZVJj5D3pDzwVV4V3JX5Akzuekti9fcjc38Yam4UIybN4IqYbuY8nmspJJhnwlRe0z+SCw",
-	"1lPFdqcIhb9gnm1lSXlxIkU6ZyNNDabgrTzpS12IScxAzDjRmCkyxdgyHKpI/rqbl7wBa2Zp9OOTA2JG",
-	"H5BmAyHgKXl87+6dPaJg8KQ1Jr47Z4mEBrZr2zv17Vq9Uat/9OFXt79+/UntG7e+dvObH+/cv3H03sPb",
-	"j+onCyZvzCqZNSH1m7mtN5XD9Lj2RA7f6YppHCCKX3kShxnFejds7ZtVjDBhTdIBqZOHjx4YTgOfciC8",
-	"A3KdHOwfHRzey+B5A/5EsBNcXxaDAg6TR5+AT57y2S8SyG/zyZcnMB+S2gFGNThJYZzk4S7aDzP3xzZx",
-	"4F9YNse/bN1Grhq0rfn5jOCgUnKzh+RI1/FL6bXFxf4KbMLLMNfJO5ip52cNyFODS69BesJBatsWyxKc",
-	"3sW82kLNBOmxCfxdsYyNq0/H1j+4h+aVPqPClhVqyXD8TumoGcwkSGDwdmq1abKXDHqOIXSPNJ8LqByH",
-	"lppU0bkMQ3z1b3/6+Z9+53f/9ftf/PwPPv+LP3j1n3/+3NCNF//0q+9//ic/ffXdX2ArOchtS7vu3BzW",
-	"zAVtr+vnhLbjI3uDkrVPVv2nP3n1Z79ZqARpyTW+EBbsKObVs2E/q4vJplyF3q+LJJcbGD6eR7DLvI/J",
-	"Fy9mrPgqSMYXssI5bqQ5yUNv5g7k1mQvYopPZ+7Yuinreqmqy37JUNR9xem14x4V3R7ly+lw194tSsM3",
-	"XUZcsMNzezCKSkQVmuraUrRZLFiY1/wigqMLCimAKXTe4KR2U4t1qQjQJ1wvZ3NasgaLW5wERQ2KN0N5",
-	"MjMUG9DrrVS+CiT8DbaK4lJm0NhAly1dZsbyKOkfPh/4Qdif/Ujc43449gs/Jnw/XYnMfJEqROb7M0Oc",
-	"qLxVQsqfsLkvVJFjhkXVHj5FeYj1Wnrjwgp5+bXMgfYXHm77uzU7e7jcfGcKWrIafJBry4yZtzP7dizC",
-	"5gyjYt6QcFdJ4vSbd+AnKBGeY7iVReTH0IIrCF/JkqGrjGA5kYOHMwFvU/4PX+E4wTeHLVaKS6FAjaLq",
-	"jHRkvAgu7fQdeqzyoiR8NjnHwJP2MI7NoBBBKyA9OYwDEppBiJD0pdC9qXy2kI5L3mPTWslHcQBlH4Zx",
-	"LRGeZ3uxIwtgKq65vI19rHLhLD2Dm++YXrSExTLGE9UIuaJQRjJXBI9tZafZ5REiC2M1aKR9ejMvYOrY",
-	"r+BdKCMePnbPXTo8lR+RXbdUkb9MrYvMQmU3YVm4JjPJu3cmapfcvF5KXKs2/lWRuIbNlldz7TAyNpgb",
-	"80oRYDfrtWSYHtduxfCdrmhMANJy5YYEnM1FGBESojihayxgrFmUWs6lfAOq1EjGc52nD91z66OWFwU6",
-	"Y3Zw1VK+E8ZeLkJl41kQJF9LyJOng0G25qE1+6JmZQQGG65AAeLkApMcFj0Yr/G+L87x5jCop4WHYp10",
-	"eO00WExZkVdJrnHp9rt5B3DCcf2Ecj0r8gUzq1xdZhtHihHeNt4bo0aFFGyP1LLmOy/g78wt7/lExuGN",
-	"2txSZwuVNgNzYXtoDuux2S4HTqV4e3+o8+B9kEJAJpVGdA5zoUC/poLsP7xLztjYqRvgfHHZ1O5ZqEBj",
-	"U7OgMY7xQlIkQE6ukuog5pBVNrKRWEpTo94m0V6yQ5rv7x/fPWjsPz75qPEVqCcDJw9Yg5lIMuue1gOA",
-	"amc0ZvHHeQV09v0cMu3AC5MNvQBcqU5ODsG9j4/vHxNM5FaTsVFQ+Oujk5OHAcYow+z7ZskeSqW7MTv+",
-	"2j1YYCioA1kOZml8oOfuqbCWDToYKID0xBoUVJ2pAMk4tJhQ6OqpOBVf+cohBJR99fjBkUVrcVWAmDhn",
-	"kRywr3xllzSfn8LVPEV316m7oKeV3VOXsnRaCU7hup5WdqvV6otmlewLAsnebjcV7bNT4RrG9APzvZm4",
-	"tU4AoJfpqolR2lgdCFqpIqCH+cE83IpYEqw6iGU3pn24ca2YClifvVNh3+xwFoWqaYGgseyv+cpmSFCb",
-	"8g2LH4/ThTz84TPEEwKbSCiZAiCckLUjmgpfq5KmXZcmZpFzrZlIpY8HZkMPelwwxcxpPRTdiKseaY1P",
-	"RXMfTsbWPSq6Q9NElTQTYxM2CGORAKVjE0eoOuOiS2gLMjGF3cI9dLm6DQUgsjaNY45uWqpOhZlS8/e3",
-	"rNSwdTdskh6jIYsDX+3YlovCxANdJfvkRm0Hwcu4IE2ow7y139EsbqYSH7KUzx4yyMLkHYZhYuZQmlPl",
-	"0vu+VPuyBQtPovqNOIGpGkmYBflS/csORHwy0lahBW8PZpZEAX5p+8tmoW3x+S/tfBlxf2j7zIzQDQDI",
-	"c7YUfTWJ3SBfuv5ljNan7Z7LZrWvnorW2Nn8qqcQ58U1cCK47ik1cLdSq9arNUNq5IAJOuCV3cpOtVbd",
-	"qQB97gGVvUYH/Np5/RpUWL5mI3Lhly7TFkgIj+Hd0HTClT5wD5lm3LktBHZPHrlmXgb8tsqLYO7DTsd4",
-	"CkF1IFTAsLZrtYl0ADrAjCcuxbV/YwGIkO3PlTdwJhkFEgjqNKbNwKp812v1olb9MK89FnSoezLmnyK2",
-	"9fXazvyXPpBxi4chAx3i+vb2/DfuinMacexh+/b850+kvG9E5BdB5Qau4rz2DQ+nEb6wU2reDpIaufqw",
-	"36fx2J4bF++tAiLYiCnto3817YLLwB+/p0b6ic5UX21RjCzCijAYRDSwCXrZo3kARo8Dj+q92Nm8G7L+",
-	"QGom2mPDkvHYwS17X2I1jzknzoqEcEbPJcfY3HMaISiDx7O0vzl0vsrXJdSVoRHcJwww7bta85/UgxtP",
-	"4UAudJ59XcessGvrHSxxm7y468R4CEFxUvr03DAcFQT/T55m7YuV7dr2zlZ9e6tWP6nXdmvm/99cZDkw",
-	"vhXCuBvJ3KyumbYGFvXk6WM9rT04oaKy+GIXE479VN1BpAMlbt19GnVk3HeUYz3kpnZ9/htHUn8gh8J2",
-	"UYLeHEjRiThqT9frO6UI1D0aW0Jbv1Fm5mo4QGfTfRZy+jaSzv0wNLKRp2vliCXwc8TBymfx157bv16g",
-	"5hAx9IRkieod+D4hqnnEY/bE7li847fnJL9l5wu3ODliqIE4TMyYdUArkQufvCBfgvyQ6dnHacOLNrxo",
-	"w4teUzFeyjMCUE2L8qNEeF9ILLcHGwP0noLemof37aNtAAQ4YvTcYkUpDdDn9uxXyROw7thr1wywZivv",
-	"eMhSxLg32r19Jo3ccL12OzEhoW3It1VVmkYMDH9ZevcYyECa5C2rVSSYGWnNIo8CgaS/sNqALrmN0rAh",
-	"1BtC/aYTagSlvFC9IR1NXmwbTKUDvenGQXT/boyDazIOupNTbB30Z6uceXDSZ2j9+USOBNQDiG3ZUItx",
-	"j+4q678CrxVgObmKAYqds5hG4GQI0KMD9QLic0x2BhAeBOzOkQKscRJHcLXGyUFEucgaJ1OBDhXa7qfM",
-	"k/sH9w9ht3BmGPKS/2ILShWmuXjl4MhslW3qffjdQZrvLCKfYDfrNmvmrMryMgos5KKyRrJcq4odbgU3",
-	"YsdG7Lh8W6UncyVJ93yh49rz5DqWMVj6EWwMlm+xwdIy9PkGy3LHb4bFcuZ52rCZDZvZsJmrMUMuymqW",
-	"tUNiP0fyzbZCpsjYsupDUpPIqwF5lGR7cfl+vfbHDdndkN0N2V3SqHiBAr7QtK3nGRXtQ1NUm5uzDSG0",
-	"yV3MJMyVu0CGrJewOr6GJkpYmNfRRLnwNX47bZp4cElrbJMMwsydscd6jqAyzLkWD4fpW7E8N7cYHimL",
-	"nruPnzyvhFx0NY3OLJZK5VNz/xUVlaDC+pRH7qt/ZVustgErAAA1K7uV+s6tWg3+qVVSkJ6VYR3sgO0e",
-	"1VC9E76U++8f1Ld3Ki8Wine0o72CgMeu6eACnIFdFs66uj7BBxN4RixmG/a9Yd9LG+fc/Q5cXg7kRmkA",
-	"1gPtgwJ6usXdLkWo5vL2a8/t3S9luIN3Noa7t9xw53Z5sSM2y0A369xcpLA1i1pDXXM7ko2sdSXmoMUO",
-	"VpE1CPSKAQUcGiv8OPllUsAoy+wdwIVRHS5SbXmaQ3e9GWOmUuWeegsiNQD9fBOpsS6txp6cGZEa7mwt",
-	"F6lhK3K1WCRFF1I7ATYKtzkxfppfTffNkNOoMYhZhz9rOoQrLPij4OkqObbRG35kmGXao1BgH18NCNRC",
-	"M6KQ7JB36yAivfseCeUuacasy6VoEs2iyOZK0wGNdWCx72cPOSnTT7ChgLDIiFzSJ507iAtqn6iSe6yj",
-	"iRzqIOndpjU3E7x/gEVmsZXeMN3YNeFWiis7wz0ioHCqRUh2g7ZV2YqjVqCzq41aaVNBQzqhqyblmir1",
-	"Wm27ElRSJ8F8mZDXA3zfDKFrgZv24XC3e1zMaPfgaKrVWzeTZj/7+//28r/8uhJcSBgu9rv2MJfJ2Zax",
-	"e5dYkWShj2asz5rDb90SbyzlG1V7DXEwjnCWZIwzVGn73rXnyX0tpU67EWzU6bdZnUYpo0QcTKnjN0vN",
-	"nnWeNnxow4c2fOh1tYwsyIuWDpSBfi4kUGaP0ET1cfoRVGxmowmljyvSMeeLUMFGoMghApp50k79KsNu",
-	"Eqp5+cl/kNW2uNqx5uibDbHfEPsNsb+s8JyL0jssROSW6s82Jt/B52wdlsVNyg97UrAPeKQBZPLNs0Bn",
-	"578xRK/HEG1PJ7FbWGyPnnxwnvqTb5eGbWMxgfgWazu14IXsnMVkRLGyh7WqJoCMe4Ae2JYgnqiRUcty",
-	"pQk7TFdgqMqecaVVYTZh9tBdmXk282Tl1c/+8ovf/IfPfv0bqF/3o8/+4Wef/+l3Xv3437/83k8ma+3m",
-	"RAg1tK8PiWJMsNQFXLsJtdzsy8g4PITIYK4aULbfg2jPXLgSwkz+4q4g1Uyu+Gyv+MQN3Mg4GxlnKbp/",
-	"rGXMPC4togxLQjM0eaI03VI8YJYkdO15qVCmKfL8Fppg31aL6iS5Wl6UKLKkljodG6604UobrvTmmFkR",
-	"If+iSMei4vzFpCb2GKCSu0KATOgEfx4D3/eIYkZpUUwXWTxzqNsFaRYv/8v/8erP/npZgrBmI+eGAG8I",
-	"8IYAr9P0eVHUd678fw3oH+ApLUWmcyHsH5k2N5LhhjBtCNPbIhkyPU2VSIuhYCVFm5G+zCRbrUinoHJy",
-	"2lmTPdtNxbTmolu1OYzNPdLEwjbVSI4aIxoLLrpNCGpO/6BGXLd7GGwsCLXV9zTIvaRFI2pmoiXUumGR",
-	"HIEXXfdipnoyCpNOYqZM90lDYQzVr32J9mEUgqgJph0zCqidbpo2rwa4ZFi7J2nTFg13rXJ8XRHapVzs",
-	"kSZUuKqqSI6SjqE2Wo8qAPRjWNQJAsqhppcgzb4UXMvYLJZ5xK1NwxYcyjHL3+NKH57nO8AmXQnRmOBW",
-	"YWEyrsgZF6EhqDm5Ia4cdkLpLqbG4Ysgd2BuRPasmE3FpS4YnhpikbyCAdZrq43wTXMGwhHY+AAvnbaC",
-	"Tos3UMZQ4M4QjzMhR4R2NItHNA6LfYL2cM+Ofpoir0Jq3rHHYsvJJ7N940epV078G5d4/vI6nHcc96PI",
-	"Vkjsb07kal5p3WPEnwyzqOkzo1InMPv9BRzDa89b/NOGoaAvFqnukndeNhHjb7V/QyfbvMBpLDRN5qTL",
-	"upO4dL7s+/zTE/N+GRFgqkpEAWRK4UlfNiqzwwVXvSlUZK9e/9ufvvzrX//Tr77/2T/8w8vv/eT3nhuh",
-	"04zyxas//j+/+Mn3X/7N919994eVoMKe4R4jQMrxYb1Wu54q7fjbb/8w9e5vv/2jl7/4W/vuAoGeebO/",
-	"8EiJVYayiY/c6OKXGTvAsswZa8O2hooLphQx1IpIkVszYQHiOMWrrXq69anstzjbAoB5sBvmBpmdJGWn",
-	"we3iqhhbiHkWdQJbfBc0YUqw0EmVHNMOaOBtGkUQ8i/GRPM+m1ZTH+GATmAgl2BeTIx0j5xmTrYJTh/x",
-	"9avQrf2tAcGpld3t1ex7tq9SYEojSJimZ0xAZd6NxLv0nTqhZwyrG2NGua04LxXD8sgkpgJz2A3lTi6U",
-	"P5EL3yY5nKdwPcJHyphgsDVv8EhwDS8YWLC4a0AAAFvLLAML/PjPAdEQ9m5jO1mPpopHsNBCYq/aMhAe",
-	"95hWScl0tOW62/WOIpbMw8WTgiHr1RL+tskLez7hKwt2oaWlNJmk1x41oiFOKAW2USUPOr5wCw5G2dot",
-	"XTNC8xhi8BLDO5DZDvtIDzKQaGa+4yp5ghm2tiOoTE/FGBNuZYd0JfPQH4AtErpei2K44bxfLbKGYYgu",
-	"Y2ReVRi7cQ1rpe3T+IxpLrqGLnkatWu9f+/BmdMjoHBxqOa2Pp0VNtHfOYu9GDbZZSzPuflUrywHQg07",
-	"8dqUmFk0NW72QsFxhRbrM1ZNyVhXdmtBRWmqh6qyW4GXlwW1XlWew/3Y6IQbnfDSgTpiS4XLcL45kum1",
-	"5+6yTVhec+LxRtQwoDTTcEKhYzsR6+iAyDifqXhv54iiohhRlROSh1Y/x2k2Zt2316yLYslcGJAyx7s4",
-	"cn3WQdpwww033HDDtwAuZBGOuCRSCBzpN7ygTkILlwbg73SyiB6e2nQ6qcKbmWeWqaEJI31NKuxsyPmG",
-	"nG/I+Rqj4i9Ev7FKx0zT+7F9pozt3SkxXFgLOF7MAgu4+7Hc/cJxHONLb6QhHGewsYSvxxLubcOFwYJ4",
-	"rpeCsxaEDgYoigxkFClD1mPW5UqDazTt2AWjeVrH91ZwbmZ8TiOIiY7MSVUBGYoIPNfgM8ZYXRvr7Npv",
-	"DMWZkCPRsDMApDTZ6RTZo4+dG+oqDdJt6xFOiTw2xByCiY2QAcHSu5We1gMAJwoqSZS6jThOxbPja56Y",
-	"PLSCwSwTsuZ91vgUCxntK06vHRti2qMcjo8tcZQaoNufRl9VdnegN9wlcPWzuBHScWX3Rq32wg/jpMcs",
-	"boEU1rrDok6hKf3FYsRvzaZsqjXrD8x0t2s3toMKPWexkdlcR7Au12Fj/F6KYRQFFRdtsVvBjWxL0eHd",
-	"yu7zFyUzkKZXnqsGOGxcxBlXDbxV7gt7fOhgYE4Oo4q5sH43qvzNC+BTTw5j95z5jCEYmW+k0D384kX2",
-	"aNrW02cTv5p3KAR7phueiM1ckdjsu21WMSZmPqxYt8+Ebij+KUtemj6A8K2e3RTvCt9EvrxtJeVGDGld",
-	"tert27OuWlDRUtPIppZt13bqpZPHICQPtq1+vRZUcMvq25CIAJtVCyp2l0y7Ly4O7s9dv41wvxHuL91z",
-	"4cNGSkkq82T7a8/9zZ/pvTBip/e7A/YZpLOBVWaPxEzzmOUWlEBLtRcyNr6It9cXYeXXuc6IUge22Bsx",
-	"8yxtJJqNRLORaDYSzUaiebO8T4tJNUv6n/BUvykOKLJv0ZfCxBQEZhJFOrHs+/APzMyvEkN1XV4+V/5d",
-	"NDZBITLPSoucWynWemneLRXJEYuLLSk3gPulCNmLoDIUwMomsq5y2Bswq4UNJ2t1km2EjI2QsREyNkLG",
-	"RshYt0/08iwn1zylfr6SSJLrTboriCU9Cpk8uKosfyd9emZzBh3vBxlh18sIwtNHVM+5Il0A4BESgIgQ",
-	"+4aDZSeROVCMGQG+hqZnDMurRnJEagmi/fZ2jlMJXn/frsfVFhCVcczauIrpPAQYYWV3a7tmWu/T+Mxw",
-	"OFxE5xGykhbmM8gBGQ5y27C+Kd8KF+eStxmp165vL+LAseuFi7cuSSTlYds2pL9lbgse+2ByhmWB4d5z",
-	"UoL5gAyuYHFWYh33WNhl8eG8IjvmtjDIGeJ4ByJ4b8NKNqxkudxXoAREGvIAtCVDeCG5/BKZjD28s6Jx",
-	"8F68+fXdcR6vWxzMP3ew/ENMw0QBIXXa31HuDqwaTrOs7JRzfyzWV9FtAUeCfeYyEBE8lCCE7+agCYIK",
-	"/iKoQPQOCI4xlzHX40afPmvAG8mTN1HKyI/w8Sg7SCoUj0D/7JhHfRM3TV+2qFeqJ5fNuXsrSL5OY19U",
-	"dm+kfskE4kL0bbvHwmHEwgbk6GYnt6p6iNszj8H7rd5w9Q1XX56s2WMUeBOvkRk7Mm6zRSEEPRrVkpbl",
-	"u7Zfo7gxOzaAhxlx3TOD4ufMVhdTe5jbbmkyV+SMDTREFQpEG0Uz86gnSZ+GRo1DONQA9UMoq0OxpI75",
-	"e1qfezjM0smlq5lqGp/TKWWsDPW7aUjJi4XpxnqVqQ3B3xD8DcF/oyyCKqFr5ej7DG0NX7v2vE0168p4",
-	"/KKM4HlgH74MAXRdV361Osl2ATY3fnPjL9dwkzpEDoLIXVWQ+HSPjQF/YQWhb7Gq+bb3uQimucRi+Zry",
-	"EZvIs5gpROzUJgQvGobctE6jh7EZqubMiyN9LtJf1j20u0Sw+DVJYhvKt6F8G8pXIOtMEr/VZR9N1dmW",
-	"0lRzpXm72OB2QtXZcfLYJVz8DuXmqlq41feCyoCJ0Chggo3ct/Xt5OuY6XjsftgxdECa2Zqf7Jc3kjgM",
-	"935t+/qKWo5fg3l3H/R854fcZHsuewHMAiIKsNlC0hpD3jFbAJq0CJPfH/2h2uKiI+ee/aG6ax678LM/",
-	"lW798h//8OVffefzH/5RxcUVNfAlH2fUcJmRh0d37h59WJnGLMUGPvv7/zbZRn2qjUcPDg6Pj/ObefXd",
-	"H7783p9PtrE92cbx4wPTRu44/t8v/vtfTzawM9nAB/t37x3eAVFqxduJuzSXM2uo6vHP9mJOF2Yxd6wj",
-	"hzEJZXvYZ0Kz0K4S6TMqFrhwatjqc23zYuG6FFxAXy5uhk80XYHlDXeLlq3tsgEJuKDCLu7oFPo1k4JA",
-	"8+pn5JZ/xBT8VGGKqwmXMn+6mTQyxSw+/9Pv/O6/fv+Ln//B53/xB6/+88+fG+L74p9+9X2oHvmL54b2",
-	"vjDL4V62xDh556c/efVnvylPfy+tSkUZ5CJQWz95umgZTNrW/JyljfIOtyhmNNIccJAudXnLBPuuJrWW",
-	"Kdlxkqq0sNFXN/rqCknOOdWKSlLaQhkBavjOSnG+7yDKMfSVAQa4CAGxBZylXJMzxgZGzuEx0exZYbrz",
-	"211T659RiazS7L3I1TPnJGyY1oZpbZjWW5PHCpUtVqAiyxWWXymRdY80PTVoEibM7BSEBIVcwYeiZNEL",
-	"KadnO8mmgybUCavAg8Q/knE2/TOHOHkS42kSUqN/+tX3P/vln7z87h/97j/++cs/+sNXP/7jV//bdxfJ",
-	"z3BzvQI41Q1939D3DX1/HZxogSWPRMaOOF6sqjJU89BWH6tcrNU3zY5pprGxYa7HhgmHqtB+iUduBdul",
-	"2crVQlKYyPJ1OhhgUVzVVw3zoVarw5FXCmWACt2KpOhu+W+CSiwjVzUPs9pjy5QwKb9uFwa8Cum+SjXq",
-	"nBGpZtVYadZv0EVkCLNS64bozF/KDE57yDp0GOmSwOxcNSzpC610Nrn4Wg4aLqIGhJGSOASTO3ZxOAO4",
-	"8LNFBDOAjXiwEQ9WsFkOVSbvswRlzRcArj13t2FmELEnvBuasaEZG5rxJpuMFqcci2oAj91duQiDERWE",
-	"9Qd6TJpIK5pkKFpchK7+K8ynSu5mkuhwrm2L1gTljyGnjYrQ5bW5yubmEYBKu8IyPyuLtQWGrYQQgsz3",
-	"Ii3XFsilAiY0IZ0uKHeuF+Fsw0E2HGTDQdZllHKmKBk7+9SlyKLXzth4tnHqY/PAJVqNPmbjeUYjc6lg",
-	"nBv/+Zoj5XqM7D+8C4uP0CDm4GTNToEvbaPtNpk/+opF50ytU/7JhVkzRweRzYxcYUYIssYgom1GRj0G",
-	"SGkwbPM7QuD35EgU1dX5mC2dqmX+dHwpluEQMcxKc56P2Xjd4XPlXVNnzJwZ2NeGazTIn+0KzPeIjWAV",
-	"5lKKt4z7bpjpkkTsPj0z19/RsMvgnTkBaHmxY45ubMLG3oywsSXPzPIcLCgXGJI6lG0aRS3aPpuq9lLM",
-	"CZvuneYE0FcTUaebRNGxIj05SkwGUOSOhoH/1oNpmj+YAhQasCEEqPaDDq/JiAoN9fBbjgOzsEr2Scza",
-	"jA9Aze8b/RXBzNMNv6OIGPZbLDaDND9YlgEYN0ZrNs23ZZ8p0mIdGYOQDCnO8LRl91qCAUFhWuAegqXS",
-	"PgPbDO1SLiy+jnJlTapkXxCuWR8XJ0IJiGrSpkJIbSZiVsKMPGIdTeRQ7xGKq+RkICrG/h1cus5QmYmf",
-	"pNYT0Hzs0BGUyLSbXpxRTyo/b6jOYwZg5uzMKu9tk54cxipBfh0OpoWWE3rGDuyeV1YC1i8Web5y7SsZ",
-	"WaLy/LTSV10enlZ2yakRHG7U69v100pATm12F/5y5/De3a8/unNaeZGpB2oYMogcLS4o5rJiiIvSAMSz",
-	"lPRjB7lgLwWmNH8D8s74srLHwqT6tZUK1kSzWXuIdqFPnqYp+Acy9hukquSERRHSpBZrw/XvuHulyiIZ",
-	"DoatiLezIkEab0DNCkCHUzOiUK0ByFkf6jhQ0WZRxEIkmhh8HrJwOEAVqk/H5lAZ2oHEqigo/Sgzjqkr",
-	"nleDt8U/xaixyWtUGteYf3pi3oeCvOzZIALdwVrwinrkoZrZoSG8KnMzudA3rycXkwvNLMxvnz67i49j",
-	"PdA+F+6zf5zGMR3jEPOGhGsp4wzp6dNn95jo6l5l9+Z1aNZ9rE/Th6eXoXJheY+VzZRoRQpnqUofyRHp",
-	"G3YFORF4esNNWM6qkqPhDxnaYG59a6i4YEoRxExJE54sHZmVN1uYkHCPK70aGVji2hdf83xmXnSZi9py",
-	"ZVFK2wbkm1kfPL1xm+C59Zg1M3euMIiu/M0M5pUONxuXbg4wQB3Cp2AR2lAJBTAL0pEx/jpgsZIiQA+r",
-	"ToU8O8XI0xVzq0BNaDEmSIcbyYJwkfhJB3QcSdQxEO4oOx7/HGhITRBEGmds3DQjpW6YzoSKpSqkYKAU",
-	"gtEUOAnoJ9Yj7Jy8ULcnHoqG5n3WJAMmBxEDTC4tIxB8xB5234zZgFFtywmpplXSlMTG7ddW0aNRRHr0",
-	"nOGEY7NcRpYaCs0jq1MZiQ4mjMsIempGkwPds0N5pAiNYDYTbuXdlFpHaBjGTKmAgE8bAFziMSKs8ja+",
-	"ZX2hRh2Fj3bVQok6JuiigfnVN0sU7wqqh7EtzYGtYNMTrVjJSRVZpudwgHWW6DA7m636jozBSGv1IGE8",
-	"uzVf/gquk1HUNY3OzGXzR7CyW6k1zIsNjBeFc5yYp084sAujZW7Vbm3V6qRe292uORe0jI+Qn7z81V98",
-	"9vd/DNdbnbnvfvknr77916+++8OX/8sPtj775c9e/fe/fvlH3zZUZqhYDBLr7ieVoel3uG3E//KW6tRm",
-	"rNlqD8celtZK1J88T9UY80tsVxgaT/nf01QBtwxsTqsY7dPn8j4NZ+Z1PMkqalxPUsrX3LK/cZOvC/rR",
-	"qPWWmYC1zrNCwMdeUsAu0u+vQaOq2LgK57Yjo0iOlE8rN9wSeJwkTUdQmgHwIdC52j2pmHDWzzaNIhYj",
-	"e0jdgoHkQkdmYmmrAdoTDbM+FQgInm/RPBWnYos0Dc1rWHdecxeYZ8s6bJtccM0NoWx6rlyFl4QMWSOU",
-	"gjV3iQZ7pJU6DEsn5leVvEGOGAuVfYkLpRs8bGI75oboxiCiormb5v8x63NDq8jNWkCu3wjITi0g9Rtg",
-	"D6l5dm/NpEADZMe2ppp7uEhG5BlQpVjGKltNJt3hgqseC5uB/YK2hFFJIrsMbgLeDOOGFTtzDcpkTKRX",
-	"RWka41LmzWfUY8LqgSFKZZqeMUGaffqsEQ6RczfdDLFn3D7EhW8aUUkOdQNbbJ4KkjyclnDc5PJXH9rN",
-	"9pmagl+YXTM3hEco3MVTcQgXwOEMwpKMKNeJrArhbDgXa7uCs2+EJZCIQhYbWQyWBKEYaDIBeA3i/mBd",
-	"7WqAXRzX9FSYSw52MCPBmsd8sCD0g1Ih1yD22dfMNWjJcLwLY7YSdtP20aC66ZswwlniQGAi3POvyKEO",
-	"CO+cCvsLjDsRgv1UYBTugsiQVcl+usH0YbLxjtTOI29gbjpuJqcCDxoucIt1uVDJ4YSFgQjO9GWzReQS",
-	"UpDrHTi05PIKxcX0lZqqx5YnGyKJ382+CFZBf9QruzdrQSV9jiu7t27d2s5IkOZnKwp+8f9959Uvf/j5",
-	"T/7mi7/5q7JCYrJhGQH0BATQ3Vrt3dqt3VrNtpaSf7PXu7K7U5sSOIEVJXu50KqkXrNtOBsQ6GDpsW6f",
-	"1K9jLIcfK74tZGX3NkYV+9UqtSYTU11VjobT+WYL0O+tX4BGQSQBuNkIzRuh2QjNj5iZoJOcBgMmGEin",
-	"KekZ+ImMgf2BAqZQ0rtogdqVRS6OVjACJ3BXi99uR9RkzwasbcguNsGMLNgaExt6biVVjVM8Z2TMtJmi",
-	"NvqCkn0GPnjzh3X5l3LPYUEdV2u1J6NQObFBx7zYRXcowkmzzAqFT92YckwrZtUNxX2atq5sJ9Wnd5a0",
-	"XRyKcN1Bh84DdmPNHjAk+xtKuaGUld3KAdw1DL4PL9WnV0ghXVxhUaZo+ppWlgQZWotXa168bqZywybU",
-	"ce25ijTrCvL8LjHDppxR7ygXPbOapyx17FXfjNcQlGJx4BBNFCyJWIR61FViAcbJl7a/DCNHvHDypZ0v",
-	"Q3GEiHktec/9hs4m1ZPDKMRqAU0yGGpIhGzR9tmpsGWloaRbQMIhs/p489HhyaNvNO4c3tv/RuP+3aPH",
-	"J4fHTUMkmlh0IFNmpelsNc37+7/fwDcPHjw+Omka0QECe4YDa6B7BJ4vLrqEElwK80yPxv2IKbVLDIeE",
-	"6Vll3tn5wJ6DfjZXn7tJ2DPa1pENQ4SvvTdsz3ueuA5sNoQVlnzWJ0g30PC+X12MaISIy8RMgk3HVNh0",
-	"Um4kLFjzlGmCd4iQXnByDkoMWOSaKC7arHoqCNl325PqS0kC3s4Jq+aumy2sb5OErM1DMKRFSqaSOnCA",
-	"Ixs8iTY4s8FGJrQThDFm5y/An9ljUZiUxM/LODWvVoXUDfMoWtaAmvnIVS8ves+eTY4NY34OaGwzWsdX",
-	"q1w14Gkw3U2JlyjPn1B1tpJgiRU2gLh74nBXk5DDebMHj2GpyiiqBHNBXVgcy7iRCG+f/1+/fPmDX1SC",
-	"SvrSeY3Zy6gp6wH+tV3b3qlv1+qNWv2jD7+6/fXrT2rfuPW1m9/8eOf+jaP3Ht5+VD+poFQK7c0aP1dk",
-	"JGPdIzbxllCtWX+gl5nNr3/0+T/8+Iu/+8NX/+nvpuZko9pWnpKTdycnNWICTNxLjHve+m8vOdjSIjke",
-	"18X1ibIZEpts242cv5xFBDjhUEP8ClBujTQ1Gx1cINkwUSjQbLUcKEOBWGMEK8vwewDFoIgcCTcWiDWB",
-	"scWGj3CRxJpYpVUxoXdJ0+jRIFaA4NZ8+OD4hEyPpnkqRub+o2HExatjogRGwFTJAycPJLkLSfyKEQ3I",
-	"cIBDslAOx4Yx0MjOQgHKg/UQnQoIZbGT4LH1As1kZKuZSPRIZimmmY4jmQEMrAwjsHMBRaqAuDpxq7Jb",
-	"r13fXpmIBuU62rl4dvP1younC9Pw982xXjfqWbvNBmBpr2cs88mTrNNhbZ0yFi29F9jo9drtVKP2NjjG",
-	"iueEwtArGVkwm+R60uOK0MEgLVc66bhaWXLDAj+aVQPFM/tZOi7HKISvN8/dcMQL44hg7TJUX5J6rVbD",
-	"gmsrMUcHDpnPFDGcUXk2grEuNqtvUglFJVORcBjTVjQmSsuYhS7uxRKcJnI3iDCAWBlXlD9Rn4eKNVx0",
-	"bTNIvYnGfgyhdeazgJgDvcWEoRMh+RLw339R3965fuPm6bBW274paJ/9Cww5bO6R5rvAnClRA9pmgVF3",
-	"m//T7/8+fPn45IOtW0E6rLZD9EgS9q0hjYhpR9lqgV9OYlTwSQSDToKCu6BWYpzwM221aj9qF5bRiqg4",
-	"g/Afw9L7HEoj7hFKgP2BWwMoFXs2oBDOgr4Nt1RG1/erg+N2rhf7rd0DCA2BdeuZtbd6sd0CjGlOrT96",
-	"dRqIaM37Zg8Su4FPceQ+bdLIKC5umD0b8JipBtXwlmD+fFC9CxHGNl4GLQxmXVL6tjJDb778xd9+8Zv/",
-	"9dWP/7yZGtS/DONxIx6Kf2F4WtMbX7giNpZqL5NwyqLISmAoZrWYEyhTSax54s8xE+Fxf/Wg3SD/KrmB",
-	"20gjHO28cVbyM7nsimTSMmxKR0vKiFHhMqOWhtiyGFIZOe4k55jBeLnKnK+0FIfgT/b73Up951atBv/U",
-	"gOQNIspFtpd9uDiePKQbm4RSf/mb//t33/6PL3/xty+/+//806++/8XPf/HyB9979Z/+7nd/+Ucvf/C/",
-	"m50s7j2oKDmM2xOIswn0enZQD/1++xuVAqfOGeAsYrT4wCCGo5EMDQHOyldeZJfnQcTjEo+JOZCZCJk8",
-	"1H3DaupBxUbXI17ZwVElqHS4oFEKK/+33/7h53/1y8/+8d+9/MOfvfzB3//22z+aRs/H5fXo+cnierCy",
-	"G2ZmbT7g2Oi7t25mVzqWQ51Kg2TdPkaY1gOfiwriLRUNTc8ykP+Q6e/Rzd6rBJUR492eruxum6vntIFa",
-	"WrhECLSQgygL1x5obQEgy4ugAsbvcN6yTq5d+ZXKHeUCQnrusBc8lnPqC0Conl2HjV94Ix0bTg1uLEJz",
-	"nGDOo1vW2+sE4VI2ojQSxGUZicxgLsVEtE86nCXRsaNYii756vGDI0hbOxUgGve5MnTOTWYQy25M+za+",
-	"NpaagcuKQnCv6RMF3VFPRgyk/QIdASOqne3Ar+O0xoAiHxWkmZKqtj5m4yZm2plNwhBlEG6pOhWQMmZG",
-	"pJIAfK5Jl2mV5NLhmGZIfaB7X3G+1qTZ7GQkQRRSgfVbQcYgRIpZOR72xe86e8ZVxoLmERbQRHPJslNw",
-	"AX0Am3rv1m0wuuX08XRB7vJ6msjy+fXcxVqVWXuL2vZ2ynwGVAGHCH96kcbL8gmPd0H6WW3SI+20GAk5",
-	"heA4vArWMGfvRJUnLCZp09El2zY8Ub1Q61rqILxFtrWNuLFmcSNlfMuDrllC8DB399pze5dnhpnZ6ILF",
-	"uJN5afkQs3n10xZXNtJKnxhGUTl86nDIZv4+abNybSf2KPdNKlzFfWU30pVvO2dxJppvFgfMIGIPYmk2",
-	"m4tuo8CDhN6sgrnW7VzQDlbZrbz8wY9+9+0/ePXdH7783p9XbGhFA9YPyP+koqpntqp4V7gJ55kWVvOa",
-	"BRVtmKuLY5iFDV6/iLp0VJ2V0Rk3MYxXVKJzwmc/nywWRSNmqeM1DLwv1tAeYDbfw8OjO3ePPkSXhBVK",
-	"fMz+HqZBose5VFjZAIELc2oZYHDyhjC/cYQZO8jQY/cVUl/3qQzNtVS1JIW9/jZR2IAIOSIH+0cHh/fu",
-	"Hd55u2K53s5MCpoKtU0FBMsovFhR9hp75h07VqTNnqG7goxkHGIxZC5QBVS7mLSPbsJwCFCzvN2z4wQP",
-	"bBQSNFBp96MFE8KA+TGagnoup6grE4TXnMQwHOVrR8NpzzDE3Z0A/2pw1ejLOAF3LEF5JygsV41w6N0X",
-	"E/4Rq6VbG/u0U2R5P0iQfsUFuqbfsQihACrkXqsHlVFvDInljc5QhKoy4U/JhuJC0mBHxj7Se4/sTO37",
-	"hTk3SqdM49GaR0fhnohN0s2ayeGT3tjRQrDEMwcBfSmSqxF+Ii7YPAX/xD33+tCiT55XZhIaC3YAgNnn",
-	"SDzQ1oeXbblgy/wed6BHFydqqITrvR1R3ofOJ+NBM4LlRJM72OSC43A6dU6UY7IYKFnOik81W7WKiGZP",
-	"ylzygoBJG8qyNspyeM7iMQYo6ckEf6ceB0RGYR7W5YokZ3YFKRfXPUFacpRoaAtdgIgGpIvikOx5XkSz",
-	"OMZXyqDEPjQSxQc80gA3PWOouDaahU6RN8NGNaxg3O7Hkg4EfPzFzEFYlZlAlhlXxFB9ImPInYsLxuHU",
-	"7E4s+/mAvUbV2wLteRr6usxofKCeHdGcgWi51DDeNLhfcxA3ML9rql5mzmMhvO+qJO8aMP/Z9VYgAgCe",
-	"I1SR5oeH2YgLbMcZ+iCq2GucFlhMaGIUMIeqG5DWGKJPdE+Gzv3Z7jF1Koz2OYhZh+l2zzQApV5dzAbG",
-	"sxqNpRmklNo+ywaPZCDVtBFOq+TADB+R/jAwGGF6WXgqXDwiQhfuAkqujYW1DUVSaVd0FskDCCahTY3G",
-	"tCCbSDwUUJi2WpBGeyouLY8Wpghc6kiOVkpAMitsaFMmmuIxuO9u1GoBsb+7SM4+5EczoJYlMjojoGS7",
-	"piXoqbK7U1sgLAGmudaQBBDiE7F5GQvxEoL1HCvtMhr5akKzXfjZErPVJRzVKgjqQtMZnJ09jHUHw5UL",
-	"TQebxCZ6YBM9MHZkzZJde3CCdCyBxbtaKZUnw8IKja73zKVVtu8mkLFmMjAHvbBrWLXRVZSrLJrWViDX",
-	"QgRYJhzMJorEUvYDS+91zBmyzVNhmFU4ZFXyGBE4MnARCApKWITAGJhZYhaiSjDWcqgsQjyej70EJMNG",
-	"CnGVQpM4FdZ0rCYYGdiDbesyQYNw6TSnIsOUE97py6miMqQwZxCAKzzXjF0i65mDiQehnysiz1lcJU/M",
-	"kJRNzXX8HgBbzfKY+Vge6li4kVQC5KgCt4D2JaiSrA8iFHbWlQy2zEGHeH7bxaQtTZpKxrpJvmTB48Ci",
-	"C6DGXKtTIUfCGr2ExN9sihPXX97DAwnwbTILTtKjFjHFrLB2wHQhHb+jCJwmPBxT742oOhV+g0kHJUF3",
-	"8EI6zr73rSFvnzGlLSocRNBCICz0jVlYSIixUCwuYdc8AcGpyiZvnQqLAUNoVxrRrW/EoI5DdnaZx6n3",
-	"7dFzgg0Cmvgt8Ih2dgcJ17u4H8ksE00Ug3VTO9V318mlj2Fg7jv+YHS4r9tnQZR97f4O7+ieE8PMnHz9",
-	"Ai6SaXrMlXGCCtwbijBmIazJQMpIZUKTkwNcJftWRM7GlEJDGiBs3dDgvcBcOGmLTpzB0bEBwFwRI2E7",
-	"tBgwH+zCSbE3C262rf/QxvIPUCzMCs0h+VLzwHy9dSCFjmW0S4TcgoDf5per5IiN3IqdCkzDJjGFnRwq",
-	"lhNQnVITms5n5HPIBGkxPcLiFUaeVj6KeZ0IMonku7Dpd38wuBuWUqtNH6WV8CdGrr0se/JGFL0SUfQ1",
-	"FSzffnFvedFu2DKHosW2kkj+GRbeB6LNShYds6iJi1UeeyLj8EZtRuEx1+pFVR+D0KEFbcyQz1Hexvza",
-	"mSbNJm5Mk+sxTfr75QO611OGrM1swMIEemlAKDnjWKbA5UhhXIsk1sWqQMbN1PuC2gNomNyFR4H2+OIN",
-	"KHhPYEl6+AJbbauZRlFvprLLEJUuwWyAVl2hMB2PcwIjzQ3MJ0XrzKZqSXlmleEEpTlFoHbr2zvBBCHc",
-	"rbTlMFas4V5OQnKAm9ZTrVU+/9GPP/vVr7/4+T9iHjtKAuY/6lryut21uGEh+Cu7levblSTJ3Iod/UEE",
-	"ITD+azuc9x88+Pju0YeNgwdHH9x9dH+R3FqzA2tOfFpieUvFmeYB/COsHg7ChpVmgfayYaQcs7GKtiPN",
-	"aDDWU4S5gZ5LRm8ut9kriZi4/wvU+NrYKzf2yrEl34SSJ+zAnJApFgl8ZnWU7WnRFooRcKV5u1jKNYf6",
-	"OHnsEmhYkq/p8Fi3UzCg9fp7/lMjBiSO2+9Vb8y/y0FFS00jQxZrq1YiMYtwAFawuRokPLWREpdX5gA5",
-	"cVpMJK0xCGoXgb49cFeChn0uwFy1VeIq7A8GLpzm8m4D3oGGDS56L6hYF0NDsJH7tr6dfI05E/aHnUz2",
-	"hf3yRnJ/3Pu17esr5vf6NZh3ITr8fHMrLuhWONw3uAwuSCxr5yB0MChh6xgsgkHvAzosYCtVpJkDsrpn",
-	"Uwqsxyhl0T4TcgRxFLZiIbhqppSY/cFgg+u9wfV+g3C9/YndQHtvoL3fTGjvZfhFudCHnDDAWSGAo5gO",
-	"BgzdtCOKlYG5UBqwTUgyWGIkOZWbW7Y/GKzbrXcpqWj51M/Kbp8sl298Gd440K9cuu6KgDFu7xby0Dm/",
-	"Po8dCubG63a1QVYOxIx2EQe3vxzB6TEa6V6hIvYR/rwSZ11wNxZcXbNSrD3EjM9PnmYT4RjIaxbszcze",
-	"xTOkFsuuQO5CDYatiLftUhlyOC5cqUfw62u8UMsewxKLa+hpiyrmo0Ws2Nzn3Zhisthiq53t93mlRRVv",
-	"7w/NQf3kqWEcLUZjFn/MYFiQQQtRK3lZPxC0gz9Xgsowjiq7lWtIVXFMky984OLVAOJApQp9+pqecA3p",
-	"uEomwRph5lgb1zJO5+1F88h0WovrjQ4GtitzO6vkoYwiDJ3DCAkfCBE45RBrogtWzfqUc/OJvIigezFj",
-	"xB9d5eiIoSBJDFCuOICQF6pKPgRIcAgzGwxsQhKs7zuK0DCMzT1DL5qRZ5rENmqmNTlUoFE5w2XPtG1j",
-	"ENE268koBJzHkyJkcsha4KFZHJfcwDB1SimYJ45XncGaZlfNtaFyRoJRei4ORU6iw0E4Ck11ZJEhXYCl",
-	"FSBs7J1zNAIweQrwOos6XTwMVzAOQQ1ssB09MwcSYjdtDdlzakve2zWGcLsW6/HMBiRnILc/CWDuoYRG",
-	"q6SJB7hJhsqsrmIsZSPRPpTRhwgGGB3mnreSKUBrmsObGgc8UDAEcFXZxTPUiooxcacthB03xwRS613x",
-	"OsHSWfOosb+jYH0i2U31i+3x3F03x+wMyvvLDglZxM9ZPE6/6+qjT7/6MQSgtsZWWgo5jSD8jz/L9D0U",
-	"EExcMG/bpdoDsIcOVegWJ/1hu2ch1jUZQdBmWyo9da3y202jTcB5xigrb/cF3cUuc6pJiKEtPJQDJgcR",
-	"A5sTpPSky5Zihm5ApAvocusWTF6BrIF5uquP5CjdU8xsaKVAKmjbzayw0LRdfJe4skGcsAq2hqM5V7yN",
-	"4dWpqsw+zbXPqICnMwuuNRddVUDaI0lD0qIRFW3HGNVwYPpRMlapdixjfPH0xf8fAAD//w==",
+	"cxx0PG5SwyubljnmLRKafqwTi5wJOUKmGhmCbZlpYLRJzSiYvVuPDo4ffaN55+De3jea9+8ePj4+OGpN",
+	"DHdnu5Iyjt66eT1jHq2VGb7qGR2gCbPIHTdYryn5YO/uvYM7aMgyCo2MU8ZtK+Hskg6NFCOnY+LMt4VD",
+	"OJUyYhTMDkpTPVTzziMe6iN89kXg7YflzYTpi5tYH72H0A6j4PKadvKok+cDU0c1owPnPXBRM5hQtt2Y",
+	"Zkzkob3JRXQhd6jwDBjzS9JYeBFbonFMx/BZaho1wY0219uIkiO6P3oyClUl16CdWZRU86mtxeHnLcj7",
+	"NKKizfZ7VOCS0DDkZjg0ephaHDjXweTm+5ey0zhi3T54w/NoS8qTkfwvdWm3Jn7IIzh9Gp9NuHDAkFWa",
+	"jk5yMZxI7vrwT4/hu8lJ1pAUtGNGNQsDUidChoyEUrCAbFtHJaGCyPjUULYdfL7DBVc988J1/MLQw5DQ",
+	"U2FWKorGAbmBLWl6xqziCbYToDTKUHEpGKgEkwtcv5le4J3t926+l6WG02vpPe6GMQvz2CeVbw3Z0LBy",
+	"1Tcd9KXgWsKyPc3hR66BixVg8g9hhn4mW7Q2EQYvSZgzxeSHOffTPTmj+fWJgm4+615DwaL8NbQ/zIse",
+	"CGwYgn1z9nK4B81beFebVGf8hiHVbEtz8I9NnW/nVpv6AcWePhdDzbKcYYrmTV+7ApnAcwnFu4LqYcya",
+	"ySo/z5EchoNw4Rmds1hxVNOyFA3WSoGFHI9pLgEvccAxJsd6HHOmkt6/yYVMxpfZr8xUZ5yrexwF/lJs",
+	"Gs9Snz67i0/XkQ+5TxPbElSGgn9ryOzPZuOy/a734goWrV2HS/c7NUm/5KXW3tGBHBEpFfwzdwfZM20D",
+	"iSZnhaPItjZzTrrdmyv/9LlIf1ufkoiWokuOxsx0lHI1iChG3+VRn9mag47H9+2zC1CXFKWY1fwRY+Lr",
+	"9tEXL4qXOKWPLyhkXjJfeD3XfzZhfTprnddMh9ZLg9BctsxRWtDuEy0SErpL6rWs3p/RdGZHJQUY5FIu",
+	"tiW7cHZOM1bqIg9DOdJu+mVhkQa83pNixzGt66PFZnp76zbE0oc+4oNGp8v+ACQgINVqNU8Nm97iWaaS",
+	"Yqveh/ycEa7JKW2fES5sXMNAxrqMcOZaHgrNo+nG0aTkdFUwN1ipsZwoedUWntTCBX5Hs3POPRj25E/b",
+	"Tz86Pn5IrB1sajWDyrMtGYdmqvUkKDvvYvlo7DdFmXkN9IigMmK829PzFwFW9wk+PE0dUpHwVgOx7Wa1",
+	"jiW1DGx+zdI+drp+aT/V76rSvr0rVy/tuzm9UdL+MoL48vepaNGWlN/XQg2XWNTLITdPZ63fminGVVCL",
+	"J35VJyMEFRlQTGbTSZzELqlnpeaE98jhacRmyNG1ai0Rpa1oAOMQmrYXPaUhF11No7OmO0gp1wLkXJRx",
+	"2W7Bf+sfFLhuWZ+iEJbOPLlxvdAaOCFnTeWslHhxqFhcQv56rFh89w5einaP6qYcMIGvLbIOta3be1vf",
+	"pFufNrfKeF3c4PJPE+ziuhktdHoFjDbpd2VGi6f/NWC0MJC1b95VbJxaF2fE3pY5DGkjd22mmXt6NWyv",
+	"+QuQYtZZgv/+mLSSbNHWLuT7kD6jQrk8Z/y1So57zHwSbRaLTFy8cqmKbT7gZmo+HRINT6Sl+qpVCZYz",
+	"9++k3Mv+ltgE2Lzz6jNfy+3WEvpZyGnUHMSsw5/NF2bMCYMnZ3upuiUEx0f41JvteEpnJlvNL72efi0K",
+	"XFLLKoTQ67r5FHR6BXwq6XdlPoXX7DXgU3ZOF6EQrnx/F/JAXM7NvjCnDy7ssqxxMWL75i/8gtTs6awV",
+	"XzMdWisNuoOa4n5iTF9dqCqyyi/DwlFrKmHt5Kqpsh2nLuFcw/oy/HeoWFOz/iCimpU4ghwDNVIGjkIr",
+	"fKblZGqLsdLszq6Xo2b7Xjtjzel+Rf46cU2unM1OzvBizK/+6pZfimP2TJe8DHMmsT6lb+lJTpKR0sgc",
+	"0+uTHxbfssNrYXwySbCvvLPUNZIbGz+HBC0Q2D25N1dDOa6QasCe5zo1NXumMTmO6x5ppXe2ldmid9Ib",
+	"mMEZe/Wzv/ziN//hs1//5vM/+emr7/7os3/42ed/+p1XP/73L7/3k2zmzhwknTnJLSnZbPrIcd2TQw0D",
+	"fjczuFs3K9le6lu3n35S27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
+	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTz/cA8bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
+	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
+	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
+	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
+	"yoJrTvX8Q5A4J/v0WTMcxlTnWpFtgK3LfrWT6dMxZFLNzEW7sX3j5mTmaE7ShllwLjwjKkGezHEqM8cH",
+	"7rkX9kyUv2cPzONZx8Z2nmNjQMeRpHNdwQ/tY9ZwNV9J0bxjM9yPzPOYzhrreacONscfo8nTVvoUpQIM",
+	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
+	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
+	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
+	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91mbDhU7SnVov4LMjHu2W/vd11zv9vOhPHJjsN88",
+	"TA/FNe5GZOYqh5qFxVYT+F0RRcdk1JPAosw0Cdc2y3fEFSMANtQDKBELmtCHLLQc/AD4WeVp/9LBQdg+",
+	"zZoEjtvb1qVgKkjO7C4Mqk0F8E2AtuAxAteWoU64WF/nbJQn/JWDOjim6iwBOlDDfp/mgTMcp6DTjdKk",
+	"5nCIlULQfVS4PcnJuPzd9Bcmc/tSV8UfjWTP8ihSSn/MV0Xzw+vM3u4SSkKpLd4hF1pCCrpTd6ZWZwaq",
+	"CdUeuA8tR+Z4IjCVOTznNBqa06FY1JmrhuKoZ5sjAMbynEb3VR5jjiLukLcAsAuDSaA1c25BpGDP9Ex+",
+	"DPggtfmCnkXkXl0vLi2YFMRv5Omw1hk4R1/9mF1CTEKp+28W7yqzfj5mS/qc3R7k3QO4Ch2wI12QqXBi",
+	"foWxw/cYNcylAFbnIwegw7W1wCPUchZI5+GjB/sHR0d3Dz9sHt+9f/Dg8XERnk7OfVkUDugeC7ssPsgP",
+	"ojpFtJEc45dVI8uJS6cFzAAAe4Hd9WnIsLm5Qs4yKCY52V2XSR5mgz7ZxCer+Ep5VrCOZaCcHLLKnFXL",
+	"dRXjOgZ+kzPZWbZp2Lu51Ct1htanf6QP7joJFvZ7ESa3iRlcreENB7Pu7Vu7vdQXf1gc6agUPBm0r+ay",
+	"snzSBTWFaLtHMFE9gJIgAQnpGJBH+1LonuEQXGPiJ/lUCrZLzKgsFq+rS5HduwGLmyEdz90SeNnoiixu",
+	"mq4XegHHvNgrZkIl38hz8N8vkoZbFti+hX5URHl1EOgB+LoHTA4iZhgv2e9xwRSApR6IbsRVj5yOSWuv",
+	"3WYDvXWPiu6Qdtm08yaVYLqdjCYffqolUpa3VtZ05jTscxb7R0Cb1umPhh4zXYTrdN/DPhnNlouuWlCc",
+	"GlGumyMaCy66xbiAe1D0SmiiWeTwc221iB5VAArIQlhf5XCwag3UQmaKLts3bm/PlfTzjsAhG61f/D/L",
+	"KwHkMr+pIu8zGhvJRp4xYU6V+Yoq3vZYvAsk+87QKc5YCd6MC7Q+um43ZJ00PcX9pnblIVXK7krLFahy",
+	"oS6GJUKZKktCJZq6I6pKCaJYkiaJa6DtPlsEF9WnX1WbW0/fzQ1PSJvrD0S4nKJ0yj+dsleXOOQLpKAE",
+	"0Ie2hG/WZjt4PjR4srY5uGipmRCgLE2sBTvB9afz8Rpy7YgH0MMTyjVSa/y8b4TdCM2K+M2BCK0lMGWg",
+	"nzPhZTxFiTEte0Z3SNuNKSDXpxAGEw6xylqIMDNxEe4lHTydvHt+OwN/embijabP6Xq97ume1y5Mpju/",
+	"T0O2IkpeyMIh4k+zXJMh+N/Qm0WjmNEw37yclhvK+tomzRsTTQQpOKPMKOetykWoSen2iuzU69WV0iN6",
+	"5JLdcpxRWEQgr6hbOitul7D+QI/JCHZ2st7WdPDOwo4lrA3U7KsuDwssZlCwMZbnPGQxFC9E7OnkDszl",
+	"hoZrNn182dzH0YPkcXVLeKQUE3ol79gyvowFvRHosi4w/MmOts70AYuVFCAxnzLznQRrewmmnEoQL5es",
+	"nfYfu/OYcY4k25Dyi7i1zmzr1FFys51/RZYXW0oKK0vIH0uGCwH5a1oNIG1c3r5Vxrg8B3MAKE88FE04",
+	"1FPH6FA69KelIzCWEVwWj0WJ2YBRnQbcWzXsYtnolnS4xvwoDVWZKwqlAzGSpUl1NP86XIVw5DjnlQhH",
+	"R3bzcvzBLttu1weleXgzDIUnXJDffvuHv/32j6rkfX/eJwLhA8Ii5zr3iCVT5bc//6tffvaP/+7lH/7s",
+	"5Q/+fjIOfvLyLgIggsMruNKZdSjQAGpgOeGiG5A6sbYrQLCDIhUBmaMhBOQGUbLP7POJwlAL6sG2UaGC",
+	"G8sqDunhJ6pUZlK2iGT22w/cUNJfplWQCd126rsj2We2kacTy3icSnSZZhrL8YGrST9kwpyxgtRez24L",
+	"ihw4kjhX8tFcRxcFJFdMHhMVAftLZxymp2IHnkx+sbzDvINwdTqnG4G6MtrqRrBsfps/0Nm0oLnV1xc7",
+	"vOV1jlRiampEN68HxRdgBlsx3CCtzVqbdY+eM0Q4QW7BYyJHYm08wV/IRevdZ2KdJm5Z+YNylRflyu+J",
+	"ukh7RHpWM6N5seV5YwQhLZeprUETukScnLTONJdbzdGBICQdvXdQo8sozxgiKaMQq1UWKUPzu17CdJZV",
+	"qeZjwy2sS+Fc8xZCIh1DB1w5A0KCzZRjlupAmJ62oYSRlGdYEpNGaIta+HokxrHcxDoXvZJboC1T69da",
+	"SEqYlebqnWUrpBXUfDLcpS8VFnEVY2vLeUeVA5XO51h74KIaUUW6/JyJxKOf1mccX/TRwE6/uSDDV46e",
+	"AsG87TZjYX54tD1/p5h7ARUqS5qxloPDmM67mOass4jwLLN2np6f0K2Uycxex/TSTNrRcowCk2Rt6qh6",
+	"qdhHXnmysrx8rPK9EqA/5lqXJuWkU9amfUYGkgsdoZKXA42yNPuE4ZVjnYEddakpX42Io9x01ibfPBAP",
+	"Op10kgZEishOp2SmBd7zB+Yl+6d5FRpu52nXQ8UFU2oBacS94USSC9Ga5zjK0MhuC/FpSagrlhv4ZMMY",
+	"k9kMu5vlSsNSou7MzCW0U5VH575hny2/oDFrM37O4maxJwCTFZrlqP4RE2GK2rPCsGX0XvBULmk5Ur+y",
+	"22ZxF4xllIW1Id3vBWdy4jamtmjyPAeZGzHZcs5mZQeX9s2kt8ztQ+b8TZ6utJNmTgiQucz7TpqZSE9B",
+	"A1vZ5H009C30dDPORaR5yOI2E4lwIzXkTE/DSU8BRs/bPluzcxm39+T+uVEpb+H0BtbM7GYu+sr6ZrJ9",
+	"yyuZyWjWxxpTK7Benthesz3Q9Lj22BPf6QWcrquPqDCjWNJNvLpMMrOIk4zDG7WytU6n1LonbB/xFxAw",
+	"t5Iz9YHdxEyi0vb1pdzHnuEkgPCTspFPM0rrlhY0eqF0qTR6/LuzR7MwrH1Bde8jzLpFIw/hnaSOe670",
+	"NiEIXOTUpphQmTM06Tq5WFliJqVYLzFcLyFMWd/yDBRwYix+y4RDYY5/A6E6FiNHPDFblozHAEgZhBdc",
+	"VF7x7wa+37wVeuiizuc4HLYXgk57mBgyy5PExPET0TbryShksZqycClNBWQRNEjr954bIfmQ9tmLVh75",
+	"TOMgTp2AO7zLtcJ0aCqIHOAoId2aiy5pvdsKiBrQNlOQYRNS1WMqIPW60Ru3a6TdozFtaxarKnGIdq13",
+	"WzbD1CiOhCpCLf494YL0KReRaWu/xwWtkj1QQxVRPTmygehWiTLyezUTn1DfuVWrwT+12a6oLL06OXn3",
+	"XwJ+nvmHbBXsF+AkLJkc4jLim336rAmZIsUZIpgNYr1seSkhGOWBRflGPaohRd1sk+vlInNGEP9ZaUM4",
+	"xZmQI9EshF9weA9UEDoY4BQGMorURCVBSL2C7ceWWZjGgeCadJlW5Hrt+gz0h6biEehvHTO0GatpsST8",
+	"egqJg5pcU37OEJIfUCIIHQH4xELJwmXybR6xtjxfZ56g7XDNZc+TXqcmmBpDnsSDryXegzkkfPKN2ZgL",
+	"jzyW+VTxjrtHD8hO/ebNrXqDSBGN4SzYshzklMEhscALFqw8cTNgfQ9Lw4BYmsdCTiPiqzEkVGr/sDLb",
+	"Fb639c2nz7fzgTyxhOX7VLd7y8n7WEyzvH6DHbq+Viqt4rrO35nUvNZ3N0ynLIRu13w/TM8HnY4Fc8wH",
+	"YcAU87BKfD4mcNkWyuytRoJnh/wQIHmIklXSAg2g1cA6qlqShweHd+4eflglLfasR4dKw/sf7N29d3An",
+	"OBFCQn1XzhSJWEdXSYt3hYzhIUrQ1WKdxJIgvLGQumdkgGSQMesMlR+XYQEIn9JjUeiHums6m3zTR+eZ",
+	"EY+duRkGO+BxeqhJ7i7Yn89ZXCWtkEUciEDrRMACDUXyVQPzV2kSKwOObkgDrppHzbRDu7I6BruZmwMk",
+	"9CeORVxN86BfeK7c0p4IVKv8/bc4BdYTxA37CQPwCA2BzSmih7EgIUcvbVtaqCL3ROKkTPlyzRfVE5HK",
+	"es0xrqH6Z2iO3Woo5g/zNDTFztFIvbjJ8ArsXSWotFMxhnb5wZVn1xOaSj6V85PgQU8CHfGzD3HEj4/s",
+	"qPHTQWrs+M1jPwP8fJzMA7+462fjGnRzws+ZBC7biZsffr6TmqXrNDVXf3HXUo97yhuS6+bHTd9NiVc3",
+	"amm5G2I8zthAV8rFXxVIv7MhOfCeWOcQSHZQaJmJUAUEk65IO6K8D6BNYQFgx2LAK+gyniP/efxFe5GM",
+	"BKtIz8HIaAnydRY+5tHB8aNvNO8c3Nv7RhFuzM72LFGwFNCB6pk73Syw1HhR2tI9T2xGMgZdTOLPSGJy",
+	"seYLhpCWpEt5uPDEL53SUwgwZm/DzLzITN9Ti7RNjh7v7x8cHQVkx65TQhe3g51lQ7Ztr55a4edULHVW",
+	"bpjOWwPgAzYLR9GKQmQEKWv0jImA0EgZ+TKBsAOu6/Z6duRArgcXsBWcccAJX8EiYh8LjWiXH3yEtHW+",
+	"hO5XI81kij0tmY5XA2v30tX8iVpJbHWI9xKocmn8jItH8IMVyl9YHY/vJ4Fd2ZF+YHRhVOwtKkXMSBgb",
+	"qQdFIUMnXWoJYKx0hnGaBgUWGtkhAJhzN+rxdo9QD1xn9G/HrxKA2aRWgyFZnl8oFoNhQ5G2FB3eHcZW",
+	"JLF61Cf1YCe4EdRrwU4tuFkL6rdqT4MZGfppfJpbc60eaXThQlrqb8MjiQGGiUx2ijgyZkkRQxETCPtc",
+	"lBSZTJNHrhn4gE2ZPx9hc+bPPWwSxjDU7KKq87vn56OJLRF+4iICytj+06AwDmq0rLXX24rmz90LXUrG",
+	"c0nGkXmmNP/EGKPXo4Zk2SrgcJYKaoD7LZiolpXZ1SBb0S3ZBz8Cu9SpwMDlKlLCUNfrr4Yu1+6wTnpd",
+	"0WONhOLKXdZ2PhdRGesSL+0y5SGXvWX5S7Suultpsj8Tg6dUSfRiTJ4VqP9rRc5Xp6SzyGcy1afFB2Ot",
+	"BG/9xO6JX+Fp8Gf00kCIP0c7IAqNwz4qPF6LMo9BgOouqRfk++cjGM5LqE9f+VyjiCUdSYEOZNRm0ADX",
+	"quU8I0hep4B0eMQ/zdE29hOjjzU5qlSCIAoMNmhXYTtzV2FRo4wRUldwTtiTUZ6Xmf4uxDfhe847jalZ",
+	"revKHTGh1++WSC/n0nmwMyryFVbfcxg+Mgb/AzGaoXMaO8SCJBt6MghjBbtmJrWuINaiTaMolWJr7i8u",
+	"JZTy97VRbGWhDqG27ICZADtncYOgPqiZza8LEr+9hV1g5FSGY6LoWAXeA57ymAPGNYY+ALTRKLDVDdOh",
+	"/K1sNASYf7bqtevbWwMKlrbZEVwrrCJi0UFkwFzkFVxBq/AsF9KerfUx3ZGzRKzazwqiygqlSNOVRnIy",
+	"s/vmNCqdigLJ4HrU4dhRkgZDDcgN+206gysgt+BbD4y6S/pmf4ZxFxBKe9TyLnCHg+kmdsYZQB7vT4VI",
+	"gInVM5DbC9vELwTm5OohS5Qcxu1ccyBv94gaK836eDzbss+wwsM08uUK91FbAj4ZDOMMcbJDxnIIOfsQ",
+	"1BCPrY1vvGt3G06FQ/S06bHzPQrrqaI7bxyzquoWc721cXbHC9bO2YvRcwzhdug5TOgEOmcCCmdZj0rS",
+	"+xH2VAmy3+nMFylXi/myABE6ZjQylLwVpMWEwFbmG2oCpKvNdknL115qEVcsz5CMDsTv2DosCe4RhPiR",
+	"luqrqn+xCTE+ztHYCshQRExlUP6Ae5NRj6W9826QRqXz9ZjyAKht0aVpZ5KNIsihi1SdJcEFI4pxSBip",
+	"UCUPfCZ6KjOa6BFvM6cLwIeSBbvOWWw4YWyvSTPP7fRBLPvWzauldTgtV5ghVTdjibcXRSTq8O4SUbhG",
+	"uwIHSUwEY6GqkiPWjo3c5jzuRDEaGZlPhBC+KgBF+Stf+UprNx1PEvEz7ztnY6J0uuxVcoOXQuS2Z7s5",
+	"X5NKlSPCSmiY1TnDM407PYLQlFNmZ4RY8dQsjqHlXOfGcHLVxGJcxe1zjQ5RSOXDZoXEsl540agYYxiR",
+	"7OwSs0uzS60HlTNbA3F+Na+PzZM+6CEVXDC7IEOqco152VcymIvOj8/LUVONuLWHTnBuG1dh7wWcqFMW",
+	"YUQ0d5fbxVVBUb1ZpoVSwpgZj8Wzn4tjP3JhFm6AKNeETr7ocbX6gBzA+8zy9Kk6586iTc8ph6ZXSqON",
+	"nU4cRQ86lcYnZc7RIzBLPA1yIneoda66wBTTvApgY4dC8wiW1EaYjno8YoRirOmIRdHUeME2ykRxCVKu",
+	"0SmLkc+7tvqdZsKWylAQ1GchdP09A/49EayzGGQsmpmaytqrZi9ZYtpaztabZErnrAD16jlkNFCFC+KC",
+	"JqlywSTLT7YEwiaeC1859sKt07b9LPxIYRLxg44X7xNBIrYBGLnZxAWLkMou5n3W/FSKudt9zPvsm+Y5",
+	"l3DcVPn2IxicK9qClUhiNmffLhw5pUzuXXgJDtsJeT/tR3WF8TwCC/C3lD/V+lcTXpuVBzyHshNM790k",
+	"6/PgKpkLnSl9leIWGV7mJayUUGGpaR59TghZOkHfC8GZszJxvPOl1GX9yilJYFr1oINBC1NbMPASIrRU",
+	"JmamFcluKyAto+1oGp2ZvyU1/45Yu0e1+Yv1KY/MHz2tB1uqr1oZ2wUdDBash0G3Pi1yu+F81usoxz7X",
+	"7ilPdbuiq9wqZVfuK3czughn+Ruj8KyivGy0i412cenaxSrS7WsoKy4lui0TH/OikMItCWFRVGXV1wV0",
+	"si2UHtc8iuDi73pfY4CUiILyo11d+9UP1dtpidoQ5g1hfmsJ8+Jmh7eDlM/TNJ/OINrr1SeuQJd4lOtP",
+	"Pe4x0uZxe8g1OY0ZPcNsG5rBHMimbjYItckgZ2wcAFICFhXypjeIA0HsRRUQSr41lJp6TGGjqZPhoEqe",
+	"gE0QyUBLDphoeTrALTQGAbtXC8yJLci9GFClIPsO3urRqANAR60GhK84NxZXBBItA5u/AZQYU4iUthmq",
+	"XS4w5kV2rE8J02WNYloley7UTXbA2dvhoAobStwy77fwVLewae49ddWpyruAw2TxNmZgKprHWEgUN0RI",
+	"yT7DlQALX1caKhrLYbdXFuKZqjwLzjTovsKwGrDpyNAG61QakMaSDyOcyRIxo64EFb8PZTNDmNIP8FXz",
+	"50c06sDHpy8gy5dHS5aiwPH5+bvGgmQTii9IfoGaD1NxGhSjNFI4HNkiA2YR11lCIEMycyrMJTjeLdnp",
+	"4LGNmYZs9Cnem3L4egRZyFDl5XOkcUCIJYt/QiOOANmm/Mjzoe7bVDQ1PWP5NSUyzG3azOnOTq7/QCWO",
+	"chtwW7pk1qggjvfYIqiZxkHCK5nC0isK1jtjbAD0pBPLfjpyxW+O3Rdly/AI2QT6in92hs7WGdnYWIhD",
+	"aOIJLrmNT3pj3LgnvfEj39GT3vhQfs12BR8+sJ096Y2PXH9PemMMfXjf9jiLK/utLriVevnsVBcMOwGP",
+	"v1L+qQ+wDUqb3vTak099p6uJMjPhlY+NzuIlZ4/eMb8u6TKZqR0uaNScG5xrHStGMT6FXHk9I3PjgtJc",
+	"11BOsmxqbBrVayIg3ZeFnytqTheQfxFUvjVkw7nnJossZpamxPXoq+SNiXlip9hMkJ7CrLnvg8S2snX5",
+	"jVmwwoVYpzqTzGB9Ck1qHZYGsbMBw7PzrG/Py7H2Daajki+qzXT884ptFgQBFtBBmgk39JiMsU2uT0cn",
+	"ZuIPLYwjV4GzP6IY0+ehMPITeXy8fxmIdEfWGpGD6kLjrtFyNDVqGmYicEEirjTCPXJFBkPVYyHR0io/",
+	"eUEDyUrfrt5Or/aW/WIqiuDIB1An3lAMm27SRVyic8KkDWPhSvO2KkJ2b0JsRMls8wHGtjYFGyXvTcC2",
+	"I1YUrB6CY1nXdtnKL64PRL+Z1wvkQVDhOinZRSzbTCnTyyKzd7748u9MxmlPLV/+dHNGONl7kN2+XDro",
+	"936NBD85b2sl+SA/3RUdOT3FzMF5XiSl+RIeZUo04RvObDvf5uCaz76a9XTMntbF7mA59SRZ0xwFZX1b",
+	"65MJcqaeZ7O8E49JPBQNlwFqfWOA6GKphA3pNbolciBKkjifHB9XJnO8oDc0kcGDgQUe5wrQuMTiBWqW",
+	"1qCW1oZ2Dd+jJMTpOA1HJRasvEkU53HZZSlX8sxXnJuxvJDR4CGUD6r1NL1NxbDKYe6C+nZG1gsHDyqi",
+	"6JiMes4Zx3UappeKMSZhh87c3afjAsBePGkz+u05y4PqyVgn9geu4RiqGeAuauZ0JLp8Efc+gC/aVHhZ",
+	"ZYEgIFf/e/Kqr6jGZkd+AEmw6bNWyTM6gWGl0qij/z3k7eKzUSUtuM6QmwlgnhlISbjkXBMhR/7JEeW6",
+	"1YC8ERfbD1pZiOHJUPXVLGL6nVPWTITehk02NHJvDBmY/jnENEN0TUyczcbltnw+bqtKQJz2Y7D2GwSO",
+	"hj+rKcteMslKUEnm4T+kB+i/xNHkpOMUgtb54MosKckjzWbL86jyDOIDjQIJ2rV5xJl0TfC0si4XAv3f",
+	"meyKFCTT5SM4eUzMZd4al3GtYDFSkF9TcO+pDV8NkNRsThrs03yehPp0w/XCz/SGueG+A8CM4VTKS2ru",
+	"Q1aQruwupPcp8PKZ0qUSsS8ix3q5NjCQosCv8NinOSRECfNBV0g4uMCM7aISoygPSOFBOG2QDyZMt1Rf",
+	"2YRE59kFUreYgACZdDVsBoqlYk52YPTs2+XEhpSOlODO5iRWp+Hx7epbqAaaZEdwXbJ4LGQOzExDSSFV",
+	"L73LMVPDSM8gI+D4tSC0MiYWJH7sHLYlOphRwXbP4TongIdTto8Z6lGhNPRRgRDkM9xBFApSblMu2tEw",
+	"nDIdFPY8Kz/GZlHA/uSmgCyTCjP/QW/ouaAqvCv5C5LE+ZzU9uVL7uYm3tA0XEiGzRsh1dB9LNlcVjLJ",
+	"kK+kqH0mHwTWeqrY7hSh8BfMs60sKS9OpEjnbKSpwRS8lSd9qQsxiRmIGScaM0WmGFuGQxXJX3fzkjdg",
+	"zSyNfny8T8zoA9JqIgQ8JY/v3b2zSxQMnpyOie/OWSKhge3a9k59u1Zv1uofffjV7a9ff1L7xq2v3fzm",
+	"xzv3bxy+9/D2o/rxgskbs0pmTUj9Zm7rTeUwPa49kcN3umIaB4jiV57EYUax3g1b+2YVI0xYk3RA6uTh",
+	"oweG08CnHAjvgFwn+3uH+wf3MnjegD8R7ATXl8WggMPk0Sfgk6d89osE8tt88uUJzIekdoBRDY5TGCd5",
+	"uIv2w8z9sU3s+xeWzfEvW7eRqyZta34+IziolNzsITnSdfxSem1xsb8Cm/AyzHXyDmbq+VkD8tTg0muQ",
+	"nnCQ2rbFsgSndzGvtlArQXpsAX9XLGPj6tOx9Q/uonmlz6iwZYVOZTh+p3TUDGYSJDB4O7XaNNlLBj3H",
+	"ELpLWs8FVI5DS02q6FyGIb76tz/9/E+/87v/+v0vfv4Hn//FH7z6zz9/bujGi3/61fc//5OfvvruL7CV",
+	"HOS2pV13bg5r5oK21/VzQtvxob1Bydonq/7Tn7z6s98sVIK05BpfCAt2FPPq2bCf1cVkU65C79dFkssN",
+	"DB/PI9hl3sfkixczVnwVJOMLWeEcN9Kc5KE3cwdya7IXMcWnM3ds3ZR1vVTVZb9kKOqe4vTaUY+Kbo/y",
+	"5XS4a+8WpeGbLiMu2MG5PRhFJaIKTXVtKdosFizMa34RwdEFhRTAFDpvcFK76ZR1qQjQJ1wvZ3NasgaL",
+	"W5wERQ2KN0N5MjMUG9DrrVS+CiT8DbaK4lJm0NhAly1dZsbyKOkfPu/7Qdif/Ujc43449gs/Jnw/XYnM",
+	"fJEqROb7M0OcqLxVQsqfsLkvVJFjhkXVHj5FeYj1Wnrjwgp5+bXMgfYXHm77uzU7e7jcfGcKWrKafJBr",
+	"y4yZtzP7dizC5gyjYt6QcFdJ4vSbd+AnKBGeY7iVReTH0IIrCF/JkqGrjGA5loOHMwFvU/4PX+E4wTeH",
+	"LVaKS6FAjaLqjHRkvAgu7fQdeqzyoiR8NjnHwJP2MI7NoBBBKyA9OYwDEppBiJD0pdC9qXy2kI5L3mPT",
+	"WslHcQBlH4ZxLRGeZ3uxIwtgKq65vI19rHLhLKOo2S5WllNp4IoxV1nXqs8NzJfscxFYUy0UEAcs4g7Q",
+	"JNknQrrHgQRAvcFc0S5htfNd5IsW01jGjKOaIVcUClrmKgOxrTE1u1BDZAG1Bs20d3EmKUhdwBX8HGUE",
+	"1cfuuUsHyvIjsuuWKjeYqbqRPY4TC5fdlGWBpMyk796ZqKpy83opQbLa/FdFgiQ2W14Bt8PIWIduzCuS",
+	"gN2s18Ziely7fcV3uqKZA4jelZs4cDYXYd5IiOSEFrSAGSlLPSfCX4ZRhH5tSOMe+nxQ+9I89WvFWkRz",
+	"ie6AKjWS8VwP8kP33PoI9UUh75jDsmo94wmLNxehskE9yJ21BLAAOhhkCz9a2zeql4al25gNCjgvF5jp",
+	"MesMAoyDFRkcUBAW/FdEy+yA0/VIpGDTcsi01LKUBaH4yL7GJ3JxMWAO135aeFzXyYzWzojElJF/ldwn",
+	"h4bQyLsaE3EFTyjXswKTMPHNlc22Yb4YgG/D8TGoV0jBdkkta131+tfO3OqrT2Qc3qjNrUS30NUBa257",
+	"aA7rkdkuhx2meHtvqPPQl/BGQ6KbRvAUc6HA/EEF2Xt4l5yxsdMGwTfmkt3ds1AgyGbOQWMcw7mkSHC2",
+	"XKHbQcwh6W9kA+WUprFmYRKMJzuk9f7e0d395t7j44+aX4FyP3DygGmZiSSz7mk9ACR9RmMWf5xX32jP",
+	"zyHTDrww2dALgP3q5FDPex8f3T8imGevJkPXoC7bR8fHDwMMIYfZ982SPZRKd2N29LV7sMBQ7wiSUMzS",
+	"+Djcxomwhic6GChAXMUSIVSdqQAZDLSY8I7qiTgRX/nKAZDgrx49OLRgOq5IExPnLJID9pWvNEjr+Qlc",
+	"zRP0Rp64C3pSaZy4jLKTSnAC1/Wk0qhWqy9aVbInCOTiu91UtM9OhGsYs0PM92bi1ngEeGumqxayDCze",
+	"BK1UEW/F/GAePo1YEks8iGU3pn24cacxFbA+uyfCvtnhLApVy+J0Y1Vm85VNYKE2Ix8WPx6n66z4w2eI",
+	"J8SdkVAyBThFIWtHNBVdWCUtuy4tTPLnWjORyu4PzIbu97hgipnTeiC6EVc9cjo+Ea09OBlb96joDk0T",
+	"VdJKbIHYIIxFAtKRzeuh6oyLLqGnkCgr7BbuWsZqNxRw4to0jjlKj1SdCDOl1u9vWXlm627YIj1GQxYH",
+	"vhi1reaFeSG6SvbIjdoOYstxQVpQJntrr6NZ3ErlpWQpnz1kkCTLOwyj+MyhNKfKZV9+qfZli+WeJF0Y",
+	"QQczaZIoGPKl+pcdxvtkILRCA+suzCwJ0vzS9pfNQmPADPnSzpcRlom2z8wI3QCAPNsgZWvNryahNeRL",
+	"17+MyRS03XPJxvbVE3E6dibZ6gmE4XENnAiue0oXblRq1Xq1ZkiNHDBBB7zSqOxUa9WdCtDnHlDZa3TA",
+	"r53Xr4Hx5poNmIZfukxbnCc8hndD0wlXet89ZJpx57YQdz955Jp5GeD1Ki+CuQ87RespxDyCUAHD2q7V",
+	"JrI16AAT0rgU1/6NxYdCtj9X3sCZZLRoIKjTkEMDq/der9WLWvXDvPZY0KHuyZh/itDj12s781/6QMan",
+	"PAwZaDfXt7fnv3FXnNOIYw/bt+c/fyzlfSP2vggqN3AV57VveDiN8IWdUvN2iOHI1Yf9Po3H9ty4cHwV",
+	"EMFGTGkfnK1pFzw6/vg9NdJPdKb6aoti4BcW7MEYr4HNn8wezX2w/Ox70PXFzubdkPUHUjPRHhuWjMcO",
+	"btn7EoutzDlxViSEM3ouOYZOn9MIMTM83Kj9zYEnVr4uoewPjeA+YfyvLfwAhfRvPIUDudB59mU3s8Ku",
+	"LUexxG3y4q4T4yFCyEnp03PDaGEQ/D95mjW6VrZr2ztb9e2tWv24XmvUzP+/uchyYPgxRNk3k7lZLTht",
+	"Ii3qydPHelp7cEJFZfHFLiYce6mykEgHSty6+zTqyLjvKMd6yE3t+vw3DqX+QA6F7aIEvdmXohNx1J6u",
+	"13dKEah7NLaEtn6jzMzVcIC+wPss5PRtJJ17YWhkI0/XyhFL4OcIU5bP4q89t3+9QM0hYuioyhLVO/B9",
+	"QlTziMfsid2xcNRvz0l+y84XbnFyxFADcZClMeuAViIXPnlBvgT5IdOzj9OGF2140YYXvaZivJRnBJC0",
+	"FuVHifC+kFhuDzbGTz4FvTUPjt0HQwFGc8TouYXyUhqQ6e3Zr5InYN2x164VYEld3vGIsliCwGj39pk0",
+	"sMb12u3EhIS2Id9WVWkaMTD8ZendYyADaZK3rFaRQJqkNYs8CgSS/sJqA/olN0rDhlBvCPWbTqgRM/RC",
+	"9YZ0aJiV7CagEcDnlDhcPaA4dQ7XwFWtZ4RGUrBpagn2xVTUz5tuYMR5bwyMazIwupNTbGH0Z6uciXHS",
+	"7+iiEeRIQMmH2FaGtWUM0OVlfWDg+QK4LlcUQrFzFtMIHBUBeoWgJER8jvnsgLOEmOw5koQ1cPrYhSs0",
+	"cA4iykXWwJkK46jQdj9l4tzbv38Au4Uzw4Ce/BdPoRplWhKo7B+arbJNvQ+/O9T6nUVkHOxm3abRnFVZ",
+	"Xs6BhVxUXkmWa1XRxa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z",
+	"52nDZjZsZsNmrsaUuSirWdaWif0cyjfbkpkiY8uqD0nZKa8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4",
+	"QtO2nhO06B6aotrcnG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOv",
+	"DKIsYOFQK7EM88yaUURkDKkhVQIAqLZZL0xA+kiAIew2RJ3GzBdpB+GEYKEHqNW+S8Qwikg7YjSG4H6o",
+	"PIuX6h2oJorGU9KnXGjKhc0sxMnsZmDZIITbATpbbc1W4SXXazvTcow5d1V43iYQj3OEmYfDNElYXpRp",
+	"++JsKQuGHS0AvwZESMK2+pRHzlSM9Xq9LGcYemINdbTsk+cVZl5yRWuhsUqjUt+5XavBP7VKCse2MqxX",
+	"XgBxtKg5+U2GXHQ1jc4selHlUzN8RUUlcL3hV//KzrHaBnSOpPNbpvNbOZ0bSaTdoxrq5cKXcu/9/fr2",
+	"DgxrATkER3sFMaxd08EF+He7LJxFSX3OFuZkjVjMNtLURppa2lbq7jdSF1veWwOSpSfUHuh+EbYxQ9S6",
+	"9tze/VJ2VHhnY0d9y+2obpcXPGOzDKazDs5FCr+zyDXmoONINrLvlZjnljpZQaGZDhS+AQUMKCsGOUlm",
+	"UtQoy/YdhIvR6S5Sn3yaQ4G9fWmmtuueegtCaKDywCaEZl3qpj05M0Jo3NlaLoTGVsNLcDwQsg23OdHm",
+	"zK+m+1bIadQcxKzDn7VSKCBdLhQ8XSVHNqzGjwxTiHtG8qEEXw1QPTVSkeyQd+sgLL37Hgllg7Ri1uVS",
+	"tIhmUWQT4emAxtqBiMwessXFMUotNhQQFhnpS3pEAQdUQu0TVXLPqs5B0rvNWW8ltTYAkpzFVpDDXHLX",
+	"hFspruwMrc7NHciJHbStiFgcTgSdXW04UZsKGtIJrTUplVap12rblaCSOgnmy4S87uP7ZghdC1W2B4e7",
+	"3eNiRrv7h1Ot3rqZNPvZ3/+3l//l15XgQmKssd+1xx9NzraMQ6LEiiQLfThjfdYcW+2WeOPC2CjdawhQ",
+	"coSzJGOc4b+w7117ntzXUoq1G8FGsX6bFWuUMkoEKJU6frP07VnnacOHNnxow4deVxPJgrxo6Qgm6OdC",
+	"Iph2CU1UH6cfQbV0NppQ+rgiHXO+CBVsBIocwtuZJ+3UrzIeKqGal5/ZCSmLi6sdaw6L2hD7DbHfEPvL",
+	"ipu6KL3D4n9uqf5sY/IdfM7WQMoxKU9aYqNxYmkDA1US67XeYKuHPSnYBzzSgF365tm+syu/CdF6TW3m",
+	"Dnba7nmx6XzywXmaWr4JHfY5EwwVYqiRNflaQE12zmIyolgMyBqDE5DQXUC0bEuQqlwwVY4QZIfsapJV",
+	"2TOutGohfG4S0YXRXID6Wmxrzh7nKzM5Z56svPrZX37xm//w2a9/A/Uwf/TZP/zs8z/9zqsf//uX3/vJ",
+	"ZO3unPinpvb1ZlE0C5a62leZlprAQJddlDLiHA8hOp2rpoImHUz9zPUsIbflr/kKAtzkRsyOBJi4wRtx",
+	"biPOLcU3jrSMmcdXRrRsSWiGjk9UwFyKh8wS+q49LxW/NUW130Jr89tqPJ4kV8uLIkVG41KnY8OsNsxq",
+	"w6zeeEMzFoC4KIqyqPB/MVmzSRVDKEPKhE7KK2Ds9C5RDDI0mC6y+eYQvQvSQ17+l//j1Z/99bIE4eqy",
+	"Xzd0eUOXN3T5qmzCF0WU52oL14AsAgLYUtQ7t3DDI9PmRo7c0KsNvXrL5Uimp4kVOWUohknRZqQvM3lq",
+	"K5IvqPJeDFjaUkxrLrpVm/3Z2iUtrPJUjeSoOaKx4KLbAgN7+gc14rrdw+BsQagtkqlBSianNKJmJlpC",
+	"4ScWyRFEHehezFRPRmHSScyU6T5pKIyhUr8rSSWHUQiCKdiHzChOWZcK07R5NcAlw0JWSZttCQXaXKsc",
+	"X1eEdikXu6QF5d6qKpKjpGMoFNijCpApGVY4gwB8QHEVpNWXgmsZm8Uyj7i1adrqW618JNeD89IOQ9wq",
+	"7zE84yIscBe60v0JpbuYUqQvgtyBuRHZs2I2FZe6YHhqiBUjCwZYr602wjfNhQlHYJO8c+m0FTRgvIEy",
+	"hmqPhnicCTkitKNZPKJxWOyYtId7RrRYk0ZRHokVUvOOPRpbTkaZHU9wmHrl2L9xiWcwr8N5RxIwMaBk",
+	"aH9zKldzj+seI/5kmEVNnxmVOoXZ72cFLpY8hteen/JPm4aKvlik3FHeedlE2b/VjhKdbPMCp7HQmJmT",
+	"YuxO4tI5xu/zT4/N+2XEgKmyKcMcWvxwqAtP+rKRrB0uuOpNQXx7Ffvf/vTlX//6n371/c/+4R9efu8n",
+	"v/fcCJ5mlC9e/fH/+cVPvv/yb77/6rs/rAQV9gz3GOFljg7qtdr1VK3T3377h6l3f/vtH738xd/adxcI",
+	"js2b/YVHYqwylE1M6UYfv8wgBJZlzlgs+XSouGBKEUOtiBS5RUQWII5TvNqqqFufyv4pZ1tQLQFMirnR",
+	"bsdJHXZw1Liy3rZeAos6ga1GDdowJVj5p0qOaAe08DaNIkiTEGOieT+n6MgjHNAxDOQSLI+Joe6R087J",
+	"NsHpY7GIKnRrf2tCQG+lsb2ajc/2VQqKagRJ5vSMCShVvZF4l75Tx/SMYblvzMIHy8oIoqGhXjiJqcC8",
+	"f0O5kwvlT+TCt0kO5ylcj/CRMmYYbO3yA7eLuwbUBK7mGFngx38O8Jywd5vI79dUtcUzW2hWsXdzGZyU",
+	"e0wrCNEGUzAagFPx1pYvwE2VgiGv1hL+thkiuz6rLosooqUlTZnM4h41siROKIVoAnigrmwRDkbZykVd",
+	"M0LzGCJQE8NskDsP+0hAMhB0Zr7jKnmCacy2IwXRGWKMWc2yQ7qSeXwVAHAJXa9FQeVwQa4WvsRwUJeW",
+	"M68mkt24pjXt9ml8xjQXXUPIPFFrWJfhe3Dm9AhIYhyqua1Pp95N9HfOYi+3TXYZy3NuPtUry0Gww068",
+	"NgWWFs0/nL1QcFyhxfqMVVMy1pVGLagoTfVQVRoVeHlZSPdVBUDcj40SuVEiLx0NJbZUuAznmyPKXnvu",
+	"LtuEqTYn5G9EDQNKMw0nRaYhqgMi43ym4l2kIwSvJhFVOVF/aCZ0nGZjB3577cAolszFWilzvItj5mcd",
+	"pA033HDDDTd8CzBZFuGIS8KxwJF+w8tJJbRwWe1LdjpZ2BRPbTqdVNnZzDPLVJCFkb4m9aU25HxDzjfk",
+	"fI0R9hei31ilY8UC+t6qpjMIDFbxEbRfUFb/yPZexg3g1CMurDEer3yBMd79WO7m4jiO8KU30iaPM9gE",
+	"Na7Hxu6tzoWxi3iul0IjF4QOBnidBjKKlGEYMetypcFLm/Yxgzk+bT3w9nVuZnxOIwjRjsxJVQEZigic",
+	"6OC+xtBhG3rt2m8OxZmQI9G0MwCgO9npFFm6j5xH7CpN3W3rnE4JUzbiHWKbjfgCsduNSk/rAWBLBZUk",
+	"aN4GQKfC6/E1T0weWpFjlnFa8z5rfooVqfYUp9eODJnuUQ7Hx9aqSg3Q7U+zryqNHegNdwmiDljcDOm4",
+	"0rhRq73wwzjuMYvFIIW1G7GoU2ikf7EY8VuzkZxqzfoDM93t2o3toELPWWykQdcRrMt12Bi/l1h0zAV+",
+	"NCq4kW0pOrxbaTx/UTIhanrluWqCK8gFv3HVxFvlvrDHhw4G5uQwqpjLMnCjyt+8AD715DD2JdNY3MRo",
+	"kMw3UugefvEiezRt6+mziV/NOxSCPdNNT8Rmrkhs9t02qxgTMx9WrNtnQjcV/5QlL00fQPhWz26Kd4Vv",
+	"Il+StzJ4M4Yss1r19u1ZVy2oaKlpZDPdtms79dK5bBAdCNtWv14LKrhl9W3Ii4DNqgUVu0um3RcXh9bo",
+	"rt9GbdioDZfuE/ERLKUklXlaw7Xn/ubP9IsYsdMrDoABB9l1YO/ZJTHTPGa5GG1oA/dCxsbL8fZ6Oaz8",
+	"OtfNUerAFvs5Zp6ljUSzkWg2Es1GotlING+WX2sxqWZJzxae6jfFtUX2LHRUmJiCwEyiSCeWfR9YgkAB",
+	"CJ3rYAK48u+isQnqyHlWWuQ2S7HWS/ObqUiOWFxsSbkB3C9FyF4ElaEAVjaRAJbD3oBZLWw4Wav7bSNk",
+	"bISMjZCxETI2Qsa6va2XZzm55in185VEklxv0l1BLOlRyOTBVeVK8vfpmU1fdLwfZISGlxGEp4+onnNF",
+	"uoAHJCTgIiEUDwfLTiJzoBgzArgPTc8YVseN5IjUEmT/7e0cpxK8/r5dj6ut/yrjmLVxFdMZDjDCSmNr",
+	"u2Za79P4zHA4XETnEbKSFmZKyAEZDnLbsL4p3woX55K3GanXrm8v4sCx64WLty5JJOVh2zak/9TcFjz2",
+	"weQMy+LUveekBPMBGVzB4qzEOu6xsMvig3k1ksxtYZCNxPEORPDehpVsWMlyabhACYg05AFoS4bwQp77",
+	"JTIZe3hXifNxsQUjp+VmMv4Awxif5UyRtszLWoC4GRzJotT9tQu5wXlscmBfr1t2gHmkKIekLtU7yl21",
+	"VaN2lhXRcq6pRTgrSpQHf4V95jIwIDyAIsQf52Aogqb/IqhAkBDIpzGXMdfjZp8+a8IbyZM3UZjJDyTy",
+	"uEJIkRSPQM3tmEd9EzdNX7b0W6onl47auBUkX6fRPiqNG6lfMpHEED7c7rFwGLGwCUnG2cmtqoXi9syT",
+	"I/xWb4SHjfCwPFmzxyjwlmQjmnZk3GbLACd6DK4ljdh3bd9GR2R2fACKYwQFMzB+zmxBN7WLCfqWLnNF",
+	"zthAQwCjQJxVtGiPepL0aWg0RgSCDVAVBZGDYkUi8/e0ZPFwmKWVS9e91TQ+p1N6XxkKeNOQkxcL0471",
+	"6m0bor8h+hui/0YZH1VC18rR+BmKIb527XmbataV8fhFGeFz3z58GULouq78ahW17QJsbvzmxl+ujSh1",
+	"iByOkruqIPXpHhsDiMSKgt9CSqw7/nOxW3MJxtKSGIgL2XiAWYLETm1C+KJhyE3rNHoYm6FqzrxI0uci",
+	"/WXdA9tLhMpfkzS2oX4b6rehfgXyziQBXF3+0VSdbSlNNVeat4uzXo8ho9VCzrma5p0iE7kULCAsUozQ",
+	"KJrWTI+pOjtK+rwEKtKh3Nx7i1r7XlAZMBEajU6wkfu2vp18HTMdj90PO4aoSLN05if75Y0khsS9X9u+",
+	"vqLa5NdgHiEBw4HzoW4yVZe9TWYBEUzZbCE5HUPONFsA4bWotIG/R0O1xUVHFioR7uwP1V3z2IWf/alU",
+	"8Zf/+Icv/+o7n//wjyouJqqJL/kYqabL6jw4vHP38MPKNPQrNvDZ3/+3yTbqU208erB/cHSU38yr7/7w",
+	"5ff+fLKN7ck2jh7vmzZyx/H/fvHf/3qygZ3JBj7Yu3vv4A7IZSveTtyluWxeQ3GUf7YXc7rGjbljHTmM",
+	"SSjbwz4TmoV2lUifUbHAhVPD0z7XNqcXrkvBBfSV92ZgLKcL2bzhvtayJXI2AAcXVB/HHZ1CZ2lSV2le",
+	"GZLcApsIH5Cq73E1oV7mTzeTZqYmyOd/+p3f/dfvf/HzP/j8L/7g1X/++XNDfF/806++D4U4f/Hc0N4X",
+	"Zjncy5YYJ+/89Cev/uw35envpRX7KIPnBDrwJ08XrShK25qfs7SV36E5xYxGmgM61KUub5lA5dWk1jKV",
+	"T45TBSs2yu9G+V0hQTun6FNJSlsoI0CV5Fnp2fddGBeG7TJARhchoM2A95VrcsbYwMg5PCaaPStM1X67",
+	"S5P9M6o0Vpq9F/mO5pyEDdPaMK0N03prcnCh3scKVGS50v0rJeHukpanBi3ChJmdghijkCv4UJToeiFV",
+	"CW0n2VTWhDphQX2Q+Ecyzqau5hAnT2I8TUJq9E+/+v5nv/yTl9/9o9/9xz9/+Ud/+OrHf/zqf/vuIrkl",
+	"bq5XADK7oe8b+r6h76+DRy6w5JHI2BHHi1VVhiqLQTtty3yscnFi3zQ7ppnGxoa5HhsmHKpC+yUeuRVs",
+	"l2YrV4tvYSLL1+lggLWFVV81zYdarQ5HXimUASp0K5Kiu+W/CSqxjFzxQczIjy1TQkCBul0Y8Cqk+yrV",
+	"qHNGpJpVY6VZv0kXkSHMSq0bXjSKmikpAqSpoGiBM5j2IevQYaRLgthz1bQEMfS9ZLdEy0HTBe2AiFIS",
+	"WWFyHy8OOQG3Y7bgYAawERo2QsMKlsyhymSylqC3+WLBtefuNsyMVfbkeENJNpRkQ0nePvPS4vRkUW3h",
+	"sbsrF2FcooKw/kCPSQtpRYsMxSkXoaugC/OpkruZLD6ca9uiUkHFaUiooyJ0SXWumLx5BHLur7BQ0soi",
+	"cIERLCGEIB++SMvABTKsgAlNSLILyqjrRXLb8JUNX9nwlas1azljloydhetS5NZrZ2w827z1sXngEu1O",
+	"H7PxPLOTuVQwzo0Hfs2xdj1G9h7ehcVHxBJzcLKGqwR8R9ttMn/0FYvOmVqnVJQLMmeODuK6GWnDjBAk",
+	"kEFE24yMegxw4mDY5ncsANCTI1FUVehjtnTmmPnT8aVYhkNEcCvNeT5m43UH4JV3bp0xc2ZgX5uu0SB/",
+	"tisw30M2glWYSyneMu67YaZLErH79Mxcf0fDLoN35oSw5UWfObqxCTx7MwLPljwzy3OwoFxoSepQtmkU",
+	"ndL22VStm2JO2HLvtCbwx1qIud0iio4V6clRYkiAEn80DPy3HkrU/MEUAOOAZSFAYwBo9pqMqNCKaElO",
+	"HQdmYZXskZi1GR+A8t83Wi1CuacbfkcRMeyfstgMMgXmB7A7gOXHNWnLPlPklHVkDEIyZFzD05bdawlm",
+	"BYWJhbsIFUv7DCw2tEu5sJA/yhV1qZI9QbhmfVycCCUgqkmbCiG1mQikWHJFItbRRA71LqG4Sk4GomLs",
+	"38Gl6wyVmfhxaj0BYMgOHbGSTLvpxRlBlqedN2RymgGYOTtjy3vbpCeHsUpwb4eDvATPM7Zv97yyUlmB",
+	"YpHnK9e+kpElKs9PKn3V5eFJpUFOjOBwo17frp9UAnJi88PwlzsH9+5+/dGdk8qLTDVUw5BB5DjlgmJq",
+	"LQbJKA3YQEtJP3aQC/ZSYGDzNyDvjC8reyxMql9bqWBNNJu1h2gX+uRpmoJ/IGO/QapKjlkUIU06ZW24",
+	"/h0PDloWYHEwPI14OysSpOEP1KwQdjg1Iwq1KoCc9aGKBRVtFkUsRKKJ4eshC4cDVKH6dGwOlaEdSKwM",
+	"dUCvN6Z4Y3cqXeGYa/uEZmFRFPxhZthTFCGvYPEp/xTD1CZvXWkQaP7psXkfqhezZ4MIVA1r8CvqkYdq",
+	"ZoeGTqvMReZC37ye3GMuNLOYyH367C4+jsVT+1y4z/5xGsd0jEPMGxKupYwzlKpPn91joqt7lcbN69Cs",
+	"+1ifJidPL0NDw1ooK1s10egUztKsPpIj0jfcDZIw8PSFmzigVQVNw04ypMQQidOh4oIpRRDxJU2nsmRn",
+	"VqJuKgNiovhEho5whQaPIkISTABLTKNP5EMpr0ZoliAsxYQkX7ooIhdFbbkqNaWNFfLNLNee3rhNPOB6",
+	"7KyZW10YF1j+7gfzKrmbjUs3BzipDgVVsAiNuoQCPgfAy8CvAxYrKQJ0BOtUFLfT1DzlMrcK9JZTxgTp",
+	"cCPqEC4Sd+6AjiOJSg/CQWXH458Dla0FklHzjI1bZqTUDdPZdLFyCIDd9OQIrLjAq0Bhso5r54uGMkrx",
+	"UDQ177MWGTA5iBjglmkZgSQmdrH7VswGjGpb3Um1rNaoJDZuv7aaJ40i0qPnDCccm+UyxHMoNI+skmdE",
+	"TJgwLiMozhnVEpThDuWRIjSC2Ux4vxspPZPQMIyZUgEB1ztg0sRjRKHlbXzL4QNJ1IzdqoUSlV5QjgPz",
+	"q2+WKN4VVA9jywqwFWx6ohUrm6kiU/kcDrDOiilmZ7NF+JExGHmwHiSMp1Hz1cjgOoVcdDWNzsxl80ew",
+	"0qjUmubFJobAwjlO7OXHHNiFUXu3are2anVSrzW2a84nLuND5Ccvf/UXn/39H8P1Vmfuu1/+yatv//Wr",
+	"7/7w5f/yg63PfvmzV//9r1/+0bcNlTHcF2TixieVoel3uG30kfKm89RmrNmNAMceltbK7J88T5V880ts",
+	"VxgaTwUEpKkCbhkYwVbxIqTP5X0azkxVeZLVHLmepJSvuath47dfFzwmiyLHTMB86FkhYIgvKcIXGRyu",
+	"QaOq2NoL57Yjo0iOlM+UN9wSeJwkLUdQWgHwIdDq2ka6F84c26ZRxGJkD6lbMJBc6MhMLG3GQAOnYdYn",
+	"AkHTC0ysGFXmodWt3JAUcjG8Cxi4VTLA6E5iZo6PIlw3zERopKRhp+aHPgfLDbIrG2x1IpypRWlqjl31",
+	"RJyILdIytLZp/ZqtBjDtU+u5bnHBNTcEuuWlgSq8JGTImqEUrNVIFCBQ3NgzI7uFRghwb5BDxkJlX+JC",
+	"6SYPW9iOuZm6OYioaDXScoedQ0hu1gJy/UZAdmoBqd8Aw1DNixnWXgy0R3Zsa6q1i5tjRK0BVYplzNPV",
+	"ZNIdLrjqsbAV2C/oqTCqUGSXwU3A26NSS2unC7IgE+lVsctbMJ9Rjwmr4YYoDWp6xgRp9emzZjhEiaHl",
+	"Zog947FBzP6WEdHkUDexxdaJIMnDacnKTS5/9aHdbJ+pKfiFaeCJMueocBdPxAFcPIf/CEsyolwnMjIc",
+	"QJyLNeLBnTNCGkhiIYuNDAhLgqgWNJkAvAZhkbCudjW4P+chnOzEIGge87GU0A9Ko+bmMBHa18z1O5Xh",
+	"uAFjtpJ9y/bRpLrlmzBCYeJJYSLc9a/IoQ4I75wI+wuMOxG+/VRgFO6CyJBVyV66wfRhsuGg1M4jb2Bu",
+	"Om4mJwIPGi7wKetyoZLDCQsDAa7py2ZrCToSdCJy3SQHlkxfoZiavlJTZfnyZFJkLY3si2Dv9Ee90rhZ",
+	"Cyrpc1xp3Lp1azsjuZqfrQj6xf/3nVe//OHnP/mbL/7mr8oKp8mGZQTfYxB8G7Xau7VbjVrNtpaSu7PX",
+	"u9LYqU0JusACk71caFVSr9k2nO0JdL/0WLeP69cxqMWPFd8WstK4jUHXfrVKrcnEVFeV3+F0vtmC+3vr",
+	"F9xRAEqwgjbC+kZYN8L6IxAnneQ0GDDBQCpOSe3AT2QM7M+KoiDpXbQg76pjF4dteLO8xda3I2qxZwPW",
+	"NmQXm2BGFjwdExuDn7bng11qzLSZojZ6ipJ9BsEI5g8rmJfyU2KxI1dytyejUDmxQce8yFdp5aqSjsoD",
+	"EU6ajlaolevGn2P+MTtkqPPTtAVoOylYvrOkfeVAhOuO1HR+wBtr9gMii9hQ1Q1VrTQq+3DXMGMhvFTP",
+	"ZiE1dcGYRam46WtaWRLbaS2et3lBzpnqG5v40LWnfdKsu8rzxsRUnHKYvaNcyNFq3rzUsVd9M15DUIpF",
+	"hwNkuywJ84QS5lVicd3Jl7a/DCNHmHbypZ0vQ4GLiHmNetf9hg4x1ZPDKMQiDS0yGIJFjpzS9tmJsJXI",
+	"oTRfQMIhs7p769HB8aNvNO8c3Nv7RvP+3cPHxwdHLUMkWljrIVMqp+XsOq37e7/fxDf3Hzw+PG4ZMQOi",
+	"oYYDa8x7BN45LroQoQACHVekR+N+xJRqEMMhYXpW8Xe2SLD9oC/QlXRvEfaMtnVkYzfha++x2/XeMa4D",
+	"m0JiBRmfQAuSEDS851cXw0AhTDUxqWDTMRU2M5cbaQzWPGXG4B0ipBeynBMVozyN7MRFm1VPBCF7bntS",
+	"fSlJwCM7YXltuNnC+rZIyNo8BKNbpGQqEwYHOLIRp2ivMxts5Ec7QRhjdv4CTLY9FoU2DlLlJ++aV6tC",
+	"6qZ5FK1wQM18uK+XLb330eYZhzE/BxC8Ga3jq1WumvA0mPmmxEuU/Y+pOltJsMTCJkDcPXG4q0nI4bzZ",
+	"g8ew5GgUVYK5WDosjmXcTIS3z/+vX778wS8qQSV96bx27WXUlKUB/9qube/Ut2v1Zq3+0Ydf3f769Se1",
+	"b9z62s1vfrxz/8bhew9vP6ofV1AqhfZmjZ8rMpKx7jmzOqFas/5ALzObX//o83/48Rd/94ev/tPfTc3J",
+	"xvatPCUn705OagSehuEy4563/ttLDra0SI7HdXF9omxaySZFeSPnL2c9AU441BBjA5RbI03NhlQXSDZM",
+	"FAo0W6cO36JArDGClWX4PUC1UESOhBsLxMPA2GLDR7hI4mGs0qqY0A3SMno0iBUguLUePjg6JtOjaZ2I",
+	"kbn/aERxQf6YXYJROlXywMkDScJHEmNjRAMyHOCQLCrGkWEMNPJuTSm8N+lEQLiNnQSPrcdoJiNbzUSi",
+	"RzJLMc10HMkMYGBlGIGdCyhSBcTViVuVRr12fXtlIhqU62jn4tnN1ysvni5Mw983x3rdYHPtNhuAVb6e",
+	"seInT7JOh7V1yli09F5go9drt1ON2tvgGCueEwpDr2RkwWxm8HGPK0IHg7Rc6aTjamXJDQv8aFYNl8/s",
+	"Z+nYIaMQvt48d8MRL4wjgrXLUH1J6rVaDevcrcQcHSZnPlPEkEvl2QjG49hUyEklFJVMRcJhTE+jMVFa",
+	"xkmMjCU4LeRuEI0A8TwWPyqlPg8Va7oI4FaQehMdAxjm68xnATEHeosJQydC8iXgv/+ivr1z/cbNk2Gt",
+	"tn1T0D77FxgW2dolrXeBOVOiBrTNAqPutv6n3/99+PLx8Qdbt4J06G+H6JEk7FtDGhHTjrJFGr+cxLPg",
+	"k4jBnQQud0GtxFjmZ9pq1X7ULoTjNKLiDEKFDEvvc6hIuUsoAfYHLhCgVOzZgELoC/pB3FIZXd+vDo7b",
+	"uWnst3YPIIwE1q1n1t7qxXYLMO46tf7oAWoikDjvmz1I7AY+L5T7XFMjo7jYZvZswGOmmlTDW4L580F1",
+	"A6KgbWwNWhjMuqT0bWWG3nr5i7/94jf/66sf/3krNah/GcbjZjwU/8LwtJY3vnBFbNzVbiZLl0WRlcBQ",
+	"zDplTqBMZf7miT9HTIRH/dUDi4P8q+QGbqOScLTzxlnJz2ezK5JJHbFpJ6dSRowKlx+2NFqZBd7KyHHH",
+	"OccMxstV5nylpThEzLLfNyr1nVu1GvxTA5I3iCgX2V724OJ48pBubBLB/uVv/u/fffs/vvzF37787v/z",
+	"T7/6/hc//8XLH3zv1X/6u9/95R+9/MH/bnayuPegouQwbk8A/SaI99lBPfT77W9UChM8Z4CziNHiA4N4",
+	"j2YyNMSKK1/wkl2eBxGPSzwm5kBmomnyih0YVlMPKjYDAEHe9g8rQaXDBY1SJQp+++0ffv5Xv/zsH//d",
+	"yz/82csf/P1vv/2j6aIFuLy+aEGyuB7h7YaZWZsPODb67q2b2ZWO5VCnkkFZt49RsPXAJ/CCeEtFU9Oz",
+	"TKUFgEfwkHDvVYLKiPFuT1ca2+bqOW2glhYuETcu5CDKwrUHWluAYvMiqIDxO5y3rJNrV36lcke5gJCe",
+	"O+wFj+Wcsg4Q1mfXYeMX3kjHhlNjKAjNcYI5j25Zb68ThEvZiNLwGZdlJDKDuRQT0R7pcJZE0o5iKbrk",
+	"q0cPDiG17kSAaNznytA5N5lBLLsx7dtY3FhqBi4rCoHApk8UdEc9GTGQ9gt0BIy+drYDv47TGgOKfFSQ",
+	"Vkqq2vqYjVuYDWg2CcOZQbil6kRAWpsZkUqSBLgmXaZVku+HY5oh9YHufcU5ZZNms+ORBFFIBdZvBVmN",
+	"EFVm5XjYF7/r7BlXGQuah6VAE80ly07BBfQBbOq9W7fB6JbTx9MFucvraSLL59dzF2tVZu0tatvbKfMZ",
+	"UAUcIvzpRRovyyc83gX0Z7VJD090ykjIKQTH4VWwhjl7J6o8YTFJm44u2bbhieqFWtdSB+Etsq1txI01",
+	"ixsp41se3s8Sgoe5u9ee27s8M8zMRhcsxp3MS8uHmM0rW7e4spFW+sQwisqBeodDNvP3SZuVazuxR7lv",
+	"UuEq7iu7ka5q3jmLM9F8szhgBkZ8EEuz2Vx0mwUeJPRmFcy1bueCdrBKo/LyBz/63bf/4NV3f/jye39e",
+	"saEVTVg/IP+Tiqqe2ariXeEmnGdaWM1rFlS0Ya4ujmEWoHr9IsoBUnVWRmfcxDBeUWXUCZ/9fLJYFI2Y",
+	"pY7XMPC+WEN7gJl/Dw8O79w9/BBdElYo8TH7u5gyiR7nUmFlA0R7zCkLgcHJG8L8xhFm7CBDj91XSH3d",
+	"pzI011LVkhT2+ttEYQMi5Ijs7x3uH9y7d3Dn7YrlejszKWgq1DYVECyj8GJF2WvsmXfs5ELG3RVkJOMQ",
+	"a1BzgSqgamCCP7oJwyGz6A12nOCBjUKCBirtfrSARxgwP0ZTUM/lFHVlAoubkxiGo3ztaDjtGYbY2Anw",
+	"ryZXzb6ME4jLEpR3gsJy1QyH3n0x4R+xWrq1sU87RZb3gwTpV1yga/odC6sKwEfutXpQGfXGkITe7AxF",
+	"qCoT/pRsKC4kGHZk7CO9d8nO1L5fmHOjdHo1Hq15dBTuidgk3ayZHD7pjR0tBEs8c7jZlyK5GuEn4oLN",
+	"U/CP3XOvDy365HllJqGxwAiAMn6OxANtfXjZlgu2zO9xB3p0caKGSrje2xHlfeh8Mh40I1hONLmDTS44",
+	"DqdT50Q5JouBkuWs+FSzVauIaPakzCUvCOq0oSxroywH5yweY4CSngQDcOpxQGQU5uFxrkhyZpfdcnHd",
+	"E6QlR4mGttAFiMhBuigOyZ7nRTSLI3ylDJLtQyNRfMAjDaDbM4bqc/+dIm+GjWpYwbjdjyUdCPj4i5mD",
+	"sCozgSwzroih+kTGkDsXF4zDqdmdWPbzQYWNqrcF2vM0AHiZ0fhAPTuiOQPRcqlhvGmQxOYgbqCI11Ty",
+	"zZzHQgjiVUneNWD+s4vUQAQAPEeoIq0PD7IRF9iOM/RBVLHXOC0ImdDEKGAO+Tcgp2OIPtE9GTr3Z7vH",
+	"1Ikw2ucgZh2m2z3TAFTNdTEbGM9qNJZWkFJq+ywbPJKBX9NGOK2SfTN8RAXEwGCEEmbhiXDxiAiv2AAk",
+	"XxsLaxuKpNKufi+SBxBMQpsajWlBNpF4KKDGb7UgjfZEXFoeLUwRuNShHK2UgGRW2NCmTDTFY3Df3ajV",
+	"AmJ/d5GcfciPZkAtS2R0RkDJGqYl6KnS2KktEJYA01xrSAII8YnYvIyFeAnBeo6VdhmNfDWh2S78bInZ",
+	"6hKOahUEdaHpDM7OLsa6g+HKhaaDTWITPbCJHhg7smbJrj04QTqWwGJjrZTKk2FhhUbXe+bSKtt3C8hY",
+	"KxmYg15oGFZtdBXlyrGmtRXItRABVlwHs4kisZT9wNJ7HXOGbPNEGGYVDlmVPEYEjgxcBAKIEhYhMAZm",
+	"lpiFqBKMtRwqi2KP52M3AcmwkUJcpdAkToQ1HasJRgb2YNu6TNAgXDrNicgw5YR3+hq0qAwpzBkE4ArP",
+	"NWOXyHrmoOxB6OeKyHMWV8kTMyRlU3MdvwdwV7M8Zj6WhzoWbiSVADmqwC2gfQmqJOuDCIWddSWDLXPQ",
+	"IZ7fdjFpS5OWkrFukS9ZoDmw6ALwMtfqRMiRsEYvIfE3m+LE9Zd38UACtJrMgpP0qEVMMSusHYhdSMfv",
+	"KAKnCQ/H1Hsjqk6E32DSQUnQHbyQjrPvfWvI22dMaYsgBxG0EAgLfWMWVgrW2S5h1zwBwanKJm+dCIsB",
+	"Q2hXGtGtb8SgjkOfdpnHqfft0XOCDQKa+C3waHN2BwE7GvYjmWWiiWKwbmqn+u46ufQxDMx9xx+MDvfF",
+	"Di3gsq3MR0mHd3TPiWFmTr7GAhfJND3myjhBEO4NRRizENZkIGWkMqHJyQGukj0rImdjSqEhDXC3bmjw",
+	"XmAunLSFMc7g6NgAYK6IkbAdWgyYDxpwUuzNgptta1S0sUQFVFizQnNIvtTaN19v7UuhYxk1iJBbEPDb",
+	"+nKVHLKRW7ETgWnYJKawk0PFcgKqU2pCy/mMfA6ZIKdMj7DAhpGnlY9iXieCTCL5Lmz63RsM7oal1GrT",
+	"R2kl/ImRay/LnrwRRa9EFH1NBcu3X9xbXrQbnppDccq2kkj+56vUYIOc3+XKrz0QbVay6pqFZFys9NoT",
+	"GYc3ajMqr7lWL6r8GsQlLWjAhmSR8gbs187uaTZxY/dcj93TX14fLb6eOmxtZqMhJqBRzcU/41gvwSVg",
+	"YdCMJNZ/q0CAzhQ8gyIIaPVswKNA2HwVCZTqJ4AqPTaCLTfWSsO5t1Kpawh5lwBCQKuuUpqOxzlRl+YG",
+	"5pOidaZqnUp5ZjXtBAI6RaAa9e2dYIIQNiptOYwVa7qXk3gfYNX1VGuVz3/0489+9esvfv6PmCSPYob5",
+	"j7qWvG53LW7aWgCVRuX6diXJYLcyTX8QQXyN/9oO5/0HDz6+e/hhc//B4Qd3H91fJHHX7MCas6qWWN5S",
+	"Qax5lQYQsw8HYWNWsyh+2RhVjqleRduRZjQYSCrC3CjSJUNDl9vsleRX3P8FipxtjKEbY+jYkm9CyRO2",
+	"b07IFIsEPrM6hPe03AxVEbjSvF0cJGEO9VHy2CXQsCQZ1IG9bqcwRuv19/ynZgwwH7ffq96Yf5eDipaa",
+	"RoYs1lYtiWIWYR9MbHPVU3hqIyUurykCLOO0mEhOxyCoXQS098BdCRr2uQBb2FaJq7A3GLhYncu7DXgH",
+	"mjZy6b2gYv0XTcFG7tv6dvI1JmTYH3YyqR32yxvJ/XHv17avr5g87Ndg3oXo8PPNrbigW+FA5eAyuAi0",
+	"rBGF0MGghCFlsAjAvY8WsWiwVJFWDoLrrs1X8IYVby4/E3IEQRq2dCL4gaaUmL3BYAMavgENf4NAw/2J",
+	"3eCGb3DD30zc8GX4Rbm4ipwYw1nxhaOYDgYMfcAjiqWRuVAagFNIMlgw06vcxLW9wWDdPsNLyXPLp35W",
+	"dvtkuWTmy3D1gX7lcoFXRKNxe7eQ+88FDfDYQWxuXHpXG8HlENJoF0F2+8sRnB6jke4VKmIf4c8rcdYF",
+	"d2PB1TUrxdpDTCf95Gk2y46BvGaR5MzsXbBEarHsCuQu1GB4GvG2XSpDDseFK/UIfn2NF2rZY1hicQ09",
+	"PaWK+VAUKzb3eTemmIm22Gpn+31eOaWKt/eG5qB+8tQwjlNGYxZ/zGBYkJ4LITF5KUUQEYQ/V4LKMI4q",
+	"jco1pKo4pskXPnDBcICfoFIVR31xUbiGdFwlk0iQMHMs0msZp/P2onlkOmfG9UYHA9uVuZ1V8lBGEcbl",
+	"YfiFj7IInHKIxdkFq2Z9yrnJSl5E0L2YMeKPrnJ0xFCQJMAoVxxAPA1VJR8C3jjEsA0GNtsJ1vcdRWgY",
+	"xuaeoRfNyDMtYhs105ocKtConOGyZ9q2MYhom/VkFAKI5HER7DmkRPDQLI7LnGAYkqAUzBPHq85gTbOr",
+	"5tpQOSN5gvVhbWjCOxCAGCu7G3ISiQ5CX2iqX4tC6YI5rTxh4/yc3xFA0FPg2lmE68JR+eJ0CKBgA/vo",
+	"mTmfECdqa9ueU1uK3y45hPadsh7P7EdyJHL7kwAcH0potEpaeJ5bfjlYymRiS9SlCmVqH0iZBCiap/qU",
+	"C03tETTzpW1frZfHbtUDDGNznVkpFzBAzUUISMuQ5vRYRra/pA0iR0JhGKBLCEqPMCCJVTJIRgKdyKFm",
+	"HgIzlZbjA1sVRK+m6wlHke2XM0VUj8asSvbSw/Qnwh8tM26FQKVYvzjZGphXwa6AM8+eJ9eSu48h3Alz",
+	"kQDZwNUOFCwNWoA2jXcUHJlIpvv1UyggKGdcYGBnyCJuBp5+15Wyn371Y4j/PR3bDQo5jSD6kj/L9D0U",
+	"EMtdMG/bpdoFrI0OVRg4QPrDds8i3GsyguiitlR6ivDkt5sG+4ArjkFu3jIO2l0qTMk2iaeg6J4OmBxE",
+	"DKxykFGVrhqLCdIBkS6ezq1bMEkVsib46a4+kqN0TzGzka0C+YRtN7PCeMiLhs2VjaGFVbAlNM254m2M",
+	"bk8deJ9l3GdUwNOZBdeai64qYH6RpCE5pREVbSc6qOHA9KNkrFLtWNHhxdMX/38AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
