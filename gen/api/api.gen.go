@@ -934,6 +934,8 @@ type CountryResponse struct {
 
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
+	// CompanyNo Example: acme
+	CompanyNo   No        `json:"company_no"`
 	Content     string    `json:"content"`
 	CreatedAt   time.Time `json:"created_at"`
 	ID          int64     `json:"id"`
@@ -972,6 +974,9 @@ type DefaultContentPatch struct {
 
 // DefaultContentRequest defines model for DefaultContentRequest.
 type DefaultContentRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
 	// Content The text, or with `use_template` the template's parameters
 	//
 	// Example: 欢迎使用我们的服务
@@ -2571,7 +2576,10 @@ type Used struct {
 type User struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
-	AppID    *string  `json:"app_id"`
+
+	// AllCompanies Whether it sees every company: an admin, and a read user for whom no company was named
+	AllCompanies bool    `json:"all_companies"`
+	AppID        *string `json:"app_id"`
 
 	// CompanyNo Example: acme
 	CompanyNo  No        `json:"company_no"`
@@ -2615,8 +2623,8 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo  *No       `json:"company_no,omitempty"`
+	// CompanyNo Null takes it out of its company
+	CompanyNo  *string   `json:"company_no,omitempty"`
 	IsDisabled *bool     `json:"is_disabled,omitempty"`
 	Password   *Password `json:"password,omitempty"`
 	Role       *Role     `json:"role,omitempty"`
@@ -2636,8 +2644,8 @@ type UserRequest struct {
 	// AppID Binds a send user to one app; without it, it may claim and report as any
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo *No       `json:"company_no,omitempty"`
+	// CompanyNo The company that it belongs to; without it, the default one, and a read user sees every company
+	CompanyNo *string   `json:"company_no,omitempty"`
 	Password  *Password `json:"password,omitempty"`
 	Role      Role      `json:"role"`
 
@@ -2803,6 +2811,9 @@ type CreateCountryParams struct {
 
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
+	// CompanyNo Only those of this company
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// PhoneNumber Only this phone number, whichever way it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
@@ -3245,6 +3256,8 @@ type ClientInterface interface {
 
 	// ListCompanies List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3299,14 +3312,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContactsWithBody Add contacts, and replace those that are there
+	// PutContactsWithBody Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3381,7 +3398,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContentWithBody Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3390,7 +3407,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContent Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3523,6 +3540,8 @@ type ClientInterface interface {
 
 	// ListSenders List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3594,6 +3613,8 @@ type ClientInterface interface {
 
 	// ListLedger Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3640,6 +3661,8 @@ type ClientInterface interface {
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3779,12 +3802,14 @@ type ClientInterface interface {
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotifications List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3810,7 +3835,8 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3833,7 +3859,8 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3855,7 +3882,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3864,7 +3891,7 @@ type ClientInterface interface {
 
 	// EndNotifications Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4074,6 +4101,8 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first
 	//
+	// A submit user is shown those that it sent, a read user those of its company.
+	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4260,6 +4289,8 @@ func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body Up
 
 // ListCompanies List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCompaniesRequest(c.Server, params)
@@ -4394,7 +4425,9 @@ func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, r
 	return c.Client.Do(req)
 }
 
-// PutContactsWithBody Add contacts, and replace those that are there
+// PutContactsWithBody Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4411,7 +4444,9 @@ func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutContacts Add contacts, and replace those that are there
+// PutContacts Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4596,7 +4631,7 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 
 // CreateDefaultContentWithBody Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4615,7 +4650,7 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *Creat
 
 // CreateDefaultContent Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4938,6 +4973,8 @@ func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRo
 
 // ListSenders List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSendersRequest(c.Server, params)
@@ -5099,6 +5136,8 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 
 // ListLedger Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
@@ -5215,6 +5254,8 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 }
 
 // TaskStatistics Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5554,7 +5595,7 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 
 // DeleteNotifications Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5570,6 +5611,8 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 }
 
 // ListNotifications List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5625,7 +5668,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5658,7 +5702,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5690,7 +5735,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5709,7 +5754,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6098,6 +6143,8 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 }
 
 // ListOnce List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7240,6 +7287,18 @@ func NewListDefaultContentsRequest(server string, params *ListDefaultContentsPar
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.PhoneNumber != nil {
 
@@ -10579,6 +10638,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompaniesWithResponse List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -10641,14 +10702,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
 
-	// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+	// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
 
-	// PutContactsWithResponse Add contacts, and replace those that are there
+	// PutContactsWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10735,7 +10800,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10744,7 +10809,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10897,6 +10962,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListSendersWithResponse List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -10974,6 +11041,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLedgerWithResponse Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -11026,6 +11095,8 @@ type ClientWithResponsesInterface interface {
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
 	// TaskStatisticsWithResponse Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11183,7 +11254,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11191,6 +11262,8 @@ type ClientWithResponsesInterface interface {
 	DeleteNotificationsWithResponse(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*DeleteNotificationsResponse, error)
 
 	// ListNotificationsWithResponse List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11218,7 +11291,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11241,7 +11315,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11263,7 +11338,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11272,7 +11347,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11495,6 +11570,8 @@ type ClientWithResponsesInterface interface {
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
 	// ListOnceWithResponse List subscribe messages, newest first
+	//
+	// A submit user is shown those that it sent, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13581,6 +13658,8 @@ type ListDefaultContentsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13604,6 +13683,11 @@ func (r ListDefaultContentsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListDefaultContentsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14690,6 +14774,8 @@ type ListRoutesResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14713,6 +14799,11 @@ func (r ListRoutesResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListRoutesResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListRoutesResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20392,6 +20483,8 @@ func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, cha
 
 // ListCompaniesWithResponse List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -20502,7 +20595,9 @@ func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, para
 	return ParseListContactsResponse(rsp)
 }
 
-// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20515,7 +20610,9 @@ func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Contex
 	return ParsePutContactsResponse(rsp)
 }
 
-// PutContactsWithResponse Add contacts, and replace those that are there
+// PutContactsWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20668,7 +20765,7 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 
 // CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20683,7 +20780,7 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 
 // CreateDefaultContentWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20950,6 +21047,8 @@ func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, route
 
 // ListSendersWithResponse List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -21081,6 +21180,8 @@ func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, sen
 
 // ListLedgerWithResponse Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -21175,6 +21276,8 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 }
 
 // TaskStatisticsWithResponse Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21452,7 +21555,7 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21466,6 +21569,8 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 }
 
 // ListNotificationsWithResponse List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21511,7 +21616,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21540,7 +21646,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21568,7 +21675,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21583,7 +21690,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21914,6 +22021,8 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 }
 
 // ListOnceWithResponse List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23800,6 +23909,13 @@ func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24743,6 +24859,13 @@ func ParseListRoutesResponse(rsp *http.Response) (*ListRoutesResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -29518,7 +29641,7 @@ type ServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(w http.ResponseWriter, r *http.Request)
 	// DeleteContact Delete a contact
@@ -30414,6 +30537,19 @@ func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r 
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListDefaultContentsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "phone_number" -------------
 
@@ -35817,6 +35953,20 @@ func (response ListDefaultContents403JSONResponse) VisitListDefaultContentsRespo
 	return err
 }
 
+type ListDefaultContents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDefaultContents404JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContents422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
@@ -37374,6 +37524,20 @@ func (response ListRoutes403JSONResponse) VisitListRoutesResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListRoutes404JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45265,7 +45429,7 @@ type StrictServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
 	// DeleteContact Delete a contact
@@ -47972,414 +48136,423 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSphoEukkO2R0buz3NnhlqyCbFboqWprlAApUAcruQCVUmGsQweCHvyT5Zq11J",
-	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcyqLKAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
-	"hFaV3eeVAY1pn2kWw6f9weBuaP4ImWrHfKC5FJXdypOeJFSdqYDoHiOK9hnhgrBzFo9JO6K8T6gIScwG",
-	"MtZEdogUjCgmQhZXggp7RvuDiFV2K6qvGnQwaNRq9UpQ4ablbw1ZPK4EFUH75gnzKw8rQSVm3xrymIWV",
-	"XR0PWVBR7R7rUzOy34tZp7Jb+R+vpfO4hr+qazj8Fy+CygHVrCvj8RG0+xw7G1DdS/tq20eW7s31gR32",
-	"qBAsmtUfPrF0d0cSOzLrfY/3uZ7ep4/kiPSpGBNtdotQTfpSaX8P6rX8hY+gQX8oIevQYaTxlT59xvvD",
-	"vvlgPnFhPwUVPR6Y97nQrMtiHKHsD6gYH8mihcDfG0KuvBZyKHQ8qyf4/SJ6GsZKxtMrftJjpCnYM91o",
-	"wxNNc/zNJRnQLiMt1pExKzjr+EJmzfv02T0murpX2d22C+0+p0utdMxFF0aFdzVn4nPuUEfGfapx225e",
-	"r8zd0bsh6w+kZqI9/piNp1dhX4zJSMahm3ybRhGL31GkI2Oie1wBRTDjYUpXyTETmtAu5YKMuO5xQbav",
-	"k54cxgo+p0SmJcMx0hz7LgklU0RI81KX9GXMgPJ0mVbwWIfHShMq1IjF2EOQNtljNGQxaXqz2XrEBhEd",
-	"s7C5h89R0zaLoWfCNbZ8fXs7gH6u126TUY9HzOuMwz0byfisSvaF61v3KP4kCItjGZu/hdTkjA101R0I",
-	"HFC6a/7AzDqXPxoDqjWLTZv/+pP/Yet/fvqV36vknZd7XOl5pINr1vdJx4LUYntRavGwJwX7gEea5Vyv",
-	"ByIa4wEamMeIGPZbLA7MJrR7hv+QEYV94oqMYq41EwVDhvcb+H6l7OWHsR3hO2asj+RQs0JqE5tf59Ga",
-	"Ra/eMbDRwj6Ry65C4FKeeULVWSFFMRxlFdZsGzf9PFYsFsV8cuh+XrarpH3T2RM687Qr1pYiVERLMqJc",
-	"A8GiwD7JqMeEuecxw8srmM9IdwoYqWml9PmCwb0ww4yZGkihGEhhB1J0It6Gcbel0EzAn3QwiHibmilc",
-	"+zfKzON5Oh7zZMgqu9drt4MKkBzzXcwoPAjbVxVSN3osCisvgkqfKUW7DFiYoVODARFwocwDQN7gFbsJ",
-	"TGmz+buVWv2jD7+6/fXrT2rfuPW1m9/8eOf+jaP3Ht5+VD8xjZab9SGMDqY9zUyVppohH+GiqxKCT2gU",
-	"yREx6xVU7pjNWGJxkHImM1fDdpspVX7kpt9HdqfyJgDjehFUPpBxi4chE8vt4E7eDtKh7lU7ScPTW2ju",
-	"DenTMaxWKIFsrn3/FCPtmIVMaE4jNTkc08ddYTgVjZZZmhtm/6aXhrsmM4tyLPsM5YSRkTdGsRRdwoXi",
-	"IbJvxeJzFl/BCYd+31FEjgQBrrmXEXF4SCJGkSZxrUgku7hu5zTi4VInanvbW7YOZ1GoKruf2D+nmWO6",
-	"hlZqoRn2i8JNmwrSYiTkRtYLKy+eBumGOEmP2zFn9mWfQLdOIoIn1rsLdzVpy2EUmvHHjIYBaQ3NJJNx",
-	"wVnZI4y2ezBM2mcwifs0MvybLbcL+YfXrVU/aXviaqcnAwdtFs0OfP2HF+Vi3LmvHj84Ms0eSf2BHIol",
-	"F+X6THbVgYYnV8SxZKKG7d7VMKqJIfRAxA4qJ1Leo3F3Ke50vb4z64BoKRsRtF14QNzuaCkJPHp1BwS6",
-	"B1IhSJ3c5+8HRFrKITuEkhbVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdCiPhjFTEwsoJcqC5mcWEqNK",
-	"9Qda7REdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2R5iOm4/HWfkezuEkUHSvSK5Bvq+TA486w",
-	"GyNzlAexPIepZ5p22jklI8bOUAWOebenyf7Du+SMjVVAaMys4IiaLwtJxM+YlT6MtC/MJsiYf7os2awX",
-	"7myiH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buiR9EWjIBkFkQKP5GNBzymPaCtiywlHueRj6LU6",
-	"RTiMLMLbzFH05Em7zUKO1k9BQqppixpBkoqU17V7LNxLLUOO4hkBcyTjM7yhuIpqOBjIWLPwPgs5XY4S",
-	"35hFiYdpF42+6aMBivvU6h5gt1sn4wEj/aGCuUwO4Gp5eMjaETWXlirSnBxaEzRo26Z1D4D5OdGBdp9X",
-	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOnFB19pBOsL3Zb923j6Fm7WwIn+Do0lbsEJ4mhhfZ+jesDRpm4ggp",
-	"8l549rgbM81x//r0dFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce24S3UpCsH7GXI6/Y8O+aNWo20ezSm",
-	"bc1iBXT9jA10JaiIYWSJElphFphdxKhidvTTBxF+RS4EbMc6kJgIDWNBiy66l0ACJ2BZmWlAmxzqpEHN",
-	"HAcdjxvU8MqGZY55i4SmH+vEImdCjpCpRoZgW2YaGG1SMwpm7+ajw5NH32jcOby3/43G/btHj08Oj5sT",
-	"w93ZrnjG0Vs3r2fMo7Uyw1c9owM0YBa54wbrNSUf7N+9d3gHDVlGoZGxZ9y2Es4e6dBIMdIaE2e+LRxC",
-	"S8qIUTA7KE31UM07j3ioj/HZF0FiPyxvJvQvbmp9TDyEdhgFl9e0k0edEj4wdVQzOnDeAxc1gwll241p",
-	"xkQe2ptcRBdyhwrPgDG/JI2FF7ElGsd0DJ+lplED3GhzvY0oOaL7oyejUFVyDdqZRfGa97YWh5+3IO/T",
-	"iIo2O+hRgUtCw5Cb4dDoobc4cK6Dyc1PXspO45h1++ANz6Mtnicj/Z93abcmfsgjOH0an024cMCQVZqO",
-	"TnIxnEju+vBPT+C7yUnWkBS0Y0Y1CwNSJ0KGjIRSsIBsW0cloYLIuGUo2w4+3+GCq5554Tp+YehhSGhL",
-	"mJWKonFAbmBLmp4xq3iC7QQojTJUXAoGKsHkAtdv+gu8s/3ezfey1HB6LROPu2HMwjz2SeVbQzY0rFz1",
-	"TQd9KbiWsGxPc/iRa+BiBZj8Q5ihn+kWrU2EwUsS5kwx/WHO/XRPzmh+faKgm8+611CwKH8N7Q/zogcC",
-	"G4Zg35y9HO5B8xbe1QbVGb9hSDXb0hz8Y1Pn27nVpn5AsafPxVCzLGeYonnT165AJki4hOJdQfUwZo10",
-	"lZ/nSA7DQbjwjM5ZrDiqaVmKBmulwEKOxzSXgJc44BiTYz2OOVPx929yIdPxZfYrM9UZ5+oeR4G/FJvG",
-	"s9Snz+7i03XkQ+7TxLYElaHg3xoy+7PZuGy/6724gkVr1+H8fqcmmSx5qbV3dCBHRPKCf+buIHumbSDR",
-	"5KxwFNnWZs5Jt3tz5Z8+F/639SmJaCm65GjMTEcpV4OIYvRdHvWZrTnoeHzfPrsAdfEoxazmjxkTX7eP",
-	"vnhRvMSePr6gkHnJfOH1XP/ZhPXprHVeMx1aLw1Cc9kyR2lBu0+0SEjoHqnXsnp/RtOZHZUUYJBLudiW",
-	"7MLZOc1YqYs8DOVIu+mXhUUa8HpPih3HtK6PFpvp7a3bEMsk9BEfNDpd9gcgAQGpVqt5atj0Fs8ylRRb",
-	"9T7k54xwTVq0fUa4sHENAxnrMsKZa3koNI+mG0eTktNVwdxgpcZyouRVW3i8hQuSHc3OOfdg2JM/bT/9",
-	"6OTkIbF2sKnVDCrPtmQcmqnW06DsvIuVRGO/KcrMa6BHBJUR492enr8IsLpP8OFp6uBFwlsNxLab1TqW",
-	"1DKw+TVL+9jp+qV9r99VpX17V65e2ndzeqOk/WUE8eXvU9GiLSm/r4UaLrGol0Nuns5avzVTjKugFk+S",
-	"VZ2MEFRkQDGZTadxEnuknpWaU94jh62IzZCja9VaKkpb0QDGITRtL3pKQy66mkZnDXeQPNcC5FyUcdlu",
-	"wX/rHxS4blmfohDmZ57cuF5oDZyQs6ZyVkq8OFQsLiF/PVYsvnsHL0W7R3VDDpjA1xZZh9rW7f2tb9Kt",
-	"TxtbZbwubnD5pwl2cd2MFjq9Akab9rsyo8XT/xowWhjI2jfvKjZOrYszYm/LHAbfyF2baeaeXg3ba/4C",
-	"eMw6S/DfH5Nmmi3a3IN8H9JnVCiX54y/VslJj5lPos1ikYmLVy5Vsc0H3EwtSYdEwxNpqr5qVoLlzP07",
-	"nns5uSU2ATbvvCaZr+V2awn9LOQ0agxi1uHP5gsz5oTBk7O9VN0SguMjfOrNdjz5mclW8/PXM1mLApfU",
-	"sgoh9LpuPgWdXgGfSvtdmU/hNXsN+JSd00UohCvf34U8EJdzsy/M6YMLuyxrXIzYvvkLvyA1ezprxddM",
-	"h9ZKg+6gpniQGtPLByQuw5JRCyphveSqobIde5dqrqF8GX46VKyhWX8QUc1KHKnZhvRMY+lsFuOG2c1Z",
-	"L1PM9r123pjT/YoscuKkXzmnnJzhxVhQk9tafilO2DNd8vzPmcSyzGmFQU9SgtJgGdPzzY9Ub9rhNTFk",
-	"mKRwVIn/0jWSG64+h4osEGs9udZXQwmukArAnuf6GTV7pjFfjeseafo728xs0Tv+Bmagv1797C+/+M1/",
-	"+OzXv/n8T3766rs/+uwffvb5n37n1Y///cvv/SSbTDMH3GZOvoknLk0fOa57cqhhwO9mBnfrZiXbS33r",
-	"9tNPalu3nz6vBTdfFPSUilk5hsflZ+BDTKx0+C72GOWdn0OXIbf8IJMku7nZbHeYpnyp4J1sft3zedH1",
-	"k9cHh5hppHAx7CCnlsRhLpRkph+Yx20O3zQjdfmIUyhcRGlI3oR8Vy1JK6ai3SNSBJilThVpZjPrm3PN",
-	"3raz3Bmf58u0y5iSknVbKJaenRcJz6UFYTXE1uaeCxBIscP0rWTkGcmzcLHWK2NCl2sXLdNeV5Qo8Xhd",
-	"uSAJw1gpGLRsdDFEg/un2qW4QGSRPV9mxDJkjRDxqCBdpzGIqLB5Uw2XsuM+u1wd96LSNPbaSR7PS5dx",
-	"P9q7XJAkCYlBVliDXCBIEtojQo48Ya1K9m2mEKAOUEVarDsUBFIxAWpPMkXApFlS1xVcc6rnH4LUX9in",
-	"zxrhMKY617BrY15dQqqdTJ+OIblpZnrYje0bNyeTOXPyKMyCc5EwohLkyRynMnN84J57Yc9E+Xv2wDye",
-	"9TVs5/kaBnQcSTrXO/vQPmZtSfMtYpp3bNL5sXkeM0xjPe/UweYkx2jytJU+RV7MX4ntMK3IoW7ErM9F",
-	"WHyEWkyPGBMEn2OxQnhJI35ynYLK4R1e4FjlRuNaz3T5Hc9cCLvlN2rTez5BMR3zSwMdEwKXSzifDSLK",
-	"xRr5nelQ4OVeK8fz+p2O3O0xGs4Iy+5KF9DKdYBORhaS4cDIb5BbWi4aEbppcNXoy5jlW/XCIVtIJmPP",
-	"BjxmatY7cyM6uGqEw4LxDGIuY67Hk1evICA5lXodWzQ7GA4jFiZpWQgCEmBOKLK4RoJDPYhlmwEAjBHg",
-	"mNZRHtcLKs+2TAdb5xRAJJXp6X3WpkPFjr0O7VeQLHHPdmu/+5rr3X4+ksduDPabh/5QXONuRGaucqhZ",
-	"WGw1gd8VUXRMRj0JLMpMk3BtE29HXDEC+D89QPewOAZ9SAzLSemHn1We9i8dQoPt06xJ4Li9bV0KpoL0",
-	"zO7BoNpUAN8EtAkeI5ZsGeqEi/V1zkZ5wl859IETqs5S7AE17PdpHl7CiYdmbpQmNYdDrBQVngRq25Oc",
-	"jiu5m8mFydw+76okRyPdszyK5OmP+apofsSb2ds9QkkotYUg5EJLyAp36s7U6swAGqE6wdJDy5E5nogV",
-	"ZQ7POY2G5nQoFnXmqqE46tnmCECWPKfRfZXHmKOIOzAswNDC+A5ozZxbECnYMz2THwNkR22+oGdBslfX",
-	"i0sLJgUhFXk6rPXPzdFXP2aXECZQ6v6bxbvKRJyP2ZJuYLcHefcArkIH7EgXZCqcmF9hOO89Rg1zKUC6",
-	"+chh2nBtLfCIfpzFtnn46MHB4fHx3aMPGyd37x8+eHxSBHGTc18WRei5x8Iuiw/z45paCACSY/yyamQ5",
-	"calVwAwAQxfYXZ+GDJubK+QsAyySk3B1meRhNg6TzUWyiq+UZwXrWAZdyYGdzFm1PMJk1zFINjmTMGWb",
-	"hr2bS728M7Q+/cM/uOskWNjvRZjcJmZwtYY3HMy6t2/t9tKkHsPi4EOlEMOgfTWXleWTLijzQ9s9grnj",
-	"AVTpCEhIxwAG2pdC9wyH4BpzMcmnUrA9YkZl4XFdqYjs3g1Y3AjpeO6WwMtGV2Rxw3S90As45sVeMRMq",
-	"+Uaew/5+kTTctFjzTfSjIvCqQyUPwNc9YHIQMcN4yUGPC6YAv/RQdCOueqQ1Js39dpsN9NY9KrpD2mXT",
-	"zhsv53M7HU0+IlRTeJa3ZtZ05jTscxYnj4A2rf2Phh4zXQS1dD9BYjKaLRddtaA4NaJcN0Y0Flx0i6H6",
-	"9qEOldBEs8hB2toCDj2qAKePhbC+ykFT1XZRC5kpumzfuL09V9LPOwJHbLR+8f8sryqPS8amirzPaGwk",
-	"G3nGhDlV5iuqeDuBx10g/3aGTnHGSvBmXKD10XW7Ieuk6R73m9qVh1QpuytNVzPKhboYlgiVoywJlWjq",
-	"jqgqJYhilZg0roG2+2wRqNIkI6ra2Hr6bm54gm+uPxThcopSi386Za8uccgXyAoJoA9tCd+szXaIeWjw",
-	"ZG1zcNFSMyFAWZpYC3aC60/nQyjk2hEPoYcnlGuk1vj5wAi7EZoV8ZtDEVpLoGegnzPhZTxFqTEte0Z3",
-	"SNuNKSDXp0D/Ug6xylqIMDNxEe6nHTydvHvJdgbJ6ZkJAeqf0/V63f2e1y5M+p3fpyFbEbguZOEQIaFZ",
-	"rskQ/G/ozaJRzGiYb1725YayvrZJ88ZEE4GHMJQZ5bxVuQg1yW+vyE69Xl3JH9Ejl3+W44xCXP+8Omt+",
-	"otoeYf2BHpMR7OxkCazp4J2FHUtYrqfRV10eFljMoIZiLM95yGKoJ4hw0OkdmMsNDddsJPFlcx9HD1IC",
-	"dVvCI6WY0Ct5x5bxZSzojUCXdYHhT3a0daYPWKykAIm5xcx3EqztJZiyl7NdLn/a9x+785hxjqTb4PlF",
-	"3FpntnXqKLnZzr8iy4stJYWVJeSPJcOFgPw1rAbgG5e3b5UxLs+BAQDKEw9FAw711DE6kg6QaekIjGUE",
-	"l8VjUWI2YFT7GHirhl0sG93ih2vMj9JQlbmikB+IkS6N19H863AVwpHjnFciHB3bzcvxB7sEuL0kKC1B",
-	"HMNQeMIF+e23f/jbb/+oSt5PzvtEIHxAWORc5wmIyFRF7M//6pef/eO/e/mHP3v5g7+fjIOfvLyLYHrg",
-	"8AqudGYdCjSAGlhOuOgGpE6s7QpA5aBuREDmaAgBuUGU7DP7fKow1IJ6sG1UqODGsoqDP/xUlcpMytZ1",
-	"zH77gRuK/6WvgkzotlPfHcs+s408nVjGEy/RZZppLMcHysMsXGQGIRPmjBVk2ybstqDugCOJcyUfzXV0",
-	"UdhuxeQxVRGwPz+D0J+KHXg6+cXyCPMOwtXpnG4E6spoqxvByvlq2bSguQXRFzu85XUOL9HUG9HN60Hx",
-	"BZjBVgw38LVZa7Pu0XOGoCPILXhM5EisjSckF3LREvSZWKeJW1b+oFzlRbnye6Iu0h7hz2pmNC+2PG+M",
-	"IKTlMrU1aEKXCF3j60xzudUcHQhC0tF7B2WzjPKMIZIyCrGAZJEyNL/rJUxnWZVqPlzbwroUzjVvISTS",
-	"MXTAlTMgpHBJOWapDoTpaRtKGEl5hlUqaYS2qIWvR2ocy02sc9EruTXTMuV3rYWkhFlprt5ZtmhZQRkm",
-	"w136UmFdVTG2tpx3VDmc53yOtQ8uqhFVpMvPmUg9+r4+4/hiEg3s9JsLMnzl6CkQzNtuMxbmh0fb89fC",
-	"3AsoGlnSjLUcosV03sU0Z51FhGeZtfP0/JRueSYzex39pZm0o+UYBSbJ2tRRTaTiJPIqISvLy8cq3ysB",
-	"+mOudWlSTmqxNu0zMpBc6AiVvBx0k6XZJwyvHOsM7KhLTflqRBzlprM2+eaBeNDp+EkaECkiO52SmRZ4",
-	"zx+Yl+yf5lVouJ2nXQ8VF0ypBaQR94YTSS5Ea57jKEMju62NpyWhrn5tkCQbxpjMZtjdLFcaVvd0Z2Yu",
-	"oZ0qBjr3Dfts+QWNWZvxcxY3ij0BmKzQKEf1j5kIPWrPCsOW0XvBvVzScqR+ZbfN4i4YyygLyzW63wvO",
-	"5MRt9LZo8jwHmRsx2XLOZmUH5/tm/C1z+5A5f5Ony3fSzAkBMpf5wEkzE+kpaGArm7yPhr6Fnm7EuYg0",
-	"D1ncZiIVbqSGnOlphOcpDOd522fLaC7j9p7cPzcqlVg4EwNrZnYzF31lfTPdvuWVzHQ062ON3gqslye2",
-	"12wPND2uPfYk6fQCTtfVR1SYUSzpJl5dJplZV0nG4Y1a2fKjU2rdE3aA+AuIYVvJmfrAbmImUWn7+lLu",
-	"44ThpBjtk7JRkmbk65YWx3mhdCkf0P3d2aNZGGm+oOD2MWbdopGH8E5aWj1XepsQBC5yalNMqMwZmnSd",
-	"XKwsMZNSrJcYrpcQeta3PAMFnBiL3zLhUJjj30CojsXIEU/NliXjMQBSBrFsF5VXkneDpN+8FXroos7n",
-	"OBy2F4JOe5gaMsuTxNTxE9E268koZLGasnApTQVkEeyS5u89N0LyEe2zF8088unjIE6dgDu8y7XCdGgq",
-	"iBzgKCHdmosuab7bDIga0DZTkGETUtVjKiD1utEbt2uk3aMxbWsWqypxiHbNd5s2w9QojoQqQi0kPeGC",
-	"9CkXkWnroMcFrZJ9UEMVUT05soHoVoky8ns1E59Q37lVq8E/tdmuqCy9Oj19918Cfp75h2wV7BfgJCyZ",
-	"HOIy4ht9+qwBmSLFGSKYDWK9bHkpIRjlgXXyRj2qIUXdbJPr5SJzRhCSWWlDOMWZkCPRKIRfcHgPVBA6",
-	"GOAUBjKK1ERxP0i9gu3Hllno40BwTbpMK3K9dn0G+kND8Qj0t44Z2ozVtFgSyXoKiYOaXFN+zhAlH1Ai",
-	"CB0B+MRCycJl8m0esbY8X2eeoO1wzZXI016nJuiNIU/iwddS78EcEj75xmzMhUcJvPhUPY27xw/ITv3m",
-	"za36LpEiGsNZsJUySIvBIbHACxY/PHUzYMkNS8OAWJrHQk4jkhRISKnUwVFltit8f+ubT59v5wN5YlXJ",
-	"96lu95aT97G+ZXn9Bjt0fa1U7cR1nb8z3rzWdzdMpyyEbtd8P0zPh52OBXPMB2HAFPOwSpJ8TOCyTZTZ",
-	"m7spnh3yQ4DkIUpWSRM0gOYuljbVkjw8PLpz9+jDKmmyZz06VBre/2D/7r3DO8GpEBJKrnKmSMQ6ukqa",
-	"vCtkDA9Rgq4W6ySWBOGNhdQ9IwOkg4xZZ6iScRkWgPApPRaFyVD3TGeTbybReWbEY2duhsEOeOwPNc3d",
-	"BfvzOYurpBmyiAMRaJ4KWKChSL/axfxVmsbKgKMb0oCrp8LLH80xU6EiZW6vXTQjKuLKwK8w4UpQaXuB",
-	"eXbM4P+yg4D69umncs4FPB1pdCB+TuIC8eMjO0D8dOgNE7+5mwzWPe+GjJ8zSU22DTd8/HzHmwR+89if",
-	"SnKY11I2espDkOv6xu3b80SOGzVfFoW4hzM20JVyMUkFEuFsmAr41TlMQNqBesBMhCogmIhE2hHlfQAy",
-	"CgtALBYDI0E36hyZKMEktKKRkeoU6TloFS1B5sxCqjw6PHn0jcadw3v73yjCUtnZniUelUr+Vz05jMJG",
-	"gfUiES8tLUDKxxUZyRj0E4k/IzxILv56wRB86bKU1wdP/NJpLoWgW/Y2zMwVzPQ9tUjb5PjxwcHh8XFA",
-	"duw6pRRuO9hZNozZ9poQI/zsxRdneel0LheAAbBZ2IJWPCAjSOOiZ0wEhEbKyFwprBtwIrfXs73puV5N",
-	"wBtwCrMTSIJFRCEWGnEnPyAHaet8qTVZDZ+HFHsfMh2vBmCeSBzzJ2qlk9Vhz0sgrfmYEhePagcrlL+w",
-	"Oh7fT4OdsiP9wOiHqOxapIaYkTDm50ygiGPopEu3ANyRzjD2aVBg4YJdVrw5d6Meb/cITcDcjE7q+FUK",
-	"uprWLzAkK+EXisWg7CvSlqLDu8PYShxWt/ikHuwEN4J6LdipBTdrQf1W7WkwI2vdx2y5NdcS4CPuFtLS",
-	"5DY8khh0l0pXLcRWMUuKuIKYVNfnoqREZJo8ds3AB2zK/PkImzN/7mOTMIahZhdVRN49Px9ha4mQDOcl",
-	"L2MP94FSHPxmWQtoYj+ZP/dE6FIynksyjs0zpfknxt28WbXx4SwVlKpOtiDIVq3O7GqQLTyW7oNXRR+W",
-	"2guWW65wIgx1vT5c6HLtTty01xW9uEgortyNa+dzEdWfLvHSXmbF/Mlblr9E66yW756fiUtTqnJ3MU7N",
-	"CtT/tSLnq1PSWeQznerT4oOxVoK3fmL3JFnhaUBk9FxA2DtH2xgKjcM+KjyJFmUeg6DNPVIvyIHPR/Wb",
-	"l2TuX/lco4glHWnRCmTUZtAAYarlPCNIXqeA/nfMP83RNg5Sow/mZYCfzCXNocBgA1kVtjN3FRY1yhgh",
-	"dQWDvT0Z5XmZ6e9C7PVJz3mn0ZvVuq7cMRN6/aZ6fzmXzg2dUaWusCKdw7WRMdjkidEMnSPVZfGnGcKT",
-	"gQkr2DUz6WYF8QdtGkVe2qm5v7iUUHE+qRdiq+10CLVQ/GYC7JzFuwT1Qc1szlmQ+rItFAEjLRmOiaJj",
-	"FSReYc+LDLjPGA4AcD+jwFb888Pbm9kIATD/bNVr17e3BhQsbbOjmlZYRcRnA2/5XDQSXEGr8CwX5p2t",
-	"fzHdkbNErNrPCqLKCuU5/eobOdnKfXMalfYiIzJYF3U4dpT4AKEBuWG/9bOaAnILvk3AQvdI3+zPMO4C",
-	"amePWt4FLmIw3cTOOANo3P2psAEwsSYM5PbCNvELgf64ehgPJYdxO9ccyNs9osZKsz4ez7bsM6x6MI0G",
-	"ucJ91JaATwaIOEOc7JCxHEIeOzj647G18Y337G7DqXAolzZldL5HYT2VZeeNY1al2WKutzbO7njB2jl7",
-	"MaKMIdwOUYYJncLJTMDDLOtRSXs/xp4qQfY7nfnCc7WYLwtQkmNGI0PJm4EvJgS2Wt1QEyBdbbZHmkk9",
-	"oiZxBeQMyehATIutTZJiAUHYG2mqvqomLzYg7sU5GpsBGYqIqQzyHXBvMuox38/uBmlUuqRGUR4osy1E",
-	"NO1MQvN6XgUgqs4SSR9CBECigLTgKnmQZGd72cJEj3ibOV0APpQsYnXOYsMJY3tNGnlupw9i2bduXi2t",
-	"w2m5YgVeLYkl3l4UpafDu0tEphrtChwkMRGMhapKjlk7NnKb87gTxWhkZD4RQkinAGThr3zlK809ux0Q",
-	"sRLxs8R3zsZEab8UVHqDl0Kptme7MV+T8kr0YHUwzHSc4ZnGnR5B6n2L2Rkhfjo1i2NoOde5cY1cNbBA",
-	"VXH7XKNDFNLbsFkhsdQVXjQqxhhaIzt7xOzS7PLjQeXM1gWcX+HqY/NkEvTgBRfMLlLgVXMxLyfo/nMR",
-	"6/F5OWqoEbf20AnObeMq7L2AE9ViEUYJc3e5XawRFJqbZVooJYyZ8ViM97nY7iMXZuEGiHJN6OSLHler",
-	"D8iBns8s2e7V/nYWbXpOOTS9GiIoY6K47CXX6PTEaNs9W3FNM2HLMygIJLOwrck5Bv44EQyz4KDAjNNQ",
-	"1h40+2inpqPlbKlpdm7OCtBE/YUoeqpwQVygHlUuWGP5yZZAdcT7m1QrvXDrr20/C3lRmLj6oJOIzymj",
-	"jm2AQ24Ga8EieBmtvM8an0oxd7tPeJ990zznklyNdq6LpAhXKASrX8Rszr5dOFpHmXyv8BIcohPytO+n",
-	"dMXYEtQP4B+ev9L6L1NeluW3CQewE/T3bpK1JIAemQudKbfkUeMMr0gkGI9p5xG+lIL52eCJdJk5JBPn",
-	"Ol/8W9Zh67HYaZmeDgZNzKPAiEYIfVKZYJRmJLvNgDSNGqFpdGb+ltT8O2LtHtXmL9anPDJ/9LQebKm+",
-	"amaMAnQwWLD4At36tMifhfNZrwca+1y7C9rrdkUftNV2rtwJ7WZ0EV7oN0aTWEUr2IjtG7H90sX2VcTa",
-	"11BIXEpmWybw5EUhhVsSL6GopGdShM4JtVDnWvMogou/lzjxAqREFLQe7Yqor36o3k4Tz4YwbwjzW0uY",
-	"F7c3vB2kfJ6K+XQG0V6vPnEFukR+sYcPPf8uRe+ul9OeBew2NHqdcNyZE5FTrSnFxG3KTqdJZAwJqpDZ",
-	"OUVaPEdRgsYImW28fOokDghxGfFPaMQdIdtUMvJ82Og2FQ1Nz1g+Pnvm7k6bb4TmUaFdVKUONhuoV7r8",
-	"zKgg/u/EohGZxoGBlQx97xUF+ZwxNoDYmk4s+77HO9kcuy/KlrQQsvGtodQU/+wMnQ0nsjF14L9s4Aku",
-	"uY1PemPcuCe98aOkoye98ZH8mu0KPnxgO3vSGx+7/p70xugyfd/2OIvoJFtdcCv18lltLohuAmp6pby1",
-	"JDAvKG1Z0GtPWks6XY1Sz4QqPTEiWSIYJJnw82v8LZPR1uGCRo25QX3WYGzk/hbk2OoZEd8XlB63htJs",
-	"ZVPqfISciUDWpMTyXE46XYz5RVD51pAN556bLEqPWZoS16Ov0jcm5omdYjOBP4VZcz8AY/vKxrM3ZsEK",
-	"F2Kd0lo6g/XJa946LA0I5aqSz8zPvD0vNzNpMFP1/ILazBRWX63NguChAjpIM2FKCb5ZbJNy/aimTNyS",
-	"hUTjKnDmFRRj+jwURn4ij08OLgPd6dgqWzloEDTushiR2Rx4Fxck4kojdBpXZDBUPRYaZRZ+z3WGpit9",
-	"u3rbX+0t+8WUd/Q4CbxMnT0Ybtmgi3h85oRXGsbCleZtVYSS3ACfb8ks1QHGxDUEG6XvTUAgI6QNrB4C",
-	"zVjPXdkqCq4PRM2Y1wvET1PhOinZRSzbTCnTyyKzd67G8u9MxndOLV/+dHNGONl7kN2+XDqY7P0aCX56",
-	"3tZK8kF+uis6cnqKmYPzvEhKS+Dwy5Q7wTecVWo20LrffPbVrCF39rQudgfLqSfpmuYoKOvb2iQIOWfq",
-	"ebHjd+IxiYdi12WOWdM/IEFYKmFDAY1uiRyIkjR+IceEn8k4LegNwjnwwcCC+HIFKD5i8WIPS2tQS2tD",
-	"e4bvURLidJyGo1ILVt4kivM/7LKUKx8U+8XGC5YXIqETONLDat2ntx5UoRzmLmjSzsg6GeBBRRQdk1HP",
-	"+Rq49iEvqRhj8mboMJn6dFwAfoknbUa/PWd5UD0Z69T+wDUcQzUDFELNnI5EjxZiSAfwRZuKRFZZIMah",
-	"qAr9impsduSHkDznn7VKntEJDCuV3Tq6F0PeLj4bVdKE6ww5XQCMZ3ernV5yromQo+TJEeW6uQvx5i4m",
-	"GLSyMECxRQoGi+i/02KNVOjdtUlKRu6NIXMreQ6xkBBtDxPusvGGzSSPr1klIE4nY7D2GwRhhT+rnmUv",
-	"nWQlqKTzSD74A0y+xNHkhPEXgl0lQWNZUpJHms2W51HlGcQHGgUStGfzDzNpXuBIYl0uBLr3MlHZHpTL",
-	"5SO/JFh6y7w1LlMbFAv7gfzqQSd7G74aTqHZHB8k0HyehAh0w02En+kNc8N9BwDdwqlQeW/uQ1aQ5ugu",
-	"ZOJT4OUzLEslcF5EbuZybaCfuMCv8Nh8jWw8IUqYR7ZCIPUFZnoWletDeUCKBLzPxjBgomVT9ZVNZKJh",
-	"GNvUokUFBMjAqWEzUHgQczkDo2ffLic2eDpSileZk5DpQ03b1bcp3jSN+ua6ZCFGiIieGV7vob4uvcsx",
-	"U8NIzyAjELJuwStlTCzg8pgozJ8u0cGMapD7NtbWA0qbsn3MUI8KpaGPCoSgJDMWRKHAc5ty0Y6G4ZTp",
-	"oLDnWXH/Njoc9ic3tH2ZEP/5DyaGnguqaLmSvyBNuM1JiV2+fGVuQgH1YQYybN4IqYbuY/nTspJJhnz5",
-	"Zdi9OHdY66nClVOEIrlgCdvKkvLiOHE/JN2nBlOwOAnp8y7EJNYYRtLDjuQwtgyHKpK/7ubFpsOaWRr9",
-	"+OSAmNEHpNlAoGpKHt+7e2ePKBg8aY1J0p2zREID27Xtnfp2rd6o1T/68KvbX7/+pPaNW1+7+c2Pd+7f",
-	"OHrv4e1H9ZMFY9NnlZ+ZkPrN3NYbqW56XHucetLpilHqIIpfeYy6GcV6N2ztm1WcmW5N0gGpk4ePHhhO",
-	"A59yoH8Dcp0c7B8dHN7L4ABD3nqwE1xfNncdDlOStQ6fEspnv0ihgs2nBLXcfEgxx41qcOJhI+ThtdkP",
-	"M/fHNnGQvLBsbnDZGmhcNWhb8/MZwUGl5OYkld+vieXptcWFswpswssw18k7mKmNZQ3IU4Pz18CfcOBt",
-	"22JJUNO7mFeno5kixDWBvyuWsXH16dj6B/fQvNJnVNgSHS0Zjt9R5QuxZ+Gzdmq1abKXDnqOIXSPNJ8L",
-	"qMKElhqvgFOGIb76tz/9/E+/87v/+v0vfv4Hn//FH7z6zz9/bujGi3/61fc//5OfvvruL7CVHMSnpV13",
-	"bg5r5oK21/VzQtvxkb1B6dqnq/7Tn7z6s98sVM6v5BpfCAt2FPPq2XAyq4tJFluF3q+LJJcbGD6eR7DL",
-	"vI+x5S9mrPgqCKgXssI5bqQ5uRFv5g7k1jcuYopPZ+7YuinreqmqC+7PUNR9xem14x4V3R7ly+lw194t",
-	"yjI2XUZcsMNzllebu4Spri1Fm8WChXnNLyI4uqCQAngz5w1Oa760WJeKAH3C9XI2pyVrN7jFSdGXoBAq",
-	"VC0yQ7EBvYmVKqmoVljWCFoY6LJljMwAHqWdwueDpGf7c9K9ezwZAz7vlykyX3hVipL2zZAmyvKUEOUn",
-	"DOsLwfXPMJvaE2atpDlWUaDfhQfU/m5NxwlUZr5DBK1RDT7ItUfGLLEVJ+1YdL0ZhsG8IeEmkdRxN+/Q",
-	"TlATPItws4pIiLnPVxCCkiUlVxmFciIHD2eCXXo+jKTiZ4ptDFusFJdCgSpE1RnpyHgRTMrpK/JY5UU6",
-	"JAmvHINH2sM4NoNCdJ+A9OQwDkhoBiFC0pdC9yqTAklIxyWvqWmt5KM4gLIPw7iWCLGzvdiRBTAV11ze",
-	"xj5WuVB2CZOa71xeFL5+GQOIaoRcmWGE+WJ0bKu6zIZGjyzEzqDh++VmXkDv2K/gISgj4j12z106dE4y",
-	"IrtuXoGvDM59ZqGym7AsooytBZ+tWzBds7ugTsG/KhK5sNnyqmpakj61o9yYB0OO3azXGmF6XLslIul0",
-	"RYMAkJYrNwbgbC7CEJASxQl9YQGDy6LUci7lG3hV4GciV7vn1kctLwoXw+zgqmU8Jwy2XITKxqQgQLaW",
-	"gAtPB4NsvTNrukXtyAgMNuSAAgrDBSYqLHowXuN9X5zjzWFQTwsPxTrp8NppsJiyBK+SIONS5nfzDuCE",
-	"8/kJ5XpW9ApmR7marDYWFKO0bcw2Rn4KKdgeqWVNcImAvzO3tN8TGYc3anPLHC1U1ghMfu2hOazHZrsc",
-	"fo7i7f2hzkMgQQoB2VBaEXfxIISKCrL/8C45Y2OnboADxWVEu2eh+oRNr4LGOMb8SJFizbgqioOYQ2bY",
-	"yEZTKU2NeptGbMkOab6/f3z3oLH/+OSjxleglgScPGANZiLprHtaDwCmmdGYxR/nFc/YT+aQaQdemGzo",
-	"BUDfdHLyAO59fHz/mGAytpqMb4KiPx+dnDwMMM4YZt83S/ZQKt2N2fHX7sECQzENyFQwS5MEa+6eCmu4",
-	"oIOBAtRBxJ+n6kwFSMahxZRCV0/FqfjKVw4hKOyrxw+OCBVqhEtv2mbinEVywL7ylV3SfH4KV/MUXVan",
-	"7oKeVnZPXdrRaSU4het6WtmtVqsvmlWyLwgkbLvdVLTPToVrOK24byZurROAOWS6amKkNVYGgVaqMaNK",
-	"CvODebgVsTTgdBDLbkz7cONaMRWwPnunwr7Z4SwKVdOC1GLJT47VzSmaWCBtGxY/Hvsg/snhM8QTgpNI",
-	"KJkCBKiQtSPqhaBVSdOuSxMzwbnWTHgp4IHZ0IMeF0wxc1oPRTfiqkda41PR3IeTsXWPiu7QNAGF2Z2x",
-	"CRuEsUjyraHUNvmDqjMuuoS2IJtS2C3cQ7ep21DASmrTGMrEc8OaT4WZUvP3t6zUsHU3bJIeoyGLg6TS",
-	"qS0Vg8kDukr2yY3aDuIrcUGaUIN1a7+jWdz0kheylM8eMsik5B2GoV7mUJpT5VL0vlT7MgE7nheZb8QJ",
-	"TLdIQyXIl+pfNqOL2HS0rMK63XswszSS70vbXzYLbQtPf2nny0AlJorrI3nOlqGupvEX5EvXv4wR97Td",
-	"cxmp9tVT4ZW9h6L0mmvgRHDdPTVwt1Kr1qs1Q2rkgAk64JXdyk61Vt2pAH3uAZW9Rgf82nn9GlRXvWaj",
-	"auGXLgOGkxzDu6HphCt94B4yzbhzW9n9JJ8Bp49cMy8DxFTlRTD3YadjPIXAOBAqYFjbtdpESD8dYNYS",
-	"l+Lav1Eo3SLbnytv4EwyCiQQ1GlcmoFV+a7X6kWtJsO89ljQoe7JmH+KuLvXazvzX/pAxi0ehgx0iOvb",
-	"2/PfuCvOacSxh+3b858/kfK+EZFfBJUbuIrz2jc8nEb4wk6peTvUXOTqw36fxmN7blzMtgqIYCOmdBLB",
-	"q2kXPADJ8XtqpJ/oTPXVFsXoIKwGgYFAA5tklz2aB2D0OEgQhxc7m3dD1h9IzUR7bFgyHju4Ze9LRPKf",
-	"c+KsSAhn9FxyjK89pxECKySQe/Y3ByBW+bqEmhI0gvuEQaJ9V2f6k3pw4ykcyIXOc1LTLSvs6njIXix1",
-	"mxJx14nxEEbipPTpuWFIKQj+nzzN2hcr27Xtna369latflKv7dbM/7+5yHJgjCqEYjfSuVld07cGFvWU",
-	"0Me6rz04oaKy+GIXE459r+YY0oESt+4+jToy7jvKsR5yU7s+/40jqT+QQ2G7KEFvDqToRBy1p+v1nVIE",
-	"6h6NLaGt3ygzczUcoLPpPgs5fRtJ534YGtkooWvliKWtlm6aymfx157bv16g5hAx9IRkieod+D4lqnnE",
-	"Y/bE7lhI1rfnJL9l5wu3OD1iqIE4+M6YdUArkQufvCBfgvyQ6dnHacOLNrxow4teUzFeyjMCcEuL8qNU",
-	"eF9ILLcHG4PsnoLemgdJnATTQCHYiNFzi/ekNKAz27NfJU/AumOvXTPAeo28k8COIgy30e7tMz76wvXa",
-	"7dSEhLahpK2q0jRiYPjL0rvHQAZ8kresVpHiXviaRR4FAkl/YbUBXXIbpWFDqDeE+k0n1AgseaF6gx8R",
-	"Xmwb9FJ63nTjILp/N8bBNRkH3ckptg4mZ6uceXDSZ2j9+USOhAKfn0KPj+7FctjtobvK+q/AawV4TFXy",
-	"BBwAip2zmEbgZAjQo2PkBRafY8IyAOkg6HaOFGCNkziCqzVODiLKRdY46QU6VGi775kn9w/uH8Ju4cww",
-	"5CX/xRaUUfO5eOXgyGyVbep9+N3Bku8sIp9gN+s2a+asyvIyCizkorJGulyrih1uBTdix0bsuHxbZULm",
-	"SpLu+ULHtefpdSxjsExGsDFYvsUGS8vQ5xssyx2/GRbLmedpw2Y2bGbDZq7GDLkoq1nWDon9HMk32wrp",
-	"kbFl1Ye0rlCiBuRRku3F5fv12h83ZHdDdjdkd0mj4gUK+ELTtp5nVLQPTVFtbs42hNCmdzGTMFfuAhmy",
-	"XsLq+BqaKGFhXkcT5cLX+O20aeLBJa2xTTIIM3fGHus5gsow51o8HPq3YnlubnE4PIueu4+fPK+EXHQ1",
-	"jc4sHkrlU3P/FRWVoML6lEfuq39lW6y2ASsAQDEru5X6zq1aDf6pVTxYzsqwDnbAdo/qhhwwAV/K/fcP",
-	"6ts7lRcLxTva0V5BwGPXdHABzsAuC2dd3STBBxN4RixmG/a9Yd9LG+fc/Q5cXg7kRmkAxwPtgwICusXO",
-	"LkWo5vL2a8/t3S9luIN3Noa7t9xw53Z5sSM2y0A369xcpLA1i1qf9Fgyt42sdSXmoMUOVpE1CPSKAQUc",
-	"Giv8OPllUsAoy+wdwIVRHS5SbXmaQ3cTM8ZMpco99RZEagCC+SZSY11ajT05MyI13NlaLlLDVtVqsUiK",
-	"LqR2AmwUbnNq/DS/mu6bIadRYxCzDn/WdAhXWLRHwdNVcmyjN5KRYZZpj0KRfHw1IFDPzIhCskPerYOI",
-	"9O57JJS7pBmzLpeiSTSLIpsrTQc01oHFr5895LTUPsGGAsIiI3LJJOncQVxQ+0SV3GMdTeRQB2nvNq25",
-	"mWL2A7Qxi630hunGrgm3UlzZGe4RAcVPLcqxG7StrFYctQKdXW3USpsKGtIJXTUtuVSp12rblaDinQTz",
-	"ZUpeD/B9M4SuBW7ah8Pd7nExo92Do6lWb91Mm/3s7//by//y60pwIWG42O/aw1wmZ1vG7l1iRdKFPpqx",
-	"PmsOv3VLvLGUb1TtNcTBOMJZkjHOUKXte9eep/e1lDrtRrBRp99mdRqljBJxMKWO3yw1e9Z52vChDR/a",
-	"8KHX1TKyIC9aOlAG+rmQQJk9QlPVx+lHUHWZjSaUPq5Ix5wvQgUbgSKHCGjmSTv1qwy7Sanm5Sf/QVbb",
-	"4mrHmqNvNsR+Q+w3xP6ywnMuSu+wEJFbqj/bmHwHn7O1VBY3KT/sScE+4JEGkMk3zwKdnf/GEL0eQ7Q9",
-	"ncRuYbE9evLBeepPvl0ato3FBOJbrO3UgheycxaTER2jdIJW1RSQcQ/QA9sSxBM1MmpZrjRhh+mKBFXZ",
-	"M660KswmzB66KzPPZp6svPrZX37xm//w2a9/AzXofvTZP/zs8z/9zqsf//uX3/vJZL3cnAihhk5qPKIY",
-	"Eyx1AdduQi03+zIyDg8hMpirBpTeT0C0Zy5cCWEmf3FXkGomV3y2V3ziBm5knI2MsxTdP9YyZgkuLaIM",
-	"S0IzNHmivNxSPGCWJHTtealQpiny/BaaYN9Wi+okuVpelCiypJY6HRuutOFKG6705phZESH/okjHouL8",
-	"xaQm9higkrtCgEzoFH8eA9/3iGJGaVFMF1k8c6jbBWkWL//L//Hqz/56WYKwZiPnhgBvCPCGAK/T9HlR",
-	"1Heu/H8N6B/gKS1FpnMh7B+ZNjeS4YYwbQjT2yIZMj1NlUiLoWAlRZuRvswkW61Ip6Bysu+syZ7tpmJa",
-	"c9Gt2hzG5h5pYmGbaiRHjRGNBRfdJgQ1+z+oEdftHgYbC0Jt9T0Nci9p0YiamWgJtW5YJEfgRde9mKme",
-	"jMI90oQiU1UVyVHaCJQn61EFmHoM6ypBTDeU1RKk2ZeCaxmb8ZpH3PAatuZPjmX8Hlf68DzfBzVpzY/G",
-	"BFcLa4NxRc64CA1Ny0nPcBWpU2JzMWUGXwS5A3Mjsttl1hV3o2B4aoh16goGWK+tNsI3zR8HR2Djhrt0",
-	"8gZqJd5AGUONuWEUkjMhR4R2NItHNA6L3XL2cM8OQJqicEJq3rHHYsuJCLPd00feKyfJG5d4/vI6nHcc",
-	"96PIFinsb07kao5h3WMkORlmUf0zo7wTmP3+Ao7htect/mnDUNAXixRYyTsvm6Dtt9rFoNNtXuA0FloH",
-	"czJW3UlcOmX1ff7piXm/jAgwVaihALWk8KQvGxjZ4YKr3hQwcaLh/tufvvzrX//Tr77/2T/8w8vv/eT3",
-	"nhuh04zyxas//j+/+Mn3X/7N919994eVoMKe4R4jRsnxYb1Wu+5VV/ztt3/ovfvbb//o5S/+1r67QKxl",
-	"3uwvPFhhlaFsQhQ36vBluu9ZljljedbWUHHBlCKGWhEpcssWLEAcp3h1zNrynMVbn8p+i7MtwHgH011u",
-	"nNdJWvkZPB+ukLBFeWdRJ7D1b0F/pwRrjVTJMe2AEtymUQRR92JMNO+zaTX1EQ7oBAZyCRa+1E5me2Ih",
-	"2SY4fYS4r0K39rcGxIdWdrdXM7HZvkrhGY0gZ5meMQHFcTcS79J36oSeMSwwjEndtui7VAwrFJOYCkwj",
-	"N5Q7vVDJiVz4NsnhPIXrET5SxgSDrSUGjxRa8IKx/Yq7hiR8sLXMMrDAj/8cQAVh7za2k/VoqngECy0k",
-	"9qotg6Jxj2mVVi2HSLkEuPMdRSyZh4snBUPWqyX8bfMH9pKcqyzehJaW0mTyTnvUiIY4IQ/vokoedJLa",
-	"KTgYZcundM0IzWMIg0sM70BmO+wjPcigkpn5jqvkCSa52o6gODwVY8x5lR3SlSxB3wB4j9D1WhRGDef9",
-	"asEtDEN0SRvzCrPYjWtYK22fxmdMc9E1dCmhUbvWAfcenDk9AgoXh2pu69OJWRP9nbM4EcMmu4zlOTef",
-	"6pXlcKBhJ16bKi+LZqfNXig4rtBifcaqKRnrym4tqChN9VBVdivw8rK40qvKc7gfG51woxNeOlZGbKlw",
-	"Gc43RzK99txdtgnLa05I3IgaBuQzDScUOrYTsY4OiIzzmQq6Mm2wHGBSUZUTFYdWP8dpNmbdt9esi2LJ",
-	"XCSOMse7OHh81kHacMMNN9xww7cAsWMRjrgkWAcc6Te8pk1KC5fGwO90sqAaCbXpdLzal5lnliljCSN9",
-	"TYrcbMj5hpxvyPkaA9MvRL+xSsdM0/uxfaaM7d0pMVxYCzhezAILuPux3P3CcRzjS2+kIRxnsLGEr8cS",
-	"ntiGC4MF8VwvhSgtCB0MUBQZyChShqzHrMuVBteo79gFo7mv4ydWcG5mfE4jCI6OzElVARmKCDzX4DPG",
-	"WF0b6+zabwzFmZAj0bAzALAy2ekU2aOPnRvqKg3SbesR9kQeG+UNwcRGyIBg6d1KT+sB4AMFlTRQ3EYc",
-	"eyHl+FpCTB5awWCWCVnzPmt8irWE9hWn144NMe1RDsfHVhnyBuj2p9FXld0d6A13CVz9LG6EdFzZvVGr",
-	"vUiGcdJjFjpACmvdYVGn0JT+YjHit2ZTNtWa9Qdmutu1G9tBhZ6z2MhsriNYl+uwMcleimEUBRUXbbFb",
-	"wY1sS9Hh3cru8xclk4CmV56rBjhsXMQZVw28Ve4Le3zoYGBODqOKubB+N6r8zQvgU08OY/ec+YwhGJlv",
-	"pNA9/OJF9mja1v2ziV/NOxSCPdONhIjNXBHFmJjzQLfPhG4o/mky7LxDB9/q2U3xrkiayJexrXTciCGb",
-	"qla9fXvW9QoqWmoa2Yyu7dpOvXTOFoThwVbVr9eCCm5TfRuSD2CDakHF7oxp98XFoey5K7cR6DcC/aV7",
-	"K5JQkVLSyTx5/trz5ObP9FgYUTPxtQPkGGSRgSVmj8RM85jl1nFA63QiWGz8D2+v/8HKrHMdEKUObLEH",
-	"YuZZ2kgxGylmI8VspJiNFPP6e5kWk2SW9DPhqX5THE1k3wIdhanJB8whinRi2U/CPDAJvkoMpXUp8Fwl",
-	"76JRCWp+JeyzyInlsdNL82KpSI5YXGwxuQEczyNkL4LKUAD7msiuymFpwKAWNpCs1Rm2ESw2gsVGsNgI",
-	"FhvBYh3+zsuzkFxLqPPzlcSQXE/RXUEs6VHI2MENZXk66dMzmw/o+D3IBbuJXCASmohqOFeky8+ZIEIC",
-	"zg/i2nCw4KRyBoouI8DO0PSMYfXSSI5ILQWM397OcRjB6+/b9bja+pwyjlkbV9HPMYARVna3tmum9T6N",
-	"zwxXw0V03h4rXWGughyQ4SC3Det3Slrh4lzyNiP12vXtRZwzdr1w8dYlfXjes21D+lvmtuCxDyZnWBZ3",
-	"7T0nGZgPyOAKFmcl1nGPhV0WH86rYWNuC4N8II53IIL3Nqxkw0qWy2sFSkCkIQ9AWzKEFxLHL5HJ2MM7",
-	"K9IG78WbXz4d5/G6xbj8c8eiP8QUSxQQvNP+jnJ3YNVQmWVlp5z7Y3G8im4LOAzsM5eBdpDABEJobg5S",
-	"IKjdL4IKROaA4BhzGXM9bvTpswa8kT55E6WM/OidBEEHSYXiEeifHfNo0sRN05etmeX15DI1d28F6dc+",
-	"rkVl94b3SybIFiJr2z0WDiMWNiD/Nju5VdVD3J55DD7Z6g1X33D15cmaPUZBYtY1MmNHxm22KDxggjS1",
-	"pDX5ru3XKG7Mjg2gX0Zc98yg+DmzxbvUHuatW5rMFTljAw0RgwKRRNG0POpJ0qehUeMQ6jRA/RCq1lCs",
-	"WGP+ntbnHg6zdHLpYqGaxud0ShkrQ/1uGlLyYmG6sV5lakPwNwR/Q/DfKIugSulaOfo+Q1vD1649b1PN",
-	"ujIevygjeB7Yhy9DAF3XlV+tDLFdgM2N39z4yzXceIfIwQu5qwoSn+6xMWArrCD0LVaU3vY+F500l1gs",
-	"X7I9YhM5FDOFiJ3ahOBFw5Cb1mn0MDZD1Zwl4kifC//LegLbLhEIfk2S2IbybSjfhvIVyDqTxG912UdT",
-	"dbalNNVcad4uNridUHV2nD52CRe/Q7m5qhZK9b2gMmAiNAqYYCP3bX07/TpmOh67H3YMHZBmtuYn++WN",
-	"NA7DvV/bvr6ilpOswby7D3q+80NuMjmXvQBmARHh12whaY0hp5gtADtahLefHP2h2uKiI+ee/aG6ax67",
-	"8LM/lUr98h//8OVffefzH/5RxcUVNfClJM6o4bIeD4/u3D36sDKNR4oNfPb3/22yjfpUG48eHBweH+c3",
-	"8+q7P3z5vT+fbGN7so3jxwemjdxx/L9f/Pe/nmxgZ7KBD/bv3ju8A6LUircTd2kuZ9ZQseOf7cWcLrpi",
-	"7lhHDmMSyvawz4RmoV0l0mdULHDh1LDV59rmvMJ1KbiASTW2GT5Rv7rKG+4WLVu3ZQMAcEFFW9zRKfRr",
-	"psV+5tXGyK2uiOn1XtGJqwmXMn+6mTQyhSo+/9Pv/O6/fv+Ln//B53/xB6/+88+fG+L74p9+9X0ozviL",
-	"54b2vjDL4V62xDh956c/efVnvylPfy+tAkUZVCJQWz95umiVSdrW/Jz5RnmHSRQzGmkOGEeXurxlgn1X",
-	"k1rLlOM48aoobPTVjb66QjJzTiWikpS2UEaAErmzUpnvO/hxDH1lgO8tQkBjAWcp1+SMsYGRc3hMNHtW",
-	"mNb8dtfL+mdU/qo0ey9y9cw5CRumtWFaG6b11uSuQtWKFajIcnXbV0pe3SPNhBo0CRNmdgpCgkKu4ENR",
-	"guiFlMqznWRTQFPqhEXWQeIfyTib8plDnBISk9AkpEb/9Kvvf/bLP3n53T/63X/885d/9IevfvzHr/63",
-	"7y6Sn+HmegVQqRv6vqHvG/r+OjjRAkseiYwdcbxYVWWo5iGpPla5OKpvmh3TTGNjw1yPDRMOVaH9Eo/c",
-	"CrZLs5WrhaQwkeXrdDDAgreqrxrmQ61WhyOvFMoAFboVSdHdSr4JKrGMXEU8zGqPLVPCpPy6XRjwKvh9",
-	"lWrUOSO8ZtVYadZv0EVkCLNS64bfzF/KDAZ7yDp0GOmSoOtcNSzpC610Nrn4Wg4aLqIGhJGSOASTO3Zx",
-	"OAO48LNFBDOAjXiwEQ9WsFkOVSbvswRlzRcArj13t2FmEHFCeDc0Y0MzNjTjTTYZLU45FtUAHru7chEG",
-	"IyoI6w/0mDSRVjTJULS4CF1tV5hPldzNJNHhXNsWoQlKG0NOGxWhy2tzVcvNIwCPdoUlfFYWawsMWykh",
-	"BJnvhS/XFsilAiY0IZ0uKHeuF9Vsw0E2HGTDQdZllHKmKBk7+9SlyKLXzth4tnHqY/PAJVqNPmbjeUYj",
-	"c6lgnBv/+Zoj5XqM7D+8C4uP0CDm4GTNTkFStkbbbTJ/9BWLzplap/yTC7Nmjg4imxm5wowQZI1BRNuM",
-	"jHoMkNJg2OZ3hLrvyZEoqpnzMVs6Vcv86fhSLMMhYpiV5jwfs/G6w+fKu6bOmDkzsK8N12iQP9sVmO8R",
-	"G8EqzKUUbxn33TDTJYnYfXpmrr+jYZfBO3MC0PJixxzd2ISNvRlhY0uemeU5WFAuMMQ7lG0aRS3aPpuq",
-	"6lLMCZvuneYE0FcTkaabRNGxIj05Sk0GUMCOhkHybQKmaf5gClBowIYQoNoPOrwmIyo01LpvOQ7MwirZ",
-	"JzFrMz4ANb9v9FcEMPcbfkcRMey3WGwGaX6wLAMwbozWbJpvyz5TpMU6MgYhGVKc4WnL7rUEA4LCtMA9",
-	"BEulfQa2GdqlXFh8HeXKl1TJviBcsz4uToQSENWkTYWQ2kzErIQZecQ6msih3iMUV8nJQFSMk3dw6TpD",
-	"ZSZ+4q0noPnYoSMokWnXX5xRT6pk3lCFxwzAzNmZVd7bJj05jFWK/DocTAstJ/SMHdg9r6wEpl8s8nzl",
-	"2lcyskTl+Wmlr7o8PK3sklMjONyo17frp5WAnNrsLvzlzuG9u19/dOe08iJT69MwZBA5WlxQzGXFEBel",
-	"AYhnKenHDnLBXgpMackNyDvjy8oeC5Pq11YqWBPNZu0h2oU+eepT8A9knGyQqpITFkVIk1qsDde/4+6V",
-	"KotkOBi2It7OigQ+3oCaFYAOp2ZEoUIDkLM+1G6gos2iiIVINDH4PGThcIAqVJ+OzaEytAOJVVFQ+lFm",
-	"HFNXPK++bot/ilFjk9eoNK4x//TEvA/FdtmzQQS6g7XgFfXIQzWzQ0N4VeZmcqFvXk8vJheaWZjfPn12",
-	"Fx/HWp99Ltzn5HEax3SMQ8wbEq6ljDOkp0+f3WOiq3uV3ZvXoVn3sT5NH55ehsqFJT1WNlOiFSmcpSp9",
-	"JEekb9gV5ETg6Q03YTmrSo6GP2Rog7n1raHigilFEDPFJzxZOjIrb7YwIeEeV3o1MrDEtS++5vnMvOgy",
-	"F7XlSqGUtg3IN7P2t79xm+C59Zg1M3euMIiu/M0M5pUFNxvnNwcYoA7hU7AIbaiEApgF6cgYfx2wWEkR",
-	"oIdVeyHPTjFK6Iq5VaAmtBgTpMONZEG4SP2kAzqOJOoYCHeUHU/yHGhITRBEGmds3DQjpW6YzoSKpSqk",
-	"YKAUgtEUOAnoJ9Yj7Jy8UKsnHoqG5n3WJAMmBxEDTC4tIxB8xB5234zZgFFtSwipplXSlMTG7ddW0aNR",
-	"RHr0nOGEY7NcRpYaCs0jq1MZiQ4mjMsIempGkwPds0N5pAiNYDYTbuVdT60jNAxjplRAwKcNAC7xGBFW",
-	"eRvfsr5Qo47CR7tqoUQdE3TRwPyaNEsU7wqqh7EtzYGtYNMTrVjJSRVZpudwgHWW6DA7m63ojozBSGv1",
-	"IGU8u7Wk5BVcJ6OoaxqdmcuWHMHKbqXWMC82MF4UznFqnj7hwC6MlrlVu7VVq5N6bXe75lzQMj5CfvLy",
-	"V3/x2d//MVxvdea+++WfvPr2X7/67g9f/i8/2Prslz979d//+uUffdtQmaFiMUisu59Uhqbf4bYR/8tb",
-	"qr3NWLPVHo49LK2VqD957tUVS5bYrjA07vnffaqAWwY2p1WM9v65vE/DmXkdT7KKGteTlPI1t+xv3OTr",
-	"gn40ar1lJmCtS1gh4GMvKWAX6ffXoFFVbFyFc9uRUSRHKkkrN9wSeJwkTUdQmgHwIdC52j2pmHDWzzaN",
-	"IhYje/BuwUByoSMzMd9qgPZEw6xPBQKC51s0T8Wp2CJNQ/Ma1p3X3AXm2bIO2yYXXHNDKJsJV67CS0KG",
-	"rBFKwZq7RIM90kodhqUT86tK3yBHjIXKvsSF0g0eNrEdc0N0YxBR0dz1+X/M+tzQKnKzFpDrNwKyUwtI",
-	"/QbYQ2oJu7dmUqABsmNbU809XCQj8gyoUixjla2mk+5wwVWPhc3AfkFbwqgkkV0GN4HEDOOGFTtzDcpk",
-	"TPirojSNcSnz5jPqMWH1wBClMk3PmCDNPn3WCIfIuZtuhtgzbh/iwjeNqCSHuoEtNk8FSR/2JRw3ufzV",
-	"h3azfXpTSBZm18wN4REKd/FUHMIFcDiDsCQjynUqq0I4G87F2q7g7BthCSSikMVGFoMlQSgGmk4AXoO4",
-	"P1hXuxpgF8c1PRXmkoMdzEiw5rEkWBD6QamQaxD77GvmGrRkON6FMVsJu2n7aFDdTJowwlnqQGAi3Ete",
-	"kUMdEN45FfYXGHcqBCdTgVG4CyJDViX7foP+YbLxjtTOI29gbjpuJqcCDxoucIt1uVDp4YSFgQhO/7LZ",
-	"InIpKcj1DhxacnmF4qJ/pabqseXJhkjid7MvglUwOeqV3Zu1oOKf48rurVu3tjMSpPnZioJf/H/fefXL",
-	"H37+k7/54m/+qqyQmG5YRgA9AQF0t1Z7t3Zrt1azrXnyb/Z6V3Z3alMCJ7CidC8XWhXvNduGswGBDuaP",
-	"dfukfh1jOZKx4ttCVnZvY1Rxslql1mRiqqvK0XA632wB+r31C9AoiKQANxuheSM0G6H5ETMTdJLTYMAE",
-	"A+nUk56Bn8gY2B8oYAolvYsWqF1Z5OJoBSNwAne1+O12RE32bMDahuxiE8zIgq0xsaHnVlLVOMVzRsZM",
-	"mylqoy8o2Wfggzd/WJd/KfccFtRxtVZ7MgqVExt0zItddIcinDTLrFD41I0px7RiVt1Q3Ke+dWU7rT69",
-	"s6Tt4lCE6w46dB6wG2v2gCHZ31DKDaWs7FYO4K5h8H14qT69Qgrp4gqLMkX9a1pZEmRoLV6tefG6mcoN",
-	"m1DHtecq0qwrKOF3qRnWc0a9o1z0zGqeMu/Yq74ZryEoxeLAIZooWBqxCPWoq8QCjJMvbX8ZRo544eRL",
-	"O1+G4ggRS7TkPfcbOptUTw6jEKsFNMlgqCERskXbZ6fClpWGkm4BCYfM6uPNR4cnj77RuHN4b/8bjft3",
-	"jx6fHB43DZFoYtGBTJmVprPVNO/v/34D3zx48PjopGlEBwjsGQ6sge4ReL646BJKcCnMMz0a9yOm1C4x",
-	"HBKmZ5V5Z+cDew762Vx97iZhz2hbRzYMEb5OvGF7ieeJ68BmQ1hhKcn6BOkGGt5PVhcjGiHiMjWTYNMx",
-	"FTadlBsJC9bcM03wDhEyEZycgxIDFrkmios2q54KQvbd9nh9KUnA2zlt1TSDg/azYxfgi+yxKEzL2edl",
-	"i5pXq0LqhnkUrWJAiZKo00TWS7xyNrE1jPk5IKnNaB1frXLVgKfB7DYlGqIsfkLV2UpCIVbHAMKcXOy7",
-	"moQczoo9NAzLTEZRJZgLyMLiWMaNVPD6/P/65csf/KISVPwLk2i7iXzpaf7413Zte6e+Xas3avWPPvzq",
-	"9tevP6l949bXbn7z4537N47ee3j7Uf2kghIltDdr/FyRkYx1j9ikWUK1Zv2BXmY2v/7R5//w4y/+7g9f",
-	"/ae/m5qTjUhbeUpOVp2c1IgJME8vMe5567+95GBLi9N4XBfXBcpmN2wyZTcy+nLWDOBiQw2xJ0C5NdLU",
-	"bGRvgVTCRKEwstVygAoFIokRiiyz7gGMgiJyJNxYIE4ExhYbPsJFGidiFU7FhN4lTaMDg0gAQlfz4YPj",
-	"EzI9muapGJn7j0YNF2uOSQ4YvVIlDxwvT/MO0tgTw9bJcIBDsjAMx4Yx0MjOQgFCg/XunAoIQ7GT4LH1",
-	"4MxkZKuZN/RIZimmmY4jmQEMrAwjsHMBJaiAuDpRqbJbr13fXpmIBuU62rl4dvP1younC9Pw982xXjdi",
-	"WbvNBmAlr2es6umTrNNhbe0ZepbeC2z0eu2216i9DY6x4jmhMPRKRhbMJqie9LgidDDw5Uon2VYrS25Y",
-	"kIxm1SDvzH6WjqkxytzrzXM3HPHCOCJYqgzVl6Req9WwWNpKzNEBO+YzRQxFVAkbwTgVm5E3qUCigqhI",
-	"OIxpKxoTpWXMQhezYglOE7kbRAdAnIsrqJ+qvkPFGi4ythl4b6KhHsNfnekrIOZAbzFh6ERIvgT891/U",
-	"t3eu37h5OqzVtm8K2mf/AsMFm3uk+S4wZ0rUgLZZYFTV5v/0+78PXz4++WDrVuCHxHaIHknCvjWkETHt",
-	"KFvp78tpfAk+iUDOaUBvF9RKjPF9pq1GnIzahVS0IirOIHTHsPQ+h7KGe4QSYH/gkgBKxZ4NKISioF/C",
-	"LZXR05PVwXE7t4n91u4BhHXAuvXM2lu92G4BxiN7648emQaiUfO+2YNU50/SE3mS8mhkFBfzy54NeMxU",
-	"g2p4S7DkfFC9C9HBNtYFrQNmXTx9W5mhN1/+4m+/+M3/+urHf970BvUvw3jciIfiXxie1kwMJ1wRGwe1",
-	"l0kWZVFkJTAUs1rMCZReAmqe+HPMRHjcXz3gNsi/Sm7gNkoIRztvnJX8LCy7IpmUCpuO0ZIyYlS4rKal",
-	"4bEs/lNGjjvJOWYwXq4y58uX4hC4yX6/W6nv3KrV4J8akLxBRLnI9rIPFychD35jkzDoL3/zf//u2//x",
-	"5S/+9uV3/59/+tX3v/j5L17+4Huv/tPf/e4v/+jlD/53s5PFvQcVJYdxewItNoVNzw7qYbLfyY3ygKVz",
-	"BjiLGC0+MIi/aKRDQ3Cy8lUT2eV5//C4xGNiDmQmuiUPMd+wmnpQsZHxiDV2cFQJKh0uaOTh3P/22z/8",
-	"/K9++dk//ruXf/izlz/4+99++0fTyPe4vAnyfbq4CdDYDTOzNh9wbPTdWzezKx3LofZSGFm3j9Gh9SDJ",
-	"IwXxloqGpmcZuH7I0k+Qyd6rBJUR492eruxum6vntIGaL1wifFnIQZSFaw+0tgBM5UVQAcN1OG9ZJ9eu",
-	"/ErljnIBIT132Aseyzm1ASDMzq7Dxqe7kY4NpwYXFKE5DiznjS3rqXWCcCkbkY/icFlGIjOYSzER7ZMO",
-	"Z2lk6yiWoku+evzgCFLOTgWIxn2uDJ1zkxnEshvTvo2NjaVm4G6iEJhr+kRBd9STEQNpv0BHwGhoZztI",
-	"1nFaY0CRjwrS9KSqrY/ZuIlZcmaTMLwYhFuqTgWke5kRqTR4nmvSZVqleXA4phlSH+jeV5xrNWk2OxlJ",
-	"EIVUYP1WkO0HUV5Wjod9SXadPeMqY0FL0BHQRHPJslNwAX0Am3rv1m0wuuX08XRB7vJ6msjy+fXcxVqV",
-	"WScWte1tz3wGVAGHCH8mIk0iy6c83gXYZ7XJBCWnxUjIKQS24VWwhjl7J6o8ZTFpm44u2bbhieqFWte8",
-	"g/AW2dY24saaxQ3P+JYHO7OE4GHu7rXn9i7PDBGz0QWLcSfz0vLhYfNqny2ubPhKnxhGUTls6XDIZv4+",
-	"abNybaf2KPcNOnEglMd9ZTfSlV47Z3EmEm8WB8ygWQ9iaTabi26jwIOE3qyCudbtXNAOVtmtvPzBj373",
-	"7T949d0fvvzen1dsaEUD1g/I/6Siqme2qnhXuAnnmRZW85oFFW2Yq4tjmIXrXb+ImnJUnZXRGTfxh1dU",
-	"XnPCZz+fLBZFEmap4zUMmi/W0B5gJt7Dw6M7d48+RJeEFUqSePs9TGFEj3OpsLIBgg7m1CHAwOINYX7j",
-	"CDN2kKHH7iukvu5TGZprqWpJCnv9baKwARFyRA72jw4O7907vPN2xXK9nVkQ1Au19YJ5ZRRerCh7jT1L",
-	"HDtWpM2eobuCjGQcYiFjLlAFVLuYcI9uwnAIMLG83bPjBA9sFBI0UGn3owUCwmD3MZqCei4fqCtTdNac",
-	"pC4c5WtHw2nPMMTdnQD/anDV6Ms4BWYsQXknKCxXjXCYuC8m/CNWS7c29mmnyPJ+kMB/xQW6+u9YdE8A",
-	"BHKv1YPKqDeGpPBGZyhCVZnwp2RDcSHhryPjJNJ7j+xM7fuFOTdKpzvj0ZpHR+GeiE3CzJrJ4ZPe2NFC",
-	"sMQzB998KZKrEX4iLtg8Bf/EPff60KJPnldmEhoLVABg1+dIPNDWh5dtuWDL/B53oEcXJ2qohOu9HVHe",
-	"h84n40EzguVEkzvY5ILjcDp1TpRjuhgoWc6KTzVbtYqIZk/KXPKCYEcbyrI2ynJ4zuIxBijpyeR8px4H",
-	"REZhHk7liiRndvUnF9c9QVpylGhoC12AiOSji+KQ7HleRLM4xlfKILw+NBLFBzzSABU9Y6i4NpqFTpE3",
-	"w0Y1rGDc7seSDgR8/MXMQViVmUCWGVfEUH0iY8h7iwvG4dTsTiz7+WC7RtXbAu15Gra6zGiSQD07ojkD",
-	"0XKpYbxpUL3mIG4getdUecycx0Jo3lVJ3jVg/rNrpUAEADxHqCLNDw+zERfYjjP0QVRxonFaUDChiVHA",
-	"HCJuQFpjiD7RPRk692e7x9SpMNrnIGYdpts90wCUaXUxGxjPajSWZuAptX2WDR7JwKFpI5xWyYEZPqL0",
-	"YWAwQuyy8FS4eESEHdwFhFsbC2sbiqTSrmAskgcQTEKb1oxpQTYJeCigqGy1II32VFxaHi1MEbjUkRyt",
-	"lIBkVtjQpkw0xWNw392o1QJif3eRnH3IbWZALUtkdEZAyXZNS9BTZXentkBYAkxzrSEJIMSnYvMyFuIl",
-	"BOs5VtplNPLVhGa78LMlZqtLOKpVENSFpjM4O3sY6w6GKxeaDjaJTfTAJnpg7MiaJbv24AR+LIHFqlop",
-	"lSfDwgqNrvfMpVW27yaQsWY6MAe9sGtYtdFVlKsK6msrkGshAizxDWYTRWIp+4Gl9zrmDNnmqTDMKhyy",
-	"KnmM6Bke0WhaQE/CIgS1wMwSsxBVgrGWQ2XR3fF87KUAFzZSiDs0VoT6sKZjNcHIwB5sW5cpGoRLpzkV",
-	"Gaac8s6kFCoqQwpzBk1XKdeMXSLrmYN4B6GfKyLPWVwlT8yQlE3NdfwewFbN8pj5WB7qWLiRVALkqAK3",
-	"gPYlqJKsDyIUdtaVDLbMwX4k/LaLSVuaNJWMdZN8yQK/gUUXAIm5VqdCjoQ1egmJv9kUJ66/vIcHEqDX",
-	"ZBZYpEct2olZYe1A5UI6fkcROE14OKbeG1F1KpINJh2UBN3BC+k4+963hrx9xpS2iG4QQQuBsNA3ZmEh",
-	"IcYir7iEXfMEBKcqm7x1Kix+C6FdaUS3vhGDOg6V2WUee+/bo+cEG9bmobcFCRqd3UHC9S7uRzrLVBPF",
-	"YF1vp/ruOrn0MQzMfSc5GB2e1NyzAMhJ3f0O7+ieE8PMnJLaA1yk00yK4I5TRN/eUIQxC2FNBlJGKhOa",
-	"nB7gKtm3InI2phQa0gA/64YG7wXmwklbMOIMjo4NAOaKGAnbIb2A+WAXToq9WXCzbe2GNpZugEJfVmgO",
-	"yZeaB+brrQMpdCyjXSLkFgT8Nr9cJUds5FbsVGAaNokp7ORQsZyAak9NaDqfUZJDJkiL6REWnjDytEqi",
-	"mNeJIJNKvgubfvcHg7thKbXa9FFaCX9i5NrLsidvRNErEUVfU8Hy7Rf3lhfthi1zKFpsK43kn2HhfSDa",
-	"rGTBMIt4uFjVsCcyDm/UZhQNc61eVOUwCB1a0MYM+RzlbcyvnWnSbOLGNLke02Ryv5KA7vWUEGszG7Aw",
-	"gTwaEErOOJYYcDlSGNciiXWxKpBxM7W6oG4AGiZ34VGgPUnhBRS8J3AgE/gCWymr6SOgN73sMkSlSzEb",
-	"oFVX5EvH45zASHMD80nROrOpWlKeWWU4RVj2CNRufXsnmCCEu5W2HMaKNdzLaUgOcNO611rl8x/9+LNf",
-	"/fqLn/8j5rGjJGD+o66lr9tdixsWPr+yW7m+XUmTzK3Y0R9EEAKTfG2H8/6DBx/fPfqwcfDg6IO7j+4v",
-	"kltrdmDNiU9LLG+pONM8cH6E1cNB2LDSLNBeNoyUYzZW0Xb4jAZjPUWYG+i5ZPTmcpu9koiJ+79Afa6N",
-	"vXJjrxxb8k0oecIOzAmZYpHAZ1ZHyJ4WbaGQAFeat4ulXHOoj9PHLoGGpfmaDo9124MBrdffSz41YkDi",
-	"uP1e9cb8uxxUtNQ0MmSxtmoVEbMIB2AFm6tBwlMbKXF5ZQ6QE6fFRNIag6B2EcjZA3claNjnAsxVWyWu",
-	"wv5g4MJpLu824B1o2OCi94KKdTE0BBu5b+vb6deYM2F/2MlkX9gvb6T3x71f276+Yn5vsgbzLkSHn29u",
-	"xQXdCof7BpfBBYll7RyEDgYlbB2DRfDjk4AOC9hKFWnmgKzu2ZQC6zHyLNpnQo4gjsJWGwRXzZQSsz8Y",
-	"bHC9N7jebxCud3JiN9DeG2jvNxPaexl+US70IScMcFYI4CimgwFDN+2IYlVfLpQGbBOSDpYYSU7l5pbt",
-	"DwbrdutdSipaPvWzstsny+UbX4Y3DvQrl667ImCM27uFPHTOr89jh4K58bpdbZCVAzGjXcTB7S9HcHqM",
-	"RrpXqIh9hD+vxFkX3I0FV9esFGsPMePzk6fZRDgG8poFezOzd/EM3mLZFchdqMGwFfG2XSpDDseFK/UI",
-	"fn2NF2rZY1hicQ09bVHFkmgRKzb3eTemmCy22Gpn+31eaVHF2/tDc1A/eWoYR4vRmMUfMxgWZNBC1Epe",
-	"1g8E7eDPlaAyjKPKbuUaUlUc0+QLH7h4NYA4UF6RzqQeJ1xDOq6SSbBGmDnWtbWM03l70TwyndbieqOD",
-	"ge3K3M4qeSijCEPnMEIiCYQInHKI9cwFq2Z9yrn5RImIoHsxYyQ5usrREUNB0higXHEAIS9UlXwIkOAQ",
-	"ZjYY2IQkWN93FKFhGJt7hl40I880iW3UTGtyqECjcobLnmnbxiCibdaTUQg4jydFyOSQtcBDszguuYFh",
-	"6pRSME8crzqDNc2ummtD5YwEo/RcHIqcRIeDcBTqdWSRIV2ApRUgbOydczQCMLkHeJ1FnS4ehiv2hqAG",
-	"NtiOnpkDCbGbtv7rObXl6u0aQ7hdi/V4ZgPSM5DbnwQw91BCo1XSxAPcJENlVlcx5tlIdBLKmIQIBhgd",
-	"5p63kilAa5rD640DHigYAriq7OIZakXFmLjTFsKOm2MCqfWu8JxgftY8auzvKFifSHa9frE9nrvr5pid",
-	"QWl+2SEhi/g5i8f+u662+fSrH0MAamtspaWQ0wjC//izTN9DAcHEBfO2Xao9AHvoUIVucdIftnsWYl2T",
-	"EQRttqXSU9cqv10fbQLOM0ZZJXZf0F3sMntNQgxt4aHEgv9gc4KUHr/kKGboBkS6gC63bsHkFcgamKe7",
-	"+kiO/J5iZkMrBVJB225mhYWm7eK7xJUN4oRVsPUXzbnibQyv9ioqJ2mufUYFPJ1ZcK256KoC0h5JGpIW",
-	"jahoO8aohgPTj5Kx8tqxjPHF0xf/fwAAAP//",
+	"7L19kxvJmR/4VfJwezGSproJdJMcsjscdk9Pzww1fBO7Ka40TQPZqEQj3YVMqDLRIIbBC61PuyfLsiU5",
+	"9s6OtXxrOXbjdD7ZunP4rA2ttPowGnJGf+1XuMjnyczKAqqAAtCNJmkoFJwGUJXv+bw/v+d5rS17fSmY",
+	"0Kq287zWpyntMc1S+LTX79+JzR8xU+2U9zWXorZTe9KVhKozFRHdZUTRHiNcEHbO0hFpJ5T3CBUxSVlf",
+	"pprIDpGCEcVEzNJaVGPPaK+fsNpOTfVUk/b7zXq9UYtq3LT8nQFLR7WoJmjPPGF+5XEtqqXsOwOesri2",
+	"o9MBi2qq3WU9akb2Rynr1HZq/+O1bB7X8Fd1DYf/4kVU26eancp0dB/afY6d9anuZn217SML9+b6wA67",
+	"VAiWTOsPn1i4u/sSOzLrfZf3uJ7cp4/lkPSoGBFtdotQTXpS6XAPGvXihU+gwXAoMevQQaLxlR59xnuD",
+	"nvlgPnFhP0U1Peqb97nQ7JSlOELZ61Mxui/LFgJ/bwq59FrIgdDptJ7g94voaZAqmU6u+FGXkZZgz3Sz",
+	"DU+0zPE3l6RPTxk5YR2ZspKzji/k1rxHn91l4lR3aztbdqHd52yplU65OIVR4V0tmPiMO9SRaY9q3Lab",
+	"12szd/ROzHp9qZlojz5ho8lV2BMjMpRp7CbfpknC0ncU6ciU6C5XQBHMeJjSm+SQCU3oKeWCDLnuckG2",
+	"rpOuHKQKPmdE5kTGI6Q59l0SS6aIkOalU9KTKQPKc8q0gsc6PFWaUKGGLMUeoqzJLqMxS0krmM3GI9ZP",
+	"6IjFrV18jpq2WQo9E66x5etbWxH0c71+mwy7PGFBZxzu2VCmZ5tkT7i+dZfiT4KwNJWp+VtITc5YX2+6",
+	"A4EDynYtHJhZ5+pHo0+1Zqlp8x9/+j9s/M9Pv/ZHtaLzcpcrPYt0cM16IemYk1pszUstHnalYB/yRLOC",
+	"6/VAJCM8QH3zGBGD3glLI7MJ7a7hP2RIYZ+4IsOUa81EyZDh/Sa+X6t6+WFs9/EdM9ZHcqBZKbVJza+z",
+	"aM28V+8Q2Ghpn8hllyFwGc88ouqslKIYjrIMa7aNm34eK5aKcj45cD8v2pVv33T2hE497Yq1pYgV0ZIM",
+	"KddAsCiwTzLsMmHuecrw8goWMtLtEkZqWql8vmBwL8wwU6b6UigGUti+FJ2Et2HcbSk0E/An7fcT3qZm",
+	"Ctf+iTLzeJ6NxzwZs9rO9frtqAYkx3yXMgoPwvZtCqmbXZbEtRdRrceUoqcMWJihU/0+EXChzANA3uAV",
+	"uwlMabP5O7V64+OPvr71zetP6t+69Y2b3/5k+96N++89vP2ocWQarTbrAxgdTHuSmSpNNUM+wsWp8gSf",
+	"0CSRQ2LWK6p9YDZjgcVByulnrgbtNlOq+shNv4/sThVNAMb1Iqp9KNMTHsdMLLaD20U7SAe6u9nxDU9u",
+	"obk3pEdHsFqxBLK58v1TjLRTFjOhOU3U+HBMH3eE4VQ0WWRpbpj9m1wa7prMLcqh7DGUE4ZG3himUpwS",
+	"LhSPkX0rlp6z9ApOOPT7jiJyKAhwzd2ciMNjkjCKNIlrRRJ5iut2ThMeL3SitraCZetwlsSqtvOp/XOS",
+	"OWZraKUWmmO/KNy0qSAnjMTcyHpx7cXTKNsQJ+lxO+bcvuwR6NZJRPDEanfhjiZtOUhiM/6U0TgiJwMz",
+	"ST8uOCu7hNF2F4ZJewwmcY8mhn+zxXah+PC6ter5tseudnYycNBm0ezAV394US7Gnfv64YP7ptn7Un8o",
+	"B2LBRbk+lV11oOHxFXEsmahBu3s1jGpsCF0QsaPakZR3aXq6EHe63tiedkC0lM0E2i49IG53tJQEHr26",
+	"AwLdA6kQpEHu8fcjIi3lkB1CyQnVsG5UkFvmZ7t496gYLUbibpcyTbNwRthrdihPBilTYwsoJcqC5mcW",
+	"E6NK9fpa7RKdjqyamlC9clbhhoWM63TAlGKKdFLZQ42IxnHKlNolrUdMp6ONvY5maYsoOlKkWyLfbpL9",
+	"gDvDbgzNUe6n8hymnmvaaeeUDBk7QxU45addTfYe3iFnbKQiQlNmBUfUfFlMEn7GrPRhpH1hNkGm/LNF",
+	"yWajdGe9fpDbUCP/A802J65PlQLTBFekx5Uy8oBMcVFXu6H3ZSgaRX4URAo8ko8FPac8oScJW0w4KiQf",
+	"g6DVCcJhZBHeZo6i+yftNgs5XD0FiammJ9QIklRkvK7dZfFuZhlyFM8ImEOZnuENxVVUg35fpprF91jM",
+	"6WKU+MY0SjzIumj2TB9NUNwnVncfu904GvUZ6Q0UzGV8AFfLw2PWTqi5tFSR1vjQWqBB2zatewDMz14H",
+	"2nle66eyz1LNUXXF9ZthNzfPmJFRXcU6cUTV2UM6xvamv3XPPoaatbMhfIqjy1qxQ3jqDS/y5J+wNmiY",
+	"3hFS5r0I7HE3pprj/vHx8aBer9cLbXLQ0SPwmzzCMzC5pNYnUs2MY49tM1iocVcO2MuQ1+0Gdswb9Tpp",
+	"d2lK25qlCuj6GevrWlQTg8QSJbTCzDG7hFHF7OgnDyL8ilwI2I51IDERG8aCFl10L4EETsCyMtWANj7U",
+	"cYOaOQ46HTWp4ZVNyxyLFglNP9aJRc6EHCJTTQzBtsw0MtqkZhTM3q1HB0ePvtX84ODu3rea9+7cf3x0",
+	"cNgaG+72Vi0wjt66eT1nHq1XGb7qGh2gCbMoHDdYryn5cO/O3YMP0JBlFBqZBsZtK+Hskg5NFCMnI+LM",
+	"t6VDOJEyYRTMDkpTPVCzziMe6kN89kXk7YfVzYThxc2sj95DaIdRcnlNO0XUyfOBiaOa04GLHrioGYwp",
+	"225MUyby0N7kMrpQOFR4Boz5FWksvIgt0TSlI/gsNU2a4Eab6W1EyRHdH12ZxKpWaNDOLUrQfLC1OPyi",
+	"BXmfJlS02X6XClwSGsfcDIcmD4PFgXMdjW++fyk/jUN22gNveBFtCTwZ2f+CS7sx9kMRwenR9GzMhQOG",
+	"rMp0dJyL4UQK14d/dgTfjU+yjqSgnTKqWRyRBhEyZiSWgkVkyzoqCRVEpieGsm3j8x0uuOqaF67jF4Ye",
+	"xoSeCLNSSTKKyA1sSdMzZhVPsJ0ApVGGikvBQCUYX+DGzXCBt7feu/lenhpOrqX3uBvGLMxjn9a+M2AD",
+	"w8pVz3TQk4JrCcv2tIAfuQYuVoApPoQ5+plt0cpEGLwkccEUsx9m3E/35JTmVycKuvmseg0FS4rX0P4w",
+	"K3ogsmEI9s3py+EeNG/hXW1SnfMbxlSzDc3BPzZxvp1bbeIHFHt6XAw0y3OGCZo3ee1KZALPJRQ/FVQP",
+	"UtbMVvl5geQw6Mdzz+icpYqjmpanaLBWCizkeEwLCXiFA44xOdbjWDCVcP/GFzIbX26/clOdcq7uchT4",
+	"K7FpPEs9+uwOPt1APuQ+jW1LVBsI/p0Bsz+bjcv3u9qLK1iych0u7Hdikn7JK629owMFIlIQ/DNzB9kz",
+	"bQOJxmeFo8i3NnVOut2dKf/0uAi/bUxIRAvRJUdjpjpKueonFKPviqjPdM1Bp6N79tk5qEtAKaY1f8iY",
+	"+KZ99MWL8iUO9PE5hcxL5guv5/pPJ6xPp63ziunQamkQmssWOUpz2n2SeUJCd0mjntf7c5rO9KikCINc",
+	"qsW25BfOzmnKSl3kYahG2k2/LC7TgFd7Uuw4JnV9tNhMbm/Dhlj60Ed80Oh0+R+ABERkc3OzSA2b3OJp",
+	"ppJyq95H/JwRrskJbZ8RLmxcQ1+muopw5loeCM2TycbRpOR0VTA3WKmxmih51RaeYOEiv6P5ORceDHvy",
+	"J+2nHx8dPSTWDjaxmlHt2YZMYzPVRhaUXXSxfDT2m6LMvAZ6RFQbMn7a1bMXAVb3CT48SR2CSHirgdh2",
+	"81rHgloGNr9iaR87Xb20H/S7rLRv78rVS/tuTm+UtL+IIL74fSpbtAXl95VQwwUW9XLIzdNp67diinEV",
+	"1OKJX9XxCEFF+hST2XQWJ7FLGnmpOeM9cnCSsClydH2znonSVjSAcQhN2/Oe0piLU02Ts6Y7SIFrAXIu",
+	"qrhsN+C/jQ9LXLesR1EICzNPblwvtQaOyVkTOSsVXhwollaQvx4rlt75AC9Fu0t1U/aZwNfmWYf6xu29",
+	"jW/Tjc+aG1W8Lm5wxacJdnHVjBY6vQJGm/W7NKPF0/8aMFoYyMo37yo2Tq2KM2JvixyG0Mhdn2rmnlwN",
+	"22vxAgTMOk/w3x+RVpYt2tqFfB/SY1Qol+eMv26Soy4zn0SbpSIXF69cqmKb97mZmk+HRMMTaameatWi",
+	"xcz924F72d8SmwBbdF595mu13VpAP4s5TZr9lHX4s9nCjDlh8OR0L9VpBcHxET71Zjuewsxkq/mF6+nX",
+	"osQltahCCL2umk9Bp1fAp7J+l+ZTeM1eAz5l53QRCuHS93cuD8Tl3OwLc/rgwi7KGucjtm/+ws9JzZ5O",
+	"W/EV06GV0qAPUFPcz4zpywtVZVb5RVg4ak0VrJ1cNVW+4+ASzjSsL8J/B4o1Nev1E6pZhSPIMVAjMHCU",
+	"WuFzLWdTm4+V5nd2tRw13/fKGWtB90vy17FrcuVsdnyGF2N+9Ve3+lIcsWe64mWYMYnVKX0LT3KcjFRG",
+	"5phcn+Kw+JYdXgvjk0mGfeWdpa6Rwtj4GSRojsDu8b25GspxhVQD9rzQqanZM43JcVx3SSvc2VZui94J",
+	"NzCHM/bqF//hy9/9y89/+7sv/vznr77/k8//9hdf/MX3Xv30X7z8wc/ymTszkHRmJLcEstnkkeO6Kwca",
+	"BvxubnC3btbyvTQ2bj/9tL5x++nzenTzRUlPmUxXYOVcfAYhnsVSh+9ij1HR+Tlw6XiLD9Jn9M1MnfuA",
+	"acoXihTKJ/M9nxXKP359cIi5RkoXww5yYkkcwENF5vuhedwmDE4yXpf8OAH5RZSGTFFIrtWSnKRUtLtE",
+	"ighT4qkirXwaf2umjd12Vjjj82IBehG7lV+3uQL32XmZ5F1ZilYDbG3muQBpFjvM3vIjz0mqpYu1WpkU",
+	"uly5KJr1uqQEisfrygVPGMZSkadVQ5kh9Dw81S6fBsKY7PkyI5Yxa8YIfgW5Qc1+QoVN0mq6/CD32SUG",
+	"uReVpmnQjn+8KDfH/WjvcklGJmQhWWENEo8gI2mXCDkMhLVNsmfTkgDigCpywk4HgkDeJ+D6SaYI2E8r",
+	"KsqCa0717EOQOSd79FkzHqRUF1qRbYCty361k+nREWRSTc1Fu7F14+Z45mhB0oZZcC48I6pAnsxxqjLH",
+	"B+65F/ZMVL9nD8zjecfGVpFjo09HiaQzXcEP7WPWcDVbSdG8YzPcD83zmM6a6lmnDjbHH6Px01b5FAUB",
+	"hhW2w7QiB7qZsh4XcfkROmF6yJgg+BxLFWJZGvGT6wzBDu/wHMeqMPTXusGr73juQtgtv1Gf3PMxiumY",
+	"XxZV6QlcIeF81k8oFyvkd6ZDgZd7pRwv6HcyTLjLaDwlBvxUuuhZriP0aLKYDPpGfoNE1mqhj9BNk6tm",
+	"T6as2CQYD9hcMhl71ucpU9PemRk+wlUzHpSMp59ymXI9Gr96JdHPmdTr2KLZwXiQsNjngCHiSIQJqMji",
+	"mh70up/KNgO0GSPAMa2TIq4X1Z5tmA42zikgVirT0/usTQeKHQYd2q8gM+Ou7dZ+9w3Xu/18Xx66Mdhv",
+	"HoZDcY27EZm5yoFmcbnVBH5XRNERGXYlsCgzTcK1zfIdcsUIgA11AUrEgib0IAutAD8AflZF2r90cBC2",
+	"T7MmkeP2tnUpmIqyM7sLg2pTAXwToC14isC1VagTLtY3ORsWCX/VoA6OqDrLgA7UoNejReAMRwF0ulGa",
+	"1AwOsVQIuo8Ktyc5G5e/m/7C5G5fcFX80cj2rIgiBfpjsSpaHF5n9naXUBJLbfEOudASUtCdujOxOlNQ",
+	"Taj2wH1oOTLHE4GpzOE5p8nAnA7Fks5MNRRHPd0cATCW5zS5p4oYc5Jwh7wFgF0YTAKtmXMLIgV7pqfy",
+	"Y8AHqc8W9Cwi9/J6cWXBpCR+o0iHtc7AGfrqJ+wSYhIq3X+zeFeZ9fMJW9Dn7Pag6B7AVeiAHemCTIVj",
+	"8yuNHb7LqGEuJbA6HzsAHa6tBR6hlvNAOg8fPdg/ODy8c/+j5tGdewcPHh+V4ekU3Jd54YDusviUpQfF",
+	"QVQniDZSYPyyamQ1cemkhBkAYC+wux6NGTY3U8hZBMWkILvrMsnDdNAnm/hkFV8pz0rWsQqUk0NWmbFq",
+	"ha5iXMfIb3IuO8s2DXs3k3oFZ2h1+kd4cFdJsLDfizC5jc3gag1vOJhVb9/K7aW++MP8SEeV4MmgfTWT",
+	"lRWTLqgpRNtdgonqEZQEiUhMR4A82pNCdw2H4BoTP8lnUrBdYkZlsXhdXYr83vVZ2ozpaOaWwMtGV2Rp",
+	"03Q91ws45vleMROq+EaRg/9emTTcssD2LfSjIsqrg0CPwNfdZ7KfMMN4yX6XC6YALPVAnCZcdcnJiLT2",
+	"2m3W1xt3qTgd0FM26bwJEky3stEUw0+1RGB5a+VNZ07DPmepfwS0aR1+NPSY6TJcp3se9slotlycqjnF",
+	"qSHlujmkqeDitBwXcA+KXglNNEscfq6tFtGlCkABWQzrqxwOVn0HtZCposvWjdtbMyX9oiNwnw1XL/6f",
+	"FZUAcpnfVJH3GU2NZCPPmDCnynxFFW97LN45kn2n6BRnrAJvxgVaHV23G7JKmh5wv4ldeUiVsrvScgWq",
+	"XKiLYYlQpsqSUImm7oSqSoIolqTJ4hpou8fmwUX16VebzY2n7xaGJ4Tm+gMRL6YonfDPJuzVFQ75HCko",
+	"EfShLeGbttkOng8NnqxtDi5aasYEKEsT69F2dP3pbLyGQjviAfTwhHKN1Bo/7xthN0GzIn5zIGJrCQwM",
+	"9DMmvIinKDOm5c/oNmm7MUXk+gTCYMYhllkLEecmLuK9rIOn43fPb2fkT89UvNHwnK7W6x72vHJhMuz8",
+	"Ho3Zkih5MYsHiD/NCk2G4H9DbxZNUkbjYvNyKDdU9bWNmzfGmogCOKPcKGetykWoSWF7ZXbq1epK4Yge",
+	"uWS3AmcUFhEoKuoWZsXtEtbr6xEZws6O19uaDN6Z27GEtYGaPXXK4xKLGRRsTOU5j1kKxQsRezq7AzO5",
+	"oeGaTR9fNvNx9CB5XN0KHinFhF7KO7aIL2NObwS6rEsMf7KjrTO9z1IlBUjMJ8x8J8HaXoEpBwni1ZK1",
+	"Q/+xO48550i2DYFfxK11blsnjpKb7ewrsrjYUlFYWUD+WDBcCMhf02oAoXF561YV4/IMzAGgPOlANOFQ",
+	"Txyj+9KhPy0cgbGI4DJ/LErK+ozqEHBv2bCLRaNbwnCN2VEaqjZTFAoDMbKlCTqafR2uQjhynPNKhKND",
+	"u3kF/mCXbbfrg9I8vBmGwhMuyO+/++Pff/cnm+R9f97HAuEjwhLnOveIJRPlt7/4q19//nf//OWf/uLl",
+	"j/5mPA5+/PLOAyCCwyu50rl1KNEA6mA54eI0Ig1ibVeAYAdFKiIyQ0OIyA2iZI/Z5zOFoR41oi2jQkU3",
+	"FlUcwuFnqlRuUraIZP7bD91Qwi9DFWRMt5347lD2mG3k6dgyHgWJLpNMYzE+cDXph0yYM1aS2uvZbUmR",
+	"A0cSZ0o+muvkooDkysljpiJgf2HGYTgVO/Bs8vPlHRYdhKvTOd0I1JXRVjeCRfPb/IHOpwXNrL4+3+Gt",
+	"rnMEianBiG5ej8ovwBS2YrhBqM1am3WXnjNEOEFuwVMih2JlPMFfyHnr3edincZuWfWDcpUX5crvibpI",
+	"e0Q4q6nRvNjyrDGCkFbI1FagCV0iTk6oM83kVjN0IAhJR+8d1OgyyjOGSMokxmqVZcrQ7K4XMJ3lVarZ",
+	"2HBz61I416KFkEjH0AFXzYCQYTMVmKU6EKanbShhIuUZlsSkCdqi5r4emXGsMLHORa8UFmjL1fq1FpIK",
+	"ZqWZemfVCmklNZ8Md+lJhUVcxcjact5R1UCliznWHriohlSRU37ORObRD/UZxxd9NLDTby7I8FWgp0Aw",
+	"b7vNWFwcHm3P3wnmXkCFyopmrMXgMCbzLiY56zQiPM2sXaTnZ3QrMJnZ6xguzbgdrcAoME7WJo6ql4p9",
+	"5JUnK4vLx6rYKwH6Y6F1aVxOOmFt2mOkL7nQCSp5BdAoC7NPGF411hnZUVea8tWIOMpNZ2XyzQPxoNMJ",
+	"kzQgUkR2OhUzLfCePzAv2T/Nq9Bwu0i7HigumFJzSCPuDSeSXIjWPMNRhkZ2W4hPS0JdsdzIJxummMxm",
+	"2N00VxqWEnVnZiahnag8OvMN+2z1BU1Zm/FzljbLPQGYrNCsRvUPmYgDas9Kw5bRe8GDXNJqpH5pt838",
+	"LhjLKEtrQ7rfS87k2G0Mtmj8PEe5GzHecsFm5QcX+mbCLXP7kDt/46crdNLMCAEyl3nfSTNj6SloYKua",
+	"vI+GvrmebqaFiDQPWdpmIhNupIac6Uk46QnA6FnbZ2t2LuL2Ht8/NyrlLZzewJqb3dRFX1rfzLZvcSUz",
+	"G83qWGOwAqvlie0V2wNNjyuPPfGdXsDpuvqICjOKBd3Ey8skU4s4yTS+Ua9a63RCrXvC9hF/AQFzawVT",
+	"79tNzCUqbV1fyH3sGU4GCD8uG/k0o1C3tKDRc6VLhejx704fzdyw9iXVvQ8x6xaNPIR3sjruhdLbmCBw",
+	"kVObYEJVztC46+RiZYmplGK1xHC1hDCwvhUZKODEWPyWMYfCDP8GQnXMR454ZrasGI8BkDIILzivvOLf",
+	"jXy/RSv00EWdz3A4bM0FnfYwM2RWJ4mZ4yehbdaVScxSNWHhUpoKyCLYIa0/em6E5Pu0x160ishniIM4",
+	"cQI+4KdcK0yHpoLIPo4S0q25OCWtd1sRUX3aZgoybGKqukxFpNEweuNWnbS7NKVtzVK1SRyiXevdls0w",
+	"NYojoYpQi39PuCA9ykVi2trvckE3yR6ooYqorhzaQHSrRBn5fTMXn9DYvlWvwz/16a6oPL06Pn73HwJ+",
+	"nvmHbJTsF+AkLJgc4jLimz36rAmZIuUZIpgNYr1sRSkhGOWBRfmGXaohRd1sk+vlInNGEP9ZaUM4xZmQ",
+	"Q9EshV9weA9UENrv4xT6MknUWCVBSL2C7ceWWRziQHBNTplW5Hr9+hT0h6biCehvHTO0KatpsST8egqJ",
+	"gxpfU37OEJIfUCIIHQL4xFzJwlXybR6xtjxfZZ6g7XDFZc+zXicmGIyhSOLB1zLvwQwSPv7GdMyFRx7L",
+	"fKJ4x53DB2S7cfPmRmOHSJGM4CzYshzkhMEhscALFqw8czNgfQ9Lw4BYmsdiThPiqzFkVGr/fm26K3xv",
+	"49tPn28VA3liCcv3qW53F5P3sZhmdf0GO3R9LVVaxXVdvDPBvFZ3N0ynLIZuV3w/TM8HnY4FcywGYcAU",
+	"83iT+HxM4LItlNlbOxmeHfJDgOQhSm6SFmgArR2so6oleXhw/4M79z/aJC32rEsHSsP7H+7duXvwQXQs",
+	"hIT6rpwpkrCO3iQtfipkCg9Rgq4W6ySWBOGNhdRdIwNkg0xZZ6D8uAwLQPiULktiP9Rd09n4mz46z4x4",
+	"5MzNMNg+T8OhZrm7YH8+Z+kmacUs4UAEWscCFmggsq92MH+VZrEy4OiGNODNYxHkjxaYqVCRMrfXLpoR",
+	"FXFl4FeYcC2qtYPAPDtm8H/ZQUAx/exTNecCno4sOhA/+7hA/PjIDhA/HQTDxG/u+MG6592Q8XMuqcm2",
+	"4YaPnz8IJoHfPA6n4g/zSmpUT3gICl3fuH27gchxox7KohD3cMb6ulYtJqlEIpwOUwG/OocJSDtQfJiJ",
+	"WEUEE5FIO6G8B0BGcQmIxXxgJOhGnSETeUxCKxoZqU6RroNW0RJkzjykyqODo0ffan5wcHfvW2VYKttb",
+	"08SjSsn/qisHSdwssV548dLSAqR8XJGhTEE/kfgzwoMU4q+XDCGULit5ffDEL5zmUgq6ZW/D1FzBXN8T",
+	"i7RFDh/v7x8cHkZk265TRuG2ou1Fw5htr54Y4ecgvjjPSydzuQAMgE3DFrTiARlCGhc9YyIiNFFG5spg",
+	"3YATub2e7k0v9GoC3oBTmJ1AEs0jCrHYiDvFATlIW2dLrX41Qh5S7n3IdbwcgLmXOGZP1Eony8OeV0Ba",
+	"CzElLh7VDlaoeGF1OrqXBTvlR/qh0Q9R2bVIDSkjccrPmUARx9BJl24BuCOdQRrSoMjCBbuseHPuhl3e",
+	"7hLqwdyMTur4VQa6mtUvMCTL8wvFUlD2FWlL0eGng9RKHFa3+LQRbUc3okY92q5HN+tR41b9aTQlaz3E",
+	"bLk10xIQIu6W0lJ/Gx5JDLrLpKsTxFYxS4q4gphU1+OiokRkmjx0zcAHbMr8+QibM3/uYZMwhoFmF1Wx",
+	"3j0/G2FrgZAM5yWvYg8PgVIc/GZVC6i3n8yeuxe6lExnkoxD80xl/olxN29WIX44SyV1sf0WjFWQyu1q",
+	"lK9ylu1DULIfljoIllusSiMMdbU+XOhy5U7crNclvbhIKK7cjWvncxHVoi7x0l5mef7xW1a8RKssze+e",
+	"n4pLU6lMeDlOzRLU/7Ui58tT0mnkM5vq0/KDsVKCt3pi98Sv8CQgMnouIOydo20MhcZBDxUer0WZxyBo",
+	"c5c0SnLgi1H9ZiWZh1e+0ChiSUdWtAIZtRk0QJhqOcsIUtQpoP8d8s8KtI39zOiDeRngJ3NJcygw2EBW",
+	"he3MXIV5jTJGSF3CYG9PRnVeZvq7EHu977noNAazWtWVO2RCr95UHy7nwrmhU6rUlVakc7g2MgWbPDGa",
+	"oXOkuiz+LEN4PDBhCbtmLt2sJP6gTZMkSDs19xeXEsrb+3ohttpOh1ALxW8mwM5ZukNQH9TM5pxFmS/b",
+	"QhEwciLjEVF0pCLvFQ68yID7jOEAAPczjGzFvzC8vZWPEADzz0ajfn1ro0/B0jY9qmmJVUR8NvCWz0Qj",
+	"wRW0Cs9iYd75+heTHTlLxLL9LCGqLFGeM6y+UZCt3DOnUekgMiKHddGAY0dJCBAakRv22zCrKSK34FsP",
+	"FrpLemZ/BukpoHZ2qeVd4CIG003qjDOAxt2bCBsAE6tnILfntolfCPTH1cN4KDlI24XmQN7uEjVSmvXw",
+	"eLZlj2HVg0k0yCXuo7YEfDxAxBniZIeM5ADy2MHRn46sjW+0a3cbToVDubQpo7M9CqupLDtrHNMqzZZz",
+	"vZVxdscLVs7ZyxFlDOF2iDJM6AxOZgweZlGPStb7IfZUi/Lf6dwXgavFfFmCkpwymhhK3opCMSGy1eoG",
+	"mgDparNd0vL1iFrEFZAzJKMDMS22NkmGBQRhb6SlemrTv9iEuBfnaGxFZCASpnLId8C9ybDLQj+7G6RR",
+	"6XyNoiJQZluIaNKZhOb1ogpAVJ15SR9CBECigLTgTfLAZ2cH2cJED3mbOV0APlQsYnXOUsMJU3tNmkVu",
+	"pw9T2bNuXi2tw2mxYgVBLYkF3p4XpafDTxeITDXaFThIUiIYi9UmOWTt1MhtzuNOFKOJkflEDCGdApCF",
+	"v/a1r7V27XZAxErCz7zvnI2I0mEpqOwGL4RSbc92c7YmFZTowepgmOk4xTONOz2E1PsTZmeE+OnULI6h",
+	"5VwXxjVy1cQCVeXtc40OUUhvw2aFxFJXeNGoGGFojezsErNL08uPR7UzWxdwdoWrT8yTPughCC6YXqQg",
+	"qOZiXvbo/jMR6/F5OWyqIbf20DHObeMq7L2AE3XCEowS5u5yu1gjKDQ3zbRQSRgz47EY7zOx3YcuzMIN",
+	"EOWa2MkXXa6WH5ADPZ9asj2o/e0s2vSccmh6OURQxkR52Uuu0emJ0ba7tuKaZsKWZ1AQSGZhW/05Bv44",
+	"Fgwz56DAjNNU1h40/WhnpqPFbKlZdm7BClCv/kIUPVW4IC5QjyoXrLH4ZCugOuL99dVKL9z6a9vPQ16U",
+	"Jq4+6HjxOWPUqQ1wKMxgLVmEIKOV91jzMylmbvcR77Fvm+dckqvRznWZFOEKhWD1i5TN2LcLR+uoku8V",
+	"X4JDdEyeDv2UrhibR/0A/hH4K63/MuNleX7rOYCdYLh346zFA3rkLnSu3FJAjXO8wkswAdMuInwZBQuz",
+	"wb10mTskY+e6WPxb1GEbsNhJmZ72+y3Mo8CIRgh9UrlglFYiT1sRaRk1QtPkzPwtqfl3yNpdqs1frEd5",
+	"Yv7oat3fUD3VyhkFaL8/Z/EFuvFZmT8L57NaDzT2uXIXdNDtkj5oq+1cuRPazegivNBvjCaxjFawFtvX",
+	"Yvuli+3LiLWvoZC4kMy2SODJi1IKtyBeQllJT1+Ezgm1UOda8ySBi7/rnXgRUiIKWo92RdSXP1Rvp4ln",
+	"TZjXhPmtJczz2xveDlI+S8V8OoVor1afuAJdorjYw0eBf5eidzfIac8DdhsavUo47tyJKKjWlGHitmSn",
+	"0yIyhQRVyOycIC2Bo8ijMUJmG6+eOokDQlxG/BMacUfINuVHXgwb3aaiqekZK8Znz93dSfON0DwptYuq",
+	"zMFmA/Uql58ZlsT/HVk0ItM4MLCKoe/dsiCfM8b6EFvTSWUv9Hj7zbH7omxJCyGb3xlITfHPzsDZcBIb",
+	"Uwf+yyae4Irb+KQ7wo170h098h096Y7uy2/YruDDh7azJ93RoevvSXeELtP3bY/TiI7f6pJbqRfPanNB",
+	"dGNQ00vlrfnAvKiyZUGvPGnNd7ocpZ4KVXpkRDIvGPhM+Nk1/hbJaOtwQZPmzKA+azA2cv8J5NjqKRHf",
+	"F5Qet4LSbFVT6kKEnLFAVl9ieSYnnSzG/CKqfWfABjPPTR6lxyxNhevRU9kbY/PETrGZKJzCtLnvg7F9",
+	"aePZG7NgpQuxSmktm8Hq5LVgHRYGhHJVyafmZ96elZvpG8xVPb+gNnOF1ZdrsyR4qIQO0lyYksc3S21S",
+	"bhjVlItbspBoXEXOvIJiTI/HwshP5PHR/mWgOx1aZasADYKmpyxFZDYH3sUFSbjSCJ3GFekPVJfFRpmF",
+	"3wudodlK3968Ha72hv1iwjt66AMvM2cPhls26TwenxnhlYaxcKV5W5WhJDfB51sxS7WPMXFNwYbZe2MQ",
+	"yAhpA6uHQDPWc1e1ioLrA1EzZvUC8dNUuE4qdpHKNlPK9DLP7J2rsfo74/GdE8tXPN2CEY73HuW3r5AO",
+	"+r1fIcHPzttKST7IT3dER05OMXdwnpdJaR4Ov0q5E3zDWaWmA62HzedfzRtyp0/rYnewmnqSrWmBgrK6",
+	"rfVByAVTL4od/yAdkXQgdlzmmDX9AxKEpRI2FNDolsiBKMniFwpM+LmM05LeIJwDH4wsiC9XgOIj5i/2",
+	"sLAGtbA2tGv4HiUxTsdpOCqzYBVNojz/wy5LtfJBaVhsvGR5IRLaw5EebDZCehtAFcpB4YL6dobWyQAP",
+	"KqLoiAy7ztfAdQh5ScUIkzdjh8nUo6MS8Es8aVP67TrLg+rKVGf2B67hGKopoBBq6nQkerQQQzqCL9pU",
+	"eFlljhiHsir0S6qx+ZEfQPJceNZqRUYnMKzUdhroXox5u/xsbJIWXGfI6QJgPLtb7eySc02EHPonh5Tr",
+	"1g7Em7uYYNDK4gjFFikYLGL4zglrZkLvjk1SMnJvCplb/jnEQkK0PUy4y8cbtnweX2uTgDjtx2DtNwjC",
+	"Cn9uBpa9bJK1qJbNw38IB+i/xNEUhPGXgl35oLE8KSkizWbLi6jyFOIDjQIJ2rX5h7k0L3AksVMuBLr3",
+	"clHZAZTL5SO/eCy9Rd4aVakNioX9QH4NoJODDV8Op9BsTggSaD6PQwS64XrhZ3LD3HDfAUC3eCJUPpj7",
+	"gJWkOboL6X0KvHqGZaUEzovIzVysDfQTl/gVHpuvkY17ooR5ZEsEUl9gpmdZuT6UB6Tw4H02hgETLVuq",
+	"p2wiE43j1KYWzSsgQAZOHZuBwoOYyxkZPft2NbEh0JEyvMqChMwQatquvk3xplnUN9cVCzFCRPTU8PoA",
+	"9XXhXU6ZGiR6ChmBkHULXilTYgGXR0Rh/nSFDqZUg9yzsbYBUNqE7WOKelQqDX1cIgT5zFgQhaLAbcpF",
+	"OxnEE6aD0p6nxf3b6HDYn8LQ9kVC/Gc/6A09F1TRcil/QZZwW5ASu3j5ysKEAhrCDOTYvBFSDd3H8qdV",
+	"JZMc+QrLsAdx7rDWE4UrJwiFv2CebeVJeXmceBiSHlKDCVgcT/qCCzGONYaR9LAjBYwtx6HK5K87RbHp",
+	"sGaWRj8+2idm9BFpNRGompLHd+98sEsUDJ6cjIjvzlkioYGt+tZ2Y6veaNYbH3/09a1vXn9S/9atb9z8",
+	"9ifb927cf+/h7UeNozlj06eVnxmT+s3cVhupbnpceZy673TJKHUQxa88Rt2MYrUbtvLNKs9MtybpiDTI",
+	"w0cPDKeBTwXQvxG5Tvb37u8f3M3hAEPeerQdXV80dx0Ok89ah0+e8tkvMqhg88mjlpsPGea4UQ2OAmyE",
+	"Irw2+2Hq/tgm9v0Li+YGV62BxlWTtjU/nxIcVElu9qn8YU2sQK8tL5xVYhNehLmO38FcbSxrQJ4YXLgG",
+	"4YSjYNvmS4Ka3MWiOh2tDCGuBfxdsZyNq0dH1j+4i+aVHqPClug4kfHoHVW9EHsePmu7Xp8ke9mgZxhC",
+	"d0nruYAqTGipCQo45Rjiq3/68y/+4nt/+I8//PKXf/LFv/+TV//ml88N3Xjx97/54Rd//vNX3/8VtlKA",
+	"+LSw687NYcVc0Pa6ek5oO75vb1C29tmq//xnr/7d7+Yq51dxjS+EBTuKefVs2M/qYpLFlqH3qyLJ1QaG",
+	"jxcR7CrvY2z5iykrvgwC6oWscIEbaUZuxJu5A4X1jcuY4tOpO7ZqyrpaquqC+3MUdU9xeu2wS8Vpl/LF",
+	"dLhr75ZlGZsuEy7YwTkrqs1dwVTXlqLNUsHioubnERxdUEgJvJnzBmc1X07YKRUR+oQb1WxOC9ZucIuT",
+	"oS9BIVSoWmSGYgN6vZXKV1QrLWsELfR11TJGZgCPsk7h877v2f7su3eP+zHg82GZIvNFUKXIt2+GNFaW",
+	"p4IoP2ZYnwuuf4rZ1J4wayUtsIoC/S49oPZ3azr2UJnFDhG0RjV5v9AemTJvK/btWHS9KYbBoiHhJpHM",
+	"cTfr0I5REzyLcLPKSIi5z1cQgpInJVcZhXIk+w+ngl0GPgxf8TPDNoYtVopLoUAVouqMdGQ6Dybl5BV5",
+	"rIoiHXzCK8fgkfYgTc2gEN0nIl05SCMSm0GImPSk0N3auEAS01HFa2paq/goDqDqwzCuBULsbC92ZBFM",
+	"xTVXtLGPVSGUXZI02+UKb5CpqhhzlSatCrwD4Yhxj4vImluhoC7gkHZkapTjHhHSPQ4kAGqNFYpnGbuc",
+	"7eaeF0h/EVOMasZcmWHExQJ9auvLTAdpTyzYT78ZeginkoLgAi7hq6gibD52z106iI8fkV23oNRYDnE/",
+	"fxzHFi6/KYti3dgq9fmKCpPVxEsqKPyjMmEQm62uRGfF8jMLz41ZAOnYzWrtJKbHldtIfKdLmiqA6F25",
+	"mQJncxEmioxIjmkyc5iC8tRzLIRlkCTomzYkXw58Tqd9aZYKtWQdkplEtx+Uwp8K3+2eWx2hvihwEHNY",
+	"lq1lOma15iJWNjAHubOWAI5P+/180Tdrv0YV0bB0G3dBAYriArM1pp3BIyhxjSKDwzLBAtiKaJkfcFiL",
+	"QAo2KYdMSi0LWQHKj+xrfCLnFwNmcO2npcd1lcxo5YxITBjql8lfcogGO0VXYyw24AnlelpwESavuZK5",
+	"NlQXg+htSD0G5gop2C6p5y2kXv/anll58YlM4xv1mVWo5ro6YJFtD8xhPTTb5eCNFG/vDXQRQAzeaEhW",
+	"04q4iwcRblSQvYd3yBkbOW0Q/FsuYd09C8VBbPYbNMYxJEuKDArIFbnspxwS94Y22E1pmmoWZwF1skNa",
+	"7+8d3tlv7j0++rj5NSj1AScPmJaZSDbrrtZ9QNFmNGXpJ0W1Tfb8HHLtwAvjDb0AZKJOAfW8+8nhvUOC",
+	"ufJqPPwMajJ9fHT0MMIwcJh9zyzZQ6n0acoOv3EXFhhqnUAiiVkaH0u7cyysXYn2+wpAIbE8AFVnKkIG",
+	"Ay1mvGPzWByLr33tAEjw1w8f3CdUqCEuvWmbiXOWyD772td2SOv5MVzNY/QoHrsLelzbOXZZYce16Biu",
+	"63FtZ3Nz80Vrk+wJAvn0bjcV7bFj4RrGDA/zvZm4NR4BJJTpqoUsAwu3QCubKaNKCvODefgkYVk8cD+V",
+	"pyntwY07SamA9dk9FvbNDmdJrFoWQxgrsnIsPk/RAgZZ9bD46SisseAPnyGeEDtGYskUAHTFrJ3QIEJw",
+	"k7TsurQwUZ9rzUSQoR+ZDd3vcsEUM6f1QJwmXHXJyehYtPbgZGzcpeJ0YJqAuvnOFogNwlgk+c5Aapub",
+	"Q9UZF6eEnkCyq7BbuGsZq91QgLJq0xSq+HMjNBwLM6XWH29YeWbjTtwiXUZjlka+EK2t5IO5HXqT7JEb",
+	"9W2Ev+KCtKBE7sZeR7O0FeSW5CmfPWSQ6Mo7DCPxzKE0p8plUH6l/lUCZtYgccIIOpgNk0WykK80vmpG",
+	"l7DJYGaFZdV3YWZZoOVXtr5qFtrWBf/K9leBSgDMmJZ+AECe81XCN7PwGPKV61/FhAja7rqEYfvqsTgZ",
+	"OZPs5jGE0nENnAiue6AL79Tqm43NuiE1ss8E7fPaTm17s765XQP63AUqe432+bXzxjUw3lyzQc/wyykD",
+	"huOP4Z3YdMKV3ncPmWbcua3tfFrMgLNHrpmXAQGs9iKa+bBTtJ5C3CIIFTCsrXp9LOOC9jGpjEtx7Z8o",
+	"lLuR7c+UN3AmOS0aCOokbFDf6r3X642yVv0wrz0WdKC7MuWfISzy9fr27Jc+lOkJj2MG2s31ra3Zb9wR",
+	"5zTh2MPW7dnPH0l5z4i9L6LaDVzFWe0bHk4TfGG70rwdqDFy9UGvR9ORPTcupF5FRLAhU9oHWGt6Cg4a",
+	"f/yeGuknOVM9tUExeAuLdWCcVt/mQOaP5j5YfvY9IPR8Z/NOzHp9qZlojwxLxmMHt+x9iYUWZpw4KxLC",
+	"GT2XHMOfz2mCuBceEdH+5vDdat+UUPKDJnCfMIa358qAf9qIbjyFAznXefYl9/LCrtHDXyx0m7y468R4",
+	"iPJxUvrk3DDiFwT/T5/mja61rfrW9kZja6PeOGrUd+rm/9+eZzkwhBgi5ZvZ3KwWHJpIy3ry9LERag9O",
+	"qKjNv9jlhGMvKAmHdKDCrbtHk45Me45yrIbc1K/PfuO+1B/KgbBdVKA3+1J0Eo7a0/XGdiUCdZemltA2",
+	"blSZuRr00Rd4j8Wcvo2kcy+OjWzk6Vo1YmmL2Zumiln8tef2rxeoOSQMHVV5ovoBfJ8R1SLiMX1iH1jE",
+	"3LfnJL9l5wu3ODtiqIE4dNWUdUArkXOfvKhYgvyI6enHac2L1rxozYteUzFeyjMCaFjz8qNMeJ9LLLcH",
+	"G2Mgn4LeWoQY7WOdoE5vwui5heNSGsCz7dnfJE/AumOvXSvCcpq841FhESXdaPf2mRAc43r9dmZCQtuQ",
+	"b2tTaZowMPzl6d1jIAMhyVtUq8hgSULNoogCgaQ/t9qAfsm10rAm1GtC/aYTasT9vFC9IQwNs5LdGLwB",
+	"+Jwyh6sHBafO4Rq5itWM0EQKNkktwb4YRP286QZGnPfawLgiA6M7OeUWRn+2qpkYx/2OLhpBDoWCU67Q",
+	"a6S7qRycdtHlZX1g4PkCyK1N8gScCIqds5Qm4KiI0CtkZA6WnmNOOmAlIa56gSRhDZw+duEKDZz9hHKR",
+	"N3AGYRw12u4FJs69/XsHsFs4MwzoKX7xBCrlhZJAbf++2Srb1Pvwu0Oe355HxsFuVm0aLViVxeUcWMh5",
+	"5ZVsuZYVXdwKrkWXtehy+fZOT+Yqku7Zgsu159l1rGL09CNYGz3fYqNnGF441ehZ7fhNsXpOPU9rNrNm",
+	"M2s2czWmzHlZzaK2TOznvnyzLZkBGVtUfchKR3k1oIiSbM0v36/Whrkmu2uyuya7CxomL1DAF5q29Yyg",
+	"RffQBNXm5mxDGG52F3OZiNUukCHrFayOr6GJEhbmdTRRzn2N306bJh5ccjKyiQpx7s7YY114ZRBlAVi1",
+	"k1gGRWbNJCEyhdSQTQIgprZZL0xA+kiEIew2RJ2mzNeRBuGEYLEGKCe9S8QgSUg7YTSF4P5N4m2n70BF",
+	"UDSekh7lQlMubGYhTmY3B60GIdwOlNlqaxhnrsj1+vakHGPO3SY8bxOIRwXCzMNBSBIWF2XavsBaYMGw",
+	"owXw1ogISdhGj/LEmYrNUJX2spxh6Jk11NGyT5/XmHmptmOW0iLB1nZqje3b9Tr8U68FWLS1QaP2Aoij",
+	"Rb4pbjLm4lTT5MwiENU+M8NXVNQi1xt+9Y/sHDfbgM6RdX7LdH6roHMjibS7VDdlnwn4Uu69v9/Y2oZh",
+	"zSGH4GivIIb11HRwAf7dUxZPo6Q+ZwtzsoYsZWtpai1NLWwrdfcbqQseZKIBjdITag9WPw/bmCJqXXtu",
+	"734lOyq8s7ajvuV2VLfLc56xaQbTaQfnIoXfaeQac9BxJGvZ90rMcwudrKjUTAcKX58CBpQVg5wkMy5q",
+	"VGX7DsLF6HQXqU8+LaDA3r40Vdt1T70FITRQPWAdQrMqddOenCkhNO5sLRZCYyvaZTgeCNmG25xpc+ZX",
+	"030r5jRp9lPW4c9aAQrIKRcKnt4khzasxo8MU4i7RvKhBF+NUD01UpHskHcbICy9+x6J5Q5ppeyUS9Ei",
+	"miWJTYSnfZpqByIyfcgWF8cotdhQRFhipC/pEQUcUAm1T2ySu1Z1jrLebc56K6uXAbDiLLWCHOaSuybc",
+	"SnFlZ2h1bu5ATuygbVXD8nAi6Oxqw4naVNCYjmmtWbmzWqNe36pFteAkmC8z8rqP75shnFqosj043O0u",
+	"F1Pa3b8/0eqtm1mzn//Nf3r5b39biy4kxhr7XXn80fhsqzgkKqxIttD3p6zPimOr3RKvXRhrpXsFAUqO",
+	"cFZkjFP8F/a9a8+z+1pJsXYjWCvWb7NijVJGhQClSsdvmr497Tyt+dCaD6350OtqIpmTFy0cwQT9XEgE",
+	"0y6hmerj9COoeM6GY0ofV6Rjzhehgg1BkUN4O/OknfpVxkNlVPPyMzshZXF+tWPFYVFrYr8m9mtif1lx",
+	"Uxeld1j8zw3Vm25M/gCfs3WMCkzK45bYZJRZ2sBAlcV6rTbY6mFXCvYhTzRgl755tu/8yq9DtF5Tm7mD",
+	"nbZ7Xm46H39wlqZWbEKHfc4FQ8UYamRNvhZQk52zlAzpCIUqNAZnIKG7gGjZliBVuWCqAiHIDtnVFdtk",
+	"z7jSqoXwuVlEF0ZzAeprua05f5yvzOSce7L26hf/4cvf/cvPf/s7qGn5k8//9hdf/MX3Xv30X7z8wc/G",
+	"628XxD81ta8Zi6JZtNDVvsq01AwGuuqiVBHneAzR6Vw1FTTpYOqnrmcFua14zZcQ4MY3YnokwNgNXotz",
+	"a3FuIb5xqGXKPL4yomVLQnN0fKyK5UI8ZJrQd+15pfitCar9Flqb31bj8Ti5WlwUKTMaVzoda2a1ZlZr",
+	"ZvXGG5qxAMRFUZR5hf+LyZrNqhhCGVImdFZeAWOnd4likKHBdJnNt4DoXZAe8vLf/h+v/t1fL0oQri77",
+	"dU2X13R5TZevyiZ8UUR5prZwDcgiIIAtRL0LCzc8Mm2u5cg1vVrTq7dcjmR6kliRE4ZimBRtRnoyl6e2",
+	"JPmCKu/lgKUtxbTm4nTTZn+2dkkLqzxtJnLYHNJUcHHaAgN7+IMact3uYnC2INQWydQgJZMTmlAzEy2h",
+	"8BNL5BCiDnQ3Zaork3iXtKDi2qZK5DBrBGr1dakCcEiGRcYgBh6AVAVp9aTgWqZmvOYRN7ymLYDVKgZT",
+	"PTiv7LPD1fJOuzMu4hKPnauenxGbi6kG+iIqHJgbkd0us664GyXDUwMs2lgywEZ9uRG+aV5EOALr/JlL",
+	"J2+ghOINlCkUXBwkMTkTckhoR7N0SNO43DdoD/eUgK0mTZIiKiek5h17NDacmDDdpX8/eOXIv3GJZ7Co",
+	"w1lHEmApoGpnb30ql/NQ6y4j/mSYRQ3PjApOYf77abGDFY/htecn/LOmoaIv5qk4VHRe1oHub7WvQmfb",
+	"PMdpLLUnFmT5upO4cJrv+/yzI/N+FTFgonLJoIAWPxzo0pO+aDBphwuuuhMo217L/ac/f/nXv/373/zw",
+	"87/925c/+NkfPTeCpxnli1f/7P/88mc/fPmff/jq+z+uRTX2DPcYEV4ODxr1+vWg3Ojvv/vj4N3ff/cn",
+	"L3/1X+y7c8SnFs3+woMhlhnKOqxzrRJfZhwAyzNnrFd8MlBcMKWIoVZEisI6HnMQxwlenbK2PGfpxmey",
+	"d8LZBhQsAKteYcDZUVYKHXwlrrK2LVnAkk5kC0KDDk8JFt/ZJIe0A4pwmyYJZCqIEdG8V1D34xEO6AgG",
+	"cgnGv8xWZntiMdkiOH2s17AJ3drfmhBTW9vZWs7MZvuqhAY1hDxvesYEVIteS7wL36kjesaw4jYmwoNl",
+	"ZQgByVCym6RUYOq9odzZhfIncu7bJAezFK5H+EgVMwy2dvmx0+VdA3ABVzOMLPDjfw8ImbB36+Dr11S1",
+	"xTNbalaxd3MRqJK7TKus7j/E6NEg5NnyBbipUjDk1VrC3zZJY9cntuVBPbS0pCmX3NulRpbECQWgIgDJ",
+	"6SoH4WCULR50akZoHkMQaGKYDXLnQQ8JSA4Fzsx3tEmeYCax7UhBgIQYYWKx7JBTyTzECWCoxK7Xsrhu",
+	"uCBXiyBiOKjLjJlVlshuXNOadns0PWOai1NDyDxR27Feu/fgzOkhkMQ0VjNbn8x+G+vvnKVebhvvMpXn",
+	"3Hxq1BZDQYedeG1qHM2bAjh9oeC4QouNKaumZKprO/WopjTVA1XbqcHLi6KqLysA4n6slci1EnnpgCSp",
+	"pcJVON8MUfbac3fZxky1BVF3Q2oYUMg0nBQZokRHRKbFTAX9nzYeD4C/qCoIvEMzoeM0azvw22sHRrFk",
+	"JtxJleNdHrY+7SCtueGaG6654VsAizIPR1wQEQWO9Bte0SmjhYtqX7LTySOXeGrT6QSVX3PPLFLEFUb6",
+	"mpR4WpPzNTlfk/MVBrlfiH5jlY4la9h7q5rOgSBYxUfQXkll+0PbexU3gFOPuLDGeLzyJcZ492O1m4vj",
+	"OMSX3kibPM5gHdS4Ghu7tzqXxi7iuV4IEFwQ2u/jderLJFGGYaTslCsNXtrQxwzm+NB64O3r3Mz4nCYQ",
+	"q52Yk6oiMhAJONHBfY2hwzb02rXfHIgzIYeiaWcAWHOy0ymzdB86j9hVmrrb1jkdCFM26Bxim434ArHb",
+	"O7Wu1n2Ad4pqWdy6DYAOItzxNU9MHlqRY5pxWvMea36GRaH2FKfXDg2Z7lIOx8eWiwoG6Pan2VO1nW3o",
+	"DXcJog5Y2ozpqLZzo15/4Ydx1GUWDkEKazdiSafUSP9iPuK3YiM51Zr1+ma6W/UbW1GNnrPUSIOuI1iX",
+	"67Axfi+x7pcL/Nip4Ua2pejw09rO8xcVc5ImV56rJriCXPAbV028Ve4Le3xov29ODqOKuSwDN6rizYvg",
+	"U1cOUl+1jKVNjAbJfSOF7uIXL/JH07Yenk38atahEOyZbnoiNnVFFGNixgOnPSZ0U/HP/LCLDh18q6c3",
+	"xU+Fb6JYerdydzOF5K765u3b065XVNNS08QmmG3VtxuVU8ggIhC2qnG9HtVwmxpbkAsBG1SPanZnTLsv",
+	"Lg4k0V25taqwVhUu3Q/io1YqSSezNIVrz/3Nn+oLMaKmVxYAeg2S2sDGs0tSpnnKCqHR0O7tBYu1Z+Pt",
+	"9WxYmXWma6PSgS33bUw9S2spZi3FrKWYtRSzlmJef//VfJLMgh4sPNVviguL7FmUpjgz+YA5RJFOKns+",
+	"gARz8hGl1mXkc+XfRaMSlGzz7LPMPRaw00vzj6lEDllabjG5ARwvIGQvotpAAPsaS/QqYGnAoOY2kKzU",
+	"zbYWLNaCxVqwWAsWa8FiFZ7Uy7OQXPPU+flSYkihp+iOIJb0KGTs4IZyFe979MymJjp+D3LBjpcLhKeJ",
+	"qIZzRU75ORNESIAdQpgdDhacTM5A0WUIUB6anjEsPpvIIalnwPlbWwUOI3j9fbseV1teVaYpa+MqhtkL",
+	"MMLazsZW3bTeo+mZ4Wq4iM7bY6UrzIKQfTLoF7Zh/U6+FS7OJW8z0qhf35rHOWPXCxdvVdJH4D3bMqT/",
+	"xNwWPPbR+AyrwsC95yQD8wEZXMniLMU67rL4lKUHs0oQmdvCINOI4x1I4L01K1mzksVSbIESEGnIA9CW",
+	"HOGFHPZLZDL28C4Tw+PiBoZOs81l8wFEMD7LmSJtWZSRADExOJI3vsg+zmOd3/p63bIDzBFFOSS4VO8o",
+	"d9WWjchZVEQruKYWvawsCR78EvaZy8B38OCIEFtcgI8I2v2LqAYBQCCfplymXI+aPfqsCW9kT95EYaY4",
+	"SMhjBiFFUjwBNbdjHvVN3DR92cpqQU8u1XTnVpR9HSJ51HZuBL/kooQhNLjdZfEgYXETEojzk1tWC8Xt",
+	"mSVH+K1eCw9r4WFxsmaPUeStx0Y07ci0zRYBRfT4Wgsaru/Yvo2OyOz4APDGCApmYPyc2XppaheT7y1d",
+	"5oqcsb6G4ESBGKpoxR52JenR2GiMCPIaoSoKIgfFgj/m70nJ4uEgTysXLiuraXpOJ/S+KhTwpiEnL+am",
+	"HavV29ZEf03010T/jTI+qoyuVaPxUxRDfO3a8zbV7FSmoxdVhM99+/BlCKGruvLLFay2C7C+8esbf7k2",
+	"ouAQOYwkd1VB6tNdNgKAiCUFv7mUWHf8Z+KyFhKMxQv8J2wsZWOqILFdHxO+aBxz0zpNHqZmqJozL5L0",
+	"uAi/bHjQeokw+CuSxtbUb0391tSvRN4ZJ4DLyz+aqrMNpanmSvN2eUbrkavEz7UHk4TiIoUmcilYRFii",
+	"GKFJMqmZHlF1dpj1eQlUpEO5ufcWkfa9qNZnIjYanWBD921jK/s6ZToduR+2DVGRZunMT/bLG1kMiXu/",
+	"vnV9SbXJr8EsQgKGA+dDXWehLnqbzAIiULLZQnIygnxoNgd6a1nZAn+PBmqDi44sVSLc2R+oO+axCz/7",
+	"E2ngL//uT1/+1fe++PGf1VxMVBNf8jFSTZexeXD/gzv3P6pNwrpiA5//zX8ab6Mx0cajB/sHh4fFzbz6",
+	"/o9f/uAvx9vYGm/j8PG+aaNwHP/vl//1r8cb2B5v4MO9O3cPPgC5bMnbibs0k81rKHzy3+3FnKxfY+5Y",
+	"Rw5SEsv2oMeEZrFdJdJjVMxx4dTgpMe1zdeF61JyAX1huyn4yWGRmjfc11q1/M0avOCCat+4o1PqLM1q",
+	"Js0qMVJYvxKhAYLaHVcT6mX+dDNp5up9fPEX3/vDf/zhl7/8ky/+/Z+8+je/fG6I74u//80Poc7lr54b",
+	"2vvCLId72RLj7J2f/+zVv/tddfp7aYU8qmA1gQ786dN5C3bStubnLLTyO6SmlNFEc0B+utTlrRKovJzU",
+	"WqWqyVFQjGKt/K6V3yUSsQsKOlWktKUyAhQhnpaGfc+FcWHYLgPUcxEDkgx4X7kmZ4z1jZzDU6LZs9KU",
+	"7Le77Nh/R1XEKrP3Mt/RjJOwZlprprVmWm9N3i3U8liCiixWGX+pxNtd0vLUoEWYMLNTEGMUcwUfypJb",
+	"L6TioO0kn76aUSesVw8S/1Cm+XTVAuLkSYynSUiN/v43P/z813/+8vt/9od/9Zcv/+xPX/30n736374/",
+	"T26Jm+sVAMiu6fuavq/p++vgkYsseSQydcTxYlWVgcrjy07aMh+rQgzYN82OaaaxtmGuxoYJh6rUfolH",
+	"bgnbpdnK5eJbmMjzddrvY91g1VNN86Feb8CRVwplgBrdSKQ43fDfRLVUJq6wIGbkp5YpIaBAwy4MeBXC",
+	"vio16pwRQbNqpDTrNek8MoRZqVVDhyZJM5AiQJqKyhY4h1cfsw4dJLoiQD1XTUsQY99Lfku07Ddd0A6I",
+	"KBWRFcb38eKQE3A7pgsOZgBroWEtNCxhyRyoXCZrBXpbLBZce+5uw9RYZU+O15RkTUnWlOTtMy/NT0/m",
+	"1RYeu7tyEcYlKgjr9fWItJBWtMhAnHARu+q4MJ9NcieXxYdzbVskKqgmDQl1VMQuqc4VijePQM79FRZB",
+	"WloELjGCZYQQ5MMXoQxcIsMKmNCYJDunjLpa9LY1X1nzlTVfuVqzljNmydRZuC5Fbr12xkbTzVufmAcu",
+	"0e70CRvNMjuZSwXjXHvgVxxr12Vk7+EdWHxELDEHJ2+4ysB3tN0m80dPseScqVVKRYUgc+boIK6bkTbM",
+	"CEEC6Se0zciwywAnDoZtfkeg/64cirKKQZ+whTPHzJ+OL6UyHiCCW2XO8wkbrToAr7pz64yZMwP72nSN",
+	"RsWzXYL53mdDWIWZlOIt475rZrogEbtHz8z1dzTsMnhnQQhbUfSZoxvrwLM3I/BswTOzOAeLqoWWBIey",
+	"TZPkhLbPJmralHPClnunNYY/1kKc7RZRdKRIVw4zQwKU76Nx5L/1UKLmD6YAGAcsCxEaA0Cz12RIhVZE",
+	"S3LiODCLN8keSVmb8T4o/z2j1SJ8e9jwO4qIQe+EpWaQAZgfwO4Alh/XpC17TJET1pEpCMmQcQ1PW3av",
+	"JZgVFCYW7iJULO0xsNjQU8qFhfxRrnjLJtkThGvWw8VJUAKimrSpEFKbiUCKJVckYR1N5EDvEoqr5GQg",
+	"Kkb+HVy6zkCZiR8F6wkAQ3boiJVk2g0XZwhZnnbekMlpBmDm7Iwt722RrhykKsO9HfSLEjzP2L7d89pS",
+	"pQTKRZ6vXftaTpaoPT+u9dQpj49rO+TYCA43Go2txnEtIsc2Pwx/+eDg7p1vPvrguPYiV+nUMGQQOU64",
+	"oJhai0EySgM20ELSjx3knL2UGNj8DSg644vKHnOT6tdWKlgRzWbtAdqFPn0aUvAPZeo3SG2SI5YkSJNO",
+	"WBuuf8eDg1YFWOwPThLezosEIfyBmhbCDqdmSKE+BZCzHlSuoKLNkoTFSDQxfD1m8aCPKlSPjsyhMrQD",
+	"iZWhDuj1xhRv7E6F1Yu5tk9oFpdFwd/PDXuCIhQVIz7hn2GY2vitqwwCzT87Mu9DZWL2rJ+AqmENfmU9",
+	"8lhN7dDQaZW7yFzom9eze8yFZhYTuUef3cHHsTBqjwv32T9O05SOcIhFQ8K1lGmOUvXos7tMnOpubefm",
+	"dWjWfWxMkpOnl6GhYf2Tpa2aaHSKp2lWH8sh6RnuBkkYePridRzQsoKmYSc5UmKIxMlAccGUIoj4EtKp",
+	"PNmZlqgbZECMFZ/I0RGu0OBRRkiiMWCJSfSJYijl5QjNAoSlnJAUSxdl5KKsLVeZprKxQr6ZpdjDjVvH",
+	"A67Gzpq71aVxgdXvfjSrSrvZuLA5wEl1KKiCJWjUJRTwOQBeBn7ts1RJEaEjWAdR3E5T85TL3CrQW04Y",
+	"E6TDjahDuMjcuX06SiQqPQgHlR+Pfw5UthZIRs0zNmqZkVI3TGfTxcohAHbTlUOw4gKvAoXJOq6dLxpK",
+	"J6UD0dS8x1qkz2Q/YYBbpmUCkpjYxe5bKeszqm1FJ9WyWqOS2Lj92mqeNElIl54znHBqlssQz4HQPLFK",
+	"nhExYcK4jKA451RLUIY7lCeK0ARmM+b93gn0TELjOGVKRQRc74BJk44QhZa38S2HDyRRM3arFktUekE5",
+	"jsyvvlmi+KmgepBaVoCtYNNjrVjZTJWZymdwgFVWTDE7my+wj4zByIONKGM8O3VfgQyuU8zFqabJmbls",
+	"/gjWdmr1pnmxiSGwcI4ze/kRB3Zh1N6N+q2NeoM06jtbdecTl+l95Ccvf/PvP/+bfwbXW525737956++",
+	"+9evvv/jl//LjzY+//UvXv3Xv375Z981VMZwX5CJdz6tDUy/gy2jj1Q3nQebsWI3Ahx7WFors3/6PCjz",
+	"5pfYrjA0HgQEhFQBtwyMYMt4EcJzeY/GU1NVnuQ1R67HKeVr7mpY++1XBY/JksQxEzAfelYIGOILivBl",
+	"Bodr0Kgqt/bCue3IJJFD5TPlDbcEHidJyxGUVgR8CLS6tpHuhTPHtmmSsBTZQ3AL+pILnZiJhWYMNHAa",
+	"Zn0sEDS9xMSKUWUeWt3KDVkhF8O7gIFbJQOM7iRl5vgowvWOmQhNlDTs1PzQ42C5QXZlg62OhTO1KE3N",
+	"sds8Fsdig7QMrW1av2ZrB5j2ifVct7jgmhsC3fLSwCa8JGTMmrEUrLWTKUCguLFnRnaLjRDg3iD3GYuV",
+	"fYkLpZs8bmE75mbqZj+horUTyh12DjG5WY/I9RsR2a5HpHEDDEN1L2ZYezHQHtmxranWLm6OEbX6VCmW",
+	"M09vZpPucMFVl8WtyH5BT4RRhRK7DG4C3h4VLK2dLsiCTISrYpe3ZD7DLhNWw41RGtT0jAnS6tFnzXiA",
+	"EkPLzRB7xmODmP0tI6LJgW5ii61jQbKHQ8nKTa549aHdfJ/BFPzC7OCJMueodBePxQFcPIf/CEsypFxn",
+	"MjIcQJyLNeLBnTNCGkhiMUuNDAhLgqgWNJsAvAZhkbCudjW4P+cxnOzMIGge87GU0A9Ko+bmMBHb18z1",
+	"O5HxaAfGbCX7lu2jSXXLN2GEwsyTwkS861+RAx0R3jkW9hcYdyZ8+6nAKNwFkTHbJHthg+FhsuGg1M6j",
+	"aGBuOm4mxwIPGi7wCTvlQmWHExYGAlzDy2ZrCToSdCwK3SQHlkxfoZgaXqmJsnxFMimylp38i2Dv9Ee9",
+	"tnOzHtXCc1zbuXXr1lZOcjU/WxH0y//ve69+/eMvfvafv/zPf1VVOM02LCf4HoHgu1Ovv1u/tVOv29YC",
+	"uTt/vWs72/UJQRdYYLaXc61K8Jptw9meQPcLx7p11LiOQS1+rPi2kLWd2xh07Ver0pqMTXVZ+R1O55st",
+	"uL+3esEdBaAMK2gtrK+FdSOsPwJx0klO/T4TDKTiQGoHfiJTYH9WFAVJ76IFeVcduzxsw5vlLba+HVGL",
+	"PeuztiG72AQzsuDJiNgY/NCeD3apEdNmitroKUr2GAQjmD+sYF7JT4nFjlzJ3a5MYuXEBp3yMl+llasq",
+	"OioPRDxuOlqiVq4bf4H5x+yQoc5PQwvQVlawfHtB+8qBiFcdqen8gDdW7AdEFrGmqmuqWtup7cNdw4yF",
+	"+FI9m6XU1AVjlqXihte0tiC200o8b7OCnHPVN9bxoStP+6R5d5XnjZmpOHCYvaNcyNFy3rzg2KueGa8h",
+	"KOWiwwGyXZaFeUIJ801icd3JV7a+CiNHmHbyle2vQoGLhHmNetf9hg4x1ZWDJMYiDS3SH4BFjpzQ9tmx",
+	"sJXIoTRfROIBs7p769HB0aNvNT84uLv3rea9O/cfHx0ctgyRaGGth1ypnJaz67Tu7f1xE9/cf/D4/lHL",
+	"iBkQDTXoW2PeI/DOcXEKEQog0HFFujTtJUypHWI4JEzPKv7OFgm2H/QFupLuLcKe0bZObOwmfO09drve",
+	"O8Z1ZFNIrCDjE2hBEoKG9/zqYhgohKlmJhVsOqXCZuZyI43BmgdmDN4hQnohyzlRMcrTyE5ctNnmsSBk",
+	"z21P0JeSBDyy45ZXHBy0nx+7AHNrlyWxjWFUxYm35tVNIXXTPIoWNKBEPlTXy4Xec2hzhOOUnwOA3ZTW",
+	"8dVNrprwNJjoJkRDlNuPqDpbSijEoiRAmP3FvqNJzOGs2EPDsFxoktSimTg4LE1l2swEry/+r1+//NGv",
+	"alEtvDBeM/byZWAlwL+26lvbja16o1lvfPzR17e+ef1J/Vu3vnHz259s37tx/72Htx81jmooUUJ708bP",
+	"FRnKVHedSZxQrVmvrxeZzW9/8sXf/vTL//anr/71f5uYk43LW3pKTlYdn9QQvASDRcY9a/23FhxsZXEa",
+	"j+v8ukDVlJB1evFaRl/M8gFcbKAhPgYot0aamg+HLpFKmCgVRjZOHDZFiUhihCLLrLuASKGIHAo3Fohl",
+	"gbGlho9wkcWyWIVTMaF3SMvowCASgNDVevjg8IhMjqZ1LIbm/qMBxAXoY2YIRthskgeOl2fJGll8jGHr",
+	"ZNDHIVlEi0PDGGjiXZJSeE/QsYBQGTsJnlpvz1RGtpx5Qw9lnmKa6TiSGcHAqjACOxdQgkqIqxOVajuN",
+	"+vWtpYloVK2j7YtnN9+svXg6Nw1/3xzrVQPFtdusDxb1Rs4Cnz3JOh3W1oGhZ+G9wEav128Hjdrb4Bgr",
+	"nhMKQ6/lZMF8Vu9RlytC+/1QrnSS7WZtwQ2L/GiWDXXP7WfluB+jzL3ePHfNES+MI4KlylB9SRr1eh1r",
+	"1C3FHB2eZjFTxHBJ5dkIxtLYNMZxBRIVREXiQUpPkhFRWqZZfIslOC3kbhBJALE4FvspUH0HijVd9G4r",
+	"Ct5Eoz6G6DrTV0TMgd5gwtCJmHwF+O8/aGxtX79x83hQr2/dFLTH/gGGNLZ2SetdYM6UqD5ts8ioqq3/",
+	"6Y//GL58fPThxq0oDNvtED2UhH1nQBNi2lG2wOJXs1gUfBLxs7Og41NQKzEO+Zm2GrEftQu/OEmoOIMw",
+	"H8PSexyqSe4SSoD9gfsCKBV71qcQtoI+DLdURk/3q4Pjdi4W+63dAwgBgXXrmrW3erHdAoyZDtYfvTdN",
+	"BAHnPbMHmc7vczq5zxM1MoqLS2bP+jxlqkk1vCWYPx9U70AEs42LQeuAWZdA31Zm6K2Xv/ovX/7uf331",
+	"079sBYP6h3E6aqYD8Q8MT2t5wwlXxMZM7eYybFmSWAkMxawT5gTKIGu3SPw5ZCI+7C0fFBwVXyU3cBtR",
+	"hKOdNc5acS6aXZFc2odNGTmRMmFUuNyuhZHGLGhWTo47KjhmMF6ucucrlOIQ7cp+v1NrbN+q1+GfOpC8",
+	"fkK5yPeyBxfHk4ewsXH0+Ze/+7//8N1/9fJX/+Xl9/+fv//ND7/85a9e/ugHr/71f/vDf/izlz/6381O",
+	"lvce1ZQcpO0xkN4MrT4/qId+v/2NCvC8CwY4jRjNPzCI1WhmQ0Oct+rFKtnlef/wuKQjYg5kLhKmqFCB",
+	"YTWNqGaj9xGgbf9+Lap1uKBJUF7g99/98Rd/9evP/+6fv/zTX7z80d/8/rs/mSw4gMvrCw5ki+vR2W6Y",
+	"mbV5n2Oj7966mV/pVA50kMjJTnsYwdqIfPItiLdUNDU9y1VJAGgDD+f2Xi2qDRk/7erazpa5ek4bqIfC",
+	"JWK+xRxEWbj2QGtLEGheRDUwXMezlnV87aqvVOEo5xDSC4c957GcUZIBQvLsOqx9umvp2HBqDOOgBQ4s",
+	"542t6ql1gnAlG1EIfXFZRiIzmEsxEe2RDmdZFOwwleKUfP3wwX1IizsWIBr3uDJ0zk2mn8rTlPZsHG0q",
+	"NQN3E4UgXtMnCrrDrkwYSPslOgJGTjvbgV/HSY0BRT4qSCuQqjY+YaMWZvKZTcJQZBBuqToWkJJmRqSy",
+	"AH+uySnTKsvVwzFNkfpA977ifLBxs9nRUIIopCLrt4KMRIgIs3I87IvfdfaMq5wFzUNKoInmkmWn6AL6",
+	"ADb13q3bYHQr6OPpnNzl9TSRFfPrmYu1LLP2FrWtrcB8BlQBhwh/epHGy/IZj3fB+Hlt0kMLnTAScwqB",
+	"bXgVrGHO3olNnrGYrE1Hl2zb8MTmhVrXgoPwFtnW1uLGisWNwPhWhNWzgOBh7u615/YuTw0Rs9EF83En",
+	"89Li4WGzSs7Nr2yESp8YJEk1QO54wKb+Pm6zcm1n9ij3DTpxIJTHfWU30lW8O2dpLhJvGgfMQYD3U2k2",
+	"m4vTZokHCb1ZJXNt2LmgHay2U3v5o5/84bt/8ur7P375g7+s2dCKJqwfkP9xRVVPbVXxU+EmXGRaWM5r",
+	"FtW0Ya4ujmEaGHrjIkr5UXVWRWdcxx9eUVXTMZ/9bLJYFkmYp47XMGi+XEN7gFl7Dw/uf3Dn/kfokrBC",
+	"iY+338V0R/Q4Vwor6yNSY0FJBwwsXhPmN44wYwc5euy+QurrPlWhuZaqVqSw198mChsRIYdkf+/+/sHd",
+	"uwcfvF2xXG9nFgQNQm2DYF6ZxBcryl5jz7xjpxDu7Y4gQ5nGWD+aC1QB1Q4m56ObMB4wi7xgxwke2CQm",
+	"aKDS7kcLVoTB7iM0BXVdPtCpzCBtC5K6cJSvHQ2nXcMQd7Yj/KvJVbMn0wyesgLlHaOwXDXjgXdfjPlH",
+	"rJZubeyTTpHF/SBR+IoLdA3fsZCoAFrkXmtEtWF3BAnkzc5AxKo25k/Jh+JCcmBHpj7Se5dsT+z7hTk3",
+	"KqdG49GaRUfhnoh1wsyKyeGT7sjRQrDEM4d5fSmSqxF+Ei7YLAX/yD33+tCiT5/XphIaC2oACOHnSDzQ",
+	"1oeXbbFgy+Iet6FHFydqqITrvZ1Q3oPOx+NBc4LlWJPb2OSc43A6dUGUY7YYKFlOi081W7WMiGZPykzy",
+	"goBMa8qyMspycM7SEQYo6fFEfqceR0QmcRGW5pIkZ3rJLBfXPUZaCpRoaAtdgIj6o8vikOx5nkezOMRX",
+	"qqDQPjQSxYc80QCYPWWoPm/fKfJm2KiGlYzb/VjRgYCPv5g6CKsyE8gy44oYqk9kCnlvack4nJrdSWWv",
+	"GBDYqHoboD1PgndXGY0P1LMjmjEQLRcaxpsGJ2wO4hpGeEXl2sx5LIUPXpbkXQPmP73ADEQAwHOEKtL6",
+	"6CAfcYHtOEMfRBV7jdMCiAlNjALmUHsjcjKC6BPdlbFzf7a7TB0Lo332U9Zhut01DUDFWxezgfGsRmNp",
+	"RYFS22P54JEcdJo2wukm2TfDR0Q/DAxGGGAWHwsXj4jQiDuAwmtjYW1DiVTa1d5F8gCCSWzTmjEtyCYB",
+	"DwTU590sSaM9FpeWRwtTBC51Xw6XSkAyK2xoUy6a4jG4727U6xGxv7tIzh7kNjOglhUyOhOgZDumJeip",
+	"trNdnyMsAaa50pAEEOIzsXkRC/ECgvUMK+0iGvlyQrNd+OkSs9UlHNUqCepC0xmcnV2MdQfDlQtNB5vE",
+	"OnpgHT0wcmTNkl17cKIwlsDiWi2VypNjYaVG17vm0irbdwvIWCsbmINe2DGs2ugqypVSDbUVyLUQEVZL",
+	"B7OJIqmUvcjSe51yhmzzWBhmFQ/YJnmM6BkB0WhZ8E/CEgS1wMwSsxCbBGMtB8oi0OP52M0ALmykEHfI",
+	"rQj1YU3HaoyRgT3Yti4zNAiXTnMsckw5452+fiwqQwpzBk1XGddMXSLrmYOhB6GfKyLPWbpJnpghKZua",
+	"6/g9ALOa5THzsTzUsXAjqUTIUQVuAe1JUCVZD0Qo7OxUMtgyB/vh+e0pJm1p0lIy1S3yFQsSBxZdAE3m",
+	"Wh0LORTW6CUk/mZTnLj+6i4eSIBFk3lgkS61aCdmhbUDoIvp6B1F4DTh4Zh4b0jVsfAbTDooCbqDF9NR",
+	"/r3vDHj7jClt0d8gghYCYaFvzMIKIJntEp6aJyA4VdnkrWNh8VsIPZVGdOsZMajjkKNd5nHwvj16TrBh",
+	"bR4HW+CR4uwOAu4z7Ec2y0wTxWDdYKd67jq59DEMzH3HH4wO94UKLViyrapHSYd3dNeJYWZOvj4CF9k0",
+	"feXgUYb+2x2IOGUxrElfykTlQpOzA7xJ9qyInI8phYY0QNW6ocF7kblw0ha1OIOjYwOAuSJGwnZIL2A+",
+	"2IGTYm8W3GxbX6KN5SWgOpoVmmPylda++XpjXwqdymSHCLkBAb+tr26S+2zoVuxYYBo2SSns5ECxgoDq",
+	"QE1oOZ+RzyET5ITpIRbHMPK08lHMq0SQySTfuU2/e/3+nbiSWm36qKyEPzFy7WXZk9ei6JWIoq+pYPn2",
+	"i3uLi3aDE3MoTthGFsn/fJn6aZDzu1jptAeizSpWTLNwivOVTXsi0/hGfUrVNNfqRZVOg7ikOQ3YkCxS",
+	"3YD92tk9zSau7Z6rsXv6y+ujxVdTQ63NbDTEGKypufhnHGsduAQsDJqRxPpvFQjQuWJlUMAArZ478CgQ",
+	"Nl8BAqX6MZBJj41gS4W1Qij2VpC6hpB3GSAEtOqqnOl0VBB1aW5gMSlaZarWiZRnVtPO4JsDArXT2NqO",
+	"xgjhTq0tB6liTfdyFu8DrLoRtFb74ic//fw3v/3yl3+HSfIoZpj/qGvZ63bX0qbF8a/t1K5v1bIMdivT",
+	"9PoJxNf4r+1w3n/w4JM79z9q7j+4/+GdR/fmSdw1O7DirKoFlrdSEGtRlQDE7MNB2JjVPIpfPkaVY6pX",
+	"2XaEjAYDSUVcGEW6YGjoYpu9lPyK+z9HgbK1MXRtDB1Z8k0oecL2zQmZYJHAZ5aH356Um6GiAVeat8uD",
+	"JMyhPsweuwQaliWDOrDXrQBjtNF4z39qpgDzcfu9zRuz73JU01LTxJDF+rLlTMwi7IOJbaZ6Ck+tpcTF",
+	"NUWAZZwUE8nJCAS1i4Dl7rsrQeMeF2AL26hwFfb6fRerc3m3Ae9A00YuvRfVrP+iKdjQfdvYyr7GhAz7",
+	"w3YutcN+eSO7P+79+tb1JZOH/RrMuhAdfr6+FRd0KxyoHFwGF4GWN6IQ2u9XMKT05wGn99EiFg2WKtIq",
+	"QHDdtfkK3rDizeVnQg4hSMOWPQQ/0IQSs9fvr0HD16DhbxBouD+xa9zwNW74m4kbvgi/qBZXURBjOC2+",
+	"cJjSfp+hD3hIsawxF0oDcArJBgtmelWYuLbX76/aZ3gpeW7F1M/Kbp8ulsx8Ga4+0K9cLvCSaDRu7+Zy",
+	"/7mgAZ46iM21S+9qI7gcQho9RZDd3mIEp8toorulitjH+PNSnHXO3Zhzdc1KsfYA00k/fZrPsmMgr1kk",
+	"OTN7FywRLJZdgcKF6g9OEt62S2XI4ah0pR7Br6/xQi16DCssrqGnJ1QxH4pixeYeP00pZqLNt9r5fp/X",
+	"Tqji7b2BOaifPjWM44TRlKWfMBgWpOdCSExRShFEBOHPtag2SJPaTu0aUlUc0/gLH7pgOMBPUEG1UF8Y",
+	"FK4hHW2ScSRImDkW2LWM03l70TwymTPjeqP9vu3K3M5N8lAmCcblYfiFj7KInHKIhdUF28z7lAuTlbyI",
+	"oLspY8QfXeXoiKEgWYBRoTiAeBpqk3wEeOMQw9bv22wnWN93FKFxnJp7hl40I8+0iG3UTGt8qECjCobL",
+	"nmnbRj+hbdaVSQwgkkdlsOeQEsFjszguc4JhSIJSME8crzqDNc2vmmtDFYzkCdZ2taEJ70AAYqrsbshx",
+	"JDoIfaFBvxaF0gVzWnnCxvk5vyOAoAfg2nmE69JR+cJyCKBgA/vomTmfECdq69KeU1tG3y45hPadsC7P",
+	"7Ud2JAr7kwAcH0todJO08Dy3/HKwwGRiy8sFRS61D6TMAhTNUz3Khab2CJr50ravtMtTt+oRhrG5zqyU",
+	"Cxig5iJEpGVIcziWoe0va4PIoVAYBugSgsIRRiSzSkbZSKATOdDMQ2AGaTk+sFVB9GpYCzhJbL+cKaK6",
+	"NGWbZC8cpj8R/miZcSsEKsXSdNnWwLxKdgWcefY8uZbcfYzhTpiLBMgGru6fYCFoAdo03lFwZBIZ9uun",
+	"UEJQzrjAwM6YJdwMPHzXlaGffPUTiP89GdkNijlNIPqSP8v1PRAQy10yb9ul2gWsjQ5VGDhAeoN21yLc",
+	"azKE6KK2VHqC8BS3G4J9wBXHIDdvGQftLghTsk3iKSi7p30m+wkDqxxkVIUVXzFBOiLSxdO5dYvGqULe",
+	"BD/Z1cdyGPaUMhvZKpBP2HZzK4yHvGzYXNkYWlgFW/7SnCvexuj24MD7LOMeowKezi241lycqhLml0ga",
+	"kxOaUNF2ooMa9E0/SqYqaMeKDi+evvj/AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
