@@ -16,6 +16,7 @@ SELECT c.*, ARRAY(
 )::text[] AS countries
 FROM companies c
 WHERE c.id < @before_id AND (sqlc.narg(company_no)::text IS NULL OR c.company_no = sqlc.narg(company_no)::text)
+    AND (sqlc.narg(id)::bigint IS NULL OR c.id = sqlc.narg(id)::bigint)
 ORDER BY c.id DESC
 LIMIT @page_limit::integer;
 
@@ -169,6 +170,7 @@ SELECT
     st.balance, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
+    st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
@@ -177,11 +179,15 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+    ))
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
 -- SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
--- last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4).
+-- last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4). What may have mended a sender
+-- closes its circuit breaker.
 -- name: SenderUpdate :execrows
 WITH changed AS (
     UPDATE senders s
@@ -204,13 +210,24 @@ WITH changed AS (
         config = coalesce(sqlc.narg(config), s.config),
         version = s.version + 1, updated_at = now()
     WHERE s.sender_no = @sender_no AND s.version = coalesce(sqlc.narg(version), s.version)
-    RETURNING s.id, s.interval_ms
+    RETURNING s.id, s.interval_ms,
+        sqlc.narg(config)::jsonb IS NOT NULL OR sqlc.narg(kind)::text IS NOT NULL OR sqlc.narg(status)::text IS NOT NULL AS is_mended
 ),
 counted_anew AS (
     UPDATE sender_states st
-    SET next_available_at = st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+    SET next_available_at = greatest(
+            CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+                ELSE '-infinity' END,
+            CASE WHEN NOT c.is_mended THEN st.rest_until END
+        ),
+        openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
+        rest_until = CASE WHEN NOT c.is_mended THEN st.rest_until END,
+        rest_reason = CASE WHEN NOT c.is_mended THEN st.rest_reason END,
+        probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
-    WHERE st.sender_id = c.id AND sqlc.narg(interval_ms)::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL
+    WHERE st.sender_id = c.id AND (
+        (sqlc.narg(interval_ms)::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+    )
 )
 SELECT FROM changed;
 
@@ -238,9 +255,13 @@ INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
 RETURNING *;
 
+-- SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
 -- name: SenderLedgerList :many
 SELECT l.* FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
+    AND (sqlc.narg(company_id)::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
+        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id WHERE a.id = l.lease_id AND t.company_id = sqlc.narg(company_id)::bigint
+    ))
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
@@ -349,6 +370,7 @@ JOIN senders s ON s.id = r.sender_id
 WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.narg(route_no)::bigint)
     AND (sqlc.narg(company_no)::text IS NULL OR co.company_no = sqlc.narg(company_no)::text)
     AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR p.company_id = sqlc.narg(company_id)::bigint)
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 

@@ -227,7 +227,9 @@ const (
 	EffectRefused     ReportEffect = "refused"
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
+	EffectTroubled    ReportEffect = "troubled"
 	EffectUndelivered ReportEffect = "undelivered"
+	EffectUntried     ReportEffect = "untried"
 )
 
 // Valid indicates whether the value is a known member of the ReportEffect enum.
@@ -251,7 +253,11 @@ func (e ReportEffect) Valid() bool {
 		return true
 	case EffectSuccess:
 		return true
+	case EffectTroubled:
+		return true
 	case EffectUndelivered:
+		return true
+	case EffectUntried:
 		return true
 	default:
 		return false
@@ -333,6 +339,24 @@ func (e SendType) Valid() bool {
 	case Realtime:
 		return true
 	case Scheduled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SenderRestState.
+const (
+	RestHalfOpen SenderRestState = "half_open"
+	RestOpen     SenderRestState = "open"
+)
+
+// Valid indicates whether the value is a known member of the SenderRestState enum.
+func (e SenderRestState) Valid() bool {
+	switch e {
+	case RestHalfOpen:
+		return true
+	case RestOpen:
 		return true
 	default:
 		return false
@@ -467,6 +491,7 @@ const (
 	EventReceipt   TimelineEventEvent = "receipt"
 	EventReceived  TimelineEventEvent = "received"
 	EventRecovered TimelineEventEvent = "recovered"
+	EventReleased  TimelineEventEvent = "released"
 	EventReported  TimelineEventEvent = "reported"
 )
 
@@ -484,6 +509,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReceived:
 		return true
 	case EventRecovered:
+		return true
+	case EventReleased:
 		return true
 	case EventReported:
 		return true
@@ -934,6 +961,8 @@ type CountryResponse struct {
 
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
+	// CompanyNo Example: acme
+	CompanyNo   No        `json:"company_no"`
 	Content     string    `json:"content"`
 	CreatedAt   time.Time `json:"created_at"`
 	ID          int64     `json:"id"`
@@ -972,6 +1001,9 @@ type DefaultContentPatch struct {
 
 // DefaultContentRequest defines model for DefaultContentRequest.
 type DefaultContentRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
 	// Content The text, or with `use_template` the template's parameters
 	//
 	// Example: 欢迎使用我们的服务
@@ -1681,7 +1713,8 @@ type ReportBatchResponse struct {
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 // no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-// and `undelivered`: what a provider told of it.
+// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -1736,7 +1769,8 @@ type ReportedItem struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -1965,6 +1999,9 @@ type Sender struct {
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
+	// Rest Why a driven sender rests, and until when; null while all is well
+	Rest *SenderRest `json:"rest"`
+
 	// SeenAt When it last polled; up to ten minutes late where no route names it
 	SeenAt *time.Time `json:"seen_at"`
 
@@ -2137,6 +2174,20 @@ type SenderResponse struct {
 	Message Message `json:"message"`
 	Data    Sender  `json:"data"`
 }
+
+// SenderRest The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
+type SenderRest struct {
+	// Openings How often it opened since something last got through
+	Openings int64 `json:"openings"`
+
+	// Reason What the provider said
+	Reason string          `json:"reason"`
+	State  SenderRestState `json:"state"`
+	Until  time.Time       `json:"until"`
+}
+
+// SenderRestState defines model for SenderRest.State.
+type SenderRestState string
 
 // SenderSign Goes before a text that has no signature of its own
 type SenderSign = string
@@ -2524,13 +2575,14 @@ type TimelineEvent struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect     *ReportEffect      `json:"effect,omitempty"`
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message What the sender said
+	// Message What the sender said, or why the lease was given back
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted it
@@ -2571,7 +2623,10 @@ type Used struct {
 type User struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
-	AppID    *string  `json:"app_id"`
+
+	// AllCompanies Whether it sees every company: an admin, and a read user for whom no company was named
+	AllCompanies bool    `json:"all_companies"`
+	AppID        *string `json:"app_id"`
 
 	// CompanyNo Example: acme
 	CompanyNo  No        `json:"company_no"`
@@ -2615,8 +2670,8 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo  *No       `json:"company_no,omitempty"`
+	// CompanyNo Null takes it out of its company
+	CompanyNo  *string   `json:"company_no,omitempty"`
 	IsDisabled *bool     `json:"is_disabled,omitempty"`
 	Password   *Password `json:"password,omitempty"`
 	Role       *Role     `json:"role,omitempty"`
@@ -2636,8 +2691,8 @@ type UserRequest struct {
 	// AppID Binds a send user to one app; without it, it may claim and report as any
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo *No       `json:"company_no,omitempty"`
+	// CompanyNo The company that it belongs to; without it, the default one, and a read user sees every company
+	CompanyNo *string   `json:"company_no,omitempty"`
 	Password  *Password `json:"password,omitempty"`
 	Role      Role      `json:"role"`
 
@@ -2803,6 +2858,9 @@ type CreateCountryParams struct {
 
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
+	// CompanyNo Only those of this company
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// PhoneNumber Only this phone number, whichever way it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
@@ -3245,6 +3303,8 @@ type ClientInterface interface {
 
 	// ListCompanies List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3299,14 +3359,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContactsWithBody Add contacts, and replace those that are there
+	// PutContactsWithBody Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3381,7 +3445,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContentWithBody Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3390,7 +3454,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContent Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3432,7 +3496,7 @@ type ClientInterface interface {
 
 	// ListEvents What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3523,6 +3587,8 @@ type ClientInterface interface {
 
 	// ListSenders List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3594,6 +3660,8 @@ type ClientInterface interface {
 
 	// ListLedger Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3640,6 +3708,8 @@ type ClientInterface interface {
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3779,12 +3849,14 @@ type ClientInterface interface {
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotifications List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3810,7 +3882,8 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3833,7 +3906,8 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3855,7 +3929,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3864,7 +3938,7 @@ type ClientInterface interface {
 
 	// EndNotifications Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3884,7 +3958,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -3901,7 +3975,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -4073,6 +4147,8 @@ type ClientInterface interface {
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOnce List subscribe messages, newest first
+	//
+	// A submit user is shown those that it sent, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4260,6 +4336,8 @@ func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body Up
 
 // ListCompanies List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCompaniesRequest(c.Server, params)
@@ -4394,7 +4472,9 @@ func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, r
 	return c.Client.Do(req)
 }
 
-// PutContactsWithBody Add contacts, and replace those that are there
+// PutContactsWithBody Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4411,7 +4491,9 @@ func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutContacts Add contacts, and replace those that are there
+// PutContacts Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4596,7 +4678,7 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 
 // CreateDefaultContentWithBody Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4615,7 +4697,7 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *Creat
 
 // CreateDefaultContent Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4717,7 +4799,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 
 // ListEvents What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4938,6 +5020,8 @@ func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRo
 
 // ListSenders List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSendersRequest(c.Server, params)
@@ -5099,6 +5183,8 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 
 // ListLedger Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
@@ -5215,6 +5301,8 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 }
 
 // TaskStatistics Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5554,7 +5642,7 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 
 // DeleteNotifications Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5570,6 +5658,8 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 }
 
 // ListNotifications List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5625,7 +5715,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5658,7 +5749,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5690,7 +5782,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5709,7 +5801,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5749,7 +5841,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -5776,7 +5868,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -6098,6 +6190,8 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 }
 
 // ListOnce List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7240,6 +7334,18 @@ func NewListDefaultContentsRequest(server string, params *ListDefaultContentsPar
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.PhoneNumber != nil {
 
@@ -10579,6 +10685,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompaniesWithResponse List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -10641,14 +10749,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
 
-	// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+	// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
 
-	// PutContactsWithResponse Add contacts, and replace those that are there
+	// PutContactsWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10735,7 +10847,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10744,7 +10856,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10792,7 +10904,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListEventsWithResponse What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10897,6 +11009,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListSendersWithResponse List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -10974,6 +11088,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLedgerWithResponse Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -11026,6 +11142,8 @@ type ClientWithResponsesInterface interface {
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
 	// TaskStatisticsWithResponse Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11183,7 +11301,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11191,6 +11309,8 @@ type ClientWithResponsesInterface interface {
 	DeleteNotificationsWithResponse(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*DeleteNotificationsResponse, error)
 
 	// ListNotificationsWithResponse List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11218,7 +11338,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11241,7 +11362,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11263,7 +11385,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11272,7 +11394,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11294,7 +11416,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -11311,7 +11433,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -11495,6 +11617,8 @@ type ClientWithResponsesInterface interface {
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
 	// ListOnceWithResponse List subscribe messages, newest first
+	//
+	// A submit user is shown those that it sent, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13581,6 +13705,8 @@ type ListDefaultContentsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13604,6 +13730,11 @@ func (r ListDefaultContentsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListDefaultContentsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14690,6 +14821,8 @@ type ListRoutesResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14713,6 +14846,11 @@ func (r ListRoutesResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListRoutesResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListRoutesResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20392,6 +20530,8 @@ func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, cha
 
 // ListCompaniesWithResponse List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -20502,7 +20642,9 @@ func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, para
 	return ParseListContactsResponse(rsp)
 }
 
-// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20515,7 +20657,9 @@ func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Contex
 	return ParsePutContactsResponse(rsp)
 }
 
-// PutContactsWithResponse Add contacts, and replace those that are there
+// PutContactsWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20668,7 +20812,7 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 
 // CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20683,7 +20827,7 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 
 // CreateDefaultContentWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20767,7 +20911,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 
 // ListEventsWithResponse What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20950,6 +21094,8 @@ func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, route
 
 // ListSendersWithResponse List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -21081,6 +21227,8 @@ func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, sen
 
 // ListLedgerWithResponse Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -21175,6 +21323,8 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 }
 
 // TaskStatisticsWithResponse Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21452,7 +21602,7 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21466,6 +21616,8 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 }
 
 // ListNotificationsWithResponse List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21511,7 +21663,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21540,7 +21693,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21568,7 +21722,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21583,7 +21737,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21617,7 +21771,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -21640,7 +21794,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -21914,6 +22068,8 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 }
 
 // ListOnceWithResponse List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23800,6 +23956,13 @@ func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24743,6 +24906,13 @@ func ParseListRoutesResponse(rsp *http.Response) (*ListRoutesResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -29518,7 +29688,7 @@ type ServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(w http.ResponseWriter, r *http.Request)
 	// DeleteContact Delete a contact
@@ -30414,6 +30584,19 @@ func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r 
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListDefaultContentsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "phone_number" -------------
 
@@ -35817,6 +36000,20 @@ func (response ListDefaultContents403JSONResponse) VisitListDefaultContentsRespo
 	return err
 }
 
+type ListDefaultContents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDefaultContents404JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContents422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
@@ -37374,6 +37571,20 @@ func (response ListRoutes403JSONResponse) VisitListRoutesResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListRoutes404JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45265,7 +45476,7 @@ type StrictServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
 	// DeleteContact Delete a contact
@@ -47972,414 +48183,431 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSphoEukkO2R0buz3NnhlqyCbFboqWprlAApUAcruQCVUmGsQweCHvyT5Zq11J",
-	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcyqLKAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
-	"hFaV3eeVAY1pn2kWw6f9weBuaP4ImWrHfKC5FJXdypOeJFSdqYDoHiOK9hnhgrBzFo9JO6K8T6gIScwG",
-	"MtZEdogUjCgmQhZXggp7RvuDiFV2K6qvGnQwaNRq9UpQ4ablbw1ZPK4EFUH75gnzKw8rQSVm3xrymIWV",
-	"XR0PWVBR7R7rUzOy34tZp7Jb+R+vpfO4hr+qazj8Fy+CygHVrCvj8RG0+xw7G1DdS/tq20eW7s31gR32",
-	"qBAsmtUfPrF0d0cSOzLrfY/3uZ7ep4/kiPSpGBNtdotQTfpSaX8P6rX8hY+gQX8oIevQYaTxlT59xvvD",
-	"vvlgPnFhPwUVPR6Y97nQrMtiHKHsD6gYH8mihcDfG0KuvBZyKHQ8qyf4/SJ6GsZKxtMrftJjpCnYM91o",
-	"wxNNc/zNJRnQLiMt1pExKzjr+EJmzfv02T0murpX2d22C+0+p0utdMxFF0aFdzVn4nPuUEfGfapx225e",
-	"r8zd0bsh6w+kZqI9/piNp1dhX4zJSMahm3ybRhGL31GkI2Oie1wBRTDjYUpXyTETmtAu5YKMuO5xQbav",
-	"k54cxgo+p0SmJcMx0hz7LgklU0RI81KX9GXMgPJ0mVbwWIfHShMq1IjF2EOQNtljNGQxaXqz2XrEBhEd",
-	"s7C5h89R0zaLoWfCNbZ8fXs7gH6u126TUY9HzOuMwz0byfisSvaF61v3KP4kCItjGZu/hdTkjA101R0I",
-	"HFC6a/7AzDqXPxoDqjWLTZv/+pP/Yet/fvqV36vknZd7XOl5pINr1vdJx4LUYntRavGwJwX7gEea5Vyv",
-	"ByIa4wEamMeIGPZbLA7MJrR7hv+QEYV94oqMYq41EwVDhvcb+H6l7OWHsR3hO2asj+RQs0JqE5tf59Ga",
-	"Ra/eMbDRwj6Ry65C4FKeeULVWSFFMRxlFdZsGzf9PFYsFsV8cuh+XrarpH3T2RM687Qr1pYiVERLMqJc",
-	"A8GiwD7JqMeEuecxw8srmM9IdwoYqWml9PmCwb0ww4yZGkihGEhhB1J0It6Gcbel0EzAn3QwiHibmilc",
-	"+zfKzON5Oh7zZMgqu9drt4MKkBzzXcwoPAjbVxVSN3osCisvgkqfKUW7DFiYoVODARFwocwDQN7gFbsJ",
-	"TGmz+buVWv2jD7+6/fXrT2rfuPW1m9/8eOf+jaP3Ht5+VD8xjZab9SGMDqY9zUyVppohH+GiqxKCT2gU",
-	"yREx6xVU7pjNWGJxkHImM1fDdpspVX7kpt9HdqfyJgDjehFUPpBxi4chE8vt4E7eDtKh7lU7ScPTW2ju",
-	"DenTMaxWKIFsrn3/FCPtmIVMaE4jNTkc08ddYTgVjZZZmhtm/6aXhrsmM4tyLPsM5YSRkTdGsRRdwoXi",
-	"IbJvxeJzFl/BCYd+31FEjgQBrrmXEXF4SCJGkSZxrUgku7hu5zTi4VInanvbW7YOZ1GoKruf2D+nmWO6",
-	"hlZqoRn2i8JNmwrSYiTkRtYLKy+eBumGOEmP2zFn9mWfQLdOIoIn1rsLdzVpy2EUmvHHjIYBaQ3NJJNx",
-	"wVnZI4y2ezBM2mcwifs0MvybLbcL+YfXrVU/aXviaqcnAwdtFs0OfP2HF+Vi3LmvHj84Ms0eSf2BHIol",
-	"F+X6THbVgYYnV8SxZKKG7d7VMKqJIfRAxA4qJ1Leo3F3Ke50vb4z64BoKRsRtF14QNzuaCkJPHp1BwS6",
-	"B1IhSJ3c5+8HRFrKITuEkhbVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdCiPhjFTEwsoJcqC5mcWEqNK",
-	"9Qda7REdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2R5iOm4/HWfkezuEkUHSvSK5Bvq+TA486w",
-	"GyNzlAexPIepZ5p22jklI8bOUAWOebenyf7Du+SMjVVAaMys4IiaLwtJxM+YlT6MtC/MJsiYf7os2awX",
-	"7myiH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buiR9EWjIBkFkQKP5GNBzymPaCtiywlHueRj6LU6",
-	"RTiMLMLbzFH05Em7zUKO1k9BQqppixpBkoqU17V7LNxLLUOO4hkBcyTjM7yhuIpqOBjIWLPwPgs5XY4S",
-	"35hFiYdpF42+6aMBivvU6h5gt1sn4wEj/aGCuUwO4Gp5eMjaETWXlirSnBxaEzRo26Z1D4D5OdGBdp9X",
-	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOnFB19pBOsL3Zb923j6Fm7WwIn+Do0lbsEJ4mhhfZ+jesDRpm4ggp",
-	"8l549rgbM81x//r0dFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce24S3UpCsH7GXI6/Y8O+aNWo20ezSm",
-	"bc1iBXT9jA10JaiIYWSJElphFphdxKhidvTTBxF+RS4EbMc6kJgIDWNBiy66l0ACJ2BZmWlAmxzqpEHN",
-	"HAcdjxvU8MqGZY55i4SmH+vEImdCjpCpRoZgW2YaGG1SMwpm7+ajw5NH32jcOby3/43G/btHj08Oj5sT",
-	"w93ZrnjG0Vs3r2fMo7Uyw1c9owM0YBa54wbrNSUf7N+9d3gHDVlGoZGxZ9y2Es4e6dBIMdIaE2e+LRxC",
-	"S8qIUTA7KE31UM07j3ioj/HZF0FiPyxvJvQvbmp9TDyEdhgFl9e0k0edEj4wdVQzOnDeAxc1gwll241p",
-	"xkQe2ptcRBdyhwrPgDG/JI2FF7ElGsd0DJ+lplED3GhzvY0oOaL7oyejUFVyDdqZRfGa97YWh5+3IO/T",
-	"iIo2O+hRgUtCw5Cb4dDoobc4cK6Dyc1PXspO45h1++ANz6Mtnicj/Z93abcmfsgjOH0an024cMCQVZqO",
-	"TnIxnEju+vBPT+C7yUnWkBS0Y0Y1CwNSJ0KGjIRSsIBsW0cloYLIuGUo2w4+3+GCq5554Tp+YehhSGhL",
-	"mJWKonFAbmBLmp4xq3iC7QQojTJUXAoGKsHkAtdv+gu8s/3ezfey1HB6LROPu2HMwjz2SeVbQzY0rFz1",
-	"TQd9KbiWsGxPc/iRa+BiBZj8Q5ihn+kWrU2EwUsS5kwx/WHO/XRPzmh+faKgm8+611CwKH8N7Q/zogcC",
-	"G4Zg35y9HO5B8xbe1QbVGb9hSDXb0hz8Y1Pn27nVpn5AsafPxVCzLGeYonnT165AJki4hOJdQfUwZo10",
-	"lZ/nSA7DQbjwjM5ZrDiqaVmKBmulwEKOxzSXgJc44BiTYz2OOVPx929yIdPxZfYrM9UZ5+oeR4G/FJvG",
-	"s9Snz+7i03XkQ+7TxLYElaHg3xoy+7PZuGy/6724gkVr1+H8fqcmmSx5qbV3dCBHRPKCf+buIHumbSDR",
-	"5KxwFNnWZs5Jt3tz5Z8+F/639SmJaCm65GjMTEcpV4OIYvRdHvWZrTnoeHzfPrsAdfEoxazmjxkTX7eP",
-	"vnhRvMSePr6gkHnJfOH1XP/ZhPXprHVeMx1aLw1Cc9kyR2lBu0+0SEjoHqnXsnp/RtOZHZUUYJBLudiW",
-	"7MLZOc1YqYs8DOVIu+mXhUUa8HpPih3HtK6PFpvp7a3bEMsk9BEfNDpd9gcgAQGpVqt5atj0Fs8ylRRb",
-	"9T7k54xwTVq0fUa4sHENAxnrMsKZa3koNI+mG0eTktNVwdxgpcZyouRVW3i8hQuSHc3OOfdg2JM/bT/9",
-	"6OTkIbF2sKnVDCrPtmQcmqnW06DsvIuVRGO/KcrMa6BHBJUR492enr8IsLpP8OFp6uBFwlsNxLab1TqW",
-	"1DKw+TVL+9jp+qV9r99VpX17V65e2ndzeqOk/WUE8eXvU9GiLSm/r4UaLrGol0Nuns5avzVTjKugFk+S",
-	"VZ2MEFRkQDGZTadxEnuknpWaU94jh62IzZCja9VaKkpb0QDGITRtL3pKQy66mkZnDXeQPNcC5FyUcdlu",
-	"wX/rHxS4blmfohDmZ57cuF5oDZyQs6ZyVkq8OFQsLiF/PVYsvnsHL0W7R3VDDpjA1xZZh9rW7f2tb9Kt",
-	"TxtbZbwubnD5pwl2cd2MFjq9Akab9rsyo8XT/xowWhjI2jfvKjZOrYszYm/LHAbfyF2baeaeXg3ba/4C",
-	"eMw6S/DfH5Nmmi3a3IN8H9JnVCiX54y/VslJj5lPos1ikYmLVy5Vsc0H3EwtSYdEwxNpqr5qVoLlzP07",
-	"nns5uSU2ATbvvCaZr+V2awn9LOQ0agxi1uHP5gsz5oTBk7O9VN0SguMjfOrNdjz5mclW8/PXM1mLApfU",
-	"sgoh9LpuPgWdXgGfSvtdmU/hNXsN+JSd00UohCvf34U8EJdzsy/M6YMLuyxrXIzYvvkLvyA1ezprxddM",
-	"h9ZKg+6gpniQGtPLByQuw5JRCyphveSqobIde5dqrqF8GX46VKyhWX8QUc1KHKnZhvRMY+lsFuOG2c1Z",
-	"L1PM9r123pjT/YoscuKkXzmnnJzhxVhQk9tafilO2DNd8vzPmcSyzGmFQU9SgtJgGdPzzY9Ub9rhNTFk",
-	"mKRwVIn/0jWSG64+h4osEGs9udZXQwmukArAnuf6GTV7pjFfjeseafo728xs0Tv+Bmagv1797C+/+M1/",
-	"+OzXv/n8T3766rs/+uwffvb5n37n1Y///cvv/SSbTDMH3GZOvoknLk0fOa57cqhhwO9mBnfrZiXbS33r",
-	"9tNPalu3nz6vBTdfFPSUilk5hsflZ+BDTKx0+C72GOWdn0OXIbf8IJMku7nZbHeYpnyp4J1sft3zedH1",
-	"k9cHh5hppHAx7CCnlsRhLpRkph+Yx20O3zQjdfmIUyhcRGlI3oR8Vy1JK6ai3SNSBJilThVpZjPrm3PN",
-	"3raz3Bmf58u0y5iSknVbKJaenRcJz6UFYTXE1uaeCxBIscP0rWTkGcmzcLHWK2NCl2sXLdNeV5Qo8Xhd",
-	"uSAJw1gpGLRsdDFEg/un2qW4QGSRPV9mxDJkjRDxqCBdpzGIqLB5Uw2XsuM+u1wd96LSNPbaSR7PS5dx",
-	"P9q7XJAkCYlBVliDXCBIEtojQo48Ya1K9m2mEKAOUEVarDsUBFIxAWpPMkXApFlS1xVcc6rnH4LUX9in",
-	"zxrhMKY617BrY15dQqqdTJ+OIblpZnrYje0bNyeTOXPyKMyCc5EwohLkyRynMnN84J57Yc9E+Xv2wDye",
-	"9TVs5/kaBnQcSTrXO/vQPmZtSfMtYpp3bNL5sXkeM0xjPe/UweYkx2jytJU+RV7MX4ntMK3IoW7ErM9F",
-	"WHyEWkyPGBMEn2OxQnhJI35ynYLK4R1e4FjlRuNaz3T5Hc9cCLvlN2rTez5BMR3zSwMdEwKXSzifDSLK",
-	"xRr5nelQ4OVeK8fz+p2O3O0xGs4Iy+5KF9DKdYBORhaS4cDIb5BbWi4aEbppcNXoy5jlW/XCIVtIJmPP",
-	"BjxmatY7cyM6uGqEw4LxDGIuY67Hk1evICA5lXodWzQ7GA4jFiZpWQgCEmBOKLK4RoJDPYhlmwEAjBHg",
-	"mNZRHtcLKs+2TAdb5xRAJJXp6X3WpkPFjr0O7VeQLHHPdmu/+5rr3X4+ksduDPabh/5QXONuRGaucqhZ",
-	"WGw1gd8VUXRMRj0JLMpMk3BtE29HXDEC+D89QPewOAZ9SAzLSemHn1We9i8dQoPt06xJ4Li9bV0KpoL0",
-	"zO7BoNpUAN8EtAkeI5ZsGeqEi/V1zkZ5wl859IETqs5S7AE17PdpHl7CiYdmbpQmNYdDrBQVngRq25Oc",
-	"jiu5m8mFydw+76okRyPdszyK5OmP+apofsSb2ds9QkkotYUg5EJLyAp36s7U6swAGqE6wdJDy5E5nogV",
-	"ZQ7POY2G5nQoFnXmqqE46tnmCECWPKfRfZXHmKOIOzAswNDC+A5ozZxbECnYMz2THwNkR22+oGdBslfX",
-	"i0sLJgUhFXk6rPXPzdFXP2aXECZQ6v6bxbvKRJyP2ZJuYLcHefcArkIH7EgXZCqcmF9hOO89Rg1zKUC6",
-	"+chh2nBtLfCIfpzFtnn46MHB4fHx3aMPGyd37x8+eHxSBHGTc18WRei5x8Iuiw/z45paCACSY/yyamQ5",
-	"calVwAwAQxfYXZ+GDJubK+QsAyySk3B1meRhNg6TzUWyiq+UZwXrWAZdyYGdzFm1PMJk1zFINjmTMGWb",
-	"hr2bS728M7Q+/cM/uOskWNjvRZjcJmZwtYY3HMy6t2/t9tKkHsPi4EOlEMOgfTWXleWTLijzQ9s9grnj",
-	"AVTpCEhIxwAG2pdC9wyH4BpzMcmnUrA9YkZl4XFdqYjs3g1Y3AjpeO6WwMtGV2Rxw3S90As45sVeMRMq",
-	"+Uaew/5+kTTctFjzTfSjIvCqQyUPwNc9YHIQMcN4yUGPC6YAv/RQdCOueqQ1Js39dpsN9NY9KrpD2mXT",
-	"zhsv53M7HU0+IlRTeJa3ZtZ05jTscxYnj4A2rf2Phh4zXQS1dD9BYjKaLRddtaA4NaJcN0Y0Flx0i6H6",
-	"9qEOldBEs8hB2toCDj2qAKePhbC+ykFT1XZRC5kpumzfuL09V9LPOwJHbLR+8f8sryqPS8amirzPaGwk",
-	"G3nGhDlV5iuqeDuBx10g/3aGTnHGSvBmXKD10XW7Ieuk6R73m9qVh1QpuytNVzPKhboYlgiVoywJlWjq",
-	"jqgqJYhilZg0roG2+2wRqNIkI6ra2Hr6bm54gm+uPxThcopSi386Za8uccgXyAoJoA9tCd+szXaIeWjw",
-	"ZG1zcNFSMyFAWZpYC3aC60/nQyjk2hEPoYcnlGuk1vj5wAi7EZoV8ZtDEVpLoGegnzPhZTxFqTEte0Z3",
-	"SNuNKSDXp0D/Ug6xylqIMDNxEe6nHTydvHvJdgbJ6ZkJAeqf0/V63f2e1y5M+p3fpyFbEbguZOEQIaFZ",
-	"rskQ/G/ozaJRzGiYb1725YayvrZJ88ZEE4GHMJQZ5bxVuQg1yW+vyE69Xl3JH9Ejl3+W44xCXP+8Omt+",
-	"otoeYf2BHpMR7OxkCazp4J2FHUtYrqfRV10eFljMoIZiLM95yGKoJ4hw0OkdmMsNDddsJPFlcx9HD1IC",
-	"dVvCI6WY0Ct5x5bxZSzojUCXdYHhT3a0daYPWKykAIm5xcx3EqztJZiyl7NdLn/a9x+785hxjqTb4PlF",
-	"3FpntnXqKLnZzr8iy4stJYWVJeSPJcOFgPw1rAbgG5e3b5UxLs+BAQDKEw9FAw711DE6kg6QaekIjGUE",
-	"l8VjUWI2YFT7GHirhl0sG93ih2vMj9JQlbmikB+IkS6N19H863AVwpHjnFciHB3bzcvxB7sEuL0kKC1B",
-	"HMNQeMIF+e23f/jbb/+oSt5PzvtEIHxAWORc5wmIyFRF7M//6pef/eO/e/mHP3v5g7+fjIOfvLyLYHrg",
-	"8AqudGYdCjSAGlhOuOgGpE6s7QpA5aBuREDmaAgBuUGU7DP7fKow1IJ6sG1UqODGsoqDP/xUlcpMytZ1",
-	"zH77gRuK/6WvgkzotlPfHcs+s408nVjGEy/RZZppLMcHysMsXGQGIRPmjBVk2ybstqDugCOJcyUfzXV0",
-	"UdhuxeQxVRGwPz+D0J+KHXg6+cXyCPMOwtXpnG4E6spoqxvByvlq2bSguQXRFzu85XUOL9HUG9HN60Hx",
-	"BZjBVgw38LVZa7Pu0XOGoCPILXhM5EisjSckF3LREvSZWKeJW1b+oFzlRbnye6Iu0h7hz2pmNC+2PG+M",
-	"IKTlMrU1aEKXCF3j60xzudUcHQhC0tF7B2WzjPKMIZIyCrGAZJEyNL/rJUxnWZVqPlzbwroUzjVvISTS",
-	"MXTAlTMgpHBJOWapDoTpaRtKGEl5hlUqaYS2qIWvR2ocy02sc9EruTXTMuV3rYWkhFlprt5ZtmhZQRkm",
-	"w136UmFdVTG2tpx3VDmc53yOtQ8uqhFVpMvPmUg9+r4+4/hiEg3s9JsLMnzl6CkQzNtuMxbmh0fb89fC",
-	"3AsoGlnSjLUcosV03sU0Z51FhGeZtfP0/JRueSYzex39pZm0o+UYBSbJ2tRRTaTiJPIqISvLy8cq3ysB",
-	"+mOudWlSTmqxNu0zMpBc6AiVvBx0k6XZJwyvHOsM7KhLTflqRBzlprM2+eaBeNDp+EkaECkiO52SmRZ4",
-	"zx+Yl+yf5lVouJ2nXQ8VF0ypBaQR94YTSS5Ea57jKEMju62NpyWhrn5tkCQbxpjMZtjdLFcaVvd0Z2Yu",
-	"oZ0qBjr3Dfts+QWNWZvxcxY3ij0BmKzQKEf1j5kIPWrPCsOW0XvBvVzScqR+ZbfN4i4YyygLyzW63wvO",
-	"5MRt9LZo8jwHmRsx2XLOZmUH5/tm/C1z+5A5f5Ony3fSzAkBMpf5wEkzE+kpaGArm7yPhr6Fnm7EuYg0",
-	"D1ncZiIVbqSGnOlphOcpDOd522fLaC7j9p7cPzcqlVg4EwNrZnYzF31lfTPdvuWVzHQ062ON3gqslye2",
-	"12wPND2uPfYk6fQCTtfVR1SYUSzpJl5dJplZV0nG4Y1a2fKjU2rdE3aA+AuIYVvJmfrAbmImUWn7+lLu",
-	"44ThpBjtk7JRkmbk65YWx3mhdCkf0P3d2aNZGGm+oOD2MWbdopGH8E5aWj1XepsQBC5yalNMqMwZmnSd",
-	"XKwsMZNSrJcYrpcQeta3PAMFnBiL3zLhUJjj30CojsXIEU/NliXjMQBSBrFsF5VXkneDpN+8FXroos7n",
-	"OBy2F4JOe5gaMsuTxNTxE9E268koZLGasnApTQVkEeyS5u89N0LyEe2zF8088unjIE6dgDu8y7XCdGgq",
-	"iBzgKCHdmosuab7bDIga0DZTkGETUtVjKiD1utEbt2uk3aMxbWsWqypxiHbNd5s2w9QojoQqQi0kPeGC",
-	"9CkXkWnroMcFrZJ9UEMVUT05soHoVoky8ns1E59Q37lVq8E/tdmuqCy9Oj19918Cfp75h2wV7BfgJCyZ",
-	"HOIy4ht9+qwBmSLFGSKYDWK9bHkpIRjlgXXyRj2qIUXdbJPr5SJzRhCSWWlDOMWZkCPRKIRfcHgPVBA6",
-	"GOAUBjKK1ERxP0i9gu3Hllno40BwTbpMK3K9dn0G+kND8Qj0t44Z2ozVtFgSyXoKiYOaXFN+zhAlH1Ai",
-	"CB0B+MRCycJl8m0esbY8X2eeoO1wzZXI016nJuiNIU/iwddS78EcEj75xmzMhUcJvPhUPY27xw/ITv3m",
-	"za36LpEiGsNZsJUySIvBIbHACxY/PHUzYMkNS8OAWJrHQk4jkhRISKnUwVFltit8f+ubT59v5wN5YlXJ",
-	"96lu95aT97G+ZXn9Bjt0fa1U7cR1nb8z3rzWdzdMpyyEbtd8P0zPh52OBXPMB2HAFPOwSpJ8TOCyTZTZ",
-	"m7spnh3yQ4DkIUpWSRM0gOYuljbVkjw8PLpz9+jDKmmyZz06VBre/2D/7r3DO8GpEBJKrnKmSMQ6ukqa",
-	"vCtkDA9Rgq4W6ySWBOGNhdQ9IwOkg4xZZ6iScRkWgPApPRaFyVD3TGeTbybReWbEY2duhsEOeOwPNc3d",
-	"BfvzOYurpBmyiAMRaJ4KWKChSL/axfxVmsbKgKMb0oCrp8LLH80xU6EiZW6vXTQjKuLKwK8w4UpQaXuB",
-	"eXbM4P+yg4D69umncs4FPB1pdCB+TuIC8eMjO0D8dOgNE7+5mwzWPe+GjJ8zSU22DTd8/HzHmwR+89if",
-	"SnKY11I2espDkOv6xu3b80SOGzVfFoW4hzM20JVyMUkFEuFsmAr41TlMQNqBesBMhCogmIhE2hHlfQAy",
-	"CgtALBYDI0E36hyZKMEktKKRkeoU6TloFS1B5sxCqjw6PHn0jcadw3v73yjCUtnZniUelUr+Vz05jMJG",
-	"gfUiES8tLUDKxxUZyRj0E4k/IzxILv56wRB86bKU1wdP/NJpLoWgW/Y2zMwVzPQ9tUjb5PjxwcHh8XFA",
-	"duw6pRRuO9hZNozZ9poQI/zsxRdneel0LheAAbBZ2IJWPCAjSOOiZ0wEhEbKyFwprBtwIrfXs73puV5N",
-	"wBtwCrMTSIJFRCEWGnEnPyAHaet8qTVZDZ+HFHsfMh2vBmCeSBzzJ2qlk9Vhz0sgrfmYEhePagcrlL+w",
-	"Oh7fT4OdsiP9wOiHqOxapIaYkTDm50ygiGPopEu3ANyRzjD2aVBg4YJdVrw5d6Meb/cITcDcjE7q+FUK",
-	"uprWLzAkK+EXisWg7CvSlqLDu8PYShxWt/ikHuwEN4J6LdipBTdrQf1W7WkwI2vdx2y5NdcS4CPuFtLS",
-	"5DY8khh0l0pXLcRWMUuKuIKYVNfnoqREZJo8ds3AB2zK/PkImzN/7mOTMIahZhdVRN49Px9ha4mQDOcl",
-	"L2MP94FSHPxmWQtoYj+ZP/dE6FIynksyjs0zpfknxt28WbXx4SwVlKpOtiDIVq3O7GqQLTyW7oNXRR+W",
-	"2guWW65wIgx1vT5c6HLtTty01xW9uEgortyNa+dzEdWfLvHSXmbF/Mlblr9E66yW756fiUtTqnJ3MU7N",
-	"CtT/tSLnq1PSWeQznerT4oOxVoK3fmL3JFnhaUBk9FxA2DtH2xgKjcM+KjyJFmUeg6DNPVIvyIHPR/Wb",
-	"l2TuX/lco4glHWnRCmTUZtAAYarlPCNIXqeA/nfMP83RNg5Sow/mZYCfzCXNocBgA1kVtjN3FRY1yhgh",
-	"dQWDvT0Z5XmZ6e9C7PVJz3mn0ZvVuq7cMRN6/aZ6fzmXzg2dUaWusCKdw7WRMdjkidEMnSPVZfGnGcKT",
-	"gQkr2DUz6WYF8QdtGkVe2qm5v7iUUHE+qRdiq+10CLVQ/GYC7JzFuwT1Qc1szlmQ+rItFAEjLRmOiaJj",
-	"FSReYc+LDLjPGA4AcD+jwFb888Pbm9kIATD/bNVr17e3BhQsbbOjmlZYRcRnA2/5XDQSXEGr8CwX5p2t",
-	"fzHdkbNErNrPCqLKCuU5/eobOdnKfXMalfYiIzJYF3U4dpT4AKEBuWG/9bOaAnILvk3AQvdI3+zPMO4C",
-	"amePWt4FLmIw3cTOOANo3P2psAEwsSYM5PbCNvELgf64ehgPJYdxO9ccyNs9osZKsz4ez7bsM6x6MI0G",
-	"ucJ91JaATwaIOEOc7JCxHEIeOzj647G18Y337G7DqXAolzZldL5HYT2VZeeNY1al2WKutzbO7njB2jl7",
-	"MaKMIdwOUYYJncLJTMDDLOtRSXs/xp4qQfY7nfnCc7WYLwtQkmNGI0PJm4EvJgS2Wt1QEyBdbbZHmkk9",
-	"oiZxBeQMyehATIutTZJiAUHYG2mqvqomLzYg7sU5GpsBGYqIqQzyHXBvMuox38/uBmlUuqRGUR4osy1E",
-	"NO1MQvN6XgUgqs4SSR9CBECigLTgKnmQZGd72cJEj3ibOV0APpQsYnXOYsMJY3tNGnlupw9i2bduXi2t",
-	"w2m5YgVeLYkl3l4UpafDu0tEphrtChwkMRGMhapKjlk7NnKb87gTxWhkZD4RQkinAGThr3zlK809ux0Q",
-	"sRLxs8R3zsZEab8UVHqDl0Kptme7MV+T8kr0YHUwzHSc4ZnGnR5B6n2L2Rkhfjo1i2NoOde5cY1cNbBA",
-	"VXH7XKNDFNLbsFkhsdQVXjQqxhhaIzt7xOzS7PLjQeXM1gWcX+HqY/NkEvTgBRfMLlLgVXMxLyfo/nMR",
-	"6/F5OWqoEbf20AnObeMq7L2AE9ViEUYJc3e5XawRFJqbZVooJYyZ8ViM97nY7iMXZuEGiHJN6OSLHler",
-	"D8iBns8s2e7V/nYWbXpOOTS9GiIoY6K47CXX6PTEaNs9W3FNM2HLMygIJLOwrck5Bv44EQyz4KDAjNNQ",
-	"1h40+2inpqPlbKlpdm7OCtBE/YUoeqpwQVygHlUuWGP5yZZAdcT7m1QrvXDrr20/C3lRmLj6oJOIzymj",
-	"jm2AQ24Ga8EieBmtvM8an0oxd7tPeJ990zznklyNdq6LpAhXKASrX8Rszr5dOFpHmXyv8BIcohPytO+n",
-	"dMXYEtQP4B+ev9L6L1NeluW3CQewE/T3bpK1JIAemQudKbfkUeMMr0gkGI9p5xG+lIL52eCJdJk5JBPn",
-	"Ol/8W9Zh67HYaZmeDgZNzKPAiEYIfVKZYJRmJLvNgDSNGqFpdGb+ltT8O2LtHtXmL9anPDJ/9LQebKm+",
-	"amaMAnQwWLD4At36tMifhfNZrwca+1y7C9rrdkUftNV2rtwJ7WZ0EV7oN0aTWEUr2IjtG7H90sX2VcTa",
-	"11BIXEpmWybw5EUhhVsSL6GopGdShM4JtVDnWvMogou/lzjxAqREFLQe7Yqor36o3k4Tz4YwbwjzW0uY",
-	"F7c3vB2kfJ6K+XQG0V6vPnEFukR+sYcPPf8uRe+ul9OeBew2NHqdcNyZE5FTrSnFxG3KTqdJZAwJqpDZ",
-	"OUVaPEdRgsYImW28fOokDghxGfFPaMQdIdtUMvJ82Og2FQ1Nz1g+Pnvm7k6bb4TmUaFdVKUONhuoV7r8",
-	"zKgg/u/EohGZxoGBlQx97xUF+ZwxNoDYmk4s+77HO9kcuy/KlrQQsvGtodQU/+wMnQ0nsjF14L9s4Aku",
-	"uY1PemPcuCe98aOkoye98ZH8mu0KPnxgO3vSGx+7/p70xugyfd/2OIvoJFtdcCv18lltLohuAmp6pby1",
-	"JDAvKG1Z0GtPWks6XY1Sz4QqPTEiWSIYJJnw82v8LZPR1uGCRo25QX3WYGzk/hbk2OoZEd8XlB63htJs",
-	"ZVPqfISciUDWpMTyXE46XYz5RVD51pAN556bLEqPWZoS16Ov0jcm5omdYjOBP4VZcz8AY/vKxrM3ZsEK",
-	"F2Kd0lo6g/XJa946LA0I5aqSz8zPvD0vNzNpMFP1/ILazBRWX63NguChAjpIM2FKCb5ZbJNy/aimTNyS",
-	"hUTjKnDmFRRj+jwURn4ij08OLgPd6dgqWzloEDTushiR2Rx4Fxck4kojdBpXZDBUPRYaZRZ+z3WGpit9",
-	"u3rbX+0t+8WUd/Q4CbxMnT0Ybtmgi3h85oRXGsbCleZtVYSS3ACfb8ks1QHGxDUEG6XvTUAgI6QNrB4C",
-	"zVjPXdkqCq4PRM2Y1wvET1PhOinZRSzbTCnTyyKzd67G8u9MxndOLV/+dHNGONl7kN2+XDqY7P0aCX56",
-	"3tZK8kF+uis6cnqKmYPzvEhKS+Dwy5Q7wTecVWo20LrffPbVrCF39rQudgfLqSfpmuYoKOvb2iQIOWfq",
-	"ebHjd+IxiYdi12WOWdM/IEFYKmFDAY1uiRyIkjR+IceEn8k4LegNwjnwwcCC+HIFKD5i8WIPS2tQS2tD",
-	"e4bvURLidJyGo1ILVt4kivM/7LKUKx8U+8XGC5YXIqETONLDat2ntx5UoRzmLmjSzsg6GeBBRRQdk1HP",
-	"+Rq49iEvqRhj8mboMJn6dFwAfoknbUa/PWd5UD0Z69T+wDUcQzUDFELNnI5EjxZiSAfwRZuKRFZZIMah",
-	"qAr9impsduSHkDznn7VKntEJDCuV3Tq6F0PeLj4bVdKE6ww5XQCMZ3ernV5yromQo+TJEeW6uQvx5i4m",
-	"GLSyMECxRQoGi+i/02KNVOjdtUlKRu6NIXMreQ6xkBBtDxPusvGGzSSPr1klIE4nY7D2GwRhhT+rnmUv",
-	"nWQlqKTzSD74A0y+xNHkhPEXgl0lQWNZUpJHms2W51HlGcQHGgUStGfzDzNpXuBIYl0uBLr3MlHZHpTL",
-	"5SO/JFh6y7w1LlMbFAv7gfzqQSd7G74aTqHZHB8k0HyehAh0w02En+kNc8N9BwDdwqlQeW/uQ1aQ5ugu",
-	"ZOJT4OUzLEslcF5EbuZybaCfuMCv8Nh8jWw8IUqYR7ZCIPUFZnoWletDeUCKBLzPxjBgomVT9ZVNZKJh",
-	"GNvUokUFBMjAqWEzUHgQczkDo2ffLic2eDpSileZk5DpQ03b1bcp3jSN+ua6ZCFGiIieGV7vob4uvcsx",
-	"U8NIzyAjELJuwStlTCzg8pgozJ8u0cGMapD7NtbWA0qbsn3MUI8KpaGPCoSgJDMWRKHAc5ty0Y6G4ZTp",
-	"oLDnWXH/Njoc9ic3tH2ZEP/5DyaGnguqaLmSvyBNuM1JiV2+fGVuQgH1YQYybN4IqYbuY/nTspJJhnz5",
-	"Zdi9OHdY66nClVOEIrlgCdvKkvLiOHE/JN2nBlOwOAnp8y7EJNYYRtLDjuQwtgyHKpK/7ubFpsOaWRr9",
-	"+OSAmNEHpNlAoGpKHt+7e2ePKBg8aY1J0p2zREID27Xtnfp2rd6o1T/68KvbX7/+pPaNW1+7+c2Pd+7f",
-	"OHrv4e1H9ZMFY9NnlZ+ZkPrN3NYbqW56XHucetLpilHqIIpfeYy6GcV6N2ztm1WcmW5N0gGpk4ePHhhO",
-	"A59yoH8Dcp0c7B8dHN7L4ABD3nqwE1xfNncdDlOStQ6fEspnv0ihgs2nBLXcfEgxx41qcOJhI+ThtdkP",
-	"M/fHNnGQvLBsbnDZGmhcNWhb8/MZwUGl5OYkld+vieXptcWFswpswssw18k7mKmNZQ3IU4Pz18CfcOBt",
-	"22JJUNO7mFeno5kixDWBvyuWsXH16dj6B/fQvNJnVNgSHS0Zjt9R5QuxZ+Gzdmq1abKXDnqOIXSPNJ8L",
-	"qMKElhqvgFOGIb76tz/9/E+/87v/+v0vfv4Hn//FH7z6zz9/bujGi3/61fc//5OfvvruL7CVHMSnpV13",
-	"bg5r5oK21/VzQtvxkb1B6dqnq/7Tn7z6s98sVM6v5BpfCAt2FPPq2XAyq4tJFluF3q+LJJcbGD6eR7DL",
-	"vI+x5S9mrPgqCKgXssI5bqQ5uRFv5g7k1jcuYopPZ+7YuinreqmqC+7PUNR9xem14x4V3R7ly+lw194t",
-	"yjI2XUZcsMNzllebu4Spri1Fm8WChXnNLyI4uqCQAngz5w1Oa760WJeKAH3C9XI2pyVrN7jFSdGXoBAq",
-	"VC0yQ7EBvYmVKqmoVljWCFoY6LJljMwAHqWdwueDpGf7c9K9ezwZAz7vlykyX3hVipL2zZAmyvKUEOUn",
-	"DOsLwfXPMJvaE2atpDlWUaDfhQfU/m5NxwlUZr5DBK1RDT7ItUfGLLEVJ+1YdL0ZhsG8IeEmkdRxN+/Q",
-	"TlATPItws4pIiLnPVxCCkiUlVxmFciIHD2eCXXo+jKTiZ4ptDFusFJdCgSpE1RnpyHgRTMrpK/JY5UU6",
-	"JAmvHINH2sM4NoNCdJ+A9OQwDkhoBiFC0pdC9yqTAklIxyWvqWmt5KM4gLIPw7iWCLGzvdiRBTAV11ze",
-	"xj5WuVB2CZOa71xeFL5+GQOIaoRcmWGE+WJ0bKu6zIZGjyzEzqDh++VmXkDv2K/gISgj4j12z106dE4y",
-	"IrtuXoGvDM59ZqGym7AsooytBZ+tWzBds7ugTsG/KhK5sNnyqmpakj61o9yYB0OO3azXGmF6XLslIul0",
-	"RYMAkJYrNwbgbC7CEJASxQl9YQGDy6LUci7lG3hV4GciV7vn1kctLwoXw+zgqmU8Jwy2XITKxqQgQLaW",
-	"gAtPB4NsvTNrukXtyAgMNuSAAgrDBSYqLHowXuN9X5zjzWFQTwsPxTrp8NppsJiyBK+SIONS5nfzDuCE",
-	"8/kJ5XpW9ApmR7marDYWFKO0bcw2Rn4KKdgeqWVNcImAvzO3tN8TGYc3anPLHC1U1ghMfu2hOazHZrsc",
-	"fo7i7f2hzkMgQQoB2VBaEXfxIISKCrL/8C45Y2OnboADxWVEu2eh+oRNr4LGOMb8SJFizbgqioOYQ2bY",
-	"yEZTKU2NeptGbMkOab6/f3z3oLH/+OSjxleglgScPGANZiLprHtaDwCmmdGYxR/nFc/YT+aQaQdemGzo",
-	"BUDfdHLyAO59fHz/mGAytpqMb4KiPx+dnDwMMM4YZt83S/ZQKt2N2fHX7sECQzENyFQwS5MEa+6eCmu4",
-	"oIOBAtRBxJ+n6kwFSMahxZRCV0/FqfjKVw4hKOyrxw+OCBVqhEtv2mbinEVywL7ylV3SfH4KV/MUXVan",
-	"7oKeVnZPXdrRaSU4het6WtmtVqsvmlWyLwgkbLvdVLTPToVrOK24byZurROAOWS6amKkNVYGgVaqMaNK",
-	"CvODebgVsTTgdBDLbkz7cONaMRWwPnunwr7Z4SwKVdOC1GLJT47VzSmaWCBtGxY/Hvsg/snhM8QTgpNI",
-	"KJkCBKiQtSPqhaBVSdOuSxMzwbnWTHgp4IHZ0IMeF0wxc1oPRTfiqkda41PR3IeTsXWPiu7QNAGF2Z2x",
-	"CRuEsUjyraHUNvmDqjMuuoS2IJtS2C3cQ7ep21DASmrTGMrEc8OaT4WZUvP3t6zUsHU3bJIeoyGLg6TS",
-	"qS0Vg8kDukr2yY3aDuIrcUGaUIN1a7+jWdz0kheylM8eMsik5B2GoV7mUJpT5VL0vlT7MgE7nheZb8QJ",
-	"TLdIQyXIl+pfNqOL2HS0rMK63XswszSS70vbXzYLbQtPf2nny0AlJorrI3nOlqGupvEX5EvXv4wR97Td",
-	"cxmp9tVT4ZW9h6L0mmvgRHDdPTVwt1Kr1qs1Q2rkgAk64JXdyk61Vt2pAH3uAZW9Rgf82nn9GlRXvWaj",
-	"auGXLgOGkxzDu6HphCt94B4yzbhzW9n9JJ8Bp49cMy8DxFTlRTD3YadjPIXAOBAqYFjbtdpESD8dYNYS",
-	"l+Lav1Eo3SLbnytv4EwyCiQQ1GlcmoFV+a7X6kWtJsO89ljQoe7JmH+KuLvXazvzX/pAxi0ehgx0iOvb",
-	"2/PfuCvOacSxh+3b858/kfK+EZFfBJUbuIrz2jc8nEb4wk6peTvUXOTqw36fxmN7blzMtgqIYCOmdBLB",
-	"q2kXPADJ8XtqpJ/oTPXVFsXoIKwGgYFAA5tklz2aB2D0OEgQhxc7m3dD1h9IzUR7bFgyHju4Ze9LRPKf",
-	"c+KsSAhn9FxyjK89pxECKySQe/Y3ByBW+bqEmhI0gvuEQaJ9V2f6k3pw4ykcyIXOc1LTLSvs6njIXix1",
-	"mxJx14nxEEbipPTpuWFIKQj+nzzN2hcr27Xtna369latflKv7dbM/7+5yHJgjCqEYjfSuVld07cGFvWU",
-	"0Me6rz04oaKy+GIXE459r+YY0oESt+4+jToy7jvKsR5yU7s+/40jqT+QQ2G7KEFvDqToRBy1p+v1nVIE",
-	"6h6NLaGt3ygzczUcoLPpPgs5fRtJ534YGtkooWvliKWtlm6aymfx157bv16g5hAx9IRkieod+D4lqnnE",
-	"Y/bE7lhI1rfnJL9l5wu3OD1iqIE4+M6YdUArkQufvCBfgvyQ6dnHacOLNrxow4teUzFeyjMCcEuL8qNU",
-	"eF9ILLcHG4PsnoLemgdJnATTQCHYiNFzi/ekNKAz27NfJU/AumOvXTPAeo28k8COIgy30e7tMz76wvXa",
-	"7dSEhLahpK2q0jRiYPjL0rvHQAZ8kresVpHiXviaRR4FAkl/YbUBXXIbpWFDqDeE+k0n1AgseaF6gx8R",
-	"Xmwb9FJ63nTjILp/N8bBNRkH3ckptg4mZ6uceXDSZ2j9+USOhAKfn0KPj+7FctjtobvK+q/AawV4TFXy",
-	"BBwAip2zmEbgZAjQo2PkBRafY8IyAOkg6HaOFGCNkziCqzVODiLKRdY46QU6VGi775kn9w/uH8Ju4cww",
-	"5CX/xRaUUfO5eOXgyGyVbep9+N3Bku8sIp9gN+s2a+asyvIyCizkorJGulyrih1uBTdix0bsuHxbZULm",
-	"SpLu+ULHtefpdSxjsExGsDFYvsUGS8vQ5xssyx2/GRbLmedpw2Y2bGbDZq7GDLkoq1nWDon9HMk32wrp",
-	"kbFl1Ye0rlCiBuRRku3F5fv12h83ZHdDdjdkd0mj4gUK+ELTtp5nVLQPTVFtbs42hNCmdzGTMFfuAhmy",
-	"XsLq+BqaKGFhXkcT5cLX+O20aeLBJa2xTTIIM3fGHus5gsow51o8HPq3YnlubnE4PIueu4+fPK+EXHQ1",
-	"jc4sHkrlU3P/FRWVoML6lEfuq39lW6y2ASsAQDEru5X6zq1aDf6pVTxYzsqwDnbAdo/qhhwwAV/K/fcP",
-	"6ts7lRcLxTva0V5BwGPXdHABzsAuC2dd3STBBxN4RixmG/a9Yd9LG+fc/Q5cXg7kRmkAxwPtgwICusXO",
-	"LkWo5vL2a8/t3S9luIN3Noa7t9xw53Z5sSM2y0A369xcpLA1i1qf9Fgyt42sdSXmoMUOVpE1CPSKAQUc",
-	"Giv8OPllUsAoy+wdwIVRHS5SbXmaQ3cTM8ZMpco99RZEagCC+SZSY11ajT05MyI13NlaLlLDVtVqsUiK",
-	"LqR2AmwUbnNq/DS/mu6bIadRYxCzDn/WdAhXWLRHwdNVcmyjN5KRYZZpj0KRfHw1IFDPzIhCskPerYOI",
-	"9O57JJS7pBmzLpeiSTSLIpsrTQc01oHFr5895LTUPsGGAsIiI3LJJOncQVxQ+0SV3GMdTeRQB2nvNq25",
-	"mWL2A7Qxi630hunGrgm3UlzZGe4RAcVPLcqxG7StrFYctQKdXW3USpsKGtIJXTUtuVSp12rblaDinQTz",
-	"ZUpeD/B9M4SuBW7ah8Pd7nExo92Do6lWb91Mm/3s7//by//y60pwIWG42O/aw1wmZ1vG7l1iRdKFPpqx",
-	"PmsOv3VLvLGUb1TtNcTBOMJZkjHOUKXte9eep/e1lDrtRrBRp99mdRqljBJxMKWO3yw1e9Z52vChDR/a",
-	"8KHX1TKyIC9aOlAG+rmQQJk9QlPVx+lHUHWZjSaUPq5Ix5wvQgUbgSKHCGjmSTv1qwy7Sanm5Sf/QVbb",
-	"4mrHmqNvNsR+Q+w3xP6ywnMuSu+wEJFbqj/bmHwHn7O1VBY3KT/sScE+4JEGkMk3zwKdnf/GEL0eQ7Q9",
-	"ncRuYbE9evLBeepPvl0ato3FBOJbrO3UgheycxaTER2jdIJW1RSQcQ/QA9sSxBM1MmpZrjRhh+mKBFXZ",
-	"M660KswmzB66KzPPZp6svPrZX37xm//w2a9/AzXofvTZP/zs8z/9zqsf//uX3/vJZL3cnAihhk5qPKIY",
-	"Eyx1AdduQi03+zIyDg8hMpirBpTeT0C0Zy5cCWEmf3FXkGomV3y2V3ziBm5knI2MsxTdP9YyZgkuLaIM",
-	"S0IzNHmivNxSPGCWJHTtealQpiny/BaaYN9Wi+okuVpelCiypJY6HRuutOFKG6705phZESH/okjHouL8",
-	"xaQm9higkrtCgEzoFH8eA9/3iGJGaVFMF1k8c6jbBWkWL//L//Hqz/56WYKwZiPnhgBvCPCGAK/T9HlR",
-	"1Heu/H8N6B/gKS1FpnMh7B+ZNjeS4YYwbQjT2yIZMj1NlUiLoWAlRZuRvswkW61Ip6Bysu+syZ7tpmJa",
-	"c9Gt2hzG5h5pYmGbaiRHjRGNBRfdJgQ1+z+oEdftHgYbC0Jt9T0Nci9p0YiamWgJtW5YJEfgRde9mKme",
-	"jMI90oQiU1UVyVHaCJQn61EFmHoM6ypBTDeU1RKk2ZeCaxmb8ZpH3PAatuZPjmX8Hlf68DzfBzVpzY/G",
-	"BFcLa4NxRc64CA1Ny0nPcBWpU2JzMWUGXwS5A3Mjsttl1hV3o2B4aoh16goGWK+tNsI3zR8HR2Djhrt0",
-	"8gZqJd5AGUONuWEUkjMhR4R2NItHNA6L3XL2cM8OQJqicEJq3rHHYsuJCLPd00feKyfJG5d4/vI6nHcc",
-	"96PIFinsb07kao5h3WMkORlmUf0zo7wTmP3+Ao7htect/mnDUNAXixRYyTsvm6Dtt9rFoNNtXuA0FloH",
-	"czJW3UlcOmX1ff7piXm/jAgwVaihALWk8KQvGxjZ4YKr3hQwcaLh/tufvvzrX//Tr77/2T/8w8vv/eT3",
-	"nhuh04zyxas//j+/+Mn3X/7N919994eVoMKe4R4jRsnxYb1Wu+5VV/ztt3/ovfvbb//o5S/+1r67QKxl",
-	"3uwvPFhhlaFsQhQ36vBluu9ZljljedbWUHHBlCKGWhEpcssWLEAcp3h1zNrynMVbn8p+i7MtwHgH011u",
-	"nNdJWvkZPB+ukLBFeWdRJ7D1b0F/pwRrjVTJMe2AEtymUQRR92JMNO+zaTX1EQ7oBAZyCRa+1E5me2Ih",
-	"2SY4fYS4r0K39rcGxIdWdrdXM7HZvkrhGY0gZ5meMQHFcTcS79J36oSeMSwwjEndtui7VAwrFJOYCkwj",
-	"N5Q7vVDJiVz4NsnhPIXrET5SxgSDrSUGjxRa8IKx/Yq7hiR8sLXMMrDAj/8cQAVh7za2k/VoqngECy0k",
-	"9qotg6Jxj2mVVi2HSLkEuPMdRSyZh4snBUPWqyX8bfMH9pKcqyzehJaW0mTyTnvUiIY4IQ/vokoedJLa",
-	"KTgYZcundM0IzWMIg0sM70BmO+wjPcigkpn5jqvkCSa52o6gODwVY8x5lR3SlSxB3wB4j9D1WhRGDef9",
-	"asEtDEN0SRvzCrPYjWtYK22fxmdMc9E1dCmhUbvWAfcenDk9AgoXh2pu69OJWRP9nbM4EcMmu4zlOTef",
-	"6pXlcKBhJ16bKi+LZqfNXig4rtBifcaqKRnrym4tqChN9VBVdivw8rK40qvKc7gfG51woxNeOlZGbKlw",
-	"Gc43RzK99txdtgnLa05I3IgaBuQzDScUOrYTsY4OiIzzmQq6Mm2wHGBSUZUTFYdWP8dpNmbdt9esi2LJ",
-	"XCSOMse7OHh81kHacMMNN9xww7cAsWMRjrgkWAcc6Te8pk1KC5fGwO90sqAaCbXpdLzal5lnliljCSN9",
-	"TYrcbMj5hpxvyPkaA9MvRL+xSsdM0/uxfaaM7d0pMVxYCzhezAILuPux3P3CcRzjS2+kIRxnsLGEr8cS",
-	"ntiGC4MF8VwvhSgtCB0MUBQZyChShqzHrMuVBteo79gFo7mv4ydWcG5mfE4jCI6OzElVARmKCDzX4DPG",
-	"WF0b6+zabwzFmZAj0bAzALAy2ekU2aOPnRvqKg3SbesR9kQeG+UNwcRGyIBg6d1KT+sB4AMFlTRQ3EYc",
-	"eyHl+FpCTB5awWCWCVnzPmt8irWE9hWn144NMe1RDsfHVhnyBuj2p9FXld0d6A13CVz9LG6EdFzZvVGr",
-	"vUiGcdJjFjpACmvdYVGn0JT+YjHit2ZTNtWa9Qdmutu1G9tBhZ6z2MhsriNYl+uwMcleimEUBRUXbbFb",
-	"wY1sS9Hh3cru8xclk4CmV56rBjhsXMQZVw28Ve4Le3zoYGBODqOKubB+N6r8zQvgU08OY/ec+YwhGJlv",
-	"pNA9/OJF9mja1v2ziV/NOxSCPdONhIjNXBHFmJjzQLfPhG4o/mky7LxDB9/q2U3xrkiayJexrXTciCGb",
-	"qla9fXvW9QoqWmoa2Yyu7dpOvXTOFoThwVbVr9eCCm5TfRuSD2CDakHF7oxp98XFoey5K7cR6DcC/aV7",
-	"K5JQkVLSyTx5/trz5ObP9FgYUTPxtQPkGGSRgSVmj8RM85jl1nFA63QiWGz8D2+v/8HKrHMdEKUObLEH",
-	"YuZZ2kgxGylmI8VspJiNFPP6e5kWk2SW9DPhqX5THE1k3wIdhanJB8whinRi2U/CPDAJvkoMpXUp8Fwl",
-	"76JRCWp+JeyzyInlsdNL82KpSI5YXGwxuQEczyNkL4LKUAD7msiuymFpwKAWNpCs1Rm2ESw2gsVGsNgI",
-	"FhvBYh3+zsuzkFxLqPPzlcSQXE/RXUEs6VHI2MENZXk66dMzmw/o+D3IBbuJXCASmohqOFeky8+ZIEIC",
-	"zg/i2nCw4KRyBoouI8DO0PSMYfXSSI5ILQWM397OcRjB6+/b9bja+pwyjlkbV9HPMYARVna3tmum9T6N",
-	"zwxXw0V03h4rXWGughyQ4SC3Det3Slrh4lzyNiP12vXtRZwzdr1w8dYlfXjes21D+lvmtuCxDyZnWBZ3",
-	"7T0nGZgPyOAKFmcl1nGPhV0WH86rYWNuC4N8II53IIL3Nqxkw0qWy2sFSkCkIQ9AWzKEFxLHL5HJ2MM7",
-	"K9IG78WbXz4d5/G6xbj8c8eiP8QUSxQQvNP+jnJ3YNVQmWVlp5z7Y3G8im4LOAzsM5eBdpDABEJobg5S",
-	"IKjdL4IKROaA4BhzGXM9bvTpswa8kT55E6WM/OidBEEHSYXiEeifHfNo0sRN05etmeX15DI1d28F6dc+",
-	"rkVl94b3SybIFiJr2z0WDiMWNiD/Nju5VdVD3J55DD7Z6g1X33D15cmaPUZBYtY1MmNHxm22KDxggjS1",
-	"pDX5ru3XKG7Mjg2gX0Zc98yg+DmzxbvUHuatW5rMFTljAw0RgwKRRNG0POpJ0qehUeMQ6jRA/RCq1lCs",
-	"WGP+ntbnHg6zdHLpYqGaxud0ShkrQ/1uGlLyYmG6sV5lakPwNwR/Q/DfKIugSulaOfo+Q1vD1649b1PN",
-	"ujIevygjeB7Yhy9DAF3XlV+tDLFdgM2N39z4yzXceIfIwQu5qwoSn+6xMWArrCD0LVaU3vY+F500l1gs",
-	"X7I9YhM5FDOFiJ3ahOBFw5Cb1mn0MDZD1Zwl4kifC//LegLbLhEIfk2S2IbybSjfhvIVyDqTxG912UdT",
-	"dbalNNVcad4uNridUHV2nD52CRe/Q7m5qhZK9b2gMmAiNAqYYCP3bX07/TpmOh67H3YMHZBmtuYn++WN",
-	"NA7DvV/bvr6ilpOswby7D3q+80NuMjmXvQBmARHh12whaY0hp5gtADtahLefHP2h2uKiI+ee/aG6ax67",
-	"8LM/lUr98h//8OVffefzH/5RxcUVNfClJM6o4bIeD4/u3D36sDKNR4oNfPb3/22yjfpUG48eHBweH+c3",
-	"8+q7P3z5vT+fbGN7so3jxwemjdxx/L9f/Pe/nmxgZ7KBD/bv3ju8A6LUircTd2kuZ9ZQseOf7cWcLrpi",
-	"7lhHDmMSyvawz4RmoV0l0mdULHDh1LDV59rmvMJ1KbiASTW2GT5Rv7rKG+4WLVu3ZQMAcEFFW9zRKfRr",
-	"psV+5tXGyK2uiOn1XtGJqwmXMn+6mTQyhSo+/9Pv/O6/fv+Ln//B53/xB6/+88+fG+L74p9+9X0ozviL",
-	"54b2vjDL4V62xDh956c/efVnvylPfy+tAkUZVCJQWz95umiVSdrW/Jz5RnmHSRQzGmkOGEeXurxlgn1X",
-	"k1rLlOM48aoobPTVjb66QjJzTiWikpS2UEaAErmzUpnvO/hxDH1lgO8tQkBjAWcp1+SMsYGRc3hMNHtW",
-	"mNb8dtfL+mdU/qo0ey9y9cw5CRumtWFaG6b11uSuQtWKFajIcnXbV0pe3SPNhBo0CRNmdgpCgkKu4ENR",
-	"guiFlMqznWRTQFPqhEXWQeIfyTib8plDnBISk9AkpEb/9Kvvf/bLP3n53T/63X/885d/9IevfvzHr/63",
-	"7y6Sn+HmegVQqRv6vqHvG/r+OjjRAkseiYwdcbxYVWWo5iGpPla5OKpvmh3TTGNjw1yPDRMOVaH9Eo/c",
-	"CrZLs5WrhaQwkeXrdDDAgreqrxrmQ61WhyOvFMoAFboVSdHdSr4JKrGMXEU8zGqPLVPCpPy6XRjwKvh9",
-	"lWrUOSO8ZtVYadZv0EVkCLNS64bfzF/KDAZ7yDp0GOmSoOtcNSzpC610Nrn4Wg4aLqIGhJGSOASTO3Zx",
-	"OAO48LNFBDOAjXiwEQ9WsFkOVSbvswRlzRcArj13t2FmEHFCeDc0Y0MzNjTjTTYZLU45FtUAHru7chEG",
-	"IyoI6w/0mDSRVjTJULS4CF1tV5hPldzNJNHhXNsWoQlKG0NOGxWhy2tzVcvNIwCPdoUlfFYWawsMWykh",
-	"BJnvhS/XFsilAiY0IZ0uKHeuF9Vsw0E2HGTDQdZllHKmKBk7+9SlyKLXzth4tnHqY/PAJVqNPmbjeUYj",
-	"c6lgnBv/+Zoj5XqM7D+8C4uP0CDm4GTNTkFStkbbbTJ/9BWLzplap/yTC7Nmjg4imxm5wowQZI1BRNuM",
-	"jHoMkNJg2OZ3hLrvyZEoqpnzMVs6Vcv86fhSLMMhYpiV5jwfs/G6w+fKu6bOmDkzsK8N12iQP9sVmO8R",
-	"G8EqzKUUbxn33TDTJYnYfXpmrr+jYZfBO3MC0PJixxzd2ISNvRlhY0uemeU5WFAuMMQ7lG0aRS3aPpuq",
-	"6lLMCZvuneYE0FcTkaabRNGxIj05Sk0GUMCOhkHybQKmaf5gClBowIYQoNoPOrwmIyo01LpvOQ7MwirZ",
-	"JzFrMz4ANb9v9FcEMPcbfkcRMey3WGwGaX6wLAMwbozWbJpvyz5TpMU6MgYhGVKc4WnL7rUEA4LCtMA9",
-	"BEulfQa2GdqlXFh8HeXKl1TJviBcsz4uToQSENWkTYWQ2kzErIQZecQ6msih3iMUV8nJQFSMk3dw6TpD",
-	"ZSZ+4q0noPnYoSMokWnXX5xRT6pk3lCFxwzAzNmZVd7bJj05jFWK/DocTAstJ/SMHdg9r6wEpl8s8nzl",
-	"2lcyskTl+Wmlr7o8PK3sklMjONyo17frp5WAnNrsLvzlzuG9u19/dOe08iJT69MwZBA5WlxQzGXFEBel",
-	"AYhnKenHDnLBXgpMackNyDvjy8oeC5Pq11YqWBPNZu0h2oU+eepT8A9knGyQqpITFkVIk1qsDde/4+6V",
-	"KotkOBi2It7OigQ+3oCaFYAOp2ZEoUIDkLM+1G6gos2iiIVINDH4PGThcIAqVJ+OzaEytAOJVVFQ+lFm",
-	"HFNXPK++bot/ilFjk9eoNK4x//TEvA/FdtmzQQS6g7XgFfXIQzWzQ0N4VeZmcqFvXk8vJheaWZjfPn12",
-	"Fx/HWp99Ltzn5HEax3SMQ8wbEq6ljDOkp0+f3WOiq3uV3ZvXoVn3sT5NH55ehsqFJT1WNlOiFSmcpSp9",
-	"JEekb9gV5ETg6Q03YTmrSo6GP2Rog7n1raHigilFEDPFJzxZOjIrb7YwIeEeV3o1MrDEtS++5vnMvOgy",
-	"F7XlSqGUtg3IN7P2t79xm+C59Zg1M3euMIiu/M0M5pUFNxvnNwcYoA7hU7AIbaiEApgF6cgYfx2wWEkR",
-	"oIdVeyHPTjFK6Iq5VaAmtBgTpMONZEG4SP2kAzqOJOoYCHeUHU/yHGhITRBEGmds3DQjpW6YzoSKpSqk",
-	"YKAUgtEUOAnoJ9Yj7Jy8UKsnHoqG5n3WJAMmBxEDTC4tIxB8xB5234zZgFFtSwipplXSlMTG7ddW0aNR",
-	"RHr0nOGEY7NcRpYaCs0jq1MZiQ4mjMsIempGkwPds0N5pAiNYDYTbuVdT60jNAxjplRAwKcNAC7xGBFW",
-	"eRvfsr5Qo47CR7tqoUQdE3TRwPyaNEsU7wqqh7EtzYGtYNMTrVjJSRVZpudwgHWW6DA7m63ojozBSGv1",
-	"IGU8u7Wk5BVcJ6OoaxqdmcuWHMHKbqXWMC82MF4UznFqnj7hwC6MlrlVu7VVq5N6bXe75lzQMj5CfvLy",
-	"V3/x2d//MVxvdea+++WfvPr2X7/67g9f/i8/2Prslz979d//+uUffdtQmaFiMUisu59Uhqbf4bYR/8tb",
-	"qr3NWLPVHo49LK2VqD957tUVS5bYrjA07vnffaqAWwY2p1WM9v65vE/DmXkdT7KKGteTlPI1t+xv3OTr",
-	"gn40ar1lJmCtS1gh4GMvKWAX6ffXoFFVbFyFc9uRUSRHKkkrN9wSeJwkTUdQmgHwIdC52j2pmHDWzzaN",
-	"IhYje/BuwUByoSMzMd9qgPZEw6xPBQKC51s0T8Wp2CJNQ/Ma1p3X3AXm2bIO2yYXXHNDKJsJV67CS0KG",
-	"rBFKwZq7RIM90kodhqUT86tK3yBHjIXKvsSF0g0eNrEdc0N0YxBR0dz1+X/M+tzQKnKzFpDrNwKyUwtI",
-	"/QbYQ2oJu7dmUqABsmNbU809XCQj8gyoUixjla2mk+5wwVWPhc3AfkFbwqgkkV0GN4HEDOOGFTtzDcpk",
-	"TPirojSNcSnz5jPqMWH1wBClMk3PmCDNPn3WCIfIuZtuhtgzbh/iwjeNqCSHuoEtNk8FSR/2JRw3ufzV",
-	"h3azfXpTSBZm18wN4REKd/FUHMIFcDiDsCQjynUqq0I4G87F2q7g7BthCSSikMVGFoMlQSgGmk4AXoO4",
-	"P1hXuxpgF8c1PRXmkoMdzEiw5rEkWBD6QamQaxD77GvmGrRkON6FMVsJu2n7aFDdTJowwlnqQGAi3Ete",
-	"kUMdEN45FfYXGHcqBCdTgVG4CyJDViX7foP+YbLxjtTOI29gbjpuJqcCDxoucIt1uVDp4YSFgQhO/7LZ",
-	"InIpKcj1DhxacnmF4qJ/pabqseXJhkjid7MvglUwOeqV3Zu1oOKf48rurVu3tjMSpPnZioJf/H/fefXL",
-	"H37+k7/54m/+qqyQmG5YRgA9AQF0t1Z7t3Zrt1azrXnyb/Z6V3Z3alMCJ7CidC8XWhXvNduGswGBDuaP",
-	"dfukfh1jOZKx4ttCVnZvY1Rxslql1mRiqqvK0XA632wB+r31C9AoiKQANxuheSM0G6H5ETMTdJLTYMAE",
-	"A+nUk56Bn8gY2B8oYAolvYsWqF1Z5OJoBSNwAne1+O12RE32bMDahuxiE8zIgq0xsaHnVlLVOMVzRsZM",
-	"mylqoy8o2Wfggzd/WJd/KfccFtRxtVZ7MgqVExt0zItddIcinDTLrFD41I0px7RiVt1Q3Ke+dWU7rT69",
-	"s6Tt4lCE6w46dB6wG2v2gCHZ31DKDaWs7FYO4K5h8H14qT69Qgrp4gqLMkX9a1pZEmRoLV6tefG6mcoN",
-	"m1DHtecq0qwrKOF3qRnWc0a9o1z0zGqeMu/Yq74ZryEoxeLAIZooWBqxCPWoq8QCjJMvbX8ZRo544eRL",
-	"O1+G4ggRS7TkPfcbOptUTw6jEKsFNMlgqCERskXbZ6fClpWGkm4BCYfM6uPNR4cnj77RuHN4b/8bjft3",
-	"jx6fHB43DZFoYtGBTJmVprPVNO/v/34D3zx48PjopGlEBwjsGQ6sge4ReL646BJKcCnMMz0a9yOm1C4x",
-	"HBKmZ5V5Z+cDew762Vx97iZhz2hbRzYMEb5OvGF7ieeJ68BmQ1hhKcn6BOkGGt5PVhcjGiHiMjWTYNMx",
-	"FTadlBsJC9bcM03wDhEyEZycgxIDFrkmios2q54KQvbd9nh9KUnA2zlt1TSDg/azYxfgi+yxKEzL2edl",
-	"i5pXq0LqhnkUrWJAiZKo00TWS7xyNrE1jPk5IKnNaB1frXLVgKfB7DYlGqIsfkLV2UpCIVbHAMKcXOy7",
-	"moQczoo9NAzLTEZRJZgLyMLiWMaNVPD6/P/65csf/KISVPwLk2i7iXzpaf7413Zte6e+Xas3avWPPvzq",
-	"9tevP6l949bXbn7z4537N47ee3j7Uf2kghIltDdr/FyRkYx1j9ikWUK1Zv2BXmY2v/7R5//w4y/+7g9f",
-	"/ae/m5qTjUhbeUpOVp2c1IgJME8vMe5567+95GBLi9N4XBfXBcpmN2wyZTcy+nLWDOBiQw2xJ0C5NdLU",
-	"bGRvgVTCRKEwstVygAoFIokRiiyz7gGMgiJyJNxYIE4ExhYbPsJFGidiFU7FhN4lTaMDg0gAQlfz4YPj",
-	"EzI9muapGJn7j0YNF2uOSQ4YvVIlDxwvT/MO0tgTw9bJcIBDsjAMx4Yx0MjOQgFCg/XunAoIQ7GT4LH1",
-	"4MxkZKuZN/RIZimmmY4jmQEMrAwjsHMBJaiAuDpRqbJbr13fXpmIBuU62rl4dvP1younC9Pw982xXjdi",
-	"WbvNBmAlr2es6umTrNNhbe0ZepbeC2z0eu2216i9DY6x4jmhMPRKRhbMJqie9LgidDDw5Uon2VYrS25Y",
-	"kIxm1SDvzH6WjqkxytzrzXM3HPHCOCJYqgzVl6Req9WwWNpKzNEBO+YzRQxFVAkbwTgVm5E3qUCigqhI",
-	"OIxpKxoTpWXMQhezYglOE7kbRAdAnIsrqJ+qvkPFGi4ythl4b6KhHsNfnekrIOZAbzFh6ERIvgT891/U",
-	"t3eu37h5OqzVtm8K2mf/AsMFm3uk+S4wZ0rUgLZZYFTV5v/0+78PXz4++WDrVuCHxHaIHknCvjWkETHt",
-	"KFvp78tpfAk+iUDOaUBvF9RKjPF9pq1GnIzahVS0IirOIHTHsPQ+h7KGe4QSYH/gkgBKxZ4NKISioF/C",
-	"LZXR05PVwXE7t4n91u4BhHXAuvXM2lu92G4BxiN7648emQaiUfO+2YNU50/SE3mS8mhkFBfzy54NeMxU",
-	"g2p4S7DkfFC9C9HBNtYFrQNmXTx9W5mhN1/+4m+/+M3/+urHf970BvUvw3jciIfiXxie1kwMJ1wRGwe1",
-	"l0kWZVFkJTAUs1rMCZReAmqe+HPMRHjcXz3gNsi/Sm7gNkoIRztvnJX8LCy7IpmUCpuO0ZIyYlS4rKal",
-	"4bEs/lNGjjvJOWYwXq4y58uX4hC4yX6/W6nv3KrV4J8akLxBRLnI9rIPFychD35jkzDoL3/zf//u2//x",
-	"5S/+9uV3/59/+tX3v/j5L17+4Huv/tPf/e4v/+jlD/53s5PFvQcVJYdxewItNoVNzw7qYbLfyY3ygKVz",
-	"BjiLGC0+MIi/aKRDQ3Cy8lUT2eV5//C4xGNiDmQmuiUPMd+wmnpQsZHxiDV2cFQJKh0uaOTh3P/22z/8",
-	"/K9++dk//ruXf/izlz/4+99++0fTyPe4vAnyfbq4CdDYDTOzNh9wbPTdWzezKx3LofZSGFm3j9Gh9SDJ",
-	"IwXxloqGpmcZuH7I0k+Qyd6rBJUR492eruxum6vntIGaL1wifFnIQZSFaw+0tgBM5UVQAcN1OG9ZJ9eu",
-	"/ErljnIBIT132Aseyzm1ASDMzq7Dxqe7kY4NpwYXFKE5DiznjS3rqXWCcCkbkY/icFlGIjOYSzER7ZMO",
-	"Z2lk6yiWoku+evzgCFLOTgWIxn2uDJ1zkxnEshvTvo2NjaVm4G6iEJhr+kRBd9STEQNpv0BHwGhoZztI",
-	"1nFaY0CRjwrS9KSqrY/ZuIlZcmaTMLwYhFuqTgWke5kRqTR4nmvSZVqleXA4phlSH+jeV5xrNWk2OxlJ",
-	"EIVUYP1WkO0HUV5Wjod9SXadPeMqY0FL0BHQRHPJslNwAX0Am3rv1m0wuuX08XRB7vJ6msjy+fXcxVqV",
-	"WScWte1tz3wGVAGHCH8mIk0iy6c83gXYZ7XJBCWnxUjIKQS24VWwhjl7J6o8ZTFpm44u2bbhieqFWte8",
-	"g/AW2dY24saaxQ3P+JYHO7OE4GHu7rXn9i7PDBGz0QWLcSfz0vLhYfNqny2ubPhKnxhGUTls6XDIZv4+",
-	"abNybaf2KPcNOnEglMd9ZTfSlV47Z3EmEm8WB8ygWQ9iaTabi26jwIOE3qyCudbtXNAOVtmtvPzBj373",
-	"7T949d0fvvzen1dsaEUD1g/I/6Siqme2qnhXuAnnmRZW85oFFW2Yq4tjmIXrXb+ImnJUnZXRGTfxh1dU",
-	"XnPCZz+fLBZFEmap4zUMmi/W0B5gJt7Dw6M7d48+RJeEFUqSePs9TGFEj3OpsLIBgg7m1CHAwOINYX7j",
-	"CDN2kKHH7iukvu5TGZprqWpJCnv9baKwARFyRA72jw4O7907vPN2xXK9nVkQ1Au19YJ5ZRRerCh7jT1L",
-	"HDtWpM2eobuCjGQcYiFjLlAFVLuYcI9uwnAIMLG83bPjBA9sFBI0UGn3owUCwmD3MZqCei4fqCtTdNac",
-	"pC4c5WtHw2nPMMTdnQD/anDV6Ms4BWYsQXknKCxXjXCYuC8m/CNWS7c29mmnyPJ+kMB/xQW6+u9YdE8A",
-	"BHKv1YPKqDeGpPBGZyhCVZnwp2RDcSHhryPjJNJ7j+xM7fuFOTdKpzvj0ZpHR+GeiE3CzJrJ4ZPe2NFC",
-	"sMQzB998KZKrEX4iLtg8Bf/EPff60KJPnldmEhoLVABg1+dIPNDWh5dtuWDL/B53oEcXJ2qohOu9HVHe",
-	"h84n40EzguVEkzvY5ILjcDp1TpRjuhgoWc6KTzVbtYqIZk/KXPKCYEcbyrI2ynJ4zuIxBijpyeR8px4H",
-	"REZhHk7liiRndvUnF9c9QVpylGhoC12AiOSji+KQ7HleRLM4xlfKILw+NBLFBzzSABU9Y6i4NpqFTpE3",
-	"w0Y1rGDc7seSDgR8/MXMQViVmUCWGVfEUH0iY8h7iwvG4dTsTiz7+WC7RtXbAu15Gra6zGiSQD07ojkD",
-	"0XKpYbxpUL3mIG4getdUecycx0Jo3lVJ3jVg/rNrpUAEADxHqCLNDw+zERfYjjP0QVRxonFaUDChiVHA",
-	"HCJuQFpjiD7RPRk692e7x9SpMNrnIGYdpts90wCUaXUxGxjPajSWZuAptX2WDR7JwKFpI5xWyYEZPqL0",
-	"YWAwQuyy8FS4eESEHdwFhFsbC2sbiqTSrmAskgcQTEKb1oxpQTYJeCigqGy1II32VFxaHi1MEbjUkRyt",
-	"lIBkVtjQpkw0xWNw392o1QJif3eRnH3IbWZALUtkdEZAyXZNS9BTZXentkBYAkxzrSEJIMSnYvMyFuIl",
-	"BOs5VtplNPLVhGa78LMlZqtLOKpVENSFpjM4O3sY6w6GKxeaDjaJTfTAJnpg7MiaJbv24AR+LIHFqlop",
-	"lSfDwgqNrvfMpVW27yaQsWY6MAe9sGtYtdFVlKsK6msrkGshAizxDWYTRWIp+4Gl9zrmDNnmqTDMKhyy",
-	"KnmM6Bke0WhaQE/CIgS1wMwSsxBVgrGWQ2XR3fF87KUAFzZSiDs0VoT6sKZjNcHIwB5sW5cpGoRLpzkV",
-	"Gaac8s6kFCoqQwpzBk1XKdeMXSLrmYN4B6GfKyLPWVwlT8yQlE3NdfwewFbN8pj5WB7qWLiRVALkqAK3",
-	"gPYlqJKsDyIUdtaVDLbMwX4k/LaLSVuaNJWMdZN8yQK/gUUXAIm5VqdCjoQ1egmJv9kUJ66/vIcHEqDX",
-	"ZBZYpEct2olZYe1A5UI6fkcROE14OKbeG1F1KpINJh2UBN3BC+k4+963hrx9xpS2iG4QQQuBsNA3ZmEh",
-	"IcYir7iEXfMEBKcqm7x1Kix+C6FdaUS3vhGDOg6V2WUee+/bo+cEG9bmobcFCRqd3UHC9S7uRzrLVBPF",
-	"YF1vp/ruOrn0MQzMfSc5GB2e1NyzAMhJ3f0O7+ieE8PMnJLaA1yk00yK4I5TRN/eUIQxC2FNBlJGKhOa",
-	"nB7gKtm3InI2phQa0gA/64YG7wXmwklbMOIMjo4NAOaKGAnbIb2A+WAXToq9WXCzbe2GNpZugEJfVmgO",
-	"yZeaB+brrQMpdCyjXSLkFgT8Nr9cJUds5FbsVGAaNokp7ORQsZyAak9NaDqfUZJDJkiL6REWnjDytEqi",
-	"mNeJIJNKvgubfvcHg7thKbXa9FFaCX9i5NrLsidvRNErEUVfU8Hy7Rf3lhfthi1zKFpsK43kn2HhfSDa",
-	"rGTBMIt4uFjVsCcyDm/UZhQNc61eVOUwCB1a0MYM+RzlbcyvnWnSbOLGNLke02Ryv5KA7vWUEGszG7Aw",
-	"gTwaEErOOJYYcDlSGNciiXWxKpBxM7W6oG4AGiZ34VGgPUnhBRS8J3AgE/gCWymr6SOgN73sMkSlSzEb",
-	"oFVX5EvH45zASHMD80nROrOpWlKeWWU4RVj2CNRufXsnmCCEu5W2HMaKNdzLaUgOcNO611rl8x/9+LNf",
-	"/fqLn/8j5rGjJGD+o66lr9tdixsWPr+yW7m+XUmTzK3Y0R9EEAKTfG2H8/6DBx/fPfqwcfDg6IO7j+4v",
-	"kltrdmDNiU9LLG+pONM8cH6E1cNB2LDSLNBeNoyUYzZW0Xb4jAZjPUWYG+i5ZPTmcpu9koiJ+79Afa6N",
-	"vXJjrxxb8k0oecIOzAmZYpHAZ1ZHyJ4WbaGQAFeat4ulXHOoj9PHLoGGpfmaDo9124MBrdffSz41YkDi",
-	"uP1e9cb8uxxUtNQ0MmSxtmoVEbMIB2AFm6tBwlMbKXF5ZQ6QE6fFRNIag6B2EcjZA3claNjnAsxVWyWu",
-	"wv5g4MJpLu824B1o2OCi94KKdTE0BBu5b+vb6deYM2F/2MlkX9gvb6T3x71f276+Yn5vsgbzLkSHn29u",
-	"xQXdCof7BpfBBYll7RyEDgYlbB2DRfDjk4AOC9hKFWnmgKzu2ZQC6zHyLNpnQo4gjsJWGwRXzZQSsz8Y",
-	"bHC9N7jebxCud3JiN9DeG2jvNxPaexl+US70IScMcFYI4CimgwFDN+2IYlVfLpQGbBOSDpYYSU7l5pbt",
-	"DwbrdutdSipaPvWzstsny+UbX4Y3DvQrl667ImCM27uFPHTOr89jh4K58bpdbZCVAzGjXcTB7S9HcHqM",
-	"RrpXqIh9hD+vxFkX3I0FV9esFGsPMePzk6fZRDgG8poFezOzd/EM3mLZFchdqMGwFfG2XSpDDseFK/UI",
-	"fn2NF2rZY1hicQ09bVHFkmgRKzb3eTemmCy22Gpn+31eaVHF2/tDc1A/eWoYR4vRmMUfMxgWZNBC1Epe",
-	"1g8E7eDPlaAyjKPKbuUaUlUc0+QLH7h4NYA4UF6RzqQeJ1xDOq6SSbBGmDnWtbWM03l70TwyndbieqOD",
-	"ge3K3M4qeSijCEPnMEIiCYQInHKI9cwFq2Z9yrn5RImIoHsxYyQ5usrREUNB0higXHEAIS9UlXwIkOAQ",
-	"ZjYY2IQkWN93FKFhGJt7hl40I880iW3UTGtyqECjcobLnmnbxiCibdaTUQg4jydFyOSQtcBDszguuYFh",
-	"6pRSME8crzqDNc2ummtD5YwEo/RcHIqcRIeDcBTqdWSRIV2ApRUgbOydczQCMLkHeJ1FnS4ehiv2hqAG",
-	"NtiOnpkDCbGbtv7rObXl6u0aQ7hdi/V4ZgPSM5DbnwQw91BCo1XSxAPcJENlVlcx5tlIdBLKmIQIBhgd",
-	"5p63kilAa5rD640DHigYAriq7OIZakXFmLjTFsKOm2MCqfWu8JxgftY8auzvKFifSHa9frE9nrvr5pid",
-	"QWl+2SEhi/g5i8f+u662+fSrH0MAamtspaWQ0wjC//izTN9DAcHEBfO2Xao9AHvoUIVucdIftnsWYl2T",
-	"EQRttqXSU9cqv10fbQLOM0ZZJXZf0F3sMntNQgxt4aHEgv9gc4KUHr/kKGboBkS6gC63bsHkFcgamKe7",
-	"+kiO/J5iZkMrBVJB225mhYWm7eK7xJUN4oRVsPUXzbnibQyv9ioqJ2mufUYFPJ1ZcK256KoC0h5JGpIW",
-	"jahoO8aohgPTj5Kx8tqxjPHF0xf/fwAAAP//",
+	"7L3/kxvJdSf4r+ThfDGSphoEukkOiY6N3Z5mzww1ZJNiN0VL01wgG5UAcruQCVUmGsQweCHvyT5Zq11J",
+	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
+	"hFaVxvPKgMa0zzSL4dPeYHA3NH+ETLVjPtBcikqj8qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
+	"jDWRHSIFI4qJkMWVoMKe0f4gYpVGRfVVkw4GzVqtXgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7DS",
+	"0PGQBRXV7rE+NSP7vZh1Ko3K/3gtmcc1/FVdw+G/eBFU9qlmXRmPD6Hd59jZgOpe0lfbPrJ0b64P7LBH",
+	"hWDRrP7wiaW7O5TYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egXstf+AgaTA8lZB06jDS+0qfPeH/Y",
+	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjQ1m0EPh7U8iV10IOhY5n9QS/X0RPw1jJeHrFj3uMtAR7pptt",
+	"eKJljr+5JAPaZeSUdWTMCs46vpBZ8z59do+Jru5VGtt2od3nZKmVjrnowqjwruZMfM4d6si4TzVu283r",
+	"lbk7ejdk/YHUTLTHH7Px9CrsiTEZyTh0k2/TKGLxO4p0ZEx0jyugCGY8TOkqOWJCE9qlXJAR1z0uyPZ1",
+	"0pPDWMHnhMicynCMNMe+S0LJFBHSvNQlfRkzoDxdphU81uGx0oQKNWIx9hAkTfYYDVlMWqnZbD1ig4iO",
+	"WdjaxeeoaZvF0DPhGlu+vr0dQD/Xa7fJqMcjluqMwz0byfisSvaE61v3KP4kCItjGZu/hdTkjA101R0I",
+	"HFCya+mBmXUufzQGVGsWmzb/9Sf/w9b//PQrv1fJOy/3uNLzSAfXrJ8mHQtSi+1FqcXDnhTsAx5plnO9",
+	"HohojAdoYB4jYtg/ZXFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfxPcrZS8/jO0Q3zFjfSSHmhVSm9j8Oo/W",
+	"LHr1joCNFvaJXHYVApfwzGOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
+	"DQSLAvskox4T5p7HDC+vYGlGulPASE0rpc8XDO6FGWbM1EAKxUAK25eiE/E2jLsthWYC/qSDQcTb1Ezh",
+	"2r9RZh7Pk/GYJ0NWaVyv3Q4qQHLMdzGj8CBsX1VI3eyxKKy8CCp9phTtMmBhhk4NBkTAhTIPAHmDV+wm",
+	"MKXN5jcqtfpHH351++vXn9S+cetrN7/58c79G4fvPbz9qH5sGi036wMYHUx7mpkqTTVDPsJFV3mCT2gU",
+	"yREx6xVU7pjNWGJxkHL6mathu82UKj9y0+8ju1N5E4BxvQgqH8j4lIchE8vt4E7eDtKh7lU7vuHpLTT3",
+	"hvTpGFYrlEA2175/ipF2zEImNKeRmhyO6eOuMJyKRssszQ2zf9NLw12TmUU5kn2GcsLIyBujWIou4ULx",
+	"ENm3YvE5i6/ghEO/7ygiR4IA19zNiDg8JBGjSJO4ViSSXVy3cxrxcKkTtb2dWrYOZ1GoKo1P7J/TzDFZ",
+	"Qyu10Az7ReGmTQU5ZSTkRtYLKy+eBsmGOEmP2zFn9mWPQLdOIoIn1rsLdzVpy2EUmvHHjIYBOR2aSfpx",
+	"wVnZJYy2ezBM2mcwifs0MvybLbcL+YfXrVXftz1xtZOTgYM2i2YHvv7Di3Ix7txXjx4cmmYPpf5ADsWS",
+	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
+	"A6kQpE7u8/cDIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
+	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
+	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/3RZslkv",
+	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
+	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
+	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
+	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIn+DoklbsEJ56w4s8/TesDRqmd4QU",
+	"eS9S9rgbM81x//rkZFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce2mVqoSVcO2MuQ1+2m7Jg3ajXS7tGY",
+	"tjWLFdD1MzbQlaAihpElSmiFWWB2EaOK2dFPH0T4FbkQsB3rQGIiNIwFLbroXgIJnIBlZaYBbXKokwY1",
+	"cxx0PG5SwyubljnmLRKafqwTi5wJOUKmGhmCbZlpYLRJzSiYvVuPDo4ffaN55+De3jea9+8ePj4+OGpN",
+	"DHdnu5Iyjt66eT1jHq2VGb7qGR2gCbPIHTdYryn5YO/uvYM7aMgyCo2MU8ZtK+Hskg6NFCOnY+LMt4VD",
+	"OJUyYhTMDkpTPVTzziMe6iN89kXg7YflzYTpi5tYH72H0A6j4PKadvKok+cDU0c1owPnPXBRM5hQtt2Y",
+	"Zkzkob3JRXQhd6jwDBjzS9JYeBFbonFMx/BZaho1wY0219uIkiO6P3oyClUl16CdWZRU86mtxeHnLcj7",
+	"NKKizfZ7VOCS0DDkZjg0ephaHDjXweTm+5ey0zhi3T54w/NoS8qTkfwvdWm3Jn7IIzh9Gp9NuHDAkFWa",
+	"jk5yMZxI7vrwT4/hu8lJ1pAUtGNGNQsDUidChoyEUrCAbFtHJaGCyPjUULYdfL7DBVc988J1/MLQw5DQ",
+	"U2FWKorGAbmBLWl6xqziCbYToDTKUHEpGKgEkwtcv5le4J3t926+l6WG02vpPe6GMQvz2CeVbw3Z0LBy",
+	"1Tcd9KXgWsKyPc3hR66BixVg8g9hhn4mW7Q2EQYvSZgzxeSHOffTPTmj+fWJgm4+615DwaL8NbQ/zIse",
+	"CGwYgn1z9nK4B81beFebVGf8hiHVbEtz8I9NnW/nVpv6AcWePhdDzbKcYYrmTV+7ApnAcwnFu4LqYcya",
+	"ySo/z5EchoNw4Rmds1hxVNOyFA3WSoGFHI9pLgEvccAxJsd6HHOmkt6/yYVMxpfZr8xUZ5yrexwF/lJs",
+	"Gs9Snz67i0/XkQ+5TxPbElSGgn9ryOzPZuOy/a734goWrV2HS/c7NUm/5KXW3tGBHBEpFfwzdwfZM20D",
+	"iSZnhaPItjZzTrrdmyv/9LlIf1ufkoiWokuOxsx0lHI1iChG3+VRn9mag47H9+2zC1CXFKWY1fwRY+Lr",
+	"9tEXL4qXOKWPLyhkXjJfeD3XfzZhfTprnddMh9ZLg9BctsxRWtDuEy0SErpL6rWs3p/RdGZHJQUY5FIu",
+	"tiW7cHZOM1bqIg9DOdJu+mVhkQa83pNixzGt66PFZnp76zbE0oc+4oNGp8v+ACQgINVqNU8Nm97iWaaS",
+	"Yqveh/ycEa7JKW2fES5sXMNAxrqMcOZaHgrNo+nG0aTkdFUwN1ipsZwoedUWntTCBX5Hs3POPRj25E/b",
+	"Tz86Pn5IrB1sajWDyrMtGYdmqvUkKDvvYvlo7DdFmXkN9IigMmK829PzFwFW9wk+PE0dUpHwVgOx7Wa1",
+	"jiW1DGx+zdI+drp+aT/V76rSvr0rVy/tuzm9UdL+MoL48vepaNGWlN/XQg2XWNTLITdPZ63fminGVVCL",
+	"J35VJyMEFRlQTGbTSZzELqlnpeaE98jhacRmyNG1ai0Rpa1oAOMQmrYXPaUhF11No7OmO0gp1wLkXJRx",
+	"2W7Bf+sfFLhuWZ+iEJbOPLlxvdAaOCFnTeWslHhxqFhcQv56rFh89w5einaP6qYcMIGvLbIOta3be1vf",
+	"pFufNrfKeF3c4PJPE+ziuhktdHoFjDbpd2VGi6f/NWC0MJC1b95VbJxaF2fE3pY5DGkjd22mmXt6NWyv",
+	"+QuQYtZZgv/+mLSSbNHWLuT7kD6jQrk8Z/y1So57zHwSbRaLTFy8cqmKbT7gZmo+HRINT6Sl+qpVCZYz",
+	"9++k3Mv+ltgE2Lzz6jNfy+3WEvpZyGnUHMSsw5/NF2bMCYMnZ3upuiUEx0f41JvteEpnJlvNL72efi0K",
+	"XFLLKoTQ67r5FHR6BXwq6XdlPoXX7DXgU3ZOF6EQrnx/F/JAXM7NvjCnDy7ssqxxMWL75i/8gtTs6awV",
+	"XzMdWisNuoOa4n5iTF9dqCqyyi/DwlFrKmHt5Kqpsh2nLuFcw/oy/HeoWFOz/iCimpU4ghwDNVIGjkIr",
+	"fKblZGqLsdLszq6Xo2b7Xjtjzel+Rf46cU2unM1OzvBizK/+6pZfimP2TJe8DHMmsT6lb+lJTpKR0sgc",
+	"0+uTHxbfssNrYXwySbCvvLPUNZIbGz+HBC0Q2D25N1dDOa6QasCe5zo1NXumMTmO6x5ppXe2ldmid9Ib",
+	"mMEZe/Wzv/ziN//hs1//5vM/+emr7/7os3/42ed/+p1XP/73L7/3k2zmzhwknTnJLSnZbPrIcd2TQw0D",
+	"fjczuFs3K9le6lu3n35S27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
+	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTz/cA8bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
+	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
+	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
+	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
+	"yoJrTvX8Q5A4J/v0WTMcxlTnWpFtgK3LfrWT6dMxZFLNzEW7sX3j5mTmaE7ShllwLjwjKkGezHEqM8cH",
+	"7rkX9kyUv2cPzONZx8Z2nmNjQMeRpHNdwQ/tY9ZwNV9J0bxjM9yPzPOYzhrreacONscfo8nTVvoUpQIM",
+	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
+	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
+	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
+	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91mbDhU7SnVov4LMjHu2W/vd11zv9vOhPHJjsN88",
+	"TA/FNe5GZOYqh5qFxVYT+F0RRcdk1JPAosw0Cdc2y3fEFSMANtQDKBELmtCHLLQc/AD4WeVp/9LBQdg+",
+	"zZoEjtvb1qVgKkjO7C4Mqk0F8E2AtuAxAteWoU64WF/nbJQn/JWDOjim6iwBOlDDfp/mgTMcp6DTjdKk",
+	"5nCIlULQfVS4PcnJuPzd9Bcmc/tSV8UfjWTP8ihSSn/MV0Xzw+vM3u4SSkKpLd4hF1pCCrpTd6ZWZwaq",
+	"CdUeuA8tR+Z4IjCVOTznNBqa06FY1JmrhuKoZ5sjAMbynEb3VR5jjiLukLcAsAuDSaA1c25BpGDP9Ex+",
+	"DPggtfmCnkXkXl0vLi2YFMRv5Omw1hk4R1/9mF1CTEKp+28W7yqzfj5mS/qc3R7k3QO4Ch2wI12QqXBi",
+	"foWxw/cYNcylAFbnIwegw7W1wCPUchZI5+GjB/sHR0d3Dz9sHt+9f/Dg8XERnk7OfVkUDugeC7ssPsgP",
+	"ojpFtJEc45dVI8uJS6cFzAAAe4Hd9WnIsLm5Qs4yKCY52V2XSR5mgz7ZxCer+Ep5VrCOZaCcHLLKnFXL",
+	"dRXjOgZ+kzPZWbZp2Lu51Ct1htanf6QP7joJFvZ7ESa3iRlcreENB7Pu7Vu7vdQXf1gc6agUPBm0r+ay",
+	"snzSBTWFaLtHMFE9gJIgAQnpGJBH+1LonuEQXGPiJ/lUCrZLzKgsFq+rS5HduwGLmyEdz90SeNnoiixu",
+	"mq4XegHHvNgrZkIl38hz8N8vkoZbFti+hX5URHl1EOgB+LoHTA4iZhgv2e9xwRSApR6IbsRVj5yOSWuv",
+	"3WYDvXWPiu6Qdtm08yaVYLqdjCYffqolUpa3VtZ05jTscxb7R0Cb1umPhh4zXYTrdN/DPhnNlouuWlCc",
+	"GlGumyMaCy66xbiAe1D0SmiiWeTwc221iB5VAArIQlhf5XCwag3UQmaKLts3bm/PlfTzjsAhG61f/D/L",
+	"KwHkMr+pIu8zGhvJRp4xYU6V+Yoq3vZYvAsk+87QKc5YCd6MC7Q+um43ZJ00PcX9pnblIVXK7krLFahy",
+	"oS6GJUKZKktCJZq6I6pKCaJYkiaJa6DtPlsEF9WnX1WbW0/fzQ1PSJvrD0S4nKJ0yj+dsleXOOQLpKAE",
+	"0Ie2hG/WZjt4PjR4srY5uGipmRCgLE2sBTvB9afz8Rpy7YgH0MMTyjVSa/y8b4TdCM2K+M2BCK0lMGWg",
+	"nzPhZTxFiTEte0Z3SNuNKSDXpxAGEw6xylqIMDNxEe4lHTydvHt+OwN/embijabP6Xq97ume1y5Mpju/",
+	"T0O2IkpeyMIh4k+zXJMh+N/Qm0WjmNEw37yclhvK+tomzRsTTQQpOKPMKOetykWoSen2iuzU69WV0iN6",
+	"5JLdcpxRWEQgr6hbOitul7D+QI/JCHZ2st7WdPDOwo4lrA3U7KsuDwssZlCwMZbnPGQxFC9E7OnkDszl",
+	"hoZrNn182dzH0YPkcXVLeKQUE3ol79gyvowFvRHosi4w/MmOts70AYuVFCAxnzLznQRrewmmnEoQL5es",
+	"nfYfu/OYcY4k25Dyi7i1zmzr1FFys51/RZYXW0oKK0vIH0uGCwH5a1oNIG1c3r5Vxrg8B3MAKE88FE04",
+	"1FPH6FA69KelIzCWEVwWj0WJ2YBRnQbcWzXsYtnolnS4xvwoDVWZKwqlAzGSpUl1NP86XIVw5DjnlQhH",
+	"R3bzcvzBLttu1weleXgzDIUnXJDffvuHv/32j6rkfX/eJwLhA8Ii5zr3iCVT5bc//6tffvaP/+7lH/7s",
+	"5Q/+fjIOfvLyLgIggsMruNKZdSjQAGpgOeGiG5A6sbYrQLCDIhUBmaMhBOQGUbLP7POJwlAL6sG2UaGC",
+	"G8sqDunhJ6pUZlK2iGT22w/cUNJfplWQCd126rsj2We2kacTy3icSnSZZhrL8YGrST9kwpyxgtRez24L",
+	"ihw4kjhX8tFcRxcFJFdMHhMVAftLZxymp2IHnkx+sbzDvINwdTqnG4G6MtrqRrBsfps/0Nm0oLnV1xc7",
+	"vOV1jlRiampEN68HxRdgBlsx3CCtzVqbdY+eM0Q4QW7BYyJHYm08wV/IRevdZ2KdJm5Z+YNylRflyu+J",
+	"ukh7RHpWM6N5seV5YwQhLZeprUETukScnLTONJdbzdGBICQdvXdQo8sozxgiKaMQq1UWKUPzu17CdJZV",
+	"qeZjwy2sS+Fc8xZCIh1DB1w5A0KCzZRjlupAmJ62oYSRlGdYEpNGaIta+HokxrHcxDoXvZJboC1T69da",
+	"SEqYlebqnWUrpBXUfDLcpS8VFnEVY2vLeUeVA5XO51h74KIaUUW6/JyJxKOf1mccX/TRwE6/uSDDV46e",
+	"AsG87TZjYX54tD1/p5h7ARUqS5qxloPDmM67mOass4jwLLN2np6f0K2Uycxex/TSTNrRcowCk2Rt6qh6",
+	"qdhHXnmysrx8rPK9EqA/5lqXJuWkU9amfUYGkgsdoZKXA42yNPuE4ZVjnYEddakpX42Io9x01ibfPBAP",
+	"Op10kgZEishOp2SmBd7zB+Yl+6d5FRpu52nXQ8UFU2oBacS94USSC9Ga5zjK0MhuC/FpSagrlhv4ZMMY",
+	"k9kMu5vlSsNSou7MzCW0U5VH575hny2/oDFrM37O4maxJwCTFZrlqP4RE2GK2rPCsGX0XvBULmk5Ur+y",
+	"22ZxF4xllIW1Id3vBWdy4jamtmjyPAeZGzHZcs5mZQeX9s2kt8ztQ+b8TZ6utJNmTgiQucz7TpqZSE9B",
+	"A1vZ5H009C30dDPORaR5yOI2E4lwIzXkTE/DSU8BRs/bPluzcxm39+T+uVEpb+H0BtbM7GYu+sr6ZrJ9",
+	"yyuZyWjWxxpTK7Benthesz3Q9Lj22BPf6QWcrquPqDCjWNJNvLpMMrOIk4zDG7WytU6n1LonbB/xFxAw",
+	"t5Iz9YHdxEyi0vb1pdzHnuEkgPCTspFPM0rrlhY0eqF0qTR6/LuzR7MwrH1Bde8jzLpFIw/hnaSOe670",
+	"NiEIXOTUpphQmTM06Tq5WFliJqVYLzFcLyFMWd/yDBRwYix+y4RDYY5/A6E6FiNHPDFblozHAEgZhBdc",
+	"VF7x7wa+37wVeuiizuc4HLYXgk57mBgyy5PExPET0TbryShksZqycClNBWQRNEjr954bIfmQ9tmLVh75",
+	"TOMgTp2AO7zLtcJ0aCqIHOAoId2aiy5pvdsKiBrQNlOQYRNS1WMqIPW60Ru3a6TdozFtaxarKnGIdq13",
+	"WzbD1CiOhCpCLf494YL0KReRaWu/xwWtkj1QQxVRPTmygehWiTLyezUTn1DfuVWrwT+12a6oLL06OXn3",
+	"XwJ+nvmHbBXsF+AkLJkc4jLim336rAmZIsUZIpgNYr1seSkhGOWBRflGPaohRd1sk+vlInNGEP9ZaUM4",
+	"xZmQI9EshF9weA9UEDoY4BQGMorURCVBSL2C7ceWWZjGgeCadJlW5Hrt+gz0h6biEehvHTO0GatpsST8",
+	"egqJg5pcU37OEJIfUCIIHQH4xELJwmXybR6xtjxfZ56g7XDNZc+TXqcmmBpDnsSDryXegzkkfPKN2ZgL",
+	"jzyW+VTxjrtHD8hO/ebNrXqDSBGN4SzYshzklMEhscALFqw8cTNgfQ9Lw4BYmsdCTiPiqzEkVGr/sDLb",
+	"Fb639c2nz7fzgTyxhOX7VLd7y8n7WEyzvH6DHbq+Viqt4rrO35nUvNZ3N0ynLIRu13w/TM8HnY4Fc8wH",
+	"YcAU87BKfD4mcNkWyuytRoJnh/wQIHmIklXSAg2g1cA6qlqShweHd+4eflglLfasR4dKw/sf7N29d3An",
+	"OBFCQn1XzhSJWEdXSYt3hYzhIUrQ1WKdxJIgvLGQumdkgGSQMesMlR+XYQEIn9JjUeiHums6m3zTR+eZ",
+	"EY+duRkGO+BxeqhJ7i7Yn89ZXCWtkEUciEDrRMACDUXyVQPzV2kSKwOObkgDrppHzbRDu7I6BruZmwMk",
+	"9CeORVxN86BfeK7c0p4IVKv8/bc4BdYTxA37CQPwCA2BzSmih7EgIUcvbVtaqCL3ROKkTPlyzRfVE5HK",
+	"es0xrqH6Z2iO3Woo5g/zNDTFztFIvbjJ8ArsXSWotFMxhnb5wZVn1xOaSj6V85PgQU8CHfGzD3HEj4/s",
+	"qPHTQWrs+M1jPwP8fJzMA7+462fjGnRzws+ZBC7biZsffr6TmqXrNDVXf3HXUo97yhuS6+bHTd9NiVc3",
+	"amm5G2I8zthAV8rFXxVIv7MhOfCeWOcQSHZQaJmJUAUEk65IO6K8D6BNYQFgx2LAK+gyniP/efxFe5GM",
+	"BKtIz8HIaAnydRY+5tHB8aNvNO8c3Nv7RhFuzM72LFGwFNCB6pk73Syw1HhR2tI9T2xGMgZdTOLPSGJy",
+	"seYLhpCWpEt5uPDEL53SUwgwZm/DzLzITN9Ti7RNjh7v7x8cHQVkx65TQhe3g51lQ7Ztr55a4edULHVW",
+	"bpjOWwPgAzYLR9GKQmQEKWv0jImA0EgZ+TKBsAOu6/Z6duRArgcXsBWcccAJX8EiYh8LjWiXH3yEtHW+",
+	"hO5XI81kij0tmY5XA2v30tX8iVpJbHWI9xKocmn8jItH8IMVyl9YHY/vJ4Fd2ZF+YHRhVOwtKkXMSBgb",
+	"qQdFIUMnXWoJYKx0hnGaBgUWGtkhAJhzN+rxdo9QD1xn9G/HrxKA2aRWgyFZnl8oFoNhQ5G2FB3eHcZW",
+	"JLF61Cf1YCe4EdRrwU4tuFkL6rdqT4MZGfppfJpbc60eaXThQlrqb8MjiQGGiUx2ijgyZkkRQxETCPtc",
+	"lBSZTJNHrhn4gE2ZPx9hc+bPPWwSxjDU7KKq87vn56OJLRF+4iICytj+06AwDmq0rLXX24rmz90LXUrG",
+	"c0nGkXmmNP/EGKPXo4Zk2SrgcJYKaoD7LZiolpXZ1SBb0S3ZBz8Cu9SpwMDlKlLCUNfrr4Yu1+6wTnpd",
+	"0WONhOLKXdZ2PhdRGesSL+0y5SGXvWX5S7Suultpsj8Tg6dUSfRiTJ4VqP9rRc5Xp6SzyGcy1afFB2Ot",
+	"BG/9xO6JX+Fp8Gf00kCIP0c7IAqNwz4qPF6LMo9BgOouqRfk++cjGM5LqE9f+VyjiCUdSYEOZNRm0ADX",
+	"quU8I0hep4B0eMQ/zdE29hOjjzU5qlSCIAoMNmhXYTtzV2FRo4wRUldwTtiTUZ6Xmf4uxDfhe847jalZ",
+	"revKHTGh1++WSC/n0nmwMyryFVbfcxg+Mgb/AzGaoXMaO8SCJBt6MghjBbtmJrWuINaiTaMolWJr7i8u",
+	"JZTy97VRbGWhDqG27ICZADtncYOgPqiZza8LEr+9hV1g5FSGY6LoWAXeA57ymAPGNYY+ALTRKLDVDdOh",
+	"/K1sNASYf7bqtevbWwMKlrbZEVwrrCJi0UFkwFzkFVxBq/AsF9KerfUx3ZGzRKzazwqiygqlSNOVRnIy",
+	"s/vmNCqdigLJ4HrU4dhRkgZDDcgN+206gysgt+BbD4y6S/pmf4ZxFxBKe9TyLnCHg+kmdsYZQB7vT4VI",
+	"gInVM5DbC9vELwTm5OohS5Qcxu1ccyBv94gaK836eDzbss+wwsM08uUK91FbAj4ZDOMMcbJDxnIIOfsQ",
+	"1BCPrY1vvGt3G06FQ/S06bHzPQrrqaI7bxyzquoWc721cXbHC9bO2YvRcwzhdug5TOgEOmcCCmdZj0rS",
+	"+xH2VAmy3+nMFylXi/myABE6ZjQylLwVpMWEwFbmG2oCpKvNdknL115qEVcsz5CMDsTv2DosCe4RhPiR",
+	"luqrqn+xCTE+ztHYCshQRExlUP6Ae5NRj6W9826QRqXz9ZjyAKht0aVpZ5KNIsihi1SdJcEFI4pxSBip",
+	"UCUPfCZ6KjOa6BFvM6cLwIeSBbvOWWw4YWyvSTPP7fRBLPvWzauldTgtV5ghVTdjibcXRSTq8O4SUbhG",
+	"uwIHSUwEY6GqkiPWjo3c5jzuRDEaGZlPhBC+KgBF+Stf+UprNx1PEvEz7ztnY6J0uuxVcoOXQuS2Z7s5",
+	"X5NKlSPCSmiY1TnDM407PYLQlFNmZ4RY8dQsjqHlXOfGcHLVxGJcxe1zjQ5RSOXDZoXEsl540agYYxiR",
+	"7OwSs0uzS60HlTNbA3F+Na+PzZM+6CEVXDC7IEOqco152VcymIvOj8/LUVONuLWHTnBuG1dh7wWcqFMW",
+	"YUQ0d5fbxVVBUb1ZpoVSwpgZj8Wzn4tjP3JhFm6AKNeETr7ocbX6gBzA+8zy9Kk6586iTc8ph6ZXSqON",
+	"nU4cRQ86lcYnZc7RIzBLPA1yIneoda66wBTTvApgY4dC8wiW1EaYjno8YoRirOmIRdHUeME2ykRxCVKu",
+	"0SmLkc+7tvqdZsKWylAQ1GchdP09A/49EayzGGQsmpmaytqrZi9ZYtpaztabZErnrAD16jlkNFCFC+KC",
+	"JqlywSTLT7YEwiaeC1859sKt07b9LPxIYRLxg44X7xNBIrYBGLnZxAWLkMou5n3W/FSKudt9zPvsm+Y5",
+	"l3DcVPn2IxicK9qClUhiNmffLhw5pUzuXXgJDtsJeT/tR3WF8TwCC/C3lD/V+lcTXpuVBzyHshNM790k",
+	"6/PgKpkLnSl9leIWGV7mJayUUGGpaR59TghZOkHfC8GZszJxvPOl1GX9yilJYFr1oINBC1NbMPASIrRU",
+	"JmamFcluKyAto+1oGp2ZvyU1/45Yu0e1+Yv1KY/MHz2tB1uqr1oZ2wUdDBash0G3Pi1yu+F81usoxz7X",
+	"7ilPdbuiq9wqZVfuK3czughn+Ruj8KyivGy0i412cenaxSrS7WsoKy4lui0TH/OikMItCWFRVGXV1wV0",
+	"si2UHtc8iuDi73pfY4CUiILyo11d+9UP1dtpidoQ5g1hfmsJ8+Jmh7eDlM/TNJ/OINrr1SeuQJd4lOtP",
+	"Pe4x0uZxe8g1OY0ZPcNsG5rBHMimbjYItckgZ2wcAFICFhXypjeIA0HsRRUQSr41lJp6TGGjqZPhoEqe",
+	"gE0QyUBLDphoeTrALTQGAbtXC8yJLci9GFClIPsO3urRqANAR60GhK84NxZXBBItA5u/AZQYU4iUthmq",
+	"XS4w5kV2rE8J02WNYloley7UTXbA2dvhoAobStwy77fwVLewae49ddWpyruAw2TxNmZgKprHWEgUN0RI",
+	"yT7DlQALX1caKhrLYbdXFuKZqjwLzjTovsKwGrDpyNAG61QakMaSDyOcyRIxo64EFb8PZTNDmNIP8FXz",
+	"50c06sDHpy8gy5dHS5aiwPH5+bvGgmQTii9IfoGaD1NxGhSjNFI4HNkiA2YR11lCIEMycyrMJTjeLdnp",
+	"4LGNmYZs9Cnem3L4egRZyFDl5XOkcUCIJYt/QiOOANmm/Mjzoe7bVDQ1PWP5NSUyzG3azOnOTq7/QCWO",
+	"chtwW7pk1qggjvfYIqiZxkHCK5nC0isK1jtjbAD0pBPLfjpyxW+O3Rdly/AI2QT6in92hs7WGdnYWIhD",
+	"aOIJLrmNT3pj3LgnvfEj39GT3vhQfs12BR8+sJ096Y2PXH9PemMMfXjf9jiLK/utLriVevnsVBcMOwGP",
+	"v1L+qQ+wDUqb3vTak099p6uJMjPhlY+NzuIlZ4/eMb8u6TKZqR0uaNScG5xrHStGMT6FXHk9I3PjgtJc",
+	"11BOsmxqbBrVayIg3ZeFnytqTheQfxFUvjVkw7nnJossZpamxPXoq+SNiXlip9hMkJ7CrLnvg8S2snX5",
+	"jVmwwoVYpzqTzGB9Ck1qHZYGsbMBw7PzrG/Py7H2Daajki+qzXT884ptFgQBFtBBmgk39JiMsU2uT0cn",
+	"ZuIPLYwjV4GzP6IY0+ehMPITeXy8fxmIdEfWGpGD6kLjrtFyNDVqGmYicEEirjTCPXJFBkPVYyHR0io/",
+	"eUEDyUrfrt5Or/aW/WIqiuDIB1An3lAMm27SRVyic8KkDWPhSvO2KkJ2b0JsRMls8wHGtjYFGyXvTcC2",
+	"I1YUrB6CY1nXdtnKL64PRL+Z1wvkQVDhOinZRSzbTCnTyyKzd7748u9MxmlPLV/+dHNGONl7kN2+XDro",
+	"936NBD85b2sl+SA/3RUdOT3FzMF5XiSl+RIeZUo04RvObDvf5uCaz76a9XTMntbF7mA59SRZ0xwFZX1b",
+	"65MJcqaeZ7O8E49JPBQNlwFqfWOA6GKphA3pNbolciBKkjifHB9XJnO8oDc0kcGDgQUe5wrQuMTiBWqW",
+	"1qCW1oZ2Dd+jJMTpOA1HJRasvEkU53HZZSlX8sxXnJuxvJDR4CGUD6r1NL1NxbDKYe6C+nZG1gsHDyqi",
+	"6JiMes4Zx3UappeKMSZhh87c3afjAsBePGkz+u05y4PqyVgn9geu4RiqGeAuauZ0JLp8Efc+gC/aVHhZ",
+	"ZYEgIFf/e/Kqr6jGZkd+AEmw6bNWyTM6gWGl0qij/z3k7eKzUSUtuM6QmwlgnhlISbjkXBMhR/7JEeW6",
+	"1YC8ERfbD1pZiOHJUPXVLGL6nVPWTITehk02NHJvDBmY/jnENEN0TUyczcbltnw+bqtKQJz2Y7D2GwSO",
+	"hj+rKcteMslKUEnm4T+kB+i/xNHkpOMUgtb54MosKckjzWbL86jyDOIDjQIJ2rV5xJl0TfC0si4XAv3f",
+	"meyKFCTT5SM4eUzMZd4al3GtYDFSkF9TcO+pDV8NkNRsThrs03yehPp0w/XCz/SGueG+A8CM4VTKS2ru",
+	"Q1aQruwupPcp8PKZ0qUSsS8ix3q5NjCQosCv8NinOSRECfNBV0g4uMCM7aISoygPSOFBOG2QDyZMt1Rf",
+	"2YRE59kFUreYgACZdDVsBoqlYk52YPTs2+XEhpSOlODO5iRWp+Hx7epbqAaaZEdwXbJ4LGQOzExDSSFV",
+	"L73LMVPDSM8gI+D4tSC0MiYWJH7sHLYlOphRwXbP4TongIdTto8Z6lGhNPRRgRDkM9xBFApSblMu2tEw",
+	"nDIdFPY8Kz/GZlHA/uSmgCyTCjP/QW/ouaAqvCv5C5LE+ZzU9uVL7uYm3tA0XEiGzRsh1dB9LNlcVjLJ",
+	"kK+kqH0mHwTWeqrY7hSh8BfMs60sKS9OpEjnbKSpwRS8lSd9qQsxiRmIGScaM0WmGFuGQxXJX3fzkjdg",
+	"zSyNfny8T8zoA9JqIgQ8JY/v3b2zSxQMnpyOie/OWSKhge3a9k59u1Zv1uofffjV7a9ff1L7xq2v3fzm",
+	"xzv3bxy+9/D2o/rxgskbs0pmTUj9Zm7rTeUwPa49kcN3umIaB4jiV57EYUax3g1b+2YVI0xYk3RA6uTh",
+	"oweG08CnHAjvgFwn+3uH+wf3MnjegD8R7ATXl8WggMPk0Sfgk6d89osE8tt88uUJzIekdoBRDY5TGCd5",
+	"uIv2w8z9sU3s+xeWzfEvW7eRqyZta34+IziolNzsITnSdfxSem1xsb8Cm/AyzHXyDmbq+VkD8tTg0muQ",
+	"nnCQ2rbFsgSndzGvtlArQXpsAX9XLGPj6tOx9Q/uonmlz6iwZYVOZTh+p3TUDGYSJDB4O7XaNNlLBj3H",
+	"ELpLWs8FVI5DS02q6FyGIb76tz/9/E+/87v/+v0vfv4Hn//FH7z6zz9/bujGi3/61fc//5OfvvruL7CV",
+	"HOS2pV13bg5r5oK21/VzQtvxob1Bydonq/7Tn7z6s98sVIK05BpfCAt2FPPq2bCf1cVkU65C79dFkssN",
+	"DB/PI9hl3sfkixczVnwVJOMLWeEcN9Kc5KE3cwdya7IXMcWnM3ds3ZR1vVTVZb9kKOqe4vTaUY+Kbo/y",
+	"5XS4a+8WpeGbLiMu2MG5PRhFJaIKTXVtKdosFizMa34RwdEFhRTAFDpvcFK76ZR1qQjQJ1wvZ3NasgaL",
+	"W5wERQ2KN0N5MjMUG9DrrVS+CiT8DbaK4lJm0NhAly1dZsbyKOkfPu/7Qdif/Ujc43449gs/Jnw/XYnM",
+	"fJEqROb7M0OcqLxVQsqfsLkvVJFjhkXVHj5FeYj1Wnrjwgp5+bXMgfYXHm77uzU7e7jcfGcKWrKafJBr",
+	"y4yZtzP7dizC5gyjYt6QcFdJ4vSbd+AnKBGeY7iVReTH0IIrCF/JkqGrjGA5loOHMwFvU/4PX+E4wTeH",
+	"LVaKS6FAjaLqjHRkvAgu7fQdeqzyoiR8NjnHwJP2MI7NoBBBKyA9OYwDEppBiJD0pdC9qXy2kI5L3mPT",
+	"WslHcQBlH4ZxLRGeZ3uxIwtgKq65vI19rHLhLKOo2S5WllNp4IoxV1nXqs8NzJfscxFYUy0UEAcs4g7Q",
+	"JNknQrrHgQRAvcFc0S5htfNd5IsW01jGjKOaIVcUClrmKgOxrTE1u1BDZAG1Bs20d3EmKUhdwBX8HGUE",
+	"1cfuuUsHyvIjsuuWKjeYqbqRPY4TC5fdlGWBpMyk796ZqKpy83opQbLa/FdFgiQ2W14Bt8PIWIduzCuS",
+	"gN2s18Ziely7fcV3uqKZA4jelZs4cDYXYd5IiOSEFrSAGSlLPSfCX4ZRhH5tSOMe+nxQ+9I89WvFWkRz",
+	"ie6AKjWS8VwP8kP33PoI9UUh75jDsmo94wmLNxehskE9yJ21BLAAOhhkCz9a2zeql4al25gNCjgvF5jp",
+	"MesMAoyDFRkcUBAW/FdEy+yA0/VIpGDTcsi01LKUBaH4yL7GJ3JxMWAO135aeFzXyYzWzojElJF/ldwn",
+	"h4bQyLsaE3EFTyjXswKTMPHNlc22Yb4YgG/D8TGoV0jBdkkta131+tfO3OqrT2Qc3qjNrUS30NUBa257",
+	"aA7rkdkuhx2meHtvqPPQl/BGQ6KbRvAUc6HA/EEF2Xt4l5yxsdMGwTfmkt3ds1AgyGbOQWMcw7mkSHC2",
+	"XKHbQcwh6W9kA+WUprFmYRKMJzuk9f7e0d395t7j44+aX4FyP3DygGmZiSSz7mk9ACR9RmMWf5xX32jP",
+	"zyHTDrww2dALgP3q5FDPex8f3T8imGevJkPXoC7bR8fHDwMMIYfZ982SPZRKd2N29LV7sMBQ7wiSUMzS",
+	"+Djcxomwhic6GChAXMUSIVSdqQAZDLSY8I7qiTgRX/nKAZDgrx49OLRgOq5IExPnLJID9pWvNEjr+Qlc",
+	"zRP0Rp64C3pSaZy4jLKTSnAC1/Wk0qhWqy9aVbInCOTiu91UtM9OhGsYs0PM92bi1ngEeGumqxayDCze",
+	"BK1UEW/F/GAePo1YEks8iGU3pn24cacxFbA+uyfCvtnhLApVy+J0Y1Vm85VNYKE2Ix8WPx6n66z4w2eI",
+	"J8SdkVAyBThFIWtHNBVdWCUtuy4tTPLnWjORyu4PzIbu97hgipnTeiC6EVc9cjo+Ea09OBlb96joDk0T",
+	"VdJKbIHYIIxFAtKRzeuh6oyLLqGnkCgr7BbuWsZqNxRw4to0jjlKj1SdCDOl1u9vWXlm627YIj1GQxYH",
+	"vhi1reaFeSG6SvbIjdoOYstxQVpQJntrr6NZ3ErlpWQpnz1kkCTLOwyj+MyhNKfKZV9+qfZli+WeJF0Y",
+	"QQczaZIoGPKl+pcdxvtkILRCA+suzCwJ0vzS9pfNQmPADPnSzpcRlom2z8wI3QCAPNsgZWvNryahNeRL",
+	"17+MyRS03XPJxvbVE3E6dibZ6gmE4XENnAiue0oXblRq1Xq1ZkiNHDBBB7zSqOxUa9WdCtDnHlDZa3TA",
+	"r53Xr4Hx5poNmIZfukxbnCc8hndD0wlXet89ZJpx57YQdz955Jp5GeD1Ki+CuQ87RespxDyCUAHD2q7V",
+	"JrI16AAT0rgU1/6NxYdCtj9X3sCZZLRoIKjTkEMDq/der9WLWvXDvPZY0KHuyZh/itDj12s781/6QMan",
+	"PAwZaDfXt7fnv3FXnNOIYw/bt+c/fyzlfSP2vggqN3AV57VveDiN8IWdUvN2iOHI1Yf9Po3H9ty4cHwV",
+	"EMFGTGkfnK1pFzw6/vg9NdJPdKb6aoti4BcW7MEYr4HNn8wezX2w/Ox70PXFzubdkPUHUjPRHhuWjMcO",
+	"btn7EoutzDlxViSEM3ouOYZOn9MIMTM83Kj9zYEnVr4uoewPjeA+YfyvLfwAhfRvPIUDudB59mU3s8Ku",
+	"LUexxG3y4q4T4yFCyEnp03PDaGEQ/D95mjW6VrZr2ztb9e2tWv24XmvUzP+/uchyYPgxRNk3k7lZLTht",
+	"Ii3qydPHelp7cEJFZfHFLiYce6mykEgHSty6+zTqyLjvKMd6yE3t+vw3DqX+QA6F7aIEvdmXohNx1J6u",
+	"13dKEah7NLaEtn6jzMzVcIC+wPss5PRtJJ17YWhkI0/XyhFL4OcIU5bP4q89t3+9QM0hYuioyhLVO/B9",
+	"QlTziMfsid2xcNRvz0l+y84XbnFyxFADcZClMeuAViIXPnlBvgT5IdOzj9OGF2140YYXvaZivJRnBJC0",
+	"FuVHifC+kFhuDzbGTz4FvTUPjt0HQwFGc8TouYXyUhqQ6e3Zr5InYN2x164VYEld3vGIsliCwGj39pk0",
+	"sMb12u3EhIS2Id9WVWkaMTD8ZendYyADaZK3rFaRQJqkNYs8CgSS/sJqA/olN0rDhlBvCPWbTqgRM/RC",
+	"9YZ0aJiV7CagEcDnlDhcPaA4dQ7XwFWtZ4RGUrBpagn2xVTUz5tuYMR5bwyMazIwupNTbGH0Z6uciXHS",
+	"7+iiEeRIQMmH2FaGtWUM0OVlfWDg+QK4LlcUQrFzFtMIHBUBeoWgJER8jvnsgLOEmOw5koQ1cPrYhSs0",
+	"cA4iykXWwJkK46jQdj9l4tzbv38Au4Uzw4Ce/BdPoRplWhKo7B+arbJNvQ+/O9T6nUVkHOxm3abRnFVZ",
+	"Xs6BhVxUXkmWa1XRxa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z",
+	"52nDZjZsZsNmrsaUuSirWdaWif0cyjfbkpkiY8uqD0nZKa8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4",
+	"QtO2nhO06B6aotrcnG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOv",
+	"DKIsYOFQK7EM88yaUURkDKkhVQIAqLZZL0xA+kiAIew2RJ3GzBdpB+GEYKEHqNW+S8Qwikg7YjSG4H6o",
+	"PIuX6h2oJorGU9KnXGjKhc0sxMnsZmDZIITbATpbbc1W4SXXazvTcow5d1V43iYQj3OEmYfDNElYXpRp",
+	"++JsKQuGHS0AvwZESMK2+pRHzlSM9Xq9LGcYemINdbTsk+cVZl5yRWuhsUqjUt+5XavBP7VKCse2MqxX",
+	"XgBxtKg5+U2GXHQ1jc4selHlUzN8RUUlcL3hV//KzrHaBnSOpPNbpvNbOZ0bSaTdoxrq5cKXcu/9/fr2",
+	"DgxrATkER3sFMaxd08EF+He7LJxFSX3OFuZkjVjMNtLURppa2lbq7jdSF1veWwOSpSfUHuh+EbYxQ9S6",
+	"9tze/VJ2VHhnY0d9y+2obpcXPGOzDKazDs5FCr+zyDXmoONINrLvlZjnljpZQaGZDhS+AQUMKCsGOUlm",
+	"UtQoy/YdhIvR6S5Sn3yaQ4G9fWmmtuueegtCaKDywCaEZl3qpj05M0Jo3NlaLoTGVsNLcDwQsg23OdHm",
+	"zK+m+1bIadQcxKzDn7VSKCBdLhQ8XSVHNqzGjwxTiHtG8qEEXw1QPTVSkeyQd+sgLL37Hgllg7Ri1uVS",
+	"tIhmUWQT4emAxtqBiMwessXFMUotNhQQFhnpS3pEAQdUQu0TVXLPqs5B0rvNWW8ltTYAkpzFVpDDXHLX",
+	"hFspruwMrc7NHciJHbStiFgcTgSdXW04UZsKGtIJrTUplVap12rblaCSOgnmy4S87uP7ZghdC1W2B4e7",
+	"3eNiRrv7h1Ot3rqZNPvZ3/+3l//l15XgQmKssd+1xx9NzraMQ6LEiiQLfThjfdYcW+2WeOPC2CjdawhQ",
+	"coSzJGOc4b+w7117ntzXUoq1G8FGsX6bFWuUMkoEKJU6frP07VnnacOHNnxow4deVxPJgrxo6Qgm6OdC",
+	"Iph2CU1UH6cfQbV0NppQ+rgiHXO+CBVsBIocwtuZJ+3UrzIeKqGal5/ZCSmLi6sdaw6L2hD7DbHfEPvL",
+	"ipu6KL3D4n9uqf5sY/IdfM7WQMoxKU9aYqNxYmkDA1US67XeYKuHPSnYBzzSgF365tm+syu/CdF6TW3m",
+	"Dnba7nmx6XzywXmaWr4JHfY5EwwVYqiRNflaQE12zmIyolgMyBqDE5DQXUC0bEuQqlwwVY4QZIfsapJV",
+	"2TOutGohfG4S0YXRXID6Wmxrzh7nKzM5Z56svPrZX37xm//w2a9/A/Uwf/TZP/zs8z/9zqsf//uX3/vJ",
+	"ZO3unPinpvb1ZlE0C5a62leZlprAQJddlDLiHA8hOp2rpoImHUz9zPUsIbflr/kKAtzkRsyOBJi4wRtx",
+	"biPOLcU3jrSMmcdXRrRsSWiGjk9UwFyKh8wS+q49LxW/NUW130Jr89tqPJ4kV8uLIkVG41KnY8OsNsxq",
+	"w6zeeEMzFoC4KIqyqPB/MVmzSRVDKEPKhE7KK2Ds9C5RDDI0mC6y+eYQvQvSQ17+l//j1Z/99bIE4eqy",
+	"Xzd0eUOXN3T5qmzCF0WU52oL14AsAgLYUtQ7t3DDI9PmRo7c0KsNvXrL5Uimp4kVOWUohknRZqQvM3lq",
+	"K5IvqPJeDFjaUkxrLrpVm/3Z2iUtrPJUjeSoOaKx4KLbAgN7+gc14rrdw+BsQagtkqlBSianNKJmJlpC",
+	"4ScWyRFEHehezFRPRmHSScyU6T5pKIyhUr8rSSWHUQiCKdiHzChOWZcK07R5NcAlw0JWSZttCQXaXKsc",
+	"X1eEdikXu6QF5d6qKpKjpGMoFNijCpApGVY4gwB8QHEVpNWXgmsZm8Uyj7i1adrqW618JNeD89IOQ9wq",
+	"7zE84yIscBe60v0JpbuYUqQvgtyBuRHZs2I2FZe6YHhqiBUjCwZYr602wjfNhQlHYJO8c+m0FTRgvIEy",
+	"hmqPhnicCTkitKNZPKJxWOyYtId7RrRYk0ZRHokVUvOOPRpbTkaZHU9wmHrl2L9xiWcwr8N5RxIwMaBk",
+	"aH9zKldzj+seI/5kmEVNnxmVOoXZ72cFLpY8hteen/JPm4aKvlik3FHeedlE2b/VjhKdbPMCp7HQmJmT",
+	"YuxO4tI5xu/zT4/N+2XEgKmyKcMcWvxwqAtP+rKRrB0uuOpNQXx7Ffvf/vTlX//6n371/c/+4R9efu8n",
+	"v/fcCJ5mlC9e/fH/+cVPvv/yb77/6rs/rAQV9gz3GOFljg7qtdr1VK3T3377h6l3f/vtH738xd/adxcI",
+	"js2b/YVHYqwylE1M6UYfv8wgBJZlzlgs+XSouGBKEUOtiBS5RUQWII5TvNqqqFufyv4pZ1tQLQFMirnR",
+	"bsdJHXZw1Liy3rZeAos6ga1GDdowJVj5p0qOaAe08DaNIkiTEGOieT+n6MgjHNAxDOQSLI+Joe6R087J",
+	"NsHpY7GIKnRrf2tCQG+lsb2ajc/2VQqKagRJ5vSMCShVvZF4l75Tx/SMYblvzMIHy8oIoqGhXjiJqcC8",
+	"f0O5kwvlT+TCt0kO5ylcj/CRMmYYbO3yA7eLuwbUBK7mGFngx38O8Jywd5vI79dUtcUzW2hWsXdzGZyU",
+	"e0wrCNEGUzAagFPx1pYvwE2VgiGv1hL+thkiuz6rLosooqUlTZnM4h41siROKIVoAnigrmwRDkbZykVd",
+	"M0LzGCJQE8NskDsP+0hAMhB0Zr7jKnmCacy2IwXRGWKMWc2yQ7qSeXwVAHAJXa9FQeVwQa4WvsRwUJeW",
+	"M68mkt24pjXt9ml8xjQXXUPIPFFrWJfhe3Dm9AhIYhyqua1Pp95N9HfOYi+3TXYZy3NuPtUry0Gww068",
+	"NgWWFs0/nL1QcFyhxfqMVVMy1pVGLagoTfVQVRoVeHlZSPdVBUDcj40SuVEiLx0NJbZUuAznmyPKXnvu",
+	"LtuEqTYn5G9EDQNKMw0nRaYhqgMi43ym4l2kIwSvJhFVOVF/aCZ0nGZjB3577cAolszFWilzvItj5mcd",
+	"pA033HDDDTd8CzBZFuGIS8KxwJF+w8tJJbRwWe1LdjpZ2BRPbTqdVNnZzDPLVJCFkb4m9aU25HxDzjfk",
+	"fI0R9hei31ilY8UC+t6qpjMIDFbxEbRfUFb/yPZexg3g1CMurDEer3yBMd79WO7m4jiO8KU30iaPM9gE",
+	"Na7Hxu6tzoWxi3iul0IjF4QOBnidBjKKlGEYMetypcFLm/Yxgzk+bT3w9nVuZnxOIwjRjsxJVQEZigic",
+	"6OC+xtBhG3rt2m8OxZmQI9G0MwCgO9npFFm6j5xH7CpN3W3rnE4JUzbiHWKbjfgCsduNSk/rAWBLBZUk",
+	"aN4GQKfC6/E1T0weWpFjlnFa8z5rfooVqfYUp9eODJnuUQ7Hx9aqSg3Q7U+zryqNHegNdwmiDljcDOm4",
+	"0rhRq73wwzjuMYvFIIW1G7GoU2ikf7EY8VuzkZxqzfoDM93t2o3toELPWWykQdcRrMt12Bi/l1h0zAV+",
+	"NCq4kW0pOrxbaTx/UTIhanrluWqCK8gFv3HVxFvlvrDHhw4G5uQwqpjLMnCjyt+8AD715DD2JdNY3MRo",
+	"kMw3UugefvEiezRt6+mziV/NOxSCPdNNT8Rmrkhs9t02qxgTMx9WrNtnQjcV/5QlL00fQPhWz26Kd4Vv",
+	"Il+StzJ4M4Yss1r19u1ZVy2oaKlpZDPdtms79dK5bBAdCNtWv14LKrhl9W3Ii4DNqgUVu0um3RcXh9bo",
+	"rt9GbdioDZfuE/ERLKUklXlaw7Xn/ubP9IsYsdMrDoABB9l1YO/ZJTHTPGa5GG1oA/dCxsbL8fZ6Oaz8",
+	"OtfNUerAFvs5Zp6ljUSzkWg2Es1GotlING+WX2sxqWZJzxae6jfFtUX2LHRUmJiCwEyiSCeWfR9YgkAB",
+	"CJ3rYAK48u+isQnqyHlWWuQ2S7HWS/ObqUiOWFxsSbkB3C9FyF4ElaEAVjaRAJbD3oBZLWw4Wav7bSNk",
+	"bISMjZCxETI2Qsa6va2XZzm55in185VEklxv0l1BLOlRyOTBVeVK8vfpmU1fdLwfZISGlxGEp4+onnNF",
+	"uoAHJCTgIiEUDwfLTiJzoBgzArgPTc8YVseN5IjUEmT/7e0cpxK8/r5dj6ut/yrjmLVxFdMZDjDCSmNr",
+	"u2Za79P4zHA4XETnEbKSFmZKyAEZDnLbsL4p3woX55K3GanXrm8v4sCx64WLty5JJOVh2zak/9TcFjz2",
+	"weQMy+LUveekBPMBGVzB4qzEOu6xsMvig3k1ksxtYZCNxPEORPDehpVsWMlyabhACYg05AFoS4bwQp77",
+	"JTIZe3hXifNxsQUjp+VmMv4Awxif5UyRtszLWoC4GRzJotT9tQu5wXlscmBfr1t2gHmkKIekLtU7yl21",
+	"VaN2lhXRcq6pRTgrSpQHf4V95jIwIDyAIsQf52Aogqb/IqhAkBDIpzGXMdfjZp8+a8IbyZM3UZjJDyTy",
+	"uEJIkRSPQM3tmEd9EzdNX7b0W6onl47auBUkX6fRPiqNG6lfMpHEED7c7rFwGLGwCUnG2cmtqoXi9syT",
+	"I/xWb4SHjfCwPFmzxyjwlmQjmnZk3GbLACd6DK4ljdh3bd9GR2R2fACKYwQFMzB+zmxBN7WLCfqWLnNF",
+	"zthAQwCjQJxVtGiPepL0aWg0RgSCDVAVBZGDYkUi8/e0ZPFwmKWVS9e91TQ+p1N6XxkKeNOQkxcL0471",
+	"6m0bor8h+hui/0YZH1VC18rR+BmKIb527XmbataV8fhFGeFz3z58GULouq78ahW17QJsbvzmxl+ujSh1",
+	"iByOkruqIPXpHhsDiMSKgt9CSqw7/nOxW3MJxtKSGIgL2XiAWYLETm1C+KJhyE3rNHoYm6FqzrxI0uci",
+	"/WXdA9tLhMpfkzS2oX4b6rehfgXyziQBXF3+0VSdbSlNNVeat4uzXo8ho9VCzrma5p0iE7kULCAsUozQ",
+	"KJrWTI+pOjtK+rwEKtKh3Nx7i1r7XlAZMBEajU6wkfu2vp18HTMdj90PO4aoSLN05if75Y0khsS9X9u+",
+	"vqLa5NdgHiEBw4HzoW4yVZe9TWYBEUzZbCE5HUPONFsA4bWotIG/R0O1xUVHFioR7uwP1V3z2IWf/alU",
+	"8Zf/+Icv/+o7n//wjyouJqqJL/kYqabL6jw4vHP38MPKNPQrNvDZ3/+3yTbqU208erB/cHSU38yr7/7w",
+	"5ff+fLKN7ck2jh7vmzZyx/H/fvHf/3qygZ3JBj7Yu3vv4A7IZSveTtyluWxeQ3GUf7YXc7rGjbljHTmM",
+	"SSjbwz4TmoV2lUifUbHAhVPD0z7XNqcXrkvBBfSV92ZgLKcL2bzhvtayJXI2AAcXVB/HHZ1CZ2lSV2le",
+	"GZLcApsIH5Cq73E1oV7mTzeTZqYmyOd/+p3f/dfvf/HzP/j8L/7g1X/++XNDfF/806++D4U4f/Hc0N4X",
+	"Zjncy5YYJ+/89Cev/uw35envpRX7KIPnBDrwJ08XrShK25qfs7SV36E5xYxGmgM61KUub5lA5dWk1jKV",
+	"T45TBSs2yu9G+V0hQTun6FNJSlsoI0CV5Fnp2fddGBeG7TJARhchoM2A95VrcsbYwMg5PCaaPStM1X67",
+	"S5P9M6o0Vpq9F/mO5pyEDdPaMK0N03prcnCh3scKVGS50v0rJeHukpanBi3ChJmdghijkCv4UJToeiFV",
+	"CW0n2VTWhDphQX2Q+Ecyzqau5hAnT2I8TUJq9E+/+v5nv/yTl9/9o9/9xz9/+Ud/+OrHf/zqf/vuIrkl",
+	"bq5XADK7oe8b+r6h76+DRy6w5JHI2BHHi1VVhiqLQTtty3yscnFi3zQ7ppnGxoa5HhsmHKpC+yUeuRVs",
+	"l2YrV4tvYSLL1+lggLWFVV81zYdarQ5HXimUASp0K5Kiu+W/CSqxjFzxQczIjy1TQkCBul0Y8Cqk+yrV",
+	"qHNGpJpVY6VZv0kXkSHMSq0bXjSKmikpAqSpoGiBM5j2IevQYaRLgthz1bQEMfS9ZLdEy0HTBe2AiFIS",
+	"WWFyHy8OOQG3Y7bgYAawERo2QsMKlsyhymSylqC3+WLBtefuNsyMVfbkeENJNpRkQ0nePvPS4vRkUW3h",
+	"sbsrF2FcooKw/kCPSQtpRYsMxSkXoaugC/OpkruZLD6ca9uiUkHFaUiooyJ0SXWumLx5BHLur7BQ0soi",
+	"cIERLCGEIB++SMvABTKsgAlNSLILyqjrRXLb8JUNX9nwlas1azljloydhetS5NZrZ2w827z1sXngEu1O",
+	"H7PxPLOTuVQwzo0Hfs2xdj1G9h7ehcVHxBJzcLKGqwR8R9ttMn/0FYvOmVqnVJQLMmeODuK6GWnDjBAk",
+	"kEFE24yMegxw4mDY5ncsANCTI1FUVehjtnTmmPnT8aVYhkNEcCvNeT5m43UH4JV3bp0xc2ZgX5uu0SB/",
+	"tisw30M2glWYSyneMu67YaZLErH79Mxcf0fDLoN35oSw5UWfObqxCTx7MwLPljwzy3OwoFxoSepQtmkU",
+	"ndL22VStm2JO2HLvtCbwx1qIud0iio4V6clRYkiAEn80DPy3HkrU/MEUAOOAZSFAYwBo9pqMqNCKaElO",
+	"HQdmYZXskZi1GR+A8t83Wi1CuacbfkcRMeyfstgMMgXmB7A7gOXHNWnLPlPklHVkDEIyZFzD05bdawlm",
+	"BYWJhbsIFUv7DCw2tEu5sJA/yhV1qZI9QbhmfVycCCUgqkmbCiG1mQikWHJFItbRRA71LqG4Sk4GomLs",
+	"38Gl6wyVmfhxaj0BYMgOHbGSTLvpxRlBlqedN2RymgGYOTtjy3vbpCeHsUpwb4eDvATPM7Zv97yyUlmB",
+	"YpHnK9e+kpElKs9PKn3V5eFJpUFOjOBwo17frp9UAnJi88PwlzsH9+5+/dGdk8qLTDVUw5BB5DjlgmJq",
+	"LQbJKA3YQEtJP3aQC/ZSYGDzNyDvjC8reyxMql9bqWBNNJu1h2gX+uRpmoJ/IGO/QapKjlkUIU06ZW24",
+	"/h0PDloWYHEwPI14OysSpOEP1KwQdjg1Iwq1KoCc9aGKBRVtFkUsRKKJ4eshC4cDVKH6dGwOlaEdSKwM",
+	"dUCvN6Z4Y3cqXeGYa/uEZmFRFPxhZthTFCGvYPEp/xTD1CZvXWkQaP7psXkfqhezZ4MIVA1r8CvqkYdq",
+	"ZoeGTqvMReZC37ye3GMuNLOYyH367C4+jsVT+1y4z/5xGsd0jEPMGxKupYwzlKpPn91joqt7lcbN69Cs",
+	"+1ifJidPL0NDw1ooK1s10egUztKsPpIj0jfcDZIw8PSFmzigVQVNw04ypMQQidOh4oIpRRDxJU2nsmRn",
+	"VqJuKgNiovhEho5whQaPIkISTABLTKNP5EMpr0ZoliAsxYQkX7ooIhdFbbkqNaWNFfLNLNee3rhNPOB6",
+	"7KyZW10YF1j+7gfzKrmbjUs3BzipDgVVsAiNuoQCPgfAy8CvAxYrKQJ0BOtUFLfT1DzlMrcK9JZTxgTp",
+	"cCPqEC4Sd+6AjiOJSg/CQWXH458Dla0FklHzjI1bZqTUDdPZdLFyCIDd9OQIrLjAq0Bhso5r54uGMkrx",
+	"UDQ177MWGTA5iBjglmkZgSQmdrH7VswGjGpb3Um1rNaoJDZuv7aaJ40i0qPnDCccm+UyxHMoNI+skmdE",
+	"TJgwLiMozhnVEpThDuWRIjSC2Ux4vxspPZPQMIyZUgEB1ztg0sRjRKHlbXzL4QNJ1IzdqoUSlV5QjgPz",
+	"q2+WKN4VVA9jywqwFWx6ohUrm6kiU/kcDrDOiilmZ7NF+JExGHmwHiSMp1Hz1cjgOoVcdDWNzsxl80ew",
+	"0qjUmubFJobAwjlO7OXHHNiFUXu3are2anVSrzW2a84nLuND5Ccvf/UXn/39H8P1Vmfuu1/+yatv//Wr",
+	"7/7w5f/yg63PfvmzV//9r1/+0bcNlTHcF2TixieVoel3uG30kfKm89RmrNmNAMceltbK7J88T5V880ts",
+	"VxgaTwUEpKkCbhkYwVbxIqTP5X0azkxVeZLVHLmepJSvuath47dfFzwmiyLHTMB86FkhYIgvKcIXGRyu",
+	"QaOq2NoL57Yjo0iOlM+UN9wSeJwkLUdQWgHwIdDq2ka6F84c26ZRxGJkD6lbMJBc6MhMLG3GQAOnYdYn",
+	"AkHTC0ysGFXmodWt3JAUcjG8Cxi4VTLA6E5iZo6PIlw3zERopKRhp+aHPgfLDbIrG2x1IpypRWlqjl31",
+	"RJyILdIytLZp/ZqtBjDtU+u5bnHBNTcEuuWlgSq8JGTImqEUrNVIFCBQ3NgzI7uFRghwb5BDxkJlX+JC",
+	"6SYPW9iOuZm6OYioaDXScoedQ0hu1gJy/UZAdmoBqd8Aw1DNixnWXgy0R3Zsa6q1i5tjRK0BVYplzNPV",
+	"ZNIdLrjqsbAV2C/oqTCqUGSXwU3A26NSS2unC7IgE+lVsctbMJ9Rjwmr4YYoDWp6xgRp9emzZjhEiaHl",
+	"Zog947FBzP6WEdHkUDexxdaJIMnDacnKTS5/9aHdbJ+pKfiFaeCJMueocBdPxAFcPIf/CEsyolwnMjIc",
+	"QJyLNeLBnTNCGkhiIYuNDAhLgqgWNJkAvAZhkbCudjW4P+chnOzEIGge87GU0A9Ko+bmMBHa18z1O5Xh",
+	"uAFjtpJ9y/bRpLrlmzBCYeJJYSLc9a/IoQ4I75wI+wuMOxG+/VRgFO6CyJBVyV66wfRhsuGg1M4jb2Bu",
+	"Om4mJwIPGi7wKetyoZLDCQsDAa7py2ZrCToSdCJy3SQHlkxfoZiavlJTZfnyZFJkLY3si2Dv9Ee90rhZ",
+	"Cyrpc1xp3Lp1azsjuZqfrQj6xf/3nVe//OHnP/mbL/7mr8oKp8mGZQTfYxB8G7Xau7VbjVrNtpaSu7PX",
+	"u9LYqU0JusACk71caFVSr9k2nO0JdL/0WLeP69cxqMWPFd8WstK4jUHXfrVKrcnEVFeV3+F0vtmC+3vr",
+	"F9xRAEqwgjbC+kZYN8L6IxAnneQ0GDDBQCpOSe3AT2QM7M+KoiDpXbQg76pjF4dteLO8xda3I2qxZwPW",
+	"NmQXm2BGFjwdExuDn7bng11qzLSZojZ6ipJ9BsEI5g8rmJfyU2KxI1dytyejUDmxQce8yFdp5aqSjsoD",
+	"EU6ajlaolevGn2P+MTtkqPPTtAVoOylYvrOkfeVAhOuO1HR+wBtr9gMii9hQ1Q1VrTQq+3DXMGMhvFTP",
+	"ZiE1dcGYRam46WtaWRLbaS2et3lBzpnqG5v40LWnfdKsu8rzxsRUnHKYvaNcyNFq3rzUsVd9M15DUIpF",
+	"hwNkuywJ84QS5lVicd3Jl7a/DCNHmHbypZ0vQ4GLiHmNetf9hg4x1ZPDKMQiDS0yGIJFjpzS9tmJsJXI",
+	"oTRfQMIhs7p769HB8aNvNO8c3Nv7RvP+3cPHxwdHLUMkWljrIVMqp+XsOq37e7/fxDf3Hzw+PG4ZMQOi",
+	"oYYDa8x7BN45LroQoQACHVekR+N+xJRqEMMhYXpW8Xe2SLD9oC/QlXRvEfaMtnVkYzfha++x2/XeMa4D",
+	"m0JiBRmfQAuSEDS851cXw0AhTDUxqWDTMRU2M5cbaQzWPGXG4B0ipBeynBMVozyN7MRFm1VPBCF7bntS",
+	"fSlJwCM7YXltuNnC+rZIyNo8BKNbpGQqEwYHOLIRp2ivMxts5Ec7QRhjdv4CTLY9FoU2DlLlJ++aV6tC",
+	"6qZ5FK1wQM18uK+XLb330eYZhzE/BxC8Ga3jq1WumvA0mPmmxEuU/Y+pOltJsMTCJkDcPXG4q0nI4bzZ",
+	"g8ew5GgUVYK5WDosjmXcTIS3z/+vX778wS8qQSV96bx27WXUlKUB/9qube/Ut2v1Zq3+0Ydf3f769Se1",
+	"b9z62s1vfrxz/8bhew9vP6ofV1AqhfZmjZ8rMpKx7jmzOqFas/5ALzObX//o83/48Rd/94ev/tPfTc3J",
+	"xvatPCUn705OagSehuEy4563/ttLDra0SI7HdXF9omxaySZFeSPnL2c9AU441BBjA5RbI03NhlQXSDZM",
+	"FAo0W6cO36JArDGClWX4PUC1UESOhBsLxMPA2GLDR7hI4mGs0qqY0A3SMno0iBUguLUePjg6JtOjaZ2I",
+	"kbn/aERxQf6YXYJROlXywMkDScJHEmNjRAMyHOCQLCrGkWEMNPJuTSm8N+lEQLiNnQSPrcdoJiNbzUSi",
+	"RzJLMc10HMkMYGBlGIGdCyhSBcTViVuVRr12fXtlIhqU62jn4tnN1ysvni5Mw983x3rdYHPtNhuAVb6e",
+	"seInT7JOh7V1yli09F5go9drt1ON2tvgGCueEwpDr2RkwWxm8HGPK0IHg7Rc6aTjamXJDQv8aFYNl8/s",
+	"Z+nYIaMQvt48d8MRL4wjgrXLUH1J6rVaDevcrcQcHSZnPlPEkEvl2QjG49hUyEklFJVMRcJhTE+jMVFa",
+	"xkmMjCU4LeRuEI0A8TwWPyqlPg8Va7oI4FaQehMdAxjm68xnATEHeosJQydC8iXgv/+ivr1z/cbNk2Gt",
+	"tn1T0D77FxgW2dolrXeBOVOiBrTNAqPutv6n3/99+PLx8Qdbt4J06G+H6JEk7FtDGhHTjrJFGr+cxLPg",
+	"k4jBnQQud0GtxFjmZ9pq1X7ULoTjNKLiDEKFDEvvc6hIuUsoAfYHLhCgVOzZgELoC/pB3FIZXd+vDo7b",
+	"uWnst3YPIIwE1q1n1t7qxXYLMO46tf7oAWoikDjvmz1I7AY+L5T7XFMjo7jYZvZswGOmmlTDW4L580F1",
+	"A6KgbWwNWhjMuqT0bWWG3nr5i7/94jf/66sf/3krNah/GcbjZjwU/8LwtJY3vnBFbNzVbiZLl0WRlcBQ",
+	"zDplTqBMZf7miT9HTIRH/dUDi4P8q+QGbqOScLTzxlnJz2ezK5JJHbFpJ6dSRowKlx+2NFqZBd7KyHHH",
+	"OccMxstV5nylpThEzLLfNyr1nVu1GvxTA5I3iCgX2V724OJ48pBubBLB/uVv/u/fffs/vvzF37787v/z",
+	"T7/6/hc//8XLH3zv1X/6u9/95R+9/MH/bnayuPegouQwbk8A/SaI99lBPfT77W9UChM8Z4CziNHiA4N4",
+	"j2YyNMSKK1/wkl2eBxGPSzwm5kBmomnyih0YVlMPKjYDAEHe9g8rQaXDBY1SJQp+++0ffv5Xv/zsH//d",
+	"yz/82csf/P1vv/2j6aIFuLy+aEGyuB7h7YaZWZsPODb67q2b2ZWO5VCnkkFZt49RsPXAJ/CCeEtFU9Oz",
+	"TKUFgEfwkHDvVYLKiPFuT1ca2+bqOW2glhYuETcu5CDKwrUHWluAYvMiqIDxO5y3rJNrV36lcke5gJCe",
+	"O+wFj+Wcsg4Q1mfXYeMX3kjHhlNjKAjNcYI5j25Zb68ThEvZiNLwGZdlJDKDuRQT0R7pcJZE0o5iKbrk",
+	"q0cPDiG17kSAaNznytA5N5lBLLsx7dtY3FhqBi4rCoHApk8UdEc9GTGQ9gt0BIy+drYDv47TGgOKfFSQ",
+	"Vkqq2vqYjVuYDWg2CcOZQbil6kRAWpsZkUqSBLgmXaZVku+HY5oh9YHufcU5ZZNms+ORBFFIBdZvBVmN",
+	"EFVm5XjYF7/r7BlXGQuah6VAE80ly07BBfQBbOq9W7fB6JbTx9MFucvraSLL59dzF2tVZu0tatvbKfMZ",
+	"UAUcIvzpRRovyyc83gX0Z7VJD090ykjIKQTH4VWwhjl7J6o8YTFJm44u2bbhieqFWtdSB+Etsq1txI01",
+	"ixsp41se3s8Sgoe5u9ee27s8M8zMRhcsxp3MS8uHmM0rW7e4spFW+sQwisqBeodDNvP3SZuVazuxR7lv",
+	"UuEq7iu7ka5q3jmLM9F8szhgBkZ8EEuz2Vx0mwUeJPRmFcy1bueCdrBKo/LyBz/63bf/4NV3f/jye39e",
+	"saEVTVg/IP+Tiqqe2ariXeEmnGdaWM1rFlS0Ya4ujmEWoHr9IsoBUnVWRmfcxDBeUWXUCZ/9fLJYFI2Y",
+	"pY7XMPC+WEN7gJl/Dw8O79w9/BBdElYo8TH7u5gyiR7nUmFlA0R7zCkLgcHJG8L8xhFm7CBDj91XSH3d",
+	"pzI011LVkhT2+ttEYQMi5Ijs7x3uH9y7d3Dn7YrlejszKWgq1DYVECyj8GJF2WvsmXfs5ELG3RVkJOMQ",
+	"a1BzgSqgamCCP7oJwyGz6A12nOCBjUKCBirtfrSARxgwP0ZTUM/lFHVlAoubkxiGo3ztaDjtGYbY2Anw",
+	"ryZXzb6ME4jLEpR3gsJy1QyH3n0x4R+xWrq1sU87RZb3gwTpV1yga/odC6sKwEfutXpQGfXGkITe7AxF",
+	"qCoT/pRsKC4kGHZk7CO9d8nO1L5fmHOjdHo1Hq15dBTuidgk3ayZHD7pjR0tBEs8c7jZlyK5GuEn4oLN",
+	"U/CP3XOvDy365HllJqGxwAiAMn6OxANtfXjZlgu2zO9xB3p0caKGSrje2xHlfeh8Mh40I1hONLmDTS44",
+	"DqdT50Q5JouBkuWs+FSzVauIaPakzCUvCOq0oSxroywH5yweY4CSngQDcOpxQGQU5uFxrkhyZpfdcnHd",
+	"E6QlR4mGttAFiMhBuigOyZ7nRTSLI3ylDJLtQyNRfMAjDaDbM4bqc/+dIm+GjWpYwbjdjyUdCPj4i5mD",
+	"sCozgSwzroih+kTGkDsXF4zDqdmdWPbzQYWNqrcF2vM0AHiZ0fhAPTuiOQPRcqlhvGmQxOYgbqCI11Ty",
+	"zZzHQgjiVUneNWD+s4vUQAQAPEeoIq0PD7IRF9iOM/RBVLHXOC0ImdDEKGAO+Tcgp2OIPtE9GTr3Z7vH",
+	"1Ikw2ucgZh2m2z3TAFTNdTEbGM9qNJZWkFJq+ywbPJKBX9NGOK2SfTN8RAXEwGCEEmbhiXDxiAiv2AAk",
+	"XxsLaxuKpNKufi+SBxBMQpsajWlBNpF4KKDGb7UgjfZEXFoeLUwRuNShHK2UgGRW2NCmTDTFY3Df3ajV",
+	"AmJ/d5GcfciPZkAtS2R0RkDJGqYl6KnS2KktEJYA01xrSAII8YnYvIyFeAnBeo6VdhmNfDWh2S78bInZ",
+	"6hKOahUEdaHpDM7OLsa6g+HKhaaDTWITPbCJHhg7smbJrj04QTqWwGJjrZTKk2FhhUbXe+bSKtt3C8hY",
+	"KxmYg15oGFZtdBXlyrGmtRXItRABVlwHs4kisZT9wNJ7HXOGbPNEGGYVDlmVPEYEjgxcBAKIEhYhMAZm",
+	"lpiFqBKMtRwqi2KP52M3AcmwkUJcpdAkToQ1HasJRgb2YNu6TNAgXDrNicgw5YR3+hq0qAwpzBkE4ArP",
+	"NWOXyHrmoOxB6OeKyHMWV8kTMyRlU3MdvwdwV7M8Zj6WhzoWbiSVADmqwC2gfQmqJOuDCIWddSWDLXPQ",
+	"IZ7fdjFpS5OWkrFukS9ZoDmw6ALwMtfqRMiRsEYvIfE3m+LE9Zd38UACtJrMgpP0qEVMMSusHYhdSMfv",
+	"KAKnCQ/H1Hsjqk6E32DSQUnQHbyQjrPvfWvI22dMaYsgBxG0EAgLfWMWVgrW2S5h1zwBwanKJm+dCIsB",
+	"Q2hXGtGtb8SgjkOfdpnHqfft0XOCDQKa+C3waHN2BwE7GvYjmWWiiWKwbmqn+u46ufQxDMx9xx+MDvfF",
+	"Di3gsq3MR0mHd3TPiWFmTr7GAhfJND3myjhBEO4NRRizENZkIGWkMqHJyQGukj0rImdjSqEhDXC3bmjw",
+	"XmAunLSFMc7g6NgAYK6IkbAdWgyYDxpwUuzNgptta1S0sUQFVFizQnNIvtTaN19v7UuhYxk1iJBbEPDb",
+	"+nKVHLKRW7ETgWnYJKawk0PFcgKqU2pCy/mMfA6ZIKdMj7DAhpGnlY9iXieCTCL5Lmz63RsM7oal1GrT",
+	"R2kl/ImRay/LnrwRRa9EFH1NBcu3X9xbXrQbnppDccq2kkj+56vUYIOc3+XKrz0QbVay6pqFZFys9NoT",
+	"GYc3ajMqr7lWL6r8GsQlLWjAhmSR8gbs187uaTZxY/dcj93TX14fLb6eOmxtZqMhJqBRzcU/41gvwSVg",
+	"YdCMJNZ/q0CAzhQ8gyIIaPVswKNA2HwVCZTqJ4AqPTaCLTfWSsO5t1Kpawh5lwBCQKuuUpqOxzlRl+YG",
+	"5pOidaZqnUp5ZjXtBAI6RaAa9e2dYIIQNiptOYwVa7qXk3gfYNX1VGuVz3/0489+9esvfv6PmCSPYob5",
+	"j7qWvG53LW7aWgCVRuX6diXJYLcyTX8QQXyN/9oO5/0HDz6+e/hhc//B4Qd3H91fJHHX7MCas6qWWN5S",
+	"Qax5lQYQsw8HYWNWsyh+2RhVjqleRduRZjQYSCrC3CjSJUNDl9vsleRX3P8FipxtjKEbY+jYkm9CyRO2",
+	"b07IFIsEPrM6hPe03AxVEbjSvF0cJGEO9VHy2CXQsCQZ1IG9bqcwRuv19/ynZgwwH7ffq96Yf5eDipaa",
+	"RoYs1lYtiWIWYR9MbHPVU3hqIyUurykCLOO0mEhOxyCoXQS098BdCRr2uQBb2FaJq7A3GLhYncu7DXgH",
+	"mjZy6b2gYv0XTcFG7tv6dvI1JmTYH3YyqR32yxvJ/XHv17avr5g87Ndg3oXo8PPNrbigW+FA5eAyuAi0",
+	"rBGF0MGghCFlsAjAvY8WsWiwVJFWDoLrrs1X8IYVby4/E3IEQRq2dCL4gaaUmL3BYAMavgENf4NAw/2J",
+	"3eCGb3DD30zc8GX4Rbm4ipwYw1nxhaOYDgYMfcAjiqWRuVAagFNIMlgw06vcxLW9wWDdPsNLyXPLp35W",
+	"dvtkuWTmy3D1gX7lcoFXRKNxe7eQ+88FDfDYQWxuXHpXG8HlENJoF0F2+8sRnB6jke4VKmIf4c8rcdYF",
+	"d2PB1TUrxdpDTCf95Gk2y46BvGaR5MzsXbBEarHsCuQu1GB4GvG2XSpDDseFK/UIfn2NF2rZY1hicQ09",
+	"PaWK+VAUKzb3eTemmIm22Gpn+31eOaWKt/eG5qB+8tQwjlNGYxZ/zGBYkJ4LITF5KUUQEYQ/V4LKMI4q",
+	"jco1pKo4pskXPnDBcICfoFIVR31xUbiGdFwlk0iQMHMs0msZp/P2onlkOmfG9UYHA9uVuZ1V8lBGEcbl",
+	"YfiFj7IInHKIxdkFq2Z9yrnJSl5E0L2YMeKPrnJ0xFCQJMAoVxxAPA1VJR8C3jjEsA0GNtsJ1vcdRWgY",
+	"xuaeoRfNyDMtYhs105ocKtConOGyZ9q2MYhom/VkFAKI5HER7DmkRPDQLI7LnGAYkqAUzBPHq85gTbOr",
+	"5tpQOSN5gvVhbWjCOxCAGCu7G3ISiQ5CX2iqX4tC6YI5rTxh4/yc3xFA0FPg2lmE68JR+eJ0CKBgA/vo",
+	"mTmfECdqa9ueU1uK3y45hPadsh7P7EdyJHL7kwAcH0potEpaeJ5bfjlYymRiS9SlCmVqH0iZBCiap/qU",
+	"C03tETTzpW1frZfHbtUDDGNznVkpFzBAzUUISMuQ5vRYRra/pA0iR0JhGKBLCEqPMCCJVTJIRgKdyKFm",
+	"HgIzlZbjA1sVRK+m6wlHke2XM0VUj8asSvbSw/Qnwh8tM26FQKVYvzjZGphXwa6AM8+eJ9eSu48h3Alz",
+	"kQDZwNUOFCwNWoA2jXcUHJlIpvv1UyggKGdcYGBnyCJuBp5+15Wyn371Y4j/PR3bDQo5jSD6kj/L9D0U",
+	"EMtdMG/bpdoFrI0OVRg4QPrDds8i3GsyguiitlR6ivDkt5sG+4ArjkFu3jIO2l0qTMk2iaeg6J4OmBxE",
+	"DKxykFGVrhqLCdIBkS6ezq1bMEkVsib46a4+kqN0TzGzka0C+YRtN7PCeMiLhs2VjaGFVbAlNM254m2M",
+	"bk8deJ9l3GdUwNOZBdeai64qYH6RpCE5pREVbSc6qOHA9KNkrFLtWNHhxdMX/38AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

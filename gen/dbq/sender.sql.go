@@ -254,13 +254,15 @@ SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_
 )::text[] AS countries
 FROM companies c
 WHERE c.id < $1 AND ($2::text IS NULL OR c.company_no = $2::text)
+    AND ($3::bigint IS NULL OR c.id = $3::bigint)
 ORDER BY c.id DESC
-LIMIT $3::integer
+LIMIT $4::integer
 `
 
 type CompanyListParams struct {
 	BeforeID  int64
 	CompanyNo *string
+	ID        *int64
 	PageLimit int32
 }
 
@@ -276,7 +278,12 @@ type CompanyListRow struct {
 }
 
 func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]CompanyListRow, error) {
-	rows, err := q.db.Query(ctx, companyList, arg.BeforeID, arg.CompanyNo, arg.PageLimit)
+	rows, err := q.db.Query(ctx, companyList,
+		arg.BeforeID,
+		arg.CompanyNo,
+		arg.ID,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -790,8 +797,9 @@ JOIN senders s ON s.id = r.sender_id
 WHERE r.id < $1 AND ($2::bigint IS NULL OR r.id = $2::bigint)
     AND ($3::text IS NULL OR co.company_no = $3::text)
     AND ($4::text IS NULL OR s.sender_no = $4::text)
+    AND ($5::bigint IS NULL OR p.company_id = $5::bigint)
 ORDER BY r.id DESC
-LIMIT $5::integer
+LIMIT $6::integer
 `
 
 type RouteListParams struct {
@@ -799,6 +807,7 @@ type RouteListParams struct {
 	RouteNo   *int64
 	CompanyNo *string
 	SenderNo  *string
+	CompanyID *int64
 	PageLimit int32
 }
 
@@ -822,6 +831,7 @@ func (q *Queries) RouteList(ctx context.Context, arg RouteListParams) ([]RouteLi
 		arg.RouteNo,
 		arg.CompanyNo,
 		arg.SenderNo,
+		arg.CompanyID,
 		arg.PageLimit,
 	)
 	if err != nil {
@@ -1078,18 +1088,28 @@ func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
 const senderLedgerList = `-- name: SenderLedgerList :many
 SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $1) AND l.id < $2
+    AND ($3::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
+        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id WHERE a.id = l.lease_id AND t.company_id = $3::bigint
+    ))
 ORDER BY l.id DESC
-LIMIT $3::integer
+LIMIT $4::integer
 `
 
 type SenderLedgerListParams struct {
 	SenderNo  string
 	BeforeID  int64
+	CompanyID *int64
 	PageLimit int32
 }
 
+// SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
 func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListParams) ([]SenderLedger, error) {
-	rows, err := q.db.Query(ctx, senderLedgerList, arg.SenderNo, arg.BeforeID, arg.PageLimit)
+	rows, err := q.db.Query(ctx, senderLedgerList,
+		arg.SenderNo,
+		arg.BeforeID,
+		arg.CompanyID,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1125,6 +1145,7 @@ SELECT
     st.balance, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
+    st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
@@ -1133,14 +1154,18 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
 WHERE s.id < $1 AND ($2::text IS NULL OR s.sender_no = $2::text)
     AND ($3::text IS NULL OR s.status = $3::text)
+    AND ($4::bigint IS NULL OR EXISTS (
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $4::bigint
+    ))
 ORDER BY s.id DESC
-LIMIT $4::integer
+LIMIT $5::integer
 `
 
 type SenderListParams struct {
 	BeforeID  int64
 	SenderNo  *string
 	Status    *string
+	CompanyID *int64
 	PageLimit int32
 }
 
@@ -1180,6 +1205,10 @@ type SenderListRow struct {
 	Succeeded       int64
 	Failed          int64
 	ResponseMs      int64
+	Openings        int64
+	RestUntil       *time.Time
+	RestReason      *string
+	IsOpen          bool
 	IsReady         bool
 }
 
@@ -1189,6 +1218,7 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 		arg.BeforeID,
 		arg.SenderNo,
 		arg.Status,
+		arg.CompanyID,
 		arg.PageLimit,
 	)
 	if err != nil {
@@ -1234,6 +1264,10 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.Succeeded,
 			&i.Failed,
 			&i.ResponseMs,
+			&i.Openings,
+			&i.RestUntil,
+			&i.RestReason,
+			&i.IsOpen,
 			&i.IsReady,
 		); err != nil {
 			return nil, err
@@ -1337,13 +1371,24 @@ WITH changed AS (
         config = coalesce($18, s.config),
         version = s.version + 1, updated_at = now()
     WHERE s.sender_no = $19 AND s.version = coalesce($20, s.version)
-    RETURNING s.id, s.interval_ms
+    RETURNING s.id, s.interval_ms,
+        $18::jsonb IS NOT NULL OR $2::text IS NOT NULL OR $3::text IS NOT NULL AS is_mended
 ),
 counted_anew AS (
     UPDATE sender_states st
-    SET next_available_at = st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+    SET next_available_at = greatest(
+            CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+                ELSE '-infinity' END,
+            CASE WHEN NOT c.is_mended THEN st.rest_until END
+        ),
+        openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
+        rest_until = CASE WHEN NOT c.is_mended THEN st.rest_until END,
+        rest_reason = CASE WHEN NOT c.is_mended THEN st.rest_reason END,
+        probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
-    WHERE st.sender_id = c.id AND $6::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL
+    WHERE st.sender_id = c.id AND (
+        ($6::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+    )
 )
 SELECT FROM changed
 `
@@ -1372,7 +1417,8 @@ type SenderUpdateParams struct {
 }
 
 // SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
-// last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4).
+// last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4). What may have mended a sender
+// closes its circuit breaker.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
 		arg.Name,

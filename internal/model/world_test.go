@@ -250,7 +250,7 @@ func (w *world) sender(no string) *sender {
 // defaultFor is the default content of a number for a company.
 func (w *world) defaultFor(c *company, to number) *defaultContent {
 	for _, d := range w.defaults {
-		if d.to.e164 == to.e164 && (faultDefaultsForAll || d.company == c) {
+		if d.to.e164 == to.e164 && d.company == c {
 			return d
 		}
 	}
@@ -429,7 +429,7 @@ type report struct {
 // effectOf tells what a report means.
 func (w *world) effectOf(t *task, r report) string {
 	names := r.lease == 0 || r.lease == t.lease
-	holds := t.status == processing && t.holder == r.app && names && (r.ok || !w.ranOut(t) || faultLateFailures)
+	holds := t.status == processing && t.holder == r.app && names && (r.ok || !w.ranOut(t))
 	returns := t.status == pending && t.ranOut && r.ok && t.leasedTo[t.lease] == r.app && names
 	held := false
 	for lease, app := range t.leasedTo {
