@@ -17,6 +17,7 @@ type mutant struct {
 
 // finders are the invariants that have to find a mutant, by their first words; any may find the others.
 var finders = map[string]string{
+	"trouble": "no message fails, nor loses an attempt",
 	"lockout": "nobody with the right password",
 }
 
@@ -28,6 +29,7 @@ const (
 	contents  = "gen/dbq/template.sql.go"
 	dispatch  = "internal/task/dispatch.go"
 	driving   = "internal/notify/deliver.go"
+	answers   = "internal/driver/reply.go"
 	verifying = "internal/access/verify.go"
 )
 
@@ -78,6 +80,9 @@ var mutants = []mutant{
 	}},
 	{"doubt", "what is not known to have gone out is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
+	}},
+	{"trouble", "a message fails when its sender's key is wrong", []change{
+		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
 	}},
 	{"lockout", "wrong passwords make everybody wait who calls from the same address", []change{
 		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey() {", `	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
