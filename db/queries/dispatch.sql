@@ -309,7 +309,7 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.recipient, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
+    SELECT i.*, t.recipient, t.rendering_id, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
         (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
             (t.status = 1 AND t.processing_app_id = i.app_id)
             OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
@@ -377,7 +377,9 @@ accepted AS (
     FROM verdict v
     WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
-SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS is_told
+FROM verdict v
+ORDER BY v.task_id;
 
 -- TaskExpired looks for up to batch_size leases that ran out, the oldest first, and passes over those that failed.
 -- name: TaskExpired :many
@@ -393,7 +395,7 @@ LIMIT @batch_size::integer;
 -- the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id,
+    SELECT t.task_id, t.processing_app_id, t.lease_id, t.rendering_id,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -431,7 +433,8 @@ logged AS (
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again) AS exhausted
+    count(*) FILTER (WHERE NOT e.again) AS exhausted,
+    count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e;
 
 -- TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
@@ -567,10 +570,10 @@ put AS (
 )
 SELECT count(*) FROM moved;
 
--- TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many.
+-- TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
 -- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id
+    SELECT t.task_id, t.rendering_id
     FROM tasks t
     WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now()
     ORDER BY t.expires_at
@@ -590,4 +593,4 @@ logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect)
     SELECT s.task_id, 'expired', (SELECT moment.at FROM moment), 'expired' FROM stale s
 )
-SELECT count(*) FROM stale;
+SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s;

@@ -131,9 +131,12 @@ func (e MessageType) Valid() bool {
 
 // Defines values for NotificationEndRequestExpectedStatuses.
 const (
-	ExpectCancelled NotificationEndRequestExpectedStatuses = 3
-	ExpectEnded     NotificationEndRequestExpectedStatuses = 4
-	ExpectWaiting   NotificationEndRequestExpectedStatuses = 0
+	ExpectCancelled  NotificationEndRequestExpectedStatuses = 3
+	ExpectEnded      NotificationEndRequestExpectedStatuses = 4
+	ExpectFailed     NotificationEndRequestExpectedStatuses = 2
+	ExpectSomeFailed NotificationEndRequestExpectedStatuses = 5
+	ExpectSuccess    NotificationEndRequestExpectedStatuses = 1
+	ExpectWaiting    NotificationEndRequestExpectedStatuses = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestExpectedStatuses enum.
@@ -142,6 +145,12 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 	case ExpectCancelled:
 		return true
 	case ExpectEnded:
+		return true
+	case ExpectFailed:
+		return true
+	case ExpectSomeFailed:
+		return true
+	case ExpectSuccess:
 		return true
 	case ExpectWaiting:
 		return true
@@ -154,6 +163,9 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 const (
 	EndAbnormally NotificationEndRequestStatus = 4
 	EndCancelled  NotificationEndRequestStatus = 3
+	SetFailed     NotificationEndRequestStatus = 2
+	SetSuccess    NotificationEndRequestStatus = 1
+	SetWaiting    NotificationEndRequestStatus = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestStatus enum.
@@ -162,6 +174,12 @@ func (e NotificationEndRequestStatus) Valid() bool {
 	case EndAbnormally:
 		return true
 	case EndCancelled:
+		return true
+	case SetFailed:
+		return true
+	case SetSuccess:
+		return true
+	case SetWaiting:
 		return true
 	default:
 		return false
@@ -210,6 +228,33 @@ func (e OnOff) Valid() bool {
 	case StatusOff:
 		return true
 	case StatusOn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecipientStatus.
+const (
+	RecipientCancelled RecipientStatus = 3
+	RecipientEnded     RecipientStatus = 4
+	RecipientFailed    RecipientStatus = 2
+	RecipientSuccess   RecipientStatus = 1
+	RecipientWaiting   RecipientStatus = 0
+)
+
+// Valid indicates whether the value is a known member of the RecipientStatus enum.
+func (e RecipientStatus) Valid() bool {
+	switch e {
+	case RecipientCancelled:
+		return true
+	case RecipientEnded:
+		return true
+	case RecipientFailed:
+		return true
+	case RecipientSuccess:
+		return true
+	case RecipientWaiting:
 		return true
 	default:
 		return false
@@ -1284,15 +1329,21 @@ type NotificationEndRequest struct {
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Status 3 cancelled, 4 ended abnormally
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 	Status NotificationEndRequestStatus `json:"status"`
 }
 
 // NotificationEndRequestExpectedStatuses defines model for NotificationEndRequest.ExpectedStatuses.
 type NotificationEndRequestExpectedStatuses int16
 
-// NotificationEndRequestStatus 3 cancelled, 4 ended abnormally
+// NotificationEndRequestStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 type NotificationEndRequestStatus int16
+
+// NotificationFailure defines model for NotificationFailure.
+type NotificationFailure struct {
+	Reason string `json:"reason"`
+	UserID string `json:"user_id"`
+}
 
 // NotificationListResponse defines model for NotificationListResponse.
 type NotificationListResponse struct {
@@ -1310,8 +1361,17 @@ type NotificationMade struct {
 	Channel No `json:"channel"`
 
 	// Deduplicated It was there already
-	Deduplicated   bool  `json:"deduplicated"`
-	NotificationID int64 `json:"notification_id"`
+	Deduplicated bool `json:"deduplicated"`
+
+	// Failed Who cannot be reached, as far as is known yet
+	Failed         []NotificationFailure `json:"failed"`
+	NotificationID int64                 `json:"notification_id"`
+
+	// Remark Why nobody is told
+	Remark *string `json:"remark"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+	Status NotificationStatus `json:"status"`
 }
 
 // NotificationPage defines model for NotificationPage.
@@ -1324,23 +1384,23 @@ type NotificationPage struct {
 
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
-	//
-	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
-	TaskID TaskID `json:"task_id"`
-
 	// Address On the channel; empty where there is none
 	Address string    `json:"address"`
 	DueAt   time.Time `json:"due_at"`
 
 	// ExternalMsgid What the provider calls the message
-	ExternalMsgid *string    `json:"external_msgid"`
-	LastError     *string    `json:"last_error"`
-	RetryCount    int16      `json:"retry_count"`
-	SentAt        *time.Time `json:"sent_at"`
+	ExternalMsgid *string `json:"external_msgid"`
 
-	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status TaskStatus `json:"status"`
+	// LastError Why the person was not reached
+	LastError  *string    `json:"last_error"`
+	RetryCount int16      `json:"retry_count"`
+	SentAt     *time.Time `json:"sent_at"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+	Status RecipientStatus `json:"status"`
+
+	// TaskID Its last task; empty before there is one
+	TaskID string `json:"task_id"`
 
 	// Times How often the person has been told
 	Times  int64  `json:"times"`
@@ -1354,23 +1414,33 @@ type NotificationRequest struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
-	DedupKey *string     `json:"dedup_key,omitempty"`
 
-	// NextRunTime Not before; now by default
+	// DedupKey Empty is none
+	DedupKey *string `json:"dedup_key,omitempty"`
+
+	// ExpiresAt Nobody is told after it; who was not reached has failed
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// NextRunTime Not before; now by default. With `started_at`, business type 5 is told `payload.maxDuration` minutes after it by default
 	NextRunTime *time.Time `json:"next_run_time,omitempty"`
 
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
-	Payload       Payload `json:"payload"`
-	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
+	Payload Payload `json:"payload"`
+
+	// RepeatMinutes Tell people again so many minutes after all have been reached; of business type 5 by default `payload.timeoutRemind`
+	RepeatMinutes *int64 `json:"repeat_minutes,omitempty"`
 
 	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
 	//
 	// Example: 示例公司
-	Sign    *NotificationSign `json:"sign,omitempty"`
-	UserIds UserIDs           `json:"user_ids"`
+	Sign *NotificationSign `json:"sign,omitempty"`
+
+	// StartedAt Of a node that takes too long, when it was begun: `overtime` and `maxDuration` of the payload follow from it
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	UserIds   UserIDs    `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1453,11 +1523,12 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No        `json:"channel"`
-	CreatedAt time.Time `json:"created_at"`
-	DedupKey  *string   `json:"dedup_key"`
+	Channel   No         `json:"channel"`
+	CreatedAt time.Time  `json:"created_at"`
+	DedupKey  *string    `json:"dedup_key"`
+	ExpiresAt *time.Time `json:"expires_at"`
 
-	// NextRunTime When people are told, or told again
+	// NextRunTime When people are told, told again, or tried again after a failure
 	NextRunTime    *time.Time `json:"next_run_time"`
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
@@ -1471,7 +1542,7 @@ type NotificationView struct {
 	// Recipients Of one that is looked at alone
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark Why it could not be told
+	// Remark Why nobody is told
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
@@ -1479,7 +1550,8 @@ type NotificationView struct {
 	RetryCount int16 `json:"retry_count"`
 
 	// Sign As it was given; null is that of the template or the sender
-	Sign *string `json:"sign"`
+	Sign      *string    `json:"sign"`
+	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1521,11 +1593,12 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a request, that there was one already
-	Deduplicated   *bool   `json:"deduplicated,omitempty"`
-	ErrorCode      *string `json:"error_code"`
-	ErrorMessage   *string `json:"error_message"`
-	MessageID      int64   `json:"message_id"`
-	ReceiverUserID string  `json:"receiver_user_id"`
+	Deduplicated   *bool      `json:"deduplicated,omitempty"`
+	ErrorCode      *string    `json:"error_code"`
+	ErrorMessage   *string    `json:"error_message"`
+	FailedAt       *time.Time `json:"failed_at"`
+	MessageID      int64      `json:"message_id"`
+	ReceiverUserID string     `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
@@ -1641,6 +1714,9 @@ type QueueSettings struct {
 	// SenderSilentAfterSeconds A sender that has not polled for so long gives its share away
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
+
+// RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+type RecipientStatus int16
 
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
@@ -2923,6 +2999,10 @@ type ListNotificationsParams struct {
 	BizID   *int64   `form:"biz_id,omitempty" json:"biz_id,omitempty"`
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
+	// UserID Who is told
+	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
+	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -2995,9 +3075,10 @@ type ClaimTasksParams struct {
 
 // ListOnceParams defines parameters for ListOnce.
 type ListOnceParams struct {
-	BusinessType *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
-	BusinessID   *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
-	SendStatus   *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+	BusinessType   *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
+	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
+	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
+	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
 
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -3781,6 +3862,8 @@ type ClientInterface interface {
 
 	// ListNotifications List notifications, newest first
 	//
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3848,18 +3931,18 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEvent(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotificationsWithBody Cancel or end the notifications of business objects
+	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4060,7 +4143,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5559,6 +5642,8 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+//
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListNotificationsRequest(c.Server, params)
@@ -5676,9 +5761,9 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 	return c.Client.Do(req)
 }
 
-// EndNotificationsWithBody Cancel or end the notifications of business objects
+// EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5695,9 +5780,9 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// EndNotifications Cancel or end the notifications of business objects
+// EndNotifications Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6078,7 +6163,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ListOnce List subscribe messages, newest first
+// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9279,6 +9364,30 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -10137,6 +10246,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 		if params.BusinessID != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "business_id", *params.BusinessID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ReceiverUserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "receiver_user_id", *params.ReceiverUserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -11173,6 +11294,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
@@ -11242,18 +11365,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEventWithResponse(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeEventResponse, error)
 
-	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error)
 
-	// EndNotificationsWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11468,7 +11591,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
-	// ListOnceWithResponse List subscribe messages, newest first
+	// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21441,6 +21564,8 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
@@ -21540,9 +21665,9 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 	return ParseTakeEventResponse(rsp)
 }
 
-// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21555,9 +21680,9 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 	return ParseEndNotificationsResponse(rsp)
 }
 
-// EndNotificationsWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21880,7 +22005,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 	return ParseClaimTasksResponse(rsp)
 }
 
-// ListOnceWithResponse List subscribe messages, newest first
+// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29647,7 +29772,7 @@ type ServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(w http.ResponseWriter, r *http.Request, params TakeEventParams)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(w http.ResponseWriter, r *http.Request)
 	// GetNotification Look at a notification and what became of each person's message
@@ -29686,7 +29811,7 @@ type ServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
@@ -31826,6 +31951,32 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -32427,6 +32578,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "business_id"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "business_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "receiver_user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "receiver_user_id", r.URL.Query(), &params.ReceiverUserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "receiver_user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_user_id", Err: err})
 		}
 		return
 	}
@@ -45394,7 +45558,7 @@ type StrictServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(ctx context.Context, request TakeEventRequestObject) (TakeEventResponseObject, error)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(ctx context.Context, request EndNotificationsRequestObject) (EndNotificationsResponseObject, error)
 	// GetNotification Look at a notification and what became of each person's message
@@ -45433,7 +45597,7 @@ type StrictServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
 	// SendOnce Send a WeChat subscribe message once
@@ -47939,408 +48103,417 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSproJdDc5ZHds7PY0e2aoIZsUuylamuYCCVQCyO1CJlSZaBDD6At5T/bJWu1K",
-	"2vDdbnjls+Ww43R7WuvOsWc5ZMn6YzTkjH7yv3CR72VWZQFVQAHoRpM0FApOA6jK7/m+v897UWnJXl8K",
-	"JrSq7L6o9GlMe0yzGD7t9/v3QvNHyFQr5n3NpajsVp52JaHqTAVEdxlRtMcIF4Sds3hEWhHlPUJFSGLW",
-	"l7Emsk2kYEQxEbK4ElTYc9rrR6yyW1E9Vaf9fr1arVWCCjctf2vA4lElqAjaM0+YX3lYCSox+9aAxyys",
-	"7Op4wIKKanVZj5qR/V7M2pXdyv94I53HDfxV3cDhX1wElQOqWUfGoyNo9wV21qe6m/bVso8s3JvrAzvs",
-	"UiFYNK0/fGLh7o4kdmTW+z7vcT25Tx/JIelRMSLa7BahmvSk0v4e1Kr5Cx9Bg/5QQtamg0jjKz36nPcG",
-	"PfPBfOLCfgoqetQ373OhWYfFOELZ61MxOpJFC4G/14Vcei3kQOh4Wk/w+2X0NIiVjCdX/KTLSEOw57re",
-	"gica5vibS9KnHUaarC1jVnDW8YXMmvfo8/tMdHS3srtlF9p9Tpda6ZiLDowK72rOxGfcobaMe1Tjtt3a",
-	"qczc0Xsh6/WlZqI1+piNJldhX4zIUMahm3yLRhGL31GkLWOiu1wBRTDjYUpvkmMmNKEdygUZct3lgmzt",
-	"kK4cxAo+p0SmKcMR0hz7LgklU0RI81KH9GTMgPJ0mFbwWJvHShMq1JDF2EOQNtllNGQxaXiz2XjM+hEd",
-	"sbCxh89R0zaLoWfCNba8s7UVQD871Ttk2OUR8zrjcM+GMj7bJPvC9a27FH8ShMWxjM3fQmpyxvp60x0I",
-	"HFC6a/7AzDqXPxp9qjWLTZv/+pP/YeN/fvaV36vknZf7XOlZpINr1vNJx5zUYmteavGoKwX7gEea5Vyv",
-	"hyIa4QHqm8eIGPSaLA7MJrS6hv+QIYV94ooMY641EwVDhvfr+H6l7OWHsR3hO2asj+VAs0JqE5tfZ9Ga",
-	"ea/eMbDRwj6Ryy5D4FKeeULVWSFFMRxlGdZsGzf9PFEsFsV8cuB+XrSrpH3T2VM69bQr1pIiVERLMqRc",
-	"A8GiwD7JsMuEuecxw8srmM9ItwsYqWml9PmCwV2YYcZM9aVQDKSwAynaEW/BuFtSaCbgT9rvR7xFzRRu",
-	"/Btl5vEiHY95MmSV3Z3qnaACJMd8FzMKD8L2bQqp610WhZWLoNJjStEOAxZm6FS/TwRcKPMAkDd4xW4C",
-	"U9ps/m6lWvvow69ufX3nafUbt79265sfbz+4efTeozuPayem0XKzPoTRwbQnmanSVDPkI1x0VELwCY0i",
-	"OSRmvYLKXbMZCywOUs5k5mrQajGlyo/c9PvY7lTeBGBcF0HlAxk3eRgysdgObuftIB3o7mY7aXhyC829",
-	"IT06gtUKJZDNle+fYqQVs5AJzWmkxodj+rgnDKei0SJLc9Ps3+TScNdkZlGOZY+hnDA08sYwlqJDuFA8",
-	"RPatWHzO4ms44dDvO4rIoSDANfcyIg4PScQo0iSuFYlkB9ftnEY8XOhEbW15y9bmLApVZfcT++ckc0zX",
-	"0EotNMN+UbhpUUGajITcyHph5eJZkG6Ik/S4HXNmX/YJdOskInhitbtwT5OWHEShGX/MaBiQ5sBMMhkX",
-	"nJU9wmirC8OkPQaTeEAjw7/ZYruQf3jdWvWStseudnoycNBm0ezAV394US7Gnfvq8cMj0+yR1B/IgVhw",
-	"UXamsqs2NDy+Io4lEzVoda+HUY0NoQsidlA5kfI+jTsLcaed2va0A6KlrEfQduEBcbujpSTw6PUdEOge",
-	"SIUgNfKAvx8QaSmHbBNKmlTDulFBbpuf7eI9oGK0GIm7U8g0zcIZYa/epjwaxEyNLaCUKAuan1lIjCrV",
-	"62u1R3Q8smpqRPXKWYUbFjKuzoApxRRpx7KHGhENw5gptUcaj5mORxv7bc3iBlF0pEi3QL7dJAced4bd",
-	"GJqj3I/lOUw907TTzikZMnaGKnDMO11N9h/dI2dspAJCY2YFR9R8WUgifsas9GGkfWE2Qcb800XJZq1w",
-	"ZxP9ILOhRv4Hmm1OXJ8qBaYJrkiPK2XkARnjoq52Q4+kLxoFySiIFHgknwh6TnlEmxFbTDjKJR8Dr9UJ",
-	"wmFkEd5ijqInT9ptFnK4egoSUk2b1AiSVKS8rtVl4V5qGXIUzwiYQxmf4Q3FVVSDfl/GmoUPWMjpYpT4",
-	"5jRKPEi7qPdMH3VQ3CdW9wC73TgZ9RnpDRTMZXwA18vDQ9aKqLm0VJHG+NAaoEHbNq17AMzPiQ60+6LS",
-	"j2WfxZqj6orrN8Nubp4xI6O6jHXihKqzR3SM7U1/64F9DDVrZ0P4BEeXtmKH8CwxvMjmv2Et0DATR0iR",
-	"98Kzx92cao7716eng2q1Ws21yUFHj8Fv8hjPwOSSWp9IOTOOPbZ1b6HGXTlgL0Net+fZMW9Wq6TVpTFt",
-	"aRYroOtnrK8rQUUMIkuU0Aozx+wiRhWzo588iPArciFgO9aBxERoGAtadNG9BBI4AcvKVAPa+FDHDWrm",
-	"OOh4VKeGV9Ytc8xbJDT9WCcWORNyiEw1MgTbMtPAaJOaUTB7Nx4fnjz+Rv3u4f39b9Qf3Dt6cnJ43Bgb",
-	"7vZWxTOO3r61kzGPVssMX3WNDlCHWeSOG6zXlHywf+/+4V00ZBmFRsaecdtKOHukTSPFSHNEnPm2cAhN",
-	"KSNGweygNNUDNes84qE+xmcvgsR+WN5M6F/c1PqYeAjtMAour2knjzolfGDiqGZ04LwHLmsGY8q2G9OU",
-	"iTyyN7mILuQOFZ4BY35JGgsvYks0jukIPktNozq40WZ6G1FyRPdHV0ahquQatDOL4jXvbS0OP29B3qcR",
-	"FS120KUCl4SGITfDodEjb3HgXAfjm5+8lJ3GMev0wBueR1s8T0b6P+/Sboz9kEdwejQ+G3PhgCGrNB0d",
-	"52I4kdz14Z+ewHfjk6wiKWjFjGoWBqRGhAwZCaVgAdmyjkpCBZFx01C2bXy+zQVXXfPCDn5h6GFIaFOY",
-	"lYqiUUBuYkuanjGreILtBCiNMlRcCgYqwfgC1275C7y99d6t97LUcHItE4+7YczCPPZJ5VsDNjCsXPVM",
-	"Bz0puJawbM9y+JFr4HIFmPxDmKGf6RatTITBSxLmTDH9Ycb9dE9OaX51oqCbz6rXULAofw3tD7OiBwIb",
-	"hmDfnL4c7kHzFt7VOtUZv2FINdvQHPxjE+fbudUmfkCxp8fFQLMsZ5igeZPXrkAmSLiE4h1B9SBm9XSV",
-	"X+RIDoN+OPeMzlmsOKppWYoGa6XAQo7HNJeAlzjgGJNjPY45U/H3b3wh0/Fl9isz1Snn6j5Hgb8Um8az",
-	"1KPP7+HTNeRD7tPYtgSVgeDfGjD7s9m4bL+rvbiCRSvX4fx+JyaZLHmptXd0IEdE8oJ/Zu4ge65tINH4",
-	"rHAU2damzkm3ujPlnx4X/re1CYloIbrkaMxURylX/Yhi9F0e9ZmuOeh49MA+Owd18SjFtOaPGRNft49e",
-	"XBQvsaePzylkXjFfeD3XfzphfTZtnVdMh1ZLg9BctshRmtPuE80TErpHatWs3p/RdKZHJQUY5FIutiW7",
-	"cHZOU1bqMg9DOdJu+mVhkQa82pNixzGp66PFZnJ7azbEMgl9xAeNTpf9AUhAQDY3N/PUsMktnmYqKbbq",
-	"fcjPGeGaNGnrjHBh4xr6MtZlhDPX8kBoHk02jiYlp6uCucFKjeVEyeu28HgLFyQ7mp1z7sGwJ3/SfvrR",
-	"yckjYu1gE6sZVJ5vyDg0U62lQdl5FyuJxn5TlJnXQI8IKkPGO109exFgdZ/iw5PUwYuEtxqIbTerdSyo",
-	"ZWDzK5b2sdPVS/tev8tK+/auXL+07+b0Rkn7iwjii9+nokVbUH5fCTVcYFGvhtw8m7Z+K6YY10Etniar",
-	"Oh4hqEifYjKbTuMk9kgtKzWnvEcOmhGbIkdXN6upKG1FAxiH0LQ17ykNuehoGp3V3UHyXAuQc1HGZbsB",
-	"/619UOC6ZT2KQpifeXJzp9AaOCZnTeSslHhxoFhcQv56olh87y5eilaX6rrsM4GvzbMO1Y07+xvfpBuf",
-	"1jfKeF3c4PJPE+ziqhktdHoNjDbtd2lGi6f/NWC0MJCVb951bJxaFWfE3hY5DL6RuzrVzD25GrbX/AXw",
-	"mHWW4L8/Io00W7SxB/k+pMeoUC7PGX/dJCddZj6JFotFJi5euVTFFu9zM7UkHRINT6SheqpRCRYz9297",
-	"7uXkltgE2LzzmmS+ltutBfSzkNOo3o9Zmz+fLcyYEwZPTvdSdUoIjo/xqTfb8eRnJlvNz1/PZC0KXFKL",
-	"KoTQ66r5FHR6DXwq7XdpPoXX7DXgU3ZOl6EQLn1/5/JAXM3NvjSnDy7soqxxPmL75i/8nNTs2bQVXzEd",
-	"WikNuoua4kFqTC8fkLgIS0YtqIT1kqu6ynbsXaqZhvJF+OlAsbpmvX5ENStxpKYb0jONpbOZjxtmN2e1",
-	"TDHb98p5Y073S7LIsZN+7ZxyfIaXY0FNbmv5pThhz3XJ8z9jEosypyUGPU4JSoNlTM43P1K9YYfXwJBh",
-	"ksJRJf5L10huuPoMKjJHrPX4Wl8PJbhGKgB7nutn1Oy5xnw1rruk4e9sI7NF7/gbmIH+evWzv/ziN//h",
-	"s1//5vM/+emr7/7os3/42ed/+p1XP/73L7/3k2wyzQxwmxn5Jp64NHnkuO7KgYYBv5sZ3O1blWwvtY07",
-	"zz6pbtx59qIa3Loo6CkVs3IMj4vPwIeYWOrwXe4xyjs/hy5DbvFBJkl2M7PZ7jJN+ULBO9n8uhezouvH",
-	"rw8OMdNI4WLYQU4sicNcKMlMPzCP2xy+SUbq8hEnULiI0pC8CfmuWpJmTEWrS6QIMEudKtLIZtY3Zpq9",
-	"bWe5Mz7Pl2kXMSUl6zZXLD07LxKeSwvCaoCtzTwXIJBih+lbycgzkmfhYq1WxoQuVy5apr0uKVHi8bp2",
-	"QRKGsVQwaNnoYogG90+1S3GByCJ7vsyIZcjqIeJRQbpOvR9RYfOm6i5lx312uTruRaVp7LWTPJ6XLuN+",
-	"tHe5IEkSEoOssAa5QJAktEeEHHrC2ibZt5lCgDpAFWmyzkAQSMUEqD3JFAGTZkldV3DNqZ59CFJ/YY8+",
-	"r4eDmOpcw66NeXUJqXYyPTqC5Kap6WE3t27eGk/mzMmjMAvORcKISpAnc5zKzPGhe+7Cnony9+yheTzr",
-	"a9jK8zX06SiSdKZ39pF9zNqSZlvENG/bpPNj8zxmmMZ61qmDzUmO0fhpK32KvJi/EtthWpEDXY9Zj4uw",
-	"+Ag1mR4yJgg+x2KF8JJG/OQ6BZXDOzzHscqNxrWe6fI7nrkQdstvVif3fIxiOuaXBjomBC6XcD7vR5SL",
-	"FfI706HAy71Sjuf1Oxm522U0nBKW3ZEuoJXrAJ2MLCSDvpHfILe0XDQidFPnqt6TMcu36oUDNpdMxp73",
-	"eczUtHdmRnRwVQ8HBePpx1zGXI/Gr15BQHIq9Tq2aHYwHEQsTNKyEAQkwJxQZHH1BIe6H8sWAwAYI8Ax",
-	"raM8rhdUnm+YDjbOKYBIKtPT+6xFB4odex3aryBZ4r7t1n73Nde7/Xwkj90Y7DeP/KG4xt2IzFzlQLOw",
-	"2GoCvyui6IgMuxJYlJkm4dom3g65YgTwf7qA7mFxDHqQGJaT0g8/qzztXzqEBtunWZPAcXvbuhRMBemZ",
-	"3YNBtagAvgloEzxGLNky1AkX6+ucDfOEv3LoAydUnaXYA2rQ69E8vIQTD83cKE1qBodYKio8CdS2Jzkd",
-	"V3I3kwuTuX3eVUmORrpneRTJ0x/zVdH8iDezt3uEklBqC0HIhZaQFe7UnYnVmQI0QnWCpYeWI3M8ESvK",
-	"HJ5zGg3M6VAsas9UQ3HU080RgCx5TqMHKo8xRxF3YFiAoYXxHdCaObcgUrDneio/BsiO6mxBz4JkL68X",
-	"lxZMCkIq8nRY65+boa9+zK4gTKDU/TeLd52JOB+zBd3Abg/y7gFchTbYkS7JVDg2v8Jw3vuMGuZSgHTz",
-	"kcO04dpa4BH9OItt8+jxw4PD4+N7Rx/WT+49OHz45KQI4ibnvsyL0HOfhR0WH+bHNTURACTH+GXVyHLi",
-	"UrOAGQCGLrC7Hg0ZNjdTyFkEWCQn4eoqycN0HCabi2QVXynPCtaxDLqSAzuZsWp5hMmuY5BsciZhyjYN",
-	"ezeTenlnaHX6h39wV0mwsN/LMLmNzeB6DW84mFVv38rtpUk9hvnBh0ohhkH7aiYryyddUOaHtroEc8cD",
-	"qNIRkJCOAAy0J4XuGg7BNeZikk+lYHvEjMrC47pSEdm967O4HtLRzC2Bl42uyOK66XquF3DM871iJlTy",
-	"jTyH/YMiabhhseYb6EdF4FWHSh6Ar7vPZD9ihvGSgy4XTAF+6aHoRFx1SXNEGvutFuvrjftUdAa0wyad",
-	"N17O51Y6mnxEqIbwLG+NrOnMadjnLE4eAW1a+x8NPWa6CGrpQYLEZDRbLjpqTnFqSLmuD2ksuOgUQ/Xt",
-	"Qx0qoYlmkYO0tQUculQBTh8LYX2Vg6aq7qIWMlV02bp5Z2umpJ93BI7YcPXi/1leVR6XjE0VeZ/R2Eg2",
-	"8owJc6rMV1TxVgKPO0f+7RSd4oyV4M24QKuj63ZDVknTPe43sSuPqFJ2VxquZpQLdTEsESpHWRIq0dQd",
-	"UVVKEMUqMWlcA2312DxQpUlG1GZ949m7ueEJvrn+UISLKUpN/umEvbrEIZ8jKySAPrQlfNM22yHmocGT",
-	"tczBRUvNmABlaWI12A52ns2GUMi1Ix5CD08p10it8fOBEXYjNCviN4citJZAz0A/Y8KLeIpSY1r2jG6T",
-	"lhtTQHYmQP9SDrHMWogwM3ER7qcdPBu/e8l2BsnpmQoB6p/T1Xrd/Z5XLkz6nT+gIVsSuC5k4QAhoVmu",
-	"yRD8b+jNolHMaJhvXvblhrK+tnHzxlgTgYcwlBnlrFW5DDXJb6/ITr1aXckf0WOXf5bjjEJc/7w6a36i",
-	"2h5hvb4ekSHs7HgJrMngnbkdS1iup95THR4WWMyghmIsz3nIYqgniHDQ6R2YyQ0N16wn8WUzH0cPUgJ1",
-	"W8IjpZjQS3nHFvFlzOmNQJd1geFPtrV1pvdZrKQAibnJzHcSrO0lmLKXs10uf9r3H7vzmHGOpNvg+UXc",
-	"Wme2deIoudnOviKLiy0lhZUF5I8Fw4WA/NWtBuAbl7dulzEuz4ABAMoTD0QdDvXEMTqSDpBp4QiMRQSX",
-	"+WNRYtZnVPsYeMuGXSwa3eKHa8yO0lCVmaKQH4iRLo3X0ezrcB3CkeOc1yIcHdvNy/EHuwS4vSQoLUEc",
-	"w1B4wgX57bd/+Ntv/2iTvJ+c97FA+ICwyLnOExCRiYrYn//VLz/7x3/38g9/9vIHfz8eBz9+eefB9MDh",
-	"FVzpzDoUaABVsJxw0QlIjVjbFYDKQd2IgMzQEAJykyjZY/b5VGGoBrVgy6hQwc1FFQd/+KkqlZmUreuY",
-	"/fYDNxT/S18FGdNtJ747lj1mG3k2townXqLLJNNYjA+Uh1m4zAxCJswZK8i2TdhtQd0BRxJnSj6a6+iy",
-	"sN2KyWOqImB/fgahPxU78HTy8+UR5h2E69M53QjUtdFWN4Kl89WyaUEzC6LPd3jL6xxeoqk3ols7QfEF",
-	"mMJWDDfwtVlrs+7Sc4agI8gteEzkUKyMJyQXct4S9JlYp7FbVv6gXOdFufZ7oi7THuHPamo0L7Y8a4wg",
-	"pOUytRVoQlcIXePrTDO51QwdCELS0XsHZbOM8owhkjIKsYBkkTI0u+sFTGdZlWo2XNvcuhTONW8hJNIx",
-	"dMCVMyCkcEk5Zqk2hOlpG0oYSXmGVSpphLaoua9HahzLTaxz0Su5NdMy5XethaSEWWmm3lm2aFlBGSbD",
-	"XXpSYV1VMbK2nHdUOZznfI61Dy6qIVWkw8+ZSD36vj7j+GISDez0m0syfOXoKRDM22oxFuaHR9vz18Tc",
-	"CygaWdKMtRiixWTexSRnnUaEp5m18/T8lG55JjN7Hf2lGbej5RgFxsnaxFFNpOIk8iohK4vLxyrfKwH6",
-	"Y651aVxOarIW7THSl1zoCJW8HHSThdknDK8c6wzsqEtN+XpEHOWmszL55qF42G77SRoQKSLb7ZKZFnjP",
-	"H5qX7J/mVWi4laddDxQXTKk5pBH3hhNJLkVrnuEoQyO7rY2nJaGufm2QJBvGmMxm2N00VxpW93RnZiah",
-	"nSgGOvMN+2z5BY1Zi/FzFteLPQGYrFAvR/WPmQg9as8Kw5bRe8G9XNJypH5pt838LhjLKAvLNbrfC87k",
-	"2G30tmj8PAeZGzHecs5mZQfn+2b8LXP7kDl/46fLd9LMCAEyl/nASTNj6SloYCubvI+Gvrmerse5iDSP",
-	"WNxiIhVupIac6UmE5wkM51nbZ8toLuL2Ht8/NyqVWDgTA2tmdlMXfWl9M92+xZXMdDSrY43eCqyWJ7ZW",
-	"bA80Pa489iTp9BJO1/VHVJhRLOgmXl4mmVpXScbhzWrZ8qMTat1TdoD4C4hhW8mZet9uYiZRaWtnIfdx",
-	"wnBSjPZx2ShJM/J1S4vjPFe6lA/o/u700cyNNF9QcPsYs27RyEN4Oy2tniu9jQkClzm1CSZU5gyNu04u",
-	"V5aYSilWSwxXSwg961uegQJOjMVvGXMozPBvIFTHfOSIp2bLkvEYACmDWLbzyivJu0HSb94KPXJR5zMc",
-	"DltzQac9Sg2Z5Uli6viJaIt1ZRSyWE1YuJSmArIIdknj914YIfmI9thFI498+jiIEyfgLu9wrTAdmgoi",
-	"+zhKSLfmokMa7zYCovq0xRRk2IRUdZkKSK1m9MatKml1aUxbmsVqkzhEu8a7DZthahRHQhWhFpKecEF6",
-	"lIvItHXQ5YJukn1QQxVRXTm0gehWiTLy+2YmPqG2fbtahX+q011RWXp1evruvwT8PPMP2SjYL8BJWDA5",
-	"xGXE13v0eR0yRYozRDAbxHrZ8lJCMMoD6+QNu1RDirrZJtfLZeaMICSz0oZwijMhh6JeCL/g8B6oILTf",
-	"xyn0ZRSpseJ+kHoF248ts9DHgeCadJhWZKe6MwX9oa54BPpb2wxtympaLIlkPYXEQY2vKT9niJIPKBGE",
-	"DgF8Yq5k4TL5No9ZS56vMk/QdrjiSuRprxMT9MaQJ/Hga6n3YAYJH39jOubC4wRefKKexr3jh2S7duvW",
-	"Rm2XSBGN4CzYShmkyeCQWOAFix+euhmw5IalYUAszWMhpxFJCiSkVOrgqDLdFb6/8c1nL7bygTyxquT7",
-	"VLe6i8n7WN+yvH6DHbq+lqp24rrO3xlvXqu7G6ZTFkK3K74fpufDdtuCOeaDMGCKebhJknxM4LINlNkb",
-	"uymeHfJDgOQhSm6SBmgAjV0sbaoleXR4dPfe0YebpMGed+lAaXj/g/179w/vBqdCSCi5ypkiEWvrTdLg",
-	"HSFjeIgSdLVYJ7EkCG8spO4aGSAdZMzaA5WMy7AAhE/psihMhrpnOht/M4nOMyMeOXMzDLbPY3+oae4u",
-	"2J/PWbxJGiGLOBCBxqmABRqI9KtdzF+laawMOLohDXjzVHj5ozlmKlSkzO21i2ZERVwZ+BUmXAkqLS8w",
-	"z44Z/F92EFDfPv1UzrmApyONDsTPSVwgfnxsB4ifDr1h4jf3ksG6592Q8XMmqcm24YaPn+96k8BvnvhT",
-	"SQ7zSspGT3gIcl3fuH17nshxs+rLohD3cMb6ulIuJqlAIpwOUwG/OocJSDtQD5iJUAUEE5FIK6K8B0BG",
-	"YQGIxXxgJOhGnSETJZiEVjQyUp0iXQetoiXInFlIlceHJ4+/Ub97eH//G0VYKttb08SjUsn/qisHUVgv",
-	"sF4k4qWlBUj5uCJDGYN+IvFnhAfJxV8vGIIvXZby+uCJXzjNpRB0y96GqbmCmb4nFmmLHD85ODg8Pg7I",
-	"tl2nlMJtBduLhjHbXhNihJ+9+OIsL53M5QIwADYNW9CKB2QIaVz0jImA0EgZmSuFdQNO5PZ6ujc916sJ",
-	"eANOYXYCSTCPKMRCI+7kB+QgbZ0ttSar4fOQYu9DpuPlAMwTiWP2RK10sjzseQmkNR9T4vJR7WCF8hdW",
-	"x6MHabBTdqQfGP0QlV2L1BAzEsb8nAkUcQyddOkWgDvSHsQ+DQosXLDLijfnbtjlrS6hCZib0Ukdv0pB",
-	"V9P6BYZkJfxCsRiUfUVaUrR5ZxBbicPqFp/Ugu3gZlCrBtvV4FY1qN2uPgumZK37mC23Z1oCfMTdQlqa",
-	"3IbHEoPuUumqidgqZkkRVxCT6npclJSITJPHrhn4gE2ZPx9jc+bPfWwSxjDQ7LKKyLvnZyNsLRCS4bzk",
-	"ZezhPlCKg98sawFN7Cez554IXUrGM0nGsXmmNP/EuJs3qzY+nKWCUtXJFgTZqtWZXQ2yhcfSffCq6MNS",
-	"e8FyixVOhKGu1ocLXa7ciZv2uqQXFwnFtbtx7Xwuo/rTFV7aq6yYP37L8pdoldXy3fNTcWlKVe4uxqlZ",
-	"gvq/VuR8eUo6jXymU31WfDBWSvBWT+yeJis8CYiMngsIe+doG0OhcdBDhSfRosxjELS5R2oFOfD5qH6z",
-	"ksz9K59rFLGkIy1agYzaDBogTLWcZQTJ6xTQ/475pznaxkFq9MG8DPCTuaQ5FBhsIKvCdmauwrxGGSOk",
-	"LmGwtyejPC8z/V2KvT7pOe80erNa1ZU7ZkKv3lTvL+fCuaFTqtQVVqRzuDYyBps8MZqhc6S6LP40Q3g8",
-	"MGEJu2Ym3awg/qBFo8hLOzX3F5cSKs4n9UJstZ02oRaK30yAnbN4l6A+qJnNOQtSX7aFImCkKcMRUXSk",
-	"gsQr7HmRAfcZwwEA7mcY2Ip/fnh7IxshAOafjVp1Z2ujT8HSNj2qaYlVRHw28JbPRCPBFbQKz2Jh3tn6",
-	"F5MdOUvEsv0sIaosUZ7Tr76Rk63cM6dRaS8yIoN1UYNjR4kPEBqQm/ZbP6spILfh2wQsdI/0zP4M4g6g",
-	"dnap5V3gIgbTTeyMM4DG3ZsIGwATa8JA7sxtE78U6I/rh/FQchC3cs2BvNUlaqQ06+HxbMkew6oHk2iQ",
-	"S9xHbQn4eICIM8TJNhnJAeSxg6M/Hlkb32jP7jacCodyaVNGZ3sUVlNZdtY4plWaLeZ6K+PsjhesnLMX",
-	"I8oYwu0QZZjQKZzMGDzMoh6VtPdj7KkSZL/TmS88V4v5sgAlOWY0MpS8EfhiQmCr1Q00AdLVYnukkdQj",
-	"ahBXQM6QjDbEtNjaJCkWEIS9kYbqqc3kxTrEvThHYyMgAxExlUG+A+5Nhl3m+9ndII1Kl9QoygNltoWI",
-	"Jp1J5yw2PCi2B7Se5/D5IJY962DV0rp6FisT4FVxWODtefFx2ryzQEyo0WvANRETwVioNskxa8VGYnK+",
-	"bqIYjYy0JUIIphSA6fuVr3ylsYdp0xgrEvGzxGvNRkRpvwhTencWwoe2p6o+W4fxiuNgXS7MMZziE8ad",
-	"HkLSe5PZGSFyOTWLY6go17kRhVzVsTRUcftcoysSEsuwWSGxyBQecSpGGNQi23vE7NL0wt9B5cxW5Jtd",
-	"W+pj82QSbuC59aeXB/DqqJiXE1z9mVjx+Lwc1tWQW0vkGM+0EQ32XsCJarII43O5TcJP4oOgxNs0pb6U",
-	"GGTGY9HVZ6KqD12AgxsgShSh4+xdrpYfkIMbn1os3au67WzJ9JxyaHo5LE7GRHHBSa7R3Yhxrnu21plm",
-	"whZGUBDCZQFTk3MMnGksDGXOQYEBpa6sJWb60U6NNotZMdO82PwVGFKFq4DHcRLkY765lYBPxOualAW9",
-	"dDOrbT+LLVGYIfqwncipie3LssEszESSKlqwCF7qKO+x+qdSzNzdE95j3zTPuWxSowbrkg7KBcEtyqRH",
-	"hVfgPxwTP323nqtdloBkANH33HvW3ZcyoCyTTMi2naC/A+P8IMG/yNzCTHUij4RmCHwidnicNo9apWTH",
-	"T5729nfsSAa5gtqiTk2PGU7KvbTfb2CuAUb9QXiQygRsNCLZaQSkYURtTaMz87ek5t8ha3WpNn+xHuWR",
-	"+aOrdX9D9VQjozjTfn/OAgV049Minw/OZ7VeWuxz5W5ar9sl/bRWI7h2R62b0WV4at8YmX8Z+X0tYK8F",
-	"7CsXsJcRQF9D+W4hcWuR4IyLQgq3IKZAUdnLpFCbk0ehFrTmUQQXfy9xdAVIiSjoJ9oVGl/+UL2dxpg1",
-	"YV4T5reWMM9vGXg7SPksvfLZFKK9Wn3iGnSJ/IIIH3o+UIoeUC/vOwtqbWj0KiGrMycip6JRihvbkO12",
-	"g8gYkjgh+3GCtHjOlASxELK/ePn0QhwQYhfin9CIO0K2qWTk+dDKLSrqmp6xfAzzzN2dtNkIzaNC+51K",
-	"nVA2mK10iZZhQYzciUXsMY0DAysZHt4tCoQ5Y6wP8SdQot/zCiebY/dF2bIPQta/NZCa4p/tgTPcRDbu",
-	"DHx8dTzBJbfxaXeEG/e0O3qcdPS0OzqSX7NdwYcPbGdPu6Nj19/T7gjdiu/bHqcRnWSrC26lXjzzywWa",
-	"jcExL5XblQSvBaUtC3rliV1Jp8tR6qlwnidGJEsEgyRbfHYdvEWyvtpc0Kg+M/ANad3QyP1NyEPVU6Ki",
-	"LymFbAXly8qmnfkoMmPBnkkZ4pmcdLJg8UVQ+daADWaemyySjVmaEtejp9I3xuaJnWIzgT+FaXM/wPL5",
-	"yxrP3pgFK1yIVUpr6QxWJ69567AwaJKr3D01h/HOrPzFpMFMZfBLajNTfHy5NgsCbAroIM2E8iQYYLFN",
-	"XPUjfzKxPRY2jKvAmVdQjOnxUBj5iTw5ObgKBKRjq2zlICbQuMNiRC9zAFdckIgrjfBiXJH+QHVZaJRZ",
-	"+D3Xj5mu9J3NO/5qb9gvJhybx0lwYurswZDEOp3H4zMjBNEwFq40b6kiJOE6uGtLOkr7GDdWF2yYvjcG",
-	"E4ywL7B6CMZiU5PLVhpwfSCyxKxeIMaYCtdJyS5i2WJKmV7mmb1zNZZ/ZzwGcmL58qebM8Lx3oPs9uXS",
-	"wWTvV0jw0/O2UpIP8tM90ZaTU8wcnBdFUloCGV+mJAi+Ua78v9989tWsIXf6tC53B8upJ+ma5igoq9va",
-	"JFA3Z+p58dV34xGJB2LXZVdZ0z+gJVgqYYP2jG6JHIiSNGghx4Sfycos6A1iOPDBwALdcgVIN2L+gggL",
-	"a1ALa0N7hu9REuJ0nIajUgtW3iSKcyTsspQrsRP7BbkLlheihRPIzsPNmk9vPTg/Ochd0KSdoXUywIOK",
-	"KDoiw67zNXDtw0JSMcIEx9DhFvXoqAAgEk/alH67zvKgujLWqf2BaziGagpwgpo6HYkeLcRZDuCLFhWJ",
-	"rDJHjENRpfYl1djsyA8hwcw/a5U8oxMYViq7NXQvhrxVfDY2SQOuM+Q9AXic3a1Wesm5JkIOkyeHlOvG",
-	"LoTsuehd0MrCAMUWKRgsov9Ok9VToXfXJvIYuTeG7KbkOcQLQkQ6TEqjSUqauVCNJNetsUlAnE7GYO03",
-	"CFQKf256lr10kpWgks4j+eAPMPkSR5MT6l4ICJVEimVJSR5pNlueR5WnEB9oFEjQns3Ry6RCgSOJdbgQ",
-	"6N7LxE97cCdXj46S4M0t8taoTP1MLH4H8qsHL+xt+HJYfmZzfCA983kcRs8NNxF+JjfMDfcdAD0LJ4La",
-	"vbkPWEEqoLuQiU+Bl89CLJXkeBn5i4u1gX7iAr/CE/M1svGEKGGu1RIhz5eYDVlU0g7lASkSgDsbw4DJ",
-	"iA3VUzbZh4ZhbNNv5hUQIFemis1AcT7MdwyMnn2nnNjg6UgppmNO0qIPx2xX36ZBU51AmHJdslghBDPP",
-	"DAO3zS68yzFTg0hPISMQZ24BHmVMLCjxiCjMMS7RwZSKifsoJisPTGzC9jFFPSqUhj4qEIKS7FEQhQLP",
-	"bcpFKxqEE6aDwp6nRehbmELYn9yo9EWi82c/mBh6Lqnq41L+gjQpNSdtdPESj7m5ANRPxc+weSOkGrqP",
-	"JULLSiYZ8uWXKveC22GtJ4o7ThCK5IIlbCtLyovjxP04dJ8aTEDHJKTPuxDjeFwYPg87ksPYMhyqSP66",
-	"lxebDmtmafSTkwNiRh+QRh3BnCl5cv/e3T2iYPCkOSJJd84SCQ1sVbe2a1vVWr1a++jDr259fedp9Ru3",
-	"v3brmx9vP7h59N6jO49rJ3PGpk8r0TIm9Zu5rTZS3fS48jj1pNMlo9RBFL/2GHUzitVu2Mo3qzh725qk",
-	"A1Ijjx4/NJwGPuXA4wZkhxzsHx0c3s9g5UJud7Ad7Cya3w2HKcnshk8J5bNfpHC65lOC7G0+pLjcRjU4",
-	"8fAD8jDN7Iep+2ObOEheWDSLt2ydMK7qtKX5+ZTgoFJyc5Lu7teN8vTa4uJSBTbhRZjr+B3M1I+yBuSJ",
-	"wflr4E848LZtviSoyV3Mq2XRSFHUGsDfFcvYuHp0ZP2De2he6TEqbBmLpgxH76jyxcqzEFPb1eok2UsH",
-	"PcMQukcaLwRUKkJLjVfkKMMQX/3bn37+p9/53X/9/hc//4PP/+IPXv3nn78wdOPin371/c//5KevvvsL",
-	"bCUHFWlh152bw4q5oO119ZzQdnxkb1C69umq//Qnr/7sN3OVvCu5xpfCgh3FvH42nMzqcpLFlqH3qyLJ",
-	"5QaGj+cR7DLvY2z5xZQVXwYl9FJWOMeNNCM34s3cgdwawEVM8dnUHVs1ZV0tVXXB/RmKuq84vXHcpaLT",
-	"pXwxHe7Gu0VZxqbLiAt2eM7y6leXMNW1pGixWLAwr/l5BEcXFFIAAea8wWldlCbrUBGgT7hWzua0YH0D",
-	"tzgpQhEUC4XKPmYoNqA3sVIlVccKS/9AC31dttSPGcDjtFP4fJD0bH9OunePJ2PA5/1SPuYLr5JP0r4Z",
-	"0ljpmhKi/JhhfS5I+ylmU3vCrJU0xyoK9LvwgNrfrek4gZPMd4igNarO+7n2yJgltuKkHYtAN8UwmDck",
-	"3CSSOu5mHdoxaoJnEW5WEQkx9/kaQlCypOQ6o1BOZP/RVEBIz4eRVMVM8X9hi5XiUihQhag6I20Zz4Pb",
-	"OHlFnqi8SIck4ZVj8EhrEMdmUIjDE5CuHMQBCc0gREh6UuhuZVwgCemo5DU1rZV8FAdQ9mEY1wIhdrYX",
-	"O7IApuKay9vYJyoX7i1hUrOdy/NCvC9iAFH1kCszjDBfjI5t5ZPp8OGRRcfp132/3NQL6B37JTwEZUS8",
-	"J+65K8fLSUZk180rgpXBgs8sVHYTFkWUsfXSs9j+k3WtC7D8/1WRyIXNlldV07LtqR3l5iyobuxmtdYI",
-	"0+PKLRFJp0saBIC0XLsxAGdzGYaAlCiO6QtzGFzmpZYzKV/fq5Q+Fd3ZPbc6anlZuBhmB5ctdTlmsOUi",
-	"VDYmBUGktQTsdNrvZ2uCWdMtakdGYLAhBxRQGC4xUWHeg/Ea7/v8HG8Gg3pWeChWSYdXToPFhCV4mQQZ",
-	"lzK/m3cAx5zPTynX06JXMDvK1S21saAYpW1jtjHyU0jB9kg1a4JLBPztmeXvnso4vFmdWQportI/YPJr",
-	"DcxhPTbb5fBzFG/tD3QeAglSCMiG0oq4iwchVFSQ/Uf3yBkbOXUDHCguI9o9CxUabHoVNMYx5keKFGvG",
-	"VRrsxxwyw4Y2mkppatTbNGJLtknj/f3jewf1/ScnH9W/AvUW4OQBazATSWfd1boPgMqMxiz+OK/AxH4y",
-	"h0w78MJ4QxcAfdPOyQO4//Hxg2OCydhqPL4JCuN8dHLyKMA4Y5h9zyzZI6l0J2bHX7sPCwwFJyBTwSxN",
-	"Eqy5eyqs4YL2+wpQBxGjnaozFSAZhxZTCr15Kk7FV75yCEFhXz1+eESoUENcetM2E+cskn32la/sksaL",
-	"U7iap+iyOnUX9LSye+rSjk4rwSlc19PK7ubm5kVjk+wLAgnbbjcV7bFT4RpOq9KbiVvrBGAOma4aGGmN",
-	"1TOglc2YUSWF+cE83IxYGnDaj2Unpj24cc2YClifvVNh32xzFoWqYeFksSwmxwrgFE0skLYNix+PfKD7",
-	"5PAZ4gnBSSSUTAECVMhaEfVC0DZJw65LAzPBudZMeCnggdnQgy4XTDFzWg9FJ+KqS5qjU9HYh5OxcZ+K",
-	"zsA0AcXLnbEJG4SxSPKtgdQ2+YOqMy46hDYhm1LYLdyz1f/thgJWUovGUEqdG9Z8KsyUGr+/YaWGjXth",
-	"g3QZDVkcJNVAbTkVTB7Qm2Sf3KxuI74SF6QBdUo39tuaxQ0veSFL+ewhg0xK3mYY6mUOpTlVLkXvS9Uv",
-	"E7DjeZH5RpzAdIs0VIJ8qfZlM7qITUbLKqxtvQczSyP5vrT1ZbPQtjjzl7a/DFRirAA9kudsqebNNP6C",
-	"fGnnyxhxT1tdl5FqXz0VXml4KNyuuQZOBNfdUwN3K9XN2mbVkBrZZ4L2eWW3sr1Z3dyuAH3uApW9Qfv8",
-	"xnntBlQgvWGjauGXDgOGkxzDe6HphCt94B4yzbhzW9n9JJ8Bp4/cMC8DxFTlIpj5sNMxnkFgHAgVMKyt",
-	"anUspJ/2MWuJS3Hj3yiUbpHtz5Q3cCYZBRII6iQuTd+qfDvVWlGryTBvPBF0oLsy5p8i2O5OdXv2Sx/I",
-	"uMnDkIEOsbO1NfuNe+KcRhx72Loz+/kTKR8YEfkiqNzEVZzVvuHhNMIXtkvN20HlIlcf9Ho0Htlz42K2",
-	"VUAEGzKlkwheTTvgAUiO3zMj/URnqqc2KEYHYcUEDATq2yS77NE8AKPHQQIzPN/ZvBeyXl9qJlojw5Lx",
-	"2MEte18i5v6ME2dFQjij55JjfO05jRBYIYHcs785ALHK181HrCCVBIn2XC3mT2rBzWdwIOc6z0nds6yw",
-	"q+MBu1joNiXirhPjIYzESemTc8OQUhD8P3mWtS9Wtqpb2xu1rY1q7aRW3a2a/39znuXAGFUIxa6nc7O6",
-	"pm8NLOopoY81X3twQkVl/sUuJhz7Xl0upAMlbt0DGrVl3HOUYzXkproz+40jqT+QA2G7KEFvDqRoRxy1",
-	"p53adikCdZ/GltDWbpaZuRr00dn0gIWcvo2kcz8MjWyU0LVyxNJWFDdN5bP4Gy/sXxeoOUQMPSFZonoX",
-	"vk+Jah7xmD6xuxaS9e05yW/Z+cItTo8YaiAOvjNmbdBK5NwnL8iXID9kevpxWvOiNS9a86LXVIyX8owA",
-	"3NK8/CgV3ucSy+3BxiC7Z6C35kESJ8E0UCw1YvTc4j0pDejM9uxvkqdg3bHXrhFgTUPeTmBHEYbbaPf2",
-	"GR99Yad6JzUhoW0oaWtTaRoxMPxl6d0TIAM+yVtUq0hxL3zNIo8CgaQ/t9qALrm10rAm1GtC/aYTagSW",
-	"vFS9wY8IL7YNeik9b7pxEN2/a+PgioyD7uQUWweTs1XOPDjuM7T+fCKHQoHPT6HHR3djOeh00V1l/Vfg",
-	"tQI8pk3yFBwAip2zmEbgZAjQo2PkBRafY8IyAOkg6HaOFGCNkziC6zVO9iPKRdY46QU6VGir55kn9w8e",
-	"HMJu4cww5CX/xSbUTvO5eOXgyGyVbep9+N3Bkm/PI59gN6s2a+asyuIyCizkvLJGulzLih1uBddix1rs",
-	"uHpbZULmSpLu2ULHjRfpdSxjsExGsDZYvsUGS8vQZxssyx2/KRbLqedpzWbWbGbNZq7HDDkvq1nUDon9",
-	"HMk32wrpkbFF1Ye0rlCiBuRRkq355fvV2h/XZHdNdtdkd0Gj4iUK+ELTlp5lVLQPTVBtbs42hNCmdzGT",
-	"MFfuAhmyXsLq+BqaKGFhXkcT5dzX+O20aeLBJc2RTTIIM3fGHusZgsog51o8Gvi3YnFubnE4PIueu4+f",
-	"vKiEXHQ0jc4sHkrlU3P/FRWVoMJ6lEfuq39lW9xsAVYAgGJWdiu17dvVKvxTrXiwnJVBDeyArS7Vddln",
-	"Ar6U++8f1La2KxdzxTva0V5DwGPHdHAJzsAOC6dd3STBBxN4hixma/a9Zt8LG+fc/Q5cXg7kRmkAxwPt",
-	"gwICusXOLkWoZvL2Gy/s3S9luIN31oa7t9xw53Z5viM2zUA37dxcprA1jVqfdFkyt7WsdS3moPkOVpE1",
-	"CPSKPgUcGiv8OPllXMAoy+wdwIVRHS5TbXmWQ3cTM8ZUpco99RZEagCC+TpSY1VajT05UyI13NlaLFLD",
-	"VtVqskiKDqR2AmwUbnNq/DS/mu4bIadRvR+zNn/ecAhXWLRHwdOb5NhGbyQjwyzTLoUi+fhqQKCemRGF",
-	"ZJu8WwMR6d33SCh3SSNmHS5Fg2gWRTZXmvZprAOLXz99yGmpfYINBYRFRuSSSdK5g7ig9olNcp+1NZED",
-	"HaS927TmRorZD9DGLLbSG6YbuybcSnFlZ7hHBBQ/tSjHbtC2slpx1Ap0dr1RKy0qaEjHdNW05FKlVq1u",
-	"VYKKdxLMlyl5PcD3zRA6FrhpHw53q8vFlHYPjiZavX0rbfazv/9vL//LryvBpYThYr8rD3MZn20Zu3eJ",
-	"FUkX+mjK+qw4/NYt8dpSvla1VxAH4whnScY4RZW27914kd7XUuq0G8FanX6b1WmUMkrEwZQ6ftPU7Gnn",
-	"ac2H1nxozYdeV8vInLxo4UAZ6OdSAmX2CE1VH6cfQdVlNhxT+rgibXO+CBVsCIocIqCZJ+3UrzPsJqWa",
-	"V5/8B1lt86sdK46+WRP7NbFfE/urCs+5LL3DQkRuqN50Y/JdfM7WUpnfpPyoKwX7gEcaQCbfPAt0dv5r",
-	"Q/RqDNH2dBK7hcX26PEHZ6k/+XZp2DYWE4hvsbZTC17IzllMhnSE0glaVVNAxj1AD2xJEE/U0KhludKE",
-	"HaYrErTJnnOlVWE2YfbQXZt5NvNk5dXP/vKL3/yHz379G6hB96PP/uFnn//pd179+N+//N5Pxuvl5kQI",
-	"1XVS4xHFmGChC7hyE2q52ZeRcXgIkcFc1aH0fgKiPXXhSggz+Yu7hFQzvuLTveJjN3At46xlnIXo/rGW",
-	"MUtwaRFlWBKaoclj5eUW4gHTJKEbL0qFMk2Q57fQBPu2WlTHydXiokSRJbXU6VhzpTVXWnOlN8fMigj5",
-	"l0U65hXnLyc1scsAldwVAmRCp/jzGPi+RxQzSotiusjimUPdLkmzePlf/o9Xf/bXixKEFRs51wR4TYDX",
-	"BHiVps/Lor4z5f8bQP8AT2khMp0LYf/YtLmWDNeEaU2Y3hbJkOlJqkSaDAUrKVqM9GQm2WpJOgWVk31n",
-	"TfZsNxTTmovOps1hbOyRBha22YzksD6kseCi04CgZv8HNeS61cVgY0Gorb6nQe4lTRpRMxMtodYNi+QQ",
-	"vOi6GzPVlVG4RxpQZGpTRXKYNgLlybpUAaYew7pKENMNZbUEafSk4FrGZrzmETe8uq35k2MZv8+VPjzP",
-	"90GNW/OjEcHVwtpgXJEzLkJD03LSM1xF6pTYXE6ZwYsgd2BuRHa7zLribhQMTw2wTl3BAGvV5Ub4pvnj",
-	"4Ais3XBXTt5ArcQbKGOoMTeIQnIm5JDQtmbxkMZhsVvOHu7pAUgTFE5Izdv2WGw4EWG6e/rIe+UkeeMK",
-	"z19eh7OO434U2SKFvfWJXM4xrLuMJCfDLKp/ZpR3ArPfX8IxvPGiyT+tGwp6MU+Blbzzsg7afqtdDDrd",
-	"5jlOY6F1MCdj1Z3EhVNW3+efnpj3y4gAE4UaClBLCk/6ooGRbS646k4AEyca7r/96cu//vU//er7n/3D",
-	"P7z83k9+74UROs0oL1798f/5xU++//Jvvv/quz+sBBX2HPcYMUqOD2vV6o5XXfG33/6h9+5vv/2jl7/4",
-	"W/vuHLGWebO/9GCFZYayDlFcq8NX6b5nWeaM5VmbA8UFU4oYakWkyC1bMAdxnODVMWvJcxZvfCp7Tc42",
-	"AOMdTHe5cV4naeVn8Hy4QsIW5Z1F7cDWvwX9nRKsNbJJjmkblOAWjSKIuhcjonmPTaqpj3FAJzCQK7Dw",
-	"pXYy2xMLyRbB6SPE/SZ0a3+rQ3xoZXdrOROb7asUntEQcpbpGRNQHHct8S58p07oGcMCw5jUbYu+S8Ww",
-	"QjGJqcA0ckO50wuVnMi5b5MczFK4HuMjZUww2Fpi8EihBS8Z26+4a0jCB1vLNAML/PjPAVQQ9m5tO1mN",
-	"popHsNBCYq/aIiga95lWadVyiJRLgDvfUcSSebh4UjBkvVrC3zZ/YC/JucriTWhpKU0m77RLjWiIE/Lw",
-	"LjbJw3ZSOwUHo2z5lI4ZoXkMYXCJ4R3IbAc9pAcZVDIz39EmeYpJrrYjKA5PxQhzXmWbdCRL0DcA3iN0",
-	"vRaFUcN5v15wC8MQXdLGrMIsduPq1krbo/EZ01x0DF1KaNSudcC9B2dOD4HCxaGa2fpkYtZYf+csTsSw",
-	"8S5jec7Np1plMRxo2InXpsrLvNlp0xcKjiu0WJuyakrGurJbDSpKUz1Qld0KvLworvSy8hzux1onXOuE",
-	"V46VEVsqXIbzzZBMb7xwl23M8poTEjekhgH5TMMJhY7tRKytAyLjfKaCrkwbLAeYVFTlRMWh1c9xmrVZ",
-	"9+0166JYMhOJo8zxLg4en3aQ1txwzQ3X3PAtQOyYhyMuCNYBR/oNr2mT0sKFMfDb7SyoRkJt2m2v9mXm",
-	"mUXKWMJIX5MiN2tyvibna3K+wsD0S9FvrNIx1fR+bJ8pY3t3SgwX1gKOF7PAAu5+LHe/cBzH+NIbaQjH",
-	"Gawt4auxhCe24cJgQTzXCyFKC0L7fRRF+jKKlCHrMetwpcE16jt2wWju6/iJFZybGZ/TCIKjI3NSVUAG",
-	"IgLPNfiMMVbXxjq79usDcSbkUNTtDACsTLbbRfboY+eGuk6DdMt6hD2Rx0Z5QzCxETIgWHq30tW6D/hA",
-	"QSUNFLcRx15IOb6WEJNHVjCYZkLWvMfqn2ItoX3F6Y1jQ0y7lMPxsVWGvAG6/an3VGV3G3rDXQJXP4vr",
-	"IR1Vdm9WqxfJME66zEIHSGGtOyxqF5rSL+Yjfis2ZdNzFhsZzTUM67ADG5HsnRhEUVBx0RW7Fdy4lhRt",
-	"3qnsvrgomfQzudJc1cFB4yLMuKrjLXJf2ONC+31zUhhVzIXxu1Hlb1YAn7pyELvnzGcMuch8I4Xu4hcX",
-	"2aNoW/fPIn416xAI9lzXE6I1dUUUY2LGA50eE7qu+KfJsPMOGXyrpzfFOyJpIl+mttJwPYbsqermnTvT",
-	"rlNQ0VLTyGZwbVW3a6VztCDsDraqtlMNKrhNtS1INoANqgYVuzOm3YvLQ9VzV2wtwK8F+Cv3TiShIaWk",
-	"kVny+40Xyc2f6qEwomXiWweIMcgaA8vLHomZ5jHLrduA1uhEkFj7G95ef4OVUWc6HEod2GKPw9SztJZa",
-	"1lLLWmpZSy1rqeX18yLNJ7ks6EfCU/2mOJLIvgUyClOTDpg7FGnHspeEcWCS+yYxlNaluHOVvItGI6jp",
-	"lbDLIieVxz6vzEulIjlkcbFF5CZwPI+QXQSVgQD2NZY9lcPSgEHNbQBZqbNrLUisBYm1ILEWJNaCxFX4",
-	"L6/OAnIjoc4vlhI7cj0/9wSxpEchIwe3kuXhpEfPbH6f4+8gB+wmcoBIaCKq2VyRDj9ngggJuD2IU8PB",
-	"QpPKFSiqDAELQ9MzhtVIIzkk1RQAfmsrxwEEr79v1+N6623KOGYtXEU/ZwBGWNnd2Kqa1ns0PjNcDRfR",
-	"eW+sNIW5B7JPBv3cNqwfKWmFi3PJW4zUqjtb8zhb7Hrh4q1K2vC8YVuG9DfNbcFjH4zPsCyO2ntOMjAf",
-	"kMEVLM5SrOM+CzssPpxVk8bcFgb5PRzvQATvrVnJmpUslqcKlIBIQx6AtmQILySCXyGTsYd3WuQM3os3",
-	"vxw6zuN1i1n5544tf4gpkyggeKf9HeXuwLKhL4vKTjn3x+JyFd0WcAjYZ64CvSCB/YNQ2xzkP1C7L4IK",
-	"RNqA4BhzGXM9qvfo8zq8kT55C6WM/GicBBEHSYXiEeifbfNo0sQt05etgeX15DIvd28H6dc+TkVl96b3",
-	"SyZoFiJlW10WDiIW1iGfNju5ZdVD3J5ZDD7Z6jVXX3P1xcmaPUZBYsY1MmNbxi02L9xfghy1oPX4nu3X",
-	"KG7Mjg2gXIZcd82g+DmzxbjUHuahW5rMFTljfQ0RgAKRQdGUPOxK0qOhUeMQujRA/RCq0FCsQGP+ntTn",
-	"Hg2ydHLh4p+axud0QhkrQ/1uGVJyMTfdWK0ytSb4a4K/JvhvlEVQpXStHH2foq3hazdetKhmHRmPLsoI",
-	"ngf24asQQFd15ZcrK2wXYH3j1zf+ag033iFycEHuqoLEp7tsBFgJSwh98xWZt73PRBvNJRaLl2CP2FhO",
-	"xFQhYrs6JnjRMOSmdRo9is1QNWeJONLjwv+ylsCwSwR2X5EktqZ8a8q3pnwFss448Vte9tFUnW0oTTVX",
-	"mreKDW4nVJ0dp49dwcVvU26uqoVGfS+o9JkIjQIm2NB9W9tKv46Zjkfuh21DB6SZrfnJfnkzjcNw71e3",
-	"dpbUcpI1mHX3Qc93fsh1ZuaiF8AsICL2mi0kzRHkCLM5YESL8POToz9QG1y05cyzP1D3zGOXfvYnUqNf",
-	"/uMfvvyr73z+wz+quLiiOr6UxBnVXRbj4dHde0cfVibxRbGBz/7+v423UZto4/HDg8Pj4/xmXn33hy+/",
-	"9+fjbWyNt3H85MC0kTuO//eL//7X4w1sjzfwwf69+4d3QZRa8nbiLs3kzBoqcPyzvZiTRVTMHWvLQUxC",
-	"2Rr0mNAstKtEeoyKOS6cGjR7XNscVrguBRcwqa42xSfqV0t5w92iZeuwrBP6L6kIizs6hX7NtHjPrFoX",
-	"udUSMV3eKyJxPeFS5k83k3qm8MTnf/qd3/3X73/x8z/4/C/+4NV//vkLQ3wv/ulX34dii794YWjvhVkO",
-	"97Ilxuk7P/3Jqz/7TXn6e2UVJcqgDIHa+smzeatG0pbm58w3yjuMoZjRSHPALLrS5S0T7Luc1FqmvMaJ",
-	"VxVhra+u9dUlkpVzKguVpLSFMgKUvJ2WqvzAwYlj6CsDvG4RAroKOEu5JmeM9Y2cw2Oi2fPCtOW3u/7V",
-	"P6NyVqXZe5GrZ8ZJWDOtNdNaM623JlcVqlAsQUUWq8O+VLLqHmkk1KBBmDCzUxASFHIFH4oSQi+l9J3t",
-	"JJvymVInLJoOEv9QxtkUzxzilJCYhCYhNfqnX33/s1/+ycvv/tHv/uOfv/yjP3z14z9+9b99d578DDfX",
-	"a4A+XdP3NX1f0/fXwYkWWPJIZOyI4+WqKgM1Cxn1icrFRX3T7JhmGmsb5mpsmHCoCu2XeOSWsF2arVwu",
-	"JIWJLF+n/T4WsFU9VTcfqtUaHHmlUAao0I1Iis5G8k1QiWXkKtxhVntsmRIm5dfswoBXwe+rVKPOGeE1",
-	"q0ZKs16dziNDmJVaNZxm/lJmMNVD1qaDSJcEUeeqbklfaKWz8cXXsl93ETUgjJTEIRjfscvDGcCFny4i",
-	"mAGsxYO1eLCEzXKgMnmfJShrvgBw44W7DVODiBPCu6YZa5qxphlvsslofsoxrwbwxN2VyzAYUUFYr69H",
-	"pIG0okEGoslF6Gq1wnw2yb1MEh3OtWURmqBUMeS0URG6vDZXhdw8AnBo11iSZ2mxtsCwlRJCkPkufLm2",
-	"QC4VMKEx6XROuXO1KGZrDrLmIGsOsiqjlDNFydjZp65EFr1xxkbTjVMfmweu0Gr0MRvNMhqZSwXjXPvP",
-	"Vxwp12Vk/9E9WHyEBjEHJ2t2CpIyNNpuk/mjp1h0ztQq5Z9cmDVzdBDZzMgVZoQga/Qj2mJk2GWAlAbD",
-	"Nr8jlH1XDkVRDZyP2cKpWuZPx5diGQ4Qw6w05/mYjVYdPlfeNXXGzJmBfa27RoP82S7BfI/YEFZhJqV4",
-	"y7jvmpkuSMQe0DNz/R0NuwremROAlhc75ujGOmzszQgbW/DMLM7BgnKBId6hbNEoatLW2UTVlmJO2HDv",
-	"NMaAvhqINN0gio4U6cphajKAgnQ0DJJvEzBN8wdTgEIDNoQA1X7Q4TUZUqGhdn3TcWAWbpJ9ErMW431Q",
-	"83tGf0XAcr/hdxQRg16TxWaQ5gfLMgDjxmjNpvmW7DFFmqwtYxCSIcUZnrbsXkswIChMC9xDsFTaY2Cb",
-	"oR3KhcXXUa48ySbZF4Rr1sPFiVACopq0qBBSm4mYlTAjj1hbEznQe4TiKjkZiIpR8g4uXXugzMRPvPUE",
-	"NB87dAQlMu36izPsSpXMG6rsmAGYOTuzyntbpCsHsUqRXwf9SaHlhJ6xA7vnlaXA84tFnq/c+EpGlqi8",
-	"OK30VIeHp5VdcmoEh5u12lbttBKQU5vdhb/cPbx/7+uP755WLjK1Ow1DBpGjyQXFXFYMcVEagHgWkn7s",
-	"IOfspcCUltyAvDO+qOwxN6l+baWCFdFs1hqgXeiTZz4F/0DGyQapTXLCoghpUpO14Pq33b1SZZEM+4Nm",
-	"xFtZkcDHG1DTAtDh1AwpVGQActaDWg1UtFgUsRCJJgafhywc9FGF6tGROVSGdiCxKgpKP8qMY+KK59XL",
-	"bfJPMWps/BqVxjXmn56Y96F4Lnvej0B3sBa8oh55qKZ2aAivytxMLvStnfRicqGZhfnt0ef38HGs3dnj",
-	"wn1OHqdxTEc4xLwh4VrKOEN6evT5fSY6ulvZvbUDzbqPtUn68OwqVC4s4bG0mRKtSOE0VekjOSQ9w64g",
-	"JwJPb7gOy1lWcjT8IUMbzK1vDhQXTCmCmCk+4cnSkWl5s4UJCfe50suRgQWuffE1z2fmRZe5qC1XCqW0",
-	"bUC+mbW8/Y1bB8+txqyZuXOFQXTlb2Ywq8y32Ti/OcAAdQifgkVoQyUUwCxIW8b4a5/FSooAPazaC3l2",
-	"ilFCV8ytAjWhyZggbW4kC8JF6ift01EkUcdAuKPseJLnQENqgCBSP2OjhhkpdcN0JlQsVSEFA6UQjKbA",
-	"SUA/sR5h5+SFWj3xQNQ177EG6TPZjxhgcmkZgeAj9rD7Rsz6jGpbQkg1rJKmJDZuv7aKHo0i0qXnDCcc",
-	"m+UystRAaB5ZncpIdDBhXEbQUzOaHOiebcojRWgEsxlzK+96ah2hYRgzpQICPm0AcIlHiLDKW/iW9YUa",
-	"dRQ+2lULJeqYoIsG5tekWaJ4R1A9iG1pDmwFmx5rxUpOqsgyPYMDrLJEh9nZbIV2ZAxGWqsFKePZrSYl",
-	"r+A6GUVd0+jMXLbkCFZ2K9W6ebGO8aJwjlPz9AkHdmG0zI3q7Y1qjdSqu1tV54KW8RHyk5e/+ovP/v6P",
-	"4XqrM/fdL//k1bf/+tV3f/jyf/nBxme//Nmr//7XL//o24bKDBSLQWLd/aQyMP0Otoz4X95S7W3Giq32",
-	"cOxhaa1E/ckLr65YssR2haFxz//uUwXcMrA5LWO098/lAxpOzet4mlXUuB6nlK+5ZX/tJl8V9KNR6y0z",
-	"AWtdwgoBH3tBAbtIv78Bjapi4yqc27aMIjlUSVq54ZbA4yRpOILSCIAPgc7V6krFhLN+tmgUsRjZg3cL",
-	"+pILHZmJ+VYDtCcaZn0qEBA836J5Kk7FBmkYmle37rzGLjDPpnXYNrjgmhtC2Ui48ia8JGTI6qEUrLFL",
-	"NNgjrdRhWDoxv6r0DXLEWKjsS1woXedhA9sxN0TX+xEVjV2f/8esxw2tIreqAdm5GZDtakBqN8EeUk3Y",
-	"vTWTAg2QbduaauzhIhmRp0+VYhmr7GY66TYXXHVZ2AjsF7QpjEoS2WVwE0jMMG5YsTPXoEzGhL8qStMY",
-	"lzJvPsMuE1YPDFEq0/SMCdLo0ef1cICcu+FmiD3j9iEufMOISnKg69hi41SQ9GFfwnGTy199aDfbpzeF",
-	"ZGF2zdwQHqFwF0/FIVwAhzMISzKkXKeyKoSz4Vys7QrOvhGWQCIKWWxkMVgShGKg6QTgNYj7g3W1qwF2",
-	"cVzTU2EuOdjBjARrHkuCBaEflAq5BrHPvmauQVOGo10Ys5WwG7aPOtWNpAkjnKUOBCbCveQVOdAB4e1T",
-	"YX+BcadCcDIVGIW7IDJkm2Tfb9A/TDbekdp55A3MTcfN5FTgQcMFbrIOFyo9nLAwEMHpXzZbRC4lBbne",
-	"gUNLLq9RXPSv1EQ9tjzZEEn8bvZFsAomR72ye6saVPxzXNm9ffv2VkaCND9bUfCL/+87r375w89/8jdf",
-	"/M1flRUS0w3LCKAnIIDuVqvvVm/vVqu2NU/+zV7vyu52dULgBFaU7uVcq+K9ZttwNiDQwfyxbp3UdjCW",
-	"Ixkrvi1kZfcORhUnq1VqTcamuqwcDafzzRag31u9AI2CSApwsxaa10KzEZofMzNBJzn1+0wwkE496Rn4",
-	"iYyB/YECplDSu2yB2pVFLo5WMAIncFeL325H1GDP+6xlyC42wYws2BwRG3puJVWNUzxnZMS0maI2+oKS",
-	"PQY+ePOHdfmXcs9hQR1Xa7Uro1A5sUHHvNhFdyjCcbPMEoVP3ZhyTCtm1Q3FfeZbV7bS6tPbC9ouDkW4",
-	"6qBD5wG7uWIPGJL9NaVcU8rKbuUA7hoG34dX6tMrpJAurrAoU9S/ppUFQYZW4tWaFa+bqdywDnVcea4i",
-	"zbqCEn6XmmE9Z9Q7ykXPLOcp84696pnxGoJSLA4coomCpRGLUI96k1iAcfKlrS/DyBEvnHxp+8tQHCFi",
-	"iZa8535DZ5PqykEUYrWABukPNCRCNmnr7FTYstJQ0i0g4YBZfbzx+PDk8Tfqdw/v73+j/uDe0ZOTw+OG",
-	"IRINLDqQKbPScLaaxoP936/jmwcPnxydNIzoAIE9g7410D0GzxcXHUIJLoV5pkvjXsSU2iWGQ8L0rDLv",
-	"7Hxgz0E/m6vP3SDsOW3pyIYhwteJN2wv8TxxHdhsCCssJVmfIN1Aw/vJ6mJEI0RcpmYSbDqmwqaTciNh",
-	"wZp7pgneJkImgpNzUGLAItdEcdFim6eCkH23PV5fShLwdk5aNc3goP3s2AX4IrssCtNy9nnZoubVTSF1",
-	"3TyKVjGgREnUaSLrJV45m9gaxvwckNSmtI6vbnJVh6fB7DYhGqIsfkLV2VJCIVbHAMKcXOx7moQczoo9",
-	"NAzLTEZRJZgJyMLiWMb1VPD6/P/65csf/KISVPwLk2i7iXzpaf7411Z1a7u2Va3Vq7WPPvzq1td3nla/",
-	"cftrt7758faDm0fvPbrzuHZSQYkS2ps2fq7IUMa6S2zSLKFas15fLzKbX//o83/48Rd/94ev/tPfTczJ",
-	"RqQtPSUnq45PasgEmKcXGPes9d9acLClxWk8rvPrAmWzG9aZsmsZfTFrBnCxgYbYE6DcGmlqNrK3QCph",
-	"olAY2Wg6QIUCkcQIRZZZdwFGQRE5FG4sECcCY4sNH+EijROxCqdiQu+ShtGBQSQAoavx6OHxCZkcTeNU",
-	"DM39R6OGizXHJAeMXtkkDx0vT/MO0tgTw9bJoI9DsjAMx4Yx0MjOQgFCg/XunAoIQ7GT4LH14ExlZMuZ",
-	"N/RQZimmmY4jmQEMrAwjsHMBJaiAuDpRqbJbq+5sLU1Eg3IdbV8+u/l65eLZ3DT8fXOsV41Y1mqxPljJ",
-	"axmrevoka7dZS3uGnoX3Ahvdqd7xGrW3wTFWPCcUhl7JyILZBNWTLleE9vu+XOkk283KghsWJKNZNsg7",
-	"s5+lY2qMMvd689w1R7w0jgiWKkP1JalVq1UslrYUc3TAjvlMEUMRVcJGME7FZuSNK5CoICoSDmLajEZE",
-	"aRmz0MWsWILTQO4G0QEQ5+IK6qeq70CxuouMbQTem2iox/BXZ/oKiDnQG0wYOhGSLwH//Re1re2dm7dO",
-	"B9Xq1i1Be+xfYLhgY4803gXmTInq0xYLjKra+J9+//fhyycnH2zcDvyQ2DbRQ0nYtwY0IqYdZSv9fTmN",
-	"L8EnEcg5DejtgFqJMb7PtdWIk1G7kIpmRMUZhO4Ylt7jUNZwj1AC7A9cEkCp2PM+hVAU9Eu4pTJ6erI6",
-	"OG7nNrHf2j2AsA5Yt65Ze6sX2y3AeGRv/dEjU0c0at4ze5Dq/El6Ik9SHo2M4mJ+2fM+j5mqUw1vCZac",
-	"D6p3ITrYxrqgdcCsi6dvKzP0xstf/O0Xv/lfX/34zxveoP5lGI/q8UD8C8PTGonhhCti46D2MsmiLIqs",
-	"BIZiVpM5gdJLQM0Tf46ZCI97ywfcBvlXyQ3cRgnhaGeNs5KfhWVXJJNSYdMxmlJGjAqX1bQwPJbFf8rI",
-	"cSc5xwzGy1XmfPlSHAI32e93K7Xt29Uq/FMFktePKBfZXvbh4iTkwW9sHAb95W/+7999+z++/MXfvvzu",
-	"//NPv/r+Fz//xcsffO/Vf/q73/3lH738wf9udrK496Ci5CBujaHFprDp2UE9SvY7uVEesHTOAKcRo/kH",
-	"BvEX9XRoCE5WvmoiuzrvHx6XeETMgcxEt+Qh5htWUwsqNjIescYOjipBpc0FjTyc+99++4ef/9UvP/vH",
-	"f/fyD3/28gd//9tv/2gS+R6XN0G+Txc3ARq7aWbW4n2Ojb57+1Z2pWM50F4KI+v0MDq0FiR5pCDeUlHX",
-	"9CwD1w9Z+gky2XuVoDJkvNPVld0tc/WcNlD1hUuELws5iLJw7YHWFoCpXAQVMFyHs5Z1fO3Kr1TuKOcQ",
-	"0nOHPeexnFEbAMLs7Dqsfbpr6dhwanBBEZrjwHLe2LKeWicIl7IR+SgOV2UkMoO5EhPRPmlzlka2DmMp",
-	"OuSrxw+PIOXsVIBo3OPK0Dk3mX4sOzHt2djYWGoG7iYKgbmmTxR0h10ZMZD2C3QEjIZ2toNkHSc1BhT5",
-	"qCANT6ra+JiNGpglZzYJw4tBuKXqVEC6lxmRSoPnuSYdplWaB4djmiL1ge59zblW42azk6EEUUgF1m8F",
-	"2X4Q5WXleNiXZNfZc64yFrQEHQFNNFcsOwWX0Aewqfdu3wGjW04fz+bkLq+niSyfX89crGWZdWJR29ry",
-	"zGdAFXCI8Gci0iSyfMrjXYB9VptMUHKajIScQmAbXgVrmLN3YpOnLCZt09El2zY8sXmp1jXvILxFtrW1",
-	"uLFiccMzvuXBziwgeJi7e+OFvctTQ8RsdMF83Mm8tHh42KzaZ/MrG77SJwZRVA5bOhywqb+P26xc26k9",
-	"yn2DThwI5XFf2Y10pdfOWZyJxJvGATNo1v1Yms3molMv8CChN6tgrjU7F7SDVXYrL3/wo999+w9effeH",
-	"L7/35xUbWlGH9QPyP66o6qmtKt4RbsJ5poXlvGZBRRvm6uIYpuF61y6jphxVZ2V0xnX84TWV1xzz2c8m",
-	"i0WRhFnqeAOD5os1tIeYiffo8OjuvaMP0SVhhZIk3n4PUxjR41wqrKyPoIM5dQgwsHhNmN84wowdZOix",
-	"+wqpr/tUhuZaqlqSwu68TRQ2IEIOycH+0cHh/fuHd9+uWK63MwuCeqG2XjCvjMLLFWVvsOeJY8eKtNkz",
-	"dE+QoYxDLGTMBaqAahcT7tFNGA4AJpa3unac4IGNQoIGKu1+tEBAGOw+QlNQ1+UDdWSKzpqT1IWjfO1o",
-	"OO0ahri7HeBfda7qPRmnwIwlKO8YheWqHg4S98WYf8Rq6dbGPukUWdwPEvivuEBX/x2L7gmAQO61WlAZ",
-	"dkeQFF5vD0SoKmP+lGwoLiT8tWWcRHrvke2Jfb8050bpdGc8WrPoKNwTsU6YWTE5fNodOVoIlnjm4Juv",
-	"RHI1wk/EBZul4J+4514fWvTJi8pUQmOBCgDs+hyJB9r68LItFmyZ3+M29OjiRA2VcL23Isp70Pl4PGhG",
-	"sBxrchubnHMcTqfOiXJMFwMly2nxqWarlhHR7EmZSV4Q7GhNWVZGWQ7PWTzCACU9npzv1OOAyCjMw6lc",
-	"kuRMr/7k4rrHSEuOEg1toQsQkXx0URySPc/zaBbH+EoZhNdHRqL4gEcaoKKnDBXXRrPQKfJm2KiGFYzb",
-	"/VjSgYCPX0wdhFWZCWSZcUUM1Scyhry3uGAcTs1ux7KXD7ZrVL0N0J4nYavLjCYJ1LMjmjEQLRcaxpsG",
-	"1WsO4hqid0WVx8x5LITmXZbk3QDmP71WCkQAwHOEKtL48DAbcYHtOEMfRBUnGqcFBROaGAXMIeIGpDmC",
-	"6BPdlaFzf7a6TJ0Ko332Y9ZmutU1DUCZVhezcWDGgFB7GN2LOLlelC5CB+4CSq2NZ7UxHpFU2hV9xSsO",
-	"wkV4KjA3GXN7bCbvQEBl2M3Ly4U9FeWSYWGKwGqO5HCpLCKj2BkCkwmJeAI+uJvVakDs727pepCgzIDk",
-	"lUjLjIAc7ZqWoKfK7nZ1jtgCmOZK4wpAEk9l30XMvAtIxzNMrYuo1ctJvnbhp4u9ViFwpKcgMgvtX3B2",
-	"9jBgHaxPLr4cDAvrEIB1CMDIkTVLd+3BCfyAAAs4tVQ+ToYPFVpO75tLq2zfDSBjjXRgDj9h1/Bbo3Ao",
-	"V9rTVzkgYUIEWKcbbB+KxFL2AkvwdcwZ8r5TYZhVOGCb5AlCYHhEo2FROQmLEJkC00PMQmwSDJgcKAvR",
-	"judjL0WpsOE+3EGqIl6Htf+qMUYGRl3bukzZmMuJORWYKWKubCPwmGdSzxQ1GoWJf6YrknDN2GWjnjmc",
-	"dpDcuSLyHEIGTwVkDxqxwcFXgE60CwO1PcFMLSB9C/HooXqRlQRC8qXGgfl640AKHctolwi5AVGMjS9v",
-	"kiM2dCLHqcDcUhJTcFMOFMuJEvVkn4YzhCeJMYI0mR4imr6RL1QSmrlKWIxUEpjbnrXf798LS+kKpo/S",
-	"msVTw+evyki2Zs3XwppfU0b79rO/xVndoGkORZNtpOHJU8xWD0WLlayCZGHc5iuF9FTG4c3qlEpIrtXL",
-	"KocE8RBzGs4gSL284ey1s7eYTVzbW1Zjb0nuVxKlupq6SC1mvbBjcIoBoeSMI266S/xAZ70k1m+kwJ2f",
-	"KUAEYOhobdmFR4H2JGjyKAuOgdslOdm2/E/Dh3VueCkzCLWVJqJDq65ykY5HOdFe5gbmk6JVpog0pTyz",
-	"ykEKG+sRqN3a1nYwRgh3Ky05iBWru5fTOAPgpjWvtcrnP/rxZ7/69Rc//0dMzkVJwPxH3Uhft7sW1y0m",
-	"eGW3srNVSTNnrdjR60fg10++tsN5/+HDj+8dfVg/eHj0wb3HD+ZJGDQ7sOJsjgWWt1TwXB7iOGKF4SBs",
-	"rFwWPSwbG2cr9hdth89oMIBNhLnRawuGpC222UuJmLj/cxQdWttv1vabkSXfhJKn7MCckAkWCXxmedjf",
-	"SdEW0NG50rxVLOWaQ32cPnYFNCxNQnMgk1setmGt9l7yqR4DvMCd9zZvzr7LQUVLTSNDFqvLlkYwi3AA",
-	"ACszNUh4ai0lLq7MARzcpJhImiMQ1C4DDrjvrgQNe1yAuWqjxFXY7/ddjMDV3Qa8A3UbMfFeULEm17pg",
-	"Q/dtbSv9GgPB7Q/bmZBy++XN9P6496tbO0smLSZrMOtCtPn5+lZc0q1wYFZwGVzkS9bOQWi/X8LW0Z8H",
-	"FDvxUlsUSqpIIwc5cs/GSVsLupf6fSbkEPzKtoQamK4nlJj9fn8NVrwGK36DwIqTE7vGK17jFb+ZeMWL",
-	"8ItyruCc2KZpcU3DmPb7DKELhxRLlXKhNAA2kHSwxEhyKjdhZr/fX7Vb70rya/Kpn5XdPlksifIqvHGg",
-	"X7kcxCVRMNzezeWhc1iXPHbQfmuv2/UGnThkJtrBsMHeYgSny2iku4WK2Ef481Kcdc7dmHN1zUqx1gDT",
-	"2D55ls3uYSCvWQQrM3sXz+Atll2B3IXqD5oRb9mlMuRwVLhSj+HX13ihFj2GJRbX0NMmVSyJFrFic493",
-	"YooZMPOtdrbfF5UmVby1PzAH9ZNnhnE0GY1Z/DGDYUFaIESt5KUyQNAO/lwJKoM4quxWbiBVxTGNv/CB",
-	"Df/BvG3lVR5MigzCNaSjTTKOQAczx2KdlnE6by+aRyZj9V1vtN+3XZnbuUkeySjCmFaMkEgCIQKnHGKR",
-	"ZsE2sz7l3CSJRETQ3Zgxkhxd5eiIoSBpDFCuOIB5/GqTfAg4x1BAsd+3WRawvu8oQsMwNvcMvWhGnmkQ",
-	"26iZ1vhQgUblDJc917aNfkRbrCujEMDrTorgliEUm4dmcVzENsN8EKVgnjhedQZrml0114bKGQl4EpI4",
-	"FDkOeQXhKNTryMLduYAzK0DYMDjnaAS0ZQ/FNwulWzwMV8EKM7UtADU9MwcSYtlsUctzamtw2zWGIupN",
-	"1uWZDUjPQG5/EhCqQwmNbpIGHuAGGSizuooxz0bizs0ozcAJMDrMPW8lU8ALNIfXGwc8UDAEcFXZxTPU",
-	"iooRcacthB03xwTyhV01LcH8VGDU2N9RsD6R7Hj9Yns8d9fNMTuDeuOyTUIW8XMWj/x3XcHmyVc/FnIo",
-	"zNBQWgo5jSD8jz/P9D0QEFxZMG/bpdqDDPY2VegWJ71Bq2txozUZQl3UllR64lrlt+un0MN5xiirxO4L",
-	"uotdZq9JSAMvPJReuXxXMD1x/GPaYUCkC+hy6xaMX4GsgXmyq4/kMFuY34ZWCqSCtt3MCgtNW8V3iSsb",
-	"xAmrYIvKmXPFWxhu6pWJTXL3eowKeDqz4Fpz0VEFpD2SNCRNGlHRcoxRDfqmHyVj5bVjGePFs4v/PwAA",
-	"//8=",
+	"7L19cxvJmSf4VfJwc9F+KVIAKam7ydjYZVPsbk3rbUTKGrupBZKoBJHLQiZcmSCEVujC3vPMebzetb03",
+	"d7sx67kZb4zjfHve8d7E3tjhl/GHcUvd/mu+wkU+T2ZWFlAFFAASlDRwONQEUJXv+bw/v+dZrS17fSmY",
+	"0Kq286zWpyntMc1S+LTX79+OzR8xU+2U9zWXorZTe9yVhKozFRHdZUTRHiNcEHbO0hFpJ5T3CBUxSVlf",
+	"pprIDpGCEcVEzNJaVGNPaa+fsNpOTfVUk/b7zXq9UYtq3LT89QFLR7WoJmjPPGF+5XEtqqXs6wOesri2",
+	"o9MBi2qq3WU9akb2Bynr1HZq/+O1bB7X8Fd1DYf//HlU26eancp0dA/afYad9anuZn217SML9+b6wA67",
+	"VAiWTOsPn1i4u3sSOzLrfYf3uJ7cpw/lkPSoGBFtdotQTXpS6XAPGvXihU+gwXAoMevQQaLxlR59ynuD",
+	"nvlgPnFhP0U1Peqb97nQ7JSlOELZ61MxuifLFgJ/bwq59FrIgdDptJ7g94voaZAqmU6u+FGXkZZgT3Wz",
+	"DU+0zPE3l6RPTxk5YR2ZspKzji/k1rxHn95h4lR3aztbdqHd52yplU65OIVR4V0tmPiMO9SRaY9q3Lab",
+	"12szd/R2zHp9qZlojz5io8lV2BMjMpRp7CbfpknC0rcU6ciU6C5XQBHMeJjSm+SQCU3oKeWCDLnuckG2",
+	"rpOuHKQKPmdE5kTGI6Q59l0SS6aIkOalU9KTKQPKc8q0gsc6PFWaUKGGLMUeoqzJLqMxS0krmM3GQ9ZP",
+	"6IjFrV18jpq2WQo9E66x5etbWxH0c73+Lhl2ecKCzjjcs6FMzzbJnnB96y7FnwRhaSpT87eQmpyxvt50",
+	"BwIHlO1aODCzztWPRp9qzVLT5r/8+H/Y+J+ffOkPakXn5Q5Xehbp4Jr1QtIxJ7XYmpdaPOhKwd7niWYF",
+	"1+u+SEZ4gPrmMSIGvROWRmYT2l3Df8iQwj5xRYYp15qJkiHD+018v1b18sPY7uE7ZqwP5UCzUmqTml9n",
+	"0Zp5r94hsNHSPpHLLkPgMp55RNVZKUUxHGUZ1mwbN/08UiwV5Xxy4H5etCvfvunsMZ162hVrSxEroiUZ",
+	"Uq6BYFFgn2TYZcLc85Th5RUsZKTbJYzUtFL5fMHgnpthpkz1pVAMpLB9KToJb8O421JoJuBP2u8nvE3N",
+	"FK79K2Xm8Swbj3kyZrWd6/V3oxqQHPNdyig8CNu3KaRudlkS155HtR5Tip4yYGGGTvX7RMCFMg8AeYNX",
+	"7CYwpc3m79TqjQ8/+MOtr1x/XP/qO39082sfbd+9ce/tB+8+bByZRqvN+gBGB9OeZKZKU82Qj3BxqjzB",
+	"JzRJ5JCY9Ypqt8xmLLA4SDn9zNWg3WZKVR+56feh3amiCcC4nke192V6wuOYicV2cLtoB+lAdzc7vuHJ",
+	"LTT3hvToCFYrlkA2V75/ipF2ymImNKeJGh+O6eO2MJyKJosszQ2zf5NLw12TuUU5lD2GcsLQyBvDVIpT",
+	"woXiMbJvxdJzll7BCYd+31JEDgUBrrmbE3F4TBJGkSZxrUgiT3HdzmnC44VO1NZWsGwdzpJY1XY+tn9O",
+	"MsdsDa3UQnPsF4WbNhXkhJGYG1kvrj1/EmUb4iQ9bsec25c9At06iQieWO0u3NakLQdJbMafMhpH5GRg",
+	"JunHBWdllzDa7sIwaY/BJO7SxPBvttguFB9et1Y93/bY1c5OBg7aLJod+OoPL8rFuHN/eHj/nmn2ntTv",
+	"y4FYcFGuT2VXHWh4fEUcSyZq0O5eDaMaG0IXROyodiTlHZqeLsSdrje2px0QLWUzgbZLD4jbHS0lgUev",
+	"7oBA90AqBGmQu/y9iEhLOWSHUHJCNawbFeQd87NdvLtUjBYjce+WMk2zcEbYa3YoTwYpU2MLKCXKguZn",
+	"FhOjSvX6Wu0SnY6smppQvXJW4YaFjOt0wJRiinRS2UONiMZxypTaJa2HTKejjb2OZmmLKDpSpFsi326S",
+	"/YA7w24MzVHup/Icpp5r2mnnlAwZO0MVOOWnXU32HtwmZ2ykIkJTZgVH1HxZTBJ+xqz0YaR9YTZBpvyT",
+	"Rclmo3RnvX6Q21Aj/wPNNieuT5UC0wRXpMeVMvKATHFRV7uh92QoGkV+FEQKPJKPBD2nPKEnCVtMOCok",
+	"H4Og1QnCYWQR3maOovsn7TYLOVw9BYmppifUCJJUZLyu3WXxbmYZchTPCJhDmZ7hDcVVVIN+X6aaxXdZ",
+	"zOlilPjGNEo8yLpo9kwfTVDcJ1Z3H7vdOBr1GekNFMxlfABXy8Nj1k6oubRUkdb40FqgQds2rXsAzM9e",
+	"B9p5Vuunss9SzVF1xfWbYTc3z5iRUV3FOnFE1dkDOsb2pr911z6GmrWzIXyMo8tasUN44g0v8uRfsTZo",
+	"mN4RUua9COxxN6aa4/7l8fGgXq/XC21y0NFD8Js8xDMwuaTWJ1LNjGOPbTNYqHFXDtjLkNftBnbMG/U6",
+	"aXdpStuapQro+hnr61pUE4PEEiW0wswxu4RRxezoJw8i/IpcCNiOdSAxERvGghZddC+BBE7AsjLVgDY+",
+	"1HGDmjkOOh01qeGVTcscixYJTT/WiUXOhBwiU00MwbbMNDLapGYUzN6thwdHD7/avHVwZ++rzbu37z06",
+	"OjhsjQ13e6sWGEffuXk9Zx6tVxm+6hodoAmzKBw3WK8peX/v9p2DW2jIMgqNTAPjtpVwdkmHJoqRkxFx",
+	"5tvSIZxImTAKZgelqR6oWecRD/UhPvs88vbD6mbC8OJm1kfvIbTDKLm8pp0i6uT5wMRRzenARQ9c1AzG",
+	"lG03pikTeWBvchldKBwqPAPG/Io0Fl7Elmia0hF8lpomTXCjzfQ2ouSI7o+uTGJVKzRo5xYlaD7YWhx+",
+	"0YK8RxMq2my/SwUuCY1jboZDkwfB4sC5jsY337+Un8YhO+2BN7yItgSejOx/waXdGPuhiOD0aHo25sIB",
+	"Q1ZlOjrOxXAihevDPzmC78YnWUdS0E4Z1SyOSIMIGTMSS8EismUdlYQKItMTQ9m28fkOF1x1zQvX8QtD",
+	"D2NCT4RZqSQZReQGtqTpGbOKJ9hOgNIoQ8WlYKASjC9w42a4wNtbb998O08NJ9fSe9wNYxbmsY9rXx+w",
+	"gWHlqmc66EnBtYRle1LAj1wDFyvAFB/CHP3MtmhlIgxekrhgitkPM+6ne3JK86sTBd18Vr2GgiXFa2h/",
+	"mBU9ENkwBPvm9OVwD5q38K42qc75DWOq2Ybm4B+bON/OrTbxA4o9PS4GmuU5wwTNm7x2JTKB5xKKnwqq",
+	"BylrZqv8rEByGPTjuWd0zlLFUU3LUzRYKwUWcjymhQS8wgHHmBzrcSyYSrh/4wuZjS+3X7mpTjlXdzgK",
+	"/JXYNJ6lHn16G59uIB9yn8a2JaoNBP/6gNmfzcbl+13txRUsWbkOF/Y7MUm/5JXW3tGBAhEpCP6ZuYPs",
+	"qbaBROOzwlHkW5s6J93uzpR/elyE3zYmJKKF6JKjMVMdpVz1E4rRd0XUZ7rmoNPRXfvsHNQloBTTmj9k",
+	"THzFPvr8efkSB/r4nELmJfOFV3P9pxPWJ9PWecV0aLU0CM1lixylOe0+yTwhobukUc/r/TlNZ3pUUoRB",
+	"LtViW/ILZ+c0ZaUu8jBUI+2mXxaXacCrPSl2HJO6PlpsJre3YUMsfegjPmh0uvwPQAIisrm5WaSGTW7x",
+	"NFNJuVXvA37OCNfkhLbPCBc2rqEvU11FOHMtD4TmyWTjaFJyuiqYG6zUWE2UvGoLT7Bwkd/R/JwLD4Y9",
+	"+ZP20w+Pjh4QawebWM2o9nRDprGZaiMLyi66WD4a+3VRZl4BPSKqDRk/7erZiwCr+xgfnqQOQSS81UBs",
+	"u3mtY0EtA5tfsbSPna5e2g/6XVbat3fl6qV9N6fXStpfRBBf/D6VLdqC8vtKqOECi3o55ObJtPVbMcW4",
+	"Cmrx2K/qeISgIn2KyWw6i5PYJY281JzxHjk4SdgUObq+Wc9EaSsawDiEpu15T2nMxammyVnTHaTAtQA5",
+	"F1Vcthvw38b7Ja5b1qMohIWZJzeul1oDx+SsiZyVCi8OFEsryF+PFEtv38JL0e5S3ZR9JvC1edahvvHu",
+	"3sbX6MYnzY0qXhc3uOLTBLu4akYLnV4Bo836XZrR4ul/BRgtDGTlm3cVG6dWxRmxt0UOQ2jkrk81c0+u",
+	"hu21eAECZp0n+O+NSCvLFm3tQr4P6TEqlMtzxl83yVGXmU+izVKRi4tXLlWxzfvcTM2nQ6LhibRUT7Vq",
+	"0WLm/u3AvexviU2ALTqvPvO12m4toJ/FnCbNfso6/OlsYcacMHhyupfqtILg+BCfer0dT2FmstX8wvX0",
+	"a1HiklpUIYReV82noNMr4FNZv0vzKbxmrwCfsnO6CIVw6fs7lwficm72hTl9cGEXZY3zEdvXf+HnpGZP",
+	"pq34iunQSmnQLdQU9zNjevWAxEVYMmpBFayXXDVVvuPgUs00lC/CTweKNTXr9ROqWYUjNd2Qnmssm818",
+	"3DC/Oatlivm+V84bC7pfkkWOnfQr55TjM7wYC6q/rdWX4og91RXP/4xJLMqclhj0OCWoDJYxOd/iSPWW",
+	"HV4LQ4ZJBkfl/ZeukcJw9RlUZI5Y6/G1vhpKcIVUAPa80M+o2VON+Wpcd0kr3NlWboveCjcwB/318qf/",
+	"+fPf/rtPf/Pbz/78Jy+//YNPf/XTz/7iWy9/+G9ffOdH+WSaGeA2M/JNAnFp8shx3ZUDDQP+cm5w79ys",
+	"5XtpbLz75OP6xrtPntWjm89LesrErALD4+IzCCEmljp8F3uMis7PgcuQW3yQPsluZjbbLaYpXyh4J59f",
+	"92xWdP349cEh5hopXQw7yIklcZgLFZnp++Zxm8M3yUhdPuIEChdRGpI3Id9VS3KSUtHuEikizFKnirTy",
+	"mfWtmWZv21nhjM+LZdpFTEl+3eaKpWfnZcJzZUFYDbC1mecCBFLsMHvLjzwneZYu1mplTOhy5aJl1uuS",
+	"EiUerysXJGEYSwWDVo0uhmjw8FS7FBeILLLny4xYxqwZIx4VpOs0+wkVNm+q6VJ23GeXq+NeVJqmQTv+",
+	"8aJ0GfejvcslSZKQGGSFNcgFgiShXSLkMBDWNsmezRQC1AGqyAk7HQgCqZgAtSeZImDSrKjrCq451bMP",
+	"QeYv7NGnzXiQUl1o2LUxry4h1U6mR0eQ3DQ1PezG1o2b48mcBXkUZsG58IyoAnkyx6nKHO+7557bM1H9",
+	"nt03j+d9DVtFvoY+HSWSzvTOPrCPWVvSbIuY5h2bdH5onscM01TPOnWwOf4YjZ+2yqcoiPmrsB2mFTnQ",
+	"zZT1uIjLj9AJ00PGBMHnWKoQXtKIn1xnoHJ4h+c4VoXRuNYzXX3HcxfCbvmN+uSej1FMx/yyQEdP4AoJ",
+	"59N+QrlYIb8zHQq83CvleEG/k5G7XUbjKWHZp9IFtHIdoZORxWTQN/Ib5JZWi0aEbppcNXsyZcVWvXjA",
+	"5pLJ2NM+T5ma9s7MiA6umvGgZDz9lMuU69H41SsJSM6kXscWzQ7Gg4TFPi0LQUAizAlFFtf0ONT9VLYZ",
+	"AMAYAY5pnRRxvaj2dMN0sHFOAURSmZ7eY206UOww6NB+BckSd2y39rs/cr3bz/fkoRuD/eZBOBTXuBuR",
+	"mascaBaXW03gd0UUHZFhVwKLMtMkXNvE2yFXjAD+TxfQPSyOQQ8SwwpS+uFnVaT9S4fQYPs0axI5bm9b",
+	"l4KpKDuzuzCoNhXANwFtgqeIJVuFOuFifYWzYZHwVw194Iiqswx7QA16PVqEl3AUoJkbpUnN4BBLRYX7",
+	"QG17krNx+bvpL0zu9gVXxR+NbM+KKFKgPxarosURb2ZvdwklsdQWgpALLSEr3Kk7E6szBWiEao+lh5Yj",
+	"czwRK8ocnnOaDMzpUCzpzFRDcdTTzRGALHlOk7uqiDEnCXdgWIChhfEd0Jo5tyBSsKd6Kj8GyI76bEHP",
+	"gmQvrxdXFkxKQiqKdFjrn5uhr37ELiFMoNL9N4t3lYk4H7EF3cBuD4ruAVyFDtiRLshUODa/0nDeO4wa",
+	"5lKCdPOhw7Th2lrgEf04j23z4OH9/YPDw9v3Pmge3b57cP/RURnETcF9mReh5w6LT1l6UBzXdIIAIAXG",
+	"L6tGVhOXTkqYAWDoArvr0ZhhczOFnEWARQoSri6TPEzHYbK5SFbxlfKsZB2roCs5sJMZq1ZEmOw6Rn6T",
+	"cwlTtmnYu5nUKzhDq9M/woO7SoKF/V6EyW1sBldreMPBrHr7Vm4v9fUY5gcfqoQYBu2rmaysmHRBmR/a",
+	"7hLMHY+gSkdEYjoCMNCeFLprOATXmItJPpGC7RIzKguP60pF5Peuz9JmTEcztwReNroiS5um67lewDHP",
+	"94qZUMU3ihz2d8uk4ZbFmm+hHxWBVx0qeQS+7j6T/YQZxkv2u1wwBfilB+I04apLTkaktddus77euEPF",
+	"6YCesknnTZDzuZWNphgRqiUCy1srbzpzGvY5S/0joE3r8KOhx0yXQS3d9UhMRrPl4lTNKU4NKdfNIU0F",
+	"F6flUH17UIdKaKJZ4iBtbQGHLlWA08diWF/loKnqO6iFTBVdtm68uzVT0i86AvfYcPXi/1lRVR6XjE0V",
+	"eY/R1Eg28owJc6rMV1TxtofHnSP/dopOccYq8GZcoNXRdbshq6TpAfeb2JUHVCm7Ky1XM8qFuhiWCJWj",
+	"LAmVaOpOqKokiGKVmCyugbZ7bB6oUp8RtdncePLlwvCE0Fx/IOLFFKUT/smEvbrCIZ8jKySCPrQlfNM2",
+	"2yHmocGTtc3BRUvNmABlaWI9akRb0XZ0PbrxZDaQQqE18QD6eUy5RpqNnw9tMRL3+X1AaPUf941EnITf",
+	"HIg4+HQoe8y+8iS3VjdnLNQiHqbMCDeOMjjEWUWkQSzHAygKGFhEtknbTSMi1yfABDPO41d50TU+ZMEC",
+	"H7JgdQ9ZsLQizq2riPeywTwZv//+SEX+BE+FIQ3vyvsIPT9J7TKz9rR0yGqpidG0aI1wNKuNQwh7Xrl4",
+	"HXZ+l8ZsSSi/mMUDBMlmhUZU8Eiif48mKaNxscEdL0Rxoc0J2HPAQu5Q4NpcARixICOmq2eSTZ7DIu0u",
+	"eKy6RzTT+CdxpoXMClKA9XYmB6tm3c/5jK2Vf9wcNjaZKECkyu1hzi5vLQx2d2Ydp4vQuMP2ylweq1W7",
+	"wxE9dKmMBX5NLBFRVLIvzHncJazX1yMyhCsxXk1tMg5sbh8lVn5q9tQpj0uMr1COM5XnPGYplKZEZPGM",
+	"eMw8lkYAa/pQxcmDDj2wVEkB999cX3t3q7SOvksPslzBF6qY0Ev5ZatieNvtL4TxnvQfmWUC1cvtuodq",
+	"ysU7THrYeI+V2KZlR9t4D7u+XYj4MN8hSalAohbgowHeuD3nOTqR7VfgunObkjsuE0fUzXb21Vtcsq5I",
+	"uhcQkReMaAOK2yxUUg/goGQkIfSObL2zGHJFLnBhvAhLyJJ88Bm6rMfuLpy1jpMVK2JWGeqaDkQTHijo",
+	"3uGXTYbHPYbg+iz2qRWRk4HigilFTD/khh92y8Zibfbo01s2nq1lbXQqi6hbIBxqEW1g/sCwlPUZ1SEg",
+	"5ZhTgiWJtYfZAkzKFkPKz5EmCenSc4YUwVeJkZ2JlcuWIls8G8z1EGK0WhcQiHUZ8W73O4QGcZN5mPUI",
+	"i5TyIJ5yh7TkuSEIPdYCG20rd0Z8dWpYAtKRUFUTHOK8+ikJI85mB5pNSmcTmlQYS5YdqKCj2eTyKrQZ",
+	"J7FdiTZzaE9bQUiLy+Hd9XG1GSeGbB7CBfndN77/u2/8YJO8l12NfC5PRFjion88DtJEUf/P/uaXn/7D",
+	"v3nxJz998b1fjKfyjBub5oElwuGVkPgCDeCijRERuUGU7LGMA1ycBSgcfmamyE3K2yvGtTcYSvhlaMEY",
+	"M89NfDdmJQp/Ogpy9SaFisXkhOpIMReZBM2EOWMlgAFeHCspneJo+EwRWnOdXBQ8ZTl5zLRW7C9Mgg6n",
+	"YgeeTX6+VOiig3B1RiI3AnVltNWNYOmU23xm42S4z1KHt7quG+TKByO6eT0qvwBT2IrhBqGBxbrdQBID",
+	"3CTkFjwlcihWxhP8hZyeTTr96o3fsuoH5SovypXfE3WRdrBwVlMTErDlWWMEIa2Qqa1AU75E9K1Qp57J",
+	"rS4imH+GbguZOU5pM7KmTOLIqtlGh8Oo8ZQz+9npcMSW5S3TPmaPayHDdajpzoa0nFvFxYUotvADocQg",
+	"hWoWrAxSrlBBNCRX23DrRMozrORLE7SozH3/MqtvYfLxRdr7Jw0BCwUd5uynk4yrJxVWnRYja0Z8S1VD",
+	"wS9mhnvKqdyn/JyJLN4pVJUcy/W5Ek51qmKcTWdQg0t0pEQ10JVYXOafmjC4VLTCLoYZNJnZNsn4p/GI",
+	"aY6gIjNERlYDi6+9zOHSjJuBC2wW4xRz4rjntnos5cOK894n5cnV4oK9KvZ/guJbaKocF/BOWJv2GOlL",
+	"LnSC2mkBstTCfB+GV43nR3bUlaZ8NbKZctNZmWB2X9zvdMIEOYjSk51OxSw3pAD3zUv2T/MqNNwuMgtY",
+	"E+scYpR7w8lSF6Luz3DJo/fI1iXVklBXOzzyid4pJhIbNjrNaY+Vld2ZmS1yjRdinvkGWpqWovu2u3n8",
+	"923Gz1naLPeSYa5ZsxpLOWQiDlgJK806Qc9eaLquxkeW9n3Omc8X1RwnL622634vOdZjFzrYovErEeUu",
+	"1XjLBZuVH1zotwy3zO1D7giPH9DQgZkdxJnRnIY27DvRayzT0Ae5VMJhQYPnXE8300JwsQcsbTORSWJS",
+	"A/zFJFj/BBz/rK20FZErjXLcsjC2l25Uylt6vaE5N7upi7603p1t3+LKdjaa1XHaYAVWy2LbK7aLmh5X",
+	"HjTnO72A03X1EU1mFAuGUywv4kwtkSfT+Ea9aiXpCR30MdtHKB2EI68VTL1vNzGXc7p1faGwCs98snIb",
+	"46KWzxgNFWELyT9X5mtYm+PL00czd9EQ0NuKsjUBQMHapngHcAscRZ4UBseEgouc2gQTqnKGxl1IFytX",
+	"TKUUqyWGqyWEgZGwyBICJyaeiFy6eX2mnwdRl+YjRzwzvVaM5gF0MIQln1de8e9Gvt+iFXrgEohmOF62",
+	"5kLBfJDZW6uTxMwBltA268okZqmaMMcpTQUkhO2Q1h88MwLzPdpjz1tF5DOEtJ04Abf4KdcKkS2oILKP",
+	"owTkDC5OSevLrYioPm0zBYE4MVVdpiLSaBg1dKtO2l2a0rZmqcLgLznQ5iULFmD0UEIVoba6COGC9CgX",
+	"iWlrv8sF3SR7oNUqorpyaHOKrEJlZPnNXJxGY/udeh3+qU93yeXp1fHxl/85QKGaf8hGyX4B5M2CeX4O",
+	"3KTZo0+bkPRXnuyHiX3W21iU3YfRLljydNilGtBGzDa5Xi4y/Q/R9ZU2hFNAWH6zFEnHQfdQQWi/j1Po",
+	"yyRRY3VaIYsWth9bhng2D+nDNTllWpHr9etTgHyaiiegy3XM0KaspoUF8uspJA5qfE35OcOCJwD4Q+gQ",
+	"cITmwn2okjo5Hm980SE9u7YIMliwDRNQ457qi0o/8jPJonuyyXmFz3/l43r8N2FQj/8SI3qe4ErJ81Um",
+	"x9sOWbxS9pv1OjHBYAxFsiG+ljmFZjC78TemAw099DU1JopI3T68T7YbN29uNHaIFMkIbo0tD0VOGFwn",
+	"izZki2Zk3iOsM2WpPbAV81jMaUJ8VaCMnu/fq00Pntjb+NqTZ1vF6NVYSvk9qtvdxTQjLOpcXRPEDl1f",
+	"S5X4cl0X70wwr9XdDdMpi6HbFd8P0/NBp2MRjIuRhxBXJd4kHoQAA4ORarZ2MhBXlBwAh44ouUlaoCu1",
+	"drCet5bkwcG9W7fvfbBJWuxplw6Uhvff37t95+BWdCyEhDrjnCmSsI7eJC1+KmQKD1GC3i8MA5CSIKa/",
+	"kLprpKVskCnrDJQfl2GWiBnWZUnsh7prOht/0xN/M+KRs/PDYPs8DYeaAVaA4f+cpZukFbOEAxFoHQtY",
+	"oIHIvtpB0AaaRVdBZANgX2weB7yjyKCHKqe5vXbRjFCNKwO/woRrUa0dUH07ZnBJ2kHUolowpIpeHTwd",
+	"QXYxfM5SYOHjQztA/HQQDBO/ue0H6553Q8bPuSxa24YbPn6+FUwCv3kUTsUf5sXIEe33K9gA9vp9tOhP",
+	"uGYmYxm89r8bCGc36qHUDlEuZ6yva9Wi2Epk5+nYTPCr81SBXAhF8JmIFeSFAidJKO8Bel9cgtw0HwIX",
+	"erZnSI8eiNcKkUb+VaTr8MS0BFktjyP28ODo4Vebtw7u7H21DEBse2uaIFkJ8UZ15SCJmyV2Hi+IW1qA",
+	"lI8rMpQpaHISf0ZMrMKiIyVDCOXwivl1Zi8Lk+uWQpq0t2Fqcnqu74lF2iKHj/b3Dw4PjUyN65RRuK1o",
+	"e3G5GHoNJGDzOYhIz/PSyaxTQMBh0wB1rXhAhpBwSs+YiAhNlJG5MixT4ERur6eHMRS6kwFkx5kWnEAS",
+	"zSMKsdiIO8URVkhbZ0utfjVCHlLup8l1vFzVDi9xzJ6olU6Wr/VRAV40BFK6eChXWKHihdXp6G5ZMtv7",
+	"RpNGs4CFJ0oZiVN+zgSKOIZOugQdANvqDNKQBkU2UtJBwZhzN+zydpdQj2CapSqGSONZ0R5Dsjy/UCwF",
+	"s4gibSk6/HSQWonD6hYfN6Lt6EbUqEfb9ehmPWq8U38STYFqCYHK3plpMwlh5ktpqb8NDyVGUWbS1QkC",
+	"ipklRcQLTNPtcVFRIjJNHrpm4AM2Zf58iM2ZP/ewSRjDQBfqEfNWRA7LRM6GlVwgFsbFFlTxHIToYA5z",
+	"uqqt2FuaZs/dC11KpjNJxqF5pjL/xICnV6O+b1QbMn7anU0UzTI/xkcnNFu3BVF4tsZ2NcpX28z2wY/A",
+	"LnUQv7hYtWAY6mq93dDlyt3dWa9L+ruRUFy5w9vO5yJKHl7ipV2kdO+it6x4iVZVCD8k+1PB2KZpkRXA",
+	"2Zag/q8UOV+ekk4jn9lUn5QfjJUSvNUTu8d+hSdRXNDHA9kMHG1jKDQOeqjweC3KPAbRsrukUYI1UQxl",
+	"OwtHIbzyhUYRSzqySk3IqM2gAbdby1lGkKJOAfL2kH9SoG3sZ0YfTLQBj6JLs0SBwUYQK2xn5irMa5Qx",
+	"QuoSBnt7MqrzMtPfhdjrfc9FpzGY1aqu3CETevWm+nA5F84mnlKatbQMq8NikinY5InRDJ3L2eE+ZDnl",
+	"4yEcS9g1p4D++EiNNk2SIFHZ3F9cyk1yFIBG2RJzAIUC9WfMBNg5S3cI6oOa+SRD7/W34BWMQFKaoiMV",
+	"ef954G+HYgcYOAEoRMPIlrkN8wpa+VgKMP9sNOrXtzb6FCxt0+O/llhFBCWFuIKZmEK4glbhWSw4fjp2",
+	"kvaWiGX7WUJUWaImdVhyqiC/vWdOo9JBDEkOHaUBx46SEBU7Ijfst2GiWUTegW89QvYu6Zn9GaSnAFXd",
+	"pZZ3gYs4Q3fUrgRFbyLAAkysnoG8O7dN/ELAYq4e+EXJQdouNAfydpeokdKsh8ezLXsMS/1MQiAvcR+1",
+	"JeDjoTTOECc7ZCQHEE8Cjv50ZG18o12723AqHLSzzQGe7VFYTTn1WeOYVl69nOutjLM7XrByzl4esGQI",
+	"twtYYkJn0Upj0UaLAx273g+xp1qU/07nvghcLebLktIAKaMJIIhFoZgQ2RKtA02AdLXZLmn5Inwt4qqm",
+	"GpLRgZgWW5ArQ4+CAEHSUj216V9sQtyLczS2IjIQCSC3ZRidwL0B6yzws7tBGpXOF+YrqkRgq+9NOpPO",
+	"WWp4UGoPaLPI4fN+KnvWwaqldfUsVhsnKF20wNvzIip1+OkC0bNGrwHXREoEY7HaJIesnRqJyfm6iWI0",
+	"MdKWiCHsVACQ/Ze+9KXWLmbDY6xIws+815qNiNJh5cHs7ixUFMGequZsHSaoCIfFKDG5c4pPGHd6KAdJ",
+	"TE6YnRGW66BmcQwVDVMtAgrNVRPrIZa3zzW6IiEdD5sVEisr4hGnYoRBLbKzS8wu5cnzZKdntgzt7IKK",
+	"H5knfbhB4NafXhMnKB5mXvbFZGYWSMHn5bCphtxaIsd4po1osPcCTtQJSzCSmVtsBR8fBHVNpyn1lcQg",
+	"Mx5bUmRmKZGhC3BwA0SJInacvcvV8gNyNTamLectrvoJHd0zjzpbMj2nHJpeDiWCMVFeZZlrdDdiRPCu",
+	"LfCpmfAonBBQj9DO/hwDZ5oCJllhUGBAaSpriZl+tDOjzWJWzCybuHgFhtTiGuNxnERtmW9uFRBC8bp6",
+	"bNALN7Pa9vNwH6W5tPc7Xk71ti/LBsdgcV1SbckiBEm2vMean0gxc3ePeI99zTzn8m6NGqwrOigXxBup",
+	"kkgWX4L/cEz8DN16rmCnxy0Boh+496y7L2NAeSbpybadYLgD4/zAA4/kbmGuJF9AQnME3osdAactolYZ",
+	"2QlTzoP9HTuSUaGgtqhTM2CGk3Iv7fdbmJWBUX8QHqRyARutRJ62ItIyoramyZn5W1Lz75C1u4Da3GI9",
+	"yhPzR1fr/obqqVZOcab9/pxVeejGJ2U+H5zPar202OfK3bRBt0v6aa1GcOWOWjeji/DUvjYy/zLy+1rA",
+	"XgvYly5gLyOAvoLy3ULi1iLBGc9LKdyC6AtltZ59dVInj/aoITc8SeDi73pHV4SUiIJ+otFRW4xXN9+h",
+	"ejONMWvCvCbMbyxhnt8y8GaQ8ll65ZMpRHu1+sQV6BLFJTQ+CHygFD2gQYZ8Hgbd0OhVgpznTkRB7bUM",
+	"CLglO50WkSkkcUL24wRpCZwpHioSsr949fRCHBCCRuKf0Ig7QrYpP/JiMO42FU1Nz1gx6n3u7k7abITm",
+	"San9TmVOKBvMVrnIzbAkRu7IYhuZxoGBVQwP75YFwpwx1of4EyjDE3iF/ebYfVEWSkDI5tcHUlP8szNw",
+	"hpvExp0heh+e4Irb+Lg7wo173B099B097o7uyT+yXcGH921nj7ujQ9ff4+4I3Yrv2R6nER2/1SW3Ui+e",
+	"+eUCzcbwtZfK7fLBa1Fly4JeeWKX73Q5Sj0VR/XIiGReMPDZ4rNLnS6S9dXhgibNmYFvSOuGRu4/gTxU",
+	"PSUq+oJSyKox7iOqzi4qr7M07SzE2xkL9vS192dy0skq/c+j2tcHbDDz3OQxf8zSVLgePZW9MTZP7BSb",
+	"icIpTJv7PljYlzaevTYLVroQq5TWshmsTl4L1mFheCkbjDc9h/HdWfmLvsEw4u+i2gxjC5dssyTApoQO",
+	"0lwoj0dLS23iahj5k4vtsRBKXEXOvIJiTI/HwshP5NHR/mVgRR1aZasAMYGmpyxFnDcHBcYFSbjSCMTG",
+	"FekPVJfFRpmF3wv9mNlKv7v5brjaG/aLCcfmoQ9OzJw9GJLYpPN4fGaEIBrGwpXmbVWGudwEd21FR2kf",
+	"48aagg2z98YAlRH2BVYPwVhsanLV4g+uD0SWmNUL1oURrpOKXaSyzZQyvcwze+dqrP7OeAzkxPIVT7dg",
+	"hOO9R/ntK6SDfu9XSPCz87ZSkg/y023RkZNTzB2cZ2VSmsfqr1LpBd9wVqnpEO5h8/lX84bc6dO62B2s",
+	"pp5ka1qgoKxua32gbsHUi+Krb6Ujkg7EjsuusqZ/QEuwVMIG7RndEjkQJVnQQoEJP5eVWdIbxHDgg5GF",
+	"BOYKkG7E/JUoFtagFtaGdg3foyTG6TgNR2UWrKJJlOdI2GWpVjnJl6yasrwQLezBTQ82GyG9DeD85KBw",
+	"QX07Q+tkgAcVUXQE5bzR18B1CKBJxQgTHGOHW9SjoxIoTTxpU/rtOsuD6spUZ/YHbus0TwFOUFOnI9Gj",
+	"hYjUEXzRpsLLKnPEOLgKxeNXfUk1trCGe3DWakVGJzCs1HYa6F6Mebv8bGySFlxnyHsC8Di7W+3sknNN",
+	"hBz6J4eU69YOhOy56F3QyuIIxRYpGCxi+M4Ja2ZC745N5DFybwrZTf45xAtCRDpMSqM+Jc1cqJbPdWtt",
+	"EhCn/Ris/QYhXeHPzcCyl02yFtWyefgP4QD9lziaglD3UkAoHymWJyVFpNlseRFVnkJ8oFEgQbs2Ry+X",
+	"CgWOJHbKhUD3Xi5+OoA7uXx0FI83t8hboyoVV7Haoau/74CYgw1fDsvPbE4IpGc+j8PoueF64Wdyw9xw",
+	"3wLQs3giqD2Y+4CVpAK6C+l9Crx6FmKlJMeLyF9crA30E5f4FR6Zr5GNe6KEuVZLhDxfYDZkWaVClAek",
+	"8AB3NoYBkxFbqqdssg+N49Sm38wrIECuTB2bgZqLmO8YGT373WpiQ6AjZZiOBUmLIXC1XX2bBk21hzDl",
+	"umINShnUWywPA7fNLrzLKVODRE8hIxBnbgEeZUosKPGIKMwxrtDBlEKYeygmqwBMbML2MUU9KpWGPiwR",
+	"gnz2KIhCUeA25aKdDOIJ00Fpz9Mi9C1MIexPYVT6ItH5sx/0hp4LKsS5lL8gS0otSBtdvOpmYS4ADVPx",
+	"c2zeCKlZ5deqkkmOfIXF7YPgdljriXqbE4TCXzDPtvKkvDxOPIxDD6nBBHSMJ33BhRjH48LwediRAsaW",
+	"41Bl8tftoth0WDNLox8d7RMz+oi0mgjmTMmjO7dv7RIFgycnI+K7c5ZIaGCrvrXd2Ko3mvXGhx/84dZX",
+	"rj+uf/WdP7r5tY+279649/aDdx82juaMTZ9WzGZM6jdzW22kuulx5XHqvtMlo9RBFL/yGHUzitVu2Mo3",
+	"qzx725qkI9IgDx7eN5wGPhXA40bkOtnfu7d/cCeHlbt0JQk4TD6zGz55yme/yOB0zSeP7G0+ZLjcRjU4",
+	"CvADijDN7Iep+2Ob2PcvLJrFW7WiGldN2tb8fEpwUCW52ae7hxW2Ar22vAxXiU14EeY6fgdzlbasAXli",
+	"cOEahBOOgm2bLwlqcheLalm0MhS1FvB3xXI2rh4dWf/gLppXeowKW8biRMajt1T16vN5iKnten2S7GWD",
+	"nmEI3SWtZwJqOqGlJigHlWOIL//1Tz77i2/9/r989/OfffOzv/7my//4s2eGbjz/x19/97M//8nLb/8c",
+	"WylARVrYdefmsGIuaHtdPSe0Hd+zNyhb+2zVf/Kjl3/527mKA1Zc4wthwY5iXj0b9rO6mGSxZej9qkhy",
+	"tYHh40UEu8r7GFv+fMqKL4MSeiErXOBGmpEb8XruQGG15DKm+GTqjq2asq6Wqrrg/hxF3VOcXjvsUnHa",
+	"pXwxHe7al8uyjE2XCRfs4JwVVfquYKprS9FmqWBxUfPzCI4uKKQEAsx5g7O6KCfslIoIfcKNajanBesb",
+	"uMXJEIqgrCpU9jFDsQG93krlq46Vlv6BFvq6aqkfM4CHWafwed/3bH/23bvH/Rjw+bCUj/kiqOTj2zdD",
+	"GitdU0GUHzOszwVpP8Vsak+YtZIWWEWBfpceUPu7NR17OMlihwhao5q8X2iPTJm3Fft2LALdFMNg0ZBw",
+	"k0jmuJt1aMeoCZ5FuFllJMTc5ysIQcmTkquMQjmS/QdTASEDH4avH5rh/8IWK8WlUKAKUXVGOjKdB7dx",
+	"8oo8UkWRDj7hlWPwSHuQpmZQiMMTka4cpBGJzSBETHpS6G5tXCCJ6ajiNTWtVXwUB1D1YRjXAiF2thc7",
+	"sgim4por2thHqhDuzTOp2c7leSHeFzGAqGbMlRlGXCxGp7byyXT48MSi4/SboV9u6gUMjv0SHoIqIt4j",
+	"99yl4+X4Edl1C4pg5bDgcwuV34RFEWVsZfk8tv9kBfASLP9/USZyYbPVVdWswH1mR7kxC6obu1mtNcL0",
+	"uHJLhO90SYMAkJYrNwbgbC7CEJARxTF9YQ6Dy7zUcibl6wc15aeiO7vnVkctLwoXw+zgsqUuxwy2XMTK",
+	"xqQgiLSWgJ1O+/18TTBrukXtyAgMNuSAAgrDBSYqzHswXuF9n5/jzWBQT0oPxSrp8MppsJiwBC+TIONS",
+	"5neKDuCY8/kx5Xpa9ApmR7m6pTYWFKO0bcw2Rn4KKdguqedNcF7A355Z/u6xTOMb9ZmlgOYq/QMmv/bA",
+	"HNZDs10OP0fx9t5AFyGQIIWAbCitiLt4EEJFBdl7cJucsZFTN8CB4jKi3bNQocGmV0FjHGN+pMiwZlyl",
+	"wX7KITNsaKOplKZGvc0itmSHtN7bO7y939x7dPRh80tQbwFOHrAGM5Fs1l2t+wCozGjK0o+KCkzs+Tnk",
+	"2oEXxht6DtA3nYI8gDsfHd49JJiMrcbjm6AwzodHRw8ijDOG2ffMkj2QSp+m7PCP7sACQ8EJyFQwS+OD",
+	"NXeOhTVc0H5fAeogYrRTdaYiJOPQYkahN4/FsfjSlw4gKOwPD+/fI1SoIS69aZuJc5bIPvvSl3ZI69kx",
+	"XM1jdFkduwt6XNs5dmlHx7XoGK7rcW1nc3PzeWuT7AkCCdtuNxXtsWPhGs6q0puJW+sEYA6ZrloYaY3V",
+	"M6CVzZRRJYX5wTx8krAs4LSfytOU9uDGnaRUwPrsHgv7ZoezJFYtCyeLZTE5VgCnaGKBtG1Y/HQUAt37",
+	"w2eIJwQnkVgyBQhQMWsnNAhB2yQtuy4tzATnWjMRpIBHZkP3u1wwxcxpPRCnCVddcjI6Fq09OBkbd6g4",
+	"HZgmoHi5MzZhgzAWSb4+kNomf1B1xsUpoSeQTSnsFu7a6v92QwErqU1TKKXODWs+FmZKrT/esFLDxu24",
+	"RbqMxiyNfDVQW04Fkwf0JtkjN+rbiK/EBWlBndKNvY5maStIXshTPnvIIJOSdxiGeplDaU6VS9H7Qv2L",
+	"BOx4QWS+EScw3SILlSBfaHzRjC5hk9GyCmtb78LMski+L2x90Sy0Lc78he0vApUYK0CP5Dlfqnkzi78g",
+	"X7j+RYy4p+2uy0i1rx6LoDQ8FG7XXAMnguseqIE7tfpmY7NuSI3sM0H7vLZT296sb27XgD53gcpeo31+",
+	"7bxxDSqQXrNRtfDLKQOG44/h7dh0wpXedw+ZZty5re18XMyAs0eumZcBYqr2PJr5sNMxnkBgHAgVMKyt",
+	"en0spJ/2MWuJS3HtXymUbpHtz5Q3cCY5BRII6iQuTd+qfNfrjbJW/TCvPRJ0oLsy5Z8g2O71+vbsl96X",
+	"6QmPYwY6xPWtrdlv3BbnNOHYw9a7s58/kvKuEZGfR7UbuIqz2jc8nCb4wnaleTuoXOTqg16PpiN7blzM",
+	"toqIYEOmtI/g1fQUPAD++D0x0k9ypnpqg2J0EFZMwECgvk2yyx/NfTB67HuY4fnO5u2Y9fpSM9EeGZaM",
+	"xw5u2XsSMfdnnDgrEsIZPZcc42vPaYLACh5yz/7mAMRqXzEfsYKUDxLtuVrMHzeiG0/gQM51nn3ds7yw",
+	"q9MBe77QbfLirhPjIYzESemTc8OQUhD8P36Sty/Wtupb2xuNrY1646hR36mb/39tnuXAGFUIxW5mc7O6",
+	"ZmgNLOvJ08dGqD04oaI2/2KXE469oC4X0oEKt+4uTToy7TnKsRpyU78++417Ur8vB8J2UYHe7EvRSThq",
+	"T9cb25UI1B2aWkLbuFFl5mrQR2fTXRZz+iaSzr04NrKRp2vViKWtKG6aKmbx157Zv56j5pAw9ITkieot",
+	"+D4jqkXEY/rEbllI1jfnJL9h5wu3ODtiqIE4+M6UdUArkXOfvKhYgvyA6enHac2L1rxozYteUTFeyjMC",
+	"cEvz8qNMeJ9LLLcHG4PsnoDeWgRJ7INpoFhqwui5xXtSGtCZ7dnfJI/BumOvXSvCmoa842FHEYbbaPf2",
+	"mRB94Xr93cyEhLYh39am0jRhYPjL07tHQAZCkreoVpHhXoSaRREFAkl/brUBXXJrpWFNqNeE+nUn1Ags",
+	"eaF6QxgRXm4bDFJ6XnfjILp/18bBFRkH3ckptw76s1XNPDjuM7T+fCKHQoHPT6HHR3dTOTjtorvK+q/A",
+	"awV4TJvkMTgAFDtnKU3AyRChR8fICyw9x4RlANJB0O0CKcAaJ3EEV2uc7CeUi7xxMgh0qNF2LzBP7u3f",
+	"PYDdwplhyEvxiydQOy3k4rX9e2arbFPvwe8Olnx7HvkEu1m1WbNgVRaXUWAh55U1suVaVuxwK7gWO9Zi",
+	"x+XbKj2Zq0i6Zwsd155l17GKwdKPYG2wfIMNlpahzzZYVjt+UyyWU8/Tms2s2cyazVyNGXJeVrOoHRL7",
+	"uSdfbytkQMYWVR+yukJeDSiiJFvzy/ertT+uye6a7K7J7oJGxQsU8IWmbT3LqGgfmqDa3JxtCKHN7mIu",
+	"Ya7aBTJkvYLV8RU0UcLCvIomyrmv8Ztp08SDS05GNskgzt0Ze6xnCCqDgmvxYBDeisW5ucXhCCx67j5+",
+	"/KwWc3GqaXJm8VBqn5j7r6ioRTXWozxxX/0L2+JmG7ACABSztlNrbL9Tr8M/9VoAy1kbNMAO2O5S3ZR9",
+	"JuBLuffefmNru/Z8rnhHO9orCHg8NR1cgDPwlMXTrq5P8MEEniFL2Zp9r9n3wsY5d78jl5cDuVEawPFA",
+	"+6CAgG6xsysRqpm8/doze/crGe7gnbXh7g033Lldnu+ITTPQTTs3FylsTaPWR13m57aWta7EHDTfwSqz",
+	"BoFe0aeAQ2OFHye/jAsYVZm9A7gwqsNFqi1PCuiuN2NMVarcU29ApAYgmK8jNVal1diTMyVSw52txSI1",
+	"bFWtE5ZIcQqpnQAbhducGT/Nr6b7Vsxp0uynrMOfthzCFRbtUfD0Jjm00Rt+ZJhl2qVQJB9fjQjUMzOi",
+	"kOyQLzdARPry2ySWO6SVslMuRYtoliQ2V5r2aaoji18/fchZqX2CDUWEJUbkkj7p3EFcUPvEJrnDOprI",
+	"gY6y3m1acyvD7AdoY5Za6Q3TjV0TbqW4sjPcJQKKn1qUYzdoW1mtPGoFOrvaqJU2FTSmY7pqVnKp1qjX",
+	"t2pRLTgJ5suMvO7j+2YIpxa4aQ8Od7vLxZR29+9NtPrOzazZT3/xX1/8p9/UogsJw8V+Vx7mMj7bKnbv",
+	"CiuSLfS9Keuz4vBbt8RrS/la1V5BHIwjnBUZ4xRV2r537Vl2Xyup024Ea3X6TVanUcqoEAdT6fhNU7On",
+	"nac1H1rzoTUfelUtI3PyooUDZaCfCwmU2SU0U32cfgRVl9lwTOnjinTM+SJUsCEocoiAZp60U7/KsJuM",
+	"al5+8h9ktc2vdqw4+mZN7NfEfk3sLys856L0DgsRuaF6043Jt/A5W0tlfpPyg64U7H2eaACZfP0s0Pn5",
+	"rw3RqzFE29NJ7BaW26PHH5yl/hTbpWHbWEogvsXaTi14ITtnKRnSEUonaFXNABl3AT2wLUE8UUOjlhVK",
+	"E3aYrkjQJnvKlVal2YT5Q3dl5tnck7WXP/3Pn//23336m99CDboffPqrn372F996+cN/++I7Pxqvl1sQ",
+	"IdTUvsYjijHRQhdw5SbUarOvIuPwGCKDuWpC6X0Poj114SoIM8WLu4RUM77i073iYzdwLeOsZZyF6P6h",
+	"linzuLSIMiwJzdHksfJyC/GAaZLQtWeVQpkmyPMbaIJ9Uy2q4+RqcVGizJJa6XSsudKaK6250utjZkWE",
+	"/IsiHfOK8xeTmthlgEruCgEyoTP8eQx83yWKGaVFMV1m8SygbhekWbz4T//ny7/88aIEYcVGzjUBXhPg",
+	"NQFepenzoqjvTPn/GtA/wFNaiEwXQtg/NG2uJcM1YVoTpjdFMmR6kiqRE4aClRRtRnoyl2y1JJ2Cysmh",
+	"syZ/tluKac3F6abNYWztkhYWttlM5LA5pKng4rQFQc3hD2rIdbuLwcaCUFt9T4PcS05oQs1MtIRaNyyR",
+	"Q/Ci627KVFcm8S5pQZGpTZXIYdYIlCfrUgWYegzrKkFMN5TVEqTVk4JrmZrxmkfc8Jq25k+BZfwOV/rg",
+	"vNgHNW7NT0YEVwtrg3FFzriIDU0rSM9wFakzYnMxZQafR4UDcyOy22XWFXejZHhqgHXqSgbYqC83wtfN",
+	"HwdHYO2Gu3TyBmol3kCZQo25QRKTMyGHhHY0S4c0jcvdcvZwTw9AmqBwQmrescdiw4kI093T94JXjvwb",
+	"l3j+ijqcdRz3ksQWKeytT+RyjmHdZcSfDLOo4ZlRwQnMf38Bx/DasxP+SdNQ0OfzFFgpOi/roO032sWg",
+	"s22e4zSWWgcLMlbdSVw4ZfU9/smReb+KCDBRqKEEtaT0pC8aGNnhgqvuBDCx13D/9U9e/Pg3//jr7376",
+	"q1+9+M6P/uCZETrNKJ+//LP/6/MffffF33735be/X4tq7CnuMWKUHB406vXrQXXF333j+8G7v/vGD178",
+	"/O/su3PEWhbN/sKDFZYZyjpEca0OX6b7nuWZM5ZnPRkoLphSxFArIkVh2YI5iOMEr05ZW56zdOMT2Tvh",
+	"bAMw3sF0VxjndZRVfgbPhyskbFHeWdKJbP1b0N8pwVojm+SQdkAJbtMkgah7MSKa99ikmvoQB3QEA7kE",
+	"C19mJ7M9sZhsEZw+QtxvQrf2tybEh9Z2tpYzsdm+KuEZDSFnmZ4xAcVx1xLvwnfqiJ4xLDCMSd226LtU",
+	"DCsUk5QKTCM3lDu7UP5Ezn2b5GCWwvUQH6ligsHWvMEjgxa8YGy/8q4hCR9sLdMMLPDjPwVQQdi7te1k",
+	"NZoqHsFSC4m9aougaNxhWmVVyyFSzgN3vqWIJfNw8aRgyHq1hL9t/sCuz7nK401oaSlNLu+0S41oiBMK",
+	"8C42yf2Or52Cg1G2fMqpGaF5DGFwieEdyGwHPaQHOVQyM9/RJnmMSa62IygOT8UIc15lh5xK5tE3AN4j",
+	"dr2WhVHDeb9acAvDEF3SxqzCLHbjmtZK26PpGdNcnBq65GnUjnXAvQ1nTg+BwqWxmtn6ZGLWWH/nLPVi",
+	"2HiXqTzn5lOjthgONOzEK1PlZd7stOkLBccVWmxMWTUlU13bqUc1pakeqNpODV5eFFd6WXkO92OtE651",
+	"wkvHykgtFa7C+WZIpteeucs2ZnktCIkbUsOAQqbhhELHdhLW0RGRaTFTQVemDZYDTCqqCqLi0OrnOM3a",
+	"rPvmmnVRLJmJxFHleJcHj087SGtuuOaGa274BiB2zMMRFwTrgCP9mte0yWjhwhj4nU4eVMNTm04nqH2Z",
+	"e2aRMpYw0lekyM2anK/J+ZqcrzAw/UL0G6t0TDW9H9pnqtjenRLDhbWA48UssYC7H6vdLxzHIb70WhrC",
+	"cQZrS/hqLOHeNlwaLIjneiFEaUFov4+iSF8miTJkPWWnXGlwjYaOXTCahzq+t4JzM+NzmkBwdGJOqorI",
+	"QCTguQafMcbq2lhn135zIM6EHIqmnQGAlclOp8wefejcUFdpkG5bj3Ag8tgobwgmNkIGBEvv1Lpa9wEf",
+	"KKplgeI24jgIKcfXPDF5YAWDaSZkzXus+QnWEtpTnF47NMS0SzkcH1tlKBig259mT9V2tqE33CVw9bO0",
+	"GdNRbedGvf7cD+Ooyyx0gBTWusOSTqkp/fl8xG/Fpmx6zlIjo7mGYR2uw0b4vRODJIlqLrpip4Yb15ai",
+	"w09rO8+eV0z6mVxprprgoHERZlw18Ra5L+xxof2+OSmMKubC+N2oijcrgk9dOUjdc+YzhlzkvpFCd/GL",
+	"5/mjaFsPzyJ+NesQCPZUNz3RmroiijEx44HTHhO6qfgnfthFhwy+1dOb4qfCN1EsU1tpuJlC9lR98913",
+	"p12nqKalponN4Nqqbzcq52hB2B1sVeN6ParhNjW2INkANqge1ezOmHafXxyqnrtiawF+LcBfunfCh4ZU",
+	"kkZmye/XnvmbP9VDYURL71sHiDHIGgPLyy5JmeYpK6zbgNZoL0is/Q1vrr/ByqgzHQ6VDmy5x2HqWVpL",
+	"LWupZS21rKWWtdTy6nmR5pNcFvQj4al+XRxJZM8CGcWZSQfMHYp0UtnzYRyY5L5JDKV1Ke5c+XfRaAQ1",
+	"vTy7LHNSBezz0rxUKpFDlpZbRG4AxwsI2fOoNhDAvsaypwpYGjCouQ0gK3V2rQWJtSCxFiTWgsRakLgM",
+	"/+XlWUCueer8bCmxo9Dzc1sQS3oUMnJwK1keTnr0zOb3Of4OcsCOlwOEp4moZnNFTvk5E0RIwO1BnBoO",
+	"FppMrkBRZQhYGJqeMaxGmsghqWcA8FtbBQ4geP09ux5XW29Tpilr4yqGOQMwwtrOxlbdtN6j6ZnhariI",
+	"zntjpSnMPZB9MugXtmH9SL4VLs4lbzPSqF/fmsfZYtcLF29V0kbgDdsypP/E3BY89tH4DKviqL3tJAPz",
+	"ARlcyeIsxTrusPiUpQezatKY28Igv4fjHUjgvTUrWbOSxfJUgRIQacgD0JYc4YVE8EtkMvbwToucwXvx",
+	"+pdDx3m8ajEr/9Sx5Q8wZRIFhOC0v6XcHVg29GVR2ang/lhcrrLbAg4B+8xloBd42D8ItS1A/gO1+3lU",
+	"g0gbEBxTLlOuR80efdqEN7Inb6KUURyN4xFxkFQonoD+2TGP+iZumr5sDaygJ5d5ufNOlH0d4lTUdm4E",
+	"v+SCZiFStt1l8SBhcRPyafOTW1Y9xO2ZxeD9Vq+5+pqrL07W7DGKvBnXyIwdmbbZvHB/HjlqQevxbduv",
+	"UdyYHRtAuQy57ppB8XNmi3GpXcxDtzSZK3LG+hoiAAUig6IpediVpEdjo8YhdGmE+iFUoaFYgcb8PanP",
+	"PRjk6eTCxT81Tc/phDJWhfrdNKTk+dx0Y7XK1Jrgrwn+muC/VhZBldG1avR9iraGr1171qaancp09LyK",
+	"4LlvH74MAXRVV365ssJ2AdY3fn3jL9dwExwiBxfkripIfLrLRoCVsITQN1+Redv7TLTRQmKxeAn2hI3l",
+	"REwVIrbrY4IXjWNuWqfJg9QMVXPmxZEeF+GXDQ/DLhHYfUWS2JryrSnfmvKVyDrjxG952UdTdbahNNVc",
+	"ad4uN7gdUXV2mD12CRe/Q7m5qhYa9e2o1mciNgqYYEP3bWMr+zplOh25H7YNHZBmtuYn++WNLA7DvV/f",
+	"ur6kluPXYNbdBz3f+SHXmZmLXgCzgIjYa7aQnIwgR5jNASNahp/vj/5AbXDRkTPP/kDdNo9d+NmfSI1+",
+	"8Q9/8uJvvvXZ9/+05uKKmviSjzNquizGg3u3bt/7oDaJL4oNfPqL/zreRmOijYf39w8OD4ubefnt77/4",
+	"zl+Nt7E13sbho33TRuE4/t/P//uPxxvYHm/g/b3bdw5ugSi15O3EXZrJmTVU4PgnezEni6iYO9aRg5TE",
+	"sj3oMaFZbFeJ9BgVc1w4NTjpcW1zWOG6lFxAX11tik80rJbymrtFq9ZhWSf0X1ARFnd0Sv2aWfGeWbUu",
+	"CqslYrp8UETiasKlzJ9uJs1c4YnP/uJbv/8v3/38Z9/87K+/+fI//uyZIb7P//HX34Viiz9/Zmjvc7Mc",
+	"7mVLjLN3fvKjl3/52+r099IqSlRBGQK19eMn81aNpG3Nz1lolHcYQymjieaAWXSpy1sl2Hc5qbVKeY2j",
+	"oCrCWl9d66tLJCsXVBaqSGlLZQQoeTstVfmugxPH0FcGeN0iBnQVcJZyTc4Y6xs5h6dEs6elactvdv2r",
+	"f0LlrCqz9zJXz4yTsGZaa6a1ZlpvTK4qVKFYgoosVod9qWTVXdLy1KBFmDCzUxASFHMFH8oSQi+k9J3t",
+	"JJ/ymVEnLJoOEv9QpvkUzwLi5EmMp0lIjf7x19/99Jd//uLbf/r7f/9XL/70T17+8M9e/u/fnic/w831",
+	"CqBP1/R9Td/X9P1VcKJFljwSmTrieLGqykDNQkZ9pApxUV83O6aZxtqGuRobJhyqUvslHrklbJdmK5cL",
+	"SWEiz9dpv48FbFVPNc2Her0BR14plAFqdCOR4nTDfxPVUpm4CneY1Z5apoRJ+Q27MOBVCPuq1KhzRgTN",
+	"qpHSrNek88gQZqVWDadZvJQ5TPWYdegg0RVB1LlqWtIXW+lsfPG17DddRA0IIxVxCMZ37OJwBnDhp4sI",
+	"ZgBr8WAtHixhsxyoXN5nBcpaLABce+Zuw9QgYk941zRjTTPWNON1NhnNTznm1QAeubtyEQYjKgjr9fWI",
+	"tJBWtMhAnHARu1qtMJ9NcjuXRIdzbVuEJihVDDltVMQur81VITePABzaFZbkWVqsLTFsZYQQZL7noVxb",
+	"IpcKmNCYdDqn3LlaFLM1B1lzkDUHWZVRypmiZOrsU5cii147Y6PpxqmPzAOXaDX6iI1mGY3MpYJxrv3n",
+	"K46U6zKy9+A2LD5Cg5iDkzc7Rb4MjbbbZP7oKZacM7VK+acQZs0cHUQ2M3KFGSHIGv2EthkZdhkgpcGw",
+	"ze8IZd+VQ1FWA+cjtnCqlvnT8aVUxgPEMKvMeT5io1WHz1V3TZ0xc2ZgX5uu0ah4tksw33tsCKswk1K8",
+	"Ydx3zUwXJGJ36Zm5/o6GXQbvLAhAK4odc3RjHTb2eoSNLXhmFudgUbXAkOBQtmmSnND22UTVlnJO2HLv",
+	"tMaAvlqINN0iio4U6cphZjKAgnQ0jvy3HkzT/MEUoNCADSFCtR90eE2GVGioXX/iODCLN8keSVmb8T6o",
+	"+T2jvyJgedjwW4qIQe+EpWaQ5gfLMgDjxmjNpvm27DFFTlhHpiAkQ4ozPG3ZvZZgQFCYFriLYKm0x8A2",
+	"Q08pFxZfR7nyJJtkTxCuWQ8XJ0EJiGrSpkJIbSZiVsKMPGEdTeRA7xKKq+RkICpG/h1cus5AmYkfBesJ",
+	"aD526AhKZNoNF2fYlcrPG6rsmAGYOTuzyttbpCsHqcqQXwf9SaHliJ6xfbvntaXA88tFni9d+1JOlqg9",
+	"O6711CmPj2s75NgIDjcaja3GcS0ixza7C3+5dXDn9lce3jquPc/V7jQMGUSOEy4o5rJiiIvSAMSzkPRj",
+	"BzlnLyWmNH8Dis74orLH3KT6lZUKVkSzWXuAdqGPn4QU/H2Z+g1Sm+SIJQnSpBPWhuvfcfdKVUUy7A9O",
+	"Et7OiwQh3oCaFoAOp2ZIoSIDkLMe1Gqgos2ShMVINDH4PGbxoI8qVI+OzKEytAOJVVlQ+r3cOCaueFG9",
+	"3BP+CUaNjV+jyrjG/JMj8z4Uz2VP+wnoDtaCV9Yjj9XUDg3hVbmbyYW+eT27mFxoZmF+e/TpbXwca3f2",
+	"uHCf/eM0TekIh1g0JFxLmeZIT48+vcPEqe7Wdm5eh2bdx8YkfXhyGSoXlvBY2kyJVqR4mqr0oRySnmFX",
+	"kBOBpzdeh+UsKzka/pCjDebWnwwUF0wpgpgpIeHJ05FpebNBQsIYhQFvCnLWVkQoBFiRRMozRagmW/V6",
+	"fWxIVJOeVHrHSB+G0nRlEpMOAyuJuUeIHt+Cwh+tyIhXQgqGpAp9M116zgglLSjF0YbgsgKvyx2u9HIE",
+	"agGCVE6AisWMMjJT1pYr0lLZaiGxrXG2IMEiJZO4pKy5UTfGBz3LNXH7Vvm45yyTHu7b61wsPZzHOjpx",
+	"NXbjHLUpjVKsTvqiWXXUzcaFzQHIqoNQFSxBIzWhgBZCOjLFX/ssVVJE6MLWQUy50zw94TbEAfSwE8YE",
+	"6XAjuhEuMkd0n44SiUoc4knlx+OfAxW0BZJe84yNWmak1A3T2aixFgiQ3K4cglUaWDUogNbl7rzoQIHT",
+	"gWhq3mMt0meynzAAPTO0BWqF7GL3rZT1GdW2RpNqWS1YSWzcfm01aeqIPEw4NctlhNWB0DyxSqsRmWHC",
+	"uIxgCMipyqDcdyhPFKEJzGbMb78T6M2ExnHKlIoIBA0AQk46Qghb3sa3rLPZMCT4aFctlqjEg7IP7Mo3",
+	"SxQ/FVQPUlv7BFvBpsdasaKpKjP9z2Bkq6yBAlwjVwIf+ZsRhxtRxj936r6mGFynmItTTZMzc9n8Eazt",
+	"1OpN82ITA3LhHGf2/yMO3MOo8Rv1dzbqDdKo72zVnY9fpveQvbz49V9/+os/g+utztx3v/zzl9/48ctv",
+	"f//F//K9jU9/+dOX//3HL/70G4bKWOaGdjXT72DL6FfPF+FOK3aLwLGHpbUqy8fPgsJtfontCkPjQYAD",
+	"wlnBS3gHaju1l3/+95/+6u8//eUvX/zwJ5//7Mcvf/HXv//m//by73708od/9uKH/+3FX36j5hfMyAVb",
+	"cHpC8tK0bhhXlMXWILOlx+pgNlzG7xKe/Ls0npqa8ziva3M9TotfcefMOtJhVeidLEkcuwKDq2e2AHG+",
+	"oI5UZqK5Bo2qcvs4nNuOTBI5VB4ZwErohgu1HMlqRcDpQG1ud6Viwhmw2zRJWIoMKLgFfcmFTszEQsMP",
+	"moSNOHAsENO92Ch9LI7FBmkZqtq0HtnWDrDnE+tzb3HBNTekuOX5/ia8JGTMmrEUrLVDNJiUrVxjhAZi",
+	"flXZG+QeY7GyL3GhdJPHLWzH3BDd7CdUtHZCCSNlPW6oIblZj8j1GxHZrkekcQP0xLoXKKylG2iA7NjW",
+	"VGsXF8kIVX2qFMsZ1jezSXe44KrL4lZkv6AnwuhuiV0GNwFvSXPDSp3FDaU+JsJVUZqmuJRF8xl2mbCq",
+	"fIxyn6ZnTJBWjz5txgOUDVpuhtgzbh9C+7eMMCYHuoktto4FyR4OZSg3ueLVh3bzfQZT8AuzY+aGCBel",
+	"u3gsDuACOKhIWJIh5TqThiEiEedizY9w9o04BjJXzFIj7cGSIJoGzSYAr0HoJqyrXQ1wbeCaHgtzycGU",
+	"aWRk85iP94R+UO7kGgRL+5q5BicyHu3AmK0M37J9NKlu+SaM+Jf5gJiId/0rcqAjwjvHwv4C487EbD8V",
+	"GIW7IDJmm2QvbDA8TDZkldp5FA3MTcfN5FjgQcMFPmGnXKjscMLCQBBueNlsHcCMFBQ6eA4subxCgTS8",
+	"UhMl9YqkTyTxO/kXwbDrj3pt52Y9qoXnuLbzzjvvbOVkVPOzFTY///++9fKX3//sR3/7+d/+TVUxNNuw",
+	"nIh7BCLuTr3+5fo7O/W6bS2QsPPXu7azXZ8QaYEVZXs516oEr9k2nLEMtLxwrFtHjesYjuPHim8LWdt5",
+	"FwPD/WpVWpOxqS4rqcPpfD1F9CIp++1XSMpGaSUDMlpL1mvJ2kjWD5mZoBOv+n0mGIiwgYgNTEemwCNB",
+	"S1MoDl601O1uR5nUfb9jBVPgwhaq3w6qxZ72WduQZ2yFGZnxZERslkH4IliqRkybWWqjVyjZYxBuYf6w",
+	"0R2VPLFYO8mV1e3KJFZOvNAp995YcpQftcK+65nhTcjhDkqDGPbRwWoEaIOLCEvgddOI0SZgAmg5y8xt",
+	"k5aoAxGPm6GWqKTrZl5gSjLba+j/k9CatJVRu+0FbTUHIl51FKtzqd5YsUvVdbwmymuiXNupHTLU1vEG",
+	"ZXrG5biKSwmyC1ctS0AOL2ttQeyqlfjyZoWB5wqCrCNoV54CS/MOMM9bM9Nw4IJ7S7mgrOX8g8GxVz0z",
+	"XkNUyqWPAzSbsCwQFsqcbxKLW0++sPVFGDnC0JMvbH8Ram4kzGvuu+43dLGprhwkMRahaJH+QEN+7Qlt",
+	"nx0LW60cKgVGJB4wayNoPTw4evjV5q2DO3tfbd69fe/R0cFhywhnLaxlkave03L2o9bdvT9u4pv79x/d",
+	"O2oZMQXixQZ9azR8CLIGF6eEElwK80yXpr2EKbVDDJ+E6VkDg7M9go0JvYuu7HuLsKe0rRMb3Qpfex/g",
+	"rve3cR3ZJBsrG/lkYpCkoOE9v7oYKAuBvJnpBptOqbBZytxIc7DmgbmEd4iQXkhzblmMg+WaKC7abPNY",
+	"ELLntifoS0kCPt5JS6sZHLSfH7sAD2yXJbGN8lTFScjm1U0hddM8ipY6oEQ+mNnLld4XafOl45SfA0Df",
+	"lNbx1U2umvA0mAInBEQU/Y+oOltKNHQq8LPgYt/WJOZwVuyhYVi9NElq0UycH5amMm1m4tdn//cvX3zv",
+	"57WoFl4Yr4F7KTOwRuBfW/Wt7cZWvdGsNz784A+3vnL9cf2r7/zRza99tH33xr23H7z7sHFUQ7kS2ps2",
+	"fq7IUKa6S2wuNqFas15fLzKb3/zgs1/98PO//5OX/+HvJ+ZkAx2XnpKTWMcnNWQCTOYLjHvW+m8tONjK",
+	"QjUe1/k1gqpJM+sE7LWcvpjxBLjYQEPEDVBujTQ1HzBeIpUwUSqMbJw4nI4SkcQIRZZZdwGdQxE5FG4s",
+	"EB0DY0sNH+Eii46xaqdiQu+QltGEQSQAoav14P7hEZkcTetYDM39t/GcNoUBc2cwZmeT3He8PEtnySJu",
+	"IHJ00MchWXSPQ8MYaGJnoQD4w3qcjgUE39hJ8NR6laYysuWMHHoo8xTTTMeRzAgGVoUR2LmAElRCXJ2o",
+	"VNtp1K9vLU1Eo2odbV88u/lK7fmTuWn4e+ZYrxoIr91mfbDcN3KW/uxJ1umwtg7MPQvvBTZ6vf5u0Ki9",
+	"DY6x4jmxMT05WTCf93zU5YrQfj+UK51ku1lbcMMiP5plcwdy+1k5zscoc682z11zxAvjiGCpMlRfkka9",
+	"XscafEsxR4cXWswUMQBTeTaCsTM20XNcgUQFUZF4kNKTZESUlimLXRyNJTgt5G4QsQCxNxYHK1B9B4o1",
+	"XTxwKwreRKcABv0601dEzIHeYMLQiZh8AfjvP2tsbV+/cfN4UK9v3RS0x/4ZBkm2dknry8CcKVF92maR",
+	"UVVb/9Mf/zF8+ejo/Y13ojAQuEP0UBL29QFNiGlH2QKSX8xiXvBJxAfPwphPQa3EyOan2mrEftQuzOMk",
+	"oeIMwokMS+9xqJa5SygB9gfuD6BU7GmfQngM+kDcUhk93a8Ojtu5aOy3dg8g1ATWrWvW3urFdgswCjtY",
+	"f/T+NBHknPfMHmQ6v8965T6T1sgoLtKZPe3zlKkm1fCWYP58UL0DMdE2/gatA2ZdAn1bmaG3Xvz87z7/",
+	"7f/68od/1QoG9c/jdNRMB+KfGZ7W8oYTroiNzdrN5SCzJLESGIpZJ8wJlEFec5H4c8hEfNhbPsw4Kr5K",
+	"buA2cglHO2ucJXkqdkVyiSU2l+ZEyoRR4ZLlFkZds7BiOTnuqOCYwXi5yp2vUIpDPDD7/U6tsf1OvQ7/",
+	"1IHk9RPKRb6XPbg4njyEjY2j67/47f/z+2/8+xc//7sX3/5v//jr737+s5+/+N53Xv6Hv//9f/7TF9/7",
+	"P8xOlvce1ZQcpO0xEOIMjT8/qAd+v/2NCvDKCwY4jRjNPzCICWlmQ0PMu+rFONnl+QDxuKQjYg5kLuKm",
+	"qBCDYTWNqGbzARDCbv9eLap1uKBJUD7hd9/4/md/88tP/+HfvPiTn7743i9+940fTBZUwOX1BRWyxfX4",
+	"dTfMzNq8z7HRL79zM7/SqRzoIDOWnfYwYrUR+fRkEG+paGp6lqsCAeAPHvDu7VpUGzJ+2tW1nS1z9XyM",
+	"SihcIipezEGUhWsPtLYEo+d5VAPDdTxrWcfXrvpKFY5yDiG9cNhzHssZJScg9M+uw9qvu5aODacGFxSh",
+	"BQ4s542t6ql1gnAlG1EIDnJZRiIzmEsxEe2RDmdZtO0wleKU/OHh/XuQaHcsQDTucWXonJtMP5WnKe3Z",
+	"eN1UagbuJgrBwqZPFHSHXZkwkPZLdASM0Ha2A7+OkxoDinxUkFYgVW18xEYtzA00m4QhzyDcUnUcZEln",
+	"Af1ck1OmVZb9h2OaIvWB7n3FGWbjZrOjoQRRSEXWbwU5jhBUZuV42Be/6+wpVzkLmgfdQBPNJctO0QX0",
+	"AWzq7XfeBaNbQR9P5uQur6aJrJhfz1ysZZm1t6htbQXmM6AKOET404s0XpbPeLwL+s9rkx586YSRmFMI",
+	"b8OrYA1z9k5s8ozFZG06umTbhic2L9S6FhyEN8i2thY3VixuBMa3IjSjBQQPc3evPbN3eWqImI0umI87",
+	"mZcWDw+bVVJvfmUjVPowkL8K3Gk8YFN/H7dZubYze5T7Bp04EMrjvrIb6Sr6nbM0F4k3jQPmQNL7qTSb",
+	"zcVps8SDhN6skrk27FzQDlbbqb343g9+/41vvvz29198569qNrSiCesH5H9cUdVTW1X8VPjUiQLTwnJe",
+	"s6imDXN1cQzT4OIbF1GqkKqzKjrjOv7wiqq2jvnsZ5PFskjCPHW8hqHzU9IaMDvwwcG9W7fvfYAuCSuU",
+	"+Kj7XUyrRI9zpbCyPmJZFgAt7UOja8L82hFm7CBHj91XSH3dpyo011LVihT2+ptEYSMi5JDs793bP7hz",
+	"5+DWmxXL9aaVuABi5cCYQGELgnllEl+sKHuNPfWOnUL8vNuCDGUaY31sLlAFVDsIAoBuwngA6MO83bXj",
+	"BA9sEhM0UGn3o4U/wmD3EZqCui4r6FRmoL8FqV04yleOhtOuYYg72xH+1eSq2ZNphvdZgfKOUViumvHA",
+	"uy/G/CNWS7c29kmnyOJ+kCh8xQW6hu9Y0FiAQXKvNaLasDuCRPVmZyBiVRvzp+RDcSG5sCNTH+m9S7Yn",
+	"9v3CnBuVU7DxaM2io3BPxDphZsXk8HF35GghWOKZQwW/FMnVCD8JF2yWgn/knnt1aNHHz2pTCY0FTwAM",
+	"9XMkHmjrw8u2WLBlcY/b0KOLEzVUwvXeTijvQefj8aA5wXKsyW1scs5xOJ26IMoxWwyULKfFp5qtWkZE",
+	"sydlJnlBAKY1ZVkZZTk4Z+kIA5T0OBaAU48jIpO4CJ1zSZIzvaiYi+seIy0FSjS0hS5ARBfSZXFIc+Lb",
+	"miHMgWv7wEgU7/NEAwL5lKHi2mgWO0XeDBvVsJJxux8rOhDw8edTB2FVZgJZZlwRQ/WJTCHvLS0Zh1Oz",
+	"O6nsFSMlG1VvA7TnSTT0KqPxgXp2RDMGouVCw3jdAIrNQVwDE6+ooJ05j6WAxMuSvGvA/KeX4IEIAHiO",
+	"UEVaHxzkIy6wHWfog6hir3FaoDKhiVHAHA5wRE5GEH2iuzJ27s92l6ljYbTPfso6TLe7pgGo/utiNvbN",
+	"GBD+D6N7EZkkiNJFOMMdwOa18aw2xiORSrtawnjFQbiIjwXmJmNuj83kHQgoOLx5cbmwx6JaMixMEVjN",
+	"PTlcKovIKHaGwORCIh6BD+5GvR4R+7tbuh4kKDMgeRXSMgFnv7ZjWoKeajvb9TliC2CaK40rAEk8k30X",
+	"MfMuIB3PMLUuolYvJ/nahZ8u9lqFwJGeksgstH/B2dnFgHWwPrn4cjAsrEMA1iEAI0fWLN21BycKAwIs",
+	"uNVS+Tg5PlRqOb1jLq2yfdtyIdnAHH7CjuG3RuFQrmJsqHJAwoSILEBWCoF4qZS9yBJ8nXKGvO9YGGYV",
+	"D9gmeYQQGAHRaFmkUATW8ukhZiE2CQZMDpQFpsfzsZuhVNhwH+5gXhGvw9p/1RgjA6OubV1mbMzlxBwL",
+	"zBQxV7YVBczTl8lFjUZh4p/piniumbps1DOHTg+SO1dEnkPI4LGA7EEjNjj4CtCJdmCgtieYqYXhbyMK",
+	"PxTFspJATL7Q2jdfb+xLoVOZ7BAhNyCKsfXFTXKPDZ3IcSwwt5SkFNyUA8UKokQD2aflDOE+MUaQE6aH",
+	"CGpm5AvlQzNXCYuRSQJz27P2+v3bcSVdwfRRWbN4bPj8ZRnJ1qz5SljzK8po33z2tzirG5yYQ3HCNrLw",
+	"5Clmq/uizSqWsLIwbvPVsXos0/hGfUoZK9fqRdWysrbytHnhxaaYcLCdtXlCY1/nSlPmdKwNOasx5PiL",
+	"68Nf81ad3RAdFtGsUKBMqIaHKE8GKbvcmlRtZn3BY6COEaHkjCOivEs/wZABSeyNVBBUkCv+BDDxaPPZ",
+	"gUeBAnqcfZRIxyD2fGa4Lb3UCgGvW0HiDi5Rlg4PrbqqUTodFcScmetaTBBXmahyIuWZVVEyCNuATO40",
+	"trajMXK8U2vLQapY072cRTsAT28ErdU++8EPP/31bz7/2T9gijDKI+Y/6lr2+gQd3ald36pl+btW+On1",
+	"E4gu8F/b4bx3//5Ht+990Ny/f+/92w/vzpO2aHZgxTklCyxvpRC+Iix2RCzDQdiIvTyGGX6JxzeIMXEh",
+	"e74wUvH+hGwK4+pEXBhUt2Ck3GK7v5TkiwdijvpMa7PS2qw0svScUPKY7ZsTMsFggfEsj0Y8KXEDRjxX",
+	"mrfLhW9zqA+zxy6BqGW5cQ77ciuAXGw03vafmimgHrz79uaN2Xc5qmmpaWLo5NIFIswi7APuy0zFFp5a",
+	"y5iL65iAUjcpZJKTEUhuF4FS3HdXgsY9LsCKtlHhKuz1+y504fJug+WnNpDj7ahmLcFNwYbu28ZW9jXG",
+	"p9sftnOR7vbLG9n9ce/Xt64vmUvp12DWhejw8/WtuKBb4TC24DK4gJy8+YXQfr+CCaY/D1a3d55bcEyq",
+	"SKsA0HLXhm9bw36QkX4m5BDc3bbaHFjUJ7SavX5/jaG8xlB+jTCU/YldwyivYZRfTxjlRfhFNQ91QcjV",
+	"tHCrYUr7fYaIikOKVV25UBpwJEg2WGIkOVWYx7PX76/a23gpaT/F1M/Kbh8vltt5GU5C0K9cauSS4Bxu",
+	"7+ZyHDoITp46xMG1M/BqY2EcYBQ9xWjG3mIEp8toorulitiH+PNSnHXO3Zhzdc1KsfYAs+s+fpJPOmIg",
+	"r1lgLTN7F2YRLJZdgcKF6g9OEt62S2XI4ah0pR7Cr6/wQi16DCssrqGnJ1QxH8RixeYeP00pJubMt9r5",
+	"fp/VTqji7b2BOagfPzGM44TRlKUfMRgWZCtCME1RhgXEEuHPtag2SJPaTu0aUlUc0/gL79uoJEwnV0Hx",
+	"RV9nEa4hHW2ScWA8mDmWLLWM0/mK0TwymULgeqP9vu3K3M5N8kAmCYbaYuCGj8+InHKI9awF28x7pAtz",
+	"N7yIoLspY8QfXeXoiKEgWWhSoTiA8AJqk3wA8MtQFbLft8kfsL5vKULjODX3DN1qRp5pEduomdb4UIFG",
+	"FQyXPdW2jX5C26wrkxgw9Y7KUKAhQpzHZnFcIDnDNBWlYJ44XnUGa5pfNdeGKhgJeBJ8eIwcR+KCKBka",
+	"dGRR+FwcnBUgbHSe8zwCCHQALpxH+C0fhiushQnkFhebnpkDCSF2tq7nObXlyu0aQ735E9bluQ3IzkBh",
+	"fxKAs2MJjW6SFh7gFhkos7qKscBG4s7NKEsMijBozT1vJVOAMTSHNxgHPFAyBHBV2cUz1IqKEXGnLYYd",
+	"N8cE0phdkS/Bwgxl1NjfUrA+iTwN+sX2eOGum2N2BqXZZYfELOHnLB2F77ra1pOvfiTkUJihobQUc5pA",
+	"VCJ/mut7ICDms2Tetku1C4n1HarQT056g3bXwllrMgTnf1sqPXGtitsNM/vhPGPwl7f7gu5ilzloErLT",
+	"Sw8lFnzPSsKG5R0xGzIi0sWZuXWLxq9A3sA82dWHchj2ZGvHmoaBCtp2cyssNG2X3yWuXO1SMzRb686c",
+	"K97GKNigUq5PKewxKuDp3IJrzcWpKiHtiaQxOaEJFW3HGNWgb/pRMlVBO5YxPn/y/P8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -501,7 +501,7 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 
 const taskExpire = `-- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id
+    SELECT t.task_id, t.rendering_id
     FROM tasks t
     WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now()
     ORDER BY t.expires_at
@@ -521,15 +521,20 @@ logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect)
     SELECT s.task_id, 'expired', (SELECT moment.at FROM moment), 'expired' FROM stale s
 )
-SELECT count(*) FROM stale
+SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s
 `
 
-// TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many.
-func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (int64, error) {
+type TaskExpireRow struct {
+	Expired   int64
+	Unreached int64
+}
+
+// TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
+func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (TaskExpireRow, error) {
 	row := q.db.QueryRow(ctx, taskExpire, batchSize)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i TaskExpireRow
+	err := row.Scan(&i.Expired, &i.Unreached)
+	return i, err
 }
 
 const taskExpired = `-- name: TaskExpired :many
@@ -621,7 +626,7 @@ func (q *Queries) TaskQueue(ctx context.Context, batchSize int32) (int64, error)
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id,
+    SELECT t.task_id, t.processing_app_id, t.lease_id, t.rendering_id,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -659,7 +664,8 @@ logged AS (
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again) AS exhausted
+    count(*) FILTER (WHERE NOT e.again) AS exhausted,
+    count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e
 `
 
@@ -671,6 +677,7 @@ type TaskRecoverParams struct {
 type TaskRecoverRow struct {
 	Retried   int64
 	Exhausted int64
+	Unreached int64
 }
 
 // TaskRecover takes back those of task_ids whose leases have run out (S0.12). What TaskExpired saw may be old: a report
@@ -680,7 +687,7 @@ type TaskRecoverRow struct {
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
 	row := q.db.QueryRow(ctx, taskRecover, arg.MaxRetryCount, arg.TaskIds)
 	var i TaskRecoverRow
-	err := row.Scan(&i.Retried, &i.Exhausted)
+	err := row.Scan(&i.Retried, &i.Exhausted, &i.Unreached)
 	return i, err
 }
 
@@ -699,7 +706,7 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest($10::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.rendering_id, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
         (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
             (t.status = 1 AND t.processing_app_id = i.app_id)
             OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
@@ -708,7 +715,7 @@ held AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.held_lease_id, h.held_since, h.at, h.settles,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.rendering_id, h.retry_count, h.held_lease_id, h.held_since, h.at, h.settles,
         CASE
             WHEN h.settles THEN CASE
                 WHEN h.status = 2 THEN 'success'
@@ -767,7 +774,9 @@ accepted AS (
     FROM verdict v
     WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
-SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS is_told
+FROM verdict v
+ORDER BY v.task_id
 `
 
 type TaskReportParams struct {
@@ -786,6 +795,7 @@ type TaskReportParams struct {
 type TaskReportRow struct {
 	TaskID string
 	Effect string
+	IsTold bool
 }
 
 // TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
@@ -814,7 +824,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 	var items []TaskReportRow
 	for rows.Next() {
 		var i TaskReportRow
-		if err := rows.Scan(&i.TaskID, &i.Effect); err != nil {
+		if err := rows.Scan(&i.TaskID, &i.Effect, &i.IsTold); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
