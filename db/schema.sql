@@ -718,10 +718,12 @@ CREATE TABLE public.sender_states (
     month_used bigint DEFAULT 0 NOT NULL,
     seen_at timestamp with time zone,
     sent_at timestamp with time zone,
-    total_sent bigint DEFAULT 0 NOT NULL,
+    attempts bigint DEFAULT 0 NOT NULL,
     succeeded bigint DEFAULT 0 NOT NULL,
     failed bigint DEFAULT 0 NOT NULL,
     response_ms bigint DEFAULT 0 NOT NULL,
+    attempts_today bigint DEFAULT 0 NOT NULL,
+    attempts_on date,
     CONSTRAINT sender_states_balance_range CHECK ((balance >= 0))
 )
 WITH (fillfactor='50');
@@ -732,7 +734,15 @@ COMMENT ON COLUMN public.sender_states.last_taken IS 'tasks of the last claim, f
 
 COMMENT ON COLUMN public.sender_states.minute_used IS 'segments in the minute in which last_taken_at lies; another minute has none used';
 
+COMMENT ON COLUMN public.sender_states.sent_at IS 'when the last SUCCESS was reported';
+
+COMMENT ON COLUMN public.sender_states.attempts IS 'tasks that it was ever given; how many of them were sent is succeeded';
+
 COMMENT ON COLUMN public.sender_states.response_ms IS 'sum over succeeded and failed of the time from claim to report';
+
+COMMENT ON COLUMN public.sender_states.attempts_today IS 'tasks that it was given on attempts_on; none on another day';
+
+COMMENT ON COLUMN public.sender_states.attempts_on IS 'a day of the sender''s time zone';
 
 CREATE TABLE public.senders (
     id bigint NOT NULL,

@@ -1999,6 +1999,9 @@ type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
+	// Attempts Tasks that it was ever given. One that it was given twice counts twice
+	Attempts int64 `json:"attempts"`
+
 	// AverageResponseMs From claim to report
 	AverageResponseMs *int64 `json:"average_response_ms"`
 	Balance           *int64 `json:"balance"`
@@ -2047,7 +2050,7 @@ type Sender struct {
 	// SenderNo Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// SentAt When it was last given a task
+	// SentAt When a task of its was last settled as SUCCESS
 	SentAt *time.Time `json:"sent_at"`
 
 	// Sign Goes before a text that has no signature of its own
@@ -2063,7 +2066,9 @@ type Sender struct {
 	SuccessRate *float64 `json:"success_rate"`
 
 	// TimeZone Example: Asia/Shanghai
-	TimeZone  TimeZone  `json:"time_zone"`
+	TimeZone TimeZone `json:"time_zone"`
+
+	// TotalSent Tasks of its that were settled as SUCCESS
 	TotalSent int64     `json:"total_sent"`
 	UpdatedAt time.Time `json:"updated_at"`
 
@@ -4106,9 +4111,9 @@ type ClientInterface interface {
 	// ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4118,9 +4123,9 @@ type ClientInterface interface {
 	// ClaimTasksNow Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4133,7 +4138,14 @@ type ClientInterface interface {
 	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 	// when its lease runs out and given to a sender again.
 	//
-	// With `wait`, an answer without tasks is held back until there is work or the time is over.
+	// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+	// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+	// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+	// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+	// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+	// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+	// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+	// whoever makes it.
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -6096,9 +6108,9 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 // ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6118,9 +6130,9 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 // ClaimTasksNow Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6143,7 +6155,14 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 // are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 // when its lease runs out and given to a sender again.
 //
-// With `wait`, an answer without tasks is held back until there is work or the time is over.
+// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+// whoever makes it.
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -11552,9 +11571,9 @@ type ClientWithResponsesInterface interface {
 	// ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11564,9 +11583,9 @@ type ClientWithResponsesInterface interface {
 	// ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11579,7 +11598,14 @@ type ClientWithResponsesInterface interface {
 	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 	// when its lease runs out and given to a sender again.
 	//
-	// With `wait`, an answer without tasks is held back until there is work or the time is over.
+	// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+	// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+	// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+	// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+	// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+	// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+	// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+	// whoever makes it.
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -21948,9 +21974,9 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 // ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21966,9 +21992,9 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 // ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21987,7 +22013,14 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 // are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 // when its lease runs out and given to a sender again.
 //
-// With `wait`, an answer without tasks is held back until there is work or the time is over.
+// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+// whoever makes it.
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -48248,272 +48281,279 @@ var swaggerSpec = []string{
 	"pZZ3gYs4Q3fUrgRFbyLAAkysnoG8O7dN/ELAYq4e+EXJQdouNAfydpeokdKsh8ezLXsMS/1MQiAvcR+1",
 	"JeDjoTTOECc7ZCQHEE8Cjv50ZG18o12723AqHLSzzQGe7VFYTTn1WeOYVl69nOutjLM7XrByzl4esGQI",
 	"twtYYkJn0Upj0UaLAx273g+xp1qU/07nvghcLebLktIAKaMJIIhFoZgQ2RKtA02AdLXZLmn5Inwt4qqm",
-	"GpLRgZgWW5ArQ4+CAEHSUj216V9sQtyLczS2IjIQCSC3ZRidwL0B6yzws7tBGpXOF+YrqkRgq+9NOpPO",
-	"WWp4UGoPaLPI4fN+KnvWwaqldfUsVhsnKF20wNvzIip1+OkC0bNGrwHXREoEY7HaJIesnRqJyfm6iWI0",
-	"MdKWiCHsVACQ/Ze+9KXWLmbDY6xIws+815qNiNJh5cHs7ixUFMGequZsHSaoCIfFKDG5c4pPGHd6KAdJ",
-	"TE6YnRGW66BmcQwVDVMtAgrNVRPrIZa3zzW6IiEdD5sVEisr4hGnYoRBLbKzS8wu5cnzZKdntgzt7IKK",
-	"H5knfbhB4NafXhMnKB5mXvbFZGYWSMHn5bCphtxaIsd4po1osPcCTtQJSzCSmVtsBR8fBHVNpyn1lcQg",
-	"Mx5bUmRmKZGhC3BwA0SJInacvcvV8gNyNTamLectrvoJHd0zjzpbMj2nHJpeDiWCMVFeZZlrdDdiRPCu",
-	"LfCpmfAonBBQj9DO/hwDZ5oCJllhUGBAaSpriZl+tDOjzWJWzCybuHgFhtTiGuNxnERtmW9uFRBC8bp6",
-	"bNALN7Pa9vNwH6W5tPc7Xk71ti/LBsdgcV1SbckiBEm2vMean0gxc3ePeI99zTzn8m6NGqwrOigXxBup",
-	"kkgWX4L/cEz8DN16rmCnxy0Boh+496y7L2NAeSbpybadYLgD4/zAA4/kbmGuJF9AQnME3osdAactolYZ",
-	"2QlTzoP9HTuSUaGgtqhTM2CGk3Iv7fdbmJWBUX8QHqRyARutRJ62ItIyoramyZn5W1Lz75C1u4Da3GI9",
-	"yhPzR1fr/obqqVZOcab9/pxVeejGJ2U+H5zPar202OfK3bRBt0v6aa1GcOWOWjeji/DUvjYy/zLy+1rA",
-	"XgvYly5gLyOAvoLy3ULi1iLBGc9LKdyC6AtltZ59dVInj/aoITc8SeDi73pHV4SUiIJ+otFRW4xXN9+h",
-	"ejONMWvCvCbMbyxhnt8y8GaQ8ll65ZMpRHu1+sQV6BLFJTQ+CHygFD2gQYZ8Hgbd0OhVgpznTkRB7bUM",
-	"CLglO50WkSkkcUL24wRpCZwpHioSsr949fRCHBCCRuKf0Ig7QrYpP/JiMO42FU1Nz1gx6n3u7k7abITm",
-	"San9TmVOKBvMVrnIzbAkRu7IYhuZxoGBVQwP75YFwpwx1of4EyjDE3iF/ebYfVEWSkDI5tcHUlP8szNw",
-	"hpvExp0heh+e4Irb+Lg7wo173B099B097o7uyT+yXcGH921nj7ujQ9ff4+4I3Yrv2R6nER2/1SW3Ui+e",
-	"+eUCzcbwtZfK7fLBa1Fly4JeeWKX73Q5Sj0VR/XIiGReMPDZ4rNLnS6S9dXhgibNmYFvSOuGRu4/gTxU",
-	"PSUq+oJSyKox7iOqzi4qr7M07SzE2xkL9vS192dy0skq/c+j2tcHbDDz3OQxf8zSVLgePZW9MTZP7BSb",
-	"icIpTJv7PljYlzaevTYLVroQq5TWshmsTl4L1mFheCkbjDc9h/HdWfmLvsEw4u+i2gxjC5dssyTApoQO",
-	"0lwoj0dLS23iahj5k4vtsRBKXEXOvIJiTI/HwshP5NHR/mVgRR1aZasAMYGmpyxFnDcHBcYFSbjSCMTG",
-	"FekPVJfFRpmF3wv9mNlKv7v5brjaG/aLCcfmoQ9OzJw9GJLYpPN4fGaEIBrGwpXmbVWGudwEd21FR2kf",
-	"48aagg2z98YAlRH2BVYPwVhsanLV4g+uD0SWmNUL1oURrpOKXaSyzZQyvcwze+dqrP7OeAzkxPIVT7dg",
-	"hOO9R/ntK6SDfu9XSPCz87ZSkg/y023RkZNTzB2cZ2VSmsfqr1LpBd9wVqnpEO5h8/lX84bc6dO62B2s",
-	"pp5ka1qgoKxua32gbsHUi+Krb6Ujkg7EjsuusqZ/QEuwVMIG7RndEjkQJVnQQoEJP5eVWdIbxHDgg5GF",
-	"BOYKkG7E/JUoFtagFtaGdg3foyTG6TgNR2UWrKJJlOdI2GWpVjnJl6yasrwQLezBTQ82GyG9DeD85KBw",
-	"QX07Q+tkgAcVUXQE5bzR18B1CKBJxQgTHGOHW9SjoxIoTTxpU/rtOsuD6spUZ/YHbus0TwFOUFOnI9Gj",
-	"hYjUEXzRpsLLKnPEOLgKxeNXfUk1trCGe3DWakVGJzCs1HYa6F6Mebv8bGySFlxnyHsC8Di7W+3sknNN",
-	"hBz6J4eU69YOhOy56F3QyuIIxRYpGCxi+M4Ja2ZC745N5DFybwrZTf45xAtCRDpMSqM+Jc1cqJbPdWtt",
-	"EhCn/Ris/QYhXeHPzcCyl02yFtWyefgP4QD9lziaglD3UkAoHymWJyVFpNlseRFVnkJ8oFEgQbs2Ry+X",
-	"CgWOJHbKhUD3Xi5+OoA7uXx0FI83t8hboyoVV7Haoau/74CYgw1fDsvPbE4IpGc+j8PoueF64Wdyw9xw",
-	"3wLQs3giqD2Y+4CVpAK6C+l9Crx6FmKlJMeLyF9crA30E5f4FR6Zr5GNe6KEuVZLhDxfYDZkWaVClAek",
-	"8AB3NoYBkxFbqqdssg+N49Sm38wrIECuTB2bgZqLmO8YGT373WpiQ6AjZZiOBUmLIXC1XX2bBk21hzDl",
-	"umINShnUWywPA7fNLrzLKVODRE8hIxBnbgEeZUosKPGIKMwxrtDBlEKYeygmqwBMbML2MUU9KpWGPiwR",
-	"gnz2KIhCUeA25aKdDOIJ00Fpz9Mi9C1MIexPYVT6ItH5sx/0hp4LKsS5lL8gS0otSBtdvOpmYS4ADVPx",
-	"c2zeCKlZ5deqkkmOfIXF7YPgdljriXqbE4TCXzDPtvKkvDxOPIxDD6nBBHSMJ33BhRjH48LwediRAsaW",
-	"41Bl8tftoth0WDNLox8d7RMz+oi0mgjmTMmjO7dv7RIFgycnI+K7c5ZIaGCrvrXd2Ko3mvXGhx/84dZX",
-	"rj+uf/WdP7r5tY+279649/aDdx82juaMTZ9WzGZM6jdzW22kuulx5XHqvtMlo9RBFL/yGHUzitVu2Mo3",
-	"qzx725qkI9IgDx7eN5wGPhXA40bkOtnfu7d/cCeHlbt0JQk4TD6zGz55yme/yOB0zSeP7G0+ZLjcRjU4",
-	"CvADijDN7Iep+2Ob2PcvLJrFW7WiGldN2tb8fEpwUCW52ae7hxW2Ar22vAxXiU14EeY6fgdzlbasAXli",
-	"cOEahBOOgm2bLwlqcheLalm0MhS1FvB3xXI2rh4dWf/gLppXeowKW8biRMajt1T16vN5iKnten2S7GWD",
-	"nmEI3SWtZwJqOqGlJigHlWOIL//1Tz77i2/9/r989/OfffOzv/7my//4s2eGbjz/x19/97M//8nLb/8c",
-	"WylARVrYdefmsGIuaHtdPSe0Hd+zNyhb+2zVf/Kjl3/527mKA1Zc4wthwY5iXj0b9rO6mGSxZej9qkhy",
-	"tYHh40UEu8r7GFv+fMqKL4MSeiErXOBGmpEb8XruQGG15DKm+GTqjq2asq6Wqrrg/hxF3VOcXjvsUnHa",
-	"pXwxHe7al8uyjE2XCRfs4JwVVfquYKprS9FmqWBxUfPzCI4uKKQEAsx5g7O6KCfslIoIfcKNajanBesb",
-	"uMXJEIqgrCpU9jFDsQG93krlq46Vlv6BFvq6aqkfM4CHWafwed/3bH/23bvH/Rjw+bCUj/kiqOTj2zdD",
-	"GitdU0GUHzOszwVpP8Vsak+YtZIWWEWBfpceUPu7NR17OMlihwhao5q8X2iPTJm3Fft2LALdFMNg0ZBw",
-	"k0jmuJt1aMeoCZ5FuFllJMTc5ysIQcmTkquMQjmS/QdTASEDH4avH5rh/8IWK8WlUKAKUXVGOjKdB7dx",
-	"8oo8UkWRDj7hlWPwSHuQpmZQiMMTka4cpBGJzSBETHpS6G5tXCCJ6ajiNTWtVXwUB1D1YRjXAiF2thc7",
-	"sgim4por2thHqhDuzTOp2c7leSHeFzGAqGbMlRlGXCxGp7byyXT48MSi4/SboV9u6gUMjv0SHoIqIt4j",
-	"99yl4+X4Edl1C4pg5bDgcwuV34RFEWVsZfk8tv9kBfASLP9/USZyYbPVVdWswH1mR7kxC6obu1mtNcL0",
-	"uHJLhO90SYMAkJYrNwbgbC7CEJARxTF9YQ6Dy7zUcibl6wc15aeiO7vnVkctLwoXw+zgsqUuxwy2XMTK",
-	"xqQgiLSWgJ1O+/18TTBrukXtyAgMNuSAAgrDBSYqzHswXuF9n5/jzWBQT0oPxSrp8MppsJiwBC+TIONS",
-	"5neKDuCY8/kx5Xpa9ApmR7m6pTYWFKO0bcw2Rn4KKdguqedNcF7A355Z/u6xTOMb9ZmlgOYq/QMmv/bA",
-	"HNZDs10OP0fx9t5AFyGQIIWAbCitiLt4EEJFBdl7cJucsZFTN8CB4jKi3bNQocGmV0FjHGN+pMiwZlyl",
-	"wX7KITNsaKOplKZGvc0itmSHtN7bO7y939x7dPRh80tQbwFOHrAGM5Fs1l2t+wCozGjK0o+KCkzs+Tnk",
-	"2oEXxht6DtA3nYI8gDsfHd49JJiMrcbjm6AwzodHRw8ijDOG2ffMkj2QSp+m7PCP7sACQ8EJyFQwS+OD",
-	"NXeOhTVc0H5fAeogYrRTdaYiJOPQYkahN4/FsfjSlw4gKOwPD+/fI1SoIS69aZuJc5bIPvvSl3ZI69kx",
-	"XM1jdFkduwt6XNs5dmlHx7XoGK7rcW1nc3PzeWuT7AkCCdtuNxXtsWPhGs6q0puJW+sEYA6ZrloYaY3V",
-	"M6CVzZRRJYX5wTx8krAs4LSfytOU9uDGnaRUwPrsHgv7ZoezJFYtCyeLZTE5VgCnaGKBtG1Y/HQUAt37",
-	"w2eIJwQnkVgyBQhQMWsnNAhB2yQtuy4tzATnWjMRpIBHZkP3u1wwxcxpPRCnCVddcjI6Fq09OBkbd6g4",
-	"HZgmoHi5MzZhgzAWSb4+kNomf1B1xsUpoSeQTSnsFu7a6v92QwErqU1TKKXODWs+FmZKrT/esFLDxu24",
-	"RbqMxiyNfDVQW04Fkwf0JtkjN+rbiK/EBWlBndKNvY5maStIXshTPnvIIJOSdxiGeplDaU6VS9H7Qv2L",
-	"BOx4QWS+EScw3SILlSBfaHzRjC5hk9GyCmtb78LMski+L2x90Sy0Lc78he0vApUYK0CP5Dlfqnkzi78g",
-	"X7j+RYy4p+2uy0i1rx6LoDQ8FG7XXAMnguseqIE7tfpmY7NuSI3sM0H7vLZT296sb27XgD53gcpeo31+",
-	"7bxxDSqQXrNRtfDLKQOG44/h7dh0wpXedw+ZZty5re18XMyAs0eumZcBYqr2PJr5sNMxnkBgHAgVMKyt",
-	"en0spJ/2MWuJS3HtXymUbpHtz5Q3cCY5BRII6iQuTd+qfNfrjbJW/TCvPRJ0oLsy5Z8g2O71+vbsl96X",
-	"6QmPYwY6xPWtrdlv3BbnNOHYw9a7s58/kvKuEZGfR7UbuIqz2jc8nCb4wnaleTuoXOTqg16PpiN7blzM",
-	"toqIYEOmtI/g1fQUPAD++D0x0k9ypnpqg2J0EFZMwECgvk2yyx/NfTB67HuY4fnO5u2Y9fpSM9EeGZaM",
-	"xw5u2XsSMfdnnDgrEsIZPZcc42vPaYLACh5yz/7mAMRqXzEfsYKUDxLtuVrMHzeiG0/gQM51nn3ds7yw",
-	"q9MBe77QbfLirhPjIYzESemTc8OQUhD8P36Sty/Wtupb2xuNrY1646hR36mb/39tnuXAGFUIxW5mc7O6",
-	"ZmgNLOvJ08dGqD04oaI2/2KXE469oC4X0oEKt+4uTToy7TnKsRpyU78++417Ur8vB8J2UYHe7EvRSThq",
-	"T9cb25UI1B2aWkLbuFFl5mrQR2fTXRZz+iaSzr04NrKRp2vViKWtKG6aKmbx157Zv56j5pAw9ITkieot",
-	"+D4jqkXEY/rEbllI1jfnJL9h5wu3ODtiqIE4+M6UdUArkXOfvKhYgvyA6enHac2L1rxozYteUTFeyjMC",
-	"cEvz8qNMeJ9LLLcHG4PsnoDeWgRJ7INpoFhqwui5xXtSGtCZ7dnfJI/BumOvXSvCmoa842FHEYbbaPf2",
-	"mRB94Xr93cyEhLYh39am0jRhYPjL07tHQAZCkreoVpHhXoSaRREFAkl/brUBXXJrpWFNqNeE+nUn1Ags",
-	"eaF6QxgRXm4bDFJ6XnfjILp/18bBFRkH3ckptw76s1XNPDjuM7T+fCKHQoHPT6HHR3dTOTjtorvK+q/A",
-	"awV4TJvkMTgAFDtnKU3AyRChR8fICyw9x4RlANJB0O0CKcAaJ3EEV2uc7CeUi7xxMgh0qNF2LzBP7u3f",
-	"PYDdwplhyEvxiydQOy3k4rX9e2arbFPvwe8Olnx7HvkEu1m1WbNgVRaXUWAh55U1suVaVuxwK7gWO9Zi",
-	"x+XbKj2Zq0i6Zwsd155l17GKwdKPYG2wfIMNlpahzzZYVjt+UyyWU8/Tms2s2cyazVyNGXJeVrOoHRL7",
-	"uSdfbytkQMYWVR+yukJeDSiiJFvzy/ertT+uye6a7K7J7oJGxQsU8IWmbT3LqGgfmqDa3JxtCKHN7mIu",
-	"Ya7aBTJkvYLV8RU0UcLCvIomyrmv8Ztp08SDS05GNskgzt0Ze6xnCCqDgmvxYBDeisW5ucXhCCx67j5+",
-	"/KwWc3GqaXJm8VBqn5j7r6ioRTXWozxxX/0L2+JmG7ACABSztlNrbL9Tr8M/9VoAy1kbNMAO2O5S3ZR9",
-	"JuBLuffefmNru/Z8rnhHO9orCHg8NR1cgDPwlMXTrq5P8MEEniFL2Zp9r9n3wsY5d78jl5cDuVEawPFA",
-	"+6CAgG6xsysRqpm8/doze/crGe7gnbXh7g033Lldnu+ITTPQTTs3FylsTaPWR13m57aWta7EHDTfwSqz",
-	"BoFe0aeAQ2OFHye/jAsYVZm9A7gwqsNFqi1PCuiuN2NMVarcU29ApAYgmK8jNVal1diTMyVSw52txSI1",
-	"bFWtE5ZIcQqpnQAbhducGT/Nr6b7Vsxp0uynrMOfthzCFRbtUfD0Jjm00Rt+ZJhl2qVQJB9fjQjUMzOi",
-	"kOyQLzdARPry2ySWO6SVslMuRYtoliQ2V5r2aaoji18/fchZqX2CDUWEJUbkkj7p3EFcUPvEJrnDOprI",
-	"gY6y3m1acyvD7AdoY5Za6Q3TjV0TbqW4sjPcJQKKn1qUYzdoW1mtPGoFOrvaqJU2FTSmY7pqVnKp1qjX",
-	"t2pRLTgJ5suMvO7j+2YIpxa4aQ8Od7vLxZR29+9NtPrOzazZT3/xX1/8p9/UogsJw8V+Vx7mMj7bKnbv",
-	"CiuSLfS9Keuz4vBbt8RrS/la1V5BHIwjnBUZ4xRV2r537Vl2Xyup024Ea3X6TVanUcqoEAdT6fhNU7On",
-	"nac1H1rzoTUfelUtI3PyooUDZaCfCwmU2SU0U32cfgRVl9lwTOnjinTM+SJUsCEocoiAZp60U7/KsJuM",
-	"al5+8h9ktc2vdqw4+mZN7NfEfk3sLys856L0DgsRuaF6043Jt/A5W0tlfpPyg64U7H2eaACZfP0s0Pn5",
-	"rw3RqzFE29NJ7BaW26PHH5yl/hTbpWHbWEogvsXaTi14ITtnKRnSEUonaFXNABl3AT2wLUE8UUOjlhVK",
-	"E3aYrkjQJnvKlVal2YT5Q3dl5tnck7WXP/3Pn//23336m99CDboffPqrn372F996+cN/++I7Pxqvl1sQ",
-	"IdTUvsYjijHRQhdw5SbUarOvIuPwGCKDuWpC6X0Poj114SoIM8WLu4RUM77i073iYzdwLeOsZZyF6P6h",
-	"linzuLSIMiwJzdHksfJyC/GAaZLQtWeVQpkmyPMbaIJ9Uy2q4+RqcVGizJJa6XSsudKaK6250utjZkWE",
-	"/IsiHfOK8xeTmthlgEruCgEyoTP8eQx83yWKGaVFMV1m8SygbhekWbz4T//ny7/88aIEYcVGzjUBXhPg",
-	"NQFepenzoqjvTPn/GtA/wFNaiEwXQtg/NG2uJcM1YVoTpjdFMmR6kiqRE4aClRRtRnoyl2y1JJ2Cysmh",
-	"syZ/tluKac3F6abNYWztkhYWttlM5LA5pKng4rQFQc3hD2rIdbuLwcaCUFt9T4PcS05oQs1MtIRaNyyR",
-	"Q/Ci627KVFcm8S5pQZGpTZXIYdYIlCfrUgWYegzrKkFMN5TVEqTVk4JrmZrxmkfc8Jq25k+BZfwOV/rg",
-	"vNgHNW7NT0YEVwtrg3FFzriIDU0rSM9wFakzYnMxZQafR4UDcyOy22XWFXejZHhqgHXqSgbYqC83wtfN",
-	"HwdHYO2Gu3TyBmol3kCZQo25QRKTMyGHhHY0S4c0jcvdcvZwTw9AmqBwQmrescdiw4kI093T94JXjvwb",
-	"l3j+ijqcdRz3ksQWKeytT+RyjmHdZcSfDLOo4ZlRwQnMf38Bx/DasxP+SdNQ0OfzFFgpOi/roO032sWg",
-	"s22e4zSWWgcLMlbdSVw4ZfU9/smReb+KCDBRqKEEtaT0pC8aGNnhgqvuBDCx13D/9U9e/Pg3//jr7376",
-	"q1+9+M6P/uCZETrNKJ+//LP/6/MffffF33735be/X4tq7CnuMWKUHB406vXrQXXF333j+8G7v/vGD178",
-	"/O/su3PEWhbN/sKDFZYZyjpEca0OX6b7nuWZM5ZnPRkoLphSxFArIkVh2YI5iOMEr05ZW56zdOMT2Tvh",
-	"bAMw3sF0VxjndZRVfgbPhyskbFHeWdKJbP1b0N8pwVojm+SQdkAJbtMkgah7MSKa99ikmvoQB3QEA7kE",
-	"C19mJ7M9sZhsEZw+QtxvQrf2tybEh9Z2tpYzsdm+KuEZDSFnmZ4xAcVx1xLvwnfqiJ4xLDCMSd226LtU",
-	"DCsUk5QKTCM3lDu7UP5Ezn2b5GCWwvUQH6ligsHWvMEjgxa8YGy/8q4hCR9sLdMMLPDjPwVQQdi7te1k",
-	"NZoqHsFSC4m9aougaNxhWmVVyyFSzgN3vqWIJfNw8aRgyHq1hL9t/sCuz7nK401oaSlNLu+0S41oiBMK",
-	"8C42yf2Or52Cg1G2fMqpGaF5DGFwieEdyGwHPaQHOVQyM9/RJnmMSa62IygOT8UIc15lh5xK5tE3AN4j",
-	"dr2WhVHDeb9acAvDEF3SxqzCLHbjmtZK26PpGdNcnBq65GnUjnXAvQ1nTg+BwqWxmtn6ZGLWWH/nLPVi",
-	"2HiXqTzn5lOjthgONOzEK1PlZd7stOkLBccVWmxMWTUlU13bqUc1pakeqNpODV5eFFd6WXkO92OtE651",
-	"wkvHykgtFa7C+WZIpteeucs2ZnktCIkbUsOAQqbhhELHdhLW0RGRaTFTQVemDZYDTCqqCqLi0OrnOM3a",
-	"rPvmmnVRLJmJxFHleJcHj087SGtuuOaGa274BiB2zMMRFwTrgCP9mte0yWjhwhj4nU4eVMNTm04nqH2Z",
-	"e2aRMpYw0lekyM2anK/J+ZqcrzAw/UL0G6t0TDW9H9pnqtjenRLDhbWA48UssYC7H6vdLxzHIb70WhrC",
-	"cQZrS/hqLOHeNlwaLIjneiFEaUFov4+iSF8miTJkPWWnXGlwjYaOXTCahzq+t4JzM+NzmkBwdGJOqorI",
-	"QCTguQafMcbq2lhn135zIM6EHIqmnQGAlclOp8wefejcUFdpkG5bj3Ag8tgobwgmNkIGBEvv1Lpa9wEf",
-	"KKplgeI24jgIKcfXPDF5YAWDaSZkzXus+QnWEtpTnF47NMS0SzkcH1tlKBig259mT9V2tqE33CVw9bO0",
-	"GdNRbedGvf7cD+Ooyyx0gBTWusOSTqkp/fl8xG/Fpmx6zlIjo7mGYR2uw0b4vRODJIlqLrpip4Yb15ai",
-	"w09rO8+eV0z6mVxprprgoHERZlw18Ra5L+xxof2+OSmMKubC+N2oijcrgk9dOUjdc+YzhlzkvpFCd/GL",
-	"5/mjaFsPzyJ+NesQCPZUNz3RmroiijEx44HTHhO6qfgnfthFhwy+1dOb4qfCN1EsU1tpuJlC9lR98913",
-	"p12nqKalponN4Nqqbzcq52hB2B1sVeN6ParhNjW2INkANqge1ezOmHafXxyqnrtiawF+LcBfunfCh4ZU",
-	"kkZmye/XnvmbP9VDYURL71sHiDHIGgPLyy5JmeYpK6zbgNZoL0is/Q1vrr/ByqgzHQ6VDmy5x2HqWVpL",
-	"LWupZS21rKWWtdTy6nmR5pNcFvQj4al+XRxJZM8CGcWZSQfMHYp0UtnzYRyY5L5JDKV1Ke5c+XfRaAQ1",
-	"vTy7LHNSBezz0rxUKpFDlpZbRG4AxwsI2fOoNhDAvsaypwpYGjCouQ0gK3V2rQWJtSCxFiTWgsRakLgM",
-	"/+XlWUCueer8bCmxo9Dzc1sQS3oUMnJwK1keTnr0zOb3Of4OcsCOlwOEp4moZnNFTvk5E0RIwO1BnBoO",
-	"FppMrkBRZQhYGJqeMaxGmsghqWcA8FtbBQ4geP09ux5XW29Tpilr4yqGOQMwwtrOxlbdtN6j6ZnhariI",
-	"zntjpSnMPZB9MugXtmH9SL4VLs4lbzPSqF/fmsfZYtcLF29V0kbgDdsypP/E3BY89tH4DKviqL3tJAPz",
-	"ARlcyeIsxTrusPiUpQezatKY28Igv4fjHUjgvTUrWbOSxfJUgRIQacgD0JYc4YVE8EtkMvbwToucwXvx",
-	"+pdDx3m8ajEr/9Sx5Q8wZRIFhOC0v6XcHVg29GVR2ang/lhcrrLbAg4B+8xloBd42D8ItS1A/gO1+3lU",
-	"g0gbEBxTLlOuR80efdqEN7Inb6KUURyN4xFxkFQonoD+2TGP+iZumr5sDaygJ5d5ufNOlH0d4lTUdm4E",
-	"v+SCZiFStt1l8SBhcRPyafOTW1Y9xO2ZxeD9Vq+5+pqrL07W7DGKvBnXyIwdmbbZvHB/HjlqQevxbduv",
-	"UdyYHRtAuQy57ppB8XNmi3GpXcxDtzSZK3LG+hoiAAUig6IpediVpEdjo8YhdGmE+iFUoaFYgcb8PanP",
-	"PRjk6eTCxT81Tc/phDJWhfrdNKTk+dx0Y7XK1Jrgrwn+muC/VhZBldG1avR9iraGr1171qaancp09LyK",
-	"4LlvH74MAXRVV365ssJ2AdY3fn3jL9dwExwiBxfkripIfLrLRoCVsITQN1+Redv7TLTRQmKxeAn2hI3l",
-	"REwVIrbrY4IXjWNuWqfJg9QMVXPmxZEeF+GXDQ/DLhHYfUWS2JryrSnfmvKVyDrjxG952UdTdbahNNVc",
-	"ad4uN7gdUXV2mD12CRe/Q7m5qhYa9e2o1mciNgqYYEP3bWMr+zplOh25H7YNHZBmtuYn++WNLA7DvV/f",
-	"ur6kluPXYNbdBz3f+SHXmZmLXgCzgIjYa7aQnIwgR5jNASNahp/vj/5AbXDRkTPP/kDdNo9d+NmfSI1+",
-	"8Q9/8uJvvvXZ9/+05uKKmviSjzNquizGg3u3bt/7oDaJL4oNfPqL/zreRmOijYf39w8OD4ubefnt77/4",
-	"zl+Nt7E13sbho33TRuE4/t/P//uPxxvYHm/g/b3bdw5ugSi15O3EXZrJmTVU4PgnezEni6iYO9aRg5TE",
-	"sj3oMaFZbFeJ9BgVc1w4NTjpcW1zWOG6lFxAX11tik80rJbymrtFq9ZhWSf0X1ARFnd0Sv2aWfGeWbUu",
-	"CqslYrp8UETiasKlzJ9uJs1c4YnP/uJbv/8v3/38Z9/87K+/+fI//uyZIb7P//HX34Viiz9/Zmjvc7Mc",
-	"7mVLjLN3fvKjl3/52+r099IqSlRBGQK19eMn81aNpG3Nz1lolHcYQymjieaAWXSpy1sl2Hc5qbVKeY2j",
-	"oCrCWl9d66tLJCsXVBaqSGlLZQQoeTstVfmugxPH0FcGeN0iBnQVcJZyTc4Y6xs5h6dEs6elactvdv2r",
-	"f0LlrCqz9zJXz4yTsGZaa6a1ZlpvTK4qVKFYgoosVod9qWTVXdLy1KBFmDCzUxASFHMFH8oSQi+k9J3t",
-	"JJ/ymVEnLJoOEv9QpvkUzwLi5EmMp0lIjf7x19/99Jd//uLbf/r7f/9XL/70T17+8M9e/u/fnic/w831",
-	"CqBP1/R9Td/X9P1VcKJFljwSmTrieLGqykDNQkZ9pApxUV83O6aZxtqGuRobJhyqUvslHrklbJdmK5cL",
-	"SWEiz9dpv48FbFVPNc2Her0BR14plAFqdCOR4nTDfxPVUpm4CneY1Z5apoRJ+Q27MOBVCPuq1KhzRgTN",
-	"qpHSrNek88gQZqVWDadZvJQ5TPWYdegg0RVB1LlqWtIXW+lsfPG17DddRA0IIxVxCMZ37OJwBnDhp4sI",
-	"ZgBr8WAtHixhsxyoXN5nBcpaLABce+Zuw9QgYk941zRjTTPWNON1NhnNTznm1QAeubtyEQYjKgjr9fWI",
-	"tJBWtMhAnHARu1qtMJ9NcjuXRIdzbVuEJihVDDltVMQur81VITePABzaFZbkWVqsLTFsZYQQZL7noVxb",
-	"IpcKmNCYdDqn3LlaFLM1B1lzkDUHWZVRypmiZOrsU5cii147Y6PpxqmPzAOXaDX6iI1mGY3MpYJxrv3n",
-	"K46U6zKy9+A2LD5Cg5iDkzc7Rb4MjbbbZP7oKZacM7VK+acQZs0cHUQ2M3KFGSHIGv2EthkZdhkgpcGw",
-	"ze8IZd+VQ1FWA+cjtnCqlvnT8aVUxgPEMKvMeT5io1WHz1V3TZ0xc2ZgX5uu0ah4tksw33tsCKswk1K8",
-	"Ydx3zUwXJGJ36Zm5/o6GXQbvLAhAK4odc3RjHTb2eoSNLXhmFudgUbXAkOBQtmmSnND22UTVlnJO2HLv",
-	"tMaAvlqINN0iio4U6cphZjKAgnQ0jvy3HkzT/MEUoNCADSFCtR90eE2GVGioXX/iODCLN8keSVmb8T6o",
-	"+T2jvyJgedjwW4qIQe+EpWaQ5gfLMgDjxmjNpvm27DFFTlhHpiAkQ4ozPG3ZvZZgQFCYFriLYKm0x8A2",
-	"Q08pFxZfR7nyJJtkTxCuWQ8XJ0EJiGrSpkJIbSZiVsKMPGEdTeRA7xKKq+RkICpG/h1cus5AmYkfBesJ",
-	"aD526AhKZNoNF2fYlcrPG6rsmAGYOTuzyttbpCsHqcqQXwf9SaHliJ6xfbvntaXA88tFni9d+1JOlqg9",
-	"O6711CmPj2s75NgIDjcaja3GcS0ixza7C3+5dXDn9lce3jquPc/V7jQMGUSOEy4o5rJiiIvSAMSzkPRj",
-	"BzlnLyWmNH8Dis74orLH3KT6lZUKVkSzWXuAdqGPn4QU/H2Z+g1Sm+SIJQnSpBPWhuvfcfdKVUUy7A9O",
-	"Et7OiwQh3oCaFoAOp2ZIoSIDkLMe1Gqgos2ShMVINDH4PGbxoI8qVI+OzKEytAOJVVlQ+r3cOCaueFG9",
-	"3BP+CUaNjV+jyrjG/JMj8z4Uz2VP+wnoDtaCV9Yjj9XUDg3hVbmbyYW+eT27mFxoZmF+e/TpbXwca3f2",
-	"uHCf/eM0TekIh1g0JFxLmeZIT48+vcPEqe7Wdm5eh2bdx8YkfXhyGSoXlvBY2kyJVqR4mqr0oRySnmFX",
-	"kBOBpzdeh+UsKzka/pCjDebWnwwUF0wpgpgpIeHJ05FpebNBQsIYhQFvCnLWVkQoBFiRRMozRagmW/V6",
-	"fWxIVJOeVHrHSB+G0nRlEpMOAyuJuUeIHt+Cwh+tyIhXQgqGpAp9M116zgglLSjF0YbgsgKvyx2u9HIE",
-	"agGCVE6AisWMMjJT1pYr0lLZaiGxrXG2IMEiJZO4pKy5UTfGBz3LNXH7Vvm45yyTHu7b61wsPZzHOjpx",
-	"NXbjHLUpjVKsTvqiWXXUzcaFzQHIqoNQFSxBIzWhgBZCOjLFX/ssVVJE6MLWQUy50zw94TbEAfSwE8YE",
-	"6XAjuhEuMkd0n44SiUoc4knlx+OfAxW0BZJe84yNWmak1A3T2aixFgiQ3K4cglUaWDUogNbl7rzoQIHT",
-	"gWhq3mMt0meynzAAPTO0BWqF7GL3rZT1GdW2RpNqWS1YSWzcfm01aeqIPEw4NctlhNWB0DyxSqsRmWHC",
-	"uIxgCMipyqDcdyhPFKEJzGbMb78T6M2ExnHKlIoIBA0AQk46Qghb3sa3rLPZMCT4aFctlqjEg7IP7Mo3",
-	"SxQ/FVQPUlv7BFvBpsdasaKpKjP9z2Bkq6yBAlwjVwIf+ZsRhxtRxj936r6mGFynmItTTZMzc9n8Eazt",
-	"1OpN82ITA3LhHGf2/yMO3MOo8Rv1dzbqDdKo72zVnY9fpveQvbz49V9/+os/g+utztx3v/zzl9/48ctv",
-	"f//F//K9jU9/+dOX//3HL/70G4bKWOaGdjXT72DL6FfPF+FOK3aLwLGHpbUqy8fPgsJtfontCkPjQYAD",
-	"wlnBS3gHaju1l3/+95/+6u8//eUvX/zwJ5//7Mcvf/HXv//m//by73708od/9uKH/+3FX36j5hfMyAVb",
-	"cHpC8tK0bhhXlMXWILOlx+pgNlzG7xKe/Ls0npqa8ziva3M9TotfcefMOtJhVeidLEkcuwKDq2e2AHG+",
-	"oI5UZqK5Bo2qcvs4nNuOTBI5VB4ZwErohgu1HMlqRcDpQG1ud6Viwhmw2zRJWIoMKLgFfcmFTszEQsMP",
-	"moSNOHAsENO92Ch9LI7FBmkZqtq0HtnWDrDnE+tzb3HBNTekuOX5/ia8JGTMmrEUrLVDNJiUrVxjhAZi",
-	"flXZG+QeY7GyL3GhdJPHLWzH3BDd7CdUtHZCCSNlPW6oIblZj8j1GxHZrkekcQP0xLoXKKylG2iA7NjW",
-	"VGsXF8kIVX2qFMsZ1jezSXe44KrL4lZkv6AnwuhuiV0GNwFvSXPDSp3FDaU+JsJVUZqmuJRF8xl2mbCq",
-	"fIxyn6ZnTJBWjz5txgOUDVpuhtgzbh9C+7eMMCYHuoktto4FyR4OZSg3ueLVh3bzfQZT8AuzY+aGCBel",
-	"u3gsDuACOKhIWJIh5TqThiEiEedizY9w9o04BjJXzFIj7cGSIJoGzSYAr0HoJqyrXQ1wbeCaHgtzycGU",
-	"aWRk85iP94R+UO7kGgRL+5q5BicyHu3AmK0M37J9NKlu+SaM+Jf5gJiId/0rcqAjwjvHwv4C487EbD8V",
-	"GIW7IDJmm2QvbDA8TDZkldp5FA3MTcfN5FjgQcMFPmGnXKjscMLCQBBueNlsHcCMFBQ6eA4subxCgTS8",
-	"UhMl9YqkTyTxO/kXwbDrj3pt52Y9qoXnuLbzzjvvbOVkVPOzFTY///++9fKX3//sR3/7+d/+TVUxNNuw",
-	"nIh7BCLuTr3+5fo7O/W6bS2QsPPXu7azXZ8QaYEVZXs516oEr9k2nLEMtLxwrFtHjesYjuPHim8LWdt5",
-	"FwPD/WpVWpOxqS4rqcPpfD1F9CIp++1XSMpGaSUDMlpL1mvJ2kjWD5mZoBOv+n0mGIiwgYgNTEemwCNB",
-	"S1MoDl601O1uR5nUfb9jBVPgwhaq3w6qxZ72WduQZ2yFGZnxZERslkH4IliqRkybWWqjVyjZYxBuYf6w",
-	"0R2VPLFYO8mV1e3KJFZOvNAp995YcpQftcK+65nhTcjhDkqDGPbRwWoEaIOLCEvgddOI0SZgAmg5y8xt",
-	"k5aoAxGPm6GWqKTrZl5gSjLba+j/k9CatJVRu+0FbTUHIl51FKtzqd5YsUvVdbwmymuiXNupHTLU1vEG",
-	"ZXrG5biKSwmyC1ctS0AOL2ttQeyqlfjyZoWB5wqCrCNoV54CS/MOMM9bM9Nw4IJ7S7mgrOX8g8GxVz0z",
-	"XkNUyqWPAzSbsCwQFsqcbxKLW0++sPVFGDnC0JMvbH8Ram4kzGvuu+43dLGprhwkMRahaJH+QEN+7Qlt",
-	"nx0LW60cKgVGJB4wayNoPTw4evjV5q2DO3tfbd69fe/R0cFhywhnLaxlkave03L2o9bdvT9u4pv79x/d",
-	"O2oZMQXixQZ9azR8CLIGF6eEElwK80yXpr2EKbVDDJ+E6VkDg7M9go0JvYuu7HuLsKe0rRMb3Qpfex/g",
-	"rve3cR3ZJBsrG/lkYpCkoOE9v7oYKAuBvJnpBptOqbBZytxIc7DmgbmEd4iQXkhzblmMg+WaKC7abPNY",
-	"ELLntifoS0kCPt5JS6sZHLSfH7sAD2yXJbGN8lTFScjm1U0hddM8ipY6oEQ+mNnLld4XafOl45SfA0Df",
-	"lNbx1U2umvA0mAInBEQU/Y+oOltKNHQq8LPgYt/WJOZwVuyhYVi9NElq0UycH5amMm1m4tdn//cvX3zv",
-	"57WoFl4Yr4F7KTOwRuBfW/Wt7cZWvdGsNz784A+3vnL9cf2r7/zRza99tH33xr23H7z7sHFUQ7kS2ps2",
-	"fq7IUKa6S2wuNqFas15fLzKb3/zgs1/98PO//5OX/+HvJ+ZkAx2XnpKTWMcnNWQCTOYLjHvW+m8tONjK",
-	"QjUe1/k1gqpJM+sE7LWcvpjxBLjYQEPEDVBujTQ1HzBeIpUwUSqMbJw4nI4SkcQIRZZZdwGdQxE5FG4s",
-	"EB0DY0sNH+Eii46xaqdiQu+QltGEQSQAoav14P7hEZkcTetYDM39t/GcNoUBc2cwZmeT3He8PEtnySJu",
-	"IHJ00MchWXSPQ8MYaGJnoQD4w3qcjgUE39hJ8NR6laYysuWMHHoo8xTTTMeRzAgGVoUR2LmAElRCXJ2o",
-	"VNtp1K9vLU1Eo2odbV88u/lK7fmTuWn4e+ZYrxoIr91mfbDcN3KW/uxJ1umwtg7MPQvvBTZ6vf5u0Ki9",
-	"DY6x4jmxMT05WTCf93zU5YrQfj+UK51ku1lbcMMiP5plcwdy+1k5zscoc682z11zxAvjiGCpMlRfkka9",
-	"XscafEsxR4cXWswUMQBTeTaCsTM20XNcgUQFUZF4kNKTZESUlimLXRyNJTgt5G4QsQCxNxYHK1B9B4o1",
-	"XTxwKwreRKcABv0601dEzIHeYMLQiZh8AfjvP2tsbV+/cfN4UK9v3RS0x/4ZBkm2dknry8CcKVF92maR",
-	"UVVb/9Mf/zF8+ejo/Y13ojAQuEP0UBL29QFNiGlH2QKSX8xiXvBJxAfPwphPQa3EyOan2mrEftQuzOMk",
-	"oeIMwokMS+9xqJa5SygB9gfuD6BU7GmfQngM+kDcUhk93a8Ojtu5aOy3dg8g1ATWrWvW3urFdgswCjtY",
-	"f/T+NBHknPfMHmQ6v8965T6T1sgoLtKZPe3zlKkm1fCWYP58UL0DMdE2/gatA2ZdAn1bmaG3Xvz87z7/",
-	"7f/68od/1QoG9c/jdNRMB+KfGZ7W8oYTroiNzdrN5SCzJLESGIpZJ8wJlEFec5H4c8hEfNhbPsw4Kr5K",
-	"buA2cglHO2ucJXkqdkVyiSU2l+ZEyoRR4ZLlFkZds7BiOTnuqOCYwXi5yp2vUIpDPDD7/U6tsf1OvQ7/",
-	"1IHk9RPKRb6XPbg4njyEjY2j67/47f/z+2/8+xc//7sX3/5v//jr737+s5+/+N53Xv6Hv//9f/7TF9/7",
-	"P8xOlvce1ZQcpO0xEOIMjT8/qAd+v/2NCvDKCwY4jRjNPzCICWlmQ0PMu+rFONnl+QDxuKQjYg5kLuKm",
-	"qBCDYTWNqGbzARDCbv9eLap1uKBJUD7hd9/4/md/88tP/+HfvPiTn7743i9+940fTBZUwOX1BRWyxfX4",
-	"dTfMzNq8z7HRL79zM7/SqRzoIDOWnfYwYrUR+fRkEG+paGp6lqsCAeAPHvDu7VpUGzJ+2tW1nS1z9XyM",
-	"SihcIipezEGUhWsPtLYEo+d5VAPDdTxrWcfXrvpKFY5yDiG9cNhzHssZJScg9M+uw9qvu5aODacGFxSh",
-	"BQ4s542t6ql1gnAlG1EIDnJZRiIzmEsxEe2RDmdZtO0wleKU/OHh/XuQaHcsQDTucWXonJtMP5WnKe3Z",
-	"eN1UagbuJgrBwqZPFHSHXZkwkPZLdASM0Ha2A7+OkxoDinxUkFYgVW18xEYtzA00m4QhzyDcUnUcZEln",
-	"Af1ck1OmVZb9h2OaIvWB7n3FGWbjZrOjoQRRSEXWbwU5jhBUZuV42Be/6+wpVzkLmgfdQBPNJctO0QX0",
-	"AWzq7XfeBaNbQR9P5uQur6aJrJhfz1ysZZm1t6htbQXmM6AKOET404s0XpbPeLwL+s9rkx586YSRmFMI",
-	"b8OrYA1z9k5s8ozFZG06umTbhic2L9S6FhyEN8i2thY3VixuBMa3IjSjBQQPc3evPbN3eWqImI0umI87",
-	"mZcWDw+bVVJvfmUjVPowkL8K3Gk8YFN/H7dZubYze5T7Bp04EMrjvrIb6Sr6nbM0F4k3jQPmQNL7qTSb",
-	"zcVps8SDhN6skrk27FzQDlbbqb343g9+/41vvvz29198569qNrSiCesH5H9cUdVTW1X8VPjUiQLTwnJe",
-	"s6imDXN1cQzT4OIbF1GqkKqzKjrjOv7wiqq2jvnsZ5PFskjCPHW8hqHzU9IaMDvwwcG9W7fvfYAuCSuU",
-	"+Kj7XUyrRI9zpbCyPmJZFgAt7UOja8L82hFm7CBHj91XSH3dpyo011LVihT2+ptEYSMi5JDs793bP7hz",
-	"5+DWmxXL9aaVuABi5cCYQGELgnllEl+sKHuNPfWOnUL8vNuCDGUaY31sLlAFVDsIAoBuwngA6MO83bXj",
-	"BA9sEhM0UGn3o4U/wmD3EZqCui4r6FRmoL8FqV04yleOhtOuYYg72xH+1eSq2ZNphvdZgfKOUViumvHA",
-	"uy/G/CNWS7c29kmnyOJ+kCh8xQW6hu9Y0FiAQXKvNaLasDuCRPVmZyBiVRvzp+RDcSG5sCNTH+m9S7Yn",
-	"9v3CnBuVU7DxaM2io3BPxDphZsXk8HF35GghWOKZQwW/FMnVCD8JF2yWgn/knnt1aNHHz2pTCY0FTwAM",
-	"9XMkHmjrw8u2WLBlcY/b0KOLEzVUwvXeTijvQefj8aA5wXKsyW1scs5xOJ26IMoxWwyULKfFp5qtWkZE",
-	"sydlJnlBAKY1ZVkZZTk4Z+kIA5T0OBaAU48jIpO4CJ1zSZIzvaiYi+seIy0FSjS0hS5ARBfSZXFIc+Lb",
-	"miHMgWv7wEgU7/NEAwL5lKHi2mgWO0XeDBvVsJJxux8rOhDw8edTB2FVZgJZZlwRQ/WJTCHvLS0Zh1Oz",
-	"O6nsFSMlG1VvA7TnSTT0KqPxgXp2RDMGouVCw3jdAIrNQVwDE6+ooJ05j6WAxMuSvGvA/KeX4IEIAHiO",
-	"UEVaHxzkIy6wHWfog6hir3FaoDKhiVHAHA5wRE5GEH2iuzJ27s92l6ljYbTPfso6TLe7pgGo/utiNvbN",
-	"GBD+D6N7EZkkiNJFOMMdwOa18aw2xiORSrtawnjFQbiIjwXmJmNuj83kHQgoOLx5cbmwx6JaMixMEVjN",
-	"PTlcKovIKHaGwORCIh6BD+5GvR4R+7tbuh4kKDMgeRXSMgFnv7ZjWoKeajvb9TliC2CaK40rAEk8k30X",
-	"MfMuIB3PMLUuolYvJ/nahZ8u9lqFwJGeksgstH/B2dnFgHWwPrn4cjAsrEMA1iEAI0fWLN21BycKAwIs",
-	"uNVS+Tg5PlRqOb1jLq2yfdtyIdnAHH7CjuG3RuFQrmJsqHJAwoSILEBWCoF4qZS9yBJ8nXKGvO9YGGYV",
-	"D9gmeYQQGAHRaFmkUATW8ukhZiE2CQZMDpQFpsfzsZuhVNhwH+5gXhGvw9p/1RgjA6OubV1mbMzlxBwL",
-	"zBQxV7YVBczTl8lFjUZh4p/piniumbps1DOHTg+SO1dEnkPI4LGA7EEjNjj4CtCJdmCgtieYqYXhbyMK",
-	"PxTFspJATL7Q2jdfb+xLoVOZ7BAhNyCKsfXFTXKPDZ3IcSwwt5SkFNyUA8UKokQD2aflDOE+MUaQE6aH",
-	"CGpm5AvlQzNXCYuRSQJz27P2+v3bcSVdwfRRWbN4bPj8ZRnJ1qz5SljzK8po33z2tzirG5yYQ3HCNrLw",
-	"5Clmq/uizSqWsLIwbvPVsXos0/hGfUoZK9fqRdWysrbytHnhxaaYcLCdtXlCY1/nSlPmdKwNOasx5PiL",
-	"68Nf81ad3RAdFtGsUKBMqIaHKE8GKbvcmlRtZn3BY6COEaHkjCOivEs/wZABSeyNVBBUkCv+BDDxaPPZ",
-	"gUeBAnqcfZRIxyD2fGa4Lb3UCgGvW0HiDi5Rlg4PrbqqUTodFcScmetaTBBXmahyIuWZVVEyCNuATO40",
-	"trajMXK8U2vLQapY072cRTsAT28ErdU++8EPP/31bz7/2T9gijDKI+Y/6lr2+gQd3ald36pl+btW+On1",
-	"E4gu8F/b4bx3//5Ht+990Ny/f+/92w/vzpO2aHZgxTklCyxvpRC+Iix2RCzDQdiIvTyGGX6JxzeIMXEh",
-	"e74wUvH+hGwK4+pEXBhUt2Ck3GK7v5TkiwdijvpMa7PS2qw0svScUPKY7ZsTMsFggfEsj0Y8KXEDRjxX",
-	"mrfLhW9zqA+zxy6BqGW5cQ77ciuAXGw03vafmimgHrz79uaN2Xc5qmmpaWLo5NIFIswi7APuy0zFFp5a",
-	"y5iL65iAUjcpZJKTEUhuF4FS3HdXgsY9LsCKtlHhKuz1+y504fJug+WnNpDj7ahmLcFNwYbu28ZW9jXG",
-	"p9sftnOR7vbLG9n9ce/Xt64vmUvp12DWhejw8/WtuKBb4TC24DK4gJy8+YXQfr+CCaY/D1a3d55bcEyq",
-	"SKsA0HLXhm9bw36QkX4m5BDc3bbaHFjUJ7SavX5/jaG8xlB+jTCU/YldwyivYZRfTxjlRfhFNQ91QcjV",
-	"tHCrYUr7fYaIikOKVV25UBpwJEg2WGIkOVWYx7PX76/a23gpaT/F1M/Kbh8vltt5GU5C0K9cauSS4Bxu",
-	"7+ZyHDoITp46xMG1M/BqY2EcYBQ9xWjG3mIEp8toorulitiH+PNSnHXO3Zhzdc1KsfYAs+s+fpJPOmIg",
-	"r1lgLTN7F2YRLJZdgcKF6g9OEt62S2XI4ah0pR7Cr6/wQi16DCssrqGnJ1QxH8RixeYeP00pJubMt9r5",
-	"fp/VTqji7b2BOagfPzGM44TRlKUfMRgWZCtCME1RhgXEEuHPtag2SJPaTu0aUlUc0/gL79uoJEwnV0Hx",
-	"RV9nEa4hHW2ScWA8mDmWLLWM0/mK0TwymULgeqP9vu3K3M5N8kAmCYbaYuCGj8+InHKI9awF28x7pAtz",
-	"N7yIoLspY8QfXeXoiKEgWWhSoTiA8AJqk3wA8MtQFbLft8kfsL5vKULjODX3DN1qRp5pEduomdb4UIFG",
-	"FQyXPdW2jX5C26wrkxgw9Y7KUKAhQpzHZnFcIDnDNBWlYJ44XnUGa5pfNdeGKhgJeBJ8eIwcR+KCKBka",
-	"dGRR+FwcnBUgbHSe8zwCCHQALpxH+C0fhiushQnkFhebnpkDCSF2tq7nObXlyu0aQ735E9bluQ3IzkBh",
-	"fxKAs2MJjW6SFh7gFhkos7qKscBG4s7NKEsMijBozT1vJVOAMTSHNxgHPFAyBHBV2cUz1IqKEXGnLYYd",
-	"N8cE0phdkS/Bwgxl1NjfUrA+iTwN+sX2eOGum2N2BqXZZYfELOHnLB2F77ra1pOvfiTkUJihobQUc5pA",
-	"VCJ/mut7ICDms2Tetku1C4n1HarQT056g3bXwllrMgTnf1sqPXGtitsNM/vhPGPwl7f7gu5ilzloErLT",
-	"Sw8lFnzPSsKG5R0xGzIi0sWZuXWLxq9A3sA82dWHchj2ZGvHmoaBCtp2cyssNG2X3yWuXO1SMzRb686c",
-	"K97GKNigUq5PKewxKuDp3IJrzcWpKiHtiaQxOaEJFW3HGNWgb/pRMlVBO5YxPn/y/P8PAAD//w==",
+	"GpLRgZgWW5ArQ4+CAEHSUj216V9sQtyLczS2IjIQCSC3ZRidwL0B6yzws7tBGpXOF+YrqkRgq+9NOpPQ",
+	"vF6EPwdhYlbShxABkCgg23uT3Pfp9kESONFD3mZOF4APFSs3nrPUcMLUXpNmkdvp/VT2rJtXS+twWqxC",
+	"T1BAaYG358V16vDTBWJ4jXYFDpKUCMZitUkOWTs1cpvzuBPFaGJkPhFD8KsAOP0vfelLrV27HRCxkvAz",
+	"7ztnI6J0WP8wu8ELlWawZ7s5W5MK6tJhSUxMMZ3imcadHspBEpMTZmeERUOoWRxDy8OEj4BPcNXEqozl",
+	"7XONDlFICsRmhcT6jnjRqBhhaI3s7BKzS3kmMdnpmS2GO7us40fmSR/0EAQXTK/ME5QwMy/7kjYzy7Tg",
+	"83LYVENu7aFjnNvGVdh7ASfqhCUYT83d5XaxRlBddZppoZIwZsZjC5vMLGgydGEWboAo18ROvuhytfyA",
+	"XKWPact5i6t+Qkf3zKPOok3PKYeml8OqYEyU13rmGp2eGJe8a8uMaiY8FiiE9SPAtD/HwB+nQFpWGBSY",
+	"cZrK2oOmH+3MdLSYLTXLaS5YAerVX8g3oBZo2QXqUeWCNRafbAXgUry/HrL0wq2/tv08Cklpiu/9jhef",
+	"M0ad2gCHwlzfkkUIcn95jzU/kWLmdh/xHvuaec6lAxvtXJdJEa46FpZ8StmMfbtwAJUqmXHxJThEx+Tp",
+	"0E/pKpB6IBbgH4G/0vovM16W57eeA9gJhns3zlo8kkruQudqDAbUOMcrvAQTMO0iwpdRsDCH3kuXuUMy",
+	"dq6Lxb9FHbYBi52U6Wm/38KME4xohNAnlQtGaSXytBWRllEjNE3OzN+Smn+HrN0FROoW61GemD+6Wvc3",
+	"VE+1ckYB2u/PWXGIbnxS5s/C+azWA419rtwFHXS7pA/aajtX7oR2M7oIL/Rro0ksoxWsxfa12H7pYvsy",
+	"Yu0rKCQuJLMtEnjyvJTCLYgsUVbH2ldedUJtjxpyw5MELv6ud+JFSIkoaD0aDU/FWHzzHao308SzJsxr",
+	"wvzGEub57Q1vBimfpWI+mUK0V6tPXIEuUVwe5IPAv0vRuxtk/+ch3g2NXiWAe+5EFNSVy0COW7LTaRGZ",
+	"QoIqZHZOkJbAUeRhMCGzjVdPncQBISAm/gmNuCNkm/IjLwYab1PR1PSMFSP65+7upPlGaJ6U2kVV5mCz",
+	"gXqVC/gMS+L/jixuk2kcGFjF0PduWZDPGWN9iK2BEkOBx9tvjt0XZWEShGx+fSA1xT87A2fDSWxMHSIT",
+	"4gmuuI2PuyPcuMfd0UPf0ePu6J78I9sVfHjfdva4Ozp0/T3ujtBl+p7tcRrR8Vtdciv14lltLohuDDt8",
+	"qbw1H5gXVbYs6JUnrflOl6PUUzFij4xI5gUDnwk/u4zrIhltHS5o0pwZ1GcNxkbuP4EcWz0l4vuC0uOq",
+	"Me4jqs4uKme1NKUuxBIaC2SVgmuZWllvKif1T/rWnke1rw/YYOa5yeMZmaWpcD16KntjbJ7YKTYThVOY",
+	"Nvd9MLYvbTx7bRasdCFWKa1lM1idvBasw8LQWTbQcHp+5ruzcjN9g2E040W1GcZNLtlmSfBQCR2kuTAl",
+	"jwSX2qTcMKopF7dk4aG4ipx5BcWYHo+FkZ/Io6P9y8DBOrTKVgEaBE1PWYoYdg7mjAuScKURZI4r0h+o",
+	"LouNMgu/FzpDs5V+d/PdcLU37BcT3tFDH3iZOXsw3LJJ5/H4zAivNIyFK83bqgxPugk+34pZqn2MiWsK",
+	"NszeGwOLRkgbWD0EmrGeu6qFLVwfiJoxqxeseSNcJxW7SGWbKWV6mWf2ztVY/Z3x+M6J5SuebsEIx3uP",
+	"8ttXSAf93q+Q4GfnbaUkH+Sn26IjJ6eYOzjPyqQ0X4egShUbfMNZpabD04fN51/NG3KnT+tid7CaepKt",
+	"aYGCsrqt9UHIBVMvih2/lY5IOhA7LnPMmv4BCcJSCRsKaHRL5ECUZPELBSb8XMZpSW8QzoEPRhbumCtA",
+	"8RHzV9lYWINaWBvaNXyPkhin4zQclVmwiiZRnv9hl6VaVShfjmvK8kIktAduPdhshPQ2gCqUg8IF9e0M",
+	"rZMBHlRE0RGUKkdfA9chOCgVI0zejB0mU4+OSmBC8aRN6bfrLA+qK1Od2R+4rUE9BRRCTZ2ORI8Wom1H",
+	"8EWbCi+rzBHj4Kovj1/1JdXYwvr0wVmrFRmdwLBS22mgezHm7fKzsUlacJ0hpwuA8exutbNLzjURcuif",
+	"HFKuWzsQb+5igkEriyMUW6RgsIjhOyesmQm9OzZJyci9KWRu+ecQCwnR9jDhLh9v2PJ5fK1NAuK0H4O1",
+	"3yBcLfy5GVj2sknWolo2D/8hHKD/EkdTEMZfCnblg8bypKSINJstL6LKU4gPNAokaNfmH+bSvMCRxE65",
+	"EOjey0VlB1Aul4/84rH0FnlrVKWaLFZyBPk1AJkONnw5nEKzOSFIoPk8DhHohuuFn8kNc8N9CwDd4olQ",
+	"+WDuA1aS5ugupPcp8OoZlpUSOC8iN3OxNtBPXOJXeGS+RjbuiRLmkS0RSH2BmZ5lVRhRHpDCg/fZGAZM",
+	"tGypnrKJTDSOU5taNK+AABk4dWwG6kliLmdk9Ox3q4kNgY6U4VUWJGSGoNx29W2KN82ivrmuWF9TBrUk",
+	"i8PrA9TXhXc5ZWqQ6ClkBELWLXilTIkFXB4RhfnTFTqYUuRzz8baBkBpE7aPKepRqTT0YYkQ5DNjQRSK",
+	"ArcpF+1kEE+YDkp7nhb3b6PDYX8KQ9sXCfGf/aA39FxQkdGl/AVZwm1BSuziFUULEwpoCDOQY/NGSM2q",
+	"2laVTHLkKyzcH8S5w1pP1BKdIBT+gnm2lSfl5XHiYUh6SA0mYHE86QsuxDjWGEbSw44UMLYchyqTv24X",
+	"xabDmlka/ehon5jRR6TVRKBqSh7duX1rlygYPDkZEd+ds0RCA1v1re3GVr3RrDc+/OAPt75y/XH9q+/8",
+	"0c2vfbR998a9tx+8+7BxNGds+rRCPWNSv5nbaiPVTY8rj1P3nS4ZpQ6i+JXHqJtRrHbDVr5Z5Znp1iQd",
+	"kQZ58PC+4TTwqQD6NyLXyf7evf2DOzkc4KWrZMBh8lnr8MlTPvtFBhVsPnnUcvMhwxw3qsFRgI1QhNdm",
+	"P0zdH9vEvn9h0dzgqtXiuGrStubnU4KDKsnNPpU/rB4W6LXlJcZKbMKLMNfxO5irImYNyBODC9cgnHAU",
+	"bNt8SVCTu1hUp6OVIcS1gL8rlrNx9ejI+gd30bzSY1TYEh0nMh69papX1s/DZ23X65NkLxv0DEPoLmk9",
+	"E1CvCi01QamrHEN8+a9/8tlffOv3/+W7n//sm5/99Tdf/sefPTN04/k//vq7n/35T15+++fYSgHi08Ku",
+	"OzeHFXNB2+vqOaHt+J69QdnaZ6v+kx+9/MvfzlX4sOIaXwgLdhTz6tmwn9XFJIstQ+9XRZKrDQwfLyLY",
+	"Vd7H2PLnU1Z8GQTUC1nhAjfSjNyI13MHCitBlzHFJ1N3bNWUdbVU1QX35yjqnuL02mGXitMu5YvpcNe+",
+	"XJZlbLpMuGAH56yoinkFU11bijZLBYuLmp9HcHRBISXwZs4bnNV8OWGnVEToE25UszktWLvBLU6GvgQl",
+	"Y6FqkRmKDej1VipfUa20rBG00NdVyxiZATzMOoXP+75n+7Pv3j3ux4DPh2WKzBdBlSLfvhnSWFmeCqL8",
+	"mGF9Lrj+KWZTe8KslbTAKgr0u/SA2t+t6dhDZRY7RNAa1eT9Qntkyryt2Ldj0fWmGAaLhoSbRDLH3axD",
+	"O0ZN8CzCzSojIeY+X0EISp6UXGUUypHsP5gKdhn4MHxt1AzbGLZYKS6FAlWIqjPSkek8mJSTV+SRKop0",
+	"8AmvHINH2oM0NYNCdJ+IdOUgjUhsBiFi0pNCd2vjAklMRxWvqWmt4qM4gKoPw7gWCLGzvdiRRTAV11zR",
+	"xj5ShVB2nknNdi7PC1+/iAFENWOuzDDiYjE6tVVdpkOjJxZip98M/XJTL2Bw7JfwEFQR8R655y4dOseP",
+	"yK5bUOArh3OfW6j8JiyKKGOr5ufrFkxWNy+pU/AvykQubLa6qpoV78/sKDdmwZBjN6u1RpgeV26J8J0u",
+	"aRAA0nLlxgCczUUYAjKiOKYvzGFwmZdazqR8/aBe/lTkavfc6qjlReFimB1ctoznmMGWi1jZmBQEyNYS",
+	"cOFpv5+vd2ZNt6gdGYHBhhxQQGG4wESFeQ/GK7zv83O8GQzqSemhWCUdXjkNFhOW4GUSZFzK/E7RARxz",
+	"Pj+mXE+LXsHsKFeT1caCYpS2jdnGyE8hBdsl9bwJzgv42zNL+z2WaXyjPrPM0VxljcDk1x6Yw3potsvh",
+	"5yje3hvoIgQSpBCQDaUVcRcPQqioIHsPbpMzNnLqBjhQXEa0exaqT9j0KmiMY8yPFBnWjKui2E85ZIYN",
+	"bTSV0tSot1nEluyQ1nt7h7f3m3uPjj5sfglqScDJA9ZgJpLNuqt1H2CaGU1Z+lFR8Yw9P4dcO/DCeEPP",
+	"AfqmU5AHcOejw7uHBJOx1Xh8ExT9+fDo6EGEccYw+55ZsgdS6dOUHf7RHVhgKKYBmQpmaXyw5s6xsIYL",
+	"2u8rQB1E/HmqzlSEZBxazCj05rE4Fl/60gEEhf3h4f17hAo1xKU3bTNxzhLZZ1/60g5pPTuGq3mMLqtj",
+	"d0GPazvHLu3ouBYdw3U9ru1sbm4+b22SPUEgYdvtpqI9dixcw1nFfTNxa50AzCHTVQsjrbEyCLSymTKq",
+	"pDA/mIdPEpYFnPZTeZrSHty4k5QKWJ/dY2Hf7HCWxKplQWqx5CfH6uYUTSyQtg2Ln45CEH9/+AzxhOAk",
+	"EkumAAEqZu2EBiFom6Rl16WFmeBcayaCFPDIbOh+lwummDmtB+I04apLTkbHorUHJ2PjDhWnA9MEFGZ3",
+	"xiZsEMYiydcHUtvkD6rOuDgl9ASyKYXdwl10m7oNBaykNk2hTDw3rPlYmCm1/njDSg0bt+MW6TIaszTy",
+	"lU5tqRhMHtCbZI/cqG8jvhIXpAU1WDf2OpqlrSB5IU/57CGDTEreYRjqZQ6lOVUuRe8L9S8SsOMFkflG",
+	"nMB0iyxUgnyh8UUzuoRNRssqrNu9CzPLIvm+sPVFs9C28PQXtr8IVGKsuD6S53wZ6s0s/oJ84foXMeKe",
+	"trsuI9W+eiyCsvdQlF5zDZwIrnugBu7U6puNzbohNbLPBO3z2k5te7O+uV0D+twFKnuN9vm188Y1qK56",
+	"zUbVwi+nDBiOP4a3Y9MJV3rfPWSacee2tvNxMQPOHrlmXgaIqdrzaObDTsd4AoFxIFTAsLbq9bGQftrH",
+	"rCUuxbV/pVC6RbY/U97AmeQUSCCok7g0favyXa83ylr1w7z2SNCB7sqUf4K4u9fr27Nfel+mJzyOGegQ",
+	"17e2Zr9xW5zThGMPW+/Ofv5IyrtGRH4e1W7gKs5q3/BwmuAL25Xm7VBzkasPej2ajuy5cTHbKiKCDZnS",
+	"PoJX01PwAPjj98RIP8mZ6qkNitFBWA0CA4H6NskufzT3weix7xGH5zubt2PW60vNRHtkWDIeO7hl70lE",
+	"8p9x4qxICGf0XHKMrz2nCQIreMg9+5sDEKt9RUJNCZrAfcIg0Z6rM/1xI7rxBA7kXOfZ13TLC7s6HbDn",
+	"C90mL+46MR7CSJyUPjk3DCkFwf/jJ3n7Ym2rvrW90djaqDeOGvWduvn/1+ZZDoxRhVDsZjY3q2uG1sCy",
+	"njx9bITagxMqavMvdjnh2AtqjiEdqHDr7tKkI9OeoxyrITf167PfuCf1+3IgbBcV6M2+FJ2Eo/Z0vbFd",
+	"iUDdoakltI0bVWauBn10Nt1lMadvIunci2MjG3m6Vo1Y2mrppqliFn/tmf3rOWoOCUNPSJ6o3oLvM6Ja",
+	"RDymT+yWhWR9c07yG3a+cIuzI4YaiIPvTFkHtBI598mLiiXID5iefpzWvGjNi9a86BUV46U8IwC3NC8/",
+	"yoT3ucRye7AxyO4J6K1FkMQ+mAYKwSaMnlu8J6UBndme/U3yGKw79tq1IqzXyDsedhRhuI12b58J0Reu",
+	"19/NTEhoG/JtbSpNEwaGvzy9ewRkICR5i2oVGe5FqFkUUSCQ9OdWG9Alt1Ya1oR6Tahfd0KNwJIXqjeE",
+	"EeHltsEgped1Nw6i+3dtHFyRcdCdnHLroD9b1cyD4z5D688ncigU+PwUenx0N5WD0y66q6z/CrxWgMe0",
+	"SR6DA0Cxc5bSBJwMEXp0jLzA0nNMWAYgHQTdLpACrHESR3C1xsl+QrnIGyeDQIcabfcC8+Te/t0D2C2c",
+	"GYa8FL94AmXUQi5e279ntso29R787mDJt+eRT7CbVZs1C1ZlcRkFFnJeWSNbrmXFDreCa7FjLXZcvq3S",
+	"k7mKpHu20HHtWXYdqxgs/QjWBss32GBpGfpsg2W14zfFYjn1PK3ZzJrNrNnM1Zgh52U1i9ohsZ978vW2",
+	"QgZkbFH1Iasr5NWAIkqyNb98v1r745rsrsnumuwuaFS8QAFfaNrWs4yK9qEJqs3N2YYQ2uwu5hLmql0g",
+	"Q9YrWB1fQRMlLMyraKKc+xq/mTZNPLjkZGSTDOLcnbHHeoagMii4Fg8G4a1YnJtbHI7Aoufu48fPajEX",
+	"p5omZxYPpfaJuf+KilpUYz3KE/fVv7AtbrYBKwBAMWs7tcb2O/U6/FOvBbCctUED7IDtLtVN2WcCvpR7",
+	"7+03trZrz+eKd7SjvYKAx1PTwQU4A09ZPO3q+gQfTOAZspSt2feafS9snHP3O3J5OZAbpQEcD7QPCgjo",
+	"Fju7EqGayduvPbN3v5LhDt5ZG+7ecMOd2+X5jtg0A920c3ORwtY0an3UZX5ua1nrSsxB8x2sMmsQ6BV9",
+	"Cjg0Vvhx8su4gFGV2TuAC6M6XKTa8qSA7nozxlSlyj31BkRqAIL5OlJjVVqNPTlTIjXc2VosUsNW1Tph",
+	"iRSnkNoJsFG4zZnx0/xqum/FnCbNfso6/GnLIVxh0R4FT2+SQxu94UeGWaZdCkXy8dWIQD0zIwrJDvly",
+	"A0SkL79NYrlDWik75VK0iGZJYnOlaZ+mOrL49dOHnJXaJ9hQRFhiRC7pk84dxAW1T2ySO6yjiRzoKOvd",
+	"pjW3Msx+gDZmqZXeMN3YNeFWiis7w10ioPipRTl2g7aV1cqjVqCzq41aaVNBYzqmq2Yll2qNen2rFtWC",
+	"k2C+zMjrPr5vhnBqgZv24HC3u1xMaXf/3kSr79zMmv30F//1xX/6TS26kDBc7HflYS7js61i966wItlC",
+	"35uyPisOv3VLvLaUr1XtFcTBOMJZkTFOUaXte9eeZfe1kjrtRrBWp99kdRqljApxMJWO3zQ1e9p5WvOh",
+	"NR9a86FX1TIyJy9aOFAG+rmQQJldQjPVx+lHUHWZDceUPq5Ix5wvQgUbgiKHCGjmSTv1qwy7yajm5Sf/",
+	"QVbb/GrHiqNv1sR+TezXxP6ywnMuSu+wEJEbqjfdmHwLn7O1VOY3KT/oSsHe54kGkMnXzwKdn//aEL0a",
+	"Q7Q9ncRuYbk9evzBWepPsV0ato2lBOJbrO3Ugheyc5aSIR2hdIJW1QyQcRfQA9sSxBM1NGpZoTRhh+mK",
+	"BG2yp1xpVZpNmD90V2aezT1Ze/nT//z5b//dp7/5LdSg+8Gnv/rpZ3/xrZc//LcvvvOj8Xq5BRFCTe1r",
+	"PKIYEy10AVduQq02+yoyDo8hMpirJpTe9yDaUxeugjBTvLhLSDXjKz7dKz52A9cyzlrGWYjuH2qZMo9L",
+	"iyjDktAcTR4rL7cQD5gmCV17VimUaYI8v4Em2DfVojpOrhYXJcosqZVOx5orrbnSmiu9PmZWRMi/KNIx",
+	"rzh/MamJXQao5K4QIBM6w5/HwPddophRWhTTZRbPAup2QZrFi//0f778yx8vShBWbORcE+A1AV4T4FWa",
+	"Pi+K+s6U/68B/QM8pYXIdCGE/UPT5loyXBOmNWF6UyRDpiepEjlhKFhJ0WakJ3PJVkvSKaicHDpr8me7",
+	"pZjWXJxu2hzG1i5pYWGbzUQOm0OaCi5OWxDUHP6ghly3uxhsLAi11fc0yL3khCbUzERLqHXDEjkEL7ru",
+	"pkx1ZRLvkhYUmdpUiRxmjUB5si5VgKnHsK4SxHRDWS1BWj0puJapGa95xA2vaWv+FFjG73ClD86LfVDj",
+	"1vxkRHC1sDYYV+SMi9jQtIL0DFeROiM2F1Nm8HlUODA3IrtdZl1xN0qGpwZYp65kgI36ciN83fxxcATW",
+	"brhLJ2+gVuINlCnUmBskMTkTckhoR7N0SNO43C1nD/f0AKQJCiek5h17LDaciDDdPX0veOXIv3GJ56+o",
+	"w1nHcS9JbJHC3vpELucY1l1G/MkwixqeGRWcwPz3F3AMrz074Z80DQV9Pk+BlaLzsg7afqNdDDrb5jlO",
+	"Y6l1sCBj1Z3EhVNW3+OfHJn3q4gAE4UaSlBLSk/6ooGRHS646k4AE3sN91//5MWPf/OPv/7up7/61Yvv",
+	"/OgPnhmh04zy+cs/+78+/9F3X/ztd19++/u1qMae4h4jRsnhQaNevx5UV/zdN74fvPu7b/zgxc//zr47",
+	"R6xl0ewvPFhhmaGsQxTX6vBluu9ZnjljedaTgeKCKUUMtSJSFJYtmIM4TvDqlLXlOUs3PpG9E842AOMd",
+	"THeFcV5HWeVn8Hy4QsIW5Z0lncjWvwX9nRKsNbJJDmkHlOA2TRKIuhcjonmPTaqpD3FARzCQS7DwZXYy",
+	"2xOLyRbB6SPE/SZ0a39rQnxobWdrOROb7asSntEQcpbpGRNQHHct8S58p47oGcMCw5jUbYu+S8WwQjFJ",
+	"qcA0ckO5swvlT+Tct0kOZilcD/GRKiYYbM0bPDJowQvG9ivvGpLwwdYyzcACP/5TABWEvVvbTlajqeIR",
+	"LLWQ2Ku2CIrGHaZVVrUcIuU8cOdbilgyDxdPCoasV0v42+YP7PqcqzzehJaW0uTyTrvUiIY4oQDvYpPc",
+	"7/jaKTgYZcunnJoRmscQBpcY3oHMdtBDepBDJTPzHW2Sx5jkajuC4vBUjDDnVXbIqWQefQPgPWLXa1kY",
+	"NZz3qwW3MAzRJW3MKsxiN65prbQ9mp4xzcWpoUueRu1YB9zbcOb0EChcGquZrU8mZo31d85SL4aNd5nK",
+	"c24+NWqL4UDDTrwyVV7mzU6bvlBwXKHFxpRVUzLVtZ16VFOa6oGq7dTg5UVxpZeV53A/1jrhWie8dKyM",
+	"1FLhKpxvhmR67Zm7bGOW14KQuCE1DChkGk4odGwnYR0dEZkWMxV0ZdpgOcCkoqogKg6tfo7TrM26b65Z",
+	"F8WSmUgcVY53efD4tIO05oZrbrjmhm8AYsc8HHFBsA440q95TZuMFi6Mgd/p5EE1PLXpdILal7lnFilj",
+	"CSN9RYrcrMn5mpyvyfkKA9MvRL+xSsdU0/uhfaaK7d0pMVxYCzhezBILuPux2v3CcRziS6+lIRxnsLaE",
+	"r8YS7m3DpcGCeK4XQpQWhPb7KIr0ZZIoQ9ZTdsqVBtdo6NgFo3mo43srODczPqcJBEcn5qSqiAxEAp5r",
+	"8BljrK6NdXbtNwfiTMihaNoZAFiZ7HTK7NGHzg11lQbptvUIByKPjfKGYGIjZECw9E6tq3Uf8IGiWhYo",
+	"biOOg5ByfM0TkwdWMJhmQta8x5qfYC2hPcXptUNDTLuUw/GxVYaCAbr9afZUbWcbesNdAlc/S5sxHdV2",
+	"btTrz/0wjrrMQgdIYa07LOmUmtKfz0f8VmzKplqzXt9Md6t+Yyuq0XOWGpnNdQTrch02xu+lGCRJVHPR",
+	"Fjs13Mi2FB1+Wtt59rxiEtDkynPVBIeNizjjqom3yn1hjw/t983JYVQxF9bvRlW8eRF86spB6p4znzEE",
+	"I/eNFLqLXzzPH03beng28atZh0Kwp7rpidjUFVGMiRkPnPaY0E3FP/HDLjp08K2e3hQ/Fb6JYhnbSsfN",
+	"FLKp6pvvvjvtekU1LTVNbEbXVn27UTlnC8LwYKsa1+tRDbepsQXJB7BB9ahmd8a0+/ziUPbclVsL9GuB",
+	"/tK9FT5UpJJ0Mkuev/bM3/ypHgsjanpfO0COQRYZWGJ2Sco0T1lhHQe0TnvBYu1/eHP9D1ZmnemAqHRg",
+	"yz0QU8/SWopZSzFrKWYtxaylmFffyzSfJLOgnwlP9eviaCJ7Fugozkw+YA5RpJPKng/zwCT4TWIorUuB",
+	"58q/i0YlqPnl2WeZEytgp5fmxVKJHLK03GJyAzheQMieR7WBAPY1ll1VwNKAQc1tIFmpM2wtWKwFi7Vg",
+	"sRYs1oLFKvydl2chueap87OlxJBCT9FtQSzpUcjYwQ1leTrp0TObD+j4PcgFO14uEJ4mohrOFTnl50wQ",
+	"IQHnB3FtOFhwMjkDRZchYGdoesawemkih6SeAcZvbRU4jOD19+x6XG19TpmmrI2rGOYYwAhrOxtbddN6",
+	"j6ZnhqvhIjpvj5WuMFdB9smgX9iG9Tv5Vrg4l7zNSKN+fWse54xdL1y8VUkfgfdsy5D+E3Nb8NhH4zOs",
+	"irv2tpMMzAdkcCWLsxTruMPiU5YezKphY24Lg3wgjncggffWrGTNShbLawVKQKQhD0BbcoQXEscvkcnY",
+	"wzst0gbvxetfPh3n8arFuPxTx6I/wBRLFBCC0/6Wcndg2VCZRWWngvtjcbzKbgs4DOwzl4F24GECITS3",
+	"ACkQ1O7nUQ0ic0BwTLlMuR41e/RpE97InryJUkZx9I5H0EFSoXgC+mfHPOqbuGn6sjWzgp5cpubOO1H2",
+	"dYhrUdu5EfySC7KFyNp2l8WDhMVNyL/NT25Z9RC3ZxaD91u95uprrr44WbPHKPJmXSMzdmTaZvPCA3qk",
+	"qQWtybdtv0ZxY3ZsAP0y5LprBsXPmS3epXYxb93SZK7IGetriBgUiCSKpuVhV5IejY0ah1CnEeqHULWG",
+	"YsUa8/ekPvdgkKeTCxcL1TQ9pxPKWBXqd9OQkudz043VKlNrgr8m+GuC/1pZBFVG16rR9ynaGr527Vmb",
+	"anYq09HzKoLnvn34MgTQVV355coQ2wVY3/j1jb9cw01wiBy8kLuqIPHpLhsBtsISQt98Relt7zPRSQuJ",
+	"xeIl2xM2lkMxVYjYro8JXjSOuWmdJg9SM1TNmRdHelyEXzY8bLtEIPgVSWJryremfGvKVyLrjBO/5WUf",
+	"TdXZhtJUc6V5u9zgdkTV2WH22CVc/A7l5qpaKNW3o1qfidgoYIIN3beNrezrlOl05H7YNnRAmtman+yX",
+	"N7I4DPd+fev6klqOX4NZdx/0fOeHXGdyLnoBzAIiwq/ZQnIygpxiNgfsaBnevj/6A7XBRUfOPPsDdds8",
+	"duFnfyKV+sU//MmLv/nWZ9//05qLK2riSz7OqOmyHg/u3bp974PaJB4pNvDpL/7reBuNiTYe3t8/ODws",
+	"bublt7//4jt/Nd7G1ngbh4/2TRuF4/h/P//vPx5vYHu8gff3bt85uAWi1JK3E3dpJmfWULHjn+zFnCy6",
+	"Yu5YRw5SEsv2oMeEZrFdJdJjVMxx4dTgpMe1zXmF61JyAX01tik+0bC6ymvuFq1at2UNAHBBRVvc0Sn1",
+	"a2bFfmbVxiisrojp9UHRiasJlzJ/upk0c4UqPvuLb/3+v3z3859987O//ubL//izZ4b4Pv/HX38XijP+",
+	"/Jmhvc/NcriXLTHO3vnJj17+5W+r099Lq0BRBZUI1NaPn8xbZZK2NT9noVHeYRKljCaaA8bRpS5vlWDf",
+	"5aTWKuU4joIqCmt9da2vLpHMXFCJqCKlLZURoETutFTmuw5+HENfGeB7ixjQWMBZyjU5Y6xv5ByeEs2e",
+	"lqY1v9n1sv4Jlb+qzN7LXD0zTsKaaa2Z1pppvTG5q1C1Ygkqsljd9qWSV3dJy1ODFmHCzE5BSFDMFXwo",
+	"SxC9kFJ5tpN8CmhGnbDIOkj8Q5nmUz4LiJMnMZ4mITX6x19/99Nf/vmLb//p7//9X7340z95+cM/e/m/",
+	"f3ue/Aw31yuASl3T9zV9X9P3V8GJFlnySGTqiOPFqioDNQtJ9ZEqxFF93eyYZhprG+ZqbJhwqErtl3jk",
+	"lrBdmq1cLiSFiTxfp/0+FrxVPdU0H+r1Bhx5pVAGqNGNRIrTDf9NVEtl4iriYVZ7apkSJuU37MKAVyHs",
+	"q1KjzhkRNKtGSrNek84jQ5iVWjX8ZvFS5jDYY9ahg0RXBF3nqmlJX2yls/HF17LfdBE1IIxUxCEY37GL",
+	"wxnAhZ8uIpgBrMWDtXiwhM1yoHJ5nxUoa7EAcO2Zuw1Tg4g94V3TjDXNWNOM19lkND/lmFcDeOTuykUY",
+	"jKggrNfXI9JCWtEiA3HCRexqu8J8NsntXBIdzrVtEZqgtDHktFERu7w2V7XcPALwaFdYwmdpsbbEsJUR",
+	"QpD5nodybYlcKmBCY9LpnHLnalHN1hxkzUHWHGRVRilnipKps09diix67YyNphunPjIPXKLV6CM2mmU0",
+	"MpcKxrn2n684Uq7LyN6D27D4CA1iDk7e7BT5sjXabpP5o6dYcs7UKuWfQpg1c3QQ2czIFWaEIGv0E9pm",
+	"ZNhlgJQGwza/I9R9Vw5FWc2cj9jCqVrmT8eXUhkPEMOsMuf5iI1WHT5X3TV1xsyZgX1tukaj4tkuwXzv",
+	"sSGswkxK8YZx3zUzXZCI3aVn5vo7GnYZvLMgAK0odszRjXXY2OsRNrbgmVmcg0XVAkOCQ9mmSXJC22cT",
+	"VV3KOWHLvdMaA/pqIdJ0iyg6UqQrh5nJAArY0Tjy33owTfMHU4BCAzaECNV+0OE1GVKhodb9iePALN4k",
+	"eyRlbcb7oOb3jP6KAOZhw28pIga9E5aaQZofLMsAjBujNZvm27LHFDlhHZmCkAwpzvC0ZfdaggFBYVrg",
+	"LoKl0h4D2ww9pVxYfB3lypdskj1BuGY9XJwEJSCqSZsKIbWZiFkJM/KEdTSRA71LKK6Sk4GoGPl3cOk6",
+	"A2UmfhSsJ6D52KEjKJFpN1ycYVcqP2+owmMGYObszCpvb5GuHKQqQ34d9CeFliN6xvbtnteWAtMvF3m+",
+	"dO1LOVmi9uy41lOnPD6u7ZBjIzjcaDS2Gse1iBzb7C785dbBndtfeXjruPY8V+vTMGQQOU64oJjLiiEu",
+	"SgMQz0LSjx3knL2UmNL8DSg644vKHnOT6ldWKlgRzWbtAdqFPn4SUvD3Zeo3SG2SI5YkSJNOWBuuf8fd",
+	"K1UVybA/OEl4Oy8ShHgDaloAOpyaIYUKDUDOelC7gYo2SxIWI9HE4POYxYM+qlA9OjKHytAOJFZlQen3",
+	"cuOYuOJF9XVP+CcYNTZ+jSrjGvNPjsz7UGyXPe0noDtYC15ZjzxWUzs0hFflbiYX+ub17GJyoZmF+e3R",
+	"p7fxcaz12ePCffaP0zSlIxxi0ZBwLWWaIz09+vQOE6e6W9u5eR2adR8bk/ThyWWoXFjSY2kzJVqR4mmq",
+	"0odySHqGXUFOBJ7eeB2Ws6zkaPhDjjaYW38yUFwwpQhipoSEJ09HpuXNBgkJYxQGvCnIWVsRoRBgRRIp",
+	"zxShmmzV6/WxIVFNelLpHSN9GErTlUlMOgysJOYeIXp8Cwp/tCIjXgkpGJIq9M106TkjlLSgFEcbgssK",
+	"vC53uNLLEagFCFI5ASoWM8rITFlbrkhLZauFxLbG2YIEi5RM4pIy6EbdGB/0LNfE7Vvl456zrHq4b69z",
+	"cfVwHuvoxNXYjXPUpjRKsTrpi2bVXTcbFzYHIKsOQlWwBI3UhAJaCOnIFH/ts1RJEaELWwcx5U7z9ITb",
+	"EAfQw04YE6TDjehGuMgc0X06SiQqcYgnlR+Pfw5U0BZIes0zNmqZkVI3TGejxlogQHK7cghWaWDVoABa",
+	"l7vzogMFTgeiqXmPtUifyX7CAPTM0BaoFbKL3bdS1mdU2xpNqmW1YCWxcfu11aSpI/Iw4dQslxFWB0Lz",
+	"xCqtRmSGCeMygiEgpyqDct+hPFGEJjCbMb/9TqA3ExrHKVMqIhA0AAg56QghbHkb37LOZsOQ4KNdtVii",
+	"Eg/KPrAr3yxR/FRQPUht7RNsBZsea8WKpqrM9D+Dka2yBgpwjVzJfORvRhxuRBn/3Kn7mmJwnWIuTjVN",
+	"zsxl80ewtlOrN82LTQzIhXOc2f+POHAPo8Zv1N/ZqDdIo76zVXc+fpneQ/by4td//ekv/gyutzpz3/3y",
+	"z19+48cvv/39F//L9zY+/eVPX/73H7/4028YKmOZG9rVTL+DLaNfPV+EO63YLQLHHpbWqiwfPwsKt/kl",
+	"tisMjQcBDghnBS/hHajt1F7++d9/+qu///SXv3zxw598/rMfv/zFX//+m//by7/70csf/tmLH/63F3/5",
+	"jZpfMCMXbMHpCclL07phXFEWW4PMlh6rg9lwGb9LePLv0nhqas7jvK7N9TgtfsWdM+tIh1Whd7IkcewK",
+	"DK6e2QLE+YI6UpmJ5ho0qsrt43BuOzJJ5FB5ZAAroRsu1HIkqxUBpwO1ud2ViglnwG7TJGEpMqDgFvQl",
+	"FzoxEwsNP2gSNuLAsUBM92Kj9LE4FhukZahq03pkWzvAnk+sz73FBdfckOKW5/ub8JKQMWvGUrDWDtFg",
+	"UrZyjREaiPlVZW+Qe4zFyr7EhdJNHrewHXNDdLOfUNHaCSWMlPW4oYbkZj0i129EZLsekcYN0BPrXqCw",
+	"lm6gAbJjW1OtXVwkI1T1qVIsZ1jfzCbd4YKrLotbkf2CngijuyV2GdwEvCXNDSt1FjeU+pgIV0VpmuJS",
+	"Fs1n2GXCqvIxyn2anjFBWj36tBkPUDZouRliz7h9CO3fMsKYHOgmttg6FiR7OJSh3OSKVx/azfcZTMEv",
+	"zI6ZGyJclO7isTiAC+CgImFJhpTrTBqGiEScizU/wtk34hjIXDFLjbQHS4JoGjSbALwGoZuwrnY1wLWB",
+	"a3oszCUHU6aRkc1jPt4T+kG5k2sQLO1r5hqcyHi0A2O2MnzL9tGkuuWbMOJf5gNiIt71r8iBjgjvHAv7",
+	"C4w7E7P9VGAU7oLImG2SvbDB8DDZkFVq51E0MDcdN5NjgQcNF/iEnXKhssMJCwNBuOFls3UAM1JQ6OA5",
+	"sOTyCgXS8EpNlNQrkj6RxO/kXwTDrj/qtZ2b9agWnuPazjvvvLOVk1HNz1bY/Pz/+9bLX37/sx/97ed/",
+	"+zdVxdBsw3Ii7hGIuDv1+pfr7+zU67a1QMLOX+/aznZ9QqQFVpTt5VyrErxm23DGMtDywrFuHTWuYziO",
+	"Hyu+LWRt510MDPerVWlNxqa6rKQOp/P1FNGLpOy3XyEpG6WVDMhoLVmvJWsjWT9kZoJOvOr3mWAgwgYi",
+	"NjAdmQKPBC1NoTh40VK3ux1lUvf9jhVMgQtbqH47qBZ72mdtQ56xFWZkxpMRsVkG4YtgqRoxbWapjV6h",
+	"ZI9BuIX5w0Z3VPLEYu0kV1a3K5NYOfFCp9x7Y8lRftQK+65nhjchhzsoDWLYRwerEaANLiIsgddNI0ab",
+	"gAmg5Swzt01aog5EPG6GWqKSrpt5gSnJbK+h/09Ca9JWRu22F7TVHIh41VGszqV6Y8UuVdfxmiiviXJt",
+	"p3bIUFvHG5TpGZfjKi4lyC5ctSwBObystQWxq1biy5sVBp4rCLKOoF15CizNO8A8b81Mw4EL7i3lgrKW",
+	"8w8Gx171zHgNUSmXPg7QbMKyQFgoc75JLG49+cLWF2HkCENPvrD9Rai5kTCvue+639DFprpykMRYhKJF",
+	"+gMN+bUntH12LGy1cqgUGJF4wKyNoPXw4OjhV5u3Du7sfbV59/a9R0cHhy0jnLWwlkWuek/L2Y9ad/f+",
+	"uIlv7t9/dO+oZcQUiBcb9K3R8CHIGlycEkpwKcwzXZr2EqbUDjF8EqZnDQzO9gg2JvQuurLvLcKe0rZO",
+	"bHQrfO19gLve38Z1ZJNsrGzkk4lBkoKG9/zqYqAsBPJmphtsOqXCZilzI83BmgfmEt4hQnohzbllMQ6W",
+	"a6K4aLPNY0HIntueoC8lCfh4Jy2tZnDQfn7sAjywXZbENspTFSchm1c3hdRN8yha6oAS+WBmL1d6X6TN",
+	"l45Tfg4AfVNax1c3uWrC02AKnBAQUfQ/oupsKdHQqcDPgot9W5OYw1mxh4Zh9dIkqUUzcX5Ymsq0mYlf",
+	"n/3fv3zxvZ/Xolp4YbwG7qXMwBqBf23Vt7YbW/VGs9748IM/3PrK9cf1r77zRze/9tH23Rv33n7w7sPG",
+	"UQ3lSmhv2vi5IkOZ6i6xudiEas16fb3IbH7zg89+9cPP//5PXv6Hv5+Ykw10XHpKTmIdn9SQCTCZLzDu",
+	"Weu/teBgKwvVeFzn1wiqJs2sE7DXcvpixhPgYgMNETdAuTXS1HzAeIlUwkSpMLJx4nA6SkQSIxRZZt0F",
+	"dA5F5FC4sUB0DIwtNXyEiyw6xqqdigm9Q1pGEwaRAISu1oP7h0dkcjStYzE099/Gc9oUBsydwZidTXLf",
+	"8fIsnSWLuIHI0UEfh2TRPQ4NY6CJnYUC4A/rcToWEHxjJ8FT61WaysiWM3LoocxTTDMdRzIjGFgVRmDn",
+	"AkpQCXF1olJtp1G/vrU0EY2qdbR98ezmK7XnT+am4e+ZY71qILx2m/XBct/IWfqzJ1mnw9o6MPcsvBfY",
+	"6PX6u0Gj9jY4xornxMb05GTBfN7zUZcrQvv9UK50ku1mbcENi/xols0dyO1n5Tgfo8y92jx3zREvjCOC",
+	"pcpQfUka9Xoda/AtxRwdXmgxU8QATOXZCMbO2ETPcQUSFURF4kFKT5IRUVqmLHZxNJbgtJC7QcQCxN5Y",
+	"HKxA9R0o1nTxwK0oeBOdAhj060xfETEHeoMJQydi8gXgv/+ssbV9/cbN40G9vnVT0B77Zxgk2dolrS8D",
+	"c6ZE9WmbRUZVbf1Pf/zH8OWjo/c33onCQOAO0UNJ2NcHNCGmHWULSH4xi3nBJxEfPAtjPgW1EiObn2qr",
+	"EftRuzCPk4SKMwgnMiy9x6Fa5i6hBNgfuD+AUrGnfQrhMegDcUtl9HS/Ojhu56Kx39o9gFATWLeuWXur",
+	"F9stwCjsYP3R+9NEkHPeM3uQ6fw+65X7TFojo7hIZ/a0z1OmmlTDW4L580H1DsRE2/gbtA6YdQn0bWWG",
+	"3nrx87/7/Lf/68sf/lUrGNQ/j9NRMx2If2Z4WssbTrgiNjZrN5eDzJLESmAoZp0wJ1AGec1F4s8hE/Fh",
+	"b/kw46j4KrmB28glHO2scZbkqdgVySWW2FyaEykTRoVLllsYdc3CiuXkuKOCYwbj5Sp3vkIpDvHA7Pc7",
+	"tcb2O/U6/FMHktdPKBf5Xvbg4njyEDY2jq7/4rf/z++/8e9f/PzvXnz7v/3jr7/7+c9+/uJ733n5H/7+",
+	"9//5T1987/8wO1nee1RTcpC2x0CIMzT+/KAe+P32NyrAKy8Y4DRiNP/AICakmQ0NMe+qF+Nkl+cDxOOS",
+	"jog5kLmIm6JCDIbVNKKazQdACLv9e7Wo1uGCJkH5hN994/uf/c0vP/2Hf/PiT3764nu/+N03fjBZUAGX",
+	"1xdUyBbX49fdMDNr8z7HRr/8zs38SqdyoIPMWHbaw4jVRuTTk0G8paKp6VmuCgSAP3jAu7drUW3I+GlX",
+	"13a2zNXzMSqhcImoeDEHURauPdDaEoye51ENDNfxrGUdX7vqK1U4yjmE9MJhz3ksZ5ScgNA/uw5rv+5a",
+	"OjacGlxQhBY4sJw3tqqn1gnClWxEITjIZRmJzGAuxUS0RzqcZdG2w1SKU/KHh/fvQaLdsQDRuMeVoXNu",
+	"Mv1Unqa0Z+N1U6kZuJsoBAubPlHQHXZlwkDaL9ERMELb2Q78Ok5qDCjyUUFagVS18REbtTA30GwShjyD",
+	"cEvVcZAlnQX0c01OmVZZ9h+OaYrUB7r3FWeYjZvNjoYSRCEVWb8V5DhCUJmV42Ff/K6zp1zlLGgedANN",
+	"NJcsO0UX0AewqbffeReMbgV9PJmTu7yaJrJifj1zsZZl1t6itrUVmM+AKuAQ4U8v0nhZPuPxLug/r016",
+	"8KUTRmJOIbwNr4I1zNk7sckzFpO16eiSbRue2LxQ61pwEN4g29pa3FixuBEY34rQjBYQPMzdvfbM3uWp",
+	"IWI2umA+7mReWjw8bFZJvfmVjVDpw0D+KnCn8YBN/X3cZuXazuxR7ht04kAoj/vKbqSr6HfO0lwk3jQO",
+	"mANJ76fSbDYXp80SDxJ6s0rm2rBzQTtYbaf24ns/+P03vvny299/8Z2/qtnQiiasH5D/cUVVT21V8VPh",
+	"UycKTAvLec2imjbM1cUxTIOLb1xEqUKqzqrojOv4wyuq2jrms59NFssiCfPU8RqGzk9Ja8DswAcH927d",
+	"vvcBuiSsUOKj7ncxrRI9zpXCyvqIZVkAtLQPja4J82tHmLGDHD12XyH1dZ+q0FxLVStS2OtvEoWNiJBD",
+	"sr93b//gzp2DW29WLNebVuICiJUDYwKFLQjmlUl8saLsNfbUO3YK8fNuCzKUaYz1sblAFVDtIAgAugnj",
+	"AaAP83bXjhM8sElM0ECl3Y8W/giD3UdoCuq6rKBTmYH+FqR24ShfORpOu4Yh7mxH+FeTq2ZPphneZwXK",
+	"O0ZhuWrGA+++GPOPWC3d2tgnnSKL+0Gi8BUX6Bq+Y0FjAQbJvdaIasPuCBLVm52BiFVtzJ+SD8WF5MKO",
+	"TH2k9y7Zntj3C3NuVE7BxqM1i47CPRHrhJkVk8PH3ZGjhWCJZw4V/FIkVyP8JFywWQr+kXvu1aFFHz+r",
+	"TSU0FjwBMNTPkXigrQ8v22LBlsU9bkOPLk7UUAnXezuhvAedj8eD5gTLsSa3sck5x+F06oIox2wxULKc",
+	"Fp9qtmoZEc2elJnkBQGY1pRlZZTl4JylIwxQ0uNYAE49johM4iJ0ziVJzvSiYi6ue4y0FCjR0Ba6ABFd",
+	"SJfFIc2Jb2uGMAeu7QMjUbzPEw0I5FOGimujWewUeTNsVMNKxu1+rOhAwMefTx2EVZkJZJlxRQzVJzKF",
+	"vLe0ZBxOze6ksleMlGxUvQ3QnifR0KuMxgfq2RHNGIiWCw3jdQMoNgdxDUy8ooJ25jyWAhIvS/KuAfOf",
+	"XoIHIgDgOUIVaX1wkI+4wHacoQ+iir3GaYHKhCZGAXM4wBE5GUH0ie7K2Lk/212mjoXRPvsp6zDd7poG",
+	"oPqvi9nAeFajsbSiQKntsXzwSA6iTRvhdJPsm+EjciAGBiOoCYuPhYtHRCjEHcD1tbGwtqFEKu3qECN5",
+	"AMEktmnNmBZkk4AHAmoVb5ak0R6LS8ujhSkCl7onh0slIJkVNrQpF03xCNx3N+r1iNjfXSRnD3KbGVDL",
+	"ChmdANFf2zEtQU+1ne36HGEJMM2VhiSAEJ+JzYtYiBcQrGdYaRfRyJcTmu3CT5eYrS7hqFZJUBeazuDs",
+	"7GKsOxiuXGg62CTW0QPr6IGRI2uW7NqDE4WxBBYXa6lUnhwLKzW63jGXVtm+baWRbGAOemHHsGqjqyhX",
+	"bDbUViDXQkQWWyuFGL5Uyl5k6b1OOUO2eSwMs4oHbJM8QvSMgGi0LMgoYnL5zBKzEJsEYy0HymLa4/nY",
+	"zQAubKQQdwixCPVhTcdqjJGBPdi2LjM0CJdOcyxyTDnjnb7CLipDCnMGTVcZ10xdIuuZA7YHoZ8rIs9Z",
+	"ukkemyEpm5rr+D0AwJrlMfOxPNSxcCOpRMhRBW4B7UlQJVkPRCjs7FQy2DIH++H57SkmbWnSUjLVLfIF",
+	"izMHFl0ASeZaHQs5FNboJST+ZlOcuP7iLh5IQFqTeWCRLrVoJ2aFtcOwi+noLUXgNOHhmHhvSNWx8BsM",
+	"RW+cXEi0jOko/97XB7x9xpS26HEQQQuBsNA3ZmEhIcbawbiEp+YJCE5VNnnrWFj8FkJPpau/A0uNgHM2",
+	"8zh43x49J9iwNo+DLfDgc3YHCdc7uB/ZLDNNFIN1g53quevk0scwMPctfzA63JdytKDMtu4gJR3e0V0n",
+	"hpk5+YoLXGTT9LWVRxnKcHcg4pTFsCZ9KROVC03ODvAm2bMicj6mFBrSAInrhgbvRebCSVsm4wyOjg0A",
+	"5ooYCdshvYD5YAdOir1ZcLNtxYo2FqyA+nFWaI7JF1r75uuNfSl0KpMdIuQGBPy2vrhJ7rGhW7FjgWnY",
+	"JKWwkwPFCgKqAzWh5XxGPodMkBOmh4j/Z+Rp5aOYV4kgk0m+c5t+9/r923Eltdr0UVkJf2zk2suyJ69F",
+	"0SsRRV9RwfLNF/cWF+0GJ+ZQnLCNLJJ/ioX3vmizitXeLOLhfCXfHss0vlGfUvHNtXpRZd+sWyltXnhd",
+	"NiYcwm1tnijy17komzkda5vnamye/uL6SPG8AXQ3FCcR+A0VqATFd/PVIGWXW76tzWzYxBj+aUQoOeNY",
+	"fMFlamF0jST2RiqQtHN10qCiAppHd+BRoIC+JAWK/2NolB5EwVYpa4XY8K0gxw2XKEOOgFZdgTWdjgrC",
+	"M811LSaIq8zpOpHyzKrkGdpzQCZ3Glvb0Rg53qm15SBVrOlezgKDgKc3gtZqn/3gh5/++jef/+wfMJse",
+	"5RHzH3Ute32Cju7Urm/VslR3K/z0+gkE4viv7XDeu3//o9v3Pmju37/3/u2Hd+fJ8DU7sOL0qwWWt1K0",
+	"a1HZAgT3w0HY4NY83B9+icc3CMdy0a2+hljx/oRsCkNQRVwYf7pgUOliu7+U5IsHYo5SZmsz6tqMOrL0",
+	"nFDymO2bEzLBYIHxLA/cPSlxQzkFrjRvlwvf5lAfZo9dAlHL0kgdTOxWgE7aaLztPzVTAAh59+3NG7Pv",
+	"clTTUtPE0Mmla6mYRdgH49xMxRaeWsuYi+uYAOg4KWSSkxFIbhcB6N13V4LGPS7AirZR4Srs9fsuyufy",
+	"boPlpzbm6e2oZj0fTcGG7tvGVvY1pnLYH7ZzSSH2yxvZ/XHv17euL5l27Ndg1oXo8PP1rbigW+Hg6OAy",
+	"uNi1vPmF0H6/ggmmPw+svY8zsTiyVJFWAfbrrs10sI6swNB+JuQQwjtsYUbwIE1oNXv9/hpufA03/hrB",
+	"jfsTu0YcXyOOv56I44vwi2oRGQXRidMiE4cp7fcZeo+HFAsgc6E0QK6QbLDESHKqMOVtr99ftbfxUjLk",
+	"iqmfld0+XiwN+jKchKBfuSziJXFs3N7N5Th04QY8deCca2fg1cZ+OWw1eorwvL3FCE6X0UR3SxWxD/Hn",
+	"pTjrnLsx5+qalWLtASaifvwkn5/HQF6zGHRm9i7MIlgsuwKFC9UfnCS8bZfKkMNR6Uo9hF9f4YVa9BhW",
+	"WFxDT0+oYj6IxYrNPX6aUsxhm2+18/0+q51Qxdt7A3NQP35iGMcJoylLP2IwLEjshWCaomQkiCXCn2tR",
+	"bZAmtZ3aNaSqOKbxF953YXSAvKCCOqW+JClcQzraJOMYkjBzrO5rGafzFaN5ZDLbxvVG+33blbmdm+SB",
+	"TBKM6MPADR+fETnlEEu/C7aZ90gXpjl5EUF3U8aIP7rK0RFDQbLQpEJxAJE41Cb5AJDKIfqt37d5UrC+",
+	"bylC4zg19wzdakaeaRHbqJnW+FCBRhUMlz3Vto1+QtusK5MY4CePygDTIZmCx2ZxXM4Fw4wupWCeOF51",
+	"BmuaXzXXhioYCQYPuvAYOQ5aB1EyNOjIAla6uE8rQNiQQOd5BLz0AIc7D4ZdPgxXgw6xFmwMID0zBxJC",
+	"Sm0J3HNqK/vbNYYowBPW5bkNyM5AYX8SMOZjCY1ukhYe4BYZKLO6irHARqJ9hKWPXIwwaM09byVTQPw0",
+	"hzcYBzxQMgRwVdnFM9SKihFxpy2GHTfHBDL+XT08wcJkftTY31KwPok8DfrF9njhrptjdsYFBjzGLOHn",
+	"LB2F77oy8JOvfgRxsScjKy3FnCYQlcif5voeCIhxLpm37VLtAgZFhyr0k5PeoN21yO+aDMH535ZKT1yr",
+	"4nZDEAw4zxj85e2+oLvYZQ6ahNDe0kPZZ7KfsKx6clgJFROHIyJdnJlbt2j8CuQNzJNdfSiHYU+2zLJp",
+	"GKigbTe3wkLTdvld4sqV+TVDs2UhzbnibYz6DopK++zbHqMCns4tuNZcnKoS0p5IGpMTmlDRdoxRDfqm",
+	"HyVTFbRjGePzJ8///wAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
