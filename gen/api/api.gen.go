@@ -979,6 +979,8 @@ type CountryResponse struct {
 
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
+	// CompanyNo Example: acme
+	CompanyNo   No        `json:"company_no"`
 	Content     string    `json:"content"`
 	CreatedAt   time.Time `json:"created_at"`
 	ID          int64     `json:"id"`
@@ -1017,6 +1019,9 @@ type DefaultContentPatch struct {
 
 // DefaultContentRequest defines model for DefaultContentRequest.
 type DefaultContentRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
 	// Content The text, or with `use_template` the template's parameters
 	//
 	// Example: 欢迎使用我们的服务
@@ -2647,7 +2652,10 @@ type Used struct {
 type User struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
-	AppID    *string  `json:"app_id"`
+
+	// AllCompanies Whether it sees every company: an admin, and a read user for whom no company was named
+	AllCompanies bool    `json:"all_companies"`
+	AppID        *string `json:"app_id"`
 
 	// CompanyNo Example: acme
 	CompanyNo  No        `json:"company_no"`
@@ -2691,8 +2699,8 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo  *No       `json:"company_no,omitempty"`
+	// CompanyNo Null takes it out of its company
+	CompanyNo  *string   `json:"company_no,omitempty"`
 	IsDisabled *bool     `json:"is_disabled,omitempty"`
 	Password   *Password `json:"password,omitempty"`
 	Role       *Role     `json:"role,omitempty"`
@@ -2712,8 +2720,8 @@ type UserRequest struct {
 	// AppID Binds a send user to one app; without it, it may claim and report as any
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo *No       `json:"company_no,omitempty"`
+	// CompanyNo The company that it belongs to; without it, the default one, and a read user sees every company
+	CompanyNo *string   `json:"company_no,omitempty"`
 	Password  *Password `json:"password,omitempty"`
 	Role      Role      `json:"role"`
 
@@ -2879,6 +2887,9 @@ type CreateCountryParams struct {
 
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
+	// CompanyNo Only those of this company
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// PhoneNumber Only this phone number, whichever way it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
@@ -3326,6 +3337,8 @@ type ClientInterface interface {
 
 	// ListCompanies List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3380,14 +3393,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContactsWithBody Add contacts, and replace those that are there
+	// PutContactsWithBody Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3462,7 +3479,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContentWithBody Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3471,7 +3488,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContent Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3604,6 +3621,8 @@ type ClientInterface interface {
 
 	// ListSenders List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3675,6 +3694,8 @@ type ClientInterface interface {
 
 	// ListLedger Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3721,6 +3742,8 @@ type ClientInterface interface {
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3860,14 +3883,14 @@ type ClientInterface interface {
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotifications List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3893,7 +3916,8 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3916,7 +3940,8 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3938,7 +3963,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3947,7 +3972,7 @@ type ClientInterface interface {
 
 	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4157,6 +4182,8 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	//
+	// A submit user is shown those that it sent, a read user those of its company.
+	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4343,6 +4370,8 @@ func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body Up
 
 // ListCompanies List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCompaniesRequest(c.Server, params)
@@ -4477,7 +4506,9 @@ func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, r
 	return c.Client.Do(req)
 }
 
-// PutContactsWithBody Add contacts, and replace those that are there
+// PutContactsWithBody Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4494,7 +4525,9 @@ func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutContacts Add contacts, and replace those that are there
+// PutContacts Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4679,7 +4712,7 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 
 // CreateDefaultContentWithBody Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4698,7 +4731,7 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *Creat
 
 // CreateDefaultContent Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5021,6 +5054,8 @@ func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRo
 
 // ListSenders List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSendersRequest(c.Server, params)
@@ -5182,6 +5217,8 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 
 // ListLedger Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
@@ -5298,6 +5335,8 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 }
 
 // TaskStatistics Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5637,7 +5676,7 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 
 // DeleteNotifications Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5654,7 +5693,7 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5710,7 +5749,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5743,7 +5783,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5775,7 +5816,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5794,7 +5835,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6183,6 +6224,8 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 }
 
 // ListOnce List subscribe messages, newest first; those that failed, the latest failure first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7325,6 +7368,18 @@ func NewListDefaultContentsRequest(server string, params *ListDefaultContentsPar
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.PhoneNumber != nil {
 
@@ -10700,6 +10755,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompaniesWithResponse List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -10762,14 +10819,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
 
-	// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+	// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
 
-	// PutContactsWithResponse Add contacts, and replace those that are there
+	// PutContactsWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10856,7 +10917,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10865,7 +10926,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11018,6 +11079,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListSendersWithResponse List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -11095,6 +11158,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLedgerWithResponse Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -11147,6 +11212,8 @@ type ClientWithResponsesInterface interface {
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
 	// TaskStatisticsWithResponse Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11304,7 +11371,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11313,7 +11380,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11341,7 +11408,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11364,7 +11432,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11386,7 +11455,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11395,7 +11464,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11618,6 +11687,8 @@ type ClientWithResponsesInterface interface {
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
 	// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
+	//
+	// A submit user is shown those that it sent, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13704,6 +13775,8 @@ type ListDefaultContentsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13727,6 +13800,11 @@ func (r ListDefaultContentsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListDefaultContentsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14813,6 +14891,8 @@ type ListRoutesResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14836,6 +14916,11 @@ func (r ListRoutesResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListRoutesResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListRoutesResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20515,6 +20600,8 @@ func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, cha
 
 // ListCompaniesWithResponse List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -20625,7 +20712,9 @@ func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, para
 	return ParseListContactsResponse(rsp)
 }
 
-// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20638,7 +20727,9 @@ func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Contex
 	return ParsePutContactsResponse(rsp)
 }
 
-// PutContactsWithResponse Add contacts, and replace those that are there
+// PutContactsWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20791,7 +20882,7 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 
 // CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20806,7 +20897,7 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 
 // CreateDefaultContentWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21073,6 +21164,8 @@ func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, route
 
 // ListSendersWithResponse List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -21204,6 +21297,8 @@ func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, sen
 
 // ListLedgerWithResponse Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -21298,6 +21393,8 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 }
 
 // TaskStatisticsWithResponse Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21575,7 +21672,7 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21590,7 +21687,7 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21636,7 +21733,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21665,7 +21763,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21693,7 +21792,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21708,7 +21807,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22039,6 +22138,8 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 }
 
 // ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23925,6 +24026,13 @@ func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24868,6 +24976,13 @@ func ParseListRoutesResponse(rsp *http.Response) (*ListRoutesResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -29643,7 +29758,7 @@ type ServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(w http.ResponseWriter, r *http.Request)
 	// DeleteContact Delete a contact
@@ -30539,6 +30654,19 @@ func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r 
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListDefaultContentsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "phone_number" -------------
 
@@ -35981,6 +36109,20 @@ func (response ListDefaultContents403JSONResponse) VisitListDefaultContentsRespo
 	return err
 }
 
+type ListDefaultContents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDefaultContents404JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContents422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
@@ -37538,6 +37680,20 @@ func (response ListRoutes403JSONResponse) VisitListRoutesResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListRoutes404JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45429,7 +45585,7 @@ type StrictServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
 	// DeleteContact Delete a contact
@@ -48136,424 +48292,433 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19cxvJmSf4VfJwc9F+KVIAKam7ydjYZVPsbk3rbUTKGrupBZKoBJHLQiZcmSCEVujC3vPMebzetb03",
-	"d7sx67kZb4zjfHve8d7E3tjhl/GHcUvd/mu+wkU+T2ZWFlAFFAASlDRwONQEUJXv+bw/v+dZrS17fSmY",
-	"0Kq286zWpyntMc1S+LTX79+OzR8xU+2U9zWXorZTe9yVhKozFRHdZUTRHiNcEHbO0hFpJ5T3CBUxSVlf",
-	"pprIDpGCEcVEzNJaVGNPaa+fsNpOTfVUk/b7zXq9UYtq3LT89QFLR7WoJmjPPGF+5XEtqqXs6wOesri2",
-	"o9MBi2qq3WU9akb2Bynr1HZq/+O1bB7X8Fd1DYf//HlU26eancp0dA/afYad9anuZn217SML9+b6wA67",
-	"VAiWTOsPn1i4u3sSOzLrfYf3uJ7cpw/lkPSoGBFtdotQTXpS6XAPGvXihU+gwXAoMevQQaLxlR59ynuD",
-	"nvlgPnFhP0U1Peqb97nQ7JSlOELZ61MxuifLFgJ/bwq59FrIgdDptJ7g94voaZAqmU6u+FGXkZZgT3Wz",
-	"DU+0zPE3l6RPTxk5YR2ZspKzji/k1rxHn95h4lR3aztbdqHd52yplU65OIVR4V0tmPiMO9SRaY9q3Lab",
-	"12szd/R2zHp9qZlojz5io8lV2BMjMpRp7CbfpknC0rcU6ciU6C5XQBHMeJjSm+SQCU3oKeWCDLnuckG2",
-	"rpOuHKQKPmdE5kTGI6Q59l0SS6aIkOalU9KTKQPKc8q0gsc6PFWaUKGGLMUeoqzJLqMxS0krmM3GQ9ZP",
-	"6IjFrV18jpq2WQo9E66x5etbWxH0c73+Lhl2ecKCzjjcs6FMzzbJnnB96y7FnwRhaSpT87eQmpyxvt50",
-	"BwIHlO1aODCzztWPRp9qzVLT5r/8+H/Y+J+ffOkPakXn5Q5Xehbp4Jr1QtIxJ7XYmpdaPOhKwd7niWYF",
-	"1+u+SEZ4gPrmMSIGvROWRmYT2l3Df8iQwj5xRYYp15qJkiHD+018v1b18sPY7uE7ZqwP5UCzUmqTml9n",
-	"0Zp5r94hsNHSPpHLLkPgMp55RNVZKUUxHGUZ1mwbN/08UiwV5Xxy4H5etCvfvunsMZ162hVrSxEroiUZ",
-	"Uq6BYFFgn2TYZcLc85Th5RUsZKTbJYzUtFL5fMHgnpthpkz1pVAMpLB9KToJb8O421JoJuBP2u8nvE3N",
-	"FK79K2Xm8Swbj3kyZrWd6/V3oxqQHPNdyig8CNu3KaRudlkS155HtR5Tip4yYGGGTvX7RMCFMg8AeYNX",
-	"7CYwpc3m79TqjQ8/+MOtr1x/XP/qO39082sfbd+9ce/tB+8+bByZRqvN+gBGB9OeZKZKU82Qj3BxqjzB",
-	"JzRJ5JCY9Ypqt8xmLLA4SDn9zNWg3WZKVR+56feh3amiCcC4nke192V6wuOYicV2cLtoB+lAdzc7vuHJ",
-	"LTT3hvToCFYrlkA2V75/ipF2ymImNKeJGh+O6eO2MJyKJosszQ2zf5NLw12TuUU5lD2GcsLQyBvDVIpT",
-	"woXiMbJvxdJzll7BCYd+31JEDgUBrrmbE3F4TBJGkSZxrUgiT3HdzmnC44VO1NZWsGwdzpJY1XY+tn9O",
-	"MsdsDa3UQnPsF4WbNhXkhJGYG1kvrj1/EmUb4iQ9bsec25c9At06iQieWO0u3NakLQdJbMafMhpH5GRg",
-	"JunHBWdllzDa7sIwaY/BJO7SxPBvttguFB9et1Y93/bY1c5OBg7aLJod+OoPL8rFuHN/eHj/nmn2ntTv",
-	"y4FYcFGuT2VXHWh4fEUcSyZq0O5eDaMaG0IXROyodiTlHZqeLsSdrje2px0QLWUzgbZLD4jbHS0lgUev",
-	"7oBA90AqBGmQu/y9iEhLOWSHUHJCNawbFeQd87NdvLtUjBYjce+WMk2zcEbYa3YoTwYpU2MLKCXKguZn",
-	"FhOjSvX6Wu0SnY6smppQvXJW4YaFjOt0wJRiinRS2UONiMZxypTaJa2HTKejjb2OZmmLKDpSpFsi326S",
-	"/YA7w24MzVHup/Icpp5r2mnnlAwZO0MVOOWnXU32HtwmZ2ykIkJTZgVH1HxZTBJ+xqz0YaR9YTZBpvyT",
-	"Rclmo3RnvX6Q21Aj/wPNNieuT5UC0wRXpMeVMvKATHFRV7uh92QoGkV+FEQKPJKPBD2nPKEnCVtMOCok",
-	"H4Og1QnCYWQR3maOovsn7TYLOVw9BYmppifUCJJUZLyu3WXxbmYZchTPCJhDmZ7hDcVVVIN+X6aaxXdZ",
-	"zOlilPjGNEo8yLpo9kwfTVDcJ1Z3H7vdOBr1GekNFMxlfABXy8Nj1k6oubRUkdb40FqgQds2rXsAzM9e",
-	"B9p5Vuunss9SzVF1xfWbYTc3z5iRUV3FOnFE1dkDOsb2pr911z6GmrWzIXyMo8tasUN44g0v8uRfsTZo",
-	"mN4RUua9COxxN6aa4/7l8fGgXq/XC21y0NFD8Js8xDMwuaTWJ1LNjGOPbTNYqHFXDtjLkNftBnbMG/U6",
-	"aXdpStuapQro+hnr61pUE4PEEiW0wswxu4RRxezoJw8i/IpcCNiOdSAxERvGghZddC+BBE7AsjLVgDY+",
-	"1HGDmjkOOh01qeGVTcscixYJTT/WiUXOhBwiU00MwbbMNDLapGYUzN6thwdHD7/avHVwZ++rzbu37z06",
-	"OjhsjQ13e6sWGEffuXk9Zx6tVxm+6hodoAmzKBw3WK8peX/v9p2DW2jIMgqNTAPjtpVwdkmHJoqRkxFx",
-	"5tvSIZxImTAKZgelqR6oWecRD/UhPvs88vbD6mbC8OJm1kfvIbTDKLm8pp0i6uT5wMRRzenARQ9c1AzG",
-	"lG03pikTeWBvchldKBwqPAPG/Io0Fl7Elmia0hF8lpomTXCjzfQ2ouSI7o+uTGJVKzRo5xYlaD7YWhx+",
-	"0YK8RxMq2my/SwUuCY1jboZDkwfB4sC5jsY337+Un8YhO+2BN7yItgSejOx/waXdGPuhiOD0aHo25sIB",
-	"Q1ZlOjrOxXAihevDPzmC78YnWUdS0E4Z1SyOSIMIGTMSS8EismUdlYQKItMTQ9m28fkOF1x1zQvX8QtD",
-	"D2NCT4RZqSQZReQGtqTpGbOKJ9hOgNIoQ8WlYKASjC9w42a4wNtbb998O08NJ9fSe9wNYxbmsY9rXx+w",
-	"gWHlqmc66EnBtYRle1LAj1wDFyvAFB/CHP3MtmhlIgxekrhgitkPM+6ne3JK86sTBd18Vr2GgiXFa2h/",
-	"mBU9ENkwBPvm9OVwD5q38K42qc75DWOq2Ybm4B+bON/OrTbxA4o9PS4GmuU5wwTNm7x2JTKB5xKKnwqq",
-	"BylrZqv8rEByGPTjuWd0zlLFUU3LUzRYKwUWcjymhQS8wgHHmBzrcSyYSrh/4wuZjS+3X7mpTjlXdzgK",
-	"/JXYNJ6lHn16G59uIB9yn8a2JaoNBP/6gNmfzcbl+13txRUsWbkOF/Y7MUm/5JXW3tGBAhEpCP6ZuYPs",
-	"qbaBROOzwlHkW5s6J93uzpR/elyE3zYmJKKF6JKjMVMdpVz1E4rRd0XUZ7rmoNPRXfvsHNQloBTTmj9k",
-	"THzFPvr8efkSB/r4nELmJfOFV3P9pxPWJ9PWecV0aLU0CM1lixylOe0+yTwhobukUc/r/TlNZ3pUUoRB",
-	"LtViW/ILZ+c0ZaUu8jBUI+2mXxaXacCrPSl2HJO6PlpsJre3YUMsfegjPmh0uvwPQAIisrm5WaSGTW7x",
-	"NFNJuVXvA37OCNfkhLbPCBc2rqEvU11FOHMtD4TmyWTjaFJyuiqYG6zUWE2UvGoLT7Bwkd/R/JwLD4Y9",
-	"+ZP20w+Pjh4QawebWM2o9nRDprGZaiMLyi66WD4a+3VRZl4BPSKqDRk/7erZiwCr+xgfnqQOQSS81UBs",
-	"u3mtY0EtA5tfsbSPna5e2g/6XVbat3fl6qV9N6fXStpfRBBf/D6VLdqC8vtKqOECi3o55ObJtPVbMcW4",
-	"Cmrx2K/qeISgIn2KyWw6i5PYJY281JzxHjk4SdgUObq+Wc9EaSsawDiEpu15T2nMxammyVnTHaTAtQA5",
-	"F1Vcthvw38b7Ja5b1qMohIWZJzeul1oDx+SsiZyVCi8OFEsryF+PFEtv38JL0e5S3ZR9JvC1edahvvHu",
-	"3sbX6MYnzY0qXhc3uOLTBLu4akYLnV4Bo836XZrR4ul/BRgtDGTlm3cVG6dWxRmxt0UOQ2jkrk81c0+u",
-	"hu21eAECZp0n+O+NSCvLFm3tQr4P6TEqlMtzxl83yVGXmU+izVKRi4tXLlWxzfvcTM2nQ6LhibRUT7Vq",
-	"0WLm/u3AvexviU2ALTqvPvO12m4toJ/FnCbNfso6/OlsYcacMHhyupfqtILg+BCfer0dT2FmstX8wvX0",
-	"a1HiklpUIYReV82noNMr4FNZv0vzKbxmrwCfsnO6CIVw6fs7lwficm72hTl9cGEXZY3zEdvXf+HnpGZP",
-	"pq34iunQSmnQLdQU9zNjevWAxEVYMmpBFayXXDVVvuPgUs00lC/CTweKNTXr9ROqWYUjNd2Qnmssm818",
-	"3DC/Oatlivm+V84bC7pfkkWOnfQr55TjM7wYC6q/rdWX4og91RXP/4xJLMqclhj0OCWoDJYxOd/iSPWW",
-	"HV4LQ4ZJBkfl/ZeukcJw9RlUZI5Y6/G1vhpKcIVUAPa80M+o2VON+Wpcd0kr3NlWboveCjcwB/318qf/",
-	"+fPf/rtPf/Pbz/78Jy+//YNPf/XTz/7iWy9/+G9ffOdH+WSaGeA2M/JNAnFp8shx3ZUDDQP+cm5w79ys",
-	"5XtpbLz75OP6xrtPntWjm89LesrErALD4+IzCCEmljp8F3uMis7PgcuQW3yQPsluZjbbLaYpXyh4J59f",
-	"92xWdP349cEh5hopXQw7yIklcZgLFZnp++Zxm8M3yUhdPuIEChdRGpI3Id9VS3KSUtHuEikizFKnirTy",
-	"mfWtmWZv21nhjM+LZdpFTEl+3eaKpWfnZcJzZUFYDbC1mecCBFLsMHvLjzwneZYu1mplTOhy5aJl1uuS",
-	"EiUerysXJGEYSwWDVo0uhmjw8FS7FBeILLLny4xYxqwZIx4VpOs0+wkVNm+q6VJ23GeXq+NeVJqmQTv+",
-	"8aJ0GfejvcslSZKQGGSFNcgFgiShXSLkMBDWNsmezRQC1AGqyAk7HQgCqZgAtSeZImDSrKjrCq451bMP",
-	"QeYv7NGnzXiQUl1o2LUxry4h1U6mR0eQ3DQ1PezG1o2b48mcBXkUZsG58IyoAnkyx6nKHO+7557bM1H9",
-	"nt03j+d9DVtFvoY+HSWSzvTOPrCPWVvSbIuY5h2bdH5onscM01TPOnWwOf4YjZ+2yqcoiPmrsB2mFTnQ",
-	"zZT1uIjLj9AJ00PGBMHnWKoQXtKIn1xnoHJ4h+c4VoXRuNYzXX3HcxfCbvmN+uSej1FMx/yyQEdP4AoJ",
-	"59N+QrlYIb8zHQq83CvleEG/k5G7XUbjKWHZp9IFtHIdoZORxWTQN/Ib5JZWi0aEbppcNXsyZcVWvXjA",
-	"5pLJ2NM+T5ma9s7MiA6umvGgZDz9lMuU69H41SsJSM6kXscWzQ7Gg4TFPi0LQUAizAlFFtf0ONT9VLYZ",
-	"AMAYAY5pnRRxvaj2dMN0sHFOAURSmZ7eY206UOww6NB+BckSd2y39rs/cr3bz/fkoRuD/eZBOBTXuBuR",
-	"mascaBaXW03gd0UUHZFhVwKLMtMkXNvE2yFXjAD+TxfQPSyOQQ8SwwpS+uFnVaT9S4fQYPs0axI5bm9b",
-	"l4KpKDuzuzCoNhXANwFtgqeIJVuFOuFifYWzYZHwVw194Iiqswx7QA16PVqEl3AUoJkbpUnN4BBLRYX7",
-	"QG17krNx+bvpL0zu9gVXxR+NbM+KKFKgPxarosURb2ZvdwklsdQWgpALLSEr3Kk7E6szBWiEao+lh5Yj",
-	"czwRK8ocnnOaDMzpUCzpzFRDcdTTzRGALHlOk7uqiDEnCXdgWIChhfEd0Jo5tyBSsKd6Kj8GyI76bEHP",
-	"gmQvrxdXFkxKQiqKdFjrn5uhr37ELiFMoNL9N4t3lYk4H7EF3cBuD4ruAVyFDtiRLshUODa/0nDeO4wa",
-	"5lKCdPOhw7Th2lrgEf04j23z4OH9/YPDw9v3Pmge3b57cP/RURnETcF9mReh5w6LT1l6UBzXdIIAIAXG",
-	"L6tGVhOXTkqYAWDoArvr0ZhhczOFnEWARQoSri6TPEzHYbK5SFbxlfKsZB2roCs5sJMZq1ZEmOw6Rn6T",
-	"cwlTtmnYu5nUKzhDq9M/woO7SoKF/V6EyW1sBldreMPBrHr7Vm4v9fUY5gcfqoQYBu2rmaysmHRBmR/a",
-	"7hLMHY+gSkdEYjoCMNCeFLprOATXmItJPpGC7RIzKguP60pF5Peuz9JmTEcztwReNroiS5um67lewDHP",
-	"94qZUMU3ihz2d8uk4ZbFmm+hHxWBVx0qeQS+7j6T/YQZxkv2u1wwBfilB+I04apLTkaktddus77euEPF",
-	"6YCesknnTZDzuZWNphgRqiUCy1srbzpzGvY5S/0joE3r8KOhx0yXQS3d9UhMRrPl4lTNKU4NKdfNIU0F",
-	"F6flUH17UIdKaKJZ4iBtbQGHLlWA08diWF/loKnqO6iFTBVdtm68uzVT0i86AvfYcPXi/1lRVR6XjE0V",
-	"eY/R1Eg28owJc6rMV1TxtofHnSP/dopOccYq8GZcoNXRdbshq6TpAfeb2JUHVCm7Ky1XM8qFuhiWCJWj",
-	"LAmVaOpOqKokiGKVmCyugbZ7bB6oUp8RtdncePLlwvCE0Fx/IOLFFKUT/smEvbrCIZ8jKySCPrQlfNM2",
-	"2yHmocGTtc3BRUvNmABlaWI9akRb0XZ0PbrxZDaQQqE18QD6eUy5RpqNnw9tMRL3+X1AaPUf941EnITf",
-	"HIg4+HQoe8y+8iS3VjdnLNQiHqbMCDeOMjjEWUWkQSzHAygKGFhEtknbTSMi1yfABDPO41d50TU+ZMEC",
-	"H7JgdQ9ZsLQizq2riPeywTwZv//+SEX+BE+FIQ3vyvsIPT9J7TKz9rR0yGqpidG0aI1wNKuNQwh7Xrl4",
-	"HXZ+l8ZsSSi/mMUDBMlmhUZU8Eiif48mKaNxscEdL0Rxoc0J2HPAQu5Q4NpcARixICOmq2eSTZ7DIu0u",
-	"eKy6RzTT+CdxpoXMClKA9XYmB6tm3c/5jK2Vf9wcNjaZKECkyu1hzi5vLQx2d2Ydp4vQuMP2ylweq1W7",
-	"wxE9dKmMBX5NLBFRVLIvzHncJazX1yMyhCsxXk1tMg5sbh8lVn5q9tQpj0uMr1COM5XnPGYplKZEZPGM",
-	"eMw8lkYAa/pQxcmDDj2wVEkB999cX3t3q7SOvksPslzBF6qY0Ev5ZatieNvtL4TxnvQfmWUC1cvtuodq",
-	"ysU7THrYeI+V2KZlR9t4D7u+XYj4MN8hSalAohbgowHeuD3nOTqR7VfgunObkjsuE0fUzXb21Vtcsq5I",
-	"uhcQkReMaAOK2yxUUg/goGQkIfSObL2zGHJFLnBhvAhLyJJ88Bm6rMfuLpy1jpMVK2JWGeqaDkQTHijo",
-	"3uGXTYbHPYbg+iz2qRWRk4HigilFTD/khh92y8Zibfbo01s2nq1lbXQqi6hbIBxqEW1g/sCwlPUZ1SEg",
-	"5ZhTgiWJtYfZAkzKFkPKz5EmCenSc4YUwVeJkZ2JlcuWIls8G8z1EGK0WhcQiHUZ8W73O4QGcZN5mPUI",
-	"i5TyIJ5yh7TkuSEIPdYCG20rd0Z8dWpYAtKRUFUTHOK8+ikJI85mB5pNSmcTmlQYS5YdqKCj2eTyKrQZ",
-	"J7FdiTZzaE9bQUiLy+Hd9XG1GSeGbB7CBfndN77/u2/8YJO8l12NfC5PRFjion88DtJEUf/P/uaXn/7D",
-	"v3nxJz998b1fjKfyjBub5oElwuGVkPgCDeCijRERuUGU7LGMA1ycBSgcfmamyE3K2yvGtTcYSvhlaMEY",
-	"M89NfDdmJQp/Ogpy9SaFisXkhOpIMReZBM2EOWMlgAFeHCspneJo+EwRWnOdXBQ8ZTl5zLRW7C9Mgg6n",
-	"YgeeTX6+VOiig3B1RiI3AnVltNWNYOmU23xm42S4z1KHt7quG+TKByO6eT0qvwBT2IrhBqGBxbrdQBID",
-	"3CTkFjwlcihWxhP8hZyeTTr96o3fsuoH5SovypXfE3WRdrBwVlMTErDlWWMEIa2Qqa1AU75E9K1Qp57J",
-	"rS4imH+GbguZOU5pM7KmTOLIqtlGh8Oo8ZQz+9npcMSW5S3TPmaPayHDdajpzoa0nFvFxYUotvADocQg",
-	"hWoWrAxSrlBBNCRX23DrRMozrORLE7SozH3/MqtvYfLxRdr7Jw0BCwUd5uynk4yrJxVWnRYja0Z8S1VD",
-	"wS9mhnvKqdyn/JyJLN4pVJUcy/W5Ek51qmKcTWdQg0t0pEQ10JVYXOafmjC4VLTCLoYZNJnZNsn4p/GI",
-	"aY6gIjNERlYDi6+9zOHSjJuBC2wW4xRz4rjntnos5cOK894n5cnV4oK9KvZ/guJbaKocF/BOWJv2GOlL",
-	"LnSC2mkBstTCfB+GV43nR3bUlaZ8NbKZctNZmWB2X9zvdMIEOYjSk51OxSw3pAD3zUv2T/MqNNwuMgtY",
-	"E+scYpR7w8lSF6Luz3DJo/fI1iXVklBXOzzyid4pJhIbNjrNaY+Vld2ZmS1yjRdinvkGWpqWovu2u3n8",
-	"923Gz1naLPeSYa5ZsxpLOWQiDlgJK806Qc9eaLquxkeW9n3Omc8X1RwnL622634vOdZjFzrYovErEeUu",
-	"1XjLBZuVH1zotwy3zO1D7giPH9DQgZkdxJnRnIY27DvRayzT0Ae5VMJhQYPnXE8300JwsQcsbTORSWJS",
-	"A/zFJFj/BBz/rK20FZErjXLcsjC2l25Uylt6vaE5N7upi7603p1t3+LKdjaa1XHaYAVWy2LbK7aLmh5X",
-	"HjTnO72A03X1EU1mFAuGUywv4kwtkSfT+Ea9aiXpCR30MdtHKB2EI68VTL1vNzGXc7p1faGwCs98snIb",
-	"46KWzxgNFWELyT9X5mtYm+PL00czd9EQ0NuKsjUBQMHapngHcAscRZ4UBseEgouc2gQTqnKGxl1IFytX",
-	"TKUUqyWGqyWEgZGwyBICJyaeiFy6eX2mnwdRl+YjRzwzvVaM5gF0MIQln1de8e9Gvt+iFXrgEohmOF62",
-	"5kLBfJDZW6uTxMwBltA268okZqmaMMcpTQUkhO2Q1h88MwLzPdpjz1tF5DOEtJ04Abf4KdcKkS2oILKP",
-	"owTkDC5OSevLrYioPm0zBYE4MVVdpiLSaBg1dKtO2l2a0rZmqcLgLznQ5iULFmD0UEIVoba6COGC9CgX",
-	"iWlrv8sF3SR7oNUqorpyaHOKrEJlZPnNXJxGY/udeh3+qU93yeXp1fHxl/85QKGaf8hGyX4B5M2CeX4O",
-	"3KTZo0+bkPRXnuyHiX3W21iU3YfRLljydNilGtBGzDa5Xi4y/Q/R9ZU2hFNAWH6zFEnHQfdQQWi/j1Po",
-	"yyRRY3VaIYsWth9bhng2D+nDNTllWpHr9etTgHyaiiegy3XM0KaspoUF8uspJA5qfE35OcOCJwD4Q+gQ",
-	"cITmwn2okjo5Hm980SE9u7YIMliwDRNQ457qi0o/8jPJonuyyXmFz3/l43r8N2FQj/8SI3qe4ErJ81Um",
-	"x9sOWbxS9pv1OjHBYAxFsiG+ljmFZjC78TemAw099DU1JopI3T68T7YbN29uNHaIFMkIbo0tD0VOGFwn",
-	"izZki2Zk3iOsM2WpPbAV81jMaUJ8VaCMnu/fq00Pntjb+NqTZ1vF6NVYSvk9qtvdxTQjLOpcXRPEDl1f",
-	"S5X4cl0X70wwr9XdDdMpi6HbFd8P0/NBp2MRjIuRhxBXJd4kHoQAA4ORarZ2MhBXlBwAh44ouUlaoCu1",
-	"drCet5bkwcG9W7fvfbBJWuxplw6Uhvff37t95+BWdCyEhDrjnCmSsI7eJC1+KmQKD1GC3i8MA5CSIKa/",
-	"kLprpKVskCnrDJQfl2GWiBnWZUnsh7prOht/0xN/M+KRs/PDYPs8DYeaAVaA4f+cpZukFbOEAxFoHQtY",
-	"oIHIvtpB0AaaRVdBZANgX2weB7yjyKCHKqe5vXbRjFCNKwO/woRrUa0dUH07ZnBJ2kHUolowpIpeHTwd",
-	"QXYxfM5SYOHjQztA/HQQDBO/ue0H6553Q8bPuSxa24YbPn6+FUwCv3kUTsUf5sXIEe33K9gA9vp9tOhP",
-	"uGYmYxm89r8bCGc36qHUDlEuZ6yva9Wi2Epk5+nYTPCr81SBXAhF8JmIFeSFAidJKO8Bel9cgtw0HwIX",
-	"erZnSI8eiNcKkUb+VaTr8MS0BFktjyP28ODo4Vebtw7u7H21DEBse2uaIFkJ8UZ15SCJmyV2Hi+IW1qA",
-	"lI8rMpQpaHISf0ZMrMKiIyVDCOXwivl1Zi8Lk+uWQpq0t2Fqcnqu74lF2iKHj/b3Dw4PjUyN65RRuK1o",
-	"e3G5GHoNJGDzOYhIz/PSyaxTQMBh0wB1rXhAhpBwSs+YiAhNlJG5MixT4ERur6eHMRS6kwFkx5kWnEAS",
-	"zSMKsdiIO8URVkhbZ0utfjVCHlLup8l1vFzVDi9xzJ6olU6Wr/VRAV40BFK6eChXWKHihdXp6G5ZMtv7",
-	"RpNGs4CFJ0oZiVN+zgSKOIZOugQdANvqDNKQBkU2UtJBwZhzN+zydpdQj2CapSqGSONZ0R5Dsjy/UCwF",
-	"s4gibSk6/HSQWonD6hYfN6Lt6EbUqEfb9ehmPWq8U38STYFqCYHK3plpMwlh5ktpqb8NDyVGUWbS1QkC",
-	"ipklRcQLTNPtcVFRIjJNHrpm4AM2Zf58iM2ZP/ewSRjDQBfqEfNWRA7LRM6GlVwgFsbFFlTxHIToYA5z",
-	"uqqt2FuaZs/dC11KpjNJxqF5pjL/xICnV6O+b1QbMn7anU0UzTI/xkcnNFu3BVF4tsZ2NcpX28z2wY/A",
-	"LnUQv7hYtWAY6mq93dDlyt3dWa9L+ruRUFy5w9vO5yJKHl7ipV2kdO+it6x4iVZVCD8k+1PB2KZpkRXA",
-	"2Zag/q8UOV+ekk4jn9lUn5QfjJUSvNUTu8d+hSdRXNDHA9kMHG1jKDQOeqjweC3KPAbRsrukUYI1UQxl",
-	"OwtHIbzyhUYRSzqySk3IqM2gAbdby1lGkKJOAfL2kH9SoG3sZ0YfTLQBj6JLs0SBwUYQK2xn5irMa5Qx",
-	"QuoSBnt7MqrzMtPfhdjrfc9FpzGY1aqu3CETevWm+nA5F84mnlKatbQMq8NikinY5InRDJ3L2eE+ZDnl",
-	"4yEcS9g1p4D++EiNNk2SIFHZ3F9cyk1yFIBG2RJzAIUC9WfMBNg5S3cI6oOa+SRD7/W34BWMQFKaoiMV",
-	"ef954G+HYgcYOAEoRMPIlrkN8wpa+VgKMP9sNOrXtzb6FCxt0+O/llhFBCWFuIKZmEK4glbhWSw4fjp2",
-	"kvaWiGX7WUJUWaImdVhyqiC/vWdOo9JBDEkOHaUBx46SEBU7Ijfst2GiWUTegW89QvYu6Zn9GaSnAFXd",
-	"pZZ3gYs4Q3fUrgRFbyLAAkysnoG8O7dN/ELAYq4e+EXJQdouNAfydpeokdKsh8ezLXsMS/1MQiAvcR+1",
-	"JeDjoTTOECc7ZCQHEE8Cjv50ZG18o12723AqHLSzzQGe7VFYTTn1WeOYVl69nOutjLM7XrByzl4esGQI",
-	"twtYYkJn0Upj0UaLAx273g+xp1qU/07nvghcLebLktIAKaMJIIhFoZgQ2RKtA02AdLXZLmn5Inwt4qqm",
-	"GpLRgZgWW5ArQ4+CAEHSUj216V9sQtyLczS2IjIQCSC3ZRidwL0B6yzws7tBGpXOF+YrqkRgq+9NOpPQ",
-	"vF6EPwdhYlbShxABkCgg23uT3Pfp9kESONFD3mZOF4APFSs3nrPUcMLUXpNmkdvp/VT2rJtXS+twWqxC",
-	"T1BAaYG358V16vDTBWJ4jXYFDpKUCMZitUkOWTs1cpvzuBPFaGJkPhFD8KsAOP0vfelLrV27HRCxkvAz",
-	"7ztnI6J0WP8wu8ELlWawZ7s5W5MK6tJhSUxMMZ3imcadHspBEpMTZmeERUOoWRxDy8OEj4BPcNXEqozl",
-	"7XONDlFICsRmhcT6jnjRqBhhaI3s7BKzS3kmMdnpmS2GO7us40fmSR/0EAQXTK/ME5QwMy/7kjYzy7Tg",
-	"83LYVENu7aFjnNvGVdh7ASfqhCUYT83d5XaxRlBddZppoZIwZsZjC5vMLGgydGEWboAo18ROvuhytfyA",
-	"XKWPact5i6t+Qkf3zKPOok3PKYeml8OqYEyU13rmGp2eGJe8a8uMaiY8FiiE9SPAtD/HwB+nQFpWGBSY",
-	"cZrK2oOmH+3MdLSYLTXLaS5YAerVX8g3oBZo2QXqUeWCNRafbAXgUry/HrL0wq2/tv08Cklpiu/9jhef",
-	"M0ad2gCHwlzfkkUIcn95jzU/kWLmdh/xHvuaec6lAxvtXJdJEa46FpZ8StmMfbtwAJUqmXHxJThEx+Tp",
-	"0E/pKpB6IBbgH4G/0vovM16W57eeA9gJhns3zlo8kkruQudqDAbUOMcrvAQTMO0iwpdRsDCH3kuXuUMy",
-	"dq6Lxb9FHbYBi52U6Wm/38KME4xohNAnlQtGaSXytBWRllEjNE3OzN+Smn+HrN0FROoW61GemD+6Wvc3",
-	"VE+1ckYB2u/PWXGIbnxS5s/C+azWA419rtwFHXS7pA/aajtX7oR2M7oIL/Rro0ksoxWsxfa12H7pYvsy",
-	"Yu0rKCQuJLMtEnjyvJTCLYgsUVbH2ldedUJtjxpyw5MELv6ud+JFSIkoaD0aDU/FWHzzHao308SzJsxr",
-	"wvzGEub57Q1vBimfpWI+mUK0V6tPXIEuUVwe5IPAv0vRuxtk/+ch3g2NXiWAe+5EFNSVy0COW7LTaRGZ",
-	"QoIqZHZOkJbAUeRhMCGzjVdPncQBISAm/gmNuCNkm/IjLwYab1PR1PSMFSP65+7upPlGaJ6U2kVV5mCz",
-	"gXqVC/gMS+L/jixuk2kcGFjF0PduWZDPGWN9iK2BEkOBx9tvjt0XZWEShGx+fSA1xT87A2fDSWxMHSIT",
-	"4gmuuI2PuyPcuMfd0UPf0ePu6J78I9sVfHjfdva4Ozp0/T3ujtBl+p7tcRrR8Vtdciv14lltLohuDDt8",
-	"qbw1H5gXVbYs6JUnrflOl6PUUzFij4xI5gUDnwk/u4zrIhltHS5o0pwZ1GcNxkbuP4EcWz0l4vuC0uOq",
-	"Me4jqs4uKme1NKUuxBIaC2SVgmuZWllvKif1T/rWnke1rw/YYOa5yeMZmaWpcD16KntjbJ7YKTYThVOY",
-	"Nvd9MLYvbTx7bRasdCFWKa1lM1idvBasw8LQWTbQcHp+5ruzcjN9g2E040W1GcZNLtlmSfBQCR2kuTAl",
-	"jwSX2qTcMKopF7dk4aG4ipx5BcWYHo+FkZ/Io6P9y8DBOrTKVgEaBE1PWYoYdg7mjAuScKURZI4r0h+o",
-	"LouNMgu/FzpDs5V+d/PdcLU37BcT3tFDH3iZOXsw3LJJ5/H4zAivNIyFK83bqgxPugk+34pZqn2MiWsK",
-	"NszeGwOLRkgbWD0EmrGeu6qFLVwfiJoxqxeseSNcJxW7SGWbKWV6mWf2ztVY/Z3x+M6J5SuebsEIx3uP",
-	"8ttXSAf93q+Q4GfnbaUkH+Sn26IjJ6eYOzjPyqQ0X4egShUbfMNZpabD04fN51/NG3KnT+tid7CaepKt",
-	"aYGCsrqt9UHIBVMvih2/lY5IOhA7LnPMmv4BCcJSCRsKaHRL5ECUZPELBSb8XMZpSW8QzoEPRhbumCtA",
-	"8RHzV9lYWINaWBvaNXyPkhin4zQclVmwiiZRnv9hl6VaVShfjmvK8kIktAduPdhshPQ2gCqUg8IF9e0M",
-	"rZMBHlRE0RGUKkdfA9chOCgVI0zejB0mU4+OSmBC8aRN6bfrLA+qK1Od2R+4rUE9BRRCTZ2ORI8Wom1H",
-	"8EWbCi+rzBHj4Kovj1/1JdXYwvr0wVmrFRmdwLBS22mgezHm7fKzsUlacJ0hpwuA8exutbNLzjURcuif",
-	"HFKuWzsQb+5igkEriyMUW6RgsIjhOyesmQm9OzZJyci9KWRu+ecQCwnR9jDhLh9v2PJ5fK1NAuK0H4O1",
-	"3yBcLfy5GVj2sknWolo2D/8hHKD/EkdTEMZfCnblg8bypKSINJstL6LKU4gPNAokaNfmH+bSvMCRxE65",
-	"EOjey0VlB1Aul4/84rH0FnlrVKWaLFZyBPk1AJkONnw5nEKzOSFIoPk8DhHohuuFn8kNc8N9CwDd4olQ",
-	"+WDuA1aS5ugupPcp8OoZlpUSOC8iN3OxNtBPXOJXeGS+RjbuiRLmkS0RSH2BmZ5lVRhRHpDCg/fZGAZM",
-	"tGypnrKJTDSOU5taNK+AABk4dWwG6kliLmdk9Ox3q4kNgY6U4VUWJGSGoNx29W2KN82ivrmuWF9TBrUk",
-	"i8PrA9TXhXc5ZWqQ6ClkBELWLXilTIkFXB4RhfnTFTqYUuRzz8baBkBpE7aPKepRqTT0YYkQ5DNjQRSK",
-	"ArcpF+1kEE+YDkp7nhb3b6PDYX8KQ9sXCfGf/aA39FxQkdGl/AVZwm1BSuziFUULEwpoCDOQY/NGSM2q",
-	"2laVTHLkKyzcH8S5w1pP1BKdIBT+gnm2lSfl5XHiYUh6SA0mYHE86QsuxDjWGEbSw44UMLYchyqTv24X",
-	"xabDmlka/ehon5jRR6TVRKBqSh7duX1rlygYPDkZEd+ds0RCA1v1re3GVr3RrDc+/OAPt75y/XH9q+/8",
-	"0c2vfbR998a9tx+8+7BxNGds+rRCPWNSv5nbaiPVTY8rj1P3nS4ZpQ6i+JXHqJtRrHbDVr5Z5Znp1iQd",
-	"kQZ58PC+4TTwqQD6NyLXyf7evf2DOzkc4KWrZMBh8lnr8MlTPvtFBhVsPnnUcvMhwxw3qsFRgI1QhNdm",
-	"P0zdH9vEvn9h0dzgqtXiuGrStubnU4KDKsnNPpU/rB4W6LXlJcZKbMKLMNfxO5irImYNyBODC9cgnHAU",
-	"bNt8SVCTu1hUp6OVIcS1gL8rlrNx9ejI+gd30bzSY1TYEh0nMh69papX1s/DZ23X65NkLxv0DEPoLmk9",
-	"E1CvCi01QamrHEN8+a9/8tlffOv3/+W7n//sm5/99Tdf/sefPTN04/k//vq7n/35T15+++fYSgHi08Ku",
-	"OzeHFXNB2+vqOaHt+J69QdnaZ6v+kx+9/MvfzlX4sOIaXwgLdhTz6tmwn9XFJIstQ+9XRZKrDQwfLyLY",
-	"Vd7H2PLnU1Z8GQTUC1nhAjfSjNyI13MHCitBlzHFJ1N3bNWUdbVU1QX35yjqnuL02mGXitMu5YvpcNe+",
-	"XJZlbLpMuGAH56yoinkFU11bijZLBYuLmp9HcHRBISXwZs4bnNV8OWGnVEToE25UszktWLvBLU6GvgQl",
-	"Y6FqkRmKDej1VipfUa20rBG00NdVyxiZATzMOoXP+75n+7Pv3j3ux4DPh2WKzBdBlSLfvhnSWFmeCqL8",
-	"mGF9Lrj+KWZTe8KslbTAKgr0u/SA2t+t6dhDZRY7RNAa1eT9Qntkyryt2Ldj0fWmGAaLhoSbRDLH3axD",
-	"O0ZN8CzCzSojIeY+X0EISp6UXGUUypHsP5gKdhn4MHxt1AzbGLZYKS6FAlWIqjPSkek8mJSTV+SRKop0",
-	"8AmvHINH2oM0NYNCdJ+IdOUgjUhsBiFi0pNCd2vjAklMRxWvqWmt4qM4gKoPw7gWCLGzvdiRRTAV11zR",
-	"xj5ShVB2nknNdi7PC1+/iAFENWOuzDDiYjE6tVVdpkOjJxZip98M/XJTL2Bw7JfwEFQR8R655y4dOseP",
-	"yK5bUOArh3OfW6j8JiyKKGOr5ufrFkxWNy+pU/AvykQubLa6qpoV78/sKDdmwZBjN6u1RpgeV26J8J0u",
-	"aRAA0nLlxgCczUUYAjKiOKYvzGFwmZdazqR8/aBe/lTkavfc6qjlReFimB1ctoznmMGWi1jZmBQEyNYS",
-	"cOFpv5+vd2ZNt6gdGYHBhhxQQGG4wESFeQ/GK7zv83O8GQzqSemhWCUdXjkNFhOW4GUSZFzK/E7RARxz",
-	"Pj+mXE+LXsHsKFeT1caCYpS2jdnGyE8hBdsl9bwJzgv42zNL+z2WaXyjPrPM0VxljcDk1x6Yw3potsvh",
-	"5yje3hvoIgQSpBCQDaUVcRcPQqioIHsPbpMzNnLqBjhQXEa0exaqT9j0KmiMY8yPFBnWjKui2E85ZIYN",
-	"bTSV0tSot1nEluyQ1nt7h7f3m3uPjj5sfglqScDJA9ZgJpLNuqt1H2CaGU1Z+lFR8Yw9P4dcO/DCeEPP",
-	"AfqmU5AHcOejw7uHBJOx1Xh8ExT9+fDo6EGEccYw+55ZsgdS6dOUHf7RHVhgKKYBmQpmaXyw5s6xsIYL",
-	"2u8rQB1E/HmqzlSEZBxazCj05rE4Fl/60gEEhf3h4f17hAo1xKU3bTNxzhLZZ1/60g5pPTuGq3mMLqtj",
-	"d0GPazvHLu3ouBYdw3U9ru1sbm4+b22SPUEgYdvtpqI9dixcw1nFfTNxa50AzCHTVQsjrbEyCLSymTKq",
-	"pDA/mIdPEpYFnPZTeZrSHty4k5QKWJ/dY2Hf7HCWxKplQWqx5CfH6uYUTSyQtg2Ln45CEH9/+AzxhOAk",
-	"EkumAAEqZu2EBiFom6Rl16WFmeBcayaCFPDIbOh+lwummDmtB+I04apLTkbHorUHJ2PjDhWnA9MEFGZ3",
-	"xiZsEMYiydcHUtvkD6rOuDgl9ASyKYXdwl10m7oNBaykNk2hTDw3rPlYmCm1/njDSg0bt+MW6TIaszTy",
-	"lU5tqRhMHtCbZI/cqG8jvhIXpAU1WDf2OpqlrSB5IU/57CGDTEreYRjqZQ6lOVUuRe8L9S8SsOMFkflG",
-	"nMB0iyxUgnyh8UUzuoRNRssqrNu9CzPLIvm+sPVFs9C28PQXtr8IVGKsuD6S53wZ6s0s/oJ84foXMeKe",
-	"trsuI9W+eiyCsvdQlF5zDZwIrnugBu7U6puNzbohNbLPBO3z2k5te7O+uV0D+twFKnuN9vm188Y1qK56",
-	"zUbVwi+nDBiOP4a3Y9MJV3rfPWSacee2tvNxMQPOHrlmXgaIqdrzaObDTsd4AoFxIFTAsLbq9bGQftrH",
-	"rCUuxbV/pVC6RbY/U97AmeQUSCCok7g0favyXa83ylr1w7z2SNCB7sqUf4K4u9fr27Nfel+mJzyOGegQ",
-	"17e2Zr9xW5zThGMPW+/Ofv5IyrtGRH4e1W7gKs5q3/BwmuAL25Xm7VBzkasPej2ajuy5cTHbKiKCDZnS",
-	"PoJX01PwAPjj98RIP8mZ6qkNitFBWA0CA4H6NskufzT3weix7xGH5zubt2PW60vNRHtkWDIeO7hl70lE",
-	"8p9x4qxICGf0XHKMrz2nCQIreMg9+5sDEKt9RUJNCZrAfcIg0Z6rM/1xI7rxBA7kXOfZ13TLC7s6HbDn",
-	"C90mL+46MR7CSJyUPjk3DCkFwf/jJ3n7Ym2rvrW90djaqDeOGvWduvn/1+ZZDoxRhVDsZjY3q2uG1sCy",
-	"njx9bITagxMqavMvdjnh2AtqjiEdqHDr7tKkI9OeoxyrITf167PfuCf1+3IgbBcV6M2+FJ2Eo/Z0vbFd",
-	"iUDdoakltI0bVWauBn10Nt1lMadvIunci2MjG3m6Vo1Y2mrppqliFn/tmf3rOWoOCUNPSJ6o3oLvM6Ja",
-	"RDymT+yWhWR9c07yG3a+cIuzI4YaiIPvTFkHtBI598mLiiXID5iefpzWvGjNi9a86BUV46U8IwC3NC8/",
-	"yoT3ucRye7AxyO4J6K1FkMQ+mAYKwSaMnlu8J6UBndme/U3yGKw79tq1IqzXyDsedhRhuI12b58J0Reu",
-	"19/NTEhoG/JtbSpNEwaGvzy9ewRkICR5i2oVGe5FqFkUUSCQ9OdWG9Alt1Ya1oR6Tahfd0KNwJIXqjeE",
-	"EeHltsEgped1Nw6i+3dtHFyRcdCdnHLroD9b1cyD4z5D688ncigU+PwUenx0N5WD0y66q6z/CrxWgMe0",
-	"SR6DA0Cxc5bSBJwMEXp0jLzA0nNMWAYgHQTdLpACrHESR3C1xsl+QrnIGyeDQIcabfcC8+Te/t0D2C2c",
-	"GYa8FL94AmXUQi5e279ntso29R787mDJt+eRT7CbVZs1C1ZlcRkFFnJeWSNbrmXFDreCa7FjLXZcvq3S",
-	"k7mKpHu20HHtWXYdqxgs/QjWBss32GBpGfpsg2W14zfFYjn1PK3ZzJrNrNnM1Zgh52U1i9ohsZ978vW2",
-	"QgZkbFH1Iasr5NWAIkqyNb98v1r745rsrsnumuwuaFS8QAFfaNrWs4yK9qEJqs3N2YYQ2uwu5hLmql0g",
-	"Q9YrWB1fQRMlLMyraKKc+xq/mTZNPLjkZGSTDOLcnbHHeoagMii4Fg8G4a1YnJtbHI7Aoufu48fPajEX",
-	"p5omZxYPpfaJuf+KilpUYz3KE/fVv7AtbrYBKwBAMWs7tcb2O/U6/FOvBbCctUED7IDtLtVN2WcCvpR7",
-	"7+03trZrz+eKd7SjvYKAx1PTwQU4A09ZPO3q+gQfTOAZspSt2feafS9snHP3O3J5OZAbpQEcD7QPCgjo",
-	"Fju7EqGayduvPbN3v5LhDt5ZG+7ecMOd2+X5jtg0A920c3ORwtY0an3UZX5ua1nrSsxB8x2sMmsQ6BV9",
-	"Cjg0Vvhx8su4gFGV2TuAC6M6XKTa8qSA7nozxlSlyj31BkRqAIL5OlJjVVqNPTlTIjXc2VosUsNW1Tph",
-	"iRSnkNoJsFG4zZnx0/xqum/FnCbNfso6/GnLIVxh0R4FT2+SQxu94UeGWaZdCkXy8dWIQD0zIwrJDvly",
-	"A0SkL79NYrlDWik75VK0iGZJYnOlaZ+mOrL49dOHnJXaJ9hQRFhiRC7pk84dxAW1T2ySO6yjiRzoKOvd",
-	"pjW3Msx+gDZmqZXeMN3YNeFWiis7w10ioPipRTl2g7aV1cqjVqCzq41aaVNBYzqmq2Yll2qNen2rFtWC",
-	"k2C+zMjrPr5vhnBqgZv24HC3u1xMaXf/3kSr79zMmv30F//1xX/6TS26kDBc7HflYS7js61i966wItlC",
-	"35uyPisOv3VLvLaUr1XtFcTBOMJZkTFOUaXte9eeZfe1kjrtRrBWp99kdRqljApxMJWO3zQ1e9p5WvOh",
-	"NR9a86FX1TIyJy9aOFAG+rmQQJldQjPVx+lHUHWZDceUPq5Ix5wvQgUbgiKHCGjmSTv1qwy7yajm5Sf/",
-	"QVbb/GrHiqNv1sR+TezXxP6ywnMuSu+wEJEbqjfdmHwLn7O1VOY3KT/oSsHe54kGkMnXzwKdn//aEL0a",
-	"Q7Q9ncRuYbk9evzBWepPsV0ato2lBOJbrO3Ugheyc5aSIR2hdIJW1QyQcRfQA9sSxBM1NGpZoTRhh+mK",
-	"BG2yp1xpVZpNmD90V2aezT1Ze/nT//z5b//dp7/5LdSg+8Gnv/rpZ3/xrZc//LcvvvOj8Xq5BRFCTe1r",
-	"PKIYEy10AVduQq02+yoyDo8hMpirJpTe9yDaUxeugjBTvLhLSDXjKz7dKz52A9cyzlrGWYjuH2qZMo9L",
-	"iyjDktAcTR4rL7cQD5gmCV17VimUaYI8v4Em2DfVojpOrhYXJcosqZVOx5orrbnSmiu9PmZWRMi/KNIx",
-	"rzh/MamJXQao5K4QIBM6w5/HwPddophRWhTTZRbPAup2QZrFi//0f778yx8vShBWbORcE+A1AV4T4FWa",
-	"Pi+K+s6U/68B/QM8pYXIdCGE/UPT5loyXBOmNWF6UyRDpiepEjlhKFhJ0WakJ3PJVkvSKaicHDpr8me7",
-	"pZjWXJxu2hzG1i5pYWGbzUQOm0OaCi5OWxDUHP6ghly3uxhsLAi11fc0yL3khCbUzERLqHXDEjkEL7ru",
-	"pkx1ZRLvkhYUmdpUiRxmjUB5si5VgKnHsK4SxHRDWS1BWj0puJapGa95xA2vaWv+FFjG73ClD86LfVDj",
-	"1vxkRHC1sDYYV+SMi9jQtIL0DFeROiM2F1Nm8HlUODA3IrtdZl1xN0qGpwZYp65kgI36ciN83fxxcATW",
-	"brhLJ2+gVuINlCnUmBskMTkTckhoR7N0SNO43C1nD/f0AKQJCiek5h17LDaciDDdPX0veOXIv3GJ56+o",
-	"w1nHcS9JbJHC3vpELucY1l1G/MkwixqeGRWcwPz3F3AMrz074Z80DQV9Pk+BlaLzsg7afqNdDDrb5jlO",
-	"Y6l1sCBj1Z3EhVNW3+OfHJn3q4gAE4UaSlBLSk/6ooGRHS646k4AE3sN91//5MWPf/OPv/7up7/61Yvv",
-	"/OgPnhmh04zy+cs/+78+/9F3X/ztd19++/u1qMae4h4jRsnhQaNevx5UV/zdN74fvPu7b/zgxc//zr47",
-	"R6xl0ewvPFhhmaGsQxTX6vBluu9ZnjljedaTgeKCKUUMtSJSFJYtmIM4TvDqlLXlOUs3PpG9E842AOMd",
-	"THeFcV5HWeVn8Hy4QsIW5Z0lncjWvwX9nRKsNbJJDmkHlOA2TRKIuhcjonmPTaqpD3FARzCQS7DwZXYy",
-	"2xOLyRbB6SPE/SZ0a39rQnxobWdrOROb7asSntEQcpbpGRNQHHct8S58p47oGcMCw5jUbYu+S8WwQjFJ",
-	"qcA0ckO5swvlT+Tct0kOZilcD/GRKiYYbM0bPDJowQvG9ivvGpLwwdYyzcACP/5TABWEvVvbTlajqeIR",
-	"LLWQ2Ku2CIrGHaZVVrUcIuU8cOdbilgyDxdPCoasV0v42+YP7PqcqzzehJaW0uTyTrvUiIY4oQDvYpPc",
-	"7/jaKTgYZcunnJoRmscQBpcY3oHMdtBDepBDJTPzHW2Sx5jkajuC4vBUjDDnVXbIqWQefQPgPWLXa1kY",
-	"NZz3qwW3MAzRJW3MKsxiN65prbQ9mp4xzcWpoUueRu1YB9zbcOb0EChcGquZrU8mZo31d85SL4aNd5nK",
-	"c24+NWqL4UDDTrwyVV7mzU6bvlBwXKHFxpRVUzLVtZ16VFOa6oGq7dTg5UVxpZeV53A/1jrhWie8dKyM",
-	"1FLhKpxvhmR67Zm7bGOW14KQuCE1DChkGk4odGwnYR0dEZkWMxV0ZdpgOcCkoqogKg6tfo7TrM26b65Z",
-	"F8WSmUgcVY53efD4tIO05oZrbrjmhm8AYsc8HHFBsA440q95TZuMFi6Mgd/p5EE1PLXpdILal7lnFilj",
-	"CSN9RYrcrMn5mpyvyfkKA9MvRL+xSsdU0/uhfaaK7d0pMVxYCzhezBILuPux2v3CcRziS6+lIRxnsLaE",
-	"r8YS7m3DpcGCeK4XQpQWhPb7KIr0ZZIoQ9ZTdsqVBtdo6NgFo3mo43srODczPqcJBEcn5qSqiAxEAp5r",
-	"8BljrK6NdXbtNwfiTMihaNoZAFiZ7HTK7NGHzg11lQbptvUIByKPjfKGYGIjZECw9E6tq3Uf8IGiWhYo",
-	"biOOg5ByfM0TkwdWMJhmQta8x5qfYC2hPcXptUNDTLuUw/GxVYaCAbr9afZUbWcbesNdAlc/S5sxHdV2",
-	"btTrz/0wjrrMQgdIYa07LOmUmtKfz0f8VmzKplqzXt9Md6t+Yyuq0XOWGpnNdQTrch02xu+lGCRJVHPR",
-	"Fjs13Mi2FB1+Wtt59rxiEtDkynPVBIeNizjjqom3yn1hjw/t983JYVQxF9bvRlW8eRF86spB6p4znzEE",
-	"I/eNFLqLXzzPH03beng28atZh0Kwp7rpidjUFVGMiRkPnPaY0E3FP/HDLjp08K2e3hQ/Fb6JYhnbSsfN",
-	"FLKp6pvvvjvtekU1LTVNbEbXVn27UTlnC8LwYKsa1+tRDbepsQXJB7BB9ahmd8a0+/ziUPbclVsL9GuB",
-	"/tK9FT5UpJJ0Mkuev/bM3/ypHgsjanpfO0COQRYZWGJ2Sco0T1lhHQe0TnvBYu1/eHP9D1ZmnemAqHRg",
-	"yz0QU8/SWopZSzFrKWYtxaylmFffyzSfJLOgnwlP9eviaCJ7Fugozkw+YA5RpJPKng/zwCT4TWIorUuB",
-	"58q/i0YlqPnl2WeZEytgp5fmxVKJHLK03GJyAzheQMieR7WBAPY1ll1VwNKAQc1tIFmpM2wtWKwFi7Vg",
-	"sRYs1oLFKvydl2chueap87OlxJBCT9FtQSzpUcjYwQ1leTrp0TObD+j4PcgFO14uEJ4mohrOFTnl50wQ",
-	"IQHnB3FtOFhwMjkDRZchYGdoesawemkih6SeAcZvbRU4jOD19+x6XG19TpmmrI2rGOYYwAhrOxtbddN6",
-	"j6ZnhqvhIjpvj5WuMFdB9smgX9iG9Tv5Vrg4l7zNSKN+fWse54xdL1y8VUkfgfdsy5D+E3Nb8NhH4zOs",
-	"irv2tpMMzAdkcCWLsxTruMPiU5YezKphY24Lg3wgjncggffWrGTNShbLawVKQKQhD0BbcoQXEscvkcnY",
-	"wzst0gbvxetfPh3n8arFuPxTx6I/wBRLFBCC0/6Wcndg2VCZRWWngvtjcbzKbgs4DOwzl4F24GECITS3",
-	"ACkQ1O7nUQ0ic0BwTLlMuR41e/RpE97InryJUkZx9I5H0EFSoXgC+mfHPOqbuGn6sjWzgp5cpubOO1H2",
-	"dYhrUdu5EfySC7KFyNp2l8WDhMVNyL/NT25Z9RC3ZxaD91u95uprrr44WbPHKPJmXSMzdmTaZvPCA3qk",
-	"qQWtybdtv0ZxY3ZsAP0y5LprBsXPmS3epXYxb93SZK7IGetriBgUiCSKpuVhV5IejY0ah1CnEeqHULWG",
-	"YsUa8/ekPvdgkKeTCxcL1TQ9pxPKWBXqd9OQkudz043VKlNrgr8m+GuC/1pZBFVG16rR9ynaGr527Vmb",
-	"anYq09HzKoLnvn34MgTQVV355coQ2wVY3/j1jb9cw01wiBy8kLuqIPHpLhsBtsISQt98Relt7zPRSQuJ",
-	"xeIl2xM2lkMxVYjYro8JXjSOuWmdJg9SM1TNmRdHelyEXzY8bLtEIPgVSWJryremfGvKVyLrjBO/5WUf",
-	"TdXZhtJUc6V5u9zgdkTV2WH22CVc/A7l5qpaKNW3o1qfidgoYIIN3beNrezrlOl05H7YNnRAmtman+yX",
-	"N7I4DPd+fev6klqOX4NZdx/0fOeHXGdyLnoBzAIiwq/ZQnIygpxiNgfsaBnevj/6A7XBRUfOPPsDdds8",
-	"duFnfyKV+sU//MmLv/nWZ9//05qLK2riSz7OqOmyHg/u3bp974PaJB4pNvDpL/7reBuNiTYe3t8/ODws",
-	"bublt7//4jt/Nd7G1ngbh4/2TRuF4/h/P//vPx5vYHu8gff3bt85uAWi1JK3E3dpJmfWULHjn+zFnCy6",
-	"Yu5YRw5SEsv2oMeEZrFdJdJjVMxx4dTgpMe1zXmF61JyAX01tik+0bC6ymvuFq1at2UNAHBBRVvc0Sn1",
-	"a2bFfmbVxiisrojp9UHRiasJlzJ/upk0c4UqPvuLb/3+v3z3859987O//ubL//izZ4b4Pv/HX38XijP+",
-	"/Jmhvc/NcriXLTHO3vnJj17+5W+r099Lq0BRBZUI1NaPn8xbZZK2NT9noVHeYRKljCaaA8bRpS5vlWDf",
-	"5aTWKuU4joIqCmt9da2vLpHMXFCJqCKlLZURoETutFTmuw5+HENfGeB7ixjQWMBZyjU5Y6xv5ByeEs2e",
-	"lqY1v9n1sv4Jlb+qzN7LXD0zTsKaaa2Z1pppvTG5q1C1Ygkqsljd9qWSV3dJy1ODFmHCzE5BSFDMFXwo",
-	"SxC9kFJ5tpN8CmhGnbDIOkj8Q5nmUz4LiJMnMZ4mITX6x19/99Nf/vmLb//p7//9X7340z95+cM/e/m/",
-	"f3ue/Aw31yuASl3T9zV9X9P3V8GJFlnySGTqiOPFqioDNQtJ9ZEqxFF93eyYZhprG+ZqbJhwqErtl3jk",
-	"lrBdmq1cLiSFiTxfp/0+FrxVPdU0H+r1Bhx5pVAGqNGNRIrTDf9NVEtl4iriYVZ7apkSJuU37MKAVyHs",
-	"q1KjzhkRNKtGSrNek84jQ5iVWjX8ZvFS5jDYY9ahg0RXBF3nqmlJX2yls/HF17LfdBE1IIxUxCEY37GL",
-	"wxnAhZ8uIpgBrMWDtXiwhM1yoHJ5nxUoa7EAcO2Zuw1Tg4g94V3TjDXNWNOM19lkND/lmFcDeOTuykUY",
-	"jKggrNfXI9JCWtEiA3HCRexqu8J8NsntXBIdzrVtEZqgtDHktFERu7w2V7XcPALwaFdYwmdpsbbEsJUR",
-	"QpD5nodybYlcKmBCY9LpnHLnalHN1hxkzUHWHGRVRilnipKps09diix67YyNphunPjIPXKLV6CM2mmU0",
-	"MpcKxrn2n684Uq7LyN6D27D4CA1iDk7e7BT5sjXabpP5o6dYcs7UKuWfQpg1c3QQ2czIFWaEIGv0E9pm",
-	"ZNhlgJQGwza/I9R9Vw5FWc2cj9jCqVrmT8eXUhkPEMOsMuf5iI1WHT5X3TV1xsyZgX1tukaj4tkuwXzv",
-	"sSGswkxK8YZx3zUzXZCI3aVn5vo7GnYZvLMgAK0odszRjXXY2OsRNrbgmVmcg0XVAkOCQ9mmSXJC22cT",
-	"VV3KOWHLvdMaA/pqIdJ0iyg6UqQrh5nJAArY0Tjy33owTfMHU4BCAzaECNV+0OE1GVKhodb9iePALN4k",
-	"eyRlbcb7oOb3jP6KAOZhw28pIga9E5aaQZofLMsAjBujNZvm27LHFDlhHZmCkAwpzvC0ZfdaggFBYVrg",
-	"LoKl0h4D2ww9pVxYfB3lypdskj1BuGY9XJwEJSCqSZsKIbWZiFkJM/KEdTSRA71LKK6Sk4GoGPl3cOk6",
-	"A2UmfhSsJ6D52KEjKJFpN1ycYVcqP2+owmMGYObszCpvb5GuHKQqQ34d9CeFliN6xvbtnteWAtMvF3m+",
-	"dO1LOVmi9uy41lOnPD6u7ZBjIzjcaDS2Gse1iBzb7C785dbBndtfeXjruPY8V+vTMGQQOU64oJjLiiEu",
-	"SgMQz0LSjx3knL2UmNL8DSg644vKHnOT6ldWKlgRzWbtAdqFPn4SUvD3Zeo3SG2SI5YkSJNOWBuuf8fd",
-	"K1UVybA/OEl4Oy8ShHgDaloAOpyaIYUKDUDOelC7gYo2SxIWI9HE4POYxYM+qlA9OjKHytAOJFZlQen3",
-	"cuOYuOJF9XVP+CcYNTZ+jSrjGvNPjsz7UGyXPe0noDtYC15ZjzxWUzs0hFflbiYX+ub17GJyoZmF+e3R",
-	"p7fxcaz12ePCffaP0zSlIxxi0ZBwLWWaIz09+vQOE6e6W9u5eR2adR8bk/ThyWWoXFjSY2kzJVqR4mmq",
-	"0odySHqGXUFOBJ7eeB2Ws6zkaPhDjjaYW38yUFwwpQhipoSEJ09HpuXNBgkJYxQGvCnIWVsRoRBgRRIp",
-	"zxShmmzV6/WxIVFNelLpHSN9GErTlUlMOgysJOYeIXp8Cwp/tCIjXgkpGJIq9M106TkjlLSgFEcbgssK",
-	"vC53uNLLEagFCFI5ASoWM8rITFlbrkhLZauFxLbG2YIEi5RM4pIy6EbdGB/0LNfE7Vvl456zrHq4b69z",
-	"cfVwHuvoxNXYjXPUpjRKsTrpi2bVXTcbFzYHIKsOQlWwBI3UhAJaCOnIFH/ts1RJEaELWwcx5U7z9ITb",
-	"EAfQw04YE6TDjehGuMgc0X06SiQqcYgnlR+Pfw5U0BZIes0zNmqZkVI3TGejxlogQHK7cghWaWDVoABa",
-	"l7vzogMFTgeiqXmPtUifyX7CAPTM0BaoFbKL3bdS1mdU2xpNqmW1YCWxcfu11aSpI/Iw4dQslxFWB0Lz",
-	"xCqtRmSGCeMygiEgpyqDct+hPFGEJjCbMb/9TqA3ExrHKVMqIhA0AAg56QghbHkb37LOZsOQ4KNdtVii",
-	"Eg/KPrAr3yxR/FRQPUht7RNsBZsea8WKpqrM9D+Dka2yBgpwjVzJfORvRhxuRBn/3Kn7mmJwnWIuTjVN",
-	"zsxl80ewtlOrN82LTQzIhXOc2f+POHAPo8Zv1N/ZqDdIo76zVXc+fpneQ/by4td//ekv/gyutzpz3/3y",
-	"z19+48cvv/39F//L9zY+/eVPX/73H7/4028YKmOZG9rVTL+DLaNfPV+EO63YLQLHHpbWqiwfPwsKt/kl",
-	"tisMjQcBDghnBS/hHajt1F7++d9/+qu///SXv3zxw598/rMfv/zFX//+m//by7/70csf/tmLH/63F3/5",
-	"jZpfMCMXbMHpCclL07phXFEWW4PMlh6rg9lwGb9LePLv0nhqas7jvK7N9TgtfsWdM+tIh1Whd7IkcewK",
-	"DK6e2QLE+YI6UpmJ5ho0qsrt43BuOzJJ5FB5ZAAroRsu1HIkqxUBpwO1ud2ViglnwG7TJGEpMqDgFvQl",
-	"FzoxEwsNP2gSNuLAsUBM92Kj9LE4FhukZahq03pkWzvAnk+sz73FBdfckOKW5/ub8JKQMWvGUrDWDtFg",
-	"UrZyjREaiPlVZW+Qe4zFyr7EhdJNHrewHXNDdLOfUNHaCSWMlPW4oYbkZj0i129EZLsekcYN0BPrXqCw",
-	"lm6gAbJjW1OtXVwkI1T1qVIsZ1jfzCbd4YKrLotbkf2CngijuyV2GdwEvCXNDSt1FjeU+pgIV0VpmuJS",
-	"Fs1n2GXCqvIxyn2anjFBWj36tBkPUDZouRliz7h9CO3fMsKYHOgmttg6FiR7OJSh3OSKVx/azfcZTMEv",
-	"zI6ZGyJclO7isTiAC+CgImFJhpTrTBqGiEScizU/wtk34hjIXDFLjbQHS4JoGjSbALwGoZuwrnY1wLWB",
-	"a3oszCUHU6aRkc1jPt4T+kG5k2sQLO1r5hqcyHi0A2O2MnzL9tGkuuWbMOJf5gNiIt71r8iBjgjvHAv7",
-	"C4w7E7P9VGAU7oLImG2SvbDB8DDZkFVq51E0MDcdN5NjgQcNF/iEnXKhssMJCwNBuOFls3UAM1JQ6OA5",
-	"sOTyCgXS8EpNlNQrkj6RxO/kXwTDrj/qtZ2b9agWnuPazjvvvLOVk1HNz1bY/Pz/+9bLX37/sx/97ed/",
-	"+zdVxdBsw3Ii7hGIuDv1+pfr7+zU67a1QMLOX+/aznZ9QqQFVpTt5VyrErxm23DGMtDywrFuHTWuYziO",
-	"Hyu+LWRt510MDPerVWlNxqa6rKQOp/P1FNGLpOy3XyEpG6WVDMhoLVmvJWsjWT9kZoJOvOr3mWAgwgYi",
-	"NjAdmQKPBC1NoTh40VK3ux1lUvf9jhVMgQtbqH47qBZ72mdtQ56xFWZkxpMRsVkG4YtgqRoxbWapjV6h",
-	"ZI9BuIX5w0Z3VPLEYu0kV1a3K5NYOfFCp9x7Y8lRftQK+65nhjchhzsoDWLYRwerEaANLiIsgddNI0ab",
-	"gAmg5Swzt01aog5EPG6GWqKSrpt5gSnJbK+h/09Ca9JWRu22F7TVHIh41VGszqV6Y8UuVdfxmiiviXJt",
-	"p3bIUFvHG5TpGZfjKi4lyC5ctSwBObystQWxq1biy5sVBp4rCLKOoF15CizNO8A8b81Mw4EL7i3lgrKW",
-	"8w8Gx171zHgNUSmXPg7QbMKyQFgoc75JLG49+cLWF2HkCENPvrD9Rai5kTCvue+639DFprpykMRYhKJF",
-	"+gMN+bUntH12LGy1cqgUGJF4wKyNoPXw4OjhV5u3Du7sfbV59/a9R0cHhy0jnLWwlkWuek/L2Y9ad/f+",
-	"uIlv7t9/dO+oZcQUiBcb9K3R8CHIGlycEkpwKcwzXZr2EqbUDjF8EqZnDQzO9gg2JvQuurLvLcKe0rZO",
-	"bHQrfO19gLve38Z1ZJNsrGzkk4lBkoKG9/zqYqAsBPJmphtsOqXCZilzI83BmgfmEt4hQnohzbllMQ6W",
-	"a6K4aLPNY0HIntueoC8lCfh4Jy2tZnDQfn7sAjywXZbENspTFSchm1c3hdRN8yha6oAS+WBmL1d6X6TN",
-	"l45Tfg4AfVNax1c3uWrC02AKnBAQUfQ/oupsKdHQqcDPgot9W5OYw1mxh4Zh9dIkqUUzcX5Ymsq0mYlf",
-	"n/3fv3zxvZ/Xolp4YbwG7qXMwBqBf23Vt7YbW/VGs9748IM/3PrK9cf1r77zRze/9tH23Rv33n7w7sPG",
-	"UQ3lSmhv2vi5IkOZ6i6xudiEas16fb3IbH7zg89+9cPP//5PXv6Hv5+Ykw10XHpKTmIdn9SQCTCZLzDu",
-	"Weu/teBgKwvVeFzn1wiqJs2sE7DXcvpixhPgYgMNETdAuTXS1HzAeIlUwkSpMLJx4nA6SkQSIxRZZt0F",
-	"dA5F5FC4sUB0DIwtNXyEiyw6xqqdigm9Q1pGEwaRAISu1oP7h0dkcjStYzE099/Gc9oUBsydwZidTXLf",
-	"8fIsnSWLuIHI0UEfh2TRPQ4NY6CJnYUC4A/rcToWEHxjJ8FT61WaysiWM3LoocxTTDMdRzIjGFgVRmDn",
-	"AkpQCXF1olJtp1G/vrU0EY2qdbR98ezmK7XnT+am4e+ZY71qILx2m/XBct/IWfqzJ1mnw9o6MPcsvBfY",
-	"6PX6u0Gj9jY4xornxMb05GTBfN7zUZcrQvv9UK50ku1mbcENi/xols0dyO1n5Tgfo8y92jx3zREvjCOC",
-	"pcpQfUka9Xoda/AtxRwdXmgxU8QATOXZCMbO2ETPcQUSFURF4kFKT5IRUVqmLHZxNJbgtJC7QcQCxN5Y",
-	"HKxA9R0o1nTxwK0oeBOdAhj060xfETEHeoMJQydi8gXgv/+ssbV9/cbN40G9vnVT0B77Zxgk2dolrS8D",
-	"c6ZE9WmbRUZVbf1Pf/zH8OWjo/c33onCQOAO0UNJ2NcHNCGmHWULSH4xi3nBJxEfPAtjPgW1EiObn2qr",
-	"EftRuzCPk4SKMwgnMiy9x6Fa5i6hBNgfuD+AUrGnfQrhMegDcUtl9HS/Ojhu56Kx39o9gFATWLeuWXur",
-	"F9stwCjsYP3R+9NEkHPeM3uQ6fw+65X7TFojo7hIZ/a0z1OmmlTDW4L580H1DsRE2/gbtA6YdQn0bWWG",
-	"3nrx87/7/Lf/68sf/lUrGNQ/j9NRMx2If2Z4WssbTrgiNjZrN5eDzJLESmAoZp0wJ1AGec1F4s8hE/Fh",
-	"b/kw46j4KrmB28glHO2scZbkqdgVySWW2FyaEykTRoVLllsYdc3CiuXkuKOCYwbj5Sp3vkIpDvHA7Pc7",
-	"tcb2O/U6/FMHktdPKBf5Xvbg4njyEDY2jq7/4rf/z++/8e9f/PzvXnz7v/3jr7/7+c9+/uJ733n5H/7+",
-	"9//5T1987/8wO1nee1RTcpC2x0CIMzT+/KAe+P32NyrAKy8Y4DRiNP/AICakmQ0NMe+qF+Nkl+cDxOOS",
-	"jog5kLmIm6JCDIbVNKKazQdACLv9e7Wo1uGCJkH5hN994/uf/c0vP/2Hf/PiT3764nu/+N03fjBZUAGX",
-	"1xdUyBbX49fdMDNr8z7HRr/8zs38SqdyoIPMWHbaw4jVRuTTk0G8paKp6VmuCgSAP3jAu7drUW3I+GlX",
-	"13a2zNXzMSqhcImoeDEHURauPdDaEoye51ENDNfxrGUdX7vqK1U4yjmE9MJhz3ksZ5ScgNA/uw5rv+5a",
-	"OjacGlxQhBY4sJw3tqqn1gnClWxEITjIZRmJzGAuxUS0RzqcZdG2w1SKU/KHh/fvQaLdsQDRuMeVoXNu",
-	"Mv1Unqa0Z+N1U6kZuJsoBAubPlHQHXZlwkDaL9ERMELb2Q78Ok5qDCjyUUFagVS18REbtTA30GwShjyD",
-	"cEvVcZAlnQX0c01OmVZZ9h+OaYrUB7r3FWeYjZvNjoYSRCEVWb8V5DhCUJmV42Ff/K6zp1zlLGgedANN",
-	"NJcsO0UX0AewqbffeReMbgV9PJmTu7yaJrJifj1zsZZl1t6itrUVmM+AKuAQ4U8v0nhZPuPxLug/r016",
-	"8KUTRmJOIbwNr4I1zNk7sckzFpO16eiSbRue2LxQ61pwEN4g29pa3FixuBEY34rQjBYQPMzdvfbM3uWp",
-	"IWI2umA+7mReWjw8bFZJvfmVjVDpw0D+KnCn8YBN/X3cZuXazuxR7ht04kAoj/vKbqSr6HfO0lwk3jQO",
-	"mANJ76fSbDYXp80SDxJ6s0rm2rBzQTtYbaf24ns/+P03vvny299/8Z2/qtnQiiasH5D/cUVVT21V8VPh",
-	"UycKTAvLec2imjbM1cUxTIOLb1xEqUKqzqrojOv4wyuq2jrms59NFssiCfPU8RqGzk9Ja8DswAcH927d",
-	"vvcBuiSsUOKj7ncxrRI9zpXCyvqIZVkAtLQPja4J82tHmLGDHD12XyH1dZ+q0FxLVStS2OtvEoWNiJBD",
-	"sr93b//gzp2DW29WLNebVuICiJUDYwKFLQjmlUl8saLsNfbUO3YK8fNuCzKUaYz1sblAFVDtIAgAugnj",
-	"AaAP83bXjhM8sElM0ECl3Y8W/giD3UdoCuq6rKBTmYH+FqR24ShfORpOu4Yh7mxH+FeTq2ZPphneZwXK",
-	"O0ZhuWrGA+++GPOPWC3d2tgnnSKL+0Gi8BUX6Bq+Y0FjAQbJvdaIasPuCBLVm52BiFVtzJ+SD8WF5MKO",
-	"TH2k9y7Zntj3C3NuVE7BxqM1i47CPRHrhJkVk8PH3ZGjhWCJZw4V/FIkVyP8JFywWQr+kXvu1aFFHz+r",
-	"TSU0FjwBMNTPkXigrQ8v22LBlsU9bkOPLk7UUAnXezuhvAedj8eD5gTLsSa3sck5x+F06oIox2wxULKc",
-	"Fp9qtmoZEc2elJnkBQGY1pRlZZTl4JylIwxQ0uNYAE49johM4iJ0ziVJzvSiYi6ue4y0FCjR0Ba6ABFd",
-	"SJfFIc2Jb2uGMAeu7QMjUbzPEw0I5FOGimujWewUeTNsVMNKxu1+rOhAwMefTx2EVZkJZJlxRQzVJzKF",
-	"vLe0ZBxOze6ksleMlGxUvQ3QnifR0KuMxgfq2RHNGIiWCw3jdQMoNgdxDUy8ooJ25jyWAhIvS/KuAfOf",
-	"XoIHIgDgOUIVaX1wkI+4wHacoQ+iir3GaYHKhCZGAXM4wBE5GUH0ie7K2Lk/212mjoXRPvsp6zDd7poG",
-	"oPqvi9nAeFajsbSiQKntsXzwSA6iTRvhdJPsm+EjciAGBiOoCYuPhYtHRCjEHcD1tbGwtqFEKu3qECN5",
-	"AMEktmnNmBZkk4AHAmoVb5ak0R6LS8ujhSkCl7onh0slIJkVNrQpF03xCNx3N+r1iNjfXSRnD3KbGVDL",
-	"ChmdANFf2zEtQU+1ne36HGEJMM2VhiSAEJ+JzYtYiBcQrGdYaRfRyJcTmu3CT5eYrS7hqFZJUBeazuDs",
-	"7GKsOxiuXGg62CTW0QPr6IGRI2uW7NqDE4WxBBYXa6lUnhwLKzW63jGXVtm+baWRbGAOemHHsGqjqyhX",
-	"bDbUViDXQkQWWyuFGL5Uyl5k6b1OOUO2eSwMs4oHbJM8QvSMgGi0LMgoYnL5zBKzEJsEYy0HymLa4/nY",
-	"zQAubKQQdwixCPVhTcdqjJGBPdi2LjM0CJdOcyxyTDnjnb7CLipDCnMGTVcZ10xdIuuZA7YHoZ8rIs9Z",
-	"ukkemyEpm5rr+D0AwJrlMfOxPNSxcCOpRMhRBW4B7UlQJVkPRCjs7FQy2DIH++H57SkmbWnSUjLVLfIF",
-	"izMHFl0ASeZaHQs5FNboJST+ZlOcuP7iLh5IQFqTeWCRLrVoJ2aFtcOwi+noLUXgNOHhmHhvSNWx8BsM",
-	"RW+cXEi0jOko/97XB7x9xpS26HEQQQuBsNA3ZmEhIcbawbiEp+YJCE5VNnnrWFj8FkJPpau/A0uNgHM2",
-	"8zh43x49J9iwNo+DLfDgc3YHCdc7uB/ZLDNNFIN1g53quevk0scwMPctfzA63JdytKDMtu4gJR3e0V0n",
-	"hpk5+YoLXGTT9LWVRxnKcHcg4pTFsCZ9KROVC03ODvAm2bMicj6mFBrSAInrhgbvRebCSVsm4wyOjg0A",
-	"5ooYCdshvYD5YAdOir1ZcLNtxYo2FqyA+nFWaI7JF1r75uuNfSl0KpMdIuQGBPy2vrhJ7rGhW7FjgWnY",
-	"JKWwkwPFCgKqAzWh5XxGPodMkBOmh4j/Z+Rp5aOYV4kgk0m+c5t+9/r923Eltdr0UVkJf2zk2suyJ69F",
-	"0SsRRV9RwfLNF/cWF+0GJ+ZQnLCNLJJ/ioX3vmizitXeLOLhfCXfHss0vlGfUvHNtXpRZd+sWyltXnhd",
-	"NiYcwm1tnijy17komzkda5vnamye/uL6SPG8AXQ3FCcR+A0VqATFd/PVIGWXW76tzWzYxBj+aUQoOeNY",
-	"fMFlamF0jST2RiqQtHN10qCiAppHd+BRoIC+JAWK/2NolB5EwVYpa4XY8K0gxw2XKEOOgFZdgTWdjgrC",
-	"M811LSaIq8zpOpHyzKrkGdpzQCZ3Glvb0Rg53qm15SBVrOlezgKDgKc3gtZqn/3gh5/++jef/+wfMJse",
-	"5RHzH3Ute32Cju7Urm/VslR3K/z0+gkE4viv7XDeu3//o9v3Pmju37/3/u2Hd+fJ8DU7sOL0qwWWt1K0",
-	"a1HZAgT3w0HY4NY83B9+icc3CMdy0a2+hljx/oRsCkNQRVwYf7pgUOliu7+U5IsHYo5SZmsz6tqMOrL0",
-	"nFDymO2bEzLBYIHxLA/cPSlxQzkFrjRvlwvf5lAfZo9dAlHL0kgdTOxWgE7aaLztPzVTAAh59+3NG7Pv",
-	"clTTUtPE0Mmla6mYRdgH49xMxRaeWsuYi+uYAOg4KWSSkxFIbhcB6N13V4LGPS7AirZR4Srs9fsuyufy",
-	"boPlpzbm6e2oZj0fTcGG7tvGVvY1pnLYH7ZzSSH2yxvZ/XHv17euL5l27Ndg1oXo8PP1rbigW+Hg6OAy",
-	"uNi1vPmF0H6/ggmmPw+svY8zsTiyVJFWAfbrrs10sI6swNB+JuQQwjtsYUbwIE1oNXv9/hpufA03/hrB",
-	"jfsTu0YcXyOOv56I44vwi2oRGQXRidMiE4cp7fcZeo+HFAsgc6E0QK6QbLDESHKqMOVtr99ftbfxUjLk",
-	"iqmfld0+XiwN+jKchKBfuSziJXFs3N7N5Th04QY8deCca2fg1cZ+OWw1eorwvL3FCE6X0UR3SxWxD/Hn",
-	"pTjrnLsx5+qalWLtASaifvwkn5/HQF6zGHRm9i7MIlgsuwKFC9UfnCS8bZfKkMNR6Uo9hF9f4YVa9BhW",
-	"WFxDT0+oYj6IxYrNPX6aUsxhm2+18/0+q51Qxdt7A3NQP35iGMcJoylLP2IwLEjshWCaomQkiCXCn2tR",
-	"bZAmtZ3aNaSqOKbxF953YXSAvKCCOqW+JClcQzraJOMYkjBzrO5rGafzFaN5ZDLbxvVG+33blbmdm+SB",
-	"TBKM6MPADR+fETnlEEu/C7aZ90gXpjl5EUF3U8aIP7rK0RFDQbLQpEJxAJE41Cb5AJDKIfqt37d5UrC+",
-	"bylC4zg19wzdakaeaRHbqJnW+FCBRhUMlz3Vto1+QtusK5MY4CePygDTIZmCx2ZxXM4Fw4wupWCeOF51",
-	"BmuaXzXXhioYCQYPuvAYOQ5aB1EyNOjIAla6uE8rQNiQQOd5BLz0AIc7D4ZdPgxXgw6xFmwMID0zBxJC",
-	"Sm0J3HNqK/vbNYYowBPW5bkNyM5AYX8SMOZjCY1ukhYe4BYZKLO6irHARqJ9hKWPXIwwaM09byVTQPw0",
-	"hzcYBzxQMgRwVdnFM9SKihFxpy2GHTfHBDL+XT08wcJkftTY31KwPok8DfrF9njhrptjdsYFBjzGLOHn",
-	"LB2F77oy8JOvfgRxsScjKy3FnCYQlcif5voeCIhxLpm37VLtAgZFhyr0k5PeoN21yO+aDMH535ZKT1yr",
-	"4nZDEAw4zxj85e2+oLvYZQ6ahNDe0kPZZ7KfsKx6clgJFROHIyJdnJlbt2j8CuQNzJNdfSiHYU+2zLJp",
-	"GKigbTe3wkLTdvld4sqV+TVDs2UhzbnibYz6DopK++zbHqMCns4tuNZcnKoS0p5IGpMTmlDRdoxRDfqm",
-	"HyVTFbRjGePzJ8///wAAAP//",
+	"7L19kxvJeSf4VfJwvhi9VDeBbpJDdsfGbk+zZ4YevpndFC1Nc4FsVKKR24VMqDLRIIbBC3nP9sle7Ura",
+	"891ueOWztWHH6fa0qz3HnuWQZevDaMgZ/eWvcJHPk5mVBVQBBaAbTXKhUHAaQFW+5/P+/J4Xtbbs9aVg",
+	"Qqvazotan6a0xzRL4dNev383Nn/ETLVT3tdcitpO7WlXEqrOVER0lxFFe4xwQdg5S0eknVDeI1TEJGV9",
+	"mWoiO0QKRhQTMUtrUY09p71+wmo7NdVTTdrvN+v1Ri2qcdPytwcsHdWimqA984T5lce1qJaybw94yuLa",
+	"jk4HLKqpdpf1qBnZb6WsU9up/Y/Xsnlcw1/VNRz+y5dRbZ9qdirT0QNo9wV21qe6m/XVto8s3JvrAzvs",
+	"UiFYMq0/fGLh7h5I7Mis9z3e43pynz6WQ9KjYkS02S1CNelJpcM9aNSLFz6BBsOhxKxDB4nGV3r0Oe8N",
+	"euaD+cSF/RTV9Khv3udCs1OW4ghlr0/F6IEsWwj8vSnk0mshB0Kn03qC3y+ip0GqZDq54kddRlqCPdfN",
+	"NjzRMsffXJI+PWXkhHVkykrOOr6QW/MefX6PiVPdre1s2YV2n7OlVjrl4hRGhXe1YOIz7lBHpj2qcdtu",
+	"Xq/N3NG7Mev1pWaiPfqEjSZXYU+MyFCmsZt8myYJS99TpCNTortcAUUw42FKb5JDJjShp5QLMuS6ywXZ",
+	"uk66cpAq+JwRmRMZj5Dm2HdJLJkiQpqXTklPpgwozynTCh7r8FRpQoUashR7iLImu4zGLCWtYDYbj1k/",
+	"oSMWt3bxOWraZin0TLjGlq9vbUXQz/X6bTLs8oQFnXG4Z0OZnm2SPeH61l2KPwnC0lSm5m8hNTljfb3p",
+	"DgQOKNu1cGBmnasfjT7VmqWmzX/+6f+w8T8/+9pv1YrOyz2u9CzSwTXrhaRjTmqxNS+1eNSVgn3IE80K",
+	"rtdDkYzwAPXNY0QMeicsjcwmtLuG/5AhhX3iigxTrjUTJUOG95v4fq3q5YexPcB3zFgfy4FmpdQmNb/O",
+	"ojXzXr1DYKOlfSKXXYbAZTzziKqzUopiOMoyrNk2bvp5olgqyvnkwP28aFe+fdPZUzr1tCvWliJWREsy",
+	"pFwDwaLAPsmwy4S55ynDyytYyEi3SxipaaXy+YLBvTTDTJnqS6EYSGH7UnQS3oZxt6XQTMCftN9PeJua",
+	"KVz7F8rM40U2HvNkzGo71+u3oxqQHPNdyig8CNu3KaRudlkS115GtR5Tip4yYGGGTvX7RMCFMg8AeYNX",
+	"7CYwpc3m79TqjY8/+u2tb1x/Wv/mrd+5+a1Ptu/fePD+o9uPG0em0WqzPoDRwbQnmanSVDPkI1ycKk/w",
+	"CU0SOSRmvaLaHbMZCywOUk4/czVot5lS1Udu+n1sd6poAjCul1HtQ5me8DhmYrEd3C7aQTrQ3c2Ob3hy",
+	"C829IT06gtWKJZDNle+fYqSdspgJzWmixodj+rgrDKeiySJLc8Ps3+TScNdkblEOZY+hnDA08sYwleKU",
+	"cKF4jOxbsfScpVdwwqHf9xSRQ0GAa+7mRBwek4RRpElcK5LIU1y3c5rweKETtbUVLFuHsyRWtZ1P7Z+T",
+	"zDFbQyu10Bz7ReGmTQU5YSTmRtaLay+fRdmGOEmP2zHn9mWPQLdOIoInVrsLdzVpy0ESm/GnjMYRORmY",
+	"SfpxwVnZJYy2uzBM2mMwifs0MfybLbYLxYfXrVXPtz12tbOTgYM2i2YHvvrDi3Ix7txvHz58YJp9IPWH",
+	"ciAWXJTrU9lVBxoeXxHHkokatLtXw6jGhtAFETuqHUl5j6anC3Gn643taQdES9lMoO3SA+J2R0tJ4NGr",
+	"OyDQPZAKQRrkPv8gItJSDtkhlJxQDetGBbllfraLd5+K0WIk7nYp0zQLZ4S9ZofyZJAyNbaAUqIsaH5m",
+	"MTGqVK+v1S7R6ciqqQnVK2cVbljIuE4HTCmmSCeVPdSIaBynTKld0nrMdDra2OtolraIoiNFuiXy7SbZ",
+	"D7gz7MbQHOV+Ks9h6rmmnXZOyZCxM1SBU37a1WTv0V1yxkYqIjRlVnBEzZfFJOFnzEofRtoXZhNkyj9b",
+	"lGw2SnfW6we5DTXyP9Bsc+L6VCkwTXBFelwpIw/IFBd1tRv6QIaiUeRHQaTAI/lE0HPKE3qSsMWEo0Ly",
+	"MQhanSAcRhbhbeYoun/SbrOQw9VTkJhqekKNIElFxuvaXRbvZpYhR/GMgDmU6RneUFxFNej3ZapZfJ/F",
+	"nC5GiW9Mo8SDrItmz/TRBMV9YnX3sduNo1Gfkd5AwVzGB3C1PDxm7YSaS0sVaY0PrQUatG3TugfA/Ox1",
+	"oJ0XtX4q+yzVHFVXXL8ZdnPzjBkZ1VWsE0dUnT2iY2xv+lv37WOoWTsbwqc4uqwVO4Rn3vAiT/4Fa4OG",
+	"6R0hZd6LwB53Y6o57p8fHw/q9Xq90CYHHT0Gv8ljPAOTS2p9ItXMOPbYNoOFGnflgL0Med1uYMe8Ua+T",
+	"dpemtK1ZqoCun7G+rkU1MUgsUUIrzByzSxhVzI5+8iDCr8iFgO1YBxITsWEsaNFF9xJI4AQsK1MNaOND",
+	"HTeomeOg01GTGl7ZtMyxaJHQ9GOdWORMyCEy1cQQbMtMI6NNakbB7N16fHD0+JvNOwf39r7ZvH/3wZOj",
+	"g8PW2HC3t2qBcfTWzes582i9yvBV1+gATZhF4bjBek3Jh3t37x3cQUOWUWhkGhi3rYSzSzo0UYycjIgz",
+	"35YO4UTKhFEwOyhN9UDNOo94qA/x2ZeRtx9WNxOGFzezPnoPoR1GyeU17RRRJ88HJo5qTgcueuCiZjCm",
+	"bLsxTZnII3uTy+hC4VDhGTDmV6Sx8CK2RNOUjuCz1DRpghttprcRJUd0f3RlEqtaoUE7tyhB88HW4vCL",
+	"FuQDmlDRZvtdKnBJaBxzMxyaPAoWB851NL75/qX8NA7ZaQ+84UW0JfBkZP8LLu3G2A9FBKdH07MxFw4Y",
+	"sirT0XEuhhMpXB/+2RF8Nz7JOpKCdsqoZnFEGkTImJFYChaRLeuoJFQQmZ4YyraNz3e44KprXriOXxh6",
+	"GBN6IsxKJckoIjewJU3PmFU8wXYClEYZKi4FA5VgfIEbN8MF3t56/+b7eWo4uZbe424YszCPfVr79oAN",
+	"DCtXPdNBTwquJSzbswJ+5Bq4WAGm+BDm6Ge2RSsTYfCSxAVTzH6YcT/dk1OaX50o6Oaz6jUULCleQ/vD",
+	"rOiByIYh2DenL4d70LyFd7VJdc5vGFPNNjQH/9jE+XZutYkfUOzpcTHQLM8ZJmje5LUrkQk8l1D8VFA9",
+	"SFkzW+UXBZLDoB/PPaNzliqOalqeosFaKbCQ4zEtJOAVDjjG5FiPY8FUwv0bX8hsfLn9yk11yrm6x1Hg",
+	"r8Sm8Sz16PO7+HQD+ZD7NLYtUW0g+LcHzP5sNi7f72ovrmDJynW4sN+JSfolr7T2jg4UiEhB8M/MHWTP",
+	"tQ0kGp8VjiLf2tQ56XZ3pvzT4yL8tjEhES1ElxyNmeoo5aqfUIy+K6I+0zUHnY7u22fnoC4BpZjW/CFj",
+	"4hv20Zcvy5c40MfnFDIvmS+8mes/nbA+m7bOK6ZDq6VBaC5b5CjNafdJ5gkJ3SWNel7vz2k606OSIgxy",
+	"qRbbkl84O6cpK3WRh6EaaTf9srhMA17tSbHjmNT10WIzub0NG2LpQx/xQaPT5X8AEhCRzc3NIjVscoun",
+	"mUrKrXof8XNGuCYntH1GuLBxDX2Z6irCmWt5IDRPJhtHk5LTVcHcYKXGaqLkVVt4goWL/I7m51x4MOzJ",
+	"n7Sffnx09IhYO9jEaka15xsyjc1UG1lQdtHF8tHYb4sy8wboEVFtyPhpV89eBFjdp/jwJHUIIuGtBmLb",
+	"zWsdC2oZ2PyKpX3sdPXSftDvstK+vStXL+27Ob1V0v4igvji96ls0RaU31dCDRdY1MshN8+mrd+KKcZV",
+	"UIunflXHIwQV6VNMZtNZnMQuaeSl5oz3yMFJwqbI0fXNeiZKW9EAxiE0bc97SmMuTjVNzpruIAWuBci5",
+	"qOKy3YD/Nj4scd2yHkUhLMw8uXG91Bo4JmdN5KxUeHGgWFpB/nqiWHr3Dl6Kdpfqpuwzga/Nsw71jdt7",
+	"G9+iG581N6p4Xdzgik8T7OKqGS10egWMNut3aUaLp/8NYLQwkJVv3lVsnFoVZ8TeFjkMoZG7PtXMPbka",
+	"ttfiBQiYdZ7gfzAirSxbtLUL+T6kx6hQLs8Zf90kR11mPok2S0UuLl65VMU273MzNZ8OiYYn0lI91apF",
+	"i5n7twP3sr8lNgG26Lz6zNdqu7WAfhZzmjT7Kevw57OFGXPC4MnpXqrTCoLjY3zq7XY8hZnJVvML19Ov",
+	"RYlLalGFEHpdNZ+CTq+AT2X9Ls2n8Jq9AXzKzukiFMKl7+9cHojLudkX5vTBhV2UNc5HbN/+hZ+Tmj2b",
+	"tuIrpkMrpUF3UFPcz4zpywtVZVb5RVg4ak0VrJ1cNVW+4+ASzjSsL8J/B4o1Nev1E6pZhSPIMVAjMHCU",
+	"WuFzLWdTm4+V5nd2tRw13/fKGWtB90vy17FrcuVsdnyGF2N+9Ve3+lIcsee64mWYMYnVKX0LT3KcjFRG",
+	"5phcn+Kw+JYdXgvjk0mGfeWdpa6Rwtj4GSRojsDu8b25GspxhVQD9rzQqanZc43JcVx3SSvc2VZui94L",
+	"NzCHM/b6p//xy1/9m8///ldf/MlPXn/3h5//3U+/+NPff/2jf/3qj3+cz9yZgaQzI7klkM0mjxzXXTnQ",
+	"MOCv5wZ362Yt30tj4/azT+sbt5+9qEc3X5b0lMl0BVbOxWcQ4lksdfgu9hgVnZ8Dl463+CB9Rt/M1Lk7",
+	"TFO+UKRQPpnvxaxQ/vHrg0PMNVK6GHaQE0viAB4qMt8PzeM2YXCS8brkxwnIL6I0ZIpCcq2W5CSlot0l",
+	"UkSYEk8VaeXT+Fszbey2s8IZnxcL0IvYrfy6zRW4z87LJO/KUrQaYGszzwVIs9hh9pYfeU5SLV2s1cqk",
+	"0OXKRdGs1yUlUDxeVy54wjCWijytGsoMoefhqXb5NBDGZM+XGbGMWTNG8CvIDWr2EypsklbT5Qe5zy4x",
+	"yL2oNE2DdvzjRbk57kd7l0syMiELyQprkHgEGUm7RMhhIKxtkj2blgQQB1SRE3Y6EATyPgHXTzJFwH5a",
+	"UVEWXHOqZx+CzDnZo8+b8SClutCKbANsXfarnUyPjiCTamou2o2tGzfHM0cLkjbMgnPhGVEF8mSOU5U5",
+	"PnTPvbRnovo9e2gezzs2toocG306SiSd6Qp+ZB+zhqvZSormHZvhfmiex3TWVM86dbA5/hiNn7bKpygI",
+	"MKywHaYVOdDNlPW4iMuP0AnTQ8YEwedYqhDL0oifXGcIdniH5zhWhaG/1g1efcdzF8Ju+Y365J6PUUzH",
+	"/LKoSk/gCgnn835CuVghvzMdCrzcK+V4Qb+TYcJdRuMpMeCn0kXPch2hR5PFZNA38hskslYLfYRumlw1",
+	"ezJlxSbBeMDmksnY8z5PmZr2zszwEa6a8aBkPP2Uy5Tr0fjVK4l+zqRexxbNDsaDhMU+BwwRRyJMQEUW",
+	"1/Sg1/1UthmgzRgBjmmdFHG9qPZ8w3SwcU4BsVKZnj5gbTpQ7DDo0H4FmRn3bLf2u99xvdvPD+ShG4P9",
+	"5lE4FNe4G5GZqxxoFpdbTeB3RRQdkWFXAosy0yRc2yzfIVeMANhQF6BELGhCD7LQCvAD4GdVpP1LBwdh",
+	"+zRrEjlub1uXgqkoO7O7MKg2FcA3AdqCpwhcW4U64WJ9g7NhkfBXDergiKqzDOhADXo9WgTOcBRApxul",
+	"Sc3gEEuFoPuocHuSs3H5u+kvTO72BVfFH41sz4ooUqA/FquixeF1Zm93CSWx1BbvkAstIQXdqTsTqzMF",
+	"1YRqD9yHliNzPBGYyhyec5oMzOlQLOnMVENx1NPNEQBjeU6T+6qIMScJd8hbANiFwSTQmjm3IFKw53oq",
+	"PwZ8kPpsQc8ici+vF1cWTEriN4p0WOsMnKGvfsIuISah0v03i3eVWT+fsAV9zm4Piu4BXIUO2JEuyFQ4",
+	"Nr/S2OF7jBrmUgKr87ED0OHaWuARajkPpPPo8cP9g8PDuw8+ah7dvX/w8MlRGZ5OwX2ZFw7oHotPWXpQ",
+	"HER1gmgjBcYvq0ZWE5dOSpgBAPYCu+vRmGFzM4WcRVBMCrK7LpM8TAd9solPVvGV8qxkHatAOTlklRmr",
+	"VugqxnWM/CbnsrNs07B3M6lXcIZWp3+EB3eVBAv7vQiT29gMrtbwhoNZ9fat3F7qiz/Mj3RUCZ4M2lcz",
+	"WVkx6YKaQrTdJZioHkFJkIjEdATIoz0pdNdwCK4x8ZN8JgXbJWZUFovX1aXI712fpc2YjmZuCbxsdEWW",
+	"Nk3Xc72AY57vFTOhim8UOfjvl0nDLQts30I/KqK8Ogj0CHzdfSb7CTOMl+x3uWAKwFIPxGnCVZecjEhr",
+	"r91mfb1xj4rTAT1lk86bIMF0KxtNMfxUSwSWt1bedOY07HOW+kdAm9bhR0OPmS7DdbrvYZ+MZsvFqZpT",
+	"nBpSrptDmgouTstxAfeg6JXQRLPE4efaahFdqgAUkMWwvsrhYNV3UAuZKrps3bi9NVPSLzoCD9hw9eL/",
+	"WVEJIJf5TRX5gNHUSDbyjAlzqsxXVPG2x+KdI9l3ik5xxirwZlyg1dF1uyGrpOkB95vYlUdUKbsrLVeg",
+	"yoW6GJYIZaosCZVo6k6oqiSIYkmaLK6BtntsHlxUn3612dx49vXC8ITQXH8g4sUUpRP+2YS9usIhnyMF",
+	"JYI+tCV80zbbwfOhwZO1zcFFS82YAGVpYj1qRFvRdnQ9uvFsNmpDoTXxAPp5SrlGmo2fD23lE/f5Q4CD",
+	"9R/3jUSchN8ciDj4dCh7zL7yLLdWN2cs1CIepswINw5pOMRZRaRBLMcD3AsYWES2SdtNIyLXJ5ALM87j",
+	"V3nRNT5kwQIfsmB1D1mwtCLOrauI97LBPBu///5IRf4ET8U8De/Kh4hzP0ntMrP2tNzLanmQ0bRojXA0",
+	"q41DCHteuXgddn6fxmxJ3MCYxQNE5GaFRlTwSKJ/jyYpo3GxwR0vRHFVzwmMdQBe7lDg2lwB8rEgI6ar",
+	"p61NnsMi7S54rLpHNNP4J0GthcyqX4D1diYHq2bdz/mMrZV/3Bw2NpkogL/K7WHOLm8tDHZ3Zh2ni9C4",
+	"w/bKXB6rVbvDET12eZMFfk2sR1FUHzBMsNwlrNfXIzKEKzFeum0yDmxuHyWWmWr21CmPS4yvUPszlec8",
+	"ZinUwUQY84x4zDyWRgBr+lDFyYMOPbBUSQH331xfe3ertI6+S4/oXMEXqpjQS/llqwKG2+0vxAyf9B+Z",
+	"ZQLVy+26x4XKxTtMeth4j5XYpmVH23gPu75diPgw3yFJqUCiFuCjAbi5Pec5OpHtV+C6c5uSOy4TR9TN",
+	"dvbVW1yyrki6FxCRF4xoA4rbLFRSD+CgZCQh9I5s3VoMJiMXuDBe8SVkST74DF3WY3cXzlrHyYoVAbIM",
+	"dU0HogkPFHTvwNImw+OeQnB9FvvUisjJQHHBlCKmH3LDD7tlY7E2e/T5HRvP1rI2OpVF1C0QDrWINjB/",
+	"YFjK+ozqEP1yzCnBksTaw2y1J2UrL+XnSJOEdOk5Q4rgS9LIzsTKZUuRLZ4N5noMMVqtCwjEuox4t4cd",
+	"QoO4yTyme4QVUXkQT7lDWvLcEIQea4GNtpU7I74UNiwB6Ugo4QkOcV79lIQRZ7MDzSalswlNKowlyw5U",
+	"0NFscnkV2oyT2K5Emzm0p60gpMUlDO/6uNqME0M2D+GC/Po7P/j1d364ST7IrkY+lyciLHHRPx50yQYy",
+	"ZUamL/7yF5//w7969Qc/ffX9vx1P5Rk3Ns2DgYTDKyHxBRrARRsjInKDKNljGQe4OAtQOPzMTJGblLdX",
+	"jGtvMJTwy9CCMWaem/huzEoU/nQU5OpNChWLyQlXk0HNhDljJegEXhwrqdPiaPhMEVpznVwUFmY5ecy0",
+	"VuwvTJoOp2IHnk1+vtTpooNwdUYiNwJ1ZbTVjWDRFF1/oPOZjZPhPksd3uq6bpBbH4zo5vWo/AJMYSuG",
+	"G4QGFut2A0kMQJqQW/CUyKFYGU/wF3J6Nun0qzd+y6oflKu8KFd+T9RF2sHCWU1NSMCWZ40RhLRCprYC",
+	"TfkSob5CnXomt7qIYP4Zui1k5jilzciaMokjq2YbHQ6jxlPO7GenwxFbA7hM+5g9roUM16GmOxs/c24V",
+	"Fxei2MIPhBKDFKpZsDL8ukIF0ZBcbcOtEynPsGwwTdCiMvf9y6y+hcnHF2nvnzQELBR0mLOfTjKunlRY",
+	"4lqMrBnxPVUNcr+YGe4pp3Kf8nMmsninUFVyLNfnSjjVqYpxNp1BDS7RkRLVQFdicZl/asLgUtEKuxjg",
+	"0GRm2yTjn8YjpjmCiswQGVkNLL72ModLM24GLrBZjFPMieOe2+qxlA8rznuflCdXiwv2qtj/CYpvoaly",
+	"XMA7YW3aY6QvudAJaqcFsFQL830YXjWeH9lRV5ry1chmyk1nZYLZQ/Gw0wkT5CBKT3Y6FbPckAI8NC/Z",
+	"P82r0HC7yCxgTaxziFHuDSdLXYi6P8Mlj94jWwRVS0JdofLIJ3qnmEhs2Og0pz2WcXZnZrbINV71eeYb",
+	"aGlaiu7b7ubx37cZP2dps9xLhrlmzWos5ZCJOGAlrDTrBD17oem6Gh9Z2vc5Zz5fVHOcvLS0r/u95FiP",
+	"Xehgi8avRJS7VOMtF2xWfnCh3zLcMrcPuSM8fkBDB2Z2EGdGcxrasO9Er7FMQx/kUgmHBQ2ecz3dTAvB",
+	"xR6xtM1EJolJDfAXk5UBJrD/Z22lLb9caZTjloWxvXSjUt7S6w3NudlNXfSl9e5s+xZXtrPRrI7TBiuw",
+	"WhbbXrFd1PS48qA53+kFnK6rj2gyo1gwnGJ5EWdqPT6ZxjfqVctWT+igT9k+Qukg9nmtYOp9u4m5nNOt",
+	"6wuFVXjmk9X2GBe1fMZoqAhb/P+5Ml/DQiBfnz6auSuUgN5WlK0JAArWNsU7gFvgKPKkMDgmFFzk1CaY",
+	"UJUzNO5Culi5YiqlWC0xXC0hDIyERZYQODHxROTSzesz/TyIujQfOeKZ6bViNA+ggyFS7Lzyin838v0W",
+	"rdAjl0A0w/GyNRcK5qPM3lqdJGYOsIS2WVcmMUvVhDlOaSogIWyHtH7rhRGYH9Aee9kqIp8hpO3ECbjD",
+	"T7lWiGxBBZF9HCUgZ3BxSlpfb0VE9WmbKQjEianqMhWRRsOooVt10u7SlLY1SxUGf8mBNi9ZsACjhxKq",
+	"CLWlTAgXpEe5SExb+10u6CbZA61WEdWVQ5tTZBUqI8tv5uI0Gtu36nX4pz7dJZenV8fHX/+nAIVq/iEb",
+	"JfsFkDcL5vk5cJNmjz5vQtJfebIfJvZZb2NRdh9Gu2B91WGXakAbMdvkernI9D+E8lfaEE4BYfnNUiQd",
+	"B91DBaH9Pk6hL5NEjRWFhSxa2H5sGeLZPKQP1+SUaUWu169PAfJpKp6ALtcxQ5uymhYWyK+nkDio8TXl",
+	"5wyrqwDgD6FDwBGaC/ehSurkeLzxRYf07NqKy2DBNkxAjXuqLyr9yM8ki+7JJucVPv+Vj+vx34RBPf5L",
+	"jOh5hislz1eZHG87ZPFK2W/W68QEgzEUyYb4WuYUmsHsxt+YDjT02BfwmKhYdffwIdlu3Ly50dghUiQj",
+	"uDW2FhU5YXCdLNqQrdCReY+wqJWl9sBWzGMxpwnxJYgyer7/oDY9eGJv41vPXmwVo1dj3eYPqG53F9OM",
+	"sIJ0dU0QO3R9LVVPzHVdvDPBvFZ3N0ynLIZuV3w/TM8HnY5FMC5GHkJclXiTeBACDAxGqtnayUBcUXIA",
+	"HDqi5CZpga7U2sHi4VqSRwcP7tx98NEmabHnXTpQGt7/cO/uvYM70bEQEoqac6ZIwjp6k7T4qZApPEQJ",
+	"er8wDEBKgpj+QuqukZayQaasM1B+XIZZImZYlyWxH+qu6Wz8TU/8zYhHzs4Pg+3zNBxqBlgBhv9zlm6S",
+	"VswSDkSgdSxggQYi+2oHQRtoFl0FkQ2AfbF5HPCOIoMeqpzm9tpFM0I1rgz8ChOuRbV2QPXtmMElaQdR",
+	"i2rBkCp6dfB0BNnF8DlLgYWPj+0A8dNBMEz85q4frHveDRk/57JobRtu+Pj5TjAJ/OZJOBV/mBcjR7Tf",
+	"r2AD2Ov30aI/4ZqZjGXw2v9uIJzdqIdSO0S5nLG+rlWLYiuRnadjM8GvzlMFciFU3GciVpAXCpwkobwH",
+	"6H1xCXLTfAhc6NmeIT16IF4rRBr5V5GuwxPTEmS1PI7Y44Ojx99s3jm4t/fNMgCx7a1pgmQlxBvVlYMk",
+	"bpbYebwgbmkBUj6uyFCmoMlJ/BkxsQqLjpQMIZTDK+bXmb0sTK5bCmnS3oapyem5vicWaYscPtnfPzg8",
+	"NDI1rlNG4bai7cXlYug1kIDN5yAiPc9LJ7NOAQGHTQPUteIBGULCKT1jIiI0UUbmyrBMgRO5vZ4exlDo",
+	"TgaQHWdacAJJNI8oxGIj7hRHWCFtnS21+tUIeUi5nybX8XJVO7zEMXuiVjpZvtZHBXjREEjp4qFcYYWK",
+	"F1ano/tlyWwfGk0azQIWnihlJE75ORMo4hg66RJ0AGyrM0hDGhTZSEkHBWPO3bDL211CPYJplqoYIo1n",
+	"RXsMyfL8QrEUzCKKtKXo8NNBaiUOq1t82oi2oxtRox5t16Ob9ahxq/4smgLVEgKV3ZppMwlh5ktpqb8N",
+	"jyVGUWbS1QkCipklRcQLTNPtcVFRIjJNHrpm4AM2Zf58jM2ZP/ewSRjDQLOLqBQY1qScDSu5QCyMiy2o",
+	"4jkI0cEc5nRVW7G3NM2euxe6lExnkoxD80xl/okBT29GMeGoNmT8tDubKJplfoqPTmi2bgvGyibmdjXK",
+	"l/bM9sGPwC51EL+4WGliGOpqvd3Q5crd3VmvS/q7kVBcucPbzuciSiRe4qVdpE7woreseIlWVYAxJPtT",
+	"wdimaZEVwNmWoP5vFDlfnpJOI5/ZVJ+VH4yVErzVE7unfoUnUVzQxwPZDBxtYyg0Dnqo8HgtyjwG0bK7",
+	"pFGCNVEMZTsLRyG88oVGEUs6skpNyKjNoAG3W8tZRpCiTgHy9pB/VqBt7GdGH0y0AY+iS7NEgcFGECts",
+	"Z+YqzGuUMULqEgZ7ezKq8zLT34XY633PRacxmNWqrtwhE3r1pvpwORfOJp5SmrW0DKvDYpIp2OSJ0Qyd",
+	"y9nhPmQ55eMhHEvYNaeA/vhIjTZNkiBR2dxfXMpNchSARtkScwCFAvVnzATYOUt3COqDmvkkQ+/1t+AV",
+	"jEBSmqIjFXn/eeBvh2IHGDgBKETDyJa5DfMKWvlYCjD/bDTq17c2+hQsbdPjv5ZYRQQlhbiCmZhCuIJW",
+	"4VksOH46dpL2lohl+1lCVFmiJnVYcqogv71nTqPSQQxJDh2lAceOkhAVOyI37LdhollEbsG3HiF7l/TM",
+	"/gzSU4Cq7lLLu8BFnKE7aleCojcRYAEmVs9Abs9tE78QsJirB35RcpC2C82BvN0laqQ06+HxbMsew1I/",
+	"kxDIS9xHbQn4eCiNM8TJDhnJAcSTgKM/HVkb32jX7jacCgftbHOAZ3sUVlNOfdY4ppVXL+d6K+Psjhes",
+	"nLOXBywZwu0ClpjQWbTSWLTR4kDHrvdD7KkW5b/TuS8CV4v5sqQ0QMpoAghiUSgmRLZE60ATIF1ttkta",
+	"vghfi7iqqYZkdCCmxRbkytCjIECQtFRPbfoXmxD34hyNrYgMRALIbRlGJ3BvwDoL/OxukEal84X5iioR",
+	"2Op7k84kNK8X4c9BmJiV9CFEACQKyPbeJA99un2QBE70kLeZ0wXgQ8XKjecsNZwwtdekWeR2+jCVPevm",
+	"1dI6nBar0BMUUFrg7XlxnTr8dIEYXqNdgYMkJYKxWG2SQ9ZOjdzmPO5EMZoYmU/EEPwqAE7/a1/7WmvX",
+	"bgdErCT8zPvO2YgoHdY/zG7wQqUZ7Nluztakgrp0WBITU0yneKZxp4dykMTkhNkZYdEQahbH0PIw4SPg",
+	"E1w1sSpjeftco0MUkgKxWSGxviNeNCpGGFojO7vE7FKeSUx2emaL4c4u6/iJedIHPQTBBdMr8wQlzMzL",
+	"vqTNzDIt+LwcNtWQW3voGOe2cRX2XsCJOmEJxlNzd7ldrBFUV51mWqgkjJnx2MImMwuaDF2YhRsgyjWx",
+	"ky+6XC0/IFfpY9py3uGqn9DRA/Oos2jTc8qh6eWwKhgT5bWeuUanJ8Yl79oyo5oJjwUKYf0IMO3PMfDH",
+	"KZCWFQYFZpymsvag6Uc7Mx0tZkvNcpoLVoB69RfyDagFWnaBelS5YI3FJ1sBuBTvr4csvXDrr20/j0JS",
+	"muL7sOPF54xRpzbAoTDXt2QRgtxf3mPNz6SYud1HvMe+ZZ5z6cBGO9dlUoSrjoUln1I2Y98uHEClSmZc",
+	"fAkO0TF5OvRTugqkHogF+Efgr7T+y4yX5fmt5wB2guHejbMWj6SSu9C5GoMBNc7xCi/BBEy7iPBlFCzM",
+	"offSZe6QjJ3rYvFvUYdtwGInZXra77cw4wQjGiH0SeWCUVqJPG1FpGXUCE2TM/O3pObfIWt3AZG6xXqU",
+	"J+aPrtb9DdVTrZxRgPb7c1YcohuflfmzcD6r9UBjnyt3QQfdLumDttrOlTuh3Ywuwgv91mgSy2gFa7F9",
+	"LbZfuti+jFj7BgqJC8lsiwSevCylcAsiS5TVsfaVV51Q26OG3PAkgYu/6514EVIiClqPRsNTMRbffIfq",
+	"3TTxrAnzmjC/s4R5fnvDu0HKZ6mYz6YQ7dXqE1egSxSXB/ko8O9S9O4G2f95iHdDo1cJ4J47EQV15TKQ",
+	"45bsdFpEppCgCpmdE6QlcBR5GEzIbOPVUydxQAiIiX9CI+4I2ab8yIuBxttUNDU9Y8WI/rm7O2m+EZon",
+	"pXZRlTnYbKBe5QI+w5L4vyOL22QaBwZWMfS9Wxbkc8ZYH2JroMRQ4PH2m2P3RVmYBCGb3x5ITfHPzsDZ",
+	"cBIbU4fIhHiCK27j0+4IN+5pd/TYd/S0O3ogf8d2BR8+tJ097Y4OXX9PuyN0mX5ge5xGdPxWl9xKvXhW",
+	"mwuiG8MOXypvzQfmRZUtC3rlSWu+0+Uo9VSM2CMjknnBwGfCzy7jukhGW4cLmjRnBvVZg7GR+08gx1ZP",
+	"ifi+oPS4aoz7iKqzi8pZLU2pC7GExgJZpeBaplbWm8pJ/ZO+tZdR7dsDNph5bvJ4RmZpKlyPnsreGJsn",
+	"dorNROEUps19H4ztSxvP3poFK12IVUpr2QxWJ68F67AwdJYNNJyen3l7Vm6mbzCMZryoNsO4ySXbLAke",
+	"KqGDNBem5JHgUpuUG0Y15eKWLDwUV5Ezr6AY0+OxMPITeXK0fxk4WIdW2SpAg6DpKUsRw87BnHFBEq40",
+	"gsxxRfoD1WWxUWbh90JnaLbStzdvh6u9Yb+Y8I4e+sDLzNmD4ZZNOo/HZ0Z4pWEsXGneVmV40k3w+VbM",
+	"Uu1jTFxTsGH23hhYNELawOoh0Iz13FUtbOH6QNSMWb1gzRvhOqnYRSrbTCnTyzyzd67G6u+Mx3dOLF/x",
+	"dAtGON57lN++Qjro936FBD87bysl+SA/3RUdOTnF3MF5USal+ToEVarY4BvOKjUdnj5sPv9q3pA7fVoX",
+	"u4PV1JNsTQsUlNVtrQ9CLph6Uez4nXRE0oHYcZlj1vQPSBCWSthQQKNbIgeiJItfKDDh5zJOS3qDcA58",
+	"MLJwx1wBio+Yv8rGwhrUwtrQruF7lMQ4HafhqMyCVTSJ8vwPuyzVqkL5clxTlhcioT1w68FmI6S3AVSh",
+	"HBQuqG9naJ0M8KAiio6gVDn6GrgOwUGpGGHyZuwwmXp0VAITiidtSr9dZ3lQXZnqzP7AbQ3qKaAQaup0",
+	"JHq0EG07gi/aVHhZZY4YB1d9efyqL6nGFtanD85arcjoBIaV2k4D3Ysxb5efjU3SgusMOV0AjGd3q51d",
+	"cq6JkEP/5JBy3dqBeHMXEwxaWRyh2CIFg0UM3zlhzUzo3bFJSkbuTSFzyz+HWEiItocJd/l4w5bP42tt",
+	"EhCn/Ris/QbhauHPzcCyl02yFtWyefgP4QD9lziagjD+UrArHzSWJyVFpNlseRFVnkJ8oFEgQbs2/zCX",
+	"5gWOJHbKhUD3Xi4qO4ByuXzkF4+lt8hboyrVZLGSI8ivAch0sOHL4RSazQlBAs3ncYhAN1wv/ExumBvu",
+	"ewDoFk+EygdzH7CSNEd3Ib1PgVfPsKyUwHkRuZmLtYF+4hK/whPzNbJxT5Qwj2yJQOoLzPQsq8KI8oAU",
+	"HrzPxjBgomVL9ZRNZKJxnNrUonkFBMjAqWMzUE8Sczkjo2ffriY2BDpShldZkJAZgnLb1bcp3jSL+ua6",
+	"Yn1NGdSSLA6vD1BfF97llKlBoqeQEQhZt+CVMiUWcHlEFOZPV+hgSpHPPRtrGwClTdg+pqhHpdLQxyVC",
+	"kM+MBVEoCtymXLSTQTxhOijteVrcv40Oh/0pDG1fJMR/9oPe0HNBRUaX8hdkCbcFKbGLVxQtTCigIcxA",
+	"js0bITWraltVMsmRr7BwfxDnDms9UUt0glD4C+bZVp6Ul8eJhyHpITWYgMXxpC+4EONYYxhJDztSwNhy",
+	"HKpM/rpbFJsOa2Zp9JOjfWJGH5FWE4GqKXly7+6dXaJg8ORkRHx3zhIJDWzVt7YbW/VGs974+KPf3vrG",
+	"9af1b976nZvf+mT7/o0H7z+6/bhxNGds+rRCPWNSv5nbaiPVTY8rj1P3nS4ZpQ6i+JXHqJtRrHbDVr5Z",
+	"5Znp1iQdkQZ59Pih4TTwqQD6NyLXyf7eg/2Dezkc4KWrZMBh8lnr8MlTPvtFBhVsPnnUcvMhwxw3qsFR",
+	"gI1QhNdmP0zdH9vEvn9h0dzgqtXiuGrStubnU4KDKsnNPpU/rB4W6LXlJcZKbMKLMNfxO5irImYNyBOD",
+	"C9cgnHAUbNt8SVCTu1hUp6OVIcS1gL8rlrNx9ejI+gd30bzSY1TYEh0nMh69p6pX1s/DZ23X65NkLxv0",
+	"DEPoLmm9EFCvCi01QamrHEN8/S9/8sWf/v5v/tP3vvzZ733xF7/3+t//7IWhGy//8Zff++JPfvL6uz/H",
+	"VgoQnxZ23bk5rJgL2l5Xzwltxw/sDcrWPlv1n/z49Z/9aq7ChxXX+EJYsKOYV8+G/awuJllsGXq/KpJc",
+	"bWD4eBHBrvI+xpa/nLLiyyCgXsgKF7iRZuRGvJ07UFgJuowpPpu6Y6umrKulqi64P0dR9xSn1w67VJx2",
+	"KV9Mh7v29bIsY9NlwgU7OGdFVcwrmOraUrRZKlhc1Pw8gqMLCimBN3Pe4Kzmywk7pSJCn3Cjms1pwdoN",
+	"bnEy9CUoGQtVi8xQbECvt1L5imqlZY2ghb6uWsbIDOBx1il83vc925999+5xPwZ8PixTZL4IqhT59s2Q",
+	"xsryVBDlxwzrc8H1TzGb2hNmraQFVlGg36UH1P5uTcceKrPYIYLWqCbvF9ojU+Ztxb4di643xTBYNCTc",
+	"JJI57mYd2jFqgmcRblYZCTH3+QpCUPKk5CqjUI5k/9FUsMvAh+Fro2bYxrDFSnEpFKhCVJ2RjkznwaSc",
+	"vCJPVFGkg0945Rg80h6kqRkUovtEpCsHaURiMwgRk54UulsbF0hiOqp4TU1rFR/FAVR9GMa1QIid7cWO",
+	"LIKpuOaKNvaJKoSyS5Jmu1zhDTJVFWOu0qRVgXcgHDHucRFZcyuUHgYc0o5MjXLcI0K6x4EEQK2xQvEs",
+	"Y5ez3dzzAukvYopRzZgrM4y4WKBPbX2Z6SDtiQX76TdDD+FUUhBcwCV8FVWEzSfuuUsH8fEjsusWlBrL",
+	"Ie7nj+PYwuU3ZVGsG1vPP19RYbLuekkFhX9WJgxis9WVaDuMnIXnxiyAdOxmtXYS0+PKbSS+0yVNFUD0",
+	"rtxMgbO5CBNFRiTHNJk5TEF56jkWwjJIEvRNG5IvBz6n0740S4Vasg7JTKLbp0oNZTrTC/zIPbc6Qn1R",
+	"4CDmsCxby3TMas1FrGxgDnJnLQEcn/b7+aJv1n6NKqJh6TbuggIUxQVma0w7g0dQ4hpFBodlggWwFdEy",
+	"P+CwFoEUbFIOmZRaFrIClB/ZN/hEzi8GzODaz0qP6yqZ0coZkZgw1C+Tv+QQDXaKrsZYbMBTyvW04CJM",
+	"XnMlc22oLgbR25B6DMwVUrBdUs9bSL3+tT2z8uJTmcY36jOrUM11dcAi2x6Yw3potsvBGyne3hvoIoAY",
+	"vNGQrKYVcRcPItyoIHuP7pIzNnLaIPi3XMK6exaKg9jsN2iMY0iWFBkUkCty2U85JO4NbbCb0jTVLM4C",
+	"6mSHtD7YO7y739x7cvRx82tQ6gNOHjAtM5Fs1l2t+4CizWjK0k+Kapvs+Tnk2oEXxht6CchEnQLqee+T",
+	"w/uHBHPl1Xj4GdRk+vjo6FGEYeAw+55ZskdS6dOUHf7OPVhgqHUCiSRmaXws7c6xsHYl2u8rAIXE8gBU",
+	"nakIGQy0mPGOzWNxLL72tQMgwb99+PABoUINcelN20ycs0T22de+tkNaL47hah6jR/HYXdDj2s6xywo7",
+	"rkXHcF2Pazubm5svW5tkTxDIp3e7qWiPHQvXMGZ4mO/NxK3xCCChTFctZBlYuAVa2UwZVVKYH8zDJwnL",
+	"4oH7qTxNaQ9u3ElKBazP7rGwb3Y4S2LVshjCWJGVY/F5ihYwyKqHxU9HYY0Ff/gM8YTYMRJLpgCgK2bt",
+	"hAYRgpukZdelhYn6XGsmggz9yGzofpcLppg5rQfiNOGqS05Gx6K1Bydj4x4VpwPTBNTNd7ZAbBDGIsm3",
+	"B1Lb3Byqzrg4JfQEkl2F3cJdy1jthgKUVZumUMWfG6HhWJgptX53w8ozG3fjFukyGrM08oVobSUfzO3Q",
+	"m2SP3KhvI/wVF6QFJXI39jqapa0gtyRP+ewhg0RX3mEYiWcOpTlVLoPyK/WvEjCzBokTRtDBbJgskoV8",
+	"pfFVM7qETQYzKyyrvgszywItv7L1VbPQti74V7a/ClQCYMa09AMA8pyvEr6ZhceQr1z/KiZE0HbXJQzb",
+	"V4/FyciZZDePIZSOa+BEcN0DXXinVt9sbNYNqZF9Jmif13Zq25v1ze0a0OcuUNlrtM+vnTeugfHmmg16",
+	"hl9OGTAcfwzvxqYTrvS+e8g0485tbefTYgacPXLNvAwIYLWX0cyHnaL1DOIWQaiAYW3V62MZF7SPSWVc",
+	"imv/QqHcjWx/pryBM8lp0UBQJ2GD+lbvvV5vlLXqh3ntiaAD3ZUp/wxhka/Xt2e/9KFMT3gcM9Burm9t",
+	"zX7jrjinCccetm7Pfv5IyvtG7H0Z1W7gKs5q3/BwmuAL25Xm7UCNkasPej2ajuy5cSH1KiKCDZnSPsBa",
+	"01Nw0Pjj98xIP8mZ6qkNisFbWKwD47T6NgcyfzT3wfKz7wGh5zubd2PW60vNRHtkWDIeO7hlH0gstDDj",
+	"xFmREM7oueQY/nxOE8S98IiI9jeH71b7hoSSHzSB+4QxvD1XBvzTRnTjGRzIuc6zL7mXF3aNHv5yodvk",
+	"xV0nxkOUj5PSJ+eGEb8g+H/6LG90rW3Vt7Y3Glsb9cZRo75TN///1jzLgSHEECnfzOZmteDQRFrWk6eP",
+	"jVB7cEJFbf7FLicce0FJOKQDFW7dfZp0ZNpzlGM15KZ+ffYbD6T+UA6E7aICvdmXopNw1J6uN7YrEah7",
+	"NLWEtnGjyszVoI++wPss5vRdJJ17cWxkI0/XqhFLW8zeNFXM4q+9sH+9RM0hYeioyhPVO/B9RlSLiMf0",
+	"id2xiLnvzkl+x84XbnF2xFADceiqKeuAViLnPnlRsQT5EdPTj9OaF6150ZoXvaFivJRnBNCw5uVHmfA+",
+	"l1huDzbGQD4DvbUIMdrHOkGd3oTRcwvHpTSAZ9uzv0megnXHXrtWhOU0ecejwiJKutHu7TMhOMb1+u3M",
+	"hIS2Id/WptI0YWD4y9O7J0AGQpK3qFaRwZKEmkURBQJJf261Af2Sa6VhTajXhPptJ9SI+3mhekMYGmYl",
+	"uzF4A/A5ZQ5XDwpOncM1chWrGaGJFGySWoJ9MYj6edsNjDjvtYFxRQZGd3LKLYz+bFUzMY77HV00ghwK",
+	"BadcoddId1M5OO2iy8v6wMDzBZBbm+QpOBEUO2cpTcBREaFXyMgcLD3HnHTASkJc9QJJwho4fezCFRo4",
+	"+wnlIm/gDMI4arTdC0yce/v3D2C3cGYY0FP84glUygslgdr+A7NVtqkP4HeHPL89j4yD3azaNFqwKovL",
+	"ObCQ88or2XItK7q4FVyLLmvR5fLtnZ7MVSTdswWXay+y61jF6OlHsDZ6vsNGzzC8cKrRs9rxm2L1nHqe",
+	"1mxmzWbWbOZqTJnzsppFbZnYzwP5dlsyAzK2qPqQlY7yakARJdmaX75frQ1zTXbXZHdNdhc0TF6ggC80",
+	"besZQYvuoQmqzc3ZhjDc7C7mMhGrXSBD1itYHd9AEyUszJtoopz7Gr+bNk08uORkZBMV4tydsce68Mog",
+	"ygKwaiexDIrMmklCZAqpIZsEQExts16YgPSRCEPYbYg6TZmvIw3CCcFiDVBOepeIQZKQdsJoCsH9m8Tb",
+	"Tt+DiqBoPCU9yoWmXNjMQpzMbg5aDUK4HSiz1dYwzlyR6/XtSTnGnLtNeN4mEI8KhJlHg5AkLC7KtH2B",
+	"tcCCYUcL4K0REZKwjR7liTMVm6Eq7WU5w9Aza6ijZZ++qDHzUm3HLKVFgq3t1Brbt+t1+KdeC7Boa4NG",
+	"7SUQR4t8U9xkzMWppsmZRSCqfWaGr6ioRa43/Oqf2TlutgGdI+v8lun8VkHnRhJpd6luyj4T8KXc+2C/",
+	"sbUNw5pDDsHRXkEM66np4AL8u6csnkZJfc4W5mQNWcrW0tRamlrYVuruN1IXPMhEAxqlJ9QerH4etjFF",
+	"1Lr2wt79SnZUeGdtR33H7ahul+c8Y9MMptMOzkUKv9PINeag40jWsu+VmOcWOllRqZkOFL4+BQwoKwY5",
+	"SWZc1KjK9h2Ei9HpLlKffFZAgb19aaq26556B0JooHrAOoRmVeqmPTlTQmjc2VoshMZWtMtwPBCyDbc5",
+	"0+bMr6b7Vsxp0uynrMOftwIUkFMuFDy9SQ5tWI0fGaYQd43kQwm+GqF6aqQi2SFfb4Cw9PX3SSx3SCtl",
+	"p1yKFtEsSWwiPO3TVDsQkelDtrg4RqnFhiLCEiN9SY8o4IBKqH1ik9yzqnOU9W5z1ltZvQyAFWepFeQw",
+	"l9w14VaKKztDq3NzB3JiB22rGpaHE0FnVxtO1KaCxnRMa83KndUa9fpWLaoFJ8F8mZHXfXzfDOHUQpXt",
+	"weFud7mY0u7+g4lWb93Mmv38b//zq//w97XoQmKssd+Vxx+Nz7aKQ6LCimQL/WDK+qw4ttot8dqFsVa6",
+	"VxCg5AhnRcY4xX9h37v2IruvlRRrN4K1Yv0uK9YoZVQIUKp0/Kbp29PO05oPrfnQmg+9qSaSOXnRwhFM",
+	"0M+FRDDtEpqpPk4/gornbDim9HFFOuZ8ESrYEBQ5hLczT9qpX2U8VEY1Lz+zE1IW51c7VhwWtSb2a2K/",
+	"JvaXFTd1UXqHxf/cUL3pxuQ7+JytY1RgUh63xCajzNIGBqos1mu1wVaPulKwD3miAbv07bN951d+HaL1",
+	"htrMHey03fNy0/n4g7M0tWITOuxzLhgqxlAja/K1gJrsnKVkSEcoVKExOAMJ3QVEy7YEqcoFUxUIQXbI",
+	"rq7YJnvOlVYthM/NIrowmgtQX8ttzfnjfGUm59yTtdc//Y9f/urffP73v4Kalj/8/O9++sWf/v7rH/3r",
+	"V3/84/H62wXxT03ta8aiaBYtdLWvMi01g4GuuihVxDkeQ3Q6V00FTTqY+qnrWUFuK17zJQS48Y2YHgkw",
+	"doPX4txanFuIbxxqmTKPr4xo2ZLQHB0fq2K5EA+ZJvRde1EpfmuCar+D1uZ31Xg8Tq4WF0XKjMaVTsea",
+	"Wa2Z1ZpZvfWGZiwAcVEUZV7h/2KyZrMqhlCGlAmdlVfA2OldohhkaDBdZvMtIHoXpIe8+g//5+s/+6tF",
+	"CcLVZb+u6fKaLq/p8lXZhC+KKM/UFq4BWQQEsIWod2HhhsemzbUcuaZXa3r1jsuRTE8SK3LCUAyTos1I",
+	"T+by1JYkX1DlvRywtKWY1lycbtrsz9YuaWGVp81EDptDmgouTltgYA9/UEOu210MzhaE2iKZGqRkckIT",
+	"amaiJRR+YokcQtSB7qZMdWUS75IWVFzbVIkcZo1Arb4uVQAOybDIGMTAA5CqIK2eFFzL1IzXPOKG17QF",
+	"sFrFYKoH55V9drha3ml3xkVc4rFz1fMzYnMx1UBfRoUDcyOy22XWFXejZHhqgEUbSwbYqC83wrfNiwhH",
+	"YJ0/c+nkDZRQvIEyhYKLgyQmZ0IOCe1olg5pGpf7Bu3hnhKw1aRJUkTlhNS8Y4/GhhMTprv0HwSvHPk3",
+	"LvEMFnU460gCLAVU7eytT+VyHmrdZcSfDLOo4ZlRwSnMfz8tdrDiMbz24oR/1jRU9OU8FYeKzss60P2d",
+	"9lXobJvnOI2l9sSCLF93EhdO8/2Af3Zk3q8iBkxULhkU0OJHA1160hcNJu1wwVV3AmXba7n/8iev/urv",
+	"//GX3/v87/7u1R//+LdeGMHTjPLl6z/6v7788fde/Zfvvf7uD2pRjT3HPUaEl8ODRr1+PSg3+uvv/CB4",
+	"99ff+eGrn/+1fXeO+NSi2V94MMQyQ1mHda5V4suMA2B55oz1ik8GigumFDHUikhRWMdjDuI4watT1pbn",
+	"LN34TPZOONuAggVg1SsMODvKSqGDr8RV1rYlC1jSiWxBaNDhKcHiO5vkkHZAEW7TJIFMBTEimvcK6n48",
+	"xgEdwUAuwfiX2cpsTywmWwSnj/UaNqFb+1sTYmprO1vLmdlsX5XQoIaQ503PmIBq0WuJd+E7dUTPGFbc",
+	"xkR4sKwMISAZSnaTlApMvTeUO7tQ/kTOfZvkYJbC9RgfqWKGwdYuP3a6vGsALuBqhpEFfvzvASET9m4d",
+	"fP2GqrZ4ZkvNKvZuLgJVco9pldX9hxg9GoQ8W74AN1UKhrxaS/jbJmns+sS2PKiHlpY05ZJ7u9TIkjih",
+	"AFQEIDld5SAcjLLFg07NCM1jCAJNDLNB7jzoIQHJocCZ+Y42yVPMJLYdKQiQECNMLJYdciqZhzgBDJXY",
+	"9VoW1w0X5GoRRAwHdZkxs8oS2Y1rWtNuj6ZnTHNxagiZJ2o71mv3Ppw5PQSSmMZqZuuT2W9j/Z2z1Mtt",
+	"412m8pybT43aYijosBNvTI2jeVMApy8UHFdosTFl1ZRMdW2nHtWUpnqgajs1eHlRVPVlBUDcj7USuVYi",
+	"Lx2QJLVUuArnmyHKXnvhLtuYqbYg6m5IDQMKmYaTIkOU6IjItJipoP/TxuMB8BdVBYF3aCZ0nGZtB353",
+	"7cAolsyEO6lyvMvD1qcdpDU3XHPDNTd8B2BR5uGICyKiwJF+yys6ZbRwUe1Ldjp55BJPbTqdoPJr7plF",
+	"irjCSN+QEk9rcr4m52tyvsIg9wvRb6zSsWQNe29V0zkQBKv4CNorqWx/aHuv4gZw6hEX1hiPV77EGO9+",
+	"rHZzcRyH+NJbaZPHGayDGldjY/dW59LYRTzXCwGCC0L7fbxOfZkkyjCMlJ1ypcFLG/qYwRwfWg+8fZ2b",
+	"GZ/TBGK1E3NSVUQGIgEnOrivMXTYhl679psDcSbkUDTtDABrTnY6ZZbuQ+cRu0pTd9s6pwNhygadQ2yz",
+	"EV8gdnun1tW6D/BOUS2LW7cB0EGEO77mickjK3JMM05r3mPNz7Ao1J7i9NqhIdNdyuH42HJRwQDd/jR7",
+	"qrazDb3hLkHUAUubMR3Vdm7U6y/9MI66zMIhSGHtRizplBrpX85H/FZsJKdas17fTHerfmMrqtFzlhpp",
+	"0HUE63IdNsbvJdb9coEfOzXcyLYUHX5a23nxsmJO0uTKc9UEV5ALfuOqibfKfWGPD+33zclhVDGXZeBG",
+	"Vbx5EXzqykHqq5axtInRILlvpNBd/OJl/mja1sOziV/NOhSCPddNT8SmrohiTMx44LTHhG4q/pkfdtGh",
+	"g2/19Kb4qfBNFEvvVu5uppDcVd+8fXva9YpqWmqa2ASzrfp2o3IKGUQEwlY1rtejGm5TYwtyIWCD6lHN",
+	"7oxp9+XFgSS6K7dWFdaqwqX7QXzUSiXpZJamcO2Fv/lTfSFG1PTKAkCvQVIb2Hh2Sco0T1khNBravb1g",
+	"sfZsvLueDSuzznRtVDqw5b6NqWdpLcWspZi1FLOWYtZSzJvvv5pPklnQg4Wn+m1xYZE9i9IUZyYfMIco",
+	"0kllzweQYE4+otS6jHyu/LtoVIKSbZ59lrnHAnZ6af4xlcghS8stJjeA4wWE7GVUGwhgX2OJXgUsDRjU",
+	"3AaSlbrZ1oLFWrBYCxZrwWItWKzCk3p5FpJrnjq/WEoMKfQU3RXEkh6FjB3cUK7ifY+e2dREx+9BLtjx",
+	"coHwNBHVcK7IKT9ngggJsEMIs8PBgpPJGSi6DAHKQ9MzhsVnEzkk9Qw4f2urwGEEr39g1+Nqy6vKNGVt",
+	"XMUwewFGWNvZ2Kqb1ns0PTNcDRfReXusdIVZELJPBv3CNqzfybfCxbnkbUYa9etb8zhn7Hrh4q1K+gi8",
+	"Z1uG9J+Y24LHPhqfYVUYuPedZGA+IIMrWZylWMc9Fp+y9GBWCSJzWxhkGnG8Awm8t2Yla1ayWIotUAIi",
+	"DXkA2pIjvJDDfolMxh7eZWJ4XNzA0Gm2uWw+gAjGZzlTpC2LMhIgJgZH8tYX2cd5rPNb36xbdoA5oiiH",
+	"BJfqPeWu2rIROYuKaAXX1KKXlSXBg1/CPnMZ+A4eHBFiiwvwEUG7fxnVIAAI5NOUy5TrUbNHnzfhjezJ",
+	"myjMFAcJecwgpEiKJ6Dmdsyjvombpi9bWS3oyaWa7tyKsq9DJI/azo3gl1yUMIQGt7ssHiQsbkICcX5y",
+	"y2qhuD2z5Ai/1WvhYS08LE7W7DGKvPXYiKYdmbbZIqCIHl9rQcP1Xdu30RGZHR8A3hhBwQyMnzNbL03t",
+	"YvK9pctckTPW1xCcKBBDFa3Yw64kPRobjRFBXiNURUHkoFjwx/w9KVk8GuRp5cJlZTVNz+mE3leFAt40",
+	"5OTl3LRjtXrbmuivif6a6L9VxkeV0bVqNH6KYoivXXvRppqdynT0sorwuW8fvgwhdFVXfrmC1XYB1jd+",
+	"feMv10YUHCKHkeSuKkh9ustGABCxpOA3lxLrjv9MXNZCgrF4gf+EjaVsTBUktutjwheNY25ap8mj1AxV",
+	"c+ZFkh4X4ZcND1ovEQZ/RdLYmvqtqd+a+pXIO+MEcHn5R1N1tqE01Vxp3i7PaD1ylfi59mCSUFyk0EQu",
+	"BYsISxQjNEkmNdMjqs4Osz4vgYp0KDf33iLSvh/V+kzERqMTbOi+bWxlX6dMpyP3w7YhKtIsnfnJfnkj",
+	"iyFx79e3ri+pNvk1mEVIwHDgfKjrLNRFb5NZQARKNltITkaQD83mQG8tK1vg79FAbXDRkaVKhDv7A3XX",
+	"PHbhZ38iDfzVP/zBq7/8/S9+8Ic1FxPVxJd8jFTTZWwePLhz98FHtUlYV2zg87/9z+NtNCbaePxw/+Dw",
+	"sLiZ19/9was//vPxNrbG2zh8sm/aKBzH//vlf/ur8Qa2xxv4cO/uvYM7IJcteTtxl2ayeQ2FT/67vZiT",
+	"9WvMHevIQUpi2R70mNAstqtEeoyKOS6cGpz0uLb5unBdSi6gL2w3BT85LFLzlvtaq5a/WYMXXFDtG3d0",
+	"Sp2lWc2kWSVGCutXIjRAULvjakK9zJ9uJs1cvY8v/vT3f/Ofvvflz37vi7/4vdf//mcvDPF9+Y+//B7U",
+	"ufz5C0N7X5rlcC9bYpy985Mfv/6zX1Wnv5dWyKMKVhPowJ8+m7dgJ21rfs5CK79DakoZTTQH5KdLXd4q",
+	"gcrLSa1VqpocBcUo1srvWvldIhG7oKBTRUpbKiNAEeJpadj3XRgXhu0yQD0XMSDJgPeVa3LGWN/IOTwl",
+	"mj0vTcl+t8uO/XdURawyey/zHc04CWumtWZaa6b1zuTdQi2PJajIYpXxl0q83SUtTw1ahAkzOwUxRjFX",
+	"8KEsufVCKg7aTvLpqxl1wnr1IPEPZZpPVy0gTp7EeJqE1Ogff/m9z3/xJ6+++4e/+bd//uoP/+D1j/7o",
+	"9f/+3XlyS9xcrwBAdk3f1/R9Td/fBI9cZMkjkakjjherqgxUHl920pb5RBViwL5tdkwzjbUNczU2TDhU",
+	"pfZLPHJL2C7NVi4X38JEnq/Tfh/rBqueapoP9XoDjrxSKAPU6EYixemG/yaqpTJxhQUxIz+1TAkBBRp2",
+	"YcCrEPZVqVHnjAiaVSOlWa9J55EhzEqtGjo0SZqBFAHSVFS2wDm8+ph16CDRFQHquWpaghj7XvJbomW/",
+	"6YJ2QESpiKwwvo8Xh5yA2zFdcDADWAsNa6FhCUvmQOUyWSvQ22Kx4NoLdxumxip7crymJGtKsqYk7555",
+	"aX56Mq+28MTdlYswLlFBWK+vR6SFtKJFBuKEi9hVx4X5bJK7uSw+nGvbIlFBNWlIqKMidkl1rlC8eQRy",
+	"7q+wCNLSInCJESwjhCAfvgxl4BIZVsCExiTZOWXU1aK3rfnKmq+s+crVmrWcMUumzsJ1KXLrtTM2mm7e",
+	"+sQ8cIl2p0/YaJbZyVwqGOfaA7/iWLsuI3uP7sLiI2KJOTh5w1UGvqPtNpk/eool50ytUioqBJkzRwdx",
+	"3Yy0YUYIEkg/oW1Ghl0GOHEwbPM7Av135VCUVQz6hC2cOWb+dHwplfEAEdwqc55P2GjVAXjVnVtnzJwZ",
+	"2NemazQqnu0SzPcBG8IqzKQU7xj3XTPTBYnYfXpmrr+jYZfBOwtC2IqizxzdWAeevR2BZwuemcU5WFQt",
+	"tCQ4lG2aJCe0fTZR06acE7bcO60x/LEW4my3iKIjRbpymBkSoHwfjSP/rYcSNX8wBcA4YFmI0BgAmr0m",
+	"Qyq0IlqSE8eBWbxJ9kjK2oz3QfnvGa0W4dvDht9TRAx6Jyw1gwzA/AB2B7D8uCZt2WOKnLCOTEFIhoxr",
+	"eNqyey3BrKAwsXAXoWJpj4HFhp5SLizkj3LFWzbJniBcsx4uToISENWkTYWQ2kwEUiy5IgnraCIHepdQ",
+	"XCUnA1Ex8u/g0nUGykz8KFhPABiyQ0esJNNuuDhDyPK084ZMTjMAM2dnbHl/i3TlIFUZ7u2gX5Tgecb2",
+	"7Z7XliolUC7yfO3a13KyRO3Fca2nTnl8XNshx0ZwuNFobDWOaxE5tvlh+Mudg3t3v/H4znHtZa7SqWHI",
+	"IHKccEExtRaDZJQGbKCFpB87yDl7KTGw+RtQdMYXlT3mJtVvrFSwIprN2gO0C336LKTgH8rUb5DaJEcs",
+	"SZAmnbA2XP+OBwetCrDYH5wkvJ0XCUL4AzUthB1OzZBCfQogZz2oXEFFmyUJi5FoYvh6zOJBH1WoHh2Z",
+	"Q2VoBxIrQx3Q640p3tidCqsXc22f0Cwui4J/kBv2BEUoKkZ8wj/DMLXxW1cZBJp/dmTeh8rE7Hk/AVXD",
+	"GvzKeuSxmtqhodMqd5G50DevZ/eYC80sJnKPPr+Lj2Nh1B4X7rN/nKYpHeEQi4aEaynTHKXq0ef3mDjV",
+	"3drOzevQrPvYmCQnzy5DQ8P6J0tbNdHoFE/TrD6WQ9Iz3A2SMPD0xes4oGUFTcNOcqTEEImTgeKCKUUQ",
+	"8SWkU3myMy1RN8iAGCNI4JJBRtyKCIWILpJIeaYI1WSrXq+PDYlq0pNK7xgKYwhTVyYx6TAwqph7hFD7",
+	"LaiS0oqMNCYAeMJQNnTwdOk5I5S0oG5JG6LZWuMUjSs0vZSRtGgM4mISB6MY1Hk5krcAiSsnacVyThnh",
+	"KmvL1cipbDaR2NY4X5JgEpNJXFKF3qzz+KBn+Ubu3ikf95xV7cN9e5tr24fzWAdYrsZwnaNfpYGW1Ylp",
+	"NKvsvdm4sDkAnnWwsoIlaCUnFABPAK8Hfu2zVEkRoWddB2HxTvX1rMAQB1AETxgTpMON7Ei4yPzjfTpK",
+	"JGqRiK+VH49/DnTgFoiazTM2apmRUjdMZyTHUixAxLtyCGZxYP6ggdpIAOfcB5qeDkRT8x5rkT6T/YQB",
+	"EJyhLVCqZRe7b6Wsz6i2JbJUy6rhSmLj9murylPHNmDCqVkuwwMGQvPEas1GZocJ4zKCJSKnq4N1oUN5",
+	"oghNYDZj4QQ7geJOaBynTKmIQCwDgPykI4T15W18ywEuSTQ1uFWLJVoRwNoADNA3SxQ/FVQPUsvRsBVs",
+	"eqwVK+yqMt/DDEa2yhI0wDXCgAfL34yA3Ygy/rlT9yXd4DrFXJxqmpyZy+aPYG2nVm+aF5sYUwznOHNA",
+	"HHHgHlv1rRsb9Vsb9QZp1He26i7IQKYPkL28+uVffP63fwTXW525737xJ6+/81evv/uDV//L9zc+/8VP",
+	"X/+3v3r1h98xVMYyNzTsmX4HW0bBe7kId1qxXwaOPSytVYI+fRHUzfNLbFcYGg8iLBCRC17CO1Dbqb3+",
+	"k7/5/O/+5vNf/OLVj37y5c/+6vXf/sVvfu9/e/3XP379oz969aP/+urPvlPzC2bkgi04PSF5aVo/kKuJ",
+	"Y0vA2cpvdbBbLuP4CU/+fRpPzS56mlf2uR6nxW+4d2gdarEqRFOWJI5dgcXXM1uAfV9Q6yqzEV2DRlW5",
+	"gR7ObUcmiRwqD25gJXTDhVqOZLUi4HSgiLeNGiScBb1Nk4SlyICCW9CXXOjETCy0PKFN2ogDxwJx7kus",
+	"4hgI6NHwrWSS1d4x3BFEBKuNgZ+EpMwcH0U46o00UdIwbPNDj4OxDRmijY87Fs46pjQ1x27zWByLDdIy",
+	"1LxpXdGtHRALTmywQYsLrrlhAS0vb2zCS0LGrBlLwVo7maYIujZ7bqTD2IgZ7g3ygLFY2Ze4ULrJ4xa2",
+	"Y26mbvYTKlo7oWRj5xCTm/WIXL8Rke16RBo3QOOte0HGmviB9siObU21dnFzjDDXp0qxnEdhM5t0hwuu",
+	"uixuRfYLeiKMzpjYZXAT8CbEYGntdEHaZCJcFbu8JfMZdpmwRokY5U1Nz5ggrR593owHKJO03AyxZzw2",
+	"WGahZYRAOdBNbLF1LEj2cCi7uckVrz60m+8zmIJfmB08UeYcle7isTiAi+cgO2FJhpTrTAqHA4hzsXZX",
+	"uHNGDARZL2apkTJhSRCIhGYTgNcgkhXW1a4G9+c8hpOd2XDNYz78FfpBedfcHCZi+5q5ficyHu3AmK3u",
+	"0LJ9NKlu+SaM2Jk5v5iId/0rcqAjwjvHwv4C487Eez8VGIW7IDJmm2QvbDA8TDaCl9p5FA3MTcfN5Fjg",
+	"QcMFPmGnXKjscMLCQExyeNls+UdHgo5FoWfrwJLpKxSEwys1UUmxSOpF1rKTfxFM1P6o13Zu1qNaeI5r",
+	"O7du3drKycbmZyvkfvn//f7rX/zgix//ly//y19WFX+zDcuJ1kcgWu/U61+v39qp121rgWSfv961ne36",
+	"hCgNLDDby7lWJXjNtuGMdKBdhmPdOmpcxzgkP1Z8W8jazm2Mk/erVWlNxqa6rIYAp/PtVA2KpPv33yDp",
+	"HqWkDANqLdGvJXoj0T8GmdOJV/0+EwxE50C0B6YjU+CRVl4FcfCipX13O8qk/Yed0M9hyybYQbXY8z5r",
+	"G/KMrTAjM56MiE2vCF8EC9mIaTNLbfQZJXsM4kzMH1aAr+SCxjpWrppyVyaxcuKFTnnmhj7Kj1ph3/XM",
+	"4CfkcAelQYx36WBlCLT9WTRynIHRYmACaLHLzHzjriHF9Bye7gMRj5vKlii27FapwNxljoLhFc9Ci9dW",
+	"Rhm3F7QnHYh41aG+zpF8Y8WOZNfxmoCvCXhtp3bIULPHG5TpJJfjIC8l3i6mtyyjO7ystQUhwlbib5wV",
+	"K58r4rIOM1559jDNO+k8H87M14Gb8D3lIteW82EGx171zHgNUSmXVA7QxMKyaGGohL9JbHkA8pWtr8LI",
+	"Ee2ffGX7q1AnJWFey991v6EbUHXlIImx1keL9AdgJSQntH12LGxBe6jwGJF4wKw9ofX44OjxN5t3Du7t",
+	"fbN5/+6DJ0cHhy0jyLWwZEiu4lLL2Zpa9/d+t4lv7j988uCoZUQaCKob9K2B8THIJVycQngJyI9ckS5N",
+	"ewlTaocYPgnTs8YIZx8FexR6QGE9wGzFntO2TmwIMHzt/ZS73ifIdWQzkaw44/OwQeqChvf86mI0MUQ7",
+	"Z2YebDqlwiZ4cyP5wZoHphXeIUJ6gc65jjFY2EhQXLTZ5rEgZM9tT9CXkgT80OPWYBwctJ8fuwATcJcl",
+	"sQ2FVcX52+bVTSF10zyKVj2gRD7i28ug3l9qU83jlJ8DDuKU1vHVTa6a8DSYDScERFQTjqg6W0o0dOry",
+	"i+Bi39Uk5nBW7KFhWHU2SWrRTDgllqYybWbi1xf/9y9eff/ntagWXhivrXspM7Bc4F9b9a3txla90aw3",
+	"Pv7ot7e+cf1p/Zu3fufmtz7Zvn/jwfuPbj9uHNVQroT2po2fKzKUqe46Mz2hWrNeXy8ym7//4Rd/96Mv",
+	"/+YPXv+7v5mYkw3vXHpKTmIdn9QQPBeDRcY9a/23FhxsZaEaj+v8GkHVzKJ1lvpaTl/M0AJcbKAhKggo",
+	"t0aamo+qL5FKmCgVRjZOHMRJiUhihCLLrLsAbKKIHAo3FojggbGlho9wkUXwWLVTMaF3SMtowiASgNDV",
+	"evTw8IhMjqZ1LIbm/tsoVpvngQlGGFe0SR46Xp7l/GRRQRAvO+jjkCwwyqFhDDTxblIpvHfqWECAkJ0E",
+	"T60HaiojW87IoYcyTzHNdBzJjGBgVRiBnQsoQSXE1YlKtZ1G/frW0kQ0qtbR9sWzm2/UXj6bm4Z/YI71",
+	"qvEG223WByt/I+cVyJ5knQ5r68Dcs/BeYKPX67eDRu1tcIwVz4mNO8rJgvnk8KMuV4T2+6Fc6STbzdqC",
+	"Gxb50SybMZHbz8qxSEaZe7N57pojXhhHBEuVofqSNOr1OpY6XIo5OljWYqaIQaLKsxGM77HZsOMKJCqI",
+	"isSDlJ4kI6K0TLOYG0twWsjdILoB4oMshFig+g4Ua7qY5VYUvIkOBAxMdqaviJgDvcGEoRMx+Qrw33/S",
+	"2Nq+fuPm8aBe37opaI/9EwzkbO2S1teBOVOi+rTNIqOqtv6n3/1d+PLJ0Ycbt6IwWLlD9FAS9u0BTYhp",
+	"R9k6nV/N4mPwSYRhz0KtT0GtxOjr59pqxH7ULiTkJKHiDEKPDEvvcShKuksoAfYHrhKgVOx5n0IoDfpL",
+	"3FIZPd2vDo7buXPst3YPICwF1q1r1t7qxXYLMFI8WH/0FDURS573zB5kOr9PDeY+3djIKC4amz3v85Sp",
+	"JtXwlmD+fFC9A3HbNlYHrQNmXQJ9W5mht179/K+//NX/+vpHf94KBvVP43TUTAfinxie1vKGE66IjePa",
+	"zSVqsySxEhiKWSfMCZRB8neR+HPIRHzYWz4UOiq+Sm7gNsoJRztrnCW5NHZFcskvNt/nRMqEUeFSBBcG",
+	"rLPYazk57qjgmMF4ucqdr1CKQ9A0+/1OrbF9q16Hf+pA8voJ5SLfyx5cHE8ewsbGixi8+tX/85vv/NtX",
+	"P//rV9/9r//4y+99+bOfv/r+H7/+d3/zm//4h6++/3+YnSzvPaopOUjbY1jPWdGD/KAe+f32NyqAhS8Y",
+	"4DRiNP/AIH6kmQ0N4QKr1zxll+cDxOOSjog5kLnonKJ6F4bVNKKazVlAnL/9B7Wo1uGCJkGVil9/5wdf",
+	"/OUvPv+Hf/XqD3766vt/++vv/HCybgUur69bkS2uB/m7YWbW5n2OjX791s38SqdyoIN8YHbaw6jaRuRz",
+	"uEG8paKp6Vmu2AYgZHhUwPdrUW3I+GlX13a2zNXz8SyhcInQgTEHURauPdDaEiCjl1ENDNfxrGUdX7vq",
+	"K1U4yjmE9MJhz3ksZ1T2gDBBuw5rv+5aOjacGoM5aIEDy3ljq3pqnSBcyUYUIqhclpHIDOZSTER7pMNZ",
+	"Fpk7TKU4Jb99+PABJAMeCxCNe1wZOucm00/laUp7NrY3lZqBu4lCYLHpEwXdYVcmDKT9Eh0Bo7md7cCv",
+	"46TGgCIfFaQVSFUbn7BRC/MXzSZheDQIt1QdB7nhWdIB1+QUg3xshiKOaYrUB7r3FWfBjZvNjoYSRCEV",
+	"Wb8V5GFCAJqV42Ff/K6z51zlLGgemQRNNJcsO0UX0Aewqfdv3QajW0Efz+bkLm+miayYX89crGWZtbeo",
+	"bW0F5jOgCjhE+NOLNF6Wz3i8SxDIa5MeoeqEkZhTCG/Dq2ANc/ZObPKMxWRtOrpk24YnNi/UuhYchHfI",
+	"trYWN1YsbgTGtyLIpwUED3N3r72wd3lqiJiNLpiPO5mXFg8Pm1W5cH5lI1T6MOi/CiZsPGBTfx+3Wbm2",
+	"M3uU+wadOBDK476yG+kKJ56zNBeJN40D5pDk+6k0m83FabPEg4TerJK5Nuxc0A5W26m9+v4Pf/Od33v9",
+	"3R+8+uM/r9nQiiasH5D/cUVVT21V8VPh0ywKTAvLec2imjbM1cUxTMPUb1xERUiqzqrojOv4wysqjjvm",
+	"s59NFssiCfPU8RqGzk9JgcBMwkcHD+7cffARuiSsUOKj7ncxBRM9zpXCyvoI+FlQGWQfGl0T5reOMGMH",
+	"OXrsvkLq6z5VobmWqlaksNffJQobESGHZH/vwf7BvXsHd96tWK53rQ4IECsHGAUKWxDMK5P4YkXZa+y5",
+	"d+wUogbeFWQo0xjLkHOBKqDaQcAAdBPGA2bRIOw4wQObxAQNVNr9aCGaMNh9hKagrssKOpUZMnJBaheO",
+	"8o2j4bRrGOLOdoR/Nblq9mSaoZxWoLxjFJarZjzw7osx/4jV0q2NfdIpsrgfJApfcYGu4TsWWRegmtxr",
+	"jag27I4gqb3ZGYhY1cb8KflQXEhE7MjUR3rvku2Jfb8w50bldG08WrPoKNwTsU6YWTE5fNodOVoIlnjm",
+	"oNMvRXI1wk/CBZul4B+5594cWvTpi9pUQmOBFgBo/hyJB9r68LItFmxZ3OM29OjiRA2VcL23E8p70Pl4",
+	"PGhOsBxrchubnHMcTqcuiHLMFgMly2nxqWarlhHR7EmZSV4QJGpNWVZGWQ7OWTrCACU9jhvg1OOIyCQu",
+	"QhBdkuRMr7zm4rrHSEuBEg1toQsQkYh0WRzSnBi8ZghzYO8+MhLFhzzRgLs+Zag+e98p8mbYqIaVjNv9",
+	"WNGBgI+/nDoIqzITyDLjihiqT2QKeW9pyTicmt1JZa8YzdmoehugPU9iwFcZjQ/UsyOaMRAtFxrG2wai",
+	"bA7iGjx5RVX/zHksBU1eluRdA+Y/vU4RRADAc4Qq0vroIB9xge04Qx9EFXuN04KaCU2MAuawiiNyMoLo",
+	"E92VsXN/trtMHQujffZT1mG63TUNQOFkF7OB8axGY2lFgVLbY/ngkRycmzbC6SbZN8NHlEEMDEYAFBYf",
+	"CxePiHCNO4A9bGNhbUOJVNqVcEbyAIJJbNOaMS3IJgEPBJR53ixJoz0Wl5ZHC1MELvVADpdKQDIrbGhT",
+	"LpriCbjvbtTrEbG/u0jOHuQ2M6CWFTI6oTBBbce0BD3Vdrbrc4QlwDRXGpIAQnwmNi9iIV5AsJ5hpV1E",
+	"I19OaLYLP11itrqEo1olQV1oOoOzs4ux7mC4cqHpYJNYRw+sowdGjqxZsmsPThTGElgMraVSeXIsrNTo",
+	"es9cWmX7tvVVsoE56IUdw6qNrqJcRd5QW4FcCxFZHK4UYvhSKXuRpfc65QzZ5rEwzCoesE3yBNEzAqLR",
+	"soCkiN/lM0vMQmwSjLUcKIu7j+djNwO4sJFC3KHJItSHNR2rMUYG9mDbuszQIFw6zbHIMeWMd/oyxKgM",
+	"KcwZNF1lXDN1iaxnDnwfhH6uiDxn6SZ5aoakbGqu4/cAFmuWx8zH8lDHwo2kEiFHFbgFtCdBlWQ9EKGw",
+	"s1PJYMsc7Ifnt6eYtKVJS8lUt8hXLCYdWHQByJlrdSzkUFijl5D4m01x4vqru3ggARxN5oFFutSinZgV",
+	"1g7vLqaj9xSB04SHY+K9IVXHwm8wlPpxciHRMqaj/HvfHvD2GVPaIs1BBC0EwkLfmIUVwETbJTw1T0Bw",
+	"qrLJW8fC4rcQeipd1SFY6mGAFB2+b4+eE2xYm8fBFni8OLuDgEUN+5HNMtNEMVg32Kmeu04ufQwDc9/z",
+	"B6PDfb1LC+BsizNS0uEd3XVimJmTrwrBRTZNX4B6lCESdwciTlkMa9KXMlG50OTsAG+SPSsi52NKoSEN",
+	"8LluaPBeZC6ctKU8zuDo2ABgroiRsB3SC5gPduCk2JsFN9tW1WhjUQ0osmeF5ph8pbVvvt7Yl0KnMtkh",
+	"Qm5AwG/rq5vkARu6FTsWmIZNUgo7OVCsIKA6UBNazmfkc8gEOWF6iFiBRp5WPop5lQgymeQ7t+l3r9+/",
+	"G1dSq00flZXwp0auvSx78loUvRJR9A0VLN99cW9x0W5wYg7FCdvIIvlLZLtqxe8g53exuncPRZtVLHdn",
+	"4RTnq3n3VKbxjfqUkneu1Yuqe2d9VmnzwgvTMeGgdmvzhKi/zVXpzOlYG1RXY1D1VMGHoeetq7vhrUdU",
+	"OdTOEtQNzFeDlF1u/bo2szEZY+CqhvyccawC4dLAMHRHEnsjFYjxuUJxUNoBba878CiQV18bA3WLMahL",
+	"j9Bgy7S1QpD6VpBAh0uUwVJAq67CnE5HBbGf5roWE8RVJoydSHlm9f0MSjogkzuNre1ojBzv1NpykCrW",
+	"dC9nUUcgMDSC1mpf/PBHn//y77/82T9gqj4KO+Y/6lr2+gQd3ald36plefRWsur1E4jy8V/b4Xzw8OEn",
+	"dx981Nx/+ODDu4/vz5M+bHZgxbldCyxvpVDaovoJiByIg7CRs3ksQfwSj28Q6+VCZ30RteL9CdkUxreK",
+	"uDC4dcGI1cV2fymxGg/EHLXc1jbatY12ZOk5oeQp2zcnZILBAuNZHhV8UpyHug5cad4uj90wh/owe+wS",
+	"iFqWo+owaLcC6NNG433/qZkC+sjt9zdvzL7LUU1LTRNDJ5cu6mIWYR8sfzO1ZnhqLWMursACWuSkkElO",
+	"RiC5XQRaeN9dCRr3uAAT3UaFq7DX77sQosu7DZaf2oCq96Oadas0BRu6bxtb2deYJ2J/2M5lnNgvb2T3",
+	"x71f37q+ZE6zX4NZF6LDz9e34oJuhcO6g8vgAuPyth1C+/0K9p3+PJj5PojFgtRSRVoFwLK7No3C23u8",
+	"Ff9MyCHEjtgKkeCemtBq9vr9NZb5Gsv8LcIy9yd2DWe+hjN/O+HMF+EX1cI9CkIfp4U9DlPa7zN0TQ8p",
+	"VoDmQmnAcyHZYMF7oArz6fb6/VW7Mi8l/a6Y+lnZ7dPFcqwvwwMJ+pVLUV4SJMft3VxeSRfLwFOH/Ln2",
+	"NF5tYJkDbqOniP3bW4zgdBlNdLdUEfsYf16Ks865G3Ourlkp1h5gluunz/LJfwzkNQtwZ2bvYjiCxbIr",
+	"ULhQ/cFJwtt2qQw5HJWu1GP49Q1eqEWPYYXFNfT0hCrmI2Ss2NzjpynFBLn5Vjvf74vaCVW8vTcwB/XT",
+	"Z4ZxnDCasvQTBsOCrGGI1CnKdIJAJfy5FtUGaVLbqV1DqopjGn/hQxejB7AOKiiY6mujwjWko00yDlAJ",
+	"M8cyw5ZxOl8xmkcmU3lcb7Tft12Z27lJHskkwXBBjArxwR+RUw6xBr1gm3mPdGEOlRcRdDdljPijqxwd",
+	"MRQki3sqFAcQ5kNtko8ABh1C6/p9m4QF6/ueIjSOU3PP0K1m5JkWsY2aaY0PFWhUwXDZc23b6Ce0zboy",
+	"iQHb8qgMjR0yNXhsFscldDCMlFAK5onjVWewpvlVc22ogpE8xfK2NmLiPYiLTJXdDTkOkAcROTTo14Jj",
+	"uhhTK0/Y8EPniARs9gDzOw+8XToqX+8OcR1svCE9M+cTwldtad5zKrjqZnsJEYcnrMtz+5EdicL+JODZ",
+	"xxIa3SQtPM8tvxwsMJnYqndB7U3t4zuzuEnzVI9yoak9gma+tO2LDfPUrXqE0XWuMyvlAjSpuQgRaRnS",
+	"HI5laPvL2iByKBRGJ7o8pXCEEcmsklE2EuhEDjTzyJxBtpCPt1UQVBuWQ04S2y9niqguTdkm2QuH6U+E",
+	"P1pm3ArxU7FiXrY1MK+SXQFnnj1PriV3H2O4E+YiAeCCK0coWIilgDaN9xQcmUSG/foplBCUMy4w3jRm",
+	"CTcDD991FfsnX/0EwpJPRnaDYk4TCArlz3N9DwSEmJfM23apdgECpEMVRhKQ3qDdtcD7mgwhPKItlZ4g",
+	"PMXthhgkcMUx9s5bxkG7C6KnXIQRnIKye9pnsp+wrNB1WIgW87YjIl2Yn1u3aJwq5E3wk119LIdhT7Yi",
+	"tmkY+IRtN7fCeMjLhs2Vq7JshmarcppzxdsYdB8ceJ/83GNUwNO5Bdeai1NVwvwSSWNyQhMq2k50UIO+",
+	"6UfJVAXtWNHh5bOX/38AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -88,7 +88,7 @@ type Made struct {
 	Channel      string
 	Deduplicated bool
 	Status       int16
-	Remark       *string   // why nobody is told; nil: they are
+	Remark       string    // why nobody is told; empty: they are
 	Failed       []Failure // who cannot be reached, known already
 }
 
@@ -175,22 +175,22 @@ func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.O
 				return err
 			}
 		}
-		return s.tellOutcomes(ctx, made)
+		return s.tellOutcomes(ctx, made, origin.User)
 	})
 	return made, err
 }
 
-// tellOutcomes says of each notification what became of it so far.
-func (s *Service) tellOutcomes(ctx context.Context, made []Made) error {
+// tellOutcomes says of each notification what became of it so far, and why, of those that the user submitted.
+func (s *Service) tellOutcomes(ctx context.Context, made []Made, user string) error {
 	ids := make([]int64, len(made))
 	for i := range made {
 		ids[i] = made[i].ID
 	}
-	outcomes, err := s.q.NotificationOutcomes(ctx, ids)
+	outcomes, err := s.q.NotificationOutcomes(ctx, dbq.NotificationOutcomesParams{Ids: ids, SubmittedBy: user})
 	if err != nil {
 		return fmt.Errorf("read outcomes: %w", err)
 	}
-	failures, err := s.q.NotificationFailures(ctx, ids)
+	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user})
 	if err != nil {
 		return fmt.Errorf("read failures: %w", err)
 	}
@@ -517,10 +517,10 @@ func (s *Service) people(ctx context.Context, companyID int64, channel string, u
 // End gives the notifications of a business that are in one of the states expected, of which Waiting is the usual one, another state,
 // and returns how many (S1.6). What waits of them is cancelled, and what a sender holds is not tried again; set to Waiting, those who
 // were not reached are told.
-func (s *Service) End(ctx context.Context, companyID int64, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, operator *string) (int, error) {
+func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, operator *string) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		held, err := s.lock(ctx, companyID, bizTypes, bizIDs, bizTask)
+		held, err := s.lock(ctx, companyID, owner, bizTypes, bizIDs, bizTask)
 		if err != nil {
 			return err
 		}
@@ -537,17 +537,17 @@ func (s *Service) End(ctx context.Context, companyID int64, bizTypes []int16, bi
 	return ended, err
 }
 
-func (s *Service) lock(ctx context.Context, companyID int64, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
-	ids, err := s.q.NotificationLock(ctx, dbq.NotificationLockParams{CompanyID: companyID, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
+func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
+	ids, err := s.q.NotificationLock(ctx, dbq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
 	return ids, postgres.Wrap("hold notifications", err, nil)
 }
 
 // Delete hides the notifications of a business and returns how many (S1.6). What waits of them is cancelled; their dedup keys
 // are free again.
-func (s *Service) Delete(ctx context.Context, companyID int64, bizType int16, bizIDs []int64, operator *string) (int, error) {
+func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, operator *string) (int, error) {
 	deleted := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		ids, err := s.lock(ctx, companyID, []int16{bizType}, bizIDs, nil)
+		ids, err := s.lock(ctx, companyID, owner, []int16{bizType}, bizIDs, nil)
 		if err != nil {
 			return err
 		}
@@ -566,14 +566,14 @@ var errNoNotification = fault.New(fault.NotFound, fault.NotificationNotFound)
 
 // Filter says which notifications to list; nil means any.
 type Filter struct {
-	CompanyID *int64
-	BizType   *int16
-	BizID     *int64
-	Channel   *string
-	UserID    *string // who is told
-	Status    *int16
-	Before    int64
-	Limit     int
+	Viewer  task.Viewer
+	BizType *int16
+	BizID   *int64
+	Channel *string
+	UserID  *string // who is told
+	Status  *int16
+	Before  int64
+	Limit   int
 }
 
 // scanMost is at how many notifications a page looks that is narrowed by their states, which are those of their tasks.
@@ -582,11 +582,11 @@ const scanMost = 2000
 // List gives notifications, newest first. Narrowed by state, it gives up when it has looked at scanMost: then before tells where to go on.
 func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationListRow, before int64, err error) {
 	p := dbq.NotificationListParams{
-		CompanyID: f.CompanyID, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, PageLimit: int32(f.Limit),
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, PageLimit: int32(f.Limit),
 	}
 	if f.Status != nil {
 		looked, err := s.q.NotificationStatuses(ctx, dbq.NotificationStatusesParams{
-			CompanyID: f.CompanyID, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, ScanLimit: scanMost,
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, ScanLimit: scanMost,
 		})
 		if err != nil {
 			return nil, 0, fmt.Errorf("look at states: %w", err)
@@ -606,8 +606,8 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationLi
 }
 
 // Get gives one notification and what became of each person's message. Fault: notification.not_found.
-func (s *Service) Get(ctx context.Context, companyID *int64, id int64) (dbq.NotificationListRow, []dbq.NotificationPeopleRow, error) {
-	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: companyID, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
+func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (dbq.NotificationListRow, []dbq.NotificationPeopleRow, error) {
+	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if err != nil {
 		return dbq.NotificationListRow{}, nil, fmt.Errorf("get notification: %w", err)
 	}
@@ -618,14 +618,18 @@ func (s *Service) Get(ctx context.Context, companyID *int64, id int64) (dbq.Noti
 	return rows[0], people, postgres.Wrap("get recipients", err, nil)
 }
 
-// Contact is how a user is reached; an empty field is none.
+// Contact is how a user is reached. Of one that is there, a nil field stays as it is, and an empty one is cleared.
 type Contact struct {
-	UserID, Phone, DingTalkName, WeChatOpenID, Email string
+	UserID                                   string
+	Phone, DingTalkName, WeChatOpenID, Email *string
 }
 
-// PutContacts adds contacts and replaces those that are there, all or none, and returns how many. Faults: request.invalid.
+// PutContacts adds contacts and changes those that are there, all or none, and returns how many. Faults: request.invalid.
 func (s *Service) PutContacts(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
-	p := dbq.ContactPutParams{CompanyID: companyID}
+	p := dbq.ContactChangeParams{CompanyID: companyID}
+	give := func(texts *[]string, given *[]bool, text *string) {
+		*texts, *given = append(*texts, orEmpty(text)), append(*given, text != nil)
+	}
 	seen := map[string]bool{}
 	for i, c := range contacts {
 		field := func(name string) string { return fmt.Sprintf("contacts.%d.%s", i, name) }
@@ -633,23 +637,33 @@ func (s *Service) PutContacts(ctx context.Context, companyID int64, contacts []C
 			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
 		}
 		seen[c.UserID] = true
-		if c.Phone != "" {
-			var err error
-			if c.Phone, err = phone.Normalise(field("phone"), c.Phone); err != nil {
+		if orEmpty(c.Phone) != "" {
+			number, err := phone.Normalise(field("phone"), *c.Phone)
+			if err != nil {
 				return 0, err
 			}
+			c.Phone = &number
 		}
-		if c.Email != "" {
-			if a, err := mail.ParseAddress(c.Email); err != nil || a.Address != c.Email {
+		if email := orEmpty(c.Email); email != "" {
+			if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
 				return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
 			}
 		}
-		p.UserIds, p.Phones = append(p.UserIds, c.UserID), append(p.Phones, c.Phone)
-		p.DingtalkNames, p.WechatOpenids = append(p.DingtalkNames, c.DingTalkName), append(p.WechatOpenids, c.WeChatOpenID)
-		p.Emails = append(p.Emails, c.Email)
+		p.UserIds = append(p.UserIds, c.UserID)
+		give(&p.Phones, &p.PhonesGiven, c.Phone)
+		give(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
+		give(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
+		give(&p.Emails, &p.EmailsGiven, c.Email)
 	}
-	n, err := s.q.ContactPut(ctx, p)
-	return int(n), postgres.Wrap("put contacts", err, nil)
+	var n int64
+	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{CompanyID: companyID, UserIds: p.UserIds}); err != nil {
+			return fmt.Errorf("add contacts: %w", err)
+		}
+		n, err = s.q.ContactChange(ctx, p)
+		return postgres.Wrap("change contacts", err, nil)
+	})
+	return int(n), err
 }
 
 // Contacts gives contacts by user id, those after after.
