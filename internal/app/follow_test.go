@@ -171,7 +171,7 @@ func TestANodeCanBeRemindedOfDirectly(t *testing.T) {
 
 func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
 	b, p := notifyingEvery(t, 0, 0)
-	b.contacts(nil, map[string]any{"user_id": "u2", "dingtalk_name": nil, "phone": nil, "email": nil})
+	b.contacts(map[string]any{"user_id": "u2", "dingtalk_name": nil, "phone": nil, "email": nil})
 	id := b.notify(nil).NotificationID
 	b.notificationBecomes(id, api.NotificationSomeFailed)
 	for _, step := range []struct {
@@ -191,7 +191,7 @@ func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
 		}
 	}
 	// Set to waiting, those who were not reached are told.
-	b.contacts(nil, map[string]any{"user_id": "u2", "dingtalk_name": "ding-u2"})
+	b.contacts(map[string]any{"user_id": "u2", "dingtalk_name": "ding-u2"})
 	if got := b.setStatus(0, 1, 3); got != 1 || b.setStatus(0, 1, 0) != 0 {
 		t.Errorf("changed %d", got)
 	}
