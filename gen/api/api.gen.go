@@ -227,7 +227,9 @@ const (
 	EffectRefused     ReportEffect = "refused"
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
+	EffectTroubled    ReportEffect = "troubled"
 	EffectUndelivered ReportEffect = "undelivered"
+	EffectUntried     ReportEffect = "untried"
 )
 
 // Valid indicates whether the value is a known member of the ReportEffect enum.
@@ -251,7 +253,11 @@ func (e ReportEffect) Valid() bool {
 		return true
 	case EffectSuccess:
 		return true
+	case EffectTroubled:
+		return true
 	case EffectUndelivered:
+		return true
+	case EffectUntried:
 		return true
 	default:
 		return false
@@ -333,6 +339,24 @@ func (e SendType) Valid() bool {
 	case Realtime:
 		return true
 	case Scheduled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SenderRestState.
+const (
+	RestHalfOpen SenderRestState = "half_open"
+	RestOpen     SenderRestState = "open"
+)
+
+// Valid indicates whether the value is a known member of the SenderRestState enum.
+func (e SenderRestState) Valid() bool {
+	switch e {
+	case RestHalfOpen:
+		return true
+	case RestOpen:
 		return true
 	default:
 		return false
@@ -467,6 +491,7 @@ const (
 	EventReceipt   TimelineEventEvent = "receipt"
 	EventReceived  TimelineEventEvent = "received"
 	EventRecovered TimelineEventEvent = "recovered"
+	EventReleased  TimelineEventEvent = "released"
 	EventReported  TimelineEventEvent = "reported"
 )
 
@@ -484,6 +509,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReceived:
 		return true
 	case EventRecovered:
+		return true
+	case EventReleased:
 		return true
 	case EventReported:
 		return true
@@ -1686,7 +1713,8 @@ type ReportBatchResponse struct {
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 // no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-// and `undelivered`: what a provider told of it.
+// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -1741,7 +1769,8 @@ type ReportedItem struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -1970,6 +1999,9 @@ type Sender struct {
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
+	// Rest Why a driven sender rests, and until when; null while all is well
+	Rest *SenderRest `json:"rest"`
+
 	// SeenAt When it last polled; up to ten minutes late where no route names it
 	SeenAt *time.Time `json:"seen_at"`
 
@@ -2142,6 +2174,20 @@ type SenderResponse struct {
 	Message Message `json:"message"`
 	Data    Sender  `json:"data"`
 }
+
+// SenderRest The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
+type SenderRest struct {
+	// Openings How often it opened since something last got through
+	Openings int64 `json:"openings"`
+
+	// Reason What the provider said
+	Reason string          `json:"reason"`
+	State  SenderRestState `json:"state"`
+	Until  time.Time       `json:"until"`
+}
+
+// SenderRestState defines model for SenderRest.State.
+type SenderRestState string
 
 // SenderSign Goes before a text that has no signature of its own
 type SenderSign = string
@@ -2529,13 +2575,14 @@ type TimelineEvent struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect     *ReportEffect      `json:"effect,omitempty"`
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message What the sender said
+	// Message What the sender said, or why the lease was given back
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted it
@@ -3449,7 +3496,7 @@ type ClientInterface interface {
 
 	// ListEvents What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3911,7 +3958,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -3928,7 +3975,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -4752,7 +4799,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 
 // ListEvents What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5794,7 +5841,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -5821,7 +5868,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -10857,7 +10904,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListEventsWithResponse What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11369,7 +11416,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -11386,7 +11433,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -20864,7 +20911,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 
 // ListEventsWithResponse What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21724,7 +21771,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -21747,7 +21794,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -48136,423 +48183,431 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJmR/4VfJwezGSproJdJMcsjscdk9Pzww1fBO7Ka40TQPZqEQj3YVMqDLRIIbBC61PuyfLsiU5",
-	"9s6OtXxrOXbjdD7ZunP4rA2ttPowGnJGf+1XuMjnyczKAqqAAtCNJmkoFJwGUJXv+bw/v+d5rS17fSmY",
-	"0Kq287zWpyntMc1S+LTX79+JzR8xU+2U9zWXorZTe9KVhKozFRHdZUTRHiNcEHbO0hFpJ5T3CBUxSVlf",
-	"pprIDpGCEcVEzNJaVGPPaK+fsNpOTfVUk/b7zXq9UYtq3LT8nQFLR7WoJmjPPGF+5XEtqqXsOwOesri2",
-	"o9MBi2qq3WU9akb2Rynr1HZq/+O1bB7X8Fd1DYf/4kVU26eancp0dB/afY6d9anuZn217SML9+b6wA67",
-	"VAiWTOsPn1i4u/sSOzLrfZf3uJ7cp4/lkPSoGBFtdotQTXpS6XAPGvXihU+gwXAoMevQQaLxlR59xnuD",
-	"nvlgPnFhP0U1Peqb97nQ7JSlOELZ61Mxui/LFgJ/bwq59FrIgdDptJ7g94voaZAqmU6u+FGXkZZgz3Sz",
-	"DU+0zPE3l6RPTxk5YR2ZspKzji/k1rxHn91l4lR3aztbdqHd52yplU65OIVR4V0tmPiMO9SRaY9q3Lab",
-	"12szd/ROzHp9qZlojz5ho8lV2BMjMpRp7CbfpknC0ncU6ciU6C5XQBHMeJjSm+SQCU3oKeWCDLnuckG2",
-	"rpOuHKQKPmdE5kTGI6Q59l0SS6aIkOalU9KTKQPKc8q0gsc6PFWaUKGGLMUeoqzJLqMxS0krmM3GI9ZP",
-	"6IjFrV18jpq2WQo9E66x5etbWxH0c71+mwy7PGFBZxzu2VCmZ5tkT7i+dZfiT4KwNJWp+VtITc5YX2+6",
-	"A4EDynYtHJhZ5+pHo0+1Zqlp8x9/+j9s/M9Pv/ZHtaLzcpcrPYt0cM16IemYk1pszUstHnalYB/yRLOC",
-	"6/VAJCM8QH3zGBGD3glLI7MJ7a7hP2RIYZ+4IsOUa81EyZDh/Sa+X6t6+WFs9/EdM9ZHcqBZKbVJza+z",
-	"aM28V+8Q2Ghpn8hllyFwGc88ouqslKIYjrIMa7aNm34eK5aKcj45cD8v2pVv33T2hE497Yq1pYgV0ZIM",
-	"KddAsCiwTzLsMmHuecrw8goWMtLtEkZqWql8vmBwL8wwU6b6UigGUti+FJ2Et2HcbSk0E/An7fcT3qZm",
-	"Ctf+iTLzeJ6NxzwZs9rO9frtqAYkx3yXMgoPwvZtCqmbXZbEtRdRrceUoqcMWJihU/0+EXChzANA3uAV",
-	"uwlMabP5O7V64+OPvr71zetP6t+69Y2b3/5k+96N++89vP2ocWQarTbrAxgdTHuSmSpNNUM+wsWp8gSf",
-	"0CSRQ2LWK6p9YDZjgcVByulnrgbtNlOq+shNv4/sThVNAMb1Iqp9KNMTHsdMLLaD20U7SAe6u9nxDU9u",
-	"obk3pEdHsFqxBLK58v1TjLRTFjOhOU3U+HBMH3eE4VQ0WWRpbpj9m1wa7prMLcqh7DGUE4ZG3himUpwS",
-	"LhSPkX0rlp6z9ApOOPT7jiJyKAhwzd2ciMNjkjCKNIlrRRJ5iut2ThMeL3SitraCZetwlsSqtvOp/XOS",
-	"OWZraKUWmmO/KNy0qSAnjMTcyHpx7cXTKNsQJ+lxO+bcvuwR6NZJRPDEanfhjiZtOUhiM/6U0TgiJwMz",
-	"ST8uOCu7hNF2F4ZJewwmcY8mhn+zxXah+PC6ter5tseudnYycNBm0ezAV394US7Gnfv64YP7ptn7Un8o",
-	"B2LBRbk+lV11oOHxFXEsmahBu3s1jGpsCF0QsaPakZR3aXq6EHe63tiedkC0lM0E2i49IG53tJQEHr26",
-	"AwLdA6kQpEHu8fcjIi3lkB1CyQnVsG5UkFvmZ7t496gYLUbibpcyTbNwRthrdihPBilTYwsoJcqC5mcW",
-	"E6NK9fpa7RKdjqyamlC9clbhhoWM63TAlGKKdFLZQ42IxnHKlNolrUdMp6ONvY5maYsoOlKkWyLfbpL9",
-	"gDvDbgzNUe6n8hymnmvaaeeUDBk7QxU45addTfYe3iFnbKQiQlNmBUfUfFlMEn7GrPRhpH1hNkGm/LNF",
-	"yWajdGe9fpDbUCP/A802J65PlQLTBFekx5Uy8oBMcVFXu6H3ZSgaRX4URAo8ko8FPac8oScJW0w4KiQf",
-	"g6DVCcJhZBHeZo6i+yftNgs5XD0FiammJ9QIklRkvK7dZfFuZhlyFM8ImEOZnuENxVVUg35fpprF91jM",
-	"6WKU+MY0SjzIumj2TB9NUNwnVncfu904GvUZ6Q0UzGV8AFfLw2PWTqi5tFSR1vjQWqBB2zatewDMz14H",
-	"2nle66eyz1LNUXXF9ZthNzfPmJFRXcU6cUTV2UM6xvamv3XPPoaatbMhfIqjy1qxQ3jqDS/y5J+wNmiY",
-	"3hFS5r0I7HE3pprj/vHx8aBer9cLbXLQ0SPwmzzCMzC5pNYnUs2MY49tM1iocVcO2MuQ1+0Gdswb9Tpp",
-	"d2lK25qlCuj6GevrWlQTg8QSJbTCzDG7hFHF7OgnDyL8ilwI2I51IDERG8aCFl10L4EETsCyMtWANj7U",
-	"cYOaOQ46HTWp4ZVNyxyLFglNP9aJRc6EHCJTTQzBtsw0MtqkZhTM3q1HB0ePvtX84ODu3rea9+7cf3x0",
-	"cNgaG+72Vi0wjt66eT1nHq1XGb7qGh2gCbMoHDdYryn5cO/O3YMP0JBlFBqZBsZtK+Hskg5NFCMnI+LM",
-	"t6VDOJEyYRTMDkpTPVCzziMe6kN89kXk7YfVzYThxc2sj95DaIdRcnlNO0XUyfOBiaOa04GLHrioGYwp",
-	"225MUyby0N7kMrpQOFR4Boz5FWksvIgt0TSlI/gsNU2a4Eab6W1EyRHdH12ZxKpWaNDOLUrQfLC1OPyi",
-	"BXmfJlS02X6XClwSGsfcDIcmD4PFgXMdjW++fyk/jUN22gNveBFtCTwZ2f+CS7sx9kMRwenR9GzMhQOG",
-	"rMp0dJyL4UQK14d/dgTfjU+yjqSgnTKqWRyRBhEyZiSWgkVkyzoqCRVEpieGsm3j8x0uuOqaF67jF4Ye",
-	"xoSeCLNSSTKKyA1sSdMzZhVPsJ0ApVGGikvBQCUYX+DGzXCBt7feu/lenhpOrqX3uBvGLMxjn9a+M2AD",
-	"w8pVz3TQk4JrCcv2tIAfuQYuVoApPoQ5+plt0cpEGLwkccEUsx9m3E/35JTmVycKuvmseg0FS4rX0P4w",
-	"K3ogsmEI9s3py+EeNG/hXW1SnfMbxlSzDc3BPzZxvp1bbeIHFHt6XAw0y3OGCZo3ee1KZALPJRQ/FVQP",
-	"UtbMVvl5geQw6Mdzz+icpYqjmpanaLBWCizkeEwLCXiFA44xOdbjWDCVcP/GFzIbX26/clOdcq7uchT4",
-	"K7FpPEs9+uwOPt1APuQ+jW1LVBsI/p0Bsz+bjcv3u9qLK1iych0u7Hdikn7JK629owMFIlIQ/DNzB9kz",
-	"bQOJxmeFo8i3NnVOut2dKf/0uAi/bUxIRAvRJUdjpjpKueonFKPviqjPdM1Bp6N79tk5qEtAKaY1f8iY",
-	"+KZ99MWL8iUO9PE5hcxL5guv5/pPJ6xPp63ziunQamkQmssWOUpz2n2SeUJCd0mjntf7c5rO9KikCINc",
-	"qsW25BfOzmnKSl3kYahG2k2/LC7TgFd7Uuw4JnV9tNhMbm/Dhlj60Ed80Oh0+R+ABERkc3OzSA2b3OJp",
-	"ppJyq95H/JwRrskJbZ8RLmxcQ1+muopw5loeCM2TycbRpOR0VTA3WKmxmih51RaeYOEiv6P5ORceDHvy",
-	"J+2nHx8dPSTWDjaxmlHt2YZMYzPVRhaUXXSxfDT2m6LMvAZ6RFQbMn7a1bMXAVb3CT48SR2CSHirgdh2",
-	"81rHgloGNr9iaR87Xb20H/S7rLRv78rVS/tuTm+UtL+IIL74fSpbtAXl95VQwwUW9XLIzdNp67diinEV",
-	"1OKJX9XxCEFF+hST2XQWJ7FLGnmpOeM9cnCSsClydH2znonSVjSAcQhN2/Oe0piLU02Ts6Y7SIFrAXIu",
-	"qrhsN+C/jQ9LXLesR1EICzNPblwvtQaOyVkTOSsVXhwollaQvx4rlt75AC9Fu0t1U/aZwNfmWYf6xu29",
-	"jW/Tjc+aG1W8Lm5wxacJdnHVjBY6vQJGm/W7NKPF0/8aMFoYyMo37yo2Tq2KM2JvixyG0Mhdn2rmnlwN",
-	"22vxAgTMOk/w3x+RVpYt2tqFfB/SY1Qol+eMv26Soy4zn0SbpSIXF69cqmKb97mZmk+HRMMTaameatWi",
-	"xcz924F72d8SmwBbdF595mu13VpAP4s5TZr9lHX4s9nCjDlh8OR0L9VpBcHxET71Zjuewsxkq/mF6+nX",
-	"osQltahCCL2umk9Bp1fAp7J+l+ZTeM1eAz5l53QRCuHS93cuD8Tl3OwLc/rgwi7KGucjtm/+ws9JzZ5O",
-	"W/EV06GV0qAPUFPcz4zpywtVZVb5RVg4ak0VrJ1cNVW+4+ASzjSsL8J/B4o1Nev1E6pZhSPIMVAjMHCU",
-	"WuFzLWdTm4+V5nd2tRw13/fKGWtB90vy17FrcuVsdnyGF2N+9Ve3+lIcsWe64mWYMYnVKX0LT3KcjFRG",
-	"5phcn+Kw+JYdXgvjk0mGfeWdpa6Rwtj4GSRojsDu8b25GspxhVQD9rzQqanZM43JcVx3SSvc2VZui94J",
-	"NzCHM/bqF//hy9/9y89/+7sv/vznr77/k8//9hdf/MX3Xv30X7z8wc/ymTszkHRmJLcEstnkkeO6Kwca",
-	"BvxubnC3btbyvTQ2bj/9tL5x++nzenTzRUlPmUxXYOVcfAYhnsVSh+9ij1HR+Tlw6XiLD9Jn9M1MnfuA",
-	"acoXihTKJ/M9nxXKP359cIi5RkoXww5yYkkcwENF5vuhedwmDE4yXpf8OAH5RZSGTFFIrtWSnKRUtLtE",
-	"ighT4qkirXwaf2umjd12Vjjj82IBehG7lV+3uQL32XmZ5F1ZilYDbG3muQBpFjvM3vIjz0mqpYu1WpkU",
-	"uly5KJr1uqQEisfrygVPGMZSkadVQ5kh9Dw81S6fBsKY7PkyI5Yxa8YIfgW5Qc1+QoVN0mq6/CD32SUG",
-	"uReVpmnQjn+8KDfH/WjvcklGJmQhWWENEo8gI2mXCDkMhLVNsmfTkgDigCpywk4HgkDeJ+D6SaYI2E8r",
-	"KsqCa0717EOQOSd79FkzHqRUF1qRbYCty361k+nREWRSTc1Fu7F14+Z45mhB0oZZcC48I6pAnsxxqjLH",
-	"B+65F/ZMVL9nD8zjecfGVpFjo09HiaQzXcEP7WPWcDVbSdG8YzPcD83zmM6a6lmnDjbHH6Px01b5FAUB",
-	"hhW2w7QiB7qZsh4XcfkROmF6yJgg+BxLFWJZGvGT6wzBDu/wHMeqMPTXusGr73juQtgtv1Gf3PMxiumY",
-	"XxZV6QlcIeF81k8oFyvkd6ZDgZd7pRwv6HcyTLjLaDwlBvxUuuhZriP0aLKYDPpGfoNE1mqhj9BNk6tm",
-	"T6as2CQYD9hcMhl71ucpU9PemRk+wlUzHpSMp59ymXI9Gr96JdHPmdTr2KLZwXiQsNjngCHiSIQJqMji",
-	"mh70up/KNgO0GSPAMa2TIq4X1Z5tmA42zikgVirT0/usTQeKHQYd2q8gM+Ou7dZ+9w3Xu/18Xx66Mdhv",
-	"HoZDcY27EZm5yoFmcbnVBH5XRNERGXYlsCgzTcK1zfIdcsUIgA11AUrEgib0IAutAD8AflZF2r90cBC2",
-	"T7MmkeP2tnUpmIqyM7sLg2pTAXwToC14isC1VagTLtY3ORsWCX/VoA6OqDrLgA7UoNejReAMRwF0ulGa",
-	"1AwOsVQIuo8Ktyc5G5e/m/7C5G5fcFX80cj2rIgiBfpjsSpaHF5n9naXUBJLbfEOudASUtCdujOxOlNQ",
-	"Taj2wH1oOTLHE4GpzOE5p8nAnA7Fks5MNRRHPd0cATCW5zS5p4oYc5Jwh7wFgF0YTAKtmXMLIgV7pqfy",
-	"Y8AHqc8W9Cwi9/J6cWXBpCR+o0iHtc7AGfrqJ+wSYhIq3X+zeFeZ9fMJW9Dn7Pag6B7AVeiAHemCTIVj",
-	"8yuNHb7LqGEuJbA6HzsAHa6tBR6hlvNAOg8fPdg/ODy8c/+j5tGdewcPHh+V4ekU3Jd54YDusviUpQfF",
-	"QVQniDZSYPyyamQ1cemkhBkAYC+wux6NGTY3U8hZBMWkILvrMsnDdNAnm/hkFV8pz0rWsQqUk0NWmbFq",
-	"ha5iXMfIb3IuO8s2DXs3k3oFZ2h1+kd4cFdJsLDfizC5jc3gag1vOJhVb9/K7aW++MP8SEeV4MmgfTWT",
-	"lRWTLqgpRNtdgonqEZQEiUhMR4A82pNCdw2H4BoTP8lnUrBdYkZlsXhdXYr83vVZ2ozpaOaWwMtGV2Rp",
-	"03Q91ws45vleMROq+EaRg/9emTTcssD2LfSjIsqrg0CPwNfdZ7KfMMN4yX6XC6YALPVAnCZcdcnJiLT2",
-	"2m3W1xt3qTgd0FM26bwJEky3stEUw0+1RGB5a+VNZ07DPmepfwS0aR1+NPSY6TJcp3se9slotlycqjnF",
-	"qSHlujmkqeDitBwXcA+KXglNNEscfq6tFtGlCkABWQzrqxwOVn0HtZCposvWjdtbMyX9oiNwnw1XL/6f",
-	"FZUAcpnfVJH3GU2NZCPPmDCnynxFFW97LN45kn2n6BRnrAJvxgVaHV23G7JKmh5wv4ldeUiVsrvScgWq",
-	"XKiLYYlQpsqSUImm7oSqSoIolqTJ4hpou8fmwUX16VebzY2n7xaGJ4Tm+gMRL6YonfDPJuzVFQ75HCko",
-	"EfShLeGbttkOng8NnqxtDi5aasYEKEsT69F2dP3pbLyGQjviAfTwhHKN1Bo/7xthN0GzIn5zIGJrCQwM",
-	"9DMmvIinKDOm5c/oNmm7MUXk+gTCYMYhllkLEecmLuK9rIOn43fPb2fkT89UvNHwnK7W6x72vHJhMuz8",
-	"Ho3Zkih5MYsHiD/NCk2G4H9DbxZNUkbjYvNyKDdU9bWNmzfGmogCOKPcKGetykWoSWF7ZXbq1epK4Yge",
-	"uWS3AmcUFhEoKuoWZsXtEtbr6xEZws6O19uaDN6Z27GEtYGaPXXK4xKLGRRsTOU5j1kKxQsRezq7AzO5",
-	"oeGaTR9fNvNx9CB5XN0KHinFhF7KO7aIL2NObwS6rEsMf7KjrTO9z1IlBUjMJ8x8J8HaXoEpBwni1ZK1",
-	"Q/+xO48550i2DYFfxK11blsnjpKb7ewrsrjYUlFYWUD+WDBcCMhf02oAoXF561YV4/IMzAGgPOlANOFQ",
-	"Txyj+9KhPy0cgbGI4DJ/LErK+ozqEHBv2bCLRaNbwnCN2VEaqjZTFAoDMbKlCTqafR2uQjhynPNKhKND",
-	"u3kF/mCXbbfrg9I8vBmGwhMuyO+/++Pff/cnm+R9f97HAuEjwhLnOveIJRPlt7/4q19//nf//OWf/uLl",
-	"j/5mPA5+/PLOAyCCwyu50rl1KNEA6mA54eI0Ig1ibVeAYAdFKiIyQ0OIyA2iZI/Z5zOFoR41oi2jQkU3",
-	"FlUcwuFnqlRuUraIZP7bD91Qwi9DFWRMt5347lD2mG3k6dgyHgWJLpNMYzE+cDXph0yYM1aS2uvZbUmR",
-	"A0cSZ0o+muvkooDkysljpiJgf2HGYTgVO/Bs8vPlHRYdhKvTOd0I1JXRVjeCRfPb/IHOpwXNrL4+3+Gt",
-	"rnMEianBiG5ej8ovwBS2YrhBqM1am3WXnjNEOEFuwVMih2JlPMFfyHnr3edincZuWfWDcpUX5crvibpI",
-	"e0Q4q6nRvNjyrDGCkFbI1FagCV0iTk6oM83kVjN0IAhJR+8d1OgyyjOGSMokxmqVZcrQ7K4XMJ3lVarZ",
-	"2HBz61I416KFkEjH0AFXzYCQYTMVmKU6EKanbShhIuUZlsSkCdqi5r4emXGsMLHORa8UFmjL1fq1FpIK",
-	"ZqWZemfVCmklNZ8Md+lJhUVcxcjact5R1UCliznWHriohlSRU37ORObRD/UZxxd9NLDTby7I8FWgp0Aw",
-	"b7vNWFwcHm3P3wnmXkCFyopmrMXgMCbzLiY56zQiPM2sXaTnZ3QrMJnZ6xguzbgdrcAoME7WJo6ql4p9",
-	"5JUnK4vLx6rYKwH6Y6F1aVxOOmFt2mOkL7nQCSp5BdAoC7NPGF411hnZUVea8tWIOMpNZ2XyzQPxoNMJ",
-	"kzQgUkR2OhUzLfCePzAv2T/Nq9Bwu0i7HigumFJzSCPuDSeSXIjWPMNRhkZ2W4hPS0JdsdzIJxummMxm",
-	"2N00VxqWEnVnZiahnag8OvMN+2z1BU1Zm/FzljbLPQGYrNCsRvUPmYgDas9Kw5bRe8GDXNJqpH5pt838",
-	"LhjLKEtrQ7rfS87k2G0Mtmj8PEe5GzHecsFm5QcX+mbCLXP7kDt/46crdNLMCAEyl3nfSTNj6SloYKua",
-	"vI+GvrmebqaFiDQPWdpmIhNupIac6Uk46QnA6FnbZ2t2LuL2Ht8/NyrlLZzewJqb3dRFX1rfzLZvcSUz",
-	"G83qWGOwAqvlie0V2wNNjyuPPfGdXsDpuvqICjOKBd3Ey8skU4s4yTS+Ua9a63RCrXvC9hF/AQFzawVT",
-	"79tNzCUqbV1fyH3sGU4GCD8uG/k0o1C3tKDRc6VLhejx704fzdyw9iXVvQ8x6xaNPIR3sjruhdLbmCBw",
-	"kVObYEJVztC46+RiZYmplGK1xHC1hDCwvhUZKODEWPyWMYfCDP8GQnXMR454ZrasGI8BkDIILzivvOLf",
-	"jXy/RSv00EWdz3A4bM0FnfYwM2RWJ4mZ4yehbdaVScxSNWHhUpoKyCLYIa0/em6E5Pu0x160ishniIM4",
-	"cQI+4KdcK0yHpoLIPo4S0q25OCWtd1sRUX3aZgoybGKqukxFpNEweuNWnbS7NKVtzVK1SRyiXevdls0w",
-	"NYojoYpQi39PuCA9ykVi2trvckE3yR6ooYqorhzaQHSrRBn5fTMXn9DYvlWvwz/16a6oPL06Pn73HwJ+",
-	"nvmHbJTsF+AkLJgc4jLimz36rAmZIuUZIpgNYr1sRSkhGOWBRfmGXaohRd1sk+vlInNGEP9ZaUM4xZmQ",
-	"Q9EshV9weA9UENrv4xT6MknUWCVBSL2C7ceWWRziQHBNTplW5Hr9+hT0h6biCehvHTO0KatpsST8egqJ",
-	"gxpfU37OEJIfUCIIHQL4xFzJwlXybR6xtjxfZZ6g7XDFZc+zXicmGIyhSOLB1zLvwQwSPv7GdMyFRx7L",
-	"fKJ4x53DB2S7cfPmRmOHSJGM4CzYshzkhMEhscALFqw8czNgfQ9Lw4BYmsdiThPiqzFkVGr/fm26K3xv",
-	"49tPn28VA3liCcv3qW53F5P3sZhmdf0GO3R9LVVaxXVdvDPBvFZ3N0ynLIZuV3w/TM8HnY4FcywGYcAU",
-	"83iT+HxM4LItlNlbOxmeHfJDgOQhSm6SFmgArR2so6oleXhw/4M79z/aJC32rEsHSsP7H+7duXvwQXQs",
-	"hIT6rpwpkrCO3iQtfipkCg9Rgq4W6ySWBOGNhdRdIwNkg0xZZ6D8uAwLQPiULktiP9Rd09n4mz46z4x4",
-	"5MzNMNg+T8OhZrm7YH8+Z+kmacUs4UAEWscCFmggsq92MH+VZrEy4OiGNODNYxHkjxaYqVCRMrfXLpoR",
-	"FXFl4FeYcC2qtYPAPDtm8H/ZQUAx/exTNecCno4sOhA/+7hA/PjIDhA/HQTDxG/u+MG6592Q8XMuqcm2",
-	"4YaPnz8IJoHfPA6n4g/zSmpUT3gICl3fuH27gchxox7KohD3cMb6ulYtJqlEIpwOUwG/OocJSDtQfJiJ",
-	"WEUEE5FIO6G8B0BGcQmIxXxgJOhGnSETeUxCKxoZqU6RroNW0RJkzjykyqODo0ffan5wcHfvW2VYKttb",
-	"08SjSsn/qisHSdwssV548dLSAqR8XJGhTEE/kfgzwoMU4q+XDCGULit5ffDEL5zmUgq6ZW/D1FzBXN8T",
-	"i7RFDh/v7x8cHkZk265TRuG2ou1Fw5htr54Y4ecgvjjPSydzuQAMgE3DFrTiARlCGhc9YyIiNFFG5spg",
-	"3YATub2e7k0v9GoC3oBTmJ1AEs0jCrHYiDvFATlIW2dLrX41Qh5S7n3IdbwcgLmXOGZP1Eony8OeV0Ba",
-	"CzElLh7VDlaoeGF1OrqXBTvlR/qh0Q9R2bVIDSkjccrPmUARx9BJl24BuCOdQRrSoMjCBbuseHPuhl3e",
-	"7hLqwdyMTur4VQa6mtUvMCTL8wvFUlD2FWlL0eGng9RKHFa3+LQRbUc3okY92q5HN+tR41b9aTQlaz3E",
-	"bLk10xIQIu6W0lJ/Gx5JDLrLpKsTxFYxS4q4gphU1+OiokRkmjx0zcAHbMr8+QibM3/uYZMwhoFmF1Wx",
-	"3j0/G2FrgZAM5yWvYg8PgVIc/GZVC6i3n8yeuxe6lExnkoxD80xl/olxN29WIX44SyV1sf0WjFWQyu1q",
-	"lK9ylu1DULIfljoIllusSiMMdbU+XOhy5U7crNclvbhIKK7cjWvncxHVoi7x0l5mef7xW1a8RKssze+e",
-	"n4pLU6lMeDlOzRLU/7Ui58tT0mnkM5vq0/KDsVKCt3pi98Sv8CQgMnouIOydo20MhcZBDxUer0WZxyBo",
-	"c5c0SnLgi1H9ZiWZh1e+0ChiSUdWtAIZtRk0QJhqOcsIUtQpoP8d8s8KtI39zOiDeRngJ3NJcygw2EBW",
-	"he3MXIV5jTJGSF3CYG9PRnVeZvq7EHu977noNAazWtWVO2RCr95UHy7nwrmhU6rUlVakc7g2MgWbPDGa",
-	"oXOkuiz+LEN4PDBhCbtmLt2sJP6gTZMkSDs19xeXEsrb+3ohttpOh1ALxW8mwM5ZukNQH9TM5pxFmS/b",
-	"QhEwciLjEVF0pCLvFQ68yID7jOEAAPczjGzFvzC8vZWPEADzz0ajfn1ro0/B0jY9qmmJVUR8NvCWz0Qj",
-	"wRW0Cs9iYd75+heTHTlLxLL9LCGqLFGeM6y+UZCt3DOnUekgMiKHddGAY0dJCBAakRv22zCrKSK34FsP",
-	"FrpLemZ/BukpoHZ2qeVd4CIG003qjDOAxt2bCBsAE6tnILfntolfCPTH1cN4KDlI24XmQN7uEjVSmvXw",
-	"eLZlj2HVg0k0yCXuo7YEfDxAxBniZIeM5ADy2MHRn46sjW+0a3cbToVDubQpo7M9CqupLDtrHNMqzZZz",
-	"vZVxdscLVs7ZyxFlDOF2iDJM6AxOZgweZlGPStb7IfZUi/Lf6dwXgavFfFmCkpwymhhK3opCMSGy1eoG",
-	"mgDparNd0vL1iFrEFZAzJKMDMS22NkmGBQRhb6SlemrTv9iEuBfnaGxFZCASpnLId8C9ybDLQj+7G6RR",
-	"6XyNoiJQZluIaNKZhOb1ogpAVJ15SR9CBECigLTgTfLAZ2cH2cJED3mbOV0APlQsYnXOUsMJU3tNmkVu",
-	"pw9T2bNuXi2tw2mxYgVBLYkF3p4XpafDTxeITDXaFThIUiIYi9UmOWTt1MhtzuNOFKOJkflEDCGdApCF",
-	"v/a1r7V27XZAxErCz7zvnI2I0mEpqOwGL4RSbc92c7YmFZTowepgmOk4xTONOz2E1PsTZmeE+OnULI6h",
-	"5VwXxjVy1cQCVeXtc40OUUhvw2aFxFJXeNGoGGFojezsErNL08uPR7UzWxdwdoWrT8yTPughCC6YXqQg",
-	"qOZiXvbo/jMR6/F5OWyqIbf20DHObeMq7L2AE3XCEowS5u5yu1gjKDQ3zbRQSRgz47EY7zOx3YcuzMIN",
-	"EOWa2MkXXa6WH5ADPZ9asj2o/e0s2vSccmh6OURQxkR52Uuu0emJ0ba7tuKaZsKWZ1AQSGZhW/05Bv44",
-	"Fgwz56DAjNNU1h40/WhnpqPFbKlZdm7BClCv/kIUPVW4IC5QjyoXrLH4ZCugOuL99dVKL9z6a9vPQ16U",
-	"Jq4+6HjxOWPUqQ1wKMxgLVmEIKOV91jzMylmbvcR77Fvm+dckqvRznWZFOEKhWD1i5TN2LcLR+uoku8V",
-	"X4JDdEyeDv2UrhibR/0A/hH4K63/MuNleX7rOYCdYLh346zFA3rkLnSu3FJAjXO8wkswAdMuInwZBQuz",
-	"wb10mTskY+e6WPxb1GEbsNhJmZ72+y3Mo8CIRgh9UrlglFYiT1sRaRk1QtPkzPwtqfl3yNpdqs1frEd5",
-	"Yv7oat3fUD3VyhkFaL8/Z/EFuvFZmT8L57NaDzT2uXIXdNDtkj5oq+1cuRPazegivNBvjCaxjFawFtvX",
-	"Yvuli+3LiLWvoZC4kMy2SODJi1IKtyBeQllJT1+Ezgm1UOda8ySBi7/rnXgRUiIKWo92RdSXP1Rvp4ln",
-	"TZjXhPmtJczz2xveDlI+S8V8OoVor1afuAJdorjYw0eBf5eidzfIac8DdhsavUo47tyJKKjWlGHitmSn",
-	"0yIyhQRVyOycIC2Bo8ijMUJmG6+eOokDQlxG/BMacUfINuVHXgwb3aaiqekZK8Znz93dSfON0DwptYuq",
-	"zMFmA/Uql58ZlsT/HVk0ItM4MLCKoe/dsiCfM8b6EFvTSWUv9Hj7zbH7omxJCyGb3xlITfHPzsDZcBIb",
-	"Uwf+yyae4Irb+KQ7wo170h098h096Y7uy2/YruDDh7azJ93RoevvSXeELtP3bY/TiI7f6pJbqRfPanNB",
-	"dGNQ00vlrfnAvKiyZUGvPGnNd7ocpZ4KVXpkRDIvGPhM+Nk1/hbJaOtwQZPmzKA+azA2cv8J5NjqKRHf",
-	"F5Qet4LSbFVT6kKEnLFAVl9ieSYnnSzG/CKqfWfABjPPTR6lxyxNhevRU9kbY/PETrGZKJzCtLnvg7F9",
-	"aePZG7NgpQuxSmktm8Hq5LVgHRYGhHJVyafmZ96elZvpG8xVPb+gNnOF1ZdrsyR4qIQO0lyYksc3S21S",
-	"bhjVlItbspBoXEXOvIJiTI/HwshP5PHR/mWgOx1aZasADYKmpyxFZDYH3sUFSbjSCJ3GFekPVJfFRpmF",
-	"3wudodlK3968Ha72hv1iwjt66AMvM2cPhls26TwenxnhlYaxcKV5W5WhJDfB51sxS7WPMXFNwYbZe2MQ",
-	"yAhpA6uHQDPWc1e1ioLrA1EzZvUC8dNUuE4qdpHKNlPK9DLP7J2rsfo74/GdE8tXPN2CEY73HuW3r5AO",
-	"+r1fIcHPzttKST7IT3dER05OMXdwnpdJaR4Ov0q5E3zDWaWmA62HzedfzRtyp0/rYnewmnqSrWmBgrK6",
-	"rfVByAVTL4od/yAdkXQgdlzmmDX9AxKEpRI2FNDolsiBKMniFwpM+LmM05LeIJwDH4wsiC9XgOIj5i/2",
-	"sLAGtbA2tGv4HiUxTsdpOCqzYBVNojz/wy5LtfJBaVhsvGR5IRLaw5EebDZCehtAFcpB4YL6dobWyQAP",
-	"KqLoiAy7ztfAdQh5ScUIkzdjh8nUo6MS8Es8aVP67TrLg+rKVGf2B67hGKopoBBq6nQkerQQQzqCL9pU",
-	"eFlljhiHsir0S6qx+ZEfQPJceNZqRUYnMKzUdhroXox5u/xsbJIWXGfI6QJgPLtb7eySc02EHPonh5Tr",
-	"1g7Em7uYYNDK4gjFFikYLGL4zglrZkLvjk1SMnJvCplb/jnEQkK0PUy4y8cbtnweX2uTgDjtx2DtNwjC",
-	"Cn9uBpa9bJK1qJbNw38IB+i/xNEUhPGXgl35oLE8KSkizWbLi6jyFOIDjQIJ2rX5h7k0L3AksVMuBLr3",
-	"clHZAZTL5SO/eCy9Rd4aVakNioX9QH4NoJODDV8Op9BsTggSaD6PQwS64XrhZ3LD3HDfAUC3eCJUPpj7",
-	"gJWkOboL6X0KvHqGZaUEzovIzVysDfQTl/gVHpuvkY17ooR5ZEsEUl9gpmdZuT6UB6Tw4H02hgETLVuq",
-	"p2wiE43j1KYWzSsgQAZOHZuBwoOYyxkZPft2NbEh0JEyvMqChMwQatquvk3xplnUN9cVCzFCRPTU8PoA",
-	"9XXhXU6ZGiR6ChmBkHULXilTYgGXR0Rh/nSFDqZUg9yzsbYBUNqE7WOKelQqDX1cIgT5zFgQhaLAbcpF",
-	"OxnEE6aD0p6nxf3b6HDYn8LQ9kVC/Gc/6A09F1TRcil/QZZwW5ASu3j5ysKEAhrCDOTYvBFSDd3H8qdV",
-	"JZMc+QrLsAdx7rDWE4UrJwiFv2CebeVJeXmceBiSHlKDCVgcT/qCCzGONYaR9LAjBYwtx6HK5K87RbHp",
-	"sGaWRj8+2idm9BFpNRGompLHd+98sEsUDJ6cjIjvzlkioYGt+tZ2Y6veaNYbH3/09a1vXn9S/9atb9z8",
-	"9ifb927cf+/h7UeNozlj06eVnxmT+s3cVhupbnpceZy673TJKHUQxa88Rt2MYrUbtvLNKs9MtybpiDTI",
-	"w0cPDKeBTwXQvxG5Tvb37u8f3M3hAEPeerQdXV80dx0Ok89ah0+e8tkvMqhg88mjlpsPGea4UQ2OAmyE",
-	"Irw2+2Hq/tgm9v0Li+YGV62BxlWTtjU/nxIcVElu9qn8YU2sQK8tL5xVYhNehLmO38FcbSxrQJ4YXLgG",
-	"4YSjYNvmS4Ka3MWiOh2tDCGuBfxdsZyNq0dH1j+4i+aVHqPClug4kfHoHVW9EHsePmu7Xp8ke9mgZxhC",
-	"d0nruYAqTGipCQo45Rjiq3/68y/+4nt/+I8//PKXf/LFv/+TV//ml88N3Xjx97/54Rd//vNX3/8VtlKA",
-	"+LSw687NYcVc0Pa6ek5oO75vb1C29tmq//xnr/7d7+Yq51dxjS+EBTuKefVs2M/qYpLFlqH3qyLJ1QaG",
-	"jxcR7CrvY2z5iykrvgwC6oWscIEbaUZuxJu5A4X1jcuY4tOpO7ZqyrpaquqC+3MUdU9xeu2wS8Vpl/LF",
-	"dLhr75ZlGZsuEy7YwTkrqs1dwVTXlqLNUsHioubnERxdUEgJvJnzBmc1X07YKRUR+oQb1WxOC9ZucIuT",
-	"oS9BIVSoWmSGYgN6vZXKV1QrLWsELfR11TJGZgCPsk7h877v2f7su3eP+zHg82GZIvNFUKXIt2+GNFaW",
-	"p4IoP2ZYnwuuf4rZ1J4wayUtsIoC/S49oPZ3azr2UJnFDhG0RjV5v9AemTJvK/btWHS9KYbBoiHhJpHM",
-	"cTfr0I5REzyLcLPKSIi5z1cQgpInJVcZhXIk+w+ngl0GPgxf8TPDNoYtVopLoUAVouqMdGQ6Dybl5BV5",
-	"rIoiHXzCK8fgkfYgTc2gEN0nIl05SCMSm0GImPSk0N3auEAS01HFa2paq/goDqDqwzCuBULsbC92ZBFM",
-	"xTVXtLGPVSGUXZI02+UKb5CpqhhzlSatCrwD4Yhxj4vImluhoC7gkHZkapTjHhHSPQ4kAGqNFYpnGbuc",
-	"7eaeF0h/EVOMasZcmWHExQJ9auvLTAdpTyzYT78ZeginkoLgAi7hq6gibD52z106iI8fkV23oNRYDnE/",
-	"fxzHFi6/KYti3dgq9fmKCpPVxEsqKPyjMmEQm62uRGfF8jMLz41ZAOnYzWrtJKbHldtIfKdLmiqA6F25",
-	"mQJncxEmioxIjmkyc5iC8tRzLIRlkCTomzYkXw58Tqd9aZYKtWQdkplEtx+Uwp8K3+2eWx2hvihwEHNY",
-	"lq1lOma15iJWNjAHubOWAI5P+/180Tdrv0YV0bB0G3dBAYriArM1pp3BIyhxjSKDwzLBAtiKaJkfcFiL",
-	"QAo2KYdMSi0LWQHKj+xrfCLnFwNmcO2npcd1lcxo5YxITBjql8lfcogGO0VXYyw24AnlelpwESavuZK5",
-	"NlQXg+htSD0G5gop2C6p5y2kXv/anll58YlM4xv1mVWo5ro6YJFtD8xhPTTb5eCNFG/vDXQRQAzeaEhW",
-	"04q4iwcRblSQvYd3yBkbOW0Q/FsuYd09C8VBbPYbNMYxJEuKDArIFbnspxwS94Y22E1pmmoWZwF1skNa",
-	"7+8d3tlv7j0++rj5NSj1AScPmJaZSDbrrtZ9QNFmNGXpJ0W1Tfb8HHLtwAvjDb0AZKJOAfW8+8nhvUOC",
-	"ufJqPPwMajJ9fHT0MMIwcJh9zyzZQ6n0acoOv3EXFhhqnUAiiVkaH0u7cyysXYn2+wpAIbE8AFVnKkIG",
-	"Ay1mvGPzWByLr33tAEjw1w8f3CdUqCEuvWmbiXOWyD772td2SOv5MVzNY/QoHrsLelzbOXZZYce16Biu",
-	"63FtZ3Nz80Vrk+wJAvn0bjcV7bFj4RrGDA/zvZm4NR4BJJTpqoUsAwu3QCubKaNKCvODefgkYVk8cD+V",
-	"pyntwY07SamA9dk9FvbNDmdJrFoWQxgrsnIsPk/RAgZZ9bD46SisseAPnyGeEDtGYskUAHTFrJ3QIEJw",
-	"k7TsurQwUZ9rzUSQoR+ZDd3vcsEUM6f1QJwmXHXJyehYtPbgZGzcpeJ0YJqAuvnOFogNwlgk+c5Aapub",
-	"Q9UZF6eEnkCyq7BbuGsZq91QgLJq0xSq+HMjNBwLM6XWH29YeWbjTtwiXUZjlka+EK2t5IO5HXqT7JEb",
-	"9W2Ev+KCtKBE7sZeR7O0FeSW5CmfPWSQ6Mo7DCPxzKE0p8plUH6l/lUCZtYgccIIOpgNk0WykK80vmpG",
-	"l7DJYGaFZdV3YWZZoOVXtr5qFtrWBf/K9leBSgDMmJZ+AECe81XCN7PwGPKV61/FhAja7rqEYfvqsTgZ",
-	"OZPs5jGE0nENnAiue6AL79Tqm43NuiE1ss8E7fPaTm17s765XQP63AUqe432+bXzxjUw3lyzQc/wyykD",
-	"huOP4Z3YdMKV3ncPmWbcua3tfFrMgLNHrpmXAQGs9iKa+bBTtJ5C3CIIFTCsrXp9LOOC9jGpjEtx7Z8o",
-	"lLuR7c+UN3AmOS0aCOokbFDf6r3X642yVv0wrz0WdKC7MuWfISzy9fr27Jc+lOkJj2MG2s31ra3Zb9wR",
-	"5zTh2MPW7dnPH0l5z4i9L6LaDVzFWe0bHk4TfGG70rwdqDFy9UGvR9ORPTcupF5FRLAhU9oHWGt6Cg4a",
-	"f/yeGuknOVM9tUExeAuLdWCcVt/mQOaP5j5YfvY9IPR8Z/NOzHp9qZlojwxLxmMHt+x9iYUWZpw4KxLC",
-	"GT2XHMOfz2mCuBceEdH+5vDdat+UUPKDJnCfMIa358qAf9qIbjyFAznXefYl9/LCrtHDXyx0m7y468R4",
-	"iPJxUvrk3DDiFwT/T5/mja61rfrW9kZja6PeOGrUd+rm/9+eZzkwhBgi5ZvZ3KwWHJpIy3ry9LERag9O",
-	"qKjNv9jlhGMvKAmHdKDCrbtHk45Me45yrIbc1K/PfuO+1B/KgbBdVKA3+1J0Eo7a0/XGdiUCdZemltA2",
-	"blSZuRr00Rd4j8Wcvo2kcy+OjWzk6Vo1YmmL2Zumiln8tef2rxeoOSQMHVV5ovoBfJ8R1SLiMX1iH1jE",
-	"3LfnJL9l5wu3ODtiqIE4dNWUdUArkXOfvKhYgvyI6enHac2L1rxozYteUzFeyjMCaFjz8qNMeJ9LLLcH",
-	"G2Mgn4LeWoQY7WOdoE5vwui5heNSGsCz7dnfJE/AumOvXSvCcpq841FhESXdaPf2mRAc43r9dmZCQtuQ",
-	"b2tTaZowMPzl6d1jIAMhyVtUq8hgSULNoogCgaQ/t9qAfsm10rAm1GtC/aYTasT9vFC9IQwNs5LdGLwB",
-	"+Jwyh6sHBafO4Rq5itWM0EQKNkktwb4YRP286QZGnPfawLgiA6M7OeUWRn+2qpkYx/2OLhpBDoWCU67Q",
-	"a6S7qRycdtHlZX1g4PkCyK1N8gScCIqds5Qm4KiI0CtkZA6WnmNOOmAlIa56gSRhDZw+duEKDZz9hHKR",
-	"N3AGYRw12u4FJs69/XsHsFs4MwzoKX7xBCrlhZJAbf++2Srb1Pvwu0Oe355HxsFuVm0aLViVxeUcWMh5",
-	"5ZVsuZYVXdwKrkWXtehy+fZOT+Yqku7Zgsu159l1rGL09CNYGz3fYqNnGF441ehZ7fhNsXpOPU9rNrNm",
-	"M2s2czWmzHlZzaK2TOznvnyzLZkBGVtUfchKR3k1oIiSbM0v36/Whrkmu2uyuya7CxomL1DAF5q29Yyg",
-	"RffQBNXm5mxDGG52F3OZiNUukCHrFayOr6GJEhbmdTRRzn2N306bJh5ccjKyiQpx7s7YY114ZRBlAVi1",
-	"k1gGRWbNJCEyhdSQTQIgprZZL0xA+kiEIew2RJ2mzNeRBuGEYLEGKCe9S8QgSUg7YTSF4P5N4m2n70BF",
-	"UDSekh7lQlMubGYhTmY3B60GIdwOlNlqaxhnrsj1+vakHGPO3SY8bxOIRwXCzMNBSBIWF2XavsBaYMGw",
-	"owXw1ogISdhGj/LEmYrNUJX2spxh6Jk11NGyT5/XmHmptmOW0iLB1nZqje3b9Tr8U68FWLS1QaP2Aoij",
-	"Rb4pbjLm4lTT5MwiENU+M8NXVNQi1xt+9Y/sHDfbgM6RdX7LdH6roHMjibS7VDdlnwn4Uu69v9/Y2oZh",
-	"zSGH4GivIIb11HRwAf7dUxZPo6Q+ZwtzsoYsZWtpai1NLWwrdfcbqQseZKIBjdITag9WPw/bmCJqXXtu",
-	"734lOyq8s7ajvuV2VLfLc56xaQbTaQfnIoXfaeQac9BxJGvZ90rMcwudrKjUTAcKX58CBpQVg5wkMy5q",
-	"VGX7DsLF6HQXqU8+LaDA3r40Vdt1T70FITRQPWAdQrMqddOenCkhNO5sLRZCYyvaZTgeCNmG25xpc+ZX",
-	"030r5jRp9lPW4c9aAQrIKRcKnt4khzasxo8MU4i7RvKhBF+NUD01UpHskHcbICy9+x6J5Q5ppeyUS9Ei",
-	"miWJTYSnfZpqByIyfcgWF8cotdhQRFhipC/pEQUcUAm1T2ySu1Z1jrLebc56K6uXAbDiLLWCHOaSuybc",
-	"SnFlZ2h1bu5ATuygbVXD8nAi6Oxqw4naVNCYjmmtWbmzWqNe36pFteAkmC8z8rqP75shnFqosj043O0u",
-	"F1Pa3b8/0eqtm1mzn//Nf3r5b39biy4kxhr7XXn80fhsqzgkKqxIttD3p6zPimOr3RKvXRhrpXsFAUqO",
-	"cFZkjFP8F/a9a8+z+1pJsXYjWCvWb7NijVJGhQClSsdvmr497Tyt+dCaD6350OtqIpmTFy0cwQT9XEgE",
-	"0y6hmerj9COoeM6GY0ofV6Rjzhehgg1BkUN4O/OknfpVxkNlVPPyMzshZXF+tWPFYVFrYr8m9mtif1lx",
-	"Uxeld1j8zw3Vm25M/gCfs3WMCkzK45bYZJRZ2sBAlcV6rTbY6mFXCvYhTzRgl755tu/8yq9DtF5Tm7mD",
-	"nbZ7Xm46H39wlqZWbEKHfc4FQ8UYamRNvhZQk52zlAzpCIUqNAZnIKG7gGjZliBVuWCqAiHIDtnVFdtk",
-	"z7jSqoXwuVlEF0ZzAeprua05f5yvzOSce7L26hf/4cvf/cvPf/s7qGn5k8//9hdf/MX3Xv30X7z8wc/G",
-	"628XxD81ta8Zi6JZtNDVvsq01AwGuuqiVBHneAzR6Vw1FTTpYOqnrmcFua14zZcQ4MY3YnokwNgNXotz",
-	"a3FuIb5xqGXKPL4yomVLQnN0fKyK5UI8ZJrQd+15pfitCar9Flqb31bj8Ti5WlwUKTMaVzoda2a1ZlZr",
-	"ZvXGG5qxAMRFUZR5hf+LyZrNqhhCGVImdFZeAWOnd4likKHBdJnNt4DoXZAe8vLf/h+v/t1fL0oQri77",
-	"dU2X13R5TZevyiZ8UUR5prZwDcgiIIAtRL0LCzc8Mm2u5cg1vVrTq7dcjmR6kliRE4ZimBRtRnoyl6e2",
-	"JPmCKu/lgKUtxbTm4nTTZn+2dkkLqzxtJnLYHNJUcHHaAgN7+IMact3uYnC2INQWydQgJZMTmlAzEy2h",
-	"8BNL5BCiDnQ3Zaork3iXtKDi2qZK5DBrBGr1dakCcEiGRcYgBh6AVAVp9aTgWqZmvOYRN7ymLYDVKgZT",
-	"PTiv7LPD1fJOuzMu4hKPnauenxGbi6kG+iIqHJgbkd0us664GyXDUwMs2lgywEZ9uRG+aV5EOALr/JlL",
-	"J2+ghOINlCkUXBwkMTkTckhoR7N0SNO43DdoD/eUgK0mTZIiKiek5h17NDacmDDdpX8/eOXIv3GJZ7Co",
-	"w1lHEmApoGpnb30ql/NQ6y4j/mSYRQ3PjApOYf77abGDFY/htecn/LOmoaIv5qk4VHRe1oHub7WvQmfb",
-	"PMdpLLUnFmT5upO4cJrv+/yzI/N+FTFgonLJoIAWPxzo0pO+aDBphwuuuhMo217L/ac/f/nXv/373/zw",
-	"87/925c/+NkfPTeCpxnli1f/7P/88mc/fPmff/jq+z+uRTX2DPcYEV4ODxr1+vWg3Ojvv/vj4N3ff/cn",
-	"L3/1X+y7c8SnFs3+woMhlhnKOqxzrRJfZhwAyzNnrFd8MlBcMKWIoVZEisI6HnMQxwlenbK2PGfpxmey",
-	"d8LZBhQsAKteYcDZUVYKHXwlrrK2LVnAkk5kC0KDDk8JFt/ZJIe0A4pwmyYJZCqIEdG8V1D34xEO6AgG",
-	"cgnGv8xWZntiMdkiOH2s17AJ3drfmhBTW9vZWs7MZvuqhAY1hDxvesYEVIteS7wL36kjesaw4jYmwoNl",
-	"ZQgByVCym6RUYOq9odzZhfIncu7bJAezFK5H+EgVMwy2dvmx0+VdA3ABVzOMLPDjfw8ImbB36+Dr11S1",
-	"xTNbalaxd3MRqJK7TKus7j/E6NEg5NnyBbipUjDk1VrC3zZJY9cntuVBPbS0pCmX3NulRpbECQWgIgDJ",
-	"6SoH4WCULR50akZoHkMQaGKYDXLnQQ8JSA4Fzsx3tEmeYCax7UhBgIQYYWKx7JBTyTzECWCoxK7Xsrhu",
-	"uCBXiyBiOKjLjJlVlshuXNOadns0PWOai1NDyDxR27Feu/fgzOkhkMQ0VjNbn8x+G+vvnKVebhvvMpXn",
-	"3Hxq1BZDQYedeG1qHM2bAjh9oeC4QouNKaumZKprO/WopjTVA1XbqcHLi6KqLysA4n6slci1EnnpgCSp",
-	"pcJVON8MUfbac3fZxky1BVF3Q2oYUMg0nBQZokRHRKbFTAX9nzYeD4C/qCoIvEMzoeM0azvw22sHRrFk",
-	"JtxJleNdHrY+7SCtueGaG6654VsAizIPR1wQEQWO9Bte0SmjhYtqX7LTySOXeGrT6QSVX3PPLFLEFUb6",
-	"mpR4WpPzNTlfk/MVBrlfiH5jlY4la9h7q5rOgSBYxUfQXkll+0PbexU3gFOPuLDGeLzyJcZ492O1m4vj",
-	"OMSX3kibPM5gHdS4Ghu7tzqXxi7iuV4IEFwQ2u/jderLJFGGYaTslCsNXtrQxwzm+NB64O3r3Mz4nCYQ",
-	"q52Yk6oiMhAJONHBfY2hwzb02rXfHIgzIYeiaWcAWHOy0ymzdB86j9hVmrrb1jkdCFM26Bxim434ArHb",
-	"O7Wu1n2Ad4pqWdy6DYAOItzxNU9MHlqRY5pxWvMea36GRaH2FKfXDg2Z7lIOx8eWiwoG6Pan2VO1nW3o",
-	"DXcJog5Y2ozpqLZzo15/4Ydx1GUWDkEKazdiSafUSP9iPuK3YiM51Zr1+ma6W/UbW1GNnrPUSIOuI1iX",
-	"67Axfi+x7pcL/Nip4Ua2pejw09rO8xcVc5ImV56rJriCXPAbV028Ve4Le3xov29ODqOKuSwDN6rizYvg",
-	"U1cOUl+1jKVNjAbJfSOF7uIXL/JH07Yenk38atahEOyZbnoiNnVFFGNixgOnPSZ0U/HP/LCLDh18q6c3",
-	"xU+Fb6JYerdydzOF5K765u3b065XVNNS08QmmG3VtxuVU8ggIhC2qnG9HtVwmxpbkAsBG1SPanZnTLsv",
-	"Lg4k0V25taqwVhUu3Q/io1YqSSezNIVrz/3Nn+oLMaKmVxYAeg2S2sDGs0tSpnnKCqHR0O7tBYu1Z+Pt",
-	"9WxYmXWma6PSgS33bUw9S2spZi3FrKWYtRSzlmJef//VfJLMgh4sPNVviguL7FmUpjgz+YA5RJFOKns+",
-	"gARz8hGl1mXkc+XfRaMSlGzz7LPMPRaw00vzj6lEDllabjG5ARwvIGQvotpAAPsaS/QqYGnAoOY2kKzU",
-	"zbYWLNaCxVqwWAsWa8FiFZ7Uy7OQXPPU+flSYkihp+iOIJb0KGTs4IZyFe979MymJjp+D3LBjpcLhKeJ",
-	"qIZzRU75ORNESIAdQpgdDhacTM5A0WUIUB6anjEsPpvIIalnwPlbWwUOI3j9fbseV1teVaYpa+MqhtkL",
-	"MMLazsZW3bTeo+mZ4Wq4iM7bY6UrzIKQfTLoF7Zh/U6+FS7OJW8z0qhf35rHOWPXCxdvVdJH4D3bMqT/",
-	"xNwWPPbR+AyrwsC95yQD8wEZXMniLMU67rL4lKUHs0oQmdvCINOI4x1I4L01K1mzksVSbIESEGnIA9CW",
-	"HOGFHPZLZDL28C4Tw+PiBoZOs81l8wFEMD7LmSJtWZSRADExOJI3vsg+zmOd3/p63bIDzBFFOSS4VO8o",
-	"d9WWjchZVEQruKYWvawsCR78EvaZy8B38OCIEFtcgI8I2v2LqAYBQCCfplymXI+aPfqsCW9kT95EYaY4",
-	"SMhjBiFFUjwBNbdjHvVN3DR92cpqQU8u1XTnVpR9HSJ51HZuBL/kooQhNLjdZfEgYXETEojzk1tWC8Xt",
-	"mSVH+K1eCw9r4WFxsmaPUeStx0Y07ci0zRYBRfT4Wgsaru/Yvo2OyOz4APDGCApmYPyc2XppaheT7y1d",
-	"5oqcsb6G4ESBGKpoxR52JenR2GiMCPIaoSoKIgfFgj/m70nJ4uEgTysXLiuraXpOJ/S+KhTwpiEnL+am",
-	"HavV29ZEf03010T/jTI+qoyuVaPxUxRDfO3a8zbV7FSmoxdVhM99+/BlCKGruvLLFay2C7C+8esbf7k2",
-	"ouAQOYwkd1VB6tNdNgKAiCUFv7mUWHf8Z+KyFhKMxQv8J2wsZWOqILFdHxO+aBxz0zpNHqZmqJozL5L0",
-	"uAi/bHjQeokw+CuSxtbUb0391tSvRN4ZJ4DLyz+aqrMNpanmSvN2eUbrkavEz7UHk4TiIoUmcilYRFii",
-	"GKFJMqmZHlF1dpj1eQlUpEO5ufcWkfa9qNZnIjYanWBD921jK/s6ZToduR+2DVGRZunMT/bLG1kMiXu/",
-	"vnV9SbXJr8EsQgKGA+dDXWehLnqbzAIiULLZQnIygnxoNgd6a1nZAn+PBmqDi44sVSLc2R+oO+axCz/7",
-	"E2ngL//uT1/+1fe++PGf1VxMVBNf8jFSTZexeXD/gzv3P6pNwrpiA5//zX8ab6Mx0cajB/sHh4fFzbz6",
-	"/o9f/uAvx9vYGm/j8PG+aaNwHP/vl//1r8cb2B5v4MO9O3cPPgC5bMnbibs0k81rKHzy3+3FnKxfY+5Y",
-	"Rw5SEsv2oMeEZrFdJdJjVMxx4dTgpMe1zdeF61JyAX1huyn4yWGRmjfc11q1/M0avOCCat+4o1PqLM1q",
-	"Js0qMVJYvxKhAYLaHVcT6mX+dDNp5up9fPEX3/vDf/zhl7/8ky/+/Z+8+je/fG6I74u//80Poc7lr54b",
-	"2vvCLId72RLj7J2f/+zVv/tddfp7aYU8qmA1gQ786dN5C3bStubnLLTyO6SmlNFEc0B+utTlrRKovJzU",
-	"WqWqyVFQjGKt/K6V3yUSsQsKOlWktKUyAhQhnpaGfc+FcWHYLgPUcxEDkgx4X7kmZ4z1jZzDU6LZs9KU",
-	"7Le77Nh/R1XEKrP3Mt/RjJOwZlprprVmWm9N3i3U8liCiixWGX+pxNtd0vLUoEWYMLNTEGMUcwUfypJb",
-	"L6TioO0kn76aUSesVw8S/1Cm+XTVAuLkSYynSUiN/v43P/z813/+8vt/9od/9Zcv/+xPX/30n736374/",
-	"T26Jm+sVAMiu6fuavq/p++vgkYsseSQydcTxYlWVgcrjy07aMh+rQgzYN82OaaaxtmGuxoYJh6rUfolH",
-	"bgnbpdnK5eJbmMjzddrvY91g1VNN86Feb8CRVwplgBrdSKQ43fDfRLVUJq6wIGbkp5YpIaBAwy4MeBXC",
-	"vio16pwRQbNqpDTrNek8MoRZqVVDhyZJM5AiQJqKyhY4h1cfsw4dJLoiQD1XTUsQY99Lfku07Ddd0A6I",
-	"KBWRFcb38eKQE3A7pgsOZgBroWEtNCxhyRyoXCZrBXpbLBZce+5uw9RYZU+O15RkTUnWlOTtMy/NT0/m",
-	"1RYeu7tyEcYlKgjr9fWItJBWtMhAnHARu+q4MJ9NcieXxYdzbVskKqgmDQl1VMQuqc4VijePQM79FRZB",
-	"WloELjGCZYQQ5MMXoQxcIsMKmNCYJDunjLpa9LY1X1nzlTVfuVqzljNmydRZuC5Fbr12xkbTzVufmAcu",
-	"0e70CRvNMjuZSwXjXHvgVxxr12Vk7+EdWHxELDEHJ2+4ysB3tN0m80dPseScqVVKRYUgc+boIK6bkTbM",
-	"CEEC6Se0zciwywAnDoZtfkeg/64cirKKQZ+whTPHzJ+OL6UyHiCCW2XO8wkbrToAr7pz64yZMwP72nSN",
-	"RsWzXYL53mdDWIWZlOIt475rZrogEbtHz8z1dzTsMnhnQQhbUfSZoxvrwLM3I/BswTOzOAeLqoWWBIey",
-	"TZPkhLbPJmralHPClnunNYY/1kKc7RZRdKRIVw4zQwKU76Nx5L/1UKLmD6YAGAcsCxEaA0Cz12RIhVZE",
-	"S3LiODCLN8keSVmb8T4o/z2j1SJ8e9jwO4qIQe+EpWaQAZgfwO4Alh/XpC17TJET1pEpCMmQcQ1PW3av",
-	"JZgVFCYW7iJULO0xsNjQU8qFhfxRrnjLJtkThGvWw8VJUAKimrSpEFKbiUCKJVckYR1N5EDvEoqr5GQg",
-	"Kkb+HVy6zkCZiR8F6wkAQ3boiJVk2g0XZwhZnnbekMlpBmDm7Iwt722RrhykKsO9HfSLEjzP2L7d89pS",
-	"pQTKRZ6vXftaTpaoPT+u9dQpj49rO+TYCA43Go2txnEtIsc2Pwx/+eDg7p1vPvrguPYiV+nUMGQQOU64",
-	"oJhai0EySgM20ELSjx3knL2UGNj8DSg644vKHnOT6tdWKlgRzWbtAdqFPn0aUvAPZeo3SG2SI5YkSJNO",
-	"WBuuf8eDg1YFWOwPThLezosEIfyBmhbCDqdmSKE+BZCzHlSuoKLNkoTFSDQxfD1m8aCPKlSPjsyhMrQD",
-	"iZWhDuj1xhRv7E6F1Yu5tk9oFpdFwd/PDXuCIhQVIz7hn2GY2vitqwwCzT87Mu9DZWL2rJ+AqmENfmU9",
-	"8lhN7dDQaZW7yFzom9eze8yFZhYTuUef3cHHsTBqjwv32T9O05SOcIhFQ8K1lGmOUvXos7tMnOpubefm",
-	"dWjWfWxMkpOnl6GhYf2Tpa2aaHSKp2lWH8sh6RnuBkkYePridRzQsoKmYSc5UmKIxMlAccGUIoj4EtKp",
-	"PNmZlqgbZECMFZ/I0RGu0OBRRkiiMWCJSfSJYijl5QjNAoSlnJAUSxdl5KKsLVeZprKxQr6ZpdjDjVvH",
-	"A67Gzpq71aVxgdXvfjSrSrvZuLA5wEl1KKiCJWjUJRTwOQBeBn7ts1RJEaEjWAdR3E5T85TL3CrQW04Y",
-	"E6TDjahDuMjcuX06SiQqPQgHlR+Pfw5UthZIRs0zNmqZkVI3TGfTxcohAHbTlUOw4gKvAoXJOq6dLxpK",
-	"J6UD0dS8x1qkz2Q/YYBbpmUCkpjYxe5bKeszqm1FJ9WyWqOS2Lj92mqeNElIl54znHBqlssQz4HQPLFK",
-	"nhExYcK4jKA451RLUIY7lCeK0ARmM+b93gn0TELjOGVKRQRc74BJk44QhZa38S2HDyRRM3arFktUekE5",
-	"jsyvvlmi+KmgepBaVoCtYNNjrVjZTJWZymdwgFVWTDE7my+wj4zByIONKGM8O3VfgQyuU8zFqabJmbls",
-	"/gjWdmr1pnmxiSGwcI4ze/kRB3Zh1N6N+q2NeoM06jtbdecTl+l95Ccvf/PvP/+bfwbXW525737956++",
-	"+9evvv/jl//LjzY+//UvXv3Xv375Z981VMZwX5CJdz6tDUy/gy2jj1Q3nQebsWI3Ahx7WFors3/6PCjz",
-	"5pfYrjA0HgQEhFQBtwyMYMt4EcJzeY/GU1NVnuQ1R67HKeVr7mpY++1XBY/JksQxEzAfelYIGOILivBl",
-	"Bodr0Kgqt/bCue3IJJFD5TPlDbcEHidJyxGUVgR8CLS6tpHuhTPHtmmSsBTZQ3AL+pILnZiJhWYMNHAa",
-	"Zn0sEDS9xMSKUWUeWt3KDVkhF8O7gIFbJQOM7iRl5vgowvWOmQhNlDTs1PzQ42C5QXZlg62OhTO1KE3N",
-	"sds8Fsdig7QMrW1av2ZrB5j2ifVct7jgmhsC3fLSwCa8JGTMmrEUrLWTKUCguLFnRnaLjRDg3iD3GYuV",
-	"fYkLpZs8bmE75mbqZj+horUTyh12DjG5WY/I9RsR2a5HpHEDDEN1L2ZYezHQHtmxranWLm6OEbX6VCmW",
-	"M09vZpPucMFVl8WtyH5BT4RRhRK7DG4C3h4VLK2dLsiCTISrYpe3ZD7DLhNWw41RGtT0jAnS6tFnzXiA",
-	"EkPLzRB7xmODmP0tI6LJgW5ii61jQbKHQ8nKTa549aHdfJ/BFPzC7OCJMueodBePxQFcPIf/CEsypFxn",
-	"MjIcQJyLNeLBnTNCGkhiMUuNDAhLgqgWNJsAvAZhkbCudjW4P+cxnOzMIGge87GU0A9Ko+bmMBHb18z1",
-	"O5HxaAfGbCX7lu2jSXXLN2GEwsyTwkS861+RAx0R3jkW9hcYdyZ8+6nAKNwFkTHbJHthg+FhsuGg1M6j",
-	"aGBuOm4mxwIPGi7wCTvlQmWHExYGAlzDy2ZrCToSdCwK3SQHlkxfoZgaXqmJsnxFMimylp38i2Dv9Ee9",
-	"tnOzHtXCc1zbuXXr1lZOcjU/WxH0y//ve69+/eMvfvafv/zPf1VVOM02LCf4HoHgu1Ovv1u/tVOv29YC",
-	"uTt/vWs72/UJQRdYYLaXc61K8Jptw9meQPcLx7p11LiOQS1+rPi2kLWd2xh07Ver0pqMTXVZ+R1O55st",
-	"uL+3esEdBaAMK2gtrK+FdSOsPwJx0klO/T4TDKTiQGoHfiJTYH9WFAVJ76IFeVcduzxsw5vlLba+HVGL",
-	"PeuztiG72AQzsuDJiNgY/NCeD3apEdNmitroKUr2GAQjmD+sYF7JT4nFjlzJ3a5MYuXEBp3yMl+llasq",
-	"OioPRDxuOlqiVq4bf4H5x+yQoc5PQwvQVlawfHtB+8qBiFcdqen8gDdW7AdEFrGmqmuqWtup7cNdw4yF",
-	"+FI9m6XU1AVjlqXihte0tiC200o8b7OCnHPVN9bxoStP+6R5d5XnjZmpOHCYvaNcyNFy3rzg2KueGa8h",
-	"KOWiwwGyXZaFeUIJ801icd3JV7a+CiNHmHbyle2vQoGLhHmNetf9hg4x1ZWDJMYiDS3SH4BFjpzQ9tmx",
-	"sJXIoTRfROIBs7p769HB0aNvNT84uLv3rea9O/cfHx0ctgyRaGGth1ypnJaz67Tu7f1xE9/cf/D4/lHL",
-	"iBkQDTXoW2PeI/DOcXEKEQog0HFFujTtJUypHWI4JEzPKv7OFgm2H/QFupLuLcKe0bZObOwmfO09drve",
-	"O8Z1ZFNIrCDjE2hBEoKG9/zqYhgohKlmJhVsOqXCZuZyI43BmgdmDN4hQnohyzlRMcrTyE5ctNnmsSBk",
-	"z21P0JeSBDyy45ZXHBy0nx+7AHNrlyWxjWFUxYm35tVNIXXTPIoWNKBEPlTXy4Xec2hzhOOUnwOA3ZTW",
-	"8dVNrprwNJjoJkRDlNuPqDpbSijEoiRAmP3FvqNJzOGs2EPDsFxoktSimTg4LE1l2swEry/+r1+//NGv",
-	"alEtvDBeM/byZWAlwL+26lvbja16o1lvfPzR17e+ef1J/Vu3vnHz259s37tx/72Htx81jmooUUJ708bP",
-	"FRnKVHedSZxQrVmvrxeZzW9/8sXf/vTL//anr/71f5uYk43LW3pKTlYdn9QQvASDRcY9a/23FhxsZXEa",
-	"j+v8ukDVlJB1evFaRl/M8gFcbKAhPgYot0aamg+HLpFKmCgVRjZOHDZFiUhihCLLrLuASKGIHAo3Fohl",
-	"gbGlho9wkcWyWIVTMaF3SMvowCASgNDVevjg8IhMjqZ1LIbm/qMBxAXoY2YIRthskgeOl2fJGll8jGHr",
-	"ZNDHIVlEi0PDGGjiXZJSeE/QsYBQGTsJnlpvz1RGtpx5Qw9lnmKa6TiSGcHAqjACOxdQgkqIqxOVajuN",
-	"+vWtpYloVK2j7YtnN9+svXg6Nw1/3xzrVQPFtdusDxb1Rs4Cnz3JOh3W1oGhZ+G9wEav128Hjdrb4Bgr",
-	"nhMKQ6/lZMF8Vu9RlytC+/1QrnSS7WZtwQ2L/GiWDXXP7WfluB+jzL3ePHfNES+MI4KlylB9SRr1eh1r",
-	"1C3FHB2eZjFTxHBJ5dkIxtLYNMZxBRIVREXiQUpPkhFRWqZZfIslOC3kbhBJALE4FvspUH0HijVd9G4r",
-	"Ct5Eoz6G6DrTV0TMgd5gwtCJmHwF+O8/aGxtX79x83hQr2/dFLTH/gGGNLZ2SetdYM6UqD5ts8ioqq3/",
-	"6Y//GL58fPThxq0oDNvtED2UhH1nQBNi2lG2wOJXs1gUfBLxs7Og41NQKzEO+Zm2GrEftQu/OEmoOIMw",
-	"H8PSexyqSe4SSoD9gfsCKBV71qcQtoI+DLdURk/3q4Pjdi4W+63dAwgBgXXrmrW3erHdAoyZDtYfvTdN",
-	"BAHnPbMHmc7vczq5zxM1MoqLS2bP+jxlqkk1vCWYPx9U70AEs42LQeuAWZdA31Zm6K2Xv/ovX/7uf331",
-	"079sBYP6h3E6aqYD8Q8MT2t5wwlXxMZM7eYybFmSWAkMxawT5gTKIGu3SPw5ZCI+7C0fFBwVXyU3cBtR",
-	"hKOdNc5acS6aXZFc2odNGTmRMmFUuNyuhZHGLGhWTo47KjhmMF6ucucrlOIQ7cp+v1NrbN+q1+GfOpC8",
-	"fkK5yPeyBxfHk4ewsXH0+Ze/+7//8N1/9fJX/+Xl9/+fv//ND7/85a9e/ugHr/71f/vDf/izlz/6381O",
-	"lvce1ZQcpO0xkN4MrT4/qId+v/2NCvC8CwY4jRjNPzCI1WhmQ0Oct+rFKtnlef/wuKQjYg5kLhKmqFCB",
-	"YTWNqGaj9xGgbf9+Lap1uKBJUF7g99/98Rd/9evP/+6fv/zTX7z80d/8/rs/mSw4gMvrCw5ki+vR2W6Y",
-	"mbV5n2Oj7966mV/pVA50kMjJTnsYwdqIfPItiLdUNDU9y1VJAGgDD+f2Xi2qDRk/7erazpa5ek4bqIfC",
-	"JWK+xRxEWbj2QGtLEGheRDUwXMezlnV87aqvVOEo5xDSC4c957GcUZIBQvLsOqx9umvp2HBqDOOgBQ4s",
-	"542t6ql1gnAlG1EIfXFZRiIzmEsxEe2RDmdZFOwwleKUfP3wwX1IizsWIBr3uDJ0zk2mn8rTlPZsHG0q",
-	"NQN3E4UgXtMnCrrDrkwYSPslOgJGTjvbgV/HSY0BRT4qSCuQqjY+YaMWZvKZTcJQZBBuqToWkJJmRqSy",
-	"AH+uySnTKsvVwzFNkfpA977ifLBxs9nRUIIopCLrt4KMRIgIs3I87IvfdfaMq5wFzUNKoInmkmWn6AL6",
-	"ADb13q3bYHQr6OPpnNzl9TSRFfPrmYu1LLP2FrWtrcB8BlQBhwh/epHGy/IZj3fB+Hlt0kMLnTAScwqB",
-	"bXgVrGHO3olNnrGYrE1Hl2zb8MTmhVrXgoPwFtnW1uLGisWNwPhWhNWzgOBh7u615/YuTw0Rs9EF83En",
-	"89Li4WGzSs7Nr2yESp8YJEk1QO54wKb+Pm6zcm1n9ij3DTpxIJTHfWU30lW8O2dpLhJvGgfMQYD3U2k2",
-	"m4vTZokHCb1ZJXNt2LmgHay2U3v5o5/84bt/8ur7P375g7+s2dCKJqwfkP9xRVVPbVXxU+EmXGRaWM5r",
-	"FtW0Ya4ujmEaGHrjIkr5UXVWRWdcxx9eUVXTMZ/9bLJYFkmYp47XMGi+XEN7gFl7Dw/uf3Dn/kfokrBC",
-	"iY+338V0R/Q4Vwor6yNSY0FJBwwsXhPmN44wYwc5euy+QurrPlWhuZaqVqSw198mChsRIYdkf+/+/sHd",
-	"uwcfvF2xXG9nFgQNQm2DYF6ZxBcryl5jz7xjpxDu7Y4gQ5nGWD+aC1QB1Q4m56ObMB4wi7xgxwke2CQm",
-	"aKDS7kcLVoTB7iM0BXVdPtCpzCBtC5K6cJSvHQ2nXcMQd7Yj/KvJVbMn0wyesgLlHaOwXDXjgXdfjPlH",
-	"rJZubeyTTpHF/SBR+IoLdA3fsZCoAFrkXmtEtWF3BAnkzc5AxKo25k/Jh+JCcmBHpj7Se5dsT+z7hTk3",
-	"KqdG49GaRUfhnoh1wsyKyeGT7sjRQrDEM4d5fSmSqxF+Ei7YLAX/yD33+tCiT5/XphIaC2oACOHnSDzQ",
-	"1oeXbbFgy+Iet6FHFydqqITrvZ1Q3oPOx+NBc4LlWJPb2OSc43A6dUGUY7YYKFlOi081W7WMiGZPykzy",
-	"goBMa8qyMspycM7SEQYo6fFEfqceR0QmcRGW5pIkZ3rJLBfXPUZaCpRoaAtdgIj6o8vikOx5nkezOMRX",
-	"qqDQPjQSxYc80QCYPWWoPm/fKfJm2KiGlYzb/VjRgYCPv5g6CKsyE8gy44oYqk9kCnlvack4nJrdSWWv",
-	"GBDYqHoboD1PgndXGY0P1LMjmjEQLRcaxpsGJ2wO4hpGeEXl2sx5LIUPXpbkXQPmP73ADEQAwHOEKtL6",
-	"6CAfcYHtOEMfRBV7jdMCiAlNjALmUHsjcjKC6BPdlbFzf7a7TB0Lo332U9Zhut01DUDFWxezgfGsRmNp",
-	"RYFS22P54JEcdJo2wukm2TfDR0Q/DAxGGGAWHwsXj4jQiDuAwmtjYW1DiVTa1d5F8gCCSWzTmjEtyCYB",
-	"DwTU590sSaM9FpeWRwtTBC51Xw6XSkAyK2xoUy6a4jG4727U6xGxv7tIzh7kNjOglhUyOhOgZDumJeip",
-	"trNdnyMsAaa50pAEEOIzsXkRC/ECgvUMK+0iGvlyQrNd+OkSs9UlHNUqCepC0xmcnV2MdQfDlQtNB5vE",
-	"OnpgHT0wcmTNkl17cKIwlsDiWi2VypNjYaVG17vm0irbdwvIWCsbmINe2DGs2ugqypVSDbUVyLUQEVZL",
-	"B7OJIqmUvcjSe51yhmzzWBhmFQ/YJnmM6BkB0WhZ8E/CEgS1wMwSsxCbBGMtB8oi0OP52M0ALmykEHfI",
-	"rQj1YU3HaoyRgT3Yti4zNAiXTnMsckw5452+fiwqQwpzBk1XGddMXSLrmYOhB6GfKyLPWbpJnpghKZua",
-	"6/g9ALOa5THzsTzUsXAjqUTIUQVuAe1JUCVZD0Qo7OxUMtgyB/vh+e0pJm1p0lIy1S3yFQsSBxZdAE3m",
-	"Wh0LORTW6CUk/mZTnLj+6i4eSIBFk3lgkS61aCdmhbUDoIvp6B1F4DTh4Zh4b0jVsfAbTDooCbqDF9NR",
-	"/r3vDHj7jClt0d8gghYCYaFvzMIKIJntEp6aJyA4VdnkrWNh8VsIPZVGdOsZMajjkKNd5nHwvj16TrBh",
-	"bR4HW+CR4uwOAu4z7Ec2y0wTxWDdYKd67jq59DEMzH3HH4wO94UKLViyrapHSYd3dNeJYWZOvj4CF9k0",
-	"feXgUYb+2x2IOGUxrElfykTlQpOzA7xJ9qyInI8phYY0QNW6ocF7kblw0ha1OIOjYwOAuSJGwnZIL2A+",
-	"2IGTYm8W3GxbX6KN5SWgOpoVmmPylda++XpjXwqdymSHCLkBAb+tr26S+2zoVuxYYBo2SSns5ECxgoDq",
-	"QE1oOZ+RzyET5ITpIRbHMPK08lHMq0SQySTfuU2/e/3+nbiSWm36qKyEPzFy7WXZk9ei6JWIoq+pYPn2",
-	"i3uLi3aDE3MoTthGFsn/fJn6aZDzu1jptAeizSpWTLNwivOVTXsi0/hGfUrVNNfqRZVOg7ikOQ3YkCxS",
-	"3YD92tk9zSau7Z6rsXv6y+ujxVdTQ63NbDTEGKypufhnHGsduAQsDJqRxPpvFQjQuWJlUMAArZ478CgQ",
-	"Nl8BAqX6MZBJj41gS4W1Qij2VpC6hpB3GSAEtOqqnOl0VBB1aW5gMSlaZarWiZRnVtPO4JsDArXT2NqO",
-	"xgjhTq0tB6liTfdyFu8DrLoRtFb74ic//fw3v/3yl3+HSfIoZpj/qGvZ63bX0qbF8a/t1K5v1bIMdivT",
-	"9PoJxNf4r+1w3n/w4JM79z9q7j+4/+GdR/fmSdw1O7DirKoFlrdSEGtRlQDE7MNB2JjVPIpfPkaVY6pX",
-	"2XaEjAYDSUVcGEW6YGjoYpu9lPyK+z9HgbK1MXRtDB1Z8k0oecL2zQmZYJHAZ5aH356Um6GiAVeat8uD",
-	"JMyhPsweuwQaliWDOrDXrQBjtNF4z39qpgDzcfu9zRuz73JU01LTxJDF+rLlTMwi7IOJbaZ6Ck+tpcTF",
-	"NUWAZZwUE8nJCAS1i4Dl7rsrQeMeF2AL26hwFfb6fRerc3m3Ae9A00YuvRfVrP+iKdjQfdvYyr7GhAz7",
-	"w3YutcN+eSO7P+79+tb1JZOH/RrMuhAdfr6+FRd0KxyoHFwGF4GWN6IQ2u9XMKT05wGn99EiFg2WKtIq",
-	"QHDdtfkK3rDizeVnQg4hSMOWPQQ/0IQSs9fvr0HD16DhbxBouD+xa9zwNW74m4kbvgi/qBZXURBjOC2+",
-	"cJjSfp+hD3hIsawxF0oDcArJBgtmelWYuLbX76/aZ3gpeW7F1M/Kbp8ulsx8Ga4+0K9cLvCSaDRu7+Zy",
-	"/7mgAZ46iM21S+9qI7gcQho9RZDd3mIEp8toorulitjH+PNSnHXO3Zhzdc1KsfYA00k/fZrPsmMgr1kk",
-	"OTN7FywRLJZdgcKF6g9OEt62S2XI4ah0pR7Br6/xQi16DCssrqGnJ1QxH4pixeYeP00pZqLNt9r5fp/X",
-	"Tqji7b2BOaifPjWM44TRlKWfMBgWpOdCSExRShFEBOHPtag2SJPaTu0aUlUc0/gLH7pgOMBPUEG1UF8Y",
-	"FK4hHW2ScSRImDkW2LWM03l70TwymTPjeqP9vu3K3M5N8lAmCcblYfiFj7KInHKIhdUF28z7lAuTlbyI",
-	"oLspY8QfXeXoiKEgWYBRoTiAeBpqk3wEeOMQw9bv22wnWN93FKFxnJp7hl40I8+0iG3UTGt8qECjCobL",
-	"nmnbRj+hbdaVSQwgkkdlsOeQEsFjszguc4JhSIJSME8crzqDNc2vmmtDFYzkCdZ2taEJ70AAYqrsbshx",
-	"JDoIfaFBvxaF0gVzWnnCxvk5vyOAoAfg2nmE69JR+cJyCKBgA/vomTmfECdq69KeU1tG3y45hPadsC7P",
-	"7Ud2JAr7kwAcH0todJO08Dy3/HKwwGRiy8sFRS61D6TMAhTNUz3Khab2CJr50ravtMtTt+oRhrG5zqyU",
-	"Cxig5iJEpGVIcziWoe0va4PIoVAYBugSgsIRRiSzSkbZSKATOdDMQ2AGaTk+sFVB9GpYCzhJbL+cKaK6",
-	"NGWbZC8cpj8R/miZcSsEKsXSdNnWwLxKdgWcefY8uZbcfYzhTpiLBMgGru6fYCFoAdo03lFwZBIZ9uun",
-	"UEJQzrjAwM6YJdwMPHzXlaGffPUTiP89GdkNijlNIPqSP8v1PRAQy10yb9ul2gWsjQ5VGDhAeoN21yLc",
-	"azKE6KK2VHqC8BS3G4J9wBXHIDdvGQftLghTsk3iKSi7p30m+wkDqxxkVIUVXzFBOiLSxdO5dYvGqULe",
-	"BD/Z1cdyGPaUMhvZKpBP2HZzK4yHvGzYXNkYWlgFW/7SnCvexuj24MD7LOMeowKezi241lycqhLml0ga",
-	"kxOaUNF2ooMa9E0/SqYqaMeKDi+evvj/AwAA//8=",
+	"7L3/kxvJdSf4r+ThfDGSphoEukkOiY6N3Z5mzww1ZJNiN0VL01wgG5UAcruQCVUmGsQweCHvyT5Zq11J",
+	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
+	"hFaVxvPKgMa0zzSL4dPeYHA3NH+ETLVjPtBcikqj8qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
+	"jDWRHSIFI4qJkMWVoMKe0f4gYpVGRfVVkw4GzVqtXgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7DS",
+	"0PGQBRXV7rE+NSP7vZh1Ko3K/3gtmcc1/FVdw+G/eBFU9qlmXRmPD6Hd59jZgOpe0lfbPrJ0b64P7LBH",
+	"hWDRrP7wiaW7O5TYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egXstf+AgaTA8lZB06jDS+0qfPeH/Y",
+	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjQ1m0EPh7U8iV10IOhY5n9QS/X0RPw1jJeHrFj3uMtAR7pptt",
+	"eKJljr+5JAPaZeSUdWTMCs46vpBZ8z59do+Jru5VGtt2od3nZKmVjrnowqjwruZMfM4d6si4TzVu283r",
+	"lbk7ejdk/YHUTLTHH7Px9CrsiTEZyTh0k2/TKGLxO4p0ZEx0jyugCGY8TOkqOWJCE9qlXJAR1z0uyPZ1",
+	"0pPDWMHnhMicynCMNMe+S0LJFBHSvNQlfRkzoDxdphU81uGx0oQKNWIx9hAkTfYYDVlMWqnZbD1ig4iO",
+	"WdjaxeeoaZvF0DPhGlu+vr0dQD/Xa7fJqMcjluqMwz0byfisSvaE61v3KP4kCItjGZu/hdTkjA101R0I",
+	"HFCya+mBmXUufzQGVGsWmzb/9Sf/w9b//PQrv1fJOy/3uNLzSAfXrJ8mHQtSi+1FqcXDnhTsAx5plnO9",
+	"HohojAdoYB4jYtg/ZXFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfxPcrZS8/jO0Q3zFjfSSHmhVSm9j8Oo/W",
+	"LHr1joCNFvaJXHYVApfwzGOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
+	"DQSLAvskox4T5p7HDC+vYGlGulPASE0rpc8XDO6FGWbM1EAKxUAK25eiE/E2jLsthWYC/qSDQcTb1Ezh",
+	"2r9RZh7Pk/GYJ0NWaVyv3Q4qQHLMdzGj8CBsX1VI3eyxKKy8CCp9phTtMmBhhk4NBkTAhTIPAHmDV+wm",
+	"MKXN5jcqtfpHH351++vXn9S+cetrN7/58c79G4fvPbz9qH5sGi036wMYHUx7mpkqTTVDPsJFV3mCT2gU",
+	"yREx6xVU7pjNWGJxkHL6mathu82UKj9y0+8ju1N5E4BxvQgqH8j4lIchE8vt4E7eDtKh7lU7vuHpLTT3",
+	"hvTpGFYrlEA2175/ipF2zEImNKeRmhyO6eOuMJyKRssszQ2zf9NLw12TmUU5kn2GcsLIyBujWIou4ULx",
+	"ENm3YvE5i6/ghEO/7ygiR4IA19zNiDg8JBGjSJO4ViSSXVy3cxrxcKkTtb2dWrYOZ1GoKo1P7J/TzDFZ",
+	"Qyu10Az7ReGmTQU5ZSTkRtYLKy+eBsmGOEmP2zFn9mWPQLdOIoIn1rsLdzVpy2EUmvHHjIYBOR2aSfpx",
+	"wVnZJYy2ezBM2mcwifs0MvybLbcL+YfXrVXftz1xtZOTgYM2i2YHvv7Di3Ix7txXjx4cmmYPpf5ADsWS",
+	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
+	"A6kQpE7u8/cDIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
+	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
+	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/3RZslkv",
+	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
+	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
+	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
+	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIn+DoklbsEJ56w4s8/TesDRqmd4QU",
+	"eS9S9rgbM81x//rkZFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce2mVqoSVcO2MuQ1+2m7Jg3ajXS7tGY",
+	"tjWLFdD1MzbQlaAihpElSmiFWWB2EaOK2dFPH0T4FbkQsB3rQGIiNIwFLbroXgIJnIBlZaYBbXKokwY1",
+	"cxx0PG5SwyubljnmLRKafqwTi5wJOUKmGhmCbZlpYLRJzSiYvVuPDo4ffaN55+De3jea9+8ePj4+OGpN",
+	"DHdnu5Iyjt66eT1jHq2VGb7qGR2gCbPIHTdYryn5YO/uvYM7aMgyCo2MU8ZtK+Hskg6NFCOnY+LMt4VD",
+	"OJUyYhTMDkpTPVTzziMe6iN89kXg7YflzYTpi5tYH72H0A6j4PKadvKok+cDU0c1owPnPXBRM5hQtt2Y",
+	"Zkzkob3JRXQhd6jwDBjzS9JYeBFbonFMx/BZaho1wY0219uIkiO6P3oyClUl16CdWZRU86mtxeHnLcj7",
+	"NKKizfZ7VOCS0DDkZjg0ephaHDjXweTm+5ey0zhi3T54w/NoS8qTkfwvdWm3Jn7IIzh9Gp9NuHDAkFWa",
+	"jk5yMZxI7vrwT4/hu8lJ1pAUtGNGNQsDUidChoyEUrCAbFtHJaGCyPjUULYdfL7DBVc988J1/MLQw5DQ",
+	"U2FWKorGAbmBLWl6xqziCbYToDTKUHEpGKgEkwtcv5le4J3t926+l6WG02vpPe6GMQvz2CeVbw3Z0LBy",
+	"1Tcd9KXgWsKyPc3hR66BixVg8g9hhn4mW7Q2EQYvSZgzxeSHOffTPTmj+fWJgm4+615DwaL8NbQ/zIse",
+	"CGwYgn1z9nK4B81beFebVGf8hiHVbEtz8I9NnW/nVpv6AcWePhdDzbKcYYrmTV+7ApnAcwnFu4LqYcya",
+	"ySo/z5EchoNw4Rmds1hxVNOyFA3WSoGFHI9pLgEvccAxJsd6HHOmkt6/yYVMxpfZr8xUZ5yrexwF/lJs",
+	"Gs9Snz67i0/XkQ+5TxPbElSGgn9ryOzPZuOy/a734goWrV2HS/c7NUm/5KXW3tGBHBEpFfwzdwfZM20D",
+	"iSZnhaPItjZzTrrdmyv/9LlIf1ufkoiWokuOxsx0lHI1iChG3+VRn9mag47H9+2zC1CXFKWY1fwRY+Lr",
+	"9tEXL4qXOKWPLyhkXjJfeD3XfzZhfTprnddMh9ZLg9BctsxRWtDuEy0SErpL6rWs3p/RdGZHJQUY5FIu",
+	"tiW7cHZOM1bqIg9DOdJu+mVhkQa83pNixzGt66PFZnp76zbE0oc+4oNGp8v+ACQgINVqNU8Nm97iWaaS",
+	"Yqveh/ycEa7JKW2fES5sXMNAxrqMcOZaHgrNo+nG0aTkdFUwN1ipsZwoedUWntTCBX5Hs3POPRj25E/b",
+	"Tz86Pn5IrB1sajWDyrMtGYdmqvUkKDvvYvlo7DdFmXkN9IigMmK829PzFwFW9wk+PE0dUpHwVgOx7Wa1",
+	"jiW1DGx+zdI+drp+aT/V76rSvr0rVy/tuzm9UdL+MoL48vepaNGWlN/XQg2XWNTLITdPZ63fminGVVCL",
+	"J35VJyMEFRlQTGbTSZzELqlnpeaE98jhacRmyNG1ai0Rpa1oAOMQmrYXPaUhF11No7OmO0gp1wLkXJRx",
+	"2W7Bf+sfFLhuWZ+iEJbOPLlxvdAaOCFnTeWslHhxqFhcQv56rFh89w5einaP6qYcMIGvLbIOta3be1vf",
+	"pFufNrfKeF3c4PJPE+ziuhktdHoFjDbpd2VGi6f/NWC0MJC1b95VbJxaF2fE3pY5DGkjd22mmXt6NWyv",
+	"+QuQYtZZgv/+mLSSbNHWLuT7kD6jQrk8Z/y1So57zHwSbRaLTFy8cqmKbT7gZmo+HRINT6Sl+qpVCZYz",
+	"9++k3Mv+ltgE2Lzz6jNfy+3WEvpZyGnUHMSsw5/NF2bMCYMnZ3upuiUEx0f41JvteEpnJlvNL72efi0K",
+	"XFLLKoTQ67r5FHR6BXwq6XdlPoXX7DXgU3ZOF6EQrnx/F/JAXM7NvjCnDy7ssqxxMWL75i/8gtTs6awV",
+	"XzMdWisNuoOa4n5iTF9dqCqyyi/DwlFrKmHt5Kqpsh2nLuFcw/oy/HeoWFOz/iCimpU4ghwDNVIGjkIr",
+	"fKblZGqLsdLszq6Xo2b7Xjtjzel+Rf46cU2unM1OzvBizK/+6pZfimP2TJe8DHMmsT6lb+lJTpKR0sgc",
+	"0+uTHxbfssNrYXwySbCvvLPUNZIbGz+HBC0Q2D25N1dDOa6QasCe5zo1NXumMTmO6x5ppXe2ldmid9Ib",
+	"mMEZe/Wzv/ziN//hs1//5vM/+emr7/7os3/42ed/+p1XP/73L7/3k2zmzhwknTnJLSnZbPrIcd2TQw0D",
+	"fjczuFs3K9le6lu3n35S27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
+	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTz/cA8bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
+	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
+	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
+	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
+	"yoJrTvX8Q5A4J/v0WTMcxlTnWpFtgK3LfrWT6dMxZFLNzEW7sX3j5mTmaE7ShllwLjwjKkGezHEqM8cH",
+	"7rkX9kyUv2cPzONZx8Z2nmNjQMeRpHNdwQ/tY9ZwNV9J0bxjM9yPzPOYzhrreacONscfo8nTVvoUpQIM",
+	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
+	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
+	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
+	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91mbDhU7SnVov4LMjHu2W/vd11zv9vOhPHJjsN88",
+	"TA/FNe5GZOYqh5qFxVYT+F0RRcdk1JPAosw0Cdc2y3fEFSMANtQDKBELmtCHLLQc/AD4WeVp/9LBQdg+",
+	"zZoEjtvb1qVgKkjO7C4Mqk0F8E2AtuAxAteWoU64WF/nbJQn/JWDOjim6iwBOlDDfp/mgTMcp6DTjdKk",
+	"5nCIlULQfVS4PcnJuPzd9Bcmc/tSV8UfjWTP8ihSSn/MV0Xzw+vM3u4SSkKpLd4hF1pCCrpTd6ZWZwaq",
+	"CdUeuA8tR+Z4IjCVOTznNBqa06FY1JmrhuKoZ5sjAMbynEb3VR5jjiLukLcAsAuDSaA1c25BpGDP9Ex+",
+	"DPggtfmCnkXkXl0vLi2YFMRv5Omw1hk4R1/9mF1CTEKp+28W7yqzfj5mS/qc3R7k3QO4Ch2wI12QqXBi",
+	"foWxw/cYNcylAFbnIwegw7W1wCPUchZI5+GjB/sHR0d3Dz9sHt+9f/Dg8XERnk7OfVkUDugeC7ssPsgP",
+	"ojpFtJEc45dVI8uJS6cFzAAAe4Hd9WnIsLm5Qs4yKCY52V2XSR5mgz7ZxCer+Ep5VrCOZaCcHLLKnFXL",
+	"dRXjOgZ+kzPZWbZp2Lu51Ct1htanf6QP7joJFvZ7ESa3iRlcreENB7Pu7Vu7vdQXf1gc6agUPBm0r+ay",
+	"snzSBTWFaLtHMFE9gJIgAQnpGJBH+1LonuEQXGPiJ/lUCrZLzKgsFq+rS5HduwGLmyEdz90SeNnoiixu",
+	"mq4XegHHvNgrZkIl38hz8N8vkoZbFti+hX5URHl1EOgB+LoHTA4iZhgv2e9xwRSApR6IbsRVj5yOSWuv",
+	"3WYDvXWPiu6Qdtm08yaVYLqdjCYffqolUpa3VtZ05jTscxb7R0Cb1umPhh4zXYTrdN/DPhnNlouuWlCc",
+	"GlGumyMaCy66xbiAe1D0SmiiWeTwc221iB5VAArIQlhf5XCwag3UQmaKLts3bm/PlfTzjsAhG61f/D/L",
+	"KwHkMr+pIu8zGhvJRp4xYU6V+Yoq3vZYvAsk+87QKc5YCd6MC7Q+um43ZJ00PcX9pnblIVXK7krLFahy",
+	"oS6GJUKZKktCJZq6I6pKCaJYkiaJa6DtPlsEF9WnX1WbW0/fzQ1PSJvrD0S4nKJ0yj+dsleXOOQLpKAE",
+	"0Ie2hG/WZjt4PjR4srY5uGipmRCgLE2sBTvB9afz8Rpy7YgH0MMTyjVSa/y8b4TdCM2K+M2BCK0lMGWg",
+	"nzPhZTxFiTEte0Z3SNuNKSDXpxAGEw6xylqIMDNxEe4lHTydvHt+OwN/embijabP6Xq97ume1y5Mpju/",
+	"T0O2IkpeyMIh4k+zXJMh+N/Qm0WjmNEw37yclhvK+tomzRsTTQQpOKPMKOetykWoSen2iuzU69WV0iN6",
+	"5JLdcpxRWEQgr6hbOitul7D+QI/JCHZ2st7WdPDOwo4lrA3U7KsuDwssZlCwMZbnPGQxFC9E7OnkDszl",
+	"hoZrNn182dzH0YPkcXVLeKQUE3ol79gyvowFvRHosi4w/MmOts70AYuVFCAxnzLznQRrewmmnEoQL5es",
+	"nfYfu/OYcY4k25Dyi7i1zmzr1FFys51/RZYXW0oKK0vIH0uGCwH5a1oNIG1c3r5Vxrg8B3MAKE88FE04",
+	"1FPH6FA69KelIzCWEVwWj0WJ2YBRnQbcWzXsYtnolnS4xvwoDVWZKwqlAzGSpUl1NP86XIVw5DjnlQhH",
+	"R3bzcvzBLttu1weleXgzDIUnXJDffvuHv/32j6rkfX/eJwLhA8Ii5zr3iCVT5bc//6tffvaP/+7lH/7s",
+	"5Q/+fjIOfvLyLgIggsMruNKZdSjQAGpgOeGiG5A6sbYrQLCDIhUBmaMhBOQGUbLP7POJwlAL6sG2UaGC",
+	"G8sqDunhJ6pUZlK2iGT22w/cUNJfplWQCd126rsj2We2kacTy3icSnSZZhrL8YGrST9kwpyxgtRez24L",
+	"ihw4kjhX8tFcRxcFJFdMHhMVAftLZxymp2IHnkx+sbzDvINwdTqnG4G6MtrqRrBsfps/0Nm0oLnV1xc7",
+	"vOV1jlRiampEN68HxRdgBlsx3CCtzVqbdY+eM0Q4QW7BYyJHYm08wV/IRevdZ2KdJm5Z+YNylRflyu+J",
+	"ukh7RHpWM6N5seV5YwQhLZeprUETukScnLTONJdbzdGBICQdvXdQo8sozxgiKaMQq1UWKUPzu17CdJZV",
+	"qeZjwy2sS+Fc8xZCIh1DB1w5A0KCzZRjlupAmJ62oYSRlGdYEpNGaIta+HokxrHcxDoXvZJboC1T69da",
+	"SEqYlebqnWUrpBXUfDLcpS8VFnEVY2vLeUeVA5XO51h74KIaUUW6/JyJxKOf1mccX/TRwE6/uSDDV46e",
+	"AsG87TZjYX54tD1/p5h7ARUqS5qxloPDmM67mOass4jwLLN2np6f0K2Uycxex/TSTNrRcowCk2Rt6qh6",
+	"qdhHXnmysrx8rPK9EqA/5lqXJuWkU9amfUYGkgsdoZKXA42yNPuE4ZVjnYEddakpX42Io9x01ibfPBAP",
+	"Op10kgZEishOp2SmBd7zB+Yl+6d5FRpu52nXQ8UFU2oBacS94USSC9Ga5zjK0MhuC/FpSagrlhv4ZMMY",
+	"k9kMu5vlSsNSou7MzCW0U5VH575hny2/oDFrM37O4maxJwCTFZrlqP4RE2GK2rPCsGX0XvBULmk5Ur+y",
+	"22ZxF4xllIW1Id3vBWdy4jamtmjyPAeZGzHZcs5mZQeX9s2kt8ztQ+b8TZ6utJNmTgiQucz7TpqZSE9B",
+	"A1vZ5H009C30dDPORaR5yOI2E4lwIzXkTE/DSU8BRs/bPluzcxm39+T+uVEpb+H0BtbM7GYu+sr6ZrJ9",
+	"yyuZyWjWxxpTK7Benthesz3Q9Lj22BPf6QWcrquPqDCjWNJNvLpMMrOIk4zDG7WytU6n1LonbB/xFxAw",
+	"t5Iz9YHdxEyi0vb1pdzHnuEkgPCTspFPM0rrlhY0eqF0qTR6/LuzR7MwrH1Bde8jzLpFIw/hnaSOe670",
+	"NiEIXOTUpphQmTM06Tq5WFliJqVYLzFcLyFMWd/yDBRwYix+y4RDYY5/A6E6FiNHPDFblozHAEgZhBdc",
+	"VF7x7wa+37wVeuiizuc4HLYXgk57mBgyy5PExPET0TbryShksZqycClNBWQRNEjr954bIfmQ9tmLVh75",
+	"TOMgTp2AO7zLtcJ0aCqIHOAoId2aiy5pvdsKiBrQNlOQYRNS1WMqIPW60Ru3a6TdozFtaxarKnGIdq13",
+	"WzbD1CiOhCpCLf494YL0KReRaWu/xwWtkj1QQxVRPTmygehWiTLyezUTn1DfuVWrwT+12a6oLL06OXn3",
+	"XwJ+nvmHbBXsF+AkLJkc4jLim336rAmZIsUZIpgNYr1seSkhGOWBRflGPaohRd1sk+vlInNGEP9ZaUM4",
+	"xZmQI9EshF9weA9UEDoY4BQGMorURCVBSL2C7ceWWZjGgeCadJlW5Hrt+gz0h6biEehvHTO0GatpsST8",
+	"egqJg5pcU37OEJIfUCIIHQH4xELJwmXybR6xtjxfZ56g7XDNZc+TXqcmmBpDnsSDryXegzkkfPKN2ZgL",
+	"jzyW+VTxjrtHD8hO/ebNrXqDSBGN4SzYshzklMEhscALFqw8cTNgfQ9Lw4BYmsdCTiPiqzEkVGr/sDLb",
+	"Fb639c2nz7fzgTyxhOX7VLd7y8n7WEyzvH6DHbq+Viqt4rrO35nUvNZ3N0ynLIRu13w/TM8HnY4Fc8wH",
+	"YcAU87BKfD4mcNkWyuytRoJnh/wQIHmIklXSAg2g1cA6qlqShweHd+4eflglLfasR4dKw/sf7N29d3An",
+	"OBFCQn1XzhSJWEdXSYt3hYzhIUrQ1WKdxJIgvLGQumdkgGSQMesMlR+XYQEIn9JjUeiHums6m3zTR+eZ",
+	"EY+duRkGO+BxeqhJ7i7Yn89ZXCWtkEUciEDrRMACDUXyVQPzV2kSKwOObkgDrppHzbRDu7I6BruZmwMk",
+	"9CeORVxN86BfeK7c0p4IVKv8/bc4BdYTxA37CQPwCA2BzSmih7EgIUcvbVtaqCL3ROKkTPlyzRfVE5HK",
+	"es0xrqH6Z2iO3Woo5g/zNDTFztFIvbjJ8ArsXSWotFMxhnb5wZVn1xOaSj6V85PgQU8CHfGzD3HEj4/s",
+	"qPHTQWrs+M1jPwP8fJzMA7+462fjGnRzws+ZBC7biZsffr6TmqXrNDVXf3HXUo97yhuS6+bHTd9NiVc3",
+	"amm5G2I8zthAV8rFXxVIv7MhOfCeWOcQSHZQaJmJUAUEk65IO6K8D6BNYQFgx2LAK+gyniP/efxFe5GM",
+	"BKtIz8HIaAnydRY+5tHB8aNvNO8c3Nv7RhFuzM72LFGwFNCB6pk73Syw1HhR2tI9T2xGMgZdTOLPSGJy",
+	"seYLhpCWpEt5uPDEL53SUwgwZm/DzLzITN9Ti7RNjh7v7x8cHQVkx65TQhe3g51lQ7Ztr55a4edULHVW",
+	"bpjOWwPgAzYLR9GKQmQEKWv0jImA0EgZ+TKBsAOu6/Z6duRArgcXsBWcccAJX8EiYh8LjWiXH3yEtHW+",
+	"hO5XI81kij0tmY5XA2v30tX8iVpJbHWI9xKocmn8jItH8IMVyl9YHY/vJ4Fd2ZF+YHRhVOwtKkXMSBgb",
+	"qQdFIUMnXWoJYKx0hnGaBgUWGtkhAJhzN+rxdo9QD1xn9G/HrxKA2aRWgyFZnl8oFoNhQ5G2FB3eHcZW",
+	"JLF61Cf1YCe4EdRrwU4tuFkL6rdqT4MZGfppfJpbc60eaXThQlrqb8MjiQGGiUx2ijgyZkkRQxETCPtc",
+	"lBSZTJNHrhn4gE2ZPx9hc+bPPWwSxjDU7KKq87vn56OJLRF+4iICytj+06AwDmq0rLXX24rmz90LXUrG",
+	"c0nGkXmmNP/EGKPXo4Zk2SrgcJYKaoD7LZiolpXZ1SBb0S3ZBz8Cu9SpwMDlKlLCUNfrr4Yu1+6wTnpd",
+	"0WONhOLKXdZ2PhdRGesSL+0y5SGXvWX5S7Suultpsj8Tg6dUSfRiTJ4VqP9rRc5Xp6SzyGcy1afFB2Ot",
+	"BG/9xO6JX+Fp8Gf00kCIP0c7IAqNwz4qPF6LMo9BgOouqRfk++cjGM5LqE9f+VyjiCUdSYEOZNRm0ADX",
+	"quU8I0hep4B0eMQ/zdE29hOjjzU5qlSCIAoMNmhXYTtzV2FRo4wRUldwTtiTUZ6Xmf4uxDfhe847jalZ",
+	"revKHTGh1++WSC/n0nmwMyryFVbfcxg+Mgb/AzGaoXMaO8SCJBt6MghjBbtmJrWuINaiTaMolWJr7i8u",
+	"JZTy97VRbGWhDqG27ICZADtncYOgPqiZza8LEr+9hV1g5FSGY6LoWAXeA57ymAPGNYY+ALTRKLDVDdOh",
+	"/K1sNASYf7bqtevbWwMKlrbZEVwrrCJi0UFkwFzkFVxBq/AsF9KerfUx3ZGzRKzazwqiygqlSNOVRnIy",
+	"s/vmNCqdigLJ4HrU4dhRkgZDDcgN+206gysgt+BbD4y6S/pmf4ZxFxBKe9TyLnCHg+kmdsYZQB7vT4VI",
+	"gInVM5DbC9vELwTm5OohS5Qcxu1ccyBv94gaK836eDzbss+wwsM08uUK91FbAj4ZDOMMcbJDxnIIOfsQ",
+	"1BCPrY1vvGt3G06FQ/S06bHzPQrrqaI7bxyzquoWc721cXbHC9bO2YvRcwzhdug5TOgEOmcCCmdZj0rS",
+	"+xH2VAmy3+nMFylXi/myABE6ZjQylLwVpMWEwFbmG2oCpKvNdknL115qEVcsz5CMDsTv2DosCe4RhPiR",
+	"luqrqn+xCTE+ztHYCshQRExlUP6Ae5NRj6W9826QRqXz9ZjyAKht0aVpZ5KNIsihi1SdJcEFI4pxSBip",
+	"UCUPfCZ6KjOa6BFvM6cLwIeSBbvOWWw4YWyvSTPP7fRBLPvWzauldTgtV5ghVTdjibcXRSTq8O4SUbhG",
+	"uwIHSUwEY6GqkiPWjo3c5jzuRDEaGZlPhBC+KgBF+Stf+UprNx1PEvEz7ztnY6J0uuxVcoOXQuS2Z7s5",
+	"X5NKlSPCSmiY1TnDM407PYLQlFNmZ4RY8dQsjqHlXOfGcHLVxGJcxe1zjQ5RSOXDZoXEsl540agYYxiR",
+	"7OwSs0uzS60HlTNbA3F+Na+PzZM+6CEVXDC7IEOqco152VcymIvOj8/LUVONuLWHTnBuG1dh7wWcqFMW",
+	"YUQ0d5fbxVVBUb1ZpoVSwpgZj8Wzn4tjP3JhFm6AKNeETr7ocbX6gBzA+8zy9Kk6586iTc8ph6ZXSqON",
+	"nU4cRQ86lcYnZc7RIzBLPA1yIneoda66wBTTvApgY4dC8wiW1EaYjno8YoRirOmIRdHUeME2ykRxCVKu",
+	"0SmLkc+7tvqdZsKWylAQ1GchdP09A/49EayzGGQsmpmaytqrZi9ZYtpaztabZErnrAD16jlkNFCFC+KC",
+	"JqlywSTLT7YEwiaeC1859sKt07b9LPxIYRLxg44X7xNBIrYBGLnZxAWLkMou5n3W/FSKudt9zPvsm+Y5",
+	"l3DcVPn2IxicK9qClUhiNmffLhw5pUzuXXgJDtsJeT/tR3WF8TwCC/C3lD/V+lcTXpuVBzyHshNM790k",
+	"6/PgKpkLnSl9leIWGV7mJayUUGGpaR59TghZOkHfC8GZszJxvPOl1GX9yilJYFr1oINBC1NbMPASIrRU",
+	"JmamFcluKyAto+1oGp2ZvyU1/45Yu0e1+Yv1KY/MHz2tB1uqr1oZ2wUdDBash0G3Pi1yu+F81usoxz7X",
+	"7ilPdbuiq9wqZVfuK3czughn+Ruj8KyivGy0i412cenaxSrS7WsoKy4lui0TH/OikMItCWFRVGXV1wV0",
+	"si2UHtc8iuDi73pfY4CUiILyo11d+9UP1dtpidoQ5g1hfmsJ8+Jmh7eDlM/TNJ/OINrr1SeuQJd4lOtP",
+	"Pe4x0uZxe8g1OY0ZPcNsG5rBHMimbjYItckgZ2wcAFICFhXypjeIA0HsRRUQSr41lJp6TGGjqZPhoEqe",
+	"gE0QyUBLDphoeTrALTQGAbtXC8yJLci9GFClIPsO3urRqANAR60GhK84NxZXBBItA5u/AZQYU4iUthmq",
+	"XS4w5kV2rE8J02WNYloley7UTXbA2dvhoAobStwy77fwVLewae49ddWpyruAw2TxNmZgKprHWEgUN0RI",
+	"yT7DlQALX1caKhrLYbdXFuKZqjwLzjTovsKwGrDpyNAG61QakMaSDyOcyRIxo64EFb8PZTNDmNIP8FXz",
+	"50c06sDHpy8gy5dHS5aiwPH5+bvGgmQTii9IfoGaD1NxGhSjNFI4HNkiA2YR11lCIEMycyrMJTjeLdnp",
+	"4LGNmYZs9Cnem3L4egRZyFDl5XOkcUCIJYt/QiOOANmm/Mjzoe7bVDQ1PWP5NSUyzG3azOnOTq7/QCWO",
+	"chtwW7pk1qggjvfYIqiZxkHCK5nC0isK1jtjbAD0pBPLfjpyxW+O3Rdly/AI2QT6in92hs7WGdnYWIhD",
+	"aOIJLrmNT3pj3LgnvfEj39GT3vhQfs12BR8+sJ096Y2PXH9PemMMfXjf9jiLK/utLriVevnsVBcMOwGP",
+	"v1L+qQ+wDUqb3vTak099p6uJMjPhlY+NzuIlZ4/eMb8u6TKZqR0uaNScG5xrHStGMT6FXHk9I3PjgtJc",
+	"11BOsmxqbBrVayIg3ZeFnytqTheQfxFUvjVkw7nnJossZpamxPXoq+SNiXlip9hMkJ7CrLnvg8S2snX5",
+	"jVmwwoVYpzqTzGB9Ck1qHZYGsbMBw7PzrG/Py7H2Daajki+qzXT884ptFgQBFtBBmgk39JiMsU2uT0cn",
+	"ZuIPLYwjV4GzP6IY0+ehMPITeXy8fxmIdEfWGpGD6kLjrtFyNDVqGmYicEEirjTCPXJFBkPVYyHR0io/",
+	"eUEDyUrfrt5Or/aW/WIqiuDIB1An3lAMm27SRVyic8KkDWPhSvO2KkJ2b0JsRMls8wHGtjYFGyXvTcC2",
+	"I1YUrB6CY1nXdtnKL64PRL+Z1wvkQVDhOinZRSzbTCnTyyKzd7748u9MxmlPLV/+dHNGONl7kN2+XDro",
+	"936NBD85b2sl+SA/3RUdOT3FzMF5XiSl+RIeZUo04RvObDvf5uCaz76a9XTMntbF7mA59SRZ0xwFZX1b",
+	"65MJcqaeZ7O8E49JPBQNlwFqfWOA6GKphA3pNbolciBKkjifHB9XJnO8oDc0kcGDgQUe5wrQuMTiBWqW",
+	"1qCW1oZ2Dd+jJMTpOA1HJRasvEkU53HZZSlX8sxXnJuxvJDR4CGUD6r1NL1NxbDKYe6C+nZG1gsHDyqi",
+	"6JiMes4Zx3UappeKMSZhh87c3afjAsBePGkz+u05y4PqyVgn9geu4RiqGeAuauZ0JLp8Efc+gC/aVHhZ",
+	"ZYEgIFf/e/Kqr6jGZkd+AEmw6bNWyTM6gWGl0qij/z3k7eKzUSUtuM6QmwlgnhlISbjkXBMhR/7JEeW6",
+	"1YC8ERfbD1pZiOHJUPXVLGL6nVPWTITehk02NHJvDBmY/jnENEN0TUyczcbltnw+bqtKQJz2Y7D2GwSO",
+	"hj+rKcteMslKUEnm4T+kB+i/xNHkpOMUgtb54MosKckjzWbL86jyDOIDjQIJ2rV5xJl0TfC0si4XAv3f",
+	"meyKFCTT5SM4eUzMZd4al3GtYDFSkF9TcO+pDV8NkNRsThrs03yehPp0w/XCz/SGueG+A8CM4VTKS2ru",
+	"Q1aQruwupPcp8PKZ0qUSsS8ix3q5NjCQosCv8NinOSRECfNBV0g4uMCM7aISoygPSOFBOG2QDyZMt1Rf",
+	"2YRE59kFUreYgACZdDVsBoqlYk52YPTs2+XEhpSOlODO5iRWp+Hx7epbqAaaZEdwXbJ4LGQOzExDSSFV",
+	"L73LMVPDSM8gI+D4tSC0MiYWJH7sHLYlOphRwXbP4TongIdTto8Z6lGhNPRRgRDkM9xBFApSblMu2tEw",
+	"nDIdFPY8Kz/GZlHA/uSmgCyTCjP/QW/ouaAqvCv5C5LE+ZzU9uVL7uYm3tA0XEiGzRsh1dB9LNlcVjLJ",
+	"kK+kqH0mHwTWeqrY7hSh8BfMs60sKS9OpEjnbKSpwRS8lSd9qQsxiRmIGScaM0WmGFuGQxXJX3fzkjdg",
+	"zSyNfny8T8zoA9JqIgQ8JY/v3b2zSxQMnpyOie/OWSKhge3a9k59u1Zv1uofffjV7a9ff1L7xq2v3fzm",
+	"xzv3bxy+9/D2o/rxgskbs0pmTUj9Zm7rTeUwPa49kcN3umIaB4jiV57EYUax3g1b+2YVI0xYk3RA6uTh",
+	"oweG08CnHAjvgFwn+3uH+wf3MnjegD8R7ATXl8WggMPk0Sfgk6d89osE8tt88uUJzIekdoBRDY5TGCd5",
+	"uIv2w8z9sU3s+xeWzfEvW7eRqyZta34+IziolNzsITnSdfxSem1xsb8Cm/AyzHXyDmbq+VkD8tTg0muQ",
+	"nnCQ2rbFsgSndzGvtlArQXpsAX9XLGPj6tOx9Q/uonmlz6iwZYVOZTh+p3TUDGYSJDB4O7XaNNlLBj3H",
+	"ELpLWs8FVI5DS02q6FyGIb76tz/9/E+/87v/+v0vfv4Hn//FH7z6zz9/bujGi3/61fc//5OfvvruL7CV",
+	"HOS2pV13bg5r5oK21/VzQtvxob1Bydonq/7Tn7z6s98sVIK05BpfCAt2FPPq2bCf1cVkU65C79dFkssN",
+	"DB/PI9hl3sfkixczVnwVJOMLWeEcN9Kc5KE3cwdya7IXMcWnM3ds3ZR1vVTVZb9kKOqe4vTaUY+Kbo/y",
+	"5XS4a+8WpeGbLiMu2MG5PRhFJaIKTXVtKdosFizMa34RwdEFhRTAFDpvcFK76ZR1qQjQJ1wvZ3NasgaL",
+	"W5wERQ2KN0N5MjMUG9DrrVS+CiT8DbaK4lJm0NhAly1dZsbyKOkfPu/7Qdif/Ujc43449gs/Jnw/XYnM",
+	"fJEqROb7M0OcqLxVQsqfsLkvVJFjhkXVHj5FeYj1Wnrjwgp5+bXMgfYXHm77uzU7e7jcfGcKWrKafJBr",
+	"y4yZtzP7dizC5gyjYt6QcFdJ4vSbd+AnKBGeY7iVReTH0IIrCF/JkqGrjGA5loOHMwFvU/4PX+E4wTeH",
+	"LVaKS6FAjaLqjHRkvAgu7fQdeqzyoiR8NjnHwJP2MI7NoBBBKyA9OYwDEppBiJD0pdC9qXy2kI5L3mPT",
+	"WslHcQBlH4ZxLRGeZ3uxIwtgKq65vI19rHLhLKOo2S5WllNp4IoxV1nXqs8NzJfscxFYUy0UEAcs4g7Q",
+	"JNknQrrHgQRAvcFc0S5htfNd5IsW01jGjKOaIVcUClrmKgOxrTE1u1BDZAG1Bs20d3EmKUhdwBX8HGUE",
+	"1cfuuUsHyvIjsuuWKjeYqbqRPY4TC5fdlGWBpMyk796ZqKpy83opQbLa/FdFgiQ2W14Bt8PIWIduzCuS",
+	"gN2s18Ziely7fcV3uqKZA4jelZs4cDYXYd5IiOSEFrSAGSlLPSfCX4ZRhH5tSOMe+nxQ+9I89WvFWkRz",
+	"ie6AKjWS8VwP8kP33PoI9UUh75jDsmo94wmLNxehskE9yJ21BLAAOhhkCz9a2zeql4al25gNCjgvF5jp",
+	"MesMAoyDFRkcUBAW/FdEy+yA0/VIpGDTcsi01LKUBaH4yL7GJ3JxMWAO135aeFzXyYzWzojElJF/ldwn",
+	"h4bQyLsaE3EFTyjXswKTMPHNlc22Yb4YgG/D8TGoV0jBdkkta131+tfO3OqrT2Qc3qjNrUS30NUBa257",
+	"aA7rkdkuhx2meHtvqPPQl/BGQ6KbRvAUc6HA/EEF2Xt4l5yxsdMGwTfmkt3ds1AgyGbOQWMcw7mkSHC2",
+	"XKHbQcwh6W9kA+WUprFmYRKMJzuk9f7e0d395t7j44+aX4FyP3DygGmZiSSz7mk9ACR9RmMWf5xX32jP",
+	"zyHTDrww2dALgP3q5FDPex8f3T8imGevJkPXoC7bR8fHDwMMIYfZ982SPZRKd2N29LV7sMBQ7wiSUMzS",
+	"+Djcxomwhic6GChAXMUSIVSdqQAZDLSY8I7qiTgRX/nKAZDgrx49OLRgOq5IExPnLJID9pWvNEjr+Qlc",
+	"zRP0Rp64C3pSaZy4jLKTSnAC1/Wk0qhWqy9aVbInCOTiu91UtM9OhGsYs0PM92bi1ngEeGumqxayDCze",
+	"BK1UEW/F/GAePo1YEks8iGU3pn24cacxFbA+uyfCvtnhLApVy+J0Y1Vm85VNYKE2Ix8WPx6n66z4w2eI",
+	"J8SdkVAyBThFIWtHNBVdWCUtuy4tTPLnWjORyu4PzIbu97hgipnTeiC6EVc9cjo+Ea09OBlb96joDk0T",
+	"VdJKbIHYIIxFAtKRzeuh6oyLLqGnkCgr7BbuWsZqNxRw4to0jjlKj1SdCDOl1u9vWXlm627YIj1GQxYH",
+	"vhi1reaFeSG6SvbIjdoOYstxQVpQJntrr6NZ3ErlpWQpnz1kkCTLOwyj+MyhNKfKZV9+qfZli+WeJF0Y",
+	"QQczaZIoGPKl+pcdxvtkILRCA+suzCwJ0vzS9pfNQmPADPnSzpcRlom2z8wI3QCAPNsgZWvNryahNeRL",
+	"17+MyRS03XPJxvbVE3E6dibZ6gmE4XENnAiue0oXblRq1Xq1ZkiNHDBBB7zSqOxUa9WdCtDnHlDZa3TA",
+	"r53Xr4Hx5poNmIZfukxbnCc8hndD0wlXet89ZJpx57YQdz955Jp5GeD1Ki+CuQ87RespxDyCUAHD2q7V",
+	"JrI16AAT0rgU1/6NxYdCtj9X3sCZZLRoIKjTkEMDq/der9WLWvXDvPZY0KHuyZh/itDj12s781/6QMan",
+	"PAwZaDfXt7fnv3FXnNOIYw/bt+c/fyzlfSP2vggqN3AV57VveDiN8IWdUvN2iOHI1Yf9Po3H9ty4cHwV",
+	"EMFGTGkfnK1pFzw6/vg9NdJPdKb6aoti4BcW7MEYr4HNn8wezX2w/Ox70PXFzubdkPUHUjPRHhuWjMcO",
+	"btn7EoutzDlxViSEM3ouOYZOn9MIMTM83Kj9zYEnVr4uoewPjeA+YfyvLfwAhfRvPIUDudB59mU3s8Ku",
+	"LUexxG3y4q4T4yFCyEnp03PDaGEQ/D95mjW6VrZr2ztb9e2tWv24XmvUzP+/uchyYPgxRNk3k7lZLTht",
+	"Ii3qydPHelp7cEJFZfHFLiYce6mykEgHSty6+zTqyLjvKMd6yE3t+vw3DqX+QA6F7aIEvdmXohNx1J6u",
+	"13dKEah7NLaEtn6jzMzVcIC+wPss5PRtJJ17YWhkI0/XyhFL4OcIU5bP4q89t3+9QM0hYuioyhLVO/B9",
+	"QlTziMfsid2xcNRvz0l+y84XbnFyxFADcZClMeuAViIXPnlBvgT5IdOzj9OGF2140YYXvaZivJRnBJC0",
+	"FuVHifC+kFhuDzbGTz4FvTUPjt0HQwFGc8TouYXyUhqQ6e3Zr5InYN2x164VYEld3vGIsliCwGj39pk0",
+	"sMb12u3EhIS2Id9WVWkaMTD8ZendYyADaZK3rFaRQJqkNYs8CgSS/sJqA/olN0rDhlBvCPWbTqgRM/RC",
+	"9YZ0aJiV7CagEcDnlDhcPaA4dQ7XwFWtZ4RGUrBpagn2xVTUz5tuYMR5bwyMazIwupNTbGH0Z6uciXHS",
+	"7+iiEeRIQMmH2FaGtWUM0OVlfWDg+QK4LlcUQrFzFtMIHBUBeoWgJER8jvnsgLOEmOw5koQ1cPrYhSs0",
+	"cA4iykXWwJkK46jQdj9l4tzbv38Au4Uzw4Ce/BdPoRplWhKo7B+arbJNvQ+/O9T6nUVkHOxm3abRnFVZ",
+	"Xs6BhVxUXkmWa1XRxa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z",
+	"52nDZjZsZsNmrsaUuSirWdaWif0cyjfbkpkiY8uqD0nZKa8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4",
+	"QtO2nhO06B6aotrcnG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOv",
+	"DKIsYOFQK7EM88yaUURkDKkhVQIAqLZZL0xA+kiAIew2RJ3GzBdpB+GEYKEHqNW+S8Qwikg7YjSG4H6o",
+	"PIuX6h2oJorGU9KnXGjKhc0sxMnsZmDZIITbATpbbc1W4SXXazvTcow5d1V43iYQj3OEmYfDNElYXpRp",
+	"++JsKQuGHS0AvwZESMK2+pRHzlSM9Xq9LGcYemINdbTsk+cVZl5yRWuhsUqjUt+5XavBP7VKCse2MqxX",
+	"XgBxtKg5+U2GXHQ1jc4selHlUzN8RUUlcL3hV//KzrHaBnSOpPNbpvNbOZ0bSaTdoxrq5cKXcu/9/fr2",
+	"DgxrATkER3sFMaxd08EF+He7LJxFSX3OFuZkjVjMNtLURppa2lbq7jdSF1veWwOSpSfUHuh+EbYxQ9S6",
+	"9tze/VJ2VHhnY0d9y+2obpcXPGOzDKazDs5FCr+zyDXmoONINrLvlZjnljpZQaGZDhS+AQUMKCsGOUlm",
+	"UtQoy/YdhIvR6S5Sn3yaQ4G9fWmmtuueegtCaKDywCaEZl3qpj05M0Jo3NlaLoTGVsNLcDwQsg23OdHm",
+	"zK+m+1bIadQcxKzDn7VSKCBdLhQ8XSVHNqzGjwxTiHtG8qEEXw1QPTVSkeyQd+sgLL37Hgllg7Ri1uVS",
+	"tIhmUWQT4emAxtqBiMwessXFMUotNhQQFhnpS3pEAQdUQu0TVXLPqs5B0rvNWW8ltTYAkpzFVpDDXHLX",
+	"hFspruwMrc7NHciJHbStiFgcTgSdXW04UZsKGtIJrTUplVap12rblaCSOgnmy4S87uP7ZghdC1W2B4e7",
+	"3eNiRrv7h1Ot3rqZNPvZ3/+3l//l15XgQmKssd+1xx9NzraMQ6LEiiQLfThjfdYcW+2WeOPC2CjdawhQ",
+	"coSzJGOc4b+w7117ntzXUoq1G8FGsX6bFWuUMkoEKJU6frP07VnnacOHNnxow4deVxPJgrxo6Qgm6OdC",
+	"Iph2CU1UH6cfQbV0NppQ+rgiHXO+CBVsBIocwtuZJ+3UrzIeKqGal5/ZCSmLi6sdaw6L2hD7DbHfEPvL",
+	"ipu6KL3D4n9uqf5sY/IdfM7WQMoxKU9aYqNxYmkDA1US67XeYKuHPSnYBzzSgF365tm+syu/CdF6TW3m",
+	"Dnba7nmx6XzywXmaWr4JHfY5EwwVYqiRNflaQE12zmIyolgMyBqDE5DQXUC0bEuQqlwwVY4QZIfsapJV",
+	"2TOutGohfG4S0YXRXID6Wmxrzh7nKzM5Z56svPrZX37xm//w2a9/A/Uwf/TZP/zs8z/9zqsf//uX3/vJ",
+	"ZO3unPinpvb1ZlE0C5a62leZlprAQJddlDLiHA8hOp2rpoImHUz9zPUsIbflr/kKAtzkRsyOBJi4wRtx",
+	"biPOLcU3jrSMmcdXRrRsSWiGjk9UwFyKh8wS+q49LxW/NUW130Jr89tqPJ4kV8uLIkVG41KnY8OsNsxq",
+	"w6zeeEMzFoC4KIqyqPB/MVmzSRVDKEPKhE7KK2Ds9C5RDDI0mC6y+eYQvQvSQ17+l//j1Z/99bIE4eqy",
+	"Xzd0eUOXN3T5qmzCF0WU52oL14AsAgLYUtQ7t3DDI9PmRo7c0KsNvXrL5Uimp4kVOWUohknRZqQvM3lq",
+	"K5IvqPJeDFjaUkxrLrpVm/3Z2iUtrPJUjeSoOaKx4KLbAgN7+gc14rrdw+BsQagtkqlBSianNKJmJlpC",
+	"4ScWyRFEHehezFRPRmHSScyU6T5pKIyhUr8rSSWHUQiCKdiHzChOWZcK07R5NcAlw0JWSZttCQXaXKsc",
+	"X1eEdikXu6QF5d6qKpKjpGMoFNijCpApGVY4gwB8QHEVpNWXgmsZm8Uyj7i1adrqW618JNeD89IOQ9wq",
+	"7zE84yIscBe60v0JpbuYUqQvgtyBuRHZs2I2FZe6YHhqiBUjCwZYr602wjfNhQlHYJO8c+m0FTRgvIEy",
+	"hmqPhnicCTkitKNZPKJxWOyYtId7RrRYk0ZRHokVUvOOPRpbTkaZHU9wmHrl2L9xiWcwr8N5RxIwMaBk",
+	"aH9zKldzj+seI/5kmEVNnxmVOoXZ72cFLpY8hteen/JPm4aKvlik3FHeedlE2b/VjhKdbPMCp7HQmJmT",
+	"YuxO4tI5xu/zT4/N+2XEgKmyKcMcWvxwqAtP+rKRrB0uuOpNQXx7Ffvf/vTlX//6n371/c/+4R9efu8n",
+	"v/fcCJ5mlC9e/fH/+cVPvv/yb77/6rs/rAQV9gz3GOFljg7qtdr1VK3T3377h6l3f/vtH738xd/adxcI",
+	"js2b/YVHYqwylE1M6UYfv8wgBJZlzlgs+XSouGBKEUOtiBS5RUQWII5TvNqqqFufyv4pZ1tQLQFMirnR",
+	"bsdJHXZw1Liy3rZeAos6ga1GDdowJVj5p0qOaAe08DaNIkiTEGOieT+n6MgjHNAxDOQSLI+Joe6R087J",
+	"NsHpY7GIKnRrf2tCQG+lsb2ajc/2VQqKagRJ5vSMCShVvZF4l75Tx/SMYblvzMIHy8oIoqGhXjiJqcC8",
+	"f0O5kwvlT+TCt0kO5ylcj/CRMmYYbO3yA7eLuwbUBK7mGFngx38O8Jywd5vI79dUtcUzW2hWsXdzGZyU",
+	"e0wrCNEGUzAagFPx1pYvwE2VgiGv1hL+thkiuz6rLosooqUlTZnM4h41siROKIVoAnigrmwRDkbZykVd",
+	"M0LzGCJQE8NskDsP+0hAMhB0Zr7jKnmCacy2IwXRGWKMWc2yQ7qSeXwVAHAJXa9FQeVwQa4WvsRwUJeW",
+	"M68mkt24pjXt9ml8xjQXXUPIPFFrWJfhe3Dm9AhIYhyqua1Pp95N9HfOYi+3TXYZy3NuPtUry0Gww068",
+	"NgWWFs0/nL1QcFyhxfqMVVMy1pVGLagoTfVQVRoVeHlZSPdVBUDcj40SuVEiLx0NJbZUuAznmyPKXnvu",
+	"LtuEqTYn5G9EDQNKMw0nRaYhqgMi43ym4l2kIwSvJhFVOVF/aCZ0nGZjB3577cAolszFWilzvItj5mcd",
+	"pA033HDDDTd8CzBZFuGIS8KxwJF+w8tJJbRwWe1LdjpZ2BRPbTqdVNnZzDPLVJCFkb4m9aU25HxDzjfk",
+	"fI0R9hei31ilY8UC+t6qpjMIDFbxEbRfUFb/yPZexg3g1CMurDEer3yBMd79WO7m4jiO8KU30iaPM9gE",
+	"Na7Hxu6tzoWxi3iul0IjF4QOBnidBjKKlGEYMetypcFLm/Yxgzk+bT3w9nVuZnxOIwjRjsxJVQEZigic",
+	"6OC+xtBhG3rt2m8OxZmQI9G0MwCgO9npFFm6j5xH7CpN3W3rnE4JUzbiHWKbjfgCsduNSk/rAWBLBZUk",
+	"aN4GQKfC6/E1T0weWpFjlnFa8z5rfooVqfYUp9eODJnuUQ7Hx9aqSg3Q7U+zryqNHegNdwmiDljcDOm4",
+	"0rhRq73wwzjuMYvFIIW1G7GoU2ikf7EY8VuzkZxqzfoDM93t2o3toELPWWykQdcRrMt12Bi/l1h0zAV+",
+	"NCq4kW0pOrxbaTx/UTIhanrluWqCK8gFv3HVxFvlvrDHhw4G5uQwqpjLMnCjyt+8AD715DD2JdNY3MRo",
+	"kMw3UugefvEiezRt6+mziV/NOxSCPdNNT8Rmrkhs9t02qxgTMx9WrNtnQjcV/5QlL00fQPhWz26Kd4Vv",
+	"Il+StzJ4M4Yss1r19u1ZVy2oaKlpZDPdtms79dK5bBAdCNtWv14LKrhl9W3Ii4DNqgUVu0um3RcXh9bo",
+	"rt9GbdioDZfuE/ERLKUklXlaw7Xn/ubP9IsYsdMrDoABB9l1YO/ZJTHTPGa5GG1oA/dCxsbL8fZ6Oaz8",
+	"OtfNUerAFvs5Zp6ljUSzkWg2Es1GotlING+WX2sxqWZJzxae6jfFtUX2LHRUmJiCwEyiSCeWfR9YgkAB",
+	"CJ3rYAK48u+isQnqyHlWWuQ2S7HWS/ObqUiOWFxsSbkB3C9FyF4ElaEAVjaRAJbD3oBZLWw4Wav7bSNk",
+	"bISMjZCxETI2Qsa6va2XZzm55in185VEklxv0l1BLOlRyOTBVeVK8vfpmU1fdLwfZISGlxGEp4+onnNF",
+	"uoAHJCTgIiEUDwfLTiJzoBgzArgPTc8YVseN5IjUEmT/7e0cpxK8/r5dj6ut/yrjmLVxFdMZDjDCSmNr",
+	"u2Za79P4zHA4XETnEbKSFmZKyAEZDnLbsL4p3woX55K3GanXrm8v4sCx64WLty5JJOVh2zak/9TcFjz2",
+	"weQMy+LUveekBPMBGVzB4qzEOu6xsMvig3k1ksxtYZCNxPEORPDehpVsWMlyabhACYg05AFoS4bwQp77",
+	"JTIZe3hXifNxsQUjp+VmMv4Awxif5UyRtszLWoC4GRzJotT9tQu5wXlscmBfr1t2gHmkKIekLtU7yl21",
+	"VaN2lhXRcq6pRTgrSpQHf4V95jIwIDyAIsQf52Aogqb/IqhAkBDIpzGXMdfjZp8+a8IbyZM3UZjJDyTy",
+	"uEJIkRSPQM3tmEd9EzdNX7b0W6onl47auBUkX6fRPiqNG6lfMpHEED7c7rFwGLGwCUnG2cmtqoXi9syT",
+	"I/xWb4SHjfCwPFmzxyjwlmQjmnZk3GbLACd6DK4ljdh3bd9GR2R2fACKYwQFMzB+zmxBN7WLCfqWLnNF",
+	"zthAQwCjQJxVtGiPepL0aWg0RgSCDVAVBZGDYkUi8/e0ZPFwmKWVS9e91TQ+p1N6XxkKeNOQkxcL0471",
+	"6m0bor8h+hui/0YZH1VC18rR+BmKIb527XmbataV8fhFGeFz3z58GULouq78ahW17QJsbvzmxl+ujSh1",
+	"iByOkruqIPXpHhsDiMSKgt9CSqw7/nOxW3MJxtKSGIgL2XiAWYLETm1C+KJhyE3rNHoYm6FqzrxI0uci",
+	"/WXdA9tLhMpfkzS2oX4b6rehfgXyziQBXF3+0VSdbSlNNVeat4uzXo8ho9VCzrma5p0iE7kULCAsUozQ",
+	"KJrWTI+pOjtK+rwEKtKh3Nx7i1r7XlAZMBEajU6wkfu2vp18HTMdj90PO4aoSLN05if75Y0khsS9X9u+",
+	"vqLa5NdgHiEBw4HzoW4yVZe9TWYBEUzZbCE5HUPONFsA4bWotIG/R0O1xUVHFioR7uwP1V3z2IWf/alU",
+	"8Zf/+Icv/+o7n//wjyouJqqJL/kYqabL6jw4vHP38MPKNPQrNvDZ3/+3yTbqU208erB/cHSU38yr7/7w",
+	"5ff+fLKN7ck2jh7vmzZyx/H/fvHf/3qygZ3JBj7Yu3vv4A7IZSveTtyluWxeQ3GUf7YXc7rGjbljHTmM",
+	"SSjbwz4TmoV2lUifUbHAhVPD0z7XNqcXrkvBBfSV92ZgLKcL2bzhvtayJXI2AAcXVB/HHZ1CZ2lSV2le",
+	"GZLcApsIH5Cq73E1oV7mTzeTZqYmyOd/+p3f/dfvf/HzP/j8L/7g1X/++XNDfF/806++D4U4f/Hc0N4X",
+	"Zjncy5YYJ+/89Cev/uw35envpRX7KIPnBDrwJ08XrShK25qfs7SV36E5xYxGmgM61KUub5lA5dWk1jKV",
+	"T45TBSs2yu9G+V0hQTun6FNJSlsoI0CV5Fnp2fddGBeG7TJARhchoM2A95VrcsbYwMg5PCaaPStM1X67",
+	"S5P9M6o0Vpq9F/mO5pyEDdPaMK0N03prcnCh3scKVGS50v0rJeHukpanBi3ChJmdghijkCv4UJToeiFV",
+	"CW0n2VTWhDphQX2Q+Ecyzqau5hAnT2I8TUJq9E+/+v5nv/yTl9/9o9/9xz9/+Ud/+OrHf/zqf/vuIrkl",
+	"bq5XADK7oe8b+r6h76+DRy6w5JHI2BHHi1VVhiqLQTtty3yscnFi3zQ7ppnGxoa5HhsmHKpC+yUeuRVs",
+	"l2YrV4tvYSLL1+lggLWFVV81zYdarQ5HXimUASp0K5Kiu+W/CSqxjFzxQczIjy1TQkCBul0Y8Cqk+yrV",
+	"qHNGpJpVY6VZv0kXkSHMSq0bXjSKmikpAqSpoGiBM5j2IevQYaRLgthz1bQEMfS9ZLdEy0HTBe2AiFIS",
+	"WWFyHy8OOQG3Y7bgYAawERo2QsMKlsyhymSylqC3+WLBtefuNsyMVfbkeENJNpRkQ0nePvPS4vRkUW3h",
+	"sbsrF2FcooKw/kCPSQtpRYsMxSkXoaugC/OpkruZLD6ca9uiUkHFaUiooyJ0SXWumLx5BHLur7BQ0soi",
+	"cIERLCGEIB++SMvABTKsgAlNSLILyqjrRXLb8JUNX9nwlas1azljloydhetS5NZrZ2w827z1sXngEu1O",
+	"H7PxPLOTuVQwzo0Hfs2xdj1G9h7ehcVHxBJzcLKGqwR8R9ttMn/0FYvOmVqnVJQLMmeODuK6GWnDjBAk",
+	"kEFE24yMegxw4mDY5ncsANCTI1FUVehjtnTmmPnT8aVYhkNEcCvNeT5m43UH4JV3bp0xc2ZgX5uu0SB/",
+	"tisw30M2glWYSyneMu67YaZLErH79Mxcf0fDLoN35oSw5UWfObqxCTx7MwLPljwzy3OwoFxoSepQtmkU",
+	"ndL22VStm2JO2HLvtCbwx1qIud0iio4V6clRYkiAEn80DPy3HkrU/MEUAOOAZSFAYwBo9pqMqNCKaElO",
+	"HQdmYZXskZi1GR+A8t83Wi1CuacbfkcRMeyfstgMMgXmB7A7gOXHNWnLPlPklHVkDEIyZFzD05bdawlm",
+	"BYWJhbsIFUv7DCw2tEu5sJA/yhV1qZI9QbhmfVycCCUgqkmbCiG1mQikWHJFItbRRA71LqG4Sk4GomLs",
+	"38Gl6wyVmfhxaj0BYMgOHbGSTLvpxRlBlqedN2RymgGYOTtjy3vbpCeHsUpwb4eDvATPM7Zv97yyUlmB",
+	"YpHnK9e+kpElKs9PKn3V5eFJpUFOjOBwo17frp9UAnJi88PwlzsH9+5+/dGdk8qLTDVUw5BB5DjlgmJq",
+	"LQbJKA3YQEtJP3aQC/ZSYGDzNyDvjC8reyxMql9bqWBNNJu1h2gX+uRpmoJ/IGO/QapKjlkUIU06ZW24",
+	"/h0PDloWYHEwPI14OysSpOEP1KwQdjg1Iwq1KoCc9aGKBRVtFkUsRKKJ4eshC4cDVKH6dGwOlaEdSKwM",
+	"dUCvN6Z4Y3cqXeGYa/uEZmFRFPxhZthTFCGvYPEp/xTD1CZvXWkQaP7psXkfqhezZ4MIVA1r8CvqkYdq",
+	"ZoeGTqvMReZC37ye3GMuNLOYyH367C4+jsVT+1y4z/5xGsd0jEPMGxKupYwzlKpPn91joqt7lcbN69Cs",
+	"+1ifJidPL0NDw1ooK1s10egUztKsPpIj0jfcDZIw8PSFmzigVQVNw04ypMQQidOh4oIpRRDxJU2nsmRn",
+	"VqJuKgNiovhEho5whQaPIkISTABLTKNP5EMpr0ZoliAsxYQkX7ooIhdFbbkqNaWNFfLNLNee3rhNPOB6",
+	"7KyZW10YF1j+7gfzKrmbjUs3BzipDgVVsAiNuoQCPgfAy8CvAxYrKQJ0BOtUFLfT1DzlMrcK9JZTxgTp",
+	"cCPqEC4Sd+6AjiOJSg/CQWXH458Dla0FklHzjI1bZqTUDdPZdLFyCIDd9OQIrLjAq0Bhso5r54uGMkrx",
+	"UDQ177MWGTA5iBjglmkZgSQmdrH7VswGjGpb3Um1rNaoJDZuv7aaJ40i0qPnDCccm+UyxHMoNI+skmdE",
+	"TJgwLiMozhnVEpThDuWRIjSC2Ux4vxspPZPQMIyZUgEB1ztg0sRjRKHlbXzL4QNJ1IzdqoUSlV5QjgPz",
+	"q2+WKN4VVA9jywqwFWx6ohUrm6kiU/kcDrDOiilmZ7NF+JExGHmwHiSMp1Hz1cjgOoVcdDWNzsxl80ew",
+	"0qjUmubFJobAwjlO7OXHHNiFUXu3are2anVSrzW2a84nLuND5Ccvf/UXn/39H8P1Vmfuu1/+yatv//Wr",
+	"7/7w5f/yg63PfvmzV//9r1/+0bcNlTHcF2TixieVoel3uG30kfKm89RmrNmNAMceltbK7J88T5V880ts",
+	"VxgaTwUEpKkCbhkYwVbxIqTP5X0azkxVeZLVHLmepJSvuath47dfFzwmiyLHTMB86FkhYIgvKcIXGRyu",
+	"QaOq2NoL57Yjo0iOlM+UN9wSeJwkLUdQWgHwIdDq2ka6F84c26ZRxGJkD6lbMJBc6MhMLG3GQAOnYdYn",
+	"AkHTC0ysGFXmodWt3JAUcjG8Cxi4VTLA6E5iZo6PIlw3zERopKRhp+aHPgfLDbIrG2x1IpypRWlqjl31",
+	"RJyILdIytLZp/ZqtBjDtU+u5bnHBNTcEuuWlgSq8JGTImqEUrNVIFCBQ3NgzI7uFRghwb5BDxkJlX+JC",
+	"6SYPW9iOuZm6OYioaDXScoedQ0hu1gJy/UZAdmoBqd8Aw1DNixnWXgy0R3Zsa6q1i5tjRK0BVYplzNPV",
+	"ZNIdLrjqsbAV2C/oqTCqUGSXwU3A26NSS2unC7IgE+lVsctbMJ9Rjwmr4YYoDWp6xgRp9emzZjhEiaHl",
+	"Zog947FBzP6WEdHkUDexxdaJIMnDacnKTS5/9aHdbJ+pKfiFaeCJMueocBdPxAFcPIf/CEsyolwnMjIc",
+	"QJyLNeLBnTNCGkhiIYuNDAhLgqgWNJkAvAZhkbCudjW4P+chnOzEIGge87GU0A9Ko+bmMBHa18z1O5Xh",
+	"uAFjtpJ9y/bRpLrlmzBCYeJJYSLc9a/IoQ4I75wI+wuMOxG+/VRgFO6CyJBVyV66wfRhsuGg1M4jb2Bu",
+	"Om4mJwIPGi7wKetyoZLDCQsDAa7py2ZrCToSdCJy3SQHlkxfoZiavlJTZfnyZFJkLY3si2Dv9Ee90rhZ",
+	"Cyrpc1xp3Lp1azsjuZqfrQj6xf/3nVe//OHnP/mbL/7mr8oKp8mGZQTfYxB8G7Xau7VbjVrNtpaSu7PX",
+	"u9LYqU0JusACk71caFVSr9k2nO0JdL/0WLeP69cxqMWPFd8WstK4jUHXfrVKrcnEVFeV3+F0vtmC+3vr",
+	"F9xRAEqwgjbC+kZYN8L6IxAnneQ0GDDBQCpOSe3AT2QM7M+KoiDpXbQg76pjF4dteLO8xda3I2qxZwPW",
+	"NmQXm2BGFjwdExuDn7bng11qzLSZojZ6ipJ9BsEI5g8rmJfyU2KxI1dytyejUDmxQce8yFdp5aqSjsoD",
+	"EU6ajlaolevGn2P+MTtkqPPTtAVoOylYvrOkfeVAhOuO1HR+wBtr9gMii9hQ1Q1VrTQq+3DXMGMhvFTP",
+	"ZiE1dcGYRam46WtaWRLbaS2et3lBzpnqG5v40LWnfdKsu8rzxsRUnHKYvaNcyNFq3rzUsVd9M15DUIpF",
+	"hwNkuywJ84QS5lVicd3Jl7a/DCNHmHbypZ0vQ4GLiHmNetf9hg4x1ZPDKMQiDS0yGIJFjpzS9tmJsJXI",
+	"oTRfQMIhs7p769HB8aNvNO8c3Nv7RvP+3cPHxwdHLUMkWljrIVMqp+XsOq37e7/fxDf3Hzw+PG4ZMQOi",
+	"oYYDa8x7BN45LroQoQACHVekR+N+xJRqEMMhYXpW8Xe2SLD9oC/QlXRvEfaMtnVkYzfha++x2/XeMa4D",
+	"m0JiBRmfQAuSEDS851cXw0AhTDUxqWDTMRU2M5cbaQzWPGXG4B0ipBeynBMVozyN7MRFm1VPBCF7bntS",
+	"fSlJwCM7YXltuNnC+rZIyNo8BKNbpGQqEwYHOLIRp2ivMxts5Ec7QRhjdv4CTLY9FoU2DlLlJ++aV6tC",
+	"6qZ5FK1wQM18uK+XLb330eYZhzE/BxC8Ga3jq1WumvA0mPmmxEuU/Y+pOltJsMTCJkDcPXG4q0nI4bzZ",
+	"g8ew5GgUVYK5WDosjmXcTIS3z/+vX778wS8qQSV96bx27WXUlKUB/9qube/Ut2v1Zq3+0Ydf3f769Se1",
+	"b9z62s1vfrxz/8bhew9vP6ofV1AqhfZmjZ8rMpKx7jmzOqFas/5ALzObX//o83/48Rd/94ev/tPfTc3J",
+	"xvatPCUn705OagSehuEy4563/ttLDra0SI7HdXF9omxaySZFeSPnL2c9AU441BBjA5RbI03NhlQXSDZM",
+	"FAo0W6cO36JArDGClWX4PUC1UESOhBsLxMPA2GLDR7hI4mGs0qqY0A3SMno0iBUguLUePjg6JtOjaZ2I",
+	"kbn/aERxQf6YXYJROlXywMkDScJHEmNjRAMyHOCQLCrGkWEMNPJuTSm8N+lEQLiNnQSPrcdoJiNbzUSi",
+	"RzJLMc10HMkMYGBlGIGdCyhSBcTViVuVRr12fXtlIhqU62jn4tnN1ysvni5Mw983x3rdYHPtNhuAVb6e",
+	"seInT7JOh7V1yli09F5go9drt1ON2tvgGCueEwpDr2RkwWxm8HGPK0IHg7Rc6aTjamXJDQv8aFYNl8/s",
+	"Z+nYIaMQvt48d8MRL4wjgrXLUH1J6rVaDevcrcQcHSZnPlPEkEvl2QjG49hUyEklFJVMRcJhTE+jMVFa",
+	"xkmMjCU4LeRuEI0A8TwWPyqlPg8Va7oI4FaQehMdAxjm68xnATEHeosJQydC8iXgv/+ivr1z/cbNk2Gt",
+	"tn1T0D77FxgW2dolrXeBOVOiBrTNAqPutv6n3/99+PLx8Qdbt4J06G+H6JEk7FtDGhHTjrJFGr+cxLPg",
+	"k4jBnQQud0GtxFjmZ9pq1X7ULoTjNKLiDEKFDEvvc6hIuUsoAfYHLhCgVOzZgELoC/pB3FIZXd+vDo7b",
+	"uWnst3YPIIwE1q1n1t7qxXYLMO46tf7oAWoikDjvmz1I7AY+L5T7XFMjo7jYZvZswGOmmlTDW4L580F1",
+	"A6KgbWwNWhjMuqT0bWWG3nr5i7/94jf/66sf/3krNah/GcbjZjwU/8LwtJY3vnBFbNzVbiZLl0WRlcBQ",
+	"zDplTqBMZf7miT9HTIRH/dUDi4P8q+QGbqOScLTzxlnJz2ezK5JJHbFpJ6dSRowKlx+2NFqZBd7KyHHH",
+	"OccMxstV5nylpThEzLLfNyr1nVu1GvxTA5I3iCgX2V724OJ48pBubBLB/uVv/u/fffs/vvzF37787v/z",
+	"T7/6/hc//8XLH3zv1X/6u9/95R+9/MH/bnayuPegouQwbk8A/SaI99lBPfT77W9UChM8Z4CziNHiA4N4",
+	"j2YyNMSKK1/wkl2eBxGPSzwm5kBmomnyih0YVlMPKjYDAEHe9g8rQaXDBY1SJQp+++0ffv5Xv/zsH//d",
+	"yz/82csf/P1vv/2j6aIFuLy+aEGyuB7h7YaZWZsPODb67q2b2ZWO5VCnkkFZt49RsPXAJ/CCeEtFU9Oz",
+	"TKUFgEfwkHDvVYLKiPFuT1ca2+bqOW2glhYuETcu5CDKwrUHWluAYvMiqIDxO5y3rJNrV36lcke5gJCe",
+	"O+wFj+Wcsg4Q1mfXYeMX3kjHhlNjKAjNcYI5j25Zb68ThEvZiNLwGZdlJDKDuRQT0R7pcJZE0o5iKbrk",
+	"q0cPDiG17kSAaNznytA5N5lBLLsx7dtY3FhqBi4rCoHApk8UdEc9GTGQ9gt0BIy+drYDv47TGgOKfFSQ",
+	"Vkqq2vqYjVuYDWg2CcOZQbil6kRAWpsZkUqSBLgmXaZVku+HY5oh9YHufcU5ZZNms+ORBFFIBdZvBVmN",
+	"EFVm5XjYF7/r7BlXGQuah6VAE80ly07BBfQBbOq9W7fB6JbTx9MFucvraSLL59dzF2tVZu0tatvbKfMZ",
+	"UAUcIvzpRRovyyc83gX0Z7VJD090ykjIKQTH4VWwhjl7J6o8YTFJm44u2bbhieqFWtdSB+Etsq1txI01",
+	"ixsp41se3s8Sgoe5u9ee27s8M8zMRhcsxp3MS8uHmM0rW7e4spFW+sQwisqBeodDNvP3SZuVazuxR7lv",
+	"UuEq7iu7ka5q3jmLM9F8szhgBkZ8EEuz2Vx0mwUeJPRmFcy1bueCdrBKo/LyBz/63bf/4NV3f/jye39e",
+	"saEVTVg/IP+Tiqqe2ariXeEmnGdaWM1rFlS0Ya4ujmEWoHr9IsoBUnVWRmfcxDBeUWXUCZ/9fLJYFI2Y",
+	"pY7XMPC+WEN7gJl/Dw8O79w9/BBdElYo8TH7u5gyiR7nUmFlA0R7zCkLgcHJG8L8xhFm7CBDj91XSH3d",
+	"pzI011LVkhT2+ttEYQMi5Ijs7x3uH9y7d3Dn7YrlejszKWgq1DYVECyj8GJF2WvsmXfs5ELG3RVkJOMQ",
+	"a1BzgSqgamCCP7oJwyGz6A12nOCBjUKCBirtfrSARxgwP0ZTUM/lFHVlAoubkxiGo3ztaDjtGYbY2Anw",
+	"ryZXzb6ME4jLEpR3gsJy1QyH3n0x4R+xWrq1sU87RZb3gwTpV1yga/odC6sKwEfutXpQGfXGkITe7AxF",
+	"qCoT/pRsKC4kGHZk7CO9d8nO1L5fmHOjdHo1Hq15dBTuidgk3ayZHD7pjR0tBEs8c7jZlyK5GuEn4oLN",
+	"U/CP3XOvDy365HllJqGxwAiAMn6OxANtfXjZlgu2zO9xB3p0caKGSrje2xHlfeh8Mh40I1hONLmDTS44",
+	"DqdT50Q5JouBkuWs+FSzVauIaPakzCUvCOq0oSxroywH5yweY4CSngQDcOpxQGQU5uFxrkhyZpfdcnHd",
+	"E6QlR4mGttAFiMhBuigOyZ7nRTSLI3ylDJLtQyNRfMAjDaDbM4bqc/+dIm+GjWpYwbjdjyUdCPj4i5mD",
+	"sCozgSwzroih+kTGkDsXF4zDqdmdWPbzQYWNqrcF2vM0AHiZ0fhAPTuiOQPRcqlhvGmQxOYgbqCI11Ty",
+	"zZzHQgjiVUneNWD+s4vUQAQAPEeoIq0PD7IRF9iOM/RBVLHXOC0ImdDEKGAO+Tcgp2OIPtE9GTr3Z7vH",
+	"1Ikw2ucgZh2m2z3TAFTNdTEbGM9qNJZWkFJq+ywbPJKBX9NGOK2SfTN8RAXEwGCEEmbhiXDxiAiv2AAk",
+	"XxsLaxuKpNKufi+SBxBMQpsajWlBNpF4KKDGb7UgjfZEXFoeLUwRuNShHK2UgGRW2NCmTDTFY3Df3ajV",
+	"AmJ/d5GcfciPZkAtS2R0RkDJGqYl6KnS2KktEJYA01xrSAII8YnYvIyFeAnBeo6VdhmNfDWh2S78bInZ",
+	"6hKOahUEdaHpDM7OLsa6g+HKhaaDTWITPbCJHhg7smbJrj04QTqWwGJjrZTKk2FhhUbXe+bSKtt3C8hY",
+	"KxmYg15oGFZtdBXlyrGmtRXItRABVlwHs4kisZT9wNJ7HXOGbPNEGGYVDlmVPEYEjgxcBAKIEhYhMAZm",
+	"lpiFqBKMtRwqi2KP52M3AcmwkUJcpdAkToQ1HasJRgb2YNu6TNAgXDrNicgw5YR3+hq0qAwpzBkE4ArP",
+	"NWOXyHrmoOxB6OeKyHMWV8kTMyRlU3MdvwdwV7M8Zj6WhzoWbiSVADmqwC2gfQmqJOuDCIWddSWDLXPQ",
+	"IZ7fdjFpS5OWkrFukS9ZoDmw6ALwMtfqRMiRsEYvIfE3m+LE9Zd38UACtJrMgpP0qEVMMSusHYhdSMfv",
+	"KAKnCQ/H1Hsjqk6E32DSQUnQHbyQjrPvfWvI22dMaYsgBxG0EAgLfWMWVgrW2S5h1zwBwanKJm+dCIsB",
+	"Q2hXGtGtb8SgjkOfdpnHqfft0XOCDQKa+C3waHN2BwE7GvYjmWWiiWKwbmqn+u46ufQxDMx9xx+MDvfF",
+	"Di3gsq3MR0mHd3TPiWFmTr7GAhfJND3myjhBEO4NRRizENZkIGWkMqHJyQGukj0rImdjSqEhDXC3bmjw",
+	"XmAunLSFMc7g6NgAYK6IkbAdWgyYDxpwUuzNgptta1S0sUQFVFizQnNIvtTaN19v7UuhYxk1iJBbEPDb",
+	"+nKVHLKRW7ETgWnYJKawk0PFcgKqU2pCy/mMfA6ZIKdMj7DAhpGnlY9iXieCTCL5Lmz63RsM7oal1GrT",
+	"R2kl/ImRay/LnrwRRa9EFH1NBcu3X9xbXrQbnppDccq2kkj+56vUYIOc3+XKrz0QbVay6pqFZFys9NoT",
+	"GYc3ajMqr7lWL6r8GsQlLWjAhmSR8gbs187uaTZxY/dcj93TX14fLb6eOmxtZqMhJqBRzcU/41gvwSVg",
+	"YdCMJNZ/q0CAzhQ8gyIIaPVswKNA2HwVCZTqJ4AqPTaCLTfWSsO5t1Kpawh5lwBCQKuuUpqOxzlRl+YG",
+	"5pOidaZqnUp5ZjXtBAI6RaAa9e2dYIIQNiptOYwVa7qXk3gfYNX1VGuVz3/0489+9esvfv6PmCSPYob5",
+	"j7qWvG53LW7aWgCVRuX6diXJYLcyTX8QQXyN/9oO5/0HDz6+e/hhc//B4Qd3H91fJHHX7MCas6qWWN5S",
+	"Qax5lQYQsw8HYWNWsyh+2RhVjqleRduRZjQYSCrC3CjSJUNDl9vsleRX3P8FipxtjKEbY+jYkm9CyRO2",
+	"b07IFIsEPrM6hPe03AxVEbjSvF0cJGEO9VHy2CXQsCQZ1IG9bqcwRuv19/ynZgwwH7ffq96Yf5eDipaa",
+	"RoYs1lYtiWIWYR9MbHPVU3hqIyUurykCLOO0mEhOxyCoXQS098BdCRr2uQBb2FaJq7A3GLhYncu7DXgH",
+	"mjZy6b2gYv0XTcFG7tv6dvI1JmTYH3YyqR32yxvJ/XHv17avr5g87Ndg3oXo8PPNrbigW+FA5eAyuAi0",
+	"rBGF0MGghCFlsAjAvY8WsWiwVJFWDoLrrs1X8IYVby4/E3IEQRq2dCL4gaaUmL3BYAMavgENf4NAw/2J",
+	"3eCGb3DD30zc8GX4Rbm4ipwYw1nxhaOYDgYMfcAjiqWRuVAagFNIMlgw06vcxLW9wWDdPsNLyXPLp35W",
+	"dvtkuWTmy3D1gX7lcoFXRKNxe7eQ+88FDfDYQWxuXHpXG8HlENJoF0F2+8sRnB6jke4VKmIf4c8rcdYF",
+	"d2PB1TUrxdpDTCf95Gk2y46BvGaR5MzsXbBEarHsCuQu1GB4GvG2XSpDDseFK/UIfn2NF2rZY1hicQ09",
+	"PaWK+VAUKzb3eTemmIm22Gpn+31eOaWKt/eG5qB+8tQwjlNGYxZ/zGBYkJ4LITF5KUUQEYQ/V4LKMI4q",
+	"jco1pKo4pskXPnDBcICfoFIVR31xUbiGdFwlk0iQMHMs0msZp/P2onlkOmfG9UYHA9uVuZ1V8lBGEcbl",
+	"YfiFj7IInHKIxdkFq2Z9yrnJSl5E0L2YMeKPrnJ0xFCQJMAoVxxAPA1VJR8C3jjEsA0GNtsJ1vcdRWgY",
+	"xuaeoRfNyDMtYhs105ocKtConOGyZ9q2MYhom/VkFAKI5HER7DmkRPDQLI7LnGAYkqAUzBPHq85gTbOr",
+	"5tpQOSN5gvVhbWjCOxCAGCu7G3ISiQ5CX2iqX4tC6YI5rTxh4/yc3xFA0FPg2lmE68JR+eJ0CKBgA/vo",
+	"mTmfECdqa9ueU1uK3y45hPadsh7P7EdyJHL7kwAcH0potEpaeJ5bfjlYymRiS9SlCmVqH0iZBCiap/qU",
+	"C03tETTzpW1frZfHbtUDDGNznVkpFzBAzUUISMuQ5vRYRra/pA0iR0JhGKBLCEqPMCCJVTJIRgKdyKFm",
+	"HgIzlZbjA1sVRK+m6wlHke2XM0VUj8asSvbSw/Qnwh8tM26FQKVYvzjZGphXwa6AM8+eJ9eSu48h3Alz",
+	"kQDZwNUOFCwNWoA2jXcUHJlIpvv1UyggKGdcYGBnyCJuBp5+15Wyn371Y4j/PR3bDQo5jSD6kj/L9D0U",
+	"EMtdMG/bpdoFrI0OVRg4QPrDds8i3GsyguiitlR6ivDkt5sG+4ArjkFu3jIO2l0qTMk2iaeg6J4OmBxE",
+	"DKxykFGVrhqLCdIBkS6ezq1bMEkVsib46a4+kqN0TzGzka0C+YRtN7PCeMiLhs2VjaGFVbAlNM254m2M",
+	"bk8deJ9l3GdUwNOZBdeai64qYH6RpCE5pREVbSc6qOHA9KNkrFLtWNHhxdMX/38AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
