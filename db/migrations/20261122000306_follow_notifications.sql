@@ -30,7 +30,7 @@ FROM notifications n
 CROSS JOIN LATERAL (
     SELECT count(*) AS people, count(*) FILTER (WHERE p.status = 2) AS succeeded, count(*) FILTER (WHERE p.status IN (0, 1)) AS waiting,
         count(*) FILTER (WHERE p.status = 4) AS cancelled, coalesce(max(p.retry_count), 0)::smallint AS retries,
-        min(p.due_at) FILTER (WHERE p.status = 0 AND p.retry_count > 0) AS next_try
+        min(p.due_at) FILTER (WHERE p.status = 0 AND (p.retry_count > 0 OR p.due_at > now())) AS next_try
     FROM (
         SELECT DISTINCT ON (t.user_id) t.status, t.retry_count, t.due_at
         FROM renderings r

@@ -272,7 +272,9 @@ const (
 	EffectRefused     ReportEffect = "refused"
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
+	EffectTroubled    ReportEffect = "troubled"
 	EffectUndelivered ReportEffect = "undelivered"
+	EffectUntried     ReportEffect = "untried"
 )
 
 // Valid indicates whether the value is a known member of the ReportEffect enum.
@@ -296,7 +298,11 @@ func (e ReportEffect) Valid() bool {
 		return true
 	case EffectSuccess:
 		return true
+	case EffectTroubled:
+		return true
 	case EffectUndelivered:
+		return true
+	case EffectUntried:
 		return true
 	default:
 		return false
@@ -378,6 +384,24 @@ func (e SendType) Valid() bool {
 	case Realtime:
 		return true
 	case Scheduled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SenderRestState.
+const (
+	RestHalfOpen SenderRestState = "half_open"
+	RestOpen     SenderRestState = "open"
+)
+
+// Valid indicates whether the value is a known member of the SenderRestState enum.
+func (e SenderRestState) Valid() bool {
+	switch e {
+	case RestHalfOpen:
+		return true
+	case RestOpen:
 		return true
 	default:
 		return false
@@ -512,6 +536,7 @@ const (
 	EventReceipt   TimelineEventEvent = "receipt"
 	EventReceived  TimelineEventEvent = "received"
 	EventRecovered TimelineEventEvent = "recovered"
+	EventReleased  TimelineEventEvent = "released"
 	EventReported  TimelineEventEvent = "reported"
 )
 
@@ -529,6 +554,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReceived:
 		return true
 	case EventRecovered:
+		return true
+	case EventReleased:
 		return true
 	case EventReported:
 		return true
@@ -1762,7 +1789,8 @@ type ReportBatchResponse struct {
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 // no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-// and `undelivered`: what a provider told of it.
+// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -1817,7 +1845,8 @@ type ReportedItem struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -2046,6 +2075,9 @@ type Sender struct {
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
+	// Rest Why a driven sender rests, and until when; null while all is well
+	Rest *SenderRest `json:"rest"`
+
 	// SeenAt When it last polled; up to ten minutes late where no route names it
 	SeenAt *time.Time `json:"seen_at"`
 
@@ -2218,6 +2250,20 @@ type SenderResponse struct {
 	Message Message `json:"message"`
 	Data    Sender  `json:"data"`
 }
+
+// SenderRest The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
+type SenderRest struct {
+	// Openings How often it opened since something last got through
+	Openings int64 `json:"openings"`
+
+	// Reason What the provider said
+	Reason string          `json:"reason"`
+	State  SenderRestState `json:"state"`
+	Until  time.Time       `json:"until"`
+}
+
+// SenderRestState defines model for SenderRest.State.
+type SenderRestState string
 
 // SenderSign Goes before a text that has no signature of its own
 type SenderSign = string
@@ -2605,13 +2651,14 @@ type TimelineEvent struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect     *ReportEffect      `json:"effect,omitempty"`
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message What the sender said
+	// Message What the sender said, or why the lease was given back
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted it
@@ -3530,7 +3577,7 @@ type ClientInterface interface {
 
 	// ListEvents What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3992,7 +4039,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -4009,7 +4056,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -4833,7 +4880,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 
 // ListEvents What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5875,7 +5922,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -5902,7 +5949,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -10974,7 +11021,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListEventsWithResponse What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11486,7 +11533,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -11503,7 +11550,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -20981,7 +21028,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 
 // ListEventsWithResponse What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21841,7 +21888,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -21864,7 +21911,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -48292,433 +48339,442 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvhi9VDeBbpJDdsfGbk+zZ4YevpndFC1Nc4FsVKKR24VMqDLRIIbBC3nP9sle7Ura",
+	"7L19kxvJeSf4VfJwvhi9VIPobpJDdsfGbk+zZ4YevpndFC1Nc4FsVKKR24VMqDLRIIbBC3nP9sle7Ura",
 	"891ueOWztWHH6fa0qz3HnuWQZevDaMgZ/eWvcJHPk5mVBVQBBaAbTXKhUHAaQFW+5/P+/J4Xtbbs9aVg",
 	"Qqvazotan6a0xzRL4dNev383Nn/ETLVT3tdcitpO7WlXEqrOVER0lxFFe4xwQdg5S0eknVDeI1TEJGV9",
-	"mWoiO0QKRhQTMUtrUY09p71+wmo7NdVTTdrvN+v1Ri2qcdPytwcsHdWimqA984T5lce1qJaybw94yuLa",
-	"jk4HLKqpdpf1qBnZb6WsU9up/Y/Xsnlcw1/VNRz+y5dRbZ9qdirT0QNo9wV21qe6m/XVto8s3JvrAzvs",
-	"UiFYMq0/fGLh7h5I7Mis9z3e43pynz6WQ9KjYkS02S1CNelJpcM9aNSLFz6BBsOhxKxDB4nGV3r0Oe8N",
-	"euaD+cSF/RTV9Khv3udCs1OW4ghlr0/F6IEsWwj8vSnk0mshB0Kn03qC3y+ip0GqZDq54kddRlqCPdfN",
-	"NjzRMsffXJI+PWXkhHVkykrOOr6QW/MefX6PiVPdre1s2YV2n7OlVjrl4hRGhXe1YOIz7lBHpj2qcdtu",
-	"Xq/N3NG7Mev1pWaiPfqEjSZXYU+MyFCmsZt8myYJS99TpCNTortcAUUw42FKb5JDJjShp5QLMuS6ywXZ",
-	"uk66cpAq+JwRmRMZj5Dm2HdJLJkiQpqXTklPpgwozynTCh7r8FRpQoUashR7iLImu4zGLCWtYDYbj1k/",
-	"oSMWt3bxOWraZin0TLjGlq9vbUXQz/X6bTLs8oQFnXG4Z0OZnm2SPeH61l2KPwnC0lSm5m8hNTljfb3p",
-	"DgQOKNu1cGBmnasfjT7VmqWmzX/+6f+w8T8/+9pv1YrOyz2u9CzSwTXrhaRjTmqxNS+1eNSVgn3IE80K",
-	"rtdDkYzwAPXNY0QMeicsjcwmtLuG/5AhhX3iigxTrjUTJUOG95v4fq3q5YexPcB3zFgfy4FmpdQmNb/O",
-	"ojXzXr1DYKOlfSKXXYbAZTzziKqzUopiOMoyrNk2bvp5olgqyvnkwP28aFe+fdPZUzr1tCvWliJWREsy",
-	"pFwDwaLAPsmwy4S55ynDyytYyEi3SxipaaXy+YLBvTTDTJnqS6EYSGH7UnQS3oZxt6XQTMCftN9PeJua",
-	"KVz7F8rM40U2HvNkzGo71+u3oxqQHPNdyig8CNu3KaRudlkS115GtR5Tip4yYGGGTvX7RMCFMg8AeYNX",
-	"7CYwpc3m79TqjY8/+u2tb1x/Wv/mrd+5+a1Ptu/fePD+o9uPG0em0WqzPoDRwbQnmanSVDPkI1ycKk/w",
-	"CU0SOSRmvaLaHbMZCywOUk4/czVot5lS1Udu+n1sd6poAjCul1HtQ5me8DhmYrEd3C7aQTrQ3c2Ob3hy",
-	"C829IT06gtWKJZDNle+fYqSdspgJzWmixodj+rgrDKeiySJLc8Ps3+TScNdkblEOZY+hnDA08sYwleKU",
-	"cKF4jOxbsfScpVdwwqHf9xSRQ0GAa+7mRBwek4RRpElcK5LIU1y3c5rweKETtbUVLFuHsyRWtZ1P7Z+T",
-	"zDFbQyu10Bz7ReGmTQU5YSTmRtaLay+fRdmGOEmP2zHn9mWPQLdOIoInVrsLdzVpy0ESm/GnjMYRORmY",
-	"SfpxwVnZJYy2uzBM2mMwifs0MfybLbYLxYfXrVXPtz12tbOTgYM2i2YHvvrDi3Ix7txvHz58YJp9IPWH",
-	"ciAWXJTrU9lVBxoeXxHHkokatLtXw6jGhtAFETuqHUl5j6anC3Gn643taQdES9lMoO3SA+J2R0tJ4NGr",
-	"OyDQPZAKQRrkPv8gItJSDtkhlJxQDetGBbllfraLd5+K0WIk7nYp0zQLZ4S9ZofyZJAyNbaAUqIsaH5m",
-	"MTGqVK+v1S7R6ciqqQnVK2cVbljIuE4HTCmmSCeVPdSIaBynTKld0nrMdDra2OtolraIoiNFuiXy7SbZ",
+	"mWoiO0QKRhQTMUtrUY09p71+wmo7NdVTTdrvNxuNzVpU46blbw9YOqpFNUF75gnzK49rUS1l3x7wlMW1",
+	"HZ0OWFRT7S7rUTOy30pZp7ZT+x+vZfO4hr+qazj8ly+j2j7V7FSmowfQ7gvsrE91N+urbR9ZuDfXB3bY",
+	"pUKwZFp/+MTC3T2Q2JFZ73u8x/XkPn0sh6RHxYhos1uEatKTSod7sNkoXvgEGgyHErMOHSQaX+nR57w3",
+	"6JkP5hMX9lNU06O+eZ8LzU5ZiiOUvT4VoweybCHw96aQS6+FHAidTusJfr+Ingapkunkih91GWkJ9lw3",
+	"2/BEyxx/c0n69JSRE9aRKSs56/hCbs179Pk9Jk51t7azZRfafc6WWumUi1MYFd7VgonPuEMdmfaoxm27",
+	"eb02c0fvxqzXl5qJ9ugTNppchT0xIkOZxm7ybZokLH1PkY5Mie5yBRTBjIcpXSeHTGhCTykXZMh1lwuy",
+	"dZ105SBV8DkjMicyHiHNse+SWDJFhDQvnZKeTBlQnlOmFTzW4anShAo1ZCn2EGVNdhmNWUpawWw2HrN+",
+	"Qkcsbu3ic9S0zVLomXCNLV/f2oqgn+uN22TY5QkLOuNwz4YyPauTPeH61l2KPwnC0lSm5m8hNTljfV13",
+	"BwIHlO1aODCzztWPRp9qzVLT5j//9H/Y+J+ffe23akXn5R5Xehbp4Jr1QtIxJ7XYmpdaPOpKwT7kiWYF",
+	"1+uhSEZ4gPrmMSIGvROWRmYT2l3Df8iQwj5xRYYp15qJkiHD+018v1b18sPYHuA7ZqyP5UCzUmqTml9n",
+	"0Zp5r94hsNHSPpHLLkPgMp55RNVZKUUxHGUZ1mwbN/08USwV5Xxy4H5etCvfvunsKZ162hVrSxEroiUZ",
+	"Uq6BYFFgn2TYZcLc85Th5RUsZKTbJYzUtFL5fMHgXpphpkz1pVAMpLB9KToJb8O421JoJuBP2u8nvE3N",
+	"FK79C2Xm8SIbj3kyZrWd643bUQ1IjvkuZRQehO2rC6mbXZbEtZdRrceUoqcMWJihU/0+EXChzANA3uAV",
+	"uwlMabP5O7XG5scf/fbWN64/bXzz1u/c/NYn2/dvPHj/0e3Hm0em0WqzPoDRwbQnmanSVDPkI1ycKk/w",
+	"CU0SOSRmvaLaHbMZCywOUk4/czVot5lS1Udu+n1sd6poAjCul1HtQ5me8DhmYrEd3C7aQTrQ3XrHNzy5",
+	"hebekB4dwWrFEsjmyvdPMdJOWcyE5jRR48MxfdwVhlPRZJGluWH2b3JpuGsytyiHssdQThgaeWOYSnFK",
+	"uFA8RvatWHrO0is44dDve4rIoSDANXdzIg6PScIo0iSuFUnkKa7bOU14vNCJ2toKlq3DWRKr2s6n9s9J",
+	"5pitoZVaaI79onDTpoKcMBJzI+vFtZfPomxDnKTH7Zhz+7JHoFsnEcETq92Fu5q05SCJzfhTRuOInAzM",
+	"JP244KzsEkbbXRgm7TGYxH2aGP7NFtuF4sPr1qrn2x672tnJwEGbRbMDX/3hRbkYd+63Dx8+MM0+kPpD",
+	"ORALLsr1qeyqAw2Pr4hjyUQN2t2rYVRjQ+iCiB3VjqS8R9PThbjT9c3taQdES9lMoO3SA+J2R0tJ4NGr",
+	"OyDQPZAKQTbJff5BRKSlHLJDKDmhGtaNCnLL/GwX7z4Vo8VI3O1SpmkWzgh7zQ7lySBlamwBpURZ0PzM",
+	"YmJUqV5fq12i05FVUxOqV84q3LCQcZ0OmFJMkU4qe6gR0ThOmVK7pPWY6XS0sdfRLG0RRUeKdEvk2zrZ",
 	"D7gz7MbQHOV+Ks9h6rmmnXZOyZCxM1SBU37a1WTv0V1yxkYqIjRlVnBEzZfFJOFnzEofRtoXZhNkyj9b",
-	"lGw2SnfW6we5DTXyP9Bsc+L6VCkwTXBFelwpIw/IFBd1tRv6QIaiUeRHQaTAI/lE0HPKE3qSsMWEo0Ly",
-	"MQhanSAcRhbhbeYoun/SbrOQw9VTkJhqekKNIElFxuvaXRbvZpYhR/GMgDmU6RneUFxFNej3ZapZfJ/F",
-	"nC5GiW9Mo8SDrItmz/TRBMV9YnX3sduNo1Gfkd5AwVzGB3C1PDxm7YSaS0sVaY0PrQUatG3TugfA/Ox1",
-	"oJ0XtX4q+yzVHFVXXL8ZdnPzjBkZ1VWsE0dUnT2iY2xv+lv37WOoWTsbwqc4uqwVO4Rn3vAiT/4Fa4OG",
-	"6R0hZd6LwB53Y6o57p8fHw/q9Xq90CYHHT0Gv8ljPAOTS2p9ItXMOPbYNoOFGnflgL0Med1uYMe8Ua+T",
-	"dpemtK1ZqoCun7G+rkU1MUgsUUIrzByzSxhVzI5+8iDCr8iFgO1YBxITsWEsaNFF9xJI4AQsK1MNaOND",
-	"HTeomeOg01GTGl7ZtMyxaJHQ9GOdWORMyCEy1cQQbMtMI6NNakbB7N16fHD0+JvNOwf39r7ZvH/3wZOj",
-	"g8PW2HC3t2qBcfTWzes582i9yvBV1+gATZhF4bjBek3Jh3t37x3cQUOWUWhkGhi3rYSzSzo0UYycjIgz",
-	"35YO4UTKhFEwOyhN9UDNOo94qA/x2ZeRtx9WNxOGFzezPnoPoR1GyeU17RRRJ88HJo5qTgcueuCiZjCm",
-	"bLsxTZnII3uTy+hC4VDhGTDmV6Sx8CK2RNOUjuCz1DRpghttprcRJUd0f3RlEqtaoUE7tyhB88HW4vCL",
-	"FuQDmlDRZvtdKnBJaBxzMxyaPAoWB851NL75/qX8NA7ZaQ+84UW0JfBkZP8LLu3G2A9FBKdH07MxFw4Y",
-	"sirT0XEuhhMpXB/+2RF8Nz7JOpKCdsqoZnFEGkTImJFYChaRLeuoJFQQmZ4YyraNz3e44KprXriOXxh6",
-	"GBN6IsxKJckoIjewJU3PmFU8wXYClEYZKi4FA5VgfIEbN8MF3t56/+b7eWo4uZbe424YszCPfVr79oAN",
-	"DCtXPdNBTwquJSzbswJ+5Bq4WAGm+BDm6Ge2RSsTYfCSxAVTzH6YcT/dk1OaX50o6Oaz6jUULCleQ/vD",
-	"rOiByIYh2DenL4d70LyFd7VJdc5vGFPNNjQH/9jE+XZutYkfUOzpcTHQLM8ZJmje5LUrkQk8l1D8VFA9",
-	"SFkzW+UXBZLDoB/PPaNzliqOalqeosFaKbCQ4zEtJOAVDjjG5FiPY8FUwv0bX8hsfLn9yk11yrm6x1Hg",
-	"r8Sm8Sz16PO7+HQD+ZD7NLYtUW0g+LcHzP5sNi7f72ovrmDJynW4sN+JSfolr7T2jg4UiEhB8M/MHWTP",
-	"tQ0kGp8VjiLf2tQ56XZ3pvzT4yL8tjEhES1ElxyNmeoo5aqfUIy+K6I+0zUHnY7u22fnoC4BpZjW/CFj",
-	"4hv20Zcvy5c40MfnFDIvmS+8mes/nbA+m7bOK6ZDq6VBaC5b5CjNafdJ5gkJ3SWNel7vz2k606OSIgxy",
-	"qRbbkl84O6cpK3WRh6EaaTf9srhMA17tSbHjmNT10WIzub0NG2LpQx/xQaPT5X8AEhCRzc3NIjVscoun",
-	"mUrKrXof8XNGuCYntH1GuLBxDX2Z6irCmWt5IDRPJhtHk5LTVcHcYKXGaqLkVVt4goWL/I7m51x4MOzJ",
-	"n7Sffnx09IhYO9jEaka15xsyjc1UG1lQdtHF8tHYb4sy8wboEVFtyPhpV89eBFjdp/jwJHUIIuGtBmLb",
-	"zWsdC2oZ2PyKpX3sdPXSftDvstK+vStXL+27Ob1V0v4igvji96ls0RaU31dCDRdY1MshN8+mrd+KKcZV",
-	"UIunflXHIwQV6VNMZtNZnMQuaeSl5oz3yMFJwqbI0fXNeiZKW9EAxiE0bc97SmMuTjVNzpruIAWuBci5",
-	"qOKy3YD/Nj4scd2yHkUhLMw8uXG91Bo4JmdN5KxUeHGgWFpB/nqiWHr3Dl6Kdpfqpuwzga/Nsw71jdt7",
-	"G9+iG581N6p4Xdzgik8T7OKqGS10egWMNut3aUaLp/8NYLQwkJVv3lVsnFoVZ8TeFjkMoZG7PtXMPbka",
-	"ttfiBQiYdZ7gfzAirSxbtLUL+T6kx6hQLs8Zf90kR11mPok2S0UuLl65VMU273MzNZ8OiYYn0lI91apF",
-	"i5n7twP3sr8lNgG26Lz6zNdqu7WAfhZzmjT7Kevw57OFGXPC4MnpXqrTCoLjY3zq7XY8hZnJVvML19Ov",
-	"RYlLalGFEHpdNZ+CTq+AT2X9Ls2n8Jq9AXzKzukiFMKl7+9cHojLudkX5vTBhV2UNc5HbN/+hZ+Tmj2b",
-	"tuIrpkMrpUF3UFPcz4zpywtVZVb5RVg4ak0VrJ1cNVW+4+ASzjSsL8J/B4o1Nev1E6pZhSPIMVAjMHCU",
-	"WuFzLWdTm4+V5nd2tRw13/fKGWtB90vy17FrcuVsdnyGF2N+9Ve3+lIcsee64mWYMYnVKX0LT3KcjFRG",
-	"5phcn+Kw+JYdXgvjk0mGfeWdpa6Rwtj4GSRojsDu8b25GspxhVQD9rzQqanZc43JcVx3SSvc2VZui94L",
-	"NzCHM/b6p//xy1/9m8///ldf/MlPXn/3h5//3U+/+NPff/2jf/3qj3+cz9yZgaQzI7klkM0mjxzXXTnQ",
-	"MOCv5wZ362Yt30tj4/azT+sbt5+9qEc3X5b0lMl0BVbOxWcQ4lksdfgu9hgVnZ8Dl463+CB9Rt/M1Lk7",
-	"TFO+UKRQPpnvxaxQ/vHrg0PMNVK6GHaQE0viAB4qMt8PzeM2YXCS8brkxwnIL6I0ZIpCcq2W5CSlot0l",
-	"UkSYEk8VaeXT+Fszbey2s8IZnxcL0IvYrfy6zRW4z87LJO/KUrQaYGszzwVIs9hh9pYfeU5SLV2s1cqk",
-	"0OXKRdGs1yUlUDxeVy54wjCWijytGsoMoefhqXb5NBDGZM+XGbGMWTNG8CvIDWr2EypsklbT5Qe5zy4x",
-	"yL2oNE2DdvzjRbk57kd7l0syMiELyQprkHgEGUm7RMhhIKxtkj2blgQQB1SRE3Y6EATyPgHXTzJFwH5a",
-	"UVEWXHOqZx+CzDnZo8+b8SClutCKbANsXfarnUyPjiCTamou2o2tGzfHM0cLkjbMgnPhGVEF8mSOU5U5",
-	"PnTPvbRnovo9e2gezzs2toocG306SiSd6Qp+ZB+zhqvZSormHZvhfmiex3TWVM86dbA5/hiNn7bKpygI",
-	"MKywHaYVOdDNlPW4iMuP0AnTQ8YEwedYqhDL0oifXGcIdniH5zhWhaG/1g1efcdzF8Ju+Y365J6PUUzH",
-	"/LKoSk/gCgnn835CuVghvzMdCrzcK+V4Qb+TYcJdRuMpMeCn0kXPch2hR5PFZNA38hskslYLfYRumlw1",
-	"ezJlxSbBeMDmksnY8z5PmZr2zszwEa6a8aBkPP2Uy5Tr0fjVK4l+zqRexxbNDsaDhMU+BwwRRyJMQEUW",
-	"1/Sg1/1UthmgzRgBjmmdFHG9qPZ8w3SwcU4BsVKZnj5gbTpQ7DDo0H4FmRn3bLf2u99xvdvPD+ShG4P9",
-	"5lE4FNe4G5GZqxxoFpdbTeB3RRQdkWFXAosy0yRc2yzfIVeMANhQF6BELGhCD7LQCvAD4GdVpP1LBwdh",
-	"+zRrEjlub1uXgqkoO7O7MKg2FcA3AdqCpwhcW4U64WJ9g7NhkfBXDergiKqzDOhADXo9WgTOcBRApxul",
-	"Sc3gEEuFoPuocHuSs3H5u+kvTO72BVfFH41sz4ooUqA/FquixeF1Zm93CSWx1BbvkAstIQXdqTsTqzMF",
-	"1YRqD9yHliNzPBGYyhyec5oMzOlQLOnMVENx1NPNEQBjeU6T+6qIMScJd8hbANiFwSTQmjm3IFKw53oq",
-	"PwZ8kPpsQc8ici+vF1cWTEriN4p0WOsMnKGvfsIuISah0v03i3eVWT+fsAV9zm4Piu4BXIUO2JEuyFQ4",
-	"Nr/S2OF7jBrmUgKr87ED0OHaWuARajkPpPPo8cP9g8PDuw8+ah7dvX/w8MlRGZ5OwX2ZFw7oHotPWXpQ",
-	"HER1gmgjBcYvq0ZWE5dOSpgBAPYCu+vRmGFzM4WcRVBMCrK7LpM8TAd9solPVvGV8qxkHatAOTlklRmr",
-	"VugqxnWM/CbnsrNs07B3M6lXcIZWp3+EB3eVBAv7vQiT29gMrtbwhoNZ9fat3F7qiz/Mj3RUCZ4M2lcz",
-	"WVkx6YKaQrTdJZioHkFJkIjEdATIoz0pdNdwCK4x8ZN8JgXbJWZUFovX1aXI712fpc2YjmZuCbxsdEWW",
-	"Nk3Xc72AY57vFTOhim8UOfjvl0nDLQts30I/KqK8Ogj0CHzdfSb7CTOMl+x3uWAKwFIPxGnCVZecjEhr",
-	"r91mfb1xj4rTAT1lk86bIMF0KxtNMfxUSwSWt1bedOY07HOW+kdAm9bhR0OPmS7DdbrvYZ+MZsvFqZpT",
-	"nBpSrptDmgouTstxAfeg6JXQRLPE4efaahFdqgAUkMWwvsrhYNV3UAuZKrps3bi9NVPSLzoCD9hw9eL/",
-	"WVEJIJf5TRX5gNHUSDbyjAlzqsxXVPG2x+KdI9l3ik5xxirwZlyg1dF1uyGrpOkB95vYlUdUKbsrLVeg",
-	"yoW6GJYIZaosCZVo6k6oqiSIYkmaLK6BtntsHlxUn3612dx49vXC8ITQXH8g4sUUpRP+2YS9usIhnyMF",
-	"JYI+tCV80zbbwfOhwZO1zcFFS82YAGVpYj1qRFvRdnQ9uvFsNmpDoTXxAPp5SrlGmo2fD23lE/f5Q4CD",
-	"9R/3jUSchN8ciDj4dCh7zL7yLLdWN2cs1CIepswINw5pOMRZRaRBLMcD3AsYWES2SdtNIyLXJ5ALM87j",
-	"V3nRNT5kwQIfsmB1D1mwtCLOrauI97LBPBu///5IRf4ET8U8De/Kh4hzP0ntMrP2tNzLanmQ0bRojXA0",
-	"q41DCHteuXgddn6fxmxJ3MCYxQNE5GaFRlTwSKJ/jyYpo3GxwR0vRHFVzwmMdQBe7lDg2lwB8rEgI6ar",
-	"p61NnsMi7S54rLpHNNP4J0GthcyqX4D1diYHq2bdz/mMrZV/3Bw2NpkogL/K7WHOLm8tDHZ3Zh2ni9C4",
-	"w/bKXB6rVbvDET12eZMFfk2sR1FUHzBMsNwlrNfXIzKEKzFeum0yDmxuHyWWmWr21CmPS4yvUPszlec8",
-	"ZinUwUQY84x4zDyWRgBr+lDFyYMOPbBUSQH331xfe3ertI6+S4/oXMEXqpjQS/llqwKG2+0vxAyf9B+Z",
-	"ZQLVy+26x4XKxTtMeth4j5XYpmVH23gPu75diPgw3yFJqUCiFuCjAbi5Pec5OpHtV+C6c5uSOy4TR9TN",
-	"dvbVW1yyrki6FxCRF4xoA4rbLFRSD+CgZCQh9I5s3VoMJiMXuDBe8SVkST74DF3WY3cXzlrHyYoVAbIM",
-	"dU0HogkPFHTvwNImw+OeQnB9FvvUisjJQHHBlCKmH3LDD7tlY7E2e/T5HRvP1rI2OpVF1C0QDrWINjB/",
-	"YFjK+ozqEP1yzCnBksTaw2y1J2UrL+XnSJOEdOk5Q4rgS9LIzsTKZUuRLZ4N5noMMVqtCwjEuox4t4cd",
-	"QoO4yTyme4QVUXkQT7lDWvLcEIQea4GNtpU7I74UNiwB6Ugo4QkOcV79lIQRZ7MDzSalswlNKowlyw5U",
-	"0NFscnkV2oyT2K5Emzm0p60gpMUlDO/6uNqME0M2D+GC/Po7P/j1d364ST7IrkY+lyciLHHRPx50yQYy",
-	"ZUamL/7yF5//w7969Qc/ffX9vx1P5Rk3Ns2DgYTDKyHxBRrARRsjInKDKNljGQe4OAtQOPzMTJGblLdX",
-	"jGtvMJTwy9CCMWaem/huzEoU/nQU5OpNChWLyQlXk0HNhDljJegEXhwrqdPiaPhMEVpznVwUFmY5ecy0",
-	"VuwvTJoOp2IHnk1+vtTpooNwdUYiNwJ1ZbTVjWDRFF1/oPOZjZPhPksd3uq6bpBbH4zo5vWo/AJMYSuG",
-	"G4QGFut2A0kMQJqQW/CUyKFYGU/wF3J6Nun0qzd+y6oflKu8KFd+T9RF2sHCWU1NSMCWZ40RhLRCprYC",
-	"TfkSob5CnXomt7qIYP4Zui1k5jilzciaMokjq2YbHQ6jxlPO7GenwxFbA7hM+5g9roUM16GmOxs/c24V",
-	"Fxei2MIPhBKDFKpZsDL8ukIF0ZBcbcOtEynPsGwwTdCiMvf9y6y+hcnHF2nvnzQELBR0mLOfTjKunlRY",
-	"4lqMrBnxPVUNcr+YGe4pp3Kf8nMmsninUFVyLNfnSjjVqYpxNp1BDS7RkRLVQFdicZl/asLgUtEKuxjg",
-	"0GRm2yTjn8YjpjmCiswQGVkNLL72ModLM24GLrBZjFPMieOe2+qxlA8rznuflCdXiwv2qtj/CYpvoaly",
-	"XMA7YW3aY6QvudAJaqcFsFQL830YXjWeH9lRV5ry1chmyk1nZYLZQ/Gw0wkT5CBKT3Y6FbPckAI8NC/Z",
-	"P82r0HC7yCxgTaxziFHuDSdLXYi6P8Mlj94jWwRVS0JdofLIJ3qnmEhs2Og0pz2WcXZnZrbINV71eeYb",
-	"aGlaiu7b7ubx37cZP2dps9xLhrlmzWos5ZCJOGAlrDTrBD17oem6Gh9Z2vc5Zz5fVHOcvLS0r/u95FiP",
-	"Xehgi8avRJS7VOMtF2xWfnCh3zLcMrcPuSM8fkBDB2Z2EGdGcxrasO9Er7FMQx/kUgmHBQ2ecz3dTAvB",
-	"xR6xtM1EJolJDfAXk5UBJrD/Z22lLb9caZTjloWxvXSjUt7S6w3NudlNXfSl9e5s+xZXtrPRrI7TBiuw",
-	"WhbbXrFd1PS48qA53+kFnK6rj2gyo1gwnGJ5EWdqPT6ZxjfqVctWT+igT9k+Qukg9nmtYOp9u4m5nNOt",
-	"6wuFVXjmk9X2GBe1fMZoqAhb/P+5Ml/DQiBfnz6auSuUgN5WlK0JAArWNsU7gFvgKPKkMDgmFFzk1CaY",
-	"UJUzNO5Culi5YiqlWC0xXC0hDIyERZYQODHxROTSzesz/TyIujQfOeKZ6bViNA+ggyFS7Lzyin838v0W",
-	"rdAjl0A0w/GyNRcK5qPM3lqdJGYOsIS2WVcmMUvVhDlOaSogIWyHtH7rhRGYH9Aee9kqIp8hpO3ECbjD",
-	"T7lWiGxBBZF9HCUgZ3BxSlpfb0VE9WmbKQjEianqMhWRRsOooVt10u7SlLY1SxUGf8mBNi9ZsACjhxKq",
-	"CLWlTAgXpEe5SExb+10u6CbZA61WEdWVQ5tTZBUqI8tv5uI0Gtu36nX4pz7dJZenV8fHX/+nAIVq/iEb",
-	"JfsFkDcL5vk5cJNmjz5vQtJfebIfJvZZb2NRdh9Gu2B91WGXakAbMdvkernI9D+E8lfaEE4BYfnNUiQd",
-	"B91DBaH9Pk6hL5NEjRWFhSxa2H5sGeLZPKQP1+SUaUWu169PAfJpKp6ALtcxQ5uymhYWyK+nkDio8TXl",
-	"5wyrqwDgD6FDwBGaC/ehSurkeLzxRYf07NqKy2DBNkxAjXuqLyr9yM8ki+7JJucVPv+Vj+vx34RBPf5L",
-	"jOh5hislz1eZHG87ZPFK2W/W68QEgzEUyYb4WuYUmsHsxt+YDjT02BfwmKhYdffwIdlu3Ly50dghUiQj",
-	"uDW2FhU5YXCdLNqQrdCReY+wqJWl9sBWzGMxpwnxJYgyer7/oDY9eGJv41vPXmwVo1dj3eYPqG53F9OM",
-	"sIJ0dU0QO3R9LVVPzHVdvDPBvFZ3N0ynLIZuV3w/TM8HnY5FMC5GHkJclXiTeBACDAxGqtnayUBcUXIA",
-	"HDqi5CZpga7U2sHi4VqSRwcP7tx98NEmabHnXTpQGt7/cO/uvYM70bEQEoqac6ZIwjp6k7T4qZApPEQJ",
-	"er8wDEBKgpj+QuqukZayQaasM1B+XIZZImZYlyWxH+qu6Wz8TU/8zYhHzs4Pg+3zNBxqBlgBhv9zlm6S",
-	"VswSDkSgdSxggQYi+2oHQRtoFl0FkQ2AfbF5HPCOIoMeqpzm9tpFM0I1rgz8ChOuRbV2QPXtmMElaQdR",
-	"i2rBkCp6dfB0BNnF8DlLgYWPj+0A8dNBMEz85q4frHveDRk/57JobRtu+Pj5TjAJ/OZJOBV/mBcjR7Tf",
-	"r2AD2Ov30aI/4ZqZjGXw2v9uIJzdqIdSO0S5nLG+rlWLYiuRnadjM8GvzlMFciFU3GciVpAXCpwkobwH",
-	"6H1xCXLTfAhc6NmeIT16IF4rRBr5V5GuwxPTEmS1PI7Y44Ojx99s3jm4t/fNMgCx7a1pgmQlxBvVlYMk",
-	"bpbYebwgbmkBUj6uyFCmoMlJ/BkxsQqLjpQMIZTDK+bXmb0sTK5bCmnS3oapyem5vicWaYscPtnfPzg8",
-	"NDI1rlNG4bai7cXlYug1kIDN5yAiPc9LJ7NOAQGHTQPUteIBGULCKT1jIiI0UUbmyrBMgRO5vZ4exlDo",
-	"TgaQHWdacAJJNI8oxGIj7hRHWCFtnS21+tUIeUi5nybX8XJVO7zEMXuiVjpZvtZHBXjREEjp4qFcYYWK",
-	"F1ano/tlyWwfGk0azQIWnihlJE75ORMo4hg66RJ0AGyrM0hDGhTZSEkHBWPO3bDL211CPYJplqoYIo1n",
-	"RXsMyfL8QrEUzCKKtKXo8NNBaiUOq1t82oi2oxtRox5t16Ob9ahxq/4smgLVEgKV3ZppMwlh5ktpqb8N",
-	"jyVGUWbS1QkCipklRcQLTNPtcVFRIjJNHrpm4AM2Zf58jM2ZP/ewSRjDQLOLqBQY1qScDSu5QCyMiy2o",
-	"4jkI0cEc5nRVW7G3NM2euxe6lExnkoxD80xl/okBT29GMeGoNmT8tDubKJplfoqPTmi2bgvGyibmdjXK",
-	"l/bM9sGPwC51EL+4WGliGOpqvd3Q5crd3VmvS/q7kVBcucPbzuciSiRe4qVdpE7woreseIlWVYAxJPtT",
-	"wdimaZEVwNmWoP5vFDlfnpJOI5/ZVJ+VH4yVErzVE7unfoUnUVzQxwPZDBxtYyg0Dnqo8HgtyjwG0bK7",
-	"pFGCNVEMZTsLRyG88oVGEUs6skpNyKjNoAG3W8tZRpCiTgHy9pB/VqBt7GdGH0y0AY+iS7NEgcFGECts",
-	"Z+YqzGuUMULqEgZ7ezKq8zLT34XY633PRacxmNWqrtwhE3r1pvpwORfOJp5SmrW0DKvDYpIp2OSJ0Qyd",
-	"y9nhPmQ55eMhHEvYNaeA/vhIjTZNkiBR2dxfXMpNchSARtkScwCFAvVnzATYOUt3COqDmvkkQ+/1t+AV",
-	"jEBSmqIjFXn/eeBvh2IHGDgBKETDyJa5DfMKWvlYCjD/bDTq17c2+hQsbdPjv5ZYRQQlhbiCmZhCuIJW",
-	"4VksOH46dpL2lohl+1lCVFmiJnVYcqogv71nTqPSQQxJDh2lAceOkhAVOyI37LdhollEbsG3HiF7l/TM",
-	"/gzSU4Cq7lLLu8BFnKE7aleCojcRYAEmVs9Abs9tE78QsJirB35RcpC2C82BvN0laqQ06+HxbMsew1I/",
-	"kxDIS9xHbQn4eCiNM8TJDhnJAcSTgKM/HVkb32jX7jacCgftbHOAZ3sUVlNOfdY4ppVXL+d6K+Psjhes",
-	"nLOXBywZwu0ClpjQWbTSWLTR4kDHrvdD7KkW5b/TuS8CV4v5sqQ0QMpoAghiUSgmRLZE60ATIF1ttkta",
-	"vghfi7iqqYZkdCCmxRbkytCjIECQtFRPbfoXmxD34hyNrYgMRALIbRlGJ3BvwDoL/OxukEal84X5iioR",
-	"2Op7k84kNK8X4c9BmJiV9CFEACQKyPbeJA99un2QBE70kLeZ0wXgQ8XKjecsNZwwtdekWeR2+jCVPevm",
-	"1dI6nBar0BMUUFrg7XlxnTr8dIEYXqNdgYMkJYKxWG2SQ9ZOjdzmPO5EMZoYmU/EEPwqAE7/a1/7WmvX",
-	"bgdErCT8zPvO2YgoHdY/zG7wQqUZ7Nluztakgrp0WBITU0yneKZxp4dykMTkhNkZYdEQahbH0PIw4SPg",
-	"E1w1sSpjeftco0MUkgKxWSGxviNeNCpGGFojO7vE7FKeSUx2emaL4c4u6/iJedIHPQTBBdMr8wQlzMzL",
-	"vqTNzDIt+LwcNtWQW3voGOe2cRX2XsCJOmEJxlNzd7ldrBFUV51mWqgkjJnx2MImMwuaDF2YhRsgyjWx",
-	"ky+6XC0/IFfpY9py3uGqn9DRA/Oos2jTc8qh6eWwKhgT5bWeuUanJ8Yl79oyo5oJjwUKYf0IMO3PMfDH",
-	"KZCWFQYFZpymsvag6Uc7Mx0tZkvNcpoLVoB69RfyDagFWnaBelS5YI3FJ1sBuBTvr4csvXDrr20/j0JS",
-	"muL7sOPF54xRpzbAoTDXt2QRgtxf3mPNz6SYud1HvMe+ZZ5z6cBGO9dlUoSrjoUln1I2Y98uHEClSmZc",
-	"fAkO0TF5OvRTugqkHogF+Efgr7T+y4yX5fmt5wB2guHejbMWj6SSu9C5GoMBNc7xCi/BBEy7iPBlFCzM",
-	"offSZe6QjJ3rYvFvUYdtwGInZXra77cw4wQjGiH0SeWCUVqJPG1FpGXUCE2TM/O3pObfIWt3AZG6xXqU",
-	"J+aPrtb9DdVTrZxRgPb7c1YcohuflfmzcD6r9UBjnyt3QQfdLumDttrOlTuh3Ywuwgv91mgSy2gFa7F9",
-	"LbZfuti+jFj7BgqJC8lsiwSevCylcAsiS5TVsfaVV51Q26OG3PAkgYu/6514EVIiClqPRsNTMRbffIfq",
-	"3TTxrAnzmjC/s4R5fnvDu0HKZ6mYz6YQ7dXqE1egSxSXB/ko8O9S9O4G2f95iHdDo1cJ4J47EQV15TKQ",
-	"45bsdFpEppCgCpmdE6QlcBR5GEzIbOPVUydxQAiIiX9CI+4I2ab8yIuBxttUNDU9Y8WI/rm7O2m+EZon",
-	"pXZRlTnYbKBe5QI+w5L4vyOL22QaBwZWMfS9Wxbkc8ZYH2JroMRQ4PH2m2P3RVmYBCGb3x5ITfHPzsDZ",
-	"cBIbU4fIhHiCK27j0+4IN+5pd/TYd/S0O3ogf8d2BR8+tJ097Y4OXX9PuyN0mX5ge5xGdPxWl9xKvXhW",
-	"mwuiG8MOXypvzQfmRZUtC3rlSWu+0+Uo9VSM2CMjknnBwGfCzy7jukhGW4cLmjRnBvVZg7GR+08gx1ZP",
-	"ifi+oPS4aoz7iKqzi8pZLU2pC7GExgJZpeBaplbWm8pJ/ZO+tZdR7dsDNph5bvJ4RmZpKlyPnsreGJsn",
-	"dorNROEUps19H4ztSxvP3poFK12IVUpr2QxWJ68F67AwdJYNNJyen3l7Vm6mbzCMZryoNsO4ySXbLAke",
-	"KqGDNBem5JHgUpuUG0Y15eKWLDwUV5Ezr6AY0+OxMPITeXK0fxk4WIdW2SpAg6DpKUsRw87BnHFBEq40",
-	"gsxxRfoD1WWxUWbh90JnaLbStzdvh6u9Yb+Y8I4e+sDLzNmD4ZZNOo/HZ0Z4pWEsXGneVmV40k3w+VbM",
-	"Uu1jTFxTsGH23hhYNELawOoh0Iz13FUtbOH6QNSMWb1gzRvhOqnYRSrbTCnTyzyzd67G6u+Mx3dOLF/x",
-	"dAtGON57lN++Qjro936FBD87bysl+SA/3RUdOTnF3MF5USal+ToEVarY4BvOKjUdnj5sPv9q3pA7fVoX",
-	"u4PV1JNsTQsUlNVtrQ9CLph6Uez4nXRE0oHYcZlj1vQPSBCWSthQQKNbIgeiJItfKDDh5zJOS3qDcA58",
-	"MLJwx1wBio+Yv8rGwhrUwtrQruF7lMQ4HafhqMyCVTSJ8vwPuyzVqkL5clxTlhcioT1w68FmI6S3AVSh",
-	"HBQuqG9naJ0M8KAiio6gVDn6GrgOwUGpGGHyZuwwmXp0VAITiidtSr9dZ3lQXZnqzP7AbQ3qKaAQaup0",
-	"JHq0EG07gi/aVHhZZY4YB1d9efyqL6nGFtanD85arcjoBIaV2k4D3Ysxb5efjU3SgusMOV0AjGd3q51d",
-	"cq6JkEP/5JBy3dqBeHMXEwxaWRyh2CIFg0UM3zlhzUzo3bFJSkbuTSFzyz+HWEiItocJd/l4w5bP42tt",
-	"EhCn/Ris/QbhauHPzcCyl02yFtWyefgP4QD9lziagjD+UrArHzSWJyVFpNlseRFVnkJ8oFEgQbs2/zCX",
-	"5gWOJHbKhUD3Xi4qO4ByuXzkF4+lt8hboyrVZLGSI8ivAch0sOHL4RSazQlBAs3ncYhAN1wv/ExumBvu",
-	"ewDoFk+EygdzH7CSNEd3Ib1PgVfPsKyUwHkRuZmLtYF+4hK/whPzNbJxT5Qwj2yJQOoLzPQsq8KI8oAU",
-	"HrzPxjBgomVL9ZRNZKJxnNrUonkFBMjAqWMzUE8Sczkjo2ffriY2BDpShldZkJAZgnLb1bcp3jSL+ua6",
-	"Yn1NGdSSLA6vD1BfF97llKlBoqeQEQhZt+CVMiUWcHlEFOZPV+hgSpHPPRtrGwClTdg+pqhHpdLQxyVC",
-	"kM+MBVEoCtymXLSTQTxhOijteVrcv40Oh/0pDG1fJMR/9oPe0HNBRUaX8hdkCbcFKbGLVxQtTCigIcxA",
-	"js0bITWraltVMsmRr7BwfxDnDms9UUt0glD4C+bZVp6Ul8eJhyHpITWYgMXxpC+4EONYYxhJDztSwNhy",
-	"HKpM/rpbFJsOa2Zp9JOjfWJGH5FWE4GqKXly7+6dXaJg8ORkRHx3zhIJDWzVt7YbW/VGs974+KPf3vrG",
-	"9af1b976nZvf+mT7/o0H7z+6/bhxNGds+rRCPWNSv5nbaiPVTY8rj1P3nS4ZpQ6i+JXHqJtRrHbDVr5Z",
-	"5Znp1iQdkQZ59Pih4TTwqQD6NyLXyf7eg/2Dezkc4KWrZMBh8lnr8MlTPvtFBhVsPnnUcvMhwxw3qsFR",
-	"gI1QhNdmP0zdH9vEvn9h0dzgqtXiuGrStubnU4KDKsnNPpU/rB4W6LXlJcZKbMKLMNfxO5irImYNyBOD",
-	"C9cgnHAUbNt8SVCTu1hUp6OVIcS1gL8rlrNx9ejI+gd30bzSY1TYEh0nMh69p6pX1s/DZ23X65NkLxv0",
-	"DEPoLmm9EFCvCi01QamrHEN8/S9/8sWf/v5v/tP3vvzZ733xF7/3+t//7IWhGy//8Zff++JPfvL6uz/H",
-	"VgoQnxZ23bk5rJgL2l5Xzwltxw/sDcrWPlv1n/z49Z/9aq7ChxXX+EJYsKOYV8+G/awuJllsGXq/KpJc",
-	"bWD4eBHBrvI+xpa/nLLiyyCgXsgKF7iRZuRGvJ07UFgJuowpPpu6Y6umrKulqi64P0dR9xSn1w67VJx2",
-	"KV9Mh7v29bIsY9NlwgU7OGdFVcwrmOraUrRZKlhc1Pw8gqMLCimBN3Pe4Kzmywk7pSJCn3Cjms1pwdoN",
-	"bnEy9CUoGQtVi8xQbECvt1L5imqlZY2ghb6uWsbIDOBx1il83vc925999+5xPwZ8PixTZL4IqhT59s2Q",
-	"xsryVBDlxwzrc8H1TzGb2hNmraQFVlGg36UH1P5uTcceKrPYIYLWqCbvF9ojU+Ztxb4di643xTBYNCTc",
-	"JJI57mYd2jFqgmcRblYZCTH3+QpCUPKk5CqjUI5k/9FUsMvAh+Fro2bYxrDFSnEpFKhCVJ2RjkznwaSc",
-	"vCJPVFGkg0945Rg80h6kqRkUovtEpCsHaURiMwgRk54UulsbF0hiOqp4TU1rFR/FAVR9GMa1QIid7cWO",
-	"LIKpuOaKNvaJKoSyS5Jmu1zhDTJVFWOu0qRVgXcgHDHucRFZcyuUHgYc0o5MjXLcI0K6x4EEQK2xQvEs",
-	"Y5ez3dzzAukvYopRzZgrM4y4WKBPbX2Z6SDtiQX76TdDD+FUUhBcwCV8FVWEzSfuuUsH8fEjsusWlBrL",
-	"Ie7nj+PYwuU3ZVGsG1vPP19RYbLuekkFhX9WJgxis9WVaDuMnIXnxiyAdOxmtXYS0+PKbSS+0yVNFUD0",
-	"rtxMgbO5CBNFRiTHNJk5TEF56jkWwjJIEvRNG5IvBz6n0740S4Vasg7JTKLbp0oNZTrTC/zIPbc6Qn1R",
-	"4CDmsCxby3TMas1FrGxgDnJnLQEcn/b7+aJv1n6NKqJh6TbuggIUxQVma0w7g0dQ4hpFBodlggWwFdEy",
-	"P+CwFoEUbFIOmZRaFrIClB/ZN/hEzi8GzODaz0qP6yqZ0coZkZgw1C+Tv+QQDXaKrsZYbMBTyvW04CJM",
-	"XnMlc22oLgbR25B6DMwVUrBdUs9bSL3+tT2z8uJTmcY36jOrUM11dcAi2x6Yw3potsvBGyne3hvoIoAY",
-	"vNGQrKYVcRcPItyoIHuP7pIzNnLaIPi3XMK6exaKg9jsN2iMY0iWFBkUkCty2U85JO4NbbCb0jTVLM4C",
-	"6mSHtD7YO7y739x7cvRx82tQ6gNOHjAtM5Fs1l2t+4CizWjK0k+Kapvs+Tnk2oEXxht6CchEnQLqee+T",
-	"w/uHBHPl1Xj4GdRk+vjo6FGEYeAw+55ZskdS6dOUHf7OPVhgqHUCiSRmaXws7c6xsHYl2u8rAIXE8gBU",
-	"nakIGQy0mPGOzWNxLL72tQMgwb99+PABoUINcelN20ycs0T22de+tkNaL47hah6jR/HYXdDj2s6xywo7",
-	"rkXHcF2Pazubm5svW5tkTxDIp3e7qWiPHQvXMGZ4mO/NxK3xCCChTFctZBlYuAVa2UwZVVKYH8zDJwnL",
-	"4oH7qTxNaQ9u3ElKBazP7rGwb3Y4S2LVshjCWJGVY/F5ihYwyKqHxU9HYY0Ff/gM8YTYMRJLpgCgK2bt",
-	"hAYRgpukZdelhYn6XGsmggz9yGzofpcLppg5rQfiNOGqS05Gx6K1Bydj4x4VpwPTBNTNd7ZAbBDGIsm3",
-	"B1Lb3Byqzrg4JfQEkl2F3cJdy1jthgKUVZumUMWfG6HhWJgptX53w8ozG3fjFukyGrM08oVobSUfzO3Q",
-	"m2SP3KhvI/wVF6QFJXI39jqapa0gtyRP+ewhg0RX3mEYiWcOpTlVLoPyK/WvEjCzBokTRtDBbJgskoV8",
-	"pfFVM7qETQYzKyyrvgszywItv7L1VbPQti74V7a/ClQCYMa09AMA8pyvEr6ZhceQr1z/KiZE0HbXJQzb",
-	"V4/FyciZZDePIZSOa+BEcN0DXXinVt9sbNYNqZF9Jmif13Zq25v1ze0a0OcuUNlrtM+vnTeugfHmmg16",
-	"hl9OGTAcfwzvxqYTrvS+e8g0485tbefTYgacPXLNvAwIYLWX0cyHnaL1DOIWQaiAYW3V62MZF7SPSWVc",
-	"imv/QqHcjWx/pryBM8lp0UBQJ2GD+lbvvV5vlLXqh3ntiaAD3ZUp/wxhka/Xt2e/9KFMT3gcM9Burm9t",
-	"zX7jrjinCccetm7Pfv5IyvtG7H0Z1W7gKs5q3/BwmuAL25Xm7UCNkasPej2ajuy5cSH1KiKCDZnSPsBa",
-	"01Nw0Pjj98xIP8mZ6qkNisFbWKwD47T6NgcyfzT3wfKz7wGh5zubd2PW60vNRHtkWDIeO7hlH0gstDDj",
-	"xFmREM7oueQY/nxOE8S98IiI9jeH71b7hoSSHzSB+4QxvD1XBvzTRnTjGRzIuc6zL7mXF3aNHv5yodvk",
-	"xV0nxkOUj5PSJ+eGEb8g+H/6LG90rW3Vt7Y3Glsb9cZRo75TN///1jzLgSHEECnfzOZmteDQRFrWk6eP",
-	"jVB7cEJFbf7FLicce0FJOKQDFW7dfZp0ZNpzlGM15KZ+ffYbD6T+UA6E7aICvdmXopNw1J6uN7YrEah7",
-	"NLWEtnGjyszVoI++wPss5vRdJJ17cWxkI0/XqhFLW8zeNFXM4q+9sH+9RM0hYeioyhPVO/B9RlSLiMf0",
-	"id2xiLnvzkl+x84XbnF2xFADceiqKeuAViLnPnlRsQT5EdPTj9OaF6150ZoXvaFivJRnBNCw5uVHmfA+",
-	"l1huDzbGQD4DvbUIMdrHOkGd3oTRcwvHpTSAZ9uzv0megnXHXrtWhOU0ecejwiJKutHu7TMhOMb1+u3M",
-	"hIS2Id/WptI0YWD4y9O7J0AGQpK3qFaRwZKEmkURBQJJf261Af2Sa6VhTajXhPptJ9SI+3mhekMYGmYl",
-	"uzF4A/A5ZQ5XDwpOncM1chWrGaGJFGySWoJ9MYj6edsNjDjvtYFxRQZGd3LKLYz+bFUzMY77HV00ghwK",
-	"BadcoddId1M5OO2iy8v6wMDzBZBbm+QpOBEUO2cpTcBREaFXyMgcLD3HnHTASkJc9QJJwho4fezCFRo4",
-	"+wnlIm/gDMI4arTdC0yce/v3D2C3cGYY0FP84glUygslgdr+A7NVtqkP4HeHPL89j4yD3azaNFqwKovL",
-	"ObCQ88or2XItK7q4FVyLLmvR5fLtnZ7MVSTdswWXay+y61jF6OlHsDZ6vsNGzzC8cKrRs9rxm2L1nHqe",
-	"1mxmzWbWbOZqTJnzsppFbZnYzwP5dlsyAzK2qPqQlY7yakARJdmaX75frQ1zTXbXZHdNdhc0TF6ggC80",
-	"besZQYvuoQmqzc3ZhjDc7C7mMhGrXSBD1itYHd9AEyUszJtoopz7Gr+bNk08uORkZBMV4tydsce68Mog",
-	"ygKwaiexDIrMmklCZAqpIZsEQExts16YgPSRCEPYbYg6TZmvIw3CCcFiDVBOepeIQZKQdsJoCsH9m8Tb",
-	"Tt+DiqBoPCU9yoWmXNjMQpzMbg5aDUK4HSiz1dYwzlyR6/XtSTnGnLtNeN4mEI8KhJlHg5AkLC7KtH2B",
-	"tcCCYUcL4K0REZKwjR7liTMVm6Eq7WU5w9Aza6ijZZ++qDHzUm3HLKVFgq3t1Brbt+t1+KdeC7Boa4NG",
-	"7SUQR4t8U9xkzMWppsmZRSCqfWaGr6ioRa43/Oqf2TlutgGdI+v8lun8VkHnRhJpd6luyj4T8KXc+2C/",
-	"sbUNw5pDDsHRXkEM66np4AL8u6csnkZJfc4W5mQNWcrW0tRamlrYVuruN1IXPMhEAxqlJ9QerH4etjFF",
-	"1Lr2wt79SnZUeGdtR33H7ahul+c8Y9MMptMOzkUKv9PINeag40jWsu+VmOcWOllRqZkOFL4+BQwoKwY5",
-	"SWZc1KjK9h2Ei9HpLlKffFZAgb19aaq26556B0JooHrAOoRmVeqmPTlTQmjc2VoshMZWtMtwPBCyDbc5",
-	"0+bMr6b7Vsxp0uynrMOftwIUkFMuFDy9SQ5tWI0fGaYQd43kQwm+GqF6aqQi2SFfb4Cw9PX3SSx3SCtl",
-	"p1yKFtEsSWwiPO3TVDsQkelDtrg4RqnFhiLCEiN9SY8o4IBKqH1ik9yzqnOU9W5z1ltZvQyAFWepFeQw",
-	"l9w14VaKKztDq3NzB3JiB22rGpaHE0FnVxtO1KaCxnRMa83KndUa9fpWLaoFJ8F8mZHXfXzfDOHUQpXt",
-	"weFud7mY0u7+g4lWb93Mmv38b//zq//w97XoQmKssd+Vxx+Nz7aKQ6LCimQL/WDK+qw4ttot8dqFsVa6",
-	"VxCg5AhnRcY4xX9h37v2IruvlRRrN4K1Yv0uK9YoZVQIUKp0/Kbp29PO05oPrfnQmg+9qSaSOXnRwhFM",
-	"0M+FRDDtEpqpPk4/gornbDim9HFFOuZ8ESrYEBQ5hLczT9qpX2U8VEY1Lz+zE1IW51c7VhwWtSb2a2K/",
-	"JvaXFTd1UXqHxf/cUL3pxuQ7+JytY1RgUh63xCajzNIGBqos1mu1wVaPulKwD3miAbv07bN951d+HaL1",
-	"htrMHey03fNy0/n4g7M0tWITOuxzLhgqxlAja/K1gJrsnKVkSEcoVKExOAMJ3QVEy7YEqcoFUxUIQXbI",
-	"rq7YJnvOlVYthM/NIrowmgtQX8ttzfnjfGUm59yTtdc//Y9f/urffP73v4Kalj/8/O9++sWf/v7rH/3r",
-	"V3/84/H62wXxT03ta8aiaBYtdLWvMi01g4GuuihVxDkeQ3Q6V00FTTqY+qnrWUFuK17zJQS48Y2YHgkw",
-	"doPX4txanFuIbxxqmTKPr4xo2ZLQHB0fq2K5EA+ZJvRde1EpfmuCar+D1uZ31Xg8Tq4WF0XKjMaVTsea",
-	"Wa2Z1ZpZvfWGZiwAcVEUZV7h/2KyZrMqhlCGlAmdlVfA2OldohhkaDBdZvMtIHoXpIe8+g//5+s/+6tF",
-	"CcLVZb+u6fKaLq/p8lXZhC+KKM/UFq4BWQQEsIWod2HhhsemzbUcuaZXa3r1jsuRTE8SK3LCUAyTos1I",
-	"T+by1JYkX1DlvRywtKWY1lycbtrsz9YuaWGVp81EDptDmgouTltgYA9/UEOu210MzhaE2iKZGqRkckIT",
-	"amaiJRR+YokcQtSB7qZMdWUS75IWVFzbVIkcZo1Arb4uVQAOybDIGMTAA5CqIK2eFFzL1IzXPOKG17QF",
-	"sFrFYKoH55V9drha3ml3xkVc4rFz1fMzYnMx1UBfRoUDcyOy22XWFXejZHhqgEUbSwbYqC83wrfNiwhH",
-	"YJ0/c+nkDZRQvIEyhYKLgyQmZ0IOCe1olg5pGpf7Bu3hnhKw1aRJUkTlhNS8Y4/GhhMTprv0HwSvHPk3",
-	"LvEMFnU460gCLAVU7eytT+VyHmrdZcSfDLOo4ZlRwSnMfz8tdrDiMbz24oR/1jRU9OU8FYeKzss60P2d",
-	"9lXobJvnOI2l9sSCLF93EhdO8/2Af3Zk3q8iBkxULhkU0OJHA1160hcNJu1wwVV3AmXba7n/8iev/urv",
-	"//GX3/v87/7u1R//+LdeGMHTjPLl6z/6v7788fde/Zfvvf7uD2pRjT3HPUaEl8ODRr1+PSg3+uvv/CB4",
-	"99ff+eGrn/+1fXeO+NSi2V94MMQyQ1mHda5V4suMA2B55oz1ik8GigumFDHUikhRWMdjDuI4watT1pbn",
-	"LN34TPZOONuAggVg1SsMODvKSqGDr8RV1rYlC1jSiWxBaNDhKcHiO5vkkHZAEW7TJIFMBTEimvcK6n48",
-	"xgEdwUAuwfiX2cpsTywmWwSnj/UaNqFb+1sTYmprO1vLmdlsX5XQoIaQ503PmIBq0WuJd+E7dUTPGFbc",
-	"xkR4sKwMISAZSnaTlApMvTeUO7tQ/kTOfZvkYJbC9RgfqWKGwdYuP3a6vGsALuBqhpEFfvzvASET9m4d",
-	"fP2GqrZ4ZkvNKvZuLgJVco9pldX9hxg9GoQ8W74AN1UKhrxaS/jbJmns+sS2PKiHlpY05ZJ7u9TIkjih",
-	"AFQEIDld5SAcjLLFg07NCM1jCAJNDLNB7jzoIQHJocCZ+Y42yVPMJLYdKQiQECNMLJYdciqZhzgBDJXY",
-	"9VoW1w0X5GoRRAwHdZkxs8oS2Y1rWtNuj6ZnTHNxagiZJ2o71mv3Ppw5PQSSmMZqZuuT2W9j/Z2z1Mtt",
-	"412m8pybT43aYijosBNvTI2jeVMApy8UHFdosTFl1ZRMdW2nHtWUpnqgajs1eHlRVPVlBUDcj7USuVYi",
-	"Lx2QJLVUuArnmyHKXnvhLtuYqbYg6m5IDQMKmYaTIkOU6IjItJipoP/TxuMB8BdVBYF3aCZ0nGZtB353",
-	"7cAolsyEO6lyvMvD1qcdpDU3XHPDNTd8B2BR5uGICyKiwJF+yys6ZbRwUe1Ldjp55BJPbTqdoPJr7plF",
-	"irjCSN+QEk9rcr4m52tyvsIg9wvRb6zSsWQNe29V0zkQBKv4CNorqWx/aHuv4gZw6hEX1hiPV77EGO9+",
-	"rHZzcRyH+NJbaZPHGayDGldjY/dW59LYRTzXCwGCC0L7fbxOfZkkyjCMlJ1ypcFLG/qYwRwfWg+8fZ2b",
-	"GZ/TBGK1E3NSVUQGIgEnOrivMXTYhl679psDcSbkUDTtDABrTnY6ZZbuQ+cRu0pTd9s6pwNhygadQ2yz",
-	"EV8gdnun1tW6D/BOUS2LW7cB0EGEO77mickjK3JMM05r3mPNz7Ao1J7i9NqhIdNdyuH42HJRwQDd/jR7",
-	"qrazDb3hLkHUAUubMR3Vdm7U6y/9MI66zMIhSGHtRizplBrpX85H/FZsJKdas17fTHerfmMrqtFzlhpp",
-	"0HUE63IdNsbvJdb9coEfOzXcyLYUHX5a23nxsmJO0uTKc9UEV5ALfuOqibfKfWGPD+33zclhVDGXZeBG",
-	"Vbx5EXzqykHqq5axtInRILlvpNBd/OJl/mja1sOziV/NOhSCPddNT8SmrohiTMx44LTHhG4q/pkfdtGh",
-	"g2/19Kb4qfBNFEvvVu5uppDcVd+8fXva9YpqWmqa2ASzrfp2o3IKGUQEwlY1rtejGm5TYwtyIWCD6lHN",
-	"7oxp9+XFgSS6K7dWFdaqwqX7QXzUSiXpZJamcO2Fv/lTfSFG1PTKAkCvQVIb2Hh2Sco0T1khNBravb1g",
-	"sfZsvLueDSuzznRtVDqw5b6NqWdpLcWspZi1FLOWYtZSzJvvv5pPklnQg4Wn+m1xYZE9i9IUZyYfMIco",
-	"0kllzweQYE4+otS6jHyu/LtoVIKSbZ59lrnHAnZ6af4xlcghS8stJjeA4wWE7GVUGwhgX2OJXgUsDRjU",
-	"3AaSlbrZ1oLFWrBYCxZrwWItWKzCk3p5FpJrnjq/WEoMKfQU3RXEkh6FjB3cUK7ifY+e2dREx+9BLtjx",
-	"coHwNBHVcK7IKT9ngggJsEMIs8PBgpPJGSi6DAHKQ9MzhsVnEzkk9Qw4f2urwGEEr39g1+Nqy6vKNGVt",
-	"XMUwewFGWNvZ2Kqb1ns0PTNcDRfReXusdIVZELJPBv3CNqzfybfCxbnkbUYa9etb8zhn7Hrh4q1K+gi8",
-	"Z1uG9J+Y24LHPhqfYVUYuPedZGA+IIMrWZylWMc9Fp+y9GBWCSJzWxhkGnG8Awm8t2Yla1ayWIotUAIi",
-	"DXkA2pIjvJDDfolMxh7eZWJ4XNzA0Gm2uWw+gAjGZzlTpC2LMhIgJgZH8tYX2cd5rPNb36xbdoA5oiiH",
-	"BJfqPeWu2rIROYuKaAXX1KKXlSXBg1/CPnMZ+A4eHBFiiwvwEUG7fxnVIAAI5NOUy5TrUbNHnzfhjezJ",
-	"myjMFAcJecwgpEiKJ6Dmdsyjvombpi9bWS3oyaWa7tyKsq9DJI/azo3gl1yUMIQGt7ssHiQsbkICcX5y",
-	"y2qhuD2z5Ai/1WvhYS08LE7W7DGKvPXYiKYdmbbZIqCIHl9rQcP1Xdu30RGZHR8A3hhBwQyMnzNbL03t",
-	"YvK9pctckTPW1xCcKBBDFa3Yw64kPRobjRFBXiNURUHkoFjwx/w9KVk8GuRp5cJlZTVNz+mE3leFAt40",
-	"5OTl3LRjtXrbmuivif6a6L9VxkeV0bVqNH6KYoivXXvRppqdynT0sorwuW8fvgwhdFVXfrmC1XYB1jd+",
-	"feMv10YUHCKHkeSuKkh9ustGABCxpOA3lxLrjv9MXNZCgrF4gf+EjaVsTBUktutjwheNY25ap8mj1AxV",
-	"c+ZFkh4X4ZcND1ovEQZ/RdLYmvqtqd+a+pXIO+MEcHn5R1N1tqE01Vxp3i7PaD1ylfi59mCSUFyk0EQu",
-	"BYsISxQjNEkmNdMjqs4Osz4vgYp0KDf33iLSvh/V+kzERqMTbOi+bWxlX6dMpyP3w7YhKtIsnfnJfnkj",
-	"iyFx79e3ri+pNvk1mEVIwHDgfKjrLNRFb5NZQARKNltITkaQD83mQG8tK1vg79FAbXDRkaVKhDv7A3XX",
-	"PHbhZ38iDfzVP/zBq7/8/S9+8Ic1FxPVxJd8jFTTZWwePLhz98FHtUlYV2zg87/9z+NtNCbaePxw/+Dw",
-	"sLiZ19/9was//vPxNrbG2zh8sm/aKBzH//vlf/ur8Qa2xxv4cO/uvYM7IJcteTtxl2ayeQ2FT/67vZiT",
-	"9WvMHevIQUpi2R70mNAstqtEeoyKOS6cGpz0uLb5unBdSi6gL2w3BT85LFLzlvtaq5a/WYMXXFDtG3d0",
-	"Sp2lWc2kWSVGCutXIjRAULvjakK9zJ9uJs1cvY8v/vT3f/Ofvvflz37vi7/4vdf//mcvDPF9+Y+//B7U",
-	"ufz5C0N7X5rlcC9bYpy985Mfv/6zX1Wnv5dWyKMKVhPowJ8+m7dgJ21rfs5CK79DakoZTTQH5KdLXd4q",
-	"gcrLSa1VqpocBcUo1srvWvldIhG7oKBTRUpbKiNAEeJpadj3XRgXhu0yQD0XMSDJgPeVa3LGWN/IOTwl",
-	"mj0vTcl+t8uO/XdURawyey/zHc04CWumtWZaa6b1zuTdQi2PJajIYpXxl0q83SUtTw1ahAkzOwUxRjFX",
-	"8KEsufVCKg7aTvLpqxl1wnr1IPEPZZpPVy0gTp7EeJqE1Ogff/m9z3/xJ6+++4e/+bd//uoP/+D1j/7o",
-	"9f/+3XlyS9xcrwBAdk3f1/R9Td/fBI9cZMkjkakjjherqgxUHl920pb5RBViwL5tdkwzjbUNczU2TDhU",
-	"pfZLPHJL2C7NVi4X38JEnq/Tfh/rBqueapoP9XoDjrxSKAPU6EYixemG/yaqpTJxhQUxIz+1TAkBBRp2",
-	"YcCrEPZVqVHnjAiaVSOlWa9J55EhzEqtGjo0SZqBFAHSVFS2wDm8+ph16CDRFQHquWpaghj7XvJbomW/",
-	"6YJ2QESpiKwwvo8Xh5yA2zFdcDADWAsNa6FhCUvmQOUyWSvQ22Kx4NoLdxumxip7crymJGtKsqYk7555",
-	"aX56Mq+28MTdlYswLlFBWK+vR6SFtKJFBuKEi9hVx4X5bJK7uSw+nGvbIlFBNWlIqKMidkl1rlC8eQRy",
-	"7q+wCNLSInCJESwjhCAfvgxl4BIZVsCExiTZOWXU1aK3rfnKmq+s+crVmrWcMUumzsJ1KXLrtTM2mm7e",
-	"+sQ8cIl2p0/YaJbZyVwqGOfaA7/iWLsuI3uP7sLiI2KJOTh5w1UGvqPtNpk/eool50ytUioqBJkzRwdx",
-	"3Yy0YUYIEkg/oW1Ghl0GOHEwbPM7Av135VCUVQz6hC2cOWb+dHwplfEAEdwqc55P2GjVAXjVnVtnzJwZ",
-	"2NemazQqnu0SzPcBG8IqzKQU7xj3XTPTBYnYfXpmrr+jYZfBOwtC2IqizxzdWAeevR2BZwuemcU5WFQt",
-	"tCQ4lG2aJCe0fTZR06acE7bcO60x/LEW4my3iKIjRbpymBkSoHwfjSP/rYcSNX8wBcA4YFmI0BgAmr0m",
-	"Qyq0IlqSE8eBWbxJ9kjK2oz3QfnvGa0W4dvDht9TRAx6Jyw1gwzA/AB2B7D8uCZt2WOKnLCOTEFIhoxr",
-	"eNqyey3BrKAwsXAXoWJpj4HFhp5SLizkj3LFWzbJniBcsx4uToISENWkTYWQ2kwEUiy5IgnraCIHepdQ",
-	"XCUnA1Ex8u/g0nUGykz8KFhPABiyQ0esJNNuuDhDyPK084ZMTjMAM2dnbHl/i3TlIFUZ7u2gX5Tgecb2",
-	"7Z7XliolUC7yfO3a13KyRO3Fca2nTnl8XNshx0ZwuNFobDWOaxE5tvlh+Mudg3t3v/H4znHtZa7SqWHI",
-	"IHKccEExtRaDZJQGbKCFpB87yDl7KTGw+RtQdMYXlT3mJtVvrFSwIprN2gO0C336LKTgH8rUb5DaJEcs",
-	"SZAmnbA2XP+OBwetCrDYH5wkvJ0XCUL4AzUthB1OzZBCfQogZz2oXEFFmyUJi5FoYvh6zOJBH1WoHh2Z",
-	"Q2VoBxIrQx3Q640p3tidCqsXc22f0Cwui4J/kBv2BEUoKkZ8wj/DMLXxW1cZBJp/dmTeh8rE7Hk/AVXD",
-	"GvzKeuSxmtqhodMqd5G50DevZ/eYC80sJnKPPr+Lj2Nh1B4X7rN/nKYpHeEQi4aEaynTHKXq0ef3mDjV",
-	"3drOzevQrPvYmCQnzy5DQ8P6J0tbNdHoFE/TrD6WQ9Iz3A2SMPD0xes4oGUFTcNOcqTEEImTgeKCKUUQ",
-	"8SWkU3myMy1RN8iAGCNI4JJBRtyKCIWILpJIeaYI1WSrXq+PDYlq0pNK7xgKYwhTVyYx6TAwqph7hFD7",
-	"LaiS0oqMNCYAeMJQNnTwdOk5I5S0oG5JG6LZWuMUjSs0vZSRtGgM4mISB6MY1Hk5krcAiSsnacVyThnh",
-	"KmvL1cipbDaR2NY4X5JgEpNJXFKF3qzz+KBn+Ubu3ikf95xV7cN9e5tr24fzWAdYrsZwnaNfpYGW1Ylp",
-	"NKvsvdm4sDkAnnWwsoIlaCUnFABPAK8Hfu2zVEkRoWddB2HxTvX1rMAQB1AETxgTpMON7Ei4yPzjfTpK",
-	"JGqRiK+VH49/DnTgFoiazTM2apmRUjdMZyTHUixAxLtyCGZxYP6ggdpIAOfcB5qeDkRT8x5rkT6T/YQB",
-	"EJyhLVCqZRe7b6Wsz6i2JbJUy6rhSmLj9murylPHNmDCqVkuwwMGQvPEas1GZocJ4zKCJSKnq4N1oUN5",
-	"oghNYDZj4QQ7geJOaBynTKmIQCwDgPykI4T15W18ywEuSTQ1uFWLJVoRwNoADNA3SxQ/FVQPUsvRsBVs",
-	"eqwVK+yqMt/DDEa2yhI0wDXCgAfL34yA3Ygy/rlT9yXd4DrFXJxqmpyZy+aPYG2nVm+aF5sYUwznOHNA",
-	"HHHgHlv1rRsb9Vsb9QZp1He26i7IQKYPkL28+uVffP63fwTXW525737xJ6+/81evv/uDV//L9zc+/8VP",
-	"X/+3v3r1h98xVMYyNzTsmX4HW0bBe7kId1qxXwaOPSytVYI+fRHUzfNLbFcYGg8iLBCRC17CO1Dbqb3+",
-	"k7/5/O/+5vNf/OLVj37y5c/+6vXf/sVvfu9/e/3XP379oz969aP/+urPvlPzC2bkgi04PSF5aVo/kKuJ",
-	"Y0vA2cpvdbBbLuP4CU/+fRpPzS56mlf2uR6nxW+4d2gdarEqRFOWJI5dgcXXM1uAfV9Q6yqzEV2DRlW5",
-	"gR7ObUcmiRwqD25gJXTDhVqOZLUi4HSgiLeNGiScBb1Nk4SlyICCW9CXXOjETCy0PKFN2ogDxwJx7kus",
-	"4hgI6NHwrWSS1d4x3BFEBKuNgZ+EpMwcH0U46o00UdIwbPNDj4OxDRmijY87Fs46pjQ1x27zWByLDdIy",
-	"1LxpXdGtHRALTmywQYsLrrlhAS0vb2zCS0LGrBlLwVo7maYIujZ7bqTD2IgZ7g3ygLFY2Ze4ULrJ4xa2",
-	"Y26mbvYTKlo7oWRj5xCTm/WIXL8Rke16RBo3QOOte0HGmviB9siObU21dnFzjDDXp0qxnEdhM5t0hwuu",
-	"uixuRfYLeiKMzpjYZXAT8CbEYGntdEHaZCJcFbu8JfMZdpmwRokY5U1Nz5ggrR593owHKJO03AyxZzw2",
-	"WGahZYRAOdBNbLF1LEj2cCi7uckVrz60m+8zmIJfmB08UeYcle7isTiAi+cgO2FJhpTrTAqHA4hzsXZX",
-	"uHNGDARZL2apkTJhSRCIhGYTgNcgkhXW1a4G9+c8hpOd2XDNYz78FfpBedfcHCZi+5q5ficyHu3AmK3u",
-	"0LJ9NKlu+SaM2Jk5v5iId/0rcqAjwjvHwv4C487Eez8VGIW7IDJmm2QvbDA8TDaCl9p5FA3MTcfN5Fjg",
-	"QcMFPmGnXKjscMLCQExyeNls+UdHgo5FoWfrwJLpKxSEwys1UUmxSOpF1rKTfxFM1P6o13Zu1qNaeI5r",
-	"O7du3drKycbmZyvkfvn//f7rX/zgix//ly//y19WFX+zDcuJ1kcgWu/U61+v39qp121rgWSfv961ne36",
-	"hCgNLDDby7lWJXjNtuGMdKBdhmPdOmpcxzgkP1Z8W8jazm2Mk/erVWlNxqa6rIYAp/PtVA2KpPv33yDp",
-	"HqWkDANqLdGvJXoj0T8GmdOJV/0+EwxE50C0B6YjU+CRVl4FcfCipX13O8qk/Yed0M9hyybYQbXY8z5r",
-	"G/KMrTAjM56MiE2vCF8EC9mIaTNLbfQZJXsM4kzMH1aAr+SCxjpWrppyVyaxcuKFTnnmhj7Kj1ph3/XM",
-	"4CfkcAelQYx36WBlCLT9WTRynIHRYmACaLHLzHzjriHF9Bye7gMRj5vKlii27FapwNxljoLhFc9Ci9dW",
-	"Rhm3F7QnHYh41aG+zpF8Y8WOZNfxmoCvCXhtp3bIULPHG5TpJJfjIC8l3i6mtyyjO7ystQUhwlbib5wV",
-	"K58r4rIOM1559jDNO+k8H87M14Gb8D3lIteW82EGx171zHgNUSmXVA7QxMKyaGGohL9JbHkA8pWtr8LI",
-	"Ee2ffGX7q1AnJWFey991v6EbUHXlIImx1keL9AdgJSQntH12LGxBe6jwGJF4wKw9ofX44OjxN5t3Du7t",
-	"fbN5/+6DJ0cHhy0jyLWwZEiu4lLL2Zpa9/d+t4lv7j988uCoZUQaCKob9K2B8THIJVycQngJyI9ckS5N",
-	"ewlTaocYPgnTs8YIZx8FexR6QGE9wGzFntO2TmwIMHzt/ZS73ifIdWQzkaw44/OwQeqChvf86mI0MUQ7",
-	"Z2YebDqlwiZ4cyP5wZoHphXeIUJ6gc65jjFY2EhQXLTZ5rEgZM9tT9CXkgT80OPWYBwctJ8fuwATcJcl",
-	"sQ2FVcX52+bVTSF10zyKVj2gRD7i28ug3l9qU83jlJ8DDuKU1vHVTa6a8DSYDScERFQTjqg6W0o0dOry",
-	"i+Bi39Uk5nBW7KFhWHU2SWrRTDgllqYybWbi1xf/9y9eff/ntagWXhivrXspM7Bc4F9b9a3txla90aw3",
-	"Pv7ot7e+cf1p/Zu3fufmtz7Zvn/jwfuPbj9uHNVQroT2po2fKzKUqe46Mz2hWrNeXy8ym7//4Rd/96Mv",
-	"/+YPXv+7v5mYkw3vXHpKTmIdn9QQPBeDRcY9a/23FhxsZaEaj+v8GkHVzKJ1lvpaTl/M0AJcbKAhKggo",
-	"t0aamo+qL5FKmCgVRjZOHMRJiUhihCLLrLsAbKKIHAo3FojggbGlho9wkUXwWLVTMaF3SMtowiASgNDV",
-	"evTw8IhMjqZ1LIbm/tsoVpvngQlGGFe0SR46Xp7l/GRRQRAvO+jjkCwwyqFhDDTxblIpvHfqWECAkJ0E",
-	"T60HaiojW87IoYcyTzHNdBzJjGBgVRiBnQsoQSXE1YlKtZ1G/frW0kQ0qtbR9sWzm2/UXj6bm4Z/YI71",
-	"qvEG223WByt/I+cVyJ5knQ5r68Dcs/BeYKPX67eDRu1tcIwVz4mNO8rJgvnk8KMuV4T2+6Fc6STbzdqC",
-	"Gxb50SybMZHbz8qxSEaZe7N57pojXhhHBEuVofqSNOr1OpY6XIo5OljWYqaIQaLKsxGM77HZsOMKJCqI",
-	"isSDlJ4kI6K0TLOYG0twWsjdILoB4oMshFig+g4Ua7qY5VYUvIkOBAxMdqaviJgDvcGEoRMx+Qrw33/S",
-	"2Nq+fuPm8aBe37opaI/9EwzkbO2S1teBOVOi+rTNIqOqtv6n3/1d+PLJ0Ycbt6IwWLlD9FAS9u0BTYhp",
-	"R9k6nV/N4mPwSYRhz0KtT0GtxOjr59pqxH7ULiTkJKHiDEKPDEvvcShKuksoAfYHrhKgVOx5n0IoDfpL",
-	"3FIZPd2vDo7buXPst3YPICwF1q1r1t7qxXYLMFI8WH/0FDURS573zB5kOr9PDeY+3djIKC4amz3v85Sp",
-	"JtXwlmD+fFC9A3HbNlYHrQNmXQJ9W5mht179/K+//NX/+vpHf94KBvVP43TUTAfinxie1vKGE66IjePa",
-	"zSVqsySxEhiKWSfMCZRB8neR+HPIRHzYWz4UOiq+Sm7gNsoJRztrnCW5NHZFcskvNt/nRMqEUeFSBBcG",
-	"rLPYazk57qjgmMF4ucqdr1CKQ9A0+/1OrbF9q16Hf+pA8voJ5SLfyx5cHE8ewsbGixi8+tX/85vv/NtX",
-	"P//rV9/9r//4y+99+bOfv/r+H7/+d3/zm//4h6++/3+YnSzvPaopOUjbY1jPWdGD/KAe+f32NyqAhS8Y",
-	"4DRiNP/AIH6kmQ0N4QKr1zxll+cDxOOSjog5kLnonKJ6F4bVNKKazVlAnL/9B7Wo1uGCJkGVil9/5wdf",
-	"/OUvPv+Hf/XqD3766vt/++vv/HCybgUur69bkS2uB/m7YWbW5n2OjX791s38SqdyoIN8YHbaw6jaRuRz",
-	"uEG8paKp6Vmu2AYgZHhUwPdrUW3I+GlX13a2zNXz8SyhcInQgTEHURauPdDaEiCjl1ENDNfxrGUdX7vq",
-	"K1U4yjmE9MJhz3ksZ1T2gDBBuw5rv+5aOjacGoM5aIEDy3ljq3pqnSBcyUYUIqhclpHIDOZSTER7pMNZ",
-	"Fpk7TKU4Jb99+PABJAMeCxCNe1wZOucm00/laUp7NrY3lZqBu4lCYLHpEwXdYVcmDKT9Eh0Bo7md7cCv",
-	"46TGgCIfFaQVSFUbn7BRC/MXzSZheDQIt1QdB7nhWdIB1+QUg3xshiKOaYrUB7r3FWfBjZvNjoYSRCEV",
-	"Wb8V5GFCAJqV42Ff/K6z51zlLGgemQRNNJcsO0UX0Aewqfdv3QajW0Efz+bkLm+miayYX89crGWZtbeo",
-	"bW0F5jOgCjhE+NOLNF6Wz3i8SxDIa5MeoeqEkZhTCG/Dq2ANc/ZObPKMxWRtOrpk24YnNi/UuhYchHfI",
-	"trYWN1YsbgTGtyLIpwUED3N3r72wd3lqiJiNLpiPO5mXFg8Pm1W5cH5lI1T6MOi/CiZsPGBTfx+3Wbm2",
-	"M3uU+wadOBDK476yG+kKJ56zNBeJN40D5pDk+6k0m83FabPEg4TerJK5Nuxc0A5W26m9+v4Pf/Od33v9",
-	"3R+8+uM/r9nQiiasH5D/cUVVT21V8VPh0ywKTAvLec2imjbM1cUxTMPUb1xERUiqzqrojOv4wysqjjvm",
-	"s59NFssiCfPU8RqGzk9JgcBMwkcHD+7cffARuiSsUOKj7ncxBRM9zpXCyvoI+FlQGWQfGl0T5reOMGMH",
-	"OXrsvkLq6z5VobmWqlaksNffJQobESGHZH/vwf7BvXsHd96tWK53rQ4IECsHGAUKWxDMK5P4YkXZa+y5",
-	"d+wUogbeFWQo0xjLkHOBKqDaQcAAdBPGA2bRIOw4wQObxAQNVNr9aCGaMNh9hKagrssKOpUZMnJBaheO",
-	"8o2j4bRrGOLOdoR/Nblq9mSaoZxWoLxjFJarZjzw7osx/4jV0q2NfdIpsrgfJApfcYGu4TsWWRegmtxr",
-	"jag27I4gqb3ZGYhY1cb8KflQXEhE7MjUR3rvku2Jfb8w50bldG08WrPoKNwTsU6YWTE5fNodOVoIlnjm",
-	"oNMvRXI1wk/CBZul4B+5594cWvTpi9pUQmOBFgBo/hyJB9r68LItFmxZ3OM29OjiRA2VcL23E8p70Pl4",
-	"PGhOsBxrchubnHMcTqcuiHLMFgMly2nxqWarlhHR7EmZSV4QJGpNWVZGWQ7OWTrCACU9jhvg1OOIyCQu",
-	"QhBdkuRMr7zm4rrHSEuBEg1toQsQkYh0WRzSnBi8ZghzYO8+MhLFhzzRgLs+Zag+e98p8mbYqIaVjNv9",
-	"WNGBgI+/nDoIqzITyDLjihiqT2QKeW9pyTicmt1JZa8YzdmoehugPU9iwFcZjQ/UsyOaMRAtFxrG2wai",
-	"bA7iGjx5RVX/zHksBU1eluRdA+Y/vU4RRADAc4Qq0vroIB9xge04Qx9EFXuN04KaCU2MAuawiiNyMoLo",
-	"E92VsXN/trtMHQujffZT1mG63TUNQOFkF7OB8axGY2lFgVLbY/ngkRycmzbC6SbZN8NHlEEMDEYAFBYf",
-	"CxePiHCNO4A9bGNhbUOJVNqVcEbyAIJJbNOaMS3IJgEPBJR53ixJoz0Wl5ZHC1MELvVADpdKQDIrbGhT",
-	"LpriCbjvbtTrEbG/u0jOHuQ2M6CWFTI6oTBBbce0BD3Vdrbrc4QlwDRXGpIAQnwmNi9iIV5AsJ5hpV1E",
-	"I19OaLYLP11itrqEo1olQV1oOoOzs4ux7mC4cqHpYJNYRw+sowdGjqxZsmsPThTGElgMraVSeXIsrNTo",
-	"es9cWmX7tvVVsoE56IUdw6qNrqJcRd5QW4FcCxFZHK4UYvhSKXuRpfc65QzZ5rEwzCoesE3yBNEzAqLR",
-	"soCkiN/lM0vMQmwSjLUcKIu7j+djNwO4sJFC3KHJItSHNR2rMUYG9mDbuszQIFw6zbHIMeWMd/oyxKgM",
-	"KcwZNF1lXDN1iaxnDnwfhH6uiDxn6SZ5aoakbGqu4/cAFmuWx8zH8lDHwo2kEiFHFbgFtCdBlWQ9EKGw",
-	"s1PJYMsc7Ifnt6eYtKVJS8lUt8hXLCYdWHQByJlrdSzkUFijl5D4m01x4vqru3ggARxN5oFFutSinZgV",
-	"1g7vLqaj9xSB04SHY+K9IVXHwm8wlPpxciHRMqaj/HvfHvD2GVPaIs1BBC0EwkLfmIUVwETbJTw1T0Bw",
-	"qrLJW8fC4rcQeipd1SFY6mGAFB2+b4+eE2xYm8fBFni8OLuDgEUN+5HNMtNEMVg32Kmeu04ufQwDc9/z",
-	"B6PDfb1LC+BsizNS0uEd3XVimJmTrwrBRTZNX4B6lCESdwciTlkMa9KXMlG50OTsAG+SPSsi52NKoSEN",
-	"8LluaPBeZC6ctKU8zuDo2ABgroiRsB3SC5gPduCk2JsFN9tW1WhjUQ0osmeF5ph8pbVvvt7Yl0KnMtkh",
-	"Qm5AwG/rq5vkARu6FTsWmIZNUgo7OVCsIKA6UBNazmfkc8gEOWF6iFiBRp5WPop5lQgymeQ7t+l3r9+/",
-	"G1dSq00flZXwp0auvSx78loUvRJR9A0VLN99cW9x0W5wYg7FCdvIIvlLZLtqxe8g53exuncPRZtVLHdn",
-	"4RTnq3n3VKbxjfqUkneu1Yuqe2d9VmnzwgvTMeGgdmvzhKi/zVXpzOlYG1RXY1D1VMGHoeetq7vhrUdU",
-	"OdTOEtQNzFeDlF1u/bo2szEZY+CqhvyccawC4dLAMHRHEnsjFYjxuUJxUNoBba878CiQV18bA3WLMahL",
-	"j9Bgy7S1QpD6VpBAh0uUwVJAq67CnE5HBbGf5roWE8RVJoydSHlm9f0MSjogkzuNre1ojBzv1NpykCrW",
-	"dC9nUUcgMDSC1mpf/PBHn//y77/82T9gqj4KO+Y/6lr2+gQd3ald36plefRWsur1E4jy8V/b4Xzw8OEn",
-	"dx981Nx/+ODDu4/vz5M+bHZgxbldCyxvpVDaovoJiByIg7CRs3ksQfwSj28Q6+VCZ30RteL9CdkUxreK",
-	"uDC4dcGI1cV2fymxGg/EHLXc1jbatY12ZOk5oeQp2zcnZILBAuNZHhV8UpyHug5cad4uj90wh/owe+wS",
-	"iFqWo+owaLcC6NNG433/qZkC+sjt9zdvzL7LUU1LTRNDJ5cu6mIWYR8sfzO1ZnhqLWMursACWuSkkElO",
-	"RiC5XQRaeN9dCRr3uAAT3UaFq7DX77sQosu7DZaf2oCq96Oadas0BRu6bxtb2deYJ2J/2M5lnNgvb2T3",
-	"x71f37q+ZE6zX4NZF6LDz9e34oJuhcO6g8vgAuPyth1C+/0K9p3+PJj5PojFgtRSRVoFwLK7No3C23u8",
-	"Ff9MyCHEjtgKkeCemtBq9vr9NZb5Gsv8LcIy9yd2DWe+hjN/O+HMF+EX1cI9CkIfp4U9DlPa7zN0TQ8p",
-	"VoDmQmnAcyHZYMF7oArz6fb6/VW7Mi8l/a6Y+lnZ7dPFcqwvwwMJ+pVLUV4SJMft3VxeSRfLwFOH/Ln2",
-	"NF5tYJkDbqOniP3bW4zgdBlNdLdUEfsYf16Ks865G3Ourlkp1h5gluunz/LJfwzkNQtwZ2bvYjiCxbIr",
-	"ULhQ/cFJwtt2qQw5HJWu1GP49Q1eqEWPYYXFNfT0hCrmI2Ss2NzjpynFBLn5Vjvf74vaCVW8vTcwB/XT",
-	"Z4ZxnDCasvQTBsOCrGGI1CnKdIJAJfy5FtUGaVLbqV1DqopjGn/hQxejB7AOKiiY6mujwjWko00yDlAJ",
-	"M8cyw5ZxOl8xmkcmU3lcb7Tft12Z27lJHskkwXBBjArxwR+RUw6xBr1gm3mPdGEOlRcRdDdljPijqxwd",
-	"MRQki3sqFAcQ5kNtko8ABh1C6/p9m4QF6/ueIjSOU3PP0K1m5JkWsY2aaY0PFWhUwXDZc23b6Ce0zboy",
-	"iQHb8qgMjR0yNXhsFscldDCMlFAK5onjVWewpvlVc22ogpE8xfK2NmLiPYiLTJXdDTkOkAcROTTo14Jj",
-	"uhhTK0/Y8EPniARs9gDzOw+8XToqX+8OcR1svCE9M+cTwldtad5zKrjqZnsJEYcnrMtz+5EdicL+JODZ",
-	"xxIa3SQtPM8tvxwsMJnYqndB7U3t4zuzuEnzVI9yoak9gma+tO2LDfPUrXqE0XWuMyvlAjSpuQgRaRnS",
-	"HI5laPvL2iByKBRGJ7o8pXCEEcmsklE2EuhEDjTzyJxBtpCPt1UQVBuWQ04S2y9niqguTdkm2QuH6U+E",
-	"P1pm3ArxU7FiXrY1MK+SXQFnnj1PriV3H2O4E+YiAeCCK0coWIilgDaN9xQcmUSG/foplBCUMy4w3jRm",
-	"CTcDD991FfsnX/0EwpJPRnaDYk4TCArlz3N9DwSEmJfM23apdgECpEMVRhKQ3qDdtcD7mgwhPKItlZ4g",
-	"PMXthhgkcMUx9s5bxkG7C6KnXIQRnIKye9pnsp+wrNB1WIgW87YjIl2Yn1u3aJwq5E3wk119LIdhT7Yi",
-	"tmkY+IRtN7fCeMjLhs2Vq7JshmarcppzxdsYdB8ceJ/83GNUwNO5Bdeai1NVwvwSSWNyQhMq2k50UIO+",
-	"6UfJVAXtWNHh5bOX/38AAAD//w==",
+	"lGxulu6s1w9yG2rkf6DZ5sT1qVJgmuCK9LhSRh6QKS7qajf0gQxFo8iPgkiBR/KJoOeUJ/QkYYsJR4Xk",
+	"YxC0OkE4jCzC28xRdP+k3WYhh6unIDHV9IQaQZKKjNe1uyzezSxDjuIZAXMo0zO8obiKatDvy1Sz+D6L",
+	"OV2MEt+YRokHWRfNnumjCYr7xOruY7cbR6M+I72BgrmMD+BqeXjM2gk1l5Yq0hofWgs0aNumdQ+A+dnr",
+	"QDsvav1U9lmqOaquuH4z7ObmGTMyqqtYJ46oOntEx9je9Lfu28dQs3Y2hE9xdFkrdgjPvOFFnvwL1gYN",
+	"0ztCyrwXgT3uxlRz3D8/Ph40Go1GoU0OOnoMfpPHeAYml9T6RKqZceyxbQYLNe7KAXsZ8rrdwI55o9Eg",
+	"7S5NaVuzVAFdP2N9XYtqYpBYooRWmDlmlzCqmB395EGEX5ELAduxDiQmYsNY0KKL7iWQwAlYVqYa0MaH",
+	"Om5QM8dBp6MmNbyyaZlj0SKh6cc6sciZkENkqokh2JaZRkab1IyC2bv1+ODo8Tebdw7u7X2zef/ugydH",
+	"B4etseFub9UC4+itm9dz5tFGleGrrtEBmjCLwnGD9ZqSD/fu3ju4g4Yso9DINDBuWwlnl3Roohg5GRFn",
+	"vi0dwomUCaNgdlCa6oGadR7xUB/isy8jbz+sbiYML25mffQeQjuMkstr2imiTp4PTBzVnA5c9MBFzWBM",
+	"2XZjmjKRR/Yml9GFwqHCM2DMr0hj4UVsiaYpHcFnqWnSBDfaTG8jSo7o/ujKJFa1QoN2blGC5oOtxeEX",
+	"LcgHNKGizfa7VOCS0DjmZjg0eRQsDpzraHzz/Uv5aRyy0x54w4toS+DJyP4XXNqNsR+KCE6PpmdjLhww",
+	"ZFWmo+NcDCdSuD78syP4bnySDSQF7ZRRzeKIbBIhY0ZiKVhEtqyjklBBZHpiKNs2Pt/hgquueeE6fmHo",
+	"YUzoiTArlSSjiNzAljQ9Y1bxBNsJUBplqLgUDFSC8QXevBku8PbW+zffz1PDybX0HnfDmIV57NPatwds",
+	"YFi56pkOelJwLWHZnhXwI9fAxQowxYcwRz+zLVqZCIOXJC6YYvbDjPvpnpzS/OpEQTefVa+hYEnxGtof",
+	"ZkUPRDYMwb45fTncg+YtvKtNqnN+w5hqtqE5+Mcmzrdzq038gGJPj4uBZnnOMEHzJq9diUzguYTip4Lq",
+	"Qcqa2Sq/KJAcBv147hmds1RxVNPyFA3WSoGFHI9pIQGvcMAxJsd6HAumEu7f+EJm48vtV26qU87VPY4C",
+	"fyU2jWepR5/fxac3kQ+5T2PbEtUGgn97wOzPZuPy/a724gqWrFyHC/udmKRf8kpr7+hAgYgUBP/M3EH2",
+	"XNtAovFZ4SjyrU2dk253Z8o/PS7CbzcnJKKF6JKjMVMdpVz1E4rRd0XUZ7rmoNPRffvsHNQloBTTmj9k",
+	"THzDPvryZfkSB/r4nELmJfOFN3P9pxPWZ9PWecV0aLU0CM1lixylOe0+yTwhobtks5HX+3OazvSopAiD",
+	"XKrFtuQXzs5pykpd5GGoRtpNvywu04BXe1LsOCZ1fbTYTG7vpg2x9KGP+KDR6fI/AAmISL1eL1LDJrd4",
+	"mqmk3Kr3ET9nhGtyQttnhAsb19CXqa4inLmWB0LzZLJxNCk5XRXMDVZqrCZKXrWFJ1i4yO9ofs6FB8Oe",
+	"/En76cdHR4+ItYNNrGZUe74h09hMdTMLyi66WD4a+21RZt4APSKqDRk/7erZiwCr+xQfnqQOQSS81UBs",
+	"u3mtY0EtA5tfsbSPna5e2g/6XVbat3fl6qV9N6e3StpfRBBf/D6VLdqC8vtKqOECi3o55ObZtPVbMcW4",
+	"Cmrx1K/qeISgIn2KyWw6i5PYJZt5qTnjPXJwkrApcnSj3shEaSsawDiEpu15T2nMxammyVnTHaTAtQA5",
+	"F1Vcthvw380PS1y3rEdRCAszT25cL7UGjslZEzkrFV4cKJZWkL+eKJbevYOXot2luin7TOBr86xDY+P2",
+	"3sa36MZnzY0qXhc3uOLTBLu4akYLnV4Bo836XZrR4ul/AxgtDGTlm3cVG6dWxRmxt0UOQ2jkbkw1c0+u",
+	"hu21eAECZp0n+B+MSCvLFm3tQr4P6TEqlMtzxl/r5KjLzCfRZqnIxcUrl6rY5n1upubTIdHwRFqqp1q1",
+	"aDFz/3bgXva3xCbAFp1Xn/labbcW0M9iTpNmP2Ud/ny2MGNOGDw53Ut1WkFwfIxPvd2OpzAz2Wp+4Xr6",
+	"tShxSS2qEEKvq+ZT0OkV8Kms36X5FF6zN4BP2TldhEK49P2dywNxOTf7wpw+uLCLssb5iO3bv/BzUrNn",
+	"01Z8xXRopTToDmqK+5kxfXmhqswqvwgLR62pgrWTq6bKdxxcwpmG9UX470Cxpma9fkI1q3AEOQZqBAaO",
+	"Uit8ruVsavOx0vzOrpaj5vteOWMt6H5J/jp2Ta6czY7P8GLMr/7qVl+KI/ZcV7wMMyaxOqVv4UmOk5HK",
+	"yByT61McFt+yw2thfDLJsK+8s9Q1UhgbP4MEzRHYPb43V0M5rpBqwJ4XOjU1e64xOY7rLmmFO9vKbdF7",
+	"4QbmcMZe//Q/fvmrf/P53//qiz/5yevv/vDzv/vpF3/6+69/9K9f/fGP85k7M5B0ZiS3BLLZ5JHjuisH",
+	"Ggb89dzgbt2s5XvZ3Lj97NPGxu1nLxrRzZclPWUyXYGVc/EZhHgWSx2+iz1GRefnwKXjLT5In9E3M3Xu",
+	"DtOULxQplE/mezErlH/8+uAQc42ULoYd5MSSOICHisz3Q/O4TRicZLwu+XEC8osoDZmikFyrJTlJqWh3",
+	"iRQRpsRTRVr5NP7WTBu77axwxufFAvQidiu/bnMF7rPzMsm7shStBtjazHMB0ix2mL3lR56TVEsXa7Uy",
+	"KXS5clE063VJCRSP15ULnjCMpSJPq4YyQ+h5eKpdPg2EMdnzZUYsY9aMEfwKcoOa/YQKm6TVdPlB7rNL",
+	"DHIvKk3ToB3/eFFujvvR3uWSjEzIQrLCGiQeQUbSLhFyGAhrdbJn05IA4oAqcsJOB4JA3ifg+kmmCNhP",
+	"KyrKgmtO9exDkDkne/R5Mx6kVBdakW2Arct+tZPp0RFkUk3NRbuxdePmeOZoQdKGWXAuPCOqQJ7Mcaoy",
+	"x4fuuZf2TFS/Zw/N43nHxlaRY6NPR4mkM13Bj+xj1nA1W0nRvGMz3A/N85jOmupZpw42xx+j8dNW+RQF",
+	"AYYVtsO0Ige6mbIeF3H5ETphesiYIPgcSxViWRrxk+sMwQ7v8BzHqjD017rBq+947kLYLb/RmNzzMYrp",
+	"mF8WVekJXCHhfN5PKBcr5HemQ4GXe6UcL+h3Mky4y2g8JQb8VLroWa4j9GiymAz6Rn6DRNZqoY/QTZOr",
+	"Zk+mrNgkGA/YXDIZe97nKVPT3pkZPsJVMx6UjKefcplyPRq/eiXRz5nU69ii2cF4kLDY54Ah4kiECajI",
+	"4poe9LqfyjYDtBkjwDGtkyKuF9Web5gONs4pIFYq09MHrE0Hih0GHdqvIDPjnu3Wfvc7rnf7+YE8dGOw",
+	"3zwKh+IadyMyc5UDzeJyqwn8roiiIzLsSmBRZpqEa5vlO+SKEQAb6gKUiAVN6EEWWgF+APysirR/6eAg",
+	"bJ9mTSLH7W3rUjAVZWd2FwbVpgL4JkBb8BSBa6tQJ1ysb3A2LBL+qkEdHFF1lgEdqEGvR4vAGY4C6HSj",
+	"NKkZHGKpEHQfFW5PcjYufzf9hcndvuCq+KOR7VkRRQr0x2JVtDi8zuztLqEkltriHXKhJaSgO3VnYnWm",
+	"oJpQ7YH70HJkjicCU5nDc06TgTkdiiWdmWoojnq6OQJgLM9pcl8VMeYk4Q55CwC7MJgEWjPnFkQK9lxP",
+	"5ceAD9KYLehZRO7l9eLKgklJ/EaRDmudgTP01U/YJcQkVLr/ZvGuMuvnE7agz9ntQdE9gKvQATvSBZkK",
+	"x+ZXGjt8j1HDXEpgdT52ADpcWws8Qi3ngXQePX64f3B4ePfBR82ju/cPHj45KsPTKbgv88IB3WPxKUsP",
+	"ioOoThBtpMD4ZdXIauLSSQkzAMBeYHc9GjNsbqaQswiKSUF212WSh+mgTzbxySq+Up6VrGMVKCeHrDJj",
+	"1QpdxbiOkd/kXHaWbRr2bib1Cs7Q6vSP8OCukmBhvxdhchubwdUa3nAwq96+ldtLffGH+ZGOKsGTQftq",
+	"JisrJl1QU4i2uwQT1SMoCRKRmI4AebQnhe4aDsE1Jn6Sz6Rgu8SMymLxuroU+b3rs7QZ09HMLYGXja7I",
+	"0qbpeq4XcMzzvWImVPGNIgf//TJpuGWB7VvoR0WUVweBHoGvu89kP2GG8ZL9LhdMAVjqgThNuOqSkxFp",
+	"7bXbrK837lFxOqCnbNJ5EySYbmWjKYafaonA8tbKm86chn3OUv8IaNM6/GjoMdNluE73PeyT0Wy5OFVz",
+	"ilNDynVzSFPBxWk5LuAeFL0SmmiWOPxcWy2iSxWAArIY1lc5HKzGDmohU0WXrRu3t2ZK+kVH4AEbrl78",
+	"PysqAeQyv6kiHzCaGslGnjFhTpX5iire9li8cyT7TtEpzlgF3owLtDq6bjdklTQ94H4Tu/KIKmV3peUK",
+	"VLlQF8MSoUyVJaESTd0JVZUEUSxJk8U10HaPzYOL6tOv6s2NZ18vDE8IzfUHIl5MUTrhn03Yqysc8jlS",
+	"UCLoQ1vCN22zHTwfGjxZ2xxctNSMCVCWJjaizWgr2o6uRzeezUZtKLQmHkA/TynXSLPx86GtfOI+fwhw",
+	"sP7jvpGIk/CbAxEHnw5lj9lXnuXW6uaMhVrEw5QZ4cYhDYc4q4hsEsvxAPcCBhaRbdJ204jI9Qnkwozz",
+	"+FVedI0PWbDAhyxY3UMWLK2Ic+sq4r1sMM/G778/UpE/wVMxT8O78iHi3E9Su8ysPS33sloeZDQtWiMc",
+	"zWrjEMKeVy5eh53fpzFbEjcwZvEAEblZoREVPJLo36NJymhcbHDHC1Fc1XMCYx2AlzsUuDZXgHwsyIjp",
+	"6mlrk+ewSLsLHqvuEc00/klQayGz6hdgvZ3JwapZ93M+Y2vlHzeHjU0mCuCvcnuYs8tbC4PdnVnH6SI0",
+	"7rC9MpfHatXucESPXd5kgV8T61EU1QcMEyx3Cev19YgM4UqMl26bjAOb20eJZaaaPXXK4xLjK9T+TOU5",
+	"j1kKdTARxjwjHjOPpRHAmj5UcfKgQw8sVVLA/TfX197dKq2j79IjOlfwhSom9FJ+2aqA4Xb7CzHDJ/1H",
+	"ZplA9XK77nGhcvEOkx423mMltmnZ0Tbew65vFyI+zHdIUiqQqAX4aABubs95jk5k+xW47tym5I7LxBF1",
+	"s5199RaXrCuS7gVE5AUj2oDiNguV1AM4KBlJCL0jW7cWg8nIBS6MV3wJWZIPPkOX9djdhbPWcbJiRYAs",
+	"Q13TgWjCAwXdO7C0yfC4pxBcn8U+tSJyMlBcMKWI6Yfc8MNu2Viseo8+v2Pj2VrWRqeyiLoFwqEW0Qbm",
+	"DwxLWZ9RHaJfjjklWJJYe5it9qRs5aX8HGmSkC49Z0gRfEka2ZlYuWwpssWzwVyPIUardQGBWJcR7/aw",
+	"Q2gQN5nHdI+wIioP4il3SEueG4LQYy2w0bZyZ8SXwoYlIB0JJTzBIc6rn5Iw4mx2oNmkdDahSYWxZNmB",
+	"CjqaTS6vQptxEtuVaDOH9rQVhLS4hOFdH1ebcWLI5iFckF9/5we//s4P6+SD7Grkc3kiwhIX/eNBl2wg",
+	"U2Zk+uIvf/H5P/yrV3/w01ff/9vxVJ5xY9M8GEg4vBISX6ABXLQxIiI3iJI9lnGAi7MAhcPPzBS5SXl7",
+	"xbj2BkMJvwwtGGPmuYnvxqxE4U9HQa7epFCxmJxwNRnUTJgzVoJO4MWxkjotjobPFKE118lFYWGWk8dM",
+	"a8X+wqTpcCp24Nnk50udLjoIV2ckciNQV0Zb3QgWTdH1Bzqf2TgZ7rPU4a2u6wa59cGIbl6Pyi/AFLZi",
+	"uEFoYLFuN5DEAKQJuQVPiRyKlfEEfyGnZ5NOv3rjt6z6QbnKi3Ll90RdpB0snNXUhARsedYYQUgrZGor",
+	"0JQvEeor1KlncquLCOafodtCZo5T2oysKZM4smq20eEwajzlzH52OhyxNYDLtI/Z41rIcB1qurPxM+dW",
+	"cXEhii38QCgxSKGaBSvDrytUEA3J1TbcOpHyDMsG0wQtKnPfv8zqW5h8fJH2/klDwEJBhzn76STj6kmF",
+	"Ja7FyJoR31PVIPeLmeGecir3KT9nIot3ClUlx3J9roRTnaoYZ9MZ1OASHSlRDXQlFpf5pyYMLhWtsIsB",
+	"Dk1mtk0y/mk8YpojqMgMkZHVwOJrL3O4NONm4AKbxTjFnDjuua0eS/mw4rz3SXlytbhgr4r9n6D4Fpoq",
+	"xwW8E9amPUb6kgudoHZaAEu1MN+H4VXj+ZEddaUpX41sptx0ViaYPRQPO50wQQ6i9GSnUzHLDSnAQ/OS",
+	"/dO8Cg23i8wC1sQ6hxjl3nCy1IWo+zNc8ug9skVQtSTUFSqPfKJ3ionEho1Oc9pjGWd3ZmaLXONVn2e+",
+	"gZampei+7W4e/32b8XOWNsu9ZJhr1qzGUg6ZiANWwkqzTtCzF5quq/GRpX2fc+bzRTXHyUtL+7rfS471",
+	"2IUOtmj8SkS5SzXecsFm5QcX+i3DLXP7kDvC4wc0dGBmB3FmNKehDftO9BrLNPRBLpVwWNDgOdfTzbQQ",
+	"XOwRS9tMZJKY1AB/MVkZYAL7f9ZW2vLLlUY5blkY20s3KuUtvd7QnJvd1EVfWu/Otm9xZTsbzeo4bbAC",
+	"q2Wx7RXbRU2PKw+a851ewOm6+ogmM4oFwymWF3Gm1uOTaXyjUbVs9YQO+pTtI5QOYp/XCqbet5uYyznd",
+	"ur5QWIVnPlltj3FRy2eMhoqwxf+fK/M1LATy9emjmbtCCehtRdmaAKBgbVO8A7gFjiJPCoNjQsFFTm2C",
+	"CVU5Q+MupIuVK6ZSitUSw9USwsBIWGQJgRMTT0Qu3bw+08+DqEvzkSOemV4rRvMAOhgixc4rr/h3I99v",
+	"0Qo9cglEMxwvW3OhYD7K7K3VSWLmAEtom3VlErNUTZjjlKYCEsJ2SOu3XhiB+QHtsZetIvIZQtpOnIA7",
+	"/JRrhcgWVBDZx1ECcgYXp6T19VZEVJ+2mYJAnJiqLlMR2dw0auhWg7S7NKVtzVKFwV9yoM1LFizA6KGE",
+	"KkJtKRPCBelRLhLT1n6XC1one6DVKqK6cmhziqxCZWT5ei5OY3P7VqMB/zSmu+Ty9Or4+Ov/FKBQzT9k",
+	"o2S/APJmwTw/B27S7NHnTUj6K0/2w8Q+620syu7DaBesrzrsUg1oI2abXC8Xmf6HUP5KG8IpICy/WYqk",
+	"46B7qCC038cp9GWSqLGisJBFC9uPLUM8m4f04ZqcMq3I9cb1KUA+TcUT0OU6ZmhTVtPCAvn1FBIHNb6m",
+	"/JxhdRUA/CF0CDhCc+E+VEmdHI83vuiQnl1bcRks2IYJqHFP9UWlH/mZZNE92eS8wue/8nE9/pswqMd/",
+	"iRE9z3Cl5Pkqk+NthyxeKfvNep2YYDCGItkQX8ucQjOY3fgb04GGHvsCHhMVq+4ePiTbmzdvbmzuECmS",
+	"EdwaW4uKnDC4ThZtyFboyLxHWNTKUntgK+axmNOE+BJEGT3ff1CbHjyxt/GtZy+2itGrsW7zB1S3u4tp",
+	"RlhBuromiB26vpaqJ+a6Lt6ZYF6ruxumUxZDtyu+H6bng07HIhgXIw8hrkpcJx6EAAODkWq2djIQV5Qc",
+	"AIeOKFknLdCVWjtYPFxL8ujgwZ27Dz6qkxZ73qUDpeH9D/fu3ju4Ex0LIaGoOWeKJKyj66TFT4VM4SFK",
+	"0PuFYQBSEsT0F1J3jbSUDTJlnYHy4zLMEjHDuiyJ/VB3TWfjb3rib0Y8cnZ+GGyfp+FQM8AKMPyfs7RO",
+	"WjFLOBCB1rGABRqI7KsdBG2gWXQVRDYA9kXdPAqRDXZldQoWRjcHQLHJ/MW4muZBv/BcuaU9FqiA+vtv",
+	"wXmsC44bRh1H4IobgECgiB6kgsQ8Bvbdlhafzz2R+Z4NxUnwKfNF/TjgeEVmSFSUDc2xW12LanaehqbY",
+	"ORr9ADcZXoG9q0W1dsDA7PKDd9WuJzSVfarmoMKDHiRKw+csmxc+Prajxk8Hwdjxmyd+Bvj5KJsHfnHX",
+	"z8Y16OaEn3MZw7YTNz/8fCeYpes0mKu/uIuRXtrvV7B37PX76L2YcENNxm14S8duIIjeaIQaCkT0nLG+",
+	"rlWL2CvRE6bjUOE9sV45kIHNKhkxTkEOLHDNhPIeIBXGJShV86GNoRd/hqTsQYftRTKyviJdh52mJcil",
+	"ecy0xwdHj7/ZvHNwb++bZWBp21vThOZK6D6qa+50s8Sm5ZUOS/c8sRnKFLRWiT8jiSkssFIyhFDnqJhL",
+	"aPayMJFwKVRNexumJuLn+p5YpC1y+GR//+Dw0OgPuE4ZXdyKthfXAaDXQNo3n4Po+7zcMJlhC2g/bBp4",
+	"sBWFyBCSa+kZExGhiTLyZYbbClzX7fX0kI1C1zkACjkzihO+onnEPhYb0a44mgxp62wJ3a9GyGTKfVK5",
+	"jperUOKlq9kTtZLY8nVNKkCphqBRFw9bCytUvLA6Hd0vS9z7UKaWRjooppSRODVSD4pChk66ZCQAFusM",
+	"0pAGRTYq1MHemHM37PJ2l1CP1pqlZYao6lmBIkOyPL9QLAUTkCJtKTr8dJBakcTqUZ9uRtvRjWizEW03",
+	"opuNaPNW41k0BZYmBGW7NdM+FELql9JSfxseS4wYzWSyEwRPM0uK6B6YktzjoqLIZJo8dM3AB2zK/PkY",
+	"mzN/7mGTMIaBZhdRFTGsvzkbQnOBuB8XR1HFSxIioTl87ap2cW9Vmz13L3Qpmc4kGYfmmcr8E4O73ozC",
+	"yVFtyPhpdzZRNMv8FB+d0OLdFoyViMztapQvY5rtgx+BXeogVnOxMsww1NV69qHLlbv2s16X9O0jobhy",
+	"576dz0WUg7zES7tITeRFb1nxEq2q2GRI9qcCz03TIisA0S1B/d8ocr48JZ1GPrOpPis/GCsleKsndk/9",
+	"Ck8i1qA/CzI3ONoBUWgc9FDh8VqUeQwig3fJZgmuRjFs7yzMiPDKFxpFLOnIqlIhozaDBoxyLWcZQYo6",
+	"BXjfQ/5Zgbaxnxl9rMlRBSmlKDDYaGmF7cxchXmNMkZIXcI5YU9GdV5m+rsQ34Tvueg0BrNa1ZU7ZEKv",
+	"3i0RLufCmdNTytCWlpx1uFMyBf8DMZqhc687jIssf348XGUJu+YUgCMfldKmSRIkZZv7i0tZJ0cBQJYt",
+	"pwewL1Brx0yAnbN0h6A+qJlPqPQRDhaogxFIwFN0pCIfKxDEFkBhBwwSAcSlYWRL+oY5FK183AiYfzY2",
+	"G9e3NvoULG3TY92WWEUEYIUYipn4SbiCVuFZLBFgOk6U9paIZftZQlRZov52WF6rIJe/Z06j0kG8TA4J",
+	"ZhOOHSUhAnhEbthvw6S6iNyCbz0a+C7pmf0ZpKcAy92llneBOzxDstSu3EZvIpgETKyegdye2yZ+IcA4",
+	"Vw9yo+QgbReaA3m7S9RIadbD49mWPYZljSbhnpe4j9oS8PGwIWeIkx0ykgOInYGghnRkbXyjXbvbcCoc",
+	"jLXNd57tUVhN6fhZ45hWSr6c662MsztesHLOXh6cZQi3C85iQmeRWWORVYuDOrveD7GnWpT/Tue+CFwt",
+	"5suSMggpowmgpUWhmBDZcrQDTYB0tdkuafmCgy3iKsQaktGB+B1bfCxDyoJgSNJSPVX3LzYhxsc5GlsR",
+	"GYgEUOoyPFLg3oDrFnjn3SCNSueLEBZVXbCVBiedSTaKoIAuQkicCy4YUoxDwkiFOnnooQWChHeih7zN",
+	"nC4AHypWqTxnqeGEqb0mzSK304ep7Fk3r5bW4bRYNaKgWNQCb8+LYdXhpwvEKxvtChwkKRGMxapODlk7",
+	"NXKb87gTxWhiZD4RQ6CvgNIBX/va11q7YTxJws+875yNiNJhrcfsBi9UhsKe7eZsTSqowYflPzGddopn",
+	"Gnd6CKEpJ8zOCAukULM4hpaHyS0Bn+CqiRUoy9vnGh2ikACJzQqJtSzxolExwjAi2dklZpfyTGKy0zNb",
+	"+Hd2CctPzJM+6CEILphehSgo12Ze9uV7ZpakweflsKmG3NpDxzi3jauw9wJO1AlLMHacu8vt4qqgkuw0",
+	"00IlYcyMxxZxmVm8ZejCLNwAUa6JnXzR5Wr5AbmqJtOW8w5X/YSOHphHnUWbnlMOTS+VfJw6nThJHnZq",
+	"O59WOUePwSzxLCqI3KHWueoCU0zzKoKNHQjNE1hSG2E67PKEAWQqV2TIkmRivGAbZaK87jbX6JTFGPFd",
+	"W/JVM+FxWSHFAsG+/T0D/j0FXnQ2mAmamZrK2qumL1lm2lrM1pvllxesAPXqOeR+UAt67YImqXLBJItP",
+	"tgKILJ4LDx974dZp234eEaY03fphx4v3mSCR2gCMwrzrkkUI8rB5jzU/k2Lmdh/xHvuWec6lZjdVsf0I",
+	"BucqlWH5rZTN2LcLB7OpkqUYX4LDdkzeD/2orhqsB8UB/hb4U61/NeO1eXnAcyg7wXDvxlmfR7XJXehc",
+	"vceAW+R4mZewAqHCUtMi+pwRshDWwAvBubMydryLpdRF/cqBJDCpetB+v4VJQBh4CRFaKhcz00rkaSsi",
+	"LaPtaJqcmb8lNf8OWbsLIOEt1qM8MX90te5vqJ5q5WwXtN+fswgU3fiszO2G81mtoxz7XLmnPOh2SVe5",
+	"Vcqu3FfuZnQRzvK3RuFZRnlZaxdr7eLStYtlpNs3UFZcSHRbJD7mZSmFWxDso6y0uC+G62TbHjXkhicJ",
+	"XPxd72uMkBJRUH402seK4RHnO1TvpiVqTZjXhPmdJczzmx3eDVI+S9N8NoVor1afuAJd4nGhP/Woy0ib",
+	"p+0B1+QkZfQMs21oDp0hn7q5Q6hNBjljowgwJbBMmTe9QRwIgl6qiFDy7YHU1INEG02dDPp18hRsgkgG",
+	"WrLPRMvTAW5BRAjYvVpgTmxB7kWfKgXZd/BWlyYdgIRq7UD4inNjcYVg35HN3wBKjClEStsM1VMuMOZF",
+	"dqxPCdNljWJaJ3su1E12wNnb4aAKG0rcMu+38FS3sGnuPXX1iXLzgFhlkUmmIFGax1hMFDdESMkew5UA",
+	"C9+pNFQ0lYPTblXMblfYdVaZBoVhNWDTkbEN1qntQBpLMbJzLkvEjLoW1fw+VM0MYUo/xFfNnx/TpAMf",
+	"n72ELF+eLFi8BMfn5+8ai7JNKL8gxSWNPgriNChGaQSIJfmyFGYRV1l0IkcyC2phZsDsLdnp4LFNmYZs",
+	"9AneGzh8PXQvZKjy6jnSOCAE8cU/oRFHgGxTfuTFxRHaVDQ1PWPFVUhyzG3SzOnOTqH/QGWOchtwW7no",
+	"2LAkjvfIYs2ZxkHCq5jC0i0L1jtjrA/0BMqiBZErfnPsvigL7SJkE+gr/tkZOFtnYmNjEU0VT3DFbXza",
+	"HeHGPe2OHvuOnnZHD+Tv2K7gw4e2s6fd0aHr72l3hKEPH9gep3Flv9Ult1Ivnp3qgmHH6h0slX/qA2yj",
+	"yqY3vfLkU9/pcqLMVFzrI6OzeMnZo3fMLj29SGZqhwuaNGcG51rHilGMTyBXXk/J3LigNNdqku0RVWcX",
+	"lXtemhob4p+NBaRLwbVMrTI0VdT0T/rWXka1bw/YYOa5yWOwmaWpcD16KntjbJ7YKTYThVOYNvd9kNiW",
+	"ti6/NQtWuhCrVGeyGaxOoQnWYWG4PxswPD3P+vasHGvfYBiVfFFthvHPS7ZZEgRYQgdpLtzQo1emNrk+",
+	"jE7MxR9aSDuuImd/RDGmx2Nh5Cfy5Gj/MrD7Dq01ogDVhaanRsvR1KhpmInABUm40giMyRXpD1SXxURL",
+	"q/wUBQ1kK327fjtc7Q37xUQUwaEPoM68oRg23aTzuERnhEkbxsKV5m1VhoHfhNiIitnmfYxtbQo2zN4b",
+	"A7hHrChYPQTHsq7tqsV4XB+IfjOrF6zTJVwnFbtIZZspZXqZZ/bOF1/9nfE47YnlK55uwQjHe4/y21dI",
+	"B/3er5DgZ+dtpSQf5Ke7oiMnp5g7OC/KpDRfO6VK5S18w5ltZ9scXPP5V/OejunTutgdrKaeZGtaoKCs",
+	"bmt9MkHB1ItslnfSEUkHYsdlgFrfGCC6WCphQ3qNbokciJIszqfAx5XLHC/pDU1k8GBkIdq5AjQuMX9l",
+	"oIU1qIW1oV3D9yiJcTpOw1GZBatoEuV5XHZZqlWy8yUEpywvZDR4sOmD+mZIb4MYVjkoXFDfztB64eBB",
+	"RRQdkWHXOeO4DgGNqRhhEnbszN09OiqBNsaTNqXfrrM8qK5MdWZ/4LZu/hRwFzV1OhJdvlghIIIv2lR4",
+	"WWWOICBXMX78qi+pxuZHfgBJsOFZqxUZncCwUtvZRP97zNvlZ6NOWnCdITcTwDxzkJJwybkmQg79k0PK",
+	"dWsH8kZcbD9oZTGGJ0OdYLOI4TsnrJkJvTs22dDIvSlkYPrnENMM0TUxcTYfl9vy+bitOgFx2o/B2m8Q",
+	"Yhv+rAeWvWyStaiWzcN/CAfov8TRFKTjlILW+eDKPCkpIs1my4uo8hTiA40CCdq1ecS5dE3wtLJTLgT6",
+	"v3PZFQEk0+UjOHlMzEXeGlVxrWD1WZBfA2D8YMOXAyQ1mxOCfZrP41Cfbrhe+JncMDfc9wCYMZ5IeQnm",
+	"PmAl6cruQnqfAq+eKV0pEfsicqwXawMDKUr8Ck98mkNGlDAfdImEgwvM2C6rHIvygBQehNMG+WDCdEv1",
+	"lE1IdJ5dIHXzCQiQSdfAZqAGLuZkR0bPvl1NbAh0pAx3tiCxOiwkYFffQjXQLDuC64o1gWVQ/7Y4DSVA",
+	"ql54l1OmBomeQkbA8WtBaGVKLEj8yDlsK3QwpTDxnsN1zgAPJ2wfU9SjUmno4xIhyGe4gygUBW5TLtrJ",
+	"IJ4wHZT2PC0/xmZRwP4UpoAskgoz+0Fv6LmgwshL+QuyxPmC1PbFqyAXJt7QEC4kx+aNkJpV4q4qmeTI",
+	"V1TLwFKCfBBY64n6xxOEwl8wz7bypLw8kSLM2QipwQS8lSd9wYUYxwzEjBONmSITjC3Hocrkr7tFyRuw",
+	"ZpZGPznaJ2b0EWk1EQKekif37t7ZJQoGT05GxHfnLJHQwFZja3tzq7HZbGx+/NFvb33j+tPGN2/9zs1v",
+	"fbJ9/8aD9x/dfrx5NGfyxrTiYmNSv5nbalM5TI8rT+TwnS6ZxgGi+JUncZhRrHbDVr5Z5QgT1iQdkU3y",
+	"6PFDw2ngUwGEd0Suk/29B/sH93J43ktX9oHD5NEn4JOnfPaLDPLbfPLlCcyHrHaAUQ2OAoyTItxF+2Hq",
+	"/tgm9v0Li+b4V61wyVWTtjU/nxIcVElu9pAcYcXDQK8tL4tYYhNehLmO38Fc5UNrQJ4YXLgG4YSjYNvm",
+	"yxKc3MWi2kKtDOmxBfxdsZyNq0dH1j+4i+aVHqPClhU6kfHovcpRM5hJkMHgbTcak2QvG/QMQ+guab0Q",
+	"UGMPLTVBeb4cQ3z9L3/yxZ/+/m/+0/e+/NnvffEXv/f63//shaEbL//xl9/74k9+8vq7P8dWCpDbFnbd",
+	"uTmsmAvaXlfPCW3HD+wNytY+W/Wf/Pj1n/1qrmKtFdf4Qliwo5hXz4b9rC4mm3IZer8qklxtYPh4EcGu",
+	"8j4mX7ycsuLLIBlfyAoXuJFmJA+9nTtQWL2+jCk+m7pjq6asq6WqLvslR1H3FKfXDrtUnHYpX0yHu/b1",
+	"sjR802XCBTs4twejrERUqamuLUWbpYLFRc3PIzi6oJASmELnDc5qN52wUyoi9AlvVrM5LViDxS1OhqIG",
+	"Za6hPJkZig3o9VYqXwUS/gZbRXkpM2isr6uWLjNjeZz1D5/3/SDsz34k7nE/HPuFHxO+H1YiM18Ehch8",
+	"f2aIY5W3Kkj5Yzb3uSpyTLGo2sOnKI+xXkt3VFohr7jqO9D+0sNtf7dmZw+XW+xMQUtWk/cLbZkp83Zm",
+	"345F2JxiVCwaEu4qyZx+sw78GCXCcwy3soz8GFpwBeEreTJ0lREsR7L/aCrgbeD/8LWgM3xz2GKluBQK",
+	"1CiqzkhHpvPg0k7eoSeqKErCZ5NzDDxpD9LUDAoRtCLSlYM0IrEZhIhJTwrdnchni+mo4j02rVV8FAdQ",
+	"9WEY1wLhebYXO7IIpuKaK9rYJ6oQzjJJmu1yZTlIA1eMucq6Vn3ewXzJHheRNdVCqXXAIu4ATZI9IqR7",
+	"HEgA1BssFO0yVjvbRT5vMY1FzDiqGXNFoaBloTKQ2hpT0ws1JBZQq98MvYtTSUFwAZfwc1QRVJ+45y4d",
+	"KMuPyK5bUG4wV3UjfxzHFi6/KYsCSZlJ370zVlXl5vVKgmS9+c/KBElstroCboeRsw7dmFUkAbtZrY3F",
+	"9Lhy+4rvdEkzBxC9Kzdx4GwuwryREckxLWgOM1Keeo6FvwySBP3akMY98Pmg9qVZ6teStYhmEt0+VWoo",
+	"05ke5EfuudUR6otC3jGHZdl6xmMWby5iZYN6kDtrCWABtN/PF360tm9ULw1LtzEbFHBeLjDTY9oZBBgH",
+	"KzI4oCAs+K+IlvkBh/VIpGCTcsik1LKQBaH8yL7BJ3J+MWAG135WelxXyYxWzojEhJF/mdwnh4awU3Q1",
+	"xuIKnlKupwUmYeKbK5ttw3wxAN+G42NQr5CC7ZJG3rrq9a/tmdVXn8o0vtGYWYlurqsD1tz2wBzWQ7Nd",
+	"DjtM8fbeQBehL+GNhkQ3jeAp5kKB+YMKsvfoLjljI6cNgm/MJbu7Z6FAkM2cg8Y4hnNJkeFsuUK3/ZRD",
+	"0t/QBsopTVPN4iwYT3ZI64O9w7v7zb0nRx83vwblfuDkAdMyE8lm3dW6D0j6jKYs/aSovtGen0OuHXhh",
+	"vKGXAPvVKaCe9z45vH9IMM9ejYeuQV22j4+OHkUYQg6z75kleySVPk3Z4e/cgwWGekeQhGKWxsfh7hwL",
+	"a3ii/b4CxFUsEULVmYqQwUCLGe+oH4tj8bWvHQAJ/u3Dhw8smI4r0sTEOUtkn33tazuk9eIYruYxeiOP",
+	"3QU9ru0cu4yy41p0DNf1uLZTr9dftupkTxDIxXe7qWiPHQvXMGaHmO/NxK3xCPDWTFctZBlYvAlaqSPe",
+	"ivnBPHySsCyWuJ/K05T24MadpFTA+uweC/tmh7MkVi2L041Vmc1XNoGF2ox8WPx0FNZZ8YfPEE+IOyOx",
+	"ZApwimLWTmgQXVgnLbsuLUzy51ozEWT3R2ZD97tcMMXMaT0QpwlXXXIyOhatPTgZG/eoOB2YJuqkldkC",
+	"sUEYiwSkI5vXQ9UZF6eEnkCirLBbuGsZq91QwIlr0zTlKD1SdSzMlFq/u2HlmY27cYt0GY1ZGvli1Laa",
+	"F+aF6DrZIzca24gtxwVpQZnsjb2OZmkryEvJUz57yCBJlncYRvGZQ2lOlcu+/ErjqxbLPUu6MIIOZtJk",
+	"UTDkK5tfdRjv44HQCg2suzCzLEjzK1tfNQuNATPkK9tfRVgm2j4zI3QDAPJsg5StNb+ehdaQr1z/KiZT",
+	"0HbXJRvbV4/FyciZZOvHEIbHNXAiuO6BLrxTa9Q36w1DamSfCdrntZ3adr1R364Bfe4Clb1G+/za+eY1",
+	"MN5cswHT8Msp0xbnCY/h3dh0wpXedw+ZZty5LcXdzx65Zl4GeL3ay2jmw07RegYxjyBUwLC2Go2xbA3a",
+	"x4Q0LsW1f2HxoZDtz5Q3cCY5LRoI6iTkUN/qvdcbm2Wt+mFeeyLoQHdlyj9D6PHrje3ZL30o0xMexwy0",
+	"m+tbW7PfuCvOacKxh63bs58/kvK+EXtfRrUbuIqz2jc8nCb4wnaleTvEcOTqg16PpiN7blw4voqIYEOm",
+	"tA/O1vQUPDr++D0z0k9ypnpqg2LgFxbswRivvs2fzB/NfbD87HvQ9fnO5t2Y9fpSM9EeGZaMxw5u2QcS",
+	"i63MOHFWJIQzei45hk6f0wQxMzzcqP3NgSfWviGh7A9N4D5h/K8t/ACF9G88gwM513n2ZTfzwq4tR7HA",
+	"bfLirhPjIULISemTc8NoYRD8P32WN7rWthpb2xubWxuNzaPNxk7D/P9b8ywHhh9DlH0zm5vVgkMTaVlP",
+	"nj5uhtqDEypq8y92OeHYC8pCIh2ocOvu06Qj056jHKshN43rs994IPWHciBsFxXozb4UnYSj9nR9c7sS",
+	"gbpHU0toN29Umbka9NEXeJ/FnL6LpHMvjo1s5OlaNWIJ/BxhyopZ/LUX9q+XqDkkDB1VeaJ6B77PiGoR",
+	"8Zg+sTsWjvrdOcnv2PnCLc6OGGogDrI0ZR3QSuTcJy8qliA/Ynr6cVrzojUvWvOiN1SMl/KMAJLWvPwo",
+	"E97nEsvtwcb4yWegtxbBsftgKMBoThg9t1BeSgMyvT37dfIUrDv22rUiLKnLOx5RFksQGO3ePhMCa1xv",
+	"3M5MSGgb8m3VlaYJA8Nfnt49ATIQkrxFtYoM0iTULIooEEj6c6sN6JdcKw1rQr0m1G87oUbM0AvVG8LQ",
+	"MCvZjUEjgM8pc7h6QHHqHK6Rq1rPCE2kYJPUEuyLQdTP225gxHmvDYwrMjC6k1NuYfRnq5qJcdzv6KIR",
+	"5FBAyYfUVoa1ZQzQ5WV9YOD5ArguVxRCsXOW0gQcFRF6haAkRHqO+eyAs4SY7AWShDVw+tiFKzRw9hPK",
+	"Rd7AGYRx1Gi7F5g49/bvH8Bu4cwwoKf4xROoRhlKArX9B2arbFMfwO8OtX57HhkHu1m1abRgVRaXc2Ah",
+	"55VXsuVaVnRxK7gWXdaiy+XbOz2Zq0i6Zwsu115k17GK0dOPYG30fIeNnmF44VSjZ7XjN8XqOfU8rdnM",
+	"ms2s2czVmDLnZTWL2jKxnwfy7bZkBmRsUfUhKzvl1YAiSrI1v3y/Whvmmuyuye6a7C5omLxAAV9o2tYz",
+	"ghbdQxNUm5uzDWG42V3MZSJWu0CGrFewOr6BJkpYmDfRRDn3NX43bZp4cMnJyCYqxLk7Y4914ZVBlAUs",
+	"HGollkGRWTNJiEwhNaROAADVNuuFCUgfiTCE3Yao05T5Iu0gnBAs9AC12neJGCQJaSeMphDcD5Vn8VK9",
+	"B9VE0XhKepQLTbmwmYU4md0cLBuEcDtAZ6ut2Sq85Hpje1KOMeeuDs/bBOJRgTDzaBCShMVFmbYvzhZY",
+	"MOxoAfg1IkISttGjPHGmYqzX62U5w9Aza6ijZZ++qDHzkitaC43Vdmqb27cbDfinUQtwbGuDzdpLII4W",
+	"Nae4yZiLU02TM4teVPvMDF9RUYtcb/jVP7NzrLcBnSPr/Jbp/FZB50YSaXephnq58KXc+2B/c2sbhjWH",
+	"HIKjvYIY1lPTwQX4d09ZPI2S+pwtzMkaspStpam1NLWwrdTdb6Qutry3BiRLT6g90P08bGOKqHXthb37",
+	"leyo8M7ajvqO21HdLs95xqYZTKcdnIsUfqeRa8xBx5GsZd8rMc8tdLKiUjMdKHx9ChhQVgxyksy4qFGV",
+	"7TsIF6PTXaQ++ayAAnv70lRt1z31DoTQQOWBdQjNqtRNe3KmhNC4s7VYCI2thpfheCBkG25zps2ZX033",
+	"rZjTpNlPWYc/bwUoIKdcKHi6Tg5tWI0fGaYQd43kQwm+GqF6aqQi2SFf3wRh6evvk1jukFbKTrkULaJZ",
+	"kthEeNqnqXYgItOHbHFxjFKLDUWEJUb6kh5RwAGVUPtEndyzqnOU9W5z1ltZrQ2AJGepFeQwl9w14VaK",
+	"KztDq3NzB3JiB20rIpaHE0FnVxtO1KaCxnRMa81KpdU2G42tWlQLToL5MiOv+/i+GcKphSrbg8Pd7nIx",
+	"pd39BxOt3rqZNfv53/7nV//h72vRhcRYY78rjz8an20Vh0SFFckW+sGU9VlxbLVb4rULY610ryBAyRHO",
+	"ioxxiv/CvnftRXZfKynWbgRrxfpdVqxRyqgQoFTp+E3Tt6edpzUfWvOhNR96U00kc/KihSOYoJ8LiWDa",
+	"JTRTfZx+BNXS2XBM6eOKdMz5IlSwIShyCG9nnrRTv8p4qIxqXn5mJ6Qszq92rDgsak3s18R+TewvK27q",
+	"ovQOi/+5oXrTjcl38DlbA6nApDxuiU1GmaUNDFRZrNdqg60edaVgH/JEA3bp22f7zq/8OkTrDbWZO9hp",
+	"u+flpvPxB2dpasUmdNjnXDBUjKFG1uRrATXZOUvJkGIxIGsMzkBCdwHRsi1BqnLBVAVCkB2yq0lWZ8+5",
+	"0qqF8LlZRBdGcwHqa7mtOX+cr8zknHuy9vqn//HLX/2bz//+V1AP84ef/91Pv/jT33/9o3/96o9/PF67",
+	"uyD+qal9vVkUzaKFrvZVpqVmMNBVF6WKOMdjiE7nqqmgSQdTP3U9K8htxWu+hAA3vhHTIwHGbvBanFuL",
+	"cwvxjUMtU+bxlREtWxKao+NjFTAX4iHThL5rLyrFb01Q7XfQ2vyuGo/HydXiokiZ0bjS6VgzqzWzWjOr",
+	"t97QjAUgLoqizCv8X0zWbFbFEMqQMqGz8goYO71LFIMMDabLbL4FRO+C9JBX/+H/fP1nf7UoQbi67Nc1",
+	"XV7T5TVdviqb8EUR5ZnawjUgi4AAthD1Lizc8Ni0uZYj1/RqTa/ecTmS6UliRU4YimFStBnpyVye2pLk",
+	"C6q8lwOWthTTmovTus3+bO2SFlZ5qidy2BzSVHBx2gIDe/iDGnLd7mJwtiDUFsnUICWTE5pQMxMtofAT",
+	"S+QQog50N2WqK5M46yRlynSfNRSnUKnflaSSgyQGwRTsQ2YUJ+yUCtO0eTXCJcNCVlmbbQkF2lyrHF9X",
+	"hJ5SLnZJC8q91VUih1nHUCiwSxUgUzKscAYB+IDiKkirJwXXMjWLZR5xa9O01bdaxUiuB+eVHYa4Vd5j",
+	"eMZFXOIudKX7M0p3MaVIX0aFA3MjsmfFbCoudcnw1AArRpYMcLOx3AjfNhcmHIF18s6l01bQgPEGyhSq",
+	"PRricSbkkNCOZumQpnG5Y9Ie7inRYk2aJEUkVkjNO/ZobDgZZXo8wYPglSP/xiWewaIOZx1JwMSAkqG9",
+	"9alczj2uu4z4k2EWNTwzKjiF+e+nBS5WPIbXXpzwz5qGir6cp9xR0XlZR9m/044SnW3zHKex1JhZkGLs",
+	"TuLCOcYf8M+OzPtVxICJsimDAlr8aKBLT/qikawdLrjqTkB8exX7X/7k1V/9/T/+8nuf/93fvfrjH//W",
+	"CyN4mlG+fP1H/9eXP/7eq//yvdff/UEtqrHnuMcIL3N4sNloXA9qnf76Oz8I3v31d3746ud/bd+dIzi2",
+	"aPYXHomxzFDWMaVrffwygxBYnjljseSTgeKCKUUMtSJSFBYRmYM4TvBqq6JufCZ7J5xtQLUEMCkWRrsd",
+	"ZXXYwVHjynrbegks6US2GjVow5Rg5Z86OaQd0MLbNEkgTUKMiOa9gqIjj3FARzCQS7A8Zoa6x047J1sE",
+	"p4/FIurQrf2tCQG9tZ2t5Wx8tq9KUFRDSDKnZ0xAqeq1xLvwnTqiZwzLfWMWPlhWhhANDfXCSUoF5v0b",
+	"yp1dKH8i575NcjBL4XqMj1Qxw2Brlx+4Xd41oCZwNcPIAj/+9wDPCXu3jvx+Q1VbPLOlZhV7NxfBSbnH",
+	"tIIQbTAFowE4iLe2fAFuqhQMebWW8LfNENn1WXV5RBEtLWnKZRZ3qZElcUIBognggbqyRTgYZSsXnZoR",
+	"mscQgZoYZoPcedBDApKDoDPzHdXJU0xjth0piM4QI8xqlh1yKpnHVwEAl9j1WhZUDhfkauFLDAd1aTmz",
+	"aiLZjWta026PpmdMc3FqCJknajvWZfg+nDk9BJKYxmpm65Opd2P9nbPUy23jXabynJtPm7XFINhhJ96Y",
+	"Akvz5h9OXyg4rtDi5pRVUzLVtZ1GVFOa6oGq7dTg5UUh3ZcVAHE/1krkWom8dDSU1FLhKpxvhih77YW7",
+	"bGOm2oKQvyE1DChkGk6KDCGqIyLTYqbiXaRDBK8mCVUFUX9oJnScZm0HfnftwCiWzMRaqXK8y2Pmpx2k",
+	"NTdcc8M1N3wHMFnm4YgLwrHAkX7Ly0lltHBR7Ut2OnnYFE9tOp2g7GzumUUqyMJI35D6Umtyvibna3K+",
+	"wgj7C9FvrNKxZAF9b1XTOQQGq/gI2ispq39oe6/iBnDqERfWGI9XvsQY736sdnNxHIf40ltpk8cZrIMa",
+	"V2Nj91bn0thFPNcLoZELQvt9vE59mSTKMIyUnXKlwUsb+pjBHB9aD7x9nZsZn9MEQrQTc1JVRAYiASc6",
+	"uK8xdNiGXrv2mwNxJuRQNO0MAOhOdjpllu5D5xG7SlN32zqnA2HKRrxDbLMRXyB2e6fW1boP2FJRLQua",
+	"twHQQXg9vuaJySMrckwzTmveY83PsCLVnuL02qEh013K4fjYWlXBAN3+NHuqtrMNveEuQdQBS5sxHdV2",
+	"bjQaL/0wjrrMYjFIYe1GLOmUGulfzkf8Vmwkp1qzXt9Md6txYyuq0XOWGmnQdQTrch02xu8lFh1zgR87",
+	"NdzIthQdflrbefGyYkLU5Mpz1QRXkAt+46qJt8p9YY8P7ffNyWFUMZdl4EZVvHkRfOrKQepLprG0idEg",
+	"uW+k0F384mX+aNrWw7OJX806FII9101PxKauSGr23TarGBNTH1bstMeEbir+GctemjyA8K2e3hQ/Fb6J",
+	"YkneyuDNFLLMGvXbt6ddtaimpaaJzXTbamxvVs5lg+hA2LbN642ohlu2uQV5EbBZjahmd8m0+/Li0Brd",
+	"9VurDWu14dJ9Ij6CpZKkMktruPbC3/ypfhEjdnrFATDgILsO7D27JGWap6wQow1t4F7IWHs53l0vh5Vf",
+	"Z7o5Kh3Ycj/H1LO0lmjWEs1aollLNGuJ5u3ya80n1Szo2cJT/ba4tsiehY6KM1MQmEkU6aSy5wNLECgA",
+	"oXMdTABX/l00NkEdOc9Ky9xmAWu9NL+ZSuSQpeWWlBvA/QJC9jKqDQSwsrEEsAL2BsxqbsPJSt1vayFj",
+	"LWSshYy1kLEWMlbtbb08y8k1T6lfLCWSFHqT7gpiSY9CJg+uKleSv0fPbPqi4/0gI+x4GUF4+ojqOVfk",
+	"FPCAhARcJITi4WDZyWQOFGOGAPeh6RnD6riJHJJGhuy/tVXgVILXP7DrcbX1X2WasjauYpjhACOs7Wxs",
+	"NUzrPZqeGQ6Hi+g8QlbSwkwJ2SeDfmEb1jflW+HiXPI2I5uN61vzOHDseuHirUoSCTxsW4b0n5jbgsc+",
+	"Gp9hVZy6952UYD4ggytZnKVYxz0Wn7L0YFaNJHNbGGQjcbwDCby3ZiVrVrJYGi5QAiINeQDakiO8kOd+",
+	"iUzGHt5l4nxcbMHQabm5jD/AMMZnOVOkLYuyFiBuBkcyL3V/40JucB7rHNg365YdYB4pyiHBpXpPuau2",
+	"bNTOoiJawTW1CGdlifLgr7DPXAYGhAdQhPjjAgxF0PRfRjUIEgL5NOUy5XrU7NHnTXgje/ImCjPFgUQe",
+	"VwgpkuIJqLkd86hv4qbpy5Z+C3py6ag7t6Ls6xDto7ZzI/glF0kM4cPtLosHCYubkGScn9yyWihuzyw5",
+	"wm/1WnhYCw+LkzV7jCJvSTaiaUembbYIcKLH4FrQiH3X9m10RGbHB6A4RlAwA+PnzBZ0U7uYoG/pMlfk",
+	"jPU1BDAKxFlFi/awK0mPxkZjRCDYCFVREDkoViQyf09KFo8GeVq5cN1bTdNzOqH3VaGANw05eTk37Vit",
+	"3rYm+muivyb6b5XxUWV0rRqNn6IY4mvXXrSpZqcyHb2sInzu24cvQwhd1ZVfrqK2XYD1jV/f+Mu1EQWH",
+	"yOEouasKUp/ushGASCwp+M2lxLrjPxO7tZBgLCyJgbiQjweYJkhsN8aELxrH3LROk0epGarmzIskPS7C",
+	"Lzc9sL1EqPwVSWNr6remfmvqVyLvjBPA5eUfTdXZhtJUc6V5uzzr9QgyWi3knKtp3ikzkUvBIsISxQhN",
+	"kknN9Iiqs8Osz0ugIh3Kzb23qLXvR7U+E7HR6AQbum83t7KvU6bTkfth2xAVaZbO/GS/vJHFkLj3G1vX",
+	"l1Sb/BrMIiRgOHA+1HWm6qK3ySwggimbLSQnI8iZZnMgvJaVNvD3aKA2uOjIUiXCnf2Bumseu/CzP5Eq",
+	"/uof/uDVX/7+Fz/4w5qLiWriSz5GqumyOg8e3Ln74KPaJPQrNvD53/7n8TY2J9p4/HD/4PCwuJnX3/3B",
+	"qz/+8/E2tsbbOHyyb9ooHMf/++V/+6vxBrbHG/hw7+69gzsgly15O3GXZrJ5DcVR/ru9mJM1bswd68hB",
+	"SmLZHvSY0Cy2q0R6jIo5LpwanPS4tjm9cF1KLqCvvDcFYzksZPOW+1qrlshZAxxcUH0cd3RKnaVZXaVZ",
+	"ZUgKC2wifEBQ3+NqQr3Mn24mzVxNkC/+9Pd/85++9+XPfu+Lv/i91//+Zy8M8X35j7/8HhTi/PkLQ3tf",
+	"muVwL1tinL3zkx+//rNfVae/l1bsowqeE+jAnz6bt6IobWt+zkIrv0NzShlNNAd0qEtd3iqBystJrVUq",
+	"nxwFBSvWyu9a+V0iQbug6FNFSlsqI0CV5Gnp2fddGBeG7TJARhcxoM2A95VrcsZY38g5PCWaPS9N1X63",
+	"S5P9d1RprDJ7L/MdzTgJa6a1ZlprpvXO5OBCvY8lqMhipfuXSsLdJS1PDVqECTM7BTFGMVfwoSzR9UKq",
+	"EtpO8qmsGXXCgvog8Q9lmk9dLSBOnsR4moTU6B9/+b3Pf/Enr777h7/5t3/+6g//4PWP/uj1//7deXJL",
+	"3FyvAGR2Td/X9H1N398Ej1xkySORqSOOF6uqDFQeg3bSlvlEFeLEvm12TDONtQ1zNTZMOFSl9ks8ckvY",
+	"Ls1WLhffwkSer9N+H2sLq55qmg+NxiYceaVQBqjRjUSK0w3/TVRLZeKKD2JGfmqZEgIKbNqFAa9C2Fel",
+	"Rp0zImhWjZRmvSadR4YwK7VqeNEkaQZSBEhTUdkC5zDtY9ahg0RXBLHnqmkJYux7yW+Jlv2mC9oBEaUi",
+	"ssL4Pl4ccgJux3TBwQxgLTSshYYlLJkDlctkrUBvi8WCay/cbZgaq+zJ8ZqSrCnJmpK8e+al+enJvNrC",
+	"E3dXLsK4RAVhvb4ekRbSihYZiBMuYldBF+ZTJ3dzWXw417ZFpYKK05BQR0XskupcMXnzCOTcX2GhpKVF",
+	"4BIjWEYIQT58GcrAJTKsgAmNSbJzyqirRXJb85U1X1nzlas1azljlkydhetS5NZrZ2w03bz1iXngEu1O",
+	"n7DRLLOTuVQwzrUHfsWxdl1G9h7dhcVHxBJzcPKGqwx8R9ttMn/0FEvOmVqlVFQIMmeODuK6GWnDjBAk",
+	"kH5C24wMuwxw4mDY5ncsANCVQ1FWVegTtnDmmPnT8aVUxgNEcKvMeT5ho1UH4FV3bp0xc2ZgX5uu0ah4",
+	"tksw3wdsCKswk1K8Y9x3zUwXJGL36Zm5/o6GXQbvLAhhK4o+c3RjHXj2dgSeLXhmFudgUbXQkuBQtmmS",
+	"nND22UStm3JO2HLvtMbwx1qIud0iio4U6cphZkiAEn80jvy3HkrU/MEUAOOAZSFCYwBo9poMqdCKaElO",
+	"HAdmcZ3skZS1Ge+D8t8zWi1CuYcNv6eIGPROWGoGGYD5AewOYPlxTdqyxxQ5YR2ZgpAMGdfwtGX3WoJZ",
+	"QWFi4S5CxdIeA4sNPaVcWMgf5Yq61MmeIFyzHi5OghIQ1aRNhZDaTARSLLkiCetoIgd6l1BcJScDUTHy",
+	"7+DSdQbKTPwoWE8AGLJDR6wk0264OEPI8rTzhkxOMwAzZ2dseX+LdOUgVRnu7aBflOB5xvbtnteWKitQ",
+	"LvJ87drXcrJE7cVxradOeXxc2yHHRnC4sbm5tXlci8ixzQ/DX+4c3Lv7jcd3jmsvc9VQDUMGkeOEC4qp",
+	"tRgkozRgAy0k/dhBztlLiYHN34CiM76o7DE3qX5jpYIV0WzWHqBd6NNnIQX/UKZ+g1SdHLEkQZp0wtpw",
+	"/TseHLQqwGJ/cJLwdl4kCOEP1LQQdjg1Qwq1KoCc9aCKBRVtliQsRqKJ4esxiwd9VKF6dGQOlaEdSKwM",
+	"dUCvN6Z4Y3cqrHDMtX1Cs7gsCv5BbtgTFKGoYPEJ/wzD1MZvXWUQaP7ZkXkfqhez5/0EVA1r8Cvrkcdq",
+	"aoeGTqvcReZC37ye3WMuNLOYyD36/C4+jsVTe1y4z/5xmqZ0hEMsGhKupUxzlKpHn99j4lR3azs3r0Oz",
+	"7uPmJDl5dhkaGtZCWdqqiUaneJpm9bEckp7hbpCEgacvXscBLStoGnaSIyWGSJwMFBdMKYKILyGdypOd",
+	"aYm6QQbEGEEClwwy4lZEKER0kUTKM0WoJluNRmNsSFSTnlR6x1AYQ5i6MolJh4FRxdwjhNpvQcWUVmSk",
+	"MQHAE4ayoYOnS88ZoaQFNUzaEM3WGqdoXKHppYykRWMQF5M4GMWgzsuRvAVIXDlJK5ZzyghXWVuuXk5l",
+	"s4nEtsb5kgSTmEzikkr1Zp3HBz3LN3L3Tvm456x8H+7b21z/PpzHOsByNYbrHP0qDbSsTkyjWaXxzcaF",
+	"zQHwrIOVFSxBKzmhAHgCeD3wa5+lSooIPes6CIt3qq9nBYY4gCJ4wpggHW5kR8JF5h/v01EiUYtEfK38",
+	"ePxzoAO3QNRsnrFRy4yUumE6IzmWYgEi3pVDMIsD8wcN1EYCOOc+0PR0IJqa91iL9JnsJwyA4AxtgVIt",
+	"u9h9K2V9RrUtl6VaVg1XEhu3X1tVnjq2ARNOzXIZHjAQmidWazYyO0wYlxEsETldHawLHcoTRWgCsxkL",
+	"J9gJFHdC4zhlSkUEYhkA5CcdIawvb+NbDnBJoqnBrVos0YoA1gZggL5ZovipoHqQWo6GrWDTY61YYVeV",
+	"+R5mMLJVlqABrhEGPFj+ZgTszSjjnzsNX94NrlPMxammyZm5bP4I1nZqjaZ5sYkxxXCOMwfEEQfusdXY",
+	"urHRuLXR2CSbjZ2thgsykOkDZC+vfvkXn//tH8H1Vmfuu1/8yevv/NXr7/7g1f/y/Y3Pf/HT1//tr179",
+	"4XcMlbHMDQ17pt/BllHwXi7CnVbsl4FjD0trlaBPXwQ19PwS2xWGxoMIC0TkgpfwDtR2aq//5G8+/7u/",
+	"+fwXv3j1o598+bO/ev23f/Gb3/vfXv/1j1//6I9e/ei/vvqz79T8ghm5YAtOT0hemtYP5Gri2BJwtvJb",
+	"A+yWyzh+wpN/n8ZTs4ue5pV9rsdp8RvuHVqHWqwK0ZQliWNXYPH1zBZg3xfUuspsRNegUVVuoIdz25FJ",
+	"IofKgxtYCd1woZYjWa0IOB0o4m2jBglnQW/TJGEpMqDgFvQlFzoxEwstT2iTNuLAsUCc+xKrOAYCejR8",
+	"K5lktXcMdwQRwWpj4CchKTPHRxGOeiNNlDQM2/zQ42BsQ4Zo4+OOhbOOKU3Nsasfi2OxQVqGmjetK7q1",
+	"A2LBiQ02aHHBNTcsoOXljTq8JGTMmrEUrLWTaYqga7PnRjqMjZjh3iAPGIuVfYkLpZs8bmE75mbqZj+h",
+	"orUTSjZ2DjG52YjI9RsR2W5EZPMGaLwNL8hYEz/QHtmxranWLm6OEeb6VCmW8yjUs0l3uOCqy+JWZL+g",
+	"J8LojIldBjcBb0IMltZOF6RNJsJVsctbMp9hlwlrlIhR3tT0jAnS6tHnzXiAMknLzRB7xmODZRZaRgiU",
+	"A93EFlvHgmQPh7Kbm1zx6kO7+T6DKfiF2cETZc5R6S4eiwO4eA6yE5ZkSLnOpHA4gDgXa3eFO2fEQJD1",
+	"YpYaKROWBIFIaDYBeA0iWWFd7Wpwf85jONmZDdc85sNfoR+Ud83NYSK2r5nrdyLj0Q6M2eoOLdtHk+qW",
+	"b8KInZnzi4l4178iBzoivHMs7C8w7ky891OBUbgLImNWJ3thg+FhshG81M6jaGBuOm4mxwIPGi7wCTvl",
+	"QmWHExYGYpLDy2bLPzoSdCwKPVsHlkxfoSAcXqmJSopFUi+ylp38i2Ci9ke9tnOzEdXCc1zbuXXr1lZO",
+	"NjY/WyH3y//v91//4gdf/Pi/fPlf/rKq+JttWE60PgLReqfR+Hrj1k6jYVsLJPv89a7tbDcmRGlggdle",
+	"zrUqwWu2DWekA+0yHOvW0eZ1jEPyY8W3hazt3MY4eb9aldZkbKrLaghwOt9O1aBIun//DZLuUUrKMKDW",
+	"Ev1aojcS/WOQOZ141e8zwUB0DkR7YDoyBR5p5VUQBy9a2ne3o0zaf9gJ/Ry2bIIdVIs977O2Ic/YCjMy",
+	"48mI2PSK8EWwkI2YNrPURp9RsscgzsT8YQX4Si5orGPlqil3ZRIrJ17olGdu6KP8qBX23cgMfkIOd1Aa",
+	"xHiXDlaGQNufRSPHGRgtBiaAFrvMzDfuGlJMz+HpPhDxuKlsiWLLbpUKzF3mKBhe8Sy0eG1llHF7QXvS",
+	"gYhXHerrHMk3VuxIdh2vCfiagNd2aocMNXu8QZlOcjkO8lLi7WJ6yzK6w8taWxAibCX+xlmx8rkiLusw",
+	"45VnD9O8k87z4cx8HbgJ31Mucm05H2Zw7FXPjNcQlXJJ5QBNLCyLFoZK+HViywOQr2x9FUaOaP/kK9tf",
+	"hTopCfNa/q77Dd2AqisHSYy1PlqkPwArITmh7bNjYQvaQ4XHiMQDZu0JrccHR4+/2bxzcG/vm837dx88",
+	"OTo4bBlBroUlQ3IVl1rO1tS6v/e7TXxz/+GTB0ctI9JAUN2gbw2Mj0Eu4eIUwktAfuSKdGnaS5hSO8Tw",
+	"SZieNUY4+yjYo9ADCusBZiv2nLZ1YkOA4Wvvp9z1PkGuI5uJZMUZn4cNUhc0vOdXF6OJIdo5M/Ng0ykV",
+	"NsGbG8kP1jwwrfAOEdILdM51jMHCRoLios3qx4KQPbc9QV9KEvBDj1mDd9xsYX1bJGZtHoMhMFEySKjC",
+	"AQ5t4DLaEM0GG1nVThDGmJ+/ADNylyWxDadVxTng5tW6kLppHkXLIFAzHzXu5Vjvc7Xp6nHKzwFLcUrr",
+	"+GqdqyY8DabHCSETVY0jqs6WEi+dyv0iIA53NYk5nDd78BhWrk2SWjQTkomlqUybmQj3xf/9i1ff/3kt",
+	"qoWXzmv8XlINrB/411Zja3tzq7HZbGx+/NFvb33j+tPGN2/9zs1vfbJ9/8aD9x/dfrx5VEPZFNqbNn6u",
+	"yFCmuutM/YRqzXp9vchs/v6HX/zdj778mz94/e/+ZmJONkR06Sk5qXd8UkPwfgwWGfes9d9acLCVBXM8",
+	"rvNrFVWzk9aZ7mtZfzFjDXDCgYbIIqDcGmlqPjK/RLJholSg2ThxMCklYo0RrCzD7wI4iiJyKNxYIAoI",
+	"xpYaPsJFFgVkVVfFhN4hLaNNg1gBglvr0cPDIzI5mtaxGJr7byNhba4IJilhbFKdPHTyQJY3lEUWQczt",
+	"oI9DsuAqh4Yx0MS7WqXwHq5jAUFGdhI8tV6sqYxsOUOJHso8xTTTcSQzgoFVYQR2LqBIlRBXJ27VdjYb",
+	"17eWJqJRtY62L57dfKP28tncNPwDc6xXjVnYbrM+eAo2c56F7EnW6bC2DkxGC+8FNnq9cTto1N4Gx1jx",
+	"nNjYpZwsmE8wP+pyRWi/H8qVTjqu1xbcsMiPZtmsi9x+Vo5nMgrhm81z1xzxwjgiWLsM1Zdks9FoYLnE",
+	"pZijg3YtZooYaKo8G8EYIZtRO66EopKpSDxI6UkyIkrLNIvbsQSnhdwNIiQgxsjCkAXq80Cxpot7bkXB",
+	"m+iEwOBmZz6LiDnQG0wYOhGTrwD//SebW9vXb9w8HjQaWzcF7bF/gsGgrV3S+jowZ0pUn7ZZZNTd1v/0",
+	"u78LXz45+nDjVhQGPHeIHkrCvj2gCTHtKFvr86tZjA0+iVDuWbj2KaiVGMH9XFut2o/ahZWcJFScQfiS",
+	"Yek9DoVNdwklwP7A3QKUij3vUwjHQZ+LWyqj6/vVwXE7l5D91u4BhLbAunXN2lu92G4BRpsH64/epibi",
+	"0fOe2YPMbuDTi7lPWTYyiovoZs/7PGWqSTW8JZg/H1TvQOy3jfdBC4NZl0DfVmborVc//+svf/W/vv7R",
+	"n7eCQf3TOB0104H4J4antbzxhStiY8F2c8neLEmsBIZi1glzAmWQQF4k/hwyER/2lg+njoqvkhu4jZTC",
+	"0c4aZ0k+jl2RXAKNzRk6kTJhVLg0w4VB7yx+W06OOyo4ZjBernLnK5TiEHjNfr9T29y+1WjAPw0gef2E",
+	"cpHvZQ8ujicPYWPjhRBe/er/+c13/u2rn//1q+/+13/85fe+/NnPX33/j1//u7/5zX/8w1ff/z/MTpb3",
+	"HtWUHKTtMbzorHBCflCP/H77GxVAyxcMcBoxmn9gEIPSzIaGkIPV66ayy/Mj4nFJR8QcyFyET1HNDMNq",
+	"NqOazXtArMD9B7Wo1uGCJkGli19/5wdf/OUvPv+Hf/XqD3766vt/++vv/HCy9gUur699kS2uBwq8YWbW",
+	"5n2OjX791s38SqdyoIOcYnbaw8jczcjngYN4S0VT07NcwQ5A2fDIgu/XotqQ8dOuru1smavnY2JC4RLh",
+	"B2MOoixce6C1JWBIL6MaGL/jWcs6vnbVV6pwlHMI6YXDnvNYzqgOAqGGdh3WvuG1dGw4NQaE0AInmPPo",
+	"VvX2OkG4ko0oRGG5LCORGcylmIj2SIezLLp3mEpxSn778OEDSCg8FiAa97gydM5Npp/K05T2bHxwKjUD",
+	"lxWF4GTTJwq6w65MGEj7JToCRoQ724Ffx0mNAUU+KkgrkKo2PmGjFuZAmk3CEGsQbqk6DvLLs8QFrskp",
+	"BgrZLEcc0xSpD3TvK86kGzebHQ0liEIqsn4ryOWEIDYrx8O++F1nz7nKWdA8ugmaaC5ZdoouoA9gU+/f",
+	"ug1Gt4I+ns3JXd5ME1kxv565WMsya29R29oKzGdAFXCI8KcXabwsn/F4l2SQ1yY9ytUJIzGnECKHV8Ea",
+	"5uydqPOMxWRtOrpk24Yn6hdqXQsOwjtkW1uLGysWNwLjWxFs1AKCh7m7117Yuzw1zMxGF8zHncxLi4eY",
+	"zap+OL+yESp9mDhQBVc2HrCpv4/brFzbmT3KfROEq7iv7Ea64ovnLM1F803jgDk0+n4qzWZzcdos8SCh",
+	"N6tkrpt2LmgHq+3UXn3/h7/5zu+9/u4PXv3xn9dsaEUT1g/I/7iiqqe2qvip8KkaBaaF5bxmUU0b5uri",
+	"GKbh8m9eRFVJqs6q6IzrGMYrKrA75rOfTRbLohHz1PEaht9PSaPAbMRHBw/u3H3wEbokrFDiI/d3MY0T",
+	"Pc6Vwsr6CBpaUF1kHxpdE+a3jjBjBzl67L5C6us+VaG5lqpWpLDX3yUKGxEhh2R/78H+wb17B3ferViu",
+	"d62WCBArBzoFClsQECyT+GJF2WvsuXfsFCIP3hVkKNMYS5lzgSqg2kHQAXQTxgNmESXsOMEDm8QEDVTa",
+	"/WhhnjBgfoSmoK7LLDqVGbpyQXoYjvKNo+G0axjiznaEfzW5avZkmiGlVqC8YxSWq2Y88O6LMf+I1dKt",
+	"jX3SKbK4HyQKX3GBruE7Fp0X4J7ca5tRbdgdQWJ8szMQsaqN+VPyobiQzNiRqY/03iXbE/t+Yc6Nyinf",
+	"eLRm0VG4J2KddLNicvi0O3K0ECzxzMGvX4rkaoSfhAs2S8E/cs+9ObTo0xe1qYTGgjUAWP05Eg+09eFl",
+	"WyzYsrjHbejRxYkaKuF6byeU96Dz8XjQnGA51uQ2NjnnOJxOXRDlmC0GSpbT4lPNVi0jotmTMpO8INDU",
+	"mrKsjLIcnLN0hAFKehx7wKnHEZFJXIRCuiTJmV69zcV1j5GWAiUa2kIXIKIZ6bI4pDlxfM0Q5sDvfWQk",
+	"ig95ogG7fcpQPQKAU+TNsFENKxm3+7GiAwEffzl1EFZlJpBlxhUxVJ/IFHLn0pJxODW7k8peMSK0UfU2",
+	"QHuexJGvMhofqGdHNGMgWi40jLcNiNkcxDUA84oqB5rzWAq8vCzJuwbMf3qtI4gAgOcIVaT10UE+4gLb",
+	"cYY+iCr2GqcFRhOaGAXM4R1H5GQE0Se6K2Pn/mx3mToWRvvsp6zDdLtrGoDiyy5mA+NZjcbSigKltsfy",
+	"wSM5SDhthNM62TfDR6RCDAxGEBUWHwsXj4iQjzuAX2xjYW1DiVTalYFG8gCCSWxTozEtyCYSDwSUiq6X",
+	"pNEei0vLo4UpApd6IIdLJSCZFTa0KRdN8QTcdzcajYjY310kZw/yoxlQywoZnVDcoLZjWoKeajvbjTnC",
+	"EmCaKw1JACE+E5sXsRAvIFjPsNIuopEvJzTbhZ8uMVtdwlGtkqAuNJ3B2dnFWHcwXLnQdLBJrKMH1tED",
+	"I0fWLNm1BycKYwksDtdSqTw5FlZqdL1nLq2yfdsaLdnAHPTCjmHVRldRrqpvqK1AroWILJZXCjF8qZS9",
+	"yNJ7nXKGbPNYGGYVD1idPEEEjhxcBIKaIgaYzywxC1EnGGs5UBa7H8/HbgaSYSOFuArQJI6FNR2rMUYG",
+	"9mDbuszQIFw6zbHIMeWMd/pSxqgMKcwZBOAKzzVTl8h65gD8QejnishzltbJUzMkZVNzHb8HwFmzPGY+",
+	"loc6Fm4klQg5qsAtoD0JqiTrgQiFnZ1KBlvmoEM8vz3FpC1NWkqmukW+YnHtwKILYNBcq2Mhh8IavYTE",
+	"32yKE9df3cUDCQBrMg9O0qUWMcWssHaYeTEdvacInCY8HBPvDak6Fn6DoVyQkwuJljEd5d/79oC3z5jS",
+	"Fq0OImghEBb6xiysAGraLuGpeQKCU5VN3joWFgOG0FPpKhfBUg8DtOnwfXv0nGCDgCZ+CzzmnN1BwLOG",
+	"/chmmWmiGKwb7FTPXSeXPoaBue/5g9HhvmamBYG2BR4p6fCO7joxzMzJV5bgIpumx1wZZajG3YGIUxbD",
+	"mvSlTFQuNDk7wHWyZ0XkfEwpNKQBgtcNDd6LzIWTthzIGRwdGwDMFTEStkOLAfPBDpwUe7PgZtvKHG0s",
+	"zAGF+qzQHJOvtPbN1xv7UuhUJjtEyA0I+G19tU4esKFbsWOBadgkpbCTA8UKAqoDNaHlfEY+h0yQE6aH",
+	"iDdo5Gnlo5hXiSCTSb5zm373+v27cSW12vRRWQl/auTay7Inr0XRKxFF31DB8t0X9xYX7QYn5lCcsI0s",
+	"kr9EtqtWQA9yfhernfdQtFnFknkWknG+unlPZRrfaEwpm+davajaedZnlTYvvLgdEw6utzZPiPrbXNnO",
+	"nI61QXU1BlVPFXwYet66uhveekSVQ+0sQd3AfDVI2eXWwGszG5MxBtBqyM8Zx0oSLg0MQ3cksTdSgRif",
+	"KzYH5SHQ9roDjwJ59fU1ULcYg8v0CA221FsrBLpvBQl0uEQZLAW06qrU6XRUEPtprmsxQVxlwtiJlGdW",
+	"38/gqAMyubO5tR2NkeOdWlsOUsWa7uUs6ggEhs2gtdoXP/zR57/8+y9/9g+Yqo/CjvmPupa9PkFHd2rX",
+	"t2pZHr2VrHr9BKJ8/Nd2OB88fPjJ3QcfNfcfPvjw7uP786QPmx1YcW7XAstbKZS2qAYDIgfiIGzkbB5L",
+	"EL/E4xvEernQWV+IrXh/QjaF8a0iLgxuXTBidbHdX0qsxgMxRz24tY12baMdWXpOKHnK9s0JmWCwwHiW",
+	"RxafFOehNgRXmrfLYzfMoT7MHrsEopblqDoM2q0A+nRz833/qZkC+sjt9+s3Zt/lqKalpomhk0sXhjGL",
+	"sA+Wv5laMzy1ljEXV2ABLXJSyCQnI5DcLgJxvO+uBI17XICJbqPCVdjr910I0eXdBstPbUDV+1HNulWa",
+	"gg3dt5tb2deYJ2J/2M5lnNgvb2T3x73f2Lq+ZE6zX4NZF6LDz9e34oJuhcO6g8vgAuPyth1C+/0K9p3+",
+	"PLj7PojFgtRSRVoFwLK7No3C23u8Ff9MyCHEjtgqk+CemtBq9vr9NZb5Gsv8LcIy9yd2DWe+hjN/O+HM",
+	"F+EX1cI9CkIfp4U9DlPa7zN0TQ8pVpHmQmnAcyHZYMF7oArz6fb6/VW7Mi8l/a6Y+lnZ7dPFcqwvwwMJ",
+	"+pVLUV4SJMft3VxeSRfLwFOH/Ln2NF5tYJkDbqOniP3bW4zgdBlNdLdUEfsYf16Ks865G3Ourlkp1h5g",
+	"luunz/LJfwzkNQtwZ2bvYjiCxbIrULhQ/cFJwtt2qQw5HJWu1GP49Q1eqEWPYYXFNfT0hCrmI2Ss2Nzj",
+	"pynFBLn5Vjvf74vaCVW8vTcwB/XTZ4ZxnDCasvQTBsOCrGGI1CnKdIJAJfy5FtUGaVLbqV1DqopjGn/h",
+	"QxejB7AOKii66uurwjWkozoZB6iEmWOpYss4na8YzSOTqTyuN9rv267M7ayTRzJJMFwQo0J88EfklEOs",
+	"Yy9YPe+RLsyh8iKC7qaMEX90laMjhoJkcU+F4gDCfKg6+Qhg0CG0rt+3SViwvu8pQuM4NfcM3WpGnmkR",
+	"26iZ1vhQgUYVDJc917aNfkLbrCuTGLAtj8rQ2CFTg8dmcVxCB8NICaVgnjhedQZrml8114YqGMlTLJFr",
+	"Iybeg7jIVNndkOMAeRCRQ4N+LTimizG18oQNP3SOSMBmDzC/88DbpaPyNfMQ18HGG9Izcz4hfNWW9z2n",
+	"gqtutpcQcXjCujy3H9mRKOxPAp59LKHROmnheW755WCBycRWzgvqd2of35nFTZqnepQLTe0RNPOlbV+w",
+	"mKdu1SOMrnOdWSkXoEnNRYhIy5DmcCxD21/WBpFDoTA60eUphSOMSGaVjLKRQCdyoJlH5gyyhXy8rYKg",
+	"2rCkcpLYfjlTRHVpyupkLxymPxH+aJlxK8RPxRLO2dbAvEp2BZx59jy5ltx9jOFOmIsEgAuupKFgIZYC",
+	"2jTeU3Bk/n+6rujGYRCGrsIA2eAWOOlmuA9CuKtVgqOaKO1Hdq8wJjVN+S9+xjWGoIdfQI17TKFTUK4Q",
+	"C9908gGy43psVf0/D/1hWvL4kD9oAhuYFAr3BnuNTDHvzFsg6YtbgPxZKkwCM6/uIo33k9mYHuGQ0qnw",
+	"fLare5DwEi/cu+NmnL/uFHuqMow4C3rrdPG4BP8Sy9ZituXd9mCw0vxq3Ib3qtBewZ+hvnHTSKKqnQ3z",
+	"PiF2mwiXJO+5DVSVmrNrouyZ8wpcId2rhD8eP8/eRv51E/CUIP5TZ/MLaCcz2mCjq0cHWpeMQ3gjZUeO",
+	"Dvvv/gwAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
