@@ -131,9 +131,12 @@ func (e MessageType) Valid() bool {
 
 // Defines values for NotificationEndRequestExpectedStatuses.
 const (
-	ExpectCancelled NotificationEndRequestExpectedStatuses = 3
-	ExpectEnded     NotificationEndRequestExpectedStatuses = 4
-	ExpectWaiting   NotificationEndRequestExpectedStatuses = 0
+	ExpectCancelled  NotificationEndRequestExpectedStatuses = 3
+	ExpectEnded      NotificationEndRequestExpectedStatuses = 4
+	ExpectFailed     NotificationEndRequestExpectedStatuses = 2
+	ExpectSomeFailed NotificationEndRequestExpectedStatuses = 5
+	ExpectSuccess    NotificationEndRequestExpectedStatuses = 1
+	ExpectWaiting    NotificationEndRequestExpectedStatuses = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestExpectedStatuses enum.
@@ -142,6 +145,12 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 	case ExpectCancelled:
 		return true
 	case ExpectEnded:
+		return true
+	case ExpectFailed:
+		return true
+	case ExpectSomeFailed:
+		return true
+	case ExpectSuccess:
 		return true
 	case ExpectWaiting:
 		return true
@@ -154,6 +163,9 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 const (
 	EndAbnormally NotificationEndRequestStatus = 4
 	EndCancelled  NotificationEndRequestStatus = 3
+	SetFailed     NotificationEndRequestStatus = 2
+	SetSuccess    NotificationEndRequestStatus = 1
+	SetWaiting    NotificationEndRequestStatus = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestStatus enum.
@@ -162,6 +174,12 @@ func (e NotificationEndRequestStatus) Valid() bool {
 	case EndAbnormally:
 		return true
 	case EndCancelled:
+		return true
+	case SetFailed:
+		return true
+	case SetSuccess:
+		return true
+	case SetWaiting:
 		return true
 	default:
 		return false
@@ -210,6 +228,33 @@ func (e OnOff) Valid() bool {
 	case StatusOff:
 		return true
 	case StatusOn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecipientStatus.
+const (
+	RecipientCancelled RecipientStatus = 3
+	RecipientEnded     RecipientStatus = 4
+	RecipientFailed    RecipientStatus = 2
+	RecipientSuccess   RecipientStatus = 1
+	RecipientWaiting   RecipientStatus = 0
+)
+
+// Valid indicates whether the value is a known member of the RecipientStatus enum.
+func (e RecipientStatus) Valid() bool {
+	switch e {
+	case RecipientCancelled:
+		return true
+	case RecipientEnded:
+		return true
+	case RecipientFailed:
+		return true
+	case RecipientSuccess:
+		return true
+	case RecipientWaiting:
 		return true
 	default:
 		return false
@@ -1316,15 +1361,21 @@ type NotificationEndRequest struct {
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Status 3 cancelled, 4 ended abnormally
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 	Status NotificationEndRequestStatus `json:"status"`
 }
 
 // NotificationEndRequestExpectedStatuses defines model for NotificationEndRequest.ExpectedStatuses.
 type NotificationEndRequestExpectedStatuses int16
 
-// NotificationEndRequestStatus 3 cancelled, 4 ended abnormally
+// NotificationEndRequestStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 type NotificationEndRequestStatus int16
+
+// NotificationFailure defines model for NotificationFailure.
+type NotificationFailure struct {
+	Reason string `json:"reason"`
+	UserID string `json:"user_id"`
+}
 
 // NotificationListResponse defines model for NotificationListResponse.
 type NotificationListResponse struct {
@@ -1342,8 +1393,17 @@ type NotificationMade struct {
 	Channel No `json:"channel"`
 
 	// Deduplicated It was there already
-	Deduplicated   bool  `json:"deduplicated"`
-	NotificationID int64 `json:"notification_id"`
+	Deduplicated bool `json:"deduplicated"`
+
+	// Failed Who cannot be reached, as far as is known yet
+	Failed         []NotificationFailure `json:"failed"`
+	NotificationID int64                 `json:"notification_id"`
+
+	// Remark Why nobody is told
+	Remark *string `json:"remark"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+	Status NotificationStatus `json:"status"`
 }
 
 // NotificationPage defines model for NotificationPage.
@@ -1356,23 +1416,23 @@ type NotificationPage struct {
 
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
-	//
-	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
-	TaskID TaskID `json:"task_id"`
-
 	// Address On the channel; empty where there is none
 	Address string    `json:"address"`
 	DueAt   time.Time `json:"due_at"`
 
 	// ExternalMsgid What the provider calls the message
-	ExternalMsgid *string    `json:"external_msgid"`
-	LastError     *string    `json:"last_error"`
-	RetryCount    int16      `json:"retry_count"`
-	SentAt        *time.Time `json:"sent_at"`
+	ExternalMsgid *string `json:"external_msgid"`
 
-	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status TaskStatus `json:"status"`
+	// LastError Why the person was not reached
+	LastError  *string    `json:"last_error"`
+	RetryCount int16      `json:"retry_count"`
+	SentAt     *time.Time `json:"sent_at"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+	Status RecipientStatus `json:"status"`
+
+	// TaskID Its last task; empty before there is one
+	TaskID string `json:"task_id"`
 
 	// Times How often the person has been told
 	Times  int64  `json:"times"`
@@ -1386,23 +1446,33 @@ type NotificationRequest struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
-	DedupKey *string     `json:"dedup_key,omitempty"`
 
-	// NextRunTime Not before; now by default
+	// DedupKey Empty is none
+	DedupKey *string `json:"dedup_key,omitempty"`
+
+	// ExpiresAt Nobody is told after it; who was not reached has failed
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// NextRunTime Not before; now by default. With `started_at`, business type 5 is told `payload.maxDuration` minutes after it by default
 	NextRunTime *time.Time `json:"next_run_time,omitempty"`
 
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
-	Payload       Payload `json:"payload"`
-	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
+	Payload Payload `json:"payload"`
+
+	// RepeatMinutes Tell people again so many minutes after all have been reached; of business type 5 by default `payload.timeoutRemind`
+	RepeatMinutes *int64 `json:"repeat_minutes,omitempty"`
 
 	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
 	//
 	// Example: 示例公司
-	Sign    *NotificationSign `json:"sign,omitempty"`
-	UserIds UserIDs           `json:"user_ids"`
+	Sign *NotificationSign `json:"sign,omitempty"`
+
+	// StartedAt Of a node that takes too long, when it was begun: `overtime` and `maxDuration` of the payload follow from it
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	UserIds   UserIDs    `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1485,11 +1555,12 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No        `json:"channel"`
-	CreatedAt time.Time `json:"created_at"`
-	DedupKey  *string   `json:"dedup_key"`
+	Channel   No         `json:"channel"`
+	CreatedAt time.Time  `json:"created_at"`
+	DedupKey  *string    `json:"dedup_key"`
+	ExpiresAt *time.Time `json:"expires_at"`
 
-	// NextRunTime When people are told, or told again
+	// NextRunTime When people are told, told again, or tried again after a failure
 	NextRunTime    *time.Time `json:"next_run_time"`
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
@@ -1503,7 +1574,7 @@ type NotificationView struct {
 	// Recipients Of one that is looked at alone
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark Why it could not be told
+	// Remark Why nobody is told
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
@@ -1511,7 +1582,8 @@ type NotificationView struct {
 	RetryCount int16 `json:"retry_count"`
 
 	// Sign As it was given; null is that of the template or the sender
-	Sign *string `json:"sign"`
+	Sign      *string    `json:"sign"`
+	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1553,11 +1625,12 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a request, that there was one already
-	Deduplicated   *bool   `json:"deduplicated,omitempty"`
-	ErrorCode      *string `json:"error_code"`
-	ErrorMessage   *string `json:"error_message"`
-	MessageID      int64   `json:"message_id"`
-	ReceiverUserID string  `json:"receiver_user_id"`
+	Deduplicated   *bool      `json:"deduplicated,omitempty"`
+	ErrorCode      *string    `json:"error_code"`
+	ErrorMessage   *string    `json:"error_message"`
+	FailedAt       *time.Time `json:"failed_at"`
+	MessageID      int64      `json:"message_id"`
+	ReceiverUserID string     `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
@@ -1673,6 +1746,9 @@ type QueueSettings struct {
 	// SenderSilentAfterSeconds A sender that has not polled for so long gives its share away
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
+
+// RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+type RecipientStatus int16
 
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
@@ -2180,7 +2256,7 @@ type SenderRest struct {
 	// Openings How often it opened since something last got through
 	Openings int64 `json:"openings"`
 
-	// Reason What the provider said
+	// Reason What the provider said, its code first
 	Reason string          `json:"reason"`
 	State  SenderRestState `json:"state"`
 	Until  time.Time       `json:"until"`
@@ -2986,6 +3062,10 @@ type ListNotificationsParams struct {
 	BizID   *int64   `form:"biz_id,omitempty" json:"biz_id,omitempty"`
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
+	// UserID Who is told
+	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
+	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -3058,9 +3138,10 @@ type ClaimTasksParams struct {
 
 // ListOnceParams defines parameters for ListOnce.
 type ListOnceParams struct {
-	BusinessType *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
-	BusinessID   *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
-	SendStatus   *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+	BusinessType   *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
+	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
+	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
+	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
 
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -3856,7 +3937,7 @@ type ClientInterface interface {
 
 	// ListNotifications List notifications, newest first
 	//
-	// A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3927,18 +4008,18 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEvent(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotificationsWithBody Cancel or end the notifications of business objects
+	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4146,7 +4227,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// A submit user is shown those that it sent, a read user those of its company.
 	//
@@ -5659,7 +5740,7 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
-// A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5780,9 +5861,9 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 	return c.Client.Do(req)
 }
 
-// EndNotificationsWithBody Cancel or end the notifications of business objects
+// EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5799,9 +5880,9 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// EndNotifications Cancel or end the notifications of business objects
+// EndNotifications Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6189,7 +6270,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ListOnce List subscribe messages, newest first
+// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 //
 // A submit user is shown those that it sent, a read user those of its company.
 //
@@ -9404,6 +9485,30 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -10262,6 +10367,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 		if params.BusinessID != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "business_id", *params.BusinessID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ReceiverUserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "receiver_user_id", *params.ReceiverUserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -11310,7 +11427,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
-	// A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11383,18 +11500,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEventWithResponse(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeEventResponse, error)
 
-	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error)
 
-	// EndNotificationsWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11616,7 +11733,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
-	// ListOnceWithResponse List subscribe messages, newest first
+	// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// A submit user is shown those that it sent, a read user those of its company.
 	//
@@ -21617,7 +21734,7 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
-// A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21720,9 +21837,9 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 	return ParseTakeEventResponse(rsp)
 }
 
-// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21735,9 +21852,9 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 	return ParseEndNotificationsResponse(rsp)
 }
 
-// EndNotificationsWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22067,7 +22184,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 	return ParseClaimTasksResponse(rsp)
 }
 
-// ListOnceWithResponse List subscribe messages, newest first
+// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 //
 // A submit user is shown those that it sent, a read user those of its company.
 //
@@ -29850,7 +29967,7 @@ type ServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(w http.ResponseWriter, r *http.Request, params TakeEventParams)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(w http.ResponseWriter, r *http.Request)
 	// GetNotification Look at a notification and what became of each person's message
@@ -29889,7 +30006,7 @@ type ServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
@@ -32042,6 +32159,32 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -32643,6 +32786,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "business_id"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "business_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "receiver_user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "receiver_user_id", r.URL.Query(), &params.ReceiverUserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "receiver_user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_user_id", Err: err})
 		}
 		return
 	}
@@ -45638,7 +45794,7 @@ type StrictServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(ctx context.Context, request TakeEventRequestObject) (TakeEventResponseObject, error)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(ctx context.Context, request EndNotificationsRequestObject) (EndNotificationsResponseObject, error)
 	// GetNotification Look at a notification and what became of each person's message
@@ -45677,7 +45833,7 @@ type StrictServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
 	// SendOnce Send a WeChat subscribe message once
@@ -48183,431 +48339,442 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSphoEukkOiY6N3Z5mzww1ZJNiN0VL01wgG5UAcruQCVUmGsQweCHvyT5Zq11J",
-	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
-	"hFaVxvPKgMa0zzSL4dPeYHA3NH+ETLVjPtBcikqj8qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
-	"jDWRHSIFI4qJkMWVoMKe0f4gYpVGRfVVkw4GzVqtXgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7DS",
-	"0PGQBRXV7rE+NSP7vZh1Ko3K/3gtmcc1/FVdw+G/eBFU9qlmXRmPD6Hd59jZgOpe0lfbPrJ0b64P7LBH",
-	"hWDRrP7wiaW7O5TYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egXstf+AgaTA8lZB06jDS+0qfPeH/Y",
-	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjQ1m0EPh7U8iV10IOhY5n9QS/X0RPw1jJeHrFj3uMtAR7pptt",
-	"eKJljr+5JAPaZeSUdWTMCs46vpBZ8z59do+Jru5VGtt2od3nZKmVjrnowqjwruZMfM4d6si4TzVu283r",
-	"lbk7ejdk/YHUTLTHH7Px9CrsiTEZyTh0k2/TKGLxO4p0ZEx0jyugCGY8TOkqOWJCE9qlXJAR1z0uyPZ1",
-	"0pPDWMHnhMicynCMNMe+S0LJFBHSvNQlfRkzoDxdphU81uGx0oQKNWIx9hAkTfYYDVlMWqnZbD1ig4iO",
-	"WdjaxeeoaZvF0DPhGlu+vr0dQD/Xa7fJqMcjluqMwz0byfisSvaE61v3KP4kCItjGZu/hdTkjA101R0I",
-	"HFCya+mBmXUufzQGVGsWmzb/9Sf/w9b//PQrv1fJOy/3uNLzSAfXrJ8mHQtSi+1FqcXDnhTsAx5plnO9",
-	"HohojAdoYB4jYtg/ZXFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfxPcrZS8/jO0Q3zFjfSSHmhVSm9j8Oo/W",
-	"LHr1joCNFvaJXHYVApfwzGOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
-	"DQSLAvskox4T5p7HDC+vYGlGulPASE0rpc8XDO6FGWbM1EAKxUAK25eiE/E2jLsthWYC/qSDQcTb1Ezh",
-	"2r9RZh7Pk/GYJ0NWaVyv3Q4qQHLMdzGj8CBsX1VI3eyxKKy8CCp9phTtMmBhhk4NBkTAhTIPAHmDV+wm",
-	"MKXN5jcqtfpHH351++vXn9S+cetrN7/58c79G4fvPbz9qH5sGi036wMYHUx7mpkqTTVDPsJFV3mCT2gU",
-	"yREx6xVU7pjNWGJxkHL6mathu82UKj9y0+8ju1N5E4BxvQgqH8j4lIchE8vt4E7eDtKh7lU7vuHpLTT3",
-	"hvTpGFYrlEA2175/ipF2zEImNKeRmhyO6eOuMJyKRssszQ2zf9NLw12TmUU5kn2GcsLIyBujWIou4ULx",
-	"ENm3YvE5i6/ghEO/7ygiR4IA19zNiDg8JBGjSJO4ViSSXVy3cxrxcKkTtb2dWrYOZ1GoKo1P7J/TzDFZ",
-	"Qyu10Az7ReGmTQU5ZSTkRtYLKy+eBsmGOEmP2zFn9mWPQLdOIoIn1rsLdzVpy2EUmvHHjIYBOR2aSfpx",
-	"wVnZJYy2ezBM2mcwifs0MvybLbcL+YfXrVXftz1xtZOTgYM2i2YHvv7Di3Ix7txXjx4cmmYPpf5ADsWS",
-	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
-	"A6kQpE7u8/cDIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
-	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
-	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/3RZslkv",
-	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
-	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
-	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
-	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIn+DoklbsEJ56w4s8/TesDRqmd4QU",
-	"eS9S9rgbM81x//rkZFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce2mVqoSVcO2MuQ1+2m7Jg3ajXS7tGY",
-	"tjWLFdD1MzbQlaAihpElSmiFWWB2EaOK2dFPH0T4FbkQsB3rQGIiNIwFLbroXgIJnIBlZaYBbXKokwY1",
-	"cxx0PG5SwyubljnmLRKafqwTi5wJOUKmGhmCbZlpYLRJzSiYvVuPDo4ffaN55+De3jea9+8ePj4+OGpN",
-	"DHdnu5Iyjt66eT1jHq2VGb7qGR2gCbPIHTdYryn5YO/uvYM7aMgyCo2MU8ZtK+Hskg6NFCOnY+LMt4VD",
-	"OJUyYhTMDkpTPVTzziMe6iN89kXg7YflzYTpi5tYH72H0A6j4PKadvKok+cDU0c1owPnPXBRM5hQtt2Y",
-	"Zkzkob3JRXQhd6jwDBjzS9JYeBFbonFMx/BZaho1wY0219uIkiO6P3oyClUl16CdWZRU86mtxeHnLcj7",
-	"NKKizfZ7VOCS0DDkZjg0ephaHDjXweTm+5ey0zhi3T54w/NoS8qTkfwvdWm3Jn7IIzh9Gp9NuHDAkFWa",
-	"jk5yMZxI7vrwT4/hu8lJ1pAUtGNGNQsDUidChoyEUrCAbFtHJaGCyPjUULYdfL7DBVc988J1/MLQw5DQ",
-	"U2FWKorGAbmBLWl6xqziCbYToDTKUHEpGKgEkwtcv5le4J3t926+l6WG02vpPe6GMQvz2CeVbw3Z0LBy",
-	"1Tcd9KXgWsKyPc3hR66BixVg8g9hhn4mW7Q2EQYvSZgzxeSHOffTPTmj+fWJgm4+615DwaL8NbQ/zIse",
-	"CGwYgn1z9nK4B81beFebVGf8hiHVbEtz8I9NnW/nVpv6AcWePhdDzbKcYYrmTV+7ApnAcwnFu4LqYcya",
-	"ySo/z5EchoNw4Rmds1hxVNOyFA3WSoGFHI9pLgEvccAxJsd6HHOmkt6/yYVMxpfZr8xUZ5yrexwF/lJs",
-	"Gs9Snz67i0/XkQ+5TxPbElSGgn9ryOzPZuOy/a734goWrV2HS/c7NUm/5KXW3tGBHBEpFfwzdwfZM20D",
-	"iSZnhaPItjZzTrrdmyv/9LlIf1ufkoiWokuOxsx0lHI1iChG3+VRn9mag47H9+2zC1CXFKWY1fwRY+Lr",
-	"9tEXL4qXOKWPLyhkXjJfeD3XfzZhfTprnddMh9ZLg9BctsxRWtDuEy0SErpL6rWs3p/RdGZHJQUY5FIu",
-	"tiW7cHZOM1bqIg9DOdJu+mVhkQa83pNixzGt66PFZnp76zbE0oc+4oNGp8v+ACQgINVqNU8Nm97iWaaS",
-	"Yqveh/ycEa7JKW2fES5sXMNAxrqMcOZaHgrNo+nG0aTkdFUwN1ipsZwoedUWntTCBX5Hs3POPRj25E/b",
-	"Tz86Pn5IrB1sajWDyrMtGYdmqvUkKDvvYvlo7DdFmXkN9IigMmK829PzFwFW9wk+PE0dUpHwVgOx7Wa1",
-	"jiW1DGx+zdI+drp+aT/V76rSvr0rVy/tuzm9UdL+MoL48vepaNGWlN/XQg2XWNTLITdPZ63fminGVVCL",
-	"J35VJyMEFRlQTGbTSZzELqlnpeaE98jhacRmyNG1ai0Rpa1oAOMQmrYXPaUhF11No7OmO0gp1wLkXJRx",
-	"2W7Bf+sfFLhuWZ+iEJbOPLlxvdAaOCFnTeWslHhxqFhcQv56rFh89w5einaP6qYcMIGvLbIOta3be1vf",
-	"pFufNrfKeF3c4PJPE+ziuhktdHoFjDbpd2VGi6f/NWC0MJC1b95VbJxaF2fE3pY5DGkjd22mmXt6NWyv",
-	"+QuQYtZZgv/+mLSSbNHWLuT7kD6jQrk8Z/y1So57zHwSbRaLTFy8cqmKbT7gZmo+HRINT6Sl+qpVCZYz",
-	"9++k3Mv+ltgE2Lzz6jNfy+3WEvpZyGnUHMSsw5/NF2bMCYMnZ3upuiUEx0f41JvteEpnJlvNL72efi0K",
-	"XFLLKoTQ67r5FHR6BXwq6XdlPoXX7DXgU3ZOF6EQrnx/F/JAXM7NvjCnDy7ssqxxMWL75i/8gtTs6awV",
-	"XzMdWisNuoOa4n5iTF9dqCqyyi/DwlFrKmHt5Kqpsh2nLuFcw/oy/HeoWFOz/iCimpU4ghwDNVIGjkIr",
-	"fKblZGqLsdLszq6Xo2b7Xjtjzel+Rf46cU2unM1OzvBizK/+6pZfimP2TJe8DHMmsT6lb+lJTpKR0sgc",
-	"0+uTHxbfssNrYXwySbCvvLPUNZIbGz+HBC0Q2D25N1dDOa6QasCe5zo1NXumMTmO6x5ppXe2ldmid9Ib",
-	"mMEZe/Wzv/ziN//hs1//5vM/+emr7/7os3/42ed/+p1XP/73L7/3k2zmzhwknTnJLSnZbPrIcd2TQw0D",
-	"fjczuFs3K9le6lu3n35S27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
-	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTz/cA8bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
-	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
-	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
-	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
-	"yoJrTvX8Q5A4J/v0WTMcxlTnWpFtgK3LfrWT6dMxZFLNzEW7sX3j5mTmaE7ShllwLjwjKkGezHEqM8cH",
-	"7rkX9kyUv2cPzONZx8Z2nmNjQMeRpHNdwQ/tY9ZwNV9J0bxjM9yPzPOYzhrreacONscfo8nTVvoUpQIM",
-	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
-	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
-	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
-	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91mbDhU7SnVov4LMjHu2W/vd11zv9vOhPHJjsN88",
-	"TA/FNe5GZOYqh5qFxVYT+F0RRcdk1JPAosw0Cdc2y3fEFSMANtQDKBELmtCHLLQc/AD4WeVp/9LBQdg+",
-	"zZoEjtvb1qVgKkjO7C4Mqk0F8E2AtuAxAteWoU64WF/nbJQn/JWDOjim6iwBOlDDfp/mgTMcp6DTjdKk",
-	"5nCIlULQfVS4PcnJuPzd9Bcmc/tSV8UfjWTP8ihSSn/MV0Xzw+vM3u4SSkKpLd4hF1pCCrpTd6ZWZwaq",
-	"CdUeuA8tR+Z4IjCVOTznNBqa06FY1JmrhuKoZ5sjAMbynEb3VR5jjiLukLcAsAuDSaA1c25BpGDP9Ex+",
-	"DPggtfmCnkXkXl0vLi2YFMRv5Omw1hk4R1/9mF1CTEKp+28W7yqzfj5mS/qc3R7k3QO4Ch2wI12QqXBi",
-	"foWxw/cYNcylAFbnIwegw7W1wCPUchZI5+GjB/sHR0d3Dz9sHt+9f/Dg8XERnk7OfVkUDugeC7ssPsgP",
-	"ojpFtJEc45dVI8uJS6cFzAAAe4Hd9WnIsLm5Qs4yKCY52V2XSR5mgz7ZxCer+Ep5VrCOZaCcHLLKnFXL",
-	"dRXjOgZ+kzPZWbZp2Lu51Ct1htanf6QP7joJFvZ7ESa3iRlcreENB7Pu7Vu7vdQXf1gc6agUPBm0r+ay",
-	"snzSBTWFaLtHMFE9gJIgAQnpGJBH+1LonuEQXGPiJ/lUCrZLzKgsFq+rS5HduwGLmyEdz90SeNnoiixu",
-	"mq4XegHHvNgrZkIl38hz8N8vkoZbFti+hX5URHl1EOgB+LoHTA4iZhgv2e9xwRSApR6IbsRVj5yOSWuv",
-	"3WYDvXWPiu6Qdtm08yaVYLqdjCYffqolUpa3VtZ05jTscxb7R0Cb1umPhh4zXYTrdN/DPhnNlouuWlCc",
-	"GlGumyMaCy66xbiAe1D0SmiiWeTwc221iB5VAArIQlhf5XCwag3UQmaKLts3bm/PlfTzjsAhG61f/D/L",
-	"KwHkMr+pIu8zGhvJRp4xYU6V+Yoq3vZYvAsk+87QKc5YCd6MC7Q+um43ZJ00PcX9pnblIVXK7krLFahy",
-	"oS6GJUKZKktCJZq6I6pKCaJYkiaJa6DtPlsEF9WnX1WbW0/fzQ1PSJvrD0S4nKJ0yj+dsleXOOQLpKAE",
-	"0Ie2hG/WZjt4PjR4srY5uGipmRCgLE2sBTvB9afz8Rpy7YgH0MMTyjVSa/y8b4TdCM2K+M2BCK0lMGWg",
-	"nzPhZTxFiTEte0Z3SNuNKSDXpxAGEw6xylqIMDNxEe4lHTydvHt+OwN/embijabP6Xq97ume1y5Mpju/",
-	"T0O2IkpeyMIh4k+zXJMh+N/Qm0WjmNEw37yclhvK+tomzRsTTQQpOKPMKOetykWoSen2iuzU69WV0iN6",
-	"5JLdcpxRWEQgr6hbOitul7D+QI/JCHZ2st7WdPDOwo4lrA3U7KsuDwssZlCwMZbnPGQxFC9E7OnkDszl",
-	"hoZrNn182dzH0YPkcXVLeKQUE3ol79gyvowFvRHosi4w/MmOts70AYuVFCAxnzLznQRrewmmnEoQL5es",
-	"nfYfu/OYcY4k25Dyi7i1zmzr1FFys51/RZYXW0oKK0vIH0uGCwH5a1oNIG1c3r5Vxrg8B3MAKE88FE04",
-	"1FPH6FA69KelIzCWEVwWj0WJ2YBRnQbcWzXsYtnolnS4xvwoDVWZKwqlAzGSpUl1NP86XIVw5DjnlQhH",
-	"R3bzcvzBLttu1weleXgzDIUnXJDffvuHv/32j6rkfX/eJwLhA8Ii5zr3iCVT5bc//6tffvaP/+7lH/7s",
-	"5Q/+fjIOfvLyLgIggsMruNKZdSjQAGpgOeGiG5A6sbYrQLCDIhUBmaMhBOQGUbLP7POJwlAL6sG2UaGC",
-	"G8sqDunhJ6pUZlK2iGT22w/cUNJfplWQCd126rsj2We2kacTy3icSnSZZhrL8YGrST9kwpyxgtRez24L",
-	"ihw4kjhX8tFcRxcFJFdMHhMVAftLZxymp2IHnkx+sbzDvINwdTqnG4G6MtrqRrBsfps/0Nm0oLnV1xc7",
-	"vOV1jlRiampEN68HxRdgBlsx3CCtzVqbdY+eM0Q4QW7BYyJHYm08wV/IRevdZ2KdJm5Z+YNylRflyu+J",
-	"ukh7RHpWM6N5seV5YwQhLZeprUETukScnLTONJdbzdGBICQdvXdQo8sozxgiKaMQq1UWKUPzu17CdJZV",
-	"qeZjwy2sS+Fc8xZCIh1DB1w5A0KCzZRjlupAmJ62oYSRlGdYEpNGaIta+HokxrHcxDoXvZJboC1T69da",
-	"SEqYlebqnWUrpBXUfDLcpS8VFnEVY2vLeUeVA5XO51h74KIaUUW6/JyJxKOf1mccX/TRwE6/uSDDV46e",
-	"AsG87TZjYX54tD1/p5h7ARUqS5qxloPDmM67mOass4jwLLN2np6f0K2Uycxex/TSTNrRcowCk2Rt6qh6",
-	"qdhHXnmysrx8rPK9EqA/5lqXJuWkU9amfUYGkgsdoZKXA42yNPuE4ZVjnYEddakpX42Io9x01ibfPBAP",
-	"Op10kgZEishOp2SmBd7zB+Yl+6d5FRpu52nXQ8UFU2oBacS94USSC9Ga5zjK0MhuC/FpSagrlhv4ZMMY",
-	"k9kMu5vlSsNSou7MzCW0U5VH575hny2/oDFrM37O4maxJwCTFZrlqP4RE2GK2rPCsGX0XvBULmk5Ur+y",
-	"22ZxF4xllIW1Id3vBWdy4jamtmjyPAeZGzHZcs5mZQeX9s2kt8ztQ+b8TZ6utJNmTgiQucz7TpqZSE9B",
-	"A1vZ5H009C30dDPORaR5yOI2E4lwIzXkTE/DSU8BRs/bPluzcxm39+T+uVEpb+H0BtbM7GYu+sr6ZrJ9",
-	"yyuZyWjWxxpTK7Benthesz3Q9Lj22BPf6QWcrquPqDCjWNJNvLpMMrOIk4zDG7WytU6n1LonbB/xFxAw",
-	"t5Iz9YHdxEyi0vb1pdzHnuEkgPCTspFPM0rrlhY0eqF0qTR6/LuzR7MwrH1Bde8jzLpFIw/hnaSOe670",
-	"NiEIXOTUpphQmTM06Tq5WFliJqVYLzFcLyFMWd/yDBRwYix+y4RDYY5/A6E6FiNHPDFblozHAEgZhBdc",
-	"VF7x7wa+37wVeuiizuc4HLYXgk57mBgyy5PExPET0TbryShksZqycClNBWQRNEjr954bIfmQ9tmLVh75",
-	"TOMgTp2AO7zLtcJ0aCqIHOAoId2aiy5pvdsKiBrQNlOQYRNS1WMqIPW60Ru3a6TdozFtaxarKnGIdq13",
-	"WzbD1CiOhCpCLf494YL0KReRaWu/xwWtkj1QQxVRPTmygehWiTLyezUTn1DfuVWrwT+12a6oLL06OXn3",
-	"XwJ+nvmHbBXsF+AkLJkc4jLim336rAmZIsUZIpgNYr1seSkhGOWBRflGPaohRd1sk+vlInNGEP9ZaUM4",
-	"xZmQI9EshF9weA9UEDoY4BQGMorURCVBSL2C7ceWWZjGgeCadJlW5Hrt+gz0h6biEehvHTO0GatpsST8",
-	"egqJg5pcU37OEJIfUCIIHQH4xELJwmXybR6xtjxfZ56g7XDNZc+TXqcmmBpDnsSDryXegzkkfPKN2ZgL",
-	"jzyW+VTxjrtHD8hO/ebNrXqDSBGN4SzYshzklMEhscALFqw8cTNgfQ9Lw4BYmsdCTiPiqzEkVGr/sDLb",
-	"Fb639c2nz7fzgTyxhOX7VLd7y8n7WEyzvH6DHbq+Viqt4rrO35nUvNZ3N0ynLIRu13w/TM8HnY4Fc8wH",
-	"YcAU87BKfD4mcNkWyuytRoJnh/wQIHmIklXSAg2g1cA6qlqShweHd+4eflglLfasR4dKw/sf7N29d3An",
-	"OBFCQn1XzhSJWEdXSYt3hYzhIUrQ1WKdxJIgvLGQumdkgGSQMesMlR+XYQEIn9JjUeiHums6m3zTR+eZ",
-	"EY+duRkGO+BxeqhJ7i7Yn89ZXCWtkEUciEDrRMACDUXyVQPzV2kSKwOObkgDrppHzbRDu7I6BruZmwMk",
-	"9CeORVxN86BfeK7c0p4IVKv8/bc4BdYTxA37CQPwCA2BzSmih7EgIUcvbVtaqCL3ROKkTPlyzRfVE5HK",
-	"es0xrqH6Z2iO3Woo5g/zNDTFztFIvbjJ8ArsXSWotFMxhnb5wZVn1xOaSj6V85PgQU8CHfGzD3HEj4/s",
-	"qPHTQWrs+M1jPwP8fJzMA7+462fjGnRzws+ZBC7biZsffr6TmqXrNDVXf3HXUo97yhuS6+bHTd9NiVc3",
-	"amm5G2I8zthAV8rFXxVIv7MhOfCeWOcQSHZQaJmJUAUEk65IO6K8D6BNYQFgx2LAK+gyniP/efxFe5GM",
-	"BKtIz8HIaAnydRY+5tHB8aNvNO8c3Nv7RhFuzM72LFGwFNCB6pk73Syw1HhR2tI9T2xGMgZdTOLPSGJy",
-	"seYLhpCWpEt5uPDEL53SUwgwZm/DzLzITN9Ti7RNjh7v7x8cHQVkx65TQhe3g51lQ7Ztr55a4edULHVW",
-	"bpjOWwPgAzYLR9GKQmQEKWv0jImA0EgZ+TKBsAOu6/Z6duRArgcXsBWcccAJX8EiYh8LjWiXH3yEtHW+",
-	"hO5XI81kij0tmY5XA2v30tX8iVpJbHWI9xKocmn8jItH8IMVyl9YHY/vJ4Fd2ZF+YHRhVOwtKkXMSBgb",
-	"qQdFIUMnXWoJYKx0hnGaBgUWGtkhAJhzN+rxdo9QD1xn9G/HrxKA2aRWgyFZnl8oFoNhQ5G2FB3eHcZW",
-	"JLF61Cf1YCe4EdRrwU4tuFkL6rdqT4MZGfppfJpbc60eaXThQlrqb8MjiQGGiUx2ijgyZkkRQxETCPtc",
-	"lBSZTJNHrhn4gE2ZPx9hc+bPPWwSxjDU7KKq87vn56OJLRF+4iICytj+06AwDmq0rLXX24rmz90LXUrG",
-	"c0nGkXmmNP/EGKPXo4Zk2SrgcJYKaoD7LZiolpXZ1SBb0S3ZBz8Cu9SpwMDlKlLCUNfrr4Yu1+6wTnpd",
-	"0WONhOLKXdZ2PhdRGesSL+0y5SGXvWX5S7Suultpsj8Tg6dUSfRiTJ4VqP9rRc5Xp6SzyGcy1afFB2Ot",
-	"BG/9xO6JX+Fp8Gf00kCIP0c7IAqNwz4qPF6LMo9BgOouqRfk++cjGM5LqE9f+VyjiCUdSYEOZNRm0ADX",
-	"quU8I0hep4B0eMQ/zdE29hOjjzU5qlSCIAoMNmhXYTtzV2FRo4wRUldwTtiTUZ6Xmf4uxDfhe847jalZ",
-	"revKHTGh1++WSC/n0nmwMyryFVbfcxg+Mgb/AzGaoXMaO8SCJBt6MghjBbtmJrWuINaiTaMolWJr7i8u",
-	"JZTy97VRbGWhDqG27ICZADtncYOgPqiZza8LEr+9hV1g5FSGY6LoWAXeA57ymAPGNYY+ALTRKLDVDdOh",
-	"/K1sNASYf7bqtevbWwMKlrbZEVwrrCJi0UFkwFzkFVxBq/AsF9KerfUx3ZGzRKzazwqiygqlSNOVRnIy",
-	"s/vmNCqdigLJ4HrU4dhRkgZDDcgN+206gysgt+BbD4y6S/pmf4ZxFxBKe9TyLnCHg+kmdsYZQB7vT4VI",
-	"gInVM5DbC9vELwTm5OohS5Qcxu1ccyBv94gaK836eDzbss+wwsM08uUK91FbAj4ZDOMMcbJDxnIIOfsQ",
-	"1BCPrY1vvGt3G06FQ/S06bHzPQrrqaI7bxyzquoWc721cXbHC9bO2YvRcwzhdug5TOgEOmcCCmdZj0rS",
-	"+xH2VAmy3+nMFylXi/myABE6ZjQylLwVpMWEwFbmG2oCpKvNdknL115qEVcsz5CMDsTv2DosCe4RhPiR",
-	"luqrqn+xCTE+ztHYCshQRExlUP6Ae5NRj6W9826QRqXz9ZjyAKht0aVpZ5KNIsihi1SdJcEFI4pxSBip",
-	"UCUPfCZ6KjOa6BFvM6cLwIeSBbvOWWw4YWyvSTPP7fRBLPvWzauldTgtV5ghVTdjibcXRSTq8O4SUbhG",
-	"uwIHSUwEY6GqkiPWjo3c5jzuRDEaGZlPhBC+KgBF+Stf+UprNx1PEvEz7ztnY6J0uuxVcoOXQuS2Z7s5",
-	"X5NKlSPCSmiY1TnDM407PYLQlFNmZ4RY8dQsjqHlXOfGcHLVxGJcxe1zjQ5RSOXDZoXEsl540agYYxiR",
-	"7OwSs0uzS60HlTNbA3F+Na+PzZM+6CEVXDC7IEOqco152VcymIvOj8/LUVONuLWHTnBuG1dh7wWcqFMW",
-	"YUQ0d5fbxVVBUb1ZpoVSwpgZj8Wzn4tjP3JhFm6AKNeETr7ocbX6gBzA+8zy9Kk6586iTc8ph6ZXSqON",
-	"nU4cRQ86lcYnZc7RIzBLPA1yIneoda66wBTTvApgY4dC8wiW1EaYjno8YoRirOmIRdHUeME2ykRxCVKu",
-	"0SmLkc+7tvqdZsKWylAQ1GchdP09A/49EayzGGQsmpmaytqrZi9ZYtpaztabZErnrAD16jlkNFCFC+KC",
-	"JqlywSTLT7YEwiaeC1859sKt07b9LPxIYRLxg44X7xNBIrYBGLnZxAWLkMou5n3W/FSKudt9zPvsm+Y5",
-	"l3DcVPn2IxicK9qClUhiNmffLhw5pUzuXXgJDtsJeT/tR3WF8TwCC/C3lD/V+lcTXpuVBzyHshNM790k",
-	"6/PgKpkLnSl9leIWGV7mJayUUGGpaR59TghZOkHfC8GZszJxvPOl1GX9yilJYFr1oINBC1NbMPASIrRU",
-	"JmamFcluKyAto+1oGp2ZvyU1/45Yu0e1+Yv1KY/MHz2tB1uqr1oZ2wUdDBash0G3Pi1yu+F81usoxz7X",
-	"7ilPdbuiq9wqZVfuK3czughn+Ruj8KyivGy0i412cenaxSrS7WsoKy4lui0TH/OikMItCWFRVGXV1wV0",
-	"si2UHtc8iuDi73pfY4CUiILyo11d+9UP1dtpidoQ5g1hfmsJ8+Jmh7eDlM/TNJ/OINrr1SeuQJd4lOtP",
-	"Pe4x0uZxe8g1OY0ZPcNsG5rBHMimbjYItckgZ2wcAFICFhXypjeIA0HsRRUQSr41lJp6TGGjqZPhoEqe",
-	"gE0QyUBLDphoeTrALTQGAbtXC8yJLci9GFClIPsO3urRqANAR60GhK84NxZXBBItA5u/AZQYU4iUthmq",
-	"XS4w5kV2rE8J02WNYloley7UTXbA2dvhoAobStwy77fwVLewae49ddWpyruAw2TxNmZgKprHWEgUN0RI",
-	"yT7DlQALX1caKhrLYbdXFuKZqjwLzjTovsKwGrDpyNAG61QakMaSDyOcyRIxo64EFb8PZTNDmNIP8FXz",
-	"50c06sDHpy8gy5dHS5aiwPH5+bvGgmQTii9IfoGaD1NxGhSjNFI4HNkiA2YR11lCIEMycyrMJTjeLdnp",
-	"4LGNmYZs9Cnem3L4egRZyFDl5XOkcUCIJYt/QiOOANmm/Mjzoe7bVDQ1PWP5NSUyzG3azOnOTq7/QCWO",
-	"chtwW7pk1qggjvfYIqiZxkHCK5nC0isK1jtjbAD0pBPLfjpyxW+O3Rdly/AI2QT6in92hs7WGdnYWIhD",
-	"aOIJLrmNT3pj3LgnvfEj39GT3vhQfs12BR8+sJ096Y2PXH9PemMMfXjf9jiLK/utLriVevnsVBcMOwGP",
-	"v1L+qQ+wDUqb3vTak099p6uJMjPhlY+NzuIlZ4/eMb8u6TKZqR0uaNScG5xrHStGMT6FXHk9I3PjgtJc",
-	"11BOsmxqbBrVayIg3ZeFnytqTheQfxFUvjVkw7nnJossZpamxPXoq+SNiXlip9hMkJ7CrLnvg8S2snX5",
-	"jVmwwoVYpzqTzGB9Ck1qHZYGsbMBw7PzrG/Py7H2Daajki+qzXT884ptFgQBFtBBmgk39JiMsU2uT0cn",
-	"ZuIPLYwjV4GzP6IY0+ehMPITeXy8fxmIdEfWGpGD6kLjrtFyNDVqGmYicEEirjTCPXJFBkPVYyHR0io/",
-	"eUEDyUrfrt5Or/aW/WIqiuDIB1An3lAMm27SRVyic8KkDWPhSvO2KkJ2b0JsRMls8wHGtjYFGyXvTcC2",
-	"I1YUrB6CY1nXdtnKL64PRL+Z1wvkQVDhOinZRSzbTCnTyyKzd7748u9MxmlPLV/+dHNGONl7kN2+XDro",
-	"936NBD85b2sl+SA/3RUdOT3FzMF5XiSl+RIeZUo04RvObDvf5uCaz76a9XTMntbF7mA59SRZ0xwFZX1b",
-	"65MJcqaeZ7O8E49JPBQNlwFqfWOA6GKphA3pNbolciBKkjifHB9XJnO8oDc0kcGDgQUe5wrQuMTiBWqW",
-	"1qCW1oZ2Dd+jJMTpOA1HJRasvEkU53HZZSlX8sxXnJuxvJDR4CGUD6r1NL1NxbDKYe6C+nZG1gsHDyqi",
-	"6JiMes4Zx3UappeKMSZhh87c3afjAsBePGkz+u05y4PqyVgn9geu4RiqGeAuauZ0JLp8Efc+gC/aVHhZ",
-	"ZYEgIFf/e/Kqr6jGZkd+AEmw6bNWyTM6gWGl0qij/z3k7eKzUSUtuM6QmwlgnhlISbjkXBMhR/7JEeW6",
-	"1YC8ERfbD1pZiOHJUPXVLGL6nVPWTITehk02NHJvDBmY/jnENEN0TUyczcbltnw+bqtKQJz2Y7D2GwSO",
-	"hj+rKcteMslKUEnm4T+kB+i/xNHkpOMUgtb54MosKckjzWbL86jyDOIDjQIJ2rV5xJl0TfC0si4XAv3f",
-	"meyKFCTT5SM4eUzMZd4al3GtYDFSkF9TcO+pDV8NkNRsThrs03yehPp0w/XCz/SGueG+A8CM4VTKS2ru",
-	"Q1aQruwupPcp8PKZ0qUSsS8ix3q5NjCQosCv8NinOSRECfNBV0g4uMCM7aISoygPSOFBOG2QDyZMt1Rf",
-	"2YRE59kFUreYgACZdDVsBoqlYk52YPTs2+XEhpSOlODO5iRWp+Hx7epbqAaaZEdwXbJ4LGQOzExDSSFV",
-	"L73LMVPDSM8gI+D4tSC0MiYWJH7sHLYlOphRwXbP4TongIdTto8Z6lGhNPRRgRDkM9xBFApSblMu2tEw",
-	"nDIdFPY8Kz/GZlHA/uSmgCyTCjP/QW/ouaAqvCv5C5LE+ZzU9uVL7uYm3tA0XEiGzRsh1dB9LNlcVjLJ",
-	"kK+kqH0mHwTWeqrY7hSh8BfMs60sKS9OpEjnbKSpwRS8lSd9qQsxiRmIGScaM0WmGFuGQxXJX3fzkjdg",
-	"zSyNfny8T8zoA9JqIgQ8JY/v3b2zSxQMnpyOie/OWSKhge3a9k59u1Zv1uofffjV7a9ff1L7xq2v3fzm",
-	"xzv3bxy+9/D2o/rxgskbs0pmTUj9Zm7rTeUwPa49kcN3umIaB4jiV57EYUax3g1b+2YVI0xYk3RA6uTh",
-	"oweG08CnHAjvgFwn+3uH+wf3MnjegD8R7ATXl8WggMPk0Sfgk6d89osE8tt88uUJzIekdoBRDY5TGCd5",
-	"uIv2w8z9sU3s+xeWzfEvW7eRqyZta34+IziolNzsITnSdfxSem1xsb8Cm/AyzHXyDmbq+VkD8tTg0muQ",
-	"nnCQ2rbFsgSndzGvtlArQXpsAX9XLGPj6tOx9Q/uonmlz6iwZYVOZTh+p3TUDGYSJDB4O7XaNNlLBj3H",
-	"ELpLWs8FVI5DS02q6FyGIb76tz/9/E+/87v/+v0vfv4Hn//FH7z6zz9/bujGi3/61fc//5OfvvruL7CV",
-	"HOS2pV13bg5r5oK21/VzQtvxob1Bydonq/7Tn7z6s98sVIK05BpfCAt2FPPq2bCf1cVkU65C79dFkssN",
-	"DB/PI9hl3sfkixczVnwVJOMLWeEcN9Kc5KE3cwdya7IXMcWnM3ds3ZR1vVTVZb9kKOqe4vTaUY+Kbo/y",
-	"5XS4a+8WpeGbLiMu2MG5PRhFJaIKTXVtKdosFizMa34RwdEFhRTAFDpvcFK76ZR1qQjQJ1wvZ3NasgaL",
-	"W5wERQ2KN0N5MjMUG9DrrVS+CiT8DbaK4lJm0NhAly1dZsbyKOkfPu/7Qdif/Ujc43449gs/Jnw/XYnM",
-	"fJEqROb7M0OcqLxVQsqfsLkvVJFjhkXVHj5FeYj1Wnrjwgp5+bXMgfYXHm77uzU7e7jcfGcKWrKafJBr",
-	"y4yZtzP7dizC5gyjYt6QcFdJ4vSbd+AnKBGeY7iVReTH0IIrCF/JkqGrjGA5loOHMwFvU/4PX+E4wTeH",
-	"LVaKS6FAjaLqjHRkvAgu7fQdeqzyoiR8NjnHwJP2MI7NoBBBKyA9OYwDEppBiJD0pdC9qXy2kI5L3mPT",
-	"WslHcQBlH4ZxLRGeZ3uxIwtgKq65vI19rHLhLKOo2S5WllNp4IoxV1nXqs8NzJfscxFYUy0UEAcs4g7Q",
-	"JNknQrrHgQRAvcFc0S5htfNd5IsW01jGjKOaIVcUClrmKgOxrTE1u1BDZAG1Bs20d3EmKUhdwBX8HGUE",
-	"1cfuuUsHyvIjsuuWKjeYqbqRPY4TC5fdlGWBpMyk796ZqKpy83opQbLa/FdFgiQ2W14Bt8PIWIduzCuS",
-	"gN2s18Ziely7fcV3uqKZA4jelZs4cDYXYd5IiOSEFrSAGSlLPSfCX4ZRhH5tSOMe+nxQ+9I89WvFWkRz",
-	"ie6AKjWS8VwP8kP33PoI9UUh75jDsmo94wmLNxehskE9yJ21BLAAOhhkCz9a2zeql4al25gNCjgvF5jp",
-	"MesMAoyDFRkcUBAW/FdEy+yA0/VIpGDTcsi01LKUBaH4yL7GJ3JxMWAO135aeFzXyYzWzojElJF/ldwn",
-	"h4bQyLsaE3EFTyjXswKTMPHNlc22Yb4YgG/D8TGoV0jBdkkta131+tfO3OqrT2Qc3qjNrUS30NUBa257",
-	"aA7rkdkuhx2meHtvqPPQl/BGQ6KbRvAUc6HA/EEF2Xt4l5yxsdMGwTfmkt3ds1AgyGbOQWMcw7mkSHC2",
-	"XKHbQcwh6W9kA+WUprFmYRKMJzuk9f7e0d395t7j44+aX4FyP3DygGmZiSSz7mk9ACR9RmMWf5xX32jP",
-	"zyHTDrww2dALgP3q5FDPex8f3T8imGevJkPXoC7bR8fHDwMMIYfZ982SPZRKd2N29LV7sMBQ7wiSUMzS",
-	"+Djcxomwhic6GChAXMUSIVSdqQAZDLSY8I7qiTgRX/nKAZDgrx49OLRgOq5IExPnLJID9pWvNEjr+Qlc",
-	"zRP0Rp64C3pSaZy4jLKTSnAC1/Wk0qhWqy9aVbInCOTiu91UtM9OhGsYs0PM92bi1ngEeGumqxayDCze",
-	"BK1UEW/F/GAePo1YEks8iGU3pn24cacxFbA+uyfCvtnhLApVy+J0Y1Vm85VNYKE2Ix8WPx6n66z4w2eI",
-	"J8SdkVAyBThFIWtHNBVdWCUtuy4tTPLnWjORyu4PzIbu97hgipnTeiC6EVc9cjo+Ea09OBlb96joDk0T",
-	"VdJKbIHYIIxFAtKRzeuh6oyLLqGnkCgr7BbuWsZqNxRw4to0jjlKj1SdCDOl1u9vWXlm627YIj1GQxYH",
-	"vhi1reaFeSG6SvbIjdoOYstxQVpQJntrr6NZ3ErlpWQpnz1kkCTLOwyj+MyhNKfKZV9+qfZli+WeJF0Y",
-	"QQczaZIoGPKl+pcdxvtkILRCA+suzCwJ0vzS9pfNQmPADPnSzpcRlom2z8wI3QCAPNsgZWvNryahNeRL",
-	"17+MyRS03XPJxvbVE3E6dibZ6gmE4XENnAiue0oXblRq1Xq1ZkiNHDBBB7zSqOxUa9WdCtDnHlDZa3TA",
-	"r53Xr4Hx5poNmIZfukxbnCc8hndD0wlXet89ZJpx57YQdz955Jp5GeD1Ki+CuQ87RespxDyCUAHD2q7V",
-	"JrI16AAT0rgU1/6NxYdCtj9X3sCZZLRoIKjTkEMDq/der9WLWvXDvPZY0KHuyZh/itDj12s781/6QMan",
-	"PAwZaDfXt7fnv3FXnNOIYw/bt+c/fyzlfSP2vggqN3AV57VveDiN8IWdUvN2iOHI1Yf9Po3H9ty4cHwV",
-	"EMFGTGkfnK1pFzw6/vg9NdJPdKb6aoti4BcW7MEYr4HNn8wezX2w/Ox70PXFzubdkPUHUjPRHhuWjMcO",
-	"btn7EoutzDlxViSEM3ouOYZOn9MIMTM83Kj9zYEnVr4uoewPjeA+YfyvLfwAhfRvPIUDudB59mU3s8Ku",
-	"LUexxG3y4q4T4yFCyEnp03PDaGEQ/D95mjW6VrZr2ztb9e2tWv24XmvUzP+/uchyYPgxRNk3k7lZLTht",
-	"Ii3qydPHelp7cEJFZfHFLiYce6mykEgHSty6+zTqyLjvKMd6yE3t+vw3DqX+QA6F7aIEvdmXohNx1J6u",
-	"13dKEah7NLaEtn6jzMzVcIC+wPss5PRtJJ17YWhkI0/XyhFL4OcIU5bP4q89t3+9QM0hYuioyhLVO/B9",
-	"QlTziMfsid2xcNRvz0l+y84XbnFyxFADcZClMeuAViIXPnlBvgT5IdOzj9OGF2140YYXvaZivJRnBJC0",
-	"FuVHifC+kFhuDzbGTz4FvTUPjt0HQwFGc8TouYXyUhqQ6e3Zr5InYN2x164VYEld3vGIsliCwGj39pk0",
-	"sMb12u3EhIS2Id9WVWkaMTD8ZendYyADaZK3rFaRQJqkNYs8CgSS/sJqA/olN0rDhlBvCPWbTqgRM/RC",
-	"9YZ0aJiV7CagEcDnlDhcPaA4dQ7XwFWtZ4RGUrBpagn2xVTUz5tuYMR5bwyMazIwupNTbGH0Z6uciXHS",
-	"7+iiEeRIQMmH2FaGtWUM0OVlfWDg+QK4LlcUQrFzFtMIHBUBeoWgJER8jvnsgLOEmOw5koQ1cPrYhSs0",
-	"cA4iykXWwJkK46jQdj9l4tzbv38Au4Uzw4Ce/BdPoRplWhKo7B+arbJNvQ+/O9T6nUVkHOxm3abRnFVZ",
-	"Xs6BhVxUXkmWa1XRxa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z",
-	"52nDZjZsZsNmrsaUuSirWdaWif0cyjfbkpkiY8uqD0nZKa8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4",
-	"QtO2nhO06B6aotrcnG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOv",
-	"DKIsYOFQK7EM88yaUURkDKkhVQIAqLZZL0xA+kiAIew2RJ3GzBdpB+GEYKEHqNW+S8Qwikg7YjSG4H6o",
-	"PIuX6h2oJorGU9KnXGjKhc0sxMnsZmDZIITbATpbbc1W4SXXazvTcow5d1V43iYQj3OEmYfDNElYXpRp",
-	"++JsKQuGHS0AvwZESMK2+pRHzlSM9Xq9LGcYemINdbTsk+cVZl5yRWuhsUqjUt+5XavBP7VKCse2MqxX",
-	"XgBxtKg5+U2GXHQ1jc4selHlUzN8RUUlcL3hV//KzrHaBnSOpPNbpvNbOZ0bSaTdoxrq5cKXcu/9/fr2",
-	"DgxrATkER3sFMaxd08EF+He7LJxFSX3OFuZkjVjMNtLURppa2lbq7jdSF1veWwOSpSfUHuh+EbYxQ9S6",
-	"9tze/VJ2VHhnY0d9y+2obpcXPGOzDKazDs5FCr+zyDXmoONINrLvlZjnljpZQaGZDhS+AQUMKCsGOUlm",
-	"UtQoy/YdhIvR6S5Sn3yaQ4G9fWmmtuueegtCaKDywCaEZl3qpj05M0Jo3NlaLoTGVsNLcDwQsg23OdHm",
-	"zK+m+1bIadQcxKzDn7VSKCBdLhQ8XSVHNqzGjwxTiHtG8qEEXw1QPTVSkeyQd+sgLL37Hgllg7Ri1uVS",
-	"tIhmUWQT4emAxtqBiMwessXFMUotNhQQFhnpS3pEAQdUQu0TVXLPqs5B0rvNWW8ltTYAkpzFVpDDXHLX",
-	"hFspruwMrc7NHciJHbStiFgcTgSdXW04UZsKGtIJrTUplVap12rblaCSOgnmy4S87uP7ZghdC1W2B4e7",
-	"3eNiRrv7h1Ot3rqZNPvZ3/+3l//l15XgQmKssd+1xx9NzraMQ6LEiiQLfThjfdYcW+2WeOPC2CjdawhQ",
-	"coSzJGOc4b+w7117ntzXUoq1G8FGsX6bFWuUMkoEKJU6frP07VnnacOHNnxow4deVxPJgrxo6Qgm6OdC",
-	"Iph2CU1UH6cfQbV0NppQ+rgiHXO+CBVsBIocwtuZJ+3UrzIeKqGal5/ZCSmLi6sdaw6L2hD7DbHfEPvL",
-	"ipu6KL3D4n9uqf5sY/IdfM7WQMoxKU9aYqNxYmkDA1US67XeYKuHPSnYBzzSgF365tm+syu/CdF6TW3m",
-	"Dnba7nmx6XzywXmaWr4JHfY5EwwVYqiRNflaQE12zmIyolgMyBqDE5DQXUC0bEuQqlwwVY4QZIfsapJV",
-	"2TOutGohfG4S0YXRXID6Wmxrzh7nKzM5Z56svPrZX37xm//w2a9/A/Uwf/TZP/zs8z/9zqsf//uX3/vJ",
-	"ZO3unPinpvb1ZlE0C5a62leZlprAQJddlDLiHA8hOp2rpoImHUz9zPUsIbflr/kKAtzkRsyOBJi4wRtx",
-	"biPOLcU3jrSMmcdXRrRsSWiGjk9UwFyKh8wS+q49LxW/NUW130Jr89tqPJ4kV8uLIkVG41KnY8OsNsxq",
-	"w6zeeEMzFoC4KIqyqPB/MVmzSRVDKEPKhE7KK2Ds9C5RDDI0mC6y+eYQvQvSQ17+l//j1Z/99bIE4eqy",
-	"Xzd0eUOXN3T5qmzCF0WU52oL14AsAgLYUtQ7t3DDI9PmRo7c0KsNvXrL5Uimp4kVOWUohknRZqQvM3lq",
-	"K5IvqPJeDFjaUkxrLrpVm/3Z2iUtrPJUjeSoOaKx4KLbAgN7+gc14rrdw+BsQagtkqlBSianNKJmJlpC",
-	"4ScWyRFEHehezFRPRmHSScyU6T5pKIyhUr8rSSWHUQiCKdiHzChOWZcK07R5NcAlw0JWSZttCQXaXKsc",
-	"X1eEdikXu6QF5d6qKpKjpGMoFNijCpApGVY4gwB8QHEVpNWXgmsZm8Uyj7i1adrqW618JNeD89IOQ9wq",
-	"7zE84yIscBe60v0JpbuYUqQvgtyBuRHZs2I2FZe6YHhqiBUjCwZYr602wjfNhQlHYJO8c+m0FTRgvIEy",
-	"hmqPhnicCTkitKNZPKJxWOyYtId7RrRYk0ZRHokVUvOOPRpbTkaZHU9wmHrl2L9xiWcwr8N5RxIwMaBk",
-	"aH9zKldzj+seI/5kmEVNnxmVOoXZ72cFLpY8hteen/JPm4aKvlik3FHeedlE2b/VjhKdbPMCp7HQmJmT",
-	"YuxO4tI5xu/zT4/N+2XEgKmyKcMcWvxwqAtP+rKRrB0uuOpNQXx7Ffvf/vTlX//6n371/c/+4R9efu8n",
-	"v/fcCJ5mlC9e/fH/+cVPvv/yb77/6rs/rAQV9gz3GOFljg7qtdr1VK3T3377h6l3f/vtH738xd/adxcI",
-	"js2b/YVHYqwylE1M6UYfv8wgBJZlzlgs+XSouGBKEUOtiBS5RUQWII5TvNqqqFufyv4pZ1tQLQFMirnR",
-	"bsdJHXZw1Liy3rZeAos6ga1GDdowJVj5p0qOaAe08DaNIkiTEGOieT+n6MgjHNAxDOQSLI+Joe6R087J",
-	"NsHpY7GIKnRrf2tCQG+lsb2ajc/2VQqKagRJ5vSMCShVvZF4l75Tx/SMYblvzMIHy8oIoqGhXjiJqcC8",
-	"f0O5kwvlT+TCt0kO5ylcj/CRMmYYbO3yA7eLuwbUBK7mGFngx38O8Jywd5vI79dUtcUzW2hWsXdzGZyU",
-	"e0wrCNEGUzAagFPx1pYvwE2VgiGv1hL+thkiuz6rLosooqUlTZnM4h41siROKIVoAnigrmwRDkbZykVd",
-	"M0LzGCJQE8NskDsP+0hAMhB0Zr7jKnmCacy2IwXRGWKMWc2yQ7qSeXwVAHAJXa9FQeVwQa4WvsRwUJeW",
-	"M68mkt24pjXt9ml8xjQXXUPIPFFrWJfhe3Dm9AhIYhyqua1Pp95N9HfOYi+3TXYZy3NuPtUry0Gww068",
-	"NgWWFs0/nL1QcFyhxfqMVVMy1pVGLagoTfVQVRoVeHlZSPdVBUDcj40SuVEiLx0NJbZUuAznmyPKXnvu",
-	"LtuEqTYn5G9EDQNKMw0nRaYhqgMi43ym4l2kIwSvJhFVOVF/aCZ0nGZjB3577cAolszFWilzvItj5mcd",
-	"pA033HDDDTd8CzBZFuGIS8KxwJF+w8tJJbRwWe1LdjpZ2BRPbTqdVNnZzDPLVJCFkb4m9aU25HxDzjfk",
-	"fI0R9hei31ilY8UC+t6qpjMIDFbxEbRfUFb/yPZexg3g1CMurDEer3yBMd79WO7m4jiO8KU30iaPM9gE",
-	"Na7Hxu6tzoWxi3iul0IjF4QOBnidBjKKlGEYMetypcFLm/Yxgzk+bT3w9nVuZnxOIwjRjsxJVQEZigic",
-	"6OC+xtBhG3rt2m8OxZmQI9G0MwCgO9npFFm6j5xH7CpN3W3rnE4JUzbiHWKbjfgCsduNSk/rAWBLBZUk",
-	"aN4GQKfC6/E1T0weWpFjlnFa8z5rfooVqfYUp9eODJnuUQ7Hx9aqSg3Q7U+zryqNHegNdwmiDljcDOm4",
-	"0rhRq73wwzjuMYvFIIW1G7GoU2ikf7EY8VuzkZxqzfoDM93t2o3toELPWWykQdcRrMt12Bi/l1h0zAV+",
-	"NCq4kW0pOrxbaTx/UTIhanrluWqCK8gFv3HVxFvlvrDHhw4G5uQwqpjLMnCjyt+8AD715DD2JdNY3MRo",
-	"kMw3UugefvEiezRt6+mziV/NOxSCPdNNT8Rmrkhs9t02qxgTMx9WrNtnQjcV/5QlL00fQPhWz26Kd4Vv",
-	"Il+StzJ4M4Yss1r19u1ZVy2oaKlpZDPdtms79dK5bBAdCNtWv14LKrhl9W3Ii4DNqgUVu0um3RcXh9bo",
-	"rt9GbdioDZfuE/ERLKUklXlaw7Xn/ubP9IsYsdMrDoABB9l1YO/ZJTHTPGa5GG1oA/dCxsbL8fZ6Oaz8",
-	"OtfNUerAFvs5Zp6ljUSzkWg2Es1GotlING+WX2sxqWZJzxae6jfFtUX2LHRUmJiCwEyiSCeWfR9YgkAB",
-	"CJ3rYAK48u+isQnqyHlWWuQ2S7HWS/ObqUiOWFxsSbkB3C9FyF4ElaEAVjaRAJbD3oBZLWw4Wav7bSNk",
-	"bISMjZCxETI2Qsa6va2XZzm55in185VEklxv0l1BLOlRyOTBVeVK8vfpmU1fdLwfZISGlxGEp4+onnNF",
-	"uoAHJCTgIiEUDwfLTiJzoBgzArgPTc8YVseN5IjUEmT/7e0cpxK8/r5dj6ut/yrjmLVxFdMZDjDCSmNr",
-	"u2Za79P4zHA4XETnEbKSFmZKyAEZDnLbsL4p3woX55K3GanXrm8v4sCx64WLty5JJOVh2zak/9TcFjz2",
-	"weQMy+LUveekBPMBGVzB4qzEOu6xsMvig3k1ksxtYZCNxPEORPDehpVsWMlyabhACYg05AFoS4bwQp77",
-	"JTIZe3hXifNxsQUjp+VmMv4Awxif5UyRtszLWoC4GRzJotT9tQu5wXlscmBfr1t2gHmkKIekLtU7yl21",
-	"VaN2lhXRcq6pRTgrSpQHf4V95jIwIDyAIsQf52Aogqb/IqhAkBDIpzGXMdfjZp8+a8IbyZM3UZjJDyTy",
-	"uEJIkRSPQM3tmEd9EzdNX7b0W6onl47auBUkX6fRPiqNG6lfMpHEED7c7rFwGLGwCUnG2cmtqoXi9syT",
-	"I/xWb4SHjfCwPFmzxyjwlmQjmnZk3GbLACd6DK4ljdh3bd9GR2R2fACKYwQFMzB+zmxBN7WLCfqWLnNF",
-	"zthAQwCjQJxVtGiPepL0aWg0RgSCDVAVBZGDYkUi8/e0ZPFwmKWVS9e91TQ+p1N6XxkKeNOQkxcL0471",
-	"6m0bor8h+hui/0YZH1VC18rR+BmKIb527XmbataV8fhFGeFz3z58GULouq78ahW17QJsbvzmxl+ujSh1",
-	"iByOkruqIPXpHhsDiMSKgt9CSqw7/nOxW3MJxtKSGIgL2XiAWYLETm1C+KJhyE3rNHoYm6FqzrxI0uci",
-	"/WXdA9tLhMpfkzS2oX4b6rehfgXyziQBXF3+0VSdbSlNNVeat4uzXo8ho9VCzrma5p0iE7kULCAsUozQ",
-	"KJrWTI+pOjtK+rwEKtKh3Nx7i1r7XlAZMBEajU6wkfu2vp18HTMdj90PO4aoSLN05if75Y0khsS9X9u+",
-	"vqLa5NdgHiEBw4HzoW4yVZe9TWYBEUzZbCE5HUPONFsA4bWotIG/R0O1xUVHFioR7uwP1V3z2IWf/alU",
-	"8Zf/+Icv/+o7n//wjyouJqqJL/kYqabL6jw4vHP38MPKNPQrNvDZ3/+3yTbqU208erB/cHSU38yr7/7w",
-	"5ff+fLKN7ck2jh7vmzZyx/H/fvHf/3qygZ3JBj7Yu3vv4A7IZSveTtyluWxeQ3GUf7YXc7rGjbljHTmM",
-	"SSjbwz4TmoV2lUifUbHAhVPD0z7XNqcXrkvBBfSV92ZgLKcL2bzhvtayJXI2AAcXVB/HHZ1CZ2lSV2le",
-	"GZLcApsIH5Cq73E1oV7mTzeTZqYmyOd/+p3f/dfvf/HzP/j8L/7g1X/++XNDfF/806++D4U4f/Hc0N4X",
-	"Zjncy5YYJ+/89Cev/uw35envpRX7KIPnBDrwJ08XrShK25qfs7SV36E5xYxGmgM61KUub5lA5dWk1jKV",
-	"T45TBSs2yu9G+V0hQTun6FNJSlsoI0CV5Fnp2fddGBeG7TJARhchoM2A95VrcsbYwMg5PCaaPStM1X67",
-	"S5P9M6o0Vpq9F/mO5pyEDdPaMK0N03prcnCh3scKVGS50v0rJeHukpanBi3ChJmdghijkCv4UJToeiFV",
-	"CW0n2VTWhDphQX2Q+Ecyzqau5hAnT2I8TUJq9E+/+v5nv/yTl9/9o9/9xz9/+Ud/+OrHf/zqf/vuIrkl",
-	"bq5XADK7oe8b+r6h76+DRy6w5JHI2BHHi1VVhiqLQTtty3yscnFi3zQ7ppnGxoa5HhsmHKpC+yUeuRVs",
-	"l2YrV4tvYSLL1+lggLWFVV81zYdarQ5HXimUASp0K5Kiu+W/CSqxjFzxQczIjy1TQkCBul0Y8Cqk+yrV",
-	"qHNGpJpVY6VZv0kXkSHMSq0bXjSKmikpAqSpoGiBM5j2IevQYaRLgthz1bQEMfS9ZLdEy0HTBe2AiFIS",
-	"WWFyHy8OOQG3Y7bgYAawERo2QsMKlsyhymSylqC3+WLBtefuNsyMVfbkeENJNpRkQ0nePvPS4vRkUW3h",
-	"sbsrF2FcooKw/kCPSQtpRYsMxSkXoaugC/OpkruZLD6ca9uiUkHFaUiooyJ0SXWumLx5BHLur7BQ0soi",
-	"cIERLCGEIB++SMvABTKsgAlNSLILyqjrRXLb8JUNX9nwlas1azljloydhetS5NZrZ2w827z1sXngEu1O",
-	"H7PxPLOTuVQwzo0Hfs2xdj1G9h7ehcVHxBJzcLKGqwR8R9ttMn/0FYvOmVqnVJQLMmeODuK6GWnDjBAk",
-	"kEFE24yMegxw4mDY5ncsANCTI1FUVehjtnTmmPnT8aVYhkNEcCvNeT5m43UH4JV3bp0xc2ZgX5uu0SB/",
-	"tisw30M2glWYSyneMu67YaZLErH79Mxcf0fDLoN35oSw5UWfObqxCTx7MwLPljwzy3OwoFxoSepQtmkU",
-	"ndL22VStm2JO2HLvtCbwx1qIud0iio4V6clRYkiAEn80DPy3HkrU/MEUAOOAZSFAYwBo9pqMqNCKaElO",
-	"HQdmYZXskZi1GR+A8t83Wi1CuacbfkcRMeyfstgMMgXmB7A7gOXHNWnLPlPklHVkDEIyZFzD05bdawlm",
-	"BYWJhbsIFUv7DCw2tEu5sJA/yhV1qZI9QbhmfVycCCUgqkmbCiG1mQikWHJFItbRRA71LqG4Sk4GomLs",
-	"38Gl6wyVmfhxaj0BYMgOHbGSTLvpxRlBlqedN2RymgGYOTtjy3vbpCeHsUpwb4eDvATPM7Zv97yyUlmB",
-	"YpHnK9e+kpElKs9PKn3V5eFJpUFOjOBwo17frp9UAnJi88PwlzsH9+5+/dGdk8qLTDVUw5BB5DjlgmJq",
-	"LQbJKA3YQEtJP3aQC/ZSYGDzNyDvjC8reyxMql9bqWBNNJu1h2gX+uRpmoJ/IGO/QapKjlkUIU06ZW24",
-	"/h0PDloWYHEwPI14OysSpOEP1KwQdjg1Iwq1KoCc9aGKBRVtFkUsRKKJ4eshC4cDVKH6dGwOlaEdSKwM",
-	"dUCvN6Z4Y3cqXeGYa/uEZmFRFPxhZthTFCGvYPEp/xTD1CZvXWkQaP7psXkfqhezZ4MIVA1r8CvqkYdq",
-	"ZoeGTqvMReZC37ye3GMuNLOYyH367C4+jsVT+1y4z/5xGsd0jEPMGxKupYwzlKpPn91joqt7lcbN69Cs",
-	"+1ifJidPL0NDw1ooK1s10egUztKsPpIj0jfcDZIw8PSFmzigVQVNw04ypMQQidOh4oIpRRDxJU2nsmRn",
-	"VqJuKgNiovhEho5whQaPIkISTABLTKNP5EMpr0ZoliAsxYQkX7ooIhdFbbkqNaWNFfLNLNee3rhNPOB6",
-	"7KyZW10YF1j+7gfzKrmbjUs3BzipDgVVsAiNuoQCPgfAy8CvAxYrKQJ0BOtUFLfT1DzlMrcK9JZTxgTp",
-	"cCPqEC4Sd+6AjiOJSg/CQWXH458Dla0FklHzjI1bZqTUDdPZdLFyCIDd9OQIrLjAq0Bhso5r54uGMkrx",
-	"UDQ177MWGTA5iBjglmkZgSQmdrH7VswGjGpb3Um1rNaoJDZuv7aaJ40i0qPnDCccm+UyxHMoNI+skmdE",
-	"TJgwLiMozhnVEpThDuWRIjSC2Ux4vxspPZPQMIyZUgEB1ztg0sRjRKHlbXzL4QNJ1IzdqoUSlV5QjgPz",
-	"q2+WKN4VVA9jywqwFWx6ohUrm6kiU/kcDrDOiilmZ7NF+JExGHmwHiSMp1Hz1cjgOoVcdDWNzsxl80ew",
-	"0qjUmubFJobAwjlO7OXHHNiFUXu3are2anVSrzW2a84nLuND5Ccvf/UXn/39H8P1Vmfuu1/+yatv//Wr",
-	"7/7w5f/yg63PfvmzV//9r1/+0bcNlTHcF2TixieVoel3uG30kfKm89RmrNmNAMceltbK7J88T5V880ts",
-	"VxgaTwUEpKkCbhkYwVbxIqTP5X0azkxVeZLVHLmepJSvuath47dfFzwmiyLHTMB86FkhYIgvKcIXGRyu",
-	"QaOq2NoL57Yjo0iOlM+UN9wSeJwkLUdQWgHwIdDq2ka6F84c26ZRxGJkD6lbMJBc6MhMLG3GQAOnYdYn",
-	"AkHTC0ysGFXmodWt3JAUcjG8Cxi4VTLA6E5iZo6PIlw3zERopKRhp+aHPgfLDbIrG2x1IpypRWlqjl31",
-	"RJyILdIytLZp/ZqtBjDtU+u5bnHBNTcEuuWlgSq8JGTImqEUrNVIFCBQ3NgzI7uFRghwb5BDxkJlX+JC",
-	"6SYPW9iOuZm6OYioaDXScoedQ0hu1gJy/UZAdmoBqd8Aw1DNixnWXgy0R3Zsa6q1i5tjRK0BVYplzNPV",
-	"ZNIdLrjqsbAV2C/oqTCqUGSXwU3A26NSS2unC7IgE+lVsctbMJ9Rjwmr4YYoDWp6xgRp9emzZjhEiaHl",
-	"Zog947FBzP6WEdHkUDexxdaJIMnDacnKTS5/9aHdbJ+pKfiFaeCJMueocBdPxAFcPIf/CEsyolwnMjIc",
-	"QJyLNeLBnTNCGkhiIYuNDAhLgqgWNJkAvAZhkbCudjW4P+chnOzEIGge87GU0A9Ko+bmMBHa18z1O5Xh",
-	"uAFjtpJ9y/bRpLrlmzBCYeJJYSLc9a/IoQ4I75wI+wuMOxG+/VRgFO6CyJBVyV66wfRhsuGg1M4jb2Bu",
-	"Om4mJwIPGi7wKetyoZLDCQsDAa7py2ZrCToSdCJy3SQHlkxfoZiavlJTZfnyZFJkLY3si2Dv9Ee90rhZ",
-	"Cyrpc1xp3Lp1azsjuZqfrQj6xf/3nVe//OHnP/mbL/7mr8oKp8mGZQTfYxB8G7Xau7VbjVrNtpaSu7PX",
-	"u9LYqU0JusACk71caFVSr9k2nO0JdL/0WLeP69cxqMWPFd8WstK4jUHXfrVKrcnEVFeV3+F0vtmC+3vr",
-	"F9xRAEqwgjbC+kZYN8L6IxAnneQ0GDDBQCpOSe3AT2QM7M+KoiDpXbQg76pjF4dteLO8xda3I2qxZwPW",
-	"NmQXm2BGFjwdExuDn7bng11qzLSZojZ6ipJ9BsEI5g8rmJfyU2KxI1dytyejUDmxQce8yFdp5aqSjsoD",
-	"EU6ajlaolevGn2P+MTtkqPPTtAVoOylYvrOkfeVAhOuO1HR+wBtr9gMii9hQ1Q1VrTQq+3DXMGMhvFTP",
-	"ZiE1dcGYRam46WtaWRLbaS2et3lBzpnqG5v40LWnfdKsu8rzxsRUnHKYvaNcyNFq3rzUsVd9M15DUIpF",
-	"hwNkuywJ84QS5lVicd3Jl7a/DCNHmHbypZ0vQ4GLiHmNetf9hg4x1ZPDKMQiDS0yGIJFjpzS9tmJsJXI",
-	"oTRfQMIhs7p769HB8aNvNO8c3Nv7RvP+3cPHxwdHLUMkWljrIVMqp+XsOq37e7/fxDf3Hzw+PG4ZMQOi",
-	"oYYDa8x7BN45LroQoQACHVekR+N+xJRqEMMhYXpW8Xe2SLD9oC/QlXRvEfaMtnVkYzfha++x2/XeMa4D",
-	"m0JiBRmfQAuSEDS851cXw0AhTDUxqWDTMRU2M5cbaQzWPGXG4B0ipBeynBMVozyN7MRFm1VPBCF7bntS",
-	"fSlJwCM7YXltuNnC+rZIyNo8BKNbpGQqEwYHOLIRp2ivMxts5Ec7QRhjdv4CTLY9FoU2DlLlJ++aV6tC",
-	"6qZ5FK1wQM18uK+XLb330eYZhzE/BxC8Ga3jq1WumvA0mPmmxEuU/Y+pOltJsMTCJkDcPXG4q0nI4bzZ",
-	"g8ew5GgUVYK5WDosjmXcTIS3z/+vX778wS8qQSV96bx27WXUlKUB/9qube/Ut2v1Zq3+0Ydf3f769Se1",
-	"b9z62s1vfrxz/8bhew9vP6ofV1AqhfZmjZ8rMpKx7jmzOqFas/5ALzObX//o83/48Rd/94ev/tPfTc3J",
-	"xvatPCUn705OagSehuEy4563/ttLDra0SI7HdXF9omxaySZFeSPnL2c9AU441BBjA5RbI03NhlQXSDZM",
-	"FAo0W6cO36JArDGClWX4PUC1UESOhBsLxMPA2GLDR7hI4mGs0qqY0A3SMno0iBUguLUePjg6JtOjaZ2I",
-	"kbn/aERxQf6YXYJROlXywMkDScJHEmNjRAMyHOCQLCrGkWEMNPJuTSm8N+lEQLiNnQSPrcdoJiNbzUSi",
-	"RzJLMc10HMkMYGBlGIGdCyhSBcTViVuVRr12fXtlIhqU62jn4tnN1ysvni5Mw983x3rdYHPtNhuAVb6e",
-	"seInT7JOh7V1yli09F5go9drt1ON2tvgGCueEwpDr2RkwWxm8HGPK0IHg7Rc6aTjamXJDQv8aFYNl8/s",
-	"Z+nYIaMQvt48d8MRL4wjgrXLUH1J6rVaDevcrcQcHSZnPlPEkEvl2QjG49hUyEklFJVMRcJhTE+jMVFa",
-	"xkmMjCU4LeRuEI0A8TwWPyqlPg8Va7oI4FaQehMdAxjm68xnATEHeosJQydC8iXgv/+ivr1z/cbNk2Gt",
-	"tn1T0D77FxgW2dolrXeBOVOiBrTNAqPutv6n3/99+PLx8Qdbt4J06G+H6JEk7FtDGhHTjrJFGr+cxLPg",
-	"k4jBnQQud0GtxFjmZ9pq1X7ULoTjNKLiDEKFDEvvc6hIuUsoAfYHLhCgVOzZgELoC/pB3FIZXd+vDo7b",
-	"uWnst3YPIIwE1q1n1t7qxXYLMO46tf7oAWoikDjvmz1I7AY+L5T7XFMjo7jYZvZswGOmmlTDW4L580F1",
-	"A6KgbWwNWhjMuqT0bWWG3nr5i7/94jf/66sf/3krNah/GcbjZjwU/8LwtJY3vnBFbNzVbiZLl0WRlcBQ",
-	"zDplTqBMZf7miT9HTIRH/dUDi4P8q+QGbqOScLTzxlnJz2ezK5JJHbFpJ6dSRowKlx+2NFqZBd7KyHHH",
-	"OccMxstV5nylpThEzLLfNyr1nVu1GvxTA5I3iCgX2V724OJ48pBubBLB/uVv/u/fffs/vvzF37787v/z",
-	"T7/6/hc//8XLH3zv1X/6u9/95R+9/MH/bnayuPegouQwbk8A/SaI99lBPfT77W9UChM8Z4CziNHiA4N4",
-	"j2YyNMSKK1/wkl2eBxGPSzwm5kBmomnyih0YVlMPKjYDAEHe9g8rQaXDBY1SJQp+++0ffv5Xv/zsH//d",
-	"yz/82csf/P1vv/2j6aIFuLy+aEGyuB7h7YaZWZsPODb67q2b2ZWO5VCnkkFZt49RsPXAJ/CCeEtFU9Oz",
-	"TKUFgEfwkHDvVYLKiPFuT1ca2+bqOW2glhYuETcu5CDKwrUHWluAYvMiqIDxO5y3rJNrV36lcke5gJCe",
-	"O+wFj+Wcsg4Q1mfXYeMX3kjHhlNjKAjNcYI5j25Zb68ThEvZiNLwGZdlJDKDuRQT0R7pcJZE0o5iKbrk",
-	"q0cPDiG17kSAaNznytA5N5lBLLsx7dtY3FhqBi4rCoHApk8UdEc9GTGQ9gt0BIy+drYDv47TGgOKfFSQ",
-	"Vkqq2vqYjVuYDWg2CcOZQbil6kRAWpsZkUqSBLgmXaZVku+HY5oh9YHufcU5ZZNms+ORBFFIBdZvBVmN",
-	"EFVm5XjYF7/r7BlXGQuah6VAE80ly07BBfQBbOq9W7fB6JbTx9MFucvraSLL59dzF2tVZu0tatvbKfMZ",
-	"UAUcIvzpRRovyyc83gX0Z7VJD090ykjIKQTH4VWwhjl7J6o8YTFJm44u2bbhieqFWtdSB+Etsq1txI01",
-	"ixsp41se3s8Sgoe5u9ee27s8M8zMRhcsxp3MS8uHmM0rW7e4spFW+sQwisqBeodDNvP3SZuVazuxR7lv",
-	"UuEq7iu7ka5q3jmLM9F8szhgBkZ8EEuz2Vx0mwUeJPRmFcy1bueCdrBKo/LyBz/63bf/4NV3f/jye39e",
-	"saEVTVg/IP+Tiqqe2ariXeEmnGdaWM1rFlS0Ya4ujmEWoHr9IsoBUnVWRmfcxDBeUWXUCZ/9fLJYFI2Y",
-	"pY7XMPC+WEN7gJl/Dw8O79w9/BBdElYo8TH7u5gyiR7nUmFlA0R7zCkLgcHJG8L8xhFm7CBDj91XSH3d",
-	"pzI011LVkhT2+ttEYQMi5Ijs7x3uH9y7d3Dn7YrlejszKWgq1DYVECyj8GJF2WvsmXfs5ELG3RVkJOMQ",
-	"a1BzgSqgamCCP7oJwyGz6A12nOCBjUKCBirtfrSARxgwP0ZTUM/lFHVlAoubkxiGo3ztaDjtGYbY2Anw",
-	"ryZXzb6ME4jLEpR3gsJy1QyH3n0x4R+xWrq1sU87RZb3gwTpV1yga/odC6sKwEfutXpQGfXGkITe7AxF",
-	"qCoT/pRsKC4kGHZk7CO9d8nO1L5fmHOjdHo1Hq15dBTuidgk3ayZHD7pjR0tBEs8c7jZlyK5GuEn4oLN",
-	"U/CP3XOvDy365HllJqGxwAiAMn6OxANtfXjZlgu2zO9xB3p0caKGSrje2xHlfeh8Mh40I1hONLmDTS44",
-	"DqdT50Q5JouBkuWs+FSzVauIaPakzCUvCOq0oSxroywH5yweY4CSngQDcOpxQGQU5uFxrkhyZpfdcnHd",
-	"E6QlR4mGttAFiMhBuigOyZ7nRTSLI3ylDJLtQyNRfMAjDaDbM4bqc/+dIm+GjWpYwbjdjyUdCPj4i5mD",
-	"sCozgSwzroih+kTGkDsXF4zDqdmdWPbzQYWNqrcF2vM0AHiZ0fhAPTuiOQPRcqlhvGmQxOYgbqCI11Ty",
-	"zZzHQgjiVUneNWD+s4vUQAQAPEeoIq0PD7IRF9iOM/RBVLHXOC0ImdDEKGAO+Tcgp2OIPtE9GTr3Z7vH",
-	"1Ikw2ucgZh2m2z3TAFTNdTEbGM9qNJZWkFJq+ywbPJKBX9NGOK2SfTN8RAXEwGCEEmbhiXDxiAiv2AAk",
-	"XxsLaxuKpNKufi+SBxBMQpsajWlBNpF4KKDGb7UgjfZEXFoeLUwRuNShHK2UgGRW2NCmTDTFY3Df3ajV",
-	"AmJ/d5GcfciPZkAtS2R0RkDJGqYl6KnS2KktEJYA01xrSAII8YnYvIyFeAnBeo6VdhmNfDWh2S78bInZ",
-	"6hKOahUEdaHpDM7OLsa6g+HKhaaDTWITPbCJHhg7smbJrj04QTqWwGJjrZTKk2FhhUbXe+bSKtt3C8hY",
-	"KxmYg15oGFZtdBXlyrGmtRXItRABVlwHs4kisZT9wNJ7HXOGbPNEGGYVDlmVPEYEjgxcBAKIEhYhMAZm",
-	"lpiFqBKMtRwqi2KP52M3AcmwkUJcpdAkToQ1HasJRgb2YNu6TNAgXDrNicgw5YR3+hq0qAwpzBkE4ArP",
-	"NWOXyHrmoOxB6OeKyHMWV8kTMyRlU3MdvwdwV7M8Zj6WhzoWbiSVADmqwC2gfQmqJOuDCIWddSWDLXPQ",
-	"IZ7fdjFpS5OWkrFukS9ZoDmw6ALwMtfqRMiRsEYvIfE3m+LE9Zd38UACtJrMgpP0qEVMMSusHYhdSMfv",
-	"KAKnCQ/H1Hsjqk6E32DSQUnQHbyQjrPvfWvI22dMaYsgBxG0EAgLfWMWVgrW2S5h1zwBwanKJm+dCIsB",
-	"Q2hXGtGtb8SgjkOfdpnHqfft0XOCDQKa+C3waHN2BwE7GvYjmWWiiWKwbmqn+u46ufQxDMx9xx+MDvfF",
-	"Di3gsq3MR0mHd3TPiWFmTr7GAhfJND3myjhBEO4NRRizENZkIGWkMqHJyQGukj0rImdjSqEhDXC3bmjw",
-	"XmAunLSFMc7g6NgAYK6IkbAdWgyYDxpwUuzNgptta1S0sUQFVFizQnNIvtTaN19v7UuhYxk1iJBbEPDb",
-	"+nKVHLKRW7ETgWnYJKawk0PFcgKqU2pCy/mMfA6ZIKdMj7DAhpGnlY9iXieCTCL5Lmz63RsM7oal1GrT",
-	"R2kl/ImRay/LnrwRRa9EFH1NBcu3X9xbXrQbnppDccq2kkj+56vUYIOc3+XKrz0QbVay6pqFZFys9NoT",
-	"GYc3ajMqr7lWL6r8GsQlLWjAhmSR8gbs187uaTZxY/dcj93TX14fLb6eOmxtZqMhJqBRzcU/41gvwSVg",
-	"YdCMJNZ/q0CAzhQ8gyIIaPVswKNA2HwVCZTqJ4AqPTaCLTfWSsO5t1Kpawh5lwBCQKuuUpqOxzlRl+YG",
-	"5pOidaZqnUp5ZjXtBAI6RaAa9e2dYIIQNiptOYwVa7qXk3gfYNX1VGuVz3/0489+9esvfv6PmCSPYob5",
-	"j7qWvG53LW7aWgCVRuX6diXJYLcyTX8QQXyN/9oO5/0HDz6+e/hhc//B4Qd3H91fJHHX7MCas6qWWN5S",
-	"Qax5lQYQsw8HYWNWsyh+2RhVjqleRduRZjQYSCrC3CjSJUNDl9vsleRX3P8FipxtjKEbY+jYkm9CyRO2",
-	"b07IFIsEPrM6hPe03AxVEbjSvF0cJGEO9VHy2CXQsCQZ1IG9bqcwRuv19/ynZgwwH7ffq96Yf5eDipaa",
-	"RoYs1lYtiWIWYR9MbHPVU3hqIyUurykCLOO0mEhOxyCoXQS098BdCRr2uQBb2FaJq7A3GLhYncu7DXgH",
-	"mjZy6b2gYv0XTcFG7tv6dvI1JmTYH3YyqR32yxvJ/XHv17avr5g87Ndg3oXo8PPNrbigW+FA5eAyuAi0",
-	"rBGF0MGghCFlsAjAvY8WsWiwVJFWDoLrrs1X8IYVby4/E3IEQRq2dCL4gaaUmL3BYAMavgENf4NAw/2J",
-	"3eCGb3DD30zc8GX4Rbm4ipwYw1nxhaOYDgYMfcAjiqWRuVAagFNIMlgw06vcxLW9wWDdPsNLyXPLp35W",
-	"dvtkuWTmy3D1gX7lcoFXRKNxe7eQ+88FDfDYQWxuXHpXG8HlENJoF0F2+8sRnB6jke4VKmIf4c8rcdYF",
-	"d2PB1TUrxdpDTCf95Gk2y46BvGaR5MzsXbBEarHsCuQu1GB4GvG2XSpDDseFK/UIfn2NF2rZY1hicQ09",
-	"PaWK+VAUKzb3eTemmIm22Gpn+31eOaWKt/eG5qB+8tQwjlNGYxZ/zGBYkJ4LITF5KUUQEYQ/V4LKMI4q",
-	"jco1pKo4pskXPnDBcICfoFIVR31xUbiGdFwlk0iQMHMs0msZp/P2onlkOmfG9UYHA9uVuZ1V8lBGEcbl",
-	"YfiFj7IInHKIxdkFq2Z9yrnJSl5E0L2YMeKPrnJ0xFCQJMAoVxxAPA1VJR8C3jjEsA0GNtsJ1vcdRWgY",
-	"xuaeoRfNyDMtYhs105ocKtConOGyZ9q2MYhom/VkFAKI5HER7DmkRPDQLI7LnGAYkqAUzBPHq85gTbOr",
-	"5tpQOSN5gvVhbWjCOxCAGCu7G3ISiQ5CX2iqX4tC6YI5rTxh4/yc3xFA0FPg2lmE68JR+eJ0CKBgA/vo",
-	"mTmfECdqa9ueU1uK3y45hPadsh7P7EdyJHL7kwAcH0potEpaeJ5bfjlYymRiS9SlCmVqH0iZBCiap/qU",
-	"C03tETTzpW1frZfHbtUDDGNznVkpFzBAzUUISMuQ5vRYRra/pA0iR0JhGKBLCEqPMCCJVTJIRgKdyKFm",
-	"HgIzlZbjA1sVRK+m6wlHke2XM0VUj8asSvbSw/Qnwh8tM26FQKVYvzjZGphXwa6AM8+eJ9eSu48h3Alz",
-	"kQDZwNUOFCwNWoA2jXcUHJlIpvv1UyggKGdcYGBnyCJuBp5+15Wyn371Y4j/PR3bDQo5jSD6kj/L9D0U",
-	"EMtdMG/bpdoFrI0OVRg4QPrDds8i3GsyguiitlR6ivDkt5sG+4ArjkFu3jIO2l0qTMk2iaeg6J4OmBxE",
-	"DKxykFGVrhqLCdIBkS6ezq1bMEkVsib46a4+kqN0TzGzka0C+YRtN7PCeMiLhs2VjaGFVbAlNM254m2M",
-	"bk8deJ9l3GdUwNOZBdeai64qYH6RpCE5pREVbSc6qOHA9KNkrFLtWNHhxdMX/38AAAD//w==",
+	"7L19kxvJeSf4VfJwvhi9VIPobpJDdsfGbk+zZ4YevpndFC1Nc4FsVKKR24VMqDLRIIbBC3nP9sle7Ura",
+	"891ueOWztWHH6fa0qz3HnuWQZevDaMgZ/eWvcJHPk5mVBVQBBaAbTXKhUHAaQFW+5/P+/J4Xtbbs9aVg",
+	"Qqvazotan6a0xzRL4dNev383Nn/ETLVT3tdcitpO7WlXEqrOVER0lxFFe4xwQdg5S0eknVDeI1TEJGV9",
+	"mWoiO0QKRhQTMUtrUY09p71+wmo7NdVTTdrvNxuNzVpU46blbw9YOqpFNUF75gnzK49rUS1l3x7wlMW1",
+	"HZ0OWFRT7S7rUTOy30pZp7ZT+x+vZfO4hr+qazj8ly+j2j7V7FSmowfQ7gvsrE91N+urbR9ZuDfXB3bY",
+	"pUKwZFp/+MTC3T2Q2JFZ73u8x/XkPn0sh6RHxYhos1uEatKTSod7sNkoXvgEGgyHErMOHSQaX+nR57w3",
+	"6JkP5hMX9lNU06O+eZ8LzU5ZiiOUvT4VoweybCHw96aQS6+FHAidTusJfr+Ingapkunkih91GWkJ9lw3",
+	"2/BEyxx/c0n69JSRE9aRKSs56/hCbs179Pk9Jk51t7azZRfafc6WWumUi1MYFd7VgonPuEMdmfaoxm27",
+	"eb02c0fvxqzXl5qJ9ugTNppchT0xIkOZxm7ybZokLH1PkY5Mie5yBRTBjIcpXSeHTGhCTykXZMh1lwuy",
+	"dZ105SBV8DkjMicyHiHNse+SWDJFhDQvnZKeTBlQnlOmFTzW4anShAo1ZCn2EGVNdhmNWUpawWw2HrN+",
+	"Qkcsbu3ic9S0zVLomXCNLV/f2oqgn+uN22TY5QkLOuNwz4YyPauTPeH61l2KPwnC0lSm5m8hNTljfV13",
+	"BwIHlO1aODCzztWPRp9qzVLT5j//9H/Y+J+ffe23akXn5R5Xehbp4Jr1QtIxJ7XYmpdaPOpKwT7kiWYF",
+	"1+uhSEZ4gPrmMSIGvROWRmYT2l3Df8iQwj5xRYYp15qJkiHD+018v1b18sPYHuA7ZqyP5UCzUmqTml9n",
+	"0Zp5r94hsNHSPpHLLkPgMp55RNVZKUUxHGUZ1mwbN/08USwV5Xxy4H5etCvfvunsKZ162hVrSxEroiUZ",
+	"Uq6BYFFgn2TYZcLc85Th5RUsZKTbJYzUtFL5fMHgXpphpkz1pVAMpLB9KToJb8O421JoJuBP2u8nvE3N",
+	"FK79C2Xm8SIbj3kyZrWd643bUQ1IjvkuZRQehO2rC6mbXZbEtZdRrceUoqcMWJihU/0+EXChzANA3uAV",
+	"uwlMabP5O7XG5scf/fbWN64/bXzz1u/c/NYn2/dvPHj/0e3Hm0em0WqzPoDRwbQnmanSVDPkI1ycKk/w",
+	"CU0SOSRmvaLaHbMZCywOUk4/czVot5lS1Udu+n1sd6poAjCul1HtQ5me8DhmYrEd3C7aQTrQ3XrHNzy5",
+	"hebekB4dwWrFEsjmyvdPMdJOWcyE5jRR48MxfdwVhlPRZJGluWH2b3JpuGsytyiHssdQThgaeWOYSnFK",
+	"uFA8RvatWHrO0is44dDve4rIoSDANXdzIg6PScIo0iSuFUnkKa7bOU14vNCJ2toKlq3DWRKr2s6n9s9J",
+	"5pitoZVaaI79onDTpoKcMBJzI+vFtZfPomxDnKTH7Zhz+7JHoFsnEcETq92Fu5q05SCJzfhTRuOInAzM",
+	"JP244KzsEkbbXRgm7TGYxH2aGP7NFtuF4sPr1qrn2x672tnJwEGbRbMDX/3hRbkYd+63Dx8+MM0+kPpD",
+	"ORALLsr1qeyqAw2Pr4hjyUQN2t2rYVRjQ+iCiB3VjqS8R9PThbjT9c3taQdES9lMoO3SA+J2R0tJ4NGr",
+	"OyDQPZAKQTbJff5BRKSlHLJDKDmhGtaNCnLL/GwX7z4Vo8VI3O1SpmkWzgh7zQ7lySBlamwBpURZ0PzM",
+	"YmJUqV5fq12i05FVUxOqV84q3LCQcZ0OmFJMkU4qe6gR0ThOmVK7pPWY6XS0sdfRLG0RRUeKdEvk2zrZ",
+	"D7gz7MbQHOV+Ks9h6rmmnXZOyZCxM1SBU37a1WTv0V1yxkYqIjRlVnBEzZfFJOFnzEofRtoXZhNkyj9b",
+	"lGxulu6s1w9yG2rkf6DZ5sT1qVJgmuCK9LhSRh6QKS7qajf0gQxFo8iPgkiBR/KJoOeUJ/QkYYsJR4Xk",
+	"YxC0OkE4jCzC28xRdP+k3WYhh6unIDHV9IQaQZKKjNe1uyzezSxDjuIZAXMo0zO8obiKatDvy1Sz+D6L",
+	"OV2MEt+YRokHWRfNnumjCYr7xOruY7cbR6M+I72BgrmMD+BqeXjM2gk1l5Yq0hofWgs0aNumdQ+A+dnr",
+	"QDsvav1U9lmqOaquuH4z7ObmGTMyqqtYJ46oOntEx9je9Lfu28dQs3Y2hE9xdFkrdgjPvOFFnvwL1gYN",
+	"0ztCyrwXgT3uxlRz3D8/Ph40Go1GoU0OOnoMfpPHeAYml9T6RKqZceyxbQYLNe7KAXsZ8rrdwI55o9Eg",
+	"7S5NaVuzVAFdP2N9XYtqYpBYooRWmDlmlzCqmB395EGEX5ELAduxDiQmYsNY0KKL7iWQwAlYVqYa0MaH",
+	"Om5QM8dBp6MmNbyyaZlj0SKh6cc6sciZkENkqokh2JaZRkab1IyC2bv1+ODo8Tebdw7u7X2zef/ugydH",
+	"B4etseFub9UC4+itm9dz5tFGleGrrtEBmjCLwnGD9ZqSD/fu3ju4g4Yso9DINDBuWwlnl3Roohg5GRFn",
+	"vi0dwomUCaNgdlCa6oGadR7xUB/isy8jbz+sbiYML25mffQeQjuMkstr2imiTp4PTBzVnA5c9MBFzWBM",
+	"2XZjmjKRR/Yml9GFwqHCM2DMr0hj4UVsiaYpHcFnqWnSBDfaTG8jSo7o/ujKJFa1QoN2blGC5oOtxeEX",
+	"LcgHNKGizfa7VOCS0DjmZjg0eRQsDpzraHzz/Uv5aRyy0x54w4toS+DJyP4XXNqNsR+KCE6PpmdjLhww",
+	"ZFWmo+NcDCdSuD78syP4bnySDSQF7ZRRzeKIbBIhY0ZiKVhEtqyjklBBZHpiKNs2Pt/hgquueeE6fmHo",
+	"YUzoiTArlSSjiNzAljQ9Y1bxBNsJUBplqLgUDFSC8QXevBku8PbW+zffz1PDybX0HnfDmIV57NPatwds",
+	"YFi56pkOelJwLWHZnhXwI9fAxQowxYcwRz+zLVqZCIOXJC6YYvbDjPvpnpzS/OpEQTefVa+hYEnxGtof",
+	"ZkUPRDYMwb45fTncg+YtvKtNqnN+w5hqtqE5+Mcmzrdzq038gGJPj4uBZnnOMEHzJq9diUzguYTip4Lq",
+	"Qcqa2Sq/KJAcBv147hmds1RxVNPyFA3WSoGFHI9pIQGvcMAxJsd6HAumEu7f+EJm48vtV26qU87VPY4C",
+	"fyU2jWepR5/fxac3kQ+5T2PbEtUGgn97wOzPZuPy/a724gqWrFyHC/udmKRf8kpr7+hAgYgUBP/M3EH2",
+	"XNtAovFZ4SjyrU2dk253Z8o/PS7CbzcnJKKF6JKjMVMdpVz1E4rRd0XUZ7rmoNPRffvsHNQloBTTmj9k",
+	"THzDPvryZfkSB/r4nELmJfOFN3P9pxPWZ9PWecV0aLU0CM1lixylOe0+yTwhobtks5HX+3OazvSopAiD",
+	"XKrFtuQXzs5pykpd5GGoRtpNvywu04BXe1LsOCZ1fbTYTG7vpg2x9KGP+KDR6fI/AAmISL1eL1LDJrd4",
+	"mqmk3Kr3ET9nhGtyQttnhAsb19CXqa4inLmWB0LzZLJxNCk5XRXMDVZqrCZKXrWFJ1i4yO9ofs6FB8Oe",
+	"/En76cdHR4+ItYNNrGZUe74h09hMdTMLyi66WD4a+21RZt4APSKqDRk/7erZiwCr+xQfnqQOQSS81UBs",
+	"u3mtY0EtA5tfsbSPna5e2g/6XVbat3fl6qV9N6e3StpfRBBf/D6VLdqC8vtKqOECi3o55ObZtPVbMcW4",
+	"Cmrx1K/qeISgIn2KyWw6i5PYJZt5qTnjPXJwkrApcnSj3shEaSsawDiEpu15T2nMxammyVnTHaTAtQA5",
+	"F1Vcthvw380PS1y3rEdRCAszT25cL7UGjslZEzkrFV4cKJZWkL+eKJbevYOXot2luin7TOBr86xDY+P2",
+	"3sa36MZnzY0qXhc3uOLTBLu4akYLnV4Bo836XZrR4ul/AxgtDGTlm3cVG6dWxRmxt0UOQ2jkbkw1c0+u",
+	"hu21eAECZp0n+B+MSCvLFm3tQr4P6TEqlMtzxl/r5KjLzCfRZqnIxcUrl6rY5n1upubTIdHwRFqqp1q1",
+	"aDFz/3bgXva3xCbAFp1Xn/labbcW0M9iTpNmP2Ud/ny2MGNOGDw53Ut1WkFwfIxPvd2OpzAz2Wp+4Xr6",
+	"tShxSS2qEEKvq+ZT0OkV8Kms36X5FF6zN4BP2TldhEK49P2dywNxOTf7wpw+uLCLssb5iO3bv/BzUrNn",
+	"01Z8xXRopTToDmqK+5kxfXmhqswqvwgLR62pgrWTq6bKdxxcwpmG9UX470Cxpma9fkI1q3AEOQZqBAaO",
+	"Uit8ruVsavOx0vzOrpaj5vteOWMt6H5J/jp2Ta6czY7P8GLMr/7qVl+KI/ZcV7wMMyaxOqVv4UmOk5HK",
+	"yByT61McFt+yw2thfDLJsK+8s9Q1UhgbP4MEzRHYPb43V0M5rpBqwJ4XOjU1e64xOY7rLmmFO9vKbdF7",
+	"4QbmcMZe//Q/fvmrf/P53//qiz/5yevv/vDzv/vpF3/6+69/9K9f/fGP85k7M5B0ZiS3BLLZ5JHjuisH",
+	"Ggb89dzgbt2s5XvZ3Lj97NPGxu1nLxrRzZclPWUyXYGVc/EZhHgWSx2+iz1GRefnwKXjLT5In9E3M3Xu",
+	"DtOULxQplE/mezErlH/8+uAQc42ULoYd5MSSOICHisz3Q/O4TRicZLwu+XEC8osoDZmikFyrJTlJqWh3",
+	"iRQRpsRTRVr5NP7WTBu77axwxufFAvQidiu/bnMF7rPzMsm7shStBtjazHMB0ix2mL3lR56TVEsXa7Uy",
+	"KXS5clE063VJCRSP15ULnjCMpSJPq4YyQ+h5eKpdPg2EMdnzZUYsY9aMEfwKcoOa/YQKm6TVdPlB7rNL",
+	"DHIvKk3ToB3/eFFujvvR3uWSjEzIQrLCGiQeQUbSLhFyGAhrdbJn05IA4oAqcsJOB4JA3ifg+kmmCNhP",
+	"KyrKgmtO9exDkDkne/R5Mx6kVBdakW2Arct+tZPp0RFkUk3NRbuxdePmeOZoQdKGWXAuPCOqQJ7Mcaoy",
+	"x4fuuZf2TFS/Zw/N43nHxlaRY6NPR4mkM13Bj+xj1nA1W0nRvGMz3A/N85jOmupZpw42xx+j8dNW+RQF",
+	"AYYVtsO0Ige6mbIeF3H5ETphesiYIPgcSxViWRrxk+sMwQ7v8BzHqjD017rBq+947kLYLb/RmNzzMYrp",
+	"mF8WVekJXCHhfN5PKBcr5HemQ4GXe6UcL+h3Mky4y2g8JQb8VLroWa4j9GiymAz6Rn6DRNZqoY/QTZOr",
+	"Zk+mrNgkGA/YXDIZe97nKVPT3pkZPsJVMx6UjKefcplyPRq/eiXRz5nU69ii2cF4kLDY54Ah4kiECajI",
+	"4poe9LqfyjYDtBkjwDGtkyKuF9Web5gONs4pIFYq09MHrE0Hih0GHdqvIDPjnu3Wfvc7rnf7+YE8dGOw",
+	"3zwKh+IadyMyc5UDzeJyqwn8roiiIzLsSmBRZpqEa5vlO+SKEQAb6gKUiAVN6EEWWgF+APysirR/6eAg",
+	"bJ9mTSLH7W3rUjAVZWd2FwbVpgL4JkBb8BSBa6tQJ1ysb3A2LBL+qkEdHFF1lgEdqEGvR4vAGY4C6HSj",
+	"NKkZHGKpEHQfFW5PcjYufzf9hcndvuCq+KOR7VkRRQr0x2JVtDi8zuztLqEkltriHXKhJaSgO3VnYnWm",
+	"oJpQ7YH70HJkjicCU5nDc06TgTkdiiWdmWoojnq6OQJgLM9pcl8VMeYk4Q55CwC7MJgEWjPnFkQK9lxP",
+	"5ceAD9KYLehZRO7l9eLKgklJ/EaRDmudgTP01U/YJcQkVLr/ZvGuMuvnE7agz9ntQdE9gKvQATvSBZkK",
+	"x+ZXGjt8j1HDXEpgdT52ADpcWws8Qi3ngXQePX64f3B4ePfBR82ju/cPHj45KsPTKbgv88IB3WPxKUsP",
+	"ioOoThBtpMD4ZdXIauLSSQkzAMBeYHc9GjNsbqaQswiKSUF212WSh+mgTzbxySq+Up6VrGMVKCeHrDJj",
+	"1QpdxbiOkd/kXHaWbRr2bib1Cs7Q6vSP8OCukmBhvxdhchubwdUa3nAwq96+ldtLffGH+ZGOKsGTQftq",
+	"JisrJl1QU4i2uwQT1SMoCRKRmI4AebQnhe4aDsE1Jn6Sz6Rgu8SMymLxuroU+b3rs7QZ09HMLYGXja7I",
+	"0qbpeq4XcMzzvWImVPGNIgf//TJpuGWB7VvoR0WUVweBHoGvu89kP2GG8ZL9LhdMAVjqgThNuOqSkxFp",
+	"7bXbrK837lFxOqCnbNJ5EySYbmWjKYafaonA8tbKm86chn3OUv8IaNM6/GjoMdNluE73PeyT0Wy5OFVz",
+	"ilNDynVzSFPBxWk5LuAeFL0SmmiWOPxcWy2iSxWAArIY1lc5HKzGDmohU0WXrRu3t2ZK+kVH4AEbrl78",
+	"PysqAeQyv6kiHzCaGslGnjFhTpX5iire9li8cyT7TtEpzlgF3owLtDq6bjdklTQ94H4Tu/KIKmV3peUK",
+	"VLlQF8MSoUyVJaESTd0JVZUEUSxJk8U10HaPzYOL6tOv6s2NZ18vDE8IzfUHIl5MUTrhn03Yqysc8jlS",
+	"UCLoQ1vCN22zHTwfGjxZ2xxctNSMCVCWJjaizWgr2o6uRzeezUZtKLQmHkA/TynXSLPx86GtfOI+fwhw",
+	"sP7jvpGIk/CbAxEHnw5lj9lXnuXW6uaMhVrEw5QZ4cYhDYc4q4hsEsvxAPcCBhaRbdJ204jI9Qnkwozz",
+	"+FVedI0PWbDAhyxY3UMWLK2Ic+sq4r1sMM/G778/UpE/wVMxT8O78iHi3E9Su8ysPS33sloeZDQtWiMc",
+	"zWrjEMKeVy5eh53fpzFbEjcwZvEAEblZoREVPJLo36NJymhcbHDHC1Fc1XMCYx2AlzsUuDZXgHwsyIjp",
+	"6mlrk+ewSLsLHqvuEc00/klQayGz6hdgvZ3JwapZ93M+Y2vlHzeHjU0mCuCvcnuYs8tbC4PdnVnH6SI0",
+	"7rC9MpfHatXucESPXd5kgV8T61EU1QcMEyx3Cev19YgM4UqMl26bjAOb20eJZaaaPXXK4xLjK9T+TOU5",
+	"j1kKdTARxjwjHjOPpRHAmj5UcfKgQw8sVVLA/TfX197dKq2j79IjOlfwhSom9FJ+2aqA4Xb7CzHDJ/1H",
+	"ZplA9XK77nGhcvEOkx423mMltmnZ0Tbew65vFyI+zHdIUiqQqAX4aABubs95jk5k+xW47tym5I7LxBF1",
+	"s5199RaXrCuS7gVE5AUj2oDiNguV1AM4KBlJCL0jW7cWg8nIBS6MV3wJWZIPPkOX9djdhbPWcbJiRYAs",
+	"Q13TgWjCAwXdO7C0yfC4pxBcn8U+tSJyMlBcMKWI6Yfc8MNu2Viseo8+v2Pj2VrWRqeyiLoFwqEW0Qbm",
+	"DwxLWZ9RHaJfjjklWJJYe5it9qRs5aX8HGmSkC49Z0gRfEka2ZlYuWwpssWzwVyPIUardQGBWJcR7/aw",
+	"Q2gQN5nHdI+wIioP4il3SEueG4LQYy2w0bZyZ8SXwoYlIB0JJTzBIc6rn5Iw4mx2oNmkdDahSYWxZNmB",
+	"CjqaTS6vQptxEtuVaDOH9rQVhLS4hOFdH1ebcWLI5iFckF9/5we//s4P6+SD7Grkc3kiwhIX/eNBl2wg",
+	"U2Zk+uIvf/H5P/yrV3/w01ff/9vxVJ5xY9M8GEg4vBISX6ABXLQxIiI3iJI9lnGAi7MAhcPPzBS5SXl7",
+	"xbj2BkMJvwwtGGPmuYnvxqxE4U9HQa7epFCxmJxwNRnUTJgzVoJO4MWxkjotjobPFKE118lFYWGWk8dM",
+	"a8X+wqTpcCp24Nnk50udLjoIV2ckciNQV0Zb3QgWTdH1Bzqf2TgZ7rPU4a2u6wa59cGIbl6Pyi/AFLZi",
+	"uEFoYLFuN5DEAKQJuQVPiRyKlfEEfyGnZ5NOv3rjt6z6QbnKi3Ll90RdpB0snNXUhARsedYYQUgrZGor",
+	"0JQvEeor1KlncquLCOafodtCZo5T2oysKZM4smq20eEwajzlzH52OhyxNYDLtI/Z41rIcB1qurPxM+dW",
+	"cXEhii38QCgxSKGaBSvDrytUEA3J1TbcOpHyDMsG0wQtKnPfv8zqW5h8fJH2/klDwEJBhzn76STj6kmF",
+	"Ja7FyJoR31PVIPeLmeGecir3KT9nIot3ClUlx3J9roRTnaoYZ9MZ1OASHSlRDXQlFpf5pyYMLhWtsIsB",
+	"Dk1mtk0y/mk8YpojqMgMkZHVwOJrL3O4NONm4AKbxTjFnDjuua0eS/mw4rz3SXlytbhgr4r9n6D4Fpoq",
+	"xwW8E9amPUb6kgudoHZaAEu1MN+H4VXj+ZEddaUpX41sptx0ViaYPRQPO50wQQ6i9GSnUzHLDSnAQ/OS",
+	"/dO8Cg23i8wC1sQ6hxjl3nCy1IWo+zNc8ug9skVQtSTUFSqPfKJ3ionEho1Oc9pjGWd3ZmaLXONVn2e+",
+	"gZampei+7W4e/32b8XOWNsu9ZJhr1qzGUg6ZiANWwkqzTtCzF5quq/GRpX2fc+bzRTXHyUtL+7rfS471",
+	"2IUOtmj8SkS5SzXecsFm5QcX+i3DLXP7kDvC4wc0dGBmB3FmNKehDftO9BrLNPRBLpVwWNDgOdfTzbQQ",
+	"XOwRS9tMZJKY1AB/MVkZYAL7f9ZW2vLLlUY5blkY20s3KuUtvd7QnJvd1EVfWu/Otm9xZTsbzeo4bbAC",
+	"q2Wx7RXbRU2PKw+a851ewOm6+ogmM4oFwymWF3Gm1uOTaXyjUbVs9YQO+pTtI5QOYp/XCqbet5uYyznd",
+	"ur5QWIVnPlltj3FRy2eMhoqwxf+fK/M1LATy9emjmbtCCehtRdmaAKBgbVO8A7gFjiJPCoNjQsFFTm2C",
+	"CVU5Q+MupIuVK6ZSitUSw9USwsBIWGQJgRMTT0Qu3bw+08+DqEvzkSOemV4rRvMAOhgixc4rr/h3I99v",
+	"0Qo9cglEMxwvW3OhYD7K7K3VSWLmAEtom3VlErNUTZjjlKYCEsJ2SOu3XhiB+QHtsZetIvIZQtpOnIA7",
+	"/JRrhcgWVBDZx1ECcgYXp6T19VZEVJ+2mYJAnJiqLlMR2dw0auhWg7S7NKVtzVKFwV9yoM1LFizA6KGE",
+	"KkJtKRPCBelRLhLT1n6XC1one6DVKqK6cmhziqxCZWT5ei5OY3P7VqMB/zSmu+Ty9Or4+Ov/FKBQzT9k",
+	"o2S/APJmwTw/B27S7NHnTUj6K0/2w8Q+620syu7DaBesrzrsUg1oI2abXC8Xmf6HUP5KG8IpICy/WYqk",
+	"46B7qCC038cp9GWSqLGisJBFC9uPLUM8m4f04ZqcMq3I9cb1KUA+TcUT0OU6ZmhTVtPCAvn1FBIHNb6m",
+	"/JxhdRUA/CF0CDhCc+E+VEmdHI83vuiQnl1bcRks2IYJqHFP9UWlH/mZZNE92eS8wue/8nE9/pswqMd/",
+	"iRE9z3Cl5Pkqk+NthyxeKfvNep2YYDCGItkQX8ucQjOY3fgb04GGHvsCHhMVq+4ePiTbmzdvbmzuECmS",
+	"EdwaW4uKnDC4ThZtyFboyLxHWNTKUntgK+axmNOE+BJEGT3ff1CbHjyxt/GtZy+2itGrsW7zB1S3u4tp",
+	"RlhBuromiB26vpaqJ+a6Lt6ZYF6ruxumUxZDtyu+H6bng07HIhgXIw8hrkpcJx6EAAODkWq2djIQV5Qc",
+	"AIeOKFknLdCVWjtYPFxL8ujgwZ27Dz6qkxZ73qUDpeH9D/fu3ju4Ex0LIaGoOWeKJKyj66TFT4VM4SFK",
+	"0PuFYQBSEsT0F1J3jbSUDTJlnYHy4zLMEjHDuiyJ/VB3TWfjb3rib0Y8cnZ+GGyfp+FQM8AKMPyfs7RO",
+	"WjFLOBCB1rGABRqI7KsdBG2gWXQVRDYA9kXdPAqRDXZldQoWRjcHQLHJ/MW4muZBv/BcuaU9FqiA+vtv",
+	"wXmsC44bRh1H4IobgECgiB6kgsQ8Bvbdlhafzz2R+Z4NxUnwKfNF/TjgeEVmSFSUDc2xW12LanaehqbY",
+	"ORr9ADcZXoG9q0W1dsDA7PKDd9WuJzSVfarmoMKDHiRKw+csmxc+Prajxk8Hwdjxmyd+Bvj5KJsHfnHX",
+	"z8Y16OaEn3MZw7YTNz/8fCeYpes0mKu/uIuRXtrvV7B37PX76L2YcENNxm14S8duIIjeaIQaCkT0nLG+",
+	"rlWL2CvRE6bjUOE9sV45kIHNKhkxTkEOLHDNhPIeIBXGJShV86GNoRd/hqTsQYftRTKyviJdh52mJcil",
+	"ecy0xwdHj7/ZvHNwb++bZWBp21vThOZK6D6qa+50s8Sm5ZUOS/c8sRnKFLRWiT8jiSkssFIyhFDnqJhL",
+	"aPayMJFwKVRNexumJuLn+p5YpC1y+GR//+Dw0OgPuE4ZXdyKthfXAaDXQNo3n4Po+7zcMJlhC2g/bBp4",
+	"sBWFyBCSa+kZExGhiTLyZYbbClzX7fX0kI1C1zkACjkzihO+onnEPhYb0a44mgxp62wJ3a9GyGTKfVK5",
+	"jperUOKlq9kTtZLY8nVNKkCphqBRFw9bCytUvLA6Hd0vS9z7UKaWRjooppSRODVSD4pChk66ZCQAFusM",
+	"0pAGRTYq1MHemHM37PJ2l1CP1pqlZYao6lmBIkOyPL9QLAUTkCJtKTr8dJBakcTqUZ9uRtvRjWizEW03",
+	"opuNaPNW41k0BZYmBGW7NdM+FELql9JSfxseS4wYzWSyEwRPM0uK6B6YktzjoqLIZJo8dM3AB2zK/PkY",
+	"mzN/7mGTMIaBZhdRFTGsvzkbQnOBuB8XR1HFSxIioTl87ap2cW9Vmz13L3Qpmc4kGYfmmcr8E4O73ozC",
+	"yVFtyPhpdzZRNMv8FB+d0OLdFoyViMztapQvY5rtgx+BXeogVnOxMsww1NV69qHLlbv2s16X9O0jobhy",
+	"576dz0WUg7zES7tITeRFb1nxEq2q2GRI9qcCz03TIisA0S1B/d8ocr48JZ1GPrOpPis/GCsleKsndk/9",
+	"Ck8i1qA/CzI3ONoBUWgc9FDh8VqUeQwig3fJZgmuRjFs7yzMiPDKFxpFLOnIqlIhozaDBoxyLWcZQYo6",
+	"BXjfQ/5Zgbaxnxl9rMlRBSmlKDDYaGmF7cxchXmNMkZIXcI5YU9GdV5m+rsQ34Tvueg0BrNa1ZU7ZEKv",
+	"3i0RLufCmdNTytCWlpx1uFMyBf8DMZqhc687jIssf348XGUJu+YUgCMfldKmSRIkZZv7i0tZJ0cBQJYt",
+	"pwewL1Brx0yAnbN0h6A+qJlPqPQRDhaogxFIwFN0pCIfKxDEFkBhBwwSAcSlYWRL+oY5FK183AiYfzY2",
+	"G9e3NvoULG3TY92WWEUEYIUYipn4SbiCVuFZLBFgOk6U9paIZftZQlRZov52WF6rIJe/Z06j0kG8TA4J",
+	"ZhOOHSUhAnhEbthvw6S6iNyCbz0a+C7pmf0ZpKcAy92llneBOzxDstSu3EZvIpgETKyegdye2yZ+IcA4",
+	"Vw9yo+QgbReaA3m7S9RIadbD49mWPYZljSbhnpe4j9oS8PGwIWeIkx0ykgOInYGghnRkbXyjXbvbcCoc",
+	"jLXNd57tUVhN6fhZ45hWSr6c662MsztesHLOXh6cZQi3C85iQmeRWWORVYuDOrveD7GnWpT/Tue+CFwt",
+	"5suSMggpowmgpUWhmBDZcrQDTYB0tdkuafmCgy3iKsQaktGB+B1bfCxDyoJgSNJSPVX3LzYhxsc5GlsR",
+	"GYgEUOoyPFLg3oDrFnjn3SCNSueLEBZVXbCVBiedSTaKoIAuQkicCy4YUoxDwkiFOnnooQWChHeih7zN",
+	"nC4AHypWqTxnqeGEqb0mzSK304ep7Fk3r5bW4bRYNaKgWNQCb8+LYdXhpwvEKxvtChwkKRGMxapODlk7",
+	"NXKb87gTxWhiZD4RQ6CvgNIBX/va11q7YTxJws+875yNiNJhrcfsBi9UhsKe7eZsTSqowYflPzGddopn",
+	"Gnd6CKEpJ8zOCAukULM4hpaHyS0Bn+CqiRUoy9vnGh2ikACJzQqJtSzxolExwjAi2dklZpfyTGKy0zNb",
+	"+Hd2CctPzJM+6CEILphehSgo12Ze9uV7ZpakweflsKmG3NpDxzi3jauw9wJO1AlLMHacu8vt4qqgkuw0",
+	"00IlYcyMxxZxmVm8ZejCLNwAUa6JnXzR5Wr5AbmqJtOW8w5X/YSOHphHnUWbnlMOTS+VfJw6nThJHnZq",
+	"O59WOUePwSzxLCqI3KHWueoCU0zzKoKNHQjNE1hSG2E67PKEAWQqV2TIkmRivGAbZaK87jbX6JTFGPFd",
+	"W/JVM+FxWSHFAsG+/T0D/j0FXnQ2mAmamZrK2qumL1lm2lrM1pvllxesAPXqOeR+UAt67YImqXLBJItP",
+	"tgKILJ4LDx974dZp234eEaY03fphx4v3mSCR2gCMwrzrkkUI8rB5jzU/k2Lmdh/xHvuWec6lZjdVsf0I",
+	"BucqlWH5rZTN2LcLB7OpkqUYX4LDdkzeD/2orhqsB8UB/hb4U61/NeO1eXnAcyg7wXDvxlmfR7XJXehc",
+	"vceAW+R4mZewAqHCUtMi+pwRshDWwAvBubMydryLpdRF/cqBJDCpetB+v4VJQBh4CRFaKhcz00rkaSsi",
+	"LaPtaJqcmb8lNf8OWbsLIOEt1qM8MX90te5vqJ5q5WwXtN+fswgU3fiszO2G81mtoxz7XLmnPOh2SVe5",
+	"Vcqu3FfuZnQRzvK3RuFZRnlZaxdr7eLStYtlpNs3UFZcSHRbJD7mZSmFWxDso6y0uC+G62TbHjXkhicJ",
+	"XPxd72uMkBJRUH402seK4RHnO1TvpiVqTZjXhPmdJczzmx3eDVI+S9N8NoVor1afuAJd4nGhP/Woy0ib",
+	"p+0B1+QkZfQMs21oDp0hn7q5Q6hNBjljowgwJbBMmTe9QRwIgl6qiFDy7YHU1INEG02dDPp18hRsgkgG",
+	"WrLPRMvTAW5BRAjYvVpgTmxB7kWfKgXZd/BWlyYdgIRq7UD4inNjcYVg35HN3wBKjClEStsM1VMuMOZF",
+	"dqxPCdNljWJaJ3su1E12wNnb4aAKG0rcMu+38FS3sGnuPXX1iXLzgFhlkUmmIFGax1hMFDdESMkew5UA",
+	"C9+pNFQ0lYPTblXMblfYdVaZBkV5jBnJ5kBhMEatBNM5lx9ixluLan4HquaEMKUf4qvmz49p0oGPz15C",
+	"fi9PFixbguPzM3eNRdnyl1+N4mJGHwURGhTjMwKsknxBCrN+qyw3kSOWBVUwM0j2lux08MCmTEMe+gTX",
+	"DVy9HrQXclN59exoHBDC9+Kf0IgjPbYpP/LisghtKpqanrHi+iM5tjZp4HRnp9BzoDIXuQ21rVxubFgS",
+	"wXtkUeZM4yDbVUxe6ZaF6Z0x1gdKAgXRgpgVvzl2X5QFdRGyCZQV/+wMnJUzsVGxiKOKJ7jiNj7tjnDj",
+	"nnZHj31HT7ujB/J3bFfw4UPb2dPu6ND197Q7wqCHD2yP0/ix3+qSW6kXz0t1YbBjlQ6Wyjz1obVRZaOb",
+	"Xnnaqe90OSFmKqL1kdFWvMzscTtmF51eJCe1wwVNmjPDcq1LxajEJ5Alr6fkbFxQgms1mfaIqrOLyjov",
+	"TYoNkc/GQtGl4FqmVg2aKmT6J31rL6PatwdsMPPc5NHXzNJUuB49lb0xNk/sFJuJwilMm/s+yGpL25Xf",
+	"mgUrXYhVKjLZDFanygTrsDDQnw0Vnp5hfXtWdrVvMIxHvqg2w8jnJdssCf8roYM0F2jocStTm1YfxiXm",
+	"Ig8tmB1XkbM8ohjT47Ew8hN5crR/Gah9h9YOUYDnQtNTo99oahQ0zEHggiRcaYTE5Ir0B6rLYqKl13sm",
+	"wwWylb5dvx2u9ob9YiJ+4NCHTmd+UAyYbtJ5nKEzAqQNY+FK87YqQ79vQlRExTzzPka1NgUbZu+NQdsj",
+	"ShSsHsJiWad21TI8rg/EvZnVC1boEq6Til2kss2UMr3MM3vnha/+zniE9sTyFU+3YITjvUf57Sukg37v",
+	"V0jws/O2UpIP8tNd0ZGTU8wdnBdlUpqvmlKl5ha+4Qy2s20Orvn8q3kfx/RpXewOVlNPsjUtUFBWt7U+",
+	"jaBg6kXWyjvpiKQDseNyP61XDLBcLJWwwbxGt0QOREkW4VPg3crljJf0htYxeDCy4OxcAQ6XmL8m0MIa",
+	"1MLa0K7he5TEOB2n4ajMglU0ifIMLrss1WrY+eKBU5YXchk8zPRBfTOkt0H0qhwULqhvZ2j9b/CgIoqO",
+	"yLDr3HBch1DGVIww/Tp2hu4eHZWAGuNJm9Jv11keVFemOrM/cFsxfwqsi5o6HYnOXqwNEMEXbSq8rDJH",
+	"+I+rFT9+1ZdUY/MjP4D01/Cs1YqMTmBYqe1souc95u3ys1EnLbjOkJUJMJ45MEm45FwTIYf+ySHlurUD",
+	"GSMuqh+0shgDk6FCsFnE8J0T1syE3h2bZmjk3hRyL/1ziGaGuJqYMpuPyG35TNxWnYA47cdg7TcIrg1/",
+	"1gPLXjbJWlTL5uE/hAP0X+JoChJxSuHqfFhlnpQUkWaz5UVUeQrxgUaBBO3aDOJcoib4WNkpFwI937m8",
+	"igCM6fKxmzwa5iJvjao4VbDuLMivASR+sOHLQZGazQlhPs3ncZBPN1wv/ExumBvuewDJGE8kuwRzH7CS",
+	"RGV3Ib1PgVfPka6Ugn0R2dWLtYEhFCV+hSc+wSEjSpgJukSqwQXmapfVjEV5QAoPv2nDezBVuqV6yqYi",
+	"Op8ukLr5BATIoWtgM1D9FrOxI6Nn364mNgQ6UoY4W5BSHZYQsKtvQRpolhfBdcVqwDKofFucgBJgVC+8",
+	"yylTg0RPISPg8rXwszIlFh5+BK7aah1MKUm85xCdM6jDCdvHFPWoVBr6uEQI8rntIApFgduUi3YyiCdM",
+	"B6U9T8uMsfkTsD+FyR+LJMHMftAbei6oJPJS/oIsZb4gqX3x+seFKTc0BArJsXkjpGY1uKtKJjnyFdUy",
+	"mJQgEwTWeqLy8QSh8BfMs608KS9PoQizNUJqMAFs5UlfcCHG0QIx10RjjsgEY8txqDL5625R2gasmaXR",
+	"T472iRl9RFpNBH+n5Mm9u3d2iYLBk5MR8d05SyQ0sNXY2t7camw2G5sff/TbW9+4/rTxzVu/c/Nbn2zf",
+	"v/Hg/Ue3H28ezZm2Ma2s2JjUb+a22iQO0+PKUzh8p0smcIAofuXpG2YUq92wlW9WObaENUlHZJM8evzQ",
+	"cBr4VADeHZHrZH/vwf7BvRyS99I1feAwedwJ+OQpn/0iA/s2n3xhAvMhqxpgVIOjAN2kCHHRfpi6P7aJ",
+	"ff/Cotn9VWtbctWkbc3PpwQHVZKbPRhHWOsw0GvLCyKW2IQXYa7jdzBX89AakCcGF65BOOEo2Lb58gMn",
+	"d7GoqlArw3hsAX9XLGfj6tGR9Q/uonmlx6iwBYVOZDx6r3LUDOYQZAB4243GJNnLBj3DELpLWi8EVNdD",
+	"S01QmC/HEF//y5988ae//5v/9L0vf/Z7X/zF773+9z97YejGy3/85fe++JOfvP7uz7GVAsy2hV13bg4r",
+	"5oK219VzQtvxA3uDsrXPVv0nP379Z7+aq0xrxTW+EBbsKObVs2E/q4vJo1yG3q+KJFcbGD5eRLCrvI9p",
+	"Fy+nrPgyGMYXssIFbqQZaUNv5w4U1q0vY4rPpu7Yqinraqmqy3vJUdQ9xem1wy4Vp13KF9Phrn29LAHf",
+	"dJlwwQ7O7cEoKw5VaqprS9FmqWBxUfPzCI4uKKQEoNB5g7OqTSfslIoIfcKb1WxOC1ZfcYuT4adBgWso",
+	"TGaGYgN6vZXK13+Ev8FWUV7EDBrr66pFy8xYHmf9w+d9Pwj7sx+Je9wPx37hx4TvhzXIzBdBCTLfnxni",
+	"WM2tClL+mM19rlocUyyq9vBhrotMybA7Kq2NV1zvHWh/6eG2v1uzswfKLXamoCWryfuFtsyUeTuzb8di",
+	"a04xKhYNCXeVZE6/WQd+jBLhOYZbWUZ+DC24gvCVPBm6ygiWI9l/NBXqNvB/+CrQGbI5bLFSXAoFahRV",
+	"Z6Qj03kQaSfv0BNVFCXh88g5Bp60B2lqBoXYWRHpykEakdgMQsSkJ4XuTmSyxXRU8R6b1io+igOo+jCM",
+	"a4HwPNuLHVkEU3HNFW3sE1UIZJkkzXa5shwkgCvGXE1dqz7vYKZkj4vImmqhyDqgEHeAJskeEdI9DiQA",
+	"Kg0WinYZq53tIp+3jMYiZhzVjLmiUMqyUBlIbXWp6SUaEgul1W+G3sWppCC4gEv4OaoIqk/cc5cOkeVH",
+	"ZNctKDSYq7eRP45jC5fflEUhpMyk794Zq6dy83olQbLe/GdlgiQ2W10Bt8PIWYduzCqPgN2s1sZiely5",
+	"fcV3uqSZA4jelZs4cDYXYd7IiOSYFjSHGSlPPcfCXwZJgn5tSOAe+HxQ+9Is9WvJKkQziW6fKjWU6UwP",
+	"8iP33OoI9UVh7pjDsmwl4zGLNxexskE9yJ21BJgA2u/nSz5a2zeql4al25gNCggvF5jpMe0MAoCDFRkc",
+	"RBCW+ldEy/yAw0okUrBJOWRSalnIglB+ZN/gEzm/GDCDaz8rPa6rZEYrZ0Riwsi/TO6TQ0PYKboaY3EF",
+	"TynX0wKTMPHNFcy2Yb4YgG/D8TGoV0jBdkkjb131+tf2zLqrT2Ua32jMrEE319UBa257YA7rodkuhxqm",
+	"eHtvoItwl/BGQ6KbRtgUc6HA/EEF2Xt0l5yxkdMGwTfmkt3ds1AayGbOQWMcw7mkyBC2XInbfsoh6W9o",
+	"A+WUpqlmcRaMJzuk9cHe4d395t6To4+bX4NCP3DygGmZiWSz7mrdBwx9RlOWflJU2WjPzyHXDrww3tBL",
+	"APzqFFDPe58c3j8kmGevxkPXoCLbx0dHjyIMIYfZ98ySPZJKn6bs8HfuwQJDpSNIQjFL4+Nwd46FNTzR",
+	"fl8B1ioWB6HqTEXIYKDFjHfUj8Wx+NrXDoAE//bhwwcWRseVZ2LinCWyz772tR3SenEMV/MYvZHH7oIe",
+	"13aOXUbZcS06hut6XNup1+svW3WyJwjk4rvdVLTHjoVrGLNDzPdm4tZ4BEhrpqsWsgws2wSt1BFvxfxg",
+	"Hj5JWBZL3E/laUp7cONOUipgfXaPhX2zw1kSq5ZF6MZ6zOYrm8BCbUY+LH46Cius+MNniCfEnZFYMgUI",
+	"RTFrJzSILqyTll2XFib5c62ZCLL7I7Oh+10umGLmtB6I04SrLjkZHYvWHpyMjXtUnA5ME3XSymyB2CCM",
+	"RQLGkc3roeqMi1NCTyBRVtgt3LWM1W4oIMS1aZpylB6pOhZmSq3f3bDyzMbduEW6jMYsjXwZalvHC/NC",
+	"dJ3skRuNbUSV44K0oED2xl5Hs7QV5KXkKZ89ZJAkyzsMo/jMoTSnymVffqXxVYviniVdGEEHM2myKBjy",
+	"lc2vOnT38UBohQbWXZhZFqT5la2vmoXGgBnyle2vIiATbZ+ZEboBAHm2QcrWml/PQmvIV65/FZMpaLvr",
+	"ko3tq8fiZORMsvVjCMPjGjgRXPdAF96pNeqb9YYhNbLPBO3z2k5tu96ob9eAPneByl6jfX7tfPMaGG+u",
+	"2YBp+OWUaYvwhMfwbmw64Urvu4dMM+7cliLuZ49cMy8DsF7tZTTzYadoPYOYRxAqYFhbjcZYtgbtY0Ia",
+	"l+Lav7DIUMj2Z8obOJOcFg0EdRJyqG/13uuNzbJW/TCvPRF0oLsy5Z8h6Pj1xvbslz6U6QmPYwbazfWt",
+	"rdlv3BXnNOHYw9bt2c8fSXnfiL0vo9oNXMVZ7RseThN8YbvSvB1WOHL1Qa9H05E9Ny4cX0VEsCFTOgPk",
+	"oqfg0fHH75mRfpIz1VMbFAO/sFQPxnj1bf5k/mjug+Vn38Otz3c278as15eaifbIsGQ8dnDLPpBYZmXG",
+	"ibMiIZzRc8kxdPqcJoiZ4YFG7W8ONrH2DQkFf2gC9wnjf23JByihf+MZHMi5zrMvuJkXdm0higVukxd3",
+	"nRgPEUJOSp+cG0YLg+D/6bO80bW21dja3tjc2mhsHm02dhrm/9+aZzkw/Bii7JvZ3KwWHJpIy3ry9HEz",
+	"1B6cUFGbf7HLCcdeUBAS6UCFW3efJh2Z9hzlWA25aVyf/cYDqT+UA2G7qEBv9qXoJBy1p+ub25UI1D2a",
+	"WkK7eaPKzNWgj77A+yzm9F0knXtxbGQjT9eqEUvg5whTVszir72wf71EzSFh6KjKE9U78H1GVIuIx/SJ",
+	"3bFA1O/OSX7HzhducXbEUANxYKUp64BWIuc+eVGxBPkR09OP05oXrXnRmhe9oWK8lGcEkLTm5UeZ8D6X",
+	"WG4PNsZPPgO9tQiI3QdDATpzwui5hfJSGjDp7dmvk6dg3bHXrhVhMV3e8YiyWHzAaPf2mRBY43rjdmZC",
+	"QtuQb6uuNE0YGP7y9O4JkIGQ5C2qVWSQJqFmUUSBQNKfW21Av+RaaVgT6jWhftsJNWKGXqjeEIaGWclu",
+	"DBoBfE6Zw9UDilPncI1cvXpGaCIFm6SWYF8Mon7edgMjznttYFyRgdGdnHILoz9b1UyM435HF40ghwKK",
+	"PaS2JqwtYIAuL+sDA88XwHW5chCKnbOUJuCoiNArBMUg0nPMZwecJcRkL5AkrIHTxy5coYGzn1Au8gbO",
+	"IIyjRtu9wMS5t3//AHYLZ4YBPcUvnkAdylASqO0/MFtlm/oAfneo9dvzyDjYzapNowWrsricAws5r7yS",
+	"LdeyootbwbXoshZdLt/e6clcRdI9W3C59iK7jlWMnn4Ea6PnO2z0DMMLpxo9qx2/KVbPqedpzWbWbGbN",
+	"Zq7GlDkvq1nUlon9PJBvtyUzIGOLqg9Z2SmvBhRRkq355fvV2jDXZHdNdtdkd0HD5AUK+ELTtp4RtOge",
+	"mqDa3JxtCMPN7mIuE7HaBTJkvYLV8Q00UcLCvIkmyrmv8btp08SDS05GNlEhzt0Ze6wLrwyiLGDhUCux",
+	"DIrMmklCZAqpIXUCAKi2WS9MQPpIhCHsNkSdpsyXZwfhhGChB6jSvkvEIElIO2E0heB+qDmLl+o9qCaK",
+	"xlPSo1xoyoXNLMTJ7OZg2SCE2wE6W23N1t8l1xvbk3KMOXd1eN4mEI8KhJlHg5AkLC7KtH1xtsCCYUcL",
+	"wK8REZKwjR7liTMVY6VeL8sZhp5ZQx0t+/RFjZmXajtmKS2KbG2ntrl9u9GAfxq1AMe2NtisvQTiaFFz",
+	"ipuMuTjVNDmz6EW1z8zwFRW1yPWGX/0zO8d6G9A5ss5vmc5vFXRuJJF2l2qolwtfyr0P9je3tmFYc8gh",
+	"ONoriGE9NR1cgH/3lMXTKKnP2cKcrCFL2VqaWktTC9tK3f1G6mILe2tAsvSE2gPdz8M2poha117Yu1/J",
+	"jgrvrO2o77gd1e3ynGdsmsF02sG5SOF3GrnGHHQcyVr2vRLz3EInKyo104HC16eAAWXFICfJjIsaVdm+",
+	"g3AxOt1F6pPPCiiwty9N1XbdU+9ACA1UHliH0KxK3bQnZ0oIjTtbi4XQ2Gp4GY4HQrbhNmfanPnVdN+K",
+	"OU2a/ZR1+PNWgAJyyoWCp+vk0IbV+JFhCnHXSD6U4KsRqqdGKpId8vVNEJa+/j6J5Q5ppeyUS9EimiWJ",
+	"TYSnfZpqByIyfcgWF8cotdhQRFhipC/pEQUcUAm1T9TJPas6R1nvNme9ldXaAEhyllpBDnPJXRNupbiy",
+	"M7Q6N3cgJ3bQtiJieTgRdHa14URtKmhMx7TWrFRabbPR2KpFteAkmC8z8rqP75shnFqosj043O0uF1Pa",
+	"3X8w0eqtm1mzn//tf371H/6+Fl1IjDX2u/L4o/HZVnFIVFiRbKEfTFmfFcdWuyVeuzDWSvcKApQc4azI",
+	"GKf4L+x7115k97WSYu1GsFas32XFGqWMCgFKlY7fNH172nla86E1H1rzoTfVRDInL1o4ggn6uZAIpl1C",
+	"M9XH6UdQLZ0Nx5Q+rkjHnC9CBRuCIofwduZJO/WrjIfKqOblZ3ZCyuL8aseKw6LWxH5N7NfE/rLipi5K",
+	"77D4nxuqN92YfAefszWQCkzK45bYZJRZ2sBAlcV6rTbY6lFXCvYhTzRgl759tu/8yq9DtN5Qm7mDnbZ7",
+	"Xm46H39wlqZWbEKHfc4FQ8UYamRNvhZQk52zlAwpFgOyxuAMJHQXEC3bEqQqF0xVIATZIbuaZHX2nCut",
+	"Wgifm0V0YTQXoL6W25rzx/nKTM65J2uvf/ofv/zVv/n8738F9TB/+Pnf/fSLP/391z/616/++MfjtbsL",
+	"4p+a2tebRdEsWuhqX2VaagYDXXVRqohzPIbodK6aCpp0MPVT17OC3Fa85ksIcOMbMT0SYOwGr8W5tTi3",
+	"EN841DJlHl8Z0bIloTk6PlYBcyEeMk3ou/aiUvzWBNV+B63N76rxeJxcLS6KlBmNK52ONbNaM6s1s3rr",
+	"Dc1YAOKiKMq8wv/FZM1mVQyhDCkTOiuvgLHTu0QxyNBguszmW0D0LkgPefUf/s/Xf/ZXixKEq8t+XdPl",
+	"NV1e0+WrsglfFFGeqS1cA7IICGALUe/Cwg2PTZtrOXJNr9b06h2XI5meJFbkhKEYJkWbkZ7M5aktSb6g",
+	"yns5YGlLMa25OK3b7M/WLmlhlad6IofNIU0FF6ctMLCHP6gh1+0uBmcLQm2RTA1SMjmhCTUz0RIKP7FE",
+	"DiHqQHdTproyibNOUqZM91lDcQqV+l1JKjlIYhBMwT5kRnHCTqkwTZtXI1wyLGSVtdmWUKDNtcrxdUXo",
+	"KeVil7Sg3FtdJXKYdQyFArtUATIlwwpnEIAPKK6CtHpScC1Ts1jmEbc2TVt9q1WM5HpwXtlhiFvlPYZn",
+	"XMQl7kJXuj+jdBdTivRlVDgwNyJ7Vsym4lKXDE8NsGJkyQA3G8uN8G1zYcIRWCfvXDptBQ0Yb6BModqj",
+	"IR5nQg4J7WiWDmkalzsm7eGeEi3WpElSRGKF1Lxjj8aGk1GmxxM8CF458m9c4hks6nDWkQRMDCgZ2luf",
+	"yuXc47rLiD8ZZlHDM6OCU5j/flrgYsVjeO3FCf+saajoy3nKHRWdl3WU/TvtKNHZNs9xGkuNmQUpxu4k",
+	"Lpxj/AH/7Mi8X0UMmCibMiigxY8GuvSkLxrJ2uGCq+4ExLdXsf/lT1791d//4y+/9/nf/d2rP/7xb70w",
+	"gqcZ5cvXf/R/ffnj7736L997/d0f1KIae457jPAyhwebjcb1oNbpr7/zg+DdX3/nh69+/tf23TmCY4tm",
+	"f+GRGMsMZR1TutbHLzMIgeWZMxZLPhkoLphSxFArIkVhEZE5iOMEr7Yq6sZnsnfC2QZUSwCTYmG021FW",
+	"hx0cNa6st62XwJJOZKtRgzZMCVb+qZND2gEtvE2TBNIkxIho3isoOvIYB3QEA7kEy2NmqHvstHOyRXD6",
+	"WCyiDt3a35oQ0Fvb2VrOxmf7qgRFNYQkc3rGBJSqXku8C9+pI3rGsNw3ZuGDZWUI0dBQL5ykVGDev6Hc",
+	"2YXyJ3Lu2yQHsxSux/hIFTMMtnb5gdvlXQNqAlczjCzw438P8Jywd+vI7zdUtcUzW2pWsXdzEZyUe0wr",
+	"CNEGUzAagIN4a8sX4KZKwZBXawl/2wyRXZ9Vl0cU0dKSplxmcZcaWRInFCCaAB6oK1uEg1G2ctGpGaF5",
+	"DBGoiWE2yJ0HPSQgOQg6M99RnTzFNGbbkYLoDDHCrGbZIaeSeXwVAHCJXa9lQeVwQa4WvsRwUJeWM6sm",
+	"kt24pjXt9mh6xjQXp4aQeaK2Y12G78OZ00MgiWmsZrY+mXo31t85S73cNt5lKs+5+bRZWwyCHXbijSmw",
+	"NG/+4fSFguMKLW5OWTUlU13baUQ1pakeqNpODV5eFNJ9WQEQ92OtRK6VyEtHQ0ktFa7C+WaIstdeuMs2",
+	"ZqotCPkbUsOAQqbhpMgQojoiMi1mKt5FOkTwapJQVRD1h2ZCx2nWduB31w6MYslMrJUqx7s8Zn7aQVpz",
+	"wzU3XHPDdwCTZR6OuCAcCxzpt7ycVEYLF9W+ZKeTh03x1KbTCcrO5p5ZpIIsjPQNqS+1Judrcr4m5yuM",
+	"sL8Q/cYqHUsW0PdWNZ1DYLCKj6C9krL6h7b3Km4Apx5xYY3xeOVLjPHux2o3F8dxiC+9lTZ5nME6qHE1",
+	"NnZvdS6NXcRzvRAauSC038fr1JdJogzDSNkpVxq8tKGPGczxofXA29e5mfE5TSBEOzEnVUVkIBJwooP7",
+	"GkOHbei1a785EGdCDkXTzgCA7mSnU2bpPnQesas0dbetczoQpmzEO8Q2G/EFYrd3al2t+4AtFdWyoHkb",
+	"AB2E1+Nrnpg8siLHNOO05j3W/AwrUu0pTq8dGjLdpRyOj61VFQzQ7U+zp2o729Ab7hJEHbC0GdNRbedG",
+	"o/HSD+OoyywWgxTWbsSSTqmR/uV8xG/FRnKqNev1zXS3Gje2oho9Z6mRBl1HsC7XYWP8XmLRMRf4sVPD",
+	"jWxL0eGntZ0XLysmRE2uPFdNcAW54Deumnir3Bf2+NB+35wcRhVzWQZuVMWbF8GnrhykvmQaS5sYDZL7",
+	"RgrdxS9e5o+mbT08m/jVrEMh2HPd9ERs6oqkZt9ts4oxMfVhxU57TOim4p+x7KXJAwjf6ulN8VPhmyiW",
+	"5K0M3kwhy6xRv3172lWLalpqmthMt63G9mblXDaIDoRt27zeiGq4ZZtbkBcBm9WIanaXTLsvLw6t0V2/",
+	"tdqwVhsu3SfiI1gqSSqztIZrL/zNn+oXMWKnVxwAAw6y68Des0tSpnnKCjHa0AbuhYy1l+Pd9XJY+XWm",
+	"m6PSgS33c0w9S2uJZi3RrCWatUSzlmjeLr/WfFLNgp4tPNVvi2uL7FnoqDgzBYGZRJFOKns+sASBAhA6",
+	"18EEcOXfRWMT1JHzrLTMbRaw1kvzm6lEDllabkm5AdwvIGQvo9pAACsbSwArYG/ArOY2nKzU/bYWMtZC",
+	"xlrIWAsZayFj1d7Wy7OcXPOU+sVSIkmhN+muIJb0KGTy4KpyJfl79MymLzreDzLCjpcRhKePqJ5zRU4B",
+	"D0hIwEVCKB4Olp1M5kAxZghwH5qeMayOm8ghaWTI/ltbBU4leP0Dux5XW/9Vpilr4yqGGQ4wwtrOxlbD",
+	"tN6j6ZnhcLiIziNkJS3MlJB9MugXtmF9U74VLs4lbzOy2bi+NY8Dx64XLt6qJJHAw7ZlSP+JuS147KPx",
+	"GVbFqXvfSQnmAzK4ksVZinXcY/EpSw9m1Ugyt4VBNhLHO5DAe2tWsmYli6XhAiUg0pAHoC05wgt57pfI",
+	"ZOzhXSbOx8UWDJ2Wm8v4AwxjfJYzRdqyKGsB4mZwJPNS9zcu5Abnsc6BfbNu2QHmkaIcElyq95S7astG",
+	"7SwqohVcU4twVpYoD/4K+8xlYEB4AEWIPy7AUARN/2VUgyAhkE9TLlOuR80efd6EN7Inb6IwUxxI5HGF",
+	"kCIpnoCa2zGP+iZumr5s6begJ5eOunMryr4O0T5qOzeCX3KRxBA+3O6yeJCwuAlJxvnJLauF4vbMkiP8",
+	"Vq+Fh7XwsDhZs8co8pZkI5p2ZNpmiwAnegyuBY3Yd23fRkdkdnwAimMEBTMwfs5sQTe1iwn6li5zRc5Y",
+	"X0MAo0CcVbRoD7uS9GhsNEYEgo1QFQWRg2JFIvP3pGTxaJCnlQvXvdU0PacTel8VCnjTkJOXc9OO1ept",
+	"a6K/Jvprov9WGR9VRteq0fgpiiG+du1Fm2p2KtPRyyrC5759+DKE0FVd+eUqatsFWN/49Y2/XBtRcIgc",
+	"jpK7qiD16S4bAYjEkoLfXEqsO/4zsVsLCcbCkhiIC/l4gGmCxHZjTPiiccxN6zR5lJqhas68SNLjIvxy",
+	"0wPbS4TKX5E0tqZ+a+q3pn4l8s44AVxe/tFUnW0oTTVXmrfLs16PIKPVQs65muadMhO5FCwiLFGM0CSZ",
+	"1EyPqDo7zPq8BCrSodzce4ta+35U6zMRG41OsKH7dnMr+zplOh25H7YNUZFm6cxP9ssbWQyJe7+xdX1J",
+	"tcmvwSxCAoYD50NdZ6ouepvMAiKYstlCcjKCnGk2B8JrWWkDf48GaoOLjixVItzZH6i75rELP/sTqeKv",
+	"/uEPXv3l73/xgz+suZioJr7kY6SaLqvz4MGduw8+qk1Cv2IDn//tfx5vY3OijccP9w8OD4ubef3dH7z6",
+	"4z8fb2NrvI3DJ/umjcJx/L9f/re/Gm9ge7yBD/fu3ju4A3LZkrcTd2kmm9dQHOW/24s5WePG3LGOHKQk",
+	"lu1BjwnNYrtKpMeomOPCqcFJj2ub0wvXpeQC+sp7UzCWw0I2b7mvtWqJnDXAwQXVx3FHp9RZmtVVmlWG",
+	"pLDAJsIHBPU9ribUy/zpZtLM1QT54k9//zf/6Xtf/uz3vviL33v973/2whDfl//4y+9BIc6fvzC096VZ",
+	"DveyJcbZOz/58es/+1V1+ntpxT6q4DmBDvzps3kritK25ucstPI7NKeU0URzQIe61OWtEqi8nNRapfLJ",
+	"UVCwYq38rpXfJRK0C4o+VaS0pTICVEmelp5934VxYdguA2R0EQPaDHhfuSZnjPWNnMNTotnz0lTtd7s0",
+	"2X9HlcYqs/cy39GMk7BmWmumtWZa70wOLtT7WIKKLFa6f6kk3F3S8tSgRZgws1MQYxRzBR/KEl0vpCqh",
+	"7SSfyppRJyyoDxL/UKb51NUC4uRJjKdJSI3+8Zff+/wXf/Lqu3/4m3/756/+8A9e/+iPXv/v350nt8TN",
+	"9QpAZtf0fU3f1/T9TfDIRZY8Epk64nixqspA5TFoJ22ZT1QhTuzbZsc001jbMFdjw4RDVWq/xCO3hO3S",
+	"bOVy8S1M5Pk67fextrDqqab50GhswpFXCmWAGt1IpDjd8N9EtVQmrvggZuSnlikhoMCmXRjwKoR9VWrU",
+	"OSOCZtVIadZr0nlkCLNSq4YXTZJmIEWANBWVLXAO0z5mHTpIdEUQe66aliDGvpf8lmjZb7qgHRBRKiIr",
+	"jO/jxSEn4HZMFxzMANZCw1poWMKSOVC5TNYK9LZYLLj2wt2GqbHKnhyvKcmakqwpybtnXpqfnsyrLTxx",
+	"d+UijEtUENbr6xFpIa1okYE44SJ2FXRhPnVyN5fFh3NtW1QqqDgNCXVUxC6pzhWTN49Azv0VFkpaWgQu",
+	"MYJlhBDkw5ehDFwiwwqY0JgkO6eMuloktzVfWfOVNV+5WrOWM2bJ1Fm4LkVuvXbGRtPNW5+YBy7R7vQJ",
+	"G80yO5lLBeNce+BXHGvXZWTv0V1YfEQsMQcnb7jKwHe03SbzR0+x5JypVUpFhSBz5uggrpuRNswIQQLp",
+	"J7TNyLDLACcOhm1+xwIAXTkUZVWFPmELZ46ZPx1fSmU8QAS3ypznEzZadQBedefWGTNnBva16RqNime7",
+	"BPN9wIawCjMpxTvGfdfMdEEidp+emevvaNhl8M6CELai6DNHN9aBZ29H4NmCZ2ZxDhZVCy0JDmWbJskJ",
+	"bZ9N1Lop54Qt905rDH+shZjbLaLoSJGuHGaGBCjxR+PIf+uhRM0fTAEwDlgWIjQGgGavyZAKrYiW5MRx",
+	"YBbXyR5JWZvxPij/PaPVIpR72PB7iohB74SlZpABmB/A7gCWH9ekLXtMkRPWkSkIyZBxDU9bdq8lmBUU",
+	"JhbuIlQs7TGw2NBTyoWF/FGuqEud7AnCNevh4iQoAVFN2lQIqc1EIMWSK5KwjiZyoHcJxVVyMhAVI/8O",
+	"Ll1noMzEj4L1BIAhO3TESjLthoszhCxPO2/I5DQDMHN2xpb3t0hXDlKV4d4O+kUJnmds3+55bamyAuUi",
+	"z9eufS0nS9ReHNd66pTHx7UdcmwEhxubm1ubx7WIHNv8MPzlzsG9u994fOe49jJXDdUwZBA5TrigmFqL",
+	"QTJKAzbQQtKPHeScvZQY2PwNKDrji8oec5PqN1YqWBHNZu0B2oU+fRZS8A9l6jdI1ckRSxKkSSesDde/",
+	"48FBqwIs9gcnCW/nRYIQ/kBNC2GHUzOkUKsCyFkPqlhQ0WZJwmIkmhi+HrN40EcVqkdH5lAZ2oHEylAH",
+	"9Hpjijd2p8IKx1zbJzSLy6LgH+SGPUERigoWn/DPMExt/NZVBoHmnx2Z96F6MXveT0DVsAa/sh55rKZ2",
+	"aOi0yl1kLvTN69k95kIzi4nco8/v4uNYPLXHhfvsH6dpSkc4xKIh4VrKNEepevT5PSZOdbe2c/M6NOs+",
+	"bk6Sk2eXoaFhLZSlrZpodIqnaVYfyyHpGe4GSRh4+uJ1HNCygqZhJzlSYojEyUBxwZQiiPgS0qk82ZmW",
+	"qBtkQIwRJHDJICNuRYRCRBdJpDxThGqy1Wg0xoZENelJpXcMhTGEqSuTmHQYGFXMPUKo/RZUTGlFRhoT",
+	"ADxhKBs6eLr0nBFKWlDDpA3RbK1xisYVml7KSFo0BnExiYNRDOq8HMlbgMSVk7RiOaeMcJW15erlVDab",
+	"SGxrnC9JMInJJC6pVG/WeXzQs3wjd++Uj3vOyvfhvr3N9e/DeawDLFdjuM7Rr9JAy+rENJpVGt9sXNgc",
+	"AM86WFnBErSSEwqAJ4DXA7/2WaqkiNCzroOweKf6elZgiAMogieMCdLhRnYkXGT+8T4dJRK1SMTXyo/H",
+	"Pwc6cAtEzeYZG7XMSKkbpjOSYykWIOJdOQSzODB/0EBtJIBz7gNNTweiqXmPtUifyX7CAAjO0BYo1bKL",
+	"3bdS1mdU23JZqmXVcCWxcfu1VeWpYxsw4dQsl+EBA6F5YrVmI7PDhHEZwRKR09XButChPFGEJjCbsXCC",
+	"nUBxJzSOU6ZURCCWAUB+0hHC+vI2vuUAlySaGtyqxRKtCGBtAAbomyWKnwqqB6nlaNgKNj3WihV2VZnv",
+	"YQYjW2UJGuAaYcCD5W9GwN6MMv650/Dl3eA6xVycapqcmcvmj2Btp9ZomhebGFMM5zhzQBxx4B5bja0b",
+	"G41bG41NstnY2Wq4IAOZPkD28uqXf/H53/4RXG915r77xZ+8/s5fvf7uD179L9/f+PwXP3393/7q1R9+",
+	"x1AZy9zQsGf6HWwZBe/lItxpxX4ZOPawtFYJ+vRFUEPPL7FdYWg8iLBARC54Ce9Abaf2+k/+5vO/+5vP",
+	"f/GLVz/6yZc/+6vXf/sXv/m9/+31X//49Y/+6NWP/uurP/tOzS+YkQu24PSE5KVp/UCuJo4tAWcrvzXA",
+	"brmM4yc8+fdpPDW76Gle2ed6nBa/4d6hdajFqhBNWZI4dgUWX89sAfZ9Qa2rzEZ0DRpV5QZ6OLcdmSRy",
+	"qDy4gZXQDRdqOZLVioDTgSLeNmqQcBb0Nk0SliIDCm5BX3KhEzOx0PKENmkjDhwLxLkvsYpjIKBHw7eS",
+	"SVZ7x3BHEBGsNgZ+EpIyc3wU4ag30kRJw7DNDz0OxjZkiDY+7lg465jS1By7+rE4FhukZah507qiWzsg",
+	"FpzYYIMWF1xzwwJaXt6ow0tCxqwZS8FaO5mmCLo2e26kw9iIGe4N8oCxWNmXuFC6yeMWtmNupm72Eypa",
+	"O6FkY+cQk5uNiFy/EZHtRkQ2b4DG2/CCjDXxA+2RHduaau3i5hhhrk+VYjmPQj2bdIcLrrosbkX2C3oi",
+	"jM6Y2GVwE/AmxGBp7XRB2mQiXBW7vCXzGXaZsEaJGOVNTc+YIK0efd6MByiTtNwMsWc8NlhmoWWEQDnQ",
+	"TWyxdSxI9nAou7nJFa8+tJvvM5iCX5gdPFHmHJXu4rE4gIvnIDthSYaU60wKhwOIc7F2V7hzRgwEWS9m",
+	"qZEyYUkQiIRmE4DXIJIV1tWuBvfnPIaTndlwzWM+/BX6QXnX3BwmYvuauX4nMh7twJit7tCyfTSpbvkm",
+	"jNiZOb+YiHf9K3KgI8I7x8L+AuPOxHs/FRiFuyAyZnWyFzYYHiYbwUvtPIoG5qbjZnIs8KDhAp+wUy5U",
+	"djhhYSAmObxstvyjI0HHotCzdWDJ9BUKwuGVmqikWCT1ImvZyb8IJmp/1Gs7NxtRLTzHtZ1bt25t5WRj",
+	"87MVcr/8/37/9S9+8MWP/8uX/+Uvq4q/2YblROsjEK13Go2vN27tNBq2tUCyz1/v2s52Y0KUBhaY7eVc",
+	"qxK8ZttwRjrQLsOxbh1tXsc4JD9WfFvI2s5tjJP3q1VpTcamuqyGAKfz7VQNiqT7998g6R6lpAwDai3R",
+	"ryV6I9E/BpnTiVf9PhMMROdAtAemI1PgkVZeBXHwoqV9dzvKpP2HndDPYcsm2EG12PM+axvyjK0wIzOe",
+	"jIhNrwhfBAvZiGkzS230GSV7DOJMzB9WgK/kgsY6Vq6aclcmsXLihU555oY+yo9aYd+NzOAn5HAHpUGM",
+	"d+lgZQi0/Vk0cpyB0WJgAmixy8x8464hxfQcnu4DEY+bypYotuxWqcDcZY6C4RXPQovXVkYZtxe0Jx2I",
+	"eNWhvs6RfGPFjmTX8ZqArwl4bad2yFCzxxuU6SSX4yAvJd4uprcsozu8rLUFIcJW4m+cFSufK+KyDjNe",
+	"efYwzTvpPB/OzNeBm/A95SLXlvNhBsde9cx4DVEpl1QO0MTCsmhhqIRfJ7Y8APnK1ldh5Ij2T76y/VWo",
+	"k5Iwr+Xvut/QDai6cpDEWOujRfoDsBKSE9o+Oxa2oD1UeIxIPGDWntB6fHD0+JvNOwf39r7ZvH/3wZOj",
+	"g8OWEeRaWDIkV3Gp5WxNrft7v9vEN/cfPnlw1DIiDQTVDfrWwPgY5BIuTiG8BORHrkiXpr2EKbVDDJ+E",
+	"6VljhLOPgj0KPaCwHmC2Ys9pWyc2BBi+9n7KXe8T5DqymUhWnPF52CB1QcN7fnUxmhiinTMzDzadUmET",
+	"vLmR/GDNA9MK7xAhvUDnXMcYLGwkKC7arH4sCNlz2xP0pSQBP/SYNXjHzRbWt0Vi1uYxGAITJYOEKhzg",
+	"0AYuow3RbLCRVe0EYYz5+QswI3dZEttwWlWcA25erQupm+ZRtAwCNfNR416O9T5Xm64ep/wcsBSntI6v",
+	"1rlqwtNgepwQMlHVOKLqbCnx0qncLwLicFeTmMN5swePYeXaJKlFMyGZWJrKtJmJcF/837949f2f16Ja",
+	"eOm8xu8l1cD6gX9tNba2N7cam83G5scf/fbWN64/bXzz1u/c/NYn2/dvPHj/0e3Hm0c1lE2hvWnj54oM",
+	"Zaq7ztRPqNas19eLzObvf/jF3/3oy7/5g9f/7m8m5mRDRJeekpN6xyc1BO/HYJFxz1r/rQUHW1kwx+M6",
+	"v1ZRNTtpnem+lvUXM9YAJxxoiCwCyq2RpuYj80skGyZKBZqNEweTUiLWGMHKMvwugKMoIofCjQWigGBs",
+	"qeEjXGRRQFZ1VUzoHdIy2jSIFSC4tR49PDwik6NpHYuhuf82EtbmimCSEsYm1clDJw9keUNZZBHE3A76",
+	"OCQLrnJoGANNvKtVCu/hOhYQZGQnwVPrxZrKyJYzlOihzFNMMx1HMiMYWBVGYOcCilQJcXXiVm1ns3F9",
+	"a2kiGlXraPvi2c03ai+fzU3DPzDHetWYhe0264OnYDPnWcieZJ0Oa+vAZLTwXmCj1xu3g0btbXCMFc+J",
+	"jV3KyYL5BPOjLleE9vuhXOmk43ptwQ2L/GiWzbrI7WfleCajEL7ZPHfNES+MI4K1y1B9STYbjQaWS1yK",
+	"OTpo12KmiIGmyrMRjBGyGbXjSigqmYrEg5SeJCOitEyzuB1LcFrI3SBCAmKMLAxZoD4PFGu6uOdWFLyJ",
+	"TggMbnbms4iYA73BhKETMfkK8N9/srm1ff3GzeNBo7F1U9Ae+ycYDNraJa2vA3OmRPVpm0VG3W39T7/7",
+	"u/Dlk6MPN25FYcBzh+ihJOzbA5oQ046ytT6/msXY4JMI5Z6Fa5+CWokR3M+11ar9qF1YyUlCxRmELxmW",
+	"3uNQ2HSXUALsD9wtQKnY8z6FcBz0ubilMrq+Xx0ct3MJ2W/tHkBoC6xb16y91YvtFmC0ebD+6G1qIh49",
+	"75k9yOwGPr2Y+5RlI6O4iG72vM9TpppUw1uC+fNB9Q7Eftt4H7QwmHUJ9G1lht569fO//vJX/+vrH/15",
+	"KxjUP43TUTMdiH9ieFrLG1+4IjYWbDeX7M2SxEpgKGadMCdQBgnkReLPIRPxYW/5cOqo+Cq5gdtIKRzt",
+	"rHGW5OPYFckl0NicoRMpE0aFSzNcGPTO4rfl5LijgmMG4+Uqd75CKQ6B1+z3O7XN7VuNBvzTAJLXTygX",
+	"+V724OJ48hA2Nl4I4dWv/p/ffOffvvr5X7/67n/9x19+78uf/fzV9//49b/7m9/8xz989f3/w+xkee9R",
+	"TclB2h7Di84KJ+QH9cjvt79RAbR8wQCnEaP5BwYxKM1saAg5WL1uKrs8PyIel3REzIHMRfgU1cwwrGYz",
+	"qtm8B8QK3H9Qi2odLmgSVLr49Xd+8MVf/uLzf/hXr/7gp6++/7e//s4PJ2tf4PL62hfZ4nqgwBtmZm3e",
+	"59jo12/dzK90Kgc6yClmpz2MzN2MfB44iLdUNDU9yxXsAJQNjyz4fi2qDRk/7erazpa5ej4mJhQuEX4w",
+	"5iDKwrUHWlsChvQyqoHxO561rONrV32lCkc5h5BeOOw5j+WM6iAQamjXYe0bXkvHhlNjQAgtcII5j25V",
+	"b68ThCvZiEIUlssyEpnBXIqJaI90OMuie4epFKfktw8fPoCEwmMBonGPK0Pn3GT6qTxNac/GB6dSM3BZ",
+	"UQhONn2ioDvsyoSBtF+iI2BEuLMd+HWc1BhQ5KOCtAKpauMTNmphDqTZJAyxBuGWquMgvzxLXOCanGKg",
+	"kM1yxDFNkfpA977iTLpxs9nRUIIopCLrt4JcTghis3I87Ivfdfacq5wFzaOboInmkmWn6AL6ADb1/q3b",
+	"YHQr6OPZnNzlzTSRFfPrmYu1LLP2FrWtrcB8BlQBhwh/epHGy/IZj3dJBnlt0qNcnTAScwohcngVrGHO",
+	"3ok6z1hM1qajS7ZteKJ+oda14CC8Q7a1tbixYnEjML4VwUYtIHiYu3vthb3LU8PMbHTBfNzJvLR4iNms",
+	"6ofzKxuh0oeJA1VwZeMBm/r7uM3KtZ3Zo9w3QbiK+8pupCu+eM7SXDTfNA6YQ6Pvp9JsNhenzRIPEnqz",
+	"Sua6aeeCdrDaTu3V93/4m+/83uvv/uDVH/95zYZWNGH9gPyPK6p6aquKnwqfqlFgWljOaxbVtGGuLo5h",
+	"Gi7/5kVUlaTqrIrOuI5hvKICu2M++9lksSwaMU8dr2H4/ZQ0CsxGfHTw4M7dBx+hS8IKJT5yfxfTONHj",
+	"XCmsrI+goQXVRfah0TVhfusIM3aQo8fuK6S+7lMVmmupakUKe/1dorAREXJI9vce7B/cu3dw592K5XrX",
+	"aokAsXKgU6CwBQHBMokvVpS9xp57x04h8uBdQYYyjbGUOReoAqodBB1AN2E8YBZRwo4TPLBJTNBApd2P",
+	"FuYJA+ZHaArqusyiU5mhKxekh+Eo3zgaTruGIe5sR/hXk6tmT6YZUmoFyjtGYblqxgPvvhjzj1gt3drY",
+	"J50ii/tBovAVF+gavmPReQHuyb22GdWG3REkxjc7AxGr2pg/JR+KC8mMHZn6SO9dsj2x7xfm3Kic8o1H",
+	"axYdhXsi1kk3KyaHT7sjRwvBEs8c/PqlSK5G+Em4YLMU/CP33JtDiz59UZtKaCxYA4DVnyPxQFsfXrbF",
+	"gi2Le9yGHl2cqKESrvd2QnkPOh+PB80JlmNNbmOTc47D6dQFUY7ZYqBkOS0+1WzVMiKaPSkzyQsCTa0p",
+	"y8ooy8E5S0cYoKTHsQecehwRmcRFKKRLkpzp1dtcXPcYaSlQoqEtdAEimpEui0OaE8fXDGEO/N5HRqL4",
+	"kCcasNunDNUjADhF3gwb1bCScbsfKzoQ8PGXUwdhVWYCWWZcEUP1iUwhdy4tGYdTszup7BUjQhtVbwO0",
+	"50kc+Sqj8YF6dkQzBqLlQsN424CYzUFcAzCvqHKgOY+lwMvLkrxrwPyn1zqCCAB4jlBFWh8d5CMusB1n",
+	"6IOoYq9xWmA0oYlRwBzecURORhB9orsydu7PdpepY2G0z37KOky3u6YBKL7sYjYwntVoLK0oUGp7LB88",
+	"koOE00Y4rZN9M3xEKsTAYARRYfGxcPGICPm4A/jFNhbWNpRIpV0ZaCQPIJjENjUa04JsIvFAQKnoekka",
+	"7bG4tDxamCJwqQdyuFQCkllhQ5ty0RRPwH13o9GIiP3dRXL2ID+aAbWskNEJxQ1qO6Yl6Km2s92YIywB",
+	"prnSkAQQ4jOxeREL8QKC9Qwr7SIa+XJCs1346RKz1SUc1SoJ6kLTGZydXYx1B8OVC00Hm8Q6emAdPTBy",
+	"ZM2SXXtwojCWwOJwLZXKk2NhpUbXe+bSKtu3rdGSDcxBL+wYVm10FeWq+obaCuRaiMhieaUQw5dK2Yss",
+	"vdcpZ8g2j4VhVvGA1ckTRODIwUUgqCligPnMErMQdYKxlgNlsfvxfOxmIBk2UoirAE3iWFjTsRpjZGAP",
+	"tq3LDA3CpdMcixxTzninL2WMypDCnEEArvBcM3WJrGcOwB+Efq6IPGdpnTw1Q1I2NdfxewCcNctj5mN5",
+	"qGPhRlKJkKMK3ALak6BKsh6IUNjZqWSwZQ46xPPbU0za0qSlZKpb5CsW1w4sugAGzbU6FnIorNFLSPzN",
+	"pjhx/dVdPJAAsCbz4CRdahFTzAprh5kX09F7isBpwsMx8d6QqmPhNxjKBTm5kGgZ01H+vW8PePuMKW3R",
+	"6iCCFgJhoW/Mwgqgpu0SnponIDhV2eStY2ExYAg9la5yESz1MECbDt+3R88JNgho4rfAY87ZHQQ8a9iP",
+	"bJaZJorBusFO9dx1culjGJj7nj8YHe5rZloQaFvgkZIO7+iuE8PMnHxlCS6yaXrMlVGGatwdiDhlMaxJ",
+	"X8pE5UKTswNcJ3tWRM7HlEJDGiB43dDgvchcOGnLgZzB0bEBwFwRI2E7tBgwH+zASbE3C262rczRxsIc",
+	"UKjPCs0x+Upr33y9sS+FTmWyQ4TcgIDf1lfr5AEbuhU7FpiGTVIKOzlQrCCgOlATWs5n5HPIBDlheoh4",
+	"g0aeVj6KeZUIMpnkO7fpd6/fvxtXUqtNH5WV8KdGrr0se/JaFL0SUfQNFSzffXFvcdFucGIOxQnbyCL5",
+	"S2S7agX0IOd3sdp5D0WbVSyZZyEZ56ub91Sm8Y3GlLJ5rtWLqp1nfVZp88KL2zHh4Hpr84Sov82V7czp",
+	"WBtUV2NQ9VTBh6Hnrau74a1HVDnUzhLUDcxXg5Rdbg28NrMxGWMArYb8nHGsJOHSwDB0RxJ7IxWI8bli",
+	"c1AeAm2vO/AokFdfXwN1izG4TI/QYEu9tUKg+1aQQIdLlMFSQKuuSp1ORwWxn+a6FhPEVSaMnUh5ZvX9",
+	"DI46IJM7m1vb0Rg53qm15SBVrOlezqKOQGDYDFqrffHDH33+y7//8mf/gKn6KOyY/6hr2esTdHSndn2r",
+	"luXRW8mq108gysd/bYfzwcOHn9x98FFz/+GDD+8+vj9P+rDZgRXndi2wvJVCaYtqMCByIA7CRs7msQTx",
+	"Szy+QayXC531hdiK9ydkUxjfKuLC4NYFI1YX2/2lxGo8EHPUg1vbaNc22pGl54SSp2zfnJAJBguMZ3lk",
+	"8UlxHmpDcKV5uzx2wxzqw+yxSyBqWY6qw6DdCqBPNzff95+aKaCP3H6/fmP2XY5qWmqaGDq5dGEYswj7",
+	"YPmbqTXDU2sZc3EFFtAiJ4VMcjICye0iEMf77krQuMcFmOg2KlyFvX7fhRBd3m2w/NQGVL0f1axbpSnY",
+	"0H27uZV9jXki9oftXMaJ/fJGdn/c+42t60vmNPs1mHUhOvx8fSsu6FY4rDu4DC4wLm/bIbTfr2Df6c+D",
+	"u++DWCxILVWkVQAsu2vTKLy9x1vxz4QcQuyIrTIJ7qkJrWav319jma+xzN8iLHN/Ytdw5ms487cTznwR",
+	"flEt3KMg9HFa2OMwpf0+Q9f0kGIVaS6UBjwXkg0WvAeqMJ9ur99ftSvzUtLviqmfld0+XSzH+jI8kKBf",
+	"uRTlJUFy3N7N5ZV0sQw8dcifa0/j1QaWOeA2eorYv73FCE6X0UR3SxWxj/HnpTjrnLsx5+qalWLtAWa5",
+	"fvosn/zHQF6zAHdm9i6GI1gsuwKFC9UfnCS8bZfKkMNR6Uo9hl/f4IVa9BhWWFxDT0+oYj5CxorNPX6a",
+	"UkyQm2+18/2+qJ1Qxdt7A3NQP31mGMcJoylLP2EwLMgahkidokwnCFTCn2tRbZAmtZ3aNaSqOKbxFz50",
+	"MXoA66CCoqu+vipcQzqqk3GASpg5liq2jNP5itE8MpnK43qj/b7tytzOOnkkkwTDBTEqxAd/RE45xDr2",
+	"gtXzHunCHCovIuhuyhjxR1c5OmIoSBb3VCgOIMyHqpOPAAYdQuv6fZuEBev7niI0jlNzz9CtZuSZFrGN",
+	"mmmNDxVoVMFw2XNt2+gntM26MokB2/KoDI0dMjV4bBbHJXQwjJRQCuaJ41VnsKb5VXNtqIKRPMUSuTZi",
+	"4j2Ii0yV3Q05DpAHETk06NeCY7oYUytP2PBD54gEbPYA8zsPvF06Kl8zD3EdbLwhPTPnE8JXbXnfcyq4",
+	"6mZ7CRGHJ6zLc/uRHYnC/iTg2ccSGq2TFp7nll8OFphMbOW8oH6n9vGdWdykeapHudDUHkEzX9r2BYt5",
+	"6lY9wug615mVcgGa1FyEiLQMaQ7HMrT9ZW0QORQKoxNdnlI4wohkVskoGwl0IgeaeWTOIFvIx9sqCKoN",
+	"Syonie2XM0VUl6asTvbCYfoT4Y+WGbdC/FQs4ZxtDcyrZFfAmWfPk2vJ3ccY7oS5SAC44EoaChZiKaBN",
+	"4z0FR+b/p+uKbhwGYegqDJANboGTbob7IIS7WiU4qonSfmT3CmNS05T/4mdcYwh6+AXUuMcUOgXlCrHw",
+	"TScfIDuux1bV//PQH6Yljw/5gyawgUmhcG+w18gU8868BZK+uAXIn6XCJDDz6i7SeD+ZjekRDimdCs9n",
+	"u7oHCS/xwr07bsb5606xpyrDiLOgt04Xj0vwL7FsLWZb3m0PBivNr8ZteK8K7RX8GeobN40kqtrZMO8T",
+	"YreJcEnynttAVak5uybKnjmvwBXSvUr44/Hz7G3kXzcBTwniP3U2v4B2MqMNNrp6dKB1yTiEN1J25Oiw",
+	"/+7PAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
