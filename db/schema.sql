@@ -1065,6 +1065,8 @@ CREATE INDEX tasks_queued_low_idx ON public.tasks USING btree (due_at) WHERE ((s
 
 CREATE INDEX tasks_queued_retry_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (((lane)::integer % 32) > 0));
 
+CREATE INDEX tasks_queued_top_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane < 32));
+
 CREATE INDEX tasks_rendering_idx ON public.tasks USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);

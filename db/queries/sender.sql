@@ -244,10 +244,24 @@ WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) 
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
--- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were.
+-- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. Their states are locked
+-- in one order, as SendersSeen locks them: two statements that wait for each other would wait for ever.
 -- name: SenderFold :one
 WITH gone AS (
     DELETE FROM sender_changes RETURNING *
+),
+changes AS MATERIALIZED (
+    SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
+        sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at
+    FROM gone c
+    JOIN senders s ON s.sender_no = c.sender_no
+    GROUP BY s.id
+),
+locked AS MATERIALIZED (
+    SELECT st.sender_id FROM sender_states st
+    WHERE st.sender_id IN (SELECT c.sender_id FROM changes c)
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE
 ),
 folded AS (
     UPDATE sender_states st
@@ -255,24 +269,27 @@ folded AS (
         response_ms = st.response_ms + g.response_ms,
         sent_at = CASE WHEN g.sent > 0 THEN greatest(st.sent_at, g.at) ELSE st.sent_at END,
         seen_at = greatest(st.seen_at, g.at)
-    FROM (
-        SELECT c.sender_no, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
-            sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at
-        FROM gone c
-        GROUP BY c.sender_no
-    ) g
-    JOIN senders s ON s.sender_no = g.sender_no
-    WHERE st.sender_id = s.id
+    FROM locked l
+    JOIN changes g ON g.sender_id = l.sender_id
+    WHERE st.sender_id = l.sender_id
 )
 SELECT count(*) FROM gone;
 
 -- SendersSeen notes that these polled, so many seconds apart.
 -- name: SendersSeen :execrows
+WITH locked AS MATERIALIZED (
+    SELECT st.sender_id
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE s.sender_no = ANY (@sender_nos::text[])
+        AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision))
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE OF st
+)
 UPDATE sender_states st
 SET seen_at = now()
-FROM senders s
-WHERE st.sender_id = s.id AND s.sender_no = ANY (@sender_nos::text[])
-    AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision));
+FROM locked l
+WHERE st.sender_id = l.sender_id;
 
 -- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from.
 -- name: SenderWaits :one
