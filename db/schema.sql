@@ -1041,6 +1041,8 @@ CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (cre
 
 CREATE INDEX receive_logs_recipient_idx ON public.receive_logs USING btree (recipient, task_id) WHERE (recipient IS NOT NULL);
 
+CREATE INDEX receive_logs_repeats_idx ON public.receive_logs USING btree (task_id) WHERE ((task_id IS NOT NULL) AND ((response_data #> '{data,deduplicated}'::text[]) = 'true'::jsonb));
+
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
 
 CREATE INDEX report_logs_task_id_idx ON public.report_logs USING btree (task_id);

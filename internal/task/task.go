@@ -138,8 +138,8 @@ type Submission struct {
 type Submitted struct {
 	TaskID       string
 	Status       int16
-	FinalContent string
-	Deduplicated bool // it was there already; Status is its state now
+	FinalContent string // with the signature that was asked for; that of a sender is added when it claims
+	Deduplicated bool   // it was there already; Status is its state now
 }
 
 // errRepeated rolls back what a submission did before its dedup key turned out to be taken.
@@ -171,7 +171,7 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 	if err != nil {
 		return Submitted{}, fmt.Errorf("find task by dedup key: %w", err)
 	}
-	return Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.Content, Deduplicated: true}, nil
+	return Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.FinalContent, Deduplicated: true}, nil
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
@@ -372,11 +372,14 @@ func queuedGroups(rows []newTask) map[group][]int {
 	return groups
 }
 
+// signed is the text with the signature that the submission asks for.
+func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
+
 // segments is how many short messages it takes.
-func (t newTask) segments() int { return segment.Count(segment.Signed(t.Sign, t.final.Content)) }
+func (t newTask) segments() int { return segment.Count(t.signed()) }
 
 func (t newTask) submitted() Submitted {
-	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.final.Content}
+	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed()}
 }
 
 func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
