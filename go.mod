@@ -28,6 +28,7 @@ require (
 	golang.org/x/sync v0.23.0
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.42.0
+	pgregory.net/rapid v1.2.0
 )
 
 require (

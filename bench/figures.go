@@ -299,6 +299,65 @@ func (b *bench) waiting(ctx context.Context) error {
 	return errors.Join(failure, b.empty(ctx))
 }
 
+// pools is what a sender costs that waits for nothing in ten thousand pools, against one that waits in ten.
+func (b *bench) pools(ctx context.Context) error {
+	many := 10_000
+	if b.Short {
+		many = 1000
+	}
+	var few, all []float64
+	for range b.Rounds {
+		for _, n := range []int{10, many} {
+			used, err := b.waitInPools(ctx, n)
+			if err != nil {
+				return err
+			}
+			if n == many {
+				all = append(all, used)
+			} else {
+				few = append(few, used)
+			}
+		}
+	}
+	b.atMost(1.5, fmt.Sprintf("a sender that waits for nothing in %d pools", many), median(all), median(few), "% of a core", "in 10 pools")
+	return nil
+}
+
+// waitInPools is what server and PostgreSQL use of a core while a sender waits that has a route in each of n pools.
+func (b *bench) waitInPools(ctx context.Context, n int) (float64, error) {
+	if err := errors.Join(b.empty(ctx), b.exec(ctx, `WITH companies AS (
+			INSERT INTO companies (company_no, name) SELECT 'pools-' || i, 'pools' FROM generate_series(0, ($1::int - 1) / 3) i RETURNING id
+		),
+		pools AS (
+			INSERT INTO pools (channel_id, company_id, message_type)
+			SELECT 1, companies.id, kind FROM companies CROSS JOIN generate_series(0, 2) kind LIMIT $1 RETURNING id
+		),
+		sender AS (
+			INSERT INTO senders (sender_no, name, is_shared) VALUES ('pools-' || $1, 'pools', false) RETURNING id
+		),
+		state AS (
+			INSERT INTO sender_states (sender_id) SELECT sender.id FROM sender
+		)
+		INSERT INTO routes (pool_id, sender_id) SELECT pools.id, sender.id FROM pools CROSS JOIN sender`, n)); err != nil {
+		return 0, err
+	}
+	const settle = 3 * time.Second // the claim that comes before the wait, and what else a new table brings
+	measured := min(b.Time, 25*time.Second)
+	c := b.client(2)
+	answered := make(chan error, 1)
+	go func() {
+		wait := int((settle + measured + time.Second).Seconds())
+		answered <- c.call("POST", "/api/v1/sms/tasks/claim", fmt.Sprintf(`{"app_id":"pools-%d","wait":%d}`, n, wait), nil)
+	}()
+	time.Sleep(settle)
+	cpu, began := b.cpu(), time.Now()
+	time.Sleep(measured)
+	used := (b.cpu() - cpu) / time.Since(began).Seconds() * 100
+	return used, errors.Join(<-answered, b.exec(ctx, "DELETE FROM routes"), b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'pools-%'"),
+		b.exec(ctx, "DELETE FROM pools WHERE company_id IN (SELECT id FROM companies WHERE company_no LIKE 'pools-%')"),
+		b.exec(ctx, "DELETE FROM companies WHERE company_no LIKE 'pools-%'"))
+}
+
 // handover is the time from before a message is submitted until a sender that waits has it.
 func (b *bench) handover(ctx context.Context) error {
 	if err := b.empty(ctx); err != nil {

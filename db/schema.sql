@@ -85,6 +85,19 @@ ALTER TABLE public.api_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.business_ends (
+    company_id bigint NOT NULL,
+    subject text NOT NULL,
+    subject_id bigint NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    awaits_start boolean DEFAULT false NOT NULL,
+    CONSTRAINT business_ends_subject_known CHECK ((subject = ANY (ARRAY['task'::text, 'node'::text])))
+);
+
+COMMENT ON TABLE public.business_ends IS 'a business task or node that is over; the row goes when it is begun again';
+
+COMMENT ON COLUMN public.business_ends.awaits_start IS 'its end was told before its start: the next start without a time is that one';
+
 CREATE TABLE public.callbacks (
     id bigint NOT NULL,
     sender_no text NOT NULL,
@@ -343,6 +356,7 @@ CREATE TABLE public.notifications (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     sign text,
+    replaced_at timestamp with time zone,
     CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
     CONSTRAINT notifications_ended_as_known CHECK ((ended_as = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
@@ -355,6 +369,8 @@ COMMENT ON COLUMN public.notifications.started_at IS 'of a node that may take to
 COMMENT ON COLUMN public.notifications.ended_as IS '2: it could not be rendered; 3: cancelled; 4: ended abnormally; null: its tasks tell';
 
 COMMENT ON COLUMN public.notifications.sign IS 'goes before the text; null: the template''s, else the sender''s';
+
+COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup key was given to a later one: its node was begun again';
 
 ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.notifications_id_seq
@@ -583,10 +599,12 @@ CREATE TABLE public.sender_states (
     month_used bigint DEFAULT 0 NOT NULL,
     seen_at timestamp with time zone,
     sent_at timestamp with time zone,
-    total_sent bigint DEFAULT 0 NOT NULL,
+    attempts bigint DEFAULT 0 NOT NULL,
     succeeded bigint DEFAULT 0 NOT NULL,
     failed bigint DEFAULT 0 NOT NULL,
     response_ms bigint DEFAULT 0 NOT NULL,
+    attempts_today bigint DEFAULT 0 NOT NULL,
+    attempts_on date,
     CONSTRAINT sender_states_balance_range CHECK ((balance >= 0))
 )
 WITH (fillfactor='50');
@@ -597,7 +615,15 @@ COMMENT ON COLUMN public.sender_states.last_taken IS 'tasks of the last claim, f
 
 COMMENT ON COLUMN public.sender_states.minute_used IS 'segments in the minute in which last_taken_at lies; another minute has none used';
 
+COMMENT ON COLUMN public.sender_states.sent_at IS 'when the last SUCCESS was reported';
+
+COMMENT ON COLUMN public.sender_states.attempts IS 'tasks that it was ever given; how many of them were sent is succeeded';
+
 COMMENT ON COLUMN public.sender_states.response_ms IS 'sum over succeeded and failed of the time from claim to report';
+
+COMMENT ON COLUMN public.sender_states.attempts_today IS 'tasks that it was given on attempts_on; none on another day';
+
+COMMENT ON COLUMN public.sender_states.attempts_on IS 'a day of the sender''s time zone';
 
 CREATE TABLE public.senders (
     id bigint NOT NULL,
@@ -892,6 +918,9 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.business_ends
+    ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
+
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (id);
 
@@ -1029,7 +1058,7 @@ CREATE INDEX notifications_biz_idx ON public.notifications USING btree (company_
 
 CREATE INDEX notifications_biz_task_idx ON public.notifications USING btree (company_id, biz_task_id) WHERE (biz_task_id IS NOT NULL);
 
-CREATE UNIQUE INDEX notifications_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL));
+CREATE UNIQUE INDEX notifications_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL));
 
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
@@ -1083,6 +1112,9 @@ CREATE TRIGGER tasks_count_updated AFTER UPDATE ON public.tasks REFERENCING OLD 
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.business_ends
+    ADD CONSTRAINT business_ends_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.channel_countries
     ADD CONSTRAINT channel_countries_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id) ON DELETE CASCADE;

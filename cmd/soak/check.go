@@ -140,11 +140,11 @@ var invariants = []invariant{
 			LEFT JOIN sender_ledger e ON e.lease_id = l.id AND e.sender_id = s.id
 		GROUP BY l.id HAVING count(e.id) <> 1`},
 	{"what is learnt of a sender equals its log", `
-		SELECT s.sender_no || ' ' || st.total_sent || ' ' || coalesce(l.n, 0) FROM senders s
+		SELECT s.sender_no || ' ' || st.attempts || ' ' || coalesce(l.n, 0) FROM senders s
 			JOIN sender_states st ON st.sender_id = s.id
 			LEFT JOIN (SELECT app_id, count(*) AS n FROM send_logs GROUP BY app_id) l ON l.app_id = s.sender_no
 			LEFT JOIN (SELECT sender_no, sum(sent) AS n FROM sender_changes GROUP BY sender_no) c ON c.sender_no = s.sender_no
-		WHERE st.total_sent + coalesce(c.n, 0) <> coalesce(l.n, 0)`},
+		WHERE st.attempts + coalesce(c.n, 0) <> coalesce(l.n, 0)`},
 	{"what the provider took is a SUCCESS or an expired lease, and nothing was sent again without one", `
 		SELECT p.task_id || ' taken ' || p.times || ' times, ' || coalesce(e.n, 0) || ' leases expired, state ' || coalesce(t.status, -1) FROM taken p
 			LEFT JOIN tasks t USING (task_id)

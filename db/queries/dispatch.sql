@@ -477,38 +477,83 @@ logged AS (
 )
 SELECT count(*) FROM open WHERE open.status = 0;
 
--- TaskWaits gives the pools in which there is anything to claim.
+-- TaskWaits gives those of pools in which there is anything to claim.
 -- name: TaskWaits :many
-SELECT p.id
-FROM pools p
+SELECT p.pool_id::bigint AS pool_id
+FROM unnest(@pool_ids::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
         SELECT FROM tasks t
-        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL
+        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
         SELECT FROM tasks t
-        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT 1
     ) d) > 0
-ORDER BY p.id;
+ORDER BY p.pool_id;
+
+-- TaskWaitsQueued gives the next pools after after_id in which anything is queued, as many as most. Each costs one look into the
+-- index of the queue, and those in which nothing is queued cost nothing.
+-- name: TaskWaitsQueued :many
+WITH RECURSIVE found AS (
+    (
+        SELECT t.pool_id, 1 AS place
+        FROM tasks t
+        WHERE t.pool_id > @after_id::bigint AND t.status = 0 AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, f.place + 1
+    FROM found f
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id
+        FROM tasks t
+        WHERE t.pool_id > f.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+    WHERE f.place < @most::integer
+)
+SELECT f.pool_id FROM found f ORDER BY f.place;
 
 -- TaskQueue queues up to batch_size tasks that have come due, and tells how many. A task that was never queued gets its rank
--- now: its company's share begins to be used when it may go out.
+-- now: its company's share begins to be used when it may go out. Pools in which nothing is yet to be queued cost nothing.
 -- name: TaskQueue :one
-WITH due AS MATERIALIZED (
+WITH RECURSIVE unqueued AS (
+    (
+        SELECT t.pool_id, t.due_at
+        FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at
+        FROM tasks t
+        WHERE t.pool_id > u.pool_id AND t.status = 0 AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+),
+due AS MATERIALIZED (
     SELECT d.*
-    FROM pools p
+    FROM unqueued u
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.priority, t.retry_count, t.rank, t.created_at
         FROM tasks t
-        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT @batch_size::integer
         FOR UPDATE SKIP LOCKED
     ) d
+    WHERE u.due_at <= now()
     LIMIT @batch_size::integer
 ),
 reserved AS (

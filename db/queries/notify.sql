@@ -4,6 +4,51 @@
 -- name: Now :one
 SELECT now()::timestamptz AS at;
 
+-- BusinessLock makes the events of a business task wait for each other until the end of the transaction. Statements after it see what
+-- the others did.
+-- name: BusinessLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('business ' || @company_id::bigint || ' ' || @task_id::bigint, 0));
+
+-- BusinessEnds gives the ends of a business task and of one of its nodes, of those that are over.
+-- name: BusinessEnds :many
+SELECT e.subject, e.ended_at, e.awaits_start
+FROM business_ends e
+WHERE e.company_id = @company_id AND (
+    (e.subject = 'task' AND e.subject_id = @task_id) OR (e.subject = 'node' AND e.subject_id = sqlc.narg(node_id)::bigint)
+)
+ORDER BY e.subject;
+
+-- BusinessEndPut says that a task or a node is over.
+-- name: BusinessEndPut :exec
+INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at, awaits_start)
+VALUES (@company_id, @subject, @subject_id, @ended_at, @awaits_start)
+ON CONFLICT (company_id, subject, subject_id) DO UPDATE
+SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start;
+
+-- BusinessEndNodes says that the nodes of a task are over of which people would be reminded.
+-- name: BusinessEndNodes :exec
+INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
+SELECT DISTINCT n.company_id, 'node', n.biz_id, @ended_at::timestamptz
+FROM notifications n
+WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.biz_type = 5 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+ORDER BY n.biz_id
+ON CONFLICT DO NOTHING;
+
+-- name: BusinessEndDelete :exec
+DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
+
+-- NodeReminders tells whether a node has reminders, and when the node of the latest that goes on was begun.
+-- name: NodeReminders :one
+SELECT (count(*) > 0)::boolean AS has_any,
+    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL), 'epoch')::timestamptz AS started_at
+FROM notifications n
+WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
+
+-- NodeRemindersReplace lets the reminders of a node give their names to those of its next start.
+-- name: NodeRemindersReplace :exec
+UPDATE notifications n SET replaced_at = now()
+WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
+
 -- NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
 -- came at once, the other has committed.
 -- name: NotificationCreate :one
@@ -16,7 +61,7 @@ SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(
     sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by, sqlc.narg(sign)
 FROM channels c
 WHERE c.channel = @channel
-ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL DO NOTHING
+ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
 RETURNING id;
 
 -- NotificationFind gives the notification that a dedup_key names.
@@ -24,7 +69,8 @@ RETURNING id;
 SELECT n.id
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
-WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @dedup_key::text AND n.deleted_at IS NULL;
+WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @dedup_key::text AND n.deleted_at IS NULL
+    AND n.replaced_at IS NULL;
 
 -- NotificationDue takes up to batch_size notifications whose time has come, or the one of id, and holds them. Of one that is told
 -- again, wait says how long it has to wait yet, in seconds: its people are told again repeat_minutes after the last of them

@@ -1,12 +1,10 @@
 -- What drivers need: which senders they drive, what a message holds, and what providers said of it.
 
--- SendersDriven are the senders to which this service pushes, those that are on, with what decides which of them comes first.
+-- SendersDriven are the senders to which this service pushes, those that are on.
 -- name: SendersDriven :many
-SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, x.sort::double precision AS sort,
-    x.day_share::double precision AS day_share, x.response_ms::bigint AS response_ms
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
-JOIN sender_standings x ON x.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id;
 

@@ -168,7 +168,7 @@ SELECT
     s.low_switch, s.config, s.version, s.created_at, s.updated_at,
     st.balance, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
-    st.seen_at, st.sent_at, st.total_sent, st.succeeded, st.failed, st.response_ms,
+    st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
@@ -218,7 +218,7 @@ SELECT FROM changed;
 -- name: SenderDelete :execrows
 DELETE FROM senders s
 WHERE s.sender_no = @sender_no
-    AND (SELECT st.total_sent FROM sender_states st WHERE st.sender_id = s.id) = 0
+    AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
     AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id LIMIT 1) l) = 0
     AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0;
 
@@ -244,15 +244,18 @@ WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) 
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
--- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. Their states are locked
--- in one order, as SendersSeen locks them: two statements that wait for each other would wait for ever.
+-- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. What is folded at once
+-- counts for one day of the sender's time zone, the latest. The states are locked in one order, as SendersSeen locks them, so that
+-- the two cannot deadlock.
 -- name: SenderFold :one
 WITH gone AS (
     DELETE FROM sender_changes RETURNING *
 ),
 changes AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
-        sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at
+        sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
+        max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
+        max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
     FROM gone c
     JOIN senders s ON s.sender_no = c.sender_no
     GROUP BY s.id
@@ -265,15 +268,34 @@ locked AS MATERIALIZED (
 ),
 folded AS (
     UPDATE sender_states st
-    SET total_sent = st.total_sent + g.sent, succeeded = st.succeeded + g.succeeded, failed = st.failed + g.failed,
+    SET attempts = st.attempts + g.sent, succeeded = st.succeeded + g.succeeded, failed = st.failed + g.failed,
+        attempts_on = greatest(st.attempts_on, g.claimed_on),
+        attempts_today = g.sent + CASE WHEN g.claimed_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
         response_ms = st.response_ms + g.response_ms,
-        sent_at = CASE WHEN g.sent > 0 THEN greatest(st.sent_at, g.at) ELSE st.sent_at END,
+        sent_at = greatest(st.sent_at, g.sent_at),
         seen_at = greatest(st.seen_at, g.at)
     FROM locked l
     JOIN changes g ON g.sender_id = l.sender_id
     WHERE st.sender_id = l.sender_id
 )
 SELECT count(*) FROM gone;
+
+-- SenderStandings tells what decides which of several senders that wait has a task first. What has not been folded yet counts.
+-- name: SenderStandings :many
+SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
+    used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
+    (
+        CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END
+        + coalesce(c.sent, 0)
+    )::bigint AS today,
+    coalesce(st.response_ms / nullif(st.succeeded + st.failed, 0), 0)::bigint AS response_ms
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN (
+    SELECT x.sender_no, sum(x.sent) AS sent FROM sender_changes x WHERE x.sender_no = ANY (@sender_nos::text[]) GROUP BY x.sender_no
+) c ON c.sender_no = s.sender_no
+WHERE s.sender_no = ANY (@sender_nos::text[])
+ORDER BY s.sender_no;
 
 -- SendersSeen notes that these polled, so many seconds apart.
 -- name: SendersSeen :execrows
@@ -291,24 +313,31 @@ SET seen_at = now()
 FROM locked l
 WHERE st.sender_id = l.sender_id;
 
--- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from.
+-- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from, with
+-- its sort in each.
 -- name: SenderWaits :one
+WITH open AS MATERIALIZED (
+    SELECT r.pool_id, r.sort, true AS is_routed
+    FROM senders s
+    JOIN routes r ON r.sender_id = s.id AND r.status = 'on'
+    WHERE s.sender_no = @sender_no
+    UNION ALL
+    SELECT p.id, s.sort, false
+    FROM senders s
+    JOIN pools p ON p.channel_id = s.channel_id
+    WHERE s.sender_no = @sender_no AND s.is_shared AND (
+        p.company_id IS NULL OR NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
+    )
+)
 SELECT
     s.is_paced,
-    EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') AS is_routed,
+    EXISTS (SELECT FROM open o WHERE o.is_routed) AS is_routed,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
     ), 0)::double precision AS seconds,
-    ARRAY(
-        SELECT r.pool_id FROM routes r WHERE r.sender_id = s.id AND r.status = 'on'
-        UNION
-        SELECT p.id
-        FROM pools p
-        WHERE s.is_shared AND p.channel_id = s.channel_id AND (
-            p.company_id IS NULL OR NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
-        )
-    )::bigint[] AS pools
+    ARRAY(SELECT o.pool_id FROM open o ORDER BY o.pool_id)::bigint[] AS pools,
+    ARRAY(SELECT o.sort FROM open o ORDER BY o.pool_id)::double precision[] AS sorts
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
@@ -376,17 +405,21 @@ SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id FROM pools
 SELECT (now() AT TIME ZONE @zone::text)::text AS there;
 
 -- PoolSenders gives up to 100 senders that may take what waits in a pool: those of its routes, or the shared ones where no
--- route is on. Who is ready first; of equal sort, who has used least of its day, then who answers fastest (S4.3).
+-- route is on. Who is ready first; of equal sort, who has used least of its day, then who was given the fewest tasks today, then
+-- who answers fastest (S4.3).
 -- name: PoolSenders :many
 WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.has_quota, x.has_funds, x.day_share, x.response_ms, r.weight, n.next_available_at,
         g.is_routed, coalesce(r.sort, x.sort) AS sort,
+        CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         coalesce(x.kind <> 'app' OR x.seen_at > now() - @silent_after::interval, false) AS is_there
     FROM pools p
     CROSS JOIN LATERAL (
         SELECT count(*) > 0 AS is_routed FROM (SELECT FROM routes e WHERE e.pool_id = p.id AND e.status = 'on' LIMIT 1) e
     ) g
     JOIN sender_standings x ON x.channel_id = p.channel_id
+    JOIN senders s ON s.id = x.sender_id
+    JOIN sender_states st ON st.sender_id = x.sender_id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = x.sender_id AND r.status = 'on'
     LEFT JOIN sender_states n ON n.sender_id = x.sender_id AND isfinite(n.next_available_at)
     WHERE p.id = @pool_id AND x.status <> 'retired' AND (r.id IS NOT NULL OR (NOT g.is_routed AND x.is_shared))
@@ -397,7 +430,7 @@ SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested
 FROM candidates c
 ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there DESC,
-    c.sort DESC, c.day_share, c.response_ms, c.sender_no
+    c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 
 -- DirectoryDriven names the senders that the server drives.

@@ -1069,9 +1069,12 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels  ChannelList       `json:"channels"`
-	Event     EventRequestEvent `json:"event"`
-	Initiator *UserID           `json:"initiator,omitempty"`
+	Channels ChannelList       `json:"channels"`
+	Event    EventRequestEvent `json:"event"`
+
+	// FinishedAt When the task or the node ended; now by default. A node that was begun after it goes on
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Initiator  *UserID    `json:"initiator,omitempty"`
 
 	// MaxDuration Minutes that the node may take
 	MaxDuration *int64 `json:"max_duration,omitempty"`
@@ -1923,6 +1926,9 @@ type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
+	// Attempts Tasks that it was ever given. One that it was given twice counts twice
+	Attempts int64 `json:"attempts"`
+
 	// AverageResponseMs From claim to report
 	AverageResponseMs *int64 `json:"average_response_ms"`
 	Balance           *int64 `json:"balance"`
@@ -1971,7 +1977,7 @@ type Sender struct {
 	// SenderNo Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// SentAt When it was last given a task
+	// SentAt When a task of its was last settled as SUCCESS
 	SentAt *time.Time `json:"sent_at"`
 
 	// Sign Goes before a text that has no signature of its own
@@ -1987,7 +1993,9 @@ type Sender struct {
 	SuccessRate *float64 `json:"success_rate"`
 
 	// TimeZone Example: Asia/Shanghai
-	TimeZone  TimeZone  `json:"time_zone"`
+	TimeZone TimeZone `json:"time_zone"`
+
+	// TotalSent Tasks of its that were settled as SUCCESS
 	TotalSent int64     `json:"total_sent"`
 	UpdatedAt time.Time `json:"updated_at"`
 
@@ -3817,6 +3825,11 @@ type ClientInterface interface {
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
 	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -3834,6 +3847,11 @@ type ClientInterface interface {
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4015,9 +4033,9 @@ type ClientInterface interface {
 	// ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4027,9 +4045,9 @@ type ClientInterface interface {
 	// ClaimTasksNow Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4042,7 +4060,14 @@ type ClientInterface interface {
 	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 	// when its lease runs out and given to a sender again.
 	//
-	// With `wait`, an answer without tasks is held back until there is work or the time is over.
+	// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+	// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+	// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+	// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+	// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+	// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+	// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+	// whoever makes it.
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -5615,6 +5640,11 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
 //
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -5642,6 +5672,11 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5993,9 +6028,9 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 // ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6015,9 +6050,9 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 // ClaimTasksNow Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6040,7 +6075,14 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 // are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 // when its lease runs out and given to a sender again.
 //
-// With `wait`, an answer without tasks is held back until there is work or the time is over.
+// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+// whoever makes it.
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -11191,6 +11233,11 @@ type ClientWithResponsesInterface interface {
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
 	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -11208,6 +11255,11 @@ type ClientWithResponsesInterface interface {
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 	// - `node_finished`: ends that. Needs `node_inst_id`.
+	//
+	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11401,9 +11453,9 @@ type ClientWithResponsesInterface interface {
 	// ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11413,9 +11465,9 @@ type ClientWithResponsesInterface interface {
 	// ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
 	//
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-	// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-	// `sender.is_driven`.
+	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+	// that the server drives answers 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11428,7 +11480,14 @@ type ClientWithResponsesInterface interface {
 	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 	// when its lease runs out and given to a sender again.
 	//
-	// With `wait`, an answer without tasks is held back until there is work or the time is over.
+	// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+	// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+	// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+	// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+	// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+	// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+	// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+	// whoever makes it.
 	//
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -21467,6 +21526,11 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
 //
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
@@ -21490,6 +21554,11 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
 //   - `node_finished`: ends that. Needs `node_inst_id`.
+//
+// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
+// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
+// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21785,9 +21854,9 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 // ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21803,9 +21872,9 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 // ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
 //
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. Claims are never repeated for the caller: an answer that is lost leaves tasks leased
-// until their lease runs out. The number of a sender that the server drives answers 409 with the reason
-// `sender.is_driven`.
+// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
+// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
+// that the server drives answers 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21824,7 +21893,14 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 // are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
 // when its lease runs out and given to a sender again.
 //
-// With `wait`, an answer without tasks is held back until there is work or the time is over.
+// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
+// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
+// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
+// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
+// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
+// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
+// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
+// whoever makes it.
 //
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
@@ -47901,407 +47977,417 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSproJdDc5ZHc4dnuaPTPUkE2K3RQtTXOBBCoBpLuQCVUmGsQw+kLek32yV7uS",
-	"Nny3G175bDnsON2e1rpz7FkOWbL+GA05o5/8L1zke5lVWUAVUAC60SQNhYLTAKrye77v7/NeVFqy15eC",
-	"Ca0quy8qfRrTHtMshk/7/f690PwRMtWKeV9zKSq7laddSag6UwHRXUYU7THCBWHnLB6RVkR5j1ARkpj1",
-	"ZayJbBMpGFFMhCyuBBX2nPb6EavsVlRP1Wm/X69Wa5Wgwk3L3xqweFQJKoL2zBPmVx5WgkrMvjXgMQsr",
-	"uzoesKCiWl3Wo2ZkvxOzdmW38j/eSOdxA39VN3D4FxdB5YBq1pHx6AjafYGd9anupn217CML9+b6wA67",
-	"VAgWTesPn1i4uyOJHZn1vs97XE/u00dySHpUjIg2u0WoJj2ptL8HtWr+wkfQoD+UkLXpINL4So8+571B",
-	"z3wwn7iwn4KKHvXN+1xo1mExjlD2+lSMjmTRQuDvdSGXXgs5EDqe1hP8fhk9DWIl48kVP+ky0hDsua63",
-	"4ImGOf7mkvRph5Ema8uYFZx1fCGz5j36/D4THd2t7G7ZhXaf06VWOuaiA6PCu5oz8Rl3qC3jHtW4bbd2",
-	"KjN39F7Ien2pmWiNPmajyVXYFyMylHHoJt+iUcTidxRpy5joLldAEcx4mNKb5JgJTWiHckGGXHe5IFs7",
-	"pCsHsYLPKZFpynCENMe+S0LJFBHSvNQhPRkzoDwdphU81uax0oQKNWQx9hCkTXYZDVlMGt5sNh6zfkRH",
-	"LGzs4XPUtM1i6JlwjS3vbG0F0M9O9Q4ZdnnEvM443LOhjM82yb5wfesuxZ8EYXEsY/O3kJqcsb7edAcC",
-	"B5Tumj8ws87lj0afas1i0+a/+eR/2Pifn33ldyp55+U+V3oW6eCa9XzSMSe12JqXWjzqSsE+4JFmOdfr",
-	"oYhGeID65jEiBr0miwOzCa2u4T9kSGGfuCLDmGvNRMGQ4f06vl8pe/lhbEf4jhnrYznQrJDaxObXWbRm",
-	"3qt3DGy0sE/ksssQuJRnnlB1VkhRDEdZhjXbxk0/TxSLRTGfHLifF+0qad909pROPe2KtaQIFdGSDCnX",
-	"QLAosE8y7DJh7nnM8PIK5jPS7QJGalopfb5gcBdmmDFTfSkUAynsQIp2xFsw7pYUmgn4k/b7EW9RM4Ub",
-	"v6/MPF6k4zFPhqyyu1O9E1SA5JjvYkbhQdi+TSF1vcuisHIRVHpMKdphwMIMner3iYALZR4A8gav2E1g",
-	"SpvN361Uax99+NWtr+88rX7j9tduffPj7Qc3j957dOdx7cQ0Wm7WhzA6mPYkM1WaaoZ8hIuOSgg+oVEk",
-	"h8SsV1C5azZjgcVBypnMXA1aLaZU+ZGbfh/bncqbAIzrIqh8IOMmD0MmFtvB7bwdpAPd3WwnDU9uobk3",
-	"pEdHsFqhBLK58v1TjLRiFjKhOY3U+HBMH/eE4VQ0WmRpbpr9m1wa7prMLMqx7DGUE4ZG3hjGUnQIF4qH",
-	"yL4Vi89ZfA0nHPp9RxE5FAS45l5GxOEhiRhFmsS1IpHs4Lqd04iHC52orS1v2dqcRaGq7H5i/5xkjuka",
-	"WqmFZtgvCjctKkiTkZAbWS+sXDwL0g1xkh63Y87syz6Bbp1EBE+sdhfuadKSgyg0448ZDQPSHJhJJuOC",
-	"s7JHGG11YZi0x2ASD2hk+DdbbBfyD69bq17S9tjVTk8GDtosmh346g8vysW4c189fnhkmj2S+gM5EAsu",
-	"ys5UdtWGhsdXxLFkogat7vUwqrEhdEHEDionUt6ncWch7rRT2552QLSU9QjaLjwgbne0lAQevb4DAt0D",
-	"qRCkRh7w9wMiLeWQbUJJk2pYNyrIbfOzXbwHVIwWI3F3CpmmWTgj7NXblEeDmKmxBZQSZUHzMwuJUaV6",
-	"fa32iI5HVk2NqF45q3DDQsbVGTClmCLtWPZQI6JhGDOl9kjjMdPxaGO/rVncIIqOFOkWyLeb5MDjzrAb",
-	"Q3OU+7E8h6lnmnbaOSVDxs5QBY55p6vJ/qN75IyNVEBozKzgiJovC0nEz5iVPoy0L8wmyJh/uijZrBXu",
-	"bKIfZDbUyP9As82J61OlwDTBFelxpYw8IGNc1NVu6JH0RaMgGQWRAo/kE0HPKY9oM2KLCUe55GPgtTpB",
-	"OIwswlvMUfTkSbvNQg5XT0FCqmmTGkGSipTXtbos3EstQ47iGQFzKOMzvKG4imrQ78tYs/ABCzldjBLf",
-	"nEaJB2kX9Z7pow6K+8TqHmC3GyejPiO9gYK5jA/genl4yFoRNZeWKtIYH1oDNGjbpnUPgPk50YF2X1T6",
-	"seyzWHNUXXH9ZtjNzTNmZFSXsU6cUHX2iI6xvelvPbCPoWbtbAif4OjSVuwQniWGF9n8fdYCDTNxhBR5",
-	"Lzx73M2p5rh/c3o6qFar1VybHHT0GPwmj/EMTC6p9YmUM+PYY1v3FmrclQP2MuR1e54d82a1SlpdGtOW",
-	"ZrECun7G+roSVMQgskQJrTBzzC5iVDE7+smDCL8iFwK2Yx1ITISGsaBFF91LIIETsKxMNaCND3XcoGaO",
-	"g45HdWp4Zd0yx7xFQtOPdWKRMyGHyFQjQ7AtMw2MNqkZBbN34/HhyeNv1O8e3t//Rv3BvaMnJ4fHjbHh",
-	"bm9VPOPo7Vs7GfNotczwVdfoAHWYRe64wXpNyQf79+4f3kVDllFoZOwZt62Es0faNFKMNEfEmW8Lh9CU",
-	"MmIUzA5KUz1Qs84jHupjfPYiSOyH5c2E/sVNrY+Jh9AOo+DymnbyqFPCByaOakYHznvgsmYwpmy7MU2Z",
-	"yCN7k4voQu5Q4Rkw5peksfAitkTjmI7gs9Q0qoMbbaa3ESVHdH90ZRSqSq5BO7MoXvPe1uLw8xbkfRpR",
-	"0WIHXSpwSWgYcjMcGj3yFgfOdTC++clL2Wkcs04PvOF5tMXzZKT/8y7txtgPeQSnR+OzMRcOGLJK09Fx",
-	"LoYTyV0f/ukJfDc+ySqSglbMqGZhQGpEyJCRUAoWkC3rqCRUEBk3DWXbxufbXHDVNS/s4BeGHoaENoVZ",
-	"qSgaBeQmtqTpGbOKJ9hOgNIoQ8WlYKASjC9w7Za/wNtb7916L0sNJ9cy8bgbxizMY59UvjVgA8PKVc90",
-	"0JOCawnL9iyHH7kGLleAyT+EGfqZbtHKRBi8JGHOFNMfZtxP9+SU5lcnCrr5rHoNBYvy19D+MCt6ILBh",
-	"CPbN6cvhHjRv4V2tU53xG4ZUsw3NwT82cb6dW23iBxR7elwMNMtyhgmaN3ntCmSChEso3hFUD2JWT1f5",
-	"RY7kMOiHc8/onMWKo5qWpWiwVgos5HhMcwl4iQOOMTnW45gzFX//xhcyHV9mvzJTnXKu7nMU+EuxaTxL",
-	"Pfr8Hj5dQz7kPo1tS1AZCP6tAbM/m43L9rvaiytYtHIdzu93YpLJkpdae0cHckQkL/hn5g6y59oGEo3P",
-	"CkeRbW3qnHSrO1P+6XHhf1ubkIgWokuOxkx1lHLVjyhG3+VRn+mag45HD+yzc1AXj1JMa/6YMfF1++jF",
-	"RfESe/r4nELmFfOF13P9pxPWZ9PWecV0aLU0CM1lixylOe0+0TwhoXukVs3q/RlNZ3pUUoBBLuViW7IL",
-	"Z+c0ZaUu8zCUI+2mXxYWacCrPSl2HJO6PlpsJre3ZkMsk9BHfNDodNkfgAQEZHNzM08Nm9ziaaaSYqve",
-	"h/ycEa5Jk7bOCBc2rqEvY11GOHMtD4Tm0WTjaFJyuiqYG6zUWE6UvG4Lj7dwQbKj2TnnHgx78iftpx+d",
-	"nDwi1g42sZpB5fmGjEMz1VoalJ13sZJo7DdFmXkN9IigMmS809WzFwFW9yk+PEkdvEh4q4HYdrNax4Ja",
-	"Bja/YmkfO129tO/1u6y0b+/K9Uv7bk5vlLS/iCC++H0qWrQF5feVUMMFFvVqyM2zaeu3YopxHdTiabKq",
-	"4xGCivQpJrPpNE5ij9SyUnPKe+SgGbEpcnR1s5qK0lY0gHEITVvzntKQi46m0VndHSTPtQA5F2Vcthvw",
-	"39oHBa5b1qMohPmZJzd3Cq2BY3LWRM5KiRcHisUl5K8nisX37uKlaHWprss+E/jaPOtQ3bizv/FNuvFp",
-	"faOM18UNLv80wS6umtFCp9fAaNN+l2a0ePpfA0YLA1n55l3HxqlVcUbsbZHD4Bu5q1PN3JOrYXvNXwCP",
-	"WWcJ/vsj0kizRRt7kO9DeowK5fKc8ddNctJl5pNosVhk4uKVS1Vs8T43U0vSIdHwRBqqpxqVYDFz/7bn",
-	"Xk5uiU2AzTuvSeZrud1aQD8LOY3q/Zi1+fPZwow5YfDkdC9Vp4Tg+BiferMdT35mstX8/PVM1qLAJbWo",
-	"Qgi9rppPQafXwKfSfpfmU3jNXgM+Zed0GQrh0vd3Lg/E1dzsS3P64MIuyhrnI7Zv/sLPSc2eTVvxFdOh",
-	"ldKgu6gpHqTG9PIBiYuwZNSCSlgvuaqrbMfepZppKF+Enw4Uq2vW60dUsxJHarohPdNYOpv5uGF2c1bL",
-	"FLN9r5w35nS/JIscO+nXzinHZ3g5FtTktpZfihP2XJc8/zMmsShzWmLQ45SgNFjG5HzzI9UbdngNDBkm",
-	"KRxV4r90jeSGq8+gInPEWo+v9fVQgmukArDnuX5GzZ5rzFfjuksa/s42Mlv0jr+BGeivVz/9qy9+/R8+",
-	"+9WvP//Tn7z67g8/+8effv5n33n1o3//8k9+nE2mmQFuMyPfxBOXJo8c11050DDgdzODu32rku2ltnHn",
-	"2SfVjTvPXlSDWxcFPaViVo7hcfEZ+BATSx2+yz1Geefn0GXILT7IJMluZjbbXaYpXyh4J5tf92JWdP34",
-	"9cEhZhopXAw7yIklcZgLJZnpB+Zxm8M3yUhdPuIEChdRGpI3Id9VS9KMqWh1iRQBZqlTRRrZzPrGTLO3",
-	"7Sx3xuf5Mu0ipqRk3eaKpWfnRcJzaUFYDbC1mecCBFLsMH0rGXlG8ixcrNXKmNDlykXLtNclJUo8Xtcu",
-	"SMIwlgoGLRtdDNHg/ql2KS4QWWTPlxmxDFk9RDwqSNep9yMqbN5U3aXsuM8uV8e9qDSNvXaSx/PSZbjg",
-	"mlM9e51Tl1yPPq+Hg5jqXNupDSt1OZ8Mc4d6dAT5Q1MzsG5u3bw1ni+Zk6pg5sRFQutLUACzY2Xm+NA9",
-	"d2GXvfxRfmgez5rzt/LM+X06iiSd6QB9ZB+z5prZRifN2zav+9g8j0mccUqkC7JfYXOGVJEm6wzEHhFy",
-	"WOT+nkbcvbC6EtthWpEDXY9Zj4uw+Ag1mR4yJgg+x2KFCI5GwuM6xW3DazLHscoNeLXO3/I7nrkQdstv",
-	"Vif3fIwoOf6SxhImNCSXNj3vR5SLFbIU06HAy71SpuL1Oxkc22U0nBL53JEuZpTrAP14LCSDvhGRIH2z",
-	"XMAfdFPnqt6TMcs3nIUDNpfYw573eczUtHdmBk1wVQ8HBePpx1zGXI/Gr15BzG8qWDrOY3YwHEQsTDKf",
-	"EGcjwLRL5CL1BOq5H8sWA4wVIyMxraM8xhJUnm+YDjbOKeA0KtPT+6xFB4odex3aryAf4b7t1n73Nde7",
-	"/Xwkj90Y7DeP/KG4xt2IzFzlQLOw2DABvyui6IgMuxJYlJkm4drmtg65YgQgdroAoGGhAnqQe5WTNQ8/",
-	"qzwFWzoQBNunWROLlsRc61IwFaRndg8G1aIC+CYAOvAY4VrLUCdcrK9zNsyTr8ol+J9QdZam96tBr0fz",
-	"IAlOPMBwo5eoGRxiqcDrJBbanuR0XMndTC5M5vZ5VyU5Gume5VEkT0XL1/byg8rM3u4RSkKpLcofF1pC",
-	"4rXTKCZWZwqWB9UJXB0aZ8zxRDgmc3jOaTQwp0OxqD1T08NRT9f4AbzxnEYPVB5jjiLu8KYApgpDKKA1",
-	"c25BpGDP9VR+DKgY1dmCnsWhXl71LC2YFEQt5KmJ1gU2QyX8mF2BJ77U/TeLd525Lh+zBT2tbg/y7gFc",
-	"hTaYai7JGjc2v8KI2fuMGuZSACbzkYON4doauRFgOAsf8+jxw4PD4+N7Rx/WT+49OHz45KQIRSbnvswL",
-	"gnOfhR0WH+aHDjURYyPHvtTWLC4A4Znso1nADACmFthdj4YMm5sp5CyC3ZGT03SV5GE61JFN97GKr5Rn",
-	"BetYBsDI4YnMWLU8wmTXMUg2OZOTZJuGvZtJvbwztDr9wz+4qyRY2O9lWLXGZnC9ti0czKq3b+UmyaTk",
-	"wfz4PqVAuaB9NZOV5ZMuqKRDW12C6dkBFMIISEhHgLfZk0J3DYfgGtMdyadSsD1iRmURaF01huze9Vlc",
-	"D+lo5pbAy0ZXZHHddD3XCzjm+V4xEyr5Rp5P/EGRNNywcO4NdFUitqkD/g7Andxnsh8xw3jJQZcLpgAi",
-	"9FB0Iq66pDkijf1Wi/X1xn0qOgPaYZP+ES+tcisdTT7oUkN4lrdG1nTmNOxzFiePgDat/Y+GHjNdhGb0",
-	"IAE7MpotFx01pzg1pFzXhzQWXHSK0fD2odST0ESzyKHG2hoJXaoACo+FsL7KoT9Vd1ELmSq6bN28szVT",
-	"0s87AkdsuHrx/yyv8I3Ld6aKvM9obCQbecaEOVXmK6p4K0GgnSPFdYpOccZK8GZcoNXRdbshq6TpHveb",
-	"2JVHVCm7Kw1XlslFkxiWCMWZLAmVaOqOqColiGIhljR0gLZ6bB400CTpaLO+8ezd3AgA31x/KMLFFKUm",
-	"/3TCXl3ikM+ReBFAH9oSvmmb7UDp0ODJWubgoqVmTICyNLEabAc7z2ajFOTaEQ+hh6eUa6TW+PnACLsR",
-	"mhXxm0MRWkugZ6CfMeFFPEWpMS17RrdJy40pIDsTuHoph1hmLUSYmbgI99MOno3fvWQ7g+T0TEXZ9M/p",
-	"ah3bfs8rFyb9zh/QkC2JDReycICoyyzXZAj+N/Rm0ShmNMw3L/tyQ1lf27h5Y6yJwAPxyYxy1qpchprk",
-	"t1dkp16truSP6LFL8cpxRiF0fl4pMz8XbI+wXl+PyBB2drzK1GR8zNyOJayIU++pDg8LLGZQpjCW5zxk",
-	"MZTsQ8Tl9A7M5IaGa9aTEK6Zj6MHKUGTLeGRUkzopbxji/gy5vRGoMu6wPAn29o60/ssVlKAxNxk5jsJ",
-	"1vYSTNlLiy6Xouz7j915zDhH0m3w/CJurTPbOnGU3GxnX5HFxZaSwsoC8seCETlA/upWA/CNy1u3yxiX",
-	"Z2TaA+WJB6IOh3riGB1Jh3m0cATGIoLL/LEoMeszqn2YuWXDLhaNbvHDNWZHaajKTFHID8RIl8braPZ1",
-	"uA7hyHHOaxGOju3m5fiDXY7ZHpRYlRDNY0G9MNqccEF+8+0f/ObbP9wk7yfnfSzWPCAscq7zBKdjouj0",
-	"53/9i8/+6d+9/MOfvvz+P4yHmo9f3nlgM3B4BVc6sw4FGkAVLCdcdAJSI9Z2BbhtUJohIDM0hIDcJEr2",
-	"mH0+VRiqQS3YMipUcHNRxcEffqpKZSZlSydmv/3ADcX/0ldBxnTbie+OZY/ZRp6NLeOJl0syyTQW4wPl",
-	"kQwuM0mPCXPGChJaE3ZbAO3vSOJMyUdzHV0WfFoxeUxVBOzPT9Lzp2IHnk5+vlS9vINwfTqnG4G6Ntrq",
-	"RrB0Slg282ZmzfH5Dm95ncPL5fRGdGsnKL4AU9iK4Qa+Nmtt1l16zhDXA7kFj4kcipXxhORCzlvlPRPr",
-	"NHbLyh+U67wo135P1GXaI/xZTY3mxZZnjRGEtFymtgJN6ArRYXydaSa3mqEDQUg6eu+gMpVRnjFEUkYh",
-	"1mgsUoZmd72A6SyrUs1GRJtbl8K55i2ERDqGDrhyBoQUkSjHLNWGMD1tQwkjKc+wECSN0BY19/VIjWO5",
-	"uWsueiW3LFmmwq21kJQwK83UO8vWBSuodGS4S08qLF0qRtaW844qB6Wcz7H2wUU1pIp0+DkTqUff12cc",
-	"X0yigZ1+c0mGrxw9BYJ5Wy3GwvzwaHv+mph7AXUZS5qxFgONmMy7mOSs04jwNLN2np6f0i3PZGavo780",
-	"43a0HKPAOFmbOKqJVJxEXiVkZXH5WOV7JUB/zLUujctJTdaiPUb6kgsdoZKXAyCyMPuE4ZVjnYEddakp",
-	"X4+Io9x0VibfPBQP220/SQMiRWS7XTLTAu/5Q/OS/dO8Cg238rTrgeKCKTWHNOLecCLJpWjNMxxlaGS3",
-	"5ee0JNSViA2SZMMYk9kMu5vmSsMCmu7MzCS0E/U2Z75hny2/oDFrMX7O4nqxJwCTFerlqP4xE6FH7Vlh",
-	"2DJ6LyybgiTAcqR+abfN/C4YyygLKyK63wvO5Nht9LZo/DwHmRsx3nLOZmUH5/tm/C1z+5A5f+Ony3fS",
-	"zAgBMpf5wEkzY+kpaGArmx+Phr65nq7HuaAvj1jcYiIVbqSGtORJEOUJmORZ22crVS7i9h7fPzcqlVg4",
-	"EwNrZnZTF31pfTPdvsWVzHQ0q2ON3gqslie2VmwPND2uPPYk6fQSTtf1R1SYUSzoJl5eJplaukjG4c1q",
-	"2QqfE2rdU3YAwccUYWIrOVPv203MJCpt7SzkPk4YTgqDPi4bJWlGvm5poZLnSpfyMdPfnT6aucHcC2pa",
-	"H2PWLRp5CG+n1ctzpbcxQeAypzbBhMqcoXHXyeXKElMpxWqJ4WoJoWd9yzNQwImxECljDoUZ/g2E6piP",
-	"HPHUbFkyHgNQWxAudl55JXk3SPrNW6FHLup8hsNhay50skepIbM8SUwdPxFtsa6MQharCQuX0lRAFsEu",
-	"afzOCyMkH9Eeu2jkkU8fanDiBNzlHa4VpkNTQWQfRwnp1lx0SOPdRkBUn7aYggybkKouUwGp1YzeuFUl",
-	"rS6NaUuzWG0SBxrXeLdhM0yN4kioItSivhMuSI9yEZm2Drpc0E2yD2qoIqorhzYQ3SpRRn7fzMQn1LZv",
-	"V6vwT3W6KypLr05P3/1XAFFn/iEbBfsFOAkLJoe4jPh6jz6vQ6ZIcYYIZoNYL1teSghGeWApumGXakhR",
-	"N9vkernMnBFEPVbaEE5xJuRQ1AvhFxzeAxWE9vs4hb6MIjVWPw9Sr2D7sWUW+jgQXJMO04rsVHemoD/U",
-	"FY9Af2uboU1ZTYslkaynkDio8TXl5wyB6AElgtAhgE/MlSxcJt/mMWvJ81XmCdoOV1zsO+11YoLeGPIk",
-	"Hnwt9R7MIOHjb0zHXHicIHhPlKy4d/yQbNdu3dqo7RIpohGcBVuMgjQZHBILvGAhulM3A1a1sDQMiKV5",
-	"LOQ0IkkNgpRKHRxVprvC9ze++ezFVj5WJhZufJ/qVncxeR9LSJbXb7BD19dSBUVc1/k7481rdXfDdMpC",
-	"6HbF98P0fNhuW7zEfBAGTDEPN0mSjwlctoEye2MXub5hF8gPAZKHKLlJGqABNHaxeqiW5NHh0d17Rx9u",
-	"kgZ73qUDpeH9D/bv3T+8G5wKIaGqKWeKRKytN0mDd4SM4SFK0NVincSSIIKwkLprZIB0kDFrD1QyLsMC",
-	"ED6ly6IwGeqe6Wz8zSQ6z4x45MzNMNg+j/2hprm7YH8+Z/EmaYQs4kAEGqcCFmgg0q92MX+VprEy4OiG",
-	"NODNU+Hlj+aYqVCRMrfXLpoRFXFl4FeYcCWotLzAPDtm8H/ZQUAJ+fRTOecCno40OhA/J3GB+PGxHSB+",
-	"OvSGid/cSwbrnndDxs+ZpCbbhhs+fr7rTQK/eeJPJTnMK6nMPOEhyHV94/bteSLHzaovi0Lcwxnr60q5",
-	"mKQCiXA6TAX86hwmIO1AyV0mQhUQTEQirYjyHgAZhQUgFvOBkaAbdYZMlGASWtHISHWKdB20ipYgc2Yh",
-	"VR4fnjz+Rv3u4f39bxRhqWxvTROPSiX/q64cRGG9wHqRiJeWFiDl44oMZQz6icSfER4kF+K8YAi+dFnK",
-	"64MnfuE0l0LQLXsbpuYKZvqeWKQtcvzk4ODw+Dgg23adUgq3FWwvGsZse02IEX724ouzvHQylwvAANg0",
-	"bEErHpAhpHHRMyYCQiNlZK4U1g04kdvr6d70XK8m4A04hdkJJME8ohALjbiTH5CDtHW21Jqshs9Dir0P",
-	"mY6XwwhPJI7ZE7XSyfLI4iWQ1nxMictHtYMVyl9YHY8epMFO2ZF+YPRDVHYtUkPMSBjzcyZQxDF00qVb",
-	"AO5IexD7NCggQIqTrHhz7oZd3uoSmoC5GZ3U8asUdDUtEWBIVsIvFItB2VekJUWbdwaxlTisbvFJLdgO",
-	"bga1arBdDW5Vg9rt6rNgSta6j9lye6YlwEfcLaSlyW14LDHoLpWumoitYpYUcQUxqa7HRUmJyDR57JqB",
-	"D9iU+fMxNmf+3McmYQwDzS6rTrt7fjbC1gIhGc5LXsYe7gOlOPjNshbQxH4ye+6J0KVkPJNkHJtnSvNP",
-	"jLt5s8rPw1kqqAadbEGQLQyd2dUgW9sr3QevUD0stRcst1htQhjqan240OXKnbhpr0t6cZFQXLsb187n",
-	"MgosXeGlvcqi9OO3LH+JVlmQ3j0/FZemVHHsYpyaJaj/a0XOl6ek08hnOtVnxQdjpQRv9cRuWpV99FxA",
-	"2DtH2xgKjYMeKjyJFmUeg6DN4iL8+ah+s5LM/SufaxSxpCMtWoGM2gwaIEy1nGUEyesU0P+O+ac52sZB",
-	"avTBvAzwk7mkORQYbCCrwnZmrsK8RhkjpC5hsLcnozwvM/1dir0+6TnvNHqzWtWVO2ZCr95U7y/nwrmh",
-	"UwrBFRZ9c7g2MgabPDGaoXOkuiz+NEN4PDBhCbtmJt2sIP6gRaPISzs19xeXEoq6J/VC0EYn24RaKH4z",
-	"AXbO4l2C+qBmNucsSH3ZFoqAkaYMR0TRkQoSr7DnRQbcZwwHALifYWCL6vnh7Y1NcmTdDdAsV+T3B2HH",
-	"9CrYcBfcweBSsDuADoax5TVb4PwOKhtyAPakjVp1Z2ujT8F0Nz1MaoltQcA3cL/PhDfBLbEa1GJx49mC",
-	"GpMdOdPGsv0sIfssUVLTL+eRk/7cM8dbaS/UIgOeUYNzTImPOBqQm/ZbP00qILfh2wR9dI/0zP4M4g7A",
-	"gHapZYbgcwZbUOysPQDv3ZuIQwCbbcKR7sxtZL8ULJHrxwVRchC3cu2LvNUlaqQ06+HxbMkewzIKk/CS",
-	"S9xHbTnCeMSJs+zJNhnJASTGQ+RAPLJGw9Ge3W04FQ420+agznZRrKYa7KxxTKsOW8xGVyYqOOayclGh",
-	"GKLGEG4HUcOETvFpxvBmFnXRpL0fY0+VIPudznzh+W7MlwWwyzGjkaHkjcCXOwKkDkYiAdLVYnukkRQ4",
-	"ahBXkc6QjDYEydhiJym4EMTRkYbqqc3kxToE0jjPZSMgAxExlYHSA3GADLvMd9y7QRodMSl6lIfybCsb",
-	"TXqnzllseFBsD2g9z4P0QSx71mOrpfUdLVZ3wCsLscDb8wLutHlngSBTEINibuQxwVioNskxa8VGBHPO",
-	"c6IYjUCQCiE6UwBI8Fe+8pXGHuZhY/BJxM8SNzgbEaX9qk7p3VkIcNqeqvpspcirtoOFvjBpcYqTGXd6",
-	"CFn0TWZnhFDo1CxOW8aZjASPQnNVx1pTxe1zjb5NyFTDZoXEqlV4xKkYodgq23vE7NL0Yt1B5cyW+Jtd",
-	"rOpj82QSv+DFCUyvN+AVZjEvJ0D9M8Hn8Xk5rKsht6bNMZ5pQyTsvYAT1WQRBvxym9WfBBxBzbhpVoJS",
-	"YpAZj4VrnwnTPnQRE26AKFGEjrN3uVp+QA6/fGqBc69StjNO03PKoenlwD0ZE8UVLLlG/yUGzu7Z4mma",
-	"CVtpQUFMmEVgTc4xcKaxuJY5BwUWmbqypp3pRzu1Ai1mFk0TbfNXYEgVrgIex0nUkPnmVgKPEa9rUmf0",
-	"0u22tv0sWEVhyunDdiKnJsY0ywazuBVJ7mnBIni5qLzH6p9KMXN3T3iPfdM859JTjRqsS3o8F0TLKJNv",
-	"FV6BQ3JM/PT9hK4YWoK6AUTf8xda/2HKgLJMMiHbdoL+DozzgwRQI3MLM+WOPBKaIfCJ2OFx2jxqlZId",
-	"Pxvb29+xIxnkCmqLekk9Zjgp99J+v4HJCxhGCPFGKhMB0ohkpxGQhhG1NY3OzN+Smn+HrNWl2vzFepRH",
-	"5o+u1v0N1VONjOJM+/05Kx7QjU+LnEg4n9W6fbHPlft9vW6XdPxajeDaPb9uRpfh+n1jZP5l5Pe1gL0W",
-	"sK9cwF5GAH0N5buFxK1Foj0uCincgiAFRXU0k8pvTh6F4tKaRxFc/L3EcxYgJaKgn2hXuXz5Q/V2GmPW",
-	"hHlNmN9awjy/ZeDtIOWz9MpnU4j2avWJa9Al8issfOj5QCl6QL1E8ixKtqHRq8TAzpyInBJJKRBtQ7bb",
-	"DSJjyAqFdMoJ0uI5UxIIREgn4+XzFXFACIaIf0Ij7gjZppKR52M1t6ioa3rG8kHRM3d30mYjNI8K7Xcq",
-	"dULZ6LjSNV+GBUF3JxYCyDQODKxkvHm3KLLmjLE+BLRAzX/PK5xsjt0XZetICFn/1kBqin+2B85wE9lA",
-	"NvDx1fEEl9zGp90RbtzT7uhx0tHT7uhIfs12BR8+sJ097Y6OXX9PuyN0K75ve5xGdJKtLriVevFUMhe5",
-	"NobvvFSyWBINF5S2LOiVZ4olnS5Hqafig54YkSwRDJL089mF9RZJI2tzQaP6zEg6pHVDI/c3mXWvJ0AM",
-	"DUOnG2P7OCUM+5Jy1lZQL61snpsPWzMWXZrUPZ7JaScrJF8ElW8N2GDmucpC55ilKXF9eip9Y2ye2Ck2",
-	"E/hTmDb3A6zXv6xx7Y1ZsMKFWKU0l85gdfKctw4LozS5UuFTkybvzEqYTBrMlCK/pDYz1c6Xa7MgAKeA",
-	"DtJMqE8COhbbTFk/MigT+2NxyrgKnPkFxZweD4WRr8iTk4OrgFw6tspYDkQDjTssRrg0h6jFBYm40ohn",
-	"xhXpD1SXhUbZhd9z/ZzpSt/ZvOOv9ob9YsLxeZwEL6bOIAxZrNN5PEIzQhQNY+FK85Yqgi6ugzu3pCO1",
-	"j3FldcGG6XtjuMSIMwOrh+gvNhe6bGkD1wdCWczqBWKQqXCdlOwili2mlOllntk7V2T5d8ZjJCeWL3+6",
-	"OSMc7z3Ibl8uHUz2foUEPz1vKyX5ID/dE205OcXMwXlRJKUlGPVlapDgG85qNR393G8++2rW0Dt9Wpe7",
-	"g+XUl3RNcxSY1W1tEsibM/W8+Ou78YjEA7Hr0rmsawDgGSyVsEF9RvdEDkRJGtSQY+LPpIEW9AYxHvhg",
-	"YJF1uQJoHTF/BYaFNazL15YSKC6H3ikFs5NLkgKgvNEuoRNYizTXQkZoGCKIpw2sgkhLlbdMxVkaduHL",
-	"VQ2K/RrjBRsI8coJCunhZs2n6B5CoRzkblnSztC6OeBBRRQdkWHXeTu49pEuqRhhzmboVq5HRwWYl3iW",
-	"p/TbdbYP1ZWxTi0gXMNBV1OwINTU6Uj0qSF0dABftKhIpKE5oiyKis8vqShnR34IOXNcEErC5IxMmr3A",
-	"tFPZraGDM+St4rOxSRpAMCDzquGd81ZKRrgmQg6TJ4eU68YunHEXPwx6XxigYGQukVlE/50mq6di9a5N",
-	"JTKSdQz5VclzCIGEIHuYZ0eTLDtzwxpJ+l4jSAFn/IouLIrUJgFZPhmeNS4hLCv8uemZHdP5V4JKOsXk",
-	"gz/25EscaE4cfiH8VRLGlqVjeXzBnIY8ljCF8kGjSLFSoB1l6d2eTVLMpG6B44t1uBDojszEe3t4L1cP",
-	"D5MA7i3y1qhMAVGs/gfytIev7J2B5cAMzX75SILm8ziOoBtuIoxN7qEb7juA+hZOBOF7cx+wgtRFd30T",
-	"HwgvnzVZKinzMvItF2sD/doFfpAn5mtkugkJw9ywJUK0LzF7s6imnzmHe0SKBOHPxlxg8mRD9ZRNTqJh",
-	"GNt0oZjNJ05Abk8Vm4HqhJifGRi9/045IcPT2VJQy5wkS19Gsqtv88CpTjBcuS5ZrRGCr2eGrdtmF97l",
-	"mKlBpKeQEYiLtwiXMiYWlXlEFOZEl+hgSsnIfRTblYemNmGLmaKuFcpOHxWITIlgC4JT4AmxXLSiQThh",
-	"yijseVpGgcVphP3JjaJfJJtg9oOJ4emSyl4u5b9Ik2hz0lwXr3GZm7tAfSyCDJs3Iq2h+1gjtaywkiFf",
-	"fq12Lxgf1nqiuuUEoUguWMK2sqS8OK7dj5v3qcEEdk5C+rwLMQ5IhuH+sCM5jC3DoYpEsnt5sfSwZpZG",
-	"Pzk5ICHgLDTqiGZNyZP79+7uEQWDJ80RSbpzllFoYKu6tV3bqtbq1dpHH3516+s7T6vfuP21W9/8ePvB",
-	"zaP3Ht15XDuZM5Z+Wo2aMR3BzG21kfWmx5XH1SedLhlVD9L5tcfUm1GsdsNWvlnF2ebWRB6QGnn0+KHh",
-	"NPApBx84IDvkYP/o4PB+BiwYctGD7WBn0Xx0OExJJjp8Siif/SLFEzafEmhz8yEFJjeqwYmHd5AH6mY/",
-	"TN0f28RB8sKiWcdlC6VxVactzc+nBDOVkpuT9Hy/cJan6hZX1yqwUS/CXMfvYKaAljVoTwzOXwN/woG3",
-	"bfMlbU3uYl4xj0YKI9cA/q5YxiLWoyPrr9xDY0yPUWHreDRlOHpHla/WnsXY2q5WJ8leOugZhtk90ngh",
-	"oFQT2nW8Kk+bZB8SaiF4rU0ipgHLgws0I0JjAQmhYBMw14A0Nm29iI3GHthtwcbryjXFciBCQDYSSTkm",
-	"NPyQ92P/kSQeGwCUaIxDzTDoV//2J5//2Xd++1+/98XP/uDzv/yDV//5Zy8MHbv4519+7/M//cmr7/4c",
-	"Z5UDU7Wwa9Ot6Yq5su119ZzZdnxkb3S69umq/+THr/7813PVICy5xpciEjgKfv1iQTKry0m2W4b/rIpF",
-	"lBsYPp7HQMq8j7H5F1NWfBnY1ktZ4Rw324zckjdzB3KLMhcx6WdTd2zVlHW1VNUlR2Qo6r7i9MZxl4pO",
-	"l/LFdMob7xZlaZsuIy7Y4TnLKyhewnTYkqLFYsHCvObnEWRd0EwBhJrzlqeFapqsQ0WAPvNaORvYggUn",
-	"znPFpAa6lMA/5iyb4yiSzdG4FywDFAVFYNHigk0Z+dNMzn3p7HBJYbnC6k7QWF+XreZkpvQ47d9+TgYB",
-	"nw+Skbif3XDc68mY8Hm/epP5wivelPRnhjhWraiE8jLmSpirisEUQ7E9w9YunGMHBg5ReAXs79ZYnux9",
-	"vgsI7W913s+1wMZs8gxZjMApptC8IeEmkdR7OetajNErPO1wd4uIlKEY1xAElCVW1xkHdCL7j6ZCdnpe",
-	"m6QQagr5DFusFJdCgfJH1Rlpy3geZM3JK/JE5UWCJCnJHMN3WoM4NoNCpKSAdOUgDkhoBiFC0pNCdyvj",
-	"Ik9IRyWvqWmt5KM4gLIPw7gWCHK0vdiRBTAV11zexj5RuYB8CRuc7U6fF9V/EZOPqodcmWGE+YJ6bIvd",
-	"TEeMjyx+Ub/ueyKnXkDv2C/hEykjRD5xz105olEyIrtuXt2zDPx/ZqGym7Ao5o8tkZ8t5zBZyrygfMO/",
-	"LhLqsNnyynBaqT+1HN2chc6O3azW3mF6XLmtI+l0SZMDkJZrNzfgbC7D1JASxTGNZA6TzrzUcibl63vF",
-	"8afib7vnVkctLwu5xOzgstVNx0zUXITKRuEgzLeWYKGl/X62DJw1VqP+ZQQGG2RBASfjElNF5j0Yr/G+",
-	"z8/xZjCoZ4WHYpV0eOU0WEzYmpdJUXKgBrt5B3DM3f6Ucj0tXgfz01ypWhsri3HyNmoeI2OFFGyPVLNG",
-	"vkTA355Z8fCpjMOb1ZnVn+aq9gRGxdbAHNZjs10O4Ujx1v5A52HEIIWAfDStiLt4EDRGBdl/dI+csZFT",
-	"N8Bl5KL33bNQlMMmuEFjNnxfihQNyBWX7McccvNcdL7S1Ki3aYyabJPG+/vH9w7q+09OPqp/pbFpcbd7",
-	"wBrMRNJZd7XuA+Q1ozGLP86rKbKfzCHTDrww3tAFgBO1czIx7n98/OCYYLq8Go/oglpIH52cPAowDhtm",
-	"3zNL9kgq3YnZ8dfuwwJDjRHIFTFLk4Sn7p4Ka7ig/b4CXEhE0afqTAVIxqHFlEJvnopT8ZWvHEIY3FeP",
-	"Hx658GtbGIWJcxbJPvvKV3ZJ48UpXM1TdIqdugt6Wtk9dYlfp5XgFK7raWV3c3PzorFJ9gWBlHq3m4r2",
-	"2KlwDacZHWbi1joBqFCmqwZGomPBFGhlM2ZUSWF+MA83I5aG2PZj2YlpD25cM6YC1mfvVNg325xFoWpY",
-	"wF+shMqx6DtFEwskzsPixyO/FEFy+AzxhHAsEkqmAKMrZK2IekF3m6Rh16WBufhcaya8JPzAbOhBlwum",
-	"mDmth6ITcdUlzdGpaOzDydi4T0VnYJqAevXO2IQNwlgk+dZAapt+Q9UZFx1Cm5DPKuwW7qGj2G0ooFm1",
-	"aAzV87lhzacCEml+b8NKDRv3wgbpMhqyOEgKwNoKOphcoTfJPrlZ3UYELC5IA0rTbuy3NYsbXnJHlvLZ",
-	"Qwa5rLzNMLjNHEpzqlyS5JeqXyZgx/MyFyDjBtJR0uAQ8qXal83oIjYZH6ywnPkezCyNXfzS1pfNQtt6",
-	"3F/a/jJQCUAa0zIZAJDnbHXuzTTihHxp58vofaatrssJtq+eiuYoSUGCWv2aa+BEcN09NXC3Ut2sbVYN",
-	"qZF9JmifV3Yr25vVze0K0OcuUNkbtM9vnNduQNHZGzaOGH7pMGA4yTG8F5pOuNIH7iHTjDu3ld1P8hlw",
-	"+sgN8zKAgFUugpkPOx3jGYQCglABw9qqVsfyGmgf88a4FDd+X6F0i2x/pryBM8kokEBQJ5GD+lbl26nW",
-	"ilpNhnnjiaAD3ZUx/xThkHeq27Nf+kDGTR6GDHSIna2t2W/cE+c04tjD1p3Zz59I+cCIyBdB5Sau4qz2",
-	"DQ+nEb6wXWreDswYufqg16PxyJ4bF6WuAiLYkCmdxCxr2gGPQHL8nhnpJzpTPbVBMR4Ka1pg6FPfpjlm",
-	"j+YBGD0OEiDo+c7mvZD1+lIz0RoZlozHDm7Z+xKrIsw4cVYkhDN6LjlGFJ/TCKEtElBE+5uDeKt83XzE",
-	"omFJWGzPld/+pBbcfAYHcq7znJS6ywq7Oh6wi4VuUyLuOjEeAlWclD45NwyiBcH/k2dZ+2Jlq7q1vVHb",
-	"2qjWTmrV3ar5/zfnWQ6MyoXg83o6N6tr+tbAop4S+ljztQcnVFTmX+xiwrHvlWJDOlDi1j2gUVvGPUc5",
-	"VkNuqjuz3ziS+gM5ELaLEvTmQIp2xFF72qltlyJQ92lsCW3tZpmZq0EfnU0PWMjp20g698PQyEYJXStH",
-	"LG0RedNUPou/8cL+dYGaQ8TQE5Ilqnfh+5So5hGP6RO7a0Fz356T/JadL9zi9IihBuIAVmPWBq1Ezn3y",
-	"gnwJ8kOmpx+nNS9a86I1L3pNxXgpzwgAXs3Lj1LhfS6x3B5sDON7BnprHmh0EkwD9XEjRs8t4pbSgJ9t",
-	"zz5idpCGvXaNAKtO8nYCDItA6Ua7t8/46BQ71TupCQltQ0lbm0rTiIHhL0vvngAZ8EneolpFQmsymkUe",
-	"BQJJf261AV1ya6VhTajXhPpNJ9QI7XmpeoMfc15sG/SSmN504yC6f9fGwRUZB93JKbYOJmernHlw3Gdo",
-	"/flEDoUCn59Cj4/uxnLQ6aK7yvqvwGsFeFWb5Ck4ABQ7ZzGNwMkQoEfHyAssPscUbQixRlj0HCnAGidx",
-	"BNdrnOxHlIuscdILdKjQVs8zT+4fPDiE3cKZYchL/otNqG7nc/HKwZHZKtvU+/C7A47fnkc+wW5WbdbM",
-	"WZXFZRRYyHlljXS5lhU73AquxY612HH1tsqEzJUk3bOFjhsv0utYxmCZjGBtsHyLDZaWoc82WJY7flMs",
-	"llPP05rNrNnMms1cjxlyXlazqB0S+zmSb7YV0iNji6oPaeWnRA3IoyRb88v3q7U/rsnumuyuye6CRsVL",
-	"FPCFpi09y6hoH5qg2tycbQihTe9iJmGu3AUyZL2E1fE1NFHCwryOJsq5r/HbadPEg0uaI5tkEGbujD3W",
-	"MwSVQc61eDTwb8Xi3NwifXgWPXcfP3lRCbnoaBqdWcSVyqfm/isqKkGF9SiP3Ff/2ra42QKsAIABrexW",
-	"atu3q1X4p1rxgEgrgxrYAVtdquuyzwR8KfffP6htbVcu5op3tKO9hoDHjungEpyBHRZOu7pJgg8m8AxZ",
-	"zNbse82+FzbOufsduLwcyI3SAAcI2geA2Tm08FKEaiZvv/HC3v1Shjt4Z224e8sNd26X5zti0wx0087N",
-	"ZQpb06j1SZclc1vLWtdiDprvYBVZg0Cv6FPAobHCj5NfxgWMsszeAVwY1eEy1ZZnOXQ3MWNMVarcU29B",
-	"pAZgtq8jNVal1diTMyVSw52txSI1bNWxJouk6EBqJ8BG4Tanxk/zq+m+EXIa1fsxa/PnDYdwhWWKFDy9",
-	"SY5t9EYyMswy7RpxhxJ8NSBQUc6IQrJN3q2BiPTueySUu6QRsw6XooGlomxmc5/GOrCI/dOH7JV6w4YC",
-	"hA62jzkkYsiptU9skvusrYkc6CDt3aY1N9IqBQDmzGIrvWG6sWvCrRRXdoZ7RED5WYvr7AZtq3cXR61A",
-	"Z9cbtdKigoZ0TFdNi0xVatXqViWoeCfBfJmS1wN83wyhY4Gb9uFwt7pcTGn34Gii1du30mY/+4f/9vK/",
-	"/KoSXEoYLva78jCX8dmWsXuXWJF0oY+mrM+Kw2/dEq8t5WtVewVxMI5wlmSMU1Rp+96NF+l9LaVOuxGs",
-	"1em3WZ1GKaNEHEyp4zdNzZ52ntZ8aM2H1nzodbWMzMmLFg6UgX4uJVBmj9BU9XH6EVSlZsMxpY8r0ral",
-	"WdgQFDlEQDNP2qlfZ9hNSjWvPvkPstrmVztWHH2zJvZrYr8m9lcVnnNZeoeFiNxQvenG5Lv4nK3WMr9J",
-	"+VFXCvYBjzSATL55Fujs/NeG6NUYou3pJHYLi+3R4w/OUn/y7dKwbSwmEN9ibacWvJCds5gM6QilE7Sq",
-	"poCMe4Ae2JIgnqihUctypQk7TFeGaJM950qrwmzC7KG7NvNs5snKq5/+1Re//g+f/erXUOXuh5/9408/",
-	"/7PvvPrRv3/5Jz8erxCcEyFU10lVSxRjgoUu4MpNqOVmX0bG4SFEBnNVV9CkA9GeunAlhJn8xV1Cqhlf",
-	"8ele8bEbuJZx1jLOQnT/WMuYJbi0iDIsCc3Q5LECdgvxgGmS0I0XpUKZJsjzW2iCfVstquPkanFRosiS",
-	"Wup0rLnSmiutudKbY2ZFhPzLIh3zivOXk5rYZYBK7goBMqFT/HkMfN8jihmlRTFdZPHMoW6XpFm8/C//",
-	"x6s//5tFCcKKjZxrArwmwGsCvErT52VR35ny/w2gf4CntBCZzoWwf2zaXEuGa8K0Jkxvi2TI9CRVIk2G",
-	"gpUULUZ6MpNstSSdgsrJvrNmrF64Ylpz0dm0OYyNPdLAwjabkRzWhzQWXHQaENTs/6CGXLe6GGwsCLXV",
-	"9zTIvaRJI2pmoiXUumGRHIIXXXdjproyCvdIA4pMbapIDtNGoDxZlyrA1GNYVwliuqGsliCNnhRcy9iM",
-	"1zzihle3NX9yLOP3udKH5/k+qHFrfjQiuFpYG4wrcsZFaGhaTnqGq0idEpvLKTN4EeQOzI3IbpdZV9yN",
-	"guGpAdapKxhgrbrcCN80fxwcgbUb7srJG6iVeANlDDXmBlFIzoQcEtrWLB7SOCx2y9nDPT0AaYLCCal5",
-	"2x6LDSciTHdPH3mvnCRvXOH5y+tw1nHcjyJbpLC3PpHLOYZ1l5HkZJhF9c+M8k5g9vtLOIY3XjT5p3VD",
-	"QS/mKbCSd17WQdtvtYtBp9s8x2kstA7mZKy6k7hwyur7/NMT834ZEWCiUEMBaknhSV80MLLNBVfdCWDi",
-	"RMP9tz95+Te/+udffu+zf/zHl3/y4995YYROM8qLV3/8f37x4++9/NvvvfruDypBhT3HPUaMkuPDWrW6",
-	"41VX/M23f+C9+5tv//Dlz//OvjtHrGXe7C89WGGZoaxDFNfq8FW671mWOWN51uZAccGUIoZaESlyyxbM",
-	"QRwneHXMWvKcxRufyl6Tsw3AeAfTXW6c10la+Rk8H66QsEV5Z1E7sPVvQX+nBGuNbJJj2gYluEWjCKLu",
-	"xYho3mOTaupjHNAJDOQKLHypncz2xEKyRXD6CHG/Cd3a3+oQH1rZ3VrOxGb7KoVnNIScZXrGBBTHXUu8",
-	"C9+pE3rGsMAwJnXbou9SMaxQTGIqMI3cUO70QiUncu7bJAezFK7H+EgZEwy2lhg8UmjBS8b2K+4akvDB",
-	"1jLNwAI//ksAFYS9W9tOVqOp4hEstJDYq7YIisZ9plVatRwi5RLgzncUsWQeLp4UDFmvlvC3zR/YS3Ku",
-	"sngTWlpKk8k77VIjGuKEPLyLTfKwndROwcEoWz6lY0ZoHkMYXGJ4BzLbQQ/pQQaVzMx3tEmeYpKr7QiK",
-	"w1MxwpxX2SYdyRL0DYD3CF2vRWHUcN6vF9zCMESXtDGrMIvduLq10vZofMY0Fx1DlxIatWsdcO/BmdND",
-	"oHBxqGa2PpmYNdbfOYsTMWy8y1iec/OpVlkMBxp24rWp8jJvdtr0hYLjCi3WpqyakrGu7FaDitJUD1Rl",
-	"twIvL4orvaw8h/ux1gnXOuGVY2XElgqX4XwzJNMbL9xlG7O85oTEDalhQD7TcEKhYzsRa+uAyDifqaAr",
-	"0wbLASYVVTlRcWj1c5xmbdZ9e826KJbMROIoc7yLg8enHaQ1N1xzwzU3fAsQO+bhiAuCdcCRfsNr2qS0",
-	"cGEM/HY7C6qRUJt226t9mXlmkTKWMNLXpMjNmpyvyfmanK8wMP1S9BurdEw1vR/bZ8rY3p0Sw4W1gOPF",
-	"LLCAux/L3S8cxzG+9EYawnEGa0v4aizhiW24MFgQz/VCiNKC0H4fRZG+jCJlyHrMOlxpcI36jl0wmvs6",
-	"fmIF52bG5zSC4OjInFQVkIGIwHMNPmOM1bWxzq79+kCcCTkUdTsDACuT7XaRPfrYuaGu0yDdsh5hT+Sx",
-	"Ud4QTGyEDAiW3q10te4DPlBQSQPFbcSxF1KOryXE5JEVDKaZkDXvsfqnWEtoX3F649gQ0y7lcHxslSFv",
-	"gG5/6j1V2d2G3nCXwNXP4npIR5Xdm9XqRTKMky6z0AFSWOsOi9qFpvSL+Yjfik3Z9JzFRkZzDcM67MBG",
-	"JHsnBlEUVFx0xW4FN64lRZt3KrsvLkom/UyuNFd1cNC4CDOu6niL3Bf2uNB+35wURhVzYfxuVPmbFcCn",
-	"rhzE7jnzGUMuMt9Iobv4xUX2KNrW/bOIX806BII91/WEaE1dEcWYmPFAp8eEriv+aTLsvEMG3+rpTfGO",
-	"SJrIl6mtNFyPIXuqunnnzrTrFFS01DSyGVxb1e1a6RwtCLuDrartVIMKblNtC5INYIOqQcXujGn34vJQ",
-	"9dwVWwvwawH+yr0TSWhIKWlklvx+40Vy86d6KIxomfjWAWIMssbA8rJHYqZ5zHLrNqA1OhEk1v6Gt9ff",
-	"YGXUmQ6HUge22OMw9SytpZa11LKWWtZSy1pqef28SPNJLgv6kfBUvymOJLJvgYzC1KQD5g5F2rHsJWEc",
-	"mOS+SQyldSnuXCXvotEIanol7LLISeWxzyvzUqlIDllcbBG5CRzPI2QXQWUggH2NZU/lsDRgUHMbQFbq",
-	"7FoLEmtBYi1IrAWJtSBxFf7Lq7OA3Eio84ulxI5cz889QSzpUcjIwa1keTjp0TOb3+f4O8gBu4kcIBKa",
-	"iGo2V6TDz5kgQgJuD+LUcLDQpHIFiipDwMLQ9IxhNdJIDkk1BYDf2spxAMHr79v1uN56mzKOWQtX0c8Z",
-	"gBFWdje2qqb1Ho3PDFfDRXTeGytNYe6B7JNBP7cN60dKWuHiXPIWI7XqztY8zha7Xrh4q5I2PG/YliH9",
-	"TXNb8NgH4zMsi6P2npMMzAdkcAWLsxTruM/CDosPZ9WkMbeFQX4PxzsQwXtrVrJmJYvlqQIlINKQB6At",
-	"GcILieBXyGTs4Z0WOYP34s0vh47zeN1iVv6lY8sfYsokCgjeaX9HuTuwbOjLorJTzv2xuFxFtwUcAvaZ",
-	"q0AvSGD/INQ2B/kP1O6LoAKRNiA4xlzGXI/qPfq8Dm+kT95CKSM/GidBxEFSoXgE+mfbPJo0ccv0ZWtg",
-	"eT25zMvd20H6tY9TUdm96f2SCZqFSNlWl4WDiIV1yKfNTm5Z9RC3ZxaDT7Z6zdXXXH1xsmaPUZCYcY3M",
-	"2JZxi80L95cgRy1oPb5n+zWKG7NjAyiXIdddMyh+zmwxLrWHeeiWJnNFzlhfQwSgQGRQNCUPu5L0aGjU",
-	"OIQuDVA/hCo0FCvQmL8n9blHgyydXLj4p6bxOZ1QxspQv1uGlFzMTTdWq0ytCf6a4K8J/htlEVQpXStH",
-	"36doa/jajRctqllHxqOLMoLngX34KgTQVV355coK2wVY3/j1jb9aw413iBxckLuqIPHpLhsBVsISQt98",
-	"ReZt7zPRRnOJxeIl2CM2lhMxVYjYro4JXjQMuWmdRo9iM1TNWSKO9Ljwv6wlMOwSgd1XJImtKd+a8q0p",
-	"X4GsM078lpd9NFVnG0pTzZXmrWKD2wlVZ8fpY1dw8duUm6tqoVHfCyp9JkKjgAk2dN/WttKvY6bjkfth",
-	"29ABaWZrfrJf3kzjMNz71a2dJbWcZA1m3X3Q850fcp2ZuegFMAuIiL1mC0lzBDnCbA4Y0SL8/OToD9QG",
-	"F2058+wP1D3z2KWf/YnU6Jf/9Icv//o7n//gjyourqiOLyVxRnWXxXh4dPfe0YeVSXxRbOCzf/hv423U",
-	"Jtp4/PDg8Pg4v5lX3/3Byz/5i/E2tsbbOH5yYNrIHcf/+8V//5vxBrbHG/hg/979w7sgSi15O3GXZnJm",
-	"DRU4/sVezMkiKuaOteUgJqFsDXpMaBbaVSI9RsUcF04Nmj2ubQ4rXJeCC5hUV5viE/WrpbzhbtGydVjW",
-	"Cf2XVITFHZ1Cv2ZavGdWrYvcaomYLu8VkbiecCnzp5tJPVN44vM/+85v/+v3vvjZH3z+l3/w6j//7IUh",
-	"vhf//MvvQbHFn78wtPfCLId72RLj9J2f/PjVn/+6PP29sooSZVCGQG395Nm8VSNpS/Nz5hvlHcZQzGik",
-	"OWAWXenylgn2XU5qLVNe48SrirDWV9f66hLJyjmVhUpS2kIZAUreTktVfuDgxDH0lQFetwgBXQWcpVyT",
-	"M8b6Rs7hMdHseWHa8ttd/+pfUDmr0uy9yNUz4ySsmdaaaa2Z1luTqwpVKJagIovVYV8qWXWPNBJq0CBM",
-	"mNkpCAkKuYIPRQmhl1L6znaSTflMqRMWTQeJfyjjbIpnDnFKSExCk5Aa/fMvv/fZL/705Xf/6Lf/8S9e",
-	"/tEfvvrRH7/63747T36Gm+s1QJ+u6fuavq/p++vgRAsseSQydsTxclWVgZqFjPpE5eKivml2TDONtQ1z",
-	"NTZMOFSF9ks8ckvYLs1WLheSwkSWr9N+HwvYqp6qmw/Vag2OvFIoA1ToRiRFZyP5JqjEMnIV7jCrPbZM",
-	"CZPya3ZhwKvg91WqUeeM8JpVI6VZr07nkSHMSq0aTjN/KTOY6iFr00GkS4Koc1W3pC+00tn44mvZr7uI",
-	"GhBGSuIQjO/Y5eEM4MJPFxHMANbiwVo8WMJmOVCZvM8SlDVfALjxwt2GqUHECeFd04w1zVjTjDfZZDQ/",
-	"5ZhXA3ji7splGIyoIKzX1yPSQFrRIAPR5CJ0tVphPpvkXiaJDufasghNUKoYctqoCF1em6tCbh4BOLRr",
-	"LMmztFhbYNhKCSHIfBe+XFsglwqY0Jh0OqfcuVoUszUHWXOQNQdZlVHKmaJk7OxTVyKL3jhjo+nGqY/N",
-	"A1doNfqYjWYZjcylgnGu/ecrjpTrMrL/6B4sPkKDmIOTNTsFSRkabbfJ/NFTLDpnapXyTy7Mmjk6iGxm",
-	"5AozQpA1+hFtMTLsMkBKg2Gb3xHKviuHoqgGzsds4VQt86fjS7EMB4hhVprzfMxGqw6fK++aOmPmzMC+",
-	"1l2jQf5sl2C+R2wIqzCTUrxl3HfNTBckYg/ombn+joZdBe/MCUDLix1zdGMdNvZmhI0teGYW52BBucAQ",
-	"71C2aBQ1aetsompLMSdsuHcaY0BfDUSabhBFR4p05TA1GUBBOhoGybcJmKb5gylAoQEbQoBqP+jwmgyp",
-	"0FC7vuk4MAs3yT6JWYvxPqj5PaO/ImC53/A7iohBr8liM0jzg2UZgHFjtGbTfEv2mCJN1pYxCMmQ4gxP",
-	"W3avJRgQFKYF7iFYKu0xsM3QDuXC4usoV55kk+wLwjXr4eJEKAFRTVpUCKnNRMxKmJFHrK2JHOg9QnGV",
-	"nAxExSh5B5euPVBm4ifeegKajx06ghKZdv3FGXalSuYNVXbMAMycnVnlvS3SlYNYpcivg/6k0HJCz9iB",
-	"3fPKUuD5xSLPV258JSNLVF6cVnqqw8PTyi45NYLDzVptq3ZaCcipze7CX+4e3r/39cd3TysXmdqdhiGD",
-	"yNHkgmIuK4a4KA1APAtJP3aQc/ZSYEpLbkDeGV9U9pibVL+2UsGKaDZrDdAu9Mkzn4J/IONkg9QmOWFR",
-	"hDSpyVpw/dvuXqmySIb9QTPiraxI4OMNqGkB6HBqhhQqMgA560GtBipaLIpYiEQTg89DFg76qEL16Mgc",
-	"KkM7kFgVBaUfZcYxccXz6uU2+acYNTZ+jUrjGvNPT8z7UDyXPe9HoDtYC15RjzxUUzs0hFdlbiYX+tZO",
-	"ejG50MzC/Pbo83v4ONbu7HHhPieP0zimIxxi3pBwLWWcIT09+vw+Ex3dreze2oFm3cfaJH14dhUqF5bw",
-	"WNpMiVakcJqq9JEckp5hV5ATgac3XIflLCs5Gv6QoQ3m1jcHigumFEHMFJ/wZOnItLzZwoSE+1zp5cjA",
-	"Ate++JrnM/Oiy1zUliuFUto2IN/MWt7+xq2D51Zj1szcucIguvI3M5hV5ttsnN8cYIA6hE/BIrShEgpg",
-	"FqQtY/y1z2IlRYAeVu2FPDvFKKEr5laBmtBkTJA2N5IF4SL1k/bpKJKoYyDcUXY8yXOgITVAEKmfsVHD",
-	"jJS6YToTKpaqkIKBUghGU+AkoJ9Yj7Bz8kKtnngg6pr3WIP0mexHDDC5tIxA8BF72H0jZn1GtS0hpBpW",
-	"SVMSG7dfW0WPRhHp0nOGE47NchlZaiA0j6xOZSQ6mDAuI+ipGU0OdM825ZEiNILZjLmVdz21jtAwjJlS",
-	"AQGfNgC4xCNEWOUtfMv6Qo06Ch/tqoUSdUzQRQPza9IsUbwjqB7EtjQHtoJNj7ViJSdVZJmewQFWWaLD",
-	"7Gy2QjsyBiOt1YKU8exWk5JXcJ2Moq5pdGYuW3IEK7uVat28WMd4UTjHqXn6hAO7MFrmRvX2RrVGatXd",
-	"rapzQcv4CPnJy1/+5Wf/8MdwvdWZ++4Xf/rq23/z6rs/ePm/fH/js1/89NV//5uXf/RtQ2UGisUgse5+",
-	"UhmYfgdbRvwvb6n2NmPFVns49rC0VqL+5IVXVyxZYrvC0Ljnf/epAm4Z2JyWMdr75/IBDafmdTzNKmpc",
-	"j1PK19yyv3aTrwr60aj1lpmAtS5hhYCPvaCAXaTf34BGVbFxFc5tW0aRHKokrdxwS+BxkjQcQWkEwIdA",
-	"52p1pWLCWT9bNIpYjOzBuwV9yYWOzMR8qwHaEw2zPhUICJ5v0TwVp2KDNAzNq1t3XmMXmGfTOmwbXHDN",
-	"DaFsJFx5E14SMmT1UArW2CUa7JFW6jAsnZhfVfoGOWIsVPYlLpSu87CB7Zgbouv9iIrGrs//Y9bjhlaR",
-	"W9WA7NwMyHY1ILWbYA+pJuzemkmBBsi2bU019nCRjMjTp0qxjFV2M510mwuuuixsBPYL2hRGJYnsMrgJ",
-	"JGYYN6zYmWtQJmPCXxWlaYxLmTefYZcJqweGKJVpesYEafTo83o4QM7dcDPEnnH7EBe+YUQlOdB1bLFx",
-	"Kkj6sC/huMnlrz60m+3Tm0KyMLtmbgiPULiLuXblQ3vRrlHQ8DdjopJXnlSBxGE3+yLYk5JFquzeqgYV",
-	"fwUqu7dv397KyB7mZytEfPH/fefVL37w+Y//9ou//euy4oXtOfGsW9HlBESX3Wr13ert3WrVtuZJTtmD",
-	"Udndrk6IKkDE0is316p4r9k2nPUApHd/rFsntR2MAkjGim8LWdm9g/GoyWqVWpOxqS4rgcHpfLNFr/dW",
-	"L3ohC0uhUdbi1lrcMuLWY2Ym6Hhuv88EA7nGk7uATcoY3KsguiuUES5bFHMFdYv93EZUAW3aIn/bETXY",
-	"8z5rGbKLTTAjRTRHxAYtWxlH4xTPGRkxbaaojaSpZI+B99b8YZ3FpRw7WIrFVensyihUWPlWEx3zYufO",
-	"oQjHFfolSma6MeUo5WbVDcV95uvlW2nd4u0Ftd5DEa46XM35Tm6u2HeCZH9NKdeUsrJbOYC7hmHb4ZV6",
-	"gwoppItIK8ox9K9pZUF4mpX4Q2ZFemYw/9dBcivPcqNZJ0LC71IDnufGeEe5uIvlfCzesVc9M94+lNov",
-	"EgcOUbllaawbVDLeJBaamnxp68swckSaJl/a/jLA6kcsUf733G/oplBdOYhCxJlvkP5AQwpdk7bOToUt",
-	"SAzFwAISDph1VzQeH548/kb97uH9/W/UH9w7enJyeNwwRKKBcPWZAh0Np+U3Huz/Xh3fPHj45OikYUQH",
-	"CAkZ9K1p5zH4TLjoEEpwKcwzXRr3IqbULjEcEqZnLULOQgSWAPTQuMrODcKe05aObAAbfJ34UfYSnwXX",
-	"gY2jt8JSki8I0g00vJ+sLsbCQaxeGqGHTcdU2EREbiQsWHOVWlx4mwiZCE7OtYWhblwTxUWLbZ4KQvbd",
-	"9nh9KUnATzZpDzODg/azYxfgxeqyKEwLoeflGZpXN4XUdfMo2lOAEiXxiomsl/hzbEpkGPNzwOCa0jq+",
-	"uslVHZ4WubYXlMVPqDpbSijEugpAmJOLfU+TkMNZsYeGYYHCKKoEM6E8WBzLuJ4KXp//X794+f2fV4KK",
-	"f2ESbTeRLz3NH//aqm5t17aqtXq19tGHX936+s7T6jduf+3WNz/efnDz6L1Hdx7XTiooUUJ708bPFRnK",
-	"WHeJTbckVGvW6+tFZvOrH37+jz/64u//8NV/+vuJOdlYpqWn5GTV8UkNmQDD5gLjnrX+WwsOtrQ4jcd1",
-	"fl2gbFz8OsdyLaMvZs0ALjbQELUAlFsjTc3GhBZIJUwUCiMbTZeKXyCSGKHIMusuJOArIofCjQUiDGBs",
-	"seEjXKQRBlbhVEzoXdIwOjCIBCB0NR49PD4hk6NpnIqhuf9o1HBRyhgej3EPm+Sh4+VpxHoatWDYOhn0",
-	"cUg2gf/YMAYa2VkoyO0XyLhPBQQw2EnwGKcxnZEtZ97QQ5mlmGY6jmQGMLAyjMDOBZSgAuLqRKXKbq26",
-	"s7U0EQ3KdbR9+ezm65WLZ3PT8PfNsV411lWrxfpgJa9lrOrpk6zdZi3tGXoW3gtsdKd6x2vU3gbHWPGc",
-	"UBh6JSMLZlMbT7pcEdrv+3Klk2w3KwtuWJCMZtnw4Mx+lo7GMMrc681z1xzx0jgiWKoM1ZekVq1WsczW",
-	"UszRQQLmM0UMYlMJG8EIB5vLNa5AooKoSDiIaTMaEaVlzEIX7WAJTgO5G+DJQISEK8Weqr4DxeouprIR",
-	"eG+ioR4DJ53pKyDmQG8wYehESL4E/Pd3a1vbOzdvnQ6q1a1bgvbY72KgWWOPNN4F5kyJ6tMWC4yq2vif",
-	"fu/34MsnJx9s3A78YMo20UNJ2LcGNCKmHWVrxH05jUzAJxECOA0F7YBaidGhz7XViJNRu0SSZkTFGQR9",
-	"GJbe41AQb49QAuwPXBJAqdjzPoUgBvRLuKUyenqyOjhu5zax39o9gOBVWLeuWXurF9stwEhWb/3RI1NH",
-	"HGPeM3uQ6vxJYhtPkuWMjOKiRdnzPo+ZqlMNbwmWnA+qdyGu1EZJoHXArIunbysz9MbLn//dF7/+X1/9",
-	"6C8a3qD+VRiP6vFA/K7haY3EcMIVsRE0e5k0QxZFVgJDMavJnEDppS7miT/HTITHveVDNYP8q+QGbuNL",
-	"cLSzxlnJz9+xK5IJxreB/E0pI0aFy4dZGFjJIgdl5LiTnGMG4+Uqc758KQ4hf+z3u5Xa9u1qFf6pAsnr",
-	"R5SLbC/7cHES8uA3Ng6g/fLX//dvv/0fX/78715+9//5519+74uf/fzl9//k1X/6+9/+1R+9/P7/bnay",
-	"uPegouQgbo3hjKaA29lBPUr2O7lRHiRxzgCnEaP5BwbxF/V0aAhrNUfN/6vz/uFxiUfEHMhMdEse1rph",
-	"NbWgYmOqEaXq4KgSVNpc0MhDSP/Nt3/w+V//4rN/+ncv//CnL7//D7/59g8nMdNxeRPM9HRxE4iqm2Zm",
-	"Ld7n2Oi7t29lVzqWA+0lv7FOD+MKa0GSgQjiLRV1Tc8yQO+Q351gWr1XCSpDxjtdXdndMlfPaQNVX7hE",
-	"4KuQgygL1x5obQEMx0VQAcN1OGtZx9eu/ErljnIOIT132HMeyxmo8lSdBcSuw9qnu5aODacGFxShOQ4s",
-	"540t66l1gnApG5Gf/39VRiIzmCsxEe2TNjdqrxUwhrEUHfLV44dHkKx0KkA07nFl6JybTD+WnZj2bK2u",
-	"WGoG7iYjwGCfKOgOuzJiIO0X6AgYR+tsB8k6TmoMKPJRQRqeVLXxMRs1ML/KbBICUoJwS9WpgEQhMyKV",
-	"hl1zTTpMqzSDCsc0ReoD3fuas3TGzWYnQwmikAqs3wryxCDKy8rxsC/JrrPnXGUsaElePZporlh2Ci6h",
-	"D2BT792+A0a3nD6ezcldXk8TWT6/nrlYyzLrxKK2teWZz4Aq4BDhz0SkSWT5lMfbSDma1SYTfJUmIyGn",
-	"ENiGV8Ea5uyd2OQpi0nbdHTJtg1PbF6qdc07CG+RbW0tbqxY3PCMb3mAJQsIHubu3nhh7/LUEDEbXTAf",
-	"dzIvLR4eNqtq1vzKhq/0iUEUlUMlDgds6u/jNivXdmqPct+gEwdCedxXdiNd0a5zFmci8aZxwAwOcj+W",
-	"ZrO56NQLPEjozSqYa83OBe1gld3Ky+//8Lff/oOkqD8GJcH6AfkfV1T11FYV7wg34TzTwnJes6CiDXN1",
-	"cQzTEKFrl1GNjKqzMjrjOv7wmgozjvnsZ5PFokjCLHW8gUHzxRraQxGNCCWPDo/u3jv6EF0SVihJ4u33",
-	"AA/OepxLhZX1Ea4uB8EeA4vXhPmNI8zYQYYeu6+Q+rpPZWiupaolKezO20RhAyLkkBzsHx0c3r9/ePft",
-	"iuV6O7MgqBdq6wXzyii8XFH2BnueOHasSJs9Q/cEGco4xBK4XKAKqHYxVRvdhOEAAEZ5q2vHCR7YKCRo",
-	"oNLuRwshg8HuIzQFdV0+UEemuJ45SV04yteOhtOuYYi72wH+Veeq3pNxCulXgvKOUViu6uEgcV+M+Ues",
-	"lm5t7JNOkcX9IIH/igt09d+xuJAAJeNeqwWVYXcESeH19kCEqjLmT8mG4kLCX1vGSaT3Htme2PdLc26U",
-	"TnfGozWLjsI9EeuEmRWTw6fdkaOFYIlnDvj3SiRXI/xEXLBZCv6Je+71oUWfvKhMJTQWqABgks+ReKCt",
-	"Dy/bYsGW+T1uQ48uTtRQCdd7K6K8B52Px4NmBMuxJrexyTnH4XTqnCjHdDFQspwWn2q2ahkRzZ6UmeQF",
-	"YXLWlGVllOXwnMUjDFDS48n5Tj0OiIzCPITDJUnO9LpBLq57jLTkKNHQFroAwdWGMS55cUj2PM+jWRzj",
-	"K2WwQR8ZieIDHmkAGZ4yVFwbzUKnyJthoxpWMG73Y0kHAj5+MXUQVmUmkGXGFTFUn8gY8t7ignE4Nbsd",
-	"y14+TKtR9TZAe54EPC4zmiRQz45oxkC0XGgYbxrIqzmIa3DXFdWsMuexENR1WZJ3A5j/9CobEAEAzxGq",
-	"SOPDw2zEBbbjDH0QVZxonBj4QIUmRgFzWKoBaY4g+kR3Zejcn60uU6fCaJ/9mLWZbnVNA1Dg08VsHJgx",
-	"IEgbRvciwqoXpYugc7uAb2rjWW2MRySVduVC8YqDcBGeCsxNxtwem8k7EFBTdPPycmFPRblkWJgisJoj",
-	"OVwqi8godobAZEIinoAP7ma1GhD7u1u6HiQoMyB5JdIyIyBHu6Yl6Kmyu12dI7YAprnSuAKQxFPZdxEz",
-	"7wLS8QxT6yJq9XKSr1346WKvVQgc6SmIzEL7F5ydPQxYB+uTiy8Hw8I6BGAdAjByZM3SXXtwAj8gwAJO",
-	"LZWPk+FDhZbT++bSKtt3A8hYIx2Yw0/YNfzWKBzKFYX0VQ5ImBABVngG24cisZS9wBJ8HXOGvO9UGGYV",
-	"DtgmeYIQGB7RaBAhAYSLRYhMgekhZiE2CQZMDpQF98bzsZeiVNhwH+7AOBGvw9p/1RgjA6OubV2mbMzl",
-	"xJwKzBQxV7YReMwzqYSJGo3CxD/TFUm4ZuyyUc8cwjdI7lwReQ4hg6cCsgeN2ODgK0An2oWB2p5gphbK",
-	"vIVI5lD3xkoCIflS48B8vXEghY5ltEuE3IAoxsaXN8kRGzqR41RgbimJKbgpB4rlRIl6sk/DGcKTxBhB",
-	"mkwPEYfdyBcqCc1cJSxGKgnMbc/a7/fvhaV0BdNHac3iqeHzV2UkW7Pma2HNrymjffvZ3+KsbtA0h6LJ",
-	"NtLw5Clmq4eixUrWz7EwbvMV0Xkq4/BmdUoNHdfqZRXSgXiIOQ1nEKRe3nD22tlbzCau7S2rsbck9yuJ",
-	"Ul1NRZ0Ws17YMTjFgFByxkXoFfqzznpJrN9IgTs/U7qGqjNnbdmFR4H22OwOJ2mOgdslOdm2cEzDh3Vu",
-	"eCkzCLWVJqJDq67mjY5HOdFe5gbmk6JVpog0pTyzykEKG+sRqN3a1nYwRgh3Ky05iBWru5fTOAPgpjWv",
-	"tcrnP/zRZ7/81Rc/+ydMzkVJwPxH3Uhft7sW1y0meGW3srNVSTNnrdjR60fg10++tsN5/+HDj+8dfVg/",
-	"eHj0wb3HD+ZJGDQ7sOJsjgWWt1TwXB7iOGKF4SBsrFwWPSwbG2drvRdth89oMIBNhLnRawuGpC222UuJ",
-	"mLj/c5SrWdtv1vabkSXfhJKn7MCckAkWCXxmedjfSdEW0NG50rxVLOWaQ32cPnYFNCxNQnMgk1setmGt",
-	"9l7yqR4DvMCd9zZvzr7LQUVLTSNDFqvLlkYwi3AAACszNUh4ai0lLq7MARzcpJhImiMQ1C4DDrjvrgQU",
-	"4gdz1UaJq7Df77sYgau7DXgH6jZi4r2gYk2udcGG7tvaVvo1BoLbH7YzIeX2y5vp/XHvV7d2lkxaTNZg",
-	"1oVo8/P1rbikW+HArOAyuMiXrJ2D0H6/hK2jPw8oduKltiiUVJFGDnLkno2TthZ0L/X7TMgh+JVt8S0w",
-	"XU8oMfv9/hqseA1W/AaBFScndo1XvMYrfjPxihfhF+VcwTmxTdPimoYx7fcZQhcOKRa55EJpAGwg6WCJ",
-	"keRUbsLMfr+/arfeleTX5FM/K7t9slgS5VV440C/cjmIS6JguL2by0PnsC557KD91l636w06cchMtINh",
-	"g73FCE6X0Uh3CxWxj/DnpTjrnLsx5+qalWKtAaaxffIsm93DQF6zCFZm9i6ewVssuwK5C9UfNCPesktl",
-	"yOGocKUew6+v8UItegxLLK6hp02qWBItYsXmHu/EFDNg5lvtbL8vKk2qeGt/YA7qJ88M42gyGrP4YwbD",
-	"grRAiFrJS2WAoB38uRJUBnFU2a3cQKqKYxp/4QMb/oN528qrPJgUGYRrSEebZByBDmaOxTot43TeXjSP",
-	"TMbqu95ov2+7MrdzkzySUYQxrRghkQRCBE45xNLLgm1mfcq5SRKJiKC7MWMkObrK0RFDQdIYoFxxAPP4",
-	"1Sb5EHCOoYBiv2+zLGB931GEhmFs7hl60Yw80yC2UTOt8aECjcoZLnuubRv9iLZYV0YhgNedFMEtQyg2",
-	"D83iuIhthvkgSsE8cbzqDNY0u2quDZUzEvAkJHEochzyCsJRqNeRhbtzAWdWgLBhcM7RCGjLHopvFkq3",
-	"eBiughVmalsAanpmDiTEstmilucUS0i7zYPy203W5ZkNSM9Abn8SEKpDCY1ukgYe4AYZKLO6ijHPRuLO",
-	"zSjNwAkwOsw9byVTwAs0h9cbBzxQMARwVdnFM9SKihFxpy2EHTfHBPKFXTUtwfxUYNTY31GwPpHseP1i",
-	"ezx3180xO+MiBLD1kEX8nMUj/11XsHny1Y+FHLra8TwGHDQI/+PPM30PBARXFszbdqn2IIO9TRW6xUlv",
-	"0Opa3GhNhlAXtSWVnrhW+e36KfRwnjHKKrH7gu5il9lrEtLACw+lV2gdiur7dRQx7TAg0gV0uXULxq9A",
-	"1sA82dVHcpgt6W5DKwVSQdtuZoWFpq3iu8SVDeKEVbBF5cy54i0MN/XKxCa5ez1GBTydWXCtueioAtIe",
-	"SRqSJo2oaDnGqAZ904+SsfLasYzx4tnF/x8AAP//",
+	"7L3/kxvJdSf4r+ThfDGSphoEukkO2R0buz3NnhlqyCbFboqWprlAApUA0l3IhCoTDWIYvJD3ZJ9Wq11J",
+	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
+	"hFaV3eeVAY1pn2kWw6f9weBuaP4ImWrHfKC5FJXdypOeJFSdqYDoHiOK9hnhgrBzFo9JO6K8T6gIScwG",
+	"MtZEdogUjCgmQhZXggp7RvuDiFV2K6qvGnQwaNRq9UpQ4ablbw1ZPK4EFUH75gnzKw8rQSVm3xrymIWV",
+	"XR0PWVBR7R7rUzOy34tZp7Jb+R+vJfO4hr+qazj8Fy+CygHVrCvj8RG0+xw7G1DdS/pq20eW7s31gR32",
+	"qBAsmtUfPrF0d0cSOzLrfY/3uZ7ep4/kiPSpGBNtdotQTfpS6fQe1Gv5Cx9Bg+mhhKxDh5HGV/r0Ge8P",
+	"++aD+cSF/RRU9Hhg3udCsy6LcYSyP6BifCSLFgJ/bwi58lrIodDxrJ7g94voaRgrGU+v+EmPkaZgz3Sj",
+	"DU80zfE3l2RAu4y0WEfGrOCs4wuZNe/TZ/eY6OpeZXfbLrT7nCy10jEXXRgV3tWcic+5Qx0Z96nGbbt5",
+	"vTJ3R++GrD+Qmon2+GM2nl6FfTEmIxmHbvJtGkUsfkeRjoyJ7nEFFMGMhyldJcdMaEK7lAsy4rrHBdm+",
+	"TnpyGCv4nBCZlgzHSHPsuySUTBEhzUtd0pcxA8rTZVrBYx0eK02oUCMWYw9B0mSP0ZDFpJmazdYjNojo",
+	"mIXNPXyOmrZZDD0TrrHl69vbAfRzvXabjHo8YqnOONyzkYzPqmRfuL51j+JPgrA4lrH5W0hNzthAV92B",
+	"wAElu5YemFnn8kdjQLVmsWnzX3/yP2z9z0+/8nuVvPNyjys9j3Rwzfpp0rEgtdhelFo87EnBPuCRZjnX",
+	"64GIxniABuYxIob9FosDswntnuE/ZERhn7gio5hrzUTBkOH9Br5fKXv5YWxH+I4Z6yM51KyQ2sTm13m0",
+	"ZtGrdwxstLBP5LKrELiEZ55QdVZIUQxHWYU128ZNP48Vi0Uxnxy6n5ftyrdvOntCZ552xdpShIpoSUaU",
+	"ayBYFNgnGfWYMPc8Znh5BUsz0p0CRmpaKX2+YHAvzDBjpgZSKAZS2IEUnYi3YdxtKTQT8CcdDCLepmYK",
+	"1/5AmXk8T8ZjngxZZfd67XZQAZJjvosZhQdh+6pC6kaPRWHlRVDpM6VolwELM3RqMCACLpR5AMgbvGI3",
+	"gSltNn+3Uqt/9OFXt79+/UntG7e+dvObH+/cv3H03sPbj+onptFysz6E0cG0p5mp0lQz5CNcdJUn+IRG",
+	"kRwRs15B5Y7ZjCUWBymnn7katttMqfIjN/0+sjuVNwEY14ug8oGMWzwMmVhuB3fydpAOda/a8Q1Pb6G5",
+	"N6RPx7BaoQSyufb9U4y0YxYyoTmN1ORwTB93heFUNFpmaW6Y/ZteGu6azCzKsewzlBNGRt4YxVJ0CReK",
+	"h8i+FYvPWXwFJxz6fUcRORIEuOZeRsThIYkYRZrEtSKR7OK6ndOIh0udqO3t1LJ1OItCVdn9xP45zRyT",
+	"NbRSC82wXxRu2lSQFiMhN7JeWHnxNEg2xEl63I45sy/7BLp1EhE8sd5duKtJWw6j0Iw/ZjQMSGtoJunH",
+	"BWdljzDa7sEwaZ/BJO7TyPBvttwu5B9et1Z93/bE1U5OBg7aLJod+PoPL8rFuHNfPX5wZJo9kvoDORRL",
+	"Lsr1meyqAw1ProhjyUQN272rYVQTQ+iBiB1UTqS8R+PuUtzpen1n1gHRUjYiaLvwgLjd0VISePTqDgh0",
+	"D6RCkDq5z98PiLSUQ3YIJS2qYd2oILfMz3bx7lMxXo7E3S5kmmbhjLDX6FAeDWOmJhZQSpQFzc8sJEaV",
+	"6g+02iM6Hls1NaJ67azCDQsZV3fIlGKKdGLZR42IhmHMlNojzUdMx+Ot/Y5mcZMoOlakVyDfVslBijvD",
+	"bozMUR7E8hymnmnaaeeUjBg7QxU45t2eJvsP75IzNlYBoTGzgiNqviwkET9jVvow0r4wmyBj/umyZLNe",
+	"uLNeP8hsqJH/gWabEzegSoFpgivS50oZeUDGuKjr3dAjmRaNAj8KIgUeyceCnlMe0VbElhOOcsnHMNXq",
+	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTFjWCJBUJr2v3WLiXWIYcxTMC5kjGZ3hDcRXVcDCQsWbhfRZyuhwl",
+	"vjGLEg+TLhp900cDFPep1T3AbrdOxgNG+kMFc5kcwNXy8JC1I2ouLVWkOTm0JmjQtk3rHgDzs9eBdp9X",
+	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOnFB19pBOsL3Zb923j6Fm7WwIn+DoklbsEJ56w4ts/QFrg4bpHSFF",
+	"3ouUPe7GTHPcvz49HdZqtVquTQ46egR+k0d4BqaX1PpEyplx7LFtpBZq0pUD9jLkdXspO+aNWo20ezSm",
+	"bc1iBXT9jA10JaiIYWSJElphFphdxKhidvTTBxF+RS4EbMc6kJgIDWNBiy66l0ACJ2BZmWlAmxzqpEHN",
+	"HAcdjxvU8MqGZY55i4SmH+vEImdCjpCpRoZgW2YaGG1SMwpm7+ajw5NH32jcOby3/43G/btHj08Oj5sT",
+	"w93ZrqSMo7duXs+YR2tlhq96RgdowCxyxw3Wa0o+2L977/AOGrKMQiPjlHHbSjh7pEMjxUhrTJz5tnAI",
+	"LSkjRsHsoDTVQzXvPOKhPsZnXwTefljeTJi+uIn10XsI7TAKLq9pJ486eT4wdVQzOnDeAxc1gwll241p",
+	"xkQe2ptcRBdyhwrPgDG/JI2FF7ElGsd0DJ+lplED3GhzvY0oOaL7oyejUFVyDdqZRUk1n9paHH7egrxP",
+	"Iyra7KBHBS4JDUNuhkOjh6nFgXMdTG6+fyk7jWPW7YM3PI+2pDwZyf9Sl3Zr4oc8gtOn8dmECwcMWaXp",
+	"6CQXw4nkrg//9AS+m5xkDUlBO2ZUszAgdSJkyEgoBQvItnVUEiqIjFuGsu3g8x0uuOqZF67jF4YehoS2",
+	"hFmpKBoH5Aa2pOkZs4on2E6A0ihDxaVgoBJMLnD9ZnqBd7bfu/lelhpOr6X3uBvGLMxjn1S+NWRDw8pV",
+	"33TQl4JrCcv2NIcfuQYuVoDJP4QZ+pls0dpEGLwkYc4Ukx/m3E/35Izm1ycKuvmsew0Fi/LX0P4wL3og",
+	"sGEI9s3Zy+EeNG/hXW1QnfEbhlSzLc3BPzZ1vp1bbeoHFHv6XAw1y3KGKZo3fe0KZALPJRTvCqqHMWsk",
+	"q/w8R3IYDsKFZ3TOYsVRTctSNFgrBRZyPKa5BLzEAceYHOtxzJlKev8mFzIZX2a/MlOdca7ucRT4S7Fp",
+	"PEt9+uwuPl1HPuQ+TWxLUBkK/q0hsz+bjcv2u96LK1i0dh0u3e/UJP2Sl1p7RwdyRKRU8M/cHWTPtA0k",
+	"mpwVjiLb2sw56XZvrvzT5yL9bX1KIlqKLjkaM9NRytUgohh9l0d9ZmsOOh7ft88uQF1SlGJW88eMia/b",
+	"R1+8KF7ilD6+oJB5yXzh9Vz/2YT16ax1XjMdWi8NQnPZMkdpQbtPtEhI6B6p17J6f0bTmR2VFGCQS7nY",
+	"luzC2TnNWKmLPAzlSLvpl4VFGvB6T4odx7Sujxab6e2t2xBLH/qIDxqdLvsDkICAVKvVPDVseotnmUqK",
+	"rXof8nNGuCYt2j4jXNi4hoGMdRnhzLU8FJpH042jScnpqmBusFJjOVHyqi08qYUL/I5m55x7MOzJn7af",
+	"fnRy8pBYO9jUagaVZ1syDs1U60lQdt7F8tHYb4oy8xroEUFlxHi3p+cvAqzuE3x4mjqkIuGtBmLbzWod",
+	"S2oZ2PyapX3sdP3SfqrfVaV9e1euXtp3c3qjpP1lBPHl71PRoi0pv6+FGi6xqJdDbp7OWr81U4yroBZP",
+	"/KpORggqMqCYzKaTOIk9Us9KzQnvkcNWxGbI0bVqLRGlrWgA4xCathc9pSEXXU2js4Y7SCnXAuRclHHZ",
+	"bsF/6x8UuG5Zn6IQls48uXG90Bo4IWdN5ayUeHGoWFxC/nqsWHz3Dl6Kdo/qhhwwga8tsg61rdv7W9+k",
+	"W582tsp4Xdzg8k8T7OK6GS10egWMNul3ZUaLp/81YLQwkLVv3lVsnFoXZ8TeljkMaSN3baaZe3o1bK/5",
+	"C5Bi1lmC//6YNJNs0eYe5PuQPqNCuTxn/LVKTnrMfBJtFotMXLxyqYptPuBmaj4dEg1PpKn6qlkJljP3",
+	"76Tcy/6W2ATYvPPqM1/L7dYS+lnIadQYxKzDn80XZswJgydne6m6JQTHR/jUm+14SmcmW80vvZ5+LQpc",
+	"UssqhNDruvkUdHoFfCrpd2U+hdfsNeBTdk4XoRCufH8X8kBczs2+MKcPLuyyrHExYvvmL/yC1OzprBVf",
+	"Mx1aKw26g5riQWJMLx+QuAxLRi2ohPWSq4bKdpy6VHMN5cvw06FiDc36g4hqVuJIzTakZxpLZrMYN8xu",
+	"znqZYrbvtfPGnO5XZJETJ/3KOeXkDC/Ggupva/mlOGHPdMnzP2cSyzKnFQY9SQlKg2VMzzc/Ur1ph9fE",
+	"kGGSwFF5/6VrJDdcfQ4VWSDWenKtr4YSXCEVgD3P9TNq9kxjvhrXPdJM72wzs0XvpDcwA/316md/+cVv",
+	"/sNnv/7N53/y01ff/dFn//Czz//0O69+/O9ffu8n2WSaOeA2c/JNUuLS9JHjuieHGgb8bmZwt25Wsr3U",
+	"t24//aS2dfvp81pw80VBT4mYlWN4XH4GaYiJlQ7fxR6jvPNz6DLklh+kT7Kbm812h2nKlwreyebXPZ8X",
+	"XT95fXCImUYKF8MOcmpJHOZCSWb6gXnc5vBNM1KXjziFwkWUhuRNyHfVkrRiKto9IkWAWepUkWY2s745",
+	"1+xtO8ud8Xm+TLuMKcmv20Kx9Oy8SHguLQirIbY291yAQIodJm/5kWckz8LFWq+MCV2uXbRMel1RosTj",
+	"deWCJAxjpWDQstHFEA2ePtUuxQUii+z5MiOWIWuEiEcF6TqNQUSFzZtquJQd99nl6rgXlaZxqh3/eF66",
+	"jPvR3uWCJElIDLLCGuQCQZLQHhFylBLWqmTfZgoB6gBVpMW6Q0EgFROg9iRTBEyaJXVdwTWnev4hSPyF",
+	"ffqsEQ5jqnMNuzbm1SWk2sn06RiSm2amh93YvnFzMpkzJ4/CLDgXnhGVIE/mOJWZ4wP33At7Jsrfswfm",
+	"8ayvYTvP1zCg40jSud7Zh/Yxa0uabxHTvGOTzo/N85hhGut5pw42xx+jydNW+hSlYv5KbIdpRQ51I2Z9",
+	"LsLiI9RiesSYIPgcixXCSxrxk+sEVA7v8ALHKjca13qmy+945kLYLb9Rm97zCYrpmF8S6OgJXC7hfDaI",
+	"KBdr5HemQ4GXe60cL9XvdORuj9FwRlh2V7qAVq4DdDKykAwHRn6D3NJy0YjQTYOrRl/GLN+qFw7ZQjIZ",
+	"ezbgMVOz3pkb0cFVIxwWjGcQcxlzPZ68egUByYnU69ii2cFwGLHQp2UhCEiAOaHI4hoeh3oQyzYDABgj",
+	"wDGtozyuF1SebZkOts4pgEgq09P7rE2Hih2nOrRfQbLEPdut/e5rrnf7+UgeuzHYbx6mh+IadyMyc5VD",
+	"zcJiqwn8roiiYzLqSWBRZpqEa5t4O+KKEcD/6QG6h8Ux6ENiWE5KP/ys8rR/6RAabJ9mTQLH7W3rUjAV",
+	"JGd2DwbVpgL4JqBN8BixZMtQJ1ysr3M2yhP+yqEPnFB1lmAPqGG/T/PwEk5SaOZGaVJzOMRKUeE+UNue",
+	"5GRc/m76C5O5famr4o9Gsmd5FCmlP+arovkRb2Zv9wglodQWgpALLSEr3Kk7U6szA2iEao+lh5YjczwR",
+	"K8ocnnMaDc3pUCzqzFVDcdSzzRGALHlOo/sqjzFHEXdgWIChhfEd0Jo5tyBSsGd6Jj8GyI7afEHPgmSv",
+	"rheXFkwKQirydFjrn5ujr37MLiFMoNT9N4t3lYk4H7Ml3cBuD/LuAVyFDtiRLshUODG/wnDee4wa5lKA",
+	"dPORw7Th2lrgEf04i23z8NGDg8Pj47tHHzZO7t4/fPD4pAjiJue+LIrQc4+FXRYf5sc1tRAAJMf4ZdXI",
+	"cuJSq4AZAIYusLs+DRk2N1fIWQZYJCfh6jLJw2wcJpuLZBVfKc8K1rEMupIDO5mzanmEya5j4Dc5kzBl",
+	"m4a9m0u9UmdoffpH+uCuk2BhvxdhcpuYwdUa3nAw696+tdtLfT2GxcGHSiGGQftqLivLJ11Q5oe2ewRz",
+	"xwOo0hGQkI4BDLQvhe4ZDsE15mKST6Vge8SMysLjulIR2b0bsLgR0vHcLYGXja7I4obpeqEXcMyLvWIm",
+	"VPKNPIf9/SJpuGmx5pvoR0XgVYdKHoCve8DkIGKG8ZKDHhdMAX7poehGXPVIa0ya++02G+ite1R0h7TL",
+	"pp03qZzP7WQ0+YhQTZGyvDWzpjOnYZ+z2D8C2rROfzT0mOkiqKX7HonJaLZcdNWC4tSIct0Y0Vhw0S2G",
+	"6tuHOlRCE80iB2lrCzj0qAKcPhbC+ioHTVXbRS1kpuiyfeP29lxJP+8IHLHR+sX/s7yqPC4ZmyryPqOx",
+	"kWzkGRPmVJmvqOJtD4+7QP7tDJ3ijJXgzbhA66PrdkPWSdNT3G9qVx5SpeyuNF3NKBfqYlgiVI6yJFSi",
+	"qTuiqpQgilVikrgG2u6zRaBKfUZUtbH19N3c8IS0uf5QhMspSi3+6ZS9usQhXyArJIA+tCV8szbbIeah",
+	"wZO1zcFFS82EAGVpYi3YCa4/nQ+hkGtHPIQenlCukVrj5wMj7EZoVsRvDkVoLYEpA/2cCS/jKUqMadkz",
+	"ukPabkwBuT4F+pdwiFXWQoSZiYtwP+ng6eTd89sZ+NMzEwI0fU7X63VP97x2YTLd+X0ashWB60IWDhES",
+	"muWaDMH/ht4sGsWMhvnm5bTcUNbXNmnemGgiSCEMZUY5b1UuQk1Kt1dkp16vrpQe0SOXf5bjjEJc/7w6",
+	"a+lEtT3C+gM9JiPY2ckSWNPBOws7lrBcT6OvujwssJhBDcVYnvOQxVBPEOGgkzswlxsartnw8WVzH0cP",
+	"koe6LeGRUkzolbxjy/gyFvRGoMu6wPAnO9o60wcsVlKAxNxi5jsJ1vYSTDmVs10ufzrtP3bnMeMcSbYh",
+	"5Rdxa53Z1qmj5GY7/4osL7aUFFaWkD+WDBcC8tewGkDauLx9q4xxeQ4MAFCeeCgacKinjtGRdIBMS0dg",
+	"LCO4LB6LErMBozqNgbdq2MWy0S3pcI35URqqMlcUSgdiJEuT6mj+dbgK4chxzisRjo7t5uX4g10C3J4P",
+	"SvOIYxgKT7ggv/32D3/77R9Vyfv+vE8EwgeERc517kFEpipif/5Xv/zsH//dyz/62csf/P1kHPzk5V0E",
+	"0wOHV3ClM+tQoAHUwHLCRTcgdWJtVwAqB3UjAjJHQwjIDaJkn9nnE4WhFtSDbaNCBTeWVRzSw09Uqcyk",
+	"bF3H7LcfuKGkv0yrIBO67dR3x7LPbCNPJ5bxJJXoMs00luMD5WEWLjKDkAlzxgqybT27Lag74EjiXMlH",
+	"cx1dFLZbMXlMVATsL51BmJ6KHXgy+cXyCPMOwtXpnG4E6spoqxvByvlq2bSguQXRFzu85XWOVKJpakQ3",
+	"rwfFF2AGWzHcIK3NWpt1j54zBB1BbsFjIkdibTzBX8hFS9BnYp0mbln5g3KVF+XK74m6SHtEelYzo3mx",
+	"5XljBCEtl6mtQRO6ROiatM40l1vN0YEgJB29d1A2yyjPGCIpoxALSBYpQ/O7XsJ0llWp5sO1LaxL4Vzz",
+	"FkIiHUMHXDkDQgKXlGOW6kCYnrahhJGUZ1ilkkZoi1r4eiTGsdzEOhe9klszLVN+11pISpiV5uqdZYuW",
+	"FZRhMtylLxXWVRVja8t5R5XDec7nWPvgohpRRbr8nInEo5/WZxxf9NHATr+5IMNXjp4CwbztNmNhfni0",
+	"PX8tzL2AopElzVjLIVpM511Mc9ZZRHiWWTtPz0/oVspkZq9jemkm7Wg5RoFJsjZ1VL1U7COvPFlZXj5W",
+	"+V4J0B9zrUuTclKLtWmfkYHkQkeo5OWgmyzNPmF45VhnYEddaspXI+IoN521yTcPxINOJ52kAZEistMp",
+	"mWmB9/yBecn+aV6Fhtt52vVQccGUWkAacW84keRCtOY5jjI0stvaeFoS6urXBj7ZMMZkNsPuZrnSsLqn",
+	"OzNzCe1UMdC5b9hnyy9ozNqMn7O4UewJwGSFRjmqf8xEmKL2rDBsGb0XPJVLWo7Ur+y2WdwFYxllYblG",
+	"93vBmZy4jaktmjzPQeZGTLacs1nZwaV9M+ktc/uQOX+TpyvtpJkTAmQu84GTZibSU9DAVjZ5Hw19Cz3d",
+	"iHMRaR6yuM1EItxIDTnT0wjPUxjO87bPltFcxu09uX9uVMpbOL2BNTO7mYu+sr6ZbN/ySmYymvWxxtQK",
+	"rJcnttdsDzQ9rj32xHd6Aafr6iMqzCiWdBOvLpPMrKsk4/BGrWz50Sm17gk7QPwFxLCt5Ex9YDcxk6i0",
+	"fX0p97FnOAlG+6Rs5NOM0rqlxXFeKF0qDej+7uzRLIw0X1Bw+xizbtHIQ3gnKa2eK71NCAIXObUpJlTm",
+	"DE26Ti5WlphJKdZLDNdLCFPWtzwDBZwYi98y4VCY499AqI7FyBFPzJYl4zEAUgaxbBeVV/y7ge83b4Ue",
+	"uqjzOQ6H7YWg0x4mhszyJDFx/ES0zXoyClmspixcSlMBWQS7pPl7z42QfET77EUzj3ymcRCnTsAd3uVa",
+	"YTo0FUQOcJSQbs1FlzTfbQZEDWibKciwCanqMRWQet3ojds10u7RmLY1i1WVOES75rtNm2FqFEdCFaEW",
+	"kp5wQfqUi8i0ddDjglbJPqihiqieHNlAdKtEGfm9molPqO/cqtXgn9psV1SWXp2evvsvAT/P/EO2CvYL",
+	"cBKWTA5xGfGNPn3WgEyR4gwRzAaxXra8lBCM8sA6eaMe1ZCibrbJ9XKROSMIyay0IZziTMiRaBTCLzi8",
+	"ByoIHQxwCgMZRWqiuB+kXsH2Y8ssTONAcE26TCtyvXZ9BvpDQ/EI9LeOGdqM1bRYEn49hcRBTa4pP2eI",
+	"kg8oEYSOAHxioWThMvk2j1hbnq8zT9B2uOZK5EmvUxNMjSFP4sHXEu/BHBI++cZszIVHHl58qp7G3eMH",
+	"ZKd+8+ZWfZdIEY3hLNhKGaTF4JBY4AWLH564GbDkhqVhQCzNYyGnEfEFEhIqdXBUme0K39/65tPn2/lA",
+	"nlhV8n2q273l5H2sb1lev8EOXV8rVTtxXefvTGpe67sbplMWQrdrvh+m58NOx4I55oMwYIp5WCU+HxO4",
+	"bBNl9uZugmeH/BAgeYiSVdIEDaC5i6VNtSQPD4/u3D36sEqa7FmPDpWG9z/Yv3vv8E5wKoSEkqucKRKx",
+	"jq6SJu8KGcNDlKCrxTqJJUF4YyF1z8gAySBj1hkqPy7DAhA+pcei0A91z3Q2+aaPzjMjHjtzMwx2wOP0",
+	"UJPcXbA/n7O4SpohizgQgeapgAUaiuSrXcxfpUmsDDi6IQ24eipS+aM5ZipUpMzttYtmREVcGfgVJlwJ",
+	"Ku1UYJ4dM/i/7CCgvn3yqZxzAU9HEh2In31cIH58ZAeInw5Tw8Rv7vrBuufdkPFzJqnJtuGGj5/vpCaB",
+	"3zxOT8Uf5rWUjZ7yEOS6vnH79lIix41aWhaFuIczNtCVcjFJBRLhbJgK+NU5TEDagXrATIQqIJiIRNoR",
+	"5X0AMgoLQCwWAyNBN+ocmchjElrRyEh1ivQctIqWIHNmIVUeHZ48+kbjzuG9/W8UYansbM8Sj0ol/6ue",
+	"HEZho8B64cVLSwuQ8nFFRjIG/UTizwgPkou/XjCEtHRZyuuDJ37pNJdC0C17G2bmCmb6nlqkbXL8+ODg",
+	"8Pg4IDt2nRIKtx3sLBvGbHv1xAg/p+KLs7x0OpcLwADYLGxBKx6QEaRx0TMmAkIjZWSuBNYNOJHb69ne",
+	"9FyvJuANOIXZCSTBIqIQC424kx+Qg7R1vtTqVyPNQ4q9D5mOVwMw9xLH/Ila6WR12PMSSGtpTImLR7WD",
+	"FcpfWB2P7yfBTtmRfmD0Q1R2LVJDzEgY83MmUMQxdNKlWwDuSGcYp2lQYOGCXVa8OXejHm/3CPVgbkYn",
+	"dfwqAV1N6hcYkuX5hWIxKPuKtKXo8O4wthKH1S0+qQc7wY2gXgt2asHNWlC/VXsazMhaT2O23JprCUgj",
+	"7hbSUn8bHkkMukukqxZiq5glRVxBTKrrc1FSIjJNHrtm4AM2Zf58hM2ZP/exSRjDULOLKiLvnp+PsLVE",
+	"SIbzkpexh6eBUhz8ZlkLqLefzJ+7F7qUjOeSjGPzTGn+iXE3b1ZtfDhLBaWq/RYE2arVmV0NsoXHkn1I",
+	"VdGHpU4Fyy1XOBGGul4fLnS5didu0uuKXlwkFFfuxrXzuYjqT5d4aS+zYv7kLctfonVWy3fPz8SlKVW5",
+	"uxinZgXq/1qR89Up6SzymUz1afHBWCvBWz+xe+JXeBoQGT0XEPbO0TaGQuOwjwqP16LMYxC0uUfqBTnw",
+	"+ah+85LM01c+1yhiSUdStAIZtRk0QJhqOc8IktcpoP8d809ztI2DxOiDeRngJ3NJcygw2EBWhe3MXYVF",
+	"jTJGSF3BYG9PRnleZvq7EHu97znvNKZmta4rd8yEXr+pPr2cS+eGzqhSV1iRzuHayBhs8sRohs6R6rL4",
+	"kwzhycCEFeyamXSzgviDNo2iVNqpub+4lFBx3tcLsdV2OoRaKH4zAXbO4l2C+qBmNucsSHzZFoqAkZYM",
+	"x0TRsQq8VzjlRQbcZwwHALifUWAr/qXD25tVcmTdDdAsV+QPhmHX9CrYaBfcweBSsDuADoaJ5TVb4PwO",
+	"KhtyAPakrXrt+vbWgILpbnaY1ArbgoBv4H6fC2+CW2I1qOXixrMFNaY7cqaNVftZQfZZod5nupxHTvpz",
+	"3xxvpVOhFhnwjDqcY0rSiKMBuWG/TadJBeQWfOvRR/dI3+zPMO4CDGiPWmYIPmewBcXO2gPw3v2pOASw",
+	"2XqOdHthI/uFYIlcPS6IksO4nWtf5O0eUWOlWR+PZ1v2GZZRmIaXXOE+assRJiNOnGVPdshYDiExHiIH",
+	"4rE1Go737G7DqXCwmTYHdb6LYj2laueNY1bp2mI2ujZRwTGXtYsKxRA1hnA7iBomdIJPM4E3s6yLJun9",
+	"GHuqBNnvdOaLlO/GfFkAuxwzGhlK3gzSckdgy98NNQHS1WZ7pOkLHDWJq0hnSEYHgmRssZMEXAji6EhT",
+	"9VXVv9iAQBrnuWwGZCgipjJQeiAOkFGPpR33bpBGR/RFj/JQnm1lo2nvFNrr80oKUXXmVQeIOQARBfKM",
+	"q+SBT/dOpR8TPeJt5pQL+FCyKtY5iw0njO01aeT5sT6IZd/6jbW0Hqzlqh+kilMs8faisD8d3l0i1BWE",
+	"sZibJReMhapKjlk7NoKgc+ETxWgE4lwIMaICoIq/8pWvNPfsdkAITMTPvDOejYnS6dpSyQ1eCvbanu3G",
+	"fNUsVfMHy41h6uQMVzfu9Ahy+VvMzggB2alZnI6MM3kRKT7BVQMrXhW3zzV6WCFfDpsVEmtn4UWjYozC",
+	"s+zsEbNLs+uZB5UzW2hwfsmsj82TPooiFa0wu+pBqjyMedmXC5gLgY/Py1FDjbg1sE5wbhuoYe8FnKgW",
+	"izDsmLvL7YKXoHLdLFtFKWHMjMeCxs8Fix+5uA03QJRrQidf9LhafUAORX1mDfhUMXFnIqfnlEPTq0GM",
+	"MiaK62hyjV5UDN/dsyXcNBO23oOCyDSLA+vPMfDHieiaBQcFdqGGsgam2Uc7sUUtZ5xN0n1zVoB6fRrC",
+	"8qnCBXGRf1S56I/lJ1sCJhLvry9/euHmZNt+FkOjMBP2QceLzwmjjm3ERG5KbMEipFJkeZ81PpVi7naf",
+	"8D77pnnOZc0a7VwXSRGu8giW04jZnH27cPiPMglk4SV4WCfk6bTj01V38zAiwD9SDlDrEE14WZbfeg5g",
+	"J5jeu0nW4hFCMhc6U78pRY0zvMJLMCmmnUf4EgqWTi/30mXmkEyc63zxb1kPcIrFTsv0dDBoYmIGhkhC",
+	"LJXKRLc0I9ltBqRp1AhNozPzt6Tm3xFr96g2f7E+5ZH5o6f1YEv1VTNjFKCDwYLVHOjWp0UOMpzPel3a",
+	"2Ofafdqpbld0altt58q92m5GF+HWfmM0iVW0go3YvhHbL11sX0WsfQ2FxKVktmUiWV4UUrglARiKaoT6",
+	"qnZOqIXC2ZpHEVz8Pe8VDJASUdB6tKvKvvqhejtNPBvCvCHMby1hXtze8HaQ8nkq5tMZRHu9+sQV6BL5",
+	"1SM+TPl3KXp3U0nyWQRwQ6PXie+dORE55Z8SkN2m7HSaRMaQ8QqpolOkJeUo8vCOkCrHy+di4oAQ6BH/",
+	"hEbcEbJN+ZHn41C3qWhoesbyAd8zd3fafCM0jwrtoipxsNnIv9L1bEYFAYUnFt7INA4MrGQsfa8oauiM",
+	"sQEE63Ri2U97vP3m2H1RtkaGkI1vDaWm+Gdn6Gw4kQ3SA/9lA09wyW180hvjxj3pjR/5jp70xkfya7Yr",
+	"+PCB7exJb3zs+nvSG6PL9H3b4yyi47e64Fbq5dPkXFTeBHb1SolwPtIvKG1Z0GvPgvOdrkapZ2KfnhiR",
+	"zAsGPrV+ftHAZVLkOlzQqDE3StAajI3c32I2dMCDTDQNnW5O7OOMEPMLysdbQy24sjl8aUieichZX9N5",
+	"Lqedrv78Iqh8a8iGc89VFhbILE2J69NXyRsT88ROsZkgPYVZcz8AY/zKxrU3ZsEKF2Kd0lwyg/XJc6l1",
+	"WBqBypVBn5kQenteMqhvMFNm/YLazFRyX63NguCiAjpIM2FMHlAttlnA6ainTFyTxWDjKnDmFxRz+jwU",
+	"Rr4ij08OLgNO6tgqYznwEzTushih4BxaGBck4kojVhtXZDBUPRYaZRd+z3WWJit9u3o7vdpb9osp7+mx",
+	"D8xMnEEYjtmgi3iE5oRfGsbCleZtVQTL3ACfcMm02AHGzDUEGyXvTWAuI4YOrB4i21jPXtmyDa4PhOmY",
+	"1wvEV1PhOinZRSzbTCnTyyKzd67I8u9Mxn9OLV/+dHNGONl7kN2+XDro936NBD85b2sl+SA/3RUdOT3F",
+	"zMF5XiSlefz9MvVV8A1ntZqN7J5uPvtq1tA7e1oXu4Pl1JdkTXMUmPVtrQ9Szpl6Xmz5nXhM4qHYdalq",
+	"1jUA0BOWSthQQaN7IgeiJIlvyDHxZ1JcC3qDcA98MLCowVwBbJBYvLrE0hrWxWtLHmbMIZNKwezkfMID",
+	"lG7aJXQKR5LmWsgIDUMEKLUBaxC/qfKWqTgDxS58uYpIcbp+esEGQiy2R1g9rNbTFD2FviiHuVvm2xlZ",
+	"Nwc8qIiiYzLqOW8H12kUTyrGmI8aupXr03EBniee5Rn99pztQ/VkrBMLCNdw0NUMnAs1czoSfWoIix3A",
+	"F20qvDS0QJRFUWH9FRXl7MgPIR+QC0JJ6M/ItNkLTDuV3To6OEPeLj4bVdIEggFZZc3UOW8nZIRrIuTI",
+	"PzmiXDd34Yy7qGTQ+8IABSNzicwipt9psUYiVu/aNCkjWceQO+afQ3gnBBDEHMJsxGPTpyY2gwRMJ12t",
+	"hkWRqhKQ5f3wrHEJIWfhz2rK7JjMvxJUkin6D+mx+y9xoDk5BoXQXj6iLUvH8viCOQ15LGEG5YNGkWIl",
+	"IELK0rs9m4CZSUsDxxfrciHQHZmJIk9h2Vw+9I0HE1zmrXGZ4qhY2RDk6RR2dOoMrAbUaPYrjZJoPk9i",
+	"JLrhemFseg/dcN8BRLtwKrQ/NfchK0jLdNfX+0B4+YzQUgmnF5FLulwb6Ncu8IM8Nl8j0/UkDPPeVgj8",
+	"vsDM1KJ6heYc7hEpPHqhjbnAxNCm6iubeEXDMLapUDFbTJyAjKEaNgOVFzH3NDB6/+1yQkZKZ0sAO3MS",
+	"SNMykl19m+NOkyh1rktWooQI7pnpACnY26V3OWZqGOkZZARC7C16p4yJRZweE4X53iU6mFEOc9/GBqeQ",
+	"4qZsMTPUtULZ6aMCkckLtiA4BSkhlot2NAynTBmFPc/KU7DR7LA/uaH4y6QkzH/QG54uqKTnSv6LJEE4",
+	"J4V3+fqduQkQNI2zkGHzRqQ1dB/rv5YVVjLkK12HPhWXD2s9VblzilD4C+bZVpaUF8e1p0Po09RgChfI",
+	"k77UhZgEW8PIf9iRHMaW4VBFItndvFh6WDNLox+fHJAQMCSaDUTqpuTxvbt39oiCwZPWmPjunGUUGtiu",
+	"be/Ut2v1Rq3+0Ydf3f769Se1b9z62s1vfrxz/8bRew9vP6qfLBhLP6v+zoSOYOa23sh60+Pa4+p9pytG",
+	"1YN0fuUx9WYU692wtW9WcSa9NZEHpE4ePnpgOA18ysE+Dsh1crB/dHB4LwOEDHn2wU5wfdlcezhMPsse",
+	"PnnKZ79IsJLNJw/bbj4koOtGNThJYTnkAdbZDzP3xzZx4F9YNpe5bBE4rhq0rfn5jGCmUnKzhx5IFwVL",
+	"qbrFlcMKbNTLMNfJO5gpDmYN2lODS69BesJBatsWS9qa3sW8QiXNBCKvCfxdsYxFrE/H1l+5h8aYPqPC",
+	"1ihpyXD8jipfiT6LH7ZTq02TvWTQcwyze6T5XEAZKrTrpCpYVck+pOlC8FqHREwDTgkXaEaExgISQjEq",
+	"YK4BaVZtLYyt5h7YbcHG60pRxXIoQkBtEr7UFBp+yPtx+hEfjw3gUDTGoWYY9Kt/89PP//Q7v/uv3//i",
+	"53/4+V/84av//PPnho69+Kdfff/zP/npq+/+AmeVA8G1tGvTremaubLtdf2c2XZ8ZG90svbJqv/0J6/+",
+	"7DcL1VcsucYXIhI4Cn71YoGf1cUk263Cf9bFIsoNDB/PYyBl3sfY/BczVnwVSNoLWeEcN9uc3JI3cwdy",
+	"C04XMemnM3ds3ZR1vVTVJUdkKOq+4vTacY+Kbo/y5XTKa+8WZWmbLiMu2OE5yyuWXsJ02JaizWLBwrzm",
+	"FxFkXdBMATyc85YnRXharEtFgD7zejkb2JLFNM5zxaQmupTAP+Ysm5MIma3xpBcsA4IFBW7R4oJNGfnT",
+	"TM596exwvmheYeUqaGygy1aqMlN6lPRvP/tBwOcDPxL3sxuOe92PCZ9PV6YyX6QKU/n+zBAnKjGVUF4m",
+	"XAkLVWiYYSi2Z9jahXPswMAhCq+A/d0ay/3e57uA0P7W4INcC2zMps+QxT+cYQrNGxJuEkm8l/OuxQS9",
+	"wtMOd7eISBmKcQVBQFlidZVxQCdy8HAmHGnKa+OLvCZw1rDFSnEpFCh/VJ2RjowXQQ2dviKPVV4kiE9J",
+	"5hi+0x7GsRkU4i8FpCeHcUBCMwgRkr4UuleZFHlCOi55TU1rJR/FAZR9GMa1RJCj7cWOLICpuObyNvax",
+	"ygUb9Gxwvjt90YoFy5h8VCPkygwjzBfUY1vIZzYafmRBkAaNtCdy5gVMHfsVfCJlhMjH7rlLBzfyI7Lr",
+	"lqrpliltkFmo7CYsi/ljy/9nS1VMl2kvKE3xr4qEOmy2vDJsh5GxHN2YhzyP3azX3mF6XLutw3e6oskB",
+	"SMuVmxtwNhdhakiI4oRGsoBJZ1FqOZfyDVKF/2dii7vn1kctLwq5xOzgqpVbJ0zUXITKRuEghLmWYKGl",
+	"g0G2xJ01VqP+ZQQGG2RBASfjAlNFFj0Yr/G+L87x5jCop4WHYp10eO00WEzZmldJUXKgBrt5B3DC3f6E",
+	"cj0rXgfz01wZXhsri3HyNmoeI2OFFGyP1LJGPi/g78yt5vhExuGN2tzKVgtVsgKjYntoDuux2S6HcKR4",
+	"e3+o8zBikEJAPppWxF08CBqjguw/vEvO2NipG+AyctH77lkoOGIT3KAxG74vRYIG5ApnDmIOuXkuOl9p",
+	"atTbJEZNdkjz/f3juweN/ccnHzW+0qxaTPE+sAYzkWTWPa0HAKTNaMzij/Pqpez7OWTagRcmG3oB4ESd",
+	"nEyMex8f3z8mmC6vJiO6oM7TRycnDwOMw4bZ982SPZRKd2N2/LV7sMBQPwVyRczS+PDU3VNhDRd0MFCA",
+	"C4kVAqg6UwGScWgxodDVU3EqvvKVQwiD++rxgyMXfm2LvjBxziI5YF/5yi5pPj+Fq3mKTrFTd0FPK7un",
+	"LvHrtBKcwnU9rexWq9UXzSrZFwRS6t1uKtpnp8I1nGR0mIlb6wSgQpmumhiJjsVgoJVqzKiSwvxgHm5F",
+	"LAmxHcSyG9M+3LhWTAWsz96psG92OItC1bQwwljllWNBe4omFkich8WPx+kyC/7wGeIJ4VgklEwBRlfI",
+	"2hFNBd1VSdOuSxNz8bnWTKSS8AOzoQc9Lphi5rQeim7EVY+0xqeiuQ8nY+seFd2haQJq8TtjEzYIY5Hk",
+	"W0OpbfoNVWdcdAltQT6rsFu4h45it6GAZtWmcczRuUzVqYBEmt/fslLD1t2wSXqMhiwOfHFbWx0Ikyt0",
+	"leyTG7UdRMDigjSh7O7WfkezuJlK7shSPnvIIJeVdxgGt5lDaU6VS5L8Uu3LBOx4qcwFyLiBdJQkOIR8",
+	"qf5lM7qITccHKyzVvgczS2IXv7T9ZbPQttb4l3a+DFQCkMa09AMA8pytPF5NIk7Il65/Gb3PtN1zOcH2",
+	"1VPRGvsUpFOITuMaOBFc95QauFupVevVmiE1csAEHfDKbmWnWqvuVIA+94DKXqMDfu28fg0K6l6zccTw",
+	"S5cBw/HH8G5oOuFKH7iHTDPu3FZ2P8lnwMkj18zLAAJWeRHMfdjpGE8hFBCEChjWdq02kddAB5g3xqW4",
+	"9gcKpVtk+3PlDZxJRoEEgjqNHDSwKt/1Wr2oVT/Ma48FHeqejPmniIx8vbYz/6UPZNziYchAh7i+vT3/",
+	"jbvinEYce9i+Pf/5EynvGxH5RVC5gas4r33Dw2mEL+yUmrfDNUauPuz3aTy258ZFqauACDZiSvuYZU27",
+	"4BHwx++pkX6iM9VXWxTjobBeB4Y+DWyaY/ZoHoDR48BjQi92Nu+GrD+Qmon22LBkPHZwy96XWGthzomz",
+	"IiGc0XPJMaL4nEYIbeFBEe1vDuKt8nUJVT9oBPcJw2L7rrT4J/XgxlM4kAudZ1/GLyvs6njIXix1m7y4",
+	"68R4CFRxUvr03DCIFgT/T55m7YuV7dr2zlZ9e6tWP6nXdmvm/99cZDkwKheCzxvJ3KyumbYGFvXk6WM9",
+	"rT04oaKy+GIXE479VJk5pAMlbt19GnVk3HeUYz3kpnZ9/htHUn8gh8J2UYLeHEjRiThqT9frO6UI1D0a",
+	"W0Jbv1Fm5mo4QGfTfRZy+jaSzv0wNLKRp2vliKUtkG+aymfx157bv16g5hAx9IRkieod+D4hqnnEY/bE",
+	"7ljQ3LfnJL9l5wu3ODliqIE4gNWYdUArkQufvCBfgvyQ6dnHacOLNrxow4teUzFeyjMCgFeL8qNEeF9I",
+	"LLcHG8P4noLemgca7YNpoPZvxOi5RdxSGvCz7dlHzA7StNeuGWBFTd7xwLAIlG60e/tMGp3ieu12YkJC",
+	"25Bvq6o0jRgY/rL07jGQgTTJW1ar8LQmo1nkUSCQ9BdWG9Alt1EaNoR6Q6jfdEKN0J4XqjekY86LbYOp",
+	"JKY33TiI7t+NcXBNxkF3coqtg/5slTMPTvoMrT+fyJFQ4PNT6PHRvVgOuz10V1n/FXitAK+qSp6AA0Cx",
+	"cxbTCJwMAXp0jLzA4nNM0YYQa4RFz5ECrHESR3C1xslBRLnIGidTgQ4V2u6nzJP7B/cPYbdwZhjykv9i",
+	"Cwrdpbl45eDIbJVt6n343QHH7ywin2A36zZr5qzK8jIKLOSiskayXKuKHW4FN2LHRuy4fFulJ3MlSfd8",
+	"oePa8+Q6ljFY+hFsDJZvscHSMvT5Bstyx2+GxXLmedqwmQ2b2bCZqzFDLspqlrVDYj9H8s22QqbI2LLq",
+	"Q1L5yasBeZRke3H5fr32xw3Z3ZDdDdld0qh4gQK+0LSt5xkV7UNTVJubsw0htMldzCTMlbtAhqyXsDq+",
+	"hiZKWJjX0US58DV+O22aeHBJa2yTDMLMnbHHeo6gMsy5Fg+H6VuxPDe3SB8pi567j588r4RcdDWNzizi",
+	"SuVTc/8VFZWgwvqUR+6rf2VbrLYBKwBgQCu7lfrOrVoN/qlVUkCklWEd7IDtHtUNOWACvpT77x/Ut3cq",
+	"LxaKd7SjvYKAx67p4AKcgV0Wzrq6PsEHE3hGLGYb9r1h30sb59z9DlxeDuRGaYADBO0DwOwcWngpQjWX",
+	"t197bu9+KcMdvLMx3L3lhju3y4sdsVkGulnn5iKFrVnU+qTH/Nw2staVmIMWO1hF1iDQKwYUcGis8OPk",
+	"l0kBoyyzdwAXRnW4SLXlaQ7d9WaMmUqVe+otiNQAzPZNpMa6tBp7cmZEariztVykhq061mKRFF1I7QTY",
+	"KNzmxPhpfjXdN0NOo8YgZh3+rOkQrrBMkYKnq+TYRm/4kWGWac+IO5TgqwGBinJGFJId8m4dRKR33yOh",
+	"3CXNmHW5FE0sFWUzmwc01oFF7J895FSpN2woQOhg+5hDIoacWvtEldxjHU3kUAdJ7zatuZlUKQAwZxZb",
+	"6Q3TjV0TbqW4sjPcIwLKz1pcZzdoW727OGoFOrvaqJU2FTSkE7pqUmSqUq/VtitBJXUSzJcJeT3A980Q",
+	"uha4aR8Od7vHxYx2D46mWr11M2n2s7//by//y68rwYWE4WK/aw9zmZxtGbt3iRVJFvpoxvqsOfzWLfHG",
+	"Ur5RtdcQB+MIZ0nGOEOVtu9de57c11LqtBvBRp1+m9VplDJKxMGUOn6z1OxZ52nDhzZ8aMOHXlfLyIK8",
+	"aOlAGejnQgJl9ghNVB+nH0FVajaaUPq4Ih1bmoWNQJFDBDTzpJ36VYbdJFTz8pP/IKttcbVjzdE3G2K/",
+	"IfYbYn9Z4TkXpXdYiMgt1Z9tTL6Dz9lqLYublB/2pGAf8EgDyOSbZ4HOzn9jiF6PIdqeTmK3sNgePfng",
+	"PPUn3y4N28ZiAvEt1nZqwQvZOYvJiI5ROkGragLIuAfogW0J4okaGbUsV5qww3RliKrsGVdaFWYTZg/d",
+	"lZlnM09WXv3sL7/4zX/47Ne/gSp3P/rsH372+Z9+59WP//3L7/1kskJwToRQQ/uqlijGBEtdwLWbUMvN",
+	"voyMw0OIDOaqoaBJB6I9c+FKCDP5i7uCVDO54rO94hM3cCPjbGScpej+sZYx87i0iDIsCc3Q5IkCdkvx",
+	"gFmS0LXnpUKZpsjzW2iCfVstqpPkanlRosiSWup0bLjShittuNKbY2ZFhPyLIh2LivMXk5rYY4BK7goB",
+	"MqET/HkMfN8jihmlRTFdZPHMoW4XpFm8/C//x6s/++tlCcKajZwbArwhwBsCvE7T50VR37ny/zWgf4Cn",
+	"tBSZzoWwf2Ta3EiGG8K0IUxvi2TI9DRVIi2GgpUUbUb6MpNstSKdgsrJaWfNRL1wxbTmolu1OYzNPdLE",
+	"wjbVSI4aIxoLLrpNCGpO/6BGXLd7GGwsCLXV9zTIvaRFI2pmoiXUumGRHIEXXfdipnoyCvdIE4pMVVUk",
+	"R0kjUJ6sRxVg6jGsqwQx3VBWS5BmXwquZWzGax5xw2vYmj85lvF7XOnD83wf1KQ1PxoTXC2sDcYVOeMi",
+	"NDQtJz3DVaROiM3FlBl8EeQOzI3IbpdZV9yNguGpIdapKxhgvbbaCN80fxwcgY0b7tLJG6iVeANlDDXm",
+	"hlFIzoQcEdrRLB7ROCx2y9nDPTsAaYrCCal5xx6LLScizHZPH6VeOfFvXOL5y+tw3nHcjyJbpLC/OZGr",
+	"OYZ1jxF/Msyips+MSp3A7PcXcAyvPW/xTxuGgr5YpMBK3nnZBG2/1S4GnWzzAqex0DqYk7HqTuLSKavv",
+	"809PzPtlRICpQg0FqCWFJ33ZwMgOF1z1poCJvYb7b3768q9//U+/+v5n//APL7/3k997boROM8oXr/7t",
+	"//nFT77/8m++/+q7P6wEFfYM9xgxSo4P67Xa9VR1xd9++4epd3/77R+9/MXf2ncXiLXMm/2FByusMpRN",
+	"iOJGHb5M9z3LMmcsz9oaKi6YUsRQKyJFbtmCBYjjFK+OWVues3jrU9lvcbYFGO9gusuN8zpJKj+D58MV",
+	"ErYo7yzqBLb+LejvlGCtkSo5ph1Qgts0iiDqXoyJ5n02raY+wgGdwEAuwcKX2MlsTywk2wSnjxD3VejW",
+	"/taA+NDK7vZqJjbbVyk8oxHkLNMzJqA47kbiXfpOndAzhgWGManbFn2XimGFYhJTgWnkhnInF8qfyIVv",
+	"kxzOU7ge4SNlTDDYmjd4JNCCF4ztV9w1JOGDrWWWgQV+/OcAKgh7t7GdrEdTxSNYaCGxV20ZFI17TKuk",
+	"ajlEynngzncUsWQeLp4UDFmvlvC3zR/Y8zlXWbwJLS2lyeSd9qgRDXFCKbyLKnnQ8bVTcDDKlk/pmhGa",
+	"xxAGlxjegcx22Ed6kEElM/MdV8kTTHK1HUFxeCrGmPMqO6QrmUffAHiP0PVaFEYN5/1qwS0MQ3RJG/MK",
+	"s9iNa1grbZ/GZ0xz0TV0ydOoXeuAew/OnB4BhYtDNbf16cSsif7OWezFsMkuY3nOzad6ZTkcaNiJ16bK",
+	"y6LZabMXCo4rtFifsWpKxrqyWwsqSlM9VJXdCry8LK70qvIc7sdGJ9zohJeOlRFbKlyG882RTK89d5dt",
+	"wvKaExI3ooYBpZmGEwod24lYRwdExvlMBV2ZNlgOMKmoyomKQ6uf4zQbs+7ba9ZFsWQuEkeZ410cPD7r",
+	"IG244YYbbrjhW4DYsQhHXBKsA470G17TJqGFS2PgdzpZUA1PbTqdVO3LzDPLlLGEkb4mRW425HxDzjfk",
+	"fI2B6Rei31ilY6bp/dg+U8b27pQYLqwFHC9mgQXc/VjufuE4jvGlN9IQjjPYWMLXYwn3tuHCYEE810sh",
+	"SgtCBwMURQYyipQh6zHrcqXBNZp27ILRPK3jeys4NzM+pxEER0fmpKqADEUEnmvwGWOsro11du03huJM",
+	"yJFo2BkAWJnsdIrs0cfODXWVBum29QinRB4b5Q3BxEbIgGDp3UpP6wHgAwWVJFDcRhynQsrxNU9MHlrB",
+	"YJYJWfM+a3yKtYT2FafXjg0x7VEOx8dWGUoN0O1Po68quzvQG+4SuPpZ3AjpuLJ7o1Z74Ydx0mMWOkAK",
+	"a91hUafQlP5iMeK3ZlM21Zr1B2a627Ub20GFnrPYyGyuI1iX67Axfi/FMIqCiou22K3gRral6PBuZff5",
+	"i5JJQNMrz1UDHDYu4oyrBt4q94U9PnQwMCeHUcVcWL8bVf7mBfCpJ4exe858xhCMzDdS6B5+8SJ7NG3r",
+	"6bOJX807FII90w1PxGauiGJMzHmg22dCNxT/1A8779DBt3p2U7wrfBP5MraVjhsxZFPVqrdvz7peQUVL",
+	"TSOb0bVd26mXztmCMDzYqvr1WlDBbapvQ/IBbFAtqNidMe2+uDiUPXflNgL9RqC/dG+FDxUpJZ3Mk+ev",
+	"Pfc3f6bHwoia3tcOkGOQRQaWmD0SM81jllvHAa3TXrDY+B/eXv+DlVnnOiBKHdhiD8TMs7SRYjZSzEaK",
+	"2UgxGynm9fcyLSbJLOlnwlP9pjiayL4FOgoTkw+YQxTpxLLvwzwwCb5KDKV1KfBc+XfRqAQ1vzz7LHJi",
+	"pdjppXmxVCRHLC62mNwAjpciZC+CylAA+5rIrsphacCgFjaQrNUZthEsNoLFRrDYCBYbwWId/s7Ls5Bc",
+	"89T5+UpiSK6n6K4glvQoZOzghrI8nfTpmc0HdPwe5IJdLxcITxNRDeeKdPk5E0RIwPlBXBsOFpxEzkDR",
+	"ZQTYGZqeMaxeGskRqSWA8dvbOQ4jeP19ux5XW59TxjFr4yqmcwxghJXdre2aab1P4zPD1XARnbfHSleY",
+	"qyAHZDjIbcP6nXwrXJxL3makXru+vYhzxq4XLt66pI+U92zbkP6WuS147IPJGZbFXXvPSQbmAzK4gsVZ",
+	"iXXcY2GXxYfzatiY28IgH4jjHYjgvQ0r2bCS5fJagRIQacgD0JYM4YXE8UtkMvbwzoq0wXvx5pdPx3m8",
+	"bjEu/9yx6A8xxRIFhNRpf0e5O7BqqMyyslPO/bE4XkW3BRwG9pnLQDvwMIEQmpuDFAhq94ugApE5IDjG",
+	"XMZcjxt9+qwBbyRP3kQpIz96xyPoIKlQPAL9s2Me9U3cNH3Zmlmpnlym5u6tIPk6jWtR2b2R+iUTZAuR",
+	"te0eC4cRCxuQf5ud3KrqIW7PPAbvt3rD1TdcfXmyZo9R4M26RmbsyLjNFoUH9EhTS1qT79p+jeLG7NgA",
+	"+mXEdc8Mip8zW7xL7WHeuqXJXJEzNtAQMSgQSRRNy6OeJH0aGjUOoU4D1A+hag3FijXm72l97uEwSyeX",
+	"LhaqaXxOp5SxMtTvpiElLxamG+tVpjYEf0PwNwT/jbIIqoSulaPvM7Q1fO3a8zbVrCvj8YsygueBffgy",
+	"BNB1XfnVyhDbBdjc+M2Nv1zDTeoQOXghd1VB4tM9NgZshRWEvsWK0tve56KT5hKL5Uu2R2wih2KmELFT",
+	"mxC8aBhy0zqNHsZmqJozL470uUh/Wfew7RKB4NckiW0o34bybShfgawzSfxWl300VWdbSlPNlebtYoPb",
+	"CVVnx8ljl3DxO5Sbq2qhVN8LKgMmQqOACTZy39a3k69jpuOx+2HH0AFpZmt+sl/eSOIw3Pu17esrajl+",
+	"DebdfdDznR9yk8m57AUwC4gIv2YLSWsMOcVsAdjRIrx9f/SHaouLjpx79ofqrnnsws/+VCr1y3/8o5d/",
+	"9Z3Pf/jHFRdX1MCXfJxRw2U9Hh7duXv0YWUajxQb+Ozv/9tkG/WpNh49ODg8Ps5v5tV3f/jye38+2cb2",
+	"ZBvHjw9MG7nj+H+/+O9/PdnAzmQDH+zfvXd4B0SpFW8n7tJczqyhYsc/24s5XXTF3LGOHMYklO1hnwnN",
+	"QrtKpM+oWODCqWGrz7XNeYXrUnABfTW2GT7RdHWVN9wtWrZuywYA4IKKtrijU+jXTIr9zKuNkVtdEdPr",
+	"U0UnriZcyvzpZtLIFKr4/E+/87v/+v0vfv6Hn//FH776zz9/bojvi3/61fehOOMvnhva+8Ish3vZEuPk",
+	"nZ/+5NWf/aY8/b20ChRlUIlAbf3k6aJVJmlb83OWNso7TKKY0UhzwDi61OUtE+y7mtRaphzHSaqKwkZf",
+	"3eirKyQz51QiKklpC2UEKJE7K5X5voMfx9BXBvjeIgQ0FnCWck3OGBsYOYfHRLNnhWnNb3e9rH9G5a9K",
+	"s/ciV8+ck7BhWhumtWFab03uKlStWIGKLFe3faXk1T3S9NSgSZgws1MQEhRyBR+KEkQvpFSe7SSbAppQ",
+	"JyyyDhL/SMbZlM8c4uRJjKdJSI3+6Vff/+yXf/Lyu3/8u//45y//+I9e/fjfvvrfvrtIfoab6xVApW7o",
+	"+4a+b+j76+BECyx5JDJ2xPFiVZWhmoek+ljl4qi+aXZMM42NDXM9Nkw4VIX2SzxyK9guzVauFpLCRJav",
+	"08EAC96qvmqYD7VaHY68UigDVOhWJEV3y38TVGIZuYp4mNUeW6aESfl1uzDgVUj3VapR54xINavGSrN+",
+	"gy4iQ5iVWjf8Zv5SZjDYQ9ahw0iXBF3nqmFJX2ils8nF13LQcBE1IIyUxCGY3LGLwxnAhZ8tIpgBbMSD",
+	"jXiwgs1yqDJ5nyUoa74AcO25uw0zg4g94d3QjA3N2NCMN9lktDjlWFQDeOzuykUYjKggrD/QY9JEWtEk",
+	"Q9HiInS1XWE+VXI3k0SHc21bhCYobQw5bVSELq/NVS03jwA82hWW8FlZrC0wbCWEEGS+F2m5tkAuFTCh",
+	"Cel0QblzvahmGw6y4SAbDrIuo5QzRcnY2acuRRa9dsbGs41TH5sHLtFq9DEbzzMamUsF49z4z9ccKddj",
+	"ZP/hXVh8hAYxBydrdgp82Rptt8n80VcsOmdqnfJPLsyaOTqIbGbkCjNCkDUGEW0zMuoxQEqDYZvfEeq+",
+	"J0eiqGbOx2zpVC3zp+NLsQyHiGFWmvN8zMbrDp8r75o6Y+bMwL42XKNB/mxXYL5HbASrMJdSvGXcd8NM",
+	"lyRi9+mZuf6Ohl0G78wJQMuLHXN0YxM29maEjS15ZpbnYEG5wJDUoWzTKGrR9tlUVZdiTth07zQngL6a",
+	"iDTdJIqOFenJUWIygAJ2NAz8tx5M0/zBFKDQgA0hQLUfdHhNRlRoqHXfchyYhVWyT2LWZnwAan7f6K8I",
+	"YJ5u+B1FxLDfYrEZpPnBsgzAuDFas2m+LftMkRbryBiEZEhxhqctu9cSDAgK0wL3ECyV9hnYZmiXcmHx",
+	"dZQrX1Il+4Jwzfq4OBFKQFSTNhVCajMRsxJm5BHraCKHeo9QXCUnA1Ex9u/g0nWGykz8JLWegOZjh46g",
+	"RKbd9OKMelL5eUMVHjMAM2dnVnlvm/TkMFYJ8utwMC20nNAzdmD3vLISmH6xyPOVa1/JyBKV56eVvury",
+	"8LSyS06N4HCjXt+un1YCcmqzu/CXO4f37n790Z3TyotMrU/DkEHkaHFBMZcVQ1yUBiCepaQfO8gFeykw",
+	"pfkbkHfGl5U9FibVr61UsCaazdpDtAt98jRNwT+Qsd8gVSUnLIqQJrVYG65/x90rVRbJcDBsRbydFQnS",
+	"eANqVgA6nJoRhQoNQM76ULuBijaLIhYi0cTg85CFwwGqUH06NofK0A4kVkVB6UeZcUxd8bz6ui3+KUaN",
+	"TV6j0rjG/NMT8z4U22XPBhHoDtaCV9QjD9XMDg3hVZmbyYW+eT25mFxoZmF++/TZXXwca332uXCf/eM0",
+	"jukYh5g3JFxLGWdIT58+u8dEV/cquzevQ7PuY32aPjy9DJULS3qsbKZEK1I4S1X6SI5I37AryInA0xtu",
+	"wnJWlRwNf8jQBnPrW0PFBVOKIGZKmvBk6cisvNnChIR7XOnVyMAS1774mucz86LLXNSWK4VS2jYg38za",
+	"3+mN2wTPrcesmblzhUF05W9mMK8suNm4dHOAAeoQPgWL0IZKKIBZkI6M8dcBi5UUAXpYdSrk2SlGnq6Y",
+	"WwVqQosxQTrcSBaEi8RPOqDjSKKOgXBH2fH450BDaoIg0jhj46YZKXXDdCZULFUhBQOlEIymwElAP7Ee",
+	"YefkhVo98VA0NO+zJhkwOYgYYHJpGYHgI/aw+2bMBoxqW0JINa2SpiQ2br+2ih6NItKj5wwnHJvlMrLU",
+	"UGgeWZ3KSHQwYVxG0FMzmhzonh3KI0VoBLOZcCvvptQ6QsMwZkoFBHzaAOASjxFhlbfxLesLNeoofLSr",
+	"FkrUMUEXDcyvvlmieFdQPYxtaQ5sBZueaMVKTqrIMj2HA6yzRIfZ2WxFd2QMRlqrBwnj2a35kldwnYyi",
+	"rml0Zi6bP4KV3UqtYV5sYLwonOPEPH3CgV0YLXOrdmurVif12u52zbmgZXyE/OTlr/7is7//t3C91Zn7",
+	"7pd/8urbf/3quz98+b/8YOuzX/7s1X//65d//G1DZYaKxSCx7n5SGZp+h9tG/C9vqU5txpqt9nDsYWmt",
+	"RP3J81RdMb/EdoWh8ZT/PU0VcMvA5rSK0T59Lu/TcGZex5Ososb1JKV8zS37Gzf5uqAfjVpvmQlY6zwr",
+	"BHzsJQXsIv3+GjSqio2rcG47MorkSPm0csMtgcdJ0nQEpRkAHwKdq92Tigln/WzTKGIxsofULRhILnRk",
+	"Jpa2GqA90TDrU4GA4PkWzVNxKrZI09C8hnXnNXeBebasw7bJBdfcEMqm58pVeEnIkDVCKVhzl2iwR1qp",
+	"w7B0Yn5VyRvkiLFQ2Ze4ULrBwya2Y26IbgwiKpq7af4fsz43tIrcrAXk+o2A7NQCUr8B9pCaZ/fWTAo0",
+	"QHZsa6q5h4tkRJ4BVYplrLLVZNIdLrjqsbAZ2C9oSxiVJLLL4CbgzTBuWLEz16BMxkR6VZSmMS5l3nxG",
+	"PSasHhiiVKbpGROk2afPGuEQOXfTzRB7xu1DXPimEZXkUDewxeapIMnDaQnHTS5/9aHdbJ+pKfiF2TVz",
+	"Q3iEwl08FYdwARzOICzJiHKdyKoQzoZzsbYrOPtGWAKJKGSxkcVgSRCKgSYTgNcg7g/W1a4G2MVxTU+F",
+	"ueRgBzMSrHnMBwtCPygVcg1in33NXIOWDMe7MGYrYTdtHw2qm74JI5wlDgQmwj3/ihzqgPDOqbC/wLgT",
+	"IdhPBUbhLogMWZXspxtMHyYb70jtPPIG5qbjZnIq8KDhArdYlwuVHE5YGIjgTF82W0QuIQW53oFDSy6v",
+	"UFxMX6mpemx5siGS+N3si2AV9Ee9snuzFlTS57iye+vWre2MBGl+tqLgF//fd1798oef/+Rvvvibvyor",
+	"JCYblhFAT0AA3a3V3q3d2q3VbGsp+Td7vSu7O7UpgRNYUbKXC61K6jXbhrMBgQ6WHuv2Sf06xnL4seLb",
+	"QlZ2b2NUsV+tUmsyMdVV5Wg4nW+2AP3e+gVoFEQSgJuN0LwRmo3Q/IiZCTrJaTBggoF0mpKegZ/IGNgf",
+	"KGAKJb2LFqhdWeTiaAUjcAJ3tfjtdkRN9mzA2obsYhPMyIKtMbGh51ZS1TjFc0bGTJspaqMvKNln4IM3",
+	"f1iXfyn3HBbUcbVWezIKlRMbdMyLXXSHIpw0y6xQ+NSNKce0YlbdUNynaevKdlJ9emdJ28WhCNcddOg8",
+	"YDfW7AFDsr+hlBtKWdmtHMBdw+D78FJ9eoUU0sUVFmWKpq9pZUmQobV4tebF62YqN2xCHdeeq0izriDP",
+	"7xIzbMoZ9Y5y0TOrecpSx171zXgNQSkWBw7RRMGSiEWoR10lFmCcfGn7yzByxAsnX9r5MhRHiJjXkvfc",
+	"b+hsUj05jEKsFtAkg6GGRMgWbZ+dCltWGkq6BSQcMquPNx8dnjz6RuPO4b39bzTu3z16fHJ43DREoolF",
+	"BzJlVprOVtO8v//7DXzz4MHjo5OmER0gsGc4sAa6R+D54qJLKMGlMM/0aNyPmFK7xHBImJ5V5p2dD+w5",
+	"6Gdz9bmbhD2jbR3ZMET42nvD9rznievAZkNYYclnfYJ0Aw3v+9XFiEaIuEzMJNh0TIVNJ+VGwoI1T5km",
+	"eIcI6QUn56DEgEWuieKizaqngpB9tz2pvpQk4O2ctmqawUH72bEL8EX2WBQm5ezzskXNq1UhdcM8ilYx",
+	"oEQ+6tTLet4rZxNbw5ifA5LajNbx1SpXDXgazG5ToiHK4idUna0kFGJ1DCDM/mLf1STkcFbsoWFYZjKK",
+	"KsFcQBYWxzJuJILX5//XL1/+4BeVoJK+MF7b9fJlSvPHv7Zr2zv17Vq9Uat/9OFXt79+/UntG7e+dvOb",
+	"H+/cv3H03sPbj+onFZQoob1Z4+eKjGSse8QmzRKqNesP9DKz+fWPPv+HH3/xd3/06j/93dScbETaylNy",
+	"surkpEZMgHl6iXHPW//tJQdbWpzG47q4LlA2u2GTKbuR0ZezZgAXG2qIPQHKrZGmZiN7C6QSJgqFka2W",
+	"A1QoEEmMUGSZdQ9gFBSRI+HGAnEiMLbY8BEukjgRq3AqJvQuaRodGEQCELqaDx8cn5Dp0TRPxcjcfzRq",
+	"uFhzTHLA6JUqeeB4eZJ3kMSeGLZOhgMckoVhODaMgUZ2FgoQGqx351RAGIqdBI+tB2cmI1vNvKFHMksx",
+	"zXQcyQxgYGUYgZ0LKEEFxNWJSpXdeu369spENCjX0c7Fs5uvV148XZiGv2+O9boRy9ptNgAreT1jVU+e",
+	"ZJ0Oa+uUoWfpvcBGr9dupxq1t8ExVjwnFIZeyciC2QTVkx5XhA4GabnSSbbVypIbFvjRrBrkndnP0jE1",
+	"Rpl7vXnuhiNeGEcES5Wh+pLUa7UaFktbiTk6YMd8poihiMqzEYxTsRl5kwokKoiKhMOYtqIxUVrGLHQx",
+	"K5bgNJG7QXQAxLm4gvqJ6jtUrOEiY5tB6k001GP4qzN9BcQc6C0mDJ0IyZeA//6L+vbO9Rs3T4e12vZN",
+	"QfvsX2C4YHOPNN8F5kyJGtA2C4yq2vyffv/34cvHJx9s3QrSIbEdokeSsG8NaURMO8pW+vtyEl+CTyKQ",
+	"cxLQ2wW1EmN8n2mrEftRu5CKVkTFGYTuGJbe51DWcI9QAuwPXBJAqdizAYVQFPRLuKUyerpfHRy3c5vY",
+	"b+0eQFgHrFvPrL3Vi+0WYDxyav3RI9NANGreN3uQ6Pw+PZH7lEcjo7iYX/ZswGOmGlTDW4L580H1LkQH",
+	"21gXtA6YdUnp28oMvfnyF3/7xW/+11c//vNmalD/MozHjXgo/oXhaU1vOOGK2DiovUyyKIsiK4GhmNVi",
+	"TqBMJaDmiT/HTITH/dUDboP8q+QGbqOEcLTzxlnJz8KyK5JJqbDpGC0pI0aFy2paGh7L4j9l5LiTnGMG",
+	"4+Uqc77SUhwCN9nvdyv1nVu1GvxTA5I3iCgX2V724eJ48pBubBIG/eVv/u/fffs/vvzF37787v/zT7/6",
+	"/hc//8XLH3zv1X/6u9/95R+//MH/bnayuPegouQwbk+gxSaw6dlBPfT77W9UClg6Z4CziNHiA4P4i0Yy",
+	"NAQnK181kV2e9w+PSzwm5kBmolvyEPMNq6kHFRsZj1hjB0eVoNLhgkYpnPvffvuHn//VLz/7x3/38o9+",
+	"9vIHf//bb/9oGvkel9cj3yeL64HGbpiZtfmAY6Pv3rqZXelYDnUqhZF1+xgdWg98HimIt1Q0ND3LwPVD",
+	"lr5HJnuvElRGjHd7urK7ba6e0wZqaeES4ctCDqIsXHugtQVgKi+CChiuw3nLOrl25Vcqd5QLCOm5w17w",
+	"WM6pDQBhdnYdNj7djXRsODW4oAjNcWA5b2xZT60ThEvZiNIoDpdlJDKDuRQT0T7pcJZEto5iKbrkq8cP",
+	"jiDl7FSAaNznytA5N5lBLLsx7dvY2FhqBu4mCoG5pk8UdEc9GTGQ9gt0BIyGdrYDv47TGgOKfFSQZkqq",
+	"2vqYjZuYJWc2CcOLQbil6lRAupcZkUqC57kmXaZVkgeHY5oh9YHufcW5VpNms5ORBFFIBdZvBdl+EOVl",
+	"5XjYF7/r7BlXGQuaR0dAE80ly07BBfQBbOq9W7fB6JbTx9MFucvraSLL59dzF2tVZu0tatvbKfMZUAUc",
+	"IvzpRRovyyc83gXYZ7VJj5LTYiTkFALb8CpYw5y9E1WesJikTUeXbNvwRPVCrWupg/AW2dY24saaxY2U",
+	"8S0PdmYJwcPc3WvP7V2eGSJmowsW407mpeXDw+bVPltc2UgrfWIYReWwpcMhm/n7pM3KtZ3Yo9w36MSB",
+	"UB73ld1IV3rtnMWZSLxZHDCDZj2IpdlsLrqNAg8SerMK5lq3c0E7WGW38vIHP/rdt//w1Xd/+PJ7f16x",
+	"oRUNWD8g/5OKqp7ZquJd4SacZ1pYzWsWVLRhri6OYRaud/0iaspRdVZGZ9zEH15Rec0Jn/18slgUSZil",
+	"jtcwaL5YQ3uAmXgPD4/u3D36EF0SVijx8fZ7mMKIHudSYWUDBB3MqUOAgcUbwvzGEWbsIEOP3VdIfd2n",
+	"MjTXUtWSFPb620RhAyLkiBzsHx0c3rt3eOftiuV6O7MgaCrUNhXMK6PwYkXZa+yZd+xYkTZ7hu4KMpJx",
+	"iIWMuUAVUO1iwj26CcMhwMTyds+OEzywUUjQQKXdjxYICIPdx2gK6rl8oK5M0FlzkrpwlK8dDac9wxB3",
+	"dwL8q8FVoy/jBJixBOWdoLBcNcKhd19M+Eeslm5t7NNOkeX9IEH6FRfomn7HonsCIJB7rR5URr0xJIU3",
+	"OkMRqsqEPyUbigsJfx0Z+0jvPbIzte8X5twone6MR2seHYV7IjYJM2smh096Y0cLwRLPHHzzpUiuRviJ",
+	"uGDzFPwT99zrQ4s+eV6ZSWgsUAGAXZ8j8UBbH1625YIt83vcgR5dnKihEq73dkR5HzqfjAfNCJYTTe5g",
+	"kwuOw+nUOVGOyWKgZDkrPtVs1Soimj0pc8kLgh1tKMvaKMvhOYvHGKCkJ5PznXocEBmFeTiVK5Kc2dWf",
+	"XFz3BGnJUaKhLXQBIpKPLopDsud5Ec3iGF8pg/D60EgUH/BIA1T0jKHi2mgWOkXeDBvVsIJxux9LOhDw",
+	"8RczB2FVZgJZZlwRQ/WJjCHvLS4Yh1OzO7Hs54PtGlVvC7TnadjqMqPxgXp2RHMGouVSw3jToHrNQdxA",
+	"9K6p8pg5j4XQvKuSvGvA/GfXSoEIAHiOUEWaHx5mIy6wHWfog6hir3FaUDChiVHAHCJuQFpjiD7RPRk6",
+	"92e7x9SpMNrnIGYdpts90wCUaXUxGxjPajSWZpBSavssGzySgUPTRjitkgMzfETpw8BghNhl4alw8YgI",
+	"O7gLCLc2FtY2FEmlXcFYJA8gmIQ2rRnTgmwS8FBAUdlqQRrtqbi0PFqYInCpIzlaKQHJrLChTZloisfg",
+	"vrtRqwXE/u4iOfuQ28yAWpbI6IyAku2alqCnyu5ObYGwBJjmWkMSQIhPxOZlLMRLCNZzrLTLaOSrCc12",
+	"4WdLzFaXcFSrIKgLTWdwdvYw1h0MVy40HWwSm+iBTfTA2JE1S3btwQnSsQQWq2qlVJ4MCys0ut4zl1bZ",
+	"vptAxprJwBz0wq5h1UZXUa4qaFpbgVwLEWCJbzCbKBJL2Q8svdcxZ8g2T4VhVuGQVcljRM9IEY2mBfQk",
+	"LEJQC8wsMQtRJRhrOVQW3R3Px14CcGEjhbhDY0WoD2s6VhOMDOzBtnWZoEG4dJpTkWHKCe/0pVBRGVKY",
+	"M2i6Srhm7BJZzxzEOwj9XBF5zuIqeWKGpGxqruP3ALZqlsfMx/JQx8KNpBIgRxW4BbQvQZVkfRChsLOu",
+	"ZLBlDvbD89suJm1p0lQy1k3yJQv8BhZdACTmWp0KORLW6CUk/mZTnLj+8h4eSIBek1lgkR61aCdmhbUD",
+	"lQvp+B1F4DTh4Zh6b0TVqfAbTDooCbqDF9Jx9r1vDXn7jCltEd0gghYCYaFvzMJCQoxFXnEJu+YJCE5V",
+	"NnnrVFj8FkK70ohufSMGdRwqs8s8Tr1vj54TbFibh6kt8Gh0dgcJ17u4H8ksE00Ug3VTO9V318mlj2Fg",
+	"7jv+YHS4r7lnAZB93f0O7+ieE8PMnHztAS6SafoiuOME0bc3FGHMQliTgZSRyoQmJwe4SvatiJyNKYWG",
+	"NMDPuqHBe4G5cNIWjDiDo2MDgLkiRsJ2SC9gPtiFk2JvFtxsW7uhjaUboNCXFZpD8qXmgfl660AKHcto",
+	"lwi5BQG/zS9XyREbuRU7FZiGTWIKOzlULCegOqUmNJ3PyOeQCdJieoSFJ4w8rXwU8zoRZBLJd2HT7/5g",
+	"cDcspVabPkor4U+MXHtZ9uSNKHolouhrKli+/eLe8qLdsGUORYttJZH8Myy8D0SblSwYZhEPF6sa9kTG",
+	"4Y3ajKJhrtWLqhwGoUML2pghn6O8jfm1M02aTdyYJtdjmvT3ywd0r6eEWJvZgIUJ5NGAUHLGscSAy5HC",
+	"uBZJrItVgYybqdUFdQPQMLkLjwLt8YUXUPCewIH08AW2UlYzjYDeTGWXISpdgtkArboiXzoe5wRGmhuY",
+	"T4rWmU3VkvLMKsMJwnKKQO3Wt3eCCUK4W2nLYaxYw72chOQAN62nWqt8/qMff/arX3/x83/EPHaUBMx/",
+	"1LXkdbtrccPC51d2K9e3K0mSuRU7+oMIQmD813Y47z948PHdow8bBw+OPrj76P4iubVmB9ac+LTE8paK",
+	"M80D50dYPRyEDSvNAu1lw0g5ZmMVbUea0WCspwhzAz2XjN5cbrNXEjFx/xeoz7WxV27slWNLvgklT9iB",
+	"OSFTLBL4zOoI2dOiLRQS4ErzdrGUaw71cfLYJdCwJF/T4bFup2BA6/X3/KdGDEgct9+r3ph/l4OKlppG",
+	"hizWVq0iYhbhAKxgczVIeGojJS6vzAFy4rSYSFpjENQuAjl74K4EDftcgLlqq8RV2B8MXDjN5d0GvAMN",
+	"G1z0XlCxLoaGYCP3bX07+RpzJuwPO5nsC/vljeT+uPdr29dXzO/1azDvQnT4+eZWXNCtcLhvcBlckFjW",
+	"zkHoYFDC1jFYBD/eB3RYwFaqSDMHZHXPphRYj1HKon0m5AjiKGy1QXDVTCkx+4PBBtd7g+v9BuF6+xO7",
+	"gfbeQHu/mdDey/CLcqEPOWGAs0IARzEdDBi6aUcUq/pyoTRgm5BksMRIcio3t2x/MFi3W+9SUtHyqZ+V",
+	"3T5ZLt/4MrxxoF+5dN0VAWPc3i3koXN+fR47FMyN1+1qg6wciBntIg5ufzmC02M00r1CRewj/Hklzrrg",
+	"biy4umalWHuIGZ+fPM0mwjGQ1yzYm5m9i2dILZZdgdyFGgxbEW/bpTLkcFy4Uo/g19d4oZY9hiUW19DT",
+	"FlXMR4tYsbnPuzHFZLHFVjvb7/NKiyre3h+ag/rJU8M4WozGLP6YwbAggxaiVvKyfiBoB3+uBJVhHFV2",
+	"K9eQquKYJl/4wMWrAcSBShXp9PU44RrScZVMgjXCzLGurWWcztuL5pHptBbXGx0MbFfmdlbJQxlFGDqH",
+	"ERI+ECJwyiHWMxesmvUp5+YTeRFB92LGiD+6ytERQ0GSGKBccQAhL1SVfAiQ4BBmNhjYhCRY33cUoWEY",
+	"m3uGXjQjzzSJbdRMa3KoQKNyhsueadvGIKJt1pNRCDiPJ0XI5JC1wEOzOC65gWHqlFIwTxyvOoM1za6a",
+	"a0PljASj9FwcipxEh4NwFJrqyCJDugBLK0DY2DvnaARg8hTgdRZ1ungYrtgbghrYYDt6Zg4kxG7a+q/n",
+	"1Jart2sM4XYt1uOZDUjOQG5/EsDcQwmNVkkTD3CTDJVZXcVYykaifSijDxEMMDrMPW8lU4DWNIc3NQ54",
+	"oGAI4Kqyi2eoFRVj4k5bCDtujgmk1rvCc4Kls+ZRY39HwfpEspvqF9vjubtujtkZlOaXHRKyiJ+zeJx+",
+	"19U2n371YwhAbY2ttBRyGkH4H3+W6XsoIJi4YN62S7UHYA8dqtAtTvrDds9CrGsygqDNtlR66lrlt5tG",
+	"m4DzjFFW3u4Luotd5lSTEENbeCix4D/YnCClJ11yFDN0AyJdQJdbt2DyCmQNzNNdfSRH6Z5iZkMrBVJB",
+	"225mhYWm7eK7xJUN4oRVsPUXzbnibQyvTlVU9mmufUYFPJ1ZcK256KoC0h5JGpIWjahoO8aohgPTj5Kx",
+	"SrVjGeOLpy/+/wAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

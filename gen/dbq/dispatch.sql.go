@@ -164,7 +164,7 @@ WITH me AS MATERIALIZED (
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, total_sent, succeeded, failed, response_ms FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.sender_no = $1::text AND s.status = 'on'
 ),
@@ -567,17 +567,37 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 }
 
 const taskQueue = `-- name: TaskQueue :one
-WITH due AS MATERIALIZED (
+WITH RECURSIVE unqueued AS (
+    (
+        SELECT t.pool_id, t.due_at
+        FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at
+        FROM tasks t
+        WHERE t.pool_id > u.pool_id AND t.status = 0 AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+),
+due AS MATERIALIZED (
     SELECT d.task_id, d.pool_id, d.company_id, d.priority, d.retry_count, d.rank, d.created_at
-    FROM pools p
+    FROM unqueued u
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.priority, t.retry_count, t.rank, t.created_at
         FROM tasks t
-        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT $1::integer
         FOR UPDATE SKIP LOCKED
     ) d
+    WHERE u.due_at <= now()
     LIMIT $1::integer
 ),
 reserved AS (
@@ -611,7 +631,7 @@ SELECT count(*) FROM due
 `
 
 // TaskQueue queues up to batch_size tasks that have come due, and tells how many. A task that was never queued gets its rank
-// now: its company's share begins to be used when it may go out.
+// now: its company's share begins to be used when it may go out. Pools in which nothing is yet to be queued cost nothing.
 func (q *Queries) TaskQueue(ctx context.Context, batchSize int32) (int64, error) {
 	row := q.db.QueryRow(ctx, taskQueue, batchSize)
 	var count int64
@@ -826,37 +846,88 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 }
 
 const taskWaits = `-- name: TaskWaits :many
-SELECT p.id
-FROM pools p
+SELECT p.pool_id::bigint AS pool_id
+FROM unnest($1::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
         SELECT FROM tasks t
-        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL
+        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
         SELECT FROM tasks t
-        WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT 1
     ) d) > 0
-ORDER BY p.id
+ORDER BY p.pool_id
 `
 
-// TaskWaits gives the pools in which there is anything to claim.
-func (q *Queries) TaskWaits(ctx context.Context) ([]int64, error) {
-	rows, err := q.db.Query(ctx, taskWaits)
+// TaskWaits gives those of pools in which there is anything to claim.
+func (q *Queries) TaskWaits(ctx context.Context, poolIds []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, taskWaits, poolIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var items []int64
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var pool_id int64
+		if err := rows.Scan(&pool_id); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, pool_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskWaitsQueued = `-- name: TaskWaitsQueued :many
+WITH RECURSIVE found AS (
+    (
+        SELECT t.pool_id, 1 AS place
+        FROM tasks t
+        WHERE t.pool_id > $1::bigint AND t.status = 0 AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, f.place + 1
+    FROM found f
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id
+        FROM tasks t
+        WHERE t.pool_id > f.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+    WHERE f.place < $2::integer
+)
+SELECT f.pool_id FROM found f ORDER BY f.place
+`
+
+type TaskWaitsQueuedParams struct {
+	AfterID int64
+	Most    int32
+}
+
+// TaskWaitsQueued gives the next pools after after_id in which anything is queued, as many as most. Each costs one look into the
+// index of the queue, and those in which nothing is queued cost nothing.
+func (q *Queries) TaskWaitsQueued(ctx context.Context, arg TaskWaitsQueuedParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, taskWaitsQueued, arg.AfterID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var pool_id int64
+		if err := rows.Scan(&pool_id); err != nil {
+			return nil, err
+		}
+		items = append(items, pool_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

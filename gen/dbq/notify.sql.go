@@ -10,6 +10,127 @@ import (
 	"time"
 )
 
+const businessEndDelete = `-- name: BusinessEndDelete :exec
+DELETE FROM business_ends e WHERE e.company_id = $1 AND e.subject = $2 AND e.subject_id = $3
+`
+
+type BusinessEndDeleteParams struct {
+	CompanyID int64
+	Subject   string
+	SubjectID int64
+}
+
+func (q *Queries) BusinessEndDelete(ctx context.Context, arg BusinessEndDeleteParams) error {
+	_, err := q.db.Exec(ctx, businessEndDelete, arg.CompanyID, arg.Subject, arg.SubjectID)
+	return err
+}
+
+const businessEndNodes = `-- name: BusinessEndNodes :exec
+INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
+SELECT DISTINCT n.company_id, 'node', n.biz_id, $1::timestamptz
+FROM notifications n
+WHERE n.company_id = $2 AND n.biz_task_id = $3 AND n.biz_type = 5 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+ORDER BY n.biz_id
+ON CONFLICT DO NOTHING
+`
+
+type BusinessEndNodesParams struct {
+	EndedAt   time.Time
+	CompanyID int64
+	TaskID    *int64
+}
+
+// BusinessEndNodes says that the nodes of a task are over of which people would be reminded.
+func (q *Queries) BusinessEndNodes(ctx context.Context, arg BusinessEndNodesParams) error {
+	_, err := q.db.Exec(ctx, businessEndNodes, arg.EndedAt, arg.CompanyID, arg.TaskID)
+	return err
+}
+
+const businessEndPut = `-- name: BusinessEndPut :exec
+INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at, awaits_start)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (company_id, subject, subject_id) DO UPDATE
+SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start
+`
+
+type BusinessEndPutParams struct {
+	CompanyID   int64
+	Subject     string
+	SubjectID   int64
+	EndedAt     time.Time
+	AwaitsStart bool
+}
+
+// BusinessEndPut says that a task or a node is over.
+func (q *Queries) BusinessEndPut(ctx context.Context, arg BusinessEndPutParams) error {
+	_, err := q.db.Exec(ctx, businessEndPut,
+		arg.CompanyID,
+		arg.Subject,
+		arg.SubjectID,
+		arg.EndedAt,
+		arg.AwaitsStart,
+	)
+	return err
+}
+
+const businessEnds = `-- name: BusinessEnds :many
+SELECT e.subject, e.ended_at, e.awaits_start
+FROM business_ends e
+WHERE e.company_id = $1 AND (
+    (e.subject = 'task' AND e.subject_id = $2) OR (e.subject = 'node' AND e.subject_id = $3::bigint)
+)
+ORDER BY e.subject
+`
+
+type BusinessEndsParams struct {
+	CompanyID int64
+	TaskID    int64
+	NodeID    *int64
+}
+
+type BusinessEndsRow struct {
+	Subject     string
+	EndedAt     time.Time
+	AwaitsStart bool
+}
+
+// BusinessEnds gives the ends of a business task and of one of its nodes, of those that are over.
+func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]BusinessEndsRow, error) {
+	rows, err := q.db.Query(ctx, businessEnds, arg.CompanyID, arg.TaskID, arg.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BusinessEndsRow
+	for rows.Next() {
+		var i BusinessEndsRow
+		if err := rows.Scan(&i.Subject, &i.EndedAt, &i.AwaitsStart); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const businessLock = `-- name: BusinessLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('business ' || $1::bigint || ' ' || $2::bigint, 0))
+`
+
+type BusinessLockParams struct {
+	CompanyID int64
+	TaskID    int64
+}
+
+// BusinessLock makes the events of a business task wait for each other until the end of the transaction. Statements after it see what
+// the others did.
+func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) error {
+	_, err := q.db.Exec(ctx, businessLock, arg.CompanyID, arg.TaskID)
+	return err
+}
+
 const contactDelete = `-- name: ContactDelete :execrows
 DELETE FROM contacts WHERE company_id = $1 AND user_id = $2
 `
@@ -113,6 +234,47 @@ func (q *Queries) ContactPut(ctx context.Context, arg ContactPutParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const nodeReminders = `-- name: NodeReminders :one
+SELECT (count(*) > 0)::boolean AS has_any,
+    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL), 'epoch')::timestamptz AS started_at
+FROM notifications n
+WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+`
+
+type NodeRemindersParams struct {
+	CompanyID int64
+	NodeID    int64
+}
+
+type NodeRemindersRow struct {
+	HasAny    bool
+	StartedAt time.Time
+}
+
+// NodeReminders tells whether a node has reminders, and when the node of the latest that goes on was begun.
+func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
+	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
+	var i NodeRemindersRow
+	err := row.Scan(&i.HasAny, &i.StartedAt)
+	return i, err
+}
+
+const nodeRemindersReplace = `-- name: NodeRemindersReplace :exec
+UPDATE notifications n SET replaced_at = now()
+WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+`
+
+type NodeRemindersReplaceParams struct {
+	CompanyID int64
+	NodeID    int64
+}
+
+// NodeRemindersReplace lets the reminders of a node give their names to those of its next start.
+func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersReplaceParams) error {
+	_, err := q.db.Exec(ctx, nodeRemindersReplace, arg.CompanyID, arg.NodeID)
+	return err
+}
+
 const notificationCreate = `-- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
@@ -123,7 +285,7 @@ SELECT $1, c.id, $2, $3, $4, $5, $6, $7::text[],
     $10, $11, $8::smallint, $12, $13, $14
 FROM channels c
 WHERE c.channel = $15
-ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL DO NOTHING
+ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
 RETURNING id
 `
 
@@ -192,7 +354,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -379,6 +541,7 @@ SELECT n.id
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 WHERE n.company_id = $1 AND c.channel = $2 AND n.dedup_key = $3::text AND n.deleted_at IS NULL
+    AND n.replaced_at IS NULL
 `
 
 type NotificationFindParams struct {

@@ -413,11 +413,9 @@ func (q *Queries) SenderRest(ctx context.Context, arg SenderRestParams) error {
 
 const sendersDriven = `-- name: SendersDriven :many
 
-SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, x.sort::double precision AS sort,
-    x.day_share::double precision AS day_share, x.response_ms::bigint AS response_ms
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
-JOIN sender_standings x ON x.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id
 `
@@ -430,13 +428,10 @@ type SendersDrivenRow struct {
 	Version      int64
 	IntervalMs   int64
 	RetryMinutes []int64
-	Sort         float64
-	DayShare     float64
-	ResponseMs   int64
 }
 
 // What drivers need: which senders they drive, what a message holds, and what providers said of it.
-// SendersDriven are the senders to which this service pushes, those that are on, with what decides which of them comes first.
+// SendersDriven are the senders to which this service pushes, those that are on.
 func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
 	rows, err := q.db.Query(ctx, sendersDriven)
 	if err != nil {
@@ -454,9 +449,6 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 			&i.Version,
 			&i.IntervalMs,
 			&i.RetryMinutes,
-			&i.Sort,
-			&i.DayShare,
-			&i.ResponseMs,
 		); err != nil {
 			return nil, err
 		}

@@ -14,37 +14,11 @@ import (
 
 	"lksms/internal/app"
 	"lksms/internal/pgtest"
-	"lksms/internal/postgres"
 )
-
-// otherClock is a database with a clock of its own: everything that is made in it, and everything that is asked of it, goes
-// by that. It runs as far ahead of ours as its row says, or stands where the row says.
-func otherClock(t *testing.T) string {
-	t.Helper()
-	url := pgtest.NewEmpty(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	sql := `CREATE SCHEMA clock; CREATE TABLE clock.hand (ahead interval NOT NULL, stopped timestamptz); INSERT INTO clock.hand VALUES ('0', NULL);`
-	for name, volatility := range map[string]string{"now": "STABLE", "statement_timestamp": "STABLE", "clock_timestamp": "VOLATILE"} {
-		sql += fmt.Sprintf("CREATE FUNCTION clock.%s() RETURNS timestamptz LANGUAGE sql %s AS $$ SELECT coalesce(h.stopped, pg_catalog.%s() + h.ahead) FROM clock.hand h $$;",
-			name, volatility, name)
-	}
-	sql += fmt.Sprintf("ALTER DATABASE %s SET search_path = clock, public, pg_catalog", conn.Config().Database)
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	return url
-}
 
 func withClock(t *testing.T) *testBundle {
 	t.Helper()
-	return setupWith(t, defaultRules, func(o *app.Options) { o.DatabaseURL = otherClock(t) })
+	return setupWith(t, defaultRules, func(o *app.Options) { o.DatabaseURL = pgtest.NewWithClock(t) })
 }
 
 // stopAt lets the database's clock stand at a time.

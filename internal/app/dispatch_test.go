@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/app"
 )
 
 // company makes a company and a user of it that submits; it returns the user's headers.
@@ -588,7 +590,7 @@ func TestS4_3_WhatIsLearntOfASender(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := b.getSender("app")
-	if s.TotalSent != 40 || s.SuccessRate == nil || *s.SuccessRate != 0.9 || s.SentAt == nil || s.SeenAt == nil || s.AverageResponseMs == nil {
+	if s.Attempts != 40 || s.TotalSent != 36 || s.SuccessRate == nil || *s.SuccessRate != 0.9 || s.SentAt == nil || s.SeenAt == nil || s.AverageResponseMs == nil {
 		text, _ := json.Marshal(s)
 		t.Errorf("%s", text)
 	}
@@ -628,6 +630,147 @@ func TestS3_10_ATemplateMayBeForSomeCompanies(t *testing.T) {
 	}
 	b.expect(200, "", "PATCH", "/api/v1/admin/companies/other", map[string]any{"name": "still here"})
 	b.expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
+}
+
+// race lets senders wait, all of them before text is submitted, and tells which of them was given it.
+func (b *testBundle) race(text string, senders ...string) string {
+	b.t.Helper()
+	ctx, enough := context.WithCancel(b.t.Context())
+	defer enough()
+	won := make(chan string, len(senders))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer enough()
+	for i, appID := range senders {
+		all.Go(func() {
+			rows, err := b.app.Tasks.ClaimOrWait(ctx, appID, 1, 20*time.Second)
+			if err == nil && len(rows) == 1 {
+				won <- appID
+			}
+		})
+		eventually(b.t, appID+" waits", func() bool { return b.app.Tasks.Waiting() == i+1 })
+	}
+	b.submit(text)
+	select {
+	case appID := <-won:
+		return appID
+	case <-time.After(15 * time.Second):
+		b.t.Fatalf("nobody was given %s", text)
+		return ""
+	}
+}
+
+func TestS4_3_TheLeastUsedOfTheAppsThatWaitIsServedFirst(t *testing.T) {
+	b := setup(t)
+	other := newBundle(t, defaultRules, func(o *app.Options) { o.DatabaseURL = b.app.DB.Pool.Config().ConnString() })
+	limit := func(no string, perDay int) {
+		b.sender(map[string]any{"sender_no": no, "limits": map[string]any{"per_day": perDay}})
+	}
+	limit("half", 10)
+	limit("quarter", 20)
+	b.sender(map[string]any{"sender_no": "preferred", "sort": 2})
+	b.submitMany("x", 23, nil)
+	for no, n := range map[string]int{"half": 5, "quarter": 5, "often": 3, "seldom": 1, "preferred": 8} {
+		if got := len(other.take(no, n)); got != n {
+			t.Fatalf("%s took %d of %d", no, got, n)
+		}
+	}
+	b.take("often", 1)
+	for _, c := range []struct {
+		name, want string
+		senders    []string
+	}{
+		{"by how much of the day's limit is used", "quarter", []string{"half", "quarter"}},
+		{"by how much they were given today", "seldom", []string{"often", "seldom"}},
+		{"what they are given meanwhile counts", "seldom", []string{"often", "seldom"}},
+		{"one without a limit has used nothing of it", "often", []string{"half", "often"}},
+		{"sort goes first", "preferred", []string{"half", "seldom", "preferred"}},
+	} {
+		if got := b.race(c.name, c.senders...); got != c.want {
+			t.Errorf("%s: it went to %s", c.name, got)
+		}
+	}
+	if _, err := b.app.Senders.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.race("folded", "preferred", "half", "often", "seldom"); got != "preferred" {
+		t.Errorf("folded: it went to %s", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 0})
+	if got := other.race("folded", "preferred", "often", "seldom"); got != "seldom" {
+		t.Errorf("elsewhere, folded: it went to %s", got)
+	}
+}
+
+// The first in line may be kept from a task, by its limit or because its share is used up: the next has it, not the next poll's.
+func TestATaskThatTheFirstInLineIsNotGivenGoesToTheNext(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "small", "sort": 9, "limits": map[string]any{"per_day": 1}})
+	b.sender(map[string]any{"sender_no": "smaller", "sort": 8, "limits": map[string]any{"per_day": 1}})
+	for range 3 {
+		if got := b.race(strings.Repeat("x", 200), "small", "smaller", "large"); got != "large" {
+			t.Errorf("it went to %s", got)
+		}
+	}
+}
+
+func TestS4_3_WhatIsSentAndWhatWasTried(t *testing.T) {
+	b := setup(t)
+	b.submitMany("x", 4, nil)
+	for i, task := range b.take("app", 4) {
+		if i < 3 {
+			b.report(task.TaskID, "app", 2+i%2, nil)
+		}
+	}
+	if _, err := b.app.Senders.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.getSender("app"); s.Attempts != 4 || s.TotalSent != 2 || s.SentAt == nil {
+		t.Errorf("%d attempts, %d sent at %v", s.Attempts, s.TotalSent, s.SentAt)
+	}
+	b.submit("x")
+	b.take("tries", 1)
+	if _, err := b.app.Senders.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.getSender("tries"); s.Attempts != 1 || s.TotalSent != 0 || s.SentAt != nil {
+		t.Errorf("%d attempts, %d sent at %v", s.Attempts, s.TotalSent, s.SentAt)
+	}
+	b.expect(409, "in_use", "DELETE", "/api/v1/admin/senders/tries", nil)
+}
+
+// What waits for many pools finds work in each, whoever was given it.
+func TestASenderOfManyPoolsFindsWhatWaits(t *testing.T) {
+	b := setup(t)
+	b.exec(`WITH made AS (INSERT INTO companies (company_no, name) SELECT 'c' || i, 'c' FROM generate_series(1, 700) i RETURNING id),
+		pool AS (INSERT INTO pools (channel_id, company_id, message_type) SELECT 1, made.id, 1 FROM made RETURNING id),
+		sender AS (INSERT INTO senders (sender_no, name, is_shared) VALUES ('wide', 'wide', false) RETURNING id),
+		state AS (INSERT INTO sender_states (sender_id) SELECT sender.id FROM sender)
+		INSERT INTO routes (pool_id, sender_id) SELECT pool.id, sender.id FROM pool, sender`)
+	ctx, enough := context.WithCancel(t.Context())
+	taken := make(chan int, 1000)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer enough()
+	all.Go(func() {
+		for ctx.Err() == nil {
+			rows, _ := b.app.Tasks.ClaimOrWait(ctx, "wide", 3, 20*time.Second)
+			taken <- len(rows)
+		}
+	})
+	eventually(t, "it waits", func() bool { return b.app.Tasks.Waiting() == 1 })
+	// As another server would have stored them: some queued, some yet to be, more than one walk finds.
+	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, company_id, pool_id, lane, rank, due_at)
+		SELECT 'task_' || p.id, '13800138000', '+8613800138000', 'x', p.company_id, p.id, CASE WHEN p.id % 2 = 0 THEN 160 END, CASE WHEN p.id % 2 = 0 THEN 0 END, now()
+		FROM pools p WHERE p.company_id IS NOT NULL`)
+	for n := 0; n < 700; {
+		select {
+		case got := <-taken:
+			n += got
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%d of 700 were found", n)
+		}
+	}
 }
 
 // New work wakes a sender that may take it, past those in front of it that may not.

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
+	"lksms/internal/notify"
 	"lksms/internal/task"
 )
 
@@ -613,4 +615,156 @@ func TestWhoAsksForANotificationSeesItsTasks(t *testing.T) {
 	path := "/api/v1/sms/task/" + (*n.Recipients)[0].TaskID
 	b.expect(200, "", "GET", path, nil, mine...)
 	b.expect(404, "task.not_found", "GET", path, nil, other...)
+}
+
+// Whichever of two events of a task commits first, the other waits for it, and no reminder is left behind.
+func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
+	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
+		t.Run(end, func(t *testing.T) {
+			b, _ := notifying(t)
+			users := []string{"u1"}
+			node := int64(8882)
+			event := func(name string, channels ...string) notify.Event {
+				e := notify.Event{
+					Name: name, TaskID: 1001, NodeID: &node, Channels: channels, UserIDs: users,
+					Payload: map[string]any{"taskName": "x", "nodeName": "y"},
+				}
+				if name == "node_started" {
+					e.MaxMins, e.Repeat = new(int64(0)), new(int64(1))
+				}
+				return e
+			}
+			origin := task.Origin{User: "lksms", CompanyID: 1}
+			take := func(e notify.Event) (o notify.Outcome) {
+				t.Helper()
+				o, err := b.app.Notify.Take(t.Context(), e, origin)
+				if err != nil {
+					t.Error(err)
+				}
+				return o
+			}
+			// race takes first in a transaction that is committed only when second waits for it.
+			race := func(first, second notify.Event) (ofSecond notify.Outcome) {
+				t.Helper()
+				held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				commit := sync.OnceFunc(func() { close(release) })
+				defer commit()
+				go func() {
+					done <- b.app.DB.Tx(t.Context(), func(ctx context.Context) error {
+						_, err := b.app.Notify.Take(ctx, first, origin)
+						close(held)
+						<-release
+						return err
+					})
+				}()
+				<-held
+				var waiting sync.WaitGroup
+				waiting.Go(func() { ofSecond = take(second) })
+				b.someoneWaitsForALock()
+				commit()
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				waiting.Wait()
+				return ofSecond
+			}
+			left := func(when string) {
+				t.Helper()
+				if n := b.count("SELECT count(*) FROM notifications WHERE biz_type = 5 AND next_run_at IS NOT NULL"); n != 0 {
+					t.Errorf("%s: %d reminders are left", when, n)
+				}
+			}
+			// The end names another channel than the start.
+			if o := race(event("node_started", "dingtalk"), event(end, "oa")); o.Ended != 1 {
+				t.Errorf("ended %d", o.Ended)
+			}
+			left("the start first")
+			node++
+			race(event(end, "oa"), event("node_started", "dingtalk"))
+			left("the end first")
+		})
+	}
+}
+
+func TestANodeThatIsBegunAgainIsRemindedOfAgain(t *testing.T) {
+	b, p := notifying(t)
+	begun := time.Now().Add(-3 * time.Hour)
+	started := func(more map[string]any) api.NotificationMade {
+		t.Helper()
+		body := map[string]any{"node_inst_id": 7, "user_ids": []string{"u1"}, "max_duration": 0, "timeout_remind": 60}
+		for k, v := range more {
+			body[k] = v
+		}
+		return b.event("node_started", body).Items[0]
+	}
+	finished := func(more map[string]any) int {
+		t.Helper()
+		body := map[string]any{"node_inst_id": 7}
+		for k, v := range more {
+			body[k] = v
+		}
+		return b.event("node_finished", body).Ended
+	}
+	goesOn := func(made api.NotificationMade, want bool) {
+		t.Helper()
+		if n := b.notification(made.NotificationID); (n.Status == api.NotificationWaiting) != want {
+			t.Errorf("%+v", n)
+		}
+	}
+	first := started(map[string]any{"started_at": begun})
+	eventually(t, "it is told", func() bool { return len(p.seen()) == 1 })
+	if again := started(map[string]any{"started_at": begun}); !again.Deduplicated || again.NotificationID != first.NotificationID {
+		t.Errorf("%+v", again)
+	}
+	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 1 {
+		t.Errorf("ended %d", n)
+	}
+	goesOn(started(map[string]any{"started_at": begun}), false) // told late, or twice
+	second := started(map[string]any{"started_at": begun.Add(2 * time.Hour)})
+	if second.Deduplicated || second.NotificationID == first.NotificationID {
+		t.Errorf("%+v", second)
+	}
+	eventually(t, "it is told again", func() bool { return len(p.seen()) == 2 })
+	goesOn(second, true)
+	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 0 { // the end of before, once more
+		t.Errorf("ended %d", n)
+	}
+	goesOn(second, true)
+	// Without times: what follows an end is a new start, and the same start again is the same.
+	finished(nil)
+	finished(nil)
+	third := started(nil)
+	goesOn(third, true)
+	if again := started(nil); !again.Deduplicated || again.NotificationID != third.NotificationID {
+		t.Errorf("%+v", again)
+	}
+	// The end of the task ends its nodes, of which one may be begun again.
+	b.event("task_finished", nil)
+	goesOn(third, false)
+	goesOn(started(nil), false)
+	if made := b.event("orbit_plan", map[string]any{"orbits": []any{map[string]any{"orbit_no": 9, "in_time": time.Now().Add(2 * time.Hour)}}}); len(made.Items) != 0 {
+		t.Errorf("%+v", made)
+	}
+	goesOn(started(map[string]any{"started_at": time.Now().Add(time.Minute)}), true)
+	goesOn(started(map[string]any{"node_inst_id": 8}), true)
+	if n := b.notification(first.NotificationID); *n.DedupKey != "5_7_1" || n.Status != api.NotificationCancelled {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestAnEndThatIsToldBeforeItsStartTakesThatStartAlone(t *testing.T) {
+	b, _ := notifying(t)
+	node := func(event, channel string) api.NotificationsMade {
+		return b.event(event, map[string]any{"node_inst_id": 9, "max_duration": 60, "channels": []string{channel}})
+	}
+	node("node_finished", "dingtalk")
+	node("node_finished", "dingtalk")
+	late := node("node_started", "oa").Items[0] // on a channel that the end did not name
+	if n := b.notification(late.NotificationID); n.Status != api.NotificationCancelled {
+		t.Errorf("%+v", n)
+	}
+	again := node("node_started", "oa").Items[0]
+	if n := b.notification(again.NotificationID); n.Status != api.NotificationWaiting {
+		t.Errorf("%+v", n)
+	}
 }

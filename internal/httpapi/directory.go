@@ -505,7 +505,7 @@ func senderOf(s dbq.SenderListRow) (api.Sender, error) {
 		Used:   api.Used{Minute: s.MinuteUsed, Hour: s.HourUsed, Day: s.DayUsed, Month: s.MonthUsed}, TimeZone: s.TimeZone,
 		LeaseSeconds: s.LeaseSeconds, Sign: s.Sign, SegmentSize: s.SegmentSize, Balance: s.Balance, LowWarning: s.LowWarning,
 		LowSwitch: s.LowSwitch, IsReady: s.IsReady, NextAvailableAt: s.NextAvailableAt, SeenAt: s.SeenAt, SentAt: s.SentAt,
-		TotalSent: s.TotalSent, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Attempts: s.Attempts, TotalSent: s.Succeeded, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if reported := s.Succeeded + s.Failed; reported > 0 {
 		rate, average := float64(s.Succeeded)/float64(reported), s.ResponseMs/reported

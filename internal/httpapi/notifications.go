@@ -68,7 +68,7 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 	b := req.Body
 	e := notify.Event{
 		Name: string(b.Event), TaskID: b.TaskID, NodeID: b.NodeInstID, Channels: b.Channels, Payload: value(b.Payload),
-		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
+		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, EndedAt: b.FinishedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
 		Sign: b.Sign, Operator: b.Operator,
 		Orbits: convert(value(b.Orbits), func(o api.Orbit) notify.Orbit { return notify.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
 	}

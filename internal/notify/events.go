@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/postgres"
 	"lksms/internal/task"
 )
 
@@ -22,7 +24,8 @@ type Event struct {
 	UserIDs   []string
 	Initiator string
 	Orbits    []Orbit
-	StartedAt *time.Time
+	StartedAt *time.Time // of a node; nil: now
+	EndedAt   *time.Time // of a task or a node; nil: now
 	MaxMins   *int64 // how long a node may take
 	Repeat    *int64 // minutes between reminders
 	Sign      *string
@@ -61,6 +64,14 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 	}
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		// The start and the end of something may be told at the same moment, and in either order.
+		if err := s.q.BusinessLock(ctx, dbq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
+			return fmt.Errorf("lock business task: %w", err)
+		}
+		ends, err := s.ends(ctx, origin.CompanyID, e)
+		if err != nil {
+			return err
+		}
 		now, err := s.q.Now(ctx)
 		if err != nil {
 			return fmt.Errorf("ask the time: %w", err)
@@ -75,7 +86,9 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 		case "node_done":
 			all = e.everywhere(NodeDone, *e.NodeID, fmt.Sprintf("1_%d_%d", e.TaskID, *e.NodeID))
 		case "orbit_plan":
-			all = e.orbits(now)
+			if ends.task == nil {
+				all = e.orbits(now)
+			}
 		case "task_finished", "task_abnormal":
 			bizType, as, key := TaskFinished, Cancelled, "3_%d"
 			if e.Name == "task_abnormal" {
@@ -84,15 +97,14 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 			all = e.everywhere(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
 			// Nobody needs to be reminded of what is over.
 			o.Ended, err = s.End(ctx, origin.CompanyID, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
+			if err == nil && ends.task == nil {
+				err = s.endTask(ctx, origin.CompanyID, e.TaskID, orTime(e.EndedAt, now))
+			}
 		case "node_started":
 			all = e.timeouts(now)
+			err = s.startNode(ctx, origin.CompanyID, e, ends, all)
 		case "node_finished":
-			o.Ended, err = s.End(ctx, origin.CompanyID, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, e.Operator)
-			// Should the start of the node be told after its end, it finds its name taken.
-			all = e.timeouts(now)
-			for i := range all {
-				all[i].over = true
-			}
+			o.Ended, all, err = s.endNode(ctx, origin.CompanyID, e, ends, now)
 		default:
 			return fault.InvalidField("event", fault.NotAllowed, nil)
 		}
@@ -106,6 +118,116 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 		return err
 	})
 	return o, err
+}
+
+// end is how a business task or a node ended.
+type end struct {
+	at          time.Time
+	awaitsStart bool // it was told before the start
+}
+
+// ends are those of the task and the node of an event; nil is not over.
+type ends struct{ task, node *end }
+
+// The subjects of ends.
+const (
+	taskSubject = "task"
+	nodeSubject = "node"
+)
+
+func (s *Service) ends(ctx context.Context, companyID int64, e Event) (found ends, err error) {
+	rows, err := s.q.BusinessEnds(ctx, dbq.BusinessEndsParams{CompanyID: companyID, TaskID: e.TaskID, NodeID: e.NodeID})
+	for _, row := range rows {
+		one := &end{row.EndedAt, row.AwaitsStart}
+		if row.Subject == taskSubject {
+			found.task = one
+		} else {
+			found.node = one
+		}
+	}
+	return found, postgres.Wrap("read ends", err, nil)
+}
+
+func (s *Service) putEnd(ctx context.Context, companyID int64, subject string, id int64, e end) error {
+	return postgres.Wrap("note end", s.q.BusinessEndPut(ctx, dbq.BusinessEndPutParams{
+		CompanyID: companyID, Subject: subject, SubjectID: id, EndedAt: e.at, AwaitsStart: e.awaitsStart,
+	}), nil)
+}
+
+func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.Time) error {
+	if err := s.putEnd(ctx, companyID, taskSubject, taskID, end{at: at}); err != nil {
+		return err
+	}
+	return postgres.Wrap("note ends of nodes", s.q.BusinessEndNodes(ctx, dbq.BusinessEndNodesParams{
+		CompanyID: companyID, TaskID: &taskID, EndedAt: at,
+	}), nil)
+}
+
+// startNode finds out whether the start of a node comes too late: of its reminders, all, nothing is told then. What is over is begun
+// again only by a start after its end. A start without a time is after the end of the node, unless this end was told before its start,
+// and before the end of the task.
+func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends ends, all []Notification) error {
+	isAfter := func(end *end) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
+	isLate := ends.node != nil && !isAfter(ends.node) && (e.StartedAt != nil || ends.node.awaitsStart)
+	if isLate || (ends.task != nil && !isAfter(ends.task)) {
+		for i := range all {
+			all[i].over = true
+		}
+		if ends.node != nil && ends.node.awaitsStart {
+			return s.putEnd(ctx, companyID, nodeSubject, *e.NodeID, end{at: ends.node.at})
+		}
+		return nil
+	}
+	if ends.node == nil && ends.task == nil {
+		return nil
+	}
+	err := s.q.NodeRemindersReplace(ctx, dbq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
+	if err == nil {
+		err = s.q.BusinessEndDelete(ctx, dbq.BusinessEndDeleteParams{CompanyID: companyID, Subject: nodeSubject, SubjectID: *e.NodeID})
+	}
+	if err == nil {
+		err = s.q.BusinessEndDelete(ctx, dbq.BusinessEndDeleteParams{CompanyID: companyID, Subject: taskSubject, SubjectID: e.TaskID})
+	}
+	return postgres.Wrap("begin node again", err, nil)
+}
+
+// endNode ends the reminders of a node, and tells how many. Of a node that was never begun it gives reminders that are over, whose names
+// a late start finds taken. The end of before its latest start changes nothing.
+func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends ends, now time.Time) (ended int, all []Notification, err error) {
+	reminders, err := s.q.NodeReminders(ctx, dbq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
+	if err != nil {
+		return 0, nil, fmt.Errorf("look for reminders: %w", err)
+	}
+	if e.EndedAt != nil && reminders.StartedAt.After(*e.EndedAt) {
+		return 0, nil, nil
+	}
+	ended, err = s.End(ctx, companyID, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, e.Operator)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case ends.node == nil:
+		if err := s.putEnd(ctx, companyID, nodeSubject, *e.NodeID, end{orTime(e.EndedAt, now), !reminders.HasAny}); err != nil {
+			return 0, nil, err
+		}
+	case e.EndedAt != nil:
+		if err := s.putEnd(ctx, companyID, nodeSubject, *e.NodeID, end{*e.EndedAt, ends.node.awaitsStart}); err != nil {
+			return 0, nil, err
+		}
+	}
+	if !reminders.HasAny {
+		all = e.timeouts(now)
+		for i := range all {
+			all[i].over = true
+		}
+	}
+	return ended, all, nil
+}
+
+func orTime(at *time.Time, otherwise time.Time) time.Time {
+	if at == nil {
+		return otherwise
+	}
+	return *at
 }
 
 // How many days ahead people may be told, and for how many years a node may have been worked on.
@@ -126,6 +248,12 @@ func (e Event) check() error {
 	}
 	if at := e.StartedAt; at != nil && at.Before(time.Now().AddDate(-longest, 0, 0)) {
 		return fault.InvalidField("started_at", fault.InThePast, nil)
+	}
+	if at := e.EndedAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
+		return fault.InvalidField("finished_at", fault.TooFarAhead, farthest)
+	}
+	if at := e.EndedAt; at != nil && at.Before(time.Now().AddDate(-longest, 0, 0)) {
+		return fault.InvalidField("finished_at", fault.InThePast, nil)
 	}
 	isOfNode := slices.Contains([]string{"node_done", "node_started", "node_finished"}, e.Name)
 	switch {
@@ -182,10 +310,7 @@ func (e Event) orbits(now time.Time) []Notification {
 // timeouts are the reminders of a node that takes too long.
 func (e Event) timeouts(now time.Time) []Notification {
 	all := e.everywhere(NodeTimeout, *e.NodeID, fmt.Sprintf("5_%d", *e.NodeID))
-	started := now
-	if e.StartedAt != nil {
-		started = *e.StartedAt
-	}
+	started := orTime(e.StartedAt, now)
 	payload := maps.Clone(e.Payload)
 	if payload == nil {
 		payload = map[string]any{}

@@ -199,7 +199,7 @@ func (w *worker) run() {
 		case gobreaker.StateClosed:
 		}
 		ctx, cancel := context.WithTimeout(w.sending, claimWait+10*time.Second)
-		rows, err := w.tasks.ClaimOrWait(ctx, w.senderNo, limit, claimWait, now.standing())
+		rows, err := w.tasks.ClaimOrWait(ctx, w.senderNo, limit, claimWait)
 		cancel()
 		switch {
 		case err != nil:
@@ -218,11 +218,6 @@ func (p *Pusher) isStopping() bool {
 	default:
 		return false
 	}
-}
-
-// standing says where it comes among those that wait for the same.
-func (w *way) standing() task.Standing {
-	return task.Standing{Sort: w.row.Sort, DayShare: w.row.DayShare, ResponseMS: w.row.ResponseMs}
 }
 
 // most is how many tasks to claim at once: with an interval, as many as may be sent in a second.

@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/expirable"
 )
 
-// claimable is what a sender may take from.
+// claimable is what a sender may take from: pools, and its sort there.
 type claimable struct {
-	pools  []int64
+	pools  map[int64]float64
 	routed bool // some by its own routes, where every poll counts
 }
 

@@ -11,7 +11,7 @@ func TestPoolsThatWereReadBeforeAChangeAreNotKept(t *testing.T) {
 	if got, known := c.get("app"); known {
 		t.Errorf("kept %v", got)
 	}
-	c.reading("app")(claimable{pools: []int64{1}})
+	c.reading("app")(claimable{pools: map[int64]float64{1: 0}})
 	if got, known := c.get("app"); !known || len(got.pools) != 1 {
 		t.Errorf("got %v %v", got, known)
 	}

@@ -3,6 +3,7 @@
 package sender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,24 +116,75 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
-// Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take.
-// What another server changed of its routes it may not know for a minute: it is told of new work later then.
-func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools []int64, err error) {
+// Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take,
+// with its sort there. What another server changed of its routes it may not know for a minute: it is told of new work later
+// then.
+func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools map[int64]float64, err error) {
 	if c, known := s.pools.get(appID); known {
 		return 0, c.pools, nil
 	}
 	keep := s.pools.reading(appID)
 	row, err := s.q.SenderWaits(ctx, appID)
-	if err == nil && !row.IsPaced {
-		keep(claimable{row.Pools, row.IsRouted})
+	if err != nil {
+		return 0, nil, postgres.Wrap("look what sender waits for", err, errNoSender)
 	}
-	return time.Duration(row.Seconds * float64(time.Second)), row.Pools, postgres.Wrap("look what sender waits for", err, errNoSender)
+	pools = make(map[int64]float64, len(row.Pools))
+	for i, pool := range row.Pools {
+		pools[pool] = row.Sorts[i]
+	}
+	if !row.IsPaced {
+		keep(claimable{pools, row.IsRouted})
+	}
+	return time.Duration(row.Seconds * float64(time.Second)), pools, nil
 }
 
 // Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and it has no route.
-func (s *Service) Unhindered(appID string) (pools []int64, known bool) {
+func (s *Service) Unhindered(appID string) (pools map[int64]float64, known bool) {
 	c, known := s.pools.get(appID)
 	return c.pools, known && !c.routed
+}
+
+// Standing decides which of several senders that wait for the same has it first (S3.9, S4.3).
+type Standing struct {
+	Sort       float64 // where no route says another
+	DayLimit   int64   // segments; 0: none
+	DayUsed    int64   // segments of the day's limit
+	Today      int64   // tasks that it was given today
+	ResponseMS int64   // on average
+}
+
+// Compare is negative for one that should come before o, sorts apart: the least used of its day's limit, then the one that
+// was given the fewest tasks today, then the quickest.
+func (s Standing) Compare(o Standing) int {
+	return cmp.Or(cmp.Compare(s.dayShare(), o.dayShare()), cmp.Compare(s.Today, o.Today), cmp.Compare(s.ResponseMS, o.ResponseMS))
+}
+
+func (s Standing) dayShare() float64 {
+	if s.DayLimit == 0 {
+		return 0
+	}
+	return float64(s.DayUsed) / float64(s.DayLimit)
+}
+
+// After is how a sender stands that was given so many more tasks, each of one segment for all that is known.
+func (s Standing) After(tasks int64) Standing {
+	s.DayUsed, s.Today = s.DayUsed+tasks, s.Today+tasks
+	return s
+}
+
+// Standings tells how senders stand.
+func (s *Service) Standings(ctx context.Context, appIDs []string) (map[string]Standing, error) {
+	rows, err := s.q.SenderStandings(ctx, appIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read how senders stand: %w", err)
+	}
+	standings := make(map[string]Standing, len(rows))
+	for _, row := range rows {
+		standings[row.SenderNo] = Standing{
+			Sort: row.Sort, DayLimit: row.DayLimit, DayUsed: row.DayUsed, Today: row.Today, ResponseMS: row.ResponseMs,
+		}
+	}
+	return standings, nil
 }
 
 var (

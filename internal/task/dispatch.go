@@ -37,6 +37,7 @@ func (s *Service) Claim(ctx context.Context, appID string, limit int) ([]dbq.Tas
 		return nil, fmt.Errorf("claim tasks: %w", err)
 	}
 	s.claimed.Add(float64(len(rows)))
+	s.line.took(appID, len(rows))
 	return rows, nil
 }
 

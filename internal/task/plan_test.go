@@ -147,7 +147,10 @@ func dispatchOnce(t *testing.T, url string) {
 			t.Fatalf("recovered %d, %v", n, err)
 		}
 		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {
-			_, err := q.TaskWaits(t.Context())
+			_, err := q.TaskWaits(t.Context(), []int64{1, 2})
+			if err == nil {
+				_, err = q.TaskWaitsQueued(t.Context(), dbq.TaskWaitsQueuedParams{Most: 100})
+			}
 			if err == nil {
 				_, err = q.LongestWait(t.Context())
 			}

@@ -76,10 +76,13 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
 		}, []string{"effect"}),
 	}
+	s.line.init(s.poll, s.rank)
+	metrics.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
+	}, func() float64 { return float64(s.Waiting()) })
 	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
 	}, []string{"reason"})
-	s.line.poll, s.line.loud, s.line.closed = s.poll, map[int64]int{}, make(chan struct{})
 	s.submits = merge.New(merge.Options[newTask, bool]{
 		Run: s.storeAll, Hopeless: postgres.IsUnavailable, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})

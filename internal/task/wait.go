@@ -11,39 +11,39 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/sender"
 )
 
-// pollEvery is how often the database is asked for work while senders wait: for what other servers were given, and for
-// what comes due. What this server was given wakes a sender at once.
-const pollEvery = 200 * time.Millisecond
-
-// wokenMost is how many senders a batch of new tasks wakes; each that takes all it may wakes the next.
-const wokenMost = 8
-
-// Standing says which of several senders that wait should have what comes (S3.9): that of the greatest sort, then the least
-// used, then the quickest. An app has none; of several the first to come is the first to be served.
-type Standing struct {
-	Sort       float64
-	DayShare   float64 // used of the day's limit
-	ResponseMS int64   // on average
-}
-
-// isBefore tells whether s should be served before o.
-func (s Standing) isBefore(o Standing) bool {
-	return cmp.Or(cmp.Compare(o.Sort, s.Sort), cmp.Compare(s.DayShare, o.DayShare), cmp.Compare(s.ResponseMS, o.ResponseMS)) < 0
-}
+const (
+	// pollEvery is how often the database is asked for work while senders wait: for what other servers were given, and for
+	// what comes due. What this server was given wakes a sender at once.
+	pollEvery = 200 * time.Millisecond
+	// rankEvery is how many polls apart the standings of the senders that wait are read again: every two seconds.
+	rankEvery = 10
+	// wokenMost is how many senders a batch of new tasks wakes; each that takes all it may wakes the next. It is also how many
+	// are tried for a task that those in front of them do not get.
+	wokenMost = 8
+	// probedMost bounds the pools that one poll looks into one by one; fewMost is how many of them one sender may ask for.
+	probedMost, fewMost = 500, 100
+	// walkedMost bounds the pools with work that one poll finds for the senders that wait for more than that.
+	walkedMost = 200
+)
 
 // ClaimOrWait is Claim that waits for up to wait when there is nothing to claim. A caller that goes away while it waits
-// is given nothing.
-func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait time.Duration, standing Standing) ([]dbq.TaskClaimRow, error) {
+// is given nothing. Of several senders that wait at this server for the same, the one that sender.Standing puts first is woken.
+func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait time.Duration) ([]dbq.TaskClaimRow, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, appID, limit)
 	}
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
+	var by *wakeUp
 	for {
-		place := s.line.join(standing) // before the look: what comes after it finds somebody to wake
+		place := s.line.join(appID) // before the look: what comes after it finds somebody to wake
 		rows, rest, err := s.look(ctx, place, appID, limit)
+		if by != nil {
+			s.line.settle(appID, *by, len(rows) > 0)
+		}
 		var again bool
 		switch {
 		case err != nil || len(rows) > 0:
@@ -54,9 +54,9 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 			return rows, err
 		case rest > 0: // it need not be woken before that is over, and others should be
 			s.line.leave(place)
-			again = s.sleep(ctx, rest, enough.C)
+			by, again = nil, s.sleep(ctx, rest, enough.C)
 		default:
-			again = s.line.await(ctx, place, enough.C)
+			by, again = s.line.await(ctx, place, enough.C)
 		}
 		if !again {
 			if err := ctx.Err(); err != nil {
@@ -76,8 +76,21 @@ func (s *Service) look(ctx context.Context, p *place, appID string, limit int) (
 	} else if rows, err = s.Claim(ctx, appID, limit); err == nil && len(rows) == 0 {
 		rest, pools, err = s.senders.Waits(ctx, appID)
 	}
+	if err == nil && len(rows) == 0 && rest == 0 && s.line.isUnranked(p) {
+		err = s.rank(ctx, appID)
+	}
 	s.line.narrow(p, pools)
 	return rows, rest, err
+}
+
+// rank reads how senders stand.
+func (s *Service) rank(ctx context.Context, appIDs ...string) error {
+	before := s.line.given(appIDs)
+	standings, err := s.senders.Standings(ctx, appIDs)
+	if err == nil {
+		s.line.learn(standings, before)
+	}
+	return err
 }
 
 // sleep waits for d, and reports whether that much time was left.
@@ -97,54 +110,149 @@ func (s *Service) sleep(ctx context.Context, d time.Duration, enough <-chan time
 // StopWaiting answers every sender that waits, now and from now on, with nothing: the server is going away.
 func (s *Service) StopWaiting() { s.line.close() }
 
-// poll asks for work while anybody waits, and gives the pools where there is some.
-func (s *Service) poll(ctx context.Context) (pools []int64, err error) {
+// Waiting is how many claims wait for work that comes.
+func (s *Service) Waiting() (n int) {
+	s.line.mu.Lock()
+	defer s.line.mu.Unlock()
+	for e := s.line.places.Front(); e != nil; e = e.Next() {
+		if !e.Value.(*place).anyPool {
+			n++
+		}
+	}
+	return n
+}
+
+// wish is what a poll asks: whether there is work in each of pools, and, if walk is true, in which pools after one anything is
+// queued. What comes due there is heard of when the sweep has queued it.
+type wish struct {
+	pools []int64
+	walk  bool
+	after int64
+}
+
+// sight is what a poll found: pools with work. next is where the next walk goes on; 0: this one came to the end. all tells
+// whether there is nothing in any other pool.
+type sight struct {
+	pools []int64
+	next  int64
+	all   bool
+}
+
+// poll looks for work. Its cost depends on the pools that somebody waits for, and is bounded: of many pools only those cost
+// something in which there is work, and no more than walkedMost of them.
+func (s *Service) poll(ctx context.Context, w wish) (found sight, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		pools, err = q.TaskWaits(ctx)
+		if len(w.pools) > 0 {
+			if found.pools, err = q.TaskWaits(ctx, w.pools); err != nil {
+				return err
+			}
+		}
+		if !w.walk {
+			return nil
+		}
+		queued, err := q.TaskWaitsQueued(ctx, dbq.TaskWaitsQueuedParams{AfterID: w.after, Most: walkedMost})
+		if len(queued) == walkedMost {
+			found.next = queued[walkedMost-1]
+		}
+		found.all = w.after == 0 && found.next == 0
+		found.pools = append(found.pools, queued...)
 		return err
 	})
-	return pools, err
+	return found, err
 }
 
 // line is the senders that wait, the first to come in front.
 type line struct {
-	poll func(context.Context) ([]int64, error)
+	poll func(context.Context, wish) (sight, error)
+	rank func(ctx context.Context, appIDs ...string) error
 
-	mu     sync.Mutex
-	places list.List     // of *place
-	ranked int           // of them with a standing
-	asking bool          // whether the database is being polled
-	polls  int           // how often it was
-	loud   map[int64]int // pools where there may be work, and as of which poll
-	heard  time.Time     // when the last poll that was answered began
-	done   sync.WaitGroup
+	mu        sync.Mutex
+	places    list.List // of *place
+	standings map[string]*standing
+	asking    bool               // whether the database is being polled
+	polls     int                // how often it was
+	loud      map[int64]int      // pools where there may be work, and as of which poll
+	heard     time.Time          // when the last poll that was answered began
+	probed    map[int64]struct{} // pools into which it looked
+	all       bool               // it found all that there was
+	after     int64              // where the next walk begins
+	tries     map[int64]*tries   // of those that were woken for a pool
+	done      sync.WaitGroup
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
+func (l *line) init(poll func(context.Context, wish) (sight, error), rank func(context.Context, ...string) error) {
+	l.poll, l.rank = poll, rank
+	l.standings, l.loud, l.probed = map[string]*standing{}, map[int64]int{}, map[int64]struct{}{}
+	l.tries, l.closed = map[int64]*tries{}, make(chan struct{})
+}
+
 type place struct {
 	element *list.Element
-	anyPool bool // it is not known yet from which pools it may take
-	pools   []int64
-	woken   chan int64 // holds one wake-up, for a pool
+	appID   string
+	anyPool bool              // it is not known yet from which pools it may take
+	pools   map[int64]float64 // from which it may take, and its sort there
+	woken   chan wakeUp       // holds one
 
-	standing Standing
+	standing *standing
+}
+
+// wakeUp is for a pool. left is how many others are tried if it is in vain.
+type wakeUp struct {
+	pool int64
+	left int
+}
+
+// standing is how a sender stood when it was read, and what this server gave it since.
+type standing struct {
+	sender.Standing
+	at    time.Time // zero: it has not been read
+	given int64     // tasks, ever
+}
+
+// tries is what became of those that were woken for a pool.
+type tries struct {
+	underway int                 // they have not looked yet
+	missed   map[string]struct{} // got nothing, since the last poll that found nothing left
+	kept     map[string]struct{} // of these, those that got nothing where work stayed: something keeps them from it
+	found    bool                // by the last poll: work
 }
 
 // serves tells whether whoever has the place may take from a pool.
-func (p *place) serves(pool int64) bool { return p.anyPool || slices.Contains(p.pools, pool) }
+func (p *place) serves(pool int64) bool {
+	_, serves := p.pools[pool]
+	return p.anyPool || serves
+}
 
-func (l *line) join(standing Standing) *place {
-	p := &place{anyPool: true, woken: make(chan int64, 1), standing: standing}
+// isBefore tells whether p should have what comes into a pool rather than o, which came first.
+func (p *place) isBefore(o *place, pool int64) bool {
+	if p.standing.at.IsZero() || o.standing.at.IsZero() {
+		return !p.standing.at.IsZero()
+	}
+	return cmp.Or(cmp.Compare(o.sort(pool), p.sort(pool)), p.standing.Compare(o.standing.Standing)) < 0
+}
+
+func (p *place) sort(pool int64) float64 {
+	if sort, known := p.pools[pool]; known {
+		return sort
+	}
+	return p.standing.Sort
+}
+
+func (l *line) join(appID string) *place {
+	p := &place{appID: appID, anyPool: true, woken: make(chan wakeUp, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.element = l.places.PushBack(p)
-	if standing != (Standing{}) {
-		l.ranked++
+	p.standing = l.standings[appID]
+	if p.standing == nil {
+		p.standing = &standing{}
+		l.standings[appID] = p.standing
 	}
+	p.element = l.places.PushBack(p)
 	if !l.asking {
 		l.asking = true
 		l.done.Go(l.ask)
@@ -153,26 +261,68 @@ func (l *line) join(standing Standing) *place {
 }
 
 // narrow says from which pools whoever has the place may take.
-func (l *line) narrow(p *place, pools []int64) {
+func (l *line) narrow(p *place, pools map[int64]float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.anyPool, p.pools = false, pools
 }
 
-// await waits until whoever has the place is woken, and reports whether that was before enough; if not, the place is given up.
-func (l *line) await(ctx context.Context, p *place, enough <-chan time.Time) bool {
-	select {
-	case pool := <-p.woken:
-		if !p.serves(pool) { // it came before it was known who may take from it
-			l.wake(pool, 1)
+// isUnranked tells whether it is not known, or not any more, how whoever has the place stands.
+func (l *line) isUnranked(p *place) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(p.standing.at) > 2*rankEvery*pollEvery
+}
+
+// given is what this server gave senders until now.
+func (l *line) given(appIDs []string) map[string]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	given := make(map[string]int64, len(appIDs))
+	for _, appID := range appIDs {
+		if known := l.standings[appID]; known != nil {
+			given[appID] = known.given
 		}
-		return true
+	}
+	return given
+}
+
+// learn keeps how senders stand, and what they were given since before.
+func (l *line) learn(standings map[string]sender.Standing, before map[string]int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for appID, read := range standings {
+		if known := l.standings[appID]; known != nil {
+			known.Standing, known.at = read.After(known.given-before[appID]), time.Now()
+		}
+	}
+}
+
+// took counts what a sender was given.
+func (l *line) took(appID string, tasks int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.standings[appID]; known != nil {
+		known.given += int64(tasks)
+		known.Standing = known.After(int64(tasks))
+	}
+}
+
+// await waits until whoever has the place is woken, and reports whether that was before enough; if not, the place is given up.
+func (l *line) await(ctx context.Context, p *place, enough <-chan time.Time) (by *wakeUp, again bool) {
+	select {
+	case w := <-p.woken:
+		if !p.serves(w.pool) { // it came before it was known who may take from it
+			l.hand(w)
+			return nil, true
+		}
+		return &w, true
 	case <-enough:
 	case <-l.closed:
 	case <-ctx.Done():
 	}
 	l.leave(p)
-	return false
+	return nil, false
 }
 
 // leave gives up a place. A wake-up that came to it meanwhile goes to the next: it was for whoever is there.
@@ -181,54 +331,99 @@ func (l *line) leave(p *place) {
 	l.remove(p)
 	l.mu.Unlock()
 	select {
-	case pool := <-p.woken:
-		l.wake(pool, 1)
+	case w := <-p.woken:
+		l.hand(w)
 	default:
 	}
 }
 
 // remove takes a place out of the line, if it is there.
 func (l *line) remove(p *place) {
-	if p.element == nil {
-		return
-	}
-	l.places.Remove(p.element)
-	p.element = nil
-	if p.standing != (Standing{}) {
-		l.ranked--
+	if p.element != nil {
+		l.places.Remove(p.element)
+		p.element = nil
 	}
 }
 
-// wake wakes n that wait and may take from a pool, those that should have it first.
+// wake says that n tasks came into a pool: it wakes as many that wait and may take from it, those that should have it first.
 func (l *line) wake(pool int64, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.loud[pool] = l.polls
-	for ; n > 0; n-- {
-		p := l.first(pool)
-		if p == nil {
-			return
-		}
-		l.remove(p)
-		p.woken <- pool
+	l.call(l.first(pool, n, nil), pool, wokenMost/n-1)
+}
+
+// hand passes a wake-up on that has not been used.
+func (l *line) hand(w wakeUp) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.triesOf(w.pool).underway--
+	l.call(l.first(w.pool, 1, nil), w.pool, w.left)
+}
+
+// settle says whether whoever was woken got something. If not, the next is tried: a limit, its share or another that was quicker
+// may keep a sender from what it was woken for, and must not keep the others from it.
+func (l *line) settle(appID string, w wakeUp, got bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.triesOf(w.pool)
+	t.underway--
+	if got {
+		delete(t.missed, appID)
+		delete(t.kept, appID)
+		return
+	}
+	t.missed[appID] = struct{}{}
+	if w.left > 0 {
+		l.call(l.first(w.pool, 1, t.missed), w.pool, w.left-1)
 	}
 }
 
-// first is who should have what comes into a pool; nil if nobody waits for it.
-func (l *line) first(pool int64) (best *place) {
+func (l *line) triesOf(pool int64) *tries {
+	t := l.tries[pool]
+	if t == nil {
+		t = &tries{missed: map[string]struct{}{}, kept: map[string]struct{}{}}
+		l.tries[pool] = t
+	}
+	return t
+}
+
+// call wakes senders for a pool, and has up to left others tried for each that gets nothing.
+func (l *line) call(those []*place, pool int64, left int) {
+	l.loud[pool] = l.polls
+	for _, p := range those {
+		l.remove(p)
+		l.triesOf(pool).underway++
+		p.woken <- wakeUp{pool, left}
+	}
+}
+
+// first are the n who should have what comes into a pool, without those that something keeps from it, and those in without.
+func (l *line) first(pool int64, n int, without map[string]struct{}) []*place {
+	var kept map[string]struct{}
+	if t := l.tries[pool]; t != nil {
+		kept = t.kept
+	}
+	var best []*place // n at most, in order
 	for e := l.places.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*place)
-		if !p.serves(pool) {
+		if !p.serves(pool) || has(kept, p.appID) || has(without, p.appID) {
 			continue
 		}
-		if best == nil || p.standing.isBefore(best.standing) {
-			best = p
+		at := len(best)
+		for at > 0 && p.isBefore(best[at-1], pool) {
+			at--
 		}
-		if l.ranked == 0 { // the first is as good as any
-			break
+		if at < n {
+			best = slices.Insert(best, at, p)
+			best = best[:min(n, len(best))]
 		}
 	}
 	return best
+}
+
+func has(set map[string]struct{}, appID string) bool {
+	_, there := set[appID]
+	return there
 }
 
 func (l *line) close() { l.closing.Do(func() { close(l.closed) }) }
@@ -244,6 +439,8 @@ func (l *line) ask() {
 		l.mu.Lock()
 		if l.places.Len() == 0 {
 			l.asking = false
+			clear(l.tries)
+			clear(l.standings)
 			l.mu.Unlock()
 			return
 		}
@@ -252,33 +449,123 @@ func (l *line) ask() {
 	}
 }
 
-// hear asks the database once, and wakes somebody for each pool where there is work. A database that cannot be asked will be
-// asked again; the claim says what is wrong with it.
+// hear asks the database once, and wakes somebody for each pool where there is work, unless somebody is about to look there. A
+// database that cannot be asked will be asked again; the claim says what is wrong with it.
 func (l *line) hear() {
 	l.mu.Lock()
 	l.polls++
+	asked, ranked := l.wish(), l.ranked()
 	l.mu.Unlock()
 	began := time.Now()
-	pools, err := l.poll(context.Background())
+	found, err := l.poll(context.Background(), asked)
 	if err != nil {
 		return
 	}
 	l.mu.Lock()
-	l.heard = began
-	maps.DeleteFunc(l.loud, func(_ int64, poll int) bool { return poll < l.polls })
-	l.mu.Unlock()
-	for _, pool := range pools {
-		l.wake(pool, 1)
+	l.heard, l.after, l.all = began, found.next, found.all
+	clear(l.probed)
+	for _, pool := range asked.pools {
+		l.probed[pool] = struct{}{}
 	}
+	maps.DeleteFunc(l.loud, func(_ int64, poll int) bool { return poll < l.polls })
+	l.offer(found.pools)
+	l.mu.Unlock()
+	if len(ranked) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = l.rank(ctx, ranked...) // what was read before is good enough for the order
+	}
+}
+
+// offer wakes somebody for each pool where the last poll found work, unless somebody is about to look there. Those that got
+// nothing where it found work twice come after all others.
+func (l *line) offer(found []int64) {
+	work := make(map[int64]struct{}, len(found))
+	for _, pool := range found {
+		work[pool] = struct{}{}
+	}
+	maps.DeleteFunc(l.tries, func(pool int64, t *tries) bool {
+		if _, there := work[pool]; !there && l.looked(pool) {
+			clear(t.missed)
+			clear(t.kept)
+			t.found = false
+		}
+		return t.underway == 0 && len(t.missed) == 0 && !t.found
+	})
+	for pool := range work {
+		l.loud[pool] = l.polls
+		t := l.triesOf(pool)
+		if t.found {
+			maps.Copy(t.kept, t.missed)
+		}
+		t.found = true
+		if t.underway > 0 {
+			continue
+		}
+		next := l.first(pool, 1, t.missed)
+		if len(next) == 0 { // all have been tried
+			clear(t.missed)
+			clear(t.kept)
+			next = l.first(pool, 1, nil)
+		}
+		l.call(next, pool, wokenMost-1)
+	}
+}
+
+// wish is what to ask for those that wait.
+func (l *line) wish() (w wish) {
+	pools := map[int64]struct{}{}
+	for e := l.places.Front(); e != nil; e = e.Next() {
+		p := e.Value.(*place)
+		if len(p.pools) > fewMost || len(pools) > probedMost {
+			w.walk = true
+			continue
+		}
+		for pool := range p.pools {
+			pools[pool] = struct{}{}
+		}
+	}
+	if w.walk {
+		w.after = l.after
+	}
+	w.pools = slices.Collect(maps.Keys(pools))
+	return w
+}
+
+// ranked are the senders whose standings are to be read again, and forgets those that are not there any more.
+func (l *line) ranked() (appIDs []string) {
+	if l.polls%rankEvery != 0 || l.places.Len() < 2 {
+		return nil
+	}
+	waiting := map[string]struct{}{}
+	for e := l.places.Front(); e != nil; e = e.Next() {
+		waiting[e.Value.(*place).appID] = struct{}{}
+	}
+	maps.DeleteFunc(l.standings, func(appID string, s *standing) bool {
+		_, waits := waiting[appID]
+		return !waits && time.Since(s.at) > time.Minute
+	})
+	return slices.Collect(maps.Keys(waiting))
+}
+
+// looked tells whether the last poll looked into a pool.
+func (l *line) looked(pool int64) bool {
+	_, probed := l.probed[pool]
+	return probed || l.all
 }
 
 // isQuiet tells whether the last poll, not long ago, found nothing in pools, and nothing was announced since. What comes
 // now wakes who is in line.
-func (l *line) isQuiet(pools []int64) bool {
+func (l *line) isQuiet(pools map[int64]float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(l.heard) < 2*pollEvery && !slices.ContainsFunc(pools, func(pool int64) bool {
-		_, loud := l.loud[pool]
-		return loud
-	})
+	if time.Since(l.heard) > 2*pollEvery {
+		return false
+	}
+	for pool := range pools {
+		if _, loud := l.loud[pool]; loud || !l.looked(pool) {
+			return false
+		}
+	}
+	return true
 }

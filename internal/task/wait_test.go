@@ -2,40 +2,85 @@ package task
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	"lksms/internal/sender"
 )
+
+func newLine() *line {
+	l := &line{asking: true} // nobody polls but the test
+	l.init(nil, func(context.Context, ...string) error { return nil })
+	return l
+}
+
+// stand makes a place of a sender that waits for pools.
+func (l *line) stand(appID string, s sender.Standing, pools ...int64) *place {
+	p := l.join(appID)
+	l.learn(map[string]sender.Standing{appID: s}, nil)
+	sorts := map[int64]float64{}
+	for _, pool := range pools {
+		sorts[pool] = s.Sort
+	}
+	l.narrow(p, sorts)
+	return p
+}
+
+// hears runs a poll that finds work in pools, and returns what it asked.
+func (l *line) hears(found ...int64) (asked wish) {
+	l.poll = func(_ context.Context, w wish) (sight, error) {
+		asked = w
+		return sight{pools: found, all: w.walk && w.after == 0}, nil
+	}
+	l.hear()
+	return asked
+}
+
+// woken gives those of places that have been woken, and takes their wake-ups.
+func woken(places ...*place) (names []string, by wakeUp) {
+	for _, p := range places {
+		select {
+		case by = <-p.woken:
+			names = append(names, p.appID)
+		default:
+		}
+	}
+	return names, by
+}
 
 func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 	t.Parallel()
-	const pool, other = 1, 2
+	const pool, other, unasked = 1, 2, 3
 	for _, c := range []struct {
 		name  string
-		act   func(l *line, poll func(found ...int64))
+		act   func(l *line)
 		quiet bool
 	}{
-		{"nobody has asked", func(*line, func(...int64)) {}, false},
-		{"the poll found nothing", func(_ *line, poll func(...int64)) { poll() }, true},
-		{"the poll found something", func(_ *line, poll func(...int64)) { poll(pool) }, false},
-		{"it found something elsewhere", func(_ *line, poll func(...int64)) { poll(other) }, true},
-		{"something came before the poll", func(l *line, poll func(...int64)) { l.wake(pool, 1); poll() }, true},
-		{"something came after it", func(l *line, poll func(...int64)) { poll(); l.wake(pool, 1) }, false},
-		{"something came while it was under way", func(l *line, _ func(...int64)) {
-			l.poll = func(context.Context) ([]int64, error) { l.wake(pool, 1); return nil, nil }
+		{"nobody has asked", func(*line) {}, false},
+		{"the poll found nothing", func(l *line) { l.hears() }, true},
+		{"the poll found something", func(l *line) { l.hears(pool) }, false},
+		{"it found something elsewhere", func(l *line) { l.hears(other) }, true},
+		{"something came before the poll", func(l *line) { l.wake(pool, 1); l.hears() }, true},
+		{"something came after it", func(l *line) { l.hears(); l.wake(pool, 1) }, false},
+		{"something came while it was under way", func(l *line) {
+			l.poll = func(context.Context, wish) (sight, error) { l.wake(pool, 1); return sight{}, nil }
 			l.hear()
 		}, false},
-		{"the poll was long ago", func(l *line, poll func(...int64)) { poll(); l.heard = time.Now().Add(-time.Second) }, false},
+		{"the poll was long ago", func(l *line) { l.hears(); l.heard = time.Now().Add(-time.Second) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l := &line{loud: map[int64]int{}}
-			c.act(l, func(found ...int64) {
-				l.poll = func(context.Context) ([]int64, error) { return found, nil }
-				l.hear()
-			})
-			if got := l.isQuiet([]int64{pool}); got != c.quiet {
+			l := newLine()
+			l.stand("app", sender.Standing{}, pool, other)
+			l.stand("another", sender.Standing{}, pool, other)
+			c.act(l)
+			if got := l.isQuiet(map[int64]float64{pool: 0}); got != c.quiet {
 				t.Errorf("quiet: %t", got)
+			}
+			if l.isQuiet(map[int64]float64{unasked: 0}) {
+				t.Error("a pool that nobody looked into is quiet")
 			}
 		})
 	}
@@ -44,34 +89,182 @@ func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
 	t.Parallel()
 	const pool = 1
-	l := &line{loud: map[int64]int{}, asking: true}
-	names := map[*place]string{}
+	l := newLine()
+	var places []*place
 	for _, c := range []struct {
 		name string
-		Standing
+		sender.Standing
 	}{
-		{"first app", Standing{}},
-		{"slow", Standing{DayShare: 0.1, ResponseMS: 500}},
-		{"used", Standing{DayShare: 0.5, ResponseMS: 10}},
-		{"quick", Standing{DayShare: 0.1, ResponseMS: 20}},
-		{"preferred", Standing{Sort: 1, DayShare: 0.9}},
-		{"second app", Standing{}},
+		{"first app", sender.Standing{}},
+		{"slow", sender.Standing{DayLimit: 10, DayUsed: 1, ResponseMS: 500}},
+		{"used", sender.Standing{DayLimit: 10, DayUsed: 5, ResponseMS: 10}},
+		{"quick", sender.Standing{DayLimit: 100, DayUsed: 10, ResponseMS: 20}},
+		{"preferred", sender.Standing{Sort: 1, DayLimit: 10, DayUsed: 9}},
+		{"used app", sender.Standing{Today: 3}},
+		{"second app", sender.Standing{}},
 	} {
-		names[l.join(c.Standing)] = c.name
+		places = append(places, l.stand(c.name, c.Standing, pool))
 	}
+	unknown := l.join("unknown")
+	l.narrow(unknown, map[int64]float64{pool: 0})
 	var order []string
-	for range names {
+	for len(order) < len(places) {
 		l.wake(pool, 1)
-		for p, name := range names {
-			select {
-			case <-p.woken:
-				order = append(order, name)
-			default:
+		names, _ := woken(places...)
+		if len(names) == 0 {
+			break
+		}
+		order = append(order, names...)
+	}
+	want := []string{"preferred", "first app", "second app", "used app", "quick", "slow", "used"}
+	if !slices.Equal(order, want) || l.places.Len() != 1 {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+func TestWhatASenderWasGivenCounts(t *testing.T) {
+	t.Parallel()
+	const pool = 1
+	l := newLine()
+	l.stand("a", sender.Standing{}, pool)
+	b := l.stand("b", sender.Standing{}, pool)
+	before := l.given([]string{"a"})
+	l.took("a", 3)
+	l.learn(map[string]sender.Standing{"a": {Today: 10}}, before) // read meanwhile
+	if got := l.standings["a"].Today; got != 13 {
+		t.Errorf("a was given %d", got)
+	}
+	l.wake(pool, 1)
+	if names, _ := woken(b); len(names) != 1 {
+		t.Error("the least used was not woken")
+	}
+}
+
+func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
+	t.Parallel()
+	const pool = 1
+	l := newLine()
+	var places []*place
+	for i := range 2 * wokenMost {
+		places = append(places, l.stand(string(rune('a'+i)), sender.Standing{Sort: float64(-i)}, pool))
+	}
+	tries := func() (names []string) {
+		for {
+			got, by := woken(places...)
+			if len(got) == 0 {
+				return names
 			}
+			names = append(names, got...)
+			i := slices.IndexFunc(places, func(p *place) bool { return p.appID == got[0] })
+			places[i] = l.stand(got[0], places[i].standing.Standing, pool)
+			l.settle(got[0], by, false)
 		}
 	}
-	want := []string{"preferred", "first app", "second app", "quick", "slow", "used"}
-	if !slices.Equal(order, want) || l.ranked != 0 || l.places.Len() != 0 {
-		t.Errorf("order %v, want %v", order, want)
+	l.wake(pool, 1)
+	if got := tries(); !slices.Equal(got, []string{"a", "b", "c", "d", "e", "f", "g", "h"}) {
+		t.Errorf("first %v", got)
+	}
+	l.wake(pool, 1) // what is new may be for those that got nothing of what was there
+	if got := tries(); len(got) == 0 || got[0] != "a" {
+		t.Errorf("of what is new %v", got)
+	}
+	l.hears(pool)
+	if got := tries(); !slices.Equal(got, []string{"p"}) {
+		t.Errorf("then %v", got)
+	}
+	l.hears(pool) // all have been tried
+	if got := tries(); len(got) != wokenMost || got[0] != "a" {
+		t.Errorf("after that %v", got)
+	}
+	// Something keeps them from it: even what is new is for others first.
+	last := l.stand("q", sender.Standing{Sort: -100}, pool)
+	l.hears(pool)
+	tries()
+	l.hears(pool)
+	if got, by := woken(last); len(got) != 1 {
+		t.Error("one that has not been tried was not woken")
+	} else {
+		last = l.stand("q", sender.Standing{Sort: -100}, pool)
+		l.settle("q", by, true)
+	}
+	l.wake(pool, 1)
+	if got, by := woken(last); len(got) != 1 {
+		t.Error("it was not woken again")
+	} else {
+		l.settle("q", by, true)
+	}
+	l.hears() // nothing is left
+	l.wake(pool, 1)
+	got, by := woken(places...)
+	if !slices.Equal(got, []string{"a"}) {
+		t.Errorf("afterwards %v", got)
+	}
+	l.settle("a", by, true)
+	l.hears()
+	if len(l.tries) != 0 {
+		t.Errorf("it remembers %v", l.tries)
+	}
+}
+
+// Work that somebody is about to take is not offered to the next by a poll that sees it still there.
+func TestAPollLeavesWorkToWhoWasWokenForIt(t *testing.T) {
+	t.Parallel()
+	const pool = 1
+	l := newLine()
+	a, b := l.stand("a", sender.Standing{}, pool), l.stand("b", sender.Standing{}, pool)
+	l.wake(pool, 1)
+	l.hears(pool)
+	names, by := woken(a, b)
+	if !slices.Equal(names, []string{"a"}) {
+		t.Errorf("woken %v", names)
+	}
+	l.settle("a", by, true)
+	l.hears(pool)
+	if names, _ := woken(b); len(names) != 1 {
+		t.Error("what is left wakes nobody")
+	}
+}
+
+func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	l := newLine()
+	l.stand("a", sender.Standing{}, 1, 2)
+	l.stand("b", sender.Standing{}, 2, 3)
+	asked := l.hears()
+	slices.Sort(asked.pools)
+	if !slices.Equal(asked.pools, []int64{1, 2, 3}) || asked.walk {
+		t.Errorf("asked %+v", asked)
+	}
+	// One that waits for many has the walk find them; those that wait for few are not kept waiting by it.
+	var many []int64
+	for pool := range int64(10_000) {
+		many = append(many, pool)
+	}
+	wide := l.stand("wide", sender.Standing{}, many...)
+	if asked = l.hears(); len(asked.pools) != 3 || !asked.walk {
+		t.Errorf("asked %d pools, walk %t", len(asked.pools), asked.walk)
+	}
+	if !l.isQuiet(map[int64]float64{7777: 0}) {
+		t.Error("a walk that came to the end did not look into all")
+	}
+	// A walk that found as much as it may goes on where it ended.
+	l.poll = func(context.Context, wish) (sight, error) { return sight{pools: []int64{4000}, next: 4000}, nil }
+	l.hear()
+	if names, _ := woken(wide); len(names) != 1 {
+		t.Error("it was not woken")
+	}
+	l.stand("wide", sender.Standing{}, many...)
+	if asked = l.hears(); asked.after != 4000 || l.isQuiet(map[int64]float64{7777: 0}) {
+		t.Errorf("the next walk begins after %d", asked.after)
+	}
+	// However many wait for a few each, a poll looks into a bounded number of pools one by one.
+	for i := range int64(3000) {
+		l.stand(string(rune('a'+i)), sender.Standing{}, 20_000+2*i, 20_001+2*i)
+	}
+	if asked = l.hears(); len(asked.pools) > probedMost+fewMost || !asked.walk {
+		t.Errorf("asked %d pools, walk %t", len(asked.pools), asked.walk)
+	}
+	if waits := maps.Keys(l.standings); len(slices.Collect(waits)) < 3000 {
+		t.Error("somebody is not in line")
 	}
 }

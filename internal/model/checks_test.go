@@ -1,0 +1,248 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// What is looked at after each step.
+
+// taskRow is what the service says of a task.
+type taskRow struct {
+	TaskID         string     `json:"task_id"`
+	PhoneNumber    string     `json:"phone_number"`
+	Content        string     `json:"content"`
+	Status         int        `json:"status"`
+	RetryCount     int        `json:"retry_count"`
+	Holder         *string    `json:"processing_app_id"`
+	DueAt          time.Time  `json:"due_at"`
+	LeaseUntil     *time.Time `json:"lease_until"`
+	CreatedAt      time.Time  `json:"created_at"`
+	SentAt         *time.Time `json:"sent_at"`
+	ReportedAt     *time.Time `json:"reported_at"`
+	MessageType    string     `json:"message_type"`
+	Priority       int        `json:"priority"`
+	Segments       int        `json:"segments"`
+	CountryNo      *string    `json:"country_no"`
+	Sign           *string    `json:"sign"`
+	ExpectSendTime *time.Time `json:"expect_send_time"`
+	ExpiresAt      *time.Time `json:"expires_at"`
+}
+
+// rowOf is what the service should say of a task.
+func (w *world) rowOf(x *task) taskRow {
+	row := taskRow{
+		TaskID: x.id, PhoneNumber: x.to.written, Content: x.content, Status: x.status, RetryCount: x.retries, Holder: textOrNil(x.holder),
+		DueAt: x.due, CreatedAt: x.created, SentAt: x.sent, ReportedAt: x.settled, MessageType: x.kind, Priority: x.priority,
+		Segments: x.segments(), CountryNo: textOrNil(x.to.country), Sign: textOrNil(x.sign), ExpectSendTime: x.asked, ExpiresAt: x.expires,
+	}
+	if x.status == processing {
+		row.LeaseUntil = &x.until
+	}
+	return row
+}
+
+func textOrNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// check holds the service against the world: every task and the statistics after each step, timelines, senders and ledgers of what
+// the step touched.
+func (q *sequence) check(t *rapid.T) {
+	q.checkTasks(t)
+	if got := dataOf[counts](t, q.service.list(t, "/api/v1/admin/task-statistics")); got != q.world.counts() {
+		t.Fatalf("statistics %+v, want %+v", got, q.world.counts())
+	}
+	for _, x := range q.tasks[:min(3, len(q.tasks))] {
+		q.checkTimeline(t, x)
+	}
+	slices.SortFunc(q.senders, func(a, b *sender) int { return len(a.no) - len(b.no) })
+	for _, s := range slices.Compact(q.senders) {
+		q.checkSender(t, s)
+	}
+}
+
+// end looks at everything once more.
+func (q *sequence) end(t *rapid.T) {
+	for _, x := range q.world.tasks {
+		q.checkTimeline(t, x)
+	}
+	if _, err := q.service.app.Senders.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range q.world.senders {
+		q.checkSender(t, s)
+		q.checkRecord(t, s)
+	}
+}
+
+// checkRecord holds what was learnt of a sender, and what was told of its balance, against what it did.
+func (q *sequence) checkRecord(t *rapid.T, s *sender) {
+	t.Helper()
+	a := q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no, nil)
+	got := dataOf[struct {
+		Total       int      `json:"total_sent"`
+		SuccessRate *float64 `json:"success_rate"`
+	}](t, a)
+	total := s.succeeded
+	if faultTotalsCountClaims {
+		total = s.attempts
+	}
+	if got.Total != total {
+		t.Fatalf("%s sent %d in %d attempts: %s", s.no, s.succeeded, s.attempts, a.Raw)
+	}
+	if settled := s.succeeded + s.failed; settled == 0 != (got.SuccessRate == nil) ||
+		settled > 0 && math.Abs(*got.SuccessRate-float64(s.succeeded)/float64(settled)) > 0.01 {
+		t.Fatalf("%s: %d of %d were sent: %s", s.no, s.succeeded, settled, a.Raw)
+	}
+	page := dataOf[struct{ Items []struct{ Event string } }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/events?limit=100&subject="+s.no, nil))
+	slices.Reverse(page.Items)
+	var events []string
+	for _, e := range page.Items {
+		events = append(events, e.Event)
+	}
+	if !slices.Equal(events, s.events) {
+		t.Fatalf("the events of %s are %q, want %q", s.no, events, s.events)
+	}
+}
+
+func (q *sequence) checkTasks(t *rapid.T) {
+	t.Helper()
+	var rows []taskRow
+	for cursor := ""; ; {
+		page := dataOf[struct {
+			Items []taskRow
+			Next  *string `json:"next_cursor"`
+		}](t, q.service.list(t, "/api/v1/sms/tasks?limit=100"+cursor))
+		rows = append(rows, page.Items...)
+		if page.Next == nil {
+			break
+		}
+		cursor = "&cursor=" + *page.Next
+	}
+	if len(rows) != len(q.world.tasks) {
+		t.Fatalf("there are %d tasks, want %d", len(rows), len(q.world.tasks))
+	}
+	for _, row := range rows {
+		x := q.world.task(row.TaskID)
+		if x == nil {
+			t.Fatalf("nobody submitted %+v", row)
+		}
+		want := q.world.rowOf(x)
+		if x.status == failed {
+			row.Holder, want.Holder = nil, nil // who settled it: for a failure that is told only of some
+		}
+		if got, want := text(row), text(want); got != want {
+			t.Fatalf("%s is\n%s, want\n%s", x.name, got, want)
+		}
+	}
+}
+
+// text writes a value so that two equal ones look the same.
+func text(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of types that can be written
+	}
+	return string(raw)
+}
+
+type timelineRow struct {
+	event
+	AppID      string    `json:"app_id"`
+	LeaseID    int64     `json:"lease_id"`
+	LeaseUntil time.Time `json:"lease_until"`
+}
+
+func (q *sequence) timeline(t *rapid.T, id string) []timelineRow {
+	t.Helper()
+	rows := dataOf[[]timelineRow](t, q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+id+"/timeline", nil))
+	for i := range rows {
+		rows[i].event.AppID, rows[i].event.LeaseID = rows[i].AppID, rows[i].LeaseID
+	}
+	return rows
+}
+
+// checkTimeline holds the timeline of a task against everything that happened to it, in order.
+func (q *sequence) checkTimeline(t *rapid.T, x *task) {
+	t.Helper()
+	rows := q.timeline(t, x.id)
+	var got, want []string
+	for i, row := range rows {
+		if e := row.event; !faultRepeatsJudged || i == 0 || e.Event != "received" {
+			got = append(got, e.String())
+		}
+	}
+	for _, e := range x.timeline {
+		want = append(want, e.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("the timeline of %s is\n%q, want\n%q", x.name, got, want)
+	}
+}
+
+func (e event) String() string {
+	return fmt.Sprintf("%s %s: %s by %q, lease %d, attempt %d, status %d", e.At.UTC().Format("15:04:05.000000"), e.Event, e.Effect, e.AppID, e.LeaseID, e.Attempt, e.Status)
+}
+
+type ledgerRow struct {
+	Change, Balance int
+	LeaseID         int64 `json:"lease_id"`
+}
+
+// checkSender holds what the service says of a sender against what is left to it.
+func (q *sequence) checkSender(t *rapid.T, s *sender) {
+	t.Helper()
+	a := q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no, nil)
+	got := dataOf[struct {
+		Status   string
+		IsReady  bool `json:"is_ready"`
+		Balance  *int
+		Used     struct{ Minute, Hour, Day, Month int }
+		Next     *time.Time `json:"next_available_at"`
+		IsShared bool       `json:"is_shared"`
+		Interval int64      `json:"interval_ms"`
+	}](t, a)
+	now := q.world.now
+	used := [4]int{got.Used.Minute, got.Used.Hour, got.Used.Day, got.Used.Month}
+	if got.Status != s.status || got.IsReady != s.isReady(now) || text(got.Balance) != text(s.balance) || used != s.usedNow(now) ||
+		got.IsShared != s.shared || got.Interval != s.interval.Milliseconds() {
+		t.Fatalf("%s is %s, ready %v, balance %s, used %v: %s", s.no, s.status, s.isReady(now), text(s.balance), s.usedNow(now), a.Raw)
+	}
+	if got.Next == nil && s.next.After(now) || got.Next != nil && !got.Next.Equal(s.next) {
+		t.Fatalf("%s is ready again at %s: %s", s.no, s.next, a.Raw)
+	}
+	q.checkLedger(t, s)
+}
+
+// checkLedger holds a ledger against every change of the balance, of which it is the sum.
+func (q *sequence) checkLedger(t *rapid.T, s *sender) {
+	t.Helper()
+	page := dataOf[struct{ Items []ledgerRow }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no+"/ledger?limit=100", nil))
+	slices.Reverse(page.Items)
+	sum := 0
+	for i, row := range page.Items {
+		sum += row.Change
+		if len(s.ledger) <= 100 && sum != row.Balance {
+			t.Fatalf("the ledger of %s does not add up at its entry %d: %+v", s.no, i, page.Items)
+		}
+	}
+	want := s.ledger[max(0, len(s.ledger)-100):]
+	if len(page.Items) != len(want) {
+		t.Fatalf("the ledger of %s is %+v, want %+v", s.no, page.Items, want)
+	}
+	for i, row := range page.Items {
+		if ledgerEntry(row) != want[i] {
+			t.Fatalf("the ledger of %s is %+v, want %+v", s.no, page.Items, want)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"pgregory.net/rapid"
+
+	"lksms/gen/api"
+	"lksms/internal/app"
+	"lksms/internal/pgtest"
+	queue "lksms/internal/task"
+)
+
+const (
+	username = "admin"
+	password = "a-password-of-this-test"
+)
+
+// service is a server on a database whose clock stands until it is moved. Its sweeps run only when they are asked to.
+type service struct {
+	app    *app.App
+	router routers.Router
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	a, err := app.New(t.Context(), app.Options{
+		DatabaseURL: pgtest.NewWithClock(t), Username: username, Password: password,
+		Rules: queue.Rules{MaxRetryCount: maxRetries, RetryDelay: retryDelay, RetryMaxWait: retryMaxWait, ProcessingTimeout: usualLease},
+		Log:   slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return &service{app: a, router: contract(t)}
+}
+
+// contract finds the operation of a request, by whose schemas answers are checked.
+func contract(t *testing.T) routers.Router {
+	t.Helper()
+	spec, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Servers = openapi3.Servers{{URL: "/"}}
+	router, err := gorillamux.NewRouter(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return router
+}
+
+// empty makes the database as new but for the countries, which stay.
+func (s *service) empty(t *rapid.T) {
+	_, err := s.app.DB.Pool.Exec(t.Context(), `DO $$
+		DECLARE names text;
+		BEGIN
+			SELECT string_agg(quote_ident(c.relname), ', ') INTO names FROM pg_class c
+			WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'tasks'::regclass) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+				AND c.relname NOT IN ('hand', 'schema_migrations', 'channels', 'channel_countries', 'companies', 'countries', 'pools', 'company_countries');
+			EXECUTE 'TRUNCATE ' || names;
+			DELETE FROM pools WHERE company_id IS NOT NULL;
+			DELETE FROM company_countries;
+			DELETE FROM companies WHERE company_no <> 'default';
+		END $$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// set lets the database's clock stand at a time.
+func (s *service) set(t *rapid.T, at time.Time) {
+	if _, err := s.app.DB.Pool.Exec(t.Context(), "UPDATE clock.hand SET stopped = $1", at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is any answer of the service.
+type answer struct {
+	Status int
+	Raw    string
+	Body   struct {
+		Data  json.RawMessage
+		Error struct{ Reason string }
+	}
+}
+
+// call sends a request, as the admin unless a key is given, and holds the answer against the contract.
+func (s *service) call(t *rapid.T, key, method, path string, body any, headers ...string) answer {
+	t.Helper()
+	r, answer := s.send(t.Context(), t, key, method, path, body, headers...)
+	s.check(t, r, answer)
+	return decoded(t, answer)
+}
+
+// list is call without the contract, for long answers that were checked when they were short.
+func (s *service) list(t *rapid.T, path string) answer {
+	t.Helper()
+	_, answer := s.send(t.Context(), t, "", http.MethodGet, path, nil)
+	if answer.Code != http.StatusOK {
+		t.Fatalf("GET %s: %d %s", path, answer.Code, answer.Body)
+	}
+	return decoded(t, answer)
+}
+
+func (s *service) send(ctx context.Context, t *rapid.T, key, method, path string, body any, headers ...string) (*http.Request, *httptest.ResponseRecorder) {
+	t.Helper()
+	var reader io.Reader
+	switch body := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(body)
+	default:
+		reader = strings.NewReader(encoded(t, body))
+	}
+	r := httptest.NewRequestWithContext(ctx, method, path, reader)
+	r.Header.Set("Content-Type", "application/json")
+	if key == "" {
+		r.SetBasicAuth(username, password)
+	} else {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer := httptest.NewRecorder()
+	s.app.Handler.ServeHTTP(answer, r)
+	return r, answer
+}
+
+func (s *service) check(t *rapid.T, r *http.Request, answer *httptest.ResponseRecorder) {
+	t.Helper()
+	if answer.Code >= http.StatusInternalServerError {
+		t.Fatalf("%s %s: %d %s", r.Method, r.URL, answer.Code, answer.Body)
+	}
+	route, params, err := s.router.FindRoute(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", r.Method, r.URL, err)
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
+		Status:                 answer.Code, Header: answer.Header(),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	if err := openapi3filter.ValidateResponse(t.Context(), input.SetBodyBytes(answer.Body.Bytes())); err != nil {
+		t.Fatalf("%s %s: the answer is not as the contract says: %v\n%s", r.Method, r.URL, err, answer.Body)
+	}
+}
+
+func encoded(t *rapid.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func decoded(t *rapid.T, recorded *httptest.ResponseRecorder) answer {
+	t.Helper()
+	a := answer{Status: recorded.Code, Raw: recorded.Body.String()}
+	if err := json.NewDecoder(bytes.NewReader(recorded.Body.Bytes())).Decode(&a.Body); err != nil {
+		t.Fatalf("%s: %v", a.Raw, err)
+	}
+	return a
+}
+
+func dataOf[T any](t *rapid.T, a answer) (v T) {
+	t.Helper()
+	if a.Status != http.StatusOK {
+		t.Fatalf("answer %d: %s", a.Status, a.Raw)
+	}
+	if err := json.Unmarshal(a.Body.Data, &v); err != nil {
+		t.Fatalf("%s: %v", a.Raw, err)
+	}
+	return v
+}

@@ -1,0 +1,923 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lksms/internal/segment"
+)
+
+// What callers and time do: submit, claim, report, cancel, ask, wait.
+
+// tasksMost bounds what one sequence submits.
+const tasksMost = 120
+
+var numbers = []number{
+	{"13800138000", "+8613800138000", "CN"},
+	{"+86 139-0013-9000", "+8613900139000", "CN"},
+	{"+49 1512 3456789", "+4915123456789", "DE"},
+	{"+81 90-1234-5678", "+819012345678", ""},
+}
+
+// submission is a message as a caller would submit it.
+type submission struct {
+	company     *company
+	to          number
+	kind        string
+	content     string // empty: the default content
+	params      map[string]string
+	useTemplate bool
+	priority    *int
+	sign        string
+	dedupKey    string
+	after       *time.Duration // expect_send_time
+	lasts       *time.Duration // expires_at
+}
+
+func (q *sequence) submission(t *rapid.T, c *company) submission {
+	s := submission{company: c, to: oneOf(t, "number", numbers...), kind: oneOf(t, "message type", kinds...)}
+	s.content = oneOf(t, "content", "short", "短信", "short", strings.Repeat("x", 161), strings.Repeat("长", 140), strings.Repeat("长", 71), " ")
+	s.priority = optional(t, "priority", 0, 1, 5, 9)
+	s.sign = oneOf(t, "sign", "", "", "", "公司")
+	s.after = optional(t, "expect_send_time", time.Second, 4*time.Minute)
+	s.lasts = optional(t, "expires_at", 500*time.Millisecond, 3*time.Minute)
+	s.dedupKey = oneOf(t, "dedup_key", "", "", "", "a", "b")
+	return s
+}
+
+func (s submission) byTemplate(t *rapid.T) submission {
+	s.useTemplate, s.params = true, map[string]string{"code": "12 34"}
+	if oneOf(t, "with a name", true, true, false) {
+		s.params["name"] = "张三"
+	}
+	s.content = url.Values{"code": {s.params["code"]}}.Encode()
+	if name, given := s.params["name"]; given {
+		s.content += "&" + url.Values{"name": {name}}.Encode()
+	}
+	return s
+}
+
+func (s submission) body(now time.Time) map[string]any {
+	body := map[string]any{"phone_number": s.to.written, "message_type": s.kind, "use_template": s.useTemplate}
+	if s.content != "" {
+		body["content"] = s.content
+	}
+	if s.priority != nil {
+		body["priority"] = *s.priority
+	}
+	if s.sign != "" {
+		body["sign"] = s.sign
+	}
+	if s.dedupKey != "" {
+		body["dedup_key"] = s.dedupKey
+	}
+	if s.after != nil {
+		body["expect_send_time"] = now.Add(*s.after)
+	}
+	if s.lasts != nil {
+		body["expires_at"] = now.Add(*s.lasts)
+	}
+	return body
+}
+
+// brief is a body for the log of a sequence.
+func brief(t *rapid.T, body map[string]any) string {
+	text := encoded(t, body)
+	for _, r := range []string{"x", "长"} {
+		for n := 200; n > 9; n-- {
+			text = strings.ReplaceAll(text, strings.Repeat(r, n), fmt.Sprint(r, "*", n))
+		}
+	}
+	return text
+}
+
+// outcome is what a submission means: a task that was there, or what is wrong with it, or a new task.
+type outcome struct {
+	repeats  *task
+	wrong    []string // reasons; each of them may be told
+	made     *task
+	consumes *defaultContent
+}
+
+const (
+	invalid     = "request.invalid"
+	noneActive  = "template.none_active"
+	alreadySent = "default_content.already_sent"
+)
+
+var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
+
+// outcomeOf tells what a submission means.
+func (w *world) outcomeOf(s submission) (o outcome) {
+	o.repeats = w.named(s.company, s.dedupKey)
+	x := &task{
+		company: s.company, to: s.to, kind: s.kind, priority: usualPriority[s.kind], sign: s.sign, dedupKey: s.dedupKey,
+		created: w.now, due: w.now, leasedTo: map[int64]string{}, first: w.poolOf(s.company, s.kind, s.to.country), queued: true,
+	}
+	if s.priority != nil {
+		if *s.priority < min(x.priority, s.company.top) {
+			o.wrong = append(o.wrong, invalid)
+		}
+		x.priority = *s.priority
+	}
+	if s.after != nil {
+		at := w.now.Add(*s.after)
+		x.asked = &at
+	}
+	if s.lasts != nil {
+		at := w.now.Add(*s.lasts)
+		if x.expires = &at; x.asked != nil && at.Before(*x.asked) {
+			o.wrong = append(o.wrong, invalid)
+		}
+	}
+	if len(s.company.countries) > 0 && !slices.Contains(s.company.countries, s.to.country) {
+		o.wrong = append(o.wrong, invalid)
+	}
+	text, params, useTemplate := s.content, s.params, s.useTemplate
+	if s.content == "" {
+		d := w.defaultFor(s.company, s.to)
+		switch {
+		case d == nil:
+			o.wrong = append(o.wrong, invalid)
+			return o
+		case d.sent:
+			o.wrong = append(o.wrong, alreadySent)
+			return o
+		}
+		text, useTemplate, o.consumes = d.content, d.useTemplate, d
+		if params = nil; useTemplate {
+			values, err := url.ParseQuery(text)
+			params = map[string]string{}
+			for name := range values {
+				params[name] = values.Get(name)
+			}
+			if err != nil {
+				panic(err) // the texts are ours
+			}
+		}
+	}
+	if useTemplate {
+		template := w.activeTemplate(s.company)
+		if template == nil {
+			o.wrong = append(o.wrong, noneActive)
+			return o
+		}
+		rendered, ok := template.render(params)
+		if text = rendered; !ok {
+			o.wrong = append(o.wrong, invalid)
+		}
+		if template.scheduled && x.asked == nil {
+			at := w.now.Truncate(scheduledEvery).Add(scheduledEvery)
+			x.asked = &at
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		o.wrong = append(o.wrong, invalid)
+	}
+	x.content = text
+	if x.asked != nil {
+		x.due, x.queued = *x.asked, false
+	}
+	o.made = x
+	return o
+}
+
+// accept stores the task that a submission made.
+func (q *sequence) accept(x *task, id string, consumes *defaultContent) {
+	w := q.world
+	x.id, x.name = id, fmt.Sprintf("T%d", len(w.tasks)+1)
+	if x.queued {
+		x.place = len(w.tasks) + 1
+	}
+	if consumes != nil {
+		consumes.sent = true
+	}
+	x.happened(event{Event: "received", At: w.now})
+	w.tasks = append(w.tasks, x)
+	q.touch(x)
+}
+
+// submittedItem is what an answer says of a submission.
+type submittedItem struct {
+	Code         int
+	TaskID       string `json:"task_id"`
+	Status       int
+	FinalContent string `json:"final_content"`
+	Deduplicated bool
+	Error        struct{ Reason string }
+}
+
+// submitted holds what a submission was answered against what it means, and carries it out.
+func (q *sequence) submitted(t *rapid.T, s submission, got submittedItem) {
+	t.Helper()
+	o := q.world.outcomeOf(s)
+	accepted := got.Code == http.StatusOK
+	switch {
+	case o.repeats != nil && faultRepeatsJudged && !accepted && slices.Contains(o.wrong, got.Error.Reason):
+		t.Logf("  a repeat of %s, refused: %s", o.repeats.name, got.Error.Reason)
+	case o.repeats != nil:
+		t.Logf("  a repeat of %s", o.repeats.name)
+		if !accepted || got.TaskID != o.repeats.id || !got.Deduplicated || got.Status != o.repeats.status {
+			t.Fatalf("a repeat of %s, with the status %d, was answered %+v", o.repeats.name, o.repeats.status, got)
+		}
+		q.checkFinal(t, o.repeats, got.FinalContent)
+		q.touch(o.repeats)
+	case len(o.wrong) > 0:
+		t.Logf("  refused: %s", got.Error.Reason)
+		if accepted || !slices.Contains(o.wrong, got.Error.Reason) {
+			t.Fatalf("should be refused with one of %q: %+v", o.wrong, got)
+		}
+	default:
+		if !accepted || got.Status != pending || got.Deduplicated || q.world.task(got.TaskID) != nil {
+			t.Fatalf("should be a new task: %+v", got)
+		}
+		q.accept(o.made, got.TaskID, o.consumes)
+		t.Logf("  %s in %s, priority %d, %d segments, due %s", o.made.name, o.made.first, o.made.priority, o.made.segments(), o.made.due.Format(time.TimeOnly))
+		q.checkFinal(t, o.made, got.FinalContent)
+	}
+}
+
+func (q *sequence) checkFinal(t *rapid.T, x *task, got string) {
+	t.Helper()
+	if got != segment.Signed(x.sign, x.content) && (!faultSignInDryRunOnly || got != x.content) {
+		t.Fatalf("the final content of %s is %q, with the signature %q: %q", x.name, x.content, x.sign, got)
+	}
+}
+
+// submitter is a company that has a user.
+func (q *sequence) submitter(t *rapid.T) *company {
+	if len(q.world.tasks) >= tasksMost {
+		t.Skip("there are enough tasks")
+	}
+	c := someOf(t, "company", q.companies())
+	if c.key == "" {
+		q.createUser(t, c, 0)
+	}
+	return c
+}
+
+// send submits a message and holds the answer against what it means.
+func (q *sequence) send(t *rapid.T, s submission) {
+	t.Helper()
+	body := s.body(q.world.now)
+	t.Logf("submit for %s %s", s.company.no, brief(t, body))
+	q.submitted(t, s, itemOf(t, q.service.call(t, s.company.key, http.MethodPost, sendPath, body)))
+}
+
+const sendPath = "/api/v1/sms/send"
+
+func itemOf(t *rapid.T, a answer) submittedItem {
+	t.Helper()
+	item := submittedItem{}
+	if a.Status == http.StatusOK {
+		item = dataOf[submittedItem](t, a)
+	}
+	item.Code, item.Error.Reason = a.Status, a.Body.Error.Reason
+	return item
+}
+
+func (q *sequence) submit(t *rapid.T) { q.send(t, q.submission(t, q.submitter(t))) }
+
+func (q *sequence) submitByTemplate(t *rapid.T) {
+	q.send(t, q.submission(t, q.submitter(t)).byTemplate(t))
+}
+
+func (q *sequence) submitDefault(t *rapid.T) {
+	s := q.submission(t, q.submitter(t))
+	s.content = ""
+	q.send(t, s)
+}
+
+// submitWithKey submits with an Idempotency-Key, or with one that has been used: then nothing happens.
+func (q *sequence) submitWithKey(t *rapid.T) {
+	w := q.world
+	if len(w.kept) > 0 && oneOf(t, "use a key again", true, false) {
+		k := oneOf(t, "key", w.kept...)
+		if w.now.Sub(k.at) > 23*time.Hour {
+			t.Skip("the key may be forgotten")
+		}
+		body := k.body
+		other := oneOf(t, "with another body", false, false, true)
+		if other {
+			body = encoded(t, map[string]any{"phone_number": numbers[0].written, "content": "another"})
+		}
+		t.Logf("submit again with the key %s: %s", k.key, body)
+		a := q.service.call(t, k.user, http.MethodPost, sendPath, body, "Idempotency-Key", k.key)
+		switch {
+		case other && (a.Status != http.StatusUnprocessableEntity || a.Body.Error.Reason != "idempotency.key_reused"):
+			t.Fatalf("a key was used again with another body: %s", a.Raw)
+		case !other && a.Raw != k.answer:
+			t.Fatalf("another answer to the same key: %s, the first was %s", a.Raw, k.answer)
+		}
+		return
+	}
+	s := q.submission(t, q.submitter(t))
+	body, key := encoded(t, s.body(w.now)), q.name("key")
+	t.Logf("submit for %s with the key %s: %s", s.company.no, key, brief(t, s.body(w.now)))
+	a := q.service.call(t, s.company.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
+	q.submitted(t, s, itemOf(t, a))
+	if a.Status == http.StatusOK {
+		w.kept = append(w.kept, &keptAnswer{key: key, user: s.company.key, body: body, answer: a.Raw, at: w.now})
+	}
+}
+
+// submitBatch submits several messages of a company; each has its own outcome, as if it came alone.
+func (q *sequence) submitBatch(t *rapid.T) {
+	c := q.submitter(t)
+	batch := make([]submission, rapid.IntRange(1, 6).Draw(t, "messages"))
+	for i := range batch {
+		batch[i] = q.submission(t, c)
+		switch oneOf(t, "form", "plain", "plain", "template", "default") {
+		case "template":
+			batch[i] = batch[i].byTemplate(t)
+		case "default":
+			batch[i].content = ""
+		}
+	}
+	q.sendBatch(t, batch)
+}
+
+func (q *sequence) sendBatch(t *rapid.T, batch []submission) []*task {
+	t.Helper()
+	messages := make([]map[string]any, len(batch))
+	for i, s := range batch {
+		messages[i] = s.body(q.world.now)
+	}
+	t.Logf("submit %d for %s", len(batch), batch[0].company.no)
+	data := dataOf[struct {
+		Accepted, Refused int
+		Items             []submittedItem
+	}](t, q.service.call(t, batch[0].company.key, http.MethodPost, "/api/v1/sms/send-batch", map[string]any{"messages": messages}))
+	if len(data.Items) != len(batch) || data.Accepted+data.Refused != len(batch) {
+		t.Fatalf("%d messages were answered %+v", len(batch), data)
+	}
+	accepted, before := 0, len(q.world.tasks)
+	for i, item := range data.Items {
+		t.Logf("  %s", brief(t, messages[i]))
+		if item.Code == http.StatusOK {
+			accepted++
+		}
+		q.submitted(t, batch[i], item)
+	}
+	if accepted != data.Accepted {
+		t.Fatalf("%d messages have a task, the answer says %d", accepted, data.Accepted)
+	}
+	// No order is promised between the messages of a batch that take their text from elsewhere and the others.
+	made := q.world.tasks[before:]
+	for _, x := range made {
+		if slices.ContainsFunc(batch, func(s submission) bool { return s.content == "" }) {
+			x.place = 0
+		}
+	}
+	return made
+}
+
+// senderView is what an explanation says of a sender.
+type senderView struct {
+	SenderNo string `json:"sender_no"`
+	CanTake  bool   `json:"can_take"`
+	Why      string
+}
+
+// dryRun asks what would become of a message, and often submits it then.
+func (q *sequence) dryRun(t *rapid.T) {
+	w := q.world
+	s := q.submission(t, q.submitter(t))
+	switch oneOf(t, "form", "plain", "template", "default") {
+	case "template":
+		s = s.byTemplate(t)
+	case "default":
+		s.content = ""
+	}
+	o := w.outcomeOf(s)
+	q.noteSeen(t)
+	body := s.body(w.now)
+	t.Logf("ask what would be, for %s %s", s.company.no, brief(t, body))
+	a := q.service.call(t, s.company.key, http.MethodPost, "/api/v1/sms/send?dry_run=true", body)
+	switch {
+	case o.repeats != nil && len(o.wrong) > 0:
+		// It would be given the first one's task; what its own text would be cannot be told.
+	case len(o.wrong) > 0:
+		if a.Status == http.StatusOK || !slices.Contains(o.wrong, a.Body.Error.Reason) {
+			t.Fatalf("should be refused with one of %q: %s", o.wrong, a.Raw)
+		}
+	default:
+		q.checkPreview(t, o, a)
+	}
+	if oneOf(t, "submit it", true, false) {
+		q.send(t, s)
+	}
+}
+
+func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
+	t.Helper()
+	got := dataOf[struct {
+		Recipient, Verdict string
+		CountryNo          string `json:"country_no"`
+		FinalContent       string `json:"final_content"`
+		Segments, Cost     int
+		Priority           int
+		Routed             bool
+		Senders            []senderView
+	}](t, a)
+	x, p := o.made, q.world.poolOf(o.made.company, o.made.kind, o.made.to.country)
+	if o.repeats != nil {
+		if got.Verdict != "would_repeat" {
+			t.Fatalf("would repeat %s: %s", o.repeats.name, a.Raw)
+		}
+		return
+	}
+	if got.Recipient != x.to.e164 || got.CountryNo != x.to.country || got.Segments != x.segments() || got.Priority != x.priority ||
+		got.FinalContent != segment.Signed(x.sign, x.content) || !q.isToldRouted(p, got.Routed) {
+		t.Fatalf("a message to %s, %q, %d segments, priority %d, of %s: %s", x.to.e164, x.to.country, x.segments(), x.priority, p, a.Raw)
+	}
+	best := q.checkSenders(t, x, got.Senders)
+	want := []string{"would_wait", "would_send"}
+	switch {
+	case x.due.After(q.world.now):
+		want = []string{"would_be_scheduled"}
+	case best != maybe:
+		want = want[best/2 : best/2+1]
+	}
+	if !slices.Contains(want, got.Verdict) {
+		t.Fatalf("want %q: %s", want, a.Raw)
+	}
+}
+
+// checkSenders holds what is said of those who could take a task against who could, and tells how surely anybody can.
+func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best degree) {
+	t.Helper()
+	w, told := q.world, map[string]bool{}
+	for _, v := range views {
+		s := w.sender(v.SenderNo)
+		if s == nil || !w.mayServe(s, w.pool(x)) || s.status == "retired" || told[v.SenderNo] {
+			t.Fatalf("%s has nothing to do with it", v.SenderNo)
+		}
+		told[v.SenderNo] = true
+		can := w.canTake(s, x)
+		if best = max(best, can); can == yes && !v.CanTake || can == no && v.CanTake {
+			t.Fatalf("whether %s can take it: %v %s", s.no, v.CanTake, v.Why)
+		}
+	}
+	for _, s := range w.senders {
+		if w.mayServe(s, w.pool(x)) && s.status != "retired" && !told[s.no] {
+			t.Fatalf("%s may take it, and is not told", s.no)
+		}
+	}
+	return best
+}
+
+// isToldRouted tells whether it is right to say of a pool that routes say who sends what is in it.
+func (q *sequence) isToldRouted(p pool, told bool) bool {
+	routes := q.world.routesOf(p)
+	if faultRetiredHideRoutes && !slices.ContainsFunc(routes, func(r *route) bool { return r.sender.status != "retired" }) {
+		return !told
+	}
+	return told == (len(routes) > 0)
+}
+
+func (q *sequence) explain(t *rapid.T) {
+	w := q.world
+	x := someOf(t, "task", w.tasks)
+	q.noteSeen(t)
+	t.Logf("explain %s", x.name)
+	a := q.service.call(t, x.company.key, http.MethodGet, "/api/v1/sms/task/"+x.id+"/explain", nil)
+	got := dataOf[struct {
+		Status, Priority int
+		Reason           string
+		Routed           bool
+		IsDue            bool `json:"is_due"`
+		Ahead            *int
+		Senders          []senderView
+	}](t, a)
+	want := []string{"settled"}
+	switch x.status {
+	case processing:
+		want = []string{"processing"}
+	case pending:
+		best := q.checkSenders(t, x, got.Senders)
+		switch {
+		case x.due.After(w.now) && x.retries > 0:
+			want = []string{"retry_later"}
+		case x.due.After(w.now):
+			want = []string{"scheduled"}
+		case best == yes:
+			want = []string{"queued"}
+		case best == maybe:
+			want = []string{"queued", "no_sender"}
+		default:
+			want = []string{"no_sender"}
+		}
+		if got.IsDue == x.due.After(w.now) || !q.isToldRouted(w.pool(x), got.Routed) {
+			t.Fatalf("%s is due at %s and of %s: %s", x.name, x.due, w.pool(x), a.Raw)
+		}
+		if least, most := w.ahead(x); got.Ahead != nil && (*got.Ahead < least || *got.Ahead > most) {
+			t.Fatalf("between %d and %d go before %s: %s", least, most, x.name, a.Raw)
+		}
+	}
+	if got.Status != x.status || !slices.Contains(want, got.Reason) {
+		t.Fatalf("%s, status %d, want %q: %s", x.name, x.status, want, a.Raw)
+	}
+}
+
+func (q *sequence) cancel(t *rapid.T) {
+	x := someOf(t, "task", q.world.tasks)
+	a := q.service.call(t, x.company.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/cancel", nil)
+	t.Logf("cancel %s: %d", x.name, a.Status)
+	q.touch(x)
+	if x.status == pending {
+		if q.world.cancel(x); a.Status != http.StatusOK {
+			t.Fatalf("%s is pending and cannot be cancelled: %s", x.name, a.Raw)
+		}
+	} else if a.Status != http.StatusConflict || a.Body.Error.Reason != "task.not_pending" {
+		t.Fatalf("%s is not pending: %s", x.name, a.Raw)
+	}
+}
+
+// Claims.
+
+type claimedTask struct {
+	TaskID      string `json:"task_id"`
+	PhoneNumber string `json:"phone_number"`
+	Content     string
+	LeaseID     int64 `json:"lease_id"`
+	Attempt     int
+	LeaseUntil  time.Time `json:"lease_until"`
+}
+
+// claimer is a sender, or now and then an app that was never seen before: it is registered.
+func (q *sequence) claimer(t *rapid.T) *sender {
+	if len(q.world.senders) < 6 && rapid.IntRange(0, 19).Draw(t, "a new app") == 19 {
+		return q.newApp()
+	}
+	return someOf(t, "sender", q.world.senders)
+}
+
+// newApp is an app that will be registered when it polls: shared, without interval and limits.
+func (q *sequence) newApp() *sender {
+	s := &sender{no: q.name("app"), status: "on", shared: true, zone: places["Asia/Shanghai"], lease: usualLease, used: map[string]int{}}
+	q.world.senders = append(q.world.senders, s)
+	return s
+}
+
+func (q *sequence) claim(t *rapid.T) {
+	s, limit := q.claimer(t), rapid.IntRange(1, 5).Draw(t, "limit")
+	a := q.service.call(t, "", http.MethodGet, fmt.Sprintf("/api/v1/sms/tasks/pending?app_id=%s&limit=%d", s.no, limit), nil)
+	q.claimed(t, s, limit, dataOf[[]claimedTask](t, a))
+}
+
+func (q *sequence) claimOne(t *rapid.T) { q.claimAs(t, q.claimer(t), 1) }
+
+func (q *sequence) claimMany(t *rapid.T) { q.claimAs(t, q.claimer(t), 1000) }
+
+func (q *sequence) claimAs(t *rapid.T, s *sender, limit int) []*task {
+	t.Helper()
+	a := q.service.call(t, "", http.MethodPost, "/api/v1/sms/tasks/claim", map[string]any{"app_id": s.no, "limit": limit})
+	return q.claimed(t, s, limit, dataOf[[]claimedTask](t, a))
+}
+
+// claimAsApp claims in the form of the installed app, whose answers do not name the leases; a timeline does.
+func (q *sequence) claimAsApp(t *rapid.T) {
+	s, limit := q.claimer(t), rapid.IntRange(1, 5).Draw(t, "limit")
+	a := q.service.call(t, "", http.MethodGet, fmt.Sprintf("/app/api/v1/sms/tasks/pending?app_id=%s&limit=%d", s.no, limit), nil)
+	page := dataOf[struct {
+		Total int    `json:"total_count"`
+		AppID string `json:"app_id"`
+		Tasks []claimedTask
+	}](t, a)
+	if page.Total != len(page.Tasks) || page.AppID != s.no {
+		t.Fatalf("answer to %s: %s", s.no, a.Raw)
+	}
+	for i := range page.Tasks {
+		c := &page.Tasks[i]
+		for _, e := range q.timeline(t, c.TaskID) {
+			if e.Event == "claimed" {
+				c.LeaseID, c.Attempt, c.LeaseUntil = e.LeaseID, e.Attempt, e.LeaseUntil
+			}
+		}
+	}
+	q.claimed(t, s, limit, page.Tasks)
+}
+
+// claimed holds what a claim gave against what it may give, and carries it out.
+func (q *sequence) claimed(t *rapid.T, s *sender, limit int, rows []claimedTask) []*task {
+	t.Helper()
+	w := q.world
+	given, leases, names := make([]*task, len(rows)), make([]int64, len(rows)), make([]string, len(rows))
+	for i, row := range rows {
+		x := w.task(row.TaskID)
+		if x == nil {
+			t.Fatalf("%s was given a task that nobody submitted: %+v", s.no, row)
+		}
+		given[i], leases[i], names[i] = x, row.LeaseID, x.name
+		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 || !row.LeaseUntil.Equal(w.now.Add(s.lease)) {
+			t.Fatalf("%s was given %s as %+v", s.no, x.name, row)
+		}
+		if w.leases[row.LeaseID] {
+			t.Fatalf("lease %d was given twice", row.LeaseID)
+		}
+		w.leases[row.LeaseID] = true
+		q.touch(x)
+	}
+	t.Logf("%s claims %d and is given %v", s.no, limit, names)
+	if err := w.judge(s, limit, given); err != nil {
+		t.Fatalf("%s claimed %d and was given %v: %v", s.no, limit, names, err)
+	}
+	w.take(s, given, leases)
+	w.polls(s)
+	q.touchSender(s)
+	return given
+}
+
+// claimWaiting claims and waits: what is there is given at once, what comes is given when it comes, and a caller that goes away
+// is given nothing.
+func (q *sequence) claimWaiting(t *rapid.T) {
+	w := q.world
+	s := someOf(t, "sender", w.senders)
+	offers, able := w.offers(s), s.most(w.now, 1) > 0
+	isThere, isSure := able && len(offers) > 0, !faultLargeHideSmall || s.budget(w.now) > math.MaxInt/2
+	for _, o := range offers {
+		isSure = isSure && o.surely && o.cost <= s.budget(w.now)
+	}
+	if isThere && !isSure {
+		t.Skip("it may be given something, or not")
+	}
+	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
+	defer leave()
+	var r *http.Request
+	var recorded *httptest.ResponseRecorder
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		r, recorded = q.service.send(ctx, t, "", http.MethodPost, "/api/v1/sms/tasks/claim", map[string]any{"app_id": s.no, "limit": 3, "wait": 30})
+	}()
+	users := slices.DeleteFunc(q.companies(), func(c *company) bool { return c.key == "" })
+	if able && !isThere && s.shared && len(users) > 0 && s.budget(w.now) > 2 {
+		q.send(t, submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"})
+		isThere = true
+	}
+	if !isThere {
+		t.Logf("%s waits and goes away", s.no)
+		leave()
+		<-answered
+		s.heard = w.now // perhaps: it may have gone before it was heard
+		return
+	}
+	<-answered
+	q.service.check(t, r, recorded)
+	rows := dataOf[[]claimedTask](t, decoded(t, recorded))
+	if len(rows) == 0 {
+		t.Fatalf("%s waited and was given nothing", s.no)
+	}
+	q.claimed(t, s, 3, rows)
+}
+
+// drain lets everybody claim until nobody is given anything: then nothing is left that somebody could take.
+func (q *sequence) drain(t *rapid.T) {
+	w := q.world
+	for more := true; more; {
+		more = false
+		for _, s := range w.senders {
+			more = len(q.claimAs(t, s, oneOf(t, "limit", 3, 100))) > 0 || more
+		}
+	}
+	for _, x := range w.tasks {
+		for _, s := range w.senders {
+			if faultLargeHideSmall && s.budget(w.now) < math.MaxInt/2 {
+				continue
+			}
+			if w.waits(x) && w.mayServe(s, w.pool(x)) && s.isReady(w.now) && s.cost(x) <= s.budget(w.now) {
+				t.Fatalf("everybody claims until nobody is given anything: %s is left, which %s could take", x.name, s.no)
+			}
+		}
+	}
+}
+
+// compareCompanies lets two companies wait for the same senders: each is served by its weight.
+func (q *sequence) compareCompanies(t *rapid.T) {
+	w := q.world
+	var two []*company
+	for _, c := range q.companies() {
+		if c.key != "" && len(two) < 2 {
+			two = append(two, c)
+		}
+	}
+	if len(two) < 2 || len(w.tasks)+16 > tasksMost {
+		t.Skip("too few companies, or too many tasks")
+	}
+	for _, x := range w.tasks {
+		if x.status == pending && x.priority == 9 && w.pool(x) == (pool{}) {
+			t.Skip("somebody waits already")
+		}
+	}
+	app := q.newApp()
+	defer func() { // it would take what is meant for those that have limits
+		app.status = "retired"
+		q.admin(t, http.MethodPatch, "/api/v1/admin/senders/"+app.no, map[string]any{"status": app.status})
+	}()
+	left := map[*company]int{}
+	of := map[*task]*company{}
+	for _, c := range two {
+		batch := make([]submission, 8)
+		for i := range batch {
+			batch[i] = submission{company: c, to: numbers[0], kind: "marketing", content: "fair", priority: new(9)}
+		}
+		for _, x := range q.sendBatch(t, batch) {
+			left[c]++
+			of[x] = c
+		}
+	}
+	served := map[*company]float64{}
+	for left[two[0]] > 0 && left[two[1]] > 0 {
+		for _, x := range q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit")) {
+			c := of[x]
+			if c == nil || left[two[0]] == 0 || left[two[1]] == 0 {
+				continue
+			}
+			left[c]--
+			served[c] += 1 / c.weight
+			a, b := served[two[0]], served[two[1]]
+			if math.Abs(a-b) > 1/two[0].weight+1/two[1].weight+1e-9 {
+				t.Fatalf("%s and %s, of the weights %g and %g, were given %g and %g", two[0].no, two[1].no, two[0].weight, two[1].weight,
+					a*two[0].weight, b*two[1].weight)
+			}
+		}
+	}
+}
+
+// Reports.
+
+// someReport draws what somebody says of a task: who holds it, or somebody else.
+func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
+	apps := []string{q.world.senders[0].no}
+	leases := []int64{0, 0}
+	for _, lease := range slices.Sorted(maps.Keys(x.leasedTo)) {
+		apps, leases = append(apps, x.leasedTo[lease]), append(leases, lease)
+	}
+	r := report{app: x.holder, lease: x.lease}
+	if x.status != processing || oneOf(t, "by anybody", false, false, false, true) {
+		r.app = oneOf(t, "app", apps...)
+	}
+	if x.lease == 0 || oneOf(t, "of any lease", false, false, true) {
+		r.lease = oneOf(t, "lease", leases...)
+	}
+	r.ok = oneOf(t, "sent", true, false)
+	body := map[string]any{"task_id": x.id, "app_id": r.app, "status": failed}
+	if r.ok {
+		body["status"] = success
+	} else {
+		r.shouldRetry = oneOf(t, "should retry", true, true, false)
+		body["should_retry"] = r.shouldRetry
+		if seconds := optional(t, "retry after", 0, 5, 120); seconds != nil {
+			body["retry_after_seconds"] = *seconds
+			after := time.Duration(*seconds) * time.Second
+			r.after = &after
+		}
+	}
+	if r.lease != 0 {
+		body["lease_id"] = r.lease
+	}
+	return r, body
+}
+
+// report reports on something that is held.
+func (q *sequence) report(t *rapid.T) {
+	held := slices.DeleteFunc(slices.Clone(q.world.tasks), func(x *task) bool { return x.status != processing })
+	q.reportOn(t, someOf(t, "task", held))
+}
+
+// reportAnything reports again, too late, or on what was never held.
+func (q *sequence) reportAnything(t *rapid.T) { q.reportOn(t, someOf(t, "task", q.world.tasks)) }
+
+func (q *sequence) reportOn(t *rapid.T, x *task) {
+	r, body := q.someReport(t, x)
+	path := oneOf(t, "path", "/api/v1/sms/report", "/app/api/v1/sms/report")
+	a := q.service.call(t, "", http.MethodPost, path, body)
+	effect := q.world.report(x, r)
+	t.Logf("report on %s %s: %s", x.name, encoded(t, body), effect)
+	q.touch(x)
+	q.touchSender(q.world.sender(r.app))
+	switch {
+	case effect == "refused" && (a.Status != http.StatusConflict || a.Body.Error.Reason != "task.not_held"):
+		t.Fatalf("%s never held %s: %s", r.app, x.name, a.Raw)
+	case effect != "refused" && a.Status != http.StatusOK:
+		t.Fatalf("a report on %s with the effect %s: %s", x.name, effect, a.Raw)
+	}
+}
+
+func (q *sequence) reportBatch(t *rapid.T) {
+	w := q.world
+	if len(w.tasks) == 0 {
+		t.Skip("there are no tasks")
+	}
+	n := rapid.IntRange(1, 6).Draw(t, "reports")
+	var bodies []map[string]any
+	var effects []string
+	var on []*task
+	for range n {
+		held := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != processing })
+		if len(held) == 0 {
+			held = w.tasks
+		}
+		x := oneOf(t, "task", held...)
+		r, body := q.someReport(t, x)
+		bodies, on, effects = append(bodies, body), append(on, x), append(effects, w.report(x, r))
+		t.Logf("report on %s %s: %s", x.name, encoded(t, body), effects[len(effects)-1])
+		q.touch(x)
+	}
+	data := dataOf[struct {
+		Items []struct {
+			Code   int
+			TaskID string `json:"task_id"`
+			Effect string
+		}
+	}](t, q.service.call(t, "", http.MethodPost, "/api/v1/sms/report-batch", map[string]any{"reports": bodies}))
+	for i, item := range data.Items {
+		code := http.StatusOK
+		if effects[i] == "refused" {
+			code = http.StatusConflict
+		}
+		if item.Effect != effects[i] || item.Code != code || item.TaskID != on[i].id {
+			t.Fatalf("report %d on %s, want %s: %+v", i, on[i].name, effects[i], item)
+		}
+	}
+}
+
+// Time.
+
+// noteSeen notes who polled, as a sweep does every 20 seconds.
+func (q *sequence) noteSeen(t *rapid.T) {
+	if _, err := q.service.app.Senders.SweepSeen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (q *sequence) pass(t *rapid.T) {
+	q.noteSeen(t)
+	d := oneOf(t, "time", time.Second, 10*time.Second, 50*time.Second, 5*time.Minute, 11*time.Minute, 61*time.Minute, 25*time.Hour)
+	q.moveTo(t, q.world.now.Add(d))
+	t.Logf("%s pass, it is %s", d, q.world.now.Format(time.DateTime))
+}
+
+// passUntil goes to about the time when something comes due, runs out, is over or is ready again.
+func (q *sequence) passUntil(t *rapid.T) {
+	w := q.world
+	var moments []time.Time
+	for _, x := range w.tasks {
+		switch x.status {
+		case pending:
+			if moments = append(moments, x.due); x.expires != nil {
+				moments = append(moments, *x.expires)
+			}
+		case processing:
+			moments = append(moments, x.until)
+		}
+	}
+	for _, s := range w.senders {
+		moments = append(moments, s.next)
+	}
+	moments = slices.DeleteFunc(moments, func(at time.Time) bool { return !at.After(w.now.Add(time.Microsecond)) })
+	slices.SortFunc(moments, time.Time.Compare)
+	at := someOf(t, "moment", slices.CompactFunc(moments, time.Time.Equal))
+	q.noteSeen(t)
+	q.moveTo(t, at.Add(oneOf(t, "off by", 0, -time.Microsecond, time.Microsecond)))
+	t.Logf("it is %s", w.now.Format("2006-01-02 15:04:05.000000"))
+}
+
+// sweep does at once what the service does now and then.
+func (q *sequence) sweep(t *rapid.T) {
+	w, tasks := q.world, q.service.app.Tasks
+	var got, want int
+	var err error
+	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age")
+	switch what {
+	case "recover":
+		got = dataOf[struct {
+			Count int `json:"recovered_count"`
+		}](t, q.admin(t, http.MethodPost, "/api/v1/admin/recover-zombie-tasks", nil)).Count
+		want = w.recover()
+	case "expire":
+		got, err = tasks.Expire(t.Context())
+		want = w.expire()
+	case "queue":
+		_, err = tasks.Queue(t.Context())
+		w.queue()
+	case "age":
+		_, err = tasks.Age(t.Context())
+		w.age()
+	}
+	t.Logf("sweep: %s, %d", what, got)
+	if err != nil || got != want {
+		t.Fatalf("%s: %d, want %d, %v", what, got, want, err)
+	}
+}

@@ -1,0 +1,37 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/postgres"
+)
+
+// NewWithClock is New for a database with a clock of its own: everything that is made in it, and everything that is asked of
+// it, goes by that. It runs as far ahead of ours as the only row of clock.hand says, or stands where the row says.
+func NewWithClock(t testing.TB) string {
+	t.Helper()
+	url := NewEmpty(t)
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	err := execute(ctx, url, func(conn *pgx.Conn) error {
+		sql := `CREATE SCHEMA clock; CREATE TABLE clock.hand (ahead interval NOT NULL, stopped timestamptz); INSERT INTO clock.hand VALUES ('0', NULL);`
+		for name, volatility := range map[string]string{"now": "STABLE", "statement_timestamp": "STABLE", "clock_timestamp": "VOLATILE"} {
+			sql += fmt.Sprintf("CREATE FUNCTION clock.%s() RETURNS timestamptz LANGUAGE sql %s AS $$ SELECT coalesce(h.stopped, pg_catalog.%s() + h.ahead) FROM clock.hand h $$;",
+				name, volatility, name)
+		}
+		sql += fmt.Sprintf("ALTER DATABASE %s SET search_path = clock, public, pg_catalog", conn.Config().Database)
+		_, err := conn.Exec(ctx, sql)
+		return err
+	})
+	if err == nil {
+		_, err = postgres.MigrateUp(ctx, url)
+	}
+	if err != nil {
+		t.Fatalf("make database with a clock: %v", err)
+	}
+	return url
+}
