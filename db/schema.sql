@@ -8,31 +8,37 @@ CREATE FUNCTION public.task_count_changes_add() RETURNS trigger
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO task_count_changes
+        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
         SELECT
-            count(*) FILTER (WHERE status = 0 AND retry_count = 0), count(*) FILTER (WHERE status = 0 AND retry_count > 0),
+            company_id, count(*) FILTER (WHERE status = 0 AND retry_count = 0), count(*) FILTER (WHERE status = 0 AND retry_count > 0),
             count(*) FILTER (WHERE status = 1), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3)
         FROM added
-        HAVING count(*) > 0;
+        GROUP BY company_id;
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO task_count_changes
+        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
         SELECT c.* FROM (
             SELECT
+                company_id,
                 coalesce(sum(n) FILTER (WHERE status = 0 AND retry_count = 0), 0) AS pending_new,
                 coalesce(sum(n) FILTER (WHERE status = 0 AND retry_count > 0), 0) AS pending_retry,
                 coalesce(sum(n) FILTER (WHERE status = 1), 0) AS processing,
                 coalesce(sum(n) FILTER (WHERE status = 2), 0) AS success,
                 coalesce(sum(n) FILTER (WHERE status = 3), 0) AS failed
-            FROM (SELECT status, retry_count, 1 AS n FROM added UNION ALL SELECT status, retry_count, -1 FROM removed) x
+            FROM (
+                SELECT company_id, status, retry_count, 1 AS n FROM added
+                UNION ALL
+                SELECT company_id, status, retry_count, -1 FROM removed
+            ) x
+            GROUP BY company_id
         ) c
         WHERE (c.pending_new, c.pending_retry, c.processing, c.success, c.failed) <> (0, 0, 0, 0, 0);
     ELSIF TG_OP = 'DELETE' THEN
-        INSERT INTO task_count_changes
+        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
         SELECT
-            -count(*) FILTER (WHERE status = 0 AND retry_count = 0), -count(*) FILTER (WHERE status = 0 AND retry_count > 0),
+            company_id, -count(*) FILTER (WHERE status = 0 AND retry_count = 0), -count(*) FILTER (WHERE status = 0 AND retry_count > 0),
             -count(*) FILTER (WHERE status = 1), -count(*) FILTER (WHERE status = 2), -count(*) FILTER (WHERE status = 3)
         FROM removed
-        HAVING count(*) > 0;
+        GROUP BY company_id;
     ELSE -- TRUNCATE, which nobody else is beside
         DELETE FROM task_count_changes;
     END IF;
@@ -229,12 +235,15 @@ CREATE TABLE public.default_contents (
     is_sent boolean DEFAULT false NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint DEFAULT 1 NOT NULL,
     CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200)))
 );
 
 COMMENT ON COLUMN public.default_contents.phone_number IS 'as it was sent';
 
 COMMENT ON COLUMN public.default_contents.recipient IS 'the same number normalised to E.164, so that it is unique however it is written';
+
+COMMENT ON COLUMN public.default_contents.company_id IS 'whose users send it; unique with the recipient';
 
 ALTER TABLE public.default_contents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.default_contents_id_seq
@@ -751,8 +760,11 @@ CREATE TABLE public.task_count_changes (
     pending_retry bigint NOT NULL,
     processing bigint NOT NULL,
     success bigint NOT NULL,
-    failed bigint NOT NULL
+    failed bigint NOT NULL,
+    company_id bigint NOT NULL
 );
+
+COMMENT ON COLUMN public.task_count_changes.company_id IS 'whose tasks these are; no foreign key, which every change of tasks would lock';
 
 CREATE TABLE public.tasks (
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -891,6 +903,7 @@ CREATE TABLE public.users (
     company_id bigint DEFAULT 1 NOT NULL,
     top_priority smallint DEFAULT 1 NOT NULL,
     version bigint DEFAULT 1 NOT NULL,
+    has_company boolean DEFAULT false NOT NULL,
     CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
     CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
     CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),
@@ -902,6 +915,8 @@ COMMENT ON COLUMN public.users.app_id IS 'a send user with one can claim and rep
 COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: only API keys';
 
 COMMENT ON COLUMN public.users.top_priority IS 'the most urgent priority that a submission of this user may ask for';
+
+COMMENT ON COLUMN public.users.has_company IS 'whether a company was named for it: a read user without one sees every company, though company_id says 1';
 
 ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.users_id_seq
@@ -952,10 +967,10 @@ ALTER TABLE ONLY public.countries
     ADD CONSTRAINT countries_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.default_contents
-    ADD CONSTRAINT default_contents_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT default_contents_company_id_recipient_key UNIQUE (company_id, recipient);
 
 ALTER TABLE ONLY public.default_contents
-    ADD CONSTRAINT default_contents_recipient_key UNIQUE (recipient);
+    ADD CONSTRAINT default_contents_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (id);
@@ -1130,6 +1145,9 @@ ALTER TABLE ONLY public.company_countries
 
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.default_contents
+    ADD CONSTRAINT default_contents_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

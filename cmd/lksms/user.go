@@ -52,7 +52,7 @@ type userAddCmd struct {
 	Username       string `arg:"" help:"Its name."`
 	Role           string `required:"" enum:"submit,send,read,admin" help:"${enum}."`
 	AppID          string `name:"app-id" help:"Bind a send user to this app."`
-	Company        string `default:"default" help:"The company_no of the company that it belongs to."`
+	Company        string `help:"The company_no of the company that it belongs to; without it the default one, and a read user sees every company."`
 	passwordSource `embed:""`
 
 	config.Database `embed:""`
@@ -64,7 +64,10 @@ func (c *userAddCmd) Run(ctx context.Context) error {
 		return err
 	}
 	return withUsers(ctx, c.Database, func(ctx context.Context, users *access.Service) error {
-		u := access.User{Username: c.Username, Password: password, Role: c.Role, CompanyNo: &c.Company}
+		u := access.User{Username: c.Username, Password: password, Role: c.Role}
+		if c.Company != "" {
+			u.CompanyNo = &c.Company
+		}
 		if c.AppID != "" {
 			u.AppID = &c.AppID
 		}

@@ -64,8 +64,8 @@ var mutants = []mutant{
 		{dispatch, "\t\"lksms/gen/dbq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dbq\""},
 	}},
 	{"F7", "a default content is looked at first and marked afterwards", []change{
-		{contents, "WHERE recipient = $1 AND NOT is_sent",
-			"WHERE recipient = $1 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $1 AND NOT d.is_sent)"},
+		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
+			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
 	{"pace", "a claim counts what is left of a sender without locking it", []change{
 		{queries, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},

@@ -149,6 +149,7 @@ CROSS JOIN LATERAL (
     ) p
 ) told
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
+    AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
@@ -176,6 +177,7 @@ ORDER BY t.user_id, t.task_id DESC;
 SELECT n.id FROM notifications n
 WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
     AND (n.biz_id = ANY (@biz_ids::bigint[]) OR n.biz_task_id = sqlc.narg(biz_task_id)::bigint)
+    AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
 ORDER BY n.id
 FOR UPDATE;
 
@@ -207,19 +209,38 @@ INSERT INTO renderings (notification_id, title, content, template_id, params, pa
 VALUES (sqlc.narg(notification_id), @title, @content, @template_id, @params, @page)
 RETURNING id;
 
--- ContactPut adds contacts and replaces those that are there. All or none.
--- name: ContactPut :execrows
-INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
-SELECT @company_id, i.user_id, i.phone, i.dingtalk_name, i.wechat_openid, i.email
-FROM (
-    SELECT unnest(@user_ids::text[]) AS user_id, nullif(unnest(@phones::text[]), '') AS phone,
-        nullif(unnest(@dingtalk_names::text[]), '') AS dingtalk_name, nullif(unnest(@wechat_openids::text[]), '') AS wechat_openid,
-        nullif(unnest(@emails::text[]), '') AS email
-) i
+-- ContactAdd makes sure that there are contacts, still without addresses where they are new.
+-- name: ContactAdd :exec
+INSERT INTO contacts (company_id, user_id)
+SELECT @company_id, i.user_id FROM (SELECT unnest(@user_ids::text[]) AS user_id) i
 ORDER BY i.user_id
-ON CONFLICT (company_id, user_id) DO UPDATE
-SET phone = excluded.phone, dingtalk_name = excluded.dingtalk_name, wechat_openid = excluded.wechat_openid, email = excluded.email,
-    updated_at = now();
+ON CONFLICT (company_id, user_id) DO NOTHING;
+
+-- ContactChange sets what is given of contacts: of each field, given says whether it is, and an empty text clears it.
+-- name: ContactChange :execrows
+WITH input AS MATERIALIZED (
+    SELECT unnest(@user_ids::text[]) AS user_id,
+        unnest(@phones::text[]) AS phone, unnest(@phones_given::boolean[]) AS gives_phone,
+        unnest(@dingtalk_names::text[]) AS dingtalk_name, unnest(@dingtalk_names_given::boolean[]) AS gives_dingtalk_name,
+        unnest(@wechat_openids::text[]) AS wechat_openid, unnest(@wechat_openids_given::boolean[]) AS gives_wechat_openid,
+        unnest(@emails::text[]) AS email, unnest(@emails_given::boolean[]) AS gives_email
+),
+-- Two calls that name the same people wait for each other in one order.
+held AS MATERIALIZED (
+    SELECT o.company_id, o.user_id FROM contacts o
+    WHERE o.company_id = @company_id AND o.user_id = ANY (@user_ids::text[])
+    ORDER BY o.user_id
+    FOR UPDATE
+)
+UPDATE contacts c
+SET phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
+    dingtalk_name = CASE WHEN i.gives_dingtalk_name THEN nullif(i.dingtalk_name, '') ELSE c.dingtalk_name END,
+    wechat_openid = CASE WHEN i.gives_wechat_openid THEN nullif(i.wechat_openid, '') ELSE c.wechat_openid END,
+    email = CASE WHEN i.gives_email THEN nullif(i.email, '') ELSE c.email END,
+    updated_at = now()
+FROM held h
+JOIN input i ON i.user_id = h.user_id
+WHERE c.company_id = h.company_id AND c.user_id = h.user_id;
 
 -- name: ContactList :many
 SELECT * FROM contacts
@@ -284,6 +305,7 @@ FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 CROSS JOIN LATERAL (SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status) x
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m.id < @before_id
+    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR m.id = sqlc.narg(id)::bigint)
     AND (sqlc.narg(business_type)::text IS NULL OR m.business_type = sqlc.narg(business_type)::text)
     AND (sqlc.narg(business_id)::bigint IS NULL OR m.business_id = sqlc.narg(business_id)::bigint)
@@ -297,5 +319,6 @@ SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) 
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
+    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
 GROUP BY m.template_type
 ORDER BY m.template_type;

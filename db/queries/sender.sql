@@ -16,6 +16,7 @@ SELECT c.*, ARRAY(
 )::text[] AS countries
 FROM companies c
 WHERE c.id < @before_id AND (sqlc.narg(company_no)::text IS NULL OR c.company_no = sqlc.narg(company_no)::text)
+    AND (sqlc.narg(id)::bigint IS NULL OR c.id = sqlc.narg(id)::bigint)
 ORDER BY c.id DESC
 LIMIT @page_limit::integer;
 
@@ -177,6 +178,9 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+    ))
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
@@ -238,9 +242,13 @@ INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
 RETURNING *;
 
+-- SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
 -- name: SenderLedgerList :many
 SELECT l.* FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
+    AND (sqlc.narg(company_id)::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
+        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id WHERE a.id = l.lease_id AND t.company_id = sqlc.narg(company_id)::bigint
+    ))
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
@@ -366,6 +374,7 @@ JOIN senders s ON s.id = r.sender_id
 WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.narg(route_no)::bigint)
     AND (sqlc.narg(company_no)::text IS NULL OR co.company_no = sqlc.narg(company_no)::text)
     AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR p.company_id = sqlc.narg(company_id)::bigint)
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 

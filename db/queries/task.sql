@@ -129,17 +129,19 @@ VALUES (
     @request_data, @response_data, @status_code
 );
 
--- owner, here and below, narrows to the tasks that one user submitted; null is every task.
+-- owner, here and below, narrows to the tasks that one user submitted, company_id to those of one company; null is every task.
 
 -- name: TaskGet :one
 SELECT * FROM tasks
-WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text);
+WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
 -- TaskList pages backwards from before_id by key, which is also by time.
 -- name: TaskList :many
 SELECT * FROM tasks
 WHERE task_id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(status)::smallint IS NULL OR status = sqlc.narg(status)::smallint)
     AND (sqlc.narg(source)::text IS NULL OR source = sqlc.narg(source)::text)
     AND (sqlc.narg(created_from)::timestamptz IS NULL OR created_at >= sqlc.narg(created_from)::timestamptz)
@@ -154,6 +156,7 @@ FROM receive_logs r
 JOIN tasks t ON t.task_id = r.task_id
 WHERE r.recipient = @recipient::text AND r.task_id < @before_id::text
     AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
     AND (sqlc.narg(source)::text IS NULL OR t.source = sqlc.narg(source)::text)
     AND (sqlc.narg(created_from)::timestamptz IS NULL OR t.created_at >= sqlc.narg(created_from)::timestamptz)

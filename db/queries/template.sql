@@ -42,8 +42,8 @@ ORDER BY n.company_no;
 DELETE FROM templates WHERE id = @id;
 
 -- name: DefaultContentCreate :one
-INSERT INTO default_contents (phone_number, recipient, content, use_template)
-VALUES (@phone_number, @recipient, @content, @use_template)
+INSERT INTO default_contents (company_id, phone_number, recipient, content, use_template)
+VALUES (@company_id, @phone_number, @recipient, @content, @use_template)
 RETURNING *;
 
 -- name: DefaultContentGet :one
@@ -52,6 +52,7 @@ SELECT * FROM default_contents WHERE id = @id;
 -- name: DefaultContentList :many
 SELECT * FROM default_contents
 WHERE id < @before_id AND (sqlc.narg(recipient)::text IS NULL OR recipient = sqlc.narg(recipient)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint)
 ORDER BY id DESC
 LIMIT @page_limit::integer;
 
@@ -69,12 +70,12 @@ UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = @id R
 -- name: DefaultContentDelete :execrows
 DELETE FROM default_contents WHERE id = @id;
 
--- DefaultContentConsume marks a default content as sent and gives its text (S0.9). A second caller at once waits here
+-- DefaultContentConsume marks a company's default content as sent and gives its text (S0.9). A second caller at once waits here
 -- for the first one's transaction: it finds the row sent, or, if that rolled back, takes it. No row: none, or sent.
 -- name: DefaultContentConsume :one
 UPDATE default_contents SET is_sent = true, updated_at = now()
-WHERE recipient = @recipient AND NOT is_sent
+WHERE company_id = @company_id AND recipient = @recipient AND NOT is_sent
 RETURNING content, use_template;
 
 -- name: DefaultContentExists :one
-SELECT EXISTS (SELECT FROM default_contents WHERE recipient = @recipient);
+SELECT EXISTS (SELECT FROM default_contents WHERE company_id = @company_id AND recipient = @recipient);

@@ -1,6 +1,7 @@
 -- name: UserCreate :one
-INSERT INTO users (username, role, app_id, password_hash, company_id, top_priority)
-SELECT @username, @role, sqlc.narg(app_id), sqlc.narg(password_hash), c.id, coalesce(sqlc.narg(top_priority)::smallint, 1)
+INSERT INTO users (username, role, app_id, password_hash, company_id, has_company, top_priority)
+SELECT @username, @role, sqlc.narg(app_id), sqlc.narg(password_hash), c.id, sqlc.narg(company_no)::text IS NOT NULL,
+    coalesce(sqlc.narg(top_priority)::smallint, 1)
 FROM companies c
 WHERE c.company_no = coalesce(sqlc.narg(company_no)::text, 'default')
 RETURNING *;
@@ -15,7 +16,7 @@ SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @
 -- name: UserList :many
 SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
 
--- UserUpdate changes what is given. A user whose role is no longer send loses its app_id.
+-- UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
 -- name: UserUpdate :one
 UPDATE users u
 SET role = coalesce(sqlc.narg(role), u.role),
@@ -23,7 +24,9 @@ SET role = coalesce(sqlc.narg(role), u.role),
         THEN nullif(coalesce(sqlc.narg(app_id), u.app_id), '') END,
     password_hash = coalesce(sqlc.narg(password_hash), u.password_hash),
     is_disabled = coalesce(sqlc.narg(is_disabled), u.is_disabled),
-    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), u.company_id),
+    company_id = CASE WHEN @without_company::boolean THEN 1
+        ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), u.company_id) END,
+    has_company = NOT @without_company::boolean AND (u.has_company OR sqlc.narg(company_no)::text IS NOT NULL),
     top_priority = coalesce(sqlc.narg(top_priority), u.top_priority),
     version = u.version + 1,
     updated_at = now()

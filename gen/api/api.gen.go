@@ -937,6 +937,8 @@ type CountryResponse struct {
 
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
+	// CompanyNo Example: acme
+	CompanyNo   No        `json:"company_no"`
 	Content     string    `json:"content"`
 	CreatedAt   time.Time `json:"created_at"`
 	ID          int64     `json:"id"`
@@ -975,6 +977,9 @@ type DefaultContentPatch struct {
 
 // DefaultContentRequest defines model for DefaultContentRequest.
 type DefaultContentRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
 	// Content The text, or with `use_template` the template's parameters
 	//
 	// Example: 欢迎使用我们的服务
@@ -2576,7 +2581,10 @@ type Used struct {
 type User struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
-	AppID    *string  `json:"app_id"`
+
+	// AllCompanies Whether it sees every company: an admin, and a read user for whom no company was named
+	AllCompanies bool    `json:"all_companies"`
+	AppID        *string `json:"app_id"`
 
 	// CompanyNo Example: acme
 	CompanyNo  No        `json:"company_no"`
@@ -2620,8 +2628,8 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo  *No       `json:"company_no,omitempty"`
+	// CompanyNo Null takes it out of its company
+	CompanyNo  *string   `json:"company_no,omitempty"`
 	IsDisabled *bool     `json:"is_disabled,omitempty"`
 	Password   *Password `json:"password,omitempty"`
 	Role       *Role     `json:"role,omitempty"`
@@ -2641,8 +2649,8 @@ type UserRequest struct {
 	// AppID Binds a send user to one app; without it, it may claim and report as any
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Example: acme
-	CompanyNo *No       `json:"company_no,omitempty"`
+	// CompanyNo The company that it belongs to; without it, the default one, and a read user sees every company
+	CompanyNo *string   `json:"company_no,omitempty"`
 	Password  *Password `json:"password,omitempty"`
 	Role      Role      `json:"role"`
 
@@ -2808,6 +2816,9 @@ type CreateCountryParams struct {
 
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
+	// CompanyNo Only those of this company
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// PhoneNumber Only this phone number, whichever way it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
@@ -3250,6 +3261,8 @@ type ClientInterface interface {
 
 	// ListCompanies List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3304,14 +3317,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContactsWithBody Add contacts, and replace those that are there
+	// PutContactsWithBody Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3386,7 +3403,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContentWithBody Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3395,7 +3412,7 @@ type ClientInterface interface {
 
 	// CreateDefaultContent Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3528,6 +3545,8 @@ type ClientInterface interface {
 
 	// ListSenders List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3599,6 +3618,8 @@ type ClientInterface interface {
 
 	// ListLedger Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3645,6 +3666,8 @@ type ClientInterface interface {
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3784,12 +3807,14 @@ type ClientInterface interface {
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotifications List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3815,7 +3840,8 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3838,7 +3864,8 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -3860,7 +3887,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3869,7 +3896,7 @@ type ClientInterface interface {
 
 	// EndNotifications Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4079,6 +4106,8 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first
 	//
+	// A submit user is shown those that it sent, a read user those of its company.
+	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4265,6 +4294,8 @@ func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body Up
 
 // ListCompanies List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCompaniesRequest(c.Server, params)
@@ -4399,7 +4430,9 @@ func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, r
 	return c.Client.Do(req)
 }
 
-// PutContactsWithBody Add contacts, and replace those that are there
+// PutContactsWithBody Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4416,7 +4449,9 @@ func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutContacts Add contacts, and replace those that are there
+// PutContacts Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4601,7 +4636,7 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 
 // CreateDefaultContentWithBody Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4620,7 +4655,7 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *Creat
 
 // CreateDefaultContent Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4943,6 +4978,8 @@ func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRo
 
 // ListSenders List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSendersRequest(c.Server, params)
@@ -5104,6 +5141,8 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 
 // ListLedger Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
@@ -5220,6 +5259,8 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 }
 
 // TaskStatistics Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5559,7 +5600,7 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 
 // DeleteNotifications Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5575,6 +5616,8 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 }
 
 // ListNotifications List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5630,7 +5673,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5663,7 +5707,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5695,7 +5740,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5714,7 +5759,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6103,6 +6148,8 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 }
 
 // ListOnce List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7245,6 +7292,18 @@ func NewListDefaultContentsRequest(server string, params *ListDefaultContentsPar
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.PhoneNumber != nil {
 
@@ -10584,6 +10643,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompaniesWithResponse List companies, newest first
 	//
+	// For a read user that has a company, that one alone.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -10646,14 +10707,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
 
-	// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+	// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
 
-	// PutContactsWithResponse Add contacts, and replace those that are there
+	// PutContactsWithResponse Add contacts, and change those that are there
+	//
+	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10740,7 +10805,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10749,7 +10814,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDefaultContentWithResponse Store what to send to a phone number by default
 	//
-	// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10902,6 +10967,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListSendersWithResponse List senders, newest first
 	//
+	// For a read user that has a company, those that the company's routes name.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -10979,6 +11046,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLedgerWithResponse Every change of a sender's balance, newest first
 	//
+	// For a read user that has a company, without what the messages of other companies cost.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -11031,6 +11100,8 @@ type ClientWithResponsesInterface interface {
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
 	// TaskStatisticsWithResponse Count the tasks by state
+	//
+	// Those of its company for a read user that has one, else all.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11188,7 +11259,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again.
+	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11196,6 +11267,8 @@ type ClientWithResponsesInterface interface {
 	DeleteNotificationsWithResponse(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*DeleteNotificationsResponse, error)
 
 	// ListNotificationsWithResponse List notifications, newest first
+	//
+	// A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11223,7 +11296,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11246,7 +11320,8 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing.
+	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11268,7 +11343,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11277,7 +11352,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Cancel or end the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11500,6 +11575,8 @@ type ClientWithResponsesInterface interface {
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
 	// ListOnceWithResponse List subscribe messages, newest first
+	//
+	// A submit user is shown those that it sent, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13586,6 +13663,8 @@ type ListDefaultContentsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13609,6 +13688,11 @@ func (r ListDefaultContentsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListDefaultContentsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDefaultContentsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14695,6 +14779,8 @@ type ListRoutesResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14718,6 +14804,11 @@ func (r ListRoutesResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListRoutesResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListRoutesResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -20397,6 +20488,8 @@ func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, cha
 
 // ListCompaniesWithResponse List companies, newest first
 //
+// For a read user that has a company, that one alone.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
@@ -20507,7 +20600,9 @@ func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, para
 	return ParseListContactsResponse(rsp)
 }
 
-// PutContactsWithBodyWithResponse Add contacts, and replace those that are there
+// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20520,7 +20615,9 @@ func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Contex
 	return ParsePutContactsResponse(rsp)
 }
 
-// PutContactsWithResponse Add contacts, and replace those that are there
+// PutContactsWithResponse Add contacts, and change those that are there
+//
+// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20673,7 +20770,7 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 
 // CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20688,7 +20785,7 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 
 // CreateDefaultContentWithResponse Store what to send to a phone number by default
 //
-// One per phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`.
+// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20955,6 +21052,8 @@ func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, route
 
 // ListSendersWithResponse List senders, newest first
 //
+// For a read user that has a company, those that the company's routes name.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
@@ -21086,6 +21185,8 @@ func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, sen
 
 // ListLedgerWithResponse Every change of a sender's balance, newest first
 //
+// For a read user that has a company, without what the messages of other companies cost.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
@@ -21180,6 +21281,8 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 }
 
 // TaskStatisticsWithResponse Count the tasks by state
+//
+// Those of its company for a read user that has one, else all.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21457,7 +21560,7 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again.
+// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21471,6 +21574,8 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 }
 
 // ListNotificationsWithResponse List notifications, newest first
+//
+// A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21516,7 +21621,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21545,7 +21651,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing.
+// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21573,7 +21680,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21588,7 +21695,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Cancel or end the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again.
+// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21919,6 +22026,8 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 }
 
 // ListOnceWithResponse List subscribe messages, newest first
+//
+// A submit user is shown those that it sent, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23805,6 +23914,13 @@ func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24748,6 +24864,13 @@ func ParseListRoutesResponse(rsp *http.Response) (*ListRoutesResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -29523,7 +29646,7 @@ type ServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(w http.ResponseWriter, r *http.Request)
 	// DeleteContact Delete a contact
@@ -30419,6 +30542,19 @@ func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r 
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListDefaultContentsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "phone_number" -------------
 
@@ -35822,6 +35958,20 @@ func (response ListDefaultContents403JSONResponse) VisitListDefaultContentsRespo
 	return err
 }
 
+type ListDefaultContents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDefaultContents404JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContents422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListDefaultContents422JSONResponse) VisitListDefaultContentsResponse(w http.ResponseWriter) error {
@@ -37379,6 +37529,20 @@ func (response ListRoutes403JSONResponse) VisitListRoutesResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRoutes404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListRoutes404JSONResponse) VisitListRoutesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45270,7 +45434,7 @@ type StrictServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
-	// PutContacts Add contacts, and replace those that are there
+	// PutContacts Add contacts, and change those that are there
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
 	// DeleteContact Delete a contact
@@ -47977,417 +48141,426 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSphoEukkO2R0buz3NnhlqyCbFboqWprlAApUA0l3IhCoTDWIYvJD3ZJ9Wq11J",
+	"7L3/kxvJdSf4r+ThfDGSphoEukkOiY6N3Z5mzww1ZJNiN0VL01wgG5UA0l3IhCoTDWIYvJD3ZJ9Wq11J",
 	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
-	"hFaV3eeVAY1pn2kWw6f9weBuaP4ImWrHfKC5FJXdypOeJFSdqYDoHiOK9hnhgrBzFo9JO6K8T6gIScwG",
-	"MtZEdogUjCgmQhZXggp7RvuDiFV2K6qvGnQwaNRq9UpQ4ablbw1ZPK4EFUH75gnzKw8rQSVm3xrymIWV",
-	"XR0PWVBR7R7rUzOy34tZp7Jb+R+vJfO4hr+qazj8Fy+CygHVrCvj8RG0+xw7G1DdS/pq20eW7s31gR32",
-	"qBAsmtUfPrF0d0cSOzLrfY/3uZ7ep4/kiPSpGBNtdotQTfpS6fQe1Gv5Cx9Bg+mhhKxDh5HGV/r0Ge8P",
-	"++aD+cSF/RRU9Hhg3udCsy6LcYSyP6BifCSLFgJ/bwi58lrIodDxrJ7g94voaRgrGU+v+EmPkaZgz3Sj",
-	"DU80zfE3l2RAu4y0WEfGrOCs4wuZNe/TZ/eY6OpeZXfbLrT7nCy10jEXXRgV3tWcic+5Qx0Z96nGbbt5",
-	"vTJ3R++GrD+Qmon2+GM2nl6FfTEmIxmHbvJtGkUsfkeRjoyJ7nEFFMGMhyldJcdMaEK7lAsy4rrHBdm+",
-	"TnpyGCv4nBCZlgzHSHPsuySUTBEhzUtd0pcxA8rTZVrBYx0eK02oUCMWYw9B0mSP0ZDFpJmazdYjNojo",
-	"mIXNPXyOmrZZDD0TrrHl69vbAfRzvXabjHo8YqnOONyzkYzPqmRfuL51j+JPgrA4lrH5W0hNzthAV92B",
-	"wAElu5YemFnn8kdjQLVmsWnzX3/yP2z9z0+/8nuVvPNyjys9j3Rwzfpp0rEgtdhelFo87EnBPuCRZjnX",
-	"64GIxniABuYxIob9FosDswntnuE/ZERhn7gio5hrzUTBkOH9Br5fKXv5YWxH+I4Z6yM51KyQ2sTm13m0",
-	"ZtGrdwxstLBP5LKrELiEZ55QdVZIUQxHWYU128ZNP48Vi0Uxnxy6n5ftyrdvOntCZ552xdpShIpoSUaU",
-	"ayBYFNgnGfWYMPc8Znh5BUsz0p0CRmpaKX2+YHAvzDBjpgZSKAZS2IEUnYi3YdxtKTQT8CcdDCLepmYK",
-	"1/5AmXk8T8ZjngxZZfd67XZQAZJjvosZhQdh+6pC6kaPRWHlRVDpM6VolwELM3RqMCACLpR5AMgbvGI3",
-	"gSltNn+3Uqt/9OFXt79+/UntG7e+dvObH+/cv3H03sPbj+onptFysz6E0cG0p5mp0lQz5CNcdJUn+IRG",
-	"kRwRs15B5Y7ZjCUWBymnn7katttMqfIjN/0+sjuVNwEY14ug8oGMWzwMmVhuB3fydpAOda/a8Q1Pb6G5",
-	"N6RPx7BaoQSyufb9U4y0YxYyoTmN1ORwTB93heFUNFpmaW6Y/ZteGu6azCzKsewzlBNGRt4YxVJ0CReK",
-	"h8i+FYvPWXwFJxz6fUcRORIEuOZeRsThIYkYRZrEtSKR7OK6ndOIh0udqO3t1LJ1OItCVdn9xP45zRyT",
-	"NbRSC82wXxRu2lSQFiMhN7JeWHnxNEg2xEl63I45sy/7BLp1EhE8sd5duKtJWw6j0Iw/ZjQMSGtoJunH",
-	"BWdljzDa7sEwaZ/BJO7TyPBvttwu5B9et1Z93/bE1U5OBg7aLJod+PoPL8rFuHNfPX5wZJo9kvoDORRL",
-	"Lsr1meyqAw1ProhjyUQN272rYVQTQ+iBiB1UTqS8R+PuUtzpen1n1gHRUjYiaLvwgLjd0VISePTqDgh0",
-	"D6RCkDq5z98PiLSUQ3YIJS2qYd2oILfMz3bx7lMxXo7E3S5kmmbhjLDX6FAeDWOmJhZQSpQFzc8sJEaV",
-	"6g+02iM6Hls1NaJ67azCDQsZV3fIlGKKdGLZR42IhmHMlNojzUdMx+Ot/Y5mcZMoOlakVyDfVslBijvD",
-	"bozMUR7E8hymnmnaaeeUjBg7QxU45t2eJvsP75IzNlYBoTGzgiNqviwkET9jVvow0r4wmyBj/umyZLNe",
-	"uLNeP8hsqJH/gWabEzegSoFpgivS50oZeUDGuKjr3dAjmRaNAj8KIgUeyceCnlMe0VbElhOOcsnHMNXq",
-	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTFjWCJBUJr2v3WLiXWIYcxTMC5kjGZ3hDcRXVcDCQsWbhfRZyuhwl",
-	"vjGLEg+TLhp900cDFPep1T3AbrdOxgNG+kMFc5kcwNXy8JC1I2ouLVWkOTm0JmjQtk3rHgDzs9eBdp9X",
-	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOnFB19pBOsL3Zb923j6Fm7WwIn+DoklbsEJ56w4ts/QFrg4bpHSFF",
-	"3ouUPe7GTHPcvz49HdZqtVquTQ46egR+k0d4BqaX1PpEyplx7LFtpBZq0pUD9jLkdXspO+aNWo20ezSm",
+	"hFaVxvPKgMa0zzSL4dPeYHA3NH+ETLVjPtBcikqj8qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
+	"jDWRHSIFI4qJkMWVoMKe0f4gYpVGRfVVkw4GzVqtXgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7DS",
+	"0PGQBRXV7rE+NSP7vZh1Ko3K/3gtmcc1/FVdw+G/eBFU9qlmXRmPD6Hd59jZgOpe0lfbPrJ0b64P7LBH",
+	"hWDRrP7wiaW7O5TYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egXstf+AgaTA8lZB06jDS+0qfPeH/Y",
+	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjQ1m0EPh7U8iV10IOhY5n9QS/X0RPw1jJeHrFj3uMtAR7pptt",
+	"eKJljr+5JAPaZeSUdWTMCs46vpBZ8z59do+Jru5VGtt2od3nZKmVjrnowqjwruZMfM4d6si4TzVu283r",
+	"lbk7ejdk/YHUTLTHH7Px9CrsiTEZyTh0k2/TKGLxO4p0ZEx0jyugCGY8TOkqOWJCE9qlXJAR1z0uyPZ1",
+	"0pPDWMHnhMicynCMNMe+S0LJFBHSvNQlfRkzoDxdphU81uGx0oQKNWIx9hAkTfYYDVlMWqnZbD1ig4iO",
+	"WdjaxeeoaZvF0DPhGlu+vr0dQD/Xa7fJqMcjluqMwz0byfisSvaE61v3KP4kCItjGZu/hdTkjA101R0I",
+	"HFCya+mBmXUufzQGVGsWmzb/9Sf/w9b//PQrv1fJOy/3uNLzSAfXrJ8mHQtSi+1FqcXDnhTsAx5plnO9",
+	"HohojAdoYB4jYtg/ZXFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfxPcrZS8/jO0Q3zFjfSSHmhVSm9j8Oo/W",
+	"LHr1joCNFvaJXHYVApfwzGOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
+	"DQSLAvskox4T5p7HDC+vYGlGulPASE0rpc8XDO6FGWbM1EAKxUAK25eiE/E2jLsthWYC/qSDQcTb1Ezh",
+	"2h8oM4/nyXjMkyGrNK7XbgcVIDnmu5hReBC2ryqkbvZYFFZeBJU+U4p2GbAwQ6cGAyLgQpkHgLzBK3YT",
+	"mNJm8xuVWv2jD7+6/fXrT2rfuPW1m9/8eOf+jcP3Ht5+VD82jZab9QGMDqY9zUyVppohH+GiqzzBJzSK",
+	"5IiY9Qoqd8xmLLE4SDn9zNWw3WZKlR+56feR3am8CcC4XgSVD2R8ysOQieV2cCdvB+lQ96od3/D0Fpp7",
+	"Q/p0DKsVSiCba98/xUg7ZiETmtNITQ7H9HFXGE5Fo2WW5obZv+ml4a7JzKIcyT5DOWFk5I1RLEWXcKF4",
+	"iOxbsficxVdwwqHfdxSRI0GAa+5mRBwekohRpElcKxLJLq7bOY14uNSJ2t5OLVuHsyhUlcYn9s9p5pis",
+	"oZVaaIb9onDTpoKcMhJyI+uFlRdPg2RDnKTH7Zgz+7JHoFsnEcET692Fu5q05TAKzfhjRsOAnA7NJP24",
+	"4KzsEkbbPRgm7TOYxH0aGf7NltuF/MPr1qrv25642snJwEGbRbMDX//hRbkYd+6rRw8OTbOHUn8gh2LJ",
+	"Rbk+k111oOHJFXEsmahhu3c1jGpiCD0QsYPKsZT3aNxdijtdr+/MOiBaymYEbRceELc7WkoCj17dAYHu",
+	"gVQIUif3+fsBkZZyyA6h5JRqWDcqyC3zs128+1SMlyNxtwuZplk4I+w1O5RHw5ipiQWUEmVB8zMLiVGl",
+	"+gOtdomOx1ZNjaheO6tww0LG1R0ypZginVj2USOiYRgzpXZJ6xHT8Xhrr6NZ3CKKjhXpFci3VbKf4s6w",
+	"GyNzlAexPIepZ5p22jklI8bOUAWOebenyd7Du+SMjVVAaMys4IiaLwtJxM+YlT6MtC/MJsiYf7os2awX",
+	"7qzXDzIbauR/oNnmxA2oUmCa4Ir0uVJGHpAxLup6N/RQpkWjwI+CSIFH8rGg55RH9DRiywlHueRjmGp1",
+	"inAYWYS3maPo/km7zUKO1k9BQqrpKTWCJBUJr2v3WLibWIYcxTMC5kjGZ3hDcRXVcDCQsWbhfRZyuhwl",
+	"vjGLEg+TLpp900cTFPep1d3HbreOxwNG+kMFc5kcwNXy8JC1I2ouLVWkNTm0FmjQtk3rHgDzs9eBGs8r",
+	"g1gOWKw5qq64fnPs5uYZMzKqy1gnjqk6e0gn2N7st+7bx1CzdjaET3B0SSt2CE+94UWe/gFrg4bpHSFF",
+	"3ouUPe7GTHPcvz45GdZqtVquTQ46egR+k0d4BqaX1PpEyplx7LFtphZq0pUD9jLkdbspO+aNWo20ezSm",
 	"bc1iBXT9jA10JaiIYWSJElphFphdxKhidvTTBxF+RS4EbMc6kJgIDWNBiy66l0ACJ2BZmWlAmxzqpEHN",
-	"HAcdjxvU8MqGZY55i4SmH+vEImdCjpCpRoZgW2YaGG1SMwpm7+ajw5NH32jcOby3/43G/btHj08Oj5sT",
-	"w93ZrqSMo7duXs+YR2tlhq96RgdowCxyxw3Wa0o+2L977/AOGrKMQiPjlHHbSjh7pEMjxUhrTJz5tnAI",
-	"LSkjRsHsoDTVQzXvPOKhPsZnXwTefljeTJi+uIn10XsI7TAKLq9pJ486eT4wdVQzOnDeAxc1gwll241p",
-	"xkQe2ptcRBdyhwrPgDG/JI2FF7ElGsd0DJ+lplED3GhzvY0oOaL7oyejUFVyDdqZRUk1n9paHH7egrxP",
-	"Iyra7KBHBS4JDUNuhkOjh6nFgXMdTG6+fyk7jWPW7YM3PI+2pDwZyf9Sl3Zr4oc8gtOn8dmECwcMWaXp",
-	"6CQXw4nkrg//9AS+m5xkDUlBO2ZUszAgdSJkyEgoBQvItnVUEiqIjFuGsu3g8x0uuOqZF67jF4YehoS2",
-	"hFmpKBoH5Aa2pOkZs4on2E6A0ihDxaVgoBJMLnD9ZnqBd7bfu/lelhpOr6X3uBvGLMxjn1S+NWRDw8pV",
-	"33TQl4JrCcv2NIcfuQYuVoDJP4QZ+pls0dpEGLwkYc4Ukx/m3E/35Izm1ycKuvmsew0Fi/LX0P4wL3og",
-	"sGEI9s3Zy+EeNG/hXW1QnfEbhlSzLc3BPzZ1vp1bbeoHFHv6XAw1y3KGKZo3fe0KZALPJRTvCqqHMWsk",
-	"q/w8R3IYDsKFZ3TOYsVRTctSNFgrBRZyPKa5BLzEAceYHOtxzJlKev8mFzIZX2a/MlOdca7ucRT4S7Fp",
-	"PEt9+uwuPl1HPuQ+TWxLUBkK/q0hsz+bjcv2u96LK1i0dh0u3e/UJP2Sl1p7RwdyRKRU8M/cHWTPtA0k",
-	"mpwVjiLb2sw56XZvrvzT5yL9bX1KIlqKLjkaM9NRytUgohh9l0d9ZmsOOh7ft88uQF1SlGJW88eMia/b",
-	"R1+8KF7ilD6+oJB5yXzh9Vz/2YT16ax1XjMdWi8NQnPZMkdpQbtPtEhI6B6p17J6f0bTmR2VFGCQS7nY",
-	"luzC2TnNWKmLPAzlSLvpl4VFGvB6T4odx7Sujxab6e2t2xBLH/qIDxqdLvsDkICAVKvVPDVseotnmUqK",
-	"rXof8nNGuCYt2j4jXNi4hoGMdRnhzLU8FJpH042jScnpqmBusFJjOVHyqi08qYUL/I5m55x7MOzJn7af",
-	"fnRy8pBYO9jUagaVZ1syDs1U60lQdt7F8tHYb4oy8xroEUFlxHi3p+cvAqzuE3x4mjqkIuGtBmLbzWod",
-	"S2oZ2PyapX3sdP3SfqrfVaV9e1euXtp3c3qjpP1lBPHl71PRoi0pv6+FGi6xqJdDbp7OWr81U4yroBZP",
-	"/KpORggqMqCYzKaTOIk9Us9KzQnvkcNWxGbI0bVqLRGlrWgA4xCathc9pSEXXU2js4Y7SCnXAuRclHHZ",
-	"bsF/6x8UuG5Zn6IQls48uXG90Bo4IWdN5ayUeHGoWFxC/nqsWHz3Dl6Kdo/qhhwwga8tsg61rdv7W9+k",
-	"W582tsp4Xdzg8k8T7OK6GS10egWMNul3ZUaLp/81YLQwkLVv3lVsnFoXZ8TeljkMaSN3baaZe3o1bK/5",
-	"C5Bi1lmC//6YNJNs0eYe5PuQPqNCuTxn/LVKTnrMfBJtFotMXLxyqYptPuBmaj4dEg1PpKn6qlkJljP3",
-	"76Tcy/6W2ATYvPPqM1/L7dYS+lnIadQYxKzDn80XZswJgydne6m6JQTHR/jUm+14SmcmW80vvZ5+LQpc",
-	"UssqhNDruvkUdHoFfCrpd2U+hdfsNeBTdk4XoRCufH8X8kBczs2+MKcPLuyyrHExYvvmL/yC1OzprBVf",
-	"Mx1aKw26g5riQWJMLx+QuAxLRi2ohPWSq4bKdpy6VHMN5cvw06FiDc36g4hqVuJIzTakZxpLZrMYN8xu",
-	"znqZYrbvtfPGnO5XZJETJ/3KOeXkDC/Ggupva/mlOGHPdMnzP2cSyzKnFQY9SQlKg2VMzzc/Ur1ph9fE",
-	"kGGSwFF5/6VrJDdcfQ4VWSDWenKtr4YSXCEVgD3P9TNq9kxjvhrXPdJM72wzs0XvpDcwA/316md/+cVv",
-	"/sNnv/7N53/y01ff/dFn//Czz//0O69+/O9ffu8n2WSaOeA2c/JNUuLS9JHjuieHGgb8bmZwt25Wsr3U",
-	"t24//aS2dfvp81pw80VBT4mYlWN4XH4GaYiJlQ7fxR6jvPNz6DLklh+kT7Kbm812h2nKlwreyebXPZ8X",
-	"XT95fXCImUYKF8MOcmpJHOZCSWb6gXnc5vBNM1KXjziFwkWUhuRNyHfVkrRiKto9IkWAWepUkWY2s745",
-	"1+xtO8ud8Xm+TLuMKcmv20Kx9Oy8SHguLQirIbY291yAQIodJm/5kWckz8LFWq+MCV2uXbRMel1RosTj",
-	"deWCJAxjpWDQstHFEA2ePtUuxQUii+z5MiOWIWuEiEcF6TqNQUSFzZtquJQd99nl6rgXlaZxqh3/eF66",
-	"jPvR3uWCJElIDLLCGuQCQZLQHhFylBLWqmTfZgoB6gBVpMW6Q0EgFROg9iRTBEyaJXVdwTWnev4hSPyF",
-	"ffqsEQ5jqnMNuzbm1SWk2sn06RiSm2amh93YvnFzMpkzJ4/CLDgXnhGVIE/mOJWZ4wP33At7Jsrfswfm",
-	"8ayvYTvP1zCg40jSud7Zh/Yxa0uabxHTvGOTzo/N85hhGut5pw42xx+jydNW+hSlYv5KbIdpRQ51I2Z9",
-	"LsLiI9RiesSYIPgcixXCSxrxk+sEVA7v8ALHKjca13qmy+945kLYLb9Rm97zCYrpmF8S6OgJXC7hfDaI",
-	"KBdr5HemQ4GXe60cL9XvdORuj9FwRlh2V7qAVq4DdDKykAwHRn6D3NJy0YjQTYOrRl/GLN+qFw7ZQjIZ",
-	"ezbgMVOz3pkb0cFVIxwWjGcQcxlzPZ68egUByYnU69ii2cFwGLHQp2UhCEiAOaHI4hoeh3oQyzYDABgj",
-	"wDGtozyuF1SebZkOts4pgEgq09P7rE2Hih2nOrRfQbLEPdut/e5rrnf7+UgeuzHYbx6mh+IadyMyc5VD",
-	"zcJiqwn8roiiYzLqSWBRZpqEa5t4O+KKEcD/6QG6h8Ux6ENiWE5KP/ys8rR/6RAabJ9mTQLH7W3rUjAV",
-	"JGd2DwbVpgL4JqBN8BixZMtQJ1ysr3M2yhP+yqEPnFB1lmAPqGG/T/PwEk5SaOZGaVJzOMRKUeE+UNue",
-	"5GRc/m76C5O5famr4o9Gsmd5FCmlP+arovkRb2Zv9wglodQWgpALLSEr3Kk7U6szA2iEao+lh5YjczwR",
-	"K8ocnnMaDc3pUCzqzFVDcdSzzRGALHlOo/sqjzFHEXdgWIChhfEd0Jo5tyBSsGd6Jj8GyI7afEHPgmSv",
-	"rheXFkwKQirydFjrn5ujr37MLiFMoNT9N4t3lYk4H7Ml3cBuD/LuAVyFDtiRLshUODG/wnDee4wa5lKA",
-	"dPORw7Th2lrgEf04i23z8NGDg8Pj47tHHzZO7t4/fPD4pAjiJue+LIrQc4+FXRYf5sc1tRAAJMf4ZdXI",
-	"cuJSq4AZAIYusLs+DRk2N1fIWQZYJCfh6jLJw2wcJpuLZBVfKc8K1rEMupIDO5mzanmEya5j4Dc5kzBl",
-	"m4a9m0u9UmdoffpH+uCuk2BhvxdhcpuYwdUa3nAw696+tdtLfT2GxcGHSiGGQftqLivLJ11Q5oe2ewRz",
-	"xwOo0hGQkI4BDLQvhe4ZDsE15mKST6Vge8SMysLjulIR2b0bsLgR0vHcLYGXja7I4obpeqEXcMyLvWIm",
-	"VPKNPIf9/SJpuGmx5pvoR0XgVYdKHoCve8DkIGKG8ZKDHhdMAX7poehGXPVIa0ya++02G+ite1R0h7TL",
-	"pp03qZzP7WQ0+YhQTZGyvDWzpjOnYZ+z2D8C2rROfzT0mOkiqKX7HonJaLZcdNWC4tSIct0Y0Vhw0S2G",
-	"6tuHOlRCE80iB2lrCzj0qAKcPhbC+ioHTVXbRS1kpuiyfeP29lxJP+8IHLHR+sX/s7yqPC4ZmyryPqOx",
-	"kWzkGRPmVJmvqOJtD4+7QP7tDJ3ijJXgzbhA66PrdkPWSdNT3G9qVx5SpeyuNF3NKBfqYlgiVI6yJFSi",
-	"qTuiqpQgilVikrgG2u6zRaBKfUZUtbH19N3c8IS0uf5QhMspSi3+6ZS9usQhXyArJIA+tCV8szbbIeah",
-	"wZO1zcFFS82EAGVpYi3YCa4/nQ+hkGtHPIQenlCukVrj5wMj7EZoVsRvDkVoLYEpA/2cCS/jKUqMadkz",
-	"ukPabkwBuT4F+pdwiFXWQoSZiYtwP+ng6eTd89sZ+NMzEwI0fU7X63VP97x2YTLd+X0ashWB60IWDhES",
-	"muWaDMH/ht4sGsWMhvnm5bTcUNbXNmnemGgiSCEMZUY5b1UuQk1Kt1dkp16vrpQe0SOXf5bjjEJc/7w6",
-	"a+lEtT3C+gM9JiPY2ckSWNPBOws7lrBcT6OvujwssJhBDcVYnvOQxVBPEOGgkzswlxsartnw8WVzH0cP",
-	"koe6LeGRUkzolbxjy/gyFvRGoMu6wPAnO9o60wcsVlKAxNxi5jsJ1vYSTDmVs10ufzrtP3bnMeMcSbYh",
-	"5Rdxa53Z1qmj5GY7/4osL7aUFFaWkD+WDBcC8tewGkDauLx9q4xxeQ4MAFCeeCgacKinjtGRdIBMS0dg",
-	"LCO4LB6LErMBozqNgbdq2MWy0S3pcI35URqqMlcUSgdiJEuT6mj+dbgK4chxzisRjo7t5uX4g10C3J4P",
-	"SvOIYxgKT7ggv/32D3/77R9Vyfv+vE8EwgeERc517kFEpipif/5Xv/zsH//dyz/62csf/P1kHPzk5V0E",
-	"0wOHV3ClM+tQoAHUwHLCRTcgdWJtVwAqB3UjAjJHQwjIDaJkn9nnE4WhFtSDbaNCBTeWVRzSw09Uqcyk",
-	"bF3H7LcfuKGkv0yrIBO67dR3x7LPbCNPJ5bxJJXoMs00luMD5WEWLjKDkAlzxgqybT27Lag74EjiXMlH",
-	"cx1dFLZbMXlMVATsL51BmJ6KHXgy+cXyCPMOwtXpnG4E6spoqxvByvlq2bSguQXRFzu85XWOVKJpakQ3",
-	"rwfFF2AGWzHcIK3NWpt1j54zBB1BbsFjIkdibTzBX8hFS9BnYp0mbln5g3KVF+XK74m6SHtEelYzo3mx",
-	"5XljBCEtl6mtQRO6ROiatM40l1vN0YEgJB29d1A2yyjPGCIpoxALSBYpQ/O7XsJ0llWp5sO1LaxL4Vzz",
-	"FkIiHUMHXDkDQgKXlGOW6kCYnrahhJGUZ1ilkkZoi1r4eiTGsdzEOhe9klszLVN+11pISpiV5uqdZYuW",
-	"FZRhMtylLxXWVRVja8t5R5XDec7nWPvgohpRRbr8nInEo5/WZxxf9NHATr+5IMNXjp4CwbztNmNhfni0",
-	"PX8tzL2AopElzVjLIVpM511Mc9ZZRHiWWTtPz0/oVspkZq9jemkm7Wg5RoFJsjZ1VL1U7COvPFlZXj5W",
-	"+V4J0B9zrUuTclKLtWmfkYHkQkeo5OWgmyzNPmF45VhnYEddaspXI+IoN521yTcPxINOJ52kAZEistMp",
-	"mWmB9/yBecn+aV6Fhtt52vVQccGUWkAacW84keRCtOY5jjI0stvaeFoS6urXBj7ZMMZkNsPuZrnSsLqn",
-	"OzNzCe1UMdC5b9hnyy9ozNqMn7O4UewJwGSFRjmqf8xEmKL2rDBsGb0XPJVLWo7Ur+y2WdwFYxllYblG",
-	"93vBmZy4jaktmjzPQeZGTLacs1nZwaV9M+ktc/uQOX+TpyvtpJkTAmQu84GTZibSU9DAVjZ5Hw19Cz3d",
-	"iHMRaR6yuM1EItxIDTnT0wjPUxjO87bPltFcxu09uX9uVMpbOL2BNTO7mYu+sr6ZbN/ySmYymvWxxtQK",
-	"rJcnttdsDzQ9rj32xHd6Aafr6iMqzCiWdBOvLpPMrKsk4/BGrWz50Sm17gk7QPwFxLCt5Ex9YDcxk6i0",
-	"fX0p97FnOAlG+6Rs5NOM0rqlxXFeKF0qDej+7uzRLIw0X1Bw+xizbtHIQ3gnKa2eK71NCAIXObUpJlTm",
-	"DE26Ti5WlphJKdZLDNdLCFPWtzwDBZwYi98y4VCY499AqI7FyBFPzJYl4zEAUgaxbBeVV/y7ge83b4Ue",
-	"uqjzOQ6H7YWg0x4mhszyJDFx/ES0zXoyClmspixcSlMBWQS7pPl7z42QfET77EUzj3ymcRCnTsAd3uVa",
-	"YTo0FUQOcJSQbs1FlzTfbQZEDWibKciwCanqMRWQet3ojds10u7RmLY1i1WVOES75rtNm2FqFEdCFaEW",
-	"kp5wQfqUi8i0ddDjglbJPqihiqieHNlAdKtEGfm9molPqO/cqtXgn9psV1SWXp2evvsvAT/P/EO2CvYL",
-	"cBKWTA5xGfGNPn3WgEyR4gwRzAaxXra8lBCM8sA6eaMe1ZCibrbJ9XKROSMIyay0IZziTMiRaBTCLzi8",
-	"ByoIHQxwCgMZRWqiuB+kXsH2Y8ssTONAcE26TCtyvXZ9BvpDQ/EI9LeOGdqM1bRYEn49hcRBTa4pP2eI",
-	"kg8oEYSOAHxioWThMvk2j1hbnq8zT9B2uOZK5EmvUxNMjSFP4sHXEu/BHBI++cZszIVHHl58qp7G3eMH",
-	"ZKd+8+ZWfZdIEY3hLNhKGaTF4JBY4AWLH564GbDkhqVhQCzNYyGnEfEFEhIqdXBUme0K39/65tPn2/lA",
-	"nlhV8n2q273l5H2sb1lev8EOXV8rVTtxXefvTGpe67sbplMWQrdrvh+m58NOx4I55oMwYIp5WCU+HxO4",
-	"bBNl9uZugmeH/BAgeYiSVdIEDaC5i6VNtSQPD4/u3D36sEqa7FmPDpWG9z/Yv3vv8E5wKoSEkqucKRKx",
-	"jq6SJu8KGcNDlKCrxTqJJUF4YyF1z8gAySBj1hkqPy7DAhA+pcei0A91z3Q2+aaPzjMjHjtzMwx2wOP0",
-	"UJPcXbA/n7O4SpohizgQgeapgAUaiuSrXcxfpUmsDDi6IQ24eipS+aM5ZipUpMzttYtmREVcGfgVJlwJ",
-	"Ku1UYJ4dM/i/7CCgvn3yqZxzAU9HEh2In31cIH58ZAeInw5Tw8Rv7vrBuufdkPFzJqnJtuGGj5/vpCaB",
-	"3zxOT8Uf5rWUjZ7yEOS6vnH79lIix41aWhaFuIczNtCVcjFJBRLhbJgK+NU5TEDagXrATIQqIJiIRNoR",
-	"5X0AMgoLQCwWAyNBN+ocmchjElrRyEh1ivQctIqWIHNmIVUeHZ48+kbjzuG9/W8UYansbM8Sj0ol/6ue",
-	"HEZho8B64cVLSwuQ8nFFRjIG/UTizwgPkou/XjCEtHRZyuuDJ37pNJdC0C17G2bmCmb6nlqkbXL8+ODg",
-	"8Pg4IDt2nRIKtx3sLBvGbHv1xAg/p+KLs7x0OpcLwADYLGxBKx6QEaRx0TMmAkIjZWSuBNYNOJHb69ne",
-	"9FyvJuANOIXZCSTBIqIQC424kx+Qg7R1vtTqVyPNQ4q9D5mOVwMw9xLH/Ila6WR12PMSSGtpTImLR7WD",
-	"FcpfWB2P7yfBTtmRfmD0Q1R2LVJDzEgY83MmUMQxdNKlWwDuSGcYp2lQYOGCXVa8OXejHm/3CPVgbkYn",
-	"dfwqAV1N6hcYkuX5hWIxKPuKtKXo8O4wthKH1S0+qQc7wY2gXgt2asHNWlC/VXsazMhaT2O23JprCUgj",
-	"7hbSUn8bHkkMukukqxZiq5glRVxBTKrrc1FSIjJNHrtm4AM2Zf58hM2ZP/exSRjDULOLKiLvnp+PsLVE",
-	"SIbzkpexh6eBUhz8ZlkLqLefzJ+7F7qUjOeSjGPzTGn+iXE3b1ZtfDhLBaWq/RYE2arVmV0NsoXHkn1I",
-	"VdGHpU4Fyy1XOBGGul4fLnS5didu0uuKXlwkFFfuxrXzuYjqT5d4aS+zYv7kLctfonVWy3fPz8SlKVW5",
-	"uxinZgXq/1qR89Up6SzymUz1afHBWCvBWz+xe+JXeBoQGT0XEPbO0TaGQuOwjwqP16LMYxC0uUfqBTnw",
-	"+ah+85LM01c+1yhiSUdStAIZtRk0QJhqOc8IktcpoP8d809ztI2DxOiDeRngJ3NJcygw2EBWhe3MXYVF",
-	"jTJGSF3BYG9PRnleZvq7EHu97znvNKZmta4rd8yEXr+pPr2cS+eGzqhSV1iRzuHayBhs8sRohs6R6rL4",
-	"kwzhycCEFeyamXSzgviDNo2iVNqpub+4lFBx3tcLsdV2OoRaKH4zAXbO4l2C+qBmNucsSHzZFoqAkZYM",
-	"x0TRsQq8VzjlRQbcZwwHALifUWAr/qXD25tVcmTdDdAsV+QPhmHX9CrYaBfcweBSsDuADoaJ5TVb4PwO",
-	"KhtyAPakrXrt+vbWgILpbnaY1ArbgoBv4H6fC2+CW2I1qOXixrMFNaY7cqaNVftZQfZZod5nupxHTvpz",
-	"3xxvpVOhFhnwjDqcY0rSiKMBuWG/TadJBeQWfOvRR/dI3+zPMO4CDGiPWmYIPmewBcXO2gPw3v2pOASw",
-	"2XqOdHthI/uFYIlcPS6IksO4nWtf5O0eUWOlWR+PZ1v2GZZRmIaXXOE+assRJiNOnGVPdshYDiExHiIH",
-	"4rE1Go737G7DqXCwmTYHdb6LYj2laueNY1bp2mI2ujZRwTGXtYsKxRA1hnA7iBomdIJPM4E3s6yLJun9",
-	"GHuqBNnvdOaLlO/GfFkAuxwzGhlK3gzSckdgy98NNQHS1WZ7pOkLHDWJq0hnSEYHgmRssZMEXAji6EhT",
-	"9VXVv9iAQBrnuWwGZCgipjJQeiAOkFGPpR33bpBGR/RFj/JQnm1lo2nvFNrr80oKUXXmVQeIOQARBfKM",
-	"q+SBT/dOpR8TPeJt5pQL+FCyKtY5iw0njO01aeT5sT6IZd/6jbW0Hqzlqh+kilMs8faisD8d3l0i1BWE",
-	"sZibJReMhapKjlk7NoKgc+ETxWgE4lwIMaICoIq/8pWvNPfsdkAITMTPvDOejYnS6dpSyQ1eCvbanu3G",
-	"fNUsVfMHy41h6uQMVzfu9Ahy+VvMzggB2alZnI6MM3kRKT7BVQMrXhW3zzV6WCFfDpsVEmtn4UWjYozC",
-	"s+zsEbNLs+uZB5UzW2hwfsmsj82TPooiFa0wu+pBqjyMedmXC5gLgY/Py1FDjbg1sE5wbhuoYe8FnKgW",
-	"izDsmLvL7YKXoHLdLFtFKWHMjMeCxs8Fix+5uA03QJRrQidf9LhafUAORX1mDfhUMXFnIqfnlEPTq0GM",
-	"MiaK62hyjV5UDN/dsyXcNBO23oOCyDSLA+vPMfDHieiaBQcFdqGGsgam2Uc7sUUtZ5xN0n1zVoB6fRrC",
-	"8qnCBXGRf1S56I/lJ1sCJhLvry9/euHmZNt+FkOjMBP2QceLzwmjjm3ERG5KbMEipFJkeZ81PpVi7naf",
-	"8D77pnnOZc0a7VwXSRGu8giW04jZnH27cPiPMglk4SV4WCfk6bTj01V38zAiwD9SDlDrEE14WZbfeg5g",
-	"J5jeu0nW4hFCMhc6U78pRY0zvMJLMCmmnUf4EgqWTi/30mXmkEyc63zxb1kPcIrFTsv0dDBoYmIGhkhC",
-	"LJXKRLc0I9ltBqRp1AhNozPzt6Tm3xFr96g2f7E+5ZH5o6f1YEv1VTNjFKCDwYLVHOjWp0UOMpzPel3a",
-	"2Ofafdqpbld0altt58q92m5GF+HWfmM0iVW0go3YvhHbL11sX0WsfQ2FxKVktmUiWV4UUrglARiKaoT6",
-	"qnZOqIXC2ZpHEVz8Pe8VDJASUdB6tKvKvvqhejtNPBvCvCHMby1hXtze8HaQ8nkq5tMZRHu9+sQV6BL5",
-	"1SM+TPl3KXp3U0nyWQRwQ6PXie+dORE55Z8SkN2m7HSaRMaQ8QqpolOkJeUo8vCOkCrHy+di4oAQ6BH/",
-	"hEbcEbJN+ZHn41C3qWhoesbyAd8zd3fafCM0jwrtoipxsNnIv9L1bEYFAYUnFt7INA4MrGQsfa8oauiM",
-	"sQEE63Ri2U97vP3m2H1RtkaGkI1vDaWm+Gdn6Gw4kQ3SA/9lA09wyW180hvjxj3pjR/5jp70xkfya7Yr",
-	"+PCB7exJb3zs+nvSG6PL9H3b4yyi47e64Fbq5dPkXFTeBHb1SolwPtIvKG1Z0GvPgvOdrkapZ2KfnhiR",
-	"zAsGPrV+ftHAZVLkOlzQqDE3StAajI3c32I2dMCDTDQNnW5O7OOMEPMLysdbQy24sjl8aUieichZX9N5",
-	"Lqedrv78Iqh8a8iGc89VFhbILE2J69NXyRsT88ROsZkgPYVZcz8AY/zKxrU3ZsEKF2Kd0lwyg/XJc6l1",
-	"WBqBypVBn5kQenteMqhvMFNm/YLazFRyX63NguCiAjpIM2FMHlAttlnA6ainTFyTxWDjKnDmFxRz+jwU",
-	"Rr4ij08OLgNO6tgqYznwEzTushih4BxaGBck4kojVhtXZDBUPRYaZRd+z3WWJit9u3o7vdpb9osp7+mx",
-	"D8xMnEEYjtmgi3iE5oRfGsbCleZtVQTL3ACfcMm02AHGzDUEGyXvTWAuI4YOrB4i21jPXtmyDa4PhOmY",
-	"1wvEV1PhOinZRSzbTCnTyyKzd67I8u9Mxn9OLV/+dHNGONl7kN2+XDro936NBD85b2sl+SA/3RUdOT3F",
-	"zMF5XiSlefz9MvVV8A1ntZqN7J5uPvtq1tA7e1oXu4Pl1JdkTXMUmPVtrQ9Szpl6Xmz5nXhM4qHYdalq",
-	"1jUA0BOWSthQQaN7IgeiJIlvyDHxZ1JcC3qDcA98MLCowVwBbJBYvLrE0hrWxWtLHmbMIZNKwezkfMID",
-	"lG7aJXQKR5LmWsgIDUMEKLUBaxC/qfKWqTgDxS58uYpIcbp+esEGQiy2R1g9rNbTFD2FviiHuVvm2xlZ",
-	"Nwc8qIiiYzLqOW8H12kUTyrGmI8aupXr03EBniee5Rn99pztQ/VkrBMLCNdw0NUMnAs1czoSfWoIix3A",
-	"F20qvDS0QJRFUWH9FRXl7MgPIR+QC0JJ6M/ItNkLTDuV3To6OEPeLj4bVdIEggFZZc3UOW8nZIRrIuTI",
-	"PzmiXDd34Yy7qGTQ+8IABSNzicwipt9psUYiVu/aNCkjWceQO+afQ3gnBBDEHMJsxGPTpyY2gwRMJ12t",
-	"hkWRqhKQ5f3wrHEJIWfhz2rK7JjMvxJUkin6D+mx+y9xoDk5BoXQXj6iLUvH8viCOQ15LGEG5YNGkWIl",
-	"IELK0rs9m4CZSUsDxxfrciHQHZmJIk9h2Vw+9I0HE1zmrXGZ4qhY2RDk6RR2dOoMrAbUaPYrjZJoPk9i",
-	"JLrhemFseg/dcN8BRLtwKrQ/NfchK0jLdNfX+0B4+YzQUgmnF5FLulwb6Ncu8IM8Nl8j0/UkDPPeVgj8",
-	"vsDM1KJ6heYc7hEpPHqhjbnAxNCm6iubeEXDMLapUDFbTJyAjKEaNgOVFzH3NDB6/+1yQkZKZ0sAO3MS",
-	"SNMykl19m+NOkyh1rktWooQI7pnpACnY26V3OWZqGOkZZARC7C16p4yJRZweE4X53iU6mFEOc9/GBqeQ",
-	"4qZsMTPUtULZ6aMCkckLtiA4BSkhlot2NAynTBmFPc/KU7DR7LA/uaH4y6QkzH/QG54uqKTnSv6LJEE4",
-	"J4V3+fqduQkQNI2zkGHzRqQ1dB/rv5YVVjLkK12HPhWXD2s9VblzilD4C+bZVpaUF8e1p0Po09RgChfI",
-	"k77UhZgEW8PIf9iRHMaW4VBFItndvFh6WDNLox+fHJAQMCSaDUTqpuTxvbt39oiCwZPWmPjunGUUGtiu",
-	"be/Ut2v1Rq3+0Ydf3f769Se1b9z62s1vfrxz/8bRew9vP6qfLBhLP6v+zoSOYOa23sh60+Pa4+p9pytG",
-	"1YN0fuUx9WYU692wtW9WcSa9NZEHpE4ePnpgOA18ysE+Dsh1crB/dHB4LwOEDHn2wU5wfdlcezhMPsse",
-	"PnnKZ79IsJLNJw/bbj4koOtGNThJYTnkAdbZDzP3xzZx4F9YNpe5bBE4rhq0rfn5jGCmUnKzhx5IFwVL",
-	"qbrFlcMKbNTLMNfJO5gpDmYN2lODS69BesJBatsWS9qa3sW8QiXNBCKvCfxdsYxFrE/H1l+5h8aYPqPC",
-	"1ihpyXD8jipfiT6LH7ZTq02TvWTQcwyze6T5XEAZKrTrpCpYVck+pOlC8FqHREwDTgkXaEaExgISQjEq",
-	"YK4BaVZtLYyt5h7YbcHG60pRxXIoQkBtEr7UFBp+yPtx+hEfjw3gUDTGoWYY9Kt/89PP//Q7v/uv3//i",
-	"53/4+V/84av//PPnho69+Kdfff/zP/npq+/+AmeVA8G1tGvTremaubLtdf2c2XZ8ZG90svbJqv/0J6/+",
-	"7DcL1VcsucYXIhI4Cn71YoGf1cUk263Cf9bFIsoNDB/PYyBl3sfY/BczVnwVSNoLWeEcN9uc3JI3cwdy",
-	"C04XMemnM3ds3ZR1vVTVJUdkKOq+4vTacY+Kbo/y5XTKa+8WZWmbLiMu2OE5yyuWXsJ02JaizWLBwrzm",
-	"FxFkXdBMATyc85YnRXharEtFgD7zejkb2JLFNM5zxaQmupTAP+Ysm5MIma3xpBcsA4IFBW7R4oJNGfnT",
-	"TM596exwvmheYeUqaGygy1aqMlN6lPRvP/tBwOcDPxL3sxuOe92PCZ9PV6YyX6QKU/n+zBAnKjGVUF4m",
-	"XAkLVWiYYSi2Z9jahXPswMAhCq+A/d0ay/3e57uA0P7W4INcC2zMps+QxT+cYQrNGxJuEkm8l/OuxQS9",
-	"wtMOd7eISBmKcQVBQFlidZVxQCdy8HAmHGnKa+OLvCZw1rDFSnEpFCh/VJ2RjowXQQ2dviKPVV4kiE9J",
-	"5hi+0x7GsRkU4i8FpCeHcUBCMwgRkr4UuleZFHlCOi55TU1rJR/FAZR9GMa1RJCj7cWOLICpuObyNvax",
-	"ygUb9Gxwvjt90YoFy5h8VCPkygwjzBfUY1vIZzYafmRBkAaNtCdy5gVMHfsVfCJlhMjH7rlLBzfyI7Lr",
-	"lqrpliltkFmo7CYsi/ljy/9nS1VMl2kvKE3xr4qEOmy2vDJsh5GxHN2YhzyP3azX3mF6XLutw3e6oskB",
-	"SMuVmxtwNhdhakiI4oRGsoBJZ1FqOZfyDVKF/2dii7vn1kctLwq5xOzgqpVbJ0zUXITKRuEghLmWYKGl",
-	"g0G2xJ01VqP+ZQQGG2RBASfjAlNFFj0Yr/G+L87x5jCop4WHYp10eO00WEzZmldJUXKgBrt5B3DC3f6E",
-	"cj0rXgfz01wZXhsri3HyNmoeI2OFFGyP1LJGPi/g78yt5vhExuGN2tzKVgtVsgKjYntoDuux2S6HcKR4",
-	"e3+o8zBikEJAPppWxF08CBqjguw/vEvO2NipG+AyctH77lkoOGIT3KAxG74vRYIG5ApnDmIOuXkuOl9p",
-	"atTbJEZNdkjz/f3juweN/ccnHzW+0qxaTPE+sAYzkWTWPa0HAKTNaMzij/Pqpez7OWTagRcmG3oB4ESd",
-	"nEyMex8f3z8mmC6vJiO6oM7TRycnDwOMw4bZ982SPZRKd2N2/LV7sMBQPwVyRczS+PDU3VNhDRd0MFCA",
-	"C4kVAqg6UwGScWgxodDVU3EqvvKVQwiD++rxgyMXfm2LvjBxziI5YF/5yi5pPj+Fq3mKTrFTd0FPK7un",
-	"LvHrtBKcwnU9rexWq9UXzSrZFwRS6t1uKtpnp8I1nGR0mIlb6wSgQpmumhiJjsVgoJVqzKiSwvxgHm5F",
-	"LAmxHcSyG9M+3LhWTAWsz96psG92OItC1bQwwljllWNBe4omFkich8WPx+kyC/7wGeIJ4VgklEwBRlfI",
-	"2hFNBd1VSdOuSxNz8bnWTKSS8AOzoQc9Lphi5rQeim7EVY+0xqeiuQ8nY+seFd2haQJq8TtjEzYIY5Hk",
-	"W0OpbfoNVWdcdAltQT6rsFu4h45it6GAZtWmcczRuUzVqYBEmt/fslLD1t2wSXqMhiwOfHFbWx0Ikyt0",
-	"leyTG7UdRMDigjSh7O7WfkezuJlK7shSPnvIIJeVdxgGt5lDaU6VS5L8Uu3LBOx4qcwFyLiBdJQkOIR8",
-	"qf5lM7qITccHKyzVvgczS2IXv7T9ZbPQttb4l3a+DFQCkMa09AMA8pytPF5NIk7Il65/Gb3PtN1zOcH2",
-	"1VPRGvsUpFOITuMaOBFc95QauFupVevVmiE1csAEHfDKbmWnWqvuVIA+94DKXqMDfu28fg0K6l6zccTw",
-	"S5cBw/HH8G5oOuFKH7iHTDPu3FZ2P8lnwMkj18zLAAJWeRHMfdjpGE8hFBCEChjWdq02kddAB5g3xqW4",
-	"9gcKpVtk+3PlDZxJRoEEgjqNHDSwKt/1Wr2oVT/Ma48FHeqejPmniIx8vbYz/6UPZNziYchAh7i+vT3/",
-	"jbvinEYce9i+Pf/5EynvGxH5RVC5gas4r33Dw2mEL+yUmrfDNUauPuz3aTy258ZFqauACDZiSvuYZU27",
-	"4BHwx++pkX6iM9VXWxTjobBeB4Y+DWyaY/ZoHoDR48BjQi92Nu+GrD+Qmon22LBkPHZwy96XWGthzomz",
-	"IiGc0XPJMaL4nEYIbeFBEe1vDuKt8nUJVT9oBPcJw2L7rrT4J/XgxlM4kAudZ1/GLyvs6njIXix1m7y4",
-	"68R4CFRxUvr03DCIFgT/T55m7YuV7dr2zlZ9e6tWP6nXdmvm/99cZDkwKheCzxvJ3KyumbYGFvXk6WM9",
-	"rT04oaKy+GIXE479VJk5pAMlbt19GnVk3HeUYz3kpnZ9/htHUn8gh8J2UYLeHEjRiThqT9frO6UI1D0a",
-	"W0Jbv1Fm5mo4QGfTfRZy+jaSzv0wNLKRp2vliKUtkG+aymfx157bv16g5hAx9IRkieod+D4hqnnEY/bE",
-	"7ljQ3LfnJL9l5wu3ODliqIE4gNWYdUArkQufvCBfgvyQ6dnHacOLNrxow4teUzFeyjMCgFeL8qNEeF9I",
-	"LLcHG8P4noLemgca7YNpoPZvxOi5RdxSGvCz7dlHzA7StNeuGWBFTd7xwLAIlG60e/tMGp3ieu12YkJC",
-	"25Bvq6o0jRgY/rL07jGQgTTJW1ar8LQmo1nkUSCQ9BdWG9Alt1EaNoR6Q6jfdEKN0J4XqjekY86LbYOp",
-	"JKY33TiI7t+NcXBNxkF3coqtg/5slTMPTvoMrT+fyJFQ4PNT6PHRvVgOuz10V1n/FXitAK+qSp6AA0Cx",
-	"cxbTCJwMAXp0jLzA4nNM0YYQa4RFz5ECrHESR3C1xslBRLnIGidTgQ4V2u6nzJP7B/cPYbdwZhjykv9i",
-	"Cwrdpbl45eDIbJVt6n343QHH7ywin2A36zZr5qzK8jIKLOSiskayXKuKHW4FN2LHRuy4fFulJ3MlSfd8",
-	"oePa8+Q6ljFY+hFsDJZvscHSMvT5Bstyx2+GxXLmedqwmQ2b2bCZqzFDLspqlrVDYj9H8s22QqbI2LLq",
-	"Q1L5yasBeZRke3H5fr32xw3Z3ZDdDdld0qh4gQK+0LSt5xkV7UNTVJubsw0htMldzCTMlbtAhqyXsDq+",
-	"hiZKWJjX0US58DV+O22aeHBJa2yTDMLMnbHHeo6gMsy5Fg+H6VuxPDe3SB8pi567j588r4RcdDWNzizi",
-	"SuVTc/8VFZWgwvqUR+6rf2VbrLYBKwBgQCu7lfrOrVoN/qlVUkCklWEd7IDtHtUNOWACvpT77x/Ut3cq",
-	"LxaKd7SjvYKAx67p4AKcgV0Wzrq6PsEHE3hGLGYb9r1h30sb59z9DlxeDuRGaYADBO0DwOwcWngpQjWX",
-	"t197bu9+KcMdvLMx3L3lhju3y4sdsVkGulnn5iKFrVnU+qTH/Nw2staVmIMWO1hF1iDQKwYUcGis8OPk",
-	"l0kBoyyzdwAXRnW4SLXlaQ7d9WaMmUqVe+otiNQAzPZNpMa6tBp7cmZEariztVykhq061mKRFF1I7QTY",
-	"KNzmxPhpfjXdN0NOo8YgZh3+rOkQrrBMkYKnq+TYRm/4kWGWac+IO5TgqwGBinJGFJId8m4dRKR33yOh",
-	"3CXNmHW5FE0sFWUzmwc01oFF7J895FSpN2woQOhg+5hDIoacWvtEldxjHU3kUAdJ7zatuZlUKQAwZxZb",
-	"6Q3TjV0TbqW4sjPcIwLKz1pcZzdoW727OGoFOrvaqJU2FTSkE7pqUmSqUq/VtitBJXUSzJcJeT3A980Q",
-	"uha4aR8Od7vHxYx2D46mWr11M2n2s7//by//y68rwYWE4WK/aw9zmZxtGbt3iRVJFvpoxvqsOfzWLfHG",
-	"Ur5RtdcQB+MIZ0nGOEOVtu9de57c11LqtBvBRp1+m9VplDJKxMGUOn6z1OxZ52nDhzZ8aMOHXlfLyIK8",
-	"aOlAGejnQgJl9ghNVB+nH0FVajaaUPq4Ih1bmoWNQJFDBDTzpJ36VYbdJFTz8pP/IKttcbVjzdE3G2K/",
-	"IfYbYn9Z4TkXpXdYiMgt1Z9tTL6Dz9lqLYublB/2pGAf8EgDyOSbZ4HOzn9jiF6PIdqeTmK3sNgePfng",
-	"PPUn3y4N28ZiAvEt1nZqwQvZOYvJiI5ROkGragLIuAfogW0J4okaGbUsV5qww3RliKrsGVdaFWYTZg/d",
-	"lZlnM09WXv3sL7/4zX/47Ne/gSp3P/rsH372+Z9+59WP//3L7/1kskJwToRQQ/uqlijGBEtdwLWbUMvN",
-	"voyMw0OIDOaqoaBJB6I9c+FKCDP5i7uCVDO54rO94hM3cCPjbGScpej+sZYx87i0iDIsCc3Q5IkCdkvx",
-	"gFmS0LXnpUKZpsjzW2iCfVstqpPkanlRosiSWup0bLjShittuNKbY2ZFhPyLIh2LivMXk5rYY4BK7goB",
-	"MqET/HkMfN8jihmlRTFdZPHMoW4XpFm8/C//x6s/++tlCcKajZwbArwhwBsCvE7T50VR37ny/zWgf4Cn",
-	"tBSZzoWwf2Ta3EiGG8K0IUxvi2TI9DRVIi2GgpUUbUb6MpNstSKdgsrJaWfNRL1wxbTmolu1OYzNPdLE",
-	"wjbVSI4aIxoLLrpNCGpO/6BGXLd7GGwsCLXV9zTIvaRFI2pmoiXUumGRHIEXXfdipnoyCvdIE4pMVVUk",
-	"R0kjUJ6sRxVg6jGsqwQx3VBWS5BmXwquZWzGax5xw2vYmj85lvF7XOnD83wf1KQ1PxoTXC2sDcYVOeMi",
-	"NDQtJz3DVaROiM3FlBl8EeQOzI3IbpdZV9yNguGpIdapKxhgvbbaCN80fxwcgY0b7tLJG6iVeANlDDXm",
-	"hlFIzoQcEdrRLB7ROCx2y9nDPTsAaYrCCal5xx6LLScizHZPH6VeOfFvXOL5y+tw3nHcjyJbpLC/OZGr",
-	"OYZ1jxF/Msyips+MSp3A7PcXcAyvPW/xTxuGgr5YpMBK3nnZBG2/1S4GnWzzAqex0DqYk7HqTuLSKavv",
-	"809PzPtlRICpQg0FqCWFJ33ZwMgOF1z1poCJvYb7b3768q9//U+/+v5n//APL7/3k997boROM8oXr/7t",
-	"//nFT77/8m++/+q7P6wEFfYM9xgxSo4P67Xa9VR1xd9++4epd3/77R+9/MXf2ncXiLXMm/2FByusMpRN",
-	"iOJGHb5M9z3LMmcsz9oaKi6YUsRQKyJFbtmCBYjjFK+OWVues3jrU9lvcbYFGO9gusuN8zpJKj+D58MV",
-	"ErYo7yzqBLb+LejvlGCtkSo5ph1Qgts0iiDqXoyJ5n02raY+wgGdwEAuwcKX2MlsTywk2wSnjxD3VejW",
-	"/taA+NDK7vZqJjbbVyk8oxHkLNMzJqA47kbiXfpOndAzhgWGManbFn2XimGFYhJTgWnkhnInF8qfyIVv",
-	"kxzOU7ge4SNlTDDYmjd4JNCCF4ztV9w1JOGDrWWWgQV+/OcAKgh7t7GdrEdTxSNYaCGxV20ZFI17TKuk",
-	"ajlEynngzncUsWQeLp4UDFmvlvC3zR/Y8zlXWbwJLS2lyeSd9qgRDXFCKbyLKnnQ8bVTcDDKlk/pmhGa",
-	"xxAGlxjegcx22Ed6kEElM/MdV8kTTHK1HUFxeCrGmPMqO6QrmUffAHiP0PVaFEYN5/1qwS0MQ3RJG/MK",
-	"s9iNa1grbZ/GZ0xz0TV0ydOoXeuAew/OnB4BhYtDNbf16cSsif7OWezFsMkuY3nOzad6ZTkcaNiJ16bK",
-	"y6LZabMXCo4rtFifsWpKxrqyWwsqSlM9VJXdCry8LK70qvIc7sdGJ9zohJeOlRFbKlyG882RTK89d5dt",
-	"wvKaExI3ooYBpZmGEwod24lYRwdExvlMBV2ZNlgOMKmoyomKQ6uf4zQbs+7ba9ZFsWQuEkeZ410cPD7r",
-	"IG244YYbbrjhW4DYsQhHXBKsA470G17TJqGFS2PgdzpZUA1PbTqdVO3LzDPLlLGEkb4mRW425HxDzjfk",
-	"fI2B6Rei31ilY6bp/dg+U8b27pQYLqwFHC9mgQXc/VjufuE4jvGlN9IQjjPYWMLXYwn3tuHCYEE810sh",
-	"SgtCBwMURQYyipQh6zHrcqXBNZp27ILRPK3jeys4NzM+pxEER0fmpKqADEUEnmvwGWOsro11du03huJM",
-	"yJFo2BkAWJnsdIrs0cfODXWVBum29QinRB4b5Q3BxEbIgGDp3UpP6wHgAwWVJFDcRhynQsrxNU9MHlrB",
-	"YJYJWfM+a3yKtYT2FafXjg0x7VEOx8dWGUoN0O1Po68quzvQG+4SuPpZ3AjpuLJ7o1Z74Ydx0mMWOkAK",
-	"a91hUafQlP5iMeK3ZlM21Zr1B2a627Ub20GFnrPYyGyuI1iX67Axfi/FMIqCiou22K3gRral6PBuZff5",
-	"i5JJQNMrz1UDHDYu4oyrBt4q94U9PnQwMCeHUcVcWL8bVf7mBfCpJ4exe858xhCMzDdS6B5+8SJ7NG3r",
-	"6bOJX807FII90w1PxGauiGJMzHmg22dCNxT/1A8779DBt3p2U7wrfBP5MraVjhsxZFPVqrdvz7peQUVL",
-	"TSOb0bVd26mXztmCMDzYqvr1WlDBbapvQ/IBbFAtqNidMe2+uDiUPXflNgL9RqC/dG+FDxUpJZ3Mk+ev",
-	"Pfc3f6bHwoia3tcOkGOQRQaWmD0SM81jllvHAa3TXrDY+B/eXv+DlVnnOiBKHdhiD8TMs7SRYjZSzEaK",
-	"2UgxGynm9fcyLSbJLOlnwlP9pjiayL4FOgoTkw+YQxTpxLLvwzwwCb5KDKV1KfBc+XfRqAQ1vzz7LHJi",
-	"pdjppXmxVCRHLC62mNwAjpciZC+CylAA+5rIrsphacCgFjaQrNUZthEsNoLFRrDYCBYbwWId/s7Ls5Bc",
-	"89T5+UpiSK6n6K4glvQoZOzghrI8nfTpmc0HdPwe5IJdLxcITxNRDeeKdPk5E0RIwPlBXBsOFpxEzkDR",
-	"ZQTYGZqeMaxeGskRqSWA8dvbOQ4jeP19ux5XW59TxjFr4yqmcwxghJXdre2aab1P4zPD1XARnbfHSleY",
-	"qyAHZDjIbcP6nXwrXJxL3makXru+vYhzxq4XLt66pI+U92zbkP6WuS147IPJGZbFXXvPSQbmAzK4gsVZ",
-	"iXXcY2GXxYfzatiY28IgH4jjHYjgvQ0r2bCS5fJagRIQacgD0JYM4YXE8UtkMvbwzoq0wXvx5pdPx3m8",
-	"bjEu/9yx6A8xxRIFhNRpf0e5O7BqqMyyslPO/bE4XkW3BRwG9pnLQDvwMIEQmpuDFAhq94ugApE5IDjG",
-	"XMZcjxt9+qwBbyRP3kQpIz96xyPoIKlQPAL9s2Me9U3cNH3Zmlmpnlym5u6tIPk6jWtR2b2R+iUTZAuR",
-	"te0eC4cRCxuQf5ud3KrqIW7PPAbvt3rD1TdcfXmyZo9R4M26RmbsyLjNFoUH9EhTS1qT79p+jeLG7NgA",
-	"+mXEdc8Mip8zW7xL7WHeuqXJXJEzNtAQMSgQSRRNy6OeJH0aGjUOoU4D1A+hag3FijXm72l97uEwSyeX",
-	"LhaqaXxOp5SxMtTvpiElLxamG+tVpjYEf0PwNwT/jbIIqoSulaPvM7Q1fO3a8zbVrCvj8YsygueBffgy",
-	"BNB1XfnVyhDbBdjc+M2Nv1zDTeoQOXghd1VB4tM9NgZshRWEvsWK0tve56KT5hKL5Uu2R2wih2KmELFT",
-	"mxC8aBhy0zqNHsZmqJozL470uUh/Wfew7RKB4NckiW0o34bybShfgawzSfxWl300VWdbSlPNlebtYoPb",
-	"CVVnx8ljl3DxO5Sbq2qhVN8LKgMmQqOACTZy39a3k69jpuOx+2HH0AFpZmt+sl/eSOIw3Pu17esrajl+",
-	"DebdfdDznR9yk8m57AUwC4gIv2YLSWsMOcVsAdjRIrx9f/SHaouLjpx79ofqrnnsws/+VCr1y3/8o5d/",
-	"9Z3Pf/jHFRdX1MCXfJxRw2U9Hh7duXv0YWUajxQb+Ozv/9tkG/WpNh49ODg8Ps5v5tV3f/jye38+2cb2",
-	"ZBvHjw9MG7nj+H+/+O9/PdnAzmQDH+zfvXd4B0SpFW8n7tJczqyhYsc/24s5XXTF3LGOHMYklO1hnwnN",
-	"QrtKpM+oWODCqWGrz7XNeYXrUnABfTW2GT7RdHWVN9wtWrZuywYA4IKKtrijU+jXTIr9zKuNkVtdEdPr",
-	"U0UnriZcyvzpZtLIFKr4/E+/87v/+v0vfv6Hn//FH776zz9/bojvi3/61fehOOMvnhva+8Ish3vZEuPk",
-	"nZ/+5NWf/aY8/b20ChRlUIlAbf3k6aJVJmlb83OWNso7TKKY0UhzwDi61OUtE+y7mtRaphzHSaqKwkZf",
-	"3eirKyQz51QiKklpC2UEKJE7K5X5voMfx9BXBvjeIgQ0FnCWck3OGBsYOYfHRLNnhWnNb3e9rH9G5a9K",
-	"s/ciV8+ck7BhWhumtWFab03uKlStWIGKLFe3faXk1T3S9NSgSZgws1MQEhRyBR+KEkQvpFSe7SSbAppQ",
-	"JyyyDhL/SMbZlM8c4uRJjKdJSI3+6Vff/+yXf/Lyu3/8u//45y//+I9e/fjfvvrfvrtIfoab6xVApW7o",
-	"+4a+b+j76+BECyx5JDJ2xPFiVZWhmoek+ljl4qi+aXZMM42NDXM9Nkw4VIX2SzxyK9guzVauFpLCRJav",
-	"08EAC96qvmqYD7VaHY68UigDVOhWJEV3y38TVGIZuYp4mNUeW6aESfl1uzDgVUj3VapR54xINavGSrN+",
-	"gy4iQ5iVWjf8Zv5SZjDYQ9ahw0iXBF3nqmFJX2ils8nF13LQcBE1IIyUxCGY3LGLwxnAhZ8tIpgBbMSD",
-	"jXiwgs1yqDJ5nyUoa74AcO25uw0zg4g94d3QjA3N2NCMN9lktDjlWFQDeOzuykUYjKggrD/QY9JEWtEk",
-	"Q9HiInS1XWE+VXI3k0SHc21bhCYobQw5bVSELq/NVS03jwA82hWW8FlZrC0wbCWEEGS+F2m5tkAuFTCh",
-	"Cel0QblzvahmGw6y4SAbDrIuo5QzRcnY2acuRRa9dsbGs41TH5sHLtFq9DEbzzMamUsF49z4z9ccKddj",
-	"ZP/hXVh8hAYxBydrdgp82Rptt8n80VcsOmdqnfJPLsyaOTqIbGbkCjNCkDUGEW0zMuoxQEqDYZvfEeq+",
-	"J0eiqGbOx2zpVC3zp+NLsQyHiGFWmvN8zMbrDp8r75o6Y+bMwL42XKNB/mxXYL5HbASrMJdSvGXcd8NM",
-	"lyRi9+mZuf6Ohl0G78wJQMuLHXN0YxM29maEjS15ZpbnYEG5wJDUoWzTKGrR9tlUVZdiTth07zQngL6a",
-	"iDTdJIqOFenJUWIygAJ2NAz8tx5M0/zBFKDQgA0hQLUfdHhNRlRoqHXfchyYhVWyT2LWZnwAan7f6K8I",
-	"YJ5u+B1FxLDfYrEZpPnBsgzAuDFas2m+LftMkRbryBiEZEhxhqctu9cSDAgK0wL3ECyV9hnYZmiXcmHx",
-	"dZQrX1Il+4Jwzfq4OBFKQFSTNhVCajMRsxJm5BHraCKHeo9QXCUnA1Ex9u/g0nWGykz8JLWegOZjh46g",
-	"RKbd9OKMelL5eUMVHjMAM2dnVnlvm/TkMFYJ8utwMC20nNAzdmD3vLISmH6xyPOVa1/JyBKV56eVvury",
-	"8LSyS06N4HCjXt+un1YCcmqzu/CXO4f37n790Z3TyotMrU/DkEHkaHFBMZcVQ1yUBiCepaQfO8gFeykw",
-	"pfkbkHfGl5U9FibVr61UsCaazdpDtAt98jRNwT+Qsd8gVSUnLIqQJrVYG65/x90rVRbJcDBsRbydFQnS",
-	"eANqVgA6nJoRhQoNQM76ULuBijaLIhYi0cTg85CFwwGqUH06NofK0A4kVkVB6UeZcUxd8bz6ui3+KUaN",
-	"TV6j0rjG/NMT8z4U22XPBhHoDtaCV9QjD9XMDg3hVZmbyYW+eT25mFxoZmF++/TZXXwca332uXCf/eM0",
-	"jukYh5g3JFxLGWdIT58+u8dEV/cquzevQ7PuY32aPjy9DJULS3qsbKZEK1I4S1X6SI5I37AryInA0xtu",
-	"wnJWlRwNf8jQBnPrW0PFBVOKIGZKmvBk6cisvNnChIR7XOnVyMAS1774mucz86LLXNSWK4VS2jYg38za",
-	"3+mN2wTPrcesmblzhUF05W9mMK8suNm4dHOAAeoQPgWL0IZKKIBZkI6M8dcBi5UUAXpYdSrk2SlGnq6Y",
-	"WwVqQosxQTrcSBaEi8RPOqDjSKKOgXBH2fH450BDaoIg0jhj46YZKXXDdCZULFUhBQOlEIymwElAP7Ee",
-	"YefkhVo98VA0NO+zJhkwOYgYYHJpGYHgI/aw+2bMBoxqW0JINa2SpiQ2br+2ih6NItKj5wwnHJvlMrLU",
-	"UGgeWZ3KSHQwYVxG0FMzmhzonh3KI0VoBLOZcCvvptQ6QsMwZkoFBHzaAOASjxFhlbfxLesLNeoofLSr",
-	"FkrUMUEXDcyvvlmieFdQPYxtaQ5sBZueaMVKTqrIMj2HA6yzRIfZ2WxFd2QMRlqrBwnj2a35kldwnYyi",
-	"rml0Zi6bP4KV3UqtYV5sYLwonOPEPH3CgV0YLXOrdmurVif12u52zbmgZXyE/OTlr/7is7//t3C91Zn7",
-	"7pd/8urbf/3quz98+b/8YOuzX/7s1X//65d//G1DZYaKxSCx7n5SGZp+h9tG/C9vqU5txpqt9nDsYWmt",
-	"RP3J81RdMb/EdoWh8ZT/PU0VcMvA5rSK0T59Lu/TcGZex5Ososb1JKV8zS37Gzf5uqAfjVpvmQlY6zwr",
-	"BHzsJQXsIv3+GjSqio2rcG47MorkSPm0csMtgcdJ0nQEpRkAHwKdq92Tigln/WzTKGIxsofULRhILnRk",
-	"Jpa2GqA90TDrU4GA4PkWzVNxKrZI09C8hnXnNXeBebasw7bJBdfcEMqm58pVeEnIkDVCKVhzl2iwR1qp",
-	"w7B0Yn5VyRvkiLFQ2Ze4ULrBwya2Y26IbgwiKpq7af4fsz43tIrcrAXk+o2A7NQCUr8B9pCaZ/fWTAo0",
-	"QHZsa6q5h4tkRJ4BVYplrLLVZNIdLrjqsbAZ2C9oSxiVJLLL4CbgzTBuWLEz16BMxkR6VZSmMS5l3nxG",
-	"PSasHhiiVKbpGROk2afPGuEQOXfTzRB7xu1DXPimEZXkUDewxeapIMnDaQnHTS5/9aHdbJ+pKfiF2TVz",
-	"Q3iEwl08FYdwARzOICzJiHKdyKoQzoZzsbYrOPtGWAKJKGSxkcVgSRCKgSYTgNcg7g/W1a4G2MVxTU+F",
-	"ueRgBzMSrHnMBwtCPygVcg1in33NXIOWDMe7MGYrYTdtHw2qm74JI5wlDgQmwj3/ihzqgPDOqbC/wLgT",
-	"IdhPBUbhLogMWZXspxtMHyYb70jtPPIG5qbjZnIq8KDhArdYlwuVHE5YGIjgTF82W0QuIQW53oFDSy6v",
-	"UFxMX6mpemx5siGS+N3si2AV9Ee9snuzFlTS57iye+vWre2MBGl+tqLgF//fd1798oef/+Rvvvibvyor",
-	"JCYblhFAT0AA3a3V3q3d2q3VbGsp+Td7vSu7O7UpgRNYUbKXC61K6jXbhrMBgQ6WHuv2Sf06xnL4seLb",
-	"QlZ2b2NUsV+tUmsyMdVV5Wg4nW+2AP3e+gVoFEQSgJuN0LwRmo3Q/IiZCTrJaTBggoF0mpKegZ/IGNgf",
-	"KGAKJb2LFqhdWeTiaAUjcAJ3tfjtdkRN9mzA2obsYhPMyIKtMbGh51ZS1TjFc0bGTJspaqMvKNln4IM3",
-	"f1iXfyn3HBbUcbVWezIKlRMbdMyLXXSHIpw0y6xQ+NSNKce0YlbdUNynaevKdlJ9emdJ28WhCNcddOg8",
-	"YDfW7AFDsr+hlBtKWdmtHMBdw+D78FJ9eoUU0sUVFmWKpq9pZUmQobV4tebF62YqN2xCHdeeq0izriDP",
-	"7xIzbMoZ9Y5y0TOrecpSx171zXgNQSkWBw7RRMGSiEWoR10lFmCcfGn7yzByxAsnX9r5MhRHiJjXkvfc",
-	"b+hsUj05jEKsFtAkg6GGRMgWbZ+dCltWGkq6BSQcMquPNx8dnjz6RuPO4b39bzTu3z16fHJ43DREoolF",
-	"BzJlVprOVtO8v//7DXzz4MHjo5OmER0gsGc4sAa6R+D54qJLKMGlMM/0aNyPmFK7xHBImJ5V5p2dD+w5",
-	"6Gdz9bmbhD2jbR3ZMET42nvD9rznievAZkNYYclnfYJ0Aw3v+9XFiEaIuEzMJNh0TIVNJ+VGwoI1T5km",
-	"eIcI6QUn56DEgEWuieKizaqngpB9tz2pvpQk4O2ctmqawUH72bEL8EX2WBQm5ezzskXNq1UhdcM8ilYx",
-	"oEQ+6tTLet4rZxNbw5ifA5LajNbx1SpXDXgazG5ToiHK4idUna0kFGJ1DCDM/mLf1STkcFbsoWFYZjKK",
-	"KsFcQBYWxzJuJILX5//XL1/+4BeVoJK+MF7b9fJlSvPHv7Zr2zv17Vq9Uat/9OFXt79+/UntG7e+dvOb",
-	"H+/cv3H03sPbj+onFZQoob1Z4+eKjGSse8QmzRKqNesP9DKz+fWPPv+HH3/xd3/06j/93dScbETaylNy",
-	"surkpEZMgHl6iXHPW//tJQdbWpzG47q4LlA2u2GTKbuR0ZezZgAXG2qIPQHKrZGmZiN7C6QSJgqFka2W",
-	"A1QoEEmMUGSZdQ9gFBSRI+HGAnEiMLbY8BEukjgRq3AqJvQuaRodGEQCELqaDx8cn5Dp0TRPxcjcfzRq",
-	"uFhzTHLA6JUqeeB4eZJ3kMSeGLZOhgMckoVhODaMgUZ2FgoQGqx351RAGIqdBI+tB2cmI1vNvKFHMksx",
-	"zXQcyQxgYGUYgZ0LKEEFxNWJSpXdeu369spENCjX0c7Fs5uvV148XZiGv2+O9boRy9ptNgAreT1jVU+e",
-	"ZJ0Oa+uUoWfpvcBGr9dupxq1t8ExVjwnFIZeyciC2QTVkx5XhA4GabnSSbbVypIbFvjRrBrkndnP0jE1",
-	"Rpl7vXnuhiNeGEcES5Wh+pLUa7UaFktbiTk6YMd8poihiMqzEYxTsRl5kwokKoiKhMOYtqIxUVrGLHQx",
-	"K5bgNJG7QXQAxLm4gvqJ6jtUrOEiY5tB6k001GP4qzN9BcQc6C0mDJ0IyZeA//6L+vbO9Rs3T4e12vZN",
-	"QfvsX2C4YHOPNN8F5kyJGtA2C4yq2vyffv/34cvHJx9s3QrSIbEdokeSsG8NaURMO8pW+vtyEl+CTyKQ",
-	"cxLQ2wW1EmN8n2mrEftRu5CKVkTFGYTuGJbe51DWcI9QAuwPXBJAqdizAYVQFPRLuKUyerpfHRy3c5vY",
-	"b+0eQFgHrFvPrL3Vi+0WYDxyav3RI9NANGreN3uQ6Pw+PZH7lEcjo7iYX/ZswGOmGlTDW4L580H1LkQH",
-	"21gXtA6YdUnp28oMvfnyF3/7xW/+11c//vNmalD/MozHjXgo/oXhaU1vOOGK2DiovUyyKIsiK4GhmNVi",
-	"TqBMJaDmiT/HTITH/dUDboP8q+QGbqOEcLTzxlnJz8KyK5JJqbDpGC0pI0aFy2paGh7L4j9l5LiTnGMG",
-	"4+Uqc77SUhwCN9nvdyv1nVu1GvxTA5I3iCgX2V724eJ48pBubBIG/eVv/u/fffs/vvzF37787v/zT7/6",
-	"/hc//8XLH3zv1X/6u9/95R+//MH/bnayuPegouQwbk+gxSaw6dlBPfT77W9UClg6Z4CziNHiA4P4i0Yy",
-	"NAQnK181kV2e9w+PSzwm5kBmolvyEPMNq6kHFRsZj1hjB0eVoNLhgkYpnPvffvuHn//VLz/7x3/38o9+",
-	"9vIHf//bb/9oGvkel9cj3yeL64HGbpiZtfmAY6Pv3rqZXelYDnUqhZF1+xgdWg98HimIt1Q0ND3LwPVD",
-	"lr5HJnuvElRGjHd7urK7ba6e0wZqaeES4ctCDqIsXHugtQVgKi+CChiuw3nLOrl25Vcqd5QLCOm5w17w",
-	"WM6pDQBhdnYdNj7djXRsODW4oAjNcWA5b2xZT60ThEvZiNIoDpdlJDKDuRQT0T7pcJZEto5iKbrkq8cP",
-	"jiDl7FSAaNznytA5N5lBLLsx7dvY2FhqBu4mCoG5pk8UdEc9GTGQ9gt0BIyGdrYDv47TGgOKfFSQZkqq",
-	"2vqYjZuYJWc2CcOLQbil6lRAupcZkUqC57kmXaZVkgeHY5oh9YHufcW5VpNms5ORBFFIBdZvBdl+EOVl",
-	"5XjYF7/r7BlXGQuaR0dAE80ly07BBfQBbOq9W7fB6JbTx9MFucvraSLL59dzF2tVZu0tatvbKfMZUAUc",
-	"IvzpRRovyyc83gXYZ7VJj5LTYiTkFALb8CpYw5y9E1WesJikTUeXbNvwRPVCrWupg/AW2dY24saaxY2U",
-	"8S0PdmYJwcPc3WvP7V2eGSJmowsW407mpeXDw+bVPltc2UgrfWIYReWwpcMhm/n7pM3KtZ3Yo9w36MSB",
-	"UB73ld1IV3rtnMWZSLxZHDCDZj2IpdlsLrqNAg8SerMK5lq3c0E7WGW38vIHP/rdt//w1Xd/+PJ7f16x",
-	"oRUNWD8g/5OKqp7ZquJd4SacZ1pYzWsWVLRhri6OYRaud/0iaspRdVZGZ9zEH15Rec0Jn/18slgUSZil",
-	"jtcwaL5YQ3uAmXgPD4/u3D36EF0SVijx8fZ7mMKIHudSYWUDBB3MqUOAgcUbwvzGEWbsIEOP3VdIfd2n",
-	"MjTXUtWSFPb620RhAyLkiBzsHx0c3rt3eOftiuV6O7MgaCrUNhXMK6PwYkXZa+yZd+xYkTZ7hu4KMpJx",
-	"iIWMuUAVUO1iwj26CcMhwMTyds+OEzywUUjQQKXdjxYICIPdx2gK6rl8oK5M0FlzkrpwlK8dDac9wxB3",
-	"dwL8q8FVoy/jBJixBOWdoLBcNcKhd19M+Eeslm5t7NNOkeX9IEH6FRfomn7HonsCIJB7rR5URr0xJIU3",
-	"OkMRqsqEPyUbigsJfx0Z+0jvPbIzte8X5twone6MR2seHYV7IjYJM2smh096Y0cLwRLPHHzzpUiuRviJ",
-	"uGDzFPwT99zrQ4s+eV6ZSWgsUAGAXZ8j8UBbH1625YIt83vcgR5dnKihEq73dkR5HzqfjAfNCJYTTe5g",
-	"kwuOw+nUOVGOyWKgZDkrPtVs1Soimj0pc8kLgh1tKMvaKMvhOYvHGKCkJ5PznXocEBmFeTiVK5Kc2dWf",
-	"XFz3BGnJUaKhLXQBIpKPLopDsud5Ec3iGF8pg/D60EgUH/BIA1T0jKHi2mgWOkXeDBvVsIJxux9LOhDw",
-	"8RczB2FVZgJZZlwRQ/WJjCHvLS4Yh1OzO7Hs54PtGlVvC7TnadjqMqPxgXp2RHMGouVSw3jToHrNQdxA",
-	"9K6p8pg5j4XQvKuSvGvA/GfXSoEIAHiOUEWaHx5mIy6wHWfog6hir3FaUDChiVHAHCJuQFpjiD7RPRk6",
-	"92e7x9SpMNrnIGYdpts90wCUaXUxGxjPajSWZpBSavssGzySgUPTRjitkgMzfETpw8BghNhl4alw8YgI",
-	"O7gLCLc2FtY2FEmlXcFYJA8gmIQ2rRnTgmwS8FBAUdlqQRrtqbi0PFqYInCpIzlaKQHJrLChTZloisfg",
-	"vrtRqwXE/u4iOfuQ28yAWpbI6IyAku2alqCnyu5ObYGwBJjmWkMSQIhPxOZlLMRLCNZzrLTLaOSrCc12",
-	"4WdLzFaXcFSrIKgLTWdwdvYw1h0MVy40HWwSm+iBTfTA2JE1S3btwQnSsQQWq2qlVJ4MCys0ut4zl1bZ",
-	"vptAxprJwBz0wq5h1UZXUa4qaFpbgVwLEWCJbzCbKBJL2Q8svdcxZ8g2T4VhVuGQVcljRM9IEY2mBfQk",
-	"LEJQC8wsMQtRJRhrOVQW3R3Px14CcGEjhbhDY0WoD2s6VhOMDOzBtnWZoEG4dJpTkWHKCe/0pVBRGVKY",
-	"M2i6Srhm7BJZzxzEOwj9XBF5zuIqeWKGpGxqruP3ALZqlsfMx/JQx8KNpBIgRxW4BbQvQZVkfRChsLOu",
-	"ZLBlDvbD89suJm1p0lQy1k3yJQv8BhZdACTmWp0KORLW6CUk/mZTnLj+8h4eSIBek1lgkR61aCdmhbUD",
-	"lQvp+B1F4DTh4Zh6b0TVqfAbTDooCbqDF9Jx9r1vDXn7jCltEd0gghYCYaFvzMJCQoxFXnEJu+YJCE5V",
-	"NnnrVFj8FkK70ohufSMGdRwqs8s8Tr1vj54TbFibh6kt8Gh0dgcJ17u4H8ksE00Ug3VTO9V318mlj2Fg",
-	"7jv+YHS4r7lnAZB93f0O7+ieE8PMnHztAS6SafoiuOME0bc3FGHMQliTgZSRyoQmJwe4SvatiJyNKYWG",
-	"NMDPuqHBe4G5cNIWjDiDo2MDgLkiRsJ2SC9gPtiFk2JvFtxsW7uhjaUboNCXFZpD8qXmgfl660AKHcto",
-	"lwi5BQG/zS9XyREbuRU7FZiGTWIKOzlULCegOqUmNJ3PyOeQCdJieoSFJ4w8rXwU8zoRZBLJd2HT7/5g",
-	"cDcspVabPkor4U+MXHtZ9uSNKHolouhrKli+/eLe8qLdsGUORYttJZH8Myy8D0SblSwYZhEPF6sa9kTG",
-	"4Y3ajKJhrtWLqhwGoUML2pghn6O8jfm1M02aTdyYJtdjmvT3ywd0r6eEWJvZgIUJ5NGAUHLGscSAy5HC",
-	"uBZJrItVgYybqdUFdQPQMLkLjwLt8YUXUPCewIH08AW2UlYzjYDeTGWXISpdgtkArboiXzoe5wRGmhuY",
-	"T4rWmU3VkvLMKsMJwnKKQO3Wt3eCCUK4W2nLYaxYw72chOQAN62nWqt8/qMff/arX3/x83/EPHaUBMx/",
-	"1LXkdbtrccPC51d2K9e3K0mSuRU7+oMIQmD813Y47z948PHdow8bBw+OPrj76P4iubVmB9ac+LTE8paK",
-	"M80D50dYPRyEDSvNAu1lw0g5ZmMVbUea0WCspwhzAz2XjN5cbrNXEjFx/xeoz7WxV27slWNLvgklT9iB",
-	"OSFTLBL4zOoI2dOiLRQS4ErzdrGUaw71cfLYJdCwJF/T4bFup2BA6/X3/KdGDEgct9+r3ph/l4OKlppG",
-	"hizWVq0iYhbhAKxgczVIeGojJS6vzAFy4rSYSFpjENQuAjl74K4EDftcgLlqq8RV2B8MXDjN5d0GvAMN",
-	"G1z0XlCxLoaGYCP3bX07+RpzJuwPO5nsC/vljeT+uPdr29dXzO/1azDvQnT4+eZWXNCtcLhvcBlckFjW",
-	"zkHoYFDC1jFYBD/eB3RYwFaqSDMHZHXPphRYj1HKon0m5AjiKGy1QXDVTCkx+4PBBtd7g+v9BuF6+xO7",
-	"gfbeQHu/mdDey/CLcqEPOWGAs0IARzEdDBi6aUcUq/pyoTRgm5BksMRIcio3t2x/MFi3W+9SUtHyqZ+V",
-	"3T5ZLt/4MrxxoF+5dN0VAWPc3i3koXN+fR47FMyN1+1qg6wciBntIg5ufzmC02M00r1CRewj/Hklzrrg",
-	"biy4umalWHuIGZ+fPM0mwjGQ1yzYm5m9i2dILZZdgdyFGgxbEW/bpTLkcFy4Uo/g19d4oZY9hiUW19DT",
-	"FlXMR4tYsbnPuzHFZLHFVjvb7/NKiyre3h+ag/rJU8M4WozGLP6YwbAggxaiVvKyfiBoB3+uBJVhHFV2",
-	"K9eQquKYJl/4wMWrAcSBShXp9PU44RrScZVMgjXCzLGurWWcztuL5pHptBbXGx0MbFfmdlbJQxlFGDqH",
-	"ERI+ECJwyiHWMxesmvUp5+YTeRFB92LGiD+6ytERQ0GSGKBccQAhL1SVfAiQ4BBmNhjYhCRY33cUoWEY",
-	"m3uGXjQjzzSJbdRMa3KoQKNyhsueadvGIKJt1pNRCDiPJ0XI5JC1wEOzOC65gWHqlFIwTxyvOoM1za6a",
-	"a0PljASj9FwcipxEh4NwFJrqyCJDugBLK0DY2DvnaARg8hTgdRZ1ungYrtgbghrYYDt6Zg4kxG7a+q/n",
-	"1Jart2sM4XYt1uOZDUjOQG5/EsDcQwmNVkkTD3CTDJVZXcVYykaifSijDxEMMDrMPW8lU4DWNIc3NQ54",
-	"oGAI4Kqyi2eoFRVj4k5bCDtujgmk1rvCc4Kls+ZRY39HwfpEspvqF9vjubtujtkZlOaXHRKyiJ+zeJx+",
-	"19U2n371YwhAbY2ttBRyGkH4H3+W6XsoIJi4YN62S7UHYA8dqtAtTvrDds9CrGsygqDNtlR66lrlt5tG",
-	"m4DzjFFW3u4Luotd5lSTEENbeCix4D/YnCClJ11yFDN0AyJdQJdbt2DyCmQNzNNdfSRH6Z5iZkMrBVJB",
-	"225mhYWm7eK7xJUN4oRVsPUXzbnibQyvTlVU9mmufUYFPJ1ZcK256KoC0h5JGpIWjahoO8aohgPTj5Kx",
-	"SrVjGeOLpy/+/wAAAP//",
+	"HAcdj5vU8MqmZY55i4SmH+vEImdCjpCpRoZgW2YaGG1SMwpm79ajg+NH32jeObi3943m/buHj48PjloT",
+	"w93ZrqSMo7duXs+YR2tlhq96Rgdowixyxw3Wa0o+2Lt77+AOGrKMQiPjlHHbSji7pEMjxcjpmDjzbeEQ",
+	"TqWMGAWzg9JUD9W884iH+giffRF4+2F5M2H64ibWR+8htMMouLymnTzq5PnA1FHN6MB5D1zUDCaUbTem",
+	"GRN5aG9yEV3IHSo8A8b8kjQWXsSWaBzTMXyWmkZNcKPN9Tai5Ijuj56MQlXJNWhnFiXVfGprcfh5C/I+",
+	"jahos/0eFbgkNAy5GQ6NHqYWB851MLn5/qXsNI5Ytw/e8DzakvJkJP9LXdqtiR/yCE6fxmcTLhwwZJWm",
+	"o5NcDCeSuz7802P4bnKSNSQF7ZhRzcKA1ImQISOhFCwg29ZRSaggMj41lG0Hn+9wwVXPvHAdvzD0MCT0",
+	"VJiViqJxQG5gS5qeMat4gu0EKI0yVFwKBirB5ALXb6YXeGf7vZvvZanh9Fp6j7thzMI89knlW0M2NKxc",
+	"9U0HfSm4lrBsT3P4kWvgYgWY/EOYoZ/JFq1NhMFLEuZMMflhzv10T85ofn2ioJvPutdQsCh/De0P86IH",
+	"AhuGYN+cvRzuQfMW3tUm1Rm/YUg129Ic/GNT59u51aZ+QLGnz8VQsyxnmKJ509euQCbwXELxrqB6GLNm",
+	"ssrPcySH4SBceEbnLFYc1bQsRYO1UmAhx2OaS8BLHHCMybEex5yppPdvciGT8WX2KzPVGefqHkeBvxSb",
+	"xrPUp8/u4tN15EPu08S2BJWh4N8aMvuz2bhsv+u9uIJFa9fh0v1OTdIveam1d3QgR0RKBf/M3UH2TNtA",
+	"oslZ4Siyrc2ck2735so/fS7S39anJKKl6JKjMTMdpVwNIorRd3nUZ7bmoOPxffvsAtQlRSlmNX/EmPi6",
+	"ffTFi+IlTunjCwqZl8wXXs/1n01Yn85a5zXTofXSIDSXLXOUFrT7RIuEhO6Sei2r92c0ndlRSQEGuZSL",
+	"bckunJ3TjJW6yMNQjrSbfllYpAGv96TYcUzr+mixmd7eug2x9KGP+KDR6bI/AAkISLVazVPDprd4lqmk",
+	"2Kr3IT9nhGtySttnhAsb1zCQsS4jnLmWh0LzaLpxNCk5XRXMDVZqLCdKXrWFJ7Vwgd/R7JxzD4Y9+dP2",
+	"04+Ojx8SawebWs2g8mxLxqGZaj0Jys67WD4a+01RZl4DPSKojBjv9vT8RYDVfYIPT1OHVCS81UBsu1mt",
+	"Y0ktA5tfs7SPna5f2k/1u6q0b+/K1Uv7bk5vlLS/jCC+/H0qWrQl5fe1UMMlFvVyyM3TWeu3ZopxFdTi",
+	"iV/VyQhBRQYUk9l0EiexS+pZqTnhPXJ4GrEZcnStWktEaSsawDiEpu1FT2nIRVfT6KzpDlLKtQA5F2Vc",
+	"tlvw3/oHBa5b1qcohKUzT25cL7QGTshZUzkrJV4cKhaXkL8eKxbfvYOXot2juikHTOBri6xDbev23tY3",
+	"6danza0yXhc3uPzTBLu4bkYLnV4Bo036XZnR4ul/DRgtDGTtm3cVG6fWxRmxt2UOQ9rIXZtp5p5eDdtr",
+	"/gKkmHWW4L8/Jq0kW7S1C/k+pM+oUC7PGX+tkuMeM59Em8UiExevXKpimw+4mZpPh0TDE2mpvmpVguXM",
+	"/Tsp97K/JTYBNu+8+szXcru1hH4Wcho1BzHr8GfzhRlzwuDJ2V6qbgnB8RE+9WY7ntKZyVbzS6+nX4sC",
+	"l9SyCiH0um4+BZ1eAZ9K+l2ZT+E1ew34lJ3TRSiEK9/fhTwQl3OzL8zpgwu7LGtcjNi++Qu/IDV7OmvF",
+	"10yH1kqD7qCmuJ8Y01cXqoqs8suwcNSaSlg7uWqqbMepSzjXsL4M/x0q1tSsP4ioZiWOIMdAjZSBo9AK",
+	"n2k5mdpirDS7s+vlqNm+185Yc7pfkb9OXJMrZ7OTM7wY86u/uuWX4pg90yUvw5xJrE/pW3qSk2SkNDLH",
+	"9Prkh8W37PBaGJ9MEuwr7yx1jeTGxs8hQQsEdk/uzdVQjiukGrDnuU5NzZ5pTI7jukda6Z1tZbbonfQG",
+	"ZnDGXv3sL7/4zX/47Ne/+fxPfvrquz/67B9+9vmffufVj//9y+/9JJu5MwdJZ05yS0o2mz5yXPfkUMOA",
+	"380M7tbNSraX+tbtp5/Utm4/fV4Lbr4o6CmR6XKsnMvPII1nsdLhu9hjlHd+Dlw63vKD9Bl9c1Pn7jBN",
+	"+VKRQtlkvufzQvknrw8OMdNI4WLYQU4tiQN4KMl8PzCP24TBacbrkh+nIL+I0pApCsm1WpLTmIp2j0gR",
+	"YEo8VaSVTeNvzbWx285yZ3yeL0AvY7fy67ZQ4D47L5K8S0vRaoitzT0XIM1ih8lbfuQZSbVwsdYrk0KX",
+	"axdFk15XlEDxeF254AnDWCnytGwoM4Sep0+1y6eBMCZ7vsyIZciaIYJfQW5QcxBRYZO0mi4/yH12iUHu",
+	"RaVpnGrHP56Xm+N+tHe5ICMTspCssAaJR5CRtEuEHKWEtSrZs2lJAHFAFTll3aEgkPcJuH6SKQL205KK",
+	"suCaUz3/ECTOyT591gyHMdW5VmQbYOuyX+1k+nQMmVQzc9FubN+4OZk5mpO0YRacC8+ISpAnc5zKzPGB",
+	"e+6FPRPl79kD83jWsbGd59gY0HEk6VxX8EP7mDVczVdSNO/YDPcj8zyms8Z63qmDzfHHaPK0lT5FqQDD",
+	"EtthWpFD3YxZn4uw+AidMj1iTBB8jsUKsSyN+Ml1gmCHd3iBY5Ub+mvd4OV3PHMh7JbfqE3v+QTFdMwv",
+	"iar0BC6XcD4bRJSLNfI706HAy71WjpfqdzpMuMdoOCMGvCtd9CzXAXo0WUiGAyO/QSJrudBH6KbJVbMv",
+	"Y5ZvEgyHbCGZjD0b8JipWe/MDR/hqhkOC8YziLmMuR5PXr2C6OdE6nVs0exgOIxY6HPAEHEkwARUZHFN",
+	"D3o9iGWbAdqMEeCY1lEe1wsqz7ZMB1vnFBArlenpfdamQ8WOUh3aryAz457t1n73Nde7/Xwoj9wY7DcP",
+	"00NxjbsRmbnKoWZhsdUEfldE0TEZ9SSwKDNNwrXN8h1xxQiADfUASsSCJvQhCy0HPwB+Vnnav3RwELZP",
+	"syaB4/a2dSmYCpIzuwuDalMBfBOgLXiMwLVlqBMu1tc5G+UJf+WgDo6pOkuADtSw36d54AzHKeh0ozSp",
+	"ORxipRB0HxVuT3IyLn83/YXJ3L7UVfFHI9mzPIqU0h/zVdH88Dqzt7uEklBqi3fIhZaQgu7UnanVmYFq",
+	"QrUH7kPLkTmeCExlDs85jYbmdCgWdeaqoTjq2eYIgLE8p9F9lceYo4g75C0A7MJgEmjNnFsQKdgzPZMf",
+	"Az5Ibb6gZxG5V9eLSwsmBfEbeTqsdQbO0Vc/ZpcQk1Dq/pvFu8qsn4/Zkj5ntwd59wCuQgfsSBdkKpyY",
+	"X2Hs8D1GDXMpgNX5yAHocG0t8Ai1nAXSefjowf7B0dHdww+bx3fvHzx4fFyEp5NzXxaFA7rHwi6LD/KD",
+	"qE4RbSTH+GXVyHLi0mkBMwDAXmB3fRoybG6ukLMMiklOdtdlkofZoE828ckqvlKeFaxjGSgnh6wyZ9Vy",
+	"XcW4joHf5Ex2lm0a9m4u9UqdofXpH+mDu06Chf1ehMltYgZXa3jDwax7+9ZuL/XFHxZHOioFTwbtq7ms",
+	"LJ90QU0h2u4RTFQPoCRIQEI6BuTRvhS6ZzgE15j4ST6Vgu0SMyqLxevqUmT3bsDiZkjHc7cEXja6Ioub",
+	"puuFXsAxL/aKmVDJN/Ic/PeLpOGWBbZvoR8VUV4dBHoAvu4Bk4OIGcZL9ntcMAVgqQeiG3HVI6dj0tpr",
+	"t9lAb92jojukXTbtvEklmG4no8mHn2qJlOWtlTWdOQ37nMX+EdCmdfqjocdMF+E63fewT0az5aKrFhSn",
+	"RpTr5ojGgotuMS7gHhS9EppoFjn8XFstokcVgAKyENZXORysWgO1kJmiy/aN29tzJf28I3DIRusX/8/y",
+	"SgC5zG+qyPuMxkaykWdMmFNlvqKKtz0W7wLJvjN0ijNWgjfjAq2PrtsNWSdNT3G/qV15SJWyu9JyBapc",
+	"qIthiVCmypJQiabuiKpSgiiWpEniGmi7zxbBRfXpV9Xm1tN3c8MT0ub6AxEupyid8k+n7NUlDvkCKSgB",
+	"9KEt4Zu12Q6eDw2erG0OLlpqJgQoSxNrwU5w/el8vIZcO+IB9PCEco3UGj/vG2E3QrMifnMgQmsJTBno",
+	"50x4GU9RYkzLntEd0nZjCsj1KYTBhEOsshYizExchHtJB08n757fzsCfnpl4o+lzul6ve7rntQuT6c7v",
+	"05CtiJIXsnCI+NMs12QI/jf0ZtEoZjTMNy+n5YayvrZJ88ZEE0EKzigzynmrchFqUrq9Ijv1enWl9Ige",
+	"uWS3HGcUFhHIK+qWzorbJaw/0GMygp2drLc1HbyzsGMJawM1+6rLwwKLGRRsjOU5D1kMxQsRezq5A3O5",
+	"oeGaTR9fNvdx9CB5XN0SHinFhF7JO7aML2NBbwS6rAsMf7KjrTN9wGIlBUjMp8x8J8HaXoIppxLEyyVr",
+	"p/3H7jxmnCPJNqT8Im6tM9s6dZTcbOdfkeXFlpLCyhLyx5LhQkD+mlYDSBuXt2+VMS7PwRwAyhMPRRMO",
+	"9dQxOpQO/WnpCIxlBJfFY1FiNmBUpwH3Vg27WDa6JR2uMT9KQ1XmikLpQIxkaVIdzb8OVyEcOc55JcLR",
+	"kd28HH+wy7bb9UFpHt4MQ+EJF+S33/7hb7/9oyp535/3iUD4gLDIuc49YslU+e3P/+qXn/3jv3v5Rz97",
+	"+YO/n4yDn7y8iwCI4PAKrnRmHQo0gBpYTrjoBqROrO0KEOygSEVA5mgIAblBlOwz+3yiMNSCerBtVKjg",
+	"xrKKQ3r4iSqVmZQtIpn99gM3lPSXaRVkQred+u5I9plt5OnEMh6nEl2mmcZyfOBq0g+ZMGesILXXs9uC",
+	"IgeOJM6VfDTX0UUByRWTx0RFwP7SGYfpqdiBJ5NfLO8w7yBcnc7pRqCujLa6ESyb3+YPdDYtaG719cUO",
+	"b3mdI5WYmhrRzetB8QWYwVYMN0hrs9Zm3aPnDBFOkFvwmMiRWBtP8Bdy0Xr3mViniVtW/qBc5UW58nui",
+	"LtIekZ7VzGhebHneGEFIy2Vqa9CELhEnJ60zzeVWc3QgCElH7x3U6DLKM4ZIyijEapVFytD8rpcwnWVV",
+	"qvnYcAvrUjjXvIWQSMfQAVfOgJBgM+WYpToQpqdtKGEk5RmWxKQR2qIWvh6JcSw3sc5Fr+QWaMvU+rUW",
+	"khJmpbl6Z9kKaQU1nwx36UuFRVzF2Npy3lHlQKXzOdYeuKhGVJEuP2ci8ein9RnHF300sNNvLsjwlaOn",
+	"QDBvu81YmB8ebc/fKeZeQIXKkmas5eAwpvMupjnrLCI8y6ydp+cndCtlMrPXMb00k3a0HKPAJFmbOqpe",
+	"KvaRV56sLC8fq3yvBOiPudalSTnplLVpn5GB5EJHqOTlQKMszT5heOVYZ2BHXWrKVyPiKDedtck3D8SD",
+	"TiedpAGRIrLTKZlpgff8gXnJ/mlehYbbedr1UHHBlFpAGnFvOJHkQrTmOY4yNLLbQnxaEuqK5QY+2TDG",
+	"ZDbD7ma50rCUqDszcwntVOXRuW/YZ8svaMzajJ+zuFnsCcBkhWY5qn/ERJii9qwwbBm9FzyVS1qO1K/s",
+	"tlncBWMZZWFtSPd7wZmcuI2pLZo8z0HmRky2nLNZ2cGlfTPpLXP7kDl/k6cr7aSZEwJkLvO+k2Ym0lPQ",
+	"wFY2eR8NfQs93YxzEWkesrjNRCLcSA0509Nw0lOA0fO2z9bsXMbtPbl/blTKWzi9gTUzu5mLvrK+mWzf",
+	"8kpmMpr1scbUCqyXJ7bXbA80Pa499sR3egGn6+ojKswolnQTry6TzCziJOPwRq1srdMpte4J20f8BQTM",
+	"reRMfWA3MZOotH19KfexZzgJIPykbOTTjNK6pQWNXihdKo0e/+7s0SwMa19Q3fsIs27RyEN4J6njniu9",
+	"TQgCFzm1KSZU5gxNuk4uVpaYSSnWSwzXSwhT1rc8AwWcGIvfMuFQmOPfQKiOxcgRT8yWJeMxAFIG4QUX",
+	"lVf8u4HvN2+FHrqo8zkOh+2FoNMeJobM8iQxcfxEtM16MgpZrKYsXEpTAVkEDdL6vedGSD6kffailUc+",
+	"0ziIUyfgDu9yrTAdmgoiBzhKSLfmokta77YCoga0zRRk2IRU9ZgKSL1u9MbtGmn3aEzbmsWqShyiXevd",
+	"ls0wNYojoYpQi39PuCB9ykVk2trvcUGrZA/UUEVUT45sILpVooz8Xs3EJ9R3btVq8E9ttisqS69OTt79",
+	"l4CfZ/4hWwX7BTgJSyaHuIz4Zp8+a0KmSHGGCGaDWC9bXkoIRnlgUb5Rj2pIUTfb5Hq5yJwRxH9W2hBO",
+	"cSbkSDQL4Rcc3gMVhA4GOIWBjCI1UUkQUq9g+7FlFqZxILgmXaYVuV67PgP9oal4BPpbxwxtxmpaLAm/",
+	"nkLioCbXlJ8zhOQHlAhCRwA+sVCycJl8m0esLc/XmSdoO1xz2fOk16kJpsaQJ/Hga4n3YA4Jn3xjNubC",
+	"I49lPlW84+7RA7JTv3lzq94gUkRjOAu2LAc5ZXBILPCCBStP3AxY38PSMCCW5rGQ04j4agwJldo/rMx2",
+	"he9tffPp8+18IE8sYfk+1e3ecvI+FtMsr99gh66vlUqruK7zdyY1r/XdDdMpC6HbNd8P0/NBp2PBHPNB",
+	"GDDFPKwSn48JXLaFMnurkeDZIT8ESB6iZJW0QANoNbCOqpbk4cHhnbuHH1ZJiz3r0aHS8P4He3fvHdwJ",
+	"ToSQUN+VM0Ui1tFV0uJdIWN4iBJ0tVgnsSQIbyyk7hkZIBlkzDpD5cdlWADCp/RYFPqh7prOJt/00Xlm",
+	"xGNnbobBDnicHmqSuwv253MWV0krZBEHItA6EbBAQ5F81cD8VZrEyoCjG9KAqycilT+aY6ZCRcrcXrto",
+	"RlTElYFfYcKVoNJOBebZMYP/yw4Ciuknn8o5F/B0JNGB+NnHBeLHR3aA+OkgNUz85q4frHveDRk/Z5Ka",
+	"bBtu+Pj5TmoS+M3j9FT8YV5LjeopD0Gu6xu3bzclctyopWVRiHs4YwNdKReTVCARzoapgF+dwwSkHSg+",
+	"zESoAoKJSKQdUd4HIKOwAMRiMTASdKPOkYk8JqEVjYxUp0jPQatoCTJnFlLl0cHxo2807xzc2/tGEZbK",
+	"zvYs8ahU8r/qyWEUNgusF168tLQAKR9XZCRj0E8k/ozwILn46wVDSEuXpbw+eOKXTnMpBN2yt2FmrmCm",
+	"76lF2iZHj/f3D46OArJj1ymhcNvBzrJhzLZXT4zwcyq+OMtLp3O5AAyAzcIWtOIBGUEaFz1jIiA0Ukbm",
+	"SmDdgBO5vZ7tTc/1agLegFOYnUASLCIKsdCIO/kBOUhb50utfjXSPKTY+5DpeDUAcy9xzJ+olU5Whz0v",
+	"gbSWxpS4eFQ7WKH8hdXx+H4S7JQd6QdGP0Rl1yI1xIyEMT9nAkUcQyddugXgjnSGcZoGBRYu2GXFm3M3",
+	"6vF2j1AP5mZ0UsevEtDVpH6BIVmeXygWg7KvSFuKDu8OYytxWN3ik3qwE9wI6rVgpxbcrAX1W7WnwYys",
+	"9TRmy625loA04m4hLfW34ZHEoLtEujpFbBWzpIgriEl1fS5KSkSmySPXDHzApsyfj7A58+ceNgljGGp2",
+	"URXr3fPzEbaWCMlwXvIy9vA0UIqD3yxrAfX2k/lz90KXkvFcknFkninNPzHu5s0qxA9nqaAutt+CiQpS",
+	"mV0NslXOkn1IleyHpU4Fyy1XpRGGul4fLnS5didu0uuKXlwkFFfuxrXzuYhqUZd4aS+zPP/kLctfonWW",
+	"5nfPz8SlKVUmvBinZgXq/1qR89Up6SzymUz1afHBWCvBWz+xe+JXeBoQGT0XEPbO0TaGQuOwjwqP16LM",
+	"YxC0uUvqBTnw+ah+85LM01c+1yhiSUdStAIZtRk0QJhqOc8IktcpoP8d8U9ztI39xOiDeRngJ3NJcygw",
+	"2EBWhe3MXYVFjTJGSF3BYG9PRnleZvq7EHu97znvNKZmta4rd8SEXr+pPr2cS+eGzqhSV1iRzuHayBhs",
+	"8sRohs6R6rL4kwzhycCEFeyamXSzgviDNo2iVNqpub+4lFDe3tcLsdV2OoRaKH4zAXbO4gZBfVAzm3MW",
+	"JL5sC0XAyKkMx0TRsQq8VzjlRQbcZwwHALifUWAr/qXD21tVcmjdDdAsV+QPhmHX9CrYqAHuYHAp2B1A",
+	"B8PE8potcH4HlQ05AHvSVr12fXtrQMF0NztMaoVtQcA3cL/PhTfBLbEa1HJx49mCGtMdOdPGqv2sIPus",
+	"UO8zXc4jJ/25b4630qlQiwx4Rh3OMSVpxNGA3LDfptOkAnILvvXoo7ukb/ZnGHcBBrRHLTMEnzPYgmJn",
+	"7QF47/5UHALYbD1Hur2wkf1CsESuHhdEyWHczrUv8naPqLHSrI/Hsy37DMsoTMNLrnAfteUIkxEnzrIn",
+	"O2Qsh5AYD5ED8dgaDce7drfhVDjYTJuDOt9FsZ5StfPGMat0bTEbXZuo4JjL2kWFYogaQ7gdRA0TOsGn",
+	"mcCbWdZFk/R+hD1Vgux3OvNFyndjviyAXY4ZjQwlbwVpuSOw5e+GmgDparNd0vIFjlrEVaQzJKMDQTK2",
+	"2EkCLgRxdKSl+qrqX2xCII3zXLYCMhQRUxkoPRAHyKjH0o57N0ijI/qiR3koz7ay0bR3Cu31eSWFqDrz",
+	"qgPEHICIAnnGVfLAp3un0o+JHvE2c8oFfChZFeucxYYTxvaaNPP8WB/Esm/9xlpaD9Zy1Q9SxSmWeHtR",
+	"2J8O7y4R6grCWMzNkgvGQlUlR6wdG0HQufCJYjQCcS6EGFEBUMVf+cpXWrt2OyAEJuJn3hnPxkTpdG2p",
+	"5AYvBXttz3ZzvmqWqvmD5cYwdXKGqxt3egS5/KfMzggB2alZnI6MM3kRKT7BVRMrXhW3zzV6WCFfDpsV",
+	"Emtn4UWjYozCs+zsErNLs+uZB5UzW2hwfsmsj82TPooiFa0wu+pBqjyMedmXC5gLgY/Py1FTjbg1sE5w",
+	"bhuoYe8FnKhTFmHYMXeX2wUvQeW6WbaKUsKYGY8FjZ8LFj9ycRtugCjXhE6+6HG1+oAcivrMGvCpYuLO",
+	"RE7PKYemV4MYZUwU19HkGr2oGL67a0u4aSZsvQcFkWkWB9afY+CPE9E1Cw4K7EJNZQ1Ms492Yotazjib",
+	"pPvmrAD1+jSE5VOFC+Ii/6hy0R/LT7YETCTeX1/+9MLNybb9LIZGYSbsg44XnxNGHduIidyU2IJFSKXI",
+	"8j5rfirF3O0+5n32TfOcy5o12rkukiJc5REspxGzOft24fAfZRLIwkvwsE7I02nHp6vu5mFEgH+kHKDW",
+	"IZrwsiy/9RzATjC9d5OsxSOEZC50pn5TihpneIWXYFJMO4/wJRQsnV7upcvMIZk41/ni37Ie4BSLnZbp",
+	"6WDQwsQMDJGEWCqViW5pRbLbCkjLqBGaRmfmb0nNvyPW7lFt/mJ9yiPzR0/rwZbqq1bGKEAHgwWrOdCt",
+	"T4scZDif9bq0sc+1+7RT3a7o1LbazpV7td2MLsKt/cZoEqtoBRuxfSO2X7rYvopY+xoKiUvJbMtEsrwo",
+	"pHBLAjAU1Qj1Ve2cUAuFszWPIrj4u94rGCAloqD1aFeVffVD9XaaeDaEeUOY31rCvLi94e0g5fNUzKcz",
+	"iPZ69Ykr0CXyq0d8mPLvUvTuppLkswjghkavE987cyJyyj8lILst2em0iIwh4xVSRadIS8pR5OEdIVWO",
+	"l8/FxAEh0CP+CY24I2Sb8iPPx6FuU9HU9IzlA75n7u60+UZoHhXaRVXiYLORf6Xr2YwKAgqPLbyRaRwY",
+	"WMlY+l5R1NAZYwMI1unEsp/2ePvNsfuibI0MIZvfGkpN8c/O0NlwIhukB/7LJp7gktv4pDfGjXvSGz/y",
+	"HT3pjQ/l12xX8OED29mT3vjI9fekN0aX6fu2x1lEx291wa3Uy6fJuai8CezqlRLhfKRfUNqyoNeeBec7",
+	"XY1Sz8Q+PTYimRcMfGr9/KKBy6TIdbigUXNulKA1GBu5/5TZ0AEPMtEydLo1sY8zQswvKB9vDbXgyubw",
+	"pSF5JiJnfU3nuZx2uvrzi6DyrSEbzj1XWVggszQlrk9fJW9MzBM7xWaC9BRmzX0fjPErG9femAUrXIh1",
+	"SnPJDNYnz6XWYWkEKlcGfWZC6O15yaC+wUyZ9QtqM1PJfbU2C4KLCuggzYQxeUC12GYBp6OeMnFNFoON",
+	"q8CZX1DM6fNQGPmKPD7evww4qSOrjOXAT9C4y2KEgnNoYVyQiCuNWG1ckcFQ9VholF34PddZmqz07ert",
+	"9Gpv2S+mvKdHPjAzcQZhOGaTLuIRmhN+aRgLV5q3VREscxN8wiXTYgcYM9cUbJS8N4G5jBg6sHqIbGM9",
+	"e2XLNrg+EKZjXi8QX02F66RkF7FsM6VML4vM3rkiy78zGf85tXz5080Z4WTvQXb7cumg3/s1EvzkvK2V",
+	"5IP8dFd05PQUMwfneZGU5vH3y9RXwTec1Wo2snu6+eyrWUPv7Gld7A6WU1+SNc1RYNa3tT5IOWfqebHl",
+	"d+IxiYei4VLVrGsAoCcslbChgkb3RA5ESRLfkGPiz6S4FvQG4R74YGBRg7kC2CCxeHWJpTWsi9eWPMyY",
+	"QyaVgtnJ+YQHKN3UIHQKR5LmWsgIDUMEKLUBaxC/qfKWqTgDxS58uYpIcbp+esEGQiy2R1g9qNbTFD2F",
+	"viiHuVvm2xlZNwc8qIiiYzLqOW8H12kUTyrGmI8aupXr03EBniee5Rn99pztQ/VkrBMLCNdw0NUMnAs1",
+	"czoSfWoIix3AF20qvDS0QJRFUWH9FRXl7MgPIB+QC0JJ6M/ItNkLTDuVRh0dnCFvF5+NKmkBwYCsslbq",
+	"nLcTMsI1EXLknxxRrlsNOOMuKhn0vjBAwchcIrOI6XdOWTMRqxs2TcpI1jHkjvnnEN4JAQQxhzAb8djy",
+	"qYmtIAHTSVerYVGkqgRkeT88a1xCyFn4s5oyOybzrwSVZIr+Q3rs/kscaE6OQSG0l49oy9KxPL5gTkMe",
+	"S5hB+aBRpFgJiJCy9G7XJmBm0tLA8cW6XAh0R2aiyFNYNpcPfePBBJd5a1ymOCpWNgR5OoUdnToDqwE1",
+	"mv1KoySaz5MYiW64Xhib3kM33HcA0S6cCu1PzX3ICtIy3fX1PhBePiO0VMLpReSSLtcG+rUL/CCPzdfI",
+	"dD0Jw7y3FQK/LzAztaheoTmHu0QKj15oYy4wMbSl+somXtEwjG0qVMwWEycgY6iGzUDlRcw9DYzef7uc",
+	"kJHS2RLAzpwE0rSMZFff5rjTJEqd65KVKCGCe2Y6QAr2duldjpkaRnoGGYEQe4veKWNiEafHRGG+d4kO",
+	"ZpTD3LOxwSmkuClbzAx1rVB2+qhAZPKCLQhOQUqI5aIdDcMpU0Zhz7PyFGw0O+xPbij+MikJ8x/0hqcL",
+	"Kum5kv8iSRDOSeFdvn5nbgIETeMsZNi8EWkN3cf6r2WFlQz5StehT8Xlw1pPVe6cIhT+gnm2lSXlxXHt",
+	"6RD6NDWYwgXypC91ISbB1jDyH3Ykh7FlOFSRSHY3L5Ye1szS6MfH+yQEDIlWE5G6KXl87+6dXaJg8OR0",
+	"THx3zjIKDWzXtnfq27V6s1b/6MOvbn/9+pPaN2597eY3P965f+PwvYe3H9WPF4yln1V/Z0JHMHNbb2S9",
+	"6XHtcfW+0xWj6kE6v/KYejOK9W7Y2jerOJPemsgDUicPHz0wnAY+5WAfB+Q62d873D+4lwFChjz7YCe4",
+	"vmyuPRwmn2UPnzzls18kWMnmk4dtNx8S0HWjGhynsBzyAOvsh5n7Y5vY9y8sm8tctggcV03a1vx8RjBT",
+	"KbnZQw+ki4KlVN3iymEFNuplmOvkHcwUB7MG7anBpdcgPeEgtW2LJW1N72JeoZJWApHXAv6uWMYi1qdj",
+	"66/cRWNMn1Fha5ScynD8jipfiT6LH7ZTq02TvWTQcwyzu6T1XEAZKrTrpCpYVckepOlC8FqHREwDTgkX",
+	"aEaExgISQjEqYK4BaVVtLYyt1i7YbcHG60pRxXIoQkBtEr7UFBp+yPtx+hEfjw3gUDTGoWYY9Kt/89PP",
+	"//Q7v/uv3//i53/4+V/84av//PPnho69+Kdfff/zP/npq+/+AmeVA8G1tGvTremaubLtdf2c2XZ8aG90",
+	"svbJqv/0J6/+7DcL1VcsucYXIhI4Cn71YoGf1cUk263Cf9bFIsoNDB/PYyBl3sfY/BczVnwVSNoLWeEc",
+	"N9uc3JI3cwdyC04XMemnM3ds3ZR1vVTVJUdkKOqe4vTaUY+Kbo/y5XTKa+8WZWmbLiMu2ME5yyuWXsJ0",
+	"2JaizWLBwrzmFxFkXdBMATyc85YnRXhOWZeKAH3m9XI2sCWLaZznikktdCmBf8xZNicRMk/Hk16wDAgW",
+	"FLhFiws2ZeRPMzn3pbPD+aJ5hZWroLGBLlupykzpUdK//ewHAZ/3/Ujcz2447nU/Jnw+XZnKfJEqTOX7",
+	"M0OcqMRUQnmZcCUsVKFhhqHYnmFrF86xAwOHKLwC9ndrLPd7n+8CQvtbkw9yLbAxmz5DFv9whik0b0i4",
+	"SSTxXs67FhP0Ck873N0iImUoxhUEAWWJ1VXGAR3LwcOZcKQpr40v8prAWcMWK8WlUKD8UXVGOjJeBDV0",
+	"+oo8VnmRID4lmWP4TnsYx2ZQiL8UkJ4cxgEJzSBESPpS6F5lUuQJ6bjkNTWtlXwUB1D2YRjXEkGOthc7",
+	"sgCm4prL29jHKhdsMIqa7WIVP5VLrBhzxUWt0t+AgNCwb7gBGpihhjIgxXZkTEY92SdCuseBBEB5uVwB",
+	"MGHI8x37i9ZOWMb4pJohV2YYYb7KENuSQrNx+SMLxzRopn2iM0lB6gKu4J0pI84+ds9dOsySH5Fdt1R1",
+	"uUyRhexxnFi47KYsi0ZkJn33zkQRjekC8gVFM/5VkbiJzZZX0+0wMjatG/Mw8bGb9VpiTI9rt8L4Tlc0",
+	"hgDRu3JDCM7mIowgCZGc0JUWMDZlqedE0M4witAbb0g+hKF2bMgtvDRPSVux9MxcojugSo1kPNfv/dA9",
+	"tz5CfVHwLeawrFq+dsJOz0WobCgScmctwUxNB4NsnT9rsUcl1LB0G2lCASzkAvNlZp3BY6hqjiKDQ5vB",
+	"mueKaJkdcLr8hBRsWg6ZllqWsjMUH9nX+EQuLgbM4dpPC4/rOpnR2hmRmHIFrJJB5jAnGnlXYyIa4gnl",
+	"elY4FaYPuirJNpQZ0xhsUgMGLgsp2C6pZW2wXv/amVts84mMwxu1uYXHFro6YPNtD81hPTLb5QCoFG/v",
+	"DXUehA/eaEgX1Iq4iwcxfVSQvYd3yRkbO20QPHouucI9C/VgbP4hNGazK6RIwJpcXdNBzCF10iVPKE1j",
+	"zcIkhFB2SOv9vaO7+829x8cfNb/SqlrI9z4wLTORZNY9rQeAc85ozOKP88rZ7Pk5ZNqBFyYbegHYUZ0c",
+	"6nnv46P7RwTRDNRkwB2U4fro+PhhgGHyMPu+WbKHUuluzI6+dg8WGMrbQCqPWRofPdw4EdauRAcDBbCd",
+	"WMCBqjMVIIOBFhPeUT0RJ+IrXzkAEvzVoweHLjre1uRh4pxFcsC+8pUGaT0/gat5gj7LE3dBTyqNE5eX",
+	"d1IJTuC6nlQa1Wr1RatK9gQBxAO3m4r22YlwDScJN2bi1ngEoF2mqxayDKzVA61UY0aVFOYH8/BpxJII",
+	"6EEsuzHtw407jamA9dk9EfbNDmdRqFoW5RmL8JqvbBoQtbgGsPjxOF0Fwx8+QzwhWo6EkimAUAtZO6Kp",
+	"mMgqadl1aSFUAteaiRRGQmA2dL/HBVPMnNYD0Y246pHT8Ylo7cHJ2LpHRXdomqiSVmILxAZhLJJ8ayi1",
+	"zY6i6oyLLqGnkG4s7BbuWsZqNxTAxto0jjlKj1SdCMhz+v0tK89s3Q1bpMdoyOLA1x62xZsw90VXyR65",
+	"UdtBgDIuSAuqIm/tdTSLW6ncmyzls4cMUo15h2HsoTmU5lS5HNYv1b5MwMyaSiyBhCjIFkpid8iX6l82",
+	"o4vYdPi2wkr6uzCzJLT0S9tfNgttS8F/aefLQCUACE5LPwAgz9nC8NUkIIh86fqXMTiAtnsuZdu+eiJO",
+	"xz5D7ASCB7kGTgTXPaULNyq1ar1aM6RGDpigA15pVHaqtepOBehzD6jsNTrg187r18B4c82GecMvXQYM",
+	"xx/Du6HphCu97x4yzbhzW2l8ks+Ak0eumZcBo63yIpj7sFO0nkKkJggVMKztWm0i7YQOMK2PS3HtDxTK",
+	"3cj258obOJOMFg0EdRrYaWD13uu1elGrfpjXHgs61D0Z808RuPp6bWf+Sx/I+JSHIQPt5vr29vw37opz",
+	"GnHsYfv2/OePpbxvxN4XQeUGruK89g0PpxG+sFNq3g52Grn6sN+n8dieG5dEoAIi2Igp7UPKNe2Cw8Yf",
+	"v6dG+onOVF9tUQxXw3IqGJk2sFmo2aO5D5affQ/ZvdjZvBuy/kBqJtpjw5Lx2MEte19iKYw5J86KhHBG",
+	"zyXHgO9zGiHyiMestL85BL7K1yUUZaER3CeMWu67yu+f1IMbT+FALnSefZXFrLBr9PAXS90mL+46MR7i",
+	"iJyUPj03jHEGwf+Tp1mja2W7tr2zVd/eqtWP67VGzfz/m4ssBwZNQ25AM5mb1YLTJtKinjx9rKe1BydU",
+	"VBZf7GLCsZeqAoh0oMStu0+jjoz7jnKsh9zUrs9/41DqD+RQ2C5K0Jt9KToRR+3pen2nFIG6R2NLaOs3",
+	"ysxcDQfoC7zPQk7fRtK5F4ZGNvJ0rRyxBH6OYHD5LP7ac/vXC9QcIoaOqixRvQPfJ0Q1j3jMntgdi2n8",
+	"9pzkt+x84RYnRww1EId/G7MOaCVy4ZMX5EuQHzI9+zhteNGGF2140Wsqxkt5RgCPbFF+lAjvC4nl9mBj",
+	"lOVT0FvzML19rBOUZo4YPbeAaEoDvLk9+wipQlr22rUCLHjKOx63F3HsjXZvn0mDh1yv3U5MSGgb8m1V",
+	"laYRA8Nflt49BjKQJnnLahWe1mQ0izwKBJL+wmoD+iU3SsOGUG8I9ZtOqBF59UL1hnRomJXsJgAdwOeU",
+	"OFxTmFTW4Rq4muIMAaymqSXYF1NRP2+6gRHnvTEwrsnA6E5OsYXRn61yJsZJv6OLRpAjoeCUK/Qa6V4s",
+	"h90eurysDww8XwBJViVPwImg2DmLaQSOigC9QkbmYPE5ZuFDFD0i3+dIEtbA6WMXrtDAOYgoF1kDZyqM",
+	"o0Lb/ZSJc2///gHsFs4MA3ryXzyFWoZpSaCyf2i2yjb1PvzuagPsLCLjYDfrNo3mrMrycg4s5KLySrJc",
+	"q4oubgU3ostGdLl8e6cncyVJ93zB5drz5DqWMXr6EWyMnm+x0TMdXjjT6Fnu+M2wes48Txs2s2EzGzZz",
+	"NabMRVnNsrZM7OdQvtmWzBQZW1Z9SIp7eTUgj5JsLy7fr9eGuSG7G7K7IbtLGiYvUMAXmrb1nKBF99AU",
+	"1ebmbEMYbnIXM5mI5S6QIeslrI6voYkSFuZ1NFEufI3fTpsmHlxyOraJCmHmzthjnXtlEGUBWLWTWIZ5",
+	"Zs0oIjKG1JAqAdhW26wXJiB9JMAQdhuiTmPmK32DcEKwXAYU/N4lYhhFpB0xGkNwf5V42+k7WJECjKek",
+	"T7nQlAubWYiT2c2AyUEIt4Ohttoaxpkrcr22My3HmHNXhedtAvE4R5h5OEyThOVFmbYvcZeyYNjRAlxt",
+	"QIQkbKtPeeRMxWaoSntZzjD0xBrqaNknzyvMvFRpmKW02LeVRqW+c7tWg39qlRT6bmVYr7wA4mixdfKb",
+	"DLnoahqdWYyjyqdm+IqKSuB6w6/+lZ1jtQ3oHEnnt0znt3I6N5JIu0d1Uw6YgC/l3vv79e0dGNYCcgiO",
+	"9gpiWLumgwvw73ZZOIuS+pwtzMkasZhtpKmNNLW0rdTdb6QueJCJBvxNT6g9PP8ibGOGqHXtub37peyo",
+	"8M7GjvqW21HdLi94xmYZTGcdnIsUfmeRa8xBx5FsZN8rMc8tdbKCQjMdKHwDChhQVgxyksykqFGW7TsI",
+	"F6PTXaQ++TSHAnv70kxt1z31FoTQQL2ETQjNutRNe3JmhNC4s7VcCI2t+JfgeCBkG25zos2ZX033rZDT",
+	"qDmIWYc/a6VQQLpcKHi6So5sWI0fGaYQ94zkQwm+GqB6aqQi2SHv1kFYevc9EsoGacWsy6VoYZk2m7Y+",
+	"oLF2ICKzh5wqs4gNBQjbbR9zKOCQMG2fqJJ7VnUOkt5tznorqRACQOostoIc5pK7JtxKcWVnaHVu7kBO",
+	"7KBt5fzicCLo7GrDidpU0JBOaK1JgbdKvVbbrgSV1EkwXybkdR/fN0PoWqiyPTjc7R4XM9rdP5xq9dbN",
+	"pNnP/v6/vfwvv64EFxJjjf2uPf5ocrZlHBIlViRZ6MMZ67Pm2Gq3xBsXxkbpXkOAkiOcJRnjDP+Ffe/a",
+	"8+S+llKs3Qg2ivXbrFijlFEiQKnU8Zulb886Txs+tOFDGz70uppIFuRFS0cwQT8XEsG0S2ii+jj9CCrC",
+	"s9GE0scV6diySGwEihzC25kn7dSvMh4qoZqXn9kJKYuLqx1rDovaEPsNsd8Q+8uKm7oovcPif26p/mxj",
+	"8h18zlZKyjEpT1pio3FiaQMDVRLrtd5gq4c9KdgHPNKAXfrm2b6zK78J0XpNbeYOdtruebHpfPLBeZpa",
+	"vgkd9jkTDBViqJE1+VpATXbOYjKiYxSq0BicgITuAqJlW4JU5YKpcoQgO2RXuazKnnGlVQvhc5OILozm",
+	"AtTXYltz9jhfmck582Tl1c/+8ovf/IfPfv0bqJr5o8/+4Wef/+l3Xv3437/83k8mK47nxD81ta+Si6JZ",
+	"sNTVvsq01AQGuuyilBHneAjR6Vw1FTTpYOpnrmcJuS1/zVcQ4CY3YnYkwMQN3ohzG3FuKb5xpGXMPL4y",
+	"omVLQjN0fKJO5lI8ZJbQd+15qfitKar9Flqb31bj8SS5Wl4UKTIalzodG2a1YVYbZvXGG5qxAMRFUZRF",
+	"hf+LyZpNqhhCGVImdFJeAWOnd4likKHBdJHNN4foXZAe8vK//B+v/uyvlyUIV5f9uqHLG7q8octXZRO+",
+	"KKI8V1u4BmQREMCWot65hRsemTY3cuSGXm3o1VsuRzI9TazIKUMxTIo2I32ZyVNbkXxBlfdiwNKWYlpz",
+	"0a3a7M/WLmlhladqJEfNEY0FF90WGNjTP6gR1+0eBmcLQm2RTA1SMjmlETUz0RIKP7FIjiDqQPdipnoy",
+	"CndJCyquVVUkR0kjUKuvRxWAQzIsMgYx8ACkKkirLwXXMjbjNY+44TVtAaxWPpjqwXlpnx2ulnfanXER",
+	"FnjsXPX8hNhcTDXQF0HuwNyI7HaZdcXdKBieGmLRxoIB1murjfBN8yLCEdjkz1w6eQMlFG+gjKHg4jAK",
+	"yZmQI0I7msUjGofFvkF7uGcEbDVpFOVROSE179ijseXEhNku/cPUK8f+jUs8g3kdzjuSAEsBVTv7m1O5",
+	"moda9xjxJ8MsavrMqNQpzH4/K3aw5DG89vyUf9o0VPTFIhWH8s7LJtD9rfZV6GSbFziNhfbEnCxfdxKX",
+	"TvN9n396bN4vIwZMVS4Z5tDih0NdeNKXDSbtcMFVbwpl22u5/+anL//61//0q+9/9g//8PJ7P/m950bw",
+	"NKN88erf/p9f/OT7L//m+6+++8NKUGHPcI8R4eXooF6rXU+VG/3tt3+Yeve33/7Ry1/8rX13gfjUvNlf",
+	"eDDEKkPZhHVuVOLLjANgWeaM9YpPh4oLphQx1IpIkVvHYwHiOMWrY9aW5yze+lT2TznbgoIFYNXLDTg7",
+	"Tkqhg6/EVda2JQtY1AlsQWjQ4SnB4jtVckQ7oAi3aRRBpoIYE837OXU/HuGAjmEgl2D8S2xlticWkm2C",
+	"08d6DVXo1v7WhJjaSmN7NTOb7asUGtQI8rzpGRNQLXoj8S59p47pGcOK25gID5aVEQQkQ8luElOBqfeG",
+	"cicXyp/IhW+THM5TuB7hI2XMMNja5cdOF3cNwAVczTGywI//HBAyYe82wdevqWqLZ7bQrGLv5jJQJfeY",
+	"Vkndf4jRo6mQZ8sX4KZKwZBXawl/2ySNXZ/YlgX10NKSpkxyb48aWRInlAIVAUhOVzkIB6Ns8aCuGaF5",
+	"DEGgiWE2yJ2HfSQgGRQ4M99xlTzBTGLbkYIACTHGxGLZIV3JPMQJYKiErteiuG64IFeLIGI4qMuMmVeW",
+	"yG5c05p2+zQ+Y5qLriFknqg1rNfuPThzegQkMQ7V3Nans98m+jtnsZfbJruM5Tk3n+qV5VDQYSdemxpH",
+	"i6YAzl4oOK7QYn3GqikZ60qjFlSUpnqoKo0KvLwsqvqqAiDux0aJ3CiRlw5IElsqXIbzzRFlrz13l23C",
+	"VJsTdTeihgGlmYaTItMo0QGRcT5TQf+njccD4C+qcgLv0EzoOM3GDvz22oFRLJkLd1LmeBeHrc86SBtu",
+	"uOGGG274FsCiLMIRl0REgSP9hld0SmjhstqX7HSyyCWe2nQ6qcqvmWeWKeIKI31NSjxtyPmGnG/I+RqD",
+	"3C9Ev7FKx4o17L1VTWdAEKziI2i/oLL9ke29jBvAqUdcWGM8XvkCY7z7sdzNxXEc4UtvpE0eZ7AJalyP",
+	"jd1bnQtjF/FcLwUILggdDPA6DWQUKcMwYtblSoOXNu1jBnN82nrg7evczPicRhCrHZmTqgIyFBE40cF9",
+	"jaHDNvTatd8cijMhR6JpZwBYc7LTKbJ0HzmP2FWautvWOZ0SpmzQOcQ2G/EFYrcblZ7WA4B3CipJ3LoN",
+	"gE5FuONrnpg8tCLHLOO05n3W/BSLQu0pTq8dGTLdoxyOjy0XlRqg259mX1UaO9Ab7hJEHbC4GdJxpXGj",
+	"Vnvhh3HcYxYOQQprN2JRp9BI/2Ix4rdmIznVmvUHZrrbtRvbQYWes9hIg64jWJfrsDF+L7Hulwv8aFRw",
+	"I9tSdHi30nj+omRO0vTKc9UEV5ALfuOqibfKfWGPDx0MzMlhVDGXZeBGlb95AXzqyWHsq5axuInRIJlv",
+	"pNA9/OJF9mja1tNnE7+adygEe6abnojNXBHFmJjzQLfPhG4q/qkfdt6hg2/17KZ4V/gm8qV3K3c3Y0ju",
+	"qlVv3551vYKKlppGNsFsu7ZTL51CBhGBsFX167WggttU34ZcCNigWlCxO2PafXFxIInuym1UhY2qcOl+",
+	"EB+1Uko6macpXHvub/5MX4gRNb2yANBrkNQGNp5dEjPNY5YLjYZ2by9YbDwbb69nw8qsc10bpQ5ssW9j",
+	"5lnaSDEbKWYjxWykmI0U8/r7rxaTZJb0YOGpflNcWGTPojSFickHzCGKdGLZ9wEkmJOPKLUuI58r/y4a",
+	"laBkm2efRe6xFDu9NP+YiuSIxcUWkxvA8VKE7EVQGQpgXxOJXjksDRjUwgaStbrZNoLFRrDYCBYbwWIj",
+	"WKzDk3p5FpJrnjo/X0kMyfUU3RXEkh6FjB3cUK7ifZ+e2dREx+9BLmh4uUB4mohqOFeky8+ZIEIC7BDC",
+	"7HCw4CRyBoouI4Dy0PSMYfHZSI5ILQHO397OcRjB6+/b9bja8qoyjlkbVzGdvQAjrDS2tmum9T6NzwxX",
+	"w0V03h4rXWEWhByQ4SC3Det38q1wcS55m5F67fr2Is4Zu164eOuSPlLes21D+k/NbcFjH0zOsCwM3HtO",
+	"MjAfkMEVLM5KrOMeC7ssPphXgsjcFgaZRhzvQATvbVjJhpUsl2ILlIBIQx6AtmQIL+SwXyKTsYd3lRge",
+	"FzcwcpptJpsPIILxWc4Uacu8jASIicGRvPFF9nEem/zW1+uWHWCOKMohqUv1jnJXbdWInGVFtJxratHL",
+	"ipLgwS9hn7kMfAcPjgixxTn4iKDdvwgqEAAE8mnMZcz1uNmnz5rwRvLkTRRm8oOEPGYQUiTFI1BzO+ZR",
+	"38RN05etrJbqyaWaNm4FyddpJI9K40bql0yUMIQGt3ssHEYsbEICcXZyq2qhuD3z5Ai/1RvhYSM8LE/W",
+	"7DEKvPXYiKYdGbfZMqCIHl9rScP1Xdu30RGZHR8A3hhBwQyMnzNbL03tYvK9pctckTM20BCcKBBDFa3Y",
+	"o54kfRoajRFBXgNURUHkoFjwx/w9LVk8HGZp5dJlZTWNz+mU3leGAt405OTFwrRjvXrbhuhviP6G6L9R",
+	"xkeV0LVyNH6GYoivXXveppp1ZTx+UUb43LcPX4YQuq4rv1rBarsAmxu/ufGXayNKHSKHkeSuKkh9usfG",
+	"ABCxouC3kBLrjv9cXNZcgrF8gf+ITaRszBQkdmoTwhcNQ25ap9HD2AxVc+ZFkj4X6S/rHrReIgz+mqSx",
+	"DfXbUL8N9SuQdyYJ4Oryj6bqbEtpqrnSvF2c0XrsKvFz7cEkobhIrolcChYQFilGaBRNa6bHVJ0dJX1e",
+	"AhXpUG7uvUWkfS+oDJgIjUYn2Mh9W99Ovo6Zjsfuhx1DVKRZOvOT/fJGEkPi3q9tX19RbfJrMI+QgOHA",
+	"+VA3WajL3iazgAiUbLaQnI4hH5otgN5aVLbA36Oh2uKiIwuVCHf2h+queezCz/5UGvjLf/yjl3/1nc9/",
+	"+McVFxPVxJd8jFTTZWweHN65e/hhZRrWFRv47O//22Qb9ak2Hj3YPzg6ym/m1Xd/+PJ7fz7ZxvZkG0eP",
+	"900bueP4f7/473892cDOZAMf7N29d3AH5LIVbyfu0lw2r6HwyT/bizldv8bcsY4cxiSU7WGfCc1Cu0qk",
+	"z6hY4MKp4Wmfa5uvC9el4AL6wnYz8JPTRWrecF9r2fI3G/CCC6p9445OobM0qZk0r8RIbv1KhAZI1e64",
+	"mlAv86ebSTNT7+PzP/3O7/7r97/4+R9+/hd/+Oo///y5Ib4v/ulX34c6l794bmjvC7Mc7mVLjJN3fvqT",
+	"V3/2m/L099IKeZTBagId+JOnixbspG3Nz1nayu+QmmJGI80B+elSl7dMoPJqUmuZqibHqWIUG+V3o/yu",
+	"kIidU9CpJKUtlBGgCPGsNOz7LowLw3YZoJ6LEJBkwPvKNTljbGDkHB4TzZ4VpmS/3WXH/hlVESvN3ot8",
+	"R3NOwoZpbZjWhmm9NXm3UMtjBSqyXGX8lRJvd0nLU4MWYcLMTkGMUcgVfChKbr2QioO2k2z6akKdsF49",
+	"SPwjGWfTVXOIkycxniYhNfqnX33/s1/+ycvv/vHv/uOfv/zjP3r143/76n/77iK5JW6uVwAgu6HvG/q+",
+	"oe+vg0cusOSRyNgRx4tVVYYqiy87bct8rHIxYN80O6aZxsaGuR4bJhyqQvslHrkVbJdmK1eLb2Eiy9fp",
+	"YIB1g1VfNc2HWq0OR14plAEqdCuSorvlvwkqsYxcYUHMyI8tU0JAgbpdGPAqpPsq1ahzRqSaVWOlWb9J",
+	"F5EhzEqtGzo0ipopKQKkqaBogTN49SHr0GGkSwLUc9W0BDH0vWS3RMtB0wXtgIhSEllhch8vDjkBt2O2",
+	"4GAGsBEaNkLDCpbMocpkspagt/liwbXn7jbMjFX25HhDSTaUZENJ3j7z0uL0ZFFt4bG7KxdhXKKCsP5A",
+	"j0kLaUWLDMUpF6GrjgvzqZK7mSw+nGvbIlFBNWlIqKMidEl1rlC8eQRy7q+wCNLKInCBESwhhCAfvkjL",
+	"wAUyrIAJTUiyC8qo60Vv2/CVDV/Z8JWrNWs5Y5aMnYXrUuTWa2dsPNu89bF54BLtTh+z8Tyzk7lUMM6N",
+	"B37NsXY9RvYe3oXFR8QSc3CyhqsEfEfbbTJ/9BWLzplap1SUCzJnjg7iuhlpw4wQJJBBRNuMjHoMcOJg",
+	"2OZ3BPrvyZEoqhj0MVs6c8z86fhSLMMhIriV5jwfs/G6A/DKO7fOmDkzsK9N12iQP9sVmO8hG8EqzKUU",
+	"bxn33TDTJYnYfXpmrr+jYZfBO3NC2PKizxzd2ASevRmBZ0uemeU5WFAutCR1KNs0ik5p+2yqpk0xJ2y5",
+	"d1oT+GMtxNluEUXHivTkKDEkQPk+Ggb+Ww8lav5gCoBxwLIQoDEANHtNRlRoRbQkp44Ds7BK9kjM2owP",
+	"QPnvG60W4dvTDb+jiBj2T1lsBpkC8wPYHcDy45q0ZZ8pcso6MgYhGTKu4WnL7rUEs4LCxMJdhIqlfQYW",
+	"G9qlXFjIH+WKt1TJniBcsz4uToQSENWkTYWQ2kwEUiy5IhHraCKHepdQXCUnA1Ex9u/g0nWGykz8OLWe",
+	"ADBkh45YSabd9OKMIMvTzhsyOc0AzJydseW9bdKTw1gluLfDQV6C5xnbt3teWamUQLHI85VrX8nIEpXn",
+	"J5W+6vLwpNIgJ0ZwuFGvb9dPKgE5sflh+Mudg3t3v/7ozknlRabSqWHIIHKcckExtRaDZJQGbKClpB87",
+	"yAV7KTCw+RuQd8aXlT0WJtWvrVSwJprN2kO0C33yNE3BP5Cx3yBVJccsipAmnbI2XP+OBwctC7A4GJ5G",
+	"vJ0VCdLwB2pWCDucmhGF+hRAzvpQuYKKNosiFiLRxPD1kIXDAapQfTo2h8rQDiRWhjqg1xtTvLE7la5e",
+	"zLV9QrOwKAr+MDPsKYqQV4z4lH+KYWqTt640CDT/9Ni8D5WJ2bNBBKqGNfgV9chDNbNDQ6dV5iJzoW9e",
+	"T+4xF5pZTOQ+fXYXH8fCqH0u3Gf/OI1jOsYh5g0J11LGGUrVp8/uMdHVvUrj5nVo1n2sT5OTp5ehoWH9",
+	"k5Wtmmh0CmdpVh/JEekb7gZJGHj6wk0c0KqCpmEnGVJiiMTpUHHBlCKI+JKmU1myMytRN5UBMVF8IkNH",
+	"uEKDRxEhCSaAJabRJ/KhlFcjNEsQlmJCki9dFJGLorZcZZrSxgr5ZpZiT2/cJh5wPXbWzK0ujAssf/eD",
+	"eVXazcalmwOcVIeCKliERl1CAZ8D4GXg1wGLlRQBOoJ1KorbaWqecplbBXrLKWOCdLgRdQgXiTt3QMeR",
+	"RKUH4aCy4/HPgcrWAsmoecbGLTNS6obpbLpYOQTAbnpyBFZc4FWgMFnHtfNFQ+mkeCiamvdZiwyYHEQM",
+	"cMu0jEASE7vYfStmA0a1reikWlZrVBIbt19bzZNGEenRc4YTjs1yGeI5FJpHVskzIiZMGJcRFOeMagnK",
+	"cIfySBEawWwmvN+NlJ5JaBjGTKmAgOsdMGniMaLQ8ja+5fCBJGrGbtVCiUovKMeB+dU3SxTvCqqHsWUF",
+	"2Ao2PdGKlc1Ukal8DgdYZ8UUs7PZAvvIGIw8WA8SxtOo+QpkcJ1CLrqaRmfmsvkjWGlUak3zYhNDYOEc",
+	"J/byYw7swqi9W7VbW7U6qdca2zXnE5fxIfKTl7/6i8/+/t/C9VZn7rtf/smrb//1q+/+8OX/8oOtz375",
+	"s1f//a9f/vG3DZUx3Bdk4sYnlaHpd7ht9JHypvPUZqzZjQDHHpbWyuyfPE+VefNLbFcYGk8FBKSpAm4Z",
+	"GMFW8SKkz+V9Gs5MVXmS1Ry5nqSUr7mrYeO3Xxc8Josix0zAfOhZIWCILynCFxkcrkGjqtjaC+e2I6NI",
+	"jpTPlDfcEnicJC1HUFoB8CHQ6tpGuhfOHNumUcRiZA+pWzCQXOjITCxtxkADp2HWJwJB0wtMrBhV5qHV",
+	"rdyQFHIxvAsYuFUywOhOYmaOjyJcN8xEaKSkYafmhz4Hyw2yKxtsdSKcqUVpao5d9USciC3SMrS2af2a",
+	"rQYw7VPruW5xwTU3BLrlpYEqvCRkyJqhFKzVSBQgUNzYMyO7hUYIcG+QQ8ZCZV/iQukmD1vYjrmZujmI",
+	"qGg10nKHnUNIbtYCcv1GQHZqAanfAMNQzYsZ1l4MtEd2bGuqtYubY0StAVWKZczT1WTSHS646rGwFdgv",
+	"6KkwqlBkl8FNwNujUktrpwuyIBPpVbHLWzCfUY8Jq+GGKA1qesYEafXps2Y4RImh5WaIPeOxQcz+lhHR",
+	"5FA3scXWiSDJw2nJyk0uf/Wh3WyfqSn4hWngiTLnqHAXT8QBXDyH/whLMqJcJzIyHECcizXiwZ0zQhpI",
+	"YiGLjQwIS4KoFjSZALwGYZGwrnY1uD/nIZzsxCBoHvOxlNAPSqPm5jAR2tfM9TuV4bgBY7aSfcv20aS6",
+	"5ZswQmHiSWEi3PWvyKEOCO+cCPsLjDsRvv1UYBTugsiQVcleusH0YbLhoNTOI29gbjpuJicCDxou8Cnr",
+	"cqGSwwkLAwGu6ctmawk6EnQict0kB5ZMX6GYmr5SU2X58mRSZC2N7Itg7/RHvdK4WQsq6XNcady6dWs7",
+	"I7man60I+sX/951Xv/zh5z/5my/+5q/KCqfJhmUE32MQfBu12ru1W41azbaWkruz17vS2KlNCbrAApO9",
+	"XGhVUq/ZNpztCXS/9Fi3j+vXMajFjxXfFrLSuI1B1361Sq3JxFRXld/hdL7Zgvt76xfcUQBKsII2wvpG",
+	"WDfC+iMQJ53kNBgwwUAqTkntwE9kDOzPiqIg6V20IO+qYxeHbXizvMXWtyNqsWcD1jZkF5tgRhY8HRMb",
+	"g5+254Ndasy0maI2eoqSfQbBCOYPK5iX8lNisSNXcrcno1A5sUHHvMhXaeWqko7KAxFOmo5WqJXrxp9j",
+	"/jE7ZKjz07QFaDspWL6zpH3lQITrjtR0fsAba/YDIovYUNUNVa00Kvtw1zBjIbxUz2YhNXXBmEWpuOlr",
+	"WlkS22ktnrd5Qc6Z6hub+NC1p33SrLvK88bEVJxymL2jXMjRat681LFXfTNeQ1CKRYcDZLssCfOEEuZV",
+	"YnHdyZe2vwwjR5h28qWdL0OBi4h5jXrX/YYOMdWTwyjEIg0tMhiCRY6c0vbZibCVyKE0X0DCIbO6e+vR",
+	"wfGjbzTvHNzb+0bz/t3Dx8cHRy1DJFpY6yFTKqfl7Dqt+3u/38Q39x88PjxuGTEDoqGGA2vMewTeOS66",
+	"EKEAAh1XpEfjfsSUahDDIWF6VvF3tkiw/aAv0JV0bxH2jLZ1ZGM34Wvvsdv13jGuA5tCYgUZn0ALkhA0",
+	"vOdXF8NAIUw1Malg0zEVNjOXG2kM1jxlxuAdIqQXspwTFaM8jezERZtVTwQhe257Un0pScAjO2l5xcFB",
+	"+9mxCzC39lgU2hhGlZ94a16tCqmb5lG0oAEl8qG6Xi70nkObIxzG/BwA7Ga0jq9WuWrC02CimxINUW4/",
+	"pupsJaEQi5IAYfYX+64mIYezYg8Nw3KhUVQJ5uLgsDiWcTMRvD7/v3758ge/qASV9IXxmrGXL1NWAvxr",
+	"u7a9U9+u1Zu1+kcffnX769ef1L5x62s3v/nxzv0bh+89vP2oflxBiRLamzV+rshIxrrnTOKEas36A73M",
+	"bH79o8//4cdf/N0fvfpPfzc1JxuXt/KUnKw6OakReAmGy4x73vpvLznY0uI0HtfFdYGyKSGb9OKNjL6c",
+	"5QO42FBDfAxQbo00NRsOXSCVMFEojGydOmyKApHECEWWWfcAkUIRORJuLBDLAmOLDR/hIollsQqnYkI3",
+	"SMvowCASgNDVevjg6JhMj6Z1Ikbm/qMBxAXoY2YIRthUyQPHy5NkjSQ+xrB1MhzgkCyixZFhDDTyLkkp",
+	"vCfoRECojJ0Ej623ZyYjW828oUcySzHNdBzJDGBgZRiBnQsoQQXE1YlKlUa9dn17ZSIalOto5+LZzdcr",
+	"L54uTMPfN8d63UBx7TYbgEW9nrHAJ0+yToe1dcrQs/ReYKPXa7dTjdrb4BgrnhMKQ69kZMFsVu9xjytC",
+	"B4O0XOkk22plyQ0L/GhWDXXP7GfpuB+jzL3ePHfDES+MI4KlylB9Seq1Wg1r1K3EHB2eZj5TxHBJ5dkI",
+	"xtLYNMZJBRIVREXCYUxPozFRWsZJfIslOC3kbhBJALE4FvsppfoOFWu66N1WkHoTjfoYoutMXwExB3qL",
+	"CUMnQvIl4L//or69c/3GzZNhrbZ9U9A++xcY0tjaJa13gTlToga0zQKjqrb+p9//ffjy8fEHW7eCdNhu",
+	"h+iRJOxbQxoR046yBRa/nMSi4JOIn50EHXdBrcQ45GfaasR+1C784jSi4gzCfAxL73OoJrlLKAH2B+4L",
+	"oFTs2YBC2Ar6MNxSGT3drw6O27lY7Ld2DyAEBNatZ9be6sV2CzBmOrX+6L1pIgg475s9SHR+n9PJfZ6o",
+	"kVFcXDJ7NuAxU02q4S3B/PmgugERzDYuBq0DZl1S+rYyQ2+9/MXffvGb//XVj/+8lRrUvwzjcTMein9h",
+	"eFrLG064IjZmajeTYcuiyEpgKGadMidQprJ288SfIybCo/7qQcFB/lVyA7cRRTjaeeOs5Oei2RXJpH3Y",
+	"lJFTKSNGhcvtWhppzIJmZeS445xjBuPlKnO+0lIcol3Z7xuV+s6tWg3+qQHJG0SUi2wve3BxPHlINzaJ",
+	"Pv/yN//37779H1/+4m9ffvf/+adfff+Ln//i5Q++9+o//d3v/vKPX/7gfzc7Wdx7UFFyGLcnQHoTtPrs",
+	"oB76/fY3KoXnnTPAWcRo8YFBrEYzGRrivJUvVskuz/uHxyUeE3MgM5EweYUKDKupBxUbvY8AbfuHlaDS",
+	"4YJGqfICv/32Dz//q19+9o//7uUf/ezlD/7+t9/+0XTBAVxeX3AgWVyPznbDzKzNBxwbfffWzexKx3Ko",
+	"U4mcrNvHCNZ64JNvQbyloqnpWaZKAkAbeDi39ypBZcR4t6crjW1z9Zw2UEsLl4j5FnIQZeHaA60tQKB5",
+	"EVTAcB3OW9bJtSu/UrmjXEBIzx32gsdyTkkGCMmz67Dx6W6kY8OpMYyD5jiwnDe2rKfWCcKlbERp6IvL",
+	"MhKZwVyKiWiPdDhLomBHsRRd8tWjB4eQFnciQDTuc2XonJvMIJbdmPZtHG0sNQN3E4UgXtMnCrqjnowY",
+	"SPsFOgJGTjvbgV/HaY0BRT4qSCslVW19zMYtzOQzm4ShyCDcUnUiICXNjEglAf5cky7TKsnVwzHNkPpA",
+	"977ifLBJs9nxSIIopALrt4KMRIgIs3I87IvfdfaMq4wFzUNKoInmkmWn4AL6ADb13q3bYHTL6ePpgtzl",
+	"9TSR5fPruYu1KrP2FrXt7ZT5DKgCDhH+9CKNl+UTHu+C8bPapIcWOmUk5BQC2/AqWMOcvRNVnrCYpE1H",
+	"l2zb8ET1Qq1rqYPwFtnWNuLGmsWNlPEtD6tnCcHD3N1rz+1dnhkiZqMLFuNO5qXlw8PmlZxbXNlIK31i",
+	"GEXlALnDIZv5+6TNyrWd2KPcN+jEgVAe95XdSFfx7pzFmUi8WRwwAwE+iKXZbC66zQIPEnqzCuZat3NB",
+	"O1ilUXn5gx/97tt/+Oq7P3z5vT+v2NCKJqwfkP9JRVXPbFXxrnATzjMtrOY1CyraMFcXxzALDL1+EaX8",
+	"qDorozNu4g+vqKrphM9+PlksiiTMUsdrGDRfrKE9wKy9hweHd+4efoguCSuU+Hj7XUx3RI9zqbCyASI1",
+	"5pR0wMDiDWF+4wgzdpChx+4rpL7uUxmaa6lqSQp7/W2isAERckT29w73D+7dO7jzdsVyvZ1ZEDQVapsK",
+	"5pVReLGi7DX2zDt2cuHe7goyknGI9aO5QBVQNTA5H92E4ZBZ5AU7TvDARiFBA5V2P1qwIgx2H6MpqOfy",
+	"gboygbTNSerCUb52NJz2DENs7AT4V5OrZl/GCTxlCco7QWG5aoZD776Y8I9YLd3a2KedIsv7QYL0Ky7Q",
+	"Nf2OhUQF0CL3Wj2ojHpjSCBvdoYiVJUJf0o2FBeSAzsy9pHeu2Rnat8vzLlROjUaj9Y8Ogr3RGwSZtZM",
+	"Dp/0xo4WgiWeOczrS5FcjfATccHmKfjH7rnXhxZ98rwyk9BYUANACD9H4oG2PrxsywVb5ve4Az26OFFD",
+	"JVzv7YjyPnQ+GQ+aESwnmtzBJhcch9Opc6Ick8VAyXJWfKrZqlVENHtS5pIXBGTaUJa1UZaDcxaPMUBJ",
+	"TybyO/U4IDIK87A0VyQ5s0tmubjuCdKSo0RDW+gCRNQfXRSHZM/zIprFEb5SBoX2oZEoPuCRBsDsGUP1",
+	"eftOkTfDRjWsYNzux5IOBHz8xcxBWJWZQJYZV8RQfSJjyHuLC8bh1OxOLPv5gMBG1dsC7XkavLvMaHyg",
+	"nh3RnIFoudQw3jQ4YXMQNzDCayrXZs5jIXzwqiTvGjD/2QVmIAIAniNUkdaHB9mIC2zHGfogqthrnBZA",
+	"TGhiFDCH2huQ0zFEn+ieDJ37s91j6kQY7XMQsw7T7Z5pACreupgNjGc1GksrSCm1fZYNHslAp2kjnFbJ",
+	"vhk+IvphYDDCALPwRLh4RIRGbAAKr42FtQ1FUmlXexfJAwgmoU1rxrQgmwQ8FFCft1qQRnsiLi2PFqYI",
+	"XOpQjlZKQDIrbGhTJpriMbjvbtRqAbG/u0jOPuQ2M6CWJTI6I6BkDdMS9FRp7NQWCEuAaa41JAGE+ERs",
+	"XsZCvIRgPcdKu4xGvprQbBd+tsRsdQlHtQqCutB0BmdnF2PdwXDlQtPBJrGJHthED4wdWbNk1x6cIB1L",
+	"YHGtVkrlybCwQqPrPXNple27BWSslQzMQS80DKs2uopypVTT2grkWogAq6WD2USRWMp+YOm9jjlDtnki",
+	"DLMKh6xKHiN6RopotCz4J2ERglpgZolZiCrBWMuhsgj0eD52E4ALGynEHXIrQn1Y07GaYGRgD7atywQN",
+	"wqXTnIgMU054p68fi8qQwpxB01XCNWOXyHrmYOhB6OeKyHMWV8kTMyRlU3MdvwdgVrM8Zj6WhzoWbiSV",
+	"ADmqwC2gfQmqJOuDCIWddSWDLXOwH57fdjFpS5OWkrFukS9ZkDiw6AJoMtfqRMiRsEYvIfE3m+LE9Zd3",
+	"8UACLJrMAov0qEU7MSusHQBdSMfvKAKnCQ/H1Hsjqk6E32DSQUnQHbyQjrPvfWvI22dMaYv+BhG0EAgL",
+	"fWMWVgqS2S5h1zwBwanKJm+dCIvfQmhXGtGtb8SgjkOOdpnHqfft0XOCDWvzMLUFHinO7iDgPsN+JLNM",
+	"NFEM1k3tVN9dJ5c+hoG57/iD0eG+UKEFS7ZV9Sjp8I7uOTHMzMnXR+AimaavHDxO0H97QxHGLIQ1GUgZ",
+	"qUxocnKAq2TPisjZmFJoSANUrRsavBeYCydtUYszODo2AJgrYiRsh/QC5oMGnBR7s+Bm2/oSbSwvAdXR",
+	"rNAcki+19s3XW/tS6FhGDSLkFgT8tr5cJYds5FbsRGAaNokp7ORQsZyA6pSa0HI+I59DJsgp0yMsjmHk",
+	"aeWjmNeJIJNIvgubfvcGg7thKbXa9FFaCX9i5NrLsidvRNErEUVfU8Hy7Rf3lhfthqfmUJyyrSSS//kq",
+	"9dMg53e50mkPRJuVrJhm4RQXK5v2RMbhjdqMqmmu1YsqnQZxSQsasCFZpLwB+7Wze5pN3Ng912P39JfX",
+	"R4uvp4Zam9loiAlYU3PxzzjWOnAJWBg0I4n13yoQoDPFyqCAAVo9G/AoEDZfAQKl+gmQSY+NYEuFtdJQ",
+	"7K1U6hpC3iWAENCqq3Km43FO1KW5gfmkaJ2pWqdSnllNO4FvThGoRn17J5gghI1KWw5jxZru5STeB1h1",
+	"PdVa5fMf/fizX/36i5//IybJo5hh/qOuJa/bXYubFse/0qhc364kGexWpukPIoiv8V/b4bz/4MHHdw8/",
+	"bO4/OPzg7qP7iyTumh1Yc1bVEstbKog1r0oAYvbhIGzMahbFLxujyjHVq2g70owGA0lFmBtFumRo6HKb",
+	"vZL8ivu/QIGyjTF0YwwdW/JNKHnC9s0JmWKRwGdWh9+elpuhogFXmreLgyTMoT5KHrsEGpYkgzqw1+0U",
+	"xmi9/p7/1IwB5uP2e9Ub8+9yUNFS08iQxdqq5UzMIuyDiW2uegpPbaTE5TVFgGWcFhPJ6RgEtYuA5R64",
+	"K0HDPhdgC9sqcRX2BgMXq3N5twHvQNNGLr0XVKz/oinYyH1b306+xoQM+8NOJrXDfnkjuT/u/dr29RWT",
+	"h/0azLsQHX6+uRUXdCscqBxcBheBljWiEDoYlDCkDBYBp/fRIhYNlirSykFw3bX5Ct6w4s3lZ0KOIEjD",
+	"lj0EP9CUErM3GGxAwzeg4W8QaLg/sRvc8A1u+JuJG74MvygXV5ETYzgrvnAU08GAoQ94RLGsMRdKA3AK",
+	"SQYLZnqVm7i2Nxis22d4KXlu+dTPym6fLJfMfBmuPtCvXC7wimg0bu8Wcv+5oAEeO4jNjUvvaiO4HEIa",
+	"7SLIbn85gtNjNNK9QkXsI/x5Jc664G4suLpmpVh7iOmknzzNZtkxkNcskpyZvQuWSC2WXYHchRoMTyPe",
+	"tktlyOG4cKUewa+v8UItewxLLK6hp6dUMR+KYsXmPu/GFDPRFlvtbL/PK6dU8fbe0BzUT54axnHKaMzi",
+	"jxkMC9JzISQmL6UIIoLw50pQGcZRpVG5hlQVxzT5wgcuGA7wE1SqWqgvDArXkI6rZBIJEmaOBXYt43Te",
+	"XjSPTOfMuN7oYGC7MrezSh7KKMK4PAy/8FEWgVMOsbC6YNWsTzk3WcmLCLoXM0b80VWOjhgKkgQY5YoD",
+	"iKehquRDwBuHGLbBwGY7wfq+owgNw9jcM/SiGXmmRWyjZlqTQwUalTNc9kzbNgYRbbOejEIAkTwugj2H",
+	"lAgemsVxmRMMQxKUgnnieNUZrGl21VwbKmckT7C2qw1NeAcCEGNld0NOItFB6AtN9WtRKF0wp5UnbJyf",
+	"8zsCCHoKXDuLcF04Kl9YDgEUbGAfPTPnE+JEbV3ac2rL6Nslh9C+U9bjmf1IjkRufxKA40MJjVZJC89z",
+	"yy8HS5lMbHm5VJFL7QMpkwBF81SfcqGpPYJmvrTtK+3y2K16gGFsrjMr5QIGqLkIAWkZ0pwey8j2l7RB",
+	"5EgoDAN0CUHpEQYksUoGyUigEznUzENgptJyfGCrgujVdC3gKLL9cqaI6tGYVcleepj+RPijZcatEKgU",
+	"S9MlWwPzKtgVcObZ8+RacvcxhDthLhIgG7i6f4KlQQvQpvGOgiMTyXS/fgoFBOWMCwzsDFnEzcDT77oy",
+	"9NOvfgzxv6dju0EhpxFEX/Jnmb6HAmK5C+Ztu1S7gLXRoQoDB0h/2O5ZhHtNRhBd1JZKTxGe/HbTYB9w",
+	"xTHIzVvGQbtLhSnZJvEUFN3TAZODiIFVDjKq0hVfMUE6INLF07l1CyapQtYEP93VR3KU7ilmNrJVIJ+w",
+	"7WZWGA950bC5sjG0sAq2/KU5V7yN0e2pA++zjPuMCng6s+Bac9FVBcwvkjQkpzSiou1EBzUcmH6UjFWq",
+	"HSs6vHj64v8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

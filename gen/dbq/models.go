@@ -43,6 +43,8 @@ type DefaultContent struct {
 	IsSent      bool
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	// whose users send it; unique with the recipient
+	CompanyID int64
 }
 
 type Event struct {
@@ -168,4 +170,6 @@ type User struct {
 	// the most urgent priority that a submission of this user may ask for
 	TopPriority int16
 	Version     int64
+	// whether a company was named for it: a read user without one sees every company, though company_id says 1
+	HasCompany bool
 }

@@ -131,6 +131,83 @@ func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) erro
 	return err
 }
 
+const contactAdd = `-- name: ContactAdd :exec
+INSERT INTO contacts (company_id, user_id)
+SELECT $1, i.user_id FROM (SELECT unnest($2::text[]) AS user_id) i
+ORDER BY i.user_id
+ON CONFLICT (company_id, user_id) DO NOTHING
+`
+
+type ContactAddParams struct {
+	CompanyID int64
+	UserIds   []string
+}
+
+// ContactAdd makes sure that there are contacts, still without addresses where they are new.
+func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
+	_, err := q.db.Exec(ctx, contactAdd, arg.CompanyID, arg.UserIds)
+	return err
+}
+
+const contactChange = `-- name: ContactChange :execrows
+WITH input AS MATERIALIZED (
+    SELECT unnest($1::text[]) AS user_id,
+        unnest($2::text[]) AS phone, unnest($3::boolean[]) AS gives_phone,
+        unnest($4::text[]) AS dingtalk_name, unnest($5::boolean[]) AS gives_dingtalk_name,
+        unnest($6::text[]) AS wechat_openid, unnest($7::boolean[]) AS gives_wechat_openid,
+        unnest($8::text[]) AS email, unnest($9::boolean[]) AS gives_email
+),
+held AS MATERIALIZED (
+    SELECT o.company_id, o.user_id FROM contacts o
+    WHERE o.company_id = $10 AND o.user_id = ANY ($1::text[])
+    ORDER BY o.user_id
+    FOR UPDATE
+)
+UPDATE contacts c
+SET phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
+    dingtalk_name = CASE WHEN i.gives_dingtalk_name THEN nullif(i.dingtalk_name, '') ELSE c.dingtalk_name END,
+    wechat_openid = CASE WHEN i.gives_wechat_openid THEN nullif(i.wechat_openid, '') ELSE c.wechat_openid END,
+    email = CASE WHEN i.gives_email THEN nullif(i.email, '') ELSE c.email END,
+    updated_at = now()
+FROM held h
+JOIN input i ON i.user_id = h.user_id
+WHERE c.company_id = h.company_id AND c.user_id = h.user_id
+`
+
+type ContactChangeParams struct {
+	UserIds            []string
+	Phones             []string
+	PhonesGiven        []bool
+	DingtalkNames      []string
+	DingtalkNamesGiven []bool
+	WechatOpenids      []string
+	WechatOpenidsGiven []bool
+	Emails             []string
+	EmailsGiven        []bool
+	CompanyID          int64
+}
+
+// ContactChange sets what is given of contacts: of each field, given says whether it is, and an empty text clears it.
+// Two calls that name the same people wait for each other in one order.
+func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, contactChange,
+		arg.UserIds,
+		arg.Phones,
+		arg.PhonesGiven,
+		arg.DingtalkNames,
+		arg.DingtalkNamesGiven,
+		arg.WechatOpenids,
+		arg.WechatOpenidsGiven,
+		arg.Emails,
+		arg.EmailsGiven,
+		arg.CompanyID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const contactDelete = `-- name: ContactDelete :execrows
 DELETE FROM contacts WHERE company_id = $1 AND user_id = $2
 `
@@ -193,45 +270,6 @@ func (q *Queries) ContactList(ctx context.Context, arg ContactListParams) ([]Con
 		return nil, err
 	}
 	return items, nil
-}
-
-const contactPut = `-- name: ContactPut :execrows
-INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
-SELECT $1, i.user_id, i.phone, i.dingtalk_name, i.wechat_openid, i.email
-FROM (
-    SELECT unnest($2::text[]) AS user_id, nullif(unnest($3::text[]), '') AS phone,
-        nullif(unnest($4::text[]), '') AS dingtalk_name, nullif(unnest($5::text[]), '') AS wechat_openid,
-        nullif(unnest($6::text[]), '') AS email
-) i
-ORDER BY i.user_id
-ON CONFLICT (company_id, user_id) DO UPDATE
-SET phone = excluded.phone, dingtalk_name = excluded.dingtalk_name, wechat_openid = excluded.wechat_openid, email = excluded.email,
-    updated_at = now()
-`
-
-type ContactPutParams struct {
-	CompanyID     int64
-	UserIds       []string
-	Phones        []string
-	DingtalkNames []string
-	WechatOpenids []string
-	Emails        []string
-}
-
-// ContactPut adds contacts and replaces those that are there. All or none.
-func (q *Queries) ContactPut(ctx context.Context, arg ContactPutParams) (int64, error) {
-	result, err := q.db.Exec(ctx, contactPut,
-		arg.CompanyID,
-		arg.UserIds,
-		arg.Phones,
-		arg.DingtalkNames,
-		arg.WechatOpenids,
-		arg.Emails,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const nodeReminders = `-- name: NodeReminders :one
@@ -584,17 +622,19 @@ CROSS JOIN LATERAL (
     ) p
 ) told
 WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < $2
-    AND ($3::bigint IS NULL OR n.id = $3::bigint)
-    AND ($4::smallint IS NULL OR n.biz_type = $4::smallint)
-    AND ($5::bigint IS NULL OR n.biz_id = $5::bigint)
-    AND ($6::text IS NULL OR c.channel = $6::text)
+    AND ($3::text IS NULL OR n.submitted_by = $3::text)
+    AND ($4::bigint IS NULL OR n.id = $4::bigint)
+    AND ($5::smallint IS NULL OR n.biz_type = $5::smallint)
+    AND ($6::bigint IS NULL OR n.biz_id = $6::bigint)
+    AND ($7::text IS NULL OR c.channel = $7::text)
 ORDER BY n.id DESC
-LIMIT $7::integer
+LIMIT $8::integer
 `
 
 type NotificationListParams struct {
 	CompanyID *int64
 	BeforeID  int64
+	Owner     *string
 	ID        *int64
 	BizType   *int16
 	BizID     *int64
@@ -629,6 +669,7 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 	rows, err := q.db.Query(ctx, notificationList,
 		arg.CompanyID,
 		arg.BeforeID,
+		arg.Owner,
 		arg.ID,
 		arg.BizType,
 		arg.BizID,
@@ -676,6 +717,7 @@ const notificationLock = `-- name: NotificationLock :many
 SELECT n.id FROM notifications n
 WHERE n.company_id = $1 AND n.deleted_at IS NULL AND n.biz_type = ANY ($2::smallint[])
     AND (n.biz_id = ANY ($3::bigint[]) OR n.biz_task_id = $4::bigint)
+    AND ($5::text IS NULL OR n.submitted_by = $5::text)
 ORDER BY n.id
 FOR UPDATE
 `
@@ -685,6 +727,7 @@ type NotificationLockParams struct {
 	BizTypes  []int16
 	BizIds    []int64
 	BizTaskID *int64
+	Owner     *string
 }
 
 // NotificationLock holds those of a business that are among biz_ids, or that belong to a business task. What a run that holds them
@@ -695,6 +738,7 @@ func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockPara
 		arg.BizTypes,
 		arg.BizIds,
 		arg.BizTaskID,
+		arg.Owner,
 	)
 	if err != nil {
 		return nil, err
@@ -1015,17 +1059,19 @@ FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 CROSS JOIN LATERAL (SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status) x
 WHERE m.company_id = coalesce($1::bigint, m.company_id) AND m.id < $2
-    AND ($3::bigint IS NULL OR m.id = $3::bigint)
-    AND ($4::text IS NULL OR m.business_type = $4::text)
-    AND ($5::bigint IS NULL OR m.business_id = $5::bigint)
-    AND ($6::smallint IS NULL OR x.send_status = $6::smallint)
+    AND ($3::text IS NULL OR t.submitted_by = $3::text)
+    AND ($4::bigint IS NULL OR m.id = $4::bigint)
+    AND ($5::text IS NULL OR m.business_type = $5::text)
+    AND ($6::bigint IS NULL OR m.business_id = $6::bigint)
+    AND ($7::smallint IS NULL OR x.send_status = $7::smallint)
 ORDER BY m.id DESC
-LIMIT $7::integer
+LIMIT $8::integer
 `
 
 type SubscribeListParams struct {
 	CompanyID    *int64
 	BeforeID     int64
+	Owner        *string
 	ID           *int64
 	BusinessType *string
 	BusinessID   *int64
@@ -1054,6 +1100,7 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 	rows, err := q.db.Query(ctx, subscribeList,
 		arg.CompanyID,
 		arg.BeforeID,
+		arg.Owner,
 		arg.ID,
 		arg.BusinessType,
 		arg.BusinessID,
@@ -1115,9 +1162,15 @@ SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) 
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 WHERE m.company_id = coalesce($1::bigint, m.company_id)
+    AND ($2::text IS NULL OR t.submitted_by = $2::text)
 GROUP BY m.template_type
 ORDER BY m.template_type
 `
+
+type SubscribeStatisticsParams struct {
+	CompanyID *int64
+	Owner     *string
+}
 
 type SubscribeStatisticsRow struct {
 	TemplateType string
@@ -1127,8 +1180,8 @@ type SubscribeStatisticsRow struct {
 }
 
 // SubscribeStatistics counts messages by template type (S2.4).
-func (q *Queries) SubscribeStatistics(ctx context.Context, companyID *int64) ([]SubscribeStatisticsRow, error) {
-	rows, err := q.db.Query(ctx, subscribeStatistics, companyID)
+func (q *Queries) SubscribeStatistics(ctx context.Context, arg SubscribeStatisticsParams) ([]SubscribeStatisticsRow, error) {
+	rows, err := q.db.Query(ctx, subscribeStatistics, arg.CompanyID, arg.Owner)
 	if err != nil {
 		return nil, err
 	}

@@ -254,13 +254,15 @@ SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_
 )::text[] AS countries
 FROM companies c
 WHERE c.id < $1 AND ($2::text IS NULL OR c.company_no = $2::text)
+    AND ($3::bigint IS NULL OR c.id = $3::bigint)
 ORDER BY c.id DESC
-LIMIT $3::integer
+LIMIT $4::integer
 `
 
 type CompanyListParams struct {
 	BeforeID  int64
 	CompanyNo *string
+	ID        *int64
 	PageLimit int32
 }
 
@@ -276,7 +278,12 @@ type CompanyListRow struct {
 }
 
 func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]CompanyListRow, error) {
-	rows, err := q.db.Query(ctx, companyList, arg.BeforeID, arg.CompanyNo, arg.PageLimit)
+	rows, err := q.db.Query(ctx, companyList,
+		arg.BeforeID,
+		arg.CompanyNo,
+		arg.ID,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -790,8 +797,9 @@ JOIN senders s ON s.id = r.sender_id
 WHERE r.id < $1 AND ($2::bigint IS NULL OR r.id = $2::bigint)
     AND ($3::text IS NULL OR co.company_no = $3::text)
     AND ($4::text IS NULL OR s.sender_no = $4::text)
+    AND ($5::bigint IS NULL OR p.company_id = $5::bigint)
 ORDER BY r.id DESC
-LIMIT $5::integer
+LIMIT $6::integer
 `
 
 type RouteListParams struct {
@@ -799,6 +807,7 @@ type RouteListParams struct {
 	RouteNo   *int64
 	CompanyNo *string
 	SenderNo  *string
+	CompanyID *int64
 	PageLimit int32
 }
 
@@ -822,6 +831,7 @@ func (q *Queries) RouteList(ctx context.Context, arg RouteListParams) ([]RouteLi
 		arg.RouteNo,
 		arg.CompanyNo,
 		arg.SenderNo,
+		arg.CompanyID,
 		arg.PageLimit,
 	)
 	if err != nil {
@@ -1087,18 +1097,28 @@ func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
 const senderLedgerList = `-- name: SenderLedgerList :many
 SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $1) AND l.id < $2
+    AND ($3::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
+        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id WHERE a.id = l.lease_id AND t.company_id = $3::bigint
+    ))
 ORDER BY l.id DESC
-LIMIT $3::integer
+LIMIT $4::integer
 `
 
 type SenderLedgerListParams struct {
 	SenderNo  string
 	BeforeID  int64
+	CompanyID *int64
 	PageLimit int32
 }
 
+// SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
 func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListParams) ([]SenderLedger, error) {
-	rows, err := q.db.Query(ctx, senderLedgerList, arg.SenderNo, arg.BeforeID, arg.PageLimit)
+	rows, err := q.db.Query(ctx, senderLedgerList,
+		arg.SenderNo,
+		arg.BeforeID,
+		arg.CompanyID,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1142,14 +1162,18 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
 WHERE s.id < $1 AND ($2::text IS NULL OR s.sender_no = $2::text)
     AND ($3::text IS NULL OR s.status = $3::text)
+    AND ($4::bigint IS NULL OR EXISTS (
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $4::bigint
+    ))
 ORDER BY s.id DESC
-LIMIT $4::integer
+LIMIT $5::integer
 `
 
 type SenderListParams struct {
 	BeforeID  int64
 	SenderNo  *string
 	Status    *string
+	CompanyID *int64
 	PageLimit int32
 }
 
@@ -1198,6 +1222,7 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 		arg.BeforeID,
 		arg.SenderNo,
 		arg.Status,
+		arg.CompanyID,
 		arg.PageLimit,
 	)
 	if err != nil {

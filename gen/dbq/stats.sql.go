@@ -51,18 +51,19 @@ func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
 const taskCountFold = `-- name: TaskCountFold :execrows
 WITH gone AS (
     DELETE FROM task_count_changes
-    WHERE (SELECT count(*) FROM (SELECT FROM task_count_changes LIMIT 2) c) > 1
-    RETURNING pending_new, pending_retry, processing, success, failed
+    WHERE company_id IN (SELECT c.company_id FROM task_count_changes c GROUP BY c.company_id HAVING count(*) > 1)
+    RETURNING company_id, pending_new, pending_retry, processing, success, failed
 ),
 folded AS (
-    INSERT INTO task_count_changes
-    SELECT sum(pending_new), sum(pending_retry), sum(processing), sum(success), sum(failed) FROM gone
-    HAVING count(*) > 0
+    INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
+    SELECT g.company_id, sum(g.pending_new), sum(g.pending_retry), sum(g.processing), sum(g.success), sum(g.failed)
+    FROM gone g
+    GROUP BY g.company_id
 )
 SELECT FROM gone
 `
 
-// TaskCountFold makes one row of those that are there. Two at once take different rows.
+// TaskCountFold makes one row of those of each company that has several. Two at once take different rows.
 func (q *Queries) TaskCountFold(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, taskCountFold)
 	if err != nil {
@@ -79,6 +80,7 @@ SELECT
     coalesce(sum(success), 0)::bigint AS success_tasks,
     coalesce(sum(failed), 0)::bigint AS failed_tasks
 FROM task_count_changes
+WHERE $1::bigint IS NULL OR company_id = $1::bigint
 `
 
 type TaskStatisticsRow struct {
@@ -89,9 +91,9 @@ type TaskStatisticsRow struct {
 	FailedTasks       int64
 }
 
-// TaskStatistics tells how many tasks are in each state (S0.13), exactly, from what every change of tasks left behind.
-func (q *Queries) TaskStatistics(ctx context.Context) (TaskStatisticsRow, error) {
-	row := q.db.QueryRow(ctx, taskStatistics)
+// TaskStatistics tells how many tasks, of a company or of all, are in each state (S0.13), exactly, from what every change of tasks left behind.
+func (q *Queries) TaskStatistics(ctx context.Context, companyID *int64) (TaskStatisticsRow, error) {
+	row := q.db.QueryRow(ctx, taskStatistics, companyID)
 	var i TaskStatisticsRow
 	err := row.Scan(
 		&i.PendingNewTasks,

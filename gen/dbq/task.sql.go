@@ -236,16 +236,18 @@ const taskGet = `-- name: TaskGet :one
 
 SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks
 WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
+    AND ($3::bigint IS NULL OR company_id = $3::bigint)
 `
 
 type TaskGetParams struct {
-	TaskID string
-	Owner  *string
+	TaskID    string
+	Owner     *string
+	CompanyID *int64
 }
 
-// owner, here and below, narrows to the tasks that one user submitted; null is every task.
+// owner, here and below, narrows to the tasks that one user submitted, company_id to those of one company; null is every task.
 func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) {
-	row := q.db.QueryRow(ctx, taskGet, arg.TaskID, arg.Owner)
+	row := q.db.QueryRow(ctx, taskGet, arg.TaskID, arg.Owner, arg.CompanyID)
 	var i Task
 	err := row.Scan(
 		&i.TaskID,
@@ -303,17 +305,19 @@ const taskList = `-- name: TaskList :many
 SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks
 WHERE task_id < $1
     AND ($2::text IS NULL OR submitted_by = $2::text)
-    AND ($3::smallint IS NULL OR status = $3::smallint)
-    AND ($4::text IS NULL OR source = $4::text)
-    AND ($5::timestamptz IS NULL OR created_at >= $5::timestamptz)
-    AND ($6::timestamptz IS NULL OR created_at < $6::timestamptz)
+    AND ($3::bigint IS NULL OR company_id = $3::bigint)
+    AND ($4::smallint IS NULL OR status = $4::smallint)
+    AND ($5::text IS NULL OR source = $5::text)
+    AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)
+    AND ($7::timestamptz IS NULL OR created_at < $7::timestamptz)
 ORDER BY task_id DESC
-LIMIT $7::integer
+LIMIT $8::integer
 `
 
 type TaskListParams struct {
 	BeforeID    string
 	Owner       *string
+	CompanyID   *int64
 	Status      *int16
 	Source      *string
 	CreatedFrom *time.Time
@@ -326,6 +330,7 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 	rows, err := q.db.Query(ctx, taskList,
 		arg.BeforeID,
 		arg.Owner,
+		arg.CompanyID,
 		arg.Status,
 		arg.Source,
 		arg.CreatedFrom,
@@ -393,18 +398,20 @@ FROM receive_logs r
 JOIN tasks t ON t.task_id = r.task_id
 WHERE r.recipient = $1::text AND r.task_id < $2::text
     AND ($3::text IS NULL OR t.submitted_by = $3::text)
-    AND ($4::smallint IS NULL OR t.status = $4::smallint)
-    AND ($5::text IS NULL OR t.source = $5::text)
-    AND ($6::timestamptz IS NULL OR t.created_at >= $6::timestamptz)
-    AND ($7::timestamptz IS NULL OR t.created_at < $7::timestamptz)
+    AND ($4::bigint IS NULL OR t.company_id = $4::bigint)
+    AND ($5::smallint IS NULL OR t.status = $5::smallint)
+    AND ($6::text IS NULL OR t.source = $6::text)
+    AND ($7::timestamptz IS NULL OR t.created_at >= $7::timestamptz)
+    AND ($8::timestamptz IS NULL OR t.created_at < $8::timestamptz)
 ORDER BY r.task_id DESC
-LIMIT $8::integer
+LIMIT $9::integer
 `
 
 type TaskListByRecipientParams struct {
 	Recipient   string
 	BeforeID    string
 	Owner       *string
+	CompanyID   *int64
 	Status      *int16
 	Source      *string
 	CreatedFrom *time.Time
@@ -418,6 +425,7 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 		arg.Recipient,
 		arg.BeforeID,
 		arg.Owner,
+		arg.CompanyID,
 		arg.Status,
 		arg.Source,
 		arg.CreatedFrom,

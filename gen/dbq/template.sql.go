@@ -11,31 +11,37 @@ import (
 
 const defaultContentConsume = `-- name: DefaultContentConsume :one
 UPDATE default_contents SET is_sent = true, updated_at = now()
-WHERE recipient = $1 AND NOT is_sent
+WHERE company_id = $1 AND recipient = $2 AND NOT is_sent
 RETURNING content, use_template
 `
+
+type DefaultContentConsumeParams struct {
+	CompanyID int64
+	Recipient string
+}
 
 type DefaultContentConsumeRow struct {
 	Content     string
 	UseTemplate bool
 }
 
-// DefaultContentConsume marks a default content as sent and gives its text (S0.9). A second caller at once waits here
+// DefaultContentConsume marks a company's default content as sent and gives its text (S0.9). A second caller at once waits here
 // for the first one's transaction: it finds the row sent, or, if that rolled back, takes it. No row: none, or sent.
-func (q *Queries) DefaultContentConsume(ctx context.Context, recipient string) (DefaultContentConsumeRow, error) {
-	row := q.db.QueryRow(ctx, defaultContentConsume, recipient)
+func (q *Queries) DefaultContentConsume(ctx context.Context, arg DefaultContentConsumeParams) (DefaultContentConsumeRow, error) {
+	row := q.db.QueryRow(ctx, defaultContentConsume, arg.CompanyID, arg.Recipient)
 	var i DefaultContentConsumeRow
 	err := row.Scan(&i.Content, &i.UseTemplate)
 	return i, err
 }
 
 const defaultContentCreate = `-- name: DefaultContentCreate :one
-INSERT INTO default_contents (phone_number, recipient, content, use_template)
-VALUES ($1, $2, $3, $4)
-RETURNING id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at
+INSERT INTO default_contents (company_id, phone_number, recipient, content, use_template)
+VALUES ($1, $2, $3, $4, $5)
+RETURNING id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at, company_id
 `
 
 type DefaultContentCreateParams struct {
+	CompanyID   int64
 	PhoneNumber string
 	Recipient   string
 	Content     string
@@ -44,6 +50,7 @@ type DefaultContentCreateParams struct {
 
 func (q *Queries) DefaultContentCreate(ctx context.Context, arg DefaultContentCreateParams) (DefaultContent, error) {
 	row := q.db.QueryRow(ctx, defaultContentCreate,
+		arg.CompanyID,
 		arg.PhoneNumber,
 		arg.Recipient,
 		arg.Content,
@@ -59,6 +66,7 @@ func (q *Queries) DefaultContentCreate(ctx context.Context, arg DefaultContentCr
 		&i.IsSent,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
 	)
 	return i, err
 }
@@ -76,18 +84,23 @@ func (q *Queries) DefaultContentDelete(ctx context.Context, id int64) (int64, er
 }
 
 const defaultContentExists = `-- name: DefaultContentExists :one
-SELECT EXISTS (SELECT FROM default_contents WHERE recipient = $1)
+SELECT EXISTS (SELECT FROM default_contents WHERE company_id = $1 AND recipient = $2)
 `
 
-func (q *Queries) DefaultContentExists(ctx context.Context, recipient string) (bool, error) {
-	row := q.db.QueryRow(ctx, defaultContentExists, recipient)
+type DefaultContentExistsParams struct {
+	CompanyID int64
+	Recipient string
+}
+
+func (q *Queries) DefaultContentExists(ctx context.Context, arg DefaultContentExistsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, defaultContentExists, arg.CompanyID, arg.Recipient)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
 }
 
 const defaultContentGet = `-- name: DefaultContentGet :one
-SELECT id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at FROM default_contents WHERE id = $1
+SELECT id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at, company_id FROM default_contents WHERE id = $1
 `
 
 func (q *Queries) DefaultContentGet(ctx context.Context, id int64) (DefaultContent, error) {
@@ -102,25 +115,33 @@ func (q *Queries) DefaultContentGet(ctx context.Context, id int64) (DefaultConte
 		&i.IsSent,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
 	)
 	return i, err
 }
 
 const defaultContentList = `-- name: DefaultContentList :many
-SELECT id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at FROM default_contents
+SELECT id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at, company_id FROM default_contents
 WHERE id < $1 AND ($2::text IS NULL OR recipient = $2::text)
+    AND ($3::bigint IS NULL OR company_id = $3::bigint)
 ORDER BY id DESC
-LIMIT $3::integer
+LIMIT $4::integer
 `
 
 type DefaultContentListParams struct {
 	BeforeID  int64
 	Recipient *string
+	CompanyID *int64
 	PageLimit int32
 }
 
 func (q *Queries) DefaultContentList(ctx context.Context, arg DefaultContentListParams) ([]DefaultContent, error) {
-	rows, err := q.db.Query(ctx, defaultContentList, arg.BeforeID, arg.Recipient, arg.PageLimit)
+	rows, err := q.db.Query(ctx, defaultContentList,
+		arg.BeforeID,
+		arg.Recipient,
+		arg.CompanyID,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +158,7 @@ func (q *Queries) DefaultContentList(ctx context.Context, arg DefaultContentList
 			&i.IsSent,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.CompanyID,
 		); err != nil {
 			return nil, err
 		}
@@ -149,7 +171,7 @@ func (q *Queries) DefaultContentList(ctx context.Context, arg DefaultContentList
 }
 
 const defaultContentReset = `-- name: DefaultContentReset :one
-UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = $1 RETURNING id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at
+UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = $1 RETURNING id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at, company_id
 `
 
 func (q *Queries) DefaultContentReset(ctx context.Context, id int64) (DefaultContent, error) {
@@ -164,6 +186,7 @@ func (q *Queries) DefaultContentReset(ctx context.Context, id int64) (DefaultCon
 		&i.IsSent,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
 	)
 	return i, err
 }
@@ -174,7 +197,7 @@ SET content = coalesce($1, content),
     use_template = coalesce($2, use_template),
     updated_at = now()
 WHERE id = $3
-RETURNING id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at
+RETURNING id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at, company_id
 `
 
 type DefaultContentUpdateParams struct {
@@ -195,6 +218,7 @@ func (q *Queries) DefaultContentUpdate(ctx context.Context, arg DefaultContentUp
 		&i.IsSent,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.CompanyID,
 	)
 	return i, err
 }

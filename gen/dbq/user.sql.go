@@ -151,7 +151,7 @@ func (q *Queries) UserAddressNote(ctx context.Context, arg UserAddressNoteParams
 }
 
 const userByKey = `-- name: UserByKey :one
-SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at, u.company_id, u.top_priority, u.version FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
+SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at, u.company_id, u.top_priority, u.version, u.has_company FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
 `
 
 // UserByKey is whose key this is.
@@ -170,16 +170,18 @@ func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (User, error) {
 		&i.CompanyID,
 		&i.TopPriority,
 		&i.Version,
+		&i.HasCompany,
 	)
 	return i, err
 }
 
 const userCreate = `-- name: UserCreate :one
-INSERT INTO users (username, role, app_id, password_hash, company_id, top_priority)
-SELECT $1, $2, $3, $4, c.id, coalesce($5::smallint, 1)
+INSERT INTO users (username, role, app_id, password_hash, company_id, has_company, top_priority)
+SELECT $1, $2, $3, $4, c.id, $5::text IS NOT NULL,
+    coalesce($6::smallint, 1)
 FROM companies c
-WHERE c.company_no = coalesce($6::text, 'default')
-RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version
+WHERE c.company_no = coalesce($5::text, 'default')
+RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version, has_company
 `
 
 type UserCreateParams struct {
@@ -187,8 +189,8 @@ type UserCreateParams struct {
 	Role         string
 	AppID        *string
 	PasswordHash *string
-	TopPriority  *int16
 	CompanyNo    *string
+	TopPriority  *int16
 }
 
 func (q *Queries) UserCreate(ctx context.Context, arg UserCreateParams) (User, error) {
@@ -197,8 +199,8 @@ func (q *Queries) UserCreate(ctx context.Context, arg UserCreateParams) (User, e
 		arg.Role,
 		arg.AppID,
 		arg.PasswordHash,
-		arg.TopPriority,
 		arg.CompanyNo,
+		arg.TopPriority,
 	)
 	var i User
 	err := row.Scan(
@@ -213,12 +215,13 @@ func (q *Queries) UserCreate(ctx context.Context, arg UserCreateParams) (User, e
 		&i.CompanyID,
 		&i.TopPriority,
 		&i.Version,
+		&i.HasCompany,
 	)
 	return i, err
 }
 
 const userGet = `-- name: UserGet :one
-SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version FROM users WHERE username = $1
+SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version, has_company FROM users WHERE username = $1
 `
 
 func (q *Queries) UserGet(ctx context.Context, username string) (User, error) {
@@ -236,12 +239,13 @@ func (q *Queries) UserGet(ctx context.Context, username string) (User, error) {
 		&i.CompanyID,
 		&i.TopPriority,
 		&i.Version,
+		&i.HasCompany,
 	)
 	return i, err
 }
 
 const userList = `-- name: UserList :many
-SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version FROM users WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
+SELECT id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version, has_company FROM users WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
 `
 
 type UserListParams struct {
@@ -270,6 +274,7 @@ func (q *Queries) UserList(ctx context.Context, arg UserListParams) ([]User, err
 			&i.CompanyID,
 			&i.TopPriority,
 			&i.Version,
+			&i.HasCompany,
 		); err != nil {
 			return nil, err
 		}
@@ -288,32 +293,36 @@ SET role = coalesce($1, u.role),
         THEN nullif(coalesce($2, u.app_id), '') END,
     password_hash = coalesce($3, u.password_hash),
     is_disabled = coalesce($4, u.is_disabled),
-    company_id = coalesce((SELECT c.id FROM companies c WHERE c.company_no = $5::text), u.company_id),
-    top_priority = coalesce($6, u.top_priority),
+    company_id = CASE WHEN $5::boolean THEN 1
+        ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = $6::text), u.company_id) END,
+    has_company = NOT $5::boolean AND (u.has_company OR $6::text IS NOT NULL),
+    top_priority = coalesce($7, u.top_priority),
     version = u.version + 1,
     updated_at = now()
-WHERE u.username = $7 AND u.version = coalesce($8, u.version)
-RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version
+WHERE u.username = $8 AND u.version = coalesce($9, u.version)
+RETURNING id, username, role, app_id, password_hash, is_disabled, created_at, updated_at, company_id, top_priority, version, has_company
 `
 
 type UserUpdateParams struct {
-	Role         *string
-	AppID        *string
-	PasswordHash *string
-	IsDisabled   *bool
-	CompanyNo    *string
-	TopPriority  *int16
-	Username     string
-	Version      *int64
+	Role           *string
+	AppID          *string
+	PasswordHash   *string
+	IsDisabled     *bool
+	WithoutCompany bool
+	CompanyNo      *string
+	TopPriority    *int16
+	Username       string
+	Version        *int64
 }
 
-// UserUpdate changes what is given. A user whose role is no longer send loses its app_id.
+// UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
 func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, error) {
 	row := q.db.QueryRow(ctx, userUpdate,
 		arg.Role,
 		arg.AppID,
 		arg.PasswordHash,
 		arg.IsDisabled,
+		arg.WithoutCompany,
 		arg.CompanyNo,
 		arg.TopPriority,
 		arg.Username,
@@ -332,6 +341,7 @@ func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, e
 		&i.CompanyID,
 		&i.TopPriority,
 		&i.Version,
+		&i.HasCompany,
 	)
 	return i, err
 }

@@ -23,7 +23,7 @@ import (
 const (
 	RoleSubmit = "submit" // submits, and sees what it submitted
 	RoleSend   = "send"   // claims and reports, as one app if it is bound to one
-	RoleRead   = "read"   // sees everything and changes nothing
+	RoleRead   = "read"   // sees what its company owns, or everything if it has none, and changes nothing
 	RoleAdmin  = "admin"  // everything
 )
 
@@ -34,6 +34,7 @@ type Principal struct {
 	AppID    string // the only app that a send user may be; empty: any
 
 	CompanyID   int64
+	SeesAll     bool  // every company: an admin, and a reader without a company
 	TopPriority int16 // the most urgent that it may ask for
 }
 
@@ -73,7 +74,7 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany}
+	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
 	// Hashing leaves cores to the callers that are known.
 	places := max(1, runtime.GOMAXPROCS(0)/2)
 	return &Service{q: dbq.New(db), admin: admin, verifier: &verifier{
@@ -107,8 +108,15 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 	return s.Basic(ctx, "", key, address) // a key says by itself whose it is
 }
 
+// SeesAll tells whether a user sees every company.
+func SeesAll(user dbq.User) bool {
+	return user.Role == RoleAdmin || user.Role == RoleRead && !user.HasCompany
+}
+
 func principalOf(user dbq.User) Principal {
-	who := Principal{Username: user.Username, Role: user.Role, CompanyID: user.CompanyID, TopPriority: user.TopPriority}
+	who := Principal{
+		Username: user.Username, Role: user.Role, CompanyID: user.CompanyID, SeesAll: SeesAll(user), TopPriority: user.TopPriority,
+	}
 	if user.AppID != nil {
 		who.AppID = *user.AppID
 	}
@@ -127,7 +135,7 @@ type User struct {
 	Role     string
 	AppID    *string
 
-	CompanyNo   *string // nil: the default company
+	CompanyNo   *string // nil: the default company, and of a reader every company
 	TopPriority *int16  // nil: 1
 }
 
@@ -176,16 +184,17 @@ type Patch struct {
 	AppID      *string
 	IsDisabled *bool
 
-	CompanyNo   *string
-	TopPriority *int16
-	Version     *int64 // the one that must be there
+	CompanyNo      *string
+	WithoutCompany bool // takes it out of its company
+	TopPriority    *int16
+	Version        *int64 // the one that must be there
 }
 
 // Update changes a user, in force on this server when it returns. Faults: user.not_found, version.stale, request.invalid for
 // a company that is not there.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
-		Version: p.Version,
+		WithoutCompany: p.WithoutCompany, Version: p.Version,
 	}
 	if p.CompanyNo != nil {
 		if _, err := s.q.CompanyFind(ctx, *p.CompanyNo); err != nil {

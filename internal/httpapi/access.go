@@ -18,13 +18,17 @@ import (
 // accessKey is where an operation of the contract lists the roles that may call it.
 const accessKey = "x-lksms-access"
 
-// public is the entry of an operation that needs no credentials.
-const public = "public"
+// public is the entry of an operation that needs no credentials, readAll that of one which a reader may call that sees every
+// company.
+const (
+	public  = "public"
+	readAll = "read_all"
+)
 
 // rolesOf reads from the contract who may call each operation, by its pattern in a ServeMux; one that does not say is an
 // error.
 func rolesOf(spec *openapi3.T) (map[string][]string, error) {
-	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, public}
+	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, public, readAll}
 	allowed := map[string][]string{}
 	for pattern, operation := range operationsOf(spec) {
 		list, _ := operation.Extensions[accessKey].([]any)
@@ -79,7 +83,8 @@ func (s *Server) authorise(r *http.Request, roles []string) error {
 	}
 	x := exchangeOf(r.Context())
 	x.who, x.origin.User, x.origin.CompanyID, x.origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
-	if who.Role != access.RoleAdmin && !slices.Contains(roles, who.Role) {
+	isAllowed := slices.Contains(roles, who.Role) || who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, readAll)
+	if who.Role != access.RoleAdmin && !isAllowed {
 		return fault.New(fault.Forbidden, fault.AuthForbidden)
 	}
 	return nil
@@ -107,10 +112,55 @@ func (s *Server) only(roles []string, next http.Handler) http.Handler {
 	})
 }
 
-// viewer is whose tasks the caller may see: its own with the role submit, else all.
+// viewer is what the caller may see of tasks and notifications: its own with the role submit, those of its company as a reader
+// that has one, else all.
 func viewer(ctx context.Context) task.Viewer {
-	if who := exchangeOf(ctx).who; who.Role == access.RoleSubmit {
-		return &who.Username
+	who := exchangeOf(ctx).who
+	if who.Role == access.RoleSubmit {
+		return task.Viewer{Owner: &who.Username}
+	}
+	return task.Viewer{CompanyID: ownCompany(ctx)}
+}
+
+// ownCompany is the only company of which the caller may see anything; nil if it sees every one.
+func ownCompany(ctx context.Context) *int64 {
+	if who := exchangeOf(ctx).who; !who.SeesAll {
+		return &who.CompanyID
+	}
+	return nil
+}
+
+// companyID is the company that is named, or the caller's. Fault: auth.other_company.
+func (s *Server) companyID(ctx context.Context, no *string) (int64, error) {
+	who := exchangeOf(ctx).who
+	if no == nil {
+		return who.CompanyID, nil
+	}
+	if own := ownCompany(ctx); own != nil {
+		return *own, s.requireCompany(ctx, no)
+	}
+	row, err := s.senders.GetCompany(ctx, *no)
+	return row.ID, err
+}
+
+// requireCompany refuses a company, if one is named, that is not the caller's, whether it is there or not.
+func (s *Server) requireCompany(ctx context.Context, no *string) error {
+	own := ownCompany(ctx)
+	if no == nil || own == nil {
+		return nil
+	}
+	ownNo, err := s.senders.CompanyNo(ctx, *own)
+	if err == nil && ownNo != *no {
+		err = fault.New(fault.Forbidden, fault.AuthOtherCompany)
+	}
+	return err
+}
+
+// requireSender refuses a sender that the caller's company cannot reach. Fault: sender.not_found.
+func (s *Server) requireSender(ctx context.Context, no string) error {
+	if own := ownCompany(ctx); own != nil {
+		_, err := s.senders.GetSender(ctx, own, no)
+		return err
 	}
 	return nil
 }

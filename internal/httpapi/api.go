@@ -129,7 +129,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	)
 	mux := http.NewServeMux()
 	mux.Handle("/", noStore(s.guard(operations, s.strict(s.validate()(s.once(operations))))))
-	mux.Handle("GET /metrics", s.only([]string{access.RoleRead}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
+	mux.Handle("GET /metrics", s.only([]string{readAll}, promhttp.HandlerFor(options.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		s.mountDocs(mux)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 	"lksms/internal/notify"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
@@ -54,7 +55,7 @@ func (s *Server) ListCompanies(ctx context.Context, req api.ListCompaniesRequest
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.senders.ListCompanies(ctx, p)
+	rows, err := s.senders.ListCompanies(ctx, ownCompany(ctx), p)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +66,9 @@ func (s *Server) ListCompanies(ctx context.Context, req api.ListCompaniesRequest
 // GetCompany shows one company.
 func (s *Server) GetCompany(ctx context.Context, req api.GetCompanyRequestObject) (api.GetCompanyResponseObject, error) {
 	row, err := s.senders.GetCompany(ctx, req.CompanyNo)
+	if own := ownCompany(ctx); err == nil && own != nil && row.ID != *own {
+		err = fault.New(fault.NotFound, fault.CompanyNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +258,7 @@ func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObje
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.senders.ListSenders(ctx, (*string)(req.Params.Status), p)
+	rows, err := s.senders.ListSenders(ctx, ownCompany(ctx), (*string)(req.Params.Status), p)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +275,7 @@ func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObje
 
 // GetSender shows one sender.
 func (s *Server) GetSender(ctx context.Context, req api.GetSenderRequestObject) (api.GetSenderResponseObject, error) {
-	row, err := s.senders.GetSender(ctx, req.SenderNo)
+	row, err := s.senders.GetSender(ctx, ownCompany(ctx), req.SenderNo)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +318,7 @@ func (s *Server) sealed(ctx context.Context, no string, patch *api.SenderPatch, 
 	if patch.Kind == nil && config == nil {
 		return nil, nil
 	}
-	row, err := s.senders.GetSender(ctx, no)
+	row, err := s.senders.GetSender(ctx, nil, no)
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +396,7 @@ func (s *Server) ListLedger(ctx context.Context, req api.ListLedgerRequestObject
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.senders.Ledger(ctx, req.SenderNo, p)
+	rows, err := s.senders.Ledger(ctx, ownCompany(ctx), req.SenderNo, p)
 	if err != nil {
 		return nil, err
 	}
@@ -419,7 +423,15 @@ func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.senders.ListRoutes(ctx, req.Params.CompanyNo, req.Params.SenderNo, p)
+	if err := s.requireCompany(ctx, req.Params.CompanyNo); err != nil {
+		return nil, err
+	}
+	if req.Params.SenderNo != nil {
+		if err := s.requireSender(ctx, *req.Params.SenderNo); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := s.senders.ListRoutes(ctx, ownCompany(ctx), req.Params.CompanyNo, req.Params.SenderNo, p)
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +441,7 @@ func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject
 
 // GetRoute shows one route.
 func (s *Server) GetRoute(ctx context.Context, req api.GetRouteRequestObject) (api.GetRouteResponseObject, error) {
-	row, err := s.senders.GetRoute(ctx, req.RouteNo)
+	row, err := s.senders.GetRoute(ctx, ownCompany(ctx), req.RouteNo)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
-	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/notify"
 )
@@ -27,14 +26,6 @@ func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestOb
 		return nil, err
 	}
 	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, nil
-}
-
-// ownCompany is whose notifications the caller may see: its company's with the role submit, else all.
-func ownCompany(ctx context.Context) *int64 {
-	if x := exchangeOf(ctx); x.who.Role == access.RoleSubmit {
-		return &x.origin.CompanyID
-	}
-	return nil
 }
 
 // CreateNotifications tells people of a business event (S1.3).
@@ -86,7 +77,7 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 		return nil, err
 	}
 	rows, err := s.notify.List(ctx, notify.Filter{
-		CompanyID: ownCompany(ctx), BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel, Before: p.Before, Limit: p.Limit,
+		Viewer: viewer(ctx), BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel, Before: p.Before, Limit: p.Limit,
 	})
 	if err != nil {
 		return nil, err
@@ -104,7 +95,7 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 
 // GetNotification shows a notification with its recipients.
 func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationRequestObject) (api.GetNotificationResponseObject, error) {
-	row, people, err := s.notify.Get(ctx, ownCompany(ctx), req.ID)
+	row, people, err := s.notify.Get(ctx, viewer(ctx), req.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +134,7 @@ func (s *Server) EndNotifications(ctx context.Context, req api.EndNotificationsR
 	if req.Body.ExpectedStatuses != nil {
 		expected = convert(*req.Body.ExpectedStatuses, func(e api.NotificationEndRequestExpectedStatuses) int16 { return int16(e) })
 	}
-	n, err := s.notify.End(ctx, exchangeOf(ctx).origin.CompanyID, []int16{req.Body.BizType}, req.Body.BizIds, nil,
+	n, err := s.notify.End(ctx, exchangeOf(ctx).origin.CompanyID, viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
 		int16(req.Body.Status), expected, req.Body.Operator)
 	if err != nil {
 		return nil, err
@@ -157,7 +148,7 @@ func changed(n int) api.ChangedResponse {
 
 // DeleteNotifications deletes notifications (S1.6).
 func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotificationsRequestObject) (api.DeleteNotificationsResponseObject, error) {
-	n, err := s.notify.Delete(ctx, exchangeOf(ctx).origin.CompanyID, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
+	n, err := s.notify.Delete(ctx, exchangeOf(ctx).origin.CompanyID, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +181,7 @@ func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (a
 		return nil, err
 	}
 	rows, err := s.notify.SentOnce(ctx, notify.OnceFilter{
-		CompanyID: ownCompany(ctx), BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
+		Viewer: viewer(ctx), BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
 		Status: (*int16)(req.Params.SendStatus), Before: p.Before, Limit: p.Limit,
 	})
 	if err != nil {
@@ -202,7 +193,7 @@ func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (a
 
 // OnceStatistics counts subscribe messages by kind (S2.4).
 func (s *Server) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequestObject) (api.OnceStatisticsResponseObject, error) {
-	rows, err := s.notify.OnceStatistics(ctx, ownCompany(ctx))
+	rows, err := s.notify.OnceStatistics(ctx, viewer(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -224,26 +215,31 @@ func onceOf(m dbq.SubscribeListRow) api.Once {
 	}
 }
 
-// companyID is the company that is named, or the caller's.
-func (s *Server) companyID(ctx context.Context, no *string) (int64, error) {
-	if no == nil {
-		return exchangeOf(ctx).origin.CompanyID, nil
-	}
-	row, err := s.senders.GetCompany(ctx, *no)
-	return row.ID, err
-}
-
-// PutContacts adds contacts and replaces those that are there.
+// PutContacts adds contacts and changes those that are there.
 func (s *Server) PutContacts(ctx context.Context, req api.PutContactsRequestObject) (api.PutContactsResponseObject, error) {
 	company, err := s.companyID(ctx, req.Body.CompanyNo)
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.notify.PutContacts(ctx, company, convert(req.Body.Contacts, func(c api.Contact) notify.Contact {
-		return notify.Contact{
-			UserID: c.UserID, Phone: value(c.Phone), DingTalkName: value(c.DingtalkName), WeChatOpenID: value(c.WechatOpenid), Email: value(c.Email),
+	// The generated type does not tell null from what was left out.
+	var said struct{ Contacts []map[string]json.RawMessage }
+	if err := json.Unmarshal(exchangeOf(ctx).body, &said); err != nil {
+		return nil, fmt.Errorf("read contacts: %w", err)
+	}
+	contacts := make([]notify.Contact, len(req.Body.Contacts))
+	for i, c := range req.Body.Contacts {
+		given := func(field string, text *string) *string {
+			if _, ok := said.Contacts[i][field]; !ok {
+				return nil
+			}
+			return new(value(text))
 		}
-	}))
+		contacts[i] = notify.Contact{
+			UserID: c.UserID, Phone: given("phone", c.Phone), DingTalkName: given("dingtalk_name", c.DingtalkName),
+			WeChatOpenID: given("wechat_openid", c.WechatOpenid), Email: given("email", c.Email),
+		}
+	}
+	n, err := s.notify.PutContacts(ctx, company, contacts)
 	if err != nil {
 		return nil, err
 	}

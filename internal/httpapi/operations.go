@@ -24,7 +24,7 @@ func (s *Server) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestObje
 
 // TaskStatistics counts the tasks by state (S0.13).
 func (s *Server) TaskStatistics(ctx context.Context, _ api.TaskStatisticsRequestObject) (api.TaskStatisticsResponseObject, error) {
-	counts, err := s.statistics(ctx)
+	counts, err := s.statistics(ctx, ownCompany(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -33,15 +33,15 @@ func (s *Server) TaskStatistics(ctx context.Context, _ api.TaskStatisticsRequest
 
 // AppTaskStatistics is TaskStatistics for the installed sender app (S0.18).
 func (s *Server) AppTaskStatistics(ctx context.Context, _ api.AppTaskStatisticsRequestObject) (api.AppTaskStatisticsResponseObject, error) {
-	counts, err := s.statistics(ctx)
+	counts, err := s.statistics(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	return api.AppTaskStatistics200JSONResponse(counts), nil
 }
 
-func (s *Server) statistics(ctx context.Context) (api.StatisticsResponse, error) {
-	row, err := s.stats.Tasks(ctx)
+func (s *Server) statistics(ctx context.Context, company *int64) (api.StatisticsResponse, error) {
+	row, err := s.stats.Tasks(ctx, company)
 	return api.StatisticsResponse{Code: ok, Message: success, Data: api.Statistics{
 		PendingNewTasks: row.PendingNewTasks, PendingRetryTasks: row.PendingRetryTasks,
 		ProcessingTasks: row.ProcessingTasks, SuccessTasks: row.SuccessTasks, FailedTasks: row.FailedTasks,

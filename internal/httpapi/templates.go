@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 	"lksms/internal/template"
 )
 
@@ -69,11 +71,16 @@ func (s *Server) DeleteTemplate(ctx context.Context, req api.DeleteTemplateReque
 
 // CreateDefaultContent stores what to send to a phone number by default (S0.6).
 func (s *Server) CreateDefaultContent(ctx context.Context, req api.CreateDefaultContentRequestObject) (api.CreateDefaultContentResponseObject, error) {
-	row, err := s.templates.CreateDefault(ctx, req.Body.PhoneNumber, req.Body.Content, value(req.Body.UseTemplate))
+	company, err := s.companyID(ctx, req.Body.CompanyNo)
+	if err != nil {
+		return nil, unknownCompany(err)
+	}
+	row, err := s.templates.CreateDefault(ctx, company, req.Body.PhoneNumber, req.Body.Content, value(req.Body.UseTemplate))
 	if err != nil {
 		return nil, err
 	}
-	return api.CreateDefaultContent200JSONResponse(defaultAnswer(row)), nil
+	answer, err := s.defaultAnswer(ctx, row)
+	return api.CreateDefaultContent200JSONResponse(answer), err
 }
 
 // ListDefaultContents pages through default contents, newest first.
@@ -83,14 +90,29 @@ func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultCon
 		return nil, err
 	}
 	limit := pageSize(req.Params.Limit)
-	rows, err := s.templates.ListDefaults(ctx, req.Params.PhoneNumber, before, limit+1)
+	var company *int64
+	if req.Params.CompanyNo != nil {
+		id, err := s.companyID(ctx, req.Params.CompanyNo)
+		if err != nil {
+			return nil, err
+		}
+		company = &id
+	}
+	rows, err := s.templates.ListDefaults(ctx, company, req.Params.PhoneNumber, before, limit+1)
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, defaultOf, func(d dbq.DefaultContent) string { return idText(d.ID) })
+	var bad error
+	items, next := page(rows, limit, func(row dbq.DefaultContent) api.DefaultContent {
+		one, err := s.defaultOf(ctx, row)
+		if err != nil {
+			bad = err
+		}
+		return one
+	}, func(d dbq.DefaultContent) string { return idText(d.ID) })
 	return api.ListDefaultContents200JSONResponse{
 		Code: ok, Message: success, Data: api.DefaultContentPage{Items: items, NextCursor: next},
-	}, nil
+	}, bad
 }
 
 // GetDefaultContent shows one default content.
@@ -99,7 +121,8 @@ func (s *Server) GetDefaultContent(ctx context.Context, req api.GetDefaultConten
 	if err != nil {
 		return nil, err
 	}
-	return api.GetDefaultContent200JSONResponse(defaultAnswer(row)), nil
+	answer, err := s.defaultAnswer(ctx, row)
+	return api.GetDefaultContent200JSONResponse(answer), err
 }
 
 // UpdateDefaultContent changes a default content.
@@ -110,7 +133,8 @@ func (s *Server) UpdateDefaultContent(ctx context.Context, req api.UpdateDefault
 	if err != nil {
 		return nil, err
 	}
-	return api.UpdateDefaultContent200JSONResponse(defaultAnswer(row)), nil
+	answer, err := s.defaultAnswer(ctx, row)
+	return api.UpdateDefaultContent200JSONResponse(answer), err
 }
 
 // ResetDefaultContent lets a default content be sent once more.
@@ -119,7 +143,8 @@ func (s *Server) ResetDefaultContent(ctx context.Context, req api.ResetDefaultCo
 	if err != nil {
 		return nil, err
 	}
-	return api.ResetDefaultContent200JSONResponse(defaultAnswer(row)), nil
+	answer, err := s.defaultAnswer(ctx, row)
+	return api.ResetDefaultContent200JSONResponse(answer), err
 }
 
 // DeleteDefaultContent removes a default content.
@@ -141,13 +166,24 @@ func templateOf(t dbq.Template) api.Template {
 	}
 }
 
-func defaultAnswer(d dbq.DefaultContent) api.DefaultContentResponse {
-	return api.DefaultContentResponse{Code: ok, Message: success, Data: defaultOf(d)}
+func (s *Server) defaultAnswer(ctx context.Context, row dbq.DefaultContent) (api.DefaultContentResponse, error) {
+	one, err := s.defaultOf(ctx, row)
+	return api.DefaultContentResponse{Code: ok, Message: success, Data: one}, err
 }
 
-func defaultOf(d dbq.DefaultContent) api.DefaultContent {
+func (s *Server) defaultOf(ctx context.Context, d dbq.DefaultContent) (api.DefaultContent, error) {
+	companyNo, err := s.senders.CompanyNo(ctx, d.CompanyID)
 	return api.DefaultContent{
-		ID: d.ID, PhoneNumber: d.PhoneNumber, Content: d.Content, UseTemplate: d.UseTemplate, IsSent: d.IsSent,
+		ID: d.ID, CompanyNo: companyNo, PhoneNumber: d.PhoneNumber, Content: d.Content, UseTemplate: d.UseTemplate, IsSent: d.IsSent,
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}, err
+}
+
+// unknownCompany makes of a company that is not there the fault of the body's field that names it.
+func unknownCompany(err error) error {
+	var expected *fault.Error
+	if errors.As(err, &expected) && expected.Reason == fault.CompanyNotFound {
+		return fault.InvalidField("company_no", fault.NotThere, nil)
 	}
+	return err
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"slices"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
@@ -55,9 +56,14 @@ func (s *Server) GetUser(ctx context.Context, req api.GetUserRequestObject) (api
 
 // UpdateUser changes, disables or enables a user.
 func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
+	clear, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
 	row, err := s.access.Update(ctx, access.Patch{
 		Username: req.Username, Password: req.Body.Password, Role: (*string)(req.Body.Role), AppID: req.Body.AppID,
 		IsDisabled: req.Body.IsDisabled, CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority, Version: req.Body.Version,
+		WithoutCompany: slices.Contains(clear, "company_no"),
 	})
 	if err != nil {
 		return nil, err
@@ -104,7 +110,7 @@ func (s *Server) userAnswer(ctx context.Context, row dbq.User) (api.UserResponse
 func (s *Server) userOf(ctx context.Context, u dbq.User) (api.User, error) {
 	companyNo, err := s.senders.CompanyNo(ctx, u.CompanyID)
 	return api.User{
-		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, CompanyNo: companyNo, TopPriority: u.TopPriority,
+		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, CompanyNo: companyNo, AllCompanies: access.SeesAll(u), TopPriority: u.TopPriority,
 		IsDisabled: u.IsDisabled, Version: u.Version, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
 	}, err
 }

@@ -76,7 +76,7 @@ func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 	refers := c.key != "" ||
 		slices.ContainsFunc(q.world.routes, func(r *route) bool { return r.company == c }) ||
 		slices.ContainsFunc(q.world.templates, func(x *template) bool { return slices.Contains(x.companies, c) }) ||
-		!faultDefaultsForAll && slices.ContainsFunc(q.world.defaults, func(d *defaultContent) bool { return d.company == c })
+		slices.ContainsFunc(q.world.defaults, func(d *defaultContent) bool { return d.company == c })
 	if faultPoolsStay {
 		for p := range q.world.pools {
 			refers = refers || p.company == c
@@ -331,7 +331,7 @@ func (q *sequence) createDefault(t *rapid.T) {
 		company: someOf(t, "company", q.companies()), to: oneOf(t, "number", numbers...), content: oneOf(t, "content", "hello", "code=7&name=x", strings.Repeat("长", 71)),
 		useTemplate: oneOf(t, "by template", false, true),
 	}
-	body := map[string]any{"phone_number": d.to.written, "content": d.content, "use_template": d.useTemplate}
+	body := map[string]any{"company_no": d.company.no, "phone_number": d.to.written, "content": d.content, "use_template": d.useTemplate}
 	a := q.service.call(t, "", http.MethodPost, "/api/v1/admin/default-sms", body)
 	t.Logf("create default content %s: %d", encoded(t, body), a.Status)
 	if q.world.defaultFor(d.company, d.to) != nil {

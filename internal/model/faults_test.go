@@ -9,8 +9,6 @@ const (
 	faultLateFailures       = true // a FAILED after the lease ran out counts until a sweep takes the lease back
 	faultExplainSegments    = true // an explanation does not ask whether the segments suffice
 	faultRepeatsJudged      = true // a repeat with its dedup_key is judged anew
-	faultDefaultsForAll     = true // default contents belong to no company
 	faultSignInDryRunOnly   = true // the final content has its signature only in a dry run
 	faultRetiredHideRoutes  = true // where routes name only senders that are retired, nothing is said to be routed
-	faultTotalsCountClaims  = true // the total of a sender counts what it was given, not what it sent
 )

@@ -250,7 +250,7 @@ func (w *world) sender(no string) *sender {
 // defaultFor is the default content of a number for a company.
 func (w *world) defaultFor(c *company, to number) *defaultContent {
 	for _, d := range w.defaults {
-		if d.to.e164 == to.e164 && (faultDefaultsForAll || d.company == c) {
+		if d.to.e164 == to.e164 && d.company == c {
 			return d
 		}
 	}

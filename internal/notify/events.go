@@ -26,8 +26,8 @@ type Event struct {
 	Orbits    []Orbit
 	StartedAt *time.Time // of a node; nil: now
 	EndedAt   *time.Time // of a task or a node; nil: now
-	MaxMins   *int64 // how long a node may take
-	Repeat    *int64 // minutes between reminders
+	MaxMins   *int64     // how long a node may take
+	Repeat    *int64     // minutes between reminders
 	Sign      *string
 	Operator  *string
 }
@@ -96,7 +96,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 			}
 			all = e.everywhere(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
 			// Nobody needs to be reminded of what is over.
-			o.Ended, err = s.End(ctx, origin.CompanyID, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
+			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
 			if err == nil && ends.task == nil {
 				err = s.endTask(ctx, origin.CompanyID, e.TaskID, orTime(e.EndedAt, now))
 			}
@@ -201,7 +201,7 @@ func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends en
 	if e.EndedAt != nil && reminders.StartedAt.After(*e.EndedAt) {
 		return 0, nil, nil
 	}
-	ended, err = s.End(ctx, companyID, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, e.Operator)
+	ended, err = s.End(ctx, companyID, nil, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, e.Operator)
 	switch {
 	case err != nil:
 		return 0, nil, err

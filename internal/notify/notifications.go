@@ -379,10 +379,10 @@ func (s *Service) people(ctx context.Context, companyID int64, channel string, u
 
 // End ends the notifications of a business that are in one of the states expected, of which Waiting is the usual one, and
 // returns how many (S1.6). What waits of them is cancelled; what a sender holds is not tried again.
-func (s *Service) End(ctx context.Context, companyID int64, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, operator *string) (int, error) {
+func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, operator *string) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		held, err := s.lock(ctx, companyID, bizTypes, bizIDs, bizTask)
+		held, err := s.lock(ctx, companyID, owner, bizTypes, bizIDs, bizTask)
 		if err != nil {
 			return err
 		}
@@ -397,17 +397,17 @@ func (s *Service) End(ctx context.Context, companyID int64, bizTypes []int16, bi
 	return ended, err
 }
 
-func (s *Service) lock(ctx context.Context, companyID int64, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
-	ids, err := s.q.NotificationLock(ctx, dbq.NotificationLockParams{CompanyID: companyID, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
+func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
+	ids, err := s.q.NotificationLock(ctx, dbq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
 	return ids, postgres.Wrap("hold notifications", err, nil)
 }
 
 // Delete hides the notifications of a business and returns how many (S1.6). What waits of them is cancelled; their dedup keys
 // are free again.
-func (s *Service) Delete(ctx context.Context, companyID int64, bizType int16, bizIDs []int64, operator *string) (int, error) {
+func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, operator *string) (int, error) {
 	deleted := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		ids, err := s.lock(ctx, companyID, []int16{bizType}, bizIDs, nil)
+		ids, err := s.lock(ctx, companyID, owner, []int16{bizType}, bizIDs, nil)
 		if err != nil {
 			return err
 		}
@@ -426,25 +426,25 @@ var errNoNotification = fault.New(fault.NotFound, fault.NotificationNotFound)
 
 // Filter says which notifications to list; nil means any.
 type Filter struct {
-	CompanyID *int64
-	BizType   *int16
-	BizID     *int64
-	Channel   *string
-	Before    int64
-	Limit     int
+	Viewer  task.Viewer
+	BizType *int16
+	BizID   *int64
+	Channel *string
+	Before  int64
+	Limit   int
 }
 
 // List gives notifications, newest first.
 func (s *Service) List(ctx context.Context, f Filter) ([]dbq.NotificationListRow, error) {
 	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{
-		CompanyID: f.CompanyID, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, BeforeID: f.Before, PageLimit: int32(f.Limit),
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, BeforeID: f.Before, PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list notifications", err, nil)
 }
 
 // Get gives one notification and what became of each person's message. Fault: notification.not_found.
-func (s *Service) Get(ctx context.Context, companyID *int64, id int64) (dbq.NotificationListRow, []dbq.NotificationPeopleRow, error) {
-	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: companyID, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
+func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (dbq.NotificationListRow, []dbq.NotificationPeopleRow, error) {
+	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if err != nil {
 		return dbq.NotificationListRow{}, nil, fmt.Errorf("get notification: %w", err)
 	}
@@ -455,14 +455,18 @@ func (s *Service) Get(ctx context.Context, companyID *int64, id int64) (dbq.Noti
 	return rows[0], people, postgres.Wrap("get recipients", err, nil)
 }
 
-// Contact is how a user is reached; an empty field is none.
+// Contact is how a user is reached. Of one that is there, a nil field stays as it is, and an empty one is cleared.
 type Contact struct {
-	UserID, Phone, DingTalkName, WeChatOpenID, Email string
+	UserID                                   string
+	Phone, DingTalkName, WeChatOpenID, Email *string
 }
 
-// PutContacts adds contacts and replaces those that are there, all or none, and returns how many. Faults: request.invalid.
+// PutContacts adds contacts and changes those that are there, all or none, and returns how many. Faults: request.invalid.
 func (s *Service) PutContacts(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
-	p := dbq.ContactPutParams{CompanyID: companyID}
+	p := dbq.ContactChangeParams{CompanyID: companyID}
+	give := func(texts *[]string, given *[]bool, text *string) {
+		*texts, *given = append(*texts, orEmpty(text)), append(*given, text != nil)
+	}
 	seen := map[string]bool{}
 	for i, c := range contacts {
 		field := func(name string) string { return fmt.Sprintf("contacts.%d.%s", i, name) }
@@ -470,23 +474,33 @@ func (s *Service) PutContacts(ctx context.Context, companyID int64, contacts []C
 			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
 		}
 		seen[c.UserID] = true
-		if c.Phone != "" {
-			var err error
-			if c.Phone, err = phone.Normalise(field("phone"), c.Phone); err != nil {
+		if orEmpty(c.Phone) != "" {
+			number, err := phone.Normalise(field("phone"), *c.Phone)
+			if err != nil {
 				return 0, err
 			}
+			c.Phone = &number
 		}
-		if c.Email != "" {
-			if a, err := mail.ParseAddress(c.Email); err != nil || a.Address != c.Email {
+		if email := orEmpty(c.Email); email != "" {
+			if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
 				return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
 			}
 		}
-		p.UserIds, p.Phones = append(p.UserIds, c.UserID), append(p.Phones, c.Phone)
-		p.DingtalkNames, p.WechatOpenids = append(p.DingtalkNames, c.DingTalkName), append(p.WechatOpenids, c.WeChatOpenID)
-		p.Emails = append(p.Emails, c.Email)
+		p.UserIds = append(p.UserIds, c.UserID)
+		give(&p.Phones, &p.PhonesGiven, c.Phone)
+		give(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
+		give(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
+		give(&p.Emails, &p.EmailsGiven, c.Email)
 	}
-	n, err := s.q.ContactPut(ctx, p)
-	return int(n), postgres.Wrap("put contacts", err, nil)
+	var n int64
+	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{CompanyID: companyID, UserIds: p.UserIds}); err != nil {
+			return fmt.Errorf("add contacts: %w", err)
+		}
+		n, err = s.q.ContactChange(ctx, p)
+		return postgres.Wrap("change contacts", err, nil)
+	})
+	return int(n), err
 }
 
 // Contacts gives contacts by user id, those after after.

@@ -112,7 +112,7 @@ func (s *Service) sendOnce(ctx context.Context, id int64, m Once, origin task.Or
 
 // OnceFilter says which messages to list; nil means any.
 type OnceFilter struct {
-	CompanyID    *int64
+	Viewer       task.Viewer
 	BusinessType *string
 	BusinessID   *int64
 	Status       *int16
@@ -123,14 +123,14 @@ type OnceFilter struct {
 // SentOnce lists messages, newest first (S2.4).
 func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
-		CompanyID: f.CompanyID, BusinessType: f.BusinessType, BusinessID: f.BusinessID, SendStatus: f.Status, BeforeID: f.Before,
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BusinessType: f.BusinessType, BusinessID: f.BusinessID, SendStatus: f.Status, BeforeID: f.Before,
 		PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list messages", err, nil)
 }
 
 // OnceStatistics counts messages by template type (S2.4).
-func (s *Service) OnceStatistics(ctx context.Context, companyID *int64) ([]dbq.SubscribeStatisticsRow, error) {
-	rows, err := s.q.SubscribeStatistics(ctx, companyID)
+func (s *Service) OnceStatistics(ctx context.Context, viewer task.Viewer) ([]dbq.SubscribeStatisticsRow, error) {
+	rows, err := s.q.SubscribeStatistics(ctx, dbq.SubscribeStatisticsParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner})
 	return rows, postgres.Wrap("count messages", err, nil)
 }

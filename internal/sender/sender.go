@@ -302,9 +302,9 @@ func (s *Service) GetCompany(ctx context.Context, no string) (dbq.CompanyListRow
 	return one(rows, err, "get company", errNoCompany)
 }
 
-// ListCompanies lists companies.
-func (s *Service) ListCompanies(ctx context.Context, p Page) ([]dbq.CompanyListRow, error) {
-	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: p.Before, PageLimit: int32(p.Limit)})
+// ListCompanies lists companies; only is the one that the caller may see, or nil.
+func (s *Service) ListCompanies(ctx context.Context, only *int64, p Page) ([]dbq.CompanyListRow, error) {
+	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: p.Before, ID: only, PageLimit: int32(p.Limit)})
 	return rows, postgres.Wrap("list companies", err, nil)
 }
 
@@ -576,18 +576,18 @@ func (s *Service) CreateSender(ctx context.Context, p dbq.SenderCreateParams) (d
 	if err != nil {
 		return dbq.SenderListRow{}, err
 	}
-	return s.GetSender(ctx, p.SenderNo)
+	return s.GetSender(ctx, nil, p.SenderNo)
 }
 
-// GetSender returns one sender, or the fault sender.not_found.
-func (s *Service) GetSender(ctx context.Context, no string) (dbq.SenderListRow, error) {
-	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: math.MaxInt64, SenderNo: &no, PageLimit: 1})
+// GetSender returns one sender, or the fault sender.not_found; with a company only one that its routes name.
+func (s *Service) GetSender(ctx context.Context, company *int64, no string) (dbq.SenderListRow, error) {
+	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: math.MaxInt64, SenderNo: &no, CompanyID: company, PageLimit: 1})
 	return one(rows, err, "get sender", errNoSender)
 }
 
-// ListSenders lists senders; status may be nil.
-func (s *Service) ListSenders(ctx context.Context, status *string, p Page) ([]dbq.SenderListRow, error) {
-	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: p.Before, Status: status, PageLimit: int32(p.Limit)})
+// ListSenders lists senders; status may be nil. With a company, only those that its routes name.
+func (s *Service) ListSenders(ctx context.Context, company *int64, status *string, p Page) ([]dbq.SenderListRow, error) {
+	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: p.Before, CompanyID: company, Status: status, PageLimit: int32(p.Limit)})
 	return rows, postgres.Wrap("list senders", err, nil)
 }
 
@@ -600,7 +600,7 @@ func (s *Service) UpdateSender(ctx context.Context, p dbq.SenderUpdateParams) (r
 			}
 		}
 		n, err := s.q.SenderUpdate(ctx, p)
-		row, err = updated(n, err, "update sender", func() (dbq.SenderListRow, error) { return s.GetSender(ctx, p.SenderNo) })
+		row, err = updated(n, err, "update sender", func() (dbq.SenderListRow, error) { return s.GetSender(ctx, nil, p.SenderNo) })
 		return err
 	})
 	return row, err
@@ -611,7 +611,7 @@ func (s *Service) DeleteSender(ctx context.Context, no string) error {
 	defer s.known.Remove(no)
 	return s.change(ctx, func(ctx context.Context) error {
 		n, err := s.q.SenderDelete(ctx, no)
-		return deleted(n, err, "delete sender", func() (dbq.SenderListRow, error) { return s.GetSender(ctx, no) })
+		return deleted(n, err, "delete sender", func() (dbq.SenderListRow, error) { return s.GetSender(ctx, nil, no) })
 	})
 }
 
@@ -623,7 +623,7 @@ func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, re
 		if !postgres.IsNoRows(err) {
 			return postgres.Wrap("change balance", err, nil)
 		}
-		if _, err := s.GetSender(ctx, no); err != nil {
+		if _, err := s.GetSender(ctx, nil, no); err != nil {
 			return err
 		}
 		return fault.InvalidField("change", fault.BelowZero, nil)
@@ -631,12 +631,12 @@ func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, re
 	return entry, err
 }
 
-// Ledger lists the changes of a balance, newest first. Fault: sender.not_found.
-func (s *Service) Ledger(ctx context.Context, no string, p Page) ([]dbq.SenderLedger, error) {
-	if _, err := s.GetSender(ctx, no); err != nil {
+// Ledger lists the changes of a balance, newest first; with a company, without the attempts of others. Fault: sender.not_found.
+func (s *Service) Ledger(ctx context.Context, company *int64, no string, p Page) ([]dbq.SenderLedger, error) {
+	if _, err := s.GetSender(ctx, company, no); err != nil {
 		return nil, err
 	}
-	rows, err := s.q.SenderLedgerList(ctx, dbq.SenderLedgerListParams{SenderNo: no, BeforeID: p.Before, PageLimit: int32(p.Limit)})
+	rows, err := s.q.SenderLedgerList(ctx, dbq.SenderLedgerListParams{SenderNo: no, CompanyID: company, BeforeID: p.Before, PageLimit: int32(p.Limit)})
 	return rows, postgres.Wrap("read ledger", err, nil)
 }
 
@@ -683,7 +683,7 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 	if err != nil {
 		return row, err
 	}
-	return s.GetRoute(ctx, id)
+	return s.GetRoute(ctx, nil, id)
 }
 
 // notThere makes of the fault of something that a field names the fault of that field.
@@ -694,15 +694,15 @@ func notThere(err error, missing *fault.Error, field string) error {
 	return err
 }
 
-// GetRoute returns one route, or the fault route.not_found.
-func (s *Service) GetRoute(ctx context.Context, no int64) (dbq.RouteListRow, error) {
-	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: math.MaxInt64, RouteNo: &no, PageLimit: 1})
+// GetRoute returns one route, or the fault route.not_found; with a company only one of its own.
+func (s *Service) GetRoute(ctx context.Context, company *int64, no int64) (dbq.RouteListRow, error) {
+	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: math.MaxInt64, RouteNo: &no, CompanyID: company, PageLimit: 1})
 	return one(rows, err, "get route", errNoRoute)
 }
 
-// ListRoutes lists routes; company and sender may be nil.
-func (s *Service) ListRoutes(ctx context.Context, companyNo, senderNo *string, p Page) ([]dbq.RouteListRow, error) {
-	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: p.Before, CompanyNo: companyNo, SenderNo: senderNo, PageLimit: int32(p.Limit)})
+// ListRoutes lists routes; companyNo and senderNo may be nil. With a company, only its own.
+func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, senderNo *string, p Page) ([]dbq.RouteListRow, error) {
+	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: p.Before, CompanyID: company, CompanyNo: companyNo, SenderNo: senderNo, PageLimit: int32(p.Limit)})
 	return rows, postgres.Wrap("list routes", err, nil)
 }
 
@@ -710,7 +710,7 @@ func (s *Service) ListRoutes(ctx context.Context, companyNo, senderNo *string, p
 func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row dbq.RouteListRow, err error) {
 	err = s.change(ctx, func(ctx context.Context) error {
 		n, err := s.q.RouteUpdate(ctx, p)
-		row, err = updated(n, err, "update route "+strconv.FormatInt(p.RouteNo, 10), func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, p.RouteNo) })
+		row, err = updated(n, err, "update route "+strconv.FormatInt(p.RouteNo, 10), func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, p.RouteNo) })
 		return err
 	})
 	return row, err
@@ -720,6 +720,6 @@ func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	return s.change(ctx, func(ctx context.Context) error {
 		n, err := s.q.RouteDelete(ctx, no)
-		return deleted(n, err, "delete route", func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, no) })
+		return deleted(n, err, "delete route", func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) })
 	})
 }

@@ -27,9 +27,9 @@ func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) 
 	return s
 }
 
-// Tasks counts the tasks by state, exactly and however many there are (S0.13).
-func (s *Service) Tasks(ctx context.Context) (dbq.TaskStatisticsRow, error) {
-	row, err := s.q.TaskStatistics(ctx)
+// Tasks counts the tasks of a company, or of all if company is nil, by state, exactly and however many there are (S0.13).
+func (s *Service) Tasks(ctx context.Context, company *int64) (dbq.TaskStatisticsRow, error) {
+	row, err := s.q.TaskStatistics(ctx, company)
 	return row, postgres.Wrap("count tasks", err, nil)
 }
 
@@ -83,7 +83,7 @@ func (c depthCollector) Describe(out chan<- *prometheus.Desc) { out <- depthDesc
 func (c depthCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	row, err := c.stats.Tasks(ctx)
+	row, err := c.stats.Tasks(ctx, nil)
 	if err != nil { // the scrape goes on without these; the pool's gauges show why
 		return
 	}

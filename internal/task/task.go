@@ -485,13 +485,16 @@ func (s *Service) LogRefused(ctx context.Context, raw []byte, origin Origin, sta
 	return postgres.Wrap("log refused submission", s.q.SubmissionRefused(ctx, row), nil)
 }
 
-// Viewer narrows what a call may see to the tasks that one user submitted; nil sees every task. Others' tasks are to it
-// as if they were not there.
-type Viewer = *string
+// Viewer narrows what a call may see: to what one user submitted, to what one company owns; the zero Viewer sees everything.
+// What it does not see is to it as if it were not there.
+type Viewer struct {
+	Owner     *string
+	CompanyID *int64
+}
 
 // Get returns one task, or the fault task.not_found (S0.2).
 func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, error) {
-	row, err := s.q.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer})
+	row, err := s.q.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
@@ -515,13 +518,13 @@ func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Task, error) {
 	}
 	if recipient != nil {
 		rows, err := s.q.TaskListByRecipient(ctx, dbq.TaskListByRecipientParams{
-			Recipient: *recipient, Owner: f.Viewer, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
+			Recipient: *recipient, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
 			CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit),
 		})
 		return rows, postgres.Wrap("list tasks of a recipient", err, nil)
 	}
 	rows, err := s.q.TaskList(ctx, dbq.TaskListParams{
-		Owner: f.Viewer, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
+		Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
 		CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list tasks", err, nil)
@@ -542,7 +545,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq
 	if err != nil {
 		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
 	}
-	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer, RequestData: detail})
+	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer.Owner, RequestData: detail})
 	if postgres.IsNoRows(err) {
 		if _, err := s.Get(ctx, viewer, id); err != nil {
 			return dbq.Task{}, err

@@ -127,17 +127,17 @@ func (s *Service) Active(ctx context.Context, companyID int64) (dbq.Template, er
 	return row, postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
 }
 
-// CreateDefault stores what to send to a phone number by default. A number that has one already, however it is written,
+// CreateDefault stores what a company's users send to a phone number by default. A number that has one already, however it is written,
 // gives the fault default_content.exists.
-func (s *Service) CreateDefault(ctx context.Context, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
+func (s *Service) CreateDefault(ctx context.Context, companyID int64, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
 	recipient, err := phone.Normalise("phone_number", number)
 	if err != nil {
 		return dbq.DefaultContent{}, err
 	}
 	row, err := s.q.DefaultContentCreate(ctx, dbq.DefaultContentCreateParams{
-		PhoneNumber: number, Recipient: recipient, Content: content, UseTemplate: useTemplate,
+		CompanyID: companyID, PhoneNumber: number, Recipient: recipient, Content: content, UseTemplate: useTemplate,
 	})
-	if postgres.Violates(err, "default_contents_recipient_key") {
+	if postgres.Violates(err, "default_contents_company_id_recipient_key") {
 		return row, fault.New(fault.Conflict, fault.DefaultContentExists)
 	}
 	return row, postgres.Wrap("create default content", err, nil)
@@ -149,15 +149,15 @@ func (s *Service) GetDefault(ctx context.Context, id int64) (dbq.DefaultContent,
 	return row, postgres.Wrap("get default content", err, errDefaultNotFound)
 }
 
-// ListDefaults returns up to limit default contents with smaller ids than before, newest first; of one number if number
-// is not nil.
-func (s *Service) ListDefaults(ctx context.Context, number *string, before int64, limit int) ([]dbq.DefaultContent, error) {
+// ListDefaults returns up to limit default contents with smaller ids than before, newest first; of one company and
+// one number if these are not nil.
+func (s *Service) ListDefaults(ctx context.Context, companyID *int64, number *string, before int64, limit int) ([]dbq.DefaultContent, error) {
 	recipient, err := phone.NormaliseFilter("phone_number", number)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := s.q.DefaultContentList(ctx, dbq.DefaultContentListParams{
-		BeforeID: before, Recipient: recipient, PageLimit: int32(limit),
+		BeforeID: before, CompanyID: companyID, Recipient: recipient, PageLimit: int32(limit),
 	})
 	return rows, postgres.Wrap("list default contents", err, nil)
 }
@@ -183,12 +183,12 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 	return deleted("delete default content", n, err, errDefaultNotFound)
 }
 
-// ConsumeDefault takes the default content of recipient, rendered if it asks for a template, and marks it as sent
+// ConsumeDefault takes the default content of a company for recipient, rendered if it asks for a template, and marks it as sent
 // (S0.9). It is consumed only if the transaction of ctx commits, and by one transaction only.
 func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string) (Text, error) {
-	row, err := s.q.DefaultContentConsume(ctx, recipient)
+	row, err := s.q.DefaultContentConsume(ctx, dbq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
 	if postgres.IsNoRows(err) {
-		exists, err := s.q.DefaultContentExists(ctx, recipient)
+		exists, err := s.q.DefaultContentExists(ctx, dbq.DefaultContentExistsParams{CompanyID: companyID, Recipient: recipient})
 		switch {
 		case err != nil:
 			return Text{}, fmt.Errorf("look for default content: %w", err)
