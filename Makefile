@@ -13,6 +13,7 @@ RACE := $(if $(filter 1,$(CGO)),-race)
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 
+SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
 .PHONY: help run build demo test soak soak-mutants bench postgres generate verify lint schema test-clients node-tools
@@ -34,8 +35,9 @@ build: ## Build bin/lksms, one static binary
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
 	@$(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk
 
-soak: postgres ## Hurt two servers and their PostgreSQL for ten minutes and check that nothing is lost (SEED=n, DURATION=d)
+soak: postgres ## Hurt two servers and their PostgreSQL for ten minutes, and kill two under a model (SEED=n, DURATION=d)
 	@$(SOAK)
+	@$(SOAK_MODEL)
 
 soak-mutants: postgres ## Put known faults back into the code, one at a time, and see that the soak finds each
 	@$(SOAK) --mutants

@@ -70,11 +70,16 @@ var invariants = []invariant{
 			WINDOW w AS (PARTITION BY task_id ORDER BY id)
 		) s
 		WHERE s.next IS NOT NULL AND NOT EXISTS (
-			SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect = 'retry' AND e.created_at <= s.next_at
+			SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect IN ('retry', 'untried', 'troubled') AND e.created_at <= s.next_at
 		)`},
-	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1", `
+	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1, and a lease that was given back is none", `
 		SELECT s.task_id || ' ' || s.attempt FROM (
-			SELECT *, row_number() OVER (PARTITION BY task_id ORDER BY id) AS n FROM send_logs
+			SELECT l.*, 1 + count(*) FILTER (WHERE NOT l.is_released) OVER (
+				PARTITION BY l.task_id ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+			) AS n
+			FROM (
+				SELECT *, EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released') AS is_released FROM send_logs s
+			) l
 		) s
 		WHERE s.attempt <> s.n OR s.n > $1 + 1`},
 	{"a lease ends once, but for a late SUCCESS of a lease that ran out", `
@@ -84,7 +89,7 @@ var invariants = []invariant{
 			AND string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) <> 'recovered retry, reported success'`},
 	{"a task ends once, and nothing happens to it afterwards", `
 		SELECT f.task_id || ' ' || f.effect FROM ends f
-		WHERE f.effect <> 'retry' AND (
+		WHERE f.effect NOT IN ('retry', 'untried', 'troubled') AND (
 			EXISTS (SELECT FROM ends e WHERE e.task_id = f.task_id AND e.id > f.id)
 			OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = f.task_id AND s.created_at > f.created_at)
 		)`},
@@ -107,7 +112,8 @@ var invariants = []invariant{
 		SELECT 'scheduled ' || s.task_id FROM send_logs s JOIN tasks t USING (task_id) WHERE s.created_at < t.expect_send_time
 		UNION ALL
 		SELECT 'cancelled ' || c.task_id FROM cancelled c JOIN tasks t USING (task_id)
-		WHERE t.status <> 4 OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count)
+		WHERE t.status <> 4 OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count
+			AND NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released'))
 		UNION ALL
 		SELECT 'outside ' || s.app_id FROM send_logs s WHERE s.app_id NOT LIKE 'sender-%'`},
 	{"every report that was answered is in the log once", `

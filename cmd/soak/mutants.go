@@ -22,16 +22,16 @@ const (
 	queries  = "gen/dbq/dispatch.sql.go"
 	contents = "gen/dbq/template.sql.go"
 	dispatch = "internal/task/dispatch.go"
-	driving  = "internal/notify/push.go"
+	driving  = "internal/notify/deliver.go"
 )
 
 var mutants = []mutant{
 	{"F1", "a report changes a task whatever its state and whoever reports", []change{
-		{queries, "(t.status = 1 AND t.processing_app_id = i.app_id)", "(t.status BETWEEN 0 AND 3)"},
+		{queries, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))", "(h.task_status BETWEEN 0 AND 3)"},
 	}},
 	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
-		{queries, "(t.status = 1 AND t.processing_app_id = i.app_id)",
-			"(t.status = 1 AND t.processing_app_id = i.app_id) OR (t.status = 0 AND t.retry_count > 0 AND i.wants_retry)"},
+		{queries, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (",
+			"(h.task_status = 0 AND h.retry_count > 0 AND h.wants_retry) OR (h.task_status = 1 AND h.processing_app_id = h.app_id AND ("},
 	}},
 	{"F4", "the sweep looks first and writes afterwards, by id", []change{
 		{dispatch, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {

@@ -290,6 +290,7 @@ ORDER BY h.place;
 
 -- TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
 -- app holds it now, or, for a SUCCESS, when its app was the last to hold it, its lease ran out and nobody was given it since.
+-- lease_until decides whether a FAILED is in time, also where no sweep has taken the lease back yet.
 -- Anything else only writes the log: ignored where the app once held the task (a repeat, or too late), refused where it
 -- never did. The log names the lease that was ended, also where the report did not. A lease_id of 0 is none.
 -- A task that is not there gives no row. What a provider calls the message is kept also where the report came too late: it
@@ -309,13 +310,18 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.recipient, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
-        (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
-            (t.status = 1 AND t.processing_app_id = i.app_id)
-            OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
-        ) AS settles
+    SELECT i.*, t.recipient, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
+        t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+),
+judged AS (
+    SELECT h.*,
+        (h.lease_id IS NULL OR h.lease_id = h.held_lease_id) AND (
+            (h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
+            OR (h.task_status = 0 AND h.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = h.held_lease_id) = h.app_id)
+        ) AS settles
+    FROM held h
 ),
 verdict AS MATERIALIZED (
     SELECT h.*,
@@ -333,7 +339,7 @@ verdict AS MATERIALIZED (
             ) THEN 'ignored'
             ELSE 'refused'
         END AS effect
-    FROM held h
+    FROM judged h
 ),
 settled AS (
     UPDATE tasks t
@@ -378,6 +384,48 @@ accepted AS (
     WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
+
+-- TaskRelease gives leases of app_id back whose messages the provider cannot have got: each task is PENDING again with the attempts that
+-- it had, and names them. Either it was not tried (is_tried is false), and keeps its place in the queue, or the sender was in trouble when
+-- it was tried. Such a task keeps its place for once, for the other senders of its route; after that it waits for longer and longer, so
+-- that one message which brings its sender into trouble does not stand before all others. It keeps its rank in any case.
+-- A lease that ran out is the sweep's. task_ids are in ascending order.
+-- name: TaskRelease :many
+WITH input AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id, unnest(@are_tried::boolean[]) AS is_tried,
+        unnest(@reasons::text[]) AS reason, @delay::interval AS delay, @delay_most::interval AS delay_most
+),
+held AS MATERIALIZED (
+    SELECT i.*, t.status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until, clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+),
+given AS MATERIALIZED (
+    SELECT h.*, CASE WHEN h.is_tried AND n.troubles > 0
+        THEN h.at + least(h.delay_most, h.delay * power(2, n.troubles - 1)) END AS again_at
+    FROM held h
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS troubles
+        FROM (SELECT FROM report_logs r WHERE r.task_id = h.task_id AND r.effect = 'troubled' LIMIT 20) r
+    ) n
+    WHERE h.status = 1 AND h.processing_app_id = @app_id::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+),
+put AS (
+    UPDATE tasks t
+    SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
+        lane = CASE WHEN g.again_at IS NULL THEN t.lane END,
+        due_at = coalesce(g.again_at, t.due_at),
+        updated_at = g.at
+    FROM given g
+    WHERE t.task_id = g.task_id
+),
+logged AS (
+    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect, error_message)
+    SELECT g.task_id, @app_id::text, g.lease_id, 'released', g.at, CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+        nullif(left(g.reason, 500), '')
+    FROM given g
+)
+SELECT g.lease_id::bigint AS lease_id FROM given g ORDER BY g.task_id;
 
 -- TaskExpired looks for up to batch_size leases that ran out, the oldest first, and passes over those that failed.
 -- name: TaskExpired :many

@@ -227,7 +227,9 @@ const (
 	EffectRefused     ReportEffect = "refused"
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
+	EffectTroubled    ReportEffect = "troubled"
 	EffectUndelivered ReportEffect = "undelivered"
+	EffectUntried     ReportEffect = "untried"
 )
 
 // Valid indicates whether the value is a known member of the ReportEffect enum.
@@ -251,7 +253,11 @@ func (e ReportEffect) Valid() bool {
 		return true
 	case EffectSuccess:
 		return true
+	case EffectTroubled:
+		return true
 	case EffectUndelivered:
+		return true
+	case EffectUntried:
 		return true
 	default:
 		return false
@@ -333,6 +339,24 @@ func (e SendType) Valid() bool {
 	case Realtime:
 		return true
 	case Scheduled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SenderRestState.
+const (
+	RestHalfOpen SenderRestState = "half_open"
+	RestOpen     SenderRestState = "open"
+)
+
+// Valid indicates whether the value is a known member of the SenderRestState enum.
+func (e SenderRestState) Valid() bool {
+	switch e {
+	case RestHalfOpen:
+		return true
+	case RestOpen:
 		return true
 	default:
 		return false
@@ -467,6 +491,7 @@ const (
 	EventReceipt   TimelineEventEvent = "receipt"
 	EventReceived  TimelineEventEvent = "received"
 	EventRecovered TimelineEventEvent = "recovered"
+	EventReleased  TimelineEventEvent = "released"
 	EventRepeated  TimelineEventEvent = "repeated"
 	EventReported  TimelineEventEvent = "reported"
 )
@@ -485,6 +510,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReceived:
 		return true
 	case EventRecovered:
+		return true
+	case EventReleased:
 		return true
 	case EventRepeated:
 		return true
@@ -1689,7 +1716,8 @@ type ReportBatchResponse struct {
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 // no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-// and `undelivered`: what a provider told of it.
+// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -1744,7 +1772,8 @@ type ReportedItem struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -1973,6 +2002,9 @@ type Sender struct {
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
+	// Rest Why a driven sender rests, and until when; null while all is well
+	Rest *SenderRest `json:"rest"`
+
 	// SeenAt When it last polled; up to ten minutes late where no route names it
 	SeenAt *time.Time `json:"seen_at"`
 
@@ -2145,6 +2177,20 @@ type SenderResponse struct {
 	Message Message `json:"message"`
 	Data    Sender  `json:"data"`
 }
+
+// SenderRest The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
+type SenderRest struct {
+	// Openings How often it opened since something last got through
+	Openings int64 `json:"openings"`
+
+	// Reason What the provider said, its code first
+	Reason string          `json:"reason"`
+	State  SenderRestState `json:"state"`
+	Until  time.Time       `json:"until"`
+}
+
+// SenderRestState defines model for SenderRest.State.
+type SenderRestState string
 
 // SenderSign Goes before a text that has no signature of its own
 type SenderSign = string
@@ -2532,7 +2578,8 @@ type TimelineEvent struct {
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
 	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it.
+	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
+	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
 	// Event `repeated`: it was submitted again, by its `dedup_key`
@@ -2540,7 +2587,7 @@ type TimelineEvent struct {
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message What the sender said
+	// Message What the sender said, or why the lease was given back
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted it
@@ -3454,7 +3501,7 @@ type ClientInterface interface {
 
 	// ListEvents What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3916,7 +3963,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -3933,7 +3980,7 @@ type ClientInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -4757,7 +4804,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 
 // ListEvents What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5799,7 +5846,7 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -5826,7 +5873,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -10862,7 +10909,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListEventsWithResponse What operators should know afterwards, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11374,7 +11421,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -11391,7 +11438,7 @@ type ClientWithResponsesInterface interface {
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-	//   A FAILED that comes so late changes nothing.
+	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 	//
@@ -20869,7 +20916,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 
 // ListEventsWithResponse What operators should know afterwards, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21729,7 +21776,7 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -21752,7 +21799,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
 //   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
-//     A FAILED that comes so late changes nothing.
+//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
 //
@@ -48259,308 +48306,316 @@ var swaggerSpec = []string{
 	"he9tffPp8+18IE8sYfk+1e3ecvI+FtMsr99gh66vlUqruK7zdyY1r/XdDdMpC6HbNd8P0/NBp2PBHPNB",
 	"GDDFPKwSn48JXLaFMnurkeDZIT8ESB6iZJW0QANoNbCOqpbk4cHhnbuHH1ZJiz3r0aHS8P4He3fvHdwJ",
 	"ToSQUN+VM0Ui1tFV0uJdIWN4iBJ0tVgnsSQIbyyk7hkZIBlkzDpD5cdlWADCp/RYFPqh7prOJt/00Xlm",
-	"xGNnbobBDnicHmqSuwv253MWV0krZBEHItA6EbBAQ5F81cD8VZrEyoCjG9KAqycilT+aY6ZCRcrcXrto",
-	"RlTElYFfYcKVoNJOBebZMYP/yw4Ciuknn8o5F/B0JNGB+NnHBeLHR3aA+OkgNUz85q4frHveDRk/Z5Ka",
-	"bBtu+Pj5TmoS+M3j9FT8YV5LjeopD0Gu6xu3bzclctyopWVRiHs4YwNdKReTVCARzoapgF+dwwSkHSg+",
-	"zESoAoKJSKQdUd4HIKOwAMRiMTASdKPOkYk8JqEVjYxUp0jPQatoCTJnFlLl0cHxo2807xzc2/tGEZbK",
-	"zvYs8ahU8r/qyWEUNgusF168tLQAKR9XZCRj0E8k/ozwILn46wVDSEuXpbw+eOKXTnMpBN2yt2FmrmCm",
-	"76lF2iZHj/f3D46OArJj1ymhcNvBzrJhzLZXT4zwcyq+OMtLp3O5AAyAzcIWtOIBGUEaFz1jIiA0Ukbm",
-	"SmDdgBO5vZ7tTc/1agLegFOYnUASLCIKsdCIO/kBOUhb50utfjXSPKTY+5DpeDUAcy9xzJ+olU5Whz0v",
-	"gbSWxpS4eFQ7WKH8hdXx+H4S7JQd6QdGP0Rl1yI1xIyEMT9nAkUcQyddugXgjnSGcZoGBRYu2GXFm3M3",
-	"6vF2j1AP5mZ0UsevEtDVpH6BIVmeXygWg7KvSFuKDu8OYytxWN3ik3qwE9wI6rVgpxbcrAX1W7WnwYys",
-	"9TRmy625loA04m4hLfW34ZHEoLtEujpFbBWzpIgriEl1fS5KSkSmySPXDHzApsyfj7A58+ceNgljGGp2",
-	"URXr3fPzEbaWCMlwXvIy9vA0UIqD3yxrAfX2k/lz90KXkvFcknFkninNPzHu5s0qxA9nqaAutt+CiQpS",
-	"mV0NslXOkn1IleyHpU4Fyy1XpRGGul4fLnS5didu0uuKXlwkFFfuxrXzuYhqUZd4aS+zPP/kLctfonWW",
-	"5nfPz8SlKVUmvBinZgXq/1qR89Up6SzymUz1afHBWCvBWz+xe+JXeBoQGT0XEPbO0TaGQuOwjwqP16LM",
-	"YxC0uUvqBTnw+ah+85LM01c+1yhiSUdStAIZtRk0QJhqOc8IktcpoP8d8U9ztI39xOiDeRngJ3NJcygw",
-	"2EBWhe3MXYVFjTJGSF3BYG9PRnleZvq7EHu97znvNKZmta4rd8SEXr+pPr2cS+eGzqhSV1iRzuHayBhs",
-	"8sRohs6R6rL4kwzhycCEFeyamXSzgviDNo2iVNqpub+4lFDe3tcLsdV2OoRaKH4zAXbO4gZBfVAzm3MW",
-	"JL5sC0XAyKkMx0TRsQq8VzjlRQbcZwwHALifUWAr/qXD21tVcmjdDdAsV+QPhmHX9CrYqAHuYHAp2B1A",
-	"B8PE8potcH4HlQ05AHvSVr12fXtrQMF0NztMaoVtQcA3cL/PhTfBLbEa1HJx49mCGtMdOdPGqv2sIPus",
-	"UO8zXc4jJ/25b4630qlQiwx4Rh3OMSVpxNGA3LDfptOkAnILvvXoo7ukb/ZnGHcBBrRHLTMEnzPYgmJn",
-	"7QF47/5UHALYbD1Hur2wkf1CsESuHhdEyWHczrUv8naPqLHSrI/Hsy37DMsoTMNLrnAfteUIkxEnzrIn",
-	"O2Qsh5AYD5ED8dgaDce7drfhVDjYTJuDOt9FsZ5StfPGMat0bTEbXZuo4JjL2kWFYogaQ7gdRA0TOsGn",
-	"mcCbWdZFk/R+hD1Vgux3OvNFyndjviyAXY4ZjQwlbwVpuSOw5e+GmgDparNd0vIFjlrEVaQzJKMDQTK2",
-	"2EkCLgRxdKSl+qrqX2xCII3zXLYCMhQRUxkoPRAHyKjH0o57N0ijI/qiR3koz7ay0bR3Cu31eSWFqDrz",
-	"qgPEHICIAnnGVfLAp3un0o+JHvE2c8oFfChZFeucxYYTxvaaNPP8WB/Esm/9xlpaD9Zy1Q9SxSmWeHtR",
-	"2J8O7y4R6grCWMzNkgvGQlUlR6wdG0HQufCJYjQCcS6EGFEBUMVf+cpXWrt2OyAEJuJn3hnPxkTpdG2p",
-	"5AYvBXttz3ZzvmqWqvmD5cYwdXKGqxt3egS5/KfMzggB2alZnI6MM3kRKT7BVRMrXhW3zzV6WCFfDpsV",
-	"Emtn4UWjYozCs+zsErNLs+uZB5UzW2hwfsmsj82TPooiFa0wu+pBqjyMedmXC5gLgY/Py1FTjbg1sE5w",
-	"bhuoYe8FnKhTFmHYMXeX2wUvQeW6WbaKUsKYGY8FjZ8LFj9ycRtugCjXhE6+6HG1+oAcivrMGvCpYuLO",
-	"RE7PKYemV4MYZUwU19HkGr2oGL67a0u4aSZsvQcFkWkWB9afY+CPE9E1Cw4K7EJNZQ1Ms492Yotazjib",
-	"pPvmrAD1+jSE5VOFC+Ii/6hy0R/LT7YETCTeX1/+9MLNybb9LIZGYSbsg44XnxNGHduIidyU2IJFSKXI",
-	"8j5rfirF3O0+5n32TfOcy5o12rkukiJc5REspxGzOft24fAfZRLIwkvwsE7I02nHp6vu5mFEgH+kHKDW",
-	"IZrwsiy/9RzATjC9d5OsxSOEZC50pn5TihpneIWXYFJMO4/wJRQsnV7upcvMIZk41/ni37Ie4BSLnZbp",
-	"6WDQwsQMDJGEWCqViW5pRbLbCkjLqBGaRmfmb0nNvyPW7lFt/mJ9yiPzR0/rwZbqq1bGKEAHgwWrOdCt",
-	"T4scZDif9bq0sc+1+7RT3a7o1LbazpV7td2MLsKt/cZoEqtoBRuxfSO2X7rYvopY+xoKiUvJbMtEsrwo",
-	"pHBLAjAU1Qj1Ve2cUAuFszWPIrj4u94rGCAloqD1aFeVffVD9XaaeDaEeUOY31rCvLi94e0g5fNUzKcz",
-	"iPZ69Ykr0CXyq0d8mPLvUvTuppLkswjghkavE987cyJyyj8lILst2em0iIwh4xVSRadIS8pR5OEdIVWO",
-	"l8/FxAEh0CP+CY24I2Sb8iPPx6FuU9HU9IzlA75n7u60+UZoHhXaRVXiYLORf6Xr2YwKAgqPLbyRaRwY",
-	"WMlY+l5R1NAZYwMI1unEsp/2ePvNsfuibI0MIZvfGkpN8c/O0NlwIhukB/7LJp7gktv4pDfGjXvSGz/y",
-	"HT3pjQ/l12xX8OED29mT3vjI9fekN0aX6fu2x1lEx291wa3Uy6fJuai8CezqlRLhfKRfUNqyoNeeBec7",
-	"XY1Sz8Q+PTYimRcMfGr9/KKBy6TIdbigUXNulKA1GBu5/5TZ0AEPMtEydLo1sY8zQswvKB9vDbXgyubw",
-	"pSF5JiJnfU3nuZx2uvrzi6DyrSEbzj1XWVggszQlrk9fJW9MzBM7xWaC9BRmzX0fjPErG9femAUrXIh1",
-	"SnPJDNYnz6XWYWkEKlcGfWZC6O15yaC+wUyZ9QtqM1PJfbU2C4KLCuggzYQxeUC12GYBp6OeMnFNFoON",
-	"q8CZX1DM6fNQGPmKPD7evww4qSOrjOXAT9C4y2KEgnNoYVyQiCuNWG1ckcFQ9VholF34PddZmqz07ert",
-	"9Gpv2S+mvKdHPjAzcQZhOGaTLuIRmhN+aRgLV5q3VREscxN8wiXTYgcYM9cUbJS8N4G5jBg6sHqIbGM9",
-	"e2XLNrg+EKZjXi8QX02F66RkF7FsM6VML4vM3rkiy78zGf85tXz5080Z4WTvQXb7cumg3/s1EvzkvK2V",
-	"5IP8dFd05PQUMwfneZGU5vH3y9RXwTec1Wo2snu6+eyrWUPv7Gld7A6WU1+SNc1RYNa3tT5IOWfqebHl",
-	"d+IxiYei4VLVrGsAoCcslbChgkb3RA5ESRLfkGPiz6S4FvQG4R74YGBRg7kC2CCxeHWJpTWsi9eWPMyY",
-	"QyaVgtnJ+YQHKN3UIHQKR5LmWsgIDUMEKLUBaxC/qfKWqTgDxS58uYpIcbp+esEGQiy2R1g9qNbTFD2F",
-	"viiHuVvm2xlZNwc8qIiiYzLqOW8H12kUTyrGmI8aupXr03EBniee5Rn99pztQ/VkrBMLCNdw0NUMnAs1",
-	"czoSfWoIix3AF20qvDS0QJRFUWH9FRXl7MgPIB+QC0JJ6M/ItNkLTDuVRh0dnCFvF5+NKmkBwYCsslbq",
-	"nLcTMsI1EXLknxxRrlsNOOMuKhn0vjBAwchcIrOI6XdOWTMRqxs2TcpI1jHkjvnnEN4JAQQxhzAb8djy",
-	"qYmtIAHTSVerYVGkqgRkeT88a1xCyFn4s5oyOybzrwSVZIr+Q3rs/kscaE6OQSG0l49oy9KxPL5gTkMe",
-	"S5hB+aBRpFgJiJCy9G7XJmBm0tLA8cW6XAh0R2aiyFNYNpcPfePBBJd5a1ymOCpWNgR5OoUdnToDqwE1",
-	"mv1KoySaz5MYiW64Xhib3kM33HcA0S6cCu1PzX3ICtIy3fX1PhBePiO0VMLpReSSLtcG+rUL/CCPzdfI",
-	"dD0Jw7y3FQK/LzAztaheoTmHu0QKj15oYy4wMbSl+somXtEwjG0qVMwWEycgY6iGzUDlRcw9DYzef7uc",
-	"kJHS2RLAzpwE0rSMZFff5rjTJEqd65KVKCGCe2Y6QAr2duldjpkaRnoGGYEQe4veKWNiEafHRGG+d4kO",
-	"ZpTD3LOxwSmkuClbzAx1rVB2+qhAZPKCLQhOQUqI5aIdDcMpU0Zhz7PyFGw0O+xPbij+MikJ8x/0hqcL",
-	"Kum5kv8iSRDOSeFdvn5nbgIETeMsZNi8EWkN3cf6r2WFlQz5StehT8Xlw1pPVe6cIhT+gnm2lSXlxXHt",
-	"6RD6NDWYwgXypC91ISbB1jDyH3Ykh7FlOFSRSHY3L5Ye1szS6MfH+yQEDIlWE5G6KXl87+6dXaJg8OR0",
-	"THx3zjIKDWzXtnfq27V6s1b/6MOvbn/9+pPaN2597eY3P965f+PwvYe3H9WPF4yln1V/Z0JHMHNbb2S9",
-	"6XHtcfW+0xWj6kE6v/KYejOK9W7Y2jerOJPemsgDUicPHz0wnAY+5WAfB+Q62d873D+4lwFChjz7YCe4",
-	"vmyuPRwmn2UPnzzls18kWMnmk4dtNx8S0HWjGhynsBzyAOvsh5n7Y5vY9y8sm8tctggcV03a1vx8RjBT",
-	"KbnZQw+ki4KlVN3iymEFNuplmOvkHcwUB7MG7anBpdcgPeEgtW2LJW1N72JeoZJWApHXAv6uWMYi1qdj",
-	"66/cRWNMn1Fha5ScynD8jipfiT6LH7ZTq02TvWTQcwyzu6T1XEAZKrTrpCpYVckepOlC8FqHREwDTgkX",
-	"aEaExgISQjEqYK4BaVVtLYyt1i7YbcHG60pRxXIoQkBtEr7UFBp+yPtx+hEfjw3gUDTGoWYY9Kt/89PP",
-	"//Q7v/uv3//i53/4+V/84av//PPnho69+Kdfff/zP/npq+/+AmeVA8G1tGvTremaubLtdf2c2XZ8aG90",
-	"svbJqv/0J6/+7DcL1VcsucYXIhI4Cn71YoGf1cUk263Cf9bFIsoNDB/PYyBl3sfY/BczVnwVSNoLWeEc",
-	"N9uc3JI3cwdyC04XMemnM3ds3ZR1vVTVJUdkKOqe4vTaUY+Kbo/y5XTKa+8WZWmbLiMu2ME5yyuWXsJ0",
-	"2JaizWLBwrzmFxFkXdBMATyc85YnRXhOWZeKAH3m9XI2sCWLaZznikktdCmBf8xZNicRMk/Hk16wDAgW",
-	"FLhFiws2ZeRPMzn3pbPD+aJ5hZWroLGBLlupykzpUdK//ewHAZ/3/Ujcz2447nU/Jnw+XZnKfJEqTOX7",
-	"M0OcqMRUQnmZcCUsVKFhhqHYnmFrF86xAwOHKLwC9ndrLPd7n+8CQvtbkw9yLbAxmz5DFv9whik0b0i4",
-	"SSTxXs67FhP0Ck873N0iImUoxhUEAWWJ1VXGAR3LwcOZcKQpr40v8prAWcMWK8WlUKD8UXVGOjJeBDV0",
-	"+oo8VnmRID4lmWP4TnsYx2ZQiL8UkJ4cxgEJzSBESPpS6F5lUuQJ6bjkNTWtlXwUB1D2YRjXEkGOthc7",
-	"sgCm4prL29jHKhdsMIqa7WIVP5VLrBhzxUWt0t+AgNCwb7gBGpihhjIgxXZkTEY92SdCuseBBEB5uVwB",
-	"MGHI8x37i9ZOWMb4pJohV2YYYb7KENuSQrNx+SMLxzRopn2iM0lB6gKu4J0pI84+ds9dOsySH5Fdt1R1",
-	"uUyRhexxnFi47KYsi0ZkJn33zkQRjekC8gVFM/5VkbiJzZZX0+0wMjatG/Mw8bGb9VpiTI9rt8L4Tlc0",
-	"hgDRu3JDCM7mIowgCZGc0JUWMDZlqedE0M4witAbb0g+hKF2bMgtvDRPSVux9MxcojugSo1kPNfv/dA9",
-	"tz5CfVHwLeawrFq+dsJOz0WobCgScmctwUxNB4NsnT9rsUcl1LB0G2lCASzkAvNlZp3BY6hqjiKDQ5vB",
-	"mueKaJkdcLr8hBRsWg6ZllqWsjMUH9nX+EQuLgbM4dpPC4/rOpnR2hmRmHIFrJJB5jAnGnlXYyIa4gnl",
-	"elY4FaYPuirJNpQZ0xhsUgMGLgsp2C6pZW2wXv/amVts84mMwxu1uYXHFro6YPNtD81hPTLb5QCoFG/v",
-	"DXUehA/eaEgX1Iq4iwcxfVSQvYd3yRkbO20QPHouucI9C/VgbP4hNGazK6RIwJpcXdNBzCF10iVPKE1j",
-	"zcIkhFB2SOv9vaO7+829x8cfNb/SqlrI9z4wLTORZNY9rQeAc85ozOKP88rZ7Pk5ZNqBFyYbegHYUZ0c",
-	"6nnv46P7RwTRDNRkwB2U4fro+PhhgGHyMPu+WbKHUuluzI6+dg8WGMrbQCqPWRofPdw4EdauRAcDBbCd",
-	"WMCBqjMVIIOBFhPeUT0RJ+IrXzkAEvzVoweHLjre1uRh4pxFcsC+8pUGaT0/gat5gj7LE3dBTyqNE5eX",
-	"d1IJTuC6nlQa1Wr1RatK9gQBxAO3m4r22YlwDScJN2bi1ngEoF2mqxayDKzVA61UY0aVFOYH8/BpxJII",
-	"6EEsuzHtw407jamA9dk9EfbNDmdRqFoW5RmL8JqvbBoQtbgGsPjxOF0Fwx8+QzwhWo6EkimAUAtZO6Kp",
-	"mMgqadl1aSFUAteaiRRGQmA2dL/HBVPMnNYD0Y246pHT8Ylo7cHJ2LpHRXdomqiSVmILxAZhLJJ8ayi1",
-	"zY6i6oyLLqGnkG4s7BbuWsZqNxTAxto0jjlKj1SdCMhz+v0tK89s3Q1bpMdoyOLA1x62xZsw90VXyR65",
-	"UdtBgDIuSAuqIm/tdTSLW6ncmyzls4cMUo15h2HsoTmU5lS5HNYv1b5MwMyaSiyBhCjIFkpid8iX6l82",
-	"o4vYdPi2wkr6uzCzJLT0S9tfNgttS8F/aefLQCUACE5LPwAgz9nC8NUkIIh86fqXMTiAtnsuZdu+eiJO",
-	"xz5D7ASCB7kGTgTXPaULNyq1ar1aM6RGDpigA15pVHaqtepOBehzD6jsNTrg187r18B4c82GecMvXQYM",
-	"xx/Du6HphCu97x4yzbhzW2l8ks+Ak0eumZcBo63yIpj7sFO0nkKkJggVMKztWm0i7YQOMK2PS3HtDxTK",
-	"3cj258obOJOMFg0EdRrYaWD13uu1elGrfpjXHgs61D0Z808RuPp6bWf+Sx/I+JSHIQPt5vr29vw37opz",
-	"GnHsYfv2/OePpbxvxN4XQeUGruK89g0PpxG+sFNq3g52Grn6sN+n8dieG5dEoAIi2Igp7UPKNe2Cw8Yf",
-	"v6dG+onOVF9tUQxXw3IqGJk2sFmo2aO5D5affQ/ZvdjZvBuy/kBqJtpjw5Lx2MEte19iKYw5J86KhHBG",
-	"zyXHgO9zGiHyiMestL85BL7K1yUUZaER3CeMWu67yu+f1IMbT+FALnSefZXFrLBr9PAXS90mL+46MR7i",
-	"iJyUPj03jHEGwf+Tp1mja2W7tr2zVd/eqtWP67VGzfz/m4ssBwZNQ25AM5mb1YLTJtKinjx9rKe1BydU",
-	"VBZf7GLCsZeqAoh0oMStu0+jjoz7jnKsh9zUrs9/41DqD+RQ2C5K0Jt9KToRR+3pen2nFIG6R2NLaOs3",
-	"ysxcDQfoC7zPQk7fRtK5F4ZGNvJ0rRyxBH6OYHD5LP7ac/vXC9QcIoaOqixRvQPfJ0Q1j3jMntgdi2n8",
-	"9pzkt+x84RYnRww1EId/G7MOaCVy4ZMX5EuQHzI9+zhteNGGF2140Wsqxkt5RgCPbFF+lAjvC4nl9mBj",
-	"lOVT0FvzML19rBOUZo4YPbeAaEoDvLk9+wipQlr22rUCLHjKOx63F3HsjXZvn0mDh1yv3U5MSGgb8m1V",
-	"laYRA8Nflt49BjKQJnnLahWe1mQ0izwKBJL+wmoD+iU3SsOGUG8I9ZtOqBF59UL1hnRomJXsJgAdwOeU",
-	"OFxTmFTW4Rq4muIMAaymqSXYF1NRP2+6gRHnvTEwrsnA6E5OsYXRn61yJsZJv6OLRpAjoeCUK/Qa6V4s",
-	"h90eurysDww8XwBJViVPwImg2DmLaQSOigC9QkbmYPE5ZuFDFD0i3+dIEtbA6WMXrtDAOYgoF1kDZyqM",
-	"o0Lb/ZSJc2///gHsFs4MA3ryXzyFWoZpSaCyf2i2yjb1PvzuagPsLCLjYDfrNo3mrMrycg4s5KLySrJc",
-	"q4oubgU3ostGdLl8e6cncyVJ93zB5drz5DqWMXr6EWyMnm+x0TMdXjjT6Fnu+M2wes48Txs2s2EzGzZz",
-	"NabMRVnNsrZM7OdQvtmWzBQZW1Z9SIp7eTUgj5JsLy7fr9eGuSG7G7K7IbtLGiYvUMAXmrb1nKBF99AU",
-	"1ebmbEMYbnIXM5mI5S6QIeslrI6voYkSFuZ1NFEufI3fTpsmHlxyOraJCmHmzthjnXtlEGUBWLWTWIZ5",
-	"Zs0oIjKG1JAqAdhW26wXJiB9JMAQdhuiTmPmK32DcEKwXAYU/N4lYhhFpB0xGkNwf5V42+k7WJECjKek",
-	"T7nQlAubWYiT2c2AyUEIt4Ohttoaxpkrcr22My3HmHNXhedtAvE4R5h5OEyThOVFmbYvcZeyYNjRAlxt",
-	"QIQkbKtPeeRMxWaoSntZzjD0xBrqaNknzyvMvFRpmKW02LeVRqW+c7tWg39qlRT6bmVYr7wA4mixdfKb",
-	"DLnoahqdWYyjyqdm+IqKSuB6w6/+lZ1jtQ3oHEnnt0znt3I6N5JIu0d1Uw6YgC/l3vv79e0dGNYCcgiO",
-	"9gpiWLumgwvw73ZZOIuS+pwtzMkasZhtpKmNNLW0rdTdb6QueJCJBvxNT6g9PP8ibGOGqHXtub37peyo",
-	"8M7GjvqW21HdLi94xmYZTGcdnIsUfmeRa8xBx5FsZN8rMc8tdbKCQjMdKHwDChhQVgxyksykqFGW7TsI",
-	"F6PTXaQ++TSHAnv70kxt1z31FoTQQL2ETQjNutRNe3JmhNC4s7VcCI2t+JfgeCBkG25zos2ZX033rZDT",
-	"qDmIWYc/a6VQQLpcKHi6So5sWI0fGaYQ94zkQwm+GqB6aqQi2SHv1kFYevc9EsoGacWsy6VoYZk2m7Y+",
-	"oLF2ICKzh5wqs4gNBQjbbR9zKOCQMG2fqJJ7VnUOkt5tznorqRACQOostoIc5pK7JtxKcWVnaHVu7kBO",
-	"7KBt5fzicCLo7GrDidpU0JBOaK1JgbdKvVbbrgSV1EkwXybkdR/fN0PoWqiyPTjc7R4XM9rdP5xq9dbN",
-	"pNnP/v6/vfwvv64EFxJjjf2uPf5ocrZlHBIlViRZ6MMZ67Pm2Gq3xBsXxkbpXkOAkiOcJRnjDP+Ffe/a",
-	"8+S+llKs3Qg2ivXbrFijlFEiQKnU8Zulb886Txs+tOFDGz70uppIFuRFS0cwQT8XEsG0S2ii+jj9CCrC",
-	"s9GE0scV6diySGwEihzC25kn7dSvMh4qoZqXn9kJKYuLqx1rDovaEPsNsd8Q+8uKm7oovcPif26p/mxj",
-	"8h18zlZKyjEpT1pio3FiaQMDVRLrtd5gq4c9KdgHPNKAXfrm2b6zK78J0XpNbeYOdtruebHpfPLBeZpa",
-	"vgkd9jkTDBViqJE1+VpATXbOYjKiYxSq0BicgITuAqJlW4JU5YKpcoQgO2RXuazKnnGlVQvhc5OILozm",
-	"AtTXYltz9jhfmck582Tl1c/+8ovf/IfPfv0bqJr5o8/+4Wef/+l3Xv3437/83k8mK47nxD81ta+Si6JZ",
-	"sNTVvsq01AQGuuyilBHneAjR6Vw1FTTpYOpnrmcJuS1/zVcQ4CY3YnYkwMQN3ohzG3FuKb5xpGXMPL4y",
-	"omVLQjN0fKJO5lI8ZJbQd+15qfitKar9Flqb31bj8SS5Wl4UKTIalzodG2a1YVYbZvXGG5qxAMRFUZRF",
-	"hf+LyZpNqhhCGVImdFJeAWOnd4likKHBdJHNN4foXZAe8vK//B+v/uyvlyUIV5f9uqHLG7q8octXZRO+",
-	"KKI8V1u4BmQREMCWot65hRsemTY3cuSGXm3o1VsuRzI9TazIKUMxTIo2I32ZyVNbkXxBlfdiwNKWYlpz",
-	"0a3a7M/WLmlhladqJEfNEY0FF90WGNjTP6gR1+0eBmcLQm2RTA1SMjmlETUz0RIKP7FIjiDqQPdipnoy",
-	"CndJCyquVVUkR0kjUKuvRxWAQzIsMgYx8ACkKkirLwXXMjbjNY+44TVtAaxWPpjqwXlpnx2ulnfanXER",
-	"FnjsXPX8hNhcTDXQF0HuwNyI7HaZdcXdKBieGmLRxoIB1murjfBN8yLCEdjkz1w6eQMlFG+gjKHg4jAK",
-	"yZmQI0I7msUjGofFvkF7uGcEbDVpFOVROSE179ijseXEhNku/cPUK8f+jUs8g3kdzjuSAEsBVTv7m1O5",
-	"moda9xjxJ8MsavrMqNQpzH4/K3aw5DG89vyUf9o0VPTFIhWH8s7LJtD9rfZV6GSbFziNhfbEnCxfdxKX",
-	"TvN9n396bN4vIwZMVS4Z5tDih0NdeNKXDSbtcMFVbwpl22u5/+anL//61//0q+9/9g//8PJ7P/m950bw",
-	"NKN88erf/p9f/OT7L//m+6+++8NKUGHPcI8R4eXooF6rXU+VG/3tt3+Yeve33/7Ry1/8rX13gfjUvNlf",
-	"eDDEKkPZhHVuVOLLjANgWeaM9YpPh4oLphQx1IpIkVvHYwHiOMWrY9aW5yze+lT2TznbgoIFYNXLDTg7",
-	"Tkqhg6/EVda2JQtY1AlsQWjQ4SnB4jtVckQ7oAi3aRRBpoIYE837OXU/HuGAjmEgl2D8S2xlticWkm2C",
-	"08d6DVXo1v7WhJjaSmN7NTOb7asUGtQI8rzpGRNQLXoj8S59p47pGcOK25gID5aVEQQkQ8luElOBqfeG",
-	"cicXyp/IhW+THM5TuB7hI2XMMNja5cdOF3cNwAVczTGywI//HBAyYe82wdevqWqLZ7bQrGLv5jJQJfeY",
-	"Vkndf4jRo6mQZ8sX4KZKwZBXawl/2ySNXZ/YlgX10NKSpkxyb48aWRInlAIVAUhOVzkIB6Ns8aCuGaF5",
-	"DEGgiWE2yJ2HfSQgGRQ4M99xlTzBTGLbkYIACTHGxGLZIV3JPMQJYKiErteiuG64IFeLIGI4qMuMmVeW",
-	"yG5c05p2+zQ+Y5qLriFknqg1rNfuPThzegQkMQ7V3Nans98m+jtnsZfbJruM5Tk3n+qV5VDQYSdemxpH",
-	"i6YAzl4oOK7QYn3GqikZ60qjFlSUpnqoKo0KvLwsqvqqAiDux0aJ3CiRlw5IElsqXIbzzRFlrz13l23C",
-	"VJsTdTeihgGlmYaTItMo0QGRcT5TQf+njccD4C+qcgLv0EzoOM3GDvz22oFRLJkLd1LmeBeHrc86SBtu",
-	"uOGGG274FsCiLMIRl0REgSP9hld0SmjhstqX7HSyyCWe2nQ6qcqvmWeWKeIKI31NSjxtyPmGnG/I+RqD",
-	"3C9Ev7FKx4o17L1VTWdAEKziI2i/oLL9ke29jBvAqUdcWGM8XvkCY7z7sdzNxXEc4UtvpE0eZ7AJalyP",
-	"jd1bnQtjF/FcLwUILggdDPA6DWQUKcMwYtblSoOXNu1jBnN82nrg7evczPicRhCrHZmTqgIyFBE40cF9",
-	"jaHDNvTatd8cijMhR6JpZwBYc7LTKbJ0HzmP2FWautvWOZ0SpmzQOcQ2G/EFYrcblZ7WA4B3CipJ3LoN",
-	"gE5FuONrnpg8tCLHLOO05n3W/BSLQu0pTq8dGTLdoxyOjy0XlRqg259mX1UaO9Ab7hJEHbC4GdJxpXGj",
-	"Vnvhh3HcYxYOQQprN2JRp9BI/2Ix4rdmIznVmvUHZrrbtRvbQYWes9hIg64jWJfrsDF+L7Hulwv8aFRw",
-	"I9tSdHi30nj+omRO0vTKc9UEV5ALfuOqibfKfWGPDx0MzMlhVDGXZeBGlb95AXzqyWHsq5axuInRIJlv",
-	"pNA9/OJF9mja1tNnE7+adygEe6abnojNXBHFmJjzQLfPhG4q/qkfdt6hg2/17KZ4V/gm8qV3K3c3Y0ju",
-	"qlVv3551vYKKlppGNsFsu7ZTL51CBhGBsFX167WggttU34ZcCNigWlCxO2PafXFxIInuym1UhY2qcOl+",
-	"EB+1Uko6macpXHvub/5MX4gRNb2yANBrkNQGNp5dEjPNY5YLjYZ2by9YbDwbb69nw8qsc10bpQ5ssW9j",
-	"5lnaSDEbKWYjxWykmI0U8/r7rxaTZJb0YOGpflNcWGTPojSFickHzCGKdGLZ9wEkmJOPKLUuI58r/y4a",
-	"laBkm2efRe6xFDu9NP+YiuSIxcUWkxvA8VKE7EVQGQpgXxOJXjksDRjUwgaStbrZNoLFRrDYCBYbwWIj",
-	"WKzDk3p5FpJrnjo/X0kMyfUU3RXEkh6FjB3cUK7ifZ+e2dREx+9BLmh4uUB4mohqOFeky8+ZIEIC7BDC",
-	"7HCw4CRyBoouI4Dy0PSMYfHZSI5ILQHO397OcRjB6+/b9bja8qoyjlkbVzGdvQAjrDS2tmum9T6NzwxX",
-	"w0V03h4rXWEWhByQ4SC3Det38q1wcS55m5F67fr2Is4Zu164eOuSPlLes21D+k/NbcFjH0zOsCwM3HtO",
-	"MjAfkMEVLM5KrOMeC7ssPphXgsjcFgaZRhzvQATvbVjJhpUsl2ILlIBIQx6AtmQIL+SwXyKTsYd3lRge",
-	"FzcwcpptJpsPIILxWc4Uacu8jASIicGRvPFF9nEem/zW1+uWHWCOKMohqUv1jnJXbdWInGVFtJxratHL",
-	"ipLgwS9hn7kMfAcPjgixxTn4iKDdvwgqEAAE8mnMZcz1uNmnz5rwRvLkTRRm8oOEPGYQUiTFI1BzO+ZR",
-	"38RN05etrJbqyaWaNm4FyddpJI9K40bql0yUMIQGt3ssHEYsbEICcXZyq2qhuD3z5Ai/1RvhYSM8LE/W",
-	"7DEKvPXYiKYdGbfZMqCIHl9rScP1Xdu30RGZHR8A3hhBwQyMnzNbL03tYvK9pctckTM20BCcKBBDFa3Y",
-	"o54kfRoajRFBXgNURUHkoFjwx/w9LVk8HGZp5dJlZTWNz+mU3leGAt405OTFwrRjvXrbhuhviP6G6L9R",
-	"xkeV0LVyNH6GYoivXXveppp1ZTx+UUb43LcPX4YQuq4rv1rBarsAmxu/ufGXayNKHSKHkeSuKkh9usfG",
-	"ABCxouC3kBLrjv9cXNZcgrF8gf+ITaRszBQkdmoTwhcNQ25ap9HD2AxVc+ZFkj4X6S/rHrReIgz+mqSx",
-	"DfXbUL8N9SuQdyYJ4Oryj6bqbEtpqrnSvF2c0XrsKvFz7cEkobhIrolcChYQFilGaBRNa6bHVJ0dJX1e",
-	"AhXpUG7uvUWkfS+oDJgIjUYn2Mh9W99Ovo6Zjsfuhx1DVKRZOvOT/fJGEkPi3q9tX19RbfJrMI+QgOHA",
-	"+VA3WajL3iazgAiUbLaQnI4hH5otgN5aVLbA36Oh2uKiIwuVCHf2h+queezCz/5UGvjLf/yjl3/1nc9/",
-	"+McVFxPVxJd8jFTTZWweHN65e/hhZRrWFRv47O//22Qb9ak2Hj3YPzg6ym/m1Xd/+PJ7fz7ZxvZkG0eP",
-	"900bueP4f7/473892cDOZAMf7N29d3AH5LIVbyfu0lw2r6HwyT/bizldv8bcsY4cxiSU7WGfCc1Cu0qk",
-	"z6hY4MKp4Wmfa5uvC9el4AL6wnYz8JPTRWrecF9r2fI3G/CCC6p9445OobM0qZk0r8RIbv1KhAZI1e64",
-	"mlAv86ebSTNT7+PzP/3O7/7r97/4+R9+/hd/+Oo///y5Ib4v/ulX34c6l794bmjvC7Mc7mVLjJN3fvqT",
-	"V3/2m/L099IKeZTBagId+JOnixbspG3Nz1nayu+QmmJGI80B+elSl7dMoPJqUmuZqibHqWIUG+V3o/yu",
-	"kIidU9CpJKUtlBGgCPGsNOz7LowLw3YZoJ6LEJBkwPvKNTljbGDkHB4TzZ4VpmS/3WXH/hlVESvN3ot8",
-	"R3NOwoZpbZjWhmm9NXm3UMtjBSqyXGX8lRJvd0nLU4MWYcLMTkGMUcgVfChKbr2QioO2k2z6akKdsF49",
-	"SPwjGWfTVXOIkycxniYhNfqnX33/s1/+ycvv/vHv/uOfv/zjP3r143/76n/77iK5JW6uVwAgu6HvG/q+",
-	"oe+vg0cusOSRyNgRx4tVVYYqiy87bct8rHIxYN80O6aZxsaGuR4bJhyqQvslHrkVbJdmK1eLb2Eiy9fp",
-	"YIB1g1VfNc2HWq0OR14plAEqdCuSorvlvwkqsYxcYUHMyI8tU0JAgbpdGPAqpPsq1ahzRqSaVWOlWb9J",
-	"F5EhzEqtGzo0ipopKQKkqaBogTN49SHr0GGkSwLUc9W0BDH0vWS3RMtB0wXtgIhSEllhch8vDjkBt2O2",
-	"4GAGsBEaNkLDCpbMocpkspagt/liwbXn7jbMjFX25HhDSTaUZENJ3j7z0uL0ZFFt4bG7KxdhXKKCsP5A",
-	"j0kLaUWLDMUpF6GrjgvzqZK7mSw+nGvbIlFBNWlIqKMidEl1rlC8eQRy7q+wCNLKInCBESwhhCAfvkjL",
-	"wAUyrIAJTUiyC8qo60Vv2/CVDV/Z8JWrNWs5Y5aMnYXrUuTWa2dsPNu89bF54BLtTh+z8Tyzk7lUMM6N",
-	"B37NsXY9RvYe3oXFR8QSc3CyhqsEfEfbbTJ/9BWLzplap1SUCzJnjg7iuhlpw4wQJJBBRNuMjHoMcOJg",
-	"2OZ3BPrvyZEoqhj0MVs6c8z86fhSLMMhIriV5jwfs/G6A/DKO7fOmDkzsK9N12iQP9sVmO8hG8EqzKUU",
-	"bxn33TDTJYnYfXpmrr+jYZfBO3NC2PKizxzd2ASevRmBZ0uemeU5WFAutCR1KNs0ik5p+2yqpk0xJ2y5",
-	"d1oT+GMtxNluEUXHivTkKDEkQPk+Ggb+Ww8lav5gCoBxwLIQoDEANHtNRlRoRbQkp44Ds7BK9kjM2owP",
-	"QPnvG60W4dvTDb+jiBj2T1lsBpkC8wPYHcDy45q0ZZ8pcso6MgYhGTKu4WnL7rUEs4LCxMJdhIqlfQYW",
-	"G9qlXFjIH+WKt1TJniBcsz4uToQSENWkTYWQ2kwEUiy5IhHraCKHepdQXCUnA1Ex9u/g0nWGykz8OLWe",
-	"ADBkh45YSabd9OKMIMvTzhsyOc0AzJydseW9bdKTw1gluLfDQV6C5xnbt3teWamUQLHI85VrX8nIEpXn",
-	"J5W+6vLwpNIgJ0ZwuFGvb9dPKgE5sflh+Mudg3t3v/7ozknlRabSqWHIIHKcckExtRaDZJQGbKClpB87",
-	"yAV7KTCw+RuQd8aXlT0WJtWvrVSwJprN2kO0C33yNE3BP5Cx3yBVJccsipAmnbI2XP+OBwctC7A4GJ5G",
-	"vJ0VCdLwB2pWCDucmhGF+hRAzvpQuYKKNosiFiLRxPD1kIXDAapQfTo2h8rQDiRWhjqg1xtTvLE7la5e",
-	"zLV9QrOwKAr+MDPsKYqQV4z4lH+KYWqTt640CDT/9Ni8D5WJ2bNBBKqGNfgV9chDNbNDQ6dV5iJzoW9e",
-	"T+4xF5pZTOQ+fXYXH8fCqH0u3Gf/OI1jOsYh5g0J11LGGUrVp8/uMdHVvUrj5nVo1n2sT5OTp5ehoWH9",
-	"k5Wtmmh0CmdpVh/JEekb7gZJGHj6wk0c0KqCpmEnGVJiiMTpUHHBlCKI+JKmU1myMytRN5UBMVF8IkNH",
-	"uEKDRxEhCSaAJabRJ/KhlFcjNEsQlmJCki9dFJGLorZcZZrSxgr5ZpZiT2/cJh5wPXbWzK0ujAssf/eD",
-	"eVXazcalmwOcVIeCKliERl1CAZ8D4GXg1wGLlRQBOoJ1KorbaWqecplbBXrLKWOCdLgRdQgXiTt3QMeR",
-	"RKUH4aCy4/HPgcrWAsmoecbGLTNS6obpbLpYOQTAbnpyBFZc4FWgMFnHtfNFQ+mkeCiamvdZiwyYHEQM",
-	"cMu0jEASE7vYfStmA0a1reikWlZrVBIbt19bzZNGEenRc4YTjs1yGeI5FJpHVskzIiZMGJcRFOeMagnK",
-	"cIfySBEawWwmvN+NlJ5JaBjGTKmAgOsdMGniMaLQ8ja+5fCBJGrGbtVCiUovKMeB+dU3SxTvCqqHsWUF",
-	"2Ao2PdGKlc1Ukal8DgdYZ8UUs7PZAvvIGIw8WA8SxtOo+QpkcJ1CLrqaRmfmsvkjWGlUak3zYhNDYOEc",
-	"J/byYw7swqi9W7VbW7U6qdca2zXnE5fxIfKTl7/6i8/+/t/C9VZn7rtf/smrb//1q+/+8OX/8oOtz375",
-	"s1f//a9f/vG3DZUx3Bdk4sYnlaHpd7ht9JHypvPUZqzZjQDHHpbWyuyfPE+VefNLbFcYGk8FBKSpAm4Z",
-	"GMFW8SKkz+V9Gs5MVXmS1Ry5nqSUr7mrYeO3Xxc8Josix0zAfOhZIWCILynCFxkcrkGjqtjaC+e2I6NI",
-	"jpTPlDfcEnicJC1HUFoB8CHQ6tpGuhfOHNumUcRiZA+pWzCQXOjITCxtxkADp2HWJwJB0wtMrBhV5qHV",
-	"rdyQFHIxvAsYuFUywOhOYmaOjyJcN8xEaKSkYafmhz4Hyw2yKxtsdSKcqUVpao5d9USciC3SMrS2af2a",
-	"rQYw7VPruW5xwTU3BLrlpYEqvCRkyJqhFKzVSBQgUNzYMyO7hUYIcG+QQ8ZCZV/iQukmD1vYjrmZujmI",
-	"qGg10nKHnUNIbtYCcv1GQHZqAanfAMNQzYsZ1l4MtEd2bGuqtYubY0StAVWKZczT1WTSHS646rGwFdgv",
-	"6KkwqlBkl8FNwNujUktrpwuyIBPpVbHLWzCfUY8Jq+GGKA1qesYEafXps2Y4RImh5WaIPeOxQcz+lhHR",
-	"5FA3scXWiSDJw2nJyk0uf/Wh3WyfqSn4hWngiTLnqHAXT8QBXDyH/whLMqJcJzIyHECcizXiwZ0zQhpI",
-	"YiGLjQwIS4KoFjSZALwGYZGwrnY1uD/nIZzsxCBoHvOxlNAPSqPm5jAR2tfM9TuV4bgBY7aSfcv20aS6",
-	"5ZswQmHiSWEi3PWvyKEOCO+cCPsLjDsRvv1UYBTugsiQVcleusH0YbLhoNTOI29gbjpuJicCDxou8Cnr",
-	"cqGSwwkLAwGu6ctmawk6EnQict0kB5ZMX6GYmr5SU2X58mRSZC2N7Itg7/RHvdK4WQsq6XNcady6dWs7",
-	"I7man60I+sX/951Xv/zh5z/5my/+5q/KCqfJhmUE32MQfBu12ru1W41azbaWkruz17vS2KlNCbrAApO9",
-	"XGhVUq/ZNpztCXS/9Fi3j+vXMajFjxXfFrLSuI1B1361Sq3JxFRXld/hdL7Zgvt76xfcUQBKsII2wvpG",
-	"WDfC+iMQJ53kNBgwwUAqTkntwE9kDOzPiqIg6V20IO+qYxeHbXizvMXWtyNqsWcD1jZkF5tgRhY8HRMb",
-	"g5+254Ndasy0maI2eoqSfQbBCOYPK5iX8lNisSNXcrcno1A5sUHHvMhXaeWqko7KAxFOmo5WqJXrxp9j",
-	"/jE7ZKjz07QFaDspWL6zpH3lQITrjtR0fsAba/YDIovYUNUNVa00Kvtw1zBjIbxUz2YhNXXBmEWpuOlr",
-	"WlkS22ktnrd5Qc6Z6hub+NC1p33SrLvK88bEVJxymL2jXMjRat681LFXfTNeQ1CKRYcDZLssCfOEEuZV",
-	"YnHdyZe2vwwjR5h28qWdL0OBi4h5jXrX/YYOMdWTwyjEIg0tMhiCRY6c0vbZibCVyKE0X0DCIbO6e+vR",
-	"wfGjbzTvHNzb+0bz/t3Dx8cHRy1DJFpY6yFTKqfl7Dqt+3u/38Q39x88PjxuGTEDoqGGA2vMewTeOS66",
-	"EKEAAh1XpEfjfsSUahDDIWF6VvF3tkiw/aAv0JV0bxH2jLZ1ZGM34Wvvsdv13jGuA5tCYgUZn0ALkhA0",
-	"vOdXF8NAIUw1Malg0zEVNjOXG2kM1jxlxuAdIqQXspwTFaM8jezERZtVTwQhe257Un0pScAjO2l5xcFB",
-	"+9mxCzC39lgU2hhGlZ94a16tCqmb5lG0oAEl8qG6Xi70nkObIxzG/BwA7Ga0jq9WuWrC02CimxINUW4/",
-	"pupsJaEQi5IAYfYX+64mIYezYg8Nw3KhUVQJ5uLgsDiWcTMRvD7/v3758ge/qASV9IXxmrGXL1NWAvxr",
-	"u7a9U9+u1Zu1+kcffnX769ef1L5x62s3v/nxzv0bh+89vP2oflxBiRLamzV+rshIxrrnTOKEas36A73M",
-	"bH79o8//4cdf/N0fvfpPfzc1JxuXt/KUnKw6OakReAmGy4x73vpvLznY0uI0HtfFdYGyKSGb9OKNjL6c",
-	"5QO42FBDfAxQbo00NRsOXSCVMFEojGydOmyKApHECEWWWfcAkUIRORJuLBDLAmOLDR/hIollsQqnYkI3",
-	"SMvowCASgNDVevjg6JhMj6Z1Ikbm/qMBxAXoY2YIRthUyQPHy5NkjSQ+xrB1MhzgkCyixZFhDDTyLkkp",
-	"vCfoRECojJ0Ej623ZyYjW828oUcySzHNdBzJDGBgZRiBnQsoQQXE1YlKlUa9dn17ZSIalOto5+LZzdcr",
-	"L54uTMPfN8d63UBx7TYbgEW9nrHAJ0+yToe1dcrQs/ReYKPXa7dTjdrb4BgrnhMKQ69kZMFsVu9xjytC",
-	"B4O0XOkk22plyQ0L/GhWDXXP7GfpuB+jzL3ePHfDES+MI4KlylB9Seq1Wg1r1K3EHB2eZj5TxHBJ5dkI",
-	"xtLYNMZJBRIVREXCYUxPozFRWsZJfIslOC3kbhBJALE4FvsppfoOFWu66N1WkHoTjfoYoutMXwExB3qL",
-	"CUMnQvIl4L//or69c/3GzZNhrbZ9U9A++xcY0tjaJa13gTlToga0zQKjqrb+p9//ffjy8fEHW7eCdNhu",
-	"h+iRJOxbQxoR046yBRa/nMSi4JOIn50EHXdBrcQ45GfaasR+1C784jSi4gzCfAxL73OoJrlLKAH2B+4L",
-	"oFTs2YBC2Ar6MNxSGT3drw6O27lY7Ld2DyAEBNatZ9be6sV2CzBmOrX+6L1pIgg475s9SHR+n9PJfZ6o",
-	"kVFcXDJ7NuAxU02q4S3B/PmgugERzDYuBq0DZl1S+rYyQ2+9/MXffvGb//XVj/+8lRrUvwzjcTMein9h",
-	"eFrLG064IjZmajeTYcuiyEpgKGadMidQprJ288SfIybCo/7qQcFB/lVyA7cRRTjaeeOs5Oei2RXJpH3Y",
-	"lJFTKSNGhcvtWhppzIJmZeS445xjBuPlKnO+0lIcol3Z7xuV+s6tWg3+qQHJG0SUi2wve3BxPHlINzaJ",
-	"Pv/yN//37779H1/+4m9ffvf/+adfff+Ln//i5Q++9+o//d3v/vKPX/7gfzc7Wdx7UFFyGLcnQHoTtPrs",
-	"oB76/fY3KoXnnTPAWcRo8YFBrEYzGRrivJUvVskuz/uHxyUeE3MgM5EweYUKDKupBxUbvY8AbfuHlaDS",
-	"4YJGqfICv/32Dz//q19+9o//7uUf/ezlD/7+t9/+0XTBAVxeX3AgWVyPznbDzKzNBxwbfffWzexKx3Ko",
-	"U4mcrNvHCNZ64JNvQbyloqnpWaZKAkAbeDi39ypBZcR4t6crjW1z9Zw2UEsLl4j5FnIQZeHaA60tQKB5",
-	"EVTAcB3OW9bJtSu/UrmjXEBIzx32gsdyTkkGCMmz67Dx6W6kY8OpMYyD5jiwnDe2rKfWCcKlbERp6IvL",
-	"MhKZwVyKiWiPdDhLomBHsRRd8tWjB4eQFnciQDTuc2XonJvMIJbdmPZtHG0sNQN3E4UgXtMnCrqjnowY",
-	"SPsFOgJGTjvbgV/HaY0BRT4qSCslVW19zMYtzOQzm4ShyCDcUnUiICXNjEglAf5cky7TKsnVwzHNkPpA",
-	"977ifLBJs9nxSIIopALrt4KMRIgIs3I87IvfdfaMq4wFzUNKoInmkmWn4AL6ADb13q3bYHTL6ePpgtzl",
-	"9TSR5fPruYu1KrP2FrXt7ZT5DKgCDhH+9CKNl+UTHu+C8bPapIcWOmUk5BQC2/AqWMOcvRNVnrCYpE1H",
-	"l2zb8ET1Qq1rqYPwFtnWNuLGmsWNlPEtD6tnCcHD3N1rz+1dnhkiZqMLFuNO5qXlw8PmlZxbXNlIK31i",
-	"GEXlALnDIZv5+6TNyrWd2KPcN+jEgVAe95XdSFfx7pzFmUi8WRwwAwE+iKXZbC66zQIPEnqzCuZat3NB",
-	"O1ilUXn5gx/97tt/+Oq7P3z5vT+v2NCKJqwfkP9JRVXPbFXxrnATzjMtrOY1CyraMFcXxzALDL1+EaX8",
-	"qDorozNu4g+vqKrphM9+PlksiiTMUsdrGDRfrKE9wKy9hweHd+4efoguCSuU+Hj7XUx3RI9zqbCyASI1",
-	"5pR0wMDiDWF+4wgzdpChx+4rpL7uUxmaa6lqSQp7/W2isAERckT29w73D+7dO7jzdsVyvZ1ZEDQVapsK",
-	"5pVReLGi7DX2zDt2cuHe7goyknGI9aO5QBVQNTA5H92E4ZBZ5AU7TvDARiFBA5V2P1qwIgx2H6MpqOfy",
-	"gboygbTNSerCUb52NJz2DENs7AT4V5OrZl/GCTxlCco7QWG5aoZD776Y8I9YLd3a2KedIsv7QYL0Ky7Q",
-	"Nf2OhUQF0CL3Wj2ojHpjSCBvdoYiVJUJf0o2FBeSAzsy9pHeu2Rnat8vzLlROjUaj9Y8Ogr3RGwSZtZM",
-	"Dp/0xo4WgiWeOczrS5FcjfATccHmKfjH7rnXhxZ98rwyk9BYUANACD9H4oG2PrxsywVb5ve4Az26OFFD",
-	"JVzv7YjyPnQ+GQ+aESwnmtzBJhcch9Opc6Ick8VAyXJWfKrZqlVENHtS5pIXBGTaUJa1UZaDcxaPMUBJ",
-	"TybyO/U4IDIK87A0VyQ5s0tmubjuCdKSo0RDW+gCRNQfXRSHZM/zIprFEb5SBoX2oZEoPuCRBsDsGUP1",
-	"eftOkTfDRjWsYNzux5IOBHz8xcxBWJWZQJYZV8RQfSJjyHuLC8bh1OxOLPv5gMBG1dsC7XkavLvMaHyg",
-	"nh3RnIFoudQw3jQ4YXMQNzDCayrXZs5jIXzwqiTvGjD/2QVmIAIAniNUkdaHB9mIC2zHGfogqthrnBZA",
-	"TGhiFDCH2huQ0zFEn+ieDJ37s91j6kQY7XMQsw7T7Z5pACreupgNjGc1GksrSCm1fZYNHslAp2kjnFbJ",
-	"vhk+IvphYDDCALPwRLh4RIRGbAAKr42FtQ1FUmlXexfJAwgmoU1rxrQgmwQ8FFCft1qQRnsiLi2PFqYI",
-	"XOpQjlZKQDIrbGhTJpriMbjvbtRqAbG/u0jOPuQ2M6CWJTI6I6BkDdMS9FRp7NQWCEuAaa41JAGE+ERs",
-	"XsZCvIRgPcdKu4xGvprQbBd+tsRsdQlHtQqCutB0BmdnF2PdwXDlQtPBJrGJHthED4wdWbNk1x6cIB1L",
-	"YHGtVkrlybCwQqPrPXNple27BWSslQzMQS80DKs2uopypVTT2grkWogAq6WD2USRWMp+YOm9jjlDtnki",
-	"DLMKh6xKHiN6RopotCz4J2ERglpgZolZiCrBWMuhsgj0eD52E4ALGynEHXIrQn1Y07GaYGRgD7atywQN",
-	"wqXTnIgMU054p68fi8qQwpxB01XCNWOXyHrmYOhB6OeKyHMWV8kTMyRlU3MdvwdgVrM8Zj6WhzoWbiSV",
-	"ADmqwC2gfQmqJOuDCIWddSWDLXOwH57fdjFpS5OWkrFukS9ZkDiw6AJoMtfqRMiRsEYvIfE3m+LE9Zd3",
-	"8UACLJrMAov0qEU7MSusHQBdSMfvKAKnCQ/H1Hsjqk6E32DSQUnQHbyQjrPvfWvI22dMaYv+BhG0EAgL",
-	"fWMWVgqS2S5h1zwBwanKJm+dCIvfQmhXGtGtb8SgjkOOdpnHqfft0XOCDWvzMLUFHinO7iDgPsN+JLNM",
-	"NFEM1k3tVN9dJ5c+hoG57/iD0eG+UKEFS7ZV9Sjp8I7uOTHMzMnXR+AimaavHDxO0H97QxHGLIQ1GUgZ",
-	"qUxocnKAq2TPisjZmFJoSANUrRsavBeYCydtUYszODo2AJgrYiRsh/QC5oMGnBR7s+Bm2/oSbSwvAdXR",
-	"rNAcki+19s3XW/tS6FhGDSLkFgT8tr5cJYds5FbsRGAaNokp7ORQsZyA6pSa0HI+I59DJsgp0yMsjmHk",
-	"aeWjmNeJIJNIvgubfvcGg7thKbXa9FFaCX9i5NrLsidvRNErEUVfU8Hy7Rf3lhfthqfmUJyyrSSS//kq",
-	"9dMg53e50mkPRJuVrJhm4RQXK5v2RMbhjdqMqmmu1YsqnQZxSQsasCFZpLwB+7Wze5pN3Ng912P39JfX",
-	"R4uvp4Zam9loiAlYU3PxzzjWOnAJWBg0I4n13yoQoDPFyqCAAVo9G/AoEDZfAQKl+gmQSY+NYEuFtdJQ",
-	"7K1U6hpC3iWAENCqq3Km43FO1KW5gfmkaJ2pWqdSnllNO4FvThGoRn17J5gghI1KWw5jxZru5STeB1h1",
-	"PdVa5fMf/fizX/36i5//IybJo5hh/qOuJa/bXYubFse/0qhc364kGexWpukPIoiv8V/b4bz/4MHHdw8/",
-	"bO4/OPzg7qP7iyTumh1Yc1bVEstbKog1r0oAYvbhIGzMahbFLxujyjHVq2g70owGA0lFmBtFumRo6HKb",
-	"vZL8ivu/QIGyjTF0YwwdW/JNKHnC9s0JmWKRwGdWh9+elpuhogFXmreLgyTMoT5KHrsEGpYkgzqw1+0U",
-	"xmi9/p7/1IwB5uP2e9Ub8+9yUNFS08iQxdqq5UzMIuyDiW2uegpPbaTE5TVFgGWcFhPJ6RgEtYuA5R64",
-	"K0HDPhdgC9sqcRX2BgMXq3N5twHvQNNGLr0XVKz/oinYyH1b306+xoQM+8NOJrXDfnkjuT/u/dr29RWT",
-	"h/0azLsQHX6+uRUXdCscqBxcBheBljWiEDoYlDCkDBYBp/fRIhYNlirSykFw3bX5Ct6w4s3lZ0KOIEjD",
-	"lj0EP9CUErM3GGxAwzeg4W8QaLg/sRvc8A1u+JuJG74MvygXV5ETYzgrvnAU08GAoQ94RLGsMRdKA3AK",
-	"SQYLZnqVm7i2Nxis22d4KXlu+dTPym6fLJfMfBmuPtCvXC7wimg0bu8Wcv+5oAEeO4jNjUvvaiO4HEIa",
-	"7SLIbn85gtNjNNK9QkXsI/x5Jc664G4suLpmpVh7iOmknzzNZtkxkNcskpyZvQuWSC2WXYHchRoMTyPe",
-	"tktlyOG4cKUewa+v8UItewxLLK6hp6dUMR+KYsXmPu/GFDPRFlvtbL/PK6dU8fbe0BzUT54axnHKaMzi",
-	"jxkMC9JzISQmL6UIIoLw50pQGcZRpVG5hlQVxzT5wgcuGA7wE1SqWqgvDArXkI6rZBIJEmaOBXYt43Te",
-	"XjSPTOfMuN7oYGC7MrezSh7KKMK4PAy/8FEWgVMOsbC6YNWsTzk3WcmLCLoXM0b80VWOjhgKkgQY5YoD",
-	"iKehquRDwBuHGLbBwGY7wfq+owgNw9jcM/SiGXmmRWyjZlqTQwUalTNc9kzbNgYRbbOejEIAkTwugj2H",
-	"lAgemsVxmRMMQxKUgnnieNUZrGl21VwbKmckT7C2qw1NeAcCEGNld0NOItFB6AtN9WtRKF0wp5UnbJyf",
-	"8zsCCHoKXDuLcF04Kl9YDgEUbGAfPTPnE+JEbV3ac2rL6Nslh9C+U9bjmf1IjkRufxKA40MJjVZJC89z",
-	"yy8HS5lMbHm5VJFL7QMpkwBF81SfcqGpPYJmvrTtK+3y2K16gGFsrjMr5QIGqLkIAWkZ0pwey8j2l7RB",
-	"5EgoDAN0CUHpEQYksUoGyUigEznUzENgptJyfGCrgujVdC3gKLL9cqaI6tGYVcleepj+RPijZcatEKgU",
-	"S9MlWwPzKtgVcObZ8+RacvcxhDthLhIgG7i6f4KlQQvQpvGOgiMTyXS/fgoFBOWMCwzsDFnEzcDT77oy",
-	"9NOvfgzxv6dju0EhpxFEX/Jnmb6HAmK5C+Ztu1S7gLXRoQoDB0h/2O5ZhHtNRhBd1JZKTxGe/HbTYB9w",
-	"xTHIzVvGQbtLhSnZJvEUFN3TAZODiIFVDjKq0hVfMUE6INLF07l1CyapQtYEP93VR3KU7ilmNrJVIJ+w",
-	"7WZWGA950bC5sjG0sAq2/KU5V7yN0e2pA++zjPuMCng6s+Bac9FVBcwvkjQkpzSiou1EBzUcmH6UjFWq",
-	"HSs6vHj64v8PAAD//w==",
+	"xGNnbobBDnicHmqSuwv253MWV0krZBEHItA6EbBAQ5F81cD8VZrEyoCjG9KAq+ZRM+3QrqyOwW7m5gAJ",
+	"/YljEVfTPOgXniu3tCcC1Sp//y1OgfUEccN+wgA8QkNgc4roYSxIyNFL25YWqsg9kTgpU75c80X1RKSy",
+	"XnOMa6j+GZpjtxqK+cM8DU2xczRSL24yvAJ7Vwkq7VSMoV1+cOXZ9YSmkk/l/CR40JNAR/zsQxzx4yM7",
+	"avx0kBo7fvPYzwA/HyfzwC/u+tm4Bt2c8HMmgct24uaHn++kZuk6Tc3VX9y11OOe8obkuvlx03dT4tWN",
+	"WlruhhiPMzbQlXLxVwXS72xIDrwn1jkEkh0UWmYiVAHBpCvSjijvA2hTWADYsRjwCrqM58h/Hn/RXiQj",
+	"wSrSczAyWoJ8nYWPeXRw/OgbzTsH9/a+UYQbs7M9SxQsBXSgeuZONwssNV6UtnTPE5uRjEEXk/gzkphc",
+	"rPmCIaQl6VIeLjzxS6f0FAKM2dswMy8y0/fUIm2To8f7+wdHRwHZseuU0MXtYGfZkG3bq6dW+DkVS52V",
+	"G6bz1gD4gM3CUbSiEBlByho9YyIgNFJGvkwg7IDrur2eHTmQ68EFbAVnHHDCV7CI2MdCI9rlBx8hbZ0v",
+	"ofvVSDOZYk9LpuPVwNq9dDV/olYSWx3ivQSqXBo/4+IR/GCF8hdWx+P7SWBXdqQfGF0YFXuLShEzEsZG",
+	"6kFRyNBJl1oCGCudYZymQYGFRnYIAObcjXq83SPUA9cZ/dvxqwRgNqnVYEiW5xeKxWDYUKQtRYd3h7EV",
+	"Sawe9Uk92AluBPVasFMLbtaC+q3a02BGhn4an+bWXKtHGl24kJb62/BIYoBhIpOdIo6MWVLEUMQEwj4X",
+	"JUUm0+SRawY+YFPmz0fYnPlzD5uEMQw1u6jq/O75+WhiS4SfuIiAMrb/NCiMgxota+31tqL5c/dCl5Lx",
+	"XJJxZJ4pzT8xxuj1qCFZtgo4nKWCGuB+CyaqZWV2NchWdEv2wY/ALnUqMHC5ipQw1PX6q6HLtTusk15X",
+	"9Fgjobhyl7Wdz0VUxrrES7tMechlb1n+Eq2r7laa7M/E4ClVEr0Yk2cF6v9akfPVKeks8plM9WnxwVgr",
+	"wVs/sXviV3ga/Bm9NBDiz9EOiELjsI8Kj9eizGMQoLpL6gX5/vkIhvMS6tNXPtcoYklHUqADGbUZNMC1",
+	"ajnPCJLXKSAdHvFPc7SN/cToY02OKpUgiAKDDdpV2M7cVVjUKGOE1BWcE/ZklOdlpr8L8U34nvNOY2pW",
+	"67pyR0zo9bsl0su5dB7sjIp8hdX3HIaPjMH/QIxm6JzGDrEgyYaeDMJYwa6ZSa0riLVo0yhKpdia+4tL",
+	"CaX8fW0UW1moQ6gtO2AmwM5Z3CCoD2pm8+uCxG9vYRcYOZXhmCg6VoH3gKc85oBxjaEPAG00Cmx1w3Qo",
+	"f6tKDq1rBZrlivzBMOyaXgUbNcB/AG4HuwPoTJlYXrMFzseisuEVYE/aqteub28NKJjuZoeErbAtCG4H",
+	"oQZzoVxwS6wGtVyMfLZ4yHRHzrSxaj8ryD4r1DZNly7JSfXum+OtdCqsJAMUUodzTEkaXTUgN+y36ZSw",
+	"gNyCbz3S6i7pm/0Zxl2APO1RywzBvw62oNhZewDKvD8VcwE2W8+Rbi9sZL8Q3JSrx0BRchi3c+2LvN0j",
+	"aqw06+PxbMs+w5IR01CaK9xHbTnCZHSNs+zJDhnLIYAAQJREPLZGw/Gu3W04FQ4i1ObbzndRrKcs77xx",
+	"zCrTW8xG1yYqOOaydlGhGI7HEG4Hx8OETrB4JrB1lnXRJL0fYU+VIPudznyR8t2YLwsgpmNGI0PJW0Fa",
+	"7ghsqb+hJkC62myXtHwxpxZx1fcMyehAQJAt7JIAKUHMIGmpvqr6F5sQNOQ8l62ADEXEVAY2EMQBMuqx",
+	"tLvfDdLoiL7AUx6ita3iNO2dsmEJOXSRqrMkWmFEMbAJQx+q5IFPbU+lWhM94m3mlAv4ULIC2DmLDSeM",
+	"7TVp5vmxPohl3/qNtbQerOUqPaQKcSzx9qIQRx3eXSKsF4SxmJslF4yFqkqOWDs2gqBz4RPFaATiXAjx",
+	"sAJgmb/yla+0dtMBKhE/8854NiZKp+toJTd4KYhve7ab81WzVH0jLK2GaaIzXN240yOIdTlldkYIPk/N",
+	"4nRknMkBSfEJrppY3au4fa7Rwwq5gdiskFgnDC8aFWMUnmVnl5hdml27Paic2aKK88uDfWye9FEUqWiF",
+	"2RUeUqVwzMu+NMJcuH98Xo6aasStgXWCc9tADXsv4ESdsghDrLm73C5QC6r0zbJVlBLGzHgsQP5cYPyR",
+	"i9twA0S5JnTyRY+r1QfkEONn1rtPFU53JnJ6Tjk0vVJebuyU7Ch60Kk0Pilzjh6BneNpkBMKRK231kW6",
+	"mOZVABs7FJpHsKQ2ZHXU4xEjFINXRyyKpsYLxlYmimuaco1eXgyl3rXl9DQTtvaGgihBi8nr7xnw74no",
+	"n8UwaNFu1VTWADZ7yRJb2XLG4yT1OmcFqNf3IUWCKlwQF4VJlYtOWX6yJSA78Vz4UrQXbu627WfxTAqz",
+	"kh90vHifCBKxjejITU8uWIRUujLvs+anUszd7mPeZ980z7kM5qbKN0jB4FwVGCxtErM5+3bhUCxlkvnC",
+	"S/AAT8j7acesq7TnIV2Av6UctNZhm/DarDzgOZSdYHrvJlmfR2vJXOhMLa0Ut8jwMi9hpYQKS03z6HNC",
+	"yNIZ/14IzpyVieOdL6Uu66hOSQLTqgcdDFqYK4ORnBDypTJBOK1IdlsBaRltR9PozPwtqfl3xNo9qs1f",
+	"rE95ZP7oaT3YUn3Vytgu6GCwYIENuvVpkR8P57Nezzv2uXbXe6rbFX3vVim7cue7m9FFeN/fGIVnFeVl",
+	"o11stItL1y5WkW5fQ1lxKdFtmYCbF4UUbklMjKKyrb7QoJNtoZa55lEEF3/XOy8DpEQUlB/tCuWvfqje",
+	"TkvUhjBvCPNbS5gXNzu8HaR8nqb5dAbRXq8+cQW6xKNcf+pxj5E2j9tDrslpzOgZpu/QDIhBNhe0QajN",
+	"Ljlj4wCgF7BKkTe9QWAJgjmqgFDyraHU1IMUG02dDAdV8gRsgkgGWnLARMvTAW6xNgjYvVpgTmxBMseA",
+	"KgXpfPBWj0YdQE5qNSAexrmxuCKQuRnYhBCgxJiTpLRNee1ygUE0smN9Sph/axTTKtlzsXOyA87eDgdV",
+	"2FDilnm/hae6hU1z76mrTpXyBWAnC+AxA6TRPMZCorghQkr2Ga4EWPi60lDRWA67vbKY0VTlWXCmUfwV",
+	"5SFG5ZgDhcEYlQJE4kzCiRlvJaj4HSibZMKUfoCvmj8/olEHPj59AQnDPFqyqgWOz8/cNRYky198NfJr",
+	"3XyYitCgGJ+RgvTI1isw67fOagQZYplTrC6BBG/JTgcPbMw0JLZPcd2Uq9eD0UKyKy+fbo0DQlha/BMa",
+	"caTHNuVHno+a36aiqekZyy9PkWFr0wZOd3ZyPQcqcZHb2N3S1bdGBSHBxxaMzTQOsl3JbJheUdzfGWMD",
+	"oCSdWPbTMSt+c+y+KFvRR8gmUFb8szN0Vs7IhtlCBEITT3DJbXzSG+PGPemNH/mOnvTGh/Jrtiv48IHt",
+	"7ElvfOT6e9IbY9DD+7bHWfzYb3XBrdTLJ7q6uNoJpP2VUll9rG5Q2uim157H6jtdTYiZidR8bLQVLzN7",
+	"IJD5JU6XSXLtcEGj5tw4X+tSMSrxKbPBPx4So2XodGtiH2ckiVxQRu0aKleWzcJNA4hNxL77CvRzhdDp",
+	"WvUvgsq3hmw491xlQczM0pS4Pn2VvDExT+wUmwnSU5g1932Q5Va2O78xC1a4EOtUdJIZrE/VSa3D0nh5",
+	"NpR4dkr37Xnp3L7BdLzyRbWZjoxesc2C8MACOkgzgYge/jG2efzpuMVMZKJFjOQqcJZJFHP6PBRGviKP",
+	"j/cvA/zuyNopcgBkaNw1+o+mRoHDpAcuSMSVRmRJrshgqHosJFp6vWg6nCBZ6dvV2+nV3rJfTMUXHPnQ",
+	"6sRPigHVTbqIs3ROALVhLFxp3lZFIPJNiJoomdg+wKjXpmCj5L0JhHiEpYLVQxwu6/QuW2TG9YFAO/N6",
+	"gQwJKlwnJbuIZZspZXpZZPbOS1/+nckI7qnly59uzggnew+y25dLB/3er5HgJ+dtrSQf5Ke7oiOnp5g5",
+	"OM+LpDRfLaRMNSh8wxl059skXPPZV7M+kNnTutgdLKe+JGuao8Csb2t9mkHO1POsmXfiMYmHouGSTa3X",
+	"DMBjLJWwwb5G90QOREkSAZTj/cokqRf0htYzeDCwGOdcAfCXWLwWztIa1sVrSx4U0eEoS+HstT5lCQrN",
+	"NSYMxj1AWM6zkBEaorl0ZEM6IQJb5S1TcQ6ZXfhy9dt8+bwZGwjZFB4P+qBaT1P0VPysHOZumW9nZD2A",
+	"8KAiio7JqOccgVynMYepGGNGeehWrk/HBejDeJZn9Ntztg/Vk7FOLCBcw0FXM5Bq1MzpSHQ3I4h/AF+0",
+	"qfDS0AIBSK6Y+SQxWVFRzo78ADJ6uYDQZHdGps1eYNqpNOro+w95u/hsVEkLCAbkhbZS57ydkBGuiZAj",
+	"/+SIct1qwBl3eQWg94UYGg0lbM0ipt85Zc1ErG7YREcjWceQ/emfQ4A2hArFLOBsTHDLJxe3ggQOK11b",
+	"i0WRqhKQ5f3wrHEJAbLhz2rK7JjMvxJUkin6D+mx+y9xoDlZQoXgfD7mM0vH8viCOQ15LGEG5YNGkWIl",
+	"MGDK0rtdm0KdSSwFnzDrciHQU5/JA0mhUV0+eJWHA13mrXEZJxDWYQV5OoV0nzoDq2Gxmv1K45yaz5Mo",
+	"p264Xhib3kM33HcAkzKcSs5JzX3IChKr3fX1PhBePqe7VMr4RWSDL9cGhnwU+EEe+4SMhIRh5uoKqREX",
+	"mFteVF3VnMNdIoXHH7XhSJja3VJ9ZVMnnQ8aCONi4gTk/NWwGagTi9njgdH7b5cTMlI6WwK5m5MCnpaR",
+	"7OpblAqa5HFwXbJuLuQ4zEyYSYF0L73LMVPDSM8gI+Citvi7MiYWH38MruVyHcwo3rvnIK0TrMcpW8wM",
+	"da1QdvqoQGTygi0ITkFKiOWiHQ3DKVNGYc+zMnlsvgfsT26yyjJJO/Mf9IanCypAvJL/Iknxz0nCX77a",
+	"cG6KEE0jpWTYvBFpDd3HatVlhZUM+Urq+WcyV2Ctp+oMTxEKf8E828qS8uKUj3R2SZoaTCF7edKXuhCT",
+	"cImYG6Mxp2WKsWU4VJFIdjcvzQTWzNLox8f7JAQUmFYT0e8peXzv7p1domDw5HRMfHfOMgoNbNe2d+rb",
+	"tXqzVv/ow69uf/36k9o3bn3t5jc/3rl/4/C9h7cf1Y8XTDOZVS1sQkcwc1tv0onpce0pJ77TFRNOQDq/",
+	"8nQTM4r1btjaN6sYC8OayANSJw8fPTCcBj7loJcH5DrZ3zvcP7iXgTIHpIxgJ7i+LFoGHCaPkwGfPOWz",
+	"XyRo5+aTr8xgPiRlE4xqcJxCY8mDnLQfZu6PbWLfv7AsGkHZkpVcNWlb8/MZwUyl5GYPHpIuYZhSdYvr",
+	"HBbYqJdhrpN3MFPK0Bq0pwaXXoP0hIPUti2Wzzi9i3lllVoJyGUL+LtiGYtYn46tv3IXjTF9RoWtqHQq",
+	"w/E7paN8MOchQQDcqdWmyV4y6DmG2V3Sei6gaB7adVL19qpkDxLZIXitQyKmAWmICzQjQmMBCaF0HjDX",
+	"gLSqtr7MVmsX7LZg43WF82I5FCHgrglfGA8NP+T9OP2IT1UAeDca41AzDPrVv/np53/6nd/91+9/8fM/",
+	"/Pwv/vDVf/75c0PHXvzTr77/+Z/89NV3f4GzygHRW9q16dZ0zVzZ9rp+zmw7PrQ3Oln7ZNV/+pNXf/ab",
+	"harBllzjCxEJHAW/erHAz+pi8lBX4T/rYhHlBoaP5zGQMu9j2sqLGSu+Cqj0haxwjpttTtrVm7kDueXx",
+	"i5j005k7tm7Kul6q6vKGMhR1T3F67ahHRbdH+XI65bV3iwAMTJcRF+zg3B6MompdhabDthRtFgsW5jW/",
+	"iCDrgmYKAB6dtzwpo3XKulQE6DOvl7OBLVkO5zxXTGqhSwn8Y86yOYlxezqe9IJlYOygHDdaXLApI3+a",
+	"ybkvnR3Ol/iEv8EaU1ynDtod6LJ16czsHiVDsZ/9eODzvh+U+9mNzL3uh2e/8GPE99Nl58wXqapzvn8z",
+	"5IkyayX0mgkvw0LlV2bYkO3xxmwkGZNRb1xYDjG/cD1wl8LrY3+3hnZ/bvLdR2i7a/JBrvU2ZtPnz6Kf",
+	"zjCj5g0Jd5Ukns95V2qC1uFNgXtfROAMtbmCAKIsobvKGKJjOXg4E4w45fHx5awTMHvYYqW4FAoUR6rO",
+	"SEfGi2AGT9+hxyovisRn+nMM/WkP49gMCtHNAtKTwzggoRmECElfCt2byjUM6bjkPTatlXwUB1D2YRjX",
+	"EgGSthc7sgCm4prL29jHKhdqNIqa7WLzQCpFXzHmyihbg0EDc1n7hpOgcRqqxQNOdAdokuwTId3jQAKg",
+	"uGSu8Jgw8/lBAYtWTlnGcKWaIVcUqpfmqhuxLSg2uypHZMHOBs20P3UmKUhdwBU8O2VE4cfuuUsHMfMj",
+	"suuWqi2ZKbGSPY4TC5fdlGVBvsyk796ZKKFz83opUbXa/FdFoio2W17Ft8PI2MNuzKuIgd2s14pjely7",
+	"Bcd3uqIhBYjelRtRcDYXYUBJiOSEnrWAoSpLPScCfoZRhJ58SLEf+oxd+9I8BW/FwlNzie6AKjWS8Vyf",
+	"+UP33PoI9UWhIpnDsmrx6gkbPxehsmFMyJ21BBM3HQyyVT6ttR8VWMPSbZQKBQyeC8y1mXUGAWLDigwO",
+	"xOmURVJ0FdEyO+B08Rkp2LQcMi21LGWjKD6yr/GJXFwMmMO1nxYe13Uyo7UzIjHlRlgl+8zhVTTyrsZE",
+	"JMUTyvWsUCxMPXQ10m0YNKZA2IQIDHoWUrBdUsvab73+tTO31O4TGYc3anPLDi50dcBe3B6aw3pktsvh",
+	"uine3hvqPGQsvNGQaqgR2MZcKDB/UEH2Ht4lZ2zstEHwBrrEDPcsVIOyuYvQmM3MkCLBQHNVjQcxh7RL",
+	"l3ihNI01C5PwQ9khrff3ju7uN/ceH3/U/Eqrags+9IFpmYkks+5pPYAqB4zGLP44r5jVnp9Dph14YbKh",
+	"FwDJ1smhnvc+Prp/RBAJQU0G60ERvo+Ojx8GGGIPs++bJXsole7G7Ohr92CBobgVpAGZpfGRx40TYQ1P",
+	"dDBQgIaL5VuoOlMBMhhoMeEd1RNxIr7ylQMgwV89enDoIuttRS4mzlkkB+wrX2mQ1vMTuJon6O88cRf0",
+	"pNI4cTl9J5XgBK7rSaVRrVZftKpkTxBAS3C7qWifnQjXcJKsYyZujUeAhWe6aiHLwEpd0EoVEXHMD+bh",
+	"04gl0dODWHZj2ocbdxpTAeuzeyLsmx3OolC1LIY6luA2X9kUImoxEWDx43G6Bo4/fIZ4QqQdCSVTgCEV",
+	"snZEU/GUVdKy69JCmAWuNRMpfIXAbOh+jwummDmtB6IbcdUjp+MT0dqDk7F1j4ru0DRRJa3EFogNwlgk",
+	"oFDZzCqqzrjoEnoKqcrCbuGuZax2QwHDr03jmKP0SNWJgByp39+y8szW3bBFeoyGLA585XFbug3zZnSV",
+	"7JEbtR3E/eOCtKAm+tZeR7O4lcrbyVI+e8ggTZl3GMYtmkNpTpXLf/1S7csWZz9JSoFkKsg0SuJ+yJfq",
+	"X3b4+5Oh3woNrLswsyQs9UvbXzYLjSFC5Es7X0bILNo+MyN0AwDybMOyrb+gmgQTkS9d/zIGFtB2z6V7",
+	"21dPxOnYZ5edQOAh18CJ4LqndOFGpVatV2uG1MgBE3TAK43KTrVW3akAfe4Blb1GB/zaef0aGG+u2RBx",
+	"+KXLtMXgwmN4NzSdcKX33UOmGXduC2siJI9cMy8D9GHlRTD3YadoPYUoTxAqYFjbtdpEygodYEogl+La",
+	"H1jsLmT7c+UNnElGiwaCOg0KNbB67/VavahVP8xrjwUd6p6M+acIC3+9tjP/pQ9kfMrDkIF2c317e/4b",
+	"d8U5jTj2sH17/vPHUt43Yu+LoHIDV3Fe+4aH0whf2Ck1b4fmjlx92O/TeGzPjUtAUAERbMSUTiDTaBc8",
+	"PP74PTXST3Sm+mqLYqgbFlPCqLaBzWDNHs19sPzse0D8xc7m3ZD1B1Iz0R4blozHDm7Z+xIL4cw5cVYk",
+	"hDN6LjkGi5/TCFFLPBSs/c0BW1a+LqEkE43gPmHEsy3KUWl8Ug9uPIUDudB59jVWs8KuLRWyxG3y4q4T",
+	"4yEGyUnp03PD+GgQ/D95mjW6VrZr2ztb9e2tWv24XmvUzP+/uchyYMA15BU0k7lZLThtIi3qydPHelp7",
+	"cEJFZfHFLiYce6kaoEgHSty6+zTqyLjvKMd6yE3t+vw3DqX+QA6F7aIEvdmXohNx1J6u13dKEah7NLaE",
+	"tn6jzMzVcIC+wPss5PRtJJ17YWhkI0/XyhFL4OcIJJfP4q89t3+9QM0hYuioyhLVO/B9QlTziMfsid2x",
+	"UOFvz0l+y84XbnFyxFADcXCyMeuAViIXPnlBvgT5IdOzj9OGF2140YYXvaZivJRnBLDMFuVHifC+kFhu",
+	"DzZGaD4FvTUPKt8HQwF+dsTouQVTUxqqBtizj3AspGWvXSvAcse84zF/sTyE0e7tM2ngkeu124kJCW1D",
+	"vq2q0jRiYPjL0rvHQAbSJG9ZrcLTmoxmkUeBQNJfWG1Av+RGadgQ6g2hftMJNaK2XqjekA4Ns5LdBBgE",
+	"+JwSh2sKz8o6XAPrLhEMwa+mqSXYF1NRP2+6gRHnvTEwrsnA6E5OsYXRn61yJsZJv6OLRpAjAeU4Ylu1",
+	"15aYQJeX9YGB5wvgzFzBDsXOWUwjcFQE6BWCch3xOWbwQwQ+oubnSBLWwOljF67QwDmIKBdZA2cqjKNC",
+	"2/2UiXNv//4B7BbODAN68l88hUqhaUmgsn9otso29T787uoK7Cwi42A36zaN5qzK8nIOLOSi8kqyXKuK",
+	"Lm4FN6LLRnS5fHunJ3MlSfd8weXa8+Q6ljF6+hFsjJ5vsdEzHV440+hZ7vjNsHrOPE8bNrNhMxs2czWm",
+	"zEVZzbK2TOznUL7ZlswUGVtWfUgKg3k1II+SbC8u36/XhrkhuxuyuyG7SxomL1DAF5q29ZygRffQFNXm",
+	"5mxDGG5yFzOZiOUukCHrJayOr6GJEhbmdTRRLnyN306bJh5ccjq2iQph5s7YY517ZRBlAUu7WollmGfW",
+	"jCIiY0gNqRKAfLXNemEC0kcCDGG3Ieo0Zr6APggnBEttQB39XSKGUUTaEaMxBPdDVWC8VO9gNQswnpI+",
+	"5UJTLmxmIU5mNwNEByHcDsLaamu2QjK5XtuZlmPMuavC8zaBeJwjzDwcpknC8qJM25fHS1kw7GgB6jYg",
+	"QhK21ac8cqZirKXsZTnD0BNrqKNlnzyvMPNSpWGW0uLmVhqV+s7tWg3+qVVSyL2VYb3yAoijxeXJbzLk",
+	"oqtpdGbxkSqfmuErKiqB6w2/+ld2jtU2oHMknd8ynd/K6dxIIu0e1VDRGL6Ue+/v17d3YFgLyCE42iuI",
+	"Ye2aDi7Av9tl4SxK6nO2MCdrxGK2kaY20tTStlJ3v5G62NLrGrA7PaH20P6LsI0Zota15/bul7Kjwjsb",
+	"O+pbbkd1u7zgGZtlMJ11cC5S+J1FrjEHHUeykX2vxDy31MkKCs10oPANKGBAWTHISTKTokZZtu8gXIxO",
+	"d5H65NMcCuztSzO1XffUWxBCA7UWNiE061I37cmZEULjztZyITS2WmCC44GQbbjNiTZnfjXdt0JOo+Yg",
+	"Zh3+rJVCAelyoeDpKjmyYTV+ZJhC3DOSDyX4aoDqqZGKZIe8Wwdh6d33SCgbpBWzLpeihSXebNr6gMba",
+	"gYjMHnKqRCM2FCDkt33MIYhDwrR9okruWdU5SHq3OeutpLoIgLCz2ApymEvumnArxZWdodW5uQM5sYO2",
+	"VfeLw4mgs6sNJ2pTQUM6obUmxeEq9VptuxJUUifBfJmQ13183wyha6HK9uBwt3tczGh3/3Cq1Vs3k2Y/",
+	"+/v/9vK//LoSXEiMNfa79vijydmWcUiUWJFkoQ9nrM+aY6vdEm9cGBulew0BSo5wlmSMM/wX9r1rz5P7",
+	"WkqxdiPYKNZvs2KNUkaJAKVSx2+Wvj3rPG340IYPbfjQ62oiWZAXLR3BBP1cSATTLqGJ6uP0I6gmz0YT",
+	"Sh9XpGNLKrERKHIIb2eetFO/yniohGpefmYnpCwurnasOSxqQ+w3xH5D7C8rbuqi9A6L/7ml+rONyXfw",
+	"OVtlKcekPGmJjcaJpQ0MVEms13qDrR72pGAf8EgDdumbZ/vOrvwmROs1tZk72Gm758Wm88kH52lq+SZ0",
+	"2OdMMFSIoUbW5GsBNdk5i8mIYjEgawxOQEJ3AdGyLUGqcsFUOUKQHbKrelZlz7jSqoXwuUlEF0ZzAepr",
+	"sa05e5yvzOScebLy6md/+cVv/sNnv/4NVNz80Wf/8LPP//Q7r378719+7yeT1cpz4p+a2lfYRdEsWOpq",
+	"X2VaagIDXXZRyohzPITodK6aCpp0MPUz17OE3Ja/5isIcJMbMTsSYOIGb8S5jTi3FN840jJmHl8Z0bIl",
+	"oRk6PlFjcykeMkvou/a8VPzWFNV+C63Nb6vxeJJcLS+KFBmNS52ODbPaMKsNs3rjDc1YAOKiKMqiwv/F",
+	"ZM0mVQyhDCkTOimvgLHTu0QxyNBgusjmm0P0LkgPeflf/o9Xf/bXyxKEq8t+3dDlDV3e0OWrsglfFFGe",
+	"qy1cA7IICGBLUe/cwg2PTJsbOXJDrzb06i2XI5meJlbklKEYJkWbkb7M5KmtSL6gynsxYGlLMa256FZt",
+	"9mdrl7SwylM1kqPmiMaCi24LDOzpH9SI63YPg7MFobZIpgYpmZzSiJqZaAmFn1gkRxB1oHsxUz0ZhUkn",
+	"MVOm+6ShMIZK/a4klRxGIQimYB8yozhlXSpM0+bVAJcMC1klbbYlFGhzrXJ8XRHapVzskhaUe6uqSI6S",
+	"jqFQYI8qQKZkWOEMAvABxVWQVl8KrmVsFss84tamaatvtfKRXA/OSzsMcau8x/CMi7DAXehK9yeU7mJK",
+	"kb4IcgfmRmTPitlUXOqC4akhVowsGGC9ttoI3zQXJhyBTfLOpdNW0IDxBsoYqj0a4nEm5IjQjmbxiMZh",
+	"sWPSHu4Z0WJNGkV5JFZIzTv2aGw5GWV2PMFh6pVj/8YlnsG8DucdScDEgJKh/c2pXM09rnuM+JNhFjV9",
+	"ZlTqFGa/nxW4WPIYXnt+yj9tGir6YpFyR3nnZRNl/1Y7SnSyzQucxkJjZk6KsTuJS+cYv88/PTbvlxED",
+	"psqmDHNo8cOhLjzpy0aydrjgqjcF8e1V7H/z05d//et/+tX3P/uHf3j5vZ/83nMjeJpRvnj1b//PL37y",
+	"/Zd/8/1X3/1hJaiwZ7jHCC9zdFCv1a6nap3+9ts/TL3722//6OUv/ta+u0BwbN7sLzwSY5WhbGJKN/r4",
+	"ZQYhsCxzxmLJp0PFBVOKGGpFpMgtIrIAcZzi1VZF3fpU9k8524JqCWBSzI12O07qsIOjxpX1tvUSWNQJ",
+	"bDVq0IYpwco/VXJEO6CFt2kUQZqEGBPN+zlFRx7hgI5hIJdgeUwMdY+cdk62CU4fi0VUoVv7WxMCeiuN",
+	"7dVsfLavUlBUI0gyp2dMQKnqjcS79J06pmcMy31jFj5YVkYQDQ31wklMBeb9G8qdXCh/Ihe+TXI4T+F6",
+	"hI+UMcNga5cfuF3cNaAmcDXHyAI//nOA54S920R+v6aqLZ7ZQrOKvZvL4KTcY1pBiDaYgtEAnIq3tnwB",
+	"bqoUDHm1lvC3zRDZ9Vl1WUQRLS1pymQW96iRJXFCKUQTwAN1ZYtwMMpWLuqaEZrHEIGaGGaD3HnYRwKS",
+	"gaAz8x1XyRNMY7YdKYjOEGPMapYd0pXM46sAgEvoei0KKocLcrXwJYaDurSceTWR7MY1rWm3T+Mzprno",
+	"GkLmiVrDugzfgzOnR0AS41DNbX069W6iv3MWe7ltsstYnnPzqV5ZDoIdduK1KbC0aP7h7IWC4wot1mes",
+	"mpKxrjRqQUVpqoeq0qjAy8tCuq8qAOJ+bJTIjRJ56WgosaXCZTjfHFH22nN32SZMtTkhfyNqGFCaaTgp",
+	"Mg1RHRAZ5zMV7yIdIXg1iajKifpDM6HjNBs78NtrB0axZC7WSpnjXRwzP+sgbbjhhhtuuOFbgMmyCEdc",
+	"Eo4FjvQbXk4qoYXLal+y08nCpnhq0+mkys5mnlmmgiyM9DWpL7Uh5xtyviHna4ywvxD9xiodKxbQ91Y1",
+	"nUFgsIqPoP2CsvpHtvcybgCnHnFhjfF45QuM8e7HcjcXx3GEL72RNnmcwSaocT02dm91LoxdxHO9FBq5",
+	"IHQwwOs0kFGkDMOIWZcrDV7atI8ZzPFp64G3r3Mz43MaQYh2ZE6qCshQROBEB/c1hg7b0GvXfnMozoQc",
+	"iaadAQDdyU6nyNJ95DxiV2nqblvndEqYshHvENtsxBeI3W5UeloPAFsqqCRB8zYAOhVej695YvLQihyz",
+	"jNOa91nzU6xItac4vXZkyHSPcjg+tlZVaoBuf5p9VWnsQG+4SxB1wOJmSMeVxo1a7YUfxnGPWSwGKazd",
+	"iEWdQiP9i8WI35qN5FRr1h+Y6W7XbmwHFXrOYiMNuo5gXa7Dxvi9xKJjLvCjUcGNbEvR4d1K4/mLkglR",
+	"0yvPVRNcQS74jasm3ir3hT0+dDAwJ4dRxVyWgRtV/uYF8Kknh7EvmcbiJkaDZL6RQvfwixfZo2lbT59N",
+	"/GreoRDsmW56IjZzRWKz77ZZxZiY+bBi3T4Tuqn4pyx5afoAwrd6dlO8K3wT+ZK8lcGbMWSZ1aq3b8+6",
+	"akFFS00jm+m2Xdupl85lg+hA2Lb69VpQwS2rb0NeBGxWLajYXTLtvrg4tEZ3/TZqw0ZtuHSfiI9gKSWp",
+	"zNMarj33N3+mX8SInV5xAAw4yK4De88uiZnmMcvFaEMbuBcyNl6Ot9fLYeXXuW6OUge22M8x8yxtJJqN",
+	"RLORaDYSzUaiebP8WotJNUt6tvBUvymuLbJnoaPCxBQEZhJFOrHs+8ASBApA6FwHE8CVfxeNTVBHzrPS",
+	"IrdZirVemt9MRXLE4mJLyg3gfilC9iKoDAWwsokEsBz2BsxqYcPJWt1vGyFjI2RshIyNkLERMtbtbb08",
+	"y8k1T6mfrySS5HqT7gpiSY9CJg+uKleSv0/PbPqi4/0gIzS8jCA8fUT1nCvSBTwgIQEXCaF4OFh2EpkD",
+	"xZgRwH1oesawOm4kR6SWIPtvb+c4leD19+16XG39VxnHrI2rmM5wgBFWGlvbNdN6n8ZnhsPhIjqPkJW0",
+	"MFNCDshwkNuG9U35Vrg4l7zNSL12fXsRB45dL1y8dUkiKQ/btiH9p+a24LEPJmdYFqfuPSclmA/I4AoW",
+	"ZyXWcY+FXRYfzKuRZG4Lg2wkjncggvc2rGTDSpZLwwVKQKQhD0BbMoQX8twvkcnYw7tKnI+LLRg5LTeT",
+	"8QcYxvgsZ4q0ZV7WAsTN4EgWpe6vXcgNzmOTA/t63bIDzCNFOSR1qd5R7qqtGrWzrIiWc00twllRojz4",
+	"K+wzl4EB4QEUIf44B0MRNP0XQQWChEA+jbmMuR43+/RZE95InryJwkx+IJHHFUKKpHgEam7HPOqbuGn6",
+	"sqXfUj25dNTGrSD5Oo32UWncSP2SiSSG8OF2j4XDiIVNSDLOTm5VLRS3Z54c4bd6IzxshIflyZo9RoG3",
+	"JBvRtCPjNlsGONFjcC1pxL5r+zY6IrPjA1AcIyiYgfFzZgu6qV1M0Ld0mStyxgYaAhgF4qyiRXvUk6RP",
+	"Q6MxIhBsgKooiBwUKxKZv6cli4fDLK1cuu6tpvE5ndL7ylDAm4acvFiYdqxXb9sQ/Q3R3xD9N8r4qBK6",
+	"Vo7Gz1AM8bVrz9tUs66Mxy/KCJ/79uHLEELXdeVXq6htF2Bz4zc3/nJtRKlD5HCU3FUFqU/32BhAJFYU",
+	"/BZSYt3xn4vdmkswlpbEQFzIxgPMEiR2ahPCFw1Dblqn0cPYDFVz5kWSPhfpL+se2F4iVP6apLEN9dtQ",
+	"vw31K5B3Jgng6vKPpupsS2mqudK8XZz1egwZrRZyztU07xSZyKVgAWGRYoRG0bRmekzV2VHS5yVQkQ7l",
+	"5t5b1Nr3gsqAidBodIKN3Lf17eTrmOl47H7YMURFmqUzP9kvbyQxJO792vb1FdUmvwbzCAkYDpwPdZOp",
+	"uuxtMguIYMpmC8npGHKm2QIIr0WlDfw9GqotLjqyUIlwZ3+o7prHLvzsT6WKv/zHP3r5V9/5/Id/XHEx",
+	"UU18ycdINV1W58HhnbuHH1amoV+xgc/+/r9NtlGfauPRg/2Do6P8Zl5994cvv/fnk21sT7Zx9HjftJE7",
+	"jv/3i//+15MN7Ew28MHe3XsHd0AuW/F24i7NZfMaiqP8s72Y0zVuzB3ryGFMQtke9pnQLLSrRPqMigUu",
+	"nBqe9rm2Ob1wXQouoK+8NwNjOV3I5g33tZYtkbMBOLig+jju6BQ6S5O6SvPKkOQW2ET4gFR9j6sJ9TJ/",
+	"upk0MzVBPv/T7/zuv37/i5//4ed/8Yev/vPPnxvi++KffvV9KMT5i+eG9r4wy+FetsQ4eeenP3n1Z78p",
+	"T38vrdhHGTwn0IE/ebpoRVHa1vycpa38Ds0pZjTSHNChLnV5ywQqrya1lql8cpwqWLFRfjfK7woJ2jlF",
+	"n0pS2kIZAaokz0rPvu/CuDBslwEyuggBbQa8r1yTM8YGRs7hMdHsWWGq9ttdmuyfUaWx0uy9yHc05yRs",
+	"mNaGaW2Y1luTgwv1PlagIsuV7l8pCXeXtDw1aBEmzOwUxBiFXMGHokTXC6lKaDvJprIm1AkL6oPEP5Jx",
+	"NnU1hzh5EuNpElKjf/rV9z/75Z+8/O4f/+4//vnLP/6jVz/+t6/+t+8uklvi5noFILMb+r6h7xv6/jp4",
+	"5AJLHomMHXG8WFVlqLIYtNO2zMcqFyf2TbNjmmlsbJjrsWHCoSq0X+KRW8F2abZytfgWJrJ8nQ4GWFtY",
+	"9VXTfKjV6nDklUIZoEK3Iim6W/6boBLLyBUfxIz82DIlBBSo24UBr0K6r1KNOmdEqlk1Vpr1m3QRGcKs",
+	"1LrhRaOomZIiQJoKihY4g2kfsg4dRrokiD1XTUsQQ99Ldku0HDRd0A6IKCWRFSb38eKQE3A7ZgsOZgAb",
+	"oWEjNKxgyRyqTCZrCXqbLxZce+5uw8xYZU+ON5RkQ0k2lOTtMy8tTk8W1RYeu7tyEcYlKgjrD/SYtJBW",
+	"tMhQnHIRugq6MJ8quZvJ4sO5ti0qFVSchoQ6KkKXVOeKyZtHIOf+CgslrSwCFxjBEkII8uGLtAxcIMMK",
+	"mNCEJLugjLpeJLcNX9nwlQ1fuVqzljNmydhZuC5Fbr12xsazzVsfmwcu0e70MRvPMzuZSwXj3Hjg1xxr",
+	"12Nk7+FdWHxELDEHJ2u4SsB3tN0m80dfseicqXVKRbkgc+boIK6bkTbMCEECGUS0zcioxwAnDoZtfscC",
+	"AD05EkVVhT5mS2eOmT8dX4plOEQEt9Kc52M2XncAXnnn1hkzZwb2tekaDfJnuwLzPWQjWIW5lOIt474b",
+	"ZrokEbtPz8z1dzTsMnhnTghbXvSZoxubwLM3I/BsyTOzPAcLyoWWpA5lm0bRKW2fTdW6KeaELfdOawJ/",
+	"rIWY2y2i6FiRnhwlhgQo8UfDwH/roUTNH0wBMA5YFgI0BoBmr8mICq2IluTUcWAWVskeiVmb8QEo/32j",
+	"1SKUe7rhdxQRw/4pi80gU2B+ALsDWH5ck7bsM0VOWUfGICRDxjU8bdm9lmBWUJhYuItQsbTPwGJDu5QL",
+	"C/mjXFGXKtkThGvWx8WJUAKimrSpEFKbiUCKJVckYh1N5FDvEoqr5GQgKsb+HVy6zlCZiR+n1hMAhuzQ",
+	"ESvJtJtenBFkedp5QyanGYCZszO2vLdNenIYqwT3djjIS/A8Y/t2zysrlRUoFnm+cu0rGVmi8vyk0ldd",
+	"Hp5UGuTECA436vXt+kklICc2Pwx/uXNw7+7XH905qbzIVEM1DBlEjlMuKKbWYpCM0oANtJT0Ywe5YC8F",
+	"BjZ/A/LO+LKyx8Kk+rWVCtZEs1l7iHahT56mKfgHMvYbpKrkmEUR0qRT1obr3/HgoGUBFgfD04i3syJB",
+	"Gv5AzQphh1MzolCrAshZH6pYUNFmUcRCJJoYvh6ycDhAFapPx+ZQGdqBxMpQB/R6Y4o3dqfSFY65tk9o",
+	"FhZFwR9mhj1FEfIKFp/yTzFMbfLWlQaB5p8em/ehejF7NohA1bAGv6IeeahmdmjotMpcZC70zevJPeZC",
+	"M4uJ3KfP7uLjWDy1z4X77B+ncUzHOMS8IeFayjhDqfr02T0murpXady8Ds26j/VpcvL0MjQ0rIWyslUT",
+	"jU7hLM3qIzkifcPdIAkDT1+4iQNaVdA07CRDSgyROB0qLphSBBFf0nQqS3ZmJeqmMiAmik9k6AhXaPAo",
+	"IiTBBLDENPpEPpTyaoRmCcJSTEjypYsiclHUlqtSU9pYId/Mcu3pjdvEA67Hzpq51YVxgeXvfjCvkrvZ",
+	"uHRzgJPqUFAFi9CoSyjgcwC8DPw6YLGSIkBHsE5FcTtNzVMuc6tAbzllTJAON6IO4SJx5w7oOJKo9CAc",
+	"VHY8/jlQ2VogGTXP2LhlRkrdMJ1NFyuHANhNT47Aigu8ChQm67h2vmgooxQPRVPzPmuRAZODiAFumZYR",
+	"SGJiF7tvxWzAqLbVnVTLao1KYuP2a6t50igiPXrOcMKxWS5DPIdC88gqeUbEhAnjMoLinFEtQRnuUB4p",
+	"QiOYzYT3u5HSMwkNw5gpFRBwvQMmTTxGFFrexrccPpBEzditWihR6QXlODC/+maJ4l1B9TC2rABbwaYn",
+	"WrGymSoylc/hAOusmGJ2NluEHxmDkQfrQcJ4GjVfjQyuU8hFV9PozFw2fwQrjUqtaV5sYggsnOPEXn7M",
+	"gV0YtXerdmurVif1WmO75nziMj5EfvLyV3/x2d//W7je6sx998s/efXtv3713R++/F9+sPXZL3/26r//",
+	"9cs//rahMob7gkzc+KQyNP0Ot40+Ut50ntqMNbsR4NjD0lqZ/ZPnqZJvfontCkPjqYCANFXALQMj2Cpe",
+	"hPS5vE/DmakqT7KaI9eTlPI1dzVs/PbrgsdkUeSYCZgPPSsEDPElRfgig8M1aFQVW3vh3HZkFMmR8pny",
+	"hlsCj5Ok5QhKKwA+BFpd20j3wplj2zSKWIzsIXULBpILHZmJpc0YaOA0zPpEIGh6gYkVo8o8tLqVG5JC",
+	"LoZ3AQO3SgYY3UnMzPFRhOuGmQiNlDTs1PzQ52C5QXZlg61OhDO1KE3NsaueiBOxRVqG1jatX7PVAKZ9",
+	"aj3XLS645oZAt7w0UIWXhAxZM5SCtRqJAgSKG3tmZLfQCAHuDXLIWKjsS1wo3eRhC9sxN1M3BxEVrUZa",
+	"7rBzCMnNWkCu3wjITi0g9RtgGKp5McPai4H2yI5tTbV2cXOMqDWgSrGMebqaTLrDBVc9FrYC+wU9FUYV",
+	"iuwyuAl4e1Rqae10QRZkIr0qdnkL5jPqMWE13BClQU3PmCCtPn3WDIcoMbTcDLFnPDaI2d8yIpoc6ia2",
+	"2DoRJHk4LVm5yeWvPrSb7TM1Bb8wDTxR5hwV7uKJOICL5/AfYUlGlOtERoYDiHOxRjy4c0ZIA0ksZLGR",
+	"AWFJENWCJhOA1yAsEtbVrgb35zyEk50YBM1jPpYS+kFp1NwcJkL7mrl+pzIcN2DMVrJv2T6aVLd8E0Yo",
+	"TDwpTIS7/hU51AHhnRNhf4FxJ8K3nwqMwl0QGbIq2Us3mD5MNhyU2nnkDcxNx83kROBBwwU+ZV0uVHI4",
+	"YWEgwDV92WwtQUeCTkSum+TAkukrFFPTV2qqLF+eTIqspZF9Eeyd/qhXGjdrQSV9jiuNW7dubWckV/Oz",
+	"FUG/+P++8+qXP/z8J3/zxd/8VVnhNNmwjOB7DIJvo1Z7t3arUavZ1lJyd/Z6Vxo7tSlBF1hgspcLrUrq",
+	"NduGsz2B7pce6/Zx/ToGtfix4ttCVhq3Mejar1apNZmY6qryO5zON1twf2/9gjsKQAlW0EZY3wjrRlh/",
+	"BOKkk5wGAyYYSMUpqR34iYyB/VlRFCS9ixbkXXXs4rANb5a32Pp2RC32bMDahuxiE8zIgqdjYmPw0/Z8",
+	"sEuNmTZT1EZPUbLPIBjB/GEF81J+Six25Eru9mQUKic26JgX+SqtXFXSUXkgwknT0Qq1ct34c8w/ZocM",
+	"dX6atgBtJwXLd5a0rxyIcN2Rms4PeGPNfkBkERuquqGqlUZlH+4aZiyEl+rZLKSmLhizKBU3fU0rS2I7",
+	"rcXzNi/IOVN9YxMfuva0T5p1V3nemJiKUw6zd5QLOVrNm5c69qpvxmsISrHocIBslyVhnlDCvEosrjv5",
+	"0vaXYeQI006+tPNlKHARMa9R77rf0CGmenIYhVikoUUGQ7DIkVPaPjsRthI5lOYLSDhkVndvPTo4fvSN",
+	"5p2De3vfaN6/e/j4+OCoZYhEC2s9ZErltJxdp3V/7/eb+Ob+g8eHxy0jZkA01HBgjXmPwDvHRRciFECg",
+	"44r0aNyPmFINYjgkTM8q/s4WCbYf9AW6ku4twp7Rto5s7CZ87T12u947xnVgU0isIOMTaEESgob3/Opi",
+	"GCiEqSYmFWw6psJm5nIjjcGap8wYvEOE9EKWc6JilKeRnbhos+qJIGTPbU+qLyUJeGQnLK8NN1tY3xYJ",
+	"WZuHYHSLlExlwuAARzbiFO11ZoON/GgnCGPMzl+AybbHotDGQar85F3zalVI3TSPohUOqJkP9/Wypfc+",
+	"2jzjMObnAII3o3V8tcpVE54GM9+UeImy/zFVZysJlljYBIi7Jw53NQk5nDd78BiWHI2iSjAXS4fFsYyb",
+	"ifD2+f/1y5c/+EUlqKQvndeuvYyasjTgX9u17Z36dq3erNU/+vCr21+//qT2jVtfu/nNj3fu3zh87+Ht",
+	"R/XjCkql0N6s8XNFRjLWPWdWJ1Rr1h/oZWbz6x99/g8//uLv/ujVf/q7qTnZ2L6Vp+Tk3clJjcDTMFxm",
+	"3PPWf3vJwZYWyfG4Lq5PlE0r2aQob+T85awnwAmHGmJsgHJrpKnZkOoCyYaJQoFm69ThWxSINUawsgy/",
+	"B6gWisiRcGOBeBgYW2z4CBdJPIxVWhUTukFaRo8GsQIEt9bDB0fHZHo0rRMxMvcfjSguyB+zSzBKp0oe",
+	"OHkgSfhIYmyMaECGAxySRcU4MoyBRt6tKYX3Jp0ICLexk+Cx9RjNZGSrmUj0SGYpppmOI5kBDKwMI7Bz",
+	"AUWqgLg6cavSqNeub69MRINyHe1cPLv5euXF04Vp+PvmWK8bbK7dZgOwytczVvzkSdbpsLZOGYuW3gts",
+	"9HrtdqpRexscY8VzQmHolYwsmM0MPu5xRehgkJYrnXRcrSy5YYEfzarh8pn9LB07ZBTC15vnbjjihXFE",
+	"sHYZqi9JvVarYZ27lZijw+TMZ4oYcqk8G8F4HJsKOamEopKpSDiM6Wk0JkrLOImRsQSnhdwNohEgnsfi",
+	"R6XU56FiTRcB3ApSb6JjAMN8nfksIOZAbzFh6ERIvgT891/Ut3eu37h5MqzVtm8K2mf/AsMiW7uk9S4w",
+	"Z0rUgLZZYNTd1v/0+78PXz4+/mDrVpAO/e0QPZKEfWtII2LaUbZI45eTeBZ8EjG4k8DlLqiVGMv8TFut",
+	"2o/ahXCcRlScQaiQYel9DhUpdwklwP7ABQKUij0bUAh9QT+IWyqj6/vVwXE7N4391u4BhJHAuvXM2lu9",
+	"2G4Bxl2n1h89QE0EEud9sweJ3cDnhXKfa2pkFBfbzJ4NeMxUk2p4SzB/PqhuQBS0ja1BC4NZl5S+rczQ",
+	"Wy9/8bdf/OZ/ffXjP2+lBvUvw3jcjIfiXxie1vLGF66IjbvazWTpsiiyEhiKWafMCZSpzN888eeIifCo",
+	"v3pgcZB/ldzAbVQSjnbeOCv5+Wx2RTKpIzbt5FTKiFHh8sOWRiuzwFsZOe4455jBeLnKnK+0FIeIWfb7",
+	"RqW+c6tWg39qQPIGEeUi28seXBxPHtKNTSLYv/zN//27b//Hl7/425ff/X/+6Vff/+Lnv3j5g++9+k9/",
+	"97u//OOXP/jfzU4W9x5UlBzG7Qmg3wTxPjuoh36//Y1KYYLnDHAWMVp8YBDv0UyGhlhx5QtessvzIOJx",
+	"icfEHMhMNE1esQPDaupBxWYAIMjb/mElqHS4oFGqRMFvv/3Dz//ql5/94797+Uc/e/mDv//tt380XbQA",
+	"l9cXLUgW1yO83TAza/MBx0bfvXUzu9KxHOpUMijr9jEKth74BF4Qb6loanqWqbQA8AgeEu69SlAZMd7t",
+	"6Upj21w9pw3U0sIl4saFHERZuPZAawtQbF4EFTB+h/OWdXLtyq9U7igXENJzh73gsZxT1gHC+uw6bPzC",
+	"G+nYcGoMBaE5TjDn0S3r7XWCcCkbURo+47KMRGYwl2Ii2iMdzpJI2lEsRZd89ejBIaTWnQgQjftcGTrn",
+	"JjOIZTemfRuLG0vNwGVFIRDY9ImC7qgnIwbSfoGOgNHXznbg13FaY0CRjwrSSklVWx+zcQuzAc0mYTgz",
+	"CLdUnQhIazMjUkmSANeky7RK8v1wTDOkPtC9rzinbNJsdjySIAqpwPqtIKsRosqsHA/74nedPeMqY0Hz",
+	"sBRoorlk2Sm4gD6ATb136zYY3XL6eLogd3k9TWT5/HruYq3KrL1FbXs7ZT4DqoBDhD+9SONl+YTHu4D+",
+	"rDbp4YlOGQk5heA4vArWMGfvRJUnLCZp09El2zY8Ub1Q61rqILxFtrWNuLFmcSNlfMvD+1lC8DB399pz",
+	"e5dnhpnZ6ILFuJN5afkQs3ll6xZXNtJKnxhGUTlQ73DIZv4+abNybSf2KPdNKlzFfWU30lXNO2dxJppv",
+	"FgfMwIgPYmk2m4tus8CDhN6sgrnW7VzQDlZpVF7+4Ee/+/YfvvruD19+788rNrSiCesH5H9SUdUzW1W8",
+	"K9yE80wLq3nNgoo2zNXFMcwCVK9fRDlAqs7K6IybGMYrqow64bOfTxaLohGz1PEaBt4Xa2gPMPPv4cHh",
+	"nbuHH6JLwgolPmZ/F1Mm0eNcKqxsgGiPOWUhMDh5Q5jfOMKMHWTosfsKqa/7VIbmWqpaksJef5sobECE",
+	"HJH9vcP9g3v3Du68XbFcb2cmBU2F2qYCgmUUXqwoe409846dXMi4u4KMZBxiDWouUAVUDUzwRzdhOGQW",
+	"vcGOEzywUUjQQKXdjxbwCAPmx2gK6rmcoq5MYHFzEsNwlK8dDac9wxAbOwH+1eSq2ZdxAnFZgvJOUFiu",
+	"muHQuy8m/CNWS7c29mmnyPJ+kCD9igt0Tb9jYVUB+Mi9Vg8qo94YktCbnaEIVWXCn5INxYUEw46MfaT3",
+	"LtmZ2vcLc26UTq/GozWPjsI9EZukmzWTwye9saOFYIlnDjf7UiRXI/xEXLB5Cv6xe+71oUWfPK/MJDQW",
+	"GAFQxs+ReKCtDy/bcsGW+T3uQI8uTtRQCdd7O6K8D51PxoNmBMuJJnewyQXH4XTqnCjHZDFQspwVn2q2",
+	"ahURzZ6UueQFQZ02lGVtlOXgnMVjDFDSk2AATj0OiIzCPDzOFUnO7LJbLq57grTkKNHQFroAETlIF8Uh",
+	"2fO8iGZxhK+UQbJ9aCSKD3ikAXR7xlB97r9T5M2wUQ0rGLf7saQDAR9/MXMQVmUmkGXGFTFUn8gYcufi",
+	"gnE4NbsTy34+qLBR9bZAe54GAC8zGh+oZ0c0ZyBaLjWMNw2S2BzEDRTxmkq+mfNYCEG8Ksm7Bsx/dpEa",
+	"iACA5whVpPXhQTbiAttxhj6IKvYapwUhE5oYBcwh/wbkdAzRJ7onQ+f+bPeYOhFG+xzErMN0u2cagKq5",
+	"LmYD41mNxtIKUkptn2WDRzLwa9oIp1Wyb4aPqIAYGIxQwiw8ES4eEeEVG4Dka2NhbUORVNrV70XyAIJJ",
+	"aFOjMS3IJhIPBdT4rRak0Z6IS8ujhSkClzqUo5USkMwKG9qUiaZ4DO67G7VaQOzvLpKzD/nRDKhliYzO",
+	"CChZw7QEPVUaO7UFwhJgmmsNSQAhPhGbl7EQLyFYz7HSLqORryY024WfLTFbXcJRrYKgLjSdwdnZxVh3",
+	"MFy50HSwSWyiBzbRA2NH1izZtQcnSMcSWGyslVJ5Miys0Oh6z1xaZftuARlrJQNz0AsNw6qNrqJcOda0",
+	"tgK5FiLAiutgNlEklrIfWHqvY86QbZ4Iw6zCIauSx4jAkYGLQABRwiIExsDMErMQVYKxlkNlUezxfOwm",
+	"IBk2UoirFJrEibCmYzXByMAebFuXCRqES6c5ERmmnPBOX4MWlSGFOYMAXOG5ZuwSWc8clD0I/VwRec7i",
+	"KnlihqRsaq7j9wDuapbHzMfyUMfCjaQSIEcVuAW0L0GVZH0QobCzrmSwZQ46xPPbLiZtadJSMtYt8iUL",
+	"NAcWXQBe5lqdCDkS1uglJP5mU5y4/vIuHkiAVpNZcJIetYgpZoW1A7EL6fgdReA04eGYem9E1YnwG0w6",
+	"KAm6gxfScfa9bw15+4wpbRHkIIIWAmGhb8zCSsE62yXsmicgOFXZ5K0TYTFgCO1KI7r1jRjUcejTLvM4",
+	"9b49ek6wQUATvwUebc7uIGBHw34ks0w0UQzWTe1U310nlz6Ggbnv+IPR4b7YoQVctpX5KOnwju45MczM",
+	"yddY4CKZpsdcGScIwr2hCGMWwpoMpIxUJjQ5OcBVsmdF5GxMKTSkAe7WDQ3eC8yFk7YwxhkcHRsAzBUx",
+	"ErZDiwHzQQNOir1ZcLNtjYo2lqiACmtWaA7Jl1r75uutfSl0LKMGEXILAn5bX66SQzZyK3YiMA2bxBR2",
+	"cqhYTkB1Sk1oOZ+RzyET5JTpERbYMPK08lHM60SQSSTfhU2/e4PB3bCUWm36KK2EPzFy7WXZkzei6JWI",
+	"oq+pYPn2i3vLi3bDU3MoTtlWEsn/fJUabJDzu1z5tQeizUpWXbOQjIuVXnsi4/BGbUblNdfqRZVfg7ik",
+	"BQ3YkCxS3oD92tk9zSZu7J7rsXv6y+ujxddTh63NbDTEBDSqufhnHOsluAQsDJqRxPpvFQjQmYJnUAQB",
+	"rZ4NeBQIm68igVL9BFClx0aw5cZaaTj3Vip1DSHvEkAIaNVVStPxOCfq0tzAfFK0zlStUynPrKadQECn",
+	"CFSjvr0TTBDCRqUth7FiTfdyEu8DrLqeaq3y+Y9+/Nmvfv3Fz/8Rk+RRzDD/UdeS1+2uxU1bC6DSqFzf",
+	"riQZ7Fam6Q8iiK/xX9vhvP/gwcd3Dz9s7j84/ODuo/uLJO6aHVhzVtUSy1sqiDWv0gBi9uEgbMxqFsUv",
+	"G6PKMdWraDvSjAYDSUWYG0W6ZGjocpu9kvyK+79AkbONMXRjDB1b8k0oecL2zQmZYpHAZ1aH8J6Wm6Eq",
+	"Aleat4uDJMyhPkoeuwQaliSDOrDX7RTGaL3+nv/UjAHm4/Z71Rvz73JQ0VLTyJDF2qolUcwi7IOJba56",
+	"Ck9tpMTlNUWAZZwWE8npGAS1i4D2HrgrQcM+F2AL2ypxFfYGAxerc3m3Ae9A00YuvRdUrP+iKdjIfVvf",
+	"Tr7GhAz7w04mtcN+eSO5P+792vb1FZOH/RrMuxAdfr65FRd0KxyoHFwGF4GWNaIQOhiUMKQMFgG499Ei",
+	"Fg2WKtLKQXDdtfkK3rDizeVnQo4gSMOWTgQ/0JQSszcYbEDDN6DhbxBouD+xG9zwDW74m4kbvgy/KBdX",
+	"kRNjOCu+cBTTwYChD3hEsTQyF0oDcApJBgtmepWbuLY3GKzbZ3gpeW751M/Kbp8sl8x8Ga4+0K9cLvCK",
+	"aDRu7xZy/7mgAR47iM2NS+9qI7gcQhrtIshufzmC02M00r1CRewj/Hklzrrgbiy4umalWHuI6aSfPM1m",
+	"2TGQ1yySnJm9C5ZILZZdgdyFGgxPI962S2XI4bhwpR7Br6/xQi17DEssrqGnp1QxH4pixeY+78YUM9EW",
+	"W+1sv88rp1Tx9t7QHNRPnhrGccpozOKPGQwL0nMhJCYvpQgigvDnSlAZxlGlUbmGVBXHNPnCBy4YDvAT",
+	"VKriqC8uCteQjqtkEgkSZo5Fei3jdN5eNI9M58y43uhgYLsyt7NKHsoowrg8DL/wURaBUw6xOLtg1axP",
+	"OTdZyYsIuhczRvzRVY6OGAqSBBjligOIp6Gq5EPAG4cYtsHAZjvB+r6jCA3D2Nwz9KIZeaZFbKNmWpND",
+	"BRqVM1z2TNs2BhFts56MQgCRPC6CPYeUCB6axXGZEwxDEpSCeeJ41RmsaXbVXBsqZyRPsD6sDU14BwIQ",
+	"Y2V3Q04i0UHoC031a1EoXTCnlSdsnJ/zOwIIegpcO4twXTgqX5wOARRsYB89M+cT4kRtbdtzakvx2yWH",
+	"0L5T1uOZ/UiORG5/EoDjQwmNVkkLz3PLLwdLmUxsibpUoUztAymTAEXzVJ9yoak9gma+tO2r9fLYrXqA",
+	"YWyuMyvlAgaouQgBaRnSnB7LyPaXtEHkSCgMA3QJQekRBiSxSgbJSKATOdTMQ2Cm0nJ8YKuC6NV0PeEo",
+	"sv1ypojq0ZhVyV56mP5E+KNlxq0QqBTrFydbA/Mq2BVw5tnz5Fpy9zGEO2EuEiAbuNqBgqVBC9Cm8Y6C",
+	"IxPJdL9+CgUE5YwLDOwMWcTNwNPvulL2069+DPG/p2O7QSGnEURf8meZvocCYrkL5m27VLuAtdGhCgMH",
+	"SH/Y7lmEe01GEF3UlkpPEZ78dtNgH3DFMcjNW8ZBu0uFKdkm8RQU3dMBk4OIgVUOMqrSVWMxQTog0sXT",
+	"uXULJqlC1gQ/3dVHcpTuKWY2slUgn7DtZlYYD3nRsLmyMbSwCraEpjlXvI3R7akD77OM+4wKeDqz4Fpz",
+	"0VUFzC+SNCSnNKKi7UQHNRyYfpSMVaodKzq8ePri/w8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

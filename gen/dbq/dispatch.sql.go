@@ -164,7 +164,7 @@ WITH me AS MATERIALIZED (
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, openings, rest_until, rest_reason, probe_until, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.sender_no = $1::text AND s.status = 'on'
 ),
@@ -704,6 +704,87 @@ func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskR
 	return i, err
 }
 
+const taskRelease = `-- name: TaskRelease :many
+WITH input AS MATERIALIZED (
+    SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id, unnest($3::boolean[]) AS is_tried,
+        unnest($4::text[]) AS reason, $5::interval AS delay, $6::interval AS delay_most
+),
+held AS MATERIALIZED (
+    SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.delay, i.delay_most, t.status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until, clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+),
+given AS MATERIALIZED (
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.status, h.processing_app_id, h.held_lease_id, h.lease_until, h.at, CASE WHEN h.is_tried AND n.troubles > 0
+        THEN h.at + least(h.delay_most, h.delay * power(2, n.troubles - 1)) END AS again_at
+    FROM held h
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS troubles
+        FROM (SELECT FROM report_logs r WHERE r.task_id = h.task_id AND r.effect = 'troubled' LIMIT 20) r
+    ) n
+    WHERE h.status = 1 AND h.processing_app_id = $7::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+),
+put AS (
+    UPDATE tasks t
+    SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
+        lane = CASE WHEN g.again_at IS NULL THEN t.lane END,
+        due_at = coalesce(g.again_at, t.due_at),
+        updated_at = g.at
+    FROM given g
+    WHERE t.task_id = g.task_id
+),
+logged AS (
+    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect, error_message)
+    SELECT g.task_id, $7::text, g.lease_id, 'released', g.at, CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+        nullif(left(g.reason, 500), '')
+    FROM given g
+)
+SELECT g.lease_id::bigint AS lease_id FROM given g ORDER BY g.task_id
+`
+
+type TaskReleaseParams struct {
+	TaskIds   []string
+	LeaseIds  []int64
+	AreTried  []bool
+	Reasons   []string
+	Delay     time.Duration
+	DelayMost time.Duration
+	AppID     string
+}
+
+// TaskRelease gives leases of app_id back whose messages the provider cannot have got: each task is PENDING again with the attempts that
+// it had, and names them. Either it was not tried (is_tried is false), and keeps its place in the queue, or the sender was in trouble when
+// it was tried. Such a task keeps its place for once, for the other senders of its route; after that it waits for longer and longer, so
+// that one message which brings its sender into trouble does not stand before all others. It keeps its rank in any case.
+// A lease that ran out is the sweep's. task_ids are in ascending order.
+func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, taskRelease,
+		arg.TaskIds,
+		arg.LeaseIds,
+		arg.AreTried,
+		arg.Reasons,
+		arg.Delay,
+		arg.DelayMost,
+		arg.AppID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var lease_id int64
+		if err := rows.Scan(&lease_id); err != nil {
+			return nil, err
+		}
+		items = append(items, lease_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskReport = `-- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -719,16 +800,21 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest($10::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.retry_count, t.lease_id AS held_lease_id, t.updated_at AS held_since, clock_timestamp() AS at,
-        (i.lease_id IS NULL OR i.lease_id = t.lease_id) AND (
-            (t.status = 1 AND t.processing_app_id = i.app_id)
-            OR (t.status = 0 AND i.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = t.lease_id) = i.app_id)
-        ) AS settles
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
+        t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
+judged AS (
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at,
+        (h.lease_id IS NULL OR h.lease_id = h.held_lease_id) AND (
+            (h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
+            OR (h.task_status = 0 AND h.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = h.held_lease_id) = h.app_id)
+        ) AS settles
+    FROM held h
+),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.held_lease_id, h.held_since, h.at, h.settles,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at, h.settles,
         CASE
             WHEN h.settles THEN CASE
                 WHEN h.status = 2 THEN 'success'
@@ -743,7 +829,7 @@ verdict AS MATERIALIZED (
             ) THEN 'ignored'
             ELSE 'refused'
         END AS effect
-    FROM held h
+    FROM judged h
 ),
 settled AS (
     UPDATE tasks t
@@ -810,6 +896,7 @@ type TaskReportRow struct {
 
 // TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
 // app holds it now, or, for a SUCCESS, when its app was the last to hold it, its lease ran out and nobody was given it since.
+// lease_until decides whether a FAILED is in time, also where no sweep has taken the lease back yet.
 // Anything else only writes the log: ignored where the app once held the task (a repeat, or too late), refused where it
 // never did. The log names the lease that was ended, also where the report did not. A lease_id of 0 is none.
 // A task that is not there gives no row. What a provider calls the message is kept also where the report came too late: it

@@ -11,6 +11,137 @@ import (
 	"time"
 )
 
+const breakerClose = `-- name: BreakerClose :execrows
+WITH closed AS (
+    UPDATE sender_states st
+    SET openings = 0, rest_until = NULL, rest_reason = NULL, probe_until = NULL
+    FROM senders s
+    WHERE s.id = st.sender_id AND s.sender_no = $1::text AND st.openings = $2::bigint AND st.openings > 0
+    RETURNING st.sender_id
+)
+INSERT INTO events (event, subject) SELECT 'sender.recovered', $1::text FROM closed
+`
+
+type BreakerCloseParams struct {
+	SenderNo string
+	Openings int64
+}
+
+// BreakerClose closes the circuit breaker of a sender: something got through.
+func (q *Queries) BreakerClose(ctx context.Context, arg BreakerCloseParams) (int64, error) {
+	result, err := q.db.Exec(ctx, breakerClose, arg.SenderNo, arg.Openings)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const breakerOpen = `-- name: BreakerOpen :many
+WITH asked AS MATERIALIZED (
+    SELECT clock_timestamp() AS at, nullif($1::text, '') AS day_of,
+        nullif($2::double precision, 0) AS for_seconds, $3::interval AS shortest, $4::interval AS longest,
+        $5::bigint AS openings
+),
+rest AS MATERIALIZED (
+    SELECT a.at, coalesce(
+        (date_trunc('day', a.at AT TIME ZONE a.day_of) + interval '1 day') AT TIME ZONE a.day_of,
+        a.at + make_interval(secs => a.for_seconds),
+        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30)))
+    ) AS until
+    FROM asked a
+),
+opened AS (
+    UPDATE sender_states st
+    SET openings = st.openings + 1, rest_until = rest.until, rest_reason = left($6::text, 500), probe_until = NULL,
+        next_available_at = greatest(st.next_available_at, rest.until)
+    FROM senders s
+    CROSS JOIN rest
+    WHERE s.id = st.sender_id AND s.sender_no = $7::text AND s.version = $8::bigint AND st.openings = $5::bigint
+    RETURNING st.openings, st.rest_until, st.rest_reason, rest.at
+),
+told AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'sender.resting', $7::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
+    FROM opened o
+    WHERE o.openings = 1
+)
+SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS rest_seconds
+FROM opened o
+ORDER BY o.openings
+`
+
+type BreakerOpenParams struct {
+	DayOf      string
+	ForSeconds float64
+	Rest       time.Duration
+	RestMost   time.Duration
+	Openings   int64
+	Reason     string
+	SenderNo   string
+	Version    int64
+}
+
+type BreakerOpenRow struct {
+	Openings    int64
+	RestSeconds float64
+}
+
+// BreakerOpen opens the circuit breaker of a sender, or opens it again after a probe that failed: it rests until the time that the provider
+// named (for_seconds, or the next day of day_of), else twice as long each time. The caller names the version and the openings
+// that it saw, so that of several that fail at once one opens it. Only the first opening since it was closed is an event. No row:
+// somebody else did.
+func (q *Queries) BreakerOpen(ctx context.Context, arg BreakerOpenParams) ([]BreakerOpenRow, error) {
+	rows, err := q.db.Query(ctx, breakerOpen,
+		arg.DayOf,
+		arg.ForSeconds,
+		arg.Rest,
+		arg.RestMost,
+		arg.Openings,
+		arg.Reason,
+		arg.SenderNo,
+		arg.Version,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreakerOpenRow
+	for rows.Next() {
+		var i BreakerOpenRow
+		if err := rows.Scan(&i.Openings, &i.RestSeconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breakerProbe = `-- name: BreakerProbe :execrows
+UPDATE sender_states st
+SET probe_until = clock_timestamp() + make_interval(secs => $1::double precision)
+FROM senders s
+WHERE s.id = st.sender_id AND s.sender_no = $2 AND st.openings = $3 AND st.openings > 0
+    AND st.rest_until <= clock_timestamp() AND (st.probe_until IS NULL OR st.probe_until <= clock_timestamp())
+`
+
+type BreakerProbeParams struct {
+	Seconds  float64
+	SenderNo string
+	Openings int64
+}
+
+// BreakerProbe gives one worker the right to try one message of a sender whose rest is over. No row: another tries.
+func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, breakerProbe, arg.Seconds, arg.SenderNo, arg.Openings)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const callbackKeep = `-- name: CallbackKeep :one
 INSERT INTO callbacks (sender_no, source_ip, body) VALUES ($1, $2, $3) RETURNING id
 `
@@ -393,29 +524,13 @@ func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int
 	return result.RowsAffected(), nil
 }
 
-const senderRest = `-- name: SenderRest :exec
-UPDATE sender_states st
-SET next_available_at = greatest(st.next_available_at, clock_timestamp() + make_interval(secs => $1::double precision))
-FROM senders s
-WHERE s.id = st.sender_id AND s.sender_no = $2
-`
-
-type SenderRestParams struct {
-	Seconds  float64
-	SenderNo string
-}
-
-// SenderRest keeps a sender from being counted on for a while: the others of its routes have its share.
-func (q *Queries) SenderRest(ctx context.Context, arg SenderRestParams) error {
-	_, err := q.db.Exec(ctx, senderRest, arg.Seconds, arg.SenderNo)
-	return err
-}
-
 const sendersDriven = `-- name: SendersDriven :many
 
-SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
+JOIN sender_states st ON st.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id
 `
@@ -428,10 +543,12 @@ type SendersDrivenRow struct {
 	Version      int64
 	IntervalMs   int64
 	RetryMinutes []int64
+	Openings     int64
+	RestSeconds  float64
 }
 
 // What drivers need: which senders they drive, what a message holds, and what providers said of it.
-// SendersDriven are the senders to which this service pushes, those that are on.
+// SendersDriven are the senders to which this service pushes, those that are on, and how their circuit breakers stand.
 func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
 	rows, err := q.db.Query(ctx, sendersDriven)
 	if err != nil {
@@ -449,6 +566,8 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 			&i.Version,
 			&i.IntervalMs,
 			&i.RetryMinutes,
+			&i.Openings,
+			&i.RestSeconds,
 		); err != nil {
 			return nil, err
 		}
@@ -463,9 +582,12 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 const taskOutgoing = `-- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content, coalesce(r.id, 0)::bigint AS rendering_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
-    r.params, coalesce(r.page, '')::text AS page, s.version
+    r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
+    coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds
 FROM tasks t
 JOIN senders s ON s.sender_no = $1
+JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY ($2::text[])
 ORDER BY t.task_id
@@ -477,20 +599,24 @@ type TaskOutgoingParams struct {
 }
 
 type TaskOutgoingRow struct {
-	TaskID      string
-	Recipient   string
-	UserID      string
-	TaskContent string
-	RenderingID int64
-	Title       string
-	Content     string
-	TemplateID  string
-	Params      []byte
-	Page        string
-	Version     int64
+	TaskID       string
+	Recipient    string
+	UserID       string
+	TaskContent  string
+	RenderingID  int64
+	Title        string
+	Content      string
+	TemplateID   string
+	Params       []byte
+	Page         string
+	Version      int64
+	Openings     int64
+	RestSeconds  float64
+	LeaseSeconds float64
 }
 
-// TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, and which version of the sender it is to send them for.
+// TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, for how long it holds them, and which version of the sender it is to send them
+// for, with its circuit breaker: what was claimed before another server opened it is not sent.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {
@@ -512,6 +638,9 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.Params,
 			&i.Page,
 			&i.Version,
+			&i.Openings,
+			&i.RestSeconds,
+			&i.LeaseSeconds,
 		); err != nil {
 			return nil, err
 		}
@@ -543,16 +672,25 @@ func (q *Queries) TokenGet(ctx context.Context, senderNo string) (TokenGetRow, e
 	return i, err
 }
 
-const tokenLock = `-- name: TokenLock :one
-SELECT k.sender_id FROM sender_tokens k JOIN senders s ON s.id = k.sender_id WHERE s.sender_no = $1 FOR UPDATE OF k
+const tokenLease = `-- name: TokenLease :one
+UPDATE sender_tokens k
+SET fetches = k.fetches + 1, fetch_until = clock_timestamp() + make_interval(secs => $1::double precision)
+FROM senders s
+WHERE s.id = k.sender_id AND s.sender_no = $2 AND (k.fetch_until IS NULL OR k.fetch_until <= clock_timestamp())
+RETURNING k.fetches
 `
 
-// TokenLock holds the token of a sender until the end of the transaction.
-func (q *Queries) TokenLock(ctx context.Context, senderNo string) (int64, error) {
-	row := q.db.QueryRow(ctx, tokenLock, senderNo)
-	var sender_id int64
-	err := row.Scan(&sender_id)
-	return sender_id, err
+type TokenLeaseParams struct {
+	Seconds  float64
+	SenderNo string
+}
+
+// TokenLease gives one caller the right to fetch the token of a sender for a while. No row: another fetches it.
+func (q *Queries) TokenLease(ctx context.Context, arg TokenLeaseParams) (int64, error) {
+	row := q.db.QueryRow(ctx, tokenLease, arg.Seconds, arg.SenderNo)
+	var fetches int64
+	err := row.Scan(&fetches)
+	return fetches, err
 }
 
 const tokenOpen = `-- name: TokenOpen :exec
@@ -565,20 +703,45 @@ func (q *Queries) TokenOpen(ctx context.Context, senderNo string) error {
 	return err
 }
 
+const tokenRelease = `-- name: TokenRelease :exec
+UPDATE sender_tokens k
+SET fetch_until = NULL
+FROM senders s
+WHERE s.id = k.sender_id AND s.sender_no = $1 AND k.fetches = $2
+`
+
+type TokenReleaseParams struct {
+	SenderNo string
+	Fetches  int64
+}
+
+// TokenRelease gives that right back without a token.
+func (q *Queries) TokenRelease(ctx context.Context, arg TokenReleaseParams) error {
+	_, err := q.db.Exec(ctx, tokenRelease, arg.SenderNo, arg.Fetches)
+	return err
+}
+
 const tokenSet = `-- name: TokenSet :exec
 UPDATE sender_tokens k
-SET token = $1, expires_at = clock_timestamp() + make_interval(secs => $2::double precision)
+SET token = $1, expires_at = clock_timestamp() + make_interval(secs => $2::double precision), fetch_until = NULL
 FROM senders s
-WHERE s.id = k.sender_id AND s.sender_no = $3
+WHERE s.id = k.sender_id AND s.sender_no = $3 AND k.fetches = $4
 `
 
 type TokenSetParams struct {
 	Token    string
 	Seconds  float64
 	SenderNo string
+	Fetches  int64
 }
 
+// TokenSet keeps the token that the last to lease the row fetched.
 func (q *Queries) TokenSet(ctx context.Context, arg TokenSetParams) error {
-	_, err := q.db.Exec(ctx, tokenSet, arg.Token, arg.Seconds, arg.SenderNo)
+	_, err := q.db.Exec(ctx, tokenSet,
+		arg.Token,
+		arg.Seconds,
+		arg.SenderNo,
+		arg.Fetches,
+	)
 	return err
 }

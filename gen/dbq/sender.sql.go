@@ -1154,6 +1154,7 @@ SELECT
     st.balance, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
+    st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
@@ -1213,6 +1214,10 @@ type SenderListRow struct {
 	Succeeded       int64
 	Failed          int64
 	ResponseMs      int64
+	Openings        int64
+	RestUntil       *time.Time
+	RestReason      *string
+	IsOpen          bool
 	IsReady         bool
 }
 
@@ -1268,6 +1273,10 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.Succeeded,
 			&i.Failed,
 			&i.ResponseMs,
+			&i.Openings,
+			&i.RestUntil,
+			&i.RestReason,
+			&i.IsOpen,
 			&i.IsReady,
 		); err != nil {
 			return nil, err
@@ -1371,13 +1380,24 @@ WITH changed AS (
         config = coalesce($18, s.config),
         version = s.version + 1, updated_at = now()
     WHERE s.sender_no = $19 AND s.version = coalesce($20, s.version)
-    RETURNING s.id, s.interval_ms
+    RETURNING s.id, s.interval_ms,
+        $18::jsonb IS NOT NULL OR $2::text IS NOT NULL OR $3::text IS NOT NULL AS is_mended
 ),
 counted_anew AS (
     UPDATE sender_states st
-    SET next_available_at = st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+    SET next_available_at = greatest(
+            CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+                ELSE '-infinity' END,
+            CASE WHEN NOT c.is_mended THEN st.rest_until END
+        ),
+        openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
+        rest_until = CASE WHEN NOT c.is_mended THEN st.rest_until END,
+        rest_reason = CASE WHEN NOT c.is_mended THEN st.rest_reason END,
+        probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
-    WHERE st.sender_id = c.id AND $6::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL
+    WHERE st.sender_id = c.id AND (
+        ($6::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+    )
 )
 SELECT FROM changed
 `
@@ -1406,7 +1426,8 @@ type SenderUpdateParams struct {
 }
 
 // SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
-// last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4).
+// last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4). What may have mended a sender
+// closes its circuit breaker.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
 		arg.Name,

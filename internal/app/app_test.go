@@ -38,6 +38,8 @@ type testBundle struct {
 	client *api.ClientWithResponses
 	db     *pgxpool.Pool
 	log    *logBuffer
+
+	options app.Options // of the server
 }
 
 var defaultRules = task.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
@@ -74,7 +76,7 @@ func newBundle(t testing.TB, rules task.Rules, change func(*app.Options)) *testB
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &testBundle{t: t, app: a, url: server.URL, client: client, db: a.DB.Pool, log: log}
+	return &testBundle{t: t, app: a, url: server.URL, client: client, db: a.DB.Pool, log: log, options: options}
 }
 
 // answer is any answer of the server.

@@ -29,13 +29,13 @@ func TestADedupKeyNamesOneTask(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM receive_logs WHERE task_id = $1 AND status_code = 200", first.TaskID); n != 2 {
 		t.Errorf("%d rows for the two submissions of it", n)
 	}
-	if got := b.events(first.TaskID); got != "received claimed reported repeated" {
+	if got := b.timeline(first.TaskID); got != "received claimed reported repeated" {
 		t.Errorf("its timeline: %s", got)
 	}
 }
 
-// events names what the timeline of a task tells.
-func (b *testBundle) events(id string) string {
+// timeline names what the timeline of a task tells.
+func (b *testBundle) timeline(id string) string {
 	b.t.Helper()
 	var names []string
 	for _, e := range decode[[]api.TimelineEvent](b.t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil)) {
@@ -51,7 +51,7 @@ func TestATimelineTellsARepeatFromTheFirst(t *testing.T) {
 	for i, headers := range [][]string{{keyHeader, "one"}, {keyHeader, "two"}, nil} {
 		batch := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{message, message}}, headers...))
 		want := "received repeated" + strings.Repeat(" repeated repeated", i)
-		if got := b.events(*batch.Items[0].TaskID); got != want {
+		if got := b.timeline(*batch.Items[0].TaskID); got != want {
 			t.Errorf("after %d batches: %s, want %s", i+1, got, want)
 		}
 	}

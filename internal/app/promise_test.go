@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,38 @@ func TestALateSuccessSettlesATaskThatNobodyHolds(t *testing.T) {
 			b.expectEffects(id, "recovered retry", "reported refused", "reported ignored", "reported success")
 		})
 	}
+}
+
+// The end of the lease decides whether a FAILED counts, not whether a sweep came by since.
+func TestAFailureAfterTheLeaseDoesNotCountBeforeTheSweep(t *testing.T) {
+	for _, more := range []report{{}, {"should_retry": true, "retry_after_seconds": 0}} {
+		for _, withLease := range []bool{false, true} {
+			t.Run(fmt.Sprint(more, " lease ", withLease), func(t *testing.T) {
+				b := setup(t)
+				id := b.submit("x")
+				said := maps.Clone(more)
+				if lease := b.claim("slow", 1)[0].LeaseID; withLease {
+					said["lease_id"] = lease
+				}
+				b.expire()
+				b.report(id, "slow", 3, said)
+				if got := b.task(id); got.Status != api.TaskProcessing || got.RetryCount != 0 {
+					t.Errorf("the late report counted: %+v", got)
+				}
+				b.recover()
+				if got := b.task(id); got.Status != api.TaskPending || got.RetryCount != 1 {
+					t.Errorf("recovered: %+v", got)
+				}
+				b.expectEffects(id, "reported ignored", "recovered retry")
+			})
+		}
+	}
+	b := setup(t)
+	id := b.submit("x")
+	b.claim("slow", 1)
+	b.expire()
+	b.report(id, "slow", 2, nil) // nobody was given it since
+	b.expectEffects(id, "reported success")
 }
 
 func TestALateReportDoesNotTouchTheNextLease(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -79,6 +80,19 @@ func withSecrets(o *app.Options) {
 		panic(err)
 	}
 	o.Secrets = box
+}
+
+// another is a second server on the same database, which is not started.
+func another(b *testBundle) *app.App {
+	b.t.Helper()
+	options := b.options
+	options.Log = slog.New(slog.DiscardHandler)
+	second, err := app.New(b.t.Context(), options)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(second.Close)
+	return second
 }
 
 // pushing is a server that drives senders, with one of them for short messages.

@@ -3,11 +3,14 @@ package driver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 	"unicode/utf8"
+
+	"lksms/internal/fault"
 )
 
 // dingTalkTitle is how many characters a title may have (S1.10).
@@ -19,9 +22,12 @@ type dingTalk struct {
 		BaseURL        string  `json:"baseUrl"` // the whole address
 		AgentID        string  `json:"agentId"`
 		CorpID         string  `json:"corpId"`
+		Answer         *reply  `json:"answer"` // nil: errcode 0 or a msgid is success
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
+	answer reply
 	client *http.Client
+	limit  time.Duration
 	log    *slog.Logger
 }
 
@@ -36,42 +42,87 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 	if err := address("baseUrl", d.config.BaseURL); err != nil {
 		return nil, err
 	}
-	limit, err := timeout(d.config.TimeoutSeconds)
-	d.client = t.Outbound.Client(limit)
+	d.answer = errCodes(dingTalkPermanent, dingTalkTrouble)
+	if d.config.Answer != nil {
+		d.answer = *d.config.Answer
+		if !d.answer.isNamed() {
+			return nil, fault.InvalidField("config.answer.success", fault.Required, nil)
+		}
+	}
+	if err := d.answer.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	d.limit, err = timeout(d.config.TimeoutSeconds)
+	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
 
-func (d *dingTalk) Send(ctx context.Context, messages []Message) []Outcome {
-	outcomes := make([]Outcome, len(messages))
-	groups := map[int64][]int{}
+func (d *dingTalk) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
+	attempts := begin(ctx, d.limit)
+	groups := map[int64][]person{}
 	var order []int64
 	for i, m := range messages {
 		key := m.Group
 		if key == 0 {
 			key = -int64(i) - 1 // alone
 		}
-		if groups[key] == nil {
+		people, known := groups[key]
+		if !known {
 			order = append(order, key)
 		}
-		groups[key] = append(groups[key], i)
+		at := slices.IndexFunc(people, func(p person) bool { return p.name == m.Recipient })
+		if at < 0 {
+			at, people = len(people), append(people, person{name: m.Recipient})
+		}
+		people[at].places = append(people[at].places, i)
+		groups[key] = people
 	}
 	for _, key := range order {
-		members := groups[key]
-		var users []string
-		for _, i := range members {
-			if !slices.Contains(users, messages[i].Recipient) {
-				users = append(users, messages[i].Recipient)
-			}
-		}
-		outcome := d.call(ctx, messages[members[0]], users)
-		for _, i := range members {
-			outcomes[i] = outcome
-		}
+		people := groups[key]
+		d.deliver(ctx, attempts, messages[people[0].places[0]], people, tell)
 	}
-	return outcomes
 }
 
-func (d *dingTalk) call(ctx context.Context, m Message, users []string) Outcome {
+// person is one user of a call, and the places of the messages for them.
+type person struct {
+	name   string
+	places []int
+}
+
+// deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one name only: it is
+// repeated for each half of them, until the names that are refused stand alone.
+func (d *dingTalk) deliver(ctx context.Context, attempts *attempts, m Message, people []person, tell func(int, Outcome)) {
+	if !attempts.more() {
+		return
+	}
+	o := d.call(ctx, m, people)
+	if len(people) > 1 && mayBeAboutOneName(o) {
+		half := len(people) / 2
+		d.deliver(ctx, attempts, m, people[:half], tell)
+		d.deliver(ctx, attempts, m, people[half:], tell)
+		return
+	}
+	if !attempts.took(o) {
+		return
+	}
+	for _, p := range people {
+		for _, i := range p.places {
+			tell(i, o)
+		}
+	}
+}
+
+// mayBeAboutOneName reports whether a call may have been refused for one of its users: the provider looked at it, and does not say
+// that it is too busy.
+func mayBeAboutOneName(o Outcome) bool {
+	if o.OK || o.Unknown || o.Trouble || o == untried {
+		return false
+	}
+	return o.Permanent || !strings.HasPrefix(o.Code, "http_") && !slices.Contains(dingTalkBusy, o.Code)
+}
+
+func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome {
 	if n := utf8.RuneCountInString(m.Title); n > dingTalkTitle {
 		d.log.WarnContext(ctx, "title cut for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
 		m.Title = string([]rune(m.Title)[:dingTalkTitle])
@@ -80,6 +131,10 @@ func (d *dingTalk) call(ctx context.Context, m Message, users []string) Outcome 
 	if params == nil {
 		params = json.RawMessage("{}")
 	}
+	users := make([]string, len(people))
+	for i, p := range people {
+		users[i] = p.name
+	}
 	body, err := json.Marshal(map[string]any{
 		"agentId": d.config.AgentID, "corpId": d.config.CorpID, "userIds": users, "templateId": m.TemplateID,
 		"title": m.Title, "content": m.Content, "template_params": params,
@@ -87,19 +142,18 @@ func (d *dingTalk) call(ctx context.Context, m Message, users []string) Outcome 
 	if err != nil {
 		return unwritable
 	}
-	var said struct {
-		ErrCode int64  `json:"errcode"`
-		ErrMsg  string `json:"errmsg"`
-		MsgID   any    `json:"msgid"`
+	status, answer, unanswered := post(ctx, d.client, d.config.BaseURL, nil, body)
+	if unanswered != nil {
+		return *unanswered
 	}
-	if o := post(ctx, d.client, d.config.BaseURL, nil, body, &said); o != nil {
-		return *o
-	}
-	if said.ErrCode != 0 {
-		return Outcome{Code: fmt.Sprint(said.ErrCode), Error: said.ErrMsg, Permanent: slices.Contains(dingTalkPermanent, said.ErrCode)}
-	}
-	return Outcome{OK: true, ProviderNo: text(said.MsgID)}
+	return d.answer.outcome(status, answer)
 }
 
-// dingTalkPermanent are codes that say that the request is wrong: users or a template that are not there, no permission.
-var dingTalkPermanent = []int64{33012, 40035, 40056, 60003, 60011, 60121, 400002}
+var (
+	// dingTalkPermanent are codes that say that this message cannot be sent: its users, departments or template are not there.
+	dingTalkPermanent = []string{"33012", "40035", "60003", "60121", "400002"}
+	// dingTalkTrouble are codes about the caller: its token, its agent, its address, its permission.
+	dingTalkTrouble = []string{"88", "40001", "40014", "40056", "41001", "42001", "60011", "60020"}
+	// dingTalkBusy are codes that say that there is too much to do, for anybody.
+	dingTalkBusy = []string{"-1", "90002", "90003", "90004", "90005", "90006", "90018"}
+)

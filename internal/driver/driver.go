@@ -5,14 +5,15 @@ package driver
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"lksms/internal/fault"
@@ -33,21 +34,35 @@ type Message struct {
 	Group      int64           // messages of one group differ in nothing but the recipient; 0: of none
 }
 
-// Outcome is what became of a message: it went out, or it did not, or nobody knows.
+// Outcome is what is known of a message that was tried: it went out (OK), nobody knows whether it did (Unknown), the sender
+// cannot send at all (Trouble), or the provider refused this message.
 type Outcome struct {
 	OK         bool
 	Unknown    bool          // the provider may have it: there was no answer, or none that can be understood
-	Permanent  bool          // trying again is of no use
+	Trouble    bool          // a wrong key, a wrong address, nobody there: no message is to blame, and none went out
+	Permanent  bool          // of a refusal: trying again is of no use
 	ProviderNo string        // what the provider calls it; may be empty
 	Code       string        // the provider's word for a failure; may be empty
 	Error      string        // the failure in words
-	RetryAfter time.Duration // when to try again; 0: as the channel does
+	RetryAfter time.Duration // of a refusal: when to try again; 0: as the channel does
+	Rest       Rest          // of Trouble
 }
+
+// Rest is how long a sender in trouble must not send, where the provider said so.
+type Rest struct {
+	For   time.Duration // 0: as the circuit breaker decides
+	DayOf string        // a time zone: until the next day begins there; empty: none
+}
+
+// untried is the outcome of a call that ended before it had reached anybody, because its time was up.
+var untried = Outcome{}
 
 // Driver sends. It is used by one goroutine at a time.
 type Driver interface {
-	// Send returns when it is known of each message what became of it, in their order; once ctx ends, soon.
-	Send(ctx context.Context, messages []Message) []Outcome
+	// Send tells of each message what became of it, by its place in messages, as soon as that is known, and at most once. tell
+	// may be called by several goroutines at once, and by none after Send has returned. A message that is not told of was not
+	// tried: the time of ctx was nearly up, or the sender is in trouble. Once ctx ends, Send returns soon.
+	Send(ctx context.Context, messages []Message, tell func(i int, o Outcome))
 }
 
 // Tools are what drivers are made with.
@@ -156,21 +171,34 @@ func address(field, text string) error {
 	return nil
 }
 
-// failed is the outcome of a call that got no whole answer.
-func failed(err error) Outcome {
-	return Outcome{
-		Code: "unreachable", Error: plain(err), Permanent: errors.Is(err, outbound.ErrRefused), Unknown: errors.Is(err, outbound.ErrUnclear),
+// failed is the outcome of a call that got no whole answer. Before there was a connection nobody can have got the message.
+func failed(ctx context.Context, err error) Outcome {
+	switch {
+	case errors.Is(err, outbound.ErrUnclear):
+		return Outcome{Unknown: true, Code: "no_answer", Error: plain(err)}
+	case errors.Is(err, outbound.ErrRefused):
+		return Outcome{Trouble: true, Code: "address_denied", Error: plain(err)}
+	case ctx.Err() != nil:
+		return untried
+	default:
+		return Outcome{Trouble: true, Code: "unreachable", Error: plain(err)}
 	}
 }
 
 // plain says why a call got no answer without its address, which may hold a secret.
 func plain(err error) string {
 	var timeout interface{ Timeout() bool }
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, outbound.ErrRefused):
 		return "the address of the provider is not allowed"
 	case errors.Is(err, outbound.ErrTooLarge):
 		return "the provider's answer is too large"
+	case errors.As(err, &name):
+		return "the name of the provider's host could not be resolved"
+	case errors.As(err, &certificate):
+		return "the provider's certificate is not trusted"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "the provider did not answer in time"
 	case errors.Is(err, outbound.ErrUnclear):
@@ -180,59 +208,28 @@ func plain(err error) string {
 	}
 }
 
-// unreadable is the outcome of a call that was answered in a way that says nothing.
-var unreadable = Outcome{Unknown: true, Code: "unreadable", Error: "the provider's answer could not be read"}
-
 // call sends a request. An outcome says why there is no answer; the body of an answer that says no by its status may be cut.
 func call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
 	status, body, err := outbound.Do(client, req)
 	if err != nil && (status == 0 || status < 300) {
-		o := failed(err)
+		o := failed(req.Context(), err)
 		return status, nil, &o
 	}
 	return status, body, nil
 }
 
-// refusal is the outcome that an HTTP status tells by itself, and whether it is a no. A gateway that says so does not know
-// what became of the request behind it.
-func refusal(status int) (Outcome, bool) {
-	if status >= 200 && status < 300 {
-		return Outcome{}, false
-	}
-	o := Outcome{Code: fmt.Sprint("http_", status), Error: fmt.Sprintf("the provider answered %d", status)}
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		o.Unknown = true
-	default:
-		o.Permanent = status < 500
-	}
-	return o, true
-}
-
-// post calls url with body as JSON and reads the answer into said, which may be nil. An outcome says why that could not be done.
-func post(ctx context.Context, client *http.Client, url string, header http.Header, body []byte, said any) *Outcome {
+// post calls url with body as JSON. An outcome says why there is no answer.
+func post(ctx context.Context, client *http.Client, url string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		o := failed(err)
-		return &o
+		o := failed(ctx, err)
+		return 0, nil, &o
 	}
 	for name, values := range header {
 		req.Header[name] = values
 	}
 	req.Header.Set("Content-Type", "application/json")
-	status, answer, o := call(client, req)
-	if o != nil {
-		return o
-	}
-	if o, no := refusal(status); no {
-		return &o
-	}
-	if said != nil && json.Unmarshal(answer, said) != nil {
-		o := unreadable
-		return &o
-	}
-	return nil
+	return call(client, req)
 }
 
 // unwritable is the outcome of a message of which no request can be made.
@@ -250,20 +247,4 @@ func text(v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
-}
-
-// each sends messages one by one, several at once.
-func each(ctx context.Context, messages []Message, atOnce int, send func(ctx context.Context, m Message) Outcome) []Outcome {
-	outcomes := make([]Outcome, len(messages))
-	slots := make(chan struct{}, atOnce)
-	var all sync.WaitGroup
-	for i := range messages {
-		slots <- struct{}{}
-		all.Go(func() {
-			outcomes[i] = send(ctx, messages[i])
-			<-slots
-		})
-	}
-	all.Wait()
-	return outcomes
 }

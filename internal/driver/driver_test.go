@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -104,6 +105,21 @@ func tryDriver(kind string, config map[string]any, policy outbound.Policy) (driv
 	})
 }
 
+// send collects what a driver tells of messages, in their order; nothing of those that it did not try.
+func send(ctx context.Context, d driver.Driver, messages []driver.Message) []driver.Outcome {
+	outcomes := make([]driver.Outcome, len(messages))
+	var mu sync.Mutex
+	d.Send(ctx, messages, func(i int, o driver.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		if outcomes[i] != (driver.Outcome{}) {
+			o = driver.Outcome{Error: "it is told twice"}
+		}
+		outcomes[i] = o
+	})
+	return outcomes
+}
+
 func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, `{"errcode":0,"msgid":12345678901}`))
@@ -112,7 +128,7 @@ func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
 	one := driver.Message{TaskID: "1", Recipient: "zhang", Title: title, Content: "正文", TemplateID: "SE1001", Params: json.RawMessage(`{"taskId":1001}`), Group: 7}
 	two, again, other := one, one, one
 	two.Recipient, again.Recipient, other.Group = "li", "zhang", 8
-	outcomes := d.Send(t.Context(), []driver.Message{one, two, other, again})
+	outcomes := send(t.Context(), d, []driver.Message{one, two, other, again})
 	for i, o := range outcomes {
 		if !o.OK || o.ProviderNo != "12345678901" {
 			t.Errorf("%d: %+v", i, o)
@@ -134,6 +150,189 @@ func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
 	}
 }
 
+// dingTalkWithout is a provider that knows none of some users, refuses a call that names one of them, and remembers whom it sent to.
+func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*provider, func() map[string]int) {
+	t.Helper()
+	var mu sync.Mutex
+	sent := map[string]int{}
+	p := newProvider(t, func(_ int, c call, w http.ResponseWriter) {
+		var body struct{ UserIDs []string }
+		if err := json.Unmarshal([]byte(c.body), &body); err != nil {
+			t.Error(err)
+		}
+		if slices.ContainsFunc(body.UserIDs, func(user string) bool { return slices.Contains(unknown, user) }) {
+			_, _ = io.WriteString(w, refusal)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, user := range body.UserIDs {
+			sent[user]++
+		}
+		_, _ = io.WriteString(w, `{"errcode":0,"msgid":7}`)
+	})
+	return p, func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(sent)
+	}
+}
+
+func TestDingTalkFindsTheBadNamesAndSendsToTheOthersOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, refusal string
+		unknown       []string
+		permanent     bool
+	}{
+		{"one", `{"errcode":60121,"errmsg":"no such user"}`, []string{"u3"}, true},
+		{"two apart", `{"errcode":33012,"errmsg":"no such user"}`, []string{"u0", "u8"}, true},
+		{"by a code that nobody knows", `{"errcode":99999,"errmsg":"?"}`, []string{"u5"}, false},
+		{"all but one", `{"errcode":60121}`, []string{"u0", "u1", "u2", "u3", "u5", "u6", "u7", "u8"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, sent := dingTalkWithout(t, c.refusal, c.unknown...)
+			var messages []driver.Message
+			for i := range 10 {
+				messages = append(messages, driver.Message{TaskID: fmt.Sprint(i), Recipient: fmt.Sprint("u", i%9), Group: 1})
+			}
+			outcomes := send(t.Context(), makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C"}), messages)
+			for i, o := range outcomes {
+				user := messages[i].Recipient
+				if bad := slices.Contains(c.unknown, user); o.OK == bad || bad && o.Permanent != c.permanent {
+					t.Errorf("%s: %+v", user, o)
+				} else if n := sent()[user]; !bad && n != 1 {
+					t.Errorf("%s was sent to %d times", user, n)
+				}
+			}
+		})
+	}
+}
+
+// A call that is refused for what is not in the names is not repeated for each of them.
+func TestDingTalkDoesNotSearchForNamesWhereNoneIsToBlame(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{`{"errcode":-1,"errmsg":"busy"}`, `{"errcode":40014,"errmsg":"token"}`, `{"code":500}`, `x`} {
+		p := newProvider(t, says(200, answer))
+		d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C"})
+		send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "a", Group: 1}, {TaskID: "2", Recipient: "b", Group: 1}})
+		if n := len(p.seen()); n != 1 {
+			t.Errorf("%s: %d calls", answer, n)
+		}
+	}
+}
+
+func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
+	t.Parallel()
+	named := map[string]any{"success": "success", "equals": []string{"true"}, "number": "id", "code": "code", "permanent": []string{"9"}, "trouble": []string{"8"}}
+	byNumber := map[string]any{"number": "id"}
+	for _, c := range []struct {
+		answer map[string]any
+		says   string
+		want   driver.Outcome // but for its error
+	}{
+		{named, `{"success":true,"id":"x"}`, driver.Outcome{OK: true, ProviderNo: "x"}},
+		{named, `{"success":false,"code":9}`, driver.Outcome{Permanent: true, Code: "9"}},
+		{named, `{"success":false,"code":8}`, driver.Outcome{Trouble: true, Code: "8"}},
+		{named, `{"success":false,"code":7}`, driver.Outcome{Code: "7"}},
+		{named, `{"id":"x"}`, driver.Outcome{Unknown: true, Code: "unsaid"}},
+		{named, `<html>`, driver.Outcome{Unknown: true, Code: "unreadable"}},
+		{byNumber, `{"id":5}`, driver.Outcome{OK: true, ProviderNo: "5"}},
+		{byNumber, `{"success":false}`, driver.Outcome{Unknown: true, Code: "unsaid"}},
+	} {
+		p := newProvider(t, says(200, c.says))
+		for kind, config := range map[string]map[string]any{
+			"dingtalk": {"baseUrl": p.URL, "agentId": "A", "corpId": "C", "answer": c.answer},
+			"oa":       {"url": p.URL, "secret": "s", "answer": c.answer},
+			"http-sms": {"url": p.URL, "answer": c.answer},
+		} {
+			got := send(t.Context(), makeDriver(t, kind, config), []driver.Message{{TaskID: "1", Recipient: "a"}})[0]
+			if got.Error = ""; got != c.want {
+				t.Errorf("%s, %v says %s: %+v, want %+v", kind, c.answer, c.says, got, c.want)
+			}
+		}
+	}
+}
+
+// After a sign that the sender is in trouble, nothing more is tried.
+func TestTroubleEndsABatch(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, says(401, ""))
+	messages := make([]driver.Message, 100)
+	for kind, config := range map[string]map[string]any{
+		"http-sms": {"url": p.URL, "atOnce": 2}, "oa": {"url": p.URL, "secret": "s"},
+		"dingtalk": {"baseUrl": p.URL, "agentId": "A", "corpId": "C"}, "wechat": {"baseUrl": p.URL, "appId": "a", "appSecret": "s"},
+	} {
+		before := len(p.seen())
+		tried := 0
+		for _, o := range send(t.Context(), makeDriver(t, kind, config), messages) {
+			if o != (driver.Outcome{}) {
+				tried++
+				if !o.Trouble {
+					t.Errorf("%s: %+v", kind, o)
+				}
+			}
+		}
+		if calls := len(p.seen()) - before; calls > 10 || tried == 0 || tried > 10 {
+			t.Errorf("%s: %d calls, %d tried", kind, calls, tried)
+		}
+	}
+}
+
+// What cannot be tried before the time is up is left alone, and each outcome is told when it is known.
+func TestASlowBatchTellsWhatItKnowsAndLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {
+		if n == 2 {
+			<-release
+		}
+		_, _ = io.WriteString(w, `{"errcode":0}`)
+	})
+	d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C", "timeoutSeconds": 60})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	messages := []driver.Message{{TaskID: "1", Recipient: "a"}, {TaskID: "2", Recipient: "b"}, {TaskID: "3", Recipient: "c"}, {TaskID: "4", Recipient: "d"}}
+	told := map[int]driver.Outcome{}
+	d.Send(ctx, messages, func(i int, o driver.Outcome) {
+		told[i] = o
+		if i == 0 && len(p.seen()) > 1 {
+			t.Error("the first was told of after the second was begun")
+		}
+	})
+	close(release)
+	if len(told) != 2 || !told[0].OK || !told[1].Unknown {
+		t.Errorf("told %+v", told)
+	}
+	if n := len(p.seen()); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func TestATextThatNoHeaderCanHoldFailsAlone(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, says(200, ""))
+	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "headers": map[string]string{"X-Text": "${content}"}})
+	o := send(t.Context(), d, []driver.Message{{TaskID: "1", Content: "a\nb"}, {TaskID: "2", Content: "a"}})
+	if !o[0].Permanent || o[0].Trouble || !o[1].OK {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
+	t.Parallel()
+	for answer, day := range map[string]string{
+		`{"errcode":40125,"errmsg":"invalid appsecret"}`: "", `{"errcode":40164}`: "", `{}`: "", `x`: "", `{"errcode":45009}`: "Asia/Shanghai",
+	} {
+		p := newProvider(t, says(200, answer))
+		o := send(t.Context(), makeDriver(t, "wechat", map[string]any{"baseUrl": p.URL, "appId": "a", "appSecret": "s"}), []driver.Message{{TaskID: "1"}})[0]
+		if !o.Trouble || o.Unknown || o.Permanent || o.Rest.DayOf != day {
+			t.Errorf("%s: %+v", answer, o)
+		}
+	}
+}
+
 func TestOASignsAsStandardWebhooksHasIt(t *testing.T) {
 	t.Parallel()
 	// The example of the specification's own libraries.
@@ -142,7 +341,7 @@ func TestOASignsAsStandardWebhooksHasIt(t *testing.T) {
 	}
 	p := newProvider(t, says(204, ""))
 	d := makeDriver(t, "oa", map[string]any{"url": p.URL, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
-	if o := d.Send(t.Context(), []driver.Message{{TaskID: "task_1", Recipient: "zhang", Title: "t", Content: "c"}}); !o[0].OK {
+	if o := send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "zhang", Title: "t", Content: "c"}}); !o[0].OK {
 		t.Fatalf("%+v", o)
 	}
 	c := p.seen()[0]
@@ -187,8 +386,8 @@ func TestWeChatFetchesATokenOnceAndAgainWhenItIsStale(t *testing.T) {
 	for _, openid := range []string{"good", "refuses", "toomany"} {
 		messages = append(messages, driver.Message{TaskID: openid, Recipient: openid, TemplateID: "T", Params: data, Page: "pages/index"})
 	}
-	o := d.Send(t.Context(), messages)
-	if !o[0].OK || o[0].ProviderNo != "9" || !o[1].Permanent || o[1].Code != "43101" || o[2].Permanent || o[2].RetryAfter < time.Minute {
+	o := send(t.Context(), d, messages)
+	if !o[0].OK || o[0].ProviderNo != "9" || !o[1].Permanent || o[1].Code != "43101" || !o[2].Trouble || o[2].Rest.DayOf != "Asia/Shanghai" {
 		t.Errorf("%+v", o)
 	}
 	if tokens != 2 {
@@ -240,7 +439,7 @@ func TestHTTPSMSSpeaksAsItIsConfigured(t *testing.T) {
 			for name, value := range c.config {
 				config[name] = value
 			}
-			if got := makeDriver(t, "http-sms", config).Send(t.Context(), []driver.Message{message})[0]; got != c.want {
+			if got := send(t.Context(), makeDriver(t, "http-sms", config), []driver.Message{message})[0]; got != c.want {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
 			}
 			if c.sent != "" && p.seen()[0].body != c.sent {
@@ -266,34 +465,47 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name               string
-		answer             func(int, call, http.ResponseWriter)
-		unknown, permanent bool
+		name   string
+		answer func(int, call, http.ResponseWriter)
+		want   driver.Outcome // but for its texts
 	}{
-		{"500", says(500, "oops"), false, false},
-		{"503", says(503, ""), false, false},
-		{"429", says(429, ""), false, false},
-		{"400", says(400, ""), false, true},
-		{"a gateway that waited in vain", says(504, ""), true, false},
+		{"500", says(500, "oops"), driver.Outcome{}},
+		{"503", says(503, ""), driver.Outcome{}},
+		{"429", says(429, ""), driver.Outcome{}},
+		{"400", says(400, ""), driver.Outcome{Permanent: true}},
+		{"401", says(401, ""), driver.Outcome{Trouble: true}},
+		{"403", says(403, `{"error":"forbidden"}`), driver.Outcome{Trouble: true}},
+		{"404", says(404, "<html>"), driver.Outcome{Trouble: true}},
+		{"407", says(407, ""), driver.Outcome{Trouble: true}},
+		{"403 with a code about the message", says(403, `{"errcode":60121,"errmsg":"no such user"}`), driver.Outcome{Permanent: true}},
+		{"a code about the agent", says(200, `{"errcode":40056,"errmsg":"invalid agent"}`), driver.Outcome{Trouble: true}},
+		{"a gateway that waited in vain", says(504, ""), driver.Outcome{Unknown: true}},
+		{"JSON without a sign of success", says(200, `{"code":500,"success":false}`), driver.Outcome{Unknown: true}},
+		{"an empty object", says(200, `{}`), driver.Outcome{Unknown: true}},
+		{"no message number", says(200, `{"msgid":null}`), driver.Outcome{Unknown: true}},
+		{"nothing", says(200, ""), driver.Outcome{Unknown: true}},
 		{"a redirect", func(_ int, _ call, w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(307)
-		}, false, true},
-		{"an answer that never comes", func(int, call, http.ResponseWriter) { time.Sleep(700 * time.Millisecond) }, true, false},
+		}, driver.Outcome{Trouble: true}},
+		{"an answer that never comes", func(int, call, http.ResponseWriter) { time.Sleep(700 * time.Millisecond) }, driver.Outcome{Unknown: true}},
 		{"half a body", broken(func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"errcode\":")
-		}), true, false},
-		{"death in the middle", broken(func(net.Conn) {}), true, false},
-		{"something else than JSON", says(200, "<html>"), true, false},
-		{"far too much", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, true, false},
+		}), driver.Outcome{Unknown: true}},
+		{"death in the middle", broken(func(net.Conn) {}), driver.Outcome{Unknown: true}},
+		{"something else than JSON", says(200, "<html>"), driver.Outcome{Unknown: true}},
+		{"far too much", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, driver.Outcome{Unknown: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := newProvider(t, c.answer)
 			d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C", "timeoutSeconds": 0.5})
-			o := d.Send(t.Context(), []driver.Message{{TaskID: "1", Recipient: "zhang"}})[0]
-			if o.OK || o.Unknown != c.unknown || o.Permanent != c.permanent || o.Error == "" || strings.Contains(o.Error, p.URL) {
+			o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "zhang"}})[0]
+			if o.Error == "" || o.Code == "" || strings.Contains(o.Error, p.URL) {
 				t.Errorf("%+v", o)
+			}
+			if o.Error, o.Code = "", ""; o != c.want {
+				t.Errorf("got %+v, want %+v", o, c.want)
 			}
 			if len(p.seen()) != 1 {
 				t.Errorf("%d calls", len(p.seen()))
@@ -306,9 +518,11 @@ func TestNobodyThereIsNoDoubt(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	p.Close()
-	o := makeDriver(t, "oa", map[string]any{"url": p.URL, "secret": "s"}).Send(t.Context(), []driver.Message{{TaskID: "1"}})[0]
-	if o.OK || o.Unknown || o.Permanent {
-		t.Errorf("%+v", o)
+	for _, url := range []string{p.URL, "http://no-such-host.invalid", "https://" + newProvider(t, says(200, "")).Listener.Addr().String()} {
+		o := send(t.Context(), makeDriver(t, "oa", map[string]any{"url": url, "secret": "s"}), []driver.Message{{TaskID: "1"}})[0]
+		if o.OK || o.Unknown || o.Permanent || !o.Trouble {
+			t.Errorf("%s: %+v", url, o)
+		}
 	}
 }
 
@@ -343,7 +557,7 @@ func TestWhereDriversMayConnectTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := d.Send(t.Context(), []driver.Message{{TaskID: "1"}})[0]; !o.Permanent || len(p.seen()) > 0 {
+	if o := send(t.Context(), d, []driver.Message{{TaskID: "1"}})[0]; !o.Trouble || o.Permanent || len(p.seen()) > 0 {
 		t.Errorf("%+v after %d calls", o, len(p.seen()))
 	}
 }
@@ -370,6 +584,8 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 		{"http-sms", map[string]any{"url": "http://x", "answer": map[string]any{"pattern": "("}}, "config.answer.pattern"},
 		{"http-sms", map[string]any{"url": "http://x", "answer": map[string]any{"success": "code"}}, "config.answer.equals"},
 		{"http-sms", map[string]any{"url": "http://x", "timeoutSeconds": 1000}, "config.timeoutSeconds"},
+		{"oa", map[string]any{"url": "http://x", "secret": "s", "answer": map[string]any{"success": "code"}}, "config.answer.equals"},
+		{"dingtalk", map[string]any{"baseUrl": "http://x", "agentId": "A", "corpId": "C", "answer": map[string]any{"code": "c"}}, "config.answer.success"},
 	} {
 		_, err := tryDriver(c.kind, c.config, outbound.Policy{})
 		var f *fault.Error
@@ -386,6 +602,8 @@ type mailServer struct {
 	mails       []string
 	refuse      map[string]*smtp.SMTPError // by recipient
 	die         bool                       // after the text, before the answer
+	dieReset    bool                       // after the answer to a text
+	refuseFrom  *smtp.SMTPError            // whoever writes
 	server      *smtp.Server
 }
 
@@ -413,9 +631,20 @@ func (s *mailSession) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-func (s *mailSession) Mail(string, *smtp.MailOptions) error { return nil }
-func (s *mailSession) Reset()                               {}
-func (s *mailSession) Logout() error                        { return nil }
+func (s *mailSession) Logout() error { return nil }
+
+func (s *mailSession) Mail(string, *smtp.MailOptions) error {
+	if s.refuseFrom != nil {
+		return s.refuseFrom
+	}
+	return nil
+}
+
+func (s *mailSession) Reset() {
+	if s.dieReset {
+		_ = s.conn.Conn().Close()
+	}
+}
 
 func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
@@ -476,7 +705,7 @@ func TestEmailsOfABatchShareAConnection(t *testing.T) {
 	for i, to := range []string{"a@example.com", "gone@example.com", "full@example.com", "not an address", "b@example.com"} {
 		messages = append(messages, driver.Message{TaskID: fmt.Sprint("task_", i), Recipient: to, Title: "【任务】已完成", Content: "第一行\n第二行"})
 	}
-	o := d.Send(t.Context(), messages)
+	o := send(t.Context(), d, messages)
 	if !o[0].OK || !o[1].Permanent || o[1].Code != "550" || o[2].OK || o[2].Permanent || o[2].Code != "452" || !o[3].Permanent || !o[4].OK {
 		t.Errorf("%+v", o)
 	}
@@ -490,15 +719,39 @@ func TestWhatAMailServerDoesWrong(t *testing.T) {
 	mail := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
 	s, config := newMailServer(t)
 	s.die = true
-	if o := makeDriver(t, "email", config).Send(t.Context(), mail)[0]; !o.Unknown {
+	if o := send(t.Context(), makeDriver(t, "email", config), mail)[0]; !o.Unknown {
 		t.Errorf("it died after the text: %+v", o)
 	}
 	config["password"] = "wrong"
-	if o := makeDriver(t, "email", config).Send(t.Context(), mail)[0]; o.OK || o.Permanent || o.Unknown {
+	if o := send(t.Context(), makeDriver(t, "email", config), mail)[0]; !o.Trouble || o.Permanent || o.Unknown {
 		t.Errorf("a wrong login: %+v", o)
 	}
 	_ = s.server.Close()
-	if o := makeDriver(t, "email", config).Send(t.Context(), mail)[0]; o.OK || o.Permanent || o.Unknown {
+	if o := send(t.Context(), makeDriver(t, "email", config), mail)[0]; !o.Trouble || o.Permanent || o.Unknown {
 		t.Errorf("nobody there: %+v", o)
+	}
+}
+
+func TestAMailServerThatRefusesTheSenderBlamesNoMessage(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	s.refuseFrom = &smtp.SMTPError{Code: 553, Message: "not yours"}
+	mails := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}, {TaskID: "2", Recipient: "b@example.com", Content: "c"}}
+	if o := send(t.Context(), makeDriver(t, "email", config), mails); !o[0].Trouble || o[1] != (driver.Outcome{}) {
+		t.Errorf("%+v", o)
+	}
+}
+
+// The connection breaks after a text was taken: that one is sent, and the others wait for the next connection.
+func TestAMailThatWasTakenIsSentWhateverComesAfter(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	s.dieReset = true
+	mails := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}, {TaskID: "2", Recipient: "b@example.com", Content: "c"}}
+	if o := send(t.Context(), makeDriver(t, "email", config), mails); !o[0].OK || o[1].OK || o[1].Permanent {
+		t.Errorf("%+v", o)
+	}
+	if len(s.mails) != 1 {
+		t.Errorf("%d mails", len(s.mails))
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/wneessen/go-mail"
 
@@ -25,6 +27,7 @@ type email struct {
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	options []mail.Option
+	limit   time.Duration
 }
 
 func newEmail(config []byte, t Tools) (Driver, error) {
@@ -49,6 +52,7 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	if c.Port < 0 || c.Port > 65535 {
 		return nil, fault.InvalidField("config.port", fault.TooBig, 65535)
 	}
+	d.limit = limit
 	d.options = []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(t.Outbound.Dial)}
 	usual := mail.DefaultPortTLS
 	switch c.TLS {
@@ -80,35 +84,44 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	return d, nil
 }
 
-func (d *email) Send(ctx context.Context, messages []Message) []Outcome {
-	outcomes := make([]Outcome, len(messages))
+func (d *email) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
+	attempts := begin(ctx, d.limit)
+	if !attempts.more() {
+		return
+	}
 	client, err := mail.NewClient(d.config.Host, d.options...)
 	if err == nil {
 		err = client.DialWithContext(ctx)
 	}
 	if err != nil {
-		for i := range outcomes {
-			outcomes[i] = mailOutcome(err)
+		if o := loginOutcome(ctx, err); attempts.took(o) {
+			tell(0, o)
 		}
-		return outcomes
+		return
 	}
 	defer client.Close() //nolint:errcheck // what was accepted is accepted
 	for i, m := range messages {
-		outcomes[i] = d.send(ctx, client, m)
+		if !attempts.more() {
+			return
+		}
+		o, isOpen := d.send(client, m)
+		if attempts.took(o) {
+			tell(i, o)
+		}
+		if !isOpen { // the others are sent over the next connection
+			return
+		}
 	}
-	return outcomes
 }
 
-func (d *email) send(ctx context.Context, client *mail.Client, m Message) Outcome {
-	if err := ctx.Err(); err != nil {
-		return failed(err)
-	}
+// send sends a message, and tells whether the connection can be used for another.
+func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	msg := mail.NewMsg()
 	if err := msg.To(m.Recipient); err != nil {
-		return Outcome{Permanent: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}
+		return Outcome{Permanent: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}, true
 	}
 	if err := msg.From(d.config.From); err != nil {
-		return Outcome{Permanent: true, Code: "bad_address", Error: "the sender is not an e-mail address"}
+		return Outcome{Trouble: true, Code: "bad_address", Error: "the sender is not an e-mail address"}, true
 	}
 	if d.config.ReplyTo != "" {
 		_ = msg.ReplyTo(d.config.ReplyTo) // checked when the driver was made
@@ -122,29 +135,52 @@ func (d *email) send(ctx context.Context, client *mail.Client, m Message) Outcom
 	msg.SetMessageIDWithValue(fmt.Sprintf("%s@%s", m.TaskID, d.config.Host))
 	msg.SetDate()
 	msg.SetBodyString(mail.TypeTextPlain, m.Content)
-	if err := client.Send(msg); err != nil {
-		return mailOutcome(err)
+	sent := Outcome{OK: true, ProviderNo: m.TaskID + "@" + d.config.Host}
+	err := client.Send(msg)
+	var failure *mail.SendError
+	switch {
+	case err == nil:
+		return sent, true
+	case !errors.As(err, &failure):
+		return unreadable, false
+	case failure.Reason == mail.ErrSMTPReset: // the message was taken before
+		return sent, false
+	default:
+		return mailOutcome(failure), failure.ErrorCode() != 0 && failure.Reason != mail.ErrSMTPData
 	}
-	return Outcome{OK: true, ProviderNo: m.TaskID + "@" + d.config.Host}
 }
 
-// mailOutcome tells by the server's code whether to try again: 5xx is for good, anything else for now. A connection that
-// breaks after the text was given leaves it open.
-func mailOutcome(err error) Outcome {
-	var sent *mail.SendError
-	if errors.As(err, &sent) {
-		code := sent.ErrorCode()
-		if code == 0 {
-			return Outcome{
-				Code: "smtp", Error: "the mail server broke off", Unknown: sent.Reason == mail.ErrSMTPDataClose || sent.Reason == mail.ErrWriteContent,
-			}
-		}
-		return Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code), Permanent: code >= 500}
+const (
+	mailClosing  = 421 // the service goes away
+	mailTooLarge = 552 // the message is
+)
+
+// mailLogin are codes that ask for another login, at whatever step.
+var mailLogin = []int{454, 530, 534, 535, 538}
+
+// mailOutcome tells by the step and the server's code what is wrong: 5xx is for good, anything else for now; a sender that may not
+// send is not the message's fault. A connection that breaks after the text was given leaves it open.
+func mailOutcome(failure *mail.SendError) Outcome {
+	code := failure.ErrorCode()
+	switch {
+	case failure.Reason == mail.ErrNoUnencoded, failure.Reason == mail.ErrGetRcpts:
+		return unwritable
+	case code == 0 && (failure.Reason == mail.ErrSMTPDataClose || failure.Reason == mail.ErrWriteContent):
+		return Outcome{Unknown: true, Code: "smtp", Error: "the mail server broke off"}
+	case code == 0:
+		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server broke off"}
 	}
-	// Before there was a message: a wrong login, or no server. That is mended at the sender, not in the message.
+	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code)}
+	o.Trouble = code == mailClosing || slices.Contains(mailLogin, code) || failure.Reason == mail.ErrSMTPMailFrom && code != mailTooLarge
+	o.Permanent = !o.Trouble && code >= 500
+	return o
+}
+
+// loginOutcome is that of a connection or a login that failed, before there was a message.
+func loginOutcome(ctx context.Context, err error) Outcome {
 	var said *textproto.Error
 	if errors.As(err, &said) {
-		return Outcome{Code: fmt.Sprint(said.Code), Error: fmt.Sprintf("the mail server answered %d", said.Code)}
+		return Outcome{Trouble: true, Code: fmt.Sprint(said.Code), Error: fmt.Sprintf("the mail server answered %d", said.Code)}
 	}
-	return failed(err)
+	return failed(ctx, err)
 }

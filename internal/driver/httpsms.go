@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"lksms/internal/fault"
 )
@@ -25,32 +28,18 @@ type httpSMS struct {
 		Query   map[string]string `json:"query"`
 		Format  string            `json:"format"` // of the body: json (default), form or none
 		Body    any               `json:"body"`   // placeholders in it are filled in
-		Answer  httpAnswer        `json:"answer"`
+		Answer  reply             `json:"answer"`
 		Values  map[string]string `json:"values"`  // ${values.account}
 		Secrets map[string]string `json:"secrets"` // ${secrets.password}
 
 		AtOnce         int     `json:"atOnce"` // calls under way at once; 8 if 0
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
-	client  *http.Client
-	pattern *regexp.Regexp
+	client *http.Client
+	limit  time.Duration
 }
 
-// httpAnswer says how the provider's answer is read. Fields are named by their way through the JSON: data.0.code.
-type httpAnswer struct {
-	Pattern   string   `json:"pattern"`   // for an answer that is not JSON: its named groups are the fields
-	Success   string   `json:"success"`   // the field that tells success; the HTTP status does if empty
-	Equals    []string `json:"equals"`    // its values that mean success
-	Number    string   `json:"number"`    // the field with the provider's number of the message
-	Code      string   `json:"code"`      // the field with the code of a failure
-	Error     string   `json:"error"`     // the field with its text
-	Permanent []string `json:"permanent"` // codes after which trying again is of no use
-}
-
-const (
-	httpAtOnceMost = 64
-	httpTextMost   = 300 // characters of a provider's text that are kept
-)
+const httpAtOnceMost = 64
 
 func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 	d := &httpSMS{}
@@ -78,21 +67,19 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 		return nil, fault.InvalidField("config.body", fault.WrongType, "object")
 	case c.AtOnce < 0 || c.AtOnce > httpAtOnceMost:
 		return nil, fault.InvalidField("config.atOnce", fault.TooBig, httpAtOnceMost)
-	case c.Answer.Success != "" && len(c.Answer.Equals) == 0:
-		return nil, fault.InvalidField("config.answer.equals", fault.Required, nil)
 	}
 	if c.AtOnce == 0 {
 		c.AtOnce = 8
 	}
-	var err error
-	if d.pattern, err = regexp.Compile(c.Answer.Pattern); err != nil {
-		return nil, fault.InvalidField("config.answer.pattern", fault.WrongFormat, nil)
+	if err := c.Answer.check(); err != nil {
+		return nil, err
 	}
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	limit, err := timeout(c.TimeoutSeconds)
-	d.client = t.Outbound.Client(limit)
+	var err error
+	d.limit, err = timeout(c.TimeoutSeconds)
+	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
 
@@ -183,8 +170,8 @@ func (f filler) fill(part any) (any, error) {
 	}
 }
 
-func (d *httpSMS) Send(ctx context.Context, messages []Message) []Outcome {
-	return each(ctx, messages, d.config.AtOnce, d.call)
+func (d *httpSMS) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
+	begin(ctx, d.limit).each(messages, d.config.AtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })
 }
 
 func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
@@ -196,37 +183,10 @@ func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
 	if unanswered != nil {
 		return *unanswered
 	}
-	no, refused := refusal(status)
-	fields, readable := d.read(answer)
-	a := d.config.Answer
-	switch {
-	case a.Success != "" && readable:
-		if value, there := Field(fields, a.Success); there {
-			refused = !slices.Contains(a.Equals, value)
-			break
-		}
-		if !refused {
-			return unreadable
-		}
-	case a.Success != "" && !refused:
-		return unreadable
-	}
-	if !refused {
-		number, _ := Field(fields, a.Number)
-		return Outcome{OK: true, ProviderNo: number}
-	}
-	if code, there := Field(fields, a.Code); there { // the provider itself says no
-		no.Code, no.Unknown = code, false
-		no.Permanent = slices.Contains(a.Permanent, code)
-	}
-	if said, there := Field(fields, a.Error); there {
-		no.Error = string([]rune(said)[:min(httpTextMost, len([]rune(said)))])
-	}
-	if no.Error == "" {
-		no.Error = "the provider refused it"
-	}
-	return no
+	return d.config.Answer.outcome(status, answer)
 }
+
+var errHeader = errors.New("a header cannot hold this text")
 
 func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error) {
 	f := d.filler(m)
@@ -275,7 +235,11 @@ func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error)
 		if err != nil {
 			return nil, err
 		}
-		req.Header.Set(name, fmt.Sprint(filled))
+		text := fmt.Sprint(filled)
+		if !httpguts.ValidHeaderFieldValue(text) { // a text with a line break, for instance
+			return nil, errHeader
+		}
+		req.Header.Set(name, text)
 	}
 	return req, nil
 }
@@ -286,28 +250,6 @@ func escaped(values map[string]string) map[string]string {
 		all[name] = url.QueryEscape(value)
 	}
 	return all
-}
-
-// read makes fields of an answer, and tells whether that could be done.
-func (d *httpSMS) read(answer []byte) (any, bool) {
-	if d.config.Answer.Pattern == "" {
-		var fields any
-		decoder := json.NewDecoder(bytes.NewReader(answer))
-		decoder.UseNumber()
-		err := decoder.Decode(&fields)
-		return fields, err == nil && fields != nil
-	}
-	found := d.pattern.FindSubmatch(answer)
-	if found == nil {
-		return nil, false
-	}
-	fields := map[string]any{}
-	for i, name := range d.pattern.SubexpNames() {
-		if name != "" {
-			fields[name] = string(found[i])
-		}
-	}
-	return fields, true
 }
 
 // At follows a way through JSON: names and places of lists, with points between. Nothing is nil.

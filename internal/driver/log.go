@@ -20,8 +20,7 @@ func newLog(config []byte, t Tools) (Driver, error) {
 }
 
 // Send logs each message; its text and its recipient only where the configuration says so.
-func (d *logDriver) Send(ctx context.Context, messages []Message) []Outcome {
-	outcomes := make([]Outcome, len(messages))
+func (d *logDriver) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	for i, m := range messages {
 		attributes := []slog.Attr{
 			slog.String("task_id", m.TaskID), slog.Int("attempt", int(m.Attempt)), slog.Int("characters", utf8.RuneCountInString(m.Content)),
@@ -30,7 +29,6 @@ func (d *logDriver) Send(ctx context.Context, messages []Message) []Outcome {
 			attributes = append(attributes, slog.String("to", m.Recipient), slog.String("title", m.Title), slog.String("content", m.Content))
 		}
 		d.log.LogAttrs(ctx, slog.LevelInfo, "message sent to the log", attributes...)
-		outcomes[i] = Outcome{OK: true}
+		tell(i, Outcome{OK: true})
 	}
-	return outcomes
 }

@@ -19,10 +19,12 @@ type oa struct {
 	config struct {
 		URL            string  `json:"url"`
 		Secret         string  `json:"secret"` // whsec_ and base64, or any text
+		Answer         reply   `json:"answer"` // where it names nothing, 2xx is success, as Standard Webhooks has it
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	key    []byte
 	client *http.Client
+	limit  time.Duration
 }
 
 // oaAtOnce is how many calls are under way at once.
@@ -46,13 +48,17 @@ func newOA(config []byte, t Tools) (Driver, error) {
 			return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
 		}
 	}
-	limit, err := timeout(d.config.TimeoutSeconds)
-	d.client = t.Outbound.Client(limit)
+	if err := d.config.Answer.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	d.limit, err = timeout(d.config.TimeoutSeconds)
+	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
 
-func (d *oa) Send(ctx context.Context, messages []Message) []Outcome {
-	return each(ctx, messages, oaAtOnce, d.call)
+func (d *oa) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
+	begin(ctx, d.limit).each(messages, oaAtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })
 }
 
 // call posts a message. Its webhook-id is the task's, so who receives can tell that it comes again.
@@ -69,10 +75,11 @@ func (d *oa) call(ctx context.Context, m Message) Outcome {
 	header.Set("Webhook-Id", m.TaskID)
 	header.Set("Webhook-Timestamp", at)
 	header.Set("Webhook-Signature", "v1,"+Sign(d.key, m.TaskID, at, body))
-	if o := post(ctx, d.client, d.config.URL, header, body, nil); o != nil {
-		return *o
+	status, answer, unanswered := post(ctx, d.client, d.config.URL, header, body)
+	if unanswered != nil {
+		return *unanswered
 	}
-	return Outcome{OK: true}
+	return d.config.Answer.outcome(status, answer)
 }
 
 // Sign is the signature of Standard Webhooks: HMAC-SHA256 over id, timestamp and body with points between, in base64.

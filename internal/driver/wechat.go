@@ -22,7 +22,9 @@ type weChat struct {
 		Lang             string  `json:"lang"`
 		TimeoutSeconds   float64 `json:"timeoutSeconds"`
 	}
+	answer reply
 	client *http.Client
+	limit  time.Duration
 	token  func(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error)
 }
 
@@ -44,14 +46,17 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 	if err := address("baseUrl", d.config.BaseURL); err != nil {
 		return nil, err
 	}
-	limit, err := timeout(d.config.TimeoutSeconds)
-	d.client = t.Outbound.Client(limit)
+	d.answer = errCodes(weChatPermanent, weChatTrouble)
+	var err error
+	d.limit, err = timeout(d.config.TimeoutSeconds)
+	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
 
-func (d *weChat) Send(ctx context.Context, messages []Message) []Outcome {
+func (d *weChat) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
+	attempts := begin(ctx, 2*d.limit) // a stale token costs a second call
 	token, err := d.token(ctx, "", d.fetch)
-	return each(ctx, messages, weChatAtOnce, func(ctx context.Context, m Message) Outcome {
+	attempts.each(messages, weChatAtOnce, tell, func(m Message) Outcome {
 		if err != nil {
 			return noToken(err)
 		}
@@ -68,15 +73,21 @@ func (d *weChat) Send(ctx context.Context, messages []Message) []Outcome {
 }
 
 var (
-	weChatStale     = []string{"40001", "40014", "42001"} // the token is not, or no longer, good
-	weChatExhausted = []string{"45009", "45011"}          // called too often, for the day or for now
-	weChatPermanent = []string{
-		"40003", "40037", "41028", "41029", "41030", "43101", "43107", "43108", "43116", "47003", "47501", "50002", "48001",
+	weChatStale = []string{"40001", "40014", "42001"} // the token is not, or no longer, good
+	// weChatPermanent are codes about this message: who receives it, its template, its page, its data.
+	weChatPermanent = []string{"40003", "40037", "41028", "41029", "41030", "43101", "43108", "43116", "47003", "47501"}
+	// weChatTrouble are codes about the account: its token, its secret, its address, its permissions, its quota.
+	weChatTrouble = []string{
+		"40001", "40014", "42001", "40013", "40125", "40164", "41001", "41002", "41004", "43107", "48001", "50002", weChatDay, weChatMinute,
 	}
 )
 
-// weChatQuotaWait is how long a message waits when the day's calls are used up.
-const weChatQuotaWait = time.Hour
+const (
+	weChatDay    = "45009" // the calls of the day are used up
+	weChatMinute = "45011" // those of the minute
+
+	weChatZone = "Asia/Shanghai" // in which the quota's day begins
+)
 
 func (d *weChat) call(ctx context.Context, m Message, token string) Outcome {
 	message := map[string]any{"touser": m.Recipient, "template_id": m.TemplateID, "data": m.Params}
@@ -85,25 +96,25 @@ func (d *weChat) call(ctx context.Context, m Message, token string) Outcome {
 			message[name] = value
 		}
 	}
-	var said struct {
-		ErrCode int64  `json:"errcode"`
-		ErrMsg  string `json:"errmsg"`
-		MsgID   any    `json:"msgid"`
-	}
 	body, err := json.Marshal(message)
 	if err != nil {
 		return unwritable
 	}
-	if o := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/message/subscribe/send?access_token="+url.QueryEscape(token), nil, body, &said); o != nil {
-		return *o
+	status, answer, unanswered := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/message/subscribe/send?access_token="+url.QueryEscape(token), nil, body)
+	if unanswered != nil {
+		return *unanswered
 	}
-	if said.ErrCode == 0 {
-		return Outcome{OK: true, ProviderNo: text(said.MsgID)}
-	}
-	o := Outcome{Code: fmt.Sprint(said.ErrCode), Error: said.ErrMsg}
-	o.Permanent = slices.Contains(weChatPermanent, o.Code)
-	if slices.Contains(weChatExhausted, o.Code) {
-		o.RetryAfter = weChatQuotaWait
+	return d.judge(status, answer)
+}
+
+// judge is the outcome of an answer, with the rest that a used up quota asks for.
+func (d *weChat) judge(status int, answer []byte) Outcome {
+	o := d.answer.outcome(status, answer)
+	switch o.Code {
+	case weChatDay:
+		o.Rest.DayOf = weChatZone
+	case weChatMinute:
+		o.Rest.For = time.Minute
 	}
 	return o
 }
@@ -113,33 +124,41 @@ type errToken struct{ Outcome }
 
 func (e errToken) Error() string { return "no access token: " + e.Outcome.Error }
 
+// noToken is the outcome of a message for which there is no token: it was not sent, whatever became of the call for the token.
+// Where the database could not be asked, the provider is not to blame.
 func noToken(err error) Outcome {
 	var refused errToken
-	if errors.As(err, &refused) {
-		return Outcome{Code: refused.Code, Error: refused.Error()} // the message itself was not sent
+	if !errors.As(err, &refused) {
+		return untried
 	}
-	return failed(err)
+	return Outcome{Trouble: true, Code: refused.Code, Error: refused.Error(), Rest: refused.Rest}
 }
 
 // fetch asks for a token.
 func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
-	var said struct {
-		AccessToken string `json:"access_token"`
-		ExpiresIn   int64  `json:"expires_in"`
-		ErrCode     int64  `json:"errcode"`
-		ErrMsg      string `json:"errmsg"`
-	}
 	body, err := json.Marshal(map[string]string{
 		"grant_type": "client_credential", "appid": d.config.AppID, "secret": d.config.AppSecret,
 	})
 	if err != nil {
 		return "", 0, fmt.Errorf("write request: %w", err)
 	}
-	if o := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/stable_token", nil, body, &said); o != nil {
-		return "", 0, errToken{*o}
+	status, answer, unanswered := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/stable_token", nil, body)
+	if unanswered != nil {
+		if *unanswered == untried {
+			return "", 0, fmt.Errorf("fetch token: %w", ctx.Err())
+		}
+		return "", 0, errToken{*unanswered}
 	}
-	if said.ErrCode != 0 || said.AccessToken == "" {
-		return "", 0, errToken{Outcome{Code: fmt.Sprint(said.ErrCode), Error: said.ErrMsg}}
+	var said struct {
+		AccessToken string `json:"access_token"`
+		ExpiresIn   int64  `json:"expires_in"`
 	}
-	return said.AccessToken, time.Duration(said.ExpiresIn) * time.Second, nil
+	if status == http.StatusOK && json.Unmarshal(answer, &said) == nil && said.AccessToken != "" {
+		return said.AccessToken, time.Duration(said.ExpiresIn) * time.Second, nil
+	}
+	o := d.judge(status, answer)
+	if o.OK {
+		o = unsaid
+	}
+	return "", 0, errToken{o}
 }

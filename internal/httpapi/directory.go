@@ -519,6 +519,12 @@ func senderOf(s dbq.SenderListRow) (api.Sender, error) {
 		LowSwitch: s.LowSwitch, IsReady: s.IsReady, NextAvailableAt: s.NextAvailableAt, SeenAt: s.SeenAt, SentAt: s.SentAt,
 		Attempts: s.Attempts, TotalSent: s.Succeeded, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
+	if s.Openings > 0 {
+		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: value(s.RestReason), Until: value(s.RestUntil), Openings: s.Openings}
+		if s.IsOpen {
+			one.Rest.State = api.RestOpen
+		}
+	}
 	if reported := s.Succeeded + s.Failed; reported > 0 {
 		rate, average := float64(s.Succeeded)/float64(reported), s.ResponseMs/reported
 		one.SuccessRate, one.AverageResponseMs = &rate, &average

@@ -65,9 +65,10 @@ func (q *sequence) check(t *rapid.T) {
 	for _, x := range q.tasks[:min(3, len(q.tasks))] {
 		q.checkTimeline(t, x)
 	}
-	slices.SortFunc(q.senders, func(a, b *sender) int { return len(a.no) - len(b.no) })
-	for _, s := range slices.Compact(q.senders) {
-		q.checkSender(t, s)
+	for _, s := range q.world.senders {
+		if slices.Contains(q.senders, s) {
+			q.checkSender(t, s)
+		}
 	}
 }
 
@@ -76,7 +77,7 @@ func (q *sequence) end(t *rapid.T) {
 	for _, x := range q.world.tasks {
 		q.checkTimeline(t, x)
 	}
-	if _, err := q.service.app.Senders.Fold(t.Context()); err != nil {
+	if _, err := q.service.any().Senders.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range q.world.senders {
@@ -111,9 +112,9 @@ func (q *sequence) checkRecord(t *rapid.T, s *sender) {
 	}
 }
 
-func (q *sequence) checkTasks(t *rapid.T) {
+// rows is every task, the oldest first.
+func (q *sequence) rows(t *rapid.T) (rows []taskRow) {
 	t.Helper()
-	var rows []taskRow
 	for cursor := ""; ; {
 		page := dataOf[struct {
 			Items []taskRow
@@ -121,10 +122,16 @@ func (q *sequence) checkTasks(t *rapid.T) {
 		}](t, q.service.list(t, "/api/v1/sms/tasks?limit=100"+cursor))
 		rows = append(rows, page.Items...)
 		if page.Next == nil {
-			break
+			slices.Reverse(rows)
+			return rows
 		}
 		cursor = "&cursor=" + *page.Next
 	}
+}
+
+func (q *sequence) checkTasks(t *rapid.T) {
+	t.Helper()
+	rows := q.rows(t)
 	if len(rows) != len(q.world.tasks) {
 		t.Fatalf("there are %d tasks, want %d", len(rows), len(q.world.tasks))
 	}

@@ -105,9 +105,20 @@ func (w *world) offers(s *sender) map[*task]offer {
 	return offers
 }
 
-// judge tells what is wrong with what a claim of a sender gave, in the order in which it gave it.
-func (w *world) judge(s *sender, limit int, given []*task) error {
-	offers, most, budget := w.offers(s), s.most(w.now, limit), s.budget(w.now)
+// claim is what a sender claimed and was given.
+type claim struct {
+	sender *sender
+	limit  int
+	given  []*task
+	leases []int64
+	// unordered: it is not known in which order; amongOthers: others claimed at the same time, and had what is missing in their hands.
+	unordered, amongOthers bool
+}
+
+// judge tells what is wrong with what a claim gave of what was offered.
+func (w *world) judge(c claim, offers map[*task]offer) error {
+	s, given := c.sender, c.given
+	most, budget := s.most(w.now, c.limit), s.budget(w.now)
 	got, spent := map[*task]bool{}, 0
 	for i, t := range given {
 		o, offered := offers[t]
@@ -120,7 +131,7 @@ func (w *world) judge(s *sender, limit int, given []*task) error {
 		got[t] = true
 		spent += o.cost
 		for _, before := range given[:i] {
-			if offers[before].isBehind(o) {
+			if !c.unordered && offers[before].isBehind(o) {
 				return fmt.Errorf("%s came before %s, which goes first", before.name, t.name)
 			}
 		}
@@ -132,7 +143,7 @@ func (w *world) judge(s *sender, limit int, given []*task) error {
 		return fmt.Errorf("%d segments, it may have %d", spent, budget)
 	}
 	for t, o := range offers {
-		if got[t] || !o.surely {
+		if got[t] || !o.surely || c.amongOthers {
 			continue
 		}
 		before, cost := 0, 0 // of what may go before it
@@ -189,7 +200,8 @@ func (w *world) whyNot(s *sender, t *task) string {
 }
 
 // take carries out what a claim gave.
-func (w *world) take(s *sender, given []*task, leases []int64) {
+func (w *world) take(c claim) {
+	s, given, leases := c.sender, c.given, c.leases
 	paced, spent := s.isPaced(), 0
 	before := valueOf(s.balance)
 	for i, t := range given {

@@ -189,7 +189,11 @@ func (q *sequence) changeSender(t *rapid.T) {
 func (q *sequence) changeBalance(t *rapid.T) {
 	s := someOf(t, "sender", q.world.senders)
 	by := oneOf(t, "change", 1, 3, 20, -1, -15)
-	a := q.service.call(t, "", http.MethodPost, "/api/v1/admin/senders/"+s.no+"/balance", map[string]any{"change": by})
+	a, lost := q.ask(t, "", http.MethodPost, "/api/v1/admin/senders/"+s.no+"/balance", map[string]any{"change": by})
+	if lost {
+		q.changedPerhaps(t, s, by)
+		return
+	}
 	t.Logf("change the balance of %s by %d: %d", s.no, by, a.Status)
 	q.touchSender(s)
 	if valueOf(s.balance)+by < 0 {

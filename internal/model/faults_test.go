@@ -6,7 +6,6 @@ const (
 	faultPoolsStay          = true // a route that is deleted or switched off leaves its pool behind
 	faultSortDecidesNothing = true // the sort of a route decides nothing
 	faultLargeHideSmall     = true // what is too large for a sender hides what is not
-	faultLateFailures       = true // a FAILED after the lease ran out counts until a sweep takes the lease back
 	faultExplainSegments    = true // an explanation does not ask whether the segments suffice
 	faultRepeatsJudged      = true // a repeat with its dedup_key is judged anew
 	faultSignInDryRunOnly   = true // the final content has its signature only in a dry run

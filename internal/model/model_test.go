@@ -38,49 +38,55 @@ func TestMain(m *testing.M) {
 }
 
 func TestTheServiceDoesWhatItPromises(t *testing.T) {
-	s := newService(t)
+	s := newService(t, 1)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		q := begin(t, s, fmt.Sprintf("i%d", n))
-		t.Repeat(map[string]func(*rapid.T){
-			"":                              q.check,
-			"submit":                        q.step(q.submit),
-			"submit one more":               q.step(q.submit),
-			"submit a batch":                q.step(q.submitBatch),
-			"submit another batch":          q.step(q.submitBatch),
-			"submit by template":            q.step(q.submitByTemplate),
-			"submit the default":            q.step(q.submitDefault),
-			"submit with a key":             q.step(q.submitWithKey),
-			"ask what would be":             q.step(q.dryRun),
-			"cancel":                        q.step(q.cancel),
-			"claim":                         q.step(q.claim),
-			"claim again":                   q.step(q.claim),
-			"claim one":                     q.step(q.claimOne),
-			"claim in bulk":                 q.step(q.claimMany),
-			"claim as the installed app":    q.step(q.claimAsApp),
-			"claim, waiting":                q.step(q.claimWaiting),
-			"claim by everybody":            q.step(q.drain),
-			"report":                        q.step(q.report),
-			"report a batch":                q.step(q.reportBatch),
-			"report what is not held":       q.step(q.reportAnything),
-			"explain":                       q.step(q.explain),
-			"let time pass":                 q.step(q.pass),
-			"let time pass until something": q.step(q.passUntil),
-			"sweep":                         q.step(q.sweep),
-			"change a sender":               q.step(q.changeSender),
-			"change a balance":              q.step(q.changeBalance),
-			"create a route":                q.step(q.createRoute),
-			"change a route":                q.step(q.changeRoute),
-			"delete a route":                q.step(q.deleteRoute),
-			"change a company":              q.step(q.changeCompany),
-			"create or delete a company":    q.step(q.createOrDeleteCompany),
-			"change templates":              q.step(q.changeTemplates),
-			"change default contents":       q.step(q.changeDefaults),
-			"compare two companies":         q.step(q.compareCompanies),
-		})
+		t.Repeat(q.actions())
 		q.end(t)
 	})
+}
+
+// actions is everything that may happen, and what is looked at after each.
+func (q *sequence) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"":                              q.check,
+		"submit":                        q.step(q.submit),
+		"submit one more":               q.step(q.submit),
+		"submit a batch":                q.step(q.submitBatch),
+		"submit another batch":          q.step(q.submitBatch),
+		"submit by template":            q.step(q.submitByTemplate),
+		"submit the default":            q.step(q.submitDefault),
+		"submit with a key":             q.step(q.submitWithKey),
+		"ask what would be":             q.step(q.dryRun),
+		"cancel":                        q.step(q.cancel),
+		"claim":                         q.step(q.claim),
+		"claim again":                   q.step(q.claim),
+		"claim one":                     q.step(q.claimOne),
+		"claim in bulk":                 q.step(q.claimMany),
+		"claim as the installed app":    q.step(q.claimAsApp),
+		"claim, waiting":                q.step(q.claimWaiting),
+		"claim at once":                 q.step(q.claimAtOnce),
+		"claim by everybody":            q.step(q.drain),
+		"report":                        q.step(q.report),
+		"report a batch":                q.step(q.reportBatch),
+		"report what is not held":       q.step(q.reportAnything),
+		"explain":                       q.step(q.explain),
+		"let time pass":                 q.step(q.pass),
+		"let time pass until something": q.step(q.passUntil),
+		"sweep":                         q.step(q.sweep),
+		"change a sender":               q.step(q.changeSender),
+		"change a balance":              q.step(q.changeBalance),
+		"create a route":                q.step(q.createRoute),
+		"change a route":                q.step(q.changeRoute),
+		"delete a route":                q.step(q.deleteRoute),
+		"change a company":              q.step(q.changeCompany),
+		"create or delete a company":    q.step(q.createOrDeleteCompany),
+		"change templates":              q.step(q.changeTemplates),
+		"change default contents":       q.step(q.changeDefaults),
+		"compare two companies":         q.step(q.compareCompanies),
+	}
 }
 
 // sequence is one sequence of steps: the service, the world as it should be, and what the step that was taken has to do with.
@@ -89,7 +95,8 @@ type sequence struct {
 	world   *world
 	prefix  string // of the names of this sequence: the service remembers some for a while
 	names   int
-	tasks   []*task // touched by the step
+	kill    *time.Duration // a server dies so long after the next request that may be lost began
+	tasks   []*task        // touched by the step
 	senders []*sender
 }
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
 	"lksms/gen/api"
@@ -29,24 +32,95 @@ const (
 	password = "a-password-of-this-test"
 )
 
-// service is a server on a database whose clock stands until it is moved. Its sweeps run only when they are asked to.
+// service is servers on a database whose clock stands until it is moved. Their sweeps run only when they are asked to.
 type service struct {
-	app    *app.App
-	router routers.Router
+	url     string
+	db      *pgxpool.Pool // nobody else's
+	router  routers.Router
+	servers []*server
+	made    int // servers, those that were killed included
+	turn    int // whose turn it is
 }
 
-func newService(t *testing.T) *service {
+// server is one of the service. The first is the one that changes are made at, and messages submitted: another learns of a change
+// of routes up to four seconds later.
+type server struct {
+	*app.App
+	name string // of its connections
+}
+
+func newService(t *testing.T, servers int) *service {
 	t.Helper()
-	a, err := app.New(t.Context(), app.Options{
-		DatabaseURL: pgtest.NewWithClock(t), Username: username, Password: password,
+	s := &service{url: pgtest.NewWithClock(t), router: contract(t)}
+	var err error
+	if s.db, err = pgxpool.New(t.Context(), s.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.db.Close)
+	for range servers {
+		server, err := s.start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.servers = append(s.servers, server)
+	}
+	t.Cleanup(func() {
+		for _, server := range s.servers {
+			server.Close()
+		}
+	})
+	return s
+}
+
+// start starts another server.
+func (s *service) start() (*server, error) {
+	s.made++
+	name := fmt.Sprint("server", s.made)
+	a, err := app.New(context.Background(), app.Options{
+		DatabaseURL: s.url + "&application_name=" + name, Username: username, Password: password,
 		Rules: queue.Rules{MaxRetryCount: maxRetries, RetryDelay: retryDelay, RetryMaxWait: retryMaxWait, ProcessingTimeout: usualLease},
 		Log:   slog.New(slog.DiscardHandler),
 	})
+	return &server{a, name}, err
+}
+
+// serverFor is the server that a request goes to.
+func (s *service) serverFor(method, path string) *server {
+	if strings.HasPrefix(path, sendPath) || method != http.MethodGet && strings.HasPrefix(path, "/api/v1/admin/") {
+		return s.servers[0]
+	}
+	return s.any()
+}
+
+func (s *service) any() *server {
+	s.turn++
+	return s.servers[s.turn%len(s.servers)]
+}
+
+// cut is a server's death while it works on a request: after a while its connections to the database end, nobody hears its
+// answer, and another server takes its place. When cut returns, what was done is done and nothing more will be.
+func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Request) {
+	t.Helper()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		dying.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(after):
+	}
+	_, err := s.db.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", dying.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.Close)
-	return &service{app: a, router: contract(t)}
+	<-answered
+	dying.Close()
+	next, err := s.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.servers[slices.Index(s.servers, dying)] = next
 }
 
 // contract finds the operation of a request, by whose schemas answers are checked.
@@ -66,7 +140,7 @@ func contract(t *testing.T) routers.Router {
 
 // empty makes the database as new but for the countries, which stay.
 func (s *service) empty(t *rapid.T) {
-	_, err := s.app.DB.Pool.Exec(t.Context(), `DO $$
+	_, err := s.db.Exec(t.Context(), `DO $$
 		DECLARE names text;
 		BEGIN
 			SELECT string_agg(quote_ident(c.relname), ', ') INTO names FROM pg_class c
@@ -84,7 +158,7 @@ func (s *service) empty(t *rapid.T) {
 
 // set lets the database's clock stand at a time.
 func (s *service) set(t *rapid.T, at time.Time) {
-	if _, err := s.app.DB.Pool.Exec(t.Context(), "UPDATE clock.hand SET stopped = $1", at); err != nil {
+	if _, err := s.db.Exec(t.Context(), "UPDATE clock.hand SET stopped = $1", at); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -102,22 +176,21 @@ type answer struct {
 // call sends a request, as the admin unless a key is given, and holds the answer against the contract.
 func (s *service) call(t *rapid.T, key, method, path string, body any, headers ...string) answer {
 	t.Helper()
-	r, answer := s.send(t.Context(), t, key, method, path, body, headers...)
-	s.check(t, r, answer)
-	return decoded(t, answer)
+	r := s.request(t.Context(), t, key, method, path, body, headers...)
+	return s.checked(t, r, serve(s.serverFor(method, path), r))
 }
 
 // list is call without the contract, for long answers that were checked when they were short.
 func (s *service) list(t *rapid.T, path string) answer {
 	t.Helper()
-	_, answer := s.send(t.Context(), t, "", http.MethodGet, path, nil)
+	answer := serve(s.any(), s.request(t.Context(), t, "", http.MethodGet, path, nil))
 	if answer.Code != http.StatusOK {
 		t.Fatalf("GET %s: %d %s", path, answer.Code, answer.Body)
 	}
 	return decoded(t, answer)
 }
 
-func (s *service) send(ctx context.Context, t *rapid.T, key, method, path string, body any, headers ...string) (*http.Request, *httptest.ResponseRecorder) {
+func (s *service) request(ctx context.Context, t *rapid.T, key, method, path string, body any, headers ...string) *http.Request {
 	t.Helper()
 	var reader io.Reader
 	switch body := body.(type) {
@@ -137,12 +210,17 @@ func (s *service) send(ctx context.Context, t *rapid.T, key, method, path string
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	answer := httptest.NewRecorder()
-	s.app.Handler.ServeHTTP(answer, r)
-	return r, answer
+	return r
 }
 
-func (s *service) check(t *rapid.T, r *http.Request, answer *httptest.ResponseRecorder) {
+func serve(server *server, r *http.Request) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	server.Handler.ServeHTTP(answer, r)
+	return answer
+}
+
+// checked is an answer that is as the contract says.
+func (s *service) checked(t *rapid.T, r *http.Request, answer *httptest.ResponseRecorder) answer {
 	t.Helper()
 	if answer.Code >= http.StatusInternalServerError {
 		t.Fatalf("%s %s: %d %s", r.Method, r.URL, answer.Code, answer.Body)
@@ -159,6 +237,7 @@ func (s *service) check(t *rapid.T, r *http.Request, answer *httptest.ResponseRe
 	if err := openapi3filter.ValidateResponse(t.Context(), input.SetBodyBytes(answer.Body.Bytes())); err != nil {
 		t.Fatalf("%s %s: the answer is not as the contract says: %v\n%s", r.Method, r.URL, err, answer.Body)
 	}
+	return decoded(t, answer)
 }
 
 func encoded(t *rapid.T, v any) string {

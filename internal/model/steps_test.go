@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"pgregory.net/rapid"
@@ -271,7 +273,12 @@ func (q *sequence) send(t *rapid.T, s submission) {
 	t.Helper()
 	body := s.body(q.world.now)
 	t.Logf("submit for %s %s", s.company.no, brief(t, body))
-	q.submitted(t, s, itemOf(t, q.service.call(t, s.company.key, http.MethodPost, sendPath, body)))
+	a, lost := q.ask(t, s.company.key, http.MethodPost, sendPath, body)
+	if lost {
+		q.submittedPerhaps(t, []submission{s})
+		return
+	}
+	q.submitted(t, s, itemOf(t, a))
 }
 
 const sendPath = "/api/v1/sms/send"
@@ -324,7 +331,10 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	s := q.submission(t, q.submitter(t))
 	body, key := encoded(t, s.body(w.now)), q.name("key")
 	t.Logf("submit for %s with the key %s: %s", s.company.no, key, brief(t, s.body(w.now)))
-	a := q.service.call(t, s.company.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
+	a, lost := q.ask(t, s.company.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
+	if lost { // with the key it can be sent again: it is done once
+		a = q.service.call(t, s.company.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
+	}
 	q.submitted(t, s, itemOf(t, a))
 	if a.Status == http.StatusOK {
 		w.kept = append(w.kept, &keptAnswer{key: key, user: s.company.key, body: body, answer: a.Raw, at: w.now})
@@ -354,14 +364,20 @@ func (q *sequence) sendBatch(t *rapid.T, batch []submission) []*task {
 		messages[i] = s.body(q.world.now)
 	}
 	t.Logf("submit %d for %s", len(batch), batch[0].company.no)
+	before := len(q.world.tasks)
+	a, lost := q.ask(t, batch[0].company.key, http.MethodPost, sendPath+"-batch", map[string]any{"messages": messages})
+	if lost {
+		q.submittedPerhaps(t, batch)
+		return q.world.tasks[before:]
+	}
 	data := dataOf[struct {
 		Accepted, Refused int
 		Items             []submittedItem
-	}](t, q.service.call(t, batch[0].company.key, http.MethodPost, "/api/v1/sms/send-batch", map[string]any{"messages": messages}))
+	}](t, a)
 	if len(data.Items) != len(batch) || data.Accepted+data.Refused != len(batch) {
 		t.Fatalf("%d messages were answered %+v", len(batch), data)
 	}
-	accepted, before := 0, len(q.world.tasks)
+	accepted := 0
 	for i, item := range data.Items {
 		t.Logf("  %s", brief(t, messages[i]))
 		if item.Code == http.StatusOK {
@@ -532,7 +548,13 @@ func (q *sequence) explain(t *rapid.T) {
 
 func (q *sequence) cancel(t *rapid.T) {
 	x := someOf(t, "task", q.world.tasks)
-	a := q.service.call(t, x.company.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/cancel", nil)
+	a, lost := q.ask(t, x.company.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/cancel", nil)
+	if lost {
+		if x.status == pending && q.row(t, x).Status == cancelled {
+			q.world.cancel(x)
+		}
+		return
+	}
 	t.Logf("cancel %s: %d", x.name, a.Status)
 	q.touch(x)
 	if x.status == pending {
@@ -558,7 +580,9 @@ type claimedTask struct {
 // claimer is a sender, or now and then an app that was never seen before: it is registered.
 func (q *sequence) claimer(t *rapid.T) *sender {
 	if len(q.world.senders) < 6 && rapid.IntRange(0, 19).Draw(t, "a new app") == 19 {
-		return q.newApp()
+		s := q.newApp()
+		q.claimed(t, s, 1, dataOf[[]claimedTask](t, q.service.call(t, "", http.MethodPost, claimPath, map[string]any{"app_id": s.no, "limit": 1})))
+		return s
 	}
 	return someOf(t, "sender", q.world.senders)
 }
@@ -572,8 +596,12 @@ func (q *sequence) newApp() *sender {
 
 func (q *sequence) claim(t *rapid.T) {
 	s, limit := q.claimer(t), rapid.IntRange(1, 5).Draw(t, "limit")
-	a := q.service.call(t, "", http.MethodGet, fmt.Sprintf("/api/v1/sms/tasks/pending?app_id=%s&limit=%d", s.no, limit), nil)
-	q.claimed(t, s, limit, dataOf[[]claimedTask](t, a))
+	path := fmt.Sprintf("/api/v1/sms/tasks/pending?app_id=%s&limit=%d", s.no, limit)
+	if a, lost := q.ask(t, "", http.MethodGet, path, nil); lost {
+		q.claimedPerhaps(t, s, limit)
+	} else {
+		q.claimed(t, s, limit, dataOf[[]claimedTask](t, a))
+	}
 }
 
 func (q *sequence) claimOne(t *rapid.T) { q.claimAs(t, q.claimer(t), 1) }
@@ -582,8 +610,45 @@ func (q *sequence) claimMany(t *rapid.T) { q.claimAs(t, q.claimer(t), 1000) }
 
 func (q *sequence) claimAs(t *rapid.T, s *sender, limit int) []*task {
 	t.Helper()
-	a := q.service.call(t, "", http.MethodPost, "/api/v1/sms/tasks/claim", map[string]any{"app_id": s.no, "limit": limit})
+	a, lost := q.ask(t, "", http.MethodPost, claimPath, map[string]any{"app_id": s.no, "limit": limit})
+	if lost {
+		return q.claimedPerhaps(t, s, limit)
+	}
 	return q.claimed(t, s, limit, dataOf[[]claimedTask](t, a))
+}
+
+const claimPath = "/api/v1/sms/tasks/claim"
+
+// claimAtOnce lets several senders claim at the same time, perhaps one of them twice: no two are given the same task, and nobody
+// more than it may have.
+func (q *sequence) claimAtOnce(t *rapid.T) {
+	w := q.world
+	n := rapid.IntRange(2, 4).Draw(t, "claims")
+	claims, offers := make([]claim, n), make([]map[*task]offer, n)
+	requests, answers := make([]*http.Request, n), make([]*httptest.ResponseRecorder, n)
+	for i := range claims {
+		claims[i] = claim{sender: someOf(t, "sender", w.senders), limit: oneOf(t, "limit", 1, 2, 10), amongOthers: true}
+		offers[i] = w.offers(claims[i].sender)
+		requests[i] = q.service.request(t.Context(), t, "", http.MethodPost, claimPath, map[string]any{"app_id": claims[i].sender.no, "limit": claims[i].limit})
+	}
+	var together sync.WaitGroup
+	for i, r := range requests {
+		server := q.service.any()
+		together.Go(func() { answers[i] = serve(server, r) })
+	}
+	together.Wait()
+	order := make([]int, n)
+	for i, a := range answers {
+		order[i] = i
+		q.read(t, &claims[i], dataOf[[]claimedTask](t, q.service.checked(t, requests[i], a)))
+	}
+	// Of two claims of one sender, that which was served first has the smaller leases.
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Compare(slices.Max(append(claims[a].leases, 0)), slices.Max(append(claims[b].leases, 0)))
+	})
+	for _, i := range order {
+		q.settle(t, claims[i], offers[i])
+	}
 }
 
 // claimAsApp claims in the form of the installed app, whose answers do not name the leases; a timeline does.
@@ -612,14 +677,22 @@ func (q *sequence) claimAsApp(t *rapid.T) {
 // claimed holds what a claim gave against what it may give, and carries it out.
 func (q *sequence) claimed(t *rapid.T, s *sender, limit int, rows []claimedTask) []*task {
 	t.Helper()
-	w := q.world
-	given, leases, names := make([]*task, len(rows)), make([]int64, len(rows)), make([]string, len(rows))
-	for i, row := range rows {
+	c := claim{sender: s, limit: limit}
+	q.read(t, &c, rows)
+	q.settle(t, c, q.world.offers(s))
+	return c.given
+}
+
+// read takes from an answer what a claim was given.
+func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
+	t.Helper()
+	w, s := q.world, c.sender
+	for _, row := range rows {
 		x := w.task(row.TaskID)
 		if x == nil {
 			t.Fatalf("%s was given a task that nobody submitted: %+v", s.no, row)
 		}
-		given[i], leases[i], names[i] = x, row.LeaseID, x.name
+		c.given, c.leases = append(c.given, x), append(c.leases, row.LeaseID)
 		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 || !row.LeaseUntil.Equal(w.now.Add(s.lease)) {
 			t.Fatalf("%s was given %s as %+v", s.no, x.name, row)
 		}
@@ -629,14 +702,22 @@ func (q *sequence) claimed(t *rapid.T, s *sender, limit int, rows []claimedTask)
 		w.leases[row.LeaseID] = true
 		q.touch(x)
 	}
-	t.Logf("%s claims %d and is given %v", s.no, limit, names)
-	if err := w.judge(s, limit, given); err != nil {
-		t.Fatalf("%s claimed %d and was given %v: %v", s.no, limit, names, err)
+}
+
+// settle judges a claim and carries it out.
+func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
+	t.Helper()
+	names := make([]string, len(c.given))
+	for i, x := range c.given {
+		names[i] = x.name
 	}
-	w.take(s, given, leases)
-	w.polls(s)
-	q.touchSender(s)
-	return given
+	t.Logf("%s claims %d and is given %v", c.sender.no, c.limit, names)
+	if err := q.world.judge(c, offers); err != nil {
+		t.Fatalf("%s claimed %d and was given %v: %v", c.sender.no, c.limit, names, err)
+	}
+	q.world.take(c)
+	q.world.polls(c.sender)
+	q.touchSender(c.sender)
 }
 
 // claimWaiting claims and waits: what is there is given at once, what comes is given when it comes, and a caller that goes away
@@ -652,14 +733,16 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	if isThere && !isSure {
 		t.Skip("it may be given something, or not")
 	}
+	defer func(kill *time.Duration) { q.kill = kill }(q.kill)
+	q.kill = nil // this server has to live
 	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
 	defer leave()
-	var r *http.Request
+	r := q.service.request(ctx, t, "", http.MethodPost, claimPath, map[string]any{"app_id": s.no, "limit": 3, "wait": 30})
 	var recorded *httptest.ResponseRecorder
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		r, recorded = q.service.send(ctx, t, "", http.MethodPost, "/api/v1/sms/tasks/claim", map[string]any{"app_id": s.no, "limit": 3, "wait": 30})
+		recorded = serve(q.service.servers[0], r)
 	}()
 	users := slices.DeleteFunc(q.companies(), func(c *company) bool { return c.key == "" })
 	if able && !isThere && s.shared && len(users) > 0 && s.budget(w.now) > 2 {
@@ -674,8 +757,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		return
 	}
 	<-answered
-	q.service.check(t, r, recorded)
-	rows := dataOf[[]claimedTask](t, decoded(t, recorded))
+	rows := dataOf[[]claimedTask](t, q.service.checked(t, r, recorded))
 	if len(rows) == 0 {
 		t.Fatalf("%s waited and was given nothing", s.no)
 	}
@@ -721,6 +803,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 		}
 	}
 	app := q.newApp()
+	q.claimed(t, app, 1, dataOf[[]claimedTask](t, q.service.call(t, "", http.MethodPost, claimPath, map[string]any{"app_id": app.no, "limit": 1})))
 	defer func() { // it would take what is meant for those that have limits
 		app.status = "retired"
 		q.admin(t, http.MethodPatch, "/api/v1/admin/senders/"+app.no, map[string]any{"status": app.status})
@@ -802,7 +885,11 @@ func (q *sequence) reportAnything(t *rapid.T) { q.reportOn(t, someOf(t, "task", 
 func (q *sequence) reportOn(t *rapid.T, x *task) {
 	r, body := q.someReport(t, x)
 	path := oneOf(t, "path", "/api/v1/sms/report", "/app/api/v1/sms/report")
-	a := q.service.call(t, "", http.MethodPost, path, body)
+	a, lost := q.ask(t, "", http.MethodPost, path, body)
+	if lost {
+		q.reportedPerhaps(t, []*task{x}, []report{r})
+		return
+	}
 	effect := q.world.report(x, r)
 	t.Logf("report on %s %s: %s", x.name, encoded(t, body), effect)
 	q.touch(x)
@@ -822,7 +909,7 @@ func (q *sequence) reportBatch(t *rapid.T) {
 	}
 	n := rapid.IntRange(1, 6).Draw(t, "reports")
 	var bodies []map[string]any
-	var effects []string
+	var reports []report
 	var on []*task
 	for range n {
 		held := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != processing })
@@ -831,9 +918,13 @@ func (q *sequence) reportBatch(t *rapid.T) {
 		}
 		x := oneOf(t, "task", held...)
 		r, body := q.someReport(t, x)
-		bodies, on, effects = append(bodies, body), append(on, x), append(effects, w.report(x, r))
-		t.Logf("report on %s %s: %s", x.name, encoded(t, body), effects[len(effects)-1])
+		bodies, on, reports = append(bodies, body), append(on, x), append(reports, r)
 		q.touch(x)
+	}
+	a, lost := q.ask(t, "", http.MethodPost, "/api/v1/sms/report-batch", map[string]any{"reports": bodies})
+	if lost {
+		q.reportedPerhaps(t, on, reports)
+		return
 	}
 	data := dataOf[struct {
 		Items []struct {
@@ -841,14 +932,16 @@ func (q *sequence) reportBatch(t *rapid.T) {
 			TaskID string `json:"task_id"`
 			Effect string
 		}
-	}](t, q.service.call(t, "", http.MethodPost, "/api/v1/sms/report-batch", map[string]any{"reports": bodies}))
+	}](t, a)
 	for i, item := range data.Items {
+		effect := w.report(on[i], reports[i])
+		t.Logf("report on %s %s: %s", on[i].name, encoded(t, bodies[i]), effect)
 		code := http.StatusOK
-		if effects[i] == "refused" {
+		if effect == "refused" {
 			code = http.StatusConflict
 		}
-		if item.Effect != effects[i] || item.Code != code || item.TaskID != on[i].id {
-			t.Fatalf("report %d on %s, want %s: %+v", i, on[i].name, effects[i], item)
+		if item.Effect != effect || item.Code != code || item.TaskID != on[i].id {
+			t.Fatalf("report %d on %s, want %s: %+v", i, on[i].name, effect, item)
 		}
 	}
 }
@@ -857,8 +950,10 @@ func (q *sequence) reportBatch(t *rapid.T) {
 
 // noteSeen notes who polled, as a sweep does every 20 seconds.
 func (q *sequence) noteSeen(t *rapid.T) {
-	if _, err := q.service.app.Senders.SweepSeen(t.Context()); err != nil {
-		t.Fatal(err)
+	for _, server := range q.service.servers {
+		if _, err := server.Senders.SweepSeen(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -896,7 +991,7 @@ func (q *sequence) passUntil(t *rapid.T) {
 
 // sweep does at once what the service does now and then.
 func (q *sequence) sweep(t *rapid.T) {
-	w, tasks := q.world, q.service.app.Tasks
+	w, tasks := q.world, q.service.any().Tasks
 	var got, want int
 	var err error
 	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age")

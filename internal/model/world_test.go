@@ -429,7 +429,7 @@ type report struct {
 // effectOf tells what a report means.
 func (w *world) effectOf(t *task, r report) string {
 	names := r.lease == 0 || r.lease == t.lease
-	holds := t.status == processing && t.holder == r.app && names && (r.ok || !w.ranOut(t) || faultLateFailures)
+	holds := t.status == processing && t.holder == r.app && names && (r.ok || !w.ranOut(t))
 	returns := t.status == pending && t.ranOut && r.ok && t.leasedTo[t.lease] == r.app && names
 	held := false
 	for lease, app := range t.leasedTo {

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,43 +10,66 @@ import (
 	"lksms/internal/postgres"
 )
 
-// tokens keeps what opens a provider's interface for one sender: in the database, sealed, for every process.
+// tokens keeps the access token of a provider for one sender: in the database, sealed, for every process.
 type tokens struct {
 	*Pusher
 	senderNo string
 }
 
-// tokenSpare is how much of its time a token has left when it is no longer given: less than what it takes to use it.
-const tokenSpare = time.Minute
+const (
+	tokenSpare = time.Minute            // of the time of a token, when it is no longer given: more than what it takes to use it
+	fetchLease = 65 * time.Second       // longer than a call may take
+	fetchLook  = 100 * time.Millisecond // between looks whether another has fetched it
+)
 
-// get gives a token that is good for a while. Where there is none, or the one there is stale, whoever locks the sender's row
-// fetches one, and the others find it when they have waited.
-func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (token string, err error) {
-	if token, err = t.read(ctx, stale); err != nil || token != "" {
+// get gives a token that is good for a while. Where there is none, or the one there is stale, one caller of all servers leases the
+// sender's row and fetches a token; the others wait until it is there. No transaction is open meanwhile: a server that dies while
+// it fetches holds the others up until its lease ends.
+func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
+	if token, err := t.read(ctx, stale); err != nil || token != "" {
 		return token, err
 	}
 	if err := t.q.TokenOpen(ctx, t.senderNo); err != nil {
 		return "", fmt.Errorf("open token: %w", err)
 	}
-	err = t.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := t.q.TokenLock(ctx, t.senderNo); err != nil {
-			return fmt.Errorf("lock token: %w", err)
+	for {
+		lease, err := t.q.TokenLease(ctx, dbq.TokenLeaseParams{SenderNo: t.senderNo, Seconds: fetchLease.Seconds()})
+		if err == nil {
+			return t.fetch(ctx, lease, stale, fetch)
 		}
-		if token, err = t.read(ctx, stale); err != nil || token != "" {
-			return err
+		if !postgres.IsNoRows(err) {
+			return "", fmt.Errorf("lease token: %w", err)
 		}
-		fetched, lasts, err := fetch(ctx)
-		if err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("wait for token: %w", ctx.Err())
+		case <-time.After(fetchLook):
 		}
-		sealed, err := t.box.Seal(fetched, place(t.senderNo, "token"))
-		if err != nil {
-			return err
+		if token, err := t.read(ctx, stale); err != nil || token != "" {
+			return token, err
 		}
-		token = fetched
-		return postgres.Wrap("keep token", t.q.TokenSet(ctx, dbq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds()}), nil)
-	})
-	return token, err
+	}
+}
+
+// fetch fetches a token under a lease and keeps it, unless another was kept before the lease was taken.
+func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
+	token, err := t.read(ctx, stale)
+	var lasts time.Duration
+	var sealed string
+	if err == nil && token == "" {
+		if token, lasts, err = fetch(ctx); err == nil {
+			sealed, err = t.box.Seal(token, place(t.senderNo, "token"))
+		}
+	}
+	// Also when ctx has ended: the token is for everybody, and the others wait for the lease.
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseMost)
+	defer cancel()
+	if err != nil || sealed == "" {
+		released := t.q.TokenRelease(keep, dbq.TokenReleaseParams{SenderNo: t.senderNo, Fetches: lease})
+		return token, errors.Join(err, postgres.Wrap("release token", released, nil))
+	}
+	err = t.q.TokenSet(keep, dbq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds(), Fetches: lease})
+	return token, postgres.Wrap("keep token", err, nil)
 }
 
 // read gives the token that is kept, unless it is stale or ends soon.

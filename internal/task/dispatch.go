@@ -181,6 +181,43 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 	return effects, nil
 }
 
+// Unused is a lease whose message nobody can have got: it was not tried, or the sender was in trouble when it was.
+type Unused struct {
+	TaskID  string
+	LeaseID int64
+	Tried   bool
+	Reason  string
+}
+
+const (
+	// releaseDelay is how long a task waits after its second trouble; it doubles with each further one, up to releaseDelayMost.
+	releaseDelay     = 5 * time.Second
+	releaseDelayMost = 10 * time.Minute
+)
+
+// Release gives leases of a sender back: no attempt is counted and no task is blamed. A lease that has ended meanwhile is passed
+// over. It returns how many were given back.
+func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (int, error) {
+	leases = slices.Clone(leases)
+	slices.SortFunc(leases, func(a, b Unused) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
+	p := dbq.TaskReleaseParams{AppID: appID, Delay: releaseDelay, DelayMost: releaseDelayMost}
+	for _, l := range leases {
+		p.TaskIds = append(p.TaskIds, l.TaskID)
+		p.LeaseIds = append(p.LeaseIds, l.LeaseID)
+		p.AreTried = append(p.AreTried, l.Tried)
+		p.Reasons = append(p.Reasons, l.Reason)
+	}
+	var released []int64
+	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+		released, err = q.TaskRelease(ctx, p)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("release tasks: %w", err)
+	}
+	return len(released), nil
+}
+
 const (
 	// recoverBatch bounds what one statement of a sweep takes back, and so how long it holds its locks.
 	recoverBatch = 1000

@@ -1,6 +1,7 @@
 package task_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,6 +93,25 @@ func split(sql string) []string {
 	return slices.DeleteFunc(strings.Split(sql, ";"), func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
+// expireLeases lets leases run out, without reading more than their rows.
+func expireLeases(t *testing.T, db *postgres.DB, rows []dbq.TaskClaimRow) {
+	t.Helper()
+	err := db.Tx(t.Context(), func(ctx context.Context) error {
+		if _, err := db.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if _, err := db.Exec(ctx, "UPDATE tasks SET lease_until = now() WHERE task_id = $1 AND status = 1", row.TaskID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // dispatchOnce runs every statement of the dispatch a few times, on sessions that have ended when it returns.
 func dispatchOnce(t *testing.T, url string) {
 	t.Helper()
@@ -100,7 +120,7 @@ func dispatchOnce(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s := newService(db, task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Microsecond, RetryMaxWait: time.Minute})
+	s := newService(db, task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
 	defer s.Close()
 	for round := range 3 {
 		for i := range 10 {
@@ -124,7 +144,11 @@ func dispatchOnce(t *testing.T, url string) {
 		if _, err := s.ReportAll(t.Context(), reports); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.Recover(t.Context()); err != nil || n != 4 { // every lease that was not reported has run out
+		if n, err := s.Release(t.Context(), "app", []task.Unused{{TaskID: rows[8].TaskID, LeaseID: rows[8].LeaseID, Tried: true}}); err != nil || n != 1 {
+			t.Fatalf("released %d, %v", n, err)
+		}
+		expireLeases(t, db, rows)
+		if n, err := s.Recover(t.Context()); err != nil || n != 3 { // every lease that has not ended has run out
 			t.Fatalf("recovered %d, %v", n, err)
 		}
 		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {
@@ -140,9 +164,10 @@ func dispatchOnce(t *testing.T, url string) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if rows, err := s.Claim(t.Context(), "paced", 3); err != nil || len(rows) != 3 {
+		if rows, err = s.Claim(t.Context(), "paced", 3); err != nil || len(rows) != 3 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
+		expireLeases(t, db, rows)
 		if n, err := s.Recover(t.Context()); err != nil || n != 3 {
 			t.Fatalf("recovered %d, %v", n, err)
 		}

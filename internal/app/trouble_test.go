@@ -1,0 +1,417 @@
+package app_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/app"
+	"lksms/internal/outbound"
+	"lksms/internal/task"
+)
+
+// resting waits until a sender rests, and returns how.
+func (b *testBundle) resting(no string) api.SenderRest {
+	b.t.Helper()
+	var rest api.SenderRest
+	eventually(b.t, no+" rests", func() bool {
+		s := b.getSender(no)
+		if s.Rest != nil {
+			rest = *s.Rest
+		}
+		return s.Rest != nil
+	})
+	return rest
+}
+
+// events counts the events of a kind for a sender.
+func (b *testBundle) events(event, subject string) int {
+	b.t.Helper()
+	return len(decode[api.EventPage](b.t, b.expect(200, "", "GET", "/api/v1/admin/events?event="+event+"&subject="+subject, nil)).Items)
+}
+
+// recipients counts how often each recipient stands in what a provider of kind http-sms was sent.
+func (p *provider) recipients() map[string]int {
+	counts := map[string]int{}
+	for _, text := range p.seen() {
+		var body struct{ To string }
+		_ = json.Unmarshal([]byte(text), &body)
+		counts[body.To]++
+	}
+	return counts
+}
+
+// wantsKey makes the provider answer 401 to every key but this one, and remember only what it took.
+func (p *provider) wantsKey(key string) {
+	p.does(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") != key {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, `{"code":"0","id":"p"}`)
+	})
+}
+
+func withKey(config map[string]any, key string) map[string]any {
+	config["headers"] = map[string]any{"X-Key": key}
+	return config
+}
+
+func TestAWrongKeyFailsNoMessage(t *testing.T) {
+	const messages = 300
+	b, p := pushing(t, map[string]any{"status": "off"})
+	p.wantsKey("right")
+	b.submitMany("x", messages, nil)
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": withKey(p.config(), "wrong")})
+	rest := b.resting("pushed")
+	if !strings.Contains(rest.Reason, "401") || rest.Openings < 1 {
+		t.Errorf("rests: %+v", rest)
+	}
+	eventually(t, "it was tried again", func() bool { return b.resting("pushed").Openings >= 2 })
+	if n := b.count("SELECT count(*) FROM tasks WHERE status IN (0, 1) AND retry_count = 0 AND failed_app_id IS NULL"); n != messages {
+		t.Errorf("%d of %d wait without a failed attempt", n, messages)
+	}
+	if n := b.events("sender.resting", "pushed"); n != 1 {
+		t.Errorf("%d events tell of it", n)
+	}
+	if calls := len(p.seen()); calls > 20 {
+		t.Errorf("%d calls with a wrong key", calls)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": withKey(p.config(), "right")})
+	eventually(t, "all are sent", func() bool {
+		return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages
+	})
+	if s := b.getSender("pushed"); s.Rest != nil || !s.IsReady {
+		t.Errorf("it still rests: %+v", s.Rest)
+	}
+	if n := b.count("SELECT count(*) FROM report_logs WHERE event = 'reported' AND effect = 'success'"); n != messages {
+		t.Errorf("%d successes", n)
+	}
+}
+
+// What a provider says of the sender, or that nobody is there, fails no message and uses no attempt up.
+func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
+	elsewhere := newProvider(t)
+	secured := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secured.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	secured.StartTLS()
+	t.Cleanup(secured.Close)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	status := func(code int) func(*provider, map[string]any) {
+		return func(p *provider, _ map[string]any) { p.says(code, "") }
+	}
+	at := func(url string) func(*provider, map[string]any) {
+		return func(_ *provider, config map[string]any) { config["url"] = url }
+	}
+	for _, c := range []struct {
+		name   string
+		does   func(*provider, map[string]any)
+		reason string
+		denied bool
+	}{
+		{name: "401", does: status(401), reason: "http_401"},
+		{name: "403", does: status(403), reason: "http_403"},
+		{name: "404", does: status(404), reason: "http_404"},
+		{name: "407", does: status(407), reason: "http_407"},
+		{name: "a redirect", does: func(p *provider, _ map[string]any) {
+			p.does(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
+		}, reason: "http_302"},
+		{name: "nobody listens", does: at("http://" + closed.Addr().String()), reason: "unreachable"},
+		{name: "a name that is unknown", does: at("http://no-such-host.invalid"), reason: "resolved"},
+		{name: "a certificate that is not trusted", does: at(secured.URL), reason: "certificate"},
+		{name: "a denied address", does: func(*provider, map[string]any) {}, reason: "address_denied", denied: true},
+		{name: "a code of the configuration", does: func(p *provider, config map[string]any) {
+			config["answer"].(map[string]any)["trouble"] = []string{"3"}
+			p.says(200, `{"code":"3","text":"no money"}`)
+		}, reason: "no money"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := setupWith(t, defaultRules, func(o *app.Options) {
+				withSecrets(o)
+				if c.denied {
+					o.Outbound = outbound.Policy{Deny: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+				}
+			})
+			p := newProvider(t)
+			config := p.config()
+			c.does(p, config)
+			b.sender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": config})
+			id := b.submit("x")
+			b.app.Pusher.Start()
+			if rest := b.resting("pushed"); !strings.Contains(rest.Reason, c.reason) {
+				t.Errorf("rests: %+v", rest)
+			}
+			eventually(t, "the lease is given back", func() bool {
+				got := b.task(id)
+				return got.Status == api.TaskPending && got.RetryCount == 0
+			})
+			timeline := decode[[]api.TimelineEvent](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
+			if !slices.ContainsFunc(timeline, func(e api.TimelineEvent) bool {
+				return e.Event == api.EventReleased && *e.Effect == api.EffectTroubled && e.Message != nil
+			}) {
+				t.Errorf("timeline %+v", timeline)
+			}
+			if c.denied {
+				return
+			}
+			p.says(200, `{"code":"0"}`)
+			b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": p.config()})
+			b.becomes(id, task.Success)
+		})
+	}
+}
+
+func TestTheOtherSendersOfARouteTakeOverFromOneInTrouble(t *testing.T) {
+	const messages = 200
+	b, p := pushing(t, map[string]any{"is_shared": false})
+	p.says(401, "")
+	b.route("default", "pushed", 3)
+	b.sender(map[string]any{"sender_no": "other", "kind": "log", "is_shared": false})
+	b.route("default", "other", 1)
+	b.submitMany("x", messages, nil)
+	eventually(t, "the other sends everything", func() bool {
+		return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND processing_app_id = 'other' AND retry_count = 0") == messages
+	})
+}
+
+// One probe at a time, and one event, however many servers drive the sender; a rest holds on all of them.
+func TestARestHoldsOnAllServers(t *testing.T) {
+	b, p := pushing(t, map[string]any{"status": "off"})
+	second := another(b)
+	second.Pusher.Start()
+	p.says(403, "")
+	b.submitMany("x", 50, nil)
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
+	eventually(t, "it was tried three times", func() bool { return b.resting("pushed").Openings >= 3 })
+	if n := b.events("sender.resting", "pushed"); n != 1 {
+		t.Errorf("%d events", n)
+	}
+	// Each server may have sent its first batch at once with the other's; each probe is one call.
+	if n := len(p.seen()); n > 2*8+4 {
+		t.Errorf("%d calls", n)
+	}
+	p.says(200, `{"code":"0"}`)
+	eventually(t, "all are sent", func() bool { return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == 50 })
+	if n := b.events("sender.recovered", "pushed"); n != 1 {
+		t.Errorf("%d events tell that it sends again", n)
+	}
+}
+
+// One message that always brings its sender into trouble does not stand before the others for ever.
+func TestAMessageThatBringsTroubleDoesNotStopTheOthers(t *testing.T) {
+	b, p := pushing(t, map[string]any{"status": "off"})
+	p.does(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-To") == "+8613800138000" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = io.WriteString(w, `{"code":"0"}`)
+	})
+	poison := b.submit("x")
+	for i := range 20 {
+		b.submitted(map[string]any{"phone_number": fmt.Sprint("1390013", 9000+i), "content": "x"})
+	}
+	config := p.config()
+	config["atOnce"], config["headers"] = 1, map[string]any{"X-To": "${recipient}"}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
+	eventually(t, "the others are sent", func() bool { return b.count("SELECT count(*) FROM tasks WHERE status = 2") == 20 })
+	if got := b.task(poison); got.RetryCount != 0 || got.Status == api.TaskFailed {
+		t.Errorf("it was blamed: %+v", got)
+	}
+}
+
+// The time of a batch is not enough for it: what was not tried is given back, and everything is sent once.
+func TestASlowBatchFailsNothing(t *testing.T) {
+	const messages = 9
+	b, p := pushing(t, map[string]any{"status": "off", "lease_seconds": 6})
+	p.does(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(600 * time.Millisecond)
+		_, _ = io.WriteString(w, `{"code":"0"}`)
+	})
+	for i := range messages {
+		b.submitted(map[string]any{"phone_number": fmt.Sprint("1390013", 9000+i), "content": "x"})
+	}
+	config := p.config()
+	config["atOnce"], config["timeoutSeconds"] = 1, 10
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
+	eventually(t, "all are sent", func() bool {
+		return b.count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages
+	})
+	for to, n := range p.recipients() {
+		if n != 1 {
+			t.Errorf("%s was sent to %d times", to, n)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM report_logs WHERE effect = 'untried'"); n == 0 {
+		t.Error("nothing was given back: the batch was not slow")
+	}
+}
+
+// Each outcome is reported when it is known, while others of the batch are under way.
+func TestAnOutcomeIsReportedWhileTheBatchIsUnderWay(t *testing.T) {
+	b, p := pushing(t, map[string]any{"status": "off"})
+	release := make(chan struct{})
+	defer close(release)
+	p.does(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-To") == "+8613900139001" {
+			<-release
+		}
+		_, _ = io.WriteString(w, `{"code":"0"}`)
+	})
+	quick := b.submit("x")
+	slow := b.submitted(map[string]any{"phone_number": "13900139001", "content": "x"}).TaskID
+	config := p.config()
+	config["atOnce"], config["headers"] = 1, map[string]any{"X-To": "${recipient}"}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
+	eventually(t, "the second is being sent", func() bool { return len(p.seen()) == 2 })
+	b.becomes(quick, task.Success)
+	if got := b.task(slow); got.Status != api.TaskProcessing {
+		t.Errorf("the second is %v", got.Status)
+	}
+}
+
+// A released task is as if it had not been claimed: it has its place, its attempts, and no lease.
+func TestAReleasedTaskKeepsItsPlace(t *testing.T) {
+	b := setup(t)
+	first, second := b.submit("1"), b.submit("2")
+	lease := b.claim("app", 1)[0]
+	release := func(appID string, lease int64) int {
+		t.Helper()
+		n, err := b.app.Tasks.Release(t.Context(), appID, []task.Unused{{TaskID: first, LeaseID: lease, Reason: "why"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := release("other", lease.LeaseID) + release("app", lease.LeaseID+1); n != 0 {
+		t.Errorf("%d foreign leases were given back", n)
+	}
+	if n := release("app", lease.LeaseID); n != 1 {
+		t.Errorf("%d leases were given back", n)
+	}
+	if got := b.task(first); got.Status != api.TaskPending || got.RetryCount != 0 || got.ProcessingAppID != nil || got.LeaseUntil != nil {
+		t.Errorf("%+v", got)
+	}
+	if n := release("app", lease.LeaseID); n != 0 {
+		t.Error("it was given back twice")
+	}
+	b.report(first, "app", 2, nil) // of the lease that was given back
+	if got := b.claimIDs(2); !slices.Equal(got, []string{first, second}) {
+		t.Errorf("claimed %v", got)
+	}
+	b.expectEffects(first, "released untried", "reported ignored")
+	// What ran out is the sweep's.
+	b.expire()
+	if n := release("app", scan[int64](b, "SELECT lease_id FROM tasks WHERE task_id = $1", first)); n != 0 {
+		t.Error("a lease that had run out was given back")
+	}
+}
+
+func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
+	b := setup(t)
+	id := b.submit("1")
+	b.claim("app", 1)
+	b.report(id, "app", 3, report{"should_retry": true, "retry_after_seconds": 0})
+	for range 3 {
+		leases := b.claim("app", 1)
+		if len(leases) != 1 || leases[0].Attempt != 2 {
+			t.Fatalf("claimed %+v", leases)
+		}
+		if _, err := b.app.Tasks.Release(t.Context(), "app", []task.Unused{{TaskID: id, LeaseID: leases[0].LeaseID}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The second time that its sender was in trouble with it, it waits.
+	for range 2 {
+		if _, err := b.app.Tasks.Release(t.Context(), "app", []task.Unused{{TaskID: id, LeaseID: b.claim("app", 1)[0].LeaseID, Tried: true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.claim("app", 1); len(got) != 0 {
+		t.Errorf("claimed %+v", got)
+	}
+	if got := b.task(id); !got.DueAt.After(time.Now()) || got.RetryCount != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A daily quota that is used up is over until the day ends where it is counted.
+func TestAWeChatSenderRestsUntilTheNextDayOfItsQuota(t *testing.T) {
+	b, _, says := weChatting(t)
+	says(`{"errcode":45009,"errmsg":"reach max api daily quota limit"}`)
+	id := b.once(nil).TaskID
+	rest := b.resting("mini")
+	tomorrow := scan[time.Time](b, "SELECT (date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') + interval '1 day') AT TIME ZONE 'Asia/Shanghai'")
+	if !rest.Until.Equal(tomorrow) || rest.State != api.RestOpen || !strings.Contains(rest.Reason, "45009") {
+		t.Errorf("rests %+v, not until %v", rest, tomorrow)
+	}
+	if s := b.getSender("mini"); s.IsReady || s.NextAvailableAt == nil || !s.NextAvailableAt.Equal(tomorrow) {
+		t.Errorf("sender %+v", s)
+	}
+	eventually(t, "the lease is given back", func() bool { return b.task(id).Status == api.TaskPending })
+	if got := b.task(id); got.RetryCount != 0 {
+		t.Errorf("%+v", got)
+	}
+	says(`{"errcode":0,"msgid":7}`)
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/mini", map[string]any{"status": "on"})
+	b.becomes(id, task.Success)
+}
+
+// While one server fetches a token, the others wait for it, and no transaction is open.
+func TestATokenIsFetchedOnceAndNoTransactionWaitsForIt(t *testing.T) {
+	b, p, _ := weChatting(t)
+	another(b).Pusher.Start()
+	release := make(chan struct{})
+	usual := *p.answer.Load()
+	p.does(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/cgi-bin/stable_token" {
+			<-release
+		}
+		usual(w, r)
+	})
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, b.once(map[string]any{"business_id": 1000 + i}).TaskID)
+		eventually(t, "it is held", func() bool { return b.task(ids[i]).Status == api.TaskProcessing || i > 1 })
+	}
+	eventually(t, "a token is being fetched", func() bool { return len(p.seen()) > 0 })
+	began := scan[time.Time](b, "SELECT clock_timestamp()")
+	eventually(t, "that takes a while", func() bool { return scan[time.Time](b, "SELECT clock_timestamp()").Sub(began) > time.Second })
+	if n := b.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start < $1", began); n != 0 {
+		t.Errorf("%d transactions are open", n)
+	}
+	close(release)
+	for _, id := range ids {
+		b.becomes(id, task.Success)
+	}
+	if n := len(p.seen()) - sentToWeChat(p); n != 1 {
+		t.Errorf("%d tokens were fetched", n)
+	}
+}
+
+// A server that died while it fetched a token holds the others up no longer than its lease.
+func TestATokenIsFetchedByAnotherWhenTheFirstIsGone(t *testing.T) {
+	b, p, _ := weChatting(t)
+	b.exec("INSERT INTO sender_tokens (sender_id, fetches, fetch_until) SELECT id, 1, now() + interval '1 hour' FROM senders WHERE sender_no = 'mini'")
+	id := b.once(nil).TaskID
+	eventually(t, "it is held", func() bool { return b.task(id).Status == api.TaskProcessing })
+	if len(p.seen()) != 0 {
+		t.Error("two fetch a token")
+	}
+	b.exec("UPDATE sender_tokens SET fetch_until = now()")
+	b.becomes(id, task.Success)
+}

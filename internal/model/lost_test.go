@@ -1,0 +1,164 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Servers that die. What they were asked is done or not, and nobody is told; the service says it when it is looked at, and has to
+// be as one of the two would have made it.
+
+var duration = flag.Duration("model.duration", 0, "how long to go on with two servers that die; 0 not at all")
+
+func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
+	if *duration == 0 {
+		t.Skip("-model.duration says how long")
+	}
+	s := newService(t, 2)
+	seed := rand.Uint64() >> 40 // short enough to type
+	if given := flag.Lookup("rapid.seed").Value.String(); given != "0" {
+		n, err := strconv.ParseUint(given, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed = n
+	}
+	n, deaths := 0, 0
+	for began := time.Now(); time.Since(began) < *duration; seed++ {
+		for name, value := range map[string]string{"rapid.seed": fmt.Sprint(seed), "rapid.checks": "20"} {
+			if err := flag.Set(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			n++
+			q := begin(t, s, fmt.Sprintf("i%d", n))
+			actions := q.actions()
+			actions["a server dies"], actions["a server dies soon"] = q.die, q.die
+			before := s.made
+			t.Repeat(actions)
+			q.end(t)
+			deaths += s.made - before
+		})
+	}
+	t.Logf("%d sequences, %d deaths of servers; the last seed was %d", n, deaths, seed-1)
+}
+
+// die lets a server die a moment after it began to work on one of the next requests.
+func (q *sequence) die(t *rapid.T) {
+	after := time.Duration(rapid.IntRange(0, 6000).Draw(t, "microseconds")) * time.Microsecond
+	q.kill = &after
+}
+
+// ask is call for a request that may be lost: the server dies, and nobody hears what it did.
+func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers ...string) (a answer, lost bool) {
+	t.Helper()
+	if q.kill == nil {
+		return q.service.call(t, key, method, path, body, headers...), false
+	}
+	after := *q.kill
+	q.kill = nil
+	server := q.service.serverFor(method, path)
+	q.noteSeen(t) // who polled lately is forgotten, which nothing promises otherwise
+	t.Logf("%s dies", server.name)
+	q.service.cut(t, server, after, q.service.request(t.Context(), t, key, method, path, body, headers...))
+	return answer{}, true
+}
+
+// row is what the service says of a task.
+func (q *sequence) row(t *rapid.T, x *task) taskRow {
+	t.Helper()
+	return dataOf[taskRow](t, q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+x.id, nil))
+}
+
+// submittedPerhaps looks which of several submissions made a task.
+func (q *sequence) submittedPerhaps(t *rapid.T, all []submission) {
+	t.Helper()
+	unknown := slices.DeleteFunc(q.rows(t), func(row taskRow) bool { return q.world.task(row.TaskID) != nil })
+	for _, s := range all {
+		o := q.world.outcomeOf(s)
+		if o.repeats != nil || len(o.wrong) > 0 {
+			continue
+		}
+		i := slices.IndexFunc(unknown, func(row taskRow) bool {
+			o.made.id = row.TaskID
+			return text(row) == text(q.world.rowOf(o.made))
+		})
+		if i >= 0 {
+			q.accept(o.made, unknown[i].TaskID, o.consumes)
+			o.made.place = 0
+			unknown = slices.Delete(unknown, i, i+1)
+			t.Logf("  %s was made", o.made.name)
+		}
+	}
+	if len(unknown) > 0 {
+		t.Fatalf("nobody submitted %+v", unknown)
+	}
+}
+
+// claimedPerhaps looks what a claim gave.
+func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
+	t.Helper()
+	c := claim{sender: s, limit: limit, unordered: true}
+	byLease := map[int64]claimedTask{}
+	for _, row := range q.rows(t) {
+		if x := q.world.task(row.TaskID); x == nil || x.status != pending || row.Status != processing {
+			continue
+		}
+		for _, e := range q.timeline(t, row.TaskID) {
+			if e.Event == "claimed" && !q.world.leases[e.LeaseID] {
+				x := q.world.task(row.TaskID)
+				if byLease[e.LeaseID] = (claimedTask{row.TaskID, row.PhoneNumber, s.text(x), e.LeaseID, e.Attempt, e.LeaseUntil}); e.AppID != s.no {
+					t.Fatalf("%s claimed, and %s was given %s", s.no, e.AppID, x.name)
+				}
+			}
+		}
+	}
+	var rows []claimedTask
+	for _, row := range byLease {
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b claimedTask) int { return int(a.LeaseID - b.LeaseID) })
+	if len(rows) == 0 {
+		t.Logf("%s claims %d, and is given nothing", s.no, limit)
+		s.heard = q.world.now // perhaps
+		return nil
+	}
+	q.read(t, &c, rows)
+	q.settle(t, c, q.world.offers(s))
+	return c.given
+}
+
+// reportedPerhaps looks which of several reports came through: those on one task in their order.
+func (q *sequence) reportedPerhaps(t *rapid.T, on []*task, reports []report) {
+	t.Helper()
+	through := map[*task]int{}
+	for _, x := range on {
+		through[x] = len(q.timeline(t, x.id)) - len(x.timeline)
+	}
+	for i, x := range on {
+		if through[x] > 0 {
+			through[x]--
+			t.Logf("report on %s %+v: %s", x.name, reports[i], q.world.report(x, reports[i]))
+		}
+		q.touch(x)
+	}
+}
+
+// changedPerhaps looks whether a balance was changed.
+func (q *sequence) changedPerhaps(t *rapid.T, s *sender, by int) {
+	t.Helper()
+	page := dataOf[struct{ Items []ledgerRow }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no+"/ledger?limit=100", nil))
+	if len(page.Items) > len(s.ledger) {
+		s.change(by, 0)
+	}
+	q.touchSender(s)
+}
