@@ -4,7 +4,7 @@ ALTER TABLE default_contents ADD COLUMN company_id bigint NOT NULL DEFAULT 1;
 COMMENT ON COLUMN default_contents.company_id IS 'whose users send it; unique with the recipient';
 -- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
 ALTER TABLE default_contents ADD CONSTRAINT default_contents_company_id_fkey FOREIGN KEY (company_id) REFERENCES companies (id);
--- squawk-ignore disallowed-unique-constraint
+-- squawk-ignore disallowed-unique-constraint, constraint-missing-not-valid
 ALTER TABLE default_contents ADD CONSTRAINT default_contents_company_id_recipient_key UNIQUE (company_id, recipient);
 ALTER TABLE default_contents DROP CONSTRAINT default_contents_recipient_key;
 

@@ -147,7 +147,7 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 }
 
 // recall answers for credentials that were compared before.
-func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err error, known bool) { //nolint:revive // known says whether err counts
+func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err error, known bool) {
 	change := v.changes()
 	if j, ok := v.judged.Get(a.mark); ok && j.change == change && v.now().Sub(j.at) < judgedFor {
 		if !j.isGood {
@@ -299,15 +299,16 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	}
 	var user dbq.User
 	var err error
-	if a.isKey() {
+	switch {
+	case a.isKey():
 		sum := sha256.Sum256([]byte(a.password))
 		if user, err = v.q.UserByKey(ctx, sum[:]); err == nil && a.username != "" && a.username != user.Username {
 			return account{}, nil
 		}
-	} else if postgres.IsText(a.username) {
+	case postgres.IsText(a.username):
 		user, err = v.q.UserGet(ctx, a.username)
-	} else {
-		return account{}, nil // which nobody is called
+	default: // which nobody is called
+		return account{}, nil
 	}
 	if postgres.IsNoRows(err) {
 		return account{}, nil

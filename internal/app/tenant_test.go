@@ -268,10 +268,10 @@ func TestASubmitUserSeesOnlyItsOwnNotifications(t *testing.T) {
 		}
 	}
 	end := func(headers []string) int {
-		return int(decode[api.Changed](t, w.expect(200, "", "POST", "/api/v1/notifications/status", `{"biz_type":2,"biz_ids":[7],"status":3}`, headers...)).Changed)
+		return decode[api.Changed](t, w.expect(200, "", "POST", "/api/v1/notifications/status", `{"biz_type":2,"biz_ids":[7],"status":3}`, headers...)).Changed
 	}
 	remove := func(headers []string) int {
-		return int(decode[api.Changed](t, w.expect(200, "", "DELETE", "/api/v1/notifications?biz_type=2&biz_ids=7", nil, headers...)).Changed)
+		return decode[api.Changed](t, w.expect(200, "", "DELETE", "/api/v1/notifications?biz_type=2&biz_ids=7", nil, headers...)).Changed
 	}
 	if n := end(colleague) + remove(colleague); n != 0 {
 		t.Errorf("a colleague ended or deleted %d", n)

@@ -91,10 +91,11 @@ func (q *sequence) checkRecord(t *rapid.T, s *sender) {
 	t.Helper()
 	a := q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no, nil)
 	got := dataOf[struct {
+		Attempts    int
 		Total       int      `json:"total_sent"`
 		SuccessRate *float64 `json:"success_rate"`
 	}](t, a)
-	if got.Total != s.succeeded {
+	if got.Total != s.succeeded || got.Attempts != s.attempts {
 		t.Fatalf("%s sent %d in %d attempts: %s", s.no, s.succeeded, s.attempts, a.Raw)
 	}
 	if settled := s.succeeded + s.failed; settled == 0 != (got.SuccessRate == nil) ||
