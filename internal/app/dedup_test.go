@@ -57,6 +57,30 @@ func TestATimelineTellsARepeatFromTheFirst(t *testing.T) {
 	}
 }
 
+// In the order of the batch, whatever has to be done alone.
+func TestTheFirstOfANameInABatchIsTheFirst(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": phone, "content": "默认"})
+	items := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+		map[string]any{"phone_number": phone, "content": "x", "dedup_key": "k"},
+		map[string]any{"phone_number": phone, "content": "a=1", "use_template": true, "dedup_key": "k"}, // there is no template
+		map[string]any{"phone_number": phone, "dedup_key": "k"},
+		map[string]any{"phone_number": phone, "content": "a=1", "use_template": true, "dedup_key": "l"},
+		map[string]any{"phone_number": phone, "content": "y", "dedup_key": "l"},
+	}})).Items
+	for i, want := range []string{"x", "x", "x", "", "y"} {
+		switch item := items[i]; {
+		case want == "" && item.Code != 409:
+			t.Errorf("item %d: %+v", i, item)
+		case want != "" && (item.Code != 200 || *item.FinalContent != want || (item.Deduplicated != nil) != (i == 1 || i == 2)):
+			t.Errorf("item %d: %+v", i, item)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM default_contents WHERE is_sent"); n != 0 {
+		t.Error("the default content was consumed")
+	}
+}
+
 // The answer says what will be sent at every door, and so do the logs. Without a sign it is the text (S0.1).
 func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
 	b := setup(t)

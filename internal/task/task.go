@@ -300,33 +300,27 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	}
 	var rows []newTask
 	var places []int // of rows in outcomes
+	named := map[string]bool{}
+	flush := func() {
+		s.storeApart(ctx, rows, origin, func(i int, o Outcome) { outcomes[places[i]] = o })
+		rows, places = nil, nil
+		clear(named)
+	}
 	for i, sub := range subs {
 		row, err := s.prepare(ctx, sub, origin, render)
-		if err != nil || row.final.Content == "" {
-			outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
+		if err == nil && row.final.Content != "" {
+			rows, places = append(rows, row), append(places, i)
+			if sub.DedupKey != nil {
+				named[*sub.DedupKey] = true
+			}
 			continue
 		}
-		rows, places = append(rows, row), append(places, i)
-	}
-	if len(rows) > 0 {
-		for i, result := range merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
-			err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-				made, err = s.storeAll(ctx, rows)
-				return err
-			})
-			return made, err
-		}, postgres.IsUnavailable) {
-			o := &outcomes[places[i]]
-			switch {
-			case result.Err != nil:
-				o.Err = result.Err
-			case result.Out:
-				o.Submitted = rows[i].submitted()
-			default:
-				o.Submitted, o.Err = s.repeated(ctx, rows[i].Submission, origin)
-			}
+		if sub.DedupKey != nil && named[*sub.DedupKey] { // the first of its name must be there before it
+			flush()
 		}
+		outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
 	}
+	flush()
 	var gone error
 	stored := 0
 	for _, o := range outcomes {
@@ -341,6 +335,31 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 		gone = nil // what is known is worth more than one word for all
 	}
 	return outcomes, gone
+}
+
+// storeApart stores tasks together, tells the outcome of each, and gives those whose dedup keys are taken the first ones' tasks.
+func (s *Service) storeApart(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
+	if len(rows) == 0 {
+		return
+	}
+	for i, result := range merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
+		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+			made, err = s.storeAll(ctx, rows)
+			return err
+		})
+		return made, err
+	}, postgres.IsUnavailable) {
+		var o Outcome
+		switch {
+		case result.Err != nil:
+			o.Err = result.Err
+		case result.Out:
+			o.Submitted = rows[i].submitted()
+		default:
+			o.Submitted, o.Err = s.repeated(ctx, rows[i].Submission, origin)
+		}
+		tell(i, o)
+	}
 }
 
 // newTask is a submission that has been found good.
