@@ -318,6 +318,175 @@ CREATE TABLE public.idempotency_keys (
     created_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.notifications (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    channel_id bigint NOT NULL,
+    biz_type smallint NOT NULL,
+    biz_id bigint NOT NULL,
+    biz_task_id bigint,
+    dedup_key text,
+    payload jsonb NOT NULL,
+    user_ids text[] NOT NULL,
+    next_run_at timestamp with time zone,
+    repeat_minutes bigint,
+    started_at timestamp with time zone,
+    ended_as smallint,
+    remark text,
+    operator text,
+    submitted_by text NOT NULL,
+    deleted_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    sign text,
+    replaced_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
+    CONSTRAINT notifications_ended_as_known CHECK ((ended_as = ANY (ARRAY[1, 2, 3, 4]))),
+    CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
+);
+
+COMMENT ON COLUMN public.notifications.next_run_at IS 'when its people are told, or told again; null: they will not be';
+
+COMMENT ON COLUMN public.notifications.started_at IS 'of a node that may take too long: since when it has been worked on';
+
+COMMENT ON COLUMN public.notifications.ended_as IS '1: set to success; 2: it could not be told; 3: cancelled; 4: ended abnormally; null: its tasks tell';
+
+COMMENT ON COLUMN public.notifications.sign IS 'goes before the text; null: the template''s, else the sender''s';
+
+COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup key was given to a later one: its node was begun again';
+
+COMMENT ON COLUMN public.notifications.expires_at IS 'not after; null: never';
+
+CREATE TABLE public.renderings (
+    id bigint NOT NULL,
+    title text NOT NULL,
+    content text NOT NULL,
+    template_id text DEFAULT ''::text NOT NULL,
+    params jsonb DEFAULT '{}'::jsonb NOT NULL,
+    page text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    notification_id bigint,
+    CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
+    CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
+);
+
+CREATE TABLE public.tasks (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    status smallint DEFAULT 0 NOT NULL,
+    source text,
+    submitted_by text,
+    dedup_key text,
+    retry_count smallint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    processing_app_id text,
+    lease_id bigint,
+    lease_until timestamp with time zone,
+    result text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    sent_at timestamp with time zone,
+    reported_at timestamp with time zone,
+    company_id bigint DEFAULT 1 NOT NULL,
+    pool_id bigint DEFAULT 1 NOT NULL,
+    message_type smallint DEFAULT 1 NOT NULL,
+    country_no text,
+    priority smallint DEFAULT 5 NOT NULL,
+    segments smallint DEFAULT 1 NOT NULL,
+    sign text,
+    is_test boolean DEFAULT false NOT NULL,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    failed_app_id text,
+    lane smallint,
+    rank double precision,
+    rendering_id bigint,
+    user_id text,
+    delivery smallint,
+    delivery_code text,
+    delivered_at timestamp with time zone,
+    CONSTRAINT tasks_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT tasks_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
+    CONSTRAINT tasks_lease_while_processing CHECK ((((status = 1) = (lease_until IS NOT NULL)) AND ((status <> 1) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL))))),
+    CONSTRAINT tasks_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT tasks_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT tasks_result_length CHECK ((char_length(result) <= 500)),
+    CONSTRAINT tasks_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
+    CONSTRAINT tasks_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
+    CONSTRAINT tasks_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
+    CONSTRAINT tasks_status_known CHECK (((status >= 0) AND (status <= 4))),
+    CONSTRAINT tasks_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50))),
+    CONSTRAINT tasks_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((sent_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (sent_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((reported_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (reported_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON COLUMN public.tasks.phone_number IS 'as it was sent';
+
+COMMENT ON COLUMN public.tasks.recipient IS 'the same number normalised to E.164';
+
+COMMENT ON COLUMN public.tasks.status IS '0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED';
+
+COMMENT ON COLUMN public.tasks.submitted_by IS 'the user that submitted it, who may look at it with the role submit';
+
+COMMENT ON COLUMN public.tasks.dedup_key IS 'what the submitter calls the message: there is one task of a name';
+
+COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for';
+
+COMMENT ON COLUMN public.tasks.pool_id IS 'whose routes may take it, as they were when it was submitted; any sender until it is claimed';
+
+COMMENT ON COLUMN public.tasks.message_type IS '0 verification, 1 notification, 2 marketing';
+
+COMMENT ON COLUMN public.tasks.country_no IS 'as it was when the task was submitted; null: of no country that is known';
+
+COMMENT ON COLUMN public.tasks.priority IS '0 to 9, the smallest first';
+
+COMMENT ON COLUMN public.tasks.segments IS 'how many short messages the text takes, signature included';
+
+COMMENT ON COLUMN public.tasks.failed_app_id IS 'who failed last; another sender of a route is preferred';
+
+COMMENT ON COLUMN public.tasks.lane IS '32 * priority + what comes behind what within it: 0, or the retry_count of a retry; null until the task is due and queued';
+
+COMMENT ON COLUMN public.tasks.rank IS 'its turn within the lane, fixed when it is first queued, in the virtual time of fair_ranks';
+
+COMMENT ON COLUMN public.tasks.rendering_id IS 'of a task of a notification, whose content is the beginning of it';
+
+COMMENT ON COLUMN public.tasks.user_id IS 'of a task of a notification: whose address the recipient is';
+
+COMMENT ON COLUMN public.tasks.delivery IS 'what the provider told after it was sent: 1: delivered; 2: undelivered';
+
+CREATE VIEW public.notification_standings AS
+ SELECT n.id AS notification_id,
+    (
+        CASE
+            WHEN (n.ended_as IS NOT NULL) THEN (n.ended_as)::integer
+            WHEN ((n.next_run_at IS NOT NULL) OR (told.waiting > 0)) THEN 0
+            WHEN (told.succeeded = told.people) THEN 1
+            WHEN (told.succeeded > 0) THEN 5
+            WHEN (told.cancelled = told.people) THEN 3
+            ELSE 2
+        END)::smallint AS status,
+    LEAST(n.next_run_at, told.next_try) AS next_run_time,
+    told.people,
+    told.succeeded,
+    told.retries
+   FROM (public.notifications n
+     CROSS JOIN LATERAL ( SELECT count(*) AS people,
+            count(*) FILTER (WHERE (p.status = 2)) AS succeeded,
+            count(*) FILTER (WHERE (p.status = ANY (ARRAY[0, 1]))) AS waiting,
+            count(*) FILTER (WHERE (p.status = 4)) AS cancelled,
+            (COALESCE((max(p.retry_count))::integer, 0))::smallint AS retries,
+            min(p.due_at) FILTER (WHERE ((p.status = 0) AND ((p.retry_count > 0) OR (p.due_at > now())))) AS next_try
+           FROM ( SELECT DISTINCT ON (t.user_id) t.status,
+                    t.retry_count,
+                    t.due_at
+                   FROM (public.renderings r
+                     JOIN public.tasks t ON ((t.rendering_id = r.id)))
+                  WHERE (r.notification_id = n.id)
+                  ORDER BY t.user_id, t.task_id DESC) p) told);
+
 CREATE TABLE public.notification_templates (
     id bigint NOT NULL,
     biz_type smallint NOT NULL,
@@ -343,43 +512,6 @@ ALTER TABLE public.notification_templates ALTER COLUMN id ADD GENERATED ALWAYS A
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE public.notifications (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    channel_id bigint NOT NULL,
-    biz_type smallint NOT NULL,
-    biz_id bigint NOT NULL,
-    biz_task_id bigint,
-    dedup_key text,
-    payload jsonb NOT NULL,
-    user_ids text[] NOT NULL,
-    next_run_at timestamp with time zone,
-    repeat_minutes bigint,
-    started_at timestamp with time zone,
-    ended_as smallint,
-    remark text,
-    operator text,
-    submitted_by text NOT NULL,
-    deleted_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    sign text,
-    replaced_at timestamp with time zone,
-    CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
-    CONSTRAINT notifications_ended_as_known CHECK ((ended_as = ANY (ARRAY[2, 3, 4]))),
-    CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
-);
-
-COMMENT ON COLUMN public.notifications.next_run_at IS 'when its people are told, or told again; null: they will not be';
-
-COMMENT ON COLUMN public.notifications.started_at IS 'of a node that may take too long: since when it has been worked on';
-
-COMMENT ON COLUMN public.notifications.ended_as IS '2: it could not be rendered; 3: cancelled; 4: ended abnormally; null: its tasks tell';
-
-COMMENT ON COLUMN public.notifications.sign IS 'goes before the text; null: the template''s, else the sender''s';
-
-COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup key was given to a later one: its node was begun again';
 
 ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.notifications_id_seq
@@ -463,19 +595,6 @@ ALTER TABLE public.receive_logs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-
-CREATE TABLE public.renderings (
-    id bigint NOT NULL,
-    title text NOT NULL,
-    content text NOT NULL,
-    template_id text DEFAULT ''::text NOT NULL,
-    params jsonb DEFAULT '{}'::jsonb NOT NULL,
-    page text DEFAULT ''::text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    notification_id bigint,
-    CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
-    CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
 );
 
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -782,92 +901,6 @@ CREATE TABLE public.task_count_changes (
 
 COMMENT ON COLUMN public.task_count_changes.company_id IS 'whose tasks these are; no foreign key, which every change of tasks would lock';
 
-CREATE TABLE public.tasks (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    status smallint DEFAULT 0 NOT NULL,
-    source text,
-    submitted_by text,
-    dedup_key text,
-    retry_count smallint DEFAULT 0 NOT NULL,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    processing_app_id text,
-    lease_id bigint,
-    lease_until timestamp with time zone,
-    result text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    sent_at timestamp with time zone,
-    reported_at timestamp with time zone,
-    company_id bigint DEFAULT 1 NOT NULL,
-    pool_id bigint DEFAULT 1 NOT NULL,
-    message_type smallint DEFAULT 1 NOT NULL,
-    country_no text,
-    priority smallint DEFAULT 5 NOT NULL,
-    segments smallint DEFAULT 1 NOT NULL,
-    sign text,
-    is_test boolean DEFAULT false NOT NULL,
-    expect_send_time timestamp with time zone,
-    expires_at timestamp with time zone,
-    failed_app_id text,
-    lane smallint,
-    rank double precision,
-    rendering_id bigint,
-    user_id text,
-    delivery smallint,
-    delivery_code text,
-    delivered_at timestamp with time zone,
-    CONSTRAINT tasks_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
-    CONSTRAINT tasks_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
-    CONSTRAINT tasks_lease_while_processing CHECK ((((status = 1) = (lease_until IS NOT NULL)) AND ((status <> 1) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL))))),
-    CONSTRAINT tasks_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
-    CONSTRAINT tasks_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT tasks_result_length CHECK ((char_length(result) <= 500)),
-    CONSTRAINT tasks_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
-    CONSTRAINT tasks_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
-    CONSTRAINT tasks_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
-    CONSTRAINT tasks_status_known CHECK (((status >= 0) AND (status <= 4))),
-    CONSTRAINT tasks_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50))),
-    CONSTRAINT tasks_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((sent_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (sent_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((reported_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (reported_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
-
-COMMENT ON COLUMN public.tasks.phone_number IS 'as it was sent';
-
-COMMENT ON COLUMN public.tasks.recipient IS 'the same number normalised to E.164';
-
-COMMENT ON COLUMN public.tasks.status IS '0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED';
-
-COMMENT ON COLUMN public.tasks.submitted_by IS 'the user that submitted it, who may look at it with the role submit';
-
-COMMENT ON COLUMN public.tasks.dedup_key IS 'what the submitter calls the message: there is one task of a name';
-
-COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for';
-
-COMMENT ON COLUMN public.tasks.pool_id IS 'whose routes may take it, as they were when it was submitted; any sender until it is claimed';
-
-COMMENT ON COLUMN public.tasks.message_type IS '0 verification, 1 notification, 2 marketing';
-
-COMMENT ON COLUMN public.tasks.country_no IS 'as it was when the task was submitted; null: of no country that is known';
-
-COMMENT ON COLUMN public.tasks.priority IS '0 to 9, the smallest first';
-
-COMMENT ON COLUMN public.tasks.segments IS 'how many short messages the text takes, signature included';
-
-COMMENT ON COLUMN public.tasks.failed_app_id IS 'who failed last; another sender of a route is preferred';
-
-COMMENT ON COLUMN public.tasks.lane IS '32 * priority + what comes behind what within it: 0, or the retry_count of a retry; null until the task is due and queued';
-
-COMMENT ON COLUMN public.tasks.rank IS 'its turn within the lane, fixed when it is first queued, in the virtual time of fair_ranks';
-
-COMMENT ON COLUMN public.tasks.rendering_id IS 'of a task of a notification, whose content is the beginning of it';
-
-COMMENT ON COLUMN public.tasks.user_id IS 'of a task of a notification: whose address the recipient is';
-
-COMMENT ON COLUMN public.tasks.delivery IS 'what the provider told after it was sent: 1: delivered; 2: undelivered';
-
 CREATE TABLE public.templates (
     id bigint NOT NULL,
     template_name text NOT NULL,
@@ -1099,6 +1132,8 @@ CREATE UNIQUE INDEX notifications_dedup_key_idx ON public.notifications USING bt
 
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
+CREATE INDEX notifications_user_ids_idx ON public.notifications USING gin (user_ids);
+
 CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint));
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
@@ -1118,6 +1153,8 @@ CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
 CREATE INDEX send_logs_task_id_idx ON public.send_logs USING btree (task_id);
 
 CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (sender_id, id);
+
+CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
 
 CREATE UNIQUE INDEX tasks_company_dedup_key_idx ON public.tasks USING btree (company_id, dedup_key) WHERE (dedup_key IS NOT NULL);
 

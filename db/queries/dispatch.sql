@@ -310,7 +310,7 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.recipient, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
+    SELECT i.*, t.recipient, t.rendering_id, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
         t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
@@ -383,7 +383,9 @@ accepted AS (
     FROM verdict v
     WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
-SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS is_told
+FROM verdict v
+ORDER BY v.task_id;
 
 -- TaskRelease gives leases of app_id back whose messages the provider cannot have got: each task is PENDING again with the attempts that
 -- it had, and names them. Either it was not tried (is_tried is false), and keeps its place in the queue, or the sender was in trouble when
@@ -441,7 +443,7 @@ LIMIT @batch_size::integer;
 -- the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id,
+    SELECT t.task_id, t.processing_app_id, t.lease_id, t.rendering_id,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -479,7 +481,8 @@ logged AS (
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again) AS exhausted
+    count(*) FILTER (WHERE NOT e.again) AS exhausted,
+    count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e;
 
 -- TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
@@ -660,10 +663,10 @@ put AS (
 )
 SELECT count(*) FROM moved;
 
--- TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many.
+-- TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
 -- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id
+    SELECT t.task_id, t.rendering_id
     FROM tasks t
     WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now()
     ORDER BY t.expires_at
@@ -683,4 +686,4 @@ logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect)
     SELECT s.task_id, 'expired', (SELECT moment.at FROM moment), 'expired' FROM stale s
 )
-SELECT count(*) FROM stale;
+SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s;

@@ -131,9 +131,12 @@ func (e MessageType) Valid() bool {
 
 // Defines values for NotificationEndRequestExpectedStatuses.
 const (
-	ExpectCancelled NotificationEndRequestExpectedStatuses = 3
-	ExpectEnded     NotificationEndRequestExpectedStatuses = 4
-	ExpectWaiting   NotificationEndRequestExpectedStatuses = 0
+	ExpectCancelled  NotificationEndRequestExpectedStatuses = 3
+	ExpectEnded      NotificationEndRequestExpectedStatuses = 4
+	ExpectFailed     NotificationEndRequestExpectedStatuses = 2
+	ExpectSomeFailed NotificationEndRequestExpectedStatuses = 5
+	ExpectSuccess    NotificationEndRequestExpectedStatuses = 1
+	ExpectWaiting    NotificationEndRequestExpectedStatuses = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestExpectedStatuses enum.
@@ -142,6 +145,12 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 	case ExpectCancelled:
 		return true
 	case ExpectEnded:
+		return true
+	case ExpectFailed:
+		return true
+	case ExpectSomeFailed:
+		return true
+	case ExpectSuccess:
 		return true
 	case ExpectWaiting:
 		return true
@@ -154,6 +163,9 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 const (
 	EndAbnormally NotificationEndRequestStatus = 4
 	EndCancelled  NotificationEndRequestStatus = 3
+	SetFailed     NotificationEndRequestStatus = 2
+	SetSuccess    NotificationEndRequestStatus = 1
+	SetWaiting    NotificationEndRequestStatus = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestStatus enum.
@@ -162,6 +174,12 @@ func (e NotificationEndRequestStatus) Valid() bool {
 	case EndAbnormally:
 		return true
 	case EndCancelled:
+		return true
+	case SetFailed:
+		return true
+	case SetSuccess:
+		return true
+	case SetWaiting:
 		return true
 	default:
 		return false
@@ -210,6 +228,33 @@ func (e OnOff) Valid() bool {
 	case StatusOff:
 		return true
 	case StatusOn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecipientStatus.
+const (
+	RecipientCancelled RecipientStatus = 3
+	RecipientEnded     RecipientStatus = 4
+	RecipientFailed    RecipientStatus = 2
+	RecipientSuccess   RecipientStatus = 1
+	RecipientWaiting   RecipientStatus = 0
+)
+
+// Valid indicates whether the value is a known member of the RecipientStatus enum.
+func (e RecipientStatus) Valid() bool {
+	switch e {
+	case RecipientCancelled:
+		return true
+	case RecipientEnded:
+		return true
+	case RecipientFailed:
+		return true
+	case RecipientSuccess:
+		return true
+	case RecipientWaiting:
 		return true
 	default:
 		return false
@@ -1319,15 +1364,21 @@ type NotificationEndRequest struct {
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Status 3 cancelled, 4 ended abnormally
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 	Status NotificationEndRequestStatus `json:"status"`
 }
 
 // NotificationEndRequestExpectedStatuses defines model for NotificationEndRequest.ExpectedStatuses.
 type NotificationEndRequestExpectedStatuses int16
 
-// NotificationEndRequestStatus 3 cancelled, 4 ended abnormally
+// NotificationEndRequestStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 type NotificationEndRequestStatus int16
+
+// NotificationFailure defines model for NotificationFailure.
+type NotificationFailure struct {
+	Reason string `json:"reason"`
+	UserID string `json:"user_id"`
+}
 
 // NotificationListResponse defines model for NotificationListResponse.
 type NotificationListResponse struct {
@@ -1345,8 +1396,17 @@ type NotificationMade struct {
 	Channel No `json:"channel"`
 
 	// Deduplicated It was there already
-	Deduplicated   bool  `json:"deduplicated"`
-	NotificationID int64 `json:"notification_id"`
+	Deduplicated bool `json:"deduplicated"`
+
+	// Failed Who cannot be reached, as far as is known yet
+	Failed         []NotificationFailure `json:"failed"`
+	NotificationID int64                 `json:"notification_id"`
+
+	// Remark Why nobody is told
+	Remark *string `json:"remark"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+	Status NotificationStatus `json:"status"`
 }
 
 // NotificationPage defines model for NotificationPage.
@@ -1359,23 +1419,23 @@ type NotificationPage struct {
 
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
-	//
-	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
-	TaskID TaskID `json:"task_id"`
-
 	// Address On the channel; empty where there is none
 	Address string    `json:"address"`
 	DueAt   time.Time `json:"due_at"`
 
 	// ExternalMsgid What the provider calls the message
-	ExternalMsgid *string    `json:"external_msgid"`
-	LastError     *string    `json:"last_error"`
-	RetryCount    int16      `json:"retry_count"`
-	SentAt        *time.Time `json:"sent_at"`
+	ExternalMsgid *string `json:"external_msgid"`
 
-	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status TaskStatus `json:"status"`
+	// LastError Why the person was not reached
+	LastError  *string    `json:"last_error"`
+	RetryCount int16      `json:"retry_count"`
+	SentAt     *time.Time `json:"sent_at"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+	Status RecipientStatus `json:"status"`
+
+	// TaskID Its last task; empty before there is one
+	TaskID string `json:"task_id"`
 
 	// Times How often the person has been told
 	Times  int64  `json:"times"`
@@ -1389,23 +1449,33 @@ type NotificationRequest struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
-	DedupKey *string     `json:"dedup_key,omitempty"`
 
-	// NextRunTime Not before; now by default
+	// DedupKey Empty is none
+	DedupKey *string `json:"dedup_key,omitempty"`
+
+	// ExpiresAt Nobody is told after it; who was not reached has failed
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// NextRunTime Not before; now by default. With `started_at`, business type 5 is told `payload.maxDuration` minutes after it by default
 	NextRunTime *time.Time `json:"next_run_time,omitempty"`
 
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
-	Payload       Payload `json:"payload"`
-	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
+	Payload Payload `json:"payload"`
+
+	// RepeatMinutes Tell people again so many minutes after all have been reached; of business type 5 by default `payload.timeoutRemind`
+	RepeatMinutes *int64 `json:"repeat_minutes,omitempty"`
 
 	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
 	//
 	// Example: 示例公司
-	Sign    *NotificationSign `json:"sign,omitempty"`
-	UserIds UserIDs           `json:"user_ids"`
+	Sign *NotificationSign `json:"sign,omitempty"`
+
+	// StartedAt Of a node that takes too long, when it was begun: `overtime` and `maxDuration` of the payload follow from it
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	UserIds   UserIDs    `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1488,11 +1558,12 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No        `json:"channel"`
-	CreatedAt time.Time `json:"created_at"`
-	DedupKey  *string   `json:"dedup_key"`
+	Channel   No         `json:"channel"`
+	CreatedAt time.Time  `json:"created_at"`
+	DedupKey  *string    `json:"dedup_key"`
+	ExpiresAt *time.Time `json:"expires_at"`
 
-	// NextRunTime When people are told, or told again
+	// NextRunTime When people are told, told again, or tried again after a failure
 	NextRunTime    *time.Time `json:"next_run_time"`
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
@@ -1506,7 +1577,7 @@ type NotificationView struct {
 	// Recipients Of one that is looked at alone
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark Why it could not be told
+	// Remark Why nobody is told
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
@@ -1514,7 +1585,8 @@ type NotificationView struct {
 	RetryCount int16 `json:"retry_count"`
 
 	// Sign As it was given; null is that of the template or the sender
-	Sign *string `json:"sign"`
+	Sign      *string    `json:"sign"`
+	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1556,11 +1628,12 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a request, that there was one already
-	Deduplicated   *bool   `json:"deduplicated,omitempty"`
-	ErrorCode      *string `json:"error_code"`
-	ErrorMessage   *string `json:"error_message"`
-	MessageID      int64   `json:"message_id"`
-	ReceiverUserID string  `json:"receiver_user_id"`
+	Deduplicated   *bool      `json:"deduplicated,omitempty"`
+	ErrorCode      *string    `json:"error_code"`
+	ErrorMessage   *string    `json:"error_message"`
+	FailedAt       *time.Time `json:"failed_at"`
+	MessageID      int64      `json:"message_id"`
+	ReceiverUserID string     `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
@@ -1676,6 +1749,9 @@ type QueueSettings struct {
 	// SenderSilentAfterSeconds A sender that has not polled for so long gives its share away
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
+
+// RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+type RecipientStatus int16
 
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
@@ -2991,6 +3067,10 @@ type ListNotificationsParams struct {
 	BizID   *int64   `form:"biz_id,omitempty" json:"biz_id,omitempty"`
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
+	// UserID Who is told
+	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
+	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -3063,9 +3143,10 @@ type ClaimTasksParams struct {
 
 // ListOnceParams defines parameters for ListOnce.
 type ListOnceParams struct {
-	BusinessType *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
-	BusinessID   *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
-	SendStatus   *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+	BusinessType   *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
+	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
+	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
+	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
 
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -3861,7 +3942,7 @@ type ClientInterface interface {
 
 	// ListNotifications List notifications, newest first
 	//
-	// A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3932,18 +4013,18 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEvent(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotificationsWithBody Cancel or end the notifications of business objects
+	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4151,7 +4232,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// A submit user is shown those that it sent, a read user those of its company.
 	//
@@ -5664,7 +5745,7 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
-// A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5785,9 +5866,9 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 	return c.Client.Do(req)
 }
 
-// EndNotificationsWithBody Cancel or end the notifications of business objects
+// EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5804,9 +5885,9 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// EndNotifications Cancel or end the notifications of business objects
+// EndNotifications Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6194,7 +6275,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ListOnce List subscribe messages, newest first
+// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 //
 // A submit user is shown those that it sent, a read user those of its company.
 //
@@ -9409,6 +9490,30 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -10267,6 +10372,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 		if params.BusinessID != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "business_id", *params.BusinessID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ReceiverUserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "receiver_user_id", *params.ReceiverUserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -11315,7 +11432,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
-	// A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11388,18 +11505,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEventWithResponse(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeEventResponse, error)
 
-	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error)
 
-	// EndNotificationsWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11621,7 +11738,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
-	// ListOnceWithResponse List subscribe messages, newest first
+	// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// A submit user is shown those that it sent, a read user those of its company.
 	//
@@ -21622,7 +21739,7 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
-// A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21725,9 +21842,9 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 	return ParseTakeEventResponse(rsp)
 }
 
-// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21740,9 +21857,9 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 	return ParseEndNotificationsResponse(rsp)
 }
 
-// EndNotificationsWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22072,7 +22189,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 	return ParseClaimTasksResponse(rsp)
 }
 
-// ListOnceWithResponse List subscribe messages, newest first
+// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 //
 // A submit user is shown those that it sent, a read user those of its company.
 //
@@ -29855,7 +29972,7 @@ type ServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(w http.ResponseWriter, r *http.Request, params TakeEventParams)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(w http.ResponseWriter, r *http.Request)
 	// GetNotification Look at a notification and what became of each person's message
@@ -29894,7 +30011,7 @@ type ServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
@@ -32047,6 +32164,32 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -32648,6 +32791,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "business_id"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "business_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "receiver_user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "receiver_user_id", r.URL.Query(), &params.ReceiverUserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "receiver_user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_user_id", Err: err})
 		}
 		return
 	}
@@ -45643,7 +45799,7 @@ type StrictServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(ctx context.Context, request TakeEventRequestObject) (TakeEventResponseObject, error)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(ctx context.Context, request EndNotificationsRequestObject) (EndNotificationsResponseObject, error)
 	// GetNotification Look at a notification and what became of each person's message
@@ -45682,7 +45838,7 @@ type StrictServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
 	// SendOnce Send a WeChat subscribe message once
@@ -48188,434 +48344,444 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSphoEukkOiY6N3Z5mzww1ZJNiN0VL01wgG5UA0l3IhCoTDWIYvJD3ZJ9Wq11J",
-	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
-	"hFaVxvPKgMa0zzSL4dPeYHA3NH+ETLVjPtBcikqj8qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
-	"jDWRHSIFI4qJkMWVoMKe0f4gYpVGRfVVkw4GzVqtXgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7DS",
-	"0PGQBRXV7rE+NSP7vZh1Ko3K/3gtmcc1/FVdw+G/eBFU9qlmXRmPD6Hd59jZgOpe0lfbPrJ0b64P7LBH",
-	"hWDRrP7wiaW7O5TYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egXstf+AgaTA8lZB06jDS+0qfPeH/Y",
-	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjQ1m0EPh7U8iV10IOhY5n9QS/X0RPw1jJeHrFj3uMtAR7pptt",
-	"eKJljr+5JAPaZeSUdWTMCs46vpBZ8z59do+Jru5VGtt2od3nZKmVjrnowqjwruZMfM4d6si4TzVu283r",
-	"lbk7ejdk/YHUTLTHH7Px9CrsiTEZyTh0k2/TKGLxO4p0ZEx0jyugCGY8TOkqOWJCE9qlXJAR1z0uyPZ1",
-	"0pPDWMHnhMicynCMNMe+S0LJFBHSvNQlfRkzoDxdphU81uGx0oQKNWIx9hAkTfYYDVlMWqnZbD1ig4iO",
-	"WdjaxeeoaZvF0DPhGlu+vr0dQD/Xa7fJqMcjluqMwz0byfisSvaE61v3KP4kCItjGZu/hdTkjA101R0I",
-	"HFCya+mBmXUufzQGVGsWmzb/9Sf/w9b//PQrv1fJOy/3uNLzSAfXrJ8mHQtSi+1FqcXDnhTsAx5plnO9",
-	"HohojAdoYB4jYtg/ZXFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfxPcrZS8/jO0Q3zFjfSSHmhVSm9j8Oo/W",
-	"LHr1joCNFvaJXHYVApfwzGOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
-	"DQSLAvskox4T5p7HDC+vYGlGulPASE0rpc8XDO6FGWbM1EAKxUAK25eiE/E2jLsthWYC/qSDQcTb1Ezh",
-	"2h8oM4/nyXjMkyGrNK7XbgcVIDnmu5hReBC2ryqkbvZYFFZeBJU+U4p2GbAwQ6cGAyLgQpkHgLzBK3YT",
-	"mNJm8xuVWv2jD7+6/fXrT2rfuPW1m9/8eOf+jcP3Ht5+VD82jZab9QGMDqY9zUyVppohH+GiqzzBJzSK",
-	"5IiY9Qoqd8xmLLE4SDn9zNWw3WZKlR+56feR3am8CcC4XgSVD2R8ysOQieV2cCdvB+lQ96od3/D0Fpp7",
+	"7L19kxvJeSf4VfJwvhi9VINAN8kh0bGx29PsmaGHbNLspmhpmgtkoxJAuguZUGWiQQyDF9Ke7JO12pW0",
+	"57vd8Mpna8OK0+1pV3uOPUuhF+vDaMgZ/eWvcJHPk5lVBVQBBaAbTdJQKDgNoCrf83l/fs/zSlv2B1Iw",
+	"oVWl8bwyoDHtM81i+LQ3GNwNzR8hU+2YDzSXotKoPOlJQtWZCojuMaJonxEuCDtn8Zi0I8r7hIqQxGwg",
+	"Y01kh0jBiGIiZHElqLBntD+IWKVRUX3VpINBs1arV4IKNy1/fcjicSWoCNo3T5hfeVgJKjH7+pDHLKw0",
+	"dDxkQUW1e6xPzcj+IGadSqPyP15L5nENf1XXcPgvXgSVfapZV8bjQ2j3OXY2oLqX9NW2jyzdm+sDO+xR",
+	"IVg0qz98YunuDiV2ZNb7Hu9zPb1PH8oR6VMxJtrsFqGa9KXS6T2o1/IXPoIG00MJWYcOI42v9Okz3h/2",
+	"zQfziQv7Kajo8cC8z4VmXRbjCGV/QMX4UBYtBP7eFHLltZBDoeNZPcHvF9HTMFYynl7x4x4jLcGe6WYb",
+	"nmiZ428uyYB2GTllHRmzgrOOL2TWvE+f3WOiq3uVxrZdaPc5WWqlYy66MCq8qzkTn3OHOjLuU43bdvN6",
+	"Ze6O3g1ZfyA1E+3xR2w8vQp7YkxGMg7d5Ns0ilj8jiIdGRPd4wooghkPU7pKjpjQhHYpF2TEdY8Lsn2d",
+	"9OQwVvA5ITKnMhwjzbHvklAyRYQ0L3VJX8YMKE+XaQWPdXisNKFCjViMPQRJkz1GQxaTVmo2W4/YIKJj",
+	"FrZ28Tlq2mYx9Ey4xpavb28H0M/12m0y6vGIpTrjcM9GMj6rkj3h+tY9ij8JwuJYxuZvITU5YwNddQcC",
+	"B5TsWnpgZp3LH40B1ZrFps1/+fH/sPU/P/3SH1Tyzss9rvQ80sE166dJx4LUYntRavGwJwV7n0ea5Vyv",
+	"ByIa4wEamMeIGPZPWRyYTWj3DP8hIwr7xBUZxVxrJgqGDO838f1K2csPYzvEd8xYH8mhZoXUJja/zqM1",
+	"i169I2CjhX0il12FwCU885iqs0KKYjjKKqzZNm76eaxYLIr55ND9vGxXvn3T2RM687Qr1pYiVERLMqJc",
+	"A8GiwD7JqMeEuecxw8srWJqR7hQwUtNK6fMFg3thhhkzNZBCMZDC9qXoRLwN425LoZmAP+lgEPE2NVO4",
+	"9ifKzON5Mh7zZMgqjeu120EFSI75LmYUHoTtqwqpmz0WhZUXQaXPlKJdBizM0KnBgAi4UOYBIG/wit0E",
+	"prTZ/EalVv/wgz/c/sr1J7Wv3vqjm1/7aOf+jcN3H95+VD82jZab9QGMDqY9zUyVppohH+GiqzzBJzSK",
+	"5IiY9Qoqd8xmLLE4SDn9zNWw3WZKlR+56feR3am8CcC4XgSV92V8ysOQieV2cCdvB+lQ96od3/D0Fpp7",
 	"Q/p0DKsVSiCba98/xUg7ZiETmtNITQ7H9HFXGE5Fo2WW5obZv+ml4a7JzKIcyT5DOWFk5I1RLEWXcKF4",
-	"iOxbsficxVdwwqHfdxSRI0GAa+5mRBwekohRpElcKxLJLq7bOY14uNSJ2t5OLVuHsyhUlcYn9s9p5pis",
+	"iOxbsficxVdwwqHfdxSRI0GAa+5mRBwekohRpElcKxLJLq7bOY14uNSJ2t5OLVuHsyhUlcbH9s9p5pis",
 	"oZVaaIb9onDTpoKcMhJyI+uFlRdPg2RDnKTH7Zgz+7JHoFsnEcET692Fu5q05TAKzfhjRsOAnA7NJP24",
-	"4KzsEkbbPRgm7TOYxH0aGf7NltuF/MPr1qrv25642snJwEGbRbMDX//hRbkYd+6rRw8OTbOHUn8gh2LJ",
-	"Rbk+k111oOHJFXEsmahhu3c1jGpiCD0QsYPKsZT3aNxdijtdr+/MOiBaymYEbRceELc7WkoCj17dAYHu",
-	"gVQIUif3+fsBkZZyyA6h5JRqWDcqyC3zs128+1SMlyNxtwuZplk4I+w1O5RHw5ipiQWUEmVB8zMLiVGl",
-	"+gOtdomOx1ZNjaheO6tww0LG1R0ypZginVj2USOiYRgzpXZJ6xHT8Xhrr6NZ3CKKjhXpFci3VbKf4s6w",
-	"GyNzlAexPIepZ5p22jklI8bOUAWOebenyd7Du+SMjVVAaMys4IiaLwtJxM+YlT6MtC/MJsiYf7os2awX",
-	"7qzXDzIbauR/oNnmxA2oUmCa4Ir0uVJGHpAxLup6N/RQpkWjwI+CSIFH8rGg55RH9DRiywlHueRjmGp1",
-	"inAYWYS3maPo/km7zUKO1k9BQqrpKTWCJBUJr2v3WLibWIYcxTMC5kjGZ3hDcRXVcDCQsWbhfRZyuhwl",
-	"vjGLEg+TLpp900cTFPep1d3HbreOxwNG+kMFc5kcwNXy8JC1I2ouLVWkNTm0FmjQtk3rHgDzs9eBGs8r",
-	"g1gOWKw5qq64fnPs5uYZMzKqy1gnjqk6e0gn2N7st+7bx1CzdjaET3B0SSt2CE+94UWe/gFrg4bpHSFF",
-	"3ouUPe7GTHPcvz45GdZqtVquTQ46egR+k0d4BqaX1PpEyplx7LFtphZq0pUD9jLkdbspO+aNWo20ezSm",
-	"bc1iBXT9jA10JaiIYWSJElphFphdxKhidvTTBxF+RS4EbMc6kJgIDWNBiy66l0ACJ2BZmWlAmxzqpEHN",
-	"HAcdj5vU8MqmZY55i4SmH+vEImdCjpCpRoZgW2YaGG1SMwpm79ajg+NH32jeObi3943m/buHj48PjloT",
-	"w93ZrqSMo7duXs+YR2tlhq96Rgdowixyxw3Wa0o+2Lt77+AOGrKMQiPjlHHbSji7pEMjxcjpmDjzbeEQ",
-	"TqWMGAWzg9JUD9W884iH+giffRF4+2F5M2H64ibWR+8htMMouLymnTzq5PnA1FHN6MB5D1zUDCaUbTem",
-	"GRN5aG9yEV3IHSo8A8b8kjQWXsSWaBzTMXyWmkZNcKPN9Tai5Ijuj56MQlXJNWhnFiXVfGprcfh5C/I+",
-	"jahos/0eFbgkNAy5GQ6NHqYWB851MLn5/qXsNI5Ytw/e8DzakvJkJP9LXdqtiR/yCE6fxmcTLhwwZJWm",
-	"o5NcDCeSuz7802P4bnKSNSQF7ZhRzcKA1ImQISOhFCwg29ZRSaggMj41lG0Hn+9wwVXPvHAdvzD0MCT0",
-	"VJiViqJxQG5gS5qeMat4gu0EKI0yVFwKBirB5ALXb6YXeGf7vZvvZanh9Fp6j7thzMI89knlW0M2NKxc",
-	"9U0HfSm4lrBsT3P4kWvgYgWY/EOYoZ/JFq1NhMFLEuZMMflhzv10T85ofn2ioJvPutdQsCh/De0P86IH",
-	"AhuGYN+cvRzuQfMW3tUm1Rm/YUg129Ic/GNT59u51aZ+QLGnz8VQsyxnmKJ509euQCbwXELxrqB6GLNm",
-	"ssrPcySH4SBceEbnLFYc1bQsRYO1UmAhx2OaS8BLHHCMybEex5yppPdvciGT8WX2KzPVGefqHkeBvxSb",
-	"xrPUp8/u4tN15EPu08S2BJWh4N8aMvuz2bhsv+u9uIJFa9fh0v1OTdIveam1d3QgR0RKBf/M3UH2TNtA",
-	"oslZ4Siyrc2ck2735so/fS7S39anJKKl6JKjMTMdpVwNIorRd3nUZ7bmoOPxffvsAtQlRSlmNX/EmPi6",
-	"ffTFi+IlTunjCwqZl8wXXs/1n01Yn85a5zXTofXSIDSXLXOUFrT7RIuEhO6Sei2r92c0ndlRSQEGuZSL",
-	"bckunJ3TjJW6yMNQjrSbfllYpAGv96TYcUzr+mixmd7eug2x9KGP+KDR6bI/AAkISLVazVPDprd4lqmk",
-	"2Kr3IT9nhGtySttnhAsb1zCQsS4jnLmWh0LzaLpxNCk5XRXMDVZqLCdKXrWFJ7Vwgd/R7JxzD4Y9+dP2",
-	"04+Ojx8SawebWs2g8mxLxqGZaj0Jys67WD4a+01RZl4DPSKojBjv9vT8RYDVfYIPT1OHVCS81UBsu1mt",
-	"Y0ktA5tfs7SPna5f2k/1u6q0b+/K1Uv7bk5vlLS/jCC+/H0qWrQl5fe1UMMlFvVyyM3TWeu3ZopxFdTi",
-	"iV/VyQhBRQYUk9l0EiexS+pZqTnhPXJ4GrEZcnStWktEaSsawDiEpu1FT2nIRVfT6KzpDlLKtQA5F2Vc",
-	"tlvw3/oHBa5b1qcohKUzT25cL7QGTshZUzkrJV4cKhaXkL8eKxbfvYOXot2juikHTOBri6xDbev23tY3",
-	"6danza0yXhc3uPzTBLu4bkYLnV4Bo036XZnR4ul/DRgtDGTtm3cVG6fWxRmxt2UOQ9rIXZtp5p5eDdtr",
-	"/gKkmHWW4L8/Jq0kW7S1C/k+pM+oUC7PGX+tkuMeM59Em8UiExevXKpimw+4mZpPh0TDE2mpvmpVguXM",
-	"/Tsp97K/JTYBNu+8+szXcru1hH4Wcho1BzHr8GfzhRlzwuDJ2V6qbgnB8RE+9WY7ntKZyVbzS6+nX4sC",
-	"l9SyCiH0um4+BZ1eAZ9K+l2ZT+E1ew34lJ3TRSiEK9/fhTwQl3OzL8zpgwu7LGtcjNi++Qu/IDV7OmvF",
-	"10yH1kqD7qCmuJ8Y01cXqoqs8suwcNSaSlg7uWqqbMepSzjXsL4M/x0q1tSsP4ioZiWOIMdAjZSBo9AK",
-	"n2k5mdpirDS7s+vlqNm+185Yc7pfkb9OXJMrZ7OTM7wY86u/uuWX4pg90yUvw5xJrE/pW3qSk2SkNDLH",
-	"9Prkh8W37PBaGJ9MEuwr7yx1jeTGxs8hQQsEdk/uzdVQjiukGrDnuU5NzZ5pTI7jukda6Z1tZbbonfQG",
-	"ZnDGXv3sL7/4zX/47Ne/+fxPfvrquz/67B9+9vmffufVj//9y+/9JJu5MwdJZ05yS0o2mz5yXPfkUMOA",
-	"380M7tbNSraX+tbtp5/Utm4/fV4Lbr4o6CmR6XKsnMvPII1nsdLhu9hjlHd+Dlw63vKD9Bl9c1Pn7jBN",
-	"+VKRQtlkvufzQvknrw8OMdNI4WLYQU4tiQN4KMl8PzCP24TBacbrkh+nIL+I0pApCsm1WpLTmIp2j0gR",
-	"YEo8VaSVTeNvzbWx285yZ3yeL0AvY7fy67ZQ4D47L5K8S0vRaoitzT0XIM1ih8lbfuQZSbVwsdYrk0KX",
-	"axdFk15XlEDxeF254AnDWCnytGwoM4Sep0+1y6eBMCZ7vsyIZciaIYJfQW5QcxBRYZO0mi4/yH12iUHu",
-	"RaVpnGrHP56Xm+N+tHe5ICMTspCssAaJR5CRtEuEHKWEtSrZs2lJAHFAFTll3aEgkPcJuH6SKQL205KK",
-	"suCaUz3/ECTOyT591gyHMdW5VmQbYOuyX+1k+nQMmVQzc9FubN+4OZk5mpO0YRacC8+ISpAnc5zKzPGB",
-	"e+6FPRPl79kD83jWsbGd59gY0HEk6VxX8EP7mDVczVdSNO/YDPcj8zyms8Z63qmDzfHHaPK0lT5FqQDD",
-	"EtthWpFD3YxZn4uw+AidMj1iTBB8jsUKsSyN+Ml1gmCHd3iBY5Ub+mvd4OV3PHMh7JbfqE3v+QTFdMwv",
-	"iar0BC6XcD4bRJSLNfI706HAy71WjpfqdzpMuMdoOCMGvCtd9CzXAXo0WUiGAyO/QSJrudBH6KbJVbMv",
-	"Y5ZvEgyHbCGZjD0b8JipWe/MDR/hqhkOC8YziLmMuR5PXr2C6OdE6nVs0exgOIxY6HPAEHEkwARUZHFN",
-	"D3o9iGWbAdqMEeCY1lEe1wsqz7ZMB1vnFBArlenpfdamQ8WOUh3aryAz457t1n73Nde7/Xwoj9wY7DcP",
-	"00NxjbsRmbnKoWZhsdUEfldE0TEZ9SSwKDNNwrXN8h1xxQiADfUASsSCJvQhCy0HPwB+Vnnav3RwELZP",
-	"syaB4/a2dSmYCpIzuwuDalMBfBOgLXiMwLVlqBMu1tc5G+UJf+WgDo6pOkuADtSw36d54AzHKeh0ozSp",
-	"ORxipRB0HxVuT3IyLn83/YXJ3L7UVfFHI9mzPIqU0h/zVdH88Dqzt7uEklBqi3fIhZaQgu7UnanVmYFq",
-	"QrUH7kPLkTmeCExlDs85jYbmdCgWdeaqoTjq2eYIgLE8p9F9lceYo4g75C0A7MJgEmjNnFsQKdgzPZMf",
-	"Az5Ibb6gZxG5V9eLSwsmBfEbeTqsdQbO0Vc/ZpcQk1Dq/pvFu8qsn4/Zkj5ntwd59wCuQgfsSBdkKpyY",
-	"X2Hs8D1GDXMpgNX5yAHocG0t8Ai1nAXSefjowf7B0dHdww+bx3fvHzx4fFyEp5NzXxaFA7rHwi6LD/KD",
-	"qE4RbSTH+GXVyHLi0mkBMwDAXmB3fRoybG6ukLMMiklOdtdlkofZoE828ckqvlKeFaxjGSgnh6wyZ9Vy",
-	"XcW4joHf5Ex2lm0a9m4u9UqdofXpH+mDu06Chf1ehMltYgZXa3jDwax7+9ZuL/XFHxZHOioFTwbtq7ms",
-	"LJ90QU0h2u4RTFQPoCRIQEI6BuTRvhS6ZzgE15j4ST6Vgu0SMyqLxevqUmT3bsDiZkjHc7cEXja6Ioub",
-	"puuFXsAxL/aKmVDJN/Ic/PeLpOGWBbZvoR8VUV4dBHoAvu4Bk4OIGcZL9ntcMAVgqQeiG3HVI6dj0tpr",
-	"t9lAb92jojukXTbtvEklmG4no8mHn2qJlOWtlTWdOQ37nMX+EdCmdfqjocdMF+E63fewT0az5aKrFhSn",
-	"RpTr5ojGgotuMS7gHhS9EppoFjn8XFstokcVgAKyENZXORysWgO1kJmiy/aN29tzJf28I3DIRusX/8/y",
-	"SgC5zG+qyPuMxkaykWdMmFNlvqKKtz0W7wLJvjN0ijNWgjfjAq2PrtsNWSdNT3G/qV15SJWyu9JyBapc",
-	"qIthiVCmypJQiabuiKpSgiiWpEniGmi7zxbBRfXpV9Xm1tN3c8MT0ub6AxEupyid8k+n7NUlDvkCKSgB",
-	"9KEt4Zu12Q6eDw2erG0OLlpqJgQoSxNrwU5w/el8vIZcO+IB9PCEco3UGj/vG2E3QrMifnMgQmsJTBno",
-	"50x4GU9RYkzLntEd0nZjCsj1KYTBhEOsshYizExchHtJB08n757fzsCfnpl4o+lzul6ve7rntQuT6c7v",
-	"05CtiJIXsnCI+NMs12QI/jf0ZtEoZjTMNy+n5YayvrZJ88ZEE0EKzigzynmrchFqUrq9Ijv1enWl9Ige",
-	"uWS3HGcUFhHIK+qWzorbJaw/0GMygp2drLc1HbyzsGMJawM1+6rLwwKLGRRsjOU5D1kMxQsRezq5A3O5",
-	"oeGaTR9fNvdx9CB5XN0SHinFhF7JO7aML2NBbwS6rAsMf7KjrTN9wGIlBUjMp8x8J8HaXoIppxLEyyVr",
-	"p/3H7jxmnCPJNqT8Im6tM9s6dZTcbOdfkeXFlpLCyhLyx5LhQkD+mlYDSBuXt2+VMS7PwRwAyhMPRRMO",
-	"9dQxOpQO/WnpCIxlBJfFY1FiNmBUpwH3Vg27WDa6JR2uMT9KQ1XmikLpQIxkaVIdzb8OVyEcOc55JcLR",
-	"kd28HH+wy7bb9UFpHt4MQ+EJF+S33/7hb7/9oyp535/3iUD4gLDIuc49YslU+e3P/+qXn/3jv3v5Rz97",
-	"+YO/n4yDn7y8iwCI4PAKrnRmHQo0gBpYTrjoBqROrO0KEOygSEVA5mgIAblBlOwz+3yiMNSCerBtVKjg",
-	"xrKKQ3r4iSqVmZQtIpn99gM3lPSXaRVkQred+u5I9plt5OnEMh6nEl2mmcZyfOBq0g+ZMGesILXXs9uC",
-	"IgeOJM6VfDTX0UUByRWTx0RFwP7SGYfpqdiBJ5NfLO8w7yBcnc7pRqCujLa6ESyb3+YPdDYtaG719cUO",
-	"b3mdI5WYmhrRzetB8QWYwVYMN0hrs9Zm3aPnDBFOkFvwmMiRWBtP8Bdy0Xr3mViniVtW/qBc5UW58nui",
-	"LtIekZ7VzGhebHneGEFIy2Vqa9CELhEnJ60zzeVWc3QgCElH7x3U6DLKM4ZIyijEapVFytD8rpcwnWVV",
-	"qvnYcAvrUjjXvIWQSMfQAVfOgJBgM+WYpToQpqdtKGEk5RmWxKQR2qIWvh6JcSw3sc5Fr+QWaMvU+rUW",
-	"khJmpbl6Z9kKaQU1nwx36UuFRVzF2Npy3lHlQKXzOdYeuKhGVJEuP2ci8ein9RnHF300sNNvLsjwlaOn",
-	"QDBvu81YmB8ebc/fKeZeQIXKkmas5eAwpvMupjnrLCI8y6ydp+cndCtlMrPXMb00k3a0HKPAJFmbOqpe",
-	"KvaRV56sLC8fq3yvBOiPudalSTnplLVpn5GB5EJHqOTlQKMszT5heOVYZ2BHXWrKVyPiKDedtck3D8SD",
-	"TiedpAGRIrLTKZlpgff8gXnJ/mlehYbbedr1UHHBlFpAGnFvOJHkQrTmOY4yNLLbQnxaEuqK5QY+2TDG",
-	"ZDbD7ma50rCUqDszcwntVOXRuW/YZ8svaMzajJ+zuFnsCcBkhWY5qn/ERJii9qwwbBm9FzyVS1qO1K/s",
-	"tlncBWMZZWFtSPd7wZmcuI2pLZo8z0HmRky2nLNZ2cGlfTPpLXP7kDl/k6cr7aSZEwJkLvO+k2Ym0lPQ",
-	"wFY2eR8NfQs93YxzEWkesrjNRCLcSA0509Nw0lOA0fO2z9bsXMbtPbl/blTKWzi9gTUzu5mLvrK+mWzf",
-	"8kpmMpr1scbUCqyXJ7bXbA80Pa499sR3egGn6+ojKswolnQTry6TzCziJOPwRq1srdMpte4J20f8BQTM",
-	"reRMfWA3MZOotH19KfexZzgJIPykbOTTjNK6pQWNXihdKo0e/+7s0SwMa19Q3fsIs27RyEN4J6njniu9",
-	"TQgCFzm1KSZU5gxNuk4uVpaYSSnWSwzXSwhT1rc8AwWcGIvfMuFQmOPfQKiOxcgRT8yWJeMxAFIG4QUX",
-	"lVf8u4HvN2+FHrqo8zkOh+2FoNMeJobM8iQxcfxEtM16MgpZrKYsXEpTAVkEDdL6vedGSD6kffailUc+",
-	"0ziIUyfgDu9yrTAdmgoiBzhKSLfmokta77YCoga0zRRk2IRU9ZgKSL1u9MbtGmn3aEzbmsWqShyiXevd",
-	"ls0wNYojoYpQi39PuCB9ykVk2trvcUGrZA/UUEVUT45sILpVooz8Xs3EJ9R3btVq8E9ttisqS69OTt79",
-	"l4CfZ/4hWwX7BTgJSyaHuIz4Zp8+a0KmSHGGCGaDWC9bXkoIRnlgUb5Rj2pIUTfb5Hq5yJwRxH9W2hBO",
-	"cSbkSDQL4Rcc3gMVhA4GOIWBjCI1UUkQUq9g+7FlFqZxILgmXaYVuV67PgP9oal4BPpbxwxtxmpaLAm/",
-	"nkLioCbXlJ8zhOQHlAhCRwA+sVCycJl8m0esLc/XmSdoO1xz2fOk16kJpsaQJ/Hga4n3YA4Jn3xjNubC",
-	"I49lPlW84+7RA7JTv3lzq94gUkRjOAu2LAc5ZXBILPCCBStP3AxY38PSMCCW5rGQ04j4agwJldo/rMx2",
-	"he9tffPp8+18IE8sYfk+1e3ecvI+FtMsr99gh66vlUqruK7zdyY1r/XdDdMpC6HbNd8P0/NBp2PBHPNB",
-	"GDDFPKwSn48JXLaFMnurkeDZIT8ESB6iZJW0QANoNbCOqpbk4cHhnbuHH1ZJiz3r0aHS8P4He3fvHdwJ",
-	"ToSQUN+VM0Ui1tFV0uJdIWN4iBJ0tVgnsSQIbyyk7hkZIBlkzDpD5cdlWADCp/RYFPqh7prOJt/00Xlm",
-	"xGNnbobBDnicHmqSuwv253MWV0krZBEHItA6EbBAQ5F81cD8VZrEyoCjG9KAq+ZRM+3QrqyOwW7m5gAJ",
-	"/YljEVfTPOgXniu3tCcC1Sp//y1OgfUEccN+wgA8QkNgc4roYSxIyNFL25YWqsg9kTgpU75c80X1RKSy",
-	"XnOMa6j+GZpjtxqK+cM8DU2xczRSL24yvAJ7Vwkq7VSMoV1+cOXZ9YSmkk/l/CR40JNAR/zsQxzx4yM7",
-	"avx0kBo7fvPYzwA/HyfzwC/u+tm4Bt2c8HMmgct24uaHn++kZuk6Tc3VX9y11OOe8obkuvlx03dT4tWN",
-	"WlruhhiPMzbQlXLxVwXS72xIDrwn1jkEkh0UWmYiVAHBpCvSjijvA2hTWADYsRjwCrqM58h/Hn/RXiQj",
-	"wSrSczAyWoJ8nYWPeXRw/OgbzTsH9/a+UYQbs7M9SxQsBXSgeuZONwssNV6UtnTPE5uRjEEXk/gzkphc",
-	"rPmCIaQl6VIeLjzxS6f0FAKM2dswMy8y0/fUIm2To8f7+wdHRwHZseuU0MXtYGfZkG3bq6dW+DkVS52V",
-	"G6bz1gD4gM3CUbSiEBlByho9YyIgNFJGvkwg7IDrur2eHTmQ68EFbAVnHHDCV7CI2MdCI9rlBx8hbZ0v",
-	"ofvVSDOZYk9LpuPVwNq9dDV/olYSWx3ivQSqXBo/4+IR/GCF8hdWx+P7SWBXdqQfGF0YFXuLShEzEsZG",
-	"6kFRyNBJl1oCGCudYZymQYGFRnYIAObcjXq83SPUA9cZ/dvxqwRgNqnVYEiW5xeKxWDYUKQtRYd3h7EV",
-	"Sawe9Uk92AluBPVasFMLbtaC+q3a02BGhn4an+bWXKtHGl24kJb62/BIYoBhIpOdIo6MWVLEUMQEwj4X",
-	"JUUm0+SRawY+YFPmz0fYnPlzD5uEMQw1u6jq/O75+WhiS4SfuIiAMrb/NCiMgxota+31tqL5c/dCl5Lx",
-	"XJJxZJ4pzT8xxuj1qCFZtgo4nKWCGuB+CyaqZWV2NchWdEv2wY/ALnUqMHC5ipQw1PX6q6HLtTusk15X",
-	"9Fgjobhyl7Wdz0VUxrrES7tMechlb1n+Eq2r7laa7M/E4ClVEr0Yk2cF6v9akfPVKeks8plM9WnxwVgr",
-	"wVs/sXviV3ga/Bm9NBDiz9EOiELjsI8Kj9eizGMQoLpL6gX5/vkIhvMS6tNXPtcoYklHUqADGbUZNMC1",
-	"ajnPCJLXKSAdHvFPc7SN/cToY02OKpUgiAKDDdpV2M7cVVjUKGOE1BWcE/ZklOdlpr8L8U34nvNOY2pW",
-	"67pyR0zo9bsl0su5dB7sjIp8hdX3HIaPjMH/QIxm6JzGDrEgyYaeDMJYwa6ZSa0riLVo0yhKpdia+4tL",
-	"CaX8fW0UW1moQ6gtO2AmwM5Z3CCoD2pm8+uCxG9vYRcYOZXhmCg6VoH3gKc85oBxjaEPAG00Cmx1w3Qo",
-	"f6tKDq1rBZrlivzBMOyaXgUbNcB/AG4HuwPoTJlYXrMFzseisuEVYE/aqteub28NKJjuZoeErbAtCG4H",
-	"oQZzoVxwS6wGtVyMfLZ4yHRHzrSxaj8ryD4r1DZNly7JSfXum+OtdCqsJAMUUodzTEkaXTUgN+y36ZSw",
-	"gNyCbz3S6i7pm/0Zxl2APO1RywzBvw62oNhZewDKvD8VcwE2W8+Rbi9sZL8Q3JSrx0BRchi3c+2LvN0j",
-	"aqw06+PxbMs+w5IR01CaK9xHbTnCZHSNs+zJDhnLIYAAQJREPLZGw/Gu3W04FQ4i1ObbzndRrKcs77xx",
-	"zCrTW8xG1yYqOOaydlGhGI7HEG4Hx8OETrB4JrB1lnXRJL0fYU+VIPudznyR8t2YLwsgpmNGI0PJW0Fa",
-	"7ghsqb+hJkC62myXtHwxpxZx1fcMyehAQJAt7JIAKUHMIGmpvqr6F5sQNOQ8l62ADEXEVAY2EMQBMuqx",
-	"tLvfDdLoiL7AUx6ita3iNO2dsmEJOXSRqrMkWmFEMbAJQx+q5IFPbU+lWhM94m3mlAv4ULIC2DmLDSeM",
-	"7TVp5vmxPohl3/qNtbQerOUqPaQKcSzx9qIQRx3eXSKsF4SxmJslF4yFqkqOWDs2gqBz4RPFaATiXAjx",
-	"sAJgmb/yla+0dtMBKhE/8854NiZKp+toJTd4KYhve7ab81WzVH0jLK2GaaIzXN240yOIdTlldkYIPk/N",
-	"4nRknMkBSfEJrppY3au4fa7Rwwq5gdiskFgnDC8aFWMUnmVnl5hdml27Paic2aKK88uDfWye9FEUqWiF",
-	"2RUeUqVwzMu+NMJcuH98Xo6aasStgXWCc9tADXsv4ESdsghDrLm73C5QC6r0zbJVlBLGzHgsQP5cYPyR",
-	"i9twA0S5JnTyRY+r1QfkEONn1rtPFU53JnJ6Tjk0vVJebuyU7Ch60Kk0Pilzjh6BneNpkBMKRK231kW6",
-	"mOZVABs7FJpHsKQ2ZHXU4xEjFINXRyyKpsYLxlYmimuaco1eXgyl3rXl9DQTtvaGgihBi8nr7xnw74no",
-	"n8UwaNFu1VTWADZ7yRJb2XLG4yT1OmcFqNf3IUWCKlwQF4VJlYtOWX6yJSA78Vz4UrQXbu627WfxTAqz",
-	"kh90vHifCBKxjejITU8uWIRUujLvs+anUszd7mPeZ980z7kM5qbKN0jB4FwVGCxtErM5+3bhUCxlkvnC",
-	"S/AAT8j7acesq7TnIV2Av6UctNZhm/DarDzgOZSdYHrvJlmfR2vJXOhMLa0Ut8jwMi9hpYQKS03z6HNC",
-	"yNIZ/14IzpyVieOdL6Uu66hOSQLTqgcdDFqYK4ORnBDypTJBOK1IdlsBaRltR9PozPwtqfl3xNo9qs1f",
-	"rE95ZP7oaT3YUn3Vytgu6GCwYIENuvVpkR8P57Nezzv2uXbXe6rbFX3vVim7cue7m9FFeN/fGIVnFeVl",
-	"o11stItL1y5WkW5fQ1lxKdFtmYCbF4UUbklMjKKyrb7QoJNtoZa55lEEF3/XOy8DpEQUlB/tCuWvfqje",
-	"TkvUhjBvCPNbS5gXNzu8HaR8nqb5dAbRXq8+cQW6xKNcf+pxj5E2j9tDrslpzOgZpu/QDIhBNhe0QajN",
-	"Ljlj4wCgF7BKkTe9QWAJgjmqgFDyraHU1IMUG02dDAdV8gRsgkgGWnLARMvTAW6xNgjYvVpgTmxBMseA",
-	"KgXpfPBWj0YdQE5qNSAexrmxuCKQuRnYhBCgxJiTpLRNee1ygUE0smN9Sph/axTTKtlzsXOyA87eDgdV",
-	"2FDilnm/hae6hU1z76mrTpXyBWAnC+AxA6TRPMZCorghQkr2Ga4EWPi60lDRWA67vbKY0VTlWXCmUfwV",
-	"5SFG5ZgDhcEYlQJE4kzCiRlvJaj4HSibZMKUfoCvmj8/olEHPj59AQnDPFqyqgWOz8/cNRYky198NfJr",
-	"3XyYitCgGJ+RgvTI1isw67fOagQZYplTrC6BBG/JTgcPbMw0JLZPcd2Uq9eD0UKyKy+fbo0DQlha/BMa",
-	"caTHNuVHno+a36aiqekZyy9PkWFr0wZOd3ZyPQcqcZHb2N3S1bdGBSHBxxaMzTQOsl3JbJheUdzfGWMD",
-	"oCSdWPbTMSt+c+y+KFvRR8gmUFb8szN0Vs7IhtlCBEITT3DJbXzSG+PGPemNH/mOnvTGh/Jrtiv48IHt",
-	"7ElvfOT6e9IbY9DD+7bHWfzYb3XBrdTLJ7q6uNoJpP2VUll9rG5Q2uim157H6jtdTYiZidR8bLQVLzN7",
-	"IJD5JU6XSXLtcEGj5tw4X+tSMSrxKbPBPx4So2XodGtiH2ckiVxQRu0aKleWzcJNA4hNxL77CvRzhdDp",
-	"WvUvgsq3hmw491xlQczM0pS4Pn2VvDExT+wUmwnSU5g1932Q5Va2O78xC1a4EOtUdJIZrE/VSa3D0nh5",
-	"NpR4dkr37Xnp3L7BdLzyRbWZjoxesc2C8MACOkgzgYge/jG2efzpuMVMZKJFjOQqcJZJFHP6PBRGviKP",
-	"j/cvA/zuyNopcgBkaNw1+o+mRoHDpAcuSMSVRmRJrshgqHosJFp6vWg6nCBZ6dvV2+nV3rJfTMUXHPnQ",
-	"6sRPigHVTbqIs3ROALVhLFxp3lZFIPJNiJoomdg+wKjXpmCj5L0JhHiEpYLVQxwu6/QuW2TG9YFAO/N6",
-	"gQwJKlwnJbuIZZspZXpZZPbOS1/+nckI7qnly59uzggnew+y25dLB/3er5HgJ+dtrSQf5Ke7oiOnp5g5",
-	"OM+LpDRfLaRMNSh8wxl059skXPPZV7M+kNnTutgdLKe+JGuao8Csb2t9mkHO1POsmXfiMYmHouGSTa3X",
-	"DMBjLJWwwb5G90QOREkSAZTj/cokqRf0htYzeDCwGOdcAfCXWLwWztIa1sVrSx4U0eEoS+HstT5lCQrN",
-	"NSYMxj1AWM6zkBEaorl0ZEM6IQJb5S1TcQ6ZXfhy9dt8+bwZGwjZFB4P+qBaT1P0VPysHOZumW9nZD2A",
-	"8KAiio7JqOccgVynMYepGGNGeehWrk/HBejDeJZn9Ntztg/Vk7FOLCBcw0FXM5Bq1MzpSHQ3I4h/AF+0",
-	"qfDS0AIBSK6Y+SQxWVFRzo78ADJ6uYDQZHdGps1eYNqpNOro+w95u/hsVEkLCAbkhbZS57ydkBGuiZAj",
-	"/+SIct1qwBl3eQWg94UYGg0lbM0ipt85Zc1ErG7YREcjWceQ/emfQ4A2hArFLOBsTHDLJxe3ggQOK11b",
-	"i0WRqhKQ5f3wrHEJAbLhz2rK7JjMvxJUkin6D+mx+y9xoDlZQoXgfD7mM0vH8viCOQ15LGEG5YNGkWIl",
-	"MGDK0rtdm0KdSSwFnzDrciHQU5/JA0mhUV0+eJWHA13mrXEZJxDWYQV5OoV0nzoDq2Gxmv1K45yaz5Mo",
-	"p264Xhib3kM33HcAkzKcSs5JzX3IChKr3fX1PhBePqe7VMr4RWSDL9cGhnwU+EEe+4SMhIRh5uoKqREX",
-	"mFteVF3VnMNdIoXHH7XhSJja3VJ9ZVMnnQ8aCONi4gTk/NWwGagTi9njgdH7b5cTMlI6WwK5m5MCnpaR",
-	"7OpblAqa5HFwXbJuLuQ4zEyYSYF0L73LMVPDSM8gI+Citvi7MiYWH38MruVyHcwo3rvnIK0TrMcpW8wM",
-	"da1QdvqoQGTygi0ITkFKiOWiHQ3DKVNGYc+zMnlsvgfsT26yyjJJO/Mf9IanCypAvJL/Iknxz0nCX77a",
-	"cG6KEE0jpWTYvBFpDd3HatVlhZUM+Urq+WcyV2Ctp+oMTxEKf8E828qS8uKUj3R2SZoaTCF7edKXuhCT",
-	"cImYG6Mxp2WKsWU4VJFIdjcvzQTWzNLox8f7JAQUmFYT0e8peXzv7p1domDw5HRMfHfOMgoNbNe2d+rb",
-	"tXqzVv/ow69uf/36k9o3bn3t5jc/3rl/4/C9h7cf1Y8XTDOZVS1sQkcwc1tv0onpce0pJ77TFRNOQDq/",
-	"8nQTM4r1btjaN6sYC8OayANSJw8fPTCcBj7loJcH5DrZ3zvcP7iXgTIHpIxgJ7i+LFoGHCaPkwGfPOWz",
-	"XyRo5+aTr8xgPiRlE4xqcJxCY8mDnLQfZu6PbWLfv7AsGkHZkpVcNWlb8/MZwUyl5GYPHpIuYZhSdYvr",
-	"HBbYqJdhrpN3MFPK0Bq0pwaXXoP0hIPUti2Wzzi9i3lllVoJyGUL+LtiGYtYn46tv3IXjTF9RoWtqHQq",
-	"w/E7paN8MOchQQDcqdWmyV4y6DmG2V3Sei6gaB7adVL19qpkDxLZIXitQyKmAWmICzQjQmMBCaF0HjDX",
-	"gLSqtr7MVmsX7LZg43WF82I5FCHgrglfGA8NP+T9OP2IT1UAeDca41AzDPrVv/np53/6nd/91+9/8fM/",
-	"/Pwv/vDVf/75c0PHXvzTr77/+Z/89NV3f4GzygHRW9q16dZ0zVzZ9rp+zmw7PrQ3Oln7ZNV/+pNXf/ab",
-	"harBllzjCxEJHAW/erHAz+pi8lBX4T/rYhHlBoaP5zGQMu9j2sqLGSu+Cqj0haxwjpttTtrVm7kDueXx",
-	"i5j005k7tm7Kul6q6vKGMhR1T3F67ahHRbdH+XI65bV3iwAMTJcRF+zg3B6MompdhabDthRtFgsW5jW/",
-	"iCDrgmYKAB6dtzwpo3XKulQE6DOvl7OBLVkO5zxXTGqhSwn8Y86yOYlxezqe9IJlYOygHDdaXLApI3+a",
-	"ybkvnR3Ol/iEv8EaU1ynDtod6LJ16czsHiVDsZ/9eODzvh+U+9mNzL3uh2e/8GPE99Nl58wXqapzvn8z",
-	"5IkyayX0mgkvw0LlV2bYkO3xxmwkGZNRb1xYDjG/cD1wl8LrY3+3hnZ/bvLdR2i7a/JBrvU2ZtPnz6Kf",
-	"zjCj5g0Jd5Ukns95V2qC1uFNgXtfROAMtbmCAKIsobvKGKJjOXg4E4w45fHx5awTMHvYYqW4FAoUR6rO",
-	"SEfGi2AGT9+hxyovisRn+nMM/WkP49gMCtHNAtKTwzggoRmECElfCt2byjUM6bjkPTatlXwUB1D2YRjX",
-	"EgGSthc7sgCm4prL29jHKhdqNIqa7WLzQCpFXzHmyihbg0EDc1n7hpOgcRqqxQNOdAdokuwTId3jQAKg",
-	"uGSu8Jgw8/lBAYtWTlnGcKWaIVcUqpfmqhuxLSg2uypHZMHOBs20P3UmKUhdwBU8O2VE4cfuuUsHMfMj",
-	"suuWqi2ZKbGSPY4TC5fdlGVBvsyk796ZKKFz83opUbXa/FdFoio2W17Ft8PI2MNuzKuIgd2s14pjely7",
-	"Bcd3uqIhBYjelRtRcDYXYUBJiOSEnrWAoSpLPScCfoZRhJ58SLEf+oxd+9I8BW/FwlNzie6AKjWS8Vyf",
-	"+UP33PoI9UWhIpnDsmrx6gkbPxehsmFMyJ21BBM3HQyyVT6ttR8VWMPSbZQKBQyeC8y1mXUGAWLDigwO",
-	"xOmURVJ0FdEyO+B08Rkp2LQcMi21LGWjKD6yr/GJXFwMmMO1nxYe13Uyo7UzIjHlRlgl+8zhVTTyrsZE",
-	"JMUTyvWsUCxMPXQ10m0YNKZA2IQIDHoWUrBdUsvab73+tTO31O4TGYc3anPLDi50dcBe3B6aw3pktsvh",
-	"uine3hvqPGQsvNGQaqgR2MZcKDB/UEH2Ht4lZ2zstEHwBrrEDPcsVIOyuYvQmM3MkCLBQHNVjQcxh7RL",
-	"l3ihNI01C5PwQ9khrff3ju7uN/ceH3/U/Eqrags+9IFpmYkks+5pPYAqB4zGLP44r5jVnp9Dph14YbKh",
-	"FwDJ1smhnvc+Prp/RBAJQU0G60ERvo+Ojx8GGGIPs++bJXsole7G7Ohr92CBobgVpAGZpfGRx40TYQ1P",
-	"dDBQgIaL5VuoOlMBMhhoMeEd1RNxIr7ylQMgwV89enDoIuttRS4mzlkkB+wrX2mQ1vMTuJon6O88cRf0",
-	"pNI4cTl9J5XgBK7rSaVRrVZftKpkTxBAS3C7qWifnQjXcJKsYyZujUeAhWe6aiHLwEpd0EoVEXHMD+bh",
-	"04gl0dODWHZj2ocbdxpTAeuzeyLsmx3OolC1LIY6luA2X9kUImoxEWDx43G6Bo4/fIZ4QqQdCSVTgCEV",
-	"snZEU/GUVdKy69JCmAWuNRMpfIXAbOh+jwummDmtB6IbcdUjp+MT0dqDk7F1j4ru0DRRJa3EFogNwlgk",
-	"oFDZzCqqzrjoEnoKqcrCbuGuZax2QwHDr03jmKP0SNWJgByp39+y8szW3bBFeoyGLA585XFbug3zZnSV",
-	"7JEbtR3E/eOCtKAm+tZeR7O4lcrbyVI+e8ggTZl3GMYtmkNpTpXLf/1S7csWZz9JSoFkKsg0SuJ+yJfq",
-	"X3b4+5Oh3woNrLswsyQs9UvbXzYLjSFC5Es7X0bILNo+MyN0AwDybMOyrb+gmgQTkS9d/zIGFtB2z6V7",
-	"21dPxOnYZ5edQOAh18CJ4LqndOFGpVatV2uG1MgBE3TAK43KTrVW3akAfe4Blb1GB/zaef0aGG+u2RBx",
-	"+KXLtMXgwmN4NzSdcKX33UOmGXduC2siJI9cMy8D9GHlRTD3YadoPYUoTxAqYFjbtdpEygodYEogl+La",
-	"H1jsLmT7c+UNnElGiwaCOg0KNbB67/VavahVP8xrjwUd6p6M+acIC3+9tjP/pQ9kfMrDkIF2c317e/4b",
-	"d8U5jTj2sH17/vPHUt43Yu+LoHIDV3Fe+4aH0whf2Ck1b4fmjlx92O/TeGzPjUtAUAERbMSUTiDTaBc8",
-	"PP74PTXST3Sm+mqLYqgbFlPCqLaBzWDNHs19sPzse0D8xc7m3ZD1B1Iz0R4blozHDm7Z+xIL4cw5cVYk",
-	"hDN6LjkGi5/TCFFLPBSs/c0BW1a+LqEkE43gPmHEsy3KUWl8Ug9uPIUDudB59jVWs8KuLRWyxG3y4q4T",
-	"4yEGyUnp03PD+GgQ/D95mjW6VrZr2ztb9e2tWv24XmvUzP+/uchyYMA15BU0k7lZLThtIi3qydPHelp7",
-	"cEJFZfHFLiYce6kaoEgHSty6+zTqyLjvKMd6yE3t+vw3DqX+QA6F7aIEvdmXohNx1J6u13dKEah7NLaE",
-	"tn6jzMzVcIC+wPss5PRtJJ17YWhkI0/XyhFL4OcIJJfP4q89t3+9QM0hYuioyhLVO/B9QlTziMfsid2x",
-	"UOFvz0l+y84XbnFyxFADcXCyMeuAViIXPnlBvgT5IdOzj9OGF2140YYXvaZivJRnBLDMFuVHifC+kFhu",
-	"DzZGaD4FvTUPKt8HQwF+dsTouQVTUxqqBtizj3AspGWvXSvAcse84zF/sTyE0e7tM2ngkeu124kJCW1D",
-	"vq2q0jRiYPjL0rvHQAbSJG9ZrcLTmoxmkUeBQNJfWG1Av+RGadgQ6g2hftMJNaK2XqjekA4Ns5LdBBgE",
-	"+JwSh2sKz8o6XAPrLhEMwa+mqSXYF1NRP2+6gRHnvTEwrsnA6E5OsYXRn61yJsZJv6OLRpAjAeU4Ylu1",
-	"15aYQJeX9YGB5wvgzFzBDsXOWUwjcFQE6BWCch3xOWbwQwQ+oubnSBLWwOljF67QwDmIKBdZA2cqjKNC",
-	"2/2UiXNv//4B7BbODAN68l88hUqhaUmgsn9otso29T787uoK7Cwi42A36zaN5qzK8nIOLOSi8kqyXKuK",
-	"Lm4FN6LLRnS5fHunJ3MlSfd8weXa8+Q6ljF6+hFsjJ5vsdEzHV440+hZ7vjNsHrOPE8bNrNhMxs2czWm",
-	"zEVZzbK2TOznUL7ZlswUGVtWfUgKg3k1II+SbC8u36/XhrkhuxuyuyG7SxomL1DAF5q29ZygRffQFNXm",
-	"5mxDGG5yFzOZiOUukCHrJayOr6GJEhbmdTRRLnyN306bJh5ccjq2iQph5s7YY517ZRBlAUu7WollmGfW",
-	"jCIiY0gNqRKAfLXNemEC0kcCDGG3Ieo0Zr6APggnBEttQB39XSKGUUTaEaMxBPdDVWC8VO9gNQswnpI+",
-	"5UJTLmxmIU5mNwNEByHcDsLaamu2QjK5XtuZlmPMuavC8zaBeJwjzDwcpknC8qJM25fHS1kw7GgB6jYg",
-	"QhK21ac8cqZirKXsZTnD0BNrqKNlnzyvMPNSpWGW0uLmVhqV+s7tWg3+qVVSyL2VYb3yAoijxeXJbzLk",
-	"oqtpdGbxkSqfmuErKiqB6w2/+ld2jtU2oHMknd8ynd/K6dxIIu0e1VDRGL6Ue+/v17d3YFgLyCE42iuI",
-	"Ye2aDi7Av9tl4SxK6nO2MCdrxGK2kaY20tTStlJ3v5G62NLrGrA7PaH20P6LsI0Zota15/bul7Kjwjsb",
-	"O+pbbkd1u7zgGZtlMJ11cC5S+J1FrjEHHUeykX2vxDy31MkKCs10oPANKGBAWTHISTKTokZZtu8gXIxO",
-	"d5H65NMcCuztSzO1XffUWxBCA7UWNiE061I37cmZEULjztZyITS2WmCC44GQbbjNiTZnfjXdt0JOo+Yg",
-	"Zh3+rJVCAelyoeDpKjmyYTV+ZJhC3DOSDyX4aoDqqZGKZIe8Wwdh6d33SCgbpBWzLpeihSXebNr6gMba",
-	"gYjMHnKqRCM2FCDkt33MIYhDwrR9okruWdU5SHq3OeutpLoIgLCz2ApymEvumnArxZWdodW5uQM5sYO2",
-	"VfeLw4mgs6sNJ2pTQUM6obUmxeEq9VptuxJUUifBfJmQ13183wyha6HK9uBwt3tczGh3/3Cq1Vs3k2Y/",
-	"+/v/9vK//LoSXEiMNfa79vijydmWcUiUWJFkoQ9nrM+aY6vdEm9cGBulew0BSo5wlmSMM/wX9r1rz5P7",
-	"WkqxdiPYKNZvs2KNUkaJAKVSx2+Wvj3rPG340IYPbfjQ62oiWZAXLR3BBP1cSATTLqGJ6uP0I6gmz0YT",
-	"Sh9XpGNLKrERKHIIb2eetFO/yniohGpefmYnpCwurnasOSxqQ+w3xH5D7C8rbuqi9A6L/7ml+rONyXfw",
-	"OVtlKcekPGmJjcaJpQ0MVEms13qDrR72pGAf8EgDdumbZ/vOrvwmROs1tZk72Gm758Wm88kH52lq+SZ0",
-	"2OdMMFSIoUbW5GsBNdk5i8mIYjEgawxOQEJ3AdGyLUGqcsFUOUKQHbKrelZlz7jSqoXwuUlEF0ZzAepr",
-	"sa05e5yvzOScebLy6md/+cVv/sNnv/4NVNz80Wf/8LPP//Q7r378719+7yeT1cpz4p+a2lfYRdEsWOpq",
-	"X2VaagIDXXZRyohzPITodK6aCpp0MPUz17OE3Ja/5isIcJMbMTsSYOIGb8S5jTi3FN840jJmHl8Z0bIl",
-	"oRk6PlFjcykeMkvou/a8VPzWFNV+C63Nb6vxeJJcLS+KFBmNS52ODbPaMKsNs3rjDc1YAOKiKMqiwv/F",
-	"ZM0mVQyhDCkTOimvgLHTu0QxyNBgusjmm0P0LkgPeflf/o9Xf/bXyxKEq8t+3dDlDV3e0OWrsglfFFGe",
-	"qy1cA7IICGBLUe/cwg2PTJsbOXJDrzb06i2XI5meJlbklKEYJkWbkb7M5KmtSL6gynsxYGlLMa256FZt",
-	"9mdrl7SwylM1kqPmiMaCi24LDOzpH9SI63YPg7MFobZIpgYpmZzSiJqZaAmFn1gkRxB1oHsxUz0ZhUkn",
-	"MVOm+6ShMIZK/a4klRxGIQimYB8yozhlXSpM0+bVAJcMC1klbbYlFGhzrXJ8XRHapVzskhaUe6uqSI6S",
-	"jqFQYI8qQKZkWOEMAvABxVWQVl8KrmVsFss84tamaatvtfKRXA/OSzsMcau8x/CMi7DAXehK9yeU7mJK",
-	"kb4IcgfmRmTPitlUXOqC4akhVowsGGC9ttoI3zQXJhyBTfLOpdNW0IDxBsoYqj0a4nEm5IjQjmbxiMZh",
-	"sWPSHu4Z0WJNGkV5JFZIzTv2aGw5GWV2PMFh6pVj/8YlnsG8DucdScDEgJKh/c2pXM09rnuM+JNhFjV9",
-	"ZlTqFGa/nxW4WPIYXnt+yj9tGir6YpFyR3nnZRNl/1Y7SnSyzQucxkJjZk6KsTuJS+cYv88/PTbvlxED",
-	"psqmDHNo8cOhLjzpy0aydrjgqjcF8e1V7H/z05d//et/+tX3P/uHf3j5vZ/83nMjeJpRvnj1b//PL37y",
-	"/Zd/8/1X3/1hJaiwZ7jHCC9zdFCv1a6nap3+9ts/TL3722//6OUv/ta+u0BwbN7sLzwSY5WhbGJKN/r4",
-	"ZQYhsCxzxmLJp0PFBVOKGGpFpMgtIrIAcZzi1VZF3fpU9k8524JqCWBSzI12O07qsIOjxpX1tvUSWNQJ",
-	"bDVq0IYpwco/VXJEO6CFt2kUQZqEGBPN+zlFRx7hgI5hIJdgeUwMdY+cdk62CU4fi0VUoVv7WxMCeiuN",
-	"7dVsfLavUlBUI0gyp2dMQKnqjcS79J06pmcMy31jFj5YVkYQDQ31wklMBeb9G8qdXCh/Ihe+TXI4T+F6",
-	"hI+UMcNga5cfuF3cNaAmcDXHyAI//nOA54S920R+v6aqLZ7ZQrOKvZvL4KTcY1pBiDaYgtEAnIq3tnwB",
-	"bqoUDHm1lvC3zRDZ9Vl1WUQRLS1pymQW96iRJXFCKUQTwAN1ZYtwMMpWLuqaEZrHEIGaGGaD3HnYRwKS",
-	"gaAz8x1XyRNMY7YdKYjOEGPMapYd0pXM46sAgEvoei0KKocLcrXwJYaDurSceTWR7MY1rWm3T+Mzprno",
-	"GkLmiVrDugzfgzOnR0AS41DNbX069W6iv3MWe7ltsstYnnPzqV5ZDoIdduK1KbC0aP7h7IWC4wot1mes",
-	"mpKxrjRqQUVpqoeq0qjAy8tCuq8qAOJ+bJTIjRJ56WgosaXCZTjfHFH22nN32SZMtTkhfyNqGFCaaTgp",
-	"Mg1RHRAZ5zMV7yIdIXg1iajKifpDM6HjNBs78NtrB0axZC7WSpnjXRwzP+sgbbjhhhtuuOFbgMmyCEdc",
-	"Eo4FjvQbXk4qoYXLal+y08nCpnhq0+mkys5mnlmmgiyM9DWpL7Uh5xtyviHna4ywvxD9xiodKxbQ91Y1",
-	"nUFgsIqPoP2CsvpHtvcybgCnHnFhjfF45QuM8e7HcjcXx3GEL72RNnmcwSaocT02dm91LoxdxHO9FBq5",
-	"IHQwwOs0kFGkDMOIWZcrDV7atI8ZzPFp64G3r3Mz43MaQYh2ZE6qCshQROBEB/c1hg7b0GvXfnMozoQc",
-	"iaadAQDdyU6nyNJ95DxiV2nqblvndEqYshHvENtsxBeI3W5UeloPAFsqqCRB8zYAOhVej695YvLQihyz",
-	"jNOa91nzU6xItac4vXZkyHSPcjg+tlZVaoBuf5p9VWnsQG+4SxB1wOJmSMeVxo1a7YUfxnGPWSwGKazd",
-	"iEWdQiP9i8WI35qN5FRr1h+Y6W7XbmwHFXrOYiMNuo5gXa7Dxvi9xKJjLvCjUcGNbEvR4d1K4/mLkglR",
-	"0yvPVRNcQS74jasm3ir3hT0+dDAwJ4dRxVyWgRtV/uYF8Kknh7EvmcbiJkaDZL6RQvfwixfZo2lbT59N",
-	"/GreoRDsmW56IjZzRWKz77ZZxZiY+bBi3T4Tuqn4pyx5afoAwrd6dlO8K3wT+ZK8lcGbMWSZ1aq3b8+6",
-	"akFFS00jm+m2Xdupl85lg+hA2Lb69VpQwS2rb0NeBGxWLajYXTLtvrg4tEZ3/TZqw0ZtuHSfiI9gKSWp",
-	"zNMarj33N3+mX8SInV5xAAw4yK4De88uiZnmMcvFaEMbuBcyNl6Ot9fLYeXXuW6OUge22M8x8yxtJJqN",
-	"RLORaDYSzUaiebP8WotJNUt6tvBUvymuLbJnoaPCxBQEZhJFOrHs+8ASBApA6FwHE8CVfxeNTVBHzrPS",
-	"IrdZirVemt9MRXLE4mJLyg3gfilC9iKoDAWwsokEsBz2BsxqYcPJWt1vGyFjI2RshIyNkLERMtbtbb08",
-	"y8k1T6mfrySS5HqT7gpiSY9CJg+uKleSv0/PbPqi4/0gIzS8jCA8fUT1nCvSBTwgIQEXCaF4OFh2EpkD",
-	"xZgRwH1oesawOm4kR6SWIPtvb+c4leD19+16XG39VxnHrI2rmM5wgBFWGlvbNdN6n8ZnhsPhIjqPkJW0",
-	"MFNCDshwkNuG9U35Vrg4l7zNSL12fXsRB45dL1y8dUkiKQ/btiH9p+a24LEPJmdYFqfuPSclmA/I4AoW",
-	"ZyXWcY+FXRYfzKuRZG4Lg2wkjncggvc2rGTDSpZLwwVKQKQhD0BbMoQX8twvkcnYw7tKnI+LLRg5LTeT",
-	"8QcYxvgsZ4q0ZV7WAsTN4EgWpe6vXcgNzmOTA/t63bIDzCNFOSR1qd5R7qqtGrWzrIiWc00twllRojz4",
-	"K+wzl4EB4QEUIf44B0MRNP0XQQWChEA+jbmMuR43+/RZE95InryJwkx+IJHHFUKKpHgEam7HPOqbuGn6",
-	"sqXfUj25dNTGrSD5Oo32UWncSP2SiSSG8OF2j4XDiIVNSDLOTm5VLRS3Z54c4bd6IzxshIflyZo9RoG3",
-	"JBvRtCPjNlsGONFjcC1pxL5r+zY6IrPjA1AcIyiYgfFzZgu6qV1M0Ld0mStyxgYaAhgF4qyiRXvUk6RP",
-	"Q6MxIhBsgKooiBwUKxKZv6cli4fDLK1cuu6tpvE5ndL7ylDAm4acvFiYdqxXb9sQ/Q3R3xD9N8r4qBK6",
-	"Vo7Gz1AM8bVrz9tUs66Mxy/KCJ/79uHLEELXdeVXq6htF2Bz4zc3/nJtRKlD5HCU3FUFqU/32BhAJFYU",
-	"/BZSYt3xn4vdmkswlpbEQFzIxgPMEiR2ahPCFw1Dblqn0cPYDFVz5kWSPhfpL+se2F4iVP6apLEN9dtQ",
-	"vw31K5B3Jgng6vKPpupsS2mqudK8XZz1egwZrRZyztU07xSZyKVgAWGRYoRG0bRmekzV2VHS5yVQkQ7l",
-	"5t5b1Nr3gsqAidBodIKN3Lf17eTrmOl47H7YMURFmqUzP9kvbyQxJO792vb1FdUmvwbzCAkYDpwPdZOp",
-	"uuxtMguIYMpmC8npGHKm2QIIr0WlDfw9GqotLjqyUIlwZ3+o7prHLvzsT6WKv/zHP3r5V9/5/Id/XHEx",
-	"UU18ycdINV1W58HhnbuHH1amoV+xgc/+/r9NtlGfauPRg/2Do6P8Zl5994cvv/fnk21sT7Zx9HjftJE7",
-	"jv/3i//+15MN7Ew28MHe3XsHd0AuW/F24i7NZfMaiqP8s72Y0zVuzB3ryGFMQtke9pnQLLSrRPqMigUu",
-	"nBqe9rm2Ob1wXQouoK+8NwNjOV3I5g33tZYtkbMBOLig+jju6BQ6S5O6SvPKkOQW2ET4gFR9j6sJ9TJ/",
-	"upk0MzVBPv/T7/zuv37/i5//4ed/8Yev/vPPnxvi++KffvV9KMT5i+eG9r4wy+FetsQ4eeenP3n1Z78p",
-	"T38vrdhHGTwn0IE/ebpoRVHa1vycpa38Ds0pZjTSHNChLnV5ywQqrya1lql8cpwqWLFRfjfK7woJ2jlF",
-	"n0pS2kIZAaokz0rPvu/CuDBslwEyuggBbQa8r1yTM8YGRs7hMdHsWWGq9ttdmuyfUaWx0uy9yHc05yRs",
-	"mNaGaW2Y1luTgwv1PlagIsuV7l8pCXeXtDw1aBEmzOwUxBiFXMGHokTXC6lKaDvJprIm1AkL6oPEP5Jx",
-	"NnU1hzh5EuNpElKjf/rV9z/75Z+8/O4f/+4//vnLP/6jVz/+t6/+t+8uklvi5noFILMb+r6h7xv6/jp4",
-	"5AJLHomMHXG8WFVlqLIYtNO2zMcqFyf2TbNjmmlsbJjrsWHCoSq0X+KRW8F2abZytfgWJrJ8nQ4GWFtY",
-	"9VXTfKjV6nDklUIZoEK3Iim6W/6boBLLyBUfxIz82DIlBBSo24UBr0K6r1KNOmdEqlk1Vpr1m3QRGcKs",
-	"1LrhRaOomZIiQJoKihY4g2kfsg4dRrokiD1XTUsQQ99Ldku0HDRd0A6IKCWRFSb38eKQE3A7ZgsOZgAb",
-	"oWEjNKxgyRyqTCZrCXqbLxZce+5uw8xYZU+ON5RkQ0k2lOTtMy8tTk8W1RYeu7tyEcYlKgjrD/SYtJBW",
-	"tMhQnHIRugq6MJ8quZvJ4sO5ti0qFVSchoQ6KkKXVOeKyZtHIOf+CgslrSwCFxjBEkII8uGLtAxcIMMK",
-	"mNCEJLugjLpeJLcNX9nwlQ1fuVqzljNmydhZuC5Fbr12xsazzVsfmwcu0e70MRvPMzuZSwXj3Hjg1xxr",
-	"12Nk7+FdWHxELDEHJ2u4SsB3tN0m80dfseicqXVKRbkgc+boIK6bkTbMCEECGUS0zcioxwAnDoZtfscC",
-	"AD05EkVVhT5mS2eOmT8dX4plOEQEt9Kc52M2XncAXnnn1hkzZwb2tekaDfJnuwLzPWQjWIW5lOIt474b",
-	"ZrokEbtPz8z1dzTsMnhnTghbXvSZoxubwLM3I/BsyTOzPAcLyoWWpA5lm0bRKW2fTdW6KeaELfdOawJ/",
-	"rIWY2y2i6FiRnhwlhgQo8UfDwH/roUTNH0wBMA5YFgI0BoBmr8mICq2IluTUcWAWVskeiVmb8QEo/32j",
-	"1SKUe7rhdxQRw/4pi80gU2B+ALsDWH5ck7bsM0VOWUfGICRDxjU8bdm9lmBWUJhYuItQsbTPwGJDu5QL",
-	"C/mjXFGXKtkThGvWx8WJUAKimrSpEFKbiUCKJVckYh1N5FDvEoqr5GQgKsb+HVy6zlCZiR+n1hMAhuzQ",
-	"ESvJtJtenBFkedp5QyanGYCZszO2vLdNenIYqwT3djjIS/A8Y/t2zysrlRUoFnm+cu0rGVmi8vyk0ldd",
-	"Hp5UGuTECA436vXt+kklICc2Pwx/uXNw7+7XH905qbzIVEM1DBlEjlMuKKbWYpCM0oANtJT0Ywe5YC8F",
-	"BjZ/A/LO+LKyx8Kk+rWVCtZEs1l7iHahT56mKfgHMvYbpKrkmEUR0qRT1obr3/HgoGUBFgfD04i3syJB",
-	"Gv5AzQphh1MzolCrAshZH6pYUNFmUcRCJJoYvh6ycDhAFapPx+ZQGdqBxMpQB/R6Y4o3dqfSFY65tk9o",
-	"FhZFwR9mhj1FEfIKFp/yTzFMbfLWlQaB5p8em/ehejF7NohA1bAGv6IeeahmdmjotMpcZC70zevJPeZC",
-	"M4uJ3KfP7uLjWDy1z4X77B+ncUzHOMS8IeFayjhDqfr02T0murpXady8Ds26j/VpcvL0MjQ0rIWyslUT",
-	"jU7hLM3qIzkifcPdIAkDT1+4iQNaVdA07CRDSgyROB0qLphSBBFf0nQqS3ZmJeqmMiAmik9k6AhXaPAo",
-	"IiTBBLDENPpEPpTyaoRmCcJSTEjypYsiclHUlqtSU9pYId/Mcu3pjdvEA67Hzpq51YVxgeXvfjCvkrvZ",
-	"uHRzgJPqUFAFi9CoSyjgcwC8DPw6YLGSIkBHsE5FcTtNzVMuc6tAbzllTJAON6IO4SJx5w7oOJKo9CAc",
-	"VHY8/jlQ2VogGTXP2LhlRkrdMJ1NFyuHANhNT47Aigu8ChQm67h2vmgooxQPRVPzPmuRAZODiAFumZYR",
-	"SGJiF7tvxWzAqLbVnVTLao1KYuP2a6t50igiPXrOcMKxWS5DPIdC88gqeUbEhAnjMoLinFEtQRnuUB4p",
-	"QiOYzYT3u5HSMwkNw5gpFRBwvQMmTTxGFFrexrccPpBEzditWihR6QXlODC/+maJ4l1B9TC2rABbwaYn",
-	"WrGymSoylc/hAOusmGJ2NluEHxmDkQfrQcJ4GjVfjQyuU8hFV9PozFw2fwQrjUqtaV5sYggsnOPEXn7M",
-	"gV0YtXerdmurVif1WmO75nziMj5EfvLyV3/x2d//W7je6sx998s/efXtv3713R++/F9+sPXZL3/26r//",
-	"9cs//rahMob7gkzc+KQyNP0Ot40+Ut50ntqMNbsR4NjD0lqZ/ZPnqZJvfontCkPjqYCANFXALQMj2Cpe",
-	"hPS5vE/DmakqT7KaI9eTlPI1dzVs/PbrgsdkUeSYCZgPPSsEDPElRfgig8M1aFQVW3vh3HZkFMmR8pny",
-	"hlsCj5Ok5QhKKwA+BFpd20j3wplj2zSKWIzsIXULBpILHZmJpc0YaOA0zPpEIGh6gYkVo8o8tLqVG5JC",
-	"LoZ3AQO3SgYY3UnMzPFRhOuGmQiNlDTs1PzQ52C5QXZlg61OhDO1KE3NsaueiBOxRVqG1jatX7PVAKZ9",
-	"aj3XLS645oZAt7w0UIWXhAxZM5SCtRqJAgSKG3tmZLfQCAHuDXLIWKjsS1wo3eRhC9sxN1M3BxEVrUZa",
-	"7rBzCMnNWkCu3wjITi0g9RtgGKp5McPai4H2yI5tTbV2cXOMqDWgSrGMebqaTLrDBVc9FrYC+wU9FUYV",
-	"iuwyuAl4e1Rqae10QRZkIr0qdnkL5jPqMWE13BClQU3PmCCtPn3WDIcoMbTcDLFnPDaI2d8yIpoc6ia2",
-	"2DoRJHk4LVm5yeWvPrSb7TM1Bb8wDTxR5hwV7uKJOICL5/AfYUlGlOtERoYDiHOxRjy4c0ZIA0ksZLGR",
-	"AWFJENWCJhOA1yAsEtbVrgb35zyEk50YBM1jPpYS+kFp1NwcJkL7mrl+pzIcN2DMVrJv2T6aVLd8E0Yo",
-	"TDwpTIS7/hU51AHhnRNhf4FxJ8K3nwqMwl0QGbIq2Us3mD5MNhyU2nnkDcxNx83kROBBwwU+ZV0uVHI4",
-	"YWEgwDV92WwtQUeCTkSum+TAkukrFFPTV2qqLF+eTIqspZF9Eeyd/qhXGjdrQSV9jiuNW7dubWckV/Oz",
-	"FUG/+P++8+qXP/z8J3/zxd/8VVnhNNmwjOB7DIJvo1Z7t3arUavZ1lJyd/Z6Vxo7tSlBF1hgspcLrUrq",
-	"NduGsz2B7pce6/Zx/ToGtfix4ttCVhq3Mejar1apNZmY6qryO5zON1twf2/9gjsKQAlW0EZY3wjrRlh/",
-	"BOKkk5wGAyYYSMUpqR34iYyB/VlRFCS9ixbkXXXs4rANb5a32Pp2RC32bMDahuxiE8zIgqdjYmPw0/Z8",
-	"sEuNmTZT1EZPUbLPIBjB/GEF81J+Six25Eru9mQUKic26JgX+SqtXFXSUXkgwknT0Qq1ct34c8w/ZocM",
-	"dX6atgBtJwXLd5a0rxyIcN2Rms4PeGPNfkBkERuquqGqlUZlH+4aZiyEl+rZLKSmLhizKBU3fU0rS2I7",
-	"rcXzNi/IOVN9YxMfuva0T5p1V3nemJiKUw6zd5QLOVrNm5c69qpvxmsISrHocIBslyVhnlDCvEosrjv5",
-	"0vaXYeQI006+tPNlKHARMa9R77rf0CGmenIYhVikoUUGQ7DIkVPaPjsRthI5lOYLSDhkVndvPTo4fvSN",
-	"5p2De3vfaN6/e/j4+OCoZYhEC2s9ZErltJxdp3V/7/eb+Ob+g8eHxy0jZkA01HBgjXmPwDvHRRciFECg",
-	"44r0aNyPmFINYjgkTM8q/s4WCbYf9AW6ku4twp7Rto5s7CZ87T12u947xnVgU0isIOMTaEESgob3/Opi",
-	"GCiEqSYmFWw6psJm5nIjjcGap8wYvEOE9EKWc6JilKeRnbhos+qJIGTPbU+qLyUJeGQnLK8NN1tY3xYJ",
-	"WZuHYHSLlExlwuAARzbiFO11ZoON/GgnCGPMzl+AybbHotDGQar85F3zalVI3TSPohUOqJkP9/Wypfc+",
-	"2jzjMObnAII3o3V8tcpVE54GM9+UeImy/zFVZysJlljYBIi7Jw53NQk5nDd78BiWHI2iSjAXS4fFsYyb",
-	"ifD2+f/1y5c/+EUlqKQvndeuvYyasjTgX9u17Z36dq3erNU/+vCr21+//qT2jVtfu/nNj3fu3zh87+Ht",
-	"R/XjCkql0N6s8XNFRjLWPWdWJ1Rr1h/oZWbz6x99/g8//uLv/ujVf/q7qTnZ2L6Vp+Tk3clJjcDTMFxm",
-	"3PPWf3vJwZYWyfG4Lq5PlE0r2aQob+T85awnwAmHGmJsgHJrpKnZkOoCyYaJQoFm69ThWxSINUawsgy/",
-	"B6gWisiRcGOBeBgYW2z4CBdJPIxVWhUTukFaRo8GsQIEt9bDB0fHZHo0rRMxMvcfjSguyB+zSzBKp0oe",
-	"OHkgSfhIYmyMaECGAxySRcU4MoyBRt6tKYX3Jp0ICLexk+Cx9RjNZGSrmUj0SGYpppmOI5kBDKwMI7Bz",
-	"AUWqgLg6cavSqNeub69MRINyHe1cPLv5euXF04Vp+PvmWK8bbK7dZgOwytczVvzkSdbpsLZOGYuW3gts",
-	"9HrtdqpRexscY8VzQmHolYwsmM0MPu5xRehgkJYrnXRcrSy5YYEfzarh8pn9LB07ZBTC15vnbjjihXFE",
-	"sHYZqi9JvVarYZ27lZijw+TMZ4oYcqk8G8F4HJsKOamEopKpSDiM6Wk0JkrLOImRsQSnhdwNohEgnsfi",
-	"R6XU56FiTRcB3ApSb6JjAMN8nfksIOZAbzFh6ERIvgT891/Ut3eu37h5MqzVtm8K2mf/AsMiW7uk9S4w",
-	"Z0rUgLZZYNTd1v/0+78PXz4+/mDrVpAO/e0QPZKEfWtII2LaUbZI45eTeBZ8EjG4k8DlLqiVGMv8TFut",
-	"2o/ahXCcRlScQaiQYel9DhUpdwklwP7ABQKUij0bUAh9QT+IWyqj6/vVwXE7N4391u4BhJHAuvXM2lu9",
-	"2G4Bxl2n1h89QE0EEud9sweJ3cDnhXKfa2pkFBfbzJ4NeMxUk2p4SzB/PqhuQBS0ja1BC4NZl5S+rczQ",
-	"Wy9/8bdf/OZ/ffXjP2+lBvUvw3jcjIfiXxie1vLGF66IjbvazWTpsiiyEhiKWafMCZSpzN888eeIifCo",
-	"v3pgcZB/ldzAbVQSjnbeOCv5+Wx2RTKpIzbt5FTKiFHh8sOWRiuzwFsZOe4455jBeLnKnK+0FIeIWfb7",
-	"RqW+c6tWg39qQPIGEeUi28seXBxPHtKNTSLYv/zN//27b//Hl7/425ff/X/+6Vff/+Lnv3j5g++9+k9/",
-	"97u//OOXP/jfzU4W9x5UlBzG7Qmg3wTxPjuoh36//Y1KYYLnDHAWMVp8YBDv0UyGhlhx5QtessvzIOJx",
-	"icfEHMhMNE1esQPDaupBxWYAIMjb/mElqHS4oFGqRMFvv/3Dz//ql5/94797+Uc/e/mDv//tt380XbQA",
-	"l9cXLUgW1yO83TAza/MBx0bfvXUzu9KxHOpUMijr9jEKth74BF4Qb6loanqWqbQA8AgeEu69SlAZMd7t",
-	"6Upj21w9pw3U0sIl4saFHERZuPZAawtQbF4EFTB+h/OWdXLtyq9U7igXENJzh73gsZxT1gHC+uw6bPzC",
-	"G+nYcGoMBaE5TjDn0S3r7XWCcCkbURo+47KMRGYwl2Ii2iMdzpJI2lEsRZd89ejBIaTWnQgQjftcGTrn",
-	"JjOIZTemfRuLG0vNwGVFIRDY9ImC7qgnIwbSfoGOgNHXznbg13FaY0CRjwrSSklVWx+zcQuzAc0mYTgz",
-	"CLdUnQhIazMjUkmSANeky7RK8v1wTDOkPtC9rzinbNJsdjySIAqpwPqtIKsRosqsHA/74nedPeMqY0Hz",
-	"sBRoorlk2Sm4gD6ATb136zYY3XL6eLogd3k9TWT5/HruYq3KrL1FbXs7ZT4DqoBDhD+9SONl+YTHu4D+",
-	"rDbp4YlOGQk5heA4vArWMGfvRJUnLCZp09El2zY8Ub1Q61rqILxFtrWNuLFmcSNlfMvD+1lC8DB399pz",
-	"e5dnhpnZ6ILFuJN5afkQs3ll6xZXNtJKnxhGUTlQ73DIZv4+abNybSf2KPdNKlzFfWU30lXNO2dxJppv",
-	"FgfMwIgPYmk2m4tus8CDhN6sgrnW7VzQDlZpVF7+4Ee/+/YfvvruD19+788rNrSiCesH5H9SUdUzW1W8",
-	"K9yE80wLq3nNgoo2zNXFMcwCVK9fRDlAqs7K6IybGMYrqow64bOfTxaLohGz1PEaBt4Xa2gPMPPv4cHh",
-	"nbuHH6JLwgolPmZ/F1Mm0eNcKqxsgGiPOWUhMDh5Q5jfOMKMHWTosfsKqa/7VIbmWqpaksJef5sobECE",
-	"HJH9vcP9g3v3Du68XbFcb2cmBU2F2qYCgmUUXqwoe409846dXMi4u4KMZBxiDWouUAVUDUzwRzdhOGQW",
-	"vcGOEzywUUjQQKXdjxbwCAPmx2gK6rmcoq5MYHFzEsNwlK8dDac9wxAbOwH+1eSq2ZdxAnFZgvJOUFiu",
-	"muHQuy8m/CNWS7c29mmnyPJ+kCD9igt0Tb9jYVUB+Mi9Vg8qo94YktCbnaEIVWXCn5INxYUEw46MfaT3",
-	"LtmZ2vcLc26UTq/GozWPjsI9EZukmzWTwye9saOFYIlnDjf7UiRXI/xEXLB5Cv6xe+71oUWfPK/MJDQW",
-	"GAFQxs+ReKCtDy/bcsGW+T3uQI8uTtRQCdd7O6K8D51PxoNmBMuJJnewyQXH4XTqnCjHZDFQspwVn2q2",
-	"ahURzZ6UueQFQZ02lGVtlOXgnMVjDFDSk2AATj0OiIzCPDzOFUnO7LJbLq57grTkKNHQFroAETlIF8Uh",
-	"2fO8iGZxhK+UQbJ9aCSKD3ikAXR7xlB97r9T5M2wUQ0rGLf7saQDAR9/MXMQVmUmkGXGFTFUn8gYcufi",
-	"gnE4NbsTy34+qLBR9bZAe54GAC8zGh+oZ0c0ZyBaLjWMNw2S2BzEDRTxmkq+mfNYCEG8Ksm7Bsx/dpEa",
-	"iACA5whVpPXhQTbiAttxhj6IKvYapwUhE5oYBcwh/wbkdAzRJ7onQ+f+bPeYOhFG+xzErMN0u2cagKq5",
-	"LmYD41mNxtIKUkptn2WDRzLwa9oIp1Wyb4aPqIAYGIxQwiw8ES4eEeEVG4Dka2NhbUORVNrV70XyAIJJ",
-	"aFOjMS3IJhIPBdT4rRak0Z6IS8ujhSkClzqUo5USkMwKG9qUiaZ4DO67G7VaQOzvLpKzD/nRDKhliYzO",
-	"CChZw7QEPVUaO7UFwhJgmmsNSQAhPhGbl7EQLyFYz7HSLqORryY024WfLTFbXcJRrYKgLjSdwdnZxVh3",
-	"MFy50HSwSWyiBzbRA2NH1izZtQcnSMcSWGyslVJ5Miys0Oh6z1xaZftuARlrJQNz0AsNw6qNrqJcOda0",
-	"tgK5FiLAiutgNlEklrIfWHqvY86QbZ4Iw6zCIauSx4jAkYGLQABRwiIExsDMErMQVYKxlkNlUezxfOwm",
-	"IBk2UoirFJrEibCmYzXByMAebFuXCRqES6c5ERmmnPBOX4MWlSGFOYMAXOG5ZuwSWc8clD0I/VwRec7i",
-	"KnlihqRsaq7j9wDuapbHzMfyUMfCjaQSIEcVuAW0L0GVZH0QobCzrmSwZQ46xPPbLiZtadJSMtYt8iUL",
-	"NAcWXQBe5lqdCDkS1uglJP5mU5y4/vIuHkiAVpNZcJIetYgpZoW1A7EL6fgdReA04eGYem9E1YnwG0w6",
-	"KAm6gxfScfa9bw15+4wpbRHkIIIWAmGhb8zCSsE62yXsmicgOFXZ5K0TYTFgCO1KI7r1jRjUcejTLvM4",
-	"9b49ek6wQUATvwUebc7uIGBHw34ks0w0UQzWTe1U310nlz6Ggbnv+IPR4b7YoQVctpX5KOnwju45MczM",
-	"yddY4CKZpsdcGScIwr2hCGMWwpoMpIxUJjQ5OcBVsmdF5GxMKTSkAe7WDQ3eC8yFk7YwxhkcHRsAzBUx",
-	"ErZDiwHzQQNOir1ZcLNtjYo2lqiACmtWaA7Jl1r75uutfSl0LKMGEXILAn5bX66SQzZyK3YiMA2bxBR2",
-	"cqhYTkB1Sk1oOZ+RzyET5JTpERbYMPK08lHM60SQSSTfhU2/e4PB3bCUWm36KK2EPzFy7WXZkzei6JWI",
-	"oq+pYPn2i3vLi3bDU3MoTtlWEsn/fJUabJDzu1z5tQeizUpWXbOQjIuVXnsi4/BGbUblNdfqRZVfg7ik",
-	"BQ3YkCxS3oD92tk9zSZu7J7rsXv6y+ujxddTh63NbDTEBDSqufhnHOsluAQsDJqRxPpvFQjQmYJnUAQB",
-	"rZ4NeBQIm68igVL9BFClx0aw5cZaaTj3Vip1DSHvEkAIaNVVStPxOCfq0tzAfFK0zlStUynPrKadQECn",
-	"CFSjvr0TTBDCRqUth7FiTfdyEu8DrLqeaq3y+Y9+/Nmvfv3Fz/8Rk+RRzDD/UdeS1+2uxU1bC6DSqFzf",
-	"riQZ7Fam6Q8iiK/xX9vhvP/gwcd3Dz9s7j84/ODuo/uLJO6aHVhzVtUSy1sqiDWv0gBi9uEgbMxqFsUv",
-	"G6PKMdWraDvSjAYDSUWYG0W6ZGjocpu9kvyK+79AkbONMXRjDB1b8k0oecL2zQmZYpHAZ1aH8J6Wm6Eq",
-	"Aleat4uDJMyhPkoeuwQaliSDOrDX7RTGaL3+nv/UjAHm4/Z71Rvz73JQ0VLTyJDF2qolUcwi7IOJba56",
-	"Ck9tpMTlNUWAZZwWE8npGAS1i4D2HrgrQcM+F2AL2ypxFfYGAxerc3m3Ae9A00YuvRdUrP+iKdjIfVvf",
-	"Tr7GhAz7w04mtcN+eSO5P+792vb1FZOH/RrMuxAdfr65FRd0KxyoHFwGF4GWNaIQOhiUMKQMFgG499Ei",
-	"Fg2WKtLKQXDdtfkK3rDizeVnQo4gSMOWTgQ/0JQSszcYbEDDN6DhbxBouD+xG9zwDW74m4kbvgy/KBdX",
-	"kRNjOCu+cBTTwYChD3hEsTQyF0oDcApJBgtmepWbuLY3GKzbZ3gpeW751M/Kbp8sl8x8Ga4+0K9cLvCK",
-	"aDRu7xZy/7mgAR47iM2NS+9qI7gcQhrtIshufzmC02M00r1CRewj/Hklzrrgbiy4umalWHuI6aSfPM1m",
-	"2TGQ1yySnJm9C5ZILZZdgdyFGgxPI962S2XI4bhwpR7Br6/xQi17DEssrqGnp1QxH4pixeY+78YUM9EW",
-	"W+1sv88rp1Tx9t7QHNRPnhrGccpozOKPGQwL0nMhJCYvpQgigvDnSlAZxlGlUbmGVBXHNPnCBy4YDvAT",
-	"VKriqC8uCteQjqtkEgkSZo5Fei3jdN5eNI9M58y43uhgYLsyt7NKHsoowrg8DL/wURaBUw6xOLtg1axP",
-	"OTdZyYsIuhczRvzRVY6OGAqSBBjligOIp6Gq5EPAG4cYtsHAZjvB+r6jCA3D2Nwz9KIZeaZFbKNmWpND",
-	"BRqVM1z2TNs2BhFts56MQgCRPC6CPYeUCB6axXGZEwxDEpSCeeJ41RmsaXbVXBsqZyRPsD6sDU14BwIQ",
-	"Y2V3Q04i0UHoC031a1EoXTCnlSdsnJ/zOwIIegpcO4twXTgqX5wOARRsYB89M+cT4kRtbdtzakvx2yWH",
-	"0L5T1uOZ/UiORG5/EoDjQwmNVkkLz3PLLwdLmUxsibpUoUztAymTAEXzVJ9yoak9gma+tO2r9fLYrXqA",
-	"YWyuMyvlAgaouQgBaRnSnB7LyPaXtEHkSCgMA3QJQekRBiSxSgbJSKATOdTMQ2Cm0nJ8YKuC6NV0PeEo",
-	"sv1ypojq0ZhVyV56mP5E+KNlxq0QqBTrFydbA/Mq2BVw5tnz5Fpy9zGEO2EuEiAbuNqBgqVBC9Cm8Y6C",
-	"IxPJdL9+CgUE5YwLDOwMWcTNwNPvulL2069+DPG/p2O7QSGnEURf8meZvocCYrkL5m27VLuAtdGhCgMH",
-	"SH/Y7lmEe01GEF3UlkpPEZ78dtNgH3DFMcjNW8ZBu0uFKdkm8RQU3dMBk4OIgVUOMqrSVWMxQTog0sXT",
-	"uXULJqlC1gQ/3dVHcpTuKWY2slUgn7DtZlYYD3nRsLmyMbSwCraEpjlXvI3R7akD77OM+4wKeDqz4Fpz",
-	"0VUFzC+SNCSnNKKi7UQHNRyYfpSMVaodKzq8ePri/w8AAP//",
+	"4KzsEkbbPRgm7TOYxH0aGf7NltuF/MPr1qrv25642snJwEGbRbMDX//hRbkYd+4Pjx4cmmYPpX5fDsWS",
+	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
+	"A6kQpE7u8/cCIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
+	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
+	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/2RZslkv",
+	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
+	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
+	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
+	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIH+PoklbsEJ56w4s8/RPWBg3TO0KK",
+	"vBcpe9yNmea4f3lyMqzVarVcmxx09Aj8Jo/wDEwvqfWJlDPj2GPbTC3UpCsH7GXI63ZTdswbtRpp92hM",
+	"25rFCuj6GRvoSlARw8gSJbTCLDC7iFHF7OinDyL8ilwI2I51IDERGsaCFl10L4EETsCyMtOANjnUSYOa",
+	"OQ46Hjep4ZVNyxzzFglNP9aJRc6EHCFTjQzBtsw0MNqkZhTM3q1HB8ePvtq8c3Bv76vN+3cPHx8fHLUm",
+	"hruzXUkZR2/dvJ4xj9bKDF/1jA7QhFnkjhus15S8v3f33sEdNGQZhUbGKeO2lXB2SYdGipHTMXHm28Ih",
+	"nEoZMQpmB6WpHqp55xEP9RE++yLw9sPyZsL0xU2sj95DaIdRcHlNO3nUyfOBqaOa0YHzHrioGUwo225M",
+	"Myby0N7kIrqQO1R4Boz5JWksvIgt0TimY/gsNY2a4Eab621EyRHdHz0ZhaqSa9DOLEqq+dTW4vDzFuQ9",
+	"GlHRZvs9KnBJaBhyMxwaPUwtDpzrYHLz/UvZaRyxbh+84Xm0JeXJSP6XurRbEz/kEZw+jc8mXDhgyCpN",
+	"Rye5GE4kd334J8fw3eQka0gK2jGjmoUBqRMhQ0ZCKVhAtq2jklBBZHxqKNsOPt/hgqueeeE6fmHoYUjo",
+	"qTArFUXjgNzAljQ9Y1bxBNsJUBplqLgUDFSCyQWu30wv8M72uzffzVLD6bX0HnfDmIV57OPK14dsaFi5",
+	"6psO+lJwLWHZnubwI9fAxQow+YcwQz+TLVqbCIOXJMyZYvLDnPvpnpzR/PpEQTefda+hYFH+Gtof5kUP",
+	"BDYMwb45ezncg+YtvKtNqjN+w5BqtqU5+Memzrdzq039gGJPn4uhZlnOMEXzpq9dgUzguYTiXUH1MGbN",
+	"ZJWf50gOw0G48IzOWaw4qmlZigZrpcBCjsc0l4CXOOAYk2M9jjlTSe/f5EIm48vsV2aqM87VPY4Cfyk2",
+	"jWepT5/dxafryIfcp4ltCSpDwb8+ZPZns3HZftd7cQWL1q7DpfudmqRf8lJr7+hAjoiUCv6Zu4PsmbaB",
+	"RJOzwlFkW5s5J93uzZV/+lykv61PSURL0SVHY2Y6SrkaRBSj7/Koz2zNQcfj+/bZBahLilLMav6IMfEV",
+	"++iLF8VLnNLHFxQyL5kvvJ7rP5uwPp21zmumQ+ulQWguW+YoLWj3iRYJCd0l9VpW789oOrOjkgIMcikX",
+	"25JdODunGSt1kYehHGk3/bKwSANe70mx45jW9dFiM729dRti6UMf8UGj02V/ABIQkGq1mqeGTW/xLFNJ",
+	"sVXvA37OCNfklLbPCBc2rmEgY11GOHMtD4Xm0XTjaFJyuiqYG6zUWE6UvGoLT2rhAr+j2TnnHgx78qft",
+	"px8eHz8k1g42tZpB5dmWjEMz1XoSlJ13sXw09puizLwGekRQGTHe7en5iwCr+wQfnqYOqUh4q4HYdrNa",
+	"x5JaBja/ZmkfO12/tJ/qd1Vp396Vq5f23ZzeKGl/GUF8+ftUtGhLyu9roYZLLOrlkJuns9ZvzRTjKqjF",
+	"E7+qkxGCigwoJrPpJE5il9SzUnPCe+TwNGIz5OhatZaI0lY0gHEITduLntKQi66m0VnTHaSUawFyLsq4",
+	"bLfgv/X3C1y3rE9RCEtnnty4XmgNnJCzpnJWSrw4VCwuIX89Viy+ewcvRbtHdVMOmMDXFlmH2tbtva2v",
+	"0a1PmltlvC5ucPmnCXZx3YwWOr0CRpv0uzKjxdP/GjBaGMjaN+8qNk6tizNib8schrSRuzbTzD29GrbX",
+	"/AVIMesswX9vTFpJtmhrF/J9SJ9RoVyeM/5aJcc9Zj6JNotFJi5euVTFNh9wMzWfDomGJ9JSfdWqBMuZ",
+	"+3dS7mV/S2wCbN559Zmv5XZrCf0s5DRqDmLW4c/mCzPmhMGTs71U3RKC4yN86s12PKUzk63ml15PvxYF",
+	"LqllFULodd18Cjq9Aj6V9Lsyn8Jr9hrwKTuni1AIV76/C3kgLudmX5jTBxd2Wda4GLF98xd+QWr2dNaK",
+	"r5kOrZUG3UFNcT8xpq8uVBVZ5Zdh4ag1lbB2ctVU2Y5Tl3CuYX0Z/jtUrKlZfxBRzUocQY6BGikDR6EV",
+	"PtNyMrXFWGl2Z9fLUbN9r52x5nS/In+duCZXzmYnZ3gx5ld/dcsvxTF7pktehjmTWJ/St/QkJ8lIaWSO",
+	"6fXJD4tv2eG1MD6ZJNhX3lnqGsmNjZ9DghYI7J7cm6uhHFdINWDPc52amj3TmBzHdY+00jvbymzRO+kN",
+	"zOCMvfrpf/r8t//209/89rO/+Mmrb//g01/99LO//NarH/6bl9/5UTZzZw6SzpzklpRsNn3kuO7JoYYB",
+	"fzkzuFs3K9le6lu3n35c27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
+	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTzfd88bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
+	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
+	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
+	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
+	"yoJrTvX8Q5A4J/v0WTMcxlTnWpFtgK3LfrWT6dMxZFLNzEW7sX3j5mTmaE7ShllwLjwjKkGezHEqM8cH",
+	"7rkX9kyUv2cPzONZx8Z2nmNjQMeRpHNdwQ/tY9ZwNV9J0bxjM9yPzPOYzhrreacONscfo8nTVvoUpQIM",
+	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
+	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
+	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
+	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91ibDhU7SnVov4LMjHu2W/vdH7ne7edDeeTGYL95",
+	"mB6Ka9yNyMxVDjULi60m8Lsiio7JqCeBRZlpEq5tlu+IK0YAbKgHUCIWNKEPWWg5+AHws8rT/qWDg7B9",
+	"mjUJHLe3rUvBVJCc2V0YVJsK4JsAbcFjBK4tQ51wsb7C2ShP+CsHdXBM1VkCdKCG/T7NA2c4TkGnG6VJ",
+	"zeEQK4Wg+6hwe5KTcfm76S9M5valroo/Gsme5VGklP6Yr4rmh9eZvd0llIRSW7xDLrSEFHSn7kytzgxU",
+	"E6o9cB9ajszxRGAqc3jOaTQ0p0OxqDNXDcVRzzZHAIzlOY3uqzzGHEXcIW8BYBcGk0Br5tyCSMGe6Zn8",
+	"GPBBavMFPYvIvbpeXFowKYjfyNNhrTNwjr76EbuEmIRS998s3lVm/XzElvQ5uz3IuwdwFTpgR7ogU+HE",
+	"/Apjh+8xaphLAazOhw5Ah2trgUeo5SyQzsNHD/YPjo7uHn7QPL57/+DB4+MiPJ2c+7IoHNA9FnZZfJAf",
+	"RHWKaCM5xi+rRpYTl04LmAEA9gK769OQYXNzhZxlUExysrsukzzMBn2yiU9W8ZXyrGAdy0A5OWSVOauW",
+	"6yrGdQz8Jmeys2zTsHdzqVfqDK1P/0gf3HUSLOz3IkxuEzO4WsMbDmbd27d2e6kv/rA40lEpeDJoX81l",
+	"ZfmkC2oK0XaPYKJ6ACVBAhLSMSCP9qXQPcMhuMbET/KJFGyXmFFZLF5XlyK7dwMWN0M6nrsl8LLRFVnc",
+	"NF0v9AKOebFXzIRKvpHn4L9fJA23LLB9C/2oiPLqINAD8HUPmBxEzDBest/jgikASz0Q3YirHjkdk9Ze",
+	"u80GeuseFd0h7bJp500qwXQ7GU0+/FRLpCxvrazpzGnY5yz2j4A2rdMfDT1mugjX6b6HfTKaLRddtaA4",
+	"NaJcN0c0Flx0i3EB96DoldBEs8jh59pqET2qABSQhbC+yuFg1RqohcwUXbZv3N6eK+nnHYFDNlq/+H+W",
+	"VwLIZX5TRd5jNDaSjTxjwpwq8xVVvO2xeBdI9p2hU5yxErwZF2h9dN1uyDppeor7Te3KQ6qU3ZWWK1Dl",
+	"Ql0MS4QyVZaESjR1R1SVEkSxJE0S10DbfbYILqpPv6o2t55+OTc8IW2uPxDhcorSKf9kyl5d4pAvkIIS",
+	"QB/aEr5Zm+3g+dDgydrm4KKlZkKAsjSxFtSD7WAnuB7ceDoftSHXmngA/TyhXCPNxs9HtvKJ+/w+wMH6",
+	"j/tGIo7S3xyIMPXpSPaZfeVpZq1uzlmoZTxMiRFuEtJwhLMKSJ1Yjge4FzCwgOyQtptGQK5PIRcmnMev",
+	"8rJrfMRSC3zEUqt7xFJLK8LMuopwLxnM08n7749U4E/wTMzT9F15H3Hup6ldYtaelXtZLg8ymBWtkR7N",
+	"euMQ0j2vXbxOd36fhmxF3MCQhUNE5Ga5RlTwSKJ/j0Yxo2G+wR0vRH5VzymMdQBe7lDg2lwB8rEgY6bL",
+	"p61Nn8M87S71WHmPaKLxT4NaC5lUvwDr7VwOVs66n/EZWyv/pDlsYjJBCv4qs4cZu7y1MNjdmXecLkLj",
+	"TrdX5PJYr9qdHtEjlzeZ49fEehR59QHTCZa7hPUHekxGcCUmS7dNx4Et7KPEMlPNvurysMD4CrU/Y3nO",
+	"QxZDHUyEMU+Ix9xjaQSwpg9VnD7o0AOLlRRw/831tXe3TOvou/SIziV8oYoJvZJftixguN3+XMzwaf+R",
+	"WSZQvdyue1yoTLzDtIeN91mBbVp2tI33sOvbg4gP8x2SlBIkagk+mgI3t+c8QyeS/Uq57tymZI7L1BF1",
+	"s51/9ZaXrEuS7iVE5CUj2oDiNnOV1AM4KAlJSHtHtm8tB5ORCVyYrPiSZkk++Axd1hN3F85ax8mKJQGy",
+	"DHWNh6IJD+R078DSpsPjnkBwfRL71ArI6VBxwZQiph9yww+7ZWOxqn367I6NZ2tZG51KIuqWCIdaRhtY",
+	"PDAsZgNGdRr9csIpwaLI2sNstSdlKy9l50ijiPToOUOK4EvSyM7UyiVLkSyeDeZ6BDFarQsIxLqMeLcH",
+	"HUJTcZNZTPcAK6LyVDxlg7TkuSEIfdYCG20rc0Z8KWxYAtKRUMITHOK8/ClJR5zNDzSbls6mNKl0LFly",
+	"oFIdzSeXV6HNOIntSrSZI3vackJaXMLwro+rTTgxZPMQLsjvvvH9333jB1XyXnI1srk8AWGRi/7xoEs2",
+	"kCkxMn32t7/89B/+9cs//enL7/1iMpVn0ti0CAYSDq+AxOdoABdtjAjIDaJknyUc4OIsQOnhJ2aKzKS8",
+	"vWJSe4OhpL9MWzAmzHNT301YidI/Hady9aaFiuXkhKvJoGbCnLECdAIvjhXUaXE0fK4IrbmOLgoLs5g8",
+	"Jlor9pdOmk5PxQ48mfxiqdN5B+HqjERuBOrKaKsbwbIpuv5AZzMbp8N9Vjq85XXdVG59akQ3rwfFF2AG",
+	"WzHcIG1gsW43kMQApAm5BY+JHIm18QR/IWdnk86+epO3rPxBucqLcuX3RF2kHSw9q5kJCdjyvDGCkJbL",
+	"1NagKV8i1Fdap57LrS4imH+ObguZOU5pM7KmjMLAqtlGh8Oo8Zgz+9npcMTWAC7SPuaPaynDdVrTnY+f",
+	"ubCKiwuRb+EHQolBCuUsWAl+Xa6CaEiutuHWkZRnWDaYRmhRWfj+JVbf3OTji7T3TxsClgo6zNhPpxlX",
+	"XyoscS3G1oz4jioHuZ/PDPeUU7m7/JyJJN4prSo5lutzJZzqVMY4G8+hBpfoSAkqoCuxsMg/NWVwKWmF",
+	"XQ5waDqzbZrxz+IRsxxBeWaIhKymLL72MqeXZtIMnGOzmKSYU8c9s9UTKR9WnPc+KU+ulhfsVb7/ExTf",
+	"XFPlpIB3ytq0z8hAcqEj1E5zYKmW5vswvHI8P7CjLjXlq5HNlJvO2gSzB+JBp5NOkIMoPdnplMxyQwrw",
+	"wLxk/zSvQsPtPLOANbEuIEa5N5wsdSHq/hyXPHqPbBFULQl1hcoDn+gdYyKxYaOznPZYxtmdmfki12TV",
+	"57lvoKVpJbpvu1vEf99m/JzFzWIvGeaaNcuxlCMmwhQrYYVZJ+jZS5uuy/GRlX2fC+bzBRXHyQtL+7rf",
+	"C471xIVObdHklQgyl2qy5ZzNyg4u7bdMb5nbh8wRnjygaQdmchDnRnMa2rDvRK+JTEMf5FIKhwUNngs9",
+	"3YxzwcUesrjNRCKJSQ3wF9OVAaaw/+dtpS2/XGqUk5aFib10o1Le0usNzZnZzVz0lfXuZPuWV7aT0ayP",
+	"06ZWYL0str1mu6jpce1Bc77TCzhdVx/RZEaxZDjF6iLOzHp8Mg5v1MqWrZ7SQZ+wfYTSQezzSs7UB3YT",
+	"Mzmn29eXCqvwzCep7TEpavmM0bQibPH/F8p8TRcC+fLs0SxcoQT0trxsTQBQsLYp3gHcAkeRp4XBCaHg",
+	"Iqc2xYTKnKFJF9LFyhUzKcV6ieF6CWHKSJhnCYETE05FLt28PtfPg6hLi5EjnpheS0bzADoYIsUuKq/4",
+	"dwPfb94KPXQJRHMcL9sLoWA+TOyt5Uli4gCLaJv1ZBSyWE2Z45SmAhLCGqT1B8+NwHxI++xFK498piFt",
+	"p07AHd7lWiGyBRVEDnCUgJzBRZe0vtwKiBrQNlMQiBNS1WMqIPW6UUO3a6TdozFtaxYrDP6SQ21esmAB",
+	"Rg8lVBFqS5kQLkifchGZtvZ7XNAq2QOtVhHVkyObU2QVKiPLVzNxGvWdW7Ua/FOb7ZLL0quTky//c4BC",
+	"Nf+QrYL9AsibJfP8HLhJs0+fNSHprzjZDxP7rLcxL7sPo12wvuqoRzWgjZhtcr1cZPofQvkrbQingLD8",
+	"ZiGSjoPuoYLQwQCnMJBRpCaKwkIWLWw/tgzxbB7Sh2vSZVqR67XrM4B8mopHoMt1zNBmrKaFBfLrKSQO",
+	"anJN+TnD6ioA+EPoCHCEFsJ9KJM6ORlvfNEhPbu24jJYsA0TUJOe6otKP/IzSaJ7ksl5hc9/5eN6/Dfp",
+	"oB7/JUb0PMWVkufrTI63HbJwrew36XVqgqkx5MmG+FriFJrD7CbfmA009MgX8JiqWHX36AHZqd+8uVVv",
+	"ECmiMdwaW4uKnDK4ThZtyFboSLxHWNTKUntgK+axkNOI+BJECT3fP6zMDp7Y2/ra0+fb+ejVWLf5Parb",
+	"veU0I6wgXV4TxA5dXyvVE3Nd5+9Mal7ruxumUxZCt2u+H6bng07HIhjnIw8hrkpYJR6EAAODkWq2GgmI",
+	"K0oOgENHlKySFuhKrQYWD9eSPDw4vHP38IMqabFnPTpUGt5/f+/uvYM7wYkQEoqac6ZIxDq6Slq8K2QM",
+	"D1GC3i8MA5CSIKa/kLpnpKVkkDHrDJUfl2GWiBnWY1Hoh7prOpt80xN/M+Kxs/PDYAc8Tg81AawAw/85",
+	"i6ukFbKIAxFonQhYoKFIvmogaANNoqsgsgGwL6rmUYhssCurY7AwujkAik3iL8bVNA/6hefKLe2JQAXU",
+	"338LzmNdcNww6jAAV9wQBAJF9DAWJOQhsO+2tPh87onE92woToRPmS+qJymOl2eGREXZ0By71ZWgYudp",
+	"aIqdo9EPcJPhFdi7SlBppxiYXX7wrtr1hKaST+UcVHjQU4nS8DnJ5oWPj+yo8dNBauz4zWM/A/x8nMwD",
+	"v7jrZ+MadHPCz5mMYduJmx9+vpOapes0NVd/cZcjvXQwKGHv2BsM0Hsx5Yaajtvwlo7dlCB6o5bWUCCi",
+	"54wNdKVcxF6BnjAbhwrvifXKgQxsVsmIcQpyYIFrRpT3AakwLECpWgxtDL34cyRlDzpsL5KR9RXpOew0",
+	"LUEuzWKmPTo4fvTV5p2De3tfLQJL29meJTSXQvdRPXOnmwU2La90WLrnic1IxqC1SvwZSUxugZWCIaR1",
+	"jpK5hGYvcxMJV0LVtLdhZiJ+pu+pRdomR4/39w+Ojoz+gOuU0MXtYGd5HQB6TUn75nMq+j4rN0xn2ALa",
+	"D5sFHmxFITKC5Fp6xkRAaKSMfJngtgLXdXs9O2Qj13UOgELOjOKEr2ARsY+FRrTLjyZD2jpfQverkWYy",
+	"xT6pTMerVSjx0tX8iVpJbPW6JiWgVNOgURcPWwsrlL+wOh7fL0rce1/GlkY6KKaYkTA2Ug+KQoZOumQk",
+	"ABbrDOM0DQpsVKiDvTHnbtTj7R6hHq01SctMo6onBYoMyfL8QrEYTECKtKXo8O4wtiKJ1aM+rgc7wY2g",
+	"Xgt2asHNWlC/VXsazIClSYOy3ZprH0pD6hfSUn8bHkmMGE1kslMETzNLiugemJLc56KkyGSaPHLNwAds",
+	"yvz5CJszf+5hkzCGoWYXURUxXX9zPoTmEnE/Lo6ijJckjYTm8LXL2sW9VW3+3L3QpWQ8l2QcmWdK808M",
+	"7no9CicHlRHj3d58omiW+Qk+OqXFuy2YKBGZ2dUgW8Y02Qc/ArvUqVjN5coww1DX69mHLtfu2k96XdG3",
+	"j4Tiyp37dj4XUQ7yEi/tMjWRl71l+Uu0rmKTabI/E3hulhZZAohuBer/WpHz1SnpLPKZTPVp8cFYK8Fb",
+	"P7F74ld4GrEG/VmQucHRDohC47CPCo/XosxjEBm8S+oFuBr5sL3zMCPSVz7XKGJJR1KVChm1GTRglGs5",
+	"zwiS1ynA+x7xT3K0jf3E6GNNjiqVUooCg42WVtjO3FVY1ChjhNQVnBP2ZJTnZaa/C/FN+J7zTmNqVuu6",
+	"ckdM6PW7JdLLuXTm9IwytIUlZx3ulIzB/0CMZujc6w7jIsmfnwxXWcGuOQPgyEeltGkUpZKyzf3FpayS",
+	"4xRAli2nB7AvUGvHTICds7hBUB/UzCdU+ggHC9TBCCTgKTpWgY8VSMUWQGEHDBIBxKVRYEv6pnMoWlVy",
+	"aF0r0CxX5E+GYdf0KtioAf4DcDvYHUBnysTymi1wPhaVDUQBe9JWvXZ9e2tAwXQ3O3huhW1BRFcIypgL",
+	"yIRbYjWo5TILZgNPaW/aWLWfFWSfFQp6p+t15YAD9M3xVjoVgJOBlqnDOaYkDSkekBv223SWXkBuwbce",
+	"XnyX9M3+DOMu4Hz3qGWG4F9PoDG1q9/Rn4pOAZut50i3FzayXwjSztWj5ig5jNu59kXe7hE1Vpr18Xi2",
+	"ZZ9hnaRp/OgV7qO2HGEyDslZ9mSHjOUQgnEgSiIeW6PheNfuNpwKh4ttE6jnuyjWU4t+3jhm1aYvZqNr",
+	"ExUcc1m7qFAc7WUIt4v2YkInoV4ToVrLo0S73o+wp0qQ/U5nvkj5bsyXBXUVYkYjgF8L0nJHYOvbDjUB",
+	"0tVmu6TlKxi2iCs5a0hGBwKCbDWzBHoLoitJS/VV1b/YhKAh57lsBWQoIoC9SwBOQRwAoLiUu98N0uiI",
+	"vqphXhkHW7pw2jtlwxJy6CLE2LlohRHFwCYMfaiSBx6rIJVBT/SIt5lTLuBDybKX5yw2nDC216SZ58d6",
+	"P5Z96zfW0nqwlitvlKo+tcTbi4JidXh3iQBoEMZibpZcMBaqKjli7dgIgs6FTxSjEYhzIUQOC6hF8KUv",
+	"fam1mw5QifiZd8azMVE6XTwyucFL1bWwZ7s5XzVLFfXDeqKYnzvD1Y07PYJYl1NmZ4QVV6hZnI6MM9ky",
+	"KT7BVRNLWha3zzV6WCGjEpsVEotj4kWjYozCs+zsErNLWSYx3emZrSQ8vybmR+ZJH0WRilaYXdYoVf/N",
+	"vOzrAc2tcYPPy1FTjbg1sE5wbhuoYe8FnKhTFmEwOneX2wVqQWnaWbaKUsKYGY+tCjO3GszIxW24AaJc",
+	"Ezr5osfV6gNyZVJmLecdrgYRHR+aR52JnJ5TDk2vlM0cOyU7ih50Ko2Py5yjR2DneBrkhAJR6611kS6m",
+	"eRXAxg6F5hEsqQ1ZHfV4xACDlSsyYlE0NV4wtjJRXMiba/TyYtD5rq0hq5nwQK+Qs4Ho4f6eAf+egVc6",
+	"Hx0F7VZNZQ1gs5cssZUtZzxOEtZzVoB6fR+SSahF0XZRmFS56JTlJ1sClRbPhcejvXBzt20/CzFTmL/9",
+	"oOPF+0SQiG1ER24id8EipBK7eZ81P5Fi7nYf8z77mnnO5Xo3Vb5BCgbnSp9hPa+Yzdm3C0fHKZP2GF6C",
+	"B3hC3k87Zl15WY+yA/wt5aC1DtuE12blAc+h7ATTezfJ+jxMTuZCZwpIprhFhpd5CSslVFhqmkefE0KW",
+	"xknwQnDmrEwc73wpdVlHdUoSmFY96GDQwqwijOSEkC+VCcJpRbLbCkjLaDuaRmfmb0nNvyPW7gHqeIv1",
+	"KY/MHz2tB1uqr1oZ2wUdDBasKkW3Piny4+F81ut5xz7X7npPdbui790qZVfufHczugjv+xuj8KyivGy0",
+	"i412cenaxSrS7WsoKy4lui0TcPOikMItiR5SVKvcV9d1sm2fGnLDowgu/q53XgZIiSgoPxrtY/l4i4sd",
+	"qrfTErUhzBvC/NYS5sXNDm8HKZ+naT6dQbTXq09cgS7xKNefetxjpM3j9pBrchozeobpOzQD95DNBW0Q",
+	"arNLztg4AJAKrHvmTW8QWIIomioglHx9KDX1qNNGUyfDQZU8AZsgkoGWHDDR8nSAW1QSAnavFpgTW5DM",
+	"MaBKQTofvNWjUQcwploNiIdxbiyuED08sAkhQIkxJ0lpm/La5QKDaGTH+pQw/9YoplWy52LnZAecvR0O",
+	"qrChxC3zfgtPdQub5t5TV52qXw8QWBbqZAa0pXmMhURxQ4SU7DNcCbDwdaWhorEcdntlQcBdpdh5dR8U",
+	"5SFG5ZgDhcEYlQKQ6EzCiRlvJaj4HSibZMKUfoCvmj8/pFEHPj59AQnDPFqyDgqOz8/cNRYky198NfKr",
+	"I32QitCgGJ+RAj/JVrgw67fO+hUZYplTVjPBeG/JTgcPbMw0JLZPcd2Uq9ejAEOyKy+fbo0DQjxg/BMa",
+	"caTHNuVHnl9noU1FU9Mzll/QJMPWpg2c7uzkeg5U4iK3sbul65eNCkKCjy1snWkcZLuS2TC9ori/M8YG",
+	"QEmgwloqZsVvjt0XZVFihGwCZcU/O0Nn5YxsmC0Cs+IJLrmNT3pj3LgnvfEj39GT3vhQ/pHtCj68bzt7",
+	"0hsfuf6e9MYY9PCe7XEWP/ZbXXAr9fKJri6udqJ0wkqprD5WNyhtdNNrz2P1na4mxMyEyD422oqXmT0Q",
+	"yPwq1sskuXa4oFFzbpyvdakYlfiU2eAfD4nRMnS6NbGPM5JELiijtpzMe0zV2UWluRdm4aah1iZi36Xg",
+	"WsZWTZophPonfWsvgsrXh2w491xl4d7M0pS4Pn2VvDExT+wUmwnSU5g1932Q5Va2O78xC1a4EOtUdJIZ",
+	"rE/VSa3D0siCNpR4dkr37Xnp3L7BdLzyRbWZjoxesc2C8MACOkgzgYgeKDO2efzpuMVMZKJFz+MqcJZJ",
+	"FHP6PBRGviKPj/cvAybwyNopcgBkaNw1+o+mRoHDpAcuSMSVRgxOrshgqHosJFp6vWg6nCBZ6dvV2+nV",
+	"3rJfTMUXHPnQ6sRPigHVTbqIs3ROALVhLFxp3lZFcPtNiJoomdg+wKjXpmCj5L0JLH2EpYLVQxwu6/Qu",
+	"W/fH9YFAO/N6wZJgwnVSsotYtplSppdFZu+89OXfmYzgnlq+/OnmjHCy9yC7fbl00O/9Ggl+ct7WSvJB",
+	"frorOnJ6ipmD87xISvNlWsoU+cI3nEF3vk3CNZ99NesDmT2ti93BcupLsqY5Csz6ttanGeRMPc+aeSce",
+	"k3goGi7Z1HrNADzGUgkb7Gt0T+RAlCQRQDner0ySekFvaD2DBwOLBs8VAH+JxYsQLa1hXby25EERHeK0",
+	"FM5e61OWoHJgY8Jg3AMs6jwLGaEhmktdMXqIwFZ5y1ScQ2YXvlxZPl8PccYGQjaFR84+qNbTFD0VPyuH",
+	"uVvm2xlZDyA8qIiiYzLqOUcg12l0ZirGmFEeupXr03EBTjOe5Rn99pztQ/VkrBMLCNdw0NUMpBo1czoS",
+	"3c1Y7iCAL9pUeGlogQAkV/5+kpisqChnR34AGb1cQGiyOyPTZi8w7VQadfT9h7xdfDaqpAUEA/JCW6lz",
+	"3k7ICNdEyJF/ckS5bjXgjLu8AtD7QgyNhqLHZhHT75yyZiJWN2yio5GsY8j+9M8hQBtChWIWcDYmuOWT",
+	"i1tBAoeVLmrGokhVCcjyfnjWuIRQ4vBnNWV2TOZfCSrJFP2H9Nj9lzjQnCyhQnA+H/OZpWN5fMGchjyW",
+	"MIPyQaNIsRIYMGXp3a5Noc4kloJPmHW5EOipz+SBpNCoLh+8ysOBLvPWuIwTCAvvgjydqgmQOgOrYbGa",
+	"/UrjnJrPkyinbrheGJveQzfcdwCTMpxKzknNfcgKEqvd9fU+EF4+p7tUyvhFZIMv1waGfBT4QR77hIyE",
+	"hGHm6gqpEReYW15UNNecw10ihccfteFImNrdUn1lUyedDxoI42LiBOT81bAZKP+L2eOB0ftvlxMyUjpb",
+	"ArmbkwKelpHs6luUCprkcXBdshyyTJX+zU+YSYF0L73LMVPDSM8gI+Citvi7MiYWH38MruVyHcyoybzn",
+	"IK0TrMcpW8wMda1QdvqwQGTygi0ITkFKiOWiHQ3DKVNGYc+zMnlsvgfsT26yyjJJO/Mf9IanC6oJvZL/",
+	"Iknxz0nCX74AdG6KEE0jpWTYvBFpkyLkZYWVDPkKKglOTCpzBdZ6qvTzFKHwF8yzrSwpL075SGeXpKnB",
+	"FLKXJ32pCzEJl4i5MRpzWqYYW4ZDFYlkd/PSTGDNLI1+fLxPQkCBaTUR/Z6Sx/fu3tklCgZPTsfEd+cs",
+	"o9DAdm17p75dqzdr9Q8/+MPtr1x/UvvqrT+6+bWPdu7fOHz34e1H9eMF00xm1VWb0BHM3NabdGJ6XHvK",
+	"ie90xYQTkM6vPN3EjGK9G7b2zSrGwrAm8oDUycNHDwyngU856OUBuU729w73D+5loMxXLmoEh8njZMAn",
+	"T/nsFwnaufnkKzOYD0nZBKMaHKfQWPIgJ+2Hmftjm9j3LyyLRlC2uCdXTdrW/HxGMFMpudmDh6SLPaZU",
+	"3eKKkAU26mWY6+QdzBR9tAbtqcGl1yA94SC1bYvlM07vYl5ZpVYCctkC/q5YxiLWp2Prr9xFY0yfUWEr",
+	"Kp3KcPxO6SgfzHlIEAB3arVpspcMeo5hdpe0ngsoL4h2nVRlwirZg0R2CF7rkIhpQBriAs2I0FhAQigy",
+	"CMw1IK2qrS+z1doFuy3YeF2JwVgORQi4a8KXEETDD3kvTj/iUxUA3o3GONQMg371r37y2V9+6/f/+buf",
+	"/+ybn/3NN1/9h589N3TsxT/++ruf/cVPXn375zirHBC9pV2bbk3XzJVtr+vnzLbjQ3ujk7VPVv0nP3r1",
+	"V79dqG5uyTW+EJHAUfCrFwv8rC4mD3UV/rMuFlFuYPh4HgMp8z6mrbyYseKrgEpfyArnuNnmpF29mTuQ",
+	"0VjnMemnM3ds3ZR1vVTV5Q1lKOqe4vTaUY+Kbo/y5XTKa18uAjAwXUZcsINzezCKqnUVmg7bUrRZLFiY",
+	"1/wigqwLmikAeHTe8qSM1inrUhGgz7xezga2ZDmc81wxqYUuJfCPOcvmJMbt6XjSC5aBsYPC5WhxwaaM",
+	"/Gkm5750djhf4hP+BmtMcZ06aHegy9alM7N7lAzFfvbjgc/7flDuZzcy97ofnv3CjxHfT5edM1+kqs75",
+	"/s2QJ8qsldBrJrwMC5VfmWFDtscbs5FkTEa9cWE5xPwS/8BdCq+P/d0a2v25yXcfoe2uyQe51tuYTZ8/",
+	"i346w4yaNyTcVZJ4PuddqQlahzcF7n0RgTPU5goCiLKE7ipjiI7l4OFMMOKUx8cX/k7A7GGLleJSKFAc",
+	"qTojHRkvghk8fYceq7woEp/pzzH0pz2MYzMoRDcLSE8O44CEZhAiJH0pdG8q1zCk45L32LRW8lEcQNmH",
+	"YVxLBEjaXuzIApiKay5vYx+rXKjRKGq2i80DqRR9xZgro2wNBg3MZe0bToLGaairDzjRHaBJsk+EdI8D",
+	"CYDikrnCY8LM5wcFLFo5ZRnDlWqGXFGoXpqrbsS2oNjsqhyRBTsbNNP+1JmkIHUBV/DslBGFH7vnLh3E",
+	"zI/IrluqtmSmxEr2OE4sXHZTlgX5MpO+e2eihM7N66VE1WrzXxSJqthseRXfDiNjD7sxryIGdrNeK47p",
+	"ce0WHN/pioYUIHpXbkTB2VyEASUhkhN61gKGqiz1nAj4GUYRevIhxX7oM3btS/MUvBULT80lugOq1EjG",
+	"c33mD91z6yPUF4WKZA7LqsWrJ2z8XITKhjEhd9YSTNx0MMhW+bTWflRgDUu3USoUMHguMNdm1hkEiA0r",
+	"MjgQp1MWSdFVRMvsgNPFZ6Rg03LItNSylI2i+Mi+xidycTFgDtd+Wnhc18mM1s6IxJQbYZXsM4dX0ci7",
+	"GhORFE8o17NCsTD10NVIt2HQmAJhEyIw6FlIwXZJLWu/9frXztxSu09kHN6ozS07uNDVAXtxe2gO65HZ",
+	"Lofrpnh7b6jzkLHwRkOqoUZgG3OhwPxBBdl7eJecsbHTBsEb6BIz3LNQDcrmLkJjNjNDigQDzVU1HsQc",
+	"0i5d4oXSNNYsTMIPZYe03ts7urvf3Ht8/GHzS62qLfjQB6ZlJpLMuqf1AKocMBqz+KO8YlZ7fg6ZduCF",
+	"yYZeACRbJ4d63vvo6P4RQSQENRmsB0X4Pjw+fhhgiD3Mvm+W7KFUuhuzoz+6BwsMxa0gDcgsjY88bpwI",
+	"a3iig4ECNFws30LVmQqQwUCLCe+onogT8aUvHQAJ/sOjB4cust5W5GLinEVywL70pQZpPT+Bq3mC/s4T",
+	"d0FPKo0Tl9N3UglO4LqeVBrVavVFq0r2BAG0BLebivbZiXANJ8k6ZuLWeARYeKarFrIMrNQFrVQREcf8",
+	"YB4+jVgSPT2IZTemfbhxpzEVsD67J8K+2eEsClXLYqhjCW7zlU0hohYTARY/Hqdr4PjDZ4gnRNqRUDIF",
+	"GFIha0c0FU9ZJS27Li2EWeBaM5HCVwjMhu73uGCKmdN6ILoRVz1yOj4RrT04GVv3qOgOTRNV0kpsgdgg",
+	"jEUCCpXNrKLqjIsuoaeQqizsFu5axmo3FDD82jSOOUqPVJ0IyJH64y0rz2zdDVukx2jI4sBXHrel2zBv",
+	"RlfJHrlR20HcPy5IC2qib+11NItbqbydLOWzhwzSlHmHYdyiOZTmVLn81y/Uvmhx9pOkFEimgkyjJO6H",
+	"fKH+RYe/Pxn6rdDAugszS8JSv7D9RbPQGCJEvrDzRYTMou0zM0I3ACDPNizb+guqSTAR+cL1L2JgAW33",
+	"XLq3ffVEnI59dtkJBB5yDZwIrntKF25UatV6tWZIjRwwQQe80qjsVGvVnQrQ5x5Q2Wt0wK+d16+B8eaa",
+	"DRGHX7pMWwwuPIZ3Q9MJV3rfPWSacee2sCZC8sg18zJAH1ZeBHMfdorWU4jyBKEChrVdq02krNABpgRy",
+	"Ka79icXuQrY/V97AmWS0aCCo06BQA6v3Xq/Vi1r1w7z2WNCh7smYf4Kw8NdrO/Nfel/GpzwMGWg317e3",
+	"579xV5zTiGMP27fnP38s5X0j9r4IKjdwFee1b3g4jfCFnVLzdmjuyNWH/T6Nx/bcuAQEFRDBRkzpBDKN",
+	"dsHD44/fUyP9RGeqr7YohrphMSWMahvYDNbs0dwHy8++B8Rf7GzeDVl/IDUT7bFhyXjs4Ja9J7EQzpwT",
+	"Z0VCOKPnkmOw+DmNELXEQ8Ha3xywZeUrEkoy0QjuE0Y826IclcbH9eDGUziQC51nX2M1K+zaUiFL3CYv",
+	"7joxHmKQnJQ+PTeMjwbB/+OnWaNrZbu2vbNV396q1Y/rtUbN/P9riywHBlxDXkEzmZvVgtMm0qKePH2s",
+	"p7UHJ1RUFl/sYsKxl6oBinSgxK27T6OOjPuOcqyH3NSuz3/jUOr35VDYLkrQm30pOhFH7el6facUgbpH",
+	"Y0to6zfKzFwNB+gLvM9CTt9G0rkXhkY28nStHLEEfo5Acvks/tpz+9cL1Bwiho6qLFG9A98nRDWPeMye",
+	"2B0LFf72nOS37HzhFidHDDUQBycbsw5oJXLhkxfkS5AfMD37OG140YYXbXjRayrGS3lGAMtsUX6UCO8L",
+	"ieX2YGOE5lPQW/Og8n0wFOBnR4yeWzA1paFqgD37CMdCWvbatQIsd8w7HvMXy0MY7d4+kwYeuV67nZiQ",
+	"0Dbk26oqTSMGhr8svXsMZCBN8pbVKjytyWgWeRQIJP2F1Qb0S26Uhg2h3hDqN51QI2rrheoN6dAwK9lN",
+	"gEGAzylxuKbwrKzDNbDuEsEQ/GqaWoJ9MRX186YbGHHeGwPjmgyM7uQUWxj92SpnYpz0O7poBDkSUI4j",
+	"tlV7bYkJdHlZHxh4vgDOzBXsUOycxTQCR0WAXiEo1xGfYwY/ROAjan6OJGENnD524QoNnIOIcpE1cKbC",
+	"OCq03U+ZOPf27x/AbuHMMKAn/8VTqBSalgQq+4dmq2xT78Hvrq7AziIyDnazbtNozqosL+fAQi4qryTL",
+	"taro4lZwI7psRJfLt3d6MleSdM8XXK49T65jGaOnH8HG6PkWGz3T4YUzjZ7ljt8Mq+fM87RhMxs2s2Ez",
+	"V2PKXJTVLGvLxH4O5ZttyUyRsWXVh6QwmFcD8ijJ9uLy/XptmBuyuyG7G7K7pGHyAgV8oWlbzwladA9N",
+	"UW1uzjaE4SZ3MZOJWO4CGbJewur4GpooYWFeRxPlwtf47bRp4sElp2ObqBBm7ow91rlXBlEWsLSrlViG",
+	"eWbNKCIyhtSQKgHIV9usFyYgfSTAEHYbok5j5gvog3BCsNQG1NHfJWIYRaQdMRpDcD9UBcZL9Q5WswDj",
+	"KelTLjTlwmYW4mR2M0B0EMLtIKyttmYrJJPrtZ1pOcacuyo8bxOIxznCzMNhmiQsL8q0fXm8lAXDjhag",
+	"bgMiJGFbfcojZyrGWspeljMMPbGGOlr28fMKMy9VGmYpLW5upVGp79yu1eCfWiWF3FsZ1isvgDhaXJ78",
+	"JkMuuppGZxYfqfKJGb6iohK43vCrf2HnWG0DOkfS+S3T+a2czo0k0u5RDRWN4Uu5995+fXsHhrWAHIKj",
+	"vYIY1q7p4AL8u10WzqKkPmcLc7JGLGYbaWojTS1tK3X3G6mLLb2uAbvTE2oP7b8I25ghal17bu9+KTsq",
+	"vLOxo77ldlS3ywuesVkG01kH5yKF31nkGnPQcSQb2fdKzHNLnayg0EwHCt+AAgaUFYOcJDMpapRl+w7C",
+	"xeh0F6lPPs2hwN6+NFPbdU+9BSE0UGthE0KzLnXTnpwZITTubC0XQmOrBSY4HgjZhtucaHPmV9N9K+Q0",
+	"ag5i1uHPWikUkC4XCp6ukiMbVuNHhinEPSP5UIKvBqieGqlIdsiX6yAsffldEsoGacWsy6VoYYk3m7Y+",
+	"oLF2ICKzh5wq0YgNBQj5bR9zCOKQMG2fqJJ7VnUOkt5tznorqS4CIOwstoIc5pK7JtxKcWVnaHVu7kBO",
+	"7KBt1f3icCLo7GrDidpU0JBOaK1JcbhKvVbbrgSV1EkwXybkdR/fN0PoWqiyPTjc7R4XM9rdP5xq9dbN",
+	"pNlPf/FfXv7H31SCC4mxxn7XHn80OdsyDokSK5Is9OGM9VlzbLVb4o0LY6N0ryFAyRHOkoxxhv/Cvnft",
+	"eXJfSynWbgQbxfptVqxRyigRoFTq+M3St2edpw0f2vChDR96XU0kC/KipSOYoJ8LiWDaJTRRfZx+BNXk",
+	"2WhC6eOKdGxJJTYCRQ7h7cyTdupXGQ+VUM3Lz+yElMXF1Y41h0VtiP2G2G+I/WXFTV2U3mHxP7dUf7Yx",
+	"+Q4+Z6ss5ZiUJy2x0TixtIGBKon1Wm+w1cOeFOx9HmnALn3zbN/Zld+EaL2mNnMHO233vNh0PvngPE0t",
+	"34QO+5wJhgox1MiafC2gJjtnMRlRLAZkjcEJSOguIFq2JUhVLpgqRwiyQ3ZVz6rsGVdatRA+N4nowmgu",
+	"QH0ttjVnj/OVmZwzT1Ze/fQ/ff7bf/vpb34LFTd/8OmvfvrZX37r1Q//zcvv/GiyWnlO/FNT+wq7KJoF",
+	"S13tq0xLTWCgyy5KGXGOhxCdzlVTQZMOpn7mepaQ2/LXfAUBbnIjZkcCTNzgjTi3EeeW4htHWsbM4ysj",
+	"WrYkNEPHJ2psLsVDZgl9156Xit+aotpvobX5bTUeT5Kr5UWRIqNxqdOxYVYbZrVhVm+8oRkLQFwURVlU",
+	"+L+YrNmkiiGUIWVCJ+UVMHZ6lygGGRpMF9l8c4jeBekhL//j//nqr368LEG4uuzXDV3e0OUNXb4qm/BF",
+	"EeW52sI1IIuAALYU9c4t3PDItLmRIzf0akOv3nI5kulpYkVOGYphUrQZ6ctMntqK5AuqvBcDlrYU05qL",
+	"btVmf7Z2SQurPFUjOWqOaCy46LbAwJ7+QY24bvcwOFsQaotkapCSySmNqJmJllD4iUVyBFEHuhcz1ZNR",
+	"mHQSM2W6TxoKY6jU70pSyWEUgmAK9iEzilPWpcI0bV4NcMmwkFXSZltCgTbXKsfXFaFdysUuaUG5t6qK",
+	"5CjpGAoF9qgCZEqGFc4gAB9QXAVp9aXgWsZmscwjbm2atvpWKx/J9eC8tMMQt8p7DM+4CAvcha50f0Lp",
+	"LqYU6Ysgd2BuRPasmE3FpS4YnhpixciCAdZrq43wTXNhwhHYJO9cOm0FDRhvoIyh2qMhHmdCjgjtaBaP",
+	"aBwWOybt4Z4RLdakUZRHYoXUvGOPxpaTUWbHExymXjn2b1ziGczrcN6RBEwMKBna35zK1dzjuseIPxlm",
+	"UdNnRqVOYfb7WYGLJY/hteen/JOmoaIvFil3lHdeNlH2b7WjRCfbvMBpLDRm5qQYu5O4dI7xe/yTY/N+",
+	"GTFgqmzKMIcWPxzqwpO+bCRrhwuuelMQ317F/lc/efnj3/zjr7/76a9+9fI7P/qD50bwNKN88erP/6/P",
+	"f/Tdl//1u6++/f1KUGHPcI8RXubooF6rXU/VOv3dN76fevd33/jBy5//nX13geDYvNlfeCTGKkPZxJRu",
+	"9PHLDEJgWeaMxZJPh4oLphQx1IpIkVtEZAHiOMWrrYq69Ynsn3K2BdUSwKSYG+12nNRhB0eNK+tt6yWw",
+	"qBPYatSgDVOClX+q5Ih2QAtv0yiCNAkxJpr3c4qOPMIBHcNALsHymBjqHjntnGwTnD4Wi6hCt/a3JgT0",
+	"Vhrbq9n4bF+loKhGkGROz5iAUtUbiXfpO3VMzxiW+8YsfLCsjCAaGuqFk5gKzPs3lDu5UP5ELnyb5HCe",
+	"wvUIHyljhsHWLj9wu7hrQE3gao6RBX78pwDPCXu3ifx+TVVbPLOFZhV7N5fBSbnHtIIQbTAFowE4FW9t",
+	"+QLcVCkY8mot4W+bIbLrs+qyiCJaWtKUySzuUSNL4oRSiCaAB+rKFuFglK1c1DUjNI8hAjUxzAa587CP",
+	"BCQDQWfmO66SJ5jGbDtSEJ0hxpjVLDukK5nHVwEAl9D1WhRUDhfkauFLDAd1aTnzaiLZjWta026fxmdM",
+	"c9E1hMwTtYZ1Gb4LZ06PgCTGoZrb+nTq3UR/5yz2cttkl7E85+ZTvbIcBDvsxGtTYGnR/MPZCwXHFVqs",
+	"z1g1JWNdadSCitJUD1WlUYGXl4V0X1UAxP3YKJEbJfLS0VBiS4XLcL45ouy15+6yTZhqc0L+RtQwoDTT",
+	"cFJkGqI6IDLOZyreRTpC8GoSUZUT9YdmQsdpNnbgt9cOjGLJXKyVMse7OGZ+1kHacMMNN9xww7cAk2UR",
+	"jrgkHAsc6Te8nFRCC5fVvmSnk4VN8dSm00mVnc08s0wFWRjpa1JfakPON+R8Q87XGGF/IfqNVTpWLKDv",
+	"rWo6g8BgFR9B+wVl9Y9s72XcAE494sIa4/HKFxjj3Y/lbi6O4whfeiNt8jiDTVDjemzs3upcGLuI53op",
+	"NHJB6GCA12kgo0gZhhGzLlcavLRpHzOY49PWA29f52bG5zSCEO3InFQVkKGIwIkO7msMHbah16795lCc",
+	"CTkSTTsDALqTnU6RpfvIecSu0tTdts7plDBlI94httmILxC73aj0tB4AtlRQSYLmbQB0KrweX/PE5KEV",
+	"OWYZpzXvs+YnWJFqT3F67ciQ6R7lcHxsrarUAN3+NPuq0tiB3nCXIOqAxc2QjiuNG7XaCz+M4x6zWAxS",
+	"WLsRizqFRvoXixG/NRvJqdasPzDT3a7d2A4q9JzFRhp0HcG6XIeN8XuJRcdc4EejghvZlqLDu5XG8xcl",
+	"E6KmV56rJriCXPAbV028Ve4Le3zoYGBODqOKuSwDN6r8zQvgU08OY18yjcVNjAbJfCOF7uEXL7JH07ae",
+	"Ppv41bxDIdgz3fREbOaKxGbfbbOKMTHzYcW6fSZ0U/FPWPLS9AGEb/XspnhX+CbyJXkrgzdjyDKrVW/f",
+	"nnXVgoqWmkY20227tlMvncsG0YGwbfXrtaCCW1bfhrwI2KxaULG7ZNp9cXFoje76bdSGjdpw6T4RH8FS",
+	"SlKZpzVce+5v/ky/iBE7veIAGHCQXQf2nl0SM81jlovRhjZwL2RsvBxvr5fDyq9z3RylDmyxn2PmWdpI",
+	"NBuJZiPRbCSajUTzZvm1FpNqlvRs4al+U1xbZM9CR4WJKQjMJIp0Ytn3gSUIFIDQuQ4mgCv/LhqboI6c",
+	"Z6VFbrMUa700v5mK5IjFxZaUG8D9UoTsRVAZCmBlEwlgOewNmNXChpO1ut82QsZGyNgIGRshYyNkrNvb",
+	"enmWk2ueUj9fSSTJ9SbdFcSSHoVMHlxVriR/n57Z9EXH+0FGaHgZQXj6iOo5V6QLeEBCAi4SQvFwsOwk",
+	"MgeKMSOA+9D0jGF13EiOSC1B9t/eznEqwevv2fW42vqvMo5ZG1cxneEAI6w0trZrpvU+jc8Mh8NFdB4h",
+	"K2lhpoQckOEgtw3rm/KtcHEueZuReu369iIOHLteuHjrkkRSHrZtQ/pPzW3BYx9MzrAsTt27TkowH5DB",
+	"FSzOSqzjHgu7LD6YVyPJ3BYG2Ugc70AE721YyYaVLJeGC5SASEMegLZkCC/kuV8ik7GHd5U4HxdbMHJa",
+	"bibjDzCM8VnOFGnLvKwFiJvBkSxK3V+7kBucxyYH9vW6ZQeYR4pySOpSvaPcVVs1amdZES3nmlqEs6JE",
+	"efBX2GcuAwPCAyhC/HEOhiJo+i+CCgQJgXwacxlzPW726bMmvJE8eROFmfxAIo8rhBRJ8QjU3I551Ddx",
+	"0/RlS7+lenLpqI1bQfJ1Gu2j0riR+iUTSQzhw+0eC4cRC5uQZJyd3KpaKG7PPDnCb/VGeNgID8uTNXuM",
+	"Am9JNqJpR8ZttgxwosfgWtKIfdf2bXREZscHoDhGUDAD4+fMFnRTu5igb+kyV+SMDTQEMArEWUWL9qgn",
+	"SZ+GRmNEINgAVVEQOShWJDJ/T0sWD4dZWrl03VtN43M6pfeVoYA3DTl5sTDtWK/etiH6G6K/IfpvlPFR",
+	"JXStHI2foRjia9eet6lmXRmPX5QRPvftw5chhK7ryq9WUdsuwObGb2785dqIUofI4Si5qwpSn+6xMYBI",
+	"rCj4LaTEuuM/F7s1l2AsLYmBuJCNB5glSOzUJoQvGobctE6jh7EZqubMiyR9LtJf1j2wvUSo/DVJYxvq",
+	"t6F+G+pXIO9MEsDV5R9N1dmW0lRzpXm7OOv1GDJaLeScq2neKTKRS8ECwiLFCI2iac30mKqzo6TPS6Ai",
+	"HcrNvbeote8GlQETodHoBBu5b+vbydcx0/HY/bBjiIo0S2d+sl/eSGJI3Pu17esrqk1+DeYREjAcOB/q",
+	"JlN12dtkFhDBlM0WktMx5EyzBRBei0ob+Hs0VFtcdGShEuHO/lDdNY9d+NmfShV/+Q9/+vJvv/XZ9/+s",
+	"4mKimviSj5FquqzOg8M7dw8/qExDv2IDn/7iv0y2UZ9q49GD/YOjo/xmXn37+y+/89eTbWxPtnH0eN+0",
+	"kTuO//fz//7jyQZ2Jht4f+/uvYM7IJeteDtxl+ayeQ3FUf7JXszpGjfmjnXkMCahbA/7TGgW2lUifUbF",
+	"AhdODU/7XNucXrguBRfQV96bgbGcLmTzhvtay5bI2QAcXFB9HHd0Cp2lSV2leWVIcgtsInxAqr7H1YR6",
+	"mT/dTJqZmiCf/eW3fv+fv/v5z7752d9889V/+NlzQ3xf/OOvvwuFOH/+3NDeF2Y53MuWGCfv/ORHr/7q",
+	"t+Xp76UV+yiD5wQ68MdPF60oStuan7O0ld+hOcWMRpoDOtSlLm+ZQOXVpNYylU+OUwUrNsrvRvldIUE7",
+	"p+hTSUpbKCNAleRZ6dn3XRgXhu0yQEYXIaDNgPeVa3LG2MDIOTwmmj0rTNV+u0uT/ROqNFaavRf5juac",
+	"hA3T2jCtDdN6a3Jwod7HClRkudL9KyXh7pKWpwYtwoSZnYIYo5Ar+FCU6HohVQltJ9lU1oQ6YUF9kPhH",
+	"Ms6mruYQJ09iPE1CavSPv/7up7/8i5ff/rPf/7u/fvlnf/rqh3/+6n//9iK5JW6uVwAyu6HvG/q+oe+v",
+	"g0cusOSRyNgRx4tVVYYqi0E7bct8rHJxYt80O6aZxsaGuR4bJhyqQvslHrkVbJdmK1eLb2Eiy9fpYIC1",
+	"hVVfNc2HWq0OR14plAEqdCuSorvlvwkqsYxc8UHMyI8tU0JAgbpdGPAqpPsq1ahzRqSaVWOlWb9JF5Eh",
+	"zEqtG140ipopKQKkqaBogTOY9iHr0GGkS4LYc9W0BDH0vWS3RMtB0wXtgIhSEllhch8vDjkBt2O24GAG",
+	"sBEaNkLDCpbMocpkspagt/liwbXn7jbMjFX25HhDSTaUZENJ3j7z0uL0ZFFt4bG7KxdhXKKCsP5Aj0kL",
+	"aUWLDMUpF6GroAvzqZK7mSw+nGvbolJBxWlIqKMidEl1rpi8eQRy7q+wUNLKInCBESwhhCAfvkjLwAUy",
+	"rIAJTUiyC8qo60Vy2/CVDV/Z8JWrNWs5Y5aMnYXrUuTWa2dsPNu89ZF54BLtTh+x8Tyzk7lUMM6NB37N",
+	"sXY9RvYe3oXFR8QSc3CyhqsEfEfbbTJ/9BWLzplap1SUCzJnjg7iuhlpw4wQJJBBRNuMjHoMcOJg2OZ3",
+	"LADQkyNRVFXoI7Z05pj50/GlWIZDRHArzXk+YuN1B+CVd26dMXNmYF+brtEgf7YrMN9DNoJVmEsp3jLu",
+	"u2GmSxKx+/TMXH9Hwy6Dd+aEsOVFnzm6sQk8ezMCz5Y8M8tzsKBcaEnqULZpFJ3S9tlUrZtiTthy77Qm",
+	"8MdaiLndIoqOFenJUWJIgBJ/NAz8tx5K1PzBFADjgGUhQGMAaPaajKjQimhJTh0HZmGV7JGYtRkfgPLf",
+	"N1otQrmnG35HETHsn7LYDDIF5gewO4DlxzVpyz5T5JR1ZAxCMmRcw9OW3WsJZgWFiYW7CBVL+wwsNrRL",
+	"ubCQP8oVdamSPUG4Zn1cnAglIKpJmwohtZkIpFhyRSLW0UQO9S6huEpOBqJi7N/BpesMlZn4cWo9AWDI",
+	"Dh2xkky76cUZQZannTdkcpoBmDk7Y8u726Qnh7FKcG+Hg7wEzzO2b/e8slJZgWKR50vXvpSRJSrPTyp9",
+	"1eXhSaVBTozgcKNe366fVAJyYvPD8Jc7B/fufuXRnZPKi0w1VMOQQeQ45YJiai0GySgN2EBLST92kAv2",
+	"UmBg8zcg74wvK3ssTKpfW6lgTTSbtYdoF/r4aZqCvy9jv0GqSo5ZFCFNOmVtuP4dDw5aFmBxMDyNeDsr",
+	"EqThD9SsEHY4NSMKtSqAnPWhigUVbRZFLESiieHrIQuHA1Sh+nRsDpWhHUisDHVArzemeGN3Kl3hmGv7",
+	"hGZhURT8YWbYUxQhr2DxKf8Ew9Qmb11pEGj+ybF5H6oXs2eDCFQNa/Ar6pGHamaHhk6rzEXmQt+8ntxj",
+	"LjSzmMh9+uwuPo7FU/tcuM/+cRrHdIxDzBsSrqWMM5SqT5/dY6Kre5XGzevQrPtYnyYnTy9DQ8NaKCtb",
+	"NdHoFM7SrD6UI9I33A2SMPD0hZs4oFUFTcNOMqTEEInToeKCKUUQ8SVNp7JkZ1aibioDYoIggUsGGXEr",
+	"IBQiukgk5ZkiVJPtWq02MSSqSV8q3TAUxhCmnoxC0mFgVDH3CKH2W1AxpRUYaUwA8IShbOjg6dFzRihp",
+	"QQ2TNkSztSYpGldoeikiacEExMU0DkY+qPNqJG8JEldM0vLlnCLCVdSWq5dT2mwisa1JviTBJCajsKBS",
+	"vVnnyUHP843cvVM87gUr36f37U2uf5+exybAcj2G6wz9Kgy0LE9Mg3ml8c3GpZsD4FkHKytYhFZyQgHw",
+	"BPB64NcBi5UUAXrWdSos3qm+nhUY4gCK4CljgnS4kR0JF4l/fEDHkUQtEvG1suPxz4EO3AJRs3nGxi0z",
+	"UuqG6YzkWIoFiHhPjsAsDswfNFAbCeCc+0DT46Foat5nLTJgchAxAIIztAVKtexi962YDRjVtlyWalk1",
+	"XEls3H5tVXnq2AZMODbLZXjAUGgeWa3ZyOwwYVxGsERkdHWwLnQojxShEcxmIpygkVLcCQ3DmCkVEIhl",
+	"AJCfeIywvryNbznAJYmmBrdqoUQrAlgbgAH6ZoniXUH1MLYcDVvBpidascKuKvI9zGFk6yxBA1wjHfBg",
+	"+ZsRsOtBwj8bNV/eDa5TyEVX0+jMXDZ/BCuNSq1pXmxiTDGc48QBccyBe2zXtm9s1W5t1eqkXmts11yQ",
+	"gYwPkb28/PXffPqLP4frrc7cd7/8i1ff+PGrb3//5f/yva1Pf/nTV//9xy//7BuGyljmhoY90+9w2yh4",
+	"L5bhTmv2y8Cxh6W1StDHz1M19PwS2xWGxlMRFojIBS/hHag0Kq/+4u8//dXff/rLX7784U8+/9mPX/3i",
+	"b37/zf/t1d/96NUP//zlD//by7/6RsUvmJELtuH0pMlL0/qBXE0cWwLOVn6rgd1yFcdP+uTfp+HM7KIn",
+	"WWWf60la/Jp7hzahFutCNGVR5NgVWHw9swXY9yW1riIb0TVoVBUb6OHcdmQUyZHy4AZWQjdcqOVIVisA",
+	"TgeKeNuoQcJZ0Ns0iliMDCh1CwaSCx2ZiaUtT2iTNuLAiUCc+wKrOAYCejR8K5kktXcMdwQRwWpj4Cch",
+	"MTPHRxGOeiONlDQM2/zQ52BsQ4Zo4+NOhLOOKU3NsaueiBOxRVqGmjetK7rVALHg1AYbtLjgmhsW0PLy",
+	"RhVeEjJkzVAK1mokmiLo2uyZkQ5DI2a4N8ghY6GyL3GhdJOHLWzH3EzdHERUtBppycbOISQ3awG5fiMg",
+	"O7WA1G+Axlvzgow18QPtkR3bmmrt4uYYYW5AlWIZj0I1mXSHC656LGwF9gt6KozOGNllcBPwJsTU0trp",
+	"grTJRHpV7PIWzGfUY8IaJUKUNzU9Y4K0+vRZMxyiTNJyM8Se8dhgmYWWEQLlUDexxdaJIMnDadnNTS5/",
+	"9aHdbJ+pKfiFaeCJMueocBdPxAFcPAfZCUsyolwnUjgcQJyLtbvCnTNiIMh6IYuNlAlLgkAkNJkAvAaR",
+	"rLCudjW4P+chnOzEhmse8+Gv0A/Ku+bmMBHa18z1O5XhuAFjtrpDy/bRpLrlmzBiZ+L8YiLc9a/IoQ4I",
+	"75wI+wuMOxHv/VRgFO6CyJBVyV66wfRhshG81M4jb2BuOm4mJwIPGi7wKetyoZLDCQsDMcnpy2bLPzoS",
+	"dCJyPVsHlkxfoSCcvlJTlRTzpF5kLY3si2Ci9ke90rhZCyrpc1xp3Lp1azsjG5ufrZD7+f/3rVe//P5n",
+	"P/qvn//Xvy0r/iYblhGtj0G0btRqX67datRqtrWUZJ+93pXGTm1KlAYWmOzlQquSes224Yx0oF2mx7p9",
+	"XL+OcUh+rPi2kJXGbYyT96tVak0mprqqhgCn881UDfKk+3dfI+kepaQEA2oj0W8keiPRPwKZ04lXgwET",
+	"DETnlGgPTEfGwCOtvAri4EVL++52FEn7DzppP4ctm2AH1WLPBqxtyDO2wozMeDomNr0i/SJYyMZMm1lq",
+	"o88o2WcQZ2L+sAJ8KRc01rFy1ZR7MgqVEy90zBM39HF21Ar7riUGPyFHDZQGMd6lg5Uh0PZn0chxBkaL",
+	"gQmgxS4x8026hhTTC3i6D0Q4aSpbodiyW6Ucc5c5CoZXPE1bvLYTyrizpD3pQITrDvV1juQba3Yku443",
+	"BHxDwCuNyhFDzR5vUKKTXI6DvJB4u5jeoozu9GWtLAkRthZ/47xY+UwRl02Y8dqzh2nWSef5cGK+TrkJ",
+	"31Eucm01H2bq2Ku+Ga8hKsWSygGaWFgSLQyV8KvElgcgX9j+Iowc0f7JF3a+CHVSIua1/F33G7oBVU8O",
+	"oxBrfbTIYAhWQnJK22cnwha0hwqPAQmHzNoTWo8Ojh99tXnn4N7eV5v37x4+Pj44ahlBroUlQzIVl1rO",
+	"1tS6v/fHTXxz/8Hjw+OWEWkgqG44sAbGRyCXcNGF8BKQH7kiPRr3I6ZUgxg+CdOzxghnHwV7FHpAYT3A",
+	"bMWe0baObAgwfO39lLveJ8h1YDORrDjj87BB6oKG9/zqYjQxRDsnZh5sOqbCJnhzI/nBmqdMK7xDhPQC",
+	"nXMdY7CwkaC4aLPqiSBkz21Pqi8lCfihJ6zBDTdbWN8WCVmbh2AIjJRMJVThAEc2cBltiGaDjaxqJwhj",
+	"zM5fgBm5x6LQhtOq/Bxw82pVSN00j6JlEKiZjxr3cqz3udp09TDm54ClOKN1fLXKVROeBtPjlJCJqsYx",
+	"VWcriZdO5X6eIg53NQk5nDd78BhWro2iSjAXkonFsYybiQj32f/9y5ff+3klqKQvndf4vaSasn7gX9u1",
+	"7Z36dq3erNU//OAPt79y/Untq7f+6ObXPtq5f+Pw3Ye3H9WPKyibQnuzxs8VGclY95ypn1CtWX+gl5nN",
+	"b37w2a9++Pnf/+mrf//3U3OyIaIrT8lJvZOTGoH3Y7jMuOet//aSgy0tmONxXVyrKJudtMl038j6yxlr",
+	"gBMONUQWAeXWSFOzkfkFkg0ThQLN1qmDSSkQa4xgZRl+D8BRFJEj4cYCUUAwttjwES6SKCCruiomdIO0",
+	"jDYNYgUIbq2HD46OyfRoWidiZO6/jYS1uSKYpISxSVXywMkDSd5QElkEMbfDAQ7JgqscGcZAI+9qlcJ7",
+	"uE4EBBnZSfDYerFmMrLVDCV6JLMU00zHkcwABlaGEdi5gCJVQFyduFVp1GvXt1cmokG5jnYunt18pfLi",
+	"6cI0/D1zrNeNWdhuswF4CuoZz0LyJOt0WFunTEZL7wU2er12O9WovQ2OseI5sbFLGVkwm2B+3OOK0MEg",
+	"LVc66bhaWXLDAj+aVbMuMvtZOp7JKISvN8/dcMQL44hg7TJUX5J6rVbDcokrMUcH7ZrPFDHQVHk2gjFC",
+	"NqN2UglFJVORcBjT02hMlJZxErdjCU4LuRtESECMkYUhS6nPQ8WaLu65FaTeRCcEBjc781lAzIHeYsLQ",
+	"iZB8AfjvP6tv71y/cfNkWKtt3xS0z/4ZBoO2dknry8CcKVED2maBUXdb/9Mf/zF8+fj4/a1bQTrguUP0",
+	"SBL29SGNiGlH2VqfX0xibPBJhHJPwrW7oFZiBPczbbVqP2oXVnIaUXEG4UuGpfc5FDbdJZQA+wN3C1Aq",
+	"9mxAIRwHfS5uqYyu71cHx+1cQvZbuwcQ2gLr1jNrb/ViuwUYbZ5af/Q2NRGPnvfNHiR2A59ezH3KspFR",
+	"XEQ3ezbgMVNNquEtwfz5oLoBsd823gctDGZdUvq2MkNvvfz5333+2//11Q//upUa1D8P43EzHop/Znha",
+	"yxtfuCI2Fmw3k+zNoshKYChmnTInUKYSyPPEnyMmwqP+6uHUQf5VcgO3kVI42nnjLMjHsSuSSaCxOUOn",
+	"UkaMCpdmuDToncVvy8hxxznHDMbLVeZ8paU4BF6z3zcq9Z1btRr8UwOSN4goF9le9uDiePKQbmyyEMLL",
+	"3/4/v//Gv3v58797+e3/9o+//u7nP/v5y+9959W///vf/6c/e/m9/8PsZHHvQUXJYdyewItOCidkB/XQ",
+	"77e/USlo+ZwBziJGiw8MYlCaydAQcrB83VR2eX5EPC7xmJgDmYnwyauZYVhNPajYvAfECtw/rASVDhc0",
+	"SlW6+N03vv/Z3/7y03/41y//9Kcvv/eL333jB9O1L3B5fe2LZHE9UOANM7M2H3Bs9Mu3bmZXOpZDncop",
+	"Zt0+RubWA58HDuItFU1NzzIFOwBlwyMLvlsJKiPGuz1daWybq+djYtLCJcIPhhxEWbj2QGsLwJBeBBUw",
+	"fofzlnVy7cqvVO4oFxDSc4e94LGcUx0EQg3tOmx8wxvp2HBqDAihOU4w59Et6+11gnApG1EaheWyjERm",
+	"MJdiItojHc6S6N5RLEWX/OHRg0NIKDwRIBr3uTJ0zk1mEMtuTPs2PjiWmoHLikJwsukTBd1RT0YMpP0C",
+	"HQEjwp3twK/jtMaAIh8VpJWSqrY+YuMW5kCaTcIQaxBuqTpJ5ZcniQtcky4GCtksRxzTDKkPdO8rzqSb",
+	"NJsdjySIQiqwfivI5YQgNivHw774XWfPuMpY0Dy6CZpoLll2Ci6gD2BT7966DUa3nD6eLshdXk8TWT6/",
+	"nrtYqzJrb1Hb3k6Zz4Aq4BDhTy/SeFk+4fEuySCrTXqUq1NGQk4hRA6vgjXM2TtR5QmLSdp0dMm2DU9U",
+	"L9S6ljoIb5FtbSNurFncSBnf8mCjlhA8zN299tze5ZlhZja6YDHuZF5aPsRsXvXDxZWNtNKHiQNlcGXD",
+	"IZv5+6TNyrWd2KPcN6lwFfeV3UhXfPGcxZlovlkcMINGP4il2Wwuus0CDxJ6swrmWrdzQTtYpVF5+b0f",
+	"/P4b33z17e+//M5fV2xoRRPWD8j/pKKqZ7aqeFf4VI0c08JqXrOgog1zdXEMs3D56xdRVZKqszI64yaG",
+	"8YoK7E747OeTxaJoxCx1vIbh9zPSKDAb8eHB4Z27hx+gS8IKJT5yfxfTONHjXCqsbICgoTnVRfah0Q1h",
+	"fuMIM3aQocfuK6S+7lMZmmupakkKe/1torABEXJE9vcO9w/u3Tu483bFcr1ttUSAWDnQKVDYUgHBMgov",
+	"VpS9xp55x04u8uBdQUYyDrGUOReoAqoGgg6gmzAcMosoYccJHtgoJGig0u5HC/OEAfNjNAX1XGZRVybo",
+	"yjnpYTjK146G055hiI2dAP9qctXsyzhBSi1BeScoLFfNcOjdFxP+EaulWxv7tFNkeT9IkH7FBbqm37Ho",
+	"vAD35F6rB5VRbwyJ8c3OUISqMuFPyYbiQjJjR8Y+0nuX7Ezt+4U5N0qnfOPRmkdH4Z6ITdLNmsnhk97Y",
+	"0UKwxDMHv34pkqsRfiIu2DwF/9g99/rQoo+fV2YSGgvWAGD150g80NaHl225YMv8HnegRxcnaqiE670d",
+	"Ud6HzifjQTOC5USTO9jkguNwOnVOlGOyGChZzopPNVu1iohmT8pc8oJAUxvKsjbKcnDO4jEGKOlJ7AGn",
+	"HgdERmEeCumKJGd29TYX1z1BWnKUaGgLXYCIZqSL4pAWxPE1Q1gAv/ehkSje55EG7PYZQ/UIAE6RN8NG",
+	"Naxg3O7Hkg4EfPzFzEFYlZlAlhlXxFB9ImPInYsLxuHU7E4s+/mI0EbV2wLteRpHvsxofKCeHdGcgWi5",
+	"1DDeNCBmcxA3AMxrqhxozmMh8PKqJO8aMP/ZtY4gAgCeI1SR1gcH2YgLbMcZ+iCq2GucFhhNaGIUMId3",
+	"HJDTMUSf6J4Mnfuz3WPqRBjtcxCzDtPtnmkAii+7mA2MZzUaSytIKbV9lg0eyUDCaSOcVsm+GT4iFWJg",
+	"MIKosPBEuHhEhHxsAH6xjYW1DUVSaVcGGskDCCahTY3GtCCbSDwUUCq6WpBGeyIuLY8Wpghc6lCOVkpA",
+	"MitsaFMmmuIxuO9u1GoBsb+7SM4+5EczoJYlMjqhuEGlYVqCniqNndoCYQkwzbWGJIAQn4jNy1iIlxCs",
+	"51hpl9HIVxOa7cLPlpitLuGoVkFQF5rO4OzsYqw7GK5caDrYJDbRA5vogbEja5bs2oMTpGMJLA7XSqk8",
+	"GRZWaHS9Zy6tsn3bGi3JwBz0QsOwaqOrKFfVN62tQK6FCCyWVwwxfLGU/cDSex1zhmzzRBhmFQ5ZlTxG",
+	"BI4MXASCmiIGmM8sMQtRJRhrOVQWux/Px24CkmEjhbhKoUmcCGs6VhOMDOzBtnWZoEG4dJoTkWHKCe/0",
+	"pYxRGVKYMwjAFZ5rxi6R9cwB+IPQzxWR5yyukidmSMqm5jp+D4CzZnnMfCwPdSzcSCoBclSBW0D7ElRJ",
+	"1gcRCjvrSgZb5qBDPL/tYtKWJi0lY90iX7C4dmDRBTBortWJkCNhjV5C4m82xYnrL+7igQSANZkFJ+lR",
+	"i5hiVlg7zLyQjt9RBE4THo6p90ZUnQi/wVAuyMmFRMuQjrPvfX3I22dMaYtWBxG0EAgLfWMWVgpq2i5h",
+	"1zwBwanKJm+dCIsBQ2hXuspFsNSjFNp0+n179Jxgg4Amfgs85pzdQcCzhv1IZploohism9qpvrtOLn0M",
+	"A3Pf8Qejw33NTAsCbQs8UtLhHd1zYpiZk68swUUyTY+5Mk5QjXtDEcYshDUZSBmpTGhycoCrZM+KyNmY",
+	"UmhIAwSvGxq8F5gLJ205kDM4OjYAmCtiJGyHFgPmgwacFHuz4GbbyhxtLMwBhfqs0BySL7T2zddb+1Lo",
+	"WEYNIuQWBPy2vlglh2zkVuxEYBo2iSns5FCxnIDqlJrQcj4jn0MmyCnTI8QbNPK08lHM60SQSSTfhU2/",
+	"e4PB3bCUWm36KK2EPzFy7WXZkzei6JWIoq+pYPn2i3vLi3bDU3MoTtlWEslfINuVK6AHOb/L1c57INqs",
+	"ZMk8C8m4WN28JzIOb9RmlM1zrV5U7Tzrs4qbF17cjgkH11tZJET9Ta5sZ07HxqC6HoOqpwo+DD1rXd1N",
+	"33pElUPtLELdwHw1jNnl1sBrMxuTMQHQasjPGcdKEi4NDEN3JLE3UoEYnyk2B+Uh0PbagEeBvPr6Gqhb",
+	"TMBleoQGW+qtlQa6b6US6HCJElgKaNVVqdPxOCf201zXfIK4zoSxUynPrL6fwFGnyGSjvr0TTJDjRqUt",
+	"h7FiTfdyEnUEAkM91Vrlsx/88NNf/+bzn/0DpuqjsGP+o64lr0/R0Ubl+nYlyaO3klV/EEGUj//aDue9",
+	"Bw8+unv4QXP/weH7dx/dXyR92OzAmnO7lljeUqG0eTUYEDkQB2EjZ7NYgvglHt9UrJcLnfWF2PL3J82m",
+	"ML5VhLnBrUtGrC63+yuJ1XggFqgHt7HRbmy0Y0vPCSVP2L45IVMMFhjP6sji0+I81IbgSvN2ceyGOdRH",
+	"yWOXQNSSHFWHQbudgj6t19/1n5oxoI/cfrd6Y/5dDipaahoZOrlyYRizCPtg+ZurNcNTGxlzeQUW0CKn",
+	"hUxyOgbJ7SIQxwfuStCwzwWY6LZKXIW9wcCFEF3ebbD81AZUvRtUrFulKdjIfVvfTr7GPBH7w04m48R+",
+	"eSO5P+792vb1FXOa/RrMuxAdfr65FRd0KxzWHVwGFxiXte0QOhiUsO8MFsHd90EsFqSWKtLKAZbdtWkU",
+	"3t7jrfhnQo4gdsRWmQT31JRWszcYbLDMN1jmbxCWuT+xGzjzDZz5mwlnvgy/KBfukRP6OCvscRTTwYCh",
+	"a3pEsYo0F0oDngtJBgveA5WbT7c3GKzblXkp6Xf51M/Kbh8vl2N9GR5I0K9civKKIDlu7xbySrpYBh47",
+	"5M+Np/FqA8sccBvtIvZvfzmC02M00r1CRexD/Hklzrrgbiy4umalWHuIWa4fP80m/zGQ1yzAnZm9i+FI",
+	"LZZdgdyFGgxPI962S2XI4bhwpR7Br6/xQi17DEssrqGnp1QxHyFjxeY+78YUE+QWW+1sv88rp1Tx9t7Q",
+	"HNSPnxrGccpozOKPGAwLsoYhUicv0wkClfDnSlAZxlGlUbmGVBXHNPnC+y5GD2AdVKroqq+vCteQjqtk",
+	"EqASZo6lii3jdL5iNI9Mp/K43uhgYLsyt7NKHsoownBBjArxwR+BUw6xjr1g1axHOjeHyosIuhczRvzR",
+	"VY6OGAqSxD3ligMI86Gq5AOAQYfQusHAJmHB+r6jCA3D2NwzdKsZeaZFbKNmWpNDBRqVM1z2TNs2BhFt",
+	"s56MQsC2PC5CY4dMDR6axXEJHQwjJZSCeeJ41RmsaXbVXBsqZyRPsESujZh4B+IiY2V3Q04C5EFEDk31",
+	"a8ExXYyplSds+KFzRAI2ewrzOwu8XTgqXzMPcR1svCE9M+cTwldted9zKrjqJXsJEYenrMcz+5Ecidz+",
+	"JODZhxIarZIWnuf/n66ryY0ehKFXYfdt0HeBrrqr1DNUGiahHVQGopgo7WLuXuEfcJqyT/wM2ITxPPwu",
+	"bTq8Kpmwcp7S7yyN39l5k/WpuwupOA7BOl43NcHisMqsW2LXCRifcrE1aU0Eay51a9a+7IzXbZi8JyB2",
+	"otxT0h5a06uStnuCIHkrvnXmVLeFGt8WkFSrJZVjZNzgwcDNrf6/edZutohooVX9BuqfShLOfWlwXINV",
+	"wT/zOJ7EkuTjjDlREwkbLoikYfK6lwLVNP4BhkzMGrcNYbChfIZEfNPZx1Ad1++K6v/51VekJV+/eYHm",
+	"4CKSQsPXAXtLSDEfjJsh4QlbgLw7ICaBuW/TjRvvF7MjPWLKUE4bz992dQ8STHHi3rXKOP66U+wpYRhh",
+	"FIzydPF5ib6LZWsxW7q3bU0Wmp/Mm/29KxxL8Geol7xrJFbVrobxO8F2DzNMQT5yO4AoNVfXWNmzxlWY",
+	"iHSvAr5dfr57l/Dpw4SXEtIHDD5+MbvZXF10aZKjA2xLxYG8grLDR4fH2+MnAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

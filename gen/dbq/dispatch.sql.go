@@ -501,7 +501,7 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 
 const taskExpire = `-- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id
+    SELECT t.task_id, t.rendering_id
     FROM tasks t
     WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now()
     ORDER BY t.expires_at
@@ -521,15 +521,20 @@ logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect)
     SELECT s.task_id, 'expired', (SELECT moment.at FROM moment), 'expired' FROM stale s
 )
-SELECT count(*) FROM stale
+SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s
 `
 
-// TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many.
-func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (int64, error) {
+type TaskExpireRow struct {
+	Expired   int64
+	Unreached int64
+}
+
+// TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
+func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (TaskExpireRow, error) {
 	row := q.db.QueryRow(ctx, taskExpire, batchSize)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i TaskExpireRow
+	err := row.Scan(&i.Expired, &i.Unreached)
+	return i, err
 }
 
 const taskExpired = `-- name: TaskExpired :many
@@ -641,7 +646,7 @@ func (q *Queries) TaskQueue(ctx context.Context, batchSize int32) (int64, error)
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id,
+    SELECT t.task_id, t.processing_app_id, t.lease_id, t.rendering_id,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -679,7 +684,8 @@ logged AS (
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again) AS exhausted
+    count(*) FILTER (WHERE NOT e.again) AS exhausted,
+    count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e
 `
 
@@ -691,6 +697,7 @@ type TaskRecoverParams struct {
 type TaskRecoverRow struct {
 	Retried   int64
 	Exhausted int64
+	Unreached int64
 }
 
 // TaskRecover takes back those of task_ids whose leases have run out (S0.12). What TaskExpired saw may be old: a report
@@ -700,7 +707,7 @@ type TaskRecoverRow struct {
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
 	row := q.db.QueryRow(ctx, taskRecover, arg.MaxRetryCount, arg.TaskIds)
 	var i TaskRecoverRow
-	err := row.Scan(&i.Retried, &i.Exhausted)
+	err := row.Scan(&i.Retried, &i.Exhausted, &i.Unreached)
 	return i, err
 }
 
@@ -800,13 +807,13 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest($10::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.rendering_id, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
         t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.rendering_id, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at,
         (h.lease_id IS NULL OR h.lease_id = h.held_lease_id) AND (
             (h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
             OR (h.task_status = 0 AND h.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = h.held_lease_id) = h.app_id)
@@ -814,7 +821,7 @@ judged AS (
     FROM held h
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at, h.settles,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.rendering_id, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at, h.settles,
         CASE
             WHEN h.settles THEN CASE
                 WHEN h.status = 2 THEN 'success'
@@ -873,7 +880,9 @@ accepted AS (
     FROM verdict v
     WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
-SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS is_told
+FROM verdict v
+ORDER BY v.task_id
 `
 
 type TaskReportParams struct {
@@ -892,6 +901,7 @@ type TaskReportParams struct {
 type TaskReportRow struct {
 	TaskID string
 	Effect string
+	IsTold bool
 }
 
 // TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
@@ -921,7 +931,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 	var items []TaskReportRow
 	for rows.Next() {
 		var i TaskReportRow
-		if err := rows.Scan(&i.TaskID, &i.Effect); err != nil {
+		if err := rows.Scan(&i.TaskID, &i.Effect, &i.IsTold); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

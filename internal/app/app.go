@@ -126,7 +126,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
-	notifications := notify.New(db, tasks, o.PlatformURL)
+	notifications := notify.New(db, tasks, o.PlatformURL, metrics)
 	pusher := notify.NewPusher(db, tasks, o.Secrets, o.Outbound, o.Log)
 	handler, err := httpapi.New(httpapi.Slices{
 		Tasks: tasks, Templates: templates, Stats: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,

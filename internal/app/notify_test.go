@@ -330,7 +330,7 @@ func TestWhoHasNoAddressFailsAlone(t *testing.T) {
 	id := b.event("task_finished", map[string]any{"user_ids": []string{"u1", "stranger"}}).Items[0].NotificationID
 	n := b.notificationBecomes(id, api.NotificationSomeFailed)
 	for _, r := range *n.Recipients {
-		if want := r.UserID == "u1"; (int16(r.Status) == task.Success) != want {
+		if want := r.UserID == "u1"; (r.Status == api.RecipientSuccess) != want {
 			t.Errorf("%+v", r)
 		}
 	}

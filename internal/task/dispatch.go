@@ -171,9 +171,14 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		return nil, fmt.Errorf("report tasks: %w", err)
 	}
 	found := make(map[string]string, len(rows))
+	unreached := 0
 	for _, row := range rows {
 		found[row.TaskID] = row.Effect
+		if row.IsTold && (row.Effect == "failed" || row.Effect == "exhausted") {
+			unreached++
+		}
 	}
+	s.db.AfterCommit(ctx, func() { s.unreached.WithLabelValues("sending").Add(float64(unreached)) })
 	effects := make([]string, len(reports))
 	for i, r := range reports {
 		effects[i] = found[r.TaskID]
@@ -276,6 +281,7 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	}
 	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
 	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
+	s.unreached.WithLabelValues("lease").Add(float64(row.Unreached))
 	return int(row.Retried + row.Exhausted), nil
 }
 
@@ -305,7 +311,11 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 
 // Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
 func (s *Service) Expire(ctx context.Context) (int, error) {
-	return s.inBatches(ctx, "end expired tasks", func(q *dbq.Queries) (int64, error) { return q.TaskExpire(ctx, sweepBatch) })
+	return s.inBatches(ctx, "end expired tasks", func(q *dbq.Queries) (int64, error) {
+		row, err := q.TaskExpire(ctx, sweepBatch)
+		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
+		return row.Expired, err
+	})
 }
 
 // inBatches repeats a statement until it finds less than a batch.

@@ -45,17 +45,14 @@ var (
 // placeOf finds where a message to somebody belongs, and why it cannot go there, if so.
 func (s *Service) placeOf(ctx context.Context, t Telling, person Person) (sender.Place, unreachable, error) {
 	place, err := s.senders.Place(ctx, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
-	wrong := new(fault.Error)
-	switch {
-	case err != nil && (!errors.As(err, &wrong) || len(wrong.Fields) != 1):
-		return place, reachable, err
-	case person.Address == "":
-		return place, noAddress, nil
-	case err != nil:
-		return place, faultReason[wrong.Fields[0].Rule], nil
-	default:
-		return place, reachable, nil
+	reason, wrong := reachable, new(fault.Error)
+	if errors.As(err, &wrong) && len(wrong.Fields) == 1 {
+		reason, err = faultReason[wrong.Fields[0].Rule], nil
 	}
+	if person.Address == "" {
+		reason = noAddress
+	}
+	return place, reason, err
 }
 
 // contentMost is how much of a rendering stands in its tasks.
