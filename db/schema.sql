@@ -1142,6 +1142,8 @@ CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (cre
 
 CREATE INDEX receive_logs_recipient_idx ON public.receive_logs USING btree (recipient, task_id) WHERE (recipient IS NOT NULL);
 
+CREATE INDEX receive_logs_repeats_idx ON public.receive_logs USING btree (task_id) WHERE ((task_id IS NOT NULL) AND ((response_data #> '{data,deduplicated}'::text[]) = 'true'::jsonb));
+
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
 
 CREATE INDEX report_logs_task_id_idx ON public.report_logs USING btree (task_id);
@@ -1167,6 +1169,8 @@ CREATE INDEX tasks_queue_idx ON public.tasks USING btree (pool_id, lane, rank) W
 CREATE INDEX tasks_queued_low_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane >= 32));
 
 CREATE INDEX tasks_queued_retry_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (((lane)::integer % 32) > 0));
+
+CREATE INDEX tasks_queued_top_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane < 32));
 
 CREATE INDEX tasks_rendering_idx ON public.tasks USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 

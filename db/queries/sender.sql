@@ -266,10 +266,26 @@ ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
 -- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. What is folded at once
--- counts for one day of the sender's time zone, the latest.
+-- counts for one day of the sender's time zone, the latest. The states are locked in one order, as SendersSeen locks them, so that
+-- the two cannot deadlock.
 -- name: SenderFold :one
 WITH gone AS (
     DELETE FROM sender_changes RETURNING *
+),
+changes AS MATERIALIZED (
+    SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
+        sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
+        max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
+        max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
+    FROM gone c
+    JOIN senders s ON s.sender_no = c.sender_no
+    GROUP BY s.id
+),
+locked AS MATERIALIZED (
+    SELECT st.sender_id FROM sender_states st
+    WHERE st.sender_id IN (SELECT c.sender_id FROM changes c)
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE
 ),
 folded AS (
     UPDATE sender_states st
@@ -279,16 +295,9 @@ folded AS (
         response_ms = st.response_ms + g.response_ms,
         sent_at = greatest(st.sent_at, g.sent_at),
         seen_at = greatest(st.seen_at, g.at)
-    FROM (
-        SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
-            sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
-            max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
-            max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
-        FROM gone c
-        JOIN senders s ON s.sender_no = c.sender_no
-        GROUP BY s.id
-    ) g
-    WHERE st.sender_id = g.sender_id
+    FROM locked l
+    JOIN changes g ON g.sender_id = l.sender_id
+    WHERE st.sender_id = l.sender_id
 )
 SELECT count(*) FROM gone;
 
@@ -311,11 +320,19 @@ ORDER BY s.sender_no;
 
 -- SendersSeen notes that these polled, so many seconds apart.
 -- name: SendersSeen :execrows
+WITH locked AS MATERIALIZED (
+    SELECT st.sender_id
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE s.sender_no = ANY (@sender_nos::text[])
+        AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision))
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE OF st
+)
 UPDATE sender_states st
 SET seen_at = now()
-FROM senders s
-WHERE st.sender_id = s.id AND s.sender_no = ANY (@sender_nos::text[])
-    AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision));
+FROM locked l
+WHERE st.sender_id = l.sender_id;
 
 -- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from, with
 -- its sort in each.

@@ -7,7 +7,5 @@ const (
 	faultSortDecidesNothing = true // the sort of a route decides nothing
 	faultLargeHideSmall     = true // what is too large for a sender hides what is not
 	faultExplainSegments    = true // an explanation does not ask whether the segments suffice
-	faultRepeatsJudged      = true // a repeat with its dedup_key is judged anew
-	faultSignInDryRunOnly   = true // the final content has its signature only in a dry run
 	faultRetiredHideRoutes  = true // where routes name only senders that are retired, nothing is said to be routed
 )

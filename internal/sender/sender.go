@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,8 +33,8 @@ type Service struct {
 	q         *dbq.Queries
 	settings  *setting.Service
 	directory snapshot.Cache[*directory]
-	known     *expirable.LRU[string, struct{}]  // senders that are there
-	pools     *expirable.LRU[string, claimable] // of senders that nothing holds back
+	known     *expirable.LRU[string, struct{}] // senders that are there
+	pools     *claimables
 
 	mu   sync.Mutex
 	seen map[string]struct{} // senders that polled since SweepSeen
@@ -43,7 +45,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{
 		db: db, q: dbq.New(db), settings: settings, seen: map[string]struct{}{},
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
-		pools: expirable.NewLRU[string, claimable](100_000, nil, time.Minute),
+		pools: newClaimables(),
 	}
 	s.directory.Load = s.load
 	return s
@@ -91,11 +93,14 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	if len(seen) == 0 {
 		return 0, nil
 	}
-	p := dbq.SendersSeenParams{ApartSeconds: seenApart.Seconds()}
-	for appID := range seen {
-		p.SenderNos = append(p.SenderNos, appID)
+	n, err := s.q.SendersSeen(ctx, dbq.SendersSeenParams{
+		SenderNos: slices.Sorted(maps.Keys(seen)), ApartSeconds: seenApart.Seconds(),
+	})
+	if err != nil { // the next sweep notes them
+		s.mu.Lock()
+		maps.Copy(s.seen, seen)
+		s.mu.Unlock()
 	}
-	n, err := s.q.SendersSeen(ctx, p)
 	return int(n), postgres.Wrap("note who polled", err, nil)
 }
 
@@ -111,19 +116,14 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
-// claimable is what a sender may take from: pools, and its sort there.
-type claimable struct {
-	pools  map[int64]float64
-	routed bool // some by its own routes, where every poll counts
-}
-
 // Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take,
 // with its sort there. What another server changed of its routes it may not know for a minute: it is told of new work later
 // then.
 func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools map[int64]float64, err error) {
-	if c, known := s.pools.Get(appID); known {
+	if c, known := s.pools.get(appID); known {
 		return 0, c.pools, nil
 	}
+	keep := s.pools.reading(appID)
 	row, err := s.q.SenderWaits(ctx, appID)
 	if err != nil {
 		return 0, nil, postgres.Wrap("look what sender waits for", err, errNoSender)
@@ -133,14 +133,14 @@ func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, 
 		pools[pool] = row.Sorts[i]
 	}
 	if !row.IsPaced {
-		s.pools.Add(appID, claimable{pools, row.IsRouted})
+		keep(claimable{pools, row.IsRouted})
 	}
 	return time.Duration(row.Seconds * float64(time.Second)), pools, nil
 }
 
 // Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and it has no route.
 func (s *Service) Unhindered(appID string) (pools map[int64]float64, known bool) {
-	c, known := s.pools.Get(appID)
+	c, known := s.pools.get(appID)
 	return c.pools, known && !c.routed
 }
 
@@ -249,7 +249,7 @@ func (s *Service) change(ctx context.Context, fn func(ctx context.Context) error
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		s.db.AfterCommit(ctx, func() {
 			s.directory.Forget()
-			s.pools.Purge()
+			s.pools.forget()
 		})
 		return fn(ctx)
 	})

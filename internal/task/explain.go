@@ -123,6 +123,15 @@ var errPreviewed = errors.New("only a preview")
 
 // Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
 func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
+	if sub.DedupKey != nil {
+		first, err := s.q.TaskNamed(ctx, dbq.TaskNamedParams{CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey})
+		if err == nil {
+			return s.previewRepeated(ctx, first)
+		}
+		if !postgres.IsNoRows(err) {
+			return Preview{}, fmt.Errorf("find task by dedup key: %w", err)
+		}
+	}
 	row, err := s.prepare(ctx, sub, origin, func(params string) (template.Text, error) {
 		return s.templates.RenderActive(ctx, origin.CompanyID, params)
 	})
@@ -141,26 +150,27 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		}
 	}
 	p := Preview{
-		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: segment.Signed(row.Sign, row.final.Content),
+		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: row.signed(),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
 	}
 	if p.Senders, p.Routed, err = s.senders.Candidates(ctx, row.place.PoolID); err != nil {
 		return p, err
 	}
-	repeats := false
-	if sub.DedupKey != nil {
-		repeats, err = s.q.TaskNamed(ctx, dbq.TaskNamedParams{CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey})
-		if err != nil {
-			return p, postgres.Wrap("find task by dedup key", err, nil)
-		}
-	}
 	switch {
-	case repeats:
-		p.Verdict = WouldRepeat
 	case row.final.Deferred && sub.ExpectSendTime == nil, sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
 		p.Verdict = WouldBeScheduled
 	case canTake(p.Senders) > 0:
 		p.Verdict = WouldSend
 	}
 	return p, nil
+}
+
+// previewRepeated is what a submission would get whose dedup key names a task already.
+func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Preview, err error) {
+	p = Preview{
+		Recipient: first.Recipient, CountryNo: orEmpty(first.CountryNo), Final: segment.Signed(orEmpty(first.Sign), first.Content),
+		Segments: int(first.Segments), Priority: first.Priority, Verdict: WouldRepeat,
+	}
+	p.Senders, p.Routed, err = s.senders.Candidates(ctx, first.PoolID)
+	return p, err
 }
