@@ -431,10 +431,12 @@ func (e SenderStatus) Valid() bool {
 
 // Defines values for SenderViewWhy.
 const (
+	WhyAhead        SenderViewWhy = "ahead"
 	WhyFailedBefore SenderViewWhy = "failed_before"
 	WhyNoFunds      SenderViewWhy = "no_funds"
 	WhyNoQuota      SenderViewWhy = "no_quota"
 	WhyOff          SenderViewWhy = "off"
+	WhyOutranked    SenderViewWhy = "outranked"
 	WhyResting      SenderViewWhy = "resting"
 	WhySilent       SenderViewWhy = "silent"
 )
@@ -442,6 +444,8 @@ const (
 // Valid indicates whether the value is a known member of the SenderViewWhy enum.
 func (e SenderViewWhy) Valid() bool {
 	switch e {
+	case WhyAhead:
+		return true
 	case WhyFailedBefore:
 		return true
 	case WhyNoFunds:
@@ -449,6 +453,8 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyNoQuota:
 		return true
 	case WhyOff:
+		return true
+	case WhyOutranked:
 		return true
 	case WhyResting:
 		return true
@@ -1879,7 +1885,7 @@ type Route struct {
 	// SenderNo Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort      Sort      `json:"sort"`
 	Status    OnOff     `json:"status"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -1911,7 +1917,7 @@ type RoutePage struct {
 
 // RoutePatch defines model for RoutePatch.
 type RoutePatch struct {
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -1934,7 +1940,7 @@ type RouteRequest struct {
 	// SenderNo Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -2096,7 +2102,7 @@ type Sender struct {
 	// Sign Goes before a text that has no signature of its own
 	Sign *SenderSign `json:"sign"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort Sort `json:"sort"`
 
 	// Status One that is `off` or `retired` is given nothing
@@ -2177,7 +2183,7 @@ type SenderPatch struct {
 	// Sign Goes before a text that has no signature of its own
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort *Sort `json:"sort,omitempty"`
 
 	// Status One that is `off` or `retired` is given nothing
@@ -2234,7 +2240,7 @@ type SenderRequest struct {
 	// Sign Goes before a text that has no signature of its own
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort *Sort `json:"sort,omitempty"`
 
 	// Status One that is `off` or `retired` is given nothing
@@ -2285,11 +2291,15 @@ type SenderView struct {
 	// Weight That of its route
 	Weight *int64 `json:"weight,omitempty"`
 
-	// Why What keeps it from the task
+	// Why What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
+	// larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
+	// with this task, and another sender is there.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
-// SenderViewWhy What keeps it from the task
+// SenderViewWhy What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
+// larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
+// with this task, and another sender is there.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -2360,7 +2370,7 @@ type SmsSettings struct {
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
 }
 
-// Sort The larger stands first in lists and is pushed to first
+// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 type Sort = float64
 
 // Source Example: system_a
@@ -3625,7 +3635,7 @@ type ClientInterface interface {
 
 	// CreateRouteWithBody Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3634,7 +3644,7 @@ type ClientInterface interface {
 
 	// CreateRoute Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3643,7 +3653,7 @@ type ClientInterface interface {
 
 	// DeleteRoute Delete a route that nothing refers to
 	//
-	// What waits goes to the routes that are left, or to the shared senders when it was the last.
+	// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 	//
 	// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
 	DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4998,7 +5008,7 @@ func (c *Client) ListRoutes(ctx context.Context, params *ListRoutesParams, reqEd
 
 // CreateRouteWithBody Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5017,7 +5027,7 @@ func (c *Client) CreateRouteWithBody(ctx context.Context, params *CreateRoutePar
 
 // CreateRoute Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5036,7 +5046,7 @@ func (c *Client) CreateRoute(ctx context.Context, params *CreateRouteParams, bod
 
 // DeleteRoute Delete a route that nothing refers to
 //
-// What waits goes to the routes that are left, or to the shared senders when it was the last.
+// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 //
 // Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
 func (c *Client) DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11079,7 +11089,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRouteWithBodyWithResponse Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11088,7 +11098,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRouteWithResponse Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11097,7 +11107,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteRouteWithResponse Delete a route that nothing refers to
 	//
-	// What waits goes to the routes that are left, or to the shared senders when it was the last.
+	// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21128,7 +21138,7 @@ func (c *ClientWithResponses) ListRoutesWithResponse(ctx context.Context, params
 
 // CreateRouteWithBodyWithResponse Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21143,7 +21153,7 @@ func (c *ClientWithResponses) CreateRouteWithBodyWithResponse(ctx context.Contex
 
 // CreateRouteWithResponse Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21158,7 +21168,7 @@ func (c *ClientWithResponses) CreateRouteWithResponse(ctx context.Context, param
 
 // DeleteRouteWithResponse Delete a route that nothing refers to
 //
-// What waits goes to the routes that are left, or to the shared senders when it was the last.
+// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -48511,277 +48521,283 @@ var swaggerSpec = []string{
 	"u9+qeZmMmUMJOFcWz2QGfqV5jIVEcUPXlOwzXBkwGnalIcyxHHZ7ZZG+XTnYecUdFOUhht6YM4oRF5UC",
 	"JOhMVokZbyWo+B0pm0nClH6Ar5o/P6RRBz4+fQFZwTxastgJjs/P3DUWJMtffNvySyB9kArDoBiEkUI4",
 	"yZaxMOu3ziIVGfqbUzszAXJvyU4HD3DMNGSvTzHylD/XQ/1CRisvn1ONA0LQX/wTGnHUzDblR55fTKFN",
-	"RVPTM5ZftSTDKadtpu7s5DojVOIHtwG6pYuUjQrifo8tNp1pHMTFkikvvaLgvjPGBkBZoIxaKjDFb47d",
-	"F2WhYIRsAqXFPztDZziNbCwtoq/iCS65jU96Y9y4J73xI9/Rk974UP6R7Qo+vG87e9IbH7n+nvTGGNnw",
-	"nu1xFov3W11wK/Xy2awueHaiPsJK+ao+IDcobcfTa09W9Z2uJhfNxME+NgqQF8M92sf8UtXLZLJ2uKBR",
-	"c24wr/XSGC37lNkIH4970TJ0ujWxjzMyQS4obbacGH1M1dlF5bIXptqm8dQmAtyl4FrGVvOaKdf6J31r",
-	"L4LK14dsOPdcZTHdzNKUuD59lbwxMU/sFJsJ0lOYNfd9kO1WNmW/MQtWuBDr1J2SGaxPe0qtw9LwgTZe",
-	"eHbe9u15Odu+wXRQ8kW1mQ5/XrHNghjAAjpIM9GGHg0ztsn66eDETPihhcjjKnDGThRz+jwURr4ij4/3",
-	"LwML8MiaPnJQYmjcNfqPpkahw8wGLkjElUagTa7IYKh6LCRaer1oOkIhWenb1dvp1d6yX0yFLBz5+OnE",
-	"9YpR0026iP91TpS0YSxcad5WRZj6TQjEKJm9PsDQ1qZgo+S9CcB8xJ6C1UOwLetHL1vcx/WBaDrzesG6",
-	"X8J1UrKLWLaZUqaXRWbvHP/l35kM055avvzp5oxwsvcgu325dNDv/RoJfnLe1kryQX66KzpyeoqZg/O8",
-	"SErztVjKVPLCN5yNeL5NwjWffTXrVpk9rYvdwXLqS7KmOQrM+rbW5xLkTD3PQHonHpN4KBouo9Q64gAh",
-	"xlIJG9FrdE/kQJQkQUU5DrVMJnpBb2g9gwcDC/nOFaB7icUrDS2tYV28tuSRDx2stBTOfuvzkqA8YGPC",
-	"gNwDwOk8CxmhIZpPXcV5CLNWectUnChmF75c7T1f9HDGBkLKhIfHPqjW0xQ9FSQrh7lb5tsZWaciPKiI",
-	"omMy6jnfItdpCGYqxpg2HrqV69NxARgznuUZ/fac7UP1ZKwTCwi3lf5nwNGomdOR6MHGmgYBfNGmwktD",
-	"C8Q0uRr3k8RkRUU5O/IDSNvlArwk7oxMm73AtFNp1DGcIOTt4rNRJS0gGJD82Uqd83ZCRrgmQo78kyPK",
-	"dasBZ9wlD4DeF6KXBiobm0VMv3PKmolY3bDZjEayjiHF0z+HKGyIB4qpvtkw45bPIG4FCeZVunIZiyJV",
-	"JSDL++FZ4xLihcOf1ZTZMZl/JagkU/Qf0mP3X+JAc1KBChH4fBhplo7l8QVzGvJYwgzKB40ixUqwvpSl",
-	"d7s2TzqTPQpuZtblQqDzP5PskYKcunyEKo/5ucxb4zJOIKyuC/J0Cvg/dQZWA1w1+5UGMzWfJ6FM3XC9",
-	"MDa9h2647wDwZDiVgZOa+5AVZE+76+t9ILx84napvPCLSPlerg2MIinwgzz2vuGEhGF66grZFheYQF5U",
-	"Gdecw10ihQcZtRFOmL/dUn1l8yOdTxoI42LiBCT21bAZqPGLKeKB0ftvlxMyUjpbgqubk+edlpHs6lso",
-	"CpqkhnBdsuaxTNX3zc/BSSFxL73LMVPDSM8gI+CitiC7MiYWBH8MruVyHcwovLzncKsTQMcpW8wMda1Q",
-	"dvqwQGTygi0ITkFKiOWiHQ3DKVNGYc+zkoNsCgnsT27+yzJ5QPMf9IanCyr8vJL/Isnjz8m0X77Kc27W",
-	"EU3DoWTYvBFpk0rjZYWVDPkKKgkYTCoZBtZ6qr7zFKHwF8yzrSwpL84iSSespKnBFHyXJ32pCzGJiYjp",
-	"NhrTZKYYW4ZDFYlkd/MyV2DNLI1+fLxPQoB6aTUR4p6Sx/fu3tklCgZPTsfEd+cso9DAdm17p75dqzdr",
-	"9Q8/+MPtr1x/UvvqrT+6+bWPdu7fOHz34e1H9eMFM1dmFU+b0BHM3Nabx2J6XHsWi+90xRwWkM6vPIPF",
-	"jGK9G7b2zSoGvLAm8oDUycNHDwyngU85EOUBuU729w73D+5l8MpXrlwEh8mDYcAnT/nsFwmkufnkyy+Y",
-	"D0ltBKMaHKcgV/JwJe2Hmftjm9j3LywLOVC2gidXTdrW/HxGMFMpudkjhKQrOqZU3eKyjwU26mWY6+Qd",
-	"zFR2tAbtqcGl1yA94SC1bYulSE7vYl7tpFaCZNkC/q5YxiLWp2Prr9xFY0yfUWHLJp3KcPxO6SgfTKNI",
-	"YP52arVpspcMeo5hdpe0nguoIYh2nVT5wSrZg9x4CF7rkIhpgBPiAs2I0FhAQqgkCMw1IK2qLSKz1doF",
-	"uy3YeF0dwVgORQjgasLXCUTDD3kvTj/isx8Aw43GONQMg371r37y2V9+6/f/+buf/+ybn/3NN1/9h589",
-	"N3TsxT/++ruf/cVPXn375zirHKS8pV2bbk3XzJVtr+vnzLbjQ3ujk7VPVv0nP3r1V79dqDhuyTW+EJHA",
-	"UfCrFwv8rC4mtXUV/rMuFlFuYPh4HgMp8z5mwryYseKrIEdfyArnuNnmZHK9mTuQ0VjnMemnM3ds3ZR1",
-	"vVTVpSJlKOqe4vTaUY+Kbo/y5XTKa18uwkQwXUZcsINzezCKSnIVmg7bUrRZLFiY1/wigqwLmilAcXTe",
-	"8qRW1inrUhGgz7xezga2ZM2b81wxqYUuJfCPOcvmJJDt6XjSC5bBqoPq5GhxwaaM/Gkm5750djhfxxP+",
-	"BmtMcTE6aHegyxafM7N7lAzFfvbjgc/7flDuZzcy97ofnv3CjxHfT9eWM1+kSsv5/s2QJ2qpldBrJrwM",
-	"C9VYmWFDtscbs5FkTEa9cWHNw/w6/sBdCq+P/d0a2v25yXcfoe2uyQe51tuYTZ8/C3E6w4yaNyTcVZJ4",
-	"PuddqQlahzcF7n0RgTPU5goCiLKE7ipjiI7l4OFMxOGUx8dX904Q62GLleJSKFAcqTojHRkvAgw8fYce",
-	"q7woEg8ewDH0pz2MYzMoBEwLSE8O44CEZhAiJH0pdK8yKS6FdFzyHpvWSj6KAyj7MIxriQBJ24sdWQBT",
-	"cc3lbexjlYsnGkXNdrF5IJX1rxhztZKtwaCBua19w0nQOA3F8wEMugM0SfaJkO5xIAFQQTJXeEyY+fyg",
-	"gEXLoyxjuFLNkCsKJUpz1Y3YVg2bXXojsvhpg2banzqTFKQu4AqenTKi8GP33KXjovkR2XVLFZDM1FHJ",
-	"HseJhctuyrK4YWbSd+9M1Mm5eb2UqFpt/osiURWbLa/i22Fk7GE35pW9wG7Wa8UxPa7dguM7XdGQAkTv",
-	"yo0oOJuLMKAkRHJCz1rAUJWlnhMBP8MoQk8+pNgPfcaufWmegrdidam5RHdAlRrJeK7P/KF7bn2E+qKA",
-	"lsxhWbVC9YSNn4tQ2TAm5M5agombDgbZUp7W2o8KrGHpNkqFAqzPBebazDqDALlhRQaHC3XKIim6imiZ",
-	"HXC6wowUbFoOmZZalrJRFB/Z1/hELi4GzOHaTwuP6zqZ0doZkZhyI6ySfebwKhp5V2MikuIJ5XpWKBam",
-	"HrpC6DYMGlMgbEIEBj0LKdguqWXtt17/2plbT/eJjMMbtbm1BRe6OmAvbg/NYT0y2+Wg4hRv7w11HtgW",
-	"3mhINdQIdGMuFJg/qCB7D++SMzZ22iB4A11ihnsW8XwwdxEas5kZUiSwaq508SDmkHbpEi+UprFmYRJ+",
-	"KDuk9d7e0d395t7j4w+bX2pVbVWHPjAtM5Fk1j2tB1DKgNGYxR/lVaza83PItAMvTDb0AlDeOjnU895H",
-	"R/ePCCIhqMlgPai09+Hx8cMAQ+xh9n2zZA+l0t2YHf3RPVhgqGAFaUBmaXzkceNEWMMTHQwUAOxijRaq",
-	"zlSADAZaTHhH9USciC996QBI8B8ePTh0kfW27BYT5yySA/alLzVI6/kJXM0T9HeeuAt6UmmcuJy+k0pw",
-	"Atf1pNKoVqsvWlWyJwigJbjdVLTPToRrOEnWMRO3xiOA1zNdtZBlYDkuaKWKiDjmB/PwacSS6OlBLLsx",
-	"7cONO42pgPXZPRH2zQ5nUahaFpYd62ybr2wKEbWYCLD48Thd6MYfPkM8IdKOhJIpwJQKWTuiqXjKKmnZ",
-	"dWkhzALXmokUvkJgNnS/xwVTzJzWA9GNuOqR0/GJaO3Bydi6R0V3aJqoklZiC8QGYSwSUKlsZhVVZ1x0",
-	"CT2FVGVht3DXMla7oQAL2KZxzFF6pOpEQI7UH29ZeWbrbtgiPUZDFge+vLitz4Z5M7pK9siN2g5CCXJB",
-	"WlD4fGuvo1ncSuXtZCmfPWSQpsw7DOMWzaE0p8rlv36h9kUL+ZUkpUAyFWQaJXE/5Av1LzoosMnQb4UG",
-	"1l2YWRKW+oXtL5qFxhAh8oWdLyKEFm2fmRG6AQB5tmHZ1l9QTYKJyBeufxEDC2i759K97asn4nTss8tO",
-	"IPCQa+BEcN1TunCjUqvWqzVDauSACTrglUZlp1qr7lSAPveAyl6jA37tvH4NjDfXbIg4/NJl2mJw4TG8",
-	"G5pOuNL77iHTjDu3lcbH+Qw4eeSaeRnQFCsvgrkPO0XrKUR5glABw9qu1SZSVugAUwK5FNf+xGJ3Iduf",
-	"K2/gTDJaNBDUaVCogdV7r9fqRa36YV57LOhQ92TMP0Gk+eu1nfkvvS/jUx6GDLSb69vb89+4K85pxLGH",
-	"7dvznz+W8r4Re18ElRu4ivPaNzycRvjCTql5O4B45OrDfp/GY3tuXAKCCohgI6Z0AplGu+Dh8cfvqZF+",
-	"ojPVV1sUQ92wYhJGtQ1sBmv2aO6D5WffY+wvdjbvhqw/kJqJ9tiwZDx2cMvek1jtZs6JsyIhnNFzyTFY",
-	"/JxGiFri0WXtbw4rs/IVCXWXaAT3CSOebZ2PSuPjenDjKRzIhc6zL6SaFXaNHv5iqdvkxV0nxkMMkpPS",
-	"p+eG8dEg+H/8NGt0rWzXtne26ttbtfpxvdaomf9/bZHlwIBryCtoJnOzWnDaRFrUk6eP9bT24ISKyuKL",
-	"XUw49lKFPpEOlLh192nUkXHfUY71kJva9flvHEr9vhwK20UJerMvRSfiqD1dr++UIlD3aGwJbf1GmZmr",
-	"4QB9gfdZyOnbSDr3wtDIRp6ulSOWwM8RSC6fxV97bv96gZpDxNBRlSWqd+D7hKjmEY/ZE7tj0cffnpP8",
-	"lp0v3OLkiKEG4uBlY9YBrUQufPKCfAnyA6ZnH6cNL9rwog0vek3FeCnPCGCZLcqPEuF9IbHcHmyM0HwK",
-	"emse+r4PhgI87YjRcwumpjQUIrBnH+FYSMteu1aANY15x2P+YsUJo93bZ9LAI9drtxMTEtqGfFtVpWnE",
-	"wPCXpXePgQykSd6yWoWnNRnNIo8CgaS/sNqAfsmN0rAh1BtC/aYTakRtvVC9IR0aZiW7CTAI8DklDtcU",
-	"npV1uAbWXSIYgl9NU0uwL6aift50AyPOe2NgXJOB0Z2cYgujP1vlTIyTfkcXjSBHAspzxLaAiC0xgS4v",
-	"6wMDzxfAmbkCHoqds5hG4KgI0CsE5Tvic8zghwh8RM3PkSSsgdPHLlyhgXMQUS6yBs5UGEeFtvspE+fe",
-	"/v0D2C2cGQb05L94CsVH05JAZf/QbJVt6j343dUV2FlExsFu1m0azVmV5eUcWMhF5ZVkuVYVXdwKbkSX",
-	"jehy+fZOT+ZKku75gsu158l1LGP09CPYGD3fYqNnOrxwptGz3PGbYfWceZ42bGbDZjZs5mpMmYuymmVt",
-	"mdjPoXyzLZkpMras+pAUBvNqQB4l2V5cvl+vDXNDdjdkd0N2lzRMXqCALzRt6zlBi+6hKarNzdmGMNzk",
-	"LmYyEctdIEPWS1gdX0MTJSzM62iiXPgav502TTy45HRsExXCzJ2xxzr3yiDKApZ2tRLLMM+sGUVExpAa",
-	"UiUA+Wqb9cIEpI8EGMJuQ9RpzHxNfhBOCJbagNL8topyO2I0huB+qBKMl+odrGYBxlPSp1xoyoXNLMTJ",
-	"7GaA6CCE20FYW23NVkwm12s703KMOXdVeN4mEI9zhJmHwzRJWF6UafvyeCkLhh0tQN0GREjCtvqUR85U",
-	"jLWVvSxnGHpiDXW07OPnFWZeqjTMUlrc3EqjUt+5XavBP7VKCrm3MqxXXgBxtLg8+U2GXHQ1jc4sPlLl",
-	"EzN8RUUlcL3hV//CzrHaBnSOpPNbpvNbOZ0bSaTdoxoqGsOXcu+9/fr2DgxrATkER3sFMaxd08EF+He7",
-	"LJxFSX3OFuZkjVjMNtLURppa2lbq7jdSF1uKXQN2pyfUHtp/EbYxQ9S69tze/VJ2VHhnY0d9y+2obpcX",
-	"PGOzDKazDs5FCr+zyDXmoONINrLvlZjnljpZQaGZDhS+AQUMKCsGOUlmUtQoy/YdhIvR6S5Sn3yaQ4G9",
-	"fWmmtuueegtCaKDWwiaEZl3qpj05M0Jo3NlaLoTGVgtMcDwQsg23OdHmzK+m+1bIadQcxKzDn7VSKCBd",
-	"LhQ8XSVHNqzGjwxTiHtG8qEEXw1QPTVSkeyQL9dBWPryuySUDdKKWZdL0cISbzZtfUBj7UBEZg85VaIR",
-	"GwoQ8ts+5hDEIWHaPlEl96zqHCS925z1VlJdBEDYWWwFOcwld024leLKztDq3NyBnNhB26r7xeFE0NnV",
-	"hhO1qaAhndBak+JwlXqttl0JKqmTYL5MyOs+vm+G0LVQZXtwuNs9Lma0u3841eqtm0mzn/7iv7z8j7+p",
-	"BBcSY439rj3+aHK2ZRwSJVYkWejDGeuz5thqt8QbF8ZG6V5DgJIjnCUZ4wz/hX3v2vPkvpZSrN0INor1",
-	"26xYo5RRIkCp1PGbpW/POk8bPrThQxs+9LqaSBbkRUtHMEE/FxLBtEtoovo4/QiqybPRhNLHFenYkkps",
-	"BIocwtuZJ+3UrzIeKqGal5/ZCSmLi6sdaw6L2hD7DbHfEPvLipu6KL3D4n9uqf5sY/IdfM5WWcoxKU9a",
-	"YqNxYmkDA1US67XeYKuHPSnY+zzSgF365tm+syu/CdF6TW3mDnba7nmx6XzywXmaWr4JHfY5EwwVYqiR",
-	"NflaQE12zmIyolgMyBqDE5DQXUC0bEuQqlwwVY4QZIfsqp5V2TOutGohfG4S0YXRXID6Wmxrzh7nKzM5",
-	"Z56svPrpf/r8t//209/8Fipu/uDTX/30s7/81qsf/puX3/nRZLXynPinpvYVdlE0C5a62leZlprAQJdd",
-	"lDLiHA8hOp2rpoImHUz9zPUsIbflr/kKAtzkRsyOBJi4wRtxbiPOLcU3jrSMmcdXRrRsSWiGjk/U2FyK",
-	"h8wS+q49LxW/NUW130Jr89tqPJ4kV8uLIkVG41KnY8OsNsxqw6zeeEMzFoC4KIqyqPB/MVmzSRVDKEPK",
-	"hE7KK2Ds9C5RDDI0mC6y+eYQvQvSQ17+x//z1V/9eFmCcHXZrxu6vKHLG7p8VTbhiyLKc7WFa0AWAQFs",
-	"KeqdW7jhkWlzI0du6NWGXr3lciTT08SKnDIUw6RoM9KXmTy1FckXVHkvBixtKaY1F92qzf5s7ZIWVnmq",
-	"RnLUHNFYcNFtgYE9/YMacd3uYXC2INQWydQgJZNTGlEzEy2h8BOL5AiiDnQvZqonozDpJGbKdJ80FMZQ",
-	"qd+VpJLDKATBFOxDZhSnrEuFadq8GuCSYSGrpM22hAJtrlWOrytCu5SLXdKCcm9VFclR0jEUCuxRBciU",
-	"DCucQQA+oLgK0upLwbWMzWKZR9zaNG31rVY+kuvBeWmHIW6V9xiecREWuAtd6f6E0l1MKdIXQe7A3Ijs",
-	"WTGbiktdMDw1xIqRBQOs11Yb4ZvmwoQjsEneuXTaChow3kAZQ7VHQzzOhBwR2tEsHtE4LHZM2sM9I1qs",
-	"SaMoj8QKqXnHHo0tJ6PMjic4TL1y7N+4xDOY1+G8IwmYGFAytL85lau5x3WPEX8yzKKmz4xKncLs97MC",
-	"F0sew2vPT/knTUNFXyxS7ijvvGyi7N9qR4lOtnmB01hozMxJMXYncekc4/f4J8fm/TJiwFTZlGEOLX44",
-	"1IUnfdlI1g4XXPWmIL69iv2vfvLyx7/5x19/99Nf/erld370B8+N4GlG+eLVn/9fn//ouy//63dfffv7",
-	"laDCnuEeI7zM0UG9VrueqnX6u298P/Xu777xg5c//zv77gLBsXmzv/BIjFWGsokp3ejjlxmEwLLMGYsl",
-	"nw4VF0wpYqgVkSK3iMgCxHGKV1sVdesT2T/lbAuqJYBJMTfa7Tipww6OGlfW29ZLYFEnsNWoQRumBCv/",
-	"VMkR7YAW3qZRBGkSYkw07+cUHXmEAzqGgVyC5TEx1D1y2jnZJjh9LBZRhW7tb00I6K00tlez8dm+SkFR",
-	"jSDJnJ4xAaWqNxLv0nfqmJ4xLPeNWfhgWRlBNDTUCycxFZj3byh3cqH8iVz4NsnhPIXrET5SxgyDrV1+",
-	"4HZx14CawNUcIwv8+E8BnhP2bhP5/ZqqtnhmC80q9m4ug5Nyj2kFIdpgCkYDcCre2vIFuKlSMOTVWsLf",
-	"NkNk12fVZRFFtLSkKZNZ3KNGlsQJpRBNAA/UlS3CwShbuahrRmgeQwRqYpgNcudhHwlIBoLOzHdcJU8w",
-	"jdl2pCA6Q4wxq1l2SFcyj68CAC6h67UoqBwuyNXClxgO6tJy5tVEshvXtKbdPo3PmOaiawiZJ2oN6zJ8",
-	"F86cHgFJjEM1t/Xp1LuJ/s5Z7OW2yS5jec7Np3plOQh22InXpsDSovmHsxcKjiu0WJ+xakrGutKoBRWl",
-	"qR6qSqMCLy8L6b6qAIj7sVEiN0rkpaOhxJYKl+F8c0TZa8/dZZsw1eaE/I2oYUBppuGkyDREdUBknM9U",
-	"vIt0hODVJKIqJ+oPzYSO02zswG+vHRjFkrlYK2WOd3HM/KyDtOGGG2644YZvASbLIhxxSTgWONJveDmp",
-	"hBYuq33JTicLm+KpTaeTKjubeWaZCrIw0tekvtSGnG/I+YacrzHC/kL0G6t0rFhA31vVdAaBwSo+gvYL",
-	"yuof2d7LuAGcesSFNcbjlS8wxrsfy91cHMcRvvRG2uRxBpugxvXY2L3VuTB2Ec/1UmjkgtDBAK/TQEaR",
-	"MgwjZl2uNHhp0z5mMMenrQfevs7NjM9pBCHakTmpKiBDEYETHdzXGDpsQ69d+82hOBNyJJp2BgB0Jzud",
-	"Ikv3kfOIXaWpu22d0ylhyka8Q2yzEV8gdrtR6Wk9AGypoJIEzdsA6FR4Pb7miclDK3LMMk5r3mfNT7Ai",
-	"1Z7i9NqRIdM9yuH42FpVqQG6/Wn2VaWxA73hLkHUAYubIR1XGjdqtRd+GMc9ZrEYpLB2IxZ1Co30LxYj",
-	"fms2klOtWX9gprtdu7EdVOg5i4006DqCdbkOG+P3EouOucCPRgU3si1Fh3crjecvSiZETa88V01wBbng",
-	"N66aeKvcF/b40MHAnBxGFXNZBm5U+ZsXwKeeHMa+ZBqLmxgNkvlGCt3DL15kj6ZtPX028at5h0KwZ7rp",
-	"idjMFYnNvttmFWNi5sOKdftM6Kbin7DkpekDCN/q2U3xrvBN5EvyVgZvxpBlVqvevj3rqgUVLTWNbKbb",
-	"dm2nXjqXDaIDYdvq12tBBbesvg15EbBZtaBid8m0++Li0Brd9duoDRu14dJ9Ij6CpZSkMk9ruPbc3/yZ",
-	"fhEjdnrFATDgILsO7D27JGaaxywXow1t4F7I2Hg53l4vh5Vf57o5Sh3YYj/HzLO0kWg2Es1GotlINBuJ",
-	"5s3yay0m1Szp2cJT/aa4tsiehY4KE1MQmEkU6cSy7wNLECgAoXMdTABX/l00NkEdOc9Ki9xmKdZ6aX4z",
-	"FckRi4stKTeA+6UI2YugMhTAyiYSwHLYGzCrhQ0na3W/bYSMjZCxETI2QsZGyFi3t/XyLCfXPKV+vpJI",
-	"kutNuiuIJT0KmTy4qlxJ/j49s+mLjveDjNDwMoLw9BHVc65IF/CAhARcJITi4WDZSWQOFGNGAPeh6RnD",
-	"6riRHJFaguy/vZ3jVILX37PrcbX1X2UcszauYjrDAUZYaWxt10zrfRqfGQ6Hi+g8QlbSwkwJOSDDQW4b",
-	"1jflW+HiXPI2I/Xa9e1FHDh2vXDx1iWJpDxs24b0n5rbgsc+mJxhWZy6d52UYD4ggytYnJVYxz0Wdll8",
-	"MK9GkrktDLKRON6BCN7bsJINK1kuDRcoAZGGPABtyRBeyHO/RCZjD+8qcT4utmDktNxMxh9gGOOznCnS",
-	"lnlZCxA3gyNZlLq/diE3OI9NDuzrdcsOMI8U5ZDUpXpHuau2atTOsiJazjW1CGdFifLgr7DPXAYGhAdQ",
-	"hPjjHAxF0PRfBBUIEgL5NOYy5nrc7NNnTXgjefImCjP5gUQeVwgpkuIRqLkd86hv4qbpy5Z+S/Xk0lEb",
-	"t4Lk6zTaR6VxI/VLJpIYwofbPRYOIxY2Ick4O7lVtVDcnnlyhN/qjfCwER6WJ2v2GAXekmxE046M22wZ",
-	"4ESPwbWkEfuu7dvoiMyOD0BxjKBgBsbPmS3opnYxQd/SZa7IGRtoCGAUiLOKFu1RT5I+DY3GiECwAaqi",
-	"IHJQrEhk/p6WLB4Os7Ry6bq3msbndErvK0MBbxpy8mJh2rFevW1D9DdEf0P03yjjo0roWjkaP0MxxNeu",
-	"PW9TzboyHr8oI3zu24cvQwhd15VfraK2XYDNjd/c+Mu1EaUOkcNRclcVpD7dY2MAkVhR8FtIiXXHfy52",
-	"ay7BWFoSA3EhGw8wS5DYqU0IXzQMuWmdRg9jM1TNmRdJ+lykv6x7YHuJUPlrksY21G9D/TbUr0DemSSA",
-	"q8s/mqqzLaWp5krzdnHW6zFktFrIOVfTvFNkIpeCBYRFihEaRdOa6TFVZ0dJn5dARTqUm3tvUWvfDSoD",
-	"JkKj0Qk2ct/Wt5OvY6bjsfthxxAVaZbO/GS/vJHEkLj3a9vXV1Sb/BrMIyRgOHA+1E2m6rK3ySwggimb",
-	"LSSnY8iZZgsgvBaVNvD3aKi2uOjIQiXCnf2humseu/CzP5Uq/vIf/vTl337rs+//WcXFRDXxJR8j1XRZ",
-	"nQeHd+4eflCZhn7FBj79xX+ZbKM+1cajB/sHR0f5zbz69vdffuevJ9vYnmzj6PG+aSN3HP/v5//9x5MN",
-	"7Ew28P7e3XsHd0AuW/F24i7NZfMaiqP8k72Y0zVuzB3ryGFMQtke9pnQLLSrRPqMigUunBqe9rm2Ob1w",
-	"XQouoK+8NwNjOV3I5g33tZYtkbMBOLig+jju6BQ6S5O6SvPKkOQW2ET4gFR9j6sJ9TJ/upk0MzVBPvvL",
-	"b/3+P3/3859987O/+ear//Cz54b4vvjHX38XCnH+/LmhvS/McriXLTFO3vnJj1791W/L099LK/ZRBs8J",
-	"dOCPny5aUZS2NT9naSu/Q3OKGY00B3SoS13eMoHKq0mtZSqfHKcKVmyU343yu0KCdk7Rp5KUtlBGgCrJ",
-	"s9Kz77swLgzbZYCMLkJAmwHvK9fkjLGBkXN4TDR7Vpiq/XaXJvsnVGmsNHsv8h3NOQkbprVhWhum9dbk",
-	"4EK9jxWoyHKl+1dKwt0lLU8NWoQJMzsFMUYhV/ChKNH1QqoS2k6yqawJdcKC+iDxj2ScTV3NIU6exHia",
-	"hNToH3/93U9/+Rcvv/1nv/93f/3yz/701Q///NX//u1FckvcXK8AZHZD3zf0fUPfXwePXGDJI5GxI44X",
-	"q6oMVRaDdtqW+Vjl4sS+aXZMM42NDXM9Nkw4VIX2SzxyK9guzVauFt/CRJav08EAawurvmqaD7VaHY68",
-	"UigDVOhWJEV3y38TVGIZueKDmJEfW6aEgAJ1uzDgVUj3VapR54xINavGSrN+ky4iQ5iVWje8aBQ1U1IE",
-	"SFNB0QJnMO1D1qHDSJcEseeqaQli6HvJbomWg6YL2gERpSSywuQ+XhxyAm7HbMHBDGAjNGyEhhUsmUOV",
-	"yWQtQW/zxYJrz91tmBmr7MnxhpJsKMmGkrx95qXF6cmi2sJjd1cuwrhEBWH9gR6TFtKKFhmKUy5CV0EX",
-	"5lMldzNZfDjXtkWlgorTkFBHReiS6lwxefMI5NxfYaGklUXgAiNYQghBPnyRloELZFgBE5qQZBeUUdeL",
-	"5LbhKxu+suErV2vWcsYsGTsL16XIrdfO2Hi2eesj88Al2p0+YuN5ZidzqWCcGw/8mmPteozsPbwLi4+I",
-	"JebgZA1XCfiOtttk/ugrFp0ztU6pKBdkzhwdxHUz0oYZIUggg4i2GRn1GODEwbDN71gAoCdHoqiq0Eds",
-	"6cwx86fjS7EMh4jgVprzfMTG6w7AK+/cOmPmzMC+Nl2jQf5sV2C+h2wEqzCXUrxl3HfDTJckYvfpmbn+",
-	"joZdBu/MCWHLiz5zdGMTePZmBJ4teWaW52BBudCS1KFs0yg6pe2zqVo3xZyw5d5pTeCPtRBzu0UUHSvS",
-	"k6PEkAAl/mgY+G89lKj5gykAxgHLQoDGANDsNRlRoRXRkpw6DszCKtkjMWszPgDlv2+0WoRyTzf8jiJi",
-	"2D9lsRlkCswPYHcAy49r0pZ9psgp68gYhGTIuIanLbvXEswKChMLdxEqlvYZWGxol3JhIX+UK+pSJXuC",
-	"cM36uDgRSkBUkzYVQmozEUix5IpErKOJHOpdQnGVnAxExdi/g0vXGSoz8ePUegLAkB06YiWZdtOLM4Is",
-	"TztvyOQ0AzBzdsaWd7dJTw5jleDeDgd5CZ5nbN/ueWWlsgLFIs+Xrn0pI0tUnp9U+qrLw5NKg5wYweFG",
-	"vb5dP6kE5MTmh+Evdw7u3f3KozsnlReZaqiGIYPIccoFxdRaDJJRGrCBlpJ+7CAX7KXAwOZvQN4ZX1b2",
-	"WJhUv7ZSwZpoNmsP0S708dM0BX9fxn6DVJUcsyhCmnTK2nD9Ox4ctCzA4mB4GvF2ViRIwx+oWSHscGpG",
-	"FGpVADnrQxULKtosiliIRBPD10MWDgeoQvXp2BwqQzuQWBnqgF5vTPHG7lS6wjHX9gnNwqIo+MPMsKco",
-	"Ql7B4lP+CYapTd660iDQ/JNj8z5UL2bPBhGoGtbgV9QjD9XMDg2dVpmLzIW+eT25x1xoZjGR+/TZXXwc",
-	"i6f2uXCf/eM0jukYh5g3JFxLGWcoVZ8+u8dEV/cqjZvXoVn3sT5NTp5ehoaGtVBWtmqi0SmcpVl9KEek",
-	"b7gbJGHg6Qs3cUCrCpqGnWRIiSESp0PFBVOKIOJLmk5lyc6sRN1UBsQEQQKXDDLiVkAoRHSRSMozRagm",
-	"27VabWJIVJO+VLphKIwhTD0ZhaTDwKhi7hFC7begYkorMNKYAOAJQ9nQwdOj54xQ0oIaJm2IZmtNUjSu",
-	"0PRSRNKCCYiLaRyMfFDn1UjeEiSumKTlyzlFhKuoLVcvp7TZRGJbk3xJgklMRmFBpXqzzpODnucbuXun",
-	"eNwLVr5P79ubXP8+PY9NgOV6DNcZ+lUYaFmemAbzSuObjUs3B8CzDlZWsAit5IQC4Ang9cCvAxYrKQL0",
-	"rOtUWLxTfT0rMMQBFMFTxgTpcCM7Ei4S//iAjiOJWiTia2XH458DHbgFombzjI1bZqTUDdMZybEUCxDx",
-	"nhyBWRyYP2igNhLAOfeBpsdD0dS8z1pkwOQgYgAEZ2gLlGrZxe5bMRswqm25LNWyariS2Lj92qry1LEN",
-	"mHBslsvwgKHQPLJas5HZYcK4jGCJyOjqYF3oUB4pQiOYzUQ4QSOluBMahjFTKiAQywAgP/EYYX15G99y",
-	"gEsSTQ1u1UKJVgSwNgAD9M0SxbuC6mFsORq2gk1PtGKFXVXke5jDyNZZgga4RjrgwfI3I2DXg4R/Nmq+",
-	"vBtcp5CLrqbRmbls/ghWGpVa07zYxJhiOMeJA+KYA/fYrm3f2Krd2qrVSb3W2K65IAMZHyJ7efnrv/n0",
-	"F38O11udue9++RevvvHjV9/+/sv/5Xtbn/7yp6/++49f/tk3DJWxzA0Ne6bf4bZR8F4sw53W7JeBYw9L",
-	"a5Wgj5+nauj5JbYrDI2nIiwQkQtewjtQaVRe/cXff/qrv//0l798+cOffP6zH7/6xd/8/pv/26u/+9Gr",
-	"H/75yx/+t5d/9Y2KXzAjF2zD6UmTl6b1A7maOLYEnK38VgO75SqOn/TJv0/DmdlFT7LKPteTtPg19w5t",
-	"Qi3WhWjKosixK7D4emYLsO9Lal1FNqJr0KgqNtDDue3IKJIj5cENrIRuuFDLkaxWAJwOFPG2UYOEs6C3",
-	"aRSxGBlQ6hYMJBc6MhNLW57QJm3EgROBOPcFVnEMBPRo+FYySWrvGO4IIoLVxsBPQmJmjo8iHPVGGilp",
-	"GLb5oc/B2IYM0cbHnQhnHVOammNXPREnYou0DDVvWld0qwFiwakNNmhxwTU3LKDl5Y0qvCRkyJqhFKzV",
-	"SDRF0LXZMyMdhkbMcG+QQ8ZCZV/iQukmD1vYjrmZujmIqGg10pKNnUNIbtYCcv1GQHZqAanfAI235gUZ",
-	"a+IH2iM7tjXV2sXNMcLcgCrFMh6FajLpDhdc9VjYCuwX9FQYnTGyy+Am4E2IqaW10wVpk4n0qtjlLZjP",
-	"qMeENUqEKG9qesYEafXps2Y4RJmk5WaIPeOxwTILLSMEyqFuYoutE0GSh9Oym5tc/upDu9k+U1PwC9PA",
-	"E2XOUeEunogDuHgOshOWZES5TqRwOIA4F2t3hTtnxECQ9UIWGykTlgSBSGgyAXgNIllhXe1qcH/OQzjZ",
-	"iQ3XPObDX6EflHfNzWEitK+Z63cqw3EDxmx1h5bto0l1yzdhxM7E+cVEuOtfkUMdEN45EfYXGHci3vup",
-	"wCjcBZEhq5K9dIPpw2QjeKmdR97A3HTcTE4EHjRc4FPW5UIlhxMWBmKS05fNln90JOhE5Hq2DiyZvkJB",
-	"OH2lpiop5km9yFoa2RfBRO2PeqVxsxZU0ue40rh169Z2RjY2P1sh9/P/71uvfvn9z370Xz//r39bVvxN",
-	"NiwjWh+DaN2o1b5cu9Wo1WxrKck+e70rjZ3alCgNLDDZy4VWJfWabcMZ6UC7TI91+7h+HeOQ/FjxbSEr",
-	"jdsYJ+9Xq9SaTEx1VQ0BTuebqRrkSffvvkbSPUpJCQbURqLfSPRGon8EMqcTrwYDJhiIzinRHpiOjIFH",
-	"WnkVxMGLlvbd7SiS9h900n4OWzbBDqrFng1Y25BnbIUZmfF0TGx6RfpFsJCNmTaz1EafUbLPIM7E/GEF",
-	"+FIuaKxj5aop92QUKide6Jgnbujj7KgV9l1LDH5CjhooDWK8SwcrQ6Dtz6KR4wyMFgMTQItdYuabdA0p",
-	"phfwdB+IcNJUtkKxZbdKOeYucxQMr3iatnhtJ5RxZ0l70oEI1x3q6xzJN9bsSHYdbwj4hoBXGpUjhpo9",
-	"3qBEJ7kcB3kh8XYxvUUZ3enLWlkSImwt/sZ5sfKZIi6bMOO1Zw/TrJPO8+HEfJ1yE76jXOTaaj7M1LFX",
-	"fTNeQ1SKJZUDNLGwJFoYKuFXiS0PQL6w/UUYOaL9ky/sfBHqpETMa/m77jd0A6qeHEYh1vpokcEQrITk",
-	"lLbPToQtaA8VHgMSDpm1J7QeHRw/+mrzzsG9va827989fHx8cNQyglwLS4ZkKi61nK2pdX/vj5v45v6D",
-	"x4fHLSPSQFDdcGANjI9ALuGiC+ElID9yRXo07kdMqQYxfBKmZ40Rzj4K9ij0gMJ6gNmKPaNtHdkQYPja",
-	"+yl3vU+Q68BmIllxxudhg9QFDe/51cVoYoh2Tsw82HRMhU3w5kbygzVPmVZ4hwjpBTrnOsZgYSNBcdFm",
-	"1RNByJ7bnlRfShLwQ09YgxtutrC+LRKyNg/BEBgpmUqowgGObOAy2hDNBhtZ1U4QxpidvwAzco9FoQ2n",
-	"Vfk54ObVqpC6aR5FyyBQMx817uVY73O16ephzM8BS3FG6/hqlasmPA2mxykhE1WNY6rOVhIvncr9PEUc",
-	"7moScjhv9uAxrFwbRZVgLiQTi2MZNxMR7rP/+5cvv/fzSlBJXzqv8XtJNWX9wL+2a9s79e1avVmrf/jB",
-	"H25/5fqT2ldv/dHNr320c//G4bsPbz+qH1dQNoX2Zo2fKzKSse45Uz+hWrP+QC8zm9/84LNf/fDzv//T",
-	"V//+76fmZENEV56Sk3onJzUC78dwmXHPW//tJQdbWjDH47q4VlE2O2mT6b6R9Zcz1gAnHGqILALKrZGm",
-	"ZiPzCyQbJgoFmq1TB5NSINYYwcoy/B6AoygiR8KNBaKAYGyx4SNcJFFAVnVVTOgGaRltGsQKENxaDx8c",
-	"HZPp0bROxMjcfxsJa3NFMEkJY5Oq5IGTB5K8oSSyCGJuhwMckgVXOTKMgUbe1SqF93CdCAgyspPgsfVi",
-	"zWRkqxlK9EhmKaaZjiOZAQysDCOwcwFFqoC4OnGr0qjXrm+vTESDch3tXDy7+UrlxdOFafh75livG7Ow",
-	"3WYD8BTUM56F5EnW6bC2TpmMlt4LbPR67XaqUXsbHGPFc2JjlzKyYDbB/LjHFaGDQVqudNJxtbLkhgV+",
-	"NKtmXWT2s3Q8k1EIX2+eu+GIF8YRwdplqL4k9VqthuUSV2KODto1nylioKnybARjhGxG7aQSikqmIuEw",
-	"pqfRmCgt4yRuxxKcFnI3iJCAGCMLQ5ZSn4eKNV3ccytIvYlOCAxuduazgJgDvcWEoRMh+QLw339W3965",
-	"fuPmybBW274paJ/9MwwGbe2S1peBOVOiBrTNAqPutv6nP/5j+PLx8ftbt4J0wHOH6JEk7OtDGhHTjrK1",
-	"Pr+YxNjgkwjlnoRrd0GtxAjuZ9pq1X7ULqzkNKLiDMKXDEvvcyhsuksoAfYH7hagVOzZgEI4Dvpc3FIZ",
-	"Xd+vDo7buYTst3YPILQF1q1n1t7qxXYLMNo8tf7obWoiHj3vmz1I7AY+vZj7lGUjo7iIbvZswGOmmlTD",
-	"W4L580F1A2K/bbwPWhjMuqT0bWWG3nr587/7/Lf/66sf/nUrNah/HsbjZjwU/8zwtJY3vnBFbCzYbibZ",
-	"m0WRlcBQzDplTqBMJZDniT9HTIRH/dXDqYP8q+QGbiOlcLTzxlmQj2NXJJNAY3OGTqWMGBUuzXBp0DuL",
-	"35aR445zjhmMl6vM+UpLcQi8Zr9vVOo7t2o1+KcGJG8QUS6yvezBxfHkId3YZCGEl7/9f37/jX/38ud/",
-	"9/Lb/+0ff/3dz3/285ff+86rf//3v/9Pf/bye/+H2cni3oOKksO4PYEXnRROyA7qod9vf6NS0PI5A5xF",
-	"jBYfGMSgNJOhIeRg+bqp7PL8iHhc4jExBzIT4ZNXM8OwmnpQsXkPiBW4f1gJKh0uaJSqdPG7b3z/s7/9",
-	"5af/8K9f/ulPX37vF7/7xg+ma1/g8vraF8nieqDAG2ZmbT7g2OiXb93MrnQshzqVU8y6fYzMrQc+DxzE",
-	"Wyqamp5lCnYAyoZHFny3ElRGjHd7utLYNlfPx8SkhUuEHww5iLJw7YHWFoAhvQgqYPwO5y3r5NqVX6nc",
-	"US4gpOcOe8FjOac6CIQa2nXY+IY30rHh1BgQQnOcYM6jW9bb6wThUjaiNArLZRmJzGAuxUS0RzqcJdG9",
-	"o1iKLvnDoweHkFB4IkA07nNl6JybzCCW3Zj2bXxwLDUDlxWF4GTTJwq6o56MGEj7BToCRoQ724Ffx2mN",
-	"AUU+KkgrJVVtfcTGLcyBNJuEIdYg3FJ1ksovTxIXuCZdDBSyWY44phlSH+jeV5xJN2k2Ox5JEIVUYP1W",
-	"kMsJQWxWjod98bvOnnGVsaB5dBM00Vyy7BRcQB/Apt69dRuMbjl9PF2Qu7yeJrJ8fj13sVZl1t6itr2d",
-	"Mp8BVcAhwp9epPGyfMLjXZJBVpv0KFenjIScQogcXgVrmLN3osoTFpO06eiSbRueqF6odS11EN4i29pG",
-	"3FizuJEyvuXBRi0heJi7e+25vcszw8xsdMFi3Mm8tHyI2bzqh4srG2mlDxMHyuDKhkM28/dJm5VrO7FH",
-	"uW9S4SruK7uRrvjiOYsz0XyzOGAGjX4QS7PZXHSbBR4k9GYVzLVu54J2sEqj8vJ7P/j9N7756tvff/md",
-	"v67Y0IomrB+Q/0lFVc9sVfGu8KkaOaaF1bxmQUUb5uriGGbh8tcvoqokVWdldMZNDOMVFdid8NnPJ4tF",
-	"0YhZ6ngNw+9npFFgNuLDg8M7dw8/QJeEFUp85P4upnGix7lUWNkAQUNzqovsQ6MbwvzGEWbsIEOP3VdI",
-	"fd2nMjTXUtWSFPb620RhAyLkiOzvHe4f3Lt3cOftiuV622qJALFyoFOgsKUCgmUUXqwoe409846dXOTB",
-	"u4KMZBxiKXMuUAVUDQQdQDdhOGQWUcKOEzywUUjQQKXdjxbmCQPmx2gK6rnMoq5M0JVz0sNwlK8dDac9",
-	"wxAbOwH+1eSq2ZdxgpRagvJOUFiumuHQuy8m/CNWS7c29mmnyPJ+kCD9igt0Tb9j0XkB7sm9Vg8qo94Y",
-	"EuObnaEIVWXCn5INxYVkxo6MfaT3LtmZ2vcLc26UTvnGozWPjsI9EZukmzWTwye9saOFYIlnDn79UiRX",
-	"I/xEXLB5Cv6xe+71oUUfP6/MJDQWrAHA6s+ReKCtDy/bcsGW+T3uQI8uTtRQCdd7O6K8D51PxoNmBMuJ",
-	"JnewyQXH4XTqnCjHZDFQspwVn2q2ahURzZ6UueQFgaY2lGVtlOXgnMVjDFDSk9gDTj0OiIzCPBTSFUnO",
-	"7OptLq57grTkKNHQFroAEc1IF8UhLYjja4awAH7vQyNRvM8jDdjtM4bqEQCcIm+GjWpYwbjdjyUdCPj4",
-	"i5mDsCozgSwzroih+kTGkDsXF4zDqdmdWPbzEaGNqrcF2vM0jnyZ0fhAPTuiOQPRcqlhvGlAzOYgbgCY",
-	"11Q50JzHQuDlVUneNWD+s2sdQQQAPEeoIq0PDrIRF9iOM/RBVLHXOC0wmtDEKGAO7zggp2OIPtE9GTr3",
-	"Z7vH1Ikw2ucgZh2m2z3TABRfdjEbGM9qNJZWkFJq+ywbPJKBhNNGOK2SfTN8RCrEwGAEUWHhiXDxiAj5",
-	"2AD8YhsLaxuKpNKuDDSSBxBMQpsajWlBNpF4KKBUdLUgjfZEXFoeLUwRuNShHK2UgGRW2NCmTDTFY3Df",
-	"3ajVAmJ/d5GcfciPZkAtS2R0QnGDSsO0BD1VGju1BcISYJprDUkAIT4Rm5exEC8hWM+x0i6jka8mNNuF",
-	"ny0xW13CUa2CoC40ncHZ2cVYdzBcudB0sElsogc20QNjR9Ys2bUHJ0jHElgcrpVSeTIsrNDoes9cWmX7",
-	"tjVakoE56IWGYdVGV1Guqm9aW4FcCxFYLK8YYvhiKfuBpfc65gzZ5okwzCocsip5jAgcGbgIBDVFDDCf",
-	"WWIWokow1nKoLHY/no/dBCTDRgpxlUKTOBHWdKwmGBnYg23rMkGDcOk0JyLDlBPe6UsZozKkMGcQgCs8",
-	"14xdIuuZA/AHoZ8rIs9ZXCVPzJCUTc11/B4AZ83ymPlYHupYuJFUAuSoAreA9iWokqwPIhR21pUMtsxB",
-	"h3h+28WkLU1aSsa6Rb5gce3Aogtg0FyrEyFHwhq9hMTfbIoT11/cxQMJAGsyC07SoxYxxaywdph5IR2/",
-	"owicJjwcU++NqDoRfoOhXJCTC4mWIR1n3/v6kLfPmNIWrQ4iaCEQFvrGLKwU1LRdwq55AoJTlU3eOhEW",
-	"A4bQrnSVi2CpRym06fT79ug5wQYBTfwWeMw5u4OAZw37kcwy0UQxWDe1U313nVz6GAbmvuMPRof7mpkW",
-	"BNoWeKSkwzu658QwMydfWYKLZJoec2WcoBr3hiKMWQhrMpAyUpnQ5OQAV8meFZGzMaXQkAYIXjc0eC8w",
-	"F07aciBncHRsADBXxEjYDi0GzAcNOCn2ZsHNtpU52liYAwr1WaE5JF9o7Zuvt/al0LGMGkTILQj4bX2x",
-	"Sg7ZyK3YicA0bBJT2MmhYjkB1Sk1oeV8Rj6HTJBTpkeIN2jkaeWjmNeJIJNIvgubfvcGg7thKbXa9FFa",
-	"CX9i5NrLsidvRNErEUVfU8Hy7Rf3lhfthqfmUJyyrSSSv0C2K1dAD3J+l6ud90C0WcmSeRaScbG6eU9k",
-	"HN6ozSib51q9qNp51mcVNy+8uB0TDq63skiI+ptc2c6cjo1BdT0GVU8VfBh61rq6m771iCqH2lmEuoH5",
-	"ahizy62B12Y2JmMCoNWQnzOOlSRcGhiG7khib6QCMT5TbA7KQ6DttQGPAnn19TVQt5iAy/QIDbbUWysN",
-	"dN9KJdDhEiWwFNCqq1Kn43FO7Ke5rvkEcZ0JY6dSnll9P4GjTpHJRn17J5ggx41KWw5jxZru5STqCASG",
-	"eqq1ymc/+OGnv/7N5z/7B0zVR2HH/EddS16foqONyvXtSpJHbyWr/iCCKB//tR3Oew8efHT38IPm/oPD",
-	"9+8+ur9I+rDZgTXndi2xvKVCafNqMCByIA7CRs5msQTxSzy+qVgvFzrrC7Hl70+aTWF8qwhzg1uXjFhd",
-	"bvdXEqvxQCxQD25jo93YaMeWnhNKnrB9c0KmGCwwntWRxafFeagNwZXm7eLYDXOoj5LHLoGoJTmqDoN2",
-	"OwV9Wq+/6z81Y0Afuf1u9cb8uxxUtNQ0MnRy5cIwZhH2wfI3V2uGpzYy5vIKLKBFTguZ5HQMkttFII4P",
-	"3JWgYZ8LMNFtlbgKe4OBCyG6vNtg+akNqHo3qFi3SlOwkfu2vp18jXki9oedTMaJ/fJGcn/c+7Xt6yvm",
-	"NPs1mHchOvx8cysu6FY4rDu4DC4wLmvbIXQwKGHfGSyCu++DWCxILVWklQMsu2vTKLy9x1vxz4QcQeyI",
-	"rTIJ7qkprWZvMNhgmW+wzN8gLHN/Yjdw5hs48zcTznwZflEu3CMn9HFW2OMopoMBQ9f0iGIVaS6UBjwX",
-	"kgwWvAcqN59ubzBYtyvzUtLv8qmfld0+Xi7H+jI8kKBfuRTlFUFy3N4t5JV0sQw8dsifG0/j1QaWOeA2",
-	"2kXs3/5yBKfHaKR7hYrYh/jzSpx1wd1YcHXNSrH2ELNcP36aTf5jIK9ZgDszexfDkVosuwK5CzUYnka8",
-	"bZfKkMNx4Uo9gl9f44Va9hiWWFxDT0+pYj5CxorNfd6NKSbILbba2X6fV06p4u29oTmoHz81jOOU0ZjF",
-	"HzEYFmQNQ6ROXqYTBCrhz5WgMoyjSqNyDakqjmnyhfddjB7AOqhU0VVfXxWuIR1XySRAJcwcSxVbxul8",
-	"xWgemU7lcb3RwcB2ZW5nlTyUUYThghgV4oM/AqccYh17wapZj3RuDpUXEXQvZoz4o6scHTEUJIl7yhUH",
-	"EOZDVckHAIMOoXWDgU3CgvV9RxEahrG5Z+hWM/JMi9hGzbQmhwo0Kme47Jm2bQwi2mY9GYWAbXlchMYO",
-	"mRo8NIvjEjoYRkooBfPE8aozWNPsqrk2VM5InmCJXBsx8Q7ERcbK7oacBMiDiBya6teCY7oYUytP2PBD",
-	"54gEbPYU5ncWeLtwVL5mHuI62HhDembOJ4Sv2vK+51Rw1Uv2EiIOT1mPZ/YjORK5/UnAsw8lNFolLTzP",
-	"Lb8cLGUysZXzUvU7tY/vTOImzVN9ysX/T9e15EYMwtCrsOsG9QJddVepZ6hUJqEdVAaimCjtYu5e4Q84",
-	"TdlP/AzYhCHPfsVxCNbxuqkJFodVZt0Su07A+JSLrUlrIljzXrdm7cvOeN2GyXsCYidKnZL20Jp+K2m7",
-	"JwiSt+JbZ05VLdT4toCkWi2pHCPjBg8Grm71j+ZZu9kiooVW9RuofypJOPelwXENVgU/5nE8iSXJxxlz",
-	"oiYSNlwQScPkdS8FutN4AAyZmDVuG8JgQ/kKifims4+hOq6fFdX/86OvSEu+/PACzcFFJIWG7wP2lpBi",
-	"Phg3Q8ITtgD5cEBMAnPbpis33i9mR3rElKGcNp7/7eoeJJjixL1rN+P4706xp4RhhFEwytPF5yX6Lpat",
-	"xWypbtuaLDQ/mTf7d1c4XsGfoV7yrpFYVbsaxvcE2z3MMAX5yO0AotRcXWNlzxpXYSLSvQr4Vvx88y7h",
-	"rw8TXkpInzB4+cXsZnNx0aVJjg6wLRUH8grKDh8d7m/33wAAAP//",
+	"RVPTM5ZftSTDKadtpu7s5DojVOIHtwG6pYuUjQrifo8tNp1pHMTFkikvvaLgvjPGBkBZoIyas5NXiZBN",
+	"JKiGxgvZ7AxFqBqAfdBhIxc8i7I36BcYZWJIIrwvhzqm4owBIbdk3pD8ExHRuMsMaZOxbmH4MotZldAe",
+	"o2EDQQKUhSezQc7IaSiJeTqmAOG8ZZSJ2rLor3iDGkl2+ImwoAR2hLZJm0RsB+gHk0EXcCdTWTActzT4",
+	"JywMmI4jtNb6mVeCCswpwaTFUZU83E96YzzOT3rjR77zJ73xofwj2z18eN8O4ElvfOTGYN5NDeNJb7xn",
+	"R/KkN8ZIkPfsWGaJRP5qFFAxvXz2rws2nqgnsVJ+rw9gDkrbPfXak3t9p6vJkTNxw4+NwujVFo+OMr+0",
+	"9zKZvx0uaNScG/xsvVo8isgpsxFRHiekZfhaa2IfZ2TOXFCacTm145iqs4vK/S9MTU7jz00kBEjBtYyt",
+	"pjpTD/BP+tZeBJWvD9lw7rnKYuCZpSlxffoqeWNintgpNhOkpzBr7vsgC69s+n9jFqxwIdapayYzWJ+2",
+	"mVqHpeEWbXz17Dz32/Ny3H2D6SDui2ozHS6+YpsFMZMFdJBmojM9emhswQ3SwZyZcE0LKchV4IzDKBb2",
+	"eSiMPEoeH+9fBnbikTUVTSDhx7xP4zHaA2n7bDhoZEu5KjQigAzoE928n518QQrLYhJJFqS1AK0MICx9",
+	"McDgbEyXs82DiKq0k1FpbKEYwsDals03p2OCUvpuEvxqhCXMxAPum6on2DfMyY8N2zH6EMysSvas8bdH",
+	"lVPrdi1nhCGkrSUuja0P8D1mNcDanF4UF38hWFQl97iygjpISywkgo3M9EBkTiXiQFsyBuzV6aCY5LDe",
+	"rt5OH9gt+8VUlMyRD9lPvP0YqN+ki7j85wTmG97MleZtVVTGoQmxPyUBEwYYTd0UbJS8N3EyEe4MdSNY",
+	"Ohu6UbaelOsDAZzm9YKl5oTrpGQXsWwzpUwvi8zexZqUf2cyM2Bq+fKnmzPCyd6D7PblshK/92vkmcl5",
+	"WyvXBBH0rujI6SlmDs7zIkHXl/8pUzwO33BuiflmMNd89tWsJ2/2tC52B8tpgMma5uiA69tan76SM/U8",
+	"m/ydeEzioWgkdhjgfwBKZKmEDSIHjgRMnJIkji3Hh5sBPyjoDQ228GBgqwxwBYByYvHiVksrqRevcHqw",
+	"TYdkbvg2Ts6nwkFFysaEz6IHGOd5RllCQ7TYj2xgMkT2q7xlKs5NtAtfrtyjr7M5YwNBUPGI7AfVepqi",
+	"p+KyjSwSzmhnZP3Y8KAiio7JqOfc2VynUb+pGGcFFJvimGdqxbM8o9+eMx+pnox1YkTiKHqpGQhIauZ0",
+	"JAZNYBmNAL5oU+EdEwuE0YGROYeYrGhryI78ADLFuQDHnDsj0zZFkPcqjTpGsIS8XXw2qqQFBAPyjVuN",
+	"jLTpyAjXRMiRf3JEuW6BidXnq4DqbKVkEH7NIqbfOWXNRDNp2ARao5zEkFXsn0PgP4SgxezybGR7yyet",
+	"t4IEZi1dLI9FkaoSUIf88Kx9DiHq4c9qys6bzL8SVJIp+g/psfsvcaA52WeFoI8+cjlLx/L4gjkNeSxh",
+	"BuWDRpFiJfByytK7XZuan0lYhsgG1uVCYLxJJr8ohXJ2+aBoHmZ2mbfGZfyOWNAZ5OlUrYnUGVgN49fs",
+	"Vxo/13yeRM91w/XC2PQeuuG+A1in4VTSV2ruQ1aQsJ9yaaDbjZfHCigFRXARKAPLtYGBSwWut8c+HCEh",
+	"YZgRvUKCzwViFhQVYzbncJdI4V1SVn1HyICW6iubkuvCIIAwLiZOQC5pDZuBstKIShAQLcntckJGSmdL",
+	"oJxzoAXSMpJdfYt+QpNsJK5LltmWqZLS+WlfKfD3pXc5ZmoY6RlkBKIiLK6zjImtuzCGaIZyHcyo9b3n",
+	"oNITDFEnfZRR1wplpw8LRCYv2ILgFKSEWC7a0TCcMmUU9jwrH81mLcH+5KZcLZN6Nv9Bb3i6oFrjK7mA",
+	"EuiIHHCH5QuL5ya60TQCT4bNG5E2KW5fVljJkK+gkuAPpfKvYK2nSopPEQp/wTzbypLy4sSldI5UmhpM",
+	"IcZ50pe6EJMwnJjhpTEza4qxZThUkUh2Ny9ZCtbM0ujHx/skBHShVrNlYxce37t7ZxfMqywkp2Piu3OW",
+	"UWhgu7a9U9+u1Zu1+ocf/OH2V64/qX311h/d/NpHO/dvHL778Paj+vGCyVKz6vVN6AhmbutNnTI9rj1x",
+	"yne6YtoUSOdXnjRlRrHeDVv7ZhVjrFgTeUDq5OGjB4bTwKccVPyAXCf7e4f7B/cyEPkrF8uCw+TxV+CT",
+	"p3z2iwRF33zyFT/Mh6Qch1ENjlMoP3lQpvbDzP2xTez7F5ZFuShbNJarJm1rfj4jfq6U3OxBadJFRFOq",
+	"bnGl0QIb9TLMdfIOZoqJWoP21ODSa5CecJDatsWycqd3Ma9cVysBT20Bf1csYxHr07F1+e6iMabPqLCV",
+	"uk5lOH6ndKAUZu4kyJI7tdo02UsGPccwu0tazwWUrUS7TqriZZXsARwDxEt2SMQ0IFhxgWZEaCwgIRSv",
+	"BOYakFbV1i3aau2C3RZsvK50ZSyHIgQ8P+FLU6Lhh7wXpx/xCTcAG0hjHGqGQb/6Vz/57C+/9fv//N3P",
+	"f/bNz/7mm6/+w8+eGzr24h9//d3P/uInr779c5xVDjjj0q5Nt6Zr5sq21/VzZtvxob3Rydonq/6TH736",
+	"q98uVI+55BpfiEjgKPjViwV+VheTTb0K/1kXiyg3MHw8j4GUeR+Tr17MWPFVwMovZIVz3GxzkgffzB3I",
+	"aKzzmPTTmTu2bsq6Xqrqst8yFHVPcXrtqEdFt0f5cjrltS8XwXCYLiMu2MG5PRhFVeAKTYdtKdosFizM",
+	"a34RQdYFzRQAhzpveVKe7ZR1qQjQZ14vZwNbsszSea6Y1EKXEvjHnGVzEjv5dDzpBcvAI0JBfLS4YFNG",
+	"/jSTc186O5wvHQt/gzWmuP4htDvQZesdmtk9SoZiP/vxwOd9Pyj3sxuZe90Pz37hx4jvp8sZmi9S1Qx9",
+	"/2bIE+X7Sug1E16Ghcr6zLAh2+ONCXAyJqPeuLDMZq5rHrlL4fWxv1tDuz83+e4jtN01+SDXehuz6fNn",
+	"UXVnmFHzhoS7ShLP57wrNUHr8KbAvS8icIbaXEEAUZbQXWUM0bEcPJwJcp3y+PiC8kmRBNhipbgUChRH",
+	"qs5IR8aLYFFP36HHKi+KxONVcAz9aQ/j2AwKMfoC0pPDOCAhxcjfvhS6V5kUl0I6LnmPTWslH8UBlH0Y",
+	"xrVEgKTtxY4sgKm45vI29rHKhbCNoma72DyQAppQjLny3NZg0MB06r7hJDaxjtEQ8cc7QJNknwjpHgcS",
+	"AEVLc4XHhJnPDwpYtCLPMoYr1Qy5olAVN1fdiG2hutnVXiIL2Tdopv2pM0lB6gKu4NkpIwo/ds9dOhSf",
+	"H5Fdt1TN0kzpnuxxnFi47KYsC1VnJn33zkRpppvXS4mq1ea/KBJVsdnyKr4dRsYedmNepRXsZr1WHNPj",
+	"2i04vtMVDSlA9K7ciIKzuQgDSkIkJ/SsBQxVWeo5EfAzjCL05AOqw9AniduX5il4KxY0m0t0B1SpkYzn",
+	"+swfuufWR6gvCtvLHJZVi6JP2Pi5CJUNY0LurCWYuOlgkK0ea639qMAalm6jVCggSV1grs2sMwgoL1Zk",
+	"cFBkpyySoquIltkBp4saScGm5ZBpqWUpG0XxkX2NT+TiYsAcrv208LiukxmtnRGJKTfCKtlnDiKlkXc1",
+	"JiIpnlCuZ4ViYfamq71vw6AxBcImRGDQs5CC7ZJa1n7r9a+duSWcn8g4vFGbW85yoasD9uL20BzWI7Nd",
+	"Dp1Q8fbeUOfhu+GNpgIRPdzFA/MHFWTv4V1yxsZOGwRvoEvMcM8ihBQWAoPGbGaGFAmSn6uWPYg5ZK66",
+	"xAulaaxZmIQfyg5pvbd3dHe/uff4+MPml1pVW0ikD0zLTCSZdU/rAVTPYDRm8Ud5RdL2/Bwy7cALkw29",
+	"AGDBTg71vPfR0f0jgmASajJYD1JKPzw+fhhgiL2yKaWCPJRKd2N29Ef3MKWUaYVpQGZpfORx40RYwxMd",
+	"DBRgOiNgC1VnKkAGAy0mvKN6Ik7El750ACT4D48eHLrIelvpjYlzFskB+9KXGqT1/ASu5gn6O0/cBT2p",
+	"NE5cTt9JJTiB63pSaVSr1RetKtkTBAAn3G4q2mcnwjWcJOuYiVvjESA6mq5ayDKwAhy0UkUQJvODefg0",
+	"Ykn09CCW3Zj24cadxlTA+uyeCPtmh7MoVC1bCQBLu5uvbAoRtbASsPjxOF1byR8+Qzwh0o6EkilIMA5Z",
+	"O6KpeMoqadl1aSFSBdeaiRRERWA2dL/HBVPMnNYD0Y246pHT8Ylo7cHJ2LpHRXdomqiSVmILxAZhLBKy",
+	"nW1mFVVnXHQJPYVsb2G3cNcyVruhgETZpnHMUXqk6kRAjtQfb1l5Zutu2CI9RkMWB76ivS0JiHkzukr2",
+	"yI3aDqJXckFaUGt/a6+jWdxK5e1kKZ89ZOZyR7zDMG7RHEpzqlz+6xdqX7Qoc0lSCiRTQaZREvdDvlD/",
+	"okOfmwz9Vmhg3YWZJWGpX9j+olloDBEiX9j5IqK20faZGaEbAJBnG5Zt/QXVJJiIfOH6FzGwgLZ7LmPe",
+	"vnoiTsc+uwxAhTTXwInguqd04UalVq1Xa4bUyAETdMArjcpOtVbdqQB97gGVvUYH/Np5/RoYb67ZEHH4",
+	"pcu0hX3DY3g3NJ1wpffdQ6YZd24rjY/zGXDyyDXzMgB4Vl4Ecx92itZTiPIEoQKGtV2rTaSs0AGmBHIp",
+	"rv2JhYtDtj9X3sCZZLRoIKjTOGQDq/der9WLWvXDvPZY0KHuyZh/gsUNrtd25r/0voxPeRgy0G6ub2/P",
+	"f+OuOKcRxx62b89//ljK+0bsfRFUbuAqzmvf8HAa4Qs7pebt8AiQqw/7fRqP7blxCQgqyMAFmCNMu+Dh",
+	"8cfvqZF+ojPVV1sUQ92wSBdGtQ1sBmv2aO6D5Wffl3VY7GzeDVl/IDUT7bFhyXjs4Ja9J7HA0pwTZ0VC",
+	"OKPnkmOw+DmNEPjFAxrb3xw8a+UrEkp90QjuE0Y829IylcbH9eDGUziQC51nX7s3K+waPfzFUrfJi7tO",
+	"jIcYJCelT88N46NB8P/4adboWtmube9s1be3avXjeq1RM///2iLLgQHXkFfQTOZmteC0ibSoJ08f62nt",
+	"wQkVlcUXu5hw7KVqyyIdKHHr7tOoI+O+oxzrITe16/PfOJT6fTkUtosS9GZfik7EUXu6Xt8pRaDu0dgS",
+	"2vqNMjNXwwH6Au+zkNO3kXTuhaGRjTxdK0csgZ8jFl8+i7/23P71AjWHiKGjKktU78D3CVHNIx6zJ3bH",
+	"At6/PSf5LTtfuMXJEUMNxCEax6wDWolc+OQF+RLkB0zPPk4bXrThRRte9JqK8VKeEYCDW5QfJcL7QmK5",
+	"PdgYofkU9Na8gg8+GAog3CNGzy0endJQ+8KefYRjIS177VoWqY13PMw0Fjkx2r19Jg08cr12OzEhoW3I",
+	"t1VVmkYMDH9ZevcYyECa5C2rVXhak9Es8igQSPoLqw3ol9woDRtCvSHUbzqhRuDbC9Ub0qFhVrKbAIMA",
+	"n1PicE3hWVmHa2DdJYIh+NU0tQT7Yirq5003MOK8NwbGNRkY3ckptjD6s1XOxDjpd3TRCHIkoCJMbGvW",
+	"2Kom6PKyPjDwfAGcmasZo9g5i2kEjooAvUJQMSY+xwx+iMBHCNgcScIaOH3swhUaOAcR5SJr4EyFcVRo",
+	"u58yce7t3z+A3cKZYUBP/ounUO82LQlU9g/NVtmm3oPfXSmLnUVkHOxm3abRnFVZXs6BhVxUXkmWa1XR",
+	"xa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z52nDZjZsZsNmrsaU",
+	"uSirWdaWif0cyjfbkpkiY8uqD0ktOq8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4QtO2nhO06B6aotrc",
+	"nG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOvDKIsYDVhK7EM88ya",
+	"UURkDKkhVQKQr7ZZL0xA+kiAIewqqYwFZVqdcEKw1MbY/GILd7cjRmMI7ofC1Hip3sFqFmA8JX3KhaZc",
+	"2MxCnMxuBogOQrgdhLXV1myRbnK9tjMtx5hzV4XnbQLxOEeYeThMk4TlRZm2rzCYsmDY0QLUbUCEJGyr",
+	"T3nkTMVYztvLcoahJ9ZQR8s+fl5h5qVKwyylxc2tNCr1ndu1GvxTq6SQeyvDeuUFEEeLy5PfZMhFV9Po",
+	"zOIjVT4xw1cUitNib/jVv7BzrLYBnSPp/Jbp/FZO50YSafeohiLa8KXce2+/vr0Dw1pADsHRXkEMa9d0",
+	"cAH+3S4LZ1FSn7OFOVkjFrONNLWRppa2lbr7jdTFVv/H4oOeUHto/0XYxgxR69pze/dL2VHhnY0d9S23",
+	"o7pdXvCMzTKYzjo4Fyn8ziLXmIOOI9nIvldinlvqZAWFZjpQ+AYUMKCsGOQkmUlRoyzbdxAuRqe7SH3y",
+	"aQ4F9valmdque+otCKGBWgubEJp1qZv25MwIoXFna7kQGlstMMHxQMg23OZEmzO/QsXkkNOoOYhZhz9r",
+	"pVBAulwoeLpKjmxYjR8ZphBDTWVK8NUA1VNbkvnLdRCWvvwuCWWDtGLW5VK0sMSbTVsf0Fg7EJHZQ06V",
+	"aMSGAoT8to85BHFImLZPVMk9qzoHSe82Z72VVBcBEHYWW0EOc8ldE26luLIztDo3dyAndtDwGNfF4UTQ",
+	"2dWGE7WpoCGd0FqT4nCVeq22XQkqqZNgvkzI6z6+b4bQtVBle3C42z0uZrS7fzjV6q2bSbOf/uK/vPyP",
+	"v6kEFxJjjf2uPf5ocrZlHBIlViRZ6MMZ67Pm2Gq3xBsXxkbpXkOAkiOcJRnjDP+Ffe/a8+S+llKs3Qg2",
+	"ivXbrFijlFEiQKnU8Zulb886Txs+tOFDGz70uppIFuRFS0cwQT8XEsG0S2ii+jj9CKrJs9GE0scV6diS",
+	"SmwEihzC25kn7dSvMh4qoZqXn9kJKYuLqx1rDovaEPsNsd8Q+8uKm7oovcPif26p/mxj8h18zlZZyjEp",
+	"T1pio3FiaQMDVRLrtd5gq4c9Kdj7PNKAXfrm2b6zK78J0XpNbeYOdtruebHpfPLBeZpavgkd9jkTDBVi",
+	"qJE1+VpATXbOYjKiWAzIGoMTkNBdQLRsS5CqXDBVjhBkh+yqnlXZM660aiF8bhLRhdFcgPpabGvOHucr",
+	"Mzlnnqy8+ul/+vy3//bT3/wWKm7+4NNf/fSzv/zWqx/+m5ff+dFktfKc+Kem9hV2UTQLlrraV5mWmsBA",
+	"l12UMuIcDyE6naumgiYdTP3M9Swht+Wv+QoC3ORGzI4EmLjBG3FuI84txTeOtIyZx1dGtGxJaIaOT9TY",
+	"XIqHzBL6rj0vFb81RbXfQmvz22o8niRXy4siRUbjUqdjw6w2zGrDrN54QzMWgLgoirKo8H8xWbNJFUMo",
+	"Q8qETsorYOz0LlEMMjSYLrL55hC9C9JDXv7H//PVX/14WYJwddmvG7q8ocsbunxVNuGLIspztYVrQBYB",
+	"AWwp6p1buOGRaXMjR27o1YZeveVyJNPTxIqcMhTDpGgz0peZPLUVyRdUeS8GLG0ppjUX3arN/mztkhZW",
+	"eapGctQc0Vhw0W2BgT39gxpx3e5hcLYg1BbJ1CAlk1MaUTMTLaHwE4vkCKIOdC9mqiejMOkkZsp0nzQU",
+	"xlCp35WkksMoBMEU7ENmFKesS4Vp2rwa4JJhIaukzbaEAm2uVY6vK0K7lItd0oJyb1UVyVHSMRQK7FEF",
+	"yJQMK5xBAD6guArS6kvBtYzNYplH3No0bfWtVj6S68F5aYchbpX3GJ5xERa4C13p/oTSXUwp0hdB7sDc",
+	"iOxZMZuKS10wPDXEipEFA6zXVhvhm+bChCOwSd65dNoKGjDeQBlDtUdDPM6EHBHa0Swe0Tgsdkzawz0j",
+	"WqxJoyiPxAqpeccejS0no8yOJzhMvXLs37jEM5jX4bwjCZgYUDK0vzmVq7nHdY8RfzLMoqbPjEqdwuz3",
+	"swIXSx7Da89P+SdNQ0VfLFLuKO+8bKLs32pHiU62eYHTWGjMzEkxdidx6Rzj9/gnx+b9MmLAVNmUYQ4t",
+	"fjjUhSd92UjWDhdc9aYgvr2K/a9+8vLHv/nHX3/301/96uV3fvQHz43gaUb54tWf/1+f/+i7L//rd199",
+	"+/uVoMKe4R4jvMzRQb1Wu56qdfq7b3w/9e7vvvGDlz//O/vuAsGxebO/8EiMVYayiSnd6OOXGYTAsswZ",
+	"iyWfDhUXTCliqBWRIreIyALEcYpXWxV16xPZP+VsC6olgEkxN9rtOKnDDo4aV9bb1ktgUSew1ahBG6YE",
+	"K/9UyRHtgBbeplEEaRJiTDTv5xQdeYQDOoaBXILlMTHUPXLaOdkmOH0sFlGFbu1vTQjorTS2V7Px2b5K",
+	"QVGNIMmcnjEBpao3Eu/Sd+qYnjEs941Z+GBZGUE0NNQLJzEVmPdvKHdyofyJXPg2yeE8hesRPlLGDIOt",
+	"XX7gdnHXgJrA1RwjC/z4TwGeE/ZuE/n9mqq2eGYLzSr2bi6Dk3KPaQUh2mAKRgNwKt7a8gW4qVIw5NVa",
+	"wt82Q2TXZ9VlEUW0tKQpk1nco0aWxAmlEE0AD9SVLcLBWOrASGQEKqVJS8lYt2w9o64Zt3kZcamJYUHI",
+	"s4d9fDEDTGdWYVwlTzC52XaPQCddyTzUCmC5hG4AVXLfTR8aGlGuSUdGkRxh7DpSkhQeacMZurEDrggN",
+	"QxYGNuQjJDImaBMIA3ypL8+Zw04hp6wjEUXPBssH5gXzKxc2il55pBbsEfhqUSA8XOqrhVwxXN+lEs2r",
+	"42QPW9Oao/s0PmOai64hvp4QN6yb8124J3oEZDwO1dzWp9MFJ/o7Z7GXNSe7jOU5N5/qleVg42EnXpui",
+	"UIvmTM5eKDjr0GJ9xqqZy1tp1IKK0lQPVaVRgZeXhaFfVWjF/dgovhvF99IRXGJLhctw6zni97Xn7rJN",
+	"mJezhzeHbXWl43FO/k2DazccrwWN1xIJCy8GsNjjiS8L+OVeAlYW55c8grc9rAhpU0FOmeOJpk0xzczQ",
+	"euqY2cY8/vaax1FsmgtBU+YGFacSzDpIG4a7YbgbhvsWQNUswnSXRKmBI/2GV9lKaOGyCp7sdLJoMp7a",
+	"dDqparyZZ5YprAsjfU3Kbm3I+Yacb8j5GhMPLkSFslpKYZju+wD2ZZgBFkDy9kpvEA3SZkWdAaawWpWg",
+	"eY6/e1zpI9t7Ge+IM4ByYX0UeOULfBTux3I3F8dxhC+9ka4KnMEm1nM9rgd7FmeEdOK5XgqkXRA6GOB1",
+	"GsgoUoZhxKzLlQbnddr1Dl6KtLnBux24mfE5jSByPTInVQVkKCKILQCvPkZU24h0135zKM6EHImmnQHg",
+	"/8lOp8iYfuQchVdpTW9bn31KmLKJABDybcQXCGlvVHpaDwByK6gkuQQ2LjyVdYCveWLy0Iocs+zfmvdZ",
+	"8xMs1LWnOL12ZMh0j3I4PraEV2qAbn+afVVp7EBvuEsQjMHiZkjHlcaNWu2FH8Zxj1mICimsoYlFnUI/",
+	"wIvFiN+a7fBUa9YfmOlu125sBxV6zmIjDbqOYF2uw8b4vcRabC4eplHBjWxL0eHdSuP5i5J5YtMrz1UT",
+	"fGEuJpCrJt4q94U9PnQwMCeHUcVc8oUbVf7mBfCpJ4exryTH4iYGyWS+kUL38IsX2aNpW0+fTfxq3qEQ",
+	"7JlueiI2c0Vis++2WcWYmPmwYt0+E7qp+CcseWn6AMK3enZTvCt8E/mSvJXBmzEk39Wqt2/PumpBRUtN",
+	"I5sAuF3bqZdO8YOgSdi2+vVaUMEtq29DughsVi2o2F0y7b64OBBLd/02asNGbbh0t4sP7CklqczTGq49",
+	"9zd/puvFiJ1ecQBoPEg6BHvPLomZ5jHLha5DG7gXMjZejrfXy2Hl17lujlIHttjPMfMsbSSajUSzkWg2",
+	"Es1Gonmz/FqLSTVLerbwVL8pri2y58MrvSkIzCSKdGLZtzGkSiN+AiIKO/QErvy7aGyC8nqelRa5zVKs",
+	"9dL8ZiqSIxYXW1JuAPdLEbIXQWUogJVN5MXlsDdgVgsbTtbqftsIGRshYyNkbISMjZCxbm/r5VlOrnlK",
+	"/XwlkSTXm3RXEEt6FDJ5cFVZ/k769MxmdTreDzJCw8sIwtNHVM+5Il2ASRIS4KIQoYiDZSeROWyILaCg",
+	"aHrGMI0jkiNSSwoebG/nOJXg9ffselxtWVwZx6yNq5hOooARVhpb2zXTep/GZ4bD4SI6j5CVtDAZQw7I",
+	"cJDbhvVN+Va4OJe8zUi9dn17EQeOXS9cvHVJIikP27Yh/afmtuCxDyZnWBa+710nJZgPyOAKFmcl1nGP",
+	"hV0WH8wrHWVuC4O4bY53IIL3Nqxkw0qWy04GSoBJAEBbMoQX0v8vkcnYw7tKnI+LLRg5LTeTCAnQzvgs",
+	"Z4q0pdL5QT94/Ram7q9dyA3OY5Ma/HrdsgNMr0U5JHWp3lHuqq0atbOsiJZzTS3wWxF+APgr7DOXAY3h",
+	"cSUh/jgHWhI0/RdBBYKEQD6NuYy5Hjf79FkT3kievInCTH4gkYdbQoqkeARqbsc86pu4afqyFfFSPbmM",
+	"18atIPk6DYJSadxI/ZKJJIbw4XaPhcOIhU3Ivc5OblUtFLdnnhzht3ojPGyEh+XJmj1GgbckG9G0I+M2",
+	"WwZP0kOTLWnEvmv7Njois+MDrCCbnN/h58xl6O8iQoGly1yRMzbQEMAoEH4WLdqjniR9GhqNEfFxA1RF",
+	"QeSgWKjJ/D0tWTwcZmnl0uWANY3P6ZTeV4YC3jTk5MXCtGO9etuG6G+I/obov1HGR5XQtXI0foZiiK9d",
+	"e96mmnVlPH5RRvjctw9fhhC6riu/WqFxuwCbG7+58ZdrI0odIgcv5a5qkAZVWlXwW0iJdcd/LqRtLsFY",
+	"WhIDcSEbDzBLkNipTQhfNAy5aZ1GD2MzVM2ZF0n6XKS/rHu8f4kVBNYkjW2o34b6bahfgbwzSQBXl380",
+	"VWdbSlPNlebt4qzXY8hotUh8DrKnU2Qil4JZBCAaRdOa6TFVZ0dJn5dARTqUm3tvwXzfDSoDJkKj0Qk2",
+	"ct/Wt5OvY6bjsfthxxAVaZbO/GS/vJHEkLj3a9vXV1Sb/BrMIyRgOHA+1E2m6rK3ySwgYkybLSSnY8iZ",
+	"ZgsA3xZVfPD3aKi2uOjIQiXCnf2humseu/CzP5Uq/vIf/vTl337rs+//WcXFRDXxJR8j1XRZnQeHd+4e",
+	"flCZRsTFBj79xX+ZbKM+1cajB/sHR0f5zbz69vdffuevJ9vYnmzj6PG+aSN3HP/v5//9x5MN7Ew28P7e",
+	"3XsHd0AuW/F24i7NZfMaasb8k72Y06V/zB3ryGFMQtke9pnQLLSrRPqMigUunBqe9rm2Ob1wXQouoC9I",
+	"OAN6Ol3f5w33tZatHLQBOLigskHu6BQ6S5NyU/Oqs+TWHUX4gFTZk6sJ9TJ/upk0M6VSPvvLb/3+P3/3",
+	"859987O/+ear//Cz54b4vvjHX38X6pP+/LmhvS/McriXLTFO3vnJj1791W/L099Lq4FSBs8JdOCPny5a",
+	"aJW2NT9naSu/Q3OKGY00B3SoS13eMoHKq0mtZQrCHKfqeGyU343yu0KCdk4trJKUtlBGgOLRCyDjMoCG",
+	"FyGgzYD3lWtyxtjAyDk8Jpo9K0zVfrsrtv0TKsBWmr0X+Y7mnIQN09owrQ3TemtycKEMygpUZFHp/wKS",
+	"cHdJy1ODFmHCzE5BjFHIFXwoSnS9kGKNtpNsKmtCnTo0UgxVgJGMs6mrOcTJkxhPk5Aa/eOvv/vpL//i",
+	"5bf/7Pf/7q9f/tmfvvrhn7/637+9SG6Jm+sVgMxu6PuGvm/o++vgkQsseYRKTUi3LlZVGaosBu20LfOx",
+	"ysWJfdPsmGYaGxvmemyYcKgK7Zd45FawXZqtXC2+hYksX6eDAZZcVn3VNB9qtToceaVQBqjQrUiK7pb/",
+	"JqjEMnI1GTEjP7ZMCQEF6nZhwKuQ7qtUo84ZkWpWjZVm/SZdRIYwK7VueNEoaqakCJCmgqIFzmDah6xD",
+	"h5EuCWLPVdMSxND3kt0SLQdNF7QDIkpJZIXJfbw45ATcjtmCgxnARmjYCA0rWDKHKpPJWoLe5osF1567",
+	"2zAzVtmT4w0l2VCSDSV5+8xLi9OTRbWFx+6uXIRxiQrC+gM9Ji2kFS0yFKdchK6wMMynSu5msvhwrm2L",
+	"SgWFuCGhjorQJdW5GvvmEci5v8JCSSuLwAVGsIQQgnz4Ii0DF8iwAiY0IckuKKOuF8ltw1c2fGXDV67W",
+	"rOWMWTJ2Fq5LkVuvnbHxbPPWR+aBS7Q7fcTG88xO5lLBODce+DXH2vUY2Xt4FxYfEUvMwckarhLwHW23",
+	"yfzRVyw6Z2qdUlEuyNyxr81vpA0zQpBABhFts6Q0vxm2+R0LAPTkSBRVFfqILZ05Zv50fCmW4RAR3Epz",
+	"no/YeN0BeOWdW2fMnBnY16ZrNMif7QrM95CNYBXmUoq3jPtumOmSROw+PTPX39Gwy+CdOSFsedFnjm5s",
+	"As/ejMCzJc/M8hwsKBdakjqUbRpFp7R9NlXrppgTttw7rQn8sRZibreIomNFenKUGBKgxB8NA/+thxI1",
+	"fzAFwDhgWQjQGACavSYjKrQiWpJTx4FZWCV7JGZtxgeg/PeNVotQ7umG31FEDPunLDaDTIH5AewOYPlx",
+	"TdqyzxQ5ZR0Zg5AMGdfwtGX3WoJZQWFi4S5CxdI+A4sN7VIuLOSPckVdqmRPEK5ZHxcnQgmIatKmQkht",
+	"JgIpllyRiHU0kUO9SyiukpOBqBj7d3DpOkNlJn6cWk8AGLJDR6wk0256cUaQ5WnnDZmcZgBmzs7Y8u42",
+	"6clhrBLc2+EgL8HzjO3bPa+sVFagWOT50rUvZWSJyvOTSl91eXhSaZATIzjcqNe36yeVgJzY/DD85c7B",
+	"vbtfeXTnpPIiUw3VMGQQOU65oJhai0EySgM20FLSjx3kgr0UGNj8Dcg748vKHguT6tdWKlgTzWbtIdqF",
+	"Pn6apuDvy9hvkKqSYxZFSJNOWRuuf8eDg5YFWBwMTyPezooEafgDNSuEHU7NiEKtCiBnfahiQUWbRREL",
+	"kWhi+HrIwuEAVag+HZtDZWgHEitDHdDrjSne2J1KVzjm2j6hWVgUBX+YGfYURcgrWHzKP8EwtclbVxoE",
+	"mn9ybN6H6sXs2SACVcMa/Ip65KGa2aGh0ypzkbnQN68n95gLzSwmcp8+u4uPY/HUPhfus3+cxjEd4xDz",
+	"hoRrKeMMperTZ/eY6OpepXHzOjTrPtanycnTy9DQsBbKylZNNDqFszSrD+WI9A13gyQMPH3hJg5oVUHT",
+	"sJMMKTFE4nSouGBKEUR8SdOpLNmZlaibyoCYIEjgkkFG3AoIhYguEkl5pgjVZLtWq00MiWrSl0o3DIUx",
+	"hKkno5B0GBhVzD1CqP0WVExpBUYaEwA8YSgbOnh69JwRSlpQw6QN0WytSYrGFZpeikhaMAFxMY2DkQ/q",
+	"vBrJW4LEFZO0fDmniHAVteXq5ZQ2m0hsa5IvSTCJySgsqFRv1nly0PN8I3fvFI97wcr36X17k+vfp+ex",
+	"CbBcj+E6Q78KAy3LE9NgXml8s3Hp5gB41sHKChahlZxQADwBvB74dcBiJUWAnnWdCot3qq9nBYY4gCJ4",
+	"ypggHW5kR8JF4h8f0HEkUYtEfK3sePxzoAO3QNRsnrFxy4yUumE6IzmWYgEi3pMjMIsD8wcN1EYCOOc+",
+	"0PR4KJqa91mLDJgcRAyA4AxtgVItu9h9K2YDRrUtl6VaVg1XEhu3X1tVnjq2AROOzXIZHjAUmkdWazYy",
+	"O0wYlxEsERldHawLHcojRWgEs5kIJ2ikFHdCwzBmSgUEYhkA5CceI6wvb+NbDnBJoqnBrVoo0YoA1gZg",
+	"gL5ZonhXUD2MLUfDVrDpiVassKuKfA9zGNk6S9AA10gHPFj+ZgTsepDwz0bNl3eD6xRy0dU0OjOXzR/B",
+	"SqNSa5oXmxhTDOc4cUAcc+Ae27XtG1u1W1u1OqnXGts1F2Qg40NkLy9//Tef/uLP4XqrM/fdL//i1Td+",
+	"/Orb33/5v3xv69Nf/vTVf//xyz/7hqEylrmhYc/0O9w2Ct6LZbjTmv0ycOxhaa0S9PHzVA09v8R2haHx",
+	"VIQFInLBS3gHKo3Kq7/4+09/9fef/vKXL3/4k89/9uNXv/ib33/zf3v1dz969cM/f/nD//byr75R8Qtm",
+	"5IJtOD1p8tK0fiBXE8eWgLOV32pgt1zF8ZM++fdpODO76ElW2ed6kha/5t6hTajFuhBNWRQ5dgUWX89s",
+	"AfZ9Sa2ryEZ0DRpVxQZ6OLcdGUVypDy4gZXQDRdqOZLVCoDTgSLeNmqQcBb0No0iFiMDSt2CgeRCR2Zi",
+	"acsT2qSNOHAiEOe+wCqOgYAeDd9KJkntHcMdQUSw2hj4SUjMzPFRhKPeSCMlDcM2P/Q5GNuQIdr4uBPh",
+	"rGNKU3PsqifiRGyRlqHmTeuKbjVALDi1wQYtLrjmhgW0vLxRhZeEDFkzlIK1GommCLo2e2akw9CIGe4N",
+	"cshYqOxLXCjd5GEL2zE3UzcHERWtRlqysXMIyc1aQK7fCMhOLSD1G6Dx1rwgY038QHtkx7amWru4OUaY",
+	"G1ClWMajUE0m3eGCqx4LW4H9gp4KozNGdhncBLwJMbW0drogbTKRXhW7vAXzGfWYsEaJEOVNTc+YIK0+",
+	"fdYMhyiTtNwMsWc8NlhmoWWEQDnUTWyxdSJI8nBadnOTy199aDfbZ2oKfmEaeKLMOSrcxRNxABfPQXbC",
+	"kowo14kUDgcQ52LtrnDnjBgIsl7IYiNlwpIgEAlNJgCvQSQrrKtdDe7PeQgnO7Hhmsd8+Cv0g/KuuTlM",
+	"hPY1c/1OZThuwJit7tCyfTSpbvkmjNiZOL+YCHf9K3KoA8I7J8L+AuNOxHs/FRiFuyAyZFWyl24wfZhs",
+	"BC+188gbmJuOm8mJwIOGC3zKulyo5HDCwkBMcvqy2fKPjgSdiFzP1oEl01coCKev1FQlxTypF1lLI/si",
+	"mKj9Ua80btaCSvocVxq3bt3azsjG5mcr5H7+/33r1S+//9mP/uvn//Vvy4q/yYZlROtjEK0btdqXa7ca",
+	"tZptLSXZZ693pbFTmxKlgQUme7nQqqRes204Ix1ol+mxbh/Xr2Mckh8rvi1kpXEb4+T9apVak4mprqoh",
+	"wOl8M1WDPOn+3ddIukcpKcGA2kj0G4neSPSPQOZ04tVgwAQD0Tkl2gPTkTHwSCuvgjh40dK+ux1F0v6D",
+	"TtrPYcsm2EG12LMBaxvyjK0wIzOejolNr0i/CBayMdNmltroM0r2GcSZmD+sAF/KBY11rFw15Z6MQuXE",
+	"Cx3zxA19nB21wr5ricFPyFEDpUGMd+lgZQi0/Vk0cpyB0WJgAmixS8x8k64hxfQCnu4DEU6aylYotuxW",
+	"KcfcZY6C4RVP0xav7YQy7ixpTzoQ4bpDfZ0j+caaHcmu4w0B3xDwSqNyxFCzxxuU6CSX4yAvJN4uprco",
+	"ozt9WStLQoStxd84L1Y+U8RlE2a89uxhmnXSeT6cmK9TbsJ3lItcW82HmTr2qm/Ga4hKsaRygCYWlkQL",
+	"QyX8KrHlAcgXtr8II0e0f/KFnS9CnZSIeS1/1/2GbkDVk8MoxFofLTIYgpWQnNL22YmwBe2hwmNAwiGz",
+	"9oTWo4PjR19t3jm4t/fV5v27h4+PD45aRpBrYcmQTMWllrM1te7v/XET39x/8PjwuGVEGgiqGw6sgfER",
+	"yCVcdCG8BORHrkiPxv2IKdUghk/C9KwxwtlHwR6FHlBYDzBbsWe0rSMbAgxfez/lrvcJch3YTCQrzvg8",
+	"bJC6oOE9v7oYTQzRzomZB5uOqbAJ3txIfrDmKdMK7xAhvUDnXMcYLGwkKC7arHoiCNlz25PqS0kCfugJ",
+	"a3DDzRbWt0VC1uYhGAIjJVMJVTjAkQ1cRhui2WAjq9oJwhiz8xdgRu6xKLThtCo/B9y8WhVSN82jaBkE",
+	"auajxr0c632uNl09jPk5YCnOaB1frXLVhKfB9DglZKKqcUzV2UripVO5n6eIw11NQg7nzR48hpVro6gS",
+	"zIVkYnEs42Yiwn32f//y5fd+Xgkq6UvnNX4vqaasH/jXdm17p75dqzdr9Q8/+MPtr1x/UvvqrT+6+bWP",
+	"du7fOHz34e1H9eMKyqbQ3qzxc0VGMtY9Z+onVGvWH+hlZvObH3z2qx9+/vd/+urf//3UnGyI6MpTclLv",
+	"5KRG4P0YLjPueeu/veRgSwvmeFwX1yrKZidtMt03sv5yxhrghEMNkUVAuTXS1GxkfoFkw0ShQLN16mBS",
+	"CsQaI1hZht8DcBRF5Ei4sUAUEIwtNnyEiyQKyKquigndIC2jTYNYAYJb6+GDo2MyPZrWiRiZ+28jYW2u",
+	"CCYpYWxSlTxw8kCSN5REFkHM7XCAQ7LgKkeGMdDIu1ql8B6uEwFBRnYSPLZerJmMbDVDiR7JLMU003Ek",
+	"M4CBlWEEdi6gSBUQVyduVRr12vXtlYloUK6jnYtnN1+pvHi6MA1/zxzrdWMWtttsAJ6CesazkDzJOh3W",
+	"1imT0dJ7gY1er91ONWpvg2OseE5s7FJGFswmmB/3uCJ0MEjLlU46rlaW3LDAj2bVrIvMfpaOZzIK4evN",
+	"czcc8cI4Ili7DNWXpF6r1bBc4krM0UG75jNFDDRVno1gjJDNqJ1UQlHJVCQcxvQ0GhOlZZzE7ViC00Lu",
+	"BhESEGNkYchS6vNQsaaLe24FqTfRCYHBzc58FhBzoLeYMHQiJF8A/vvP6ts712/cPBnWats3Be2zf4bB",
+	"oK1d0voyMGdK1IC2WWDU3db/9Md/DF8+Pn5/61aQDnjuED2ShH19SCNi2lG21ucXkxgbfBKh3JNw7S6o",
+	"lRjB/UxbrdqP2oWVnEZUnEH4kmHpfQ6FTXcJJcD+wN0ClIo9G1AIx0Gfi1sqo+v71cFxO5eQ/dbuAYS2",
+	"wLr1zNpbvdhuAUabp9YfvU1NxKPnfbMHid3Apxdzn7JsZBQX0c2eDXjMVJNqeEswfz6obkDst433QQuD",
+	"WZeUvq3M0Fsvf/53n//2f331w79upQb1z8N43IyH4p8ZntbyxheuiI0F280ke7MoshIYilmnzAmUqQTy",
+	"PPHniInwqL96OHWQf5XcwG2kFI523jgL8nHsimQSaGzO0KmUEaPCpRkuDXpn8dsyctxxzjGD8XKVOV9p",
+	"KQ6B1+z3jUp951atBv/UgOQNIspFtpc9uDiePKQbmyyE8PK3/8/vv/HvXv78715++7/946+/+/nPfv7y",
+	"e9959e///vf/6c9efu//MDtZ3HtQUXIYtyfwopPCCdlBPfT77W9UClo+Z4CziNHiA4MYlGYyNIQcLF83",
+	"lV2eHxGPSzwm5kBmInzyamYYVlMPKjbvAbEC9w8rQaXDBY1SlS5+943vf/a3v/z0H/71yz/96cvv/eJ3",
+	"3/jBdO0LXF5f+yJZXA8UeMPMrM0HHBv98q2b2ZWO5VCncopZt4+RufXA54GDeEtFU9OzTMEOQNnwyILv",
+	"VoLKiPFuT1ca2+bq+ZiYtHCJ8IMhB1EWrj3Q2gIwpBdBBYzf4bxlnVy78iuVO8oFhPTcYS94LOdUB4FQ",
+	"Q7sOG9/wRjo2nBoDQmiOE8x5dMt6e50gXMpGlEZhuSwjkRnMpZiI9kiHsyS6dxRL0SV/ePTgEBIKTwSI",
+	"xn2uDJ1zkxnEshvTvo0PjqVm4LKiEJxs+kRBd9STEQNpv0BHwIhwZzvw6zitMaDIRwVppaSqrY/YuIU5",
+	"kGaTMMQahFuqTlL55UniAteki4FCNssRxzRD6gPd+4oz6SbNZscjCaKQCqzfCnI5IYjNyvGwL37X2TOu",
+	"MhY0j26CJppLlp2CC+gD2NS7t26D0S2nj6cLcpfX00SWz6/nLtaqzNpb1La3U+YzoAo4RPjTizRelk94",
+	"vEsyyGqTHuXqlJGQUwiRw6tgDXP2TlR5wmKSNh1dsm3DE9ULta6lDsJbZFvbiBtrFjdSxrc82KglBA9z",
+	"d689t3d5ZpiZjS5YjDuZl5YPMZtX/XBxZSOt9GHiQBlc2XDIZv4+abNybSf2KPdNKlzFfWU30hVfPGdx",
+	"JppvFgfMoNEPYmk2m4tus8CDhN6sgrnW7VzQDlZpVF5+7we//8Y3X337+y+/89cVG1rRhPUD8j+pqOqZ",
+	"rSreFT5VI8e0sJrXLKhow1xdHMMsXP76RVSVpOqsjM64iWG8ogK7Ez77+WSxKBoxSx2vYfj9jDQKzEZ8",
+	"eHB45+7hB+iSsEKJj9zfxTRO9DiXCisbIGhoTnWRfWh0Q5jfOMKMHWTosfsKqa/7VIbmWqpaksJef5so",
+	"bECEHJH9vcP9g3v3Du68XbFcb1stESBWDnQKFLZUQLCMwosVZa+xZ96xk4s8eFeQkYxDLGXOBaqAqoGg",
+	"A+gmDIfMIkrYcYIHNgoJGqi0+9HCPGHA/BhNQT2XWdSVCbpyTnoYjvK1o+G0ZxhiYyfAv5pcNfsyTpBS",
+	"S1DeCQrLVTMcevfFhH/EaunWxj7tFFneDxKkX3GBrul3LDovwD251+pBZdQbQ2J8szMUoapM+FOyobiQ",
+	"zNiRsY/03iU7U/t+Yc6N0infeLTm0VG4J2KTdLNmcvikN3a0ECzxzMGvX4rkaoSfiAs2T8E/ds+9PrTo",
+	"4+eVmYTGgjUAWP05Eg+09eFlWy7YMr/HHejRxYkaKuF6b0eU96HzyXjQjGA50eQONrngOJxOnRPlmCwG",
+	"Spaz4lPNVq0iotmTMpe8INDUhrKsjbIcnLN4jAFKehJ7wKnHAZFRmIdCuiLJmV29zcV1T5CWHCUa2kIX",
+	"IKIZ6aI4pAVxfM0QFsDvfWgkivd5pAG7fcZQPQKAU+TNsFENKxi3+7GkAwEffzFzEFZlJpBlxhUxVJ/I",
+	"GHLn4oJxODW7E8t+PiK0UfW2QHuexpEvMxofqGdHNGcgWi41jDcNiNkcxA0A85oqB5rzWAi8vCrJuwbM",
+	"f3atI4gAgOcIVaT1wUE24gLbcYY+iCr2GqcFRhOaGAXM4R0H5HQM0Se6J0Pn/mz3mDoRRvscxKzDdLtn",
+	"GoDiyy5mA+NZjcbSClJKbZ9lg0cykHDaCKdVsm+Gj0iFGBiMICosPBEuHhEhHxuAX2xjYW1DkVTalYFG",
+	"8gCCSWhTozEtyCYSDwWUiq4WpNGeiEvLo4UpApc6lKOVEpDMChvalImmeAzuuxu1WkDs7y6Ssw/50Qyo",
+	"ZYmMTihuUGmYlqCnSmOntkBYAkxzrSEJIMQnYvMyFuIlBOs5VtplNPLVhGa78LMlZqtLOKpVENSFpjM4",
+	"O7sY6w6GKxeaDjaJTfTAJnpg7MiaJbv24ATpWAKLw7VSKk+GhRUaXe+ZS6ts37ZGSzIwB73QMKza6CrK",
+	"VfVNayuQayECi+UVQwxfLGU/sPRex5wh2zwRhlmFQ1YljxGBIwMXgaCmiAHmM0vMQlQJxloOlcXux/Ox",
+	"m4Bk2EghrlJoEifCmo7VBCMDe7BtXSZoEC6d5kRkmHLCO30pY1SGFOYMAnCF55qxS2Q9cwD+IPRzReQ5",
+	"i6vkiRmSsqm5jt8D4KxZHjMfy0MdCzeSSoAcVeAW0L4EVZL1QYTCzrqSwZY56BDPb7uYtKVJS8lYt8gX",
+	"LK4dWHQBDJprdSLkSFijl5D4m01x4vqLu3ggAWBNZsFJetQippgV1g4zL6TjdxSB04SHY+q9EVUnwm8w",
+	"lAtyciHRMqTj7HtfH/L2GVPaotVBBC0EwkLfmIWVgpq2S9g1T0BwqrLJWyfCYsAQ2pWuchEs9SiFNp1+",
+	"3x49J9ggoInfAo85Z3cQ8KxhP5JZJpooBuumdqrvrpNLH8PA3Hf8wehwXzPTgkDbAo+UdHhH95wYZubk",
+	"K0twkUzTY66ME1Tj3lCEMQthTQZSRioTmpwc4CrZsyJyNqYUGtIAweuGBu8F5sJJWw7kDI6ODQDmihgJ",
+	"26HFgPmgASfF3iy42bYyRxsLc0ChPis0h+QLrX3z9da+FDqWUYMIuQUBv60vVskhG7kVOxGYhk1iCjs5",
+	"VCwnoDqlJrScz8jnkAlyyvQI8QaNPK18FPM6EWQSyXdh0+/eYHA3LKVWmz5KK+FPjFx7WfbkjSh6JaLo",
+	"aypYvv3i3vKi3fDUHIpTtpVE8hfIduUK6EHO73K18x6INitZMs9CMi5WN++JjMMbtRll81yrF1U7z/qs",
+	"4uaFF7djwsH1VhYJUX+TK9uZ07ExqK7HoOqpgg9Dz1pXd9O3HlHlUDuLUDcwXw1jdrk18NrMxmRMALQa",
+	"8nPGsZKESwPD0B1J7I1UIMZnis1BeQi0vTbgUSCvvr4G6hYTcJkeocGWemulge5bqQQ6XKIElgJadVXq",
+	"dDzOif001zWfIK4zYexUyjOr7ydw1Cky2ahv7wQT5LhRacthrFjTvZxEHYHAUE+1VvnsBz/89Ne/+fxn",
+	"/4Cp+ijsmP+oa8nrU3S0Ubm+XUny6K1k1R9EEOXjv7bDee/Bg4/uHn7Q3H9w+P7dR/cXSR82O7Dm3K4l",
+	"lrdUKG1eDQZEDsRB2MjZLJYgfonHNxXr5UJnfSG2/P1JsymMbxVhbnDrkhGry+3+SmI1HogF6sFtbLQb",
+	"G+3Y0nNCyRO2b07IFIMFxrM6svi0OA+1IbjSvF0cu2EO9VHy2CUQtSRH1WHQbqegT+v1d/2nZgzoI7ff",
+	"rd6Yf5eDipaaRoZOrlwYxizCPlj+5mrN8NRGxlxegQW0yGkhk5yOQXK7CMTxgbsSNOxzASa6rRJXYW8w",
+	"cCFEl3cbLD+1AVXvBhXrVmkKNnLf1reTrzFPxP6wk8k4sV/eSO6Pe7+2fX3FnGa/BvMuRIefb27FBd0K",
+	"h3UHl8EFxmVtO4QOBiXsO4NFcPd9EIsFqaWKtHKAZXdtGoW393gr/pmQI4gdsVUmwT01pdXsDQYbLPMN",
+	"lvkbhGXuT+wGznwDZ/5mwpkvwy/KhXvkhD7OCnscxXQwYOiaHlGsIs2F0oDnQpLBgvdA5ebT7Q0G63Zl",
+	"Xkr6XT71s7Lbx8vlWF+GBxL0K5eivCJIjtu7hbySLpaBxw75c+NpvNrAMgfcRruI/dtfjuD0GI10r1AR",
+	"+xB/XomzLrgbC66uWSnWHmKW68dPs8l/DOQ1C3BnZu9iOFKLZVcgd6EGw9OIt+1SGXI4LlypR/Dra7xQ",
+	"yx7DEotr6OkpVcxHyFixuf//U3bFPG7zMPSvCFmyGP72r9MtbYFbOhToUBwQxVbPQhTLMO3mDsX990KP",
+	"pCwn9tD5ziRFUbIiP77nX0fLDXL/lu213z+HsyXfPM2pUH++pBfH2dnRjc8OYaFrGEidrU4nAJX4z4fq",
+	"MI/h8P/hP95VOab7Bz4rRg+0DlSIrmZ9VSxD+16be4JKjJyliuXFqd+K+XrksZVHvdlhEFdpddbmWwyB",
+	"4YKMCsngj0p/HLKOfe/q9RfpzR6qfESYutE5k0uXdB9JO8iCe9o8DjDNB9XmC2jQAa0bBmnCQn6PZGzb",
+	"jmmd8We1dJ45GTGahnUfKvaojXDd2yQ2hmAb18XQgtvy+x4bOzo1fJuSow0djpESRBgnx0sX5HSdNbVB",
+	"G5H8YIlcQUwcgYscSWYj3hPkAZFjC79CjqkYUzlPCPxQP0SCm73g/F4Tb+9GlTXzmNdB8Ib2kuoT8FWR",
+	"9/1te0/dMpdAHJ5d51fzsZTEpr8IPvs2wmhtTlzPp5wOV1yZiHJeod85ZXzngptM/3W1vp+slGAar22y",
+	"YLEfNesVo+vUmZxyQU2aFkJlTmlrLmO5ib/Fhom3nhidqH1KZYSVWW4lqyUSOInz5DIzZ9EtlPG2BFBt",
+	"Kakcgvj1jgx1dnS1eSrDzBWRSyvFTcyfyhLOy9RgXDuzgo95Uk9qSddjizWRFhIIF1TSsHcllwLfaRwJ",
+	"JRNi6TcPYWdDufie8aatCz4FXj6rqv+Pjz4Dlnx+lwlqvQ0Ahfq3le+5B8R8Z9zikj6BAuSXJUYSmOvc",
+	"dEK8P5kb4BFNpOlh49m2W3KQYIkz9i7fjOPXXYGeUoQRqmBvnQ4uDsEtYtmlmC33bVcmKsxP81bd7wrr",
+	"K/hHV1/jrfQkqtrJMN4TYneVYS7yvbA9qVJzCk2UPVNd+YZB90XB5+bnq7M9/nuV8Gny/SvtvPxCtK05",
+	"22D7Ro8ONA/JD8WRCjtydPh4+fgbAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -9,8 +9,8 @@ import (
 
 // claimable is what a sender may take from: pools, and its sort there.
 type claimable struct {
-	pools  map[int64]float64
-	routed bool // some by its own routes, where every poll counts
+	pools     map[int64]float64
+	countedOn bool // others count on it, by a route or its sort, so that every poll must be noted
 }
 
 // claimables remembers for a minute what the senders may take from that nothing holds back.

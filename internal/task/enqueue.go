@@ -70,9 +70,13 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 	if runes := []rune(content); len(runes) > contentMost {
 		content = string(runes[:contentMost])
 	}
+	segments := 1 // of a message that is no short message
+	if t.Channel == sender.SMS {
+		segments = segment.Count(segment.Signed(t.Sign, content))
+	}
 	p := dbq.TaskEnqueueParams{
 		Content: content, SubmittedBy: t.User, CompanyID: t.CompanyID, MessageType: t.MessageType,
-		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segment.Count(segment.Signed(t.Sign, content))),
+		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segments),
 		Sign: t.Sign, ExpiresAt: t.ExpiresAt, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
 	}
 	news, unreached := map[int64]int{}, map[string]int{}

@@ -76,6 +76,7 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
 		}, []string{"effect"}),
 	}
+	senders.OnRoutesChanged(s.routesChanged)
 	s.line.init(s.poll, s.rank)
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
