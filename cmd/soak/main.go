@@ -26,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"How long to go on; the round that has begun is finished."`
 	Round    time.Duration `default:"30s" help:"How often to stop the faults, wait until all is quiet, and check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
-	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt, lockout or F10."`
+	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt, share, fair, route, trouble, lockout or F10."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
 }
 
