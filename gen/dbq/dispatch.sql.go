@@ -151,7 +151,7 @@ rivals AS MATERIALIZED (
         JOIN routes w ON w.id = r.id
         JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on' AND o.sort >= r.sort
         JOIN sender_standings x ON x.sender_id = o.sender_id
-        WHERE x.is_on AND x.has_quota AND x.has_funds AND x.seen_at > now() - $2::interval
+        WHERE x.is_available AND x.seen_at > now() - $2::interval
     ) a
     GROUP BY a.route_id
 ),
@@ -168,7 +168,7 @@ mine AS MATERIALIZED (
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
         WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
-            AND x.has_quota AND x.has_funds AND x.seen_at > now() - $2::interval
+            AND x.is_available AND x.seen_at > now() - $2::interval
     ) v
     WHERE b.is_shared AND b.tasks > 0
     UNION ALL
@@ -258,8 +258,8 @@ type SenderAdmitRow struct {
 // The row of a sender that has anything to count is locked: two polls at once count one after the other. Readiness and empty
 // pools are checked before, because a row lock writes WAL, and even an empty claim would wait for fsync.
 //
-// Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, and seen within
-// silent_after. If one of them has a larger sort, the sender is outranked; it may only take the first task, and only if that is
+// Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit
+// breaker, and seen within silent_after. If one of them has a larger sort, the sender is outranked; it may only take the first task, and only if that is
 // too large for all of them (is_first_taken is false). Those of the same sort are its rivals while they are
 // rested and were seen since. The shares follow from what each was served: served is tasks over weight.
 func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]SenderAdmitRow, error) {

@@ -314,6 +314,13 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsThere(t *testing.T) {
 			takes("the backup is at low_switch", "[last]")
 			patch("second", map[string]any{"limits": map[string]any{"per_day": nil}})
 			takes("a primary is back", "[second]")
+			breaker := func(until string) {
+				b.exec("UPDATE sender_states st SET openings = 1, rest_reason = 'x', rest_until = " + until + " FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
+			}
+			breaker("now() + interval '1 minute'")
+			takes("the breaker of the primary is open", "[last second]") // which a worker would not let claim
+			breaker("NULL")
+			takes("the breaker is closed", "[second]")
 			b.exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
 			rest()
 			if got := b.take("last", 1); len(got) != 1 {
