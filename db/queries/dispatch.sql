@@ -619,6 +619,7 @@ WITH cancelled AS (
     SET status = 4, updated_at = clock_timestamp()
     WHERE t.task_id = @task_id AND t.status = 0
         AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+        AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
     RETURNING t.*
 ),
 logged AS (

@@ -471,11 +471,12 @@ WITH cancelled AS (
     SET status = 4, updated_at = clock_timestamp()
     WHERE t.task_id = $1 AND t.status = 0
         AND ($2::text IS NULL OR t.submitted_by = $2::text)
+        AND ($3::bigint IS NULL OR t.company_id = $3::bigint)
     RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $3 FROM cancelled c
+    SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $4 FROM cancelled c
 )
 SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id, c.delivery, c.delivery_code, c.delivered_at FROM cancelled c
 `
@@ -483,6 +484,7 @@ SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.
 type TaskCancelParams struct {
 	TaskID      string
 	Owner       *string
+	CompanyID   *int64
 	RequestData []byte
 }
 
@@ -527,7 +529,12 @@ type TaskCancelRow struct {
 
 // TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
 func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCancelRow, error) {
-	row := q.db.QueryRow(ctx, taskCancel, arg.TaskID, arg.Owner, arg.RequestData)
+	row := q.db.QueryRow(ctx, taskCancel,
+		arg.TaskID,
+		arg.Owner,
+		arg.CompanyID,
+		arg.RequestData,
+	)
 	var i TaskCancelRow
 	err := row.Scan(
 		&i.TaskID,

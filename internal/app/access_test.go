@@ -205,6 +205,46 @@ func TestASubmitUserSeesOnlyItsOwnTasks(t *testing.T) {
 	}
 }
 
+// What a user submitted before it was moved is its former company's.
+func TestASubmitUserThatIsMovedSeesNothingOfItsFormerCompany(t *testing.T) {
+	b, _, _ := weChatting(t)
+	b.expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"new","name":"new"}`)
+	user := b.user("mover", "submit", nil)
+	id := decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x"}, user...)).TaskID
+	made := decode[api.NotificationsMade](t, b.expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"},
+	}, user...)).Items[0]
+	b.expect(200, "", "POST", "/api/v1/subscribe-messages", booking(nil), user...)
+	b.notificationBecomes(made.NotificationID, api.NotificationSuccess)
+
+	lists := []string{
+		"/api/v1/sms/tasks", "/api/v1/sms/tasks?phone_number=" + phone, "/api/v1/notifications", fmt.Sprint("/api/v1/notifications?status=", api.NotificationSuccess),
+		"/api/v1/subscribe-messages", "/api/v1/subscribe-messages/statistics",
+	}
+	sees := func(want bool) {
+		t.Helper()
+		for _, path := range lists {
+			page := decode[struct{ Items []any }](t, b.expect(200, "", "GET", path, nil, user...))
+			if got := len(page.Items) > 0; got != want {
+				t.Errorf("%s shows %v", path, page.Items)
+			}
+		}
+	}
+	sees(true)
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/mover", `{"company_no":"new"}`)
+	sees(false)
+	for _, path := range []string{"", "/timeline", "/explain"} {
+		b.expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+id+path, nil, user...)
+	}
+	b.expect(404, "task.not_found", "POST", "/api/v1/sms/task/"+id+"/cancel", nil, user...)
+	b.expect(404, "notification.not_found", "GET", fmt.Sprint("/api/v1/notifications/", made.NotificationID), nil, user...)
+	if got := b.task(id).Status; got != 0 {
+		t.Errorf("its former task is %d", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/mover", `{"company_no":"default"}`)
+	sees(true)
+}
+
 func TestABoundSenderIsOneApp(t *testing.T) {
 	b := setup(t)
 	bound := b.user("phone", "send", map[string]any{"app_id": "app_1"})

@@ -112,14 +112,14 @@ func (s *Server) only(roles []string, next http.Handler) http.Handler {
 	})
 }
 
-// viewer is what the caller may see of tasks and notifications: its own with the role submit, those of its company as a reader
-// that has one, else all.
+// viewer is what the caller may see of tasks and notifications: those of its company unless it sees every one, and with the role
+// submit only its own of them.
 func viewer(ctx context.Context) task.Viewer {
-	who := exchangeOf(ctx).who
-	if who.Role == access.RoleSubmit {
-		return task.Viewer{Owner: &who.Username}
+	seen := task.Viewer{CompanyID: ownCompany(ctx)}
+	if who := exchangeOf(ctx).who; who.Role == access.RoleSubmit {
+		seen.Owner = &who.Username
 	}
-	return task.Viewer{CompanyID: ownCompany(ctx)}
+	return seen
 }
 
 // ownCompany is the only company of which the caller may see anything; nil if it sees every one.

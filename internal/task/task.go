@@ -505,7 +505,7 @@ func (s *Service) LogRefused(ctx context.Context, raw []byte, origin Origin, sta
 	return postgres.Wrap("log refused submission", s.q.SubmissionRefused(ctx, row), nil)
 }
 
-// Viewer narrows what a call may see: to what one user submitted, to what one company owns; the zero Viewer sees everything.
+// Viewer narrows what a call may see: to what one user submitted, to what one company owns, or to both; the zero Viewer sees everything.
 // What it does not see is to it as if it were not there.
 type Viewer struct {
 	Owner     *string
@@ -565,7 +565,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq
 	if err != nil {
 		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
 	}
-	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer.Owner, RequestData: detail})
+	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID, RequestData: detail})
 	if postgres.IsNoRows(err) {
 		if _, err := s.Get(ctx, viewer, id); err != nil {
 			return dbq.Task{}, err
