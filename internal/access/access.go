@@ -41,8 +41,21 @@ type Principal struct {
 // DefaultCompany owns what belongs to no other, the configured user included.
 const DefaultCompany int64 = 1
 
-// keyPrefix tells an API key from a password.
-const keyPrefix = "lksms_"
+// An API key is keyPrefix and keyBytes random bytes.
+const (
+	keyPrefix = "lksms_"
+	keyBytes  = 32
+)
+
+// isKey tells whether a text is made like an API key. A password may begin like one.
+func isKey(text string) bool {
+	random, hasPrefix := strings.CutPrefix(text, keyPrefix)
+	if !hasPrefix || len(random) != base64.RawURLEncoding.EncodedLen(keyBytes) {
+		return false
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(random)
+	return err == nil && len(decoded) == keyBytes
+}
 
 // hashing is the cost of a password hash: 19 MiB and about 20 ms.
 var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
@@ -79,7 +92,8 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	places := max(1, runtime.GOMAXPROCS(0)/2)
 	return &Service{q: dbq.New(db), admin: admin, verifier: &verifier{
 		q: dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
-		judged: newLRU[judgement](50_000), proven: newLRU[proof](100_000), wrong: newLRU[digested](50_000), living: newLRU[household](1000),
+		noted: newLRU[time.Time](50_000), unnoted: map[visit]struct{}{},
+		judged: newLRU[judgement](50_000), proven: newLRU[proof](100_000), wrong: newLRU[mistake](50_000), living: newLRU[household](1000),
 		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
 		hashing: make(chan struct{}, places), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
 	}}, nil
@@ -102,11 +116,14 @@ func (s *Service) Basic(ctx context.Context, username, password, address string)
 
 // Bearer says whose API key this is. Faults as for Basic.
 func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, error) {
-	if !strings.HasPrefix(key, keyPrefix) {
+	if !isKey(key) {
 		return Principal{}, ErrRequired
 	}
 	return s.Basic(ctx, "", key, address) // a key says by itself whose it is
 }
+
+// NoteVisits keeps where users that still call have proved their passwords, and tells how many it kept.
+func (s *Service) NoteVisits(ctx context.Context) (int, error) { return s.verifier.noteVisits(ctx) }
 
 // SeesAll tells whether a user sees every company.
 func SeesAll(user dbq.User) bool {
@@ -139,7 +156,8 @@ type User struct {
 	TopPriority *int16  // nil: 1
 }
 
-// Create adds a user. Faults: user.exists, request.invalid for an app_id of another role than send.
+// Create adds a user. Faults: user.exists, request.invalid for an app_id of another role than send, and for
+// a password that is made like an API key.
 func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return dbq.User{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -191,7 +209,7 @@ type Patch struct {
 }
 
 // Update changes a user, in force on this server when it returns. Faults: user.not_found, version.stale, request.invalid for
-// a company that is not there.
+// a company that is not there, and for a password that is made like an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -220,7 +238,7 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 
 // CreateKey makes an API key for a user and returns it, for the only time. Fault: user.not_found.
 func (s *Service) CreateKey(ctx context.Context, username, name string) (dbq.KeyCreateRow, string, error) {
-	random := make([]byte, 32)
+	random := make([]byte, keyBytes)
 	if _, err := rand.Read(random); err != nil {
 		return dbq.KeyCreateRow{}, "", fmt.Errorf("make API key: %w", err)
 	}
@@ -253,6 +271,9 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 func (s *Service) hash(password string) (*string, error) {
 	if password == "" {
 		return nil, nil
+	}
+	if isKey(password) { // nobody would compare it with a password
+		return nil, fault.InvalidField("password", fault.MadeLikeAKey, nil)
 	}
 	hash, err := argon2id.CreateHash(password, hashing)
 	if err != nil {

@@ -65,14 +65,16 @@ func setup(t *testing.T) *testBundle {
 }
 
 // server starts another server.
-func (b *testBundle) server() *door {
+func (b *testBundle) server() *door { return b.serverOf(adminPassword) }
+
+func (b *testBundle) serverOf(password string) *door {
 	b.t.Helper()
 	db, err := postgres.Open(b.t.Context(), b.database)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(db.Close)
-	users, err := New(db, Options{Username: "admin", Password: adminPassword, Now: b.clock.now})
+	users, err := New(db, Options{Username: "admin", Password: password, Now: b.clock.now})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -272,6 +274,8 @@ func TestWhoLivesAtAnAddressGetsInAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.expect(t, 200, office, user, "another password")
+	again.expect(t, 429, office, user, userPassword) // like any wrong one there
+	b.clock.move(2 * longestWait)
 	again.expect(t, 401, office, user, userPassword)
 }
 
@@ -368,8 +372,135 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range freeFailures + 1 {
-		b.expect(t, 401, office, "", fmt.Sprint(keyPrefix, strings.Repeat("A", 40), n))
+		b.expect(t, 401, office, "", fmt.Sprint(keyPrefix, strings.Repeat("A", 42), n))
 	}
-	b.expect(t, 429, office, "", keyPrefix+"another")
+	b.expect(t, 429, office, "", keyPrefix+strings.Repeat("B", 43))
 	b.expect(t, 200, office, "", key)
+}
+
+// Only what is made like a key is one.
+func TestAPasswordMayBeginLikeAKey(t *testing.T) {
+	b := setup(t)
+	shaped := keyPrefix + strings.Repeat("A", 43)
+	for _, password := range []string{"lksms_prod_password", shaped} {
+		d := b.serverOf(password)
+		d.expect(t, 200, office, "admin", password)
+		d.expect(t, 401, office, "admin", password+"!")
+	}
+	if _, err := b.users.Create(t.Context(), User{Username: "user", Password: "lksms_a password", Role: RoleSubmit}); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 200, office, "user", "lksms_a password")
+	b.expect(t, 401, office, "user", "lksms_no password")
+	_, created := b.users.Create(t.Context(), User{Username: "other", Password: shaped, Role: RoleSubmit})
+	_, updated := b.users.Update(t.Context(), Patch{Username: "user", Password: &shaped})
+	for _, err := range []error{created, updated} {
+		var refused *fault.Error
+		if !errors.As(err, &refused) || len(refused.Fields) != 1 || refused.Fields[0].Name != "password" {
+			t.Errorf("a password that would be taken for a key is answered with %v", err)
+		}
+	}
+	b.expect(t, 200, office, "user", "lksms_a password")
+}
+
+// told is how a caller is refused.
+func (d *door) told(t *testing.T, username, password string) fault.Error {
+	t.Helper()
+	_, err := d.users.Basic(t.Context(), username, password, office)
+	var refused *fault.Error
+	if !errors.As(err, &refused) {
+		t.Fatalf("%s is told %v", username, err)
+	}
+	return *refused
+}
+
+func TestAWrongGuessDoesNotTellWhichNamesAreKnown(t *testing.T) {
+	b := setup(t)
+	user := b.user("user")
+	b.expect(t, 200, office, user, userPassword)
+	again := b.server()
+	same := func(guess string, apart time.Duration) {
+		t.Helper()
+		b.clock.move(apart)
+		known := again.told(t, user, guess)
+		b.clock.move(apart)
+		unknown := again.told(t, "nobody", guess)
+		if known.Reason != unknown.Reason || known.RetryAfter != unknown.RetryAfter {
+			t.Errorf("%s: a known name is told %+v, an unknown one %+v", guess, known, unknown)
+		}
+	}
+	again.spray(t, office)
+	for n := range 30 {
+		if again.told(t, user, fmt.Sprint("guess ", n)).Kind != fault.TooMany {
+			t.Errorf("guess %d is told that it was compared", n)
+		}
+		same(fmt.Sprint("guess ", n), 0)
+	}
+	for n := range 30 { // the address may guess again; what it guessed meanwhile is as if it had not
+		same(fmt.Sprint("guess ", n), 2*longestWait)
+	}
+	b.clock.move(2 * longestWait)
+	again.expect(t, 200, office, user, userPassword)
+}
+
+// However many names live at an address that has to wait.
+func TestGuessesOfAllWhoLiveAtAnAddressAreSlow(t *testing.T) {
+	b := setup(t)
+	names := make([]string, 8)
+	for n := range names {
+		names[n] = b.user(fmt.Sprint("user ", n))
+		b.expect(t, 200, office, names[n], userPassword)
+	}
+	again := b.server()
+	again.spray(t, office)
+	v := again.users.verifier
+	before := v.wrong.Len()
+	const minutes = 5
+	for n := range minutes * 60 {
+		for _, name := range append(names, "nobody") {
+			again.told(t, name, fmt.Sprint("guess ", n))
+		}
+		b.clock.move(time.Second)
+	}
+	if compared := v.wrong.Len() - before; compared > freeOfResidents+12+(6+1)*minutes {
+		t.Errorf("%d guesses were compared in %d minutes", compared, minutes)
+	}
+	// Who guesses one name leaves the others their turns.
+	again = b.server()
+	again.spray(t, office)
+	for n := range 10 * 60 {
+		again.told(t, names[0], fmt.Sprint("guess ", n))
+		b.clock.move(3 * time.Second)
+	}
+	again.spray(t, office)
+	b.clock.move(longestOfResidents)
+	again.expect(t, 200, office, names[1], userPassword)
+}
+
+// A neighbour that guesses with the user's own name, after a restart.
+func TestWhoLivesAtAnAddressGetsInThoughItsNameIsGuessed(t *testing.T) {
+	b := setup(t)
+	user, stranger := b.user("user"), b.user("stranger")
+	b.expect(t, 200, office, user, userPassword)
+	again := b.server()
+	for n := range 10 {
+		again.call(t, office, user, fmt.Sprint("guess ", n))
+		again.call(t, office, stranger, fmt.Sprint("guess ", n))
+	}
+	again.expect(t, 429, office, user, "guess")
+	again.expect(t, 429, office, stranger, userPassword)
+	again.expect(t, 200, office, user, userPassword)
+
+	// It stays slow, and whoever comes first when the minute is over is heard.
+	again = b.server()
+	v := again.users.verifier
+	for n := range 20 * 60 {
+		again.told(t, user, fmt.Sprint("guess ", n))
+		b.clock.move(time.Second)
+	}
+	if compared := v.wrong.Len(); compared > 2*(freeFailures+7+20) {
+		t.Errorf("%d guesses of one user were compared in 20 minutes", compared)
+	}
+	b.clock.move(longestWait)
+	again.expect(t, 200, office, user, userPassword)
 }

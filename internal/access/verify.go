@@ -7,7 +7,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
 	"sync"
 	"time"
 
@@ -26,7 +26,10 @@ const (
 	// provenFor is how long after their last use credentials need no guess to be recognised at the address where they were
 	// proved.
 	provenFor = 7 * 24 * time.Hour
-	// livingMost is how many users are known of one address.
+	// notedFor is how long it is not kept again that a user lives at an address: longer than the day after which the database
+	// takes it.
+	notedFor = 25 * time.Hour
+	// livingMost is how many users are known of one address, and about how many users wait to be noted.
 	livingMost = 10_000
 	// lineMost bounds how many callers wait for one address's guesses, and how many addresses for a comparison.
 	lineMost = 256
@@ -44,8 +47,9 @@ type digested = [sha256.Size]byte
 //   - an API key is one look at an index, and cannot be guessed;
 //   - anything else is a guess: it waits for the guesses of its user and its address, and then costs an argon2id.
 //
-// A user that proved its password at an address lately is limited there on its own: an attacker behind the same address
-// that tries other names does not make it wait, not even after a restart or a change of its password.
+// Where guesses have to wait, one with the name of a user that proved its password there lately may be compared all the
+// same, on allowances of their own: others at that address do not keep the user out, not even after a restart or a change
+// of its password. A wrong one is told to wait as if it had not been compared, so that nobody learns who that is.
 type verifier struct {
 	q         *dbq.Queries
 	now       func() time.Time
@@ -59,8 +63,12 @@ type verifier struct {
 
 	judged *lru.Cache[digested, judgement] // by credentials
 	proven *lru.Cache[digested, proof]     // by credentials and address
-	wrong  *lru.Cache[digested, digested]  // by credentials: what they were compared with
+	wrong  *lru.Cache[digested, mistake]   // by credentials
 	living *lru.Cache[digested, household] // by address
+	noted  *lru.Cache[digested, time.Time] // by user and address: when it was last kept that the user lives there
+
+	visits  sync.Mutex
+	unnoted map[visit]struct{} // of users that went on calling
 
 	failures *failures
 	gates    gates
@@ -72,11 +80,10 @@ type verifier struct {
 // attempt is a caller's claim to be somebody.
 type attempt struct {
 	username, password, network string
+	isKey                       bool
 	mark                        digested // of the credentials
 	here                        digested // of the credentials at this address
 }
-
-func (a attempt) isKey() bool { return strings.HasPrefix(a.password, keyPrefix) }
 
 // judgement is what credentials were found to be.
 type judgement struct {
@@ -91,6 +98,15 @@ type proof struct {
 	of digested // what they were compared with
 	at time.Time
 }
+
+// mistake says that credentials were wrong.
+type mistake struct {
+	of       digested // what they were compared with
+	isSecret bool     // the caller was told to wait, and was not told that they were compared
+}
+
+// visit is a user at an address.
+type visit struct{ username, network string }
 
 // household is who proved a password at an address.
 type household struct {
@@ -110,6 +126,7 @@ func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
 
 func (v *verifier) attempt(username, password, address string) attempt {
 	a := attempt{username: username, password: password, network: networkOf(address)}
+	a.isKey = isKey(password) && !v.isBootstrap(a) // the configured password may be anything
 	a.mark = v.sign(digest(username, password), "")
 	a.here = v.sign(digest(username, password), a.network)
 	return a
@@ -140,7 +157,7 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 	if who, err, known := v.recall(ctx, a); known {
 		return who, err
 	}
-	if a.isKey() {
+	if a.isKey {
 		return v.lookUp(ctx, a)
 	}
 	return v.guess(ctx, a)
@@ -162,7 +179,7 @@ func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err er
 	}
 	right, isRight := v.proven.Get(a.here)
 	isRight = isRight && v.now().Sub(right.at) < provenFor
-	wrongOf, isWrong := v.wrong.Get(a.mark)
+	wrong, isWrong := v.wrong.Get(a.mark)
 	if !isRight && !isWrong {
 		return Principal{}, nil, false
 	}
@@ -173,7 +190,10 @@ func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err er
 	case isRight && right.of == now.of:
 		who, err = v.admit(a, now, change)
 		return who, err, true
-	case isWrong && wrongOf == now.of:
+	case isWrong && wrong.of == now.of && wrong.isSecret:
+		wait := v.failures.wait(a.username, a.network)
+		return Principal{}, tooMany(wait), wait > 0
+	case isWrong && wrong.of == now.of:
 		v.judged.Add(a.mark, judgement{at: v.now(), change: change})
 		return Principal{}, ErrRequired, true
 	default: // they were changed since
@@ -191,13 +211,14 @@ func (v *verifier) admit(a attempt, owned account, change int64) (Principal, err
 	if !owned.isOpen() {
 		return Principal{}, ErrRequired
 	}
+	v.visit(a)
 	return owned.who, nil
 }
 
 // refuse remembers that credentials are wrong, and counts the guess.
 func (v *verifier) refuse(a attempt, compared account, change int64) error {
 	v.failures.add(a.username, a.network)
-	v.wrong.Add(a.mark, compared.of)
+	v.wrong.Add(a.mark, mistake{of: compared.of})
 	v.judged.Add(a.mark, judgement{at: v.now(), change: change})
 	return ErrRequired
 }
@@ -216,7 +237,7 @@ func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	if owned.user != nil {
 		return v.admit(a, owned, change)
 	}
-	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
+	if wait := v.failures.wait(a.username, a.network); wait > 0 {
 		return Principal{}, tooMany(wait)
 	}
 	return Principal{}, v.refuse(a, owned, change)
@@ -224,10 +245,14 @@ func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 
 // guess answers for a password that is not known, one at a time for each address.
 func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
-	if err := v.mayGuess(ctx, a); err != nil {
+	wait, err := v.mayGuess(ctx, a)
+	if err != nil {
 		return Principal{}, err
 	}
 	leave, err := v.gates.enter(ctx, a.network)
+	if errors.Is(err, errBusy) && wait > 0 {
+		err = tooMany(wait)
+	}
 	if err != nil {
 		return Principal{}, err
 	}
@@ -236,31 +261,36 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	if who, err, known := v.recall(ctx, a); known {
 		return who, err
 	}
-	if err := v.mayGuess(ctx, a); err != nil {
+	if wait, err = v.mayGuess(ctx, a); err != nil {
 		return Principal{}, err
 	}
 	change := v.changes()
 	owned, isRight, err := v.compare(ctx, a)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Principal{}, err
-	}
-	if !isRight {
+	case !isRight && wait > 0:
+		v.failures.addAtHome(a.username, a.network)
+		v.wrong.Add(a.mark, mistake{of: owned.of, isSecret: true})
+		return Principal{}, tooMany(wait)
+	case !isRight:
 		return Principal{}, v.refuse(a, owned, change)
 	}
 	v.failures.clear(a.username, a.network)
-	v.note(ctx, a)
+	if v.note(ctx, visit{a.username, a.network}) == nil { // a failure is none of the request's
+		v.noted.Add(userKey(a.username, a.network), v.now())
+	}
 	return v.admit(a, owned, change)
 }
 
-// mayGuess is nil when a guess need not wait.
-func (v *verifier) mayGuess(ctx context.Context, a attempt) error {
-	if wait := v.failures.wait(userKey(a.username, a.network)); wait > 0 {
-		return tooMany(wait)
+// mayGuess refuses a guess that has to wait. One with the name of a user that lives there may be compared although others
+// would have to wait: then wait is what it is told if it is wrong.
+func (v *verifier) mayGuess(ctx context.Context, a attempt) (wait time.Duration, err error) {
+	wait = v.failures.wait(a.username, a.network)
+	if wait > 0 && (v.failures.waitAtHome(a.username, a.network) > 0 || !v.lives(ctx, a)) {
+		return 0, tooMany(wait)
 	}
-	if wait := v.failures.wait(networkKey(a.network)); wait > 0 && !v.lives(ctx, a) {
-		return tooMany(wait)
-	}
-	return nil
+	return wait, nil
 }
 
 func tooMany(wait time.Duration) error {
@@ -300,7 +330,7 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	var user dbq.User
 	var err error
 	switch {
-	case a.isKey():
+	case a.isKey:
 		sum := sha256.Sum256([]byte(a.password))
 		if user, err = v.q.UserByKey(ctx, sum[:]); err == nil && a.username != "" && a.username != user.Username {
 			return account{}, nil
@@ -318,7 +348,7 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	}
 	owned := account{user: &user, who: principalOf(user)}
 	switch {
-	case a.isKey():
+	case a.isKey:
 		owned.of = sha256.Sum256([]byte(a.password))
 	case user.PasswordHash != nil:
 		owned.of = sha256.Sum256([]byte(*user.PasswordHash))
@@ -388,13 +418,49 @@ func (v *verifier) lives(ctx context.Context, a attempt) bool {
 	return lives
 }
 
-// note keeps that the user proved its password here. It only helps the user later: a failure is none of the request's.
-func (v *verifier) note(ctx context.Context, a attempt) {
+// visit has it kept, once a day, that the user goes on calling from here.
+func (v *verifier) visit(a attempt) {
+	key := userKey(a.username, a.network)
+	if at, ok := v.noted.Get(key); a.isKey || ok && v.now().Sub(at) < notedFor {
+		return
+	}
+	v.visits.Lock()
+	defer v.visits.Unlock()
+	if len(v.unnoted) < livingMost {
+		v.unnoted[visit{a.username, a.network}] = struct{}{}
+		v.noted.Add(key, v.now())
+	}
+}
+
+// noteVisits notes those that visit left, and tells how many. What it does not get to, the next one does.
+func (v *verifier) noteVisits(ctx context.Context) (int, error) {
+	v.visits.Lock()
+	visits := v.unnoted
+	v.unnoted = map[visit]struct{}{}
+	v.visits.Unlock()
+	n := 0
+	for one := range visits {
+		if err := v.note(ctx, one); err != nil {
+			v.visits.Lock()
+			maps.Copy(v.unnoted, visits)
+			v.visits.Unlock()
+			return n, err
+		}
+		delete(visits, one)
+		n++
+	}
+	return n, nil
+}
+
+// note keeps that a user proved its password at an address.
+func (v *verifier) note(ctx context.Context, one visit) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := v.q.UserAddressNote(ctx, dbq.UserAddressNoteParams{Username: a.username, Network: a.network}); err == nil {
-		v.living.Remove(networkKey(a.network))
+	if err := v.q.UserAddressNote(ctx, dbq.UserAddressNoteParams{Username: one.username, Network: one.network}); err != nil {
+		return fmt.Errorf("note where a user is: %w", err)
 	}
+	v.living.Remove(networkKey(one.network))
+	return nil
 }
 
 // gates let one guess of each address through at a time.

@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -284,13 +285,14 @@ func TestUsers(t *testing.T) {
 	b.expect(409, "user.exists", "POST", "/api/v1/admin/users", map[string]any{"username": username, "role": "read"})
 	b.expect(404, "user.not_found", "PATCH", "/api/v1/admin/users/nobody", `{"role":"read"}`)
 	for body, field := range map[string]string{
-		`{"username":"a:b","role":"read"}`:                                  "username",
-		`{"username":"","role":"read"}`:                                     "username",
-		`{"username":"n","role":"king"}`:                                    "role",
-		`{"username":"n","role":"read","password":"short"}`:                 "password",
-		`{"username":"n","role":"read","app_id":"a"}`:                       "app_id",
-		`{"username":"n"}`:                                                  "role",
-		`{"username":"n","role":"read","password":"a\u0000bbbbbbbbbbbbbb"}`: "password",
+		`{"username":"a:b","role":"read"}`:                                                  "username",
+		`{"username":"","role":"read"}`:                                                     "username",
+		`{"username":"n","role":"king"}`:                                                    "role",
+		`{"username":"n","role":"read","password":"short"}`:                                 "password",
+		`{"username":"n","role":"read","app_id":"a"}`:                                       "app_id",
+		`{"username":"n","role":"read","password":"lksms_` + strings.Repeat("A", 43) + `"}`: "password",
+		`{"username":"n"}`:                                                                  "role",
+		`{"username":"n","role":"read","password":"a\u0000bbbbbbbbbbbbbb"}`:                 "password",
 	} {
 		if a := b.expect(422, "request.invalid", "POST", "/api/v1/admin/users", body); a.fields() != field {
 			t.Errorf("%s: fields %q, want %q", body, a.fields(), field)
@@ -383,6 +385,41 @@ func TestANeighboursWrongPasswordsLockNobodyOut(t *testing.T) {
 		b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
 		b.expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 		b.call("GET", "/api/v1/sms/tasks", nil, basic(fmt.Sprint("neighbour ", late.Add(6)), "a wrong password")...)
+	}
+}
+
+// A caller lives where it calls from as long as it goes on, though its password is compared but once.
+func TestWhereACallerLivesIsRememberedWhileItCalls(t *testing.T) {
+	var late atomic.Int64 // hours
+	b := setupWith(t, defaultRules, func(o *app.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Hour) }
+	})
+	user := b.user("system", "submit", nil)
+	poll := func() { b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...) }
+	age := func() time.Duration {
+		return time.Duration(scan[float64](b, "SELECT extract(epoch FROM now() - seen_at)::float8 FROM user_addresses WHERE username = 'system'") * float64(time.Second))
+	}
+	poll()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, served := serveUntil(t, b.app, listener)
+	t.Cleanup(func() {
+		stop()
+		<-served
+	})
+	b.exec("UPDATE user_addresses SET seen_at = now() - interval '29 days'")
+	late.Add(1)
+	poll() // it is not a day later
+	if got := age(); got < 28*24*time.Hour {
+		t.Errorf("noted again after an hour")
+	}
+	for range 2 {
+		late.Add(25)
+		poll()
+		eventually(t, "it is noted again", func() bool { return age() < 24*time.Hour })
+		b.exec("UPDATE user_addresses SET seen_at = now() - interval '29 days'")
 	}
 }
 

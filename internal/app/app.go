@@ -145,6 +145,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "fold-task-counts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
 		sweep.Job{Name: "fold-sender-changes", Interval: 2 * time.Second, Routine: true, Run: senders.Fold},
 		sweep.Job{Name: "note-who-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
+		sweep.Job{Name: "note-where-users-are", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},

@@ -115,6 +115,7 @@ const (
 	TooFarAhead        Rule = "too_far_ahead" // days
 	TooUrgent          Rule = "too_urgent"    // the most urgent priority
 	NoSecretsKey       Rule = "no_secrets_key"
+	MadeLikeAKey       Rule = "made_like_a_key"
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -123,7 +124,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, NothingElseIsKnown,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, NothingElseIsKnown,
 }
 
 // Field names one wrong field. It never carries the value that was sent, but may carry names of placeholders in it.
