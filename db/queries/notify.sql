@@ -37,10 +37,12 @@ ON CONFLICT DO NOTHING;
 -- name: BusinessEndDelete :exec
 DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
 
--- NodeReminders tells whether a node has reminders, and when the node of the latest that goes on was begun.
+-- NodeReminders tells whether a node has reminders, and the latest start that callers gave a time for, of the reminders that go on.
+-- A start without a time is stored with the time of its transaction, as is created_at. Such a start may be later than what the
+-- caller's clock says of its end, so it is not compared with an end.
 -- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL), 'epoch')::timestamptz AS started_at
+    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 

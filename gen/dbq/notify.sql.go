@@ -274,7 +274,7 @@ func (q *Queries) ContactList(ctx context.Context, arg ContactListParams) ([]Con
 
 const nodeReminders = `-- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL), 'epoch')::timestamptz AS started_at
+    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
 `
@@ -289,7 +289,9 @@ type NodeRemindersRow struct {
 	StartedAt time.Time
 }
 
-// NodeReminders tells whether a node has reminders, and when the node of the latest that goes on was begun.
+// NodeReminders tells whether a node has reminders, and the latest start that callers gave a time for, of the reminders that go on.
+// A start without a time is stored with the time of its transaction, as is created_at. Such a start may be later than what the
+// caller's clock says of its end, so it is not compared with an end.
 func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
 	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
 	var i NodeRemindersRow
