@@ -116,14 +116,32 @@ WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
 ORDER BY n.next_run_at
 LIMIT @batch_size::integer;
 
--- NotificationNext says when a notification is to be told again, in seconds from now; null is never.
+-- NotificationNext plans the next run of a notification, in seconds from now; null is never. No run is planned for after its expiry.
+-- The remark of an earlier round is over.
 -- name: NotificationNext :exec
-UPDATE notifications
-SET next_run_at = now() + make_interval(secs => sqlc.narg(seconds)::double precision), updated_at = now()
-WHERE id = @id;
+UPDATE notifications n
+SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, updated_at = now()
+FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
+WHERE n.id = @id;
 
--- name: NotificationFail :exec
-UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left(@remark::text, 255), updated_at = now() WHERE id = @id;
+-- NotificationFail notes why a notification cannot be told. If it repeats and has been told before, it keeps its outcome, and the next
+-- run is after its interval, unless it expires first. Otherwise it has failed (2). is_failed says which; one that ended meanwhile has
+-- no row.
+-- name: NotificationFail :one
+UPDATE notifications n
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END,
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END,
+    remark = left(@remark::text, 255), updated_at = now()
+FROM (
+    SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
+        f.repeat_minutes IS NOT NULL AND EXISTS (
+            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = f.id
+        ) AS goes_on
+    FROM notifications f
+    WHERE f.id = @id
+) r
+WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
+RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed;
 
 -- NotificationStatuses gives the states of notifications for a list that is narrowed by them: up to scan_limit are looked at.
 -- name: NotificationStatuses :many

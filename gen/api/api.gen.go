@@ -1155,7 +1155,7 @@ type EventRequest struct {
 	Channels ChannelList       `json:"channels"`
 	Event    EventRequestEvent `json:"event"`
 
-	// FinishedAt When the task or the node ended; now by default. A node that was begun after it goes on
+	// FinishedAt When the task or the node ended; now by default. A node whose `started_at` is after it goes on when its end is told
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
@@ -1408,7 +1408,7 @@ type NotificationMade struct {
 	Failed         []NotificationFailure `json:"failed"`
 	NotificationID int64                 `json:"notification_id"`
 
-	// Remark Why nobody is told
+	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
 	Remark *string `json:"remark"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
@@ -1583,7 +1583,7 @@ type NotificationView struct {
 	// Recipients Of one that is looked at alone
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark Why nobody is told
+	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
@@ -3959,7 +3959,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3968,7 +3968,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3977,8 +3977,8 @@ type ClientInterface interface {
 
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -3991,7 +3991,8 @@ type ClientInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes any type of body and a specified content type.
@@ -4001,8 +4002,8 @@ type ClientInterface interface {
 
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -4015,7 +4016,8 @@ type ClientInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type.
@@ -5772,7 +5774,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5791,7 +5793,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5810,8 +5812,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -5824,7 +5826,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes any type of body and a specified content type.
@@ -5844,8 +5847,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 
 // TakeEvent Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -5858,7 +5861,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type.
@@ -11451,7 +11455,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11460,7 +11464,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11469,8 +11473,8 @@ type ClientWithResponsesInterface interface {
 
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -11483,7 +11487,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -11493,8 +11498,8 @@ type ClientWithResponsesInterface interface {
 
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -11507,7 +11512,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -21764,7 +21770,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21779,7 +21785,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21794,8 +21800,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -21808,7 +21814,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -21824,8 +21831,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -21838,7 +21845,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -48354,450 +48362,453 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvhi9VINAN8kh0bGx29PsmaGHbNLspmhpmgtkoxJAuguZUGWiQQyDF9Ke7JO12pW0",
-	"57vd8Mpna8OK0+1pV3uOPUuhF+vDaMgZ/eWvcJHPk5lVBVQBBaAbTdJQKDgNoCrf83l/fs/zSlv2B1Iw",
-	"oVWl8bwyoDHtM81i+LQ3GNwNzR8hU+2YDzSXotKoPOlJQtWZCojuMaJonxEuCDtn8Zi0I8r7hIqQxGwg",
-	"Y01kh0jBiGIiZHElqLBntD+IWKVRUX3VpINBs1arV4IKNy1/fcjicSWoCNo3T5hfeVgJKjH7+pDHLKw0",
-	"dDxkQUW1e6xPzcj+IGadSqPyP15L5nENf1XXcPgvXgSVfapZV8bjQ2j3OXY2oLqX9NW2jyzdm+sDO+xR",
-	"IVg0qz98YunuDiV2ZNb7Hu9zPb1PH8oR6VMxJtrsFqGa9KXS6T2o1/IXPoIG00MJWYcOI42v9Okz3h/2",
-	"zQfziQv7Kajo8cC8z4VmXRbjCGV/QMX4UBYtBP7eFHLltZBDoeNZPcHvF9HTMFYynl7x4x4jLcGe6WYb",
-	"nmiZ428uyYB2GTllHRmzgrOOL2TWvE+f3WOiq3uVxrZdaPc5WWqlYy66MCq8qzkTn3OHOjLuU43bdvN6",
-	"Ze6O3g1ZfyA1E+3xR2w8vQp7YkxGMg7d5Ns0ilj8jiIdGRPd4wooghkPU7pKjpjQhHYpF2TEdY8Lsn2d",
-	"9OQwVvA5ITKnMhwjzbHvklAyRYQ0L3VJX8YMKE+XaQWPdXisNKFCjViMPQRJkz1GQxaTVmo2W4/YIKJj",
-	"FrZ28Tlq2mYx9Ey4xpavb28H0M/12m0y6vGIpTrjcM9GMj6rkj3h+tY9ij8JwuJYxuZvITU5YwNddQcC",
-	"B5TsWnpgZp3LH40B1ZrFps1/+fH/sPU/P/3SH1Tyzss9rvQ80sE166dJx4LUYntRavGwJwV7n0ea5Vyv",
-	"ByIa4wEamMeIGPZPWRyYTWj3DP8hIwr7xBUZxVxrJgqGDO838f1K2csPYzvEd8xYH8mhZoXUJja/zqM1",
-	"i169I2CjhX0il12FwCU885iqs0KKYjjKKqzZNm76eaxYLIr55ND9vGxXvn3T2RM687Qr1pYiVERLMqJc",
-	"A8GiwD7JqMeEuecxw8srWJqR7hQwUtNK6fMFg3thhhkzNZBCMZDC9qXoRLwN425LoZmAP+lgEPE2NVO4",
-	"9ifKzON5Mh7zZMgqjeu120EFSI75LmYUHoTtqwqpmz0WhZUXQaXPlKJdBizM0KnBgAi4UOYBIG/wit0E",
-	"prTZ/EalVv/wgz/c/sr1J7Wv3vqjm1/7aOf+jcN3H95+VD82jZab9QGMDqY9zUyVppohH+GiqzzBJzSK",
-	"5IiY9Qoqd8xmLLE4SDn9zNWw3WZKlR+56feR3am8CcC4XgSV92V8ysOQieV2cCdvB+lQ96od3/D0Fpp7",
-	"Q/p0DKsVSiCba98/xUg7ZiETmtNITQ7H9HFXGE5Fo2WW5obZv+ml4a7JzKIcyT5DOWFk5I1RLEWXcKF4",
-	"iOxbsficxVdwwqHfdxSRI0GAa+5mRBwekohRpElcKxLJLq7bOY14uNSJ2t5OLVuHsyhUlcbH9s9p5pis",
-	"oZVaaIb9onDTpoKcMhJyI+uFlRdPg2RDnKTH7Zgz+7JHoFsnEcET692Fu5q05TAKzfhjRsOAnA7NJP24",
-	"4KzsEkbbPRgm7TOYxH0aGf7NltuF/MPr1qrv25642snJwEGbRbMDX//hRbkYd+4Pjx4cmmYPpX5fDsWS",
-	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
-	"A6kQpE7u8/cCIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
-	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
-	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/2RZslkv",
-	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
-	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
-	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
-	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIH+PoklbsEJ56w4s8/RPWBg3TO0KK",
-	"vBcpe9yNmea4f3lyMqzVarVcmxx09Aj8Jo/wDEwvqfWJlDPj2GPbTC3UpCsH7GXI63ZTdswbtRpp92hM",
-	"25rFCuj6GRvoSlARw8gSJbTCLDC7iFHF7OinDyL8ilwI2I51IDERGsaCFl10L4EETsCyMtOANjnUSYOa",
-	"OQ46Hjep4ZVNyxzzFglNP9aJRc6EHCFTjQzBtsw0MNqkZhTM3q1HB8ePvtq8c3Bv76vN+3cPHx8fHLUm",
-	"hruzXUkZR2/dvJ4xj9bKDF/1jA7QhFnkjhus15S8v3f33sEdNGQZhUbGKeO2lXB2SYdGipHTMXHm28Ih",
-	"nEoZMQpmB6WpHqp55xEP9RE++yLw9sPyZsL0xU2sj95DaIdRcHlNO3nUyfOBqaOa0YHzHrioGUwo225M",
-	"Myby0N7kIrqQO1R4Boz5JWksvIgt0TimY/gsNY2a4Eab621EyRHdHz0ZhaqSa9DOLEqq+dTW4vDzFuQ9",
-	"GlHRZvs9KnBJaBhyMxwaPUwtDpzrYHLz/UvZaRyxbh+84Xm0JeXJSP6XurRbEz/kEZw+jc8mXDhgyCpN",
-	"Rye5GE4kd334J8fw3eQka0gK2jGjmoUBqRMhQ0ZCKVhAtq2jklBBZHxqKNsOPt/hgqueeeE6fmHoYUjo",
-	"qTArFUXjgNzAljQ9Y1bxBNsJUBplqLgUDFSCyQWu30wv8M72uzffzVLD6bX0HnfDmIV57OPK14dsaFi5",
-	"6psO+lJwLWHZnubwI9fAxQow+YcwQz+TLVqbCIOXJMyZYvLDnPvpnpzR/PpEQTefda+hYFH+Gtof5kUP",
-	"BDYMwb45ezncg+YtvKtNqjN+w5BqtqU5+Memzrdzq039gGJPn4uhZlnOMEXzpq9dgUzguYTiXUH1MGbN",
-	"ZJWf50gOw0G48IzOWaw4qmlZigZrpcBCjsc0l4CXOOAYk2M9jjlTSe/f5EIm48vsV2aqM87VPY4Cfyk2",
-	"jWepT5/dxafryIfcp4ltCSpDwb8+ZPZns3HZftd7cQWL1q7DpfudmqRf8lJr7+hAjoiUCv6Zu4PsmbaB",
-	"RJOzwlFkW5s5J93uzZV/+lykv61PSURL0SVHY2Y6SrkaRBSj7/Koz2zNQcfj+/bZBahLilLMav6IMfEV",
-	"++iLF8VLnNLHFxQyL5kvvJ7rP5uwPp21zmumQ+ulQWguW+YoLWj3iRYJCd0l9VpW789oOrOjkgIMcikX",
-	"25JdODunGSt1kYehHGk3/bKwSANe70mx45jW9dFiM729dRti6UMf8UGj02V/ABIQkGq1mqeGTW/xLFNJ",
-	"sVXvA37OCNfklLbPCBc2rmEgY11GOHMtD4Xm0XTjaFJyuiqYG6zUWE6UvGoLT2rhAr+j2TnnHgx78qft",
-	"px8eHz8k1g42tZpB5dmWjEMz1XoSlJ13sXw09puizLwGekRQGTHe7en5iwCr+wQfnqYOqUh4q4HYdrNa",
-	"x5JaBja/ZmkfO12/tJ/qd1Vp396Vq5f23ZzeKGl/GUF8+ftUtGhLyu9roYZLLOrlkJuns9ZvzRTjKqjF",
-	"E7+qkxGCigwoJrPpJE5il9SzUnPCe+TwNGIz5OhatZaI0lY0gHEITduLntKQi66m0VnTHaSUawFyLsq4",
-	"bLfgv/X3C1y3rE9RCEtnnty4XmgNnJCzpnJWSrw4VCwuIX89Viy+ewcvRbtHdVMOmMDXFlmH2tbtva2v",
-	"0a1PmltlvC5ucPmnCXZx3YwWOr0CRpv0uzKjxdP/GjBaGMjaN+8qNk6tizNib8schrSRuzbTzD29GrbX",
-	"/AVIMesswX9vTFpJtmhrF/J9SJ9RoVyeM/5aJcc9Zj6JNotFJi5euVTFNh9wMzWfDomGJ9JSfdWqBMuZ",
-	"+3dS7mV/S2wCbN559Zmv5XZrCf0s5DRqDmLW4c/mCzPmhMGTs71U3RKC4yN86s12PKUzk63ml15PvxYF",
-	"LqllFULodd18Cjq9Aj6V9Lsyn8Jr9hrwKTuni1AIV76/C3kgLudmX5jTBxd2Wda4GLF98xd+QWr2dNaK",
-	"r5kOrZUG3UFNcT8xpq8uVBVZ5Zdh4ag1lbB2ctVU2Y5Tl3CuYX0Z/jtUrKlZfxBRzUocQY6BGikDR6EV",
-	"PtNyMrXFWGl2Z9fLUbN9r52x5nS/In+duCZXzmYnZ3gx5ld/dcsvxTF7pktehjmTWJ/St/QkJ8lIaWSO",
-	"6fXJD4tv2eG1MD6ZJNhX3lnqGsmNjZ9DghYI7J7cm6uhHFdINWDPc52amj3TmBzHdY+00jvbymzRO+kN",
-	"zOCMvfrpf/r8t//209/89rO/+Mmrb//g01/99LO//NarH/6bl9/5UTZzZw6SzpzklpRsNn3kuO7JoYYB",
-	"fzkzuFs3K9le6lu3n35c27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
-	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTzfd88bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
-	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
-	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
-	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
-	"yoJrTvX8Q5A4J/v0WTMcxlTnWpFtgK3LfrWT6dMxZFLNzEW7sX3j5mTmaE7ShllwLjwjKkGezHEqM8cH",
-	"7rkX9kyUv2cPzONZx8Z2nmNjQMeRpHNdwQ/tY9ZwNV9J0bxjM9yPzPOYzhrreacONscfo8nTVvoUpQIM",
-	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
-	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
-	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
-	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91ibDhU7SnVov4LMjHu2W/vdH7ne7edDeeTGYL95",
-	"mB6Ka9yNyMxVDjULi60m8Lsiio7JqCeBRZlpEq5tlu+IK0YAbKgHUCIWNKEPWWg5+AHws8rT/qWDg7B9",
-	"mjUJHLe3rUvBVJCc2V0YVJsK4JsAbcFjBK4tQ51wsb7C2ShP+CsHdXBM1VkCdKCG/T7NA2c4TkGnG6VJ",
-	"zeEQK4Wg+6hwe5KTcfm76S9M5valroo/Gsme5VGklP6Yr4rmh9eZvd0llIRSW7xDLrSEFHSn7kytzgxU",
-	"E6o9cB9ajszxRGAqc3jOaTQ0p0OxqDNXDcVRzzZHAIzlOY3uqzzGHEXcIW8BYBcGk0Br5tyCSMGe6Zn8",
-	"GPBBavMFPYvIvbpeXFowKYjfyNNhrTNwjr76EbuEmIRS998s3lVm/XzElvQ5uz3IuwdwFTpgR7ogU+HE",
-	"/Apjh+8xaphLAazOhw5Ah2trgUeo5SyQzsNHD/YPjo7uHn7QPL57/+DB4+MiPJ2c+7IoHNA9FnZZfJAf",
-	"RHWKaCM5xi+rRpYTl04LmAEA9gK769OQYXNzhZxlUExysrsukzzMBn2yiU9W8ZXyrGAdy0A5OWSVOauW",
-	"6yrGdQz8Jmeys2zTsHdzqVfqDK1P/0gf3HUSLOz3IkxuEzO4WsMbDmbd27d2e6kv/rA40lEpeDJoX81l",
-	"ZfmkC2oK0XaPYKJ6ACVBAhLSMSCP9qXQPcMhuMbET/KJFGyXmFFZLF5XlyK7dwMWN0M6nrsl8LLRFVnc",
-	"NF0v9AKOebFXzIRKvpHn4L9fJA23LLB9C/2oiPLqINAD8HUPmBxEzDBest/jgikASz0Q3YirHjkdk9Ze",
-	"u80GeuseFd0h7bJp500qwXQ7GU0+/FRLpCxvrazpzGnY5yz2j4A2rdMfDT1mugjX6b6HfTKaLRddtaA4",
-	"NaJcN0c0Flx0i3EB96DoldBEs8jh59pqET2qABSQhbC+yuFg1RqohcwUXbZv3N6eK+nnHYFDNlq/+H+W",
-	"VwLIZX5TRd5jNDaSjTxjwpwq8xVVvO2xeBdI9p2hU5yxErwZF2h9dN1uyDppeor7Te3KQ6qU3ZWWK1Dl",
-	"Ql0MS4QyVZaESjR1R1SVEkSxJE0S10DbfbYILqpPv6o2t55+OTc8IW2uPxDhcorSKf9kyl5d4pAvkIIS",
-	"QB/aEr5Zm+3g+dDgydrm4KKlZkKAsjSxFtSD7WAnuB7ceDoftSHXmngA/TyhXCPNxs9HtvKJ+/w+wMH6",
-	"j/tGIo7S3xyIMPXpSPaZfeVpZq1uzlmoZTxMiRFuEtJwhLMKSJ1Yjge4FzCwgOyQtptGQK5PIRcmnMev",
-	"8rJrfMRSC3zEUqt7xFJLK8LMuopwLxnM08n7749U4E/wTMzT9F15H3Hup6ldYtaelXtZLg8ymBWtkR7N",
-	"euMQ0j2vXbxOd36fhmxF3MCQhUNE5Ga5RlTwSKJ/j0Yxo2G+wR0vRH5VzymMdQBe7lDg2lwB8rEgY6bL",
-	"p61Nn8M87S71WHmPaKLxT4NaC5lUvwDr7VwOVs66n/EZWyv/pDlsYjJBCv4qs4cZu7y1MNjdmXecLkLj",
-	"TrdX5PJYr9qdHtEjlzeZ49fEehR59QHTCZa7hPUHekxGcCUmS7dNx4Et7KPEMlPNvurysMD4CrU/Y3nO",
-	"QxZDHUyEMU+Ix9xjaQSwpg9VnD7o0AOLlRRw/831tXe3TOvou/SIziV8oYoJvZJftixguN3+XMzwaf+R",
-	"WSZQvdyue1yoTLzDtIeN91mBbVp2tI33sOvbg4gP8x2SlBIkagk+mgI3t+c8QyeS/Uq57tymZI7L1BF1",
-	"s51/9ZaXrEuS7iVE5CUj2oDiNnOV1AM4KAlJSHtHtm8tB5ORCVyYrPiSZkk++Axd1hN3F85ax8mKJQGy",
-	"DHWNh6IJD+R078DSpsPjnkBwfRL71ArI6VBxwZQiph9yww+7ZWOxqn367I6NZ2tZG51KIuqWCIdaRhtY",
-	"PDAsZgNGdRr9csIpwaLI2sNstSdlKy9l50ijiPToOUOK4EvSyM7UyiVLkSyeDeZ6BDFarQsIxLqMeLcH",
-	"HUJTcZNZTPcAK6LyVDxlg7TkuSEIfdYCG20rc0Z8KWxYAtKRUMITHOK8/ClJR5zNDzSbls6mNKl0LFly",
-	"oFIdzSeXV6HNOIntSrSZI3vackJaXMLwro+rTTgxZPMQLsjvvvH9333jB1XyXnI1srk8AWGRi/7xoEs2",
-	"kCkxMn32t7/89B/+9cs//enL7/1iMpVn0ti0CAYSDq+AxOdoABdtjAjIDaJknyUc4OIsQOnhJ2aKzKS8",
-	"vWJSe4OhpL9MWzAmzHNT301YidI/Hady9aaFiuXkhKvJoGbCnLECdAIvjhXUaXE0fK4IrbmOLgoLs5g8",
-	"Jlor9pdOmk5PxQ48mfxiqdN5B+HqjERuBOrKaKsbwbIpuv5AZzMbp8N9Vjq85XXdVG59akQ3rwfFF2AG",
-	"WzHcIG1gsW43kMQApAm5BY+JHIm18QR/IWdnk86+epO3rPxBucqLcuX3RF2kHSw9q5kJCdjyvDGCkJbL",
-	"1NagKV8i1Fdap57LrS4imH+ObguZOU5pM7KmjMLAqtlGh8Oo8Zgz+9npcMTWAC7SPuaPaynDdVrTnY+f",
-	"ubCKiwuRb+EHQolBCuUsWAl+Xa6CaEiutuHWkZRnWDaYRmhRWfj+JVbf3OTji7T3TxsClgo6zNhPpxlX",
-	"XyoscS3G1oz4jioHuZ/PDPeUU7m7/JyJJN4prSo5lutzJZzqVMY4G8+hBpfoSAkqoCuxsMg/NWVwKWmF",
-	"XQ5waDqzbZrxz+IRsxxBeWaIhKymLL72MqeXZtIMnGOzmKSYU8c9s9UTKR9WnPc+KU+ulhfsVb7/ExTf",
-	"XFPlpIB3ytq0z8hAcqEj1E5zYKmW5vswvHI8P7CjLjXlq5HNlJvO2gSzB+JBp5NOkIMoPdnplMxyQwrw",
-	"wLxk/zSvQsPtPLOANbEuIEa5N5wsdSHq/hyXPHqPbBFULQl1hcoDn+gdYyKxYaOznPZYxtmdmfki12TV",
-	"57lvoKVpJbpvu1vEf99m/JzFzWIvGeaaNcuxlCMmwhQrYYVZJ+jZS5uuy/GRlX2fC+bzBRXHyQtL+7rf",
-	"C471xIVObdHklQgyl2qy5ZzNyg4u7bdMb5nbh8wRnjygaQdmchDnRnMa2rDvRK+JTEMf5FIKhwUNngs9",
-	"3YxzwcUesrjNRCKJSQ3wF9OVAaaw/+dtpS2/XGqUk5aFib10o1Le0usNzZnZzVz0lfXuZPuWV7aT0ayP",
-	"06ZWYL0str1mu6jpce1Bc77TCzhdVx/RZEaxZDjF6iLOzHp8Mg5v1MqWrZ7SQZ+wfYTSQezzSs7UB3YT",
-	"Mzmn29eXCqvwzCep7TEpavmM0bQibPH/F8p8TRcC+fLs0SxcoQT0trxsTQBQsLYp3gHcAkeRp4XBCaHg",
-	"Iqc2xYTKnKFJF9LFyhUzKcV6ieF6CWHKSJhnCYETE05FLt28PtfPg6hLi5EjnpheS0bzADoYIsUuKq/4",
-	"dwPfb94KPXQJRHMcL9sLoWA+TOyt5Uli4gCLaJv1ZBSyWE2Z45SmAhLCGqT1B8+NwHxI++xFK498piFt",
-	"p07AHd7lWiGyBRVEDnCUgJzBRZe0vtwKiBrQNlMQiBNS1WMqIPW6UUO3a6TdozFtaxYrDP6SQ21esmAB",
-	"Rg8lVBFqS5kQLkifchGZtvZ7XNAq2QOtVhHVkyObU2QVKiPLVzNxGvWdW7Ua/FOb7ZLL0quTky//c4BC",
-	"Nf+QrYL9AsibJfP8HLhJs0+fNSHprzjZDxP7rLcxL7sPo12wvuqoRzWgjZhtcr1cZPofQvkrbQingLD8",
-	"ZiGSjoPuoYLQwQCnMJBRpCaKwkIWLWw/tgzxbB7Sh2vSZVqR67XrM4B8mopHoMt1zNBmrKaFBfLrKSQO",
-	"anJN+TnD6ioA+EPoCHCEFsJ9KJM6ORlvfNEhPbu24jJYsA0TUJOe6otKP/IzSaJ7ksl5hc9/5eN6/Dfp",
-	"oB7/JUb0PMWVkufrTI63HbJwrew36XVqgqkx5MmG+FriFJrD7CbfmA009MgX8JiqWHX36AHZqd+8uVVv",
-	"ECmiMdwaW4uKnDK4ThZtyFboSLxHWNTKUntgK+axkNOI+BJECT3fP6zMDp7Y2/ra0+fb+ejVWLf5Parb",
-	"veU0I6wgXV4TxA5dXyvVE3Nd5+9Mal7ruxumUxZCt2u+H6bng07HIhjnIw8hrkpYJR6EAAODkWq2GgmI",
-	"K0oOgENHlKySFuhKrQYWD9eSPDw4vHP38IMqabFnPTpUGt5/f+/uvYM7wYkQEoqac6ZIxDq6Slq8K2QM",
-	"D1GC3i8MA5CSIKa/kLpnpKVkkDHrDJUfl2GWiBnWY1Hoh7prOpt80xN/M+Kxs/PDYAc8Tg81AawAw/85",
-	"i6ukFbKIAxFonQhYoKFIvmogaANNoqsgsgGwL6rmUYhssCurY7AwujkAik3iL8bVNA/6hefKLe2JQAXU",
-	"338LzmNdcNww6jAAV9wQBAJF9DAWJOQhsO+2tPh87onE92woToRPmS+qJymOl2eGREXZ0By71ZWgYudp",
-	"aIqdo9EPcJPhFdi7SlBppxiYXX7wrtr1hKaST+UcVHjQU4nS8DnJ5oWPj+yo8dNBauz4zWM/A/x8nMwD",
-	"v7jrZ+MadHPCz5mMYduJmx9+vpOapes0NVd/cZcjvXQwKGHv2BsM0Hsx5Yaajtvwlo7dlCB6o5bWUCCi",
-	"54wNdKVcxF6BnjAbhwrvifXKgQxsVsmIcQpyYIFrRpT3AakwLECpWgxtDL34cyRlDzpsL5KR9RXpOew0",
-	"LUEuzWKmPTo4fvTV5p2De3tfLQJL29meJTSXQvdRPXOnmwU2La90WLrnic1IxqC1SvwZSUxugZWCIaR1",
-	"jpK5hGYvcxMJV0LVtLdhZiJ+pu+pRdomR4/39w+Ojoz+gOuU0MXtYGd5HQB6TUn75nMq+j4rN0xn2ALa",
-	"D5sFHmxFITKC5Fp6xkRAaKSMfJngtgLXdXs9O2Qj13UOgELOjOKEr2ARsY+FRrTLjyZD2jpfQverkWYy",
-	"xT6pTMerVSjx0tX8iVpJbPW6JiWgVNOgURcPWwsrlL+wOh7fL0rce1/GlkY6KKaYkTA2Ug+KQoZOumQk",
-	"ABbrDOM0DQpsVKiDvTHnbtTj7R6hHq01SctMo6onBYoMyfL8QrEYTECKtKXo8O4wtiKJ1aM+rgc7wY2g",
-	"Xgt2asHNWlC/VXsazIClSYOy3ZprH0pD6hfSUn8bHkmMGE1kslMETzNLiugemJLc56KkyGSaPHLNwAds",
-	"yvz5CJszf+5hkzCGoWYXURUxXX9zPoTmEnE/Lo6ijJckjYTm8LXL2sW9VW3+3L3QpWQ8l2QcmWdK808M",
-	"7no9CicHlRHj3d58omiW+Qk+OqXFuy2YKBGZ2dUgW8Y02Qc/ArvUqVjN5coww1DX69mHLtfu2k96XdG3",
-	"j4Tiyp37dj4XUQ7yEi/tMjWRl71l+Uu0rmKTabI/E3hulhZZAohuBer/WpHz1SnpLPKZTPVp8cFYK8Fb",
-	"P7F74ld4GrEG/VmQucHRDohC47CPCo/XosxjEBm8S+oFuBr5sL3zMCPSVz7XKGJJR1KVChm1GTRglGs5",
-	"zwiS1ynA+x7xT3K0jf3E6GNNjiqVUooCg42WVtjO3FVY1ChjhNQVnBP2ZJTnZaa/C/FN+J7zTmNqVuu6",
-	"ckdM6PW7JdLLuXTm9IwytIUlZx3ulIzB/0CMZujc6w7jIsmfnwxXWcGuOQPgyEeltGkUpZKyzf3FpayS",
-	"4xRAli2nB7AvUGvHTICds7hBUB/UzCdU+ggHC9TBCCTgKTpWgY8VSMUWQGEHDBIBxKVRYEv6pnMoWlVy",
-	"aF0r0CxX5E+GYdf0KtioAf4DcDvYHUBnysTymi1wPhaVDUQBe9JWvXZ9e2tAwXQ3O3huhW1BRFcIypgL",
-	"yIRbYjWo5TILZgNPaW/aWLWfFWSfFQp6p+t15YAD9M3xVjoVgJOBlqnDOaYkDSkekBv223SWXkBuwbce",
-	"XnyX9M3+DOMu4Hz3qGWG4F9PoDG1q9/Rn4pOAZut50i3FzayXwjSztWj5ig5jNu59kXe7hE1Vpr18Xi2",
-	"ZZ9hnaRp/OgV7qO2HGEyDslZ9mSHjOUQgnEgSiIeW6PheNfuNpwKh4ttE6jnuyjWU4t+3jhm1aYvZqNr",
-	"ExUcc1m7qFAc7WUIt4v2YkInoV4ToVrLo0S73o+wp0qQ/U5nvkj5bsyXBXUVYkYjgF8L0nJHYOvbDjUB",
-	"0tVmu6TlKxi2iCs5a0hGBwKCbDWzBHoLoitJS/VV1b/YhKAh57lsBWQoIoC9SwBOQRwAoLiUu98N0uiI",
-	"vqphXhkHW7pw2jtlwxJy6CLE2LlohRHFwCYMfaiSBx6rIJVBT/SIt5lTLuBDybKX5yw2nDC216SZ58d6",
-	"P5Z96zfW0nqwlitvlKo+tcTbi4JidXh3iQBoEMZibpZcMBaqKjli7dgIgs6FTxSjEYhzIUQOC6hF8KUv",
-	"fam1mw5QifiZd8azMVE6XTwyucFL1bWwZ7s5XzVLFfXDeqKYnzvD1Y07PYJYl1NmZ4QVV6hZnI6MM9ky",
-	"KT7BVRNLWha3zzV6WCGjEpsVEotj4kWjYozCs+zsErNLWSYx3emZrSQ8vybmR+ZJH0WRilaYXdYoVf/N",
-	"vOzrAc2tcYPPy1FTjbg1sE5wbhuoYe8FnKhTFmEwOneX2wVqQWnaWbaKUsKYGY+tCjO3GszIxW24AaJc",
-	"Ezr5osfV6gNyZVJmLecdrgYRHR+aR52JnJ5TDk2vlM0cW5Fq/ul5ZK0bijFRXFqba/S7Yhj4rq3qqpnw",
-	"0KuQRYF43v7kA0edgSA6H68ELUlNZU1Ss6eTWK+WM+cmKeQ5K0C9Bg7pHdTiWru4SKpcvMjyky2BE4t7",
-	"5hFiL9wAbdvPgr4UZlQ/6HiBO2HtsY2xyE2tLliEVKo177PmJ1LM3e5j3mdfM8+57Gujz+siucMVI8MK",
-	"WzGbs28XjldTJhExvASf7IQEnnaVuoKvHvcGOE7KZWpdqAn3y3JozzPsBNN7N8mMPHBN5kJnSjqm6HeG",
-	"u3iZJ8XmLX3Lo5gJIUsjF3ixNHNWJo53vty4rOs4xZunlQE6GLQwzwdjKyEIS2XCYlqR7LYC0jL6h6bR",
-	"mflbUvPviLV7gAPeYn3KI/NHT+vBluqrVsaaQAeDBes80a1PijxrOJ/1+sKxz7U7w1PdrugNt2rSlbvD",
-	"3Ywuwh/+xqggq6gTG3l/I+9fury/inT7GsqKS4luy4TAvCikcEvieRRVD/f1bp1s26eG3PAogou/692J",
-	"AVIiCsqPRotVPgLiYofq7bQNbQjzhjC/tYR5cbPD20HK52maT2cQ7fXqE1egSzzK9XA+6Y0JtQqfyyEz",
-	"iq0K4KYOheYR3BGbDD7q8YhBdSOuyIhFEYSIkDaP20OuyWnM6Bnm5NAMhkM2wbNBqE0ZOWPjAJAnsJiZ",
-	"t95BtAhCY5qhkK8PpaYeStoo+2Q4qJInMBykJC05YKLlSQm3UCMETGctmEkLMjQGVCnI0YO3ejTqAHBU",
-	"qwFBLs43xRVCggc2ywOIOSYaKW3zWLtcYGSM7FhHESbVGt22SvZcQJzsgAe3w0GbNsS8Zd5v4cVoYdPc",
-	"u9+qeZmMmUMJOFcWz2QGfqV5jIVEcUPXlOwzXBkwGnalIcyxHHZ7ZZG+XTnYecUdFOUhht6YM4oRF5UC",
-	"JOhMVokZbyWo+B0pm0nClH6Ar5o/P6RRBz4+fQFZwTxastgJjs/P3DUWJMtffNvySyB9kArDoBiEkUI4",
-	"yZaxMOu3ziIVGfqbUzszAXJvyU4HD3DMNGSvTzHylD/XQ/1CRisvn1ONA0LQX/wTGnHUzDblR55fTKFN",
-	"RVPTM5ZftSTDKadtpu7s5DojVOIHtwG6pYuUjQrifo8tNp1pHMTFkikvvaLgvjPGBkBZoIyas5NXiZBN",
-	"JKiGxgvZ7AxFqBqAfdBhIxc8i7I36BcYZWJIIrwvhzqm4owBIbdk3pD8ExHRuMsMaZOxbmH4MotZldAe",
-	"o2EDQQKUhSezQc7IaSiJeTqmAOG8ZZSJ2rLor3iDGkl2+ImwoAR2hLZJm0RsB+gHk0EXcCdTWTActzT4",
-	"JywMmI4jtNb6mVeCCswpwaTFUZU83E96YzzOT3rjR77zJ73xofwj2z18eN8O4ElvfOTGYN5NDeNJb7xn",
-	"R/KkN8ZIkPfsWGaJRP5qFFAxvXz2rws2nqgnsVJ+rw9gDkrbPfXak3t9p6vJkTNxw4+NwujVFo+OMr+0",
-	"9zKZvx0uaNScG/xsvVo8isgpsxFRHiekZfhaa2IfZ2TOXFCacTm145iqs4vK/S9MTU7jz00kBEjBtYyt",
-	"pjpTD/BP+tZeBJWvD9lw7rnKYuCZpSlxffoqeWNintgpNhOkpzBr7vsgC69s+n9jFqxwIdapayYzWJ+2",
-	"mVqHpeEWbXz17Dz32/Ny3H2D6SDui2ozHS6+YpsFMZMFdJBmojM9emhswQ3SwZyZcE0LKchV4IzDKBb2",
-	"eSiMPEoeH+9fBnbikTUVTSDhx7xP4zHaA2n7bDhoZEu5KjQigAzoE928n518QQrLYhJJFqS1AK0MICx9",
-	"McDgbEyXs82DiKq0k1FpbKEYwsDals03p2OCUvpuEvxqhCXMxAPum6on2DfMyY8N2zH6EMysSvas8bdH",
-	"lVPrdi1nhCGkrSUuja0P8D1mNcDanF4UF38hWFQl97iygjpISywkgo3M9EBkTiXiQFsyBuzV6aCY5LDe",
-	"rt5OH9gt+8VUlMyRD9lPvP0YqN+ki7j85wTmG97MleZtVVTGoQmxPyUBEwYYTd0UbJS8N3EyEe4MdSNY",
-	"Ohu6UbaelOsDAZzm9YKl5oTrpGQXsWwzpUwvi8zexZqUf2cyM2Bq+fKnmzPCyd6D7PblshK/92vkmcl5",
-	"WyvXBBH0rujI6SlmDs7zIkHXl/8pUzwO33BuiflmMNd89tWsJ2/2tC52B8tpgMma5uiA69tan76SM/U8",
-	"m/ydeEzioWgkdhjgfwBKZKmEDSIHjgRMnJIkji3Hh5sBPyjoDQ228GBgqwxwBYByYvHiVksrqRevcHqw",
-	"TYdkbvg2Ts6nwkFFysaEz6IHGOd5RllCQ7TYj2xgMkT2q7xlKs5NtAtfrtyjr7M5YwNBUPGI7AfVepqi",
-	"p+KyjSwSzmhnZP3Y8KAiio7JqOfc2VynUb+pGGcFFJvimGdqxbM8o9+eMx+pnox1YkTiKHqpGQhIauZ0",
-	"JAZNYBmNAL5oU+EdEwuE0YGROYeYrGhryI78ADLFuQDHnDsj0zZFkPcqjTpGsIS8XXw2qqQFBAPyjVuN",
-	"jLTpyAjXRMiRf3JEuW6BidXnq4DqbKVkEH7NIqbfOWXNRDNp2ARao5zEkFXsn0PgP4SgxezybGR7yyet",
-	"t4IEZi1dLI9FkaoSUIf88Kx9DiHq4c9qys6bzL8SVJIp+g/psfsvcaA52WeFoI8+cjlLx/L4gjkNeSxh",
-	"BuWDRpFiJfByytK7XZuan0lYhsgG1uVCYLxJJr8ohXJ2+aBoHmZ2mbfGZfyOWNAZ5OlUrYnUGVgN49fs",
-	"Vxo/13yeRM91w/XC2PQeuuG+A1in4VTSV2ruQ1aQsJ9yaaDbjZfHCigFRXARKAPLtYGBSwWut8c+HCEh",
-	"YZgRvUKCzwViFhQVYzbncJdI4V1SVn1HyICW6iubkuvCIIAwLiZOQC5pDZuBstKIShAQLcntckJGSmdL",
-	"oJxzoAXSMpJdfYt+QpNsJK5LltmWqZLS+WlfKfD3pXc5ZmoY6RlkBKIiLK6zjImtuzCGaIZyHcyo9b3n",
-	"oNITDFEnfZRR1wplpw8LRCYv2ILgFKSEWC7a0TCcMmUU9jwrH81mLcH+5KZcLZN6Nv9Bb3i6oFrjK7mA",
-	"EuiIHHCH5QuL5ya60TQCT4bNG5E2KW5fVljJkK+gkuAPpfKvYK2nSopPEQp/wTzbypLy4sSldI5UmhpM",
-	"IcZ50pe6EJMwnJjhpTEza4qxZThUkUh2Ny9ZCtbM0ujHx/skBHShVrNlYxce37t7ZxfMqywkp2Piu3OW",
-	"UWhgu7a9U9+u1Zu1+ocf/OH2V64/qX311h/d/NpHO/dvHL778Paj+vGCyVKz6vVN6AhmbutNnTI9rj1x",
-	"yne6YtoUSOdXnjRlRrHeDVv7ZhVjrFgTeUDq5OGjB4bTwKccVPyAXCf7e4f7B/cyEPkrF8uCw+TxV+CT",
-	"p3z2iwRF33zyFT/Mh6Qch1ENjlMoP3lQpvbDzP2xTez7F5ZFuShbNJarJm1rfj4jfq6U3OxBadJFRFOq",
-	"bnGl0QIb9TLMdfIOZoqJWoP21ODSa5CecJDatsWycqd3Ma9cVysBT20Bf1csYxHr07F1+e6iMabPqLCV",
-	"uk5lOH6ndKAUZu4kyJI7tdo02UsGPccwu0tazwWUrUS7TqriZZXsARwDxEt2SMQ0IFhxgWZEaCwgIRSv",
-	"BOYakFbV1i3aau2C3RZsvK50ZSyHIgQ8P+FLU6Lhh7wXpx/xCTcAG0hjHGqGQb/6Vz/57C+/9fv//N3P",
-	"f/bNz/7mm6/+w8+eGzr24h9//d3P/uInr779c5xVDjjj0q5Nt6Zr5sq21/VzZtvxob3Rydonq/6TH736",
-	"q98uVI+55BpfiEjgKPjViwV+VheTTb0K/1kXiyg3MHw8j4GUeR+Tr17MWPFVwMovZIVz3GxzkgffzB3I",
-	"aKzzmPTTmTu2bsq6Xqrqst8yFHVPcXrtqEdFt0f5cjrltS8XwXCYLiMu2MG5PRhFVeAKTYdtKdosFizM",
-	"a34RQdYFzRQAhzpveVKe7ZR1qQjQZ14vZwNbsszSea6Y1EKXEvjHnGVzEjv5dDzpBcvAI0JBfLS4YFNG",
-	"/jSTc186O5wvHQt/gzWmuP4htDvQZesdmtk9SoZiP/vxwOd9Pyj3sxuZe90Pz37hx4jvp8sZmi9S1Qx9",
-	"/2bIE+X7Sug1E16Ghcr6zLAh2+ONCXAyJqPeuLDMZq5rHrlL4fWxv1tDuz83+e4jtN01+SDXehuz6fNn",
-	"UXVnmFHzhoS7ShLP57wrNUHr8KbAvS8icIbaXEEAUZbQXWUM0bEcPJwJcp3y+PiC8kmRBNhipbgUChRH",
-	"qs5IR8aLYFFP36HHKi+KxONVcAz9aQ/j2AwKMfoC0pPDOCAhxcjfvhS6V5kUl0I6LnmPTWslH8UBlH0Y",
-	"xrVEgKTtxY4sgKm45vI29rHKhbCNoma72DyQAppQjLny3NZg0MB06r7hJDaxjtEQ8cc7QJNknwjpHgcS",
-	"AEVLc4XHhJnPDwpYtCLPMoYr1Qy5olAVN1fdiG2hutnVXiIL2Tdopv2pM0lB6gKu4NkpIwo/ds9dOhSf",
-	"H5Fdt1TN0kzpnuxxnFi47KYsC1VnJn33zkRpppvXS4mq1ea/KBJVsdnyKr4dRsYedmNepRXsZr1WHNPj",
-	"2i04vtMVDSlA9K7ciIKzuQgDSkIkJ/SsBQxVWeo5EfAzjCL05AOqw9AniduX5il4KxY0m0t0B1SpkYzn",
-	"+swfuufWR6gvCtvLHJZVi6JP2Pi5CJUNY0LurCWYuOlgkK0ea639qMAalm6jVCggSV1grs2sMwgoL1Zk",
-	"cFBkpyySoquIltkBp4saScGm5ZBpqWUpG0XxkX2NT+TiYsAcrv208LiukxmtnRGJKTfCKtlnDiKlkXc1",
-	"JiIpnlCuZ4ViYfamq71vw6AxBcImRGDQs5CC7ZJa1n7r9a+duSWcn8g4vFGbW85yoasD9uL20BzWI7Nd",
-	"Dp1Q8fbeUOfhu+GNpgIRPdzFA/MHFWTv4V1yxsZOGwRvoEvMcM8ihBQWAoPGbGaGFAmSn6uWPYg5ZK66",
-	"xAulaaxZmIQfyg5pvbd3dHe/uff4+MPml1pVW0ikD0zLTCSZdU/rAVTPYDRm8Ud5RdL2/Bwy7cALkw29",
-	"AGDBTg71vPfR0f0jgmASajJYD1JKPzw+fhhgiL2yKaWCPJRKd2N29Ef3MKWUaYVpQGZpfORx40RYwxMd",
-	"DBRgOiNgC1VnKkAGAy0mvKN6Ik7El750ACT4D48eHLrIelvpjYlzFskB+9KXGqT1/ASu5gn6O0/cBT2p",
-	"NE5cTt9JJTiB63pSaVSr1RetKtkTBAAn3G4q2mcnwjWcJOuYiVvjESA6mq5ayDKwAhy0UkUQJvODefg0",
-	"Ykn09CCW3Zj24cadxlTA+uyeCPtmh7MoVC1bCQBLu5uvbAoRtbASsPjxOF1byR8+Qzwh0o6EkilIMA5Z",
-	"O6KpeMoqadl1aSFSBdeaiRRERWA2dL/HBVPMnNYD0Y246pHT8Ylo7cHJ2LpHRXdomqiSVmILxAZhLBKy",
-	"nW1mFVVnXHQJPYVsb2G3cNcyVruhgETZpnHMUXqk6kRAjtQfb1l5Zutu2CI9RkMWB76ivS0JiHkzukr2",
-	"yI3aDqJXckFaUGt/a6+jWdxK5e1kKZ89ZOZyR7zDMG7RHEpzqlz+6xdqX7Qoc0lSCiRTQaZREvdDvlD/",
-	"okOfmwz9Vmhg3YWZJWGpX9j+olloDBEiX9j5IqK20faZGaEbAJBnG5Zt/QXVJJiIfOH6FzGwgLZ7LmPe",
-	"vnoiTsc+uwxAhTTXwInguqd04UalVq1Xa4bUyAETdMArjcpOtVbdqQB97gGVvUYH/Np5/RoYb67ZEHH4",
-	"pcu0hX3DY3g3NJ1wpffdQ6YZd24rjY/zGXDyyDXzMgB4Vl4Ecx92itZTiPIEoQKGtV2rTaSs0AGmBHIp",
-	"rv2JhYtDtj9X3sCZZLRoIKjTOGQDq/der9WLWvXDvPZY0KHuyZh/gsUNrtd25r/0voxPeRgy0G6ub2/P",
-	"f+OuOKcRxx62b89//ljK+0bsfRFUbuAqzmvf8HAa4Qs7pebt8AiQqw/7fRqP7blxCQgqyMAFmCNMu+Dh",
-	"8cfvqZF+ojPVV1sUQ92wSBdGtQ1sBmv2aO6D5Wffl3VY7GzeDVl/IDUT7bFhyXjs4Ja9J7HA0pwTZ0VC",
-	"OKPnkmOw+DmNEPjFAxrb3xw8a+UrEkp90QjuE0Y829IylcbH9eDGUziQC51nX7s3K+waPfzFUrfJi7tO",
-	"jIcYJCelT88N46NB8P/4adboWtmube9s1be3avXjeq1RM///2iLLgQHXkFfQTOZmteC0ibSoJ08f62nt",
-	"wQkVlcUXu5hw7KVqyyIdKHHr7tOoI+O+oxzrITe16/PfOJT6fTkUtosS9GZfik7EUXu6Xt8pRaDu0dgS",
-	"2vqNMjNXwwH6Au+zkNO3kXTuhaGRjTxdK0csgZ8jFl8+i7/23P71AjWHiKGjKktU78D3CVHNIx6zJ3bH",
-	"At6/PSf5LTtfuMXJEUMNxCEax6wDWolc+OQF+RLkB0zPPk4bXrThRRte9JqK8VKeEYCDW5QfJcL7QmK5",
-	"PdgYofkU9Na8gg8+GAog3CNGzy0endJQ+8KefYRjIS177VoWqY13PMw0Fjkx2r19Jg08cr12OzEhoW3I",
-	"t1VVmkYMDH9ZevcYyECa5C2rVXhak9Es8igQSPoLqw3ol9woDRtCvSHUbzqhRuDbC9Ub0qFhVrKbAIMA",
-	"n1PicE3hWVmHa2DdJYIh+NU0tQT7Yirq5003MOK8NwbGNRkY3ckptjD6s1XOxDjpd3TRCHIkoCJMbGvW",
-	"2Kom6PKyPjDwfAGcmasZo9g5i2kEjooAvUJQMSY+xwx+iMBHCNgcScIaOH3swhUaOAcR5SJr4EyFcVRo",
-	"u58yce7t3z+A3cKZYUBP/ounUO82LQlU9g/NVtmm3oPfXSmLnUVkHOxm3abRnFVZXs6BhVxUXkmWa1XR",
-	"xa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z52nDZjZsZsNmrsaU",
-	"uSirWdaWif0cyjfbkpkiY8uqD0ktOq8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4QtO2nhO06B6aotrc",
-	"nG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOvDKIsYDVhK7EM88ya",
-	"UURkDKkhVQKQr7ZZL0xA+kiAIewqqYwFZVqdcEKw1MbY/GILd7cjRmMI7ofC1Hip3sFqFmA8JX3KhaZc",
-	"2MxCnMxuBogOQrgdhLXV1myRbnK9tjMtx5hzV4XnbQLxOEeYeThMk4TlRZm2rzCYsmDY0QLUbUCEJGyr",
-	"T3nkTMVYztvLcoahJ9ZQR8s+fl5h5qVKwyylxc2tNCr1ndu1GvxTq6SQeyvDeuUFEEeLy5PfZMhFV9Po",
-	"zOIjVT4xw1cUitNib/jVv7BzrLYBnSPp/Jbp/FZO50YSafeohiLa8KXce2+/vr0Dw1pADsHRXkEMa9d0",
-	"cAH+3S4LZ1FSn7OFOVkjFrONNLWRppa2lbr7jdTFVv/H4oOeUHto/0XYxgxR69pze/dL2VHhnY0d9S23",
-	"o7pdXvCMzTKYzjo4Fyn8ziLXmIOOI9nIvldinlvqZAWFZjpQ+AYUMKCsGOQkmUlRoyzbdxAuRqe7SH3y",
-	"aQ4F9valmdque+otCKGBWgubEJp1qZv25MwIoXFna7kQGlstMMHxQMg23OZEmzO/QsXkkNOoOYhZhz9r",
-	"pVBAulwoeLpKjmxYjR8ZphBDTWVK8NUA1VNbkvnLdRCWvvwuCWWDtGLW5VK0sMSbTVsf0Fg7EJHZQ06V",
-	"aMSGAoT8to85BHFImLZPVMk9qzoHSe82Z72VVBcBEHYWW0EOc8ldE26luLIztDo3dyAndtDwGNfF4UTQ",
-	"2dWGE7WpoCGd0FqT4nCVeq22XQkqqZNgvkzI6z6+b4bQtVBle3C42z0uZrS7fzjV6q2bSbOf/uK/vPyP",
-	"v6kEFxJjjf2uPf5ocrZlHBIlViRZ6MMZ67Pm2Gq3xBsXxkbpXkOAkiOcJRnjDP+Ffe/a8+S+llKs3Qg2",
-	"ivXbrFijlFEiQKnU8Zulb886Txs+tOFDGz70uppIFuRFS0cwQT8XEsG0S2ii+jj9CKrJs9GE0scV6diS",
-	"SmwEihzC25kn7dSvMh4qoZqXn9kJKYuLqx1rDovaEPsNsd8Q+8uKm7oovcPif26p/mxj8h18zlZZyjEp",
-	"T1pio3FiaQMDVRLrtd5gq4c9Kdj7PNKAXfrm2b6zK78J0XpNbeYOdtruebHpfPLBeZpavgkd9jkTDBVi",
-	"qJE1+VpATXbOYjKiWAzIGoMTkNBdQLRsS5CqXDBVjhBkh+yqnlXZM660aiF8bhLRhdFcgPpabGvOHucr",
-	"Mzlnnqy8+ul/+vy3//bT3/wWKm7+4NNf/fSzv/zWqx/+m5ff+dFktfKc+Kem9hV2UTQLlrraV5mWmsBA",
-	"l12UMuIcDyE6naumgiYdTP3M9Swht+Wv+QoC3ORGzI4EmLjBG3FuI84txTeOtIyZx1dGtGxJaIaOT9TY",
-	"XIqHzBL6rj0vFb81RbXfQmvz22o8niRXy4siRUbjUqdjw6w2zGrDrN54QzMWgLgoirKo8H8xWbNJFUMo",
-	"Q8qETsorYOz0LlEMMjSYLrL55hC9C9JDXv7H//PVX/14WYJwddmvG7q8ocsbunxVNuGLIspztYVrQBYB",
-	"AWwp6p1buOGRaXMjR27o1YZeveVyJNPTxIqcMhTDpGgz0peZPLUVyRdUeS8GLG0ppjUX3arN/mztkhZW",
-	"eapGctQc0Vhw0W2BgT39gxpx3e5hcLYg1BbJ1CAlk1MaUTMTLaHwE4vkCKIOdC9mqiejMOkkZsp0nzQU",
-	"xlCp35WkksMoBMEU7ENmFKesS4Vp2rwa4JJhIaukzbaEAm2uVY6vK0K7lItd0oJyb1UVyVHSMRQK7FEF",
-	"yJQMK5xBAD6guArS6kvBtYzNYplH3No0bfWtVj6S68F5aYchbpX3GJ5xERa4C13p/oTSXUwp0hdB7sDc",
-	"iOxZMZuKS10wPDXEipEFA6zXVhvhm+bChCOwSd65dNoKGjDeQBlDtUdDPM6EHBHa0Swe0Tgsdkzawz0j",
-	"WqxJoyiPxAqpeccejS0no8yOJzhMvXLs37jEM5jX4bwjCZgYUDK0vzmVq7nHdY8RfzLMoqbPjEqdwuz3",
-	"swIXSx7Da89P+SdNQ0VfLFLuKO+8bKLs32pHiU62eYHTWGjMzEkxdidx6Rzj9/gnx+b9MmLAVNmUYQ4t",
-	"fjjUhSd92UjWDhdc9aYgvr2K/a9+8vLHv/nHX3/301/96uV3fvQHz43gaUb54tWf/1+f/+i7L//rd199",
-	"+/uVoMKe4R4jvMzRQb1Wu56qdfq7b3w/9e7vvvGDlz//O/vuAsGxebO/8EiMVYayiSnd6OOXGYTAsswZ",
-	"iyWfDhUXTCliqBWRIreIyALEcYpXWxV16xPZP+VsC6olgEkxN9rtOKnDDo4aV9bb1ktgUSew1ahBG6YE",
-	"K/9UyRHtgBbeplEEaRJiTDTv5xQdeYQDOoaBXILlMTHUPXLaOdkmOH0sFlGFbu1vTQjorTS2V7Px2b5K",
-	"QVGNIMmcnjEBpao3Eu/Sd+qYnjEs941Z+GBZGUE0NNQLJzEVmPdvKHdyofyJXPg2yeE8hesRPlLGDIOt",
-	"XX7gdnHXgJrA1RwjC/z4TwGeE/ZuE/n9mqq2eGYLzSr2bi6Dk3KPaQUh2mAKRgNwKt7a8gW4qVIw5NVa",
-	"wt82Q2TXZ9VlEUW0tKQpk1nco0aWxAmlEE0AD9SVLcLBWOrASGQEKqVJS8lYt2w9o64Zt3kZcamJYUHI",
-	"s4d9fDEDTGdWYVwlTzC52XaPQCddyTzUCmC5hG4AVXLfTR8aGlGuSUdGkRxh7DpSkhQeacMZurEDrggN",
-	"QxYGNuQjJDImaBMIA3ypL8+Zw04hp6wjEUXPBssH5gXzKxc2il55pBbsEfhqUSA8XOqrhVwxXN+lEs2r",
-	"42QPW9Oao/s0PmOai64hvp4QN6yb8124J3oEZDwO1dzWp9MFJ/o7Z7GXNSe7jOU5N5/qleVg42EnXpui",
-	"UIvmTM5eKDjr0GJ9xqqZy1tp1IKK0lQPVaVRgZeXhaFfVWjF/dgovhvF99IRXGJLhctw6zni97Xn7rJN",
-	"mJezhzeHbXWl43FO/k2DazccrwWN1xIJCy8GsNjjiS8L+OVeAlYW55c8grc9rAhpU0FOmeOJpk0xzczQ",
-	"euqY2cY8/vaax1FsmgtBU+YGFacSzDpIG4a7YbgbhvsWQNUswnSXRKmBI/2GV9lKaOGyCp7sdLJoMp7a",
-	"dDqparyZZ5YprAsjfU3Kbm3I+Yacb8j5GhMPLkSFslpKYZju+wD2ZZgBFkDy9kpvEA3SZkWdAaawWpWg",
-	"eY6/e1zpI9t7Ge+IM4ByYX0UeOULfBTux3I3F8dxhC+9ka4KnMEm1nM9rgd7FmeEdOK5XgqkXRA6GOB1",
-	"GsgoUoZhxKzLlQbnddr1Dl6KtLnBux24mfE5jSByPTInVQVkKCKILQCvPkZU24h0135zKM6EHImmnQHg",
-	"/8lOp8iYfuQchVdpTW9bn31KmLKJABDybcQXCGlvVHpaDwByK6gkuQQ2LjyVdYCveWLy0Iocs+zfmvdZ",
-	"8xMs1LWnOL12ZMh0j3I4PraEV2qAbn+afVVp7EBvuEsQjMHiZkjHlcaNWu2FH8Zxj1mICimsoYlFnUI/",
-	"wIvFiN+a7fBUa9YfmOlu125sBxV6zmIjDbqOYF2uw8b4vcRabC4eplHBjWxL0eHdSuP5i5J5YtMrz1UT",
-	"fGEuJpCrJt4q94U9PnQwMCeHUcVc8oUbVf7mBfCpJ4exryTH4iYGyWS+kUL38IsX2aNpW0+fTfxq3qEQ",
-	"7JlueiI2c0Vis++2WcWYmPmwYt0+E7qp+CcseWn6AMK3enZTvCt8E/mSvJXBmzEk39Wqt2/PumpBRUtN",
-	"I5sAuF3bqZdO8YOgSdi2+vVaUMEtq29DughsVi2o2F0y7b64OBBLd/02asNGbbh0t4sP7CklqczTGq49",
-	"9zd/puvFiJ1ecQBoPEg6BHvPLomZ5jHLha5DG7gXMjZejrfXy2Hl17lujlIHttjPMfMsbSSajUSzkWg2",
-	"Es1Gonmz/FqLSTVLerbwVL8pri2y58MrvSkIzCSKdGLZtzGkSiN+AiIKO/QErvy7aGyC8nqelRa5zVKs",
-	"9dL8ZiqSIxYXW1JuAPdLEbIXQWUogJVN5MXlsDdgVgsbTtbqftsIGRshYyNkbISMjZCxbm/r5VlOrnlK",
-	"/XwlkSTXm3RXEEt6FDJ5cFVZ/k769MxmdTreDzJCw8sIwtNHVM+5Il2ASRIS4KIQoYiDZSeROWyILaCg",
-	"aHrGMI0jkiNSSwoebG/nOJXg9ffselxtWVwZx6yNq5hOooARVhpb2zXTep/GZ4bD4SI6j5CVtDAZQw7I",
-	"cJDbhvVN+Va4OJe8zUi9dn17EQeOXS9cvHVJIikP27Yh/afmtuCxDyZnWBa+710nJZgPyOAKFmcl1nGP",
-	"hV0WH8wrHWVuC4O4bY53IIL3Nqxkw0qWy04GSoBJAEBbMoQX0v8vkcnYw7tKnI+LLRg5LTeTCAnQzvgs",
-	"Z4q0pdL5QT94/Ram7q9dyA3OY5Ma/HrdsgNMr0U5JHWp3lHuqq0atbOsiJZzTS3wWxF+APgr7DOXAY3h",
-	"cSUh/jgHWhI0/RdBBYKEQD6NuYy5Hjf79FkT3kievInCTH4gkYdbQoqkeARqbsc86pu4afqyFfFSPbmM",
-	"18atIPk6DYJSadxI/ZKJJIbw4XaPhcOIhU3Ivc5OblUtFLdnnhzht3ojPGyEh+XJmj1GgbckG9G0I+M2",
-	"WwZP0kOTLWnEvmv7Njois+MDrCCbnN/h58xl6O8iQoGly1yRMzbQEMAoEH4WLdqjniR9GhqNEfFxA1RF",
-	"QeSgWKjJ/D0tWTwcZmnl0uWANY3P6ZTeV4YC3jTk5MXCtGO9etuG6G+I/obov1HGR5XQtXI0foZiiK9d",
-	"e96mmnVlPH5RRvjctw9fhhC6riu/WqFxuwCbG7+58ZdrI0odIgcv5a5qkAZVWlXwW0iJdcd/LqRtLsFY",
-	"WhIDcSEbDzBLkNipTQhfNAy5aZ1GD2MzVM2ZF0n6XKS/rHu8f4kVBNYkjW2o34b6bahfgbwzSQBXl380",
-	"VWdbSlPNlebt4qzXY8hotUh8DrKnU2Qil4JZBCAaRdOa6TFVZ0dJn5dARTqUm3tvwXzfDSoDJkKj0Qk2",
-	"ct/Wt5OvY6bjsfthxxAVaZbO/GS/vJHEkLj3a9vXV1Sb/BrMIyRgOHA+1E2m6rK3ySwgYkybLSSnY8iZ",
-	"ZgsA3xZVfPD3aKi2uOjIQiXCnf2humseu/CzP5Uq/vIf/vTl337rs+//WcXFRDXxJR8j1XRZnQeHd+4e",
-	"flCZRsTFBj79xX+ZbKM+1cajB/sHR0f5zbz69vdffuevJ9vYnmzj6PG+aSN3HP/v5//9x5MN7Ew28P7e",
-	"3XsHd0AuW/F24i7NZfMaasb8k72Y06V/zB3ryGFMQtke9pnQLLSrRPqMigUunBqe9rm2Ob1wXQouoC9I",
-	"OAN6Ol3f5w33tZatHLQBOLigskHu6BQ6S5NyU/Oqs+TWHUX4gFTZk6sJ9TJ/upk0M6VSPvvLb/3+P3/3",
-	"859987O/+ear//Cz54b4vvjHX38X6pP+/LmhvS/McriXLTFO3vnJj1791W/L099Lq4FSBs8JdOCPny5a",
-	"aJW2NT9naSu/Q3OKGY00B3SoS13eMoHKq0mtZQrCHKfqeGyU343yu0KCdk4trJKUtlBGgOLRCyDjMoCG",
-	"FyGgzYD3lWtyxtjAyDk8Jpo9K0zVfrsrtv0TKsBWmr0X+Y7mnIQN09owrQ3TemtycKEMygpUZFHp/wKS",
-	"cHdJy1ODFmHCzE5BjFHIFXwoSnS9kGKNtpNsKmtCnTo0UgxVgJGMs6mrOcTJkxhPk5Aa/eOvv/vpL//i",
-	"5bf/7Pf/7q9f/tmfvvrhn7/637+9SG6Jm+sVgMxu6PuGvm/o++vgkQsseYRKTUi3LlZVGaosBu20LfOx",
-	"ysWJfdPsmGYaGxvmemyYcKgK7Zd45FawXZqtXC2+hYksX6eDAZZcVn3VNB9qtToceaVQBqjQrUiK7pb/",
-	"JqjEMnI1GTEjP7ZMCQEF6nZhwKuQ7qtUo84ZkWpWjZVm/SZdRIYwK7VueNEoaqakCJCmgqIFzmDah6xD",
-	"h5EuCWLPVdMSxND3kt0SLQdNF7QDIkpJZIXJfbw45ATcjtmCgxnARmjYCA0rWDKHKpPJWoLe5osF1567",
-	"2zAzVtmT4w0l2VCSDSV5+8xLi9OTRbWFx+6uXIRxiQrC+gM9Ji2kFS0yFKdchK6wMMynSu5msvhwrm2L",
-	"SgWFuCGhjorQJdW5GvvmEci5v8JCSSuLwAVGsIQQgnz4Ii0DF8iwAiY0IckuKKOuF8ltw1c2fGXDV67W",
-	"rOWMWTJ2Fq5LkVuvnbHxbPPWR+aBS7Q7fcTG88xO5lLBODce+DXH2vUY2Xt4FxYfEUvMwckarhLwHW23",
-	"yfzRVyw6Z2qdUlEuyNyxr81vpA0zQpBABhFts6Q0vxm2+R0LAPTkSBRVFfqILZ05Zv50fCmW4RAR3Epz",
-	"no/YeN0BeOWdW2fMnBnY16ZrNMif7QrM95CNYBXmUoq3jPtumOmSROw+PTPX39Gwy+CdOSFsedFnjm5s",
-	"As/ejMCzJc/M8hwsKBdakjqUbRpFp7R9NlXrppgTttw7rQn8sRZibreIomNFenKUGBKgxB8NA/+thxI1",
-	"fzAFwDhgWQjQGACavSYjKrQiWpJTx4FZWCV7JGZtxgeg/PeNVotQ7umG31FEDPunLDaDTIH5AewOYPlx",
-	"TdqyzxQ5ZR0Zg5AMGdfwtGX3WoJZQWFi4S5CxdI+A4sN7VIuLOSPckVdqmRPEK5ZHxcnQgmIatKmQkht",
-	"JgIpllyRiHU0kUO9SyiukpOBqBj7d3DpOkNlJn6cWk8AGLJDR6wk0256cUaQ5WnnDZmcZgBmzs7Y8u42",
-	"6clhrBLc2+EgL8HzjO3bPa+sVFagWOT50rUvZWSJyvOTSl91eXhSaZATIzjcqNe36yeVgJzY/DD85c7B",
-	"vbtfeXTnpPIiUw3VMGQQOU65oJhai0EySgM20FLSjx3kgr0UGNj8Dcg748vKHguT6tdWKlgTzWbtIdqF",
-	"Pn6apuDvy9hvkKqSYxZFSJNOWRuuf8eDg5YFWBwMTyPezooEafgDNSuEHU7NiEKtCiBnfahiQUWbRREL",
-	"kWhi+HrIwuEAVag+HZtDZWgHEitDHdDrjSne2J1KVzjm2j6hWVgUBX+YGfYURcgrWHzKP8EwtclbVxoE",
-	"mn9ybN6H6sXs2SACVcMa/Ip65KGa2aGh0ypzkbnQN68n95gLzSwmcp8+u4uPY/HUPhfus3+cxjEd4xDz",
-	"hoRrKeMMperTZ/eY6OpepXHzOjTrPtanycnTy9DQsBbKylZNNDqFszSrD+WI9A13gyQMPH3hJg5oVUHT",
-	"sJMMKTFE4nSouGBKEUR8SdOpLNmZlaibyoCYIEjgkkFG3AoIhYguEkl5pgjVZLtWq00MiWrSl0o3DIUx",
-	"hKkno5B0GBhVzD1CqP0WVExpBUYaEwA8YSgbOnh69JwRSlpQw6QN0WytSYrGFZpeikhaMAFxMY2DkQ/q",
-	"vBrJW4LEFZO0fDmniHAVteXq5ZQ2m0hsa5IvSTCJySgsqFRv1nly0PN8I3fvFI97wcr36X17k+vfp+ex",
-	"CbBcj+E6Q78KAy3LE9NgXml8s3Hp5gB41sHKChahlZxQADwBvB74dcBiJUWAnnWdCot3qq9nBYY4gCJ4",
-	"ypggHW5kR8JF4h8f0HEkUYtEfK3sePxzoAO3QNRsnrFxy4yUumE6IzmWYgEi3pMjMIsD8wcN1EYCOOc+",
-	"0PR4KJqa91mLDJgcRAyA4AxtgVItu9h9K2YDRrUtl6VaVg1XEhu3X1tVnjq2AROOzXIZHjAUmkdWazYy",
-	"O0wYlxEsERldHawLHcojRWgEs5kIJ2ikFHdCwzBmSgUEYhkA5CceI6wvb+NbDnBJoqnBrVoo0YoA1gZg",
-	"gL5ZonhXUD2MLUfDVrDpiVassKuKfA9zGNk6S9AA10gHPFj+ZgTsepDwz0bNl3eD6xRy0dU0OjOXzR/B",
-	"SqNSa5oXmxhTDOc4cUAcc+Ae27XtG1u1W1u1OqnXGts1F2Qg40NkLy9//Tef/uLP4XqrM/fdL//i1Td+",
-	"/Orb33/5v3xv69Nf/vTVf//xyz/7hqEylrmhYc/0O9w2Ct6LZbjTmv0ycOxhaa0S9PHzVA09v8R2haHx",
-	"VIQFInLBS3gHKo3Kq7/4+09/9fef/vKXL3/4k89/9uNXv/ib33/zf3v1dz969cM/f/nD//byr75R8Qtm",
-	"5IJtOD1p8tK0fiBXE8eWgLOV32pgt1zF8ZM++fdpODO76ElW2ed6kha/5t6hTajFuhBNWRQ5dgUWX89s",
-	"AfZ9Sa2ryEZ0DRpVxQZ6OLcdGUVypDy4gZXQDRdqOZLVCoDTgSLeNmqQcBb0No0iFiMDSt2CgeRCR2Zi",
-	"acsT2qSNOHAiEOe+wCqOgYAeDd9KJkntHcMdQUSw2hj4SUjMzPFRhKPeSCMlDcM2P/Q5GNuQIdr4uBPh",
-	"rGNKU3PsqifiRGyRlqHmTeuKbjVALDi1wQYtLrjmhgW0vLxRhZeEDFkzlIK1GommCLo2e2akw9CIGe4N",
-	"cshYqOxLXCjd5GEL2zE3UzcHERWtRlqysXMIyc1aQK7fCMhOLSD1G6Dx1rwgY038QHtkx7amWru4OUaY",
-	"G1ClWMajUE0m3eGCqx4LW4H9gp4KozNGdhncBLwJMbW0drogbTKRXhW7vAXzGfWYsEaJEOVNTc+YIK0+",
-	"fdYMhyiTtNwMsWc8NlhmoWWEQDnUTWyxdSJI8nBadnOTy199aDfbZ2oKfmEaeKLMOSrcxRNxABfPQXbC",
-	"kowo14kUDgcQ52LtrnDnjBgIsl7IYiNlwpIgEAlNJgCvQSQrrKtdDe7PeQgnO7Hhmsd8+Cv0g/KuuTlM",
-	"hPY1c/1OZThuwJit7tCyfTSpbvkmjNiZOL+YCHf9K3KoA8I7J8L+AuNOxHs/FRiFuyAyZFWyl24wfZhs",
-	"BC+188gbmJuOm8mJwIOGC3zKulyo5HDCwkBMcvqy2fKPjgSdiFzP1oEl01coCKev1FQlxTypF1lLI/si",
-	"mKj9Ua80btaCSvocVxq3bt3azsjG5mcr5H7+/33r1S+//9mP/uvn//Vvy4q/yYZlROtjEK0btdqXa7ca",
-	"tZptLSXZZ693pbFTmxKlgQUme7nQqqRes204Ix1ol+mxbh/Xr2Mckh8rvi1kpXEb4+T9apVak4mprqoh",
-	"wOl8M1WDPOn+3ddIukcpKcGA2kj0G4neSPSPQOZ04tVgwAQD0Tkl2gPTkTHwSCuvgjh40dK+ux1F0v6D",
-	"TtrPYcsm2EG12LMBaxvyjK0wIzOejolNr0i/CBayMdNmltroM0r2GcSZmD+sAF/KBY11rFw15Z6MQuXE",
-	"Cx3zxA19nB21wr5ricFPyFEDpUGMd+lgZQi0/Vk0cpyB0WJgAmixS8x8k64hxfQCnu4DEU6aylYotuxW",
-	"KcfcZY6C4RVP0xav7YQy7ixpTzoQ4bpDfZ0j+caaHcmu4w0B3xDwSqNyxFCzxxuU6CSX4yAvJN4uprco",
-	"ozt9WStLQoStxd84L1Y+U8RlE2a89uxhmnXSeT6cmK9TbsJ3lItcW82HmTr2qm/Ga4hKsaRygCYWlkQL",
-	"QyX8KrHlAcgXtr8II0e0f/KFnS9CnZSIeS1/1/2GbkDVk8MoxFofLTIYgpWQnNL22YmwBe2hwmNAwiGz",
-	"9oTWo4PjR19t3jm4t/fV5v27h4+PD45aRpBrYcmQTMWllrM1te7v/XET39x/8PjwuGVEGgiqGw6sgfER",
-	"yCVcdCG8BORHrkiPxv2IKdUghk/C9KwxwtlHwR6FHlBYDzBbsWe0rSMbAgxfez/lrvcJch3YTCQrzvg8",
-	"bJC6oOE9v7oYTQzRzomZB5uOqbAJ3txIfrDmKdMK7xAhvUDnXMcYLGwkKC7arHoiCNlz25PqS0kCfugJ",
-	"a3DDzRbWt0VC1uYhGAIjJVMJVTjAkQ1cRhui2WAjq9oJwhiz8xdgRu6xKLThtCo/B9y8WhVSN82jaBkE",
-	"auajxr0c632uNl09jPk5YCnOaB1frXLVhKfB9DglZKKqcUzV2UripVO5n6eIw11NQg7nzR48hpVro6gS",
-	"zIVkYnEs42Yiwn32f//y5fd+Xgkq6UvnNX4vqaasH/jXdm17p75dqzdr9Q8/+MPtr1x/UvvqrT+6+bWP",
-	"du7fOHz34e1H9eMKyqbQ3qzxc0VGMtY9Z+onVGvWH+hlZvObH3z2qx9+/vd/+urf//3UnGyI6MpTclLv",
-	"5KRG4P0YLjPueeu/veRgSwvmeFwX1yrKZidtMt03sv5yxhrghEMNkUVAuTXS1GxkfoFkw0ShQLN16mBS",
-	"CsQaI1hZht8DcBRF5Ei4sUAUEIwtNnyEiyQKyKquigndIC2jTYNYAYJb6+GDo2MyPZrWiRiZ+28jYW2u",
-	"CCYpYWxSlTxw8kCSN5REFkHM7XCAQ7LgKkeGMdDIu1ql8B6uEwFBRnYSPLZerJmMbDVDiR7JLMU003Ek",
-	"M4CBlWEEdi6gSBUQVyduVRr12vXtlYloUK6jnYtnN1+pvHi6MA1/zxzrdWMWtttsAJ6CesazkDzJOh3W",
-	"1imT0dJ7gY1er91ONWpvg2OseE5s7FJGFswmmB/3uCJ0MEjLlU46rlaW3LDAj2bVrIvMfpaOZzIK4evN",
-	"czcc8cI4Ili7DNWXpF6r1bBc4krM0UG75jNFDDRVno1gjJDNqJ1UQlHJVCQcxvQ0GhOlZZzE7ViC00Lu",
-	"BhESEGNkYchS6vNQsaaLe24FqTfRCYHBzc58FhBzoLeYMHQiJF8A/vvP6ts712/cPBnWats3Be2zf4bB",
-	"oK1d0voyMGdK1IC2WWDU3db/9Md/DF8+Pn5/61aQDnjuED2ShH19SCNi2lG21ucXkxgbfBKh3JNw7S6o",
-	"lRjB/UxbrdqP2oWVnEZUnEH4kmHpfQ6FTXcJJcD+wN0ClIo9G1AIx0Gfi1sqo+v71cFxO5eQ/dbuAYS2",
-	"wLr1zNpbvdhuAUabp9YfvU1NxKPnfbMHid3Apxdzn7JsZBQX0c2eDXjMVJNqeEswfz6obkDst433QQuD",
-	"WZeUvq3M0Fsvf/53n//2f331w79upQb1z8N43IyH4p8ZntbyxheuiI0F280ke7MoshIYilmnzAmUqQTy",
-	"PPHniInwqL96OHWQf5XcwG2kFI523jgL8nHsimQSaGzO0KmUEaPCpRkuDXpn8dsyctxxzjGD8XKVOV9p",
-	"KQ6B1+z3jUp951atBv/UgOQNIspFtpc9uDiePKQbmyyE8PK3/8/vv/HvXv78715++7/946+/+/nPfv7y",
-	"e9959e///vf/6c9efu//MDtZ3HtQUXIYtyfwopPCCdlBPfT77W9UClo+Z4CziNHiA4MYlGYyNIQcLF83",
-	"lV2eHxGPSzwm5kBmInzyamYYVlMPKjbvAbEC9w8rQaXDBY1SlS5+943vf/a3v/z0H/71yz/96cvv/eJ3",
-	"3/jBdO0LXF5f+yJZXA8UeMPMrM0HHBv98q2b2ZWO5VCncopZt4+RufXA54GDeEtFU9OzTMEOQNnwyILv",
-	"VoLKiPFuT1ca2+bq+ZiYtHCJ8IMhB1EWrj3Q2gIwpBdBBYzf4bxlnVy78iuVO8oFhPTcYS94LOdUB4FQ",
-	"Q7sOG9/wRjo2nBoDQmiOE8x5dMt6e50gXMpGlEZhuSwjkRnMpZiI9kiHsyS6dxRL0SV/ePTgEBIKTwSI",
-	"xn2uDJ1zkxnEshvTvo0PjqVm4LKiEJxs+kRBd9STEQNpv0BHwIhwZzvw6zitMaDIRwVppaSqrY/YuIU5",
-	"kGaTMMQahFuqTlL55UniAteki4FCNssRxzRD6gPd+4oz6SbNZscjCaKQCqzfCnI5IYjNyvGwL37X2TOu",
-	"MhY0j26CJppLlp2CC+gD2NS7t26D0S2nj6cLcpfX00SWz6/nLtaqzNpb1La3U+YzoAo4RPjTizRelk94",
-	"vEsyyGqTHuXqlJGQUwiRw6tgDXP2TlR5wmKSNh1dsm3DE9ULta6lDsJbZFvbiBtrFjdSxrc82KglBA9z",
-	"d689t3d5ZpiZjS5YjDuZl5YPMZtX/XBxZSOt9GHiQBlc2XDIZv4+abNybSf2KPdNKlzFfWU30hVfPGdx",
-	"JppvFgfMoNEPYmk2m4tus8CDhN6sgrnW7VzQDlZpVF5+7we//8Y3X337+y+/89cVG1rRhPUD8j+pqOqZ",
-	"rSreFT5VI8e0sJrXLKhow1xdHMMsXP76RVSVpOqsjM64iWG8ogK7Ez77+WSxKBoxSx2vYfj9jDQKzEZ8",
-	"eHB45+7hB+iSsEKJj9zfxTRO9DiXCisbIGhoTnWRfWh0Q5jfOMKMHWTosfsKqa/7VIbmWqpaksJef5so",
-	"bECEHJH9vcP9g3v3Du68XbFcb1stESBWDnQKFLZUQLCMwosVZa+xZ96xk4s8eFeQkYxDLGXOBaqAqoGg",
-	"A+gmDIfMIkrYcYIHNgoJGqi0+9HCPGHA/BhNQT2XWdSVCbpyTnoYjvK1o+G0ZxhiYyfAv5pcNfsyTpBS",
-	"S1DeCQrLVTMcevfFhH/EaunWxj7tFFneDxKkX3GBrul3LDovwD251+pBZdQbQ2J8szMUoapM+FOyobiQ",
-	"zNiRsY/03iU7U/t+Yc6N0infeLTm0VG4J2KTdLNmcvikN3a0ECzxzMGvX4rkaoSfiAs2T8E/ds+9PrTo",
-	"4+eVmYTGgjUAWP05Eg+09eFlWy7YMr/HHejRxYkaKuF6b0eU96HzyXjQjGA50eQONrngOJxOnRPlmCwG",
-	"Spaz4lPNVq0iotmTMpe8INDUhrKsjbIcnLN4jAFKehJ7wKnHAZFRmIdCuiLJmV29zcV1T5CWHCUa2kIX",
-	"IKIZ6aI4pAVxfM0QFsDvfWgkivd5pAG7fcZQPQKAU+TNsFENKxi3+7GkAwEffzFzEFZlJpBlxhUxVJ/I",
-	"GHLn4oJxODW7E8t+PiK0UfW2QHuexpEvMxofqGdHNGcgWi41jDcNiNkcxA0A85oqB5rzWAi8vCrJuwbM",
-	"f3atI4gAgOcIVaT1wUE24gLbcYY+iCr2GqcFRhOaGAXM4R0H5HQM0Se6J0Pn/mz3mDoRRvscxKzDdLtn",
-	"GoDiyy5mA+NZjcbSClJKbZ9lg0cykHDaCKdVsm+Gj0iFGBiMICosPBEuHhEhHxuAX2xjYW1DkVTalYFG",
-	"8gCCSWhTozEtyCYSDwWUiq4WpNGeiEvLo4UpApc6lKOVEpDMChvalImmeAzuuxu1WkDs7y6Ssw/50Qyo",
-	"ZYmMTihuUGmYlqCnSmOntkBYAkxzrSEJIMQnYvMyFuIlBOs5VtplNPLVhGa78LMlZqtLOKpVENSFpjM4",
-	"O7sY6w6GKxeaDjaJTfTAJnpg7MiaJbv24ATpWAKLw7VSKk+GhRUaXe+ZS6ts37ZGSzIwB73QMKza6CrK",
-	"VfVNayuQayECi+UVQwxfLGU/sPRex5wh2zwRhlmFQ1YljxGBIwMXgaCmiAHmM0vMQlQJxloOlcXux/Ox",
-	"m4Bk2EghrlJoEifCmo7VBCMDe7BtXSZoEC6d5kRkmHLCO30pY1SGFOYMAnCF55qxS2Q9cwD+IPRzReQ5",
-	"i6vkiRmSsqm5jt8D4KxZHjMfy0MdCzeSSoAcVeAW0L4EVZL1QYTCzrqSwZY56BDPb7uYtKVJS8lYt8gX",
-	"LK4dWHQBDJprdSLkSFijl5D4m01x4vqLu3ggAWBNZsFJetQippgV1g4zL6TjdxSB04SHY+q9EVUnwm8w",
-	"lAtyciHRMqTj7HtfH/L2GVPaotVBBC0EwkLfmIWVgpq2S9g1T0BwqrLJWyfCYsAQ2pWuchEs9SiFNp1+",
-	"3x49J9ggoInfAo85Z3cQ8KxhP5JZJpooBuumdqrvrpNLH8PA3Hf8wehwXzPTgkDbAo+UdHhH95wYZubk",
-	"K0twkUzTY66ME1Tj3lCEMQthTQZSRioTmpwc4CrZsyJyNqYUGtIAweuGBu8F5sJJWw7kDI6ODQDmihgJ",
-	"26HFgPmgASfF3iy42bYyRxsLc0ChPis0h+QLrX3z9da+FDqWUYMIuQUBv60vVskhG7kVOxGYhk1iCjs5",
-	"VCwnoDqlJrScz8jnkAlyyvQI8QaNPK18FPM6EWQSyXdh0+/eYHA3LKVWmz5KK+FPjFx7WfbkjSh6JaLo",
-	"aypYvv3i3vKi3fDUHIpTtpVE8hfIduUK6EHO73K18x6INitZMs9CMi5WN++JjMMbtRll81yrF1U7z/qs",
-	"4uaFF7djwsH1VhYJUX+TK9uZ07ExqK7HoOqpgg9Dz1pXd9O3HlHlUDuLUDcwXw1jdrk18NrMxmRMALQa",
-	"8nPGsZKESwPD0B1J7I1UIMZnis1BeQi0vTbgUSCvvr4G6hYTcJkeocGWemulge5bqQQ6XKIElgJadVXq",
-	"dDzOif001zWfIK4zYexUyjOr7ydw1Cky2ahv7wQT5LhRacthrFjTvZxEHYHAUE+1VvnsBz/89Ne/+fxn",
-	"/4Cp+ijsmP+oa8nrU3S0Ubm+XUny6K1k1R9EEOXjv7bDee/Bg4/uHn7Q3H9w+P7dR/cXSR82O7Dm3K4l",
-	"lrdUKG1eDQZEDsRB2MjZLJYgfonHNxXr5UJnfSG2/P1JsymMbxVhbnDrkhGry+3+SmI1HogF6sFtbLQb",
-	"G+3Y0nNCyRO2b07IFIMFxrM6svi0OA+1IbjSvF0cu2EO9VHy2CUQtSRH1WHQbqegT+v1d/2nZgzoI7ff",
-	"rd6Yf5eDipaaRoZOrlwYxizCPlj+5mrN8NRGxlxegQW0yGkhk5yOQXK7CMTxgbsSNOxzASa6rRJXYW8w",
-	"cCFEl3cbLD+1AVXvBhXrVmkKNnLf1reTrzFPxP6wk8k4sV/eSO6Pe7+2fX3FnGa/BvMuRIefb27FBd0K",
-	"h3UHl8EFxmVtO4QOBiXsO4NFcPd9EIsFqaWKtHKAZXdtGoW393gr/pmQI4gdsVUmwT01pdXsDQYbLPMN",
-	"lvkbhGXuT+wGznwDZ/5mwpkvwy/KhXvkhD7OCnscxXQwYOiaHlGsIs2F0oDnQpLBgvdA5ebT7Q0G63Zl",
-	"Xkr6XT71s7Lbx8vlWF+GBxL0K5eivCJIjtu7hbySLpaBxw75c+NpvNrAMgfcRruI/dtfjuD0GI10r1AR",
-	"+xB/XomzLrgbC66uWSnWHmKW68dPs8l/DOQ1C3BnZu9iOFKLZVcgd6EGw9OIt+1SGXI4LlypR/Dra7xQ",
-	"yx7DEotr6OkpVcxHyFixuf//U3bFPG7zMPSvCFmyGP72r9MtbYFbOhToUBwQxVbPQhTLMO3mDsX990KP",
-	"pCwn9tD5ziRFUbIiP77nX0fLDXL/lu213z+HsyXfPM2pUH++pBfH2dnRjc8OYaFrGEidrU4nAJX4z4fq",
-	"MI/h8P/hP95VOab7Bz4rRg+0DlSIrmZ9VSxD+16be4JKjJyliuXFqd+K+XrksZVHvdlhEFdpddbmWwyB",
-	"4YKMCsngj0p/HLKOfe/q9RfpzR6qfESYutE5k0uXdB9JO8iCe9o8DjDNB9XmC2jQAa0bBmnCQn6PZGzb",
-	"jmmd8We1dJ45GTGahnUfKvaojXDd2yQ2hmAb18XQgtvy+x4bOzo1fJuSow0djpESRBgnx0sX5HSdNbVB",
-	"G5H8YIlcQUwcgYscSWYj3hPkAZFjC79CjqkYUzlPCPxQP0SCm73g/F4Tb+9GlTXzmNdB8Ib2kuoT8FWR",
-	"9/1te0/dMpdAHJ5d51fzsZTEpr8IPvs2wmhtTlzPp5wOV1yZiHJeod85ZXzngptM/3W1vp+slGAar22y",
-	"YLEfNesVo+vUmZxyQU2aFkJlTmlrLmO5ib/Fhom3nhidqH1KZYSVWW4lqyUSOInz5DIzZ9EtlPG2BFBt",
-	"Kakcgvj1jgx1dnS1eSrDzBWRSyvFTcyfyhLOy9RgXDuzgo95Uk9qSddjizWRFhIIF1TSsHcllwLfaRwJ",
-	"JRNi6TcPYWdDufie8aatCz4FXj6rqv+Pjz4Dlnx+lwlqvQ0Ahfq3le+5B8R8Z9zikj6BAuSXJUYSmOvc",
-	"dEK8P5kb4BFNpOlh49m2W3KQYIkz9i7fjOPXXYGeUoQRqmBvnQ4uDsEtYtmlmC33bVcmKsxP81bd7wrr",
-	"K/hHV1/jrfQkqtrJMN4TYneVYS7yvbA9qVJzCk2UPVNd+YZB90XB5+bnq7M9/nuV8Gny/SvtvPxCtK05",
-	"22D7Ro8ONA/JD8WRCjtydPh4+fgbAAD//w==",
+	"7L19kxvJeSf4VfJwvtBbNYjuJjkz6NjY7SF7JHr4ZnZTtDTNBbJRCSDdhUyoMtEghsELec/2yV7tStrz",
+	"3W545bO1Ycfp9rSrPcee5ZBl68N4yJH+8le4yOfJzMoCqoAC0ESTNBQKTgOoyvd83p/f87zWkYOhFExo",
+	"VWs+rw1pSgdMsxQ+HQ6Hd2LzR8xUJ+VDzaWoNWtP+pJQda4iovuMKDpghAvCLlg6IZ2E8gGhIiYpG8pU",
+	"E9klUjCimIhZWotq7BkdDBNWa9bUQLXocNhqNHZrUY2blr81YumkFtUEHZgnzK88rkW1lH1rxFMW15o6",
+	"HbGopjp9NqBmZL+Rsm6tWfsfr2XzuIa/qms4/BcvototqllPppP70O5z7GxIdT/rq2MfWbk31wd22KdC",
+	"sGRef/jEyt3dl9iRWe+7fMD17D59TY7JgIoJ0Wa3CNVkIJUO92C3UbzwCTQYDiVmXTpKNL4yoM/4YDQw",
+	"H8wnLuynqKYnQ/M+F5r1WIojlIMhFZP7smwh8PeWkGuvhRwJnc7rCX6/jJ5GqZLp7Iqf9BlpC/ZMtzrw",
+	"RNscf3NJhrTHyBnrypSVnHV8IbfmA/rsLhM93a819+xCu8/ZUiudctGDUeFdLZj4gjvUlemAaty2m9dr",
+	"C3f0TswGQ6mZ6Ew+ZpPZVTgUEzKWaewm36FJwtIvKNKVKdF9roAimPEwpevkmAlNaI9yQcZc97kge9dJ",
+	"X45SBZ8zInMm4wnSHPsuiSVTREjzUo8MZMqA8vSYVvBYl6dKEyrUmKXYQ5Q12Wc0ZilpB7PZecSGCZ2w",
+	"uH2Az1HTNkuhZ8I1tnx9by+Cfq43PiDjPk9Y0BmHezaW6XmdHArXt+5T/EkQlqYyNX8Lqck5G+q6OxA4",
+	"oGzXwoGZda5+NIZUa5aaNv/lJ//Dzv/89Mu/USs6L3e50otIB9dsEJKOJanF3rLU4mFfCvYRTzQruF4P",
+	"RDLBAzQ0jxExGpyxNDKb0Okb/kPGFPaJKzJOudZMlAwZ3m/h+7Wqlx/Gdh/fMWN9JEealVKb1Py6iNYs",
+	"e/WOgY2W9olcdh0Cl/HME6rOSymK4SjrsGbbuOnnsWKpKOeTI/fzql359k1nT+jc065YR4pYES3JmHIN",
+	"BIsC+yTjPhPmnqcML69gISPdL2GkppXK5wsG98IMM2VqKIViIIXdkqKb8A6MuyOFZgL+pMNhwjvUTOHa",
+	"7ygzj+fZeMyTMas1rzc+iGpAcsx3KaPwIGxfXUjd6rMkrr2IagOmFO0xYGGGTg2HRMCFMg8AeYNX7CYw",
+	"pc3mN2uN3a999Tf3vn79SeMb7//WzW9+vH/vxv33Hn7waPfENFpt1kcwOpj2LDNVmmqGfISLnvIEn9Ak",
+	"kWNi1iuq3TabscLiIOX0M1ejTocpVX3kpt9HdqeKJgDjehHVPpLpGY9jJlbbwf2iHaQj3a93fcOzW2ju",
+	"DRnQCaxWLIFsbnz/FCOdlMVMaE4TNT0c08cdYTgVTVZZmhtm/2aXhrsmc4tyLAcM5YSxkTfGqRQ9woXi",
+	"MbJvxdILll7BCYd+v6CIHAsCXPMgJ+LwmCSMIk3iWpFE9nDdLmjC45VO1N5esGxdzpJY1Zqf2D9nmWO2",
+	"hlZqoTn2i8JNhwpyxkjMjawX1148jbINcZIet2PO7cshgW6dRARPbHYX7mjSkaMkNuNPGY0jcjYyk/Tj",
+	"grNyQBjt9GGYdMBgEvdoYvg3W20Xig+vW6uBb3vqamcnAwdtFs0OfPOHF+Vi3LnfPH5w3zR7X+qP5Eis",
+	"uCjX57KrLjQ8vSKOJRM16vSvhlFNDaEPInZUO5HyLk17K3Gn67v78w6IlrKVQNulB8TtjpaSwKNXd0Cg",
+	"eyAVguySe/zDiEhLOWSXUHJGNawbFeR987NdvHtUTFYjcR+UMk2zcEbYa3UpT0YpU1MLKCXKguZnFhOj",
+	"Sg2GWh0QnU6smppQvXFW4YaFjKs3YkoxRbqpHKBGROM4ZUodkPYjptPJzmFXs7RNFJ0o0i+Rb+vkVsCd",
+	"YTfG5igPU3kBU8817bRzSsaMnaMKnPJeX5PDh3fIOZuoiNCUWcERNV8Wk4SfMyt9GGlfmE2QKf90VbK5",
+	"W7qzXj/IbaiR/4FmmxM3pEqBaYIrMuBKGXlApriom93Q+zIUjSI/CiIFHsnHgl5QntCzhK0mHBWSj1HQ",
+	"6gzhMLII7zBH0f2TdpuFHG+egsRU0zNqBEkqMl7X6bP4ILMMOYpnBMyxTM/xhuIqqtFwKFPN4nss5nQ1",
+	"SnxjHiUeZV20BqaPFijuM6t7C7vdOZkMGRmMFMxlegBXy8Nj1kmoubRUkfb00NqgQds2rXsAzM9eB2o+",
+	"rw1TOWSp5qi64votsJubZ8zIqK5inTih6vwhnWJ789+6Zx9DzdrZED7B0WWt2CE89YYXefY7rAMapneE",
+	"lHkvAnvcjbnmuH95ejpqNBqNQpscdPQI/CaP8AzMLqn1iVQz49hj2woWatqVA/Yy5HUHgR3zRqNBOn2a",
+	"0o5mqQK6fs6GuhbVxCixRAmtMEvMLmFUMTv62YMIvyIXArZjHUhMxIaxoEUX3UsggROwrMw1oE0Pddqg",
+	"Zo6DTictanhlyzLHokVC0491YpFzIcfIVBNDsC0zjYw2qRkFs3f70dHJo2+0bh/dPfxG696d+49Pjo7b",
+	"U8Pd36sFxtH3b17PmUcbVYav+kYHaMEsCscN1mtKPjq8c/foNhqyjEIj08C4bSWcA9KliWLkbEKc+bZ0",
+	"CGdSJoyC2UFpqkdq0XnEQ32Mz76IvP2wupkwvLiZ9dF7CO0wSi6vaaeIOnk+MHNUczpw0QOXNYMpZduN",
+	"ac5EHtqbXEYXCocKz4AxvyKNhRexJZqmdAKfpaZJC9xoC72NKDmi+6Mvk1jVCg3auUUJmg+2FodftCAf",
+	"0oSKDrvVpwKXhMYxN8OhycNgceBcR9Ob71/KT+OY9QbgDS+iLYEnI/tfcGl3pn4oIjgDmp5PuXDAkFWZ",
+	"jk5zMZxI4frwT0/gu+lJNpAUdFJGNYsjskuEjBmJpWAR2bOOSkIFkemZoWz7+HyXC6765oXr+IWhhzGh",
+	"Z8KsVJJMInIDW9L0nFnFE2wnQGmUoeJSMFAJphd492a4wPt77918L08NZ9fSe9wNYxbmsU9q3xqxkWHl",
+	"amA6GEjBtYRle1rAj1wDlyvAFB/CHP3MtmhjIgxekrhgitkPC+6ne3JO85sTBd18Nr2GgiXFa2h/WBQ9",
+	"ENkwBPvm/OVwD5q38K62qM75DWOq2Y7m4B+bOd/OrTbzA4o9Ay5GmuU5wwzNm712JTKB5xKK9wTVo5S1",
+	"slV+XiA5jIbx0jO6YKniqKblKRqslQILOR7TQgJe4YBjTI71OBZMJdy/6YXMxpfbr9xU55yruxwF/kps",
+	"Gs/SgD67g0/vIh9yn6a2JaqNBP/WiNmfzcbl+93sxRUs2bgOF/Y7M0m/5JXW3tGBAhEpCP5ZuIPsmbaB",
+	"RNOzwlHkW5s7J93pL5R/BlyE3+7OSEQr0SVHY+Y6SrkaJhSj74qoz3zNQaeTe/bZJahLQCnmNX/MmPi6",
+	"ffTFi/IlDvTxJYXM18wX3sz1n09Yn85b5w3Toc3SIDSXrXKUlrT7JMuEhB6Q3UZe789pOvOjkiIMcqkW",
+	"25JfODunOSt1mYehGmk3/bK4TAPe7Emx45jV9dFiM7u9uzbE0oc+4oNGp8v/ACQgIvV6vUgNm93ieaaS",
+	"cqveV/kFI1yTM9o5J1zYuIahTHUV4cy1PBKaJ7ONo0nJ6apgbrBSYzVR8qotPMHCRX5H83MuPBj25M/a",
+	"T792cvKQWDvYzGpGtWc7Mo3NVHezoOyii+Wjsd8WZeYN0COi2pjxXl8vXgRY3Sf48Cx1CCLhrQZi281r",
+	"HStqGdj8hqV97HTz0n7Q77rSvr0rVy/tuzm9VdL+KoL46vepbNFWlN83Qg1XWNTXQ26ezlu/DVOMq6AW",
+	"T/yqTkcIKjKkmMymsziJA7Kbl5oz3iNHZwmbI0c36o1MlLaiAYxDaNpZ9pTGXPQ0Tc5b7iAFrgXIuaji",
+	"st2B/+5+VOK6ZQOKQliYeXLjeqk1cErOmslZqfDiSLG0gvz1WLH0zm28FJ0+1S05ZAJfW2YdGjsfHO58",
+	"k+582tqp4nVxgys+TbCLm2a00OkVMNqs37UZLZ7+N4DRwkA2vnlXsXFqU5wRe1vlMIRG7sZcM/fsathe",
+	"ixcgYNZ5gv/hhLSzbNH2AeT7kAGjQrk8Z/y1Tk76zHwSHZaKXFy8cqmKHT7kZmo+HRINT6StBqpdi1Yz",
+	"9+8H7mV/S2wCbNF59Zmv1XZrBf0s5jRpDVPW5c8WCzPmhMGT871UvQqC4yN86u12PIWZyVbzC9fTr0WJ",
+	"S2pVhRB63TSfgk6vgE9l/a7Np/CavQF8ys7pMhTCte/vUh6I13OzL83pgwu7Kmtcjti+/Qu/JDV7Om/F",
+	"N0yHNkqDbqOmeCszpq8vVJVZ5Vdh4ag1VbB2ctVS+Y6DS7jQsL4K/x0p1tJsMEyoZhWOIMdAjcDAUWqF",
+	"z7WcTW05Vprf2c1y1HzfG2esBd2vyV+nrsmVs9npGV6O+dVf3epLccKe6YqXYcEkNqf0rTzJaTJSGZlj",
+	"dn2Kw+LbdnhtjE8mGfaVd5a6Rgpj4xeQoCUCu6f35mooxxVSDdjzQqemZs80Jsdx3SftcGfbuS36QriB",
+	"OZyxVz/5T7/65b/97O9++fkf//jVd37w2d/+5PM/+b1XP/w3L//oR/nMnQVIOguSWwLZbPbIcd2XIw0D",
+	"/kpucO/frOV72d354OknjZ0Pnj5vRDdflPSUyXQFVs7VZxDiWax1+C73GBWdnyOXjrf6IH1G38LUudtM",
+	"U75SpFA+me/5olD+6euDQ8w1UroYdpAzS+IAHioy34/M4zZhcJbxuuTHGcgvojRkikJyrZbkLKWi0ydS",
+	"RJgSTxVp59P42wtt7LazwhlfFAvQq9it/LotFbjPLsok78pStBphawvPBUiz2GH2lh95TlItXazNyqTQ",
+	"5cZF0azXNSVQPF5XLnjCMNaKPK0aygyh5+Gpdvk0EMZkz5cZsYxZK0bwK8gNag0TKmySVsvlB7nPLjHI",
+	"vag0TYN2/ONFuTnuR3uXSzIyIQvJCmuQeAQZSQdEyHEgrNXJIf467kvFSNuOo0V1G1D5upqlAO8nmSJS",
+	"INYX18q0hgAaSVw5rowLrjnViw9I5rgc0GeteJRSXWhhtsG3LjPWTnRAJ5BlNTdP7cbejZvTWaUFCR1m",
+	"M7jwTKoC6TJHrcocH7jnXtjzUv0OPjCP550ee0VOjyGdJJIudBM/tI9Zo9ZiBUbzrs1+PzbPY6prqhed",
+	"SDxnVJEz1huJ6ZNY+RQFwYcVtsO0Ike6lbIBF3H5ETpjesyYIPgcSxXiXBrRlOsM3Q7v9xLHqjAs2LrI",
+	"q+947kLYLb/RmN3zKWrqGGMWcemJXyFRfTZMKBcb5IWmQ4GXe6PcMOh3NoS4z2g8Jz68J11kLdcRejtZ",
+	"TEZDI9tBkmu1sEjopsVVayBTVmwujEdsKXmNPRvylKl57ywMLeGqFY9KxjNMuUy5nkxfvZLI6EwidizT",
+	"7GA8Sljs88MQjSTC5FRkfy0PiD1MZYcBEo0R7pjWSRFHjGrPdkwHOxcU0CyV6elD1qEjxY6DDu1XkLVx",
+	"13Zrv/st17v9fF8euzHYbx6GQ3GNuxGZucqRZnG5RQV+V0TRieG0wKIUsFBtM4DHXDECQER9gBmxgAoD",
+	"yFArwBaAn1WRZUA6qAjbp1mTyEkCtnUpmIqyM3sAg+pQAXwTYC94iqC2VagTLtbXORsXCYbVYBBOqDrP",
+	"QBDUaDCgRcANJwGsulGo1AIOsVZ4uo8Ytyc5G5e/m/7C5G5fcFX80cj2rIgiBbplsZpaHHpn9vaAUBJL",
+	"bbEQudAS0tOdKjSzOnMQT6j2oH5oVTLHE0GrzOG5oMnInA7Fku5CFRVHPd9UARCXFzS5p4oYc5Jwh8oF",
+	"YF4YaAKtmXMLIgV7pufyY8AOaSwW9Cxa9/o6c2XBpCS2o0i/tY7CBbrsx+w1xCtUuv9m8a4yI+hjtqI/",
+	"2u1B0T2Aq9AFG9MlmRGn5lcaV3yXUcNcSiB3vubAdbi21nmEYc6D7Dx89ODW0fHxnftfbZ3cuXf04PFJ",
+	"GdZOwX1ZFiroLot7LD0qDrA6QySSAsOY1S2riUtnJcwAwHyB3Q1ozLC5hULOKggnBZlfr5M8zAeEsklR",
+	"VvGV8rxkHavAPDnUlQWrVuhGxnWM/CbnMrds07B3C6lXcIY2p3+EB3eTBAv7vQxz3NQMrtYoh4PZ9PZt",
+	"3JbqC0Msj4JUCboM2lcLWVkx6YJ6Q7TTJ5jEHkG5kIjEdAKopAMpdN9wCK4xKZR8KgU7IGZUFqfX1azI",
+	"792Qpa2YThZuCbxsdEWWtkzXS72AY17uFTOhim8UOf/vlUnDbQt630YfKyLAOnj0CPzgQyaHCTOMl9zq",
+	"c8EUAKkeiV7CVZ+cTUj7sNNhQ71zl4reiPbYrGMnSD7dy0ZTDE3VFoHlrZ03nTkN+4Kl/hHQpnX40dBj",
+	"psswn+55SCij2XLRU0uKU2PKdWtMU8FFrxwz8BAKYglNNEsctq6tJNGnCgADWQzrqxxGVqOJWshc0WXv",
+	"xgd7CyX9oiNwn403L/6fF5UHclnhVJEPGU2NZCPPmTCnynxFFe94nN4lEoHn6BTnrAJvxgXaHF23G7JJ",
+	"mh5wv5ldeUiVsrvSdsWrXBiMYYlQwsqSUImm7oSqSoIolqvJYh5oZ8CWwUz1qVn11s7TrxSGLoTm+iMR",
+	"r6YonfFPZ+zVFQ75EukpEfShLeGbt9kOug8NnqxjDi5aaqYEKEsTG9FutBftR9ejG08XIzoUWhOPoJ8n",
+	"lGuk2fj52FZFcZ8/AqhY//GWkYiT8JsjEQefjuWA2Vee5tbq5oKFWsXDlBnhpuEOxziriOwSy/EAEwMG",
+	"FpF90nHTiMj1GVTDjPP4VV51jY9ZsMDHLFjdYxYsrYhz6yriw2wwT6fvvz9SkT/Bc/FQw7vyEWLgz1K7",
+	"zKw9Ly+zWo5kNC+SIxzNZmMUwp43Ll6Hnd+jMVsTUzBm8QjRulmhERU8kujfo0nKaFxscMcLUVzxcwZ/",
+	"HUCZuxS4NleAiizIhOnqKW2z57BIuwseq+4RzTT+WcBrIbPKGEl8gBUonEsURTUbCRCRcfY8LKFMYiMJ",
+	"QyUeqpkCB4SIq7DBai6CnOPZugqmbWpTKxIF+Fq5g5Az7lszhd3iRWfyMtT2sL0yv8lmdfdwRI9cYmaB",
+	"cxQLXhQVIAwzOA8IGwz1hIzhXk3XhpsNNFva0Yl1rFoD1eNxiQUXioum8oKbo9uhqGt4D0KVY2mkuJaP",
+	"hZy9LdADS5UUcAMMDbAEoErr6AD1kNEVHKqKCb2Wc7cqIrnd/kJQ8lknlFkm0N/crnvgqVzQxKybjg9Y",
+	"iYFbdrUNGrHr24ewEfPdVMBROZ1bgRkH6On2nOfoRLZfgf/PbUruuMwcUTfbxVdvdfG8Iv1fQc5eMWQO",
+	"KG6rUNM9goOSkYTQxbL3/mo4HLnoh+mSMiFf82Ft6Peeurtw1rpO4KyIwGWoazoSLXigoHuHxjYbf/cE",
+	"oveDuLuInI0UF0wpYvohN/yw2zagqz6gz27boLi2NfQFsXorxFStolIsH12WsiGjOoTXnPJssCSxRjVb",
+	"TkrZ0k75OdIkIX16wZAi+Jo3sjuzctlSZItnI8IegVTTvoRortcRNPfACF6IFw+8LAcaH7kwzCyarkna",
+	"8sIQhAFrg6G3nTsjvtY2LAHpSqgRCl51Xv2UhGFri6PVZqWzGXUsDEjLDlTQ0WJyeRUqkZPYrkQlOran",
+	"rSAuxmUkH/iI3YwTQ7qQkc//4dvf/4dv/6BOPsyuRj5ZKCIscSFEHtXJRkNllqrP/+Lnn/39v375+z95",
+	"+b2/mc4VmrZYLQOyhMMrIfEFGsBlWzQicoMoOWAZB7g8M1I4/MzWkZuUN3pMq4AwlPDL0AwyZeOb+W7K",
+	"1BT+dBIkA84KFavJCVeTos2EOWMl8AdeHCspBONo+EIRWnOdXBbYZjl5zLRW7C/Myg6nYgeeTX653Oyi",
+	"g3B1liY3AnVltNWNYNUcYH+g86mTszFDax3e6rpukLwfjOjm9aj8AsxhK4YbhAYW67sDSQxQoJBb8JTI",
+	"sdgYT/AXcn666vyrN33Lqh+Uq7woV35P1GXawcJZzc1qwJYXjRGEtEKmtgFN+TViiYU69UJudRkZAQt0",
+	"W0jvcUqbkTVlEkdWzTY6HIaep5zZz06HI7bIcJn2sXhcK1m/Q013MUDn0iouLkSxmwAIJUY6VLNgZQB5",
+	"hQqiIbnaxmwnUp5jXWKaoEVl6fuXWX0Ls5vfOKfBrDVhpfDHnBF2lvsNpMJC3GJibZFfUNUKAxRz1EPl",
+	"9PYev2Aii7wK9S3Ht33WhtO/qlh40wUk5TV6Y6IaKFwsLvOUzVhtKppyV4NFms2xm5Ue5jGaed6kIltG",
+	"RpsDs7GlCOHSTNuSCwwf02R35rjntnoq+cTqBN6x5Wne6tqBKvbEgvZcaO+clhLPWIcOGBlKLnSCKm4B",
+	"eNbKwgMMr5rgENlRV5ry1Qh4yk1nY9LdA/Gg2w1T9SBeUHa7FfPtkAI8MC/ZP82r0HCnyLZg7bRLyGLu",
+	"DSeQXYrNYEFwALqgbKlWLYGtgWYY+ZTzFFOaDS+eFz6AxabdmVkst03Xpl74Bpqr1qL7trtlIgk6jF+w",
+	"tFXuasOst1Y1lnLMRBywElaa/4LuwdD+XY2PrO1AXTKzMKo5Tl5agNj9XnKspy50sEXTVyLKXarplgs2",
+	"Kz+40PkZbpnbh9wRnj6goRc0O4gL40oNbbjlRK+pnEcfblMJLQatpks93UoLIdAesrTDRCaJSQ0gHbP1",
+	"C2YqFCzaSlskutIop80TU3vpRqW8udhbq3Ozm7voayvv2fatrrFno9kcpw1WYLMstrNh46rpcePhe77T",
+	"SzhdVx8WZUaxYkzG+iLO3KqBMo1vNKoW157RQZ+wW5DRQhGhvVYw9aHdxFz26971lWIzPPPJKpBMi1o+",
+	"dzVUhG2VgqVycMNyJV+ZP5ql66iA3laUNwpQDtbAxbuAoOAo8qwwOCUUXObUZphQlTM07Ye6XLliLqXY",
+	"LDHcLCEMLI1FlhA4MfFM+NPN6wudRYj/tBw54pn9tmJIEGCYIZ7tsvKKfzfy/Rat0EOXyrTAe7O3FFbn",
+	"w8xoW50kZl60hHZYXyYxS9WMOU5pKiA1rUnav/HcCMz36YC9aBeRzxB4d+YE3OY9rhVibFBB5BBHCRge",
+	"XPRI+yvtiKgh7TAF0TwxVX2mIrK7a9TQvQbp9GlKO5qlCiPI5EiblyxsgdFDCVWE2oIrhAsyoFwkpq1b",
+	"fS5onRyCVquI6suxzW6yCpWR5eu5YI/d/fcbDfinMd+vl6dXp6df+ecA2Gr+ITsl+wXgOytmHDqYldaA",
+	"PmtB+mF52iGmGFqXZVGeIVqpsQrsuE814J6YbXK9XGYiIhYcUNoQTgEJAq1STB8HIkQFocMhTmEok0RN",
+	"la6FfF7YfmwZguI8uBDXpMe0Itcb1+dACrUUT0CX65qhzVlNC1Dk11NIHNT0mvILhjVgAHqI0DEgGi2F",
+	"QFEliXM6aPmy44IObF1osGAbJqCm3d2XlQjlZ5KFCGWT8wqf/8oHB/lvwsgg/yWGBT3FlZIXm0zTtx2y",
+	"eKPsN+t1ZoLBGIpkQ3wtcwotYHbTb8yHPHrky4zM1NW6c/yA7O/evLmz2yRSJBO4NbZiFjljcJ0s7pGt",
+	"I5J5j7D0lqX2wFbMYzGnCfGFkjJ6fut+bX4ExuHON58+3yvG2Mbq0h9S3emvphlhnevqmiB26Ppaq+qZ",
+	"67p4Z4J5be5umE5ZDN1u+H6Yno+6XYuzXIyBhAgvcZ14OASMLkaq2W5mULMoOQAiHlGyTtqgK7WbWOJc",
+	"S/Lw6P7tO/e/Widt9qxPR0rD+x8d3rl7dDs6FUJC6XXOFElYV9dJm/eETOEhStD7hbEEUhKsPCCk7htp",
+	"KRtkyroj5cdlmCWil/VZEvuhHpjOpt/0xN+MeOLs/DDYIU/DoWbQGWD4v2BpnbRjlnAgAu1TAQs0EtlX",
+	"TYSPoFmIFvi9AYWjbh6F8Ai7sjoFC6ObA+DpZP5iXE3zoF94rtzSngpUQP39tzBB1gXHDaOOI3DFjUAg",
+	"UESPUkFiHgP77kiLFOieyHzPhuIk+JT5on4acLwiMyQqyobm2K2uRTU7T0NT7ByNfoCbDK/A3tWiWidg",
+	"YHb5wbtq1xOayj5Vc1DhQQ9StuFzllcMHx/ZUeOno2Ds+M1jPwP8fJLNA7+442fjGnRzws+53GXbiZsf",
+	"fr4dzNJ1GszVX9zVSC8dDivYOw6HQ/RezLihZoM/vKXjIBBEbzRCDQXCgs7ZUNeqhf2V6AnzEbHwnliv",
+	"HMjAZpWMGKcgGxe4ZkL5ADAT4xK8rOVwz9CLv0BS9vDH9iIZWV+RvkNx0xLk0jx626Ojk0ffaN0+unv4",
+	"jTLYtv29eUJzJZwh1Td3ulVi0/JKh6V7ntiMZQpaq8SfkcQUloEpGUKoc1RMSDR7WZiNuBa+p70NcyEB",
+	"cn3PLNIeOX5869bR8bHRH3CdMrq4F+2vrgNAr4G0bz4HIfx5uWE2TRdwh9g8GGMrCpExZOjScyYiQhNl",
+	"5MsMQRa4rtvr+SEbha5zgDZyZhQnfEXLiH0sNqJdcUga0tbFErpfjZDJlPukch2vV0fFS1eLJ2olsfWr",
+	"r1QAdQ3hqy4fQBdWqHhhdTq5V5b995FMLY10oFApI3FqpB4UhQyddBlNAHHWHaUhDYpsaKkD4DHnbtzn",
+	"nT6hHjc2y+0M8d2zMkqGZHl+oVgKJiBFOlJ0eW+UWpHE6lGf7Eb70Y1otxHtN6KbjWj3/cbTaA5ATggP",
+	"9/5C+1AI7l9KS/1teCQx7DSTyc4Qxs0sKeKMYF7zgIuKIpNp8tg1Ax+wKfPnI2zO/HmITcIYRppdRu3G",
+	"sEroYjDPFeJ+XBxFFS9JiMnmkL6r2sW9VW3x3L3QpWS6kGQcm2cq808M7nozyjtHtTHjvf5iomiW+Qk+",
+	"OqPFuy2YKmSZ29UoX2w12wc/ArvUQazmasWiYaib9exDlxt37We9runbR0Jx5c59O5/LKFr5Gi/tKpWb",
+	"V71lxUu0qZKYIdmfC4E3T4usAIm3BvV/o8j5+pR0HvnMpvq0/GBslOBtntg98Ss8C3uD/izI3OBoB0Sh",
+	"cTRAhcdrUeYxiAw+ILsl4BzFAMKLgCfCK19oFLGkI6uPhYzaDBrQ0rVcZAQp6hSAho/5pwXaxq3M6GNN",
+	"jirIS0WBwUZLK2xn4Sosa5QxQuoazgl7MqrzMtPfpfgmfM9FpzGY1aau3DETevNuiXA5V06/nlMst7Qw",
+	"rgOvkin4H4jRDJ173QFlZEn40+Eqa9g156Ak+aiUDk2SILPb3F9cyjo5CVC2bNE/wI6Bqj9mAuyCpU2C",
+	"+qBmPivTRzhYtA9GICtP0YmKfKxAEFsAJSYwSARgm8aRLTwc5lC06+S+da1As1yR3xnFPdOrYOMm+A/A",
+	"7WB3AJ0pU8trtsD5WFQ+EAXsSTu7jet7O0MKprv5wXNrbAtiy0JQxkJUJ9wSq0GtllkwH71Ke9PGuv2s",
+	"IfusUXY8rBxWgDAwMMdb6SAAJ4dPswvnmJIQ3DwiN+y3YZZeRN6Hbz3Q+QEZmP0ZpT1AHO9TywzBv56B",
+	"dGpXSWQwE50CNlvPkT5Y2sh+KXA9Vw+9o+Qo7RTaF3mnT9REaTbA49mRA4YVm2aRrNe4j9pyhOk4JGfZ",
+	"k10ykSMIxoEoiXRijYaTA7vbcCocQrfNwl7sothMxfxF45hXQb+cjW5MVHDMZeOiQnm0lyHcLtqLCZ2F",
+	"ek2Faq2OV+16P8aealH+O537IvDdmC9LKjykjCaA4RaFckdk8+dHmgDp6rAD0va1FNvEFb81JKMLAUG2",
+	"rlqG3wXRlaStBqruX2xB0JDzXLYjMhIJYOdlKKkgDgDaXODud4M0OqKvr1hUUMIWUZz1TtmwhAK6CDF2",
+	"LlphTDGwCUMf6uSBBzwIMuiJHvMOc8oFfKhYgPOCpYYTpvaatIr8WB+lcmD9xlpaD9ZqhZaCOlgrvL0s",
+	"slaX91YIgAZhLOVmyQVjsaqTY9ZJjSDoXPhEMZqAOBdD5LCAqghf/vKX2wdhgErCz70znk2I0mEZy+wG",
+	"r1Rhw57t1mLVLCgviJVNMT93jqsbd3oMsS5nzM4Ia79QszhdmeayZQI+wVULi2uWt881elghoxKbFRLL",
+	"dOJFo2KCwrPsHhCzS3kmMdvpua1pvLg658fmSR9FEUQrzC+wFFSiMy/7ykQLq+3g83LcUmNuDaxTnNsG",
+	"ath7ASfqjCUYjM7d5XaBWlAkd56topIwZsZj69MsrEszdnEbboAo18ROvuhztf6AXMGWect5m6thQif3",
+	"zaPORE4vKIem18pmTq1Itfj0PLLWDcWYKC/yzTX6XTEM/MDWl9VMePxWyKJAUHB/8oGjzoEhXYxXgpak",
+	"lrImqfnTyaxXq5lzsxTyghWgXgOH9A5qwbFdXCRVLl5k9clWAJvFPfMws5dugLbt50FfSjOqH3S9wJ2x",
+	"9tTGWBSmVpcsQpBqzQes9akUC7f7hA/YN81zLvva6PO6TO5wZdGw1lfKFuzbpePVVElEjF+DT3ZKAg9d",
+	"pa70rMe9AY4TuEytCzXjfnkO7XmGnWC4d9PMyAPX5C50rrhkQL9z3MXLPAGbt/StiGJmhCxELvBiae6s",
+	"TB3vYrlxVddxwJtnlQE6HLYxzwdjKyEIS+XCYtqJ7LUj0jb6h6bJuflbUvPvmHX6ACbeZgPKE/NHX+vh",
+	"jhqods6aQIfDJStO0Z1PyzxrOJ/N+sKxz407w4Nu1/SGWzXpyt3hbkaX4Q9/a1SQddSJrby/lfdfu7y/",
+	"jnT7BsqKK4luq4TAvCilcCvieZTVMfeVd51sO6CG3PAkgYt/4N2JEVIiCsqPRotVMQLicofq3bQNbQnz",
+	"ljC/s4R5ebPDu0HKF2maT+cQ7c3qE1egSzwq9HA+6U8ItQqfyyEziq2K4KaOhOYJ3BGbDD7u84RBiSSu",
+	"yJglCYSIkA5POyOuyVnK6Dnm5NAchkM+wbNJqE0ZOWeTCJAnsCKat95BtAhCY5qhkG+NpKYej9oo+2Q0",
+	"rJMnMBykJG05ZKLtSQm3UCMETGdtmEkbMjSGVCnI0YO3+jTpAnBUuwlBLs43xRXiikc2ywOIOSYaKW3z",
+	"WHtcYGSM7FpHESbVGt22Tg5dQJzsgge3y0GbNsS8bd5v48VoY9Pcu9/qRZmMuUMJOFcWz2QOfqV5jMVE",
+	"cUPXlBwwXBkwGvakIcypHPX6VeHCXWHaRRUiFOUxht6YM4oRF7USJOhcVokZby2q+R2pmknClH6Ar5o/",
+	"v0aTLnx8+gKygnmyYsUUHJ+fuWssypa//LYV11H6ahCGQTEII0A4ydfCMOu3yUoXOfpbUIAzQ4Nvy24X",
+	"D3DKNGSvzzDywJ/roX4ho5VXz6nGASHoL/4JjThqZpvyIy+uyNChoqXpOSsufZLjlLM2U3d2Cp0RKvOD",
+	"2wDdypXOxiVxvycWm840DuJixZSXfllw3zljQ6AsUIvN2cnrRMgWElRD44VsdUciVk3APuiysQueRdkb",
+	"9AuMMjEkEd6XI51Scc6AkFsyb0j+qUho2mOGtMlUtzF8maWsTmif0biJIAHKwpPZIGfkNJSkPIwpQDhv",
+	"meSitiz6K96gZpYdfiosKIEdoW3SJhHbAfrB5NAF3MlUFgzHLQ3+CQsDpuMErbV+5rWoBnPKMGlxVBUP",
+	"95P+BI/zk/7kke/8SX9yX/6W7R4+fGQH8KQ/OXZjMO8Gw3jSnxzakTzpTzAS5EM7lnkikb8aJVRMr579",
+	"64KNp4pSrJXf6wOYo8p2T73x5F7f6Xpy5Fzc8BOjMHq1xaOjLC4yvkrmb5cLmrQWBj9brxZPEnLGbESU",
+	"xwlpG77WntrHOZkzl5RmXE3tOKHq/LJy/0tTk0P8uamEACm4lqnVVOfqAf5J39qLqPatERstPFd5DDyz",
+	"NBWuz0Blb0zNEzvFZqJwCvPmfgtk4bVN/2/NgpUuxCZ1zWwGm9M2g3VYGW7RxlfPz3P/YFGOu28wDOK+",
+	"rDbDcPE12yyJmSyhgzQXnenRQ1MLbhAGc+bCNS2kIFeRMw6jWDjgsTDyKHl8cut1YCceW1PRFBJ+ygc0",
+	"naA9kHbOR8Nmvh6sQiMCyIA+0c372ckXod6T4QSZJAvSWoRWBhCWvhRhcDamy9nmQURV2smoNLVQDHFk",
+	"bcvmm7MJQSn9IAt+NcISZuIB9w2KEg4Mc/Jjw3aMPgQzq5NDa/ztU+XUugPLGWEIobXEpbENAL7HrAZY",
+	"m8NFcfEXgiV1cpcrK6iDtMRiItjYTA9E5iARB9qSKWCvzgbFZIf1g/oH4YHdsV/MRMkc+5D9zNuPgfot",
+	"uozLf0FgvuHNXGneUWVlHFoQ+1MRMGGI0dQtwcbZe1MnE+HOUDeCpbOhG1XrSbk+EMBpUS9Yr064Tip2",
+	"kcoOU8r0sszsXaxJ9XemMwNmlq94ugUjnO49ym9fISvxe79Bnpmdt41yTRBB74iunJ1i7uA8LxN0ffmf",
+	"KsXj8A3nllhsBnPN51/Ne/LmT+tyd7CaBpitaYEOuLmt9ekrBVMvssnfTickHYlmZocB/gegRJZK2CBy",
+	"4EjAxCnJ4tgKfLg58IOS3tBgCw9GtsoAVwAoJ5YvbrWyknr5CqcH23RI5oZv4+R8KhyUtWxO+Sz6gHFe",
+	"ZJQlNEaL/dgGJkNkvypapvLcRLvw1co9+mKdczYQBBWPyH5U3w0pehCXbWSReE47Y+vHhgcVUXRCxn3n",
+	"zuY6RP2mYpIXUGyKY5GpFc/ynH77znyk+jLVmRGJo+il5iAgqbnTkRg0gWU0IviiQ4V3TCwRRgdG5gJi",
+	"sqatIT/yI8gU5wIcc+6MzNoUQd6rNXcxgiXmnfKzUSdtIBiQb9xu5qRNR0a4JkKO/ZNjynUbTKw+XwVU",
+	"Zyslg/BrFjF854y1Ms2kaRNojXKSQlaxfw6B/xCCFrPL85HtbZ+03o4ymLWwWB5LElUnoA754Vn7HELU",
+	"w5/1wM6bzb8W1bIp+g/h2P2XONCC7LNS0EcfuZynY0V8wZyGIpYwh/JBo0ixMng5ZemdLY2bT1iGyAbW",
+	"40JgvEkuvyhAOXv9oGgeZnaVtyZV/I5YFRrk6aDWRHAG1sP4NfsV4ueaz9PouW64Xhib3UM33C8A1mk8",
+	"k/QVzH3EShL2A5cGut14dayASlAEl4EysFobGLhU4np77MMRMhKGGdFrJPhcImZBWTFmcw4PiBTeJWXV",
+	"d4QMaKuBsim5LgwCCONy4gTkkjawGSgrjagEEdGSfFBNyAh0tgzKuQBaIJSR7Opb9BOaZSNxXbHMtgxK",
+	"ShenfQXg7yvvcsrUKNFzyAhERVhcZ5kSW3dhAtEM1TqYU+v70EGlZxiiTvqooq6Vyk5fKxGZvGALglMU",
+	"CLFcdJJRPGPKKO15Xj6azVqC/SlMuVol9Wzxg97wdEm1xtdyAWXQEQXgDqsXFi9MdKMhAk+OzRuR1lbI",
+	"r1UXVnLkK6pl+ENB/hWs9UxJ8RlC4S+YZ1t5Ul6euBTmSIXUYAYxzpO+4EJMw3BihpfGzKwZxpbjUGUi",
+	"2Z2iZClYM0ujH5/cIjGgC7VbbRu78PjundsHYF5lMTmbEN+ds4xCA3uNvf3dvcZuq7H7ta/+5t7Xrz9p",
+	"fOP937r5zY/37924/97DDx7tniyZLDWvXt+UjmDmttnUKdPjxhOnfKdrpk2BdH7lSVNmFJvdsI1vVjnG",
+	"ijWRR2SXPHz0wHAa+FSAih+R6+TW4f1bR3dzEPlrF8uCw+TxV+CTp3z2iwxF33zyFT/Mh6wch1ENTgKU",
+	"nyIoU/th7v7YJm75F1ZFuahaNJarFu1ofjEnfq6S3OxBacIiooGqW15ptMRGvQpznb6DuWKi1qA9M7hw",
+	"DcIJR8G2LZeVO7uLReW62hl4ahv4u2I5i9iATqzL9wCNMQNGha3UdSbjyRcqB0ph5k6GLLnfaMySvWzQ",
+	"CwyzB6T9XEDZSrTrBBUv6+QQ4BggXrJLEqYBwYoLNCNCYxGJoXglMNeItOu2btFO+wDstmDjdaUrUzkS",
+	"MeD5CV+aEg0/5MM0fMQn3ABsIE1xqDkG/epf/fjzP/m9X//n7/7qp7/7+Z//7qv/8NPnho69+MdffPfz",
+	"P/7xq+/8DGdVAM64smvTremGubLtdfOc2XZ8397obO2zVf/xj1796S+XqsdccY0vRSRwFPzqxQI/q8vJ",
+	"pl6H/2yKRVQbGD5exECqvI/JVy/mrPg6YOWXssIFbrYFyYNv5w7kNNZFTPrp3B3bNGXdLFV12W85inqo",
+	"OL123Kei16d8NZ3y2lfKYDhMlwkX7OjCHoyyKnClpsOOFB2WChYXNb+MIOuCZkqAQ523PCvPdsZ6VETo",
+	"M9+tZgNbsczSRaGY1EaXEvjHnGVzGjv5bDLtBcvBI0JBfLS4YFNG/jSTc186O5wvHQt/gzWmvP4htDvU",
+	"Vesdmtk9yoZiP/vxwOdbflDuZzcy97ofnv3CjxHfD8sZmi+Caoa+fzPkqfJ9FfSaKS/DUmV95tiQ7fHG",
+	"BDiZknF/Ulpms9A1j9yl9PrY362h3Z+bYvcR2u5afFhovU3Z7PmzqLpzzKhFQ8JdJZnnc9GVmqJ1eFPg",
+	"3pcROENtriCAKE/orjKG6EQOH84FuQ48Pr6gfFYkAbZYKS6FAsWRqnPSlekyWNSzd+ixKooi8XgVHEN/",
+	"OqM0NYNCjL6I9OUojUhMMfJ3IIXu16bFpZhOKt5j01rFR3EAVR+Gca0QIGl7sSOLYCquuaKNfawKIWyT",
+	"pNUpNw8EQBOKMVee2xoMmphOPTCcxCbWMRoj/ngXaJIcECHd40ACoGhpofCYMfPFQQHLVuRZxXClWjFX",
+	"FKriFqobqS1UN7/aS2Ih+4at0J86lxQEF3ANz04VUfixe+61Q/H5Edl1C2qW5kr35I/j1MLlN2VVqDoz",
+	"6Tu3p0oz3bxeSVStt/5FmaiKzVZX8e0wcvawG4sqrWA3m7XimB43bsHxna5pSAGid+VGFJzNZRhQMiI5",
+	"pWctYajKU8+pgJ9RkqAnH1AdRj5J3L60SMFbs6DZQqI7pEqNZbrQZ/7QPbc5Qn1Z2F7msKxbFH3Kxs9F",
+	"rGwYE3JnLcHETYfDfPVYa+1HBdawdBulQgFJ6hJzbeadQUB5sSKDgyI7Y4kUPUW0zA84LGokBZuVQ2al",
+	"lpVsFOVH9g0+kcuLAQu49tPS47pJZrRxRiRm3AjrZJ85iJRm0dWYiqR4QrmeF4qF2Zuu9r4Ng8YUCJsQ",
+	"gUHPQgp2QBp5+63Xv/YXlnB+ItP4RmNhOculrg7Yizsjc1iPzXY5dELFO4cjXYTvhjeaCkT0cBcPzB9U",
+	"kMOHd8g5mzhtELyBLjHDPYsQUlgIDBqzmRlSZEh+rlr2MOWQueoSL5SmqWZxFn4ou6T94eHxnVutw8cn",
+	"X2t9uV23hUQGwLTMRLJZ97UeQvUMRlOWflxUJO3QzyHXDrww3dALABbsFlDPux8f3zsmCCahpoP1IKX0",
+	"aycnDyMMsVc2pVSQh1LpXsqOf+suppQyrTANyCyNjzxungpreKLDoQJMZwRsoepcRchgoMWMd9RPxan4",
+	"8pePgAT/5vGD+y6y3lZ6Y+KCJXLIvvzlJmk/P4WreYr+zlN3QU9rzVOX03dai07hup7WmvV6/UW7Tg4F",
+	"AcAJt5uKDtipcA1nyTpm4tZ4BIiOpqs2sgysAAet1BGEyfxgHj5LWBY9PUxlL6UDuHFnKRWwPgenwr7Z",
+	"5SyJVdtWAsDS7uYrm0JELawELH46CWsr+cNniCdE2pFYMgUJxjHrJDSIp6yTtl2XNiJVcK2ZCCAqIrOh",
+	"t/pcMMXMaT0SvYSrPjmbnIr2IZyMnbtU9EamiTppZ7ZAbBDGIiHb2WZWUXXORY/QM8j2FnYLDyxjtRsK",
+	"SJQdmqYcpUeqTgXkSP32jpVndu7EbdJnNGZp5Cva25KAmDej6+SQ3GjsI3olF6QNtfZ3Druape0gbydP",
+	"+ewhM5c74V2GcYvmUJpT5fJfv9j4kkWZy5JSIJkKMo2yuB/yxd0vOfS56dBvhQbWA5hZFpb6xb0vmYXG",
+	"ECHyxf0vIWob7ZybEboBAHm2YdnWX1DPgonIF69/CQMLaKfvMubtq6fibOKzywBUSHMNnAiue6ALN2uN",
+	"+m69YUiNHDJBh7zWrO3XG/X9GtDnPlDZa3TIr13sXgPjzTUbIg6/9Ji2sG94DO/EphOu9C33kGnGndta",
+	"85NiBpw9cs28DACetRfRwoedovUUojxBqIBh7TUaUykrdIgpgVyKa79j4eKQ7S+UN3AmOS0aCOosDtnQ",
+	"6r3XG7tlrfphXnss6Ej3Zco/xeIG1xv7i1/6SKZnPI4ZaDfX9/YWv3FHXNCEYw97Hyx+/kTKe0bsfRHV",
+	"buAqLmrf8HCa4Av7lebt8AiQq48GA5pO7LlxCQgqysEFmCNMe+Dh8cfvqZF+knM1UDsUQ92wSBdGtQ1t",
+	"Bmv+aN4Cy88tX9ZhubN5J2aDodRMdCaGJeOxg1v2ocQCSwtOnBUJ4YxeSI7B4hc0QeAXD2hsf3PwrLWv",
+	"Syj1RRO4TxjxbEvL1Jqf7EY3nsKBXOo8+9q9eWHX6OEvVrpNXtx1YjzEIDkpfXZuGB8Ngv8nT/NG19pe",
+	"Y29/Z3dvp7F7sttoNsz/v7nMcmDANeQVtLK5WS04NJGW9eTp426oPTihorb8YpcTjsOgtizSgQq37h5N",
+	"ujIdOMqxGXLTuL74jftSfyRHwnZRgd7ckqKbcNSeru/uVyJQd2lqCe3ujSozV6Mh+gLvsZjTd5F0Hsax",
+	"kY08XatGLIGfIxZfMYu/9tz+9QI1h4ShoypPVG/D9xlRLSIe8yd22wLevzsn+R07X7jF2RFDDcQhGqes",
+	"C1qJXPrkRcUS5FeZnn+ctrxoy4u2vOgNFeOlPCcAB7csP8qE96XEcnuwMULzKeitRQUffDAUQLgnjF5Y",
+	"PDqlofaFPfsIx0La9tq1LVIb73qYaSxyYrR7+0wIPHK98UFmQkLbkG+rrjRNGBj+8vTuMZCBkOStqlV4",
+	"WpPTLIooEEj6S6sN6JfcKg1bQr0l1G87oUbg20vVG8LQMCvZTYFBgM8pc7gGeFbW4RpZd4lgCH41Sy3B",
+	"vhhE/bztBkac99bAuCEDozs55RZGf7aqmRin/Y4uGkGOBVSESW3NGlvVBF1e1gcGni+AM3M1YxS7YClN",
+	"wFERoVcIKsakF5jBDxH4CAFbIElYA6ePXbhCA+cwoVzkDZxBGEeNdgaBifPw1r0j2C2cGQb0FL94BvVu",
+	"Q0mgduu+2Srb1Ifwuytlsb+MjIPdbNo0WrAqq8s5sJDLyivZcq0rurgV3IouW9Hl9ds7PZmrSLoXCy7X",
+	"nmfXsYrR049ga/R8h42eYXjhXKNnteM3x+o59zxt2cyWzWzZzNWYMpdlNavaMrGf+/LttmQGZGxV9SGr",
+	"RefVgCJKsre8fL9ZG+aW7G7J7pbsrmiYvEQBX2ja0QuCFt1DM1Sbm7MNYbjZXcxlIla7QIasV7A6voEm",
+	"SliYN9FEufQ1fjdtmnhwydnEJirEuTtjj3XhlUGUBawmbCWWUZFZM0mITCE1pE4A8tU264UJSB+JMIRd",
+	"ZZWxoEyrE04IltqYmF9s4e5OwmgKwf1QmBov1RewmgUYT8mAcqEpFzazECdzkAOigxBuB2FttTVbpJtc",
+	"b+zPyjHm3NXheZtAPCkQZh6OQpKwuijT8RUGAwuGHS1A3UZESMJ2BpQnzlSM5by9LGcYemYNdbTsk+c1",
+	"Zl6qNc1SWtzcWrO2u/9BowH/NGoBcm9ttFt7AcTR4vIUNxlz0dM0Obf4SLVPzfAVheK02Bt+9S/sHOsd",
+	"QOfIOn/fdP5+QedGEun0qYYi2vClPPzw1u7ePgxrCTkER3sFMaw908El+Hd7LJ5HSX3OFuZkjVnKttLU",
+	"Vppa2Vbq7jdSF1v9H4sPekLtof2XYRtzRK1rz+3dr2RHhXe2dtR33I7qdnnJMzbPYDrv4Fym8DuPXGMO",
+	"Oo5kK/teiXlupZMVlZrpQOEbUsCAsmKQk2SmRY2qbN9BuBid7jL1yacFFNjbl+Zqu+6pdyCEBmotbENo",
+	"NqVu2pMzJ4TGna3VQmhstcAMxwMh23CbM23O/AoVk2NOk9YwZV3+rB2ggPS4UPB0nRzbsBo/MkwhhprK",
+	"lOCrEaqntiTzV3ZBWPrKeySWTdJOWY9L0cYSbzZtfUhT7UBE5g85KNGIDUUI+W0fcwjikDBtn6iTu1Z1",
+	"jrLebc56O6suAiDsLLWCHOaSuybcSnFlZ2h1bu5ATuyg4TGuy8OJoLOrDSfqUEFjOqW1ZsXharuNxl4t",
+	"qgUnwXyZkddb+L4ZQs9ClR3C4e70uZjT7q37M62+fzNr9rO/+S8v/+Pf1aJLibHGfjcefzQ92yoOiQor",
+	"ki30/Tnrs+HYarfEWxfGVuneQICSI5wVGeMc/4V979rz7L5WUqzdCLaK9busWKOUUSFAqdLxm6dvzztP",
+	"Wz605UNbPvSmmkiW5EUrRzBBP5cSwXRAaKb6OP0Iqsmz8ZTSxxXp2pJKbAyKHMLbmSft1K8yHiqjmq8/",
+	"sxNSFpdXOzYcFrUl9ltivyX2rytu6rL0Dov/uaMG843Jt/E5W2WpwKQ8bYlNJpmlDQxUWazXZoOtHval",
+	"YB/xRAN26dtn+86v/DZE6w21mTvYabvn5abz6QcXaWrFJnTY51wwVIyhRtbkawE12QVLyZhiMSBrDM5A",
+	"Qg8A0bIjQapywVQFQpAdsqt6VmfPuNKqjfC5WUQXRnMB6mu5rTl/nK/M5Jx7svbqJ//pV7/8t5/93S+h",
+	"4uYPPvvbn3z+J7/36of/5uUf/Wi6WnlB/FNL+wq7KJpFK13tq0xLzWCgqy5KFXGOxxCdzlVLQZMOpn7u",
+	"elaQ24rXfA0Bbnoj5kcCTN3grTi3FedW4hvHWqbM4ysjWrYkNEfHp2psrsRD5gl9155Xit+aodrvoLX5",
+	"XTUeT5Or1UWRMqNxpdOxZVZbZrVlVm+9oRkLQFwWRVlW+L+crNmsiiGUIWVCZ+UVMHb6gCgGGRpMl9l8",
+	"C4jeJekhL//j//nqT/9yVYJwddmvW7q8pctbunxVNuHLIsoLtYVrQBYBAWwl6l1YuOGRaXMrR27p1ZZe",
+	"veNyJNOzxIqcMRTDpOgwMpC5PLU1yRdUeS8HLG0rpjUXvbrN/mwfkDZWeaonctwa01Rw0WuDgT38QY25",
+	"7vQxOFsQaotkapCSyRlNqJmJllD4iSVyDFEHup8y1ZdJnHWSMmW6zxqKU6jU70pSyVESg2AK9iEzijPW",
+	"o8I0bV6NcMmwkFXWZkdCgTbXKsfXFaE9ysUBaUO5t7pK5DjrGAoF9qkCZEqGFc4gAB9QXAVpD6TgWqZm",
+	"scwjbm1atvpWuxjJ9eiissMQt8p7DM+5iEvcha50f0bpLqcU6YuocGBuRPasmE3FpS4ZnhphxciSAe42",
+	"1hvh2+bChCOwTd557bQVNGC8gTKFao+GeJwLOSa0q1k6pmlc7pi0h3tOtFiLJkkRiRVS8649GjtORpkf",
+	"T3A/eOXEv/Eaz2BRh4uOJGBiQMnQwfZUruce131G/MkwixqeGRWcwvz38wIXKx7Da8/P+KctQ0VfLFPu",
+	"qOi8bKPs32lHic62eYnTWGrMLEgxdidx5RzjD/mnJ+b9KmLATNmUUQEtfjjSpSd91UjWLhdc9Wcgvr2K",
+	"/a9+/PIv/+4ff/Hdz/72b1/+0Y9+47kRPM0oX7z6w//rVz/67sv/+t1X3/l+LaqxZ7jHCC9zfLTbaFwP",
+	"ap3+w7e/H7z7D9/+wcuf/ZV9d4ng2KLZX3okxjpD2caUbvXx1xmEwPLMGYsln40UF0wpYqgVkaKwiMgS",
+	"xHGGV1sVdedTOTjjbAeqJYBJsTDa7SSrww6OGlfW29ZLYEk3stWoQRumBCv/1Mkx7YIW3qFJAmkSYkI0",
+	"HxQUHXmEAzqBgbwGy2NmqHvktHOyR3D6WCyiDt3a31oQ0Ftr7q1n47N9VYKiGkOSOT1nAkpVbyXele/U",
+	"CT1nWO4bs/DBsjKGaGioF05SKjDv31Du7EL5E7n0bZKjRQrXI3ykihkGW3v9gdvlXQNqAlcLjCzw4z8F",
+	"eE7Yu23k9xuq2uKZLTWr2Lu5Ck7KXaYVhGiDKRgNwEG8teULcFOlYMirtYS/bYbIgc+qyyOKaGlJUy6z",
+	"uE+NLIkTChBNAA/UlS3CwVjqwEhiBCqlSVvJVLdtPaOeGbd5GXGpiWFByLNHA3wxB0xnVmFSJ08wudl2",
+	"j0AnPck81ApgucRuAHVyz00fGhpTrklXJokcY+w6UpIAj7TpDN3YAVeExjGLIxvyEROZErQJxBG+NJAX",
+	"zGGnkDPWlYiiZ4PlI/OC+ZULG0WvPFIL9gh8tSwQHi711UKuGK7vUokW1XGyh61lzdEDmp4zzUXPEF9P",
+	"iJvWzfke3BM9BjKexmph67PpglP9XbDUy5rTXabygptPu7XVYONhJ96YolDL5kzOXyg469Di7pxVM5e3",
+	"1mxENaWpHqlaswYvrwpDv67QivuxVXy3iu9rR3BJLRWuwq0XiN/XnrvLNmVezh/eArbVk47HOfk3BNdu",
+	"Ol4LGq8lEhZeDGCxJ1NflvDLwwysLC0ueQRve1gR0qGCnDHHE02bYpaZofXUMbOtefzdNY+j2LQQgqbK",
+	"DSpPJZh3kLYMd8twtwz3HYCqWYbprohSA0f6La+yldHCVRU82e3m0WQ8tel2g2q8uWdWKawLI31Dym5t",
+	"yfmWnG/J+QYTDy5FhbJaSmmY7kcA9mWYARZA8vZKbxCNQrOizgFTWK1K0CLH312u9LHtvYp3xBlAubA+",
+	"CrzyJT4K92O1m4vjOMaX3kpXBc5gG+u5GdeDPYtzQjrxXK8E0i4IHQ7xOg1lkijDMFLW40qD8zp0vYOX",
+	"IjQ3eLcDNzO+oAlErifmpKqIjEQCsQXg1ceIahuR7tpvjcS5kGPRsjMA/D/Z7ZYZ04+do/Aqrekd67MP",
+	"hCmbCAAh30Z8gZD2Zq2v9RAgt6Jalktg48KDrAN8zROTh1bkmGf/1nzAWp9ioa5Dxem1Y0Om+5TD8bEl",
+	"vIIBuv1pDVStuQ+94S5BMAZLWzGd1Jo3Go0XfhgnfWYhKqSwhiaWdEv9AC+WI34btsNTrdlgaKa717ix",
+	"F9XoBUuNNOg6gnW5Dhvj9xJrsbl4mGYNN7IjRZf3as3nLyrmic2uPFct8IW5mECuWnir3Bf2+NDh0Jwc",
+	"RhVzyRduVMWbF8GnvhylvpIcS1sYJJP7Rgrdxy9e5I+mbT08m/jVokMh2DPd8kRs7oqkZt9ts4oxMfdh",
+	"xXoDJnRL8U9Z9tLsAYRv9fymeE/4JooleSuDt1JIvmvUP/hg3lWLalpqmtgEwL3G/m7lFD8ImoRt273e",
+	"iGq4Zbt7kC4Cm9WIanaXTLsvLg/E0l2/rdqwVRteu9vFB/ZUklQWaQ3XnvubP9f1YsROrzgANB4kHYK9",
+	"54CkTPOUFULXoQ3cCxlbL8e76+Ww8utCN0elA1vu55h7lrYSzVai2Uo0W4lmK9G8XX6t5aSaFT1beKrf",
+	"FtcWOfThld4UBGYSRbqpHNgYUqURPwERhR16Alf+XTQ2QXk9z0rL3GYBa31tfjOVyDFLyy0pN4D7BYTs",
+	"RVQbCWBlU3lxBewNmNXShpONut+2QsZWyNgKGVshYytkbNrb+vosJ9c8pX6+lkhS6E26I4glPQqZPLiq",
+	"LH8nA3puszod7wcZoellBOHpI6rnXJEewCQJCXBRiFDEwbKTyRw2xBZQUDQ9Z5jGkcgxaWQFD/b2CpxK",
+	"8PqHdj2utiyuTFPWwVUMkyhghLXmzl7DtD6g6bnhcLiIziNkJS1MxpBDMhoWtmF9U74VLi4k7zCy27i+",
+	"t4wDx64XLt6mJJHAw7ZnSP+ZuS147KPpGVaF73vPSQnmAzK4ksVZi3XcZXGPpUeLSkeZ28IgbpvjHUjg",
+	"vS0r2bKS1bKTgRJgEgDQlhzhhfT/18hk7OFdJ87HxRaMnZabS4QEaGd8ljNFOlLp4qAfvH5LU/c3LuQG",
+	"57FNDX6zbtkRpteiHBJcqi8od9XWjdpZVUQruKYW+K0MPwD8FfaZ1wGN4XElIf64AFoSNP0XUQ2ChEA+",
+	"TblMuZ60BvRZC97InryJwkxxIJGHW0KKpHgCam7XPOqbuGn6shXxgp5cxmvz/Sj7OgRBqTVvBL/kIokh",
+	"fLjTZ/EoYXELcq/zk1tXC8XtWSRH+K3eCg9b4WF1smaPUeQtyUY07cq0w1bBk/TQZCsase/Yvo2OyOz4",
+	"ACvIJud3+QVzGfoHiFBg6TJX5JwNNQQwCoSfRYv2uC/JgMZGY0R83AhVURA5KBZqMn/PShYPR3lauXI5",
+	"YE3TCzqj91WhgDcNOXmxNO3YrN62Jfpbor8l+m+V8VFldK0ajZ+jGOJr1553qGY9mU5eVBE+b9mHX4cQ",
+	"uqkrv16hcbsA2xu/vfGv10YUHCIHL+WuahSCKq0r+C2lxLrjvxDStpBgrCyJgbiQjweYJ0jsN6aELxrH",
+	"3LROk4epGarmzIskAy7CL3c93r/ECgIbksa21G9L/bbUr0TemSaA68s/mqrzHaWp5krzTnnW6wlktFok",
+	"PgfZ0y0zkUvBLAIQTZJZzfSEqvPjrM/XQEW6lJt7b8F834tqQyZio9EJNnbf7u5lX6dMpxP3w74hKtIs",
+	"nfnJfnkjiyFx7zf2rq+pNvk1WERIwHDgfKjbTNVVb5NZQMSYNltIziaQM82WAL4tq/jg79FI7XDRlaVK",
+	"hDv7I3XHPHbpZ38mVfzl3//+y7/4vc+//wc1FxPVwpd8jFTLZXUe3b995/5Xa7OIuNjAZ3/zX6bb2J1p",
+	"49GDW0fHx8XNvPrO91/+0Z9Nt7E33cbx41umjcJx/L+/+u9/Od3A/nQDHx3euXt0G+SyNW8n7tJCNq+h",
+	"Zsw/2Ys5W/rH3LGuHKUklp3RgAnNYrtKZMCoWOLCqdHZgGub0wvXpeQC+oKEc6Cnw/o+b7mvtWrloC3A",
+	"wSWVDXJHp9RZmpWbWlSdpbDuKMIHBGVPribUy/zpZtLKlUr5/E9+79f/+bu/+unvfv7nv/vqP/z0uSG+",
+	"L/7xF9+F+qQ/e25o7wuzHO5lS4yzd378o1d/+svq9Pe11UCpgucEOvAnT5cttEo7ml+w0Mrv0JxSRhPN",
+	"AR3qtS5vlUDl9aTWKgVhToI6Hlvld6v8rpGgXVALqyKlLZURoHj0Esi4DKDhRQxoM+B95ZqcMzY0cg5P",
+	"iWbPSlO13+2Kbf+ECrBVZu9lvqMFJ2HLtLZMa8u03pkcXCiDsgYVWVb6v4Qk3APS9tSgTZgws1MQYxRz",
+	"BR/KEl0vpVij7SSfyppRpy5NFEMVYCzTfOpqAXHyJMbTJKRG//iL73728z9++Z0/+PW/+7OXf/D7r374",
+	"h6/+9+8sk1vi5noFILNb+r6l71v6/iZ45CJLHqFSE9Kty1VVRiqPQTtry3ysCnFi3zY7ppnG1oa5GRsm",
+	"HKpS+yUeuTVsl2Yr14tvYSLP1+lwiCWX1UC1zIdGYxeOvFIoA9ToTiJFb8d/E9VSmbiajJiRn1qmhIAC",
+	"u3ZhwKsQ9lWpUeeMCJpVE6XZoEWXkSHMSm0aXjRJWoEUAdJUVLbAOUz7mHXpKNEVQey5almCGPte8lui",
+	"5bDlgnZARKmIrDC9j5eHnIDbMV9wMAPYCg1boWENS+ZI5TJZK9DbYrHg2nN3G+bGKntyvKUkW0qypSTv",
+	"nnlpeXqyrLbw2N2VyzAuUUHYYKgnpI20ok1G4oyL2BUWhvnUyZ1cFh/OtWNRqaAQNyTUURG7pDpXY988",
+	"Ajn3V1goaW0RuMQIlhFCkA9fhDJwiQwrYEJTkuySMupmkdy2fGXLV7Z85WrNWs6YJVNn4Xotcuu1czaZ",
+	"b9762DzwGu1OH7PJIrOTuVQwzq0HfsOxdn1GDh/egcVHxBJzcPKGqwx8R9ttMn8MFEsumNqkVFQIMnfi",
+	"a/MbacOMECSQYUI7LCvNb4ZtfscCAH05FmVVhT5mK2eOmT8dX0plPEIEt8qc52M22XQAXnXn1jkzZwb2",
+	"teUajYpnuwbzvc/GsAoLKcU7xn23zHRFInaPnpvr72jY6+CdBSFsRdFnjm5sA8/ejsCzFc/M6hwsqhZa",
+	"EhzKDk2SM9o5n6l1U84J2+6d9hT+WBsxt9tE0YkifTnODAlQ4o/Gkf/WQ4maP5gCYBywLERoDADNXpMx",
+	"FVoRLcmZ48AsrpNDkrIO40NQ/gdGq0Uo97DhLygiRoMzlppBBmB+ALsDWH5ck44cMEXOWFemICRDxjU8",
+	"bdm9lmBWUJhYeIBQsXTAwGJDe5QLC/mjXFGXOjkUhGs2wMVJUAKimnSoEFKbiUCKJVckYV1N5EgfEIqr",
+	"5GQgKib+HVy67kiZiZ8E6wkAQ3boiJVk2g0XZwxZnnbekMlpBmDm7Iwt7+2RvhylKsO9HQ2LEjzP2S27",
+	"57W1ygqUizxfvvblnCxRe35aG6gej09rTXJqBIcbu7t7u6e1iJza/DD85fbR3Ttff3T7tPYiVw3VMGQQ",
+	"Oc64oJhai0EySgM20ErSjx3kkr2UGNj8DSg646vKHkuT6jdWKtgQzWadEdqFPnkaUvCPZOo3SNXJCUsS",
+	"pElnrAPXv+vBQasCLA5HZwnv5EWCEP5AzQthh1MzplCrAsjZAKpYUNFhScJiJJoYvh6zeDREFWpAJ+ZQ",
+	"GdqBxMpQB/R6Y4o3dqfCCsdc2yc0i8ui4O/nhj1DEYoKFp/xTzFMbfrWVQaB5p+emPehejF7NkxA1bAG",
+	"v7IeeazmdmjotMpdZC70zevZPeZCM4uJPKDP7uDjWDx1wIX77B+naUonOMSiIeFayjRHqQb02V0merpf",
+	"a968Ds26j7uz5OTp69DQsBbK2lZNNDrF8zSrr8kxGRjuBkkYePribRzQuoKmYSc5UmKIxNlIccGUIoj4",
+	"EtKpPNmZl6gbZEBMESRwySAjbkeEQkQXSaQ8V4RqstdoNKaGRDUZSKWbhsIYwtSXSUy6DIwq5h4h1H4b",
+	"Kqa0IyONCQCeMJQNHTx9esEIJW2oYdKBaLb2NEXjCk0vZSQtmoK4mMXBKAZ1Xo/krUDiyklasZxTRrjK",
+	"2nL1ciqbTSS2Nc2XJJjEZBKXVKo36zw96EW+kTu3y8e9ZOX7cN/e5vr34Ty2AZabMVzn6FdpoGV1Yhot",
+	"Ko1vNi5sDoBnHaysYAlayQkFwBPA64FfhyxVUkToWddBWLxTfT0rMMQBFMEzxgTpciM7Ei4y//iQThKJ",
+	"WiTia+XH458DHbgNombrnE3aZqTUDdMZybEUCxDxvhyDWRyYP2igNhLAOfeBpqcj0dJ8wNpkyOQwYQAE",
+	"Z2gLlGo5wO7bKRsyqm25LNW2ariS2Lj92qry1LENmHBqlsvwgJHQPLFas5HZYcK4jGCJyOnqYF3oUp4o",
+	"QhOYzVQ4QTNQ3AmN45QpFRGIZQCQn3SCsL68g285wCWJpga3arFEKwJYG4AB+maJ4j1B9Si1HA1bwaan",
+	"WrHCrqqTOzm7B0wVAjbgmPi9j+xEQDEPjA04yet7exERdMBFj7Tt4WgfGHafmO5isIPg2oz7TAAfNTuI",
+	"lhW3uewZXkwIE7HFRsIz2o656GmanLfNbNpj1ulT3baPPdNOj4Hhl/lUFjDoTZbWAW4YBnJYvm0Uh90o",
+	"kwuaDV+2DsiEWwVDRPzVqjVrjZZ5sYWx0rAFmWPlhANX3Gvs3dhpvL/T2CW7jeZewwVPyPQ+ss2Xv/jz",
+	"z/7mD4FsqXP33c//+NW3//LVd77/8n/53s5nP//Jq//+ly//4NuGelqmjQZL0+9ozyiuL1bhuhv2N8F1",
+	"hqW1yt0nz4PagH6J7QpD40HkCCKNwUt4t2vN2qs//uvP/vavP/v5z1/+8Me/+ulfvvqbP//17/5vr/7q",
+	"R69++Icvf/jfXv7pt2t+wYy8swenJySbLevfcrV+bGk7W9GuAfbYdRxa4cm/R+O5WVNP8kYMrqd5zBvu",
+	"9dqGkGwKqZUliWPDYMn2QgTA2a+oTZbZvq5Bo6rc8QDntiuTRI6VB22wmofhrm1HstoRcHAwMHSMeiec",
+	"Z6BDk4SlyFiDWzCUXOjETCy0qIEZH4H7Dcc9Fa4vlDawsJyQRVKSYY9CxowIxmIFSnKKHvA2yGzAwb+o",
+	"GMOacV9yQZK+UoCV2rK6REZyAPHJaqrgQyIpM0dQEY46NU2UNMKM+WHAwRCJXdnYwVPhLId2QPVTcSp2",
+	"SNtwhJZ107ebIDKd2UCMNhdcc8NG2l4Wq8NLZoKtWArWbmZaNNghDMM2v6rsDXIfVwJe4kJpIwhgO+Z2",
+	"65aRJtrNUOqzc4jJzUZErt+IyH4jIrs3wBrQ8EKedX8A/TJyBLSm2ge4wUbQHVJlhJnA21LPJt3lgqs+",
+	"i9uR/YKeCaNPJ3YZ3AS8eTVYWjtdkMSZCFfFLm/JfEBMQoNNjLK4pudMkPaAPmvFI5Rr2m6G2DOeOSxB",
+	"0TbilRzpFrbYPhUkeziUa93kilcf2s33GUzBL0wTT5Q5R6W7eCqO4PI6OFNYkjHlOtNQ4ADiXKwsB3fJ",
+	"iMggB8csNRI4LAmCtNBsAvAaRPnCutrV4P6cx3CyM/u2ecyHBuOdBV3A3BwmYvuaub1nMp40YcxWr8rd",
+	"VdeEEckzxyAT8YF/RY50RHj3VNhfYNyZ6uOnAqNwF0TGzFCXiS0phuN1on5uBLleyRnrcaGys+NmLODX",
+	"KSqF2s+8xmFjzZq4Mx3BrQE6Y75uu/U3T9fJYW4swem34dhhX9Mr6dbfLf2pwJuBJyKYFxwdmBcEmIfU",
+	"wZNc9LKeikI35ZHlTVco/Yc0YKYsZpGoj/y0mX8R/A3+btaaNxtRLbx4teb777+/l1MIzM9Wsv/V//d7",
+	"r37+/c9/9F9/9V//oqrMn21YTp84AX2i2Wh8pfF+s9GwrQXqTJ4e1Zr7jRn9Afh+tpdLrUrwmm3DWVzB",
+	"VBCOde9k9zoGlfmx4ttC1pofYNKDX61KazI11XXVIjidb6c+VKTSvPcGqTQoGmaAXls1ZqvGGDXmEQjJ",
+	"Th4cDplgoC8E+gwwHZkCU7cCNsivl63iuNtRpuI86IZOK1sDww6qzZ4NWceQZ2yFGSH3bEJsrkz4Ipg7",
+	"J0ybWWqjxCk5YBA0ZP6wMUqV4gmwKJkrjd2XSaycPKRTnsUUnORHrbDvRma9FXLcRPEVg5e6WOYDDbkW",
+	"Wh5nYFQ3mACaXzOb7bSfTzG9RNjCkYin7YNrVM52q1Rg4zNHwfCKp6GZby+jjPsrGtGORLzpuG0XFXBj",
+	"w1EBruMtAd8S8FqzdszQFIE3KFOiXk+0QynxdgHaZen54WWtrYj3thHn8aLEh1xFnm3M+MZTwWne4+r5",
+	"cGazD3y+X1DOvbeeQzo49mpgxmuISrmkcoQ2IZaFfieMKlYnttYD+eLel2DkWLqBfHH/S1D0JmFeyz9w",
+	"v6FPV/XlKImxcEubDEdg1iRntHN+KqzDEMp1RiQeMWtPaD86Onn0jdbto7uH32jdu3P/8cnRMToQsf5L",
+	"rnxW2xnH2vcOf7uFb9568Pj+SduINODwHA2tRfQRyCVc9CBWCORHrkifpoOEKdUkhk/C9KwxwoWAgwEN",
+	"PZ6wHmBnY89oRyc2nhu+9k7nA2+Y4TqyaWVWnPFJ9SB1QcOHfnUxNBxC1zMLETadUmGz9bmR/GDNA9MK",
+	"76LNGgU6FweAkd9GguKiw+qngpBDtz1BX0oScNhOBbw33WxhfdskZh0eg+UyUTLIjsMBjm0UOho9zQYb",
+	"WdVOEMaYn78Ae1SfJbGNjVbFCf3m1bqQumUeRVMmUDOfAuDlWO9At9gDccovABhzTuv4ap2rFjwNttIZ",
+	"IRNVjROqztcSL53K/TwgDnc0iTmcN3vwGJYhTpJatBBfi6WpTFuZCPf5//3zl9/7WS2qhZfOa/xeUg2s",
+	"H/jXXmNvf3evsdtq7H7tq7+59/XrTxrfeP+3bn7z4/17N+6/9/CDR7snNZRNob154+eKjGWq+843QajW",
+	"bDDUq8zm737w+d/+8Fd//fuv/v1fz8zJxvuuPSUn9U5PagzumtEq4160/nsrDrayYI7HdXmtomqq2Ra2",
+	"YCvrr2asAU440hAmBpRbI03Np1mUSDZMlAo0O2cO86ZErDGClWX4fYrOETkWbiyRC10CfxWEzbmQLqu6",
+	"KiZ0k7SNNg1iBQhu7YcPjk/I7Gjap2Js7r8Na7aJP5hxhoFmdfLAyQNBXJYPE4MA6tEQh2SRco4NY6CJ",
+	"9w1L4V1ypwIixuwkeGrdbnMZ2XqGEj2WeYpppuNIZgQDq8II7FxAkSohrk7cqjV3G9f31iaiUbWO9i+f",
+	"3Xy99uLp0jT8Q3OsNw1A2emwIXgKdnOehexJ1u2yjg5MRivvBTZ6vfFB0Ki9DY6x4jmxAVs5WTCPFnDS",
+	"54rQ4TCUK510XK+tuGGRH826KTS5/awcxGUUwjeb52454qVxRLB2GaovyW6j0cDal2sxR4fTW8wUMbpW",
+	"eTaCScg2PXpaCUUlU5F4lNKzZEKUlmkWaGQJThu5G4R0GGbgMOUC9XmkWMsFCLej4E10QmCkujOfRcQc",
+	"6B0mDJ2IyReB//6z3b396zduno4ajb2bgg7YP8MI2PYBaX8FmDMlakg7LDLqbvt/+u3fhi8fn3y0834U",
+	"Rq93iR5Lwr41ogkx7ShbuPVLWVAQPom4/Flccw/UShfDbLVqP2oXB3OWUHEO8VaGpQ84VKk9IJQA+wN3",
+	"C1Aq9mxIIX4IfS5uqSCqw60Ojtu5hOy3dg9s5BkjgGbm9GK7BZg6EKw/eptaWFyAD8weZHYDnyvOff65",
+	"kVFceD57NuQpUy2q4S3B/PmgugmB/DZACS0MZl0CfVuZobdf/uyvfvXL//XVD/+sHQzqn8fppJWOxD8z",
+	"PK3tjS9cERu8dpDL3GdJYiUwFLPOmBMog6j4IvHnmIn4eLB+DHlUfJXcwG1oF4520ThLkqvsiuSyoWwC",
+	"2JmUCaPC5YyujGBowfhyctxJwTGD8XKVO1+hFIcoevb7Zm13//1GA/5pAMkbJpSLfC+HGPzvyEPY2HRV",
+	"i5e//H9+/e1/9/Jnf/XyO//tH3/x3V/99Gcvv/dHr/79X//6P/3By+/9H2Yny3uPakqO0s4U+HdWBSM/",
+	"qId+v/2NCuoEFAxwHjFafmAQg9LKhob4kdWL4LLX50fE45JOiDmQuQifogIohtXsRjWbxILAj7fu16Ja",
+	"lwuaBGVL/uHb3//8L37+2d//65e//5OX3/ubf/j2D2YLmeDy+kIm2eJ61McbZmYdPuTY6Ffev5lf6VSO",
+	"dJAgznoDDEfejXxSP4i3VLQ0Pc9VXwHIFA8T+V4tqo0Z7/V1rblnrp6PiQmFS8SSjDmIsnDtgdaWIFu9",
+	"iGpg/I4XLev02lVfqcJRLiGkFw57yWO5oNQLhBraddj6hrfSseHUGBBCC5xgzqNb1dvrBOFKNqIQUud1",
+	"GYnMYF6LieiQdDnLwpHHqRQ98pvHD+5DdiiEEFMjiBo65yYzTGUvpQMb0JxKzcBlRSGa2vSJgu64LxMG",
+	"0n6JjoAh7M52EKYmTmkMKPJRQdqBVLXzMZtgViBsEsaEg3BL1WkAFgBKBQaJa9LDQCGbsopjmiP1ge59",
+	"xemD02azk7EEUUhF1m8FKScQxGbleNgXv+vsGVc5C5qHqkETzWuWnaJL6APY1HvvfwBGt4I+ni7JXd5M",
+	"E1kxv164WOsya29R29sLzGdAFXCI8KcXabwsn/F4lxWR1yY9ZNkZIzGnECKHV8Ea5uydqPOMxWRtOrpk",
+	"24Yn6pdqXQsOwjtkW9uKGxsWNwLjWxEG2AqCh7m7157buzw3zMxGFyzHncxLq4eYLSplubyyESp9mDhQ",
+	"BSQ4HrG5v0/brFzbmT3KfROEq7iv7Ea6SpoXLM1F883jgLnSAsNUms3motcq8SChN6tkrrt2LmgHqzVr",
+	"L7/3g19/+3dffef7L//oz2o2tKIF6wfkf1pR1XNbVbwnfKpGgWlhPa9ZVNOGubo4hnlFFnYvo0QoVedV",
+	"dMZtDOMVVUue8tkvJotl0Yh56ngNw+/npFFgNuLDo/u379z/KrokrFDiI/cPMO8UPc6VwsqGiABbUCrm",
+	"FjS6JcxvHWHGDnL02H2F1Nd9qkJzLVWtSGGvv0sUNiJCjsmtw/u3ju7ePbr9bsVyvWuFYYBYOQQxUNiC",
+	"gGCZxJcryl5jz7xjpxBG8o4gY5nGWJeeC1QBVdOBSaFliFkIDDtO8MAmMUEDlXY/WswuDJifoCmo7zKL",
+	"ejKDyi5ID8NRvnE0nPYNQ2zuR/hXi6vWQKYZ7G0FyjtFYblqxSPvvpjyj1gt3drYZ50iq/tBovAVF+ga",
+	"vmOhlgHjyr22G9XG/Qkkxre6IxGr2pQ/JR+KC8mMXZn6SO8Dsj+z75fm3Kic8o1HaxEdhXsitkk3GyaH",
+	"T/oTRwvBEs8clv5rkVyN8JNwwRYp+CfuuTeHFn3yvDaX0FiwBqg8cIHEA219eNlWC7Ys7nEfenRxooZK",
+	"uN47CeUD6Hw6HjQnWE41uY9NLjkOp1MXRDlmi4GS5bz4VLNV64ho9qQsJC+IrrWlLBujLEcXLJ1ggJKe",
+	"xh5w6nFEZBIXQcquSXLml+Jzcd1TpKVAiYa20AWI8Eu6LA5pSVBmM4QlwJgfGoniI55oAOKfM1SPAOAU",
+	"eTNsVMNKxu1+rOhAwMdfzB2EVZkJZJlxC4cqU8idS0vG4dTsbioHxfDeRtXbAe15tihAldH4QD07ogUD",
+	"0XKlYbxtqNrmIG7RtDdUBtKcx1IU7XVJ3jVg/vMLV0EEADxHqCLtrx7lIy6wHWfog6hir3FaJDehiVHA",
+	"HHh1RM4mEH2i+zJ27s9On6lTYbTPYcq6THf6pgGopO1iNjCe1Wgs7ShQagcsHzySw7DTRjitk1tm+Ait",
+	"iIHBCKLC4lPh4hER57IJYNQ2FtY2lEilXU1vJA8gmMQ2NRrTgmwi8UhA3e96SRrtqXhtebQwReBS9+V4",
+	"rQQks8KGNuWiKR6D++5GoxER+7uL5BxAfjQDalkhoxMqVdSapiXoqdbcbywRlgDT3GhIAgjxmdi8ioV4",
+	"BcF6gZV2FY18PaHZLvx8idnqEo5qlQR1oekMzs4BxrqD4cqFpoNNYhs9sI0emDiyZsmuPThRGEtgcbjW",
+	"SuXJsbBSo+tdc2mV7dsW3MkG5qAXmoZVG11FuRLNobYCuRYislheKcTwpVIOXDkBnXKmLCipYVbxiNXJ",
+	"Y0TgyMFFIAorYoD5zBKzEHWCsZYjZQsx4Pk4yEAybKQQVwGaxKnwdQjyjAzswbZ1maFBuHSaU5Fjyhnv",
+	"9HWpURlSmDMIwBWea6YukfXcVWMAoZ8rIi9YWidPzJCUTc11/B4Qcs3ymPlYHupYuJFUIuSoAreADiSo",
+	"kmwAIhR21pMMtsxBh3h+28OkLU3aSqa6Tb5oce3AogsI2FyrUyHHwhq9hMTfbIoT1186wAMJAGsyD07S",
+	"pxYxxaywdph5MZ18QRE4TXg4Zt4bU3Uq/AZD7ScnFxItYzrJv/etEe+cM6UtWh1E0EIgLPSNWVgBNrZd",
+	"wp55AoJTlU3eOhUWA4bQnnRlqGCpxwE8dvi+PXpOsEFAE78FHnPO7iAAcMN+ZLPMNFEM1g12auCuk0sf",
+	"w8DcL/iD0eW+AKpFrbbVOinp8q7uOzHMzMmXCeEim6bHXJlkMMz9kYhTFsOaDKVMVC40OTvAdXJoReR8",
+	"TCk0pAGC1w0N3ovMhZO2tss5HB0bAMwVMRK2Q4sB80ETToq9WXCzbZmVDlZZgaqLVmiOyRfbt8zXO7ek",
+	"0KlMmkTIHQj4bX+pTu6zsVuxU4Fp2CSlsJMjxQoCqgM1oe18Rj6HTJAzpseIN2jkaeWjmDeJIJNJvkub",
+	"fg+HwztxJbXa9FFZCX9i5NrXZU/eiqJXIoq+oYLluy/urS7ajc7MoThjO1kkf4lsV60aIuT8rlYI8YHo",
+	"sIr1Dy0k43JFEJ/INL7RmFMD0bV6WYUQrc8qbV16pUImHFxvbZkQ9be5TKE5HVuD6mYMqp4q+DD0vHX1",
+	"ILz1iCqH2lmCuoH5apSy11vQsMNsTMYUQKshP+ccK0m4NDAM3ZHE3kgFYnyuciCUh0DbaxMeBfLqC4Kg",
+	"bjEFl+kRGmzdvnYIdN8OEuhwiTJYCmjVlRzU6aQg9tNc12KCuMmEsTMpz62+n8FRB2Syubu3H02R42at",
+	"I0epYi33chZ1BALDbtBa7fMf/PCzX/zdr37695iqj8KO+Y+6lr0+Q0ebtet7tSyP3kpWg2ECUT7+azuc",
+	"Dx88+PjO/a+2bj24/9GdR/eWSR82O7Dh3K4VlrdSKG1RDQZEDsRB2MjZPJYgfonHN4j1cqGzvvpc8f6E",
+	"bArjW0VcGNy6YsTqaru/lliNB2KJInhbG+3WRjux9JxQ8oTdMidkhsEC41kfWXxWnIfaEFxp3imP3TCH",
+	"+jh77DUQtSxH1WHQ7gXQp7u77/lPrRTQRz54r35j8V2Oalpqmhg6uXZhGLMIt8Dyt1Brhqe2MubqCiyg",
+	"Rc4KmeRsApLbZSCOD92VoPGACzDR7VS4CofDoQshen23wfJTG1D1XlSzbpWWYGP37e5e9jXmidgf9nMZ",
+	"J/bLG9n9ce839q6vmdPs12DRhejyi+2tuKRb4bDu4DK4wLi8bYfQ4bCCfWe4DO6+D2KxILVUkXYBsOyB",
+	"TaPw9h5vxT8XcgyxI7YsJrinZrSaw+Fwi2X+/7N3Nb1t8zD4rwi59GLkvb879bIV6GUYBuxQFIhsa7VQ",
+	"xRJMe2kw9L8P4ocsJ/bQpOi2AjknFimKomXx4cMLl/k74jJPHnuhM7/Qmb9POvNz3hcvg3vMQB9/B3vc",
+	"dToEQ6npnabW2baFHvlc1KgsZg9gtp7uOoQ/ncp8k/K7+ejHZ7e782qs3yIDid9XUqL8SpIcWbuTspKC",
+	"ZbCdMH9eMo1/F1gmxG36gbh/t+cFnMZo1zeLH2I39POr3qwnrsaJ1o2WMtVAVa5399PiP4PnNSa4i7MX",
+	"DEdmLLbArKHCUDpbsaliONwvWuoL/voPG+pcN3yBcWM8LTWYhJDhY/PWPnSaCuROs/ZU7s9VqcFW10N0",
+	"1Lv7+OIoje5Md2tQLawaRqTOXKUTApXo51WxGjq3+n/1H0VV0unwgY+C0UNaB8iarqb+qrgN9X6tDgkq",
+	"cebUqphfnJIrpuuR41IekaZDYFFxd67VZ+8cwQUJFZLAH4V8HFLj/daspxnp2RqqdETom84YlVwXJI7E",
+	"CDLinmaPA0TzAWv1CWnQEVoXAhdhoX2vQOm67uI+o7RaPM9sFA8ap3WoKsaoGXXNU89jBKcr03hXI7fl",
+	"1yU2dqzUsHU0jhR0GEJKAOA8SV94RJtOrSZjwIwm36hFLiMmrhAX2QGvhj8kyENEjs7kMjmmYEz5PMHw",
+	"Q0lEIjd7xvk9Jd5e1Cr1zCNeB8Yb6sfonwhf5fa+PzS1+Ze1RMRhaRo7WY/RJWbleeSzrz0OulYb8udN",
+	"MofJrky4c17Wv7NP+M4RNxn/tdW27TW7YJyvrlLDYtuJ1QtC14kwPuUiNWncCIXaxNCc67JjeeMYyu9a",
+	"IHSi1CnlGhZqvJUsRk1QiB96k5g5s2qhhLcFBNXmLZWdY7nWgIJGd2atrnM1k0ck14p6A/GnUgvncWlw",
+	"Xgurgsk89icZSfZjjXsibiQkXJCWhq3JuRToTuMK0GWcz+WmKSwElEfbEt60Ns5GxfNnpev/8aO3CEsu",
+	"97xAtdUOQaH2aSJ7aBFivjBvFgkfkALkuwZCEqjtUDVMvN+rHcIjKg/9UeCZHzfnIMEtTti7dDOOX3cZ",
+	"ekoQRugFS/s0GB+cGZtl581sqW67UF5gfmK34jAqTK/gj0Xd+F0uibtqx4HxPcHjTixMTr6ktgXp1BxV",
+	"486e0a9sRaD7zOFT8fPW6Bb/PTF439v2ARZefs7rWpXa6baSowMMIcoB30E2Dh8dnu+ffwUAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -523,8 +523,21 @@ func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]in
 	return items, nil
 }
 
-const notificationFail = `-- name: NotificationFail :exec
-UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left($1::text, 255), updated_at = now() WHERE id = $2
+const notificationFail = `-- name: NotificationFail :one
+UPDATE notifications n
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END,
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END,
+    remark = left($1::text, 255), updated_at = now()
+FROM (
+    SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
+        f.repeat_minutes IS NOT NULL AND EXISTS (
+            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = f.id
+        ) AS goes_on
+    FROM notifications f
+    WHERE f.id = $2
+) r
+WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
+RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed
 `
 
 type NotificationFailParams struct {
@@ -532,9 +545,14 @@ type NotificationFailParams struct {
 	ID     int64
 }
 
-func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) error {
-	_, err := q.db.Exec(ctx, notificationFail, arg.Remark, arg.ID)
-	return err
+// NotificationFail notes why a notification cannot be told. If it repeats and has been told before, it keeps its outcome, and the next
+// run is after its interval, unless it expires first. Otherwise it has failed (2). is_failed says which; one that ended meanwhile has
+// no row.
+func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) (bool, error) {
+	row := q.db.QueryRow(ctx, notificationFail, arg.Remark, arg.ID)
+	var is_failed bool
+	err := row.Scan(&is_failed)
+	return is_failed, err
 }
 
 const notificationFailures = `-- name: NotificationFailures :many
@@ -759,19 +777,21 @@ func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockPara
 }
 
 const notificationNext = `-- name: NotificationNext :exec
-UPDATE notifications
-SET next_run_at = now() + make_interval(secs => $1::double precision), updated_at = now()
-WHERE id = $2
+UPDATE notifications n
+SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, updated_at = now()
+FROM (SELECT now() + make_interval(secs => $2::double precision) AS at) r
+WHERE n.id = $1
 `
 
 type NotificationNextParams struct {
-	Seconds *float64
 	ID      int64
+	Seconds *float64
 }
 
-// NotificationNext says when a notification is to be told again, in seconds from now; null is never.
+// NotificationNext plans the next run of a notification, in seconds from now; null is never. No run is planned for after its expiry.
+// The remark of an earlier round is over.
 func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextParams) error {
-	_, err := q.db.Exec(ctx, notificationNext, arg.Seconds, arg.ID)
+	_, err := q.db.Exec(ctx, notificationNext, arg.ID, arg.Seconds)
 	return err
 }
 

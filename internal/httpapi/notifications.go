@@ -40,7 +40,7 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 			Operator: req.Body.Operator,
 		}
 	}
-	made, err := s.notify.Enqueue(ctx, all, exchangeOf(ctx).origin)
+	made, err := s.notify.Create(ctx, all, exchangeOf(ctx).origin)
 	if err != nil {
 		return nil, err
 	}
