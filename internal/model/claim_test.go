@@ -35,12 +35,32 @@ func (w *world) isThere(s *sender) degree {
 	}
 }
 
-// otherIsThere tells whether another sender takes its part of a pool.
-func (w *world) otherIsThere(s *sender, p pool) degree {
-	most := no
+// rivals tell whether another sender of the same sort, or one of a smaller sort, takes its part of a pool that routes name.
+func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	for _, r := range w.routesOf(p) {
-		if r.sender != s {
-			most = max(most, w.isThere(r.sender))
+		switch {
+		case r.sender == s:
+		case faultSortDecidesNothing, r.sort == w.sortOf(s, p):
+			same = max(same, w.isThere(r.sender))
+		case r.sort < w.sortOf(s, p):
+			smaller = max(smaller, w.isThere(r.sender))
+		}
+	}
+	return same, smaller
+}
+
+// isOutranked tells whether a sender is a backup: another of a larger sort is available.
+func (w *world) isOutranked(s *sender, p pool) degree {
+	most := no
+	for _, o := range w.senders {
+		if faultSortDecidesNothing || o == s || !w.mayServe(o, p) || w.sortOf(o, p) <= w.sortOf(s, p) || !o.isAvailable(w.now) {
+			continue
+		}
+		switch {
+		case w.isRouted(p) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
+			most = yes
+		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // the polls of shared senders are noted later
+			most = max(most, maybe)
 		}
 	}
 	return most
@@ -90,15 +110,19 @@ func (w *world) offers(s *sender) map[*task]offer {
 		if !w.waits(t) || !w.mayServe(s, p) {
 			continue
 		}
-		others := w.otherIsThere(s, p)
-		o := offer{task: t, pool: p, cost: s.cost(t), surely: others == no}
+		same, smaller := w.rivals(s, p)
+		outranked := w.isOutranked(s, p)
+		if outranked == yes {
+			continue
+		}
+		o := offer{task: t, pool: p, cost: s.cost(t), surely: same == no && outranked == no}
 		o.first, o.last = w.urgencies(t)
 		// A retry goes to another sender than the one that failed, if there is one, until it has waited for too long.
-		if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no && others != no {
-			if others == yes && !w.isAgedRetry(t) {
+		if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no {
+			if same == yes && !w.isAgedRetry(t) {
 				continue
 			}
-			o.surely = false
+			o.surely = o.surely && smaller == no
 		}
 		offers[t] = o
 	}
@@ -179,7 +203,7 @@ func (o offer) isBehind(other offer) bool {
 		return c > 0
 	}
 	a, b := o.task, other.task
-	return o.first == o.last && other.first == other.last && o.pool == other.pool && a.first == b.first && a.company == b.company &&
+	return o.first == o.last && other.first == other.last && o.pool == other.pool && a.company == b.company &&
 		a.queued && b.queued && a.place > 0 && b.place > 0 && a.place > b.place
 }
 
@@ -194,6 +218,8 @@ func (w *world) whyNot(s *sender, t *task) string {
 		return "its time is over"
 	case !w.mayServe(s, p):
 		return "it belongs to " + p.String()
+	case w.isOutranked(s, p) == yes:
+		return "another of a larger sort is available"
 	default:
 		return "it failed there, and another is ready"
 	}
@@ -282,12 +308,13 @@ func (w *world) canTake(s *sender, t *task) degree {
 	case s.polled.Before(w.now.Add(-silentAfter + time.Second)):
 		return maybe
 	}
-	if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no {
-		for _, r := range w.routesOf(p) {
-			if r.sender != s && w.isThere(r.sender) != no {
-				return maybe
-			}
-		}
+	outranked := w.isOutranked(s, p)
+	if outranked == yes {
+		return no
+	}
+	same, smaller := w.rivals(s, p)
+	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // ahead of the others, or it failed there
+		return maybe
 	}
 	return yes
 }

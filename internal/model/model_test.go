@@ -156,7 +156,7 @@ func begin(t *rapid.T, s *service, prefix string) *sequence {
 	for range 5 {
 		q.createSender(t)
 	}
-	for range rapid.IntRange(0, 5).Draw(t, "routes") {
+	for range rapid.IntRange(0, 6).Draw(t, "routes") {
 		q.createRoute(t)
 	}
 	return q

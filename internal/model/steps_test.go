@@ -199,7 +199,8 @@ func (q *sequence) accept(x *task, id string, consumes *defaultContent) {
 	w := q.world
 	x.id, x.name = id, fmt.Sprintf("T%d", len(w.tasks)+1)
 	if x.queued {
-		x.place = len(w.tasks) + 1
+		w.places++
+		x.place = w.places
 	}
 	if consumes != nil {
 		consumes.sent = true
@@ -861,7 +862,7 @@ func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
 	} else {
 		r.shouldRetry = oneOf(t, "should retry", true, true, false)
 		body["should_retry"] = r.shouldRetry
-		if seconds := optional(t, "retry after", 0, 5, 120); seconds != nil {
+		if seconds := optional(t, "retry after", 0, 0, 5, 120); seconds != nil {
 			body["retry_after_seconds"] = *seconds
 			after := time.Duration(*seconds) * time.Second
 			r.after = &after
