@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/gen/dbq"
+	"lksms/internal/task"
 )
 
 const sendPath = "/api/v1/sms/send"
@@ -171,7 +172,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	var rows []dbq.TaskClaimRow
 	wait := 10 * time.Minute
 	if err := b.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		rows, err = q.TaskClaim(ctx, dbq.TaskClaimParams{AppID: appID, ClaimLimit: lifeSize, Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+		rows, err = task.ClaimOn(ctx, q, task.Claiming{AppID: appID, Limit: lifeSize}, task.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 		return err
 	}); err != nil || len(rows) == 0 {
 		return err
@@ -443,7 +444,7 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 		began := time.Now()
 		if i%2 == 0 {
 			err = b.db.Dispatch(ctx, func(q *dbq.Queries) error {
-				tasks, err := q.TaskClaim(ctx, dbq.TaskClaimParams{AppID: "app", ClaimLimit: 100, Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+				tasks, err := task.ClaimOn(ctx, q, task.Claiming{AppID: "app", Limit: 100}, task.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 				rows = len(tasks)
 				return err
 			})

@@ -3,6 +3,46 @@ CREATE FUNCTION public.attempt_segments(text_sent text, counted smallint, segmen
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (segment_size IS NOT NULL) THEN GREATEST((1)::numeric, ceil(((char_length(text_sent))::numeric / (segment_size)::numeric))) WHEN (NOT signs) THEN (counted)::numeric WHEN ((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))) <= 70) THEN (1)::numeric ELSE ceil((((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))))::numeric / 67.0)) END;
 
+CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type smallint, of_country text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce((
+        SELECT p.id
+        FROM pools here
+        CROSS JOIN LATERAL (VALUES
+            (1, of_company, of_type::integer, (SELECT c.id FROM countries c WHERE c.country_no = of_country)),
+            (2, of_company, of_type::integer, 0),
+            (3, 0, -1, 0)
+        ) AS k (step, company_id, message_type, country_id)
+        JOIN pools p ON p.channel_id = here.channel_id AND coalesce(p.company_id, 0) = k.company_id
+            AND coalesce(p.message_type, -1) = k.message_type AND coalesce(p.country_id, 0) = k.country_id AND p.retired_at IS NULL
+        WHERE here.id = of_pool AND (k.step = 3 OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+        ORDER BY k.step
+        LIMIT 1
+    ), of_pool)
+$$;
+
+CREATE FUNCTION public.sender_has_room(of_sender bigint, of_pool bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce((
+        SELECT task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, c.channel = 'sms') <= least(
+            s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
+            CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END
+        )
+        FROM senders s
+        JOIN channels c ON c.id = s.channel_id
+        JOIN sender_standings x ON x.sender_id = s.id
+        CROSS JOIN LATERAL (
+            SELECT t.content, t.sign, t.segments FROM tasks t
+            WHERE t.pool_id = of_pool AND t.status = 0 AND t.lane IS NOT NULL
+            ORDER BY t.lane, t.rank
+            LIMIT 1
+        ) t
+        WHERE s.id = of_sender
+    ), true)
+$$;
+
 CREATE FUNCTION public.task_count_changes_add() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -66,6 +106,10 @@ BEGIN
     );
 END
 $$;
+
+CREATE FUNCTION public.task_segments(content text, sign text, counted smallint, sender_sign text, segment_size bigint, counts_segments boolean) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND ((sender_sign IS NULL) OR (sign IS NOT NULL))) THEN (counted)::bigint ELSE public.attempt_segments((COALESCE((('【'::text || COALESCE(sign, sender_sign)) || '】'::text), ''::text) || content), counted, segment_size, ((sender_sign IS NOT NULL) AND (sign IS NULL))) END;
 
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
@@ -318,6 +362,175 @@ CREATE TABLE public.idempotency_keys (
     created_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.notifications (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    channel_id bigint NOT NULL,
+    biz_type smallint NOT NULL,
+    biz_id bigint NOT NULL,
+    biz_task_id bigint,
+    dedup_key text,
+    payload jsonb NOT NULL,
+    user_ids text[] NOT NULL,
+    next_run_at timestamp with time zone,
+    repeat_minutes bigint,
+    started_at timestamp with time zone,
+    ended_as smallint,
+    remark text,
+    operator text,
+    submitted_by text NOT NULL,
+    deleted_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    sign text,
+    replaced_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
+    CONSTRAINT notifications_ended_as_known CHECK ((ended_as = ANY (ARRAY[1, 2, 3, 4]))),
+    CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
+);
+
+COMMENT ON COLUMN public.notifications.next_run_at IS 'when its people are told, or told again; null: they will not be';
+
+COMMENT ON COLUMN public.notifications.started_at IS 'of a node that may take too long: since when it has been worked on';
+
+COMMENT ON COLUMN public.notifications.ended_as IS '1: set to success; 2: it could not be told; 3: cancelled; 4: ended abnormally; null: its tasks tell';
+
+COMMENT ON COLUMN public.notifications.sign IS 'goes before the text; null: the template''s, else the sender''s';
+
+COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup key was given to a later one: its node was begun again';
+
+COMMENT ON COLUMN public.notifications.expires_at IS 'not after; null: never';
+
+CREATE TABLE public.renderings (
+    id bigint NOT NULL,
+    title text NOT NULL,
+    content text NOT NULL,
+    template_id text DEFAULT ''::text NOT NULL,
+    params jsonb DEFAULT '{}'::jsonb NOT NULL,
+    page text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    notification_id bigint,
+    CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
+    CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
+);
+
+CREATE TABLE public.tasks (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    status smallint DEFAULT 0 NOT NULL,
+    source text,
+    submitted_by text,
+    dedup_key text,
+    retry_count smallint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    processing_app_id text,
+    lease_id bigint,
+    lease_until timestamp with time zone,
+    result text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    sent_at timestamp with time zone,
+    reported_at timestamp with time zone,
+    company_id bigint DEFAULT 1 NOT NULL,
+    pool_id bigint DEFAULT 1 NOT NULL,
+    message_type smallint DEFAULT 1 NOT NULL,
+    country_no text,
+    priority smallint DEFAULT 5 NOT NULL,
+    segments smallint DEFAULT 1 NOT NULL,
+    sign text,
+    is_test boolean DEFAULT false NOT NULL,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    failed_app_id text,
+    lane smallint,
+    rank double precision,
+    rendering_id bigint,
+    user_id text,
+    delivery smallint,
+    delivery_code text,
+    delivered_at timestamp with time zone,
+    CONSTRAINT tasks_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT tasks_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
+    CONSTRAINT tasks_lease_while_processing CHECK ((((status = 1) = (lease_until IS NOT NULL)) AND ((status <> 1) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL))))),
+    CONSTRAINT tasks_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT tasks_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT tasks_result_length CHECK ((char_length(result) <= 500)),
+    CONSTRAINT tasks_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
+    CONSTRAINT tasks_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
+    CONSTRAINT tasks_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
+    CONSTRAINT tasks_status_known CHECK (((status >= 0) AND (status <= 4))),
+    CONSTRAINT tasks_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50))),
+    CONSTRAINT tasks_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((sent_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (sent_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((reported_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (reported_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON COLUMN public.tasks.phone_number IS 'as it was sent';
+
+COMMENT ON COLUMN public.tasks.recipient IS 'the same number normalised to E.164';
+
+COMMENT ON COLUMN public.tasks.status IS '0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED';
+
+COMMENT ON COLUMN public.tasks.submitted_by IS 'the user that submitted it, who may look at it with the role submit';
+
+COMMENT ON COLUMN public.tasks.dedup_key IS 'what the submitter calls the message: there is one task of a name';
+
+COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for';
+
+COMMENT ON COLUMN public.tasks.pool_id IS 'whose routes may take it; no foreign key, because every submission would lock the pool';
+
+COMMENT ON COLUMN public.tasks.message_type IS '0 verification, 1 notification, 2 marketing';
+
+COMMENT ON COLUMN public.tasks.country_no IS 'as it was when the task was submitted; null: of no country that is known';
+
+COMMENT ON COLUMN public.tasks.priority IS '0 to 9, the smallest first';
+
+COMMENT ON COLUMN public.tasks.segments IS 'how many short messages the text takes, signature included';
+
+COMMENT ON COLUMN public.tasks.failed_app_id IS 'who failed last; another sender of a route is preferred';
+
+COMMENT ON COLUMN public.tasks.lane IS '32 * priority + what comes behind what within it: 0, or the retry_count of a retry; null until the task is due and queued';
+
+COMMENT ON COLUMN public.tasks.rank IS 'its turn within the lane, fixed when it is first queued, in the virtual time of fair_ranks';
+
+COMMENT ON COLUMN public.tasks.rendering_id IS 'of a task of a notification, whose content is the beginning of it';
+
+COMMENT ON COLUMN public.tasks.user_id IS 'of a task of a notification: whose address the recipient is';
+
+COMMENT ON COLUMN public.tasks.delivery IS 'what the provider told after it was sent: 1: delivered; 2: undelivered';
+
+CREATE VIEW public.notification_standings AS
+ SELECT n.id AS notification_id,
+    (
+        CASE
+            WHEN (n.ended_as IS NOT NULL) THEN (n.ended_as)::integer
+            WHEN ((n.next_run_at IS NOT NULL) OR (told.waiting > 0)) THEN 0
+            WHEN (told.succeeded = told.people) THEN 1
+            WHEN (told.succeeded > 0) THEN 5
+            WHEN (told.cancelled = told.people) THEN 3
+            ELSE 2
+        END)::smallint AS status,
+    LEAST(n.next_run_at, told.next_try) AS next_run_time,
+    told.people,
+    told.succeeded,
+    told.retries
+   FROM (public.notifications n
+     CROSS JOIN LATERAL ( SELECT count(*) AS people,
+            count(*) FILTER (WHERE (p.status = 2)) AS succeeded,
+            count(*) FILTER (WHERE (p.status = ANY (ARRAY[0, 1]))) AS waiting,
+            count(*) FILTER (WHERE (p.status = 4)) AS cancelled,
+            (COALESCE((max(p.retry_count))::integer, 0))::smallint AS retries,
+            min(p.due_at) FILTER (WHERE ((p.status = 0) AND ((p.retry_count > 0) OR (p.due_at > now())))) AS next_try
+           FROM ( SELECT DISTINCT ON (t.user_id) t.status,
+                    t.retry_count,
+                    t.due_at
+                   FROM (public.renderings r
+                     JOIN public.tasks t ON ((t.rendering_id = r.id)))
+                  WHERE (r.notification_id = n.id)
+                  ORDER BY t.user_id, t.task_id DESC) p) told);
+
 CREATE TABLE public.notification_templates (
     id bigint NOT NULL,
     biz_type smallint NOT NULL,
@@ -344,43 +557,6 @@ ALTER TABLE public.notification_templates ALTER COLUMN id ADD GENERATED ALWAYS A
     CACHE 1
 );
 
-CREATE TABLE public.notifications (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    channel_id bigint NOT NULL,
-    biz_type smallint NOT NULL,
-    biz_id bigint NOT NULL,
-    biz_task_id bigint,
-    dedup_key text,
-    payload jsonb NOT NULL,
-    user_ids text[] NOT NULL,
-    next_run_at timestamp with time zone,
-    repeat_minutes bigint,
-    started_at timestamp with time zone,
-    ended_as smallint,
-    remark text,
-    operator text,
-    submitted_by text NOT NULL,
-    deleted_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    sign text,
-    replaced_at timestamp with time zone,
-    CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
-    CONSTRAINT notifications_ended_as_known CHECK ((ended_as = ANY (ARRAY[2, 3, 4]))),
-    CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
-);
-
-COMMENT ON COLUMN public.notifications.next_run_at IS 'when its people are told, or told again; null: they will not be';
-
-COMMENT ON COLUMN public.notifications.started_at IS 'of a node that may take too long: since when it has been worked on';
-
-COMMENT ON COLUMN public.notifications.ended_as IS '2: it could not be rendered; 3: cancelled; 4: ended abnormally; null: its tasks tell';
-
-COMMENT ON COLUMN public.notifications.sign IS 'goes before the text; null: the template''s, else the sender''s';
-
-COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup key was given to a later one: its node was begun again';
-
 ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.notifications_id_seq
     START WITH 1
@@ -396,10 +572,15 @@ CREATE TABLE public.pools (
     company_id bigint,
     message_type smallint,
     country_id bigint,
+    retired_at timestamp with time zone,
     CONSTRAINT pools_of_company_have_type CHECK (((company_id IS NULL) = (message_type IS NULL)))
 );
 
+COMMENT ON TABLE public.pools IS 'the tasks that one set of routes serves: those of a company, message type and country; with no company, the shared pool of a channel, for tasks that no route names';
+
 COMMENT ON COLUMN public.pools.country_id IS 'null: every country that has no pool of its own';
+
+COMMENT ON COLUMN public.pools.retired_at IS 'when the last route of the pool was deleted; only the channel is kept, to move the tasks that still come back to it';
 
 ALTER TABLE public.pools ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.pools_id_seq
@@ -465,19 +646,6 @@ ALTER TABLE public.receive_logs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY
     CACHE 1
 );
 
-CREATE TABLE public.renderings (
-    id bigint NOT NULL,
-    title text NOT NULL,
-    content text NOT NULL,
-    template_id text DEFAULT ''::text NOT NULL,
-    params jsonb DEFAULT '{}'::jsonb NOT NULL,
-    page text DEFAULT ''::text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    notification_id bigint,
-    CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
-    CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
-);
-
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.renderings_id_seq
     START WITH 1
@@ -521,12 +689,20 @@ CREATE TABLE public.routes (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_turn double precision DEFAULT 0 NOT NULL,
+    next_turn double precision DEFAULT 0 NOT NULL,
     CONSTRAINT routes_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
     CONSTRAINT routes_weight_range CHECK (((weight >= 1) AND (weight <= 10000)))
 )
 WITH (fillfactor='70');
 
+COMMENT ON COLUMN public.routes.sort IS 'of the ready senders of a pool, only those of the largest sort are served';
+
 COMMENT ON COLUMN public.routes.served IS 'tasks taken over weight: the sender of a pool that is furthest behind goes first';
+
+COMMENT ON COLUMN public.routes.last_turn IS 'when the sender last served the pool, in the virtual time of the sender';
+
+COMMENT ON COLUMN public.routes.next_turn IS 'when it is the turn of the pool again, in the same time; the past counts as now';
 
 ALTER TABLE public.routes ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.routes_id_seq
@@ -610,6 +786,8 @@ CREATE TABLE public.sender_states (
     succeeded bigint DEFAULT 0 NOT NULL,
     failed bigint DEFAULT 0 NOT NULL,
     response_ms bigint DEFAULT 0 NOT NULL,
+    shared_last_turn double precision DEFAULT 0 NOT NULL,
+    shared_next_turn double precision DEFAULT 0 NOT NULL,
     openings bigint DEFAULT 0 NOT NULL,
     rest_until timestamp with time zone,
     rest_reason text,
@@ -631,6 +809,8 @@ COMMENT ON COLUMN public.sender_states.sent_at IS 'when the last SUCCESS was rep
 COMMENT ON COLUMN public.sender_states.attempts IS 'tasks that it was ever given; how many of them were sent is succeeded';
 
 COMMENT ON COLUMN public.sender_states.response_ms IS 'sum over succeeded and failed of the time from claim to report';
+
+COMMENT ON COLUMN public.sender_states.shared_last_turn IS 'last_turn of the shared pool, see routes; kept for a shared sender that also has routes';
 
 COMMENT ON COLUMN public.sender_states.openings IS 'how often the circuit breaker opened since a message last got through; 0: it is closed';
 
@@ -681,6 +861,8 @@ CREATE TABLE public.senders (
 COMMENT ON COLUMN public.senders.sender_no IS 'the app_id of an app';
 
 COMMENT ON COLUMN public.senders.kind IS 'app: it polls; otherwise the driver that pushes to it';
+
+COMMENT ON COLUMN public.senders.sort IS 'of the ready senders of a shared pool, only those of the largest sort are served';
 
 COMMENT ON COLUMN public.senders.is_shared IS 'whether it also serves what no route says anything of';
 
@@ -781,92 +963,6 @@ CREATE TABLE public.task_count_changes (
 );
 
 COMMENT ON COLUMN public.task_count_changes.company_id IS 'whose tasks these are; no foreign key, which every change of tasks would lock';
-
-CREATE TABLE public.tasks (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    status smallint DEFAULT 0 NOT NULL,
-    source text,
-    submitted_by text,
-    dedup_key text,
-    retry_count smallint DEFAULT 0 NOT NULL,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    processing_app_id text,
-    lease_id bigint,
-    lease_until timestamp with time zone,
-    result text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    sent_at timestamp with time zone,
-    reported_at timestamp with time zone,
-    company_id bigint DEFAULT 1 NOT NULL,
-    pool_id bigint DEFAULT 1 NOT NULL,
-    message_type smallint DEFAULT 1 NOT NULL,
-    country_no text,
-    priority smallint DEFAULT 5 NOT NULL,
-    segments smallint DEFAULT 1 NOT NULL,
-    sign text,
-    is_test boolean DEFAULT false NOT NULL,
-    expect_send_time timestamp with time zone,
-    expires_at timestamp with time zone,
-    failed_app_id text,
-    lane smallint,
-    rank double precision,
-    rendering_id bigint,
-    user_id text,
-    delivery smallint,
-    delivery_code text,
-    delivered_at timestamp with time zone,
-    CONSTRAINT tasks_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
-    CONSTRAINT tasks_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
-    CONSTRAINT tasks_lease_while_processing CHECK ((((status = 1) = (lease_until IS NOT NULL)) AND ((status <> 1) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL))))),
-    CONSTRAINT tasks_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
-    CONSTRAINT tasks_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT tasks_result_length CHECK ((char_length(result) <= 500)),
-    CONSTRAINT tasks_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
-    CONSTRAINT tasks_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
-    CONSTRAINT tasks_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
-    CONSTRAINT tasks_status_known CHECK (((status >= 0) AND (status <= 4))),
-    CONSTRAINT tasks_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50))),
-    CONSTRAINT tasks_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((sent_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (sent_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((reported_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (reported_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
-
-COMMENT ON COLUMN public.tasks.phone_number IS 'as it was sent';
-
-COMMENT ON COLUMN public.tasks.recipient IS 'the same number normalised to E.164';
-
-COMMENT ON COLUMN public.tasks.status IS '0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED';
-
-COMMENT ON COLUMN public.tasks.submitted_by IS 'the user that submitted it, who may look at it with the role submit';
-
-COMMENT ON COLUMN public.tasks.dedup_key IS 'what the submitter calls the message: there is one task of a name';
-
-COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for';
-
-COMMENT ON COLUMN public.tasks.pool_id IS 'whose routes may take it, as they were when it was submitted; any sender until it is claimed';
-
-COMMENT ON COLUMN public.tasks.message_type IS '0 verification, 1 notification, 2 marketing';
-
-COMMENT ON COLUMN public.tasks.country_no IS 'as it was when the task was submitted; null: of no country that is known';
-
-COMMENT ON COLUMN public.tasks.priority IS '0 to 9, the smallest first';
-
-COMMENT ON COLUMN public.tasks.segments IS 'how many short messages the text takes, signature included';
-
-COMMENT ON COLUMN public.tasks.failed_app_id IS 'who failed last; another sender of a route is preferred';
-
-COMMENT ON COLUMN public.tasks.lane IS '32 * priority + what comes behind what within it: 0, or the retry_count of a retry; null until the task is due and queued';
-
-COMMENT ON COLUMN public.tasks.rank IS 'its turn within the lane, fixed when it is first queued, in the virtual time of fair_ranks';
-
-COMMENT ON COLUMN public.tasks.rendering_id IS 'of a task of a notification, whose content is the beginning of it';
-
-COMMENT ON COLUMN public.tasks.user_id IS 'of a task of a notification: whose address the recipient is';
-
-COMMENT ON COLUMN public.tasks.delivery IS 'what the provider told after it was sent: 1: delivered; 2: undelivered';
 
 CREATE TABLE public.templates (
     id bigint NOT NULL,
@@ -1099,13 +1195,17 @@ CREATE UNIQUE INDEX notifications_dedup_key_idx ON public.notifications USING bt
 
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
-CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint));
+CREATE INDEX notifications_user_ids_idx ON public.notifications USING gin (user_ids);
+
+CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint)) WHERE (retired_at IS NULL);
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (created_at);
 
 CREATE INDEX receive_logs_recipient_idx ON public.receive_logs USING btree (recipient, task_id) WHERE (recipient IS NOT NULL);
+
+CREATE INDEX receive_logs_repeats_idx ON public.receive_logs USING btree (task_id) WHERE ((task_id IS NOT NULL) AND ((response_data #> '{data,deduplicated}'::text[]) = 'true'::jsonb));
 
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
 
@@ -1116,6 +1216,10 @@ CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
 CREATE INDEX send_logs_task_id_idx ON public.send_logs USING btree (task_id);
 
 CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (sender_id, id);
+
+CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, sort) WHERE (is_shared AND (status = 'on'::text));
+
+CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
 
 CREATE UNIQUE INDEX tasks_company_dedup_key_idx ON public.tasks USING btree (company_id, dedup_key) WHERE (dedup_key IS NOT NULL);
 
@@ -1130,6 +1234,8 @@ CREATE INDEX tasks_queue_idx ON public.tasks USING btree (pool_id, lane, rank) W
 CREATE INDEX tasks_queued_low_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane >= 32));
 
 CREATE INDEX tasks_queued_retry_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (((lane)::integer % 32) > 0));
+
+CREATE INDEX tasks_queued_top_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane < 32));
 
 CREATE INDEX tasks_rendering_idx ON public.tasks USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 

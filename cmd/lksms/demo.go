@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	dice "math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +30,7 @@ type demoCmd struct {
 
 // The examples of the documents.
 const (
-	demoSource          = "lksms-demo"
-	demoApp             = "demo_app"
+	demoName            = "lksms-demo" // of its company, its user, its app and the source of its messages
 	demoPhone           = "13800138000"
 	demoPlain           = "您的快递已到，请及时领取"
 	demoTemplateName    = "验证码模板"
@@ -50,17 +51,18 @@ func (c *demoCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := api.NewClientWithResponses(c.address(),
-		api.WithHTTPClient(&http.Client{Timeout: 30 * time.Second}),
-		api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-			r.SetBasicAuth(c.Username, string(password))
-			return nil
-		}))
+	secret := rand.Text()
+	admin, err := clientFor(c.address(), c.Username, string(password))
 	if err != nil {
-		return fmt.Errorf("read --url: %w", err)
+		return err
 	}
-	d := &demo{client: client, count: c.Count}
-	if err := d.prepare(ctx); err != nil {
+	own, err := clientFor(c.address(), demoName, secret)
+	if err != nil {
+		return err
+	}
+	d := &demo{admin: admin, client: own, count: c.Count}
+	defer d.close() //nolint:contextcheck // also when ctx has ended
+	if err := d.prepare(ctx, secret); err != nil {
 		return fmt.Errorf("%s: %w", c.address(), err)
 	}
 	if err := d.submit(ctx); err != nil {
@@ -75,9 +77,26 @@ func (c *demoCmd) Run(ctx context.Context) error {
 	return d.tell(ctx)
 }
 
+func clientFor(address, username, password string) (*api.ClientWithResponses, error) {
+	client, err := api.NewClientWithResponses(address,
+		api.WithHTTPClient(&http.Client{Timeout: 30 * time.Second}),
+		api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+			r.SetBasicAuth(username, password)
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("read --url: %w", err)
+	}
+	return client, nil
+}
+
+// demo has a company, a user and senders of its own, and routes from the one to the others: its senders get nothing that others
+// wait for, and nobody else's get what it submits. They stay for the next time; while no demo runs they are switched off.
 type demo struct {
-	client *api.ClientWithResponses
+	admin  *api.ClientWithResponses
+	client *api.ClientWithResponses // as the company's user
 	count  int
+	opened []string // senders
 
 	useTemplate bool
 	useDefault  bool
@@ -87,26 +106,26 @@ type demo struct {
 	attempts    int16
 }
 
-// prepare makes sure that the simulated sender meets no message of anybody else, and that the examples can be sent
-// without touching what others stored.
-func (d *demo) prepare(ctx context.Context) error {
-	ready, err := d.client.ReadyWithResponse(ctx)
+// prepare opens what the demo has of its own, and sees which examples can be sent without touching what others stored.
+func (d *demo) prepare(ctx context.Context, password string) error {
+	ready, err := d.admin.ReadyWithResponse(ctx)
 	if err != nil {
 		return fmt.Errorf("no server answers (start one with `make run`): %w", err)
 	}
 	if ready.StatusCode() != http.StatusOK {
 		return fmt.Errorf("the server is not ready: %s", ready.Status())
 	}
+	if _, err := made(d.admin.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: demoName, Name: demoName})); err != nil {
+		return fmt.Errorf("add a company: %w", err)
+	}
+	if err := d.openUser(ctx, password); err != nil {
+		return fmt.Errorf("add a user: %w", err)
+	}
+	if err := d.openSender(ctx, api.SenderRequest{SenderNo: demoName, Name: demoName}); err != nil {
+		return fmt.Errorf("add a sender: %w", err)
+	}
 	if err := d.settleLeftovers(ctx); err != nil {
 		return err
-	}
-	counts, err := accepted(d.client.TaskStatisticsWithResponse(ctx))
-	if err != nil {
-		return fmt.Errorf("read the statistics: %w", err)
-	}
-	n := counts.JSON200.Data
-	if open := n.PendingNewTasks + n.PendingRetryTasks + n.ProcessingTasks; open > 0 {
-		return fmt.Errorf("%d messages are waiting in this queue; the simulated sender would take them without sending them. Use an empty one", open)
 	}
 	if d.useTemplate, err = d.ensureTemplate(ctx); err != nil {
 		return err
@@ -115,9 +134,66 @@ func (d *demo) prepare(ctx context.Context) error {
 	return err
 }
 
+// made is accepted for what an earlier demo may have made already; known tells whether it had.
+func made[Answer interface {
+	StatusCode() int
+	Status() string
+}](answer Answer, err error) (known bool, _ error) {
+	if err == nil && answer.StatusCode() == http.StatusConflict {
+		return true, nil
+	}
+	_, err = accepted(answer, err)
+	return false, err
+}
+
+// openUser adds the company's user, or gives the one of an earlier demo the new password.
+func (d *demo) openUser(ctx context.Context, password string) error {
+	company := demoName
+	known, err := made(d.admin.CreateUserWithResponse(ctx, api.UserRequest{
+		Username: demoName, Password: &password, Role: api.RoleSubmit, CompanyNo: &company,
+	}))
+	if err == nil && known {
+		_, err = accepted(d.admin.UpdateUserWithResponse(ctx, demoName, api.UserPatch{Password: &password, IsDisabled: new(bool)}))
+	}
+	return err
+}
+
+// openSender adds a sender that is the company's alone, or switches on the one of an earlier demo.
+func (d *demo) openSender(ctx context.Context, s api.SenderRequest) error {
+	s.IsShared = new(bool)
+	answer, err := d.admin.CreateSenderWithResponse(ctx, nil, s)
+	if err == nil && answer.StatusCode() == http.StatusUnprocessableEntity && s.Config != nil {
+		return errNoSecrets
+	}
+	known, err := made(answer, err)
+	if err == nil && known {
+		_, err = accepted(d.admin.UpdateSenderWithResponse(ctx, s.SenderNo, api.SenderPatch{
+			Config: s.Config, Status: new(api.SenderOn), IsShared: s.IsShared,
+		}))
+	}
+	if err != nil {
+		return err
+	}
+	d.opened = append(d.opened, s.SenderNo)
+	_, err = made(d.admin.CreateRouteWithResponse(ctx, nil, api.RouteRequest{
+		CompanyNo: demoName, MessageType: api.Notification, SenderNo: s.SenderNo,
+	}))
+	return err
+}
+
+// close switches off what was opened, as well as it can.
+func (d *demo) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, no := range d.opened {
+		_, _ = d.admin.UpdateSenderWithResponse(ctx, no, api.SenderPatch{Status: new(api.SenderOff)})
+	}
+	_, _ = d.admin.UpdateUserWithResponse(ctx, demoName, api.UserPatch{IsDisabled: new(true)})
+}
+
 // settleLeftovers ends what a demo that was interrupted left open.
 func (d *demo) settleLeftovers(ctx context.Context) error {
-	source := demoSource
+	source := demoName
 	for _, status := range []api.TaskStatus{api.TaskPending, api.TaskProcessing} {
 		for {
 			limit := 100
@@ -129,7 +205,7 @@ func (d *demo) settleLeftovers(ctx context.Context) error {
 				if status == api.TaskPending {
 					_, err = d.client.CancelTaskWithResponse(ctx, task.TaskID)
 				} else {
-					_, err = d.client.ReportTaskWithResponse(ctx, api.ReportRequest{TaskID: task.TaskID, AppID: demoApp, Status: api.ReportFailed})
+					_, err = d.admin.ReportTaskWithResponse(ctx, api.ReportRequest{TaskID: task.TaskID, AppID: demoName, Status: api.ReportFailed})
 				}
 				if err != nil {
 					return fmt.Errorf("settle leftovers: %w", err)
@@ -143,42 +219,46 @@ func (d *demo) settleLeftovers(ctx context.Context) error {
 	return nil
 }
 
+// ensureTemplate tells whether the first active template that the company may use is the example; one that others made for
+// everybody may stand before it.
 func (d *demo) ensureTemplate(ctx context.Context) (bool, error) {
-	limit := 100
-	list, err := accepted(d.client.ListTemplatesWithResponse(ctx, &api.ListTemplatesParams{Limit: &limit}))
-	if err != nil {
-		return false, fmt.Errorf("list templates: %w", err)
-	}
-	first := "" // by id, and the list is newest first
-	for _, template := range list.JSON200.Data.Items {
-		if template.IsActive {
-			first = template.TemplateContent
+	limit, first := 100, "" // by id, and the list is newest first
+	params := &api.ListTemplatesParams{Limit: &limit}
+	for {
+		list, err := accepted(d.admin.ListTemplatesWithResponse(ctx, params))
+		if err != nil {
+			return false, fmt.Errorf("list templates: %w", err)
+		}
+		for _, template := range list.JSON200.Data.Items {
+			if template.IsActive && (len(template.Companies) == 0 || slices.Contains(template.Companies, demoName)) {
+				first = template.TemplateContent
+			}
+		}
+		if params.Cursor = list.JSON200.Data.NextCursor; params.Cursor == nil {
+			break
 		}
 	}
 	if first != "" {
 		return first == demoTemplateContent, nil
 	}
-	_, err = accepted(d.client.CreateTemplateWithResponse(ctx, nil, api.TemplateRequest{
-		TemplateName: demoTemplateName, TemplateContent: demoTemplateContent,
+	_, err := accepted(d.admin.CreateTemplateWithResponse(ctx, nil, api.TemplateRequest{
+		TemplateName: demoTemplateName, TemplateContent: demoTemplateContent, Companies: &api.TemplateCompanies{demoName},
 	}))
 	return true, err
 }
 
 func (d *demo) ensureDefault(ctx context.Context) (bool, error) {
-	number := demoPhone
-	list, err := accepted(d.client.ListDefaultContentsWithResponse(ctx, &api.ListDefaultContentsParams{PhoneNumber: &number}))
+	number, company := demoPhone, demoName
+	list, err := accepted(d.admin.ListDefaultContentsWithResponse(ctx, &api.ListDefaultContentsParams{CompanyNo: &company, PhoneNumber: &number}))
 	if err != nil {
 		return false, fmt.Errorf("list default contents: %w", err)
 	}
 	if items := list.JSON200.Data.Items; len(items) > 0 {
-		if items[0].Content != demoDefaultContent {
-			return false, nil
-		}
-		_, err = accepted(d.client.ResetDefaultContentWithResponse(ctx, items[0].ID))
+		_, err = accepted(d.admin.ResetDefaultContentWithResponse(ctx, items[0].ID))
 		return true, err
 	}
-	_, err = accepted(d.client.CreateDefaultContentWithResponse(ctx, nil, api.DefaultContentRequest{
-		PhoneNumber: number, Content: demoDefaultContent,
+	_, err = accepted(d.admin.CreateDefaultContentWithResponse(ctx, nil, api.DefaultContentRequest{
+		PhoneNumber: number, Content: demoDefaultContent, CompanyNo: &company,
 	}))
 	return true, err
 }
@@ -207,12 +287,12 @@ func (d *demo) submit(ctx context.Context) error {
 }
 
 func (d *demo) message(i int) api.SendRequest {
-	source, text, template := demoSource, demoPlain, false
+	source, text, template := demoName, demoPlain, false
 	if i == 0 && d.useDefault {
 		return api.SendRequest{PhoneNumber: demoPhone, Source: &source}
 	}
 	if i%2 == 1 && d.useTemplate {
-		text, template = fmt.Sprintf("code=%06d&name=张三", rand.IntN(1_000_000)), true
+		text, template = fmt.Sprintf("code=%06d&name=张三", dice.IntN(1_000_000)), true
 	}
 	return api.SendRequest{
 		PhoneNumber: fmt.Sprintf("138%08d", i), Content: &text, UseTemplate: &template, Source: &source,
@@ -253,7 +333,7 @@ func (d *demo) send(ctx context.Context) error {
 
 func (d *demo) claim(ctx context.Context) (int, error) {
 	limit := 10
-	answer, err := accepted(d.client.ClaimTasksWithResponse(ctx, &api.ClaimTasksParams{AppID: demoApp, Limit: &limit}))
+	answer, err := accepted(d.admin.ClaimTasksWithResponse(ctx, &api.ClaimTasksParams{AppID: demoName, Limit: &limit}))
 	if err != nil {
 		return 0, fmt.Errorf("claim: %w", err)
 	}
@@ -265,17 +345,17 @@ func (d *demo) claim(ctx context.Context) (int, error) {
 }
 
 func (d *demo) deliver(ctx context.Context, task api.ClaimedTask) error {
-	time.Sleep(time.Duration(20+rand.IntN(100)) * time.Millisecond) // the air
-	report := api.ReportRequest{TaskID: task.TaskID, AppID: demoApp, LeaseID: &task.LeaseID, Status: api.ReportSuccess}
+	time.Sleep(time.Duration(20+dice.IntN(100)) * time.Millisecond) // the air
+	report := api.ReportRequest{TaskID: task.TaskID, AppID: demoName, LeaseID: &task.LeaseID, Status: api.ReportSuccess}
 	retry, wait := true, int32(1)
 	busy, unknown := "网络超时", "空号"
-	switch dice := rand.IntN(100); {
-	case dice < 15 && task.Attempt < 3:
+	switch thrown := dice.IntN(100); {
+	case thrown < 15 && task.Attempt < 3:
 		report.Status, report.ErrorMessage, report.ShouldRetry, report.RetryAfterSeconds = api.ReportFailed, &busy, &retry, &wait
-	case dice < 25:
+	case thrown < 25:
 		report.Status, report.ErrorMessage = api.ReportFailed, &unknown
 	}
-	_, err := accepted(d.client.ReportTaskWithResponse(ctx, report))
+	_, err := accepted(d.admin.ReportTaskWithResponse(ctx, report))
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -307,12 +387,12 @@ func (d *demo) look(ctx context.Context) error {
 }
 
 func (d *demo) report(ctx context.Context) error {
-	counts, err := accepted(d.client.TaskStatisticsWithResponse(ctx))
+	counts, err := accepted(d.admin.TaskStatisticsWithResponse(ctx))
 	if err != nil {
 		return fmt.Errorf("read the statistics: %w", err)
 	}
 	n := counts.JSON200.Data
-	fmt.Printf("\nThe queue now\n")
+	fmt.Printf("\nThe queue now, with what others submitted\n")
 	for _, row := range []struct {
 		name  string
 		count int64

@@ -21,7 +21,7 @@ import (
 )
 
 // tell has people told of something by DingTalk and e-mail, and one of them once by WeChat. The providers are stubs that it
-// starts itself; their senders are switched off again.
+// starts itself.
 func (d *demo) tell(ctx context.Context) error {
 	stub := &stubProviders{}
 	address, mailPort, err := stub.start(ctx)
@@ -36,7 +36,7 @@ func (d *demo) tell(ctx context.Context) error {
 	}
 	withWeChat := true
 	for _, s := range senders {
-		err := d.drive(ctx, s)
+		err := d.openSender(ctx, s)
 		if errors.Is(err, errNoSecrets) {
 			fmt.Printf("\nWithout WeChat: the server has no SECRETS_KEY to keep its secret with (lksms secrets key makes one)\n")
 			withWeChat = false
@@ -45,10 +45,6 @@ func (d *demo) tell(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("add a sender for %s: %w", *s.Channel, err)
 		}
-		defer func() { //nolint:contextcheck // also when ctx has ended
-			off := api.SenderPatch{Status: new(api.SenderOff)}
-			_, _ = d.client.UpdateSenderWithResponse(context.Background(), s.SenderNo, off)
-		}()
 	}
 	people := []api.Contact{demoContact("zhang"), demoContact("li")}
 	if _, err := accepted(d.client.PutContactsWithResponse(ctx, api.ContactsRequest{Contacts: people})); err != nil {
@@ -125,27 +121,13 @@ func (d *demo) await(ctx context.Context, so func() (bool, error)) error {
 }
 
 func demoSender(channel string, config map[string]any) api.SenderRequest {
-	no := "demo-" + channel
+	no := demoName + "-" + channel
 	return api.SenderRequest{SenderNo: no, Name: no, Channel: &channel, Kind: &channel, Config: &config}
 }
 
 func demoContact(name string) api.Contact {
 	openid, email := "openid-"+name, name+"@example.com"
 	return api.Contact{UserID: "demo-" + name, DingtalkName: &name, WechatOpenid: &openid, Email: &email}
-}
-
-// drive adds a sender, or changes the one that an earlier demo left.
-func (d *demo) drive(ctx context.Context, s api.SenderRequest) error {
-	answer, err := d.client.CreateSenderWithResponse(ctx, nil, s)
-	if err == nil && answer.StatusCode() == http.StatusConflict {
-		_, err = accepted(d.client.UpdateSenderWithResponse(ctx, s.SenderNo, api.SenderPatch{Config: s.Config, Status: new(api.SenderOn)}))
-		return err
-	}
-	if err == nil && answer.StatusCode() == http.StatusUnprocessableEntity {
-		return errNoSecrets
-	}
-	_, err = accepted(answer, err)
-	return err
 }
 
 // stubProviders are DingTalk, WeChat and a mail server, as far as the demo needs them.

@@ -525,10 +525,12 @@ func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestDemoEndsWithEveryTaskSettled(t *testing.T) {
+func TestDemoEndsWithEveryTaskSettledAndTouchesNoOthers(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "DATABASE_URL="+pgtest.New(t), "SECRETS_KEY="+secret.NewKey())
-	for range 2 { // again, on what the first left
+	databaseURL := pgtest.New(t)
+	p := serve(t, "DATABASE_URL="+databaseURL, "SECRETS_KEY="+secret.NewKey())
+	demo := func(open int) {
+		t.Helper()
 		cmd := exec.Command(binary, "demo", "--url="+p.url, "--count=30")
 		cmd.Dir = t.TempDir()
 		cmd.Env = environment("BASIC_AUTH_PASSWORD=" + testPassword)
@@ -536,22 +538,59 @@ func TestDemoEndsWithEveryTaskSettled(t *testing.T) {
 		if err != nil {
 			t.Fatalf("demo: %v\n%s", err, out)
 		}
-		for _, want := range []string{"pending, new         0", "pending, retry       0", "processing           0", "The way of task_", "received", "claimed",
+		for _, want := range []string{fmt.Sprintf("pending, new    %6d", open), "pending, retry       0", "processing           0", "The way of task_", "received", "claimed",
 			"DingTalk  to zhang and li: 【应急成像】已发起", "e-mail    to li@example.com: 【应急成像】已发起", "WeChat    to openid-zhang: 瑜伽课", "wechat    sent once"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("no %q in:\n%s", want, out)
 			}
 		}
 	}
-	// It does not touch what others wait for.
-	if _, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
+	demo(0)
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "demo", "--url="+p.url)
-	cmd.Dir = t.TempDir()
-	cmd.Env = environment("BASIC_AUTH_PASSWORD=" + testPassword)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "1 messages are waiting") {
-		t.Errorf("it ran over a queue in use: %v\n%s", err, out)
+	defer conn.Close(context.Background())
+	count := func(sql string) (n int) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM "+sql).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count("tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no <> 'lksms-demo'"); n != 0 {
+		t.Errorf("it submitted %d messages for other companies", n)
+	}
+	// Again, on what the first left, while others wait on all its channels and have the same number's default content.
+	client := p.client()
+	if _, err := client.SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CreateDefaultContentWithResponse(t.Context(), nil, api.DefaultContentRequest{PhoneNumber: "13800138000", Content: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	dingtalk, email := "somebody", "somebody@example.com"
+	if _, err := client.PutContactsWithResponse(t.Context(), api.ContactsRequest{Contacts: []api.Contact{{UserID: "somebody", DingtalkName: &dingtalk, Email: &email}}}); err != nil {
+		t.Fatal(err)
+	}
+	told, err := client.CreateNotificationsWithResponse(t.Context(), nil, api.NotificationRequest{
+		BizType: 0, BizID: 1, Channels: []string{"dingtalk", "email"}, UserIds: []string{"somebody"},
+		Payload: api.Payload{"taskName": "x", "creatorName": "x", "createTime": "x"},
+	})
+	if err != nil || told.JSON200 == nil {
+		t.Fatalf("notify: %v %s", err, told.Body)
+	}
+	for range 2 {
+		demo(3)
+	}
+	if n := count("tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no = 'default' AND t.status = 0 AND t.retry_count = 0"); n != 3 {
+		t.Errorf("%d of the 3 messages of others still wait", n)
+	}
+	if n := count("default_contents WHERE is_sent AND company_id = 1"); n != 0 {
+		t.Error("it sent the default content of others")
+	}
+	if n := count("senders WHERE status = 'on'") + count("users WHERE NOT is_disabled") + count("contacts WHERE user_id LIKE 'demo%'"); n != 0 {
+		t.Errorf("%d senders, users and contacts are left open", n)
 	}
 }
 

@@ -7,6 +7,7 @@ COMMENT ON COLUMN receipts.look_at IS 'when its message is looked for next; null
 UPDATE receipts SET look_at = now() WHERE matched_at IS NULL AND created_at > now() - interval '3 days';
 -- squawk-ignore require-concurrent-index-creation
 CREATE INDEX receipts_look_at_idx ON receipts (look_at) WHERE look_at IS NOT NULL;
+-- squawk-ignore require-concurrent-index-deletion
 DROP INDEX receipts_parked_idx;
 
 -- migrate:down

@@ -16,6 +16,7 @@ COMMENT ON COLUMN business_ends.awaits_start IS 'its end was told before its sta
 -- holds writes to notifications.
 ALTER TABLE notifications ADD COLUMN replaced_at timestamptz;
 COMMENT ON COLUMN notifications.replaced_at IS 'when its dedup key was given to a later one: its node was begun again';
+-- squawk-ignore require-concurrent-index-deletion
 DROP INDEX notifications_dedup_key_idx;
 -- squawk-ignore require-concurrent-index-creation
 CREATE UNIQUE INDEX notifications_dedup_key_idx ON notifications (company_id, channel_id, dedup_key)

@@ -54,11 +54,12 @@ WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND 
 -- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, operator, submitted_by, sign
+    ended_as, operator, submitted_by, sign, expires_at
 )
 SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key), @payload, @user_ids::text[],
     CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
-    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by, sqlc.narg(sign)
+    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by, sqlc.narg(sign),
+    sqlc.narg(expires_at)
 FROM channels c
 WHERE c.channel = @channel
 ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
@@ -88,7 +89,8 @@ WITH due AS MATERIALIZED (
 SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
     t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
-    (d.started_at IS NOT NULL)::boolean AS is_timed,
+    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
+    last.was_told,
     CASE
         WHEN last.is_open THEN 60
         WHEN last.ended_at IS NULL THEN 0
@@ -98,7 +100,7 @@ FROM due d
 JOIN channels c ON c.id = d.channel_id
 LEFT JOIN notification_templates t ON t.biz_type = d.biz_type AND t.channel_id = d.channel_id AND t.is_enabled
 LEFT JOIN LATERAL (
-    SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    SELECT (count(*) > 0)::boolean AS was_told, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = d.id
@@ -121,32 +123,51 @@ WHERE id = @id;
 -- name: NotificationFail :exec
 UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left(@remark::text, 255), updated_at = now() WHERE id = @id;
 
--- NotificationList shows notifications with the state that their tasks give them: 0 waiting, 1 success, 2 failed, 3 cancelled,
--- 4 ended abnormally, 5 some failed. The tasks counted are the last of each person.
+-- NotificationStatuses gives the states of notifications for a list that is narrowed by them: up to scan_limit are looked at.
+-- name: NotificationStatuses :many
+SELECT n.id, o.status
+FROM notifications n
+JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
+WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
+    AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
+    AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
+    AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+    AND (sqlc.narg(user_id)::text IS NULL OR n.user_ids @> ARRAY[sqlc.narg(user_id)::text])
+ORDER BY n.id DESC
+LIMIT @scan_limit::integer;
+
+-- NotificationOutcomes gives what became of notifications that somebody asked for, in the order of their ids. The reasons are told of
+-- those that the same user submitted.
+-- name: NotificationOutcomes :many
+SELECT n.id, o.status, CASE WHEN n.submitted_by = @submitted_by::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
+FROM notifications n
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
+WHERE n.id = ANY (@ids::bigint[])
+ORDER BY n.id;
+
+-- NotificationFailures gives the people whom notifications of a user cannot reach, and why.
+-- name: NotificationFailures :many
+SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::text AS user_id, coalesce(l.result, '')::text AS reason
+FROM (
+    SELECT DISTINCT ON (r.notification_id, t.user_id) r.notification_id, t.user_id, t.status, t.result
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = ANY (@ids::bigint[]) AND t.submitted_by = @submitted_by::text
+    ORDER BY r.notification_id, t.user_id, t.task_id DESC
+) l
+WHERE l.status = 3
+ORDER BY l.notification_id, l.user_id;
+
+-- NotificationList shows notifications with the state that their tasks give them.
 -- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.sign, n.remark,
-    n.operator, n.created_at, n.updated_at,
-    CASE
-        WHEN n.ended_as IS NOT NULL THEN n.ended_as
-        WHEN n.next_run_at IS NOT NULL OR told.waiting > 0 THEN 0
-        WHEN told.succeeded = told.people THEN 1
-        WHEN told.succeeded > 0 THEN 5
-        WHEN told.cancelled = told.people THEN 3
-        ELSE 2
-    END::smallint AS status,
-    told.people, told.succeeded, told.retries
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+    n.remark, n.operator, n.created_at, n.updated_at, told.status, told.next_run_time, told.people, told.succeeded, told.retries
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
-    SELECT count(*) AS people, count(*) FILTER (WHERE p.status = 2) AS succeeded, count(*) FILTER (WHERE p.status IN (0, 1)) AS waiting,
-        count(*) FILTER (WHERE p.status = 4) AS cancelled, coalesce(max(p.retry_count), 0)::smallint AS retries
-    FROM (
-        SELECT DISTINCT ON (t.user_id) t.status, t.retry_count
-        FROM renderings r
-        JOIN tasks t ON t.rendering_id = r.id
-        WHERE r.notification_id = n.id
-        ORDER BY t.user_id, t.task_id DESC
-    ) p
+    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
 ) told
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
@@ -154,22 +175,46 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
     AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+    AND (sqlc.narg(user_id)::text IS NULL OR n.user_ids @> ARRAY[sqlc.narg(user_id)::text])
+    AND (sqlc.narg(ids)::bigint[] IS NULL OR n.id = ANY (sqlc.narg(ids)::bigint[]))
 ORDER BY n.id DESC
 LIMIT @page_limit::integer;
 
--- NotificationPeople tells what became of each person's message, the last of each first told.
+-- NotificationPeople tells what became of each person's message, the last of each, in the codes of notifications: 0 waiting, 1 success,
+-- 2 failed, 3 cancelled, 4 ended abnormally. A person who has no task yet has the state and the reason of the notification.
 -- name: NotificationPeople :many
-SELECT DISTINCT ON (t.user_id) coalesce(t.user_id, '')::text AS user_id, t.task_id, t.recipient, t.status, t.retry_count, t.due_at, t.sent_at,
-    CASE WHEN t.status = 2 THEN '' ELSE coalesce(t.result, '') END::text AS last_error,
-    (SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
-    (
-        SELECT count(*) FROM renderings o JOIN tasks x ON x.rendering_id = o.id
-        WHERE o.notification_id = @id::bigint AND x.user_id = t.user_id
-    ) AS times
+WITH latest AS MATERIALIZED (
+    SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, t.recipient, t.status, t.retry_count, t.due_at, t.sent_at, t.result,
+        count(*) OVER (PARTITION BY t.user_id) AS times
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = @id::bigint
+    ORDER BY t.user_id, t.task_id DESC
+)
+SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
+    CASE l.status
+        WHEN 2 THEN 1
+        WHEN 3 THEN 2
+        WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
+        ELSE CASE WHEN l.task_id IS NULL THEN coalesce(n.ended_as, 0) ELSE 0 END
+    END::smallint AS status,
+    coalesce(l.retry_count, 0)::smallint AS retry_count, coalesce(l.due_at, n.next_run_at, n.created_at)::timestamptz AS due_at, l.sent_at,
+    CASE WHEN l.status = 2 THEN '' WHEN l.task_id IS NULL THEN coalesce(n.remark, '') ELSE coalesce(l.result, '') END::text AS last_error,
+    (SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
+    coalesce(l.times, 0)::bigint AS times
+FROM notifications n
+CROSS JOIN LATERAL unnest(n.user_ids) AS u (user_id)
+LEFT JOIN latest l ON l.user_id = u.user_id
+WHERE n.id = @id::bigint
+ORDER BY u.user_id;
+
+-- NotificationReached names the people whom a notification has reached, or may still reach.
+-- name: NotificationReached :many
+SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
 JOIN tasks t ON t.rendering_id = r.id
-WHERE r.notification_id = @id::bigint
-ORDER BY t.user_id, t.task_id DESC;
+WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2)
+ORDER BY user_id;
 
 -- NotificationLock holds those of a business that are among biz_ids, or that belong to a business task. What a run that holds them
 -- is about to make is there when it has them.
@@ -181,21 +226,20 @@ WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.biz_type = ANY (
 ORDER BY n.id
 FOR UPDATE;
 
--- NotificationEnd ends those of ids that are in one of the states expected, of which 0 is any that may still tell somebody
--- something (S1.6), and gives their ids. Their tasks are withdrawn apart.
--- name: NotificationEnd :many
-WITH ended AS (
+-- NotificationSet gives those of ids that are in one of the states expected another one, and tells which that were (S1.6). Set to waiting,
+-- a notification is told now; its name must not have been given to a later one. Tasks are withdrawn apart.
+-- name: NotificationSet :many
+WITH changed AS (
     UPDATE notifications n
-    SET ended_as = @ended_as::smallint, next_run_at = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
-    WHERE n.id = ANY (@ids::bigint[]) AND (
-        n.ended_as = ANY (@expected::smallint[])
-        OR (n.ended_as IS NULL AND 0 = ANY (@expected::smallint[]) AND (n.next_run_at IS NOT NULL OR EXISTS (
-            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = n.id AND t.status IN (0, 1)
-        )))
-    )
+    SET ended_as = nullif(@target::smallint, 0), next_run_at = CASE WHEN @target::smallint = 0 THEN now() END,
+        remark = CASE WHEN @target::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce(sqlc.narg(operator), n.operator),
+        updated_at = now()
+    FROM notification_standings s
+    WHERE n.id = ANY (@ids::bigint[]) AND s.notification_id = n.id AND s.status = ANY (@expected::smallint[])
+        AND (@target::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
     RETURNING n.id
 )
-SELECT e.id FROM ended e ORDER BY e.id;
+SELECT c.id FROM changed c ORDER BY c.id;
 
 -- NotificationDelete hides notifications; their dedup_keys are free again.
 -- name: NotificationDelete :execrows
@@ -293,24 +337,51 @@ UPDATE subscribe_messages
 SET sends = sends + CASE WHEN task_id = '' THEN 0 ELSE 1 END, task_id = @task_id, template_id = @template_id, updated_at = now()
 WHERE id = @id;
 
--- SubscribeList shows messages with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
+-- SubscribeList shows messages, newest first, with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
 -- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
     ) END, '')::text AS error_code
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
-CROSS JOIN LATERAL (SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status) x
+CROSS JOIN LATERAL (
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+        CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
+) x
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR m.id = sqlc.narg(id)::bigint)
     AND (sqlc.narg(business_type)::text IS NULL OR m.business_type = sqlc.narg(business_type)::text)
     AND (sqlc.narg(business_id)::bigint IS NULL OR m.business_id = sqlc.narg(business_id)::bigint)
+    AND (sqlc.narg(receiver_user_id)::text IS NULL OR m.receiver_user_id = sqlc.narg(receiver_user_id)::text)
     AND (sqlc.narg(send_status)::smallint IS NULL OR x.send_status = sqlc.narg(send_status)::smallint)
 ORDER BY m.id DESC
+LIMIT @page_limit::integer;
+
+-- SubscribeFailures is SubscribeList of those that failed, the latest failure first.
+-- name: SubscribeFailures :many
+SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
+    coalesce(CASE WHEN x.send_status = 2 THEN (
+        SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
+    ) END, '')::text AS error_code
+FROM subscribe_messages m
+JOIN tasks t ON t.task_id = m.task_id
+CROSS JOIN LATERAL (
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+        CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
+) x
+WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
+    AND x.send_status = 2 AND (x.failed_at, m.id) < (@before_failed_at::timestamptz, @before_id::bigint)
+    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(business_type)::text IS NULL OR m.business_type = sqlc.narg(business_type)::text)
+    AND (sqlc.narg(business_id)::bigint IS NULL OR m.business_id = sqlc.narg(business_id)::bigint)
+    AND (sqlc.narg(receiver_user_id)::text IS NULL OR m.receiver_user_id = sqlc.narg(receiver_user_id)::text)
+ORDER BY x.failed_at DESC, m.id DESC
 LIMIT @page_limit::integer;
 
 -- SubscribeStatistics counts messages by template type (S2.4).

@@ -88,13 +88,22 @@ INSERT INTO channel_countries (channel_id, country_id)
 SELECT served.id, c.id FROM served CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
 ON CONFLICT DO NOTHING;
 
--- ChannelDelete takes the shared pool along, in which nothing may wait.
+-- ChannelDelete removes a channel and its shared pool. No row: it does not exist, or a task of it waits or is leased.
 -- name: ChannelDelete :execrows
-WITH pool AS (
-    DELETE FROM pools p USING channels c
-    WHERE c.channel = @channel AND p.channel_id = c.id AND p.company_id IS NULL
+WITH shared AS MATERIALIZED (
+    SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = @channel AND p.company_id IS NULL
+),
+busy AS MATERIALIZED (
+    SELECT count(*) AS tasks
+    FROM shared s
+    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL)
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL)
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 1)
+),
+gone AS (
+    DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.tasks = 0
 )
-DELETE FROM channels k WHERE k.channel = @channel;
+DELETE FROM channels k USING busy b WHERE k.channel = @channel AND b.tasks = 0;
 
 -- name: CountryCreate :exec
 INSERT INTO countries (country_no, name, dial_prefix, region, signature_required)
@@ -266,10 +275,26 @@ ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
 -- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. What is folded at once
--- counts for one day of the sender's time zone, the latest.
+-- counts for one day of the sender's time zone, the latest. The states are locked in one order, as SendersSeen locks them, so that
+-- the two cannot deadlock.
 -- name: SenderFold :one
 WITH gone AS (
     DELETE FROM sender_changes RETURNING *
+),
+changes AS MATERIALIZED (
+    SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
+        sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
+        max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
+        max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
+    FROM gone c
+    JOIN senders s ON s.sender_no = c.sender_no
+    GROUP BY s.id
+),
+locked AS MATERIALIZED (
+    SELECT st.sender_id FROM sender_states st
+    WHERE st.sender_id IN (SELECT c.sender_id FROM changes c)
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE
 ),
 folded AS (
     UPDATE sender_states st
@@ -279,16 +304,9 @@ folded AS (
         response_ms = st.response_ms + g.response_ms,
         sent_at = greatest(st.sent_at, g.sent_at),
         seen_at = greatest(st.seen_at, g.at)
-    FROM (
-        SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
-            sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
-            max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
-            max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
-        FROM gone c
-        JOIN senders s ON s.sender_no = c.sender_no
-        GROUP BY s.id
-    ) g
-    WHERE st.sender_id = g.sender_id
+    FROM locked l
+    JOIN changes g ON g.sender_id = l.sender_id
+    WHERE st.sender_id = l.sender_id
 )
 SELECT count(*) FROM gone;
 
@@ -311,11 +329,19 @@ ORDER BY s.sender_no;
 
 -- SendersSeen notes that these polled, so many seconds apart.
 -- name: SendersSeen :execrows
+WITH locked AS MATERIALIZED (
+    SELECT st.sender_id
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE s.sender_no = ANY (@sender_nos::text[])
+        AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision))
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE OF st
+)
 UPDATE sender_states st
 SET seen_at = now()
-FROM senders s
-WHERE st.sender_id = s.id AND s.sender_no = ANY (@sender_nos::text[])
-    AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => @apart_seconds::double precision));
+FROM locked l
+WHERE st.sender_id = l.sender_id;
 
 -- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from, with
 -- its sort in each.
@@ -329,13 +355,11 @@ WITH open AS MATERIALIZED (
     SELECT p.id, s.sort, false
     FROM senders s
     JOIN pools p ON p.channel_id = s.channel_id
-    WHERE s.sender_no = @sender_no AND s.is_shared AND (
-        p.company_id IS NULL OR NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
-    )
+    WHERE s.sender_no = @sender_no AND s.is_shared AND p.company_id IS NULL AND p.retired_at IS NULL
 )
 SELECT
     s.is_paced,
-    EXISTS (SELECT FROM open o WHERE o.is_routed) AS is_routed,
+    (s.sort > 0 OR EXISTS (SELECT FROM open o WHERE o.is_routed))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
@@ -345,12 +369,13 @@ SELECT
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if there is none.
+-- RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if it does not exist. The
+-- pool's row is locked either way: RoutePoolLock waits for it.
 -- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools (channel_id, company_id, message_type, country_id)
     VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id))
-    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) DO UPDATE
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL DO UPDATE
     SET channel_id = excluded.channel_id
     RETURNING id
 )
@@ -380,8 +405,26 @@ SET weight = coalesce(sqlc.narg(weight), weight), sort = coalesce(sqlc.narg(sort
     status = coalesce(sqlc.narg(status), status), version = version + 1, updated_at = now()
 WHERE id = @route_no AND version = coalesce(sqlc.narg(version), version);
 
+-- RoutePoolLock locks the pool of a route, before the route is deleted: a route that is created meanwhile waits, and finds the
+-- pool retired or still in use.
+-- name: RoutePoolLock :one
+SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) FOR UPDATE;
+
 -- name: RouteDelete :execrows
 DELETE FROM routes WHERE id = @route_no;
+
+-- PoolRetire takes a pool without routes out of use, so that it no longer refers to its company and country.
+-- name: PoolRetire :exec
+UPDATE pools p
+SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
+WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
+
+-- PoolForget deletes pools that were retired so long ago that no lease of theirs can still come back, and in which nothing waits.
+-- name: PoolForget :execrows
+DELETE FROM pools p
+WHERE p.retired_at < now() - interval '7 days'
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL);
 
 -- What a submission asks of the directory.
 
@@ -402,39 +445,57 @@ SELECT c.id, c.channel, c.signature_required, ARRAY(
 FROM channels c
 ORDER BY c.id;
 
+-- DirectoryPools gives the pools that serve: the shared ones, and those of a route that is on.
 -- name: DirectoryPools :many
-SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id FROM pools p ORDER BY p.id;
+SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
+FROM pools p
+WHERE p.retired_at IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+ORDER BY p.id;
 
 -- TimeZoneCheck fails with invalid_parameter_value for a zone that is not there.
 -- name: TimeZoneCheck :one
 SELECT (now() AT TIME ZONE @zone::text)::text AS there;
 
--- PoolSenders gives up to 100 senders that may take what waits in a pool: those of its routes, or the shared ones where no
--- route is on. Who is ready first; of equal sort, who has used least of its day, then who was given the fewest tasks today, then
--- who answers fastest (S4.3).
+-- PoolSenders gives up to 100 senders that may take a task of a pool: those of its routes, or the shared ones of a shared pool. Ready
+-- ones come first; of equal sort, the one that used least of its day,
+-- then the one that was given the fewest tasks today, then the one that answers fastest (S4.3). A sender has quota
+-- and funds if they cover this task. It is outranked if one of a larger sort is available, as SenderAdmit says.
 -- name: PoolSenders :many
 WITH candidates AS (
-    SELECT x.sender_no, x.is_on, x.is_rested, x.has_quota, x.has_funds, x.day_share, x.response_ms, r.weight, n.next_available_at,
-        g.is_routed, coalesce(r.sort, x.sort) AS sort,
+    SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+        coalesce(r.sort, s.sort) AS sort,
+        x.has_quota AND coalesce(least(
+            s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
+        ) >= k.segments, true) AS has_quota,
+        x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
-        coalesce(x.kind <> 'app' OR x.seen_at > now() - @silent_after::interval, false) AS is_there
+        coalesce(x.kind <> 'app' OR x.seen_at > now() - @polled_within::interval, false) AS is_there,
+        coalesce(x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
+        coalesce(max(coalesce(r.sort, s.sort)) FILTER (
+            WHERE x.is_on AND x.has_quota AND x.has_funds AND x.seen_at > now() - @silent_after::interval
+                AND coalesce(least(
+                    s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
+                    CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END
+                ) >= k.segments, true)
+        ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked
     FROM pools p
+    JOIN channels c ON c.id = p.channel_id
+    JOIN senders s ON s.channel_id = p.channel_id
+    JOIN sender_standings x ON x.sender_id = s.id
     CROSS JOIN LATERAL (
-        SELECT count(*) > 0 AS is_routed FROM (SELECT FROM routes e WHERE e.pool_id = p.id AND e.status = 'on' LIMIT 1) e
-    ) g
-    JOIN sender_standings x ON x.channel_id = p.channel_id
-    JOIN senders s ON s.id = x.sender_id
-    JOIN sender_states st ON st.sender_id = x.sender_id
-    LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = x.sender_id AND r.status = 'on'
-    LEFT JOIN sender_states n ON n.sender_id = x.sender_id AND isfinite(n.next_available_at)
-    WHERE p.id = @pool_id AND x.status <> 'retired' AND (r.id IS NOT NULL OR (NOT g.is_routed AND x.is_shared))
+        SELECT task_segments(@content::text, sqlc.narg(sign)::text, @segments::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+    ) k
+    JOIN sender_states st ON st.sender_id = s.id
+    LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
+    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
+    WHERE p.id = @pool_id AND s.status <> 'retired' AND (r.id IS NOT NULL OR (p.company_id IS NULL AND s.is_shared))
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
-    c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, c.next_available_at,
-    c.is_routed::boolean AS is_routed
+    c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares
 FROM candidates c
 ORDER BY
-    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there DESC,
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 

@@ -85,7 +85,9 @@ logged AS (
         i.request_id, m.task_id, m.phone_number, i.recipient, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success',
-            'data', jsonb_build_object('task_id', m.task_id, 'status', m.status, 'final_content', m.content)
+            'data', jsonb_build_object(
+                'task_id', m.task_id, 'status', m.status, 'final_content', coalesce('【' || i.sign || '】', '') || m.content
+            )
         ),
         200
     FROM made m
@@ -96,7 +98,9 @@ SELECT m.task_id FROM made m ORDER BY m.task_id;
 -- SubmissionRepeated gives the task that a company's dedup_key names already and keeps the submission that repeated it.
 -- name: SubmissionRepeated :one
 WITH first AS (
-    SELECT task_id, status, content FROM tasks WHERE company_id = @company_id AND dedup_key = @dedup_key::text
+    SELECT task_id, status, coalesce('【' || sign || '】', '') || content AS final_content
+    FROM tasks
+    WHERE company_id = @company_id AND dedup_key = @dedup_key::text
 ),
 logged AS (
     INSERT INTO receive_logs (
@@ -107,13 +111,13 @@ logged AS (
         @user_agent::text, @request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
-                'task_id', f.task_id, 'status', f.status, 'final_content', f.content, 'deduplicated', true
+                'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
             )
         ),
         200
     FROM first f
 )
-SELECT f.task_id, f.status, f.content FROM first f;
+SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f;
 
 -- SubmissionRefused keeps what was refused and why.
 -- name: SubmissionRefused :exec
@@ -160,8 +164,9 @@ WHERE r.recipient = @recipient::text AND r.task_id < @before_id::text
 ORDER BY r.task_id DESC
 LIMIT @page_limit::integer;
 
--- TaskTimeline is every log row of one task, oldest first. The submission's row is found by its time, which is the
--- task's own: both were written by one transaction.
+-- TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
+-- the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they
+-- were answered.
 -- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip
@@ -172,13 +177,18 @@ FROM (
         NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, r.request_id, r.source_ip
     FROM tasks t
     LEFT JOIN receive_logs r ON r.created_at = t.created_at AND r.task_id = t.task_id
+        AND r.response_data #> '{data,deduplicated}' IS DISTINCT FROM 'true'::jsonb
     WHERE t.task_id = @task_id
     UNION ALL
-    SELECT 1, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
+    SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip
+    FROM receive_logs r
+    WHERE r.task_id = @task_id AND r.response_data #> '{data,deduplicated}' = 'true'::jsonb
+    UNION ALL
+    SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
     FROM send_logs s
     WHERE s.task_id = @task_id
     UNION ALL
-    SELECT 2, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
+    SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = @task_id
 ) e
@@ -194,9 +204,9 @@ SELECT count(*) FROM (
     LIMIT @most::integer
 ) q;
 
--- TaskNamed tells whether there is a task of that name.
+-- TaskNamed gives the task that a company's dedup_key names.
 -- name: TaskNamed :one
-SELECT EXISTS (SELECT FROM tasks WHERE company_id = @company_id AND dedup_key = @dedup_key::text);
+SELECT * FROM tasks WHERE company_id = @company_id AND dedup_key = @dedup_key::text;
 
 -- SlowQueue keeps that a task has waited too long, unless that was kept within the last five minutes.
 -- name: SlowQueue :execrows

@@ -131,9 +131,12 @@ func (e MessageType) Valid() bool {
 
 // Defines values for NotificationEndRequestExpectedStatuses.
 const (
-	ExpectCancelled NotificationEndRequestExpectedStatuses = 3
-	ExpectEnded     NotificationEndRequestExpectedStatuses = 4
-	ExpectWaiting   NotificationEndRequestExpectedStatuses = 0
+	ExpectCancelled  NotificationEndRequestExpectedStatuses = 3
+	ExpectEnded      NotificationEndRequestExpectedStatuses = 4
+	ExpectFailed     NotificationEndRequestExpectedStatuses = 2
+	ExpectSomeFailed NotificationEndRequestExpectedStatuses = 5
+	ExpectSuccess    NotificationEndRequestExpectedStatuses = 1
+	ExpectWaiting    NotificationEndRequestExpectedStatuses = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestExpectedStatuses enum.
@@ -142,6 +145,12 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 	case ExpectCancelled:
 		return true
 	case ExpectEnded:
+		return true
+	case ExpectFailed:
+		return true
+	case ExpectSomeFailed:
+		return true
+	case ExpectSuccess:
 		return true
 	case ExpectWaiting:
 		return true
@@ -154,6 +163,9 @@ func (e NotificationEndRequestExpectedStatuses) Valid() bool {
 const (
 	EndAbnormally NotificationEndRequestStatus = 4
 	EndCancelled  NotificationEndRequestStatus = 3
+	SetFailed     NotificationEndRequestStatus = 2
+	SetSuccess    NotificationEndRequestStatus = 1
+	SetWaiting    NotificationEndRequestStatus = 0
 )
 
 // Valid indicates whether the value is a known member of the NotificationEndRequestStatus enum.
@@ -162,6 +174,12 @@ func (e NotificationEndRequestStatus) Valid() bool {
 	case EndAbnormally:
 		return true
 	case EndCancelled:
+		return true
+	case SetFailed:
+		return true
+	case SetSuccess:
+		return true
+	case SetWaiting:
 		return true
 	default:
 		return false
@@ -210,6 +228,33 @@ func (e OnOff) Valid() bool {
 	case StatusOff:
 		return true
 	case StatusOn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecipientStatus.
+const (
+	RecipientCancelled RecipientStatus = 3
+	RecipientEnded     RecipientStatus = 4
+	RecipientFailed    RecipientStatus = 2
+	RecipientSuccess   RecipientStatus = 1
+	RecipientWaiting   RecipientStatus = 0
+)
+
+// Valid indicates whether the value is a known member of the RecipientStatus enum.
+func (e RecipientStatus) Valid() bool {
+	switch e {
+	case RecipientCancelled:
+		return true
+	case RecipientEnded:
+		return true
+	case RecipientFailed:
+		return true
+	case RecipientSuccess:
+		return true
+	case RecipientWaiting:
 		return true
 	default:
 		return false
@@ -386,10 +431,12 @@ func (e SenderStatus) Valid() bool {
 
 // Defines values for SenderViewWhy.
 const (
+	WhyAhead        SenderViewWhy = "ahead"
 	WhyFailedBefore SenderViewWhy = "failed_before"
 	WhyNoFunds      SenderViewWhy = "no_funds"
 	WhyNoQuota      SenderViewWhy = "no_quota"
 	WhyOff          SenderViewWhy = "off"
+	WhyOutranked    SenderViewWhy = "outranked"
 	WhyResting      SenderViewWhy = "resting"
 	WhySilent       SenderViewWhy = "silent"
 )
@@ -397,6 +444,8 @@ const (
 // Valid indicates whether the value is a known member of the SenderViewWhy enum.
 func (e SenderViewWhy) Valid() bool {
 	switch e {
+	case WhyAhead:
+		return true
 	case WhyFailedBefore:
 		return true
 	case WhyNoFunds:
@@ -404,6 +453,8 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyNoQuota:
 		return true
 	case WhyOff:
+		return true
+	case WhyOutranked:
 		return true
 	case WhyResting:
 		return true
@@ -492,6 +543,7 @@ const (
 	EventReceived  TimelineEventEvent = "received"
 	EventRecovered TimelineEventEvent = "recovered"
 	EventReleased  TimelineEventEvent = "released"
+	EventRepeated  TimelineEventEvent = "repeated"
 	EventReported  TimelineEventEvent = "reported"
 )
 
@@ -511,6 +563,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRecovered:
 		return true
 	case EventReleased:
+		return true
+	case EventRepeated:
 		return true
 	case EventReported:
 		return true
@@ -1316,15 +1370,21 @@ type NotificationEndRequest struct {
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Status 3 cancelled, 4 ended abnormally
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 	Status NotificationEndRequestStatus `json:"status"`
 }
 
 // NotificationEndRequestExpectedStatuses defines model for NotificationEndRequest.ExpectedStatuses.
 type NotificationEndRequestExpectedStatuses int16
 
-// NotificationEndRequestStatus 3 cancelled, 4 ended abnormally
+// NotificationEndRequestStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 type NotificationEndRequestStatus int16
+
+// NotificationFailure defines model for NotificationFailure.
+type NotificationFailure struct {
+	Reason string `json:"reason"`
+	UserID string `json:"user_id"`
+}
 
 // NotificationListResponse defines model for NotificationListResponse.
 type NotificationListResponse struct {
@@ -1342,8 +1402,17 @@ type NotificationMade struct {
 	Channel No `json:"channel"`
 
 	// Deduplicated It was there already
-	Deduplicated   bool  `json:"deduplicated"`
-	NotificationID int64 `json:"notification_id"`
+	Deduplicated bool `json:"deduplicated"`
+
+	// Failed Who cannot be reached, as far as is known yet
+	Failed         []NotificationFailure `json:"failed"`
+	NotificationID int64                 `json:"notification_id"`
+
+	// Remark Why nobody is told
+	Remark *string `json:"remark"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+	Status NotificationStatus `json:"status"`
 }
 
 // NotificationPage defines model for NotificationPage.
@@ -1356,23 +1425,23 @@ type NotificationPage struct {
 
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
-	//
-	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
-	TaskID TaskID `json:"task_id"`
-
 	// Address On the channel; empty where there is none
 	Address string    `json:"address"`
 	DueAt   time.Time `json:"due_at"`
 
 	// ExternalMsgid What the provider calls the message
-	ExternalMsgid *string    `json:"external_msgid"`
-	LastError     *string    `json:"last_error"`
-	RetryCount    int16      `json:"retry_count"`
-	SentAt        *time.Time `json:"sent_at"`
+	ExternalMsgid *string `json:"external_msgid"`
 
-	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status TaskStatus `json:"status"`
+	// LastError Why the person was not reached
+	LastError  *string    `json:"last_error"`
+	RetryCount int16      `json:"retry_count"`
+	SentAt     *time.Time `json:"sent_at"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+	Status RecipientStatus `json:"status"`
+
+	// TaskID Its last task; empty before there is one
+	TaskID string `json:"task_id"`
 
 	// Times How often the person has been told
 	Times  int64  `json:"times"`
@@ -1386,23 +1455,33 @@ type NotificationRequest struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
-	DedupKey *string     `json:"dedup_key,omitempty"`
 
-	// NextRunTime Not before; now by default
+	// DedupKey Empty is none
+	DedupKey *string `json:"dedup_key,omitempty"`
+
+	// ExpiresAt Nobody is told after it; who was not reached has failed
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// NextRunTime Not before; now by default. With `started_at`, business type 5 is told `payload.maxDuration` minutes after it by default
 	NextRunTime *time.Time `json:"next_run_time,omitempty"`
 
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
 	// Payload What the placeholders of the template stand for: `${taskName}`
-	Payload       Payload `json:"payload"`
-	RepeatMinutes *int64  `json:"repeat_minutes,omitempty"`
+	Payload Payload `json:"payload"`
+
+	// RepeatMinutes Tell people again so many minutes after all have been reached; of business type 5 by default `payload.timeoutRemind`
+	RepeatMinutes *int64 `json:"repeat_minutes,omitempty"`
 
 	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
 	//
 	// Example: 示例公司
-	Sign    *NotificationSign `json:"sign,omitempty"`
-	UserIds UserIDs           `json:"user_ids"`
+	Sign *NotificationSign `json:"sign,omitempty"`
+
+	// StartedAt Of a node that takes too long, when it was begun: `overtime` and `maxDuration` of the payload follow from it
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	UserIds   UserIDs    `json:"user_ids"`
 }
 
 // NotificationResponse defines model for NotificationResponse.
@@ -1485,11 +1564,12 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No        `json:"channel"`
-	CreatedAt time.Time `json:"created_at"`
-	DedupKey  *string   `json:"dedup_key"`
+	Channel   No         `json:"channel"`
+	CreatedAt time.Time  `json:"created_at"`
+	DedupKey  *string    `json:"dedup_key"`
+	ExpiresAt *time.Time `json:"expires_at"`
 
-	// NextRunTime When people are told, or told again
+	// NextRunTime When people are told, told again, or tried again after a failure
 	NextRunTime    *time.Time `json:"next_run_time"`
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
@@ -1503,7 +1583,7 @@ type NotificationView struct {
 	// Recipients Of one that is looked at alone
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark Why it could not be told
+	// Remark Why nobody is told
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
@@ -1511,7 +1591,8 @@ type NotificationView struct {
 	RetryCount int16 `json:"retry_count"`
 
 	// Sign As it was given; null is that of the template or the sender
-	Sign *string `json:"sign"`
+	Sign      *string    `json:"sign"`
+	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
@@ -1553,11 +1634,12 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a request, that there was one already
-	Deduplicated   *bool   `json:"deduplicated,omitempty"`
-	ErrorCode      *string `json:"error_code"`
-	ErrorMessage   *string `json:"error_message"`
-	MessageID      int64   `json:"message_id"`
-	ReceiverUserID string  `json:"receiver_user_id"`
+	Deduplicated   *bool      `json:"deduplicated,omitempty"`
+	ErrorCode      *string    `json:"error_code"`
+	ErrorMessage   *string    `json:"error_message"`
+	FailedAt       *time.Time `json:"failed_at"`
+	MessageID      int64      `json:"message_id"`
+	ReceiverUserID string     `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
@@ -1673,6 +1755,9 @@ type QueueSettings struct {
 	// SenderSilentAfterSeconds A sender that has not polled for so long gives its share away
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
+
+// RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+type RecipientStatus int16
 
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
@@ -1800,7 +1885,7 @@ type Route struct {
 	// SenderNo Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort      Sort      `json:"sort"`
 	Status    OnOff     `json:"status"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -1832,7 +1917,7 @@ type RoutePage struct {
 
 // RoutePatch defines model for RoutePatch.
 type RoutePatch struct {
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -1855,7 +1940,7 @@ type RouteRequest struct {
 	// SenderNo Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -1902,7 +1987,7 @@ type SendRequest struct {
 	// Content The text, or the template's parameters; empty or left out for the default content
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey What the caller calls this message. There is one task of a name, for ever: submitted again, whatever else the body says, it gets the first task, as it is now, with `deduplicated`.
+	// DedupKey What the caller calls this message. There is one task of a name, for ever: submitted again, whatever else the body says, it gets the first task, as it is now, with `deduplicated`. Nothing else is judged anew: not its template, its default content or its times.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
@@ -1999,7 +2084,7 @@ type Sender struct {
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
-	// Rest Why a driven sender rests, and until when; null while all is well
+	// Rest Why a driven sender rests, and until when; null while all is well. The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
 	Rest *SenderRest `json:"rest"`
 
 	// SeenAt When it last polled; up to ten minutes late where no route names it
@@ -2017,7 +2102,7 @@ type Sender struct {
 	// Sign Goes before a text that has no signature of its own
 	Sign *SenderSign `json:"sign"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort Sort `json:"sort"`
 
 	// Status One that is `off` or `retired` is given nothing
@@ -2098,7 +2183,7 @@ type SenderPatch struct {
 	// Sign Goes before a text that has no signature of its own
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort *Sort `json:"sort,omitempty"`
 
 	// Status One that is `off` or `retired` is given nothing
@@ -2155,7 +2240,7 @@ type SenderRequest struct {
 	// Sign Goes before a text that has no signature of its own
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// Sort The larger stands first in lists and is pushed to first
+	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 	Sort *Sort `json:"sort,omitempty"`
 
 	// Status One that is `off` or `retired` is given nothing
@@ -2175,12 +2260,12 @@ type SenderResponse struct {
 	Data    Sender  `json:"data"`
 }
 
-// SenderRest The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
+// SenderRest Why a driven sender rests, and until when; null while all is well. The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
 type SenderRest struct {
 	// Openings How often it opened since something last got through
 	Openings int64 `json:"openings"`
 
-	// Reason What the provider said
+	// Reason What the provider said, its code first
 	Reason string          `json:"reason"`
 	State  SenderRestState `json:"state"`
 	Until  time.Time       `json:"until"`
@@ -2206,11 +2291,15 @@ type SenderView struct {
 	// Weight That of its route
 	Weight *int64 `json:"weight,omitempty"`
 
-	// Why What keeps it from the task
+	// Why What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
+	// larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
+	// with this task, and another sender is there.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
-// SenderViewWhy What keeps it from the task
+// SenderViewWhy What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
+// larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
+// with this task, and another sender is there.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -2237,7 +2326,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent
+	// FinalContent The text that will be sent, with the `sign` of the message
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message What is wrong with it, for people
@@ -2281,7 +2370,7 @@ type SmsSettings struct {
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
 }
 
-// Sort The larger stands first in lists and is pushed to first
+// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
 type Sort = float64
 
 // Source Example: system_a
@@ -2341,7 +2430,7 @@ type Submitted struct {
 	// Deduplicated True when the task was there already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent; in a dry run with its signature
+	// FinalContent The text that will be sent, with the `sign` of the request. Without one it is the text alone: a sender that has a signature of its own adds it when it claims
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run
@@ -2362,11 +2451,11 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
+	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`. What would be refused is refused.
+// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
 type SubmittedVerdict string
 
 // Task defines model for Task.
@@ -2376,7 +2465,7 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Content The final text; of a notification, the beginning of it
+	// Content The final text without its `sign`; of a notification, the beginning of it
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
 	CreatedAt   time.Time  `json:"created_at"`
@@ -2486,7 +2575,7 @@ type Template struct {
 // TemplateCompanies By `company_no`, whose messages it may render; none means everybody's
 type TemplateCompanies = []No
 
-// TemplateContent The text; `{name}` is a placeholder
+// TemplateContent The text; `{name}` is a placeholder. A name is of letters in any script, digits, `_`, `.` and `-`; one with spaces around or in it is refused. Braces around anything else are text
 //
 // Example: 您的验证码是{code}，用户{name}
 type TemplateContent = string
@@ -2521,7 +2610,7 @@ type TemplatePatch struct {
 	// SendType `realtime`, the default, goes out at once; `scheduled` at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message says when
 	SendType *SendType `json:"send_type,omitempty"`
 
-	// TemplateContent The text; `{name}` is a placeholder
+	// TemplateContent The text; `{name}` is a placeholder. A name is of letters in any script, digits, `_`, `.` and `-`; one with spaces around or in it is refused. Braces around anything else are text
 	//
 	// Example: 您的验证码是{code}，用户{name}
 	TemplateContent *TemplateContent `json:"template_content,omitempty"`
@@ -2541,7 +2630,7 @@ type TemplateRequest struct {
 	// SendType `realtime`, the default, goes out at once; `scheduled` at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message says when
 	SendType *SendType `json:"send_type,omitempty"`
 
-	// TemplateContent The text; `{name}` is a placeholder
+	// TemplateContent The text; `{name}` is a placeholder. A name is of letters in any script, digits, `_`, `.` and `-`; one with spaces around or in it is refused. Braces around anything else are text
 	//
 	// Example: 您的验证码是{code}，用户{name}
 	TemplateContent TemplateContent `json:"template_content"`
@@ -2577,7 +2666,9 @@ type TimelineEvent struct {
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
-	Effect     *ReportEffect      `json:"effect,omitempty"`
+	Effect *ReportEffect `json:"effect,omitempty"`
+
+	// Event `repeated`: it was submitted again, by its `dedup_key`
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -2595,7 +2686,7 @@ type TimelineEvent struct {
 	Status *int16 `json:"status,omitempty"`
 }
 
-// TimelineEventEvent defines model for TimelineEvent.Event.
+// TimelineEventEvent `repeated`: it was submitted again, by its `dedup_key`
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -2986,6 +3077,10 @@ type ListNotificationsParams struct {
 	BizID   *int64   `form:"biz_id,omitempty" json:"biz_id,omitempty"`
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
+	// UserID Who is told
+	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
+	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -3058,9 +3153,10 @@ type ClaimTasksParams struct {
 
 // ListOnceParams defines parameters for ListOnce.
 type ListOnceParams struct {
-	BusinessType *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
-	BusinessID   *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
-	SendStatus   *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+	BusinessType   *Word50     `form:"business_type,omitempty" json:"business_type,omitempty"`
+	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
+	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
+	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
 
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -3539,7 +3635,7 @@ type ClientInterface interface {
 
 	// CreateRouteWithBody Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3548,7 +3644,7 @@ type ClientInterface interface {
 
 	// CreateRoute Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3557,7 +3653,7 @@ type ClientInterface interface {
 
 	// DeleteRoute Delete a route that nothing refers to
 	//
-	// What waits goes to the routes that are left, or to the shared senders when it was the last.
+	// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 	//
 	// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
 	DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3856,7 +3952,7 @@ type ClientInterface interface {
 
 	// ListNotifications List notifications, newest first
 	//
-	// A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3927,18 +4023,18 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEvent(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotificationsWithBody Cancel or end the notifications of business objects
+	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4146,7 +4242,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// A submit user is shown those that it sent, a read user those of its company.
 	//
@@ -4912,7 +5008,7 @@ func (c *Client) ListRoutes(ctx context.Context, params *ListRoutesParams, reqEd
 
 // CreateRouteWithBody Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4931,7 +5027,7 @@ func (c *Client) CreateRouteWithBody(ctx context.Context, params *CreateRoutePar
 
 // CreateRoute Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4950,7 +5046,7 @@ func (c *Client) CreateRoute(ctx context.Context, params *CreateRouteParams, bod
 
 // DeleteRoute Delete a route that nothing refers to
 //
-// What waits goes to the routes that are left, or to the shared senders when it was the last.
+// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 //
 // Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
 func (c *Client) DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5659,7 +5755,7 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
-// A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5780,9 +5876,9 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 	return c.Client.Do(req)
 }
 
-// EndNotificationsWithBody Cancel or end the notifications of business objects
+// EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5799,9 +5895,9 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// EndNotifications Cancel or end the notifications of business objects
+// EndNotifications Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6189,7 +6285,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ListOnce List subscribe messages, newest first
+// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 //
 // A submit user is shown those that it sent, a read user those of its company.
 //
@@ -9404,6 +9500,30 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -10271,6 +10391,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 
 		}
 
+		if params.ReceiverUserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "receiver_user_id", *params.ReceiverUserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.SendStatus != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "send_status", *params.SendStatus, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
@@ -10957,7 +11089,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRouteWithBodyWithResponse Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10966,7 +11098,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRouteWithResponse Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10975,7 +11107,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteRouteWithResponse Delete a route that nothing refers to
 	//
-	// What waits goes to the routes that are left, or to the shared senders when it was the last.
+	// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11310,7 +11442,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
-	// A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11383,18 +11515,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEventWithResponse(ctx context.Context, params *TakeEventParams, body TakeEventJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeEventResponse, error)
 
-	// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error)
 
-	// EndNotificationsWithResponse Cancel or end the notifications of business objects
+	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11616,7 +11748,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
-	// ListOnceWithResponse List subscribe messages, newest first
+	// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 	//
 	// A submit user is shown those that it sent, a read user those of its company.
 	//
@@ -21006,7 +21138,7 @@ func (c *ClientWithResponses) ListRoutesWithResponse(ctx context.Context, params
 
 // CreateRouteWithBodyWithResponse Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21021,7 +21153,7 @@ func (c *ClientWithResponses) CreateRouteWithBodyWithResponse(ctx context.Contex
 
 // CreateRouteWithResponse Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders, each gets its weight over the sum of those that are ready. What no route says anything of goes to the shared senders.
+// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21036,7 +21168,7 @@ func (c *ClientWithResponses) CreateRouteWithResponse(ctx context.Context, param
 
 // DeleteRouteWithResponse Delete a route that nothing refers to
 //
-// What waits goes to the routes that are left, or to the shared senders when it was the last.
+// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21617,7 +21749,7 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
-// A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21720,9 +21852,9 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 	return ParseTakeEventResponse(rsp)
 }
 
-// EndNotificationsWithBodyWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21735,9 +21867,9 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 	return ParseEndNotificationsResponse(rsp)
 }
 
-// EndNotificationsWithResponse Cancel or end the notifications of business objects
+// EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. A submit user ends those that it submitted.
+// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22067,7 +22199,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 	return ParseClaimTasksResponse(rsp)
 }
 
-// ListOnceWithResponse List subscribe messages, newest first
+// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
 //
 // A submit user is shown those that it sent, a read user those of its company.
 //
@@ -29850,7 +29982,7 @@ type ServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(w http.ResponseWriter, r *http.Request, params TakeEventParams)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(w http.ResponseWriter, r *http.Request)
 	// GetNotification Look at a notification and what became of each person's message
@@ -29889,7 +30021,7 @@ type ServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
@@ -32042,6 +32174,32 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -32643,6 +32801,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "business_id"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "business_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "receiver_user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "receiver_user_id", r.URL.Query(), &params.ReceiverUserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "receiver_user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_user_id", Err: err})
 		}
 		return
 	}
@@ -45638,7 +45809,7 @@ type StrictServerInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(ctx context.Context, request TakeEventRequestObject) (TakeEventResponseObject, error)
-	// EndNotifications Cancel or end the notifications of business objects
+	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(ctx context.Context, request EndNotificationsRequestObject) (EndNotificationsResponseObject, error)
 	// GetNotification Look at a notification and what became of each person's message
@@ -45677,7 +45848,7 @@ type StrictServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
-	// ListOnce List subscribe messages, newest first
+	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
 	// SendOnce Send a WeChat subscribe message once
@@ -48183,67 +48354,67 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfDGSphoEukkOiY6N3Z5mzww1ZJNiN0VL01wgG5UAcruQCVUmGsQweCHvyT5Zq11J",
-	"G77bDa98thx2nG5Pa9059iyHLFl/jIac0U/+Fy7yvcysKqAKKADdaJKGQsFpAFX5Pd/393nPK23ZH0jB",
-	"hFaVxvPKgMa0zzSL4dPeYHA3NH+ETLVjPtBcikqj8qQnCVVnKiC6x4iifUa4IOycxWPSjijvEypCErOB",
-	"jDWRHSIFI4qJkMWVoMKe0f4gYpVGRfVVkw4GzVqtXgkq3LT8rSGLx5WgImjfPGF+5WElqMTsW0Mes7DS",
-	"0PGQBRXV7rE+NSP7vZh1Ko3K/3gtmcc1/FVdw+G/eBFU9qlmXRmPD6Hd59jZgOpe0lfbPrJ0b64P7LBH",
-	"hWDRrP7wiaW7O5TYkVnve7zP9fQ+fSRHpE/FmGizW4Rq0pdKp/egXstf+AgaTA8lZB06jDS+0qfPeH/Y",
-	"Nx/MJy7sp6CixwPzPheadVmMI5T9ARXjQ1m0EPh7U8iV10IOhY5n9QS/X0RPw1jJeHrFj3uMtAR7pptt",
-	"eKJljr+5JAPaZeSUdWTMCs46vpBZ8z59do+Jru5VGtt2od3nZKmVjrnowqjwruZMfM4d6si4TzVu283r",
-	"lbk7ejdk/YHUTLTHH7Px9CrsiTEZyTh0k2/TKGLxO4p0ZEx0jyugCGY8TOkqOWJCE9qlXJAR1z0uyPZ1",
-	"0pPDWMHnhMicynCMNMe+S0LJFBHSvNQlfRkzoDxdphU81uGx0oQKNWIx9hAkTfYYDVlMWqnZbD1ig4iO",
-	"WdjaxeeoaZvF0DPhGlu+vr0dQD/Xa7fJqMcjluqMwz0byfisSvaE61v3KP4kCItjGZu/hdTkjA101R0I",
-	"HFCya+mBmXUufzQGVGsWmzb/9Sf/w9b//PQrv1fJOy/3uNLzSAfXrJ8mHQtSi+1FqcXDnhTsAx5plnO9",
-	"HohojAdoYB4jYtg/ZXFgNqHdM/yHjCjsE1dkFHOtmSgYMrzfxPcrZS8/jO0Q3zFjfSSHmhVSm9j8Oo/W",
-	"LHr1joCNFvaJXHYVApfwzGOqzgopiuEoq7Bm27jp57FisSjmk0P387Jd+fZNZ0/ozNOuWFuKUBEtyYhy",
-	"DQSLAvskox4T5p7HDC+vYGlGulPASE0rpc8XDO6FGWbM1EAKxUAK25eiE/E2jLsthWYC/qSDQcTb1Ezh",
-	"2r9RZh7Pk/GYJ0NWaVyv3Q4qQHLMdzGj8CBsX1VI3eyxKKy8CCp9phTtMmBhhk4NBkTAhTIPAHmDV+wm",
-	"MKXN5jcqtfpHH351++vXn9S+cetrN7/58c79G4fvPbz9qH5sGi036wMYHUx7mpkqTTVDPsJFV3mCT2gU",
-	"yREx6xVU7pjNWGJxkHL6mathu82UKj9y0+8ju1N5E4BxvQgqH8j4lIchE8vt4E7eDtKh7lU7vuHpLTT3",
-	"hvTpGFYrlEA2175/ipF2zEImNKeRmhyO6eOuMJyKRssszQ2zf9NLw12TmUU5kn2GcsLIyBujWIou4ULx",
-	"ENm3YvE5i6/ghEO/7ygiR4IA19zNiDg8JBGjSJO4ViSSXVy3cxrxcKkTtb2dWrYOZ1GoKo1P7J/TzDFZ",
-	"Qyu10Az7ReGmTQU5ZSTkRtYLKy+eBsmGOEmP2zFn9mWPQLdOIoIn1rsLdzVpy2EUmvHHjIYBOR2aSfpx",
-	"wVnZJYy2ezBM2mcwifs0MvybLbcL+YfXrVXftz1xtZOTgYM2i2YHvv7Di3Ix7txXjx4cmmYPpf5ADsWS",
+	"7L19kxvJeSf4VfJwvhi9VINAN8kh0bGx29PsmaGHbNLspmhpmgtkoxJAuguZUGWiQQyDF9Ke7JO12pW0",
+	"57vd8Mpna8OK0+1pV3uOPUuhF+vDaMgZ/eWvcJHPk5lVBVQBBaAbTdJQKDgNoCrf83l/fs/zSlv2B1Iw",
+	"oVWl8bwyoDHtM81i+LQ3GNwNzR8hU+2YDzSXotKoPOlJQtWZCojuMaJonxEuCDtn8Zi0I8r7hIqQxGwg",
+	"Y01kh0jBiGIiZHElqLBntD+IWKVRUX3VpINBs1arV4IKNy1/fcjicSWoCNo3T5hfeVgJKjH7+pDHLKw0",
+	"dDxkQUW1e6xPzcj+IGadSqPyP15L5nENf1XXcPgvXgSVfapZV8bjQ2j3OXY2oLqX9NW2jyzdm+sDO+xR",
+	"IVg0qz98YunuDiV2ZNb7Hu9zPb1PH8oR6VMxJtrsFqGa9KXS6T2o1/IXPoIG00MJWYcOI42v9Okz3h/2",
+	"zQfziQv7Kajo8cC8z4VmXRbjCGV/QMX4UBYtBP7eFHLltZBDoeNZPcHvF9HTMFYynl7x4x4jLcGe6WYb",
+	"nmiZ428uyYB2GTllHRmzgrOOL2TWvE+f3WOiq3uVxrZdaPc5WWqlYy66MCq8qzkTn3OHOjLuU43bdvN6",
+	"Ze6O3g1ZfyA1E+3xR2w8vQp7YkxGMg7d5Ns0ilj8jiIdGRPd4wooghkPU7pKjpjQhHYpF2TEdY8Lsn2d",
+	"9OQwVvA5ITKnMhwjzbHvklAyRYQ0L3VJX8YMKE+XaQWPdXisNKFCjViMPQRJkz1GQxaTVmo2W4/YIKJj",
+	"FrZ28Tlq2mYx9Ey4xpavb28H0M/12m0y6vGIpTrjcM9GMj6rkj3h+tY9ij8JwuJYxuZvITU5YwNddQcC",
+	"B5TsWnpgZp3LH40B1ZrFps1/+fH/sPU/P/3SH1Tyzss9rvQ80sE166dJx4LUYntRavGwJwV7n0ea5Vyv",
+	"ByIa4wEamMeIGPZPWRyYTWj3DP8hIwr7xBUZxVxrJgqGDO838f1K2csPYzvEd8xYH8mhZoXUJja/zqM1",
+	"i169I2CjhX0il12FwCU885iqs0KKYjjKKqzZNm76eaxYLIr55ND9vGxXvn3T2RM687Qr1pYiVERLMqJc",
+	"A8GiwD7JqMeEuecxw8srWJqR7hQwUtNK6fMFg3thhhkzNZBCMZDC9qXoRLwN425LoZmAP+lgEPE2NVO4",
+	"9ifKzON5Mh7zZMgqjeu120EFSI75LmYUHoTtqwqpmz0WhZUXQaXPlKJdBizM0KnBgAi4UOYBIG/wit0E",
+	"prTZ/EalVv/wgz/c/sr1J7Wv3vqjm1/7aOf+jcN3H95+VD82jZab9QGMDqY9zUyVppohH+GiqzzBJzSK",
+	"5IiY9Qoqd8xmLLE4SDn9zNWw3WZKlR+56feR3am8CcC4XgSV92V8ysOQieV2cCdvB+lQ96od3/D0Fpp7",
+	"Q/p0DKsVSiCba98/xUg7ZiETmtNITQ7H9HFXGE5Fo2WW5obZv+ml4a7JzKIcyT5DOWFk5I1RLEWXcKF4",
+	"iOxbsficxVdwwqHfdxSRI0GAa+5mRBwekohRpElcKxLJLq7bOY14uNSJ2t5OLVuHsyhUlcbH9s9p5pis",
+	"oZVaaIb9onDTpoKcMhJyI+uFlRdPg2RDnKTH7Zgz+7JHoFsnEcET692Fu5q05TAKzfhjRsOAnA7NJP24",
+	"4KzsEkbbPRgm7TOYxH0aGf7NltuF/MPr1qrv25642snJwEGbRbMDX//hRbkYd+4Pjx4cmmYPpX5fDsWS",
 	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
-	"A6kQpE7u8/cDIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
+	"A6kQpE7u8/cCIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
 	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
-	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/3RZslkv",
+	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/2RZslkv",
 	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
 	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
 	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
-	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIn+DoklbsEJ56w4s8/TesDRqmd4QU",
-	"eS9S9rgbM81x//rkZFir1Wq5Njno6BH4TR7hGZheUusTKWfGsce2mVqoSVcO2MuQ1+2m7Jg3ajXS7tGY",
-	"tjWLFdD1MzbQlaAihpElSmiFWWB2EaOK2dFPH0T4FbkQsB3rQGIiNIwFLbroXgIJnIBlZaYBbXKokwY1",
-	"cxx0PG5SwyubljnmLRKafqwTi5wJOUKmGhmCbZlpYLRJzSiYvVuPDo4ffaN55+De3jea9+8ePj4+OGpN",
-	"DHdnu5Iyjt66eT1jHq2VGb7qGR2gCbPIHTdYryn5YO/uvYM7aMgyCo2MU8ZtK+Hskg6NFCOnY+LMt4VD",
-	"OJUyYhTMDkpTPVTzziMe6iN89kXg7YflzYTpi5tYH72H0A6j4PKadvKok+cDU0c1owPnPXBRM5hQtt2Y",
-	"Zkzkob3JRXQhd6jwDBjzS9JYeBFbonFMx/BZaho1wY0219uIkiO6P3oyClUl16CdWZRU86mtxeHnLcj7",
-	"NKKizfZ7VOCS0DDkZjg0ephaHDjXweTm+5ey0zhi3T54w/NoS8qTkfwvdWm3Jn7IIzh9Gp9NuHDAkFWa",
-	"jk5yMZxI7vrwT4/hu8lJ1pAUtGNGNQsDUidChoyEUrCAbFtHJaGCyPjUULYdfL7DBVc988J1/MLQw5DQ",
-	"U2FWKorGAbmBLWl6xqziCbYToDTKUHEpGKgEkwtcv5le4J3t926+l6WG02vpPe6GMQvz2CeVbw3Z0LBy",
-	"1Tcd9KXgWsKyPc3hR66BixVg8g9hhn4mW7Q2EQYvSZgzxeSHOffTPTmj+fWJgm4+615DwaL8NbQ/zIse",
-	"CGwYgn1z9nK4B81beFebVGf8hiHVbEtz8I9NnW/nVpv6AcWePhdDzbKcYYrmTV+7ApnAcwnFu4LqYcya",
-	"ySo/z5EchoNw4Rmds1hxVNOyFA3WSoGFHI9pLgEvccAxJsd6HHOmkt6/yYVMxpfZr8xUZ5yrexwF/lJs",
-	"Gs9Snz67i0/XkQ+5TxPbElSGgn9ryOzPZuOy/a734goWrV2HS/c7NUm/5KXW3tGBHBEpFfwzdwfZM20D",
-	"iSZnhaPItjZzTrrdmyv/9LlIf1ufkoiWokuOxsx0lHI1iChG3+VRn9mag47H9+2zC1CXFKWY1fwRY+Lr",
-	"9tEXL4qXOKWPLyhkXjJfeD3XfzZhfTprnddMh9ZLg9BctsxRWtDuEy0SErpL6rWs3p/RdGZHJQUY5FIu",
-	"tiW7cHZOM1bqIg9DOdJu+mVhkQa83pNixzGt66PFZnp76zbE0oc+4oNGp8v+ACQgINVqNU8Nm97iWaaS",
-	"Yqveh/ycEa7JKW2fES5sXMNAxrqMcOZaHgrNo+nG0aTkdFUwN1ipsZwoedUWntTCBX5Hs3POPRj25E/b",
-	"Tz86Pn5IrB1sajWDyrMtGYdmqvUkKDvvYvlo7DdFmXkN9IigMmK829PzFwFW9wk+PE0dUpHwVgOx7Wa1",
-	"jiW1DGx+zdI+drp+aT/V76rSvr0rVy/tuzm9UdL+MoL48vepaNGWlN/XQg2XWNTLITdPZ63fminGVVCL",
-	"J35VJyMEFRlQTGbTSZzELqlnpeaE98jhacRmyNG1ai0Rpa1oAOMQmrYXPaUhF11No7OmO0gp1wLkXJRx",
-	"2W7Bf+sfFLhuWZ+iEJbOPLlxvdAaOCFnTeWslHhxqFhcQv56rFh89w5einaP6qYcMIGvLbIOta3be1vf",
-	"pFufNrfKeF3c4PJPE+ziuhktdHoFjDbpd2VGi6f/NWC0MJC1b95VbJxaF2fE3pY5DGkjd22mmXt6NWyv",
-	"+QuQYtZZgv/+mLSSbNHWLuT7kD6jQrk8Z/y1So57zHwSbRaLTFy8cqmKbT7gZmo+HRINT6Sl+qpVCZYz",
-	"9++k3Mv+ltgE2Lzz6jNfy+3WEvpZyGnUHMSsw5/NF2bMCYMnZ3upuiUEx0f41JvteEpnJlvNL72efi0K",
-	"XFLLKoTQ67r5FHR6BXwq6XdlPoXX7DXgU3ZOF6EQrnx/F/JAXM7NvjCnDy7ssqxxMWL75i/8gtTs6awV",
-	"XzMdWisNuoOa4n5iTF9dqCqyyi/DwlFrKmHt5Kqpsh2nLuFcw/oy/HeoWFOz/iCimpU4ghwDNVIGjkIr",
-	"fKblZGqLsdLszq6Xo2b7Xjtjzel+Rf46cU2unM1OzvBizK/+6pZfimP2TJe8DHMmsT6lb+lJTpKR0sgc",
-	"0+uTHxbfssNrYXwySbCvvLPUNZIbGz+HBC0Q2D25N1dDOa6QasCe5zo1NXumMTmO6x5ppXe2ldmid9Ib",
-	"mMEZe/Wzv/ziN//hs1//5vM/+emr7/7os3/42ed/+p1XP/73L7/3k2zmzhwknTnJLSnZbPrIcd2TQw0D",
-	"fjczuFs3K9le6lu3n35S27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
-	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTz/cA8bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
+	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIH+PoklbsEJ56w4s8/RPWBg3TO0KK",
+	"vBcpe9yNmea4f3lyMqzVarVcmxx09Aj8Jo/wDEwvqfWJlDPj2GPbTC3UpCsH7GXI63ZTdswbtRpp92hM",
+	"25rFCuj6GRvoSlARw8gSJbTCLDC7iFHF7OinDyL8ilwI2I51IDERGsaCFl10L4EETsCyMtOANjnUSYOa",
+	"OQ46Hjep4ZVNyxzzFglNP9aJRc6EHCFTjQzBtsw0MNqkZhTM3q1HB8ePvtq8c3Bv76vN+3cPHx8fHLUm",
+	"hruzXUkZR2/dvJ4xj9bKDF/1jA7QhFnkjhus15S8v3f33sEdNGQZhUbGKeO2lXB2SYdGipHTMXHm28Ih",
+	"nEoZMQpmB6WpHqp55xEP9RE++yLw9sPyZsL0xU2sj95DaIdRcHlNO3nUyfOBqaOa0YHzHrioGUwo225M",
+	"Myby0N7kIrqQO1R4Boz5JWksvIgt0TimY/gsNY2a4Eab621EyRHdHz0ZhaqSa9DOLEqq+dTW4vDzFuQ9",
+	"GlHRZvs9KnBJaBhyMxwaPUwtDpzrYHLz/UvZaRyxbh+84Xm0JeXJSP6XurRbEz/kEZw+jc8mXDhgyCpN",
+	"Rye5GE4kd334J8fw3eQka0gK2jGjmoUBqRMhQ0ZCKVhAtq2jklBBZHxqKNsOPt/hgqueeeE6fmHoYUjo",
+	"qTArFUXjgNzAljQ9Y1bxBNsJUBplqLgUDFSCyQWu30wv8M72uzffzVLD6bX0HnfDmIV57OPK14dsaFi5",
+	"6psO+lJwLWHZnubwI9fAxQow+YcwQz+TLVqbCIOXJMyZYvLDnPvpnpzR/PpEQTefda+hYFH+Gtof5kUP",
+	"BDYMwb45ezncg+YtvKtNqjN+w5BqtqU5+Memzrdzq039gGJPn4uhZlnOMEXzpq9dgUzguYTiXUH1MGbN",
+	"ZJWf50gOw0G48IzOWaw4qmlZigZrpcBCjsc0l4CXOOAYk2M9jjlTSe/f5EIm48vsV2aqM87VPY4Cfyk2",
+	"jWepT5/dxafryIfcp4ltCSpDwb8+ZPZns3HZftd7cQWL1q7DpfudmqRf8lJr7+hAjoiUCv6Zu4PsmbaB",
+	"RJOzwlFkW5s5J93uzZV/+lykv61PSURL0SVHY2Y6SrkaRBSj7/Koz2zNQcfj+/bZBahLilLMav6IMfEV",
+	"++iLF8VLnNLHFxQyL5kvvJ7rP5uwPp21zmumQ+ulQWguW+YoLWj3iRYJCd0l9VpW789oOrOjkgIMcikX",
+	"25JdODunGSt1kYehHGk3/bKwSANe70mx45jW9dFiM729dRti6UMf8UGj02V/ABIQkGq1mqeGTW/xLFNJ",
+	"sVXvA37OCNfklLbPCBc2rmEgY11GOHMtD4Xm0XTjaFJyuiqYG6zUWE6UvGoLT2rhAr+j2TnnHgx78qft",
+	"px8eHz8k1g42tZpB5dmWjEMz1XoSlJ13sXw09puizLwGekRQGTHe7en5iwCr+wQfnqYOqUh4q4HYdrNa",
+	"x5JaBja/ZmkfO12/tJ/qd1Vp396Vq5f23ZzeKGl/GUF8+ftUtGhLyu9roYZLLOrlkJuns9ZvzRTjKqjF",
+	"E7+qkxGCigwoJrPpJE5il9SzUnPCe+TwNGIz5OhatZaI0lY0gHEITduLntKQi66m0VnTHaSUawFyLsq4",
+	"bLfgv/X3C1y3rE9RCEtnnty4XmgNnJCzpnJWSrw4VCwuIX89Viy+ewcvRbtHdVMOmMDXFlmH2tbtva2v",
+	"0a1PmltlvC5ucPmnCXZx3YwWOr0CRpv0uzKjxdP/GjBaGMjaN+8qNk6tizNib8schrSRuzbTzD29GrbX",
+	"/AVIMesswX9vTFpJtmhrF/J9SJ9RoVyeM/5aJcc9Zj6JNotFJi5euVTFNh9wMzWfDomGJ9JSfdWqBMuZ",
+	"+3dS7mV/S2wCbN559Zmv5XZrCf0s5DRqDmLW4c/mCzPmhMGTs71U3RKC4yN86s12PKUzk63ml15PvxYF",
+	"LqllFULodd18Cjq9Aj6V9Lsyn8Jr9hrwKTuni1AIV76/C3kgLudmX5jTBxd2Wda4GLF98xd+QWr2dNaK",
+	"r5kOrZUG3UFNcT8xpq8uVBVZ5Zdh4ag1lbB2ctVU2Y5Tl3CuYX0Z/jtUrKlZfxBRzUocQY6BGikDR6EV",
+	"PtNyMrXFWGl2Z9fLUbN9r52x5nS/In+duCZXzmYnZ3gx5ld/dcsvxTF7pktehjmTWJ/St/QkJ8lIaWSO",
+	"6fXJD4tv2eG1MD6ZJNhX3lnqGsmNjZ9DghYI7J7cm6uhHFdINWDPc52amj3TmBzHdY+00jvbymzRO+kN",
+	"zOCMvfrpf/r8t//209/89rO/+Mmrb//g01/99LO//NarH/6bl9/5UTZzZw6SzpzklpRsNn3kuO7JoYYB",
+	"fzkzuFs3K9le6lu3n35c27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
+	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTzfd88bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
 	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
 	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
 	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
@@ -48252,362 +48423,381 @@ var swaggerSpec = []string{
 	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
 	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
 	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
-	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91mbDhU7SnVov4LMjHu2W/vd11zv9vOhPHJjsN88",
-	"TA/FNe5GZOYqh5qFxVYT+F0RRcdk1JPAosw0Cdc2y3fEFSMANtQDKBELmtCHLLQc/AD4WeVp/9LBQdg+",
-	"zZoEjtvb1qVgKkjO7C4Mqk0F8E2AtuAxAteWoU64WF/nbJQn/JWDOjim6iwBOlDDfp/mgTMcp6DTjdKk",
-	"5nCIlULQfVS4PcnJuPzd9Bcmc/tSV8UfjWTP8ihSSn/MV0Xzw+vM3u4SSkKpLd4hF1pCCrpTd6ZWZwaq",
-	"CdUeuA8tR+Z4IjCVOTznNBqa06FY1JmrhuKoZ5sjAMbynEb3VR5jjiLukLcAsAuDSaA1c25BpGDP9Ex+",
-	"DPggtfmCnkXkXl0vLi2YFMRv5Omw1hk4R1/9mF1CTEKp+28W7yqzfj5mS/qc3R7k3QO4Ch2wI12QqXBi",
-	"foWxw/cYNcylAFbnIwegw7W1wCPUchZI5+GjB/sHR0d3Dz9sHt+9f/Dg8XERnk7OfVkUDugeC7ssPsgP",
-	"ojpFtJEc45dVI8uJS6cFzAAAe4Hd9WnIsLm5Qs4yKCY52V2XSR5mgz7ZxCer+Ep5VrCOZaCcHLLKnFXL",
-	"dRXjOgZ+kzPZWbZp2Lu51Ct1htanf6QP7joJFvZ7ESa3iRlcreENB7Pu7Vu7vdQXf1gc6agUPBm0r+ay",
-	"snzSBTWFaLtHMFE9gJIgAQnpGJBH+1LonuEQXGPiJ/lUCrZLzKgsFq+rS5HduwGLmyEdz90SeNnoiixu",
-	"mq4XegHHvNgrZkIl38hz8N8vkoZbFti+hX5URHl1EOgB+LoHTA4iZhgv2e9xwRSApR6IbsRVj5yOSWuv",
-	"3WYDvXWPiu6Qdtm08yaVYLqdjCYffqolUpa3VtZ05jTscxb7R0Cb1umPhh4zXYTrdN/DPhnNlouuWlCc",
-	"GlGumyMaCy66xbiAe1D0SmiiWeTwc221iB5VAArIQlhf5XCwag3UQmaKLts3bm/PlfTzjsAhG61f/D/L",
-	"KwHkMr+pIu8zGhvJRp4xYU6V+Yoq3vZYvAsk+87QKc5YCd6MC7Q+um43ZJ00PcX9pnblIVXK7krLFahy",
-	"oS6GJUKZKktCJZq6I6pKCaJYkiaJa6DtPlsEF9WnX1WbW0/fzQ1PSJvrD0S4nKJ0yj+dsleXOOQLpKAE",
-	"0Ie2hG/WZjt4PjR4srY5uGipmRCgLE2sBTvB9afz8Rpy7YgH0MMTyjVSa/y8b4TdCM2K+M2BCK0lMGWg",
-	"nzPhZTxFiTEte0Z3SNuNKSDXpxAGEw6xylqIMDNxEe4lHTydvHt+OwN/embijabP6Xq97ume1y5Mpju/",
-	"T0O2IkpeyMIh4k+zXJMh+N/Qm0WjmNEw37yclhvK+tomzRsTTQQpOKPMKOetykWoSen2iuzU69WV0iN6",
-	"5JLdcpxRWEQgr6hbOitul7D+QI/JCHZ2st7WdPDOwo4lrA3U7KsuDwssZlCwMZbnPGQxFC9E7OnkDszl",
-	"hoZrNn182dzH0YPkcXVLeKQUE3ol79gyvowFvRHosi4w/MmOts70AYuVFCAxnzLznQRrewmmnEoQL5es",
-	"nfYfu/OYcY4k25Dyi7i1zmzr1FFys51/RZYXW0oKK0vIH0uGCwH5a1oNIG1c3r5Vxrg8B3MAKE88FE04",
-	"1FPH6FA69KelIzCWEVwWj0WJ2YBRnQbcWzXsYtnolnS4xvwoDVWZKwqlAzGSpUl1NP86XIVw5DjnlQhH",
-	"R3bzcvzBLttu1weleXgzDIUnXJDffvuHv/32j6rkfX/eJwLhA8Ii5zr3iCVT5bc//6tffvaP/+7lH/7s",
-	"5Q/+fjIOfvLyLgIggsMruNKZdSjQAGpgOeGiG5A6sbYrQLCDIhUBmaMhBOQGUbLP7POJwlAL6sG2UaGC",
-	"G8sqDunhJ6pUZlK2iGT22w/cUNJfplWQCd126rsj2We2kacTy3icSnSZZhrL8YGrST9kwpyxgtRez24L",
-	"ihw4kjhX8tFcRxcFJFdMHhMVAftLZxymp2IHnkx+sbzDvINwdTqnG4G6MtrqRrBsfps/0Nm0oLnV1xc7",
-	"vOV1jlRiampEN68HxRdgBlsx3CCtzVqbdY+eM0Q4QW7BYyJHYm08wV/IRevdZ2KdJm5Z+YNylRflyu+J",
-	"ukh7RHpWM6N5seV5YwQhLZeprUETukScnLTONJdbzdGBICQdvXdQo8sozxgiKaMQq1UWKUPzu17CdJZV",
-	"qeZjwy2sS+Fc8xZCIh1DB1w5A0KCzZRjlupAmJ62oYSRlGdYEpNGaIta+HokxrHcxDoXvZJboC1T69da",
-	"SEqYlebqnWUrpBXUfDLcpS8VFnEVY2vLeUeVA5XO51h74KIaUUW6/JyJxKOf1mccX/TRwE6/uSDDV46e",
-	"AsG87TZjYX54tD1/p5h7ARUqS5qxloPDmM67mOass4jwLLN2np6f0K2Uycxex/TSTNrRcowCk2Rt6qh6",
-	"qdhHXnmysrx8rPK9EqA/5lqXJuWkU9amfUYGkgsdoZKXA42yNPuE4ZVjnYEddakpX42Io9x01ibfPBAP",
-	"Op10kgZEishOp2SmBd7zB+Yl+6d5FRpu52nXQ8UFU2oBacS94USSC9Ga5zjK0MhuC/FpSagrlhv4ZMMY",
-	"k9kMu5vlSsNSou7MzCW0U5VH575hny2/oDFrM37O4maxJwCTFZrlqP4RE2GK2rPCsGX0XvBULmk5Ur+y",
-	"22ZxF4xllIW1Id3vBWdy4jamtmjyPAeZGzHZcs5mZQeX9s2kt8ztQ+b8TZ6utJNmTgiQucz7TpqZSE9B",
-	"A1vZ5H009C30dDPORaR5yOI2E4lwIzXkTE/DSU8BRs/bPluzcxm39+T+uVEpb+H0BtbM7GYu+sr6ZrJ9",
-	"yyuZyWjWxxpTK7Benthesz3Q9Lj22BPf6QWcrquPqDCjWNJNvLpMMrOIk4zDG7WytU6n1LonbB/xFxAw",
-	"t5Iz9YHdxEyi0vb1pdzHnuEkgPCTspFPM0rrlhY0eqF0qTR6/LuzR7MwrH1Bde8jzLpFIw/hnaSOe670",
-	"NiEIXOTUpphQmTM06Tq5WFliJqVYLzFcLyFMWd/yDBRwYix+y4RDYY5/A6E6FiNHPDFblozHAEgZhBdc",
-	"VF7x7wa+37wVeuiizuc4HLYXgk57mBgyy5PExPET0TbryShksZqycClNBWQRNEjr954bIfmQ9tmLVh75",
-	"TOMgTp2AO7zLtcJ0aCqIHOAoId2aiy5pvdsKiBrQNlOQYRNS1WMqIPW60Ru3a6TdozFtaxarKnGIdq13",
-	"WzbD1CiOhCpCLf494YL0KReRaWu/xwWtkj1QQxVRPTmygehWiTLyezUTn1DfuVWrwT+12a6oLL06OXn3",
-	"XwJ+nvmHbBXsF+AkLJkc4jLim336rAmZIsUZIpgNYr1seSkhGOWBRflGPaohRd1sk+vlInNGEP9ZaUM4",
-	"xZmQI9EshF9weA9UEDoY4BQGMorURCVBSL2C7ceWWZjGgeCadJlW5Hrt+gz0h6biEehvHTO0GatpsST8",
-	"egqJg5pcU37OEJIfUCIIHQH4xELJwmXybR6xtjxfZ56g7XDNZc+TXqcmmBpDnsSDryXegzkkfPKN2ZgL",
-	"jzyW+VTxjrtHD8hO/ebNrXqDSBGN4SzYshzklMEhscALFqw8cTNgfQ9Lw4BYmsdCTiPiqzEkVGr/sDLb",
-	"Fb639c2nz7fzgTyxhOX7VLd7y8n7WEyzvH6DHbq+Viqt4rrO35nUvNZ3N0ynLIRu13w/TM8HnY4Fc8wH",
-	"YcAU87BKfD4mcNkWyuytRoJnh/wQIHmIklXSAg2g1cA6qlqShweHd+4eflglLfasR4dKw/sf7N29d3An",
-	"OBFCQn1XzhSJWEdXSYt3hYzhIUrQ1WKdxJIgvLGQumdkgGSQMesMlR+XYQEIn9JjUeiHums6m3zTR+eZ",
-	"EY+duRkGO+BxeqhJ7i7Yn89ZXCWtkEUciEDrRMACDUXyVQPzV2kSKwOObkgDrppHzbRDu7I6BruZmwMk",
-	"9CeORVxN86BfeK7c0p4IVKv8/bc4BdYTxA37CQPwCA2BzSmih7EgIUcvbVtaqCL3ROKkTPlyzRfVE5HK",
-	"es0xrqH6Z2iO3Woo5g/zNDTFztFIvbjJ8ArsXSWotFMxhnb5wZVn1xOaSj6V85PgQU8CHfGzD3HEj4/s",
-	"qPHTQWrs+M1jPwP8fJzMA7+462fjGnRzws+ZBC7biZsffr6TmqXrNDVXf3HXUo97yhuS6+bHTd9NiVc3",
-	"amm5G2I8zthAV8rFXxVIv7MhOfCeWOcQSHZQaJmJUAUEk65IO6K8D6BNYQFgx2LAK+gyniP/efxFe5GM",
-	"BKtIz8HIaAnydRY+5tHB8aNvNO8c3Nv7RhFuzM72LFGwFNCB6pk73Syw1HhR2tI9T2xGMgZdTOLPSGJy",
-	"seYLhpCWpEt5uPDEL53SUwgwZm/DzLzITN9Ti7RNjh7v7x8cHQVkx65TQhe3g51lQ7Ztr55a4edULHVW",
-	"bpjOWwPgAzYLR9GKQmQEKWv0jImA0EgZ+TKBsAOu6/Z6duRArgcXsBWcccAJX8EiYh8LjWiXH3yEtHW+",
-	"hO5XI81kij0tmY5XA2v30tX8iVpJbHWI9xKocmn8jItH8IMVyl9YHY/vJ4Fd2ZF+YHRhVOwtKkXMSBgb",
-	"qQdFIUMnXWoJYKx0hnGaBgUWGtkhAJhzN+rxdo9QD1xn9G/HrxKA2aRWgyFZnl8oFoNhQ5G2FB3eHcZW",
-	"JLF61Cf1YCe4EdRrwU4tuFkL6rdqT4MZGfppfJpbc60eaXThQlrqb8MjiQGGiUx2ijgyZkkRQxETCPtc",
-	"lBSZTJNHrhn4gE2ZPx9hc+bPPWwSxjDU7KKq87vn56OJLRF+4iICytj+06AwDmq0rLXX24rmz90LXUrG",
-	"c0nGkXmmNP/EGKPXo4Zk2SrgcJYKaoD7LZiolpXZ1SBb0S3ZBz8Cu9SpwMDlKlLCUNfrr4Yu1+6wTnpd",
-	"0WONhOLKXdZ2PhdRGesSL+0y5SGXvWX5S7Suultpsj8Tg6dUSfRiTJ4VqP9rRc5Xp6SzyGcy1afFB2Ot",
-	"BG/9xO6JX+Fp8Gf00kCIP0c7IAqNwz4qPF6LMo9BgOouqRfk++cjGM5LqE9f+VyjiCUdSYEOZNRm0ADX",
-	"quU8I0hep4B0eMQ/zdE29hOjjzU5qlSCIAoMNmhXYTtzV2FRo4wRUldwTtiTUZ6Xmf4uxDfhe847jalZ",
-	"revKHTGh1++WSC/n0nmwMyryFVbfcxg+Mgb/AzGaoXMaO8SCJBt6MghjBbtmJrWuINaiTaMolWJr7i8u",
-	"JZTy97VRbGWhDqG27ICZADtncYOgPqiZza8LEr+9hV1g5FSGY6LoWAXeA57ymAPGNYY+ALTRKLDVDdOh",
-	"/K1sNASYf7bqtevbWwMKlrbZEVwrrCJi0UFkwFzkFVxBq/AsF9KerfUx3ZGzRKzazwqiygqlSNOVRnIy",
-	"s/vmNCqdigLJ4HrU4dhRkgZDDcgN+206gysgt+BbD4y6S/pmf4ZxFxBKe9TyLnCHg+kmdsYZQB7vT4VI",
-	"gInVM5DbC9vELwTm5OohS5Qcxu1ccyBv94gaK836eDzbss+wwsM08uUK91FbAj4ZDOMMcbJDxnIIOfsQ",
-	"1BCPrY1vvGt3G06FQ/S06bHzPQrrqaI7bxyzquoWc721cXbHC9bO2YvRcwzhdug5TOgEOmcCCmdZj0rS",
-	"+xH2VAmy3+nMFylXi/myABE6ZjQylLwVpMWEwFbmG2oCpKvNdknL115qEVcsz5CMDsTv2DosCe4RhPiR",
-	"luqrqn+xCTE+ztHYCshQRExlUP6Ae5NRj6W9826QRqXz9ZjyAKht0aVpZ5KNIsihi1SdJcEFI4pxSBip",
-	"UCUPfCZ6KjOa6BFvM6cLwIeSBbvOWWw4YWyvSTPP7fRBLPvWzauldTgtV5ghVTdjibcXRSTq8O4SUbhG",
-	"uwIHSUwEY6GqkiPWjo3c5jzuRDEaGZlPhBC+KgBF+Stf+UprNx1PEvEz7ztnY6J0uuxVcoOXQuS2Z7s5",
-	"X5NKlSPCSmiY1TnDM407PYLQlFNmZ4RY8dQsjqHlXOfGcHLVxGJcxe1zjQ5RSOXDZoXEsl540agYYxiR",
-	"7OwSs0uzS60HlTNbA3F+Na+PzZM+6CEVXDC7IEOqco152VcymIvOj8/LUVONuLWHTnBuG1dh7wWcqFMW",
-	"YUQ0d5fbxVVBUb1ZpoVSwpgZj8Wzn4tjP3JhFm6AKNeETr7ocbX6gBzA+8zy9Kk6586iTc8ph6ZXSqON",
-	"nU4cRQ86lcYnZc7RIzBLPA1yIneoda66wBTTvApgY4dC8wiW1EaYjno8YoRirOmIRdHUeME2ykRxCVKu",
-	"0SmLkc+7tvqdZsKWylAQ1GchdP09A/49EayzGGQsmpmaytqrZi9ZYtpaztabZErnrAD16jlkNFCFC+KC",
-	"JqlywSTLT7YEwiaeC1859sKt07b9LPxIYRLxg44X7xNBIrYBGLnZxAWLkMou5n3W/FSKudt9zPvsm+Y5",
-	"l3DcVPn2IxicK9qClUhiNmffLhw5pUzuXXgJDtsJeT/tR3WF8TwCC/C3lD/V+lcTXpuVBzyHshNM790k",
-	"6/PgKpkLnSl9leIWGV7mJayUUGGpaR59TghZOkHfC8GZszJxvPOl1GX9yilJYFr1oINBC1NbMPASIrRU",
-	"JmamFcluKyAto+1oGp2ZvyU1/45Yu0e1+Yv1KY/MHz2tB1uqr1oZ2wUdDBash0G3Pi1yu+F81usoxz7X",
-	"7ilPdbuiq9wqZVfuK3czughn+Ruj8KyivGy0i412cenaxSrS7WsoKy4lui0TH/OikMItCWFRVGXV1wV0",
-	"si2UHtc8iuDi73pfY4CUiILyo11d+9UP1dtpidoQ5g1hfmsJ8+Jmh7eDlM/TNJ/OINrr1SeuQJd4lOtP",
-	"Pe4x0uZxe8g1OY0ZPcNsG5rBHMimbjYItckgZ2wcAFICFhXypjeIA0HsRRUQSr41lJp6TGGjqZPhoEqe",
-	"gE0QyUBLDphoeTrALTQGAbtXC8yJLci9GFClIPsO3urRqANAR60GhK84NxZXBBItA5u/AZQYU4iUthmq",
-	"XS4w5kV2rE8J02WNYloley7UTXbA2dvhoAobStwy77fwVLewae49ddWpyruAw2TxNmZgKprHWEgUN0RI",
-	"yT7DlQALX1caKhrLYbdXFuKZqjwLzjTovsKwGrDpyNAG61QakMaSDyOcyRIxo64EFb8PZTNDmNIP8FXz",
-	"50c06sDHpy8gy5dHS5aiwPH5+bvGgmQTii9IfoGaD1NxGhSjNFI4HNkiA2YR11lCIEMycyrMJTjeLdnp",
-	"4LGNmYZs9Cnem3L4egRZyFDl5XOkcUCIJYt/QiOOANmm/Mjzoe7bVDQ1PWP5NSUyzG3azOnOTq7/QCWO",
-	"chtwW7pk1qggjvfYIqiZxkHCK5nC0isK1jtjbAD0pBPLfjpyxW+O3Rdly/AI2QT6in92hs7WGdnYWIhD",
-	"aOIJLrmNT3pj3LgnvfEj39GT3vhQfs12BR8+sJ096Y2PXH9PemMMfXjf9jiLK/utLriVevnsVBcMOwGP",
-	"v1L+qQ+wDUqb3vTak099p6uJMjPhlY+NzuIlZ4/eMb8u6TKZqR0uaNScG5xrHStGMT6FXHk9I3PjgtJc",
-	"11BOsmxqbBrVayIg3ZeFnytqTheQfxFUvjVkw7nnJossZpamxPXoq+SNiXlip9hMkJ7CrLnvg8S2snX5",
-	"jVmwwoVYpzqTzGB9Ck1qHZYGsbMBw7PzrG/Py7H2Daajki+qzXT884ptFgQBFtBBmgk39JiMsU2uT0cn",
-	"ZuIPLYwjV4GzP6IY0+ehMPITeXy8fxmIdEfWGpGD6kLjrtFyNDVqGmYicEEirjTCPXJFBkPVYyHR0io/",
-	"eUEDyUrfrt5Or/aW/WIqiuDIB1An3lAMm27SRVyic8KkDWPhSvO2KkJ2b0JsRMls8wHGtjYFGyXvTcC2",
-	"I1YUrB6CY1nXdtnKL64PRL+Z1wvkQVDhOinZRSzbTCnTyyKzd7748u9MxmlPLV/+dHNGONl7kN2+XDro",
-	"936NBD85b2sl+SA/3RUdOT3FzMF5XiSl+RIeZUo04RvObDvf5uCaz76a9XTMntbF7mA59SRZ0xwFZX1b",
-	"65MJcqaeZ7O8E49JPBQNlwFqfWOA6GKphA3pNbolciBKkjifHB9XJnO8oDc0kcGDgQUe5wrQuMTiBWqW",
-	"1qCW1oZ2Dd+jJMTpOA1HJRasvEkU53HZZSlX8sxXnJuxvJDR4CGUD6r1NL1NxbDKYe6C+nZG1gsHDyqi",
-	"6JiMes4Zx3UappeKMSZhh87c3afjAsBePGkz+u05y4PqyVgn9geu4RiqGeAuauZ0JLp8Efc+gC/aVHhZ",
-	"ZYEgIFf/e/Kqr6jGZkd+AEmw6bNWyTM6gWGl0qij/z3k7eKzUSUtuM6QmwlgnhlISbjkXBMhR/7JEeW6",
-	"1YC8ERfbD1pZiOHJUPXVLGL6nVPWTITehk02NHJvDBmY/jnENEN0TUyczcbltnw+bqtKQJz2Y7D2GwSO",
-	"hj+rKcteMslKUEnm4T+kB+i/xNHkpOMUgtb54MosKckjzWbL86jyDOIDjQIJ2rV5xJl0TfC0si4XAv3f",
-	"meyKFCTT5SM4eUzMZd4al3GtYDFSkF9TcO+pDV8NkNRsThrs03yehPp0w/XCz/SGueG+A8CM4VTKS2ru",
-	"Q1aQruwupPcp8PKZ0qUSsS8ix3q5NjCQosCv8NinOSRECfNBV0g4uMCM7aISoygPSOFBOG2QDyZMt1Rf",
-	"2YRE59kFUreYgACZdDVsBoqlYk52YPTs2+XEhpSOlODO5iRWp+Hx7epbqAaaZEdwXbJ4LGQOzExDSSFV",
-	"L73LMVPDSM8gI+D4tSC0MiYWJH7sHLYlOphRwXbP4TongIdTto8Z6lGhNPRRgRDkM9xBFApSblMu2tEw",
-	"nDIdFPY8Kz/GZlHA/uSmgCyTCjP/QW/ouaAqvCv5C5LE+ZzU9uVL7uYm3tA0XEiGzRsh1dB9LNlcVjLJ",
-	"kK+kqH0mHwTWeqrY7hSh8BfMs60sKS9OpEjnbKSpwRS8lSd9qQsxiRmIGScaM0WmGFuGQxXJX3fzkjdg",
-	"zSyNfny8T8zoA9JqIgQ8JY/v3b2zSxQMnpyOie/OWSKhge3a9k59u1Zv1uofffjV7a9ff1L7xq2v3fzm",
-	"xzv3bxy+9/D2o/rxgskbs0pmTUj9Zm7rTeUwPa49kcN3umIaB4jiV57EYUax3g1b+2YVI0xYk3RA6uTh",
-	"oweG08CnHAjvgFwn+3uH+wf3MnjegD8R7ATXl8WggMPk0Sfgk6d89osE8tt88uUJzIekdoBRDY5TGCd5",
-	"uIv2w8z9sU3s+xeWzfEvW7eRqyZta34+IziolNzsITnSdfxSem1xsb8Cm/AyzHXyDmbq+VkD8tTg0muQ",
-	"nnCQ2rbFsgSndzGvtlArQXpsAX9XLGPj6tOx9Q/uonmlz6iwZYVOZTh+p3TUDGYSJDB4O7XaNNlLBj3H",
-	"ELpLWs8FVI5DS02q6FyGIb76tz/9/E+/87v/+v0vfv4Hn//FH7z6zz9/bujGi3/61fc//5OfvvruL7CV",
-	"HOS2pV13bg5r5oK21/VzQtvxob1Bydonq/7Tn7z6s98sVIK05BpfCAt2FPPq2bCf1cVkU65C79dFkssN",
-	"DB/PI9hl3sfkixczVnwVJOMLWeEcN9Kc5KE3cwdya7IXMcWnM3ds3ZR1vVTVZb9kKOqe4vTaUY+Kbo/y",
-	"5XS4a+8WpeGbLiMu2MG5PRhFJaIKTXVtKdosFizMa34RwdEFhRTAFDpvcFK76ZR1qQjQJ1wvZ3NasgaL",
-	"W5wERQ2KN0N5MjMUG9DrrVS+CiT8DbaK4lJm0NhAly1dZsbyKOkfPu/7Qdif/Ujc43449gs/Jnw/XYnM",
-	"fJEqROb7M0OcqLxVQsqfsLkvVJFjhkXVHj5FeYj1Wnrjwgp5+bXMgfYXHm77uzU7e7jcfGcKWrKafJBr",
-	"y4yZtzP7dizC5gyjYt6QcFdJ4vSbd+AnKBGeY7iVReTH0IIrCF/JkqGrjGA5loOHMwFvU/4PX+E4wTeH",
-	"LVaKS6FAjaLqjHRkvAgu7fQdeqzyoiR8NjnHwJP2MI7NoBBBKyA9OYwDEppBiJD0pdC9qXy2kI5L3mPT",
-	"WslHcQBlH4ZxLRGeZ3uxIwtgKq65vI19rHLhLKOo2S5WllNp4IoxV1nXqs8NzJfscxFYUy0UEAcs4g7Q",
-	"JNknQrrHgQRAvcFc0S5htfNd5IsW01jGjKOaIVcUClrmKgOxrTE1u1BDZAG1Bs20d3EmKUhdwBX8HGUE",
-	"1cfuuUsHyvIjsuuWKjeYqbqRPY4TC5fdlGWBpMyk796ZqKpy83opQbLa/FdFgiQ2W14Bt8PIWIduzCuS",
-	"gN2s18Ziely7fcV3uqKZA4jelZs4cDYXYd5IiOSEFrSAGSlLPSfCX4ZRhH5tSOMe+nxQ+9I89WvFWkRz",
-	"ie6AKjWS8VwP8kP33PoI9UUh75jDsmo94wmLNxehskE9yJ21BLAAOhhkCz9a2zeql4al25gNCjgvF5jp",
-	"MesMAoyDFRkcUBAW/FdEy+yA0/VIpGDTcsi01LKUBaH4yL7GJ3JxMWAO135aeFzXyYzWzojElJF/ldwn",
-	"h4bQyLsaE3EFTyjXswKTMPHNlc22Yb4YgG/D8TGoV0jBdkkta131+tfO3OqrT2Qc3qjNrUS30NUBa257",
-	"aA7rkdkuhx2meHtvqPPQl/BGQ6KbRvAUc6HA/EEF2Xt4l5yxsdMGwTfmkt3ds1AgyGbOQWMcw7mkSHC2",
-	"XKHbQcwh6W9kA+WUprFmYRKMJzuk9f7e0d395t7j44+aX4FyP3DygGmZiSSz7mk9ACR9RmMWf5xX32jP",
-	"zyHTDrww2dALgP3q5FDPex8f3T8imGevJkPXoC7bR8fHDwMMIYfZ982SPZRKd2N29LV7sMBQ7wiSUMzS",
-	"+Djcxomwhic6GChAXMUSIVSdqQAZDLSY8I7qiTgRX/nKAZDgrx49OLRgOq5IExPnLJID9pWvNEjr+Qlc",
-	"zRP0Rp64C3pSaZy4jLKTSnAC1/Wk0qhWqy9aVbInCOTiu91UtM9OhGsYs0PM92bi1ngEeGumqxayDCze",
-	"BK1UEW/F/GAePo1YEks8iGU3pn24cacxFbA+uyfCvtnhLApVy+J0Y1Vm85VNYKE2Ix8WPx6n66z4w2eI",
-	"J8SdkVAyBThFIWtHNBVdWCUtuy4tTPLnWjORyu4PzIbu97hgipnTeiC6EVc9cjo+Ea09OBlb96joDk0T",
-	"VdJKbIHYIIxFAtKRzeuh6oyLLqGnkCgr7BbuWsZqNxRw4to0jjlKj1SdCDOl1u9vWXlm627YIj1GQxYH",
-	"vhi1reaFeSG6SvbIjdoOYstxQVpQJntrr6NZ3ErlpWQpnz1kkCTLOwyj+MyhNKfKZV9+qfZli+WeJF0Y",
-	"QQczaZIoGPKl+pcdxvtkILRCA+suzCwJ0vzS9pfNQmPADPnSzpcRlom2z8wI3QCAPNsgZWvNryahNeRL",
-	"17+MyRS03XPJxvbVE3E6dibZ6gmE4XENnAiue0oXblRq1Xq1ZkiNHDBBB7zSqOxUa9WdCtDnHlDZa3TA",
-	"r53Xr4Hx5poNmIZfukxbnCc8hndD0wlXet89ZJpx57YQdz955Jp5GeD1Ki+CuQ87RespxDyCUAHD2q7V",
-	"JrI16AAT0rgU1/6NxYdCtj9X3sCZZLRoIKjTkEMDq/der9WLWvXDvPZY0KHuyZh/itDj12s781/6QMan",
-	"PAwZaDfXt7fnv3FXnNOIYw/bt+c/fyzlfSP2vggqN3AV57VveDiN8IWdUvN2iOHI1Yf9Po3H9ty4cHwV",
-	"EMFGTGkfnK1pFzw6/vg9NdJPdKb6aoti4BcW7MEYr4HNn8wezX2w/Ox70PXFzubdkPUHUjPRHhuWjMcO",
-	"btn7EoutzDlxViSEM3ouOYZOn9MIMTM83Kj9zYEnVr4uoewPjeA+YfyvLfwAhfRvPIUDudB59mU3s8Ku",
-	"LUexxG3y4q4T4yFCyEnp03PDaGEQ/D95mjW6VrZr2ztb9e2tWv24XmvUzP+/uchyYPgxRNk3k7lZLTht",
-	"Ii3qydPHelp7cEJFZfHFLiYce6mykEgHSty6+zTqyLjvKMd6yE3t+vw3DqX+QA6F7aIEvdmXohNx1J6u",
-	"13dKEah7NLaEtn6jzMzVcIC+wPss5PRtJJ17YWhkI0/XyhFL4OcIU5bP4q89t3+9QM0hYuioyhLVO/B9",
-	"QlTziMfsid2xcNRvz0l+y84XbnFyxFADcZClMeuAViIXPnlBvgT5IdOzj9OGF2140YYXvaZivJRnBJC0",
-	"FuVHifC+kFhuDzbGTz4FvTUPjt0HQwFGc8TouYXyUhqQ6e3Zr5InYN2x164VYEld3vGIsliCwGj39pk0",
-	"sMb12u3EhIS2Id9WVWkaMTD8ZendYyADaZK3rFaRQJqkNYs8CgSS/sJqA/olN0rDhlBvCPWbTqgRM/RC",
-	"9YZ0aJiV7CagEcDnlDhcPaA4dQ7XwFWtZ4RGUrBpagn2xVTUz5tuYMR5bwyMazIwupNTbGH0Z6uciXHS",
-	"7+iiEeRIQMmH2FaGtWUM0OVlfWDg+QK4LlcUQrFzFtMIHBUBeoWgJER8jvnsgLOEmOw5koQ1cPrYhSs0",
-	"cA4iykXWwJkK46jQdj9l4tzbv38Au4Uzw4Ce/BdPoRplWhKo7B+arbJNvQ+/O9T6nUVkHOxm3abRnFVZ",
-	"Xs6BhVxUXkmWa1XRxa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z",
-	"52nDZjZsZsNmrsaUuSirWdaWif0cyjfbkpkiY8uqD0nZKa8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4",
-	"QtO2nhO06B6aotrcnG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOv",
-	"DKIsYOFQK7EM88yaUURkDKkhVQIAqLZZL0xA+kiAIew2RJ3GzBdpB+GEYKEHqNW+S8Qwikg7YjSG4H6o",
-	"PIuX6h2oJorGU9KnXGjKhc0sxMnsZmDZIITbATpbbc1W4SXXazvTcow5d1V43iYQj3OEmYfDNElYXpRp",
-	"++JsKQuGHS0AvwZESMK2+pRHzlSM9Xq9LGcYemINdbTsk+cVZl5yRWuhsUqjUt+5XavBP7VKCse2MqxX",
-	"XgBxtKg5+U2GXHQ1jc4selHlUzN8RUUlcL3hV//KzrHaBnSOpPNbpvNbOZ0bSaTdoxrq5cKXcu/9/fr2",
-	"DgxrATkER3sFMaxd08EF+He7LJxFSX3OFuZkjVjMNtLURppa2lbq7jdSF1veWwOSpSfUHuh+EbYxQ9S6",
-	"9tze/VJ2VHhnY0d9y+2obpcXPGOzDKazDs5FCr+zyDXmoONINrLvlZjnljpZQaGZDhS+AQUMKCsGOUlm",
-	"UtQoy/YdhIvR6S5Sn3yaQ4G9fWmmtuueegtCaKDywCaEZl3qpj05M0Jo3NlaLoTGVsNLcDwQsg23OdHm",
-	"zK+m+1bIadQcxKzDn7VSKCBdLhQ8XSVHNqzGjwxTiHtG8qEEXw1QPTVSkeyQd+sgLL37Hgllg7Ri1uVS",
-	"tIhmUWQT4emAxtqBiMwessXFMUotNhQQFhnpS3pEAQdUQu0TVXLPqs5B0rvNWW8ltTYAkpzFVpDDXHLX",
-	"hFspruwMrc7NHciJHbStiFgcTgSdXW04UZsKGtIJrTUplVap12rblaCSOgnmy4S87uP7ZghdC1W2B4e7",
-	"3eNiRrv7h1Ot3rqZNPvZ3/+3l//l15XgQmKssd+1xx9NzraMQ6LEiiQLfThjfdYcW+2WeOPC2CjdawhQ",
-	"coSzJGOc4b+w7117ntzXUoq1G8FGsX6bFWuUMkoEKJU6frP07VnnacOHNnxow4deVxPJgrxo6Qgm6OdC",
-	"Iph2CU1UH6cfQbV0NppQ+rgiHXO+CBVsBIocwtuZJ+3UrzIeKqGal5/ZCSmLi6sdaw6L2hD7DbHfEPvL",
-	"ipu6KL3D4n9uqf5sY/IdfM7WQMoxKU9aYqNxYmkDA1US67XeYKuHPSnYBzzSgF365tm+syu/CdF6TW3m",
-	"Dnba7nmx6XzywXmaWr4JHfY5EwwVYqiRNflaQE12zmIyolgMyBqDE5DQXUC0bEuQqlwwVY4QZIfsapJV",
-	"2TOutGohfG4S0YXRXID6Wmxrzh7nKzM5Z56svPrZX37xm//w2a9/A/Uwf/TZP/zs8z/9zqsf//uX3/vJ",
-	"ZO3unPinpvb1ZlE0C5a62leZlprAQJddlDLiHA8hOp2rpoImHUz9zPUsIbflr/kKAtzkRsyOBJi4wRtx",
-	"biPOLcU3jrSMmcdXRrRsSWiGjk9UwFyKh8wS+q49LxW/NUW130Jr89tqPJ4kV8uLIkVG41KnY8OsNsxq",
-	"w6zeeEMzFoC4KIqyqPB/MVmzSRVDKEPKhE7KK2Ds9C5RDDI0mC6y+eYQvQvSQ17+l//j1Z/99bIE4eqy",
-	"Xzd0eUOXN3T5qmzCF0WU52oL14AsAgLYUtQ7t3DDI9PmRo7c0KsNvXrL5Uimp4kVOWUohknRZqQvM3lq",
-	"K5IvqPJeDFjaUkxrLrpVm/3Z2iUtrPJUjeSoOaKx4KLbAgN7+gc14rrdw+BsQagtkqlBSianNKJmJlpC",
-	"4ScWyRFEHehezFRPRmHSScyU6T5pKIyhUr8rSSWHUQiCKdiHzChOWZcK07R5NcAlw0JWSZttCQXaXKsc",
-	"X1eEdikXu6QF5d6qKpKjpGMoFNijCpApGVY4gwB8QHEVpNWXgmsZm8Uyj7i1adrqW618JNeD89IOQ9wq",
-	"7zE84yIscBe60v0JpbuYUqQvgtyBuRHZs2I2FZe6YHhqiBUjCwZYr602wjfNhQlHYJO8c+m0FTRgvIEy",
-	"hmqPhnicCTkitKNZPKJxWOyYtId7RrRYk0ZRHokVUvOOPRpbTkaZHU9wmHrl2L9xiWcwr8N5RxIwMaBk",
-	"aH9zKldzj+seI/5kmEVNnxmVOoXZ72cFLpY8hteen/JPm4aKvlik3FHeedlE2b/VjhKdbPMCp7HQmJmT",
-	"YuxO4tI5xu/zT4/N+2XEgKmyKcMcWvxwqAtP+rKRrB0uuOpNQXx7Ffvf/vTlX//6n371/c/+4R9efu8n",
-	"v/fcCJ5mlC9e/fH/+cVPvv/yb77/6rs/rAQV9gz3GOFljg7qtdr1VK3T3377h6l3f/vtH738xd/adxcI",
-	"js2b/YVHYqwylE1M6UYfv8wgBJZlzlgs+XSouGBKEUOtiBS5RUQWII5TvNqqqFufyv4pZ1tQLQFMirnR",
-	"bsdJHXZw1Liy3rZeAos6ga1GDdowJVj5p0qOaAe08DaNIkiTEGOieT+n6MgjHNAxDOQSLI+Joe6R087J",
-	"NsHpY7GIKnRrf2tCQG+lsb2ajc/2VQqKagRJ5vSMCShVvZF4l75Tx/SMYblvzMIHy8oIoqGhXjiJqcC8",
-	"f0O5kwvlT+TCt0kO5ylcj/CRMmYYbO3yA7eLuwbUBK7mGFngx38O8Jywd5vI79dUtcUzW2hWsXdzGZyU",
-	"e0wrCNEGUzAagFPx1pYvwE2VgiGv1hL+thkiuz6rLosooqUlTZnM4h41siROKIVoAnigrmwRDkbZykVd",
-	"M0LzGCJQE8NskDsP+0hAMhB0Zr7jKnmCacy2IwXRGWKMWc2yQ7qSeXwVAHAJXa9FQeVwQa4WvsRwUJeW",
-	"M68mkt24pjXt9ml8xjQXXUPIPFFrWJfhe3Dm9AhIYhyqua1Pp95N9HfOYi+3TXYZy3NuPtUry0Gww068",
-	"NgWWFs0/nL1QcFyhxfqMVVMy1pVGLagoTfVQVRoVeHlZSPdVBUDcj40SuVEiLx0NJbZUuAznmyPKXnvu",
-	"LtuEqTYn5G9EDQNKMw0nRaYhqgMi43ym4l2kIwSvJhFVOVF/aCZ0nGZjB3577cAolszFWilzvItj5mcd",
-	"pA033HDDDTd8CzBZFuGIS8KxwJF+w8tJJbRwWe1LdjpZ2BRPbTqdVNnZzDPLVJCFkb4m9aU25HxDzjfk",
-	"fI0R9hei31ilY8UC+t6qpjMIDFbxEbRfUFb/yPZexg3g1CMurDEer3yBMd79WO7m4jiO8KU30iaPM9gE",
-	"Na7Hxu6tzoWxi3iul0IjF4QOBnidBjKKlGEYMetypcFLm/Yxgzk+bT3w9nVuZnxOIwjRjsxJVQEZigic",
-	"6OC+xtBhG3rt2m8OxZmQI9G0MwCgO9npFFm6j5xH7CpN3W3rnE4JUzbiHWKbjfgCsduNSk/rAWBLBZUk",
-	"aN4GQKfC6/E1T0weWpFjlnFa8z5rfooVqfYUp9eODJnuUQ7Hx9aqSg3Q7U+zryqNHegNdwmiDljcDOm4",
-	"0rhRq73wwzjuMYvFIIW1G7GoU2ikf7EY8VuzkZxqzfoDM93t2o3toELPWWykQdcRrMt12Bi/l1h0zAV+",
-	"NCq4kW0pOrxbaTx/UTIhanrluWqCK8gFv3HVxFvlvrDHhw4G5uQwqpjLMnCjyt+8AD715DD2JdNY3MRo",
-	"kMw3UugefvEiezRt6+mziV/NOxSCPdNNT8Rmrkhs9t02qxgTMx9WrNtnQjcV/5QlL00fQPhWz26Kd4Vv",
-	"Il+StzJ4M4Yss1r19u1ZVy2oaKlpZDPdtms79dK5bBAdCNtWv14LKrhl9W3Ii4DNqgUVu0um3RcXh9bo",
-	"rt9GbdioDZfuE/ERLKUklXlaw7Xn/ubP9IsYsdMrDoABB9l1YO/ZJTHTPGa5GG1oA/dCxsbL8fZ6Oaz8",
-	"OtfNUerAFvs5Zp6ljUSzkWg2Es1GotlING+WX2sxqWZJzxae6jfFtUX2LHRUmJiCwEyiSCeWfR9YgkAB",
-	"CJ3rYAK48u+isQnqyHlWWuQ2S7HWS/ObqUiOWFxsSbkB3C9FyF4ElaEAVjaRAJbD3oBZLWw4Wav7bSNk",
-	"bISMjZCxETI2Qsa6va2XZzm55in185VEklxv0l1BLOlRyOTBVeVK8vfpmU1fdLwfZISGlxGEp4+onnNF",
-	"uoAHJCTgIiEUDwfLTiJzoBgzArgPTc8YVseN5IjUEmT/7e0cpxK8/r5dj6ut/yrjmLVxFdMZDjDCSmNr",
-	"u2Za79P4zHA4XETnEbKSFmZKyAEZDnLbsL4p3woX55K3GanXrm8v4sCx64WLty5JJOVh2zak/9TcFjz2",
-	"weQMy+LUveekBPMBGVzB4qzEOu6xsMvig3k1ksxtYZCNxPEORPDehpVsWMlyabhACYg05AFoS4bwQp77",
-	"JTIZe3hXifNxsQUjp+VmMv4Awxif5UyRtszLWoC4GRzJotT9tQu5wXlscmBfr1t2gHmkKIekLtU7yl21",
-	"VaN2lhXRcq6pRTgrSpQHf4V95jIwIDyAIsQf52Aogqb/IqhAkBDIpzGXMdfjZp8+a8IbyZM3UZjJDyTy",
-	"uEJIkRSPQM3tmEd9EzdNX7b0W6onl47auBUkX6fRPiqNG6lfMpHEED7c7rFwGLGwCUnG2cmtqoXi9syT",
-	"I/xWb4SHjfCwPFmzxyjwlmQjmnZk3GbLACd6DK4ljdh3bd9GR2R2fACKYwQFMzB+zmxBN7WLCfqWLnNF",
-	"zthAQwCjQJxVtGiPepL0aWg0RgSCDVAVBZGDYkUi8/e0ZPFwmKWVS9e91TQ+p1N6XxkKeNOQkxcL0471",
-	"6m0bor8h+hui/0YZH1VC18rR+BmKIb527XmbataV8fhFGeFz3z58GULouq78ahW17QJsbvzmxl+ujSh1",
-	"iByOkruqIPXpHhsDiMSKgt9CSqw7/nOxW3MJxtKSGIgL2XiAWYLETm1C+KJhyE3rNHoYm6FqzrxI0uci",
-	"/WXdA9tLhMpfkzS2oX4b6rehfgXyziQBXF3+0VSdbSlNNVeat4uzXo8ho9VCzrma5p0iE7kULCAsUozQ",
-	"KJrWTI+pOjtK+rwEKtKh3Nx7i1r7XlAZMBEajU6wkfu2vp18HTMdj90PO4aoSLN05if75Y0khsS9X9u+",
-	"vqLa5NdgHiEBw4HzoW4yVZe9TWYBEUzZbCE5HUPONFsA4bWotIG/R0O1xUVHFioR7uwP1V3z2IWf/alU",
-	"8Zf/+Icv/+o7n//wjyouJqqJL/kYqabL6jw4vHP38MPKNPQrNvDZ3/+3yTbqU208erB/cHSU38yr7/7w",
-	"5ff+fLKN7ck2jh7vmzZyx/H/fvHf/3qygZ3JBj7Yu3vv4A7IZSveTtyluWxeQ3GUf7YXc7rGjbljHTmM",
-	"SSjbwz4TmoV2lUifUbHAhVPD0z7XNqcXrkvBBfSV92ZgLKcL2bzhvtayJXI2AAcXVB/HHZ1CZ2lSV2le",
-	"GZLcApsIH5Cq73E1oV7mTzeTZqYmyOd/+p3f/dfvf/HzP/j8L/7g1X/++XNDfF/806++D4U4f/Hc0N4X",
-	"Zjncy5YYJ+/89Cev/uw35envpRX7KIPnBDrwJ08XrShK25qfs7SV36E5xYxGmgM61KUub5lA5dWk1jKV",
-	"T45TBSs2yu9G+V0hQTun6FNJSlsoI0CV5Fnp2fddGBeG7TJARhchoM2A95VrcsbYwMg5PCaaPStM1X67",
-	"S5P9M6o0Vpq9F/mO5pyEDdPaMK0N03prcnCh3scKVGS50v0rJeHukpanBi3ChJmdghijkCv4UJToeiFV",
-	"CW0n2VTWhDphQX2Q+Ecyzqau5hAnT2I8TUJq9E+/+v5nv/yTl9/9o9/9xz9/+Ud/+OrHf/zqf/vuIrkl",
-	"bq5XADK7oe8b+r6h76+DRy6w5JHI2BHHi1VVhiqLQTtty3yscnFi3zQ7ppnGxoa5HhsmHKpC+yUeuRVs",
-	"l2YrV4tvYSLL1+lggLWFVV81zYdarQ5HXimUASp0K5Kiu+W/CSqxjFzxQczIjy1TQkCBul0Y8Cqk+yrV",
-	"qHNGpJpVY6VZv0kXkSHMSq0bXjSKmikpAqSpoGiBM5j2IevQYaRLgthz1bQEMfS9ZLdEy0HTBe2AiFIS",
-	"WWFyHy8OOQG3Y7bgYAawERo2QsMKlsyhymSylqC3+WLBtefuNsyMVfbkeENJNpRkQ0nePvPS4vRkUW3h",
-	"sbsrF2FcooKw/kCPSQtpRYsMxSkXoaugC/OpkruZLD6ca9uiUkHFaUiooyJ0SXWumLx5BHLur7BQ0soi",
-	"cIERLCGEIB++SMvABTKsgAlNSLILyqjrRXLb8JUNX9nwlas1azljloydhetS5NZrZ2w827z1sXngEu1O",
-	"H7PxPLOTuVQwzo0Hfs2xdj1G9h7ehcVHxBJzcLKGqwR8R9ttMn/0FYvOmVqnVJQLMmeODuK6GWnDjBAk",
-	"kEFE24yMegxw4mDY5ncsANCTI1FUVehjtnTmmPnT8aVYhkNEcCvNeT5m43UH4JV3bp0xc2ZgX5uu0SB/",
-	"tisw30M2glWYSyneMu67YaZLErH79Mxcf0fDLoN35oSw5UWfObqxCTx7MwLPljwzy3OwoFxoSepQtmkU",
-	"ndL22VStm2JO2HLvtCbwx1qIud0iio4V6clRYkiAEn80DPy3HkrU/MEUAOOAZSFAYwBo9pqMqNCKaElO",
-	"HQdmYZXskZi1GR+A8t83Wi1CuacbfkcRMeyfstgMMgXmB7A7gOXHNWnLPlPklHVkDEIyZFzD05bdawlm",
-	"BYWJhbsIFUv7DCw2tEu5sJA/yhV1qZI9QbhmfVycCCUgqkmbCiG1mQikWHJFItbRRA71LqG4Sk4GomLs",
-	"38Gl6wyVmfhxaj0BYMgOHbGSTLvpxRlBlqedN2RymgGYOTtjy3vbpCeHsUpwb4eDvATPM7Zv97yyUlmB",
-	"YpHnK9e+kpElKs9PKn3V5eFJpUFOjOBwo17frp9UAnJi88PwlzsH9+5+/dGdk8qLTDVUw5BB5DjlgmJq",
-	"LQbJKA3YQEtJP3aQC/ZSYGDzNyDvjC8reyxMql9bqWBNNJu1h2gX+uRpmoJ/IGO/QapKjlkUIU06ZW24",
-	"/h0PDloWYHEwPI14OysSpOEP1KwQdjg1Iwq1KoCc9aGKBRVtFkUsRKKJ4eshC4cDVKH6dGwOlaEdSKwM",
-	"dUCvN6Z4Y3cqXeGYa/uEZmFRFPxhZthTFCGvYPEp/xTD1CZvXWkQaP7psXkfqhezZ4MIVA1r8CvqkYdq",
-	"ZoeGTqvMReZC37ye3GMuNLOYyH367C4+jsVT+1y4z/5xGsd0jEPMGxKupYwzlKpPn91joqt7lcbN69Cs",
-	"+1ifJidPL0NDw1ooK1s10egUztKsPpIj0jfcDZIw8PSFmzigVQVNw04ypMQQidOh4oIpRRDxJU2nsmRn",
-	"VqJuKgNiovhEho5whQaPIkISTABLTKNP5EMpr0ZoliAsxYQkX7ooIhdFbbkqNaWNFfLNLNee3rhNPOB6",
-	"7KyZW10YF1j+7gfzKrmbjUs3BzipDgVVsAiNuoQCPgfAy8CvAxYrKQJ0BOtUFLfT1DzlMrcK9JZTxgTp",
-	"cCPqEC4Sd+6AjiOJSg/CQWXH458Dla0FklHzjI1bZqTUDdPZdLFyCIDd9OQIrLjAq0Bhso5r54uGMkrx",
-	"UDQ177MWGTA5iBjglmkZgSQmdrH7VswGjGpb3Um1rNaoJDZuv7aaJ40i0qPnDCccm+UyxHMoNI+skmdE",
-	"TJgwLiMozhnVEpThDuWRIjSC2Ux4vxspPZPQMIyZUgEB1ztg0sRjRKHlbXzL4QNJ1IzdqoUSlV5QjgPz",
-	"q2+WKN4VVA9jywqwFWx6ohUrm6kiU/kcDrDOiilmZ7NF+JExGHmwHiSMp1Hz1cjgOoVcdDWNzsxl80ew",
-	"0qjUmubFJobAwjlO7OXHHNiFUXu3are2anVSrzW2a84nLuND5Ccvf/UXn/39H8P1Vmfuu1/+yatv//Wr",
-	"7/7w5f/yg63PfvmzV//9r1/+0bcNlTHcF2TixieVoel3uG30kfKm89RmrNmNAMceltbK7J88T5V880ts",
-	"VxgaTwUEpKkCbhkYwVbxIqTP5X0azkxVeZLVHLmepJSvuath47dfFzwmiyLHTMB86FkhYIgvKcIXGRyu",
-	"QaOq2NoL57Yjo0iOlM+UN9wSeJwkLUdQWgHwIdDq2ka6F84c26ZRxGJkD6lbMJBc6MhMLG3GQAOnYdYn",
-	"AkHTC0ysGFXmodWt3JAUcjG8Cxi4VTLA6E5iZo6PIlw3zERopKRhp+aHPgfLDbIrG2x1IpypRWlqjl31",
-	"RJyILdIytLZp/ZqtBjDtU+u5bnHBNTcEuuWlgSq8JGTImqEUrNVIFCBQ3NgzI7uFRghwb5BDxkJlX+JC",
-	"6SYPW9iOuZm6OYioaDXScoedQ0hu1gJy/UZAdmoBqd8Aw1DNixnWXgy0R3Zsa6q1i5tjRK0BVYplzNPV",
-	"ZNIdLrjqsbAV2C/oqTCqUGSXwU3A26NSS2unC7IgE+lVsctbMJ9Rjwmr4YYoDWp6xgRp9emzZjhEiaHl",
-	"Zog947FBzP6WEdHkUDexxdaJIMnDacnKTS5/9aHdbJ+pKfiFaeCJMueocBdPxAFcPIf/CEsyolwnMjIc",
-	"QJyLNeLBnTNCGkhiIYuNDAhLgqgWNJkAvAZhkbCudjW4P+chnOzEIGge87GU0A9Ko+bmMBHa18z1O5Xh",
-	"uAFjtpJ9y/bRpLrlmzBCYeJJYSLc9a/IoQ4I75wI+wuMOxG+/VRgFO6CyJBVyV66wfRhsuGg1M4jb2Bu",
-	"Om4mJwIPGi7wKetyoZLDCQsDAa7py2ZrCToSdCJy3SQHlkxfoZiavlJTZfnyZFJkLY3si2Dv9Ee90rhZ",
-	"Cyrpc1xp3Lp1azsjuZqfrQj6xf/3nVe//OHnP/mbL/7mr8oKp8mGZQTfYxB8G7Xau7VbjVrNtpaSu7PX",
-	"u9LYqU0JusACk71caFVSr9k2nO0JdL/0WLeP69cxqMWPFd8WstK4jUHXfrVKrcnEVFeV3+F0vtmC+3vr",
-	"F9xRAEqwgjbC+kZYN8L6IxAnneQ0GDDBQCpOSe3AT2QM7M+KoiDpXbQg76pjF4dteLO8xda3I2qxZwPW",
-	"NmQXm2BGFjwdExuDn7bng11qzLSZojZ6ipJ9BsEI5g8rmJfyU2KxI1dytyejUDmxQce8yFdp5aqSjsoD",
-	"EU6ajlaolevGn2P+MTtkqPPTtAVoOylYvrOkfeVAhOuO1HR+wBtr9gMii9hQ1Q1VrTQq+3DXMGMhvFTP",
-	"ZiE1dcGYRam46WtaWRLbaS2et3lBzpnqG5v40LWnfdKsu8rzxsRUnHKYvaNcyNFq3rzUsVd9M15DUIpF",
-	"hwNkuywJ84QS5lVicd3Jl7a/DCNHmHbypZ0vQ4GLiHmNetf9hg4x1ZPDKMQiDS0yGIJFjpzS9tmJsJXI",
-	"oTRfQMIhs7p769HB8aNvNO8c3Nv7RvP+3cPHxwdHLUMkWljrIVMqp+XsOq37e7/fxDf3Hzw+PG4ZMQOi",
-	"oYYDa8x7BN45LroQoQACHVekR+N+xJRqEMMhYXpW8Xe2SLD9oC/QlXRvEfaMtnVkYzfha++x2/XeMa4D",
-	"m0JiBRmfQAuSEDS851cXw0AhTDUxqWDTMRU2M5cbaQzWPGXG4B0ipBeynBMVozyN7MRFm1VPBCF7bntS",
-	"fSlJwCM7YXltuNnC+rZIyNo8BKNbpGQqEwYHOLIRp2ivMxts5Ec7QRhjdv4CTLY9FoU2DlLlJ++aV6tC",
-	"6qZ5FK1wQM18uK+XLb330eYZhzE/BxC8Ga3jq1WumvA0mPmmxEuU/Y+pOltJsMTCJkDcPXG4q0nI4bzZ",
-	"g8ew5GgUVYK5WDosjmXcTIS3z/+vX778wS8qQSV96bx27WXUlKUB/9qube/Ut2v1Zq3+0Ydf3f769Se1",
-	"b9z62s1vfrxz/8bhew9vP6ofV1AqhfZmjZ8rMpKx7jmzOqFas/5ALzObX//o83/48Rd/94ev/tPfTc3J",
-	"xvatPCUn705OagSehuEy4563/ttLDra0SI7HdXF9omxaySZFeSPnL2c9AU441BBjA5RbI03NhlQXSDZM",
-	"FAo0W6cO36JArDGClWX4PUC1UESOhBsLxMPA2GLDR7hI4mGs0qqY0A3SMno0iBUguLUePjg6JtOjaZ2I",
-	"kbn/aERxQf6YXYJROlXywMkDScJHEmNjRAMyHOCQLCrGkWEMNPJuTSm8N+lEQLiNnQSPrcdoJiNbzUSi",
-	"RzJLMc10HMkMYGBlGIGdCyhSBcTViVuVRr12fXtlIhqU62jn4tnN1ysvni5Mw983x3rdYHPtNhuAVb6e",
-	"seInT7JOh7V1yli09F5go9drt1ON2tvgGCueEwpDr2RkwWxm8HGPK0IHg7Rc6aTjamXJDQv8aFYNl8/s",
-	"Z+nYIaMQvt48d8MRL4wjgrXLUH1J6rVaDevcrcQcHSZnPlPEkEvl2QjG49hUyEklFJVMRcJhTE+jMVFa",
-	"xkmMjCU4LeRuEI0A8TwWPyqlPg8Va7oI4FaQehMdAxjm68xnATEHeosJQydC8iXgv/+ivr1z/cbNk2Gt",
-	"tn1T0D77FxgW2dolrXeBOVOiBrTNAqPutv6n3/99+PLx8Qdbt4J06G+H6JEk7FtDGhHTjrJFGr+cxLPg",
-	"k4jBnQQud0GtxFjmZ9pq1X7ULoTjNKLiDEKFDEvvc6hIuUsoAfYHLhCgVOzZgELoC/pB3FIZXd+vDo7b",
-	"uWnst3YPIIwE1q1n1t7qxXYLMO46tf7oAWoikDjvmz1I7AY+L5T7XFMjo7jYZvZswGOmmlTDW4L580F1",
-	"A6KgbWwNWhjMuqT0bWWG3nr5i7/94jf/66sf/3krNah/GcbjZjwU/8LwtJY3vnBFbNzVbiZLl0WRlcBQ",
-	"zDplTqBMZf7miT9HTIRH/dUDi4P8q+QGbqOScLTzxlnJz2ezK5JJHbFpJ6dSRowKlx+2NFqZBd7KyHHH",
-	"OccMxstV5nylpThEzLLfNyr1nVu1GvxTA5I3iCgX2V724OJ48pBubBLB/uVv/u/fffs/vvzF37787v/z",
-	"T7/6/hc//8XLH3zv1X/6u9/95R+9/MH/bnayuPegouQwbk8A/SaI99lBPfT77W9UChM8Z4CziNHiA4N4",
-	"j2YyNMSKK1/wkl2eBxGPSzwm5kBmomnyih0YVlMPKjYDAEHe9g8rQaXDBY1SJQp+++0ffv5Xv/zsH//d",
-	"yz/82csf/P1vv/2j6aIFuLy+aEGyuB7h7YaZWZsPODb67q2b2ZWO5VCnkkFZt49RsPXAJ/CCeEtFU9Oz",
-	"TKUFgEfwkHDvVYLKiPFuT1ca2+bqOW2glhYuETcu5CDKwrUHWluAYvMiqIDxO5y3rJNrV36lcke5gJCe",
-	"O+wFj+Wcsg4Q1mfXYeMX3kjHhlNjKAjNcYI5j25Zb68ThEvZiNLwGZdlJDKDuRQT0R7pcJZE0o5iKbrk",
-	"q0cPDiG17kSAaNznytA5N5lBLLsx7dtY3FhqBi4rCoHApk8UdEc9GTGQ9gt0BIy+drYDv47TGgOKfFSQ",
-	"Vkqq2vqYjVuYDWg2CcOZQbil6kRAWpsZkUqSBLgmXaZVku+HY5oh9YHufcU5ZZNms+ORBFFIBdZvBVmN",
-	"EFVm5XjYF7/r7BlXGQuah6VAE80ly07BBfQBbOq9W7fB6JbTx9MFucvraSLL59dzF2tVZu0tatvbKfMZ",
-	"UAUcIvzpRRovyyc83gX0Z7VJD090ykjIKQTH4VWwhjl7J6o8YTFJm44u2bbhieqFWtdSB+Etsq1txI01",
-	"ixsp41se3s8Sgoe5u9ee27s8M8zMRhcsxp3MS8uHmM0rW7e4spFW+sQwisqBeodDNvP3SZuVazuxR7lv",
-	"UuEq7iu7ka5q3jmLM9F8szhgBkZ8EEuz2Vx0mwUeJPRmFcy1bueCdrBKo/LyBz/63bf/4NV3f/jye39e",
-	"saEVTVg/IP+Tiqqe2ariXeEmnGdaWM1rFlS0Ya4ujmEWoHr9IsoBUnVWRmfcxDBeUWXUCZ/9fLJYFI2Y",
-	"pY7XMPC+WEN7gJl/Dw8O79w9/BBdElYo8TH7u5gyiR7nUmFlA0R7zCkLgcHJG8L8xhFm7CBDj91XSH3d",
-	"pzI011LVkhT2+ttEYQMi5Ijs7x3uH9y7d3Dn7YrlejszKWgq1DYVECyj8GJF2WvsmXfs5ELG3RVkJOMQ",
-	"a1BzgSqgamCCP7oJwyGz6A12nOCBjUKCBirtfrSARxgwP0ZTUM/lFHVlAoubkxiGo3ztaDjtGYbY2Anw",
-	"ryZXzb6ME4jLEpR3gsJy1QyH3n0x4R+xWrq1sU87RZb3gwTpV1yga/odC6sKwEfutXpQGfXGkITe7AxF",
-	"qCoT/pRsKC4kGHZk7CO9d8nO1L5fmHOjdHo1Hq15dBTuidgk3ayZHD7pjR0tBEs8c7jZlyK5GuEn4oLN",
-	"U/CP3XOvDy365HllJqGxwAiAMn6OxANtfXjZlgu2zO9xB3p0caKGSrje2xHlfeh8Mh40I1hONLmDTS44",
-	"DqdT50Q5JouBkuWs+FSzVauIaPakzCUvCOq0oSxroywH5yweY4CSngQDcOpxQGQU5uFxrkhyZpfdcnHd",
-	"E6QlR4mGttAFiMhBuigOyZ7nRTSLI3ylDJLtQyNRfMAjDaDbM4bqc/+dIm+GjWpYwbjdjyUdCPj4i5mD",
-	"sCozgSwzroih+kTGkDsXF4zDqdmdWPbzQYWNqrcF2vM0AHiZ0fhAPTuiOQPRcqlhvGmQxOYgbqCI11Ty",
-	"zZzHQgjiVUneNWD+s4vUQAQAPEeoIq0PD7IRF9iOM/RBVLHXOC0ImdDEKGAO+Tcgp2OIPtE9GTr3Z7vH",
-	"1Ikw2ucgZh2m2z3TAFTNdTEbGM9qNJZWkFJq+ywbPJKBX9NGOK2SfTN8RAXEwGCEEmbhiXDxiAiv2AAk",
-	"XxsLaxuKpNKufi+SBxBMQpsajWlBNpF4KKDGb7UgjfZEXFoeLUwRuNShHK2UgGRW2NCmTDTFY3Df3ajV",
-	"AmJ/d5GcfciPZkAtS2R0RkDJGqYl6KnS2KktEJYA01xrSAII8YnYvIyFeAnBeo6VdhmNfDWh2S78bInZ",
-	"6hKOahUEdaHpDM7OLsa6g+HKhaaDTWITPbCJHhg7smbJrj04QTqWwGJjrZTKk2FhhUbXe+bSKtt3C8hY",
-	"KxmYg15oGFZtdBXlyrGmtRXItRABVlwHs4kisZT9wNJ7HXOGbPNEGGYVDlmVPEYEjgxcBAKIEhYhMAZm",
-	"lpiFqBKMtRwqi2KP52M3AcmwkUJcpdAkToQ1HasJRgb2YNu6TNAgXDrNicgw5YR3+hq0qAwpzBkE4ArP",
-	"NWOXyHrmoOxB6OeKyHMWV8kTMyRlU3MdvwdwV7M8Zj6WhzoWbiSVADmqwC2gfQmqJOuDCIWddSWDLXPQ",
-	"IZ7fdjFpS5OWkrFukS9ZoDmw6ALwMtfqRMiRsEYvIfE3m+LE9Zd38UACtJrMgpP0qEVMMSusHYhdSMfv",
-	"KAKnCQ/H1Hsjqk6E32DSQUnQHbyQjrPvfWvI22dMaYsgBxG0EAgLfWMWVgrW2S5h1zwBwanKJm+dCIsB",
-	"Q2hXGtGtb8SgjkOfdpnHqfft0XOCDQKa+C3waHN2BwE7GvYjmWWiiWKwbmqn+u46ufQxDMx9xx+MDvfF",
-	"Di3gsq3MR0mHd3TPiWFmTr7GAhfJND3myjhBEO4NRRizENZkIGWkMqHJyQGukj0rImdjSqEhDXC3bmjw",
-	"XmAunLSFMc7g6NgAYK6IkbAdWgyYDxpwUuzNgptta1S0sUQFVFizQnNIvtTaN19v7UuhYxk1iJBbEPDb",
-	"+nKVHLKRW7ETgWnYJKawk0PFcgKqU2pCy/mMfA6ZIKdMj7DAhpGnlY9iXieCTCL5Lmz63RsM7oal1GrT",
-	"R2kl/ImRay/LnrwRRa9EFH1NBcu3X9xbXrQbnppDccq2kkj+56vUYIOc3+XKrz0QbVay6pqFZFys9NoT",
-	"GYc3ajMqr7lWL6r8GsQlLWjAhmSR8gbs187uaTZxY/dcj93TX14fLb6eOmxtZqMhJqBRzcU/41gvwSVg",
-	"YdCMJNZ/q0CAzhQ8gyIIaPVswKNA2HwVCZTqJ4AqPTaCLTfWSsO5t1Kpawh5lwBCQKuuUpqOxzlRl+YG",
-	"5pOidaZqnUp5ZjXtBAI6RaAa9e2dYIIQNiptOYwVa7qXk3gfYNX1VGuVz3/0489+9esvfv6PmCSPYob5",
-	"j7qWvG53LW7aWgCVRuX6diXJYLcyTX8QQXyN/9oO5/0HDz6+e/hhc//B4Qd3H91fJHHX7MCas6qWWN5S",
-	"Qax5lQYQsw8HYWNWsyh+2RhVjqleRduRZjQYSCrC3CjSJUNDl9vsleRX3P8FipxtjKEbY+jYkm9CyRO2",
-	"b07IFIsEPrM6hPe03AxVEbjSvF0cJGEO9VHy2CXQsCQZ1IG9bqcwRuv19/ynZgwwH7ffq96Yf5eDipaa",
-	"RoYs1lYtiWIWYR9MbHPVU3hqIyUurykCLOO0mEhOxyCoXQS098BdCRr2uQBb2FaJq7A3GLhYncu7DXgH",
-	"mjZy6b2gYv0XTcFG7tv6dvI1JmTYH3YyqR32yxvJ/XHv17avr5g87Ndg3oXo8PPNrbigW+FA5eAyuAi0",
-	"rBGF0MGghCFlsAjAvY8WsWiwVJFWDoLrrs1X8IYVby4/E3IEQRq2dCL4gaaUmL3BYAMavgENf4NAw/2J",
-	"3eCGb3DD30zc8GX4Rbm4ipwYw1nxhaOYDgYMfcAjiqWRuVAagFNIMlgw06vcxLW9wWDdPsNLyXPLp35W",
-	"dvtkuWTmy3D1gX7lcoFXRKNxe7eQ+88FDfDYQWxuXHpXG8HlENJoF0F2+8sRnB6jke4VKmIf4c8rcdYF",
-	"d2PB1TUrxdpDTCf95Gk2y46BvGaR5MzsXbBEarHsCuQu1GB4GvG2XSpDDseFK/UIfn2NF2rZY1hicQ09",
-	"PaWK+VAUKzb3eTemmIm22Gpn+31eOaWKt/eG5qB+8tQwjlNGYxZ/zGBYkJ4LITF5KUUQEYQ/V4LKMI4q",
-	"jco1pKo4pskXPnDBcICfoFIVR31xUbiGdFwlk0iQMHMs0msZp/P2onlkOmfG9UYHA9uVuZ1V8lBGEcbl",
-	"YfiFj7IInHKIxdkFq2Z9yrnJSl5E0L2YMeKPrnJ0xFCQJMAoVxxAPA1VJR8C3jjEsA0GNtsJ1vcdRWgY",
-	"xuaeoRfNyDMtYhs105ocKtConOGyZ9q2MYhom/VkFAKI5HER7DmkRPDQLI7LnGAYkqAUzBPHq85gTbOr",
-	"5tpQOSN5gvVhbWjCOxCAGCu7G3ISiQ5CX2iqX4tC6YI5rTxh4/yc3xFA0FPg2lmE68JR+eJ0CKBgA/vo",
-	"mTmfECdqa9ueU1uK3y45hPadsh7P7EdyJHL7kwAcH0potEpaeJ5bfjlYymRiS9SlCmVqH0iZBCiap/qU",
-	"C03tETTzpW1frZfHbtUDDGNznVkpFzBAzUUISMuQ5vRYRra/pA0iR0JhGKBLCEqPMCCJVTJIRgKdyKFm",
-	"HgIzlZbjA1sVRK+m6wlHke2XM0VUj8asSvbSw/Qnwh8tM26FQKVYvzjZGphXwa6AM8+eJ9eSu48h3Alz",
-	"kQDZwNUOFCwNWoA2jXcUHJlIpvv1UyggKGdcYGBnyCJuBp5+15Wyn371Y4j/PR3bDQo5jSD6kj/L9D0U",
-	"EMtdMG/bpdoFrI0OVRg4QPrDds8i3GsyguiitlR6ivDkt5sG+4ArjkFu3jIO2l0qTMk2iaeg6J4OmBxE",
-	"DKxykFGVrhqLCdIBkS6ezq1bMEkVsib46a4+kqN0TzGzka0C+YRtN7PCeMiLhs2VjaGFVbAlNM254m2M",
-	"bk8deJ9l3GdUwNOZBdeai64qYH6RpCE5pREVbSc6qOHA9KNkrFLtWNHhxdMX/38AAAD//w==",
+	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91ibDhU7SnVov4LMjHu2W/vdH7ne7edDeeTGYL95",
+	"mB6Ka9yNyMxVDjULi60m8Lsiio7JqCeBRZlpEq5tlu+IK0YAbKgHUCIWNKEPWWg5+AHws8rT/qWDg7B9",
+	"mjUJHLe3rUvBVJCc2V0YVJsK4JsAbcFjBK4tQ51wsb7C2ShP+CsHdXBM1VkCdKCG/T7NA2c4TkGnG6VJ",
+	"zeEQK4Wg+6hwe5KTcfm76S9M5valroo/Gsme5VGklP6Yr4rmh9eZvd0llIRSW7xDLrSEFHSn7kytzgxU",
+	"E6o9cB9ajszxRGAqc3jOaTQ0p0OxqDNXDcVRzzZHAIzlOY3uqzzGHEXcIW8BYBcGk0Br5tyCSMGe6Zn8",
+	"GPBBavMFPYvIvbpeXFowKYjfyNNhrTNwjr76EbuEmIRS998s3lVm/XzElvQ5uz3IuwdwFTpgR7ogU+HE",
+	"/Apjh+8xaphLAazOhw5Ah2trgUeo5SyQzsNHD/YPjo7uHn7QPL57/+DB4+MiPJ2c+7IoHNA9FnZZfJAf",
+	"RHWKaCM5xi+rRpYTl04LmAEA9gK769OQYXNzhZxlUExysrsukzzMBn2yiU9W8ZXyrGAdy0A5OWSVOauW",
+	"6yrGdQz8Jmeys2zTsHdzqVfqDK1P/0gf3HUSLOz3IkxuEzO4WsMbDmbd27d2e6kv/rA40lEpeDJoX81l",
+	"ZfmkC2oK0XaPYKJ6ACVBAhLSMSCP9qXQPcMhuMbET/KJFGyXmFFZLF5XlyK7dwMWN0M6nrsl8LLRFVnc",
+	"NF0v9AKOebFXzIRKvpHn4L9fJA23LLB9C/2oiPLqINAD8HUPmBxEzDBest/jgikASz0Q3YirHjkdk9Ze",
+	"u80GeuseFd0h7bJp500qwXQ7GU0+/FRLpCxvrazpzGnY5yz2j4A2rdMfDT1mugjX6b6HfTKaLRddtaA4",
+	"NaJcN0c0Flx0i3EB96DoldBEs8jh59pqET2qABSQhbC+yuFg1RqohcwUXbZv3N6eK+nnHYFDNlq/+H+W",
+	"VwLIZX5TRd5jNDaSjTxjwpwq8xVVvO2xeBdI9p2hU5yxErwZF2h9dN1uyDppeor7Te3KQ6qU3ZWWK1Dl",
+	"Ql0MS4QyVZaESjR1R1SVEkSxJE0S10DbfbYILqpPv6o2t55+OTc8IW2uPxDhcorSKf9kyl5d4pAvkIIS",
+	"QB/aEr5Zm+3g+dDgydrm4KKlZkKAsjSxFtSD7WAnuB7ceDoftSHXmngA/TyhXCPNxs9HtvKJ+/w+wMH6",
+	"j/tGIo7S3xyIMPXpSPaZfeVpZq1uzlmoZTxMiRFuEtJwhLMKSJ1Yjge4FzCwgOyQtptGQK5PIRcmnMev",
+	"8rJrfMRSC3zEUqt7xFJLK8LMuopwLxnM08n7749U4E/wTMzT9F15H3Hup6ldYtaelXtZLg8ymBWtkR7N",
+	"euMQ0j2vXbxOd36fhmxF3MCQhUNE5Ga5RlTwSKJ/j0Yxo2G+wR0vRH5VzymMdQBe7lDg2lwB8rEgY6bL",
+	"p61Nn8M87S71WHmPaKLxT4NaC5lUvwDr7VwOVs66n/EZWyv/pDlsYjJBCv4qs4cZu7y1MNjdmXecLkLj",
+	"TrdX5PJYr9qdHtEjlzeZ49fEehR59QHTCZa7hPUHekxGcCUmS7dNx4Et7KPEMlPNvurysMD4CrU/Y3nO",
+	"QxZDHUyEMU+Ix9xjaQSwpg9VnD7o0AOLlRRw/831tXe3TOvou/SIziV8oYoJvZJftixguN3+XMzwaf+R",
+	"WSZQvdyue1yoTLzDtIeN91mBbVp2tI33sOvbg4gP8x2SlBIkagk+mgI3t+c8QyeS/Uq57tymZI7L1BF1",
+	"s51/9ZaXrEuS7iVE5CUj2oDiNnOV1AM4KAlJSHtHtm8tB5ORCVyYrPiSZkk++Axd1hN3F85ax8mKJQGy",
+	"DHWNh6IJD+R078DSpsPjnkBwfRL71ArI6VBxwZQiph9yww+7ZWOxqn367I6NZ2tZG51KIuqWCIdaRhtY",
+	"PDAsZgNGdRr9csIpwaLI2sNstSdlKy9l50ijiPToOUOK4EvSyM7UyiVLkSyeDeZ6BDFarQsIxLqMeLcH",
+	"HUJTcZNZTPcAK6LyVDxlg7TkuSEIfdYCG20rc0Z8KWxYAtKRUMITHOK8/ClJR5zNDzSbls6mNKl0LFly",
+	"oFIdzSeXV6HNOIntSrSZI3vackJaXMLwro+rTTgxZPMQLsjvvvH9333jB1XyXnI1srk8AWGRi/7xoEs2",
+	"kCkxMn32t7/89B/+9cs//enL7/1iMpVn0ti0CAYSDq+AxOdoABdtjAjIDaJknyUc4OIsQOnhJ2aKzKS8",
+	"vWJSe4OhpL9MWzAmzHNT301YidI/Hady9aaFiuXkhKvJoGbCnLECdAIvjhXUaXE0fK4IrbmOLgoLs5g8",
+	"Jlor9pdOmk5PxQ48mfxiqdN5B+HqjERuBOrKaKsbwbIpuv5AZzMbp8N9Vjq85XXdVG59akQ3rwfFF2AG",
+	"WzHcIG1gsW43kMQApAm5BY+JHIm18QR/IWdnk86+epO3rPxBucqLcuX3RF2kHSw9q5kJCdjyvDGCkJbL",
+	"1NagKV8i1Fdap57LrS4imH+ObguZOU5pM7KmjMLAqtlGh8Oo8Zgz+9npcMTWAC7SPuaPaynDdVrTnY+f",
+	"ubCKiwuRb+EHQolBCuUsWAl+Xa6CaEiutuHWkZRnWDaYRmhRWfj+JVbf3OTji7T3TxsClgo6zNhPpxlX",
+	"XyoscS3G1oz4jioHuZ/PDPeUU7m7/JyJJN4prSo5lutzJZzqVMY4G8+hBpfoSAkqoCuxsMg/NWVwKWmF",
+	"XQ5waDqzbZrxz+IRsxxBeWaIhKymLL72MqeXZtIMnGOzmKSYU8c9s9UTKR9WnPc+KU+ulhfsVb7/ExTf",
+	"XFPlpIB3ytq0z8hAcqEj1E5zYKmW5vswvHI8P7CjLjXlq5HNlJvO2gSzB+JBp5NOkIMoPdnplMxyQwrw",
+	"wLxk/zSvQsPtPLOANbEuIEa5N5wsdSHq/hyXPHqPbBFULQl1hcoDn+gdYyKxYaOznPZYxtmdmfki12TV",
+	"57lvoKVpJbpvu1vEf99m/JzFzWIvGeaaNcuxlCMmwhQrYYVZJ+jZS5uuy/GRlX2fC+bzBRXHyQtL+7rf",
+	"C471xIVObdHklQgyl2qy5ZzNyg4u7bdMb5nbh8wRnjygaQdmchDnRnMa2rDvRK+JTEMf5FIKhwUNngs9",
+	"3YxzwcUesrjNRCKJSQ3wF9OVAaaw/+dtpS2/XGqUk5aFib10o1Le0usNzZnZzVz0lfXuZPuWV7aT0ayP",
+	"06ZWYL0str1mu6jpce1Bc77TCzhdVx/RZEaxZDjF6iLOzHp8Mg5v1MqWrZ7SQZ+wfYTSQezzSs7UB3YT",
+	"Mzmn29eXCqvwzCep7TEpavmM0bQibPH/F8p8TRcC+fLs0SxcoQT0trxsTQBQsLYp3gHcAkeRp4XBCaHg",
+	"Iqc2xYTKnKFJF9LFyhUzKcV6ieF6CWHKSJhnCYETE05FLt28PtfPg6hLi5EjnpheS0bzADoYIsUuKq/4",
+	"dwPfb94KPXQJRHMcL9sLoWA+TOyt5Uli4gCLaJv1ZBSyWE2Z45SmAhLCGqT1B8+NwHxI++xFK498piFt",
+	"p07AHd7lWiGyBRVEDnCUgJzBRZe0vtwKiBrQNlMQiBNS1WMqIPW6UUO3a6TdozFtaxYrDP6SQ21esmAB",
+	"Rg8lVBFqS5kQLkifchGZtvZ7XNAq2QOtVhHVkyObU2QVKiPLVzNxGvWdW7Ua/FOb7ZLL0quTky//c4BC",
+	"Nf+QrYL9AsibJfP8HLhJs0+fNSHprzjZDxP7rLcxL7sPo12wvuqoRzWgjZhtcr1cZPofQvkrbQingLD8",
+	"ZiGSjoPuoYLQwQCnMJBRpCaKwkIWLWw/tgzxbB7Sh2vSZVqR67XrM4B8mopHoMt1zNBmrKaFBfLrKSQO",
+	"anJN+TnD6ioA+EPoCHCEFsJ9KJM6ORlvfNEhPbu24jJYsA0TUJOe6otKP/IzSaJ7ksl5hc9/5eN6/Dfp",
+	"oB7/JUb0PMWVkufrTI63HbJwrew36XVqgqkx5MmG+FriFJrD7CbfmA009MgX8JiqWHX36AHZqd+8uVVv",
+	"ECmiMdwaW4uKnDK4ThZtyFboSLxHWNTKUntgK+axkNOI+BJECT3fP6zMDp7Y2/ra0+fb+ejVWLf5Parb",
+	"veU0I6wgXV4TxA5dXyvVE3Nd5+9Mal7ruxumUxZCt2u+H6bng07HIhjnIw8hrkpYJR6EAAODkWq2GgmI",
+	"K0oOgENHlKySFuhKrQYWD9eSPDw4vHP38IMqabFnPTpUGt5/f+/uvYM7wYkQEoqac6ZIxDq6Slq8K2QM",
+	"D1GC3i8MA5CSIKa/kLpnpKVkkDHrDJUfl2GWiBnWY1Hoh7prOpt80xN/M+Kxs/PDYAc8Tg81AawAw/85",
+	"i6ukFbKIAxFonQhYoKFIvmogaANNoqsgsgGwL6rmUYhssCurY7AwujkAik3iL8bVNA/6hefKLe2JQAXU",
+	"338LzmNdcNww6jAAV9wQBAJF9DAWJOQhsO+2tPh87onE92woToRPmS+qJymOl2eGREXZ0By71ZWgYudp",
+	"aIqdo9EPcJPhFdi7SlBppxiYXX7wrtr1hKaST+UcVHjQU4nS8DnJ5oWPj+yo8dNBauz4zWM/A/x8nMwD",
+	"v7jrZ+MadHPCz5mMYduJmx9+vpOapes0NVd/cZcjvXQwKGHv2BsM0Hsx5Yaajtvwlo7dlCB6o5bWUCCi",
+	"54wNdKVcxF6BnjAbhwrvifXKgQxsVsmIcQpyYIFrRpT3AakwLECpWgxtDL34cyRlDzpsL5KR9RXpOew0",
+	"LUEuzWKmPTo4fvTV5p2De3tfLQJL29meJTSXQvdRPXOnmwU2La90WLrnic1IxqC1SvwZSUxugZWCIaR1",
+	"jpK5hGYvcxMJV0LVtLdhZiJ+pu+pRdomR4/39w+Ojoz+gOuU0MXtYGd5HQB6TUn75nMq+j4rN0xn2ALa",
+	"D5sFHmxFITKC5Fp6xkRAaKSMfJngtgLXdXs9O2Qj13UOgELOjOKEr2ARsY+FRrTLjyZD2jpfQverkWYy",
+	"xT6pTMerVSjx0tX8iVpJbPW6JiWgVNOgURcPWwsrlL+wOh7fL0rce1/GlkY6KKaYkTA2Ug+KQoZOumQk",
+	"ABbrDOM0DQpsVKiDvTHnbtTj7R6hHq01SctMo6onBYoMyfL8QrEYTECKtKXo8O4wtiKJ1aM+rgc7wY2g",
+	"Xgt2asHNWlC/VXsazIClSYOy3ZprH0pD6hfSUn8bHkmMGE1kslMETzNLiugemJLc56KkyGSaPHLNwAds",
+	"yvz5CJszf+5hkzCGoWYXURUxXX9zPoTmEnE/Lo6ijJckjYTm8LXL2sW9VW3+3L3QpWQ8l2QcmWdK808M",
+	"7no9CicHlRHj3d58omiW+Qk+OqXFuy2YKBGZ2dUgW8Y02Qc/ArvUqVjN5coww1DX69mHLtfu2k96XdG3",
+	"j4Tiyp37dj4XUQ7yEi/tMjWRl71l+Uu0rmKTabI/E3hulhZZAohuBer/WpHz1SnpLPKZTPVp8cFYK8Fb",
+	"P7F74ld4GrEG/VmQucHRDohC47CPCo/XosxjEBm8S+oFuBr5sL3zMCPSVz7XKGJJR1KVChm1GTRglGs5",
+	"zwiS1ynA+x7xT3K0jf3E6GNNjiqVUooCg42WVtjO3FVY1ChjhNQVnBP2ZJTnZaa/C/FN+J7zTmNqVuu6",
+	"ckdM6PW7JdLLuXTm9IwytIUlZx3ulIzB/0CMZujc6w7jIsmfnwxXWcGuOQPgyEeltGkUpZKyzf3FpayS",
+	"4xRAli2nB7AvUGvHTICds7hBUB/UzCdU+ggHC9TBCCTgKTpWgY8VSMUWQGEHDBIBxKVRYEv6pnMoWlVy",
+	"aF0r0CxX5E+GYdf0KtioAf4DcDvYHUBnysTymi1wPhaVDUQBe9JWvXZ9e2tAwXQ3O3huhW1BRFcIypgL",
+	"yIRbYjWo5TILZgNPaW/aWLWfFWSfFQp6p+t15YAD9M3xVjoVgJOBlqnDOaYkDSkekBv223SWXkBuwbce",
+	"XnyX9M3+DOMu4Hz3qGWG4F9PoDG1q9/Rn4pOAZut50i3FzayXwjSztWj5ig5jNu59kXe7hE1Vpr18Xi2",
+	"ZZ9hnaRp/OgV7qO2HGEyDslZ9mSHjOUQgnEgSiIeW6PheNfuNpwKh4ttE6jnuyjWU4t+3jhm1aYvZqNr",
+	"ExUcc1m7qFAc7WUIt4v2YkInoV4ToVrLo0S73o+wp0qQ/U5nvkj5bsyXBXUVYkYjgF8L0nJHYOvbDjUB",
+	"0tVmu6TlKxi2iCs5a0hGBwKCbDWzBHoLoitJS/VV1b/YhKAh57lsBWQoIoC9SwBOQRwAoLiUu98N0uiI",
+	"vqphXhkHW7pw2jtlwxJy6CLE2LlohRHFwCYMfaiSBx6rIJVBT/SIt5lTLuBDybKX5yw2nDC216SZ58d6",
+	"P5Z96zfW0nqwlitvlKo+tcTbi4JidXh3iQBoEMZibpZcMBaqKjli7dgIgs6FTxSjEYhzIUQOC6hF8KUv",
+	"fam1mw5QifiZd8azMVE6XTwyucFL1bWwZ7s5XzVLFfXDeqKYnzvD1Y07PYJYl1NmZ4QVV6hZnI6MM9ky",
+	"KT7BVRNLWha3zzV6WCGjEpsVEotj4kWjYozCs+zsErNLWSYx3emZrSQ8vybmR+ZJH0WRilaYXdYoVf/N",
+	"vOzrAc2tcYPPy1FTjbg1sE5wbhuoYe8FnKhTFmEwOneX2wVqQWnaWbaKUsKYGY+tCjO3GszIxW24AaJc",
+	"Ezr5osfV6gNyZVJmLecdrgYRHR+aR52JnJ5TDk2vlM0cW5Fq/ul5ZK0bijFRXFqba/S7Yhj4rq3qqpnw",
+	"0KuQRYF43v7kA0edgSA6H68ELUlNZU1Ss6eTWK+WM+cmKeQ5K0C9Bg7pHdTiWru4SKpcvMjyky2BE4t7",
+	"5hFiL9wAbdvPgr4UZlQ/6HiBO2HtsY2xyE2tLliEVKo177PmJ1LM3e5j3mdfM8+57Gujz+siucMVI8MK",
+	"WzGbs28XjldTJhExvASf7IQEnnaVuoKvHvcGOE7KZWpdqAn3y3JozzPsBNN7N8mMPHBN5kJnSjqm6HeG",
+	"u3iZJ8XmLX3Lo5gJIUsjF3ixNHNWJo53vty4rOs4xZunlQE6GLQwzwdjKyEIS2XCYlqR7LYC0jL6h6bR",
+	"mflbUvPviLV7gAPeYn3KI/NHT+vBluqrVsaaQAeDBes80a1PijxrOJ/1+sKxz7U7w1PdrugNt2rSlbvD",
+	"3Ywuwh/+xqggq6gTG3l/I+9fury/inT7GsqKS4luy4TAvCikcEvieRRVD/f1bp1s26eG3PAogou/692J",
+	"AVIiCsqPRotVPgLiYofq7bQNbQjzhjC/tYR5cbPD20HK52maT2cQ7fXqE1egSzzK9XA+6Y0JtQqfyyEz",
+	"iq0K4KYOheYR3BGbDD7q8YhBdSOuyIhFEYSIkDaP20OuyWnM6Bnm5NAMhkM2wbNBqE0ZOWPjAJAnsJiZ",
+	"t95BtAhCY5qhkK8PpaYeStoo+2Q4qJInMBykJC05YKLlSQm3UCMETGctmEkLMjQGVCnI0YO3ejTqAHBU",
+	"qwFBLs43xRVCggc2ywOIOSYaKW3zWLtcYGSM7FhHESbVGt22SvZcQJzsgAe3w0GbNsS8Zd5v4cVoYdPc",
+	"u9+qeZmMmUMJOFcWz2QGfqV5jIVEcUPXlOwzXBkwGnalIcyxHHZ7ZZG+XTnYecUdFOUhht6YM4oRF5UC",
+	"JOhMVokZbyWo+B0pm0nClH6Ar5o/P6RRBz4+fQFZwTxastgJjs/P3DUWJMtffNvySyB9kArDoBiEkUI4",
+	"yZaxMOu3ziIVGfqbUzszAXJvyU4HD3DMNGSvTzHylD/XQ/1CRisvn1ONA0LQX/wTGnHUzDblR55fTKFN",
+	"RVPTM5ZftSTDKadtpu7s5DojVOIHtwG6pYuUjQrifo8tNp1pHMTFkikvvaLgvjPGBkBZoIyas5NXiZBN",
+	"JKiGxgvZ7AxFqBqAfdBhIxc8i7I36BcYZWJIIrwvhzqm4owBIbdk3pD8ExHRuMsMaZOxbmH4MotZldAe",
+	"o2EDQQKUhSezQc7IaSiJeTqmAOG8ZZSJ2rLor3iDGkl2+ImwoAR2hLZJm0RsB+gHk0EXcCdTWTActzT4",
+	"JywMmI4jtNb6mVeCCswpwaTFUZU83E96YzzOT3rjR77zJ73xofwj2z18eN8O4ElvfOTGYN5NDeNJb7xn",
+	"R/KkN8ZIkPfsWGaJRP5qFFAxvXz2rws2nqgnsVJ+rw9gDkrbPfXak3t9p6vJkTNxw4+NwujVFo+OMr+0",
+	"9zKZvx0uaNScG/xsvVo8isgpsxFRHiekZfhaa2IfZ2TOXFCacTm145iqs4vK/S9MTU7jz00kBEjBtYyt",
+	"pjpTD/BP+tZeBJWvD9lw7rnKYuCZpSlxffoqeWNintgpNhOkpzBr7vsgC69s+n9jFqxwIdapayYzWJ+2",
+	"mVqHpeEWbXz17Dz32/Ny3H2D6SDui2ozHS6+YpsFMZMFdJBmojM9emhswQ3SwZyZcE0LKchV4IzDKBb2",
+	"eSiMPEoeH+9fBnbikTUVTSDhx7xP4zHaA2n7bDhoZEu5KjQigAzoE928n518QQrLYhJJFqS1AK0MICx9",
+	"McDgbEyXs82DiKq0k1FpbKEYwsDals03p2OCUvpuEvxqhCXMxAPum6on2DfMyY8N2zH6EMysSvas8bdH",
+	"lVPrdi1nhCGkrSUuja0P8D1mNcDanF4UF38hWFQl97iygjpISywkgo3M9EBkTiXiQFsyBuzV6aCY5LDe",
+	"rt5OH9gt+8VUlMyRD9lPvP0YqN+ki7j85wTmG97MleZtVVTGoQmxPyUBEwYYTd0UbJS8N3EyEe4MdSNY",
+	"Ohu6UbaelOsDAZzm9YKl5oTrpGQXsWwzpUwvi8zexZqUf2cyM2Bq+fKnmzPCyd6D7PblshK/92vkmcl5",
+	"WyvXBBH0rujI6SlmDs7zIkHXl/8pUzwO33BuiflmMNd89tWsJ2/2tC52B8tpgMma5uiA69tan76SM/U8",
+	"m/ydeEzioWgkdhjgfwBKZKmEDSIHjgRMnJIkji3Hh5sBPyjoDQ228GBgqwxwBYByYvHiVksrqRevcHqw",
+	"TYdkbvg2Ts6nwkFFysaEz6IHGOd5RllCQ7TYj2xgMkT2q7xlKs5NtAtfrtyjr7M5YwNBUPGI7AfVepqi",
+	"p+KyjSwSzmhnZP3Y8KAiio7JqOfc2VynUb+pGGcFFJvimGdqxbM8o9+eMx+pnox1YkTiKHqpGQhIauZ0",
+	"JAZNYBmNAL5oU+EdEwuE0YGROYeYrGhryI78ADLFuQDHnDsj0zZFkPcqjTpGsIS8XXw2qqQFBAPyjVuN",
+	"jLTpyAjXRMiRf3JEuW6BidXnq4DqbKVkEH7NIqbfOWXNRDNp2ARao5zEkFXsn0PgP4SgxezybGR7yyet",
+	"t4IEZi1dLI9FkaoSUIf88Kx9DiHq4c9qys6bzL8SVJIp+g/psfsvcaA52WeFoI8+cjlLx/L4gjkNeSxh",
+	"BuWDRpFiJfByytK7XZuan0lYhsgG1uVCYLxJJr8ohXJ2+aBoHmZ2mbfGZfyOWNAZ5OlUrYnUGVgN49fs",
+	"Vxo/13yeRM91w/XC2PQeuuG+A1in4VTSV2ruQ1aQsJ9yaaDbjZfHCigFRXARKAPLtYGBSwWut8c+HCEh",
+	"YZgRvUKCzwViFhQVYzbncJdI4V1SVn1HyICW6iubkuvCIIAwLiZOQC5pDZuBstKIShAQLcntckJGSmdL",
+	"oJxzoAXSMpJdfYt+QpNsJK5LltmWqZLS+WlfKfD3pXc5ZmoY6RlkBKIiLK6zjImtuzCGaIZyHcyo9b3n",
+	"oNITDFEnfZRR1wplpw8LRCYv2ILgFKSEWC7a0TCcMmUU9jwrH81mLcH+5KZcLZN6Nv9Bb3i6oFrjK7mA",
+	"EuiIHHCH5QuL5ya60TQCT4bNG5E2KW5fVljJkK+gkuAPpfKvYK2nSopPEQp/wTzbypLy4sSldI5UmhpM",
+	"IcZ50pe6EJMwnJjhpTEza4qxZThUkUh2Ny9ZCtbM0ujHx/skBHShVrNlYxce37t7ZxfMqywkp2Piu3OW",
+	"UWhgu7a9U9+u1Zu1+ocf/OH2V64/qX311h/d/NpHO/dvHL778Paj+vGCyVKz6vVN6AhmbutNnTI9rj1x",
+	"yne6YtoUSOdXnjRlRrHeDVv7ZhVjrFgTeUDq5OGjB4bTwKccVPyAXCf7e4f7B/cyEPkrF8uCw+TxV+CT",
+	"p3z2iwRF33zyFT/Mh6Qch1ENjlMoP3lQpvbDzP2xTez7F5ZFuShbNJarJm1rfj4jfq6U3OxBadJFRFOq",
+	"bnGl0QIb9TLMdfIOZoqJWoP21ODSa5CecJDatsWycqd3Ma9cVysBT20Bf1csYxHr07F1+e6iMabPqLCV",
+	"uk5lOH6ndKAUZu4kyJI7tdo02UsGPccwu0tazwWUrUS7TqriZZXsARwDxEt2SMQ0IFhxgWZEaCwgIRSv",
+	"BOYakFbV1i3aau2C3RZsvK50ZSyHIgQ8P+FLU6Lhh7wXpx/xCTcAG0hjHGqGQb/6Vz/57C+/9fv//N3P",
+	"f/bNz/7mm6/+w8+eGzr24h9//d3P/uInr779c5xVDjjj0q5Nt6Zr5sq21/VzZtvxob3Rydonq/6TH736",
+	"q98uVI+55BpfiEjgKPjViwV+VheTTb0K/1kXiyg3MHw8j4GUeR+Tr17MWPFVwMovZIVz3GxzkgffzB3I",
+	"aKzzmPTTmTu2bsq6Xqrqst8yFHVPcXrtqEdFt0f5cjrltS8XwXCYLiMu2MG5PRhFVeAKTYdtKdosFizM",
+	"a34RQdYFzRQAhzpveVKe7ZR1qQjQZ14vZwNbsszSea6Y1EKXEvjHnGVzEjv5dDzpBcvAI0JBfLS4YFNG",
+	"/jSTc186O5wvHQt/gzWmuP4htDvQZesdmtk9SoZiP/vxwOd9Pyj3sxuZe90Pz37hx4jvp8sZmi9S1Qx9",
+	"/2bIE+X7Sug1E16Ghcr6zLAh2+ONCXAyJqPeuLDMZq5rHrlL4fWxv1tDuz83+e4jtN01+SDXehuz6fNn",
+	"UXVnmFHzhoS7ShLP57wrNUHr8KbAvS8icIbaXEEAUZbQXWUM0bEcPJwJcp3y+PiC8kmRBNhipbgUChRH",
+	"qs5IR8aLYFFP36HHKi+KxONVcAz9aQ/j2AwKMfoC0pPDOCAhxcjfvhS6V5kUl0I6LnmPTWslH8UBlH0Y",
+	"xrVEgKTtxY4sgKm45vI29rHKhbCNoma72DyQAppQjLny3NZg0MB06r7hJDaxjtEQ8cc7QJNknwjpHgcS",
+	"AEVLc4XHhJnPDwpYtCLPMoYr1Qy5olAVN1fdiG2hutnVXiIL2Tdopv2pM0lB6gKu4NkpIwo/ds9dOhSf",
+	"H5Fdt1TN0kzpnuxxnFi47KYsC1VnJn33zkRpppvXS4mq1ea/KBJVsdnyKr4dRsYedmNepRXsZr1WHNPj",
+	"2i04vtMVDSlA9K7ciIKzuQgDSkIkJ/SsBQxVWeo5EfAzjCL05AOqw9AniduX5il4KxY0m0t0B1SpkYzn",
+	"+swfuufWR6gvCtvLHJZVi6JP2Pi5CJUNY0LurCWYuOlgkK0ea639qMAalm6jVCggSV1grs2sMwgoL1Zk",
+	"cFBkpyySoquIltkBp4saScGm5ZBpqWUpG0XxkX2NT+TiYsAcrv208LiukxmtnRGJKTfCKtlnDiKlkXc1",
+	"JiIpnlCuZ4ViYfamq71vw6AxBcImRGDQs5CC7ZJa1n7r9a+duSWcn8g4vFGbW85yoasD9uL20BzWI7Nd",
+	"Dp1Q8fbeUOfhu+GNpgIRPdzFA/MHFWTv4V1yxsZOGwRvoEvMcM8ihBQWAoPGbGaGFAmSn6uWPYg5ZK66",
+	"xAulaaxZmIQfyg5pvbd3dHe/uff4+MPml1pVW0ikD0zLTCSZdU/rAVTPYDRm8Ud5RdL2/Bwy7cALkw29",
+	"AGDBTg71vPfR0f0jgmASajJYD1JKPzw+fhhgiL2yKaWCPJRKd2N29Ef3MKWUaYVpQGZpfORx40RYwxMd",
+	"DBRgOiNgC1VnKkAGAy0mvKN6Ik7El750ACT4D48eHLrIelvpjYlzFskB+9KXGqT1/ASu5gn6O0/cBT2p",
+	"NE5cTt9JJTiB63pSaVSr1RetKtkTBAAn3G4q2mcnwjWcJOuYiVvjESA6mq5ayDKwAhy0UkUQJvODefg0",
+	"Ykn09CCW3Zj24cadxlTA+uyeCPtmh7MoVC1bCQBLu5uvbAoRtbASsPjxOF1byR8+Qzwh0o6EkilIMA5Z",
+	"O6KpeMoqadl1aSFSBdeaiRRERWA2dL/HBVPMnNYD0Y246pHT8Ylo7cHJ2LpHRXdomqiSVmILxAZhLBKy",
+	"nW1mFVVnXHQJPYVsb2G3cNcyVruhgETZpnHMUXqk6kRAjtQfb1l5Zutu2CI9RkMWB76ivS0JiHkzukr2",
+	"yI3aDqJXckFaUGt/a6+jWdxK5e1kKZ89ZOZyR7zDMG7RHEpzqlz+6xdqX7Qoc0lSCiRTQaZREvdDvlD/",
+	"okOfmwz9Vmhg3YWZJWGpX9j+olloDBEiX9j5IqK20faZGaEbAJBnG5Zt/QXVJJiIfOH6FzGwgLZ7LmPe",
+	"vnoiTsc+uwxAhTTXwInguqd04UalVq1Xa4bUyAETdMArjcpOtVbdqQB97gGVvUYH/Np5/RoYb67ZEHH4",
+	"pcu0hX3DY3g3NJ1wpffdQ6YZd24rjY/zGXDyyDXzMgB4Vl4Ecx92itZTiPIEoQKGtV2rTaSs0AGmBHIp",
+	"rv2JhYtDtj9X3sCZZLRoIKjTOGQDq/der9WLWvXDvPZY0KHuyZh/gsUNrtd25r/0voxPeRgy0G6ub2/P",
+	"f+OuOKcRxx62b89//ljK+0bsfRFUbuAqzmvf8HAa4Qs7pebt8AiQqw/7fRqP7blxCQgqyMAFmCNMu+Dh",
+	"8cfvqZF+ojPVV1sUQ92wSBdGtQ1sBmv2aO6D5Wffl3VY7GzeDVl/IDUT7bFhyXjs4Ja9J7HA0pwTZ0VC",
+	"OKPnkmOw+DmNEPjFAxrb3xw8a+UrEkp90QjuE0Y829IylcbH9eDGUziQC51nX7s3K+waPfzFUrfJi7tO",
+	"jIcYJCelT88N46NB8P/4adboWtmube9s1be3avXjeq1RM///2iLLgQHXkFfQTOZmteC0ibSoJ08f62nt",
+	"wQkVlcUXu5hw7KVqyyIdKHHr7tOoI+O+oxzrITe16/PfOJT6fTkUtosS9GZfik7EUXu6Xt8pRaDu0dgS",
+	"2vqNMjNXwwH6Au+zkNO3kXTuhaGRjTxdK0csgZ8jFl8+i7/23P71AjWHiKGjKktU78D3CVHNIx6zJ3bH",
+	"At6/PSf5LTtfuMXJEUMNxCEax6wDWolc+OQF+RLkB0zPPk4bXrThRRte9JqK8VKeEYCDW5QfJcL7QmK5",
+	"PdgYofkU9Na8gg8+GAog3CNGzy0endJQ+8KefYRjIS177VoWqY13PMw0Fjkx2r19Jg08cr12OzEhoW3I",
+	"t1VVmkYMDH9ZevcYyECa5C2rVXhak9Es8igQSPoLqw3ol9woDRtCvSHUbzqhRuDbC9Ub0qFhVrKbAIMA",
+	"n1PicE3hWVmHa2DdJYIh+NU0tQT7Yirq5003MOK8NwbGNRkY3ckptjD6s1XOxDjpd3TRCHIkoCJMbGvW",
+	"2Kom6PKyPjDwfAGcmasZo9g5i2kEjooAvUJQMSY+xwx+iMBHCNgcScIaOH3swhUaOAcR5SJr4EyFcVRo",
+	"u58yce7t3z+A3cKZYUBP/ounUO82LQlU9g/NVtmm3oPfXSmLnUVkHOxm3abRnFVZXs6BhVxUXkmWa1XR",
+	"xa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z52nDZjZsZsNmrsaU",
+	"uSirWdaWif0cyjfbkpkiY8uqD0ktOq8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4QtO2nhO06B6aotrc",
+	"nG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOvDKIsYDVhK7EM88ya",
+	"UURkDKkhVQKQr7ZZL0xA+kiAIewqqYwFZVqdcEKw1MbY/GILd7cjRmMI7ofC1Hip3sFqFmA8JX3KhaZc",
+	"2MxCnMxuBogOQrgdhLXV1myRbnK9tjMtx5hzV4XnbQLxOEeYeThMk4TlRZm2rzCYsmDY0QLUbUCEJGyr",
+	"T3nkTMVYztvLcoahJ9ZQR8s+fl5h5qVKwyylxc2tNCr1ndu1GvxTq6SQeyvDeuUFEEeLy5PfZMhFV9Po",
+	"zOIjVT4xw1cUitNib/jVv7BzrLYBnSPp/Jbp/FZO50YSafeohiLa8KXce2+/vr0Dw1pADsHRXkEMa9d0",
+	"cAH+3S4LZ1FSn7OFOVkjFrONNLWRppa2lbr7jdTFVv/H4oOeUHto/0XYxgxR69pze/dL2VHhnY0d9S23",
+	"o7pdXvCMzTKYzjo4Fyn8ziLXmIOOI9nIvldinlvqZAWFZjpQ+AYUMKCsGOQkmUlRoyzbdxAuRqe7SH3y",
+	"aQ4F9valmdque+otCKGBWgubEJp1qZv25MwIoXFna7kQGlstMMHxQMg23OZEmzO/QsXkkNOoOYhZhz9r",
+	"pVBAulwoeLpKjmxYjR8ZphBDTWVK8NUA1VNbkvnLdRCWvvwuCWWDtGLW5VK0sMSbTVsf0Fg7EJHZQ06V",
+	"aMSGAoT8to85BHFImLZPVMk9qzoHSe82Z72VVBcBEHYWW0EOc8ldE26luLIztDo3dyAndtDwGNfF4UTQ",
+	"2dWGE7WpoCGd0FqT4nCVeq22XQkqqZNgvkzI6z6+b4bQtVBle3C42z0uZrS7fzjV6q2bSbOf/uK/vPyP",
+	"v6kEFxJjjf2uPf5ocrZlHBIlViRZ6MMZ67Pm2Gq3xBsXxkbpXkOAkiOcJRnjDP+Ffe/a8+S+llKs3Qg2",
+	"ivXbrFijlFEiQKnU8Zulb886Txs+tOFDGz70uppIFuRFS0cwQT8XEsG0S2ii+jj9CKrJs9GE0scV6diS",
+	"SmwEihzC25kn7dSvMh4qoZqXn9kJKYuLqx1rDovaEPsNsd8Q+8uKm7oovcPif26p/mxj8h18zlZZyjEp",
+	"T1pio3FiaQMDVRLrtd5gq4c9Kdj7PNKAXfrm2b6zK78J0XpNbeYOdtruebHpfPLBeZpavgkd9jkTDBVi",
+	"qJE1+VpATXbOYjKiWAzIGoMTkNBdQLRsS5CqXDBVjhBkh+yqnlXZM660aiF8bhLRhdFcgPpabGvOHucr",
+	"Mzlnnqy8+ul/+vy3//bT3/wWKm7+4NNf/fSzv/zWqx/+m5ff+dFktfKc+Kem9hV2UTQLlrraV5mWmsBA",
+	"l12UMuIcDyE6naumgiYdTP3M9Swht+Wv+QoC3ORGzI4EmLjBG3FuI84txTeOtIyZx1dGtGxJaIaOT9TY",
+	"XIqHzBL6rj0vFb81RbXfQmvz22o8niRXy4siRUbjUqdjw6w2zGrDrN54QzMWgLgoirKo8H8xWbNJFUMo",
+	"Q8qETsorYOz0LlEMMjSYLrL55hC9C9JDXv7H//PVX/14WYJwddmvG7q8ocsbunxVNuGLIspztYVrQBYB",
+	"AWwp6p1buOGRaXMjR27o1YZeveVyJNPTxIqcMhTDpGgz0peZPLUVyRdUeS8GLG0ppjUX3arN/mztkhZW",
+	"eapGctQc0Vhw0W2BgT39gxpx3e5hcLYg1BbJ1CAlk1MaUTMTLaHwE4vkCKIOdC9mqiejMOkkZsp0nzQU",
+	"xlCp35WkksMoBMEU7ENmFKesS4Vp2rwa4JJhIaukzbaEAm2uVY6vK0K7lItd0oJyb1UVyVHSMRQK7FEF",
+	"yJQMK5xBAD6guArS6kvBtYzNYplH3No0bfWtVj6S68F5aYchbpX3GJ5xERa4C13p/oTSXUwp0hdB7sDc",
+	"iOxZMZuKS10wPDXEipEFA6zXVhvhm+bChCOwSd65dNoKGjDeQBlDtUdDPM6EHBHa0Swe0Tgsdkzawz0j",
+	"WqxJoyiPxAqpeccejS0no8yOJzhMvXLs37jEM5jX4bwjCZgYUDK0vzmVq7nHdY8RfzLMoqbPjEqdwuz3",
+	"swIXSx7Da89P+SdNQ0VfLFLuKO+8bKLs32pHiU62eYHTWGjMzEkxdidx6Rzj9/gnx+b9MmLAVNmUYQ4t",
+	"fjjUhSd92UjWDhdc9aYgvr2K/a9+8vLHv/nHX3/301/96uV3fvQHz43gaUb54tWf/1+f/+i7L//rd199",
+	"+/uVoMKe4R4jvMzRQb1Wu56qdfq7b3w/9e7vvvGDlz//O/vuAsGxebO/8EiMVYayiSnd6OOXGYTAsswZ",
+	"iyWfDhUXTCliqBWRIreIyALEcYpXWxV16xPZP+VsC6olgEkxN9rtOKnDDo4aV9bb1ktgUSew1ahBG6YE",
+	"K/9UyRHtgBbeplEEaRJiTDTv5xQdeYQDOoaBXILlMTHUPXLaOdkmOH0sFlGFbu1vTQjorTS2V7Px2b5K",
+	"QVGNIMmcnjEBpao3Eu/Sd+qYnjEs941Z+GBZGUE0NNQLJzEVmPdvKHdyofyJXPg2yeE8hesRPlLGDIOt",
+	"XX7gdnHXgJrA1RwjC/z4TwGeE/ZuE/n9mqq2eGYLzSr2bi6Dk3KPaQUh2mAKRgNwKt7a8gW4qVIw5NVa",
+	"wt82Q2TXZ9VlEUW0tKQpk1nco0aWxAmlEE0AD9SVLcLBWOrASGQEKqVJS8lYt2w9o64Zt3kZcamJYUHI",
+	"s4d9fDEDTGdWYVwlTzC52XaPQCddyTzUCmC5hG4AVXLfTR8aGlGuSUdGkRxh7DpSkhQeacMZurEDrggN",
+	"QxYGNuQjJDImaBMIA3ypL8+Zw04hp6wjEUXPBssH5gXzKxc2il55pBbsEfhqUSA8XOqrhVwxXN+lEs2r",
+	"42QPW9Oao/s0PmOai64hvp4QN6yb8124J3oEZDwO1dzWp9MFJ/o7Z7GXNSe7jOU5N5/qleVg42EnXpui",
+	"UIvmTM5eKDjr0GJ9xqqZy1tp1IKK0lQPVaVRgZeXhaFfVWjF/dgovhvF99IRXGJLhctw6zni97Xn7rJN",
+	"mJezhzeHbXWl43FO/k2DazccrwWN1xIJCy8GsNjjiS8L+OVeAlYW55c8grc9rAhpU0FOmeOJpk0xzczQ",
+	"euqY2cY8/vaax1FsmgtBU+YGFacSzDpIG4a7YbgbhvsWQNUswnSXRKmBI/2GV9lKaOGyCp7sdLJoMp7a",
+	"dDqparyZZ5YprAsjfU3Kbm3I+Yacb8j5GhMPLkSFslpKYZju+wD2ZZgBFkDy9kpvEA3SZkWdAaawWpWg",
+	"eY6/e1zpI9t7Ge+IM4ByYX0UeOULfBTux3I3F8dxhC+9ka4KnMEm1nM9rgd7FmeEdOK5XgqkXRA6GOB1",
+	"GsgoUoZhxKzLlQbnddr1Dl6KtLnBux24mfE5jSByPTInVQVkKCKILQCvPkZU24h0135zKM6EHImmnQHg",
+	"/8lOp8iYfuQchVdpTW9bn31KmLKJABDybcQXCGlvVHpaDwByK6gkuQQ2LjyVdYCveWLy0Iocs+zfmvdZ",
+	"8xMs1LWnOL12ZMh0j3I4PraEV2qAbn+afVVp7EBvuEsQjMHiZkjHlcaNWu2FH8Zxj1mICimsoYlFnUI/",
+	"wIvFiN+a7fBUa9YfmOlu125sBxV6zmIjDbqOYF2uw8b4vcRabC4eplHBjWxL0eHdSuP5i5J5YtMrz1UT",
+	"fGEuJpCrJt4q94U9PnQwMCeHUcVc8oUbVf7mBfCpJ4exryTH4iYGyWS+kUL38IsX2aNpW0+fTfxq3qEQ",
+	"7JlueiI2c0Vis++2WcWYmPmwYt0+E7qp+CcseWn6AMK3enZTvCt8E/mSvJXBmzEk39Wqt2/PumpBRUtN",
+	"I5sAuF3bqZdO8YOgSdi2+vVaUMEtq29DughsVi2o2F0y7b64OBBLd/02asNGbbh0t4sP7CklqczTGq49",
+	"9zd/puvFiJ1ecQBoPEg6BHvPLomZ5jHLha5DG7gXMjZejrfXy2Hl17lujlIHttjPMfMsbSSajUSzkWg2",
+	"Es1Gonmz/FqLSTVLerbwVL8pri2y58MrvSkIzCSKdGLZtzGkSiN+AiIKO/QErvy7aGyC8nqelRa5zVKs",
+	"9dL8ZiqSIxYXW1JuAPdLEbIXQWUogJVN5MXlsDdgVgsbTtbqftsIGRshYyNkbISMjZCxbm/r5VlOrnlK",
+	"/XwlkSTXm3RXEEt6FDJ5cFVZ/k769MxmdTreDzJCw8sIwtNHVM+5Il2ASRIS4KIQoYiDZSeROWyILaCg",
+	"aHrGMI0jkiNSSwoebG/nOJXg9ffselxtWVwZx6yNq5hOooARVhpb2zXTep/GZ4bD4SI6j5CVtDAZQw7I",
+	"cJDbhvVN+Va4OJe8zUi9dn17EQeOXS9cvHVJIikP27Yh/afmtuCxDyZnWBa+710nJZgPyOAKFmcl1nGP",
+	"hV0WH8wrHWVuC4O4bY53IIL3Nqxkw0qWy04GSoBJAEBbMoQX0v8vkcnYw7tKnI+LLRg5LTeTCAnQzvgs",
+	"Z4q0pdL5QT94/Ram7q9dyA3OY5Ma/HrdsgNMr0U5JHWp3lHuqq0atbOsiJZzTS3wWxF+APgr7DOXAY3h",
+	"cSUh/jgHWhI0/RdBBYKEQD6NuYy5Hjf79FkT3kievInCTH4gkYdbQoqkeARqbsc86pu4afqyFfFSPbmM",
+	"18atIPk6DYJSadxI/ZKJJIbw4XaPhcOIhU3Ivc5OblUtFLdnnhzht3ojPGyEh+XJmj1GgbckG9G0I+M2",
+	"WwZP0kOTLWnEvmv7Njois+MDrCCbnN/h58xl6O8iQoGly1yRMzbQEMAoEH4WLdqjniR9GhqNEfFxA1RF",
+	"QeSgWKjJ/D0tWTwcZmnl0uWANY3P6ZTeV4YC3jTk5MXCtGO9etuG6G+I/obov1HGR5XQtXI0foZiiK9d",
+	"e96mmnVlPH5RRvjctw9fhhC6riu/WqFxuwCbG7+58ZdrI0odIgcv5a5qkAZVWlXwW0iJdcd/LqRtLsFY",
+	"WhIDcSEbDzBLkNipTQhfNAy5aZ1GD2MzVM2ZF0n6XKS/rHu8f4kVBNYkjW2o34b6bahfgbwzSQBXl380",
+	"VWdbSlPNlebt4qzXY8hotUh8DrKnU2Qil4JZBCAaRdOa6TFVZ0dJn5dARTqUm3tvwXzfDSoDJkKj0Qk2",
+	"ct/Wt5OvY6bjsfthxxAVaZbO/GS/vJHEkLj3a9vXV1Sb/BrMIyRgOHA+1E2m6rK3ySwgYkybLSSnY8iZ",
+	"ZgsA3xZVfPD3aKi2uOjIQiXCnf2humseu/CzP5Uq/vIf/vTl337rs+//WcXFRDXxJR8j1XRZnQeHd+4e",
+	"flCZRsTFBj79xX+ZbKM+1cajB/sHR0f5zbz69vdffuevJ9vYnmzj6PG+aSN3HP/v5//9x5MN7Ew28P7e",
+	"3XsHd0AuW/F24i7NZfMaasb8k72Y06V/zB3ryGFMQtke9pnQLLSrRPqMigUunBqe9rm2Ob1wXQouoC9I",
+	"OAN6Ol3f5w33tZatHLQBOLigskHu6BQ6S5NyU/Oqs+TWHUX4gFTZk6sJ9TJ/upk0M6VSPvvLb/3+P3/3",
+	"859987O/+ear//Cz54b4vvjHX38X6pP+/LmhvS/McriXLTFO3vnJj1791W/L099Lq4FSBs8JdOCPny5a",
+	"aJW2NT9naSu/Q3OKGY00B3SoS13eMoHKq0mtZQrCHKfqeGyU343yu0KCdk4trJKUtlBGgOLRCyDjMoCG",
+	"FyGgzYD3lWtyxtjAyDk8Jpo9K0zVfrsrtv0TKsBWmr0X+Y7mnIQN09owrQ3TemtycKEMygpUZFHp/wKS",
+	"cHdJy1ODFmHCzE5BjFHIFXwoSnS9kGKNtpNsKmtCnTo0UgxVgJGMs6mrOcTJkxhPk5Aa/eOvv/vpL//i",
+	"5bf/7Pf/7q9f/tmfvvrhn7/637+9SG6Jm+sVgMxu6PuGvm/o++vgkQsseYRKTUi3LlZVGaosBu20LfOx",
+	"ysWJfdPsmGYaGxvmemyYcKgK7Zd45FawXZqtXC2+hYksX6eDAZZcVn3VNB9qtToceaVQBqjQrUiK7pb/",
+	"JqjEMnI1GTEjP7ZMCQEF6nZhwKuQ7qtUo84ZkWpWjZVm/SZdRIYwK7VueNEoaqakCJCmgqIFzmDah6xD",
+	"h5EuCWLPVdMSxND3kt0SLQdNF7QDIkpJZIXJfbw45ATcjtmCgxnARmjYCA0rWDKHKpPJWoLe5osF1567",
+	"2zAzVtmT4w0l2VCSDSV5+8xLi9OTRbWFx+6uXIRxiQrC+gM9Ji2kFS0yFKdchK6wMMynSu5msvhwrm2L",
+	"SgWFuCGhjorQJdW5GvvmEci5v8JCSSuLwAVGsIQQgnz4Ii0DF8iwAiY0IckuKKOuF8ltw1c2fGXDV67W",
+	"rOWMWTJ2Fq5LkVuvnbHxbPPWR+aBS7Q7fcTG88xO5lLBODce+DXH2vUY2Xt4FxYfEUvMwckarhLwHW23",
+	"yfzRVyw6Z2qdUlEuyNyxr81vpA0zQpBABhFts6Q0vxm2+R0LAPTkSBRVFfqILZ05Zv50fCmW4RAR3Epz",
+	"no/YeN0BeOWdW2fMnBnY16ZrNMif7QrM95CNYBXmUoq3jPtumOmSROw+PTPX39Gwy+CdOSFsedFnjm5s",
+	"As/ejMCzJc/M8hwsKBdakjqUbRpFp7R9NlXrppgTttw7rQn8sRZibreIomNFenKUGBKgxB8NA/+thxI1",
+	"fzAFwDhgWQjQGACavSYjKrQiWpJTx4FZWCV7JGZtxgeg/PeNVotQ7umG31FEDPunLDaDTIH5AewOYPlx",
+	"TdqyzxQ5ZR0Zg5AMGdfwtGX3WoJZQWFi4S5CxdI+A4sN7VIuLOSPckVdqmRPEK5ZHxcnQgmIatKmQkht",
+	"JgIpllyRiHU0kUO9SyiukpOBqBj7d3DpOkNlJn6cWk8AGLJDR6wk0256cUaQ5WnnDZmcZgBmzs7Y8u42",
+	"6clhrBLc2+EgL8HzjO3bPa+sVFagWOT50rUvZWSJyvOTSl91eXhSaZATIzjcqNe36yeVgJzY/DD85c7B",
+	"vbtfeXTnpPIiUw3VMGQQOU65oJhai0EySgM20FLSjx3kgr0UGNj8Dcg748vKHguT6tdWKlgTzWbtIdqF",
+	"Pn6apuDvy9hvkKqSYxZFSJNOWRuuf8eDg5YFWBwMTyPezooEafgDNSuEHU7NiEKtCiBnfahiQUWbRREL",
+	"kWhi+HrIwuEAVag+HZtDZWgHEitDHdDrjSne2J1KVzjm2j6hWVgUBX+YGfYURcgrWHzKP8EwtclbVxoE",
+	"mn9ybN6H6sXs2SACVcMa/Ip65KGa2aGh0ypzkbnQN68n95gLzSwmcp8+u4uPY/HUPhfus3+cxjEd4xDz",
+	"hoRrKeMMperTZ/eY6OpepXHzOjTrPtanycnTy9DQsBbKylZNNDqFszSrD+WI9A13gyQMPH3hJg5oVUHT",
+	"sJMMKTFE4nSouGBKEUR8SdOpLNmZlaibyoCYIEjgkkFG3AoIhYguEkl5pgjVZLtWq00MiWrSl0o3DIUx",
+	"hKkno5B0GBhVzD1CqP0WVExpBUYaEwA8YSgbOnh69JwRSlpQw6QN0WytSYrGFZpeikhaMAFxMY2DkQ/q",
+	"vBrJW4LEFZO0fDmniHAVteXq5ZQ2m0hsa5IvSTCJySgsqFRv1nly0PN8I3fvFI97wcr36X17k+vfp+ex",
+	"CbBcj+E6Q78KAy3LE9NgXml8s3Hp5gB41sHKChahlZxQADwBvB74dcBiJUWAnnWdCot3qq9nBYY4gCJ4",
+	"ypggHW5kR8JF4h8f0HEkUYtEfK3sePxzoAO3QNRsnrFxy4yUumE6IzmWYgEi3pMjMIsD8wcN1EYCOOc+",
+	"0PR4KJqa91mLDJgcRAyA4AxtgVItu9h9K2YDRrUtl6VaVg1XEhu3X1tVnjq2AROOzXIZHjAUmkdWazYy",
+	"O0wYlxEsERldHawLHcojRWgEs5kIJ2ikFHdCwzBmSgUEYhkA5CceI6wvb+NbDnBJoqnBrVoo0YoA1gZg",
+	"gL5ZonhXUD2MLUfDVrDpiVassKuKfA9zGNk6S9AA10gHPFj+ZgTsepDwz0bNl3eD6xRy0dU0OjOXzR/B",
+	"SqNSa5oXmxhTDOc4cUAcc+Ae27XtG1u1W1u1OqnXGts1F2Qg40NkLy9//Tef/uLP4XqrM/fdL//i1Td+",
+	"/Orb33/5v3xv69Nf/vTVf//xyz/7hqEylrmhYc/0O9w2Ct6LZbjTmv0ycOxhaa0S9PHzVA09v8R2haHx",
+	"VIQFInLBS3gHKo3Kq7/4+09/9fef/vKXL3/4k89/9uNXv/ib33/zf3v1dz969cM/f/nD//byr75R8Qtm",
+	"5IJtOD1p8tK0fiBXE8eWgLOV32pgt1zF8ZM++fdpODO76ElW2ed6kha/5t6hTajFuhBNWRQ5dgUWX89s",
+	"AfZ9Sa2ryEZ0DRpVxQZ6OLcdGUVypDy4gZXQDRdqOZLVCoDTgSLeNmqQcBb0No0iFiMDSt2CgeRCR2Zi",
+	"acsT2qSNOHAiEOe+wCqOgYAeDd9KJkntHcMdQUSw2hj4SUjMzPFRhKPeSCMlDcM2P/Q5GNuQIdr4uBPh",
+	"rGNKU3PsqifiRGyRlqHmTeuKbjVALDi1wQYtLrjmhgW0vLxRhZeEDFkzlIK1GommCLo2e2akw9CIGe4N",
+	"cshYqOxLXCjd5GEL2zE3UzcHERWtRlqysXMIyc1aQK7fCMhOLSD1G6Dx1rwgY038QHtkx7amWru4OUaY",
+	"G1ClWMajUE0m3eGCqx4LW4H9gp4KozNGdhncBLwJMbW0drogbTKRXhW7vAXzGfWYsEaJEOVNTc+YIK0+",
+	"fdYMhyiTtNwMsWc8NlhmoWWEQDnUTWyxdSJI8nBadnOTy199aDfbZ2oKfmEaeKLMOSrcxRNxABfPQXbC",
+	"kowo14kUDgcQ52LtrnDnjBgIsl7IYiNlwpIgEAlNJgCvQSQrrKtdDe7PeQgnO7Hhmsd8+Cv0g/KuuTlM",
+	"hPY1c/1OZThuwJit7tCyfTSpbvkmjNiZOL+YCHf9K3KoA8I7J8L+AuNOxHs/FRiFuyAyZFWyl24wfZhs",
+	"BC+188gbmJuOm8mJwIOGC3zKulyo5HDCwkBMcvqy2fKPjgSdiFzP1oEl01coCKev1FQlxTypF1lLI/si",
+	"mKj9Ua80btaCSvocVxq3bt3azsjG5mcr5H7+/33r1S+//9mP/uvn//Vvy4q/yYZlROtjEK0btdqXa7ca",
+	"tZptLSXZZ693pbFTmxKlgQUme7nQqqRes204Ix1ol+mxbh/Xr2Mckh8rvi1kpXEb4+T9apVak4mprqoh",
+	"wOl8M1WDPOn+3ddIukcpKcGA2kj0G4neSPSPQOZ04tVgwAQD0Tkl2gPTkTHwSCuvgjh40dK+ux1F0v6D",
+	"TtrPYcsm2EG12LMBaxvyjK0wIzOejolNr0i/CBayMdNmltroM0r2GcSZmD+sAF/KBY11rFw15Z6MQuXE",
+	"Cx3zxA19nB21wr5ricFPyFEDpUGMd+lgZQi0/Vk0cpyB0WJgAmixS8x8k64hxfQCnu4DEU6aylYotuxW",
+	"KcfcZY6C4RVP0xav7YQy7ixpTzoQ4bpDfZ0j+caaHcmu4w0B3xDwSqNyxFCzxxuU6CSX4yAvJN4uprco",
+	"ozt9WStLQoStxd84L1Y+U8RlE2a89uxhmnXSeT6cmK9TbsJ3lItcW82HmTr2qm/Ga4hKsaRygCYWlkQL",
+	"QyX8KrHlAcgXtr8II0e0f/KFnS9CnZSIeS1/1/2GbkDVk8MoxFofLTIYgpWQnNL22YmwBe2hwmNAwiGz",
+	"9oTWo4PjR19t3jm4t/fV5v27h4+PD45aRpBrYcmQTMWllrM1te7v/XET39x/8PjwuGVEGgiqGw6sgfER",
+	"yCVcdCG8BORHrkiPxv2IKdUghk/C9KwxwtlHwR6FHlBYDzBbsWe0rSMbAgxfez/lrvcJch3YTCQrzvg8",
+	"bJC6oOE9v7oYTQzRzomZB5uOqbAJ3txIfrDmKdMK7xAhvUDnXMcYLGwkKC7arHoiCNlz25PqS0kCfugJ",
+	"a3DDzRbWt0VC1uYhGAIjJVMJVTjAkQ1cRhui2WAjq9oJwhiz8xdgRu6xKLThtCo/B9y8WhVSN82jaBkE",
+	"auajxr0c632uNl09jPk5YCnOaB1frXLVhKfB9DglZKKqcUzV2UripVO5n6eIw11NQg7nzR48hpVro6gS",
+	"zIVkYnEs42Yiwn32f//y5fd+Xgkq6UvnNX4vqaasH/jXdm17p75dqzdr9Q8/+MPtr1x/UvvqrT+6+bWP",
+	"du7fOHz34e1H9eMKyqbQ3qzxc0VGMtY9Z+onVGvWH+hlZvObH3z2qx9+/vd/+urf//3UnGyI6MpTclLv",
+	"5KRG4P0YLjPueeu/veRgSwvmeFwX1yrKZidtMt03sv5yxhrghEMNkUVAuTXS1GxkfoFkw0ShQLN16mBS",
+	"CsQaI1hZht8DcBRF5Ei4sUAUEIwtNnyEiyQKyKquigndIC2jTYNYAYJb6+GDo2MyPZrWiRiZ+28jYW2u",
+	"CCYpYWxSlTxw8kCSN5REFkHM7XCAQ7LgKkeGMdDIu1ql8B6uEwFBRnYSPLZerJmMbDVDiR7JLMU003Ek",
+	"M4CBlWEEdi6gSBUQVyduVRr12vXtlYloUK6jnYtnN1+pvHi6MA1/zxzrdWMWtttsAJ6CesazkDzJOh3W",
+	"1imT0dJ7gY1er91ONWpvg2OseE5s7FJGFswmmB/3uCJ0MEjLlU46rlaW3LDAj2bVrIvMfpaOZzIK4evN",
+	"czcc8cI4Ili7DNWXpF6r1bBc4krM0UG75jNFDDRVno1gjJDNqJ1UQlHJVCQcxvQ0GhOlZZzE7ViC00Lu",
+	"BhESEGNkYchS6vNQsaaLe24FqTfRCYHBzc58FhBzoLeYMHQiJF8A/vvP6ts712/cPBnWats3Be2zf4bB",
+	"oK1d0voyMGdK1IC2WWDU3db/9Md/DF8+Pn5/61aQDnjuED2ShH19SCNi2lG21ucXkxgbfBKh3JNw7S6o",
+	"lRjB/UxbrdqP2oWVnEZUnEH4kmHpfQ6FTXcJJcD+wN0ClIo9G1AIx0Gfi1sqo+v71cFxO5eQ/dbuAYS2",
+	"wLr1zNpbvdhuAUabp9YfvU1NxKPnfbMHid3Apxdzn7JsZBQX0c2eDXjMVJNqeEswfz6obkDst433QQuD",
+	"WZeUvq3M0Fsvf/53n//2f331w79upQb1z8N43IyH4p8ZntbyxheuiI0F280ke7MoshIYilmnzAmUqQTy",
+	"PPHniInwqL96OHWQf5XcwG2kFI523jgL8nHsimQSaGzO0KmUEaPCpRkuDXpn8dsyctxxzjGD8XKVOV9p",
+	"KQ6B1+z3jUp951atBv/UgOQNIspFtpc9uDiePKQbmyyE8PK3/8/vv/HvXv78715++7/946+/+/nPfv7y",
+	"e9959e///vf/6c9efu//MDtZ3HtQUXIYtyfwopPCCdlBPfT77W9UClo+Z4CziNHiA4MYlGYyNIQcLF83",
+	"lV2eHxGPSzwm5kBmInzyamYYVlMPKjbvAbEC9w8rQaXDBY1SlS5+943vf/a3v/z0H/71yz/96cvv/eJ3",
+	"3/jBdO0LXF5f+yJZXA8UeMPMrM0HHBv98q2b2ZWO5VCncopZt4+RufXA54GDeEtFU9OzTMEOQNnwyILv",
+	"VoLKiPFuT1ca2+bq+ZiYtHCJ8IMhB1EWrj3Q2gIwpBdBBYzf4bxlnVy78iuVO8oFhPTcYS94LOdUB4FQ",
+	"Q7sOG9/wRjo2nBoDQmiOE8x5dMt6e50gXMpGlEZhuSwjkRnMpZiI9kiHsyS6dxRL0SV/ePTgEBIKTwSI",
+	"xn2uDJ1zkxnEshvTvo0PjqVm4LKiEJxs+kRBd9STEQNpv0BHwIhwZzvw6zitMaDIRwVppaSqrY/YuIU5",
+	"kGaTMMQahFuqTlL55UniAteki4FCNssRxzRD6gPd+4oz6SbNZscjCaKQCqzfCnI5IYjNyvGwL37X2TOu",
+	"MhY0j26CJppLlp2CC+gD2NS7t26D0S2nj6cLcpfX00SWz6/nLtaqzNpb1La3U+YzoAo4RPjTizRelk94",
+	"vEsyyGqTHuXqlJGQUwiRw6tgDXP2TlR5wmKSNh1dsm3DE9ULta6lDsJbZFvbiBtrFjdSxrc82KglBA9z",
+	"d689t3d5ZpiZjS5YjDuZl5YPMZtX/XBxZSOt9GHiQBlc2XDIZv4+abNybSf2KPdNKlzFfWU30hVfPGdx",
+	"JppvFgfMoNEPYmk2m4tus8CDhN6sgrnW7VzQDlZpVF5+7we//8Y3X337+y+/89cVG1rRhPUD8j+pqOqZ",
+	"rSreFT5VI8e0sJrXLKhow1xdHMMsXP76RVSVpOqsjM64iWG8ogK7Ez77+WSxKBoxSx2vYfj9jDQKzEZ8",
+	"eHB45+7hB+iSsEKJj9zfxTRO9DiXCisbIGhoTnWRfWh0Q5jfOMKMHWTosfsKqa/7VIbmWqpaksJef5so",
+	"bECEHJH9vcP9g3v3Du68XbFcb1stESBWDnQKFLZUQLCMwosVZa+xZ96xk4s8eFeQkYxDLGXOBaqAqoGg",
+	"A+gmDIfMIkrYcYIHNgoJGqi0+9HCPGHA/BhNQT2XWdSVCbpyTnoYjvK1o+G0ZxhiYyfAv5pcNfsyTpBS",
+	"S1DeCQrLVTMcevfFhH/EaunWxj7tFFneDxKkX3GBrul3LDovwD251+pBZdQbQ2J8szMUoapM+FOyobiQ",
+	"zNiRsY/03iU7U/t+Yc6N0infeLTm0VG4J2KTdLNmcvikN3a0ECzxzMGvX4rkaoSfiAs2T8E/ds+9PrTo",
+	"4+eVmYTGgjUAWP05Eg+09eFlWy7YMr/HHejRxYkaKuF6b0eU96HzyXjQjGA50eQONrngOJxOnRPlmCwG",
+	"Spaz4lPNVq0iotmTMpe8INDUhrKsjbIcnLN4jAFKehJ7wKnHAZFRmIdCuiLJmV29zcV1T5CWHCUa2kIX",
+	"IKIZ6aI4pAVxfM0QFsDvfWgkivd5pAG7fcZQPQKAU+TNsFENKxi3+7GkAwEffzFzEFZlJpBlxhUxVJ/I",
+	"GHLn4oJxODW7E8t+PiK0UfW2QHuexpEvMxofqGdHNGcgWi41jDcNiNkcxA0A85oqB5rzWAi8vCrJuwbM",
+	"f3atI4gAgOcIVaT1wUE24gLbcYY+iCr2GqcFRhOaGAXM4R0H5HQM0Se6J0Pn/mz3mDoRRvscxKzDdLtn",
+	"GoDiyy5mA+NZjcbSClJKbZ9lg0cykHDaCKdVsm+Gj0iFGBiMICosPBEuHhEhHxuAX2xjYW1DkVTalYFG",
+	"8gCCSWhTozEtyCYSDwWUiq4WpNGeiEvLo4UpApc6lKOVEpDMChvalImmeAzuuxu1WkDs7y6Ssw/50Qyo",
+	"ZYmMTihuUGmYlqCnSmOntkBYAkxzrSEJIMQnYvMyFuIlBOs5VtplNPLVhGa78LMlZqtLOKpVENSFpjM4",
+	"O7sY6w6GKxeaDjaJTfTAJnpg7MiaJbv24ATpWAKLw7VSKk+GhRUaXe+ZS6ts37ZGSzIwB73QMKza6CrK",
+	"VfVNayuQayECi+UVQwxfLGU/sPRex5wh2zwRhlmFQ1YljxGBIwMXgaCmiAHmM0vMQlQJxloOlcXux/Ox",
+	"m4Bk2EghrlJoEifCmo7VBCMDe7BtXSZoEC6d5kRkmHLCO30pY1SGFOYMAnCF55qxS2Q9cwD+IPRzReQ5",
+	"i6vkiRmSsqm5jt8D4KxZHjMfy0MdCzeSSoAcVeAW0L4EVZL1QYTCzrqSwZY56BDPb7uYtKVJS8lYt8gX",
+	"LK4dWHQBDJprdSLkSFijl5D4m01x4vqLu3ggAWBNZsFJetQippgV1g4zL6TjdxSB04SHY+q9EVUnwm8w",
+	"lAtyciHRMqTj7HtfH/L2GVPaotVBBC0EwkLfmIWVgpq2S9g1T0BwqrLJWyfCYsAQ2pWuchEs9SiFNp1+",
+	"3x49J9ggoInfAo85Z3cQ8KxhP5JZJpooBuumdqrvrpNLH8PA3Hf8wehwXzPTgkDbAo+UdHhH95wYZubk",
+	"K0twkUzTY66ME1Tj3lCEMQthTQZSRioTmpwc4CrZsyJyNqYUGtIAweuGBu8F5sJJWw7kDI6ODQDmihgJ",
+	"26HFgPmgASfF3iy42bYyRxsLc0ChPis0h+QLrX3z9da+FDqWUYMIuQUBv60vVskhG7kVOxGYhk1iCjs5",
+	"VCwnoDqlJrScz8jnkAlyyvQI8QaNPK18FPM6EWQSyXdh0+/eYHA3LKVWmz5KK+FPjFx7WfbkjSh6JaLo",
+	"aypYvv3i3vKi3fDUHIpTtpVE8hfIduUK6EHO73K18x6INitZMs9CMi5WN++JjMMbtRll81yrF1U7z/qs",
+	"4uaFF7djwsH1VhYJUX+TK9uZ07ExqK7HoOqpgg9Dz1pXd9O3HlHlUDuLUDcwXw1jdrk18NrMxmRMALQa",
+	"8nPGsZKESwPD0B1J7I1UIMZnis1BeQi0vTbgUSCvvr4G6hYTcJkeocGWemulge5bqQQ6XKIElgJadVXq",
+	"dDzOif001zWfIK4zYexUyjOr7ydw1Cky2ahv7wQT5LhRacthrFjTvZxEHYHAUE+1VvnsBz/89Ne/+fxn",
+	"/4Cp+ijsmP+oa8nrU3S0Ubm+XUny6K1k1R9EEOXjv7bDee/Bg4/uHn7Q3H9w+P7dR/cXSR82O7Dm3K4l",
+	"lrdUKG1eDQZEDsRB2MjZLJYgfonHNxXr5UJnfSG2/P1JsymMbxVhbnDrkhGry+3+SmI1HogF6sFtbLQb",
+	"G+3Y0nNCyRO2b07IFIMFxrM6svi0OA+1IbjSvF0cu2EO9VHy2CUQtSRH1WHQbqegT+v1d/2nZgzoI7ff",
+	"rd6Yf5eDipaaRoZOrlwYxizCPlj+5mrN8NRGxlxegQW0yGkhk5yOQXK7CMTxgbsSNOxzASa6rRJXYW8w",
+	"cCFEl3cbLD+1AVXvBhXrVmkKNnLf1reTrzFPxP6wk8k4sV/eSO6Pe7+2fX3FnGa/BvMuRIefb27FBd0K",
+	"h3UHl8EFxmVtO4QOBiXsO4NFcPd9EIsFqaWKtHKAZXdtGoW393gr/pmQI4gdsVUmwT01pdXsDQYbLPMN",
+	"lvkbhGXuT+wGznwDZ/5mwpkvwy/KhXvkhD7OCnscxXQwYOiaHlGsIs2F0oDnQpLBgvdA5ebT7Q0G63Zl",
+	"Xkr6XT71s7Lbx8vlWF+GBxL0K5eivCJIjtu7hbySLpaBxw75c+NpvNrAMgfcRruI/dtfjuD0GI10r1AR",
+	"+xB/XomzLrgbC66uWSnWHmKW68dPs8l/DOQ1C3BnZu9iOFKLZVcgd6EGw9OIt+1SGXI4LlypR/Dra7xQ",
+	"yx7DEotr6OkpVcxHyFixuf//U3bFPG7zMPSvCFmyGP72r9MtbYFbOhToUBwQxVbPQhTLMO3mDsX990KP",
+	"pCwn9tD5ziRFUbIiP77nX0fLDXL/lu213z+HsyXfPM2pUH++pBfH2dnRjc8OYaFrGEidrU4nAJX4z4fq",
+	"MI/h8P/hP95VOab7Bz4rRg+0DlSIrmZ9VSxD+16be4JKjJyliuXFqd+K+XrksZVHvdlhEFdpddbmWwyB",
+	"4YKMCsngj0p/HLKOfe/q9RfpzR6qfESYutE5k0uXdB9JO8iCe9o8DjDNB9XmC2jQAa0bBmnCQn6PZGzb",
+	"jmmd8We1dJ45GTGahnUfKvaojXDd2yQ2hmAb18XQgtvy+x4bOzo1fJuSow0djpESRBgnx0sX5HSdNbVB",
+	"G5H8YIlcQUwcgYscSWYj3hPkAZFjC79CjqkYUzlPCPxQP0SCm73g/F4Tb+9GlTXzmNdB8Ib2kuoT8FWR",
+	"9/1te0/dMpdAHJ5d51fzsZTEpr8IPvs2wmhtTlzPp5wOV1yZiHJeod85ZXzngptM/3W1vp+slGAar22y",
+	"YLEfNesVo+vUmZxyQU2aFkJlTmlrLmO5ib/Fhom3nhidqH1KZYSVWW4lqyUSOInz5DIzZ9EtlPG2BFBt",
+	"Kakcgvj1jgx1dnS1eSrDzBWRSyvFTcyfyhLOy9RgXDuzgo95Uk9qSddjizWRFhIIF1TSsHcllwLfaRwJ",
+	"JRNi6TcPYWdDufie8aatCz4FXj6rqv+Pjz4Dlnx+lwlqvQ0Ahfq3le+5B8R8Z9zikj6BAuSXJUYSmOvc",
+	"dEK8P5kb4BFNpOlh49m2W3KQYIkz9i7fjOPXXYGeUoQRqmBvnQ4uDsEtYtmlmC33bVcmKsxP81bd7wrr",
+	"K/hHV1/jrfQkqtrJMN4TYneVYS7yvbA9qVJzCk2UPVNd+YZB90XB5+bnq7M9/nuV8Gny/SvtvPxCtK05",
+	"22D7Ro8ONA/JD8WRCjtydPh4+fgbAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

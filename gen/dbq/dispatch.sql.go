@@ -10,28 +10,435 @@ import (
 	"time"
 )
 
+const poolsPassed = `-- name: PoolsPassed :many
+SELECT p.pool_id::bigint AS pool_id
+FROM (SELECT unnest($1::bigint[]) AS pool_id) p
+WHERE (
+    SELECT count(*)
+    FROM (
+        SELECT t.failed_app_id, t.lane,
+            task_segments(t.content, t.sign, t.segments, $2, $3, $4::boolean) AS segments
+        FROM tasks t
+        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now())
+        ORDER BY t.lane, t.rank
+        LIMIT 1000
+    ) w
+    WHERE (w.failed_app_id = $5::text AND w.lane % 32 > 0) OR w.segments > $6::bigint
+) > 0
+    OR (
+        SELECT t.lane FROM tasks t
+        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        ORDER BY t.lane, t.rank
+        LIMIT 1
+    ) > $7::integer
+ORDER BY p.pool_id
+`
+
+type PoolsPassedParams struct {
+	PoolIds        []int64
+	Sign           *string
+	SegmentSize    *int64
+	CountsSegments bool
+	AppID          string
+	SegmentsLeft   *int64
+	LastLane       *int32
+}
+
+// PoolsPassed gives those of pools in which a task waits that the sender app_id may not take, because it failed there or needs more
+// segments than are left, or where all tasks come behind last_lane, the lane in which the sender found enough in its other pools.
+// The first 1000 tasks of a pool are looked at.
+func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, poolsPassed,
+		arg.PoolIds,
+		arg.Sign,
+		arg.SegmentSize,
+		arg.CountsSegments,
+		arg.AppID,
+		arg.SegmentsLeft,
+		arg.LastLane,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var pool_id int64
+		if err := rows.Scan(&pool_id); err != nil {
+			return nil, err
+		}
+		items = append(items, pool_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const senderAdmit = `-- name: SenderAdmit :many
+
+
+WITH me AS MATERIALIZED (
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, st.next_available_at, st.balance,
+        st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    FROM senders s
+    JOIN channels c ON c.id = s.channel_id
+    JOIN sender_standings x ON x.sender_id = s.id
+    LEFT JOIN LATERAL (
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+    ) st ON true
+    WHERE s.sender_no = $1::text AND s.status = 'on'
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at, $2::interval AS silent_after FROM (SELECT count(*) FROM me) m
+),
+used AS MATERIALIZED (
+    SELECT
+        used_in_window('minute', moment.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
+        used_in_window('hour', moment.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
+        used_in_window('day', moment.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
+        used_in_window('month', moment.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
+    FROM me
+    CROSS JOIN moment
+    WHERE me.is_paced
+),
+budget AS MATERIALIZED (
+    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.channel, me.was_seen_at, me.was_available_at, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
+        CASE
+            WHEN NOT me.is_paced THEN $3::bigint
+            WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
+            WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
+            -- More than it can send before the lease runs out would be sent twice. One call takes one interval.
+            WHEN me.interval_ms > 0 AND NOT $4::boolean
+                THEN least($3::bigint, greatest(1, floor(extract(epoch FROM l.lease) * 1000 / me.interval_ms)::bigint))
+            ELSE $3::bigint
+        END AS tasks,
+        -- Null is without end.
+        least(
+            me.per_minute - u.this_minute, me.per_hour - u.this_hour, me.per_day - u.this_day, me.per_month - u.this_month,
+            CASE WHEN me.has_balance THEN coalesce(me.balance, 0) END
+        ) AS segments
+    FROM me
+    CROSS JOIN moment
+    CROSS JOIN LATERAL (
+        SELECT coalesce(make_interval(secs => me.lease_seconds::double precision), $5::interval) AS lease
+    ) l
+    LEFT JOIN used u ON true
+),
+routed AS MATERIALIZED (
+    SELECT r.id, r.pool_id, r.sender_id, r.weight, r.sort, r.served, r.next_turn
+    FROM routes r
+    WHERE r.sender_id = (SELECT b.id FROM budget b WHERE b.tasks > 0) AND r.status = 'on' AND (
+        (SELECT count(*) FROM (
+            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NOT NULL ORDER BY t.lane, t.rank LIMIT 1
+        ) q) > 0
+        OR (SELECT count(*) FROM (
+            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() ORDER BY t.due_at LIMIT 1
+        ) d) > 0
+    )
+    ORDER BY r.sender_id, r.id
+    FOR UPDATE
+),
+rivals AS MATERIALIZED (
+    SELECT a.route_id, bool_or(a.outranks) AS outrank, bool_or(a.outranks AND a.has_room) AS have_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
+        array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
+    FROM (
+        SELECT r.id AS route_id, o.id, o.served, o.weight, o.sort > r.sort AS outranks,
+            CASE WHEN o.sort > r.sort THEN sender_has_room(o.sender_id, r.pool_id) END AS has_room,
+            o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
+        FROM routed r
+        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on' AND o.sort >= r.sort
+        JOIN sender_standings x ON x.sender_id = o.sender_id
+        WHERE x.is_on AND x.has_quota AND x.has_funds AND x.seen_at > now() - $2::interval
+    ) a
+    GROUP BY a.route_id
+),
+mine AS MATERIALIZED (
+    SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
+        0::double precision AS served, st.shared_next_turn AS next_turn,
+        v.outrank, v.have_room,
+        NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
+    FROM budget b
+    JOIN sender_states st ON st.sender_id = b.id
+    JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
+    CROSS JOIN LATERAL (
+        SELECT coalesce(bool_or(true), false) AS outrank, coalesce(bool_or(sender_has_room(o.id, p.id)), false) AS have_room
+        FROM senders o
+        JOIN sender_standings x ON x.sender_id = o.id
+        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
+            AND x.has_quota AND x.has_funds AND x.seen_at > now() - $2::interval
+    ) v
+    WHERE b.is_shared AND b.tasks > 0
+    UNION ALL
+    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, coalesce(v.outrank, false), coalesce(v.have_room, false), v.served, v.weights
+    FROM routed r
+    JOIN pools p ON p.id = r.pool_id
+    JOIN companies c ON c.id = p.company_id
+    LEFT JOIN rivals v ON v.route_id = r.id
+),
+clock AS MATERIALIZED (
+    SELECT greatest(st.shared_last_turn, (SELECT max(r.last_turn) FROM routes r WHERE r.sender_id = b.id)) AS turn
+    FROM budget b
+    JOIN sender_states st ON st.sender_id = b.id
+)
+SELECT
+    b.id AS sender_id, b.is_paced, b.interval_ms, b.tasks::bigint AS tasks, (b.segments IS NOT NULL)::boolean AS has_limit, coalesce(b.segments, 0)::bigint AS segments,
+    extract(epoch FROM b.lease)::double precision AS lease_seconds, b.sign, b.segment_size, b.channel = 'sms' AS counts_segments,
+    coalesce((b.sort > 0 OR EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on')) AND (
+        b.was_seen_at IS NULL OR b.was_seen_at < b.seen_lately
+        OR (b.was_seen_at < b.was_available_at AND b.was_available_at <= b.at)
+    ), false)::boolean AS is_to_be_seen,
+    coalesce(m.pool_id, 0)::bigint AS pool_id, coalesce(m.route_id, 0)::bigint AS route_id, coalesce(m.company_id, 0)::bigint AS company_id,
+    coalesce(m.weight, 1)::bigint AS weight,
+    coalesce(m.gap, 0)::double precision AS gap, coalesce(m.served, 0)::double precision AS served,
+    greatest(m.next_turn, clock.turn)::double precision AS turn, coalesce(m.outrank, false)::boolean AS is_outranked,
+    coalesce(m.have_room, false)::boolean AS is_first_taken,
+    coalesce(m.rivals_served, '{}')::double precision[] AS rivals_served, coalesce(m.rivals_weights, '{}')::bigint[] AS rivals_weights
+FROM budget b
+CROSS JOIN clock
+LEFT JOIN mine m ON true
+ORDER BY m.pool_id
+`
+
+type SenderAdmitParams struct {
+	AppID       string
+	SilentAfter time.Duration
+	ClaimLimit  int64
+	InOneCall   bool
+	Lease       time.Duration
+}
+
+type SenderAdmitRow struct {
+	SenderID       int64
+	IsPaced        bool
+	IntervalMs     int64
+	Tasks          int64
+	HasLimit       bool
+	Segments       int64
+	LeaseSeconds   float64
+	Sign           *string
+	SegmentSize    *int64
+	CountsSegments bool
+	IsToBeSeen     bool
+	PoolID         int64
+	RouteID        int64
+	CompanyID      int64
+	Weight         int64
+	Gap            float64
+	Served         float64
+	Turn           float64
+	IsOutranked    bool
+	IsFirstTaken   bool
+	RivalsServed   []float64
+	RivalsWeights  []int64
+}
+
+// The way of a task through its senders: claim, report, recover, cancel. Each transition is one statement that names the state it
+// leaves and the holder it expects, so two callers at once settle it here and nowhere else.
+//
+// Rows are found and locked first, in MATERIALIZED CTEs, and updated by key: a LIMIT beside FOR UPDATE inside a join may be
+// run again by the planner and then gives more rows than it says. What is decided under the lock is what is logged, and it is
+// carried out by key alone: a condition on the row would be asked of the version that the statement's snapshot shows, which
+// the lock may have passed by. Where two statements may want the same rows and wait for each other, both lock them in the
+// order of task_id.
+//
+// What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
+// is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
+// and the statement wait for a lock. So the log of a task stands in the order in which things happened.
+// A claim is three statements of one transaction: SenderAdmit says what the sender may take, TaskClaim leases it, SenderCharge
+// writes what that cost the sender. A sender that has nothing to count needs only the first two.
+// SenderAdmit says what a sender may take now: how many tasks and segments, and from which pools. It gives a row for each of its
+// pools, and a row without a pool where it may take nothing. No row: the sender is unknown or off.
+//
+// The row of a sender that has anything to count is locked: two polls at once count one after the other. Readiness and empty
+// pools are checked before, because a row lock writes WAL, and even an empty claim would wait for fsync.
+//
+// Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, and seen within
+// silent_after. If one of them has a larger sort, the sender is outranked; it may only take the first task, and only if that is
+// too large for all of them (is_first_taken is false). Those of the same sort are its rivals while they are
+// rested and were seen since. The shares follow from what each was served: served is tasks over weight.
+func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]SenderAdmitRow, error) {
+	rows, err := q.db.Query(ctx, senderAdmit,
+		arg.AppID,
+		arg.SilentAfter,
+		arg.ClaimLimit,
+		arg.InOneCall,
+		arg.Lease,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderAdmitRow
+	for rows.Next() {
+		var i SenderAdmitRow
+		if err := rows.Scan(
+			&i.SenderID,
+			&i.IsPaced,
+			&i.IntervalMs,
+			&i.Tasks,
+			&i.HasLimit,
+			&i.Segments,
+			&i.LeaseSeconds,
+			&i.Sign,
+			&i.SegmentSize,
+			&i.CountsSegments,
+			&i.IsToBeSeen,
+			&i.PoolID,
+			&i.RouteID,
+			&i.CompanyID,
+			&i.Weight,
+			&i.Gap,
+			&i.Served,
+			&i.Turn,
+			&i.IsOutranked,
+			&i.IsFirstTaken,
+			&i.RivalsServed,
+			&i.RivalsWeights,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const senderCharge = `-- name: SenderCharge :exec
+WITH me AS MATERIALIZED (
+    SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,
+        st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE s.id = $5
+),
+leases AS MATERIALIZED (
+    SELECT l.lease_id, l.segments, sum(l.segments) OVER (ORDER BY l.place)::bigint AS total, l.place
+    FROM (
+        SELECT unnest($6::bigint[]) AS lease_id, unnest($7::bigint[]) AS segments,
+            generate_series(1, cardinality($6::bigint[])) AS place
+    ) l
+),
+taken AS MATERIALIZED (
+    SELECT count(*) AS tasks, coalesce(sum(l.segments), 0)::bigint AS segments, coalesce($8::timestamptz, clock_timestamp()) AS at FROM leases l
+),
+charged AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, created_at)
+    SELECT me.id, -l.segments, me.balance - l.total, l.lease_id, taken.at
+    FROM leases l
+    CROSS JOIN me
+    CROSS JOIN taken
+    WHERE me.has_balance
+    ORDER BY l.place
+),
+ran_low AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'sender.' || mark.name, me.sender_no, jsonb_build_object('balance', me.balance - taken.segments, mark.name, mark.level)
+    FROM me
+    CROSS JOIN taken
+    CROSS JOIN LATERAL (VALUES ('low_warning', me.low_warning), ('low_switch', me.low_switch)) AS mark (name, level)
+    WHERE me.has_balance AND me.balance > mark.level AND me.balance - taken.segments <= mark.level
+),
+served AS (
+    UPDATE routes r
+    SET served = u.served, last_turn = greatest(r.last_turn, u.last_turn), next_turn = greatest(r.next_turn, u.next_turn)
+    FROM (
+        SELECT unnest($9::bigint[]) AS route_id, unnest($10::double precision[]) AS served,
+            unnest($11::double precision[]) AS last_turn, unnest($12::double precision[]) AS next_turn
+    ) u
+    WHERE r.id = u.route_id
+)
+UPDATE sender_states st
+SET seen_at = taken.at,
+    next_available_at = CASE WHEN me.interval_ms > 0 AND taken.tasks > 0
+        THEN taken.at + make_interval(secs => me.interval_ms * $1::bigint / 1000.0) ELSE st.next_available_at END,
+    last_taken = CASE WHEN u IS NULL THEN st.last_taken ELSE $1::bigint END,
+    last_taken_at = CASE WHEN u IS NULL THEN st.last_taken_at ELSE taken.at END,
+    balance = st.balance - taken.segments,
+    minute_used = coalesce(u.this_minute + taken.segments, st.minute_used),
+    hour_used = coalesce(u.this_hour + taken.segments, st.hour_used),
+    day_used = coalesce(u.this_day + taken.segments, st.day_used),
+    month_used = coalesce(u.this_month + taken.segments, st.month_used),
+    shared_last_turn = coalesce($2::double precision, st.shared_last_turn),
+    shared_next_turn = coalesce($3::double precision, st.shared_next_turn)
+FROM me
+CROSS JOIN taken
+LEFT JOIN LATERAL (
+    SELECT
+        used_in_window('minute', taken.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
+        used_in_window('hour', taken.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
+        used_in_window('day', taken.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
+        used_in_window('month', taken.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
+    WHERE me.is_paced AND taken.tasks > 0
+) u ON true
+WHERE st.sender_id = me.id AND (
+    (me.is_paced AND taken.tasks > 0) OR $4::boolean OR $3::double precision IS NOT NULL
+)
+`
+
+type SenderChargeParams struct {
+	Calls          int64
+	SharedLastTurn *float64
+	SharedNextTurn *float64
+	IsToBeSeen     bool
+	SenderID       int64
+	LeaseIds       []int64
+	Segments       []int64
+	At             *time.Time
+	RouteIds       []int64
+	Served         []float64
+	LastTurns      []float64
+	NextTurns      []float64
+}
+
+// SenderCharge writes what a claim cost the sender, in the transaction in which SenderAdmit locked it: the ledger, a row for each
+// lease; the interval for each call; the windows; the shares and turns of its pools; and that it was seen. Routes are those from
+// which it took, or whose share it let go.
+func (q *Queries) SenderCharge(ctx context.Context, arg SenderChargeParams) error {
+	_, err := q.db.Exec(ctx, senderCharge,
+		arg.Calls,
+		arg.SharedLastTurn,
+		arg.SharedNextTurn,
+		arg.IsToBeSeen,
+		arg.SenderID,
+		arg.LeaseIds,
+		arg.Segments,
+		arg.At,
+		arg.RouteIds,
+		arg.Served,
+		arg.LastTurns,
+		arg.NextTurns,
+	)
+	return err
+}
+
 const taskAge = `-- name: TaskAge :one
-WITH aged AS MATERIALIZED (
+WITH retried AS MATERIALIZED (
     SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t
     WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - $1::interval
     ORDER BY t.due_at
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ),
-urgent AS MATERIALIZED (
-    SELECT t.task_id, t.lane % 32 AS lane FROM tasks t
+low AS MATERIALIZED (
+    SELECT t.task_id FROM tasks t
     WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - $3::interval
     ORDER BY t.due_at
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ),
 moved AS MATERIALIZED (
-    SELECT m.task_id, min(m.lane) AS lane
-    FROM (SELECT task_id, lane FROM aged UNION ALL SELECT task_id, lane FROM urgent) m
-    GROUP BY m.task_id
+    SELECT l.task_id, NULL::integer AS lane, true AS is_requeued FROM low l
+    UNION ALL
+    SELECT r.task_id, r.lane, false FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)
 ),
 put AS (
-    UPDATE tasks t SET lane = m.lane FROM moved m WHERE t.task_id = m.task_id
+    UPDATE tasks t
+    SET lane = m.lane, rank = CASE WHEN m.is_requeued THEN NULL ELSE t.rank END
+    FROM moved m
+    WHERE t.task_id = m.task_id AND t.status = 0
 )
 SELECT count(*) FROM moved
 `
@@ -42,8 +449,9 @@ type TaskAgeParams struct {
 	PriorityMaxWait *time.Duration
 }
 
-// TaskAge lets up to batch_size tasks that have waited too long go before the others, and tells how many: retries as if they
-// were new, low priorities as if they were the highest. Null is never.
+// TaskAge lets up to batch_size tasks that have waited too long go before the others, and gives how many: retries as if they
+// were new, where their old rank is the first; and low priorities as if they were the highest: those leave the queue, and
+// TaskQueue gives them a rank of the highest priority. A rank means nothing in another priority. Null is never.
 func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAge, arg.RetryMaxWait, arg.BatchSize, arg.PriorityMaxWait)
 	var count int64
@@ -157,271 +565,166 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 }
 
 const taskClaim = `-- name: TaskClaim :many
-
-WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, st.next_available_at, st.balance, st.last_taken_at,
-        st.minute_used, st.hour_used, st.day_used, st.month_used
-    FROM senders s
-    JOIN sender_standings x ON x.sender_id = s.id
+WITH mine AS MATERIALIZED (
+    SELECT u.pool_id, u.most, u.turn, u.has_rivals, e.lane AS last_lane, e.rank AS last_rank, d.due_at AS last_due_at
+    FROM (
+        SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS most, unnest($3::double precision[]) AS turn,
+            unnest($4::boolean[]) AS has_rivals
+    ) u
     LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, openings, rest_until, rest_reason, probe_until, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
-    ) st ON true
-    WHERE s.sender_no = $1::text AND s.status = 'on'
-),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at, $2::interval AS silent_after FROM (SELECT count(*) FROM me) m
-),
-used AS MATERIALIZED (
-    SELECT
-        used_in_window('minute', moment.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
-        used_in_window('hour', moment.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
-        used_in_window('day', moment.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
-        used_in_window('month', moment.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
-    FROM me
-    CROSS JOIN moment
-    WHERE me.is_paced
-),
-budget AS MATERIALIZED (
-    SELECT me.id, me.channel_id, me.is_shared, me.is_paced, me.interval_ms, me.has_balance, me.balance, me.low_warning, me.low_switch,
-        me.sign, me.segment_size, moment.at, moment.at - moment.silent_after / 4 AS seen_lately,
-        coalesce(make_interval(secs => me.lease_seconds::double precision), $3::interval) AS lease,
-        CASE
-            WHEN NOT me.is_paced THEN $4::bigint
-            WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
-            WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
-            -- More than it can send before the lease runs out would be sent twice.
-            WHEN me.interval_ms > 0 THEN least($4::bigint, greatest(1, floor(
-                extract(epoch FROM coalesce(make_interval(secs => me.lease_seconds::double precision), $3::interval))
-                * 1000 / me.interval_ms
-            )::bigint))
-            ELSE $4::bigint
-        END AS tasks,
-        -- Null is without end.
-        least(
-            me.per_minute - u.this_minute, me.per_hour - u.this_hour, me.per_day - u.this_day, me.per_month - u.this_month,
-            CASE WHEN me.has_balance THEN coalesce(me.balance, 0) END
-        ) AS segments
-    FROM me
-    CROSS JOIN moment
-    LEFT JOIN used u ON true
-),
-routed AS MATERIALIZED (
-    SELECT r.id, r.pool_id, r.weight, r.served
-    FROM routes r
-    WHERE r.sender_id = (SELECT budget.id FROM budget WHERE budget.tasks > 0) AND r.status = 'on' AND (
-        (SELECT count(*) FROM (
-            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NOT NULL ORDER BY t.lane, t.rank LIMIT 1
-        ) q) > 0
-        OR (SELECT count(*) FROM (
-            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() ORDER BY t.due_at LIMIT 1
-        ) d) > 0
-    )
-    ORDER BY r.sender_id, r.id
-    FOR UPDATE
-),
-rivals AS MATERIALIZED (
-    SELECT r.id, min(o.served) AS behind, max(o.served) AS ahead, 60.0 / (sum(o.weight) + r.weight) AS lead
-    FROM routed r
-    JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on'
-    JOIN sender_standings x ON x.sender_id = o.sender_id
-    WHERE x.is_on AND x.is_rested AND x.has_quota AND x.has_funds
-        AND x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at
-    GROUP BY r.id, r.weight
-),
-mine AS MATERIALIZED (
-    SELECT p.id AS pool_id, NULL::bigint AS route_id, 0::double precision AS served, 0::double precision AS ahead, 1::bigint AS weight,
-        false AS is_rivalled, b.tasks AS most
-    FROM budget b
-    JOIN pools p ON p.channel_id = b.channel_id
-    WHERE b.is_shared AND (
-        p.company_id IS NULL
-        OR (SELECT count(*) FROM (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on' LIMIT 1) r) = 0
-    )
-    UNION ALL
-    SELECT r.pool_id, r.id, f.served, greatest(v.ahead, f.served), r.weight, v.id IS NOT NULL,
-        CASE WHEN v.id IS NULL THEN b.tasks
-            ELSE least(b.tasks, greatest(0, ceil((v.behind + v.lead - f.served) * r.weight)::bigint)) END
-    FROM budget b
-    CROSS JOIN routed r
-    LEFT JOIN rivals v ON v.id = r.id
-    CROSS JOIN LATERAL (SELECT greatest(r.served, v.behind - v.lead) AS served) f
+        SELECT t.lane, t.rank FROM tasks t
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND $5::boolean
+        ORDER BY t.lane, t.rank
+        OFFSET 999 LIMIT 1
+    ) e ON true
+    LEFT JOIN LATERAL (
+        SELECT t.due_at FROM tasks t
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND $5::boolean
+        ORDER BY t.due_at
+        OFFSET 999 LIMIT 1
+    ) d ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.created_at, q.content, q.sign, q.segments
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.turn AS pool_turn, m.most
     FROM mine m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.lane::integer AS lane, t.rank, t.created_at, t.content, t.sign, t.segments
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
+            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (m.is_rivalled AND t.failed_app_id IS NOT DISTINCT FROM $1::text AND t.lane % 32 > 0)
+            AND NOT (m.has_rivals AND t.failed_app_id IS NOT DISTINCT FROM $9::text AND t.lane % 32 > 0)
+            AND (
+                NOT $5::boolean
+                OR coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
+                AND task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
+                    <= $10::bigint
+            )
         ORDER BY t.lane, t.rank
-        LIMIT m.most
+        LIMIT m.most + CASE WHEN cardinality($1::bigint[]) > 1 THEN 1 ELSE 0 END -- the next says when it is its turn again
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.created_at, q.content, q.sign, q.segments
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.turn AS pool_turn, m.most
     FROM mine m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id,
-            32 * t.priority + CASE WHEN t.due_at <= now() - $5::interval THEN 0 ELSE t.retry_count END AS lane,
-            coalesce(t.rank, 'Infinity') AS rank, t.created_at, t.content, t.sign, t.segments
+        SELECT t.task_id, t.pool_id, t.company_id,
+            32 * t.priority + CASE WHEN t.due_at <= now() - $11::interval THEN 0 ELSE t.retry_count END AS lane,
+            t.rank, t.created_at, t.rendering_id,
+            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (m.is_rivalled AND t.failed_app_id IS NOT DISTINCT FROM $1::text)
+            AND NOT (m.has_rivals AND t.failed_app_id IS NOT DISTINCT FROM $9::text)
+            AND (
+                NOT $5::boolean
+                OR coalesce(t.due_at <= m.last_due_at, true)
+                AND task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
+                    <= $10::bigint
+            )
         ORDER BY t.due_at
-        LIMIT CASE WHEN m.most > 0 AND NOT m.is_rivalled THEN greatest(500, m.most) ELSE m.most END
+        LIMIT CASE WHEN m.most > 0 AND NOT m.has_rivals THEN greatest(500, m.most) ELSE m.most END
         FOR UPDATE SKIP LOCKED
     ) q
 ),
-ranked AS MATERIALIZED (
-    SELECT c.task_id, c.pool_id, c.lane, c.rank, c.created_at, b.tasks, b.segments AS budget,
-        CASE WHEN b.segment_size IS NULL AND (b.sign IS NULL OR c.sign IS NOT NULL) THEN c.segments
-            ELSE attempt_segments(
-                coalesce('【' || coalesce(c.sign, b.sign) || '】', '') || c.content, c.segments, b.segment_size,
-                b.sign IS NOT NULL AND c.sign IS NULL
-            ) END AS segments
-    FROM (SELECT task_id, pool_id, lane, rank, created_at, content, sign, segments FROM queued UNION ALL SELECT task_id, pool_id, lane, rank, created_at, content, sign, segments FROM due) c
-    CROSS JOIN budget b
+offered AS MATERIALIZED (
+    -- What has no rank yet comes behind what has.
+    SELECT o.task_id, o.pool_id, o.company_id, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.pool_turn, o.most, o.first_rank, o.last_rank, o.pool_turn + coalesce(o.rank, o.last_rank, 0) - coalesce(o.first_rank, 0) AS turn
+    FROM (
+        SELECT c.task_id, c.pool_id, c.company_id, c.lane, c.rank, c.created_at, c.rendering_id, c.segments, c.pool_turn, c.most, min(c.rank) OVER (PARTITION BY c.pool_id, c.lane) AS first_rank, max(c.rank) OVER (PARTITION BY c.pool_id, c.lane) AS last_rank
+        FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_turn, most FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_turn, most FROM due) c
+    ) o
+),
+spaced AS MATERIALIZED (
+    SELECT s.task_id, s.pool_id, s.most, s.lane, s.created_at, s.rendering_id, s.segments,
+        s.number * s.gap + max(s.turn - s.number * s.gap) OVER (
+            PARTITION BY s.company_id, s.lane ORDER BY s.number ROWS UNBOUNDED PRECEDING
+        ) AS turn
+    FROM (
+        SELECT o.task_id, o.pool_id, o.company_id, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.pool_turn, o.most, o.first_rank, o.last_rank, o.turn, g.gap, row_number() OVER (PARTITION BY o.company_id, o.lane ORDER BY o.turn, o.created_at, o.task_id) AS number
+        FROM offered o
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN cardinality($1::bigint[]) > 1
+                THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) ELSE 0 END AS gap
+        ) g
+    ) s
+),
+ordered AS MATERIALIZED (
+    SELECT s.task_id, s.pool_id, s.most, s.lane, s.created_at, s.rendering_id, s.segments, s.turn, row_number() OVER in_pool AS pool_place, lead(s.turn) OVER in_pool_and_lane AS next_turn,
+        coalesce(s.rendering_id::text, s.task_id) = first_value(coalesce(s.rendering_id::text, s.task_id)) OVER in_order AS is_of_first_call
+    FROM spaced s
+    WINDOW in_order AS (ORDER BY s.lane, s.turn, s.created_at, s.task_id),
+        in_pool AS (PARTITION BY s.pool_id ORDER BY s.lane, s.turn, s.created_at, s.task_id),
+        in_pool_and_lane AS (PARTITION BY s.pool_id, s.lane ORDER BY s.turn, s.created_at, s.task_id)
 ),
 picked AS MATERIALIZED (
-    SELECT p.task_id, p.pool_id, p.segments, p.total, p.place
+    SELECT p.task_id, p.pool_id, p.most, p.lane, p.created_at, p.rendering_id, p.segments, p.turn, p.pool_place, p.next_turn, p.is_of_first_call, p.place, p.total
     FROM (
-        SELECT r.task_id, r.pool_id, r.segments, r.tasks, r.budget,
-            row_number() OVER in_order AS place, sum(r.segments) OVER in_order AS total
-        FROM ranked r
-        -- What this sender could never send must not stand in the way of what it can.
-        WHERE r.budget IS NULL OR r.segments <= r.budget
-        WINDOW in_order AS (ORDER BY r.lane, r.rank, r.created_at, r.task_id)
+        SELECT o.task_id, o.pool_id, o.most, o.lane, o.created_at, o.rendering_id, o.segments, o.turn, o.pool_place, o.next_turn, o.is_of_first_call, row_number() OVER in_order AS place, sum(o.segments) OVER in_order AS total
+        FROM ordered o
+        WHERE o.pool_place <= o.most AND (o.is_of_first_call OR NOT $12::boolean)
+        WINDOW in_order AS (ORDER BY o.lane, o.turn, o.created_at, o.task_id)
     ) p
-    WHERE p.place <= p.tasks AND (p.budget IS NULL OR p.total <= p.budget)
+    WHERE p.place <= $13::bigint AND coalesce(p.total <= $10::bigint, true)
 ),
 taken AS MATERIALIZED (
-    SELECT count(*) AS tasks, coalesce(sum(picked.segments), 0)::bigint AS segments, clock_timestamp() AS at FROM picked
+    SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
 ),
 leased AS (
     UPDATE tasks t
     SET status = 1,
-        processing_app_id = $1::text,
+        processing_app_id = $9::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = (SELECT taken.at FROM taken) + (SELECT budget.lease FROM budget),
+        lease_until = (SELECT taken.at FROM taken) + make_interval(secs => $14::double precision),
         updated_at = (SELECT taken.at FROM taken)
     FROM picked p
     WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.pool_id, p.place, p.segments, p.total,
-        coalesce('【' || coalesce(t.sign, (SELECT budget.sign FROM budget)) || '】', '') || t.content AS content
+    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, t.pool_id, p.place, p.segments,
+        p.lane, p.turn, p.next_turn, coalesce('【' || coalesce(t.sign, $6) || '】', '') || t.content AS content
 ),
 logged AS (
     INSERT INTO send_logs (
         id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data
     )
     SELECT
-        h.lease_id, h.task_id, $1::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, (SELECT taken.at FROM taken),
-        jsonb_build_object('app_id', $1::text, 'limit', $4::bigint),
+        h.lease_id, h.task_id, $9::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
+        jsonb_build_object('app_id', $9::text, 'limit', $15::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
 ),
-charged AS (
-    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, created_at)
-    SELECT b.id, -h.segments, b.balance - h.total, h.lease_id, taken.at
-    FROM leased h
-    CROSS JOIN budget b
-    CROSS JOIN taken
-    WHERE b.has_balance
-    ORDER BY h.place
-),
-ran_low AS (
-    INSERT INTO events (event, subject, detail)
-    SELECT 'sender.' || mark.name, $1::text, jsonb_build_object('balance', b.balance - taken.segments, mark.name, mark.level)
-    FROM budget b
-    CROSS JOIN taken
-    CROSS JOIN LATERAL (VALUES ('low_warning', b.low_warning), ('low_switch', b.low_switch)) AS mark (name, level)
-    WHERE b.has_balance AND b.balance > mark.level AND b.balance - taken.segments <= mark.level
-),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT $1::text, taken.tasks, taken.at FROM taken WHERE taken.tasks > 0
-),
-moved_on AS (
-    UPDATE sender_states st
-    SET seen_at = taken.at,
-        next_available_at = CASE WHEN b.interval_ms > 0 AND taken.tasks > 0
-            THEN taken.at + make_interval(secs => taken.tasks * b.interval_ms / 1000.0) ELSE st.next_available_at END,
-        last_taken = CASE WHEN u IS NULL THEN st.last_taken ELSE taken.tasks END,
-        last_taken_at = CASE WHEN u IS NULL THEN st.last_taken_at ELSE taken.at END,
-        balance = st.balance - taken.segments,
-        minute_used = coalesce(u.this_minute + taken.segments, st.minute_used),
-        hour_used = coalesce(u.this_hour + taken.segments, st.hour_used),
-        day_used = coalesce(u.this_day + taken.segments, st.day_used),
-        month_used = coalesce(u.this_month + taken.segments, st.month_used)
-    FROM budget b
-    CROSS JOIN taken
-    LEFT JOIN LATERAL (
-        SELECT
-            used_in_window('minute', taken.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
-            used_in_window('hour', taken.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
-            used_in_window('day', taken.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
-            used_in_window('month', taken.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
-        FROM me
-        WHERE me.is_paced AND taken.tasks > 0
-    ) u ON true
-    WHERE st.sender_id = (SELECT budget.id FROM budget) AND (
-        (b.is_paced AND taken.tasks > 0)
-        OR (st.sender_id IN (SELECT r.sender_id FROM routes r WHERE r.sender_id = b.id AND r.status = 'on') AND (
-            st.seen_at IS NULL OR st.seen_at < b.seen_lately
-            OR (st.seen_at < st.next_available_at AND st.next_available_at <= b.at)
-        ))
-    )
-),
-passed AS MATERIALIZED (
-    SELECT m.route_id
-    FROM mine m
-    CROSS JOIN budget b
-    CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE r.budget IS NULL OR r.segments <= r.budget) AS fitting, count(*) AS offered
-        FROM ranked r
-        WHERE r.pool_id = m.pool_id
-    ) o
-    WHERE m.is_rivalled AND m.ahead > m.served AND o.fitting < m.most AND (
-        o.fitting < o.offered
-        OR (SELECT count(*) FROM (
-            SELECT FROM tasks t
-            WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND t.lane % 32 > 0
-                AND t.failed_app_id = $1::text AND (t.expires_at IS NULL OR t.expires_at > now())
-            ORDER BY t.lane, t.rank
-            LIMIT 1
-        ) f) > 0
-    )
-),
-shared AS (
-    UPDATE routes r
-    SET served = greatest(m.served + p.tasks::double precision / m.weight, CASE WHEN p.has_passed THEN m.ahead END)
-    FROM mine m
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS tasks, m.route_id IN (SELECT passed.route_id FROM passed) AS has_passed
-        FROM picked
-        WHERE picked.pool_id = m.pool_id
-    ) p
-    WHERE r.id = m.route_id AND (p.tasks > 0 OR p.has_passed OR m.served > r.served)
+    SELECT $9::text, taken.tasks, taken.at FROM taken WHERE taken.tasks > 0
 )
 SELECT
     h.task_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until,
-    h.pool_id
+    h.updated_at AS leased_at,
+    h.pool_id, h.segments::bigint AS segments, h.lane::integer AS lane, h.turn::double precision AS turn,
+    coalesce(h.next_turn, h.turn)::double precision AS next_turn
 FROM leased h
 ORDER BY h.place
 `
 
 type TaskClaimParams struct {
-	AppID        string
-	SilentAfter  time.Duration
-	Lease        time.Duration
-	ClaimLimit   int64
-	RetryMaxWait *time.Duration
+	PoolIds        []int64
+	Most           []int64
+	Turns          []float64
+	HaveRivals     []bool
+	IsTight        bool
+	Sign           *string
+	SegmentSize    *int64
+	CountsSegments bool
+	AppID          string
+	SegmentsLeft   *int64
+	RetryMaxWait   *time.Duration
+	InOneCall      bool
+	ClaimLimit     int64
+	LeaseSeconds   float64
+	Asked          int64
 }
 
 type TaskClaimRow struct {
@@ -431,47 +734,45 @@ type TaskClaimRow struct {
 	LeaseID     int64
 	Attempt     int16
 	LeaseUntil  time.Time
+	LeasedAt    time.Time
 	PoolID      int64
+	Segments    int64
+	Lane        int32
+	Turn        float64
+	NextTurn    float64
 }
 
-// The way of a task through its senders: claim, report, recover, cancel. Each is one statement, and each transition names
-// the state it leaves and the holder it expects, so two callers at once settle it here and nowhere else.
-//
-// Rows are found and locked first, in MATERIALIZED CTEs, and updated by key: a LIMIT beside FOR UPDATE inside a join may be
-// run again by the planner and then gives more rows than it says. What is decided under the lock is what is logged, and it is
-// carried out by key alone: a condition on the row would be asked of the version that the statement's snapshot shows, which
-// the lock may have passed by. Where two statements may want the same rows and wait for each other, both lock them in the
-// order of task_id.
-//
-// What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
-// is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
-// and the statement wait for a lock. So the log of a task stands in the order in which things happened.
-// TaskClaim leases up to claim_limit tasks to the sender app_id: as many as its interval, its limits and its balance allow,
-// from the pools of its routes and, if it is shared, from those that no route serves. By priority, then new ones before
-// retries by retry_count (S0.10), then by the rank that made them fair between companies, which is the order in which one
-// company submitted them. The lease, its log row, the ledger and what the sender has left are one act.
-//
-// The row of a sender that has anything to count is locked first: two polls at once count one after the other. One that is not
-// ready is seen to be so without, and so is a pool in which there is nothing: a lock alone makes a commit wait for the disk.
+// TaskClaim leases up to claim_limit tasks of pools to the sender app_id, from each pool at most as many as its entry in most: by
+// priority, then new ones before retries by retry_count (S0.10), then by turn. Within a pool the turn is the rank that made the
+// tasks fair between companies, which is the order in which one company submitted them. Between pools it is the distance from
+// the pool's first task, counted from the pool's own turn with this sender: what a pool missed elsewhere is not owed to it here.
+// A company whose tasks wait in several of the pools has one share: its tasks come one after the other, a gap apart.
 //
 // Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
-// due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new: new tasks without
-// end must not starve it. Null is never.
+// due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
 //
-// Rivals of a route are the senders of the same pool that are ready, and were seen since they became so and within
-// silent_after. Each may be ahead of the one that is furthest behind by the part of 60 tasks that its weight gives it, so
-// that shares hold over any hundred tasks. Who was away is not owed what it missed, and neither is who leaves what there is:
-// if nobody but a sender that cannot take it were allowed to, it would wait for ever. A sender with rivals leaves them the
-// retries of what failed with it, until they have waited for retry_max_wait.
-// What is done is of now: since what it may take was decided, routes and tasks have been locked, for which it may have waited.
-// The pools of which it might take more than they offer, and in which it leaves something.
+// A sender whose segments may run out (is_tight) is given the first tasks of which each fits, as many as fit together; asked again,
+// what fits into the rest. The search ends after the first 1000 tasks of a pool.
+// A sender with rivals leaves them the retries of what failed with it, until they have waited for retry_max_wait. In one call:
+// only tasks of the same rendering, which a driver sends together.
+// The time is read when the tasks are held: a connection may stall, and a statement wait for locks.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
 	rows, err := q.db.Query(ctx, taskClaim,
+		arg.PoolIds,
+		arg.Most,
+		arg.Turns,
+		arg.HaveRivals,
+		arg.IsTight,
+		arg.Sign,
+		arg.SegmentSize,
+		arg.CountsSegments,
 		arg.AppID,
-		arg.SilentAfter,
-		arg.Lease,
-		arg.ClaimLimit,
+		arg.SegmentsLeft,
 		arg.RetryMaxWait,
+		arg.InOneCall,
+		arg.ClaimLimit,
+		arg.LeaseSeconds,
+		arg.Asked,
 	)
 	if err != nil {
 		return nil, err
@@ -487,7 +788,12 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 			&i.LeaseID,
 			&i.Attempt,
 			&i.LeaseUntil,
+			&i.LeasedAt,
 			&i.PoolID,
+			&i.Segments,
+			&i.Lane,
+			&i.Turn,
+			&i.NextTurn,
 		); err != nil {
 			return nil, err
 		}
@@ -501,7 +807,7 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 
 const taskExpire = `-- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id
+    SELECT t.task_id, t.rendering_id
     FROM tasks t
     WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now()
     ORDER BY t.expires_at
@@ -521,15 +827,20 @@ logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect)
     SELECT s.task_id, 'expired', (SELECT moment.at FROM moment), 'expired' FROM stale s
 )
-SELECT count(*) FROM stale
+SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s
 `
 
-// TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many.
-func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (int64, error) {
+type TaskExpireRow struct {
+	Expired   int64
+	Unreached int64
+}
+
+// TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
+func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (TaskExpireRow, error) {
 	row := q.db.QueryRow(ctx, taskExpire, batchSize)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i TaskExpireRow
+	err := row.Scan(&i.Expired, &i.Unreached)
+	return i, err
 }
 
 const taskExpired = `-- name: TaskExpired :many
@@ -566,6 +877,69 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 	return items, nil
 }
 
+const taskMove = `-- name: TaskMove :one
+WITH sources AS MATERIALIZED (
+    SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
+    FROM pools p
+    WHERE p.retired_at IS NOT NULL
+        OR (p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+    UNION
+    SELECT o.id, p.company_id, p.message_type
+    FROM routes r
+    JOIN pools p ON p.id = r.pool_id
+    JOIN pools o ON o.channel_id = p.channel_id AND o.retired_at IS NULL AND o.id <> p.id
+        AND (o.company_id IS NULL OR (o.company_id = p.company_id AND o.message_type = p.message_type AND o.country_id IS NULL))
+    WHERE r.status = 'on' AND r.updated_at > now() - $1::interval
+),
+found AS MATERIALIZED (
+    SELECT f.task_id
+    FROM sources s
+    CROSS JOIN LATERAL (
+        SELECT q.task_id FROM (
+            SELECT t.task_id FROM tasks t
+            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+                AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
+                AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
+            LIMIT $2::integer
+            FOR UPDATE SKIP LOCKED
+        ) q
+        UNION ALL
+        SELECT w.task_id FROM (
+            SELECT t.task_id FROM tasks t
+            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NULL
+                AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
+                AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
+            LIMIT $2::integer
+            FOR UPDATE SKIP LOCKED
+        ) w
+    ) f
+),
+moved AS (
+    UPDATE tasks t
+    SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL
+    WHERE t.task_id IN (SELECT f.task_id FROM found f) AND t.status = 0
+    RETURNING t.task_id
+)
+SELECT count(*) FROM moved
+`
+
+type TaskMoveParams struct {
+	ChangedWithin time.Duration
+	BatchSize     int32
+}
+
+// TaskMove moves up to batch_size waiting tasks to the pools of the routes as they are now, and gives how many: all tasks of the
+// pools that serve nobody any more, because their routes are off or deleted; and, where a route was changed within
+// changed_within, the tasks in broader pools that the pool of the route should have. A server may place submissions by its older
+// view of the routes, which is why the sweep asks again for some time after a change. Moved tasks are queued like those that have
+// come due: a rank means nothing in another pool.
+func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, error) {
+	row := q.db.QueryRow(ctx, taskMove, arg.ChangedWithin, arg.BatchSize)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const taskQueue = `-- name: TaskQueue :one
 WITH RECURSIVE unqueued AS (
     (
@@ -587,18 +961,19 @@ WITH RECURSIVE unqueued AS (
     ) n
 ),
 due AS MATERIALIZED (
-    SELECT d.task_id, d.pool_id, d.company_id, d.priority, d.retry_count, d.rank, d.created_at
+    SELECT d.task_id, d.pool_id, d.company_id, d.retry_count, d.rank, d.created_at, d.priority
     FROM unqueued u
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.priority, t.retry_count, t.rank, t.created_at
+        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.rank, t.created_at,
+            CASE WHEN t.due_at <= now() - $1::interval THEN 0::smallint ELSE t.priority END AS priority
         FROM tasks t
         WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
-        LIMIT $1::integer
+        LIMIT $2::integer
         FOR UPDATE SKIP LOCKED
     ) d
     WHERE u.due_at <= now()
-    LIMIT $1::integer
+    LIMIT $2::integer
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
@@ -630,10 +1005,17 @@ put AS (
 SELECT count(*) FROM due
 `
 
+type TaskQueueParams struct {
+	PriorityMaxWait *time.Duration
+	BatchSize       int32
+}
+
 // TaskQueue queues up to batch_size tasks that have come due, and tells how many. A task that was never queued gets its rank
-// now: its company's share begins to be used when it may go out. Pools in which nothing is yet to be queued cost nothing.
-func (q *Queries) TaskQueue(ctx context.Context, batchSize int32) (int64, error) {
-	row := q.db.QueryRow(ctx, taskQueue, batchSize)
+// now: its company's share begins to be used when it may go out. What has waited for priority_max_wait is queued as if it had the
+// highest priority, with a rank of that priority. Null is never.
+// Pools in which nothing is yet to be queued cost nothing.
+func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {
+	row := q.db.QueryRow(ctx, taskQueue, arg.PriorityMaxWait, arg.BatchSize)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -641,7 +1023,7 @@ func (q *Queries) TaskQueue(ctx context.Context, batchSize int32) (int64, error)
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id,
+    SELECT t.task_id, t.processing_app_id, t.lease_id, t.rendering_id,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -661,6 +1043,8 @@ recovered AS (
         retry_count = CASE WHEN e.again THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
         lane = CASE WHEN e.again THEN NULL ELSE t.lane END,
+        pool_id = CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
+        rank = CASE WHEN e.again AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
         result = CASE WHEN e.again THEN '处理超时，自动重试' ELSE '处理超时，超过最大重试次数' END,
@@ -679,7 +1063,8 @@ logged AS (
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again) AS exhausted
+    count(*) FILTER (WHERE NOT e.again) AS exhausted,
+    count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e
 `
 
@@ -691,6 +1076,7 @@ type TaskRecoverParams struct {
 type TaskRecoverRow struct {
 	Retried   int64
 	Exhausted int64
+	Unreached int64
 }
 
 // TaskRecover takes back those of task_ids whose leases have run out (S0.12). What TaskExpired saw may be old: a report
@@ -700,7 +1086,7 @@ type TaskRecoverRow struct {
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
 	row := q.db.QueryRow(ctx, taskRecover, arg.MaxRetryCount, arg.TaskIds)
 	var i TaskRecoverRow
-	err := row.Scan(&i.Retried, &i.Exhausted)
+	err := row.Scan(&i.Retried, &i.Exhausted, &i.Unreached)
 	return i, err
 }
 
@@ -727,7 +1113,9 @@ given AS MATERIALIZED (
 put AS (
     UPDATE tasks t
     SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
-        lane = CASE WHEN g.again_at IS NULL THEN t.lane END,
+        pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no),
+        lane = CASE WHEN g.again_at IS NULL AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id THEN t.lane END,
+        rank = CASE WHEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id THEN t.rank END,
         due_at = coalesce(g.again_at, t.due_at),
         updated_at = g.at
     FROM given g
@@ -756,7 +1144,8 @@ type TaskReleaseParams struct {
 // it had, and names them. Either it was not tried (is_tried is false), and keeps its place in the queue, or the sender was in trouble when
 // it was tried. Such a task keeps its place for once, for the other senders of its route; after that it waits for longer and longer, so
 // that one message which brings its sender into trouble does not stand before all others. It keeps its rank in any case.
-// A lease that ran out is the sweep's. task_ids are in ascending order.
+// A lease that ran out is the sweep's. task_ids are in ascending order. A task whose routes have changed waits where they are now, and
+// is queued anew: here and below, a rank means nothing in another pool.
 func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskRelease,
 		arg.TaskIds,
@@ -800,13 +1189,13 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest($10::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.rendering_id, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
         t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.rendering_id, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at,
         (h.lease_id IS NULL OR h.lease_id = h.held_lease_id) AND (
             (h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
             OR (h.task_status = 0 AND h.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = h.held_lease_id) = h.app_id)
@@ -814,7 +1203,7 @@ judged AS (
     FROM held h
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at, h.settles,
+    SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.rendering_id, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at, h.settles,
         CASE
             WHEN h.settles THEN CASE
                 WHEN h.status = 2 THEN 'success'
@@ -837,6 +1226,8 @@ settled AS (
         retry_count = CASE v.effect WHEN 'retry' THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
         lane = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lane END,
+        pool_id = CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
+        rank = CASE WHEN v.effect = 'retry' AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
         failed_app_id = CASE v.effect WHEN 'success' THEN t.failed_app_id ELSE v.app_id END,
         lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
         reported_at = CASE v.effect WHEN 'retry' THEN t.reported_at ELSE v.at END,
@@ -873,7 +1264,9 @@ accepted AS (
     FROM verdict v
     WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
-SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS is_told
+FROM verdict v
+ORDER BY v.task_id
 `
 
 type TaskReportParams struct {
@@ -892,6 +1285,7 @@ type TaskReportParams struct {
 type TaskReportRow struct {
 	TaskID string
 	Effect string
+	IsTold bool
 }
 
 // TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
@@ -921,7 +1315,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 	var items []TaskReportRow
 	for rows.Next() {
 		var i TaskReportRow
-		if err := rows.Scan(&i.TaskID, &i.Effect); err != nil {
+		if err := rows.Scan(&i.TaskID, &i.Effect, &i.IsTold); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

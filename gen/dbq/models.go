@@ -56,15 +56,6 @@ type Event struct {
 	CreatedAt time.Time
 }
 
-type Pool struct {
-	ID          int64
-	ChannelID   int64
-	CompanyID   *int64
-	MessageType *int16
-	// null: every country that has no pool of its own
-	CountryID *int64
-}
-
 type SenderLedger struct {
 	ID       int64
 	SenderID int64
@@ -112,7 +103,7 @@ type Task struct {
 	SentAt     *time.Time
 	ReportedAt *time.Time
 	CompanyID  int64
-	// whose routes may take it, as they were when it was submitted; any sender until it is claimed
+	// whose routes may take it; no foreign key, because every submission would lock the pool
 	PoolID int64
 	// 0 verification, 1 notification, 2 marketing
 	MessageType int16

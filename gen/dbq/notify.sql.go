@@ -316,13 +316,14 @@ func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersRep
 const notificationCreate = `-- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, operator, submitted_by, sign
+    ended_as, operator, submitted_by, sign, expires_at
 )
 SELECT $1, c.id, $2, $3, $4, $5, $6, $7::text[],
     CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
-    $10, $11, $8::smallint, $12, $13, $14
+    $10, $11, $8::smallint, $12, $13, $14,
+    $15
 FROM channels c
-WHERE c.channel = $15
+WHERE c.channel = $16
 ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
 RETURNING id
 `
@@ -342,6 +343,7 @@ type NotificationCreateParams struct {
 	Operator      *string
 	SubmittedBy   string
 	Sign          *string
+	ExpiresAt     *time.Time
 	Channel       string
 }
 
@@ -363,6 +365,7 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 		arg.Operator,
 		arg.SubmittedBy,
 		arg.Sign,
+		arg.ExpiresAt,
 		arg.Channel,
 	)
 	var id int64
@@ -392,7 +395,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -403,7 +406,8 @@ WITH due AS MATERIALIZED (
 SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
     t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
-    (d.started_at IS NOT NULL)::boolean AS is_timed,
+    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
+    last.was_told,
     CASE
         WHEN last.is_open THEN 60
         WHEN last.ended_at IS NULL THEN 0
@@ -413,7 +417,7 @@ FROM due d
 JOIN channels c ON c.id = d.channel_id
 LEFT JOIN notification_templates t ON t.biz_type = d.biz_type AND t.channel_id = d.channel_id AND t.is_enabled
 LEFT JOIN LATERAL (
-    SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    SELECT (count(*) > 0)::boolean AS was_told, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = d.id
@@ -441,6 +445,9 @@ type NotificationDueRow struct {
 	Sign           string
 	ElapsedMinutes int64
 	IsTimed        bool
+	ExpiresAt      *time.Time
+	IsExpired      bool
+	WasTold        bool
 	Wait           float64
 }
 
@@ -471,6 +478,9 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.Sign,
 			&i.ElapsedMinutes,
 			&i.IsTimed,
+			&i.ExpiresAt,
+			&i.IsExpired,
+			&i.WasTold,
 			&i.Wait,
 		); err != nil {
 			return nil, err
@@ -511,55 +521,6 @@ func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]in
 	return items, nil
 }
 
-const notificationEnd = `-- name: NotificationEnd :many
-WITH ended AS (
-    UPDATE notifications n
-    SET ended_as = $1::smallint, next_run_at = NULL, operator = coalesce($2, n.operator), updated_at = now()
-    WHERE n.id = ANY ($3::bigint[]) AND (
-        n.ended_as = ANY ($4::smallint[])
-        OR (n.ended_as IS NULL AND 0 = ANY ($4::smallint[]) AND (n.next_run_at IS NOT NULL OR EXISTS (
-            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = n.id AND t.status IN (0, 1)
-        )))
-    )
-    RETURNING n.id
-)
-SELECT e.id FROM ended e ORDER BY e.id
-`
-
-type NotificationEndParams struct {
-	EndedAs  int16
-	Operator *string
-	Ids      []int64
-	Expected []int16
-}
-
-// NotificationEnd ends those of ids that are in one of the states expected, of which 0 is any that may still tell somebody
-// something (S1.6), and gives their ids. Their tasks are withdrawn apart.
-func (q *Queries) NotificationEnd(ctx context.Context, arg NotificationEndParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, notificationEnd,
-		arg.EndedAs,
-		arg.Operator,
-		arg.Ids,
-		arg.Expected,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const notificationFail = `-- name: NotificationFail :exec
 UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left($1::text, 255), updated_at = now() WHERE id = $2
 `
@@ -572,6 +533,51 @@ type NotificationFailParams struct {
 func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) error {
 	_, err := q.db.Exec(ctx, notificationFail, arg.Remark, arg.ID)
 	return err
+}
+
+const notificationFailures = `-- name: NotificationFailures :many
+SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::text AS user_id, coalesce(l.result, '')::text AS reason
+FROM (
+    SELECT DISTINCT ON (r.notification_id, t.user_id) r.notification_id, t.user_id, t.status, t.result
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = ANY ($1::bigint[]) AND t.submitted_by = $2::text
+    ORDER BY r.notification_id, t.user_id, t.task_id DESC
+) l
+WHERE l.status = 3
+ORDER BY l.notification_id, l.user_id
+`
+
+type NotificationFailuresParams struct {
+	Ids         []int64
+	SubmittedBy string
+}
+
+type NotificationFailuresRow struct {
+	NotificationID int64
+	UserID         string
+	Reason         string
+}
+
+// NotificationFailures gives the people whom notifications of a user cannot reach, and why.
+func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
+	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotificationFailuresRow
+	for rows.Next() {
+		var i NotificationFailuresRow
+		if err := rows.Scan(&i.NotificationID, &i.UserID, &i.Reason); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const notificationFind = `-- name: NotificationFind :one
@@ -597,29 +603,12 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 }
 
 const notificationList = `-- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.sign, n.remark,
-    n.operator, n.created_at, n.updated_at,
-    CASE
-        WHEN n.ended_as IS NOT NULL THEN n.ended_as
-        WHEN n.next_run_at IS NOT NULL OR told.waiting > 0 THEN 0
-        WHEN told.succeeded = told.people THEN 1
-        WHEN told.succeeded > 0 THEN 5
-        WHEN told.cancelled = told.people THEN 3
-        ELSE 2
-    END::smallint AS status,
-    told.people, told.succeeded, told.retries
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+    n.remark, n.operator, n.created_at, n.updated_at, told.status, told.next_run_time, told.people, told.succeeded, told.retries
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
-    SELECT count(*) AS people, count(*) FILTER (WHERE p.status = 2) AS succeeded, count(*) FILTER (WHERE p.status IN (0, 1)) AS waiting,
-        count(*) FILTER (WHERE p.status = 4) AS cancelled, coalesce(max(p.retry_count), 0)::smallint AS retries
-    FROM (
-        SELECT DISTINCT ON (t.user_id) t.status, t.retry_count
-        FROM renderings r
-        JOIN tasks t ON t.rendering_id = r.id
-        WHERE r.notification_id = n.id
-        ORDER BY t.user_id, t.task_id DESC
-    ) p
+    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
 ) told
 WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
@@ -627,8 +616,10 @@ WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL
     AND ($5::smallint IS NULL OR n.biz_type = $5::smallint)
     AND ($6::bigint IS NULL OR n.biz_id = $6::bigint)
     AND ($7::text IS NULL OR c.channel = $7::text)
+    AND ($8::text IS NULL OR n.user_ids @> ARRAY[$8::text])
+    AND ($9::bigint[] IS NULL OR n.id = ANY ($9::bigint[]))
 ORDER BY n.id DESC
-LIMIT $8::integer
+LIMIT $10::integer
 `
 
 type NotificationListParams struct {
@@ -639,6 +630,8 @@ type NotificationListParams struct {
 	BizType   *int16
 	BizID     *int64
 	Channel   *string
+	UserID    *string
+	Ids       []int64
 	PageLimit int32
 }
 
@@ -650,21 +643,22 @@ type NotificationListRow struct {
 	DedupKey      *string
 	Payload       []byte
 	UserIds       []string
-	NextRunAt     *time.Time
 	RepeatMinutes *int64
+	StartedAt     *time.Time
+	ExpiresAt     *time.Time
 	Sign          *string
 	Remark        *string
 	Operator      *string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	Status        int16
+	NextRunTime   *time.Time
 	People        int64
 	Succeeded     int64
 	Retries       int16
 }
 
-// NotificationList shows notifications with the state that their tasks give them: 0 waiting, 1 success, 2 failed, 3 cancelled,
-// 4 ended abnormally, 5 some failed. The tasks counted are the last of each person.
+// NotificationList shows notifications with the state that their tasks give them.
 func (q *Queries) NotificationList(ctx context.Context, arg NotificationListParams) ([]NotificationListRow, error) {
 	rows, err := q.db.Query(ctx, notificationList,
 		arg.CompanyID,
@@ -674,6 +668,8 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 		arg.BizType,
 		arg.BizID,
 		arg.Channel,
+		arg.UserID,
+		arg.Ids,
 		arg.PageLimit,
 	)
 	if err != nil {
@@ -691,14 +687,16 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 			&i.DedupKey,
 			&i.Payload,
 			&i.UserIds,
-			&i.NextRunAt,
 			&i.RepeatMinutes,
+			&i.StartedAt,
+			&i.ExpiresAt,
 			&i.Sign,
 			&i.Remark,
 			&i.Operator,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.Status,
+			&i.NextRunTime,
 			&i.People,
 			&i.Succeeded,
 			&i.Retries,
@@ -775,18 +773,72 @@ func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextPara
 	return err
 }
 
+const notificationOutcomes = `-- name: NotificationOutcomes :many
+SELECT n.id, o.status, CASE WHEN n.submitted_by = $1::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
+FROM notifications n
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
+WHERE n.id = ANY ($2::bigint[])
+ORDER BY n.id
+`
+
+type NotificationOutcomesParams struct {
+	SubmittedBy string
+	Ids         []int64
+}
+
+type NotificationOutcomesRow struct {
+	ID     int64
+	Status int16
+	Remark string
+}
+
+// NotificationOutcomes gives what became of notifications that somebody asked for, in the order of their ids. The reasons are told of
+// those that the same user submitted.
+func (q *Queries) NotificationOutcomes(ctx context.Context, arg NotificationOutcomesParams) ([]NotificationOutcomesRow, error) {
+	rows, err := q.db.Query(ctx, notificationOutcomes, arg.SubmittedBy, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotificationOutcomesRow
+	for rows.Next() {
+		var i NotificationOutcomesRow
+		if err := rows.Scan(&i.ID, &i.Status, &i.Remark); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const notificationPeople = `-- name: NotificationPeople :many
-SELECT DISTINCT ON (t.user_id) coalesce(t.user_id, '')::text AS user_id, t.task_id, t.recipient, t.status, t.retry_count, t.due_at, t.sent_at,
-    CASE WHEN t.status = 2 THEN '' ELSE coalesce(t.result, '') END::text AS last_error,
-    (SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
-    (
-        SELECT count(*) FROM renderings o JOIN tasks x ON x.rendering_id = o.id
-        WHERE o.notification_id = $1::bigint AND x.user_id = t.user_id
-    ) AS times
-FROM renderings r
-JOIN tasks t ON t.rendering_id = r.id
-WHERE r.notification_id = $1::bigint
-ORDER BY t.user_id, t.task_id DESC
+WITH latest AS MATERIALIZED (
+    SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, t.recipient, t.status, t.retry_count, t.due_at, t.sent_at, t.result,
+        count(*) OVER (PARTITION BY t.user_id) AS times
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = $1::bigint
+    ORDER BY t.user_id, t.task_id DESC
+)
+SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
+    CASE l.status
+        WHEN 2 THEN 1
+        WHEN 3 THEN 2
+        WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
+        ELSE CASE WHEN l.task_id IS NULL THEN coalesce(n.ended_as, 0) ELSE 0 END
+    END::smallint AS status,
+    coalesce(l.retry_count, 0)::smallint AS retry_count, coalesce(l.due_at, n.next_run_at, n.created_at)::timestamptz AS due_at, l.sent_at,
+    CASE WHEN l.status = 2 THEN '' WHEN l.task_id IS NULL THEN coalesce(n.remark, '') ELSE coalesce(l.result, '') END::text AS last_error,
+    (SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
+    coalesce(l.times, 0)::bigint AS times
+FROM notifications n
+CROSS JOIN LATERAL unnest(n.user_ids) AS u (user_id)
+LEFT JOIN latest l ON l.user_id = u.user_id
+WHERE n.id = $1::bigint
+ORDER BY u.user_id
 `
 
 type NotificationPeopleRow struct {
@@ -802,7 +854,8 @@ type NotificationPeopleRow struct {
 	Times      int64
 }
 
-// NotificationPeople tells what became of each person's message, the last of each first told.
+// NotificationPeople tells what became of each person's message, the last of each, in the codes of notifications: 0 waiting, 1 success,
+// 2 failed, 3 cancelled, 4 ended abnormally. A person who has no task yet has the state and the reason of the notification.
 func (q *Queries) NotificationPeople(ctx context.Context, id int64) ([]NotificationPeopleRow, error) {
 	rows, err := q.db.Query(ctx, notificationPeople, id)
 	if err != nil {
@@ -824,6 +877,144 @@ func (q *Queries) NotificationPeople(ctx context.Context, id int64) ([]Notificat
 			&i.ProviderNo,
 			&i.Times,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notificationReached = `-- name: NotificationReached :many
+SELECT DISTINCT t.user_id::text AS user_id
+FROM renderings r
+JOIN tasks t ON t.rendering_id = r.id
+WHERE r.notification_id = $1::bigint AND t.status IN (0, 1, 2)
+ORDER BY user_id
+`
+
+// NotificationReached names the people whom a notification has reached, or may still reach.
+func (q *Queries) NotificationReached(ctx context.Context, id int64) ([]string, error) {
+	rows, err := q.db.Query(ctx, notificationReached, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var user_id string
+		if err := rows.Scan(&user_id); err != nil {
+			return nil, err
+		}
+		items = append(items, user_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notificationSet = `-- name: NotificationSet :many
+WITH changed AS (
+    UPDATE notifications n
+    SET ended_as = nullif($1::smallint, 0), next_run_at = CASE WHEN $1::smallint = 0 THEN now() END,
+        remark = CASE WHEN $1::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce($2, n.operator),
+        updated_at = now()
+    FROM notification_standings s
+    WHERE n.id = ANY ($3::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($4::smallint[])
+        AND ($1::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
+    RETURNING n.id
+)
+SELECT c.id FROM changed c ORDER BY c.id
+`
+
+type NotificationSetParams struct {
+	Target   int16
+	Operator *string
+	Ids      []int64
+	Expected []int16
+}
+
+// NotificationSet gives those of ids that are in one of the states expected another one, and tells which that were (S1.6). Set to waiting,
+// a notification is told now; its name must not have been given to a later one. Tasks are withdrawn apart.
+func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, notificationSet,
+		arg.Target,
+		arg.Operator,
+		arg.Ids,
+		arg.Expected,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notificationStatuses = `-- name: NotificationStatuses :many
+SELECT n.id, o.status
+FROM notifications n
+JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
+WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < $2
+    AND ($3::text IS NULL OR n.submitted_by = $3::text)
+    AND ($4::smallint IS NULL OR n.biz_type = $4::smallint)
+    AND ($5::bigint IS NULL OR n.biz_id = $5::bigint)
+    AND ($6::text IS NULL OR c.channel = $6::text)
+    AND ($7::text IS NULL OR n.user_ids @> ARRAY[$7::text])
+ORDER BY n.id DESC
+LIMIT $8::integer
+`
+
+type NotificationStatusesParams struct {
+	CompanyID *int64
+	BeforeID  int64
+	Owner     *string
+	BizType   *int16
+	BizID     *int64
+	Channel   *string
+	UserID    *string
+	ScanLimit int32
+}
+
+type NotificationStatusesRow struct {
+	ID     int64
+	Status int16
+}
+
+// NotificationStatuses gives the states of notifications for a list that is narrowed by them: up to scan_limit are looked at.
+func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStatusesParams) ([]NotificationStatusesRow, error) {
+	rows, err := q.db.Query(ctx, notificationStatuses,
+		arg.CompanyID,
+		arg.BeforeID,
+		arg.Owner,
+		arg.BizType,
+		arg.BizID,
+		arg.Channel,
+		arg.UserID,
+		arg.ScanLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotificationStatusesRow
+	for rows.Next() {
+		var i NotificationStatusesRow
+		if err := rows.Scan(&i.ID, &i.Status); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1019,6 +1210,104 @@ func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams
 	return id, err
 }
 
+const subscribeFailures = `-- name: SubscribeFailures :many
+SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
+    coalesce(CASE WHEN x.send_status = 2 THEN (
+        SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
+    ) END, '')::text AS error_code
+FROM subscribe_messages m
+JOIN tasks t ON t.task_id = m.task_id
+CROSS JOIN LATERAL (
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+        CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
+) x
+WHERE m.company_id = coalesce($1::bigint, m.company_id)
+    AND x.send_status = 2 AND (x.failed_at, m.id) < ($2::timestamptz, $3::bigint)
+    AND ($4::text IS NULL OR t.submitted_by = $4::text)
+    AND ($5::text IS NULL OR m.business_type = $5::text)
+    AND ($6::bigint IS NULL OR m.business_id = $6::bigint)
+    AND ($7::text IS NULL OR m.receiver_user_id = $7::text)
+ORDER BY x.failed_at DESC, m.id DESC
+LIMIT $8::integer
+`
+
+type SubscribeFailuresParams struct {
+	CompanyID      *int64
+	BeforeFailedAt time.Time
+	BeforeID       int64
+	Owner          *string
+	BusinessType   *string
+	BusinessID     *int64
+	ReceiverUserID *string
+	PageLimit      int32
+}
+
+type SubscribeFailuresRow struct {
+	ID             int64
+	BusinessType   string
+	BusinessID     int64
+	TemplateType   string
+	ReceiverUserID string
+	TemplateID     string
+	TaskID         string
+	Sends          int64
+	CreatedAt      time.Time
+	SentAt         *time.Time
+	ReportedAt     *time.Time
+	ChangedAt      time.Time
+	SendStatus     int16
+	ErrorMessage   string
+	ErrorCode      string
+}
+
+// SubscribeFailures is SubscribeList of those that failed, the latest failure first.
+func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresParams) ([]SubscribeFailuresRow, error) {
+	rows, err := q.db.Query(ctx, subscribeFailures,
+		arg.CompanyID,
+		arg.BeforeFailedAt,
+		arg.BeforeID,
+		arg.Owner,
+		arg.BusinessType,
+		arg.BusinessID,
+		arg.ReceiverUserID,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SubscribeFailuresRow
+	for rows.Next() {
+		var i SubscribeFailuresRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.BusinessType,
+			&i.BusinessID,
+			&i.TemplateType,
+			&i.ReceiverUserID,
+			&i.TemplateID,
+			&i.TaskID,
+			&i.Sends,
+			&i.CreatedAt,
+			&i.SentAt,
+			&i.ReportedAt,
+			&i.ChangedAt,
+			&i.SendStatus,
+			&i.ErrorMessage,
+			&i.ErrorCode,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const subscribeHold = `-- name: SubscribeHold :one
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = $1 AND m.business_type = $2 AND m.business_id = $3
@@ -1050,33 +1339,38 @@ func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) (i
 
 const subscribeList = `-- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
     ) END, '')::text AS error_code
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
-CROSS JOIN LATERAL (SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status) x
+CROSS JOIN LATERAL (
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+        CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
+) x
 WHERE m.company_id = coalesce($1::bigint, m.company_id) AND m.id < $2
     AND ($3::text IS NULL OR t.submitted_by = $3::text)
     AND ($4::bigint IS NULL OR m.id = $4::bigint)
     AND ($5::text IS NULL OR m.business_type = $5::text)
     AND ($6::bigint IS NULL OR m.business_id = $6::bigint)
-    AND ($7::smallint IS NULL OR x.send_status = $7::smallint)
+    AND ($7::text IS NULL OR m.receiver_user_id = $7::text)
+    AND ($8::smallint IS NULL OR x.send_status = $8::smallint)
 ORDER BY m.id DESC
-LIMIT $8::integer
+LIMIT $9::integer
 `
 
 type SubscribeListParams struct {
-	CompanyID    *int64
-	BeforeID     int64
-	Owner        *string
-	ID           *int64
-	BusinessType *string
-	BusinessID   *int64
-	SendStatus   *int16
-	PageLimit    int32
+	CompanyID      *int64
+	BeforeID       int64
+	Owner          *string
+	ID             *int64
+	BusinessType   *string
+	BusinessID     *int64
+	ReceiverUserID *string
+	SendStatus     *int16
+	PageLimit      int32
 }
 
 type SubscribeListRow struct {
@@ -1090,12 +1384,14 @@ type SubscribeListRow struct {
 	Sends          int64
 	CreatedAt      time.Time
 	SentAt         *time.Time
+	ReportedAt     *time.Time
+	ChangedAt      time.Time
 	SendStatus     int16
 	ErrorMessage   string
 	ErrorCode      string
 }
 
-// SubscribeList shows messages with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
+// SubscribeList shows messages, newest first, with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
 func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([]SubscribeListRow, error) {
 	rows, err := q.db.Query(ctx, subscribeList,
 		arg.CompanyID,
@@ -1104,6 +1400,7 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 		arg.ID,
 		arg.BusinessType,
 		arg.BusinessID,
+		arg.ReceiverUserID,
 		arg.SendStatus,
 		arg.PageLimit,
 	)
@@ -1125,6 +1422,8 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 			&i.Sends,
 			&i.CreatedAt,
 			&i.SentAt,
+			&i.ReportedAt,
+			&i.ChangedAt,
 			&i.SendStatus,
 			&i.ErrorMessage,
 			&i.ErrorCode,

@@ -48,14 +48,23 @@ func (q *Queries) ChannelCreate(ctx context.Context, arg ChannelCreateParams) (i
 }
 
 const channelDelete = `-- name: ChannelDelete :execrows
-WITH pool AS (
-    DELETE FROM pools p USING channels c
-    WHERE c.channel = $1 AND p.channel_id = c.id AND p.company_id IS NULL
+WITH shared AS MATERIALIZED (
+    SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = $1 AND p.company_id IS NULL
+),
+busy AS MATERIALIZED (
+    SELECT count(*) AS tasks
+    FROM shared s
+    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL)
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL)
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 1)
+),
+gone AS (
+    DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.tasks = 0
 )
-DELETE FROM channels k WHERE k.channel = $1
+DELETE FROM channels k USING busy b WHERE k.channel = $1 AND b.tasks = 0
 `
 
-// ChannelDelete takes the shared pool along, in which nothing may wait.
+// ChannelDelete removes a channel and its shared pool. No row: it does not exist, or a task of it waits or is leased.
 func (q *Queries) ChannelDelete(ctx context.Context, channel string) (int64, error) {
 	result, err := q.db.Exec(ctx, channelDelete, channel)
 	if err != nil {
@@ -626,18 +635,30 @@ func (q *Queries) DirectoryDriven(ctx context.Context) ([]string, error) {
 }
 
 const directoryPools = `-- name: DirectoryPools :many
-SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id FROM pools p ORDER BY p.id
+SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
+FROM pools p
+WHERE p.retired_at IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+ORDER BY p.id
 `
 
-func (q *Queries) DirectoryPools(ctx context.Context) ([]Pool, error) {
+type DirectoryPoolsRow struct {
+	ID          int64
+	ChannelID   int64
+	CompanyID   *int64
+	MessageType *int16
+	CountryID   *int64
+}
+
+// DirectoryPools gives the pools that serve: the shared ones, and those of a route that is on.
+func (q *Queries) DirectoryPools(ctx context.Context) ([]DirectoryPoolsRow, error) {
 	rows, err := q.db.Query(ctx, directoryPools)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Pool
+	var items []DirectoryPoolsRow
 	for rows.Next() {
-		var i Pool
+		var i DirectoryPoolsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.ChannelID,
@@ -655,36 +676,81 @@ func (q *Queries) DirectoryPools(ctx context.Context) ([]Pool, error) {
 	return items, nil
 }
 
+const poolForget = `-- name: PoolForget :execrows
+DELETE FROM pools p
+WHERE p.retired_at < now() - interval '7 days'
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL)
+`
+
+// PoolForget deletes pools that were retired so long ago that no lease of theirs can still come back, and in which nothing waits.
+func (q *Queries) PoolForget(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, poolForget)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const poolRetire = `-- name: PoolRetire :exec
+UPDATE pools p
+SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
+WHERE p.id = $1 AND p.retired_at IS NULL AND p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id)
+`
+
+// PoolRetire takes a pool without routes out of use, so that it no longer refers to its company and country.
+func (q *Queries) PoolRetire(ctx context.Context, poolID int64) error {
+	_, err := q.db.Exec(ctx, poolRetire, poolID)
+	return err
+}
+
 const poolSenders = `-- name: PoolSenders :many
 WITH candidates AS (
-    SELECT x.sender_no, x.is_on, x.is_rested, x.has_quota, x.has_funds, x.day_share, x.response_ms, r.weight, n.next_available_at,
-        g.is_routed, coalesce(r.sort, x.sort) AS sort,
+    SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+        coalesce(r.sort, s.sort) AS sort,
+        x.has_quota AND coalesce(least(
+            s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
+        ) >= k.segments, true) AS has_quota,
+        x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
-        coalesce(x.kind <> 'app' OR x.seen_at > now() - $1::interval, false) AS is_there
+        coalesce(x.kind <> 'app' OR x.seen_at > now() - $1::interval, false) AS is_there,
+        coalesce(x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at, false) AS shares,
+        coalesce(max(coalesce(r.sort, s.sort)) FILTER (
+            WHERE x.is_on AND x.has_quota AND x.has_funds AND x.seen_at > now() - $2::interval
+                AND coalesce(least(
+                    s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
+                    CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END
+                ) >= k.segments, true)
+        ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked
     FROM pools p
+    JOIN channels c ON c.id = p.channel_id
+    JOIN senders s ON s.channel_id = p.channel_id
+    JOIN sender_standings x ON x.sender_id = s.id
     CROSS JOIN LATERAL (
-        SELECT count(*) > 0 AS is_routed FROM (SELECT FROM routes e WHERE e.pool_id = p.id AND e.status = 'on' LIMIT 1) e
-    ) g
-    JOIN sender_standings x ON x.channel_id = p.channel_id
-    JOIN senders s ON s.id = x.sender_id
-    JOIN sender_states st ON st.sender_id = x.sender_id
-    LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = x.sender_id AND r.status = 'on'
-    LEFT JOIN sender_states n ON n.sender_id = x.sender_id AND isfinite(n.next_available_at)
-    WHERE p.id = $2 AND x.status <> 'retired' AND (r.id IS NOT NULL OR (NOT g.is_routed AND x.is_shared))
+        SELECT task_segments($3::text, $4::text, $5::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+    ) k
+    JOIN sender_states st ON st.sender_id = s.id
+    LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
+    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
+    WHERE p.id = $6 AND s.status <> 'retired' AND (r.id IS NOT NULL OR (p.company_id IS NULL AND s.is_shared))
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
-    c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, c.next_available_at,
-    c.is_routed::boolean AS is_routed
+    c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares
 FROM candidates c
 ORDER BY
-    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there DESC,
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100
 `
 
 type PoolSendersParams struct {
-	SilentAfter time.Duration
-	PoolID      int64
+	PolledWithin time.Duration
+	SilentAfter  time.Duration
+	Content      string
+	Sign         *string
+	Segments     int16
+	PoolID       int64
 }
 
 type PoolSendersRow struct {
@@ -695,15 +761,25 @@ type PoolSendersRow struct {
 	HasFunds        bool
 	IsThere         bool
 	Weight          *int64
+	Served          float64
 	NextAvailableAt *time.Time
-	IsRouted        bool
+	IsOutranked     bool
+	Shares          bool
 }
 
-// PoolSenders gives up to 100 senders that may take what waits in a pool: those of its routes, or the shared ones where no
-// route is on. Who is ready first; of equal sort, who has used least of its day, then who was given the fewest tasks today, then
-// who answers fastest (S4.3).
+// PoolSenders gives up to 100 senders that may take a task of a pool: those of its routes, or the shared ones of a shared pool. Ready
+// ones come first; of equal sort, the one that used least of its day,
+// then the one that was given the fewest tasks today, then the one that answers fastest (S4.3). A sender has quota
+// and funds if they cover this task. It is outranked if one of a larger sort is available, as SenderAdmit says.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
-	rows, err := q.db.Query(ctx, poolSenders, arg.SilentAfter, arg.PoolID)
+	rows, err := q.db.Query(ctx, poolSenders,
+		arg.PolledWithin,
+		arg.SilentAfter,
+		arg.Content,
+		arg.Sign,
+		arg.Segments,
+		arg.PoolID,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -719,8 +795,10 @@ func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]Poo
 			&i.HasFunds,
 			&i.IsThere,
 			&i.Weight,
+			&i.Served,
 			&i.NextAvailableAt,
-			&i.IsRouted,
+			&i.IsOutranked,
+			&i.Shares,
 		); err != nil {
 			return nil, err
 		}
@@ -736,7 +814,7 @@ const routeCreate = `-- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools (channel_id, company_id, message_type, country_id)
     VALUES ($5, $6, $7, $8)
-    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) DO UPDATE
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL DO UPDATE
     SET channel_id = excluded.channel_id
     RETURNING id
 )
@@ -757,7 +835,8 @@ type RouteCreateParams struct {
 	CountryID   *int64
 }
 
-// RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if there is none.
+// RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if it does not exist. The
+// pool's row is locked either way: RoutePoolLock waits for it.
 func (q *Queries) RouteCreate(ctx context.Context, arg RouteCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, routeCreate,
 		arg.SenderID,
@@ -862,6 +941,19 @@ func (q *Queries) RouteList(ctx context.Context, arg RouteListParams) ([]RouteLi
 		return nil, err
 	}
 	return items, nil
+}
+
+const routePoolLock = `-- name: RoutePoolLock :one
+SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = $1) FOR UPDATE
+`
+
+// RoutePoolLock locks the pool of a route, before the route is deleted: a route that is created meanwhile waits, and finds the
+// pool retired or still in use.
+func (q *Queries) RoutePoolLock(ctx context.Context, routeNo int64) (int64, error) {
+	row := q.db.QueryRow(ctx, routePoolLock, routeNo)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const routeUpdate = `-- name: RouteUpdate :execrows
@@ -1054,6 +1146,21 @@ const senderFold = `-- name: SenderFold :one
 WITH gone AS (
     DELETE FROM sender_changes RETURNING sender_no, sent, succeeded, failed, response_ms, at
 ),
+changes AS MATERIALIZED (
+    SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
+        sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
+        max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
+        max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
+    FROM gone c
+    JOIN senders s ON s.sender_no = c.sender_no
+    GROUP BY s.id
+),
+locked AS MATERIALIZED (
+    SELECT st.sender_id FROM sender_states st
+    WHERE st.sender_id IN (SELECT c.sender_id FROM changes c)
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE
+),
 folded AS (
     UPDATE sender_states st
     SET attempts = st.attempts + g.sent, succeeded = st.succeeded + g.succeeded, failed = st.failed + g.failed,
@@ -1062,22 +1169,16 @@ folded AS (
         response_ms = st.response_ms + g.response_ms,
         sent_at = greatest(st.sent_at, g.sent_at),
         seen_at = greatest(st.seen_at, g.at)
-    FROM (
-        SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
-            sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
-            max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
-            max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
-        FROM gone c
-        JOIN senders s ON s.sender_no = c.sender_no
-        GROUP BY s.id
-    ) g
-    WHERE st.sender_id = g.sender_id
+    FROM locked l
+    JOIN changes g ON g.sender_id = l.sender_id
+    WHERE st.sender_id = l.sender_id
 )
 SELECT count(*) FROM gone
 `
 
 // SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. What is folded at once
-// counts for one day of the sender's time zone, the latest.
+// counts for one day of the sender's time zone, the latest. The states are locked in one order, as SendersSeen locks them, so that
+// the two cannot deadlock.
 func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, senderFold)
 	var count int64
@@ -1458,13 +1559,11 @@ WITH open AS MATERIALIZED (
     SELECT p.id, s.sort, false
     FROM senders s
     JOIN pools p ON p.channel_id = s.channel_id
-    WHERE s.sender_no = $1 AND s.is_shared AND (
-        p.company_id IS NULL OR NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
-    )
+    WHERE s.sender_no = $1 AND s.is_shared AND p.company_id IS NULL AND p.retired_at IS NULL
 )
 SELECT
     s.is_paced,
-    EXISTS (SELECT FROM open o WHERE o.is_routed) AS is_routed,
+    (s.sort > 0 OR EXISTS (SELECT FROM open o WHERE o.is_routed))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
@@ -1476,11 +1575,11 @@ WHERE s.sender_no = $1
 `
 
 type SenderWaitsRow struct {
-	IsPaced  bool
-	IsRouted bool
-	Seconds  float64
-	Pools    []int64
-	Sorts    []float64
+	IsPaced     bool
+	IsCountedOn bool
+	Seconds     float64
+	Pools       []int64
+	Sorts       []float64
 }
 
 // SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from, with
@@ -1490,7 +1589,7 @@ func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaits
 	var i SenderWaitsRow
 	err := row.Scan(
 		&i.IsPaced,
-		&i.IsRouted,
+		&i.IsCountedOn,
 		&i.Seconds,
 		&i.Pools,
 		&i.Sorts,
@@ -1499,11 +1598,19 @@ func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaits
 }
 
 const sendersSeen = `-- name: SendersSeen :execrows
+WITH locked AS MATERIALIZED (
+    SELECT st.sender_id
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE s.sender_no = ANY ($1::text[])
+        AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => $2::double precision))
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE OF st
+)
 UPDATE sender_states st
 SET seen_at = now()
-FROM senders s
-WHERE st.sender_id = s.id AND s.sender_no = ANY ($1::text[])
-    AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => $2::double precision))
+FROM locked l
+WHERE st.sender_id = l.sender_id
 `
 
 type SendersSeenParams struct {

@@ -10,21 +10,37 @@ import (
 )
 
 const longestWait = `-- name: LongestWait :one
+WITH RECURSIVE unqueued AS (
+    (
+        SELECT t.pool_id, t.due_at FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL AND t.pool_id > u.pool_id
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+)
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::float8 AS seconds
 FROM (
+    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
+    UNION ALL
     (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
-    SELECT first.due_at
-    FROM pools p
-    CROSS JOIN LATERAL (
-        (SELECT t.due_at FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() ORDER BY t.due_at LIMIT 1)
-        UNION ALL
-        (SELECT t.due_at FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane < 32 ORDER BY t.lane, t.rank LIMIT 1)
-    ) first
+    SELECT u.due_at FROM unqueued u
 ) w
+WHERE w.due_at <= now()
 `
 
-// LongestWait is how many seconds the task that has been due for longest has waited, 0 when none is due.
+// LongestWait is how many seconds the task that has been due for longest has waited, 0 when none is due. A task that is scheduled,
+// or whose retry is, waits from then on. Each kind of waiting task has an index by due_at, whose first entry is read: queued with
+// priority 0, queued with another priority, and not queued yet, which is looked up pool by pool.
 func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, longestWait)
 	var seconds float64

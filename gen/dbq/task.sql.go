@@ -70,7 +70,9 @@ func (q *Queries) SubmissionRefused(ctx context.Context, arg SubmissionRefusedPa
 
 const submissionRepeated = `-- name: SubmissionRepeated :one
 WITH first AS (
-    SELECT task_id, status, content FROM tasks WHERE company_id = $1 AND dedup_key = $2::text
+    SELECT task_id, status, coalesce('【' || sign || '】', '') || content AS final_content
+    FROM tasks
+    WHERE company_id = $1 AND dedup_key = $2::text
 ),
 logged AS (
     INSERT INTO receive_logs (
@@ -81,13 +83,13 @@ logged AS (
         $8::text, $9,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
-                'task_id', f.task_id, 'status', f.status, 'final_content', f.content, 'deduplicated', true
+                'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
             )
         ),
         200
     FROM first f
 )
-SELECT f.task_id, f.status, f.content FROM first f
+SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f
 `
 
 type SubmissionRepeatedParams struct {
@@ -103,9 +105,9 @@ type SubmissionRepeatedParams struct {
 }
 
 type SubmissionRepeatedRow struct {
-	TaskID  string
-	Status  int16
-	Content string
+	TaskID       string
+	Status       int16
+	FinalContent string
 }
 
 // SubmissionRepeated gives the task that a company's dedup_key names already and keeps the submission that repeated it.
@@ -122,7 +124,7 @@ func (q *Queries) SubmissionRepeated(ctx context.Context, arg SubmissionRepeated
 		arg.RequestData,
 	)
 	var i SubmissionRepeatedRow
-	err := row.Scan(&i.TaskID, &i.Status, &i.Content)
+	err := row.Scan(&i.TaskID, &i.Status, &i.FinalContent)
 	return i, err
 }
 
@@ -486,7 +488,7 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 }
 
 const taskNamed = `-- name: TaskNamed :one
-SELECT EXISTS (SELECT FROM tasks WHERE company_id = $1 AND dedup_key = $2::text)
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE company_id = $1 AND dedup_key = $2::text
 `
 
 type TaskNamedParams struct {
@@ -494,12 +496,49 @@ type TaskNamedParams struct {
 	DedupKey  string
 }
 
-// TaskNamed tells whether there is a task of that name.
-func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (bool, error) {
+// TaskNamed gives the task that a company's dedup_key names.
+func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (Task, error) {
 	row := q.db.QueryRow(ctx, taskNamed, arg.CompanyID, arg.DedupKey)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+	var i Task
+	err := row.Scan(
+		&i.TaskID,
+		&i.PhoneNumber,
+		&i.Recipient,
+		&i.Content,
+		&i.Status,
+		&i.Source,
+		&i.SubmittedBy,
+		&i.DedupKey,
+		&i.RetryCount,
+		&i.DueAt,
+		&i.ProcessingAppID,
+		&i.LeaseID,
+		&i.LeaseUntil,
+		&i.Result,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.SentAt,
+		&i.ReportedAt,
+		&i.CompanyID,
+		&i.PoolID,
+		&i.MessageType,
+		&i.CountryNo,
+		&i.Priority,
+		&i.Segments,
+		&i.Sign,
+		&i.IsTest,
+		&i.ExpectSendTime,
+		&i.ExpiresAt,
+		&i.FailedAppID,
+		&i.Lane,
+		&i.Rank,
+		&i.RenderingID,
+		&i.UserID,
+		&i.Delivery,
+		&i.DeliveryCode,
+		&i.DeliveredAt,
+	)
+	return i, err
 }
 
 const taskSubmit = `-- name: TaskSubmit :many
@@ -580,7 +619,9 @@ logged AS (
         i.request_id, m.task_id, m.phone_number, i.recipient, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success',
-            'data', jsonb_build_object('task_id', m.task_id, 'status', m.status, 'final_content', m.content)
+            'data', jsonb_build_object(
+                'task_id', m.task_id, 'status', m.status, 'final_content', coalesce('【' || i.sign || '】', '') || m.content
+            )
         ),
         200
     FROM made m
@@ -690,13 +731,18 @@ FROM (
         NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, r.request_id, r.source_ip
     FROM tasks t
     LEFT JOIN receive_logs r ON r.created_at = t.created_at AND r.task_id = t.task_id
+        AND r.response_data #> '{data,deduplicated}' IS DISTINCT FROM 'true'::jsonb
     WHERE t.task_id = $1
     UNION ALL
-    SELECT 1, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
+    SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip
+    FROM receive_logs r
+    WHERE r.task_id = $1 AND r.response_data #> '{data,deduplicated}' = 'true'::jsonb
+    UNION ALL
+    SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
     FROM send_logs s
     WHERE s.task_id = $1
     UNION ALL
-    SELECT 2, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
+    SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = $1
 ) e
@@ -717,8 +763,9 @@ type TaskTimelineRow struct {
 	SourceIp     *string
 }
 
-// TaskTimeline is every log row of one task, oldest first. The submission's row is found by its time, which is the
-// task's own: both were written by one transaction.
+// TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
+// the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they
+// were answered.
 func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimelineRow, error) {
 	rows, err := q.db.Query(ctx, taskTimeline, taskID)
 	if err != nil {

@@ -126,7 +126,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
-	notifications := notify.New(db, tasks, o.PlatformURL)
+	notifications := notify.New(db, tasks, o.PlatformURL, metrics)
 	pusher := notify.NewPusher(db, tasks, o.Secrets, o.Outbound, o.Log)
 	handler, err := httpapi.New(httpapi.Slices{
 		Tasks: tasks, Templates: templates, Stats: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,
@@ -147,6 +147,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "note-who-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
+		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
+		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: senders.ForgetPools},
 		sweep.Job{Name: "let-old-tasks-go-first", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
 		sweep.Job{Name: "tell-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: pusher.Match},

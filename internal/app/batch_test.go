@@ -86,6 +86,9 @@ func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
 
 func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 	b := setup(t)
+	refused := func(status int) int {
+		return b.count("SELECT count(*) FROM receive_logs WHERE task_id IS NULL AND status_code = $1 AND (response_data->>'code')::int = $1", status)
+	}
 	many := make([]any, 1001)
 	for i := range many {
 		many[i] = map[string]any{"phone_number": phone, "content": "x"}
@@ -108,8 +111,17 @@ func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM tasks"); n != 0 {
 		t.Errorf("%d tasks were made", n)
 	}
+	if n := refused(422); n != 8 {
+		t.Errorf("%d rows for 8 that were refused", n)
+	}
 	big := `{"messages":[{"phone_number":"13800138000","content":"` + strings.Repeat("x", 8<<20) + `"}]}`
 	b.expect(413, "request.too_large", "POST", batchPath, big)
+	b.expect(400, "request.malformed", "POST", batchPath, `{"messages":`)
+	b.expect(422, "request.invalid", "POST", batchPath, `{"messages":[]}`, keyHeader, "key")
+	b.expect(401, "auth.required", "POST", batchPath, `{"messages":[]}`, "Authorization", "")
+	if n, m, o, all := refused(413), refused(400), refused(422), b.count("SELECT count(*) FROM receive_logs"); n != 1 || m != 1 || o != 9 || all != 11 {
+		t.Errorf("%d, %d and %d rows of %d", n, m, o, all)
+	}
 	b.expect(200, "", "POST", batchPath, `{"messages":[{"phone_number":"13800138000","content":"`+strings.Repeat("x", 2<<20)+`"}]}`)
 }
 

@@ -1,9 +1,15 @@
 package app_test
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strings"
 	"testing"
+	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/segment"
 )
 
 func TestADedupKeyNamesOneTask(t *testing.T) {
@@ -23,9 +29,92 @@ func TestADedupKeyNamesOneTask(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM receive_logs WHERE task_id = $1 AND status_code = 200", first.TaskID); n != 2 {
 		t.Errorf("%d rows for the two submissions of it", n)
 	}
-	events := decode[[]api.TimelineEvent](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+first.TaskID+"/timeline", nil))
-	if len(events) != 3 {
-		t.Errorf("its timeline has %d events, want 3", len(events))
+	if got := b.timeline(first.TaskID); got != "received claimed reported repeated" {
+		t.Errorf("its timeline: %s", got)
+	}
+}
+
+// timeline names what the timeline of a task tells.
+func (b *testBundle) timeline(id string) string {
+	b.t.Helper()
+	var names []string
+	for _, e := range decode[[]api.TimelineEvent](b.t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil)) {
+		names = append(names, string(e.Event))
+	}
+	return strings.Join(names, " ")
+}
+
+// In one transaction, where all have the same time, too.
+func TestATimelineTellsARepeatFromTheFirst(t *testing.T) {
+	b := setup(t)
+	message := map[string]any{"phone_number": phone, "content": "x", "dedup_key": "k"}
+	for i, headers := range [][]string{{keyHeader, "one"}, {keyHeader, "two"}, nil} {
+		batch := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{message, message}}, headers...))
+		want := "received repeated" + strings.Repeat(" repeated repeated", i)
+		if got := b.timeline(*batch.Items[0].TaskID); got != want {
+			t.Errorf("after %d batches: %s, want %s", i+1, got, want)
+		}
+	}
+}
+
+// In the order of the batch, whatever has to be done alone.
+func TestTheFirstOfANameInABatchIsTheFirst(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": phone, "content": "默认"})
+	items := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+		map[string]any{"phone_number": phone, "content": "x", "dedup_key": "k"},
+		map[string]any{"phone_number": phone, "content": "a=1", "use_template": true, "dedup_key": "k"}, // there is no template
+		map[string]any{"phone_number": phone, "dedup_key": "k"},
+		map[string]any{"phone_number": phone, "content": "a=1", "use_template": true, "dedup_key": "l"},
+		map[string]any{"phone_number": phone, "content": "y", "dedup_key": "l"},
+	}})).Items
+	for i, want := range []string{"x", "x", "x", "", "y"} {
+		switch item := items[i]; {
+		case want == "" && item.Code != 409:
+			t.Errorf("item %d: %+v", i, item)
+		case want != "" && (item.Code != 200 || *item.FinalContent != want || (item.Deduplicated != nil) != (i == 1 || i == 2)):
+			t.Errorf("item %d: %+v", i, item)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM default_contents WHERE is_sent"); n != 0 {
+		t.Error("the default content was consumed")
+	}
+}
+
+// The answer says what will be sent at every door, and so do the logs. Without a sign it is the text (S0.1).
+func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "app", "sign": "平台"}) // its own is added when it claims, where there is no other
+	for want, sign := range map[string]any{"【公司】您好": "公司", "您好": nil} {
+		body := map[string]any{"phone_number": phone, "content": "您好", "sign": sign, "dedup_key": fmt.Sprint("key of ", want)}
+		got := map[string]string{}
+		got["dry run"] = decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body)).FinalContent
+		first := b.submitted(body)
+		got["send"] = first.FinalContent
+		got["repeated"] = b.submitted(body).FinalContent
+		got["repeated dry run"] = decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body)).FinalContent
+		delete(body, "dedup_key")
+		batch := map[string]any{"messages": []any{body}}
+		got["batch"] = *decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", batch)).Items[0].FinalContent
+		body["content"], body["use_template"] = "name=您好", true
+		b.exec("INSERT INTO templates (template_name, template_content) VALUES ('x', '{name}')")
+		got["template"] = b.submitted(body).FinalContent
+		for door, text := range got {
+			if text != want {
+				t.Errorf("%s: %q, want %q", door, text, want)
+			}
+		}
+		if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code = 200 AND response_data #>> '{data,final_content}' = $1", want); n != 4 {
+			t.Errorf("%d log rows of 4 say %q", n, want)
+		}
+		if task := b.task(first.TaskID); task.Content != "您好" {
+			t.Errorf("the task's content is %q", task.Content)
+		}
+	}
+	for _, claimed := range b.claim("app", 100) {
+		if task := b.task(claimed.TaskID); claimed.Content != segment.Signed(cmp.Or(signOf(task), "平台"), "您好") {
+			t.Errorf("claimed %q, its sign is %q", claimed.Content, signOf(task))
+		}
 	}
 }
 
@@ -71,4 +160,85 @@ func TestARepeatedNameConsumesNoDefaultContent(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM default_contents WHERE is_sent"); n != 0 {
 		t.Error("the default content was consumed")
 	}
+}
+
+// A name that is taken gives the first task before anything is judged anew.
+func TestARepeatedSubmissionIsNotJudgedAnew(t *testing.T) {
+	soon := func() string { return time.Now().Add(time.Hour).Format(time.RFC3339Nano) }
+	for name, c := range map[string]struct {
+		before func(b *testBundle)
+		body   map[string]any
+		after  func(b *testBundle)
+	}{
+		"its template is switched off": {
+			func(b *testBundle) {
+				b.exec("INSERT INTO templates (template_name, template_content) VALUES ('x', '您好{name}')")
+			}, map[string]any{"content": "name=张三", "use_template": true},
+			func(b *testBundle) { b.exec("UPDATE templates SET is_active = false") },
+		},
+		"its template wants other parameters": {
+			func(b *testBundle) {
+				b.exec("INSERT INTO templates (template_name, template_content) VALUES ('x', '您好{name}')")
+			}, map[string]any{"content": "name=张三", "use_template": true},
+			func(b *testBundle) { b.exec("UPDATE templates SET template_content = '您好{other}'") },
+		},
+		"its default content is consumed": {
+			func(b *testBundle) {
+				b.exec("INSERT INTO default_contents (phone_number, recipient, content) VALUES ($1, $1, '欢迎')", "+86"+phone)
+			},
+			map[string]any{}, func(*testBundle) {},
+		},
+		"its default content is gone": {
+			func(b *testBundle) {
+				b.exec("INSERT INTO default_contents (phone_number, recipient, content) VALUES ($1, $1, '欢迎')", "+86"+phone)
+			},
+			map[string]any{}, func(b *testBundle) { b.exec("DELETE FROM default_contents") },
+		},
+		"it has expired": {
+			func(*testBundle) {}, map[string]any{"content": "x", "expires_at": soon()},
+			func(*testBundle) {},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			c.before(b)
+			body := map[string]any{"phone_number": phone, "dedup_key": "key"}
+			maps.Copy(body, c.body)
+			first := b.submitted(body)
+			c.after(b)
+			if _, expires := body["expires_at"]; expires {
+				body["expires_at"] = time.Now().Add(-time.Hour).Format(time.RFC3339Nano)
+			}
+			for door, again := range map[string]api.Submitted{
+				"send":            b.submitted(body),
+				"idempotency key": decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send", body, keyHeader, "k")),
+			} {
+				if again.TaskID != first.TaskID || again.FinalContent != first.FinalContent || again.Deduplicated == nil {
+					t.Errorf("%s: %+v, first %+v", door, again, first)
+				}
+			}
+			// Beside one that is refused, and twice.
+			refused := map[string]any{"phone_number": "1"}
+			for _, headers := range [][]string{nil, {keyHeader, "l"}} {
+				batch := map[string]any{"messages": []any{body, refused, body}}
+				items := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", batch, headers...)).Items
+				for _, i := range []int{0, 2} {
+					if item := items[i]; item.Code != 200 || *item.TaskID != first.TaskID || *item.FinalContent != first.FinalContent || item.Deduplicated == nil {
+						t.Errorf("send-batch %v: %+v", headers, item)
+					}
+				}
+			}
+			dry := decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body))
+			if *dry.Verdict != "would_repeat" || dry.FinalContent != first.FinalContent || *dry.Recipient != "+86"+phone {
+				t.Errorf("dry run: %+v", dry)
+			}
+		})
+	}
+}
+
+func signOf(task api.Task) string {
+	if task.Sign == nil {
+		return ""
+	}
+	return *task.Sign
 }

@@ -172,8 +172,8 @@ func TestExplain(t *testing.T) {
 		t.Helper()
 		return decode[api.Explanation](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
 	}
-	b.submitMany("before", 3, nil)
-	id := b.submit("x")
+	b.submitMany("before", 3, map[string]any{"message_type": "marketing"})
+	id := b.submitted(map[string]any{"phone_number": phone, "content": "x", "message_type": "marketing"}).TaskID
 	if e := explain(id); e.Reason != "no_sender" || e.Ahead == nil || *e.Ahead != 3 || e.Summary != "It waits, and no sender can take it now; 3 go before it." {
 		t.Errorf("without a sender: %+v", e)
 	}

@@ -20,9 +20,9 @@ func recipientOf(t *testing.T, n api.NotificationView, user string) api.Notifica
 	return (*n.Recipients)[i]
 }
 
-func (b *testBundle) contacts(headers []string, all ...map[string]any) {
+func (b *testBundle) contacts(all ...map[string]any) {
 	b.t.Helper()
-	b.expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": all}, headers...)
+	b.expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": all})
 }
 
 func (b *testBundle) country(no, prefix string, more map[string]any) {
@@ -108,7 +108,7 @@ func TestCountriesConcernPhoneNumbersAlone(t *testing.T) {
 	b.country("CN", "86", nil)
 	b.expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"CN"}})
 	b.expect(200, "", "PATCH", "/api/v1/admin/channels/dingtalk", map[string]any{"countries": []string{"CN"}})
-	b.contacts(nil, map[string]any{"user_id": "u2", "dingtalk_name": "+14155552671", "phone": "+14155552671"}, map[string]any{"user_id": "u3"})
+	b.contacts(map[string]any{"user_id": "u2", "dingtalk_name": "+14155552671", "phone": "+14155552671"}, map[string]any{"user_id": "u3"})
 	b.smsTemplate(nil)
 	now := b.event("task_finished", map[string]any{"channels": []string{"dingtalk", "sms"}, "user_ids": []string{"u1", "u2", "u3"}})
 	planned := decode[api.NotificationsMade](t, b.expect(200, "", "POST", "/api/v1/notifications", map[string]any{
@@ -181,7 +181,7 @@ func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	b.sender(map[string]any{"sender_no": "texts", "kind": "http-sms", "sign": "平台", "config": sms.config()})
 	b.smsTemplate(nil)
 	b.country("CN", "86", map[string]any{"signature_required": true})
-	b.contacts(nil, map[string]any{"user_id": "u2", "phone": "+14155552671"})
+	b.contacts(map[string]any{"user_id": "u2", "phone": "+14155552671"})
 	finished := func(task int, more map[string]any) api.NotificationView {
 		more["task_id"], more["channels"], more["user_ids"] = task, []string{"sms"}, []string{"u1", "u2"}
 		id := b.event("task_finished", more).Items[0].NotificationID

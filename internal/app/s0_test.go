@@ -890,3 +890,20 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 }
+
+func TestATemplateThatWouldSendItsPlaceholderIsRefused(t *testing.T) {
+	b := setup(t)
+	const path = "/api/v1/admin/template"
+	a := b.expect(422, "request.invalid", "POST", path, map[string]any{"template_name": "x", "template_content": "您的验证码是{ code }"})
+	if a.fields() != "template_content" || !strings.Contains(a.raw, "{ code }") {
+		t.Errorf("got %s", a.raw)
+	}
+	id := decode[api.Template](t, b.expect(200, "", "POST", path, map[string]any{"template_name": "x", "template_content": "您的验证码是{code}"})).ID
+	b.expect(422, "request.invalid", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_content": "{a b}"})
+	// One that is stored already sends what it always has, and may be changed otherwise.
+	b.exec("UPDATE templates SET template_content = '{ code } {code}'")
+	b.expect(200, "", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_name": "y"})
+	if got := b.submitted(map[string]any{"phone_number": phone, "content": "code=1", "use_template": true}).FinalContent; got != "{ code } 1" {
+		t.Errorf("got %q", got)
+	}
+}

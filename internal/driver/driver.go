@@ -77,16 +77,17 @@ type Tools struct {
 type kind struct {
 	secrets []string // of the top level of the configuration
 	batch   int      // most messages in a Send
+	merges  bool     // it sends all messages of a group in one call
 	make    func(config []byte, t Tools) (Driver, error)
 }
 
 var kinds = map[string]kind{
-	"log":      {nil, 1000, newLog},
-	"dingtalk": {nil, 1000, newDingTalk},
-	"oa":       {[]string{"secret"}, 100, newOA},
-	"wechat":   {[]string{"appSecret"}, 100, newWeChat},
-	"email":    {[]string{"password"}, 100, newEmail},
-	"http-sms": {[]string{"secrets"}, 100, newHTTPSMS},
+	"log":      {nil, 1000, false, newLog},
+	"dingtalk": {nil, 1000, true, newDingTalk},
+	"oa":       {[]string{"secret"}, 100, false, newOA},
+	"wechat":   {[]string{"appSecret"}, 100, false, newWeChat},
+	"email":    {[]string{"password"}, 100, false, newEmail},
+	"http-sms": {[]string{"secrets"}, 100, false, newHTTPSMS},
 }
 
 // Kinds names the drivers there are.
@@ -97,6 +98,9 @@ func Secrets(name string) []string { return kinds[name].secrets }
 
 // Batch is how many messages a driver takes at once.
 func Batch(name string) int { return kinds[name].batch }
+
+// Merges reports whether a driver sends all messages of a group in one call.
+func Merges(name string) bool { return kinds[name].merges }
 
 // New makes a driver. A fault names what is wrong with config, a JSON object.
 func New(name string, config []byte, t Tools) (Driver, error) {

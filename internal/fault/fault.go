@@ -101,6 +101,7 @@ const (
 	NotAPhoneNumber    Rule = "not_a_phone_number"
 	NotFormEncoded     Rule = "not_form_encoded"
 	MissingParameters  Rule = "missing_parameters" // the names
+	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
 	RenderedTooLong    Rule = "rendered_too_long"  // characters
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
@@ -120,12 +121,12 @@ const (
 // Rules lists them all.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
-	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, RenderedTooLong, RenderedBlank,
+	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, NothingElseIsKnown,
 }
 
-// Field names one wrong field. It never carries the value that was sent.
+// Field names one wrong field. It never carries the value that was sent, but may carry names of placeholders in it.
 type Field struct {
 	Name  string
 	Rule  Rule

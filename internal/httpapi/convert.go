@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"lksms/gen/api"
@@ -60,9 +61,11 @@ func page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row
 		return convert(rows, one), nil
 	}
 	rows = rows[:limit]
-	next := base64.RawURLEncoding.EncodeToString([]byte(key(rows[limit-1])))
+	next := cursorOf(key(rows[limit-1]))
 	return convert(rows, one), &next
 }
+
+func cursorOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
 // lastTaskID sorts behind every task id.
 const lastTaskID = "~"
@@ -102,6 +105,28 @@ func textCursor(cursor *string) (string, error) {
 	}
 	return string(text), nil
 }
+
+// failureCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.
+func failureCursor(cursor *string) (at time.Time, id int64, err error) {
+	if cursor == nil {
+		return farFuture, math.MaxInt64, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(*cursor)
+	if err == nil {
+		first, second, _ := strings.Cut(string(text), ",")
+		at, err = time.Parse(time.RFC3339Nano, first)
+		if err == nil {
+			id, err = strconv.ParseInt(second, 10, 64)
+		}
+	}
+	if err != nil || at.Year() < 1970 || at.After(farFuture) {
+		return at, 0, fault.InvalidField("cursor", fault.NotACursor, nil)
+	}
+	return at, id, nil
+}
+
+// farFuture is after every time in the database.
+var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func idText(id int64) string { return strconv.FormatInt(id, 10) }
 

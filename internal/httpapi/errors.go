@@ -91,7 +91,7 @@ type refusal struct {
 func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := exchangeOf(ctx)
 	strangers := []fault.Kind{fault.Unauthorized, fault.TooMany}
-	if x.operation != submitOperation || x.dryRun || ours(kind) || slices.Contains(strangers, kind) {
+	if !slices.Contains(submitOperations, x.operation) || x.dryRun || ours(kind) || slices.Contains(strangers, kind) {
 		return
 	}
 	refused := refusal{status, answer}

@@ -17,8 +17,8 @@ import (
 	"lksms/internal/task"
 )
 
-// submitOperation is the one whose refusals are kept (S0.14).
-const submitOperation = "POST /api/v1/sms/send"
+// submitOperations are those whose refusals are kept (S0.14). What a batch has refused of its messages it keeps itself.
+var submitOperations = []string{"POST /api/v1/sms/send", "POST " + sendBatchPath}
 
 // callbackOperation is the one whose bodies have the form that a provider gives them.
 const callbackOperation = "POST /api/v1/callbacks/{sender_no}"

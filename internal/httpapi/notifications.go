@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
@@ -34,7 +36,7 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 	for i, channel := range req.Body.Channels {
 		all[i] = notify.Notification{
 			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, Payload: req.Body.Payload, UserIDs: req.Body.UserIds,
-			DedupKey: req.Body.DedupKey, NextRunAt: req.Body.NextRunTime, Repeat: req.Body.RepeatMinutes, Sign: req.Body.Sign,
+			DedupKey: nonEmpty(req.Body.DedupKey), NextRunAt: req.Body.NextRunTime, ExpiresAt: req.Body.ExpiresAt, StartedAt: req.Body.StartedAt, Repeat: req.Body.RepeatMinutes, Sign: req.Body.Sign,
 			Operator: req.Body.Operator,
 		}
 	}
@@ -49,7 +51,12 @@ func notificationsMade(o notify.Outcome) api.NotificationsMadeResponse {
 	return api.NotificationsMadeResponse{Code: ok, Message: success, Data: api.NotificationsMade{
 		Ended: o.Ended,
 		Items: convert(o.Made, func(m notify.Made) api.NotificationMade {
-			return api.NotificationMade{NotificationID: m.ID, Channel: m.Channel, Deduplicated: m.Deduplicated}
+			return api.NotificationMade{
+				NotificationID: m.ID, Channel: m.Channel, Deduplicated: m.Deduplicated, Status: api.NotificationStatus(m.Status), Remark: nonEmpty(&m.Remark),
+				Failed: convert(m.Failed, func(f notify.Failure) api.NotificationFailure {
+					return api.NotificationFailure{UserID: f.UserID, Reason: f.Reason}
+				}),
+			}
 		}),
 	}}
 }
@@ -76,8 +83,9 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.notify.List(ctx, notify.Filter{
-		Viewer: viewer(ctx), BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel, Before: p.Before, Limit: p.Limit,
+	rows, before, err := s.notify.List(ctx, notify.Filter{
+		Viewer: viewer(ctx), BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel,
+		UserID: req.Params.UserID, Status: (*int16)(req.Params.Status), Before: p.Before, Limit: p.Limit,
 	})
 	if err != nil {
 		return nil, err
@@ -90,6 +98,9 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 		}
 		return one
 	}, func(row dbq.NotificationListRow) string { return idText(row.ID) })
+	if before > 0 {
+		next = new(cursorOf(idText(before)))
+	}
 	return api.ListNotifications200JSONResponse{Code: ok, Message: success, Data: api.NotificationPage{Items: items, NextCursor: next}}, bad
 }
 
@@ -105,7 +116,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 	}
 	recipients := convert(people, func(p dbq.NotificationPeopleRow) api.NotificationRecipient {
 		return api.NotificationRecipient{
-			UserID: p.UserID, TaskID: p.TaskID, Address: p.Recipient, Status: api.TaskStatus(p.Status), RetryCount: p.RetryCount,
+			UserID: p.UserID, TaskID: p.TaskID, Address: p.Recipient, Status: api.RecipientStatus(p.Status), RetryCount: p.RetryCount,
 			DueAt: p.DueAt, SentAt: p.SentAt, LastError: nonEmpty(&p.LastError), ExternalMsgid: p.ProviderNo, Times: p.Times,
 		}
 	})
@@ -117,7 +128,7 @@ func notificationOf(n dbq.NotificationListRow) (api.NotificationView, error) {
 	one := api.NotificationView{
 		NotificationID: n.ID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
 		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries, UserIds: n.UserIds,
-		NextRunTime: n.NextRunAt, RepeatMinutes: n.RepeatMinutes, Sign: n.Sign, Remark: n.Remark, Operator: n.Operator,
+		NextRunTime: n.NextRunTime, RepeatMinutes: n.RepeatMinutes, StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Sign: n.Sign, Remark: n.Remark, Operator: n.Operator,
 		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 	}
 	d := json.NewDecoder(bytes.NewReader(n.Payload))
@@ -174,20 +185,30 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 	return api.SendOnce200JSONResponse{Code: ok, Message: success, Data: one}, nil
 }
 
-// ListOnce pages through subscribe messages, newest first (S2.4).
+// ListOnce pages through subscribe messages, newest first (S2.4); those that failed, the latest failure first.
 func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (api.ListOnceResponseObject, error) {
-	p, err := pageOf(req.Params.Cursor, req.Params.Limit)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.notify.SentOnce(ctx, notify.OnceFilter{
+	f := notify.OnceFilter{
 		Viewer: viewer(ctx), BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
-		Status: (*int16)(req.Params.SendStatus), Before: p.Before, Limit: p.Limit,
-	})
+		ReceiverUserID: req.Params.ReceiverUserID, Status: (*int16)(req.Params.SendStatus), Limit: pageSize(req.Params.Limit) + 1,
+	}
+	key := func(row dbq.SubscribeListRow) string { return idText(row.ID) }
+	var err error
+	if f.IsOfFailures() {
+		key = func(row dbq.SubscribeListRow) string {
+			return value(notify.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + idText(row.ID)
+		}
+		f.BeforeFailure, f.Before, err = failureCursor(req.Params.Cursor)
+	} else {
+		f.Before, err = idCursor(req.Params.Cursor)
+	}
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, p.Limit-1, onceOf, func(row dbq.SubscribeListRow) string { return idText(row.ID) })
+	rows, err := s.notify.SentOnce(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, f.Limit-1, onceOf, key)
 	return api.ListOnce200JSONResponse{Code: ok, Message: success, Data: api.OncePage{Items: items, NextCursor: next}}, nil
 }
 
@@ -201,7 +222,7 @@ func (s *Server) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequest
 		Items: convert(rows, func(r dbq.SubscribeStatisticsRow) api.OnceCount {
 			return api.OnceCount{
 				TemplateType: r.TemplateType, Total: r.Total, Success: r.Success, Failed: r.Failed,
-				SuccessRate: float64(r.Success*10000/r.Total) / 100,
+				SuccessRate: math.Round(float64(r.Success)*10000/float64(r.Total)) / 100,
 			}
 		}),
 	}}, nil
@@ -211,7 +232,7 @@ func onceOf(m dbq.SubscribeListRow) api.Once {
 	return api.Once{
 		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
 		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
-		Sends: m.Sends, ErrorCode: nonEmpty(&m.ErrorCode), ErrorMessage: nonEmpty(&m.ErrorMessage), SentAt: m.SentAt, CreatedAt: m.CreatedAt,
+		Sends: m.Sends, ErrorCode: nonEmpty(&m.ErrorCode), ErrorMessage: nonEmpty(&m.ErrorMessage), SentAt: m.SentAt, FailedAt: notify.FailedAt(m), CreatedAt: m.CreatedAt,
 	}
 }
 

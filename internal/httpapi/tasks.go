@@ -162,7 +162,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]d
 	if err := s.requireApp(ctx, appID); err != nil {
 		return nil, err
 	}
-	rows, err := s.tasks.ClaimOrWait(ctx, appID, claimSize(limit), time.Duration(value(wait))*time.Second)
+	rows, err := s.tasks.ClaimOrWait(ctx, task.Claiming{AppID: appID, Limit: claimSize(limit)}, time.Duration(value(wait))*time.Second)
 	exchangeOf(ctx).note("app_id", appID, "claimed", len(rows))
 	return rows, err
 }

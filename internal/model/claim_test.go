@@ -40,7 +40,7 @@ func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	for _, r := range w.routesOf(p) {
 		switch {
 		case r.sender == s:
-		case faultSortDecidesNothing, r.sort == w.sortOf(s, p):
+		case r.sort == w.sortOf(s, p):
 			same = max(same, w.isThere(r.sender))
 		case r.sort < w.sortOf(s, p):
 			smaller = max(smaller, w.isThere(r.sender))
@@ -53,7 +53,7 @@ func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 func (w *world) isOutranked(s *sender, p pool) degree {
 	most := no
 	for _, o := range w.senders {
-		if faultSortDecidesNothing || o == s || !w.mayServe(o, p) || w.sortOf(o, p) <= w.sortOf(s, p) || !o.isAvailable(w.now) {
+		if o == s || !w.mayServe(o, p) || w.sortOf(o, p) <= w.sortOf(s, p) || !o.isAvailable(w.now) {
 			continue
 		}
 		switch {
@@ -176,25 +176,12 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 				before, cost = before+1, cost+offers[g].cost
 			}
 		}
-		if before < most && cost <= budget-o.cost && !w.isHidden(offers, got, o, budget-spent) {
+		if before < most && cost <= budget-o.cost {
 			return fmt.Errorf("%s was left, with room for %d of %d tasks and %s of %s segments before what was given",
 				t.name, most-before, most, amount(budget-cost), amount(budget))
 		}
 	}
 	return nil
-}
-
-// isHidden tells whether a task that was left stands behind one that is too large for what is left.
-func (w *world) isHidden(offers map[*task]offer, got map[*task]bool, o offer, left int) bool {
-	if !faultLargeHideSmall {
-		return false
-	}
-	for t, other := range offers {
-		if t != o.task && !got[t] && other.cost > left && !other.isBehind(o) {
-			return true
-		}
-	}
-	return false
 }
 
 // isBehind tells whether o must not be given before other.
@@ -298,7 +285,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 	switch {
 	case !s.isReady(w.now):
 		return no
-	case s.cost(t) > s.budget(w.now) && !faultExplainSegments:
+	case s.cost(t) > s.budget(w.now):
 		return no
 	case s.polled.Before(w.now.Add(-silentAfter - seenApart)), s.polled.IsZero():
 		if s.heard.After(s.polled) {

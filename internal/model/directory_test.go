@@ -77,11 +77,6 @@ func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 		slices.ContainsFunc(q.world.routes, func(r *route) bool { return r.company == c }) ||
 		slices.ContainsFunc(q.world.templates, func(x *template) bool { return slices.Contains(x.companies, c) }) ||
 		slices.ContainsFunc(q.world.defaults, func(d *defaultContent) bool { return d.company == c })
-	if faultPoolsStay {
-		for p := range q.world.pools {
-			refers = refers || p.company == c
-		}
-	}
 	t.Logf("delete %s: %d", c.no, a.Status)
 	switch {
 	case refers && (a.Status != http.StatusConflict || a.Body.Error.Reason != "in_use"):
@@ -243,7 +238,7 @@ func (q *sequence) createRoute(t *rapid.T) {
 	r.no = dataOf[struct {
 		No int64 `json:"route_no"`
 	}](t, a).No
-	q.world.routes, q.world.pools[r.pool()] = append(q.world.routes, r), true
+	q.world.routes = append(q.world.routes, r)
 }
 
 func onOff(on bool) string {

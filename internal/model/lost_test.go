@@ -42,6 +42,7 @@ func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
 			n++
 			q := begin(t, s, fmt.Sprintf("i%d", n))
 			actions := q.actions()
+			actions["claim at once"] = q.step(q.claimAtOnce) // here, where nothing can be repeated as it was
 			actions["a server dies"], actions["a server dies soon"] = q.die, q.die
 			before := s.made
 			t.Repeat(actions)

@@ -226,14 +226,13 @@ func (q *sequence) submitted(t *rapid.T, s submission, got submittedItem) {
 	o := q.world.outcomeOf(s)
 	accepted := got.Code == http.StatusOK
 	switch {
-	case o.repeats != nil && faultRepeatsJudged && !accepted && slices.Contains(o.wrong, got.Error.Reason):
-		t.Logf("  a repeat of %s, refused: %s", o.repeats.name, got.Error.Reason)
 	case o.repeats != nil:
 		t.Logf("  a repeat of %s", o.repeats.name)
 		if !accepted || got.TaskID != o.repeats.id || !got.Deduplicated || got.Status != o.repeats.status {
 			t.Fatalf("a repeat of %s, with the status %d, was answered %+v", o.repeats.name, o.repeats.status, got)
 		}
 		q.checkFinal(t, o.repeats, got.FinalContent)
+		o.repeats.happened(event{Event: "repeated", At: q.world.now})
 		q.touch(o.repeats)
 	case len(o.wrong) > 0:
 		t.Logf("  refused: %s", got.Error.Reason)
@@ -252,7 +251,7 @@ func (q *sequence) submitted(t *rapid.T, s submission, got submittedItem) {
 
 func (q *sequence) checkFinal(t *rapid.T, x *task, got string) {
 	t.Helper()
-	if got != segment.Signed(x.sign, x.content) && (!faultSignInDryRunOnly || got != x.content) {
+	if got != segment.Signed(x.sign, x.content) {
 		t.Fatalf("the final content of %s is %q, with the signature %q: %q", x.name, x.content, x.sign, got)
 	}
 }
@@ -422,9 +421,7 @@ func (q *sequence) dryRun(t *rapid.T) {
 	t.Logf("ask what would be, for %s %s", s.company.no, brief(t, body))
 	a := q.service.call(t, s.company.key, http.MethodPost, "/api/v1/sms/send?dry_run=true", body)
 	switch {
-	case o.repeats != nil && len(o.wrong) > 0:
-		// It would be given the first one's task; what its own text would be cannot be told.
-	case len(o.wrong) > 0:
+	case o.repeats == nil && len(o.wrong) > 0:
 		if a.Status == http.StatusOK || !slices.Contains(o.wrong, a.Body.Error.Reason) {
 			t.Fatalf("should be refused with one of %q: %s", o.wrong, a.Raw)
 		}
@@ -447,15 +444,16 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 		Routed             bool
 		Senders            []senderView
 	}](t, a)
-	x, p := o.made, q.world.poolOf(o.made.company, o.made.kind, o.made.to.country)
-	if o.repeats != nil {
-		if got.Verdict != "would_repeat" {
-			t.Fatalf("would repeat %s: %s", o.repeats.name, a.Raw)
+	if x := o.repeats; x != nil { // whatever else it says
+		if got.Verdict != "would_repeat" || got.Recipient != x.to.e164 || got.Segments != x.segments() || got.Priority != x.priority ||
+			got.FinalContent != segment.Signed(x.sign, x.content) {
+			t.Fatalf("would repeat %s: %s", x.name, a.Raw)
 		}
 		return
 	}
+	x, p := o.made, q.world.poolOf(o.made.company, o.made.kind, o.made.to.country)
 	if got.Recipient != x.to.e164 || got.CountryNo != x.to.country || got.Segments != x.segments() || got.Priority != x.priority ||
-		got.FinalContent != segment.Signed(x.sign, x.content) || !q.isToldRouted(p, got.Routed) {
+		got.FinalContent != segment.Signed(x.sign, x.content) || got.Routed != q.world.isRouted(p) {
 		t.Fatalf("a message to %s, %q, %d segments, priority %d, of %s: %s", x.to.e164, x.to.country, x.segments(), x.priority, p, a.Raw)
 	}
 	best := q.checkSenders(t, x, got.Senders)
@@ -494,15 +492,6 @@ func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best d
 	return best
 }
 
-// isToldRouted tells whether it is right to say of a pool that routes say who sends what is in it.
-func (q *sequence) isToldRouted(p pool, told bool) bool {
-	routes := q.world.routesOf(p)
-	if faultRetiredHideRoutes && !slices.ContainsFunc(routes, func(r *route) bool { return r.sender.status != "retired" }) {
-		return !told
-	}
-	return told == (len(routes) > 0)
-}
-
 func (q *sequence) explain(t *rapid.T) {
 	w := q.world
 	x := someOf(t, "task", w.tasks)
@@ -535,7 +524,7 @@ func (q *sequence) explain(t *rapid.T) {
 		default:
 			want = []string{"no_sender"}
 		}
-		if got.IsDue == x.due.After(w.now) || !q.isToldRouted(w.pool(x), got.Routed) {
+		if got.IsDue == x.due.After(w.now) || got.Routed != w.isRouted(w.pool(x)) {
 			t.Fatalf("%s is due at %s and of %s: %s", x.name, x.due, w.pool(x), a.Raw)
 		}
 		if least, most := w.ahead(x); got.Ahead != nil && (*got.Ahead < least || *got.Ahead > most) {
@@ -727,7 +716,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	w := q.world
 	s := someOf(t, "sender", w.senders)
 	offers, able := w.offers(s), s.most(w.now, 1) > 0
-	isThere, isSure := able && len(offers) > 0, !faultLargeHideSmall || s.budget(w.now) > math.MaxInt/2
+	isThere, isSure := able && len(offers) > 0, true
 	for _, o := range offers {
 		isSure = isSure && o.surely && o.cost <= s.budget(w.now)
 	}
@@ -746,7 +735,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		recorded = serve(q.service.servers[0], r)
 	}()
 	users := slices.DeleteFunc(q.companies(), func(c *company) bool { return c.key == "" })
-	if able && !isThere && s.shared && len(users) > 0 && s.budget(w.now) > 2 {
+	if able && !isThere && s.shared && w.isOutranked(s, pool{}) == no && len(users) > 0 && s.budget(w.now) > 2 {
 		q.send(t, submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"})
 		isThere = true
 	}
@@ -776,10 +765,7 @@ func (q *sequence) drain(t *rapid.T) {
 	}
 	for _, x := range w.tasks {
 		for _, s := range w.senders {
-			if faultLargeHideSmall && s.budget(w.now) < math.MaxInt/2 {
-				continue
-			}
-			if w.waits(x) && w.mayServe(s, w.pool(x)) && s.isReady(w.now) && s.cost(x) <= s.budget(w.now) {
+			if o, offered := w.offers(s)[x]; offered && w.isOutranked(s, o.pool) == no && s.isReady(w.now) && o.cost <= s.budget(w.now) {
 				t.Fatalf("everybody claims until nobody is given anything: %s is left, which %s could take", x.name, s.no)
 			}
 		}
@@ -823,7 +809,11 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	}
 	served := map[*company]float64{}
 	for left[two[0]] > 0 && left[two[1]] > 0 {
-		for _, x := range q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit")) {
+		given := q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit"))
+		if len(given) == 0 { // it is not its turn
+			return
+		}
+		for _, x := range given {
 			c := of[x]
 			if c == nil || left[two[0]] == 0 || left[two[1]] == 0 {
 				continue

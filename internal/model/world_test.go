@@ -45,7 +45,6 @@ type world struct {
 	tasks     []*task
 	places    int            // how many places in line were given
 	leases    map[int64]bool // every lease that was ever given
-	pools     map[pool]bool  // that ever had a route
 	kept      []*keptAnswer
 }
 
@@ -164,7 +163,7 @@ func (t *task) happened(e event) { t.timeline = append(t.timeline, e) }
 // any country, else the shared one.
 func (w *world) poolOf(c *company, kind, country string) pool {
 	for _, p := range []pool{{c, kind, country}, {c, kind, ""}} {
-		if len(w.routesOf(p)) > 0 || faultPoolsStay && w.pools[p] {
+		if w.isRouted(p) {
 			return p
 		}
 	}
@@ -173,9 +172,6 @@ func (w *world) poolOf(c *company, kind, country string) pool {
 
 // pool is where a task waits.
 func (w *world) pool(t *task) pool {
-	if faultPoolsStay {
-		return t.first
-	}
 	return w.poolOf(t.company, t.kind, t.to.country)
 }
 
@@ -564,9 +560,6 @@ func (w *world) age() {
 			t.prioAged = true
 			if t.place > 0 && t.priority > 0 {
 				t.place = w.places
-			}
-			if faultAgedOutOfOrder {
-				t.place = 0
 			}
 		}
 	}

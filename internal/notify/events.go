@@ -38,6 +38,9 @@ type Orbit struct {
 	InTime time.Time
 }
 
+// slotWidth is how long a reminder before an orbit is worth something: until the next is due.
+const slotWidth = 15 * time.Minute
+
 // slots are how many minutes before an orbit people are reminded.
 var slots = []int{60, 45, 30, 15, 0}
 
@@ -299,7 +302,7 @@ func (e Event) orbits(now time.Time) []Notification {
 				payload["inTime"] = orbit.InTime.Format("2006-01-02 15:04")
 			}
 			for _, n := range e.everywhere(OrbitRemind, e.TaskID, fmt.Sprintf("2_%d_%d_%d", e.TaskID, orbit.No, minutes)) {
-				n.NextRunAt, n.Payload = &at, payload
+				n.NextRunAt, n.Payload, n.ExpiresAt = &at, payload, new(at.Add(slotWidth))
 				all = append(all, n)
 			}
 		}

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/phone"
@@ -47,11 +50,17 @@ type Service struct {
 	q           *dbq.Queries
 	tasks       *task.Service
 	platformURL string
+	failed      *prometheus.CounterVec
 }
 
 // New returns a Service. platformURL is what ${platformUrl} means where a payload does not say; it may be empty.
-func New(db *postgres.DB, tasks *task.Service, platformURL string) *Service {
-	return &Service{db: db, q: dbq.New(db), tasks: tasks, platformURL: platformURL}
+func New(db *postgres.DB, tasks *task.Service, platformURL string, reg prometheus.Registerer) *Service {
+	return &Service{
+		db: db, q: dbq.New(db), tasks: tasks, platformURL: platformURL,
+		failed: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+			Name: "lksms_notifications_failed_total", Help: "Notifications that nobody was told of, by the reason.",
+		}, []string{"reason"}),
+	}
 }
 
 // Notification is what is to be told to whom (S1.2).
@@ -67,6 +76,7 @@ type Notification struct {
 	Repeat    *int64     // minutes after which its people are told again
 	StartedAt *time.Time // of a node that may take too long
 	Sign      *string    // goes before the text; nil: the template's
+	ExpiresAt *time.Time // nobody is told after it; nil: never
 	Operator  *string
 
 	over bool // it ended before it began
@@ -77,14 +87,76 @@ type Made struct {
 	ID           int64
 	Channel      string
 	Deduplicated bool
+	Status       int16
+	Remark       string    // why nobody is told; empty: they are
+	Failed       []Failure // who cannot be reached, known already
+}
+
+// Failure is why somebody cannot be reached.
+type Failure struct{ UserID, Reason string }
+
+// complete finds in a node's payload what is not said beside it (S1.5): when people are told first, and how often again.
+func (n *Notification) complete() error {
+	if n.BizType != NodeTimeout {
+		return nil
+	}
+	if said := n.Payload["timeoutRemind"]; n.Repeat == nil && said != nil {
+		minutes, isNumber := number(said)
+		switch {
+		case !isNumber:
+			return fault.InvalidField("payload.timeoutRemind", fault.WrongType, "integer")
+		case minutes < 0:
+			return fault.InvalidField("payload.timeoutRemind", fault.TooSmall, 0)
+		case minutes > longestRepeat:
+			return fault.InvalidField("payload.timeoutRemind", fault.TooBig, longestRepeat)
+		case minutes > 0:
+			n.Repeat = &minutes
+		}
+	}
+	if n.NextRunAt == nil && n.StartedAt != nil {
+		limit, _ := number(n.Payload["maxDuration"])
+		if limit < 0 || limit > longestRepeat {
+			return fault.InvalidField("payload.maxDuration", fault.TooBig, longestRepeat)
+		}
+		n.NextRunAt = new(n.StartedAt.Add(time.Duration(limit) * time.Minute))
+	}
+	return nil
+}
+
+// longestRepeat is the most minutes between two reminders.
+const longestRepeat = 525600
+
+// checkTimes finds what is wrong with the times of a notification.
+func (n *Notification) checkTimes() error {
+	now := time.Now()
+	if at := n.StartedAt; at != nil && at.After(now.AddDate(0, 0, farthest)) {
+		return fault.InvalidField("started_at", fault.TooFarAhead, farthest)
+	}
+	if at := n.StartedAt; at != nil && at.Before(now.AddDate(-longest, 0, 0)) {
+		return fault.InvalidField("started_at", fault.InThePast, nil)
+	}
+	switch at := n.ExpiresAt; {
+	case at == nil:
+	case at.Before(now), n.NextRunAt != nil && at.Before(*n.NextRunAt):
+		return fault.InvalidField("expires_at", fault.InThePast, nil)
+	case at.After(now.AddDate(0, 0, 2*farthest)):
+		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
+	}
+	return nil
 }
 
 // Enqueue stores notifications with their tasks, all or none; those whose time is to come get theirs then. Of several at
 // once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid.
 func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.Origin) ([]Made, error) {
-	for _, n := range all {
-		if n.NextRunAt != nil && n.NextRunAt.After(time.Now().AddDate(0, 0, farthest)) {
+	for i := range all {
+		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
 			return nil, fault.InvalidField("next_run_time", fault.TooFarAhead, farthest)
+		}
+		if err := all[i].complete(); err != nil {
+			return nil, err
+		}
+		if err := all[i].checkTimes(); err != nil {
+			return nil, err
 		}
 	}
 	made := make([]Made, len(all))
@@ -103,9 +175,37 @@ func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.O
 				return err
 			}
 		}
-		return nil
+		return s.tellOutcomes(ctx, made, origin.User)
 	})
 	return made, err
+}
+
+// tellOutcomes says of each notification what became of it so far, and why, of those that the user submitted.
+func (s *Service) tellOutcomes(ctx context.Context, made []Made, user string) error {
+	ids := make([]int64, len(made))
+	for i := range made {
+		ids[i] = made[i].ID
+	}
+	outcomes, err := s.q.NotificationOutcomes(ctx, dbq.NotificationOutcomesParams{Ids: ids, SubmittedBy: user})
+	if err != nil {
+		return fmt.Errorf("read outcomes: %w", err)
+	}
+	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user})
+	if err != nil {
+		return fmt.Errorf("read failures: %w", err)
+	}
+	byID := map[int64]dbq.NotificationOutcomesRow{}
+	for _, o := range outcomes {
+		byID[o.ID] = o
+	}
+	failed := map[int64][]Failure{}
+	for _, f := range failures {
+		failed[f.NotificationID] = append(failed[f.NotificationID], Failure{f.UserID, f.Reason})
+	}
+	for i := range made {
+		made[i].Status, made[i].Remark, made[i].Failed = byID[made[i].ID].Status, byID[made[i].ID].Remark, failed[made[i].ID]
+	}
+	return nil
 }
 
 func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origin) (Made, error) {
@@ -117,7 +217,7 @@ func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origi
 	p := dbq.NotificationCreateParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
 		Payload: payload, UserIds: distinct(n.UserIDs), NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
-		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign,
+		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign, ExpiresAt: n.ExpiresAt,
 	}
 	if n.over {
 		p.EndedAs = new(Cancelled)
@@ -214,7 +314,7 @@ func (s *Service) runEach(ctx context.Context) (int, error) {
 		if ctx.Err() != nil || postgres.IsUnavailable(err) {
 			return 0, err
 		}
-		if err := s.fail(ctx, id, "内部错误，无法通知"); err != nil {
+		if err := s.fail(ctx, id, internalError); err != nil {
 			return 0, err
 		}
 	}
@@ -236,8 +336,20 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin task.Or
 }
 
 func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin task.Origin) error {
-	if n.Wait > 0 {
+	switch {
+	case n.IsExpired && n.WasTold:
+		return s.next(ctx, n.ID, nil)
+	case n.IsExpired:
+		return s.fail(ctx, n.ID, expired)
+	case n.Wait > 0:
 		return s.next(ctx, n.ID, &n.Wait)
+	}
+	users, err := s.toTell(ctx, n)
+	if err != nil {
+		return err
+	}
+	if len(users) == 0 {
+		return s.next(ctx, n.ID, nil)
 	}
 	var payload map[string]any
 	d := json.NewDecoder(bytes.NewReader(n.Payload))
@@ -253,18 +365,18 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 		payload["overtime"], payload["maxDuration"] = max(0, n.ElapsedMinutes-limit), n.ElapsedMinutes
 	}
 	if n.Title == nil {
-		return s.fail(ctx, n.ID, "该业务类型在该渠道没有启用的模板")
+		return s.fail(ctx, n.ID, noTemplate)
 	}
 	title, missing := fill(*n.Title, payload)
 	content, more := fill(*n.Content, payload)
 	if missing = distinct(append(missing, more...)); len(missing) > 0 {
-		return s.fail(ctx, n.ID, "模板缺少参数: "+strings.Join(missing, ", "))
+		return s.fail(ctx, n.ID, unable{"模板缺少参数: " + strings.Join(missing, ", "), "parameters"})
 	}
 	if len([]rune(title)) > titleMost || len([]rune(content)) > contentMost {
-		return s.fail(ctx, n.ID, "渲染后的标题或正文过长")
+		return s.fail(ctx, n.ID, tooLong)
 	}
 	if n.Channel == sender.SMS && len([]rune(content)) > smsMost {
-		return s.fail(ctx, n.ID, fmt.Sprintf("渲染后的短信超过 %d 个字符", smsMost))
+		return s.fail(ctx, n.ID, unable{fmt.Sprintf("渲染后的短信超过 %d 个字符", smsMost), tooLong.label})
 	}
 	params, err := json.Marshal(payload)
 	if err != nil {
@@ -276,13 +388,14 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if err != nil {
 		return fmt.Errorf("keep rendering: %w", err)
 	}
-	people, err := s.people(ctx, n.CompanyID, n.Channel, n.UserIds)
+	people, err := s.people(ctx, n.CompanyID, n.Channel, users)
 	if err != nil {
 		return err
 	}
 	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
 	if _, err := s.tasks.Enqueue(ctx, task.Telling{
-		Channel: n.Channel, RenderingID: rendering, Content: content, Sign: n.Sign, MessageType: setting.Notification, Origin: origin,
+		Channel: n.Channel, RenderingID: rendering, Content: content, Sign: n.Sign, MessageType: setting.Notification,
+		ExpiresAt: n.ExpiresAt, Origin: origin,
 	}, people); err != nil {
 		return err
 	}
@@ -304,8 +417,32 @@ func (s *Service) next(ctx context.Context, id int64, seconds *float64) error {
 	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, dbq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
 }
 
-func (s *Service) fail(ctx context.Context, id int64, remark string) error {
-	return postgres.Wrap("fail notification", s.q.NotificationFail(ctx, dbq.NotificationFailParams{ID: id, Remark: remark}), nil)
+// toTell are the people of a notification that are to be told now: of one that is told again because it was set to waiting, those who
+// have not been reached.
+func (s *Service) toTell(ctx context.Context, n dbq.NotificationDueRow) ([]string, error) {
+	if !n.WasTold || n.RepeatMinutes != nil {
+		return n.UserIds, nil
+	}
+	reached, err := s.q.NotificationReached(ctx, n.ID)
+	if err != nil {
+		return nil, fmt.Errorf("look for people who were reached: %w", err)
+	}
+	return slices.DeleteFunc(n.UserIds, func(id string) bool { return slices.Contains(reached, id) }), nil
+}
+
+// unable is why nobody is told: what the remark says, and how the metric calls it.
+type unable struct{ remark, label string }
+
+var (
+	internalError = unable{"内部错误，无法通知", "internal"}
+	expired       = unable{"已过期", "expired"}
+	noTemplate    = unable{"该业务类型在该渠道没有启用的模板", "template"}
+	tooLong       = unable{"渲染后的标题或正文过长", "too_long"}
+)
+
+func (s *Service) fail(ctx context.Context, id int64, why unable) error {
+	s.db.AfterCommit(ctx, func() { s.failed.WithLabelValues(why.label).Inc() })
+	return postgres.Wrap("fail notification", s.q.NotificationFail(ctx, dbq.NotificationFailParams{ID: id, Remark: why.remark}), nil)
 }
 
 var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
@@ -377,8 +514,9 @@ func (s *Service) people(ctx context.Context, companyID int64, channel string, u
 	return people, nil
 }
 
-// End ends the notifications of a business that are in one of the states expected, of which Waiting is the usual one, and
-// returns how many (S1.6). What waits of them is cancelled; what a sender holds is not tried again.
+// End gives the notifications of a business that are in one of the states expected, of which Waiting is the usual one, another state,
+// and returns how many (S1.6). What waits of them is cancelled, and what a sender holds is not tried again; set to Waiting, those who
+// were not reached are told.
 func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, operator *string) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -386,11 +524,13 @@ func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTy
 		if err != nil {
 			return err
 		}
-		ids, err := s.q.NotificationEnd(ctx, dbq.NotificationEndParams{Ids: held, EndedAs: as, Expected: expected, Operator: operator})
+		ids, err := s.q.NotificationSet(ctx, dbq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: operator})
 		if err != nil {
-			return fmt.Errorf("end notifications: %w", err)
+			return fmt.Errorf("set notifications: %w", err)
 		}
-		ended = len(ids)
+		if ended = len(ids); as == Waiting {
+			return nil
+		}
 		_, err = s.tasks.Withdraw(ctx, ids, orEmpty(operator))
 		return err
 	})
@@ -430,16 +570,39 @@ type Filter struct {
 	BizType *int16
 	BizID   *int64
 	Channel *string
+	UserID  *string // who is told
+	Status  *int16
 	Before  int64
 	Limit   int
 }
 
-// List gives notifications, newest first.
-func (s *Service) List(ctx context.Context, f Filter) ([]dbq.NotificationListRow, error) {
-	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{
-		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, BeforeID: f.Before, PageLimit: int32(f.Limit),
-	})
-	return rows, postgres.Wrap("list notifications", err, nil)
+// scanMost is at how many notifications a page looks that is narrowed by their states, which are those of their tasks.
+const scanMost = 2000
+
+// List gives notifications, newest first. Narrowed by state, it gives up when it has looked at scanMost: then before tells where to go on.
+func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationListRow, before int64, err error) {
+	p := dbq.NotificationListParams{
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, PageLimit: int32(f.Limit),
+	}
+	if f.Status != nil {
+		looked, err := s.q.NotificationStatuses(ctx, dbq.NotificationStatusesParams{
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, ScanLimit: scanMost,
+		})
+		if err != nil {
+			return nil, 0, fmt.Errorf("look at states: %w", err)
+		}
+		p.Ids = []int64{}
+		for _, row := range looked {
+			if row.Status == *f.Status && len(p.Ids) < f.Limit {
+				p.Ids = append(p.Ids, row.ID)
+			}
+		}
+		if len(looked) == scanMost && len(p.Ids) < f.Limit {
+			before = looked[scanMost-1].ID
+		}
+	}
+	rows, err = s.q.NotificationList(ctx, p)
+	return rows, before, postgres.Wrap("list notifications", err, nil)
 }
 
 // Get gives one notification and what became of each person's message. Fault: notification.not_found.

@@ -184,7 +184,7 @@ func (w *worker) run() {
 			limit = 1
 		}
 		ctx, cancel := context.WithTimeout(w.sending, claimWait+10*time.Second)
-		rows, err := w.tasks.ClaimOrWait(ctx, w.senderNo, limit, claimWait)
+		rows, err := w.tasks.ClaimOrWait(ctx, task.Claiming{AppID: w.senderNo, Limit: limit, InOneCall: now.isOneCall()}, claimWait)
 		cancel()
 		switch {
 		case err != nil:
@@ -205,10 +205,13 @@ func (p *Pusher) isStopping() bool {
 	}
 }
 
+// isOneCall says that a claim is sent in one call, because its interval counts calls.
+func (w *way) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(w.row.Kind) }
+
 // most is how many tasks to claim at once: with an interval, as many as may be sent in a second.
 func (w *way) most() int {
 	most := driver.Batch(w.row.Kind)
-	if w.row.IntervalMs > 0 {
+	if w.row.IntervalMs > 0 && !w.isOneCall() {
 		most = min(most, max(1, int(1000/w.row.IntervalMs)))
 	}
 	return most

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 	"unicode/utf8"
 
 	"lksms/gen/dbq"
@@ -112,18 +113,46 @@ func (s *Service) sendOnce(ctx context.Context, id int64, m Once, origin task.Or
 
 // OnceFilter says which messages to list; nil means any.
 type OnceFilter struct {
-	Viewer       task.Viewer
-	BusinessType *string
-	BusinessID   *int64
-	Status       *int16
-	Before       int64
-	Limit        int
+	Viewer         task.Viewer
+	BusinessType   *string
+	BusinessID     *int64
+	ReceiverUserID *string
+	Status         *int16
+	BeforeFailure  time.Time // of failures, with Before
+	Before         int64
+	Limit          int
 }
 
-// SentOnce lists messages, newest first (S2.4).
+// IsOfFailures tells whether a list is of those that failed, which is in the order of their failures.
+func (f OnceFilter) IsOfFailures() bool { return f.Status != nil && *f.Status == NotSent }
+
+// FailedAt is when a message failed; nil of one that did not.
+func FailedAt(m dbq.SubscribeListRow) *time.Time {
+	switch {
+	case m.SendStatus != NotSent:
+		return nil
+	case m.ReportedAt != nil:
+		return m.ReportedAt
+	default:
+		return &m.ChangedAt // it was cancelled
+	}
+}
+
+// SentOnce lists messages, newest first (S2.4); those that failed, the latest failure first.
 func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
+	if f.IsOfFailures() {
+		failures, err := s.q.SubscribeFailures(ctx, dbq.SubscribeFailuresParams{
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID,
+			BeforeFailedAt: f.BeforeFailure, BeforeID: f.Before, PageLimit: int32(f.Limit),
+		})
+		rows := make([]dbq.SubscribeListRow, len(failures))
+		for i, failure := range failures {
+			rows[i] = dbq.SubscribeListRow(failure)
+		}
+		return rows, postgres.Wrap("list failures", err, nil)
+	}
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
-		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BusinessType: f.BusinessType, BusinessID: f.BusinessID, SendStatus: f.Status, BeforeID: f.Before,
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
 		PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list messages", err, nil)

@@ -85,6 +85,16 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 	return d, nil
 }
 
+// isShared reports whether a pool is the shared one of a channel.
+func (d *directory) isShared(pool int64) bool {
+	for _, c := range d.channels {
+		if d.pools[poolKey{channel: c.ID}] == pool {
+			return true
+		}
+	}
+	return false
+}
+
 // Place is where a message belongs.
 type Place struct {
 	PoolID    int64
@@ -213,6 +223,8 @@ const (
 	WhyNoQuota      = "no_quota"
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
+	WhyOutranked    = "outranked" // a sender of a larger sort is there
+	WhyAhead        = "ahead"     // it has had its share, and a rival has not
 	WhyFailedBefore = "failed_before"
 )
 
@@ -222,25 +234,42 @@ type Candidate struct {
 	Why      string
 	Until    *time.Time // when a sender that rests is ready
 	Weight   *int64     // of its route
+	Served   float64    // of its route: tasks over weight
+	Shares   bool       // its rivals count on it
 }
 
-// Candidates gives the senders of a pool, those that can take a task first and among them the one that should, and whether
+// Need is what a task needs of a sender.
+type Need struct {
+	PoolID   int64
+	Content  string
+	Sign     *string
+	Segments int16 // with its own signature
+}
+
+// Candidates gives the senders that may take a task, those that can now first and among them the one that should, and whether
 // routes name them.
-func (s *Service) Candidates(ctx context.Context, poolID int64) ([]Candidate, bool, error) {
+func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	// The polls of shared senders are noted only so often.
-	rows, err := s.q.PoolSenders(ctx, dbq.PoolSendersParams{PoolID: poolID, SilentAfter: values.Queue.SilentAfter() + seenApart})
+	rows, err := s.q.PoolSenders(ctx, dbq.PoolSendersParams{
+		PoolID: n.PoolID, Content: n.Content, Sign: n.Sign, Segments: n.Segments,
+		SilentAfter: values.Queue.SilentAfter(), PolledWithin: values.Queue.SilentAfter() + seenApart,
+	})
 	if err != nil {
 		return nil, false, fmt.Errorf("look at senders of pool: %w", err)
 	}
-	routed := false
+	d, err := s.directory.Get(ctx)
+	if err != nil {
+		return nil, false, err
+	}
 	candidates := make([]Candidate, len(rows))
 	for i, row := range rows {
 		c := &candidates[i]
-		c.SenderNo, c.Weight, routed = row.SenderNo, row.Weight, row.IsRouted
+		c.SenderNo, c.Weight = row.SenderNo, row.Weight
+		c.Served, c.Shares = row.Served, row.Shares
 		switch {
 		case !row.IsOn:
 			c.Why = WhyOff
@@ -252,7 +281,9 @@ func (s *Service) Candidates(ctx context.Context, poolID int64) ([]Candidate, bo
 			c.Why, c.Until = WhyResting, row.NextAvailableAt
 		case !row.IsThere:
 			c.Why = WhySilent
+		case row.IsOutranked:
+			c.Why = WhyOutranked
 		}
 	}
-	return candidates, routed, nil
+	return candidates, !d.isShared(n.PoolID), nil
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,8 +33,10 @@ type Service struct {
 	q         *dbq.Queries
 	settings  *setting.Service
 	directory snapshot.Cache[*directory]
-	known     *expirable.LRU[string, struct{}]  // senders that are there
-	pools     *expirable.LRU[string, claimable] // of senders that nothing holds back
+	known     *expirable.LRU[string, struct{}] // senders that are there
+	pools     *claimables
+
+	routesChanged func()
 
 	mu   sync.Mutex
 	seen map[string]struct{} // senders that polled since SweepSeen
@@ -41,9 +45,9 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{
-		db: db, q: dbq.New(db), settings: settings, seen: map[string]struct{}{},
+		db: db, q: dbq.New(db), settings: settings, seen: map[string]struct{}{}, routesChanged: func() {},
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
-		pools: expirable.NewLRU[string, claimable](100_000, nil, time.Minute),
+		pools: newClaimables(),
 	}
 	s.directory.Load = s.load
 	return s
@@ -91,11 +95,14 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	if len(seen) == 0 {
 		return 0, nil
 	}
-	p := dbq.SendersSeenParams{ApartSeconds: seenApart.Seconds()}
-	for appID := range seen {
-		p.SenderNos = append(p.SenderNos, appID)
+	n, err := s.q.SendersSeen(ctx, dbq.SendersSeenParams{
+		SenderNos: slices.Sorted(maps.Keys(seen)), ApartSeconds: seenApart.Seconds(),
+	})
+	if err != nil { // the next sweep notes them
+		s.mu.Lock()
+		maps.Copy(s.seen, seen)
+		s.mu.Unlock()
 	}
-	n, err := s.q.SendersSeen(ctx, p)
 	return int(n), postgres.Wrap("note who polled", err, nil)
 }
 
@@ -111,19 +118,14 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
-// claimable is what a sender may take from: pools, and its sort there.
-type claimable struct {
-	pools  map[int64]float64
-	routed bool // some by its own routes, where every poll counts
-}
-
 // Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take,
 // with its sort there. What another server changed of its routes it may not know for a minute: it is told of new work later
 // then.
 func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools map[int64]float64, err error) {
-	if c, known := s.pools.Get(appID); known {
+	if c, known := s.pools.get(appID); known {
 		return 0, c.pools, nil
 	}
+	keep := s.pools.reading(appID)
 	row, err := s.q.SenderWaits(ctx, appID)
 	if err != nil {
 		return 0, nil, postgres.Wrap("look what sender waits for", err, errNoSender)
@@ -133,15 +135,15 @@ func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, 
 		pools[pool] = row.Sorts[i]
 	}
 	if !row.IsPaced {
-		s.pools.Add(appID, claimable{pools, row.IsRouted})
+		keep(claimable{pools, row.IsCountedOn})
 	}
 	return time.Duration(row.Seconds * float64(time.Second)), pools, nil
 }
 
-// Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and it has no route.
+// Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and nobody counts on it.
 func (s *Service) Unhindered(appID string) (pools map[int64]float64, known bool) {
-	c, known := s.pools.Get(appID)
-	return c.pools, known && !c.routed
+	c, known := s.pools.get(appID)
+	return c.pools, known && !c.countedOn
 }
 
 // Standing decides which of several senders that wait for the same has it first (S3.9, S4.3).
@@ -249,7 +251,7 @@ func (s *Service) change(ctx context.Context, fn func(ctx context.Context) error
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		s.db.AfterCommit(ctx, func() {
 			s.directory.Forget()
-			s.pools.Purge()
+			s.pools.forget()
 		})
 		return fn(ctx)
 	})
@@ -655,7 +657,7 @@ type Route struct {
 // is not there.
 func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRow, err error) {
 	var id int64
-	err = s.change(ctx, func(ctx context.Context) error {
+	err = s.changeRoutes(ctx, func(ctx context.Context) error {
 		p := dbq.RouteCreateParams{MessageType: &r.MessageType, Weight: r.Weight, Sort: r.Sort, Status: r.Status}
 		company, err := s.GetCompany(ctx, r.CompanyNo)
 		if err != nil {
@@ -708,7 +710,7 @@ func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, sen
 
 // UpdateRoute changes a route. Faults: route.not_found, version.stale.
 func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row dbq.RouteListRow, err error) {
-	err = s.change(ctx, func(ctx context.Context) error {
+	err = s.changeRoutes(ctx, func(ctx context.Context) error {
 		n, err := s.q.RouteUpdate(ctx, p)
 		row, err = updated(n, err, "update route "+strconv.FormatInt(p.RouteNo, 10), func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, p.RouteNo) })
 		return err
@@ -716,10 +718,36 @@ func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row
 	return row, err
 }
 
-// DeleteRoute removes a route. What waits in a pool without routes goes to the senders that are shared. Fault: route.not_found.
+// DeleteRoute removes a route. What waits in a pool without routes goes to the company's routes for any country, if it has any, or
+// to the shared senders. Fault: route.not_found.
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
-	return s.change(ctx, func(ctx context.Context) error {
+	return s.changeRoutes(ctx, func(ctx context.Context) error {
+		pool, err := s.q.RoutePoolLock(ctx, no)
+		if err != nil {
+			return postgres.Wrap("lock pool of route", err, errNoRoute)
+		}
 		n, err := s.q.RouteDelete(ctx, no)
-		return deleted(n, err, "delete route", func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) })
+		if err := deleted(n, err, "delete route", func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) }); err != nil {
+			return err
+		}
+		return postgres.Wrap("retire pool", s.q.PoolRetire(ctx, pool), nil)
 	})
+}
+
+// changeRoutes is change, after which waiting tasks follow the routes: before the answer, as far as that can be done by then. A
+// sweep moves the others.
+func (s *Service) changeRoutes(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.change(ctx, func(ctx context.Context) error {
+		s.db.AfterCommit(ctx, func() { s.routesChanged() })
+		return fn(ctx)
+	})
+}
+
+// OnRoutesChanged sets what is done when this server has changed a route, before the change is answered.
+func (s *Service) OnRoutesChanged(do func()) { s.routesChanged = do }
+
+// ForgetPools deletes pools that were retired long ago, and returns how many.
+func (s *Service) ForgetPools(ctx context.Context) (int, error) {
+	n, err := s.q.PoolForget(ctx)
+	return int(n), postgres.Wrap("forget retired pools", err, nil)
 }

@@ -21,6 +21,9 @@ type Cache[T any] struct {
 
 	loading sync.Mutex
 	held    atomic.Pointer[reading[T]]
+
+	forgetting sync.Mutex
+	forgotten  int // how often; what was being read meanwhile is not kept
 }
 
 type reading[T any] struct {
@@ -47,13 +50,34 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // who asked may go; the others still want it
 	defer cancel()
-	at := time.Now()
+	at, before := time.Now(), c.timesForgotten()
 	value, err := c.Load(ctx)
 	if err == nil {
-		c.held.Store(&reading[T]{value, at})
+		c.keep(&reading[T]{value, at}, before)
 	}
 	return value, err
 }
 
-// Forget makes the next Get read again: this server changed what is kept.
-func (c *Cache[T]) Forget() { c.held.Store(nil) }
+// Forget makes the next Get read again: this server changed what is kept. A reading that is under way may have missed the
+// change.
+func (c *Cache[T]) Forget() {
+	c.forgetting.Lock()
+	defer c.forgetting.Unlock()
+	c.forgotten++
+	c.held.Store(nil)
+}
+
+func (c *Cache[T]) timesForgotten() int {
+	c.forgetting.Lock()
+	defer c.forgetting.Unlock()
+	return c.forgotten
+}
+
+// keep holds what was read unless something was forgotten since the reading began.
+func (c *Cache[T]) keep(r *reading[T], before int) {
+	c.forgetting.Lock()
+	defer c.forgetting.Unlock()
+	if c.forgotten == before {
+		c.held.Store(r)
+	}
+}

@@ -14,33 +14,6 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Claim leases up to limit tasks to the sender appID, as many as its interval, limits and balance allow (S0.3, S0.10, S4.2).
-// Leases, their log rows and what they take from the sender are one statement. An app that polls for the first time is
-// registered, unless settings forbid it. Fault: sender.not_found.
-func (s *Service) Claim(ctx context.Context, appID string, limit int) ([]dbq.TaskClaimRow, error) {
-	if err := s.senders.Polled(ctx, appID); err != nil {
-		return nil, err
-	}
-	values, err := s.settings.Get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var rows []dbq.TaskClaimRow
-	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		rows, err = q.TaskClaim(ctx, dbq.TaskClaimParams{
-			AppID: appID, ClaimLimit: int64(limit), Lease: s.rules.ProcessingTimeout, RetryMaxWait: s.retryMaxWait(),
-			SilentAfter: values.Queue.SilentAfter(),
-		})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("claim tasks: %w", err)
-	}
-	s.claimed.Add(float64(len(rows)))
-	s.line.took(appID, len(rows))
-	return rows, nil
-}
-
 func (s *Service) retryMaxWait() *time.Duration {
 	if s.rules.RetryMaxWait == 0 {
 		return nil
@@ -171,9 +144,14 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		return nil, fmt.Errorf("report tasks: %w", err)
 	}
 	found := make(map[string]string, len(rows))
+	unreached := 0
 	for _, row := range rows {
 		found[row.TaskID] = row.Effect
+		if row.IsTold && (row.Effect == "failed" || row.Effect == "exhausted") {
+			unreached++
+		}
 	}
+	s.db.AfterCommit(ctx, func() { s.unreached.WithLabelValues("sending").Add(float64(unreached)) })
 	effects := make([]string, len(reports))
 	for i, r := range reports {
 		effects[i] = found[r.TaskID]
@@ -276,6 +254,7 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	}
 	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
 	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
+	s.unreached.WithLabelValues("lease").Add(float64(row.Unreached))
 	return int(row.Retried + row.Exhausted), nil
 }
 
@@ -285,27 +264,61 @@ const sweepBatch = 1000
 // Queue queues every task that has come due, retries and scheduled ones, in batches of their own transactions, and returns
 // how many. Until it has, claims take them from where they wait.
 func (s *Service) Queue(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
 	return s.inBatches(ctx, "queue tasks that have come due", func(q *dbq.Queries) (int64, error) {
-		return q.TaskQueue(ctx, sweepBatch)
+		return q.TaskQueue(ctx, dbq.TaskQueueParams{BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait()})
 	})
 }
 
-// Age lets tasks that have waited too long go before the others, and returns how many.
+// routesSettle is for how long after a change of a route tasks are looked for that were placed by an older view of the routes:
+// longer than a server may keep one, and a submission take.
+const routesSettle = time.Minute
+
+// Move moves waiting tasks to the pools of the routes as they are now, in batches of their own transactions, and returns how many.
+func (s *Service) Move(ctx context.Context) (int, error) {
+	return s.inBatches(ctx, "move tasks to the pools of their routes", func(q *dbq.Queries) (int64, error) {
+		return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: sweepBatch, ChangedWithin: routesSettle})
+	})
+}
+
+// Age lets tasks that have waited too long go before the others, and returns how many. Those that left the queue for a higher
+// priority are queued again at once.
 func (s *Service) Age(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return s.inBatches(ctx, "let old tasks go first", func(q *dbq.Queries) (int64, error) {
+	aged, err := s.inBatches(ctx, "let old tasks go first", func(q *dbq.Queries) (int64, error) {
 		return q.TaskAge(ctx, dbq.TaskAgeParams{
 			BatchSize: sweepBatch, RetryMaxWait: s.retryMaxWait(), PriorityMaxWait: values.Queue.PriorityWait(),
 		})
 	})
+	if err == nil && aged > 0 {
+		_, err = s.Queue(ctx)
+	}
+	return aged, err
+}
+
+// moveLimit bounds how long the change of a route waits for the tasks that it moves; a sweep moves the rest.
+const moveLimit = 5 * time.Second
+
+// routesChanged moves what waits. What goes wrong the sweep does again, and tells.
+func (s *Service) routesChanged() {
+	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
+	defer cancel()
+	_, _ = s.Move(ctx)
 }
 
 // Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
 func (s *Service) Expire(ctx context.Context) (int, error) {
-	return s.inBatches(ctx, "end expired tasks", func(q *dbq.Queries) (int64, error) { return q.TaskExpire(ctx, sweepBatch) })
+	return s.inBatches(ctx, "end expired tasks", func(q *dbq.Queries) (int64, error) {
+		row, err := q.TaskExpire(ctx, sweepBatch)
+		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
+		return row.Expired, err
+	})
 }
 
 // inBatches repeats a statement until it finds less than a batch.

@@ -45,17 +45,14 @@ var (
 // placeOf finds where a message to somebody belongs, and why it cannot go there, if so.
 func (s *Service) placeOf(ctx context.Context, t Telling, person Person) (sender.Place, unreachable, error) {
 	place, err := s.senders.Place(ctx, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
-	wrong := new(fault.Error)
-	switch {
-	case err != nil && (!errors.As(err, &wrong) || len(wrong.Fields) != 1):
-		return place, reachable, err
-	case person.Address == "":
-		return place, noAddress, nil
-	case err != nil:
-		return place, faultReason[wrong.Fields[0].Rule], nil
-	default:
-		return place, reachable, nil
+	reason, wrong := reachable, new(fault.Error)
+	if errors.As(err, &wrong) && len(wrong.Fields) == 1 {
+		reason, err = faultReason[wrong.Fields[0].Rule], nil
 	}
+	if person.Address == "" {
+		reason = noAddress
+	}
+	return place, reason, err
 }
 
 // contentMost is how much of a rendering stands in its tasks.
@@ -73,9 +70,13 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 	if runes := []rune(content); len(runes) > contentMost {
 		content = string(runes[:contentMost])
 	}
+	segments := 1 // of a message that is no short message
+	if t.Channel == sender.SMS {
+		segments = segment.Count(segment.Signed(t.Sign, content))
+	}
 	p := dbq.TaskEnqueueParams{
 		Content: content, SubmittedBy: t.User, CompanyID: t.CompanyID, MessageType: t.MessageType,
-		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segment.Count(segment.Signed(t.Sign, content))),
+		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segments),
 		Sign: t.Sign, ExpiresAt: t.ExpiresAt, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
 	}
 	news, unreached := map[int64]int{}, map[string]int{}

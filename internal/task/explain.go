@@ -53,17 +53,10 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if e.IsDue, err = s.q.TaskIsDue(ctx, id); err != nil {
 		return e, fmt.Errorf("look whether task is due: %w", err)
 	}
-	if e.Senders, e.Routed, err = s.senders.Candidates(ctx, row.PoolID); err != nil {
+	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row), row.FailedAppID); err != nil {
 		return e, err
 	}
-	able := false
-	for i := range e.Senders {
-		c := &e.Senders[i]
-		if c.Why == "" && e.Routed && row.FailedAppID != nil && *row.FailedAppID == c.SenderNo && canTake(e.Senders) > 1 {
-			c.Why = sender.WhyFailedBefore
-		}
-		able = able || c.Why == ""
-	}
+	able := canTake(e.Senders) > 0
 	switch {
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
@@ -86,6 +79,41 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.Ahead = &ahead
 	}
 	return e, nil
+}
+
+// needOf is what a task needs of a sender.
+func needOf(t dbq.Task) sender.Need {
+	return sender.Need{PoolID: t.PoolID, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
+}
+
+// candidates gives the senders that may take a task, with what a claim would say of each. failedWith is who failed with it last;
+// may be nil.
+func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith *string) ([]sender.Candidate, bool, error) {
+	all, routed, err := s.senders.Candidates(ctx, n)
+	if err != nil || !routed {
+		return all, routed, err
+	}
+	held := map[int]string{} // who may not take it because of the others
+	for i, c := range all {
+		var rivals []routeShare
+		for j, o := range all {
+			if j != i && o.Why == "" && o.Shares {
+				rivals = append(rivals, routeShare{o.Served, *o.Weight})
+			}
+		}
+		if c.Why != "" || len(rivals) == 0 {
+			continue
+		}
+		if failedWith != nil && *failedWith == c.SenderNo {
+			held[i] = sender.WhyFailedBefore
+		} else if most, _, _ := share(routeShare{c.Served, *c.Weight}, rivals); most == 0 {
+			held[i] = sender.WhyAhead
+		}
+	}
+	for i, why := range held {
+		all[i].Why = why
+	}
+	return all, routed, nil
 }
 
 func canTake(senders []sender.Candidate) int {
@@ -118,11 +146,29 @@ type Preview struct {
 	Verdict   string
 }
 
+// need is what the task will need of a sender.
+func (t newTask) need() sender.Need {
+	n := sender.Need{PoolID: t.place.PoolID, Content: t.final.Content, Segments: int16(t.segments())}
+	if t.Sign != "" {
+		n.Sign = &t.Sign
+	}
+	return n
+}
+
 // errPreviewed rolls back what a preview did to see what would happen.
 var errPreviewed = errors.New("only a preview")
 
 // Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
 func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
+	if sub.DedupKey != nil {
+		first, err := s.q.TaskNamed(ctx, dbq.TaskNamedParams{CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey})
+		if err == nil {
+			return s.previewRepeated(ctx, first)
+		}
+		if !postgres.IsNoRows(err) {
+			return Preview{}, fmt.Errorf("find task by dedup key: %w", err)
+		}
+	}
 	row, err := s.prepare(ctx, sub, origin, func(params string) (template.Text, error) {
 		return s.templates.RenderActive(ctx, origin.CompanyID, params)
 	})
@@ -141,26 +187,27 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		}
 	}
 	p := Preview{
-		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: segment.Signed(row.Sign, row.final.Content),
+		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: row.signed(),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
 	}
-	if p.Senders, p.Routed, err = s.senders.Candidates(ctx, row.place.PoolID); err != nil {
+	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), nil); err != nil {
 		return p, err
 	}
-	repeats := false
-	if sub.DedupKey != nil {
-		repeats, err = s.q.TaskNamed(ctx, dbq.TaskNamedParams{CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey})
-		if err != nil {
-			return p, postgres.Wrap("find task by dedup key", err, nil)
-		}
-	}
 	switch {
-	case repeats:
-		p.Verdict = WouldRepeat
 	case row.final.Deferred && sub.ExpectSendTime == nil, sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
 		p.Verdict = WouldBeScheduled
 	case canTake(p.Senders) > 0:
 		p.Verdict = WouldSend
 	}
 	return p, nil
+}
+
+// previewRepeated is what a submission would get whose dedup key names a task already.
+func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Preview, err error) {
+	p = Preview{
+		Recipient: first.Recipient, CountryNo: orEmpty(first.CountryNo), Final: segment.Signed(orEmpty(first.Sign), first.Content),
+		Segments: int(first.Segments), Priority: first.Priority, Verdict: WouldRepeat,
+	}
+	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first), first.FailedAppID)
+	return p, err
 }

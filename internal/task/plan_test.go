@@ -130,7 +130,7 @@ func dispatchOnce(t *testing.T, url string) {
 				t.Fatal(err)
 			}
 		}
-		rows, err := s.Claim(t.Context(), "app", 10)
+		rows, err := s.Claim(t.Context(), task.Claiming{AppID: "app", Limit: 10})
 		if err != nil || len(rows) != 10 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
@@ -153,7 +153,10 @@ func dispatchOnce(t *testing.T, url string) {
 		}
 		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {
 			wait := time.Hour
-			_, err := q.TaskQueue(t.Context(), 10)
+			_, err := q.TaskQueue(t.Context(), dbq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait})
+			if err == nil {
+				_, err = q.TaskMove(t.Context(), dbq.TaskMoveParams{BatchSize: 10, ChangedWithin: wait})
+			}
 			if err == nil {
 				_, err = q.TaskAge(t.Context(), dbq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait})
 			}
@@ -164,7 +167,7 @@ func dispatchOnce(t *testing.T, url string) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if rows, err = s.Claim(t.Context(), "paced", 3); err != nil || len(rows) != 3 {
+		if rows, err = s.Claim(t.Context(), task.Claiming{AppID: "paced", Limit: 3}); err != nil || len(rows) != 3 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
 		expireLeases(t, db, rows)

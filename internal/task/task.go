@@ -76,6 +76,7 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
 		}, []string{"effect"}),
 	}
+	senders.OnRoutesChanged(s.routesChanged)
 	s.line.init(s.poll, s.rank)
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
@@ -141,8 +142,8 @@ type Submission struct {
 type Submitted struct {
 	TaskID       string
 	Status       int16
-	FinalContent string
-	Deduplicated bool // it was there already; Status is its state now
+	FinalContent string // with the signature that was asked for; that of a sender is added when it claims
+	Deduplicated bool   // it was there already; Status is its state now
 }
 
 // errRepeated rolls back what a submission did before its dedup key turned out to be taken.
@@ -174,7 +175,7 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 	if err != nil {
 		return Submitted{}, fmt.Errorf("find task by dedup key: %w", err)
 	}
-	return Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.Content, Deduplicated: true}, nil
+	return Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.FinalContent, Deduplicated: true}, nil
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
@@ -300,33 +301,27 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	}
 	var rows []newTask
 	var places []int // of rows in outcomes
+	named := map[string]bool{}
+	flush := func() {
+		s.storeApart(ctx, rows, origin, func(i int, o Outcome) { outcomes[places[i]] = o })
+		rows, places = nil, nil
+		clear(named)
+	}
 	for i, sub := range subs {
 		row, err := s.prepare(ctx, sub, origin, render)
-		if err != nil || row.final.Content == "" {
-			outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
+		if err == nil && row.final.Content != "" {
+			rows, places = append(rows, row), append(places, i)
+			if sub.DedupKey != nil {
+				named[*sub.DedupKey] = true
+			}
 			continue
 		}
-		rows, places = append(rows, row), append(places, i)
-	}
-	if len(rows) > 0 {
-		for i, result := range merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
-			err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-				made, err = s.storeAll(ctx, rows)
-				return err
-			})
-			return made, err
-		}, postgres.IsUnavailable) {
-			o := &outcomes[places[i]]
-			switch {
-			case result.Err != nil:
-				o.Err = result.Err
-			case result.Out:
-				o.Submitted = rows[i].submitted()
-			default:
-				o.Submitted, o.Err = s.repeated(ctx, rows[i].Submission, origin)
-			}
+		if sub.DedupKey != nil && named[*sub.DedupKey] { // the first of its name must be there before it
+			flush()
 		}
+		outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
 	}
+	flush()
 	var gone error
 	stored := 0
 	for _, o := range outcomes {
@@ -341,6 +336,31 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 		gone = nil // what is known is worth more than one word for all
 	}
 	return outcomes, gone
+}
+
+// storeApart stores tasks together, tells the outcome of each, and gives those whose dedup keys are taken the first ones' tasks.
+func (s *Service) storeApart(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
+	if len(rows) == 0 {
+		return
+	}
+	for i, result := range merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
+		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+			made, err = s.storeAll(ctx, rows)
+			return err
+		})
+		return made, err
+	}, postgres.IsUnavailable) {
+		var o Outcome
+		switch {
+		case result.Err != nil:
+			o.Err = result.Err
+		case result.Out:
+			o.Submitted = rows[i].submitted()
+		default:
+			o.Submitted, o.Err = s.repeated(ctx, rows[i].Submission, origin)
+		}
+		tell(i, o)
+	}
 }
 
 // newTask is a submission that has been found good.
@@ -375,11 +395,14 @@ func queuedGroups(rows []newTask) map[group][]int {
 	return groups
 }
 
+// signed is the text with the signature that the submission asks for.
+func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
+
 // segments is how many short messages it takes.
-func (t newTask) segments() int { return segment.Count(segment.Signed(t.Sign, t.final.Content)) }
+func (t newTask) segments() int { return segment.Count(t.signed()) }
 
 func (t newTask) submitted() Submitted {
-	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.final.Content}
+	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed()}
 }
 
 func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {

@@ -31,24 +31,24 @@ const (
 
 // ClaimOrWait is Claim that waits for up to wait when there is nothing to claim. A caller that goes away while it waits
 // is given nothing. Of several senders that wait at this server for the same, the one that sender.Standing puts first is woken.
-func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait time.Duration) ([]dbq.TaskClaimRow, error) {
+func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duration) ([]dbq.TaskClaimRow, error) {
 	if wait <= 0 {
-		return s.Claim(ctx, appID, limit)
+		return s.Claim(ctx, c)
 	}
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
 	var by *wakeUp
 	for {
-		place := s.line.join(appID) // before the look: what comes after it finds somebody to wake
-		rows, rest, err := s.look(ctx, place, appID, limit)
+		place := s.line.join(c.AppID) // before the look: what comes after it finds somebody to wake
+		rows, rest, err := s.look(ctx, place, c)
 		if by != nil {
-			s.line.settle(appID, *by, len(rows) > 0)
+			s.line.settle(c.AppID, *by, len(rows) > 0)
 		}
 		var again bool
 		switch {
 		case err != nil || len(rows) > 0:
 			s.line.leave(place)
-			if len(rows) == limit {
+			if len(rows) == c.Limit {
 				s.line.wake(rows[len(rows)-1].PoolID, 1) // there may be more
 			}
 			return rows, err
@@ -69,15 +69,15 @@ func (s *Service) ClaimOrWait(ctx context.Context, appID string, limit int, wait
 
 // look claims, unless it is known that there is nothing to claim, and says of a place from which pools it is to be woken, or
 // for how long it need not be.
-func (s *Service) look(ctx context.Context, p *place, appID string, limit int) (rows []dbq.TaskClaimRow, rest time.Duration, err error) {
-	pools, unhindered := s.senders.Unhindered(appID)
+func (s *Service) look(ctx context.Context, p *place, c Claiming) (rows []dbq.TaskClaimRow, rest time.Duration, err error) {
+	pools, unhindered := s.senders.Unhindered(c.AppID)
 	if unhindered && s.line.isQuiet(pools) {
-		err = s.senders.Polled(ctx, appID)
-	} else if rows, err = s.Claim(ctx, appID, limit); err == nil && len(rows) == 0 {
-		rest, pools, err = s.senders.Waits(ctx, appID)
+		err = s.senders.Polled(ctx, c.AppID)
+	} else if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
+		rest, pools, err = s.senders.Waits(ctx, c.AppID)
 	}
 	if err == nil && len(rows) == 0 && rest == 0 && s.line.isUnranked(p) {
-		err = s.rank(ctx, appID)
+		err = s.rank(ctx, c.AppID)
 	}
 	s.line.narrow(p, pools)
 	return rows, rest, err

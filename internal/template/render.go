@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 )
@@ -14,8 +16,22 @@ import (
 // MaxContent is the length of a message, in characters (S0.1).
 const MaxContent = 200
 
-// placeholder is a name in braces. Braces around anything else are plain text.
-var placeholder = regexp.MustCompile(`\{([\p{L}\p{N}_.-]+)\}`)
+// placeholder is a name in braces, in any script: with its combining marks and joiners. Braces around anything else are plain
+// text.
+var placeholder = regexp.MustCompile(`\{([\p{L}\p{M}\p{N}_.\x{200C}\x{200D}-]+)\}`)
+
+// spaced is what was meant as a placeholder and is none: a name in braces with spaces around or in it.
+var spaced = regexp.MustCompile(`\{([\s\p{Z}]*[\p{L}\p{M}\p{N}_.\x{200C}\x{200D}-][\p{L}\p{M}\p{N}_.\x{200C}\x{200D}\s\p{Z}-]*)\}`)
+
+// check refuses a template that would send the name of a parameter instead of its value.
+func check(text string) error {
+	for _, found := range spaced.FindAllString(text, -1) {
+		if !placeholder.MatchString(found) {
+			return fault.InvalidField("template_content", fault.SpacedPlaceholder, found)
+		}
+	}
+	return nil
+}
 
 // Render puts the form-encoded params into text (S0.8): + is a space, %XX is UTF-8, the first of two equal names counts,
 // a value may be blank but not missing. It goes over text once, so a value is never expanded again, and it stops as soon
@@ -39,7 +55,7 @@ func Render(text, params string) (string, error) {
 	for _, at := range placeholder.FindAllStringSubmatchIndex(text, -1) {
 		write(text[end:at[0]])
 		end = at[1]
-		name := text[at[2]:at[3]]
+		name := norm.NFC.String(text[at[2]:at[3]])
 		value, ok := values[name]
 		if !ok && !slices.Contains(missing, name) {
 			missing = append(missing, name)
@@ -71,6 +87,7 @@ func parseParams(params string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		name = norm.NFC.String(name) // one name may be written with marks or without
 		value, err := unescape(rawValue)
 		if err != nil {
 			return nil, err

@@ -27,6 +27,8 @@ func TestF11_F13_Render(t *testing.T) {
 		{"an equals sign in a value", "{a}", "a=b=c", "b=c"},
 		{"braces that are no placeholder", `{} { a } {"k":1} }{ {a`, "a=1", `{} { a } {"k":1} }{ {a`},
 		{"names in any script", "{姓名} {user.first-name_2}", "姓名=张&user.first-name_2=三", "张 三"},
+		{"names with combining marks", "{नाम} {ชื่อ}", "नाम=राम&ชื่อ=x", "राम x"},
+		{"a name composed in two ways", "{t\u00ean} {te\u0302n}", "te\u0302n=x", "x x"},
 		{"200 characters", "{a}", "a=" + strings.Repeat("验", 200), strings.Repeat("验", 200)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,6 +66,29 @@ func TestF12_F13_RenderRefuses(t *testing.T) {
 				t.Errorf("got %+v, want %+v", f.Fields[0], want)
 			}
 		})
+	}
+}
+
+func TestATemplateWithAPlaceholderThatWouldBeSentAsItIsIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"您的验证码是{ code }":       "{ code }",
+		"{a}{first name}":      "{first name}",
+		"{a}{ b}{c }":          "{ b}",
+		"{\u3000code}":         "{\u3000code}",
+		"{a\nb}":               "{a\nb}",
+		"{code} {नाम} {a.b-c}": "",
+		`{} { } {"k": 1}`:      "",
+		"{a, b} { a; } }{ {a":  "",
+	} {
+		err := check(text)
+		var f *fault.Error
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%q: %v", text, err)
+		case want == "":
+		case !errors.As(err, &f) || f.Fields[0] != fault.Field{Name: "template_content", Rule: fault.SpacedPlaceholder, Limit: want}:
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -34,10 +34,13 @@ const (
 // Draft is a template to create. Without Companies, every company may use it.
 type Draft = dbq.TemplateCreateParams
 
-// Create adds a template. Fault: request.invalid for a company that is not there.
+// Create adds a template. Fault: request.invalid for a company that does not exist and for a placeholder with spaces.
 func (s *Service) Create(ctx context.Context, d Draft) (row dbq.Template, err error) {
 	if d.Companies == nil {
 		d.Companies = []string{}
+	}
+	if err := check(d.TemplateContent); err != nil {
+		return row, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if err := s.checkCompanies(ctx, d.Companies); err != nil {
@@ -78,6 +81,11 @@ type Patch = dbq.TemplateUpdateParams
 
 // Update changes a template, or returns the fault template.not_found.
 func (s *Service) Update(ctx context.Context, patch Patch) (dbq.Template, error) {
+	if patch.TemplateContent != nil {
+		if err := check(*patch.TemplateContent); err != nil {
+			return dbq.Template{}, err
+		}
+	}
 	if err := s.checkCompanies(ctx, patch.Companies); err != nil {
 		return dbq.Template{}, err
 	}

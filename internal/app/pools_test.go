@@ -1,0 +1,471 @@
+package app_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// routeFor makes a route with what is given; message_type is notification unless it says otherwise.
+func (b *testBundle) routeFor(more map[string]any) api.Route {
+	b.t.Helper()
+	body := map[string]any{"message_type": "notification"}
+	for k, v := range more {
+		body[k] = v
+	}
+	return decode[api.Route](b.t, b.expect(200, "", "POST", "/api/v1/admin/routes", body))
+}
+
+func (b *testBundle) routePath(r api.Route) string {
+	return fmt.Sprint("/api/v1/admin/routes/", r.RouteNo)
+}
+
+const abroad = "+4915112345678"
+
+func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
+	for _, limit := range []int{1, 4, 7, 100} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			b := setup(t)
+			weights := map[string]int{"three": 3, "one": 1, "two": 2}
+			for no, weight := range weights {
+				b.sender(map[string]any{"sender_no": no, "is_shared": false})
+				b.route("default", no, weight)
+			}
+			for no := range weights {
+				b.take(no, 1) // they know of each other
+			}
+			b.submitMany("x", 1000, nil)
+			var took []string
+			for empty := 0; len(took) < 1000 && empty < 100; {
+				for no := range weights {
+					got := b.take(no, limit)
+					for range got {
+						took = append(took, no)
+					}
+					if empty++; len(got) > 0 {
+						empty = 0
+					}
+				}
+			}
+			for from := 0; from+500 <= len(took); from++ {
+				n := map[string]int{}
+				for _, no := range took[from : from+500] {
+					n[no]++
+				}
+				for no, weight := range weights {
+					if off := math.Abs(float64(n[no])/500 - float64(weight)/6); off > 0.02 {
+						t.Fatalf("of the 500 from %d on, %s has %d, off by %.3f", from, no, n[no], off)
+					}
+				}
+			}
+			if len(took) != 1000 {
+				t.Errorf("%d were taken", len(took))
+			}
+		})
+	}
+}
+
+// A message goes by the routes as they are now, waiting ones included: to the routes of its country, else to those of any country,
+// else to the shared senders.
+func TestWaitingTasksFollowTheRoutes(t *testing.T) {
+	b := setup(t)
+	acme := b.company("acme", 1)
+	b.country("DE", "49", nil)
+	for _, no := range []string{"german", "anywhere"} {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+	}
+	expect := func(when, no string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, task := range b.take(no, 100) {
+			got = append(got, task.Content)
+			b.report(task.TaskID, no, 3, report{"should_retry": true, "retry_after_seconds": 0})
+		}
+		b.exec("UPDATE tasks SET retry_count = 0")
+		slices.Sort(got)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s, %s got %v, want %v", when, no, got, want)
+		}
+	}
+	b.submitMany("home", 1, nil, acme...)
+	b.submitMany("abroad", 1, map[string]any{"phone_number": abroad}, acme...)
+	b.submitMany("later", 1, map[string]any{"phone_number": abroad, "expect_send_time": time.Now().Add(time.Hour)}, acme...)
+
+	anywhere := b.routeFor(map[string]any{"company_no": "acme", "sender_no": "anywhere"})
+	expect("with a route", "shared")
+	german := b.routeFor(map[string]any{"company_no": "acme", "sender_no": "german", "country_no": "DE"})
+	expect("with a route of the country", "german", "abroad 0")
+	expect("with a route of the country", "anywhere", "home 0")
+
+	b.expect(200, "", "PATCH", b.routePath(german), map[string]any{"status": "off"})
+	expect("with the route of the country off", "shared")
+	expect("with the route of the country off", "german")
+	expect("with the route of the country off", "anywhere", "abroad 0", "home 0")
+	b.submitMany("new", 1, map[string]any{"phone_number": abroad}, acme...)
+	expect("with the route of the country off", "anywhere", "abroad 0", "home 0", "new 0")
+
+	b.expect(200, "", "PATCH", b.routePath(german), map[string]any{"status": "on"})
+	b.exec("UPDATE tasks SET due_at = now() WHERE due_at > now()")
+	expect("with the route of the country on again", "german", "abroad 0", "later 0", "new 0")
+	b.expect(200, "", "DELETE", b.routePath(german), nil)
+	expect("without the route of the country", "shared")
+	expect("without the route of the country", "anywhere", "abroad 0", "home 0", "later 0", "new 0")
+
+	// What is held when its route goes follows when it comes back.
+	b.exec("UPDATE tasks SET status = 4")
+	b.submitMany("held", 1, nil, acme...)
+	held := b.take("anywhere", 1)
+	if len(held) != 1 || held[0].Content != "held 0" {
+		t.Fatalf("%v", held)
+	}
+	b.expect(200, "", "DELETE", b.routePath(anywhere), nil)
+	b.report(held[0].TaskID, "anywhere", 3, report{"should_retry": true, "retry_after_seconds": 0})
+	expect("without a route", "anywhere")
+	expect("without a route", "shared", "held 0")
+	if n := b.count("SELECT count(*) FROM tasks t JOIN pools p ON p.id = t.pool_id WHERE t.status = 0 AND p.company_id IS NOT NULL"); n != 0 {
+		t.Errorf("%d tasks wait in pools of a company", n)
+	}
+	b.expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
+}
+
+func TestWhatNoRouteNamesAnyLongerCanBeDeleted(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
+	b.country("DE", "49", nil)
+	b.sender(map[string]any{"sender_no": "german"})
+	r := b.routeFor(map[string]any{"company_no": "acme", "sender_no": "german", "country_no": "DE"})
+	b.expect(409, "in_use", "DELETE", "/api/v1/admin/countries/DE", nil)
+	b.expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
+	b.expect(200, "", "DELETE", b.routePath(r), nil)
+	r = b.routeFor(map[string]any{"company_no": "acme", "sender_no": "german", "country_no": "DE"})
+	b.expect(200, "", "DELETE", b.routePath(r), nil)
+	b.expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
+	b.expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
+	b.exec("UPDATE pools SET retired_at = now() - interval '8 days' WHERE retired_at IS NOT NULL")
+	if n, err := b.app.Senders.ForgetPools(t.Context()); n != 2 || err != nil {
+		t.Errorf("forgot %d pools, %v", n, err)
+	}
+}
+
+// A submission that another server placed by an older view of the routes is moved by the sweep, to a pool that is new and out of
+// one that is gone.
+func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "theirs", "is_shared": false})
+	r := b.route("default", "theirs", 1)
+	pool := scan[int64](b, "SELECT pool_id FROM routes")
+	b.submitMany("x", 2, nil)
+	b.exec("UPDATE tasks SET pool_id = 1, lane = NULL, rank = NULL WHERE content = 'x 0'")
+	b.exec("UPDATE tasks SET pool_id = 1 WHERE content = 'x 1'")
+	if n, err := b.app.Tasks.Move(t.Context()); n != 2 || err != nil {
+		t.Errorf("moved %d, %v", n, err)
+	}
+	if got := b.take("theirs", 10); len(got) != 2 {
+		t.Errorf("the route's sender got %v", got)
+	}
+	b.expect(200, "", "DELETE", b.routePath(r), nil)
+	b.submitMany("y", 1, nil)
+	b.exec("UPDATE tasks SET pool_id = $1 WHERE content = 'y 0'", pool)
+	if n, err := b.app.Tasks.Move(t.Context()); n != 1 || err != nil {
+		t.Errorf("moved %d, %v", n, err)
+	}
+	if got := b.take("shared", 10); len(got) != 1 {
+		t.Errorf("a shared sender got %v", got)
+	}
+}
+
+// turns lets one sender take n tasks, limit at a time, and counts whose they were.
+func (b *testBundle) turns(no string, limit, n int) map[string]int {
+	b.t.Helper()
+	got := map[string]int{}
+	for taken := 0; taken < n; {
+		tasks := b.take(no, min(limit, n-taken))
+		if len(tasks) == 0 {
+			b.t.Fatalf("%s took %d of %d", no, taken, n)
+		}
+		taken += len(tasks)
+		for who, k := range owners(tasks) {
+			got[who] += k
+		}
+	}
+	return got
+}
+
+func TestS4_1_ASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
+	for _, limit := range []int{1, 3, 10, 100} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			b := setup(t)
+			b.sender(map[string]any{"sender_no": "all"})
+			b.country("DE", "49", nil)
+			weights := map[string]float64{"one": 1, "three": 3, "two": 2, "shared": 2, "also": 1}
+			var sum float64
+			for _, no := range []string{"one", "three", "two", "shared", "also"} {
+				sum += weights[no]
+				who := b.company(no, weights[no])
+				if no != "shared" && no != "also" {
+					b.routeFor(map[string]any{"company_no": no, "sender_no": "all"})
+				}
+				if no == "two" { // which has two pools, and one share
+					b.routeFor(map[string]any{"company_no": no, "sender_no": "all", "country_no": "DE"})
+					b.submitMany(no, 300, map[string]any{"phone_number": abroad}, who...)
+				}
+				b.submitMany(no, 500, nil, who...)
+				if no == "one" {
+					b.turns("all", 100, 100) // alone, it may have everything, and is not made to wait for it afterwards
+				}
+			}
+			got := b.turns("all", limit, 400)
+			for no, weight := range weights {
+				if want := 400 * weight / sum; math.Abs(float64(got[no])-want) > want/10 {
+					t.Errorf("%s got %d of 400, want %.0f: %v", no, got[no], want, got)
+				}
+			}
+			// A pool that had nothing is not owed what it missed.
+			b.exec("UPDATE tasks SET status = 4 WHERE status = 0 AND content LIKE 'three %'")
+			b.turns("all", 50, 100)
+			b.submitMany("three", 300, nil, basic("user-of-three", userPassword)...)
+			got = b.turns("all", limit, 90)
+			if n := got["three"]; n < 27 || n > 33 {
+				t.Errorf("after a pause, the company with a third of the weight got %d of 90: %v", n, got)
+			}
+		})
+	}
+}
+
+// A task that waited for an hour goes out as if it had the highest priority: among those that have it, not behind all that come.
+func TestAgedTasksDoNotStarveBehindTheHighestPriority(t *testing.T) {
+	b := setup(t)
+	b.submitMany("old", 30, map[string]any{"priority": 9})
+	b.exec("UPDATE tasks SET rank = rank + 1e6") // the clock of a priority that has seen much
+	b.submitMany("urgent", 50, map[string]any{"priority": 0})
+	b.exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE priority = 9")
+	if n, err := b.app.Tasks.Age(t.Context()); n != 30 || err != nil {
+		t.Fatalf("aged %d, %v", n, err)
+	}
+	took := map[string]int{}
+	for range 8 { // steadily
+		b.submitMany("urgent", 10, map[string]any{"priority": 0})
+		for who, n := range owners(b.take("app", 10)) {
+			took[who] += n
+		}
+	}
+	if took["old"] != 30 {
+		t.Errorf("of the next 80: %v", took)
+	}
+	if n, err := b.app.Tasks.Age(t.Context()); n != 0 || err != nil {
+		t.Errorf("aged %d again, %v", n, err)
+	}
+}
+
+func TestS3_9_ABackupIsServedWhileNoPrimaryIsThere(t *testing.T) {
+	for name, routed := range map[string]bool{"of a route": true, "shared": false} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			for no, sort := range map[string]float64{"primary": 2, "second": 2, "backup": 1.5, "last": 0} {
+				body := map[string]any{"sender_no": no, "is_shared": !routed, "interval_ms": 1}
+				if !routed {
+					body["sort"] = sort
+				}
+				b.sender(body)
+				if routed {
+					b.routeFor(map[string]any{"company_no": "default", "sender_no": no, "sort": sort})
+				}
+			}
+			b.submitMany("x", 300, nil)
+			rest := func() { b.exec("UPDATE sender_states SET next_available_at = '-infinity'") }
+			takes := func(when string, want string) {
+				t.Helper()
+				var got []string
+				for _, no := range []string{"primary", "second", "backup", "last"} {
+					rest()
+					b.take(no, 1) // it is there
+				}
+				for _, no := range []string{"last", "backup", "second", "primary"} {
+					rest()
+					if len(b.take(no, 4)) > 0 {
+						got = append(got, no)
+					}
+				}
+				if fmt.Sprint(got) != want {
+					t.Errorf("%s: %v, want %s", when, got, want)
+				}
+			}
+			patch := func(no string, body map[string]any) {
+				t.Helper()
+				b.expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, body)
+			}
+			takes("all are there", "[second primary]")
+			// A primary that rests between two messages is there.
+			b.exec("UPDATE sender_states st SET next_available_at = now() + interval '10 seconds' FROM senders s WHERE s.id = st.sender_id AND s.sort = 2")
+			if got := b.take("backup", 1); len(got) != 0 && !routed {
+				t.Errorf("the backup took %v beside a primary that rests", got)
+			}
+			patch("primary", map[string]any{"status": "off"})
+			takes("one is off", "[second]")
+			patch("second", map[string]any{"limits": map[string]any{"per_day": 0}})
+			takes("the other is out of quota", "[backup]")
+			patch("backup", map[string]any{"low_switch": 5})
+			b.expect(200, "", "POST", "/api/v1/admin/senders/backup/balance", map[string]any{"change": 5})
+			takes("the backup is at low_switch", "[last]")
+			patch("second", map[string]any{"limits": map[string]any{"per_day": nil}})
+			takes("a primary is back", "[second]")
+			b.exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
+			rest()
+			if got := b.take("last", 1); len(got) != 1 {
+				t.Errorf("the last waits for a primary that is silent")
+			}
+		})
+	}
+}
+
+// What does not fit is passed over, whatever the limit, in every pool.
+func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
+	b := setup(t)
+	acme := b.company("acme", 1)
+	b.sender(map[string]any{"sender_no": "few", "limits": map[string]any{"per_day": 1}})
+	b.routeFor(map[string]any{"company_no": "acme", "sender_no": "few"})
+	large := strings.Repeat("长", 100)
+	b.submitMany(large, 20, nil)
+	b.submitMany(large, 20, nil, acme...)
+	b.submitMany("small", 1, nil, acme...)
+	if got := b.take("few", 1); len(got) != 1 || got[0].Content != "small 0" {
+		t.Errorf("in the other pool: %v", got)
+	}
+	b.submitMany("small", 2, nil)
+	more := func(n int) {
+		b.expect(200, "", "PATCH", "/api/v1/admin/senders/few", map[string]any{"limits": map[string]any{"per_day": n}})
+	}
+	more(2)
+	if got := b.take("few", 1); len(got) != 1 || got[0].Content != "small 0" {
+		t.Errorf("behind the large ones: %v", got)
+	}
+	more(5)
+	if got := owners(b.take("few", 10)); got["small"] != 1 || got[large] != 1 {
+		t.Errorf("with three segments left, it takes what fits: %v", got)
+	}
+	// The search ends somewhere.
+	b.submitMany(large, 2000, nil, acme...)
+	b.submitMany("small", 1, nil, acme...)
+	more(6)
+	if got := b.take("few", 1); len(got) != 0 {
+		t.Errorf("from behind 2000 that are too large: %v", got)
+	}
+}
+
+func TestOffSMSAMessageCostsOneSegment(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
+	b.sender(map[string]any{"sender_no": "pager", "channel": "pager", "balance": 10, "segment_size": 5, "sign": "签"})
+	long := strings.Repeat("长", 180)
+	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, segments, pool_id)
+		SELECT 't' || i, 'a', 'a', $1, 3, (SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'pager') FROM generate_series(1, 4) i`, long)
+	if got := b.take("pager", 4); len(got) != 4 {
+		t.Errorf("took %d", len(got))
+	}
+	if got := *b.getSender("pager").Balance; got != 6 {
+		t.Errorf("%d are left of 10", got)
+	}
+}
+
+// A channel takes its shared pool along, and so nothing may wait in it.
+func TestAChannelInWhichSomethingWaitsCannotBeDeleted(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
+	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, pool_id)
+		SELECT 't', 'a', 'a', 'x', (SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'pager')`)
+	b.expect(409, "in_use", "DELETE", "/api/v1/admin/channels/pager", nil)
+	b.exec("UPDATE tasks SET status = 4")
+	b.expect(200, "", "DELETE", "/api/v1/admin/channels/pager", nil)
+}
+
+// An explanation says of each sender what its claim would find.
+func TestExplainSaysWhatAClaimFinds(t *testing.T) {
+	b := setup(t)
+	why := func(id string) map[string]string {
+		t.Helper()
+		said := map[string]string{}
+		for _, s := range decode[api.Explanation](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil)).Senders {
+			if said[s.SenderNo] = "can"; s.Why != nil {
+				said[s.SenderNo] = string(*s.Why)
+			}
+		}
+		return said
+	}
+	for no, body := range map[string]map[string]any{
+		"first": {}, "rival": {}, "few": {"limits": map[string]any{"per_month": 1}}, "poor": {"balance": 1}, "small": {"segment_size": 10, "limits": map[string]any{"per_day": 9}},
+	} {
+		body["sender_no"], body["is_shared"] = no, false
+		b.sender(body)
+		b.route("default", no, 1)
+		b.take(no, 1)
+	}
+	b.sender(map[string]any{"sender_no": "backup", "is_shared": false})
+	b.routeFor(map[string]any{"company_no": "default", "sender_no": "backup", "sort": -1})
+	b.take("backup", 1)
+	id := b.submit(strings.Repeat("长", 100)) // two segments, or ten of small's
+	if got := fmt.Sprint(why(id)); got != "map[backup:outranked few:no_quota first:can poor:no_funds rival:can small:no_quota]" {
+		t.Error(got)
+	}
+	dry := decode[struct {
+		Senders []struct {
+			CanTake bool `json:"can_take"`
+		}
+	}](t, b.expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": phone, "content": "x"}))
+	able := 0
+	for _, s := range dry.Senders {
+		if s.CanTake {
+			able++
+		}
+	}
+	if able != 5 {
+		t.Errorf("%d can take a short one: %+v", able, dry.Senders)
+	}
+	for _, no := range []string{"few", "poor", "small", "backup"} {
+		if got := b.take(no, 10); len(got) != 0 {
+			t.Errorf("%s took %v", no, got)
+		}
+	}
+	b.submitMany("x", 100, nil)
+	if n := len(b.take("first", 100)); n == 0 || n > 20 {
+		t.Fatalf("took %d", n)
+	}
+	next := scan[string](b, "SELECT task_id FROM tasks WHERE status = 0 ORDER BY rank LIMIT 1")
+	if got := why(next); got["first"] != "ahead" || got["rival"] != "can" {
+		t.Errorf("after its share: %v", got)
+	}
+	if got := b.take("first", 100); len(got) != 0 {
+		t.Errorf("it took %d more", len(got))
+	}
+	if got := b.take("rival", 1); len(got) != 1 || got[0].TaskID != next {
+		t.Errorf("its rival got %v", got)
+	}
+}
+
+// A sender that is kept busy by a higher priority in another pool does not hold up its rivals in this one.
+func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
+	b := setup(t)
+	b.company("busy", 1)
+	for _, no := range []string{"both", "only"} {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+		b.route("default", no, 1)
+		b.take(no, 1)
+	}
+	b.routeFor(map[string]any{"company_no": "busy", "sender_no": "both"})
+	b.submitMany("urgent", 200, map[string]any{"priority": 0}, basic("user-of-busy", userPassword)...)
+	b.submitMany("x", 100, nil)
+	took := 0
+	for range 12 {
+		took += len(b.take("only", 10))
+		if got := owners(b.take("both", 10)); got["x"] != 0 {
+			t.Fatalf("took %v", got)
+		}
+	}
+	if took < 90 {
+		t.Errorf("the other took %d of 100", took)
+	}
+}

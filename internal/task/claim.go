@@ -1,0 +1,250 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+)
+
+// Claiming is what a sender asks for.
+type Claiming struct {
+	AppID string
+	Limit int
+	// InOneCall says that the sender sends tasks of one rendering in one call: it is given only such, and one interval counts
+	// for all of them.
+	InOneCall bool
+}
+
+// Claim leases up to limit tasks to the sender appID, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
+// S4.2). Leases, their log rows and what they take from the sender are one transaction. An app that polls for the first time is
+// registered, unless settings forbid it. Fault: sender.not_found.
+func (s *Service) Claim(ctx context.Context, c Claiming) ([]dbq.TaskClaimRow, error) {
+	if err := s.senders.Polled(ctx, c.AppID); err != nil {
+		return nil, err
+	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []dbq.TaskClaimRow
+	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+		rows, err = ClaimOn(ctx, q, c, ClaimRules{
+			Lease: s.rules.ProcessingTimeout, RetryMaxWait: s.retryMaxWait(), SilentAfter: values.Queue.SilentAfter(),
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim tasks: %w", err)
+	}
+	s.claimed.Add(float64(len(rows)))
+	s.line.took(c.AppID, len(rows))
+	return rows, nil
+}
+
+// ClaimRules are the times that a claim goes by. Nil is never.
+type ClaimRules struct {
+	Lease        time.Duration // of a sender that has none of its own
+	RetryMaxWait *time.Duration
+	SilentAfter  time.Duration
+}
+
+// ClaimOn is Claim for a registered sender, in the transaction of q, which must be one of Dispatch.
+func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) ([]dbq.TaskClaimRow, error) {
+	pools, err := q.SenderAdmit(ctx, dbq.SenderAdmitParams{
+		AppID: c.AppID, ClaimLimit: int64(c.Limit), Lease: rules.Lease, SilentAfter: rules.SilentAfter, InOneCall: c.InOneCall,
+	})
+	if err != nil || len(pools) == 0 {
+		return nil, err
+	}
+	a := newAdmission(pools)
+	var rows []dbq.TaskClaimRow
+	for {
+		p, may := a.claimParams(c, rules, rows)
+		if !may {
+			break
+		}
+		more, err := q.TaskClaim(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+		// What was left out because it was too large may hide something smaller.
+		if len(more) == 0 || !p.IsTight || c.InOneCall {
+			break
+		}
+	}
+	passed, err := a.passed(ctx, q, c.AppID, rows)
+	if err != nil {
+		return nil, err
+	}
+	if p, any := a.charge(c, rows, passed); any {
+		err = q.SenderCharge(ctx, p)
+	}
+	return rows, err
+}
+
+// admission is what SenderAdmit says, and the share of the sender in each of its pools.
+type admission struct {
+	dbq.SenderAdmitRow // what all rows say
+	pools              []admittedPool
+}
+
+type admittedPool struct {
+	dbq.SenderAdmitRow
+	most   int64   // tasks that it may take from the pool
+	served float64 // of its route, once what it missed while it was away is forgotten
+	top    float64 // what the rival furthest ahead was served
+}
+
+func newAdmission(rows []dbq.SenderAdmitRow) admission {
+	a := admission{SenderAdmitRow: rows[0]}
+	for _, row := range rows {
+		if row.PoolID == 0 || row.IsFirstTaken {
+			continue
+		}
+		p := admittedPool{SenderAdmitRow: row, most: a.Tasks, served: row.Served}
+		if len(row.RivalsServed) > 0 {
+			rivals := make([]routeShare, len(row.RivalsServed))
+			for i := range rivals {
+				rivals[i] = routeShare{row.RivalsServed[i], row.RivalsWeights[i]}
+			}
+			most, served, top := share(routeShare{row.Served, row.Weight}, rivals)
+			p.most, p.served, p.top = min(most, a.Tasks), served, top
+		}
+		if row.IsOutranked { // but the first task is too large for those that outrank it
+			p.most = min(p.most, 1)
+		}
+		a.pools = append(a.pools, p)
+	}
+	return a
+}
+
+// segmentsMost is how many segments a task may take at most: 200 characters and a signature of 50, with its brackets.
+func (a admission) segmentsMost() int64 {
+	switch {
+	case !a.CountsSegments:
+		return 1
+	case a.SegmentSize != nil:
+		return 252 / *a.SegmentSize + 1
+	default:
+		return 8 // characters outside the basic plane count twice
+	}
+}
+
+// segmentsLeft is what is left when so many have been taken; nil is without end.
+func (a admission) segmentsLeft(taken int64) *int64 {
+	if !a.HasLimit {
+		return nil
+	}
+	left := a.Segments - taken
+	return &left
+}
+
+// claimParams says what to claim after rows were, and whether there is anything that may be.
+func (a admission) claimParams(c Claiming, rules ClaimRules, rows []dbq.TaskClaimRow) (p dbq.TaskClaimParams, may bool) {
+	taken, segments := takenOf(rows)
+	p = dbq.TaskClaimParams{
+		AppID: c.AppID, Asked: int64(c.Limit), ClaimLimit: a.Tasks - int64(len(rows)), InOneCall: c.InOneCall,
+		LeaseSeconds: a.LeaseSeconds, RetryMaxWait: rules.RetryMaxWait,
+		Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
+	}
+	p.IsTight = p.SegmentsLeft != nil && *p.SegmentsLeft < p.ClaimLimit*a.segmentsMost()
+	for _, pool := range a.pools {
+		most := min(pool.most-taken[pool.PoolID], p.ClaimLimit)
+		if most <= 0 {
+			continue
+		}
+		p.PoolIds, p.Most = append(p.PoolIds, pool.PoolID), append(p.Most, most)
+		p.Turns, p.HaveRivals = append(p.Turns, pool.Turn), append(p.HaveRivals, len(pool.RivalsServed) > 0)
+	}
+	return p, p.ClaimLimit > 0 && len(p.PoolIds) > 0 && (p.SegmentsLeft == nil || *p.SegmentsLeft > 0)
+}
+
+// takenOf counts the tasks of each pool, and the segments of all.
+func takenOf(rows []dbq.TaskClaimRow) (tasks map[int64]int64, segments int64) {
+	tasks = map[int64]int64{}
+	for _, row := range rows {
+		tasks[row.PoolID]++
+		segments += row.Segments
+	}
+	return tasks, segments
+}
+
+// passed gives the pools in which the sender leaves tasks that it may not take: it failed with them, or they are too large. It
+// does not hold up its rivals there, who otherwise would wait for it.
+func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rows []dbq.TaskClaimRow) ([]int64, error) {
+	taken, segments := takenOf(rows)
+	p := dbq.PoolsPassedParams{
+		AppID: appID, Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
+	}
+	for _, pool := range a.pools {
+		if pool.served < pool.top && taken[pool.PoolID] < pool.most {
+			p.PoolIds = append(p.PoolIds, pool.PoolID)
+		}
+	}
+	if n := len(rows); int64(n) == a.Tasks && n > 0 {
+		p.LastLane = &rows[n-1].Lane
+	}
+	if len(p.PoolIds) == 0 {
+		return nil, nil
+	}
+	return q.PoolsPassed(ctx, p)
+}
+
+// charge says what a claim costs the sender and its routes, and whether there is anything to write.
+func (a admission) charge(c Claiming, rows []dbq.TaskClaimRow, passed []int64) (p dbq.SenderChargeParams, any bool) {
+	p = dbq.SenderChargeParams{SenderID: a.SenderID, IsToBeSeen: a.IsToBeSeen, Calls: int64(len(rows))}
+	if c.InOneCall {
+		p.Calls = min(1, p.Calls)
+	}
+	taken, _ := takenOf(rows)
+	for _, row := range rows {
+		p.LeaseIds, p.Segments, p.At = append(p.LeaseIds, row.LeaseID), append(p.Segments, row.Segments), &row.LeasedAt
+	}
+	turns := a.turns(rows)
+	for _, pool := range a.pools {
+		turn, moved := turns[pool.PoolID]
+		hasPassed := slices.Contains(passed, pool.PoolID)
+		switch {
+		case pool.RouteID == 0:
+			if moved && len(a.pools) > 1 {
+				p.SharedLastTurn, p.SharedNextTurn = &turn.last, &turn.next
+			}
+		case moved || hasPassed || taken[pool.PoolID] > 0:
+			served := pool.served + float64(taken[pool.PoolID])/float64(pool.Weight)
+			if hasPassed {
+				served = max(served, pool.top)
+			}
+			p.RouteIds, p.Served = append(p.RouteIds, pool.RouteID), append(p.Served, served)
+			p.LastTurns, p.NextTurns = append(p.LastTurns, turn.last), append(p.NextTurns, turn.next)
+		}
+	}
+	return p, a.IsToBeSeen || a.IsPaced && len(rows) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
+}
+
+// turn is when a pool was last served and is served next, in the sender's virtual time; 0 is before everything.
+type turn struct{ last, next float64 }
+
+// turns gives the turns of the pools that have been served, and of those of their companies: a company has one share, in however
+// many pools its tasks wait. Only the last lane counts: of those before it everything was taken, whosever turn it was.
+func (a admission) turns(rows []dbq.TaskClaimRow) map[int64]turn {
+	turns, last := map[int64]turn{}, map[int64]float64{}
+	for _, row := range rows {
+		if row.Lane != rows[len(rows)-1].Lane {
+			continue
+		}
+		turns[row.PoolID] = turn{row.Turn, row.NextTurn}
+		if i := slices.IndexFunc(a.pools, func(p admittedPool) bool { return p.PoolID == row.PoolID }); a.pools[i].CompanyID != 0 {
+			last[a.pools[i].CompanyID] = row.Turn
+		}
+	}
+	for _, pool := range a.pools {
+		if at, served := last[pool.CompanyID]; served {
+			turns[pool.PoolID] = turn{turns[pool.PoolID].last, at + pool.Gap}
+		}
+	}
+	return turns
+}

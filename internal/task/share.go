@@ -1,0 +1,51 @@
+package task
+
+import "math"
+
+// routeShare is what a route was served, in tasks over its weight, and the weight.
+type routeShare struct {
+	served float64
+	weight int64
+}
+
+// Shares hold within 2 points over any 500 tasks of a pool: no route is ahead of the one furthest behind by more than its part of
+// sharedLead tasks, so that what it takes in a row is at most 2 * sharedLead * q * (1-q) tasks more or fewer than its share q,
+// which is never more than 8. Where many routes share a pool, each may be leadEach tasks ahead, so that they need not take turns.
+const (
+	sharedLead = 16
+	leadEach   = 3
+)
+
+// share says how many tasks a route may take, what it counts as served, and what the rival furthest ahead was served. Rivals are
+// the other routes that serve the pool now; there is at least one.
+//
+// The route furthest behind may always take one task. A route that lags by more than the others may be ahead was away or is new:
+// it begins where the others are, and nobody waits for it before. So a sender earns nothing while it is away.
+func share(own routeShare, rivals []routeShare) (most int64, served, top float64) {
+	const exact = 1e-6 // sums of fractions are not
+	weights, lightest := own.weight, own.weight
+	top = rivals[0].served
+	for _, r := range rivals {
+		weights, lightest, top = weights+r.weight, min(lightest, r.weight), max(top, r.served)
+	}
+	lead := float64(max(sharedLead, leadEach*(len(rivals)+1))) / float64(weights)
+	present := max(top, own.served) - max(lead, 1/float64(lightest)) - exact
+	level := math.Inf(1) // of the route furthest behind
+	for _, r := range rivals {
+		if r.served >= present {
+			level = min(level, r.served)
+		}
+	}
+	served = own.served
+	switch {
+	case served < present:
+		served = level // the one at the top is present
+	case math.IsInf(level, 1):
+		level = served
+	}
+	most = int64(math.Floor((level+lead-served)*float64(own.weight) + exact))
+	if served <= level+exact {
+		return max(1, most), served, top
+	}
+	return max(0, most), served, top
+}

@@ -1,0 +1,126 @@
+package task
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// simulate lets routes claim in an order, up to limit tasks at a time, and gives who took each of n tasks.
+func simulate(weights []int64, limit int64, n int, next func(step int) int) []int {
+	served := make([]float64, len(weights))
+	var took []int
+	for step := 0; len(took) < n; step++ {
+		me := next(step)
+		var rivals []routeShare
+		for i, w := range weights {
+			if i != me {
+				rivals = append(rivals, routeShare{served[i], w})
+			}
+		}
+		most, from, _ := share(routeShare{served[me], weights[me]}, rivals)
+		most = min(most, limit)
+		served[me] = from + float64(most)/float64(weights[me])
+		for range most {
+			took = append(took, me)
+		}
+	}
+	return took
+}
+
+// worst is how far the share of any route is from its weight over any 500 tasks in a row, in points.
+func worst(took []int, weights []int64) float64 {
+	const window = 500
+	var sum int64
+	for _, w := range weights {
+		sum += w
+	}
+	counts, most := make([]int, len(weights)), 0.0
+	for i, who := range took {
+		counts[who]++
+		if i >= window {
+			counts[took[i-window]]--
+		}
+		if i < window-1 {
+			continue
+		}
+		for r, w := range weights {
+			most = max(most, 100*math.Abs(float64(counts[r])/window-float64(w)/float64(sum)))
+		}
+	}
+	return most
+}
+
+func TestSharesHoldOverAny500TasksForPollsOfAnySize(t *testing.T) {
+	t.Parallel()
+	for _, weights := range [][]int64{{3, 1}, {1, 1}, {9, 1}, {1, 100}, {1, 2, 3}, {1, 1, 1, 1}, {5, 4, 3, 2}, {1, 1, 1, 1, 1}, {50, 20, 15, 10, 5}} {
+		for _, limit := range []int64{1, 2, 3, 4, 7, 10, 50, 100, 1000} {
+			random := rand.New(rand.NewPCG(uint64(limit), uint64(len(weights))))
+			for name, next := range map[string]func(step int) int{
+				"in turn":          func(step int) int { return step % len(weights) },
+				"at random":        func(int) int { return random.IntN(len(weights)) },
+				"the first mostly": func(int) int { return max(0, random.IntN(8*len(weights))-7*len(weights)) },
+			} {
+				if off := worst(simulate(weights, limit, 5000, next), weights); off > 2 {
+					t.Errorf("weights %v, polls of %d, %s: off by %.1f points", weights, limit, name, off)
+				}
+			}
+		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	t.Parallel()
+	type s = routeShare
+	for name, c := range map[string]struct {
+		own    routeShare
+		rivals []routeShare
+		most   int64
+		served float64
+	}{
+		"even":                          {s{0, 1}, []s{{0, 1}}, 8, 0},
+		"as far ahead as it may be":     {s{8, 1}, []s{{0, 1}}, 0, 8},
+		"behind":                        {s{0, 1}, []s{{8, 1}}, 16, 0},
+		"a weight too small for a part": {s{5, 1}, []s{{5, 10000}}, 1, 5},
+		"the other is too light to take its part": {s{5, 10000}, []s{{5, 1}}, 15, 5},
+		"was away":                   {s{10, 1}, []s{{500, 1}, {505, 1}}, 5, 500},
+		"the others were away":       {s{500, 1}, []s{{10, 1}, {20, 1}}, 5, 500},
+		"one of the others was away": {s{500, 1}, []s{{10, 1}, {498, 1}}, 3, 500},
+		"both were away":             {s{10, 1}, []s{{500, 1}, {0, 1}}, 5, 500},
+		"many":                       {s{3, 1}, make([]s, 999), 0, 3},
+		"many, and even":             {s{0, 1}, make([]s, 999), 3, 0},
+	} {
+		for i := range c.rivals {
+			c.rivals[i].weight = max(1, c.rivals[i].weight)
+		}
+		if most, served, _ := share(c.own, c.rivals); most != c.most || served != c.served {
+			t.Errorf("%s: %d from %v, want %d from %v", name, most, served, c.most, c.served)
+		}
+	}
+}
+
+// Whatever the routes were served before, some route may always take a task, and no more than twice its part of the lead.
+func TestShareStopsNobodyForEver(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		n := 2 + random.IntN(5)
+		all := make([]routeShare, n)
+		for i := range all {
+			all[i] = routeShare{float64(random.IntN(40)) * math.Pow(10, float64(random.IntN(4))), 1 + random.Int64N(100)}
+		}
+		var total int64
+		for i := range all {
+			rivals := append(append([]routeShare{}, all[:i]...), all[i+1:]...)
+			most, _, _ := share(all[i], rivals)
+			total += most
+			if most > 2*max(sharedLead, leadEach*int64(n))+1 {
+				t.Fatalf("%v of %v may take %d", all[i], rivals, most)
+			}
+		}
+		if total == 0 {
+			t.Fatal(fmt.Sprint("nobody may take anything of ", all))
+		}
+	}
+}
