@@ -183,7 +183,8 @@ func (q *sequence) checkTimeline(t *rapid.T, x *task) {
 	rows := q.timeline(t, x.id)
 	var got, want []string
 	for _, row := range rows {
-		got = append(got, row.event.String())
+		e := row.event
+		got = append(got, e.String())
 	}
 	for _, e := range x.timeline {
 		want = append(want, e.String())

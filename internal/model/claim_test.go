@@ -49,15 +49,17 @@ func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	return same, smaller
 }
 
-// isOutranked tells whether a sender is a backup: another of a larger sort is available.
-func (w *world) isOutranked(s *sender, p pool) degree {
+// isOutranked tells whether a sender is a backup for a task: another of a larger sort is available. What is too large for that one
+// does not wait for it for ever.
+func (w *world) isOutranked(s *sender, x *task) degree {
+	p := w.pool(x)
 	most := no
 	for _, o := range w.senders {
 		if o == s || !w.mayServe(o, p) || w.sortOf(o, p) <= w.sortOf(s, p) || !o.isAvailable(w.now) {
 			continue
 		}
 		switch {
-		case w.isRouted(p) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
+		case w.isRouted(p) && o.cost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
 			most = yes
 		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // the polls of shared senders are noted later
 			most = max(most, maybe)
@@ -111,7 +113,7 @@ func (w *world) offers(s *sender) map[*task]offer {
 			continue
 		}
 		same, smaller := w.rivals(s, p)
-		outranked := w.isOutranked(s, p)
+		outranked := w.isOutranked(s, t)
 		if outranked == yes {
 			continue
 		}
@@ -205,7 +207,7 @@ func (w *world) whyNot(s *sender, t *task) string {
 		return "its time is over"
 	case !w.mayServe(s, p):
 		return "it belongs to " + p.String()
-	case w.isOutranked(s, p) == yes:
+	case w.isOutranked(s, t) == yes:
 		return "another of a larger sort is available"
 	default:
 		return "it failed there, and another is ready"
@@ -295,7 +297,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 	case s.polled.Before(w.now.Add(-silentAfter + time.Second)):
 		return maybe
 	}
-	outranked := w.isOutranked(s, p)
+	outranked := w.isOutranked(s, t)
 	if outranked == yes {
 		return no
 	}

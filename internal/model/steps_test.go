@@ -735,8 +735,16 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		recorded = serve(q.service.servers[0], r)
 	}()
 	users := slices.DeleteFunc(q.companies(), func(c *company) bool { return c.key == "" })
-	if able && !isThere && s.shared && w.isOutranked(s, pool{}) == no && len(users) > 0 && s.budget(w.now) > 2 {
-		q.send(t, submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"})
+	if able && !isThere && s.shared && len(users) > 0 && s.budget(w.now) > 2 {
+		awaited := submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"}
+		if w.isOutranked(s, w.outcomeOf(awaited).made) != no {
+			t.Logf("%s waits behind others, and goes away", s.no)
+			leave()
+			<-answered
+			s.heard = w.now
+			return
+		}
+		q.send(t, awaited)
 		isThere = true
 	}
 	if !isThere {
@@ -760,12 +768,13 @@ func (q *sequence) drain(t *rapid.T) {
 	for more := true; more; {
 		more = false
 		for _, s := range w.senders {
-			more = len(q.claimAs(t, s, oneOf(t, "limit", 3, 100))) > 0 || more
+			dies := q.kill != nil
+			more = len(q.claimAs(t, s, oneOf(t, "limit", 3, 100))) > 0 || dies || more
 		}
 	}
 	for _, x := range w.tasks {
 		for _, s := range w.senders {
-			if o, offered := w.offers(s)[x]; offered && w.isOutranked(s, o.pool) == no && s.isReady(w.now) && o.cost <= s.budget(w.now) {
+			if o, offered := w.offers(s)[x]; offered && w.isOutranked(s, x) == no && s.isReady(w.now) && o.cost <= s.budget(w.now) {
 				t.Fatalf("everybody claims until nobody is given anything: %s is left, which %s could take", x.name, s.no)
 			}
 		}
