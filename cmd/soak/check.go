@@ -174,7 +174,7 @@ func (v *verdict) add(text string) {
 }
 
 // check holds the whole history against the whole database, which is quiet.
-func check(ctx context.Context, s *stack, h *history, p *provider) ([]verdict, error) {
+func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) ([]verdict, error) {
 	var verdicts []verdict
 	err := s.query(ctx, func(conn *pgx.Conn) error {
 		if err := present(ctx, conn, h, p); err != nil {
@@ -187,6 +187,11 @@ func check(ctx context.Context, s *stack, h *history, p *provider) ([]verdict, e
 			}
 			verdicts = append(verdicts, v)
 		}
+		of, err := t.verdicts(ctx, conn)
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, of...)
 		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
 			v, err := more(ctx, conn, s)
 			if err != nil {
@@ -281,6 +286,7 @@ func (h *history) verdicts() []verdict {
 	return []verdict{
 		answers,
 		{name: "a server that is asked to stop answers no 5xx", broken: int(h.drainErrors.Load())},
+		{name: "nobody with the right password is refused for the wrong ones of others (429)", broken: int(h.lockouts.Load())},
 		{name: "no server met an error that it did not expect (500)", broken: int(h.failures.Load())},
 	}
 }

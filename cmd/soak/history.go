@@ -59,6 +59,7 @@ type history struct {
 
 	calls       [3]atomic.Int64 // by outcome
 	drainErrors atomic.Int64    // 5xx by a server that was asked to stop
+	lockouts    atomic.Int64    // 429s, by those that have the right password
 	failures    atomic.Int64    // 500s: errors that the server did not expect
 	latest      sync.Map        // server -> *atomic.Int64, when its latest answered call began, in Unix nanoseconds
 }
@@ -155,6 +156,8 @@ func (o observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:
 		o.history.breach("a good request was refused: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
+	case res.StatusCode == http.StatusTooManyRequests:
+		o.history.lockouts.Add(1)
 	case res.StatusCode >= http.StatusInternalServerError:
 		if o.server.draining(time.Now()) {
 			o.history.drainErrors.Add(1)

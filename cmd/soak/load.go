@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ func (l *load) limit(ctx context.Context) error {
 	}
 	for i := range pushed {
 		no := fmt.Sprint("sender-push-", i)
-		if res, err := client.CreateSenderWithResponse(ctx, nil, l.provider.sender(no)); err != nil || res.JSON200 == nil {
+		if res, err := client.CreateSenderWithResponse(ctx, nil, l.provider.sender(no, "/")); err != nil || res.JSON200 == nil {
 			return fmt.Errorf("make driven sender: %w %s", err, res.Status())
 		}
 		res, err := client.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: "default", MessageType: api.Verification, SenderNo: no})
@@ -154,10 +155,14 @@ func (l *load) drain(ctx context.Context, empty func() bool) {
 	defer cancel()
 	l.provider.calm.Store(true)
 	defer l.provider.calm.Store(false)
+	names := slices.Clone(tenantSenders)
 	for i := range senders {
+		names = append(names, fmt.Sprint("sender-", i))
+	}
+	for i, name := range names {
 		rng := rand.New(rand.NewPCG(l.seed, uint64(i)))
 		all.Go(func() {
-			s := sender{load: l, rng: rng, appID: fmt.Sprint("sender-", i), calm: true}
+			s := sender{load: l, rng: rng, appID: name, calm: true}
 			s.run(ctx)
 		})
 	}
@@ -216,8 +221,8 @@ func (l *load) submitOne(rng *rand.Rand) {
 }
 
 // submit sends a request once and returns the task that it was answered, if any.
-func (l *load) submit(client *api.ClientWithResponses, params *api.SendSmsParams, body api.SendRequest, text string) string {
-	res, err := client.SendSmsWithResponse(call(), params, body)
+func (l *load) submit(client *api.ClientWithResponses, params *api.SendSmsParams, body api.SendRequest, text string, as ...api.RequestEditorFn) string {
+	res, err := client.SendSmsWithResponse(call(), params, body, as...)
 	status, id := 0, ""
 	if err == nil {
 		status = res.StatusCode()
@@ -376,11 +381,16 @@ func (s *sender) run(ctx context.Context) {
 }
 
 func (s *sender) claim() []api.ClaimedTask {
-	limit, wait := claimedMost, s.rng.IntN(3)
+	limit := claimedMost
 	if !s.calm {
 		limit = 1 + s.rng.IntN(claimedMost)
 	}
-	client, status := s.load.any(s.rng), 0
+	return s.claimFrom(s.load.any(s.rng), limit, s.rng.IntN(3))
+}
+
+// claimFrom claims through one server.
+func (s *sender) claimFrom(client *api.ClientWithResponses, limit, wait int) []api.ClaimedTask {
+	status := 0
 	var answer *api.ClaimResponse
 	var err error
 	if s.rng.IntN(2) == 0 {

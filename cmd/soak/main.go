@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"How long to go on; the round that has begun is finished."`
 	Round    time.Duration `default:"30s" help:"How often to stop the faults, wait until all is quiet, and check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
-	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt or F10."`
+	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt, share, fair, route, trouble, lockout or F10."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
 }
 
@@ -63,7 +64,10 @@ func run(ctx context.Context, o options) error {
 		err := s.run(ctx, &m)
 		switch {
 		case errors.Is(err, errBroken):
-			found = append(found, fmt.Sprintf("  %-4s found after %3.0f s: %s", m.name, s.elapsed().Seconds(), s.findings))
+			if by := finders[m.name]; !slices.ContainsFunc(s.findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
+				return fmt.Errorf("mutant %s was not found by %q", m.name, by)
+			}
+			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.name, s.elapsed().Seconds(), strings.Join(s.findings, "; ")))
 		case err == nil:
 			return fmt.Errorf("mutant %s was not found in %s", m.name, limited.Duration)
 		default:
@@ -81,7 +85,7 @@ func run(ctx context.Context, o options) error {
 type soak struct {
 	options  options
 	began    time.Time // of the first round
-	findings string
+	findings []string  // the invariants that are broken
 }
 
 func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
@@ -131,19 +135,25 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	if err := l.limit(ctx); err != nil {
 		return err
 	}
+	t := newTenants(l)
+	if err := t.setUp(ctx); err != nil {
+		return err
+	}
 	n := newNemesis(s.options.Seed, stack, h, s.say)
 	s.began = time.Now()
 	var verdicts []verdict
 	rounds := 0
 	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, stack, l, n); err != nil {
+		if verdicts, err = s.round(ctx, rounds, stack, l, t, n); err != nil {
 			return err
 		}
 	}
-	s.summary(rounds, h, l, n, verdicts)
+	s.summary(rounds, h, l, t, n, verdicts)
 	if found := broken(verdicts); len(found) > 0 {
-		s.findings = found[0].name
+		for _, v := range found {
+			s.findings = append(s.findings, v.name)
+		}
 		return errBroken
 	}
 	return ctx.Err()
@@ -153,7 +163,7 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 const quietLimit = time.Minute
 
 // round is load with faults, then quiet, then the check.
-func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *nemesis) ([]verdict, error) {
+func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, n *nemesis) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
@@ -161,7 +171,10 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.run(loading, number)
+		var both sync.WaitGroup
+		both.Go(func() { l.run(loading, number) })
+		both.Go(func() { t.run(loading, number) })
+		both.Wait()
 	}()
 	err := n.run(fire) // under load to its end: what it waits for are answers
 	unload()
@@ -175,7 +188,10 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *
 		counts, err := stack.servers[0].statistics(quiet)
 		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0
 	})
-	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider)
+	if err := t.measure(context.WithoutCancel(ctx), number); err != nil {
+		return nil, err
+	}
+	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t)
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
@@ -184,7 +200,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, n *
 	return verdicts, nil
 }
 
-func (s *soak) summary(rounds int, h *history, l *load, n *nemesis, verdicts []verdict) {
+func (s *soak) summary(rounds int, h *history, l *load, t *tenants, n *nemesis, verdicts []verdict) {
 	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	total := 0
 	for _, f := range faults {
@@ -195,6 +211,9 @@ func (s *soak) summary(rounds int, h *history, l *load, n *nemesis, verdicts []v
 	for i, name := range misdeedNames {
 		fmt.Printf("  %5d  reports %s\n", l.misdeed[i].Load(), name)
 	}
+	fmt.Printf("  %5d  times the route of a country went or came\n", t.flips.Load())
+	fmt.Printf("  %5d  times a provider was in trouble\n", t.troubles.Load())
+	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())
 	fmt.Printf("\n  %d calls answered, %d refused, %d without an answer that says\n", h.calls[answered].Load(),
 		h.calls[refused].Load(), h.calls[unknown].Load())
 	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages taken by the provider\n", h.accepted(), len(h.claims), l.provider.total())

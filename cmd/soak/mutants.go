@@ -15,14 +15,27 @@ type mutant struct {
 	changes []change
 }
 
+// finders are the invariants that have to find a mutant, by their first words; any may find the others.
+var finders = map[string]string{
+	"share":   "senders of a route share by weight",
+	"fair":    "a sender of two pools",
+	"route":   "no message goes through a sender",
+	"trouble": "no message fails, nor loses an attempt",
+	"lockout": "nobody with the right password",
+}
+
 // change replaces the one place in a file of the project where before stands.
 type change struct{ file, before, after string }
 
 const (
-	queries  = "gen/dbq/dispatch.sql.go"
-	contents = "gen/dbq/template.sql.go"
-	dispatch = "internal/task/dispatch.go"
-	driving  = "internal/notify/deliver.go"
+	queries   = "gen/dbq/dispatch.sql.go"
+	contents  = "gen/dbq/template.sql.go"
+	dispatch  = "internal/task/dispatch.go"
+	claiming  = "internal/task/claim.go"
+	sharing   = "internal/task/share.go"
+	driving   = "internal/notify/deliver.go"
+	answers   = "internal/driver/reply.go"
+	verifying = "internal/access/verify.go"
 )
 
 var mutants = []mutant{
@@ -73,12 +86,34 @@ var mutants = []mutant{
 	{"doubt", "what is not known to have gone out is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
 	}},
+	{"share", "what a sender is ahead of its share is forgiven at each poll", []change{
+		{sharing, "\tserved = own.served\n\tswitch {", "\tserved = min(own.served, level)\n\tswitch {"},
+	}},
+	{"fair", "pools are merged by their own ranks", []change{
+		{queries, "o.pool_turn + coalesce(o.rank, o.last_rank, 0) - coalesce(o.first_rank, 0) AS turn", "coalesce(o.rank, o.last_rank, 0) AS turn"},
+	}},
+	{"route", "what waits where the last route is gone is for every shared sender", []change{
+		{dispatch, "\treturn s.inBatches(ctx, \"move tasks", "\tif ctx != nil {\n\t\treturn 0, nil\n\t}\n\treturn s.inBatches(ctx, \"move tasks"},
+		{queries, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
+	}},
+	{"trouble", "a message fails when its sender's key is wrong", []change{
+		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
+	}},
+	{"lockout", "wrong passwords make everybody wait who calls from the same address", []change{
+		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey() {", `	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
+		return Principal{}, tooMany(wait)
+	}
+	if who, err, known := v.recall(ctx, a); known {
+		return who, err
+	}
+	if a.isKey() {`},
+	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
-		{queries, "    FROM leased h\n),\ncharged AS", "    FROM leased h WHERE false\n),\ncharged AS"},
-		{dispatch, "\ts.claimed.Add(", `	for _, r := range rows {
+		{queries, "    FROM leased h\n),\ncounted AS", "    FROM leased h WHERE false\n),\ncounted AS"},
+		{claiming, "\ts.claimed.Add(", `	for _, r := range rows {
 		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",
-			r.LeaseID, r.TaskID, appID, r.PhoneNumber, r.Content, r.Attempt, r.LeaseUntil); err != nil {
+			r.LeaseID, r.TaskID, c.AppID, r.PhoneNumber, r.Content, r.Attempt, r.LeaseUntil); err != nil {
 			return nil, err
 		}
 	}

@@ -20,9 +20,10 @@ const (
 
 // provider is what the driven senders speak to. It keeps its own record of what it accepted, whatever it answered then.
 type provider struct {
-	url    string
-	calm   atomic.Bool // it accepts everything and says so
-	server http.Server
+	url     string
+	calm    atomic.Bool  // it accepts everything and says so
+	ailment atomic.Int32 // of what answers under /sick
+	server  http.Server
 
 	mu       sync.Mutex
 	accepted map[string]int // by task
@@ -40,19 +41,20 @@ func startProvider() (*provider, error) {
 	return p, nil
 }
 
-// sender is a driven sender that speaks to the provider.
-func (p *provider) sender(no string) api.SenderRequest {
+// sender is a driven sender that speaks to the provider under a path.
+func (p *provider) sender(no, path string) api.SenderRequest {
 	kind, shared, held := "http-sms", false, int64(lease.Seconds())
 	return api.SenderRequest{
 		SenderNo: no, Name: no, Kind: &kind, IsShared: &shared, LeaseSeconds: &held,
 		Config: &map[string]any{
-			"url": p.url, "body": map[string]any{"task_id": "${task_id}"}, "timeoutSeconds": providerPatience.Seconds(),
+			"url": p.url + path, "body": map[string]any{"task_id": "${task_id}"}, "timeoutSeconds": providerPatience.Seconds(),
 			"answer": map[string]any{"success": "ok", "equals": []string{"true"}, "number": "id"},
 		},
 	}
 }
 
-// ServeHTTP accepts most messages, refuses some, and of what it accepts it sometimes says nothing that can be understood.
+// ServeHTTP accepts most messages, refuses some, and of what it accepts it sometimes says nothing that can be understood. Under
+// /well it accepts everything, and under /sick while nothing is wrong there.
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		TaskID string `json:"task_id"`
@@ -62,7 +64,10 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := rand.IntN(100)
-	if p.calm.Load() {
+	switch {
+	case r.URL.Path == "/sick" && p.ail(w, r):
+		return
+	case p.calm.Load() || r.URL.Path != "/":
 		n = 100
 	}
 	if n < 10 { // not accepted, and it says so

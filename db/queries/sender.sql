@@ -472,7 +472,7 @@ WITH candidates AS (
         coalesce(x.kind <> 'app' OR x.seen_at > now() - @polled_within::interval, false) AS is_there,
         coalesce(x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
-            WHERE x.is_on AND x.has_quota AND x.has_funds AND x.seen_at > now() - @silent_after::interval
+            WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
                 AND coalesce(least(
                     s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
                     CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END

@@ -140,16 +140,18 @@ routed AS MATERIALIZED (
     FOR UPDATE
 ),
 rivals AS MATERIALIZED (
-    SELECT a.route_id, bool_or(a.outranks) AS outrank, bool_or(a.outranks AND a.has_room) AS have_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
+    SELECT a.route_id, min(a.was_served) AS was_served, bool_or(a.outranks) AS outrank, bool_or(a.outranks AND a.has_room) AS have_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
-        SELECT r.id AS route_id, o.id, o.served, o.weight, o.sort > r.sort AS outranks,
+        -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks,
             CASE WHEN o.sort > r.sort THEN sender_has_room(o.sender_id, r.pool_id) END AS has_room,
             o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
         FROM routed r
+        JOIN routes w ON w.id = r.id
         JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on' AND o.sort >= r.sort
         JOIN sender_standings x ON x.sender_id = o.sender_id
-        WHERE x.is_on AND x.has_quota AND x.has_funds AND x.seen_at > now() - $2::interval
+        WHERE x.is_available AND x.seen_at > now() - $2::interval
     ) a
     GROUP BY a.route_id
 ),
@@ -157,7 +159,7 @@ mine AS MATERIALIZED (
     SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
         0::double precision AS served, st.shared_next_turn AS next_turn,
         v.outrank, v.have_room,
-        NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
+        0::double precision AS was_served, NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
     FROM budget b
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
@@ -166,11 +168,12 @@ mine AS MATERIALIZED (
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
         WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
-            AND x.has_quota AND x.has_funds AND x.seen_at > now() - $2::interval
+            AND x.is_available AND x.seen_at > now() - $2::interval
     ) v
     WHERE b.is_shared AND b.tasks > 0
     UNION ALL
-    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, coalesce(v.outrank, false), coalesce(v.have_room, false), v.served, v.weights
+    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, coalesce(v.outrank, false), coalesce(v.have_room, false),
+        coalesce(v.was_served, r.served), v.served, v.weights
     FROM routed r
     JOIN pools p ON p.id = r.pool_id
     JOIN companies c ON c.id = p.company_id
@@ -191,6 +194,7 @@ SELECT
     coalesce(m.pool_id, 0)::bigint AS pool_id, coalesce(m.route_id, 0)::bigint AS route_id, coalesce(m.company_id, 0)::bigint AS company_id,
     coalesce(m.weight, 1)::bigint AS weight,
     coalesce(m.gap, 0)::double precision AS gap, coalesce(m.served, 0)::double precision AS served,
+    coalesce(m.was_served, 0)::double precision AS was_served,
     greatest(m.next_turn, clock.turn)::double precision AS turn, coalesce(m.outrank, false)::boolean AS is_outranked,
     coalesce(m.have_room, false)::boolean AS is_first_taken,
     coalesce(m.rivals_served, '{}')::double precision[] AS rivals_served, coalesce(m.rivals_weights, '{}')::bigint[] AS rivals_weights
@@ -226,6 +230,7 @@ type SenderAdmitRow struct {
 	Weight         int64
 	Gap            float64
 	Served         float64
+	WasServed      float64
 	Turn           float64
 	IsOutranked    bool
 	IsFirstTaken   bool
@@ -253,8 +258,8 @@ type SenderAdmitRow struct {
 // The row of a sender that has anything to count is locked: two polls at once count one after the other. Readiness and empty
 // pools are checked before, because a row lock writes WAL, and even an empty claim would wait for fsync.
 //
-// Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, and seen within
-// silent_after. If one of them has a larger sort, the sender is outranked; it may only take the first task, and only if that is
+// Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit
+// breaker, and seen within silent_after. If one of them has a larger sort, the sender is outranked; it may only take the first task, and only if that is
 // too large for all of them (is_first_taken is false). Those of the same sort are its rivals while they are
 // rested and were seen since. The shares follow from what each was served: served is tasks over weight.
 func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]SenderAdmitRow, error) {
@@ -290,6 +295,7 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]Sen
 			&i.Weight,
 			&i.Gap,
 			&i.Served,
+			&i.WasServed,
 			&i.Turn,
 			&i.IsOutranked,
 			&i.IsFirstTaken,

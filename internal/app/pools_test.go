@@ -314,6 +314,13 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsThere(t *testing.T) {
 			takes("the backup is at low_switch", "[last]")
 			patch("second", map[string]any{"limits": map[string]any{"per_day": nil}})
 			takes("a primary is back", "[second]")
+			breaker := func(until string) {
+				b.exec("UPDATE sender_states st SET openings = 1, rest_reason = 'x', rest_until = " + until + " FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
+			}
+			breaker("now() + interval '1 minute'")
+			takes("the breaker of the primary is open", "[last second]") // which a worker would not let claim
+			breaker("NULL")
+			takes("the breaker is closed", "[second]")
 			b.exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
 			rest()
 			if got := b.take("last", 1); len(got) != 1 {
@@ -467,5 +474,47 @@ func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
 	}
 	if took < 90 {
 		t.Errorf("the other took %d of 100", took)
+	}
+}
+
+// A claim that waited for another of its sender knows what that one took, but of its rivals what they had before: it must not take
+// them for absent, and go ahead of them again.
+func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
+	b := setup(t)
+	for no, weight := range map[string]int{"one": 1, "three": 3} {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+		b.route("default", no, weight)
+		b.take(no, 1) // they know of each other
+	}
+	b.submitMany("x", 100, nil)
+	b.exec("UPDATE routes SET served = 100")
+	tx, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	serve := func(no string, served int) {
+		if _, err := tx.Exec(t.Context(), "UPDATE routes r SET served = $2 FROM senders s WHERE s.id = r.sender_id AND s.sender_no = $1", no, served); err != nil {
+			t.Error(err)
+		}
+	}
+	serve("one", 109) // as far ahead as it may be
+	serve("three", 105)
+	took := make(chan int, 1)
+	go func() { took <- len(b.take("one", 50)) }()
+	eventually(t, "the claim waits for the other", func() bool {
+		return b.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-took; n != 0 {
+		t.Errorf("it took %d more", n)
+	}
+	if n := len(b.take("three", 3)); n != 3 {
+		t.Errorf("its rival took %d", n)
+	}
+	if served := scan[float64](b, "SELECT r.served FROM routes r JOIN senders s ON s.id = r.sender_id WHERE s.sender_no = 'three'"); served != 106 {
+		t.Errorf("its rival counts as served %v", served)
 	}
 }

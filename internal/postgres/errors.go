@@ -58,6 +58,10 @@ func Wrap(act string, err error, none *fault.Error) error {
 // IsUnavailable reports whether err means that the database could not be asked, or did not answer in time: the same
 // request may work later.
 func IsUnavailable(err error) bool {
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) { // whatever PostgreSQL says then, XX000 for one when it cannot write a file
+		return true
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// Connection, resources, operator intervention, system; a deadlock that this one was taken out of; and a read-only standby.
@@ -65,9 +69,8 @@ func IsUnavailable(err error) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}
-	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) ||
+	return errors.As(err, &network) || pgconn.Timeout(err) ||
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/config"
 	"lksms/internal/pgtest"
@@ -259,5 +262,21 @@ func TestAServerOfAnotherProcessThatDoesNotAnswerSaysWhy(t *testing.T) {
 	_, err = postgres.StartServer(ctx, postgres.ServerOptions{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "connect") || !strings.Contains(err.Error(), "FATAL:  it hurts") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A session that PostgreSQL does not let begin, whatever for, may begin later.
+func TestARefusedSessionIsADatabaseThatIsAway(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), pgtest.NewEmpty(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	config := db.Pool.Config().ConnConfig.Copy()
+	config.Database = "is_not_there" // 3D000, of no class that says so by itself
+	_, err = pgx.ConnectConfig(t.Context(), config)
+	if err == nil || !postgres.IsUnavailable(fmt.Errorf("read settings: %w", err)) {
+		t.Errorf("%v", err)
 	}
 }

@@ -111,7 +111,7 @@ func newAdmission(rows []dbq.SenderAdmitRow) admission {
 			for i := range rivals {
 				rivals[i] = routeShare{row.RivalsServed[i], row.RivalsWeights[i]}
 			}
-			most, served, top := share(routeShare{row.Served, row.Weight}, rivals)
+			most, served, top := share(routeShare{row.Served, row.Weight}, row.WasServed, rivals)
 			p.most, p.served, p.top = min(most, a.Tasks), served, top
 		}
 		if row.IsOutranked { // but the first task is too large for those that outrank it

@@ -106,7 +106,7 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith *str
 		}
 		if failedWith != nil && *failedWith == c.SenderNo {
 			held[i] = sender.WhyFailedBefore
-		} else if most, _, _ := share(routeShare{c.Served, *c.Weight}, rivals); most == 0 {
+		} else if most, _, _ := share(routeShare{c.Served, *c.Weight}, c.Served, rivals); most == 0 {
 			held[i] = sender.WhyAhead
 		}
 	}

@@ -20,8 +20,10 @@ const (
 // the other routes that serve the pool now; there is at least one.
 //
 // The route furthest behind may always take one task. A route that lags by more than the others may be ahead was away or is new:
-// it begins where the others are, and nobody waits for it before. So a sender earns nothing while it is away.
-func share(own routeShare, rivals []routeShare) (most int64, served, top float64) {
+// it begins where the others are, and nobody waits for it before. So a sender earns nothing while it is away. That is judged by
+// was, what the route was served when the rivals were looked at: by now a claim of the same sender beside this one may have
+// taken more, and the rivals, too.
+func share(own routeShare, was float64, rivals []routeShare) (most int64, served, top float64) {
 	const exact = 1e-6 // sums of fractions are not
 	weights, lightest := own.weight, own.weight
 	top = rivals[0].served
@@ -29,7 +31,7 @@ func share(own routeShare, rivals []routeShare) (most int64, served, top float64
 		weights, lightest, top = weights+r.weight, min(lightest, r.weight), max(top, r.served)
 	}
 	lead := float64(max(sharedLead, leadEach*(len(rivals)+1))) / float64(weights)
-	present := max(top, own.served) - max(lead, 1/float64(lightest)) - exact
+	present := max(top, was) - max(lead, 1/float64(lightest)) - exact
 	level := math.Inf(1) // of the route furthest behind
 	for _, r := range rivals {
 		if r.served >= present {

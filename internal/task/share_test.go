@@ -19,7 +19,7 @@ func simulate(weights []int64, limit int64, n int, next func(step int) int) []in
 				rivals = append(rivals, routeShare{served[i], w})
 			}
 		}
-		most, from, _ := share(routeShare{served[me], weights[me]}, rivals)
+		most, from, _ := share(routeShare{served[me], weights[me]}, served[me], rivals)
 		most = min(most, limit)
 		served[me] = from + float64(most)/float64(weights[me])
 		for range most {
@@ -94,7 +94,7 @@ func TestShare(t *testing.T) {
 		for i := range c.rivals {
 			c.rivals[i].weight = max(1, c.rivals[i].weight)
 		}
-		if most, served, _ := share(c.own, c.rivals); most != c.most || served != c.served {
+		if most, served, _ := share(c.own, c.own.served, c.rivals); most != c.most || served != c.served {
 			t.Errorf("%s: %d from %v, want %d from %v", name, most, served, c.most, c.served)
 		}
 	}
@@ -113,7 +113,7 @@ func TestShareStopsNobodyForEver(t *testing.T) {
 		var total int64
 		for i := range all {
 			rivals := append(append([]routeShare{}, all[:i]...), all[i+1:]...)
-			most, _, _ := share(all[i], rivals)
+			most, _, _ := share(all[i], all[i].served, rivals)
 			total += most
 			if most > 2*max(sharedLead, leadEach*int64(n))+1 {
 				t.Fatalf("%v of %v may take %d", all[i], rivals, most)

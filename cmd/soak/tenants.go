@@ -1,0 +1,502 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/gen/api"
+	"lksms/internal/snapshot"
+)
+
+// tenants are two companies beside the default one, with routes of their own:
+//
+//	acme, notification   sender-acme-three and sender-acme-one, of weights 3 and 1
+//	acme, verification   sender-push-sick and sender-push-well, driven; the provider of the first is in trouble now and then
+//	acme, marketing      sender-both
+//	bolt, notification   sender-bolt-any; in China sender-bolt-china, whose route is deleted and comes back
+//	bolt, marketing      sender-both, which serves bolt three times as often as acme
+//
+// Meanwhile others guess passwords from the address from which everybody calls.
+type tenants struct {
+	load    *load
+	users   [2]tenant
+	route   api.RouteRequest // of China, which comes and goes
+	routeNo atomic.Int64     // 0 while it is away
+
+	mu       sync.Mutex
+	named    []naming
+	measures []measure // of this round
+
+	guesses, troubles, flips atomic.Int64
+}
+
+// tenant is a company and how its user calls.
+type tenant struct {
+	company   string
+	authorize api.RequestEditorFn
+}
+
+// naming is that a route of a company names a sender from since until.
+type naming struct {
+	company, sender string
+	kind            int // of messages
+	since, until    time.Time
+}
+
+// measure is messages that waited all at once, and the part that somebody should have of the first of them that are leased.
+type measure struct {
+	what   string // the beginning of their texts
+	first  int
+	column string // what tells whose a lease is
+	parts  map[string]float64
+	off    float64 // how far off a part may be
+}
+
+const (
+	acme  = "acme"
+	bolt  = "bolt"
+	three = "sender-acme-three"
+	one   = "sender-acme-one"
+	both  = "sender-both"
+	rest  = "sender-bolt-any"
+	china = "sender-bolt-china"
+	sick  = "sender-push-sick"
+	well  = "sender-push-well"
+)
+
+// tenantSenders are the apps among the senders of the tenants.
+var tenantSenders = []string{three, one, both, rest, china}
+
+// kinds are the numbers of the types of messages.
+var kinds = map[api.MessageType]int{api.Verification: 0, api.Notification: 1, api.Marketing: 2}
+
+func newTenants(l *load) *tenants { return &tenants{load: l} }
+
+// made tells that a call has made something.
+func made(what string, err error, answer interface{ Status() string }) error {
+	if err == nil && !strings.HasPrefix(answer.Status(), "200") {
+		err = errors.New(answer.Status())
+	}
+	if err != nil {
+		return fmt.Errorf("make %s: %w", what, err)
+	}
+	return nil
+}
+
+// setUp makes companies, users, senders and routes.
+func (t *tenants) setUp(ctx context.Context) error {
+	c := t.load.clients[0]
+	region := "CN"
+	country, err := c.CreateCountryWithResponse(ctx, nil, api.CountryRequest{CountryNo: "CN", Name: "China", DialPrefix: "86", Region: &region})
+	if err := made("country", err, country); err != nil {
+		return err
+	}
+	for i, no := range []string{acme, bolt} {
+		weight := []float64{1, 3}[i]
+		company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no, Weight: &weight})
+		if err := made("company", err, company); err != nil {
+			return err
+		}
+		secret := "soak-of-" + no
+		user, err := c.CreateUserWithResponse(ctx, api.UserRequest{Username: no, Password: &secret, Role: api.RoleSubmit, CompanyNo: &no})
+		if err := made("user", err, user); err != nil {
+			return err
+		}
+		t.users[i] = tenant{no, func(_ context.Context, r *http.Request) error {
+			r.SetBasicAuth(no, secret)
+			return nil
+		}}
+	}
+	key, err := c.CreateKeyWithResponse(ctx, bolt, api.KeyRequest{Name: "soak"})
+	if err := made("key", err, key); err != nil {
+		return err
+	}
+	bearer := "Bearer " + key.JSON200.Data.Key
+	t.users[1].authorize = func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Authorization", bearer)
+		return nil
+	}
+	no := false
+	for _, name := range tenantSenders {
+		if err := t.makeSender(ctx, api.SenderRequest{SenderNo: name, Name: name, IsShared: &no}); err != nil {
+			return err
+		}
+	}
+	for name, path := range map[string]string{sick: "/sick", well: "/well"} {
+		if err := t.makeSender(ctx, t.load.provider.sender(name, path)); err != nil {
+			return err
+		}
+	}
+	t.route = api.RouteRequest{CompanyNo: bolt, MessageType: api.Notification, CountryNo: &region, SenderNo: china}
+	weight := int64(3)
+	for _, route := range []api.RouteRequest{
+		{CompanyNo: acme, MessageType: api.Notification, SenderNo: three, Weight: &weight},
+		{CompanyNo: acme, MessageType: api.Notification, SenderNo: one},
+		{CompanyNo: acme, MessageType: api.Verification, SenderNo: sick},
+		{CompanyNo: acme, MessageType: api.Verification, SenderNo: well},
+		{CompanyNo: acme, MessageType: api.Marketing, SenderNo: both},
+		{CompanyNo: bolt, MessageType: api.Marketing, SenderNo: both},
+		{CompanyNo: bolt, MessageType: api.Notification, SenderNo: rest},
+		t.route,
+	} {
+		since := time.Now()
+		res, err := c.CreateRouteWithResponse(ctx, nil, route)
+		if err := made("route", err, res); err != nil {
+			return err
+		}
+		t.names(route, since)
+		if route.CountryNo != nil {
+			t.routeNo.Store(res.JSON200.Data.RouteNo)
+		}
+	}
+	return nil
+}
+
+func (t *tenants) makeSender(ctx context.Context, body api.SenderRequest) error {
+	res, err := t.load.clients[0].CreateSenderWithResponse(ctx, nil, body)
+	return made("sender", err, res)
+}
+
+// forever is long after the soak.
+var forever = time.Now().Add(1000 * time.Hour)
+
+// names notes that a route may be there since a moment.
+func (t *tenants) names(route api.RouteRequest, since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.named = append(t.named, naming{route.CompanyNo, route.SenderNo, kinds[route.MessageType], since, forever})
+}
+
+// endNaming notes that the route of China is certainly gone.
+func (t *tenants) endNaming() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.named {
+		if n := &t.named[i]; n.sender == china && n.until.Equal(forever) {
+			n.until = time.Now().Add(2 * snapshot.Fresh) // as old as what a server goes by may be
+		}
+	}
+}
+
+// run loads the tenants until ctx ends.
+func (t *tenants) run(ctx context.Context, round int) {
+	var all sync.WaitGroup
+	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(t.load.seed, uint64(round)<<16|uint64(1<<12+n))) }
+	for i := range 6 {
+		all.Go(func() { t.submit(ctx, rng(i), t.users[i%2]) })
+	}
+	for i, name := range tenantSenders {
+		all.Go(func() {
+			s := sender{load: t.load, rng: rng(10 + i), appID: name}
+			s.run(ctx)
+		})
+	}
+	all.Go(func() { t.flip(ctx, rng(20)) })
+	all.Go(func() { t.ail(ctx, rng(21)) })
+	for i := range 3 {
+		all.Go(func() { t.guess(ctx, rng(30+i)) })
+	}
+	all.Wait()
+}
+
+// submit sends messages of a company, of all types.
+func (t *tenants) submit(ctx context.Context, rng *rand.Rand, user tenant) {
+	types := []api.MessageType{api.Verification, api.Notification, api.Notification, api.Marketing}
+	if user.company == bolt {
+		types = types[1:]
+	}
+	for pause(ctx, time.Duration(rng.IntN(60))*time.Millisecond) {
+		serial := t.load.serial.Add(1)
+		text := fmt.Sprintf("soak-%d-%s-%d", t.load.seed, user.company, serial)
+		kind := types[rng.IntN(len(types))]
+		body := api.SendRequest{PhoneNumber: fmt.Sprintf("138%08d", serial), Content: &text, MessageType: &kind}
+		if rng.IntN(20) == 0 {
+			at := time.Now().Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
+			body.ExpectSendTime = &at
+		}
+		t.load.submit(t.load.any(rng), nil, body, text, user.authorize)
+	}
+}
+
+// flip takes the route of China away and gives it back, until each is certain.
+func (t *tenants) flip(ctx context.Context, rng *rand.Rand) {
+	for pause(ctx, time.Duration(500+rng.IntN(2500))*time.Millisecond) {
+		t.flips.Add(1)
+		if no := t.routeNo.Load(); no != 0 {
+			t.remove(rng, no)
+		} else {
+			t.bringBack(rng)
+		}
+	}
+}
+
+func (t *tenants) remove(rng *rand.Rand, no int64) {
+	for range keyedTries {
+		res, err := t.load.any(rng).DeleteRouteWithResponse(call(), no)
+		if err == nil && (res.StatusCode() == http.StatusOK || res.StatusCode() == http.StatusNotFound) {
+			t.endNaming()
+			t.routeNo.Store(0)
+			return
+		}
+		time.Sleep(time.Duration(50+rng.IntN(200)) * time.Millisecond)
+	}
+}
+
+// bringBack makes the route again. A request that was not answered may have made it: the key gives the answer of the first.
+func (t *tenants) bringBack(rng *rand.Rand) {
+	key := fmt.Sprintf("route-%d-%d", t.load.seed, t.flips.Load())
+	t.names(t.route, time.Now())
+	for range 5 * keyedTries {
+		res, err := t.load.any(rng).CreateRouteWithResponse(call(), &api.CreateRouteParams{IdempotencyKey: &key}, t.route)
+		if err == nil && res.JSON200 != nil {
+			t.routeNo.Store(res.JSON200.Data.RouteNo)
+			return
+		}
+		time.Sleep(time.Duration(50+rng.IntN(200)) * time.Millisecond)
+	}
+}
+
+// ail brings the provider of one sender into trouble for a while, again and again.
+func (t *tenants) ail(ctx context.Context, rng *rand.Rand) {
+	defer t.load.provider.ailment.Store(healthy)
+	for pause(ctx, time.Duration(rng.IntN(4000))*time.Millisecond) {
+		t.load.provider.ailment.Store(1 + rng.Int32N(ailments-1))
+		t.troubles.Add(1)
+		pause(ctx, time.Duration(500+rng.IntN(3000))*time.Millisecond)
+		t.load.provider.ailment.Store(healthy)
+	}
+}
+
+// guess tries passwords of those that call, and of others, from the address from which they call.
+func (t *tenants) guess(ctx context.Context, rng *rand.Rand) {
+	c := http.Client{Timeout: callLimit, Transport: &http.Transport{DisableKeepAlives: true}}
+	for pause(ctx, time.Duration(rng.IntN(150))*time.Millisecond) {
+		s := t.load.servers[rng.IntN(len(t.load.servers))]
+		req, err := http.NewRequestWithContext(call(), http.MethodGet, s.url+"/api/v1/admin/task-statistics", nil)
+		if err != nil {
+			continue
+		}
+		names := []string{"admin", acme, bolt, "nobody", fmt.Sprint("nobody-", rng.IntN(1000))}
+		req.SetBasicAuth(names[rng.IntN(len(names))], fmt.Sprint("guess-", rng.Uint32()))
+		res, err := c.Do(req)
+		if err != nil {
+			continue // the server may be gone
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		t.guesses.Add(1)
+		if res.StatusCode == http.StatusOK {
+			t.load.history.breach("a wrong password was taken")
+		}
+	}
+}
+
+const (
+	sharesMany, sharesFirst = 620, 500
+	fairMany, fairFirst     = 340, 400 // of each company
+	aloneMany               = 150      // of one, before
+)
+
+// measure lets messages wait, all at once and with everything well, and senders take them. It is not known what happened to a
+// message before, so each measurement has texts of its own.
+func (t *tenants) measure(ctx context.Context, round int) error {
+	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(t.load.seed, uint64(round)<<16|uint64(1<<13+n))) }
+	prefix := fmt.Sprintf("soak-%d-round-%d-", t.load.seed, round)
+	shares, fair := prefix+"shares-", prefix+"fair-"
+	if err := t.pile(ctx, t.users[0], api.Notification, shares, sharesMany); err != nil {
+		return err
+	}
+	sizes := []int{4, 7, 3, 1, 5, 2}
+	t.take(ctx, rng, sizes[(round-1)%len(sizes)], three, one)
+	// A company that comes later is not owed what it missed.
+	if err := t.pile(ctx, t.users[0], api.Marketing, prefix+"alone-", aloneMany); err != nil {
+		return err
+	}
+	t.take(ctx, rng, claimedMost, both)
+	for i, user := range t.users {
+		if err := t.pile(ctx, user, api.Marketing, fmt.Sprint(fair, i, "-"), fairMany); err != nil {
+			return err
+		}
+	}
+	t.take(ctx, rng, sizes[round%len(sizes)], both)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.measures = []measure{
+		{shares, sharesFirst, "l.app_id", map[string]float64{three: 0.75, one: 0.25}, 0.02},
+		// Within a tenth of what it should have.
+		{fair, fairFirst, "c.company_no", map[string]float64{bolt: 0.75}, 0.075},
+		{fair, fairFirst, "c.company_no", map[string]float64{acme: 0.25}, 0.025},
+	}
+	return nil
+}
+
+// pile submits messages for a measurement.
+func (t *tenants) pile(ctx context.Context, user tenant, kind api.MessageType, prefix string, n int) error {
+	var body api.SendBatchRequest
+	for i := range n {
+		text := fmt.Sprint(prefix, i)
+		body.Messages = append(body.Messages, api.SendRequest{PhoneNumber: fmt.Sprintf("138%08d", t.load.serial.Add(1)), Content: &text, MessageType: &kind})
+	}
+	res, err := t.load.clients[0].SendSmsBatchWithResponse(ctx, nil, body, user.authorize)
+	if err := made("messages to be measured", err, res); err != nil {
+		return err
+	}
+	if res.JSON200.Data.Accepted != n {
+		return fmt.Errorf("make messages to be measured: %s", res.Body)
+	}
+	for i, m := range body.Messages {
+		t.load.history.submitted(*m.Content, answered, *res.JSON200.Data.Items[i].TaskID)
+	}
+	return nil
+}
+
+// take lets senders poll side by side for limit at once, until nothing is left. Each has two that poll, one at each server.
+func (t *tenants) take(ctx context.Context, rng func(int) *rand.Rand, limit int, names ...string) {
+	var all sync.WaitGroup
+	var idle atomic.Int64 // polls in a row, of all, that gave nothing
+	for i, name := range names {
+		for j, client := range t.load.clients {
+			rng := rng(2*i + j)
+			all.Go(func() {
+				s := sender{load: t.load, rng: rng, appID: name, calm: true}
+				for idle.Load() < 50 && ctx.Err() == nil {
+					tasks := s.claimFrom(client, limit, 0)
+					if len(tasks) == 0 {
+						idle.Add(1)
+						pause(ctx, 10*time.Millisecond)
+						continue
+					}
+					idle.Store(0)
+					s.sendAll(tasks)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// verdicts hold the tenants' history against the database.
+func (t *tenants) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.present(ctx, conn); err != nil {
+		return nil, fmt.Errorf("present routes: %w", err)
+	}
+	shares := verdict{name: "senders of a route share by weight, within 2 points of 500"}
+	fair := verdict{name: "a sender of two pools serves their companies by weight, within a tenth of 400"}
+	for _, m := range t.measures {
+		v := &fair
+		if m.column == "l.app_id" {
+			v = &shares
+		}
+		if err := m.hold(ctx, conn, v); err != nil {
+			return nil, err
+		}
+	}
+	all := []verdict{shares, fair}
+	for _, i := range []invariant{
+		{"no message goes through a sender that no route of its company names", `
+			SELECT c.company_no || ' ' || l.task_id || ' through ' || l.app_id || ' at ' || l.created_at
+			FROM send_logs l
+			JOIN tasks t USING (task_id)
+			JOIN companies c ON c.id = t.company_id
+			WHERE c.company_no <> 'default' AND NOT EXISTS (
+				SELECT FROM named n
+				WHERE n.company_no = c.company_no AND n.kind = t.message_type AND n.sender_no = l.app_id
+					AND l.created_at BETWEEN n.since AND n.until
+			)`},
+		{"no message fails, nor loses an attempt, by its sender's trouble", `
+			SELECT r.task_id || ' by ' || r.app_id || ': ' || coalesce(r.error_message, '') FROM report_logs r
+			WHERE r.app_id IN ('` + sick + `', '` + well + `') AND r.event = 'reported' AND r.effect IN ('retry', 'failed', 'exhausted')`},
+	} {
+		v, err := i.hold(ctx, conn)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.name, err)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// present copies what is known of the routes into a temporary table.
+func (t *tenants) present(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "CREATE TEMP TABLE named (company_no text, sender_no text, kind int, since timestamptz, until timestamptz)"); err != nil {
+		return err
+	}
+	rows := make([][]any, len(t.named))
+	for i, n := range t.named {
+		rows[i] = []any{n.company, n.sender, n.kind, n.since, n.until}
+	}
+	_, err := conn.CopyFrom(ctx, pgx.Identifier{"named"}, []string{"company_no", "sender_no", "kind", "since", "until"}, pgx.CopyFromRows(rows))
+	return err
+}
+
+// hold counts whose the first leases are.
+func (m measure) hold(ctx context.Context, conn *pgx.Conn, v *verdict) error {
+	rows, err := conn.Query(ctx, `SELECT f.whose, count(*) FROM (
+			SELECT `+m.column+` AS whose
+			FROM send_logs l
+			JOIN tasks t USING (task_id)
+			JOIN companies c ON c.id = t.company_id
+			WHERE starts_with(t.content, $1)
+			ORDER BY l.id
+			LIMIT $2
+		) f
+		GROUP BY f.whose`, m.what, m.first)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	var whose string
+	var n int
+	total := 0
+	if _, err := pgx.ForEachRow(rows, []any{&whose, &n}, func() error { counts[whose] = n; total += n; return nil }); err != nil {
+		return err
+	}
+	if total != m.first {
+		v.add(fmt.Sprintf("%s: %d leases instead of %d", m.what, total, m.first))
+		return nil
+	}
+	for whose, part := range m.parts {
+		if got := float64(counts[whose]) / float64(m.first); got < part-m.off || got > part+m.off {
+			v.add(fmt.Sprintf("%s: %s has %d of %d instead of %.0f", m.what, whose, counts[whose], m.first, part*float64(m.first)))
+		}
+	}
+	return nil
+}
+
+// What is wrong with the provider of sick.
+const (
+	healthy int32 = iota
+	unauthorized
+	redirecting
+	nonsense
+	ailments
+)
+
+// ail answers for the provider of sick, and tells whether it did: while something is wrong it accepts nothing.
+func (p *provider) ail(w http.ResponseWriter, r *http.Request) bool {
+	switch p.ailment.Load() {
+	case unauthorized:
+		w.WriteHeader(http.StatusUnauthorized)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "the key is wrong"})
+	case redirecting:
+		http.Redirect(w, r, "/login", http.StatusFound)
+	case nonsense:
+		_, _ = w.Write([]byte("<html><h1>Maintenance</h1></html>"))
+	default:
+		return false
+	}
+	return true
+}
