@@ -21,7 +21,7 @@ import (
 )
 
 // What a run does unless its flags say otherwise: about a minute of two cores under the race detector.
-var standard = map[string]string{"rapid.checks": "80", "rapid.steps": "60"}
+var standard = map[string]string{"rapid.checks": "60", "rapid.steps": "60"}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
