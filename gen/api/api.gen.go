@@ -234,6 +234,24 @@ func (e OnOff) Valid() bool {
 	}
 }
 
+// Defines values for OnUnclear.
+const (
+	OnUnclearFail  OnUnclear = "fail"
+	OnUnclearRetry OnUnclear = "retry"
+)
+
+// Valid indicates whether the value is a known member of the OnUnclear enum.
+func (e OnUnclear) Valid() bool {
+	switch e {
+	case OnUnclearFail:
+		return true
+	case OnUnclearRetry:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RecipientStatus.
 const (
 	RecipientCancelled RecipientStatus = 3
@@ -273,6 +291,7 @@ const (
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
 	EffectTroubled    ReportEffect = "troubled"
+	EffectUnclear     ReportEffect = "unclear"
 	EffectUndelivered ReportEffect = "undelivered"
 	EffectUntried     ReportEffect = "untried"
 )
@@ -299,6 +318,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectSuccess:
 		return true
 	case EffectTroubled:
+		return true
+	case EffectUnclear:
 		return true
 	case EffectUndelivered:
 		return true
@@ -1205,13 +1226,16 @@ type Explanation struct {
 	TaskID TaskID `json:"task_id"`
 
 	// Ahead How many go before it, counted up to 10000
-	Ahead       *int64            `json:"ahead,omitempty"`
-	AheadIsMore *bool             `json:"ahead_is_more,omitempty"`
-	DueAt       time.Time         `json:"due_at"`
-	ExpiresAt   *time.Time        `json:"expires_at"`
-	IsDue       bool              `json:"is_due"`
-	Priority    int16             `json:"priority"`
-	Reason      ExplanationReason `json:"reason"`
+	Ahead       *int64     `json:"ahead,omitempty"`
+	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
+	DueAt       time.Time  `json:"due_at"`
+	ExpiresAt   *time.Time `json:"expires_at"`
+	IsDue       bool       `json:"is_due"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
+	Priority  int16             `json:"priority"`
+	Reason    ExplanationReason `json:"reason"`
 
 	// Routed Whether routes say who may send it; otherwise any shared sender may
 	Routed bool `json:"routed"`
@@ -1267,7 +1291,7 @@ type KeyRequest struct {
 // LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
-// LedgerEntry defines model for LedgerEntry.
+// LedgerEntry A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
 type LedgerEntry struct {
 	// Balance After it
 	Balance int64 `json:"balance"`
@@ -1280,9 +1304,15 @@ type LedgerEntry struct {
 	CreatedAt time.Time `json:"created_at"`
 	ID        int64     `json:"id"`
 
-	// LeaseID The attempt that took it
-	LeaseID *int64  `json:"lease_id"`
-	Remark  *string `json:"remark"`
+	// LeaseID The attempt that took it, or to which it was given back
+	LeaseID *int64 `json:"lease_id"`
+
+	// LowSwitch Of changed thresholds and an opening balance: what it is since
+	LowSwitch *int64 `json:"low_switch"`
+
+	// LowWarning Of changed thresholds and an opening balance: what it is since
+	LowWarning *int64  `json:"low_warning"`
+	Remark     *string `json:"remark"`
 }
 
 // LedgerEntryResponse defines model for LedgerEntryResponse.
@@ -1291,8 +1321,10 @@ type LedgerEntryResponse struct {
 	Code Code `json:"code"`
 
 	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    LedgerEntry `json:"data"`
+	Message Message `json:"message"`
+
+	// Data A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
+	Data LedgerEntry `json:"data"`
 }
 
 // LedgerPage defines model for LedgerPage.
@@ -1623,6 +1655,9 @@ type NotificationsMadeResponse struct {
 // OnOff defines model for OnOff.
 type OnOff string
 
+// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+type OnUnclear string
+
 // Once defines model for Once.
 type Once struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
@@ -1634,12 +1669,15 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a request, that there was one already
-	Deduplicated   *bool      `json:"deduplicated,omitempty"`
-	ErrorCode      *string    `json:"error_code"`
-	ErrorMessage   *string    `json:"error_message"`
-	FailedAt       *time.Time `json:"failed_at"`
-	MessageID      int64      `json:"message_id"`
-	ReceiverUserID string     `json:"receiver_user_id"`
+	Deduplicated *bool      `json:"deduplicated,omitempty"`
+	ErrorCode    *string    `json:"error_code"`
+	ErrorMessage *string    `json:"error_message"`
+	FailedAt     *time.Time `json:"failed_at"`
+	MessageID    int64      `json:"message_id"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear      OnUnclear `json:"on_unclear"`
+	ReceiverUserID string    `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
@@ -1702,7 +1740,10 @@ type OnceRequest struct {
 
 	// Data As WeChat wants it
 	Data map[string]interface{} `json:"data"`
-	Page *string                `json:"page,omitempty"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+	Page      *string    `json:"page,omitempty"`
 
 	// ReceiverOpenid Instead of that of the contact
 	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
@@ -1796,7 +1837,7 @@ type ReportBatchResponse struct {
 }
 
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 // and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 // again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -1852,7 +1893,7 @@ type ReportedItem struct {
 	TaskID *TaskID `json:"task_id,omitempty"`
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -2053,8 +2094,11 @@ type Sender struct {
 	Channel No `json:"channel"`
 
 	// Config What its driver needs. Secrets are kept sealed and shown as `***`; given back like that they stay
-	Config    map[string]interface{} `json:"config"`
-	CreatedAt time.Time              `json:"created_at"`
+	Config map[string]interface{} `json:"config"`
+
+	// Consumed Segments that its attempts have taken from the balance altogether, less those that were given back; null where there is no balance
+	Consumed  *int64    `json:"consumed"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// IntervalMs Milliseconds from one message to the next
 	IntervalMs IntervalMs `json:"interval_ms"`
@@ -2083,6 +2127,9 @@ type Sender struct {
 	LowWarning      *int64      `json:"low_warning"`
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear OnUnclear `json:"on_unclear"`
 
 	// Rest Why a driven sender rests, and until when; null while all is well. The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
 	Rest *SenderRest `json:"rest"`
@@ -2177,6 +2224,9 @@ type SenderPatch struct {
 	LowWarning *int64       `json:"low_warning,omitempty"`
 	Name       *DisplayName `json:"name,omitempty"`
 
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
 
@@ -2230,6 +2280,9 @@ type SenderRequest struct {
 	// LowWarning An event tells when the balance comes down to this
 	LowWarning *int64      `json:"low_warning,omitempty"`
 	Name       DisplayName `json:"name"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
@@ -2662,7 +2715,7 @@ type TimelineEvent struct {
 	Attempt *int16 `json:"attempt,omitempty"`
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -4251,7 +4304,7 @@ type ClientInterface interface {
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4260,7 +4313,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6304,7 +6357,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6323,7 +6376,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11759,7 +11812,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11768,7 +11821,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22216,7 +22269,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22231,7 +22284,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48354,450 +48407,461 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvhi9VINAN8kh0bGx29PsmaGHbNLspmhpmgtkoxJAuguZUGWiQQyDF9Ke7JO12pW0",
-	"57vd8Mpna8OK0+1pV3uOPUuhF+vDaMgZ/eWvcJHPk5lVBVQBBaAbTdJQKDgNoCrf83l/fs/zSlv2B1Iw",
-	"oVWl8bwyoDHtM81i+LQ3GNwNzR8hU+2YDzSXotKoPOlJQtWZCojuMaJonxEuCDtn8Zi0I8r7hIqQxGwg",
-	"Y01kh0jBiGIiZHElqLBntD+IWKVRUX3VpINBs1arV4IKNy1/fcjicSWoCNo3T5hfeVgJKjH7+pDHLKw0",
-	"dDxkQUW1e6xPzcj+IGadSqPyP15L5nENf1XXcPgvXgSVfapZV8bjQ2j3OXY2oLqX9NW2jyzdm+sDO+xR",
-	"IVg0qz98YunuDiV2ZNb7Hu9zPb1PH8oR6VMxJtrsFqGa9KXS6T2o1/IXPoIG00MJWYcOI42v9Okz3h/2",
-	"zQfziQv7Kajo8cC8z4VmXRbjCGV/QMX4UBYtBP7eFHLltZBDoeNZPcHvF9HTMFYynl7x4x4jLcGe6WYb",
-	"nmiZ428uyYB2GTllHRmzgrOOL2TWvE+f3WOiq3uVxrZdaPc5WWqlYy66MCq8qzkTn3OHOjLuU43bdvN6",
-	"Ze6O3g1ZfyA1E+3xR2w8vQp7YkxGMg7d5Ns0ilj8jiIdGRPd4wooghkPU7pKjpjQhHYpF2TEdY8Lsn2d",
-	"9OQwVvA5ITKnMhwjzbHvklAyRYQ0L3VJX8YMKE+XaQWPdXisNKFCjViMPQRJkz1GQxaTVmo2W4/YIKJj",
-	"FrZ28Tlq2mYx9Ey4xpavb28H0M/12m0y6vGIpTrjcM9GMj6rkj3h+tY9ij8JwuJYxuZvITU5YwNddQcC",
-	"B5TsWnpgZp3LH40B1ZrFps1/+fH/sPU/P/3SH1Tyzss9rvQ80sE166dJx4LUYntRavGwJwV7n0ea5Vyv",
-	"ByIa4wEamMeIGPZPWRyYTWj3DP8hIwr7xBUZxVxrJgqGDO838f1K2csPYzvEd8xYH8mhZoXUJja/zqM1",
-	"i169I2CjhX0il12FwCU885iqs0KKYjjKKqzZNm76eaxYLIr55ND9vGxXvn3T2RM687Qr1pYiVERLMqJc",
-	"A8GiwD7JqMeEuecxw8srWJqR7hQwUtNK6fMFg3thhhkzNZBCMZDC9qXoRLwN425LoZmAP+lgEPE2NVO4",
-	"9ifKzON5Mh7zZMgqjeu120EFSI75LmYUHoTtqwqpmz0WhZUXQaXPlKJdBizM0KnBgAi4UOYBIG/wit0E",
-	"prTZ/EalVv/wgz/c/sr1J7Wv3vqjm1/7aOf+jcN3H95+VD82jZab9QGMDqY9zUyVppohH+GiqzzBJzSK",
-	"5IiY9Qoqd8xmLLE4SDn9zNWw3WZKlR+56feR3am8CcC4XgSV92V8ysOQieV2cCdvB+lQ96od3/D0Fpp7",
-	"Q/p0DKsVSiCba98/xUg7ZiETmtNITQ7H9HFXGE5Fo2WW5obZv+ml4a7JzKIcyT5DOWFk5I1RLEWXcKF4",
-	"iOxbsficxVdwwqHfdxSRI0GAa+5mRBwekohRpElcKxLJLq7bOY14uNSJ2t5OLVuHsyhUlcbH9s9p5pis",
-	"oZVaaIb9onDTpoKcMhJyI+uFlRdPg2RDnKTH7Zgz+7JHoFsnEcET692Fu5q05TAKzfhjRsOAnA7NJP24",
-	"4KzsEkbbPRgm7TOYxH0aGf7NltuF/MPr1qrv25642snJwEGbRbMDX//hRbkYd+4Pjx4cmmYPpX5fDsWS",
-	"i3J9JrvqQMOTK+JYMlHDdu9qGNXEEHogYgeVYynv0bi7FHe6Xt+ZdUC0lM0I2i48IG53tJQEHr26AwLd",
-	"A6kQpE7u8/cCIi3lkB1CySnVsG5UkFvmZ7t496kYL0fibhcyTbNwRthrdiiPhjFTEwsoJcqC5mcWEqNK",
-	"9Qda7RIdj62aGlG9dlbhhoWMqztkSjFFOrHso0ZEwzBmSu2S1iOm4/HWXkezuEUUHSvSK5Bvq2Q/xZ1h",
-	"N0bmKA9ieQ5TzzTttHNKRoydoQoc825Pk72Hd8kZG6uA0JhZwRE1XxaSiJ8xK30YaV+YTZAx/2RZslkv",
-	"3FmvH2Q21Mj/QLPNiRtQpcA0wRXpc6WMPCBjXNT1buihTItGgR8FkQKP5GNBzymP6GnElhOOcsnHMNXq",
-	"FOEwsghvM0fR/ZN2m4UcrZ+ChFTTU2oESSoSXtfusXA3sQw5imcEzJGMz/CG4iqq4WAgY83C+yzkdDlK",
-	"fGMWJR4mXTT7po8mKO5Tq7uP3W4djweM9IcK5jI5gKvl4SFrR9RcWqpIa3JoLdCgbZvWPQDmZ68DNZ5X",
-	"BrEcsFhzVF1x/ebYzc0zZmRUl7FOHFN19pBOsL3Zb923j6Fm7WwIH+PoklbsEJ56w4s8/RPWBg3TO0KK",
-	"vBcpe9yNmea4f3lyMqzVarVcmxx09Aj8Jo/wDEwvqfWJlDPj2GPbTC3UpCsH7GXI63ZTdswbtRpp92hM",
-	"25rFCuj6GRvoSlARw8gSJbTCLDC7iFHF7OinDyL8ilwI2I51IDERGsaCFl10L4EETsCyMtOANjnUSYOa",
-	"OQ46Hjep4ZVNyxzzFglNP9aJRc6EHCFTjQzBtsw0MNqkZhTM3q1HB8ePvtq8c3Bv76vN+3cPHx8fHLUm",
-	"hruzXUkZR2/dvJ4xj9bKDF/1jA7QhFnkjhus15S8v3f33sEdNGQZhUbGKeO2lXB2SYdGipHTMXHm28Ih",
-	"nEoZMQpmB6WpHqp55xEP9RE++yLw9sPyZsL0xU2sj95DaIdRcHlNO3nUyfOBqaOa0YHzHrioGUwo225M",
-	"Myby0N7kIrqQO1R4Boz5JWksvIgt0TimY/gsNY2a4Eab621EyRHdHz0ZhaqSa9DOLEqq+dTW4vDzFuQ9",
-	"GlHRZvs9KnBJaBhyMxwaPUwtDpzrYHLz/UvZaRyxbh+84Xm0JeXJSP6XurRbEz/kEZw+jc8mXDhgyCpN",
-	"Rye5GE4kd334J8fw3eQka0gK2jGjmoUBqRMhQ0ZCKVhAtq2jklBBZHxqKNsOPt/hgqueeeE6fmHoYUjo",
-	"qTArFUXjgNzAljQ9Y1bxBNsJUBplqLgUDFSCyQWu30wv8M72uzffzVLD6bX0HnfDmIV57OPK14dsaFi5",
-	"6psO+lJwLWHZnubwI9fAxQow+YcwQz+TLVqbCIOXJMyZYvLDnPvpnpzR/PpEQTefda+hYFH+Gtof5kUP",
-	"BDYMwb45ezncg+YtvKtNqjN+w5BqtqU5+Memzrdzq039gGJPn4uhZlnOMEXzpq9dgUzguYTiXUH1MGbN",
-	"ZJWf50gOw0G48IzOWaw4qmlZigZrpcBCjsc0l4CXOOAYk2M9jjlTSe/f5EIm48vsV2aqM87VPY4Cfyk2",
-	"jWepT5/dxafryIfcp4ltCSpDwb8+ZPZns3HZftd7cQWL1q7DpfudmqRf8lJr7+hAjoiUCv6Zu4PsmbaB",
-	"RJOzwlFkW5s5J93uzZV/+lykv61PSURL0SVHY2Y6SrkaRBSj7/Koz2zNQcfj+/bZBahLilLMav6IMfEV",
-	"++iLF8VLnNLHFxQyL5kvvJ7rP5uwPp21zmumQ+ulQWguW+YoLWj3iRYJCd0l9VpW789oOrOjkgIMcikX",
-	"25JdODunGSt1kYehHGk3/bKwSANe70mx45jW9dFiM729dRti6UMf8UGj02V/ABIQkGq1mqeGTW/xLFNJ",
-	"sVXvA37OCNfklLbPCBc2rmEgY11GOHMtD4Xm0XTjaFJyuiqYG6zUWE6UvGoLT2rhAr+j2TnnHgx78qft",
-	"px8eHz8k1g42tZpB5dmWjEMz1XoSlJ13sXw09puizLwGekRQGTHe7en5iwCr+wQfnqYOqUh4q4HYdrNa",
-	"x5JaBja/ZmkfO12/tJ/qd1Vp396Vq5f23ZzeKGl/GUF8+ftUtGhLyu9roYZLLOrlkJuns9ZvzRTjKqjF",
-	"E7+qkxGCigwoJrPpJE5il9SzUnPCe+TwNGIz5OhatZaI0lY0gHEITduLntKQi66m0VnTHaSUawFyLsq4",
-	"bLfgv/X3C1y3rE9RCEtnnty4XmgNnJCzpnJWSrw4VCwuIX89Viy+ewcvRbtHdVMOmMDXFlmH2tbtva2v",
-	"0a1PmltlvC5ucPmnCXZx3YwWOr0CRpv0uzKjxdP/GjBaGMjaN+8qNk6tizNib8schrSRuzbTzD29GrbX",
-	"/AVIMesswX9vTFpJtmhrF/J9SJ9RoVyeM/5aJcc9Zj6JNotFJi5euVTFNh9wMzWfDomGJ9JSfdWqBMuZ",
-	"+3dS7mV/S2wCbN559Zmv5XZrCf0s5DRqDmLW4c/mCzPmhMGTs71U3RKC4yN86s12PKUzk63ml15PvxYF",
-	"LqllFULodd18Cjq9Aj6V9Lsyn8Jr9hrwKTuni1AIV76/C3kgLudmX5jTBxd2Wda4GLF98xd+QWr2dNaK",
-	"r5kOrZUG3UFNcT8xpq8uVBVZ5Zdh4ag1lbB2ctVU2Y5Tl3CuYX0Z/jtUrKlZfxBRzUocQY6BGikDR6EV",
-	"PtNyMrXFWGl2Z9fLUbN9r52x5nS/In+duCZXzmYnZ3gx5ld/dcsvxTF7pktehjmTWJ/St/QkJ8lIaWSO",
-	"6fXJD4tv2eG1MD6ZJNhX3lnqGsmNjZ9DghYI7J7cm6uhHFdINWDPc52amj3TmBzHdY+00jvbymzRO+kN",
-	"zOCMvfrpf/r8t//209/89rO/+Mmrb//g01/99LO//NarH/6bl9/5UTZzZw6SzpzklpRsNn3kuO7JoYYB",
-	"fzkzuFs3K9le6lu3n35c27r99HktuPmioKdEpsuxci4/gzSexUqH72KPUd75OXDpeMsP0mf0zU2du8M0",
-	"5UtFCmWT+Z7PC+WfvD44xEwjhYthBzm1JA7goSTzfd88bhMGpxmvS36cgvwiSkOmKCTXaklOYyraPSJF",
-	"gCnxVJFWNo2/NdfGbjvLnfF5vgC9jN3Kr9tCgfvsvEjyLi1FqyG2NvdcgDSLHSZv+ZFnJNXCxVqvTApd",
-	"rl0UTXpdUQLF43XlgicMY6XI07KhzBB6nj7VLp8Gwpjs+TIjliFrhgh+BblBzUFEhU3Sarr8IPfZJQa5",
-	"F5Wmcaod/3hebo770d7lgoxMyEKywhokHkFG0i4RcpQS1qpkz6YlAcQBVeSUdYeCQN4n4PpJpgjYT0sq",
-	"yoJrTvX8Q5A4J/v0WTMcxlTnWpFtgK3LfrWT6dMxZFLNzEW7sX3j5mTmaE7ShllwLjwjKkGezHEqM8cH",
-	"7rkX9kyUv2cPzONZx8Z2nmNjQMeRpHNdwQ/tY9ZwNV9J0bxjM9yPzPOYzhrreacONscfo8nTVvoUpQIM",
-	"S2yHaUUOdTNmfS7C4iN0yvSIMUHwORYrxLI04ifXCYId3uEFjlVu6K91g5ff8cyFsFt+oza95xMU0zG/",
-	"JKrSE7hcwvlsEFEu1sjvTIcCL/daOV6q3+kw4R6j4YwY8K500bNcB+jRZCEZDoz8Boms5UIfoZsmV82+",
-	"jFm+STAcsoVkMvZswGOmZr0zN3yEq2Y4LBjPIOYy5no8efUKop8TqdexRbOD4TBioc8BQ8SRABNQkcU1",
-	"Pej1IJZtBmgzRoBjWkd5XC+oPNsyHWydU0CsVKan91ibDhU7SnVov4LMjHu2W/vdH7ne7edDeeTGYL95",
-	"mB6Ka9yNyMxVDjULi60m8Lsiio7JqCeBRZlpEq5tlu+IK0YAbKgHUCIWNKEPWWg5+AHws8rT/qWDg7B9",
-	"mjUJHLe3rUvBVJCc2V0YVJsK4JsAbcFjBK4tQ51wsb7C2ShP+CsHdXBM1VkCdKCG/T7NA2c4TkGnG6VJ",
-	"zeEQK4Wg+6hwe5KTcfm76S9M5valroo/Gsme5VGklP6Yr4rmh9eZvd0llIRSW7xDLrSEFHSn7kytzgxU",
-	"E6o9cB9ajszxRGAqc3jOaTQ0p0OxqDNXDcVRzzZHAIzlOY3uqzzGHEXcIW8BYBcGk0Br5tyCSMGe6Zn8",
-	"GPBBavMFPYvIvbpeXFowKYjfyNNhrTNwjr76EbuEmIRS998s3lVm/XzElvQ5uz3IuwdwFTpgR7ogU+HE",
-	"/Apjh+8xaphLAazOhw5Ah2trgUeo5SyQzsNHD/YPjo7uHn7QPL57/+DB4+MiPJ2c+7IoHNA9FnZZfJAf",
-	"RHWKaCM5xi+rRpYTl04LmAEA9gK769OQYXNzhZxlUExysrsukzzMBn2yiU9W8ZXyrGAdy0A5OWSVOauW",
-	"6yrGdQz8Jmeys2zTsHdzqVfqDK1P/0gf3HUSLOz3IkxuEzO4WsMbDmbd27d2e6kv/rA40lEpeDJoX81l",
-	"ZfmkC2oK0XaPYKJ6ACVBAhLSMSCP9qXQPcMhuMbET/KJFGyXmFFZLF5XlyK7dwMWN0M6nrsl8LLRFVnc",
-	"NF0v9AKOebFXzIRKvpHn4L9fJA23LLB9C/2oiPLqINAD8HUPmBxEzDBest/jgikASz0Q3YirHjkdk9Ze",
-	"u80GeuseFd0h7bJp500qwXQ7GU0+/FRLpCxvrazpzGnY5yz2j4A2rdMfDT1mugjX6b6HfTKaLRddtaA4",
-	"NaJcN0c0Flx0i3EB96DoldBEs8jh59pqET2qABSQhbC+yuFg1RqohcwUXbZv3N6eK+nnHYFDNlq/+H+W",
-	"VwLIZX5TRd5jNDaSjTxjwpwq8xVVvO2xeBdI9p2hU5yxErwZF2h9dN1uyDppeor7Te3KQ6qU3ZWWK1Dl",
-	"Ql0MS4QyVZaESjR1R1SVEkSxJE0S10DbfbYILqpPv6o2t55+OTc8IW2uPxDhcorSKf9kyl5d4pAvkIIS",
-	"QB/aEr5Zm+3g+dDgydrm4KKlZkKAsjSxFtSD7WAnuB7ceDoftSHXmngA/TyhXCPNxs9HtvKJ+/w+wMH6",
-	"j/tGIo7S3xyIMPXpSPaZfeVpZq1uzlmoZTxMiRFuEtJwhLMKSJ1Yjge4FzCwgOyQtptGQK5PIRcmnMev",
-	"8rJrfMRSC3zEUqt7xFJLK8LMuopwLxnM08n7749U4E/wTMzT9F15H3Hup6ldYtaelXtZLg8ymBWtkR7N",
-	"euMQ0j2vXbxOd36fhmxF3MCQhUNE5Ga5RlTwSKJ/j0Yxo2G+wR0vRH5VzymMdQBe7lDg2lwB8rEgY6bL",
-	"p61Nn8M87S71WHmPaKLxT4NaC5lUvwDr7VwOVs66n/EZWyv/pDlsYjJBCv4qs4cZu7y1MNjdmXecLkLj",
-	"TrdX5PJYr9qdHtEjlzeZ49fEehR59QHTCZa7hPUHekxGcCUmS7dNx4Et7KPEMlPNvurysMD4CrU/Y3nO",
-	"QxZDHUyEMU+Ix9xjaQSwpg9VnD7o0AOLlRRw/831tXe3TOvou/SIziV8oYoJvZJftixguN3+XMzwaf+R",
-	"WSZQvdyue1yoTLzDtIeN91mBbVp2tI33sOvbg4gP8x2SlBIkagk+mgI3t+c8QyeS/Uq57tymZI7L1BF1",
-	"s51/9ZaXrEuS7iVE5CUj2oDiNnOV1AM4KAlJSHtHtm8tB5ORCVyYrPiSZkk++Axd1hN3F85ax8mKJQGy",
-	"DHWNh6IJD+R078DSpsPjnkBwfRL71ArI6VBxwZQiph9yww+7ZWOxqn367I6NZ2tZG51KIuqWCIdaRhtY",
-	"PDAsZgNGdRr9csIpwaLI2sNstSdlKy9l50ijiPToOUOK4EvSyM7UyiVLkSyeDeZ6BDFarQsIxLqMeLcH",
-	"HUJTcZNZTPcAK6LyVDxlg7TkuSEIfdYCG20rc0Z8KWxYAtKRUMITHOK8/ClJR5zNDzSbls6mNKl0LFly",
-	"oFIdzSeXV6HNOIntSrSZI3vackJaXMLwro+rTTgxZPMQLsjvvvH9333jB1XyXnI1srk8AWGRi/7xoEs2",
-	"kCkxMn32t7/89B/+9cs//enL7/1iMpVn0ti0CAYSDq+AxOdoABdtjAjIDaJknyUc4OIsQOnhJ2aKzKS8",
-	"vWJSe4OhpL9MWzAmzHNT301YidI/Hady9aaFiuXkhKvJoGbCnLECdAIvjhXUaXE0fK4IrbmOLgoLs5g8",
-	"Jlor9pdOmk5PxQ48mfxiqdN5B+HqjERuBOrKaKsbwbIpuv5AZzMbp8N9Vjq85XXdVG59akQ3rwfFF2AG",
-	"WzHcIG1gsW43kMQApAm5BY+JHIm18QR/IWdnk86+epO3rPxBucqLcuX3RF2kHSw9q5kJCdjyvDGCkJbL",
-	"1NagKV8i1Fdap57LrS4imH+ObguZOU5pM7KmjMLAqtlGh8Oo8Zgz+9npcMTWAC7SPuaPaynDdVrTnY+f",
-	"ubCKiwuRb+EHQolBCuUsWAl+Xa6CaEiutuHWkZRnWDaYRmhRWfj+JVbf3OTji7T3TxsClgo6zNhPpxlX",
-	"XyoscS3G1oz4jioHuZ/PDPeUU7m7/JyJJN4prSo5lutzJZzqVMY4G8+hBpfoSAkqoCuxsMg/NWVwKWmF",
-	"XQ5waDqzbZrxz+IRsxxBeWaIhKymLL72MqeXZtIMnGOzmKSYU8c9s9UTKR9WnPc+KU+ulhfsVb7/ExTf",
-	"XFPlpIB3ytq0z8hAcqEj1E5zYKmW5vswvHI8P7CjLjXlq5HNlJvO2gSzB+JBp5NOkIMoPdnplMxyQwrw",
-	"wLxk/zSvQsPtPLOANbEuIEa5N5wsdSHq/hyXPHqPbBFULQl1hcoDn+gdYyKxYaOznPZYxtmdmfki12TV",
-	"57lvoKVpJbpvu1vEf99m/JzFzWIvGeaaNcuxlCMmwhQrYYVZJ+jZS5uuy/GRlX2fC+bzBRXHyQtL+7rf",
-	"C471xIVObdHklQgyl2qy5ZzNyg4u7bdMb5nbh8wRnjygaQdmchDnRnMa2rDvRK+JTEMf5FIKhwUNngs9",
-	"3YxzwcUesrjNRCKJSQ3wF9OVAaaw/+dtpS2/XGqUk5aFib10o1Le0usNzZnZzVz0lfXuZPuWV7aT0ayP",
-	"06ZWYL0str1mu6jpce1Bc77TCzhdVx/RZEaxZDjF6iLOzHp8Mg5v1MqWrZ7SQZ+wfYTSQezzSs7UB3YT",
-	"Mzmn29eXCqvwzCep7TEpavmM0bQibPH/F8p8TRcC+fLs0SxcoQT0trxsTQBQsLYp3gHcAkeRp4XBCaHg",
-	"Iqc2xYTKnKFJF9LFyhUzKcV6ieF6CWHKSJhnCYETE05FLt28PtfPg6hLi5EjnpheS0bzADoYIsUuKq/4",
-	"dwPfb94KPXQJRHMcL9sLoWA+TOyt5Uli4gCLaJv1ZBSyWE2Z45SmAhLCGqT1B8+NwHxI++xFK498piFt",
-	"p07AHd7lWiGyBRVEDnCUgJzBRZe0vtwKiBrQNlMQiBNS1WMqIPW6UUO3a6TdozFtaxYrDP6SQ21esmAB",
-	"Rg8lVBFqS5kQLkifchGZtvZ7XNAq2QOtVhHVkyObU2QVKiPLVzNxGvWdW7Ua/FOb7ZLL0quTky//c4BC",
-	"Nf+QrYL9AsibJfP8HLhJs0+fNSHprzjZDxP7rLcxL7sPo12wvuqoRzWgjZhtcr1cZPofQvkrbQingLD8",
-	"ZiGSjoPuoYLQwQCnMJBRpCaKwkIWLWw/tgzxbB7Sh2vSZVqR67XrM4B8mopHoMt1zNBmrKaFBfLrKSQO",
-	"anJN+TnD6ioA+EPoCHCEFsJ9KJM6ORlvfNEhPbu24jJYsA0TUJOe6otKP/IzSaJ7ksl5hc9/5eN6/Dfp",
-	"oB7/JUb0PMWVkufrTI63HbJwrew36XVqgqkx5MmG+FriFJrD7CbfmA009MgX8JiqWHX36AHZqd+8uVVv",
-	"ECmiMdwaW4uKnDK4ThZtyFboSLxHWNTKUntgK+axkNOI+BJECT3fP6zMDp7Y2/ra0+fb+ejVWLf5Parb",
-	"veU0I6wgXV4TxA5dXyvVE3Nd5+9Mal7ruxumUxZCt2u+H6bng07HIhjnIw8hrkpYJR6EAAODkWq2GgmI",
-	"K0oOgENHlKySFuhKrQYWD9eSPDw4vHP38IMqabFnPTpUGt5/f+/uvYM7wYkQEoqac6ZIxDq6Slq8K2QM",
-	"D1GC3i8MA5CSIKa/kLpnpKVkkDHrDJUfl2GWiBnWY1Hoh7prOpt80xN/M+Kxs/PDYAc8Tg81AawAw/85",
-	"i6ukFbKIAxFonQhYoKFIvmogaANNoqsgsgGwL6rmUYhssCurY7AwujkAik3iL8bVNA/6hefKLe2JQAXU",
-	"338LzmNdcNww6jAAV9wQBAJF9DAWJOQhsO+2tPh87onE92woToRPmS+qJymOl2eGREXZ0By71ZWgYudp",
-	"aIqdo9EPcJPhFdi7SlBppxiYXX7wrtr1hKaST+UcVHjQU4nS8DnJ5oWPj+yo8dNBauz4zWM/A/x8nMwD",
-	"v7jrZ+MadHPCz5mMYduJmx9+vpOapes0NVd/cZcjvXQwKGHv2BsM0Hsx5Yaajtvwlo7dlCB6o5bWUCCi",
-	"54wNdKVcxF6BnjAbhwrvifXKgQxsVsmIcQpyYIFrRpT3AakwLECpWgxtDL34cyRlDzpsL5KR9RXpOew0",
-	"LUEuzWKmPTo4fvTV5p2De3tfLQJL29meJTSXQvdRPXOnmwU2La90WLrnic1IxqC1SvwZSUxugZWCIaR1",
-	"jpK5hGYvcxMJV0LVtLdhZiJ+pu+pRdomR4/39w+Ojoz+gOuU0MXtYGd5HQB6TUn75nMq+j4rN0xn2ALa",
-	"D5sFHmxFITKC5Fp6xkRAaKSMfJngtgLXdXs9O2Qj13UOgELOjOKEr2ARsY+FRrTLjyZD2jpfQverkWYy",
-	"xT6pTMerVSjx0tX8iVpJbPW6JiWgVNOgURcPWwsrlL+wOh7fL0rce1/GlkY6KKaYkTA2Ug+KQoZOumQk",
-	"ABbrDOM0DQpsVKiDvTHnbtTj7R6hHq01SctMo6onBYoMyfL8QrEYTECKtKXo8O4wtiKJ1aM+rgc7wY2g",
-	"Xgt2asHNWlC/VXsazIClSYOy3ZprH0pD6hfSUn8bHkmMGE1kslMETzNLiugemJLc56KkyGSaPHLNwAds",
-	"yvz5CJszf+5hkzCGoWYXURUxXX9zPoTmEnE/Lo6ijJckjYTm8LXL2sW9VW3+3L3QpWQ8l2QcmWdK808M",
-	"7no9CicHlRHj3d58omiW+Qk+OqXFuy2YKBGZ2dUgW8Y02Qc/ArvUqVjN5coww1DX69mHLtfu2k96XdG3",
-	"j4Tiyp37dj4XUQ7yEi/tMjWRl71l+Uu0rmKTabI/E3hulhZZAohuBer/WpHz1SnpLPKZTPVp8cFYK8Fb",
-	"P7F74ld4GrEG/VmQucHRDohC47CPCo/XosxjEBm8S+oFuBr5sL3zMCPSVz7XKGJJR1KVChm1GTRglGs5",
-	"zwiS1ynA+x7xT3K0jf3E6GNNjiqVUooCg42WVtjO3FVY1ChjhNQVnBP2ZJTnZaa/C/FN+J7zTmNqVuu6",
-	"ckdM6PW7JdLLuXTm9IwytIUlZx3ulIzB/0CMZujc6w7jIsmfnwxXWcGuOQPgyEeltGkUpZKyzf3FpayS",
-	"4xRAli2nB7AvUGvHTICds7hBUB/UzCdU+ggHC9TBCCTgKTpWgY8VSMUWQGEHDBIBxKVRYEv6pnMoWlVy",
-	"aF0r0CxX5E+GYdf0KtioAf4DcDvYHUBnysTymi1wPhaVDUQBe9JWvXZ9e2tAwXQ3O3huhW1BRFcIypgL",
-	"yIRbYjWo5TILZgNPaW/aWLWfFWSfFQp6p+t15YAD9M3xVjoVgJOBlqnDOaYkDSkekBv223SWXkBuwbce",
-	"XnyX9M3+DOMu4Hz3qGWG4F9PoDG1q9/Rn4pOAZut50i3FzayXwjSztWj5ig5jNu59kXe7hE1Vpr18Xi2",
-	"ZZ9hnaRp/OgV7qO2HGEyDslZ9mSHjOUQgnEgSiIeW6PheNfuNpwKh4ttE6jnuyjWU4t+3jhm1aYvZqNr",
-	"ExUcc1m7qFAc7WUIt4v2YkInoV4ToVrLo0S73o+wp0qQ/U5nvkj5bsyXBXUVYkYjgF8L0nJHYOvbDjUB",
-	"0tVmu6TlKxi2iCs5a0hGBwKCbDWzBHoLoitJS/VV1b/YhKAh57lsBWQoIoC9SwBOQRwAoLiUu98N0uiI",
-	"vqphXhkHW7pw2jtlwxJy6CLE2LlohRHFwCYMfaiSBx6rIJVBT/SIt5lTLuBDybKX5yw2nDC216SZ58d6",
-	"P5Z96zfW0nqwlitvlKo+tcTbi4JidXh3iQBoEMZibpZcMBaqKjli7dgIgs6FTxSjEYhzIUQOC6hF8KUv",
-	"fam1mw5QifiZd8azMVE6XTwyucFL1bWwZ7s5XzVLFfXDeqKYnzvD1Y07PYJYl1NmZ4QVV6hZnI6MM9ky",
-	"KT7BVRNLWha3zzV6WCGjEpsVEotj4kWjYozCs+zsErNLWSYx3emZrSQ8vybmR+ZJH0WRilaYXdYoVf/N",
-	"vOzrAc2tcYPPy1FTjbg1sE5wbhuoYe8FnKhTFmEwOneX2wVqQWnaWbaKUsKYGY+tCjO3GszIxW24AaJc",
-	"Ezr5osfV6gNyZVJmLecdrgYRHR+aR52JnJ5TDk2vlM0cW5Fq/ul5ZK0bijFRXFqba/S7Yhj4rq3qqpnw",
-	"0KuQRYF43v7kA0edgSA6H68ELUlNZU1Ss6eTWK+WM+cmKeQ5K0C9Bg7pHdTiWru4SKpcvMjyky2BE4t7",
-	"5hFiL9wAbdvPgr4UZlQ/6HiBO2HtsY2xyE2tLliEVKo177PmJ1LM3e5j3mdfM8+57Gujz+siucMVI8MK",
-	"WzGbs28XjldTJhExvASf7IQEnnaVuoKvHvcGOE7KZWpdqAn3y3JozzPsBNN7N8mMPHBN5kJnSjqm6HeG",
-	"u3iZJ8XmLX3Lo5gJIUsjF3ixNHNWJo53vty4rOs4xZunlQE6GLQwzwdjKyEIS2XCYlqR7LYC0jL6h6bR",
-	"mflbUvPviLV7gAPeYn3KI/NHT+vBluqrVsaaQAeDBes80a1PijxrOJ/1+sKxz7U7w1PdrugNt2rSlbvD",
-	"3Ywuwh/+xqggq6gTG3l/I+9fury/inT7GsqKS4luy4TAvCikcEvieRRVD/f1bp1s26eG3PAogou/692J",
-	"AVIiCsqPRotVPgLiYofq7bQNbQjzhjC/tYR5cbPD20HK52maT2cQ7fXqE1egSzzK9XA+6Y0JtQqfyyEz",
-	"iq0K4KYOheYR3BGbDD7q8YhBdSOuyIhFEYSIkDaP20OuyWnM6Bnm5NAMhkM2wbNBqE0ZOWPjAJAnsJiZ",
-	"t95BtAhCY5qhkK8PpaYeStoo+2Q4qJInMBykJC05YKLlSQm3UCMETGctmEkLMjQGVCnI0YO3ejTqAHBU",
-	"qwFBLs43xRVCggc2ywOIOSYaKW3zWLtcYGSM7FhHESbVGt22SvZcQJzsgAe3w0GbNsS8Zd5v4cVoYdPc",
-	"u9+qeZmMmUMJOFcWz2QGfqV5jIVEcUPXlOwzXBkwGnalIcyxHHZ7ZZG+XTnYecUdFOUhht6YM4oRF5UC",
-	"JOhMVokZbyWo+B0pm0nClH6Ar5o/P6RRBz4+fQFZwTxastgJjs/P3DUWJMtffNvySyB9kArDoBiEkUI4",
-	"yZaxMOu3ziIVGfqbUzszAXJvyU4HD3DMNGSvTzHylD/XQ/1CRisvn1ONA0LQX/wTGnHUzDblR55fTKFN",
-	"RVPTM5ZftSTDKadtpu7s5DojVOIHtwG6pYuUjQrifo8tNp1pHMTFkikvvaLgvjPGBkBZoIyas5NXiZBN",
-	"JKiGxgvZ7AxFqBqAfdBhIxc8i7I36BcYZWJIIrwvhzqm4owBIbdk3pD8ExHRuMsMaZOxbmH4MotZldAe",
-	"o2EDQQKUhSezQc7IaSiJeTqmAOG8ZZSJ2rLor3iDGkl2+ImwoAR2hLZJm0RsB+gHk0EXcCdTWTActzT4",
-	"JywMmI4jtNb6mVeCCswpwaTFUZU83E96YzzOT3rjR77zJ73xofwj2z18eN8O4ElvfOTGYN5NDeNJb7xn",
-	"R/KkN8ZIkPfsWGaJRP5qFFAxvXz2rws2nqgnsVJ+rw9gDkrbPfXak3t9p6vJkTNxw4+NwujVFo+OMr+0",
-	"9zKZvx0uaNScG/xsvVo8isgpsxFRHiekZfhaa2IfZ2TOXFCacTm145iqs4vK/S9MTU7jz00kBEjBtYyt",
-	"pjpTD/BP+tZeBJWvD9lw7rnKYuCZpSlxffoqeWNintgpNhOkpzBr7vsgC69s+n9jFqxwIdapayYzWJ+2",
-	"mVqHpeEWbXz17Dz32/Ny3H2D6SDui2ozHS6+YpsFMZMFdJBmojM9emhswQ3SwZyZcE0LKchV4IzDKBb2",
-	"eSiMPEoeH+9fBnbikTUVTSDhx7xP4zHaA2n7bDhoZEu5KjQigAzoE928n518QQrLYhJJFqS1AK0MICx9",
-	"McDgbEyXs82DiKq0k1FpbKEYwsDals03p2OCUvpuEvxqhCXMxAPum6on2DfMyY8N2zH6EMysSvas8bdH",
-	"lVPrdi1nhCGkrSUuja0P8D1mNcDanF4UF38hWFQl97iygjpISywkgo3M9EBkTiXiQFsyBuzV6aCY5LDe",
-	"rt5OH9gt+8VUlMyRD9lPvP0YqN+ki7j85wTmG97MleZtVVTGoQmxPyUBEwYYTd0UbJS8N3EyEe4MdSNY",
-	"Ohu6UbaelOsDAZzm9YKl5oTrpGQXsWwzpUwvi8zexZqUf2cyM2Bq+fKnmzPCyd6D7PblshK/92vkmcl5",
-	"WyvXBBH0rujI6SlmDs7zIkHXl/8pUzwO33BuiflmMNd89tWsJ2/2tC52B8tpgMma5uiA69tan76SM/U8",
-	"m/ydeEzioWgkdhjgfwBKZKmEDSIHjgRMnJIkji3Hh5sBPyjoDQ228GBgqwxwBYByYvHiVksrqRevcHqw",
-	"TYdkbvg2Ts6nwkFFysaEz6IHGOd5RllCQ7TYj2xgMkT2q7xlKs5NtAtfrtyjr7M5YwNBUPGI7AfVepqi",
-	"p+KyjSwSzmhnZP3Y8KAiio7JqOfc2VynUb+pGGcFFJvimGdqxbM8o9+eMx+pnox1YkTiKHqpGQhIauZ0",
-	"JAZNYBmNAL5oU+EdEwuE0YGROYeYrGhryI78ADLFuQDHnDsj0zZFkPcqjTpGsIS8XXw2qqQFBAPyjVuN",
-	"jLTpyAjXRMiRf3JEuW6BidXnq4DqbKVkEH7NIqbfOWXNRDNp2ARao5zEkFXsn0PgP4SgxezybGR7yyet",
-	"t4IEZi1dLI9FkaoSUIf88Kx9DiHq4c9qys6bzL8SVJIp+g/psfsvcaA52WeFoI8+cjlLx/L4gjkNeSxh",
-	"BuWDRpFiJfByytK7XZuan0lYhsgG1uVCYLxJJr8ohXJ2+aBoHmZ2mbfGZfyOWNAZ5OlUrYnUGVgN49fs",
-	"Vxo/13yeRM91w/XC2PQeuuG+A1in4VTSV2ruQ1aQsJ9yaaDbjZfHCigFRXARKAPLtYGBSwWut8c+HCEh",
-	"YZgRvUKCzwViFhQVYzbncJdI4V1SVn1HyICW6iubkuvCIIAwLiZOQC5pDZuBstKIShAQLcntckJGSmdL",
-	"oJxzoAXSMpJdfYt+QpNsJK5LltmWqZLS+WlfKfD3pXc5ZmoY6RlkBKIiLK6zjImtuzCGaIZyHcyo9b3n",
-	"oNITDFEnfZRR1wplpw8LRCYv2ILgFKSEWC7a0TCcMmUU9jwrH81mLcH+5KZcLZN6Nv9Bb3i6oFrjK7mA",
-	"EuiIHHCH5QuL5ya60TQCT4bNG5E2KW5fVljJkK+gkuAPpfKvYK2nSopPEQp/wTzbypLy4sSldI5UmhpM",
-	"IcZ50pe6EJMwnJjhpTEza4qxZThUkUh2Ny9ZCtbM0ujHx/skBHShVrNlYxce37t7ZxfMqywkp2Piu3OW",
-	"UWhgu7a9U9+u1Zu1+ocf/OH2V64/qX311h/d/NpHO/dvHL778Paj+vGCyVKz6vVN6AhmbutNnTI9rj1x",
-	"yne6YtoUSOdXnjRlRrHeDVv7ZhVjrFgTeUDq5OGjB4bTwKccVPyAXCf7e4f7B/cyEPkrF8uCw+TxV+CT",
-	"p3z2iwRF33zyFT/Mh6Qch1ENjlMoP3lQpvbDzP2xTez7F5ZFuShbNJarJm1rfj4jfq6U3OxBadJFRFOq",
-	"bnGl0QIb9TLMdfIOZoqJWoP21ODSa5CecJDatsWycqd3Ma9cVysBT20Bf1csYxHr07F1+e6iMabPqLCV",
-	"uk5lOH6ndKAUZu4kyJI7tdo02UsGPccwu0tazwWUrUS7TqriZZXsARwDxEt2SMQ0IFhxgWZEaCwgIRSv",
-	"BOYakFbV1i3aau2C3RZsvK50ZSyHIgQ8P+FLU6Lhh7wXpx/xCTcAG0hjHGqGQb/6Vz/57C+/9fv//N3P",
-	"f/bNz/7mm6/+w8+eGzr24h9//d3P/uInr779c5xVDjjj0q5Nt6Zr5sq21/VzZtvxob3Rydonq/6TH736",
-	"q98uVI+55BpfiEjgKPjViwV+VheTTb0K/1kXiyg3MHw8j4GUeR+Tr17MWPFVwMovZIVz3GxzkgffzB3I",
-	"aKzzmPTTmTu2bsq6Xqrqst8yFHVPcXrtqEdFt0f5cjrltS8XwXCYLiMu2MG5PRhFVeAKTYdtKdosFizM",
-	"a34RQdYFzRQAhzpveVKe7ZR1qQjQZ14vZwNbsszSea6Y1EKXEvjHnGVzEjv5dDzpBcvAI0JBfLS4YFNG",
-	"/jSTc186O5wvHQt/gzWmuP4htDvQZesdmtk9SoZiP/vxwOd9Pyj3sxuZe90Pz37hx4jvp8sZmi9S1Qx9",
-	"/2bIE+X7Sug1E16Ghcr6zLAh2+ONCXAyJqPeuLDMZq5rHrlL4fWxv1tDuz83+e4jtN01+SDXehuz6fNn",
-	"UXVnmFHzhoS7ShLP57wrNUHr8KbAvS8icIbaXEEAUZbQXWUM0bEcPJwJcp3y+PiC8kmRBNhipbgUChRH",
-	"qs5IR8aLYFFP36HHKi+KxONVcAz9aQ/j2AwKMfoC0pPDOCAhxcjfvhS6V5kUl0I6LnmPTWslH8UBlH0Y",
-	"xrVEgKTtxY4sgKm45vI29rHKhbCNoma72DyQAppQjLny3NZg0MB06r7hJDaxjtEQ8cc7QJNknwjpHgcS",
-	"AEVLc4XHhJnPDwpYtCLPMoYr1Qy5olAVN1fdiG2hutnVXiIL2Tdopv2pM0lB6gKu4NkpIwo/ds9dOhSf",
-	"H5Fdt1TN0kzpnuxxnFi47KYsC1VnJn33zkRpppvXS4mq1ea/KBJVsdnyKr4dRsYedmNepRXsZr1WHNPj",
-	"2i04vtMVDSlA9K7ciIKzuQgDSkIkJ/SsBQxVWeo5EfAzjCL05AOqw9AniduX5il4KxY0m0t0B1SpkYzn",
-	"+swfuufWR6gvCtvLHJZVi6JP2Pi5CJUNY0LurCWYuOlgkK0ea639qMAalm6jVCggSV1grs2sMwgoL1Zk",
-	"cFBkpyySoquIltkBp4saScGm5ZBpqWUpG0XxkX2NT+TiYsAcrv208LiukxmtnRGJKTfCKtlnDiKlkXc1",
-	"JiIpnlCuZ4ViYfamq71vw6AxBcImRGDQs5CC7ZJa1n7r9a+duSWcn8g4vFGbW85yoasD9uL20BzWI7Nd",
-	"Dp1Q8fbeUOfhu+GNpgIRPdzFA/MHFWTv4V1yxsZOGwRvoEvMcM8ihBQWAoPGbGaGFAmSn6uWPYg5ZK66",
-	"xAulaaxZmIQfyg5pvbd3dHe/uff4+MPml1pVW0ikD0zLTCSZdU/rAVTPYDRm8Ud5RdL2/Bwy7cALkw29",
-	"AGDBTg71vPfR0f0jgmASajJYD1JKPzw+fhhgiL2yKaWCPJRKd2N29Ef3MKWUaYVpQGZpfORx40RYwxMd",
-	"DBRgOiNgC1VnKkAGAy0mvKN6Ik7El750ACT4D48eHLrIelvpjYlzFskB+9KXGqT1/ASu5gn6O0/cBT2p",
-	"NE5cTt9JJTiB63pSaVSr1RetKtkTBAAn3G4q2mcnwjWcJOuYiVvjESA6mq5ayDKwAhy0UkUQJvODefg0",
-	"Ykn09CCW3Zj24cadxlTA+uyeCPtmh7MoVC1bCQBLu5uvbAoRtbASsPjxOF1byR8+Qzwh0o6EkilIMA5Z",
-	"O6KpeMoqadl1aSFSBdeaiRRERWA2dL/HBVPMnNYD0Y246pHT8Ylo7cHJ2LpHRXdomqiSVmILxAZhLBKy",
-	"nW1mFVVnXHQJPYVsb2G3cNcyVruhgETZpnHMUXqk6kRAjtQfb1l5Zutu2CI9RkMWB76ivS0JiHkzukr2",
-	"yI3aDqJXckFaUGt/a6+jWdxK5e1kKZ89ZOZyR7zDMG7RHEpzqlz+6xdqX7Qoc0lSCiRTQaZREvdDvlD/",
-	"okOfmwz9Vmhg3YWZJWGpX9j+olloDBEiX9j5IqK20faZGaEbAJBnG5Zt/QXVJJiIfOH6FzGwgLZ7LmPe",
-	"vnoiTsc+uwxAhTTXwInguqd04UalVq1Xa4bUyAETdMArjcpOtVbdqQB97gGVvUYH/Np5/RoYb67ZEHH4",
-	"pcu0hX3DY3g3NJ1wpffdQ6YZd24rjY/zGXDyyDXzMgB4Vl4Ecx92itZTiPIEoQKGtV2rTaSs0AGmBHIp",
-	"rv2JhYtDtj9X3sCZZLRoIKjTOGQDq/der9WLWvXDvPZY0KHuyZh/gsUNrtd25r/0voxPeRgy0G6ub2/P",
-	"f+OuOKcRxx62b89//ljK+0bsfRFUbuAqzmvf8HAa4Qs7pebt8AiQqw/7fRqP7blxCQgqyMAFmCNMu+Dh",
-	"8cfvqZF+ojPVV1sUQ92wSBdGtQ1sBmv2aO6D5Wffl3VY7GzeDVl/IDUT7bFhyXjs4Ja9J7HA0pwTZ0VC",
-	"OKPnkmOw+DmNEPjFAxrb3xw8a+UrEkp90QjuE0Y829IylcbH9eDGUziQC51nX7s3K+waPfzFUrfJi7tO",
-	"jIcYJCelT88N46NB8P/4adboWtmube9s1be3avXjeq1RM///2iLLgQHXkFfQTOZmteC0ibSoJ08f62nt",
-	"wQkVlcUXu5hw7KVqyyIdKHHr7tOoI+O+oxzrITe16/PfOJT6fTkUtosS9GZfik7EUXu6Xt8pRaDu0dgS",
-	"2vqNMjNXwwH6Au+zkNO3kXTuhaGRjTxdK0csgZ8jFl8+i7/23P71AjWHiKGjKktU78D3CVHNIx6zJ3bH",
-	"At6/PSf5LTtfuMXJEUMNxCEax6wDWolc+OQF+RLkB0zPPk4bXrThRRte9JqK8VKeEYCDW5QfJcL7QmK5",
-	"PdgYofkU9Na8gg8+GAog3CNGzy0endJQ+8KefYRjIS177VoWqY13PMw0Fjkx2r19Jg08cr12OzEhoW3I",
-	"t1VVmkYMDH9ZevcYyECa5C2rVXhak9Es8igQSPoLqw3ol9woDRtCvSHUbzqhRuDbC9Ub0qFhVrKbAIMA",
-	"n1PicE3hWVmHa2DdJYIh+NU0tQT7Yirq5003MOK8NwbGNRkY3ckptjD6s1XOxDjpd3TRCHIkoCJMbGvW",
-	"2Kom6PKyPjDwfAGcmasZo9g5i2kEjooAvUJQMSY+xwx+iMBHCNgcScIaOH3swhUaOAcR5SJr4EyFcVRo",
-	"u58yce7t3z+A3cKZYUBP/ounUO82LQlU9g/NVtmm3oPfXSmLnUVkHOxm3abRnFVZXs6BhVxUXkmWa1XR",
-	"xa3gRnTZiC6Xb+/0ZK4k6Z4vuFx7nlzHMkZPP4KN0fMtNnqmwwtnGj3LHb8ZVs+Z52nDZjZsZsNmrsaU",
-	"uSirWdaWif0cyjfbkpkiY8uqD0ktOq8G5FGS7cXl+/XaMDdkd0N2N2R3ScPkBQr4QtO2nhO06B6aotrc",
-	"nG0Iw03uYiYTsdwFMmS9hNXxNTRRwsK8jibKha/x22nTxINLTsc2USHM3Bl7rHOvDKIsYDVhK7EM88ya",
-	"UURkDKkhVQKQr7ZZL0xA+kiAIewqqYwFZVqdcEKw1MbY/GILd7cjRmMI7ofC1Hip3sFqFmA8JX3KhaZc",
-	"2MxCnMxuBogOQrgdhLXV1myRbnK9tjMtx5hzV4XnbQLxOEeYeThMk4TlRZm2rzCYsmDY0QLUbUCEJGyr",
-	"T3nkTMVYztvLcoahJ9ZQR8s+fl5h5qVKwyylxc2tNCr1ndu1GvxTq6SQeyvDeuUFEEeLy5PfZMhFV9Po",
-	"zOIjVT4xw1cUitNib/jVv7BzrLYBnSPp/Jbp/FZO50YSafeohiLa8KXce2+/vr0Dw1pADsHRXkEMa9d0",
-	"cAH+3S4LZ1FSn7OFOVkjFrONNLWRppa2lbr7jdTFVv/H4oOeUHto/0XYxgxR69pze/dL2VHhnY0d9S23",
-	"o7pdXvCMzTKYzjo4Fyn8ziLXmIOOI9nIvldinlvqZAWFZjpQ+AYUMKCsGOQkmUlRoyzbdxAuRqe7SH3y",
-	"aQ4F9valmdque+otCKGBWgubEJp1qZv25MwIoXFna7kQGlstMMHxQMg23OZEmzO/QsXkkNOoOYhZhz9r",
-	"pVBAulwoeLpKjmxYjR8ZphBDTWVK8NUA1VNbkvnLdRCWvvwuCWWDtGLW5VK0sMSbTVsf0Fg7EJHZQ06V",
-	"aMSGAoT8to85BHFImLZPVMk9qzoHSe82Z72VVBcBEHYWW0EOc8ldE26luLIztDo3dyAndtDwGNfF4UTQ",
-	"2dWGE7WpoCGd0FqT4nCVeq22XQkqqZNgvkzI6z6+b4bQtVBle3C42z0uZrS7fzjV6q2bSbOf/uK/vPyP",
-	"v6kEFxJjjf2uPf5ocrZlHBIlViRZ6MMZ67Pm2Gq3xBsXxkbpXkOAkiOcJRnjDP+Ffe/a8+S+llKs3Qg2",
-	"ivXbrFijlFEiQKnU8Zulb886Txs+tOFDGz70uppIFuRFS0cwQT8XEsG0S2ii+jj9CKrJs9GE0scV6diS",
-	"SmwEihzC25kn7dSvMh4qoZqXn9kJKYuLqx1rDovaEPsNsd8Q+8uKm7oovcPif26p/mxj8h18zlZZyjEp",
-	"T1pio3FiaQMDVRLrtd5gq4c9Kdj7PNKAXfrm2b6zK78J0XpNbeYOdtruebHpfPLBeZpavgkd9jkTDBVi",
-	"qJE1+VpATXbOYjKiWAzIGoMTkNBdQLRsS5CqXDBVjhBkh+yqnlXZM660aiF8bhLRhdFcgPpabGvOHucr",
-	"Mzlnnqy8+ul/+vy3//bT3/wWKm7+4NNf/fSzv/zWqx/+m5ff+dFktfKc+Kem9hV2UTQLlrraV5mWmsBA",
-	"l12UMuIcDyE6naumgiYdTP3M9Swht+Wv+QoC3ORGzI4EmLjBG3FuI84txTeOtIyZx1dGtGxJaIaOT9TY",
-	"XIqHzBL6rj0vFb81RbXfQmvz22o8niRXy4siRUbjUqdjw6w2zGrDrN54QzMWgLgoirKo8H8xWbNJFUMo",
-	"Q8qETsorYOz0LlEMMjSYLrL55hC9C9JDXv7H//PVX/14WYJwddmvG7q8ocsbunxVNuGLIspztYVrQBYB",
-	"AWwp6p1buOGRaXMjR27o1YZeveVyJNPTxIqcMhTDpGgz0peZPLUVyRdUeS8GLG0ppjUX3arN/mztkhZW",
-	"eapGctQc0Vhw0W2BgT39gxpx3e5hcLYg1BbJ1CAlk1MaUTMTLaHwE4vkCKIOdC9mqiejMOkkZsp0nzQU",
-	"xlCp35WkksMoBMEU7ENmFKesS4Vp2rwa4JJhIaukzbaEAm2uVY6vK0K7lItd0oJyb1UVyVHSMRQK7FEF",
-	"yJQMK5xBAD6guArS6kvBtYzNYplH3No0bfWtVj6S68F5aYchbpX3GJ5xERa4C13p/oTSXUwp0hdB7sDc",
-	"iOxZMZuKS10wPDXEipEFA6zXVhvhm+bChCOwSd65dNoKGjDeQBlDtUdDPM6EHBHa0Swe0Tgsdkzawz0j",
-	"WqxJoyiPxAqpeccejS0no8yOJzhMvXLs37jEM5jX4bwjCZgYUDK0vzmVq7nHdY8RfzLMoqbPjEqdwuz3",
-	"swIXSx7Da89P+SdNQ0VfLFLuKO+8bKLs32pHiU62eYHTWGjMzEkxdidx6Rzj9/gnx+b9MmLAVNmUYQ4t",
-	"fjjUhSd92UjWDhdc9aYgvr2K/a9+8vLHv/nHX3/301/96uV3fvQHz43gaUb54tWf/1+f/+i7L//rd199",
-	"+/uVoMKe4R4jvMzRQb1Wu56qdfq7b3w/9e7vvvGDlz//O/vuAsGxebO/8EiMVYayiSnd6OOXGYTAsswZ",
-	"iyWfDhUXTCliqBWRIreIyALEcYpXWxV16xPZP+VsC6olgEkxN9rtOKnDDo4aV9bb1ktgUSew1ahBG6YE",
-	"K/9UyRHtgBbeplEEaRJiTDTv5xQdeYQDOoaBXILlMTHUPXLaOdkmOH0sFlGFbu1vTQjorTS2V7Px2b5K",
-	"QVGNIMmcnjEBpao3Eu/Sd+qYnjEs941Z+GBZGUE0NNQLJzEVmPdvKHdyofyJXPg2yeE8hesRPlLGDIOt",
-	"XX7gdnHXgJrA1RwjC/z4TwGeE/ZuE/n9mqq2eGYLzSr2bi6Dk3KPaQUh2mAKRgNwKt7a8gW4qVIw5NVa",
-	"wt82Q2TXZ9VlEUW0tKQpk1nco0aWxAmlEE0AD9SVLcLBWOrASGQEKqVJS8lYt2w9o64Zt3kZcamJYUHI",
-	"s4d9fDEDTGdWYVwlTzC52XaPQCddyTzUCmC5hG4AVXLfTR8aGlGuSUdGkRxh7DpSkhQeacMZurEDrggN",
-	"QxYGNuQjJDImaBMIA3ypL8+Zw04hp6wjEUXPBssH5gXzKxc2il55pBbsEfhqUSA8XOqrhVwxXN+lEs2r",
-	"42QPW9Oao/s0PmOai64hvp4QN6yb8124J3oEZDwO1dzWp9MFJ/o7Z7GXNSe7jOU5N5/qleVg42EnXpui",
-	"UIvmTM5eKDjr0GJ9xqqZy1tp1IKK0lQPVaVRgZeXhaFfVWjF/dgovhvF99IRXGJLhctw6zni97Xn7rJN",
-	"mJezhzeHbXWl43FO/k2DazccrwWN1xIJCy8GsNjjiS8L+OVeAlYW55c8grc9rAhpU0FOmeOJpk0xzczQ",
-	"euqY2cY8/vaax1FsmgtBU+YGFacSzDpIG4a7YbgbhvsWQNUswnSXRKmBI/2GV9lKaOGyCp7sdLJoMp7a",
-	"dDqparyZZ5YprAsjfU3Kbm3I+Yacb8j5GhMPLkSFslpKYZju+wD2ZZgBFkDy9kpvEA3SZkWdAaawWpWg",
-	"eY6/e1zpI9t7Ge+IM4ByYX0UeOULfBTux3I3F8dxhC+9ka4KnMEm1nM9rgd7FmeEdOK5XgqkXRA6GOB1",
-	"GsgoUoZhxKzLlQbnddr1Dl6KtLnBux24mfE5jSByPTInVQVkKCKILQCvPkZU24h0135zKM6EHImmnQHg",
-	"/8lOp8iYfuQchVdpTW9bn31KmLKJABDybcQXCGlvVHpaDwByK6gkuQQ2LjyVdYCveWLy0Iocs+zfmvdZ",
-	"8xMs1LWnOL12ZMh0j3I4PraEV2qAbn+afVVp7EBvuEsQjMHiZkjHlcaNWu2FH8Zxj1mICimsoYlFnUI/",
-	"wIvFiN+a7fBUa9YfmOlu125sBxV6zmIjDbqOYF2uw8b4vcRabC4eplHBjWxL0eHdSuP5i5J5YtMrz1UT",
-	"fGEuJpCrJt4q94U9PnQwMCeHUcVc8oUbVf7mBfCpJ4exryTH4iYGyWS+kUL38IsX2aNpW0+fTfxq3qEQ",
-	"7JlueiI2c0Vis++2WcWYmPmwYt0+E7qp+CcseWn6AMK3enZTvCt8E/mSvJXBmzEk39Wqt2/PumpBRUtN",
-	"I5sAuF3bqZdO8YOgSdi2+vVaUMEtq29DughsVi2o2F0y7b64OBBLd/02asNGbbh0t4sP7CklqczTGq49",
-	"9zd/puvFiJ1ecQBoPEg6BHvPLomZ5jHLha5DG7gXMjZejrfXy2Hl17lujlIHttjPMfMsbSSajUSzkWg2",
-	"Es1Gonmz/FqLSTVLerbwVL8pri2y58MrvSkIzCSKdGLZtzGkSiN+AiIKO/QErvy7aGyC8nqelRa5zVKs",
-	"9dL8ZiqSIxYXW1JuAPdLEbIXQWUogJVN5MXlsDdgVgsbTtbqftsIGRshYyNkbISMjZCxbm/r5VlOrnlK",
-	"/XwlkSTXm3RXEEt6FDJ5cFVZ/k769MxmdTreDzJCw8sIwtNHVM+5Il2ASRIS4KIQoYiDZSeROWyILaCg",
-	"aHrGMI0jkiNSSwoebG/nOJXg9ffselxtWVwZx6yNq5hOooARVhpb2zXTep/GZ4bD4SI6j5CVtDAZQw7I",
-	"cJDbhvVN+Va4OJe8zUi9dn17EQeOXS9cvHVJIikP27Yh/afmtuCxDyZnWBa+710nJZgPyOAKFmcl1nGP",
-	"hV0WH8wrHWVuC4O4bY53IIL3Nqxkw0qWy04GSoBJAEBbMoQX0v8vkcnYw7tKnI+LLRg5LTeTCAnQzvgs",
-	"Z4q0pdL5QT94/Ram7q9dyA3OY5Ma/HrdsgNMr0U5JHWp3lHuqq0atbOsiJZzTS3wWxF+APgr7DOXAY3h",
-	"cSUh/jgHWhI0/RdBBYKEQD6NuYy5Hjf79FkT3kievInCTH4gkYdbQoqkeARqbsc86pu4afqyFfFSPbmM",
-	"18atIPk6DYJSadxI/ZKJJIbw4XaPhcOIhU3Ivc5OblUtFLdnnhzht3ojPGyEh+XJmj1GgbckG9G0I+M2",
-	"WwZP0kOTLWnEvmv7Njois+MDrCCbnN/h58xl6O8iQoGly1yRMzbQEMAoEH4WLdqjniR9GhqNEfFxA1RF",
-	"QeSgWKjJ/D0tWTwcZmnl0uWANY3P6ZTeV4YC3jTk5MXCtGO9etuG6G+I/obov1HGR5XQtXI0foZiiK9d",
-	"e96mmnVlPH5RRvjctw9fhhC6riu/WqFxuwCbG7+58ZdrI0odIgcv5a5qkAZVWlXwW0iJdcd/LqRtLsFY",
-	"WhIDcSEbDzBLkNipTQhfNAy5aZ1GD2MzVM2ZF0n6XKS/rHu8f4kVBNYkjW2o34b6bahfgbwzSQBXl380",
-	"VWdbSlPNlebt4qzXY8hotUh8DrKnU2Qil4JZBCAaRdOa6TFVZ0dJn5dARTqUm3tvwXzfDSoDJkKj0Qk2",
-	"ct/Wt5OvY6bjsfthxxAVaZbO/GS/vJHEkLj3a9vXV1Sb/BrMIyRgOHA+1E2m6rK3ySwgYkybLSSnY8iZ",
-	"ZgsA3xZVfPD3aKi2uOjIQiXCnf2humseu/CzP5Uq/vIf/vTl337rs+//WcXFRDXxJR8j1XRZnQeHd+4e",
-	"flCZRsTFBj79xX+ZbKM+1cajB/sHR0f5zbz69vdffuevJ9vYnmzj6PG+aSN3HP/v5//9x5MN7Ew28P7e",
-	"3XsHd0AuW/F24i7NZfMaasb8k72Y06V/zB3ryGFMQtke9pnQLLSrRPqMigUunBqe9rm2Ob1wXQouoC9I",
-	"OAN6Ol3f5w33tZatHLQBOLigskHu6BQ6S5NyU/Oqs+TWHUX4gFTZk6sJ9TJ/upk0M6VSPvvLb/3+P3/3",
-	"859987O/+ear//Cz54b4vvjHX38X6pP+/LmhvS/McriXLTFO3vnJj1791W/L099Lq4FSBs8JdOCPny5a",
-	"aJW2NT9naSu/Q3OKGY00B3SoS13eMoHKq0mtZQrCHKfqeGyU343yu0KCdk4trJKUtlBGgOLRCyDjMoCG",
-	"FyGgzYD3lWtyxtjAyDk8Jpo9K0zVfrsrtv0TKsBWmr0X+Y7mnIQN09owrQ3TemtycKEMygpUZFHp/wKS",
-	"cHdJy1ODFmHCzE5BjFHIFXwoSnS9kGKNtpNsKmtCnTo0UgxVgJGMs6mrOcTJkxhPk5Aa/eOvv/vpL//i",
-	"5bf/7Pf/7q9f/tmfvvrhn7/637+9SG6Jm+sVgMxu6PuGvm/o++vgkQsseYRKTUi3LlZVGaosBu20LfOx",
-	"ysWJfdPsmGYaGxvmemyYcKgK7Zd45FawXZqtXC2+hYksX6eDAZZcVn3VNB9qtToceaVQBqjQrUiK7pb/",
-	"JqjEMnI1GTEjP7ZMCQEF6nZhwKuQ7qtUo84ZkWpWjZVm/SZdRIYwK7VueNEoaqakCJCmgqIFzmDah6xD",
-	"h5EuCWLPVdMSxND3kt0SLQdNF7QDIkpJZIXJfbw45ATcjtmCgxnARmjYCA0rWDKHKpPJWoLe5osF1567",
-	"2zAzVtmT4w0l2VCSDSV5+8xLi9OTRbWFx+6uXIRxiQrC+gM9Ji2kFS0yFKdchK6wMMynSu5msvhwrm2L",
-	"SgWFuCGhjorQJdW5GvvmEci5v8JCSSuLwAVGsIQQgnz4Ii0DF8iwAiY0IckuKKOuF8ltw1c2fGXDV67W",
-	"rOWMWTJ2Fq5LkVuvnbHxbPPWR+aBS7Q7fcTG88xO5lLBODce+DXH2vUY2Xt4FxYfEUvMwckarhLwHW23",
-	"yfzRVyw6Z2qdUlEuyNyxr81vpA0zQpBABhFts6Q0vxm2+R0LAPTkSBRVFfqILZ05Zv50fCmW4RAR3Epz",
-	"no/YeN0BeOWdW2fMnBnY16ZrNMif7QrM95CNYBXmUoq3jPtumOmSROw+PTPX39Gwy+CdOSFsedFnjm5s",
-	"As/ejMCzJc/M8hwsKBdakjqUbRpFp7R9NlXrppgTttw7rQn8sRZibreIomNFenKUGBKgxB8NA/+thxI1",
-	"fzAFwDhgWQjQGACavSYjKrQiWpJTx4FZWCV7JGZtxgeg/PeNVotQ7umG31FEDPunLDaDTIH5AewOYPlx",
-	"TdqyzxQ5ZR0Zg5AMGdfwtGX3WoJZQWFi4S5CxdI+A4sN7VIuLOSPckVdqmRPEK5ZHxcnQgmIatKmQkht",
-	"JgIpllyRiHU0kUO9SyiukpOBqBj7d3DpOkNlJn6cWk8AGLJDR6wk0256cUaQ5WnnDZmcZgBmzs7Y8u42",
-	"6clhrBLc2+EgL8HzjO3bPa+sVFagWOT50rUvZWSJyvOTSl91eXhSaZATIzjcqNe36yeVgJzY/DD85c7B",
-	"vbtfeXTnpPIiUw3VMGQQOU65oJhai0EySgM20FLSjx3kgr0UGNj8Dcg748vKHguT6tdWKlgTzWbtIdqF",
-	"Pn6apuDvy9hvkKqSYxZFSJNOWRuuf8eDg5YFWBwMTyPezooEafgDNSuEHU7NiEKtCiBnfahiQUWbRREL",
-	"kWhi+HrIwuEAVag+HZtDZWgHEitDHdDrjSne2J1KVzjm2j6hWVgUBX+YGfYURcgrWHzKP8EwtclbVxoE",
-	"mn9ybN6H6sXs2SACVcMa/Ip65KGa2aGh0ypzkbnQN68n95gLzSwmcp8+u4uPY/HUPhfus3+cxjEd4xDz",
-	"hoRrKeMMperTZ/eY6OpepXHzOjTrPtanycnTy9DQsBbKylZNNDqFszSrD+WI9A13gyQMPH3hJg5oVUHT",
-	"sJMMKTFE4nSouGBKEUR8SdOpLNmZlaibyoCYIEjgkkFG3AoIhYguEkl5pgjVZLtWq00MiWrSl0o3DIUx",
-	"hKkno5B0GBhVzD1CqP0WVExpBUYaEwA8YSgbOnh69JwRSlpQw6QN0WytSYrGFZpeikhaMAFxMY2DkQ/q",
-	"vBrJW4LEFZO0fDmniHAVteXq5ZQ2m0hsa5IvSTCJySgsqFRv1nly0PN8I3fvFI97wcr36X17k+vfp+ex",
-	"CbBcj+E6Q78KAy3LE9NgXml8s3Hp5gB41sHKChahlZxQADwBvB74dcBiJUWAnnWdCot3qq9nBYY4gCJ4",
-	"ypggHW5kR8JF4h8f0HEkUYtEfK3sePxzoAO3QNRsnrFxy4yUumE6IzmWYgEi3pMjMIsD8wcN1EYCOOc+",
-	"0PR4KJqa91mLDJgcRAyA4AxtgVItu9h9K2YDRrUtl6VaVg1XEhu3X1tVnjq2AROOzXIZHjAUmkdWazYy",
-	"O0wYlxEsERldHawLHcojRWgEs5kIJ2ikFHdCwzBmSgUEYhkA5CceI6wvb+NbDnBJoqnBrVoo0YoA1gZg",
-	"gL5ZonhXUD2MLUfDVrDpiVassKuKfA9zGNk6S9AA10gHPFj+ZgTsepDwz0bNl3eD6xRy0dU0OjOXzR/B",
-	"SqNSa5oXmxhTDOc4cUAcc+Ae27XtG1u1W1u1OqnXGts1F2Qg40NkLy9//Tef/uLP4XqrM/fdL//i1Td+",
-	"/Orb33/5v3xv69Nf/vTVf//xyz/7hqEylrmhYc/0O9w2Ct6LZbjTmv0ycOxhaa0S9PHzVA09v8R2haHx",
-	"VIQFInLBS3gHKo3Kq7/4+09/9fef/vKXL3/4k89/9uNXv/ib33/zf3v1dz969cM/f/nD//byr75R8Qtm",
-	"5IJtOD1p8tK0fiBXE8eWgLOV32pgt1zF8ZM++fdpODO76ElW2ed6kha/5t6hTajFuhBNWRQ5dgUWX89s",
-	"AfZ9Sa2ryEZ0DRpVxQZ6OLcdGUVypDy4gZXQDRdqOZLVCoDTgSLeNmqQcBb0No0iFiMDSt2CgeRCR2Zi",
-	"acsT2qSNOHAiEOe+wCqOgYAeDd9KJkntHcMdQUSw2hj4SUjMzPFRhKPeSCMlDcM2P/Q5GNuQIdr4uBPh",
-	"rGNKU3PsqifiRGyRlqHmTeuKbjVALDi1wQYtLrjmhgW0vLxRhZeEDFkzlIK1GommCLo2e2akw9CIGe4N",
-	"cshYqOxLXCjd5GEL2zE3UzcHERWtRlqysXMIyc1aQK7fCMhOLSD1G6Dx1rwgY038QHtkx7amWru4OUaY",
-	"G1ClWMajUE0m3eGCqx4LW4H9gp4KozNGdhncBLwJMbW0drogbTKRXhW7vAXzGfWYsEaJEOVNTc+YIK0+",
-	"fdYMhyiTtNwMsWc8NlhmoWWEQDnUTWyxdSJI8nBadnOTy199aDfbZ2oKfmEaeKLMOSrcxRNxABfPQXbC",
-	"kowo14kUDgcQ52LtrnDnjBgIsl7IYiNlwpIgEAlNJgCvQSQrrKtdDe7PeQgnO7Hhmsd8+Cv0g/KuuTlM",
-	"hPY1c/1OZThuwJit7tCyfTSpbvkmjNiZOL+YCHf9K3KoA8I7J8L+AuNOxHs/FRiFuyAyZFWyl24wfZhs",
-	"BC+188gbmJuOm8mJwIOGC3zKulyo5HDCwkBMcvqy2fKPjgSdiFzP1oEl01coCKev1FQlxTypF1lLI/si",
-	"mKj9Ua80btaCSvocVxq3bt3azsjG5mcr5H7+/33r1S+//9mP/uvn//Vvy4q/yYZlROtjEK0btdqXa7ca",
-	"tZptLSXZZ693pbFTmxKlgQUme7nQqqRes204Ix1ol+mxbh/Xr2Mckh8rvi1kpXEb4+T9apVak4mprqoh",
-	"wOl8M1WDPOn+3ddIukcpKcGA2kj0G4neSPSPQOZ04tVgwAQD0Tkl2gPTkTHwSCuvgjh40dK+ux1F0v6D",
-	"TtrPYcsm2EG12LMBaxvyjK0wIzOejolNr0i/CBayMdNmltroM0r2GcSZmD+sAF/KBY11rFw15Z6MQuXE",
-	"Cx3zxA19nB21wr5ricFPyFEDpUGMd+lgZQi0/Vk0cpyB0WJgAmixS8x8k64hxfQCnu4DEU6aylYotuxW",
-	"KcfcZY6C4RVP0xav7YQy7ixpTzoQ4bpDfZ0j+caaHcmu4w0B3xDwSqNyxFCzxxuU6CSX4yAvJN4uprco",
-	"ozt9WStLQoStxd84L1Y+U8RlE2a89uxhmnXSeT6cmK9TbsJ3lItcW82HmTr2qm/Ga4hKsaRygCYWlkQL",
-	"QyX8KrHlAcgXtr8II0e0f/KFnS9CnZSIeS1/1/2GbkDVk8MoxFofLTIYgpWQnNL22YmwBe2hwmNAwiGz",
-	"9oTWo4PjR19t3jm4t/fV5v27h4+PD45aRpBrYcmQTMWllrM1te7v/XET39x/8PjwuGVEGgiqGw6sgfER",
-	"yCVcdCG8BORHrkiPxv2IKdUghk/C9KwxwtlHwR6FHlBYDzBbsWe0rSMbAgxfez/lrvcJch3YTCQrzvg8",
-	"bJC6oOE9v7oYTQzRzomZB5uOqbAJ3txIfrDmKdMK7xAhvUDnXMcYLGwkKC7arHoiCNlz25PqS0kCfugJ",
-	"a3DDzRbWt0VC1uYhGAIjJVMJVTjAkQ1cRhui2WAjq9oJwhiz8xdgRu6xKLThtCo/B9y8WhVSN82jaBkE",
-	"auajxr0c632uNl09jPk5YCnOaB1frXLVhKfB9DglZKKqcUzV2UripVO5n6eIw11NQg7nzR48hpVro6gS",
-	"zIVkYnEs42Yiwn32f//y5fd+Xgkq6UvnNX4vqaasH/jXdm17p75dqzdr9Q8/+MPtr1x/UvvqrT+6+bWP",
-	"du7fOHz34e1H9eMKyqbQ3qzxc0VGMtY9Z+onVGvWH+hlZvObH3z2qx9+/vd/+urf//3UnGyI6MpTclLv",
-	"5KRG4P0YLjPueeu/veRgSwvmeFwX1yrKZidtMt03sv5yxhrghEMNkUVAuTXS1GxkfoFkw0ShQLN16mBS",
-	"CsQaI1hZht8DcBRF5Ei4sUAUEIwtNnyEiyQKyKquigndIC2jTYNYAYJb6+GDo2MyPZrWiRiZ+28jYW2u",
-	"CCYpYWxSlTxw8kCSN5REFkHM7XCAQ7LgKkeGMdDIu1ql8B6uEwFBRnYSPLZerJmMbDVDiR7JLMU003Ek",
-	"M4CBlWEEdi6gSBUQVyduVRr12vXtlYloUK6jnYtnN1+pvHi6MA1/zxzrdWMWtttsAJ6CesazkDzJOh3W",
-	"1imT0dJ7gY1er91ONWpvg2OseE5s7FJGFswmmB/3uCJ0MEjLlU46rlaW3LDAj2bVrIvMfpaOZzIK4evN",
-	"czcc8cI4Ili7DNWXpF6r1bBc4krM0UG75jNFDDRVno1gjJDNqJ1UQlHJVCQcxvQ0GhOlZZzE7ViC00Lu",
-	"BhESEGNkYchS6vNQsaaLe24FqTfRCYHBzc58FhBzoLeYMHQiJF8A/vvP6ts712/cPBnWats3Be2zf4bB",
-	"oK1d0voyMGdK1IC2WWDU3db/9Md/DF8+Pn5/61aQDnjuED2ShH19SCNi2lG21ucXkxgbfBKh3JNw7S6o",
-	"lRjB/UxbrdqP2oWVnEZUnEH4kmHpfQ6FTXcJJcD+wN0ClIo9G1AIx0Gfi1sqo+v71cFxO5eQ/dbuAYS2",
-	"wLr1zNpbvdhuAUabp9YfvU1NxKPnfbMHid3Apxdzn7JsZBQX0c2eDXjMVJNqeEswfz6obkDst433QQuD",
-	"WZeUvq3M0Fsvf/53n//2f331w79upQb1z8N43IyH4p8ZntbyxheuiI0F280ke7MoshIYilmnzAmUqQTy",
-	"PPHniInwqL96OHWQf5XcwG2kFI523jgL8nHsimQSaGzO0KmUEaPCpRkuDXpn8dsyctxxzjGD8XKVOV9p",
-	"KQ6B1+z3jUp951atBv/UgOQNIspFtpc9uDiePKQbmyyE8PK3/8/vv/HvXv78715++7/946+/+/nPfv7y",
-	"e9959e///vf/6c9efu//MDtZ3HtQUXIYtyfwopPCCdlBPfT77W9UClo+Z4CziNHiA4MYlGYyNIQcLF83",
-	"lV2eHxGPSzwm5kBmInzyamYYVlMPKjbvAbEC9w8rQaXDBY1SlS5+943vf/a3v/z0H/71yz/96cvv/eJ3",
-	"3/jBdO0LXF5f+yJZXA8UeMPMrM0HHBv98q2b2ZWO5VCncopZt4+RufXA54GDeEtFU9OzTMEOQNnwyILv",
-	"VoLKiPFuT1ca2+bq+ZiYtHCJ8IMhB1EWrj3Q2gIwpBdBBYzf4bxlnVy78iuVO8oFhPTcYS94LOdUB4FQ",
-	"Q7sOG9/wRjo2nBoDQmiOE8x5dMt6e50gXMpGlEZhuSwjkRnMpZiI9kiHsyS6dxRL0SV/ePTgEBIKTwSI",
-	"xn2uDJ1zkxnEshvTvo0PjqVm4LKiEJxs+kRBd9STEQNpv0BHwIhwZzvw6zitMaDIRwVppaSqrY/YuIU5",
-	"kGaTMMQahFuqTlL55UniAteki4FCNssRxzRD6gPd+4oz6SbNZscjCaKQCqzfCnI5IYjNyvGwL37X2TOu",
-	"MhY0j26CJppLlp2CC+gD2NS7t26D0S2nj6cLcpfX00SWz6/nLtaqzNpb1La3U+YzoAo4RPjTizRelk94",
-	"vEsyyGqTHuXqlJGQUwiRw6tgDXP2TlR5wmKSNh1dsm3DE9ULta6lDsJbZFvbiBtrFjdSxrc82KglBA9z",
-	"d689t3d5ZpiZjS5YjDuZl5YPMZtX/XBxZSOt9GHiQBlc2XDIZv4+abNybSf2KPdNKlzFfWU30hVfPGdx",
-	"JppvFgfMoNEPYmk2m4tus8CDhN6sgrnW7VzQDlZpVF5+7we//8Y3X337+y+/89cVG1rRhPUD8j+pqOqZ",
-	"rSreFT5VI8e0sJrXLKhow1xdHMMsXP76RVSVpOqsjM64iWG8ogK7Ez77+WSxKBoxSx2vYfj9jDQKzEZ8",
-	"eHB45+7hB+iSsEKJj9zfxTRO9DiXCisbIGhoTnWRfWh0Q5jfOMKMHWTosfsKqa/7VIbmWqpaksJef5so",
-	"bECEHJH9vcP9g3v3Du68XbFcb1stESBWDnQKFLZUQLCMwosVZa+xZ96xk4s8eFeQkYxDLGXOBaqAqoGg",
-	"A+gmDIfMIkrYcYIHNgoJGqi0+9HCPGHA/BhNQT2XWdSVCbpyTnoYjvK1o+G0ZxhiYyfAv5pcNfsyTpBS",
-	"S1DeCQrLVTMcevfFhH/EaunWxj7tFFneDxKkX3GBrul3LDovwD251+pBZdQbQ2J8szMUoapM+FOyobiQ",
-	"zNiRsY/03iU7U/t+Yc6N0infeLTm0VG4J2KTdLNmcvikN3a0ECzxzMGvX4rkaoSfiAs2T8E/ds+9PrTo",
-	"4+eVmYTGgjUAWP05Eg+09eFlWy7YMr/HHejRxYkaKuF6b0eU96HzyXjQjGA50eQONrngOJxOnRPlmCwG",
-	"Spaz4lPNVq0iotmTMpe8INDUhrKsjbIcnLN4jAFKehJ7wKnHAZFRmIdCuiLJmV29zcV1T5CWHCUa2kIX",
-	"IKIZ6aI4pAVxfM0QFsDvfWgkivd5pAG7fcZQPQKAU+TNsFENKxi3+7GkAwEffzFzEFZlJpBlxhUxVJ/I",
-	"GHLn4oJxODW7E8t+PiK0UfW2QHuexpEvMxofqGdHNGcgWi41jDcNiNkcxA0A85oqB5rzWAi8vCrJuwbM",
-	"f3atI4gAgOcIVaT1wUE24gLbcYY+iCr2GqcFRhOaGAXM4R0H5HQM0Se6J0Pn/mz3mDoRRvscxKzDdLtn",
-	"GoDiyy5mA+NZjcbSClJKbZ9lg0cykHDaCKdVsm+Gj0iFGBiMICosPBEuHhEhHxuAX2xjYW1DkVTalYFG",
-	"8gCCSWhTozEtyCYSDwWUiq4WpNGeiEvLo4UpApc6lKOVEpDMChvalImmeAzuuxu1WkDs7y6Ssw/50Qyo",
-	"ZYmMTihuUGmYlqCnSmOntkBYAkxzrSEJIMQnYvMyFuIlBOs5VtplNPLVhGa78LMlZqtLOKpVENSFpjM4",
-	"O7sY6w6GKxeaDjaJTfTAJnpg7MiaJbv24ATpWAKLw7VSKk+GhRUaXe+ZS6ts37ZGSzIwB73QMKza6CrK",
-	"VfVNayuQayECi+UVQwxfLGU/sPRex5wh2zwRhlmFQ1YljxGBIwMXgaCmiAHmM0vMQlQJxloOlcXux/Ox",
-	"m4Bk2EghrlJoEifCmo7VBCMDe7BtXSZoEC6d5kRkmHLCO30pY1SGFOYMAnCF55qxS2Q9cwD+IPRzReQ5",
-	"i6vkiRmSsqm5jt8D4KxZHjMfy0MdCzeSSoAcVeAW0L4EVZL1QYTCzrqSwZY56BDPb7uYtKVJS8lYt8gX",
-	"LK4dWHQBDJprdSLkSFijl5D4m01x4vqLu3ggAWBNZsFJetQippgV1g4zL6TjdxSB04SHY+q9EVUnwm8w",
-	"lAtyciHRMqTj7HtfH/L2GVPaotVBBC0EwkLfmIWVgpq2S9g1T0BwqrLJWyfCYsAQ2pWuchEs9SiFNp1+",
-	"3x49J9ggoInfAo85Z3cQ8KxhP5JZJpooBuumdqrvrpNLH8PA3Hf8wehwXzPTgkDbAo+UdHhH95wYZubk",
-	"K0twkUzTY66ME1Tj3lCEMQthTQZSRioTmpwc4CrZsyJyNqYUGtIAweuGBu8F5sJJWw7kDI6ODQDmihgJ",
-	"26HFgPmgASfF3iy42bYyRxsLc0ChPis0h+QLrX3z9da+FDqWUYMIuQUBv60vVskhG7kVOxGYhk1iCjs5",
-	"VCwnoDqlJrScz8jnkAlyyvQI8QaNPK18FPM6EWQSyXdh0+/eYHA3LKVWmz5KK+FPjFx7WfbkjSh6JaLo",
-	"aypYvv3i3vKi3fDUHIpTtpVE8hfIduUK6EHO73K18x6INitZMs9CMi5WN++JjMMbtRll81yrF1U7z/qs",
-	"4uaFF7djwsH1VhYJUX+TK9uZ07ExqK7HoOqpgg9Dz1pXd9O3HlHlUDuLUDcwXw1jdrk18NrMxmRMALQa",
-	"8nPGsZKESwPD0B1J7I1UIMZnis1BeQi0vTbgUSCvvr4G6hYTcJkeocGWemulge5bqQQ6XKIElgJadVXq",
-	"dDzOif001zWfIK4zYexUyjOr7ydw1Cky2ahv7wQT5LhRacthrFjTvZxEHYHAUE+1VvnsBz/89Ne/+fxn",
-	"/4Cp+ijsmP+oa8nrU3S0Ubm+XUny6K1k1R9EEOXjv7bDee/Bg4/uHn7Q3H9w+P7dR/cXSR82O7Dm3K4l",
-	"lrdUKG1eDQZEDsRB2MjZLJYgfonHNxXr5UJnfSG2/P1JsymMbxVhbnDrkhGry+3+SmI1HogF6sFtbLQb",
-	"G+3Y0nNCyRO2b07IFIMFxrM6svi0OA+1IbjSvF0cu2EO9VHy2CUQtSRH1WHQbqegT+v1d/2nZgzoI7ff",
-	"rd6Yf5eDipaaRoZOrlwYxizCPlj+5mrN8NRGxlxegQW0yGkhk5yOQXK7CMTxgbsSNOxzASa6rRJXYW8w",
-	"cCFEl3cbLD+1AVXvBhXrVmkKNnLf1reTrzFPxP6wk8k4sV/eSO6Pe7+2fX3FnGa/BvMuRIefb27FBd0K",
-	"h3UHl8EFxmVtO4QOBiXsO4NFcPd9EIsFqaWKtHKAZXdtGoW393gr/pmQI4gdsVUmwT01pdXsDQYbLPMN",
-	"lvkbhGXuT+wGznwDZ/5mwpkvwy/KhXvkhD7OCnscxXQwYOiaHlGsIs2F0oDnQpLBgvdA5ebT7Q0G63Zl",
-	"Xkr6XT71s7Lbx8vlWF+GBxL0K5eivCJIjtu7hbySLpaBxw75c+NpvNrAMgfcRruI/dtfjuD0GI10r1AR",
-	"+xB/XomzLrgbC66uWSnWHmKW68dPs8l/DOQ1C3BnZu9iOFKLZVcgd6EGw9OIt+1SGXI4LlypR/Dra7xQ",
-	"yx7DEotr6OkpVcxHyFixuf//U3bFPG7zMPSvCFmyGP72r9MtbYFbOhToUBwQxVbPQhTLMO3mDsX990KP",
-	"pCwn9tD5ziRFUbIiP77nX0fLDXL/lu213z+HsyXfPM2pUH++pBfH2dnRjc8OYaFrGEidrU4nAJX4z4fq",
-	"MI/h8P/hP95VOab7Bz4rRg+0DlSIrmZ9VSxD+16be4JKjJyliuXFqd+K+XrksZVHvdlhEFdpddbmWwyB",
-	"4YKMCsngj0p/HLKOfe/q9RfpzR6qfESYutE5k0uXdB9JO8iCe9o8DjDNB9XmC2jQAa0bBmnCQn6PZGzb",
-	"jmmd8We1dJ45GTGahnUfKvaojXDd2yQ2hmAb18XQgtvy+x4bOzo1fJuSow0djpESRBgnx0sX5HSdNbVB",
-	"G5H8YIlcQUwcgYscSWYj3hPkAZFjC79CjqkYUzlPCPxQP0SCm73g/F4Tb+9GlTXzmNdB8Ib2kuoT8FWR",
-	"9/1te0/dMpdAHJ5d51fzsZTEpr8IPvs2wmhtTlzPp5wOV1yZiHJeod85ZXzngptM/3W1vp+slGAar22y",
-	"YLEfNesVo+vUmZxyQU2aFkJlTmlrLmO5ib/Fhom3nhidqH1KZYSVWW4lqyUSOInz5DIzZ9EtlPG2BFBt",
-	"Kakcgvj1jgx1dnS1eSrDzBWRSyvFTcyfyhLOy9RgXDuzgo95Uk9qSddjizWRFhIIF1TSsHcllwLfaRwJ",
-	"JRNi6TcPYWdDufie8aatCz4FXj6rqv+Pjz4Dlnx+lwlqvQ0Ahfq3le+5B8R8Z9zikj6BAuSXJUYSmOvc",
-	"dEK8P5kb4BFNpOlh49m2W3KQYIkz9i7fjOPXXYGeUoQRqmBvnQ4uDsEtYtmlmC33bVcmKsxP81bd7wrr",
-	"K/hHV1/jrfQkqtrJMN4TYneVYS7yvbA9qVJzCk2UPVNd+YZB90XB5+bnq7M9/nuV8Gny/SvtvPxCtK05",
-	"22D7Ro8ONA/JD8WRCjtydPh4+fgbAAD//w==",
+	"7L3/kxvJdSf4r+ThfKEZqRpEd5OcGXRs7PaQPRI9JIdmN0VL01wgG5UA0l3IhCoTDWIYvJD3bJ/s1a6k",
+	"Pd/thlc+Wxt2nG5Pu95z7FkO2V79MRpyRj/5X7jI9zKzsoAqoAA00SQXCgWnAVTl93zf3+c9q3XkYCgF",
+	"E1rVms9qQ5rSAdMshU+Hw+Gd2PwRM9VJ+VBzKWrN2uO+JFSdq4joPiOKDhjhgrALlk5IJ6F8QKiIScqG",
+	"MtVEdokUjCgmYpbWohp7SgfDhNWaNTVQLTocthqN3VpU46bl74xYOqlFNUEH5gnzK49rUS1l3xnxlMW1",
+	"pk5HLKqpTp8NqBnZb6SsW2vW/sdr2Tyu4a/qGg7/+fOodotq1pPp5D60+ww7G1Ldz/rq2EdW7s31gR32",
+	"qRAsmdcfPrFyd/cldmTW+y4fcD27T9+QYzKgYkK02S1CNRlIpcM92G0UL3wCDYZDiVmXjhKNrwzoUz4Y",
+	"DcwH84kL+ymq6cnQvM+FZj2W4gjlYEjF5L4sWwj8vSXk2mshR0Kn83qC3y+jp1GqZDq74id9RtqCPdWt",
+	"DjzRNsffXJIh7TFyxroyZSVnHV/IrfmAPr3LRE/3a809u9Duc7bUSqdc9GBUeFcLJr7gDnVlOqAat+3m",
+	"9drCHb0Ts8FQaiY6k4/ZZHYVDsWEjGUau8l3aJKw9CuKdGVKdJ8roAhmPEzpOjlmQhPao1yQMdd9Lsje",
+	"ddKXo1TB54zInMl4gjTHvktiyRQR0rzUIwOZMqA8PaYVPNblqdKECjVmKfYQZU32GY1ZStrBbHYesmFC",
+	"JyxuH+Bz1LTNUuiZcI0tX9/bi6Cf640PyLjPExZ0xuGejWV6XieHwvWt+xR/EoSlqUzN30Jqcs6Guu4O",
+	"BA4o27VwYGadqx+NIdWapabNf/7p/7DzPz/56m/Uis7LXa70ItLBNRuEpGNJarG3LLV40JeCfcQTzQqu",
+	"1ycimeABGprHiBgNzlgamU3o9A3/IWMK+8QVGadcayZKhgzvt/D9WtXLD2O7j++YsT6UI81KqU1qfl1E",
+	"a5a9esfARkv7RC67DoHLeOYJVeelFMVwlHVYs23c9PNIsVSU88mR+3nVrnz7prPHdO5pV6wjRayIlmRM",
+	"uQaCRYF9knGfCXPPU4aXV7CQke6XMFLTSuXzBYN7boaZMjWUQjGQwm5J0U14B8bdkUIzAX/S4TDhHWqm",
+	"cO13lJnHs2w85smY1ZrXGx9ENSA55ruUUXgQtq8upG71WRLXnke1AVOK9hiwMEOnhkMi4EKZB4C8wSt2",
+	"E5jSZvObtcbuN77+m3vfvP648a33f+vmtz/ev3fj/nsPPni4e2IarTbrIxgdTHuWmSpNNUM+wkVPeYJP",
+	"aJLIMTHrFdVum81YYXGQcvqZq1Gnw5SqPnLT70O7U0UTgHE9j2ofyfSMxzETq+3gftEO0pHu17u+4dkt",
+	"NPeGDOgEViuWQDY3vn+KkU7KYiY0p4maHo7p444wnIomqyzNDbN/s0vDXZO5RTmWA4ZywtjIG+NUih7h",
+	"QvEY2bdi6QVLr+CEQ79fUUSOBQGueZATcXhMEkaRJnGtSCJ7uG4XNOHxSidqby9Yti5nSaxqzU/tn7PM",
+	"MVtDK7XQHPtF4aZDBTljJOZG1otrz59E2YY4SY/bMef25ZBAt04igic2uwt3NOnIURKb8aeMxhE5G5lJ",
+	"+nHBWTkgjHb6MEw6YDCJezQx/JuttgvFh9et1cC3PXW1s5OBgzaLZge++cOLcjHu3G8ef3LfNHtf6o/k",
+	"SKy4KNfnsqsuNDy9Io4lEzXq9K+GUU0NoQ8idlQ7kfIuTXsrcafru/vzDoiWspVA26UHxO2OlpLAo1d3",
+	"QKB7IBWC7JJ7/MOISEs5ZJdQckY1rBsV5H3zs128e1RMViNxH5QyTbNwRthrdSlPRilTUwsoJcqC5mcW",
+	"E6NKDYZaHRCdTqyamlC9cVbhhoWMqzdiSjFFuqkcoEZE4zhlSh2Q9kOm08nOYVeztE0UnSjSL5Fv6+RW",
+	"wJ1hN8bmKA9TeQFTzzXttHNKxoydowqc8l5fk8MHd8g5m6iI0JRZwRE1XxaThJ8zK30YaV+YTZAp/2xV",
+	"srlburNeP8htqJH/gWabEzekSoFpgisy4EoZeUCmuKib3dD7MhSNIj8KIgUeyUeCXlCe0LOErSYcFZKP",
+	"UdDqDOEwsgjvMEfR/ZN2m4Ucb56CxFTTM2oESSoyXtfps/ggsww5imcEzLFMz/GG4iqq0XAoU83ieyzm",
+	"dDVKfGMeJR5lXbQGpo8WKO4zq3sLu905mQwZGYwUzGV6AFfLw2PWSai5tFSR9vTQ2qBB2zatewDMz14H",
+	"aj6rDVM5ZKnmqLri+i2wm5tnzMiormKdOKHq/AGdYnvz37pnH0PN2tkQPsXRZa3YITzxhhd59jusAxqm",
+	"d4SUeS8Ce9yNuea4f356Omo0Go1Cmxx09BD8Jg/xDMwuqfWJVDPj2GPbChZq2pUD9jLkdQeBHfNGo0E6",
+	"fZrSjmapArp+zoa6FtXEKLFECa0wS8wuYVQxO/rZgwi/IhcCtmMdSEzEhrGgRRfdSyCBE7CszDWgTQ91",
+	"2qBmjoNOJy1qeGXLMseiRULTj3VikXMhx8hUE0OwLTONjDapGQWzd/vh0cnDb7VuH909/Fbr3p37j06O",
+	"jttTw93fqwXG0fdvXs+ZRxtVhq/6RgdowSwKxw3Wa0o+Orxz9+g2GrKMQiPTwLhtJZwD0qWJYuRsQpz5",
+	"tnQIZ1ImjILZQWmqR2rRecRDfYzPPo+8/bC6mTC8uJn10XsI7TBKLq9pp4g6eT4wc1RzOnDRA5c1gyll",
+	"241pzkQe2JtcRhcKhwrPgDG/Io2FF7ElmqZ0Ap+lpkkL3GgLvY0oOaL7oy+TWNUKDdq5RQmaD7YWh1+0",
+	"IB/ShIoOu9WnApeExjE3w6HJg2Bx4FxH05vvX8pP45j1BuANL6ItgScj+19waXemfigiOAOank+5cMCQ",
+	"VZmOTnMxnEjh+vDPTuC76Uk2kBR0UkY1iyOyS4SMGYmlYBHZs45KQgWR6ZmhbPv4fJcLrvrmhev4haGH",
+	"MaFnwqxUkkwicgNb0vScWcUTbCdAaZSh4lIwUAmmF3j3ZrjA+3vv3XwvTw1n19J73A1jFuaxT2vfGbGR",
+	"YeVqYDoYSMG1hGV7UsCPXAOXK8AUH8Ic/cy2aGMiDF6SuGCK2Q8L7qd7ck7zmxMF3Xw2vYaCJcVraH9Y",
+	"FD0Q2TAE++b85XAPmrfwrraozvkNY6rZjubgH5s5386tNvMDij0DLkaa5TnDDM2bvXYlMoHnEor3BNWj",
+	"lLWyVX5WIDmMhvHSM7pgqeKopuUpGqyVAgs5HtNCAl7hgGNMjvU4Fkwl3L/phczGl9uv3FTnnKu7HAX+",
+	"Smwaz9KAPr2DT+8iH3KfprYlqo0E/86I2Z/NxuX73ezFFSzZuA4X9jszSb/kldbe0YECESkI/lm4g+yp",
+	"toFE07PCUeRbmzsn3ekvlH8GXITf7s5IRCvRJUdj5jpKuRomFKPviqjPfM1Bp5N79tklqEtAKeY1f8yY",
+	"+KZ99Pnz8iUO9PElhcxXzBdez/WfT1ifzFvnDdOhzdIgNJetcpSWtPsky4SEHpDdRl7vz2k686OSIgxy",
+	"qRbbkl84O6c5K3WZh6EaaTf9srhMA97sSbHjmNX10WIzu727NsTShz7ig0any/8AJCAi9Xq9SA2b3eJ5",
+	"ppJyq97X+QUjXJMz2jknXNi4hqFMdRXhzLU8Epons42jScnpqmBusFJjNVHyqi08wcJFfkfzcy48GPbk",
+	"z9pPv3Fy8oBYO9jMaka1pzsyjc1Ud7Og7KKL5aOx3xRl5jXQI6LamPFeXy9eBFjdx/jwLHUIIuGtBmLb",
+	"zWsdK2oZ2PyGpX3sdPPSftDvutK+vStXL+27Ob1R0v4qgvjq96ls0VaU3zdCDVdY1FdDbp7MW78NU4yr",
+	"oBaP/apORwgqMqSYzKazOIkDspuXmjPeI0dnCZsjRzfqjUyUtqIBjENo2ln2lMZc9DRNzlvuIAWuBci5",
+	"qOKy3YH/7n5U4rplA4pCWJh5cuN6qTVwSs6ayVmp8OJIsbSC/PVIsfTObbwUnT7VLTlkAl9bZh0aOx8c",
+	"7nyb7nzW2qnidXGDKz5NsIubZrTQ6RUw2qzftRktnv7XgNHCQDa+eVexcWpTnBF7W+UwhEbuxlwz9+xq",
+	"2F6LFyBg1nmC/+GEtLNs0fYB5PuQAaNCuTxn/LVOTvrMfBIdlopcXLxyqYodPuRmaj4dEg1PpK0Gql2L",
+	"VjP37wfuZX9LbAJs0Xn1ma/VdmsF/SzmNGkNU9blTxcLM+aEwZPzvVS9CoLjQ3zqzXY8hZnJVvML19Ov",
+	"RYlLalWFEHrdNJ+CTq+AT2X9rs2n8Jq9BnzKzukyFMK17+9SHohXc7MvzemDC7sqa1yO2L75C78kNXsy",
+	"b8U3TIc2SoNuo6Z4KzOmry9UlVnlV2HhqDVVsHZy1VL5joNLuNCwvgr/HSnW0mwwTKhmFY4gx0CNwMBR",
+	"aoXPtZxNbTlWmt/ZzXLUfN8bZ6wF3a/JX6euyZWz2ekZXo751V/d6ktxwp7qipdhwSQ2p/StPMlpMlIZ",
+	"mWN2fYrD4tt2eG2MTyYZ9pV3lrpGCmPjF5CgJQK7p/fmaijHFVIN2PNCp6ZmTzUmx3HdJ+1wZ9u5LfpK",
+	"uIE5nLGXP/sPX/7yX3/+D7/84o9/+vJ7P/r87372xZ/83ssf/6sXf/STfObOAiSdBcktgWw2e+S47suR",
+	"hgF/LTe492/W8r3s7nzw5NPGzgdPnjWim89LespkugIr5+ozCPEs1jp8l3uMis7PkUvHW32QPqNvYerc",
+	"baYpXylSKJ/M92xRKP/09cEh5hopXQw7yJklcQAPFZnvR+ZxmzA4y3hd8uMM5BdRGjJFIblWS3KWUtHp",
+	"EykiTImnirTzafzthTZ221nhjC+KBehV7FZ+3ZYK3GcXZZJ3ZSlajbC1hecCpFnsMHvLjzwnqZYu1mZl",
+	"Uuhy46Jo1uuaEigerysXPGEYa0WeVg1lhtDz8FS7fBoIY7Lny4xYxqwVI/gV5Aa1hgkVNkmr5fKD3GeX",
+	"GOReVJqmQTv+8aLcHPejvcslGZmQhWSFNUg8goykAyLkOBDW6uTQpiUBxAFV5Iz1RoJA3ifg+kmmCNhP",
+	"KyrKgmtO9eJDkDknB/RpKx6lVBdakW2Arct+tZMZ0AlkUs3NRbuxd+PmdOZoQdKGWXAuPCOqQJ7Mcaoy",
+	"x0/cc8/tmah+zz4xj+cdG3tFjo0hnSSSLnQFP7CPWcPVYiVF867NcD82z2M6a6oXnTrYHH+Mpk9b5VMU",
+	"BBhW2A7TihzpVsoGXMTlR+iM6TFjguBzLFWIZWnET64zBDu8w0scq8LQX+sGr77juQtht/xGY3bPpyim",
+	"Y35ZVKUncIWE8+kwoVxskN+ZDgVe7o1yvKDf2TDhPqPxnBjwnnTRs1xH6NFkMRkNjfwGiazVQh+hmxZX",
+	"rYFMWbFJMB6xpWQy9nTIU6bmvbMwfISrVjwqGY8UrZHoJIwuJm7ikX3QkKGUy5TryfSNLQmazoRlx01N",
+	"q/EoYbFPHUOgkgjzVpEztjxW9jCVHQYgNUbuY1onRcwyqj3dMR3sXFAAulSmpw9Zh44UOw46tF9BQsdd",
+	"26397rdc7/bzfXnsxmC/eRAOxTXuRmTmKkeaxeXGFvhdEUUnZNyXwNnMNAnXNjl4zBUjgFHUBwQSi7Uw",
+	"gOS1AtgB+FkVGQ2kQ5GwfZo1iZyQYFuXgqkoO+oHMKgOFcBuARGDp4h3W4Wo4WJ9k7NxkcxYDSHhhKrz",
+	"DB9BjQYDWoTpcBIgrhtdSy1gLGtFrvtgcnuSs3H5K+3vWe7SBlfFH41sz4oIWaB2FmuwxVF5Zm8PCCWx",
+	"1BYmkQstIXPdaUkzqzMHDIVqj/eHBidzPBHPyhyeC5qMzOlQLOku1F5x1POtGIB+eUGTe6qInycJd4Bd",
+	"gPOFMSjQmjm3IImwp3ouGwdYkcZi+dACea+vTleWZ0rCPopUX+tDXKDmfsxeQShDpftvFu8qk4U+Ziu6",
+	"qt0eFN0DuApdMD9dkoVxan6lIcd3GTXMpQSN5xsOd4dra7hHhOY8/s6Dh5/cOjo+vnP/662TO/eOPnl0",
+	"UgbDU3BflkURusviHkuPRCEKzyFJ5djFfiXwZNMMWQ53RkMCANMdmaasY54n77TPJm2i5ICdyXjybmRI",
+	"mU0OIu9QIliPan7BSBuDjdqOTCnSdulEbfMWSVl3JGLzzlAqXvCOGU72jhugzxgbAx915MZCrhEhzbAO",
+	"iBQdBl4SAEWFVt4FHmsxIojup0zh9rzj+228C/FyRI0GsEnue47gTmcI51KvTR9T+0PB2loFvpqgelbC",
+	"TwEqGSSGAY0ZNrdQvFwFP6Ygr+5VUtj5cFvuVKHJQcpz0AKMmCQRUN9cMKPk9vgFE5DDVzSnxbcjkeOW",
+	"GnPrNZ1C9O8WnRgqYmDhQya46Llz0STjjDApbg7EyuMZ09Q0/XoMKMMEWnDqCoMc8BxG/pLkJ5hb/lzK",
+	"oe0VrsVC3hpQuM0p1SFZ3SQ7xX4vw448NYOrtSbjYDa9fRt3AviKJsvDd1XC3IP21UJBq5grQKEswzIR",
+	"fSGCOjcRiekEaMxACt03rNEwdEP/yWdSsANiRmUBpl2xlfzeDVnaiulk4ZbAy88jeN50vdQLOOblXjET",
+	"qvhGUdTKvTJdrW2rNbQxOAChix2ufwSiyZDJYcKMWEhu9blgChCAj0Qv4apPziakfdjpsKHeuUtFb0R7",
+	"bNYjGWRN72WjKcZUa4vAnNzO24Od/eeCpf4RsPXo8KOhx0yXgZXd81hmx0ybp9SSwv6Ycu34QjnY5SFU",
+	"chOaaJY4UGhbAqVPFSBdshjWVzlwt0YTdeS5gvXejQ/2FuqhRUfgPhtvXjk9L6pr5eAMqCIfMpoaoVGe",
+	"MwEyvCIfUsU7HmB6iQz2ORrvOavAm3GBNkfX7YZskqYH3G9mVx5QpeyutF3VNRe/ZVgi1F6zJFSi/yah",
+	"qpKMj3WWsmAd2hmwZcB+fU5hvbXz5GuFMTehD+pIxKup8Wf8sxknTIVDvkReVQR9aEv45m22w5xEKz7r",
+	"mIOLdsQpAcrSxEa0G+1F+9H16MaTxVAkhbbuI+jnMeUaaTZ+PrblfNznjwDj2H+8ZYTlJPzmSMTBp2M5",
+	"YPaVJ7m1urlgoVZxm2Ym4mmczjHOKiK7xHI8AHOBgUVkn3TcNCJyfQaOM+M8fpVXXeNjFizwMQtW95gF",
+	"Syvi3LqK+DAbzJPp+++PVORP8Fwg3/CufITFG2apXeZ0mZdQXC25N5oXghSOZrPBNWHPGxevw87v0Zit",
+	"CYYZs3iEMPOs0MQPFgh0WtMkZTQudgfhhSguVTtTOADQxLsUuDZXAOctyITp6rmYs+ewSLsLHqvu5s+M",
+	"AbNI7Wh9w5Iu4FtYyMGq+Z5ygRDWBzVtrJ2aTBRguuX2MOc1shYGuzuLjtNlaNxhe2UOuc2q3eGIHrpk",
+	"4AJnPRZZKSp6GWYNHxA2GOoJGcOVmK5HOBvcuLTjHWuntQaqx+MS1wAUtE3lBY9ZCsVd0XybEY+Fx9II",
+	"YC0ffzt70KEHliop4P6b62vvbpXW0bPuYcoreOoVE3qtYIOqKPh2+wuB8Ge9m2aZQPVyu+7BznJBPLP+",
+	"Xz5gJZ4T2dU2iMmubx/CmMx3SFIqkKgV+GiA2G/PeY5OZPsVOJbdpuSOy8wRdbNdfPVWl6wrku4VROQV",
+	"wzSB4rYKldQjOCgZSQh9d3vvr4b9kovGmS5jFLIkH1GJARVTdxfOWtfJihVR3wx1TUeiBQ8UdO8QAGdj",
+	"Ph9DxkgW0NeOyNlIccGUIqYfcsMPu20DDOsD+vS2DdJsWxudysJEV4jxW0UbWD7aMWVDRnUI6Trl72FJ",
+	"Yu1htoSZsuXE8nOkSUL69IIhRfB1lmR3ZuWypcgWz0YoPoTAw/YlRBe+iiDOT7qEBsHA+UIFEZb55UGQ",
+	"cJO05YUhCAPWBhttO3dGfH13WALSlVCXFsI1ePVTEoZRLo6enJXOZjSpMEAyO1BBR4vJ5VVoM05iuxJt",
+	"5tietoKAK5cFf+CDxTNODClqhAvyq+/+8Fff/VGdfJhdjXyCWkRY4mLTPJKYDbPLjExf/MUvPv9v//LF",
+	"7//sxQ/+djo/bdrYtAywFw6vhMQXaACXbYyIyA2Ia8g4wOVZgMLhZ2aK3KS8vWJae4OhhF+GFowp89zM",
+	"d1NWovCnkyABdVaoWE1OuBpYACbMGSuB3PDiWEnxIUfDF4rQmuvksgBey8ljprVifyESQDgVO/Bs8svh",
+	"ARQdhKszErkRqCujrW4Eq+ad+wOdT9edDUZb6/BW13UDwIhgRDevR+UXYA5bMdwgNLBYtxtIYoA8htyC",
+	"p0SOxcZ4gr+Q81Ok51+96VtW/aBc5UW58nuiLtMOFs5qbpYNtrxojCCkFTK1DWjKrxC/LtSpF3Kry8hQ",
+	"WaDbQrqZU9qMrCmTOLJqttHhMFgv5cx+djocsYWty7SPxeNayXAdarqLQWGXVnFxIYot/EAoMUihmgUr",
+	"A2UsVBANydU2GSCR8hxrYdMELSpL37/M6luYUX+Z9v5ZQ8BK8Yg5++ks4xpIhXXbxcSaEb+iqtWRKGaG",
+	"hyoXa5rFO4WqkmO5PpPHqU5VjLPpAmrwCh0pUQ10JRaX+admDC4VrbCroWjNpmvOMv55PGKeI6jIDJGR",
+	"1cDiay9zuDTTZuACm8U0xZw57rmtnkpIsuK890l5crW6YK+K/Z+g+BaaKqcFvDPWoQNGhpILnaB2WoC1",
+	"tjLfh+FV4/mRHXWlKV+NbKbcdDYmmH0iPul2w/RNiNKT3W7FHEykAJ+Yl+yf5lVo+FGWfVqgdKAVUaEx",
+	"0jIBLDo99iWdXWYGRD3KkW4SIW29XUwawdK7cM4UnYAhvg/GGxpW2k6pMG/XSRuuX7vpwtlNsyhWWJOo",
+	"sq/1qSLpyL1lZI12M8Ni4MoWm47AWGpeS5kaJXYQHt9AjnRHDsCJZTNx6+TQJX2aLux4yEiYm2FGBQ34",
+	"XNEoWAPHq2HQkJoCLcDYcBxjDGN0L0BToR3PBvIrNwLzQJ0cCsKyBGsz/wsGQ5EjiDeDNCRbmdy+GBqV",
+	"3ZrErMNjpupBIChW7EbPeMXT5A/NQ/uu/+IjaATOVafI3GRN90uI5+4NJ6NfihlpQagHeiXdsZWQwgTG",
+	"gsifmhRRF4x4Ni8YBGveO1q0WJSfLpG/8A20YK4lT9julhCvV0tZT1mH8QuWtsqdtpiY26om4RwzEQeS",
+	"DStN0UNHc+hJqSbWrO2KXzL5Oao5wbK0fLr7veQ2TPGXYGenb1KUu4vTLRdsVn5woRs93DK3D7lDkrsG",
+	"04c8dK5nh3lhpLGhL7ecWjCVo+0DsCoBX6ExfqmnW2khmuMDlnaA7FstQWrAG5otxTJTbGXRvtp695VG",
+	"OW31mtpYNyrlvRDeCZKb3dxFX9smlG3f6oagbDSbkwKDFdis+NfZsM3e9LjxgE7f6SWcrquPtjOjWDHU",
+	"Z30xaW4BVJnGNxrhSZgHNzhjH3nMbiF2GRabqBVMfVVQG7v3uST/vesrRQp5BpbVYJqW8nyKfmjbsXVa",
+	"loIaCAs2fW3+aJauJIXieUFuN6g0Vi/iXQCKcYR8Vg6dEiwuc2ozvKvK0Zv2il6ubDKXwGyWhm6WfgZ2",
+	"7yLjHpyYeCYY7+b1ha5LRMdbjorxzJtQMUANUBwR0XtZMce/G/l+i1bogcuJW+BL3FsKrfhB5kKoTkkz",
+	"n25CO6wvk5ilasbCrDQVkOPYJO3feGaE7vt0wJ63i6huCD0+cwJu8x7XCvE2AD8ARwlQRVz0SPtr7Yio",
+	"Ie0wxBiIqeozFZHdXaMB7zVIp09T2tEsVRjPKEfavGSNNEYFJlQRaktOES7IgHKRmLZu9bmgdXIICrUi",
+	"qi/HNk3OKmVGBajnQo92999vNOCfxnwvc55enZ5+7Z8CZLX5h+yU7BdgjK2YuurQpFoD+rQFeazl+ato",
+	"c7EO9KKEVTT8YB3scZ9qgHcy2+R6ucyMViy5orQhnAIyTVql0GUOK40KQodDnMJQJomaKt4NieGw/dgy",
+	"hGh6DDWuSY9pRa43rs9BTmspnoAK2DVDm7OaoV2rb+N5zaCm15SjaUwhwhqhYwBuWwpop0o28HQI/WVH",
+	"qR3YyvjglDFMQE0HX1xWRp2fSRawlk3O64n+Kx+q5r8J49T8lxik9gRXSl5sEu/BdsjijbLfrNeZCQZj",
+	"KJIN8bXMz7mA2U2/MR/Z7aEvtDRTWfDO8Sdkf/fmzZ3dJpEimcCtsTUDyRmD62Th3WwlpcwhisUHLbX3",
+	"ME4xpwnxpeIyen7rfm1+PNDhzrefPNsrrjKA9fU/pLrTX02hwkr/1RVI7ND1tVbdR9d18c4E89rc3TCd",
+	"shi63fD9MD0fdbsWab4Y6s1iHtWJx9XAWHekmqGDByUHAP4kSgZ+ozPaOTfn9sHR/dt37n+9TtrsaZ+O",
+	"lIb3rVPoVAhJzBucKZKwrq6TtlVas4fALzpSrNj1xbX3eeEYM70XkMTQ7VMnbd4TMoXOKUFHsYW3kgRr",
+	"uliPWDD5lHVHys/XMGEEf+yzJPZLcGAmMf2mZypmJSbOdQGLMORpuAQZtgv4Mi5YWiftmCUciEv7VMCk",
+	"RiL7quncVz4QEYKAACYG1g+CgOyO6RQMnm4O6LPLw3jBg6HHzm7ZqbAOP0dXLESYddtxIwDE2e7APEap",
+	"IDGPQSzoSAu06p4I/GIdOUrwKfNF/TTgpEVWUecf80eoFtUyy7adsaFadrZGA8HthpdhF2tRrROwSLsR",
+	"EJJgVxaayj5V88PhVQrQBeBzlgIPH52PDj8dBbPAbx75ubjPbkb4+SSbF35xx8/OdeDmiJ9zafe2Uzdf",
+	"/Hw7mLXrNJi7JxWrEXs6HFawsBwOh+hzmfG5zQY/edvKQSD63miEOhGExZ2zoa5VC3st0Uzm4+QFznLd",
+	"B6nbrJIRHFXknL+dhPIBgNHGJWiEywFKYijMAtncw9HbK4Zksu/gMbUESTgPi/nw6OTht1q3j+4efqsM",
+	"D3N/b56YXgkiS/XNbW+VWNG8mmMpoidDY5mCnizxZyQ+haW3SoYQajkVE3LNXhZm464FnGxvw1w0i1zf",
+	"M4u0R44f3bp1dHxsNBZcp4xi7kX7q2sd0GugX5jPQQpLXlKZTVMHyCw2D1beCl9kDBnq9JyJiNBEGYk2",
+	"g+YGfuz2en7cU2GcAKByOcONE/eiZQRNFhthsjgkE2nrYp3Ar0bIdMqdZ7mO16td5eW5xRO1st/6Fa8q",
+	"oGWHyGuXj0wOK1S8sDqd3CvLfv1IppZGOjyzlJE4NfIQCkmGTrpIIEDn647SkAZFNrTaYUeZc4cQqVlI",
+	"UZbbHNbbyErXGZIVZcFCKRidFOlI0eW9UWpFFKu5fbob7Uc3ot1GtN+Ibjai3fcbT6I52E4hsuH7Cy1S",
+	"YbGVUlrqb8NDiWHXmbR2hgiEZkkRIgfz+gdcVBShTJPHrhn4gE2ZPx9ic+bPQ2wSxjDS7DLq5YaVmRdD",
+	"/K4Q5OSiP6r4ZUI4QVdCoaol3tvxFs/dC11KpgtJxrF5pjL/xAjJ16OkflQbM97rLyaKZpkf46MzdgO3",
+	"BVPFg3O7GuULXGf74EdglzoIeF6tQD8MdbMhCNDlxmMQsl7XDEJAQnHlUQh2PpdRKPgVXtpVquWvesuK",
+	"l2hTZYhDsj8XvXGeFlkBzXEN6v9akfP1Kek88plN9Un5wdgowds8sXvsV3gW9gk9aJD+xNFCiEIjVk0I",
+	"tCjzGIRBH5DdEnCaYuzrRcAr4ZUvNIpY0pHF8yOjNoOGGgpaLjKCFHUKGNnH/LMCbeNWZvTRLlY/y8tG",
+	"gcGGhitsZ+EqLGuUMULqGu4QezKq8zLT36V4Q3zPRacxmNWmrtwxE3rzjpBwOVeGH5hToLy0GLkDb5Mp",
+	"eDzAceEc+g4oJgOhmA6QWcOuOQclzMfBdGiSBMgG5v7iUkKlFo8yZwutAnYSlFOD2i8XLG0S1Ac181nJ",
+	"PqbCot0wAl4cRScq8tEJQTQD1O7BsBSALRtHtth7mDDSrpP71ukCzXJFfmcU90yvgo2b4FkAh4TdAXSz",
+	"TC2v2QLnfVH50BewJ+3sNq7v7QwpmO7mh+utsS0IiwxhIAtRzXBLrAa1Wj7EfPQ27U0b6/azhuwz7EvB",
+	"WsIHUc1NCQ/iraZKMhYgbAzM8VY6CPnJ4TPtwjmmJMTlj8gN+22Y6hqR9+Fbj9F/QAZmf0ZpD8Dy+9Qy",
+	"Q/DoZ/iy2tUXGszEw4DN1nOkD5Y2sl8KXNXVQ08pOUo7hfZF3ukTNVGaDfB4duSAYSm8WRD2Ne6jthxh",
+	"OvLJWfZkl0zkCMJ/IC4jnVijIdTBMrsNp8KBy1sUgsUuipFiLR2ARBV7SdqWdrVtsbOMr3gm4hpZyVUy",
+	"xU9zV7GcjW5MVHDMZeOiQnl8mSHcLr6MCZ0Fl00Fh60Ote56P8aealH+O537IvDdmC9LipOkjCaAYRiF",
+	"ckdkK5+PNKGYOXtA2r5IbZu4YuSGZHQhBMkWrMzw6yCek7TVQNX9iy0IU3Key3bkkngDlGBMwR33mchl",
+	"xeIgjY7oC9cW1UKx1WlnvVM2YKGALkJUn4tjGFMMpcKgiDr5xAN+hCXP9Jh3mFMu4EPFgsgXLDWcMLXX",
+	"pFXkx/oolQPrN9bSerBWKx8WVMdb4e1lkeW6vLdCyDUIYyk3Sy4Yi1WdHLNOagRB58InitEExLkYYpUF",
+	"FPT46le/2j4IQ1cSfu6d8WxClA7rA2c3uCOFGg2K3JS+EpNXI32UC8R8gsMSATyDmoSEJlr2gCJHxJ5l",
+	"r4aDozMbo43Wm0HoJlmFtlX2aZVyN/a2thYrm0ElWqydjenVc5z3eHbHENdz5uaPhZioWdauTHOJSgHn",
+	"46qFdZjL2+cafcaQ2YrNCokVnZF0UDFBdUB2D4hZtDzbm+303FbNX1zI+WPzpI8LCeIv5lc7C4qWmpd9",
+	"mbCFpa/UoiqJhzb0xB9GEUOg6NjqTLj2LigNyrDPs7401q6SOFUkauwiUdwAUVKLncTU52r9AbnqSfOW",
+	"8zZXw4RO7ptHndGfXlAOTa+VVb5y+r3S1Q7dQ2vmUYyJQl3tsUUmBgc0RuAf2ArmmgkP5AwJLEh7/IUB",
+	"0WIOHvFi9CMkmi1lbXPzp5OZ8Vaza2cIAAUrQL0pAjJrqEXJdyGpVLnAmdUnWwF1GvfM401fuiXetp+H",
+	"kCrNgf+k6zWPTMZJbbBJYTJ8ySIEyfF8wFqfSbFwu0/4gH3bPOfy5Vuq2FYGg3OlDT3bnL9vl45+VSUH",
+	"NH4FzukpVST0Gbvi5h5FCxhV4Du2vuSMaeYZu2c1doLh3k3zMA+DlbvQYe1YLzjNLSObw5mwQmEgNVi6",
+	"V0SAMwIXYlB4uT13hqaOfbFgvapvPWD1s9oSHQ7bmHqFwacQpaZycUPtRPbaEWkbBU3T5Nz8Lan5d8w6",
+	"fag20GYDRCBq97Ue7qiBaufMLXQ4XLKaHN35rMz1iPPZbLAA9rnxaIGg2zXDBaweeeXxAm5GlxEw8Mbo",
+	"aOtoJ1v1Yas+vHL1YUWZfx1h+TUUPVeSBFcJLXpeShhXBHTJ7GLzTUBkQA2V4kkC9OLAu2kjJGAUdCmN",
+	"lsBieNblzuLbaXPb0vMtPd/S83WNH28HB1ik7z6ZQ+s3q71cgebysNDh/Lg/IdSqly6lz6jRChFsR0Jz",
+	"cCoI71/gCYOKbVyRMUsSiNghHZ52RlyTs5TRc0yRojkQj3wmbpNQm8FzziYIHIwFGr0NEYJ3EJbVDIV8",
+	"ZyQ19ZC7I8ViMhrWyWMYDhKgthwy0fYUyCLzmmeYgHxlnrQhYWZIlYKUSXirT5MuIIe1mxBz5FyFXGGZ",
+	"g8gm3QAPwLwvpW3CcY8LDFSSXeu3w+xno0nXyaGLT5RdcKh3Oejuhge0zfttvBhtbJp7b2i9KLE0dygB",
+	"6MwC2swBQTWPsZgobsihkgOGKwOmy5409DyVo16/avUCV+J6UcEaRXmMkVDmjGIATK0E3T6X5GPGW4tq",
+	"fkeqJvYwpT/BV82f36BJFz4+eQ5J2zxZsYATjs/P3DUWZctfftuKy7p9PYiKoRgTE0Dc5EvzmPXbZOGd",
+	"HP0tqAecAV63ZbeLBzhlGmAGZvh/4F738OWQYMyrp7zjgBDIHP+ERhw1s035kRcXiOlQ0dL0nBVXYspx",
+	"ylnLrTs7hS4RlYUl2HjpyoUXxyVh2CcWnBDwyyFCvFoGUr8s1vKcsSFQFu9Z1lSd14mQLSSohsYL2eqO",
+	"RKyaAFLRZWMXy4wiO6glGPRjSCK8L0c6peKcASG3ZN6Q/FOR0LTHDGmTqW5jNDlLWZ3QPqNxE9EclMWn",
+	"szHnyGkoSXkY4oElCmSSC6KzqMF4g5pZsv6psOgRdoS2SZvTbQfoB5ODgXAnU1k0JLc0+CcsDBiwE7QN",
+	"+5nXohrMKcMyxlFVPNyP+xM8zo/7k4e+88f9yX35W7Z7+PCRHcDj/uTYjcG8GwzjcX9yaEfyuD/BwJwP",
+	"7VjmiUT+apRQMb16MraL/Z6qkbNWurWPJ48qW1n1xnOtfafryZFzMetPjJ7ptR0Pj4MxHwsR6pdMxO5y",
+	"QZPWwlh061vjSULOmA1Q84AubcPX2lP7OCeR6ZKyvqupHSdUnV8WFENppngIQDiVnyEF1zK1Cu5cPcA/",
+	"6Vt7HtW+M2KjhecqD4JolqbC9Rmo7I2peWKn2EwUTmHe3G+BLLy2o+GNWbDShdikrpnNYHPaZrAOK+Nt",
+	"2nD3+bADHyyCHPANhjH1l9VmGL2/ZpslIawldJDmgmU9fGxqsSbC2Npc9KzFlOQqcjZlFAsHPBZGHiWP",
+	"Tm69CvDMY2sqmqqgkPIBTSdoRqSd89GwmS9PrdCIADKgzzv0Xn3yjhSWxWSSLEhrEVoZQFh6N8JYeQyb",
+	"tM2DiKq0k1FpapEx4siapM03ZxOCUvpBFotshCVMjLQlknyN1IFhTn5s2I7Rh2BmdXJobcZ9qpxad2A5",
+	"IwwhtJa4rMIBoCmZ1QAjdbgoLgpEsKRO7nJlBXWQllhMBBub6YHIHORFQVsyBfDd2dCc7LB+UP8gPLA7",
+	"9ouZWJ1jn0GRxRZg3kSLLhNgsCBPwvBmrjTvqLLyHy2IQKqIXzHE4PaWYOPsvamTibh0qBvB0tlAkao1",
+	"8lwfiKe1qBcsnylcJxW7SGWHKWV6WWb2LrKl+jvTiRozy1c83YIRTvce5bevkJX4vd8gz8zO20a5Joig",
+	"d0RXzk4xd3CelQm6vvRUlYKY+IbzZiw2g7nm86/mHYDzp3W5O1hNA8zWtEAH3NzW+myigqkX2eRvpxOS",
+	"jkQzs8MA/wOMKEslbAQ8cCRg4jSI8y9w/eawKEp6Q4MtPBjZMhNcAb6fWL6w2spK6uUrnB4V1UHZG76N",
+	"k/OZiVBltznls+gDyH2RUZbQGC32tkohpiWoomUqTxW1C1+thK2vHTxnA0FQ8ZD8R/XdkKIHINRGFonn",
+	"tOMwb+FBRRSdkHHfecG5DmHfqZjkBRSbcVpkasWzPKffvjMfqb5MdWZE4ra24RxAKjV3OhJjLbCOSgRf",
+	"dKjwjoklgvbAyFxATNa0NeRHfgSJ+1yAY86dkVmbIsh7teYuBr7EvFN+NuqkDQQD0r/bzZy06cgI10TI",
+	"sX9yTLnGupw+2QZUZyslg/BrFjF854y1Ms2kafOZjXKSQpK3fw5xGBErGPOU8vH1bY8h0I4y1LuwUCNL",
+	"ElUnoA754Vn7HNYogD/D2pfZ/GtRLZui/xCO3X+JAy1IBizF4PTx03k6VsQXzGkoYglzKB80ihQrQ/tT",
+	"lt4dWKSEXP44BESwHhcCw1RyyVEB6Nyrx6jzqL+rvDWp4nfEIvUgTwfFRoIzsB4Es9mvEM7YfJ4GM3bD",
+	"9cLY7B664X4FoGfjmYy1YO4jVoKfELg00O3Gq0M3VEKGuAzQh9XawHinEtfbIx+OkJEwTFBfI83oEiEk",
+	"ygrMm3N4QKTwLimrviOCQ1sNlM2QdmEQQBiXEycgtbeBzUCpfASJiIiW5INqQkags2XI2gVID6GMZFff",
+	"gtHQLCeK6yqL7/KF5iafBej/K+8y1oOeQ0YgKsLCbMuU2MIbE4hmqNZBVki+IHjOZvtmkK5O+qiirpXK",
+	"Tt8oEZm8YAuCUxQIsVx0klE8Y8oo7XleVpzNnYL9KUz8WiUBbvGD3vC0+NFX7wLKkDwKsDZWSxdLC2/e",
+	"J91ASppm80akNXRfJnGturCSI19RLYODCrLAYK3zp7uIUPgL5tlWnpSXp0mFGVkhNZgB8POkL7gQ06io",
+	"mGemMQ9shrHlOFSZSHanKDUL1szS6Ecnt0gMYE/tVtvGLjy6e+f2AZhXWUzOJsR35yyj0MBeY29/d6+x",
+	"22rsfuPrv7n3zeuPG996/7dufvvj/Xs37r/34IOHuydLpmbNK9g4pSOYuW02Ucv0uPE0Ld/pmklaIJ1f",
+	"eYqWGcVmN2zjm1UOeWNN5BHZJQ8efmI4DXwqKFIQkevk1uH9W0d3cxUL1q6WBofJw+HAJ0/57BdZUQPz",
+	"yRdkMR+y6ihGNTgJQJeKkGXth7n7Y5u45V9YFaKjarFhrlq0o/nFnPi5SnKzxwgKq8gGqm55qdkSG/Uq",
+	"zHX6DuaqyVqD9szgwjUIJxwF27ZcDvDsLhbVa2tnWLZt4O+K5SxiAzqxLt8DNMYMGBW2VNuZjCdfqRwo",
+	"hQk/GdDnfqMxS/ayQS8wzB6Q9jMBdUvRrhOUPK2TQwCFgHjJLkmYBkAxLtCMCI1FJIbqpcBcI9Ku2wJT",
+	"O+0DsNuCjdfVLk3lSMQAryh8bVI0/JAP0/ARn6cDKI40xaHmGPTLf/HTL/7k9379H7//5V/97hd//rsv",
+	"/91fPTN07Pk//v33v/jjn7783s9xVgVYmSu7Nt2abpgr2143z5ltx/ftjc7WPlv1n/7k5Z/+cqmC3BXX",
+	"+FJEAkfBr14s8LO6nNztdfjPplhEtYHh40UMpMr7mLP1fM6Kr4MdfykrXOBmW5Bz+GbuQE5jXcSkn8zd",
+	"sU1T1s1SVZf9lqOoh4rTa8d9Knp9ylfTKa99rQz0w3SZcMGOLuzBKCvKV2o67EjRYalgcVHzywiyLmim",
+	"BMfVecuzanlnrEdFhD7z3Wo2sBWrXl0UikltdCmBf8xZNqehrM8m016wHFplh/ELG5COTRn500zOfens",
+	"cL52MPwN1pjy8pTQ7lBXLUdpZvcwG4r97McDn2/5Qbmf3cjc63549gs/Rnw/rC5pvgiKS/r+zZCnqilW",
+	"0GumvAxLVVmaY0O2xxsT4GRKxv1JaT3UQtc8cpfS62N/t4Z2f26K3Udou2vxYaH1NmWz58+CHM8xoxYN",
+	"CXeVZJ7PRVdqitbhTYF7X0bgDLW5ggCiPKG7yhiiEzl8MBdzPPD4EGcozcBGYYuV4lIoUBypOiddmS4D",
+	"DT57hx6puUinHEN/OqM0NYNCpMCI9OUojUhMMfJ3IIXu16bFpZhOKt5j01rFR3EAVR+Gca0QIGl7sSOL",
+	"YCquuaKNfaQKEYWTpNUpNw8E+BSKMVef3RoMmphOPTCcxCbWMRojHHwXaJIcECHd40ACoIZsofCYMfPF",
+	"QQHLFkhaxXClWjFXFIoUF6obqa0bOL/4TmKBA4et0J86lxQEF3ANz04VUfiRe+6VAwL6Edl1C0rI5iop",
+	"5Y/j1MLlN2VVYDwz6Tu3pypl3bxeSVStt/5ZmaiKzVZX8e0wcvawG4sK32A3m7XimB43bsHxna5pSAGi",
+	"d+VGFJzNZRhQMiI5pWctYajKU8+pgJ9RkqAnH1AdRj5J3L60SMFbs77cQqI7pEqNZbrQZ/7APbc5Qn1Z",
+	"kGDmsKxbo37Kxs9FrGwYE3JnLcHETYfDfDFfa+1HBdawdBulQgGA6hJzbeadQUB5sSKDQzA7Y4kUPUW0",
+	"zA84rDElBZuVQ2allpVsFOVH9jU+kcuLAQu49pPS47pJZrRxRiRm3AjrZJ85iJRm0dWYiqR4TLmeF4qF",
+	"2ZvmOkOJbwyDxhQImxDhijMIdkAaefut17/2F1bUfizT+EZjYXXRpa4O2Is7I3NYj812OVBDxTuHI10E",
+	"C4c3mgpE9HAXD8wfVJDDB3fIOZs4bRC8gS4xwz2LEFJYlw0as5kZUmQAgK54+TDlkLnqEi+UpqlmcRZ+",
+	"KLuk/eHh8Z1brcNHJ99ofbVdt3VdBsC0zESyWfe1HkIxE0ZTln5cVLPu0M8h1w68MN3Qc8Aj7BZQz7sf",
+	"H987JggmoaaD9SCl9BsnJw8iDLFXNqVUkAdS6V7Kjn/rLqaUMq0wDcgsjY88bp4Ka3iiw6ECBGkEbKHq",
+	"XEXIYKDFjHfUT8Wp+OpXj4AE/+bxJ/ddZL0tvMfEBUvkkH31q03SfnYKV/MU/Z2n7oKe1pqnLqfvtBad",
+	"wnU9rTXr9frzdp0cCgKAE243FR2wU+EazpJ1zMSt8QiAIE1XbWQZWJAPWqkjCJP5wTx8lrAsenqYyl5K",
+	"B3DjzlIqYH0OToV9s8tZEqu2rUeAlfbNVzaFiFpYCVj8dBKWuvKHzxBPiLQjsWQKEoxj1kloEE9ZJ227",
+	"Lm1EquBaMxFAVERmQ2/1uWCKmdN6JHoJV31yNjkV7UM4GTt3qeiNTBN10s5sgdggjEVCtrPNrKLqnIse",
+	"oWeQ7S3sFh5Yxmo3FAAsOzRNOUqPVJ0KyJH67R0rz+zcidukz2jMUod1Rl2FRsyb0XVySG409hH0kgvS",
+	"fsh0Otk57GqWtoO8nTzls4fMXO6EdxnGLZpDaU6Vy399p/GuRZnLklIgmQoyjbK4H/LO7rsOfW469Fuh",
+	"gfUAZpaFpb6z965ZaAwRIu/sv4uobbRzbkboBgDk2YZlW39BPQsmIu9cfxcDC2in7zLm7aun4mzis8sA",
+	"VEhzDZwIrnugCzdrjfpuvQFwkEMm6JDXmrX9eqO+XwP63Acqe40O+bWL3WtgvLlmQ8Thlx7TFvYNj+Gd",
+	"2HTClb7lHjLNuHNba35azICzR66ZlwH3s/Y8WviwU7SeQJQnCBUwrL1GYyplhQ4xJZBLce13LFwcsv2F",
+	"8gbOJKdFA0GdxSEbWr33emO3rFU/zGuPBB3pvkz5Z1hi4Xpjf/FLH8n0jMcxA+3m+t7e4jfuiAuacOxh",
+	"74PFz59Iec+Ivc+j2g1cxUXtGx5OE3xhv9K8HR4BcvXRYEDTiT03LgFBRTm4AHOEaQ88PP74PTHST3Ku",
+	"BmqHYqgb1kzDqLahzWDNH81bYPm55YtLLHc278RsMJSaic7EsGQ8dnDLPpRYHWrBibMiIZzRC8kxWPyC",
+	"Jgj84nGQ7W8O1bX2TQmV12gC9wkjnm2Bm1rz093oxhM4kEudZ19KOS/sGj38+Uq3yYu7ToyHGCQnpc/O",
+	"DeOjQfD/9Ene6Frba+zt7+zu7TR2T3YbzYb5/7eXWQ4MuIa8glY2N6sFhybSsp48fdwNtQcnVNSWX+xy",
+	"wnEYlPpFOlDh1t2jSVemA0c5NkNuGtcXv3Ff6o/kSNguKtCbW1J0E47a0/Xd/UoE6i5NLaHdvVFl5mo0",
+	"RF/gPRZz+jaSzsM4NrKRp2vViCXwc8TiK2bx157Zv56j5pAwdFTliept+D4jqkXEY/7Ebluc/LfnJL9l",
+	"5wu3ODtiqIE4ROOUdUErkUufvKhYgvw60/OP05YXbXnRlhe9pmK8lOcE4OCW5UeZ8L6UWG4PNkZoPgG9",
+	"tahOhA+GAgj3hNELi0enNJTMsGcf4VhI2167tkVq410PM421UYx2b58JgUeuNz7ITEhoG/Jt1ZWmCQPD",
+	"X57ePQIyEJK8VbUKT2tymkURBQJJf2m1Af2SW6VhS6i3hPpNJ9QIfHupekMYGmYluykwCPA5ZQ7XAM/K",
+	"Olwj6y4RDMGvZqkl2BeDqJ833cCI894aGDdkYHQnp9zC6M9WNRPjtN/RRSPIsYCKMKmtWWOrmqDLy/rA",
+	"wPMFcGauZoxiFyylCTgqIvQKQcWY9AIz+CECHyFgCyQJa+D0sQtXaOAcJpSLvIEzCOOo0c4gMHEe3rp3",
+	"BLuFM8OAnuIXz6C6bigJ1G7dN1tlm/oQfnelLPaXkXGwm02bRgtWZXU5BxZyWXklW651RRe3glvRZSu6",
+	"vHp7pydzFUn3YsHl2rPsOlYxevoRbI2eb7HRMwwvnGv0rHb85lg9556nLZvZspktm7kaU+ayrGZVWyb2",
+	"c1++2ZbMgIytqj5ktei8GlBESfaWl+83a8Pckt0t2d2S3RUNk5co4AtNO3pB0KJ7aIZqc3O2IQw3u4u5",
+	"TMRqF8iQ9QpWx9fQRAkL8zqaKJe+xm+nTRMPLjmb2ESFOHdn7LEuvDKIsoDVhK3EMioyayYJkSmkhtQJ",
+	"QL7aZr0wAekjEYawq6wyFpRpdcIJwVIbE/OLLdwNheUhuB8KU+Ol+gpWswDjKRlQLjTlwmYW4mQOckB0",
+	"EMLtIKyttmaLdJPrjf1ZOcacuzo8bxOIJwXCzINRSBJWF2U6vsJgYMGwowWo24gISdjOgPLEmYqxnLeX",
+	"5QxDz6yhjpZ9+qzGzEu1pllKi5tba9Z29z9oNOCfRi1A7q2NdmvPgThaXJ7iJmMuepom5xYfqfaZGb6i",
+	"UJwWe8Ov/pmdY70D6BxZ5++bzt8v6NxIIp0+1VBEG76Uhx/e2t3bh2EtIYfgaK8ghrVnOrgE/26PxfMo",
+	"qc/ZwpysMUvZVpraSlMr20rd/UbqYqv/Y/FBT6g9tP8ybGOOqHXtmb37leyo8M7WjvqW21HdLi95xuYZ",
+	"TOcdnMsUfueRa8xBx5FsZd8rMc+tdLKiUjMdKHxDChhQVgxyksy0qFGV7TsIF6PTXaY++aSAAnv70lxt",
+	"1z31FoTQQK2FbQjNptRNe3LmhNC4s7VaCI2tFpjheCBkG25zps2ZX6Ficsxp0hqmrMuftgMUkB4XCp6u",
+	"k2MbVuNHhinEUFOZEnw1QvXUlmT+2i4IS197j8SySdop63Ep2ljizaatD2mqHYjI/CEHJRqxoQghv+1j",
+	"DkEcEqbtE3Vy16rOUda7zVlvZ9VFAISdpVaQw1xy14RbKa7sDK3OzR3IiR00PMZ1eTgRdHa14UQdKmhM",
+	"p7TWrDhcbbfR2KtFteAkmC8z8noL3zdD6FmoskM43J0+F3PavXV/ptX3b2bNfv63/+nFv/+HWnQpMdbY",
+	"78bjj6ZnW8UhUWFFsoW+P2d9Nhxb7ZZ468LYKt0bCFByhLMiY5zjv7DvXXuW3ddKirUbwVaxfpsVa5Qy",
+	"KgQoVTp+8/Tteedpy4e2fGjLh15XE8mSvGjlCCbo51IimA4IzVQfpx9BNXk2nlL6uCJdW1KJjUGRQ3g7",
+	"86Sd+lXGQ2VU89VndkLK4vJqx4bDorbEfkvst8T+VcVNXZbeYfE/d9RgvjH5Nj5nqywVmJSnLbHJJLO0",
+	"gYEqi/XabLDVg74U7COeaMAuffNs3/mV34ZovaY2cwc7bfe83HQ+/eAiTa3YhA77nAuGijHUyJp8LaAm",
+	"u2ApGVMsBmSNwRlI6AEgWnYkSFUumKpACLJDdlXP6uwpV1q1ET43i+jCaC5AfS23NeeP85WZnHNP1l7+",
+	"7D98+ct//fk//BIqbv7o87/72Rd/8nsvf/yvXvzRT6arlRfEP7W0r7CLolm00tW+yrTUDAa66qJUEed4",
+	"DNHpXLUUNOlg6ueuZwW5rXjN1xDgpjdifiTA1A3einNbcW4lvnGsZco8vjKiZUtCc3R8qsbmSjxkntB3",
+	"7Vml+K0Zqv0WWpvfVuPxNLlaXRQpMxpXOh1bZrVlVltm9cYbmrEAxGVRlGWF/8vJms2qGEIZUiZ0Vl4B",
+	"Y6cPiGKQocF0mc23gOhdkh7y4t//ny//9C9XJQhXl/26pctburyly1dlE74sorxQW7gGZBEQwFai3oWF",
+	"Gx6aNrdy5JZebenVWy5HMj1LrMgZQzFMig4jA5nLU1uTfEGV93LA0rZiWnPRq9vsz/YBaWOVp3oix60x",
+	"TQUXvTYY2MMf1JjrTh+DswWhtkimBimZnNGEmploCYWfWCLHEHWg+ylTfZnEWScpU6b7rKE4hUr9riSV",
+	"HCUxCKZgHzKjOGM9KkzT5tUIlwwLWWVtdiQUaHOtcnxdEdqjXByQNpR7q6tEjrOOoVBgnypApmRY4QwC",
+	"8AHFVZD2QAquZWoWyzzi1qZlq2+1i5Fcjy4qOwxxq7zH8JyLuMRd6Er3Z5TuckqRPo8KB+ZGZM+K2VRc",
+	"6pLhqRFWjCwZ4G5jvRG+aS5MOALb5J1XTltBA8YbKFOo9miIx7mQY0K7mqVjmsbljkl7uOdEi7VokhSR",
+	"WCE179qjseNklPnxBPeDV078G6/wDBZ1uOhIAiYGlAwdbE/leu5x3WfEnwyzqOGZUcEpzH8/L3Cx4jG8",
+	"9uyMf9YyVPT5MuWOis7LNsr+rXaU6GyblziNpcbMghRjdxJXzjH+kH92Yt6vIgbMlE0ZFdDiByNdetJX",
+	"jWTtcsFVfwbi26vY/+KnL/7yH/7x77//+d/93Ys/+slvPDOCpxnl85d/+H99+ZPvv/jP33/5vR/Wohp7",
+	"inuM8DLHR7uNxvWg1umvvvvD4N1fffdHL37+1/bdJYJji2Z/6ZEY6wxlG1O61cdfZRACyzNnLJZ8NlJc",
+	"MKWIoVZEisIiIksQxxlebVXUnc/k4IyzHaiWACbFwmi3k6wOOzhqXFlvWy+BJd3IVqMGbZgSrPxTJ8e0",
+	"C1p4hyYJpEmICdF8UFB05CEO6AQG8gosj5mh7qHTzskeweljsYg6dGt/a0FAb625t56Nz/ZVCYpqDEnm",
+	"9JwJKFW9lXhXvlMn9JxhuW/MwgfLyhiioaFeOEmpwLx/Q7mzC+VP5NK3SY4WKVwP8ZEqZhhs7dUHbpd3",
+	"DagJXC0wssCP/z3Ac8LebSO/X1PVFs9sqVnF3s1VcFLuMq0gRBtMwWgADuKtLV+AmyoFQ16tJfxtM0QO",
+	"fFZdHlFES0uacpnFfWpkSZxQgGgCeKCubBEOxlIHRhIjUClN2kqmum3rGfXMuM3LiEtNDAtCnj0a4Is5",
+	"YDqzCpM6eYzJzbZ7BDrpSeahVgDLJXYDqJN7bvrQ0JhyTboySeQYY9eRkgR4pE1n6MYOuCI0jlkc2ZCP",
+	"mMiUoE0gjvClgbxgDjuFnLGuRBQ9GywfmRfMr1zYKHrlkVqwR+CrZYHwcKmvFnLFcH2XSrSojpM9bC1r",
+	"jh7Q9JxpLnqG+HpC3LRuzvfgnugxkPE0Vgtbn00XnOrvgqVe1pzuMpUX3Hzara0GGw878doUhVo2Z3L+",
+	"QsFZhxZ356yauby1ZiOqKU31SNWaNXh5VRj6dYVW3I+t4rtVfF85gktqqXAVbr1A/L72zF22KfNy/vAW",
+	"sK2edDzOyb8huHbT8VrQeC2RsPBiAIs9mfqyhF8eZmBlaXHJI3jbw4qQDhXkjDmeaNoUs8wMraeOmW3N",
+	"42+veRzFpoUQNFVuUHkqwbyDtGW4W4a7ZbhvAVTNMkx3RZQaONJveJWtjBauquDJbjePJuOpTbcbVOPN",
+	"PbNKYV0Y6WtSdmtLzrfkfEvON5h4cCkqlNVSSsN0PwKwL8MMsACSt1d6g2gUmhV1DpjCalWCFjn+7nKl",
+	"j23vVbwjzgDKhfVR4JUv8VG4H6vdXBzHMb70RroqcAbbWM/NuB7sWZwT0onneiWQdkHocIjXaSiTRBmG",
+	"kbIeVxqc16HrHbwUobnBux24mfEFTSByPTEnVUVkJBKILQCvPkZU24h0135rJM6FHIuWnQHg/8lut8yY",
+	"fuwchVdpTe9Yn30gTNlEAAj5NuILhLQ3a32thwC5FdWyXAIbFx5kHeBrnpg8sCLHPPu35gPW+gwLdR0q",
+	"Tq8dGzLdpxyOjy3hFQzQ7U9roGrNfegNdwmCMVjaiumk1rzRaDz3wzjpMwtRIYU1NLGkW+oHeL4c8duw",
+	"HZ5qzQZDM929xo29qEYvWGqkQdcRrMt12Bi/l1iLzcXDNGu4kR0purxXaz57Dn+rkRGV3LNV8sZmd4Kr",
+	"FvjGXIwgVy28Ze4Le5zocGhOEqOKuWQM13PxZkbwqS9Hqa8sx9IWBs3kvpFC9/GL5/mjalsPzyp+teiQ",
+	"CPZUtzxRm7siUrRGAsoH1pq1lHlYYu36UoyJuS0o1hswoVuKf8ayl2ZPKXyr5zfFe8I3USzuW0G9lUKG",
+	"XqP+wQfz7mNU01LTxGYJ7jX2dyvnAUJkJezl7vVGVMN93N2DnBLYwUZUs1tn2n1+eUiX7o5udYutbvHK",
+	"fTM++qeSOLNItbj2zN/8uf4ZI5t67QLw8yAzEYxCByRlmqesEN8ODeVeEtm6Qt5eV4gVchf6Qiod2HJn",
+	"yNyztBV7tmLPVuzZij1bsect9JAtJ/qs6CPDU/2mOMnIoQ/U9EYlMLgo0k3lwEajKo1IDIhN7HAYuPLv",
+	"otkKCvV5flvmgAv47yvzwKlEjllabpO5ASwxIGTPo9pIAH+byrAr4HnAwZY2wWzUkbeVRLaSyFYS2Uoi",
+	"W0nktXTuvjobzDVPzp+tJbcUOq/uCGJJj0JJADxjVgggA3puk0idgACCRNMLEsITTVT0uSI9QGUSEtCp",
+	"EBCJg40oE0xsRC+Armh6zjBrJJFj0sjqK+ztFfiw4PUP7XpcbRVemaasg6sY5mzACGvNnb2GaX1A03PD",
+	"9nARnQPKimOY+yGHZDQsbMO6wnwrXFxI3mFkt3F9bxl/kV0vXLxNiSuBQ2/PkP4zc1vw2EfTM6yKFvie",
+	"Ex14HPL1hZy+ZAXX4i93Wdxj6dGiclbmSjGIJed4URJ4b8tvtvxmtYxpIBeYmAAEKEedAZLgFXIie3jX",
+	"iT1y8Q5jpy/nkjMBbhqf5UyRjlS6OBAJr9/SLOC1CwPCeWzTlV+vW3aEKb8orASX6ivKXbV1I4lWleMK",
+	"rqkFoyvDNAD3iH3mVcB1eKxLiIkugLsEG8HzqAaBSyDEplymXE9aA/q0BW9kT95Eiac4uMlDQCFFUjwB",
+	"XbhrHvVN3DR92Sp9QU8uC7f5fpR9HQKz1Jo3gl9y0c0Q0tzps3iUsLgF+eD5ya2rquL2LJIj/FZvhYet",
+	"8LA6WbPHKPI2aSOadmXaYatgXHq4tBXN4Xds30aRZHZ8gF9kAQO6/II51IADRE2wdJkrcs6GGoIqBULi",
+	"om183JdkQGOjViJmb4T6KogcFItHmb9nJYsHozytXLlEsabpBZ1RDqtQwJuGnDxfmnZsVrnbEv0t0d8S",
+	"/TfKQqkyulaNxs9RDPG1a886VLOeTCfPqwift+zDr0II3dSVX6/4uV2A7Y3f3vhXayMKDpGDvHJXNQqB",
+	"ntYV/JZSYt3xXwizW0gwVpbEQFzIRxbMEyT2G1PCF41jblqnyYPUDFVz5kWSARfhl7u+BoHEqgYbksa2",
+	"1G9L/bbUr0TemSaA68s/mqrzHaWp5krzTnkm7glk2Vp0QAcj1C0zkUvBLCoRTZJZzfSEqvPjrM9XQEW6",
+	"lJt7bwGG34tqQyZio9EJNnbf7u5lX0OYi/th3xAVaZbO/GS/vJEFmrj3G3vX11Sb/BosIiRgOHCO1m32",
+	"7Kq3ySwg4l6bLSRnE8jjZkuA8ZZVofD3aKR2uOjKUiXCnf2RumMeu/SzP5O+/uK//f6Lv/i9L374BzUX",
+	"ONXCl3wgVctlmh7dv33n/tdrsyi92MDnf/ufptvYnWnj4Se3jo6Pi5t5+b0fvvijP5tuY2+6jeNHt0wb",
+	"heP4f7/8r3853cD+dAMfHd65e3Qb5LI1byfu0kI2r6GOzX+3F3O2HJG5Y105SkksO6MBE5rFdpXIgFGx",
+	"xIVTo7MB1zbPGK5LyQX0RRLnwGGHNYfecF9r1WpGW9CFSypl5I5OqbM0K4G1qGJMYS1UhDQISrFcTTyY",
+	"+dPNpJUr3/LFn/zer//j97/8q9/94s9/9+W/+6tnhvg+/8e//z7UTP35M0N7n5vlcC9bYpy989OfvPzT",
+	"X1anv6+sLksVjCnQgT99smzxV9rR/IKFVn6HMJUymmgOiFWvdHmrRDOvJ7VWKVJzEtQW2Sq/W+V3jXzw",
+	"gvpcFSltqYwABa2XQOtlAFcvYkDAAe8r1+ScsaGRc3hKNHtamhn+dleR+++oKFxl9l7mO1pwErZMa8u0",
+	"tkzrrcnmhdIsa1CRZaX/S0jnPSBtTw3ahAkzOwUxRjFX8KEsZfZSCkjaTvJJsRl16tJEMVQBxjLNJ8EW",
+	"ECdPYjxNQmr0j3///c9/8ccvvvcHv/43f/biD37/5Y//8OX//r1lElDcXK8A+HZL37f0fUvfXwePXGTJ",
+	"I1SPQrp1uarKSOVxcWdtmY9UIXbtm2bHNNPY2jA3Y8OEQ1Vqv8Qjt4bt0mzlevEtTOT5Oh0OsQy0GqiW",
+	"+dBo7MKRVwplgBrdSaTo7fhvoloqE1cnEtP2U8uUEHVg1y4MeBXCvio16pwRQbNqojQbtOgyMoRZqU1D",
+	"niZJK5AiQJqKyhY4h7Mfsy4dJboisD5XLUsQY99Lfku0HLZc0A6IKBXhF6b38fLgFXA75gsOZgBboWEr",
+	"NKxhyRypXCZrBXpbLBZce+Zuw9xYZU+Ot5RkS0m2lOTtMy8tT0+W1RYeubtyGcYlKggbDPWEtJFWtMlI",
+	"nHERu2LHMJ86uZPL4sO5diyeFRQHh4Q6KmKXVOfq/ptHIOf+Cos3rS0ClxjBMkII8uHzUAYukWEFTGhK",
+	"kl1SRt0sJtyWr2z5ypavXK1ZyxmzZOosXK9Ebr12zibzzVsfmwdeod3pYzZZZHYylwrGufXAbzjWrs/I",
+	"4YM7sPiIWGIOTt5wlYHvaLtN5o+BYskFU5uUigqR6MzRQfA3I22YEYIEMkxoh5FxnwGYHAzb/I71Bvpy",
+	"LMoqHX3MVs4cM386vpTKeIQwb5U5z8dssukAvOrOrXNmzgzsa8s1GhXPdg3me5+NYRUWUoq3jPtumemK",
+	"ROwePTfX39GwV8E7C0LYiqLPHN3YBp69GYFnK56Z1TlYVC20JDiUHZokZ7RzPlNap5wTtt077Sn8sTai",
+	"d7eJohNF+nKcGRKg7CCNI/+txxs1fzAFwDhgWYjQGACavSZjKrQiWpIzx4FZXCeHJGUdxoeg/A+MVoug",
+	"8GHDX1FEjAZnLDWDDMD8AHYHsPy4Jh05YIqcsa5MQUiGjGt42rJ7LcGsoDCx8ADxZOmAgcWG9igXFvJH",
+	"uRoydXIoCNdsgIuToARENelQIaQ2E4EUS65IwrqayJE+IBRXyclAVEz8O7h03ZEyEz8J1hMAhuzQESvJ",
+	"tBsuzhiyPO28IZPTDMDM2Rlb3tsjfTlKVQaOOxoWJXies1t2z2trFSgoF3m+eu2rOVmi9uy0NlA9Hp/W",
+	"muTUCA43dnf3dk9rETm1+WH4y+2ju3e++fD2ae15rkKrYcggcpxxQTG1FoNklAZsoJWkHzvIJXspMbD5",
+	"G1B0xleVPZYm1a+tVLAhms06I7QLffokpOAfydRvkKqTE5YkSJPOWAeuf9eDg1YFWByOzhLeyYsEIfyB",
+	"mhfCDqdmTKHqBZCzAdTDoKLDkoTFSDQxfD1m8WiIKtSATsyhMrQDiZWhDuj1xhRv7E6FVZe5tk9oFpdF",
+	"wd/PDXuGIhQVUT7jn2GY2vStq4wUzT87Me9DRWX2dJiAqmENfmU98ljN7dDQaZW7yFzom9eze8yFZhYT",
+	"eUCf3sHHsaDrgAv32T9O05ROcIhFQ8K1lGmOUg3o07tM9HS/1rx5HZp1H3dnycmTV6GhYVWVta2aaHSK",
+	"52lW35BjMjDcDZIw8PTF2zigdQVNw05ypMQQibOR4oIpRRDxJaRTebIzL1E3yICYIkjgkkFG3I4IhYgu",
+	"kkh5rgjVZK/RaEwNiWoykEo3DYUxhKkvk5h0GRhVzD1CPP421FppR0YaEwA8YSgbOnj69IIRStpQ/aQD",
+	"0WztaYrGFZpeykhaNAVxMYuDUQzqvB7JW4HElZO0YjmnjHCVteUq71Q2m0hsa5ovSTCJySQuqZ5v1nl6",
+	"0It8I3dul497yWr84b69yTX5w3lsAyw3Y7jO0a/SQMvqxDRaVK7fbFzYHADPOlhZwRK0khMKgCeA1wO/",
+	"DlmqpIjQs66DsHin+npWYIgDKIJnjAnS5UZ2JFxk/vEhnSQStUjE18qPxz8HOnAbRM3WOZu0zUipG6Yz",
+	"kmO9FiDifTkGszgwf9BAbSSAc+4DTU9HoqX5gLXJkMlhwgAIztAWqOdygN23UzZkVNtCW6pt1XAlsXH7",
+	"tVXlqWMbMOHULJfhASOheWK1ZiOzw4RxGcESkdPVwbrQpTxRhCYwm6lwgmaguBMaxylTKiIQywAgP+kE",
+	"YX15B99ygEsSTQ1u1WKJVgSwNgAD9M0SxXuC6lFqORq2gk1PtWKFXVXme1jAyDZZpwa4RhjwYPmbEbB3",
+	"o4x/Nhu+UBxcp5iLnqbJubls/gjWmrVGy7zYwphiOMeZA+KEA/fYa+zd2Gm8v9PYJbuN5l7DBRnI9D6y",
+	"lxd//+ef/+0fwvVW5+67X/zxy+/+5cvv/fDF//KDnc9/8bOX//UvX/zBdw2VscwNDXum39GeUfCer8Kd",
+	"NuyXgWMPS2uVoE+fBdX4/BLbFYbGgwgLROSCl/AO1Jq1l3/8N5//3d98/otfvPjxT7/8q798+bd//uvf",
+	"/d9e/vVPXv74D1/8+L+8+NPv1vyCGblgD05PSF5a1g/kauLYOnG2PFwD7JbrOH7Ck3+PxnOzix7nlX2u",
+	"p2nxa+4d2oZabArRlCWJY1dg8fXMFmDfV9S6ymxE16BRVW6gh3PblUkix8qDG1gJ3XChtiNZ7Qg4HSji",
+	"HaMGCWdB79AkYSkyoOAWDCUXOjETCy1PaJM24sCpQJz7Eqs4BgJ6NHwrmWS1dwx3BBHBamPgJyEpM8dH",
+	"EY56I02UNAzb/DDgYGxDhmjj406Fs44pTc2xq5+KU7FD2oaat6wrut0EseDMBhu0ueCaGxbQ9vJGHV4S",
+	"MmatWArWbmaaIuja7KmRDmMjZrg3yH3GYmVf4kLpFo/b2I65mbo1TKhoN0PJxs4hJjcbEbl+IyL7jYjs",
+	"3gCNt+EFGWviB9oju7Y11T7AzTHC3JAqxXIehXo26S4XXPVZ3I7sF/RMGJ0xscvgJuBNiMHS2umCtMlE",
+	"uCp2eUvmM+4zYY0SMcqbmp4zQdoD+rQVj1AmabsZYs94bLDMQtsIgXKkW9hi+1SQ7OFQdnOTK159aDff",
+	"ZzAFvzBNPFHmHJXu4qk4govnIDthScaU60wKhwOIc7F2V7hzRgwEWS9mqZEyYUkQiIRmE4DXIJIV1tWu",
+	"BvfnPIaTndlwzWM+/BX6QXnX3BwmYvuauX5nMp40YcxWd2jbPlpUt30TRuzMnF9MxAf+FTnSEeHdU2F/",
+	"gXFn4r2fCozCXRAZszo5DBsMD5ON4KV2HkUDc9NxMzkVeNBwgc9YjwuVHU5YGIhJDi+brRHpSNCpKPRs",
+	"HVkyfYWCcHilZsotFkm9yFqa+RfBRO2Peq15sxHVwnNca77//vt7OdnY/GyF3C//v997+YsffvGT//zl",
+	"f/6LquJvtmE50foEROtmo/G1xvvNRsO2Fkj2+etda+43ZkRpYIHZXi61KsFrtg1npAPtMhzr3snudYxD",
+	"8mPFt4WsNT/AOHm/WpXWZGqq62oIcDrfTNWgSLp/7zWS7lFKyjCgthL9VqI3Ev1DkDmdeDUcMsFAdA5E",
+	"e2A6MgUeaeVVEAcvW9p3t6NM2v+kG/o5bNkEO6g2ezpkHUOesRVmZMazCbHpFeGLYCGbMG1mqY0+o+SA",
+	"QZyJ+cMK8JVc0FjHypVc7sskVk680CnP3NAn+VEr7LuRGfyEHDdRGsR4ly5WhkDbn0UjxxkYLQYmgBa7",
+	"zMw37RpSTC/h6T4S8bSpbI2KzG6VCsxd5igYXvEktHjtZZRxf0V70pGINx3q6xzJNzbsSHYdbwn4loDX",
+	"mrVjhpo93qBMJ3k1DvJS4u1iessyusPLWlsRImwj/sZFsfK5Ii7bMOONZw/TvJPO8+HMfB24Cb+iXOTa",
+	"ej7M4NirgRmvISrlksoRmlhYFi0M5fLrxJYHIO/svQsjR7R/8s7+u1AnJWFeyz9wv6EbUPXlKImx1keb",
+	"DEdgJSRntHN+KmxBe6jwGJF4xKw9of3w6OTht1q3j+4efqt17879RydHx20jyLWxZEiu4lLb2Zra9w5/",
+	"u4Vv3vrk0f2TthFpIKhuNLQGxocgl3DRg/ASkB+5In2aDhKmVJMYPgnTs8YIZx8FexR6QGE9wGzFntKO",
+	"TmwIMHzt/ZQH3ifIdWQzkaw44/OwQeqChg/96mI0MUQ7Z2YebDqlwiZ4cyP5wZoHphXeJUJ6gc65jjFY",
+	"2EhQXHRY/VQQcui2J+hLSQJ+6ClrcNPNFta3TWLW4TEYAhMlg4QqHODYBi6jDdFssJFV7QRhjPn5CzAj",
+	"91kS23BaVZwDbl6tC6lb5lG0DAI181HjXo71Plebrh6n/AKwFOe0jq/WuWrB02B6nBEyUdU4oep8LfHS",
+	"qdzPAuJwR5OYw3mzB49h5dokqUULIZlYmsq0lYlwX/zfv3jxg5/Xolp46bzG7yXVwPqBf+019vZ39xq7",
+	"rcbuN77+m3vfvP648a33f+vmtz/ev3fj/nsPPni4e1JD2RTamzd+rshYprrvTP2Eas0GQ73KbP7hR1/8",
+	"3Y+//Jvff/lv/2ZmTjZEdO0pOal3elJj8H6MVhn3ovXfW3GwlQVzPK7LaxVVs5O2me5bWX81Yw1wwpGG",
+	"yCKg3Bppaj4yv0SyYaJUoNk5czApJWKNEawsw+8DOIoicizcWCAKCMaWGj7CRRYFZFVXxYRukrbRpkGs",
+	"AMGt/eCT4xMyO5r2qRib+28jYW2uCCYpYWxSnXzi5IEsbyiLLIKY29EQh2TBVY4NY6CJd7VK4T1cpwKC",
+	"jOwkeGq9WHMZ2XqGEj2WeYpppuNIZgQDq8II7FxAkSohrk7cqjV3G9f31iaiUbWO9i+f3Xyz9vzJ0jT8",
+	"Q3OsN41Z2OmwIXgKdnOehexJ1u2yjg5MRivvBTZ6vfFB0Ki9DY6x4jmxsUs5WTCfYH7S54rQ4TCUK510",
+	"XK+tuGGRH826WRe5/awcz2QUwteb52454qVxRLB2GaovyW6j0cByiWsxRwftWswUMdBUeTaCMUI2o3Za",
+	"CUUlU5F4lNKzZEKUlmkWt2MJThu5G0RIQIyRhSEL1OeRYi0X99yOgjfRCYHBzc58FhFzoHeYMHQiJu8A",
+	"//0nu3v712/cPB01Gns3BR2wf4LBoO0D0v4aMGdK1JB2WGTU3fb/9Nu/DV8+Ovlo5/0oDHjuEj2WhH1n",
+	"RBNi2lG21ue7WYwNPolQ7lm4dg/USozgfqqtVu1H7cJKzhIqziF8ybD0AYfCpgeEEmB/4G4BSsWeDimE",
+	"46DPxS2V0fX96uC4nUvIfmv3AEJbYN36Zu2tXmy3AKPNg/VHb1ML8ej5wOxBZjfw6cXcpywbGcVFdLOn",
+	"Q54y1aIa3hLMnw+qmxD7beN90MJg1iXQt5UZevvFz//6y1/+ry9//GftYFD/NE4nrXQk/onhaW1vfOGK",
+	"2Fiwg1yyN0sSK4GhmHXGnEAZJJAXiT/HTMTHg/XDqaPiq+QGbiOlcLSLxlmSj2NXJJdAY3OGzqRMGBUu",
+	"zXBl0DuL35aT404KjhmMl6vc+QqlOARes983a7v77zca8E8DSN4woVzkezmEi+PJQ9jYdCGEF7/8f379",
+	"3X/z4ud//eJ7/+Uf//77X/7Vz1/84I9e/tu/+fV/+IMXP/g/zE6W9x7VlBylnSm86KxwQn5QD/x++xsV",
+	"QMsXDHAeMVp+YBCD0sqGhpCD1eumslfnR8Tjkk6IOZC5CJ+imhmG1exGNZv3gFiBt+7XolqXC5oElS5+",
+	"9d0ffvEXv/j8v/3LF7//sxc/+NtfffdHs7UvcHl97YtscT1Q4A0zsw4fcmz0a+/fzK90Kkc6yClmvQFG",
+	"5u5GPg8cxFsqWpqe5wp2AMqGRxZ8rxbVxoz3+rrW3DNXz8fEhMIlwg/GHERZuPZAa0vAkJ5HNTB+x4uW",
+	"dXrtqq9U4SiXENILh73ksVxQHQRCDe06bH3DW+nYcGoMCKEFTjDn0a3q7XWCcCUbUYjC8qqMRGYwr8RE",
+	"dEi6nGXRveNUih75zeNP7kNC4akA0XjAlaFzbjLDVPZSOrDxwanUDFxWFIKTTZ8o6I77MmEg7ZfoCBgR",
+	"7mwHfh1nNQYU+agg7UCq2vmYTdqYA2k2CUOsQbil6jTIL88SF7gmPQwUslmOOKY5Uh/o3lecSTdtNjsZ",
+	"SxCFVGT9VpDLCUFsVo6HffG7zp5ylbOgeXQTNNG8YtkpuoQ+gE299/4HYHQr6OPJktzl9TSRFfPrhYu1",
+	"LrP2FrW9vcB8BlQBhwh/epHGy/IZj3dJBnlt0qNcnTEScwohcngVrGHO3ok6z1hM1qajS7ZteKJ+qda1",
+	"4CC8Rba1rbixYXEjML4VwUatIHiYu3vtmb3Lc8PMbHTBctzJvLR6iNmi6ofLKxuh0oeJA1VwZeMRm/v7",
+	"tM3KtZ3Zo9w3QbiK+8pupCu+eMHSXDTfPA6YQ6MfptJsNhe9VokHCb1ZJXPdtXNBO1itWXvxgx/9+ru/",
+	"+/J7P3zxR39Ws6EVLVg/IP/Tiqqe26riPeFTNQpMC+t5zaKaNszVxTHMw+XfvYyqklSdV9EZtzGMV1Rg",
+	"d8pnv5gslkUj5qnjNQy/n5NGgdmID47u375z/+vokrBCiY/cP8A0TvQ4VworGyJoaEF1kVvQ6JYwv3GE",
+	"GTvI0WP3FVJf96kKzbVUtSKFvf42UdiICDkmtw7v3zq6e/fo9tsVy/W21RIBYuVAp0BhCwKCZRJfrih7",
+	"jT31jp1C5ME7goxlGmMpcy5QBVRNBB1AN2E8YhZRwo4TPLBJTNBApd2PFuYJA+YnaArqu8yinszQlQvS",
+	"w3CUrx0Np33DEJv7Ef7V4qo1kGmGlFqB8k5RWK5a8ci7L6b8I1ZLtzb2WafI6n6QKHzFBbqG71h0XoB7",
+	"cq/tRrVxfwKJ8a3uSMSqNuVPyYfiQjJjV6Y+0vuA7M/s+6U5NyqnfOPRWkRH4Z6IbdLNhsnh4/7E0UKw",
+	"xDMHv/5KJFcj/CRcsEUK/ol77vWhRZ8+q80lNBasAcDqL5B4oK0PL9tqwZbFPe5Djy5O1FAJ13snoXwA",
+	"nU/Hg+YEy6km97HJJcfhdOqCKMdsMVCynBefarZqHRHNnpSF5AWBpraUZWOU5eiCpRMMUNLT2ANOPY6I",
+	"TOIiFNI1Sc786m0urnuKtBQo0dAWugARzUiXxSEtieNrhrAEfu8DI1F8xBMN2O1zhuoRAJwib4aNaljJ",
+	"uN2PFR0I+PjzuYOwKjOBLDOuiKH6RKaQO5eWjMOp2d1UDooRoY2qtwPa8yyOfJXR+EA9O6IFA9FypWG8",
+	"aUDM5iBuAZg3VDnQnMdS4OV1Sd41YP7zax1BBAA8R6gi7a8f5SMusB1n6IOoYq9xWmA0oYlRwBzecUTO",
+	"JhB9ovsydu7PTp+pU2G0z2HKukx3+qYBKL7sYjYwntVoLO0oUGoHLB88koOE00Y4rZNbZviIVIiBwQii",
+	"wuJT4eIREfKxCfjFNhbWNpRIpV0ZaCQPIJjENjUa04JsIvFIQKnoekka7al4ZXm0MEXgUvfleK0EJLPC",
+	"hjbloikegfvuRqMREfu7i+QcQH40A2pZIaMTihvUmqYl6KnW3G8sEZYA09xoSAII8ZnYvIqFeAXBeoGV",
+	"dhWNfD2h2S78fInZ6hKOapUEdaHpDM7OAca6g+HKhaaDTWIbPbCNHpg4smbJrj04URhLYHG41krlybGw",
+	"UqPrXXNple3b1mjJBuagF5qGVRtdRbmqvqG2ArkWIrJYXinE8KVSDiJL73XKGbLNU2GYVTxidfIIEThy",
+	"cBEIaooYYD6zxCxEnWCs5UhZ7H48HwcZSIaNFOIqQJM4FdZ0rKYYGdiDbesyQ4Nw6TSnIseUM97pSxmj",
+	"MqQwZxCAKzzXTF0i67kD8AehnysiL1haJ4/NkJRNzXX8HgBnzfKY+Vge6li4kVQi5KgCt4AOJKiSbAAi",
+	"FHbWkwy2zEGHeH7bw6QtTdpKprpN3rG4dmDRBTBortWpkGNhjV5C4m82xYnrdw/wQALAmsyDk/SpRUwx",
+	"K6wdZl5MJ19RBE4THo6Z98ZUnQq/wVAuyMmFRMuYTvLvfWfEO+dMaYtWBxG0EAgLfWMWVgA1bZewZ56A",
+	"4FRlk7dOhcWAIbQnXeUiWOpxgDYdvm+PnhNsENDEb4HHnLM7CHjWsB/ZLDNNFIN1g50auOvk0scwMPcr",
+	"/mB0ua+ZaUGgbYFHSrq8q/tODDNz8pUluMim6TFXJhmqcX8k4pTFsCZDKROVC03ODnCdHFoROR9TCg1p",
+	"gOB1Q4P3InPhpC0Hcg5HxwYAc0WMhO3QYsB80ISTYm8W3GxbmaODhTmgUJ8VmmPyTvuW+XrnlhQ6lUmT",
+	"CLkDAb/td+vkPhu7FTsVmIZNUgo7OVKsIKA6UBPazmfkc8gEOWN6jHiDRp5WPop5kwgymeS7tOn3cDi8",
+	"E1dSq00flZXwx0aufVX25K0oeiWi6GsqWL794t7qot3ozByKM7aTRfKXyHbVCuhBzu9qtfM+ER1WsWSe",
+	"hWRcrm7eY5nGNxpzyua5Vi+rdp71WaWtSy9ux4SD660tE6L+Jle2M6dja1DdjEHVUwUfhp63rh6Etx5R",
+	"5VA7S1A3MF+NUvZqa+B1mI3JmAJoNeTnnGMlCZcGhqE7ktgbqUCMzxWbg/IQaHttwqNAXn19DdQtpuAy",
+	"PUKDLfXWDoHu20ECHS5RBksBrboqdTqd2Gdl1wuPoLmei/+fvWvbbdtowq+y4I1v+Cu/lQRGlSvVQA4w",
+	"GhdpgVwYhrQi19bCFHfBJaMIRR6i932HvkDbpynQPkaxM7MHSmSsQ+w2gK4MU+Tu7OzMHr/5Ri1NnIfe",
+	"MRzBPokKrZVKWVNCxp2pKidNmRWCVxAASKWPmKGs+XSyC1LUS5kJ96Vn8oZm38A2btAZydY9Sj9mFNtM",
+	"qTs6hAgc2dHYPTodPk3X5ohRkqmmMmLiPg5QKFjFnEalJX/9/Mufv/3+969/IH8ArsDsH/MkfL4xuI+S",
+	"Z8MkBPfTcm+hC4Ae+cckzreXlxdv3r6anF++ffnm3Xe7xDTbHnjkgLM91LsVvrcrMQTSGaIQBOdtExzi",
+	"QzT/CIDm8LyUHS64QjKClz/TZ/F8ikDcMu9E4e4Jrd3PIg5a/6OR7JC47niYfDxMXtEYzzh7L86thWys",
+	"BGCGPJwCfXPfAUkspKll1g8ysUb9Q3jtAQa6EEzryHKHEUfr6emZ/29SAU3KN2eD5/f7cprUquaFHTsP",
+	"zmBjlXAOR5T3bu/hreNieP+dNtBabq6G2WwFS8wvQY2unUvwfCFLOEv83xauMNbaYZ0ezhtojiXk11ma",
+	"0P3PpBRL9/R0GB5jQAv98LQVGkMPnwf/cd//f/jswOBrr4P7HOJGfjh6xRfyCkfKB87gEHztQyjGtd7i",
+	"IErvkiDAo22ITZcbNu1gwH1B8R7+YMpfN9hNFYBcKB0m3KNt7HTGWh9J14+k618R6bq32CPv+pF3/evk",
+	"Xd9nvtgOl9KB0fwcPnNZca0F3qEvOaa7lqWpgXiGBWHhmsN0HpWNtX7sO9cHiRPsHv1o7Xa1XzD4Q1yV",
+	"wv7KxVIfyObj+m6n61MHupCVoyg9Xon+uwg4xzDHb5GkeLHfgDMXvKjnvRux1/jzQTPrjr2xo3atpkTW",
+	"YDju1XU7ShHvFoiJz7begU0iZZEGOhWlm1khM1KVHQ5XvZp6B7/+hxW1rxluoVw7ns64ER7KQ8vmhbyt",
+	"OEby7abtdr0/JTNuZDZurKFeXduJYyZ4JaoLAWJBeDNAirpCsgBRhT8nadJURTJKnuCoijKtf/DSgQmB",
+	"f8JE2WF9IlhwQ74asHUmTWg55lSmidNdauPxyGbMkauNa01VWe8csO9VUSCuEeErHqWSus0hJtwvxaB9",
+	"dd4Z7OWXCPW8EoJ50zVuHLEjSABodS4HkI/EDNgr4GsHDKDWFC0G+j0xjOd5Zf0M7//sembKqFDbrHVR",
+	"YYzqEFd8rKkMXfBMzFWRAwnnj3208RBSInOrHBd5IhDSYQy0E+U1d6DTttZcGaZDkveYy5egHScA4KwM",
+	"9YZaZ/ID6BCP6iUWTweGpfUE4STdjSmQyEfk5G2G8F6pfHI/JKAgYCS/s/YJOFvKQ/yBl9LMQ18CNHIm",
+	"5rLVH8EkOutTQLyfKyh0wKZoz1OvDhEdmVCKvyjRaO2BqAHgad9acFnWnEzQtpdnPrOyrJzWU4QBuspo",
+	"lQscqtYRUja1Q3Msy5LqC2UwtSwNwihdQFUsYcrCqWQaJIFKVFMLTyEahTV5YLAB9G+c+7koqF4pDDNz",
+	"XokBG8dieovwpmXlNkj0irmmQ9dAu3p6BS7zyJ5cSc4fc/AJ60jADOFyL5YiJn3AM40TAyZTqLhe34Se",
+	"AeVOlgiMzUUhreDxt5gqv+vTC8BPz1bUQbnkBaBX5cdW3U0JWPiedlOV5gVwldxwg5AHtmiyOWUIqNkS",
+	"cByZMvXGwNNdbkyWAi6OiAV/Mg67uwjm5aBQYAV9fqqF0oUIWb3jrLsYYJ4y5fCITm/p+qjQPoLfrOq1",
+	"WsY1UfpvWzDME1RuS8No5H1iS+NSSlvRKAWptSuZYXRAZPA+SnsheAlvtxRe17K8NT2TX6F4zma84GXm",
+	"lg6m0bYeoyoTlUNLh0/Xn/4JAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

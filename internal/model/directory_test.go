@@ -176,6 +176,9 @@ func (q *sequence) changeSender(t *rapid.T) {
 		body["is_shared"] = s.shared
 	case "low switch":
 		level := oneOf(t, "low switch", 0, 3)
+		if s.lowSwitch == nil || *s.lowSwitch != level { // the thresholds are in the ledger too
+			s.ledger = append(s.ledger, ledgerEntry{0, valueOf(s.balance), 0})
+		}
 		s.lowSwitch, body["low_switch"] = &level, level
 	}
 	t.Logf("change %s: %s", s.no, encoded(t, body))
