@@ -234,6 +234,24 @@ func (e OnOff) Valid() bool {
 	}
 }
 
+// Defines values for OnUnclear.
+const (
+	OnUnclearFail  OnUnclear = "fail"
+	OnUnclearRetry OnUnclear = "retry"
+)
+
+// Valid indicates whether the value is a known member of the OnUnclear enum.
+func (e OnUnclear) Valid() bool {
+	switch e {
+	case OnUnclearFail:
+		return true
+	case OnUnclearRetry:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RecipientStatus.
 const (
 	RecipientCancelled RecipientStatus = 3
@@ -273,6 +291,7 @@ const (
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
 	EffectTroubled    ReportEffect = "troubled"
+	EffectUnclear     ReportEffect = "unclear"
 	EffectUndelivered ReportEffect = "undelivered"
 	EffectUntried     ReportEffect = "untried"
 )
@@ -299,6 +318,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectSuccess:
 		return true
 	case EffectTroubled:
+		return true
+	case EffectUnclear:
 		return true
 	case EffectUndelivered:
 		return true
@@ -1205,13 +1226,16 @@ type Explanation struct {
 	TaskID TaskID `json:"task_id"`
 
 	// Ahead How many go before it, counted up to 10000
-	Ahead       *int64            `json:"ahead,omitempty"`
-	AheadIsMore *bool             `json:"ahead_is_more,omitempty"`
-	DueAt       time.Time         `json:"due_at"`
-	ExpiresAt   *time.Time        `json:"expires_at"`
-	IsDue       bool              `json:"is_due"`
-	Priority    int16             `json:"priority"`
-	Reason      ExplanationReason `json:"reason"`
+	Ahead       *int64     `json:"ahead,omitempty"`
+	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
+	DueAt       time.Time  `json:"due_at"`
+	ExpiresAt   *time.Time `json:"expires_at"`
+	IsDue       bool       `json:"is_due"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
+	Priority  int16             `json:"priority"`
+	Reason    ExplanationReason `json:"reason"`
 
 	// Routed Whether routes say who may send it; otherwise any shared sender may
 	Routed bool `json:"routed"`
@@ -1267,7 +1291,7 @@ type KeyRequest struct {
 // LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
-// LedgerEntry defines model for LedgerEntry.
+// LedgerEntry A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
 type LedgerEntry struct {
 	// Balance After it
 	Balance int64 `json:"balance"`
@@ -1280,9 +1304,15 @@ type LedgerEntry struct {
 	CreatedAt time.Time `json:"created_at"`
 	ID        int64     `json:"id"`
 
-	// LeaseID The attempt that took it
-	LeaseID *int64  `json:"lease_id"`
-	Remark  *string `json:"remark"`
+	// LeaseID The attempt that took it, or to which it was given back
+	LeaseID *int64 `json:"lease_id"`
+
+	// LowSwitch Of changed thresholds and an opening balance: what it is since
+	LowSwitch *int64 `json:"low_switch"`
+
+	// LowWarning Of changed thresholds and an opening balance: what it is since
+	LowWarning *int64  `json:"low_warning"`
+	Remark     *string `json:"remark"`
 }
 
 // LedgerEntryResponse defines model for LedgerEntryResponse.
@@ -1291,8 +1321,10 @@ type LedgerEntryResponse struct {
 	Code Code `json:"code"`
 
 	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    LedgerEntry `json:"data"`
+	Message Message `json:"message"`
+
+	// Data A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
+	Data LedgerEntry `json:"data"`
 }
 
 // LedgerPage defines model for LedgerPage.
@@ -1623,6 +1655,9 @@ type NotificationsMadeResponse struct {
 // OnOff defines model for OnOff.
 type OnOff string
 
+// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+type OnUnclear string
+
 // Once defines model for Once.
 type Once struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
@@ -1634,12 +1669,15 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a request, that there was one already
-	Deduplicated   *bool      `json:"deduplicated,omitempty"`
-	ErrorCode      *string    `json:"error_code"`
-	ErrorMessage   *string    `json:"error_message"`
-	FailedAt       *time.Time `json:"failed_at"`
-	MessageID      int64      `json:"message_id"`
-	ReceiverUserID string     `json:"receiver_user_id"`
+	Deduplicated *bool      `json:"deduplicated,omitempty"`
+	ErrorCode    *string    `json:"error_code"`
+	ErrorMessage *string    `json:"error_message"`
+	FailedAt     *time.Time `json:"failed_at"`
+	MessageID    int64      `json:"message_id"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear      OnUnclear `json:"on_unclear"`
+	ReceiverUserID string    `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
@@ -1702,7 +1740,10 @@ type OnceRequest struct {
 
 	// Data As WeChat wants it
 	Data map[string]interface{} `json:"data"`
-	Page *string                `json:"page,omitempty"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+	Page      *string    `json:"page,omitempty"`
 
 	// ReceiverOpenid Instead of that of the contact
 	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
@@ -1796,7 +1837,7 @@ type ReportBatchResponse struct {
 }
 
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 // and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 // again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -1852,7 +1893,7 @@ type ReportedItem struct {
 	TaskID *TaskID `json:"task_id,omitempty"`
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -2053,8 +2094,11 @@ type Sender struct {
 	Channel No `json:"channel"`
 
 	// Config What its driver needs. Secrets are kept sealed and shown as `***`; given back like that they stay
-	Config    map[string]interface{} `json:"config"`
-	CreatedAt time.Time              `json:"created_at"`
+	Config map[string]interface{} `json:"config"`
+
+	// Consumed Segments that its attempts have taken from the balance altogether, less those that were given back; null where there is no balance
+	Consumed  *int64    `json:"consumed"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// IntervalMs Milliseconds from one message to the next
 	IntervalMs IntervalMs `json:"interval_ms"`
@@ -2083,6 +2127,9 @@ type Sender struct {
 	LowWarning      *int64      `json:"low_warning"`
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear OnUnclear `json:"on_unclear"`
 
 	// Rest Why a driven sender rests, and until when; null while all is well. The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
 	Rest *SenderRest `json:"rest"`
@@ -2177,6 +2224,9 @@ type SenderPatch struct {
 	LowWarning *int64       `json:"low_warning,omitempty"`
 	Name       *DisplayName `json:"name,omitempty"`
 
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
 
@@ -2230,6 +2280,9 @@ type SenderRequest struct {
 	// LowWarning An event tells when the balance comes down to this
 	LowWarning *int64      `json:"low_warning,omitempty"`
 	Name       DisplayName `json:"name"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
@@ -2662,7 +2715,7 @@ type TimelineEvent struct {
 	Attempt *int16 `json:"attempt,omitempty"`
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -4253,7 +4306,7 @@ type ClientInterface interface {
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4262,7 +4315,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6308,7 +6361,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6327,7 +6380,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11765,7 +11818,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11774,7 +11827,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22224,7 +22277,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22239,7 +22292,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48362,453 +48415,464 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvtBbNYjuJjkz6NjY7SF7JHr4ZnZTtDTNBbJRCSDdhUyoMtEghsELec/2yV7tStrz",
-	"3W545bO1Ycfp9rSrPcee5ZBl68N4yJH+8le4yOfJzMoCqoAC0ESTNBQKTgOoyvd83p/f87zWkYOhFExo",
-	"VWs+rw1pSgdMsxQ+HQ6Hd2LzR8xUJ+VDzaWoNWtP+pJQda4iovuMKDpghAvCLlg6IZ2E8gGhIiYpG8pU",
-	"E9klUjCimIhZWotq7BkdDBNWa9bUQLXocNhqNHZrUY2blr81YumkFtUEHZgnzK88rkW1lH1rxFMW15o6",
-	"HbGopjp9NqBmZL+Rsm6tWfsfr2XzuIa/qms4/BcvototqllPppP70O5z7GxIdT/rq2MfWbk31wd22KdC",
-	"sGRef/jEyt3dl9iRWe+7fMD17D59TY7JgIoJ0Wa3CNVkIJUO92C3UbzwCTQYDiVmXTpKNL4yoM/4YDQw",
-	"H8wnLuynqKYnQ/M+F5r1WIojlIMhFZP7smwh8PeWkGuvhRwJnc7rCX6/jJ5GqZLp7Iqf9BlpC/ZMtzrw",
-	"RNscf3NJhrTHyBnrypSVnHV8IbfmA/rsLhM93a819+xCu8/ZUiudctGDUeFdLZj4gjvUlemAaty2m9dr",
-	"C3f0TswGQ6mZ6Ew+ZpPZVTgUEzKWaewm36FJwtIvKNKVKdF9roAimPEwpevkmAlNaI9yQcZc97kge9dJ",
-	"X45SBZ8zInMm4wnSHPsuiSVTREjzUo8MZMqA8vSYVvBYl6dKEyrUmKXYQ5Q12Wc0ZilpB7PZecSGCZ2w",
-	"uH2Az1HTNkuhZ8I1tnx9by+Cfq43PiDjPk9Y0BmHezaW6XmdHArXt+5T/EkQlqYyNX8Lqck5G+q6OxA4",
-	"oGzXwoGZda5+NIZUa5aaNv/lJ//Dzv/89Mu/USs6L3e50otIB9dsEJKOJanF3rLU4mFfCvYRTzQruF4P",
-	"RDLBAzQ0jxExGpyxNDKb0Okb/kPGFPaJKzJOudZMlAwZ3m/h+7Wqlx/Gdh/fMWN9JEealVKb1Py6iNYs",
-	"e/WOgY2W9olcdh0Cl/HME6rOSymK4SjrsGbbuOnnsWKpKOeTI/fzql359k1nT+jc065YR4pYES3JmHIN",
-	"BIsC+yTjPhPmnqcML69gISPdL2GkppXK5wsG98IMM2VqKIViIIXdkqKb8A6MuyOFZgL+pMNhwjvUTOHa",
-	"7ygzj+fZeMyTMas1rzc+iGpAcsx3KaPwIGxfXUjd6rMkrr2IagOmFO0xYGGGTg2HRMCFMg8AeYNX7CYw",
-	"pc3mN2uN3a999Tf3vn79SeMb7//WzW9+vH/vxv33Hn7waPfENFpt1kcwOpj2LDNVmmqGfISLnvIEn9Ak",
-	"kWNi1iuq3TabscLiIOX0M1ejTocpVX3kpt9HdqeKJgDjehHVPpLpGY9jJlbbwf2iHaQj3a93fcOzW2ju",
-	"DRnQCaxWLIFsbnz/FCOdlMVMaE4TNT0c08cdYTgVTVZZmhtm/2aXhrsmc4tyLAcM5YSxkTfGqRQ9woXi",
-	"MbJvxdILll7BCYd+v6CIHAsCXPMgJ+LwmCSMIk3iWpFE9nDdLmjC45VO1N5esGxdzpJY1Zqf2D9nmWO2",
-	"hlZqoTn2i8JNhwpyxkjMjawX1148jbINcZIet2PO7cshgW6dRARPbHYX7mjSkaMkNuNPGY0jcjYyk/Tj",
-	"grNyQBjt9GGYdMBgEvdoYvg3W20Xig+vW6uBb3vqamcnAwdtFs0OfPOHF+Vi3LnfPH5w3zR7X+qP5Eis",
-	"uCjX57KrLjQ8vSKOJRM16vSvhlFNDaEPInZUO5HyLk17K3Gn67v78w6IlrKVQNulB8TtjpaSwKNXd0Cg",
-	"eyAVguySe/zDiEhLOWSXUHJGNawbFeR987NdvHtUTFYjcR+UMk2zcEbYa3UpT0YpU1MLKCXKguZnFhOj",
-	"Sg2GWh0QnU6smppQvXFW4YaFjKs3YkoxRbqpHKBGROM4ZUodkPYjptPJzmFXs7RNFJ0o0i+Rb+vkVsCd",
-	"YTfG5igPU3kBU8817bRzSsaMnaMKnPJeX5PDh3fIOZuoiNCUWcERNV8Wk4SfMyt9GGlfmE2QKf90VbK5",
-	"W7qzXj/IbaiR/4FmmxM3pEqBaYIrMuBKGXlApriom93Q+zIUjSI/CiIFHsnHgl5QntCzhK0mHBWSj1HQ",
-	"6gzhMLII7zBH0f2TdpuFHG+egsRU0zNqBEkqMl7X6bP4ILMMOYpnBMyxTM/xhuIqqtFwKFPN4nss5nQ1",
-	"SnxjHiUeZV20BqaPFijuM6t7C7vdOZkMGRmMFMxlegBXy8Nj1kmoubRUkfb00NqgQds2rXsAzM9eB2o+",
-	"rw1TOWSp5qi64votsJubZ8zIqK5inTih6vwhnWJ789+6Zx9DzdrZED7B0WWt2CE89YYXefY7rAMapneE",
-	"lHkvAnvcjbnmuH95ejpqNBqNQpscdPQI/CaP8AzMLqn1iVQz49hj2woWatqVA/Yy5HUHgR3zRqNBOn2a",
-	"0o5mqQK6fs6GuhbVxCixRAmtMEvMLmFUMTv62YMIvyIXArZjHUhMxIaxoEUX3UsggROwrMw1oE0Pddqg",
-	"Zo6DTictanhlyzLHokVC0491YpFzIcfIVBNDsC0zjYw2qRkFs3f70dHJo2+0bh/dPfxG696d+49Pjo7b",
-	"U8Pd36sFxtH3b17PmUcbVYav+kYHaMEsCscN1mtKPjq8c/foNhqyjEIj08C4bSWcA9KliWLkbEKc+bZ0",
-	"CGdSJoyC2UFpqkdq0XnEQ32Mz76IvP2wupkwvLiZ9dF7CO0wSi6vaaeIOnk+MHNUczpw0QOXNYMpZduN",
-	"ac5EHtqbXEYXCocKz4AxvyKNhRexJZqmdAKfpaZJC9xoC72NKDmi+6Mvk1jVCg3auUUJmg+2FodftCAf",
-	"0oSKDrvVpwKXhMYxN8OhycNgceBcR9Ob71/KT+OY9QbgDS+iLYEnI/tfcGl3pn4oIjgDmp5PuXDAkFWZ",
-	"jk5zMZxI4frwT0/gu+lJNpAUdFJGNYsjskuEjBmJpWAR2bOOSkIFkemZoWz7+HyXC6765oXr+IWhhzGh",
-	"Z8KsVJJMInIDW9L0nFnFE2wnQGmUoeJSMFAJphd492a4wPt77918L08NZ9fSe9wNYxbmsU9q3xqxkWHl",
-	"amA6GEjBtYRle1rAj1wDlyvAFB/CHP3MtmhjIgxekrhgitkPC+6ne3JO85sTBd18Nr2GgiXFa2h/WBQ9",
-	"ENkwBPvm/OVwD5q38K62qM75DWOq2Y7m4B+bOd/OrTbzA4o9Ay5GmuU5wwzNm712JTKB5xKK9wTVo5S1",
-	"slV+XiA5jIbx0jO6YKniqKblKRqslQILOR7TQgJe4YBjTI71OBZMJdy/6YXMxpfbr9xU55yruxwF/kps",
-	"Gs/SgD67g0/vIh9yn6a2JaqNBP/WiNmfzcbl+93sxRUs2bgOF/Y7M0m/5JXW3tGBAhEpCP5ZuIPsmbaB",
-	"RNOzwlHkW5s7J93pL5R/BlyE3+7OSEQr0SVHY+Y6SrkaJhSj74qoz3zNQaeTe/bZJahLQCnmNX/MmPi6",
-	"ffTFi/IlDvTxJYXM18wX3sz1n09Yn85b5w3Toc3SIDSXrXKUlrT7JMuEhB6Q3UZe789pOvOjkiIMcqkW",
-	"25JfODunOSt1mYehGmk3/bK4TAPe7Emx45jV9dFiM7u9uzbE0oc+4oNGp8v/ACQgIvV6vUgNm93ieaaS",
-	"cqveV/kFI1yTM9o5J1zYuIahTHUV4cy1PBKaJ7ONo0nJ6apgbrBSYzVR8qotPMHCRX5H83MuPBj25M/a",
-	"T792cvKQWDvYzGpGtWc7Mo3NVHezoOyii+Wjsd8WZeYN0COi2pjxXl8vXgRY3Sf48Cx1CCLhrQZi281r",
-	"HStqGdj8hqV97HTz0n7Q77rSvr0rVy/tuzm9VdL+KoL46vepbNFWlN83Qg1XWNTXQ26ezlu/DVOMq6AW",
-	"T/yqTkcIKjKkmMymsziJA7Kbl5oz3iNHZwmbI0c36o1MlLaiAYxDaNpZ9pTGXPQ0Tc5b7iAFrgXIuaji",
-	"st2B/+5+VOK6ZQOKQliYeXLjeqk1cErOmslZqfDiSLG0gvz1WLH0zm28FJ0+1S05ZAJfW2YdGjsfHO58",
-	"k+582tqp4nVxgys+TbCLm2a00OkVMNqs37UZLZ7+N4DRwkA2vnlXsXFqU5wRe1vlMIRG7sZcM/fsathe",
-	"ixcgYNZ5gv/hhLSzbNH2AeT7kAGjQrk8Z/y1Tk76zHwSHZaKXFy8cqmKHT7kZmo+HRINT6StBqpdi1Yz",
-	"9+8H7mV/S2wCbNF59Zmv1XZrBf0s5jRpDVPW5c8WCzPmhMGT871UvQqC4yN86u12PIWZyVbzC9fTr0WJ",
-	"S2pVhRB63TSfgk6vgE9l/a7Np/CavQF8ys7pMhTCte/vUh6I13OzL83pgwu7Kmtcjti+/Qu/JDV7Om/F",
-	"N0yHNkqDbqOmeCszpq8vVJVZ5Vdh4ag1VbB2ctVS+Y6DS7jQsL4K/x0p1tJsMEyoZhWOIMdAjcDAUWqF",
-	"z7WcTW05Vprf2c1y1HzfG2esBd2vyV+nrsmVs9npGV6O+dVf3epLccKe6YqXYcEkNqf0rTzJaTJSGZlj",
-	"dn2Kw+LbdnhtjE8mGfaVd5a6Rgpj4xeQoCUCu6f35mooxxVSDdjzQqemZs80Jsdx3SftcGfbuS36QriB",
-	"OZyxVz/5T7/65b/97O9++fkf//jVd37w2d/+5PM/+b1XP/w3L//oR/nMnQVIOguSWwLZbPbIcd2XIw0D",
-	"/kpucO/frOV72d354OknjZ0Pnj5vRDdflPSUyXQFVs7VZxDiWax1+C73GBWdnyOXjrf6IH1G38LUudtM",
-	"U75SpFA+me/5olD+6euDQ8w1UroYdpAzS+IAHioy34/M4zZhcJbxuuTHGcgvojRkikJyrZbkLKWi0ydS",
-	"RJgSTxVp59P42wtt7LazwhlfFAvQq9it/LotFbjPLsok78pStBphawvPBUiz2GH2lh95TlItXazNyqTQ",
-	"5cZF0azXNSVQPF5XLnjCMNaKPK0aygyh5+Gpdvk0EMZkz5cZsYxZK0bwK8gNag0TKmySVsvlB7nPLjHI",
-	"vag0TYN2/ONFuTnuR3uXSzIyIQvJCmuQeAQZSQdEyHEgrNXJIf467kvFSNuOo0V1G1D5upqlAO8nmSJS",
-	"INYX18q0hgAaSVw5rowLrjnViw9I5rgc0GeteJRSXWhhtsG3LjPWTnRAJ5BlNTdP7cbejZvTWaUFCR1m",
-	"M7jwTKoC6TJHrcocH7jnXtjzUv0OPjCP550ee0VOjyGdJJIudBM/tI9Zo9ZiBUbzrs1+PzbPY6prqhed",
-	"SDxnVJEz1huJ6ZNY+RQFwYcVtsO0Ike6lbIBF3H5ETpjesyYIPgcSxXiXBrRlOsM3Q7v9xLHqjAs2LrI",
-	"q+947kLYLb/RmN3zKWrqGGMWcemJXyFRfTZMKBcb5IWmQ4GXe6PcMOh3NoS4z2g8Jz68J11kLdcRejtZ",
-	"TEZDI9tBkmu1sEjopsVVayBTVmwujEdsKXmNPRvylKl57ywMLeGqFY9KxjNMuUy5nkxfvZLI6EwidizT",
-	"7GA8Sljs88MQjSTC5FRkfy0PiD1MZYcBEo0R7pjWSRFHjGrPdkwHOxcU0CyV6elD1qEjxY6DDu1XkLVx",
-	"13Zrv/st17v9fF8euzHYbx6GQ3GNuxGZucqRZnG5RQV+V0TRieG0wKIUsFBtM4DHXDECQER9gBmxgAoD",
-	"yFArwBaAn1WRZUA6qAjbp1mTyEkCtnUpmIqyM3sAg+pQAXwTYC94iqC2VagTLtbXORsXCYbVYBBOqDrP",
-	"QBDUaDCgRcANJwGsulGo1AIOsVZ4uo8Ytyc5G5e/m/7C5G5fcFX80cj2rIgiBbplsZpaHHpn9vaAUBJL",
-	"bbEQudAS0tOdKjSzOnMQT6j2oH5oVTLHE0GrzOG5oMnInA7Fku5CFRVHPd9UARCXFzS5p4oYc5Jwh8oF",
-	"YF4YaAKtmXMLIgV7pufyY8AOaSwW9Cxa9/o6c2XBpCS2o0i/tY7CBbrsx+w1xCtUuv9m8a4yI+hjtqI/",
-	"2u1B0T2Aq9AFG9MlmRGn5lcaV3yXUcNcSiB3vubAdbi21nmEYc6D7Dx89ODW0fHxnftfbZ3cuXf04PFJ",
-	"GdZOwX1ZFiroLot7LD0qDrA6QySSAsOY1S2riUtnJcwAwHyB3Q1ozLC5hULOKggnBZlfr5M8zAeEsklR",
-	"VvGV8rxkHavAPDnUlQWrVuhGxnWM/CbnMrds07B3C6lXcIY2p3+EB3eTBAv7vQxz3NQMrtYoh4PZ9PZt",
-	"3JbqC0Msj4JUCboM2lcLWVkx6YJ6Q7TTJ5jEHkG5kIjEdAKopAMpdN9wCK4xKZR8KgU7IGZUFqfX1azI",
-	"792Qpa2YThZuCbxsdEWWtkzXS72AY17uFTOhim8UOf/vlUnDbQt630YfKyLAOnj0CPzgQyaHCTOMl9zq",
-	"c8EUAKkeiV7CVZ+cTUj7sNNhQ71zl4reiPbYrGMnSD7dy0ZTDE3VFoHlrZ03nTkN+4Kl/hHQpnX40dBj",
-	"psswn+55SCij2XLRU0uKU2PKdWtMU8FFrxwz8BAKYglNNEsctq6tJNGnCgADWQzrqxxGVqOJWshc0WXv",
-	"xgd7CyX9oiNwn403L/6fF5UHclnhVJEPGU2NZCPPmTCnynxFFe94nN4lEoHn6BTnrAJvxgXaHF23G7JJ",
-	"mh5wv5ldeUiVsrvSdsWrXBiMYYlQwsqSUImm7oSqSoIolqvJYh5oZ8CWwUz1qVn11s7TrxSGLoTm+iMR",
-	"r6YonfFPZ+zVFQ75EukpEfShLeGbt9kOug8NnqxjDi5aaqYEKEsTG9FutBftR9ejG08XIzoUWhOPoJ8n",
-	"lGuk2fj52FZFcZ8/AqhY//GWkYiT8JsjEQefjuWA2Vee5tbq5oKFWsXDlBnhpuEOxziriOwSy/EAEwMG",
-	"FpF90nHTiMj1GVTDjPP4VV51jY9ZsMDHLFjdYxYsrYhz6yriw2wwT6fvvz9SkT/Bc/FQw7vyEWLgz1K7",
-	"zKw9Ly+zWo5kNC+SIxzNZmMUwp43Ll6Hnd+jMVsTUzBm8QjRulmhERU8kujfo0nKaFxscMcLUVzxcwZ/",
-	"HUCZuxS4NleAiizIhOnqKW2z57BIuwseq+4RzTT+WcBrIbPKGEl8gBUonEsURTUbCRCRcfY8LKFMYiMJ",
-	"QyUeqpkCB4SIq7DBai6CnOPZugqmbWpTKxIF+Fq5g5Az7lszhd3iRWfyMtT2sL0yv8lmdfdwRI9cYmaB",
-	"cxQLXhQVIAwzOA8IGwz1hIzhXk3XhpsNNFva0Yl1rFoD1eNxiQUXioum8oKbo9uhqGt4D0KVY2mkuJaP",
-	"hZy9LdADS5UUcAMMDbAEoErr6AD1kNEVHKqKCb2Wc7cqIrnd/kJQ8lknlFkm0N/crnvgqVzQxKybjg9Y",
-	"iYFbdrUNGrHr24ewEfPdVMBROZ1bgRkH6On2nOfoRLZfgf/PbUruuMwcUTfbxVdvdfG8Iv1fQc5eMWQO",
-	"KG6rUNM9goOSkYTQxbL3/mo4HLnoh+mSMiFf82Ft6Peeurtw1rpO4KyIwGWoazoSLXigoHuHxjYbf/cE",
-	"oveDuLuInI0UF0wpYvohN/yw2zagqz6gz27boLi2NfQFsXorxFStolIsH12WsiGjOoTXnPJssCSxRjVb",
-	"TkrZ0k75OdIkIX16wZAi+Jo3sjuzctlSZItnI8IegVTTvoRortcRNPfACF6IFw+8LAcaH7kwzCyarkna",
-	"8sIQhAFrg6G3nTsjvtY2LAHpSqgRCl51Xv2UhGFri6PVZqWzGXUsDEjLDlTQ0WJyeRUqkZPYrkQlOran",
-	"rSAuxmUkH/iI3YwTQ7qQkc//4dvf/4dv/6BOPsyuRj5ZKCIscSFEHtXJRkNllqrP/+Lnn/39v375+z95",
-	"+b2/mc4VmrZYLQOyhMMrIfEFGsBlWzQicoMoOWAZB7g8M1I4/MzWkZuUN3pMq4AwlPDL0AwyZeOb+W7K",
-	"1BT+dBIkA84KFavJCVeTos2EOWMl8AdeHCspBONo+EIRWnOdXBbYZjl5zLRW7C/Myg6nYgeeTX653Oyi",
-	"g3B1liY3AnVltNWNYNUcYH+g86mTszFDax3e6rpukLwfjOjm9aj8AsxhK4YbhAYW67sDSQxQoJBb8JTI",
-	"sdgYT/AXcn666vyrN33Lqh+Uq7woV35P1GXawcJZzc1qwJYXjRGEtEKmtgFN+TViiYU69UJudRkZAQt0",
-	"W0jvcUqbkTVlEkdWzTY6HIaep5zZz06HI7bIcJn2sXhcK1m/Q013MUDn0iouLkSxmwAIJUY6VLNgZQB5",
-	"hQqiIbnaxmwnUp5jXWKaoEVl6fuXWX0Ls5vfOKfBrDVhpfDHnBF2lvsNpMJC3GJibZFfUNUKAxRz1EPl",
-	"9PYev2Aii7wK9S3Ht33WhtO/qlh40wUk5TV6Y6IaKFwsLvOUzVhtKppyV4NFms2xm5Ue5jGaed6kIltG",
-	"RpsDs7GlCOHSTNuSCwwf02R35rjntnoq+cTqBN6x5Wne6tqBKvbEgvZcaO+clhLPWIcOGBlKLnSCKm4B",
-	"eNbKwgMMr5rgENlRV5ry1Qh4yk1nY9LdA/Gg2w1T9SBeUHa7FfPtkAI8MC/ZP82r0HCnyLZg7bRLyGLu",
-	"DSeQXYrNYEFwALqgbKlWLYGtgWYY+ZTzFFOaDS+eFz6AxabdmVkst03Xpl74Bpqr1qL7trtlIgk6jF+w",
-	"tFXuasOst1Y1lnLMRBywElaa/4LuwdD+XY2PrO1AXTKzMKo5Tl5agNj9XnKspy50sEXTVyLKXarplgs2",
-	"Kz+40PkZbpnbh9wRnj6goRc0O4gL40oNbbjlRK+pnEcfblMJLQatpks93UoLIdAesrTDRCaJSQ0gHbP1",
-	"C2YqFCzaSlskutIop80TU3vpRqW8udhbq3Ozm7voayvv2fatrrFno9kcpw1WYLMstrNh46rpcePhe77T",
-	"SzhdVx8WZUaxYkzG+iLO3KqBMo1vNKoW157RQZ+wW5DRQhGhvVYw9aHdxFz26971lWIzPPPJKpBMi1o+",
-	"dzVUhG2VgqVycMNyJV+ZP5ql66iA3laUNwpQDtbAxbuAoOAo8qwwOCUUXObUZphQlTM07Ye6XLliLqXY",
-	"LDHcLCEMLI1FlhA4MfFM+NPN6wudRYj/tBw54pn9tmJIEGCYIZ7tsvKKfzfy/Rat0EOXyrTAe7O3FFbn",
-	"w8xoW50kZl60hHZYXyYxS9WMOU5pKiA1rUnav/HcCMz36YC9aBeRzxB4d+YE3OY9rhVibFBB5BBHCRge",
-	"XPRI+yvtiKgh7TAF0TwxVX2mIrK7a9TQvQbp9GlKO5qlCiPI5EiblyxsgdFDCVWE2oIrhAsyoFwkpq1b",
-	"fS5onRyCVquI6suxzW6yCpWR5eu5YI/d/fcbDfinMd+vl6dXp6df+ecA2Gr+ITsl+wXgOytmHDqYldaA",
-	"PmtB+mF52iGmGFqXZVGeIVqpsQrsuE814J6YbXK9XGYiIhYcUNoQTgEJAq1STB8HIkQFocMhTmEok0RN",
-	"la6FfF7YfmwZguI8uBDXpMe0Itcb1+dACrUUT0CX65qhzVlNC1Dk11NIHNT0mvILhjVgAHqI0DEgGi2F",
-	"QFEliXM6aPmy44IObF1osGAbJqCm3d2XlQjlZ5KFCGWT8wqf/8oHB/lvwsgg/yWGBT3FlZIXm0zTtx2y",
-	"eKPsN+t1ZoLBGIpkQ3wtcwotYHbTb8yHPHrky4zM1NW6c/yA7O/evLmz2yRSJBO4NbZiFjljcJ0s7pGt",
-	"I5J5j7D0lqX2wFbMYzGnCfGFkjJ6fut+bX4ExuHON58+3yvG2Mbq0h9S3emvphlhnevqmiB26Ppaq+qZ",
-	"67p4Z4J5be5umE5ZDN1u+H6Yno+6XYuzXIyBhAgvcZ14OASMLkaq2W5mULMoOQAiHlGyTtqgK7WbWOJc",
-	"S/Lw6P7tO/e/Widt9qxPR0rD+x8d3rl7dDs6FUJC6XXOFElYV9dJm/eETOEhStD7hbEEUhKsPCCk7htp",
-	"KRtkyroj5cdlmCWil/VZEvuhHpjOpt/0xN+MeOLs/DDYIU/DoWbQGWD4v2BpnbRjlnAgAu1TAQs0EtlX",
-	"TYSPoFmIFvi9AYWjbh6F8Ai7sjoFC6ObA+DpZP5iXE3zoF94rtzSngpUQP39tzBB1gXHDaOOI3DFjUAg",
-	"UESPUkFiHgP77kiLFOieyHzPhuIk+JT5on4acLwiMyQqyobm2K2uRTU7T0NT7ByNfoCbDK/A3tWiWidg",
-	"YHb5wbtq1xOayj5Vc1DhQQ9StuFzllcMHx/ZUeOno2Ds+M1jPwP8fJLNA7+442fjGnRzws+53GXbiZsf",
-	"fr4dzNJ1GszVX9zVSC8dDivYOw6HQ/RezLihZoM/vKXjIBBEbzRCDQXCgs7ZUNeqhf2V6AnzEbHwnliv",
-	"HMjAZpWMGKcgGxe4ZkL5ADAT4xK8rOVwz9CLv0BS9vDH9iIZWV+RvkNx0xLk0jx626Ojk0ffaN0+unv4",
-	"jTLYtv29eUJzJZwh1Td3ulVi0/JKh6V7ntiMZQpaq8SfkcQUloEpGUKoc1RMSDR7WZiNuBa+p70NcyEB",
-	"cn3PLNIeOX5869bR8bHRH3CdMrq4F+2vrgNAr4G0bz4HIfx5uWE2TRdwh9g8GGMrCpExZOjScyYiQhNl",
-	"5MsMQRa4rtvr+SEbha5zgDZyZhQnfEXLiH0sNqJdcUga0tbFErpfjZDJlPukch2vV0fFS1eLJ2olsfWr",
-	"r1QAdQ3hqy4fQBdWqHhhdTq5V5b995FMLY10oFApI3FqpB4UhQyddBlNAHHWHaUhDYpsaKkD4DHnbtzn",
-	"nT6hHjc2y+0M8d2zMkqGZHl+oVgKJiBFOlJ0eW+UWpHE6lGf7Eb70Y1otxHtN6KbjWj3/cbTaA5ATggP",
-	"9/5C+1AI7l9KS/1teCQx7DSTyc4Qxs0sKeKMYF7zgIuKIpNp8tg1Ax+wKfPnI2zO/HmITcIYRppdRu3G",
-	"sEroYjDPFeJ+XBxFFS9JiMnmkL6r2sW9VW3x3L3QpWS6kGQcm2cq808M7nozyjtHtTHjvf5iomiW+Qk+",
-	"OqPFuy2YKmSZ29UoX2w12wc/ArvUQazmasWiYaib9exDlxt37We9runbR0Jx5c59O5/LKFr5Gi/tKpWb",
-	"V71lxUu0qZKYIdmfC4E3T4usAIm3BvV/o8j5+pR0HvnMpvq0/GBslOBtntg98Ss8C3uD/izI3OBoB0Sh",
-	"cTRAhcdrUeYxiAw+ILsl4BzFAMKLgCfCK19oFLGkI6uPhYzaDBrQ0rVcZAQp6hSAho/5pwXaxq3M6GNN",
-	"jirIS0WBwUZLK2xn4Sosa5QxQuoazgl7MqrzMtPfpfgmfM9FpzGY1aau3DETevNuiXA5V06/nlMst7Qw",
-	"rgOvkin4H4jRDJ173QFlZEn40+Eqa9g156Ak+aiUDk2SILPb3F9cyjo5CVC2bNE/wI6Bqj9mAuyCpU2C",
-	"+qBmPivTRzhYtA9GICtP0YmKfKxAEFsAJSYwSARgm8aRLTwc5lC06+S+da1As1yR3xnFPdOrYOMm+A/A",
-	"7WB3AJ0pU8trtsD5WFQ+EAXsSTu7jet7O0MKprv5wXNrbAtiy0JQxkJUJ9wSq0GtllkwH71Ke9PGuv2s",
-	"IfusUXY8rBxWgDAwMMdb6SAAJ4dPswvnmJIQ3DwiN+y3YZZeRN6Hbz3Q+QEZmP0ZpT1AHO9TywzBv56B",
-	"dGpXSWQwE50CNlvPkT5Y2sh+KXA9Vw+9o+Qo7RTaF3mnT9REaTbA49mRA4YVm2aRrNe4j9pyhOk4JGfZ",
-	"k10ykSMIxoEoiXRijYaTA7vbcCocQrfNwl7sothMxfxF45hXQb+cjW5MVHDMZeOiQnm0lyHcLtqLCZ2F",
-	"ek2Faq2OV+16P8aealH+O537IvDdmC9LKjykjCaA4RaFckdk8+dHmgDp6rAD0va1FNvEFb81JKMLAUG2",
-	"rlqG3wXRlaStBqruX2xB0JDzXLYjMhIJYOdlKKkgDgDaXODud4M0OqKvr1hUUMIWUZz1TtmwhAK6CDF2",
-	"LlphTDGwCUMf6uSBBzwIMuiJHvMOc8oFfKhYgPOCpYYTpvaatIr8WB+lcmD9xlpaD9ZqhZaCOlgrvL0s",
-	"slaX91YIgAZhLOVmyQVjsaqTY9ZJjSDoXPhEMZqAOBdD5LCAqghf/vKX2wdhgErCz70znk2I0mEZy+wG",
-	"r1Rhw57t1mLVLCgviJVNMT93jqsbd3oMsS5nzM4Ia79QszhdmeayZQI+wVULi2uWt881elghoxKbFRLL",
-	"dOJFo2KCwrPsHhCzS3kmMdvpua1pvLg658fmSR9FEUQrzC+wFFSiMy/7ykQLq+3g83LcUmNuDaxTnNsG",
-	"ath7ASfqjCUYjM7d5XaBWlAkd56topIwZsZj69MsrEszdnEbboAo18ROvuhztf6AXMGWect5m6thQif3",
-	"zaPORE4vKIem18pmTq1Itfj0PLLWDcWYKC/yzTX6XTEM/MDWl9VMePxWyKJAUHB/8oGjzoEhXYxXgpak",
-	"lrImqfnTyaxXq5lzsxTyghWgXgOH9A5qwbFdXCRVLl5k9clWAJvFPfMws5dugLbt50FfSjOqH3S9wJ2x",
-	"9tTGWBSmVpcsQpBqzQes9akUC7f7hA/YN81zLvva6PO6TO5wZdGw1lfKFuzbpePVVElEjF+DT3ZKAg9d",
-	"pa70rMe9AY4TuEytCzXjfnkO7XmGnWC4d9PMyAPX5C50rrhkQL9z3MXLPAGbt/StiGJmhCxELvBiae6s",
-	"TB3vYrlxVddxwJtnlQE6HLYxzwdjKyEIS+XCYtqJ7LUj0jb6h6bJuflbUvPvmHX6ACbeZgPKE/NHX+vh",
-	"jhqods6aQIfDJStO0Z1PyzxrOJ/N+sKxz407w4Nu1/SGWzXpyt3hbkaX4Q9/a1SQddSJrby/lfdfu7y/",
-	"jnT7BsqKK4luq4TAvCilcCvieZTVMfeVd51sO6CG3PAkgYt/4N2JEVIiCsqPRotVMQLicofq3bQNbQnz",
-	"ljC/s4R5ebPDu0HKF2maT+cQ7c3qE1egSzwq9HA+6U8ItQqfyyEziq2K4KaOhOYJ3BGbDD7u84RBiSSu",
-	"yJglCYSIkA5POyOuyVnK6Dnm5NAchkM+wbNJqE0ZOWeTCJAnsCKat95BtAhCY5qhkG+NpKYej9oo+2Q0",
-	"rJMnMBykJG05ZKLtSQm3UCMETGdtmEkbMjSGVCnI0YO3+jTpAnBUuwlBLs43xRXiikc2ywOIOSYaKW3z",
-	"WHtcYGSM7FpHESbVGt22Tg5dQJzsgge3y0GbNsS8bd5v48VoY9Pcu9/qRZmMuUMJOFcWz2QOfqV5jMVE",
-	"cUPXlBwwXBkwGvakIcypHPX6VeHCXWHaRRUiFOUxht6YM4oRF7USJOhcVokZby2q+R2pmknClH6Ar5o/",
-	"v0aTLnx8+gKygnmyYsUUHJ+fuWssypa//LYV11H6ahCGQTEII0A4ydfCMOu3yUoXOfpbUIAzQ4Nvy24X",
-	"D3DKNGSvzzDywJ/roX4ho5VXz6nGASHoL/4JjThqZpvyIy+uyNChoqXpOSsufZLjlLM2U3d2Cp0RKvOD",
-	"2wDdypXOxiVxvycWm840DuJixZSXfllw3zljQ6AsUIvN2cnrRMgWElRD44VsdUciVk3APuiysQueRdkb",
-	"9AuMMjEkEd6XI51Scc6AkFsyb0j+qUho2mOGtMlUtzF8maWsTmif0biJIAHKwpPZIGfkNJSkPIwpQDhv",
-	"meSitiz6K96gZpYdfiosKIEdoW3SJhHbAfrB5NAF3MlUFgzHLQ3+CQsDpuMErbV+5rWoBnPKMGlxVBUP",
-	"95P+BI/zk/7kke/8SX9yX/6W7R4+fGQH8KQ/OXZjMO8Gw3jSnxzakTzpTzAS5EM7lnkikb8aJVRMr579",
-	"64KNp4pSrJXf6wOYo8p2T73x5F7f6Xpy5Fzc8BOjMHq1xaOjLC4yvkrmb5cLmrQWBj9brxZPEnLGbESU",
-	"xwlpG77WntrHOZkzl5RmXE3tOKHq/LJy/0tTk0P8uamEACm4lqnVVOfqAf5J39qLqPatERstPFd5DDyz",
-	"NBWuz0Blb0zNEzvFZqJwCvPmfgtk4bVN/2/NgpUuxCZ1zWwGm9M2g3VYGW7RxlfPz3P/YFGOu28wDOK+",
-	"rDbDcPE12yyJmSyhgzQXnenRQ1MLbhAGc+bCNS2kIFeRMw6jWDjgsTDyKHl8cut1YCceW1PRFBJ+ygc0",
-	"naA9kHbOR8Nmvh6sQiMCyIA+0c372ckXod6T4QSZJAvSWoRWBhCWvhRhcDamy9nmQURV2smoNLVQDHFk",
-	"bcvmm7MJQSn9IAt+NcISZuIB9w2KEg4Mc/Jjw3aMPgQzq5NDa/ztU+XUugPLGWEIobXEpbENAL7HrAZY",
-	"m8NFcfEXgiV1cpcrK6iDtMRiItjYTA9E5iARB9qSKWCvzgbFZIf1g/oH4YHdsV/MRMkc+5D9zNuPgfot",
-	"uozLf0FgvuHNXGneUWVlHFoQ+1MRMGGI0dQtwcbZe1MnE+HOUDeCpbOhG1XrSbk+EMBpUS9Yr064Tip2",
-	"kcoOU8r0sszsXaxJ9XemMwNmlq94ugUjnO49ym9fISvxe79Bnpmdt41yTRBB74iunJ1i7uA8LxN0ffmf",
-	"KsXj8A3nllhsBnPN51/Ne/LmT+tyd7CaBpitaYEOuLmt9ekrBVMvssnfTickHYlmZocB/gegRJZK2CBy",
-	"4EjAxCnJ4tgKfLg58IOS3tBgCw9GtsoAVwAoJ5YvbrWyknr5CqcH23RI5oZv4+R8KhyUtWxO+Sz6gHFe",
-	"ZJQlNEaL/dgGJkNkvypapvLcRLvw1co9+mKdczYQBBWPyH5U3w0pehCXbWSReE47Y+vHhgcVUXRCxn3n",
-	"zuY6RP2mYpIXUGyKY5GpFc/ynH77znyk+jLVmRGJo+il5iAgqbnTkRg0gWU0IviiQ4V3TCwRRgdG5gJi",
-	"sqatIT/yI8gU5wIcc+6MzNoUQd6rNXcxgiXmnfKzUSdtIBiQb9xu5qRNR0a4JkKO/ZNjynUbTKw+XwVU",
-	"Zyslg/BrFjF854y1Ms2kaRNojXKSQlaxfw6B/xCCFrPL85HtbZ+03o4ymLWwWB5LElUnoA754Vn7HELU",
-	"w5/1wM6bzb8W1bIp+g/h2P2XONCC7LNS0EcfuZynY0V8wZyGIpYwh/JBo0ixMng5ZemdLY2bT1iGyAbW",
-	"40JgvEkuvyhAOXv9oGgeZnaVtyZV/I5YFRrk6aDWRHAG1sP4NfsV4ueaz9PouW64Xhib3UM33C8A1mk8",
-	"k/QVzH3EShL2A5cGut14dayASlAEl4EysFobGLhU4np77MMRMhKGGdFrJPhcImZBWTFmcw4PiBTeJWXV",
-	"d4QMaKuBsim5LgwCCONy4gTkkjawGSgrjagEEdGSfFBNyAh0tgzKuQBaIJSR7Opb9BOaZSNxXbHMtgxK",
-	"ShenfQXg7yvvcsrUKNFzyAhERVhcZ5kSW3dhAtEM1TqYU+v70EGlZxiiTvqooq6Vyk5fKxGZvGALglMU",
-	"CLFcdJJRPGPKKO15Xj6azVqC/SlMuVol9Wzxg97wdEm1xtdyAWXQEQXgDqsXFi9MdKMhAk+OzRuR1lbI",
-	"r1UXVnLkK6pl+ENB/hWs9UxJ8RlC4S+YZ1t5Ul6euBTmSIXUYAYxzpO+4EJMw3BihpfGzKwZxpbjUGUi",
-	"2Z2iZClYM0ujH5/cIjGgC7VbbRu78PjundsHYF5lMTmbEN+ds4xCA3uNvf3dvcZuq7H7ta/+5t7Xrz9p",
-	"fOP937r5zY/37924/97DDx7tniyZLDWvXt+UjmDmttnUKdPjxhOnfKdrpk2BdH7lSVNmFJvdsI1vVjnG",
-	"ijWRR2SXPHz0wHAa+FSAih+R6+TW4f1bR3dzEPlrF8uCw+TxV+CTp3z2iwxF33zyFT/Mh6wch1ENTgKU",
-	"nyIoU/th7v7YJm75F1ZFuahaNJarFu1ofjEnfq6S3OxBacIiooGqW15ptMRGvQpznb6DuWKi1qA9M7hw",
-	"DcIJR8G2LZeVO7uLReW62hl4ahv4u2I5i9iATqzL9wCNMQNGha3UdSbjyRcqB0ph5k6GLLnfaMySvWzQ",
-	"CwyzB6T9XEDZSrTrBBUv6+QQ4BggXrJLEqYBwYoLNCNCYxGJoXglMNeItOu2btFO+wDstmDjdaUrUzkS",
-	"MeD5CV+aEg0/5MM0fMQn3ABsIE1xqDkG/epf/fjzP/m9X//n7/7qp7/7+Z//7qv/8NPnho69+MdffPfz",
-	"P/7xq+/8DGdVAM64smvTremGubLtdfOc2XZ8397obO2zVf/xj1796S+XqsdccY0vRSRwFPzqxQI/q8vJ",
-	"pl6H/2yKRVQbGD5exECqvI/JVy/mrPg6YOWXssIFbrYFyYNv5w7kNNZFTPrp3B3bNGXdLFV12W85inqo",
-	"OL123Kei16d8NZ3y2lfKYDhMlwkX7OjCHoyyKnClpsOOFB2WChYXNb+MIOuCZkqAQ523PCvPdsZ6VETo",
-	"M9+tZgNbsczSRaGY1EaXEvjHnGVzGjv5bDLtBcvBI0JBfLS4YFNG/jSTc186O5wvHQt/gzWmvP4htDvU",
-	"Vesdmtk9yoZiP/vxwOdbflDuZzcy97ofnv3CjxHfD8sZmi+Caoa+fzPkqfJ9FfSaKS/DUmV95tiQ7fHG",
-	"BDiZknF/Ulpms9A1j9yl9PrY362h3Z+bYvcR2u5afFhovU3Z7PmzqLpzzKhFQ8JdJZnnc9GVmqJ1eFPg",
-	"3pcROENtriCAKE/orjKG6EQOH84FuQ48Pr6gfFYkAbZYKS6FAsWRqnPSlekyWNSzd+ixKooi8XgVHEN/",
-	"OqM0NYNCjL6I9OUojUhMMfJ3IIXu16bFpZhOKt5j01rFR3EAVR+Gca0QIGl7sSOLYCquuaKNfawKIWyT",
-	"pNUpNw8EQBOKMVee2xoMmphOPTCcxCbWMRoj/ngXaJIcECHd40ACoGhpofCYMfPFQQHLVuRZxXClWjFX",
-	"FKriFqobqS1UN7/aS2Ih+4at0J86lxQEF3ANz04VUfixe+61Q/H5Edl1C2qW5kr35I/j1MLlN2VVqDoz",
-	"6Tu3p0oz3bxeSVStt/5FmaiKzVZX8e0wcvawG4sqrWA3m7XimB43bsHxna5pSAGid+VGFJzNZRhQMiI5",
-	"pWctYajKU8+pgJ9RkqAnH1AdRj5J3L60SMFbs6DZQqI7pEqNZbrQZ/7QPbc5Qn1Z2F7msKxbFH3Kxs9F",
-	"rGwYE3JnLcHETYfDfPVYa+1HBdawdBulQgFJ6hJzbeadQUB5sSKDgyI7Y4kUPUW0zA84LGokBZuVQ2al",
-	"lpVsFOVH9g0+kcuLAQu49tPS47pJZrRxRiRm3AjrZJ85iJRm0dWYiqR4QrmeF4qF2Zuu9r4Ng8YUCJsQ",
-	"gUHPQgp2QBp5+63Xv/YXlnB+ItP4RmNhOculrg7Yizsjc1iPzXY5dELFO4cjXYTvhjeaCkT0cBcPzB9U",
-	"kMOHd8g5mzhtELyBLjHDPYsQUlgIDBqzmRlSZEh+rlr2MOWQueoSL5SmqWZxFn4ou6T94eHxnVutw8cn",
-	"X2t9uV23hUQGwLTMRLJZ97UeQvUMRlOWflxUJO3QzyHXDrww3dALABbsFlDPux8f3zsmCCahpoP1IKX0",
-	"aycnDyMMsVc2pVSQh1LpXsqOf+suppQyrTANyCyNjzxungpreKLDoQJMZwRsoepcRchgoMWMd9RPxan4",
-	"8pePgAT/5vGD+y6y3lZ6Y+KCJXLIvvzlJmk/P4WreYr+zlN3QU9rzVOX03dai07hup7WmvV6/UW7Tg4F",
-	"AcAJt5uKDtipcA1nyTpm4tZ4BIiOpqs2sgysAAet1BGEyfxgHj5LWBY9PUxlL6UDuHFnKRWwPgenwr7Z",
-	"5SyJVdtWAsDS7uYrm0JELawELH46CWsr+cNniCdE2pFYMgUJxjHrJDSIp6yTtl2XNiJVcK2ZCCAqIrOh",
-	"t/pcMMXMaT0SvYSrPjmbnIr2IZyMnbtU9EamiTppZ7ZAbBDGIiHb2WZWUXXORY/QM8j2FnYLDyxjtRsK",
-	"SJQdmqYcpUeqTgXkSP32jpVndu7EbdJnNGZp5Cva25KAmDej6+SQ3GjsI3olF6QNtfZ3Druape0gbydP",
-	"+ewhM5c74V2GcYvmUJpT5fJfv9j4kkWZy5JSIJkKMo2yuB/yxd0vOfS56dBvhQbWA5hZFpb6xb0vmYXG",
-	"ECHyxf0vIWob7ZybEboBAHm2YdnWX1DPgonIF69/CQMLaKfvMubtq6fibOKzywBUSHMNnAiue6ALN2uN",
-	"+m69YUiNHDJBh7zWrO3XG/X9GtDnPlDZa3TIr13sXgPjzTUbIg6/9Ji2sG94DO/EphOu9C33kGnGndta",
-	"85NiBpw9cs28DACetRfRwoedovUUojxBqIBh7TUaUykrdIgpgVyKa79j4eKQ7S+UN3AmOS0aCOosDtnQ",
-	"6r3XG7tlrfphXnss6Ej3Zco/xeIG1xv7i1/6SKZnPI4ZaDfX9/YWv3FHXNCEYw97Hyx+/kTKe0bsfRHV",
-	"buAqLmrf8HCa4Av7lebt8AiQq48GA5pO7LlxCQgqysEFmCNMe+Dh8cfvqZF+knM1UDsUQ92wSBdGtQ1t",
-	"Bmv+aN4Cy88tX9ZhubN5J2aDodRMdCaGJeOxg1v2ocQCSwtOnBUJ4YxeSI7B4hc0QeAXD2hsf3PwrLWv",
-	"Syj1RRO4TxjxbEvL1Jqf7EY3nsKBXOo8+9q9eWHX6OEvVrpNXtx1YjzEIDkpfXZuGB8Ngv8nT/NG19pe",
-	"Y29/Z3dvp7F7sttoNsz/v7nMcmDANeQVtLK5WS04NJGW9eTp426oPTihorb8YpcTjsOgtizSgQq37h5N",
-	"ujIdOMqxGXLTuL74jftSfyRHwnZRgd7ckqKbcNSeru/uVyJQd2lqCe3ujSozV6Mh+gLvsZjTd5F0Hsax",
-	"kY08XatGLIGfIxZfMYu/9tz+9QI1h4ShoypPVG/D9xlRLSIe8yd22wLevzsn+R07X7jF2RFDDcQhGqes",
-	"C1qJXPrkRcUS5FeZnn+ctrxoy4u2vOgNFeOlPCcAB7csP8qE96XEcnuwMULzKeitRQUffDAUQLgnjF5Y",
-	"PDqlofaFPfsIx0La9tq1LVIb73qYaSxyYrR7+0wIPHK98UFmQkLbkG+rrjRNGBj+8vTuMZCBkOStqlV4",
-	"WpPTLIooEEj6S6sN6JfcKg1bQr0l1G87oUbg20vVG8LQMCvZTYFBgM8pc7gGeFbW4RpZd4lgCH41Sy3B",
-	"vhhE/bztBkac99bAuCEDozs55RZGf7aqmRin/Y4uGkGOBVSESW3NGlvVBF1e1gcGni+AM3M1YxS7YClN",
-	"wFERoVcIKsakF5jBDxH4CAFbIElYA6ePXbhCA+cwoVzkDZxBGEeNdgaBifPw1r0j2C2cGQb0FL94BvVu",
-	"Q0mgduu+2Srb1Ifwuytlsb+MjIPdbNo0WrAqq8s5sJDLyivZcq0rurgV3IouW9Hl9ds7PZmrSLoXCy7X",
-	"nmfXsYrR049ga/R8h42eYXjhXKNnteM3x+o59zxt2cyWzWzZzNWYMpdlNavaMrGf+/LttmQGZGxV9SGr",
-	"RefVgCJKsre8fL9ZG+aW7G7J7pbsrmiYvEQBX2ja0QuCFt1DM1Sbm7MNYbjZXcxlIla7QIasV7A6voEm",
-	"SliYN9FEufQ1fjdtmnhwydnEJirEuTtjj3XhlUGUBawmbCWWUZFZM0mITCE1pE4A8tU264UJSB+JMIRd",
-	"ZZWxoEyrE04IltqYmF9s4e5OwmgKwf1QmBov1RewmgUYT8mAcqEpFzazECdzkAOigxBuB2FttTVbpJtc",
-	"b+zPyjHm3NXheZtAPCkQZh6OQpKwuijT8RUGAwuGHS1A3UZESMJ2BpQnzlSM5by9LGcYemYNdbTsk+c1",
-	"Zl6qNc1SWtzcWrO2u/9BowH/NGoBcm9ttFt7AcTR4vIUNxlz0dM0Obf4SLVPzfAVheK02Bt+9S/sHOsd",
-	"QOfIOn/fdP5+QedGEun0qYYi2vClPPzw1u7ePgxrCTkER3sFMaw908El+Hd7LJ5HSX3OFuZkjVnKttLU",
-	"Vppa2Vbq7jdSF1v9H4sPekLtof2XYRtzRK1rz+3dr2RHhXe2dtR33I7qdnnJMzbPYDrv4Fym8DuPXGMO",
-	"Oo5kK/teiXlupZMVlZrpQOEbUsCAsmKQk2SmRY2qbN9BuBid7jL1yacFFNjbl+Zqu+6pdyCEBmotbENo",
-	"NqVu2pMzJ4TGna3VQmhstcAMxwMh23CbM23O/AoVk2NOk9YwZV3+rB2ggPS4UPB0nRzbsBo/MkwhhprK",
-	"lOCrEaqntiTzV3ZBWPrKeySWTdJOWY9L0cYSbzZtfUhT7UBE5g85KNGIDUUI+W0fcwjikDBtn6iTu1Z1",
-	"jrLebc56O6suAiDsLLWCHOaSuybcSnFlZ2h1bu5ATuyg4TGuy8OJoLOrDSfqUEFjOqW1ZsXharuNxl4t",
-	"qgUnwXyZkddb+L4ZQs9ClR3C4e70uZjT7q37M62+fzNr9rO/+S8v/+Pf1aJLibHGfjcefzQ92yoOiQor",
-	"ki30/Tnrs+HYarfEWxfGVuneQICSI5wVGeMc/4V979rz7L5WUqzdCLaK9busWKOUUSFAqdLxm6dvzztP",
-	"Wz605UNbPvSmmkiW5EUrRzBBP5cSwXRAaKb6OP0Iqsmz8ZTSxxXp2pJKbAyKHMLbmSft1K8yHiqjmq8/",
-	"sxNSFpdXOzYcFrUl9ltivyX2rytu6rL0Dov/uaMG843Jt/E5W2WpwKQ8bYlNJpmlDQxUWazXZoOtHval",
-	"YB/xRAN26dtn+86v/DZE6w21mTvYabvn5abz6QcXaWrFJnTY51wwVIyhRtbkawE12QVLyZhiMSBrDM5A",
-	"Qg8A0bIjQapywVQFQpAdsqt6VmfPuNKqjfC5WUQXRnMB6mu5rTl/nK/M5Jx7svbqJ//pV7/8t5/93S+h",
-	"4uYPPvvbn3z+J7/36of/5uUf/Wi6WnlB/FNL+wq7KJpFK13tq0xLzWCgqy5KFXGOxxCdzlVLQZMOpn7u",
-	"elaQ24rXfA0Bbnoj5kcCTN3grTi3FedW4hvHWqbM4ysjWrYkNEfHp2psrsRD5gl9155Xit+aodrvoLX5",
-	"XTUeT5Or1UWRMqNxpdOxZVZbZrVlVm+9oRkLQFwWRVlW+L+crNmsiiGUIWVCZ+UVMHb6gCgGGRpMl9l8",
-	"C4jeJekhL//j//nqT/9yVYJwddmvW7q8pctbunxVNuHLIsoLtYVrQBYBAWwl6l1YuOGRaXMrR27p1ZZe",
-	"veNyJNOzxIqcMRTDpOgwMpC5PLU1yRdUeS8HLG0rpjUXvbrN/mwfkDZWeaonctwa01Rw0WuDgT38QY25",
-	"7vQxOFsQaotkapCSyRlNqJmJllD4iSVyDFEHup8y1ZdJnHWSMmW6zxqKU6jU70pSyVESg2AK9iEzijPW",
-	"o8I0bV6NcMmwkFXWZkdCgTbXKsfXFaE9ysUBaUO5t7pK5DjrGAoF9qkCZEqGFc4gAB9QXAVpD6TgWqZm",
-	"scwjbm1atvpWuxjJ9eiissMQt8p7DM+5iEvcha50f0bpLqcU6YuocGBuRPasmE3FpS4ZnhphxciSAe42",
-	"1hvh2+bChCOwTd557bQVNGC8gTKFao+GeJwLOSa0q1k6pmlc7pi0h3tOtFiLJkkRiRVS8649GjtORpkf",
-	"T3A/eOXEv/Eaz2BRh4uOJGBiQMnQwfZUruce131G/MkwixqeGRWcwvz38wIXKx7Da8/P+KctQ0VfLFPu",
-	"qOi8bKPs32lHic62eYnTWGrMLEgxdidx5RzjD/mnJ+b9KmLATNmUUQEtfjjSpSd91UjWLhdc9Wcgvr2K",
-	"/a9+/PIv/+4ff/Hdz/72b1/+0Y9+47kRPM0oX7z6w//rVz/67sv/+t1X3/l+LaqxZ7jHCC9zfLTbaFwP",
-	"ap3+w7e/H7z7D9/+wcuf/ZV9d4ng2KLZX3okxjpD2caUbvXx1xmEwPLMGYsln40UF0wpYqgVkaKwiMgS",
-	"xHGGV1sVdedTOTjjbAeqJYBJsTDa7SSrww6OGlfW29ZLYEk3stWoQRumBCv/1Mkx7YIW3qFJAmkSYkI0",
-	"HxQUHXmEAzqBgbwGy2NmqHvktHOyR3D6WCyiDt3a31oQ0Ftr7q1n47N9VYKiGkOSOT1nAkpVbyXele/U",
-	"CT1nWO4bs/DBsjKGaGioF05SKjDv31Du7EL5E7n0bZKjRQrXI3ykihkGW3v9gdvlXQNqAlcLjCzw4z8F",
-	"eE7Yu23k9xuq2uKZLTWr2Lu5Ck7KXaYVhGiDKRgNwEG8teULcFOlYMirtYS/bYbIgc+qyyOKaGlJUy6z",
-	"uE+NLIkTChBNAA/UlS3CwVjqwEhiBCqlSVvJVLdtPaOeGbd5GXGpiWFByLNHA3wxB0xnVmFSJ08wudl2",
-	"j0AnPck81ApgucRuAHVyz00fGhpTrklXJokcY+w6UpIAj7TpDN3YAVeExjGLIxvyEROZErQJxBG+NJAX",
-	"zGGnkDPWlYiiZ4PlI/OC+ZULG0WvPFIL9gh8tSwQHi711UKuGK7vUokW1XGyh61lzdEDmp4zzUXPEF9P",
-	"iJvWzfke3BM9BjKexmph67PpglP9XbDUy5rTXabygptPu7XVYONhJ96YolDL5kzOXyg469Di7pxVM5e3",
-	"1mxENaWpHqlaswYvrwpDv67QivuxVXy3iu9rR3BJLRWuwq0XiN/XnrvLNmVezh/eArbVk47HOfk3BNdu",
-	"Ol4LGq8lEhZeDGCxJ1NflvDLwwysLC0ueQRve1gR0qGCnDHHE02bYpaZofXUMbOtefzdNY+j2LQQgqbK",
-	"DSpPJZh3kLYMd8twtwz3HYCqWYbprohSA0f6La+yldHCVRU82e3m0WQ8tel2g2q8uWdWKawLI31Dym5t",
-	"yfmWnG/J+QYTDy5FhbJaSmmY7kcA9mWYARZA8vZKbxCNQrOizgFTWK1K0CLH312u9LHtvYp3xBlAubA+",
-	"CrzyJT4K92O1m4vjOMaX3kpXBc5gG+u5GdeDPYtzQjrxXK8E0i4IHQ7xOg1lkijDMFLW40qD8zp0vYOX",
-	"IjQ3eLcDNzO+oAlErifmpKqIjEQCsQXg1ceIahuR7tpvjcS5kGPRsjMA/D/Z7ZYZ04+do/Aqrekd67MP",
-	"hCmbCAAh30Z8gZD2Zq2v9RAgt6Jalktg48KDrAN8zROTh1bkmGf/1nzAWp9ioa5Dxem1Y0Om+5TD8bEl",
-	"vIIBuv1pDVStuQ+94S5BMAZLWzGd1Jo3Go0XfhgnfWYhKqSwhiaWdEv9AC+WI34btsNTrdlgaKa717ix",
-	"F9XoBUuNNOg6gnW5Dhvj9xJrsbl4mGYNN7IjRZf3as3nLyrmic2uPFct8IW5mECuWnir3Bf2+NDh0Jwc",
-	"RhVzyRduVMWbF8GnvhylvpIcS1sYJJP7Rgrdxy9e5I+mbT08m/jVokMh2DPd8kRs7oqkZt9ts4oxMfdh",
-	"xXoDJnRL8U9Z9tLsAYRv9fymeE/4JooleSuDt1JIvmvUP/hg3lWLalpqmtgEwL3G/m7lFD8ImoRt273e",
-	"iGq4Zbt7kC4Cm9WIanaXTLsvLg/E0l2/rdqwVRteu9vFB/ZUklQWaQ3XnvubP9f1YsROrzgANB4kHYK9",
-	"54CkTPOUFULXoQ3cCxlbL8e76+Ww8utCN0elA1vu55h7lrYSzVai2Uo0W4lmK9G8XX6t5aSaFT1beKrf",
-	"FtcWOfThld4UBGYSRbqpHNgYUqURPwERhR16Alf+XTQ2QXk9z0rL3GYBa31tfjOVyDFLyy0pN4D7BYTs",
-	"RVQbCWBlU3lxBewNmNXShpONut+2QsZWyNgKGVshYytkbNrb+vosJ9c8pX6+lkhS6E26I4glPQqZPLiq",
-	"LH8nA3puszod7wcZoellBOHpI6rnXJEewCQJCXBRiFDEwbKTyRw2xBZQUDQ9Z5jGkcgxaWQFD/b2CpxK",
-	"8PqHdj2utiyuTFPWwVUMkyhghLXmzl7DtD6g6bnhcLiIziNkJS1MxpBDMhoWtmF9U74VLi4k7zCy27i+",
-	"t4wDx64XLt6mJJHAw7ZnSP+ZuS147KPpGVaF73vPSQnmAzK4ksVZi3XcZXGPpUeLSkeZ28IgbpvjHUjg",
-	"vS0r2bKS1bKTgRJgEgDQlhzhhfT/18hk7OFdJ87HxRaMnZabS4QEaGd8ljNFOlLp4qAfvH5LU/c3LuQG",
-	"57FNDX6zbtkRpteiHBJcqi8od9XWjdpZVUQruKYW+K0MPwD8FfaZ1wGN4XElIf64AFoSNP0XUQ2ChEA+",
-	"TblMuZ60BvRZC97InryJwkxxIJGHW0KKpHgCam7XPOqbuGn6shXxgp5cxmvz/Sj7OgRBqTVvBL/kIokh",
-	"fLjTZ/EoYXELcq/zk1tXC8XtWSRH+K3eCg9b4WF1smaPUeQtyUY07cq0w1bBk/TQZCsase/Yvo2OyOz4",
-	"ACvIJud3+QVzGfoHiFBg6TJX5JwNNQQwCoSfRYv2uC/JgMZGY0R83AhVURA5KBZqMn/PShYPR3lauXI5",
-	"YE3TCzqj91WhgDcNOXmxNO3YrN62Jfpbor8l+m+V8VFldK0ajZ+jGOJr1553qGY9mU5eVBE+b9mHX4cQ",
-	"uqkrv16hcbsA2xu/vfGv10YUHCIHL+WuahSCKq0r+C2lxLrjvxDStpBgrCyJgbiQjweYJ0jsN6aELxrH",
-	"3LROk4epGarmzIskAy7CL3c93r/ECgIbksa21G9L/bbUr0TemSaA68s/mqrzHaWp5krzTnnW6wlktFok",
-	"PgfZ0y0zkUvBLAIQTZJZzfSEqvPjrM/XQEW6lJt7b8F834tqQyZio9EJNnbf7u5lX6dMpxP3w74hKtIs",
-	"nfnJfnkjiyFx7zf2rq+pNvk1WERIwHDgfKjbTNVVb5NZQMSYNltIziaQM82WAL4tq/jg79FI7XDRlaVK",
-	"hDv7I3XHPHbpZ38mVfzl3//+y7/4vc+//wc1FxPVwpd8jFTLZXUe3b995/5Xa7OIuNjAZ3/zX6bb2J1p",
-	"49GDW0fHx8XNvPrO91/+0Z9Nt7E33cbx41umjcJx/L+/+u9/Od3A/nQDHx3euXt0G+SyNW8n7tJCNq+h",
-	"Zsw/2Ys5W/rH3LGuHKUklp3RgAnNYrtKZMCoWOLCqdHZgGub0wvXpeQC+oKEc6Cnw/o+b7mvtWrloC3A",
-	"wSWVDXJHp9RZmpWbWlSdpbDuKMIHBGVPribUy/zpZtLKlUr5/E9+79f/+bu/+unvfv7nv/vqP/z0uSG+",
-	"L/7xF9+F+qQ/e25o7wuzHO5lS4yzd378o1d/+svq9Pe11UCpgucEOvAnT5cttEo7ml+w0Mrv0JxSRhPN",
-	"AR3qtS5vlUDl9aTWKgVhToI6Hlvld6v8rpGgXVALqyKlLZURoHj0Esi4DKDhRQxoM+B95ZqcMzY0cg5P",
-	"iWbPSlO13+2Kbf+ECrBVZu9lvqMFJ2HLtLZMa8u03pkcXCiDsgYVWVb6v4Qk3APS9tSgTZgws1MQYxRz",
-	"BR/KEl0vpVij7SSfyppRpy5NFEMVYCzTfOpqAXHyJMbTJKRG//iL73728z9++Z0/+PW/+7OXf/D7r374",
-	"h6/+9+8sk1vi5noFILNb+r6l71v6/iZ45CJLHqFSE9Kty1VVRiqPQTtry3ysCnFi3zY7ppnG1oa5GRsm",
-	"HKpS+yUeuTVsl2Yr14tvYSLP1+lwiCWX1UC1zIdGYxeOvFIoA9ToTiJFb8d/E9VSmbiajJiRn1qmhIAC",
-	"u3ZhwKsQ9lWpUeeMCJpVE6XZoEWXkSHMSm0aXjRJWoEUAdJUVLbAOUz7mHXpKNEVQey5almCGPte8lui",
-	"5bDlgnZARKmIrDC9j5eHnIDbMV9wMAPYCg1boWENS+ZI5TJZK9DbYrHg2nN3G+bGKntyvKUkW0qypSTv",
-	"nnlpeXqyrLbw2N2VyzAuUUHYYKgnpI20ok1G4oyL2BUWhvnUyZ1cFh/OtWNRqaAQNyTUURG7pDpXY988",
-	"Ajn3V1goaW0RuMQIlhFCkA9fhDJwiQwrYEJTkuySMupmkdy2fGXLV7Z85WrNWs6YJVNn4Xotcuu1czaZ",
-	"b9762DzwGu1OH7PJIrOTuVQwzq0HfsOxdn1GDh/egcVHxBJzcPKGqwx8R9ttMn8MFEsumNqkVFQIMnfi",
-	"a/MbacOMECSQYUI7LCvNb4ZtfscCAH05FmVVhT5mK2eOmT8dX0plPEIEt8qc52M22XQAXnXn1jkzZwb2",
-	"teUajYpnuwbzvc/GsAoLKcU7xn23zHRFInaPnpvr72jY6+CdBSFsRdFnjm5sA8/ejsCzFc/M6hwsqhZa",
-	"EhzKDk2SM9o5n6l1U84J2+6d9hT+WBsxt9tE0YkifTnODAlQ4o/Gkf/WQ4maP5gCYBywLERoDADNXpMx",
-	"FVoRLcmZ48AsrpNDkrIO40NQ/gdGq0Uo97DhLygiRoMzlppBBmB+ALsDWH5ck44cMEXOWFemICRDxjU8",
-	"bdm9lmBWUJhYeIBQsXTAwGJDe5QLC/mjXFGXOjkUhGs2wMVJUAKimnSoEFKbiUCKJVckYV1N5EgfEIqr",
-	"5GQgKib+HVy67kiZiZ8E6wkAQ3boiJVk2g0XZwxZnnbekMlpBmDm7Iwt7+2RvhylKsO9HQ2LEjzP2S27",
-	"57W1ygqUizxfvvblnCxRe35aG6gej09rTXJqBIcbu7t7u6e1iJza/DD85fbR3Ttff3T7tPYiVw3VMGQQ",
-	"Oc64oJhai0EySgM20ErSjx3kkr2UGNj8DSg646vKHkuT6jdWKtgQzWadEdqFPnkaUvCPZOo3SNXJCUsS",
-	"pElnrAPXv+vBQasCLA5HZwnv5EWCEP5AzQthh1MzplCrAsjZAKpYUNFhScJiJJoYvh6zeDREFWpAJ+ZQ",
-	"GdqBxMpQB/R6Y4o3dqfCCsdc2yc0i8ui4O/nhj1DEYoKFp/xTzFMbfrWVQaB5p+emPehejF7NkxA1bAG",
-	"v7IeeazmdmjotMpdZC70zevZPeZCM4uJPKDP7uDjWDx1wIX77B+naUonOMSiIeFayjRHqQb02V0merpf",
-	"a968Ds26j7uz5OTp69DQsBbK2lZNNDrF8zSrr8kxGRjuBkkYePribRzQuoKmYSc5UmKIxNlIccGUIoj4",
-	"EtKpPNmZl6gbZEBMESRwySAjbkeEQkQXSaQ8V4RqstdoNKaGRDUZSKWbhsIYwtSXSUy6DIwq5h4h1H4b",
-	"Kqa0IyONCQCeMJQNHTx9esEIJW2oYdKBaLb2NEXjCk0vZSQtmoK4mMXBKAZ1Xo/krUDiyklasZxTRrjK",
-	"2nL1ciqbTSS2Nc2XJJjEZBKXVKo36zw96EW+kTu3y8e9ZOX7cN/e5vr34Ty2AZabMVzn6FdpoGV1Yhot",
-	"Ko1vNi5sDoBnHaysYAlayQkFwBPA64FfhyxVUkToWddBWLxTfT0rMMQBFMEzxgTpciM7Ei4y//iQThKJ",
-	"WiTia+XH458DHbgNombrnE3aZqTUDdMZybEUCxDxvhyDWRyYP2igNhLAOfeBpqcj0dJ8wNpkyOQwYQAE",
-	"Z2gLlGo5wO7bKRsyqm25LNW2ariS2Lj92qry1LENmHBqlsvwgJHQPLFas5HZYcK4jGCJyOnqYF3oUp4o",
-	"QhOYzVQ4QTNQ3AmN45QpFRGIZQCQn3SCsL68g285wCWJpga3arFEKwJYG4AB+maJ4j1B9Si1HA1bwaan",
-	"WrHCrqqTOzm7B0wVAjbgmPi9j+xEQDEPjA04yet7exERdMBFj7Tt4WgfGHafmO5isIPg2oz7TAAfNTuI",
-	"lhW3uewZXkwIE7HFRsIz2o656GmanLfNbNpj1ulT3baPPdNOj4Hhl/lUFjDoTZbWAW4YBnJYvm0Uh90o",
-	"kwuaDV+2DsiEWwVDRPzVqjVrjZZ5sYWx0rAFmWPlhANX3Gvs3dhpvL/T2CW7jeZewwVPyPQ+ss2Xv/jz",
-	"z/7mD4FsqXP33c//+NW3//LVd77/8n/53s5nP//Jq//+ly//4NuGelqmjQZL0+9ozyiuL1bhuhv2N8F1",
-	"hqW1yt0nz4PagH6J7QpD40HkCCKNwUt4t2vN2qs//uvP/vavP/v5z1/+8Me/+ulfvvqbP//17/5vr/7q",
-	"R69++Icvf/jfXv7pt2t+wYy8swenJySbLevfcrV+bGk7W9GuAfbYdRxa4cm/R+O5WVNP8kYMrqd5zBvu",
-	"9dqGkGwKqZUliWPDYMn2QgTA2a+oTZbZvq5Bo6rc8QDntiuTRI6VB22wmofhrm1HstoRcHAwMHSMeiec",
-	"Z6BDk4SlyFiDWzCUXOjETCy0qIEZH4H7Dcc9Fa4vlDawsJyQRVKSYY9CxowIxmIFSnKKHvA2yGzAwb+o",
-	"GMOacV9yQZK+UoCV2rK6REZyAPHJaqrgQyIpM0dQEY46NU2UNMKM+WHAwRCJXdnYwVPhLId2QPVTcSp2",
-	"SNtwhJZ107ebIDKd2UCMNhdcc8NG2l4Wq8NLZoKtWArWbmZaNNghDMM2v6rsDXIfVwJe4kJpIwhgO+Z2",
-	"65aRJtrNUOqzc4jJzUZErt+IyH4jIrs3wBrQ8EKedX8A/TJyBLSm2ge4wUbQHVJlhJnA21LPJt3lgqs+",
-	"i9uR/YKeCaNPJ3YZ3AS8eTVYWjtdkMSZCFfFLm/JfEBMQoNNjLK4pudMkPaAPmvFI5Rr2m6G2DOeOSxB",
-	"0TbilRzpFrbYPhUkeziUa93kilcf2s33GUzBL0wTT5Q5R6W7eCqO4PI6OFNYkjHlOtNQ4ADiXKwsB3fJ",
-	"iMggB8csNRI4LAmCtNBsAvAaRPnCutrV4P6cx3CyM/u2ecyHBuOdBV3A3BwmYvuaub1nMp40YcxWr8rd",
-	"VdeEEckzxyAT8YF/RY50RHj3VNhfYNyZ6uOnAqNwF0TGzFCXiS0phuN1on5uBLleyRnrcaGys+NmLODX",
-	"KSqF2s+8xmFjzZq4Mx3BrQE6Y75uu/U3T9fJYW4swem34dhhX9Mr6dbfLf2pwJuBJyKYFxwdmBcEmIfU",
-	"wZNc9LKeikI35ZHlTVco/Yc0YKYsZpGoj/y0mX8R/A3+btaaNxtRLbx4teb777+/l1MIzM9Wsv/V//d7",
-	"r37+/c9/9F9/9V//oqrMn21YTp84AX2i2Wh8pfF+s9GwrQXqTJ4e1Zr7jRn9Afh+tpdLrUrwmm3DWVzB",
-	"VBCOde9k9zoGlfmx4ttC1pofYNKDX61KazI11XXVIjidb6c+VKTSvPcGqTQoGmaAXls1ZqvGGDXmEQjJ",
-	"Th4cDplgoC8E+gwwHZkCU7cCNsivl63iuNtRpuI86IZOK1sDww6qzZ4NWceQZ2yFGSH3bEJsrkz4Ipg7",
-	"J0ybWWqjxCk5YBA0ZP6wMUqV4gmwKJkrjd2XSaycPKRTnsUUnORHrbDvRma9FXLcRPEVg5e6WOYDDbkW",
-	"Wh5nYFQ3mACaXzOb7bSfTzG9RNjCkYin7YNrVM52q1Rg4zNHwfCKp6GZby+jjPsrGtGORLzpuG0XFXBj",
-	"w1EBruMtAd8S8FqzdszQFIE3KFOiXk+0QynxdgHaZen54WWtrYj3thHn8aLEh1xFnm3M+MZTwWne4+r5",
-	"cGazD3y+X1DOvbeeQzo49mpgxmuISrmkcoQ2IZaFfieMKlYnttYD+eLel2DkWLqBfHH/S1D0JmFeyz9w",
-	"v6FPV/XlKImxcEubDEdg1iRntHN+KqzDEMp1RiQeMWtPaD86Onn0jdbto7uH32jdu3P/8cnRMToQsf5L",
-	"rnxW2xnH2vcOf7uFb9568Pj+SduINODwHA2tRfQRyCVc9CBWCORHrkifpoOEKdUkhk/C9KwxwoWAgwEN",
-	"PZ6wHmBnY89oRyc2nhu+9k7nA2+Y4TqyaWVWnPFJ9SB1QcOHfnUxNBxC1zMLETadUmGz9bmR/GDNA9MK",
-	"76LNGgU6FweAkd9GguKiw+qngpBDtz1BX0oScNhOBbw33WxhfdskZh0eg+UyUTLIjsMBjm0UOho9zQYb",
-	"WdVOEMaYn78Ae1SfJbGNjVbFCf3m1bqQumUeRVMmUDOfAuDlWO9At9gDccovABhzTuv4ap2rFjwNttIZ",
-	"IRNVjROqztcSL53K/TwgDnc0iTmcN3vwGJYhTpJatBBfi6WpTFuZCPf5//3zl9/7WS2qhZfOa/xeUg2s",
-	"H/jXXmNvf3evsdtq7H7tq7+59/XrTxrfeP+3bn7z4/17N+6/9/CDR7snNZRNob154+eKjGWq+843QajW",
-	"bDDUq8zm737w+d/+8Fd//fuv/v1fz8zJxvuuPSUn9U5PagzumtEq4160/nsrDrayYI7HdXmtomqq2Ra2",
-	"YCvrr2asAU440hAmBpRbI03Np1mUSDZMlAo0O2cO86ZErDGClWX4fYrOETkWbiyRC10CfxWEzbmQLqu6",
-	"KiZ0k7SNNg1iBQhu7YcPjk/I7Gjap2Js7r8Na7aJP5hxhoFmdfLAyQNBXJYPE4MA6tEQh2SRco4NY6CJ",
-	"9w1L4V1ypwIixuwkeGrdbnMZ2XqGEj2WeYpppuNIZgQDq8II7FxAkSohrk7cqjV3G9f31iaiUbWO9i+f",
-	"3Xy99uLp0jT8Q3OsNw1A2emwIXgKdnOehexJ1u2yjg5MRivvBTZ6vfFB0Ki9DY6x4jmxAVs5WTCPFnDS",
-	"54rQ4TCUK510XK+tuGGRH826KTS5/awcxGUUwjeb52454qVxRLB2GaovyW6j0cDal2sxR4fTW8wUMbpW",
-	"eTaCScg2PXpaCUUlU5F4lNKzZEKUlmkWaGQJThu5G4R0GGbgMOUC9XmkWMsFCLej4E10QmCkujOfRcQc",
-	"6B0mDJ2IyReB//6z3b396zduno4ajb2bgg7YP8MI2PYBaX8FmDMlakg7LDLqbvt/+u3fhi8fn3y0834U",
-	"Rq93iR5Lwr41ogkx7ShbuPVLWVAQPom4/Flccw/UShfDbLVqP2oXB3OWUHEO8VaGpQ84VKk9IJQA+wN3",
-	"C1Aq9mxIIX4IfS5uqSCqw60Ojtu5hOy3dg9s5BkjgGbm9GK7BZg6EKw/eptaWFyAD8weZHYDnyvOff65",
-	"kVFceD57NuQpUy2q4S3B/PmgugmB/DZACS0MZl0CfVuZobdf/uyvfvXL//XVD/+sHQzqn8fppJWOxD8z",
-	"PK3tjS9cERu8dpDL3GdJYiUwFLPOmBMog6j4IvHnmIn4eLB+DHlUfJXcwG1oF4520ThLkqvsiuSyoWwC",
-	"2JmUCaPC5YyujGBowfhyctxJwTGD8XKVO1+hFIcoevb7Zm13//1GA/5pAMkbJpSLfC+HGPzvyEPY2HRV",
-	"i5e//H9+/e1/9/Jnf/XyO//tH3/x3V/99Gcvv/dHr/79X//6P/3By+/9H2Yny3uPakqO0s4U+HdWBSM/",
-	"qId+v/2NCuoEFAxwHjFafmAQg9LKhob4kdWL4LLX50fE45JOiDmQuQifogIohtXsRjWbxILAj7fu16Ja",
-	"lwuaBGVL/uHb3//8L37+2d//65e//5OX3/ubf/j2D2YLmeDy+kIm2eJ61McbZmYdPuTY6Ffev5lf6VSO",
-	"dJAgznoDDEfejXxSP4i3VLQ0Pc9VXwHIFA8T+V4tqo0Z7/V1rblnrp6PiQmFS8SSjDmIsnDtgdaWIFu9",
-	"iGpg/I4XLev02lVfqcJRLiGkFw57yWO5oNQLhBraddj6hrfSseHUGBBCC5xgzqNb1dvrBOFKNqIQUud1",
-	"GYnMYF6LieiQdDnLwpHHqRQ98pvHD+5DdiiEEFMjiBo65yYzTGUvpQMb0JxKzcBlRSGa2vSJgu64LxMG",
-	"0n6JjoAh7M52EKYmTmkMKPJRQdqBVLXzMZtgViBsEsaEg3BL1WkAFgBKBQaJa9LDQCGbsopjmiP1ge59",
-	"xemD02azk7EEUUhF1m8FKScQxGbleNgXv+vsGVc5C5qHqkETzWuWnaJL6APY1HvvfwBGt4I+ni7JXd5M",
-	"E1kxv164WOsya29R29sLzGdAFXCI8KcXabwsn/F4lxWR1yY9ZNkZIzGnECKHV8Ea5uydqPOMxWRtOrpk",
-	"24Yn6pdqXQsOwjtkW9uKGxsWNwLjWxEG2AqCh7m7157buzw3zMxGFyzHncxLq4eYLSplubyyESp9mDhQ",
-	"BSQ4HrG5v0/brFzbmT3KfROEq7iv7Ea6SpoXLM1F883jgLnSAsNUms3motcq8SChN6tkrrt2LmgHqzVr",
-	"L7/3g19/+3dffef7L//oz2o2tKIF6wfkf1pR1XNbVbwnfKpGgWlhPa9ZVNOGubo4hnlFFnYvo0QoVedV",
-	"dMZtDOMVVUue8tkvJotl0Yh56ngNw+/npFFgNuLDo/u379z/KrokrFDiI/cPMO8UPc6VwsqGiABbUCrm",
-	"FjS6JcxvHWHGDnL02H2F1Nd9qkJzLVWtSGGvv0sUNiJCjsmtw/u3ju7ePbr9bsVyvWuFYYBYOQQxUNiC",
-	"gGCZxJcryl5jz7xjpxBG8o4gY5nGWJeeC1QBVdOBSaFliFkIDDtO8MAmMUEDlXY/WswuDJifoCmo7zKL",
-	"ejKDyi5ID8NRvnE0nPYNQ2zuR/hXi6vWQKYZ7G0FyjtFYblqxSPvvpjyj1gt3drYZ50iq/tBovAVF+ga",
-	"vmOhlgHjyr22G9XG/Qkkxre6IxGr2pQ/JR+KC8mMXZn6SO8Dsj+z75fm3Kic8o1HaxEdhXsitkk3GyaH",
-	"T/oTRwvBEs8clv5rkVyN8JNwwRYp+CfuuTeHFn3yvDaX0FiwBqg8cIHEA219eNlWC7Ys7nEfenRxooZK",
-	"uN47CeUD6Hw6HjQnWE41uY9NLjkOp1MXRDlmi4GS5bz4VLNV64ho9qQsJC+IrrWlLBujLEcXLJ1ggJKe",
-	"xh5w6nFEZBIXQcquSXLml+Jzcd1TpKVAiYa20AWI8Eu6LA5pSVBmM4QlwJgfGoniI55oAOKfM1SPAOAU",
-	"eTNsVMNKxu1+rOhAwMdfzB2EVZkJZJlxC4cqU8idS0vG4dTsbioHxfDeRtXbAe15tihAldH4QD07ogUD",
-	"0XKlYbxtqNrmIG7RtDdUBtKcx1IU7XVJ3jVg/vMLV0EEADxHqCLtrx7lIy6wHWfog6hir3FaJDehiVHA",
-	"HHh1RM4mEH2i+zJ27s9On6lTYbTPYcq6THf6pgGopO1iNjCe1Wgs7ShQagcsHzySw7DTRjitk1tm+Ait",
-	"iIHBCKLC4lPh4hER57IJYNQ2FtY2lEilXU1vJA8gmMQ2NRrTgmwi8UhA3e96SRrtqXhtebQwReBS9+V4",
-	"rQQks8KGNuWiKR6D++5GoxER+7uL5BxAfjQDalkhoxMqVdSapiXoqdbcbywRlgDT3GhIAgjxmdi8ioV4",
-	"BcF6gZV2FY18PaHZLvx8idnqEo5qlQR1oekMzs4BxrqD4cqFpoNNYhs9sI0emDiyZsmuPThRGEtgcbjW",
-	"SuXJsbBSo+tdc2mV7dsW3MkG5qAXmoZVG11FuRLNobYCuRYislheKcTwpVIOXDkBnXKmLCipYVbxiNXJ",
-	"Y0TgyMFFIAorYoD5zBKzEHWCsZYjZQsx4Pk4yEAybKQQVwGaxKnwdQjyjAzswbZ1maFBuHSaU5Fjyhnv",
-	"9HWpURlSmDMIwBWea6YukfXcVWMAoZ8rIi9YWidPzJCUTc11/B4Qcs3ymPlYHupYuJFUIuSoAreADiSo",
-	"kmwAIhR21pMMtsxBh3h+28OkLU3aSqa6Tb5oce3AogsI2FyrUyHHwhq9hMTfbIoT1186wAMJAGsyD07S",
-	"pxYxxaywdph5MZ18QRE4TXg4Zt4bU3Uq/AZD7ScnFxItYzrJv/etEe+cM6UtWh1E0EIgLPSNWVgBNrZd",
-	"wp55AoJTlU3eOhUWA4bQnnRlqGCpxwE8dvi+PXpOsEFAE78FHnPO7iAAcMN+ZLPMNFEM1g12auCuk0sf",
-	"w8DcL/iD0eW+AKpFrbbVOinp8q7uOzHMzMmXCeEim6bHXJlkMMz9kYhTFsOaDKVMVC40OTvAdXJoReR8",
-	"TCk0pAGC1w0N3ovMhZO2tss5HB0bAMwVMRK2Q4sB80ETToq9WXCzbZmVDlZZgaqLVmiOyRfbt8zXO7ek",
-	"0KlMmkTIHQj4bX+pTu6zsVuxU4Fp2CSlsJMjxQoCqgM1oe18Rj6HTJAzpseIN2jkaeWjmDeJIJNJvkub",
-	"fg+HwztxJbXa9FFZCX9i5NrXZU/eiqJXIoq+oYLluy/urS7ajc7MoThjO1kkf4lsV60aIuT8rlYI8YHo",
-	"sIr1Dy0k43JFEJ/INL7RmFMD0bV6WYUQrc8qbV16pUImHFxvbZkQ9be5TKE5HVuD6mYMqp4q+DD0vHX1",
-	"ILz1iCqH2lmCuoH5apSy11vQsMNsTMYUQKshP+ccK0m4NDAM3ZHE3kgFYnyuciCUh0DbaxMeBfLqC4Kg",
-	"bjEFl+kRGmzdvnYIdN8OEuhwiTJYCmjVlRzU6aQg9tNc12KCuMmEsTMpz62+n8FRB2Syubu3H02R42at",
-	"I0epYi33chZ1BALDbtBa7fMf/PCzX/zdr37695iqj8KO+Y+6lr0+Q0ebtet7tSyP3kpWg2ECUT7+azuc",
-	"Dx88+PjO/a+2bj24/9GdR/eWSR82O7Dh3K4VlrdSKG1RDQZEDsRB2MjZPJYgfonHN4j1cqGzvvpc8f6E",
-	"bArjW0VcGNy6YsTqaru/lliNB2KJInhbG+3WRjux9JxQ8oTdMidkhsEC41kfWXxWnIfaEFxp3imP3TCH",
-	"+jh77DUQtSxH1WHQ7gXQp7u77/lPrRTQRz54r35j8V2Oalpqmhg6uXZhGLMIt8Dyt1Brhqe2MubqCiyg",
-	"Rc4KmeRsApLbZSCOD92VoPGACzDR7VS4CofDoQshen23wfJTG1D1XlSzbpWWYGP37e5e9jXmidgf9nMZ",
-	"J/bLG9n9ce839q6vmdPs12DRhejyi+2tuKRb4bDu4DK4wLi8bYfQ4bCCfWe4DO6+D2KxILVUkXYBsOyB",
-	"TaPw9h5vxT8XcgyxI7YsJrinZrSaw+Fwi2X+/7N3Nb1t8zD4rwi59GLkvb879bIV6GUYBuxQFIhsa7VQ",
-	"xRJMe2kw9L8P4ocsJ/bQpOi2AjknFimKomXx4cMLl/k74jJPHnuhM7/Qmb9POvNz3hcvg3vMQB9/B3vc",
-	"dToEQ6npnabW2baFHvlc1KgsZg9gtp7uOoQ/ncp8k/K7+ejHZ7e782qs3yIDid9XUqL8SpIcWbuTspKC",
-	"ZbCdMH9eMo1/F1gmxG36gbh/t+cFnMZo1zeLH2I39POr3qwnrsaJ1o2WMtVAVa5399PiP4PnNSa4i7MX",
-	"DEdmLLbArKHCUDpbsaliONwvWuoL/voPG+pcN3yBcWM8LTWYhJDhY/PWPnSaCuROs/ZU7s9VqcFW10N0",
-	"1Lv7+OIoje5Md2tQLawaRqTOXKUTApXo51WxGjq3+n/1H0VV0unwgY+C0UNaB8iarqb+qrgN9X6tDgkq",
-	"cebUqphfnJIrpuuR41IekaZDYFFxd67VZ+8cwQUJFZLAH4V8HFLj/daspxnp2RqqdETom84YlVwXJI7E",
-	"CDLinmaPA0TzAWv1CWnQEVoXAhdhoX2vQOm67uI+o7RaPM9sFA8ap3WoKsaoGXXNU89jBKcr03hXI7fl",
-	"1yU2dqzUsHU0jhR0GEJKAOA8SV94RJtOrSZjwIwm36hFLiMmrhAX2QGvhj8kyENEjs7kMjmmYEz5PMHw",
-	"Q0lEIjd7xvk9Jd5e1Cr1zCNeB8Yb6sfonwhf5fa+PzS1+Ze1RMRhaRo7WY/RJWbleeSzrz0OulYb8udN",
-	"MofJrky4c17Wv7NP+M4RNxn/tdW27TW7YJyvrlLDYtuJ1QtC14kwPuUiNWncCIXaxNCc67JjeeMYyu9a",
-	"IHSi1CnlGhZqvJUsRk1QiB96k5g5s2qhhLcFBNXmLZWdY7nWgIJGd2atrnM1k0ck14p6A/GnUgvncWlw",
-	"Xgurgsk89icZSfZjjXsibiQkXJCWhq3JuRToTuMK0GWcz+WmKSwElEfbEt60Ns5GxfNnpev/8aO3CEsu",
-	"97xAtdUOQaH2aSJ7aBFivjBvFgkfkALkuwZCEqjtUDVMvN+rHcIjKg/9UeCZHzfnIMEtTti7dDOOX3cZ",
-	"ekoQRugFS/s0GB+cGZtl581sqW67UF5gfmK34jAqTK/gj0Xd+F0uibtqx4HxPcHjTixMTr6ktgXp1BxV",
-	"486e0a9sRaD7zOFT8fPW6Bb/PTF439v2ARZefs7rWpXa6baSowMMIcoB30E2Dh8dnu+ffwUAAP//",
+	"7L3/kxvJdSf4r+ThfKEZqRpEd5OcGXRs7PaQPRI9JIdmN0VL01wgG5UA0l3IhCoTDWIYvJD3bJ/s1a6k",
+	"Pd/thlc+Wxt2nG5Pu95z7FkO2V79MRpyRj/5X7jI9zKzsoAqoAA00SQXCgWnAVTl93zf3+c9q3XkYCgF",
+	"E1rVms9qQ5rSAdMshU+Hw+Gd2PwRM9VJ+VBzKWrN2uO+JFSdq4joPiOKDhjhgrALlk5IJ6F8QKiIScqG",
+	"MtVEdokUjCgmYpbWohp7SgfDhNWaNTVQLTocthqN3VpU46bl74xYOqlFNUEH5gnzK49rUS1l3xnxlMW1",
+	"pk5HLKqpTp8NqBnZb6SsW2vW/sdr2Tyu4a/qGg7/+fOodotq1pPp5D60+ww7G1Ldz/rq2EdW7s31gR32",
+	"qRAsmdcfPrFyd/cldmTW+y4fcD27T9+QYzKgYkK02S1CNRlIpcM92G0UL3wCDYZDiVmXjhKNrwzoUz4Y",
+	"DcwH84kL+ymq6cnQvM+FZj2W4gjlYEjF5L4sWwj8vSXk2mshR0Kn83qC3y+jp1GqZDq74id9RtqCPdWt",
+	"DjzRNsffXJIh7TFyxroyZSVnHV/IrfmAPr3LRE/3a809u9Duc7bUSqdc9GBUeFcLJr7gDnVlOqAat+3m",
+	"9drCHb0Ts8FQaiY6k4/ZZHYVDsWEjGUau8l3aJKw9CuKdGVKdJ8roAhmPEzpOjlmQhPao1yQMdd9Lsje",
+	"ddKXo1TB54zInMl4gjTHvktiyRQR0rzUIwOZMqA8PaYVPNblqdKECjVmKfYQZU32GY1ZStrBbHYesmFC",
+	"JyxuH+Bz1LTNUuiZcI0tX9/bi6Cf640PyLjPExZ0xuGejWV6XieHwvWt+xR/EoSlqUzN30Jqcs6Guu4O",
+	"BA4o27VwYGadqx+NIdWapabNf/7p/7DzPz/56m/Uis7LXa70ItLBNRuEpGNJarG3LLV40JeCfcQTzQqu",
+	"1ycimeABGprHiBgNzlgamU3o9A3/IWMK+8QVGadcayZKhgzvt/D9WtXLD2O7j++YsT6UI81KqU1qfl1E",
+	"a5a9esfARkv7RC67DoHLeOYJVeelFMVwlHVYs23c9PNIsVSU88mR+3nVrnz7prPHdO5pV6wjRayIlmRM",
+	"uQaCRYF9knGfCXPPU4aXV7CQke6XMFLTSuXzBYN7boaZMjWUQjGQwm5J0U14B8bdkUIzAX/S4TDhHWqm",
+	"cO13lJnHs2w85smY1ZrXGx9ENSA55ruUUXgQtq8upG71WRLXnke1AVOK9hiwMEOnhkMi4EKZB4C8wSt2",
+	"E5jSZvObtcbuN77+m3vfvP648a33f+vmtz/ev3fj/nsPPni4e2IarTbrIxgdTHuWmSpNNUM+wkVPeYJP",
+	"aJLIMTHrFdVum81YYXGQcvqZq1Gnw5SqPnLT70O7U0UTgHE9j2ofyfSMxzETq+3gftEO0pHu17u+4dkt",
+	"NPeGDOgEViuWQDY3vn+KkU7KYiY0p4maHo7p444wnIomqyzNDbN/s0vDXZO5RTmWA4ZywtjIG+NUih7h",
+	"QvEY2bdi6QVLr+CEQ79fUUSOBQGueZATcXhMEkaRJnGtSCJ7uG4XNOHxSidqby9Yti5nSaxqzU/tn7PM",
+	"MVtDK7XQHPtF4aZDBTljJOZG1otrz59E2YY4SY/bMef25ZBAt04igic2uwt3NOnIURKb8aeMxhE5G5lJ",
+	"+nHBWTkgjHb6MEw6YDCJezQx/JuttgvFh9et1cC3PXW1s5OBgzaLZge++cOLcjHu3G8ef3LfNHtf6o/k",
+	"SKy4KNfnsqsuNDy9Io4lEzXq9K+GUU0NoQ8idlQ7kfIuTXsrcafru/vzDoiWspVA26UHxO2OlpLAo1d3",
+	"QKB7IBWC7JJ7/MOISEs5ZJdQckY1rBsV5H3zs128e1RMViNxH5QyTbNwRthrdSlPRilTUwsoJcqC5mcW",
+	"E6NKDYZaHRCdTqyamlC9cVbhhoWMqzdiSjFFuqkcoEZE4zhlSh2Q9kOm08nOYVeztE0UnSjSL5Fv6+RW",
+	"wJ1hN8bmKA9TeQFTzzXttHNKxoydowqc8l5fk8MHd8g5m6iI0JRZwRE1XxaThJ8zK30YaV+YTZAp/2xV",
+	"srlburNeP8htqJH/gWabEzekSoFpgisy4EoZeUCmuKib3dD7MhSNIj8KIgUeyUeCXlCe0LOErSYcFZKP",
+	"UdDqDOEwsgjvMEfR/ZN2m4Ucb56CxFTTM2oESSoyXtfps/ggsww5imcEzLFMz/GG4iqq0XAoU83ieyzm",
+	"dDVKfGMeJR5lXbQGpo8WKO4zq3sLu905mQwZGYwUzGV6AFfLw2PWSai5tFSR9vTQ2qBB2zatewDMz14H",
+	"aj6rDVM5ZKnmqLri+i2wm5tnzMiormKdOKHq/AGdYnvz37pnH0PN2tkQPsXRZa3YITzxhhd59jusAxqm",
+	"d4SUeS8Ce9yNuea4f356Omo0Go1Cmxx09BD8Jg/xDMwuqfWJVDPj2GPbChZq2pUD9jLkdQeBHfNGo0E6",
+	"fZrSjmapArp+zoa6FtXEKLFECa0wS8wuYVQxO/rZgwi/IhcCtmMdSEzEhrGgRRfdSyCBE7CszDWgTQ91",
+	"2qBmjoNOJy1qeGXLMseiRULTj3VikXMhx8hUE0OwLTONjDapGQWzd/vh0cnDb7VuH909/Fbr3p37j06O",
+	"jttTw93fqwXG0fdvXs+ZRxtVhq/6RgdowSwKxw3Wa0o+Orxz9+g2GrKMQiPTwLhtJZwD0qWJYuRsQpz5",
+	"tnQIZ1ImjILZQWmqR2rRecRDfYzPPo+8/bC6mTC8uJn10XsI7TBKLq9pp4g6eT4wc1RzOnDRA5c1gyll",
+	"241pzkQe2JtcRhcKhwrPgDG/Io2FF7ElmqZ0Ap+lpkkL3GgLvY0oOaL7oy+TWNUKDdq5RQmaD7YWh1+0",
+	"IB/ShIoOu9WnApeExjE3w6HJg2Bx4FxH05vvX8pP45j1BuANL6ItgScj+19waXemfigiOAOank+5cMCQ",
+	"VZmOTnMxnEjh+vDPTuC76Uk2kBR0UkY1iyOyS4SMGYmlYBHZs45KQgWR6ZmhbPv4fJcLrvrmhev4haGH",
+	"MaFnwqxUkkwicgNb0vScWcUTbCdAaZSh4lIwUAmmF3j3ZrjA+3vv3XwvTw1n19J73A1jFuaxT2vfGbGR",
+	"YeVqYDoYSMG1hGV7UsCPXAOXK8AUH8Ic/cy2aGMiDF6SuGCK2Q8L7qd7ck7zmxMF3Xw2vYaCJcVraH9Y",
+	"FD0Q2TAE++b85XAPmrfwrraozvkNY6rZjubgH5s5386tNvMDij0DLkaa5TnDDM2bvXYlMoHnEor3BNWj",
+	"lLWyVX5WIDmMhvHSM7pgqeKopuUpGqyVAgs5HtNCAl7hgGNMjvU4Fkwl3L/phczGl9uv3FTnnKu7HAX+",
+	"Smwaz9KAPr2DT+8iH3KfprYlqo0E/86I2Z/NxuX73ezFFSzZuA4X9jszSb/kldbe0YECESkI/lm4g+yp",
+	"toFE07PCUeRbmzsn3ekvlH8GXITf7s5IRCvRJUdj5jpKuRomFKPviqjPfM1Bp5N79tklqEtAKeY1f8yY",
+	"+KZ99Pnz8iUO9PElhcxXzBdez/WfT1ifzFvnDdOhzdIgNJetcpSWtPsky4SEHpDdRl7vz2k686OSIgxy",
+	"qRbbkl84O6c5K3WZh6EaaTf9srhMA97sSbHjmNX10WIzu727NsTShz7ig0any/8AJCAi9Xq9SA2b3eJ5",
+	"ppJyq97X+QUjXJMz2jknXNi4hqFMdRXhzLU8Epons42jScnpqmBusFJjNVHyqi08wcJFfkfzcy48GPbk",
+	"z9pPv3Fy8oBYO9jMaka1pzsyjc1Ud7Og7KKL5aOx3xRl5jXQI6LamPFeXy9eBFjdx/jwLHUIIuGtBmLb",
+	"zWsdK2oZ2PyGpX3sdPPSftDvutK+vStXL+27Ob1R0v4qgvjq96ls0VaU3zdCDVdY1FdDbp7MW78NU4yr",
+	"oBaP/apORwgqMqSYzKazOIkDspuXmjPeI0dnCZsjRzfqjUyUtqIBjENo2ln2lMZc9DRNzlvuIAWuBci5",
+	"qOKy3YH/7n5U4rplA4pCWJh5cuN6qTVwSs6ayVmp8OJIsbSC/PVIsfTObbwUnT7VLTlkAl9bZh0aOx8c",
+	"7nyb7nzW2qnidXGDKz5NsIubZrTQ6RUw2qzftRktnv7XgNHCQDa+eVexcWpTnBF7W+UwhEbuxlwz9+xq",
+	"2F6LFyBg1nmC/+GEtLNs0fYB5PuQAaNCuTxn/LVOTvrMfBIdlopcXLxyqYodPuRmaj4dEg1PpK0Gql2L",
+	"VjP37wfuZX9LbAJs0Xn1ma/VdmsF/SzmNGkNU9blTxcLM+aEwZPzvVS9CoLjQ3zqzXY8hZnJVvML19Ov",
+	"RYlLalWFEHrdNJ+CTq+AT2X9rs2n8Jq9BnzKzukyFMK17+9SHohXc7MvzemDC7sqa1yO2L75C78kNXsy",
+	"b8U3TIc2SoNuo6Z4KzOmry9UlVnlV2HhqDVVsHZy1VL5joNLuNCwvgr/HSnW0mwwTKhmFY4gx0CNwMBR",
+	"aoXPtZxNbTlWmt/ZzXLUfN8bZ6wF3a/JX6euyZWz2ekZXo751V/d6ktxwp7qipdhwSQ2p/StPMlpMlIZ",
+	"mWN2fYrD4tt2eG2MTyYZ9pV3lrpGCmPjF5CgJQK7p/fmaijHFVIN2PNCp6ZmTzUmx3HdJ+1wZ9u5LfpK",
+	"uIE5nLGXP/sPX/7yX3/+D7/84o9/+vJ7P/r87372xZ/83ssf/6sXf/STfObOAiSdBcktgWw2e+S47suR",
+	"hgF/LTe492/W8r3s7nzw5NPGzgdPnjWim89LespkugIr5+ozCPEs1jp8l3uMis7PkUvHW32QPqNvYerc",
+	"baYpXylSKJ/M92xRKP/09cEh5hopXQw7yJklcQAPFZnvR+ZxmzA4y3hd8uMM5BdRGjJFIblWS3KWUtHp",
+	"EykiTImnirTzafzthTZ221nhjC+KBehV7FZ+3ZYK3GcXZZJ3ZSlajbC1hecCpFnsMHvLjzwnqZYu1mZl",
+	"Uuhy46Jo1uuaEigerysXPGEYa0WeVg1lhtDz8FS7fBoIY7Lny4xYxqwVI/gV5Aa1hgkVNkmr5fKD3GeX",
+	"GOReVJqmQTv+8aLcHPejvcslGZmQhWSFNUg8goykAyLkOBDW6uQQfx33pWKkbcfRoroNqHxdzVKA95NM",
+	"ESkQ64trZVpDAI0krhxXxgXXnOrFByRzXA7o01Y8SqkutDDb4FuXGWsnOqATyLKam6d2Y+/Gzems0oKE",
+	"DrMZXHgmVYF0maNWZY6fuOee2/NS/Q5+Yh7POz32ipweQzpJJF3oJn5gH7NGrcUKjOZdm/1+bJ7HVNdU",
+	"LzqReM6oImesNxLTJ7HyKQqCDytsh2lFjnQrZQMu4vIjdMb0mDFB8DmWKsS5NKIp1xm6Hd7vJY5VYViw",
+	"dZFX3/HchbBbfqMxu+dT1NQxxizi0hO/QqL6dJhQLjbIC02HAi/3Rrlh0O9sCHGf0XhOfHhPushariP0",
+	"drKYjIZGtoMk12phkdBNi6vWQKas2FwYj9hS8hp7OuQpU/PeWRhawlUrHpWMR4rWSHQSRhcTN/HIPmjI",
+	"UMplyvVk+saWBFRngrTjtKbVeJSw2KeVIYhJhDmtyDVbHkd7mMoOAwAbIxMyrZMiRhrVnu6YDnYuKIBg",
+	"KtPTh6xDR4odBx3aryDZ467t1n73W653+/m+PHZjsN88CIfiGncjMnOVI83ickMM/K6IohPDoIGzKeC8",
+	"2iYOj7liBPCL+oBOYnEYBpDYVgBJAD+rIoOCdAgTtk+zJpETIGzrUjAVZUf9AAbVoQLYLaBl8BSxcKsQ",
+	"NVysb3I2LpInq6EnnFB1nmEnqNFgQIvwHk4CNHajh6kFjGWtqHYfaG5PcjYuf6X9Pctd2uCq+KOR7VkR",
+	"IQtU0mLttjhiz+ztAaEkltpCKHKhJWS1Ow1qZnXmAKVQ7bEA0RhljidiXZnDc0GTkTkdiiXdhZotjnq+",
+	"hQOQMS9ock8V8fMk4Q7MCzDAMD4FWjPnFiQR9lTPZeMAOdJYLB9akO/1Ve3K8kxJSEiRWmz9iwtU4I/Z",
+	"KwhzqHT/zeJdZSLRx2xFN7bbg6J7AFehC6apS7I+Ts2vNBz5LqOGuZQg9XzDYfJwbY36iN6cx+Z58PCT",
+	"W0fHx3fuf711cufe0SePTsogegruy7IIQ3dZ3GPpkShE6DkkqRy7uLAEnmyaIcvhzmhIAHy6I9OUdczz",
+	"5J322aRNlBywMxlP3o0MKbOJQ+QdSgTrUc0vGGljIFLbkSlF2i7VqG3eIinrjkRs3hlKxQveMcPJ3nED",
+	"9NlkqEY7cmPh2IiQZlgHRIoOAw8KAKZCK+8Cj7X4EUT3U6Zwe97x/TbehVg6okYD2CT3PUfgpzOEeqnX",
+	"po+p/aFgba1WX01QPSvhpwCjDBLDgMYMm1soXq6CLVOQc/cqKex8KC53qtDkIOU5aAFGTJIItm8umFFy",
+	"e/yCCcjvK5rT4tuRyHFLjbn1qE6h/XeLTgwVMbDwIRNc9Ny5aJJxRpgUNwdi5fGMaWqafj0GlOEFLTh1",
+	"hQEQeA4jf0nyE8wtfy4d0fYK12Ihbw0o3OaU6pCsbpKdYr+XYWOemsHVWppxMJvevo07CHy1k+WhvSrh",
+	"8UH7aqGgVcwVoIiWYZmIzBBBDZyIxHQCNGYghe4b1mgYuqH/5DMp2AExo7Lg064QS37vhixtxXSycEvg",
+	"5ecRPG+6XuoFHPNyr5gJVXyjKKLlXpmu1raVHNoYOICwxg7zPwLRZMjkMGFGLCS3+lwwBejAR6KXcNUn",
+	"ZxPSPux02FDv3KWiN6I9NuutDDKq97LRFOOttUVgTm7n7cHO/nPBUv8I2Hp0+NHQY6bLgMzueZyzY6bN",
+	"U2pJYX9MuXZ8oRwI8xCqvAlNNEscYLQtj9KnClAwWQzrqxzwW6OJOvJcwXrvxgd7C/XQoiNwn403r5ye",
+	"F9W8clAHVJEPGU2N0CjPmQAZXpEPqeIdDz69RHb7HI33nFXgzbhAm6PrdkM2SdMD7jezKw+oUnZX2q4i",
+	"m4vtMiwR6rJZEirRf5NQVUnGxxpMWSAP7QzYMkDAPt+w3tp58rXCeJzQB3Uk4tXU+DP+2YwTpsIhXyLn",
+	"KoI+tCV88zbb4VGiFZ91zMFFO+KUAGVpYiPajfai/eh6dOPJYpiSQlv3EfTzmHKNNBs/H9tSP+7zR4B/",
+	"7D/eMsJyEn5zJOLg07EcMPvKk9xa3VywUKu4TTMT8TSG5xhnFZFdYjkeAL3AwCKyTzpuGhG5PgPVmXEe",
+	"v8qrrvExCxb4mAWre8yCpRVxbl1FfJgN5sn0/fdHKvIneC7Ib3hXPsLCDrPULnO6zEs2rpb4G80LTwpH",
+	"s9nAm7DnjYvXYef3aMzWBMqMWTxCCHpWaOIHCwQ6rWmSMhoXu4PwQhSXsZ0pKgBI410KXJsrgPoWZMJ0",
+	"9TzN2XNYpN0Fj1V382fGgFkUd7S+uWiVAyyr4vz8KKrZ8JaIjLPnYQllEhtJGMpLUc0UuMdEXIUNVnNg",
+	"5aIprCNr2uI7tSJRABqXOwg515M1U9gtXnQmL0NtD9sr8+ptVncPR/TQZRsXePyxiktRVc0wLfmAsMFQ",
+	"T8gY7tV0wcPZ6MmlvfdYnK01UD0el/gXoGJuKi+4ObodirqGNzhXOZZGimv5AN/Z2wI9sFRJATfA0ABL",
+	"AKq0ju55j4Newd2vmNBrRSxUhdm321+ItD/rIjXLBPqb23WPppaLBJp1IvMBK3G/yK62kVB2ffsQC2W+",
+	"m4qiK6dzKzDjoCSAPec5OpHtV+CddpuSOy4zR9TNdvHVW108r0j/V5CzV4wDBYrbKtR0j+CgZCQhdADu",
+	"vb8auEwupGe6TlLI13ysJkZlTN1dOGtdJ3BWhJUz1DUdiRY8UNC9gxicDSp9DCkpQTBpRM5GigumFDH9",
+	"kBt+2G0bpVgf0Ke3baRn2xr6ggDUFQIFV1Eplg+ZTNmQUR1ixk45jViSWKOarZGmbL2y/BxpkpA+vWBI",
+	"EXwhJ9mdWblsKbLFs2GOD0GqaV9CiOKriAT9xAheWAQBeFmuEkLkYouzENEmacsLQxAGrA2G3nbujPgC",
+	"8rAEpCuh8C3EfPDqpySMxVwcgjkrnc2oY2GUZXaggo4Wk8urUImcxHYlKtGxPW0FUVsuzf7Ah6FnnBhy",
+	"4Ix8/qvv/vBX3/1RnXyYXY18BlxEWOIC3DxUmY3VyyxVX/zFLz7/b//yxe//7MUP/nY6AW7aYrUMchgO",
+	"r4TEF2gAl23RiMgNCI7IOMDlmZHC4We2jtykvNFjWgWEoYRfhmaQKRvfzHdTpqbwp5Mgw3VWqFhNTrga",
+	"3AEmzBkrwfTw4lhJdSNHwxeK0Jrr5LIQZMvJY6a1Yn8h1EA4FTvwbPLLAQ4UHYSrszS5Eagro61uBKsm",
+	"tvsDnc8Hno1oW+vwVtd1A0SKYEQ3r0flF2AOWzHcIDSwWN8dSGIAbYbcgqdEjsXGeIK/kPNzsOdfvelb",
+	"Vv2gXOVFufJ7oi7TDhbOam6qDra8aIwgpBUytQ1oyq8QIC/UqRdyq8tIc1mg20LOmlPajKwpkziyarbR",
+	"4TDiL+XMfnY6HLGVs8u0j8XjWsn6HWq6i1Fnl1ZxcSGK3QRAKDHSoZoFK0N9LFQQDcnVNqMgkfIci23T",
+	"BC0qS9+/zOpbmLL/2jkNZq0JK0VG5oyws9xvIBVWlxcTa4v8iqpW7aKYox6qXNRrFnkV6luOb/ucIqd/",
+	"VbHwpgtIyiv0xkQ1ULhYXOYpm7HaVDTlrob1NZs4Ois9zGM087xJRbaMjDYHZmNLEcKlmbYlFxg+psnu",
+	"zHHPbfVUapTVCbxjy9O81bUDVeyJBe250N45LSWesQ4dMDKUXOgEVdwCRLiVhQcYXjXBIbKjrjTlqxHw",
+	"lJvOxqS7T8Qn3W6YSArxgrLbrZgNihTgE/OS/dO8Cg0/yvJgCzQXNEUqtGhazoClsce+8LTLEYH4SznS",
+	"TSKkrQqM6StYIBjOmaITsOb3wQJEw3rgKRXm7Tppw/VrN11gvWkWZROP2YCv9aki6ci9ZQSWdjNDjODK",
+	"lsSOwOJqXkuZGiV2EB5pQY50Rw7AE2Zzguvk0KWfmi7seMhImJthRgUN+KzVKFgDx/Bh0JAkAy3A2HAc",
+	"YwyodC9AU6Ex0KYUKDcC80CdHArCslRvM/8LBkORI4h8g4QoWz/dvhhapt2axKzDY6bqQUgq1hVH93rF",
+	"0+QPzUP7rv/iI2gEzlWnyGZl7f9LyPjuDSfoX4otakHQCbo23bGVIC6BxSHypyZF/Acj480LS8HK/I4W",
+	"LdYHpgv5L3wDzaBryRO2uyVk9NWS51PWYfyCpa1yzy+mCLeqSTjHTMSBZMNKkwXRWx26Y6qJNWv785dM",
+	"w45qTrAsLfLufi+5DVP8JdjZ6ZsU5e7idMsFm5UfXOiLD7fM7UPukOSuwfQhDz302WFeGPNs6MstpxZM",
+	"ZYv7ULBK8Fxo0V/q6VZaiDn5gKUdIPtWS5AaUJFmC8bMlIRZtK+2Kn+lUU6bzqY21o1KeVeG96TkZjd3",
+	"0dc2LGXbt7o1KRvN5qTAYAU2K/51Nmz4Nz1uPLTUd3oJp+vqQ/bMKFaMF1pfTJpbplWm8Y1GeBLmgSLO",
+	"2Eces1uQbUWxJEatYOqrwuvYvc/BDexdXyncyDOwrFLUtJTnwQJC246tJrMU6EFYVupr80ezdL0rFM8L",
+	"ssxBpbF6Ee8CZI0j5LNy6JRgcZlTm+FdVY7etGv1cmWTuQRmszR0s/QzMJ4XGffgxMQzEX03ry/0fyJO",
+	"33JUjGcuiYpRboA1ibjjy4o5/t3I91u0Qg9cdt4Ch+TeUpjKDzI/RHVKmjmGE9phfZnELFUzFmalqYBs",
+	"yyZp/8YzI3TfpwP2vF1EdUOA9JkTcJv3uFaI/AFIBjhKAE3iokfaX2tHRA1phyHaQUxVn6mI7O4aDXiv",
+	"QTp9mtKOZqnCoEg50uYla6QxKjChilBbGItwQQaUi8S0davPBa2TQ1CoFVF9ObYJe1YpMypAPRe/tLv/",
+	"fqMB/zTmu6rz9Or09Gv/FIC1zT9kp2S/AO1sxSRah2vVGtCnLcioLc+kRZuL9cIXpc6i4QerdY/7VAPQ",
+	"lNkm18tl5tZiYRilDeEUkPPSKgVRc6htVBA6HOIUhjJJ1FSJcUhRh+3HliHO06O5cU16TCtyvXF9DoZb",
+	"S/EEVMCuGdqc1QztWn0bFGwGNb2mHE1jCrHeCB0DhNxSkD9V8pKn4/AvO9TtwNbvB6eMYQJqOoLjsnL7",
+	"/EyyqLdscl5P9F/5eDf/TRjs5r/ESLcnuFLyYpPIE7ZDFm+U/Wa9zkwwGEORbIivZX7OBcxu+o35GHMP",
+	"fTmomfqHd44/Ifu7N2/u7DaJFMkEbo2tbEjOGFwnCzRn6z1lDlEskWipvQeUijlNiC9ol9HzW/dr84OK",
+	"Dne+/eTZXnEthIdsKFP9IdWd/moKVQoNVFcgsUPX11rVKV3XxTsTzGtzd8N0ymLodsP3w/R81O1aPPxi",
+	"0DmLvlQnHuEDA+aRaoYOHpQcAIKUKBn4jc5o59yc2wdH92/fuf/1Ommzp306Uhret06hUyEkMW9wpkjC",
+	"urpO2lZpzR4Cv+hIsWLXF9fe54VjzPRewDRDt0+dtHlPyBQ6pwQdxRZoSxKsPGM9YsHkU9YdKT9fw4QR",
+	"hrLPktgvwYGZxPSbnqmYlZg41wUswpCn4RJkKDPgy7hgaZ20Y5ZwIC7tUwGTGonsq6ZzX/loRggRAcAa",
+	"WD+IJLI7plMweLo5oM8uDygGD4YeO7tlp8I6/BxdsWBl1m3HjQAQZ7sD8xilgsQ8BrGgIy3kq3si8It1",
+	"5CjBp8wX9dOAkxZZRZ1/zB+hWlTLLNt2xoZq2dkaDQS3G16GXaxFtU7AIu1GQEiCXVloKvtUzQ+HVynA",
+	"OYDPWTI+fHQ+Ovx0FMwCv3nk5+I+uxnh55NsXvjFHT8714GbI37OAQDYTt188fPtYNau02DunlSsRuzp",
+	"cFjBwnI4HKLPZcbnNhtB5W0rB4Hoe6MR6kQQW3fOhrpWLXa2RDOZj9gXOMt1H6Rus0pGcFSRc/52EsoH",
+	"AIsbl+AiLgdtiaEwC2RzD4xvrxiSyb4D6tQSJOE8QOfDo5OH32rdPrp7+K0yZM79vXlieiWwLtU3t71V",
+	"YkXzao6liJ4MjWUKerLEn5H4FBYIKxlCqOVUzOo1e1mY0rsWhLO9DXNxNXJ9zyzSHjl+dOvW0fGx0Vhw",
+	"nTKKuRftr651QK+BfmE+B3kweUllNtcdwLvYPIB7K3yRMaS503MmIkITZSTaDCQc+LHb6/lxT4VxAoAP",
+	"5gw3TtyLlhE0WWyEyeK4TqSti3UCvxoh0yl3nuU6Xq/ClpfnFk/Uyn7r1+WqgNsdYsBdPkY6rFDxwup0",
+	"cq8shfYjmVoa6ZDVUkbi1MhDKCQZOukigQAnsDtKQxoU2fhsh2Jlzh2CtWYhRVmCdFj5IyuwZ0hWlAUL",
+	"pWB0UqQjRZf3RqkVUazm9ulutB/diHYb0X4jutmIdt9vPInmoEyFGIvvL7RIhWVfSmmpvw0PJcZuZ9La",
+	"GWIhmiVFsB4EBxhwUVGEMk0eu2bgAzZl/nyIzZk/D7FJGMNIs8uo6hvWj14MNrxCkJOL/qjilwmBDV0x",
+	"h6qWeG/HWzx3L3QpmS4kGcfmmcr8EyMkX4/C/1FtzHivv5gommV+jI/O2A3cFkyVOM7tapQvw53tgx+B",
+	"Xeog4NnNdblgYxjqZkMQoMuNxyBkva4ZhICE4sqjEOx8LqOc8Su8tKvU9F/1lhUv0aaKJYdkfy6O5Dwt",
+	"sgKu5BrU/7Ui5+tT0nnkM5vqk/KDsVGCt3li99iv8Cx2FHrQIP2Jo4UQhUas3xBoUeYxCIM+ILslCDfF",
+	"KNyL0FvCK19oFLGkI4vnR0ZtBg3VHLRcZAQp6hTQuo/5ZwXaxq3M6KNdrH6W3I0Cgw0NV9jOwlVY1ihj",
+	"hNQ13CH2ZFTnZaa/S/GG+J6LTmMwq01duWMm9OYdIeFyroxhMKeMemnJdIcAJ1PweIDjwjn0HdpMhmQx",
+	"HSCzhl1zDtSYj4Pp0CQJ4BHM/cWlhJoxHqrOloMFACYo7AZVaC5Y2iSoD2rmU5t9TIWFzGEEvDiKTlTk",
+	"oxOCaAaoIoRhKYB9No5sSfowYaRdJ/et0wWa5Yr8zijumV4FGzfBswAOCbsD6GaZWl6zBc77ovKhL2BP",
+	"2tltXN/bGVIw3c0P11tjWxCgGcJAFkKj4ZZYDWq1fIj5EHDamzbW7WcN2WfYl4K1hA+imptXHsRbTRWH",
+	"LIDpGJjjrXQQ8pMDedqFc0xJWCEgIjfst2Gqa0Teh299tYADMjD7M0p7ANvfp5YZgkc/Q7rVrtLRYCYe",
+	"Bmy2niN9sLSR/VIwr64ev0rJUdoptC/yTp+oidJsgMezIwcMi/LNwsGvcR+15QjTkU/Osie7ZCJHEP4D",
+	"cRnpxBoNoSKX2W04FQ7m3kIZLHZRjBRr6QBpqthL0ra0q23LrmV8xTMR18hKrpIpfpq7iuVsdGOigmMu",
+	"GxcVyuPLDOF28WVM6Cy4bCo4bHXQd9f7MfZUi/Lf6dwXge/GfFlSJiVlNAEgxCiUOyILQjHShGLm7AFp",
+	"+3K5beLKohuS0YUQJFs6MwPBg3hO0lYDVfcvtiBMyXku25FL4g2ghjEFd9xnIpcVi4M0OqIvoVtUlcXW",
+	"yZ31TtmAhQK6CFF9Lo5hTDGUCoMi6uQTjxoSFl/TY95hTrmADxVLM1+w1HDC1F6TVpEf66NUDqzfWEvr",
+	"wVqtkFlQp2+Ft5eFp+vy3goh1yCMpdwsuWAsVnVyzDqpEQSdC58oRhMQ52KIVRZQWuSrX/1q+yAMXUn4",
+	"uXfGswlROqxUnN3gjhRqNChyU/qaUF6N9FEuEPMJDktEAQ2qIxKaaNkDihwRe5a9Gg6OzmyMNlpvBuab",
+	"ZLXiVtmnVQrv2NvaWqxsBjVxsYo3plfPcd7j2R1DXM+Zmz+WhKJmWbsyzSUqBZyPqxZWhC5vn2v0GUNm",
+	"KzYrJNaWRtJBxQTVAdk9IGbR8mxvttNzW79/cUnpj82TPi4kiL+YX3ctKJ9qXvYFyxYW4VKL6jUe2tAT",
+	"fxhFDIGiY6sz4dq7oDQoCD/P+tJYu17jVLmqsYtEcQNESS12ElOfq/UH5Oo4zVvO21wNEzq5bx51Rn96",
+	"QTk0vVZW+crp90pXO3QPrZlHMSYKdbXHFt4YHNAYgX9ga6lrJjwaNCSwIO3xFwZEizmgxovRj5BotpS1",
+	"zc2fTmbGW82unSEAFKwA9aYIyKyhFmrfhaRS5QJnVp9sBehq3DMPWn3plnjbfh5CqjQH/pOu1zwyGSe1",
+	"wSaFyfAlixAkx/MBa30mxcLtPuED9m3znMuXb6liWxkMzhVZ9Gxz/r5dOvpVlRzQ+BU4p6dUkdBn7Mqs",
+	"exQtYFSB79j6kjOmmWfsntXYCYZ7N83DPAxW7kKHVWy94DS3oG0OZ8IKhYHUYOleEQHOCFyIQeHl9twZ",
+	"mjr2xYL1qr71gNXPakt0OGxj6hUGn0KUmsrFDbUT2WtHpG0UNE2Tc/O3pObfMev0oWRBmw0Qgajd13q4",
+	"owaqnTO30OFwybp2dOezMtcjzmezwQLY58ajBYJu1wwXsHrklccLuBldRsDAG6OjraOdbNWHrfrwytWH",
+	"FWX+dYTl11D0XEkSXCW06HkpYVwR0CWzi803AZEBNVSKJwnQiwPvpo2QgFHQpTRaAovhWZc7i2+nzW1L",
+	"z7f0fEvP1zV+vB0cYJG++2QOrd+s9nIFmsvDQofz4/6EUKteupQ+o0YrRLAdCc3BqSC8f4EnDMq+cUXG",
+	"LEkgYod0eNoZcU3OUkbPMUWK5kA88pm4TUJtBs85myBwMFZ59DZECN5BWFYzFPKdkdTUQ+6OFIvJaFgn",
+	"j2E4SIDacshE21Mgi8xrnmEC8pV50oaEmSFVClIm4a0+TbqAHNZuQsyRcxVyhbUSIpt0AzwA876UtgnH",
+	"PS4wUEl2rd8Os5+NJl0nhy4+UXbBod7loLsbHtA277fxYrSxae69ofWixNLcoQSgMwtoMwcE1TzGYqK4",
+	"IYdKDhiuDJgue9LQ81SOev2qJRBcse1FVW8U5TFGQpkzigEwtRJ0+1ySjxlvLar5Hama2MOU/gRfNX9+",
+	"gyZd+PjkOSRt82TFKlA4Pj9z11iULX/5bSuuDff1ICqGYkxMAHGTr+9j1m+T1Xty9LegqHAGeN2W3S4e",
+	"4JRpgBmY4f+Be93Dl0OCMa+e8o4DQiBz/BMacdTMNuVHXlxlpkNFS9NzVlzOKccpZy237uwUukRUFpZg",
+	"46UrV28cl4Rhn1hwQsAvhwjxahlI/bJYy3PGhkBZvGdZU3VeJ0K2kKAaGi9kqzsSsWoCSEWXjV0sM4rs",
+	"oJZg0I8hifC+HOmUinMGhNySeUPyT0VC0x4zpE2muo3R5CxldUL7jMZNRHNQFp/Oxpwjp6Ek5WGIB5Yo",
+	"kEkuiM6iBuMNambJ+qfCokfYEdombU63HaAfTA4Gwp1MZdGQ3NLgn7AwYMBO0DbsZ16LajCnDMsYR1Xx",
+	"cD/uT/A4P+5PHvrOH/cn9+Vv2e7hw0d2AI/7k2M3BvNuMIzH/cmhHcnj/gQDcz60Y5knEvmrUULF9OrJ",
+	"2C72e6rQzlrp1j6ePKpsZdUbz7X2na4nR87FrD8xeqbXdjw8DsZ8LESoXzIRu8sFTVoLY9Gtb40nCTlj",
+	"NkDNA7q0DV9rT+3jnESmS8r6rqZ2nFB1fllQDKWZ4iEA4VR+hhRcy9QquHP1AP+kb+15VPvOiI0Wnqs8",
+	"CKJZmgrXZ6CyN6bmiZ1iM1E4hXlzvwWy8NqOhjdmwUoXYpO6ZjaDzWmbwTqsjLdpw93nww58sAhywDcY",
+	"xtRfVpth9P6abZaEsJbQQZoLlvXwsanFmghja3PRsxZTkqvI2ZRRLBzwWBh5lDw6ufUqwDOPraloqoJC",
+	"ygc0naAZkXbOR8Nmvsa1QiMCyIA+79B79ck7UMPOcIJMkgVpLUIrAwhL70YYK49hk7Z5EFGVdjIqTS0y",
+	"RhxZk7T55mxCUEo/yGKRjbCEiZG2RJIvtDowzMmPDdsx+hDMrE4Orc24T5VT6w4sZ4QhhNYSl1U4ADQl",
+	"sxpgpA4XxUWBCJbUyV2urKAO0hKLiWBjMz0QmYO8KGhLpgC+Oxuakx3WD+ofhAd2x34xE6tz7DMostgC",
+	"zJto0WUCDBbkSRjezJXmHVVW/qMFEUgV8SuGGNzeEmycvTd1MhGXDnUjWDobKFK1Rp7rA/G0FvWCNTiF",
+	"66RiF6nsMKVML8vM3kW2VH9nOlFjZvmKp1swwuneo/z2FbISv/cb5JnZedso1wQR9I7oytkp5g7OszJB",
+	"15eeqlIQE99w3ozFZjDXfP7VvANw/rQudweraYDZmhbogJvbWp9NVDD1Ipv87XRC0pFoZnYY4H+AEWWp",
+	"hI2AB44ETJwGcf4Frt8cFkVJb2iwhQcjW2aCK8D3E8sXVltZSb18hdOjojooe8O3cXI+MxFK9TanfBZ9",
+	"ALkvMsoSGqPF3lYpxLQEVbRM5amiduGrlbD1BYjnbCAIKh6S/6i+G1L0AITayCLxnHYc5i08qIiiEzLu",
+	"Oy841yHsOxWTvIBiM06LTK14luf023fmI9WXqc6MSNzWNpwDSKXmTkdirAXWUYngiw4V3jGxRNAeGJkL",
+	"iMmatob8yI8gcZ8LcMy5MzJrUwR5r9bcxcCXmHfKz0adtIFgQPp3u5mTNh0Z4ZoIOfZPjinXWJfTJ9uA",
+	"6mylZBB+zSKG75yxVqaZNG0+s1FOUkjy9s8hDiNiBWOeUj6+vu0xBNpRhnoXFmpkSaLqBNQhPzxrn8Ma",
+	"BfBnWPsym38tqmVT9B/CsfsvcaAFyYClGJw+fjpPx4r4gjkNRSxhDuWDRpFiZWh/ytI7W+47nz8OARGs",
+	"x4XAMJVcclQAOvfqMeo86u8qb02q+B2x0j3I00GxkeAMrAfBbPYrhDM2n6fBjN1wvTA2u4duuF8B6Nl4",
+	"JmMtmPuIleAnBC4NdLvx6tANlZAhLgP0YbU2MN6pxPX2yIcjZCQME9TXSDO6RAiJsgLz5hweECm8S8qq",
+	"74jg0FYDZTOkXRgEEMblxAlI7W1gM1AqH0EiIqIl+aCakBHobBmydgHSQygj2dW3YDQ0y4niusriu3yh",
+	"uclnAfr/yruM9aDnkBGIirAw2zIltvDGBKIZqnWQFZIvCJ6z2b4ZpKuTPqqoa6Wy0zdKRCYv2ILgFAVC",
+	"LBedZBTPmDJKe56XFWdzp2B/ChO/VkmAW/ygNzwtfvTVu4AyJI8CrI3V0sXSwpv3STeQkqbZvBFpDd2X",
+	"SVyrLqzkyFdUy+CggiwwWOv86S4iFP6CebaVJ+XlaVJhRlZIDWYA/DzpCy7ENCoq5plpzAObYWw5DlUm",
+	"kt0pSs2CNbM0+tHJLRID2FO71baxC4/u3rl9AOZVFpOzCfHdOcsoNLDX2Nvf3Wvsthq73/j6b+598/rj",
+	"xrfe/62b3/54/96N++89+ODh7smSqVnzCjZO6QhmbptN1DI9bjxNy3e6ZpIWSOdXnqJlRrHZDdv4ZpVD",
+	"3lgTeUR2yYOHnxhOA58KihRE5Dq5dXj/1tHdXMWCtaulwWHycDjwyVM++0VW1MB88gVZzIesOopRDU4C",
+	"0KUiZFn7Ye7+2CZu+RdWheioWmyYqxbtaH4xJ36uktzsMYLCKrKBqltearbERr0Kc52+g7lqstagPTO4",
+	"cA3CCUfBti2XAzy7i0X12toZlm0b+LtiOYvYgE6sy/cAjTEDRoUt1XYm48lXKgdKYcJPBvS532jMkr1s",
+	"0AsMswek/UxA3VK06wQlT+vkEEAhIF6ySxKmAVCMCzQjQmMRiaF6KTDXiLTrtsDUTvsA7LZg43W1S1M5",
+	"EjHAKwpfmxQNP+TDNHzE5+kAiiNNcag5Bv3yX/z0iz/5vV//x+9/+Ve/+8Wf/+7Lf/dXzwwde/6Pf//9",
+	"L/74py+/93OcVQFW5squTbemG+bKttfNc2bb8X17o7O1z1b9pz95+ae/XKogd8U1vhSRwFHwqxcL/Kwu",
+	"J3d7Hf6zKRZRbWD4eBEDqfI+5mw9n7Pi62DHX8oKF7jZFuQcvpk7kNNYFzHpJ3N3bNOUdbNU1WW/5Sjq",
+	"oeL02nGfil6f8tV0ymtfKwP9MF0mXLCjC3swyorylZoOO1J0WCpYXNT8MoKsC5opwXF13vKsWt4Z61ER",
+	"oc98t5oNbMWqVxeFYlIbXUrgH3OWzWko67PJtBcsh1bZYfzCBqRjU0b+NJNzXzo7nK8dDH+DNaa8PCW0",
+	"O9RVy1Ga2T3MhmI/+/HA51t+UO5nNzL3uh+e/cKPEd8Pq0uaL4Likr5/M+SpaooV9JopL8NSVZbm2JDt",
+	"8cYEOJmScX9SWg+10DWP3KX0+tjfraHdn5ti9xHa7lp8WGi9Tdns+bMgx3PMqEVDwl0lmedz0ZWaonV4",
+	"U+DelxE4Q22uIIAoT+iuMoboRA4fzMUcDzw+xBlKM7BR2GKluBQKFEeqzklXpstAg8/eoUdqLtIpx9Cf",
+	"zihNzaAQKTAifTlKIxJTjPwdSKH7tWlxKaaTivfYtFbxURxA1YdhXCsESNpe7MgimIprrmhjH6lCROEk",
+	"aXXKzQMBPoVizNVntwaDJqZTDwwnsYl1jMYIB98FmiQHREj3OJAAqCFbKDxmzHxxUMCyBZJWMVypVswV",
+	"hSLFhepGausGzi++k1jgwGEr9KfOJQXBBVzDs1NFFH7knnvlgIB+RHbdghKyuUpK+eM4tXD5TVkVGM9M",
+	"+s7tqUpZN69XElXrrX9WJqpis9VVfDuMnD3sxqLCN9jNZq04pseNW3B8p2saUoDoXbkRBWdzGQaUjEhO",
+	"6VlLGKry1HMq4GeUJOjJB1SHkU8Sty8tUvDWrC+3kOgOqVJjmS70mT9wz22OUF8WJJg5LOvWqJ+y8XMR",
+	"KxvGhNxZSzBx0+EwX8zXWvtRgTUs3UapUACgusRcm3lnEFBerMjgEMzOWCJFTxEt8wMOa0xJwWblkFmp",
+	"ZSUbRfmRfY1P5PJiwAKu/aT0uG6SGW2cEYkZN8I62WcOIqVZdDWmIikeU67nhWJh9qa5zlDiG8OgMQXC",
+	"JkS44gyCHZBG3n7r9a/9hRW1H8s0vtFYWF10qasD9uLOyBzWY7NdDtRQ8c7hSBfBwuGNpgIRPdzFA/MH",
+	"FeTwwR1yziZOGwRvoEvMcM8ihBTWZYPGbGaGFBkAoCtePkw5ZK66xAulaapZnIUfyi5pf3h4fOdW6/DR",
+	"yTdaX23XbV2XATAtM5Fs1n2th1DMhNGUpR8X1aw79HPItQMvTDf0HPAIuwXU8+7Hx/eOCYJJqOlgPUgp",
+	"/cbJyYMIQ+yVTSkV5IFUupey49+6iymlTCtMAzJL4yOPm6fCGp7ocKgAQRoBW6g6VxEyGGgx4x31U3Eq",
+	"vvrVIyDBv3n8yX0XWW8L7zFxwRI5ZF/9apO0n53C1TxFf+epu6Cnteapy+k7rUWncF1Pa816vf68XSeH",
+	"ggDghNtNRQfsVLiGs2QdM3FrPAIgSNNVG1kGFuSDVuoIwmR+MA+fJSyLnh6mspfSAdy4s5QKWJ+DU2Hf",
+	"7HKWxKpt6xFgpX3zlU0hohZWAhY/nYSlrvzhM8QTIu1ILJmCBOOYdRIaxFPWSduuSxuRKrjWTAQQFZHZ",
+	"0Ft9Lphi5rQeiV7CVZ+cTU5F+xBOxs5dKnoj00SdtDNbIDYIY5GQ7Wwzq6g656JH6Blkewu7hQeWsdoN",
+	"BQDLDk1TjtIjVacCcqR+e8fKMzt34jbpMxqz1GGdUVehEfNmdJ0ckhuNfQS95IK0HzKdTnYOu5ql7SBv",
+	"J0/57CEzlzvhXYZxi+ZQmlPl8l/fabxrUeaypBRIpoJMoyzuh7yz+65Dn5sO/VZoYD2AmWVhqe/svWsW",
+	"GkOEyDv77yJqG+2cmxG6AQB5tmHZ1l9Qz4KJyDvX38XAAtrpu4x5++qpOJv47DIAFdJcAyeC6x7ows1a",
+	"o75bbwAc5JAJOuS1Zm2/3qjv14A+94HKXqNDfu1i9xoYb67ZEHH4pce0hX3DY3gnNp1wpW+5h0wz7tzW",
+	"mp8WM+DskWvmZcD9rD2PFj7sFK0nEOUJQgUMa6/RmEpZoUNMCeRSXPsdCxeHbH+hvIEzyWnRQFBncciG",
+	"Vu+93tgta9UP89ojQUe6L1P+GZZYuN7YX/zSRzI943HMQLu5vre3+I074oImHHvY+2Dx8ydS3jNi7/Oo",
+	"dgNXcVH7hofTBF/YrzRvh0eAXH00GNB0Ys+NS0BQUQ4uwBxh2gMPjz9+T4z0k5yrgdqhGOqGNdMwqm1o",
+	"M1jzR/MWWH5u+eISy53NOzEbDKVmojMxLBmPHdyyDyVWh1pw4qxICGf0QnIMFr+gCQK/eBxk+5tDda19",
+	"U0LlNZrAfcKIZ1vgptb8dDe68QQO5FLn2ZdSzgu7Rg9/vtJt8uKuE+MhBslJ6bNzw/hoEPw/fZI3utb2",
+	"Gnv7O7t7O43dk91Gs2H+/+1llgMDriGvoJXNzWrBoYm0rCdPH3dD7cEJFbXlF7uccBwGpX6RDlS4dfdo",
+	"0pXpwFGOzZCbxvXFb9yX+iM5EraLCvTmlhTdhKP2dH13vxKBuktTS2h3b1SZuRoN0Rd4j8Wcvo2k8zCO",
+	"jWzk6Vo1Ygn8HLH4iln8tWf2r+eoOSQMHVV5onobvs+IahHxmD+x2xYn/+05yW/Z+cItzo4YaiAO0Thl",
+	"XdBK5NInLyqWIL/O9PzjtOVFW1605UWvqRgv5TkBOLhl+VEmvC8lltuDjRGaT0BvLaoT4YOhAMI9YfTC",
+	"4tEpDSUz7NlHOBbStteubZHaeNfDTGNtFKPd22dC4JHrjQ8yExLahnxbdaVpwsDwl6d3j4AMhCRvVa3C",
+	"05qcZlFEgUDSX1ptQL/kVmnYEuotoX7TCTUC316q3hCGhlnJbgoMAnxOmcM1wLOyDtfIuksEQ/CrWWoJ",
+	"9sUg6udNNzDivLcGxg0ZGN3JKbcw+rNVzcQ47Xd00QhyLKAiTGpr1tiqJujysj4w8HwBnJmrGaPYBUtp",
+	"Ao6KCL1CUDEmvcAMfojARwjYAknCGjh97MIVGjiHCeUib+AMwjhqtDMITJyHt+4dwW7hzDCgp/jFM6iu",
+	"G0oCtVv3zVbZpj6E310pi/1lZBzsZtOm0YJVWV3OgYVcVl7Jlmtd0cWt4FZ02Your97e6clcRdK9WHC5",
+	"9iy7jlWMnn4EW6PnW2z0DMML5xo9qx2/OVbPuedpy2a2bGbLZq7GlLksq1nVlon93JdvtiUzIGOrqg9Z",
+	"LTqvBhRRkr3l5fvN2jC3ZHdLdrdkd0XD5CUK+ELTjl4QtOgemqHa3JxtCMPN7mIuE7HaBTJkvYLV8TU0",
+	"UcLCvI4myqWv8dtp08SDS84mNlEhzt0Ze6wLrwyiLGA1YSuxjIrMmklCZAqpIXUCkK+2WS9MQPpIhCHs",
+	"KquMBWVanXBCsNTGxPxiC3dDYXkI7ofC1HipvoLVLMB4SgaUC025sJmFOJmDHBAdhHA7CGurrdki3eR6",
+	"Y39WjjHnrg7P2wTiSYEw82AUkoTVRZmOrzAYWDDsaAHqNiJCErYzoDxxpmIs5+1lOcPQM2uoo2WfPqsx",
+	"81KtaZbS4ubWmrXd/Q8aDfinUQuQe2uj3dpzII4Wl6e4yZiLnqbJucVHqn1mhq8oFKfF3vCrf2bnWO8A",
+	"OkfW+fum8/cLOjeSSKdPNRTRhi/l4Ye3dvf2YVhLyCE42iuIYe2ZDi7Bv9tj8TxK6nO2MCdrzFK2laa2",
+	"0tTKtlJ3v5G62Or/WHzQE2oP7b8M25gjal17Zu9+JTsqvLO1o77ldlS3y0uesXkG03kH5zKF33nkGnPQ",
+	"cSRb2fdKzHMrnayo1EwHCt+QAgaUFYOcJDMtalRl+w7Cxeh0l6lPPimgwN6+NFfbdU+9BSE0UGthG0Kz",
+	"KXXTnpw5ITTubK0WQmOrBWY4HgjZhtucaXPmV6iYHHOatIYp6/Kn7QAFpMeFgqfr5NiG1fiRYQox1FSm",
+	"BF+NUD21JZm/tgvC0tfeI7FsknbKelyKNpZ4s2nrQ5pqByIyf8hBiUZsKELIb/uYQxCHhGn7RJ3ctapz",
+	"lPVuc9bbWXURAGFnqRXkMJfcNeFWiis7Q6tzcwdyYgcNj3FdHk4EnV1tOFGHChrTKa01Kw5X22009mpR",
+	"LTgJ5suMvN7C980Qehaq7BAOd6fPxZx2b92fafX9m1mzn//tf3rx7/+hFl1KjDX2u/H4o+nZVnFIVFiR",
+	"bKHvz1mfDcdWuyXeujC2SvcGApQc4azIGOf4L+x7155l97WSYu1GsFWs32bFGqWMCgFKlY7fPH173nna",
+	"8qEtH9ryodfVRLIkL1o5ggn6uZQIpgNCM9XH6UdQTZ6Np5Q+rkjXllRiY1DkEN7OPGmnfpXxUBnVfPWZ",
+	"nZCyuLzaseGwqC2x3xL7LbF/VXFTl6V3WPzPHTWYb0y+jc/ZKksFJuVpS2wyySxtYKDKYr02G2z1oC8F",
+	"+4gnGrBL3zzbd37ltyFar6nN3MFO2z0vN51PP7hIUys2ocM+54KhYgw1siZfC6jJLlhKxhSLAVljcAYS",
+	"egCIlh0JUpULpioQguyQXdWzOnvKlVZthM/NIrowmgtQX8ttzfnjfGUm59yTtZc/+w9f/vJff/4Pv4SK",
+	"mz/6/O9+9sWf/N7LH/+rF3/0k+lq5QXxTy3tK+yiaBatdLWvMi01g4GuuihVxDkeQ3Q6Vy0FTTqY+rnr",
+	"WUFuK17zNQS46Y2YHwkwdYO34txWnFuJbxxrmTKPr4xo2ZLQHB2fqrG5Eg+ZJ/Rde1YpfmuGar+F1ua3",
+	"1Xg8Ta5WF0XKjMaVTseWWW2Z1ZZZvfGGZiwAcVkUZVnh/3KyZrMqhlCGlAmdlVfA2OkDohhkaDBdZvMt",
+	"IHqXpIe8+Pf/58s//ctVCcLVZb9u6fKWLm/p8lXZhC+LKC/UFq4BWQQEsJWod2Hhhoemza0cuaVXW3r1",
+	"lsuRTM8SK3LGUAyTosPIQOby1NYkX1DlvRywtK2Y1lz06jb7s31A2ljlqZ7IcWtMU8FFrw0G9vAHNea6",
+	"08fgbEGoLZKpQUomZzShZiZaQuEnlsgxRB3ofspUXyZx1knKlOk+ayhOoVK/K0klR0kMginYh8wozliP",
+	"CtO0eTXCJcNCVlmbHQkF2lyrHF9XhPYoFwekDeXe6iqR46xjKBTYpwqQKRlWOIMAfEBxFaQ9kIJrmZrF",
+	"Mo+4tWnZ6lvtYiTXo4vKDkPcKu8xPOciLnEXutL9GaW7nFKkz6PCgbkR2bNiNhWXumR4aoQVI0sGuNtY",
+	"b4RvmgsTjsA2eeeV01bQgPEGyhSqPRricS7kmNCuZumYpnG5Y9Ie7jnRYi2aJEUkVkjNu/Zo7DgZZX48",
+	"wf3glRP/xis8g0UdLjqSgIkBJUMH21O5nntc9xnxJ8MsanhmVHAK89/PC1yseAyvPTvjn7UMFX2+TLmj",
+	"ovOyjbJ/qx0lOtvmJU5jqTGzIMXYncSVc4w/5J+dmPeriAEzZVNGBbT4wUiXnvRVI1m7XHDVn4H49ir2",
+	"v/jpi7/8h3/8++9//nd/9+KPfvIbz4zgaUb5/OUf/l9f/uT7L/7z919+74e1qMae4h4jvMzx0W6jcT2o",
+	"dfqr7/4wePdX3/3Ri5//tX13ieDYotlfeiTGOkPZxpRu9fFXGYTA8swZiyWfjRQXTCliqBWRorCIyBLE",
+	"cYZXWxV15zM5OONsB6olgEmxMNrtJKvDDo4aV9bb1ktgSTey1ahBG6YEK//UyTHtghbeoUkCaRJiQjQf",
+	"FBQdeYgDOoGBvALLY2aoe+i0c7JHcPpYLKIO3drfWhDQW2vurWfjs31VgqIaQ5I5PWcCSlVvJd6V79QJ",
+	"PWdY7huz8MGyMoZoaKgXTlIqMO/fUO7sQvkTufRtkqNFCtdDfKSKGQZbe/WB2+VdA2oCVwuMLPDjfw/w",
+	"nLB328jv11S1xTNbalaxd3MVnJS7TCsI0QZTMBqAg3hryxfgpkrBkFdrCX/bDJEDn1WXRxTR0pKmXGZx",
+	"nxpZEicUIJoAHqgrW4SDsdSBkcQIVEqTtpKpbtt6Rj0zbvMy4lITw4KQZ48G+GIOmM6swqROHmNys+0e",
+	"gU56knmoFcByid0A6uSemz40NKZck65MEjnG2HWkJAEeadMZurEDrgiNYxZHNuQjJjIlaBOII3xpIC+Y",
+	"w04hZ6wrEUXPBstH5gXzKxc2il55pBbsEfhqWSA8XOqrhVwxXN+lEi2q42QPW8uaowc0PWeai54hvp4Q",
+	"N62b8z24J3oMZDyN1cLWZ9MFp/q7YKmXNae7TOUFN592a6vBxsNOvDZFoZbNmZy/UHDWocXdOatmLm+t",
+	"2YhqSlM9UrVmDV5eFYZ+XaEV92Or+G4V31eO4JJaKlyFWy8Qv689c5dtyrycP7wFbKsnHY9z8m8Irt10",
+	"vBY0XkskLLwYwGJPpr4s4ZeHGVhZWlzyCN72sCKkQwU5Y44nmjbFLDND66ljZlvz+NtrHkexaSEETZUb",
+	"VJ5KMO8gbRnuluFuGe5bAFWzDNNdEaUGjvQbXmUro4WrKniy282jyXhq0+0G1Xhzz6xSWBdG+pqU3dqS",
+	"8y0535LzDSYeXIoKZbWU0jDdjwDsyzADLIDk7ZXeIBqFZkWdA6awWpWgRY6/u1zpY9t7Fe+IM4ByYX0U",
+	"eOVLfBTux2o3F8dxjC+9ka4KnME21nMzrgd7FueEdOK5XgmkXRA6HOJ1GsokUYZhpKzHlQbndeh6By9F",
+	"aG7wbgduZnxBE4hcT8xJVREZiQRiC8CrjxHVNiLdtd8aiXMhx6JlZwD4f7LbLTOmHztH4VVa0zvWZx8I",
+	"UzYRAEK+jfgCIe3NWl/rIUBuRbUsl8DGhQdZB/iaJyYPrMgxz/6t+YC1PsNCXYeK02vHhkz3KYfjY0t4",
+	"BQN0+9MaqFpzH3rDXYJgDJa2YjqpNW80Gs/9ME76zEJUSGENTSzplvoBni9H/DZsh6das8HQTHevcWMv",
+	"qtELlhpp0HUE63IdNsbvJdZic/EwzRpuZEeKLu/Vms+ew99qZEQl92yVvLHZneCqBb4xFyPIVQtvmfvC",
+	"Hic6HJqTxKhiLhnD9Vy8mRF86stR6ivLsbSFQTO5b6TQffzief6o2tbDs4pfLTokgj3VLU/U5q6IFK2R",
+	"gPKBtWYtZR6WWLu+FGNibguK9QZM6Jbin7HspdlTCt/q+U3xnvBNFIv7VlBvpZCh16h/8MG8+xjVtNQ0",
+	"sVmCe4393cp5gBBZCXu5e70R1XAfd/cgpwR2sBHV7NaZdp9fHtKlu6Nb3WKrW7xy34yP/qkkzixSLa49",
+	"8zd/rn/GyKZeuwD8PMhMBKPQAUmZ5ikrxLdDQ7mXRLaukLfXFWKF3IW+kEoHttwZMvcsbcWerdizFXu2",
+	"Ys9W7HkLPWTLiT4r+sjwVL8pTjJy6AM1vVEJDC6KdFM5sNGoSiMSA2ITOxwGrvy7aLaCQn2e35Y54AL+",
+	"+8o8cCqRY5aW22RuAEsMCNnzqDYSwN+mMuwKeB5wsKVNMBt15G0lka0kspVEtpLIVhJ5LZ27r84Gc82T",
+	"82dryS2Fzqs7gljSo1ASAM+YFQLIgJ7bJFInIIAg0fSChPBEExV9rkgPUJmEBHQqBETiYCPKBBMb0Qug",
+	"K5qeM8waSeSYNLL6Cnt7BT4seP1Dux5XW4VXpinr4CqGORswwlpzZ69hWh/Q9NywPVxE54Cy4hjmfsgh",
+	"GQ0L27CuMN8KFxeSdxjZbVzfW8ZfZNcLF29T4krg0NszpP/M3BY89tH0DKuiBb7nRAceh3x9IacvWcG1",
+	"+MtdFvdYerSonJW5UgxiyTlelATe2/KbLb9ZLWMayAUmJgABylFngCR4hZzIHt51Yo9cvMPY6cu55EyA",
+	"m8ZnOVOkI5UuDkTC67c0C3jtwoBwHtt05dfrlh1hyi8KK8Gl+opyV23dSKJV5biCa2rB6MowDcA9Yp95",
+	"FXAdHusSYqIL4C7BRvA8qkHgEgixKZcp15PWgD5twRvZkzdR4ikObvIQUEiRFE9AF+6aR30TN01ftkpf",
+	"0JPLwm2+H2Vfh8AsteaN4JdcdDOENHf6LB4lLG5BPnh+cuuqqrg9i+QIv9Vb4WErPKxO1uwxirxN2oim",
+	"XZl22CoYlx4ubUVz+B3bt1EkmR0f4BdZwIAuv2AONeAAURMsXeaKnLOhhqBKgZC4aBsf9yUZ0NiolYjZ",
+	"G6G+CiIHxeJR5u9ZyeLBKE8rVy5RrGl6QWeUwyoU8KYhJ8+Xph2bVe62RH9L9LdE/42yUKqMrlWj8XMU",
+	"Q3zt2rMO1awn08nzKsLnLfvwqxBCN3Xl1yt+bhdge+O3N/7V2oiCQ+Qgr9xVjUKgp3UFv6WUWHf8F8Ls",
+	"FhKMlSUxEBfykQXzBIn9xpTwReOYm9Zp8iA1Q9WceZFkwEX45a6vQSCxqsGGpLEt9dtSvy31K5F3pgng",
+	"+vKPpup8R2mqudK8U56JewJZthYd0MEIdctM5FIwi0pEk2RWMz2h6vw46/MVUJEu5ebeW4Dh96LakInY",
+	"aHSCjd23u3vZ1xDm4n7YN0RFmqUzP9kvb2SBJu79xt71NdUmvwaLCAkYDpyjdZs9u+ptMguIuNdmC8nZ",
+	"BPK42RJgvGVVKPw9GqkdLrqyVIlwZ3+k7pjHLv3sz6Svv/hvv//iL37vix/+Qc0FTrXwJR9I1XKZpkf3",
+	"b9+5//XaLEovNvD53/6n6TZ2Z9p4+Mmto+Pj4mZefu+HL/7oz6bb2Jtu4/jRLdNG4Tj+3y//619ON7A/",
+	"3cBHh3fuHt0GuWzN24m7tJDNa6hj89/txZwtR2TuWFeOUhLLzmjAhGaxXSUyYFQsceHU6GzAtc0zhutS",
+	"cgF9kcQ5cNhhzaE33NdatZrRFnThkkoZuaNT6izNSmAtqhhTWAsVIQ2CUixXEw9m/nQzaeXKt3zxJ7/3",
+	"6//4/S//6ne/+PPfffnv/uqZIb7P//Hvvw81U3/+zNDe52Y53MuWGGfv/PQnL//0l9Xp7yury1IFYwp0",
+	"4E+fLFv8lXY0v2Chld8hTKWMJpoDYtUrXd4q0czrSa1VitScBLVFtsrvVvldIx+8oD5XRUpbKiNAQesl",
+	"0HoZwNWLGBBwwPvKNTlnbGjkHJ4SzZ6WZoa/3VXk/jsqCleZvZf5jhachC3T2jKtLdN6a7J5oTTLGlRk",
+	"Wen/EtJ5D0jbU4M2YcLMTkGMUcwVfChLmb2UApK2k3xSbEadujRRDFWAsUzzSbAFxMmTGE+TkBr9499/",
+	"//Nf/PGL7/3Br//Nn734g99/+eM/fPm/f2+ZBBQ31ysAvt3S9y1939L318EjF1nyCNWjkG5drqoyUnlc",
+	"3Flb5iNViF37ptkxzTS2NszN2DDhUJXaL/HIrWG7NFu5XnwLE3m+TodDLAOtBqplPjQau3DklUIZoEZ3",
+	"Eil6O/6bqJbKxNWJxLT91DIlRB3YtQsDXoWwr0qNOmdE0KyaKM0GLbqMDGFWatOQp0nSCqQIkKaisgXO",
+	"4ezHrEtHia4IrM9VyxLE2PeS3xIthy0XtAMiSkX4hel9vDx4BdyO+YKDGcBWaNgKDWtYMkcql8lagd4W",
+	"iwXXnrnbMDdW2ZPjLSXZUpItJXn7zEvL05NltYVH7q5chnGJCsIGQz0hbaQVbTISZ1zErtgxzKdO7uSy",
+	"+HCuHYtnBcXBIaGOitgl1bm6/+YRyLm/wuJNa4vAJUawjBCCfPg8lIFLZFgBE5qSZJeUUTeLCbflK1u+",
+	"suUrV2vWcsYsmToL1yuRW6+ds8l889bH5oFXaHf6mE0WmZ3MpYJxbj3wG4616zNy+OAOLD4ilpiDkzdc",
+	"ZeA72m6T+WOgWHLB1CalokIkOnN0EPzNSBtmhCCBDBPaYWTcZwAmB8M2v2O9gb4ci7JKRx+zlTPHzJ+O",
+	"L6UyHiHMW2XO8zGbbDoAr7pz65yZMwP72nKNRsWzXYP53mdjWIWFlOIt475bZroiEbtHz831dzTsVfDO",
+	"ghC2ougzRze2gWdvRuDZimdmdQ4WVQstCQ5lhybJGe2cz5TWKeeEbfdOewp/rI3o3W2i6ESRvhxnhgQo",
+	"O0jjyH/r8UbNH0wBMA5YFiI0BoBmr8mYCq2IluTMcWAW18khSVmH8SEo/wOj1SIofNjwVxQRo8EZS80g",
+	"AzA/gN0BLD+uSUcOmCJnrCtTEJIh4xqetuxeSzArKEwsPEA8WTpgYLGhPcqFhfxRroZMnRwKwjUb4OIk",
+	"KAFRTTpUCKnNRCDFkiuSsK4mcqQPCMVVcjIQFRP/Di5dd6TMxE+C9QSAITt0xEoy7YaLM4YsTztvyOQ0",
+	"AzBzdsaW9/ZIX45SlYHjjoZFCZ7n7Jbd89paBQrKRZ6vXvtqTpaoPTutDVSPx6e1Jjk1gsON3d293dNa",
+	"RE5tfhj+cvvo7p1vPrx9Wnueq9BqGDKIHGdcUEytxSAZpQEbaCXpxw5yyV5KDGz+BhSd8VVlj6VJ9Wsr",
+	"FWyIZrPOCO1Cnz4JKfhHMvUbpOrkhCUJ0qQz1oHr3/XgoFUBFoejs4R38iJBCH+g5oWww6kZU6h6AeRs",
+	"APUwqOiwJGExEk0MX49ZPBqiCjWgE3OoDO1AYmWoA3q9McUbu1Nh1WWu7ROaxWVR8Pdzw56hCEVFlM/4",
+	"ZximNn3rKiNF889OzPtQUZk9HSagaliDX1mPPFZzOzR0WuUuMhf65vXsHnOhmcVEHtCnd/BxLOg64MJ9",
+	"9o/TNKUTHGLRkHAtZZqjVAP69C4TPd2vNW9eh2bdx91ZcvLkVWhoWFVlbasmGp3ieZrVN+SYDAx3gyQM",
+	"PH3xNg5oXUHTsJMcKTFE4mykuGBKEUR8CelUnuzMS9QNMiCmCBK4ZJARtyNCIaKLJFKeK0I12Ws0GlND",
+	"opoMpNJNQ2EMYerLJCZdBkYVc48Qj78NtVbakZHGBABPGMqGDp4+vWCEkjZUP+lANFt7mqJxhaaXMpIW",
+	"TUFczOJgFIM6r0fyViBx5SStWM4pI1xlbbnKO5XNJhLbmuZLEkxiMolLquebdZ4e9CLfyJ3b5eNeshp/",
+	"uG9vck3+cB7bAMvNGK5z9Ks00LI6MY0Wles3Gxc2B8CzDlZWsASt5IQC4Ang9cCvQ5YqKSL0rOsgLN6p",
+	"vp4VGOIAiuAZY4J0uZEdCReZf3xIJ4lELRLxtfLj8c+BDtwGUbN1ziZtM1LqhumM5FivBYh4X47BLA7M",
+	"HzRQGwngnPtA09ORaGk+YG0yZHKYMACCM7QF6rkcYPftlA0Z1bbQlmpbNVxJbNx+bVV56tgGTDg1y2V4",
+	"wEhonlit2cjsMGFcRrBE5HR1sC50KU8UoQnMZiqcoBko7oTGccqUigjEMgDITzpBWF/ewbcc4JJEU4Nb",
+	"tViiFQGsDcAAfbNE8Z6gepRajoatYNNTrVhhV9XJnZzdA6YKARtwTPzeR3YioJgHxgac5PW9vYgIOuCi",
+	"R9r2cLQPDLtPTHcx2EFwbcZ9JoCPmh1Ey4rbXPYULyaEidhiI+EZbcdc9DRNzttmNu0x6/SpbtvHnmqn",
+	"x8Dwy3wqCxj0JuvvADcMAzks3zaKw26UyQXNhi+AB2TCrYIhIv5q1Zq1Rsu82MJYadiCzLFywoEr7jX2",
+	"buw03t9p7JLdRnOv4YInZHof2eaLv//zz//2D4FsqXP33S/++OV3//Ll93744n/5wc7nv/jZy//6ly/+",
+	"4LuGelqmjQZL0+9ozyiuz1fhuhv2N8F1hqW1yt2nz4Iqg36J7QpD40HkCCKNwUt4t2vN2ss//pvP/+5v",
+	"Pv/FL178+Kdf/tVfvvzbP//17/5vL//6Jy9//IcvfvxfXvzpd2t+wYy8swenJySbLevfcrV+bP07W/au",
+	"AfbYdRxa4cm/R+O5WVOP80YMrqd5zGvu9dqGkGwKqZUliWPDYMn2QgTA2a+oTZbZvq5Bo6rc8QDntiuT",
+	"RI6VB22wmofhrm1HstoRcHAwMHSMeiecZ6BDk4SlyFiDWzCUXOjETCy0qIEZH4H7Dcc9Fa4vlDaw+pyQ",
+	"RVKSYY9CxowIxmIFSnKKHvA2yGzAwd9RjGFhuXddkKSvFGCltqwukZEcQHyymir4kEjKzBFUhKNOTRMl",
+	"jTBjfhhwMERiVzZ28FQ4y6EdUP1UnIod0jYcoWXd9O0miExnNhCjzQXX3LCRtpfF6vCSmWArloK1m5kW",
+	"DXYIw7DNryp7g9zHlYCXuFDaCALYjrndumWkiXYzlPrsHGJysxGR6zcist+IyO4NsAY0vJBn3R9Av4wc",
+	"Aa2p9gFusBF0h1QZYSbwttSzSXe54KrP4nZkv6BnwujTiV0GNwFvXg2W1k4XJHEmwlWxy1syHxCT0GAT",
+	"oyyu6TkTpD2gT1vxCOWatpsh9oxnDktQtI14JUe6hS22TwXJHg7lWje54tWHdvN9BlPwC9PEE2XOUeku",
+	"noojuLwOzhSWZEy5zjQUOIA4FyvLwV0yIjLIwTFLjQQOS4IgLTSbALwGUb6wrnY1uD/nMZzszL5tHvOh",
+	"wXhnQRcwN4eJ2L5mbu+ZjCdNGLPVq3J31TVhRPLMMchEfOBfkSMdEd49FfYXGHem+vipwCjcBZExM9Rl",
+	"YkuK4XidqJ8bQa5XcsZ6XKjs7LgZC/h1ikqh9jOvcdhYsybuTEdwa4DOmK/bbv3N03VymBtLcPptOHbY",
+	"1/RKuvV3S38q8GbgiQjmBUcH5gUB5iF18CQXvaynotBNeWR50xVK/yENmKmdWSTqIz9t5l8Ef4O/m7Xm",
+	"zUZUCy9erfn+++/v5RQC87OV7L/8/37v5S9++MVP/vOX//kvqsr82Ybl9IkT0CeajcbXGu83Gw3bWqDO",
+	"5OlRrbnfmNEfgO9ne7nUqgSv2TacxRVMBeFY9052r2NQmR8rvi1krfkBJj341aq0JlNTXVctgtP5ZupD",
+	"RSrNe6+RSoOiYQbotVVjtmqMUWMegpDs5MHhkAkG+kKgzwDTkSkwdStgg/x62SqOux1lKs4n3dBpZWtg",
+	"2EG12dMh6xjyjK0wI+SeTYjNlQlfBHPnhGkzS22UOCUHDIKGzB82RqlSPAEWJXP1s/syiZWTh3TKs5iC",
+	"k/yoFfbdyKy3Qo6bKL5i8FIXy3ygIddCy+MMjOoGE0Dza2aznfbzKaaXCFs4EvG0fXCN8tpulQpsfOYo",
+	"GF7xJDTz7WWUcX9FI9qRiDcdt+2iAm5sOCrAdbwl4FsCXmvWjhmaIvAGZUrUq4l2KCXeLkC7LD0/vKy1",
+	"FfHeNuI8XpT4kKvIs40Z33gqOM17XD0fzmz2gc/3K8q599ZzSAfHXg3MeA1RKZdUjtAmxLLQ74RRxerE",
+	"1nog7+y9CyPH0g3knf13oehNwryWf+B+Q5+u6stREmPhljYZjsCsSc5o5/xUWIchlOuMSDxi1p7Qfnh0",
+	"8vBbrdtHdw+/1bp35/6jk6NjdCBi/Zdc+ay2M4617x3+dgvfvPXJo/snbSPSgMNzNLQW0Ycgl3DRg1gh",
+	"kB+5In2aDhKmVJMYPgnTs8YIFwIOBjT0eMJ6gJ2NPaUdndh4bvjaO50PvGGG68imlVlxxifVg9QFDR/6",
+	"1cXQcAhdzyxE2HRKhc3W50bygzUPTCu8izZrFOhcHABGfhsJiosOq58KQg7d9gR9KUnAYTsV8N50s4X1",
+	"bZOYdXgMlstEySA7Dgc4tlHoaPQ0G2xkVTtBGGN+/gLsUX2WxDY2WhUn9JtX60LqlnkUTZlAzXwKgJdj",
+	"vQPdYg/EKb8AYMw5reOrda5a8DTYSmeETFQ1Tqg6X0u8dCr3s4A43NEk5nDe7MFjWIY4SWrRQnwtlqYy",
+	"bWUi3Bf/9y9e/ODntagWXjqv8XtJNbB+4F97jb393b3Gbqux+42v/+beN68/bnzr/d+6+e2P9+/duP/e",
+	"gw8e7p7UUDaF9uaNnysylqnuO98EoVqzwVCvMpt/+NEXf/fjL//m91/+27+ZmZON9117Sk7qnZ7UGNw1",
+	"o1XGvWj991YcbGXBHI/r8lpF1VSzLWzBVtZfzVgDnHCkIUwMKLdGmppPsyiRbJgoFWh2zhzmTYlYYwQr",
+	"y/D7FJ0jcizcWCIXugT+KgibcyFdVnVVTOgmaRttGsQKENzaDz45PiGzo2mfirG5/zas2Sb+YMYZBprV",
+	"ySdOHgjisnyYGARQj4Y4JIuUc2wYA028b1gK75I7FRAxZifBU+t2m8vI1jOU6LHMU0wzHUcyIxhYFUZg",
+	"5wKKVAlxdeJWrbnbuL63NhGNqnW0f/ns5pu150+WpuEfmmO9aQDKTocNwVOwm/MsZE+ybpd1dGAyWnkv",
+	"sNHrjQ+CRu1tcIwVz4kN2MrJgnm0gJM+V4QOh6Fc6aTjem3FDYv8aNZNocntZ+UgLqMQvt48d8sRL40j",
+	"grXLUH1JdhuNBta+XIs5OpzeYqaI0bXKsxFMQrbp0dNKKCqZisSjlJ4lE6K0TLNAI0tw2sjdIKTDMAOH",
+	"KReozyPFWi5AuB0Fb6ITAiPVnfksIuZA7zBh6ERM3gH++0929/av37h5Omo09m4KOmD/BCNg2wek/TVg",
+	"zpSoIe2wyKi77f/pt38bvnx08tHO+1EYvd4leiwJ+86IJsS0o2zh1nezoCB8EnH5s7jmHqiVLobZatV+",
+	"1C4O5iyh4hzirQxLH3CoUntAKAH2B+4WoFTs6ZBC/BD6XNxSQVSHWx0ct3MJ2W/tHtjIM0YAzczpxXYL",
+	"MHUgWH/0NrWwuAAfmD3I7AY+V5z7/HMjo7jwfPZ0yFOmWlTDW4L580F1EwL5bYASWhjMugT6tjJDb7/4",
+	"+V9/+cv/9eWP/6wdDOqfxumklY7EPzE8re2NL1wRG7x2kMvcZ0liJTAUs86YEyiDqPgi8eeYifh4sH4M",
+	"eVR8ldzAbWgXjnbROEuSq+yK5LKhbALYmZQJo8LljK6MYGjB+HJy3EnBMYPxcpU7X6EUhyh69vtmbXf/",
+	"/UYD/mkAyRsmlIt8L4cY/O/IQ9jYdFWLF7/8f3793X/z4ud//eJ7/+Uf//77X/7Vz1/84I9e/tu/+fV/",
+	"+IMXP/g/zE6W9x7VlBylnSnw76wKRn5QD/x++xsV1AkoGOA8YrT8wCAGpZUNDfEjqxfBZa/Oj4jHJZ0Q",
+	"cyBzET5FBVAMq9mNajaJBYEfb92vRbUuFzQJypb86rs//OIvfvH5f/uXL37/Zy9+8Le/+u6PZguZ4PL6",
+	"QibZ4nrUxxtmZh0+5Njo196/mV/pVI50kCDOegMMR96NfFI/iLdUtDQ9z1VfAcgUDxP5Xi2qjRnv9XWt",
+	"uWeuno+JCYVLxJKMOYiycO2B1pYgWz2PamD8jhct6/TaVV+pwlEuIaQXDnvJY7mg1AuEGtp12PqGt9Kx",
+	"4dQYEEILnGDOo1vV2+sE4Uo2ohBS51UZicxgXomJ6JB0OcvCkcepFD3ym8ef3IfsUAghpkYQNXTOTWaY",
+	"yl5KBzagOZWagcuKQjS16RMF3XFfJgyk/RIdAUPYne0gTE2c0hhQ5KOCtAOpaudjNsGsQNgkjAkH4Zaq",
+	"0wAsAJQKDBLXpIeBQjZlFcc0R+oD3fuK0wenzWYnYwmikIqs3wpSTiCIzcrxsC9+19lTrnIWNA9Vgyaa",
+	"Vyw7RZfQB7Cp997/AIxuBX08WZK7vJ4msmJ+vXCx1mXW3qK2txeYz4Aq4BDhTy/SeFk+4/EuKyKvTXrI",
+	"sjNGYk4hRA6vgjXM2TtR5xmLydp0dMm2DU/UL9W6FhyEt8i2thU3NixuBMa3IgywFQQPc3evPbN3eW6Y",
+	"mY0uWI47mZdWDzFbVMpyeWUjVPowcaAKSHA8YnN/n7ZZubYze5T7JghXcV/ZjXSVNC9Ymovmm8cBc6UF",
+	"hqk0m81Fr1XiQUJvVslcd+1c0A5Wa9Ze/OBHv/7u77783g9f/NGf1WxoRQvWD8j/tKKq57aqeE/4VI0C",
+	"08J6XrOopg1zdXEM84os7F5GiVCqzqvojNsYxiuqljzls19MFsuiEfPU8RqG389Jo8BsxAdH92/fuf91",
+	"dElYocRH7h9g3il6nCuFlQ0RAbagVMwtaHRLmN84wowd5Oix+wqpr/tUheZaqlqRwl5/myhsRIQck1uH",
+	"928d3b17dPvtiuV62wrDALFyCGKgsAUBwTKJL1eUvcaeesdOIYzkHUHGMo2xLj0XqAKqpgOTQssQsxAY",
+	"dpzggU1iggYq7X60mF0YMD9BU1DfZRb1ZAaVXZAehqN87Wg47RuG2NyP8K8WV62BTDPY2wqUd4rCctWK",
+	"R959MeUfsVq6tbHPOkVW94NE4Ssu0DV8x0ItA8aVe203qo37E0iMb3VHIla1KX9KPhQXkhm7MvWR3gdk",
+	"f2bfL825UTnlG4/WIjoK90Rsk242TA4f9yeOFoIlnjks/VciuRrhJ+GCLVLwT9xzrw8t+vRZbS6hsWAN",
+	"UHngAokH2vrwsq0WbFnc4z706OJEDZVwvXcSygfQ+XQ8aE6wnGpyH5tcchxOpy6IcswWAyXLefGpZqvW",
+	"EdHsSVlIXhBda0tZNkZZji5YOsEAJT2NPeDU44jIJC6ClF2T5MwvxefiuqdIS4ESDW2hCxDhl3RZHNKS",
+	"oMxmCEuAMT8wEsVHPNEAxD9nqB4BwCnyZtiohpWM2/1Y0YGAjz+fOwirMhPIMuMWDlWmkDuXlozDqdnd",
+	"VA6K4b2NqrcD2vNsUYAqo/GBenZECwai5UrDeNNQtc1B3KJpb6gMpDmPpSja65K8a8D85xeugggAeI5Q",
+	"RdpfP8pHXGA7ztAHUcVe47RIbkITo4A58OqInE0g+kT3Zezcn50+U6fCaJ/DlHWZ7vRNA1BJ28VsYDyr",
+	"0VjaUaDUDlg+eCSHYaeNcFont8zwEVoRA4MRRIXFp8LFIyLOZRPAqG0srG0okUq7mt5IHkAwiW1qNKYF",
+	"2UTikYC63/WSNNpT8cryaGGKwKXuy/FaCUhmhQ1tykVTPAL33Y1GIyL2dxfJOYD8aAbUskJGJ1SqqDVN",
+	"S9BTrbnfWCIsAaa50ZAEEOIzsXkVC/EKgvUCK+0qGvl6QrNd+PkSs9UlHNUqCepC0xmcnQOMdQfDlQtN",
+	"B5vENnpgGz0wcWTNkl17cKIwlsDicK2VypNjYaVG17vm0irbty24kw3MQS80Das2uopyJZpDbQVyLURk",
+	"sbxSiOFLpRy4cgI65UxZUFLDrOIRq5NHiMCRg4tAFFbEAPOZJWYh6gRjLUfKFmLA83GQgWTYSCGuAjSJ",
+	"U+HrEOQZGdiDbesyQ4Nw6TSnIseUM97p61KjMqQwZxCAKzzXTF0i67mrxgBCP1dEXrC0Th6bISmbmuv4",
+	"PSDkmuUx87E81LFwI6lEyFEFbgEdSFAl2QBEKOysJxlsmYMO8fy2h0lbmrSVTHWbvGNx7cCiCwjYXKtT",
+	"IcfCGr2ExN9sihPX7x7ggQSANZkHJ+lTi5hiVlg7zLyYTr6iCJwmPBwz742pOhV+g6H2k5MLiZYxneTf",
+	"+86Id86Z0hatDiJoIRAW+sYsrAAb2y5hzzwBwanKJm+dCosBQ2hPujJUsNTjAB47fN8ePSfYIKCJ3wKP",
+	"OWd3EAC4YT+yWWaaKAbrBjs1cNfJpY9hYO5X/MHocl8A1aJW22qdlHR5V/edGGbm5MuEcJFN02OuTDIY",
+	"5v5IxCmLYU2GUiYqF5qcHeA6ObQicj6mFBrSAMHrhgbvRebCSVvb5RyOjg0A5ooYCduhxYD5oAknxd4s",
+	"uNm2zEoHq6xA1UUrNMfknfYt8/XOLSl0KpMmEXIHAn7b79bJfTZ2K3YqMA2bpBR2cqRYQUB1oCa0nc/I",
+	"55AJcsb0GPEGjTytfBTzJhFkMsl3adPv4XD4/7N3dbtt21D4VQjd9EZ1m7RFMOcqC9A2CNYM3YBcBIFN",
+	"S0xMWBYFUaprDH2I3e8d9gLbnmbA9hgDzzn8kS0l/onTZvBVEFkiqaND8pD8zvedpSstq00dKy/CL01c",
+	"u6v95H0o+lVC0W80sPz/h3ubh3b1yDjFSDz3SP6O2G41NUTI+d1MCPEiT8SK+odEybieCOKlKtM3L+/Q",
+	"QLSlPpQQIp1ZlYMHVyoUuaXrjdaBqD9lmULjHfsN1cfZUHWjgoOhN3dXj8Nej6xyuDrLcG1gLtWl2K2g",
+	"YSIIk7FA0GqGn4lEJQmbBobQHcWoR2oI4xvKgSAPgXuvfbgVhlcnCIJriwW6TMfQQLp9w5Dofhgk0KGJ",
+	"PC0FlGolB6tyTveqGxc8wsp1kqsZxNwQe0pPCgfrJCq0UipmdQ4yQ0OVD+o8yQQvIQGQSu8zrQjylNOC",
+	"Jq9YNZOJsE86Jm947RtYxvVaM9naR+nHzGIbKTWhTQjPkR2M3f2Dw1fxwhzRjxJVl1oM7MMeCgVRzEFQ",
+	"WvTPr7/9/cef//7+F/IHYARm/ugX/vGlwb0fvT6MfHI/hXvTIgPokbtMzfn+4uL87MO7wenFh7dnH39Y",
+	"J6fZfIFHTjjbwLwr4XvbhCGQzhAbQXDeJsEhXkT3DwBoFs9Lkni+K0R9uPmObxbOpwjEzdNWFO6G0NrN",
+	"PGKr+B+dZA21vv1m8n4zeU5jPOPsUpwaD1mKBGCG3J4CfXndASIWUlcy6QaZGKf+yd+2g4HOJ9NastzD",
+	"gKP14ODI/TcogSblu6Pem/v7chxVquKZGTu3VrAxRjiFLcp7l/dw1z4Y3nylDbSWy9EwG80hxHwIavTC",
+	"dgmeTmUOe4nPV+gKJ0VhsU676w00xxLy6yiO6PxnkIuZvXpw6C9jQgv98KqRGkMX3/j+Y59/efh6y+Rr",
+	"Z4P7OsSN/LTvFQ/UKywpH3QGi+BrbkIxXhQrbEQV6wgEOLQNselyzYYtDLjHlO/hNqbccYNZVAHIhfQ7",
+	"4RxtaaVzUhR70vU96foTIl13HrvnXd/zrj9N3vVN5ovVcCktGM278JmzkheFwDP0GUeNb5nrCohnmG8s",
+	"HHPo1q2yk6J47DPXneQJto9+FLtdbZYMvoujUlhf2VzqLdl87Ldb6/jUgi5kaSlK90eiXxcBZxnm+C2S",
+	"FE83G3DGgmfVuHMh9h5/3mpmXfNrrGldYymR1JiOe3XdzFLEswVi4jNvb8EmgbHIAq2GKupRJhMylRkO",
+	"552W+gi/fsOG2tQNVzCuGU9HXAsH5aGweSpvS46ZfOtZu1nvL9GIa5mc1MZRr67NxDESvBTluYBmQXoz",
+	"QIraUrIAUYU/R3FUl1nUj17gqIptWnzgrQUTAv+EDtRhnRAsdEM+77FFJk14c9RUponTHmrj9shyzpGt",
+	"jRcFVWV6Z4/9qLIMcY0IX3EoldguDkHPTuWi1zw6b032ciFCNS6FYM51tR1HzAjiAVqt4QDykegeewd8",
+	"7YABLArKFgP7PtOMp2lp+hme/5l4ZsioUPNai02FMaqlueJzRWUUGU/EWGUpkHD+3EUbDyklMjXGsZkn",
+	"AiEdWsN7Ynv1BGzatJotQ7e05BK1fAna8QwAnKWmr6EWmfwAOsSDeonF04JhKZ4gnKQ9MQUS+YCcvMkQ",
+	"3tkqJ+6HBBQEjOQT45+AsyUd4k88l3rsvyVAI0diLBvfw7tEa30KiPdTBYX22BD9eejMIYItE5L4C4RG",
+	"KwdE9QBPc9eUy7zi5ILmfXnilJVlaa0eIwzQVkZRLnComo4Qs6EZmsO2zKg+XwZTs1wjjNImVIUtjJnf",
+	"lYx9S6ASVVfCUYgGaU0OGKwB/RtqP2cZ1SuFZnrMS9FjJ2EznUc41zLt1kj0ilrT/tPAe3V8FTjMI3+y",
+	"Jdn+mEKfMB0JmCGs9mIuQtIH3NN4psFlMhXW616hY0CZyByBsanIpGl4+CxK5bc9eg746dGcPlAqeQbo",
+	"Vfm5UXedAxa+472pSn0MXCU3XCPkgU3rZEwKARWbAY4jUbpaGnjayw3JUqCLI2LB7YzD6i6AeVkoFHhB",
+	"Vz8thCoy4VW9Q9VdTDCPmbJ4RGu3eHFUaG7BL1f1Xs3Cmkj+2xQM8wSV27AwOnlXs6W2ktKmaSRBavxK",
+	"JpgdEDi8y9KeCp7D3Q2DV5XMb3XH5JcpnrIRz3ie2NBB14WpR6tSB+VQ6PDl+st/AQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1234,7 +1234,7 @@ func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams
 
 const subscribeFailures = `-- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -1279,6 +1279,7 @@ type SubscribeFailuresRow struct {
 	SentAt         *time.Time
 	ReportedAt     *time.Time
 	ChangedAt      time.Time
+	OnUnclear      string
 	SendStatus     int16
 	ErrorMessage   string
 	ErrorCode      string
@@ -1316,6 +1317,7 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 			&i.SentAt,
 			&i.ReportedAt,
 			&i.ChangedAt,
+			&i.OnUnclear,
 			&i.SendStatus,
 			&i.ErrorMessage,
 			&i.ErrorCode,
@@ -1361,7 +1363,7 @@ func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) (i
 
 const subscribeList = `-- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -1408,6 +1410,7 @@ type SubscribeListRow struct {
 	SentAt         *time.Time
 	ReportedAt     *time.Time
 	ChangedAt      time.Time
+	OnUnclear      string
 	SendStatus     int16
 	ErrorMessage   string
 	ErrorCode      string
@@ -1446,6 +1449,7 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 			&i.SentAt,
 			&i.ReportedAt,
 			&i.ChangedAt,
+			&i.OnUnclear,
 			&i.SendStatus,
 			&i.ErrorMessage,
 			&i.ErrorCode,
