@@ -132,6 +132,7 @@ var invariants = []invariant{
 		SELECT 'limit ' || l.app_id || ' ' || sum(t.segments) FROM send_logs l
 			JOIN senders s ON s.sender_no = l.app_id AND s.per_minute IS NOT NULL
 			JOIN tasks t USING (task_id)
+		WHERE NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = l.id AND e.event = 'released')
 		GROUP BY l.app_id, s.per_minute, date_trunc('minute', l.created_at)
 		HAVING sum(t.segments) > s.per_minute`},
 	{"no balance is overdrawn, and the ledger sums to it", `
@@ -144,7 +145,8 @@ var invariants = []invariant{
 		SELECT 'attempt ' || l.id || ' has ' || count(e.id) || ' entries' FROM send_logs l
 			JOIN senders s ON s.sender_no = l.app_id AND s.has_balance
 			LEFT JOIN sender_ledger e ON e.lease_id = l.id AND e.sender_id = s.id
-		GROUP BY l.id HAVING count(e.id) <> 1`},
+			LEFT JOIN ends x ON x.lease_id = l.id AND x.event = 'released'
+		GROUP BY l.id HAVING count(DISTINCT e.id) FILTER (WHERE e.change < 0) <> 1 OR count(x.id) > 0 AND sum(e.change) <> 0`},
 	{"what is learnt of a sender equals its log", `
 		SELECT s.sender_no || ' ' || st.attempts || ' ' || coalesce(l.n, 0) FROM senders s
 			JOIN sender_states st ON st.sender_id = s.id

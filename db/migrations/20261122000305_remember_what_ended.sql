@@ -27,7 +27,7 @@ SELECT n.company_id, 'node', n.biz_id, max(n.updated_at)
 FROM notifications n
 WHERE n.biz_type = 5 AND n.deleted_at IS NULL
 GROUP BY n.company_id, n.biz_id
-HAVING bool_and(n.ended_as IN (3, 4));
+HAVING bool_and(coalesce(n.ended_as IN (3, 4), false));
 
 -- migrate:down
 DROP INDEX notifications_dedup_key_idx;

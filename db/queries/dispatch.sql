@@ -285,10 +285,11 @@ leased AS (
 ),
 logged AS (
     INSERT INTO send_logs (
-        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data
+        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
     )
     SELECT
         h.lease_id, h.task_id, @app_id::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
+        CASE WHEN @is_paced::boolean THEN h.segments END,
         jsonb_build_object('app_id', @app_id::text, 'limit', @asked::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
@@ -540,7 +541,9 @@ put AS (
     SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
         pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no),
         lane = CASE WHEN g.again_at IS NULL AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id THEN t.lane END,
-        rank = CASE WHEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id THEN t.rank END,
+        -- A rank means nothing in another pool, or, if the task waits anew, in another priority.
+        rank = CASE WHEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id
+            AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
         due_at = coalesce(g.again_at, t.due_at),
         updated_at = g.at
     FROM given g
@@ -564,6 +567,7 @@ LIMIT @batch_size::integer;
 
 -- TaskRecover takes back those of task_ids whose leases have run out (S0.12). What TaskExpired saw may be old: a report
 -- that committed since has changed the row, and the row is passed over; a report that comes second finds no lease.
+-- Nobody knows whether the message of such a lease went out: on_unclear of the task, else of its sender, says whether it is tried again.
 -- SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS of this very lease can still settle
 -- the task.
 -- name: TaskRecover :one
@@ -574,8 +578,12 @@ WITH expired AS MATERIALIZED (
             FROM senders s
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
-        ), @max_retry_count::smallint) AS again
+        ), @max_retry_count::smallint) AND NOT u.is_last AS again,
+        u.is_last
     FROM tasks t
+    CROSS JOIN LATERAL (
+        SELECT coalesce(t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry') = 'fail' AS is_last
+    ) u
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 1 AND t.lease_until <= now()
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -592,7 +600,7 @@ recovered AS (
         rank = CASE WHEN e.again AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
-        result = CASE WHEN e.again THEN '处理超时，自动重试' ELSE '处理超时，超过最大重试次数' END,
+        result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发' ELSE '处理超时，超过最大重试次数' END,
         processing_app_id = NULL,
         lease_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
@@ -603,12 +611,13 @@ logged AS (
     INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect)
     SELECT
         e.task_id, e.processing_app_id, e.lease_id, 'recovered', (SELECT moment.at FROM moment),
-        CASE WHEN e.again THEN 'retry' ELSE 'exhausted' END
+        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END
     FROM expired e
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again) AS exhausted,
+    count(*) FILTER (WHERE NOT e.again AND NOT e.is_last) AS exhausted,
+    count(*) FILTER (WHERE e.is_last) AS unclear,
     count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e;
 

@@ -37,10 +37,12 @@ ON CONFLICT DO NOTHING;
 -- name: BusinessEndDelete :exec
 DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
 
--- NodeReminders tells whether a node has reminders, and when the node of the latest that goes on was begun.
+-- NodeReminders tells whether a node has reminders, and the latest start that callers gave a time for, of the reminders that go on.
+-- A start without a time is stored with the time of its transaction, as is created_at. Such a start may be later than what the
+-- caller's clock says of its end, so it is not compared with an end.
 -- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL), 'epoch')::timestamptz AS started_at
+    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
@@ -114,14 +116,32 @@ WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
 ORDER BY n.next_run_at
 LIMIT @batch_size::integer;
 
--- NotificationNext says when a notification is to be told again, in seconds from now; null is never.
+-- NotificationNext plans the next run of a notification, in seconds from now; null is never. No run is planned for after its expiry.
+-- The remark of an earlier round is over.
 -- name: NotificationNext :exec
-UPDATE notifications
-SET next_run_at = now() + make_interval(secs => sqlc.narg(seconds)::double precision), updated_at = now()
-WHERE id = @id;
+UPDATE notifications n
+SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, updated_at = now()
+FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
+WHERE n.id = @id;
 
--- name: NotificationFail :exec
-UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left(@remark::text, 255), updated_at = now() WHERE id = @id;
+-- NotificationFail notes why a notification cannot be told. If it repeats and has been told before, it keeps its outcome, and the next
+-- run is after its interval, unless it expires first. Otherwise it has failed (2). is_failed says which; one that ended meanwhile has
+-- no row.
+-- name: NotificationFail :one
+UPDATE notifications n
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END,
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END,
+    remark = left(@remark::text, 255), updated_at = now()
+FROM (
+    SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
+        f.repeat_minutes IS NOT NULL AND EXISTS (
+            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = f.id
+        ) AS goes_on
+    FROM notifications f
+    WHERE f.id = @id
+) r
+WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
+RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed;
 
 -- NotificationStatuses gives the states of notifications for a list that is narrowed by them: up to scan_limit are looked at.
 -- name: NotificationStatuses :many
@@ -340,7 +360,7 @@ WHERE id = @id;
 -- SubscribeList shows messages, newest first, with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
 -- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -364,7 +384,7 @@ LIMIT @page_limit::integer;
 -- SubscribeFailures is SubscribeList of those that failed, the latest failure first.
 -- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1

@@ -145,26 +145,31 @@ INSERT INTO sender_states (sender_id) SELECT made.id FROM made;
 -- name: SenderFind :one
 SELECT id, channel_id FROM senders WHERE sender_no = @sender_no;
 
+-- name: SenderOnUnclear :one
+SELECT on_unclear FROM senders WHERE sender_no = @sender_no;
+
 -- name: SenderCreate :one
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, segment_size, low_warning, low_switch, config, has_balance
+        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance
     )
     VALUES (
         @sender_no, @name, (SELECT c.id FROM channels c WHERE c.channel = @channel), @kind, @status, @sort::double precision,
         @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone,
         sqlc.narg(lease_seconds), sqlc.narg(sign), sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
-        sqlc.narg(balance)::bigint IS NOT NULL
+        @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL
     )
     RETURNING id
 ),
 state AS (
-    INSERT INTO sender_states (sender_id, balance) SELECT made.id, sqlc.narg(balance)::bigint FROM made
+    INSERT INTO sender_states (sender_id, balance, granted)
+    SELECT made.id, sqlc.narg(balance)::bigint, coalesce(sqlc.narg(balance)::bigint, 0) FROM made
 ),
 ledger AS (
-    INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
-    SELECT made.id, sqlc.narg(balance)::bigint, sqlc.narg(balance)::bigint, 'opening balance', @username::text
+    INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
+    SELECT made.id, sqlc.narg(balance)::bigint, sqlc.narg(balance)::bigint, sqlc.narg(low_warning), sqlc.narg(low_switch),
+        'opening balance', @username::text
     FROM made
     WHERE sqlc.narg(balance)::bigint IS NOT NULL
 )
@@ -175,8 +180,8 @@ SELECT made.id FROM made;
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
-    s.low_switch, s.config, s.version, s.created_at, s.updated_at,
-    st.balance, n.next_available_at,
+    s.low_switch, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
+    st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
@@ -196,9 +201,12 @@ LIMIT @page_limit::integer;
 
 -- SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
 -- last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4). What may have mended a sender
--- closes its circuit breaker.
+-- closes its circuit breaker. Changed thresholds are in the ledger.
 -- name: SenderUpdate :execrows
-WITH changed AS (
+WITH before AS MATERIALIZED (
+    SELECT s.id, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
+),
+changed AS (
     UPDATE senders s
     SET name = coalesce(sqlc.narg(name), s.name),
         kind = coalesce(sqlc.narg(kind), s.kind),
@@ -217,10 +225,19 @@ WITH changed AS (
         low_warning = CASE WHEN 'low_warning' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(low_warning), s.low_warning) END,
         low_switch = CASE WHEN 'low_switch' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(low_switch), s.low_switch) END,
         config = coalesce(sqlc.narg(config), s.config),
+        on_unclear = coalesce(sqlc.narg(on_unclear), s.on_unclear),
         version = s.version + 1, updated_at = now()
-    WHERE s.sender_no = @sender_no AND s.version = coalesce(sqlc.narg(version), s.version)
-    RETURNING s.id, s.interval_ms,
+    FROM before b
+    WHERE s.id = b.id AND s.version = coalesce(sqlc.narg(version), s.version)
+    RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.low_warning AS low_warning_before, b.low_switch AS low_switch_before,
         sqlc.narg(config)::jsonb IS NOT NULL OR sqlc.narg(kind)::text IS NOT NULL OR sqlc.narg(status)::text IS NOT NULL AS is_mended
+),
+noted AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
+    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', @username::text
+    FROM changed c
+    CROSS JOIN LATERAL (SELECT * FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
+    WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
 ),
 counted_anew AS (
     UPDATE sender_states st
@@ -241,12 +258,19 @@ counted_anew AS (
 SELECT FROM changed;
 
 -- SenderDelete removes one that never sent and that no route names.
--- name: SenderDelete :execrows
-DELETE FROM senders s
-WHERE s.sender_no = @sender_no
-    AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-    AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id LIMIT 1) l) = 0
-    AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0;
+-- name: SenderDelete :one
+WITH gone AS (
+    DELETE FROM senders s
+    WHERE s.sender_no = @sender_no
+        AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) l) = 0
+        AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0
+    RETURNING s.id
+),
+thresholds AS (
+    DELETE FROM sender_ledger l USING gone WHERE l.sender_id = gone.id
+)
+SELECT count(*) FROM gone;
 
 -- SenderBalanceChange tops up or corrects a balance and writes the ledger; no row: no such sender, or it would fall below 0.
 -- name: SenderBalanceChange :one
@@ -255,7 +279,7 @@ WITH counted AS (
 ),
 changed AS (
     UPDATE sender_states st
-    SET balance = coalesce(st.balance, 0) + @change::bigint
+    SET balance = coalesce(st.balance, 0) + @change::bigint, granted = st.granted + @change::bigint
     FROM senders s
     WHERE s.sender_no = @sender_no AND st.sender_id = s.id AND coalesce(st.balance, 0) + @change::bigint >= 0
     RETURNING st.sender_id, st.balance
@@ -265,6 +289,55 @@ SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::te
 RETURNING *;
 
 -- SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
+-- SenderRefund gives the segments of leases back that reached nobody: to the balance, with a row of the ledger for each that was
+-- charged, and to the limits of the windows in which they were taken, while those are counted. Who calls it has just ended these
+-- leases in the same transaction, which nobody can do twice; the index of the ledger holds in any case. The state of a sender is
+-- locked after tasks, and several in one order, as everywhere.
+-- name: SenderRefund :execrows
+WITH leases AS MATERIALIZED (
+    SELECT l.id AS lease_id, l.segments, l.created_at, s.id AS sender_id, s.time_zone
+    FROM send_logs l
+    JOIN senders s ON s.sender_no = l.app_id
+    WHERE l.id = ANY (@lease_ids::bigint[]) AND s.is_paced
+),
+states AS MATERIALIZED (
+    SELECT st.*
+    FROM sender_states st
+    WHERE st.sender_id IN (SELECT leases.sender_id FROM leases)
+    ORDER BY st.sender_id
+    FOR UPDATE
+),
+booked AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, remark, created_at)
+    SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id, @remark::text,
+        clock_timestamp()
+    FROM leases l
+    JOIN sender_ledger c ON c.lease_id = l.lease_id AND c.change < 0
+    JOIN states st ON st.sender_id = c.sender_id
+    ORDER BY c.sender_id, c.lease_id
+    RETURNING sender_id, change
+),
+given AS MATERIALIZED (
+    SELECT st.sender_id, (SELECT coalesce(sum(b.change), 0) FROM booked b WHERE b.sender_id = st.sender_id)::bigint AS balance,
+        w.of_minute, w.of_hour, w.of_day, w.of_month
+    FROM states st
+    CROSS JOIN LATERAL (
+        SELECT
+            sum(l.segments) FILTER (WHERE date_trunc('minute', l.created_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)) AS of_minute,
+            sum(l.segments) FILTER (WHERE date_trunc('hour', l.created_at, l.time_zone) = date_trunc('hour', st.last_taken_at, l.time_zone)) AS of_hour,
+            sum(l.segments) FILTER (WHERE date_trunc('day', l.created_at, l.time_zone) = date_trunc('day', st.last_taken_at, l.time_zone)) AS of_day,
+            sum(l.segments) FILTER (WHERE date_trunc('month', l.created_at, l.time_zone) = date_trunc('month', st.last_taken_at, l.time_zone)) AS of_month
+        FROM leases l
+        WHERE l.sender_id = st.sender_id
+    ) w
+)
+UPDATE sender_states st
+SET balance = st.balance + g.balance,
+    minute_used = greatest(0, st.minute_used - coalesce(g.of_minute, 0)), hour_used = greatest(0, st.hour_used - coalesce(g.of_hour, 0)),
+    day_used = greatest(0, st.day_used - coalesce(g.of_day, 0)), month_used = greatest(0, st.month_used - coalesce(g.of_month, 0))
+FROM given g
+WHERE st.sender_id = g.sender_id;
+
 -- name: SenderLedgerList :many
 SELECT l.* FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id

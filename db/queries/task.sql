@@ -229,11 +229,12 @@ WITH input AS MATERIALIZED (
 made AS (
     INSERT INTO tasks (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, status, result, reported_at
+        sign, expires_at, rendering_id, user_id, on_unclear, status, result, reported_at
     )
     SELECT i.task_id, i.recipient, i.recipient, @content::text, @submitted_by::text, @company_id::bigint, i.pool_id,
         @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, nullif(@sign::text, ''),
-        sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason,
+        sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''),
+        CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason,
         CASE WHEN i.reason IS NOT NULL THEN now() END
     FROM input i
     RETURNING task_id, recipient, content, status

@@ -234,6 +234,24 @@ func (e OnOff) Valid() bool {
 	}
 }
 
+// Defines values for OnUnclear.
+const (
+	OnUnclearFail  OnUnclear = "fail"
+	OnUnclearRetry OnUnclear = "retry"
+)
+
+// Valid indicates whether the value is a known member of the OnUnclear enum.
+func (e OnUnclear) Valid() bool {
+	switch e {
+	case OnUnclearFail:
+		return true
+	case OnUnclearRetry:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RecipientStatus.
 const (
 	RecipientCancelled RecipientStatus = 3
@@ -273,6 +291,7 @@ const (
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
 	EffectTroubled    ReportEffect = "troubled"
+	EffectUnclear     ReportEffect = "unclear"
 	EffectUndelivered ReportEffect = "undelivered"
 	EffectUntried     ReportEffect = "untried"
 )
@@ -299,6 +318,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectSuccess:
 		return true
 	case EffectTroubled:
+		return true
+	case EffectUnclear:
 		return true
 	case EffectUndelivered:
 		return true
@@ -1155,7 +1176,7 @@ type EventRequest struct {
 	Channels ChannelList       `json:"channels"`
 	Event    EventRequestEvent `json:"event"`
 
-	// FinishedAt When the task or the node ended; now by default. A node that was begun after it goes on
+	// FinishedAt When the task or the node ended; now by default. A node whose `started_at` is after it goes on when its end is told
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
@@ -1205,13 +1226,16 @@ type Explanation struct {
 	TaskID TaskID `json:"task_id"`
 
 	// Ahead How many go before it, counted up to 10000
-	Ahead       *int64            `json:"ahead,omitempty"`
-	AheadIsMore *bool             `json:"ahead_is_more,omitempty"`
-	DueAt       time.Time         `json:"due_at"`
-	ExpiresAt   *time.Time        `json:"expires_at"`
-	IsDue       bool              `json:"is_due"`
-	Priority    int16             `json:"priority"`
-	Reason      ExplanationReason `json:"reason"`
+	Ahead       *int64     `json:"ahead,omitempty"`
+	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
+	DueAt       time.Time  `json:"due_at"`
+	ExpiresAt   *time.Time `json:"expires_at"`
+	IsDue       bool       `json:"is_due"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
+	Priority  int16             `json:"priority"`
+	Reason    ExplanationReason `json:"reason"`
 
 	// Routed Whether routes say who may send it; otherwise any shared sender may
 	Routed bool `json:"routed"`
@@ -1267,7 +1291,7 @@ type KeyRequest struct {
 // LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
-// LedgerEntry defines model for LedgerEntry.
+// LedgerEntry A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
 type LedgerEntry struct {
 	// Balance After it
 	Balance int64 `json:"balance"`
@@ -1280,9 +1304,15 @@ type LedgerEntry struct {
 	CreatedAt time.Time `json:"created_at"`
 	ID        int64     `json:"id"`
 
-	// LeaseID The attempt that took it
-	LeaseID *int64  `json:"lease_id"`
-	Remark  *string `json:"remark"`
+	// LeaseID The attempt that took it, or to which it was given back
+	LeaseID *int64 `json:"lease_id"`
+
+	// LowSwitch Of changed thresholds and an opening balance: what it is since
+	LowSwitch *int64 `json:"low_switch"`
+
+	// LowWarning Of changed thresholds and an opening balance: what it is since
+	LowWarning *int64  `json:"low_warning"`
+	Remark     *string `json:"remark"`
 }
 
 // LedgerEntryResponse defines model for LedgerEntryResponse.
@@ -1291,8 +1321,10 @@ type LedgerEntryResponse struct {
 	Code Code `json:"code"`
 
 	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    LedgerEntry `json:"data"`
+	Message Message `json:"message"`
+
+	// Data A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
+	Data LedgerEntry `json:"data"`
 }
 
 // LedgerPage defines model for LedgerPage.
@@ -1408,7 +1440,7 @@ type NotificationMade struct {
 	Failed         []NotificationFailure `json:"failed"`
 	NotificationID int64                 `json:"notification_id"`
 
-	// Remark Why nobody is told
+	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
 	Remark *string `json:"remark"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
@@ -1583,7 +1615,7 @@ type NotificationView struct {
 	// Recipients Of one that is looked at alone
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark Why nobody is told
+	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
@@ -1623,6 +1655,9 @@ type NotificationsMadeResponse struct {
 // OnOff defines model for OnOff.
 type OnOff string
 
+// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+type OnUnclear string
+
 // Once defines model for Once.
 type Once struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
@@ -1634,12 +1669,15 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a request, that there was one already
-	Deduplicated   *bool      `json:"deduplicated,omitempty"`
-	ErrorCode      *string    `json:"error_code"`
-	ErrorMessage   *string    `json:"error_message"`
-	FailedAt       *time.Time `json:"failed_at"`
-	MessageID      int64      `json:"message_id"`
-	ReceiverUserID string     `json:"receiver_user_id"`
+	Deduplicated *bool      `json:"deduplicated,omitempty"`
+	ErrorCode    *string    `json:"error_code"`
+	ErrorMessage *string    `json:"error_message"`
+	FailedAt     *time.Time `json:"failed_at"`
+	MessageID    int64      `json:"message_id"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear      OnUnclear `json:"on_unclear"`
+	ReceiverUserID string    `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
@@ -1702,7 +1740,10 @@ type OnceRequest struct {
 
 	// Data As WeChat wants it
 	Data map[string]interface{} `json:"data"`
-	Page *string                `json:"page,omitempty"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+	Page      *string    `json:"page,omitempty"`
 
 	// ReceiverOpenid Instead of that of the contact
 	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
@@ -1796,7 +1837,7 @@ type ReportBatchResponse struct {
 }
 
 // ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 // nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 // and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 // again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -1852,7 +1893,7 @@ type ReportedItem struct {
 	TaskID *TaskID `json:"task_id,omitempty"`
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -2053,8 +2094,11 @@ type Sender struct {
 	Channel No `json:"channel"`
 
 	// Config What its driver needs. Secrets are kept sealed and shown as `***`; given back like that they stay
-	Config    map[string]interface{} `json:"config"`
-	CreatedAt time.Time              `json:"created_at"`
+	Config map[string]interface{} `json:"config"`
+
+	// Consumed Segments that its attempts have taken from the balance altogether, less those that were given back; null where there is no balance
+	Consumed  *int64    `json:"consumed"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// IntervalMs Milliseconds from one message to the next
 	IntervalMs IntervalMs `json:"interval_ms"`
@@ -2083,6 +2127,9 @@ type Sender struct {
 	LowWarning      *int64      `json:"low_warning"`
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear OnUnclear `json:"on_unclear"`
 
 	// Rest Why a driven sender rests, and until when; null while all is well. The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
 	Rest *SenderRest `json:"rest"`
@@ -2177,6 +2224,9 @@ type SenderPatch struct {
 	LowWarning *int64       `json:"low_warning,omitempty"`
 	Name       *DisplayName `json:"name,omitempty"`
 
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
 
@@ -2230,6 +2280,9 @@ type SenderRequest struct {
 	// LowWarning An event tells when the balance comes down to this
 	LowWarning *int64      `json:"low_warning,omitempty"`
 	Name       DisplayName `json:"name"`
+
+	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
@@ -2662,7 +2715,7 @@ type TimelineEvent struct {
 	Attempt *int16 `json:"attempt,omitempty"`
 
 	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
+	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
 	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
 	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
 	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
@@ -3963,7 +4016,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3972,7 +4025,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3981,8 +4034,8 @@ type ClientInterface interface {
 
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -3995,7 +4048,8 @@ type ClientInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes any type of body and a specified content type.
@@ -4005,8 +4059,8 @@ type ClientInterface interface {
 
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -4019,7 +4073,8 @@ type ClientInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type.
@@ -4255,7 +4310,7 @@ type ClientInterface interface {
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4264,7 +4319,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5776,7 +5831,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5795,7 +5850,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5814,8 +5869,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -5828,7 +5883,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes any type of body and a specified content type.
@@ -5848,8 +5904,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 
 // TakeEvent Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -5862,7 +5918,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type.
@@ -6308,7 +6365,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6327,7 +6384,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11455,7 +11512,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11464,7 +11521,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11473,8 +11530,8 @@ type ClientWithResponsesInterface interface {
 
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -11487,7 +11544,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -11497,8 +11555,8 @@ type ClientWithResponsesInterface interface {
 
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-	// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 	// of them started.
 	//
 	// - `task_created`: all but the `initiator` are told.
@@ -11511,7 +11569,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 	// people, and begins the task again; an `orbit_plan` makes nothing.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -11763,7 +11822,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11772,7 +11831,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21768,7 +21827,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21783,7 +21842,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21798,8 +21857,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -21812,7 +21871,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -21828,8 +21888,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. The same
-// event again changes nothing. It is an event of the company, whichever of its users reports it: it also ends reminders that another
+// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
 // of them started.
 //
 //   - `task_created`: all but the `initiator` are told.
@@ -21842,7 +21902,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 // Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
 // of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. After the end of the task, only a start with a `started_at` after it reminds
+// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
+// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
 // people, and begins the task again; an `orbit_plan` makes nothing.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -22220,7 +22281,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22235,7 +22296,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`.
+// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48358,453 +48419,468 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJmR/4VfJwezF6qQaBbpJDosNh9zR7RtSQTYrdFFeapoFsVALI7UImVJloEMPgheTT7mll2ZJ8",
-	"e2fHWnu7cqzidD7Z8m34Vgq9rD6MhpzRX/sVLvJ5MrOqgCqgAHSjSS4UCk4DqMr3fN6f3/O80pb9gRRM",
-	"aFVpPK8MaEz7TLMYPu0NBndD80fIVDvmA82lqDQqT3qSUHWmAqJ7jCjaZ4QLws5ZPCbtiPI+oSIkMRvI",
-	"WBPZIVIwopgIWVwJKuwZ7Q8iVmlUVF816WDQrNXqlaDCTcvfGLJ4XAkqgvbNE+ZXHlaCSsy+MeQxCysN",
-	"HQ9ZUFHtHutTM7I/ilmn0qj8j9eSeVzDX9U1HP6LF0Fln2rWlfH4ENp9jp0NqO4lfbXtI0v35vrADntU",
-	"CBbN6g+fWLq7Q4kdmfW+x/tcT+/Tl+SI9KkYE212i1BN+lLp9B7Ua/kLH0GD6aGErEOHkcZX+vQZ7w/7",
-	"5oP5xIX9FFT0eGDe50KzLotxhLI/oGJ8KIsWAn9vCrnyWsih0PGsnuD3i+hpGCsZT6/4cY+RlmDPdLMN",
-	"T7TM8TeXZEC7jJyyjoxZwVnHFzJr3qfP7jHR1b1KY9sutPucLLXSMRddGBXe1ZyJz7lDHRn3qcZtu3m9",
-	"MndH74asP5Caifb4QzaeXoU9MSYjGYdu8m0aRSx+R5GOjInucQUUwYyHKV0lR0xoQruUCzLiuscF2b5O",
-	"enIYK/icEJlTGY6R5th3SSiZIkKal7qkL2MGlKfLtILHOjxWmlChRizGHoKkyR6jIYtJKzWbrUdsENEx",
-	"C1u7+Bw1bbMYeiZcY8vXt7cD6Od67TYZ9XjEUp1xuGcjGZ9VyZ5wfesexZ8EYXEsY/O3kJqcsYGuugOB",
-	"A0p2LT0ws87lj8aAas1i0+a//Oh/2Pqfn37hjyp55+UeV3oe6eCa9dOkY0Fqsb0otXjYk4K9zyPNcq7X",
-	"AxGN8QANzGNEDPunLA7MJrR7hv+QEYV94oqMYq41EwVDhveb+H6l7OWHsR3iO2asj+RQs0JqE5tf59Ga",
-	"Ra/eEbDRwj6Ry65C4BKeeUzVWSFFMRxlFdZsGzf9PFYsFsV8cuh+XrYr377p7AmdedoVa0sRKqIlGVGu",
-	"gWBRYJ9k1GPC3POY4eUVLM1IdwoYqWml9PmCwb0ww4yZGkihGEhh+1J0It6Gcbel0EzAn3QwiHibmilc",
-	"+xNl5vE8GY95MmSVxvXa7aACJMd8FzMKD8L2VYXUzR6LwsqLoNJnStEuAxZm6NRgQARcKPMAkDd4xW4C",
-	"U9psfqNSq3/pgy9vf/X6k9rXbn3l5tc/3Ll/4/Ddh7cf1Y9No+VmfQCjg2lPM1OlqWbIR7joKk/wCY0i",
-	"OSJmvYLKHbMZSywOUk4/czVst5lS5Udu+n1kdypvAjCuF0HlfRmf8jBkYrkd3MnbQTrUvWrHNzy9hebe",
-	"kD4dw2qFEsjm2vdPMdKOWciE5jRSk8MxfdwVhlPRaJmluWH2b3ppuGsysyhHss9QThgZeWMUS9ElXCge",
-	"IvtWLD5n8RWccOj3HUXkSBDgmrsZEYeHJGIUaRLXikSyi+t2TiMeLnWitrdTy9bhLApVpfGR/XOaOSZr",
-	"aKUWmmG/KNy0qSCnjITcyHph5cXTINkQJ+lxO+bMvuwR6NZJRPDEenfhriZtOYxCM/6Y0TAgp0MzST8u",
-	"OCu7hNF2D4ZJ+wwmcZ9Ghn+z5XYh//C6ter7tieudnIycNBm0ezA1394US7Gnfvy0YND0+yh1O/LoVhy",
-	"Ua7PZFcdaHhyRRxLJmrY7l0No5oYQg9E7KByLOU9GneX4k7X6zuzDoiWshlB24UHxO2OlpLAo1d3QKB7",
-	"IBWC1Ml9/l5ApKUcskMoOaUa1o0Kcsv8bBfvPhXj5Ujc7UKmaRbOCHvNDuXRMGZqYgGlRFnQ/MxCYlSp",
-	"/kCrXaLjsVVTI6rXzircsJBxdYdMKaZIJ5Z91IhoGMZMqV3SesR0PN7a62gWt4iiY0V6BfJtlTzi3Z4m",
-	"ew/vkjM2VoTGzMp9qLiykET8jEEPARFGGo6zLB220DxpBA6zWpnROIWekhFjZwEZCs2jFLslMVOaxlrh",
-	"aWBkQJUC00G7R0WXqSqBeUA3AaEo1UCfg1iesxBYon+psPe+FLpHelQRPYyFMmfOvGhYrpbYFOGmA22Y",
-	"rdJgoKCkz8VQM6tf+jUHy4B53TCC6R0AKUfTMwZHPPMS7IF5y66bWUwuzKRQs6iSvfT+osXA7gM1G2GG",
-	"wsAi4TURuyYgIlONY5KxochVc+weC3PoZcw/XpZN1QtvktfHMhfI6Ft+GH5ruCJ9rpSRv2SMk1zvBTqU",
-	"6XMb+FGYrVZ2pc4pj+hpxJYTRnPJ9TDV6hShNpeAt5njoP5JEsO1FHK0foodUk1PqRHcqUhki3aPhbuJ",
-	"Jc5xGHPURzI+Q4qIq6iGg4GMNQvvs5DT5TjfjVmcb5h00eybPppgKJla3X3sdut4PGCkP1Qwl8kBXK3M",
-	"FLJ2ROF2K9KaHFoLLBa2TeuOAXO/1zkbzyuDWA5YrDmaCnD95vgpzDNmZFSXsQYdU3X2kE6IGbPfum8f",
-	"Q0uGs9l8hKNLWrFDeOoNXfL0T1gbNHrveCryFqXsnzdmmj//5cnJsFar1XJtoNDRI/BTPcIzML2k1gdV",
-	"zmxmj20ztVCTrjOwT6JssZuyG9+o1QzPi2lbsxgZ8Rkb6EpQEcPIEiW0ei0wO8PLmB399EGEX5FrAP+y",
-	"DjsmQhWYAwmme3DngcZDwJI102A5OdRJA6Y5DjoeN6nh6U0rjOQtEprarNOQnAk5QiEmMgTbCi+B0d41",
-	"o+BmaD06OH70teadg3t7X2vev3v4+PjgqDUx3J3tSsoYfevm9Yw5ulZm+KpndK4mzCJ33MCbKXl/7+69",
-	"gztoODQKpIxTzgQrUe6SDo0UI6dj4szlhUM4lTJiFMw8SlM9VPPOIx7qI3z2ReDtteXNsumLm1h7vUfW",
-	"DqPg8pp28qiT5wNTRzVjc8h74KJmMGHccGOaMZGH9iYX0YXcocIz4DwpSWPhRWyJxjEdw2epadQEt+Vc",
-	"7y6KoOhu6skoVJVcB0JmUVLNp7YWh5+3IO/RiIo22wfZHBYhDLkZDo0ephYHznUwufn+pew0jli3D9EH",
-	"ebQl5TlK/pe6tFsTP+QRnD6NzyZcZmA4LE1HJ7kYTiR3ffjHx/Dd5CRrSAraMaOahQGpEyFDRkIpWEC2",
-	"rWOYUEFkfGoo2w4+3+GCq5554Tp+YehhSOipMCsVReOA3MCWjL5hFX2wVQGlUYaKG03GqA6TC1y/mV7g",
-	"ne13b76bpYbTa+kjHAxjFuaxjyrfGLKhYeWqbzroS8G1hGV7msOPXAMXK8DkH8IM/Uy2aG0iDF6SMGeK",
-	"yQ9z7qd7ckbz6xMF3XzWvYaCRflraH+YF60R2LAP++bs5XAPmrfwrjapzvhpQ6rZlubgj5w6386NOfUD",
-	"ij1oTshyhimaN33tCmQCzyUU7wqqhzFrJqv8PEdyGA7ChWd0zmLFUU3LUjRYKwVmEGuqySPgJQ44xkBZ",
-	"D2/OVNL7N7mQyfgy+5WZ6oxzdY+jwF+KTeNZ6tNnd/HpOvIh92liW4LKUPBvDJn92Wxctt/1XlzBorXr",
-	"cOl+pybpl7zU2js6kCMipYKt5u4ge6Zt4NbkrHAU2dZmzkm3e3Plnz4X6W/rUxLRUnTJ0ZiZjmmuBhHF",
-	"aMc86jNbc9Dx+L59dgHqkqIUs5o/Ykx81T764kXxEqf08QWFzEvmC6/n+s8mrE9nrfOa6dB6aRCay5Y5",
-	"SgvafaJFQnB3Sb2W1fszms7sKLAAg4rKxRJlF87OacZKXeRhKEfaTb8sLNKA13tS7DimdX202Exvb92G",
-	"tPpQU3zQ6HTZH4AEBKRareapYdNbPMtUUmzV+4CDH4uc0vYZ4cLGkQxkrMsIZ65lcNJNN44mJaergrnB",
-	"So3lRMmrtvCkFi7wO5qdc+7BsCd/2n76pePjh8TawaZWM6g825JxaKZaT4Lg8y6Wj35/U5SZ10CPCCoj",
-	"xrs9PX8RYHWf4MPT1CGVeWA1ENtuVutYUsvA5tcs7WOn65f2U/2uKu3bu3L10r6b0xsl7S8jiC9/n4oW",
-	"bUn5fS3UcIlFvRxy83TW+q2ZYlwFtXjiV3UyIlORAcXkQZ3ESeySelZqTniPHJ5GbIYcXavWElHaigYw",
-	"DqFpe9FTGnLR1TQ6a7qDlHItQI5LGZftFvy3/n6B65b1KQph6UyfG9cLrYETctZUjlCJF4eKxSXkr8eK",
-	"xXfv4KVo96huygET+Noi61Dbur239XW69XFzq4zXxQ0u/zTBLq6b0UKnV8Bok35XZrR4+l8DRgsDWfvm",
-	"XcXGqXVxRuxtmcOQNnLXZpq5p1fD9pq/AClmnSX4741JK8nObe1CfhXpMyqUyyvHX6vkuMfMJ9Fmscjk",
-	"ISiXGtrmA26m5tNP0fBEWqqvWpVgOXP/Tsq97G+JTTjOO68+07jcbi2hn4WcRs1BzDr82XxhxpwweHK2",
-	"l6pbQnB8hE+92Y6ndCa41fzS6+nXosAltaxCCL2um09Bp1fAp5J+V+ZTeM1eAz5l53QRCuHK93chD8Tl",
-	"3OwLc/rgwi7LGhcjtm/+wi9IzZ7OWvE106G10qA7qCnuJ8b01YWqIqv8MiwctaYS1k6umirbceoSzjWs",
-	"L8N/h4o1NesPIqpZiSPIMVAjZeAotMJnWk6mthgrze7sejlqtu+1M9ac7lfkrxPX5MrZ7OQML8b86q9u",
-	"+aU4Zs90ycswZxLrU/qWnuQkGSmNhDK9Pvlh8S07vBbGJ5MEa8w7S10jubHxc0jQAoHdk3tzNZTjCqkG",
-	"7HmuU1OzZxqT47jukVZ6Z1uZLXonvYEZXLdXP/tPn/3u337y2999+hc/ffWdH37y6599+pfffvWjf/Py",
-	"uz/OZu7MQS6ak9ySks2mjxzXPTnUMOAvZgZ362Yl20t96/bTj2pbt58+rwU3XxT0lMh0OVbO5WeQxg9Z",
-	"6fBd7DHKOz8HLh1v+UH6jL65qXN3mKZ8qUihbDLf83mh/JPXB4eYaaRwMewgp5bEAWqUZL7vm8dtwuA0",
-	"43XJj1MQa0RpyBSF5FotyWlMRbtHpAgQgoAq0srCJrTm2thtZ7kzPs8XoJexW/l1Wyhwn50XSd6lpWg1",
-	"xNbmnguQZrHD5C0/8oykWrhY65VJocu1i6JJrytKoHi8rlzwhGGsFHlaNpQZQs/Tp9rl00AYkz1fZsQy",
-	"ZM0QwcYgN6g5iKiwSVpNlx/kPrvEIPciYCsk7fjH83Jz3I/2LhdkZEIWkhXWIPEIMpJ2iZCjlLBWJXs2",
-	"LQnQIagip6w7FATyPgFHUTJFwH5aUlEWXHOq5x+CxDnZp8+a4TCmOteKbANsXfarnYxDbpiZi3Zj+8bN",
-	"yczRnKQNs+BceEZUgjyZ41Rmjg/ccy/smSh/zx6Yx7OOje08x8aAjiNJ57qCH9rHrOFqvpKiecdmuB+Z",
-	"5zGdNdbzTh1sjj9Gk6et9ClKBRiW2A7TihzqZsz6XITFR+iU6RFjguBzLFaIHWrET64TnA68wwscq9zQ",
-	"X+sGL7/jmQtht/xGbXrPJyimY35JVKUncLmE89kgolyskd+ZDgVe7rVyvFS/02HCPUbDGTHgXemiZ7kO",
-	"0KPJQjIcGPkNElnLhT5CN02umn0Zs3yTYDhkC8lk7NmAx0zNemdu+AhXzXBYMJ5BzGXM9Xjy6hVEPydS",
-	"r2OLZgfDYcRCnwOGiCMBJqAii2t6kPFBLNsM0GaMAMe0jvK4XlB5tmU62DqngBCqTE/vsTYdKnaU6tB+",
-	"BZkZ92y39ruvuN7t50N55MZgv3mYHopr3I3IzFUONQuLrSbwuyKKjsmoJ4FFmWkSrm2W74grRgDcqQdQ",
-	"IhY0oQ9ZaDn4AfCzytP+pYODsH2aNQkct7etS8FUkJzZXRhUmwrgmwBtwWMECi5DnXCxvsrZKE/4Kwd1",
-	"cEzVWQJ0oIb9Ps0DZzhOQdUbpUnN4RArhaD7qHB7kpNx+bvpL0zm9qWuij8ayZ7lUaSU/piviuaH15m9",
-	"3SWUhFJbfEkutIQUdKfuTK3ODFQTqj1QosPH2rVIYubwnNNoaE6HYlFnrhqKo55tjgDY0HMa3Vd5jDmK",
-	"uEM6A3guDCaB1sy5BZGCPdMz+THgg9TmC3oWAX11vbi0YFIQv5Gnw1pn4Bx99UN2CTEJpe6/WbyrzPr5",
-	"kC3pc3Z7kHcP4Cp0wI50QabCifkVxg7fY9QwlwJYnS85AB2urQUeoa2zQDoPHz3YPzg6unv4QfP47v2D",
-	"B4+Pi/B0cu7LonBA91jYZfFBfhDVKaKN5Bi/rBpZTlw6LWAGCZRgn4YMm5sr5CyDYpKT3XWZ5GE26JNN",
-	"fLKKr5RnBetYBsrJIavMWbVcVzGuY+A3OZOdZZuGvZtLvVJnaH36R/rgrpNgYb8XYXKbmMHVGt5wMOve",
-	"vrXbS32xjcWRjkrBk0H7ai4ryyddUMOJtnse9bQnh3FAQjqGYicIoWqBUw2RIh9LwXaJGZXFPnZ1QLJ7",
-	"N2BxM6TjuVsCLxtdkcVN0/VCL+CYF3vFTKjkG3kO/vtF0nDLFhJooR8VAXId5HwAvu4Bk4OIGcZL9ntc",
-	"MAVgqQeiG3HVI6dj0tprt9lAb92jojukXTbtvEklmG4no8mHn2qJlOWtlTWdOQ37nMX+EdCmdfqjocdM",
-	"F+E63fewT0az5aKrFhSnRpTr5ojGgotuMS7gHhQZE5poFjnoYVudo0cVgAKyENZXORysWgO1kJmiy/aN",
-	"29tzJf28I3DIRusX/8/ySi65zG+qyHuMxkaykWdMmFNlvqKKtz0W7wLJvjN0ijNWgjfjAq2PrtsNWSdN",
-	"T3G/qV15SJWyu9JyBcFcqIthiVAWzJJQiabuiKpSgiiWAEriGmi7zxbBRfXpV9Xm1tMv5oYnpM31ByJc",
-	"TlE65R9P2atLHPIFUlAC6ENbwjdrsx08Hxo8WdscXLTUTAhQlibWgnqwHewE14MbT+ejNuRaEw+gnyeU",
-	"a6TZ+PnIVppxn98HOFj/cd9IxFH6mwMRpj4dyT6zrzzNrNXNOQu1jIcpMcJNQhqOcFYBqRPL8QD3AgYW",
-	"kB3SdtMIyPUp5MKE8/hVXnaNj1hqgY9YanWPWGppRZhZVxHuJYN5Onn//ZEK/AmeiXmavivvY12BaWqX",
-	"mLVn5V6Wy4MMZkVrpEez3jiEdM9rF6/Tnd+nIVsRNzBk4RARuVmuERU8kujfo1HMaJhvcMcLkV9FdQpj",
-	"HYCXOxS4NleAfCzImOnyaWvT5zBPu0s9Vt4jmmj806DWQibVRsB6O5eDlbPuZ3zG1so/aQ6bmEyQgr/K",
-	"7GHGLm8tDHZ35h2ni9C40+0VuTzWq3anR/TI5U3m+DWxsEVePcZ0guUuYf2BHpMRXInJUnnTcWAL+yix",
-	"rFezr7o8LDC+Qg2RWJ7zkMVQdxRhzBPiMfdYGgGs6UMVpw869MBiJQXcf3N97d0t0zr6Lj2icwlfqGJC",
-	"r+SXLQsYbrc/FzN82n9klglUL7frHhcqE+8w7WHjfVZgm5YdbeM97Pr2IOLDfIckpQSJWoKPpsDN7TnP",
-	"0Ilkv1KuO7cpmeMydUTdbOdfveUl65KkewkRecmINqC4zVwl9QAOSkIS0t6R7VvLwWRkAhcmK76kWZIP",
-	"PkOX9cTdhbPWcbJiSYAsQ13joWjCAzndO7C06fC4JxBcn8Q+tQJyOlRcMKWI6Yfc8MNu2Visap8+u2Pj",
-	"2VrWRqeSiLolwqGW0QYWDwyL2YBRnUa/nHBKsCiy9jBbXUvZSlfZOdIoIj16zpAi+JI0sjO1cslSJItn",
-	"g7keQYxW6wICsS4j3u1Bh9BU3GQW0z3ACrQ8FU/ZIC15bghCn7XARtvKnBFfehyWgHQklEwFhzgvf0rS",
-	"EWfzA82mpbMpTSodS5YcqFRH88nlVWgzTmK7Em3myJ62nJAWlzC86+NqE04M2TyEC/L7b/7g99/8YZW8",
-	"l1yNbC5PQFjkon886JINZEqMTJ/+7a8++Yd//fJPf/by+7+cTOWZNDYtgoGEwysg8TkawEUbIwJygyjZ",
-	"ZwkHuDgLUHr4iZkiMylvr5jU3mAo6S/TFowJ89zUdxNWovRPx6lcvWmhYjk54WoyqJkwZ6wAncCLYwV1",
-	"WhwNnytCa66ji8LCLCaPidaK/aWTptNTsQNPJr9Y6nTeQbg6I5Ebgboy2upGsGyKrj/Q2czG6XCflQ5v",
-	"eV03lVufGtHN60HxBZjBVgw3SBtYrNsNJDEAaUJuwWMiR2JtPMFfyNnZpLOv3uQtK39QrvKiXPk9URdp",
-	"B0vPamZCArY8b4wgpOUytTVoypcI9ZXWqedyq4sI5p+j20JmjlPajKwpozCwarbR4TBqPObMfnY6HLE1",
-	"l4u0j/njWspwndZ05+NnLqzi4kLkW/iBUGKQQjkLVoJfl6sgGpKrbbh1JOUZ1lymEVpUFr5/idU3N/n4",
-	"Iu3904aApYIOM/bTacbVlwpLiouxNSO+o8pB7uczwz3lVO4uP2ciiXdKq0qO5fpcCac6lTHOxnOowSU6",
-	"UoIK6EosLPJPTRlcSlphlwMcms5sm2b8s3jELEdQnhkiIaspi6+9zOmlmTQD59gsJinm1HHPbPVEyocV",
-	"571PypOr5QV7le//BMU311Q5KeCdsjbtMzKQXOgItdMcWKql+T4MrxzPD+yoS035amQz5aazNsHsgXjQ",
-	"6aQT5CBKT3Y6JbPckAI8MC/ZP82r0HA7zyxgTawLiFHuDSdLXYi6P8clj94jWwRVS0JdofLAJ3rHmEgM",
-	"9f1nOO2xjLM7M/NFrsmqz3PfQEvTSnTfdreI/77N+DmLm8VeMsw1a5ZjKUdMhClWwgqzTtCzlzZdl+Mj",
-	"K/s+F8znCyqOkxeW9nW/FxzriQud2qLJKxFkLtVkyzmblR1c2m+Z3jK3D5kjPHlA0w7M5CDOjeY0tGHf",
-	"iV4TmYY+yKUUDgsaPBd6uhnngos9ZHGbiUQSkxrgL6YrA0xh/8/bSlt+udQoJy0LE3vpRqW8pdcbmjOz",
-	"m7noK+vdyfYtr2wno1kfp02twHpZbHvNdlHT49qD5nynF3C6rj6iyYxiyXCK1UWcmfX4ZBzeqJUtWz2l",
-	"gz5h+wilg9jnlZypD+wmZnJOt68vFVbhmU9S22NS1PIZo2lF2OL/L5T5mi4E8sXZo1m4QgnobXnZmgCg",
-	"YG1TvAO4BY4iTwuDE0LBRU5tigmVOUOTLqSLlStmUor1EsP1EsKUkTDPEgInJpyKXLp5fa6fB1GXFiNH",
-	"PDG9lozmAXQwRIpdVF7x7wa+37wVeugSiKYhF+iY2EBmSKaO+JnRw8jew7vkjI0DMurxdo9wRVrRmeqr",
-	"JsarXN8hETPXRQUk5F2uVUBaWzaWpdmagxa6vRDY5sPErFue8iZ+toi2WU9GIYvVlNVPaTPgjowbpPVH",
-	"z41cfkj77EUrj0qnkXOnlvEOrAECaFBB5ABHCQAdXHRJ64utgKgBbTMFaxRS1WMqIPW60Xa3a6TdozFt",
-	"mwXFGDM51OYli0lg1F1CFaG2YgrhgvQpF5Fpa7/HBa2SPVCeFVE9ObKpS1ZvMypDNRMOUt+5VavBP7XZ",
-	"nr8sWTw5+eI/B8RV8w/ZKtgvQNZZMp3QYag0+/RZE3ILi3MKMX/QOjXzkggxqAbLuI56VAOoidkm18tF",
-	"ZhlixQClDX0WEP3fLATscQhBVBA6GOAUBjKK1ETtWUjWhe3HliFsziMHcU26TCtyvXZ9Bl5QU/EIVMaO",
-	"GdqM1bToQ349DVUwg5pcU37OsIgL4AoROgK4ooXgJcpkaE6GNV905NCuLewMhnLDa9SkQ/yispz8TJIg",
-	"omRyXq/0X/nwIf9NOnbIf4mBQ09xpeT5OnPwbYcsXCuXT3qdmmBqDHkiKL6W+J7m8NTJN2bjGT3ydUKm",
-	"CmPdPXpAduo3b27VG0SKaAy3xpa8IqcMrpMFNbKFQBInFdbOstQe2Ip5LOQ0Ir7SUULP9w8rs2M09ra+",
-	"/vT5dj5INpaHfo/qdm85BQwLVZdXOLFD19dKZctc1/k7k5rX+u6G6ZSF0O2a74fp+aDTsUDJ+QBHCN8S",
-	"VonHOkCZDalmq5FgxaLkAHB3RMkqaYFK1mpgjXItycODwzt3Dz+okhZ71qNDpeH99/fu3ju4E5wIIaF2",
-	"OmeKRKyjq6TFu0LG8BAl6GTDaAMpCZYOEFL3jLSUDDJmnaHy4zLMEqHJeiwK/VB3TWeTb3rib0Y8du4E",
-	"GOyAx+mhJrgY4F84Z3GVtEIWcSACrRMBCzQUyVcNxIagSRAXBFAAxEbVPAoBFHZldQyGTDcHAMtJ3NK4",
-	"muZBv/BcuaU9Eajn+vtvMYCsp48bRh0G4PEbgkCgiB7GgoQ8BPbdlhYG0D2RuLgNxYnwKfNF9STF8fKs",
-	"naiPG5pjt7oSVOw8DU2xczRqCG4yvAJ7Vwkq7RQDs8sPTly7ntBU8qmcHwwPeiofGz4nScPw8ZEdNX46",
-	"SI0dv3nsZ4Cfj5N54Bd3/Wxcg25O+DmTmGw7cfPDz3dSs3SdpubqL+5ypJcOBiXMKnuDATpJprxd0+Eh",
-	"3qCymxJEb9TSGgoEDp2xga6UCwws0BNmw13hPbHOP5CBzSoZMU5Bqi1wzYjyPgAihgVgWIuBmmGwwBxJ",
-	"2WMb24tkZH1Feg6iTUuQS7PQbI8Ojh99rXnn4N7e14ow2Xa2ZwnNpUCEVM/c6WaB6cwrHZbueWIzkjFo",
-	"rRJ/RhKTW8elYAhpnaNkyqLZy9x8xZXAO+1tmJnvn+l7apG2ydHj/f2DoyOjP+A6JXRxO9hZXgeAXlPS",
-	"vvmcCvLPyg3TibwAKsRmYRRbUYiMIIeXnjEREBopI18m8LDAdd1ez44MyfXQA26RM6M44StYROxjoRHt",
-	"8oPWkLbOl9D9aqSZTLHrK9PxaoVQvHQ1f6JWElu9fEoJxNY0NtXFo+PCCuUvrI7H94vyA9+XsaWRDvEp",
-	"ZiSMjdSDopChky7nCfDLOsM4TYMCG3zq0HXMuUNzJPWgsEn2Zxq8PamDZEiW5xeKxWACUqQtRYd3h7EV",
-	"Sawe9VE92AluBPVasFMLbtaC+q3a02AG+k0a++3WXPtQGrm/kJb62/BIYmBqIpOdIkabWVIEEcHM5z4X",
-	"JUUm0+SRawY+YFPmz0fYnPlzD5uEMQw1u4jii+kyn/OROpcIL3LhGmWcMWnANQfjXdb87q1q8+fuhS4l",
-	"47kk48g8U5p/YgzZ61GfOaiMGO/25hNFs8xP8NEpLd5twUQlysyuBtlqqck++BHYpU6FhC5X7RmGut4A",
-	"Auhy7REESa8rhhAgobjyGAI7n4uoOnmJl3aZ0svL3rL8JVpXTcs02Z+JbzdLiyyBd7cC9X+tyPnqlHQW",
-	"+Uym+rT4YKyV4K2f2D3xKzwNjIP+LEgQ4WgHRKFx2EeFx2tR5jEIQN4l9QL4jnx04HnQFOkrn2sUsaQj",
-	"KX6FjNoMGrz3Ws4zguR1CijCR/zjHG1jPzH6WJOjSmWuosBgg7IVtjN3FRY1yhghdQXnhD0Z5XmZ6e9C",
-	"fBO+57zTmJrVuq7cERN6/W6J9HIunaA9o9ptYWVbB28lY/A/EKMZOve6g9JI0vQnw1VWsGvOwFHyUSlt",
-	"GkWp3G9zf3Epq+Q4hcNlq/YBugyU9DETYOcsbhDUBzXzeZs+wsHigTACeX6KjlXgYwVSsQVQPwKDRADY",
-	"aRTYysHpVI1WlRxa1wo0yxX5k2HYNb0KNmqA/wDcDnYH0JkysbxmC5yPRWUDUcCetFWvXd/eGlAw3c2O",
-	"0VthWxA4FoIy5uI+4ZZYDWq5BIbZ+FbamzZW7WcF2WeFuuHpsmA5GAR9c7yVTgXgZBBs6nCOKUkjlwfk",
-	"hv02nQwYkFvwrUcx3yV9sz/DuAtw4j1qmSH41xMETu3KhPSnolPAZus50u2FjewXAuhz9eA8Sg7jdq59",
-	"kbd7RI2VZn08nm3ZZ1iOaRqmeoX7qC1HmIxDcpY92SFjOYRgHIiSiMfWaDjetbsNp8LBb9s87fkuivWU",
-	"vJ83jlkl8IvZ6NpEBcdc1i4qFEd7GcLtor2Y0Emo10So1vJg1K73I+ypEmS/05kvUr4b82VB+YaY0QhQ",
-	"3oK03BHYMrpDTYB0tdkuaflCiS3iKtsaktGBgCBbNC1B+ILoStJSfVX1LzYhaMh5LlsBGYoI0PUSHFUQ",
-	"BwCPLuXud4M0OqIvnphXLcJWSJz2TtmwhBy6CDF2LlphRDGwCUMfquSBh0RIJeoTPeJt5pQL+FCyuuY5",
-	"iw0njO01aeb5sd6PZd/6jbW0Hqzlqiililwt8fai2Fsd3l0iABqEsZibJReMhapKjlg7NoKgc+ETxWgE",
-	"4lwIkcMCSh584QtfaO2mA1QgLNxpnWOidLpGZXKDlyqfYc92c75qlqodiGVLMQ14hqsbd3oEsS6nzM4I",
-	"C7tQszgdGWeSclJ8gqsmVs4sbp9r9LBC4iY2KyTW4MSLRsUYhWfZ2SVml7JMYrrTM1uweH7pzQ/Nkz6K",
-	"IhWtMLt6UqrMnHnZlx2aW0oHn5ejphpxa2Cd4Nw2UMPeCzhRpyzCYHTuLrcL1IIKuLNsFaWEMTMeW3xm",
-	"btGZkYvbcANEuSZ08kWPq9UH5KqxzFrOO1wNIjo+NI86Ezk9pxyaXilpOrYi1fzT88haNxRjoriCN9fo",
-	"d8Uw8F1bPFYz4RFeIYsCYcP9yQeOOgOodD4sClqSmsqapGZPJ7FeLWfOTTLVc1aAeg0c0juohc92cZFU",
-	"uXiR5SdbAo4W98wD0V64Adq2n8WWKUzcftDxAnfC2mMbY5GbwV2wCKmMbt5nzY+lmLvdx7zPvm6ec0ne",
-	"Rp/XRXKHq3mGhbxiNmffLhwWp0y+Y3gJPtkJCTztKnV1ZT28DnCclMvUulAT7pfl0J5n2Amm926SGXl8",
-	"nMyFzlSOTNHvDHfxMk+KzVv6lkcxE0KWBkjwYmnmrEwc73y5cVnXcYo3TysDdDBoYZ4PxlZCEJbKhMW0",
-	"ItltBaRl9A9NozPzt6Tm3xFr9wBuvMX6lEfmj57Wgy3VV62MNYEOBguWk6JbHxd51nA+6/WFY59rd4an",
-	"ul3RG27VpCt3h7sZXYQ//I1RQVZRJzby/kbev3R5fxXp9jWUFZcS3ZYJgXlRSOGWhA0pKlLuy+o62bZP",
-	"DbnhUQQXf9e7EwOkRBSUH40Wq3ygxcUO1dtpG9oQ5g1hfmsJ8+Jmh7eDlM/TNJ/OINrr1SeuQJd4lOvh",
-	"fNIbE2oVPpdDZhRbFcBNHQrNI7gjNhl81OMRgyJKXJERiyIIESFtHreHXJPTmNEzzMmhGQyHbIJng1Cb",
-	"MgKoLlQQWzPNW+8gWgQROM1QyDeGUlOPWG2UfTIcVMkTGA5SkpYcMNHypIRbqBECprMWzKQFGRoDqhTk",
-	"6MFbPRp1AJ+q1YAgF+eb4gqRxx3oDBBzTDRS2uaxdrnAyBjZsY4iTKo1um2V7LmAONkBD26HgzZtiHnL",
-	"vN/Ci9HCprl3v1XzMhkzhxLgtCyeyQyYTPMYC4nihq4p2We4MmA07EpDmGM57PbKAoq7qrPzakgoykMM",
-	"vTFnFCMuKgWA05msEjPeSlDxO1I2k4Qp/QBfNX9+iUYd+Pj0BWQF82jJmio4Pj9z11iQLH/xbcuvtPRB",
-	"KgyDYhBGCuEkWy3DrN86a2Fk6G9Oic4EL74lOx08wDHTkL0+xchT/lyPKAwZrbx8TjUOCLGF8U9oxFEz",
-	"25QfeX7NhjYVTU3PWH5xlAynnLaZurOT64xQiR/cBuiWroU2Koj7PbYQeKZxEBdLprz0ioL7zhgbAGWB",
-	"am3OTl4lQjaRoBoaL2SzMxShagD2QYeNXPAsyt6gX2CUiSGJ8L4c6piKMwaE3JJ5Q/JPRETjLjOkTca6",
-	"heHLLGZVQnuMhg0ECVAWBc0GOSOnoSTm6ZgCRA2XUSZqy4LM4g1qJNnhJ8KCEtgR2iZtErEdoB9MBl3A",
-	"nUxlwXDc0uCfsDBgOo7QWutnXgkqMKcE+hZHVfJwP+mN8Tg/6Y0f+c6f9MaH8iu2e/jwvh3Ak974yI3B",
-	"vJsaxpPeeM+O5ElvjJEg79mxzBKJ/NUooGJ6+exfF2w8UbZipfxeH8AclLZ76rUn9/pOV5MjZ8KTHxuF",
-	"0astHh1lfgXxZTJ/O1zQqDk3+Nl6tXgUkVNmI6I8TkjL8LXWxD7OyJy5oDTjcmrHMVVnF5X7X5ianMaf",
-	"m0gIkIJrGVtNdaYe4J/0rb0IKt8YsuHcc5XFwDNLU+L69FXyxsQ8sVNsJkhPYdbc90EWXtn0/8YsWOFC",
-	"rFPXTGawPm0ztQ5Lwy3a+OrZee635+W4+wbTQdwX1WY6XHzFNgtiJgvoIM1EZ3r00NiCG6SDOTPhmhZS",
-	"kKvAGYdRLOzzUBh5lDw+3r8M7MQjayqaANyPeZ/GY7QH0vbZcNDIVoxVaEQAGdAnunk/O/mcFJbFJJIs",
-	"SGsBWhlAWPp8gMHZmC5nmwcRVWkno9LYQjGEgbUtm29OxwSl9N0k+NUIS5iJB9w3Vbawb5iTHxu2Y/Qh",
-	"mFmV7Fnjb48qp9btWs4IQ0hbS1waWx/ge8xqgLU5vSgu/kKwqErucWUFdZCWWEgEG5npgcicSsSBtmQM",
-	"2KvTQTHJYb1dvZ0+sFv2i6komSMfsp94+zFQv0kXcfnPCcw3vJkrzduqqFpEE2J/SgImDDCauinYKHlv",
-	"4mQi3BnqRrB0NnSjbNkq1wcCOM3rBSvaCddJyS5i2WZKmV4Wmb2LNSn/zmRmwNTy5U83Z4STvQfZ7ctl",
-	"JX7v18gzk/O2Vq4JIuhd0ZHTU8wcnOdFgq6vMlSmRh2+4dwS881grvnsq1lP3uxpXewOltMAkzXN0QHX",
-	"t7U+fSVn6nk2+TvxmMRD0UjsMMD/AJTIUgkbRA4cCZg4JUkcW44PNwN+UNAbGmzhwcAWM+AKAOXE4jW0",
-	"llZSL17h9GCbDsnc8G2cnE+Fg8KXjQmfRQ8wzvOMsoSGaLEf2cBkiOxXectUnJtoF75cVUlfznPGBoKg",
-	"4hHZD6r1NEVPxWUbWSSc0c7I+rHhQUUUHZNRz7mzuU6jflMxzgooNsUxz9SKZ3lGvz1nPlI9GevEiMRR",
-	"9FIzEJDUzOlIDJrAah0BfNGmwjsmFgijAyNzDjFZ0daQHfkBZIpzAY45d0ambYog71UadYxgCXm7+GxU",
-	"SQsIBuQbtxoZadOREa6JkCP/5Ihy3QITq89XAdXZSskg/JpFTL9zypqJZtKwCbRGOYkhq9g/h8B/CEGL",
-	"2eXZyPaWT1pvBQnMWromH4siVSWgDvnhWfscQtTDn9WUnTeZfyWoJFP0H9Jj91/iQHOyzwpBH33kcpaO",
-	"5fEFcxryWMIMygeNIsVK4OWUpXe7NjU/k7AMkQ2sy4XAeJNMflEK5ezyQdE8zOwyb43L+B2xbjTI06la",
-	"E6kzsBrGr9mvNH6u+TyJnuuG64Wx6T10w30HsE7DqaSv1NyHrCBhP+XSQLcbL48VUAqK4CJQBpZrAwOX",
-	"Clxvj304QkLCMCN6hQSfC8QsKKr5bM7hLpHCu6Ss+o6QAS3VVzYl14VBAGFcTJyAXNIaNgPVqxGVICBa",
-	"ktvlhIyUzpZAOedAC6RlJLv6Fv2EJtlIXJes5i1Tlavz075S4O9L73LM1DDSM8gIREVYXGcZE1t3YQzR",
-	"DOU6mFFSfM9BpScYok76KKOuFcpOXyoQmbxgC4JTkBJiuWhHw3DKlFHY86x8NJu1BPuTm3K1TOrZ/Ae9",
-	"4emCSpqv5AJKoCNywB2Wr1+em+hG0wg8GTZvRNqkhn5ZYSVDvoJKgj+Uyr+CtZ6qXD5FKPwF82wrS8qL",
-	"E5fSOVJpajCFGOdJX+pCTMJwYoaXxsysKcaW4VBFItndvGQpWDNLox8f75MQ0IVatv4YJY/v3b2zC+ZV",
-	"FpLTMfHdOcsoNLBd296pb9fqzVr9Sx98efur15/UvnbrKze//uHO/RuH7z68/ah+vGCy1KyygBM6gpnb",
-	"elOnTI9rT5zyna6YNgXS+ZUnTZlRrHfD1r5ZxRgr1kQekDp5+OiB4TTwKQcVPyDXyf7e4f7BvQxE/srF",
-	"suAwefwV+OQpn/0iQdE3n3zFD/MhKcdhVIPjFMpPHpSp/TBzf2wT+/6FZVEuytam5apJ25qfz4ifKyU3",
-	"e1CadK3SlKpbXNC0wEa9DHOdvIOZmqXWoD01uPQapCccpLZtsazc6V3MK9fVSsBTW8DfFctYxPp0bF2+",
-	"u2iM6TMqbKWuUxmO3ykdKIWZOwmy5E6tNk32kkHPMczuktZzAWUr0a6TqnhZJXsAxwDxkh1XshMMXUaC",
-	"hcZSBTwNv21Vbd2irdYu2G3BxutKV8ZyKELA8xO+NCUafsh7cfoRn3ADsIE0xqFmGPSrf/XTT//y23/4",
-	"z9/77Off+vRvvvXqP/z8uaFjL/7xN9/79C9++uo7v8BZzaklupBr063pmrmy7XX9nNl2fGhvdLL2yar/",
-	"9Mev/up3C5V9LrnGFyISOAp+9WKBn9XFZFOvwn/WxSLKDQwfz2MgZd7H5KsXM1Z8FbDyC1nhHDfbnOTB",
-	"N3MHMhrrPCb9dOaOrZuyrpequuy3DEXdU5xeO+pR0e1RvpxOee2LRTAcpsuIC3Zwbg9GURW4QtNhW4o2",
-	"iwUL85pfRJB1QTMFwKHOW56UZztlXSoC9JnXy9nAliyzdJ4rJrXQpQT+MWfZnMROPh1PesEy8IhQdx8t",
-	"LtiUkT/N5NyXzg7nS8fC32CNKa5/CO0OdNl6h2Z2j5Kh2M9+PPB53w/K/exG5l73w7Nf+DHi++lyhuaL",
-	"VDVD378Z8kT5vhJ6zYSXYaGyPjNsyPZ4YwKcjMmoNy4ss5nrmkfuUnh97O/W0O7PTb77CG13TT7Itd7G",
-	"bPr8WVTdGWbUvCHhrpLE8znvSk3QOrwpcO+LCJyhNlcQQJQldFcZQ3QsBw9nglynPD6+oHxSJAG2WCku",
-	"hQLFkaoz0pHxIljU03foscqLIvF4FRxDf9rDODaDQoy+gPTkMA5ISDHyty+F7lUmxaWQjkveY9NayUdx",
-	"AGUfhnEtESBpe7EjC2Aqrrm8jX2sciFso6jZLjYPpIAmFGOuPLc1GDQwnbpvOIlNrGM0RPzxDtAk2SdC",
-	"useBBEDR0lzhMWHm84MCFq3Is4zhSjVDrihUxc1VN2JbqG52tZfIQvYNmml/6kxSkLqAK3h2yojCj91z",
-	"lw7F50dk1y1VszRTuid7HCcWLrspy0LVmUnfvTNRmunm9VKiarX5L4pEVWy2vIpvh5Gxh92YV2kFu1mv",
-	"Fcf0uHYLju90RUMKEL0rN6LgbC7CgJIQyQk9awFDVZZ6TgT8DKMIPfmA6jD0SeL2pXkK3ooFzeYS3QFV",
-	"aiTjuT7zh+659RHqi8L2Modl1aLoEzZ+LkJlw5iQO2sJJm46GGSrx1prPyqwhqXbKBUKSFIXmGsz6wwC",
-	"yosVGRwU2SmLpOgqomV2wOmiRlKwaTlkWmpZykZRfGRf4xO5uBgwh2s/LTyu62RGa2dEYsqNsEr2mYNI",
-	"aeRdjYlIiieU61mhWJi96Wrv2zBoTIGwCREY9CykYLuklrXfev1rZ24J5ycyDm/U5pazXOjqgL24PTSH",
-	"9chsl0MnVLy9N9R5+G54o6lARA938cD8QQXZe3iXnLGx0wbBG+gSM9yzCCGFhcCgMZuZIUWC5OeqZQ9i",
-	"DpmrLvFCaRprFibhh7JDWu/tHd3db+49Pv5S8wutqi0k0gemZSaSzLqn9QCqZzAas/jDvCJpe34OmXbg",
-	"hcmGXgCwYCeHet778Oj+EUEwCTUZrAcppV86Pn4YYIi9simlgjyUSndjdvSVe5hSyrTCNCCzND7yuHEi",
-	"rOGJDgYKMJ0RsIWqMxUgg4EWE95RPREn4gtfOAAS/OWjB4cust5WemPinEVywL7whQZpPT+Bq3mC/s4T",
-	"d0FPKo0Tl9N3UglO4LqeVBrVavVFq0r2BAHACbebivbZiXANJ8k6ZuLWeASIjqarFrIMrAAHrVQRhMn8",
-	"YB4+jVgSPT2IZTemfbhxpzEVsD67J8K+2eEsClXLVgLA0u7mK5tCRC2sBCx+PE7XVvKHzxBPiLQjoWQK",
-	"EoxD1o5oKp6ySlp2XVqIVMG1ZiIFURGYDd3vccEUM6f1QHQjrnrkdHwiWntwMrbuUdEdmiaqpJXYArFB",
-	"GIuEbGebWUXVGRddQk8h21vYLdy1jNVuKCBRtmkcc5QeqToRkCP1x1tWntm6G7ZIj9GQxYGvaG9LAmLe",
-	"jK6SPXKjtoPolVyQFtTa39rraBa3Unk7WcpnD5m53BHvMIxbNIfSnCqX//q52uctylySlALJVJBplMT9",
-	"kM/VP+/Q5yZDvxUaWHdhZklY6ue2P28WGkOEyOd2Po+obbR9ZkboBgDk2YZlW39BNQkmIp+7/nkMLKDt",
-	"nsuYt6+eiNOxzy4DUCHNNXAiuO4pXbhRqVXr1ZohNXLABB3wSqOyU61VdypAn3tAZa/RAb92Xr8Gxptr",
-	"NkQcfukybWHf8BjeDU0nXOl995Bpxp3bSuOjfAacPHLNvAwAnpUXwdyHnaL1FKI8QaiAYW3XahMpK3SA",
-	"KYFcimt/YuHikO3PlTdwJhktGgjqNA7ZwOq912v1olb9MK89FnSoezLmH2Nxg+u1nfkvvS/jUx6GDLSb",
-	"69vb89+4K85pxLGH7dvznz+W8r4Re18ElRu4ivPaNzycRvjCTql5OzwC5OrDfp/GY3tuXAKCCjJwAeYI",
-	"0y54ePzxe2qkn+hM9dUWxVA3LNKFUW0Dm8GaPZr7YPnZ92UdFjubd0PWH0jNRHtsWDIeO7hl70kssDTn",
-	"xFmREM7oueQYLH5OIwR+8YDG9jcHz1r5qoRSXzSC+4QRz7a0TKXxUT248RQO5ELn2dfuzQq7Rg9/sdRt",
-	"8uKuE+MhBslJ6dNzw/hoEPw/epo1ula2a9s7W/XtrVr9uF5r1Mz/v77IcmDANeQVNJO5WS04bSIt6snT",
-	"x3pae3BCRWXxxS4mHHup2rJIB0rcuvs06si47yjHeshN7fr8Nw6lfl8Ohe2iBL3Zl6ITcdSertd3ShGo",
-	"ezS2hLZ+o8zM1XCAvsD7LOT0bSSde2FoZCNP18oRS+DniMWXz+KvPbd/vUDNIWLoqMoS1TvwfUJU84jH",
-	"7IndsYD3b89JfsvOF25xcsRQA3GIxjHrgFYiFz55Qb4E+QHTs4/ThhdteNGGF72mYryUZwTg4BblR4nw",
-	"vpBYbg82Rmg+Bb01r+CDD4YCCPeI0XOLR6c01L6wZx/hWEjLXruWRWrjHQ8zjUVOjHZvn0kDj1yv3U5M",
-	"SGgb8m1VlaYRA8Nflt49BjKQJnnLahWe1mQ0izwKBJL+wmoD+iU3SsOGUG8I9ZtOqBH49kL1hnRomJXs",
-	"JsAgwOeUOFxTeFbW4RpYd4lgCH41TS3BvpiK+nnTDYw4742BcU0GRndyii2M/myVMzFO+h1dNIIcCagI",
-	"E9uaNbaqCbq8rA8MPF8AZ+Zqxih2zmIagaMiQK8QVIyJzzGDHyLwEQI2R5KwBk4fu3CFBs5BRLnIGjhT",
-	"YRwV2u6nTJx7+/cPYLdwZhjQk//iKdS7TUsClf1Ds1W2qffgd1fKYmcRGQe7WbdpNGdVlpdzYCEXlVeS",
-	"5VpVdHEruBFdNqLL5ds7PZkrSbrnCy7XnifXsYzR049gY/R8i42e6fDCmUbPcsdvhtVz5nnasJkNm9mw",
-	"masxZS7Kapa1ZWI/h/LNtmSmyNiy6kNSi86rAXmUZHtx+X69NswN2d2Q3Q3ZXdIweYECvtC0recELbqH",
-	"pqg2N2cbwnCTu5jJRCx3gQxZL2F1fA1NlLAwr6OJcuFr/HbaNPHgktOxTVQIM3fGHuvcK4MoC1hN2Eos",
-	"wzyzZhQRGUNqSJUA5Ktt1gsTkD4SYAi7SipjQZlWJ5wQLLUxNr/Ywt3tiNEYgvuhMDVeqnewmgUYT0mf",
-	"cqEpFzazECezmwGigxBuB2FttTVbpJtcr+1MyzHm3FXheZtAPM4RZh4O0yRheVGm7SsMpiwYdrQAdRsQ",
-	"IQnb6lMeOVMxlvP2spxh6Ik11NGyj55XmHmp0jBLaXFzK41Kfed2rQb/1Cop5N7KsF55AcTR4vLkNxly",
-	"0dU0OrP4SJWPzfAVheK02Bt+9S/sHKttQOdIOr9lOr+V07mRRNo9qqGINnwp997br2/vwLAWkENwtFcQ",
-	"w9o1HVyAf7fLwlmU1OdsYU7WiMVsI01tpKmlbaXufiN1sdX/sfigJ9Qe2n8RtjFD1Lr23N79UnZUeGdj",
-	"R33L7ahulxc8Y7MMprMOzkUKv7PINeag40g2su+VmOeWOllBoZkOFL4BBQwoKwY5SWZS1CjL9h2Ei9Hp",
-	"LlKffJpDgb19aaa26556C0JooNbCJoRmXeqmPTkzQmjc2VouhMZWC0xwPBCyDbc50ebMr1AxOeQ0ag5i",
-	"1uHPWikUkC4XCp6ukiMbVuNHhinEUFOZEnw1QPXUlmT+Yh2EpS++S0LZIK2YdbkULSzxZtPWBzTWDkRk",
-	"9pBTJRqxoQAhv+1jDkEcEqbtE1Vyz6rOQdK7zVlvJdVFAISdxVaQw1xy14RbKa7sDK3OzR3IiR00PMZ1",
-	"cTgRdHa14URtKmhIJ7TWpDhcpV6rbVeCSuokmC8T8rqP75shdC1U2R4c7naPixnt7h9OtXrrZtLsJ7/8",
-	"Ly//428rwYXEWGO/a48/mpxtGYdEiRVJFvpwxvqsObbaLfHGhbFRutcQoOQIZ0nGOMN/Yd+79jy5r6UU",
-	"azeCjWL9NivWKGWUCFAqdfxm6duzztOGD2340IYPva4mkgV50dIRTNDPhUQw7RKaqD5OP4Jq8mw0ofRx",
-	"RTq2pBIbgSKH8HbmSTv1q4yHSqjm5Wd2Qsri4mrHmsOiNsR+Q+w3xP6y4qYuSu+w+J9bqj/bmHwHn7NV",
-	"lnJMypOW2GicWNrAQJXEeq032OphTwr2Po80YJe+ebbv7MpvQrReU5u5g522e15sOp98cJ6mlm9Ch33O",
-	"BEOFGGpkTb4WUJOds5iMKBYDssbgBCR0FxAt2xKkKhdMlSME2SG7qmdV9owrrVoIn5tEdGE0F6C+Ftua",
-	"s8f5ykzOmScrr372nz773b/95Le/g4qbP/zk1z/79C+//epH/+bld388Wa08J/6pqX2FXRTNgqWu9lWm",
-	"pSYw0GUXpYw4x0OITueqqaBJB1M/cz1LyG35a76CADe5EbMjASZu8Eac24hzS/GNIy1j5vGVES1bEpqh",
-	"4xM1NpfiIbOEvmvPS8VvTVHtt9Da/LYajyfJ1fKiSJHRuNTp2DCrDbPaMKs33tCMBSAuiqIsKvxfTNZs",
-	"UsUQypAyoZPyChg7vUsUgwwNpotsvjlE74L0kJf/8f989Vc/WZYgXF3264Yub+jyhi5flU34oojyXG3h",
-	"GpBFQABbinrnFm54ZNrcyJEberWhV2+5HMn0NLEipwzFMCnajPRlJk9tRfIFVd6LAUtbimnNRbdqsz9b",
-	"u6SFVZ6qkRw1RzQWXHRbYGBP/6BGXLd7GJwtCLVFMjVIyeSURtTMREso/MQiOYKoA92LmerJKEw6iZky",
-	"3ScNhTFU6nclqeQwCkEwBfuQGcUp61JhmjavBrhkWMgqabMtoUCba5Xj64rQLuVil7Sg3FtVRXKUdAyF",
-	"AntUATIlwwpnEIAPKK6CtPpScC1js1jmEbc2TVt9q5WP5HpwXtphiFvlPYZnXIQF7kJXuj+hdBdTivRF",
-	"kDswNyJ7Vsym4lIXDE8NsWJkwQDrtdVG+Ka5MOEIbJJ3Lp22ggaMN1DGUO3REI8zIUeEdjSLRzQOix2T",
-	"9nDPiBZr0ijKI7FCat6xR2PLySiz4wkOU68c+zcu8QzmdTjvSAImBpQM7W9O5Wrucd1jxJ8Ms6jpM6NS",
-	"pzD7/azAxZLH8NrzU/5x01DRF4uUO8o7L5so+7faUaKTbV7gNBYaM3NSjN1JXDrH+D3+8bF5v4wYMFU2",
-	"ZZhDix8OdeFJXzaStcMFV70piG+vYv+rn778yW//8Tff++TXv3753R//0XMjeJpRvnj15//XZz/+3sv/",
-	"+r1X3/lBJaiwZ7jHCC9zdFCv1a6nap3+/ps/SL37+2/+8OUv/s6+u0BwbN7sLzwSY5WhbGJKN/r4ZQYh",
-	"sCxzxmLJp0PFBVOKGGpFpMgtIrIAcZzi1VZF3fpY9k8524JqCWBSzI12O07qsIOjxpX1tvUSWNQJbDVq",
-	"0IYpwco/VXJEO6CFt2kUQZqEGBPN+zlFRx7hgI5hIJdgeUwMdY+cdk62CU4fi0VUoVv7WxMCeiuN7dVs",
-	"fLavUlBUI0gyp2dMQKnqjcS79J06pmcMy31jFj5YVkYQDQ31wklMBeb9G8qdXCh/Ihe+TXI4T+F6hI+U",
-	"McNga5cfuF3cNaAmcDXHyAI//lOA54S920R+v6aqLZ7ZQrOKvZvL4KTcY1pBiDaYgtEAnIq3tnwBbqoU",
-	"DHm1lvC3zRDZ9Vl1WUQRLS1pymQW96iRJXFCKUQTwAN1ZYtwMJY6MBIZgUpp0lIy1i1bz6hrxm1eRlxq",
-	"YlgQ8uxhH1/MANOZVRhXyRNMbrbdI9BJVzIPtQJYLqEbQJXcd9OHhkaUa9KRUSRHGLuOlCSFR9pwhm7s",
-	"gCtCw5CFgQ35CImMCdoEwgBf6stz5rBTyCnrSETRs8HygXnB/MqFjaJXHqkFewS+WhQID5f6aiFXDNd3",
-	"qUTz6jjZw9a05ug+jc+Y5qJriK8nxA3r5nwX7okeARmPQzW39el0wYn+zlnsZc3JLmN5zs2nemU52HjY",
-	"idemKNSiOZOzFwrOOrRYn7Fq5vJWGrWgojTVQ1VpVODlZWHoVxVacT82iu9G8b10BJfYUuEy3HqO+H3t",
-	"ubtsE+bl7OHNYVtd6Xick3/T4NoNx2tB47VEwsKLASz2eOLLAn65l4CVxfklj+BtDytC2lSQU+Z4omlT",
-	"TDMztJ46ZrYxj7+95nEUm+ZC0JS5QcWpBLMO0obhbhjuhuG+BVA1izDdJVFq4Ei/4VW2Elq4rIInO50s",
-	"moynNp1Oqhpv5pllCuvCSF+Tslsbcr4h5xtyvsbEgwtRoayWUhim+z6AfRlmgAWQvL3SG0SDtFlRZ4Ap",
-	"rFYlaJ7j7x5X+sj2XsY74gygXFgfBV75Ah+F+7HczcVxHOFLb6SrAmewifVcj+vBnsUZIZ14rpcCaReE",
-	"DgZ4nQYyipRhGDHrcqXBeZ12vYOXIm1u8G4HbmZ8TiOIXI/MSVUBGYoIYgvAq48R1TYi3bXfHIozIUei",
-	"aWcA+H+y0ykyph85R+FVWtPb1mefEqZsIgCEfBvxBULaG5We1gOA3AoqSS6BjQtPZR3ga56YPLQixyz7",
-	"t+Z91vwYC3XtKU6vHRky3aMcjo8t4ZUaoNufZl9VGjvQG+4SBGOwuBnScaVxo1Z74Ydx3GMWokIKa2hi",
-	"UafQD/BiMeK3Zjs81Zr1B2a627Ub20GFnrPYSIOuI1iX67Axfi+xFpuLh2lUcCPbUnR4t9J4/qJkntj0",
-	"ynPVBF+Yiwnkqom3yn1hjw8dDMzJYVQxl3zhRpW/eQF86slh7CvJsbiJQTKZb6TQPfziRfZo2tbTZxO/",
-	"mncoBHumm56IzVyR2Oy7bVYxJmY+rFi3z4RuKv4xS16aPoDwrZ7dFO8K30S+JG9l8GYMyXe16u3bs65a",
-	"UNFS08gmAG7XduqlU/wgaBK2rX69FlRwy+rbkC4Cm1ULKnaXTLsvLg7E0l2/jdqwURsu3e3iA3tKSSrz",
-	"tIZrz/3Nn+l6MWKnVxwAGg+SDsHes0tipnnMcqHr0AbuhYyNl+Pt9XJY+XWum6PUgS32c8w8SxuJZiPR",
-	"bCSajUSzkWjeLL/WYlLNkp4tPNVvimuL7PnwSm8KAjOJIp1Y9m0MqdKIn4CIwg49gSv/LhqboLyeZ6VF",
-	"brMUa700v5mK5IjFxZaUG8D9UoTsRVAZCmBlE3lxOewNmNXChpO1ut82QsZGyNgIGRshYyNkrNvbenmW",
-	"k2ueUj9fSSTJ9SbdFcSSHoVMHlxVlr+TPj2zWZ2O94OM0PAygvD0EdVzrkgXYJKEBLgoRCjiYNlJZA4b",
-	"YgsoKJqeMUzjiOSI1JKCB9vbOU4leP09ux5XWxZXxjFr4yqmkyhghJXG1nbNtN6n8ZnhcLiIziNkJS1M",
-	"xpADMhzktmF9U74VLs4lbzNSr13fXsSBY9cLF29dkkjKw7ZtSP+puS147IPJGZaF73vXSQnmAzK4gsVZ",
-	"iXXcY2GXxQfzSkeZ28IgbpvjHYjgvQ0r2bCS5bKTgRJgEgDQlgzhhfT/S2Qy9vCuEufjYgtGTsvNJEIC",
-	"tDM+y5kibal0ftAPXr+FqftrF3KD89ikBr9et+wA02tRDkldqneUu2qrRu0sK6LlXFML/FaEHwD+CvvM",
-	"ZUBjeFxJiD/OgZYETf9FUIEgIZBPYy5jrsfNPn3WhDeSJ2+iMJMfSOThlpAiKR6Bmtsxj/ombpq+bEW8",
-	"VE8u47VxK0i+ToOgVBo3Ur9kIokhfLjdY+EwYmETcq+zk1tVC8XtmSdH+K3eCA8b4WF5smaPUeAtyUY0",
-	"7ci4zZbBk/TQZEsase/avo2OyOz4ACvIJud3+DlzGfq7iFBg6TJX5IwNNAQwCoSfRYv2qCdJn4ZGY0R8",
-	"3ABVURA5KBZqMn9PSxYPh1lauXQ5YE3jczql95WhgDcNOXmxMO1Yr962Ifobor8h+m+U8VEldK0cjZ+h",
-	"GOJr1563qWZdGY9flBE+9+3DlyGEruvKr1Zo3C7A5sZvbvzl2ohSh8jBS7mrGqRBlVYV/BZSYt3xnwtp",
-	"m0swlpbEQFzIxgPMEiR2ahPCFw1Dblqn0cPYDFVz5kWSPhfpL+se719iBYE1SWMb6rehfhvqVyDvTBLA",
-	"1eUfTdXZltJUc6V5uzjr9RgyWi0Sn4Ps6RSZyKVgFgGIRtG0ZnpM1dlR0uclUJEO5ebeWzDfd4PKgInQ",
-	"aHSCjdy39e3k65jpeOx+2DFERZqlMz/ZL28kMSTu/dr29RXVJr8G8wgJGA6cD3WTqbrsbTILiBjTZgvJ",
-	"6RhyptkCwLdFFR/8PRqqLS46slCJcGd/qO6axy787E+lir/8hz99+bff/vQHf1ZxMVFNfMnHSDVdVufB",
-	"4Z27hx9UphFxsYFPfvlfJtuoT7Xx6MH+wdFRfjOvvvODl9/968k2tifbOHq8b9rIHcf/+9l//8lkAzuT",
-	"Dby/d/fewR2Qy1a8nbhLc9m8hpox/2Qv5nTpH3PHOnIYk1C2h30mNAvtKpE+o2KBC6eGp32ubU4vXJeC",
-	"C+gLEs6Ank7X93nDfa1lKwdtAA4uqGyQOzqFztKk3NS86iy5dUcRPiBV9uRqQr3Mn24mzUyplE//8tt/",
-	"+M/f++zn3/r0b7716j/8/Lkhvi/+8Tffg/qkv3huaO8LsxzuZUuMk3d++uNXf/W78vT30mqglMFzAh34",
-	"o6eLFlqlbc3PWdrK79CcYkYjzQEd6lKXt0yg8mpSa5mCMMepOh4b5Xej/K6QoJ1TC6skpS2UEaB49ALI",
-	"uAyg4UUIaDPgfeWanDE2MHIOj4lmzwpTtd/uim3/hAqwlWbvRb6jOSdhw7Q2TGvDtN6aHFwog7ICFVlU",
-	"+r+AJNxd0vLUoEWYMLNTEGMUcgUfihJdL6RYo+0km8qaUKcOjRRDFWAk42zqag5x8iTG0ySkRv/4m+99",
-	"8qu/ePmdP/vDv/vrl3/2p69+9Oev/vfvLJJb4uZ6BSCzG/q+oe8b+v46eOQCSx6hUhPSrYtVVYYqi0E7",
-	"bct8rHJxYt80O6aZxsaGuR4bJhyqQvslHrkVbJdmK1eLb2Eiy9fpYIAll1VfNc2HWq0OR14plAEqdCuS",
-	"orvlvwkqsYxcTUbMyI8tU0JAgbpdGPAqpPsq1ahzRqSaVWOlWb9JF5EhzEqtG140ipopKQKkqaBogTOY",
-	"9iHr0GGkS4LYc9W0BDH0vWS3RMtB0wXtgIhSEllhch8vDjkBt2O24GAGsBEaNkLDCpbMocpkspagt/li",
-	"wbXn7jbMjFX25HhDSTaUZENJ3j7z0uL0ZFFt4bG7KxdhXKKCsP5Aj0kLaUWLDMUpF6ErLAzzqZK7mSw+",
-	"nGvbolJBIW5IqKMidEl1rsa+eQRy7q+wUNLKInCBESwhhCAfvkjLwAUyrIAJTUiyC8qo60Vy2/CVDV/Z",
-	"8JWrNWs5Y5aMnYXrUuTWa2dsPNu89aF54BLtTh+y8Tyzk7lUMM6NB37NsXY9RvYe3oXFR8QSc3CyhqsE",
-	"fEfbbTJ/9BWLzplap1SUCzJ37GvzG2nDjBAkkEFE2ywpzW+GbX7HAgA9ORJFVYU+ZEtnjpk/HV+KZThE",
-	"BLfSnOdDNl53AF5559YZM2cG9rXpGg3yZ7sC8z1kI1iFuZTiLeO+G2a6JBG7T8/M9Xc07DJ4Z04IW170",
-	"maMbm8CzNyPwbMkzszwHC8qFlqQOZZtG0Sltn03VuinmhC33TmsCf6yFmNstouhYkZ4cJYYEKPFHw8B/",
-	"66FEzR9MATAOWBYCNAaAZq/JiAqtiJbk1HFgFlbJHolZm/EBKP99o9UilHu64XcUEcP+KYvNIFNgfgC7",
-	"A1h+XJO27DNFTllHxiAkQ8Y1PG3ZvZZgVlCYWLiLULG0z8BiQ7uUCwv5o1xRlyrZE4Rr1sfFiVACopq0",
-	"qRBSm4lAiiVXJGIdTeRQ7xKKq+RkICrG/h1cus5QmYkfp9YTAIbs0BErybSbXpwRZHnaeUMmpxmAmbMz",
-	"try7TXpyGKsE93Y4yEvwPGP7ds8rK5UVKBZ5vnDtCxlZovL8pNJXXR6eVBrkxAgON+r17fpJJSAnNj8M",
-	"f7lzcO/uVx/dOam8yFRDNQwZRI5TLiim1mKQjNKADbSU9GMHuWAvBQY2fwPyzviyssfCpPq1lQrWRLNZ",
-	"e4h2oY+epin4+zL2G6Sq5JhFEdKkU9aG69/x4KBlARYHw9OIt7MiQRr+QM0KYYdTM6JQqwLIWR+qWFDR",
-	"ZlHEQiSaGL4esnA4QBWqT8fmUBnagcTKUAf0emOKN3an0hWOubZPaBYWRcEfZoY9RRHyChaf8o8xTG3y",
-	"1pUGgeYfH5v3oXoxezaIQNWwBr+iHnmoZnZo6LTKXGQu9M3ryT3mQjOLidynz+7i41g8tc+F++wfp3FM",
-	"xzjEvCHhWso4Q6n69Nk9Jrq6V2ncvA7Nuo/1aXLy9DI0NKyFsrJVE41O4SzN6ktyRPqGu0ESBp6+cBMH",
-	"tKqgadhJhpQYInE6VFwwpQgivqTpVJbszErUTWVATBAkcMkgI24FhEJEF4mkPFOEarJdq9UmhkQ16Uul",
-	"G4bCGMLUk1FIOgyMKuYeIdR+CyqmtAIjjQkAnjCUDR08PXrOCCUtqGHShmi21iRF4wpNL0UkLZiAuJjG",
-	"wcgHdV6N5C1B4opJWr6cU0S4itpy9XJKm00ktjXJlySYxGQUFlSqN+s8Oeh5vpG7d4rHvWDl+/S+vcn1",
-	"79Pz2ARYrsdwnaFfhYGW5YlpMK80vtm4dHMAPOtgZQWL0EpOKACeAF4P/DpgsZIiQM+6ToXFO9XXswJD",
-	"HEARPGVMkA43siPhIvGPD+g4kqhFIr5Wdjz+OdCBWyBqNs/YuGVGSt0wnZEcS7EAEe/JEZjFgfmDBmoj",
-	"AZxzH2h6PBRNzfusRQZMDiIGQHCGtkCpll3svhWzAaPalstSLauGK4mN26+tKk8d24AJx2a5DA8YCs0j",
-	"qzUbmR0mjMsIloiMrg7WhQ7lkSI0gtlMhBM0Uoo7oWEYM6UCArEMAPITjxHWl7fxLQe4JNHU4FYtlGhF",
-	"AGsDMEDfLFG8K6gexpajYSvY9EQrVthVRb6HOYxsnSVogGukAx4sfzMCdj1I+Gej5su7wXUKuehqGp2Z",
-	"y+aPYKVRqTXNi02MKYZznDggjjlwj+3a9o2t2q2tWp3Ua43tmgsykPEhspeXv/mbT37553C91Zn77ld/",
-	"8eqbP3n1nR+8/F++v/XJr3726r//5OWffdNQGcvc0LBn+h1uGwXvxTLcac1+GTj2sLRWCfroeaqGnl9i",
-	"u8LQeCrCAhG54CW8A5VG5dVf/P0nv/77T371q5c/+ulnP//Jq1/+zR++9b+9+rsfv/rRn7/80X97+Vff",
-	"rPgFM3LBNpyeNHlpWj+Qq4ljS8DZym81sFuu4vhJn/z7NJyZXfQkq+xzPUmLX3Pv0CbUYl2IpiyKHLsC",
-	"i69ntgD7vqTWVWQjugaNqmIDPZzbjowiOVIe3MBK6IYLtRzJagXA6UARbxs1SDgLeptGEYuRAaVuwUBy",
-	"oSMzsbTlCW3SRhw4EYhzX2AVx0BAj4ZvJZOk9o7hjiAiWG0M/CQkZub4KMJRb6SRkoZhmx/6HIxtyBBt",
-	"fNyJcNYxpak5dtUTcSK2SMtQ86Z1RbcaIBac2mCDFhdcc8MCWl7eqMJLQoasGUrBWo1EUwRdmz0z0mFo",
-	"xAz3BjlkLFT2JS6UbvKwhe2Ym6mbg4iKViMt2dg5hORmLSDXbwRkpxaQ+g3QeGtekLEmfqA9smNbU61d",
-	"3BwjzA2oUizjUagmk+5wwVWPha3AfkFPhdEZI7sMbgLehJhaWjtdkDaZSK+KXd6C+Yx6TFijRIjypqZn",
-	"TJBWnz5rhkOUSVpuhtgzHhsss9AyQqAc6ia22DoRJHk4Lbu5yeWvPrSb7TM1Bb8wDTxR5hwV7uKJOICL",
-	"5yA7YUlGlOtECocDiHOxdle4c0YMBFkvZLGRMmFJEIiEJhOA1yCSFdbVrgb35zyEk53YcM1jPvwV+kF5",
-	"19wcJkL7mrl+pzIcN2DMVndo2T6aVLd8E0bsTJxfTIS7/hU51AHhnRNhf4FxJ+K9nwqMwl0QGbIq2Us3",
-	"mD5MNoKX2nnkDcxNx83kROBBwwU+ZV0uVHI4YWEgJjl92Wz5R0eCTkSuZ+vAkukrFITTV2qqkmKe1Ius",
-	"pZF9EUzU/qhXGjdrQSV9jiuNW7dubWdkY/OzFXI/+/++/epXP/j0x//1s//6t2XF32TDMqL1MYjWjVrt",
-	"i7VbjVrNtpaS7LPXu9LYqU2J0sACk71caFVSr9k2nJEOtMv0WLeP69cxDsmPFd8WstK4jXHyfrVKrcnE",
-	"VFfVEOB0vpmqQZ50/+5rJN2jlJRgQG0k+o1EbyT6RyBzOvFqMGCCgeicEu2B6cgYeKSVV0EcvGhp392O",
-	"Imn/QSft57BlE+ygWuzZgLUNecZWmJEZT8fEplekXwQL2ZhpM0tt9Bkl+wziTMwfVoAv5YLGOlaumnJP",
-	"RqFy4oWOeeKGPs6OWmHftcTgJ+SogdIgxrt0sDIE2v4sGjnOwGgxMAG02CVmvknXkGJ6AU/3gQgnTWUr",
-	"FFt2q5Rj7jJHwfCKp2mL13ZCGXeWtCcdiHDdob7OkXxjzY5k1/GGgG8IeKVROWKo2eMNSnSSy3GQFxJv",
-	"F9NblNGdvqyVJSHC1uJvnBcrnynisgkzXnv2MM066TwfTszXKTfhO8pFrq3mw0wde9U34zVEpVhSOUAT",
-	"C0uihaESfpXY8gDkc9ufh5Ej2j/53M7noU5KxLyWv+t+Qzeg6slhFGKtjxYZDMFKSE5p++xE2IL2UOEx",
-	"IOGQWXtC69HB8aOvNe8c3Nv7WvP+3cPHxwdHLSPItbBkSKbiUsvZmlr39/64iW/uP3h8eNwyIg0E1Q0H",
-	"1sD4COQSLroQXgLyI1ekR+N+xJRqEMMnYXrWGOHso2CPQg8orAeYrdgz2taRDQGGr72fctf7BLkObCaS",
-	"FWd8HjZIXdDwnl9djCaGaOfEzINNx1TYBG9uJD9Y85RphXeIkF6gc65jDBY2EhQXbVY9EYTsue1J9aUk",
-	"AT/0hDW44WYL69siIWvzEAyBkZKphCoc4MgGLqMN0WywkVXtBGGM2fkLMCP3WBTacFqVnwNuXq0KqZvm",
-	"UbQMAjXzUeNejvU+V5uuHsb8HLAUZ7SOr1a5asLTYHqcEjJR1Tim6mwl8dKp3M9TxOGuJiGH82YPHsPK",
-	"tVFUCeZCMrE4lnEzEeE+/b9/9fL7v6gElfSl8xq/l1RT1g/8a7u2vVPfrtWbtfqXPvjy9levP6l97dZX",
-	"bn79w537Nw7ffXj7Uf24grIptDdr/FyRkYx1z5n6CdWa9Qd6mdn89oef/vpHn/39n776938/NScbIrry",
-	"lJzUOzmpEXg/hsuMe976by852NKCOR7XxbWKstlJm0z3jay/nLEGOOFQQ2QRUG6NNDUbmV8g2TBRKNBs",
-	"nTqYlAKxxghWluH3ABxFETkSbiwQBQRjiw0f4SKJArKqq2JCN0jLaNMgVoDg1nr44OiYTI+mdSJG5v7b",
-	"SFibK4JJShibVCUPnDyQ5A0lkUUQczsc4JAsuMqRYQw08q5WKbyH60RAkJGdBI+tF2smI1vNUKJHMksx",
-	"zXQcyQxgYGUYgZ0LKFIFxNWJW5VGvXZ9e2UiGpTraOfi2c1XKy+eLkzD3zPHet2Yhe02G4CnoJ7xLCRP",
-	"sk6HtXXKZLT0XmCj12u3U43a2+AYK54TG7uUkQWzCebHPa4IHQzScqWTjquVJTcs8KNZNesis5+l45mM",
-	"Qvh689wNR7wwjgjWLkP1JanXajUsl7gSc3TQrvlMEQNNlWcjGCNkM2onlVBUMhUJhzE9jcZEaRkncTuW",
-	"4LSQu0GEBMQYWRiylPo8VKzp4p5bQepNdEJgcLMznwXEHOgtJgydCMnngP/+s/r2zvUbN0+Gtdr2TUH7",
-	"7J9hMGhrl7S+CMyZEjWgbRYYdbf1P/3xH8OXj4/f37oVpAOeO0SPJGHfGNKImHaUrfX5+STGBp9EKPck",
-	"XLsLaiVGcD/TVqv2o3ZhJacRFWcQvmRYep9DYdNdQgmwP3C3AKVizwYUwnHQ5+KWyuj6fnVw3M4lZL+1",
-	"ewChLbBuPbP2Vi+2W4DR5qn1R29TE/Hoed/sQWI38OnF3KcsGxnFRXSzZwMeM9WkGt4SzJ8PqhsQ+23j",
-	"fdDCYNYlpW8rM/TWy1/83We/+19f/eivW6lB/fMwHjfjofhnhqe1vPGFK2JjwXYzyd4siqwEhmLWKXMC",
-	"ZSqBPE/8OWIiPOqvHk4d5F8lN3AbKYWjnTfOgnwcuyKZBBqbM3QqZcSocGmGS4PeWfy2jBx3nHPMYLxc",
-	"Zc5XWopD4DX7faNS37lVq8E/NSB5g4hyke1lDy6OJw/pxiYLIbz83f/zh2/+u5e/+LuX3/lv//ib7332",
-	"81+8/P53X/37v//Df/qzl9//P8xOFvceVJQcxu0JvOikcEJ2UA/9fvsblYKWzxngLGK0+MAgBqWZDA0h",
-	"B8vXTWWX50fE4xKPiTmQmQifvJoZhtXUg4rNe0CswP3DSlDpcEGjVKWL33/zB5/+7a8++Yd//fJPf/by",
-	"+7/8/Td/OF37ApfX175IFtcDBd4wM2vzAcdGv3jrZnalYznUqZxi1u1jZG498HngIN5S0dT0LFOwA1A2",
-	"PLLgu5WgMmK829OVxra5ej4mJi1cIvxgyEGUhWsPtLYADOlFUAHjdzhvWSfXrvxK5Y5yASE9d9gLHss5",
-	"1UEg1NCuw8Y3vJGODafGgBCa4wRzHt2y3l4nCJeyEaVRWC7LSGQGcykmoj3S4SyJ7h3FUnTJl48eHEJC",
-	"4YkA0bjPlaFzbjKDWHZj2rfxwbHUDFxWFIKTTZ8o6I56MmIg7RfoCBgR7mwHfh2nNQYU+aggrZRUtfUh",
-	"G7cwB9JsEoZYg3BL1UkqvzxJXOCadDFQyGY54phmSH2ge19xJt2k2ex4JEEUUoH1W0EuJwSxWTke9sXv",
-	"OnvGVcaC5tFN0ERzybJTcAF9AJt699ZtMLrl9PF0Qe7yeprI8vn13MValVl7i9r2dsp8BlQBhwh/epHG",
-	"y/IJj3dJBllt0qNcnTIScgohcngVrGHO3okqT1hM0qajS7ZteKJ6oda11EF4i2xrG3FjzeJGyviWBxu1",
-	"hOBh7u615/Yuzwwzs9EFi3En89LyIWbzqh8urmyklT5MHCiDKxsO2czfJ21Wru3EHuW+SYWruK/sRrri",
-	"i+cszkTzzeKAGTT6QSzNZnPRbRZ4kNCbVTDXup0L2sEqjcrL7//wD9/81qvv/ODld/+6YkMrmrB+QP4n",
-	"FVU9s1XFu8KnauSYFlbzmgUVbZiri2OYhctfv4iqklSdldEZNzGMV1Rgd8JnP58sFkUjZqnjNQy/n5FG",
-	"gdmIDw8O79w9/ABdElYo8ZH7u5jGiR7nUmFlAwQNzakusg+NbgjzG0eYsYMMPXZfIfV1n8rQXEtVS1LY",
-	"628ThQ2IkCOyv3e4f3Dv3sGdtyuW622rJQLEyoFOgcKWCgiWUXixouw19sw7dnKRB+8KMpJxiKXMuUAV",
-	"UDUQdADdhOGQWUQJO07wwEYhQQOVdj9amCcMmB+jKajnMou6MkFXzkkPw1G+djSc9gxDbOwE+FeTq2Zf",
-	"xglSagnKO0FhuWqGQ+++mPCPWC3d2tinnSLL+0GC9Csu0DX9jkXnBbgn91o9qIx6Y0iMb3aGIlSVCX9K",
-	"NhQXkhk7MvaR3rtkZ2rfL8y5UTrlG4/WPDoK90Rskm7WTA6f9MaOFoIlnjn49UuRXI3wE3HB5in4x+65",
-	"14cWffS8MpPQWLAGAKs/R+KBtj68bMsFW+b3uAM9ujhRQyVc7+2I8j50PhkPmhEsJ5rcwSYXHIfTqXOi",
-	"HJPFQMlyVnyq2apVRDR7UuaSFwSa2lCWtVGWg3MWjzFASU9iDzj1OCAyCvNQSFckObOrt7m47gnSkqNE",
-	"Q1voAkQ0I10Uh7Qgjq8ZwgL4vQ+NRPE+jzRgt88YqkcAcIq8GTaqYQXjdj+WdCDg4y9mDsKqzASyzLgi",
-	"huoTGUPuXFwwDqdmd2LZz0eENqreFmjP0zjyZUbjA/XsiOYMRMulhvGmATGbg7gBYF5T5UBzHguBl1cl",
-	"edeA+c+udQQRAPAcoYq0PjjIRlxgO87QB1HFXuO0wGhCE6OAObzjgJyOIfpE92To3J/tHlMnwmifg5h1",
-	"mG73TANQfNnFbGA8q9FYWkFKqe2zbPBIBhJOG+G0SvbN8BGpEAODEUSFhSfCxSMi5GMD8IttLKxtKJJK",
-	"uzLQSB5AMAltajSmBdlE4qGAUtHVgjTaE3FpebQwReBSh3K0UgKSWWFDmzLRFI/BfXejVguI/d1FcvYh",
-	"P5oBtSyR0QnFDSoN0xL0VGns1BYIS4BprjUkAYT4RGxexkK8hGA9x0q7jEa+mtBsF362xGx1CUe1CoK6",
-	"0HQGZ2cXY93BcOVC08EmsYke2EQPjB1Zs2TXHpwgHUtgcbhWSuXJsLBCo+s9c2mV7dvWaEkG5qAXGoZV",
-	"G11Fuaq+aW0Fci1EYLG8Yojhi6XsB5be65gzZJsnwjCrcMiq5DEicGTgIhDUFDHAfGaJWYgqwVjLobLY",
-	"/Xg+dhOQDBspxFUKTeJEWNOxmmBkYA+2rcsEDcKl05yIDFNOeKcvZYzKkMKcQQCu8FwzdomsZw7AH4R+",
-	"rog8Z3GVPDFDUjY11/F7AJw1y2PmY3moY+FGUgmQowrcAtqXoEqyPohQ2FlXMtgyBx3i+W0Xk7Y0aSkZ",
-	"6xb5nMW1A4sugEFzrU6EHAlr9BISf7MpTlx/fhcPJACsySw4SY9axBSzwtph5oV0/I4icJrwcEy9N6Lq",
-	"RPgNhnJBTi4kWoZ0nH3vG0PePmNKW7Q6iKCFQFjoG7OwUlDTdgm75gkITlU2eetEWAwYQrvSVS6CpR6l",
-	"0KbT79uj5wQbBDTxW+Ax5+wOAp417Ecyy0QTxWDd1E713XVy6WMYmPuOPxgd7mtmWhBoW+CRkg7v6J4T",
-	"w8ycfGUJLpJpesyVcYJq3BuKMGYhrMlAykhlQpOTA1wle1ZEzsaUQkMaIHjd0OC9wFw4acuBnMHRsQHA",
-	"XBEjYTu0GDAfNOCk2JsFN9tW5mhjYQ4o1GeF5pB8rrVvvt7al0LHMmoQIbcg4Lf1+So5ZCO3YicC07BJ",
-	"TGEnh4rlBFSn1ISW8xn5HDJBTpkeId6gkaeVj2JeJ4JMIvkubPrdGwzuhqXUatNHaSX8iZFrL8uevBFF",
-	"r0QUfU0Fy7df3FtetBuemkNxyraSSP4C2a5cAT3I+V2udt4D0WYlS+ZZSMbF6uY9kXF4ozajbJ5r9aJq",
-	"51mfVdy88OJ2TDi43soiIepvcmU7czo2BtX1GFQ9VfBh6Fnr6m761iOqHGpnEeoG5qthzC63Bl6b2ZiM",
-	"CYBWQ37OOFaScGlgGLojib2RCsT4TLE5KA+BttcGPArk1dfXQN1iAi7TIzTYUm+tNNB9K5VAh0uUwFJA",
-	"q65KnY7HObGf5rrmE8R1JoydSnlm9f0EjjpFJhv17Z1gghw3Km05jBVrupeTqCMQGOqp1iqf/vBHn/zm",
-	"t5/9/B8wVR+FHfMfdS15fYqONirXtytJHr2VrPqDCKJ8/Nd2OO89ePDh3cMPmvsPDt+/++j+IunDZgfW",
-	"nNu1xPKWCqXNq8GAyIE4CBs5m8USxC/x+KZivVzorC/Elr8/aTaF8a0izA1uXTJidbndX0msxgOxQD24",
-	"jY12Y6MdW3pOKHnC9s0JmWKwwHhWRxafFuehNgRXmreLYzfMoT5KHrsEopbkqDoM2u0U9Gm9/q7/1IwB",
-	"feT2u9Ub8+9yUNFS08jQyZULw5hF2AfL31ytGZ7ayJjLK7CAFjktZJLTMUhuF4E4PnBXgoZ9LsBEt1Xi",
-	"KuwNBi6E6PJug+WnNqDq3aBi3SpNwUbu2/p28jXmidgfdjIZJ/bLG8n9ce/Xtq+vmNPs12Dehejw882t",
-	"uKBb4bDu4DK4wLisbYfQwaCEfWewCO6+D2KxILVUkVYOsOyuTaPw9h5vxT8TcgSxI7bK5P/P3tXsto0D",
-	"4VchfMlF8N53T77sBshlURToIQhgSmItIrRIaKQ6QZF3Lzg/FGVLRewgbQP4bIszHA5HFOebbzA9dfJV",
-	"swnhymV+5TL/QFzmyWOvdOZXOvOPSWd+yfvidXCPGejjz2CPh06HYCg1fdDURdq20COfixqVxewBzNbT",
-	"bUL41anMdym/m49+fHa7v6zG+j0ykPh9JSXKbyTJkbU7KyspWAbbCfPnNdP4e4FlQtymd8T9u78s4DRG",
-	"u75Z/BC7pZ/f9GY9czXOtG60lKkGqnK9f5gW/xk8rzHBXZy9YDgyY7EFZg0VhtLZik0Vw+HzoqU+4a9/",
-	"sKEudcNXGDfG01KDSQgZPjbv7a7TVCB3nrWncr+vSg222gzRUe8f4oujNLoz3Z1BtbBqGJE6c5VOCFSi",
-	"n1fFaujc6u/VXxRVSafjB/4VjB7SOkDWdDX1V8VtqJ/X6pigEmdOrYr5xSm5YroeOS3lEWk6BBYVd+da",
-	"/e+dI7ggoUIS+KOQj0PqY9+a9TQjPVtDlY4IfdMZo5LrgsSRGEFG3NPscYBoPmCt/kMadITWhcBFWGjf",
-	"G1C6rru4zyitFs8zW8WDxmkdq4oxakZd89TzGMHpyjTe1cht+XmJjR0rNWwdjSMFHYaQEgA4T9IXHtGm",
-	"U6vJGDCjyRdqkcuIiRvERXbAq+GPCfIQkaMzuUyOKRhTPk8w/FASkcjNnnF+T4m3F7VKPfOI14Hxhvox",
-	"+ifCV7m97zfdWmjGtUTEYWkaO1mP0SVm5Xnks689DrpWW/LnbTKHya5MuHNe1r+zT/jOETfJUFjbiXEL",
-	"6huHKW1epOzB0jjf7ghvSbVuNOG9tm2v2YujyXSVeh7nYyNAT/TlgzKym8a9VKhtjO75dA4seRxD+UML",
-	"BHCUUqd8koUaLzaLURMU4ofeJHLPrOAoQXYBcbl5V2bnWK41oKDRnVmrTa5mcqrknVFvIApW6gI9ri7O",
-	"a2FhMR/ILikjyZaucVvFvYicDdIVsTU5HQNdi9wAep3zudw0hYWY9GhbgqzWxtmoeP4sNbGfe/QOkc3l",
-	"My9QbbVDXKl9msgeWkSpL8ybRcI/yCLyVQOBEdR+qBrm7u/VAd2x8tCfxK75cXMaE4wSBN9Ll+v4gZgB",
-	"sASkhF6wtNWD8cGZsd923g+XSr8L5QUpKHYrjgPL9Bb/VNStP+SSuDF3HBhfNTzuxMLk5EtqW5Bmz1E1",
-	"bg4a/cpWhNvPHD7VT++NbvHfE4P3vW13sPD+dF7XqtROt5WcPmAIUQ74DrJx+PTx8vDyIwAA//8=",
+	"7L3/kxvJdSf4r+ThfKEZqRpEd5OcGXRs7PaQPRI9JIdmN0VL01wgG5UA0l3IhCoTDWIYvJD3bJ/s1a6k",
+	"Pd/thlc+Wxt2nG5Pu95z7FkO2V79MRpyRj/5X7jI9zKzsoAqoAA00SQXCgWnAVTl93zf3+c9q3XkYCgF",
+	"E1rVms9qQ5rSAdMshU+Hw+Gd2PwRM9VJ+VBzKWrN2uO+JFSdq4joPiOKDhjhgrALlk5IJ6F8QKiIScqG",
+	"MtVEdokUjCgmYpbWohp7SgfDhNWaNTVQLTocthqN3VpU46bl74xYOqlFNUEH5gnzK49rUS1l3xnxlMW1",
+	"pk5HLKqpTp8NqBnZb6SsW2vW/sdr2Tyu4a/qGg7/+fOodotq1pPp5D60+ww7G1Ldz/rq2EdW7s31gR32",
+	"qRAsmdcfPrFyd/cldmTW+y4fcD27T9+QYzKgYkK02S1CNRlIpcM92G0UL3wCDYZDiVmXjhKNrwzoUz4Y",
+	"DcwH84kL+ymq6cnQvM+FZj2W4gjlYEjF5L4sWwj8vSXk2mshR0Kn83qC3y+jp1GqZDq74id9RtqCPdWt",
+	"DjzRNsffXJIh7TFyxroyZSVnHV/IrfmAPr3LRE/3a809u9Duc7bUSqdc9GBUeFcLJr7gDnVlOqAat+3m",
+	"9drCHb0Ts8FQaiY6k4/ZZHYVDsWEjGUau8l3aJKw9CuKdGVKdJ8roAhmPEzpOjlmQhPao1yQMdd9Lsje",
+	"ddKXo1TB54zInMl4gjTHvktiyRQR0rzUIwOZMqA8PaYVPNblqdKECjVmKfYQZU32GY1ZStrBbHYesmFC",
+	"JyxuH+Bz1LTNUuiZcI0tX9/bi6Cf640PyLjPExZ0xuGejWV6XieHwvWt+xR/EoSlqUzN30Jqcs6Guu4O",
+	"BA4o27VwYGadqx+NIdWapabNf/7p/7DzPz/56m/Uis7LXa70ItLBNRuEpGNJarG3LLV40JeCfcQTzQqu",
+	"1ycimeABGprHiBgNzlgamU3o9A3/IWMK+8QVGadcayZKhgzvt/D9WtXLD2O7j++YsT6UI81KqU1qfl1E",
+	"a5a9esfARkv7RC67DoHLeOYJVeelFMVwlHVYs23c9PNIsVSU88mR+3nVrnz7prPHdO5pV6wjRayIlmRM",
+	"uQaCRYF9knGfCXPPU4aXV7CQke6XMFLTSuXzBYN7boaZMjWUQjGQwm5J0U14B8bdkUIzAX/S4TDhHWqm",
+	"cO13lJnHs2w85smY1ZrXGx9ENSA55ruUUXgQtq8upG71WRLXnke1AVOK9hiwMEOnhkMi4EKZB4C8wSt2",
+	"E5jSZvObtcbuN77+m3vfvP648a33f+vmtz/ev3fj/nsPPni4e2IarTbrIxgdTHuWmSpNNUM+wkVPeYJP",
+	"aJLIMTHrFdVum81YYXGQcvqZq1Gnw5SqPnLT70O7U0UTgHE9j2ofyfSMxzETq+3gftEO0pHu17u+4dkt",
+	"NPeGDOgEViuWQDY3vn+KkU7KYiY0p4maHo7p444wnIomqyzNDbN/s0vDXZO5RTmWA4ZywtjIG+NUih7h",
+	"QvEY2bdi6QVLr+CEQ79fUUSOBQGueZATcXhMEkaRJnGtSCJ7uG4XNOHxSidqby9Yti5nSaxqzU/tn7PM",
+	"MVtDK7XQHPtF4aZDBTljJOZG1otrz59E2YY4SY/bMef25ZBAt04igic2uwt3NOnIURKb8aeMxhE5G5lJ",
+	"+nHBWTkgjHb6MEw6YDCJezQx/JuttgvFh9et1cC3PXW1s5OBgzaLZge++cOLcjHu3G8ef3LfNHtf6o/k",
+	"SKy4KNfnsqsuNDy9Io4lEzXq9K+GUU0NoQ8idlQ7kfIuTXsrcafru/vzDoiWspVA26UHxO2OlpLAo1d3",
+	"QKB7IBWC7JJ7/MOISEs5ZJdQckY1rBsV5H3zs128e1RMViNxH5QyTbNwRthrdSlPRilTUwsoJcqC5mcW",
+	"E6NKDYZaHRCdTqyamlC9cVbhhoWMqzdiSjFFuqkcoEZE4zhlSh2Q9kOm08nOYVeztE0UnSjSL5Fv6+Qh",
+	"7/U1OXxwh5yziSI0ZVbuQ8WVxSTh5wx6iIgw0nCaZ+mwheZJI3CY1cqNxin0lIwZO4/ISGieBOyWpExp",
+	"mmqFp4GRIVUKTAedPhU9puoE5gHdRISiVAN9DlN5wWJgif6l0t4HUug+6VNF9CgVypw586JhuVpiU4Sb",
+	"DrRhtkqDgYKSARcjzax+6dccLAPmdcMIZncApBxNzxkc8dxLsAfmLbtuZjG5MJNCzaJODsP9RYuB3Qdq",
+	"NsIMhYFFwmsidk1ARKYaxyRTQ5Hr5tg9EubQy5R/tiqb2i29SV4fy10go2/5Yfit4YoMuFJG/pIpTnKz",
+	"F+i+DM9t5EdhtlrZlbqgPKFnCVtNGC0k16Og1RlCbS4B7zDHQf2TJIVrKeR48xQ7ppqeUSO4U5HJFp0+",
+	"iw8yS5zjMOaoj2V6jhQRV1GNhkOZahbfYzGnq3G+G/M43yjrojUwfbTAUDKzurew252TyZCRwUjBXKYH",
+	"cLUyU8w6CYXbrUh7emhtsFjYNq07Bsz9XudsPqsNUzlkqeZoKsD1W+CnMM+YkVFdxRp0QtX5AzolZsx/",
+	"6559DC0ZzmbzKY4ua8UO4Yk3dMmz32Ed0Oi946nMWxTYP2/MNX/+89PTUaPRaBTaQKGjh+CneohnYHZJ",
+	"rQ+qmtnMHttWsFDTrjOwT6JscRDYjW80GobnpbSjWYqM+JwNdS2qiVFiiRJavZaYneFlzI5+9iDCr8g1",
+	"gH9Zhx0TsYrMgQTTPbjzQOMhYMmaa7CcHuq0AdMcB51OWtTw9JYVRooWCU1t1mlIzoUcoxCTGIJthZfI",
+	"aO+aUXAztB8enTz8Vuv20d3Db7Xu3bn/6OTouD013P29WmCMfv/m9Zw5ulFl+KpvdK4WzKJw3MCbKfno",
+	"8M7do9toODQKpEwDZ4KVKA9IlyaKkbMJceby0iGcSZkwCmYepakeqUXnEQ/1MT77PPL22upm2fDiZtZe",
+	"75G1wyi5vKadIurk+cDMUc3ZHIoeuKwZTBk33JjmTOSBvclldKFwqPAMOE8q0lh4EVuiaUon8FlqmrTA",
+	"bbnQu4siKLqb+jKJVa3QgZBblKD5YGtx+EUL8iFNqOiwWyCbwyLEMTfDocmDYHHgXEfTm+9fyk/jmPUG",
+	"EH1QRFsCz1H2v+DS7kz9UERwBjQ9n3KZgeGwMh2d5mI4kcL14Z+dwHfTk2wgKeikjGoWR2SXCBkzEkvB",
+	"IrJnHcOECiLTM0PZ9vH5Lhdc9c0L1/ELQw9jQs+EWakkmUTkBrZk9A2r6IOtCiiNMlTcaDJGdZhe4N2b",
+	"4QLv77138708NZxdSx/hYBizMI99WvvOiI0MK1cD08FACq4lLNuTAn7kGrhcAab4EOboZ7ZFGxNh8JLE",
+	"BVPMflhwP92Tc5rfnCjo5rPpNRQsKV5D+8OiaI3Ihn3YN+cvh3vQvIV3tUV1zk8bU812NAd/5Mz5dm7M",
+	"mR9Q7EFzQp4zzNC82WtXIhN4LqF4T1A9SlkrW+VnBZLDaBgvPaMLliqOalqeosFaKTCDWFNNEQGvcMAx",
+	"Bsp6eAumEu7f9EJm48vtV26qc87VXY4CfyU2jWdpQJ/ewad3kQ+5T1PbEtVGgn9nxOzPZuPy/W724gqW",
+	"bFyHC/udmaRf8kpr7+hAgYgUBFst3EH2VNvArelZ4Sjyrc2dk+70F8o/Ay7Cb3dnJKKV6JKjMXMd01wN",
+	"E4rRjkXUZ77moNPJPfvsEtQloBTzmj9mTHzTPvr8efkSB/r4kkLmK+YLr+f6zyesT+at84bp0GZpEJrL",
+	"VjlKS9p9kmVCcA/IbiOv9+c0nflRYBEGFVWLJcovnJ3TnJW6zMNQjbSbfllcpgFv9qTYcczq+mixmd3e",
+	"XRvS6kNN8UGj0+V/ABIQkXq9XqSGzW7xPFNJuVXv6xz8WOSMds4JFzaOZChTXUU4cy2Dk262cTQpOV0V",
+	"zA1WaqwmSl61hSdYuMjvaH7OhQfDnvxZ++k3Tk4eEGsHm1nNqPZ0R6axmepuFgRfdLF89Pubosy8BnpE",
+	"VBsz3uvrxYsAq/sYH56lDkHmgdVAbLt5rWNFLQOb37C0j51uXtoP+l1X2rd35eqlfTenN0raX0UQX/0+",
+	"lS3aivL7RqjhCov6asjNk3nrt2GKcRXU4rFf1emITEWGFJMHdRYncUB281Jzxnvk6Cxhc+ToRr2RidJW",
+	"NIBxCE07y57SmIuepsl5yx2kwLUAOS5VXLY78N/dj0pct2xAUQgLM31uXC+1Bk7JWTM5QhVeHCmWVpC/",
+	"HimW3rmNl6LTp7olh0zga8usQ2Png8Odb9Odz1o7VbwubnDFpwl2cdOMFjq9Akab9bs2o8XT/xowWhjI",
+	"xjfvKjZObYozYm+rHIbQyN2Ya+aeXQ3ba/ECBMw6T/A/nJB2lp3bPoD8KjJgVCiXV46/1slJn5lPosNS",
+	"kctDUC41tMOH3EzNp5+i4Ym01UC1a9Fq5v79wL3sb4lNOC46rz7TuNpuraCfxZwmrWHKuvzpYmHGnDB4",
+	"cr6XqldBcHyIT73ZjqcwE9xqfuF6+rUocUmtqhBCr5vmU9DpFfCprN+1+RRes9eAT9k5XYZCuPb9XcoD",
+	"8Wpu9qU5fXBhV2WNyxHbN3/hl6RmT+at+Ibp0EZp0G3UFG9lxvT1haoyq/wqLBy1pgrWTq5aKt9xcAkX",
+	"GtZX4b8jxVqaDYYJ1azCEeQYqBEYOEqt8LmWs6ktx0rzO7tZjprve+OMtaD7Nfnr1DW5cjY7PcPLMb/6",
+	"q1t9KU7YU13xMiyYxOaUvpUnOU1GKiOhzK5PcVh82w6vjfHJJMMa885S10hhbPwCErREYPf03lwN5bhC",
+	"qgF7XujU1OypxuQ4rvukHe5sO7dFXwk3MIfr9vJn/+HLX/7rz//hl1/88U9ffu9Hn//dz774k997+eN/",
+	"9eKPfpLP3FmAXLQguSWQzWaPHNd9OdIw4K/lBvf+zVq+l92dD5582tj54MmzRnTzeUlPmUxXYOVcfQYh",
+	"fshah+9yj1HR+Tly6XirD9Jn9C1MnbvNNOUrRQrlk/meLQrln74+OMRcI6WLYQc5syQOUKMi8/3IPG4T",
+	"BmcZr0t+nIFYI0pDpigk12pJzlIqOn0iRYQQBFSRdh42ob3Qxm47K5zxRbEAvYrdyq/bUoH77KJM8q4s",
+	"RasRtrbwXIA0ix1mb/mR5yTV0sXarEwKXW5cFM16XVMCxeN15YInDGOtyNOqocwQeh6eapdPA2FM9nyZ",
+	"EcuYtWIEG4PcoNYwocImabVcfpD77BKD3IuArZC14x8vys1xP9q7XJKRCVlIVliDxCPISDogQo4DYa1O",
+	"DvHXcV8qRtp2HC2q2wBZAJAOXJOeZIpIgdhqXCvTGgKWJHHluDIuuOZULz4gmeNyQJ+24lFKdaGF2Qbf",
+	"usxYO1GH6jA3T+3G3o2b01mlBQkdZjO48EyqAukyR63KHD9xzz2356X6HfzEPJ53euwVOT2GdJJIutBN",
+	"/MA+Zo1aixUYzbs2+/3YPI+prqledCLxnFFFzlhvJKZPYuVTFAQfVtgO04oc6VbKBlzE5UfojOkxY4Lg",
+	"cyxViCtqRFOuMwwPvN9LHKvCsGDrIq++47kLYbf8RmN2z6eoqWOMWcSlJ36FRPXpMKFcbJAXmg4FXu6N",
+	"csOg39kQ4j6j8Zz48J50kbVcR+jtZDEZDY1sB0mu1cIioZsWV62BTFmxuTAesaXkNfZ0yFOm5r2zMLSE",
+	"q1Y8KhmPFK2R6CSMLiZu4pF90JChlMuU68n0jS0JqM4EacdpTavxKGGxTytDEJMIc1qRa7Y8bvkwlR0G",
+	"ADZGJmRaJ0WMNKo93TEd7FxQAB1VpqcPWYeOFDsOOrRfQbLHXdut/e63XO/283157MZgv3kQDsU17kZk",
+	"5ipHmsXlhhj4XRFFJ4ZBA2dTwHm1TRwec8UI4EX1AZ3E4jAMILGtAJIAflZFBgXpECZsn2ZNIidA2Nal",
+	"YCrKjvoBDKpDBbBbQMvgKWIPVyFquFjf5GxcJE9WQ084oeo8w05Qo8GAFuE9nATo90YPUwsYy1pR7T7Q",
+	"3J7kbFz+Svt7lru0wVXxRyPbsyJCFqikxdptccSe2dsDQkkstYWs5EJLyGp3GtTM6swBSqHaYy86yK0D",
+	"C05mDs8FTUbmdCiWdBdqtjjq+RYOQCK9oMk9VcTPk4Q78DRA/ML4FGjNnFuQRNhTPZeNA+RIY7F8aEHV",
+	"11e1K8szJSEhRWqx9S8uUIE/Zq8gzKHS/TeLd5WJRB+zFd3Ybg+K7gFchS6Ypi7J+jg1v9Jw5LuMGuZS",
+	"gtTzDYfJw7U16iNadh6b58HDT24dHR/fuf/11smde0efPDopg+gpuC/LIgzdZXGPpUeiEKHnkKRy7OLC",
+	"EniyaYYshzujIQGw745MU9Yxz5N32meTNlFywM5kPHk3MqTMJg6RdygRrEc1v2CkjYFI7QwZsO1Sjdrm",
+	"LZKy7kjE5p2hVLzgHTOc7B03QJ9Nhmq0IzcWjo0IaYZ1QKToMPCgAEAttPIu8FiLH0F0P2UKt+cd32/j",
+	"XYilI2o0gE1y33MEfjpDqJd6bfqY2h8K1tZq9dUE1bMSfpoBPA5ozLC5heLlKtgyBTl3r5LCzoficqcK",
+	"TQ5SnoMWYMQkacEnuQYlt8cvmID8vqI5Lb4diRy31Jhbj+pUdYVu0YmhIgYWPmSCi547F00yzgiT4uZA",
+	"rDyeMU1N06/HgDK8oAWnrjAAAs9h5C9JfoK55c+lI9pe4Vos5K0BhducUh2S1U2yU+z3MmzMUzO4Wksz",
+	"DmbT27dxB4GvLrM8tFclPD5oXy0UtIq5AhQtMyzTwfz25SiNSEwnQGMQM9giBRv6Tz6Tgh0QMyoL9u0K",
+	"3+T3bsjSVkwnC7cEXn4ewfOm66VewDEv94qZUMU3iiJa7pXpam1bOaONgQOICO1qLEQgmgyZHCbMiIXk",
+	"Vp8LpgAd+Ej0Eq765GxC2oedDhvqnbtU9Ea0x2a9lUFG9V42mmK8tbYIzMntvD3Y2X8uWOofAVuPDj8a",
+	"esx0GZDZPY9zdsy0eUotKeyPKdeOL5QDYR5CVT2hiWaJw9q25Wj6VAEKJothfZUDfms0UUeeK1jv3fhg",
+	"b6EeWnQE7rPx5pXT86IaYw7qgCryIaOpERrlORMgwyvyIVW848Gnl8hun6PxnrMKvBkXaHN03W7IJml6",
+	"wP1mduUBVcruSttVwHOxXYYlQh08S0Il+m8SqirJ+FjzKgvkoZ0BWwYI2Ocb1ls7T75WGI8T+qCORLya",
+	"Gn/GP5txwlQ45EvkXEXQh7aEb95mOzxKtOKzjjm4aEecEqAsTWxEu9FetB9dj248WQxTUmjrPoJ+HlOu",
+	"kWbj52NbWsl9/gjwj/3HW0ZYTsJvjkQcfDqWA2ZfeZJbq5sLFmoVt2lmIp7G8BzjrCKySyzHA6AXGFhE",
+	"9knHTSMi12egOjPO41d51TU+ZsECH7NgdY9ZsLQizq2riA+zwTyZvv/+SEX+BM8F+Q3vykdYSGOW2mVO",
+	"l3nJxtUSf6N54UnhaDYbeBP2vHHxOuz8Ho3ZmkCZMYtHCEHPCk38YIFApzVNUkbjYncQXojissEzRQUA",
+	"abxLgWtzBVDfgkyYrp6nOXsOi7S74LHqbv7MGDCL4o7WNxetcoBlbJyfH0U1G94SkXH2PCyhTGIjCUM5",
+	"L6qZAveYiKuwwWoOrFw0hXVkTVt8p1YkCkDjcgch53qyZgq7xYvO5GWo7WF7ZV69zeru4YgeumzjAo8/",
+	"loMpqmIapiUfEDYY6gkZw72aLjA5Gz25tPcei+G1BqrH4xL/AlTeSeUFN0e3Q1HX8AbnKsfSSHEtH+A7",
+	"e1ugB5YqKeAGGBpgCUCV1tE973HQK7j7FRN6rYiFqjD7dvsLkfZnXaRmmUB/c7vu0dRykUCzTmQ+YCXu",
+	"F9nVNhLKrm8fYqHMd1NRdOV0bgVmHJQEsOc8Ryey/Qq8025Tcsdl5oi62S6+equL5xXp/wpy9opxoEBx",
+	"W4Wa7hEclIwkhA7AvfdXA5fJhfRM10kK+ZqP1cSojKm7C2et6wTOirByhrqmI9GCBwq6dxCDs0GljyEl",
+	"JQgmjcjZSHHBlCKmH3LDD7ttoxTrA/r0to30bFtDXxCAukKg4CoqxfIhkykbMqpDzNgppxFLEmtUszXp",
+	"lK0Pl58jTRLSpxcMKYIv5CS7MyuXLUW2eDbM8SFINe1LCFF8FZGgnxjBC4sgAC/LVUKIXGxxFiLaJG15",
+	"YQjCgLXB0NvOnRFfsB+WgHQlFBqGmA9e/ZSEsZiLQzBnpbMZdSyMsswOVNDRYnJ5FSqRk9iuRCU6tqet",
+	"IGrLpdkf+DD0jBNDDpyRz3/13R/+6rs/qpMPs6uRz4CLCEtcgJuHKrOxepml6ou/+MXn/+1fvvj9n734",
+	"wd9OJ8BNW6yWQQ7D4ZWQ+AIN4LItGhG5AcERGQe4PDNSOPzM1pGblDd6TKuAMJTwy9AMMmXjm/luytQU",
+	"/nQSZLjOChWryQlXgzvAhDljJZgeXhwrqW7kaPhCEVpznVwWgmw5ecy0VuwvhBoIp2IHnk1+OcCBooNw",
+	"dZYmNwJ1ZbTVjWDVxHZ/oPP5wLMRbWsd3uq6boBIEYzo5vWo/ALMYSuGG4QGFuu7A0kMoM2QW/CUyLHY",
+	"GE/wF3J+Dvb8qzd9y6oflKu8KFd+T9Rl2sHCWc1N1cGWF40RhLRCprYBTfkVAuSFOvVCbnUZaS4LdFvI",
+	"WXNKm5E1ZRJHVs02OhxG/KWc2c9OhyO2UnmZ9rF4XCtZv0NNdzHq7NIqLi5EsZsACCVGOlSzYGWoj4UK",
+	"oiG52mYUJFKeY6VymqBFZen7l1l9C1P2Xzunwaw1YaXIyJwRdpb7DaTCav5iYm2RX1HVql0Uc9RDlYt6",
+	"zSKvQn3L8W2fU+T0ryoW3nQBSXmF3pioBgoXi8s8ZTNWm4qm3NWwvmYTR2elh3mMZp43qciWkdHmwGxs",
+	"KUK4NNO25ALDxzTZnTnuua2eSo2yOoF3bHmat7p2oIo9saA9F9o7p6XEM9ahA0aGkgudoIpbgAi3svAA",
+	"w6smOER21JWmfDUCnnLT2Zh094n4pNsNE0khXlB2uxWzQZECfGJesn+aV6HhR1kebIHmgqZIhRZNyxmw",
+	"NPbYF552OSIQfylHukmEtFWBMX0FCwTDOVN0Atb8PliAaFgPPKXCvF0nbbh+7aYLrDfNomziMRvwtT5V",
+	"JB25t4zA0m5miBFc2ZLYEVhczWspU6PEDsIjLciR7sgBeMJsTnCdHLr0U9OFHQ8ZCXMzzKigAZ+1GgVr",
+	"4Bg+DBqSZKAFGBuOY4wBle4FaCo0BtqUAuVGYB6ok0NBWJbqbeZ/wWAocgSRb5AQZeun2xdDy7Rbk5h1",
+	"eMxUPQhJxbri6F6veJr8oXlo3/VffASNwLnqFNmsrP1/CRnfveEE/UuxRS0IOkHXpju2EsQlsDhE/tSk",
+	"iP9gZLx5YSlYmd/RosX6wHQh/4VvoBl0LXnCdreEjL5a8nzKOoxfsLRV7vnFFOFWNQnnmIk4kGxYabIg",
+	"eqtDd0w1sWZtf/6SadhRzQmWpUXe3e8lt2GKvwQ7O32TotxdnG65YLPygwt98eGWuX3IHZLcNZg+5KGH",
+	"PjvMC2OeDX255dSCqWxxHwpWCZ4LLfpLPd1KCzEnH7C0A2TfaglSAyrSbMGYmZIwi/bVVuWvNMpp09nU",
+	"xrpRKe/K8J6U3OzmLvrahqVs+1a3JmWj2ZwUGKzAZsW/zoYN/6bHjYeW+k4v4XRdfcieGcWK8ULri0lz",
+	"y7TKNL7RCE/CPFDEGfvIY3YLsq0olsSoFUx9VXgdu/c5uIG96yuFG3kGllWKmpbyPFhAaNux1WSWAj0I",
+	"y0p9bf5olq53heJ5QZY5qDRWL+JdgKxxhHxWDp0SLC5zajO8q8rRm3atXq5sMpfAbJaGbpZ+BsbzIuMe",
+	"nJh4JqLv5vWF/k/E6VuOivHMJVExyg2wJhF3fFkxx78b+X6LVuiBy86bRduhE2KzBAAEIuHnRgUkhw/u",
+	"kHM2iRwkgiLt5FwNVAvjuK7vk4SZ66IiEvMe1yoi7R0b49VqL8Ce3lsKuvlB5u6oTrAz/3NCO6wvk5il",
+	"asaQrbQZcFemTdL+jWdGtr9PB+x5u4i4hzjsM8t4G9YAAUYAMAFHCdhMXPRI+2vtiKgh7TAEVYip6jMV",
+	"kd1do2jvNUinT1PaMQuKsZdypM1L1hZkNG1CFaG2/hbhggwoF4lp61afC1onh6C3K6L6cmzzAq3uZzSN",
+	"ei5Manf//UYD/mnM94jnyeLp6df+KeB3m3/ITsl+Aajairm6Dj6rNaBPW5C4W56wi6Yd6+wvytBF+xIW",
+	"BR/3qQY8K7NNrpfLTOHF+jNKG/osILWmVYrV5sDhqCB0OMQpDGWSqKlK5pAJD9uPLUM4qQeN45r0mFbk",
+	"euP6HKi4luIJaJpdM7Q5qxmaz/o29tgManpNOVrgFELKEToGpLqlkIWqpD9Ph/tfdkTdARwfhb4fw2vU",
+	"dKDIZaUQ+plkwXXZ5Lw66r/yYXX+mzCmzn+JAXVPcKXkxSYBLmyHLN4ol896nZlgMIYiERRfy9ypC3jq",
+	"9Bvzoewe+qpTM2UW7xx/QvZ3b97c2W0SKZIJ3BpbQJGcMbhOFs/OlpXK/K5YidFSe49bFXOaEF83L6Pn",
+	"t+7X5scuHe58+8mzveKSCw/ZUKb6Q6o7/dX0thQaqK6nYoeur7WKYLqui3cmmNfm7obplMXQ7Ybvh+n5",
+	"qNu1sPvF2HYW5KlOPJAIymxINUM/EkoOgHRKlAzcU2e0c27O7YOj+7fv3P96nbTZ0z4dKQ3vW9/TqRCS",
+	"mDc4UyRhXV0nbasbZw+B+3WkWLGHjWvvWsMxZuo1QKehd6lO2rwnZAqdU4L+aIvnJQkWuLGOt2DyKeuO",
+	"lJ+vYcKIdtlnSeyX4MBMYvpNz1TMSkychwQWYcjTcAkyMBtwmVywtE7aMUs4EJf2qYBJjUT2VdN5yXzQ",
+	"JESiAC4OrB8ELNkd0ynYVd0c0DWYxy2DB0PHoN2yU2H9io6uWEw06x3kRgCIs92BeYxSQWIeg1jQkRZZ",
+	"1j0RuN86cpTgU+aL+mnASYuMr84N549QLaplBnQ7Y0O17GyNooPbDS/DLtaiWidgkXYjIPLBriw0lX2q",
+	"5u7DqxTAKcDnLOcfPjpXIH46CmaB3zzyc3Gf3Yzw80k2L/zijp+d68DNET/ncAZsp26++Pl2MGvXaTB3",
+	"TypWI/Z0OKxgyDkcDtG1M+Pamw3U8iacg0D0vdEIdSII4TtnQ12rFqJbopnMBwYMfPK6D1K3WSUjOKrI",
+	"+Zg7CeUDQN+NS+AXl0PQxIibBbK5x9+3VwzJZN/hgWoJknAeB/Th0cnDb7VuH909/FYZAOj+3jwxvRIm",
+	"mOqb294qMdZ5NcdSRE+GxjIFPVniz0h8CuuQlQwh1HIqJg+bvSzMHF4LKdrehrnwHbm+ZxZpjxw/unXr",
+	"6PjYaCy4ThnF3Iv2V9c6oNdAvzCfg3SbvKQym1IPGGFsHo6+Fb7IGLLp6TkTEaGJMhJthkUO/Njt9fzw",
+	"qsJwBIAhc4YbJ+5FywiaLDbCZHH4KNLWxTqBX42Q6ZT76HIdr1fIy8tziydqZb/1y39VgAcPoeYuH4od",
+	"Vqh4YXU6uVeWqfuRTC2NdABuKSNxauQhFJIMnXQBRwBH2B2lIQ2KbBi4A8sy5w4NoFnkUpaHHRYYyer4",
+	"GZIVZTFJKRidFOlI0eW9UWpFFKu5fbob7Uc3ot1GtN+Ibjai3fcbT6I5YFYhlOP7Cy1SYXWZUlrqb8ND",
+	"iSHimbR2hpCLZkkREwgxCAZcVBShTJPHrhn4gE2ZPx9ic+bPQ2wSxjDS7DKKB4dlqhdjGq8QS+WCTKq4",
+	"f0L8RFczoqrB39vxFs/dC11KpgtJxrF5pjL/xEDMFWOeg8rl+fuKIQWgX6CCVRE9esx4r7+YKJplfoyP",
+	"ztgN3BZMVVLO7WqUr/ad7YMfgV3qIK7azXW5mGYY6mYjHaDLjYc6ZL2uGeuAhOLKgx3sfC6javIrvLTB",
+	"BZwfWcjEN+2jK9+y4iXaVE3mkOzPhaucp0VWgK9cg/q/VuR8fUo6j3xmU31SfjA2SvA2T+we+xWehahC",
+	"DxpkWXG0EKLQiGUiAi3KPAbR1gdktwRIpxjsexFITHjlC40ilnRkaQPIqM2gIV5Ay0VGkKJOART8mH9W",
+	"oG3cyow+2qUEZDnkKDDYCHSF7SxchWWNMkZIXcMdYk9GdV5m+rsUb4jvueg0BrPa1JU7ZkJv3hESLufK",
+	"UAlzqrWXVmZ3QHMyBY8HOC6cQ9+B2mSAGdMBMmvYNecgmvk4mA5NkgCFwdxfXEooTeMR8WzVWcB5gvpx",
+	"UOzmgqVNgvqgZj6D2sdUWGQeRsCLo+hERT46IYhmgGJFGJYCEGvjyFa+D/NS2nVy3zpdoFmuyO+M4p7p",
+	"VbBxEzwL4JCwO4BulqnlNVvgvC8qH/oC9qSd3cb1vZ0hBdPd/KjANbYFcaAhDGQhAhtuidWgVku7mI80",
+	"p71pY91+1pB9hn0pWEv4IKq56etBvNVUDcoCNJCBOd5KByE/OSypXTjHlISFCCJyw34bZtRG5H341hcl",
+	"OCADsz+jtAfVAfrUMkPw6GeAutoVVBrMxMOAzdZzpA+WNrJfCrTW1cNkKTlKO4X2Rd7pEzVRmg3weHbk",
+	"gGHtv1nU+TXuo7YcYTryyVn2ZJdM5AjCfyAuI51YoyEU/jK7DafCoelbxITFLoqRYi0dAFoVe0nalna1",
+	"bXW3jK94JuIaWclVMsVPc1exnI1uTFRwzGXjokJ5fJkh3C6+jAmdBZdNBYetji3vej/GnmpR/jud+yLw",
+	"3ZgvS6qxpIwmgLcYhXJHZLEuRppQTNA9IG1flbdNXPV1QzK6EIJkK3RmWHsQz0naaqDq/sUWhCk5z2U7",
+	"crnCAaIxZvqO+0zkkm9xkEZH9JV6i4q/2HK8s94pG7BQQBchqs/FMYwphlJhUESdfOLBScIab3rMO8wp",
+	"F/ChYgXoC5YaTpjaa9Iq8mN9lMqB9RtraT1Yq9VLC8oBrvD2sih4Xd5bIeQahLGUmyUXjMWqTo5ZJzWC",
+	"oHPhE8VoAuJcDLHKAiqYfPWrX20fhKErEIjutM4JUTosiJzd4I4UajQoclP60lNejfRRLhDzCQ5LBBsN",
+	"ijASmmjZA4ocEXuWvRoOjs5sjDZabwZNnGQl6VbZp1Xq+9jb2lqsbAald7FYOGZxz3He49kdQ1zPmZs/",
+	"Vp6iZlm7Ms3lQwWcj6sWFp4ub59r9BlDAi02KySWsEbSQcUE1QHZPSBm0fJsb7bTcy7iapWrPzZP+riQ",
+	"IP5ifnm3oEqrednXRVtY60stKgt5aENP/GEUMQSKjq3OhGvvgtKg7vw860tj7bKQU1Wxxi4SxQ0QJbXY",
+	"SUx9rtYfkCsXNW85b3M1TOjkvnnUGf3pBeXQ9FrJ6ytn+Std7dA9tGYexZgo1NUeWxRlcEBjBP6BLdmu",
+	"mfCg05DAgrTHXxgQLeZgJy8GWUKi2VLWNjd/OpkZbzW7dgY0ULAC1JsiILOGWkR/F5JKlQucWX2yFRCy",
+	"cc88NvalW+Jt+3mkqtJU+0+6XvPIZJzUBpsU5tyXLEKQg88HrPWZFAu3+4QP2LfNcy4tv6WKbWUwOFfL",
+	"0bPN+ft26SBbVVJN41fgnJ5SRUKfsavm7sG6gFEFvmPrS86YZp6xe1ZjJxju3TQP82hbuQsdFsv1gtPc",
+	"urk5OAsrFAZSg6V7RQQ4I3Ah1IWX23NnaOrYFwvWq/rWA1Y/qy3R4bCNqVcYfApRaioXN9ROZK8dkbZR",
+	"0DRNzs3fkpp/x6zTh8oIbTZAoKN2X+vhjhqods7cQofDJcvn0Z3PylyPOJ/NBgtgnxuPFgi6XTNcwOqR",
+	"Vx4v4GZ0GQEDb4yOto52slUfturDK1cfVpT51xGWX0PRcyVJcJXQouelhHFF3JjMLjbfBEQG1FApniRA",
+	"Lw68mzZCAkZBl9JoCSxGgV3uLL6dNrctPd/S8y09X9f48XZwgEX67pM5tH6z2ssVaC4PCx3Oj/sTQq16",
+	"6VL6jBqtECh3JDQHp4Lw/gWeMKguxxUZsySBiB3S4WlnxDU5Sxk9xxQpmgPxyGfiNgm1GTwA60MFscUk",
+	"vQ0RgncQ/dUMhXxnJDX1yL4jxWIyGtbJYxgOEqC2HDLR9hTIAgCbZ5iAfGWetCFhZkiVgpRJeKtPky4A",
+	"lLWbEHPkXIVcYUkGhzoEPADzvpS2Ccc9LjBQSXat3w6zn40mXSeHLj5RdsGh3uWguxse0Dbvt/FitLFp",
+	"7r2h9aLE0tyhBDw1C2gzB2vVPMZiorghh0oOGK4MmC570tDzVI56/aqVFlxN70XFdRTlMUZCmTOKATC1",
+	"EhD9XJKPGW8tqvkdqZrYw5T+BF81f36DJl34+OQ5JG3zZMViUzg+P3PXWJQtf/ltKy5B9/UgKoZiTEwA",
+	"cZMvI2TWb5NFgnL0t6B2cYar3ZbdLh7glGmAGZjh/4F73aOkQ4Ixr57yjgNCvHT8Expx1Mw25UdeXMym",
+	"Q0VL03NWXDUqxylnLbfu7BS6RFQWlmDjpSsXiRyXhGGfWAxEgEmHCPFqGUj9sljLc8aGQFm8Z1lTdV4n",
+	"QraQoBoaL2SrOxKxagJIRZeNXSwziuyglmDQjyGJ8L4c6ZSKcwaE3JJ5Q/JPRULTHjOkTaa6jdHkLGV1",
+	"QvuMxk1Ec1AWBs/GnCOnoSTlYYgHVkKQSS6IzoIT4w1qZsn6p8KiR9gR2iZtTrcdoB9MDgbCnUxl0ZDc",
+	"0uCfsDBgwE7QNuxnXotqMKcMMhlHVfFwP+5P8Dg/7k8e+s4f9yf35W/Z7uHDR3YAj/uTYzcG824wjMf9",
+	"yaEdyeP+BANzPrRjmScS+atRQsX06snYLvZ7qp7PWunWPp48qmxl1RvPtfadridHzoXGPzF6ptd2PDwO",
+	"xnwsBMJfMhG7ywVNWgtj0a1vjScJOWM2QM0DurQNX2tP7eOcRKZLyvqupnacUHV+WVAMpZniIQDhVH6G",
+	"FFzL1Cq4c/UA/6Rv7XlU+86IjRaeqzwIolmaCtdnoLI3puaJnWIzUTiFeXO/BbLw2o6GN2bBShdik7pm",
+	"NoPNaZvBOqyMt2nD3efDDnywCHLANxjG1F9Wm2H0/pptloSwltBBmguW9fCxqcWaCGNrc9GzFlOSq8jZ",
+	"lFEsHPBYGHmUPDq59SrAM4+tqWiqUEPKBzSdoBmRds5Hw2a+lLZCIwLIgD7v0Hv1yTtQKs9wgkySBWkt",
+	"QisDCEvvRhgrj2GTtnkQUZV2MipNLTJGHFmTtPnmbEJQSj/IYpGNsISJkbYSk6/nOjDMyY8N2zH6EMys",
+	"Tg6tzbhPlVPrDixnhCGE1hKXVTgANCWzGmCkDhfFRYEIltTJXa6soA7SEouJYGMzPRCZg7woaEumAL47",
+	"G5qTHdYP6h+EB3bHfjETq3PsMyiy2ALMm2jRZQIMFuRJGN7MleYdVVZlpAURSBXxK4YY3N4SbJy9N3Uy",
+	"EZcOdSNYOhsoUrUUn+sD8bQW9YKlPoXrpGIXqewwpUwvy8zeRbZUf2c6UWNm+YqnWzDC6d6j/PYVshK/",
+	"9xvkmdl52yjXBBH0jujK2SnmDs6zMkHXV7iqUncT33DejMVmMNd8/tW8A3D+tC53B6tpgNmaFuiAm9ta",
+	"n01UMPUim/ztdELSkWhmdhjgf4ARZamEjYAHjgRMnAZx/gWu3xwWRUlvaLCFByNbzYIrwPcTy9dvW1lJ",
+	"vXyF06OiOih7w7dxcj4zESoCN6d8Fn0AuS8yyhIao8XeFkPEtARVtEzlqaJ24atVyvV1judsIAgqHpL/",
+	"qL4bUvQAhNrIIvGcdhzmLTyoiKITMu47LzjXIew7FZO8gGIzTotMrXiW5/Tbd+Yj1ZepzoxI3JZQnANI",
+	"peZOR2KsBZZrieCLDhXeMbFE0B4YmQuIyZq2hvzIjyBxnwtwzLkzMmtTBHmv1tzFwJeYd8rPRp20gWBA",
+	"+ne7mZM2HRnhmgg59k+OKddY/tMn24DqbKVkEH7NIobvnLFWppk0bT6zUU5SSPL2zyEOI2IFY55SPr6+",
+	"7TEE2lGGehfWg2RJouoE1CE/PGufwxoF8GdYYjObfy2qZVP0H8Kx+y9xoAXJgKUYnD5+Ok/HiviCOQ1F",
+	"LGEO5YNGkWJlaH/K0jtbVTyfPw4BEazHhcAwlVxyVAA69+ox6jzq7ypvTar4HbGgPsjTQbGR4AysB8Fs",
+	"9iuEMzafp8GM3XC9MDa7h264XwHo2XgmYy2Y+4iV4CcELg10u/Hq0A2VkCEuA/RhtTYw3qnE9fbIhyNk",
+	"JAwT1NdIM7pECImyOvbmHB4QKbxLyqrviODQVgNlM6RdGAQQxuXECUjtbWAzUJEfQSIioiX5oJqQEehs",
+	"GbJ2AdJDKCPZ1bdgNDTLieK6yuK7fKG5yWcB+v/Ku4xlp+eQEYiKsDDbMiW28MYEohmqdZDVqy8InrPZ",
+	"vhmkq5M+qqhrpbLTN0pEJi/YguAUBUIsF51kFM+YMkp7npcVZ3OnYH8KE79WSYBb/KA3PC1+9NW7gDIk",
+	"jwKsjdXSxdLCm/dJN5CSptm8EWkN3ZdJXKsurOTIV1TL4KCCLDBY6/zpLiIU/oJ5tpUn5eVpUmFGVkgN",
+	"ZgD8POkLLsQ0KirmmWnMA5thbDkOVSaS3SlKzYI1szT60cktEgPYU9sWoKPk0d07tw/AvMpicjYhvjtn",
+	"GYUG9hp7+7t7jd1WY/cbX//NvW9ef9z41vu/dfPbH+/fu3H/vQcfPNw9WTI1a15dyCkdwcxts4lapseN",
+	"p2n5TtdM0gLp/MpTtMwoNrthG9+scsgbayKPyC558PATw2ngU0GRgohcJ7cO7986upurWLB2tTQ4TB4O",
+	"Bz55yme/yIoamE++IIv5kFVHMarBSQC6VIQsaz/M3R/bxC3/wqoQHVVrGnPVoh3NL+bEz1WSmz1GUFis",
+	"NlB1yyvaltioV2Gu03cwV7TWGrRnBheuQTjhKNi25XKAZ3exqF5bO8OybQN/VyxnERvQiXX5HqAxZsCo",
+	"sKXazmQ8+UrlQClM+MmAPvcbjVmylw16gWH2gLSfCahbinadoORpnRwCKATES3ZdzVYwdBkJFhoLKrga",
+	"ftuu2wJTO+0DsNuCjdfVLk3lSMQAryh8bVI0/JAP0/ARn6cDKI40xaHmGPTLf/HTL/7k9379H7//5V/9",
+	"7hd//rsv/91fPTN07Pk//v33v/jjn7783s9xVguKyS7l2nRrumGubHvdPGe2Hd+3Nzpb+2zVf/qTl3/6",
+	"y6Xqfldc40sRCRwFv3qxwM/qcnK31+E/m2IR1QaGjxcxkCrvY87W8zkrvg52/KWscIGbbUHO4Zu5AzmN",
+	"dRGTfjJ3xzZNWTdLVV32W46iHipOrx33qej1KV9Np7z2tTLQD9NlwgU7urAHo6woX6npsCNFh6WCxUXN",
+	"LyPIuqCZEhxX5y3PquWdsR4VEfrMd6vZwFasenVRKCa10aUE/jFn2ZyGsj6bTHvBcmiVHcYvbEA6NmXk",
+	"TzM596Wzw/nawfA3WGPKy1NCu0NdtRylmd3DbCj2sx8PfL7lB+V+diNzr/vh2S/8GPH9sLqk+SIoLun7",
+	"N0OeqqZYQa+Z8jIsVWVpjg3ZHm9MgJMpGfcnpfVQC13zyF1Kr4/93Rra/bkpdh+h7a7Fh4XW25TNnj8L",
+	"cjzHjFo0JNxVknk+F12pKVqHNwXufRmBM9TmCgKI8oTuKmOITuTwwVzM8cDjQ5yhNAMbhS1WikuhQHGk",
+	"6px0ZboMNPjsHXqk5iKdcgz96YzS1AwKkQIj0pejNCIxxcjfgRS6X5sWl2I6qXiPTWsVH8UBVH0YxrVC",
+	"gKTtxY4sgqm45oo29pEqRBROklan3DwQ4FMoxlx9dmswaGI69cBwEptYx2iMcPBdoElyQIR0jwMJgBqy",
+	"hcJjxswXBwUsWyBpFcOVasVcUShSXKhupLZu4PziO4kFDhy2Qn/qXFIQXMA1PDtVROFH7rlXDgjoR2TX",
+	"LSghm6uklD+OUwuX35RVgfHMpO/cnqqUdfN6JVG13vpnZaIqNltdxbfDyNnDbiwqfIPdbNaKY3rcuAXH",
+	"d7qmIQWI3pUbUXA2l2FAyYjklJ61hKEqTz2nAn5GSYKefEB1GPkkcfvSIgVvzfpyC4nukCo1lulCn/kD",
+	"99zmCPVlQYKZw7JujfopGz8XsbJhTMidtQQTNx0O88V8rbUfFVjD0m2UCgUAqkvMtZl3BgHlxYoMDsHs",
+	"jCVS9BTRMj/gsMaUFGxWDpmVWlayUZQf2df4RC4vBizg2k9Kj+smmdHGGZGYcSOsk33mIFKaRVdjKpLi",
+	"MeV6XigWZm+a6wwlvjEMGlMgbEKEK84g2AFp5O23Xv/aX1hR+7FM4xuNhdVFl7o6YC/ujMxhPTbb5UAN",
+	"Fe8cjnQRLBzeaCoQ0cNdPDB/UEEOH9wh52zitEHwBrrEDPcsQkhhXTZozGZmSJEBALri5cOUQ+aqS7xQ",
+	"mqaaxVn4oeyS9oeHx3dutQ4fnXyj9dV23dZ1GQDTMhPJZt3XegjFTBhNWfpxUc26Qz+HXDvwwnRDzwGP",
+	"sFtAPe9+fHzvmCCYhJoO1oOU0m+cnDyIMMRe2ZRSQR5IpXspO/6tu5hSyrTCNCCzND7yuHkqrOGJDocK",
+	"EKQRsIWqcxUhg4EWM95RPxWn4qtfPQIS/JvHn9x3kfW28B4TFyyRQ/bVrzZJ+9kpXM1T9Heeugt6Wmue",
+	"upy+01p0Ctf1tNas1+vP23VyKAgATrjdVHTAToVrOEvWMRO3xiMAgjRdtZFlYEE+aKWOIEzmB/PwWcKy",
+	"6OlhKnspHcCNO0upgPU5OBX2zS5nSazath4BVto3X9kUImphJWDx00lY6sofPkM8IdKOxJIpSDCOWSeh",
+	"QTxlnbTturQRqYJrzUQAURGZDb3V54IpZk7rkeglXPXJ2eRUtA/hZOzcpaI3Mk3USTuzBWKDMBYJ2c42",
+	"s4qqcy56hJ5BtrewW3hgGavdUACw7NA05Sg9UnUqIEfqt3esPLNzJ26TPqMxSx3WGXUVGjFvRtfJIbnR",
+	"2EfQSy5I+yHT6WTnsKtZ2g7ydvKUzx4yc7kT3mUYt2gOpTlVLv/1nca7FmUuS0qBZCrINMrifsg7u+86",
+	"9Lnp0G+FBtYDmFkWlvrO3rtmoTFEiLyz/y6ittHOuRmhGwCQZxuWbf0F9SyYiLxz/V0MLKCdvsuYt6+e",
+	"irOJzy4DUCHNNXAiuO6BLtysNeq79QbAQQ6ZoENea9b26436fg3ocx+o7DU65Ncudq+B8eaaDRGHX3pM",
+	"W9g3PIZ3YtMJV/qWe8g0485trflpMQPOHrlmXgbcz9rzaOHDTtF6AlGeIFTAsPYajamUFTrElEAuxbXf",
+	"sXBxyPYXyhs4k5wWDQR1FodsaPXe643dslb9MK89EnSk+zLln2GJheuN/cUvfSTTMx7HDLSb63t7i9+4",
+	"Iy5owrGHvQ8WP38i5T0j9j6PajdwFRe1b3g4TfCF/UrzdngEyNVHgwFNJ/bcuAQEFeXgAswRpj3w8Pjj",
+	"98RIP8m5GqgdiqFuWDMNo9qGNoM1fzRvgeXnli8usdzZvBOzwVBqJjoTw5Lx2MEt+1BidagFJ86KhHBG",
+	"LyTHYPELmiDwi8dBtr85VNfaNyVUXqMJ3CeMeLYFbmrNT3ejG0/gQC51nn0p5bywa/Tw5yvdJi/uOjEe",
+	"YpCclD47N4yPBsH/0yd5o2ttr7G3v7O7t9PYPdltNBvm/99eZjkw4BryClrZ3KwWHJpIy3ry9HE31B6c",
+	"UFFbfrHLCcdhUOoX6UCFW3ePJl2ZDhzl2Ay5aVxf/MZ9qT+SI2G7qEBvbknRTThqT9d39ysRqLs0tYR2",
+	"90aVmavREH2B91jM6dtIOg/j2MhGnq5VI5bAzxGLr5jFX3tm/3qOmkPC0FGVJ6q34fuMqBYRj/kTu21x",
+	"8t+ek/yWnS/c4uyIoQbiEI1T1gWtRC598qJiCfLrTM8/TltetOVFW170morxUp4TgINblh9lwvtSYrk9",
+	"2Bih+QT01qI6ET4YCiDcE0YvLB6d0lAyw559hGMhbXvt2hapjXc9zDTWRjHavX0mBB653vggMyGhbci3",
+	"VVeaJgwMf3l69wjIQEjyVtUqPK3JaRZFFAgk/aXVBvRLbpWGLaHeEuo3nVAj8O2l6g1haJiV7KbAIMDn",
+	"lDlcAzwr63CNrLtEMAS/mqWWYF8Mon7edAMjzntrYNyQgdGdnHILoz9b1UyM035HF40gxwIqwqS2Zo2t",
+	"aoIuL+sDA88XwJm5mjGKXbCUJuCoiNArBBVj0gvM4IcIfISALZAkrIHTxy5coYFzmFAu8gbOIIyjRjuD",
+	"wMR5eOveEewWzgwDeopfPIPquqEkULt132yVbepD+N2VsthfRsbBbjZtGi1YldXlHFjIZeWVbLnWFV3c",
+	"Cm5Fl63o8urtnZ7MVSTdiwWXa8+y61jF6OlHsDV6vsVGzzC8cK7Rs9rxm2P1nHuetmxmy2a2bOZqTJnL",
+	"sppVbZnYz335ZlsyAzK2qvqQ1aLzakARJdlbXr7frA1zS3a3ZHdLdlc0TF6igC807egFQYvuoRmqzc3Z",
+	"hjDc7C7mMhGrXSBD1itYHV9DEyUszOtoolz6Gr+dNk08uORsYhMV4tydsce68MogygJWE7YSy6jIrJkk",
+	"RKaQGlInAPlqm/XCBKSPRBjCrrLKWFCm1QknBEttTMwvtnA3FJaH4H4oTI2X6itYzQKMp2RAudCUC5tZ",
+	"iJM5yAHRQQi3g7C22pot0k2uN/Zn5Rhz7urwvE0gnhQIMw9GIUlYXZTp+AqDgQXDjhagbiMiJGE7A8oT",
+	"ZyrGct5eljMMPbOGOlr26bMaMy/VmmYpLW5urVnb3f+g0YB/GrUAubc22q09B+JocXmKm4y56GmanFt8",
+	"pNpnZviKQnFa7A2/+md2jvUOoHNknb9vOn+/oHMjiXT6VEMRbfhSHn54a3dvH4a1hByCo72CGNae6eAS",
+	"/Ls9Fs+jpD5nC3OyxixlW2lqK02tbCt19xupi63+j8UHPaH20P7LsI05ota1Z/buV7KjwjtbO+pbbkd1",
+	"u7zkGZtnMJ13cC5T+J1HrjEHHUeylX2vxDy30smKSs10oPANKWBAWTHISTLTokZVtu8gXIxOd5n65JMC",
+	"CuztS3O1XffUWxBCA7UWtiE0m1I37cmZE0LjztZqITS2WmCG44GQbbjNmTZnfoWKyTGnSWuYsi5/2g5Q",
+	"QHpcKHi6To5tWI0fGaYQQ01lSvDVCNVTW5L5a7sgLH3tPRLLJmmnrMelaGOJN5u2PqSpdiAi84cclGjE",
+	"hiKE/LaPOQRxSJi2T9TJXas6R1nvNme9nVUXARB2llpBDnPJXRNupbiyM7Q6N3cgJ3bQ8BjX5eFE0NnV",
+	"hhN1qKAxndJas+Jwtd1GY68W1YKTYL7MyOstfN8MoWehyg7hcHf6XMxp99b9mVbfv5k1+/nf/qcX//4f",
+	"atGlxFhjvxuPP5qebRWHRIUVyRb6/pz12XBstVvirQtjq3RvIEDJEc6KjHGO/8K+d+1Zdl8rKdZuBFvF",
+	"+m1WrFHKqBCgVOn4zdO3552nLR/a8qEtH3pdTSRL8qKVI5ign0uJYDogNFN9nH4E1eTZeErp44p0bUkl",
+	"NgZFDuHtzJN26lcZD5VRzVef2Qkpi8urHRsOi9oS+y2x3xL7VxU3dVl6h8X/3FGD+cbk2/icrbJUYFKe",
+	"tsQmk8zSBgaqLNZrs8FWD/pSsI94ogG79M2zfedXfhui9ZrazB3stN3zctP59IOLNLViEzrscy4YKsZQ",
+	"I2vytYCa7IKlZEyxGJA1BmcgoQeAaNmRIFW5YKoCIcgO2VU9q7OnXGnVRvjcLKILo7kA9bXc1pw/zldm",
+	"cs49WXv5s//w5S//9ef/8EuouPmjz//uZ1/8ye+9/PG/evFHP5muVl4Q/9TSvsIuimbRSlf7KtNSMxjo",
+	"qotSRZzjMUSnc9VS0KSDqZ+7nhXktuI1X0OAm96I+ZEAUzd4K85txbmV+Maxlinz+MqIli0JzdHxqRqb",
+	"K/GQeULftWeV4rdmqPZbaG1+W43H0+RqdVGkzGhc6XRsmdWWWW2Z1RtvaMYCEJdFUZYV/i8nazarYghl",
+	"SJnQWXkFjJ0+IIpBhgbTZTbfAqJ3SXrIi3//f778079clSBcXfbrli5v6fKWLl+VTfiyiPJCbeEakEVA",
+	"AFuJehcWbnho2tzKkVt6taVXb7kcyfQssSJnDMUwKTqMDGQuT21N8gVV3ssBS9uKac1Fr26zP9sHpI1V",
+	"nuqJHLfGNBVc9NpgYA9/UGOuO30MzhaE2iKZGqRkckYTamaiJRR+YokcQ9SB7qdM9WUSZ52kTJnus4bi",
+	"FCr1u5JUcpTEIJiCfciM4oz1qDBNm1cjXDIsZJW12ZFQoM21yvF1RWiPcnFA2lDura4SOc46hkKBfaoA",
+	"mZJhhTMIwAcUV0HaAym4lqlZLPOIW5uWrb7VLkZyPbqo7DDErfIew3Mu4hJ3oSvdn1G6yylF+jwqHJgb",
+	"kT0rZlNxqUuGp0ZYMbJkgLuN9Ub4prkw4Qhsk3deOW0FDRhvoEyh2qMhHudCjgntapaOaRqXOybt4Z4T",
+	"LdaiSVJEYoXUvGuPxo6TUebHE9wPXjnxb7zCM1jU4aIjCZgYUDJ0sD2V67nHdZ8RfzLMooZnRgWnMP/9",
+	"vMDFisfw2rMz/lnLUNHny5Q7Kjov2yj7t9pRorNtXuI0lhozC1KM3UlcOcf4Q/7ZiXm/ihgwUzZlVECL",
+	"H4x06UlfNZK1ywVX/RmIb69i/4ufvvjLf/jHv//+53/3dy/+6Ce/8cwInmaUz1/+4f/15U++/+I/f//l",
+	"935Yi2rsKe4xwsscH+02GteDWqe/+u4Pg3d/9d0fvfj5X9t3lwiOLZr9pUdirDOUbUzpVh9/lUEILM+c",
+	"sVjy2UhxwZQihloRKQqLiCxBHGd4tVVRdz6TgzPOdqBaApgUC6PdTrI67OCocWW9bb0ElnQjW40atGFK",
+	"sPJPnRzTLmjhHZokkCYhJkTzQUHRkYc4oBMYyCuwPGaGuodOOyd7BKePxSLq0K39rQUBvbXm3no2PttX",
+	"JSiqMSSZ03MmoFT1VuJd+U6d0HOG5b4xCx8sK2OIhoZ64SSlAvP+DeXOLpQ/kUvfJjlapHA9xEeqmGGw",
+	"tVcfuF3eNaAmcLXAyAI//vcAzwl7t438fk1VWzyzpWYVezdXwUm5y7SCEG0wBaMBOIi3tnwBbqoUDHm1",
+	"lvC3zRA58Fl1eUQRLS1pymUW96mRJXFCAaIJ4IG6skU4GEsdGEmMQKU0aSuZ6ratZ9Qz4zYvIy41MSwI",
+	"efZogC/mgOnMKkzq5DEmN9vuEeikJ5mHWgEsl9gNoE7uuelDQ2PKNenKJJFjjF1HShLgkTadoRs74IrQ",
+	"OGZxZEM+YiJTgjaBOMKXBvKCOewUcsa6ElH0bLB8ZF4wv3Jho+iVR2rBHoGvlgXCw6W+WsgVw/VdKtGi",
+	"Ok72sLWsOXpA03OmuegZ4usJcdO6Od+De6LHQMbTWC1sfTZdcKq/C5Z6WXO6y1RecPNpt7YabDzsxGtT",
+	"FGrZnMn5CwVnHVrcnbNq5vLWmo2opjTVI1Vr1uDlVWHo1xVacT+2iu9W8X3lCC6ppcJVuPUC8fvaM3fZ",
+	"pszL+cNbwLZ60vE4J/+G4NpNx2tB47VEwsKLASz2ZOrLEn55mIGVpcUlj+BtDytCOlSQM+Z4omlTzDIz",
+	"tJ46ZrY1j7+95nEUmxZC0FS5QeWpBPMO0pbhbhnuluG+BVA1yzDdFVFq4Ei/4VW2Mlq4qoInu908moyn",
+	"Nt1uUI0398wqhXVhpK9J2a0tOd+S8y0532DiwaWoUFZLKQ3T/QjAvgwzwAJI3l7pDaJRaFbUOWAKq1UJ",
+	"WuT4u8uVPra9V/GOOAMoF9ZHgVe+xEfhfqx2c3Ecx/jSG+mqwBlsYz0343qwZ3FOSCee65VA2gWhwyFe",
+	"p6FMEmUYRsp6XGlwXoeud/BShOYG73bgZsYXNIHI9cScVBWRkUggtgC8+hhRbSPSXfutkTgXcixadgaA",
+	"/ye73TJj+rFzFF6lNb1jffaBMGUTASDk24gvENLerPW1HgLkVlTLcglsXHiQdYCveWLywIoc8+zfmg9Y",
+	"6zMs1HWoOL12bMh0n3I4PraEVzBAtz+tgao196E33CUIxmBpK6aTWvNGo/HcD+OkzyxEhRTW0MSSbqkf",
+	"4PlyxG/DdniqNRsMzXT3Gjf2ohq9YKmRBl1HsC7XYWP8XmItNhcP06zhRnak6PJerfnsOfytRkZUcs9W",
+	"yRub3QmuWuAbczGCXLXwlrkv7HGiw6E5SYwq5pIxXM/FmxnBp74cpb6yHEtbGDST+0YK3ccvnuePqm09",
+	"PKv41aJDIthT3fJEbe6KSNEaCSgfWGvWUuZhibXrSzEm5ragWG/AhG4p/hnLXpo9pfCtnt8U7wnfRLG4",
+	"bwX1VgoZeo36Bx/Mu49RTUtNE5sluNfY362cBwiRlbCXu9cbUQ33cXcPckpgBxtRzW6daff55SFduju6",
+	"1S22usUr98346J9K4swi1eLaM3/z5/pnjGzqtQvAz4PMRDAKHZCUaZ6yQnw7NJR7SWTrCnl7XSFWyF3o",
+	"C6l0YMudIXPP0lbs2Yo9W7FnK/ZsxZ630EO2nOizoo8MT/Wb4iQjhz5Q0xuVwOCiSDeVAxuNqjQiMSA2",
+	"scNh4Mq/i2YrKNTn+W2ZAy7gv6/MA6cSOWZpuU3mBrDEgJA9j2ojAfxtKsOugOcBB1vaBLNRR95WEtlK",
+	"IltJZCuJbCWR19K5++psMNc8OX+2ltxS6Ly6I4glPQolAfCMWSGADOi5TSJ1AgIIEk0vSAhPNFHR54r0",
+	"AJVJSECnQkAkDjaiTDCxEb0AuqLpOcOskUSOSSOrr7C3V+DDgtc/tOtxtVV4ZZqyDq5imLMBI6w1d/Ya",
+	"pvUBTc8N28NFdA4oK45h7occktGwsA3rCvOtcHEheYeR3cb1vWX8RXa9cPE2Ja4EDr09Q/rPzG3BYx9N",
+	"z7AqWuB7TnTgccjXF3L6khVci7/cZXGPpUeLylmZK8UglpzjRUngvS2/2fKb1TKmgVxgYgIQoBx1BkiC",
+	"V8iJ7OFdJ/bIxTuMnb6cS84EuGl8ljNFOlLp4kAkvH5Ls4DXLgwI57FNV369btkRpvyisBJcqq8od9XW",
+	"jSRaVY4ruKYWjK4M0wDcI/aZVwHX4bEuISa6AO4SbATPoxoELoEQm3KZcj1pDejTFryRPXkTJZ7i4CYP",
+	"AYUUSfEEdOGuedQ3cdP0Zav0BT25LNzm+1H2dQjMUmveCH7JRTdDSHOnz+JRwuIW5IPnJ7euqorbs0iO",
+	"8Fu9FR62wsPqZM0eo8jbpI1o2pVph62Ccenh0lY0h9+xfRtFktnxAX6RBQzo8gvmUAMOEDXB0mWuyDkb",
+	"agiqFAiJi7bxcV+SAY2NWomYvRHqqyByUCweZf6elSwejPK0cuUSxZqmF3RGOaxCAW8acvJ8adqxWeVu",
+	"S/S3RH9L9N8oC6XK6Fo1Gj9HMcTXrj3rUM16Mp08ryJ83rIPvwohdFNXfr3i53YBtjd+e+NfrY0oOEQO",
+	"8spd1SgEelpX8FtKiXXHfyHMbiHBWFkSA3EhH1kwT5DYb0wJXzSOuWmdJg9SM1TNmRdJBlyEX+76GgQS",
+	"qxpsSBrbUr8t9dtSvxJ5Z5oAri//aKrOd5SmmivNO+WZuCeQZWvRAR2MULfMRC4Fs6hENElmNdMTqs6P",
+	"sz5fARXpUm7uvQUYfi+qDZmIjUYn2Nh9u7uXfQ1hLu6HfUNUpFk685P98kYWaOLeb+xdX1Nt8muwiJCA",
+	"4cA5WrfZs6veJrOAiHtttpCcTSCPmy0BxltWhcLfo5Ha4aIrS5UId/ZH6o557NLP/kz6+ov/9vsv/uL3",
+	"vvjhH9Rc4FQLX/KBVC2XaXp0//ad+1+vzaL0YgOf/+1/mm5jd6aNh5/cOjo+Lm7m5fd++OKP/my6jb3p",
+	"No4f3TJtFI7j//3yv/7ldAP70w18dHjn7tFtkMvWvJ24SwvZvIY6Nv/dXszZckTmjnXlKCWx7IwGTGgW",
+	"21UiA0bFEhdOjc4GXNs8Y7guJRfQF0mcA4cd1hx6w32tVasZbUEXLqmUkTs6pc7SrATWoooxhbVQEdIg",
+	"KMVyNfFg5k83k1aufMsXf/J7v/6P3//yr373iz//3Zf/7q+eGeL7/B///vtQM/XnzwztfW6Ww71siXH2",
+	"zk9/8vJPf1md/r6yuixVMKZAB/70ybLFX2lH8wsWWvkdwlTKaKI5IFa90uWtEs28ntRapUjNSVBbZKv8",
+	"bpXfNfLBC+pzVaS0pTICFLReAq2XAVy9iAEBB7yvXJNzxoZGzuEp0expaWb4211F7r+jonCV2XuZ72jB",
+	"SdgyrS3T2jKttyabF0qzrEFFlpX+LyGd94C0PTVoEybM7BTEGMVcwYeylNlLKSBpO8knxWbUqUsTxVAF",
+	"GMs0nwRbQJw8ifE0CanRP/799z//xR+/+N4f/Prf/NmLP/j9lz/+w5f/+/eWSUBxc70C4Nstfd/S9y19",
+	"fx08cpElj1A9CunW5aoqI5XHxZ21ZT5Shdi1b5od00xja8PcjA0TDlWp/RKP3Bq2S7OV68W3MJHn63Q4",
+	"xDLQaqBa5kOjsQtHXimUAWp0J5Git+O/iWqpTFydSEzbTy1TQtSBXbsw4FUI+6rUqHNGBM2qidJs0KLL",
+	"yBBmpTYNeZokrUCKAGkqKlvgHM5+zLp0lOiKwPpctSxBjH0v+S3RcthyQTsgolSEX5jex8uDV8DtmC84",
+	"mAFshYat0LCGJXOkcpmsFehtsVhw7Zm7DXNjlT053lKSLSXZUpK3z7y0PD1ZVlt45O7KZRiXqCBsMNQT",
+	"0kZa0SYjccZF7Iodw3zq5E4uiw/n2rF4VlAcHBLqqIhdUp2r+28egZz7KyzetLYIXGIEywghyIfPQxm4",
+	"RIYVMKEpSXZJGXWzmHBbvrLlK1u+crVmLWfMkqmzcL0SufXaOZvMN299bB54hXanj9lkkdnJXCoY59YD",
+	"v+FYuz4jhw/uwOIjYok5OHnDVQa+o+02mT8GiiUXTG1SKipEojNHB8HfjLRhRggSyDChHUbGfQZgcjBs",
+	"8zvWG+jLsSirdPQxWzlzzPzp+FIq4xHCvFXmPB+zyaYD8Ko7t86ZOTOwry3XaFQ82zWY7302hlVYSCne",
+	"Mu67ZaYrErF79Nxcf0fDXgXvLAhhK4o+c3RjG3j2ZgSerXhmVudgUbXQkuBQdmiSnNHO+UxpnXJO2Hbv",
+	"tKfwx9qI3t0mik4U6ctxZkiAsoM0jvy3Hm/U/MEUAOOAZSFCYwBo9pqMqdCKaEnOHAdmcZ0ckpR1GB+C",
+	"8j8wWi2CwocNf0URMRqcsdQMMgDzA9gdwPLjmnTkgClyxroyBSEZMq7hacvutQSzgsLEwgPEk6UDBhYb",
+	"2qNcWMgf5WrI1MmhIFyzAS5OghIQ1aRDhZDaTARSLLkiCetqIkf6gFBcJScDUTHx7+DSdUfKTPwkWE8A",
+	"GLJDR6wk0264OGPI8rTzhkxOMwAzZ2dseW+P9OUoVRk47mhYlOB5zm7ZPa+tVaCgXOT56rWv5mSJ2rPT",
+	"2kD1eHxaa5JTIzjc2N3d2z2tReTU5ofhL7eP7t755sPbp7XnuQqthiGDyHHGBcXUWgySURqwgVaSfuwg",
+	"l+ylxMDmb0DRGV9V9liaVL+2UsGGaDbrjNAu9OmTkIJ/JFO/QapOTliSIE06Yx24/l0PDloVYHE4Okt4",
+	"Jy8ShPAHal4IO5yaMYWqF0DOBlAPg4oOSxIWI9HE8PWYxaMhqlADOjGHytAOJFaGOqDXG1O8sTsVVl3m",
+	"2j6hWVwWBX8/N+wZilBURPmMf4ZhatO3rjJSNP/sxLwPFZXZ02ECqoY1+JX1yGM1t0NDp1XuInOhb17P",
+	"7jEXmllM5AF9egcfx4KuAy7cZ/84TVM6wSEWDQnXUqY5SjWgT+8y0dP9WvPmdWjWfdydJSdPXoWGhlVV",
+	"1rZqotEpnqdZfUOOycBwN0jCwNMXb+OA1hU0DTvJkRJDJM5GigumFEHEl5BO5cnOvETdIANiiiCBSwYZ",
+	"cTsiFCK6SCLluSJUk71GozE1JKrJQCrdNBTGEKa+TGLSZWBUMfcI8fjbUGulHRlpTADwhKFs6ODp0wtG",
+	"KGlD9ZMORLO1pykaV2h6KSNp0RTExSwORjGo83okbwUSV07SiuWcMsJV1parvFPZbCKxrWm+JMEkJpO4",
+	"pHq+WefpQS/yjdy5XT7uJavxh/v2JtfkD+exDbDcjOE6R79KAy2rE9NoUbl+s3FhcwA862BlBUvQSk4o",
+	"AJ4AXg/8OmSpkiJCz7oOwuKd6utZgSEOoAieMSZIlxvZkXCR+ceHdJJI1CIRXys/Hv8c6MBtEDVb52zS",
+	"NiOlbpjOSI71WoCI9+UYzOLA/EEDtZEAzrkPND0diZbmA9YmQyaHCQMgOENboJ7LAXbfTtmQUW0Lbam2",
+	"VcOVxMbt11aVp45twIRTs1yGB4yE5onVmo3MDhPGZQRLRE5XB+tCl/JEEZrAbKbCCZqB4k5oHKdMqYhA",
+	"LAOA/KQThPXlHXzLAS5JNDW4VYslWhHA2gAM0DdLFO8Jqkep5WjYCjY91YoVdlWd3MnZPWCqELABx8Tv",
+	"fWQnAop5YGzASV7f24uIoAMueqRtD0f7wLD7xHQXgx0E12bcZwL4qNlBtKy4zWVP8WJCmIgtNhKe0XbM",
+	"RU/T5LxtZtMes06f6rZ97Kl2egwMv8ynsoBBb7L+DnDDMJDD8m2jOOxGmVzQbPgCeEAm3CoYIuKvVq1Z",
+	"a7TMiy2MlYYtyBwrJxy44l5j78ZO4/2dxi7ZbTT3Gi54Qqb3kW2++Ps///xv/xDIljp33/3ij19+9y9f",
+	"fu+HL/6XH+x8/oufvfyvf/niD75rqKdl2miwNP2O9ozi+nwVrrthfxNcZ1haq9x9+iyoMuiX2K4wNB5E",
+	"jiDSGLyEd7vWrL3847/5/O/+5vNf/OLFj3/65V/95cu//fNf/+7/9vKvf/Lyx3/44sf/5cWffrfmF8zI",
+	"O3twekKy2bL+LVfrx9a/s2XvGmCPXcehFZ78ezSemzX1OG/E4Hqax7zmXq9tCMmmkFpZkjg2DJZsL0QA",
+	"nP2K2mSZ7esaNKrKHQ9wbrsySeRYedAGq3kY7tp2JKsdAQcHA0PHqHfCeQY6NElYiow1uAVDyYVOzMRC",
+	"ixqY8RG433DcU+H6QmkDq88JWSQlGfYoZMyIYCxWoCSn6AFvg8wGHPwdxRgWlnvXBUn6SgFWasvqEhnJ",
+	"AcQnq6mCD4mkzBxBRTjq1DRR0ggz5ocBB0MkdmVjB0+FsxzaAdVPxanYIW3DEVrWTd9ugsh0ZgMx2lxw",
+	"zQ0baXtZrA4vmQm2YilYu5lp0WCHMAzb/KqyN8h9XAl4iQuljSCA7ZjbrVtGmmg3Q6nPziEmNxsRuX4j",
+	"IvuNiOzeAGtAwwt51v0B9MvIEdCaah/gBhtBd0iVEWYCb0s9m3SXC676LG5H9gt6Jow+ndhlcBPw5tVg",
+	"ae10QRJnIlwVu7wl8wExCQ02Mcrimp4zQdoD+rQVj1CuabsZYs945rAERduIV3KkW9hi+1SQ7OFQrnWT",
+	"K159aDffZzAFvzBNPFHmHJXu4qk4gsvr4ExhScaU60xDgQOIc7GyHNwlIyKDHByz1EjgsCQI0kKzCcBr",
+	"EOUL62pXg/tzHsPJzuzb5jEfGox3FnQBc3OYiO1r5vaeyXjShDFbvSp3V10TRiTPHINMxAf+FTnSEeHd",
+	"U2F/gXFnqo+fCozCXRAZM0NdJrakGI7Xifq5EeR6JWesx4XKzo6bsYBfp6gUaj/zGoeNNWviznQEtwbo",
+	"jPm67dbfPF0nh7mxBKffhmOHfU2vpFt/t/SnAm8GnohgXnB0YF4QYB5SB09y0ct6KgrdlEeWN12h9B/S",
+	"gJnamUWiPvLTZv5F8Df4u1lr3mxEtfDi1Zrvv//+Xk4hMD9byf7L/+/3Xv7ih1/85D9/+Z//oqrMn21Y",
+	"Tp84AX2i2Wh8rfF+s9GwrQXqTJ4e1Zr7jRn9Afh+tpdLrUrwmm3DWVzBVBCOde9k9zoGlfmx4ttC1pof",
+	"YNKDX61KazI11XXVIjidb6Y+VKTSvPcaqTQoGmaAXls1ZqvGGDXmIQjJTh4cDplgoC8E+gwwHZkCU7cC",
+	"Nsivl63iuNtRpuJ80g2dVrYGhh1Umz0dso4hz9gKM0Lu2YTYXJnwRTB3Tpg2s9RGiVNywCBoyPxhY5Qq",
+	"xRNgUTJXP7svk1g5eUinPIspOMmPWmHfjcx6K+S4ieIrBi91scwHGnIttDzOwKhuMAE0v2Y222k/n2J6",
+	"ibCFIxFP2wfXKK/tVqnAxmeOguEVT0Iz315GGfdXNKIdiXjTcdsuKuDGhqMCXMdbAr4l4LVm7ZihKQJv",
+	"UKZEvZpoh1Li7QK0y9Lzw8taWxHvbSPO40WJD7mKPNuY8Y2ngtO8x9Xz4cxmH/h8v6Kce289h3Rw7NXA",
+	"jNcQlXJJ5QhtQiwL/U4YVaxObK0H8s7euzByLN1A3tl/F4reJMxr+QfuN/Tpqr4cJTEWbmmT4QjMmuSM",
+	"ds5PhXUYQrnOiMQjZu0J7YdHJw+/1bp9dPfwW617d+4/Ojk6Rgci1n/Jlc9qO+NY+97hb7fwzVufPLp/",
+	"0jYiDTg8R0NrEX0IcgkXPYgVAvmRK9Kn6SBhSjWJ4ZMwPWuMcCHgYEBDjyesB9jZ2FPa0YmN54avvdP5",
+	"wBtmuI5sWpkVZ3xSPUhd0PChX10MDYfQ9cxChE2nVNhsfW4kP1jzwLTCu2izRoHOxQFg5LeRoLjosPqp",
+	"IOTQbU/Ql5IEHLZTAe9NN1tY3zaJWYfHYLlMlAyy43CAYxuFjkZPs8FGVrUThDHm5y/AHtVnSWxjo1Vx",
+	"Qr95tS6kbplH0ZQJ1MynAHg51jvQLfZAnPILAMac0zq+WueqBU+DrXRGyERV44Sq87XES6dyPwuIwx1N",
+	"Yg7nzR48hmWIk6QWLcTXYmkq01Ymwn3xf//ixQ9+Xotq4aXzGr+XVAPrB/6119jb391r7LYau9/4+m/u",
+	"ffP648a33v+tm9/+eP/ejfvvPfjg4e5JDWVTaG/e+LkiY5nqvvNNEKo1Gwz1KrP5hx998Xc//vJvfv/l",
+	"v/2bmTnZeN+1p+Sk3ulJjcFdM1pl3IvWf2/FwVYWzPG4Lq9VVE0128IWbGX91Yw1wAlHGsLEgHJrpKn5",
+	"NIsSyYaJUoFm58xh3pSINUawsgy/T9E5IsfCjSVyoUvgr4KwORfSZVVXxYRukrbRpkGsAMGt/eCT4xMy",
+	"O5r2qRib+2/Dmm3iD2acYaBZnXzi5IEgLsuHiUEA9WiIQ7JIOceGMdDE+4al8C65UwERY3YSPLVut7mM",
+	"bD1DiR7LPMU003EkM4KBVWEEdi6gSJUQVydu1Zq7jet7axPRqFpH+5fPbr5Ze/5kaRr+oTnWmwag7HTY",
+	"EDwFuznPQvYk63ZZRwcmo5X3Ahu93vggaNTeBsdY8ZzYgK2cLJhHCzjpc0XocBjKlU46rtdW3LDIj2bd",
+	"FJrcflYO4jIK4evNc7cc8dI4Ili7DNWXZLfRaGDty7WYo8PpLWaKGF2rPBvBJGSbHj2thKKSqUg8SulZ",
+	"MiFKyzQLNLIEp43cDUI6DDNwmHKB+jxSrOUChNtR8CY6ITBS3ZnPImIO9A4Thk7E5B3gv/9kd2//+o2b",
+	"p6NGY++moAP2TzACtn1A2l8D5kyJGtIOi4y62/6ffvu34ctHJx/tvB+F0etdoseSsO+MaEJMO8oWbn03",
+	"CwrCJxGXP4tr7oFa6WKYrVbtR+3iYM4SKs4h3sqw9AGHKrUHhBJgf+BuAUrFng4pxA+hz8UtFUR1uNXB",
+	"cTuXkP3W7oGNPGME0MycXmy3AFMHgvVHb1MLiwvwgdmDzG7gc8W5zz83MooLz2dPhzxlqkU1vCWYPx9U",
+	"NyGQ3wYooYXBrEugbysz9PaLn//1l7/8X1/++M/awaD+aZxOWulI/BPD09re+MIVscFrB7nMfZYkVgJD",
+	"MeuMOYEyiIovEn+OmYiPB+vHkEfFV8kN3IZ24WgXjbMkucquSC4byiaAnUmZMCpczujKCIYWjC8nx50U",
+	"HDMYL1e58xVKcYiiZ79v1nb332804J8GkLxhQrnI93KIwf+OPISNTVe1ePHL/+fX3/03L37+1y++91/+",
+	"8e+//+Vf/fzFD/7o5b/9m1//hz948YP/w+xkee9RTclR2pkC/86qYOQH9cDvt79RQZ2AggHOI0bLDwxi",
+	"UFrZ0BA/snoRXPbq/Ih4XNIJMQcyF+FTVADFsJrdqGaTWBD48db9WlTrckGToGzJr777wy/+4hef/7d/",
+	"+eL3f/biB3/7q+/+aLaQCS6vL2SSLa5HfbxhZtbhQ46Nfu39m/mVTuVIBwnirDfAcOTdyCf1g3hLRUvT",
+	"81z1FYBM8TCR79Wi2pjxXl/Xmnvm6vmYmFC4RCzJmIMoC9ceaG0JstXzqAbG73jRsk6vXfWVKhzlEkJ6",
+	"4bCXPJYLSr1AqKFdh61veCsdG06NASG0wAnmPLpVvb1OEK5kIwohdV6VkcgM5pWYiA5Jl7MsHHmcStEj",
+	"v3n8yX3IDoUQYmoEUUPn3GSGqeyldGADmlOpGbisKERTmz5R0B33ZcJA2i/RETCE3dkOwtTEKY0BRT4q",
+	"SDuQqnY+ZhPMCoRNwphwEG6pOg3AAkCpwCBxTXoYKGRTVnFMc6Q+0L2vOH1w2mx2MpYgCqnI+q0g5QSC",
+	"2KwcD/vid5095SpnQfNQNWiiecWyU3QJfQCbeu/9D8DoVtDHkyW5y+tpIivm1wsXa11m7S1qe3uB+Qyo",
+	"Ag4R/vQijZflMx7vsiLy2qSHLDtjJOYUQuTwKljDnL0TdZ6xmKxNR5ds2/BE/VKta8FBeItsa1txY8Pi",
+	"RmB8K8IAW0HwMHf32jN7l+eGmdnoguW4k3lp9RCzRaUsl1c2QqUPEweqgATHIzb392mblWs7s0e5b4Jw",
+	"FfeV3UhXSfOCpblovnkcMFdaYJhKs9lc9FolHiT0ZpXMddfOBe1gtWbtxQ9+9Ovv/u7L7/3wxR/9Wc2G",
+	"VrRg/YD8Tyuqem6riveET9UoMC2s5zWLatowVxfHMK/Iwu5llAil6ryKzriNYbyiaslTPvvFZLEsGjFP",
+	"Ha9h+P2cNArMRnxwdP/2nftfR5eEFUp85P4B5p2ix7lSWNkQEWALSsXcgka3hPmNI8zYQY4eu6+Q+rpP",
+	"VWiupaoVKez1t4nCRkTIMbl1eP/W0d27R7ffrliut60wDBArhyAGClsQECyT+HJF2WvsqXfsFMJI3hFk",
+	"LNMY69JzgSqgajowKbQMMQuBYccJHtgkJmig0u5Hi9mFAfMTNAX1XWZRT2ZQ2QXpYTjK146G075hiM39",
+	"CP9qcdUayDSDva1AeacoLFeteOTdF1P+EaulWxv7rFNkdT9IFL7iAl3DdyzUMmBcudd2o9q4P4HE+FZ3",
+	"JGJVm/Kn5ENxIZmxK1Mf6X1A9mf2/dKcG5VTvvFoLaKjcE/ENulmw+TwcX/iaCFY4pnD0n8lkqsRfhIu",
+	"2CIF/8Q99/rQok+f1eYSGgvWAJUHLpB4oK0PL9tqwZbFPe5Djy5O1FAJ13snoXwAnU/Hg+YEy6km97HJ",
+	"JcfhdOqCKMdsMVCynBefarZqHRHNnpSF5AXRtbaUZWOU5eiCpRMMUNLT2ANOPY6ITOIiSNk1Sc78Unwu",
+	"rnuKtBQo0dAWugARfkmXxSEtCcpshrAEGPMDI1F8xBMNQPxzhuoRAJwib4aNaljJuN2PFR0I+PjzuYOw",
+	"KjOBLDNu4VBlCrlzack4nJrdTeWgGN7bqHo7oD3PFgWoMhofqGdHtGAgWq40jDcNVdscxC2a9obKQJrz",
+	"WIqivS7JuwbMf37hKogAgOcIVaT99aN8xAW24wx9EFXsNU6L5CY0MQqYA6+OyNkEok90X8bO/dnpM3Uq",
+	"jPY5TFmX6U7fNACVtF3MBsazGo2lHQVK7YDlg0dyGHbaCKd1cssMH6EVMTAYQVRYfCpcPCLiXDYBjNrG",
+	"wtqGEqm0q+mN5AEEk9imRmNakE0kHgmo+10vSaM9Fa8sjxamCFzqvhyvlYBkVtjQplw0xSNw391oNCJi",
+	"f3eRnAPIj2ZALStkdEKlilrTtAQ91Zr7jSXCEmCaGw1JACE+E5tXsRCvIFgvsNKuopGvJzTbhZ8vMVtd",
+	"wlGtkqAuNJ3B2TnAWHcwXLnQdLBJbKMHttEDE0fWLNm1BycKYwksDtdaqTw5FlZqdL1rLq2yfduCO9nA",
+	"HPRC07Bqo6soV6I51FYg10JEFssrhRi+VMqBKyegU86UBSU1zCoesTp5hAgcObgIRGFFDDCfWWIWok4w",
+	"1nKkbCEGPB8HGUiGjRTiKkCTOBW+DkGekYE92LYuMzQIl05zKnJMOeOdvi41KkMKcwYBuMJzzdQlsp67",
+	"agwg9HNF5AVL6+SxGZKyqbmO3wNCrlkeMx/LQx0LN5JKhBxV4BbQgQRVkg1AhMLOepLBljnoEM9ve5i0",
+	"pUlbyVS3yTsW1w4suoCAzbU6FXIsrNFLSPzNpjhx/e4BHkgAWJN5cJI+tYgpZoW1w8yL6eQrisBpwsMx",
+	"896YqlPhNxhqPzm5kGgZ00n+ve+MeOecKW3R6iCCFgJhoW/Mwgqwse0S9swTEJyqbPLWqbAYMIT2pCtD",
+	"BUs9DuCxw/ft0XOCDQKa+C3wmHN2BwGAG/Yjm2WmiWKwbrBTA3edXPoYBuZ+xR+M/5+9a9tx22bCr0Lo",
+	"Jv8PaJ3sJkFQ58pdIAcEzRZpgb1IgzUl0WvCMimIUhyjyEP0vu/QF2j7NAXaxyg4MzzIlhPbe0i28FUQ",
+	"rcXDcEgNyW++byK9ACqxVpNaJ2cTOWmmLgyzffIyIVKFbnrOlWWgYZ62qqhFATaptC5NB5ocHHjARhQi",
+	"dzGlUFADFLyuafBeaiecJm2XGbgOAYClYTbCdmwxcHwwBE+hmQUzm2RWclRZAdVFCpoL9r/xqX18dKpV",
+	"U+tyyJQ+AsDv+P8D9losnMV+UpiGzWoOI9ka0QOojrYJY3dn5HPIFMtEs0C+QRtPG49ivk0GmRD57nz0",
+	"O6qql8VW22pbx9ab8HMb197UefIhFP0ioehXGlj+98O9/UO7NrNOkYmjgOTfENttp4YIOb/7CSGeqVxs",
+	"qX9IlIy7iSCe67p4/OATGoiu1OsSQqQ7q/ri2pUKhXJ0vckuEPW7LFNoveNwoHo7B6p+VfAw9O7p6tN4",
+	"1iOrHO7OStwb2EdtLW5W0DAXhMlYIWi1y89MopKESwND6I5mNCMNhPEd5UCQh8Cz1yH8FJZXLwiCe4sV",
+	"ukzP0EC6feOY6H4cJdChiQItBZTqJAebekm/1RMfPMLOdab0AmJuiD1lIIWDfRIV2midslaBzNBYq4tW",
+	"5aXgNSQAUulDZjRBnhRtaFTDmoXMhXvTM3lDtyewjRv0ZrL1r9K3mcWWaT2jQ4jAkR2t3cPjk4fpyjdi",
+	"mOS6rY24cC8HKBREMcdRacnfv/z61+9//PPbn8gfgBGY/cfcD6+vLe7D5NFJEpL7KdybVyVAj/xjas63",
+	"Z2evXr5+fnF69vrZyzff7ZLTbEfglhPO9jDvVvjePmEIpDPERhCct0twiA/R/SMAmsPzkiRemArJEH78",
+	"iTGLv6cIxFVFLwp3T2jtfh5xpfgfnWQHtb7DYfLhMHlJazzj7FycWg9ZiwTgC3l1CvT1fQeIWEjTyHwz",
+	"yMQ69Q/hZzew0IVkWkeWexJxtB4fP/H/u6iBJuWbJ4PHn5/LadLohpd27byygo01wikcUX52ew+/OgTD",
+	"+++0gdZyPRpm2RJCzOugRq/clODFXCo4SzzaYiqMqsphnW5uNtA3lpBfT9KE7n8ulFi4p8cn4TEmtNAf",
+	"HnZSY+jh4zB/3PsPTh5dMfna2+BzE2Ii3x9mxTXNCkfKB5PBIfi6h1CMV9UWB1HVLgIBHm1DbLrcsHEP",
+	"A+5TyvfwB1P+usFuqgDkQvqdcI+2ttMZVdWBdP1Aun6HSNe9xx541w+863eTd32f78V2uJQejOan8JmL",
+	"mleVwDv0BUeNb6lMA8QzLDQWrjlM71HZqKpu+871RvIE+1c/it3e7pcMfhNXpbC/crnUV2TzcWO30/Wp",
+	"A13I2lGUHq5EvywCzjHM8UskKZ7vt+BMBS+b6caN2Av885W+rDuOxo7WtZYSeYvpuG/fdbMU8W6BmPhs",
+	"7x3YJDIWWaDXUFWblTInU9nlcLnRUm/gr1+xofZ1wy2Ma9fTjBvhoTwUNs/lZc0xk283a3fr/TnJuJH5",
+	"qLWO+vad/XBkgteifiWgWZDeDJCivpQsQFThn5M0aesyGSb3cVXFNq2+8MyBCYF/wkTqsF4IFqYhXw7Y",
+	"KpMm9Bw1lenD6S618XhkPefI1cariqqys3PAvtdlibhGhK94lErqNoegZ6eVGHSvznuTvXyI0ExrIZh3",
+	"XePWEbuCBIBWbziAfCRmwJ4DXztgAKuKssXAvvcM40VR23mG9382nhkzKtR2a7WpsEb1NFd8aKiMquS5",
+	"mOqyABLOHzfRxkNKiSyscVzmiUBIhzHQT2yvmYFNu1ZzZZielpyjli9BO+4BgLM2NBp6lckPoEM8qpdY",
+	"PB0YluIJwkm6G1MgkY/IybsM4Rtb5cX9kICCgJF8Zv0TcLakQ/yeK2mmYSwBGpmJqeyMR3CJ3vo0EO8X",
+	"GgodsDH689ibQ0RHJiTxFwmNNh6IGgCehNmVtTNuigJ3cPdOgxS9mIlSq0sEhmJSHnZ4zqVqOHmxNRnP",
+	"vThzXDYgCV17KVAGGlY7l1I2tqt73J0F1RzKYHqhDCIxXU5W3MmUhYPNNLQEKtFtIzwLaZQZ5bHFBgDE",
+	"sXx0WVK9UhhmprwWAzaKm+mdynunbbdBrliUqw6jC/3aMLBwH0gu6UpyU7qAaWXnIpBLOPlGJWLeCDwW",
+	"uWfA60od1+u7sGFNmkmF2NpClNI2PH4X1fb7Xn0FEOxsSQNUSF4CAFZ+6NTdKoDTb+g3VWmeAt3JhBtE",
+	"TbB5m09JZKBhC3DHXJtmbe3qLzfmW4FVAkEP/nAdNogRUsyhqcALNk31SuiqFEEYPBbuxRz1lGkHaXR2",
+	"S1cXlu4p/npVL/QirokUxG3B8KmhcjsWRiff1GxpnCq1bRqpmFq/kjkmGEQO7xO954Ir+HXH4E0j1aXZ",
+	"8P0sNS9Yxkuuchd9mLay9Rhdm6gcij4+vvv4bwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -79,13 +79,13 @@ const senderAdmit = `-- name: SenderAdmit :many
 
 
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, st.next_available_at, st.balance,
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, st.next_available_at, st.balance,
         st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN channels c ON c.id = s.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.sender_no = $1::text AND s.status = 'on'
 ),
@@ -103,7 +103,7 @@ used AS MATERIALIZED (
     WHERE me.is_paced
 ),
 budget AS MATERIALIZED (
-    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.channel, me.was_seen_at, me.was_available_at, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
+    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.on_unclear, me.channel, me.was_seen_at, me.was_available_at, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
         CASE
             WHEN NOT me.is_paced THEN $3::bigint
             WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
@@ -472,13 +472,13 @@ WITH cancelled AS (
     WHERE t.task_id = $1 AND t.status = 0
         AND ($2::text IS NULL OR t.submitted_by = $2::text)
         AND ($3::bigint IS NULL OR t.company_id = $3::bigint)
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at
+    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
     SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $4 FROM cancelled c
 )
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id, c.delivery, c.delivery_code, c.delivered_at FROM cancelled c
+SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id, c.delivery, c.delivery_code, c.delivered_at, c.on_unclear FROM cancelled c
 `
 
 type TaskCancelParams struct {
@@ -525,6 +525,7 @@ type TaskCancelRow struct {
 	Delivery        *int16
 	DeliveryCode    *string
 	DeliveredAt     *time.Time
+	OnUnclear       *string
 }
 
 // TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
@@ -573,6 +574,7 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 		&i.Delivery,
 		&i.DeliveryCode,
 		&i.DeliveredAt,
+		&i.OnUnclear,
 	)
 	return i, err
 }
@@ -698,11 +700,12 @@ leased AS (
 ),
 logged AS (
     INSERT INTO send_logs (
-        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data
+        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
     )
     SELECT
         h.lease_id, h.task_id, $9::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
-        jsonb_build_object('app_id', $9::text, 'limit', $15::bigint),
+        CASE WHEN $15::boolean THEN h.segments END,
+        jsonb_build_object('app_id', $9::text, 'limit', $16::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
 ),
@@ -737,6 +740,7 @@ type TaskClaimParams struct {
 	InOneCall      bool
 	ClaimLimit     int64
 	LeaseSeconds   float64
+	IsPaced        bool
 	Asked          int64
 }
 
@@ -785,6 +789,7 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 		arg.InOneCall,
 		arg.ClaimLimit,
 		arg.LeaseSeconds,
+		arg.IsPaced,
 		arg.Asked,
 	)
 	if err != nil {
@@ -1042,8 +1047,12 @@ WITH expired AS MATERIALIZED (
             FROM senders s
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
-        ), $1::smallint) AS again
+        ), $1::smallint) AND NOT u.is_last AS again,
+        u.is_last
     FROM tasks t
+    CROSS JOIN LATERAL (
+        SELECT coalesce(t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry') = 'fail' AS is_last
+    ) u
     WHERE t.task_id = ANY ($2::text[]) AND t.status = 1 AND t.lease_until <= now()
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -1060,7 +1069,7 @@ recovered AS (
         rank = CASE WHEN e.again AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
-        result = CASE WHEN e.again THEN '处理超时，自动重试' ELSE '处理超时，超过最大重试次数' END,
+        result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发' ELSE '处理超时，超过最大重试次数' END,
         processing_app_id = NULL,
         lease_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
@@ -1071,12 +1080,13 @@ logged AS (
     INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect)
     SELECT
         e.task_id, e.processing_app_id, e.lease_id, 'recovered', (SELECT moment.at FROM moment),
-        CASE WHEN e.again THEN 'retry' ELSE 'exhausted' END
+        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END
     FROM expired e
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again) AS exhausted,
+    count(*) FILTER (WHERE NOT e.again AND NOT e.is_last) AS exhausted,
+    count(*) FILTER (WHERE e.is_last) AS unclear,
     count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e
 `
@@ -1089,17 +1099,24 @@ type TaskRecoverParams struct {
 type TaskRecoverRow struct {
 	Retried   int64
 	Exhausted int64
+	Unclear   int64
 	Unreached int64
 }
 
 // TaskRecover takes back those of task_ids whose leases have run out (S0.12). What TaskExpired saw may be old: a report
 // that committed since has changed the row, and the row is passed over; a report that comes second finds no lease.
+// Nobody knows whether the message of such a lease went out: on_unclear of the task, else of its sender, says whether it is tried again.
 // SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS of this very lease can still settle
 // the task.
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
 	row := q.db.QueryRow(ctx, taskRecover, arg.MaxRetryCount, arg.TaskIds)
 	var i TaskRecoverRow
-	err := row.Scan(&i.Retried, &i.Exhausted, &i.Unreached)
+	err := row.Scan(
+		&i.Retried,
+		&i.Exhausted,
+		&i.Unclear,
+		&i.Unreached,
+	)
 	return i, err
 }
 
@@ -1111,7 +1128,7 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.delay, i.delay_most, t.status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 given AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.status, h.processing_app_id, h.held_lease_id, h.lease_until, h.at, CASE WHEN h.is_tried AND n.troubles > 0
@@ -1128,7 +1145,9 @@ put AS (
     SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
         pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no),
         lane = CASE WHEN g.again_at IS NULL AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id THEN t.lane END,
-        rank = CASE WHEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id THEN t.rank END,
+        -- A rank means nothing in another pool, or, if the task waits anew, in another priority.
+        rank = CASE WHEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id
+            AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
         due_at = coalesce(g.again_at, t.due_at),
         updated_at = g.at
     FROM given g
@@ -1205,7 +1224,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count, i.provider_no, t.recipient, t.rendering_id, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
         t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
     SELECT h.task_id, h.app_id, h.lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.recipient, h.rendering_id, h.retry_count, h.task_status, h.processing_app_id, h.held_lease_id, h.lease_until, h.held_since, h.at,

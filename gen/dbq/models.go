@@ -62,11 +62,14 @@ type SenderLedger struct {
 	Change   int64
 	// after the change
 	Balance int64
-	// the attempt that took it; null for a top-up or a correction
+	// the attempt that took it, or to which it was given back; null for a top-up, a correction and thresholds
 	LeaseID   *int64
 	Remark    *string
 	Username  *string
 	CreatedAt time.Time
+	// where the thresholds were changed (change is 0): what they are since; else null
+	LowWarning *int64
+	LowSwitch  *int64
 }
 
 type Setting struct {
@@ -131,6 +134,8 @@ type Task struct {
 	Delivery     *int16
 	DeliveryCode *string
 	DeliveredAt  *time.Time
+	// as senders.on_unclear, which it overrides; null: as the sender has it
+	OnUnclear *string
 }
 
 type Template struct {

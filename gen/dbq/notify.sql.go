@@ -274,7 +274,7 @@ func (q *Queries) ContactList(ctx context.Context, arg ContactListParams) ([]Con
 
 const nodeReminders = `-- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL), 'epoch')::timestamptz AS started_at
+    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
 `
@@ -289,7 +289,9 @@ type NodeRemindersRow struct {
 	StartedAt time.Time
 }
 
-// NodeReminders tells whether a node has reminders, and when the node of the latest that goes on was begun.
+// NodeReminders tells whether a node has reminders, and the latest start that callers gave a time for, of the reminders that go on.
+// A start without a time is stored with the time of its transaction, as is created_at. Such a start may be later than what the
+// caller's clock says of its end, so it is not compared with an end.
 func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
 	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
 	var i NodeRemindersRow
@@ -521,8 +523,21 @@ func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]in
 	return items, nil
 }
 
-const notificationFail = `-- name: NotificationFail :exec
-UPDATE notifications SET ended_as = 2, next_run_at = NULL, remark = left($1::text, 255), updated_at = now() WHERE id = $2
+const notificationFail = `-- name: NotificationFail :one
+UPDATE notifications n
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END,
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END,
+    remark = left($1::text, 255), updated_at = now()
+FROM (
+    SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
+        f.repeat_minutes IS NOT NULL AND EXISTS (
+            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = f.id
+        ) AS goes_on
+    FROM notifications f
+    WHERE f.id = $2
+) r
+WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
+RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed
 `
 
 type NotificationFailParams struct {
@@ -530,9 +545,14 @@ type NotificationFailParams struct {
 	ID     int64
 }
 
-func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) error {
-	_, err := q.db.Exec(ctx, notificationFail, arg.Remark, arg.ID)
-	return err
+// NotificationFail notes why a notification cannot be told. If it repeats and has been told before, it keeps its outcome, and the next
+// run is after its interval, unless it expires first. Otherwise it has failed (2). is_failed says which; one that ended meanwhile has
+// no row.
+func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) (bool, error) {
+	row := q.db.QueryRow(ctx, notificationFail, arg.Remark, arg.ID)
+	var is_failed bool
+	err := row.Scan(&is_failed)
+	return is_failed, err
 }
 
 const notificationFailures = `-- name: NotificationFailures :many
@@ -757,19 +777,21 @@ func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockPara
 }
 
 const notificationNext = `-- name: NotificationNext :exec
-UPDATE notifications
-SET next_run_at = now() + make_interval(secs => $1::double precision), updated_at = now()
-WHERE id = $2
+UPDATE notifications n
+SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, updated_at = now()
+FROM (SELECT now() + make_interval(secs => $2::double precision) AS at) r
+WHERE n.id = $1
 `
 
 type NotificationNextParams struct {
-	Seconds *float64
 	ID      int64
+	Seconds *float64
 }
 
-// NotificationNext says when a notification is to be told again, in seconds from now; null is never.
+// NotificationNext plans the next run of a notification, in seconds from now; null is never. No run is planned for after its expiry.
+// The remark of an earlier round is over.
 func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextParams) error {
-	_, err := q.db.Exec(ctx, notificationNext, arg.Seconds, arg.ID)
+	_, err := q.db.Exec(ctx, notificationNext, arg.ID, arg.Seconds)
 	return err
 }
 
@@ -1212,7 +1234,7 @@ func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams
 
 const subscribeFailures = `-- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -1257,6 +1279,7 @@ type SubscribeFailuresRow struct {
 	SentAt         *time.Time
 	ReportedAt     *time.Time
 	ChangedAt      time.Time
+	OnUnclear      string
 	SendStatus     int16
 	ErrorMessage   string
 	ErrorCode      string
@@ -1294,6 +1317,7 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 			&i.SentAt,
 			&i.ReportedAt,
 			&i.ChangedAt,
+			&i.OnUnclear,
 			&i.SendStatus,
 			&i.ErrorMessage,
 			&i.ErrorCode,
@@ -1339,7 +1363,7 @@ func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) (i
 
 const subscribeList = `-- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
-    t.sent_at, t.reported_at, t.updated_at AS changed_at, x.send_status,
+    t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -1386,6 +1410,7 @@ type SubscribeListRow struct {
 	SentAt         *time.Time
 	ReportedAt     *time.Time
 	ChangedAt      time.Time
+	OnUnclear      string
 	SendStatus     int16
 	ErrorMessage   string
 	ErrorCode      string
@@ -1424,6 +1449,7 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 			&i.SentAt,
 			&i.ReportedAt,
 			&i.ChangedAt,
+			&i.OnUnclear,
 			&i.SendStatus,
 			&i.ErrorMessage,
 			&i.ErrorCode,

@@ -584,7 +584,8 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.conte
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
-    coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds
+    coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds,
+    coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
 FROM tasks t
 JOIN senders s ON s.sender_no = $1
 JOIN sender_states st ON st.sender_id = s.id
@@ -613,6 +614,7 @@ type TaskOutgoingRow struct {
 	Openings     int64
 	RestSeconds  float64
 	LeaseSeconds float64
+	FailsUnclear bool
 }
 
 // TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, for how long it holds them, and which version of the sender it is to send them
@@ -641,6 +643,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.Openings,
 			&i.RestSeconds,
 			&i.LeaseSeconds,
+			&i.FailsUnclear,
 		); err != nil {
 			return nil, err
 		}

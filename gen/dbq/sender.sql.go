@@ -991,14 +991,14 @@ WITH counted AS (
 ),
 changed AS (
     UPDATE sender_states st
-    SET balance = coalesce(st.balance, 0) + $1::bigint
+    SET balance = coalesce(st.balance, 0) + $1::bigint, granted = st.granted + $1::bigint
     FROM senders s
     WHERE s.sender_no = $4 AND st.sender_id = s.id AND coalesce(st.balance, 0) + $1::bigint >= 0
     RETURNING st.sender_id, st.balance
 )
 INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, $1::bigint, c.balance, $2, $3::text FROM changed c
-RETURNING id, sender_id, change, balance, lease_id, remark, username, created_at
+RETURNING id, sender_id, change, balance, lease_id, remark, username, created_at, low_warning, low_switch
 `
 
 type SenderBalanceChangeParams struct {
@@ -1026,6 +1026,8 @@ func (q *Queries) SenderBalanceChange(ctx context.Context, arg SenderBalanceChan
 		&i.Remark,
 		&i.Username,
 		&i.CreatedAt,
+		&i.LowWarning,
+		&i.LowSwitch,
 	)
 	return i, err
 }
@@ -1034,24 +1036,26 @@ const senderCreate = `-- name: SenderCreate :one
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, segment_size, low_warning, low_switch, config, has_balance
+        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance
     )
     VALUES (
         $1, $2, (SELECT c.id FROM channels c WHERE c.channel = $3), $4, $5, $6::double precision,
         $7, $8, $9, $10, $11, $12, $13,
         $14, $15, $16, $17, $18, $19,
-        $20::bigint IS NOT NULL
+        $20, $21::bigint IS NOT NULL
     )
     RETURNING id
 ),
 state AS (
-    INSERT INTO sender_states (sender_id, balance) SELECT made.id, $20::bigint FROM made
+    INSERT INTO sender_states (sender_id, balance, granted)
+    SELECT made.id, $21::bigint, coalesce($21::bigint, 0) FROM made
 ),
 ledger AS (
-    INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
-    SELECT made.id, $20::bigint, $20::bigint, 'opening balance', $21::text
+    INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
+    SELECT made.id, $21::bigint, $21::bigint, $17, $18,
+        'opening balance', $22::text
     FROM made
-    WHERE $20::bigint IS NOT NULL
+    WHERE $21::bigint IS NOT NULL
 )
 SELECT made.id FROM made
 `
@@ -1076,6 +1080,7 @@ type SenderCreateParams struct {
 	LowWarning   *int64
 	LowSwitch    *int64
 	Config       []byte
+	OnUnclear    string
 	Balance      *int64
 	Username     string
 }
@@ -1101,6 +1106,7 @@ func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int
 		arg.LowWarning,
 		arg.LowSwitch,
 		arg.Config,
+		arg.OnUnclear,
 		arg.Balance,
 		arg.Username,
 	)
@@ -1109,21 +1115,27 @@ func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int
 	return id, err
 }
 
-const senderDelete = `-- name: SenderDelete :execrows
-DELETE FROM senders s
-WHERE s.sender_no = $1
-    AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-    AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id LIMIT 1) l) = 0
-    AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0
+const senderDelete = `-- name: SenderDelete :one
+WITH gone AS (
+    DELETE FROM senders s
+    WHERE s.sender_no = $1
+        AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) l) = 0
+        AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0
+    RETURNING s.id
+),
+thresholds AS (
+    DELETE FROM sender_ledger l USING gone WHERE l.sender_id = gone.id
+)
+SELECT count(*) FROM gone
 `
 
 // SenderDelete removes one that never sent and that no route names.
 func (q *Queries) SenderDelete(ctx context.Context, senderNo string) (int64, error) {
-	result, err := q.db.Exec(ctx, senderDelete, senderNo)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	row := q.db.QueryRow(ctx, senderDelete, senderNo)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const senderFind = `-- name: SenderFind :one
@@ -1187,7 +1199,7 @@ func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
 }
 
 const senderLedgerList = `-- name: SenderLedgerList :many
-SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at FROM sender_ledger l
+SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $1) AND l.id < $2
     AND ($3::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
         SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id WHERE a.id = l.lease_id AND t.company_id = $3::bigint
@@ -1203,7 +1215,6 @@ type SenderLedgerListParams struct {
 	PageLimit int32
 }
 
-// SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
 func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListParams) ([]SenderLedger, error) {
 	rows, err := q.db.Query(ctx, senderLedgerList,
 		arg.SenderNo,
@@ -1227,6 +1238,8 @@ func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListPara
 			&i.Remark,
 			&i.Username,
 			&i.CreatedAt,
+			&i.LowWarning,
+			&i.LowSwitch,
 		); err != nil {
 			return nil, err
 		}
@@ -1242,8 +1255,8 @@ const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
-    s.low_switch, s.config, s.version, s.created_at, s.updated_at,
-    st.balance, n.next_available_at,
+    s.low_switch, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
+    st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
@@ -1291,10 +1304,12 @@ type SenderListRow struct {
 	LowWarning      *int64
 	LowSwitch       *int64
 	Config          []byte
+	OnUnclear       string
 	Version         int64
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	Balance         *int64
+	Granted         int64
 	NextAvailableAt *time.Time
 	MinuteUsed      int64
 	HourUsed        int64
@@ -1350,10 +1365,12 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.LowWarning,
 			&i.LowSwitch,
 			&i.Config,
+			&i.OnUnclear,
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.Balance,
+			&i.Granted,
 			&i.NextAvailableAt,
 			&i.MinuteUsed,
 			&i.HourUsed,
@@ -1379,6 +1396,81 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 		return nil, err
 	}
 	return items, nil
+}
+
+const senderOnUnclear = `-- name: SenderOnUnclear :one
+SELECT on_unclear FROM senders WHERE sender_no = $1
+`
+
+func (q *Queries) SenderOnUnclear(ctx context.Context, senderNo string) (string, error) {
+	row := q.db.QueryRow(ctx, senderOnUnclear, senderNo)
+	var on_unclear string
+	err := row.Scan(&on_unclear)
+	return on_unclear, err
+}
+
+const senderRefund = `-- name: SenderRefund :execrows
+WITH leases AS MATERIALIZED (
+    SELECT l.id AS lease_id, l.segments, l.created_at, s.id AS sender_id, s.time_zone
+    FROM send_logs l
+    JOIN senders s ON s.sender_no = l.app_id
+    WHERE l.id = ANY ($1::bigint[]) AND s.is_paced
+),
+states AS MATERIALIZED (
+    SELECT st.sender_id, st.next_available_at, st.last_taken, st.last_taken_at, st.balance, st.minute_used, st.hour_used, st.day_used, st.month_used, st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms, st.shared_last_turn, st.shared_next_turn, st.openings, st.rest_until, st.rest_reason, st.probe_until, st.granted, st.attempts_today, st.attempts_on
+    FROM sender_states st
+    WHERE st.sender_id IN (SELECT leases.sender_id FROM leases)
+    ORDER BY st.sender_id
+    FOR UPDATE
+),
+booked AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, remark, created_at)
+    SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id, $2::text,
+        clock_timestamp()
+    FROM leases l
+    JOIN sender_ledger c ON c.lease_id = l.lease_id AND c.change < 0
+    JOIN states st ON st.sender_id = c.sender_id
+    ORDER BY c.sender_id, c.lease_id
+    RETURNING sender_id, change
+),
+given AS MATERIALIZED (
+    SELECT st.sender_id, (SELECT coalesce(sum(b.change), 0) FROM booked b WHERE b.sender_id = st.sender_id)::bigint AS balance,
+        w.of_minute, w.of_hour, w.of_day, w.of_month
+    FROM states st
+    CROSS JOIN LATERAL (
+        SELECT
+            sum(l.segments) FILTER (WHERE date_trunc('minute', l.created_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)) AS of_minute,
+            sum(l.segments) FILTER (WHERE date_trunc('hour', l.created_at, l.time_zone) = date_trunc('hour', st.last_taken_at, l.time_zone)) AS of_hour,
+            sum(l.segments) FILTER (WHERE date_trunc('day', l.created_at, l.time_zone) = date_trunc('day', st.last_taken_at, l.time_zone)) AS of_day,
+            sum(l.segments) FILTER (WHERE date_trunc('month', l.created_at, l.time_zone) = date_trunc('month', st.last_taken_at, l.time_zone)) AS of_month
+        FROM leases l
+        WHERE l.sender_id = st.sender_id
+    ) w
+)
+UPDATE sender_states st
+SET balance = st.balance + g.balance,
+    minute_used = greatest(0, st.minute_used - coalesce(g.of_minute, 0)), hour_used = greatest(0, st.hour_used - coalesce(g.of_hour, 0)),
+    day_used = greatest(0, st.day_used - coalesce(g.of_day, 0)), month_used = greatest(0, st.month_used - coalesce(g.of_month, 0))
+FROM given g
+WHERE st.sender_id = g.sender_id
+`
+
+type SenderRefundParams struct {
+	LeaseIds []int64
+	Remark   string
+}
+
+// SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
+// SenderRefund gives the segments of leases back that reached nobody: to the balance, with a row of the ledger for each that was
+// charged, and to the limits of the windows in which they were taken, while those are counted. Who calls it has just ended these
+// leases in the same transaction, which nobody can do twice; the index of the ledger holds in any case. The state of a sender is
+// locked after tasks, and several in one order, as everywhere.
+func (q *Queries) SenderRefund(ctx context.Context, arg SenderRefundParams) (int64, error) {
+	result, err := q.db.Exec(ctx, senderRefund, arg.LeaseIds, arg.Remark)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const senderRegister = `-- name: SenderRegister :exec
@@ -1451,29 +1543,41 @@ func (q *Queries) SenderStandings(ctx context.Context, senderNos []string) ([]Se
 }
 
 const senderUpdate = `-- name: SenderUpdate :execrows
-WITH changed AS (
+WITH before AS MATERIALIZED (
+    SELECT s.id, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = $1 FOR UPDATE
+),
+changed AS (
     UPDATE senders s
-    SET name = coalesce($1, s.name),
-        kind = coalesce($2, s.kind),
-        status = coalesce($3, s.status),
-        sort = coalesce($4::double precision::numeric, s.sort),
-        is_shared = coalesce($5, s.is_shared),
-        interval_ms = coalesce($6, s.interval_ms),
-        per_minute = CASE WHEN 'per_minute' = ANY ($7::text[]) THEN NULL ELSE coalesce($8, s.per_minute) END,
-        per_hour = CASE WHEN 'per_hour' = ANY ($7::text[]) THEN NULL ELSE coalesce($9, s.per_hour) END,
-        per_day = CASE WHEN 'per_day' = ANY ($7::text[]) THEN NULL ELSE coalesce($10, s.per_day) END,
-        per_month = CASE WHEN 'per_month' = ANY ($7::text[]) THEN NULL ELSE coalesce($11, s.per_month) END,
-        time_zone = coalesce($12, s.time_zone),
-        lease_seconds = CASE WHEN 'lease_seconds' = ANY ($7::text[]) THEN NULL ELSE coalesce($13, s.lease_seconds) END,
-        sign = CASE WHEN 'sign' = ANY ($7::text[]) THEN NULL ELSE coalesce($14, s.sign) END,
-        segment_size = CASE WHEN 'segment_size' = ANY ($7::text[]) THEN NULL ELSE coalesce($15, s.segment_size) END,
-        low_warning = CASE WHEN 'low_warning' = ANY ($7::text[]) THEN NULL ELSE coalesce($16, s.low_warning) END,
-        low_switch = CASE WHEN 'low_switch' = ANY ($7::text[]) THEN NULL ELSE coalesce($17, s.low_switch) END,
-        config = coalesce($18, s.config),
+    SET name = coalesce($2, s.name),
+        kind = coalesce($3, s.kind),
+        status = coalesce($4, s.status),
+        sort = coalesce($5::double precision::numeric, s.sort),
+        is_shared = coalesce($6, s.is_shared),
+        interval_ms = coalesce($7, s.interval_ms),
+        per_minute = CASE WHEN 'per_minute' = ANY ($8::text[]) THEN NULL ELSE coalesce($9, s.per_minute) END,
+        per_hour = CASE WHEN 'per_hour' = ANY ($8::text[]) THEN NULL ELSE coalesce($10, s.per_hour) END,
+        per_day = CASE WHEN 'per_day' = ANY ($8::text[]) THEN NULL ELSE coalesce($11, s.per_day) END,
+        per_month = CASE WHEN 'per_month' = ANY ($8::text[]) THEN NULL ELSE coalesce($12, s.per_month) END,
+        time_zone = coalesce($13, s.time_zone),
+        lease_seconds = CASE WHEN 'lease_seconds' = ANY ($8::text[]) THEN NULL ELSE coalesce($14, s.lease_seconds) END,
+        sign = CASE WHEN 'sign' = ANY ($8::text[]) THEN NULL ELSE coalesce($15, s.sign) END,
+        segment_size = CASE WHEN 'segment_size' = ANY ($8::text[]) THEN NULL ELSE coalesce($16, s.segment_size) END,
+        low_warning = CASE WHEN 'low_warning' = ANY ($8::text[]) THEN NULL ELSE coalesce($17, s.low_warning) END,
+        low_switch = CASE WHEN 'low_switch' = ANY ($8::text[]) THEN NULL ELSE coalesce($18, s.low_switch) END,
+        config = coalesce($19, s.config),
+        on_unclear = coalesce($20, s.on_unclear),
         version = s.version + 1, updated_at = now()
-    WHERE s.sender_no = $19 AND s.version = coalesce($20, s.version)
-    RETURNING s.id, s.interval_ms,
-        $18::jsonb IS NOT NULL OR $2::text IS NOT NULL OR $3::text IS NOT NULL AS is_mended
+    FROM before b
+    WHERE s.id = b.id AND s.version = coalesce($21, s.version)
+    RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.low_warning AS low_warning_before, b.low_switch AS low_switch_before,
+        $19::jsonb IS NOT NULL OR $3::text IS NOT NULL OR $4::text IS NOT NULL AS is_mended
+),
+noted AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
+    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $22::text
+    FROM changed c
+    CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
+    WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
 ),
 counted_anew AS (
     UPDATE sender_states st
@@ -1488,13 +1592,14 @@ counted_anew AS (
         probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
     WHERE st.sender_id = c.id AND (
-        ($6::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+        ($7::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
     )
 )
 SELECT FROM changed
 `
 
 type SenderUpdateParams struct {
+	SenderNo     string
 	Name         *string
 	Kind         *string
 	Status       *string
@@ -1513,15 +1618,17 @@ type SenderUpdateParams struct {
 	LowWarning   *int64
 	LowSwitch    *int64
 	Config       []byte
-	SenderNo     string
+	OnUnclear    *string
 	Version      *int64
+	Username     string
 }
 
 // SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
 // last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4). What may have mended a sender
-// closes its circuit breaker.
+// closes its circuit breaker. Changed thresholds are in the ledger.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
+		arg.SenderNo,
 		arg.Name,
 		arg.Kind,
 		arg.Status,
@@ -1540,8 +1647,9 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		arg.LowWarning,
 		arg.LowSwitch,
 		arg.Config,
-		arg.SenderNo,
+		arg.OnUnclear,
 		arg.Version,
+		arg.Username,
 	)
 	if err != nil {
 		return 0, err

@@ -167,11 +167,12 @@ WITH input AS MATERIALIZED (
 made AS (
     INSERT INTO tasks (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, status, result, reported_at
+        sign, expires_at, rendering_id, user_id, on_unclear, status, result, reported_at
     )
     SELECT i.task_id, i.recipient, i.recipient, $11::text, $12::text, $13::bigint, i.pool_id,
         $14::smallint, i.country_no, $15::smallint, $16::smallint, nullif($17::text, ''),
-        $18::timestamptz, $4::bigint, i.user_id, CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason,
+        $18::timestamptz, $4::bigint, i.user_id, nullif($19::text, ''),
+        CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason,
         CASE WHEN i.reason IS NOT NULL THEN now() END
     FROM input i
     RETURNING task_id, recipient, content, status
@@ -203,6 +204,7 @@ type TaskEnqueueParams struct {
 	Segments    int16
 	Sign        string
 	ExpiresAt   *time.Time
+	OnUnclear   string
 }
 
 // TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: they wait as due, and are
@@ -228,13 +230,14 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.Segments,
 		arg.Sign,
 		arg.ExpiresAt,
+		arg.OnUnclear,
 	)
 	return err
 }
 
 const taskGet = `-- name: TaskGet :one
 
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks
 WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
     AND ($3::bigint IS NULL OR company_id = $3::bigint)
 `
@@ -286,6 +289,7 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.Delivery,
 		&i.DeliveryCode,
 		&i.DeliveredAt,
+		&i.OnUnclear,
 	)
 	return i, err
 }
@@ -302,7 +306,7 @@ func (q *Queries) TaskIsDue(ctx context.Context, taskID string) (bool, error) {
 }
 
 const taskList = `-- name: TaskList :many
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks
 WHERE task_id < $1
     AND ($2::text IS NULL OR submitted_by = $2::text)
     AND ($3::bigint IS NULL OR company_id = $3::bigint)
@@ -381,6 +385,7 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 			&i.Delivery,
 			&i.DeliveryCode,
 			&i.DeliveredAt,
+			&i.OnUnclear,
 		); err != nil {
 			return nil, err
 		}
@@ -393,7 +398,7 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 }
 
 const taskListByRecipient = `-- name: TaskListByRecipient :many
-SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
 FROM receive_logs r
 JOIN tasks t ON t.task_id = r.task_id
 WHERE r.recipient = $1::text AND r.task_id < $2::text
@@ -476,6 +481,7 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 			&i.Delivery,
 			&i.DeliveryCode,
 			&i.DeliveredAt,
+			&i.OnUnclear,
 		); err != nil {
 			return nil, err
 		}
@@ -488,7 +494,7 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 }
 
 const taskNamed = `-- name: TaskNamed :one
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at FROM tasks WHERE company_id = $1 AND dedup_key = $2::text
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE company_id = $1 AND dedup_key = $2::text
 `
 
 type TaskNamedParams struct {
@@ -537,6 +543,7 @@ func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (Task, err
 		&i.Delivery,
 		&i.DeliveryCode,
 		&i.DeliveredAt,
+		&i.OnUnclear,
 	)
 	return i, err
 }

@@ -242,7 +242,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
 		TimeZone: orElse(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: lease, Sign: req.Body.Sign,
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
-		Balance: req.Body.Balance, Username: exchangeOf(ctx).who.Username,
+		OnUnclear: string(orElse(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: exchangeOf(ctx).who.Username,
 	})
 	if err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		IsShared: req.Body.IsShared, IntervalMs: req.Body.IntervalMs, PerMinute: limits.PerMinute, PerHour: limits.PerHour,
 		PerDay: limits.PerDay, PerMonth: limits.PerMonth, TimeZone: req.Body.TimeZone, LeaseSeconds: req.Body.LeaseSeconds,
 		Sign: req.Body.Sign, SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch,
-		Config: config, Clear: clear, Version: req.Body.Version,
+		Config: config, OnUnclear: (*string)(req.Body.OnUnclear), Clear: clear, Version: req.Body.Version, Username: exchangeOf(ctx).who.Username,
 	})
 	if err != nil {
 		return nil, err
@@ -516,8 +516,11 @@ func senderOf(s dbq.SenderListRow) (api.Sender, error) {
 		Limits: api.Limits{PerMinute: s.PerMinute, PerHour: s.PerHour, PerDay: s.PerDay, PerMonth: s.PerMonth},
 		Used:   api.Used{Minute: s.MinuteUsed, Hour: s.HourUsed, Day: s.DayUsed, Month: s.MonthUsed}, TimeZone: s.TimeZone,
 		LeaseSeconds: s.LeaseSeconds, Sign: s.Sign, SegmentSize: s.SegmentSize, Balance: s.Balance, LowWarning: s.LowWarning,
-		LowSwitch: s.LowSwitch, IsReady: s.IsReady, NextAvailableAt: s.NextAvailableAt, SeenAt: s.SeenAt, SentAt: s.SentAt,
+		LowSwitch: s.LowSwitch, OnUnclear: api.OnUnclear(s.OnUnclear), IsReady: s.IsReady, NextAvailableAt: s.NextAvailableAt, SeenAt: s.SeenAt, SentAt: s.SentAt,
 		Attempts: s.Attempts, TotalSent: s.Succeeded, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if s.Balance != nil {
+		one.Consumed = new(s.Granted - *s.Balance)
 	}
 	if s.Openings > 0 {
 		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: value(s.RestReason), Until: value(s.RestUntil), Openings: s.Openings}
@@ -542,6 +545,7 @@ func senderOf(s dbq.SenderListRow) (api.Sender, error) {
 func entryOf(e dbq.SenderLedger) api.LedgerEntry {
 	return api.LedgerEntry{
 		ID: e.ID, Change: e.Change, Balance: e.Balance, LeaseID: e.LeaseID, Remark: e.Remark, By: e.Username, CreatedAt: e.CreatedAt,
+		LowWarning: e.LowWarning, LowSwitch: e.LowSwitch,
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 			Operator: req.Body.Operator,
 		}
 	}
-	made, err := s.notify.Enqueue(ctx, all, exchangeOf(ctx).origin)
+	made, err := s.notify.Create(ctx, all, exchangeOf(ctx).origin)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +176,7 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 	row, again, err := s.notify.SendOnce(ctx, notify.Once{
 		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,
 		TemplateID: b.TemplateID, OpenID: value(b.ReceiverOpenid), Data: data, Page: value(b.Page), Again: value(b.Retry),
+		OnUnclear: string(orElse(b.OnUnclear, api.OnUnclearFail)),
 	}, exchangeOf(ctx).origin)
 	if err != nil {
 		return nil, err
@@ -232,7 +233,8 @@ func onceOf(m dbq.SubscribeListRow) api.Once {
 	return api.Once{
 		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
 		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
-		Sends: m.Sends, ErrorCode: nonEmpty(&m.ErrorCode), ErrorMessage: nonEmpty(&m.ErrorMessage), SentAt: m.SentAt, FailedAt: notify.FailedAt(m), CreatedAt: m.CreatedAt,
+		Sends: m.Sends, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: nonEmpty(&m.ErrorCode), ErrorMessage: nonEmpty(&m.ErrorMessage),
+		SentAt: m.SentAt, FailedAt: notify.FailedAt(m), CreatedAt: m.CreatedAt,
 	}
 }
 

@@ -54,6 +54,9 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 		Summary: exchangeOf(ctx).text.explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
 		Priority: e.Task.Priority, Routed: e.Routed, Senders: convert(e.Senders, candidateOf),
 	}
+	if e.OnUnclear != "" {
+		data.OnUnclear = new(api.OnUnclear(e.OnUnclear))
+	}
 	if e.Ahead != nil {
 		ahead, more := *e.Ahead, *e.Ahead > task.AheadMost
 		ahead = min(ahead, task.AheadMost)

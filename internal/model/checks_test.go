@@ -58,6 +58,7 @@ func textOrNil(s string) *string {
 // check holds the service against the world: every task and the statistics after each step, timelines, senders and ledgers of what
 // the step touched.
 func (q *sequence) check(t *rapid.T) {
+	q.world.follow()
 	q.checkTasks(t)
 	if got := dataOf[counts](t, q.service.list(t, "/api/v1/admin/task-statistics")); got != q.world.counts() {
 		t.Fatalf("statistics %+v, want %+v", got, q.world.counts())
@@ -182,7 +183,8 @@ func (q *sequence) checkTimeline(t *rapid.T, x *task) {
 	rows := q.timeline(t, x.id)
 	var got, want []string
 	for _, row := range rows {
-		got = append(got, row.event.String())
+		e := row.event
+		got = append(got, e.String())
 	}
 	for _, e := range x.timeline {
 		want = append(want, e.String())

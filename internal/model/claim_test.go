@@ -35,12 +35,34 @@ func (w *world) isThere(s *sender) degree {
 	}
 }
 
-// otherIsThere tells whether another sender takes its part of a pool.
-func (w *world) otherIsThere(s *sender, p pool) degree {
-	most := no
+// rivals tell whether another sender of the same sort, or one of a smaller sort, takes its part of a pool that routes name.
+func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	for _, r := range w.routesOf(p) {
-		if r.sender != s {
-			most = max(most, w.isThere(r.sender))
+		switch {
+		case r.sender == s:
+		case r.sort == w.sortOf(s, p):
+			same = max(same, w.isThere(r.sender))
+		case r.sort < w.sortOf(s, p):
+			smaller = max(smaller, w.isThere(r.sender))
+		}
+	}
+	return same, smaller
+}
+
+// isOutranked tells whether a sender is a backup for a task: another of a larger sort is available. What is too large for that one
+// does not wait for it for ever.
+func (w *world) isOutranked(s *sender, x *task) degree {
+	p := w.pool(x)
+	most := no
+	for _, o := range w.senders {
+		if o == s || !w.mayServe(o, p) || w.sortOf(o, p) <= w.sortOf(s, p) || !o.isAvailable(w.now) {
+			continue
+		}
+		switch {
+		case w.isRouted(p) && o.cost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
+			most = yes
+		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // the polls of shared senders are noted later
+			most = max(most, maybe)
 		}
 	}
 	return most
@@ -90,15 +112,19 @@ func (w *world) offers(s *sender) map[*task]offer {
 		if !w.waits(t) || !w.mayServe(s, p) {
 			continue
 		}
-		others := w.otherIsThere(s, p)
-		o := offer{task: t, pool: p, cost: s.cost(t), surely: others == no}
+		same, smaller := w.rivals(s, p)
+		outranked := w.isOutranked(s, t)
+		if outranked == yes {
+			continue
+		}
+		o := offer{task: t, pool: p, cost: s.cost(t), surely: same == no && outranked == no}
 		o.first, o.last = w.urgencies(t)
 		// A retry goes to another sender than the one that failed, if there is one, until it has waited for too long.
-		if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no && others != no {
-			if others == yes && !w.isAgedRetry(t) {
+		if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no {
+			if same == yes && !w.isAgedRetry(t) {
 				continue
 			}
-			o.surely = false
+			o.surely = o.surely && smaller == no
 		}
 		offers[t] = o
 	}
@@ -152,25 +178,12 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 				before, cost = before+1, cost+offers[g].cost
 			}
 		}
-		if before < most && cost <= budget-o.cost && !w.isHidden(offers, got, o, budget-spent) {
+		if before < most && cost <= budget-o.cost {
 			return fmt.Errorf("%s was left, with room for %d of %d tasks and %s of %s segments before what was given",
 				t.name, most-before, most, amount(budget-cost), amount(budget))
 		}
 	}
 	return nil
-}
-
-// isHidden tells whether a task that was left stands behind one that is too large for what is left.
-func (w *world) isHidden(offers map[*task]offer, got map[*task]bool, o offer, left int) bool {
-	if !faultLargeHideSmall {
-		return false
-	}
-	for t, other := range offers {
-		if t != o.task && !got[t] && other.cost > left && !other.isBehind(o) {
-			return true
-		}
-	}
-	return false
 }
 
 // isBehind tells whether o must not be given before other.
@@ -179,7 +192,7 @@ func (o offer) isBehind(other offer) bool {
 		return c > 0
 	}
 	a, b := o.task, other.task
-	return o.first == o.last && other.first == other.last && o.pool == other.pool && a.first == b.first && a.company == b.company &&
+	return o.first == o.last && other.first == other.last && o.pool == other.pool && a.company == b.company &&
 		a.queued && b.queued && a.place > 0 && b.place > 0 && a.place > b.place
 }
 
@@ -194,6 +207,8 @@ func (w *world) whyNot(s *sender, t *task) string {
 		return "its time is over"
 	case !w.mayServe(s, p):
 		return "it belongs to " + p.String()
+	case w.isOutranked(s, t) == yes:
+		return "another of a larger sort is available"
 	default:
 		return "it failed there, and another is ready"
 	}
@@ -272,7 +287,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 	switch {
 	case !s.isReady(w.now):
 		return no
-	case s.cost(t) > s.budget(w.now) && !faultExplainSegments:
+	case s.cost(t) > s.budget(w.now):
 		return no
 	case s.polled.Before(w.now.Add(-silentAfter - seenApart)), s.polled.IsZero():
 		if s.heard.After(s.polled) {
@@ -282,12 +297,13 @@ func (w *world) canTake(s *sender, t *task) degree {
 	case s.polled.Before(w.now.Add(-silentAfter + time.Second)):
 		return maybe
 	}
-	if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no {
-		for _, r := range w.routesOf(p) {
-			if r.sender != s && w.isThere(r.sender) != no {
-				return maybe
-			}
-		}
+	outranked := w.isOutranked(s, t)
+	if outranked == yes {
+		return no
+	}
+	same, smaller := w.rivals(s, p)
+	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // ahead of the others, or it failed there
+		return maybe
 	}
 	return yes
 }

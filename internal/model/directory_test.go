@@ -77,11 +77,6 @@ func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 		slices.ContainsFunc(q.world.routes, func(r *route) bool { return r.company == c }) ||
 		slices.ContainsFunc(q.world.templates, func(x *template) bool { return slices.Contains(x.companies, c) }) ||
 		slices.ContainsFunc(q.world.defaults, func(d *defaultContent) bool { return d.company == c })
-	if faultPoolsStay {
-		for p := range q.world.pools {
-			refers = refers || p.company == c
-		}
-	}
 	t.Logf("delete %s: %d", c.no, a.Status)
 	switch {
 	case refers && (a.Status != http.StatusConflict || a.Body.Error.Reason != "in_use"):
@@ -141,6 +136,9 @@ func (q *sequence) createSender(t *rapid.T) {
 			body["low_warning"] = *s.lowWarning
 		}
 	}
+	if sort := optional(t, "sort", 1.0, 2.0); sort != nil {
+		s.sort, body["sort"] = *sort, *sort
+	}
 	if sign := optional(t, "sign", "Absender"); sign != nil {
 		s.sign, body["sign"] = *sign, *sign
 	}
@@ -178,6 +176,9 @@ func (q *sequence) changeSender(t *rapid.T) {
 		body["is_shared"] = s.shared
 	case "low switch":
 		level := oneOf(t, "low switch", 0, 3)
+		if s.lowSwitch == nil || *s.lowSwitch != level { // the thresholds are in the ledger too
+			s.ledger = append(s.ledger, ledgerEntry{0, valueOf(s.balance), 0})
+		}
 		s.lowSwitch, body["low_switch"] = &level, level
 	}
 	t.Logf("change %s: %s", s.no, encoded(t, body))
@@ -212,10 +213,15 @@ func (q *sequence) changeBalance(t *rapid.T) {
 
 var kinds = []string{"verification", "notification", "marketing"}
 
+// createRoute adds a sender to a pool, more often than not to one that has a route.
 func (q *sequence) createRoute(t *rapid.T) {
+	p := pool{someOf(t, "company", q.companies()), oneOf(t, "message type", "verification", "notification"), oneOf(t, "country", "", "", "CN", "DE")}
+	if len(q.world.routes) > 0 && oneOf(t, "beside another", true, true, false) {
+		p = oneOf(t, "route", q.world.routes...).pool()
+	}
 	r := &route{
-		company: someOf(t, "company", q.companies()), kind: oneOf(t, "message type", kinds[:2]...), country: oneOf(t, "country", "", "", "CN", "DE"),
-		sender: someOf(t, "sender", q.world.senders), weight: oneOf(t, "weight", 1, 3), on: oneOf(t, "on", true, true, false),
+		company: p.company, kind: p.kind, country: p.country,
+		sender: someOf(t, "sender", q.world.senders), weight: oneOf(t, "weight", 1, 3), on: oneOf(t, "on", true, true, true, false),
 	}
 	body := map[string]any{"company_no": r.company.no, "message_type": r.kind, "sender_no": r.sender.no, "weight": r.weight, "status": onOff(r.on)}
 	if r.country != "" {
@@ -235,7 +241,7 @@ func (q *sequence) createRoute(t *rapid.T) {
 	r.no = dataOf[struct {
 		No int64 `json:"route_no"`
 	}](t, a).No
-	q.world.routes, q.world.pools[r.pool()] = append(q.world.routes, r), true
+	q.world.routes = append(q.world.routes, r)
 }
 
 func onOff(on bool) string {

@@ -42,6 +42,7 @@ func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
 			n++
 			q := begin(t, s, fmt.Sprintf("i%d", n))
 			actions := q.actions()
+			actions["claim at once"] = q.step(q.claimAtOnce) // here, where nothing can be repeated as it was
 			actions["a server dies"], actions["a server dies soon"] = q.die, q.die
 			before := s.made
 			t.Repeat(actions)
@@ -85,6 +86,9 @@ func (q *sequence) submittedPerhaps(t *rapid.T, all []submission) {
 	unknown := slices.DeleteFunc(q.rows(t), func(row taskRow) bool { return q.world.task(row.TaskID) != nil })
 	for _, s := range all {
 		o := q.world.outcomeOf(s)
+		if x := o.repeats; x != nil && len(q.timeline(t, x.id)) > len(x.timeline) {
+			x.happened(event{Event: "repeated", At: q.world.now})
+		}
 		if o.repeats != nil || len(o.wrong) > 0 {
 			continue
 		}

@@ -199,7 +199,8 @@ func (q *sequence) accept(x *task, id string, consumes *defaultContent) {
 	w := q.world
 	x.id, x.name = id, fmt.Sprintf("T%d", len(w.tasks)+1)
 	if x.queued {
-		x.place = len(w.tasks) + 1
+		w.places++
+		x.place = w.places
 	}
 	if consumes != nil {
 		consumes.sent = true
@@ -452,7 +453,7 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 	}
 	x, p := o.made, q.world.poolOf(o.made.company, o.made.kind, o.made.to.country)
 	if got.Recipient != x.to.e164 || got.CountryNo != x.to.country || got.Segments != x.segments() || got.Priority != x.priority ||
-		got.FinalContent != segment.Signed(x.sign, x.content) || !q.isToldRouted(p, got.Routed) {
+		got.FinalContent != segment.Signed(x.sign, x.content) || got.Routed != q.world.isRouted(p) {
 		t.Fatalf("a message to %s, %q, %d segments, priority %d, of %s: %s", x.to.e164, x.to.country, x.segments(), x.priority, p, a.Raw)
 	}
 	best := q.checkSenders(t, x, got.Senders)
@@ -491,15 +492,6 @@ func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best d
 	return best
 }
 
-// isToldRouted tells whether it is right to say of a pool that routes say who sends what is in it.
-func (q *sequence) isToldRouted(p pool, told bool) bool {
-	routes := q.world.routesOf(p)
-	if faultRetiredHideRoutes && !slices.ContainsFunc(routes, func(r *route) bool { return r.sender.status != "retired" }) {
-		return !told
-	}
-	return told == (len(routes) > 0)
-}
-
 func (q *sequence) explain(t *rapid.T) {
 	w := q.world
 	x := someOf(t, "task", w.tasks)
@@ -532,7 +524,7 @@ func (q *sequence) explain(t *rapid.T) {
 		default:
 			want = []string{"no_sender"}
 		}
-		if got.IsDue == x.due.After(w.now) || !q.isToldRouted(w.pool(x), got.Routed) {
+		if got.IsDue == x.due.After(w.now) || got.Routed != w.isRouted(w.pool(x)) {
 			t.Fatalf("%s is due at %s and of %s: %s", x.name, x.due, w.pool(x), a.Raw)
 		}
 		if least, most := w.ahead(x); got.Ahead != nil && (*got.Ahead < least || *got.Ahead > most) {
@@ -724,7 +716,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	w := q.world
 	s := someOf(t, "sender", w.senders)
 	offers, able := w.offers(s), s.most(w.now, 1) > 0
-	isThere, isSure := able && len(offers) > 0, !faultLargeHideSmall || s.budget(w.now) > math.MaxInt/2
+	isThere, isSure := able && len(offers) > 0, true
 	for _, o := range offers {
 		isSure = isSure && o.surely && o.cost <= s.budget(w.now)
 	}
@@ -744,7 +736,15 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	}()
 	users := slices.DeleteFunc(q.companies(), func(c *company) bool { return c.key == "" })
 	if able && !isThere && s.shared && len(users) > 0 && s.budget(w.now) > 2 {
-		q.send(t, submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"})
+		awaited := submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"}
+		if w.isOutranked(s, w.outcomeOf(awaited).made) != no {
+			t.Logf("%s waits behind others, and goes away", s.no)
+			leave()
+			<-answered
+			s.heard = w.now
+			return
+		}
+		q.send(t, awaited)
 		isThere = true
 	}
 	if !isThere {
@@ -768,15 +768,13 @@ func (q *sequence) drain(t *rapid.T) {
 	for more := true; more; {
 		more = false
 		for _, s := range w.senders {
-			more = len(q.claimAs(t, s, oneOf(t, "limit", 3, 100))) > 0 || more
+			dies := q.kill != nil
+			more = len(q.claimAs(t, s, oneOf(t, "limit", 3, 100))) > 0 || dies || more
 		}
 	}
 	for _, x := range w.tasks {
 		for _, s := range w.senders {
-			if faultLargeHideSmall && s.budget(w.now) < math.MaxInt/2 {
-				continue
-			}
-			if w.waits(x) && w.mayServe(s, w.pool(x)) && s.isReady(w.now) && s.cost(x) <= s.budget(w.now) {
+			if o, offered := w.offers(s)[x]; offered && w.isOutranked(s, x) == no && s.isReady(w.now) && o.cost <= s.budget(w.now) {
 				t.Fatalf("everybody claims until nobody is given anything: %s is left, which %s could take", x.name, s.no)
 			}
 		}
@@ -820,7 +818,11 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	}
 	served := map[*company]float64{}
 	for left[two[0]] > 0 && left[two[1]] > 0 {
-		for _, x := range q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit")) {
+		given := q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit"))
+		if len(given) == 0 { // it is not its turn
+			return
+		}
+		for _, x := range given {
 			c := of[x]
 			if c == nil || left[two[0]] == 0 || left[two[1]] == 0 {
 				continue
@@ -859,7 +861,7 @@ func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
 	} else {
 		r.shouldRetry = oneOf(t, "should retry", true, true, false)
 		body["should_retry"] = r.shouldRetry
-		if seconds := optional(t, "retry after", 0, 5, 120); seconds != nil {
+		if seconds := optional(t, "retry after", 0, 0, 5, 120); seconds != nil {
 			body["retry_after_seconds"] = *seconds
 			after := time.Duration(*seconds) * time.Second
 			r.after = &after

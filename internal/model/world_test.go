@@ -43,8 +43,8 @@ type world struct {
 	templates []*template
 	defaults  []*defaultContent
 	tasks     []*task
+	places    int            // how many places in line were given
 	leases    map[int64]bool // every lease that was ever given
-	pools     map[pool]bool  // that ever had a route
 	kept      []*keptAnswer
 }
 
@@ -138,7 +138,7 @@ type task struct {
 	timeline []event
 
 	first pool // where it belonged when it was submitted
-	place int  // in the order of its company's submissions; 0: of no promised place
+	place int  // in line, among those of its company, pool and urgency; 0: none is promised
 	// queued says that a sweep, or the submission, has put it in line; until then a claim finds it by its time.
 	queued              bool
 	retryAged, prioAged bool // a sweep has moved it because it waited too long
@@ -163,7 +163,7 @@ func (t *task) happened(e event) { t.timeline = append(t.timeline, e) }
 // any country, else the shared one.
 func (w *world) poolOf(c *company, kind, country string) pool {
 	for _, p := range []pool{{c, kind, country}, {c, kind, ""}} {
-		if len(w.routesOf(p)) > 0 || faultPoolsStay && w.pools[p] {
+		if w.isRouted(p) {
 			return p
 		}
 	}
@@ -172,9 +172,6 @@ func (w *world) poolOf(c *company, kind, country string) pool {
 
 // pool is where a task waits.
 func (w *world) pool(t *task) pool {
-	if faultPoolsStay {
-		return t.first
-	}
 	return w.poolOf(t.company, t.kind, t.to.country)
 }
 
@@ -198,6 +195,14 @@ func (w *world) mayServe(s *sender, p pool) bool {
 		return s.shared
 	}
 	return w.routeOf(s, p) != nil
+}
+
+// sortOf is the rank of a sender among those that may serve a pool: only the largest is served, while anybody of it is available.
+func (w *world) sortOf(s *sender, p pool) float64 {
+	if r := w.routeOf(s, p); r != nil {
+		return r.sort
+	}
+	return s.sort
 }
 
 func (w *world) routeOf(s *sender, p pool) *route {
@@ -274,6 +279,7 @@ type sender struct {
 	no         string
 	status     string // on, off, retired
 	shared     bool
+	sort       float64
 	interval   time.Duration
 	limits     [4]*int // segments in a minute, hour, day and month of its time zone
 	zone       *time.Location
@@ -324,9 +330,11 @@ func (s *sender) usedNow(at time.Time) (used [4]int) {
 	return used
 }
 
-func (s *sender) isOn() bool                 { return s.status == "on" }
-func (s *sender) isRested(at time.Time) bool { return !at.Before(s.next) }
-func (s *sender) hasFunds() bool             { return s.balance == nil || *s.balance > valueOf(s.lowSwitch) }
+// isAvailable: it would be served, now or when it has rested, unless it is silent.
+func (s *sender) isAvailable(at time.Time) bool { return s.isOn() && s.hasQuota(at) && s.hasFunds() }
+func (s *sender) isOn() bool                    { return s.status == "on" }
+func (s *sender) isRested(at time.Time) bool    { return !at.Before(s.next) }
+func (s *sender) hasFunds() bool                { return s.balance == nil || *s.balance > valueOf(s.lowSwitch) }
 func (s *sender) isReady(at time.Time) bool {
 	return s.isOn() && s.isRested(at) && s.hasQuota(at) && s.hasFunds()
 }
@@ -539,12 +547,29 @@ func (w *world) queue() {
 	}
 }
 
-// age lets what is in line for too long go first.
+// age lets what is in line for too long go first: a retry at its place among the new ones, any other behind what its company has
+// among the most urgent.
 func (w *world) age() {
+	w.places++
 	for _, t := range w.tasks {
-		if t.status == pending && t.queued {
-			t.retryAged = t.retryAged || w.isAgedRetry(t)
-			t.prioAged = t.prioAged || w.isAgedPriority(t)
+		if t.status != pending || !t.queued {
+			continue
+		}
+		t.retryAged = t.retryAged || w.isAgedRetry(t)
+		if w.isAgedPriority(t) && !t.prioAged {
+			t.prioAged = true
+			if t.place > 0 && t.priority > 0 {
+				t.place = w.places
+			}
+		}
+	}
+}
+
+// follow lets the tasks that wait follow the routes; there they are of no promised place.
+func (w *world) follow() {
+	for _, t := range w.tasks {
+		if w.pool(t) != t.first {
+			t.place = 0
 		}
 	}
 }

@@ -19,10 +19,14 @@ import (
 type batch struct {
 	rows     []dbq.TaskClaimRow
 	messages []driver.Message
+	last     []bool    // whether an attempt of which nobody knows whether it went out is the last
 	leaseEnd time.Time // of the first lease to run out, by the clock of this process
 	version  int64     // of the sender, for which it was claimed
 	circuit  circuit
 }
+
+// unclearFailed begins the result of a task whose sender, or which itself, does not want an unclear attempt to be repeated.
+const unclearFailed = "结果不明，不再重发: "
 
 // Why leases are given back.
 const (
@@ -35,8 +39,8 @@ const (
 )
 
 // deliver sends what was claimed and reports of each message what became of it as soon as that is known. What was not tried is given
-// back, and so is what the sender could not send. Of what nobody knows whether it went out, nothing is reported: the lease runs out
-// first.
+// back, and so is what the sender could not send. Of what nobody knows whether it went out, nothing is reported, and the lease runs out
+// first, unless on_unclear says that it fails.
 func (w *worker) deliver(now *way, rows []dbq.TaskClaimRow) {
 	b, err := w.read(rows)
 	if err != nil {
@@ -92,7 +96,7 @@ func (w *worker) read(rows []dbq.TaskClaimRow) (batch, error) {
 		}
 		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.RestSeconds)
 	}
-	b.messages = make([]driver.Message, len(rows))
+	b.messages, b.last = make([]driver.Message, len(rows)), make([]bool, len(rows))
 	for i, row := range rows {
 		f := byID[row.TaskID]
 		m := driver.Message{
@@ -104,7 +108,7 @@ func (w *worker) read(rows []dbq.TaskClaimRow) (batch, error) {
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
 			m.Params, m.Page = f.Params, f.Page
 		}
-		b.messages[i] = m
+		b.messages[i], b.last[i] = m, f.FailsUnclear
 	}
 	return b, nil
 }
@@ -206,9 +210,17 @@ func (w *worker) report(now *way, b batch, all []known) {
 			unclear.LeaseIds = append(unclear.LeaseIds, row.LeaseID)
 			unclear.Recipients = append(unclear.Recipients, b.messages[k.i].Recipient)
 			unclear.Errors = append(unclear.Errors, o.Error)
-			continue
+			if !b.last[k.i] {
+				continue
+			}
+			o.Permanent, o.Error = true, unclearFailed+o.Error
 		}
 		reports = append(reports, now.reportOf(row, o))
+	}
+	if len(unclear.TaskIds) > 0 {
+		w.insist(b, len(unclear.TaskIds), func(ctx context.Context) error {
+			return postgres.Wrap("keep what is unclear", w.q.DeliveryUnclear(ctx, unclear), nil)
+		})
 	}
 	if len(reports) > 0 {
 		w.insist(b, len(reports), func(ctx context.Context) error {
@@ -217,11 +229,6 @@ func (w *worker) report(now *way, b batch, all []known) {
 				w.matchSent(ctx, w.senderNo, reports)
 			}
 			return err
-		})
-	}
-	if len(unclear.TaskIds) > 0 {
-		w.insist(b, len(unclear.TaskIds), func(ctx context.Context) error {
-			return postgres.Wrap("keep what is unclear", w.q.DeliveryUnclear(ctx, unclear), nil)
 		})
 	}
 }
@@ -270,7 +277,7 @@ func (w *way) reportOf(row dbq.TaskClaimRow, o driver.Outcome) task.Report {
 		r.MaxRetries = &most
 	}
 	if !o.OK {
-		r.Status, r.ShouldRetry, r.ErrorMessage = task.Failed, !o.Permanent, &o.Error
+		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = task.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown
 		said["status"], said["should_retry"], said["error_code"], said["error_message"] = task.Failed, r.ShouldRetry, o.Code, o.Error
 		if o.RetryAfter > 0 {
 			r.RetryAfter = &o.RetryAfter

@@ -14,7 +14,8 @@ import (
 )
 
 // Event is something that happened to a business task or one of its nodes (S1.4). What it means is told to people, or ends what
-// they would have been told. The same event again changes nothing.
+// they would have been told. An event that is told again makes no second notification. The start and the end of a node are known again by
+// their times: without StartedAt, a start after the end of its node begins it again, and an end after such a start ends it again.
 type Event struct {
 	Name      string
 	TaskID    int64
@@ -195,7 +196,7 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 }
 
 // endNode ends the reminders of a node, and tells how many. Of a node that was never begun it gives reminders that are over, whose names
-// a late start finds taken. The end of before its latest start changes nothing.
+// a late start finds taken. An end of before its latest start changes nothing, if that start was told with its time.
 func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends ends, now time.Time) (ended int, all []Notification, err error) {
 	reminders, err := s.q.NodeReminders(ctx, dbq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
 	if err != nil {

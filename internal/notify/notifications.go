@@ -145,6 +145,23 @@ func (n *Notification) checkTimes() error {
 	return nil
 }
 
+// Create is Enqueue of what a caller asks for itself: a notification whose message is empty is refused, and with it the others.
+// Faults: request.invalid.
+func (s *Service) Create(ctx context.Context, all []Notification, origin task.Origin) (made []Made, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if made, err = s.Enqueue(ctx, all, origin); err != nil {
+			return err
+		}
+		for _, m := range made {
+			if !m.Deduplicated && m.Remark == empty.remark {
+				return fault.InvalidField("payload", fault.RenderedBlank, nil)
+			}
+		}
+		return nil
+	})
+	return made, err
+}
+
 // Enqueue stores notifications with their tasks, all or none; those whose time is to come get theirs then. Of several at
 // once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid.
 func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.Origin) ([]Made, error) {
@@ -382,6 +399,13 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if err != nil {
 		return fmt.Errorf("write payload: %w", err)
 	}
+	summary := content // what the task shows
+	if strings.TrimSpace(content) == "" {
+		if orEmpty(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel) {
+			return s.fail(ctx, n.ID, empty)
+		}
+		summary = string(params)
+	}
 	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
 		NotificationID: &n.ID, Title: title, Content: content, TemplateID: orEmpty(n.ExternalID), Params: params,
 	})
@@ -394,7 +418,7 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	}
 	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
 	if _, err := s.tasks.Enqueue(ctx, task.Telling{
-		Channel: n.Channel, RenderingID: rendering, Content: content, Sign: n.Sign, MessageType: setting.Notification,
+		Channel: n.Channel, RenderingID: rendering, Content: summary, Sign: n.Sign, MessageType: setting.Notification,
 		ExpiresAt: n.ExpiresAt, Origin: origin,
 	}, people); err != nil {
 		return err
@@ -405,6 +429,10 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	again := float64(*n.RepeatMinutes) * 60
 	return s.next(ctx, n.ID, &again)
 }
+
+// filledByProvider are the channels whose providers fill in a template of their own with the payload: where the template names it, the
+// text may be empty.
+var filledByProvider = []string{weChat, "dingtalk"}
 
 // How many characters a rendering may have, and that of a short message.
 const (
@@ -438,11 +466,19 @@ var (
 	expired       = unable{"已过期", "expired"}
 	noTemplate    = unable{"该业务类型在该渠道没有启用的模板", "template"}
 	tooLong       = unable{"渲染后的标题或正文过长", "too_long"}
+	empty         = unable{"渲染后的消息为空", "empty"}
 )
 
+// fail notes why nobody is told now. A reminder that was told before goes on; any other notification has failed.
 func (s *Service) fail(ctx context.Context, id int64, why unable) error {
-	s.db.AfterCommit(ctx, func() { s.failed.WithLabelValues(why.label).Inc() })
-	return postgres.Wrap("fail notification", s.q.NotificationFail(ctx, dbq.NotificationFailParams{ID: id, Remark: why.remark}), nil)
+	isFailed, err := s.q.NotificationFail(ctx, dbq.NotificationFailParams{ID: id, Remark: why.remark})
+	if postgres.IsNoRows(err) { // it ended meanwhile
+		return nil
+	}
+	if isFailed {
+		s.db.AfterCommit(ctx, func() { s.failed.WithLabelValues(why.label).Inc() })
+	}
+	return postgres.Wrap("fail notification", err, nil)
 }
 
 var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)

@@ -33,10 +33,12 @@ type Once struct {
 	Data       []byte // an object, as WeChat wants it
 	Page       string // may be empty
 	Again      bool   // send it again if it failed
+	OnUnclear  string // retry or fail
 }
 
 // SendOnce sends a message unless one of the name was sent, or is on its way: then it gives that one, and says so. Of several at
-// once, one is sent. What a crash left half sent is taken back like any task whose lease runs out (S2.2).
+// once, one is sent. What a crash left half sent, and what nobody knows of whether it went out, has failed, unless OnUnclear says that it
+// is sent again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
 	if utf8.RuneCount(m.Data) > contentMost {
 		return row, false, fault.InvalidField("data", fault.TooLong, contentMost)
@@ -102,7 +104,8 @@ func (s *Service) sendOnce(ctx context.Context, id int64, m Once, origin task.Or
 		person = people[0]
 	}
 	ids, err := s.tasks.Enqueue(ctx, task.Telling{
-		Channel: weChat, RenderingID: rendering, Content: string(m.Data), MessageType: setting.Notification, Origin: origin,
+		Channel: weChat, RenderingID: rendering, Content: string(m.Data), MessageType: setting.Notification, OnUnclear: m.OnUnclear,
+		Origin: origin,
 	}, []task.Person{person})
 	if err != nil {
 		return err

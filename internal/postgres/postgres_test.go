@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -107,6 +108,46 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	}
 	if again := up(); again != steps {
 		t.Errorf("up again applied %d, want %d", again, steps)
+	}
+}
+
+// A node of which one reminder still runs is not over, whatever became of the others.
+func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmpty(t)
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	isApplied := func() bool {
+		all, err := postgres.Migrations(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, "20261122000305_") && m.Applied })
+	}
+	for isApplied() {
+		if err := postgres.MigrateDown(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const reminders = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, submitted_by, ended_as)
+		SELECT o.id, c.id, 5, r.node_id, '{}', '{u1}', 'x', r.ended_as
+		FROM (VALUES (1, NULL), (2, 3), (2, NULL), (3, 3), (3, 4), (4, 2)) AS r (node_id, ended_as),
+			(SELECT min(id) AS id FROM companies) o, (SELECT min(id) AS id FROM channels) c`
+	if _, err := db.Pool.Exec(t.Context(), reminders); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	var over []int64
+	if err := db.Pool.QueryRow(t.Context(), "SELECT array_agg(subject_id ORDER BY subject_id) FROM business_ends").Scan(&over); err != nil || !slices.Equal(over, []int64{3}) {
+		t.Errorf("the nodes %v are over, %v", over, err)
 	}
 }
 

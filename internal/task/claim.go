@@ -147,7 +147,7 @@ func (a admission) segmentsLeft(taken int64) *int64 {
 func (a admission) claimParams(c Claiming, rules ClaimRules, rows []dbq.TaskClaimRow) (p dbq.TaskClaimParams, may bool) {
 	taken, segments := takenOf(rows)
 	p = dbq.TaskClaimParams{
-		AppID: c.AppID, Asked: int64(c.Limit), ClaimLimit: a.Tasks - int64(len(rows)), InOneCall: c.InOneCall,
+		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.IsPaced, ClaimLimit: a.Tasks - int64(len(rows)), InOneCall: c.InOneCall,
 		LeaseSeconds: a.LeaseSeconds, RetryMaxWait: rules.RetryMaxWait,
 		Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
 	}

@@ -33,6 +33,7 @@ type Report struct {
 	Raw          []byte         // the request as JSON, for the log
 	MaxRetries   *int           // nil: Rules.MaxRetryCount
 	ProviderNo   string         // what a provider calls the message that it accepted; may be empty
+	Refund       bool           // of a FAILED that names its lease: the provider took nothing, so it costs nothing
 }
 
 // Report ends a lease. A repeat, or a report that comes too late to matter, is logged and changes nothing; so is one by an
@@ -136,17 +137,21 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
 	var rows []dbq.TaskReportRow
+	found := make(map[string]string, len(reports))
 	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		rows, err = q.TaskReport(ctx, p)
-		return err
+		if rows, err = q.TaskReport(ctx, p); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			found[row.TaskID] = row.Effect
+		}
+		return refund(ctx, q, refundable(reports, found), "refused")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("report tasks: %w", err)
 	}
-	found := make(map[string]string, len(rows))
 	unreached := 0
 	for _, row := range rows {
-		found[row.TaskID] = row.Effect
 		if row.IsTold && (row.Effect == "failed" || row.Effect == "exhausted") {
 			unreached++
 		}
@@ -157,6 +162,26 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		effects[i] = found[r.TaskID]
 	}
 	return effects, nil
+}
+
+// refundable gives the leases that reports ended and that cost nothing.
+func refundable(reports []Report, effects map[string]string) []int64 {
+	var leases []int64
+	for _, r := range reports {
+		if r.Refund && r.LeaseID != nil && effects[r.TaskID] == "failed" {
+			leases = append(leases, *r.LeaseID)
+		}
+	}
+	return leases
+}
+
+// refund gives the segments of leases back that reached nobody, in the transaction that ended them.
+func refund(ctx context.Context, q *dbq.Queries, leases []int64, remark string) error {
+	if len(leases) == 0 {
+		return nil
+	}
+	_, err := q.SenderRefund(ctx, dbq.SenderRefundParams{LeaseIds: leases, Remark: remark})
+	return err
 }
 
 // Unused is a lease whose message nobody can have got: it was not tried, or the sender was in trouble when it was.
@@ -173,7 +198,7 @@ const (
 	releaseDelayMost = 10 * time.Minute
 )
 
-// Release gives leases of a sender back: no attempt is counted and no task is blamed. A lease that has ended meanwhile is passed
+// Release gives leases of a sender back: no attempt is counted, no task is blamed, and the sender gets its segments back. A lease that has ended meanwhile is passed
 // over. It returns how many were given back.
 func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (int, error) {
 	leases = slices.Clone(leases)
@@ -187,8 +212,10 @@ func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (i
 	}
 	var released []int64
 	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		released, err = q.TaskRelease(ctx, p)
-		return err
+		if released, err = q.TaskRelease(ctx, p); err != nil {
+			return err
+		}
+		return refund(ctx, q, released, "released")
 	})
 	if err != nil {
 		return 0, fmt.Errorf("release tasks: %w", err)
@@ -254,8 +281,9 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	}
 	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
 	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
+	s.recovered.WithLabelValues("unclear").Add(float64(row.Unclear))
 	s.unreached.WithLabelValues("lease").Add(float64(row.Unreached))
-	return int(row.Retried + row.Exhausted), nil
+	return int(row.Retried + row.Exhausted + row.Unclear), nil
 }
 
 // sweepBatch bounds what one statement of the other sweeps changes.

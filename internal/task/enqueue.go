@@ -22,6 +22,7 @@ type Telling struct {
 	Sign        string // goes before the content; may be empty
 	MessageType int16
 	ExpiresAt   *time.Time // not after; nil: never
+	OnUnclear   string     // retry or fail; empty: as the sender has it
 	Origin
 }
 
@@ -77,7 +78,7 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 	p := dbq.TaskEnqueueParams{
 		Content: content, SubmittedBy: t.User, CompanyID: t.CompanyID, MessageType: t.MessageType,
 		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segments),
-		Sign: t.Sign, ExpiresAt: t.ExpiresAt, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
+		Sign: t.Sign, ExpiresAt: t.ExpiresAt, OnUnclear: t.OnUnclear, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
 	}
 	news, unreached := map[int64]int{}, map[string]int{}
 	for _, person := range people {

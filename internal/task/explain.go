@@ -34,6 +34,8 @@ type Explanation struct {
 	Routed  bool
 	Ahead   *int64 // how many go before it, AheadMost and one more; nil when it is not queued
 	Senders []sender.Candidate
+
+	OnUnclear string // retry or fail; empty: as the sender has it that will take it
 }
 
 // Explain tells why a task is where it is, or the fault task.not_found.
@@ -43,6 +45,14 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		return Explanation{}, err
 	}
 	e := Explanation{Task: row, Reason: BecauseSettled, IsDue: true}
+	switch {
+	case row.OnUnclear != nil:
+		e.OnUnclear = *row.OnUnclear
+	case row.ProcessingAppID != nil:
+		if e.OnUnclear, err = s.q.SenderOnUnclear(ctx, *row.ProcessingAppID); err != nil && !postgres.IsNoRows(err) {
+			return e, fmt.Errorf("look what the sender does with unclear outcomes: %w", err)
+		}
+	}
 	switch row.Status {
 	case Processing:
 		e.Reason = BecauseProcessing
