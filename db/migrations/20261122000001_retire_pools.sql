@@ -4,6 +4,9 @@
 -- small; the update locks the rows of pools without routes, and the index is built while pools is locked.
 -- squawk-ignore-file require-concurrent-index-creation, require-concurrent-index-deletion
 ALTER TABLE pools ADD COLUMN retired_at timestamptz;
+ALTER TABLE pools ADD COLUMN unsettled_since timestamptz;
+COMMENT ON COLUMN pools.unsettled_since IS
+    'when the pool began to serve: since then tasks of it may wait in broader pools, from which a sweep moves them; null: none do';
 COMMENT ON TABLE pools IS
     'the tasks that one set of routes serves: those of a company, message type and country; with no company, the shared pool of a channel, for tasks that no route names';
 COMMENT ON COLUMN pools.retired_at IS
@@ -12,6 +15,7 @@ COMMENT ON COLUMN tasks.pool_id IS 'whose routes may take it; no foreign key, be
 UPDATE pools p
 SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
 WHERE p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
+UPDATE pools SET unsettled_since = now() WHERE company_id IS NOT NULL;
 DROP INDEX pools_key_idx;
 CREATE UNIQUE INDEX pools_key_idx ON pools (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0))
 WHERE retired_at IS NULL;
@@ -41,7 +45,7 @@ $$;
 DROP FUNCTION pool_serving;
 DROP INDEX pools_key_idx;
 DELETE FROM pools WHERE retired_at IS NOT NULL;
-ALTER TABLE pools DROP COLUMN retired_at;
+ALTER TABLE pools DROP COLUMN retired_at, DROP COLUMN unsettled_since;
 CREATE UNIQUE INDEX pools_key_idx ON pools (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0));
 COMMENT ON TABLE pools IS NULL;
 COMMENT ON COLUMN tasks.pool_id IS 'whose routes may take it, as they were when it was submitted; any sender until it is claimed';

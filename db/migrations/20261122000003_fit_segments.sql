@@ -15,28 +15,24 @@ RETURN CASE
     )
 END;
 
--- sender_has_room says whether the first task that is queued in a pool fits into what a sender has left; true where there is none.
-CREATE FUNCTION sender_has_room(of_sender bigint, of_pool bigint) RETURNS boolean
+-- sender_room is how many segments of a task, as they are counted at the submission, a sender has room for: at least; a provider
+-- that counts segments of its own size, or a signature of the sender, may leave more.
+CREATE FUNCTION sender_room(of_sender bigint) RETURNS bigint
 LANGUAGE sql STABLE
 AS $$
-    SELECT coalesce((
-        SELECT task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, c.channel = 'sms') <= least(
+    SELECT CASE WHEN l.segments IS NULL THEN 1000000000
+        ELSE greatest(0, l.segments / ceil(160.0 / coalesce(s.segment_size, 160))::bigint - CASE WHEN s.sign IS NULL THEN 0 ELSE 1 END) END
+    FROM senders s
+    JOIN sender_standings x ON x.sender_id = s.id
+    CROSS JOIN LATERAL (
+        SELECT least(
             s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
             CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END
-        )
-        FROM senders s
-        JOIN channels c ON c.id = s.channel_id
-        JOIN sender_standings x ON x.sender_id = s.id
-        CROSS JOIN LATERAL (
-            SELECT t.content, t.sign, t.segments FROM tasks t
-            WHERE t.pool_id = of_pool AND t.status = 0 AND t.lane IS NOT NULL
-            ORDER BY t.lane, t.rank
-            LIMIT 1
-        ) t
-        WHERE s.id = of_sender
-    ), true)
+        ) AS segments
+    ) l
+    WHERE s.id = of_sender
 $$;
 
 -- migrate:down
-DROP FUNCTION sender_has_room;
+DROP FUNCTION sender_room;
 DROP FUNCTION task_segments;

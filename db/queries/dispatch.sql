@@ -20,10 +20,10 @@
 -- The row of a sender that has anything to count is locked: two polls at once count one after the other. Readiness and empty
 -- pools are checked before, because a row lock writes WAL, and even an empty claim would wait for fsync.
 --
--- Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit
--- breaker, and seen within silent_after. If one of them has a larger sort, the sender is outranked; it may only take the first task, and only if that is
--- too large for all of them (is_first_taken is false). Those of the same sort are its rivals while they are
--- rested and were seen since. The shares follow from what each was served: served is tasks over weight.
+-- Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit breaker, and
+-- seen within silent_after. If one of them has a larger sort, the sender is outranked: it may only take what is too large for all
+-- of those (primary_room). Those of the same sort are its rivals while they are rested and were seen since. The shares follow from
+-- what each was served: served is tasks over weight.
 -- name: SenderAdmit :many
 WITH me AS MATERIALIZED (
     SELECT s.*, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, st.next_available_at, st.balance,
@@ -87,12 +87,12 @@ routed AS MATERIALIZED (
     FOR UPDATE
 ),
 rivals AS MATERIALIZED (
-    SELECT a.route_id, min(a.was_served) AS was_served, bool_or(a.outranks) AS outrank, bool_or(a.outranks AND a.has_room) AS have_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
+    SELECT a.route_id, min(a.was_served) AS was_served, max(a.room) FILTER (WHERE a.outranks) AS primary_room,
+        max(a.room) FILTER (WHERE a.shares) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
         -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
-        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks,
-            CASE WHEN o.sort > r.sort THEN sender_has_room(o.sender_id, r.pool_id) END AS has_room,
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, sender_room(o.sender_id) AS room,
             o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
         FROM routed r
         JOIN routes w ON w.id = r.id
@@ -105,13 +105,13 @@ rivals AS MATERIALIZED (
 mine AS MATERIALIZED (
     SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
         0::double precision AS served, st.shared_next_turn AS next_turn,
-        v.outrank, v.have_room,
+        v.primary_room, 0::bigint AS rival_room,
         0::double precision AS was_served, NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
     FROM budget b
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
     CROSS JOIN LATERAL (
-        SELECT coalesce(bool_or(true), false) AS outrank, coalesce(bool_or(sender_has_room(o.id, p.id)), false) AS have_room
+        SELECT max(sender_room(o.id)) AS primary_room
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
         WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
@@ -119,7 +119,7 @@ mine AS MATERIALIZED (
     ) v
     WHERE b.is_shared AND b.tasks > 0
     UNION ALL
-    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, coalesce(v.outrank, false), coalesce(v.have_room, false),
+    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, v.primary_room, v.rival_room,
         coalesce(v.was_served, r.served), v.served, v.weights
     FROM routed r
     JOIN pools p ON p.id = r.pool_id
@@ -134,7 +134,11 @@ clock AS MATERIALIZED (
 SELECT
     b.id AS sender_id, b.is_paced, b.interval_ms, b.tasks::bigint AS tasks, (b.segments IS NOT NULL)::boolean AS has_limit, coalesce(b.segments, 0)::bigint AS segments,
     extract(epoch FROM b.lease)::double precision AS lease_seconds, b.sign, b.segment_size, b.channel = 'sms' AS counts_segments,
-    coalesce((b.sort > 0 OR EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on')) AND (
+    coalesce((
+        EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on') OR (b.is_shared AND EXISTS (
+            SELECT FROM senders o WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < b.sort
+        ))
+    ) AND (
         b.was_seen_at IS NULL OR b.was_seen_at < b.seen_lately
         OR (b.was_seen_at < b.was_available_at AND b.was_available_at <= b.at)
     ), false)::boolean AS is_to_be_seen,
@@ -142,8 +146,8 @@ SELECT
     coalesce(m.weight, 1)::bigint AS weight,
     coalesce(m.gap, 0)::double precision AS gap, coalesce(m.served, 0)::double precision AS served,
     coalesce(m.was_served, 0)::double precision AS was_served,
-    greatest(m.next_turn, clock.turn)::double precision AS turn, coalesce(m.outrank, false)::boolean AS is_outranked,
-    coalesce(m.have_room, false)::boolean AS is_first_taken,
+    greatest(m.next_turn, clock.turn)::double precision AS turn, (m.primary_room IS NOT NULL)::boolean AS is_outranked,
+    coalesce(m.primary_room, 0)::bigint AS primary_room, coalesce(m.rival_room, 0)::bigint AS rival_room,
     coalesce(m.rivals_served, '{}')::double precision[] AS rivals_served, coalesce(m.rivals_weights, '{}')::bigint[] AS rivals_weights
 FROM budget b
 CROSS JOIN clock
@@ -154,37 +158,40 @@ ORDER BY m.pool_id;
 -- priority, then new ones before retries by retry_count (S0.10), then by turn. Within a pool the turn is the rank that made the
 -- tasks fair between companies, which is the order in which one company submitted them. Between pools it is the distance from
 -- the pool's first task, counted from the pool's own turn with this sender: what a pool missed elsewhere is not owed to it here.
--- A company whose tasks wait in several of the pools has one share: its tasks come one after the other, a gap apart.
+-- A company with several of the pools (company_ids; 0 for the shared one) has one share of them: its tasks come one after the other,
+-- a gap apart.
 --
 -- Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
 -- due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
 --
 -- A sender whose segments may run out (is_tight) is given the first tasks of which each fits, as many as fit together; asked again,
--- what fits into the rest. The search ends after the first 1000 tasks of a pool.
--- A sender with rivals leaves them the retries of what failed with it, until they have waited for retry_max_wait. In one call:
--- only tasks of the same rendering, which a driver sends together.
+-- what fits into the rest. The search ends after the first 1000 tasks of a pool, as it does for a backup, which is given only
+-- tasks of more segments than its primaries have left (from_segments; 0 for all). A sender with rivals leaves them the retries
+-- of what failed with it, if they have room for those (rival_rooms; 0 without rivals), until these have waited for retry_max_wait.
+-- In one call: only tasks of the same rendering, which a driver sends together.
 -- name: TaskClaim :many
 WITH mine AS MATERIALIZED (
-    SELECT u.pool_id, u.most, u.turn, u.has_rivals, e.lane AS last_lane, e.rank AS last_rank, d.due_at AS last_due_at
+    SELECT u.*, e.lane AS last_lane, e.rank AS last_rank, d.due_at AS last_due_at
     FROM (
-        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@turns::double precision[]) AS turn,
-            unnest(@have_rivals::boolean[]) AS has_rivals
+        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@company_ids::bigint[]) AS company_id, unnest(@most::bigint[]) AS most,
+            unnest(@turns::double precision[]) AS turn, unnest(@rival_rooms::bigint[]) AS rival_room,
+            unnest(@from_segments::bigint[]) AS from_segments, cardinality(@pool_ids::bigint[]) > 1 AS is_several
     ) u
     LEFT JOIN LATERAL (
         SELECT t.lane, t.rank FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND @is_tight::boolean
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (@is_tight::boolean OR u.from_segments > 0)
         ORDER BY t.lane, t.rank
         OFFSET 999 LIMIT 1
     ) e ON true
     LEFT JOIN LATERAL (
         SELECT t.due_at FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND @is_tight::boolean
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND (@is_tight::boolean OR u.from_segments > 0)
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.*, m.turn AS pool_turn, m.most
+    SELECT q.*, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
     FROM mine m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
@@ -192,20 +199,20 @@ queued AS MATERIALIZED (
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (m.has_rivals AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text AND t.lane % 32 > 0)
+            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text AND t.lane % 32 > 0)
+            AND t.segments >= m.from_segments AND coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
             AND (
                 NOT @is_tight::boolean
-                OR coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
-                AND task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
+                OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN cardinality(@pool_ids::bigint[]) > 1 THEN 1 ELSE 0 END -- the next says when it is its turn again
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- those behind say when it is the pool's turn again
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.*, m.turn AS pool_turn, m.most
+    SELECT q.*, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
     FROM mine m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
@@ -215,47 +222,48 @@ due AS MATERIALIZED (
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (m.has_rivals AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text)
+            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text)
+            AND t.segments >= m.from_segments AND coalesce(t.due_at <= m.last_due_at, true)
             AND (
                 NOT @is_tight::boolean
-                OR coalesce(t.due_at <= m.last_due_at, true)
-                AND task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
+                OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.due_at
-        LIMIT CASE WHEN m.most > 0 AND NOT m.has_rivals THEN greatest(500, m.most) ELSE m.most END
+        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500, m.most) ELSE m.most END
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 offered AS MATERIALIZED (
-    -- What has no rank yet comes behind what has.
-    SELECT o.*, o.pool_turn + coalesce(o.rank, o.last_rank, 0) - coalesce(o.first_rank, 0) AS turn
-    FROM (
-        SELECT c.*, min(c.rank) OVER (PARTITION BY c.pool_id, c.lane) AS first_rank, max(c.rank) OVER (PARTITION BY c.pool_id, c.lane) AS last_rank
-        FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) c
-    ) o
+    SELECT c.*, c.rank - lag(c.rank) OVER (PARTITION BY c.pool_id, c.lane ORDER BY c.rank, c.created_at, c.task_id) AS step,
+        CASE WHEN c.is_several THEN (SELECT 1 / o.weight FROM companies o WHERE o.id = c.company_id) ELSE 0 END AS gap
+    FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) c
+),
+-- The distance from the first task of the pool. A hole in the ranks counts as the next task's gap, which is never more while its
+-- company waits. What has no rank yet comes behind what has.
+placed AS MATERIALIZED (
+    SELECT o.*, o.pool_turn + sum(
+        CASE WHEN o.step IS NULL THEN 0 WHEN o.is_several THEN least(o.step, o.gap) ELSE o.step END
+    ) OVER (PARTITION BY o.pool_id, o.lane ORDER BY o.rank, o.created_at, o.task_id) AS turn
+    FROM offered o
 ),
 spaced AS MATERIALIZED (
-    SELECT s.task_id, s.pool_id, s.most, s.lane, s.created_at, s.rendering_id, s.segments,
-        s.number * s.gap + max(s.turn - s.number * s.gap) OVER (
-            PARTITION BY s.company_id, s.lane ORDER BY s.number ROWS UNBOUNDED PRECEDING
-        ) AS turn
+    SELECT n.task_id, n.pool_id, n.most, n.lane, n.rank, n.created_at, n.rendering_id, n.segments,
+        CASE WHEN n.pool_company_id = 0 THEN n.turn ELSE n.number * n.gap + max(n.turn - n.number * n.gap) OVER (
+            PARTITION BY n.pool_company_id, n.lane ORDER BY n.number ROWS UNBOUNDED PRECEDING
+        ) END AS turn
     FROM (
-        SELECT o.*, g.gap, row_number() OVER (PARTITION BY o.company_id, o.lane ORDER BY o.turn, o.created_at, o.task_id) AS number
-        FROM offered o
-        CROSS JOIN LATERAL (
-            SELECT CASE WHEN cardinality(@pool_ids::bigint[]) > 1
-                THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) ELSE 0 END AS gap
-        ) g
-    ) s
+        SELECT p.*, row_number() OVER (PARTITION BY p.pool_company_id, p.lane ORDER BY p.turn, p.rank, p.created_at, p.task_id) AS number
+        FROM placed p
+    ) n
 ),
 ordered AS MATERIALIZED (
     SELECT s.*, row_number() OVER in_pool AS pool_place, lead(s.turn) OVER in_pool_and_lane AS next_turn,
         coalesce(s.rendering_id::text, s.task_id) = first_value(coalesce(s.rendering_id::text, s.task_id)) OVER in_order AS is_of_first_call
     FROM spaced s
-    WINDOW in_order AS (ORDER BY s.lane, s.turn, s.created_at, s.task_id),
-        in_pool AS (PARTITION BY s.pool_id ORDER BY s.lane, s.turn, s.created_at, s.task_id),
-        in_pool_and_lane AS (PARTITION BY s.pool_id, s.lane ORDER BY s.turn, s.created_at, s.task_id)
+    WINDOW in_order AS (ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
+        in_pool AS (PARTITION BY s.pool_id ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
+        in_pool_and_lane AS (PARTITION BY s.pool_id, s.lane ORDER BY s.turn, s.rank, s.created_at, s.task_id)
 ),
 picked AS MATERIALIZED (
     SELECT p.*
@@ -263,7 +271,7 @@ picked AS MATERIALIZED (
         SELECT o.*, row_number() OVER in_order AS place, sum(o.segments) OVER in_order AS total
         FROM ordered o
         WHERE o.pool_place <= o.most AND (o.is_of_first_call OR NOT @in_one_call::boolean)
-        WINDOW in_order AS (ORDER BY o.lane, o.turn, o.created_at, o.task_id)
+        WINDOW in_order AS (ORDER BY o.lane, o.turn, o.rank, o.created_at, o.task_id)
     ) p
     WHERE p.place <= @claim_limit::bigint AND coalesce(p.total <= sqlc.narg(segments_left)::bigint, true)
 ),
@@ -367,8 +375,8 @@ SET seen_at = taken.at,
     hour_used = coalesce(u.this_hour + taken.segments, st.hour_used),
     day_used = coalesce(u.this_day + taken.segments, st.day_used),
     month_used = coalesce(u.this_month + taken.segments, st.month_used),
-    shared_last_turn = coalesce(sqlc.narg(shared_last_turn)::double precision, st.shared_last_turn),
-    shared_next_turn = coalesce(sqlc.narg(shared_next_turn)::double precision, st.shared_next_turn)
+    shared_last_turn = greatest(st.shared_last_turn, sqlc.narg(shared_last_turn)::double precision),
+    shared_next_turn = greatest(st.shared_next_turn, sqlc.narg(shared_next_turn)::double precision)
 FROM me
 CROSS JOIN taken
 LEFT JOIN LATERAL (
@@ -384,12 +392,13 @@ WHERE st.sender_id = me.id AND (
 );
 
 -- PoolsPassed gives those of pools in which a task waits that the sender app_id may not take, because it failed there or needs more
--- segments than are left, or where all tasks come behind last_lane, the lane in which the sender found enough in its other pools.
+-- segments than are left; or, if the sender found enough in its other pools, where all tasks come behind last_lane, the lane of what
+-- it found last.
 -- The first 1000 tasks of a pool are looked at.
 -- name: PoolsPassed :many
 SELECT p.pool_id::bigint AS pool_id
 FROM (SELECT unnest(@pool_ids::bigint[]) AS pool_id) p
-WHERE (
+WHERE sqlc.narg(last_lane)::integer IS NULL AND (
     SELECT count(*)
     FROM (
         SELECT t.failed_app_id, t.lane,
@@ -469,7 +478,7 @@ settled AS (
         due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
         lane = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lane END,
         pool_id = CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
-        rank = CASE WHEN v.effect = 'retry' AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
+        rank = CASE WHEN v.effect = 'retry' AND (t.lane / 32 <> t.priority OR pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id) THEN NULL ELSE t.rank END,
         failed_app_id = CASE v.effect WHEN 'success' THEN t.failed_app_id ELSE v.app_id END,
         lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
         reported_at = CASE v.effect WHEN 'retry' THEN t.reported_at ELSE v.at END,
@@ -597,7 +606,7 @@ recovered AS (
         due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
         lane = CASE WHEN e.again THEN NULL ELSE t.lane END,
         pool_id = CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
-        rank = CASE WHEN e.again AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
+        rank = CASE WHEN e.again AND (t.lane / 32 <> t.priority OR pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id) THEN NULL ELSE t.rank END,
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
         result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发' ELSE '处理超时，超过最大重试次数' END,
@@ -736,13 +745,16 @@ due AS MATERIALIZED (
     SELECT d.*
     FROM unqueued u
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.rank, t.created_at,
-            CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval THEN 0::smallint ELSE t.priority END AS priority
+        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- means nothing in another priority
         FROM tasks t
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval THEN 0::smallint ELSE t.priority END AS priority
+        ) e
         WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT @batch_size::integer
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE OF t SKIP LOCKED
     ) d
     WHERE u.due_at <= now()
     LIMIT @batch_size::integer
@@ -808,23 +820,24 @@ put AS (
 SELECT count(*) FROM moved;
 
 -- TaskMove moves up to batch_size waiting tasks to the pools of the routes as they are now, and gives how many: all tasks of the
--- pools that serve nobody any more, because their routes are off or deleted; and, where a route was changed within
--- changed_within, the tasks in broader pools that the pool of the route should have. A server may place submissions by its older
--- view of the routes, which is why the sweep asks again for some time after a change. Moved tasks are queued like those that have
--- come due: a rank means nothing in another pool.
+-- pools that serve nobody any more, because their routes are off or deleted; and, where a pool began to serve (unsettled_since), the
+-- tasks in broader pools that it should have. A pool_id narrows both to one pool. Moved tasks are queued like those that have come
+-- due: a rank means nothing in another pool.
 -- name: TaskMove :one
 WITH sources AS MATERIALIZED (
     SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
     FROM pools p
-    WHERE p.retired_at IS NOT NULL
-        OR (p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+    WHERE (
+            p.retired_at IS NOT NULL
+            OR (p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+        )
+        AND p.id = coalesce(sqlc.narg(pool_id)::bigint, p.id)
     UNION
     SELECT o.id, p.company_id, p.message_type
-    FROM routes r
-    JOIN pools p ON p.id = r.pool_id
+    FROM pools p
     JOIN pools o ON o.channel_id = p.channel_id AND o.retired_at IS NULL AND o.id <> p.id
         AND (o.company_id IS NULL OR (o.company_id = p.company_id AND o.message_type = p.message_type AND o.country_id IS NULL))
-    WHERE r.status = 'on' AND r.updated_at > now() - @changed_within::interval
+    WHERE p.unsettled_since IS NOT NULL AND p.retired_at IS NULL AND p.id = coalesce(sqlc.narg(pool_id)::bigint, p.id)
 ),
 found AS MATERIALIZED (
     SELECT f.*
@@ -856,6 +869,14 @@ moved AS (
     RETURNING t.task_id
 )
 SELECT count(*) FROM moved;
+
+-- PoolSettle notes that the tasks of pools which began to serve long enough before began_at have all been moved to them: no server
+-- places submissions by an older view of the routes any more. Nothing else looks for them later.
+-- name: PoolSettle :exec
+UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < sqlc.arg(began_at)::timestamptz - sqlc.arg(view_lasts)::interval;
+
+-- name: MoveBegins :one
+SELECT clock_timestamp()::timestamptz AS at;
 
 -- TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
 -- name: TaskExpire :one

@@ -432,7 +432,9 @@ WITH open AS MATERIALIZED (
 )
 SELECT
     s.is_paced,
-    (s.sort > 0 OR EXISTS (SELECT FROM open o WHERE o.is_routed))::boolean AS is_counted_on,
+    (EXISTS (SELECT FROM open o WHERE o.is_routed) OR (s.is_shared AND EXISTS (
+        SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
+    )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
@@ -446,16 +448,17 @@ WHERE s.sender_no = @sender_no;
 -- pool's row is locked either way: RoutePoolLock waits for it.
 -- name: RouteCreate :one
 WITH made AS (
-    INSERT INTO pools (channel_id, company_id, message_type, country_id)
-    VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id))
+    INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
+    VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id), now())
     ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL DO UPDATE
-    SET channel_id = excluded.channel_id
+    SET unsettled_since = CASE WHEN EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
+        THEN p.unsettled_since ELSE excluded.unsettled_since END
     RETURNING id
 )
 INSERT INTO routes (pool_id, sender_id, weight, sort, status)
 SELECT made.id, @sender_id, @weight, @sort::double precision, @status
 FROM made
-RETURNING id;
+RETURNING id, pool_id;
 
 -- name: RouteList :many
 SELECT r.id, co.company_no, p.message_type::smallint AS message_type, cn.country_no, s.sender_no, r.weight,
@@ -472,14 +475,22 @@ WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 
+-- RouteUpdate changes what is given. A pool that begins to serve by it has to be given the tasks that wait elsewhere.
 -- name: RouteUpdate :execrows
-UPDATE routes
-SET weight = coalesce(sqlc.narg(weight), weight), sort = coalesce(sqlc.narg(sort)::double precision::numeric, sort),
-    status = coalesce(sqlc.narg(status), status), version = version + 1, updated_at = now()
-WHERE id = @route_no AND version = coalesce(sqlc.narg(version), version);
+WITH begun AS (
+    UPDATE pools p
+    SET unsettled_since = now()
+    FROM routes r
+    WHERE r.id = @route_no AND r.version = coalesce(sqlc.narg(version), r.version) AND p.id = r.pool_id AND sqlc.narg(status) = 'on'
+        AND NOT EXISTS (SELECT FROM routes o WHERE o.pool_id = p.id AND o.status = 'on')
+)
+UPDATE routes t
+SET weight = coalesce(sqlc.narg(weight), t.weight), sort = coalesce(sqlc.narg(sort)::double precision::numeric, t.sort),
+    status = coalesce(sqlc.narg(status), t.status), version = t.version + 1, updated_at = now()
+WHERE t.id = @route_no AND t.version = coalesce(sqlc.narg(version), t.version);
 
--- RoutePoolLock locks the pool of a route, before the route is deleted: a route that is created meanwhile waits, and finds the
--- pool retired or still in use.
+-- RoutePoolLock locks the pool of a route, before the route is changed or deleted: a route that is created meanwhile waits, and
+-- finds the pool as it is then.
 -- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) FOR UPDATE;
 
@@ -495,7 +506,7 @@ WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL AND 
 -- PoolForget deletes pools that were retired so long ago that no lease of theirs can still come back, and in which nothing waits.
 -- name: PoolForget :execrows
 DELETE FROM pools p
-WHERE p.retired_at < now() - interval '7 days'
+WHERE p.retired_at < now() - interval '30 days'
     AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL)
     AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL);
 
@@ -543,7 +554,7 @@ WITH candidates AS (
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         coalesce(x.kind <> 'app' OR x.seen_at > now() - @polled_within::interval, false) AS is_there,
-        coalesce(x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
+        coalesce(x.is_available AND x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
             WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
                 AND coalesce(least(

@@ -10,52 +10,80 @@ import (
 	"time"
 )
 
+const moveBegins = `-- name: MoveBegins :one
+SELECT clock_timestamp()::timestamptz AS at
+`
+
+func (q *Queries) MoveBegins(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, moveBegins)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
+}
+
+const poolSettle = `-- name: PoolSettle :exec
+UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < $1::timestamptz - $2::interval
+`
+
+type PoolSettleParams struct {
+	BeganAt   time.Time
+	ViewLasts time.Duration
+}
+
+// PoolSettle notes that the tasks of pools which began to serve long enough before began_at have all been moved to them: no server
+// places submissions by an older view of the routes any more. Nothing else looks for them later.
+func (q *Queries) PoolSettle(ctx context.Context, arg PoolSettleParams) error {
+	_, err := q.db.Exec(ctx, poolSettle, arg.BeganAt, arg.ViewLasts)
+	return err
+}
+
 const poolsPassed = `-- name: PoolsPassed :many
 SELECT p.pool_id::bigint AS pool_id
 FROM (SELECT unnest($1::bigint[]) AS pool_id) p
-WHERE (
+WHERE $2::integer IS NULL AND (
     SELECT count(*)
     FROM (
         SELECT t.failed_app_id, t.lane,
-            task_segments(t.content, t.sign, t.segments, $2, $3, $4::boolean) AS segments
+            task_segments(t.content, t.sign, t.segments, $3, $4, $5::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now())
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
-    WHERE (w.failed_app_id = $5::text AND w.lane % 32 > 0) OR w.segments > $6::bigint
+    WHERE (w.failed_app_id = $6::text AND w.lane % 32 > 0) OR w.segments > $7::bigint
 ) > 0
     OR (
         SELECT t.lane FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
-    ) > $7::integer
+    ) > $2::integer
 ORDER BY p.pool_id
 `
 
 type PoolsPassedParams struct {
 	PoolIds        []int64
+	LastLane       *int32
 	Sign           *string
 	SegmentSize    *int64
 	CountsSegments bool
 	AppID          string
 	SegmentsLeft   *int64
-	LastLane       *int32
 }
 
 // PoolsPassed gives those of pools in which a task waits that the sender app_id may not take, because it failed there or needs more
-// segments than are left, or where all tasks come behind last_lane, the lane in which the sender found enough in its other pools.
+// segments than are left; or, if the sender found enough in its other pools, where all tasks come behind last_lane, the lane of what
+// it found last.
 // The first 1000 tasks of a pool are looked at.
 func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, poolsPassed,
 		arg.PoolIds,
+		arg.LastLane,
 		arg.Sign,
 		arg.SegmentSize,
 		arg.CountsSegments,
 		arg.AppID,
 		arg.SegmentsLeft,
-		arg.LastLane,
 	)
 	if err != nil {
 		return nil, err
@@ -140,12 +168,12 @@ routed AS MATERIALIZED (
     FOR UPDATE
 ),
 rivals AS MATERIALIZED (
-    SELECT a.route_id, min(a.was_served) AS was_served, bool_or(a.outranks) AS outrank, bool_or(a.outranks AND a.has_room) AS have_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
+    SELECT a.route_id, min(a.was_served) AS was_served, max(a.room) FILTER (WHERE a.outranks) AS primary_room,
+        max(a.room) FILTER (WHERE a.shares) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
         -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
-        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks,
-            CASE WHEN o.sort > r.sort THEN sender_has_room(o.sender_id, r.pool_id) END AS has_room,
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, sender_room(o.sender_id) AS room,
             o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
         FROM routed r
         JOIN routes w ON w.id = r.id
@@ -158,13 +186,13 @@ rivals AS MATERIALIZED (
 mine AS MATERIALIZED (
     SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
         0::double precision AS served, st.shared_next_turn AS next_turn,
-        v.outrank, v.have_room,
+        v.primary_room, 0::bigint AS rival_room,
         0::double precision AS was_served, NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
     FROM budget b
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
     CROSS JOIN LATERAL (
-        SELECT coalesce(bool_or(true), false) AS outrank, coalesce(bool_or(sender_has_room(o.id, p.id)), false) AS have_room
+        SELECT max(sender_room(o.id)) AS primary_room
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
         WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
@@ -172,7 +200,7 @@ mine AS MATERIALIZED (
     ) v
     WHERE b.is_shared AND b.tasks > 0
     UNION ALL
-    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, coalesce(v.outrank, false), coalesce(v.have_room, false),
+    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, v.primary_room, v.rival_room,
         coalesce(v.was_served, r.served), v.served, v.weights
     FROM routed r
     JOIN pools p ON p.id = r.pool_id
@@ -187,7 +215,11 @@ clock AS MATERIALIZED (
 SELECT
     b.id AS sender_id, b.is_paced, b.interval_ms, b.tasks::bigint AS tasks, (b.segments IS NOT NULL)::boolean AS has_limit, coalesce(b.segments, 0)::bigint AS segments,
     extract(epoch FROM b.lease)::double precision AS lease_seconds, b.sign, b.segment_size, b.channel = 'sms' AS counts_segments,
-    coalesce((b.sort > 0 OR EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on')) AND (
+    coalesce((
+        EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on') OR (b.is_shared AND EXISTS (
+            SELECT FROM senders o WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < b.sort
+        ))
+    ) AND (
         b.was_seen_at IS NULL OR b.was_seen_at < b.seen_lately
         OR (b.was_seen_at < b.was_available_at AND b.was_available_at <= b.at)
     ), false)::boolean AS is_to_be_seen,
@@ -195,8 +227,8 @@ SELECT
     coalesce(m.weight, 1)::bigint AS weight,
     coalesce(m.gap, 0)::double precision AS gap, coalesce(m.served, 0)::double precision AS served,
     coalesce(m.was_served, 0)::double precision AS was_served,
-    greatest(m.next_turn, clock.turn)::double precision AS turn, coalesce(m.outrank, false)::boolean AS is_outranked,
-    coalesce(m.have_room, false)::boolean AS is_first_taken,
+    greatest(m.next_turn, clock.turn)::double precision AS turn, (m.primary_room IS NOT NULL)::boolean AS is_outranked,
+    coalesce(m.primary_room, 0)::bigint AS primary_room, coalesce(m.rival_room, 0)::bigint AS rival_room,
     coalesce(m.rivals_served, '{}')::double precision[] AS rivals_served, coalesce(m.rivals_weights, '{}')::bigint[] AS rivals_weights
 FROM budget b
 CROSS JOIN clock
@@ -233,7 +265,8 @@ type SenderAdmitRow struct {
 	WasServed      float64
 	Turn           float64
 	IsOutranked    bool
-	IsFirstTaken   bool
+	PrimaryRoom    int64
+	RivalRoom      int64
 	RivalsServed   []float64
 	RivalsWeights  []int64
 }
@@ -258,10 +291,10 @@ type SenderAdmitRow struct {
 // The row of a sender that has anything to count is locked: two polls at once count one after the other. Readiness and empty
 // pools are checked before, because a row lock writes WAL, and even an empty claim would wait for fsync.
 //
-// Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit
-// breaker, and seen within silent_after. If one of them has a larger sort, the sender is outranked; it may only take the first task, and only if that is
-// too large for all of them (is_first_taken is false). Those of the same sort are its rivals while they are
-// rested and were seen since. The shares follow from what each was served: served is tasks over weight.
+// Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit breaker, and
+// seen within silent_after. If one of them has a larger sort, the sender is outranked: it may only take what is too large for all
+// of those (primary_room). Those of the same sort are its rivals while they are rested and were seen since. The shares follow from
+// what each was served: served is tasks over weight.
 func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]SenderAdmitRow, error) {
 	rows, err := q.db.Query(ctx, senderAdmit,
 		arg.AppID,
@@ -298,7 +331,8 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]Sen
 			&i.WasServed,
 			&i.Turn,
 			&i.IsOutranked,
-			&i.IsFirstTaken,
+			&i.PrimaryRoom,
+			&i.RivalRoom,
 			&i.RivalsServed,
 			&i.RivalsWeights,
 		); err != nil {
@@ -367,8 +401,8 @@ SET seen_at = taken.at,
     hour_used = coalesce(u.this_hour + taken.segments, st.hour_used),
     day_used = coalesce(u.this_day + taken.segments, st.day_used),
     month_used = coalesce(u.this_month + taken.segments, st.month_used),
-    shared_last_turn = coalesce($2::double precision, st.shared_last_turn),
-    shared_next_turn = coalesce($3::double precision, st.shared_next_turn)
+    shared_last_turn = greatest(st.shared_last_turn, $2::double precision),
+    shared_next_turn = greatest(st.shared_next_turn, $3::double precision)
 FROM me
 CROSS JOIN taken
 LEFT JOIN LATERAL (
@@ -581,107 +615,107 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 
 const taskClaim = `-- name: TaskClaim :many
 WITH mine AS MATERIALIZED (
-    SELECT u.pool_id, u.most, u.turn, u.has_rivals, e.lane AS last_lane, e.rank AS last_rank, d.due_at AS last_due_at
+    SELECT u.pool_id, u.company_id, u.most, u.turn, u.rival_room, u.from_segments, u.is_several, e.lane AS last_lane, e.rank AS last_rank, d.due_at AS last_due_at
     FROM (
-        SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS most, unnest($3::double precision[]) AS turn,
-            unnest($4::boolean[]) AS has_rivals
+        SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS company_id, unnest($3::bigint[]) AS most,
+            unnest($4::double precision[]) AS turn, unnest($5::bigint[]) AS rival_room,
+            unnest($6::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
     ) u
     LEFT JOIN LATERAL (
         SELECT t.lane, t.rank FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND $5::boolean
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND ($7::boolean OR u.from_segments > 0)
         ORDER BY t.lane, t.rank
         OFFSET 999 LIMIT 1
     ) e ON true
     LEFT JOIN LATERAL (
         SELECT t.due_at FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND $5::boolean
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND ($7::boolean OR u.from_segments > 0)
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.turn AS pool_turn, m.most
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
     FROM mine m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
-            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
+            task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (m.has_rivals AND t.failed_app_id IS NOT DISTINCT FROM $9::text AND t.lane % 32 > 0)
+            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text AND t.lane % 32 > 0)
+            AND t.segments >= m.from_segments AND coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
             AND (
-                NOT $5::boolean
-                OR coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
-                AND task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
-                    <= $10::bigint
+                NOT $7::boolean
+                OR task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean)
+                    <= $12::bigint
             )
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN cardinality($1::bigint[]) > 1 THEN 1 ELSE 0 END -- the next says when it is its turn again
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- those behind say when it is the pool's turn again
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.turn AS pool_turn, m.most
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
     FROM mine m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
-            32 * t.priority + CASE WHEN t.due_at <= now() - $11::interval THEN 0 ELSE t.retry_count END AS lane,
+            32 * t.priority + CASE WHEN t.due_at <= now() - $13::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.created_at, t.rendering_id,
-            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
+            task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (m.has_rivals AND t.failed_app_id IS NOT DISTINCT FROM $9::text)
+            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text)
+            AND t.segments >= m.from_segments AND coalesce(t.due_at <= m.last_due_at, true)
             AND (
-                NOT $5::boolean
-                OR coalesce(t.due_at <= m.last_due_at, true)
-                AND task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
-                    <= $10::bigint
+                NOT $7::boolean
+                OR task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean)
+                    <= $12::bigint
             )
         ORDER BY t.due_at
-        LIMIT CASE WHEN m.most > 0 AND NOT m.has_rivals THEN greatest(500, m.most) ELSE m.most END
+        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500, m.most) ELSE m.most END
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 offered AS MATERIALIZED (
-    -- What has no rank yet comes behind what has.
-    SELECT o.task_id, o.pool_id, o.company_id, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.pool_turn, o.most, o.first_rank, o.last_rank, o.pool_turn + coalesce(o.rank, o.last_rank, 0) - coalesce(o.first_rank, 0) AS turn
-    FROM (
-        SELECT c.task_id, c.pool_id, c.company_id, c.lane, c.rank, c.created_at, c.rendering_id, c.segments, c.pool_turn, c.most, min(c.rank) OVER (PARTITION BY c.pool_id, c.lane) AS first_rank, max(c.rank) OVER (PARTITION BY c.pool_id, c.lane) AS last_rank
-        FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_turn, most FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_turn, most FROM due) c
-    ) o
+    SELECT c.task_id, c.pool_id, c.company_id, c.lane, c.rank, c.created_at, c.rendering_id, c.segments, c.pool_company_id, c.pool_turn, c.most, c.is_several, c.rank - lag(c.rank) OVER (PARTITION BY c.pool_id, c.lane ORDER BY c.rank, c.created_at, c.task_id) AS step,
+        CASE WHEN c.is_several THEN (SELECT 1 / o.weight FROM companies o WHERE o.id = c.company_id) ELSE 0 END AS gap
+    FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_company_id, pool_turn, most, is_several FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_company_id, pool_turn, most, is_several FROM due) c
+),
+placed AS MATERIALIZED (
+    SELECT o.task_id, o.pool_id, o.company_id, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.pool_company_id, o.pool_turn, o.most, o.is_several, o.step, o.gap, o.pool_turn + sum(
+        CASE WHEN o.step IS NULL THEN 0 WHEN o.is_several THEN least(o.step, o.gap) ELSE o.step END
+    ) OVER (PARTITION BY o.pool_id, o.lane ORDER BY o.rank, o.created_at, o.task_id) AS turn
+    FROM offered o
 ),
 spaced AS MATERIALIZED (
-    SELECT s.task_id, s.pool_id, s.most, s.lane, s.created_at, s.rendering_id, s.segments,
-        s.number * s.gap + max(s.turn - s.number * s.gap) OVER (
-            PARTITION BY s.company_id, s.lane ORDER BY s.number ROWS UNBOUNDED PRECEDING
-        ) AS turn
+    SELECT n.task_id, n.pool_id, n.most, n.lane, n.rank, n.created_at, n.rendering_id, n.segments,
+        CASE WHEN n.pool_company_id = 0 THEN n.turn ELSE n.number * n.gap + max(n.turn - n.number * n.gap) OVER (
+            PARTITION BY n.pool_company_id, n.lane ORDER BY n.number ROWS UNBOUNDED PRECEDING
+        ) END AS turn
     FROM (
-        SELECT o.task_id, o.pool_id, o.company_id, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.pool_turn, o.most, o.first_rank, o.last_rank, o.turn, g.gap, row_number() OVER (PARTITION BY o.company_id, o.lane ORDER BY o.turn, o.created_at, o.task_id) AS number
-        FROM offered o
-        CROSS JOIN LATERAL (
-            SELECT CASE WHEN cardinality($1::bigint[]) > 1
-                THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) ELSE 0 END AS gap
-        ) g
-    ) s
+        SELECT p.task_id, p.pool_id, p.company_id, p.lane, p.rank, p.created_at, p.rendering_id, p.segments, p.pool_company_id, p.pool_turn, p.most, p.is_several, p.step, p.gap, p.turn, row_number() OVER (PARTITION BY p.pool_company_id, p.lane ORDER BY p.turn, p.rank, p.created_at, p.task_id) AS number
+        FROM placed p
+    ) n
 ),
 ordered AS MATERIALIZED (
-    SELECT s.task_id, s.pool_id, s.most, s.lane, s.created_at, s.rendering_id, s.segments, s.turn, row_number() OVER in_pool AS pool_place, lead(s.turn) OVER in_pool_and_lane AS next_turn,
+    SELECT s.task_id, s.pool_id, s.most, s.lane, s.rank, s.created_at, s.rendering_id, s.segments, s.turn, row_number() OVER in_pool AS pool_place, lead(s.turn) OVER in_pool_and_lane AS next_turn,
         coalesce(s.rendering_id::text, s.task_id) = first_value(coalesce(s.rendering_id::text, s.task_id)) OVER in_order AS is_of_first_call
     FROM spaced s
-    WINDOW in_order AS (ORDER BY s.lane, s.turn, s.created_at, s.task_id),
-        in_pool AS (PARTITION BY s.pool_id ORDER BY s.lane, s.turn, s.created_at, s.task_id),
-        in_pool_and_lane AS (PARTITION BY s.pool_id, s.lane ORDER BY s.turn, s.created_at, s.task_id)
+    WINDOW in_order AS (ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
+        in_pool AS (PARTITION BY s.pool_id ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
+        in_pool_and_lane AS (PARTITION BY s.pool_id, s.lane ORDER BY s.turn, s.rank, s.created_at, s.task_id)
 ),
 picked AS MATERIALIZED (
-    SELECT p.task_id, p.pool_id, p.most, p.lane, p.created_at, p.rendering_id, p.segments, p.turn, p.pool_place, p.next_turn, p.is_of_first_call, p.place, p.total
+    SELECT p.task_id, p.pool_id, p.most, p.lane, p.rank, p.created_at, p.rendering_id, p.segments, p.turn, p.pool_place, p.next_turn, p.is_of_first_call, p.place, p.total
     FROM (
-        SELECT o.task_id, o.pool_id, o.most, o.lane, o.created_at, o.rendering_id, o.segments, o.turn, o.pool_place, o.next_turn, o.is_of_first_call, row_number() OVER in_order AS place, sum(o.segments) OVER in_order AS total
+        SELECT o.task_id, o.pool_id, o.most, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.turn, o.pool_place, o.next_turn, o.is_of_first_call, row_number() OVER in_order AS place, sum(o.segments) OVER in_order AS total
         FROM ordered o
-        WHERE o.pool_place <= o.most AND (o.is_of_first_call OR NOT $12::boolean)
-        WINDOW in_order AS (ORDER BY o.lane, o.turn, o.created_at, o.task_id)
+        WHERE o.pool_place <= o.most AND (o.is_of_first_call OR NOT $14::boolean)
+        WINDOW in_order AS (ORDER BY o.lane, o.turn, o.rank, o.created_at, o.task_id)
     ) p
-    WHERE p.place <= $13::bigint AND coalesce(p.total <= $10::bigint, true)
+    WHERE p.place <= $15::bigint AND coalesce(p.total <= $12::bigint, true)
 ),
 taken AS MATERIALIZED (
     SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
@@ -689,29 +723,29 @@ taken AS MATERIALIZED (
 leased AS (
     UPDATE tasks t
     SET status = 1,
-        processing_app_id = $9::text,
+        processing_app_id = $11::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = (SELECT taken.at FROM taken) + make_interval(secs => $14::double precision),
+        lease_until = (SELECT taken.at FROM taken) + make_interval(secs => $16::double precision),
         updated_at = (SELECT taken.at FROM taken)
     FROM picked p
     WHERE t.task_id = p.task_id AND t.status = 0
     RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, t.pool_id, p.place, p.segments,
-        p.lane, p.turn, p.next_turn, coalesce('【' || coalesce(t.sign, $6) || '】', '') || t.content AS content
+        p.lane, p.turn, p.next_turn, coalesce('【' || coalesce(t.sign, $8) || '】', '') || t.content AS content
 ),
 logged AS (
     INSERT INTO send_logs (
         id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
     )
     SELECT
-        h.lease_id, h.task_id, $9::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
-        CASE WHEN $15::boolean THEN h.segments END,
-        jsonb_build_object('app_id', $9::text, 'limit', $16::bigint),
+        h.lease_id, h.task_id, $11::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
+        CASE WHEN $17::boolean THEN h.segments END,
+        jsonb_build_object('app_id', $11::text, 'limit', $18::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT $9::text, taken.tasks, taken.at FROM taken WHERE taken.tasks > 0
+    SELECT $11::text, taken.tasks, taken.at FROM taken WHERE taken.tasks > 0
 )
 SELECT
     h.task_id, h.phone_number, h.content::text AS content,
@@ -727,9 +761,11 @@ ORDER BY h.place
 
 type TaskClaimParams struct {
 	PoolIds        []int64
+	CompanyIds     []int64
 	Most           []int64
 	Turns          []float64
-	HaveRivals     []bool
+	RivalRooms     []int64
+	FromSegments   []int64
 	IsTight        bool
 	Sign           *string
 	SegmentSize    *int64
@@ -763,22 +799,28 @@ type TaskClaimRow struct {
 // priority, then new ones before retries by retry_count (S0.10), then by turn. Within a pool the turn is the rank that made the
 // tasks fair between companies, which is the order in which one company submitted them. Between pools it is the distance from
 // the pool's first task, counted from the pool's own turn with this sender: what a pool missed elsewhere is not owed to it here.
-// A company whose tasks wait in several of the pools has one share: its tasks come one after the other, a gap apart.
+// A company with several of the pools (company_ids; 0 for the shared one) has one share of them: its tasks come one after the other,
+// a gap apart.
 //
 // Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
 // due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
 //
 // A sender whose segments may run out (is_tight) is given the first tasks of which each fits, as many as fit together; asked again,
-// what fits into the rest. The search ends after the first 1000 tasks of a pool.
-// A sender with rivals leaves them the retries of what failed with it, until they have waited for retry_max_wait. In one call:
-// only tasks of the same rendering, which a driver sends together.
+// what fits into the rest. The search ends after the first 1000 tasks of a pool, as it does for a backup, which is given only
+// tasks of more segments than its primaries have left (from_segments; 0 for all). A sender with rivals leaves them the retries
+// of what failed with it, if they have room for those (rival_rooms; 0 without rivals), until these have waited for retry_max_wait.
+// In one call: only tasks of the same rendering, which a driver sends together.
+// The distance from the first task of the pool. A hole in the ranks counts as the next task's gap, which is never more while its
+// company waits. What has no rank yet comes behind what has.
 // The time is read when the tasks are held: a connection may stall, and a statement wait for locks.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
 	rows, err := q.db.Query(ctx, taskClaim,
 		arg.PoolIds,
+		arg.CompanyIds,
 		arg.Most,
 		arg.Turns,
-		arg.HaveRivals,
+		arg.RivalRooms,
+		arg.FromSegments,
 		arg.IsTight,
 		arg.Sign,
 		arg.SegmentSize,
@@ -899,15 +941,17 @@ const taskMove = `-- name: TaskMove :one
 WITH sources AS MATERIALIZED (
     SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
     FROM pools p
-    WHERE p.retired_at IS NOT NULL
-        OR (p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+    WHERE (
+            p.retired_at IS NOT NULL
+            OR (p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+        )
+        AND p.id = coalesce($1::bigint, p.id)
     UNION
     SELECT o.id, p.company_id, p.message_type
-    FROM routes r
-    JOIN pools p ON p.id = r.pool_id
+    FROM pools p
     JOIN pools o ON o.channel_id = p.channel_id AND o.retired_at IS NULL AND o.id <> p.id
         AND (o.company_id IS NULL OR (o.company_id = p.company_id AND o.message_type = p.message_type AND o.country_id IS NULL))
-    WHERE r.status = 'on' AND r.updated_at > now() - $1::interval
+    WHERE p.unsettled_since IS NOT NULL AND p.retired_at IS NULL AND p.id = coalesce($1::bigint, p.id)
 ),
 found AS MATERIALIZED (
     SELECT f.task_id
@@ -942,17 +986,16 @@ SELECT count(*) FROM moved
 `
 
 type TaskMoveParams struct {
-	ChangedWithin time.Duration
-	BatchSize     int32
+	PoolID    *int64
+	BatchSize int32
 }
 
 // TaskMove moves up to batch_size waiting tasks to the pools of the routes as they are now, and gives how many: all tasks of the
-// pools that serve nobody any more, because their routes are off or deleted; and, where a route was changed within
-// changed_within, the tasks in broader pools that the pool of the route should have. A server may place submissions by its older
-// view of the routes, which is why the sweep asks again for some time after a change. Moved tasks are queued like those that have
-// come due: a rank means nothing in another pool.
+// pools that serve nobody any more, because their routes are off or deleted; and, where a pool began to serve (unsettled_since), the
+// tasks in broader pools that it should have. A pool_id narrows both to one pool. Moved tasks are queued like those that have come
+// due: a rank means nothing in another pool.
 func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskMove, arg.ChangedWithin, arg.BatchSize)
+	row := q.db.QueryRow(ctx, taskMove, arg.PoolID, arg.BatchSize)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -979,16 +1022,19 @@ WITH RECURSIVE unqueued AS (
     ) n
 ),
 due AS MATERIALIZED (
-    SELECT d.task_id, d.pool_id, d.company_id, d.retry_count, d.rank, d.created_at, d.priority
+    SELECT d.task_id, d.pool_id, d.company_id, d.retry_count, d.created_at, d.priority, d.rank
     FROM unqueued u
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.rank, t.created_at,
-            CASE WHEN t.due_at <= now() - $1::interval THEN 0::smallint ELSE t.priority END AS priority
+        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- means nothing in another priority
         FROM tasks t
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN t.due_at <= now() - $1::interval THEN 0::smallint ELSE t.priority END AS priority
+        ) e
         WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT $2::integer
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE OF t SKIP LOCKED
     ) d
     WHERE u.due_at <= now()
     LIMIT $2::integer
@@ -1066,7 +1112,7 @@ recovered AS (
         due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
         lane = CASE WHEN e.again THEN NULL ELSE t.lane END,
         pool_id = CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
-        rank = CASE WHEN e.again AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
+        rank = CASE WHEN e.again AND (t.lane / 32 <> t.priority OR pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id) THEN NULL ELSE t.rank END,
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
         result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发' ELSE '处理超时，超过最大重试次数' END,
@@ -1259,7 +1305,7 @@ settled AS (
         due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
         lane = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lane END,
         pool_id = CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
-        rank = CASE WHEN v.effect = 'retry' AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id THEN NULL ELSE t.rank END,
+        rank = CASE WHEN v.effect = 'retry' AND (t.lane / 32 <> t.priority OR pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id) THEN NULL ELSE t.rank END,
         failed_app_id = CASE v.effect WHEN 'success' THEN t.failed_app_id ELSE v.app_id END,
         lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
         reported_at = CASE v.effect WHEN 'retry' THEN t.reported_at ELSE v.at END,

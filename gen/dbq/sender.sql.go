@@ -678,7 +678,7 @@ func (q *Queries) DirectoryPools(ctx context.Context) ([]DirectoryPoolsRow, erro
 
 const poolForget = `-- name: PoolForget :execrows
 DELETE FROM pools p
-WHERE p.retired_at < now() - interval '7 days'
+WHERE p.retired_at < now() - interval '30 days'
     AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL)
     AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL)
 `
@@ -714,7 +714,7 @@ WITH candidates AS (
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         coalesce(x.kind <> 'app' OR x.seen_at > now() - $1::interval, false) AS is_there,
-        coalesce(x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at, false) AS shares,
+        coalesce(x.is_available AND x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
             WHERE x.is_available AND x.seen_at > now() - $2::interval
                 AND coalesce(least(
@@ -812,16 +812,17 @@ func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]Poo
 
 const routeCreate = `-- name: RouteCreate :one
 WITH made AS (
-    INSERT INTO pools (channel_id, company_id, message_type, country_id)
-    VALUES ($5, $6, $7, $8)
+    INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
+    VALUES ($5, $6, $7, $8, now())
     ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL DO UPDATE
-    SET channel_id = excluded.channel_id
+    SET unsettled_since = CASE WHEN EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
+        THEN p.unsettled_since ELSE excluded.unsettled_since END
     RETURNING id
 )
 INSERT INTO routes (pool_id, sender_id, weight, sort, status)
 SELECT made.id, $1, $2, $3::double precision, $4
 FROM made
-RETURNING id
+RETURNING id, pool_id
 `
 
 type RouteCreateParams struct {
@@ -835,9 +836,14 @@ type RouteCreateParams struct {
 	CountryID   *int64
 }
 
+type RouteCreateRow struct {
+	ID     int64
+	PoolID int64
+}
+
 // RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if it does not exist. The
 // pool's row is locked either way: RoutePoolLock waits for it.
-func (q *Queries) RouteCreate(ctx context.Context, arg RouteCreateParams) (int64, error) {
+func (q *Queries) RouteCreate(ctx context.Context, arg RouteCreateParams) (RouteCreateRow, error) {
 	row := q.db.QueryRow(ctx, routeCreate,
 		arg.SenderID,
 		arg.Weight,
@@ -848,9 +854,9 @@ func (q *Queries) RouteCreate(ctx context.Context, arg RouteCreateParams) (int64
 		arg.MessageType,
 		arg.CountryID,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	var i RouteCreateRow
+	err := row.Scan(&i.ID, &i.PoolID)
+	return i, err
 }
 
 const routeDelete = `-- name: RouteDelete :execrows
@@ -947,8 +953,8 @@ const routePoolLock = `-- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = $1) FOR UPDATE
 `
 
-// RoutePoolLock locks the pool of a route, before the route is deleted: a route that is created meanwhile waits, and finds the
-// pool retired or still in use.
+// RoutePoolLock locks the pool of a route, before the route is changed or deleted: a route that is created meanwhile waits, and
+// finds the pool as it is then.
 func (q *Queries) RoutePoolLock(ctx context.Context, routeNo int64) (int64, error) {
 	row := q.db.QueryRow(ctx, routePoolLock, routeNo)
 	var id int64
@@ -957,10 +963,17 @@ func (q *Queries) RoutePoolLock(ctx context.Context, routeNo int64) (int64, erro
 }
 
 const routeUpdate = `-- name: RouteUpdate :execrows
-UPDATE routes
-SET weight = coalesce($1, weight), sort = coalesce($2::double precision::numeric, sort),
-    status = coalesce($3, status), version = version + 1, updated_at = now()
-WHERE id = $4 AND version = coalesce($5, version)
+WITH begun AS (
+    UPDATE pools p
+    SET unsettled_since = now()
+    FROM routes r
+    WHERE r.id = $4 AND r.version = coalesce($5, r.version) AND p.id = r.pool_id AND $3 = 'on'
+        AND NOT EXISTS (SELECT FROM routes o WHERE o.pool_id = p.id AND o.status = 'on')
+)
+UPDATE routes t
+SET weight = coalesce($1, t.weight), sort = coalesce($2::double precision::numeric, t.sort),
+    status = coalesce($3, t.status), version = t.version + 1, updated_at = now()
+WHERE t.id = $4 AND t.version = coalesce($5, t.version)
 `
 
 type RouteUpdateParams struct {
@@ -971,6 +984,7 @@ type RouteUpdateParams struct {
 	Version *int64
 }
 
+// RouteUpdate changes what is given. A pool that begins to serve by it has to be given the tasks that wait elsewhere.
 func (q *Queries) RouteUpdate(ctx context.Context, arg RouteUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, routeUpdate,
 		arg.Weight,
@@ -1671,7 +1685,9 @@ WITH open AS MATERIALIZED (
 )
 SELECT
     s.is_paced,
-    (s.sort > 0 OR EXISTS (SELECT FROM open o WHERE o.is_routed))::boolean AS is_counted_on,
+    (EXISTS (SELECT FROM open o WHERE o.is_routed) OR (s.is_shared AND EXISTS (
+        SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
+    )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at)

@@ -146,7 +146,7 @@ func TestWhatNoRouteNamesAnyLongerCanBeDeleted(t *testing.T) {
 	b.expect(200, "", "DELETE", b.routePath(r), nil)
 	b.expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
 	b.expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
-	b.exec("UPDATE pools SET retired_at = now() - interval '8 days' WHERE retired_at IS NOT NULL")
+	b.exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
 	if n, err := b.app.Senders.ForgetPools(t.Context()); n != 2 || err != nil {
 		t.Errorf("forgot %d pools, %v", n, err)
 	}
@@ -168,6 +168,17 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	if got := b.take("theirs", 10); len(got) != 2 {
 		t.Errorf("the route's sender got %v", got)
 	}
+	// A sweep that comes late finds them too; once it has looked, no server places by the old view.
+	b.submitMany("late", 1, nil)
+	b.exec("UPDATE tasks SET pool_id = 1 WHERE content = 'late 0'")
+	b.exec("UPDATE pools SET unsettled_since = now() - interval '1 hour' WHERE unsettled_since IS NOT NULL")
+	if n, err := b.app.Tasks.Move(t.Context()); n != 1 || err != nil {
+		t.Errorf("moved %d, %v", n, err)
+	}
+	if n := b.count("SELECT count(*) FROM pools WHERE unsettled_since IS NOT NULL"); n != 0 {
+		t.Errorf("%d pools are not settled", n)
+	}
+	b.take("theirs", 10)
 	b.expect(200, "", "DELETE", b.routePath(r), nil)
 	b.submitMany("y", 1, nil)
 	b.exec("UPDATE tasks SET pool_id = $1 WHERE content = 'y 0'", pool)
@@ -179,14 +190,14 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	}
 }
 
-// turns lets one sender take n tasks, limit at a time, and counts whose they were.
-func (b *testBundle) turns(no string, limit, n int) map[string]int {
+// turns lets the sender all take n tasks, limit at a time, and counts whose they were.
+func (b *testBundle) turns(limit, n int) map[string]int {
 	b.t.Helper()
 	got := map[string]int{}
 	for taken := 0; taken < n; {
-		tasks := b.take(no, min(limit, n-taken))
+		tasks := b.take("all", min(limit, n-taken))
 		if len(tasks) == 0 {
-			b.t.Fatalf("%s took %d of %d", no, taken, n)
+			b.t.Fatalf("took %d of %d", taken, n)
 		}
 		taken += len(tasks)
 		for who, k := range owners(tasks) {
@@ -216,10 +227,10 @@ func TestS4_1_ASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 				}
 				b.submitMany(no, 500, nil, who...)
 				if no == "one" {
-					b.turns("all", 100, 100) // alone, it may have everything, and is not made to wait for it afterwards
+					b.turns(100, 100) // alone, it may have everything, and is not made to wait for it afterwards
 				}
 			}
-			got := b.turns("all", limit, 400)
+			got := b.turns(limit, 400)
 			for no, weight := range weights {
 				if want := 400 * weight / sum; math.Abs(float64(got[no])-want) > want/10 {
 					t.Errorf("%s got %d of 400, want %.0f: %v", no, got[no], want, got)
@@ -227,9 +238,9 @@ func TestS4_1_ASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 			}
 			// A pool that had nothing is not owed what it missed.
 			b.exec("UPDATE tasks SET status = 4 WHERE status = 0 AND content LIKE 'three %'")
-			b.turns("all", 50, 100)
+			b.turns(50, 100)
 			b.submitMany("three", 300, nil, basic("user-of-three", userPassword)...)
-			got = b.turns("all", limit, 90)
+			got = b.turns(limit, 90)
 			if n := got["three"]; n < 27 || n > 33 {
 				t.Errorf("after a pause, the company with a third of the weight got %d of 90: %v", n, got)
 			}
@@ -516,5 +527,125 @@ func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
 	}
 	if served := scan[float64](b, "SELECT r.served FROM routes r JOIN senders s ON s.id = r.sender_id WHERE s.sender_no = 'three'"); served != 106 {
 		t.Errorf("its rival counts as served %v", served)
+	}
+}
+
+// A hole in the ranks of the shared pool, as an old retry leaves it, does not hold it up against the sender's other pools.
+func TestAHoleInTheRanksOfThePoolStarvesNobody(t *testing.T) {
+	b := setup(t)
+	acme := b.company("acme", 1)
+	b.sender(map[string]any{"sender_no": "all"})
+	b.routeFor(map[string]any{"company_no": "acme", "sender_no": "all"})
+	b.submitMany("default", 50, nil)
+	b.exec("UPDATE tasks SET rank = rank + 1e6 WHERE content <> 'default 0'")
+	b.submitMany("acme", 50, nil, acme...)
+	if got := b.turns(1, 40); got["default"] < 18 || got["default"] > 22 {
+		t.Errorf("of 40: %v", got)
+	}
+}
+
+// A company that has a route of its own for one country has its share of that beside what it has waiting in the shared pool, and the
+// others have theirs.
+func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirs(t *testing.T) {
+	for _, limit := range []int{1, 5, 50} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			b := setup(t)
+			b.country("DE", "49", nil)
+			both, other := b.company("both", 1), b.company("other", 1)
+			b.sender(map[string]any{"sender_no": "all"})
+			b.routeFor(map[string]any{"company_no": "both", "sender_no": "all", "country_no": "DE"})
+			b.routeFor(map[string]any{"company_no": "other", "sender_no": "all"})
+			b.submitMany("both", 150, nil, both...)
+			b.submitMany("both", 150, map[string]any{"phone_number": abroad}, both...)
+			b.submitMany("other", 300, nil, other...)
+			b.submitMany("default", 300, nil)
+			got := b.turns(limit, 280)
+			if got["both"] < 126 || got["both"] > 154 || got["other"] < 63 || got["other"] > 77 || got["default"] < 63 || got["default"] > 77 {
+				t.Errorf("of 280: %v", got)
+			}
+		})
+	}
+}
+
+// A backup is given what is too large for what its primaries have left, as much as it asks for, and nothing else.
+func TestABackupTakesWhatIsTooLargeForItsPrimaries(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "primary", "is_shared": false, "limits": map[string]any{"per_month": 1}})
+	b.sender(map[string]any{"sender_no": "backup", "is_shared": false})
+	b.routeFor(map[string]any{"company_no": "default", "sender_no": "primary", "sort": 1})
+	b.routeFor(map[string]any{"company_no": "default", "sender_no": "backup"})
+	b.take("primary", 1)
+	b.submitMany("small", 5, nil)
+	b.submitMany(strings.Repeat("长", 100), 20, nil)
+	if got := owners(b.take("backup", 15)); len(got) != 1 || got["small"] != 0 {
+		t.Errorf("the backup got %v", got)
+	}
+	if got := owners(b.take("primary", 15)); got["small"] != 1 {
+		t.Errorf("the primary got %v", got)
+	}
+	if got := b.take("backup", 15); len(got) != 9 {
+		t.Errorf("the rest is %d", len(got))
+	}
+}
+
+// A sender retries what failed with it where its rivals have too little left for the task.
+func TestARetryDoesNotWaitForARivalWithoutRoom(t *testing.T) {
+	b := setup(t)
+	for _, no := range []string{"one", "few"} {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+		b.route("default", no, 1)
+		b.take(no, 1)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/few", map[string]any{"limits": map[string]any{"per_month": 1}})
+	b.submit(strings.Repeat("长", 100))
+	got := b.take("one", 1)
+	b.report(got[0].TaskID, "one", 3, report{"should_retry": true, "retry_after_seconds": 0})
+	if got := b.take("one", 1); len(got) != 1 {
+		t.Errorf("it waits for one that has no room")
+	}
+}
+
+// A retry that a sender may not take costs it its turn only where it found nothing else.
+func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
+	b := setup(t)
+	b.company("busy", 1)
+	for _, no := range []string{"both", "only"} {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+		b.route("default", no, 1)
+		b.take(no, 1)
+	}
+	b.routeFor(map[string]any{"company_no": "busy", "sender_no": "both"})
+	b.submitMany("x", 1, nil)
+	failed := b.take("both", 1)
+	b.report(failed[0].TaskID, "both", 3, report{"should_retry": true, "retry_after_seconds": 0})
+	b.submitMany("busy", 300, nil, basic("user-of-busy", userPassword)...)
+	b.submitMany("x", 300, nil)
+	if n, err := b.app.Tasks.Queue(t.Context()); n != 1 || err != nil {
+		t.Fatalf("queued %d, %v", n, err)
+	}
+	both, only := 0, 0
+	for range 100 {
+		both += owners(b.take("both", 1))["x"]
+		only += len(b.take("only", 1))
+	}
+	if both < 40 || only-both > 20 {
+		t.Errorf("both took %d, and only %d", both, only)
+	}
+}
+
+// The rank of one priority means nothing in another, where a task comes back with its own.
+func TestARetryOfAnAgedTaskGetsARankOfItsOwnPriority(t *testing.T) {
+	b := setup(t)
+	b.submitMany("urgent", 50, map[string]any{"priority": 0})
+	b.take("app", 50) // the clock of priority 0 is far on
+	b.submitMany("old", 1, map[string]any{"priority": 9})
+	b.exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'old 0'")
+	if n, err := b.app.Tasks.Age(t.Context()); n != 1 || err != nil {
+		t.Fatalf("aged %d, %v", n, err)
+	}
+	old := b.take("app", 1)
+	b.report(old[0].TaskID, "app", 3, report{"should_retry": true, "retry_after_seconds": 0})
+	if rank := scan[*float64](b, "SELECT rank FROM tasks WHERE content = 'old 0'"); rank != nil {
+		t.Errorf("it keeps the rank %v of priority 0", *rank)
 	}
 }

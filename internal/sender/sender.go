@@ -36,7 +36,7 @@ type Service struct {
 	known     *expirable.LRU[string, struct{}] // senders that are there
 	pools     *claimables
 
-	routesChanged func()
+	routesChanged func(pool int64)
 
 	mu   sync.Mutex
 	seen map[string]struct{} // senders that polled since SweepSeen
@@ -45,7 +45,7 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{
-		db: db, q: dbq.New(db), settings: settings, seen: map[string]struct{}{}, routesChanged: func() {},
+		db: db, q: dbq.New(db), settings: settings, seen: map[string]struct{}{}, routesChanged: func(int64) {},
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
 		pools: newClaimables(),
 	}
@@ -656,8 +656,8 @@ type Route struct {
 // CreateRoute lets a sender send a company's messages of a type to a country (S3.9). Faults: exists, request.invalid for what
 // is not there.
 func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRow, err error) {
-	var id int64
-	err = s.changeRoutes(ctx, func(ctx context.Context) error {
+	var made dbq.RouteCreateRow
+	err = s.change(ctx, func(ctx context.Context) error {
 		p := dbq.RouteCreateParams{MessageType: &r.MessageType, Weight: r.Weight, Sort: r.Sort, Status: r.Status}
 		company, err := s.GetCompany(ctx, r.CompanyNo)
 		if err != nil {
@@ -676,7 +676,8 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 			return notThere(postgres.Wrap("find sender", err, errNoSender), errNoSender, "sender_no")
 		}
 		p.SenderID, p.ChannelID = found.ID, found.ChannelID
-		id, err = s.q.RouteCreate(ctx, p)
+		made, err = s.q.RouteCreate(ctx, p)
+		s.moveAfter(ctx, made.PoolID)
 		if postgres.Violates(err, "routes_pool_id_sender_id_key") {
 			return fault.New(fault.Conflict, fault.Exists)
 		}
@@ -685,7 +686,7 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 	if err != nil {
 		return row, err
 	}
-	return s.GetRoute(ctx, nil, id)
+	return s.GetRoute(ctx, nil, made.ID)
 }
 
 // notThere makes of the fault of something that a field names the fault of that field.
@@ -710,7 +711,12 @@ func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, sen
 
 // UpdateRoute changes a route. Faults: route.not_found, version.stale.
 func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row dbq.RouteListRow, err error) {
-	err = s.changeRoutes(ctx, func(ctx context.Context) error {
+	err = s.change(ctx, func(ctx context.Context) error {
+		pool, err := s.q.RoutePoolLock(ctx, p.RouteNo)
+		if err != nil {
+			return postgres.Wrap("lock pool of route", err, errNoRoute)
+		}
+		s.moveAfter(ctx, pool)
 		n, err := s.q.RouteUpdate(ctx, p)
 		row, err = updated(n, err, "update route "+strconv.FormatInt(p.RouteNo, 10), func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, p.RouteNo) })
 		return err
@@ -721,11 +727,12 @@ func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row
 // DeleteRoute removes a route. What waits in a pool without routes goes to the company's routes for any country, if it has any, or
 // to the shared senders. Fault: route.not_found.
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
-	return s.changeRoutes(ctx, func(ctx context.Context) error {
+	return s.change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
 		if err != nil {
 			return postgres.Wrap("lock pool of route", err, errNoRoute)
 		}
+		s.moveAfter(ctx, pool)
 		n, err := s.q.RouteDelete(ctx, no)
 		if err := deleted(n, err, "delete route", func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) }); err != nil {
 			return err
@@ -734,17 +741,14 @@ func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	})
 }
 
-// changeRoutes is change, after which waiting tasks follow the routes: before the answer, as far as that can be done by then. A
-// sweep moves the others.
-func (s *Service) changeRoutes(ctx context.Context, fn func(ctx context.Context) error) error {
-	return s.change(ctx, func(ctx context.Context) error {
-		s.db.AfterCommit(ctx, func() { s.routesChanged() })
-		return fn(ctx)
-	})
+// moveAfter lets waiting tasks follow a change of the routes of a pool, once it is committed and before it is answered, as far as
+// that can be done by then. A sweep moves the others.
+func (s *Service) moveAfter(ctx context.Context, pool int64) {
+	s.db.AfterCommit(ctx, func() { s.routesChanged(pool) })
 }
 
-// OnRoutesChanged sets what is done when this server has changed a route, before the change is answered.
-func (s *Service) OnRoutesChanged(do func()) { s.routesChanged = do }
+// OnRoutesChanged sets what is done when this server has changed a route of a pool, before the change is answered.
+func (s *Service) OnRoutesChanged(do func(pool int64)) { s.routesChanged = do }
 
 // ForgetPools deletes pools that were retired long ago, and returns how many.
 func (s *Service) ForgetPools(ctx context.Context) (int, error) {

@@ -71,6 +71,7 @@ func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) 
 			return nil, err
 		}
 		rows = append(rows, more...)
+		a.advance(more)
 		// What was left out because it was too large may hide something smaller.
 		if len(more) == 0 || !p.IsTight || c.InOneCall {
 			break
@@ -97,12 +98,15 @@ type admittedPool struct {
 	most   int64   // tasks that it may take from the pool
 	served float64 // of its route, once what it missed while it was away is forgotten
 	top    float64 // what the rival furthest ahead was served
+
+	hasMoved bool    // its turn, which is the next one now
+	lastTurn float64 // 0: it was not served
 }
 
 func newAdmission(rows []dbq.SenderAdmitRow) admission {
 	a := admission{SenderAdmitRow: rows[0]}
 	for _, row := range rows {
-		if row.PoolID == 0 || row.IsFirstTaken {
+		if row.PoolID == 0 || row.IsOutranked && row.PrimaryRoom >= tasksSegmentsMost {
 			continue
 		}
 		p := admittedPool{SenderAdmitRow: row, most: a.Tasks, served: row.Served}
@@ -114,13 +118,13 @@ func newAdmission(rows []dbq.SenderAdmitRow) admission {
 			most, served, top := share(routeShare{row.Served, row.Weight}, row.WasServed, rivals)
 			p.most, p.served, p.top = min(most, a.Tasks), served, top
 		}
-		if row.IsOutranked { // but the first task is too large for those that outrank it
-			p.most = min(p.most, 1)
-		}
 		a.pools = append(a.pools, p)
 	}
 	return a
 }
+
+// tasksSegmentsMost is how many segments a task has at most as counted at its submission (tasks_segments_range).
+const tasksSegmentsMost = 100
 
 // segmentsMost is how many segments a task may take at most: 200 characters and a signature of 50, with its brackets.
 func (a admission) segmentsMost() int64 {
@@ -157,8 +161,12 @@ func (a admission) claimParams(c Claiming, rules ClaimRules, rows []dbq.TaskClai
 		if most <= 0 {
 			continue
 		}
-		p.PoolIds, p.Most = append(p.PoolIds, pool.PoolID), append(p.Most, most)
-		p.Turns, p.HaveRivals = append(p.Turns, pool.Turn), append(p.HaveRivals, len(pool.RivalsServed) > 0)
+		var from int64
+		if pool.IsOutranked {
+			from = pool.PrimaryRoom + 1
+		}
+		p.PoolIds, p.CompanyIds, p.Most = append(p.PoolIds, pool.PoolID), append(p.CompanyIds, pool.CompanyID), append(p.Most, most)
+		p.Turns, p.RivalRooms, p.FromSegments = append(p.Turns, pool.Turn), append(p.RivalRooms, pool.RivalRoom), append(p.FromSegments, from)
 	}
 	return p, p.ClaimLimit > 0 && len(p.PoolIds) > 0 && (p.SegmentsLeft == nil || *p.SegmentsLeft > 0)
 }
@@ -204,47 +212,48 @@ func (a admission) charge(c Claiming, rows []dbq.TaskClaimRow, passed []int64) (
 	for _, row := range rows {
 		p.LeaseIds, p.Segments, p.At = append(p.LeaseIds, row.LeaseID), append(p.Segments, row.Segments), &row.LeasedAt
 	}
-	turns := a.turns(rows)
 	for _, pool := range a.pools {
-		turn, moved := turns[pool.PoolID]
 		hasPassed := slices.Contains(passed, pool.PoolID)
 		switch {
 		case pool.RouteID == 0:
-			if moved && len(a.pools) > 1 {
-				p.SharedLastTurn, p.SharedNextTurn = &turn.last, &turn.next
+			if pool.hasMoved && len(a.pools) > 1 {
+				p.SharedLastTurn, p.SharedNextTurn = &pool.lastTurn, &pool.Turn
 			}
-		case moved || hasPassed || taken[pool.PoolID] > 0:
+		case pool.hasMoved || hasPassed || taken[pool.PoolID] > 0:
 			served := pool.served + float64(taken[pool.PoolID])/float64(pool.Weight)
 			if hasPassed {
 				served = max(served, pool.top)
 			}
+			next := 0.0 // before everything: as it was
+			if pool.hasMoved {
+				next = pool.Turn
+			}
 			p.RouteIds, p.Served = append(p.RouteIds, pool.RouteID), append(p.Served, served)
-			p.LastTurns, p.NextTurns = append(p.LastTurns, turn.last), append(p.NextTurns, turn.next)
+			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, next)
 		}
 	}
 	return p, a.IsToBeSeen || a.IsPaced && len(rows) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
 }
 
-// turn is when a pool was last served and is served next, in the sender's virtual time; 0 is before everything.
-type turn struct{ last, next float64 }
-
-// turns gives the turns of the pools that have been served, and of those of their companies: a company has one share, in however
-// many pools its tasks wait. Only the last lane counts: of those before it everything was taken, whosever turn it was.
-func (a admission) turns(rows []dbq.TaskClaimRow) map[int64]turn {
-	turns, last := map[int64]turn{}, map[int64]float64{}
+// advance moves the turns of the pools that have been served. A company has one share of its own pools, in however many its tasks
+// wait. Only the last lane counts: of those before it everything was taken, whosever turn it was.
+func (a *admission) advance(rows []dbq.TaskClaimRow) {
+	companies := map[int64]int64{} // of pools
+	for _, p := range a.pools {
+		companies[p.PoolID] = p.CompanyID
+	}
 	for _, row := range rows {
 		if row.Lane != rows[len(rows)-1].Lane {
 			continue
 		}
-		turns[row.PoolID] = turn{row.Turn, row.NextTurn}
-		if i := slices.IndexFunc(a.pools, func(p admittedPool) bool { return p.PoolID == row.PoolID }); a.pools[i].CompanyID != 0 {
-			last[a.pools[i].CompanyID] = row.Turn
+		for i := range a.pools {
+			p := &a.pools[i]
+			switch {
+			case p.PoolID == row.PoolID && p.CompanyID == 0:
+				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, row.Turn), max(p.Turn, row.NextTurn)
+			case p.CompanyID != 0 && p.CompanyID == companies[row.PoolID]:
+				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, row.Turn), max(p.Turn, row.Turn+p.Gap)
+			}
 		}
 	}
-	for _, pool := range a.pools {
-		if at, served := last[pool.CompanyID]; served {
-			turns[pool.PoolID] = turn{turns[pool.PoolID].last, at + pool.Gap}
-		}
-	}
-	return turns
 }

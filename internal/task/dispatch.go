@@ -301,15 +301,43 @@ func (s *Service) Queue(ctx context.Context) (int, error) {
 	})
 }
 
-// routesSettle is for how long after a change of a route tasks are looked for that were placed by an older view of the routes:
-// longer than a server may keep one, and a submission take.
-const routesSettle = time.Minute
+// viewLasts is for how long after a change of a route a submission may still be placed by an older view of the routes: longer than
+// a server may keep one, and a submission take.
+const viewLasts = time.Minute
+
+// moveBatch bounds what one statement moves. Each looks through the pool from its head.
+const moveBatch = 10_000
 
 // Move moves waiting tasks to the pools of the routes as they are now, in batches of their own transactions, and returns how many.
 func (s *Service) Move(ctx context.Context) (int, error) {
-	return s.inBatches(ctx, "move tasks to the pools of their routes", func(q *dbq.Queries) (int64, error) {
-		return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: sweepBatch, ChangedWithin: routesSettle})
-	})
+	began, err := s.q.MoveBegins(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("move tasks to the pools of their routes: %w", err)
+	}
+	moved, err := s.move(ctx, nil)
+	if err == nil {
+		err = postgres.Wrap("settle pools", s.q.PoolSettle(ctx, dbq.PoolSettleParams{BeganAt: began, ViewLasts: viewLasts}), nil)
+	}
+	return moved, err
+}
+
+// move is Move for one pool; nil is all.
+func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
+	total := 0
+	for {
+		var n int64
+		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+			n, err = q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
+			return err
+		})
+		if err != nil {
+			return total, fmt.Errorf("move tasks to the pools of their routes: %w", err)
+		}
+		total += int(n)
+		if n < moveBatch {
+			return total, nil
+		}
+	}
 }
 
 // Age lets tasks that have waited too long go before the others, and returns how many. Those that left the queue for a higher
@@ -334,10 +362,10 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 const moveLimit = 5 * time.Second
 
 // routesChanged moves what waits. What goes wrong the sweep does again, and tells.
-func (s *Service) routesChanged() {
+func (s *Service) routesChanged(pool int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
 	defer cancel()
-	_, _ = s.Move(ctx)
+	_, _ = s.move(ctx, &pool)
 }
 
 // Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.

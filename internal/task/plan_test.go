@@ -155,7 +155,7 @@ func dispatchOnce(t *testing.T, url string) {
 			wait := time.Hour
 			_, err := q.TaskQueue(t.Context(), dbq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait})
 			if err == nil {
-				_, err = q.TaskMove(t.Context(), dbq.TaskMoveParams{BatchSize: 10, ChangedWithin: wait})
+				_, err = q.TaskMove(t.Context(), dbq.TaskMoveParams{BatchSize: 10})
 			}
 			if err == nil {
 				_, err = q.TaskAge(t.Context(), dbq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait})
