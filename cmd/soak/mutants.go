@@ -90,23 +90,23 @@ var mutants = []mutant{
 		{sharing, "\tserved = own.served\n\tswitch {", "\tserved = min(own.served, level)\n\tswitch {"},
 	}},
 	{"fair", "pools are merged by their own ranks", []change{
-		{queries, "o.pool_turn + coalesce(o.rank, o.last_rank, 0) - coalesce(o.first_rank, 0) AS turn", "coalesce(o.rank, o.last_rank, 0) AS turn"},
+		{queries, "o.pool_turn + sum(", "coalesce(o.rank, 0) + 0 * sum("},
 	}},
 	{"route", "what waits where the last route is gone is for every shared sender", []change{
-		{dispatch, "\treturn s.inBatches(ctx, \"move tasks", "\tif ctx != nil {\n\t\treturn 0, nil\n\t}\n\treturn s.inBatches(ctx, \"move tasks"},
+		{dispatch, "n, err = q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "n, err = 0, nil"},
 		{queries, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{
 		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
 	}},
 	{"lockout", "wrong passwords make everybody wait who calls from the same address", []change{
-		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey() {", `	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
+		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
 		return Principal{}, tooMany(wait)
 	}
 	if who, err, known := v.recall(ctx, a); known {
 		return who, err
 	}
-	if a.isKey() {`},
+	if a.isKey {`},
 	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
 		{queries, "    FROM leased h\n),\ncounted AS", "    FROM leased h WHERE false\n),\ncounted AS"},
