@@ -100,7 +100,7 @@ var mutants = []mutant{
 		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
 	}},
 	{"lockout", "wrong passwords make everybody wait who calls from the same address", []change{
-		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := max(v.failures.wait(networkKey(a.network)), v.failures.wait(userKey(a.username, a.network))); wait > 0 {
+		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := v.failures.wait(a.username, a.network); wait > 0 {
 		return Principal{}, tooMany(wait)
 	}
 	if who, err, known := v.recall(ctx, a); known {
