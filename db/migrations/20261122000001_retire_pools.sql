@@ -12,11 +12,11 @@ COMMENT ON TABLE pools IS
 COMMENT ON COLUMN pools.retired_at IS
     'when the last route of the pool was deleted; only the channel is kept, to move the tasks that still come back to it';
 COMMENT ON COLUMN tasks.pool_id IS 'whose routes may take it; no foreign key, because every submission would lock the pool';
+DROP INDEX pools_key_idx;
 UPDATE pools p
 SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
 WHERE p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
 UPDATE pools SET unsettled_since = now() WHERE company_id IS NOT NULL;
-DROP INDEX pools_key_idx;
 CREATE UNIQUE INDEX pools_key_idx ON pools (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0))
 WHERE retired_at IS NULL;
 

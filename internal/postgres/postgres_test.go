@@ -111,10 +111,10 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	}
 }
 
-// A node of which one reminder still runs is not over, whatever became of the others.
-func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
-	t.Parallel()
-	url := pgtest.NewEmpty(t)
+// migratedBefore gives a database as it was before the migration of a version, for rows of that time.
+func migratedBefore(t *testing.T, version string) (url string, db *postgres.DB) {
+	t.Helper()
+	url = pgtest.NewEmpty(t)
 	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, "20261122000305_") && m.Applied })
+		return slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, version+"_") && m.Applied })
 	}
 	for isApplied() {
 		if err := postgres.MigrateDown(t.Context(), url); err != nil {
@@ -134,7 +134,35 @@ func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(db.Close)
+	return url, db
+}
+
+func TestTheMigrationOfPoolsRetiresThoseWithoutRoutes(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261122000001")
+	if _, err := db.Pool.Exec(t.Context(), `INSERT INTO companies (company_no, name) VALUES ('acme', 'acme');
+		INSERT INTO senders (sender_no, name) VALUES ('s', 's');
+		INSERT INTO pools (channel_id, company_id, message_type) SELECT 1, c.id, t FROM companies c, generate_series(0, 2) t WHERE c.company_no = 'acme';
+		INSERT INTO routes (pool_id, sender_id) SELECT max(p.id), (SELECT id FROM senders) FROM pools p;
+		INSERT INTO tasks (task_id, phone_number, recipient, content, pool_id, company_id, lane, rank)
+			SELECT 't' || p.id, '', '', 'x', p.id, c.id, 160, 0 FROM pools p, companies c WHERE p.company_id = c.id`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	var retired, unsettled, tasks int
+	if err := db.Pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE retired_at IS NOT NULL), count(*) FILTER (WHERE unsettled_since IS NOT NULL),
+		(SELECT count(*) FROM tasks) FROM pools`).Scan(&retired, &unsettled, &tasks); err != nil || retired != 2 || unsettled != 1 || tasks != 3 {
+		t.Errorf("%d pools are retired and %d unsettled, %d tasks are left, %v", retired, unsettled, tasks, err)
+	}
+}
+
+// A node of which one reminder still runs is not over, whatever became of the others.
+func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261122000305")
 	const reminders = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, submitted_by, ended_as)
 		SELECT o.id, c.id, 5, r.node_id, '{}', '{u1}', 'x', r.ended_as
 		FROM (VALUES (1, NULL), (2, 3), (2, NULL), (3, 3), (3, 4), (4, 2)) AS r (node_id, ended_as),
