@@ -319,9 +319,10 @@ func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, 
 	return v, nil
 }
 
-// What a server may hold when nobody calls it.
+// What a server may hold when nobody calls it: its own goroutines and, for a minute, two for each connection that a driven sender
+// keeps to its provider, of which it keeps at most 16.
 const (
-	idleGoroutines = 100
+	idleGoroutines = 50 + 2*16*(pushed+2) // those, sick and well
 	deadTuples     = 100
 )
 
