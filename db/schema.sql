@@ -22,22 +22,6 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
     ), of_pool)
 $$;
 
-CREATE FUNCTION public.sender_room(of_sender bigint) RETURNS bigint
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT CASE WHEN l.segments IS NULL THEN 1000000000
-        ELSE greatest(0, l.segments / ceil(160.0 / coalesce(s.segment_size, 160))::bigint - CASE WHEN s.sign IS NULL THEN 0 ELSE 1 END) END
-    FROM senders s
-    JOIN sender_standings x ON x.sender_id = s.id
-    CROSS JOIN LATERAL (
-        SELECT least(
-            s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
-            CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END
-        ) AS segments
-    ) l
-    WHERE s.id = of_sender
-$$;
-
 CREATE FUNCTION public.task_count_changes_add() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -907,15 +891,29 @@ CREATE VIEW public.sender_standings AS
     f.has_funds,
     COALESCE(((u.day_used)::double precision / (NULLIF(s.per_day, 0))::double precision), (0)::double precision) AS day_share,
     COALESCE((st.response_ms / NULLIF((st.succeeded + st.failed), 0)), (0)::bigint) AS response_ms,
-    ((s.status = 'on'::text) AND q.has_quota AND f.has_funds AND (st.rest_until IS NULL)) AS is_available
-   FROM ((((public.senders s
+    ((s.status = 'on'::text) AND q.has_quota AND f.has_funds AND (st.rest_until IS NULL)) AS is_available,
+    l.segments_left,
+        CASE
+            WHEN (l.segments_left IS NULL) THEN (1000000000)::bigint
+            ELSE GREATEST((0)::bigint, ((l.segments_left / (ceil((160.0 / (COALESCE(s.segment_size, (160)::bigint))::numeric)))::bigint) -
+            CASE
+                WHEN (s.sign IS NULL) THEN 0
+                ELSE 1
+            END))
+        END AS room
+   FROM (((((public.senders s
      JOIN public.sender_states st ON ((st.sender_id = s.id)))
      CROSS JOIN LATERAL ( SELECT public.used_in_window('minute'::text, now(), s.time_zone, st.minute_used, st.last_taken_at) AS minute_used,
             public.used_in_window('hour'::text, now(), s.time_zone, st.hour_used, st.last_taken_at) AS hour_used,
             public.used_in_window('day'::text, now(), s.time_zone, st.day_used, st.last_taken_at) AS day_used,
             public.used_in_window('month'::text, now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used) u)
      CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true)) AS has_quota) q)
-     CROSS JOIN LATERAL ( SELECT ((NOT s.has_balance) OR (COALESCE(st.balance, (0)::bigint) > COALESCE(s.low_switch, (0)::bigint))) AS has_funds) f);
+     CROSS JOIN LATERAL ( SELECT ((NOT s.has_balance) OR (COALESCE(st.balance, (0)::bigint) > COALESCE(s.low_switch, (0)::bigint))) AS has_funds) f)
+     CROSS JOIN LATERAL ( SELECT LEAST((s.per_minute - u.minute_used), (s.per_hour - u.hour_used), (s.per_day - u.day_used), (s.per_month - u.month_used),
+                CASE
+                    WHEN s.has_balance THEN COALESCE(st.balance, (0)::bigint)
+                    ELSE NULL::bigint
+                END) AS segments_left) l);
 
 CREATE TABLE public.sender_tokens (
     sender_id bigint NOT NULL,

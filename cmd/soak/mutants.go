@@ -93,7 +93,7 @@ var mutants = []mutant{
 		{queries, "o.pool_turn + sum(", "coalesce(o.rank, 0) + 0 * sum("},
 	}},
 	{"route", "what waits where the last route is gone is for every shared sender", []change{
-		{dispatch, "n, err = q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "n, err = 0, nil"},
+		{dispatch, "return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
 		{queries, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{

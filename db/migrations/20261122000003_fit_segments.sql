@@ -15,24 +15,5 @@ RETURN CASE
     )
 END;
 
--- sender_room is how many segments of a task, as they are counted at the submission, a sender has room for: at least; a provider
--- that counts segments of its own size, or a signature of the sender, may leave more.
-CREATE FUNCTION sender_room(of_sender bigint) RETURNS bigint
-LANGUAGE sql STABLE
-AS $$
-    SELECT CASE WHEN l.segments IS NULL THEN 1000000000
-        ELSE greatest(0, l.segments / ceil(160.0 / coalesce(s.segment_size, 160))::bigint - CASE WHEN s.sign IS NULL THEN 0 ELSE 1 END) END
-    FROM senders s
-    JOIN sender_standings x ON x.sender_id = s.id
-    CROSS JOIN LATERAL (
-        SELECT least(
-            s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
-            CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END
-        ) AS segments
-    ) l
-    WHERE s.id = of_sender
-$$;
-
 -- migrate:down
-DROP FUNCTION sender_room;
 DROP FUNCTION task_segments;

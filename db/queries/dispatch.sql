@@ -92,7 +92,7 @@ rivals AS MATERIALIZED (
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
         -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
-        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, sender_room(o.sender_id) AS room,
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room,
             o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
         FROM routed r
         JOIN routes w ON w.id = r.id
@@ -111,7 +111,7 @@ mine AS MATERIALIZED (
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
     CROSS JOIN LATERAL (
-        SELECT max(sender_room(o.id)) AS primary_room
+        SELECT max(x.room) AS primary_room
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
         WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
@@ -870,13 +870,10 @@ moved AS (
 )
 SELECT count(*) FROM moved;
 
--- PoolSettle notes that the tasks of pools which began to serve long enough before began_at have all been moved to them: no server
--- places submissions by an older view of the routes any more. Nothing else looks for them later.
+-- PoolSettle notes that the tasks of pools which began to serve longer ago than since have all been moved to them: since is longer than
+-- the moving took and than a server places submissions by an older view of the routes. Nothing looks for them later.
 -- name: PoolSettle :exec
-UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < sqlc.arg(began_at)::timestamptz - sqlc.arg(view_lasts)::interval;
-
--- name: MoveBegins :one
-SELECT clock_timestamp()::timestamptz AS at;
+UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - sqlc.arg(since)::interval;
 
 -- TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
 -- name: TaskExpire :one

@@ -557,10 +557,7 @@ WITH candidates AS (
         coalesce(x.is_available AND x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
             WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
-                AND coalesce(least(
-                    s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used,
-                    CASE WHEN s.has_balance THEN coalesce(x.balance, 0) END
-                ) >= k.segments, true)
+                AND coalesce(x.segments_left >= k.segments, true)
         ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked
     FROM pools p
     JOIN channels c ON c.id = p.channel_id

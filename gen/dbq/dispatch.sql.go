@@ -10,30 +10,14 @@ import (
 	"time"
 )
 
-const moveBegins = `-- name: MoveBegins :one
-SELECT clock_timestamp()::timestamptz AS at
-`
-
-func (q *Queries) MoveBegins(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, moveBegins)
-	var at time.Time
-	err := row.Scan(&at)
-	return at, err
-}
-
 const poolSettle = `-- name: PoolSettle :exec
-UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < $1::timestamptz - $2::interval
+UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - $1::interval
 `
 
-type PoolSettleParams struct {
-	BeganAt   time.Time
-	ViewLasts time.Duration
-}
-
-// PoolSettle notes that the tasks of pools which began to serve long enough before began_at have all been moved to them: no server
-// places submissions by an older view of the routes any more. Nothing else looks for them later.
-func (q *Queries) PoolSettle(ctx context.Context, arg PoolSettleParams) error {
-	_, err := q.db.Exec(ctx, poolSettle, arg.BeganAt, arg.ViewLasts)
+// PoolSettle notes that the tasks of pools which began to serve longer ago than since have all been moved to them: since is longer than
+// the moving took and than a server places submissions by an older view of the routes. Nothing looks for them later.
+func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
+	_, err := q.db.Exec(ctx, poolSettle, since)
 	return err
 }
 
@@ -173,7 +157,7 @@ rivals AS MATERIALIZED (
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
         -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
-        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, sender_room(o.sender_id) AS room,
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room,
             o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
         FROM routed r
         JOIN routes w ON w.id = r.id
@@ -192,7 +176,7 @@ mine AS MATERIALIZED (
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
     CROSS JOIN LATERAL (
-        SELECT max(sender_room(o.id)) AS primary_room
+        SELECT max(x.room) AS primary_room
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
         WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort

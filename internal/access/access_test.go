@@ -465,7 +465,7 @@ func TestGuessesOfAllWhoLiveAtAnAddressAreSlow(t *testing.T) {
 	if compared := v.wrong.Len() - before; compared > freeOfResidents+12+(6+1)*minutes {
 		t.Errorf("%d guesses were compared in %d minutes", compared, minutes)
 	}
-	// Who guesses one name leaves the others their turns.
+	// A caller that guesses one name leaves the other names their turns.
 	again = b.server()
 	again.spray(t, office)
 	for n := range 10 * 60 {

@@ -110,7 +110,7 @@ func TestNotificationsAreListedByStateAndPerson(t *testing.T) {
 	if got := list("status=1"); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-	// What one page does not look at, the next does.
+	// The next page looks at the notifications that this page left out.
 	b.exec(`INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, ended_as, submitted_by)
 		SELECT company_id, channel_id, 3, 99, '{}', '{u1}', 3, 'x' FROM notifications n, generate_series(1, 2500) WHERE n.id = $1`, failed[0])
 	if got := list("status=2"); !slices.Equal(got, failed) {
@@ -190,7 +190,7 @@ func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
 			t.Errorf("%+v: %+v", step, n)
 		}
 	}
-	// Set to waiting, those who were not reached are told.
+	// Setting the notification to waiting tells the people that were not reached.
 	b.contacts(map[string]any{"user_id": "u2", "dingtalk_name": "ding-u2"})
 	if got := b.setStatus(0, 1, 3); got != 1 || b.setStatus(0, 1, 0) != 0 {
 		t.Errorf("changed %d", got)
@@ -220,7 +220,7 @@ func TestANotificationExpires(t *testing.T) {
 	if n := b.notification(planned); n.Status != api.NotificationFailed || *n.Remark != "已过期" || len(p.seen()) != 0 {
 		t.Errorf("%+v", n)
 	}
-	// Who is not reached in time has failed.
+	// A person that is not reached in time has failed.
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	waits := b.notify(map[string]any{"expires_at": soon}).NotificationID
 	b.exec("UPDATE tasks SET expires_at = now()")

@@ -25,6 +25,16 @@ func (b *testBundle) routePath(r api.Route) string {
 	return fmt.Sprint("/api/v1/admin/routes/", r.RouteNo)
 }
 
+// rivals makes senders that share the routes of a company evenly, and lets each be seen.
+func (b *testBundle) rivals(senders ...string) {
+	b.t.Helper()
+	for _, no := range senders {
+		b.sender(map[string]any{"sender_no": no, "is_shared": false})
+		b.route("default", no, 1)
+		b.take(no, 1)
+	}
+}
+
 const abroad = "+4915112345678"
 
 func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
@@ -116,7 +126,7 @@ func TestWaitingTasksFollowTheRoutes(t *testing.T) {
 	expect("without the route of the country", "shared")
 	expect("without the route of the country", "anywhere", "abroad 0", "home 0", "later 0", "new 0")
 
-	// What is held when its route goes follows when it comes back.
+	// A task that is leased when its route goes follows the routes when it comes back.
 	b.exec("UPDATE tasks SET status = 4")
 	b.submitMany("held", 1, nil, acme...)
 	held := b.take("anywhere", 1)
@@ -468,11 +478,7 @@ func TestExplainSaysWhatAClaimFinds(t *testing.T) {
 func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
 	b := setup(t)
 	b.company("busy", 1)
-	for _, no := range []string{"both", "only"} {
-		b.sender(map[string]any{"sender_no": no, "is_shared": false})
-		b.route("default", no, 1)
-		b.take(no, 1)
-	}
+	b.rivals("both", "only")
 	b.routeFor(map[string]any{"company_no": "busy", "sender_no": "both"})
 	b.submitMany("urgent", 200, map[string]any{"priority": 0}, basic("user-of-busy", userPassword)...)
 	b.submitMany("x", 100, nil)
@@ -591,11 +597,7 @@ func TestABackupTakesWhatIsTooLargeForItsPrimaries(t *testing.T) {
 // A sender retries what failed with it where its rivals have too little left for the task.
 func TestARetryDoesNotWaitForARivalWithoutRoom(t *testing.T) {
 	b := setup(t)
-	for _, no := range []string{"one", "few"} {
-		b.sender(map[string]any{"sender_no": no, "is_shared": false})
-		b.route("default", no, 1)
-		b.take(no, 1)
-	}
+	b.rivals("one", "few")
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/few", map[string]any{"limits": map[string]any{"per_month": 1}})
 	b.submit(strings.Repeat("长", 100))
 	got := b.take("one", 1)
@@ -609,11 +611,7 @@ func TestARetryDoesNotWaitForARivalWithoutRoom(t *testing.T) {
 func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
 	b := setup(t)
 	b.company("busy", 1)
-	for _, no := range []string{"both", "only"} {
-		b.sender(map[string]any{"sender_no": no, "is_shared": false})
-		b.route("default", no, 1)
-		b.take(no, 1)
-	}
+	b.rivals("both", "only")
 	b.routeFor(map[string]any{"company_no": "busy", "sender_no": "both"})
 	b.submitMany("x", 1, nil)
 	failed := b.take("both", 1)

@@ -62,13 +62,13 @@ func TestAnEmptyMessageIsAClearError(t *testing.T) {
 	if again := b.notify(map[string]any{"channels": []string{"oa"}, "payload": map[string]any{"text": ""}, "dedup_key": "k"}); !again.Deduplicated || *again.Remark != empty {
 		t.Errorf("%+v", again)
 	}
-	// An event has happened: its other channels are told of it.
+	// An event cannot be refused: the other channels are still told.
 	made := b.event("task_finished", map[string]any{"channels": []string{"oa", "dingtalk"}, "payload": map[string]any{"text": "", "taskName": "x"}}).Items
 	if n := b.notification(made[0].NotificationID); n.Status != api.NotificationFailed || *n.Remark != empty {
 		t.Errorf("%+v", n)
 	}
 	b.notificationBecomes(made[1].NotificationID, api.NotificationSuccess)
-	// What the provider's own template says needs no text.
+	// A template of the provider's own needs no text.
 	b.putTemplate("dingtalk", map[string]any{"title": "t", "content": "${text}", "external_id": "SE1"})
 	calls := len(p.seen())
 	id := b.notify(map[string]any{"payload": map[string]any{"text": ""}, "user_ids": []string{"u1"}, "sign": "S"}).NotificationID

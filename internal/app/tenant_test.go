@@ -351,7 +351,7 @@ func TestACompanysUsersMaintainItsContacts(t *testing.T) {
 	}
 	put(w.acme, `{"contacts":[{"user_id":"u","phone":"13800138000","email":"u@example.com","dingtalk_name":"ding","wechat_openid":"open"}]}`)
 	put(w.beta, `{"contacts":[{"user_id":"u","email":"beta@example.com"}]}`)
-	// What is left out stays, null and an empty text clear.
+	// A field that is left out stays; null or an empty text clears it.
 	put(w.acme, `{"company_no":"acme","contacts":[{"user_id":"u","email":"new@example.com"},{"user_id":"v"}]}`)
 	if c := get("u", w.acme); *c.Email != "new@example.com" || *c.Phone != "+8613800138000" || *c.DingtalkName != "ding" || *c.WechatOpenid != "open" {
 		t.Errorf("%+v", c)

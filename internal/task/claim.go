@@ -224,12 +224,8 @@ func (a admission) charge(c Claiming, rows []dbq.TaskClaimRow, passed []int64) (
 			if hasPassed {
 				served = max(served, pool.top)
 			}
-			next := 0.0 // before everything: as it was
-			if pool.hasMoved {
-				next = pool.Turn
-			}
 			p.RouteIds, p.Served = append(p.RouteIds, pool.RouteID), append(p.Served, served)
-			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, next)
+			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, pool.Turn)
 		}
 	}
 	return p, a.IsToBeSeen || a.IsPaced && len(rows) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0

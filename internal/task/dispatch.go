@@ -296,7 +296,7 @@ func (s *Service) Queue(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.inBatches(ctx, "queue tasks that have come due", func(q *dbq.Queries) (int64, error) {
+	return s.inBatches(ctx, "queue tasks that have come due", sweepBatch, func(q *dbq.Queries) (int64, error) {
 		return q.TaskQueue(ctx, dbq.TaskQueueParams{BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait()})
 	})
 }
@@ -310,34 +310,19 @@ const moveBatch = 10_000
 
 // Move moves waiting tasks to the pools of the routes as they are now, in batches of their own transactions, and returns how many.
 func (s *Service) Move(ctx context.Context) (int, error) {
-	began, err := s.q.MoveBegins(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("move tasks to the pools of their routes: %w", err)
-	}
+	began := time.Now()
 	moved, err := s.move(ctx, nil)
 	if err == nil {
-		err = postgres.Wrap("settle pools", s.q.PoolSettle(ctx, dbq.PoolSettleParams{BeganAt: began, ViewLasts: viewLasts}), nil)
+		err = postgres.Wrap("settle pools", s.q.PoolSettle(ctx, viewLasts+time.Since(began)), nil)
 	}
 	return moved, err
 }
 
 // move is Move for one pool; nil is all.
 func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
-	total := 0
-	for {
-		var n int64
-		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-			n, err = q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
-			return err
-		})
-		if err != nil {
-			return total, fmt.Errorf("move tasks to the pools of their routes: %w", err)
-		}
-		total += int(n)
-		if n < moveBatch {
-			return total, nil
-		}
-	}
+	return s.inBatches(ctx, "move tasks to the pools of their routes", moveBatch, func(q *dbq.Queries) (int64, error) {
+		return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
+	})
 }
 
 // Age lets tasks that have waited too long go before the others, and returns how many. Those that left the queue for a higher
@@ -347,7 +332,7 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	aged, err := s.inBatches(ctx, "let old tasks go first", func(q *dbq.Queries) (int64, error) {
+	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dbq.Queries) (int64, error) {
 		return q.TaskAge(ctx, dbq.TaskAgeParams{
 			BatchSize: sweepBatch, RetryMaxWait: s.retryMaxWait(), PriorityMaxWait: values.Queue.PriorityWait(),
 		})
@@ -370,7 +355,7 @@ func (s *Service) routesChanged(pool int64) {
 
 // Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
 func (s *Service) Expire(ctx context.Context) (int, error) {
-	return s.inBatches(ctx, "end expired tasks", func(q *dbq.Queries) (int64, error) {
+	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dbq.Queries) (int64, error) {
 		row, err := q.TaskExpire(ctx, sweepBatch)
 		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
 		return row.Expired, err
@@ -378,7 +363,7 @@ func (s *Service) Expire(ctx context.Context) (int, error) {
 }
 
 // inBatches repeats a statement until it finds less than a batch.
-func (s *Service) inBatches(ctx context.Context, act string, run func(q *dbq.Queries) (int64, error)) (int, error) {
+func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dbq.Queries) (int64, error)) (int, error) {
 	total := 0
 	for {
 		var n int64
@@ -390,7 +375,7 @@ func (s *Service) inBatches(ctx context.Context, act string, run func(q *dbq.Que
 			return total, fmt.Errorf("%s: %w", act, err)
 		}
 		total += int(n)
-		if n < sweepBatch {
+		if n < batch {
 			return total, nil
 		}
 	}
