@@ -477,8 +477,10 @@ settled AS (
         retry_count = CASE v.effect WHEN 'retry' THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
         lane = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lane END,
-        pool_id = CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
-        rank = CASE WHEN v.effect = 'retry' AND (t.lane / 32 <> t.priority OR pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id) THEN NULL ELSE t.rank END,
+        (pool_id, rank) = (
+            SELECT p.id, CASE WHEN v.effect = 'retry' AND (t.lane / 32 <> t.priority OR p.id <> t.pool_id) THEN NULL ELSE t.rank END
+            FROM (SELECT CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END AS id) p
+        ),
         failed_app_id = CASE v.effect WHEN 'success' THEN t.failed_app_id ELSE v.app_id END,
         lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
         reported_at = CASE v.effect WHEN 'retry' THEN t.reported_at ELSE v.at END,
@@ -548,11 +550,13 @@ given AS MATERIALIZED (
 put AS (
     UPDATE tasks t
     SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
-        pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no),
-        lane = CASE WHEN g.again_at IS NULL AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id THEN t.lane END,
         -- A rank means nothing in another pool, or, if the task waits anew, in another priority.
-        rank = CASE WHEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) = t.pool_id
-            AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+        (pool_id, lane, rank) = (
+            SELECT p.id, CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
+                CASE WHEN p.id = t.pool_id
+                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END
+            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+        ),
         due_at = coalesce(g.again_at, t.due_at),
         updated_at = g.at
     FROM given g
@@ -605,8 +609,10 @@ recovered AS (
         retry_count = CASE WHEN e.again THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
         lane = CASE WHEN e.again THEN NULL ELSE t.lane END,
-        pool_id = CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END,
-        rank = CASE WHEN e.again AND (t.lane / 32 <> t.priority OR pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id) THEN NULL ELSE t.rank END,
+        (pool_id, rank) = (
+            SELECT p.id, CASE WHEN e.again AND (t.lane / 32 <> t.priority OR p.id <> t.pool_id) THEN NULL ELSE t.rank END
+            FROM (SELECT CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END AS id) p
+        ),
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
         result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发' ELSE '处理超时，超过最大重试次数' END,
