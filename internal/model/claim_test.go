@@ -59,7 +59,7 @@ func (w *world) isOutranked(s *sender, x *task) degree {
 			continue
 		}
 		switch {
-		case w.isRouted(p) && o.cost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
+		case w.isRouted(p) && o.costAtMost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
 			most = yes
 		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // the polls of shared senders are noted later
 			most = max(most, maybe)

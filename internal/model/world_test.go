@@ -384,6 +384,19 @@ func (s *sender) cost(t *task) int {
 	return segment.Count(text)
 }
 
+// costAtMost is what others suppose a task costs a sender that counts by a size of its own or adds its signature: they do not
+// count the text anew for each of their primaries.
+func (s *sender) costAtMost(t *task) int {
+	segments := t.segments()
+	if s.sign != "" {
+		segments++
+	}
+	if s.size > 0 {
+		segments *= (160 + s.size - 1) / s.size
+	}
+	return segments
+}
+
 // text is what a sender sends: with the message's own signature, or else with the sender's.
 func (s *sender) text(t *task) string {
 	sign := t.sign
