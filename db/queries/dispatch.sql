@@ -23,11 +23,12 @@
 -- Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit breaker, and
 -- seen within silent_after. If one of them has a larger sort, the sender is outranked: it may only take what is too large for all
 -- of those (primary_room). Those of the same sort are its rivals while they are rested and were seen since. The shares follow from
--- what each was served: served is tasks over weight.
+-- what each was served: served is tasks over weight. A sender that is to try whether its trouble is over gives way: all others of the
+-- pool, whatever their sort, are rivals in what failed with it (rival_room), and so are other shared senders.
 -- name: SenderAdmit :many
 WITH me AS MATERIALIZED (
-    SELECT s.*, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, st.next_available_at, st.balance,
-        st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    SELECT s.*, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, NOT x.is_available AS gives_way,
+        st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN channels c ON c.id = s.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
@@ -88,16 +89,18 @@ routed AS MATERIALIZED (
 ),
 rivals AS MATERIALIZED (
     SELECT a.route_id, min(a.was_served) AS was_served, max(a.room) FILTER (WHERE a.outranks) AS primary_room,
-        max(a.room) FILTER (WHERE a.shares) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
+        max(a.room) FILTER (WHERE a.is_there) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
         -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
-        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room,
-            o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room, t.is_there,
+            o.sort = r.sort AND t.is_there AS shares
         FROM routed r
         JOIN routes w ON w.id = r.id
-        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on' AND o.sort >= r.sort
+        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on'
+            AND (o.sort >= r.sort OR (SELECT b.gives_way FROM budget b))
         JOIN sender_standings x ON x.sender_id = o.sender_id
+        CROSS JOIN LATERAL (SELECT x.is_rested AND x.seen_at >= x.next_available_at AS is_there) t
         WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
     ) a
     GROUP BY a.route_id
@@ -105,16 +108,17 @@ rivals AS MATERIALIZED (
 mine AS MATERIALIZED (
     SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
         0::double precision AS served, st.shared_next_turn AS next_turn,
-        v.primary_room, 0::bigint AS rival_room,
+        v.primary_room, v.rival_room,
         0::double precision AS was_served, NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
     FROM budget b
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
     CROSS JOIN LATERAL (
-        SELECT max(x.room) AS primary_room
+        SELECT max(x.room) FILTER (WHERE o.sort > b.sort) AS primary_room,
+            max(x.room) FILTER (WHERE b.gives_way AND x.is_rested) AS rival_room
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
-        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
+        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND (o.sort > b.sort OR b.gives_way)
             AND x.is_available AND x.seen_at > now() - @silent_after::interval
     ) v
     WHERE b.is_shared AND b.tasks > 0
@@ -166,8 +170,8 @@ ORDER BY m.pool_id;
 --
 -- A sender whose segments may run out (is_tight) is given the first tasks of which each fits, as many as fit together; asked again,
 -- what fits into the rest. The search ends after the first 1000 tasks of a pool, as it does for a backup, which is given only
--- tasks of more segments than its primaries have left (from_segments; 0 for all). A sender with rivals leaves them the retries
--- of what failed with it, if they have room for those (rival_rooms; 0 without rivals), until these have waited for retry_max_wait.
+-- tasks of more segments than its primaries have left (from_segments; 0 for all). A sender with rivals leaves them what failed with
+-- it, or brought it into trouble, if they have room for that (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
 -- In one call: only tasks of the same rendering, which a driver sends together.
 -- name: TaskClaim :many
 WITH mine AS MATERIALIZED (
@@ -199,7 +203,10 @@ queued AS MATERIALIZED (
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text AND t.lane % 32 > 0)
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text
+                AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
+            )
             AND t.segments >= m.from_segments AND coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
             AND (
                 NOT @is_tight::boolean
@@ -222,7 +229,10 @@ due AS MATERIALIZED (
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text)
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text
+                AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
+            )
             AND t.segments >= m.from_segments AND coalesce(t.due_at <= m.last_due_at, true)
             AND (
                 NOT @is_tight::boolean
@@ -401,14 +411,14 @@ FROM (SELECT unnest(@pool_ids::bigint[]) AS pool_id) p
 WHERE sqlc.narg(last_lane)::integer IS NULL AND (
     SELECT count(*)
     FROM (
-        SELECT t.failed_app_id, t.lane,
+        SELECT t.failed_app_id, t.due_at,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now())
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
-    WHERE (w.failed_app_id = @app_id::text AND w.lane % 32 > 0) OR w.segments > sqlc.narg(segments_left)::bigint
+    WHERE (w.failed_app_id = @app_id::text AND coalesce(w.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)) OR w.segments > sqlc.narg(segments_left)::bigint
 ) > 0
     OR (
         SELECT t.lane FROM tasks t
@@ -550,6 +560,7 @@ given AS MATERIALIZED (
 put AS (
     UPDATE tasks t
     SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
+        failed_app_id = CASE WHEN g.is_tried THEN @app_id::text ELSE t.failed_app_id END,
         -- A rank means nothing in another pool, or, if the task waits anew, in another priority.
         (pool_id, lane, rank) = (
             SELECT p.id, CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,

@@ -214,8 +214,12 @@ INSERT INTO events (event, subject, detail)
 SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', @seconds::bigint, 'wait_warning_seconds', @warning::bigint)
 WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.created_at > now() - interval '5 minutes');
 
--- name: TaskIsDue :one
-SELECT (due_at <= now())::boolean AS is_due FROM tasks WHERE task_id = @task_id;
+-- TaskDue tells whether a task is due, and who failed with it, as long as the claim prefers others for that; empty: nobody.
+-- name: TaskDue :one
+SELECT (t.due_at <= now())::boolean AS is_due,
+    coalesce(CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, '')::text AS failed_app_id
+FROM tasks t
+WHERE t.task_id = @task_id;
 
 -- TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: they wait as due, and are
 -- queued like retries; those of people who cannot be told, for a reason that is given, have failed for good. An empty recipient,

@@ -27,14 +27,14 @@ FROM (SELECT unnest($1::bigint[]) AS pool_id) p
 WHERE $2::integer IS NULL AND (
     SELECT count(*)
     FROM (
-        SELECT t.failed_app_id, t.lane,
+        SELECT t.failed_app_id, t.due_at,
             task_segments(t.content, t.sign, t.segments, $3, $4, $5::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now())
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
-    WHERE (w.failed_app_id = $6::text AND w.lane % 32 > 0) OR w.segments > $7::bigint
+    WHERE (w.failed_app_id = $6::text AND coalesce(w.due_at > now() - $7::interval, true)) OR w.segments > $8::bigint
 ) > 0
     OR (
         SELECT t.lane FROM tasks t
@@ -52,6 +52,7 @@ type PoolsPassedParams struct {
 	SegmentSize    *int64
 	CountsSegments bool
 	AppID          string
+	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
 }
 
@@ -67,6 +68,7 @@ func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int
 		arg.SegmentSize,
 		arg.CountsSegments,
 		arg.AppID,
+		arg.RetryMaxWait,
 		arg.SegmentsLeft,
 	)
 	if err != nil {
@@ -91,8 +93,8 @@ const senderAdmit = `-- name: SenderAdmit :many
 
 
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, st.next_available_at, st.balance,
-        st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, NOT x.is_available AS gives_way,
+        st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN channels c ON c.id = s.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
@@ -115,7 +117,7 @@ used AS MATERIALIZED (
     WHERE me.is_paced
 ),
 budget AS MATERIALIZED (
-    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.on_unclear, me.channel, me.was_seen_at, me.was_available_at, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
+    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.on_unclear, me.channel, me.was_seen_at, me.was_available_at, me.gives_way, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
         CASE
             WHEN NOT me.is_paced THEN $3::bigint
             WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
@@ -153,16 +155,18 @@ routed AS MATERIALIZED (
 ),
 rivals AS MATERIALIZED (
     SELECT a.route_id, min(a.was_served) AS was_served, max(a.room) FILTER (WHERE a.outranks) AS primary_room,
-        max(a.room) FILTER (WHERE a.shares) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
+        max(a.room) FILTER (WHERE a.is_there) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
         -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
-        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room,
-            o.sort = r.sort AND x.is_rested AND x.seen_at >= x.next_available_at AS shares
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room, t.is_there,
+            o.sort = r.sort AND t.is_there AS shares
         FROM routed r
         JOIN routes w ON w.id = r.id
-        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on' AND o.sort >= r.sort
+        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on'
+            AND (o.sort >= r.sort OR (SELECT b.gives_way FROM budget b))
         JOIN sender_standings x ON x.sender_id = o.sender_id
+        CROSS JOIN LATERAL (SELECT x.is_rested AND x.seen_at >= x.next_available_at AS is_there) t
         WHERE x.is_available AND x.seen_at > now() - $2::interval
     ) a
     GROUP BY a.route_id
@@ -170,16 +174,17 @@ rivals AS MATERIALIZED (
 mine AS MATERIALIZED (
     SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
         0::double precision AS served, st.shared_next_turn AS next_turn,
-        v.primary_room, 0::bigint AS rival_room,
+        v.primary_room, v.rival_room,
         0::double precision AS was_served, NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
     FROM budget b
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
     CROSS JOIN LATERAL (
-        SELECT max(x.room) AS primary_room
+        SELECT max(x.room) FILTER (WHERE o.sort > b.sort) AS primary_room,
+            max(x.room) FILTER (WHERE b.gives_way AND x.is_rested) AS rival_room
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
-        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
+        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND (o.sort > b.sort OR b.gives_way)
             AND x.is_available AND x.seen_at > now() - $2::interval
     ) v
     WHERE b.is_shared AND b.tasks > 0
@@ -278,7 +283,8 @@ type SenderAdmitRow struct {
 // Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit breaker, and
 // seen within silent_after. If one of them has a larger sort, the sender is outranked: it may only take what is too large for all
 // of those (primary_room). Those of the same sort are its rivals while they are rested and were seen since. The shares follow from
-// what each was served: served is tasks over weight.
+// what each was served: served is tasks over weight. A sender that is to try whether its trouble is over gives way: all others of the
+// pool, whatever their sort, are rivals in what failed with it (rival_room), and so are other shared senders.
 func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]SenderAdmitRow, error) {
 	rows, err := q.db.Query(ctx, senderAdmit,
 		arg.AppID,
@@ -627,12 +633,15 @@ queued AS MATERIALIZED (
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text AND t.lane % 32 > 0)
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
+                AND coalesce(t.due_at > now() - $12::interval, true)
+            )
             AND t.segments >= m.from_segments AND coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
             AND (
                 NOT $7::boolean
                 OR task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean)
-                    <= $12::bigint
+                    <= $13::bigint
             )
         ORDER BY t.lane, t.rank
         LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- those behind say when it is the pool's turn again
@@ -644,18 +653,21 @@ due AS MATERIALIZED (
     FROM mine m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
-            32 * t.priority + CASE WHEN t.due_at <= now() - $13::interval THEN 0 ELSE t.retry_count END AS lane,
+            32 * t.priority + CASE WHEN t.due_at <= now() - $12::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.created_at, t.rendering_id,
             task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean) AS segments
         FROM tasks t
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
             AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text)
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
+                AND coalesce(t.due_at > now() - $12::interval, true)
+            )
             AND t.segments >= m.from_segments AND coalesce(t.due_at <= m.last_due_at, true)
             AND (
                 NOT $7::boolean
                 OR task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean)
-                    <= $12::bigint
+                    <= $13::bigint
             )
         ORDER BY t.due_at
         LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500, m.most) ELSE m.most END
@@ -699,7 +711,7 @@ picked AS MATERIALIZED (
         WHERE o.pool_place <= o.most AND (o.is_of_first_call OR NOT $14::boolean)
         WINDOW in_order AS (ORDER BY o.lane, o.turn, o.rank, o.created_at, o.task_id)
     ) p
-    WHERE p.place <= $15::bigint AND coalesce(p.total <= $12::bigint, true)
+    WHERE p.place <= $15::bigint AND coalesce(p.total <= $13::bigint, true)
 ),
 taken AS MATERIALIZED (
     SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
@@ -755,8 +767,8 @@ type TaskClaimParams struct {
 	SegmentSize    *int64
 	CountsSegments bool
 	AppID          string
-	SegmentsLeft   *int64
 	RetryMaxWait   *time.Duration
+	SegmentsLeft   *int64
 	InOneCall      bool
 	ClaimLimit     int64
 	LeaseSeconds   float64
@@ -791,8 +803,8 @@ type TaskClaimRow struct {
 //
 // A sender whose segments may run out (is_tight) is given the first tasks of which each fits, as many as fit together; asked again,
 // what fits into the rest. The search ends after the first 1000 tasks of a pool, as it does for a backup, which is given only
-// tasks of more segments than its primaries have left (from_segments; 0 for all). A sender with rivals leaves them the retries
-// of what failed with it, if they have room for those (rival_rooms; 0 without rivals), until these have waited for retry_max_wait.
+// tasks of more segments than its primaries have left (from_segments; 0 for all). A sender with rivals leaves them what failed with
+// it, or brought it into trouble, if they have room for that (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
 // In one call: only tasks of the same rendering, which a driver sends together.
 // The distance from the first task of the pool. A hole in the ranks counts as the next task's gap, which is never more while its
 // company waits. What has no rank yet comes behind what has.
@@ -810,8 +822,8 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 		arg.SegmentSize,
 		arg.CountsSegments,
 		arg.AppID,
-		arg.SegmentsLeft,
 		arg.RetryMaxWait,
+		arg.SegmentsLeft,
 		arg.InOneCall,
 		arg.ClaimLimit,
 		arg.LeaseSeconds,
@@ -1175,6 +1187,7 @@ given AS MATERIALIZED (
 put AS (
     UPDATE tasks t
     SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
+        failed_app_id = CASE WHEN g.is_tried THEN $7::text ELSE t.failed_app_id END,
         -- A rank means nothing in another pool, or, if the task waits anew, in another priority.
         (pool_id, lane, rank) = (
             SELECT p.id, CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,

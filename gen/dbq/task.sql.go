@@ -158,6 +158,31 @@ func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, er
 	return count, err
 }
 
+const taskDue = `-- name: TaskDue :one
+SELECT (t.due_at <= now())::boolean AS is_due,
+    coalesce(CASE WHEN coalesce(t.due_at > now() - $1::interval, true) THEN t.failed_app_id END, '')::text AS failed_app_id
+FROM tasks t
+WHERE t.task_id = $2
+`
+
+type TaskDueParams struct {
+	RetryMaxWait *time.Duration
+	TaskID       string
+}
+
+type TaskDueRow struct {
+	IsDue       bool
+	FailedAppID string
+}
+
+// TaskDue tells whether a task is due, and who failed with it, as long as the claim prefers others for that; empty: nobody.
+func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
+	row := q.db.QueryRow(ctx, taskDue, arg.RetryMaxWait, arg.TaskID)
+	var i TaskDueRow
+	err := row.Scan(&i.IsDue, &i.FailedAppID)
+	return i, err
+}
+
 const taskEnqueue = `-- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest($5::text[]) AS task_id, unnest($6::text[]) AS user_id, unnest($7::text[]) AS recipient,
@@ -292,17 +317,6 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.OnUnclear,
 	)
 	return i, err
-}
-
-const taskIsDue = `-- name: TaskIsDue :one
-SELECT (due_at <= now())::boolean AS is_due FROM tasks WHERE task_id = $1
-`
-
-func (q *Queries) TaskIsDue(ctx context.Context, taskID string) (bool, error) {
-	row := q.db.QueryRow(ctx, taskIsDue, taskID)
-	var is_due bool
-	err := row.Scan(&is_due)
-	return is_due, err
 }
 
 const taskList = `-- name: TaskList :many

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
+	"lksms/gen/dbq"
 	"lksms/internal/app"
 	"lksms/internal/outbound"
 	"lksms/internal/task"
@@ -78,7 +79,7 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 		t.Errorf("rests: %+v", rest)
 	}
 	eventually(t, "it was tried again", func() bool { return b.resting("pushed").Openings >= 2 })
-	if n := b.count("SELECT count(*) FROM tasks WHERE status IN (0, 1) AND retry_count = 0 AND failed_app_id IS NULL"); n != messages {
+	if n := b.count("SELECT count(*) FROM tasks WHERE status IN (0, 1) AND retry_count = 0"); n != messages {
 		t.Errorf("%d of %d wait without a failed attempt", n, messages)
 	}
 	if n := b.events("sender.resting", "pushed"); n != 1 {
@@ -427,4 +428,58 @@ func TestATokenIsFetchedByAnotherWhenTheFirstIsGone(t *testing.T) {
 	}
 	b.exec("UPDATE sender_tokens SET fetch_until = now()")
 	b.becomes(id, task.Success)
+}
+
+// A sender that tries whether its trouble is over does not take the message that brought it there again and again while another could
+// send it: the rest of the one and the wait of the other grow alike, so it would go on for minutes.
+func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
+	route := func(b *testBundle, sender string, sort float64) {
+		b.routeFor(map[string]any{"company_no": "default", "sender_no": sender, "weight": 1, "sort": sort})
+	}
+	for name, begin := range map[string]func(b *testBundle){
+		"of the same sort": func(b *testBundle) { route(b, "sick", 1); route(b, "well", 1) },
+		"a backup":         func(b *testBundle) { route(b, "sick", 2); route(b, "well", 1) },
+		"shared": func(b *testBundle) {
+			b.expect(200, "", "PATCH", "/api/v1/admin/senders/sick", map[string]any{"is_shared": true})
+			b.expect(200, "", "PATCH", "/api/v1/admin/senders/well", map[string]any{"is_shared": true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setupWith(t, defaultRules, withSecrets)
+			claim := func(sender string) []dbq.TaskClaimRow {
+				t.Helper()
+				rows, err := b.app.Tasks.Claim(t.Context(), task.Claiming{AppID: sender, Limit: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return rows
+			}
+			for _, sender := range []string{"sick", "well"} {
+				b.sender(map[string]any{"sender_no": sender, "is_shared": false})
+			}
+			begin(b)
+			if rows := claim("well"); len(rows) > 0 {
+				t.Fatalf("%d tasks out of nothing", len(rows))
+			}
+			if _, err := b.app.Senders.SweepSeen(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.submit("x")
+			rows := claim("sick")
+			if len(rows) != 1 {
+				t.Fatalf("%d tasks", len(rows))
+			}
+			b.exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 s' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'sick')")
+			if _, err := b.app.Tasks.Release(t.Context(), "sick", []task.Unused{{TaskID: rows[0].TaskID, LeaseID: rows[0].LeaseID, Tried: true}}); err != nil {
+				t.Fatal(err)
+			}
+			other := b.submit("y")
+			if got := claim("sick"); len(got) != 1 || got[0].TaskID != other {
+				t.Errorf("it takes %v, not the other message alone", got)
+			}
+			if got := claim("well"); len(got) != 1 || got[0].TaskID != rows[0].TaskID {
+				t.Errorf("the other takes %v", got)
+			}
+		})
+	}
 }

@@ -77,7 +77,7 @@ func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) 
 			break
 		}
 	}
-	passed, err := a.passed(ctx, q, c.AppID, rows)
+	passed, err := a.passed(ctx, q, c.AppID, rules, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -183,10 +183,11 @@ func takenOf(rows []dbq.TaskClaimRow) (tasks map[int64]int64, segments int64) {
 
 // passed gives the pools in which the sender leaves tasks that it may not take: it failed with them, or they are too large. It
 // does not hold up its rivals there, who otherwise would wait for it.
-func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rows []dbq.TaskClaimRow) ([]int64, error) {
+func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rules ClaimRules, rows []dbq.TaskClaimRow) ([]int64, error) {
 	taken, segments := takenOf(rows)
 	p := dbq.PoolsPassedParams{
 		AppID: appID, Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
+		RetryMaxWait: rules.RetryMaxWait,
 	}
 	for _, pool := range a.pools {
 		if pool.served < pool.top && taken[pool.PoolID] < pool.most {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/segment"
 	"lksms/internal/sender"
@@ -60,10 +61,12 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	case Success, Failed, Cancelled:
 		return e, nil
 	}
-	if e.IsDue, err = s.q.TaskIsDue(ctx, id); err != nil {
-		return e, fmt.Errorf("look whether task is due: %w", err)
+	due, err := s.due(ctx, id)
+	if err != nil {
+		return e, err
 	}
-	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row), row.FailedAppID); err != nil {
+	e.IsDue = due.IsDue
+	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row), due.FailedAppID); err != nil {
 		return e, err
 	}
 	able := canTake(e.Senders) > 0
@@ -91,14 +94,19 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	return e, nil
 }
 
+func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
+	due, err := s.q.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: s.retryMaxWait()})
+	return due, postgres.Wrap("look whether task is due", err, fault.New(fault.NotFound, fault.TaskNotFound))
+}
+
 // needOf is what a task needs of a sender.
 func needOf(t dbq.Task) sender.Need {
 	return sender.Need{PoolID: t.PoolID, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
-// candidates gives the senders that may take a task, with what a claim would say of each. failedWith is who failed with it last;
-// may be nil.
-func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith *string) ([]sender.Candidate, bool, error) {
+// candidates gives the senders that may take a task, with what a claim would say of each. failedWith is who failed with it, so that
+// others are preferred; may be empty.
+func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith string) ([]sender.Candidate, bool, error) {
 	all, routed, err := s.senders.Candidates(ctx, n)
 	if err != nil || !routed {
 		return all, routed, err
@@ -114,7 +122,7 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith *str
 		if c.Why != "" || len(rivals) == 0 {
 			continue
 		}
-		if failedWith != nil && *failedWith == c.SenderNo {
+		if c.SenderNo == failedWith {
 			held[i] = sender.WhyFailedBefore
 		} else if most, _, _ := share(routeShare{c.Served, *c.Weight}, c.Served, rivals); most == 0 {
 			held[i] = sender.WhyAhead
@@ -200,7 +208,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: row.signed(),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
 	}
-	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), nil); err != nil {
+	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), ""); err != nil {
 		return p, err
 	}
 	switch {
@@ -218,6 +226,10 @@ func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Previe
 		Recipient: first.Recipient, CountryNo: orEmpty(first.CountryNo), Final: segment.Signed(orEmpty(first.Sign), first.Content),
 		Segments: int(first.Segments), Priority: first.Priority, Verdict: WouldRepeat,
 	}
-	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first), first.FailedAppID)
+	due, err := s.due(ctx, first.TaskID)
+	if err != nil {
+		return p, err
+	}
+	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first), due.FailedAppID)
 	return p, err
 }
