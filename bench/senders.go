@@ -162,19 +162,9 @@ func (b *bench) fair(ctx context.Context) error {
 		if err := b.empty(ctx); err != nil {
 			return err
 		}
-		each, sum := max(1000, b.Rows/1000), 0.0
-		for i, weight := range weights {
-			sum += weight
-			if err := admin.call("PATCH", fmt.Sprint("/api/v1/admin/companies/company-", i), fmt.Sprintf(`{"weight":%g}`, weight), nil); err != nil {
-				return err
-			}
-		}
-		for i := range weights {
-			for from := 0; from < each; from += 1000 {
-				if err := keys[i].call("POST", "/api/v1/sms/send-batch", lifeBody(min(1000, each-from)), nil); err != nil {
-					return err
-				}
-			}
+		each := max(1000, b.Rows/1000)
+		if err := errors.Join(weigh(admin, weights), queue(keys[:len(weights)], each)); err != nil {
+			return err
 		}
 		for served := 0; served < each; served += 100 { // until the first to end is near its end
 			var leases []leased
@@ -182,29 +172,134 @@ func (b *bench) fair(ctx context.Context) error {
 				return err
 			}
 		}
-		var services []float64
-		for i := range weights {
-			var n float64
-			if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 1 AND company_id = $1", ids[i]).Scan(&n); err != nil {
-				return err
-			}
-			services = append(services, n)
+		services, err := b.services(ctx, ids[:len(weights)])
+		if err != nil {
+			return err
 		}
 		if len(weights) == companies {
 			index := jain(services)
 			b.add(figure{Name: "Jain's index of ten equal companies", Value: fmt.Sprintf("%.4f", index), Compared: "1 is equal", Target: ">= 0.98", Met: index >= 0.98})
 			continue
 		}
-		worst, all := 0.0, 0.0
-		for _, n := range services {
-			all += n
-		}
-		for i, n := range services {
-			worst = max(worst, 100*abs(n/all-weights[i]/sum))
+		worst := 0.0
+		for i, off := range offs(services, weights) {
+			worst = max(worst, 100*abs(off)*weights[i]/sum(weights))
 		}
 		b.add(figure{Name: "shares of companies with weights 1, 2 and 5", Value: fmt.Sprintf("%.2f points off", worst), Compared: "weight over the sum", Target: "<= 2 points", Met: worst <= 2})
 	}
-	return b.empty(ctx)
+	return errors.Join(b.acrossPools(ctx, admin, keys[:3], ids[:3]), b.empty(ctx))
+}
+
+// acrossPools is what three companies have of a sender that routes of each of them name, so that each waits in a pool of its own. The
+// first has been served for a while when the others come.
+func (b *bench) acrossPools(ctx context.Context, admin *client, keys []*client, ids []int64) error {
+	const served = 400
+	weights := []float64{1, 2, 5}
+	// There from the round before, perhaps.
+	_ = admin.call("POST", "/api/v1/admin/senders", `{"sender_no":"across","name":"across","is_shared":false}`, nil)
+	var routes []int64
+	for i := range ids {
+		var route struct {
+			ID int64 `json:"route_no"`
+		}
+		body := fmt.Sprintf(`{"company_no":"company-%d","message_type":"notification","sender_no":"across"}`, i)
+		if err := admin.call("POST", "/api/v1/admin/routes", body, &route); err != nil {
+			return err
+		}
+		routes = append(routes, route.ID)
+	}
+	if err := weigh(admin, weights); err != nil {
+		return err
+	}
+	for _, limit := range []int{1, 7, 100} {
+		claim := func(tasks int) (err error) {
+			for ; tasks > 0 && err == nil; tasks -= limit {
+				body := fmt.Sprintf(`{"app_id":"across","limit":%d}`, min(limit, tasks))
+				err = admin.call("POST", "/api/v1/sms/tasks/claim", body, nil)
+			}
+			return err
+		}
+		if err := errors.Join(b.empty(ctx), queue(keys[:1], 2*served), claim(served), queue(keys[1:], 2*served)); err != nil {
+			return err
+		}
+		before, err := b.services(ctx, ids)
+		if err != nil {
+			return err
+		}
+		if err := claim(served); err != nil {
+			return err
+		}
+		services, err := b.services(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i := range services {
+			services[i] -= before[i]
+		}
+		worst := 0.0
+		for _, off := range offs(services, weights) {
+			worst = max(worst, 100*abs(off))
+		}
+		b.add(figure{
+			Name:  fmt.Sprintf("shares of companies with weights 1, 2 and 5 in pools of their own, %d tasks by polls of %d", served, limit),
+			Value: fmt.Sprintf("%.1f %% off", worst), Compared: "the share of the weight", Target: "<= 10 %", Met: worst <= 10,
+		})
+	}
+	for _, id := range routes {
+		if err := admin.call("DELETE", fmt.Sprint("/api/v1/admin/routes/", id), "", nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// weigh gives the first companies their weights.
+func weigh(admin *client, weights []float64) error {
+	for i, weight := range weights {
+		if err := admin.call("PATCH", fmt.Sprint("/api/v1/admin/companies/company-", i), fmt.Sprintf(`{"weight":%g}`, weight), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue submits so many tasks for each of some companies.
+func queue(keys []*client, each int) error {
+	for _, key := range keys {
+		for from := 0; from < each; from += 1000 {
+			if err := key.call("POST", "/api/v1/sms/send-batch", lifeBody(min(1000, each-from)), nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// services counts the tasks of companies that a sender holds.
+func (b *bench) services(ctx context.Context, ids []int64) ([]float64, error) {
+	services := make([]float64, len(ids))
+	for i, id := range ids {
+		if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 1 AND company_id = $1", id).Scan(&services[i]); err != nil {
+			return nil, err
+		}
+	}
+	return services, nil
+}
+
+// offs are how far services are off from the shares that their weights give them, as parts of these shares.
+func offs(services, weights []float64) []float64 {
+	offs := make([]float64, len(services))
+	for i, n := range services {
+		offs[i] = n/sum(services)/(weights[i]/sum(weights)) - 1
+	}
+	return offs
+}
+
+func sum(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
 }
 
 // waitOfSmall is the 99th percentile of the time from submission to claim of nine companies that submit five messages a second

@@ -433,6 +433,7 @@ func TestATokenIsFetchedByAnotherWhenTheFirstIsGone(t *testing.T) {
 // A sender that tries whether its trouble is over does not take the message that brought it there again and again while another could
 // send it: the rest of the one and the wait of the other grow alike, so it would go on for minutes.
 func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
+	t.Parallel()
 	route := func(b *testBundle, sender string, sort float64) {
 		b.routeFor(map[string]any{"company_no": "default", "sender_no": sender, "weight": 1, "sort": sort})
 	}
