@@ -3,6 +3,16 @@ CREATE FUNCTION public.attempt_segments(text_sent text, counted smallint, segmen
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (segment_size IS NOT NULL) THEN GREATEST((1)::numeric, ceil(((char_length(text_sent))::numeric / (segment_size)::numeric))) WHEN (NOT signs) THEN (counted)::numeric WHEN ((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))) <= 70) THEN (1)::numeric ELSE ceil((((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))))::numeric / 67.0)) END;
 
+CREATE FUNCTION public.directory_version_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO directory_version AS v (version) VALUES (pg_current_xact_id())
+    ON CONFLICT (is_only) DO UPDATE SET version = excluded.version WHERE v.version <> excluded.version;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type smallint, of_country text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -298,6 +308,14 @@ ALTER TABLE public.deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.directory_version (
+    is_only boolean DEFAULT true NOT NULL,
+    version xid8 NOT NULL,
+    CONSTRAINT directory_version_is_one_row CHECK (is_only)
+);
+
+COMMENT ON TABLE public.directory_version IS 'the last transaction that changed companies, channels, countries, pools, routes, or what counts of senders to others; none: no row';
 
 CREATE TABLE public.events (
     id bigint NOT NULL,
@@ -1102,6 +1120,9 @@ ALTER TABLE ONLY public.default_contents
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.directory_version
+    ADD CONSTRAINT directory_version_pkey PRIMARY KEY (is_only);
+
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
 
@@ -1263,6 +1284,20 @@ CREATE INDEX tasks_queued_top_idx ON public.tasks USING btree (due_at) WHERE ((s
 CREATE INDEX tasks_rendering_idx ON public.tasks USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE ON public.channels DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE ON public.companies DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE ON public.countries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF retired_at ON public.pools DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, sort, status ON public.routes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
 CREATE TRIGGER tasks_count_deleted AFTER DELETE ON public.tasks REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
 

@@ -512,6 +512,10 @@ WHERE p.retired_at < now() - interval '30 days'
 
 -- What a submission asks of the directory.
 
+-- DirectoryVersion tells the transaction that changed the directory last; 0: none.
+-- name: DirectoryVersion :one
+SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
+
 -- name: DirectoryCompanies :many
 SELECT c.id, c.company_no, c.weight, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id

@@ -530,7 +530,6 @@ func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow
 }
 
 const directoryCompanies = `-- name: DirectoryCompanies :many
-
 SELECT c.id, c.company_no, c.weight, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
 )::bigint[] AS countries
@@ -545,7 +544,6 @@ type DirectoryCompaniesRow struct {
 	Countries []int64
 }
 
-// What a submission asks of the directory.
 func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesRow, error) {
 	rows, err := q.db.Query(ctx, directoryCompanies)
 	if err != nil {
@@ -674,6 +672,20 @@ func (q *Queries) DirectoryPools(ctx context.Context) ([]DirectoryPoolsRow, erro
 		return nil, err
 	}
 	return items, nil
+}
+
+const directoryVersion = `-- name: DirectoryVersion :one
+
+SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version
+`
+
+// What a submission asks of the directory.
+// DirectoryVersion tells the transaction that changed the directory last; 0: none.
+func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, directoryVersion)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
 }
 
 const poolForget = `-- name: PoolForget :execrows

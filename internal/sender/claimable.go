@@ -18,7 +18,8 @@ type claimables struct {
 	kept *expirable.LRU[string, claimable]
 
 	mu        sync.Mutex
-	forgotten int // how often; what was being read meanwhile is not kept
+	forgotten int   // how often; what was being read meanwhile is not kept
+	version   int64 // of the directory, as it was noticed last
 }
 
 func newClaimables() *claimables {
@@ -46,6 +47,22 @@ func (c *claimables) reading(appID string) (keep func(claimable)) {
 func (c *claimables) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.drop()
+}
+
+func (c *claimables) drop() {
 	c.forgotten++
 	c.kept.Purge()
+}
+
+// notice is told the version of the directory, and tells whether it is another than the one before; then all is forgotten.
+func (c *claimables) notice(version int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version == version {
+		return false
+	}
+	c.version = version
+	c.drop()
+	return true
 }

@@ -17,6 +17,7 @@ const SMS = "sms"
 
 // directory is what a submission asks: small, and changed by administrators alone.
 type directory struct {
+	version   int64 // of the database's, as it was before the rest was read
 	companies map[int64]dbq.DirectoryCompaniesRow
 	countries map[int64]dbq.DirectoryCountriesRow
 	byPrefix  map[string]map[string]int64 // of countries, by region; an empty region is any
@@ -32,10 +33,18 @@ type poolKey struct {
 	country          int64
 }
 
+// load reads the directory, unless what was read last is still so.
 func (s *Service) load(ctx context.Context) (*directory, error) {
 	q := dbq.New(s.db.Beside)
+	version, err := q.DirectoryVersion(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read version of directory: %w", err)
+	}
+	if d := s.loaded.Load(); d != nil && d.version == version {
+		return d, nil
+	}
 	d := &directory{
-		companies: map[int64]dbq.DirectoryCompaniesRow{}, countries: map[int64]dbq.DirectoryCountriesRow{},
+		version: version, companies: map[int64]dbq.DirectoryCompaniesRow{}, countries: map[int64]dbq.DirectoryCountriesRow{},
 		byPrefix: map[string]map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
 		driven: map[string]struct{}{},
 	}
@@ -82,6 +91,7 @@ func (s *Service) load(ctx context.Context) (*directory, error) {
 	for _, no := range driven {
 		d.driven[no] = struct{}{}
 	}
+	s.loaded.Store(d)
 	return d, nil
 }
 
@@ -103,13 +113,25 @@ type Place struct {
 }
 
 // Place finds where a message of a company to recipient belongs on a channel: on SMS a phone number in E.164, whose country counts; on
-// others an address of another kind, which is in no country. Faults, which come with the place nevertheless: request.invalid for a
-// country to which the company may not send or which the channel does not serve, and for a signature that is missing.
-func (s *Service) Place(ctx context.Context, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
+// others an address of another kind, which is in no country. Nothing is refused by what was so before asOf: another server may have
+// added what is missing. Faults, which come with the place nevertheless: request.invalid for a country to which the company may not send
+// or which the channel does not serve, and for a signature that is missing.
+func (s *Service) Place(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
 	d, err := s.directory.Get(ctx)
 	if err != nil {
 		return Place{}, err
 	}
+	place, wrong := d.place(channel, companyID, messageType, recipient, signed)
+	if wrong == nil {
+		return place, nil
+	}
+	if d, err = s.directory.Since(ctx, asOf); err != nil {
+		return Place{}, err
+	}
+	return d.place(channel, companyID, messageType, recipient, signed)
+}
+
+func (d *directory) place(channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
 	at, ok := d.channels[channel]
 	if !ok {
 		return Place{}, fmt.Errorf("there is no channel %s", channel)
@@ -207,9 +229,12 @@ func (s *Service) CheckApp(ctx context.Context, appID string) error {
 	return nil
 }
 
-// CompanyNo is the number of a company.
+// CompanyNo is the number of a company, which is there.
 func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
 	d, err := s.directory.Get(ctx)
+	if err == nil && d.companies[id].CompanyNo == "" { // another server has added it
+		d, err = s.directory.Since(ctx, time.Now())
+	}
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
@@ -33,6 +34,7 @@ type Service struct {
 	q         *dbq.Queries
 	settings  *setting.Service
 	directory snapshot.Cache[*directory]
+	loaded    atomic.Pointer[directory]        // last
 	known     *expirable.LRU[string, struct{}] // senders that are there
 	pools     *claimables
 
@@ -119,8 +121,7 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 }
 
 // Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take,
-// with its sort there. What another server changed of its routes it may not know for a minute: it is told of new work later
-// then.
+// with its sort there. What another server changed it knows once Notice was told of it.
 func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools map[int64]float64, err error) {
 	if c, known := s.pools.get(appID); known {
 		return 0, c.pools, nil
@@ -138,6 +139,16 @@ func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, 
 		keep(claimable{pools, row.IsCountedOn})
 	}
 	return time.Duration(row.Seconds * float64(time.Second)), pools, nil
+}
+
+// Notice is told the version of the directory in the database, and tells whether it is another than the one before: what senders may
+// take from may be something else now.
+func (s *Service) Notice(version int64) (isNew bool) {
+	isNew = s.pools.notice(version)
+	if isNew {
+		s.directory.Forget()
+	}
+	return isNew
 }
 
 // Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and nobody counts on it.

@@ -45,15 +45,30 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 		c.loading.Lock()
 	}
 	defer c.loading.Unlock()
-	if r := c.held.Load(); r != nil && time.Since(r.at) < Fresh {
+	return c.readSince(ctx, time.Now().Add(-Fresh))
+}
+
+// Since returns the value as it was after at: it is read again, unless somebody has begun to read it since.
+func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
+	if r := c.held.Load(); r != nil && r.at.After(at) {
+		return r.value, nil
+	}
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	return c.readSince(ctx, at)
+}
+
+// readSince reads unless what is held was read after at. The caller holds loading.
+func (c *Cache[T]) readSince(ctx context.Context, at time.Time) (T, error) {
+	if r := c.held.Load(); r != nil && r.at.After(at) {
 		return r.value, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // who asked may go; the others still want it
 	defer cancel()
-	at, before := time.Now(), c.timesForgotten()
+	began, before := time.Now(), c.timesForgotten()
 	value, err := c.Load(ctx)
 	if err == nil {
-		c.keep(&reading[T]{value, at}, before)
+		c.keep(&reading[T]{value, began}, before)
 	}
 	return value, err
 }

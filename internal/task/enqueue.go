@@ -44,8 +44,8 @@ var (
 )
 
 // placeOf finds where a message to somebody belongs, and why it cannot go there, if so.
-func (s *Service) placeOf(ctx context.Context, t Telling, person Person) (sender.Place, unreachable, error) {
-	place, err := s.senders.Place(ctx, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
+func (s *Service) placeOf(ctx context.Context, asOf time.Time, t Telling, person Person) (sender.Place, unreachable, error) {
+	place, err := s.senders.Place(ctx, asOf, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
 	reason, wrong := reachable, new(fault.Error)
 	if errors.As(err, &wrong) && len(wrong.Fields) == 1 {
 		reason, err = faultReason[wrong.Fields[0].Rule], nil
@@ -80,9 +80,10 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segments),
 		Sign: t.Sign, ExpiresAt: t.ExpiresAt, OnUnclear: t.OnUnclear, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
 	}
+	asOf := time.Now()
 	news, unreached := map[int64]int{}, map[string]int{}
 	for _, person := range people {
-		place, reason, err := s.placeOf(ctx, t, person)
+		place, reason, err := s.placeOf(ctx, asOf, t, person)
 		if err != nil {
 			return nil, err
 		}

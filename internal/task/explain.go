@@ -187,7 +187,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 			return Preview{}, fmt.Errorf("find task by dedup key: %w", err)
 		}
 	}
-	row, err := s.prepare(ctx, sub, origin, func(params string) (template.Text, error) {
+	row, err := s.prepare(ctx, time.Now(), sub, origin, func(params string) (template.Text, error) {
 		return s.templates.RenderActive(ctx, origin.CompanyID, params)
 	})
 	if err != nil {

@@ -179,7 +179,7 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
-	row, err := s.prepare(ctx, sub, origin, func(params string) (template.Text, error) {
+	row, err := s.prepare(ctx, time.Now(), sub, origin, func(params string) (template.Text, error) {
 		return s.templates.RenderActive(ctx, origin.CompanyID, params)
 	})
 	switch {
@@ -195,8 +195,8 @@ func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Su
 // farthest is how many days ahead a message may be scheduled.
 const farthest = 366
 
-// prepare makes of a submission what is to be stored. One without content has no text yet: it is the number's default.
-func (s *Service) prepare(ctx context.Context, sub Submission, origin Origin, render func(params string) (template.Text, error)) (newTask, error) {
+// prepare makes of a submission of asOf what is to be stored. One without content has no text yet: it is the number's default.
+func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, render func(params string) (template.Text, error)) (newTask, error) {
 	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
 	if err != nil {
 		return newTask{}, err
@@ -222,7 +222,7 @@ func (s *Service) prepare(ctx context.Context, sub Submission, origin Origin, re
 			return row, fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
 		}
 	}
-	row.place, err = s.senders.Place(ctx, sender.SMS, origin.CompanyID, sub.MessageType, recipient, sub.Sign != "")
+	row.place, err = s.senders.Place(ctx, asOf, sender.SMS, origin.CompanyID, sub.MessageType, recipient, sub.Sign != "")
 	if err != nil {
 		return row, err
 	}
@@ -307,8 +307,9 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 		rows, places = nil, nil
 		clear(named)
 	}
+	asOf := time.Now()
 	for i, sub := range subs {
-		row, err := s.prepare(ctx, sub, origin, render)
+		row, err := s.prepare(ctx, asOf, sub, origin, render)
 		if err == nil && row.final.Content != "" {
 			rows, places = append(rows, row), append(places, i)
 			if sub.DedupKey != nil {

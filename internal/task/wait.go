@@ -53,8 +53,7 @@ func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duratio
 			}
 			return rows, err
 		case rest > 0: // it need not be woken before that is over, and others should be
-			s.line.leave(place)
-			by, again = nil, s.sleep(ctx, rest, enough.C)
+			by, again = nil, s.line.sleep(ctx, place, rest, enough.C)
 		default:
 			by, again = s.line.await(ctx, place, enough.C)
 		}
@@ -93,27 +92,14 @@ func (s *Service) rank(ctx context.Context, appIDs ...string) error {
 	return err
 }
 
-// sleep waits for d, and reports whether that much time was left.
-func (s *Service) sleep(ctx context.Context, d time.Duration, enough <-chan time.Time) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-enough:
-	case <-s.line.closed:
-	case <-ctx.Done():
-	}
-	return false
-}
-
 // StopWaiting answers every sender that waits, now and from now on, with nothing: the server is going away.
 func (s *Service) StopWaiting() { s.line.close() }
 
-// Waiting is how many claims wait for work that comes.
+// Waiting is how many claims wait for work that comes, or for their interval to end.
 func (s *Service) Waiting() (n int) {
 	s.line.mu.Lock()
 	defer s.line.mu.Unlock()
+	n = s.line.sleeping
 	for e := s.line.places.Front(); e != nil; e = e.Next() {
 		if !e.Value.(*place).anyPool {
 			n++
@@ -123,7 +109,7 @@ func (s *Service) Waiting() (n int) {
 }
 
 // wish is what a poll asks: whether there is work in each of pools, and, if walk is true, in which pools after one anything is
-// queued. What comes due there is heard of when the sweep has queued it.
+// queued. What comes due there is heard of when the sweep has queued it. A poll that asks for nothing still hears of changes.
 type wish struct {
 	pools []int64
 	walk  bool
@@ -131,11 +117,12 @@ type wish struct {
 }
 
 // sight is what a poll found: pools with work. next is where the next walk goes on; 0: this one came to the end. all tells
-// whether there is nothing in any other pool.
+// whether there is nothing in any other pool. isChanged tells that senders may have other pools now than they were told.
 type sight struct {
-	pools []int64
-	next  int64
-	all   bool
+	pools     []int64
+	next      int64
+	all       bool
+	isChanged bool
 }
 
 // poll looks for work. Its cost depends on the pools that somebody waits for, and is bounded: of many pools only those cost
@@ -143,7 +130,12 @@ type sight struct {
 func (s *Service) poll(ctx context.Context, w wish) (found sight, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+	err = s.db.Dispatch(ctx, func(q *dbq.Queries) error {
+		version, err := q.DirectoryVersion(ctx)
+		if err != nil {
+			return err
+		}
+		found.isChanged = s.senders.Notice(version)
 		if len(w.pools) > 0 {
 			if found.pools, err = q.TaskWaits(ctx, w.pools); err != nil {
 				return err
@@ -169,7 +161,9 @@ type line struct {
 	rank func(ctx context.Context, appIDs ...string) error
 
 	mu        sync.Mutex
-	places    list.List // of *place
+	places    list.List     // of *place
+	sleeping  int           // claims that wait for their interval
+	changed   chan struct{} // closed when senders may have other pools, or another interval
 	standings map[string]*standing
 	asking    bool               // whether the database is being polled
 	polls     int                // how often it was
@@ -188,7 +182,7 @@ type line struct {
 func (l *line) init(poll func(context.Context, wish) (sight, error), rank func(context.Context, ...string) error) {
 	l.poll, l.rank = poll, rank
 	l.standings, l.loud, l.probed = map[string]*standing{}, map[int64]int{}, map[int64]struct{}{}
-	l.tries, l.closed = map[int64]*tries{}, make(chan struct{})
+	l.tries, l.closed, l.changed = map[int64]*tries{}, make(chan struct{}), make(chan struct{})
 }
 
 type place struct {
@@ -197,6 +191,7 @@ type place struct {
 	anyPool bool              // it is not known yet from which pools it may take
 	pools   map[int64]float64 // from which it may take, and its sort there
 	woken   chan wakeUp       // holds one
+	changed chan struct{}     // as of when it was taken
 
 	standing *standing
 }
@@ -247,17 +242,22 @@ func (l *line) join(appID string) *place {
 	p := &place{appID: appID, anyPool: true, woken: make(chan wakeUp, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	p.changed = l.changed
 	p.standing = l.standings[appID]
 	if p.standing == nil {
 		p.standing = &standing{}
 		l.standings[appID] = p.standing
 	}
 	p.element = l.places.PushBack(p)
+	l.keepAsking()
+	return p
+}
+
+func (l *line) keepAsking() {
 	if !l.asking {
 		l.asking = true
 		l.done.Go(l.ask)
 	}
-	return p
 }
 
 // narrow says from which pools whoever has the place may take.
@@ -308,7 +308,8 @@ func (l *line) took(appID string, tasks int) {
 	}
 }
 
-// await waits until whoever has the place is woken, and reports whether that was before enough; if not, the place is given up.
+// await waits until whoever has the place is woken, or should look anew what it waits for, and reports whether that was before enough;
+// if not, the place is given up.
 func (l *line) await(ctx context.Context, p *place, enough <-chan time.Time) (by *wakeUp, again bool) {
 	select {
 	case w := <-p.woken:
@@ -317,12 +318,41 @@ func (l *line) await(ctx context.Context, p *place, enough <-chan time.Time) (by
 			return nil, true
 		}
 		return &w, true
+	case <-p.changed:
+		l.leave(p)
+		return nil, true
 	case <-enough:
 	case <-l.closed:
 	case <-ctx.Done():
 	}
 	l.leave(p)
 	return nil, false
+}
+
+// sleep gives up a place, waits for d or until the interval may be another, and reports whether that was before enough.
+func (l *line) sleep(ctx context.Context, p *place, d time.Duration, enough <-chan time.Time) bool {
+	l.leave(p)
+	l.mu.Lock()
+	l.sleeping++
+	l.keepAsking()
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.sleeping--
+	}()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-p.changed:
+		return true
+	case <-enough:
+	case <-l.closed:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // leave gives up a place. A wake-up that came to it meanwhile goes to the next: it was for whoever is there.
@@ -437,7 +467,7 @@ func (l *line) ask() {
 		case <-time.After(pollEvery):
 		}
 		l.mu.Lock()
-		if l.places.Len() == 0 {
+		if l.places.Len() == 0 && l.sleeping == 0 {
 			l.asking = false
 			clear(l.tries)
 			clear(l.standings)
@@ -462,6 +492,10 @@ func (l *line) hear() {
 		return
 	}
 	l.mu.Lock()
+	if found.isChanged {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
 	l.heard, l.after, l.all = began, found.next, found.all
 	clear(l.probed)
 	for _, pool := range asked.pools {

@@ -1,0 +1,122 @@
+package app_test
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// What one server acknowledged is usable on all others at once, and what they keep of it in memory tells nobody otherwise.
+
+// beside is b at a second server on the same database, both of which have read the directory just now.
+func beside(b *testBundle) *testBundle {
+	b.t.Helper()
+	second := another(b)
+	server := httptest.NewServer(second.Handler)
+	b.t.Cleanup(server.Close)
+	other := *b
+	other.app, other.url = second, server.URL
+	for _, one := range []*testBundle{b, &other} {
+		one.expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": "13800138000", "content": "x", "use_template": false})
+	}
+	return &other
+}
+
+func TestACompanyIsUsableOnEveryServerAtOnce(t *testing.T) {
+	b := setup(t)
+	other := beside(b)
+	b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new"})
+	b.expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "new", "password": "secret-secret", "role": "submit", "company_no": "new"})
+	user := decode[api.User](t, other.expect(200, "", "GET", "/api/v1/admin/users/new", nil))
+	if user.CompanyNo != "new" {
+		t.Errorf("the user belongs to %q", user.CompanyNo)
+	}
+	other.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "13800138000", "content": "x", "use_template": false},
+		basic("new", "secret-secret")...)
+}
+
+func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "China", "dial_prefix": "86"})
+	b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new", "countries": []string{"CN"}})
+	b.expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "new", "password": "secret-secret", "role": "submit", "company_no": "new"})
+	other := beside(b)
+	send := func(code int, reason string) {
+		t.Helper()
+		other.expect(code, reason, "POST", "/api/v1/sms/send", map[string]any{"phone_number": "+6581234567", "content": "x", "use_template": false},
+			basic("new", "secret-secret")...)
+	}
+	send(422, "request.invalid")
+	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "SG", "name": "Singapore", "dial_prefix": "65", "region": "SG"})
+	b.expect(200, "", "PATCH", "/api/v1/admin/companies/new", map[string]any{"countries": []string{"CN", "SG"}})
+	send(200, "")
+}
+
+// A claim that waits hears of it when its pools change, on this server or another.
+func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
+	type change func(b *testBundle)
+	for name, c := range map[string]struct{ before, change change }{
+		"a route was added": {func(*testBundle) {}, func(b *testBundle) { b.route("default", "app", 1) }},
+		"a route was switched on": {
+			func(b *testBundle) {
+				b.route("default", "app", 1)
+				b.expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "off"})
+			},
+			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "on"}) },
+		},
+		"it became shared": {
+			func(*testBundle) {},
+			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true}) },
+		},
+		"it was switched on": {
+			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "status": "off"}) },
+			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"status": "on"}) },
+		},
+		"the route of the others was deleted": {
+			func(b *testBundle) {
+				b.sender(map[string]any{"sender_no": "other", "is_shared": false})
+				b.route("default", "other", 1)
+				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true})
+			},
+			func(b *testBundle) { b.expect(200, "", "DELETE", "/api/v1/admin/routes/1", nil) },
+		},
+		"its interval is shorter": {
+			func(b *testBundle) {
+				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "interval_ms": 3_600_000})
+				b.submit("before")
+				if got := b.claim("app", 1); len(got) != 1 {
+					b.t.Fatalf("claimed %v", got)
+				}
+			},
+			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"interval_ms": 1}) },
+		},
+	} {
+		for where, at := range map[string]func(b *testBundle) *testBundle{
+			"here": func(b *testBundle) *testBundle { return b }, "on another server": beside,
+		} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				b := setup(t)
+				b.sender(map[string]any{"sender_no": "app", "is_shared": false})
+				c.before(b)
+				changer := at(b)
+				id := b.submit("x")
+				answered := make(chan []api.ClaimedTask, 1)
+				go func() {
+					a := b.call("POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "wait": 30})
+					answered <- decode[[]api.ClaimedTask](t, a)
+				}()
+				eventually(t, "it waits", func() bool { return b.app.Tasks.Waiting() == 1 })
+				began := time.Now()
+				c.change(changer)
+				if got := <-answered; len(got) != 1 || got[0].TaskID != id {
+					t.Errorf("after %v it is given %v", time.Since(began), got)
+				}
+				if took := time.Since(began); took > 20*time.Second {
+					t.Errorf("it heard of it after %v", took)
+				}
+			})
+		}
+	}
+}
