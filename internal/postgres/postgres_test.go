@@ -2,9 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -309,6 +311,47 @@ func TestAServerThatRefusesUsSaysWhy(t *testing.T) {
 	_, err := start(t, dir)
 	if err == nil || !strings.Contains(err.Error(), "postgres.password") || !strings.Contains(err.Error(), "FATAL:  password authentication failed") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A process that was killed stays for a moment, and its lock file names it.
+func TestAStartWaitsForTheServerBeforeToBeGone(t *testing.T) {
+	t.Parallel()
+	dir := stoppedCluster(t)
+	owner, err := os.Stat(filepath.Join(dir, "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := exec.Command("sleep", "60")
+	before.SysProcAttr = &syscall.SysProcAttr{}
+	stat := owner.Sys().(*syscall.Stat_t)
+	if os.Geteuid() == 0 {
+		before.SysProcAttr.Credential = &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}
+	}
+	if err := before.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Process.Kill(); err != nil { // it is there until somebody waits for it
+		t.Fatal(err)
+	}
+	lock := filepath.Join(dir, "postgres", "postmaster.pid")
+	if err := errors.Join(os.WriteFile(lock, fmt.Appendln(nil, before.Process.Pid), 0o600), os.Chown(lock, int(stat.Uid), int(stat.Gid))); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for ; ; time.Sleep(time.Millisecond) {
+			if log, _ := os.ReadFile(filepath.Join(dir, "postgres.log")); strings.Contains(string(log), "postmaster.pid") || t.Context().Err() != nil {
+				_ = before.Wait() // it was killed
+				return
+			}
+		}
+	}()
+	server, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -62,7 +62,7 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("find data folder: %w", err)
 	}
 	options.Dir = dir
-	s := &Server{options: options, exited: make(chan struct{})}
+	s := &Server{options: options}
 	if socket := filepath.Join(s.socketDir(), ".s.PGSQL."+serverPort); len(socket) > maxSocketPath {
 		return nil, fmt.Errorf("the data folder %s is too deep for a Unix socket (%d characters, at most %d): set LKSMS_DATA to a shorter path",
 			dir, len(socket), maxSocketPath)
@@ -220,15 +220,31 @@ func (s *Server) start(ctx context.Context) error {
 	} else if err := s.stopOrphan(ctx, bin); err != nil {
 		return err
 	}
-	if err := s.spawn(bin); err != nil {
-		return err
-	}
-	if err := s.awaitReady(ctx); err != nil {
+	for began := time.Now(); ; {
+		if err := s.spawn(bin); err != nil {
+			return err
+		}
+		err := s.awaitReady(ctx)
+		if err == nil {
+			return nil
+		}
 		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // it failed to start; its own words are in err
 		<-s.exited
-		return err
+		if !s.isWaitingForDead() || ctx.Err() != nil || time.Since(began) > dyingMost {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	return nil
+}
+
+// dyingMost is how long processes of the server before may take to end.
+const dyingMost = 10 * time.Second
+
+// isWaitingForDead tells whether PostgreSQL did not start because processes of the one before have not ended yet, as when both it and
+// its owner were killed a moment ago. No process of that name is alive: stopOrphan would have ended it.
+func (s *Server) isWaitingForDead() bool {
+	words := s.lastWords()
+	return strings.Contains(words, `lock file "postmaster.pid" already exists`) || strings.Contains(words, "pre-existing shared memory block")
 }
 
 // loadPassword reads the password of the cluster, or makes one for a cluster that is to come.
@@ -356,7 +372,8 @@ func (s *Server) spawn(bin string) error {
 	s.cmd.SysProcAttr.Setpgid = true // a Ctrl-C is for us, who stop it when the last request is done
 	dieWithParent(s.cmd.SysProcAttr)
 
-	started := make(chan error, 1)
+	exited, started := make(chan struct{}), make(chan error, 1)
+	s.exited = exited
 	go func() {
 		// The kernel counts the thread as the parent: it has to live as long as the child.
 		runtime.LockOSThread()
@@ -366,7 +383,7 @@ func (s *Server) spawn(bin string) error {
 			return
 		}
 		s.exitErr = s.cmd.Wait()
-		close(s.exited)
+		close(exited)
 	}()
 	if err := <-started; err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
