@@ -547,7 +547,8 @@ SELECT (now() AT TIME ZONE @zone::text)::text AS there;
 -- PoolSenders gives up to 100 senders that may take a task of a pool: those of its routes, or the shared ones of a shared pool. Ready
 -- ones come first; of equal sort, the one that used least of its day,
 -- then the one that was given the fewest tasks today, then the one that answers fastest (S4.3). A sender has quota
--- and funds if they cover this task. It is outranked if one of a larger sort is available, as SenderAdmit says.
+-- and funds if they cover this task, which costs it segments. It is outranked if one of a larger sort is available, as SenderAdmit
+-- says. The polls of shared senders are noted noted_apart.
 -- name: PoolSenders :many
 WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
@@ -557,12 +558,13 @@ WITH candidates AS (
         ) >= k.segments, true) AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
-        coalesce(x.kind <> 'app' OR x.seen_at > now() - @polled_within::interval, false) AS is_there,
+        coalesce(x.kind <> 'app' OR x.seen_at > now() - sqlc.arg(silent_after)::interval - CASE
+            WHEN p.company_id IS NULL THEN sqlc.arg(noted_apart)::interval ELSE interval '0' END, false) AS is_there,
         coalesce(x.is_available AND x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
             WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
-                AND coalesce(x.segments_left >= k.segments, true)
-        ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked
+                AND x.room >= @segments::smallint
+        ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked, k.segments
     FROM pools p
     JOIN channels c ON c.id = p.channel_id
     JOIN senders s ON s.channel_id = p.channel_id
@@ -577,7 +579,7 @@ WITH candidates AS (
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
     c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, coalesce(c.served, 0)::double precision AS served,
-    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares
+    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments
 FROM candidates c
 ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,

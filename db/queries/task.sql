@@ -194,12 +194,13 @@ FROM (
 ) e
 ORDER BY e.created_at, e.step, e.id;
 
--- TaskAhead counts what goes before a task that is queued, up to most.
+-- TaskAhead counts what goes before a task that is queued, up to most. Of equal rank, the first to come goes first.
 -- name: TaskAhead :one
 SELECT count(*) FROM (
     SELECT FROM tasks t
     WHERE t.pool_id = @pool_id AND t.status = 0 AND t.lane IS NOT NULL
-        AND (t.lane < @lane::smallint OR (t.lane = @lane::smallint AND t.rank < @rank::double precision))
+        AND (t.lane, t.rank) <= (@lane::smallint, @rank::double precision)
+        AND (t.lane, t.rank, t.created_at, t.task_id) < (@lane::smallint, @rank::double precision, @created_at::timestamptz, @task_id::text)
     ORDER BY t.pool_id, t.lane, t.rank
     LIMIT @most::integer
 ) q;
@@ -214,9 +215,10 @@ INSERT INTO events (event, subject, detail)
 SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', @seconds::bigint, 'wait_warning_seconds', @warning::bigint)
 WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.created_at > now() - interval '5 minutes');
 
--- TaskDue tells whether a task is due, and who failed with it, as long as the claim prefers others for that; empty: nobody.
+-- TaskDue tells whether a task is due, the pool in which it would wait now, and who failed with it, as long as the claim prefers others
+-- for that; empty: nobody.
 -- name: TaskDue :one
-SELECT (t.due_at <= now())::boolean AS is_due,
+SELECT (t.due_at <= now())::boolean AS is_due, pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, '')::text AS failed_app_id
 FROM tasks t
 WHERE t.task_id = @task_id;

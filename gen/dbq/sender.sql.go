@@ -725,18 +725,19 @@ WITH candidates AS (
         ) >= k.segments, true) AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
-        coalesce(x.kind <> 'app' OR x.seen_at > now() - $1::interval, false) AS is_there,
-        coalesce(x.is_available AND x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at, false) AS shares,
+        coalesce(x.kind <> 'app' OR x.seen_at > now() - $1::interval - CASE
+            WHEN p.company_id IS NULL THEN $2::interval ELSE interval '0' END, false) AS is_there,
+        coalesce(x.is_available AND x.seen_at > now() - $1::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
-            WHERE x.is_available AND x.seen_at > now() - $2::interval
-                AND coalesce(x.segments_left >= k.segments, true)
-        ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked
+            WHERE x.is_available AND x.seen_at > now() - $1::interval
+                AND x.room >= $3::smallint
+        ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked, k.segments
     FROM pools p
     JOIN channels c ON c.id = p.channel_id
     JOIN senders s ON s.channel_id = p.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
     CROSS JOIN LATERAL (
-        SELECT task_segments($3::text, $4::text, $5::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+        SELECT task_segments($4::text, $5::text, $3::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
@@ -745,7 +746,7 @@ WITH candidates AS (
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
     c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, coalesce(c.served, 0)::double precision AS served,
-    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares
+    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments
 FROM candidates c
 ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,
@@ -754,12 +755,12 @@ LIMIT 100
 `
 
 type PoolSendersParams struct {
-	PolledWithin time.Duration
-	SilentAfter  time.Duration
-	Content      string
-	Sign         *string
-	Segments     int16
-	PoolID       int64
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+	Segments    int16
+	Content     string
+	Sign        *string
+	PoolID      int64
 }
 
 type PoolSendersRow struct {
@@ -774,19 +775,21 @@ type PoolSendersRow struct {
 	NextAvailableAt *time.Time
 	IsOutranked     bool
 	Shares          bool
+	Segments        int64
 }
 
 // PoolSenders gives up to 100 senders that may take a task of a pool: those of its routes, or the shared ones of a shared pool. Ready
 // ones come first; of equal sort, the one that used least of its day,
 // then the one that was given the fewest tasks today, then the one that answers fastest (S4.3). A sender has quota
-// and funds if they cover this task. It is outranked if one of a larger sort is available, as SenderAdmit says.
+// and funds if they cover this task, which costs it segments. It is outranked if one of a larger sort is available, as SenderAdmit
+// says. The polls of shared senders are noted noted_apart.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
 	rows, err := q.db.Query(ctx, poolSenders,
-		arg.PolledWithin,
 		arg.SilentAfter,
+		arg.NotedApart,
+		arg.Segments,
 		arg.Content,
 		arg.Sign,
-		arg.Segments,
 		arg.PoolID,
 	)
 	if err != nil {
@@ -808,6 +811,7 @@ func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]Poo
 			&i.NextAvailableAt,
 			&i.IsOutranked,
 			&i.Shares,
+			&i.Segments,
 		); err != nil {
 			return nil, err
 		}

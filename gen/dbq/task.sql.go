@@ -132,25 +132,30 @@ const taskAhead = `-- name: TaskAhead :one
 SELECT count(*) FROM (
     SELECT FROM tasks t
     WHERE t.pool_id = $1 AND t.status = 0 AND t.lane IS NOT NULL
-        AND (t.lane < $2::smallint OR (t.lane = $2::smallint AND t.rank < $3::double precision))
+        AND (t.lane, t.rank) <= ($2::smallint, $3::double precision)
+        AND (t.lane, t.rank, t.created_at, t.task_id) < ($2::smallint, $3::double precision, $4::timestamptz, $5::text)
     ORDER BY t.pool_id, t.lane, t.rank
-    LIMIT $4::integer
+    LIMIT $6::integer
 ) q
 `
 
 type TaskAheadParams struct {
-	PoolID int64
-	Lane   int16
-	Rank   float64
-	Most   int32
+	PoolID    int64
+	Lane      int16
+	Rank      float64
+	CreatedAt time.Time
+	TaskID    string
+	Most      int32
 }
 
-// TaskAhead counts what goes before a task that is queued, up to most.
+// TaskAhead counts what goes before a task that is queued, up to most. Of equal rank, the first to come goes first.
 func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAhead,
 		arg.PoolID,
 		arg.Lane,
 		arg.Rank,
+		arg.CreatedAt,
+		arg.TaskID,
 		arg.Most,
 	)
 	var count int64
@@ -159,7 +164,7 @@ func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, er
 }
 
 const taskDue = `-- name: TaskDue :one
-SELECT (t.due_at <= now())::boolean AS is_due,
+SELECT (t.due_at <= now())::boolean AS is_due, pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(CASE WHEN coalesce(t.due_at > now() - $1::interval, true) THEN t.failed_app_id END, '')::text AS failed_app_id
 FROM tasks t
 WHERE t.task_id = $2
@@ -172,14 +177,16 @@ type TaskDueParams struct {
 
 type TaskDueRow struct {
 	IsDue       bool
+	PoolID      int64
 	FailedAppID string
 }
 
-// TaskDue tells whether a task is due, and who failed with it, as long as the claim prefers others for that; empty: nobody.
+// TaskDue tells whether a task is due, the pool in which it would wait now, and who failed with it, as long as the claim prefers others
+// for that; empty: nobody.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
-	err := row.Scan(&i.IsDue, &i.FailedAppID)
+	err := row.Scan(&i.IsDue, &i.PoolID, &i.FailedAppID)
 	return i, err
 }
 

@@ -38,7 +38,7 @@ func (s *Server) dryRun(ctx context.Context, x *exchange, body api.SendRequest) 
 	}
 	senders, verdict := convert(p.Senders, candidateOf), api.SubmittedVerdict(p.Verdict)
 	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
-		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: nonEmpty(&p.CountryNo), Segments: &p.Segments, Cost: &p.Segments,
+		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: nonEmpty(&p.CountryNo), Segments: &p.Segments, Cost: &p.Cost,
 		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
 	}}, nil
 }

@@ -261,6 +261,7 @@ type Candidate struct {
 	Weight   *int64     // of its route
 	Served   float64    // of its route: tasks over weight
 	Shares   bool       // its rivals count on it
+	Segments int        // that an attempt costs it
 }
 
 // Need is what a task needs of a sender.
@@ -278,10 +279,9 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 	if err != nil {
 		return nil, false, err
 	}
-	// The polls of shared senders are noted only so often.
 	rows, err := s.q.PoolSenders(ctx, dbq.PoolSendersParams{
 		PoolID: n.PoolID, Content: n.Content, Sign: n.Sign, Segments: n.Segments,
-		SilentAfter: values.Queue.SilentAfter(), PolledWithin: values.Queue.SilentAfter() + seenApart,
+		SilentAfter: values.Queue.SilentAfter(), NotedApart: seenApart,
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("look at senders of pool: %w", err)
@@ -294,7 +294,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 	for i, row := range rows {
 		c := &candidates[i]
 		c.SenderNo, c.Weight = row.SenderNo, row.Weight
-		c.Served, c.Shares = row.Served, row.Shares
+		c.Served, c.Shares, c.Segments = row.Served, row.Shares, int(row.Segments)
 		switch {
 		case !row.IsOn:
 			c.Why = WhyOff

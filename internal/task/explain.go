@@ -66,7 +66,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		return e, err
 	}
 	e.IsDue = due.IsDue
-	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row), due.FailedAppID); err != nil {
+	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row, due.PoolID), due.FailedAppID); err != nil {
 		return e, err
 	}
 	able := canTake(e.Senders) > 0
@@ -83,7 +83,9 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if row.Lane != nil && row.Rank != nil {
 		var ahead int64
 		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-			ahead, err = q.TaskAhead(ctx, dbq.TaskAheadParams{PoolID: row.PoolID, Lane: *row.Lane, Rank: *row.Rank, Most: AheadMost + 1})
+			ahead, err = q.TaskAhead(ctx, dbq.TaskAheadParams{
+				PoolID: row.PoolID, Lane: *row.Lane, Rank: *row.Rank, CreatedAt: row.CreatedAt, TaskID: row.TaskID, Most: AheadMost + 1,
+			})
 			return err
 		})
 		if err != nil {
@@ -99,9 +101,9 @@ func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
 	return due, postgres.Wrap("look whether task is due", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
-// needOf is what a task needs of a sender.
-func needOf(t dbq.Task) sender.Need {
-	return sender.Need{PoolID: t.PoolID, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
+// needOf is what a task needs of a sender, in the pool where it waits now: its own may have been retired.
+func needOf(t dbq.Task, pool int64) sender.Need {
+	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
 // candidates gives the senders that may take a task, with what a claim would say of each. failedWith is who failed with it, so that
@@ -115,11 +117,11 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith stri
 	for i, c := range all {
 		var rivals []routeShare
 		for j, o := range all {
-			if j != i && o.Why == "" && o.Shares {
+			if j != i && o.Why == "" && o.Shares && o.Weight != nil {
 				rivals = append(rivals, routeShare{o.Served, *o.Weight})
 			}
 		}
-		if c.Why != "" || len(rivals) == 0 {
+		if c.Why != "" || len(rivals) == 0 || c.Weight == nil { // a pool that was retired just now has shared senders, without weights
 			continue
 		}
 		if c.SenderNo == failedWith {
@@ -158,6 +160,7 @@ type Preview struct {
 	CountryNo string
 	Final     string // with the signature
 	Segments  int
+	Cost      int // segments that an attempt takes of the first of Senders
 	Priority  int16
 	Routed    bool
 	Senders   []sender.Candidate
@@ -211,6 +214,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), ""); err != nil {
 		return p, err
 	}
+	p.Cost = cost(p.Segments, p.Senders)
 	switch {
 	case row.final.Deferred && sub.ExpectSendTime == nil, sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
 		p.Verdict = WouldBeScheduled
@@ -230,6 +234,15 @@ func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Previe
 	if err != nil {
 		return p, err
 	}
-	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first), due.FailedAppID)
+	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first, due.PoolID), due.FailedAppID)
+	p.Cost = cost(p.Segments, p.Senders)
 	return p, err
+}
+
+// cost is what an attempt takes of the sender that comes first, which may count by a size of its own; without any, the segments.
+func cost(segments int, senders []sender.Candidate) int {
+	if len(senders) > 0 {
+		return senders[0].Segments
+	}
+	return segments
 }
