@@ -618,7 +618,9 @@ type AppClaimResponse struct {
 	Data    AppTaskPage `json:"data"`
 }
 
-// AppID Example: sms_app_001
+// AppID Anything but `.` and `..`, which no address can name
+//
+// Example: sms_app_001
 type AppID = string
 
 // AppReportRequest defines model for AppReportRequest.
@@ -628,7 +630,9 @@ type AppReportRequest struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// AppID Example: sms_app_001
+	// AppID Anything but `.` and `..`, which no address can name
+	//
+	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
 	// ErrorMessage Why it failed; the first 500 characters are kept
@@ -786,7 +790,9 @@ type ChannelResponse struct {
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
-	// AppID Example: sms_app_001
+	// AppID Anything but `.` and `..`, which no address can name
+	//
+	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
 	// Limit How many tasks at most; 10 by default
@@ -1850,7 +1856,9 @@ type ReportRequest struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// AppID Example: sms_app_001
+	// AppID Anything but `.` and `..`, which no address can name
+	//
+	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
 	// ErrorMessage Why it failed; the first 500 characters are kept
@@ -1923,7 +1931,9 @@ type Route struct {
 	MessageType MessageType `json:"message_type"`
 	RouteNo     int64       `json:"route_no"`
 
-	// SenderNo Example: sms_app_001
+	// SenderNo Anything but `.` and `..`, which no address can name
+	//
+	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
 	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
@@ -1978,7 +1988,9 @@ type RouteRequest struct {
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 
-	// SenderNo Example: sms_app_001
+	// SenderNo Anything but `.` and `..`, which no address can name
+	//
+	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
 	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
@@ -2140,7 +2152,9 @@ type Sender struct {
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size"`
 
-	// SenderNo Example: sms_app_001
+	// SenderNo Anything but `.` and `..`, which no address can name
+	//
+	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
 	// SentAt When a task of its was last settled as SUCCESS
@@ -2287,7 +2301,9 @@ type SenderRequest struct {
 	// SegmentSize Characters that its provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
 
-	// SenderNo Example: sms_app_001
+	// SenderNo Anything but `.` and `..`, which no address can name
+	//
+	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
 	// Sign Goes before a text that has no signature of its own
@@ -2346,13 +2362,15 @@ type SenderView struct {
 
 	// Why What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
 	// larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
-	// with this task, and another sender is there.
+	// with this task, and another sender is there. silent: it has not polled for `sender_silent_after_seconds`; of shared
+	// senders, whose polls are noted only so often, that is told up to ten minutes later.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
 // SenderViewWhy What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
 // larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
-// with this task, and another sender is there.
+// with this task, and another sender is there. silent: it has not polled for `sender_silent_after_seconds`; of shared
+// senders, whose polls are noted only so often, that is told up to ten minutes later.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -2474,7 +2492,7 @@ type Submitted struct {
 	// TaskID Empty in a dry run
 	TaskID string `json:"task_id"`
 
-	// Cost Dry run: segments that each attempt would take from a balance
+	// Cost Dry run: segments that each attempt would take from the balance of the first of `senders`
 	Cost *int `json:"cost,omitempty"`
 
 	// CountryNo Dry run: its country, if it is known
@@ -2899,7 +2917,9 @@ type PhoneFilter = PhoneNumber
 // RouteNo defines model for RouteNo.
 type RouteNo = int64
 
-// SenderNo Example: sms_app_001
+// SenderNo Anything but `.` and `..`, which no address can name
+//
+// Example: sms_app_001
 type SenderNo = AppID
 
 // Conflict defines model for Conflict.
@@ -3046,7 +3066,7 @@ type ListRoutesParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// SenderNo Only routes to this sender
-	SenderNo *No `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
 	// Limit How many items at most
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4112,7 +4132,8 @@ type ClientInterface interface {
 	//
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -4129,7 +4150,8 @@ type ClientInterface interface {
 	//
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -4259,7 +4281,7 @@ type ClientInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4271,7 +4293,7 @@ type ClientInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4296,7 +4318,8 @@ type ClientInterface interface {
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
-	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
+	// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5997,7 +6020,8 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 //
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -6024,7 +6048,8 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 //
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -6274,7 +6299,7 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6296,7 +6321,7 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6331,7 +6356,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
-// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
+// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11610,7 +11636,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -11627,7 +11654,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Repeating a report is harmless: 200, and nothing changes.
 	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -11767,7 +11795,7 @@ type ClientWithResponsesInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11779,7 +11807,7 @@ type ClientWithResponsesInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11804,7 +11832,8 @@ type ClientWithResponsesInterface interface {
 	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
-	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
+	// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11988,8 +12017,6 @@ type CreateChannelResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -12024,11 +12051,6 @@ func (r CreateChannelResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateChannelResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateChannelResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -12197,20 +12219,12 @@ type GetChannelResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *ChannelResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -12226,11 +12240,6 @@ func (r GetChannelResponse) GetJSON200() *ChannelResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetChannelResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetChannelResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -12244,21 +12253,6 @@ func (r GetChannelResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetChannelResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetChannelResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetChannelResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetChannelResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -12522,8 +12516,6 @@ type CreateCompanyResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -12558,11 +12550,6 @@ func (r CreateCompanyResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateCompanyResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateCompanyResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -12731,20 +12718,12 @@ type GetCompanyResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *CompanyResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -12760,11 +12739,6 @@ func (r GetCompanyResponse) GetJSON200() *CompanyResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetCompanyResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetCompanyResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -12778,21 +12752,6 @@ func (r GetCompanyResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetCompanyResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetCompanyResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetCompanyResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetCompanyResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -13065,8 +13024,6 @@ type PutContactsResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -13104,11 +13061,6 @@ func (r PutContactsResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r PutContactsResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PutContactsResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -13181,8 +13133,6 @@ type DeleteContactResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13211,11 +13161,6 @@ func (r DeleteContactResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteContactResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r DeleteContactResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -13451,8 +13396,6 @@ type CreateCountryResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -13487,11 +13430,6 @@ func (r CreateCountryResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateCountryResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateCountryResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -13660,20 +13598,12 @@ type GetCountryResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *CountryResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -13689,11 +13619,6 @@ func (r GetCountryResponse) GetJSON200() *CountryResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetCountryResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetCountryResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -13707,21 +13632,6 @@ func (r GetCountryResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetCountryResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetCountryResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetCountryResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetCountryResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -13992,8 +13902,6 @@ type CreateDefaultContentResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -14028,11 +13936,6 @@ func (r CreateDefaultContentResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateDefaultContentResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateDefaultContentResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -14194,20 +14097,12 @@ type GetDefaultContentResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *DefaultContentResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14223,11 +14118,6 @@ func (r GetDefaultContentResponse) GetJSON200() *DefaultContentResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetDefaultContentResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetDefaultContentResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -14241,21 +14131,6 @@ func (r GetDefaultContentResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetDefaultContentResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetDefaultContentResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetDefaultContentResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetDefaultContentResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14320,8 +14195,6 @@ type UpdateDefaultContentResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -14359,11 +14232,6 @@ func (r UpdateDefaultContentResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateDefaultContentResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r UpdateDefaultContentResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -14430,20 +14298,12 @@ type ResetDefaultContentResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *DefaultContentResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14459,11 +14319,6 @@ func (r ResetDefaultContentResponse) GetJSON200() *DefaultContentResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ResetDefaultContentResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ResetDefaultContentResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -14477,21 +14332,6 @@ func (r ResetDefaultContentResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r ResetDefaultContentResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ResetDefaultContentResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r ResetDefaultContentResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r ResetDefaultContentResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14720,8 +14560,6 @@ type DeleteNotificationTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -14750,11 +14588,6 @@ func (r DeleteNotificationTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteNotificationTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r DeleteNotificationTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -14819,8 +14652,6 @@ type PutNotificationTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -14858,11 +14689,6 @@ func (r PutNotificationTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r PutNotificationTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PutNotificationTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -15108,8 +14934,6 @@ type CreateRouteResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -15144,11 +14968,6 @@ func (r CreateRouteResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateRouteResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateRouteResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -15226,8 +15045,6 @@ type DeleteRouteResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -15256,11 +15073,6 @@ func (r DeleteRouteResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteRouteResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r DeleteRouteResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -15317,20 +15129,12 @@ type GetRouteResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *RouteResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -15346,11 +15150,6 @@ func (r GetRouteResponse) GetJSON200() *RouteResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetRouteResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetRouteResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -15364,21 +15163,6 @@ func (r GetRouteResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetRouteResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetRouteResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetRouteResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetRouteResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -15642,8 +15426,6 @@ type CreateSenderResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -15678,11 +15460,6 @@ func (r CreateSenderResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateSenderResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateSenderResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -15851,20 +15628,12 @@ type GetSenderResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *SenderResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -15880,11 +15649,6 @@ func (r GetSenderResponse) GetJSON200() *SenderResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetSenderResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetSenderResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -15898,21 +15662,6 @@ func (r GetSenderResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetSenderResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetSenderResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetSenderResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetSenderResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -16295,20 +16044,10 @@ type GetSettingsResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *SettingsResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -16324,11 +16063,6 @@ func (r GetSettingsResponse) GetJSON200() *SettingsResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetSettingsResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetSettingsResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -16337,26 +16071,6 @@ func (r GetSettingsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r GetSettingsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetSettingsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetSettingsResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetSettingsResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetSettingsResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -16419,10 +16133,6 @@ type PutSettingsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -16455,16 +16165,6 @@ func (r PutSettingsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r PutSettingsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PutSettingsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PutSettingsResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -16531,20 +16231,10 @@ type GetSettingsCategoryResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *CategoryResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -16560,11 +16250,6 @@ func (r GetSettingsCategoryResponse) GetJSON200() *CategoryResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetSettingsCategoryResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetSettingsCategoryResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -16573,26 +16258,6 @@ func (r GetSettingsCategoryResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r GetSettingsCategoryResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetSettingsCategoryResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetSettingsCategoryResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetSettingsCategoryResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetSettingsCategoryResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -16655,10 +16320,6 @@ type PutSettingsCategoryResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -16691,16 +16352,6 @@ func (r PutSettingsCategoryResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r PutSettingsCategoryResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PutSettingsCategoryResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PutSettingsCategoryResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -16852,8 +16503,6 @@ type TaskStatusInfoResponse struct {
 	JSON200 *StatusInfoResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -16870,11 +16519,6 @@ func (r TaskStatusInfoResponse) GetJSON200() *StatusInfoResponse {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r TaskStatusInfoResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r TaskStatusInfoResponse) GetJSON403() *Forbidden {
-	return r.JSON403
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -17015,8 +16659,6 @@ type CreateTemplateResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -17051,11 +16693,6 @@ func (r CreateTemplateResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateTemplateResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateTemplateResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -17217,20 +16854,12 @@ type GetTemplateResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *TemplateResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -17246,11 +16875,6 @@ func (r GetTemplateResponse) GetJSON200() *TemplateResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetTemplateResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetTemplateResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -17264,21 +16888,6 @@ func (r GetTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetTemplateResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetTemplateResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -17343,8 +16952,6 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -17382,11 +16989,6 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r UpdateTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -17542,8 +17144,6 @@ type CreateUserResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -17578,11 +17178,6 @@ func (r CreateUserResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateUserResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateUserResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -17654,20 +17249,12 @@ type GetUserResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *UserResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -17683,11 +17270,6 @@ func (r GetUserResponse) GetJSON200() *UserResponse {
 	return r.JSON200
 }
 
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetUserResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetUserResponse) GetJSON401() *Unauthorized {
 	return r.JSON401
@@ -17701,21 +17283,6 @@ func (r GetUserResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetUserResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r GetUserResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetUserResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r GetUserResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -18185,8 +17752,6 @@ type TakeCallbackResponse struct {
 	JSON403 *Forbidden
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -18208,11 +17773,6 @@ func (r TakeCallbackResponse) GetJSON403() *Forbidden {
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r TakeCallbackResponse) GetJSON413() *TooLarge {
 	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r TakeCallbackResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -18658,8 +18218,6 @@ type EndNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -18692,11 +18250,6 @@ func (r EndNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r EndNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r EndNotificationsResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -19753,6 +19306,8 @@ type ClaimTasksNowResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -19787,6 +19342,11 @@ func (r ClaimTasksNowResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksNowResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ClaimTasksNowResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -19862,6 +19422,8 @@ type ClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
@@ -19887,6 +19449,11 @@ func (r ClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ClaimTasksResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -20430,6 +19997,8 @@ type AppClaimTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *Conflict
 	// JSON422 the response for an HTTP 422 `application/json` response
@@ -20455,6 +20024,11 @@ func (r AppClaimTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AppClaimTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AppClaimTasksResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -20518,8 +20092,6 @@ type HealthResponse struct {
 	JSON200 *Done
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -20530,11 +20102,6 @@ func (r HealthResponse) GetJSON200() *Done {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r HealthResponse) GetJSON422() *Invalid {
 	return r.JSON422
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r HealthResponse) GetJSON500() *Internal {
-	return r.JSON500
 }
 
 // GetBody returns the raw response body bytes
@@ -20573,8 +20140,6 @@ type ReadyResponse struct {
 	JSON200 *Done
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 }
@@ -20587,11 +20152,6 @@ func (r ReadyResponse) GetJSON200() *Done {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r ReadyResponse) GetJSON422() *Invalid {
 	return r.JSON422
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ReadyResponse) GetJSON500() *Internal {
-	return r.JSON500
 }
 
 // GetJSON503 returns the response for an HTTP 503 `application/json` response
@@ -21967,7 +21527,8 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 //
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -21990,7 +21551,8 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 //
 //   - Repeating a report is harmless: 200, and nothing changes.
 //   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if no sender has been given it since.
+//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
+//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
 //     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
 //   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
 //   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
@@ -22202,7 +21764,7 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22220,7 +21782,7 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22251,7 +21813,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 // This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
-// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
+// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -22516,13 +22079,6 @@ func ParseCreateChannelResponse(rsp *http.Response) (*CreateChannelResponse, err
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22680,13 +22236,6 @@ func ParseGetChannelResponse(rsp *http.Response) (*GetChannelResponse, error) {
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22707,27 +22256,6 @@ func ParseGetChannelResponse(rsp *http.Response) (*GetChannelResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -22975,13 +22503,6 @@ func ParseCreateCompanyResponse(rsp *http.Response) (*CreateCompanyResponse, err
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -23139,13 +22660,6 @@ func ParseGetCompanyResponse(rsp *http.Response) (*GetCompanyResponse, error) {
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -23166,27 +22680,6 @@ func ParseGetCompanyResponse(rsp *http.Response) (*GetCompanyResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -23448,13 +22941,6 @@ func ParsePutContactsResponse(rsp *http.Response) (*PutContactsResponse, error) 
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -23543,13 +23029,6 @@ func ParseDeleteContactResponse(rsp *http.Response) (*DeleteContactResponse, err
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -23769,13 +23248,6 @@ func ParseCreateCountryResponse(rsp *http.Response) (*CreateCountryResponse, err
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -23933,13 +23405,6 @@ func ParseGetCountryResponse(rsp *http.Response) (*GetCountryResponse, error) {
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -23960,27 +23425,6 @@ func ParseGetCountryResponse(rsp *http.Response) (*GetCountryResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -24235,13 +23679,6 @@ func ParseCreateDefaultContentResponse(rsp *http.Response) (*CreateDefaultConten
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24392,13 +23829,6 @@ func ParseGetDefaultContentResponse(rsp *http.Response) (*GetDefaultContentRespo
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24419,27 +23849,6 @@ func ParseGetDefaultContentResponse(rsp *http.Response) (*GetDefaultContentRespo
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -24523,13 +23932,6 @@ func ParseUpdateDefaultContentResponse(rsp *http.Response) (*UpdateDefaultConten
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24598,13 +24000,6 @@ func ParseResetDefaultContentResponse(rsp *http.Response) (*ResetDefaultContentR
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24625,27 +24020,6 @@ func ParseResetDefaultContentResponse(rsp *http.Response) (*ResetDefaultContentR
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -24858,13 +24232,6 @@ func ParseDeleteNotificationTemplateResponse(rsp *http.Response) (*DeleteNotific
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -24946,13 +24313,6 @@ func ParsePutNotificationTemplateResponse(rsp *http.Response) (*PutNotificationT
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -25186,13 +24546,6 @@ func ParseCreateRouteResponse(rsp *http.Response) (*CreateRouteResponse, error) 
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25289,13 +24642,6 @@ func ParseDeleteRouteResponse(rsp *http.Response) (*DeleteRouteResponse, error) 
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25350,13 +24696,6 @@ func ParseGetRouteResponse(rsp *http.Response) (*GetRouteResponse, error) {
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25377,27 +24716,6 @@ func ParseGetRouteResponse(rsp *http.Response) (*GetRouteResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -25645,13 +24963,6 @@ func ParseCreateSenderResponse(rsp *http.Response) (*CreateSenderResponse, error
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25809,13 +25120,6 @@ func ParseGetSenderResponse(rsp *http.Response) (*GetSenderResponse, error) {
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25836,27 +25140,6 @@ func ParseGetSenderResponse(rsp *http.Response) (*GetSenderResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -26193,13 +25476,6 @@ func ParseGetSettingsResponse(rsp *http.Response) (*GetSettingsResponse, error) 
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26213,34 +25489,6 @@ func ParseGetSettingsResponse(rsp *http.Response) (*GetSettingsResponse, error) 
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -26317,20 +25565,6 @@ func ParsePutSettingsResponse(rsp *http.Response) (*PutSettingsResponse, error) 
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26399,13 +25633,6 @@ func ParseGetSettingsCategoryResponse(rsp *http.Response) (*GetSettingsCategoryR
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26419,34 +25646,6 @@ func ParseGetSettingsCategoryResponse(rsp *http.Response) (*GetSettingsCategoryR
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -26522,20 +25721,6 @@ func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryR
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -26680,13 +25865,6 @@ func ParseTaskStatusInfoResponse(rsp *http.Response) (*TaskStatusInfoResponse, e
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26822,13 +26000,6 @@ func ParseCreateTemplateResponse(rsp *http.Response) (*CreateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
@@ -26980,13 +26151,6 @@ func ParseGetTemplateResponse(rsp *http.Response) (*GetTemplateResponse, error) 
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -27007,27 +26171,6 @@ func ParseGetTemplateResponse(rsp *http.Response) (*GetTemplateResponse, error) 
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -27110,13 +26253,6 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -27275,13 +26411,6 @@ func ParseCreateUserResponse(rsp *http.Response) (*CreateUserResponse, error) {
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -27357,13 +26486,6 @@ func ParseGetUserResponse(rsp *http.Response) (*GetUserResponse, error) {
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -27384,27 +26506,6 @@ func ParseGetUserResponse(rsp *http.Response) (*GetUserResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -27823,13 +26924,6 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 		}
 		response.JSON413 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28225,13 +27319,6 @@ func ParseEndNotificationsResponse(rsp *http.Response) (*EndNotificationsRespons
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -29156,6 +28243,13 @@ func ParseClaimTasksNowResponse(rsp *http.Response) (*ClaimTasksNowResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29244,6 +28338,13 @@ func ParseClaimTasksResponse(rsp *http.Response) (*ClaimTasksResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
@@ -29723,6 +28824,13 @@ func ParseAppClaimTasksResponse(rsp *http.Response) (*AppClaimTasksResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Conflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29791,13 +28899,6 @@ func ParseHealthResponse(rsp *http.Response) (*HealthResponse, error) {
 		}
 		response.JSON422 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
 	}
 
 	return response, nil
@@ -29830,13 +28931,6 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 			return nil, err
 		}
 		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
 		var dest Unavailable
@@ -33495,20 +32589,6 @@ func (response CreateChannel403JSONResponse) VisitCreateChannelResponse(w http.R
 	return err
 }
 
-type CreateChannel404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateChannel404JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type CreateChannel409JSONResponse struct{ ConflictJSONResponse }
 
 func (response CreateChannel409JSONResponse) VisitCreateChannelResponse(w http.ResponseWriter) error {
@@ -33763,20 +32843,6 @@ func (response GetChannel200JSONResponse) VisitGetChannelResponse(w http.Respons
 	return err
 }
 
-type GetChannel400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetChannel400JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetChannel401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetChannel401JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
@@ -33815,48 +32881,6 @@ func (response GetChannel404JSONResponse) VisitGetChannelResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetChannel409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetChannel409JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetChannel413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetChannel413JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetChannel415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetChannel415JSONResponse) VisitGetChannelResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -34265,20 +33289,6 @@ func (response CreateCompany403JSONResponse) VisitCreateCompanyResponse(w http.R
 	return err
 }
 
-type CreateCompany404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateCompany404JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type CreateCompany409JSONResponse struct{ ConflictJSONResponse }
 
 func (response CreateCompany409JSONResponse) VisitCreateCompanyResponse(w http.ResponseWriter) error {
@@ -34533,20 +33543,6 @@ func (response GetCompany200JSONResponse) VisitGetCompanyResponse(w http.Respons
 	return err
 }
 
-type GetCompany400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetCompany400JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetCompany401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetCompany401JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
@@ -34585,48 +33581,6 @@ func (response GetCompany404JSONResponse) VisitGetCompanyResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCompany409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetCompany409JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCompany413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetCompany413JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCompany415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetCompany415JSONResponse) VisitGetCompanyResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -35062,20 +34016,6 @@ func (response PutContacts404JSONResponse) VisitPutContactsResponse(w http.Respo
 	return err
 }
 
-type PutContacts409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PutContacts409JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type PutContacts413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response PutContacts413JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
@@ -35221,20 +34161,6 @@ func (response DeleteContact404JSONResponse) VisitDeleteContactResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteContact409JSONResponse struct{ ConflictJSONResponse }
-
-func (response DeleteContact409JSONResponse) VisitDeleteContactResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -35587,20 +34513,6 @@ func (response CreateCountry403JSONResponse) VisitCreateCountryResponse(w http.R
 	return err
 }
 
-type CreateCountry404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateCountry404JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type CreateCountry409JSONResponse struct{ ConflictJSONResponse }
 
 func (response CreateCountry409JSONResponse) VisitCreateCountryResponse(w http.ResponseWriter) error {
@@ -35855,20 +34767,6 @@ func (response GetCountry200JSONResponse) VisitGetCountryResponse(w http.Respons
 	return err
 }
 
-type GetCountry400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetCountry400JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetCountry401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetCountry401JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
@@ -35907,48 +34805,6 @@ func (response GetCountry404JSONResponse) VisitGetCountryResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCountry409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetCountry409JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCountry413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetCountry413JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCountry415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetCountry415JSONResponse) VisitGetCountryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -36371,20 +35227,6 @@ func (response CreateDefaultContent403JSONResponse) VisitCreateDefaultContentRes
 	return err
 }
 
-type CreateDefaultContent404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateDefaultContent404JSONResponse) VisitCreateDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type CreateDefaultContent409JSONResponse struct{ ConflictJSONResponse }
 
 func (response CreateDefaultContent409JSONResponse) VisitCreateDefaultContentResponse(w http.ResponseWriter) error {
@@ -36625,20 +35467,6 @@ func (response GetDefaultContent200JSONResponse) VisitGetDefaultContentResponse(
 	return err
 }
 
-type GetDefaultContent400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetDefaultContent400JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetDefaultContent401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetDefaultContent401JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
@@ -36677,48 +35505,6 @@ func (response GetDefaultContent404JSONResponse) VisitGetDefaultContentResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetDefaultContent409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetDefaultContent409JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetDefaultContent413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetDefaultContent413JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetDefaultContent415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetDefaultContent415JSONResponse) VisitGetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -36858,20 +35644,6 @@ func (response UpdateDefaultContent404JSONResponse) VisitUpdateDefaultContentRes
 	return err
 }
 
-type UpdateDefaultContent409JSONResponse struct{ ConflictJSONResponse }
-
-func (response UpdateDefaultContent409JSONResponse) VisitUpdateDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type UpdateDefaultContent413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateDefaultContent413JSONResponse) VisitUpdateDefaultContentResponse(w http.ResponseWriter) error {
@@ -36978,20 +35750,6 @@ func (response ResetDefaultContent200JSONResponse) VisitResetDefaultContentRespo
 	return err
 }
 
-type ResetDefaultContent400JSONResponse struct{ MalformedJSONResponse }
-
-func (response ResetDefaultContent400JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type ResetDefaultContent401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response ResetDefaultContent401JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
@@ -37030,48 +35788,6 @@ func (response ResetDefaultContent404JSONResponse) VisitResetDefaultContentRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResetDefaultContent409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ResetDefaultContent409JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResetDefaultContent413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response ResetDefaultContent413JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResetDefaultContent415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response ResetDefaultContent415JSONResponse) VisitResetDefaultContentResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -37408,20 +36124,6 @@ func (response DeleteNotificationTemplate404JSONResponse) VisitDeleteNotificatio
 	return err
 }
 
-type DeleteNotificationTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response DeleteNotificationTemplate409JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteNotificationTemplate422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotificationTemplate422JSONResponse) VisitDeleteNotificationTemplateResponse(w http.ResponseWriter) error {
@@ -37554,20 +36256,6 @@ func (response PutNotificationTemplate404JSONResponse) VisitPutNotificationTempl
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutNotificationTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PutNotificationTemplate409JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -37946,20 +36634,6 @@ func (response CreateRoute403JSONResponse) VisitCreateRouteResponse(w http.Respo
 	return err
 }
 
-type CreateRoute404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateRoute404JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type CreateRoute409JSONResponse struct{ ConflictJSONResponse }
 
 func (response CreateRoute409JSONResponse) VisitCreateRouteResponse(w http.ResponseWriter) error {
@@ -38122,20 +36796,6 @@ func (response DeleteRoute404JSONResponse) VisitDeleteRouteResponse(w http.Respo
 	return err
 }
 
-type DeleteRoute409JSONResponse struct{ ConflictJSONResponse }
-
-func (response DeleteRoute409JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteRoute422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteRoute422JSONResponse) VisitDeleteRouteResponse(w http.ResponseWriter) error {
@@ -38214,20 +36874,6 @@ func (response GetRoute200JSONResponse) VisitGetRouteResponse(w http.ResponseWri
 	return err
 }
 
-type GetRoute400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetRoute400JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetRoute401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetRoute401JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
@@ -38266,48 +36912,6 @@ func (response GetRoute404JSONResponse) VisitGetRouteResponse(w http.ResponseWri
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetRoute409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetRoute409JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetRoute413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetRoute413JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetRoute415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetRoute415JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -38716,20 +37320,6 @@ func (response CreateSender403JSONResponse) VisitCreateSenderResponse(w http.Res
 	return err
 }
 
-type CreateSender404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateSender404JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type CreateSender409JSONResponse struct{ ConflictJSONResponse }
 
 func (response CreateSender409JSONResponse) VisitCreateSenderResponse(w http.ResponseWriter) error {
@@ -38984,20 +37574,6 @@ func (response GetSender200JSONResponse) VisitGetSenderResponse(w http.ResponseW
 	return err
 }
 
-type GetSender400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetSender400JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetSender401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetSender401JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
@@ -39036,48 +37612,6 @@ func (response GetSender404JSONResponse) VisitGetSenderResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSender409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetSender409JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSender413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetSender413JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetSender415JSONResponse) VisitGetSenderResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -39635,20 +38169,6 @@ func (response GetSettings200JSONResponse) VisitGetSettingsResponse(w http.Respo
 	return err
 }
 
-type GetSettings400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetSettings400JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetSettings401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetSettings401JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
@@ -39673,62 +38193,6 @@ func (response GetSettings403JSONResponse) VisitGetSettingsResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettings404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response GetSettings404JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettings409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetSettings409JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettings413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetSettings413JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettings415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetSettings415JSONResponse) VisitGetSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -39853,34 +38317,6 @@ func (response PutSettings403JSONResponse) VisitPutSettingsResponse(w http.Respo
 	return err
 }
 
-type PutSettings404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PutSettings404JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutSettings409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PutSettings409JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type PutSettings413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response PutSettings413JSONResponse) VisitPutSettingsResponse(w http.ResponseWriter) error {
@@ -39987,20 +38423,6 @@ func (response GetSettingsCategory200JSONResponse) VisitGetSettingsCategoryRespo
 	return err
 }
 
-type GetSettingsCategory400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetSettingsCategory400JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetSettingsCategory401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetSettingsCategory401JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
@@ -40025,62 +38447,6 @@ func (response GetSettingsCategory403JSONResponse) VisitGetSettingsCategoryRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettingsCategory404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response GetSettingsCategory404JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettingsCategory409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetSettingsCategory409JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettingsCategory413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetSettingsCategory413JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetSettingsCategory415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetSettingsCategory415JSONResponse) VisitGetSettingsCategoryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -40202,34 +38568,6 @@ func (response PutSettingsCategory403JSONResponse) VisitPutSettingsCategoryRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutSettingsCategory404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PutSettingsCategory404JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutSettingsCategory409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PutSettingsCategory409JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -40458,20 +38796,6 @@ func (response TaskStatusInfo401JSONResponse) VisitTaskStatusInfoResponse(w http
 	return err
 }
 
-type TaskStatusInfo403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response TaskStatusInfo403JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type TaskStatusInfo422JSONResponse struct{ InvalidJSONResponse }
 
 func (response TaskStatusInfo422JSONResponse) VisitTaskStatusInfoResponse(w http.ResponseWriter) error {
@@ -40681,20 +39005,6 @@ func (response CreateTemplate403JSONResponse) VisitCreateTemplateResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateTemplate404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateTemplate404JSONResponse) VisitCreateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -40939,20 +39249,6 @@ func (response GetTemplate200JSONResponse) VisitGetTemplateResponse(w http.Respo
 	return err
 }
 
-type GetTemplate400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetTemplate400JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetTemplate401JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
@@ -40991,48 +39287,6 @@ func (response GetTemplate404JSONResponse) VisitGetTemplateResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetTemplate409JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetTemplate413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetTemplate413JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetTemplate415JSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -41168,20 +39422,6 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -41440,20 +39680,6 @@ func (response CreateUser403JSONResponse) VisitCreateUserResponse(w http.Respons
 	return err
 }
 
-type CreateUser404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CreateUser404JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type CreateUser409JSONResponse struct{ ConflictJSONResponse }
 
 func (response CreateUser409JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
@@ -41574,20 +39800,6 @@ func (response GetUser200JSONResponse) VisitGetUserResponse(w http.ResponseWrite
 	return err
 }
 
-type GetUser400JSONResponse struct{ MalformedJSONResponse }
-
-func (response GetUser400JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetUser401JSONResponse struct{ UnauthorizedJSONResponse }
 
 func (response GetUser401JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
@@ -41626,48 +39838,6 @@ func (response GetUser404JSONResponse) VisitGetUserResponse(w http.ResponseWrite
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetUser409JSONResponse struct{ ConflictJSONResponse }
-
-func (response GetUser409JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetUser413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response GetUser413JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetUser415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response GetUser415JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -42382,20 +40552,6 @@ func (response TakeCallback413JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
-type TakeCallback415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response TakeCallback415JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type TakeCallback422JSONResponse struct{ InvalidJSONResponse }
 
 func (response TakeCallback422JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
@@ -43036,20 +41192,6 @@ func (response EndNotifications403JSONResponse) VisitEndNotificationsResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type EndNotifications409JSONResponse struct{ ConflictJSONResponse }
-
-func (response EndNotifications409JSONResponse) VisitEndNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -44572,6 +42714,20 @@ func (response ClaimTasksNow403JSONResponse) VisitClaimTasksNowResponse(w http.R
 	return err
 }
 
+type ClaimTasksNow404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ClaimTasksNow404JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTasksNow409JSONResponse struct{ ConflictJSONResponse }
 
 func (response ClaimTasksNow409JSONResponse) VisitClaimTasksNowResponse(w http.ResponseWriter) error {
@@ -44716,6 +42872,20 @@ func (response ClaimTasks403JSONResponse) VisitClaimTasksResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTasks404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ClaimTasks404JSONResponse) VisitClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45495,6 +43665,20 @@ func (response AppClaimTasks403JSONResponse) VisitAppClaimTasksResponse(w http.R
 	return err
 }
 
+type AppClaimTasks404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response AppClaimTasks404JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppClaimTasks409JSONResponse struct{ ConflictJSONResponse }
 
 func (response AppClaimTasks409JSONResponse) VisitAppClaimTasksResponse(w http.ResponseWriter) error {
@@ -45600,20 +43784,6 @@ func (response Health422JSONResponse) VisitHealthResponse(w http.ResponseWriter)
 	return err
 }
 
-type Health500JSONResponse struct{ InternalJSONResponse }
-
-func (response Health500JSONResponse) VisitHealthResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type ReadyRequestObject struct {
 }
 
@@ -45645,20 +43815,6 @@ func (response Ready422JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type Ready500JSONResponse struct{ InternalJSONResponse }
-
-func (response Ready500JSONResponse) VisitReadyResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -48419,468 +46575,472 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/kxvJdSf4r+ThfKEZqRpEd5OcGXRs7PaQPRI9JIdmN0VL01wgG5UA0l3IhCoTDWIYvJD3bJ/s1a6k",
-	"Pd/thlc+Wxt2nG5Pu95z7FkO2V79MRpyRj/5X7jI9zKzsoAqoAA00SQXCgWnAVTl93zf3+c9q3XkYCgF",
-	"E1rVms9qQ5rSAdMshU+Hw+Gd2PwRM9VJ+VBzKWrN2uO+JFSdq4joPiOKDhjhgrALlk5IJ6F8QKiIScqG",
-	"MtVEdokUjCgmYpbWohp7SgfDhNWaNTVQLTocthqN3VpU46bl74xYOqlFNUEH5gnzK49rUS1l3xnxlMW1",
-	"pk5HLKqpTp8NqBnZb6SsW2vW/sdr2Tyu4a/qGg7/+fOodotq1pPp5D60+ww7G1Ldz/rq2EdW7s31gR32",
-	"qRAsmdcfPrFyd/cldmTW+y4fcD27T9+QYzKgYkK02S1CNRlIpcM92G0UL3wCDYZDiVmXjhKNrwzoUz4Y",
-	"DcwH84kL+ymq6cnQvM+FZj2W4gjlYEjF5L4sWwj8vSXk2mshR0Kn83qC3y+jp1GqZDq74id9RtqCPdWt",
-	"DjzRNsffXJIh7TFyxroyZSVnHV/IrfmAPr3LRE/3a809u9Duc7bUSqdc9GBUeFcLJr7gDnVlOqAat+3m",
-	"9drCHb0Ts8FQaiY6k4/ZZHYVDsWEjGUau8l3aJKw9CuKdGVKdJ8roAhmPEzpOjlmQhPao1yQMdd9Lsje",
-	"ddKXo1TB54zInMl4gjTHvktiyRQR0rzUIwOZMqA8PaYVPNblqdKECjVmKfYQZU32GY1ZStrBbHYesmFC",
-	"JyxuH+Bz1LTNUuiZcI0tX9/bi6Cf640PyLjPExZ0xuGejWV6XieHwvWt+xR/EoSlqUzN30Jqcs6Guu4O",
-	"BA4o27VwYGadqx+NIdWapabNf/7p/7DzPz/56m/Uis7LXa70ItLBNRuEpGNJarG3LLV40JeCfcQTzQqu",
-	"1ycimeABGprHiBgNzlgamU3o9A3/IWMK+8QVGadcayZKhgzvt/D9WtXLD2O7j++YsT6UI81KqU1qfl1E",
-	"a5a9esfARkv7RC67DoHLeOYJVeelFMVwlHVYs23c9PNIsVSU88mR+3nVrnz7prPHdO5pV6wjRayIlmRM",
-	"uQaCRYF9knGfCXPPU4aXV7CQke6XMFLTSuXzBYN7boaZMjWUQjGQwm5J0U14B8bdkUIzAX/S4TDhHWqm",
-	"cO13lJnHs2w85smY1ZrXGx9ENSA55ruUUXgQtq8upG71WRLXnke1AVOK9hiwMEOnhkMi4EKZB4C8wSt2",
-	"E5jSZvObtcbuN77+m3vfvP648a33f+vmtz/ev3fj/nsPPni4e2IarTbrIxgdTHuWmSpNNUM+wkVPeYJP",
-	"aJLIMTHrFdVum81YYXGQcvqZq1Gnw5SqPnLT70O7U0UTgHE9j2ofyfSMxzETq+3gftEO0pHu17u+4dkt",
-	"NPeGDOgEViuWQDY3vn+KkU7KYiY0p4maHo7p444wnIomqyzNDbN/s0vDXZO5RTmWA4ZywtjIG+NUih7h",
-	"QvEY2bdi6QVLr+CEQ79fUUSOBQGueZATcXhMEkaRJnGtSCJ7uG4XNOHxSidqby9Yti5nSaxqzU/tn7PM",
-	"MVtDK7XQHPtF4aZDBTljJOZG1otrz59E2YY4SY/bMef25ZBAt04igic2uwt3NOnIURKb8aeMxhE5G5lJ",
-	"+nHBWTkgjHb6MEw6YDCJezQx/JuttgvFh9et1cC3PXW1s5OBgzaLZge++cOLcjHu3G8ef3LfNHtf6o/k",
-	"SKy4KNfnsqsuNDy9Io4lEzXq9K+GUU0NoQ8idlQ7kfIuTXsrcafru/vzDoiWspVA26UHxO2OlpLAo1d3",
-	"QKB7IBWC7JJ7/MOISEs5ZJdQckY1rBsV5H3zs128e1RMViNxH5QyTbNwRthrdSlPRilTUwsoJcqC5mcW",
-	"E6NKDYZaHRCdTqyamlC9cVbhhoWMqzdiSjFFuqkcoEZE4zhlSh2Q9kOm08nOYVeztE0UnSjSL5Fv6+Qh",
-	"7/U1OXxwh5yziSI0ZVbuQ8WVxSTh5wx6iIgw0nCaZ+mwheZJI3CY1cqNxin0lIwZO4/ISGieBOyWpExp",
-	"mmqFp4GRIVUKTAedPhU9puoE5gHdRISiVAN9DlN5wWJgif6l0t4HUug+6VNF9CgVypw586JhuVpiU4Sb",
-	"DrRhtkqDgYKSARcjzax+6dccLAPmdcMIZncApBxNzxkc8dxLsAfmLbtuZjG5MJNCzaJODsP9RYuB3Qdq",
-	"NsIMhYFFwmsidk1ARKYaxyRTQ5Hr5tg9EubQy5R/tiqb2i29SV4fy10go2/5Yfit4YoMuFJG/pIpTnKz",
-	"F+i+DM9t5EdhtlrZlbqgPKFnCVtNGC0k16Og1RlCbS4B7zDHQf2TJIVrKeR48xQ7ppqeUSO4U5HJFp0+",
-	"iw8yS5zjMOaoj2V6jhQRV1GNhkOZahbfYzGnq3G+G/M43yjrojUwfbTAUDKzurew252TyZCRwUjBXKYH",
-	"cLUyU8w6CYXbrUh7emhtsFjYNq07Bsz9XudsPqsNUzlkqeZoKsD1W+CnMM+YkVFdxRp0QtX5AzolZsx/",
-	"6559DC0ZzmbzKY4ua8UO4Yk3dMmz32Ed0Oi946nMWxTYP2/MNX/+89PTUaPRaBTaQKGjh+CneohnYHZJ",
-	"rQ+qmtnMHttWsFDTrjOwT6JscRDYjW80GobnpbSjWYqM+JwNdS2qiVFiiRJavZaYneFlzI5+9iDCr8g1",
-	"gH9Zhx0TsYrMgQTTPbjzQOMhYMmaa7CcHuq0AdMcB51OWtTw9JYVRooWCU1t1mlIzoUcoxCTGIJthZfI",
-	"aO+aUXAztB8enTz8Vuv20d3Db7Xu3bn/6OTouD013P29WmCMfv/m9Zw5ulFl+KpvdK4WzKJw3MCbKfno",
-	"8M7do9toODQKpEwDZ4KVKA9IlyaKkbMJceby0iGcSZkwCmYepakeqUXnEQ/1MT77PPL22upm2fDiZtZe",
-	"75G1wyi5vKadIurk+cDMUc3ZHIoeuKwZTBk33JjmTOSBvclldKFwqPAMOE8q0lh4EVuiaUon8FlqmrTA",
-	"bbnQu4siKLqb+jKJVa3QgZBblKD5YGtx+EUL8iFNqOiwWyCbwyLEMTfDocmDYHHgXEfTm+9fyk/jmPUG",
-	"EH1QRFsCz1H2v+DS7kz9UERwBjQ9n3KZgeGwMh2d5mI4kcL14Z+dwHfTk2wgKeikjGoWR2SXCBkzEkvB",
-	"IrJnHcOECiLTM0PZ9vH5Lhdc9c0L1/ELQw9jQs+EWakkmUTkBrZk9A2r6IOtCiiNMlTcaDJGdZhe4N2b",
-	"4QLv77138708NZxdSx/hYBizMI99WvvOiI0MK1cD08FACq4lLNuTAn7kGrhcAab4EOboZ7ZFGxNh8JLE",
-	"BVPMflhwP92Tc5rfnCjo5rPpNRQsKV5D+8OiaI3Ihn3YN+cvh3vQvIV3tUV1zk8bU812NAd/5Mz5dm7M",
-	"mR9Q7EFzQp4zzNC82WtXIhN4LqF4T1A9SlkrW+VnBZLDaBgvPaMLliqOalqeosFaKTCDWFNNEQGvcMAx",
-	"Bsp6eAumEu7f9EJm48vtV26qc87VXY4CfyU2jWdpQJ/ewad3kQ+5T1PbEtVGgn9nxOzPZuPy/W724gqW",
-	"bFyHC/udmaRf8kpr7+hAgYgUBFst3EH2VNvArelZ4Sjyrc2dk+70F8o/Ay7Cb3dnJKKV6JKjMXMd01wN",
-	"E4rRjkXUZ77moNPJPfvsEtQloBTzmj9mTHzTPvr8efkSB/r4kkLmK+YLr+f6zyesT+at84bp0GZpEJrL",
-	"VjlKS9p9kmVCcA/IbiOv9+c0nflRYBEGFVWLJcovnJ3TnJW6zMNQjbSbfllcpgFv9qTYcczq+mixmd3e",
-	"XRvS6kNN8UGj0+V/ABIQkXq9XqSGzW7xPFNJuVXv6xz8WOSMds4JFzaOZChTXUU4cy2Dk262cTQpOV0V",
-	"zA1WaqwmSl61hSdYuMjvaH7OhQfDnvxZ++k3Tk4eEGsHm1nNqPZ0R6axmepuFgRfdLF89Pubosy8BnpE",
-	"VBsz3uvrxYsAq/sYH56lDkHmgdVAbLt5rWNFLQOb37C0j51uXtoP+l1X2rd35eqlfTenN0raX0UQX/0+",
-	"lS3aivL7RqjhCov6asjNk3nrt2GKcRXU4rFf1emITEWGFJMHdRYncUB281Jzxnvk6Cxhc+ToRr2RidJW",
-	"NIBxCE07y57SmIuepsl5yx2kwLUAOS5VXLY78N/dj0pct2xAUQgLM31uXC+1Bk7JWTM5QhVeHCmWVpC/",
-	"HimW3rmNl6LTp7olh0zga8usQ2Png8Odb9Odz1o7VbwubnDFpwl2cdOMFjq9Akab9bs2o8XT/xowWhjI",
-	"xjfvKjZObYozYm+rHIbQyN2Ya+aeXQ3ba/ECBMw6T/A/nJB2lp3bPoD8KjJgVCiXV46/1slJn5lPosNS",
-	"kctDUC41tMOH3EzNp5+i4Ym01UC1a9Fq5v79wL3sb4lNOC46rz7TuNpuraCfxZwmrWHKuvzpYmHGnDB4",
-	"cr6XqldBcHyIT73ZjqcwE9xqfuF6+rUocUmtqhBCr5vmU9DpFfCprN+1+RRes9eAT9k5XYZCuPb9XcoD",
-	"8Wpu9qU5fXBhV2WNyxHbN3/hl6RmT+at+Ibp0EZp0G3UFG9lxvT1haoyq/wqLBy1pgrWTq5aKt9xcAkX",
-	"GtZX4b8jxVqaDYYJ1azCEeQYqBEYOEqt8LmWs6ktx0rzO7tZjprve+OMtaD7Nfnr1DW5cjY7PcPLMb/6",
-	"q1t9KU7YU13xMiyYxOaUvpUnOU1GKiOhzK5PcVh82w6vjfHJJMMa885S10hhbPwCErREYPf03lwN5bhC",
-	"qgF7XujU1OypxuQ4rvukHe5sO7dFXwk3MIfr9vJn/+HLX/7rz//hl1/88U9ffu9Hn//dz774k997+eN/",
-	"9eKPfpLP3FmAXLQguSWQzWaPHNd9OdIw4K/lBvf+zVq+l92dD5582tj54MmzRnTzeUlPmUxXYOVcfQYh",
-	"fshah+9yj1HR+Tly6XirD9Jn9C1MnbvNNOUrRQrlk/meLQrln74+OMRcI6WLYQc5syQOUKMi8/3IPG4T",
-	"BmcZr0t+nIFYI0pDpigk12pJzlIqOn0iRYQQBFSRdh42ob3Qxm47K5zxRbEAvYrdyq/bUoH77KJM8q4s",
-	"RasRtrbwXIA0ix1mb/mR5yTV0sXarEwKXW5cFM16XVMCxeN15YInDGOtyNOqocwQeh6eapdPA2FM9nyZ",
-	"EcuYtWIEG4PcoNYwocImabVcfpD77BKD3IuArZC14x8vys1xP9q7XJKRCVlIVliDxCPISDogQo4DYa1O",
-	"DvHXcV8qRtp2HC2q2wBZAJAOXJOeZIpIgdhqXCvTGgKWJHHluDIuuOZULz4gmeNyQJ+24lFKdaGF2Qbf",
-	"usxYO1GH6jA3T+3G3o2b01mlBQkdZjO48EyqAukyR63KHD9xzz2356X6HfzEPJ53euwVOT2GdJJIutBN",
-	"/MA+Zo1aixUYzbs2+/3YPI+prqledCLxnFFFzlhvJKZPYuVTFAQfVtgO04oc6VbKBlzE5UfojOkxY4Lg",
-	"cyxViCtqRFOuMwwPvN9LHKvCsGDrIq++47kLYbf8RmN2z6eoqWOMWcSlJ36FRPXpMKFcbJAXmg4FXu6N",
-	"csOg39kQ4j6j8Zz48J50kbVcR+jtZDEZDY1sB0mu1cIioZsWV62BTFmxuTAesaXkNfZ0yFOm5r2zMLSE",
-	"q1Y8KhmPFK2R6CSMLiZu4pF90JChlMuU68n0jS0JqM4EacdpTavxKGGxTytDEJMIc1qRa7Y8bvkwlR0G",
-	"ADZGJmRaJ0WMNKo93TEd7FxQAB1VpqcPWYeOFDsOOrRfQbLHXdut/e63XO/283157MZgv3kQDsU17kZk",
-	"5ipHmsXlhhj4XRFFJ4ZBA2dTwHm1TRwec8UI4EX1AZ3E4jAMILGtAJIAflZFBgXpECZsn2ZNIidA2Nal",
-	"YCrKjvoBDKpDBbBbQMvgKWIPVyFquFjf5GxcJE9WQ084oeo8w05Qo8GAFuE9nATo90YPUwsYy1pR7T7Q",
-	"3J7kbFz+Svt7lru0wVXxRyPbsyJCFqikxdptccSe2dsDQkkstYWs5EJLyGp3GtTM6swBSqHaYy86yK0D",
-	"C05mDs8FTUbmdCiWdBdqtjjq+RYOQCK9oMk9VcTPk4Q78DRA/ML4FGjNnFuQRNhTPZeNA+RIY7F8aEHV",
-	"11e1K8szJSEhRWqx9S8uUIE/Zq8gzKHS/TeLd5WJRB+zFd3Ybg+K7gFchS6Ypi7J+jg1v9Jw5LuMGuZS",
-	"gtTzDYfJw7U16iNadh6b58HDT24dHR/fuf/11smde0efPDopg+gpuC/LIgzdZXGPpUeiEKHnkKRy7OLC",
-	"EniyaYYshzujIQGw745MU9Yxz5N32meTNlFywM5kPHk3MqTMJg6RdygRrEc1v2CkjYFI7QwZsO1Sjdrm",
-	"LZKy7kjE5p2hVLzgHTOc7B03QJ9Nhmq0IzcWjo0IaYZ1QKToMPCgAEAttPIu8FiLH0F0P2UKt+cd32/j",
-	"XYilI2o0gE1y33MEfjpDqJd6bfqY2h8K1tZq9dUE1bMSfpoBPA5ozLC5heLlKtgyBTl3r5LCzoficqcK",
-	"TQ5SnoMWYMQkacEnuQYlt8cvmID8vqI5Lb4diRy31Jhbj+pUdYVu0YmhIgYWPmSCi547F00yzgiT4uZA",
-	"rDyeMU1N06/HgDK8oAWnrjAAAs9h5C9JfoK55c+lI9pe4Vos5K0BhducUh2S1U2yU+z3MmzMUzO4Wksz",
-	"DmbT27dxB4GvLrM8tFclPD5oXy0UtIq5AhQtMyzTwfz25SiNSEwnQGMQM9giBRv6Tz6Tgh0QMyoL9u0K",
-	"3+T3bsjSVkwnC7cEXn4ewfOm66VewDEv94qZUMU3iiJa7pXpam1bOaONgQOICO1qLEQgmgyZHCbMiIXk",
-	"Vp8LpgAd+Ej0Eq765GxC2oedDhvqnbtU9Ea0x2a9lUFG9V42mmK8tbYIzMntvD3Y2X8uWOofAVuPDj8a",
-	"esx0GZDZPY9zdsy0eUotKeyPKdeOL5QDYR5CVT2hiWaJw9q25Wj6VAEKJothfZUDfms0UUeeK1jv3fhg",
-	"b6EeWnQE7rPx5pXT86IaYw7qgCryIaOpERrlORMgwyvyIVW848Gnl8hun6PxnrMKvBkXaHN03W7IJml6",
-	"wP1mduUBVcruSttVwHOxXYYlQh08S0Il+m8SqirJ+FjzKgvkoZ0BWwYI2Ocb1ls7T75WGI8T+qCORLya",
-	"Gn/GP5txwlQ45EvkXEXQh7aEb95mOzxKtOKzjjm4aEecEqAsTWxEu9FetB9dj248WQxTUmjrPoJ+HlOu",
-	"kWbj52NbWsl9/gjwj/3HW0ZYTsJvjkQcfDqWA2ZfeZJbq5sLFmoVt2lmIp7G8BzjrCKySyzHA6AXGFhE",
-	"9knHTSMi12egOjPO41d51TU+ZsECH7NgdY9ZsLQizq2riA+zwTyZvv/+SEX+BM8F+Q3vykdYSGOW2mVO",
-	"l3nJxtUSf6N54UnhaDYbeBP2vHHxOuz8Ho3ZmkCZMYtHCEHPCk38YIFApzVNUkbjYncQXojissEzRQUA",
-	"abxLgWtzBVDfgkyYrp6nOXsOi7S74LHqbv7MGDCL4o7WNxetcoBlbJyfH0U1G94SkXH2PCyhTGIjCUM5",
-	"L6qZAveYiKuwwWoOrFw0hXVkTVt8p1YkCkDjcgch53qyZgq7xYvO5GWo7WF7ZV69zeru4YgeumzjAo8/",
-	"loMpqmIapiUfEDYY6gkZw72aLjA5Gz25tPcei+G1BqrH4xL/AlTeSeUFN0e3Q1HX8AbnKsfSSHEtH+A7",
-	"e1ugB5YqKeAGGBpgCUCV1tE973HQK7j7FRN6rYiFqjD7dvsLkfZnXaRmmUB/c7vu0dRykUCzTmQ+YCXu",
-	"F9nVNhLKrm8fYqHMd1NRdOV0bgVmHJQEsOc8Ryey/Qq8025Tcsdl5oi62S6+equL5xXp/wpy9opxoEBx",
-	"W4Wa7hEclIwkhA7AvfdXA5fJhfRM10kK+ZqP1cSojKm7C2et6wTOirByhrqmI9GCBwq6dxCDs0GljyEl",
-	"JQgmjcjZSHHBlCKmH3LDD7ttoxTrA/r0to30bFtDXxCAukKg4CoqxfIhkykbMqpDzNgppxFLEmtUszXp",
-	"lK0Pl58jTRLSpxcMKYIv5CS7MyuXLUW2eDbM8SFINe1LCFF8FZGgnxjBC4sgAC/LVUKIXGxxFiLaJG15",
-	"YQjCgLXB0NvOnRFfsB+WgHQlFBqGmA9e/ZSEsZiLQzBnpbMZdSyMsswOVNDRYnJ5FSqRk9iuRCU6tqet",
-	"IGrLpdkf+DD0jBNDDpyRz3/13R/+6rs/qpMPs6uRz4CLCEtcgJuHKrOxepml6ou/+MXn/+1fvvj9n734",
-	"wd9OJ8BNW6yWQQ7D4ZWQ+AIN4LItGhG5AcERGQe4PDNSOPzM1pGblDd6TKuAMJTwy9AMMmXjm/luytQU",
-	"/nQSZLjOChWryQlXgzvAhDljJZgeXhwrqW7kaPhCEVpznVwWgmw5ecy0VuwvhBoIp2IHnk1+OcCBooNw",
-	"dZYmNwJ1ZbTVjWDVxHZ/oPP5wLMRbWsd3uq6boBIEYzo5vWo/ALMYSuGG4QGFuu7A0kMoM2QW/CUyLHY",
-	"GE/wF3J+Dvb8qzd9y6oflKu8KFd+T9Rl2sHCWc1N1cGWF40RhLRCprYBTfkVAuSFOvVCbnUZaS4LdFvI",
-	"WXNKm5E1ZRJHVs02OhxG/KWc2c9OhyO2UnmZ9rF4XCtZv0NNdzHq7NIqLi5EsZsACCVGOlSzYGWoj4UK",
-	"oiG52mYUJFKeY6VymqBFZen7l1l9C1P2Xzunwaw1YaXIyJwRdpb7DaTCav5iYm2RX1HVql0Uc9RDlYt6",
-	"zSKvQn3L8W2fU+T0ryoW3nQBSXmF3pioBgoXi8s8ZTNWm4qm3NWwvmYTR2elh3mMZp43qciWkdHmwGxs",
-	"KUK4NNO25ALDxzTZnTnuua2eSo2yOoF3bHmat7p2oIo9saA9F9o7p6XEM9ahA0aGkgudoIpbgAi3svAA",
-	"w6smOER21JWmfDUCnnLT2Zh094n4pNsNE0khXlB2uxWzQZECfGJesn+aV6HhR1kebIHmgqZIhRZNyxmw",
-	"NPbYF552OSIQfylHukmEtFWBMX0FCwTDOVN0Atb8PliAaFgPPKXCvF0nbbh+7aYLrDfNomziMRvwtT5V",
-	"JB25t4zA0m5miBFc2ZLYEVhczWspU6PEDsIjLciR7sgBeMJsTnCdHLr0U9OFHQ8ZCXMzzKigAZ+1GgVr",
-	"4Bg+DBqSZKAFGBuOY4wBle4FaCo0BtqUAuVGYB6ok0NBWJbqbeZ/wWAocgSRb5AQZeun2xdDy7Rbk5h1",
-	"eMxUPQhJxbri6F6veJr8oXlo3/VffASNwLnqFNmsrP1/CRnfveEE/UuxRS0IOkHXpju2EsQlsDhE/tSk",
-	"iP9gZLx5YSlYmd/RosX6wHQh/4VvoBl0LXnCdreEjL5a8nzKOoxfsLRV7vnFFOFWNQnnmIk4kGxYabIg",
-	"eqtDd0w1sWZtf/6SadhRzQmWpUXe3e8lt2GKvwQ7O32TotxdnG65YLPygwt98eGWuX3IHZLcNZg+5KGH",
-	"PjvMC2OeDX255dSCqWxxHwpWCZ4LLfpLPd1KCzEnH7C0A2TfaglSAyrSbMGYmZIwi/bVVuWvNMpp09nU",
-	"xrpRKe/K8J6U3OzmLvrahqVs+1a3JmWj2ZwUGKzAZsW/zoYN/6bHjYeW+k4v4XRdfcieGcWK8ULri0lz",
-	"y7TKNL7RCE/CPFDEGfvIY3YLsq0olsSoFUx9VXgdu/c5uIG96yuFG3kGllWKmpbyPFhAaNux1WSWAj0I",
-	"y0p9bf5olq53heJ5QZY5qDRWL+JdgKxxhHxWDp0SLC5zajO8q8rRm3atXq5sMpfAbJaGbpZ+BsbzIuMe",
-	"nJh4JqLv5vWF/k/E6VuOivHMJVExyg2wJhF3fFkxx78b+X6LVuiBy86bRduhE2KzBAAEIuHnRgUkhw/u",
-	"kHM2iRwkgiLt5FwNVAvjuK7vk4SZ66IiEvMe1yoi7R0b49VqL8Ce3lsKuvlB5u6oTrAz/3NCO6wvk5il",
-	"asaQrbQZcFemTdL+jWdGtr9PB+x5u4i4hzjsM8t4G9YAAUYAMAFHCdhMXPRI+2vtiKgh7TAEVYip6jMV",
-	"kd1do2jvNUinT1PaMQuKsZdypM1L1hZkNG1CFaG2/hbhggwoF4lp61afC1onh6C3K6L6cmzzAq3uZzSN",
-	"ei5Manf//UYD/mnM94jnyeLp6df+KeB3m3/ITsl+Aajairm6Dj6rNaBPW5C4W56wi6Yd6+wvytBF+xIW",
-	"BR/3qQY8K7NNrpfLTOHF+jNKG/osILWmVYrV5sDhqCB0OMQpDGWSqKlK5pAJD9uPLUM4qQeN45r0mFbk",
-	"euP6HKi4luIJaJpdM7Q5qxmaz/o29tgManpNOVrgFELKEToGpLqlkIWqpD9Ph/tfdkTdARwfhb4fw2vU",
-	"dKDIZaUQ+plkwXXZ5Lw66r/yYXX+mzCmzn+JAXVPcKXkxSYBLmyHLN4ol896nZlgMIYiERRfy9ypC3jq",
-	"9Bvzoewe+qpTM2UW7xx/QvZ3b97c2W0SKZIJ3BpbQJGcMbhOFs/OlpXK/K5YidFSe49bFXOaEF83L6Pn",
-	"t+7X5scuHe58+8mzveKSCw/ZUKb6Q6o7/dX0thQaqK6nYoeur7WKYLqui3cmmNfm7obplMXQ7Ybvh+n5",
-	"qNu1sPvF2HYW5KlOPJAIymxINUM/EkoOgHRKlAzcU2e0c27O7YOj+7fv3P96nbTZ0z4dKQ3vW9/TqRCS",
-	"mDc4UyRhXV0nbasbZw+B+3WkWLGHjWvvWsMxZuo1QKehd6lO2rwnZAqdU4L+aIvnJQkWuLGOt2DyKeuO",
-	"lJ+vYcKIdtlnSeyX4MBMYvpNz1TMSkychwQWYcjTcAkyMBtwmVywtE7aMUs4EJf2qYBJjUT2VdN5yXzQ",
-	"JESiAC4OrB8ELNkd0ynYVd0c0DWYxy2DB0PHoN2yU2H9io6uWEw06x3kRgCIs92BeYxSQWIeg1jQkRZZ",
-	"1j0RuN86cpTgU+aL+mnASYuMr84N549QLaplBnQ7Y0O17GyNooPbDS/DLtaiWidgkXYjIPLBriw0lX2q",
-	"5u7DqxTAKcDnLOcfPjpXIH46CmaB3zzyc3Gf3Yzw80k2L/zijp+d68DNET/ncAZsp26++Pl2MGvXaTB3",
-	"TypWI/Z0OKxgyDkcDtG1M+Pamw3U8iacg0D0vdEIdSII4TtnQ12rFqJbopnMBwYMfPK6D1K3WSUjOKrI",
-	"+Zg7CeUDQN+NS+AXl0PQxIibBbK5x9+3VwzJZN/hgWoJknAeB/Th0cnDb7VuH909/FYZAOj+3jwxvRIm",
-	"mOqb294qMdZ5NcdSRE+GxjIFPVniz0h8CuuQlQwh1HIqJg+bvSzMHF4LKdrehrnwHbm+ZxZpjxw/unXr",
-	"6PjYaCy4ThnF3Iv2V9c6oNdAvzCfg3SbvKQym1IPGGFsHo6+Fb7IGLLp6TkTEaGJMhJthkUO/Njt9fzw",
-	"qsJwBIAhc4YbJ+5FywiaLDbCZHH4KNLWxTqBX42Q6ZT76HIdr1fIy8tziydqZb/1y39VgAcPoeYuH4od",
-	"Vqh4YXU6uVeWqfuRTC2NdABuKSNxauQhFJIMnXQBRwBH2B2lIQ2KbBi4A8sy5w4NoFnkUpaHHRYYyer4",
-	"GZIVZTFJKRidFOlI0eW9UWpFFKu5fbob7Uc3ot1GtN+Ibjai3fcbT6I5YFYhlOP7Cy1SYXWZUlrqb8ND",
-	"iSHimbR2hpCLZkkREwgxCAZcVBShTJPHrhn4gE2ZPx9ic+bPQ2wSxjDS7DKKB4dlqhdjGq8QS+WCTKq4",
-	"f0L8RFczoqrB39vxFs/dC11KpgtJxrF5pjL/xEDMFWOeg8rl+fuKIQWgX6CCVRE9esx4r7+YKJplfoyP",
-	"ztgN3BZMVVLO7WqUr/ad7YMfgV3qIK7azXW5mGYY6mYjHaDLjYc6ZL2uGeuAhOLKgx3sfC6javIrvLTB",
-	"BZwfWcjEN+2jK9+y4iXaVE3mkOzPhaucp0VWgK9cg/q/VuR8fUo6j3xmU31SfjA2SvA2T+we+xWehahC",
-	"DxpkWXG0EKLQiGUiAi3KPAbR1gdktwRIpxjsexFITHjlC40ilnRkaQPIqM2gIV5Ay0VGkKJOART8mH9W",
-	"oG3cyow+2qUEZDnkKDDYCHSF7SxchWWNMkZIXcMdYk9GdV5m+rsUb4jvueg0BrPa1JU7ZkJv3hESLufK",
-	"UAlzqrWXVmZ3QHMyBY8HOC6cQ9+B2mSAGdMBMmvYNecgmvk4mA5NkgCFwdxfXEooTeMR8WzVWcB5gvpx",
-	"UOzmgqVNgvqgZj6D2sdUWGQeRsCLo+hERT46IYhmgGJFGJYCEGvjyFa+D/NS2nVy3zpdoFmuyO+M4p7p",
-	"VbBxEzwL4JCwO4BulqnlNVvgvC8qH/oC9qSd3cb1vZ0hBdPd/KjANbYFcaAhDGQhAhtuidWgVku7mI80",
-	"p71pY91+1pB9hn0pWEv4IKq56etBvNVUDcoCNJCBOd5KByE/OSypXTjHlISFCCJyw34bZtRG5H341hcl",
-	"OCADsz+jtAfVAfrUMkPw6GeAutoVVBrMxMOAzdZzpA+WNrJfCrTW1cNkKTlKO4X2Rd7pEzVRmg3weHbk",
-	"gGHtv1nU+TXuo7YcYTryyVn2ZJdM5AjCfyAuI51YoyEU/jK7DafCoelbxITFLoqRYi0dAFoVe0nalna1",
-	"bXW3jK94JuIaWclVMsVPc1exnI1uTFRwzGXjokJ5fJkh3C6+jAmdBZdNBYetji3vej/GnmpR/jud+yLw",
-	"3ZgvS6qxpIwmgLcYhXJHZLEuRppQTNA9IG1flbdNXPV1QzK6EIJkK3RmWHsQz0naaqDq/sUWhCk5z2U7",
-	"crnCAaIxZvqO+0zkkm9xkEZH9JV6i4q/2HK8s94pG7BQQBchqs/FMYwphlJhUESdfOLBScIab3rMO8wp",
-	"F/ChYgXoC5YaTpjaa9Iq8mN9lMqB9RtraT1Yq9VLC8oBrvD2sih4Xd5bIeQahLGUmyUXjMWqTo5ZJzWC",
-	"oHPhE8VoAuJcDLHKAiqYfPWrX20fhKErEIjutM4JUTosiJzd4I4UajQoclP60lNejfRRLhDzCQ5LBBsN",
-	"ijASmmjZA4ocEXuWvRoOjs5sjDZabwZNnGQl6VbZp1Xq+9jb2lqsbAald7FYOGZxz3He49kdQ1zPmZs/",
-	"Vp6iZlm7Ms3lQwWcj6sWFp4ub59r9BlDAi02KySWsEbSQcUE1QHZPSBm0fJsb7bTcy7iapWrPzZP+riQ",
-	"IP5ifnm3oEqrednXRVtY60stKgt5aENP/GEUMQSKjq3OhGvvgtKg7vw860tj7bKQU1Wxxi4SxQ0QJbXY",
-	"SUx9rtYfkCsXNW85b3M1TOjkvnnUGf3pBeXQ9FrJ6ytn+Std7dA9tGYexZgo1NUeWxRlcEBjBP6BLdmu",
-	"mfCg05DAgrTHXxgQLeZgJy8GWUKi2VLWNjd/OpkZbzW7dgY0ULAC1JsiILOGWkR/F5JKlQucWX2yFRCy",
-	"cc88NvalW+Jt+3mkqtJU+0+6XvPIZJzUBpsU5tyXLEKQg88HrPWZFAu3+4QP2LfNcy4tv6WKbWUwOFfL",
-	"0bPN+ft26SBbVVJN41fgnJ5SRUKfsavm7sG6gFEFvmPrS86YZp6xe1ZjJxju3TQP82hbuQsdFsv1gtPc",
-	"urk5OAsrFAZSg6V7RQQ4I3Ah1IWX23NnaOrYFwvWq/rWA1Y/qy3R4bCNqVcYfApRaioXN9ROZK8dkbZR",
-	"0DRNzs3fkpp/x6zTh8oIbTZAoKN2X+vhjhqods7cQofDJcvn0Z3PylyPOJ/NBgtgnxuPFgi6XTNcwOqR",
-	"Vx4v4GZ0GQEDb4yOto52slUfturDK1cfVpT51xGWX0PRcyVJcJXQouelhHFF3JjMLjbfBEQG1FApniRA",
-	"Lw68mzZCAkZBl9JoCSxGgV3uLL6dNrctPd/S8y09X9f48XZwgEX67pM5tH6z2ssVaC4PCx3Oj/sTQq16",
-	"6VL6jBqtECh3JDQHp4Lw/gWeMKguxxUZsySBiB3S4WlnxDU5Sxk9xxQpmgPxyGfiNgm1GTwA60MFscUk",
-	"vQ0RgncQ/dUMhXxnJDX1yL4jxWIyGtbJYxgOEqC2HDLR9hTIAgCbZ5iAfGWetCFhZkiVgpRJeKtPky4A",
-	"lLWbEHPkXIVcYUkGhzoEPADzvpS2Ccc9LjBQSXat3w6zn40mXSeHLj5RdsGh3uWguxse0Dbvt/FitLFp",
-	"7r2h9aLE0tyhBDw1C2gzB2vVPMZiorghh0oOGK4MmC570tDzVI56/aqVFlxN70XFdRTlMUZCmTOKATC1",
-	"EhD9XJKPGW8tqvkdqZrYw5T+BF81f36DJl34+OQ5JG3zZMViUzg+P3PXWJQtf/ltKy5B9/UgKoZiTEwA",
-	"cZMvI2TWb5NFgnL0t6B2cYar3ZbdLh7glGmAGZjh/4F73aOkQ4Ixr57yjgNCvHT8Expx1Mw25UdeXMym",
-	"Q0VL03NWXDUqxylnLbfu7BS6RFQWlmDjpSsXiRyXhGGfWAxEgEmHCPFqGUj9sljLc8aGQFm8Z1lTdV4n",
-	"QraQoBoaL2SrOxKxagJIRZeNXSwziuyglmDQjyGJ8L4c6ZSKcwaE3JJ5Q/JPRULTHjOkTaa6jdHkLGV1",
-	"QvuMxk1Ec1AWBs/GnCOnoSTlYYgHVkKQSS6IzoIT4w1qZsn6p8KiR9gR2iZtTrcdoB9MDgbCnUxl0ZDc",
-	"0uCfsDBgwE7QNuxnXotqMKcMMhlHVfFwP+5P8Dg/7k8e+s4f9yf35W/Z7uHDR3YAj/uTYzcG824wjMf9",
-	"yaEdyeP+BANzPrRjmScS+atRQsX06snYLvZ7qp7PWunWPp48qmxl1RvPtfadridHzoXGPzF6ptd2PDwO",
-	"xnwsBMJfMhG7ywVNWgtj0a1vjScJOWM2QM0DurQNX2tP7eOcRKZLyvqupnacUHV+WVAMpZniIQDhVH6G",
-	"FFzL1Cq4c/UA/6Rv7XlU+86IjRaeqzwIolmaCtdnoLI3puaJnWIzUTiFeXO/BbLw2o6GN2bBShdik7pm",
-	"NoPNaZvBOqyMt2nD3efDDnywCHLANxjG1F9Wm2H0/pptloSwltBBmguW9fCxqcWaCGNrc9GzFlOSq8jZ",
-	"lFEsHPBYGHmUPDq59SrAM4+tqWiqUEPKBzSdoBmRds5Hw2a+lLZCIwLIgD7v0Hv1yTtQKs9wgkySBWkt",
-	"MpqU0dCmjRIRmh9Aino3wiB6jKe0/YLsqrQTXmlqITPiyNqqzTdnE4Li+0EWpGykKMyYtCWafKHXgeFa",
-	"ftBgNTBMa2z5GaLCpT2WfQvGbhCbjOCNPRvVChapTg6t+blPldMQDyyThUGHhheXoDgAYCazsGDvDtfX",
-	"BZQIltTJXa6szA+CF4uJYGOzICB9BylW0JZMAcd3NsonO/cf1D8Iz/6O/WIm7OfYJ2NkYQqYgtGiy8Qq",
-	"LEi5MGyeK807qqxgSQuCmSpCYQwxTr4l2Dh7b+qQI8QdqlmwdDbmpGpVP9cHQnMt6gWrhgrXScUuUtlh",
-	"Splelpm9C5Kp/s50zsfM8hVPt2CE071H+e0r5Ep+7zfIfrPztlEGDNLsHdGVs1PMHZxnZTKzL5ZVpYQn",
-	"vuEcI4staq75/Kt5X+L8aV3uDlZTJrM1LVAnN7e1PjGpYOpF5v3b6YSkI9HMTDrASgFuylIJG0wPPAzk",
-	"ARqkDBR4kXOwFiW9oe0XHoxsYQyuACpQLF8KbmV99/J1Vw+w6lDxDafHyfkkRygu3Jxyf/QBL7/Ivkto",
-	"jMZ/W1cRMxxU0TKVZ53aha9WdNeXTJ6zgSDaeHT/o/puSNEDPGsji8Rz2nHwufCgIopOyLjvHOpchwjy",
-	"VEzyAopNXi2y2uJZntNv31miVF+mOrNHcVuNcQ62lZo7HYlhG1j5JYIvOlR4H8cS8X9gry4gJmuaLfIj",
-	"PwIMAC7Ax+fOyKx5EuS9WnMXY2hi3ik/G3XSBoIBmeTtZk7adGSEayLk2D85plxjJVGftwNauJWrQVw2",
-	"ixi+c8ZamZLTtKnRRs9JIV/cP4eQjgg7jClP+VD9tocjaEcZgF5YWpIliaoT0Kz88KypD8sdwJ9htc5s",
-	"/rWolk3RfwjH7r/EgRbkFZbCefpQ7DwdK+IL5jQUsYQ5lA8aRYqVAQcqS+9sgfJ8KjrEVrAeFwIjXnJ5",
-	"VgF+3auHu/MAwqu8NaniwsTa/CBPB3VLgjOwHpqz2a8QGdl8nsZFdsP1wtjsHrrhfgVQbOOZ5Ldg7iNW",
-	"AsUQeEfQg8ero0BUApm4DPyI1drA0KkSL94jH9mQkTDMdV8jY+kS0SjKSuKbc3hApPDeLau+IxhEWw2U",
-	"TbZ2ERVAGJcTJyBLuIHNQHF/xJuIiJbkg2pCRqCzZSDdBaARoYxkV9/i2tAsvYrrKovvUo/m5rEFhQRW",
-	"3mWsYD2HjECAhUXslimxNTwmEBhRrYOs9H1BHJ5NHM7QYZ30UUVdK5WdvlEiMnnBFgSnKBBiuegko3jG",
-	"lFHa87wEO5uGBftTmEO2Si7d4ge94Wnxo6/em5SBghTAdqyWeZYW3rxPuoGUNM3mjUgLpskkrlUXVnLk",
-	"K6plyFJBQhmsdf50FxEKf8E828qT8vKMqzC5K6QGM1iAnvQFF2IaYBVT1jSmlM0wthyHKhPJ7hRlecGa",
-	"WRr96OQWiQE3qm1r2VHy6O6d2wdgXmUxOZsQ352zjEIDe429/d29xm6rsfuNr//m3jevP2586/3fuvnt",
-	"j/fv3bj/3oMPHu6eLJnlNa/E5JSOYOa22Zwv0+PGM758p2vme4F0fuXZXmYUm92wjW9WOXqONZFHZJc8",
-	"ePiJ4TTwqaDeQUSuk1uH928d3c0VP1i78BocJo+sA5885bNfZPURzCdf28V8yAqtGNXgJMBvKgKptR/m",
-	"7o9t4pZ/YVW0j6rlkblq0Y7mF3NC8SrJzR5uKKx7G6i65cVxS2zUqzDX6TuYq39rDdozgwvXIJxwFGzb",
-	"cunEs7tYVPqtncHitoG/K5aziA3oxHqPD9AYM2BU2KpvZzKefKVyzBXmDmWYofuNxizZywa9wDB7QNrP",
-	"BJRARbtOUD21Tg4BXwJCL7uu/CsYuowEC40FxWANv23Xba2qnfYB2G3BxuvKoKZyJGJAahS+zCkafsiH",
-	"afiIT/kBQEia4lBzDPrlv/jpF3/ye7/+j9//8q9+94s//92X/+6vnhk69vwf//77X/zxT19+7+c4qwV1",
-	"aZdybbo13TBXtr1unjPbju/bG52tfbbqP/3Jyz/95VIlxCuu8aWIBI6CX71Y4Gd1OWng6/CfTbGIagPD",
-	"x4sYSJX3Mf3r+ZwVXweG/lJWuMDNtiB98c3cgZzGuohJP5m7Y5umrJulqi6RLkdRDxWn1477VPT6lK+m",
-	"U177Whl+iOky4YIdXdiDUVbfr9R02JGiw1LB4qLmlxFkXdBMCSSs85ZnhffOWI+KCH3mu9VsYCsW0Loo",
-	"FJPa6FIC/5izbE6jYp9Npr1gOeDLDuMXNrYdmzLyp5mc+9LZ4XwZYvgbrDHllS6h3aGuWtnSzO5hNhT7",
-	"2Y8HPt/yg3I/u5G51/3w7Bd+jPh+WKjSfBHUqfT9myFPFWasoNdMeRmWKtg0x4Zsjzfm0kFw4KS0tGqh",
-	"ax65S+n1sb9bQ7s/N8XuI7Tdtfiw0HqbstnzZ/GS55hRi4aEu0oyz+eiKzVF6/CmwL0vI3CG2lxBAFGe",
-	"0F1lDNGJHD6YC18eeHyIM5RmuKWwxUpxKRQojlSdk65Ml0EZn71Dj9Rc0FSOoT+dUZqaQSHoYET6cpRG",
-	"JKYYRDyQQvdr0+JSTCcV77FpreKjOICqD8O4VgiQtL3YkUUwFddc0cY+UoXgxEnS6pSbBwKoC8WYK/Vu",
-	"DQZNzMweGE5ic/QYjRFZHgOW5YAI6R4HEgDlaAuFx4yZLw4KWLbW0iqGK9WKuaJQ77hQ3UhtCcL5dXwS",
-	"i0E4bIX+1LmkILiAa3h2qojCj9xzrxxb0I/IrltQjTZXlCl/HKcWLr8pq2LsmUnfuT1VdOvm9Uqiar31",
-	"z8pEVWy2uopvh5Gzh91YVEMHu9msFcf0uHELju90TUMKEL0rN6LgbC7DgJIRySk9awlDVZ56TgX8jJIE",
-	"PfkAEDHy+eb2pUUK3pql6hYS3SFVaizThT7zB+65zRHqy0IXM4dl3XL3UzZ+LmJlw5iQO2sJJm46HObr",
-	"AltrPyqwhqXbKBUKWFaXmGsz7wwCYIwVGRwY2hlLpOgpomV+wGG5KinYrBwyK7WsZKMoP7Kv8YlcXgxY",
-	"wLWflB7XTTKjjTMiMeNGWCf7zKGtNIuuxlQkxWPK9bxQLEwENdcZqoVjGDSmQNiECFfnQbAD0sjbb73+",
-	"tb+wOPdjmcY3GgsLlS51dcBe3BmZw3pstsvhIyreORzpIoQ5vNFUIDiIu3hg/qCCHD64Q87ZxGmD4A10",
-	"iRnuWUSjwhJv0JjNzJAiwxJ0ddCHKYckWJd4oTRNNYuz8EPZJe0PD4/v3GodPjr5Ruur7botETMApmUm",
-	"ks26r/UQ6qIwmrL046Lyd4d+Drl24IXphp4DtGG3gHre/fj43jFBXAo1HawHSajfODl5EGGIvbJJqII8",
-	"kEr3Unb8W3cxpZRphWlAZml85HHzVFjDEx0OFYBRI/YLVecqQgYDLWa8o34qTsVXv3oEJPg3jz+57yLr",
-	"bQ0/Ji5YIofsq19tkvazU7iap+jvPHUX9LTWPHU5fae16BSu62mtWa/Xn7fr5FAQwK5wu6nogJ0K13CW",
-	"rGMmbo1HgClpumojy8DaftBKHfGczA/m4bOEZdHTw1T2UjqAG3eWUgHrc3Aq7JtdzpJYtW1pAyzab76y",
-	"KUTUIlTA4qeTsGqWP3yGeEKkHYklU5CSHLNOQoN4yjpp23VpI+gF15qJAO0iMht6q88FU8yc1iPRS7jq",
-	"k7PJqWgfwsnYuUtFb2SaqJN2ZgvEBmEsEhKnbWYVVedc9Ag9g8RxYbfwwDJWu6GAhdmhacpReqTqVECO",
-	"1G/vWHlm507cJn1GY5Y62DTqij1i3oyuk0Nyo7GP+JlckPZDptPJzmFXs7Qd5O3kKZ89ZOZyJ7zLMG7R",
-	"HEpzqlz+6zuNdy1gXZaUAslUkGmUxf2Qd3bfdUB206HfCg2sBzCzLCz1nb13zUJjiBB5Z/9dBICjnXMz",
-	"QjcAIM82LNv6C+pZMBF55/q7GFhAO32XfG9fPRVnE59dBvhEmmvgRHDdA124WWvUd+sNQJYcMkGHvNas",
-	"7dcb9f0a0Oc+UNlrdMivXexeA+PNNRsiDr/0mLYIcngM78SmE670LfeQacad21rz02IGnD1yzbwMEKK1",
-	"59HCh52i9QSiPEGogGHtNRpTKSt0iCmBXIprv2OR55DtL5Q3cCY5LRoI6iyk2dDqvdcbu2Wt+mFeeyTo",
-	"SPdlyj/Dag3XG/uLX/pIpmc8jhloN9f39ha/cUdc0IRjD3sfLH7+RMp7Rux9HtVu4Couat/wcJrgC/uV",
-	"5u0QDJCrjwYDmk7suXEJCCrKwQWYI0x74OHxx++JkX6SczVQOxRD3bD8Gka1DW0Ga/5o3gLLzy1fp2K5",
-	"s3knZoOh1Ex0JoYl47GDW/ahxEJTC06cFQnhjF5IjsHiFzRBDBkPqWx/cwCxtW9KKOJGE7hPGPFsa+XU",
-	"mp/uRjeewIFc6jz7qsx5Ydfo4c9Xuk1e3HViPMQgOSl9dm4YHw2C/6dP8kbX2l5jb39nd2+nsXuy22g2",
-	"zP+/vcxyYMA15BW0srlZLTg0kZb15Onjbqg9OKGitvxilxOOw6BqMNKBCrfuHk26Mh04yrEZctO4vviN",
-	"+1J/JEfCdlGB3tySoptw1J6u7+5XIlB3aWoJ7e6NKjNXoyH6Au+xmNO3kXQexrGRjTxdq0YsgZ8jrF8x",
-	"i7/2zP71HDWHhKGjKk9Ub8P3GVEtIh7zJ3bbQu6/PSf5LTtfuMXZEUMNxIEjp6wLWolc+uRFxRLk15me",
-	"f5y2vGjLi7a86DUV46U8J4Astyw/yoT3pcRye7AxQvMJ6K1FJSd8MBSgwSeMXlhoO6Wh+oY9+wjHQtr2",
-	"2rUtthvvesRqLLNitHv7TAg8cr3xQWZCQtuQb6uuNE0YGP7y9O4RkIGQ5K2qVXhak9MsiigQSPpLqw3o",
-	"l9wqDVtCvSXUbzqhRgzdS9UbwtAwK9lNgUGAzylzuAZ4VtbhGll3iWAIfjVLLcG+GET9vOkGRpz31sC4",
-	"IQOjOznlFkZ/tqqZGKf9ji4aQY4FFJdJbfkbWyAFXV7WBwaeL4Azc+VnFLtgKU3AURGhVwiKz6QXmMEP",
-	"EfgIGlsgSVgDp49duEID5zChXOQNnEEYR412BoGJ8/DWvSPYLZwZBvQUv3gGhXpDSaB2677ZKtvUh/C7",
-	"q4qxv4yMg91s2jRasCqryzmwkMvKK9lyrSu6uBXcii5b0eXV2zs9matIuhcLLteeZdexitHTj2Br9HyL",
-	"jZ5heOFco2e14zfH6jn3PG3ZzJbNbNnM1Zgyl2U1q9oysZ/78s22ZAZkbFX1IStr59WAIkqyt7x8v1kb",
-	"5pbsbsnuluyuaJi8RAFfaNrRC4IW3UMzVJubsw1huNldzGUiVrtAhqxXsDq+hiZKWJjX0US59DV+O22a",
-	"eHDJ2cQmKsS5O2OPdeGVQZQFLExsJZZRkVkzSYhMITWkTgDy1TbrhQlIH4kwhF1lRbag4qsTTgiW2piY",
-	"X2wNcKhRD8H9UOMaL9VXsJoFGE/JgHKhKRc2sxAnc5ADooMQbgdhbbU1W++bXG/sz8ox5tzV4XmbQDwp",
-	"EGYejEKSsLoo0/HFCgMLhh0tQN1ClTG2M6A8caZirAzuZTnD0DNrqKNlnz6rMfNSrWmW0uLm1pq13f0P",
-	"Gg34p1ELkHtro93acyCOFpenuMmYi56mybnFR6p9ZoavKNS5xd7wq39m51jvADpH1vn7pvP3Czo3kkin",
-	"TzXU44Yv5eGHt3b39mFYS8ghONoriGHtmQ4uwb/bY/E8SupztjAna8xStpWmttLUyrZSd7+RuuBBtuUK",
-	"PaH20P7LsI05ota1Z/buV7KjwjtbO+pbbkd1u7zkGZtnMJ13cC5T+J1HrjEHHUeylX2vxDy30smKSs10",
-	"oPANKWBAWTHISTLTokZVtu8gXIxOd5n65JMCCuztS3O1XffUWxBCA7UWtiE0m1I37cmZE0LjztZqITS2",
-	"WmCG44GQbbjNmTZnfoUayzGnSWuYsi5/2g5QQHpcKHi6To5tWI0fGaYQQxVmSvDVCNVTW8T5a7sgLH3t",
-	"PRLLJmmnrMelaGOJN5u2PqSpdiAi84cclGjEhiKE/LaPOQRxSJi2T9TJXas6R1nvNme9nVUXARB2llpB",
-	"DnPJXRNupbiyM7Q6N3cgJ3bQ8BjX5eFE0NnVhhN1qKAxndJas+Jwtd1GY68W1YKTYL7MyOstfN8MoWeh",
-	"yg7hcHf6XMxp99b9mVbfv5k1+/nf/qcX//4fatGlxFhjvxuPP5qebRWHRIUVyRb6/pz12XBstVvirQtj",
-	"q3RvIEDJEc6KjHGO/8K+d+1Zdl8rKdZuBFvF+m1WrFHKqBCgVOn4zdO3552nLR/a8qEtH3pdTSRL8qKV",
-	"I5ign0uJYDogNFN9nH4E1eTZeErp44p0bUklNgZFDuHtzJN26lcZD5VRzVef2Qkpi8urHRsOi9oS+y2x",
-	"3xL7VxU3dVl6h8X/3FGD+cbk2/icrbJUYFKetsQmk8zSBgaqLNZrs8FWD/pSsI94ogG79M2zfedXfhui",
-	"9ZrazB3stN3zctP59IOLNLViEzrscy4YKsZQI2vytYCa7IKlZEyxGJA1BmcgoQeAaNmRIFW5YKoCIcgO",
-	"2VU9q7OnXGnVRvjcLKILo7kA9bXc1pw/zldmcs49WXv5s//w5S//9ef/8EuouPmjz//uZ1/8ye+9/PG/",
-	"evFHP5muVl4Q/9TSvsIuimbRSlf7KtNSMxjoqotSRZzjMUSnc9VS0KSDqZ+7nhXktuI1X0OAm96I+ZEA",
-	"Uzd4K85txbmV+Maxlinz+MqIli0JzdHxqRqbK/GQeULftWeV4rdmqPZbaG1+W43H0+RqdVGkzGhc6XRs",
-	"mdWWWW2Z1RtvaMYCEJdFUZYV/i8nazarYghlSJnQWXkFjJ0+IIpBhgbTZTbfAqJ3SXrIi3//f778079c",
-	"lSBcXfbrli5v6fKWLl+VTfiyiPJCbeEakEVAAFuJehcWbnho2tzKkVt6taVXb7kcyfQssSJnDMUwKTqM",
-	"DGQuT21N8gVV3ssBS9uKac1Fr26zP9sHpI1VnuqJHLfGNBVc9NpgYA9/UGOuO30MzhaE2iKZGqRkckYT",
-	"amaiJRR+YokcQ9SB7qdM9WUSZ52kTJnus4biFCr1u5JUcpTEIJiCfciM4oz1qDBNm1cjXDIsZJW12ZFQ",
-	"oM21yvF1RWiPcnFA2lDura4SOc46hkKBfaoAmZJhhTMIwAcUV0HaAym4lqlZLPOIW5uWrb7VLkZyPbqo",
-	"7DDErfIew3Mu4hJ3oSvdn1G6yylF+jwqHJgbkT0rZlNxqUuGp0ZYMbJkgLuN9Ub4prkw4Qhsk3deOW0F",
-	"DRhvoEyh2qMhHudCjgntapaOaRqXOybt4Z4TLdaiSVJEYoXUvGuPxo6TUebHE9wPXjnxb7zCM1jU4aIj",
-	"CZgYUDJ0sD2V67nHdZ8RfzLMooZnRgWnMP/9vMDFisfw2rMz/lnLUNHny5Q7Kjov2yj7t9pRorNtXuI0",
-	"lhozC1KM3UlcOcf4Q/7ZiXm/ihgwUzZlVECLH4x06UlfNZK1ywVX/RmIb69i/4ufvvjLf/jHv//+53/3",
-	"dy/+6Ce/8cwInmaUz1/+4f/15U++/+I/f//l935Yi2rsKe4xwsscH+02GteDWqe/+u4Pg3d/9d0fvfj5",
-	"X9t3lwiOLZr9pUdirDOUbUzpVh9/lUEILM+csVjy2UhxwZQihloRKQqLiCxBHGd4tVVRdz6TgzPOdqBa",
-	"ApgUC6PdTrI67OCocWW9bb0ElnQjW40atGFKsPJPnRzTLmjhHZokkCYhJkTzQUHRkYc4oBMYyCuwPGaG",
-	"uodOOyd7BKePxSLq0K39rQUBvbXm3no2PttXJSiqMSSZ03MmoFT1VuJd+U6d0HOG5b4xCx8sK2OIhoZ6",
-	"4SSlAvP+DeXOLpQ/kUvfJjlapHA9xEeqmGGwtVcfuF3eNaAmcLXAyAI//vcAzwl7t438fk1VWzyzpWYV",
-	"ezdXwUm5y7SCEG0wBaMBOIi3tnwBbqoUDHm1lvC3zRA58Fl1eUQRLS1pymUW96mRJXFCAaIJ4IG6skU4",
-	"GEsdGEmMQKU0aSuZ6ratZ9Qz4zYvIy41MSwIefZogC/mgOnMKkzq5DEmN9vuEeikJ5mHWgEsl9gNoE7u",
-	"uelDQ2PKNenKJJFjjF1HShLgkTadoRs74IrQOGZxZEM+YiJTgjaBOMKXBvKCOewUcsa6ElH0bLB8ZF4w",
-	"v3Jho+iVR2rBHoGvlgXCw6W+WsgVw/VdKtGiOk72sLWsOXpA03OmuegZ4usJcdO6Od+De6LHQMbTWC1s",
-	"fTZdcKq/C5Z6WXO6y1RecPNpt7YabDzsxGtTFGrZnMn5CwVnHVrcnbNq5vLWmo2opjTVI1Vr1uDlVWHo",
-	"1xVacT+2iu9W8X3lCC6ppcJVuPUC8fvaM3fZpszL+cNbwLZ60vE4J/+G4NpNx2tB47VEwsKLASz2ZOrL",
-	"En55mIGVpcUlj+BtDytCOlSQM+Z4omlTzDIztJ46ZrY1j7+95nEUmxZC0FS5QeWpBPMO0pbhbhnuluG+",
-	"BVA1yzDdFVFq4Ei/4VW2Mlq4qoInu908moynNt1uUI0398wqhXVhpK9J2a0tOd+S8y0532DiwaWoUFZL",
-	"KQ3T/QjAvgwzwAJI3l7pDaJRaFbUOWAKq1UJWuT4u8uVPra9V/GOOAMoF9ZHgVe+xEfhfqx2c3Ecx/jS",
-	"G+mqwBlsYz0343qwZ3FOSCee65VA2gWhwyFep6FMEmUYRsp6XGlwXoeud/BShOYG73bgZsYXNIHI9cSc",
-	"VBWRkUggtgC8+hhRbSPSXfutkTgXcixadgaA/ye73TJj+rFzFF6lNb1jffaBMGUTASDk24gvENLerPW1",
-	"HgLkVlTLcglsXHiQdYCveWLywIoc8+zfmg9Y6zMs1HWoOL12bMh0n3I4PraEVzBAtz+tgao196E33CUI",
-	"xmBpK6aTWvNGo/HcD+OkzyxEhRTW0MSSbqkf4PlyxG/DdniqNRsMzXT3Gjf2ohq9YKmRBl1HsC7XYWP8",
-	"XmItNhcP06zhRnak6PJerfnsOfytRkZUcs9WyRub3QmuWuAbczGCXLXwlrkv7HGiw6E5SYwq5pIxXM/F",
-	"mxnBp74cpb6yHEtbGDST+0YK3ccvnuePqm09PKv41aJDIthT3fJEbe6KSNEaCSgfWGvWUuZhibXrSzEm",
-	"5ragWG/AhG4p/hnLXpo9pfCtnt8U7wnfRLG4bwX1VgoZeo36Bx/Mu49RTUtNE5sluNfY362cBwiRlbCX",
-	"u9cbUQ33cXcPckpgBxtRzW6daff55SFduju61S22usUr98346J9K4swi1eLaM3/z5/pnjGzqtQvAz4PM",
-	"RDAKHZCUaZ6yQnw7NJR7SWTrCnl7XSFWyF3oC6l0YMudIXPP0lbs2Yo9W7FnK/ZsxZ630EO2nOizoo8M",
-	"T/Wb4iQjhz5Q0xuVwOCiSDeVAxuNqjQiMSA2scNh4Mq/i2YrKNTn+W2ZAy7gv6/MA6cSOWZpuU3mBrDE",
-	"gJA9j2ojAfxtKsOugOcBB1vaBLNRR95WEtlKIltJZCuJbCWR19K5++psMNc8OX+2ltxS6Ly6I4glPQol",
-	"AfCMWSGADOi5TSJ1AgIIEk0vSAhPNFHR54r0AJVJSECnQkAkDjaiTDCxEb0AuqLpOcOskUSOSSOrr7C3",
-	"V+DDgtc/tOtxtVV4ZZqyDq5imLMBI6w1d/YapvUBTc8N28NFdA4oK45h7occktGwsA3rCvOtcHEheYeR",
-	"3cb1vWX8RXa9cPE2Ja4EDr09Q/rPzG3BYx9Nz7AqWuB7TnTgccjXF3L6khVci7/cZXGPpUeLylmZK8Ug",
-	"lpzjRUngvS2/2fKb1TKmgVxgYgIQoBx1BkiCV8iJ7OFdJ/bIxTuMnb6cS84EuGl8ljNFOlLp4kAkvH5L",
-	"s4DXLgwI57FNV369btkRpvyisBJcqq8od9XWjSRaVY4ruKYWjK4M0wDcI/aZVwHX4bEuISa6AO4SbATP",
-	"oxoELoEQm3KZcj1pDejTFryRPXkTJZ7i4CYPAYUUSfEEdOGuedQ3cdP0Zav0BT25LNzm+1H2dQjMUmve",
-	"CH7JRTdDSHOnz+JRwuIW5IPnJ7euqorbs0iO8Fu9FR62wsPqZM0eo8jbpI1o2pVph62Ccenh0lY0h9+x",
-	"fRtFktnxAX6RBQzo8gvmUAMOEDXB0mWuyDkbagiqFAiJi7bxcV+SAY2NWomYvRHqqyByUCweZf6elSwe",
-	"jPK0cuUSxZqmF3RGOaxCAW8acvJ8adqxWeVuS/S3RH9L9N8oC6XK6Fo1Gj9HMcTXrj3rUM16Mp08ryJ8",
-	"3rIPvwohdFNXfr3i53YBtjd+e+NfrY0oOEQO8spd1SgEelpX8FtKiXXHfyHMbiHBWFkSA3EhH1kwT5DY",
-	"b0wJXzSOuWmdJg9SM1TNmRdJBlyEX+76GgQSqxpsSBrbUr8t9dtSvxJ5Z5oAri//aKrOd5SmmivNO+WZ",
-	"uCeQZWvRAR2MULfMRC4Fs6hENElmNdMTqs6Psz5fARXpUm7uvQUYfi+qDZmIjUYn2Nh9u7uXfQ1hLu6H",
-	"fUNUpFk685P98kYWaOLeb+xdX1Nt8muwiJCA4cA5WrfZs6veJrOAiHtttpCcTSCPmy0BxltWhcLfo5Ha",
-	"4aIrS5UId/ZH6o557NLP/kz6+ov/9vsv/uL3vvjhH9Rc4FQLX/KBVC2XaXp0//ad+1+vzaL0YgOf/+1/",
-	"mm5jd6aNh5/cOjo+Lm7m5fd++OKP/my6jb3pNo4f3TJtFI7j//3yv/7ldAP70w18dHjn7tFtkMvWvJ24",
-	"SwvZvIY6Nv/dXszZckTmjnXlKCWx7IwGTGgW21UiA0bFEhdOjc4GXNs8Y7guJRfQF0mcA4cd1hx6w32t",
-	"VasZbUEXLqmUkTs6pc7SrATWoooxhbVQEdIgKMVyNfFg5k83k1aufMsXf/J7v/6P3//yr373iz//3Zf/",
-	"7q+eGeL7/B///vtQM/XnzwztfW6Ww71siXH2zk9/8vJPf1md/r6yuixVMKZAB/70ybLFX2lH8wsWWvkd",
-	"wlTKaKI5IFa90uWtEs28ntRapUjNSVBbZKv8bpXfNfLBC+pzVaS0pTICFLReAq2XAVy9iAEBB7yvXJNz",
-	"xoZGzuEp0expaWb4211F7r+jonCV2XuZ72jBSdgyrS3T2jKttyabF0qzrEFFlpX+LyGd94C0PTVoEybM",
-	"7BTEGMVcwYeylNlLKSBpO8knxWbUqUsTxVAFGMs0nwRbQJw8ifE0CanRP/799z//xR+/+N4f/Prf/NmL",
-	"P/j9lz/+w5f/+/eWSUBxc70C4Nstfd/S9y19fx08cpElj1A9CunW5aoqI5XHxZ21ZT5Shdi1b5od00xj",
-	"a8PcjA0TDlWp/RKP3Bq2S7OV68W3MJHn63Q4xDLQaqBa5kOjsQtHXimUAWp0J5Git+O/iWqpTFydSEzb",
-	"Ty1TQtSBXbsw4FUI+6rUqHNGBM2qidJs0KLLyBBmpTYNeZokrUCKAGkqKlvgHM5+zLp0lOiKwPpctSxB",
-	"jH0v+S3RcthyQTsgolSEX5jex8uDV8DtmC84mAFshYat0LCGJXOkcpmsFehtsVhw7Zm7DXNjlT053lKS",
-	"LSXZUpK3z7y0PD1ZVlt45O7KZRiXqCBsMNQT0kZa0SYjccZF7Iodw3zq5E4uiw/n2rF4VlAcHBLqqIhd",
-	"Up2r+28egZz7KyzetLYIXGIEywghyIfPQxm4RIYVMKEpSXZJGXWzmHBbvrLlK1u+crVmLWfMkqmzcL0S",
-	"ufXaOZvMN299bB54hXanj9lkkdnJXCoY59YDv+FYuz4jhw/uwOIjYok5OHnDVQa+o+02mT8GiiUXTG1S",
-	"KipEojNHB8HfjLRhRggSyDChHUbGfQZgcjBs8zvWG+jLsSirdPQxWzlzzPzp+FIq4xHCvFXmPB+zyaYD",
-	"8Ko7t86ZOTOwry3XaFQ82zWY7302hlVYSCneMu67ZaYrErF79Nxcf0fDXgXvLAhhK4o+c3RjG3j2ZgSe",
-	"rXhmVudgUbXQkuBQdmiSnNHO+UxpnXJO2HbvtKfwx9qI3t0mik4U6ctxZkiAsoM0jvy3Hm/U/MEUAOOA",
-	"ZSFCYwBo9pqMqdCKaEnOHAdmcZ0ckpR1GB+C8j8wWi2CwocNf0URMRqcsdQMMgDzA9gdwPLjmnTkgCly",
-	"xroyBSEZMq7hacvutQSzgsLEwgPEk6UDBhYb2qNcWMgf5WrI1MmhIFyzAS5OghIQ1aRDhZDaTARSLLki",
-	"CetqIkf6gFBcJScDUTHx7+DSdUfKTPwkWE8AGLJDR6wk0264OGPI8rTzhkxOMwAzZ2dseW+P9OUoVRk4",
-	"7mhYlOB5zm7ZPa+tVaCgXOT56rWv5mSJ2rPT2kD1eHxaa5JTIzjc2N3d2z2tReTU5ofhL7eP7t755sPb",
-	"p7XnuQqthiGDyHHGBcXUWgySURqwgVaSfuwgl+ylxMDmb0DRGV9V9liaVL+2UsGGaDbrjNAu9OmTkIJ/",
-	"JFO/QapOTliSIE06Yx24/l0PDloVYHE4Okt4Jy8ShPAHal4IO5yaMYWqF0DOBlAPg4oOSxIWI9HE8PWY",
-	"xaMhqlADOjGHytAOJFaGOqDXG1O8sTsVVl3m2j6hWVwWBX8/N+wZilBURPmMf4ZhatO3rjJSNP/sxLwP",
-	"FZXZ02ECqoY1+JX1yGM1t0NDp1XuInOhb17P7jEXmllM5AF9egcfx4KuAy7cZ/84TVM6wSEWDQnXUqY5",
-	"SjWgT+8y0dP9WvPmdWjWfdydJSdPXoWGhlVV1rZqotEpnqdZfUOOycBwN0jCwNMXb+OA1hU0DTvJkRJD",
-	"JM5GigumFEHEl5BO5cnOvETdIANiiiCBSwYZcTsiFCK6SCLluSJUk71GozE1JKrJQCrdNBTGEKa+TGLS",
-	"ZWBUMfcI8fjbUGulHRlpTADwhKFs6ODp0wtGKGlD9ZMORLO1pykaV2h6KSNp0RTExSwORjGo83okbwUS",
-	"V07SiuWcMsJV1parvFPZbCKxrWm+JMEkJpO4pHq+WefpQS/yjdy5XT7uJavxh/v2JtfkD+exDbDcjOE6",
-	"R79KAy2rE9NoUbl+s3FhcwA862BlBUvQSk4oAJ4AXg/8OmSpkiJCz7oOwuKd6utZgSEOoAieMSZIlxvZ",
-	"kXCR+ceHdJJI1CIRXys/Hv8c6MBtEDVb52zSNiOlbpjOSI71WoCI9+UYzOLA/EEDtZEAzrkPND0diZbm",
-	"A9YmQyaHCQMgOENboJ7LAXbfTtmQUW0Lbam2VcOVxMbt11aVp45twIRTs1yGB4yE5onVmo3MDhPGZQRL",
-	"RE5XB+tCl/JEEZrAbKbCCZqB4k5oHKdMqYhALAOA/KQThPXlHXzLAS5JNDW4VYslWhHA2gAM0DdLFO8J",
-	"qkep5WjYCjY91YoVdlWd3MnZPWCqELABx8TvfWQnAop5YGzASV7f24uIoAMueqRtD0f7wLD7xHQXgx0E",
-	"12bcZwL4qNlBtKy4zWVP8WJCmIgtNhKe0XbMRU/T5LxtZtMes06f6rZ97Kl2egwMv8ynsoBBb7L+DnDD",
-	"MJDD8m2jOOxGmVzQbPgCeEAm3CoYIuKvVq1Za7TMiy2MlYYtyBwrJxy44l5j78ZO4/2dxi7ZbTT3Gi54",
-	"Qqb3kW2++Ps///xv/xDIljp33/3ij19+9y9ffu+HL/6XH+x8/oufvfyvf/niD75rqKdl2miwNP2O9ozi",
-	"+nwVrrthfxNcZ1haq9x9+iyoMuiX2K4wNB5EjiDSGLyEd7vWrL3847/5/O/+5vNf/OLFj3/65V/95cu/",
-	"/fNf/+7/9vKvf/Lyx3/44sf/5cWffrfmF8zIO3twekKy2bL+LVfrx9a/s2XvGmCPXcehFZ78ezSemzX1",
-	"OG/E4Hqax7zmXq9tCMmmkFpZkjg2DJZsL0QAnP2K2mSZ7esaNKrKHQ9wbrsySeRYedAGq3kY7tp2JKsd",
-	"AQcHA0PHqHfCeQY6NElYiow1uAVDyYVOzMRCixqY8RG433DcU+H6QmkDq88JWSQlGfYoZMyIYCxWoCSn",
-	"6AFvg8wGHPwdxRgWlnvXBUn6SgFWasvqEhnJAcQnq6mCD4mkzBxBRTjq1DRR0ggz5ocBB0MkdmVjB0+F",
-	"sxzaAdVPxanYIW3DEVrWTd9ugsh0ZgMx2lxwzQ0baXtZrA4vmQm2YilYu5lp0WCHMAzb/KqyN8h9XAl4",
-	"iQuljSCA7ZjbrVtGmmg3Q6nPziEmNxsRuX4jIvuNiOzeAGtAwwt51v0B9MvIEdCaah/gBhtBd0iVEWYC",
-	"b0s9m3SXC676LG5H9gt6Jow+ndhlcBPw5tVgae10QRJnIlwVu7wl8wExCQ02Mcrimp4zQdoD+rQVj1Cu",
-	"absZYs945rAERduIV3KkW9hi+1SQ7OFQrnWTK159aDffZzAFvzBNPFHmHJXu4qk4gsvr4ExhScaU60xD",
-	"gQOIc7GyHNwlIyKDHByz1EjgsCQI0kKzCcBrEOUL62pXg/tzHsPJzuzb5jEfGox3FnQBc3OYiO1r5vae",
-	"yXjShDFbvSp3V10TRiTPHINMxAf+FTnSEeHdU2F/gXFnqo+fCozCXRAZM0NdJrakGI7Xifq5EeR6JWes",
-	"x4XKzo6bsYBfp6gUaj/zGoeNNWviznQEtwbojPm67dbfPF0nh7mxBKffhmOHfU2vpFt/t/SnAm8Gnohg",
-	"XnB0YF4QYB5SB09y0ct6KgrdlEeWN12h9B/SgJnamUWiPvLTZv5F8Df4u1lr3mxEtfDi1Zrvv//+Xk4h",
-	"MD9byf7L/+/3Xv7ih1/85D9/+Z//oqrMn21YTp84AX2i2Wh8rfF+s9GwrQXqTJ4e1Zr7jRn9Afh+tpdL",
-	"rUrwmm3DWVzBVBCOde9k9zoGlfmx4ttC1pofYNKDX61KazI11XXVIjidb6Y+VKTSvPcaqTQoGmaAXls1",
-	"ZqvGGDXmIQjJTh4cDplgoC8E+gwwHZkCU7cCNsivl63iuNtRpuJ80g2dVrYGhh1Umz0dso4hz9gKM0Lu",
-	"2YTYXJnwRTB3Tpg2s9RGiVNywCBoyPxhY5QqxRNgUTJXP7svk1g5eUinPIspOMmPWmHfjcx6K+S4ieIr",
-	"Bi91scwHGnIttDzOwKhuMAE0v2Y222k/n2J6ibCFIxFP2wfXKK/tVqnAxmeOguEVT0Iz315GGfdXNKId",
-	"iXjTcdsuKuDGhqMCXMdbAr4l4LVm7ZihKQJvUKZEvZpoh1Li7QK0y9Lzw8taWxHvbSPO40WJD7mKPNuY",
-	"8Y2ngtO8x9Xz4cxmH/h8v6Kce289h3Rw7NXAjNcQlXJJ5QhtQiwL/U4YVaxObK0H8s7euzByLN1A3tl/",
-	"F4reJMxr+QfuN/Tpqr4cJTEWbmmT4QjMmuSMds5PhXUYQrnOiMQjZu0J7YdHJw+/1bp9dPfwW617d+4/",
-	"Ojk6Rgci1n/Jlc9qO+NY+97hb7fwzVufPLp/0jYiDTg8R0NrEX0IcgkXPYgVAvmRK9Kn6SBhSjWJ4ZMw",
-	"PWuMcCHgYEBDjyesB9jZ2FPa0YmN54avvdP5wBtmuI5sWpkVZ3xSPUhd0PChX10MDYfQ9cxChE2nVNhs",
-	"fW4kP1jzwLTCu2izRoHOxQFg5LeRoLjosPqpIOTQbU/Ql5IEHLZTAe9NN1tY3zaJWYfHYLlMlAyy43CA",
-	"YxuFjkZPs8FGVrUThDHm5y/AHtVnSWxjo1VxQr95tS6kbplH0ZQJ1MynAHg51jvQLfZAnPILAMac0zq+",
-	"WueqBU+DrXRGyERV44Sq87XES6dyPwuIwx1NYg7nzR48hmWIk6QWLcTXYmkq01Ymwn3xf//ixQ9+Xotq",
-	"4aXzGr+XVAPrB/6119jb391r7LYau9/4+m/uffP648a33v+tm9/+eP/ejfvvPfjg4e5JDWVTaG/e+Lki",
-	"Y5nqvvNNEKo1Gwz1KrP5hx998Xc//vJvfv/lv/2bmTnZeN+1p+Sk3ulJjcFdM1pl3IvWf2/FwVYWzPG4",
-	"Lq9VVE0128IWbGX91Yw1wAlHGsLEgHJrpKn5NIsSyYaJUoFm58xh3pSINUawsgy/T9E5IsfCjSVyoUvg",
-	"r4KwORfSZVVXxYRukrbRpkGsAMGt/eCT4xMyO5r2qRib+2/Dmm3iD2acYaBZnXzi5IEgLsuHiUEA9WiI",
-	"Q7JIOceGMdDE+4al8C65UwERY3YSPLVut7mMbD1DiR7LPMU003EkM4KBVWEEdi6gSJUQVydu1Zq7jet7",
-	"axPRqFpH+5fPbr5Ze/5kaRr+oTnWmwag7HTYEDwFuznPQvYk63ZZRwcmo5X3Ahu93vggaNTeBsdY8ZzY",
-	"gK2cLJhHCzjpc0XocBjKlU46rtdW3LDIj2bdFJrcflYO4jIK4evNc7cc8dI4Ili7DNWXZLfRaGDty7WY",
-	"o8PpLWaKGF2rPBvBJGSbHj2thKKSqUg8SulZMiFKyzQLNLIEp43cDUI6DDNwmHKB+jxSrOUChNtR8CY6",
-	"ITBS3ZnPImIO9A4Thk7E5B3gv/9kd2//+o2bp6NGY++moAP2TzACtn1A2l8D5kyJGtIOi4y62/6ffvu3",
-	"4ctHJx/tvB+F0etdoseSsO+MaEJMO8oWbn03CwrCJxGXP4tr7oFa6WKYrVbtR+3iYM4SKs4h3sqw9AGH",
-	"KrUHhBJgf+BuAUrFng4pxA+hz8UtFUR1uNXBcTuXkP3W7oGNPGME0MycXmy3AFMHgvVHb1MLiwvwgdmD",
-	"zG7gc8W5zz83MooLz2dPhzxlqkU1vCWYPx9UNyGQ3wYooYXBrEugbysz9PaLn//1l7/8X1/++M/awaD+",
-	"aZxOWulI/BPD09re+MIVscFrB7nMfZYkVgJDMeuMOYEyiIovEn+OmYiPB+vHkEfFV8kN3IZ24WgXjbMk",
-	"ucquSC4byiaAnUmZMCpczujKCIYWjC8nx50UHDMYL1e58xVKcYiiZ79v1nb332804J8GkLxhQrnI93KI",
-	"wf+OPISNTVe1ePHL/+fX3/03L37+1y++91/+8e+//+Vf/fzFD/7o5b/9m1//hz948YP/w+xkee9RTclR",
-	"2pkC/86qYOQH9cDvt79RQZ2AggHOI0bLDwxiUFrZ0BA/snoRXPbq/Ih4XNIJMQcyF+FTVADFsJrdqGaT",
-	"WBD48db9WlTrckGToGzJr777wy/+4hef/7d/+eL3f/biB3/7q+/+aLaQCS6vL2SSLa5HfbxhZtbhQ46N",
-	"fu39m/mVTuVIBwnirDfAcOTdyCf1g3hLRUvT81z1FYBM8TCR79Wi2pjxXl/Xmnvm6vmYmFC4RCzJmIMo",
-	"C9ceaG0JstXzqAbG73jRsk6vXfWVKhzlEkJ64bCXPJYLSr1AqKFdh61veCsdG06NASG0wAnmPLpVvb1O",
-	"EK5kIwohdV6VkcgM5pWYiA5Jl7MsHHmcStEjv3n8yX3IDoUQYmoEUUPn3GSGqeyldGADmlOpGbisKERT",
-	"mz5R0B33ZcJA2i/RETCE3dkOwtTEKY0BRT4qSDuQqnY+ZhPMCoRNwphwEG6pOg3AAkCpwCBxTXoYKGRT",
-	"VnFMc6Q+0L2vOH1w2mx2MpYgCqnI+q0g5QSC2KwcD/vid5095SpnQfNQNWiiecWyU3QJfQCbeu/9D8Do",
-	"VtDHkyW5y+tpIivm1wsXa11m7S1qe3uB+QyoAg4R/vQijZflMx7vsiLy2qSHLDtjJOYUQuTwKljDnL0T",
-	"dZ6xmKxNR5ds2/BE/VKta8FBeItsa1txY8PiRmB8K8IAW0HwMHf32jN7l+eGmdnoguW4k3lp9RCzRaUs",
-	"l1c2QqUPEweqgATHIzb392mblWs7s0e5b4JwFfeV3UhXSfOCpblovnkcMFdaYJhKs9lc9FolHiT0ZpXM",
-	"ddfOBe1gtWbtxQ9+9Ovv/u7L7/3wxR/9Wc2GVrRg/YD8Tyuqem6riveET9UoMC2s5zWLatowVxfHMK/I",
-	"wu5llAil6ryKzriNYbyiaslTPvvFZLEsGjFPHa9h+P2cNArMRnxwdP/2nftfR5eEFUp85P4B5p2ix7lS",
-	"WNkQEWALSsXcgka3hPmNI8zYQY4eu6+Q+rpPVWiupaoVKez1t4nCRkTIMbl1eP/W0d27R7ffrliut60w",
-	"DBArhyAGClsQECyT+HJF2WvsqXfsFMJI3hFkLNMY69JzgSqgajowKbQMMQuBYccJHtgkJmig0u5Hi9mF",
-	"AfMTNAX1XWZRT2ZQ2QXpYTjK146G075hiM39CP9qcdUayDSDva1AeacoLFeteOTdF1P+EaulWxv7rFNk",
-	"dT9IFL7iAl3DdyzUMmBcudd2o9q4P4HE+FZ3JGJVm/Kn5ENxIZmxK1Mf6X1A9mf2/dKcG5VTvvFoLaKj",
-	"cE/ENulmw+TwcX/iaCFY4pnD0n8lkqsRfhIu2CIF/8Q99/rQok+f1eYSGgvWAJUHLpB4oK0PL9tqwZbF",
-	"Pe5Djy5O1FAJ13snoXwAnU/Hg+YEy6km97HJJcfhdOqCKMdsMVCynBefarZqHRHNnpSF5AXRtbaUZWOU",
-	"5eiCpRMMUNLT2ANOPY6ITOIiSNk1Sc78UnwurnuKtBQo0dAWugARfkmXxSEtCcpshrAEGPMDI1F8xBMN",
-	"QPxzhuoRAJwib4aNaljJuN2PFR0I+PjzuYOwKjOBLDNu4VBlCrlzack4nJrdTeWgGN7bqHo7oD3PFgWo",
-	"MhofqGdHtGAgWq40jDcNVdscxC2a9obKQJrzWIqivS7JuwbMf37hKogAgOcIVaT99aN8xAW24wx9EFXs",
-	"NU6L5CY0MQqYA6+OyNkEok90X8bO/dnpM3UqjPY5TFmX6U7fNACVtF3MBsazGo2lHQVK7YDlg0dyGHba",
-	"CKd1cssMH6EVMTAYQVRYfCpcPCLiXDYBjNrGwtqGEqm0q+mN5AEEk9imRmNakE0kHgmo+10vSaM9Fa8s",
-	"jxamCFzqvhyvlYBkVtjQplw0xSNw391oNCJif3eRnAPIj2ZALStkdEKlilrTtAQ91Zr7jSXCEmCaGw1J",
-	"ACE+E5tXsRCvIFgvsNKuopGvJzTbhZ8vMVtdwlGtkqAuNJ3B2TnAWHcwXLnQdLBJbKMHttEDE0fWLNm1",
-	"BycKYwksDtdaqTw5FlZqdL1rLq2yfduCO9nAHPRC07Bqo6soV6I51FYg10JEFssrhRi+VMqBKyegU86U",
-	"BSU1zCoesTp5hAgcObgIRGFFDDCfWWIWok4w1nKkbCEGPB8HGUiGjRTiKkCTOBW+DkGekYE92LYuMzQI",
-	"l05zKnJMOeOdvi41KkMKcwYBuMJzzdQlsp67agwg9HNF5AVL6+SxGZKyqbmO3wNCrlkeMx/LQx0LN5JK",
-	"hBxV4BbQgQRVkg1AhMLOepLBljnoEM9ve5i0pUlbyVS3yTsW1w4suoCAzbU6FXIsrNFLSPzNpjhx/e4B",
-	"HkgAWJN5cJI+tYgpZoW1w8yL6eQrisBpwsMx896YqlPhNxhqPzm5kGgZ00n+ve+MeOecKW3R6iCCFgJh",
-	"oW/Mwgqwse0S9swTEJyqbPLWqbAYMIT2pCtDBUs9DuCxw/ft0XOCDQKa+C3wmHN2BwGAG/Yjm2WmiWKw",
-	"brBT/z9717bjts2EX4XQzf4/oHWymwRBnSt3gRwQNFukBfYiDdaURK8Jy6QgSnGMIg/R+75DX6Dt0xRo",
-	"H6PgzPAgW05s7yFJ4asgWouH4ZAakt9839xNJ5c+hsDcI+8YE+kFUIm1mtQ6OZvISTN1YZjtk5cJkSp0",
-	"03OuLAMN87RVRS0KsEmldWk60OTgwAM2ohC5iymFghqg4HVNg/dSO+E0abvMwHUIACwNsxG2Y4uB44Mh",
-	"eArNLJjZJLOSo8oKqC5S0Fyw/43P7OPjM62aWpdDpvQxAH7H/x+wV2LhLPaTwjRsVnMYydaIHkB1tE0Y",
-	"uzsjn0OmWCaaBfIN2njaeBTzXTLIhMh356PfUVW9KLbaVts6tt6EX9i49rbOkw+h6GcJRb/QwPK/H+7t",
-	"H9q1mXWKTBwHJP+G2G47NUTI+d1PCPFc5WJL/UOiZNxNBPFC18Wj+x/RQHSl3pQQIt1Z1Zc3rlQolKPr",
-	"TXaBqH/NMoXWOw4HqndzoOpXBQ9D756uPolnPbLK4e6sxL2BfdTW4nYFDXNBmIwVgla7/MwkKkm4NDCE",
-	"7mhGM9JAGN9RDgR5CDx7HcJPYXn1giC4t1ihy/QMDaTbN46J7sdRAh2aKNBSQKlOcrCpl/RbPfHBI+xc",
-	"Z0ovIOaG2FMGUjjYJ1GhjdYpaxXIDI21umxVXgpeQwIglT5kRhPkSdGGRjWsWchcuDc9kzd0ewLbuEFv",
-	"Jlv/Kn2XWWyZ1jM6hAgc2dHaPTw5fZCufCOGSa7b2ohL93KAQkEUcxKVlvz9y69//f7HP7/9ifwBGIHZ",
-	"f8y98Pra4j5MHp4mIbmfwr15VQL0yD+m5nx7fv7yxatnl2fnr56+eP3dLjnNdgTuOOFsD/Nuhe/tE4ZA",
-	"OkNsBMF5uwSH+BDdPwKgOTwvSeKFqZAM4ccfGbP4e4pAXFX0onD3hNbu5xHXiv/RSXZQ6zscJh8Ok5e0",
-	"xjPOLsSZ9ZC1SAC+kNenQF/fd4CIhTSNzDeDTKxT/xB+dgsLXUimdWS5pxFH68nJY/+/yxpoUr55PHj0",
-	"6bmcJo1ueGnXzmsr2FgjnMER5Se39/CrQzC8/04baC3Xo2GWLSHEvAlq9MpNCV7MpYKzxOMtpsKoqhzW",
-	"6fZmA31jCfn1OE3o/udSiYV7enIaHmNCC/3hQSc1hh4+CvPHvX//9OE1k6+9DT41ISby3WFW3NCscKR8",
-	"MBkcgq97CMV4VW1xEFXtIhDg0TbEpssNG/cw4D6hfA9/MOWvG+ymCkAupN8J92hrO51RVR1I1w+k618R",
-	"6br32APv+oF3/evkXd/ne7EdLqUHo/kxfOai5lUl8A59wVHjWyrTAPEMC42Faw7Te1Q2qqq7vnO9lTzB",
-	"/tWPYrc3+yWD38ZVKeyvXC71Ndl83NjtdH3qQBeydhSlhyvRz4uAcwxz/ApJiuf7LThTwctmunEj9hz/",
-	"fK0v646jsaN1raVE3mI67pu33SxFvFsgJj7bewc2iYxFFug1VNVmpczJVHY5XG601Gv46xdsqH3dcAvj",
-	"2vU040Z4KA+FzXN5VXPM5NvN2t16f04ybmQ+aq2jvnlrPxyZ4LWoXwpoFqQ3A6SoLyULEFX45yRN2rpM",
-	"hsk9XFWxTasvPHVgQuCfMJE6rBeChWnIlwO2yqQJPUdNZfpwukttPB5ZzzlytfGqoqrs7Byw73VZIq4R",
-	"4SsepZK6zSHo2WklBt2r895kLx8iNNNaCOZd17h1xK4gAaDVGw4gH4kZsGfA1w4YwKqibDGw75FhvChq",
-	"O8/w/s/GM2NGhdpurTYV1qie5or3DZVRlTwXU10WQML54ybaeEgpkYU1jss8EQjpMAb6ie01M7Bp12qu",
-	"DNPTkgvU8iVoxxEAOGtDo6FXmfwAOsSjeonF04FhKZ4gnKS7MQUS+YicvMsQvrFVXtwPCSgIGMln1j8B",
-	"Z0s6xO+4kmYaxhKgkZmYys54BJforU8D8X6hodABG6M/j705RHRkQhJ/kdBo44GoAeBJmF1ZO+OmKHAH",
-	"d+80SNGLmSi1ukJgKCblYYfnXKqGkxdbk/HcizPHZQOS0LWXAmWgYbVzKWVju7rH3VlQzaEMphfKIBLT",
-	"5WTFnUxZONhMQ0ugEt02wrOQRplRHltsAEAcy0eXJdUrhWFmymsxYKO4md6pvHfadhvkikW56jC60K8N",
-	"Awv3geSSriQ3pQuYVnYuArmEk29UIuaNwGORIwNeV+q4Xt+FDWvSTCrE1hailLbh8buott/36kuAYGdL",
-	"GqBC8hIAsPJ9p+5WAZx+Q7+pSvME6E4m3CBqgs3bfEoiAw1bgDvm2jRra1d/uTHfCqwSCHrwh+uwQYyQ",
-	"Yg5NBV6waapXQlelCMLgsXAv5qinTDtIo7NburqwdE/x16t6rhdxTaQgbguGTw2V27EwOvmmZkvjVKlt",
-	"00jF1PqVzDHBIHJ4n+g9F1zBrzsGbxqprsyG72epecEyXnKVu+jDtJWtx+jaROVQ9PHh7Yd/AwAA//8=",
+	"7L19kxvJeSf4VfJwvtDMqBpEv5BDomND20P2SPSQHJrdFC1Nc4FsVKKR7kImVJloEMPlhbxn+2SvdiXt",
+	"+W43vPLZ2rDjdHva9Z5jz3LIL/owHnJGf/krXOTzZGZlAVVAAWiiyTEUCk4DqMr3fN6f3/O81pH9gRRM",
+	"aFVrPq8NaEr7TLMUPh0MBndj80fMVCflA82lqDVrT3qSUHWuIqJ7jCjaZ4QLwi5YOiadhPI+oSImKRvI",
+	"VBPZJVIwopiIWVqLauwZ7Q8SVmvWVF+16GDQajS2a1GNm5a/M2TpuBbVBO2bJ8yvPK5FtZR9Z8hTFtea",
+	"Oh2yqKY6PdanZmS/lrJurVn7H69l87iGv6prOPwXL6LabarZmUzHD6Dd59jZgOpe1lfHPrJ0b64P7LBH",
+	"hWDJrP7wiaW7eyCxI7Pe93if6+l9+oYckT4VY6LNbhGqSV8qHe7BdqN44RNoMBxKzLp0mGh8pU+f8f6w",
+	"bz6YT1zYT1FNjwfmfS40O2MpjlD2B1SMH8iyhcDfW0KuvBZyKHQ6qyf4/TJ6GqZKptMrftxjpC3YM93q",
+	"wBNtc/zNJRnQM0ZOWVemrOSs4wu5Ne/TZ/eYONO9WnPHLrT7nC210ikXZzAqvKsFE59zh7oy7VON23Zj",
+	"rzZ3R+/GrD+QmonO+CM2nl6FAzEmI5nGbvIdmiQs/YoiXZkS3eMKKIIZD1O6To6Y0ISeUS7IiOseF2Rn",
+	"j/TkMFXwOSMypzIeI82x75JYMkWENC+dkb5MGVCeM6YVPNblqdKECjViKfYQZU32GI1ZStrBbLYesUFC",
+	"xyxu7+Nz1LTNUuiZcI0t7+3sRNDPXuMWGfV4woLOONyzkUzP6+RAuL51j+JPgrA0lan5W0hNztlA192B",
+	"wAFluxYOzKxz9aMxoFqz1LT5Lz75H7b+56fv/Vqt6Lzc40rPIx1cs35IOhakFjuLUouHPSnYhzzRrOB6",
+	"fSySMR6ggXmMiGH/lKWR2YROz/AfMqKwT1yRUcq1ZqJkyPB+C9+vVb38MLYH+I4Z6yM51KyU2qTm13m0",
+	"ZtGrdwRstLRP5LKrELiMZx5TdV5KUQxHWYU128ZNP48VS0U5nxy6n5ftyrdvOntCZ552xTpSxIpoSUaU",
+	"ayBYFNgnGfWYMPc8ZXh5BQsZ6W4JIzWtVD5fMLgXZpgpUwMpFAMp7LYU3YR3YNwdKTQT8CcdDBLeoWYK",
+	"135LmXk8z8ZjnoxZrbnXuBXVgOSY71JG4UHYvrqQutVjSVx7EdX6TCl6xoCFGTo1GBABF8o8AOQNXrGb",
+	"wJQ2m9+sNba/8fVf3/nm3pPGt27+xo1vf7R7//qD9x/eerR9bBqtNutDGB1Me5qZKk01Qz7CxZnyBJ/Q",
+	"JJEjYtYrqt0xm7HE4iDl9DNXw06HKVV95KbfR3aniiYA43oR1T6U6SmPYyaW28Hdoh2kQ92rd33D01to",
+	"7g3p0zGsViyBbK59/xQjnZTFTGhOEzU5HNPHXWE4FU2WWZrrZv+ml4a7JnOLciT7DOWEkZE3RqkUZ4QL",
+	"xWNk34qlFyy9ghMO/X5FETkSBLjmfk7E4TFJGEWaxLUiiTzDdbugCY+XOlE7O8GydTlLYlVrfmL/nGaO",
+	"2RpaqYXm2C8KNx0qyCkjMTeyXlx78TTKNsRJetyOObcvBwS6dRIRPLHeXbirSUcOk9iMP2U0jsjp0EzS",
+	"jwvOyj5htNODYdI+g0ncp4nh32y5XSg+vG6t+r7tiaudnQwctFk0O/D1H16Ui3Hnfv3o4wem2QdSfyiH",
+	"YslF2ZvJrrrQ8OSKOJZM1LDTuxpGNTGEHojYUe1Yyns0PVuKO+1t7846IFrKVgJtlx4QtztaSgKPXt0B",
+	"ge6BVAiyTe7zDyIiLeWQXULJKdWwblSQm+Znu3j3qRgvR+JulTJNs3BG2Gt1KU+GKVMTCyglyoLmZxYT",
+	"o0r1B1rtE52OrZqaUL12VuGGhYzrbMiUYop0U9lHjYjGccqU2iftR0yn462DrmZpmyg6VqRXIt/WySN+",
+	"1tPk4OFdcs7GitCUWbkPFVcWk4SfM+ghIsJIw2mepcMWmieNwGFWKzcap9BTMmLsPCJDoXkSsFuSMqVp",
+	"qhWeBkYGVCkwHXR6VJwxVScwD+gmIhSlGuhzkMoLFgNL9C+V9t6XQvdIjyqih6lQ5syZFw3L1RKbItx0",
+	"oA2zVRoMFJT0uRhqZvVLv+ZgGTCvG0YwvQMg5Wh6zuCI516CPTBv2XUzi8mFmRRqFnVyEO4vWgzsPlCz",
+	"EWYoDCwSXhOxawIiMtU4Jpkailw3x+6xMIdepvzTZdnUdulN8vpY7gIZfcsPw28NV6TPlTLyl0xxkuu9",
+	"QA9keG4jPwqz1cqu1AXlCT1N2HLCaCG5HgatThFqcwl4hzkO6p8kKVxLIUfrp9gx1fSUGsGdiky26PRY",
+	"vJ9Z4hyHMUd9JNNzpIi4imo4GMhUs/g+izldjvNdn8X5hlkXrb7powWGkqnVvY3dbh2PB4z0hwrmMjmA",
+	"q5WZYtZJKNxuRdqTQ2uDxcK2ad0xYO73OmfzeW2QygFLNUdTAa7fHD+FecaMjOoq1qBjqs4f0gkxY/Zb",
+	"9+1jaMlwNptPcHRZK3YIT72hS57+FuuARl/ieDoQY1ThjIDerrfBCtuu19uORAvpqbBRSKzdqMzlFBhR",
+	"r8+yob7zteY7X2t+8i9OToaNRqNRf/ovT07qEx/Db56+m/353rtfKzC+wgwfgYPsER6+6b20zq9q9jp7",
+	"X1rBDk367MAwikLNfmCwvt5oGGab0o5mKUoA52yga1FNDBNLDdHcFlqVs/kVzs4wUWZHP30D4FdkV8A4",
+	"raeQiVhF5iaAzwD8iKBqETChzbSUTg510nJqzqFOxy1qhImWlYKKFgltfNZbSc6FHKH0lBhOYaWmiHCh",
+	"NKPg32g/Ojx+9K3WncN7B99q3b/74PHx4VF7Yri7O7XACn7zxl7ODt6oMnzVM8peC2ZROG4QCij58ODu",
+	"vcM7aLE0mqtMAy+GFWX3SZcmipHTMXF2+tIhnEqZMAr2JaWpHqp55xEP9RE++yLyhuLq9uCQYmRmZu8K",
+	"tsMooRqmnSKy6BnQ1FHNGTuKHrisGUxYVdyYZkzkob3JZXShcKjwDHhtKhJ3eBFbomlKx/BZapq0wF86",
+	"162Msi/6uXoyiVWt0HORW5Sg+WBrcfhFC/IBTajosNugFMAixDE3w6HJw2Bx4FxHk5vvX8pP44id9SHs",
+	"oYi2BC6r7H/Bpd2a+KGI4PRpej7hqwOLZWU6Osk+cSKF68M/PYbvJifZQFLQSRnVLI7INhEyZiSWgkVk",
+	"x3qkCRVEpqeGsu3i810uuOqZF/bwC0MPY0JPhVmpJBlH5Dq2ZBQda2EAIxlQGmWouFGhjM4yucDbN8IF",
+	"3t15/8b7eWo4vZY+tMJIi8I89kntO0M2NMxd9U0HfSm4lrBsTwv4kWvgciWn4kOYo5/ZFq1NdsJLEhdM",
+	"Mfthzv10T85ofn0yqJvPutdQsKR4De0P88JEIhtvYt+cvRzuQfMW3tUW1TkHcUw129IcBNqp8+38p1M/",
+	"oNiDdow8Z5iiedPXrkQm8FxC8TNB9TBlrWyVnxdIDsNBvPCMLliqOOqHeYoGa6XA/mJtREUEvMIBx+Ar",
+	"qyIUTCXcv8mFzMaX26/cVGecq3scBf5KbBrPUp8+u4tPbyMfcp8mtiWqDQX/zpDZn83G5ftd78UVLFm7",
+	"8hj2OzVJv+SV1t7RgQIRKYjymruD7Jm2EWOTs8JR5FubOSfd6c2Vf/pchN9uT0lES9ElR2NmesS5GiQU",
+	"wyyLqM9szUGn4/v22QWoS0ApZjV/xJj4pn30xYvyJQ708QWFzNfMF97M9Z9NWJ/OWuc106H10iC00y1z",
+	"lBa0+ySLxP7uk+1GXu/PaTqzw88ijGaqFsSUXzg7pxkrdZmHoRppN/2yuEwDXu9JseOY1vXRYjO9vds2",
+	"ltbHuOKDRqfL/wAkICL1er1IDZve4lmmknKr3tc5ONDIKe2cEy5sAMtAprqKcOZaBu/gdONoUnK6Kpgb",
+	"rNRYTZS8agtPsHCR39H8nAsPhj350/bTbxwfPyTWDja1mlHt2ZZMYzPV7Sz6vuhi+bD7t0WZeQP0iKg2",
+	"Yvysp+cvAqzuE3x4mjoEKQ9WA7Ht5rWOJbUMbH7N0j52un5pP+h3VWnf3pWrl/bdnN4qaX8ZQXz5+1S2",
+	"aEvK72uhhkss6ushN09nrd+aKcZVUIsnflUnQ0EVGVDMWtRZgMY+2c5LzRnvkcPThM2Qoxv1RiZKW9EA",
+	"xiE07Sx6SmMuzjRNzlvuIAWuBUiuqeKy3YL/bn9Y4rplfYpCWJhidH2v1Bo4IWdNJSdVeHGoWFpB/nqs",
+	"WHr3Dl6KTo/qlhwwga8tsg6NrVsHW9+mW5+2tqp4Xdzgik8T7OK6GS10egWMNut3ZUaLp/8NYLQwkLVv",
+	"3lVsnFoXZ8TeljkMoZG7MdPMPb0attfiBQiYdZ7gfzAm7SwtuL0PiV2kz6hQLqEdf62T4x4zn0SHpSKX",
+	"AKFcTmqHD7iZms97RcMTaau+atei5cz9u4F72d8Sm+lcdF59inO13VpCP4s5TVqDlHX5s/nCjDlh8ORs",
+	"L9VZBcHxET71djuewhR0q/mF6+nXosQltaxCCL2um09Bp1fAp7J+V+ZTeM3eAD5l53QZCuHK93chD8Tr",
+	"udmX5vTBhV2WNS5GbN/+hV+Qmj2dteJrpkNrpUF3UFO8nRnTVxeqyqzyy7Bw1JoqWDu5aql8x8ElnGtY",
+	"X4b/DhVradYfJFSzCkeQY6BGYOAotcLnWs6mthgrze/sejlqvu+1M9aC7lfkrxPX5MrZ7OQML8f86q9u",
+	"9aU4Zs90xcswZxLrU/qWnuQkGakMwTK9PsVh8W07vDbGJ5MM5Mw7S10jhbHxc0jQAoHdk3tzNZTjCqkG",
+	"7HmhU1OzZxqz8rjukXa4s+3cFn0l3MBcds+rn/2nL375bz/7u19+/oc/ffW9H332Nz/7/I9+59WP/83L",
+	"P/hJPttnDmTSnOSWQDabPnJc9+RQw4C/mhvczRu1fC/bW7eeftLYuvX0eSO68aKkp0ymK7ByLj+DELhk",
+	"pcN3uceo6PwcujzA5QfpUwnn5uzdYZrypSKF8lmEz+eF8k9eHxxirpHSxbCDnFoSh+RRkfl+aB63mYrT",
+	"jNdlXU6l4BGlIUUVsnq1JKcpFZ0ekSJC7AOqSDuP19Cea2O3nRXO+KJYgF7GbuXXbaHAfXZRJnlXlqLV",
+	"EFubey5AmsUOs7f8yHOSaulirVcmhS7XLopmva4ogeLxunLBE4axUuRp1VBmCD0PT7XLp4EwJnu+zIhl",
+	"zFoxopxBblBrkFBhk7RaLj/IfXaJQe5FAHXI2vGPF+XmuB/tXS7JyIQsJCusQeIRZCTtEyFHgbBWJwf4",
+	"66gnFSNtO44W1W3ASgAsCa7JmWSKSIGgblwr0xoipSRx5bgyLrjmVM8/IJnjsk+fteJhSnWhhdkG37rM",
+	"WDtRBycxM0/t+s71G5NZpQUJHWYzuPBMqgLpMketyhw/ds+9sOel+h382Dyed3rsFDk9BnScSDrXTfzQ",
+	"PmaNWvMVGM27Nu3+yDyPqa6pnnci8ZxRRU7Z2VBMnsTKpygIPqywHaYVOdStlPW5iMuP0CnTI8YEwedY",
+	"qhDQ1IimXGfgIXi/FzhWhWHB1kVefcdzF8Ju+fXG9J5PUFPHGLOIS0/8Conqs0FCuVgjLzQdCrzca+WG",
+	"Qb/TIcQ9RuMZ8eFn0kXWch2ht5PFZDgwsh0kuVYLi4RuWly1+jJlxebCeMgWktfYswFPmZr1ztzQEq5a",
+	"8bBkPFK0hqKTMDqfuInH9kFDhlIuU67Hkze2JKA6E6QdpzWtxsOExT6tDNFTIsxpRa7Z8oDpg1R2GCDn",
+	"GJmQaZ0UMdKo9mzLdLB1QQHtVJmePmAdOlTsKOjQfgXJHvdst/a733C9288P5JEbg/3mYTgU17gbkZmr",
+	"HGoWlxti4HdFFB0bBg2cTQHn1TZxeMQVIwBU1QNYFIvD0IfEtgJIAvhZFRkUpEOYsH2aNYmcAGFbl4Kp",
+	"KDvq+zCoDhXAbgEtg6cIelyFqOFifZOzUZE8WQ094Ziq8ww7QQ37fVqE93AcwO4bPUzNYSwrRbX7QHN7",
+	"krNx+Svt71nu0gZXxR+NbM+KCFmgkhZrt8URe2Zv9wklsdQWK5MLLSGr3WlQU6szAyiFag/66LC+9i0q",
+	"mjk8FzQZmtOhWNKdq9niqGdbOAAC9YIm91URP08S7lDbAGoM41OgNXNuQRJhz/RMNg6QI4358qFFc19d",
+	"1a4sz5SEhBSpxda/OEcF/oi9hjCHSvffLN5VJhJ9xJZ0Y7s9KLoHcBW6YJq6JOvjxPxKw5HvMWqYSwlS",
+	"zzccJg/X1qiPMN15bJ6Hjz6+fXh0dPfB11vHd+8ffvz4uAyip+C+LIowdI/FZyw9FIUIPQcklSMXF5bA",
+	"k00zZDnYGg4IoIx3ZJqyjnmevNM+HbeJkn12KuPxu5EhZTZxiLxDiWBnVPMLRtoYiNTOIAnbLtWobd4i",
+	"KesORWzeGUjFC94xw8necQP02WSoRjtyY3HgiJBmWPtEig4DDwog40Ir7wKPtfgRRPdSpnB73vH9Nt6F",
+	"WDqihn3YJPc9R+CnU4R6qdcmj6n9oWBtrVZfTVA9LeGnGbJkn8YMm5srXi6DLVOQc/c6KexsKC53qtDk",
+	"IOU5aAFGTJIWUo1rUHLP+AUTkN9XNKf5tyORo5YacetRnSjr0C06MVTEwMIHTADkG25/k4wywqS4ORBL",
+	"j2dEU9P0mzGgDC9ozqkrDIDAcxj5S5KfYG75c+mItle4FnN5a0Dh1qdUh2R1newU+70MG/PEDK7W0oyD",
+	"Wff2rd1B4MvaLA7tVQmPD9pXcwWtYq4A1dIMy3T4wj05TCMS0zHQGAQrthDFhv6TT6Vg+8SMyqKMu4o7",
+	"+b0bsLQV0/HcLYGXX0TwvOl6oRdwzIu9YiZU8Y2iiJb7Zbpa25bsaGPgAEJRu+IOEYgmAyYHCTNiIbnd",
+	"44IpgCU+FGcJVz1yOibtg06HDfTWPSrOhvSMTXsrg4zqnWw0xXhrbRGYk9t5e7Cz/1yw1D8Cth4dfjT0",
+	"mOkyILP7HufsiGnzlFpQ2B9Rrh1fKAfCPIByfkITzRIH8m3r4PSoAhRMFsP6Kgf81miijjxTsN65fmtn",
+	"rh5adAQesNH6ldPzouJmDuqAKvIBo6kRGuU5EyDDK/IBVbzjUa8XyG6fofGeswq8GRdofXTdbsg6aXrA",
+	"/aZ25SFVyu5K25Xec7FdhiVCAT5LQiX6bxKqKsn4WGwrC+ShnT5bHDw4zDoE+ODJL3Lf1VtbT9/NfywD",
+	"Eg79V4ciXs4EcMo/nXLgVLggC+RrRdCHtkRz1kFxWJboAWAdc+jRBjkhfFl62oi2o51oN9qLrj+dD3FS",
+	"aCc/hH6eUK6R3uPnI1sPyn3+ELCT/cfbRtBOwm8ORRx8OpJ9Zl95mlurG3MWahmXa2ZensT/HOGsIrJN",
+	"LLcEkBgYWER2ScdNIyJ7UzCfGdfyq7zsGh+xYIGPWLC6RyxYWhHn1lXEB9lgnk7SDn+kIn+CZwIEh3fl",
+	"Q6z+MU0pM4fNrETlaknD0azQpnA06w3aCXteu2gedn6fxmxFkM2YxUPEzWeF7gGwXqDDmyYpo3GxKwkv",
+	"RHGt46lKCIBS3qXA8bkCmHBBxkxXz/GcPodFmmHwWPUQgcyQMI0Aj5Y7F+myj7V3XIwAink2NCYio+x5",
+	"WEKZxEaKhhpkVDMFrjURV2Gh1ZxfuUgM6wSbtBZPrEgUAM7lDkLObWVNHHaL553Jy1D5w/bKPILr1fvD",
+	"ET1ymcoF0QJYPaGo9GqY0rxPWH+gx2QE92qyKuZ05OXCnn+s4NfqqzMel/gmoFxQKi+4ObodinqKN1ZX",
+	"OZZGAmz54ODp2wI9sFRJATfA0ABLAKq0jq59j6FeIVRAMaFXinaoCtFvt78QpX/avWqWCXQ/t+seiS0X",
+	"RTTtgOZ9VuK6kV1to6js+vYgjsp8NxGBV07nlmDGQTkBe85zdCLbr8Cz7TYld1ymjqib7fyrt7x4XpH+",
+	"LyFnLxlDChS3VaglH8JByUhC6DzcubkcME0uHGiyuFPI13ycJ0Z0TNxdOGtdJ3BWhKQz1DUdihY8UNC9",
+	"gyecDkh9AuksQSBqRE6HigumFDH9kOt+2G0b4Vjv02d3bJRo2xoJg+DVJYIMl1EpFg+3TNmAUR3izU44",
+	"nFiSWIOcLaSnbFG7/BxpkpAevWBIEXz1KdmdWrlsKbLFsyGSj0CqaV9CeOPriCL92AheWEABeFmuikLk",
+	"4pKz8NImacsLQxD6zFY9yp0R67e1S0C6EqojQ7wIr35KwjjO+eGb09LZlDoWRmhmByroaD65vAqVyEls",
+	"V6ISHdnTVhDx5VL0930Ie8aJIX/OyOf/8N0f/sN3f1QnH2RXI589FxGWuOA4D3Nm4/wyK9fnf/aLz/7+",
+	"X7/83Z+9/MFfTybPTVq7FkEdw+GVkPgCDeCyLRoRuQ6BFRkHuDwzUjj8zNaRm5Q3ekyqgDCU8MvQDDJh",
+	"45v6bsLUFP50HGTHTgsVy8kJV4NZwIQ5YyV4IF4cK6mM5Gj4XBFac51cFvpsOXnMtFbsL4QpCKdiB55N",
+	"fjGwgqKDcHWWJjcCdWW01Y1g2aR4f6DzucTT0XArHd7qum6AZhGM6MZeVH4BZrAVww1CA4v1+4EkBrBo",
+	"yC14SuRIrI0n+As5O3979tWbvGXVD8pVXpQrvyfqMu1g4axmpvlgy/PGCEJaIVNbg6b8GsH1Qp16Lre6",
+	"jBSZObot5Ls5pc3ImjKJI6tmGx0OowVTzuxnp8MRW169TPuYP66lrN+hpjsfsXZhFRcXothNAIQSoySq",
+	"WbAyxMhCBdGQXG2zERIpz7G8Ok3QorLw/cusvoXp/m+c02DamrBUVGXOCDvN/fpSgRpExdjaIr+iqlXK",
+	"KOaoByoXMZtFbYX6luPbPh/J6V9VLLzpHJLyGr0xUQ0ULhaXecqmrDYVTbnL4YRNJ51OSw+zGM0sb1KR",
+	"LSOjzYHZ2FKEcGkmbckFho9Jsjt13HNbPZFWZXUC79jyNG957UAVe2JBey60d05KiaesQ/uMDCQXOkEV",
+	"twBNbmnhAYZXTXCI7KgrTflqBDzlprM26e5j8XG3GyahQqyh7HYrZpIiBfjYvGT/NK9Cw4+zHNoCzQVN",
+	"kQotmpYzYFntkS9a7fJLIHZTDnUT6rhDRWFMfcHiwnDOFB2DNb8HFiAa1hJPqTBv10kbrl+76YLyTbMo",
+	"m3i8B3ytRxVJh+4tI7C0mxnaBFe2nHYEFlfzWsrUMLGD8CgNcqg7sg+eMJtPXCcHLnXVdGHHQ4bC3Awz",
+	"KmjAZ7xGwRo4hg+DhgQbaAHGhuMYYTCmewGaCo2BNh1BuRGYB+rkQBCWpYmb+V8wGIocQtQcJFPZ2uv2",
+	"xdAy7dYkZh0eM1UPwlmxJjm61yueJn9oHtl3/RcfQiNwrjpFNitr/19AxndvOEH/UmxRc4JO0LXpjq0E",
+	"cQksDpE/NSliRxgZb1ZYClb1d7Rovj4AjwdUZe4baAZdSZ6w3S0goy+XeJ+yDuMXLG2Ve34xvbhVTcI5",
+	"YiIOJBtWmmiI3urQHVNNrFnZn79gCndUc4JlaYF493vJbZjgL8HOTt6kKHcXJ1su2Kz84EJffLhlbh9y",
+	"hyR3DSYPeeihzw7z3HhpQ19uO7VgItPch4JVgvZCi/5CT7fSQrzKhyztANm3WoLUgKg0XWxmqpzMvH21",
+	"Ff0rjXLSdDaxsW5UyrsyvCclN7uZi76yYSnbvuWtSdlo1icFBiuwXvGvs2bDv+lx7aGlvtNLOF1XH7Jn",
+	"RrFkvNDqYtLMEq8yja83wpMwC1Bxyj7yhN2GTC2K5TRqBVNfFprH7n0OqmBnb6lwI8/AsipTk1KeBxoI",
+	"bTu2Es1CgAlhLshXZ49m4VpZKJ4XZKiDSmP1It4FuBtHyKfl0AnB4jKnNsW7qhy9Sdfq5comMwnMemno",
+	"eulnYDwvMu7BiYmnIvpu7M31fyLG32JUjGcuiYpRboBTiZjli4o5/t3I91u0Qg9dZt80Ug8dE5slAAAS",
+	"CT83KiA5eHiXnLNx5OAUFGkn56qvWhjHtbdLEmaui4pIzM+4VhFpb9kYr1Z7Dm71zkKwzw8zd0d1gp35",
+	"nxPaYT2ZxCxVU4Zspc2AuzJtkvavPTey/QPaZy/aRcQ9xHCfWsY7sAYITgJgCzhKwHXi4oy0v9qOiBrQ",
+	"DkNAhpiqHlMR2d42ivZOg3R6NKUds6AYeymH2rxkbUFG0yZUEWprdxEuSJ9ykZi2bve4oHVyAHq7Iqon",
+	"Rzan0Op+RtOo58KktndvNhrwT2O2RzxPFk9Ovvo1wP42/5Ctkv0CQLYl83wd9FarT5+1IOm3PNkXTTvW",
+	"2V+U3Yv2JSwoPupRDVhYZptcL5eZ/ou1a5Q29FlAak2rFOfNActRQehggFMYyCRRE1XQIYseth9bhnBS",
+	"DzjHNTljWpG9xt4MmLmW4gloml0ztBmrGZrPejb22Axqck05WuAUwtEROgKUu4VQiaqkTk+G+192RN0+",
+	"HB+Fvh/Da9RkoMhlpRD6mWTBddnkvDrqv/Jhdf6bMKbOf4kBdU9xpeTFOsExbIcsXiuXz3qdmmAwhiIR",
+	"FF/L3KlzeOrkG7Nh8B75ilVTJRrvHn1Mdrdv3NjabhIpkjHcGlt8kZwyuE4WC8+WpMr8rljF0VJ7j3kV",
+	"c5oQX3Mvo+e3H9Rmxy4dbH376fOd4nINj9hApvoDqju95fS2FBqorqdih66vlQpouq6LdyaY1/ruhumU",
+	"xdDtmu+H6fmw27WQ/cW4eBYgqk48CAnKbEg1Qz8SSg6AkkqUDNxTp7Rzbs7tw8MHd+4++HqdtNmzHh0q",
+	"De9b39OJEJKYNzhTJGFdXSdtqxtnD4H7dahYsYeNa+9awzFm6jXArqF3qU7a/EzIFDqnBP3RFgtMEiyO",
+	"Yx1vweRT1h0qP1/DhBEps8eS2C/BvpnE5JueqZiVGDsPCSzCgKfhEmRAOOAyuWBpnbRjlnAgLu0TAZMa",
+	"iuyrpvOS+aBJiEQBTB1YPwhYsjumU7CrujmgazCPeQYPho5Bu2UnwvoVHV2xeGrWO8iNABBnuwPzGKaC",
+	"xDwGsaAjLSqteyJwv3XkMMGnzBf1k4CTFhlfnRvOH6FaVMsM6HbGhmrZ2RpFB7cbXoZdrEW1TsAi7UZA",
+	"5INdWWgq+1TN3YdXKYBTgM9Zzj98dK5A/HQYzAK/eezn4j67GeHn42xe+MVdPzvXgZsjfs7hDNhO3Xzx",
+	"851g1q7TYO6eVCxH7OlgUMGQczAYoGtnyrU3HajlTTj7geh7vRHqRBDCd84GulYtRLdEM5kNKhj45HUP",
+	"pG6zSkZwVJHzMXcSyvuA3BuXQDcuhr6JETdzZHOP3W+vGJLJnsMS1RIk4TyG6KPD40ffat05vHfwrTLw",
+	"0N2dWWJ6JTwx1TO3vVVirPNqjqWIngyNZAp6ssSfkfgU1jArGUKo5VRMHjZ7WZg5vBLKtL0NM+E7cn1P",
+	"LdIOOXp8+/bh0ZHRWHCdMoq5E+0ur3VAr4F+YT4H6TZ5SWU6pR7wxdgsDH4rfJERZNPTcyYiQhNlJNoM",
+	"xxz4sdvr2eFVheEIAGHmDDdO3IsWETRZbITJ4vBRpK3zdQK/GiHTKffR5TperQiYl+fmT9TKfquXDqsA",
+	"LR7C1F0+jDusUPHC6nR8vyxT90OZWhrpwN9SRuLUyEMoJBk66QKOAMqwO0xDGhTZMHAHtGXOHRpAs8il",
+	"LA87LE6S1QA0JCvKYpJSMDop0pGiy8+GqRVRrOb2yXa0G12PthvRbiO60Yi2bzaeRjPArEIYyJtzLVJh",
+	"ZZpSWupvwyOJIeKZtHaKcI1mSRETCDEI+lxUFKFMk0euGfiATZk/H2Fz5s8DbBLGMNTsMgoPhyWu5+Mh",
+	"LxFL5YJMqrh/QuxFV2+iqsHf2/Hmz90LXUqmc0nGkXmmMv/EQMwlY56Dquf5+4ohBaBfoIJVEXl6xPhZ",
+	"bz5RNMv8BB+dshu4LZiowpzb1ShfKTzbBz8Cu9RBXLWb62IxzTDU9UY6QJdrD3XIel0x1gEJxZUHO9j5",
+	"XEbF5dd4aYMLODuykIlv2keXvmXFS7Sues4h2Z8JdTlLi8wBWBZ7/1eg/m8UOV+dks4in9lUn5YfjLUS",
+	"vPUTuyd+hachqtCDBllWHC2EKDRiiYlAizKPQbT1PtkuAdIpBgqfBxITXvlCo4glHVnaADJqM2iIF9By",
+	"nhGkqFMAFD/inxZoG7czo492KQFZDjkKDDYCXWE7c1dhUaOMEVJXcIfYk1Gdl5n+LsUb4nsuOo3BrNZ1",
+	"5Y6Y0Ot3hITLuTRUwoxK76VV3R3QnEzB4wGOC+fQd6A2GWDGZIDMCnbNGYhmPg6mQ5MkQGEw9xeXEsra",
+	"eEQ8W7EWcJ6g9hwUyrlgaZOgPqiZz6D2MRUWmYcR8OIoOlaRj04Iohmg0BGGpQDE2iiyVfPDvJR2nTyw",
+	"ThdolivyW8P4zPQq2KgJngVwSNgdQDfLxPKaLXDeF5UPfQF70tZ2Y29na0DBdDc7KnCFbUEcaAgDmYvA",
+	"hltiNajl0i5mI81pb9pYtZ8VZJ9BTwrWEj6Iamb6ehBvNVG/sgANpG+Ot9JByE8OS2obzjElYRGDiFy3",
+	"34YZtRG5Cd/6ggb7pG/2Z5ieQWWBHrXMEDz6GaCudsWY+lPxMGCz9Rzp1sJG9kuB1rp6mCwlh2mn0L7I",
+	"Oz2ixkqzPh7PjuwzrBs4jVi/wn3UliNMRj45y57skrEcQvgPxGWkY2s0hKJhZrfhVDgkfouYMN9FMVSs",
+	"pQNAq2IvSdvSrratDJfxFc9EXCNLuUom+GnuKpaz0bWJCo65rF1UKI8vM4TbxZcxobPgsongsOWx5V3v",
+	"R9hTLcp/p3NfBL4b82VJJZeU0QTwFqNQ7ogs1sVQE4oJuvuk7Sv6tomr3G5IRhdCkGx1zwxrD+I5SVv1",
+	"Vd2/2IIwJee5bEcuVzhANMZM31GPiVzyLQ7S6Ii+ym9R4RhbynfaO2UDFgroIkT1uTiGEcVQKgyKqJOP",
+	"PThJWB9Oj3iHOeUCPlSsHn3BUsMJU3tNWkV+rA9T2bd+Yy2tB2u5WmtBKcEl3l4UBa/Lz5YIuQZhLOVm",
+	"yQVjsaqTI9ZJjSDoXPhEMZqAOBdDrLKA6ifvvfdeez8MXYFAdKd1jonSYTHl7AZ3pFDDfpGb0pet8mqk",
+	"j3KBmE9wWCLYaFDAkdBEyzOgyBGxZ9mr4eDozMZoo/Wm0MRJVs5umX1apjaQva2t+cpmULYXC41jFvcM",
+	"5z2e3RHE9Zy6+WPVKmqWtSvTXD5UwPm4amHR6vL2uUafMSTQYrNCYvlrJB1UjFEdkN19YhYtz/amOz3n",
+	"Iq5W9foj86SPCwniL2aXhgsqvJqXfU21uXXC1LySkgc29MQfRhFDoOjI6ky49i4oDWrWz7K+NFYuKTlR",
+	"UWvkIlHcAFFSi53E1ONq9QG5UlOzlvMOV4OEjh+YR53Rn15QDk2vlLy+dJa/0tUO3SNr5lGMiUJd7YlF",
+	"UQYHNEbg79ty75oJDzoNCSxIe/yFAdFiBnbyfJAlJJotZW1zs6eTmfGWs2tnQAMFK0C9KQIya6hF9Hch",
+	"qVS5wJnlJ1sBIRv3zGNjX7ol3rafR6oqTbX/uOs1j0zGSW2wSWHOfckiBDn4vM9an0oxd7uPeZ992zzn",
+	"0vJbqthWBoNzdSA925y9b5cOslUl1TR+Dc7pCVUk9Bm7SvAerAsYVeA7tr7kjGnmGbtnNXaC4d5N8jCP",
+	"tpW70GGhXS84zay5m4OzsEJhIDVYuldEgDMCF0JdeLk9d4Ymjn2xYL2sbz1g9dPaEh0M2ph6hcGnEKWm",
+	"cnFD7USetSPSNgqapsm5+VtS8++IdXpQGaHN+gh01O5pPdhSfdXOmVvoYLBA6b1PGlu36NanZa5HnM96",
+	"gwWwz7VHCwTdrhguYPXIK48XcDO6jICBt0ZHW0U72agPG/XhtasPS8r8qwjLb6DouZQkuExo0YtSwrgk",
+	"bkxmF5ttAiJ9aqgUTxKgF/veTRshAaOgS2m0BBajwC52Fr+cNrcNPd/Q8w09X9X48eXgAPP03aczaP16",
+	"tZcr0FweFTqcn/TGhFr10qX0GTVaIVDuUGgOTgXh/Qs8YVBdjisyYkkCETukw9POkGtymjJ6jilSNAfi",
+	"kc/EbRJqM3gA1ocKYotJehsiBO8g+qsZCvnOUGrqkX2HisVkOKiTJzAcJEBtOWCi7SmQBQA2zzAB+co8",
+	"aUPCzIAqBSmT8FaPJl0AKGs3IebIuQq5wpIMDnUIeADmfSltE47PuMBAJdm1fjvMfjaadJ0cuPhE2QWH",
+	"epeD7m54QNu838aL0camufeG1osSS3OHEvDULKDNDKxV8xiLieKGHCrZZ7gyYLo8k4aep3J41qtaacHV",
+	"9J5XXEdRHmMklDmjGABTKwHRzyX5mPHWoprfkaqJPUzpj/FV8+c3aNKFj09fQNI2T5YsNoXj8zN3jUXZ",
+	"8pfftuISdF8PomIoxsQEEDf5MkJm/dZZJChHfwtqF2e42m3Z7eIBTpkGmIEp/h+41z1KOiQY8+op7zgg",
+	"xEvHP6ERR81sU37kxcVsOlS0ND1nxVWjcpxy2nLrzk6hS0RlYQk2XrpykchRSRj2scVABJh0iBCvloHU",
+	"K4u1PGdsAJTFe5Y1Ved1ImQLCaqh8UK2ukMRqyaAVHTZyMUyo8gOagkG/RiSCO/LoU6pOGdAyC2ZNyT/",
+	"RCQ0PWOGtMlUtzGanKWsTmiP0biJaA7KwuDZmHPkNJSkPAzxwEoIMskF0VlwYrxBzSxZ/0RY9Ag7Qtuk",
+	"zem2A8wGgyhUfjQT4FLtGVhVbSjdgnrDibDpnYZDSMUsapbV21iMYVpKIj2O/PUBGI1iF1qah6hwt0ZZ",
+	"pCa3bfgnbBoY1xO0W/tdqUU1WO8MzhlXrOLFe9Ib41V70hs/8p0/6Y0fyN+w3cOHD+0AnvTGR24M5t1g",
+	"GE964wM7kie9MQYNfWDHMktc89e2hMLq5RPFXVz6RK2hlVLBfax7VNkCrNeeB+47XU3GnQnbf2x0YK+J",
+	"eegejEeZC9K/YJJ4lwuatObGyVu/H08Scsps8JwHm2kbntue2McZSVaXlJFeTSU6pur8smAiSrPYQ3DE",
+	"idwRKbiWqVW+Z+oo/knf2ouo9p0hG849V3mARrM0Fa5PX2VvTMwTO8VmonAKs+Z+G+T0lZ0gb82ClS7E",
+	"OvXgbAbr04SDdVgaC9SG4s+GRLg1Dw7BNxjG+19Wm2FmwYptloTXltBBmgvk9dC2qcXBCON+c5G9Fu+S",
+	"q8jZu1Fk7fNYGFmZPD6+/TqAPY+sGWuiiETK+zQdo4mTds6Hg2a+zLdCAwfIpz4n0kcckHegjJ/hBJmU",
+	"DdJaZLQ8oz1OGkwiNI2AFPVuhJIjxnrafkGuVtoJ1jS1cB5xZO3o5pvTMUHVYj8LoDZSFGZz2vJRvght",
+	"33AtP2iwaBimNfJiqsRes2/BEA9ik1EKsGej9sEi1cmBNY33qHLa675lsjDo0Cjkkif7ABplFhZk6nB9",
+	"XbCLYEmd3OPK6iMgeLGYCDYyCwKaQZD+BW3JFDCGpyOQsnN/q34rPPtb9oupkKQjnyiShVBgekiLLhJH",
+	"MScdxLB5rjTvqLJiKi0ItKoI0zHAGP6WYKPsvYlDjvB7qALC0tl4mKoVB10fCBs2rxesaCpcJxW7SGWH",
+	"KWV6WWT2LoCn+juT+ShTy1c83YIRTvYe5bevkCv5vV8j+83O21oZMEizd0VXTk8xd3Cel8nMvpBXlfKi",
+	"+IZz2sy39rnm86/m/Zyzp3W5O1hNmczWtECdXN/W+qSpgqkXuR7upGOSDkUzMzcBKwUoLEslbKA/8LCp",
+	"5AjLGTGfV3ad3Ua1C89CHo6jZCRos4YHI1vQgyuAOBSLl7BbWhe+fL3WA8M6NH8jBeDkfHImFEVuTrht",
+	"eoDzX2SXJjRGp4WtB4mZGapomcqzZe3CVysW7Es9z9hAEHt8VYLD+nZI7QMcbiOnxDPacbC/8KAiio7J",
+	"qOcCAbgOke+pGOeFF5t0W2RtxnM+o9+es1Kpnkx1ZqvitorkDEwuNXM6EsNNsGINGCxJhwrvm1kgbhHs",
+	"7AWEZkWTRn7kh4BdwAX4Jt0ZmTZdgixYa25j7E/MO+Vno07aQEwgA77dzEmijsRwTYQc+SdHlGusgOrz",
+	"jUBDtzI3iNJmEcN3TlkrU4CaNqUbTLuQ5+6fQyhKhEvGVK18ikHbwyi0owz4LyyJyZJE1QloXX541gyI",
+	"ZRrgz7DKaDb/WlTLpug/hGP3X+JAC/IhS2FIfQh5no4V8QxzGorYxQzKB40ixcoAD5Wld7awej6FHngG",
+	"O+NCYKROLj8swN17/TB9Hvh4mbfGVVyv4FtAWTuotxKcgdVQqM1+hYjO5vMknrMbrhfUpvfQDfcrgL4b",
+	"TyXtBXMfshIIicCrg55HXh29ohI4xmXgXizXBoZ8lXgfH/uIjIyEYY7+CplWl4iiUVbK35zDfSKF98pZ",
+	"1R5BLNqqr2ySuIsEAcK4mDgB2c0NbKYvlbY4GRHRktyqJmQE+lwGLl4AdhHKSHb1LR4PzdLCuK6y+C5l",
+	"amb+XVAAYeldxsrbM8gIBIZYpHGZElt7ZAwBHdU6yEr2F8QP2oTnDNXWSR9VVLlS2ekbJSKTF2xBcIoC",
+	"IZaLTjKMp8wcpT3PSgy06WOwP4W5b8vkAM5/0Bul5j/6+j1NGZhJAdzIchlzaeHN+7gbSEmTbN6ItNa7",
+	"XqsurOTIV1TLELGCRDhY6/zpLiIU/oJ5tpUn5eWZYmFSWkgNpjAMPekLLsQkMCym2mlMhZtibDkOVSaS",
+	"3S3KToM1szT68fFtEgPeVdvW4KPk8b27d/bB9MpicjomvjtnNYUGdho7u9s7je1WY/sbX//1nW/uPWl8",
+	"6+Zv3Pj2R7v3rz94/+GtR9vHC2anzSqNOaEjmLmtN1fN9Lj2TDXf6Yp5aiCdX3mWmhnFejds7ZtVjvpj",
+	"zecR2SYPH31sOA18KqjTEJE9cvvgwe3De7miDSsXjIPD5BGB4JOnfPaLrK6D+eRr0pgPWYEYoxocB7hT",
+	"ReC69sPM/bFN3PYvLItSUrWsM1ct2tH8YkYIYSW52cMkhfV6A1W3vKhvif16GeY6eQdzdXutsXtqcOEa",
+	"hBOOgm1bLA16eheLSta1MzjftouxCy1ifTq2nuV9NMb0GRW2Wt2pjMdfqRyPhTlPGdbpbqMxTfayQc8x",
+	"zO6T9nMBpVvRrhNUfa2TA8DFgJDRritbC4YuI8FCY0ERW8Nv23VbY2urvQ92W7DxuvKtqRyKGBAmhS/P",
+	"ioYf8kEaPuJTlQDIkqY41ByDfvWvfvr5H/3Or/7z97/4i9/+/E9/+9V/+Ivnho69+Me//f7nf/jTV9/7",
+	"Oc5qTj3dhdyebk3XzJVtr+vnzLbjB/ZGZ2ufrfpPf/Lqj3+5UOnzimt8KSKBo+BXLxb4WV1O+voq/Gdd",
+	"LKLawPDxIgZS5X1MW3sxY8VXgc+/lBUucLPNSbt8O3cgp7HOY9JPZ+7YuinreqmqSwDMUdQDxem1ox4V",
+	"Zz3Kl9Mpr321DPfEdJlwwQ4v7MEoq0tYajrsSNFhqWBxUfOLCLIuoKYEytZ50rOCgafsjIoI/enb1Wxg",
+	"Sxb+uigUk9roUgL/mLNsTqJ5n44nvWA5wM4O4xc27h2bMvKnmZz70tnhfPlk+BusMeUVOqHdga5akdPM",
+	"7lE2FPvZjwc+3/aDcj+7kbnX/fDsF36M+H5YYNN8EdTX9P2bIU8UlKyg10x4GRYqNDXDhmyPN+YAQuDg",
+	"uLQkbKFrHrlL6fWxv1tDuz83xe4jtN21+KDQepuy6fNncZ5nmFGLhoS7SjLP57wrNUHr8KbAvS8jcIba",
+	"XEFwUZ7QXWV80bEcPJwJux54fIgzlGZ4q7DFSnEpFCiOVJ2TrkwXQUefvkOP1UywV46hP51hmppBYaZX",
+	"RHpymEYkphhg3JdC92qT4lJMxxXvsWmt4qM4gKoPw7iWCJ60vdiRRTAV11zRxj5WhaDKSdLqlJsHAogO",
+	"xZgrUW8NBk3MKO8bTmJzCxmNEREfg5llnwjpHgcSAGV0C4XHjJnPDwpYtEbUMoYr1Yq5olCnuVDdSG3p",
+	"xNn1hxKLnThohf7UmaQguIAreHaqiMKP3XOvHRPRj8iuW1BFN1dMKn8cJxYuvynLYgOaSd+9M1Es7MZe",
+	"JVG13vrnZaIqNltdxbfDyNnDrs+r/YPdrNeKY3pcuwXHd7qiIQWI3pUbUXA2l2FAyYjkhJ61gKEqTz0n",
+	"An6GSYKefAC2GPo8efvSPAVvxRJ7c4nugCo1kulcn/lD99z6CPVloaKZw7Jqmf4JGz8XsbJhTMidtQQT",
+	"Nx0M8vWMrbUfFVjD0m2UCgUMrkvMw5l1BgHoxooMDsTtlCVSnCmiZX7AYZktKdi0HDIttSxloyg/sm/w",
+	"iVxcDJjDtZ+WHtd1MqO1MyIx5UZYIjPtna813/lacworpll/+i9PTupl3xf+9PTdgu/ee/drcwMznlCu",
+	"Z0V2Yc6poQ5QNB2jqjGjwuZXuHIXgu2TRt4c7NW53bk1yp/INL7emFuvdaGbCObnztCc/SOz+w4mUvHO",
+	"wVAXAe0hgaACMVLcPQZrChXk4OFdcs7GTrkE56LL83DPIigXZsZAYzbRQ4oMUtGVgx+kHPJtXR6H0jTV",
+	"LM6iGWWXtD84OLp7u3Xw+PgbrffadVsppw880Ewkm3VP6wGUh2E0ZelHRVUAD/wccu3AC5MNvQCEx24B",
+	"Mb730dH9I4IQGGoy9g/yXb9xfPwwwoh9ZfNdBXkolT5L2dFv3MPsVaYVZhyZpfGBzE2H7WI4kQJgF4TA",
+	"oepcRcivoMWMFdVPxIl4771DoOi/fvTxAxeob0sZMnHBEjlg773XJO3nJ3DTT9B9euLu+0mteeLSB09q",
+	"0Qnc/pNas16vv2jXyYEgAJPhdlPRPjsRruEs98dM3NqiAFrTdNVGDoQlDqGVOsJamR/Mw6cJy4KxB6k8",
+	"S2kfbtxpSgWsz/6JsG92OUti1bYVHmD54CubkUQtGAYsfjoOi4f5w2doMQTukVgyhOCJWSehQXhmnbTt",
+	"urQRX4NrzUQArBGZDb3d44IpZk7roThLuOqR0/GJaB/Aydi6R8XZ0DRRJ+3MtIgNwlgk5GjbRC2qzrk4",
+	"I/QUctSF3cJ9y6fthgIkaIemKUdhlKoTASlXv7llxaOtu3Gb9BiNWerQ46ireYlpOLpODsj1xi7CiHJB",
+	"2o+YTsdbB13N0naQBpSnfPaQmcud8C7DMEhzKM2pcqm27zTetbh9WY4L5GZB4lIWRkTe2X7X4flNRpIr",
+	"tNfuw8yyKNd3dt41C40RR+Sd3XcRB492zs0I3QCAPNsob+t+qGexSeSdvXcxToF2ei7P3756Ik7HPlkN",
+	"oJA018DY4LoHqnWz1qhv1xsAsDlggg54rVnbrTfquzWgzz2gstfogF+72L4GtqBrNuIcfjlj2gLp4TG8",
+	"G5tOuNK33UOmGXdua81Pivl59sg18zIgqdZeRHMfdnrbUwgaBRkFhrXTaExkwNABZhhyKa79lgXgQyli",
+	"rviCM8kp5UBQp5HdBlaN3mtsl7Xqh3ntsaBD3ZMp/xSLVuw1due/9KFMT3kcM1CW9nZ25r9xV1zQhGMP",
+	"O7fmP38s5X0jRb+IatdxFee1b3g4TfCF3UrzdmAJyNWH/T5Nx/bcuHwGFeWQCcwRpmfgMPLH76mRfpJz",
+	"1VdbFCPnsAodBskNbLJs/mjeBkPSbV+uY7GzeTdm/YHUTHTGhiXjsYNb9oHEeltzTpyVMOGMXkiOsecX",
+	"NEG4Go8sbX9zOLm1b0qoZUcTuE8YQG3xzmrNT7aj60/hQC50nn1x6rzsbNT6F0vdJi89O60AQpqc0D89",
+	"Nwy3Bj3ik6d5G25tp7Gzu7W9s9XYPt5uNBvm/99eZDkwfhvSFFrZ3KxSHVpcy3ry9HE7VEacUFFbfLHL",
+	"CcdBUDwZ6UCFW3efJl2Z9h3lWA+5aVQgH7el6CYcdau97d1K9OYeTS3d3L5eZSJqOEBP4X0Wc/plpIQH",
+	"cWxEHU+mqtE+YM8ICFjMsa89t3+9QEUgYejGytPIO/B9RiOLaMHsid2xhQTWdjD35r/xQOoP5VDEy53k",
+	"L9n5wi3OjhgqFA7yOWVdUDLkwicvKhYIv8707OO0YS1rYi1v6H38sgmyUp4TgHFblIRn4utCgqk9Cxjy",
+	"+BQ0t6LaEz66CGDhE0YvLI6c0lCGwx4XxDchbXtS2xZIjXc99i7WWzH6rX0mRPLYa9zKjChoHfFt1ZWm",
+	"CQPTV55EPIabE1KJZeVqfz1zsnXRpQVZd2HBGR19G7F5Iza/MdLJRs5eklAjYO2litphrJUVhibQFcDr",
+	"knkwA4Ao68G0GOfgwU2kYNPUEixsQRjN225iw3lvTGxrMrG5k1NuY/Nnq5qRbdLz5tz7ciSgykxq6+DY",
+	"Sino9LFeIPD9AD6Yq0Oj2AVLaQKm+gj9IlCFJr3AlHgIaUeE1gJJwpr4fDDAFZr4BgnlIm/iC+IiarTT",
+	"D4x8B7fvH8Ju4cwwQqb4xVOo2BtKArXbD8xW2aY+gN9deYzdRWQc7GbdxsGCVVlezoGFXFReyZZrVdHF",
+	"reDG4reRRBa2+HmqVZESz5dDrj3PblcVs58fwcbs9yU2+4XhdzPNftWO3wy738zztOEaq3CNjTFvzca8",
+	"RanzstY87OeBfLttecHNX1aAziq8eUG46PLtLC7hrteKt5FvN6a5jUC8pGnuEmVioWlHzwlccw9NUW2j",
+	"ytcgFDO7i7nktmoXyJD1Cna3N9BIBwvzJhrp/smLKGjVw4NLTsc2WD3O3Rl7rAuvDCbuY41eK7EMiwx7",
+	"SUJkCukBdQIoorbZrChnj6UswjBmldV0guKnTjghWL1hbH6x5bChXDsEeEO5Z7xUX8ECCWA+JH3KhaZc",
+	"2GQ1nMx+DtsMwngdKrJVcGzpa7LX2J2WY8y5q8PzNid1XCDMPByGJGF5Uabja+MFSr8dLaCnQlErttWn",
+	"PHHGUiyS7WU5w9Aze6CjZZ88rzHzUq1pltJCsdaate3dW40G/NOoBWCwteF27QUQRwv1UtxkzMWZpsm5",
+	"hdypfWqGryiUVcXe8Kt/budY7wDgQ9b5TdP5zYLOjSTS6VENpanhS3nwwe3tnV0Y1gJyCI72CuIYz0wH",
+	"l+DhPGPxLErq83YwL2fEUvYlk6Y2wtEK1kJ3XZFY2BL5WOzO010P/r4IF5ghOV17bq9yJUsivPPltCR+",
+	"eQ2DbtMWPDKzLICzzsFliqaziCkmHeNINgfrSoxnS52sqNSIBurYgALojxVSnJwxKQhUZcoOs8NoXJep",
+	"7T0tIKje+jNTF3VPfQlCPABcfxPisS5l0J6cGSEe7mwtF+Jhy8NlwA2I0YXbnOla5lcouBtzmrQGKevy",
+	"Z+0A9uGMCwVP18mRDfvwI8MkTyjJSwm+GqHyaCv6fnUbZJ+vvk9i2STtlJ1xKdpY08smFg9oqh1qxOwh",
+	"BzX5sKEIMZ7tYw4yGlJa7RN1cs8qtlHWu80qbmflJAB1m6VWLsNsX9eEWymu7AytRswdqoUdtC2IXx7u",
+	"Ap1dbbhLhwoa0wmdMqsGVttuNHZqUS04CebLjLzexvfNEM4sNtUBHO5Oj4sZ7d5+MNXqzRtZs5/99X95",
+	"+R//rhZdSgww9rv2+JjJ2VZxF1RYkWyhH8xYnzXH/rol3gTQbFTixQNoHB2syOdmOAvse9eeZ9evktrr",
+	"RrAJoPky68koNFQIoKl0/Gapz7PO04atvFa2sjESrNtIsCD5XjrCBvq5lAibfUIz4d9pCFBAm40m1B6u",
+	"SNdWkWEjUGUQgss8aad+lfE6GaF5/bl3kFS2uOC95rCdDX3cxPVs5PTXFddzWaK6xSjcUv3Z5tQ7+Jwt",
+	"LFNgVJ20RSbjzNYEJposFmm9wUAPe1KwD3miAV/x7bP+5ld+E0L0hlqNHdKu3fNy4/Hkg/OUm2IjMuxz",
+	"LlgnxlAYa/S0oH/sgqVkRLH+iTWHZkCG+4C615EgVblgnwIhyA7ZFXqqs2dcadVGiM8s4gijjQCZstza",
+	"mj/OV2Z0zT1Ze/Wz//TFL//tZ3/3Sygy+KPP/uZnn//R77z68b95+Qc/mSzQXBCf09K+qCiKZtFSV/sq",
+	"EwczqNqqi1JFnOMxRE9z1VLQpEPmnrmeFeS24jVfQYCb3IjZvvCJG7yxom6kM8MGjrRMmYd0RYBeSWiO",
+	"LE9UCVyKJcyS4a49rxRfNEWEN2FGb435dJL6LC9ZlJlNK52ODe95c3jP5gau09SKMO2XdQkXFX8vJ68x",
+	"K10GtQeZ0BkIOobD7hPFIIae6TKrZwGduCRJ/OV//D9f/fGfL3uHri4/cUPKvrRi9CY+f91GzsuisXPl",
+	"5WtA5QB0aCliXIiW/si0uZGkNpLURpKalqSYnr7f5JShICJFh5G+zCXfrHjjobhxOaxgWzGtuTir2wy1",
+	"9j5pYzWSeiJHrRFNBRdnbTCyhj+oEdedHoaoCkJtbTgNciI5pQk1M9ESCpSwRI7A86x7KVM9mcRZJylT",
+	"pvusoTiFAtW+TvswiUE0A6OCGQUUUDdNm1cjXDIsuJK1aet6u1Y5vq6wvvk+aUNZorpK5CjrGApa9agC",
+	"/DiGlXggDBmwFgVp96XgWqZmscwjbm1atkpMuxhv8fCistMIt8p7jc65iEtcRq5idUYcLqcC34uocGBu",
+	"RPasmE3FpS4ZnhpiobSSAW43Vhvh2+bGgiOwSWF47bQVdEC8gTKFqmSGeJwLOSK0q1k6omlc7pyyh3tG",
+	"xFCLJkkRiRVS8649GluOrc/2KT8IXjn2b7zGM1jU4bwjCXn7UNquvzmVq7lIdY8RfzLMooZnRgWnMP/9",
+	"rOC1isfw2vNT/mnLUNEXi9TxKDovG2P522Qs19muLXC4Sq1zBXmT7mAtnTj5Af/02LxfhatP1SoYFpDW",
+	"h0NdenCXDU7scsFVbwpX1yuZ/+qnL//87/7xb7//2d/8zcs/+MmvPTdypBnli1e//3998ZPvv/yv33/1",
+	"vR/Wohp7hnuMiBZHh9uNxl5QYu8fvvvD4N1/+O6PXv78L+27C8Q7Fs3+0p3rqwzln2SY4MYgtqxfmeVZ",
+	"J5bcPB0qLphSxBAfIkUhEP8CtG6Kk1oFcutT2T/lbAsQx8FGVhiPdJxV8wVHgisOazHHWdKNbE1T0FUp",
+	"weoZdXJEu6Ajd2iSQCC7GBPN+wXA/Y9wQMcwkNdgSsssT4+c7kx2CE4fAdfr0K39rQUhl7XmzmpGK9tX",
+	"JTCbESTC0nMmoODpRh5d+k4d03OGRWMxU9gW8paKYdVZklKBucmGEGcXyp/IhW+THM5Thx7hI1WMJNja",
+	"6w+tLe8aMru5mmMCgR8X6fhgMLgbv50GDti+TXjuG6p74rEttXvY67kMnMM9plVWvRottEFQbFYQvou1",
+	"7w271hL+tmH8+z71KQ98oKWlTrmMyR410iFOKABeAFBBV/0DB6NcTf7EyFRKk7aSqW7bsiBQd968jOC2",
+	"WLAe2Pawjy/m4LDMKozr5AkmbdruEY/hTDKPCAGQE7EbQJ3cd9O3ddm5Jl2ZJHKEAcZITAJQw6azRGMH",
+	"XBEaxyyObFRCTGRKUGmPI3ypLy+Yg3ggp6wrEbvLRjRDdXDzKxe+krkDlMAegbWWRSvDpb5aZAjD+F2+",
+	"x7xyKPawtay9uE/Tc6a5ODP019PipnXdvQ/3RI+Akqexmtv6dE7XRH8XLPXi5mSXqbzg5tN2bTnsadiJ",
+	"N6a2yqKJbbMXCs46tLg9Y9XM5a01G1FNaaqHqtaswcvLYlmvKrfifmyAJjaq7KJAE6klqlWY7xyB+tpz",
+	"d3cmzLn5s1jAhc6kY1lOog0Bd5uOdYIOa++8BTUCqNzxxJcl7O8gg0hKiyuHwNse/YB0qCCnzLE406aY",
+	"5k1o3nS8aWOOfmvM0SjUzAW+qHIhysO3Z52LDTt8c9jh5u6tFyBjEbazJDYGnIK3vPZMRj6W1Vhkt5vH",
+	"sPAXtNsNqjTmnlmm4CKM9A0pRrOhgF8mhWADgfHGR4dfihJh5fQV6017O5nOpcNbvULQfkkV6iPbexWL",
+	"v7PocWHt7njlS+zu7sdqNxfHcYQvvZW2d5zBJrpwPbZ0exZnBBHiuV4KHFkQOhjgdRrIJFGGYaTsjCsN",
+	"DtnQnQxm91Dh9nZ0bmZ8QROIlU7MSVURGYoE/OXgqcYYXhsD7dpvDcW5kCPRsjMA1DHZ7ZZZh4+c8+sq",
+	"zcMd64cOhCkbeg5BxkZ8gSDqZq2n9QCAfqJaFr1uI5GDOHd8zROTh1bkmGXQ1bzPWp9i+ZoDxem1I0Om",
+	"e5TD8bGFbYIBuv1p9VWtuQu94S5BgAFLWzEd15rXG40XfhjHPWYz6aWwphaWdEsN2y8WI35rNixTrVl/",
+	"YKa707i+E9XoBUuNNOg6gnXZg43xe4kVilyMR7OGG9mRosvPas3nL+BvNTSiknu2SnLP9E5w1QJnjwtj",
+	"46qFt8x9YY8THQzMSWJUMRf+73ou3swIPvXkMPX1lljawkCQ3DdS6B5+8SJ/VG3r4VnFr+YdEsGe6ZYn",
+	"ajNXRIrWUEBRrVqzljKPH6pdX4oxMbMFxc76TOiW4p+y7KXpUwrf6tlN8TPhmygW962g3kohjapRv3Vr",
+	"1n2MalpqmthUrp3G7nblZC0I/oO93N5rRDXcx+0dyGKAHWxENbt1pt0Xl4ev5+7oxtmwURUWdTb4AJVK",
+	"0sk8TeHac3+RZzocjKjplQUA4YLUNrDx7JOUaZ6yQpAsNBV7wWKDg/3ldQZYmXWuN6DSgS13B8w8Sxsp",
+	"ZiPFbKSYN1eK2fiI1usjWkxaWNJLhAfhbXETkQMfe+fNKmByUKSbyr4NMFQas98RE9TlvnPl30XDDZSI",
+	"8iyqzAUVsKzX5oNSiRyxtNwqcR24SHD3X0S1oQCWMJEGVcAmgOgvbIRYqytrw7w3zHvDvP9pmiA27s03",
+	"3r35+swW1zw5f76S3FLovrkriCU9CiUB8A25Ctt9em5TA52AAIJE0wsSwhNN1I25ImeAhCMkIAIhCA0H",
+	"s0ommNioTgC60PScYSJAIkekkeGa7+wUeHHg9Q/selxt/UeZpqyDqxiG4cMIa82tnYZpvU/Tc8P2cBGd",
+	"C8aKYxjOLwdkOChswzqDfCtcXEjeYWS7sbeziMfErhcu3rrElcCltWNI/6m5LXjso8kZVgU1e9+JDjwO",
+	"+fpcTl+ygivxl3ssPmPp4bwyMuZKMYgn5nhREnhvw282/Ga5PFggFxicDgQoR50h0fw1ciJ7eFeJvnEe",
+	"/5HTl3P5dgByi89ypkhHKl0cioPX7+0vFY7z2GSgvlm37BCzOFFYCS7VV5S7aqvG0iwrxxVcUwsAVpap",
+	"Dh4F+8zrAGHw+IIQFVwAMQg2ghdRDUJ3QIhNuUy5Hrf69FkL3sievIEST3F4j8fpQYqkeAK6cNc86pu4",
+	"Yfqy1bGCnlxiZfNmlH0dwm3UmteDX3LxvRDU2+mxeJiwuAUpvvnJraqq4vbMkyP8Vm/C4Va72HYhI2+V",
+	"NcJZV6Ydtgyynkd1WtIgfNf2bVQpZscHuCw2C7rLL5hLhd7HVHBLmbgi52ygIbBOIBAnWodHPUn6NDaK",
+	"FSKFRqixAdOlWOfE/D3NWx8O89Ri6eKYmqYXdEo9qkIDbpgL9WLh27Ne9WZD9q6I7L2pOtNGo1nNgqYy",
+	"qlONAs9QXPC1a887VLMzmY5fVBGObtuHX4eQtK4LuVpRXLsAGzHk9WvxwTI6nBl3WKMQXWVVwWSxQuF2",
+	"BHPRKguvzPJltBM2EQ4/k9HtNiaEAxrH3LROk4epGarmzLPMPhfhl9semVsi1veapIUv8f3f8OMvNz+e",
+	"JE+r82dN1fmW0lRzpXmnPJfv2FWj5toj5kF9g0IToxTMInvQJJnWa46pOj/K+nwNd7xLubmVFnbz/ag2",
+	"YCI2+oBgI/ft9k72NYQJuB92zZWXZunMT/bL65mj3r3f2NlbUej2azDvmoPa6RxVG06/7G0yC4hosGYL",
+	"yekYMkHZAhCVZcjp/h4N1RYXXVkq5LqzP1R3zWOXfvanEmBf/v3vvvyz3/n8h79Xc4EnLXzJB6K0XK7a",
+	"4YM7dx98vTaNXYkNfPbX/2Wyje2pNh59fPvw6Ki4mVff++HLP/iTyTZ2Jts4enzbtFE4jv/3i//+55MN",
+	"7E428OHB3XuHd0BqWvF24i7NZcIaai8sfTHfrGs2XRDD3JiuHKYklp1hnwnNYjtn0mdULHB91PC0z7XN",
+	"O4TDX3KdfGWrGZCvYdWLt9zzVLWexiYJ+5KKabijU+o6yoqwzCtyUFjADlOcg+oBV1eo382klas48Pkf",
+	"/c6v/vP3v/iL3/78T3/71X/4i+eGlL74x7/9PhS6+/lzQ0lfmOVwL1vSmr3z05+8+uNfVqemr62UQBXM",
+	"GdA3P3m6aMU+2tH8goUWX4c4kzKaaA4INq91eavEdq4mg1apq3Ac4Odv8kM3mmmWH1pQIaYi4Sxl+QVF",
+	"+GfCUTKAVxYxAFyAY41rcs7YwIgtPCWaPSvNFN2UJfqSlCWqzK3LHA9zTsKGB715PGhz69Zdt3+Vi3cF",
+	"lfr3SdtfoDZhwsxOQcRFzBV8KEuhu5SqX7aTfJJcdqGxZDPIvCOZ5pPiCu6zv5X+GuMF/se//f5nv/jD",
+	"l9/7vV/9uz95+Xu/++rHv//qf//eIgHpbq5XAAW5IYn/VMTyTbmztTqMIkvtoN4HkqHLFdaHKg/8OG2c",
+	"e6wKwRnfNsOcmcbGKLceoxwcqlKDHB65FYxxZitXC45gIs+m6WCApThVX7XMh0ZjG468UsjSa3QrkeJs",
+	"y38T1VKZuOJemJWbWh6DScXbdmHATB72ValRZ10PmlVjpVm/RRcRCcxKrRvTL0lagVAAwlFUtsA5IOmY",
+	"dekw0RWRo7lqWYIY+17yW6LloOUiPkDiqJhdPbmPl5c9jdsxWw4wA9iY5jYyQGaaG6pc3lkF8lnM5a89",
+	"d4d7ZuSmp64bwvCGEoaNvWTd9pLFr+Ci8vJjd7wuw1pCBWH9gR6TNl6vNhmKUy5iV6AR5lMnd3NJOjjX",
+	"jgVsgZqmkC9DRexyZly5YvMIJJVeYX2OlYXAEqtORjtAQnoRSoElUpyACU3IcgtKaesFPdqQ4i+7jLbB",
+	"GnjTDTvOnCNTZ+N5LaLetXM2nm3g+cg88BotLx+x8TzDi7lUMM6NfLPm8KkeIwcP78LiY0q+OTh5002G",
+	"LqHtNpk/+oolF0ytUyoqhFo69jWOjbRhRggSyCChHZaVODbDNr8jBnVPjkRZMYuP2NKJN+ZPx5dSGQ8R",
+	"x6gy5/mIjdcdU1XdW3POzJmBfW25RqPi2a7AfB+wEazCXEqx8ZJsmKk5kPfpubn+joa9Dt5ZEMZUFIHk",
+	"6MYm+OjtCD5a8swsz8GiarESwaHs0CQ5pZ3zqXIL5Zyw7d5pTwDstBGetk0UHSvSk6PMkACVpWgc+W89",
+	"oJ75gynAvQDLQoTGANDsNRlRoaFY86njwCyukwOSsg7jA1D++0arRdTjsOGvKCKG/VOWuvLSlmUAqgaA",
+	"VXFNOrLPFDllXZmCkAwJq/C0ZfdagllBYebXflanWgpG6BnlwiJ6KFdXoE4OBOGa9XFxEpSAqCYdKoTU",
+	"ZiKQA8cVVL8mcqj3CcVVcjKQr1zdoQKXrjtUZuLHwXoCfogdOkKhmHbDxRlBGp6dN6TamQGYOTtjy/s7",
+	"pCeHqcrQH4eDogy8c3bb7nltJQTucpHnvWvv5WSJ2vOTWl+d8fik1iQnRnC4vr29s31Si8iJTeDBX+4c",
+	"3rv7zUd3TmovckX4DEMGkeOUC4q5jxj1oTRAfywl/dhBLthLiYHN34CiM76s7PH6k20XJNVrIr2sM0Tz",
+	"zidPQ0L8oUz9Oqs6OWZJgqTllHXgFnc9iF1VILDB8DThnTxnD5PA1axo5CeuJr6yVKkPuO1UdFiSsBhp",
+	"H0YixyweDlAT6tOxORuGBCDNMZcc3beYSovdqbA+Jtf2Cc3isoDmB7lhT13sonKXp/xTDJ+avDyVEU35",
+	"p8fmfah9yZ4NEtAYrN2urEceq5kdGnKrcveRC31jL7uOXGhmsTv79NldfBxL7/W5cJ/94zRN6RiHWDQk",
+	"XEuZ5ghOnz67x8SZ7tWaN/agWfdxe5oqPH0dihai/69snETbUTxLQfqGHJG+YVIQT4+nL94EtKwqLxqu",
+	"kCMlhkicDhUXTCmCuBchncqTnVkplEEw+wRBAs8K8tN2RCiEJpFEynNFqCY7jUZjYkhUk75UumkojCFM",
+	"PZnEpMvANmLuEeJGt6EmQDsyQpWABH9D2dBP06MXjFDSBpT+DoRltScpGldoQSkjadEElMA03kAx+Ohq",
+	"JG8JEldO0orFlTLCVdaWqxBR2fohsa1JviTBsiWTuKTOsVnnyUHPc3HcvVM+7gXrJof79jZXTw7nsYkU",
+	"XI/9OUe/SiMGqxPTaF5hZbNxYXMAD+nAHwVL0NhNKABLAC4K/DpgqZIiQge5DsK1nQbrWYEhDqDPnTIm",
+	"SJcb2ZFwkbm5B3ScSFQGEWUoPx7/HKiybRA1W+ds3DYjpW6YztaNdQWAiPfkCKzbwPxBkbQOfeejB5qe",
+	"DkVL8z5rkwGTg4QBHJahLVB3YB+7b6dswKi2BWFU22rTSmLj9murkVPHNmDCqVkuwwOGQvPEKr9GZocJ",
+	"4zKCQSGncoORoEt5oghNYDYTUQHNQP8mNI5TplREICQBwFTSMYJv8k4vLD9vWBx8tKsWSzQGgNEAGKBv",
+	"lih+Jqgeprki9tj0RCtW2FV1cjdnvoCpQtwFHBO/95GdCOjXgc0AJ7m3sxMRQftQiNsejva+YfeJ6S4G",
+	"cwauzajHBPBRs4NoIHGby57hxYRoDwuKH57RdszFmabJedvMpj1inR7VbfvYM+30GBh+mWtkDoNeZ50I",
+	"4Ia5Wt/It43isB1lckGz4Qs1AZlwq2CIiL9atWat0TIvtjDoF7Yg848cc+CKO42d61uNm1uNbbLdaO40",
+	"XAyETB8g23z5t3/62V//PpAtde6++8Ufvvrun7/63g9f/i8/2PrsFz979d///OXvfddQT8u00e5o+h3u",
+	"GMX1xTJcd81uI7jOsLRWufvkeVANyy+xXWFoPAgAQUQneAnvdq1Ze/WHf/XZ3/zVZ7/4xcsf//SLv/jz",
+	"V3/9p7/67f/t1V/+5NWPf//lj//byz/+bs0vmJF3duD0hGSzZd1UriaFrdNkyzM1wKy6il8qPPn3aTwz",
+	"m+dJ3ojB9SSP2YT3bpxXgFfJksSxYTBIeyECQKeX1CbLbF/XoFFV7j+Ac9uVSSJHyuffW83DcNe2I1nt",
+	"CDg4GBg6Rr0TzsDfoUnCUmSswS0YSC50YiYWWtTAGo/w2objngjXF0obWCVJyCIpybBHIWNGBGOxAiU5",
+	"RUd2G2Q24ODvKMawANK7LtbR43lbqS2rn2EkBxCfrKYKriCSMnMEFeGoU9NESSPMmB/6HAyR2JUNATwR",
+	"znJoB1Q/ESdii7QNR2hZb3u7CSLTqY2naHPBNTdspO1lsTq8ZCbYiqVg7WamRYMdwjBs86vK3iAPcCXg",
+	"JS6UNoIAtmNut24ZaaLdDKU+O4eY3GhEZO96RHYbEdm+DtaAhhfyrBcD6JeRI6A11d7HDTaC7oAqI8wE",
+	"TpN6NukuF1z1WNyO7Bf0VBh9OrHL4CbgzavB0trpgiTORLgqdnlL5gNiEhpsYpTFNT1ngrT79FkrHqJc",
+	"03YzxJ7xzCFQfNuIV3KoW9hi+0SQ7OFQrnWTK159aDffZzAFvzBNPFHmHJXu4ok4hMvrYCNhSUaU60xD",
+	"gQOIc7GyHNwlIyKDHByz1EjgsCSIt0GzCcBrEKwL62pXg/tzHsPJzuzb5jEf4Yt3FnQBc3OYiO1r5vae",
+	"ynjchDFbvSp3V10TRiTP/HtMxPv+FTnUEeHdE2F/gXFnqo+fCozCXRAZM0Ndxrb0DY7Xifq5EeR6Jafs",
+	"jAuVnR03YwG/TlAp1H5mNQ4ba9bEnekIbg3QGfN1262/ebpODnJjCU6/jaoO+5pcSbf+bulPBN4MPBHB",
+	"vODowLwgTjykDp7korP0RBR6Gw8tb7pC6T+kAVM13opEfeSnzfyL4G/wd7PWvNGIauHFqzVv3ry5k1MI",
+	"zM9Wsv/i//udV7/44ec/+a9f/Nc/qyrzZxuW0yeOQZ9oNhpfbdxsNhq2tUCdydOjWnO3MaU/AN/P9nKh",
+	"VQles204iyuYCsKx7hxv72FsmB8rvi1krXkLcxf8alVak4mprqoWwel8O/WhIpXm/TdIpUHRMMNm2qgx",
+	"GzXGqDGPQEh28uBgwAQDfSHQZ4DpyBSYuhWwQX69bBXH3Y4yFefjbui0spUA7KDa7NmAdQx5xlaYEXJP",
+	"x8SmvIQvgrlzzLSZpTZKnJJ9BrE/5g8balQpngBLB7k6rz2ZxMrJQzrlWUzBcX7UCvtuZNZbIUdNFF8x",
+	"BqmLxQ7QkGshvHEGRnWDCaD5NbPZTvr5FNMLhC0cinjSPrhCGVi3SgU2PnMUDK94Gpr5djLKuLukEe1Q",
+	"xOsOv3ZRAdfXHBXgOt6UGvgy0uMjhpYFvBCZTvR6ghdKabELmy7LMw/vXm1JWLG1+ILnpSPkyoxsIrnX",
+	"nqBN8w5Uz1YzE3zgwv2Kct661fzLwbFXfTNeQ1TKBY9DNPGwLCAbSm7XiYXIJ+/svAsjR8R78s7uu1Ar",
+	"JGFead93v6GLVvXkMImx3kWbDIZgpSSntHN+Iqz/D2rkRSQeMmseaD86PH70rdadw3sH32rdv/vg8fHh",
+	"EfoDsWxGriZQ29m62vcPfrOFb97++PGD47aRUMB/ORxYA+cjEDO4OIPQHxAHuSI9mvYTplSTGLYH07O2",
+	"BReYDfYwdGC6EuRtwp7Rjk5slDV87X3I+97OwnVkk72sdOJT3UGIgoYP/OpiwDYElGcGH2w6pcLm0HMj",
+	"yMGaB5YS3sVQdyPGQZUUtPQSqjXrD7SdlBfgrN//RBAbs22EJg5O+ANs0JdWgQnlUvfhmyibUrjfpv+E",
+	"KrcgWsp97wlOuGAAlKusAdVsQN2M4cC1ESyAkgScwhOx8U23BbDpbRKzDo/BOpooGSTSYf8jG7COhlVz",
+	"6ow8bFc9m6ffFAE2rx5LYhtGrYpz/82rdSF1yzyK5lIgsT5bwMvK3klvYQrilF8AKOSM1vHVOlcteBrs",
+	"sVOCLKozx1SdryTCOrX+eUCx7moSc7gE9jYwLEiaJLVoLhgVS1OZtjIx8fP/+xcvf/DzWlQLKYG3Knhp",
+	"OLCw4F87jZ3d7Z3Gdqux/Y2v//rON/eeNL518zdufPuj3fvXH7z/8Naj7eMayr/Q3qzxc0VGMtW9yVux",
+	"zGz+7kef/82Pv/ir33317/9qak42pnjlKTnJenJSI3AJDZcZ97z131lysJWFfzyui2suVbPSNggHGwVk",
+	"OYMQsOehhlA0oNwaaWo+laNE3GKiVMraOnXwOCWylpH2rBTSo+iAkSPhxhK58CjwiUFongsbs+qxYkI3",
+	"Sdto7CDrgDTZfvjx0TGZHk37RIzM/beh0zZHCJPTMJitTj52HD2I/fKhaBCkPRzgkCyozpFhDDTx/mcp",
+	"vNvvREBUmp0ET61rbyYjW80Yo0cyTzHNdBzJRHGlCiOwcwHtroS4Ohmw1txu7O2sTESjah3tXj67+Wbt",
+	"xdOFafgH5livG62x02ED8EZs57wX2ZOs22UdHZillt4LbHSvcSto1N4Gx1jxnNigsJwsmAcWOO5xRehg",
+	"EMqVTmSv15bcsMiPZtU0ndx+Vg4UM1rqxiT3T4QjggnOUH1JthuNBtYxXIk5OlDbYqaIEbzKsxHMV7aZ",
+	"1JOaMWq+isTDlJ4mY6K0TLNgJktw2sjdIGzEMAMHPxfo9EPFWi4IuR0Fb6KjA6PhnU0vMvp1f4sJQydi",
+	"8g7w33+2vbO7d/3GybDR2LkhaJ/9M4yybe+T9leBOVOiBrTDIqPutv+n3/xN+PLx8YdbN6MwQr5L9EgS",
+	"9p0hTYhpR9kinO9mgUf4JGLSZ7HTZ6BWujhpq1X7UbtYm9OEinOI6TIsvc+h4ug+oQTYH7h0gFKxZwMK",
+	"ej/6ddxSQeSIWx0ct3M72W/tHtjoNkYA+MzpxXYLMD0hWH/0aLUQWJ/3zR5ktgqfVs59qrqRUVwKAHs2",
+	"4ClTLarhLcH8+aC6CckCNggKLQxmXQJ9W5mht1/+/C+/+OX/+urHf9IOBvW1OB230qH4Z4antb1FiCti",
+	"A+T2c0n+LEmsBIZi1ilzAmUQeV8k/hwxER/1V49Tj4qvkhu4DR/D0c4bZ0kCl12RXMaVTTI7lTJhVLi8",
+	"1KXBDi1uX06OOy44ZjBernLnK5TiEHDPft+sbe/ebDTgnwaQvEFCucj3coAJBo48hI1NVnR4+cv/51ff",
+	"/Xcvf/6XL7/33/7xb7//xV/8/OUP/uDVv/+rX/2n33v5g//D7GR571FNyWHamUDKzipA5Af10O+3v1EB",
+	"qH7BAGcRo8UHBnEurWxoCDVZvaApe32+Sjwu6ZiYA5mLIioq/mFYzXZUs4kyiBF5+0EtqnW5oElQsuMf",
+	"vvvDz//sF5/9/b9++bs/e/mDv/6H7/5ouogHLq8v4pEtrgeIvG5m1uEDjo1+9eaN/EqncqiDJHR21seQ",
+	"5+3IAweAeEtFS9PzXOURQFfxiJLv16LaiPGznq41d8zV83E3oXCJsJMxB1EWrj3Q2hIQrBdRDSzy8bxl",
+	"nVy76itVOMoFhPTCYS94LOeUOYFwRrsOmwCijXRsODUGndACz5xzM1d1QTtBuJKNKETfeV1GIjOY12Ii",
+	"OiBdzrKQ51EqxRn59aOPH0AGKoQpUyOIGjrnJjNI5VlK+zZoOpWagR+NQsS26RMF3VFPJgyk/RIdAcPk",
+	"ne0gTH+c0BhQ5KOCtAOpausjNsbMQ9gkjDsH4ZaqkwCQAJQKDETX5AyDkWxaLI5phtQHuvcVpyhOms2O",
+	"RxJEIRVZvxWktUCgnJXjYV/8rrNnXOUsaB4OB000r1l2ii6hD2BT79+8BUa3gj6eLshd3kwTWTG/nrtY",
+	"qzJrb1Hb2QnMZ0AVcIjwpxdpvCyf8XiXeZHXJj262SkjMacQhodXwRrm7J2o84zFZG06umTbhifql2pd",
+	"Cw7Cl8i2thE31ixuBMa3IpyxJQQPc3evPbd3eWbsm40uWIw7mZeWj3ubV8ZxcWUjVPowOaEKnnA8ZDN/",
+	"n7RZubYze5T7JghXcV/ZjXRVJC9YmgsxnMUBc1UIBqk0m83FWavEg4TerJK5btu5oB2s1qy9/MGPfvXd",
+	"3371vR++/IM/qdnQihasH5D/SUVVz2xV8TPh00EKTAurec2imjbM1cUxzKrHsH0Z5TGpOq+iM24CK6+o",
+	"UvCEz34+WSwLkcxTx2sY4j8jVQMzHh8ePrhz98HX0SVhhRKfHbCPua3oca4UVjZAsNiCqjK3odENYX7r",
+	"CDN2kKPH7iukvu5TFZprqWpFCrv3ZaKwERFyRG4fPLh9eO/e4Z0vVyzXl62GDBArh1IGClsQhCyT+HJF",
+	"2WvsmXfsFEJV3hVkJNMYa7JzgSqgajrAKrQMMQuzYccJHtgkJmig0u5HiwuGUfxjNAX1XPbSmcxQtQtS",
+	"0HCUbxwNpz3DEJu7Ef7V4qrVl2kGrVuB8k5QWK5a8dC7Lyb8I1ZLtzb2aafI8n6QKHzFBbqG71g4Z8DR",
+	"cq9tR7VRbwzJ963uUMSqNuFPyYfiZpH29pzsk92pfb8050bltHI8WvPoKNwTsckEWjM5fNIbO1oIlnjm",
+	"YPdfi+TqUi7mKfjH7rk3hxZ98rw2k9BYQAgoUnCBxANtfXjZlgu2LO5xF3p0caKGSrjeOwnlfeh8Mh40",
+	"J1hONLmLTS44DqdTF0Q5ZouBkuWs+FSzVauIaPakzCUviOC1oSxroyyHFywdY4CSnsQ3cOpxRGQSF8HW",
+	"rkhyZlftc3HdE6SlQImGttAFiBBPuiwOaUHgZzOEBQCfHxqJ4kOeaAD7nzFUjzLgFHkzbFTDSsbtfqzo",
+	"QMDHX8wchFWZCWSZcQu5KlPInUtLxuHU7G4q+8UQ4kbV2wLtebrwQJXR+EA9O6I5A9FyqWG8bcjd5iBu",
+	"ELvXVDHSnMdSpO5VSd41YP6za1xBBAA8R6gi7a8f5iMusB1n6IOoYq9xWrQ4oYlRwBxAdkROxxB9onsy",
+	"du7PTo+pE2G0z0HKukx3eqYBKLrtYjYwntVoLO0oUGr7LB88ksPJ00Y4rZPbZvgI34iBwQjUwuIT4eIR",
+	"EUuzCYDXNhbWNpRIzAOGwGQgDyCYxDZfG9OCbHbzUECJ8HpJGu2JuJQ8WqOmk6E4FxBCIxjZa+wRxOlL",
+	"C4NzYf7Awh7I0UrZSWb5DeHKhVo8Bt/e9UYjIvZ3F+bZJ7wLqKHklFVI94RSGbWmaQl6qjV3GwvELMA0",
+	"1xqvABJ+JlMvYz5eQuqeY8JdRl1fTaK2Cz9bnLaKhiNpJRFfaFeDs7OPgfBg1XJx62Cw2KTKbmIRljPk",
+	"AhtDIm5PWhRGJljksJUSg3IMsdSEe8/ccmX7tiWCsoE5IIemYfyGwitXGzrUfSBzQ0QWfSyFiMBUyr4r",
+	"gKBTzpSFUTWsLx6yOnmMICM58AnEjUXUMp+nYhaiTjByc6hs6Qg8H/sZaIaNO+IqwKY4Eb5yQp4tgnXZ",
+	"ti4zbAmXnHMiciw+48S+IDaqVgozEAEGw/Pg1KXFnrv6EaBCcEXkBUvr5IkZkrKJvk56AExfszxmPpYj",
+	"O4HAyD0R8meBW0D7EhRT1geBDDs7kwy2zKGjeO59hilgmrSVTHWbvGOR+MA+DJjdXKsTYOFoQhMSf7MJ",
+	"U1y/u48H8v9n79p227iZ8KsQuvH/A7ISOwmCyleugRwQNC7SAr5IAou7S1mEVyS73I0iFHmI3vcd+gJt",
+	"n6ZA+xgFZ4aHlVaOJFsuDOgqiLzL4wx3SH7zfUAJp9v8KxNOpDBuhGvP8lfw+YFlYE1oHEvvzbj9oMIE",
+	"g1qVjzJZrQs+b7/3UyPza2Fr4tcDPC7AaqFuzOlK2LxpCK/cEwB1tZQK9kERzQ3jV9oLZ8FQzxJC7/R9",
+	"Mj0fJiE9SpiCwJJHMwiU4TAfsZdxX4vQ32Smpt6dfDIawnwPgmGMZVBeJZ5tkgnlbCzH9cQHda5PQdhE",
+	"qtjNwOAyj8TRk0YVlShgTIzWpW0BnaMBD9gpBdxthCoUVANpsG8avNd3DqdJjeYaTIfgxNIyF6977hk4",
+	"jBiCpZBngWeTMEyOujCgE0kheMH+NzpzPx+eaVVXuhwypQ8BPjz6/4C9FTM/Yh8UJnWzisNMNlZ0wLOT",
+	"TcfI30CFjDTFMlHPkCHRRec2YKJ3xUdzshhHV+JKWkhTAt/kxsDkxlKfrixV6fpy7D7pI5p7K2oXCcPt",
+	"SiZxo3NzbL7xyfWpMa+LtU4FXB1rnyFcuMh7V8fh+2D5PwmW98iChxKQbh98NpmzokwcxsyFFdHnegqT",
+	"kOO8nbjkucrFmpqSxIu5mbDkha6KZ49v0JX0pd6VuCTd0VWXd67+KJSnQO5tAsl/yNKPzjr2B8j3c4Ac",
+	"VoUAu2+fJp+kXo8serh/LHH34n5qKrFbkchcEAZlgSXXLT/XEtU5fNobQpU0I4+0sNFoqTGC5AaeNQ/h",
+	"UVheg8gK7n4WOEsDIwVpIY5S8YBRkjCIQxRpOKBUL+NYV3N6Vo9DeAt7axdjwq4AomMZSfBgJ0eF1lr3",
+	"WaNAummk1WWj8lLwChIeqfQhs5ogXoq2XKpm9Uzmwr8Z2NGh22PYaA46M/e6V+n7zNrLtL6mY5LIO56s",
+	"3cOj4yf9hW/EsJfrprLi0r8coV8Q9hwlpfX+/uXXv37/45/f/kS+BAzZ3D/2UXx9aXEf9p4e9yKZAcWH",
+	"U1MC1Cr8TM359vz8zeu3Ly/Pzt++eP3uu01yuN0M3HOC3RbDuxaeuUtsA+kbsREEX24TOuKPaP4J4M7j",
+	"l0lmMLpCbwgP3zBn6fcUgceq6EQdbwkl3s4ibrVhQCPZQAFxn3q3P+6e0xrPOLsQZ85CliIB+ELenod+",
+	"ed8BwiDS1jJfDapxRv1DfGwHC11MHvbkwMcJJ+3R0fPwv8sKaGG+eT549nVf7vdqXfPSrZ23VgVyg3AG",
+	"h6hfPQ+Ap/bB8PY7baDxXI6GWTaHEPMu+OmNdwleTKWC087DNVzh1BiP7dqdN9A3lpBuz/s9uqG6VGLm",
+	"fz06jj9jAg/94UkrFYh+fBb9x7//+PjpLZPNwxh8zSHG8tPeK+7IKzwJITiDRyy2D6EYN2aNgyiziUpD",
+	"QBcRezC3bNTB+HtC+S3hYCpciLhNFYB6SBMVbvqWdjqnxuxJ5vck8w+IZD5Y7J5nfg+eeZg889t8L9ZD",
+	"znRgUm/Co84qbozAW/4ZR910qWwNRDssNhauOWznUdmpMfd9SbuTvMju1Y9it/fbJb/v4m4V9lc+d/yW",
+	"7EV+7ja6b/WwEFl5Stb9HeoDA/V5Cj5+hSzO0+1WqIngZT1ZuXN7hX++1ad4o9lwHRd5g+nH7z+2szLx",
+	"boGYB11nPHAl6Tt1qLPfpslKmVPP3XI4X9nxd/DX++v3tkayxli55THjVgSUD0XBU3lVcUxE3Gzw2vX+",
+	"3Mu4lflp48zo/Uf3HcgEr0T1RkCzIDsbMExdGWUA4cI/9/q9pip7w94jXCSxTYsvvPDoRaDPsImAbtDK",
+	"BSfh8wFbJAKFnqPsNH0H/R01nnYsp0z52rgxVJXznQH7XpclAikRvhJQKn2/1wONQK3EoH0T3pmrFr74",
+	"9aQSggVLtN7LnX9HRFjn1x3pVOyAvQS6eQAdGkPJbjC+B5bxoqic2+B1ngtPRowKdd1abCqsIB3NFZ9r",
+	"KsOUPBcTXRbAIfrjKtZ7yIiRhRscnzgjEKFhLfQT22uvYUzbo+bLsB0tuUC5Y0JqHABitLI0G3qRiBCg",
+	"Qzypl0hIPfqWwgMCZvoLUODAT7jV2wTnK1sVBBORP4OQmPza2ScAe0mq+RNX0k7iXAIWMxMT2ZqPaBKd",
+	"9WnQDSg0FDpgI7TnURgOkZyAkGxiIt5aB+RrRJQSSFhWfnD7qM8HV+k0ScmLmSi1ukIkKuYUYoenXKqa",
+	"kxW7IeN50K9OywaQoW8vxb3AIut8qc9GbrFOuzOjmmMZTM+UReinTylLO9ln8ZyyH1sCleimFoFENUns",
+	"CmBmC4jlVGG7LKleKSyzE16BIGPSzGBUwTpduy1S3aKid5xd6NeKiYXrPTJJX5J36QLcyvkicGN4SUwl",
+	"lgUmDyxYXanTekMXVqxJ11IhmLcQpXQNT9+dcKVE2fXqG4CbZnOaoELyEhC38nOr7kYBfn9Fv6lKewJs",
+	"LWNuEQTBpk0+IY2Ems3AHHNt66W1q7vclC4GVgnEMISzctjvJcAvD44CK1jl6kZoU4qonZ6KIWOKfZ9p",
+	"D2n049ZfXFjah/LLVb3Ss7QmEll3BcOnhsptjTAa+apmS+uFu13TSBnW2ZXMMaMhMfiQpz4VXMHTrQFH",
+	"IPCK72epecEyXnKV++jDNsbVY3Vlk3Io+vjy8cu/AQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

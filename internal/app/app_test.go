@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,11 +21,33 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
+	"lksms/internal/contracttest"
 	"lksms/internal/pgtest"
 	"lksms/internal/task"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// TestMain also looks, after a run of all tests, whether each status in the contract was the answer to something.
+func TestMain(m *testing.M) {
+	code := pgtest.Run(m)
+	if isWhole() {
+		missing, err := contracttest.Missing()
+		if err != nil || len(missing) > 0 {
+			fmt.Fprintf(os.Stderr, "statuses in the contract that no test saw: %s %v\n", strings.Join(missing, ", "), err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// isWhole tells whether all tests were run.
+func isWhole() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list", "test.fuzz"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
 
 const (
 	username = "admin"
@@ -67,7 +92,7 @@ func newBundle(t testing.TB, rules task.Rules, change func(*app.Options)) *testB
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Close)
-	server := httptest.NewServer(a.Handler)
+	server := httptest.NewServer(obeying(t, a.Handler))
 	t.Cleanup(server.Close)
 	client, err := api.NewClientWithResponses(server.URL, api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
 		r.SetBasicAuth(username, password)
@@ -77,6 +102,11 @@ func newBundle(t testing.TB, rules task.Rules, change func(*app.Options)) *testB
 		t.Fatal(err)
 	}
 	return &testBundle{t: t, app: a, url: server.URL, client: client, db: a.DB.Pool, log: log, options: options}
+}
+
+// obeying is a handler of which every answer must be as the contract says.
+func obeying(t testing.TB, h http.Handler) http.Handler {
+	return contracttest.Handler(h, func(err error) { t.Error(err) })
 }
 
 // answer is any answer of the server.

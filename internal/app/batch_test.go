@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -97,8 +98,7 @@ func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 		"messages":             map[string]any{"messages": []any{}},
 		"messages ":            map[string]any{},
 		"messages  ":           map[string]any{"messages": many},
-		"messages.1.content":   `{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":"13800138000","content":5}]}`,
-		"messages.0":           `{"messages":["x"]}`,
+		"messages   ":          `{"messages":{"0":{"phone_number":"13800138000","content":"x"}}}`,
 		"messages.0.content ":  "{\"messages\":[{\"phone_number\":\"13800138000\",\"content\":\"\xff\"}]}",
 		"messages.0.content  ": `{"messages":[{"phone_number":"13800138000","content":"x","content":"y"}]}`,
 		"colour":               map[string]any{"messages": many[:1], "colour": 1},
@@ -111,15 +111,15 @@ func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM tasks"); n != 0 {
 		t.Errorf("%d tasks were made", n)
 	}
-	if n := refused(422); n != 8 {
-		t.Errorf("%d rows for 8 that were refused", n)
+	if n := refused(422); n != 7 {
+		t.Errorf("%d rows for 7 that were refused", n)
 	}
 	big := `{"messages":[{"phone_number":"13800138000","content":"` + strings.Repeat("x", 8<<20) + `"}]}`
 	b.expect(413, "request.too_large", "POST", batchPath, big)
 	b.expect(400, "request.malformed", "POST", batchPath, `{"messages":`)
 	b.expect(422, "request.invalid", "POST", batchPath, `{"messages":[]}`, keyHeader, "key")
 	b.expect(401, "auth.required", "POST", batchPath, `{"messages":[]}`, "Authorization", "")
-	if n, m, o, all := refused(413), refused(400), refused(422), b.count("SELECT count(*) FROM receive_logs"); n != 1 || m != 1 || o != 9 || all != 11 {
+	if n, m, o, all := refused(413), refused(400), refused(422), b.count("SELECT count(*) FROM receive_logs"); n != 1 || m != 1 || o != 8 || all != 10 {
 		t.Errorf("%d, %d and %d rows of %d", n, m, o, all)
 	}
 	b.expect(200, "", "POST", batchPath, `{"messages":[{"phone_number":"13800138000","content":"`+strings.Repeat("x", 2<<20)+`"}]}`)
@@ -376,5 +376,91 @@ func TestAServerThatStopsAnswersThoseWhoWait(t *testing.T) {
 	b.app.Tasks.StopWaiting()
 	if a := <-answered; a.status != http.StatusOK || !strings.Contains(a.raw, `"data":[]`) {
 		t.Errorf("got %s", a.raw)
+	}
+}
+
+func TestAWrongValueRefusesItsItemAlone(t *testing.T) {
+	b := setup(t)
+	wrong := map[string]string{
+		`{"phone_number":"13800138000","content":"x","expect_send_time":"tomorrow"}`:            "expect_send_time",
+		`{"phone_number":"13800138000","content":"x","expect_send_time":"2026-12-01T10:00:00"}`: "expect_send_time",
+		`{"phone_number":"13800138000","content":"x","expires_at":"2026-02-30T10:00:00Z"}`:      "expires_at",
+		`{"phone_number":"13800138000","content":"x","priority":70000}`:                         "priority",
+		`{"phone_number":"13800138000","content":"x","priority":1e40}`:                          "priority",
+		`{"phone_number":"13800138000","content":5}`:                                            "content",
+		`{"phone_number":"13800138000","content":"x","colour":1}`:                               "colour",
+		`"x"`: "body", `null`: "body", `[{}]`: "body",
+	}
+	good := `{"phone_number":"13800138000","content":"x","use_template":false,"priority":9.0,"message_type":"marketing"}`
+	var texts, fields []string
+	for text, field := range wrong {
+		texts, fields = append(texts, text, good), append(fields, field, "")
+	}
+	sent := decode[api.SentBatch](t, b.expect(200, "", "POST", batchPath, `{"messages":[`+strings.Join(texts, ",")+`]}`))
+	if sent.Accepted != len(wrong) || sent.Refused != len(wrong) {
+		t.Errorf("%d accepted, %d refused", sent.Accepted, sent.Refused)
+	}
+	for i, item := range sent.Items {
+		if fields[i] == "" != (item.Code == 200) || fields[i] != "" && (item.Code != 422 || item.Error.Fields == nil || (*item.Error.Fields)[0].Field != fields[i]) {
+			t.Errorf("%s: %d %+v", texts[i], item.Code, item.Error)
+		}
+	}
+	if n := b.count("SELECT count(*) FROM receive_logs WHERE task_id IS NULL"); n != len(wrong) {
+		t.Errorf("%d refusals are kept", n)
+	}
+
+	task := b.claimIDs(1)[0]
+	reported := decode[api.ReportedBatch](t, b.expect(200, "", "POST", "/api/v1/sms/report-batch", `{"reports":[
+		{"task_id":"`+task+`","app_id":"app","status":3,"should_retry":true,"retry_after_seconds":3000000000},
+		{"task_id":"not one","app_id":"app","status":2},
+		{"task_id":5,"app_id":"app","status":2},
+		{"task_id":"`+task+`","app_id":"app","status":2.0}]}`))
+	for i, want := range []struct {
+		task  *string
+		field string
+	}{{&task, "retry_after_seconds"}, {nil, "task_id"}, {nil, "task_id"}, {&task, ""}} {
+		item := reported.Items[i]
+		if (want.task == nil) != (item.TaskID == nil) || want.task != nil && *item.TaskID != *want.task {
+			t.Errorf("%d is about %v", i, item.TaskID)
+		}
+		if want.field == "" != (item.Code == 200) || want.field != "" && (*item.Error.Fields)[0].Field != want.field {
+			t.Errorf("%d: %d %+v", i, item.Code, item.Error)
+		}
+	}
+}
+
+func TestADateThatDoesNotExistNamesItsField(t *testing.T) {
+	b := setup(t)
+	a := b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","use_template":false,"expect_send_time":"2026-02-30T10:00:00Z"}`)
+	if a.fields() != "expect_send_time" {
+		t.Errorf("fields %q", a.fields())
+	}
+}
+
+func TestAWholeNumberMayHaveAPoint(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1.0}`)
+	b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1e2}`)
+	b.expect(200, "", "PUT", "/api/v1/admin/settings/queue", `{"sender_silent_after_seconds":30.0}`)
+	a := b.expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1.5}`)
+	if a.fields() != "limit" {
+		t.Errorf("fields %q", a.fields())
+	}
+}
+
+func TestNamesThatNoAddressCanNameAreRefused(t *testing.T) {
+	b := setup(t)
+	for _, name := range []string{".", ".."} {
+		b.expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": name})
+		b.expect(422, "request.invalid", "POST", "/api/v1/admin/companies", map[string]any{"company_no": name, "name": "x"})
+		b.expect(422, "request.invalid", "POST", "/api/v1/admin/users", map[string]any{"username": name, "role": "read"})
+	}
+	for _, name := range []string{"...", ".a", "..a", "a.", "app/1 ?ü"} {
+		b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": name})
+		if got := b.getSender(url.PathEscape(name)); got.SenderNo != name {
+			t.Errorf("%q is shown as %q", name, got.SenderNo)
+		}
+		b.expect(200, "", "GET", "/api/v1/admin/routes?sender_no="+url.QueryEscape(name), nil)
+		b.expect(200, "", "DELETE", "/api/v1/admin/senders/"+url.PathEscape(name), nil)
 	}
 }

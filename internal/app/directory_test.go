@@ -140,7 +140,7 @@ func TestS4_7_SettingsAreInForceOnEveryServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(second.Close)
-	server := httptest.NewServer(second.Handler)
+	server := httptest.NewServer(obeying(t, second.Handler))
 	t.Cleanup(server.Close)
 	other := *b
 	other.url = server.URL

@@ -14,7 +14,7 @@ import (
 func beside(b *testBundle) *testBundle {
 	b.t.Helper()
 	second := another(b)
-	server := httptest.NewServer(second.Handler)
+	server := httptest.NewServer(obeying(b.t, second.Handler))
 	b.t.Cleanup(server.Close)
 	other := *b
 	other.app, other.url = second, server.URL
@@ -64,15 +64,23 @@ func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 				b.route("default", "app", 1)
 				b.expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "off"})
 			},
-			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "on"}) },
+			func(b *testBundle) {
+				b.expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "on"})
+			},
 		},
 		"it became shared": {
 			func(*testBundle) {},
-			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true}) },
+			func(b *testBundle) {
+				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true})
+			},
 		},
 		"it was switched on": {
-			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "status": "off"}) },
-			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"status": "on"}) },
+			func(b *testBundle) {
+				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "status": "off"})
+			},
+			func(b *testBundle) {
+				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"status": "on"})
+			},
 		},
 		"the route of the others was deleted": {
 			func(b *testBundle) {
@@ -90,7 +98,9 @@ func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 					b.t.Fatalf("claimed %v", got)
 				}
 			},
-			func(b *testBundle) { b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"interval_ms": 1}) },
+			func(b *testBundle) {
+				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"interval_ms": 1})
+			},
 		},
 	} {
 		for where, at := range map[string]func(b *testBundle) *testBundle{

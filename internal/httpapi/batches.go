@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -14,38 +15,77 @@ import (
 	"lksms/internal/task"
 )
 
-// batch is an operation that takes many of what another takes one of. Each item has its own outcome, so the validator lets
-// items through that keep to the types of the contract, and the rest of it is checked item by item.
+// batch is an operation that takes many of what another takes one of. Each item has its own outcome, so the validator lets any
+// object through as an item, and what the contract says of one is checked item by item.
 type batch struct {
-	field string           // of the body: the list
-	item  *openapi3.Schema // what one must be
+	field  string                  // of the body: the list
+	most   uint64                  // items
+	item   *openapi3.Schema        // what one must be
+	decode func(text []byte) error // into its generated type
 }
 
-// relax takes from the contract of a batch what is each item's own business, and returns it.
-func relax(spec *openapi3.T, path, field string) batch {
+// item is one of a batch.
+type item struct {
+	raw   json.RawMessage // as it was sent
+	plain json.RawMessage // as the generated type reads it
+	wrong error           // by the contract; nil: nothing
+}
+
+// relax takes from the contract of a batch what is each item's own business, and returns it. Item is the generated type of one.
+func relax[Item any](spec *openapi3.T, path, field string) batch {
 	list := spec.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties[field].Value
-	item := list.Items.Value
-	loose := &openapi3.Schema{Type: item.Type, Properties: openapi3.Schemas{}}
-	for name, property := range item.Properties {
-		p := property.Value
-		loose.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{Type: p.Type, Format: p.Format, Nullable: p.Nullable}}
-	}
-	list.Items = &openapi3.SchemaRef{Value: loose}
-	return batch{field: field, item: item}
+	b := batch{field: field, item: list.Items.Value, most: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
+	list.Items = &openapi3.SchemaRef{Value: openapi3.NewObjectSchema()}
+	return b
 }
 
-// items returns each item as it was sent, and what is wrong with it by the contract, if anything is.
-func (b batch) items(body []byte) ([]json.RawMessage, []error, error) {
-	var lists map[string][]json.RawMessage
-	if err := json.Unmarshal(body, &lists); err != nil {
-		return nil, nil, fmt.Errorf("split batch: %w", err)
+// items are those of a batch, each with what is wrong with it; none if the body has no such list, or too long a one.
+func (b batch) items(raw, plain []byte) []item {
+	rawItems, plainItems := b.split(raw), b.split(plain)
+	if uint64(len(plainItems)) > b.most || len(rawItems) != len(plainItems) {
+		return nil
 	}
-	raw := lists[b.field]
-	wrong := make([]error, len(raw))
-	for i, item := range raw {
-		wrong[i] = b.check(item)
+	items := make([]item, len(plainItems))
+	for i, text := range plainItems {
+		items[i] = item{raw: rawItems[i], plain: text, wrong: b.check(text)}
 	}
-	return raw, wrong, nil
+	return items
+}
+
+func (b batch) split(body []byte) []json.RawMessage {
+	var members map[string]json.RawMessage
+	var list []json.RawMessage
+	if json.Unmarshal(body, &members) != nil || json.Unmarshal(members[b.field], &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// typed is the body of a batch as the generated type can read it, with nothing where an item is wrong: one bad value would refuse all.
+func (b batch) typed(body []byte, items []item) []byte {
+	if !slices.ContainsFunc(items, func(one item) bool { return one.wrong != nil }) {
+		return body
+	}
+	list := make([]json.RawMessage, len(items))
+	for i, one := range items {
+		list[i] = one.plain
+		if one.wrong != nil {
+			list[i] = json.RawMessage("{}")
+		}
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return body
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return body
+	}
+	members[b.field] = text
+	if text, err = json.Marshal(members); err != nil {
+		return body
+	}
+	return text
 }
 
 // check tells what is wrong with an item by the contract.
@@ -58,7 +98,10 @@ func (b batch) check(item []byte) error {
 	}
 	err := b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
 	if err == nil {
-		return nil
+		if b.decode == nil {
+			return nil
+		}
+		return undecoded(b.decode(item))
 	}
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for _, e := range flatten(err) {
@@ -74,22 +117,19 @@ func (b batch) check(item []byte) error {
 // SendSmsBatch accepts many messages.
 func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestObject) (api.SendSmsBatchResponseObject, error) {
 	x := exchangeOf(ctx)
-	raw, wrong, err := s.contract.sends.items(x.body)
-	if err != nil {
-		return nil, err
-	}
+	wrong := wrongOf(x.items)
 	var good []task.Submission
 	var places []int
 	for i, m := range req.Body.Messages {
 		if wrong[i] == nil {
-			good, places = append(good, submissionOf(m, raw[i])), append(places, i)
+			good, places = append(good, submissionOf(m, x.items[i].raw)), append(places, i)
 		}
 	}
 	outcomes, err := s.tasks.SubmitAll(ctx, good, x.origin)
 	if err != nil {
 		return nil, err
 	}
-	data := api.SentBatch{Items: make([]api.SentItem, len(raw))}
+	data := api.SentBatch{Items: make([]api.SentItem, len(x.items))}
 	for j, o := range outcomes {
 		item := &data.Items[places[j]]
 		if wrong[places[j]] = o.Err; o.Err != nil {
@@ -117,8 +157,8 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 			return nil, fmt.Errorf("write answer for the log: %w", err)
 		}
 		if !x.inTransaction {
-			s.storeRefusal(ctx, raw[i], refusal{item.Code, answer})
-		} else if err := s.tasks.LogRefused(ctx, raw[i], x.origin, item.Code, answer); err != nil {
+			s.storeRefusal(ctx, x.items[i].raw, refusal{item.Code, answer})
+		} else if err := s.tasks.LogRefused(ctx, x.items[i].raw, x.origin, item.Code, answer); err != nil {
 			return nil, err
 		}
 	}
@@ -126,13 +166,25 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 	return api.SendSmsBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
 
+func wrongOf(items []item) []error {
+	return convert(items, func(one item) error { return one.wrong })
+}
+
+// taskID is what an item calls its task, if that can be the name of one.
+func (b batch) taskID(item []byte) *string {
+	var said struct {
+		TaskID *string `json:"task_id"`
+	}
+	if json.Unmarshal(item, &said) != nil || said.TaskID == nil || b.item.Properties["task_id"].Value.VisitJSON(*said.TaskID) != nil {
+		return nil
+	}
+	return said.TaskID
+}
+
 // ReportTasks takes the outcomes of many tasks.
 func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObject) (api.ReportTasksResponseObject, error) {
-	x := exchangeOf(ctx)
-	raw, wrong, err := s.contract.reports.items(x.body)
-	if err != nil {
-		return nil, err
-	}
+	x, reports := exchangeOf(ctx), s.contract.batches["POST "+reportBatchPath]
+	wrong := wrongOf(x.items)
 	var good []task.Report
 	var places []int
 	for i, r := range req.Body.Reports {
@@ -140,18 +192,16 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 			wrong[i] = s.requireApp(ctx, r.AppID)
 		}
 		if wrong[i] == nil {
-			good, places = append(good, reportOf(r, raw[i])), append(places, i)
+			good, places = append(good, reportOf(r, x.items[i].raw)), append(places, i)
 		}
 	}
 	outcomes, err := s.tasks.ReportAll(ctx, good)
 	if err != nil {
 		return nil, err
 	}
-	data := api.ReportedBatch{Items: make([]api.ReportedItem, len(raw))}
-	for i, r := range req.Body.Reports {
-		if r.TaskID != "" {
-			data.Items[i].TaskID = &r.TaskID
-		}
+	data := api.ReportedBatch{Items: make([]api.ReportedItem, len(x.items))}
+	for i, one := range x.items {
+		data.Items[i].TaskID = reports.taskID(one.plain)
 	}
 	for j, o := range outcomes {
 		item := &data.Items[places[j]]

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -17,13 +18,17 @@ type contract struct {
 	keyed      map[string]bool     // operations that take an Idempotency-Key
 	parameters map[string][]string // of each operation's query
 
-	sends, reports batch
-	changes        batch // of settings
+	batches map[string]batch // by operation
+	changes batch            // of settings
 }
 
 // readContract reads the contract once for all servers of a process; reading it takes longer than the rest of a start, and
 // nobody writes to it afterwards.
 var readContract = sync.OnceValues(func() (*contract, error) {
+	// The library's own is a pattern, which lets the 30th of February through.
+	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(func(text string) error {
+		return new(time.Time).UnmarshalText([]byte(text))
+	}))
 	spec, err := api.GetSpec()
 	if err != nil {
 		return nil, fmt.Errorf("load contract: %w", err)
@@ -35,7 +40,10 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	spec.Security = nil // who sends a request has been settled by guard
 	return &contract{
 		spec: spec, roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec),
-		sends: relax(spec, sendBatchPath, "messages"), reports: relax(spec, reportBatchPath, "reports"),
+		batches: map[string]batch{
+			"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
+			"POST " + reportBatchPath: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
+		},
 		changes: batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil
 })

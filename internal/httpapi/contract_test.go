@@ -34,12 +34,10 @@ func TestEveryOperationIsWholeInTheContract(t *testing.T) {
 		if open != (operation.Security != nil && len(*operation.Security) == 0) {
 			t.Errorf("%s: access %v and security %v disagree", name, roles, operation.Security)
 		}
-		for _, status := range []int{200, 500} {
-			if operation.Responses.Status(status) == nil {
-				t.Errorf("%s has no answer %d", name, status)
-			}
+		if operation.Responses.Status(200) == nil {
+			t.Errorf("%s has no answer 200", name)
 		}
-		for _, status := range []int{401, 403, 429} {
+		for _, status := range []int{401, 429, 500} {
 			if !open && operation.Responses.Status(status) == nil {
 				t.Errorf("%s has no answer %d", name, status)
 			}
@@ -48,7 +46,7 @@ func TestEveryOperationIsWholeInTheContract(t *testing.T) {
 			if media := body.Value.Content.Get("application/json"); media.Example == nil && len(media.Examples) == 0 {
 				t.Errorf("%s has no example of its body", name)
 			}
-			for _, status := range []int{400, 413, 415, 422} {
+			for _, status := range []int{400, 413, 422} {
 				if operation.Responses.Status(status) == nil {
 					t.Errorf("%s takes a body and has no answer %d", name, status)
 				}

@@ -1,7 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -20,6 +24,42 @@ const (
 )
 
 func done() api.DoneJSONResponse { return api.DoneJSONResponse{Code: ok, Message: success} }
+
+// member is a member of the request's body as it was sent, nil if it was left out. The generated types make float64 of the numbers in
+// an object of which the contract says nothing more.
+func member(ctx context.Context, name string) (json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(exchangeOf(ctx).body, &members); err != nil {
+		return nil, fmt.Errorf("read members of body: %w", err)
+	}
+	return members[name], nil
+}
+
+// object reads an object, whose numbers stay as they are written; nothing and null are an empty one.
+func object(text []byte) (map[string]any, error) {
+	fields := map[string]any{}
+	if len(text) == 0 {
+		return fields, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
+	}
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	return fields, nil
+}
+
+// payload is that of the request.
+func payload(ctx context.Context) (map[string]any, error) {
+	text, err := member(ctx, "payload")
+	if err != nil {
+		return nil, err
+	}
+	return object(text)
+}
 
 // value is what p points to, or the zero value.
 func value[T any](p *T) T {

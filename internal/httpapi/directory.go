@@ -218,7 +218,7 @@ func (s *Server) DeleteCountry(ctx context.Context, req api.DeleteCountryRequest
 
 // CreateSender adds a sender.
 func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestObject) (api.CreateSenderResponseObject, error) {
-	config, err := configText(req.Body.Config)
+	config, err := member(ctx, "config")
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +285,7 @@ func (s *Server) GetSender(ctx context.Context, req api.GetSenderRequestObject) 
 
 // UpdateSender changes a sender.
 func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestObject) (api.UpdateSenderResponseObject, error) {
-	config, err := configText(req.Body.Config)
+	config, err := member(ctx, "config")
 	if err != nil {
 		return nil, err
 	}
@@ -360,17 +360,6 @@ func nulls(body []byte) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-func configText(config *map[string]any) ([]byte, error) {
-	if config == nil {
-		return nil, nil
-	}
-	text, err := json.Marshal(*config)
-	if err != nil {
-		return nil, fmt.Errorf("write config: %w", err)
-	}
-	return text, nil
 }
 
 // DeleteSender removes a sender.
@@ -534,7 +523,7 @@ func senderOf(s dbq.SenderListRow) (api.Sender, error) {
 	}
 	config, err := notify.ShowConfig(s.Kind, s.Config)
 	if err == nil {
-		err = json.Unmarshal(config, &one.Config)
+		one.Config, err = object(config)
 	}
 	if err != nil {
 		return one, fmt.Errorf("read config of sender: %w", err)

@@ -29,7 +29,9 @@ type exchange struct {
 	text          *catalogue
 	who           access.Principal // empty until authenticated
 	operation     string           // its pattern in the ServeMux of the operations; empty when it is for none
-	body          []byte           // as far as it could be read
+	body          []byte           // as it was sent, as far as it could be read
+	plain         []byte           // the same as the validator and the generated types read it
+	items         []item           // of a batch
 	request       *http.Request    // of a callback: what proves who sends it stands anywhere in it
 	cut           error            // of a callback: why no more of its body was read
 	dryRun        bool             // whether it only asks what would happen

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,10 +31,14 @@ func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestOb
 
 // CreateNotifications tells people of a business event (S1.3).
 func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotificationsRequestObject) (api.CreateNotificationsResponseObject, error) {
+	payload, err := payload(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all := make([]notify.Notification, len(req.Body.Channels))
 	for i, channel := range req.Body.Channels {
 		all[i] = notify.Notification{
-			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, Payload: req.Body.Payload, UserIDs: req.Body.UserIds,
+			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, Payload: payload, UserIDs: req.Body.UserIds,
 			DedupKey: nonEmpty(req.Body.DedupKey), NextRunAt: req.Body.NextRunTime, ExpiresAt: req.Body.ExpiresAt, StartedAt: req.Body.StartedAt, Repeat: req.Body.RepeatMinutes, Sign: req.Body.Sign,
 			Operator: req.Body.Operator,
 		}
@@ -63,9 +66,13 @@ func notificationsMade(o notify.Outcome) api.NotificationsMadeResponse {
 
 // TakeEvent takes what happened to a business task (S1.4).
 func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) (api.TakeEventResponseObject, error) {
+	payload, err := payload(ctx)
+	if err != nil {
+		return nil, err
+	}
 	b := req.Body
 	e := notify.Event{
-		Name: string(b.Event), TaskID: b.TaskID, NodeID: b.NodeInstID, Channels: b.Channels, Payload: value(b.Payload),
+		Name: string(b.Event), TaskID: b.TaskID, NodeID: b.NodeInstID, Channels: b.Channels, Payload: payload,
 		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, EndedAt: b.FinishedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
 		Sign: b.Sign, Operator: b.Operator,
 		Orbits: convert(value(b.Orbits), func(o api.Orbit) notify.Orbit { return notify.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
@@ -131,12 +138,9 @@ func notificationOf(n dbq.NotificationListRow) (api.NotificationView, error) {
 		NextRunTime: n.NextRunTime, RepeatMinutes: n.RepeatMinutes, StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Sign: n.Sign, Remark: n.Remark, Operator: n.Operator,
 		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 	}
-	d := json.NewDecoder(bytes.NewReader(n.Payload))
-	d.UseNumber()
-	if err := d.Decode(&one.Payload); err != nil {
-		return one, fmt.Errorf("read payload: %w", err)
-	}
-	return one, nil
+	var err error
+	one.Payload, err = object(n.Payload)
+	return one, err
 }
 
 // EndNotifications cancels or ends notifications (S1.6).
@@ -169,9 +173,9 @@ func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotifica
 // SendOnce sends a subscribe message once (S2.1).
 func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (api.SendOnceResponseObject, error) {
 	b := req.Body
-	data, err := json.Marshal(b.Data)
+	data, err := member(ctx, "data")
 	if err != nil {
-		return nil, fmt.Errorf("write data: %w", err)
+		return nil, err
 	}
 	row, again, err := s.notify.SendOnce(ctx, notify.Once{
 		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,

@@ -19,7 +19,7 @@ func (s *Server) GetSettings(ctx context.Context, _ api.GetSettingsRequestObject
 
 // PutSettings changes settings.
 func (s *Server) PutSettings(ctx context.Context, _ api.PutSettingsRequestObject) (api.PutSettingsResponseObject, error) {
-	values, err := s.change(ctx, exchangeOf(ctx).body)
+	values, err := s.change(ctx, exchangeOf(ctx).plain)
 	return api.PutSettings200JSONResponse(settingsAnswer(values)), err
 }
 
@@ -35,7 +35,7 @@ func (s *Server) GetSettingsCategory(ctx context.Context, req api.GetSettingsCat
 
 // PutSettingsCategory changes settings of one category. Which there are the contract says of PutSettings.
 func (s *Server) PutSettingsCategory(ctx context.Context, req api.PutSettingsCategoryRequestObject) (api.PutSettingsCategoryResponseObject, error) {
-	body, err := json.Marshal(map[api.Category]json.RawMessage{req.Category: exchangeOf(ctx).body})
+	body, err := json.Marshal(map[api.Category]json.RawMessage{req.Category: exchangeOf(ctx).plain})
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
@@ -98,8 +98,9 @@ func (s *Server) ListEvents(ctx context.Context, req api.ListEventsRequestObject
 	var bad error
 	items, next := page(rows, p.Limit-1, func(e dbq.Event) api.Event {
 		one := api.Event{ID: e.ID, Event: e.Event, Subject: e.Subject, CreatedAt: e.CreatedAt}
-		if err := json.Unmarshal(e.Detail, &one.Detail); err != nil {
-			bad = fmt.Errorf("read event: %w", err)
+		var err error
+		if one.Detail, err = object(e.Detail); err != nil {
+			bad = err
 		}
 		return one
 	}, func(e dbq.Event) string { return idText(e.ID) })

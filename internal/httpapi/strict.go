@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -45,7 +48,12 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			s.fail(w, r, f)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(x.body))
+		x.plain = wholeNumbers(x.body)
+		if b, is := s.contract.batches[x.operation]; is {
+			x.items = b.items(x.body, x.plain)
+			x.plain = b.typed(x.plain, x.items)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(x.plain))
 		next.ServeHTTP(w, r)
 	})
 }
@@ -115,17 +123,25 @@ func unreadable(err error) *fault.Error {
 // undecodable answers what the validator let through and the generated code cannot take: a number that fits the contract
 // only when it is rounded.
 func (s *Server) undecodable(w http.ResponseWriter, r *http.Request, err error) {
-	var (
-		wrong *json.UnmarshalTypeError
-		param *api.InvalidParamFormatError
-	)
+	var param *api.InvalidParamFormatError
 	switch {
-	case errors.As(err, &wrong):
-		s.fail(w, r, fault.InvalidField(wrong.Field, fault.WrongFormat, nil))
 	case errors.As(err, &param):
 		s.fail(w, r, fault.InvalidField(param.ParamName, fault.WrongFormat, nil))
 	default:
-		s.fail(w, r, unreadable(err))
+		s.fail(w, r, undecoded(err))
+	}
+}
+
+// undecoded is a fault that names the field which the generated type cannot take.
+func undecoded(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return fault.InvalidField(wrong.Field, fault.WrongFormat, nil)
+	default:
+		return unreadable(err)
 	}
 }
 
@@ -139,8 +155,8 @@ func ambiguity(body []byte) *fault.Error {
 	}
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		if err == nil && bytes.Contains(body, []byte(`\u0000`)) {
-			return withNUL(body)
+		if err == nil && (bytes.Contains(body, []byte(`\u0000`)) || farNumber.Match(body)) {
+			return unkeepable(body)
 		}
 		return nil
 	}
@@ -154,15 +170,48 @@ func ambiguity(body []byte) *fault.Error {
 	return nil
 }
 
-// withNUL names the text of a good body that holds a NUL, which is JSON, and no text that PostgreSQL keeps; nil if none does.
-func withNUL(body []byte) *fault.Error {
+// farNumber finds what may be a number with an exponent of more than two digits.
+var farNumber = regexp.MustCompile(`[0-9][eE][+-]?[0-9]{3}`)
+
+// unkeepable names what a good body holds and PostgreSQL does not keep, or only at a hundred times its length: a text with a NUL, and
+// a number with an exponent of more than two digits. Nil if there is none.
+func unkeepable(body []byte) *fault.Error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(body))
 	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
-		if token.Kind() == '"' && strings.Contains(token.String(), "\x00") {
+		switch kind := token.Kind(); {
+		case kind == '"' && strings.Contains(token.String(), "\x00"):
 			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.BadCharacters, nil)
+		case kind == '0' && farNumber.MatchString(token.String()):
+			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.WrongFormat, nil)
 		}
 	}
 	return nil
+}
+
+// pointedNumber finds what may be a whole number that is written with a point or an exponent.
+var pointedNumber = regexp.MustCompile(`[0-9](?:\.0|[eE])`)
+
+// wholeNumbers writes the whole numbers of a good body without point and exponent: 1.0 is an integer to the contract, and none to the
+// generated types.
+func wholeNumbers(body []byte) []byte {
+	if !pointedNumber.Match(body) {
+		return body
+	}
+	var plain []byte
+	copied := 0
+	decoder := jsontext.NewDecoder(bytes.NewReader(body))
+	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
+		text := token.String()
+		if token.Kind() != '0' || !strings.ContainsAny(text, ".eE") {
+			continue
+		}
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n == math.Trunc(n) && math.Abs(n) <= 1<<53 {
+			end := int(decoder.InputOffset())
+			plain = strconv.AppendInt(append(plain, body[copied:end-len(text)]...), int64(n), 10)
+			copied = end
+		}
+	}
+	return append(plain, body[copied:]...)
 }
 
 // fieldAt names a place in a body as faults do.

@@ -374,6 +374,9 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if err := d.Decode(&payload); err != nil {
 		return fmt.Errorf("read payload: %w", err)
 	}
+	if payload == nil { // of an event that had none, from before it was stored as empty
+		payload = map[string]any{}
+	}
 	if _, said := payload["platformUrl"]; !said && s.platformURL != "" {
 		payload["platformUrl"] = s.platformURL
 	}
@@ -395,7 +398,7 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if n.Channel == sender.SMS && len([]rune(content)) > smsMost {
 		return s.fail(ctx, n.ID, unable{fmt.Sprintf("渲染后的短信超过 %d 个字符", smsMost), tooLong.label})
 	}
-	params, err := json.Marshal(payload)
+	params, err := written(payload)
 	if err != nil {
 		return fmt.Errorf("write payload: %w", err)
 	}
@@ -496,13 +499,24 @@ func fill(template string, payload map[string]any) (text string, missing []strin
 		if text, ok := value.(string); ok {
 			return text
 		}
-		written, err := json.Marshal(value)
+		text, err := written(value)
 		if err != nil {
 			missing = append(missing, key)
 		}
-		return string(written)
+		return string(text)
 	})
 	return text, missing
+}
+
+// written is JSON for people to read: < and & stay as they are.
+func written(v any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
 // number reads a whole number of a payload.
