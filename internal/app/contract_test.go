@@ -92,7 +92,13 @@ func TestEveryOperationAnswersStrangersAsTheContractSays(t *testing.T) {
 	for range 6 { // one more than is free
 		b.do("listTasks", guess()...)
 	}
-	b.all(http.StatusTooManyRequests, func(id string) answer { return b.do(id, guess()...) })
+	b.all(http.StatusTooManyRequests, func(id string) answer {
+		a := b.do(id, guess()...)
+		if a.status == http.StatusUnauthorized { // the wait was just over, and is twice as long now
+			a = b.do(id, guess()...)
+		}
+		return a
+	})
 }
 
 // A database that is not there, and one that is not as it should be.

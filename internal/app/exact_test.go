@@ -139,3 +139,15 @@ func TestASilentSenderOfARouteCannotTake(t *testing.T) {
 		t.Errorf("%+v", e.Senders)
 	}
 }
+
+func TestASenderThatPolledAMomentAgoIsNotSilent(t *testing.T) {
+	b := setup(t)
+	for _, no := range []string{"a", "b"} { // b is said first if neither is known to poll
+		b.claim(no, 1)
+	}
+	b.exec("UPDATE sender_states st SET seen_at = now() FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'b'")
+	preview := decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": phone, "content": "x", "use_template": false}))
+	if *preview.Verdict != api.WouldSend || len(*preview.Senders) != 2 || !(*preview.Senders)[0].CanTake || !(*preview.Senders)[1].CanTake {
+		t.Errorf("%+v", *preview.Senders)
+	}
+}

@@ -513,6 +513,9 @@ func (w *world) report(t *task, r report) (effect string) {
 
 // again lets a task wait for another attempt.
 func (w *world) again(t *task, failedBy string, due time.Time) {
+	if t.prioAged && t.priority > 0 { // it waits anew in its own priority, behind what its company has there
+		t.place = 0
+	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
 	t.queued, t.retryAged, t.prioAged = false, false, false
 }

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -304,11 +305,20 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 			c.Why = WhyNoQuota
 		case !row.IsRested:
 			c.Why, c.Until = WhyResting, row.NextAvailableAt
-		case !row.IsThere:
+		case !row.IsThere && !s.polledLately(row.SenderNo):
 			c.Why = WhySilent
 		case row.IsOutranked:
 			c.Why = WhyOutranked
 		}
 	}
+	slices.SortStableFunc(candidates, func(a, b Candidate) int { return cmp.Compare(min(len(a.Why), 1), min(len(b.Why), 1)) })
 	return candidates, !d.isShared(n.PoolID), nil
+}
+
+// polledLately tells whether a sender polled this server since the last sweep noted who did.
+func (s *Service) polledLately(no string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, polled := s.seen[no]
+	return polled
 }
