@@ -28,7 +28,7 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION directory_version_ch
 -- Claims write what routes were served all the time.
 CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR UPDATE OF pool_id, sender_id, sort, status OR DELETE ON routes
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION directory_version_change();
--- A thousand apps that poll for the first time change nothing for others.
+-- A thousand apps that poll for the first time are no news: what they change for others is noticed within a minute.
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON senders
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind <> 'app' OR NEW.sort <> 0) EXECUTE FUNCTION directory_version_change();
 CREATE CONSTRAINT TRIGGER directory_changed AFTER UPDATE OR DELETE ON senders

@@ -140,7 +140,8 @@ SELECT
     extract(epoch FROM b.lease)::double precision AS lease_seconds, b.sign, b.segment_size, b.channel = 'sms' AS counts_segments,
     coalesce((
         EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on') OR (b.is_shared AND EXISTS (
-            SELECT FROM senders o WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < b.sort
+            SELECT FROM senders o
+            WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND (o.sort < b.sort OR (o.kind <> 'app' AND o.id <> b.id))
         ))
     ) AND (
         b.was_seen_at IS NULL OR b.was_seen_at < b.seen_lately
@@ -568,7 +569,7 @@ put AS (
                     AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        due_at = coalesce(g.again_at, t.due_at),
+        due_at = coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- since when others may have it
         updated_at = g.at
     FROM given g
     WHERE t.task_id = g.task_id

@@ -433,7 +433,8 @@ WITH open AS MATERIALIZED (
 SELECT
     s.is_paced,
     (EXISTS (SELECT FROM open o WHERE o.is_routed) OR (s.is_shared AND EXISTS (
-        SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
+        SELECT FROM senders o
+        WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND (o.sort < s.sort OR (o.kind <> 'app' AND o.id <> s.id))
     )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
@@ -552,6 +553,7 @@ SELECT (now() AT TIME ZONE @zone::text)::text AS there;
 -- name: PoolSenders :many
 WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+        st.rest_until IS NOT NULL AS gives_way,
         coalesce(r.sort, s.sort) AS sort,
         x.has_quota AND coalesce(least(
             s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
@@ -579,7 +581,8 @@ WITH candidates AS (
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
     c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, coalesce(c.served, 0)::double precision AS served,
-    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments
+    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments,
+    c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,

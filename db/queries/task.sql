@@ -6,9 +6,16 @@
 -- -1 for one that is scheduled, which is queued when it comes due. The company's row is locked until the tasks are stored, so
 -- that ranks ascend in the order in which they are.
 --
+-- The tasks were placed by a directory of directory_versions. If there is another by now, nothing is stored, and an empty id says so.
+--
 -- Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
 -- name: TaskSubmit :many
-WITH input AS MATERIALIZED (
+WITH fresh AS MATERIALIZED (
+    SELECT coalesce(
+        coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL (@directory_versions::bigint[]), true
+    ) AS is_so
+),
+input AS MATERIALIZED (
     SELECT
         unnest(@task_ids::text[]) AS task_id,
         unnest(@phone_numbers::text[]) AS phone_number,
@@ -35,6 +42,8 @@ WITH input AS MATERIALIZED (
         nullif(unnest(@every_seconds::bigint[]), 0) AS every_seconds,
         nullif(unnest(@expire_times::timestamptz[]), 'epoch') AS expires_at,
         unnest(@turns::double precision[]) AS turn
+    FROM fresh
+    WHERE fresh.is_so
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
@@ -45,6 +54,8 @@ reserved AS (
             SELECT
                 unnest(@group_pool_ids::bigint[]) AS pool_id, unnest(@group_priorities::smallint[]) AS priority,
                 unnest(@group_company_ids::bigint[]) AS company_id, unnest(@group_widths::double precision[]) AS width
+            FROM fresh
+            WHERE fresh.is_so
         ) n
         OFFSET 0 -- the front is looked at once
     ) g
@@ -93,7 +104,10 @@ logged AS (
     FROM made m
     JOIN input i ON i.task_id = m.task_id
 )
-SELECT m.task_id FROM made m ORDER BY m.task_id;
+SELECT m.task_id FROM made m
+UNION ALL
+SELECT '' FROM fresh WHERE NOT fresh.is_so
+ORDER BY task_id;
 
 -- SubmissionRepeated gives the task that a company's dedup_key names already and keeps the submission that repeated it.
 -- name: SubmissionRepeated :one

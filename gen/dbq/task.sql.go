@@ -570,33 +570,40 @@ func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (Task, err
 }
 
 const taskSubmit = `-- name: TaskSubmit :many
-WITH input AS MATERIALIZED (
+WITH fresh AS MATERIALIZED (
+    SELECT coalesce(
+        coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL ($1::bigint[]), true
+    ) AS is_so
+),
+input AS MATERIALIZED (
     SELECT
-        unnest($1::text[]) AS task_id,
-        unnest($2::text[]) AS phone_number,
-        unnest($3::text[]) AS recipient,
-        unnest($4::text[]) AS final_content,
-        nullif(unnest($5::text[]), '') AS source,
-        unnest($6::text[]) AS submitted_by,
-        nullif(unnest($7::text[]), '') AS dedup_key,
-        unnest($8::text[]) AS request_id,
-        unnest($9::text[]) AS content,
-        unnest($10::boolean[]) AS use_template,
-        unnest($11::text[]) AS source_ip,
-        unnest($12::text[]) AS user_agent,
-        unnest($13::jsonb[]) AS request_data,
-        unnest($14::bigint[]) AS company_id,
-        unnest($15::bigint[]) AS pool_id,
-        unnest($16::smallint[]) AS message_type,
-        nullif(unnest($17::text[]), '') AS country_no,
-        unnest($18::smallint[]) AS priority,
-        unnest($19::smallint[]) AS segments,
-        nullif(unnest($20::text[]), '') AS sign,
-        unnest($21::boolean[]) AS is_test,
-        nullif(unnest($22::timestamptz[]), 'epoch') AS asked_time,
-        nullif(unnest($23::bigint[]), 0) AS every_seconds,
-        nullif(unnest($24::timestamptz[]), 'epoch') AS expires_at,
-        unnest($25::double precision[]) AS turn
+        unnest($2::text[]) AS task_id,
+        unnest($3::text[]) AS phone_number,
+        unnest($4::text[]) AS recipient,
+        unnest($5::text[]) AS final_content,
+        nullif(unnest($6::text[]), '') AS source,
+        unnest($7::text[]) AS submitted_by,
+        nullif(unnest($8::text[]), '') AS dedup_key,
+        unnest($9::text[]) AS request_id,
+        unnest($10::text[]) AS content,
+        unnest($11::boolean[]) AS use_template,
+        unnest($12::text[]) AS source_ip,
+        unnest($13::text[]) AS user_agent,
+        unnest($14::jsonb[]) AS request_data,
+        unnest($15::bigint[]) AS company_id,
+        unnest($16::bigint[]) AS pool_id,
+        unnest($17::smallint[]) AS message_type,
+        nullif(unnest($18::text[]), '') AS country_no,
+        unnest($19::smallint[]) AS priority,
+        unnest($20::smallint[]) AS segments,
+        nullif(unnest($21::text[]), '') AS sign,
+        unnest($22::boolean[]) AS is_test,
+        nullif(unnest($23::timestamptz[]), 'epoch') AS asked_time,
+        nullif(unnest($24::bigint[]), 0) AS every_seconds,
+        nullif(unnest($25::timestamptz[]), 'epoch') AS expires_at,
+        unnest($26::double precision[]) AS turn
+    FROM fresh
+    WHERE fresh.is_so
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
@@ -605,8 +612,10 @@ reserved AS (
         SELECT n.pool_id, n.priority, n.company_id, n.width, task_queue_front(n.pool_id, n.priority) AS front
         FROM (
             SELECT
-                unnest($26::bigint[]) AS pool_id, unnest($27::smallint[]) AS priority,
-                unnest($28::bigint[]) AS company_id, unnest($29::double precision[]) AS width
+                unnest($27::bigint[]) AS pool_id, unnest($28::smallint[]) AS priority,
+                unnest($29::bigint[]) AS company_id, unnest($30::double precision[]) AS width
+            FROM fresh
+            WHERE fresh.is_so
         ) n
         OFFSET 0 -- the front is looked at once
     ) g
@@ -655,39 +664,43 @@ logged AS (
     FROM made m
     JOIN input i ON i.task_id = m.task_id
 )
-SELECT m.task_id FROM made m ORDER BY m.task_id
+SELECT m.task_id FROM made m
+UNION ALL
+SELECT '' FROM fresh WHERE NOT fresh.is_so
+ORDER BY task_id
 `
 
 type TaskSubmitParams struct {
-	TaskIds         []string
-	PhoneNumbers    []string
-	Recipients      []string
-	FinalContents   []string
-	Sources         []string
-	Submitters      []string
-	DedupKeys       []string
-	RequestIds      []string
-	Contents        []string
-	UseTemplates    []bool
-	SourceIps       []string
-	UserAgents      []string
-	RequestData     [][]byte
-	CompanyIds      []int64
-	PoolIds         []int64
-	MessageTypes    []int16
-	CountryNos      []string
-	Priorities      []int16
-	Segments        []int16
-	Signs           []string
-	AreTests        []bool
-	ExpectSendTimes []time.Time
-	EverySeconds    []int64
-	ExpireTimes     []time.Time
-	Turns           []float64
-	GroupPoolIds    []int64
-	GroupPriorities []int16
-	GroupCompanyIds []int64
-	GroupWidths     []float64
+	DirectoryVersions []int64
+	TaskIds           []string
+	PhoneNumbers      []string
+	Recipients        []string
+	FinalContents     []string
+	Sources           []string
+	Submitters        []string
+	DedupKeys         []string
+	RequestIds        []string
+	Contents          []string
+	UseTemplates      []bool
+	SourceIps         []string
+	UserAgents        []string
+	RequestData       [][]byte
+	CompanyIds        []int64
+	PoolIds           []int64
+	MessageTypes      []int16
+	CountryNos        []string
+	Priorities        []int16
+	Segments          []int16
+	Signs             []string
+	AreTests          []bool
+	ExpectSendTimes   []time.Time
+	EverySeconds      []int64
+	ExpireTimes       []time.Time
+	Turns             []float64
+	GroupPoolIds      []int64
+	GroupPriorities   []int16
+	GroupCompanyIds   []int64
+	GroupWidths       []float64
 }
 
 // TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
@@ -698,9 +711,12 @@ type TaskSubmitParams struct {
 // -1 for one that is scheduled, which is queued when it comes due. The company's row is locked until the tasks are stored, so
 // that ranks ascend in the order in which they are.
 //
+// The tasks were placed by a directory of directory_versions. If there is another by now, nothing is stored, and an empty id says so.
+//
 // Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskSubmit,
+		arg.DirectoryVersions,
 		arg.TaskIds,
 		arg.PhoneNumbers,
 		arg.Recipients,

@@ -441,6 +441,10 @@ func TestAWholeNumberMayHaveAPoint(t *testing.T) {
 	b := setup(t)
 	b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1.0}`)
 	b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1e2}`)
+	id := b.submit("x")
+	lease := b.claim("app", 1)[0].LeaseID
+	b.expect(200, "", "POST", "/api/v1/sms/report", fmt.Sprintf(`{"task_id":%q,"app_id":"app","status":2e0,"lease_id":%d.000}`, id, lease))
+	b.becomes(id, 2)
 	b.expect(200, "", "PUT", "/api/v1/admin/settings/queue", `{"sender_silent_after_seconds":30.0}`)
 	a := b.expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1.5}`)
 	if a.fields() != "limit" {
@@ -454,6 +458,7 @@ func TestNamesThatNoAddressCanNameAreRefused(t *testing.T) {
 		b.expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": name})
 		b.expect(422, "request.invalid", "POST", "/api/v1/admin/companies", map[string]any{"company_no": name, "name": "x"})
 		b.expect(422, "request.invalid", "POST", "/api/v1/admin/users", map[string]any{"username": name, "role": "read"})
+		b.expect(422, "request.invalid", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{map[string]any{"user_id": name}}})
 	}
 	for _, name := range []string{"...", ".a", "..a", "a.", "app/1 ?ü"} {
 		b.expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": name})

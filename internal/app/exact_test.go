@@ -103,10 +103,14 @@ func TestAPayloadPassesThroughAsItCame(t *testing.T) {
 	b.expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"big","name":"big","channel":"dingtalk","kind":"dingtalk","status":"off",
 		"config":{"baseUrl":"`+p.URL+`","agentId":"`+number+`","corpId":"C"}}`)
 
-	a := b.expect(422, "request.invalid", "POST", "/api/v1/notifications/events", `{"event":"task_finished","task_id":1,"channels":["dingtalk"],"user_ids":["u1"],"payload":{"a":[1e308]}}`)
-	if a.fields() != "payload.a.0" {
-		t.Errorf("fields %q", a.fields())
+	for _, number := range []string{"1e308", "1E-100", "0." + strings.Repeat("1", 17_000), strings.Repeat("1", 140_000)} {
+		a := b.expect(422, "request.invalid", "POST", "/api/v1/notifications/events",
+			`{"event":"task_finished","task_id":1,"channels":["dingtalk"],"user_ids":["u1"],"payload":{"a":[`+number+`]}}`)
+		if a.fields() != "payload.a.0" {
+			t.Errorf("fields %q", a.fields())
+		}
 	}
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","priority":1.`+strings.Repeat("0", 17_000)+`}`)
 }
 
 func TestAheadCountsCompaniesOfEqualRank(t *testing.T) {
@@ -133,6 +137,9 @@ func TestASilentSenderOfARouteCannotTake(t *testing.T) {
 	b.route("default", "app", 1)
 	b.claim("app", 1)
 	id := b.submit("x")
+	if _, err := b.app.Senders.SweepSeen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	b.exec("UPDATE sender_states SET seen_at = now() - interval '90 s'") // it is 60 s
 	e := decode[api.Explanation](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
 	if len(e.Senders) != 1 || e.Senders[0].CanTake || *e.Senders[0].Why != api.WhySilent {

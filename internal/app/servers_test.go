@@ -54,6 +54,36 @@ func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
 	send(200, "")
 }
 
+// What another server changed is not only usable: what was so before is not used any more.
+func TestAMessageIsPlacedAsTheDirectoryIsNow(t *testing.T) {
+	b := setup(t)
+	send := func(at *testBundle, status int, reason, to string) api.Submitted {
+		t.Helper()
+		a := at.expect(status, reason, "POST", "/api/v1/sms/send", map[string]any{"phone_number": to, "content": "x", "use_template": false})
+		if status != 200 {
+			return api.Submitted{}
+		}
+		return decode[api.Submitted](t, a)
+	}
+	b.sender(map[string]any{"sender_no": "sgp", "is_shared": false})
+	other := beside(b)
+	send(other, 200, "", "+6581234567")
+	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "SG", "name": "Singapore", "dial_prefix": "65", "region": "SG"})
+	b.expect(200, "", "POST", "/api/v1/admin/routes", map[string]any{"company_no": "default", "message_type": "notification", "country_no": "SG", "sender_no": "sgp"})
+	id := send(other, 200, "", "+6581234567").TaskID
+	if got := b.claim("sgp", 10); len(got) != 1 || got[0].TaskID != id {
+		t.Errorf("the sender of the country is given %v", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/countries/SG", map[string]any{"signature_required": true})
+	send(other, 422, "request.invalid", "+6581234567")
+	sent := decode[api.SentBatch](t, other.expect(200, "", "POST", batchPath, map[string]any{"messages": []any{
+		map[string]any{"phone_number": "+6581234567", "content": "x"}, map[string]any{"phone_number": "+6581234567", "content": "x", "sign": "ACME"},
+	}}))
+	if sent.Accepted != 1 || sent.Refused != 1 {
+		t.Errorf("%d accepted, %d refused", sent.Accepted, sent.Refused)
+	}
+}
+
 // A claim that waits hears of it when its pools change, on this server or another.
 func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 	type change func(b *testBundle)

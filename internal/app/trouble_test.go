@@ -455,26 +455,27 @@ func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
 				}
 				return rows
 			}
-			for _, sender := range []string{"sick", "well"} {
-				b.sender(map[string]any{"sender_no": sender, "is_shared": false})
-			}
+			b.sender(map[string]any{"sender_no": "sick", "is_shared": false, "kind": "http-sms", "config": newProvider(t).config()})
+			b.sender(map[string]any{"sender_no": "well", "is_shared": false})
 			begin(b)
 			if rows := claim("well"); len(rows) > 0 {
 				t.Fatalf("%d tasks out of nothing", len(rows))
 			}
-			if _, err := b.app.Senders.SweepSeen(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			b.submit("x")
+			b.exec("UPDATE tasks SET due_at = due_at - interval '1 hour'") // it waited for long before anybody tried it
 			rows := claim("sick")
 			if len(rows) != 1 {
 				t.Fatalf("%d tasks", len(rows))
 			}
-			b.exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 s' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'sick')")
+			b.exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 s', rest_reason = 'x' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'sick')")
 			if _, err := b.app.Tasks.Release(t.Context(), "sick", []task.Unused{{TaskID: rows[0].TaskID, LeaseID: rows[0].LeaseID, Tried: true}}); err != nil {
 				t.Fatal(err)
 			}
 			other := b.submit("y")
+			e := decode[api.Explanation](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+rows[0].TaskID+"/explain", nil))
+			if len(e.Senders) != 2 || e.Senders[0].SenderNo != "well" || !e.Senders[0].CanTake || e.Senders[1].CanTake {
+				t.Errorf("explained as %+v", e.Senders)
+			}
 			if got := claim("sick"); len(got) != 1 || got[0].TaskID != other {
 				t.Errorf("it takes %v, not the other message alone", got)
 			}

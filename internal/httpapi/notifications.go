@@ -173,7 +173,11 @@ func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotifica
 // SendOnce sends a subscribe message once (S2.1).
 func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (api.SendOnceResponseObject, error) {
 	b := req.Body
-	data, err := member(ctx, "data")
+	text, err := member(ctx, "data")
+	if err != nil {
+		return nil, err
+	}
+	data, err := object(text)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
+	"math/big"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -31,7 +29,8 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			s.fail(w, r, f)
 			return
 		}
-		if r.Body == nil || r.Body == http.NoBody {
+		if r.Body == nil || r.Body == http.NoBody || x.operation != "" && !s.contract.bodies[x.operation] {
+			r.Body = http.NoBody // of an operation that has none nothing is read
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -71,6 +70,17 @@ func parametersOf(spec *openapi3.T) map[string][]string {
 		}
 	}
 	return names
+}
+
+// withBodies tells which operations have a body, by their patterns in a ServeMux.
+func withBodies(spec *openapi3.T) map[string]bool {
+	bodies := map[string]bool{}
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			bodies[method+" "+path] = operation.RequestBody != nil
+		}
+	}
+	return bodies
 }
 
 // badAddress names the parameters in the path or the query that are no text, and those of the query that the operation does
@@ -155,7 +165,7 @@ func ambiguity(body []byte) *fault.Error {
 	}
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		if err == nil && (bytes.Contains(body, []byte(`\u0000`)) || farNumber.Match(body)) {
+		if err == nil && (bytes.Contains(body, []byte(`\u0000`)) || hasNumber(body, isFar)) {
 			return unkeepable(body)
 		}
 		return nil
@@ -170,44 +180,79 @@ func ambiguity(body []byte) *fault.Error {
 	return nil
 }
 
-// farNumber finds what may be a number with an exponent of more than two digits.
-var farNumber = regexp.MustCompile(`[0-9][eE][+-]?[0-9]{3}`)
+// numberMost is how long a number may be.
+const numberMost = 100
 
-// unkeepable names what a good body holds and PostgreSQL does not keep, or only at a hundred times its length: a text with a NUL, and
-// a number with an exponent of more than two digits. Nil if there is none.
+// isFar tells of a number that it is too long, or has an exponent of more than two digits.
+func isFar(number []byte) bool {
+	e := bytes.IndexAny(number, "eE")
+	return len(number) > numberMost || e >= 0 && len(bytes.TrimLeft(number[e+1:], "+-")) > 2
+}
+
+// isPointed tells of a number that it is written with a point or an exponent, and may be whole.
+func isPointed(number []byte) bool {
+	return bytes.Contains(number, []byte(".0")) || bytes.ContainsAny(number, "eE")
+}
+
+// hasNumber tells whether any number in a body is such. It looks at each byte once, at what stands between texts.
+func hasNumber(body []byte, is func(number []byte) bool) bool {
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			for i++; i < len(body) && body[i] != '"'; i++ {
+				if body[i] == '\\' {
+					i++
+				}
+			}
+		case c >= '0' && c <= '9':
+			end := i + 1
+			for end < len(body) && strings.IndexByte("0123456789.eE+-", body[end]) >= 0 {
+				end++
+			}
+			if is(body[i:end]) {
+				return true
+			}
+			i = end - 1
+		}
+	}
+	return false
+}
+
+// unkeepable names what a good body holds and PostgreSQL does not keep, or only at many times its length: a text with a NUL, and a
+// number that isFar. Nil if there is none.
 func unkeepable(body []byte) *fault.Error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(body))
 	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
 		switch kind := token.Kind(); {
 		case kind == '"' && strings.Contains(token.String(), "\x00"):
 			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.BadCharacters, nil)
-		case kind == '0' && farNumber.MatchString(token.String()):
+		case kind == '0' && isFar([]byte(token.String())):
 			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.WrongFormat, nil)
 		}
 	}
 	return nil
 }
 
-// pointedNumber finds what may be a whole number that is written with a point or an exponent.
-var pointedNumber = regexp.MustCompile(`[0-9](?:\.0|[eE])`)
-
 // wholeNumbers writes the whole numbers of a good body without point and exponent: 1.0 is an integer to the contract, and none to the
 // generated types.
 func wholeNumbers(body []byte) []byte {
-	if !pointedNumber.Match(body) {
+	if !hasNumber(body, isPointed) {
 		return body
 	}
 	var plain []byte
 	copied := 0
 	decoder := jsontext.NewDecoder(bytes.NewReader(body))
 	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
-		text := token.String()
-		if token.Kind() != '0' || !strings.ContainsAny(text, ".eE") {
+		if token.Kind() != '0' {
 			continue
 		}
-		if n, err := strconv.ParseFloat(text, 64); err == nil && n == math.Trunc(n) && math.Abs(n) <= 1<<53 {
+		text := token.String()
+		if !isPointed([]byte(text)) {
+			continue
+		}
+		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() {
 			end := int(decoder.InputOffset())
-			plain = strconv.AppendInt(append(plain, body[copied:end-len(text)]...), int64(n), 10)
+			plain = append(append(plain, body[copied:end-len(text)]...), n.Num().String()...)
 			copied = end
 		}
 	}

@@ -29,18 +29,22 @@ type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 
 	BusinessID int64
-	OpenID     string // instead of that of the contact; may be empty
-	Data       []byte // an object, as WeChat wants it
-	Page       string // may be empty
-	Again      bool   // send it again if it failed
-	OnUnclear  string // retry or fail
+	OpenID     string         // instead of that of the contact; may be empty
+	Data       map[string]any // as WeChat wants it
+	Page       string         // may be empty
+	Again      bool           // send it again if it failed
+	OnUnclear  string         // retry or fail
 }
 
 // SendOnce sends a message unless one of the name was sent, or is on its way: then it gives that one, and says so. Of several at
 // once, one is sent. What a crash left half sent, and what nobody knows of whether it went out, has failed, unless OnUnclear says that it
 // is sent again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
-	if utf8.RuneCount(m.Data) > contentMost {
+	data, err := written(m.Data)
+	if err != nil {
+		return row, false, err
+	}
+	if utf8.RuneCount(data) > contentMost {
 		return row, false, fault.InvalidField("data", fault.TooLong, contentMost)
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -50,7 +54,7 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row
 		})
 		switch {
 		case err == nil:
-			err = s.sendOnce(ctx, id, m, origin)
+			err = s.sendOnce(ctx, id, m, data, origin)
 		case postgres.IsNoRows(err):
 			id, err = s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
 				CompanyID: origin.CompanyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
@@ -65,7 +69,7 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row
 			if deduplicated = row.SendStatus != NotSent || !m.Again; deduplicated {
 				return nil
 			}
-			err = s.sendOnce(ctx, id, m, origin)
+			err = s.sendOnce(ctx, id, m, data, origin)
 		}
 		if err != nil {
 			return postgres.Wrap("send once", err, nil)
@@ -88,9 +92,9 @@ func (s *Service) sentOnce(ctx context.Context, id int64) (dbq.SubscribeListRow,
 }
 
 // sendOnce gives a message a task.
-func (s *Service) sendOnce(ctx context.Context, id int64, m Once, origin task.Origin) error {
+func (s *Service) sendOnce(ctx context.Context, id int64, m Once, data []byte, origin task.Origin) error {
 	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
-		Title: m.TemplateType, Content: string(m.Data), TemplateID: m.TemplateID, Params: m.Data, Page: m.Page,
+		Title: m.TemplateType, Content: string(data), TemplateID: m.TemplateID, Params: data, Page: m.Page,
 	})
 	if err != nil {
 		return fmt.Errorf("keep rendering: %w", err)
@@ -104,7 +108,7 @@ func (s *Service) sendOnce(ctx context.Context, id int64, m Once, origin task.Or
 		person = people[0]
 	}
 	ids, err := s.tasks.Enqueue(ctx, task.Telling{
-		Channel: weChat, RenderingID: rendering, Content: string(m.Data), MessageType: setting.Notification, OnUnclear: m.OnUnclear,
+		Channel: weChat, RenderingID: rendering, Content: string(data), MessageType: setting.Notification, OnUnclear: m.OnUnclear,
 		Origin: origin,
 	}, []task.Person{person})
 	if err != nil {

@@ -220,6 +220,10 @@ func (s *Server) start(ctx context.Context) error {
 	} else if err := s.stopOrphan(ctx, bin); err != nil {
 		return err
 	}
+	// The log of the last run is what tells why that ended.
+	if err := os.Rename(s.path("postgres.log"), s.path("postgres.log.1")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep PostgreSQL's last log: %w", err)
+	}
 	for began := time.Now(); ; {
 		if err := s.spawn(bin); err != nil {
 			return err
@@ -344,11 +348,7 @@ func orphan(dataDir string) (int, bool) {
 }
 
 func (s *Server) spawn(bin string) error {
-	// The log of the last run is what tells why that ended.
-	if err := os.Rename(s.path("postgres.log"), s.path("postgres.log.1")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("keep PostgreSQL's last log: %w", err)
-	}
-	log, err := os.OpenFile(s.path("postgres.log"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	log, err := os.OpenFile(s.path("postgres.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("open PostgreSQL's log: %w", err)
 	}

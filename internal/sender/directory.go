@@ -108,9 +108,16 @@ func (d *directory) isShared(pool int64) bool {
 
 // Place is where a message belongs.
 type Place struct {
+	Version   int64 // of the directory that says so
 	PoolID    int64
 	CountryNo string  // empty: of no country that is known
 	Weight    float64 // of the company
+}
+
+// Renew makes Place go by the directory as it is now.
+func (s *Service) Renew(ctx context.Context) error {
+	_, err := s.directory.Since(ctx, time.Now())
+	return err
 }
 
 // Place finds where a message of a company to recipient belongs on a channel: on SMS a phone number in E.164, whose country counts; on
@@ -145,7 +152,7 @@ func (d *directory) place(channel string, companyID int64, messageType int16, re
 	if channel == SMS {
 		country = d.countryOf(recipient)
 	}
-	place := Place{CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
+	place := Place{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
 	place.PoolID = d.poolOf(at.ID, companyID, messageType, country)
 	switch {
 	case channel == SMS && (!allows(company.Countries, country) || !allows(at.Countries, country)):
@@ -263,6 +270,8 @@ type Candidate struct {
 	Served   float64    // of its route: tasks over weight
 	Shares   bool       // its rivals count on it
 	Segments int        // that an attempt costs it
+	Sort     float64    // in the pool
+	GivesWay bool       // it was in trouble, and leaves what brought it there to all others
 }
 
 // Need is what a task needs of a sender.
@@ -295,7 +304,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 	for i, row := range rows {
 		c := &candidates[i]
 		c.SenderNo, c.Weight = row.SenderNo, row.Weight
-		c.Served, c.Shares, c.Segments = row.Served, row.Shares, int(row.Segments)
+		c.Served, c.Shares, c.Segments, c.Sort, c.GivesWay = row.Served, row.Shares, int(row.Segments), row.Sort, row.GivesWay
 		switch {
 		case !row.IsOn:
 			c.Why = WhyOff
@@ -311,8 +320,13 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 			c.Why = WhyOutranked
 		}
 	}
-	slices.SortStableFunc(candidates, func(a, b Candidate) int { return cmp.Compare(min(len(a.Why), 1), min(len(b.Why), 1)) })
+	AbleFirst(candidates)
 	return candidates, !d.isShared(n.PoolID), nil
+}
+
+// AbleFirst puts those that can take a task now before the others, and leaves their order alone otherwise.
+func AbleFirst(candidates []Candidate) {
+	slices.SortStableFunc(candidates, func(a, b Candidate) int { return cmp.Compare(min(len(a.Why), 1), min(len(b.Why), 1)) })
 }
 
 // polledLately tells whether a sender polled this server since the last sweep noted who did.

@@ -81,6 +81,9 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 		Sign: t.Sign, ExpiresAt: t.ExpiresAt, OnUnclear: t.OnUnclear, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
 	}
 	asOf := time.Now()
+	if err := s.senders.Renew(ctx); err != nil {
+		return nil, err
+	}
 	news, unreached := map[int64]int{}, map[string]int{}
 	for _, person := range people {
 		place, reason, err := s.placeOf(ctx, asOf, t, person)

@@ -110,29 +110,38 @@ func needOf(t dbq.Task, pool int64) sender.Need {
 // others are preferred; may be empty.
 func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith string) ([]sender.Candidate, bool, error) {
 	all, routed, err := s.senders.Candidates(ctx, n)
-	if err != nil || !routed {
+	if err != nil {
 		return all, routed, err
 	}
 	held := map[int]string{} // who may not take it because of the others
 	for i, c := range all {
 		var rivals []routeShare
+		isOther := false // there: one that shares with it, or to which it gives way
 		for j, o := range all {
-			if j != i && o.Why == "" && o.Shares && o.Weight != nil {
+			if j == i || o.Why != "" {
+				continue
+			}
+			isRival := routed && o.Shares && o.Sort == c.Sort && o.Weight != nil
+			isOther = isOther || isRival || c.GivesWay && !o.GivesWay
+			if isRival {
 				rivals = append(rivals, routeShare{o.Served, *o.Weight})
 			}
 		}
-		if c.Why != "" || len(rivals) == 0 || c.Weight == nil { // a pool that was retired just now has shared senders, without weights
-			continue
-		}
-		if c.SenderNo == failedWith {
+		switch {
+		case c.Why != "":
+		case isOther && c.SenderNo == failedWith:
 			held[i] = sender.WhyFailedBefore
-		} else if most, _, _ := share(routeShare{c.Served, *c.Weight}, c.Served, rivals); most == 0 {
-			held[i] = sender.WhyAhead
+		case len(rivals) == 0 || c.Weight == nil: // a pool that was retired just now has shared senders, without weights
+		default:
+			if most, _, _ := share(routeShare{c.Served, *c.Weight}, c.Served, rivals); most == 0 {
+				held[i] = sender.WhyAhead
+			}
 		}
 	}
 	for i, why := range held {
 		all[i].Why = why
 	}
+	sender.AbleFirst(all)
 	return all, routed, nil
 }
 
@@ -189,6 +198,9 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		if !postgres.IsNoRows(err) {
 			return Preview{}, fmt.Errorf("find task by dedup key: %w", err)
 		}
+	}
+	if err := s.senders.Renew(ctx); err != nil {
+		return Preview{}, err
 	}
 	row, err := s.prepare(ctx, time.Now(), sub, origin, func(params string) (template.Text, error) {
 		return s.templates.RenderActive(ctx, origin.CompanyID, params)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -201,7 +202,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err != nil {
 		return newTask{}, err
 	}
-	row := newTask{id: NewID(), recipient: recipient, final: template.Text{Content: sub.Content}, Submission: sub, Origin: origin}
+	row := newTask{id: NewID(), recipient: recipient, final: template.Text{Content: sub.Content}, asOf: asOf, Submission: sub, Origin: origin}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return row, err
@@ -222,8 +223,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 			return row, fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
 		}
 	}
-	row.place, err = s.senders.Place(ctx, asOf, sender.SMS, origin.CompanyID, sub.MessageType, recipient, sub.Sign != "")
-	if err != nil {
+	if err := s.put(ctx, &row); err != nil {
 		return row, err
 	}
 	switch {
@@ -370,7 +370,8 @@ type newTask struct {
 	final         template.Text
 	priority      int16
 	place         sender.Place
-	every         int64 // seconds: it goes out at the next full interval of so many; 0: at once
+	asOf          time.Time // it may not be refused by what was so before
+	every         int64     // seconds: it goes out at the next full interval of so many; 0: at once
 	Submission
 	Origin
 }
@@ -415,8 +416,36 @@ func (s *Service) store(ctx context.Context, row newTask) (made bool, err error)
 }
 
 // storeAll stores tasks with the log rows of their submissions, all or none, and tells which it made: there is a task with
-// the dedup key of the others already.
+// the dedup key of the others already. They are stored as the directory has it now, which may refuse one that was found good a moment ago.
 func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
+	rows = slices.Clone(rows)
+	for range 10 { // changes of the directory are rare
+		ids, err := s.q.TaskSubmit(ctx, submitParams(rows))
+		if err != nil {
+			return nil, fmt.Errorf("submit tasks: %w", err)
+		}
+		if len(ids) != 1 || ids[0] != "" {
+			return s.stored(ctx, rows, ids), nil
+		}
+		if err := s.senders.Renew(ctx); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if err := s.put(ctx, &rows[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, errors.New("submit tasks: the directory does not stay the same")
+}
+
+// put places a task.
+func (s *Service) put(ctx context.Context, row *newTask) (err error) {
+	row.place, err = s.senders.Place(ctx, row.asOf, sender.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	return err
+}
+
+func submitParams(rows []newTask) dbq.TaskSubmitParams {
 	n := len(rows)
 	p := dbq.TaskSubmitParams{
 		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Recipients: make([]string, n),
@@ -426,7 +455,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
 		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
 		AreTests: make([]bool, n), EverySeconds: make([]int64, n), ExpectSendTimes: make([]time.Time, n), ExpireTimes: make([]time.Time, n),
-		Turns: make([]float64, n),
+		Turns: make([]float64, n), DirectoryVersions: make([]int64, n),
 	}
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
@@ -439,7 +468,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 			p.EverySeconds[i] = r.every
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = orNever(r.ExpectSendTime), orNever(r.ExpiresAt)
-		p.Turns[i] = -1
+		p.Turns[i], p.DirectoryVersions[i] = -1, r.place.Version
 	}
 	for g, members := range queuedGroups(rows) {
 		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
@@ -448,15 +477,16 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 			p.Turns[i] = float64(turn) / float64(len(members))
 		}
 	}
-	ids, err := s.q.TaskSubmit(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("submit tasks: %w", err)
-	}
+	return p
+}
+
+// stored tells which of rows are among ids, and wakes those who wait for them.
+func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bool {
 	stored := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		stored[id] = true
 	}
-	made, news := make([]bool, n), map[int64]int{}
+	made, news := make([]bool, len(rows)), map[int64]int{}
 	for i, r := range rows {
 		if made[i] = stored[r.id]; made[i] {
 			news[r.place.PoolID]++
@@ -467,7 +497,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 			s.line.wake(pool, min(n, wokenMost))
 		}
 	})
-	return made, nil
+	return made
 }
 
 func orEmpty(s *string) string {

@@ -488,13 +488,14 @@ func (l *line) hear() {
 	l.mu.Unlock()
 	began := time.Now()
 	found, err := l.poll(context.Background(), asked)
-	if err != nil {
-		return
-	}
 	l.mu.Lock()
-	if found.isChanged {
+	if found.isChanged { // it is told once, also by a poll that did not come further
 		close(l.changed)
 		l.changed = make(chan struct{})
+	}
+	if err != nil {
+		l.mu.Unlock()
+		return
 	}
 	l.heard, l.after, l.all = began, found.next, found.all
 	clear(l.probed)

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -266,5 +267,18 @@ func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
 	}
 	if waits := maps.Keys(l.standings); len(slices.Collect(waits)) < 3000 {
 		t.Error("somebody is not in line")
+	}
+}
+
+func TestAChangeIsToldAlsoByAPollThatFails(t *testing.T) {
+	t.Parallel()
+	l := newLine()
+	p := l.stand("app", sender.Standing{}, 1)
+	l.poll = func(context.Context, wish) (sight, error) { return sight{isChanged: true}, errors.New("away") }
+	l.hear()
+	select {
+	case <-p.changed:
+	default:
+		t.Error("whoever waits has not heard of it")
 	}
 }
