@@ -1,7 +1,10 @@
 package app_test
 
 import (
+	"fmt"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,6 +85,29 @@ func TestAMessageIsPlacedAsTheDirectoryIsNow(t *testing.T) {
 	if sent.Accepted != 1 || sent.Refused != 1 {
 		t.Errorf("%d accepted, %d refused", sent.Accepted, sent.Refused)
 	}
+}
+
+func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
+	b := setup(t)
+	other := beside(b)
+	var done atomic.Bool
+	var changing sync.WaitGroup
+	for i := range 4 {
+		no := fmt.Sprint("c", i)
+		b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no})
+		changing.Go(func() {
+			for !done.Load() {
+				b.call("PATCH", "/api/v1/admin/companies/"+no, map[string]any{"weight": 2})
+			}
+		})
+	}
+	for i := range 100 {
+		if a := other.call("POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x", "use_template": false}); a.status != 200 {
+			t.Errorf("submission %d: %s", i, a.raw)
+		}
+	}
+	done.Store(true)
+	changing.Wait()
 }
 
 // A claim that waits hears of it when its pools change, on this server or another.

@@ -419,12 +419,16 @@ func (s *Service) store(ctx context.Context, row newTask) (made bool, err error)
 // the dedup key of the others already. They are stored as the directory has it now, which may refuse one that was found good a moment ago.
 func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
 	rows = slices.Clone(rows)
-	for range 10 { // changes of the directory are rare
-		ids, err := s.q.TaskSubmit(ctx, submitParams(rows))
+	for tries := 1; ; tries++ {
+		p := submitParams(rows)
+		if tries == placedMost {
+			p.DirectoryVersions = nil // it changes faster than it is read, and a message is not refused for that
+		}
+		ids, err := s.q.TaskSubmit(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("submit tasks: %w", err)
 		}
-		if len(ids) != 1 || ids[0] != "" {
+		if tries == placedMost || len(ids) != 1 || ids[0] != "" {
 			return s.stored(ctx, rows, ids), nil
 		}
 		if err := s.senders.Renew(ctx); err != nil {
@@ -436,8 +440,10 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 			}
 		}
 	}
-	return nil, errors.New("submit tasks: the directory does not stay the same")
 }
+
+// placedMost is how often tasks are placed, each time by the directory of then.
+const placedMost = 4
 
 // put places a task.
 func (s *Service) put(ctx context.Context, row *newTask) (err error) {
