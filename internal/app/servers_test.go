@@ -40,6 +40,19 @@ func TestACompanyIsUsableOnEveryServerAtOnce(t *testing.T) {
 		basic("new", "secret-secret")...)
 }
 
+func TestAChannelIsUsableOnEveryServerAtOnce(t *testing.T) {
+	b := setup(t)
+	other := beside(b)
+	b.expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "voice", "name": "Voice"})
+	b.expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/voice", map[string]any{"title": "t", "content": "c"})
+	b.sender(map[string]any{"sender_no": "caller", "channel": "voice"})
+	other.expect(200, "", "POST", "/api/v1/notifications/events",
+		map[string]any{"event": "task_finished", "task_id": 1, "channels": []string{"voice"}, "user_ids": []string{"u"}})
+	if got := other.claim("caller", 1); len(got) != 1 {
+		t.Errorf("its sender is given %v", got)
+	}
+}
+
 func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
 	b := setup(t)
 	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "China", "dial_prefix": "86"})

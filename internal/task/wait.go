@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -311,22 +312,37 @@ func (l *line) took(appID string, tasks int) {
 // await waits until whoever has the place is woken, or should look anew what it waits for, and reports whether that was before enough;
 // if not, the place is given up.
 func (l *line) await(ctx context.Context, p *place, enough <-chan time.Time) (by *wakeUp, again bool) {
-	select {
-	case w := <-p.woken:
-		if !p.serves(w.pool) { // it came before it was known who may take from it
-			l.hand(w)
+	changed, turn := p.changed, (<-chan time.Time)(nil)
+	for {
+		select {
+		case w := <-p.woken:
+			if !p.serves(w.pool) { // it came before it was known who may take from it
+				l.hand(w)
+				return nil, true
+			}
+			return &w, true
+		case <-changed:
+			changed, turn = nil, l.turn()
+			continue
+		case <-turn:
+			l.leave(p)
 			return nil, true
+		case <-enough:
+		case <-l.closed:
+		case <-ctx.Done():
 		}
-		return &w, true
-	case <-p.changed:
 		l.leave(p)
-		return nil, true
-	case <-enough:
-	case <-l.closed:
-	case <-ctx.Done():
+		return nil, false
 	}
-	l.leave(p)
-	return nil, false
+}
+
+// turn comes at some moment within a millisecond for each claim that waits: all of them hear of a change at once, and would ask the
+// database at once.
+func (l *line) turn() <-chan time.Time {
+	l.mu.Lock()
+	waiting := l.places.Len() + l.sleeping
+	l.mu.Unlock()
+	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond))
 }
 
 // sleep gives up a place, waits for d or until the interval may be another, and reports whether that was before enough.
@@ -347,6 +363,15 @@ func (l *line) sleep(ctx context.Context, p *place, d time.Duration, enough <-ch
 	case <-timer.C:
 		return true
 	case <-p.changed:
+	case <-enough:
+		return false
+	case <-l.closed:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-l.turn():
 		return true
 	case <-enough:
 	case <-l.closed:
