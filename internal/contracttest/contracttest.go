@@ -4,7 +4,9 @@ package contracttest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -102,6 +104,33 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// Transport is base, and tells wrong of each answer that is not as the contract says.
+func Transport(base http.RoundTripper, wrong func(error)) http.RoundTripper {
+	return transport{base, wrong}
+}
+
+type transport struct {
+	http.RoundTripper
+	wrong func(error)
+}
+
+// RoundTrip reads the whole answer, as its caller can do again.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a transport gives its errors as they are
+	}
+	body, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	if err := Check(r, res.StatusCode, res.Header, body); err != nil {
+		t.wrong(err)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
+}
 
 // Missing are the statuses that the contract has and no answer of this process had, as in "sendSms 200".
 func Missing() ([]string, error) {
