@@ -137,8 +137,9 @@ type task struct {
 	failedBy string
 	timeline []event
 
-	first pool // where it belonged when it was submitted
-	place int  // in line, among those of its company, pool and urgency; 0: none is promised
+	first pool  // where it belonged when it was submitted
+	moved *pool // where it belonged when somebody looked last; nil: in first
+	place int   // in line, among those of its company, pool and urgency; 0: none is promised
 	// queued says that a sweep, or the submission, has put it in line; until then a claim finds it by its time.
 	queued              bool
 	retryAged, prioAged bool // a sweep has moved it because it waited too long
@@ -581,11 +582,15 @@ func (w *world) age() {
 	}
 }
 
-// follow lets the tasks that wait follow the routes; there they are of no promised place.
+// follow lets the tasks that wait follow the routes; there they are of no promised place, and in line when a sweep has queued them.
 func (w *world) follow() {
 	for _, t := range w.tasks {
-		if w.pool(t) != t.first {
+		p := w.pool(t)
+		if p != t.first {
 			t.place = 0
+		}
+		if was := orElse(t.moved, t.first); p != was {
+			t.moved, t.queued = &p, false
 		}
 	}
 }
@@ -595,6 +600,13 @@ func (w *world) isAgedRetry(t *task) bool {
 }
 
 func (w *world) isAgedPriority(t *task) bool { return !t.due.Add(priorityWait).After(w.now) }
+
+func orElse[T any](p *T, standard T) T {
+	if p == nil {
+		return standard
+	}
+	return *p
+}
 
 // cancel ends a task that waits.
 func (w *world) cancel(t *task) {
