@@ -342,7 +342,7 @@ func (l *line) turn() <-chan time.Time {
 	l.mu.Lock()
 	waiting := l.places.Len() + l.sleeping
 	l.mu.Unlock()
-	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond))
+	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // it guards nothing
 }
 
 // sleep gives up a place, waits for d or until the interval may be another, and reports whether that was before enough.
