@@ -1,7 +1,6 @@
 package sender
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -282,8 +281,7 @@ type Need struct {
 	Segments int16 // with its own signature
 }
 
-// Candidates gives the senders that may take a task, those that can now first and among them the one that should, and whether
-// routes name them.
+// Candidates gives the senders that may take a task, the one that should before others that can, and whether routes name them.
 func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -320,13 +318,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 			c.Why = WhyOutranked
 		}
 	}
-	AbleFirst(candidates)
 	return candidates, !d.isShared(n.PoolID), nil
-}
-
-// AbleFirst puts those that can take a task now before the others, and leaves their order alone otherwise.
-func AbleFirst(candidates []Candidate) {
-	slices.SortStableFunc(candidates, func(a, b Candidate) int { return cmp.Compare(min(len(a.Why), 1), min(len(b.Why), 1)) })
 }
 
 // polledLately tells whether a sender polled this server since the last sweep noted who did.

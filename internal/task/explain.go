@@ -1,9 +1,11 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"lksms/gen/dbq"
@@ -106,7 +108,7 @@ func needOf(t dbq.Task, pool int64) sender.Need {
 	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
-// candidates gives the senders that may take a task, with what a claim would say of each. failedWith is who failed with it, so that
+// candidates gives the senders that may take a task, those that can now first, with what a claim would say of each. failedWith is who failed with it, so that
 // others are preferred; may be empty.
 func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith string) ([]sender.Candidate, bool, error) {
 	all, routed, err := s.senders.Candidates(ctx, n)
@@ -141,7 +143,7 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith stri
 	for i, why := range held {
 		all[i].Why = why
 	}
-	sender.AbleFirst(all)
+	slices.SortStableFunc(all, func(a, b sender.Candidate) int { return cmp.Compare(min(len(a.Why), 1), min(len(b.Why), 1)) })
 	return all, routed, nil
 }
 

@@ -461,7 +461,7 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
 		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
 		AreTests: make([]bool, n), EverySeconds: make([]int64, n), ExpectSendTimes: make([]time.Time, n), ExpireTimes: make([]time.Time, n),
-		Turns: make([]float64, n), DirectoryVersions: make([]int64, n),
+		Turns: make([]float64, n),
 	}
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
@@ -474,7 +474,10 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 			p.EverySeconds[i] = r.every
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = orNever(r.ExpectSendTime), orNever(r.ExpiresAt)
-		p.Turns[i], p.DirectoryVersions[i] = -1, r.place.Version
+		p.Turns[i] = -1
+		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // of those that come together, nearly always one
+			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
+		}
 	}
 	for g, members := range queuedGroups(rows) {
 		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)

@@ -514,7 +514,7 @@ func (l *line) hear() {
 	began := time.Now()
 	found, err := l.poll(context.Background(), asked)
 	l.mu.Lock()
-	if found.isChanged { // it is told once, also by a poll that did not come further
+	if found.isChanged { // a poll hears of a change once, so this counts even if the poll failed after that
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
