@@ -102,7 +102,7 @@ func (b batch) check(item []byte) error {
 	}
 	err := b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
 	if err == nil {
-		if b.decode == nil {
+		if b.decode == nil || !hasNumber(item, isLong) {
 			return nil
 		}
 		return undecoded(b.decode(item))

@@ -194,6 +194,9 @@ func isPointed(number []byte) bool {
 	return bytes.Contains(number, []byte(".0")) || bytes.ContainsAny(number, "eE")
 }
 
+// isLong tells of a number that it may be more than a generated type holds, of which the smallest has 32 bits.
+func isLong(number []byte) bool { return len(number) > 9 || bytes.ContainsAny(number, "eE") }
+
 // hasNumber tells whether any number in a body is such. It looks at each byte once, at what stands between texts.
 func hasNumber(body []byte, is func(number []byte) bool) bool {
 	for i := 0; i < len(body); i++ {
