@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/url"
 	"os"
@@ -29,10 +30,17 @@ const startLimit = 2 * time.Minute
 // of its time went into collecting. GOGC, if set, says otherwise.
 const gcPercent = 300
 
+// memoryLimit is from where on the heap is collected more often. The bodies of requests that are served at once need less, so a flood of
+// them does not make the server grow further. GOMEMLIMIT, if set, says otherwise.
+const memoryLimit = 256 << 20
+
 func (c *serveCmd) Run(ctx context.Context) error {
 	log := newLogger(c.Log)
 	if before := debug.SetGCPercent(gcPercent); before != 100 {
 		debug.SetGCPercent(before)
+	}
+	if before := debug.SetMemoryLimit(memoryLimit); before != math.MaxInt64 {
+		debug.SetMemoryLimit(before)
 	}
 	if names := config.Meaningless(); len(names) > 0 {
 		log.Warn("these variables mean nothing here; DATABASE_URL says where the data is, and without it a private PostgreSQL is started",

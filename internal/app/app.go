@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/net/netutil"
 
 	"lksms/internal/access"
 	"lksms/internal/config"
@@ -50,6 +49,7 @@ type Options struct {
 
 	TLS            *tls.Config // nil: plain HTTP
 	MaxConnections int         // 0: no bound
+	MaxOfAddress   int         // connections from one address; 0: half of them
 	TrustedProxies []netip.Prefix
 	CORSOrigins    []string
 }
@@ -76,7 +76,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	}
 	return Options{
 		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL,
-		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
+		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
 		Rules: task.Rules{
@@ -202,28 +202,30 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           a.Handler,
 		TLSConfig:         a.options.TLS,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       httpapi.LongestAnswer + 15*time.Second, // also bounds how long a caller is listened to
 		WriteTimeout:      time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelWarn),
 	}
-	silent := trackSilent(server)
+	ofOne := a.options.MaxOfAddress
+	if ofOne == 0 {
+		ofOne = max(1, a.options.MaxConnections/2)
+	}
+	bounded := newConnections(listener, a.options.MaxConnections, ofOne, a.options.TrustedProxies)
+	bounded.attach(server)
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
 		a.Tasks.StopWaiting()
 	})
-	if a.options.MaxConnections > 0 {
-		listener = netutil.LimitListener(listener, a.options.MaxConnections)
-	}
 	served := make(chan error, 1)
 	go func() {
 		if server.TLSConfig != nil {
-			served <- server.ServeTLS(listener, "", "")
+			served <- server.ServeTLS(bounded, "", "")
 			return
 		}
-		served <- server.Serve(listener)
+		served <- server.Serve(bounded)
 	}()
 	a.sweeper.Start()
 	a.Pusher.Start()
@@ -235,7 +237,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 		defer cancel()
-		defer time.AfterFunc(silentGrace, silent.close).Stop()
+		defer time.AfterFunc(silentGrace, bounded.closeSilent).Stop()
 		if err := server.Shutdown(drain); err != nil {
 			failure = fmt.Errorf("finish requests: %w", errors.Join(err, server.Close()))
 		}

@@ -100,52 +100,6 @@ func TestBodiesThatNestTooDeep(t *testing.T) {
 	b.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": strings.Repeat(`[{\"`, 50)})
 }
 
-func TestConnectionsBeyondTheBoundWait(t *testing.T) {
-	b := setupWith(t, defaultRules, func(o *app.Options) { o.MaxConnections = 1 })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, served := serveUntil(t, b.app, listener)
-	const request = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Write([]byte(request)); err != nil {
-			t.Fatal(err)
-		}
-		return conn
-	}
-	read := func(conn net.Conn) string {
-		buf := make([]byte, 12)
-		_ = conn.SetReadDeadline(time.Now().Add(15 * time.Second))
-		if _, err := conn.Read(buf); err != nil {
-			return err.Error()
-		}
-		return string(buf)
-	}
-	first := dial()
-	if got := read(first); got != "HTTP/1.1 200" {
-		t.Fatalf("the first: %s", got)
-	}
-	second := dial()
-	_ = second.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	if _, err := second.Read(make([]byte, 1)); err == nil {
-		t.Error("the second was answered beside the first")
-	}
-	first.Close()
-	if got := read(second); got != "HTTP/1.1 200" {
-		t.Errorf("the second, once the first is gone: %s", got)
-	}
-	second.Close()
-	stop()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
-}
-
 // writeCertificate makes a self-signed certificate with this serial number.
 func writeCertificate(t *testing.T, dir string, serial int64) (certFile, keyFile string) {
 	t.Helper()

@@ -107,3 +107,44 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 		t.Error("remembered after a day")
 	}
 }
+
+// The address belongs to the request that a key stands for.
+func TestAKeyForAnotherAddressIsAnotherKey(t *testing.T) {
+	b := setup(t)
+	for _, no := range []string{"a", "b"} {
+		b.sender(map[string]any{"sender_no": no, "balance": 10})
+		b.expect(200, "", "POST", "/api/v1/admin/senders/"+no+"/balance", map[string]any{"change": 5}, keyHeader, "k")
+	}
+	b.expect(200, "", "POST", "/api/v1/admin/senders/a/balance", map[string]any{"change": 5}, keyHeader, "k") // a repeat
+	for _, no := range []string{"a", "b"} {
+		has := decode[api.Sender](t, b.expect(200, "", "GET", "/api/v1/admin/senders/"+no, nil)).Balance
+		if has == nil || *has != 15 {
+			t.Errorf("sender %s has %d", no, has)
+		}
+	}
+}
+
+// However the query says that a request only asks: its answer is no message's.
+func TestAPreviewIsNotTheAnswerOfAKey(t *testing.T) {
+	b := setup(t)
+	body := map[string]any{"phone_number": phone, "content": "x"}
+	for _, yes := range []string{"true", "True", "TRUE", "t", "1"} {
+		if a := b.call("POST", "/api/v1/sms/send?dry_run="+yes, body, keyHeader, "k"); a.status != 200 && a.status != 422 {
+			t.Errorf("dry_run=%s: %s", yes, a.raw)
+		}
+	}
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send?dry_run=true;x=1", body, keyHeader, "k")
+	if n := b.count("SELECT count(*) FROM tasks"); n != 0 {
+		t.Errorf("previews made %d tasks", n)
+	}
+	a := b.expect(200, "", "POST", "/api/v1/sms/send", body, keyHeader, "k")
+	if decode[struct {
+		TaskID string `json:"task_id"`
+	}](t, a).TaskID == "" || a.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("the message got %s", a.raw)
+	}
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send?dry_run=1", map[string]any{"phone_number": "no"})
+	if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n > 1 {
+		t.Errorf("%d refusals of previews are kept", n)
+	}
+}

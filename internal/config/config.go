@@ -41,7 +41,8 @@ type Account struct {
 
 // Edge says how the server meets the network.
 type Edge struct {
-	MaxConnections int      `name:"max-connections" env:"MAX_CONNECTIONS" default:"4096" help:"Connections at once; more wait to be accepted."`
+	MaxConnections int      `name:"max-connections" env:"MAX_CONNECTIONS" default:"4096" help:"Connections at once; a caller beyond them is told to come back."`
+	MaxOfAddress   int      `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" default:"0" help:"Connections at once from one address, other than trusted proxies; 0 for half of MAX_CONNECTIONS."`
 	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" placeholder:"10.0.0.0/8,..." help:"Whose X-Forwarded-For is believed: addresses or networks."`
 	CORSOrigins    []string `name:"cors-origins" env:"CORS_ORIGINS" placeholder:"https://console.example.com,..." help:"Web pages of which origins may call the API; none by default."`
 	TLSCertFile    string   `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Certificate to serve TLS with; read again when it changes."`
@@ -65,6 +66,9 @@ func networks(variable string, texts []string) ([]netip.Prefix, error) {
 func (e *Edge) validate() error {
 	if e.MaxConnections < 1 {
 		return errors.New("MAX_CONNECTIONS must be at least 1")
+	}
+	if e.MaxOfAddress < 0 {
+		return errors.New("MAX_CONNECTIONS_PER_ADDRESS must not be negative")
 	}
 	if (e.TLSCertFile == "") != (e.TLSKeyFile == "") {
 		return errors.New("TLS_CERT_FILE and TLS_KEY_FILE go together")

@@ -36,6 +36,7 @@ const (
 	RequestInvalid         Reason = "request.invalid"
 	RequestTooLarge        Reason = "request.too_large"
 	RequestTooDeep         Reason = "request.too_deep"
+	RequestTooSlow         Reason = "request.too_slow"
 	RequestMediaType       Reason = "request.unsupported_media_type"
 	RouteNotFound          Reason = "route.not_found"
 	RouteMethodNotAllowed  Reason = "route.method_not_allowed"
@@ -74,7 +75,7 @@ const (
 
 // Reasons lists them all.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, Exists, InUse, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
@@ -96,6 +97,7 @@ const (
 	TooSmall           Rule = "too_small"   // the least
 	TooBig             Rule = "too_big"     // the most
 	Empty              Rule = "empty"
+	TooManyItems       Rule = "too_many_items" // items of a list, or members of an object
 	BadCharacters      Rule = "bad_characters"
 	Blank              Rule = "blank"
 	NotAPhoneNumber    Rule = "not_a_phone_number"
@@ -121,7 +123,7 @@ const (
 
 // Rules lists them all.
 var Rules = []Rule{
-	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
+	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, NothingElseIsKnown,

@@ -65,6 +65,10 @@ func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handle
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, operation := operations.Handler(r)
 		exchangeOf(r.Context()).operation = operation
+		if isBusy(r.Context()) && !slices.Contains(alwaysServed, operation) {
+			s.fail(w, r, errUnavailable)
+			return
+		}
 		if roles := s.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
 			if err := s.authorise(r, roles); err != nil {
 				s.fail(w, r, err)
@@ -74,6 +78,16 @@ func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handle
 		next.ServeHTTP(w, r)
 	})
 }
+
+// alwaysServed are the operations that are answered when all connections are taken, beside the metrics.
+var alwaysServed = []string{"GET /health", "GET /ready"}
+
+type busyKey struct{}
+
+// Busy marks what comes by a connection for which there is no room: only health and metrics are served there.
+func Busy(ctx context.Context) context.Context { return context.WithValue(ctx, busyKey{}, true) }
+
+func isBusy(ctx context.Context) bool { return ctx.Value(busyKey{}) != nil }
 
 // authorise finds out who calls and whether one of the roles is theirs. An admin may do everything.
 func (s *Server) authorise(r *http.Request, roles []string) error {

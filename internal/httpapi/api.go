@@ -26,10 +26,8 @@ import (
 	"lksms/internal/template"
 )
 
-// Limits of one request.
+// How long a request may take.
 const (
-	maxBody         = 1 << 20 // bytes
-	maxBatchBody    = 8 << 20
 	requestDeadline = 15 * time.Second
 	longestWait     = 30 * time.Second // as the contract says of wait
 )
@@ -43,15 +41,13 @@ const (
 // LongestAnswer is how long a request may take that asked to wait.
 const LongestAnswer = requestDeadline + longestWait
 
-// limitsOf are those of a request by its path, before anything of it is known.
-func limitsOf(path string) (body int64, deadline time.Duration) {
+// deadlineOf is how long a request may take by its path, before anything else of it is known.
+func deadlineOf(path string) time.Duration {
 	switch path {
-	case sendBatchPath, reportBatchPath:
-		return maxBatchBody, requestDeadline
 	case "/api/v1/sms/tasks/pending", "/api/v1/sms/tasks/claim":
-		return maxBody, LongestAnswer
+		return LongestAnswer
 	default:
-		return maxBody, requestDeadline
+		return requestDeadline
 	}
 }
 
@@ -82,6 +78,7 @@ type Server struct {
 	options     Options
 
 	contract  *contract
+	rooms     rooms
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }
@@ -111,7 +108,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
 		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify,
-		options: options, contract: contract,
+		options: options, contract: contract, rooms: newRooms(),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

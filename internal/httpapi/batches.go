@@ -39,11 +39,12 @@ func relax[Item any](spec *openapi3.T, path, field string) batch {
 	return b
 }
 
-// items are those of a batch, each with what is wrong with it; none if the body has no such list, or too long a one.
-func (b batch) items(raw, plain []byte) []item {
+// items are those of a batch, each with what is wrong with it; none if the body has no such list. Fault: request.invalid for too long
+// a list.
+func (b batch) items(raw, plain []byte) ([]item, error) {
 	plainItems := b.split(plain)
 	if uint64(len(plainItems)) > b.most {
-		return nil
+		return nil, fault.InvalidField(b.field, fault.TooManyItems, b.most)
 	}
 	rawItems := plainItems
 	if !bytes.Equal(raw, plain) {
@@ -53,7 +54,7 @@ func (b batch) items(raw, plain []byte) []item {
 	for i, text := range plainItems {
 		items[i] = item{raw: rawItems[i], plain: text, wrong: b.check(text)}
 	}
-	return items
+	return items, nil
 }
 
 func (b batch) split(body []byte) []json.RawMessage {
@@ -115,7 +116,7 @@ func (b batch) check(item []byte) error {
 		}
 		all.Fields = append(all.Fields, schemaField("body", true, schema))
 	}
-	return sorted(all)
+	return sorted(all, itemFieldsMost)
 }
 
 // SendSmsBatch accepts many messages.
@@ -146,6 +147,7 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		}
 		data.Accepted++
 	}
+	var refused []task.Refused
 	for i := range data.Items {
 		if wrong[i] == nil {
 			continue
@@ -160,9 +162,14 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		if err != nil {
 			return nil, fmt.Errorf("write answer for the log: %w", err)
 		}
-		if !x.inTransaction {
-			s.storeRefusal(ctx, x.items[i].raw, refusal{item.Code, answer})
-		} else if err := s.tasks.LogRefused(ctx, x.items[i].raw, x.origin, item.Code, answer); err != nil {
+		refused = append(refused, task.Refused{Raw: x.items[i].raw, Status: item.Code, Answer: answer})
+	}
+	switch {
+	case len(refused) == 0:
+	case !x.inTransaction:
+		s.storeRefusals(ctx, refused...)
+	default:
+		if err := s.tasks.LogRefused(ctx, x.origin, refused...); err != nil {
 			return nil, err
 		}
 	}

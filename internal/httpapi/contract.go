@@ -17,7 +17,7 @@ type contract struct {
 	roles      map[string][]string // who may call each operation
 	keyed      map[string]bool     // operations that take an Idempotency-Key
 	parameters map[string][]string // of each operation's query
-	bodies     map[string]bool     // operations that have one
+	bodies     map[string]int64    // the most bytes of one, of operations that have one
 
 	batches map[string]batch // by operation
 	changes batch            // of settings
@@ -40,7 +40,7 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	}
 	spec.Security = nil // who sends a request has been settled by guard
 	return &contract{
-		spec: spec, roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec), bodies: withBodies(spec),
+		spec: spec, roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec), bodies: bodiesOf(spec),
 		batches: map[string]batch{
 			"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
 			"POST " + reportBatchPath: relax[api.ReportRequest](spec, reportBatchPath, "reports"),

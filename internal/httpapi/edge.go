@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -67,39 +65,4 @@ func (s *Server) secureHeaders(header http.Header) {
 	if s.options.TLS {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
-}
-
-// maxDepth is how deep a body may nest. The contract's own need three.
-const maxDepth = 32
-
-var errTooDeep = errors.New("body nests too deep")
-
-// depthReader reads JSON and fails where it nests deeper than maxDepth, before anything is built from it.
-type depthReader struct {
-	io.ReadCloser
-	depth    int
-	inString bool
-	escaped  bool
-}
-
-func (d *depthReader) Read(p []byte) (int, error) {
-	n, err := d.ReadCloser.Read(p)
-	for i, c := range p[:n] {
-		switch {
-		case d.escaped:
-			d.escaped = false
-		case d.inString:
-			d.escaped = c == '\\'
-			d.inString = c != '"'
-		case c == '"':
-			d.inString = true
-		case c == '{' || c == '[':
-			if d.depth++; d.depth > maxDepth {
-				return i, errTooDeep
-			}
-		case c == '}' || c == ']':
-			d.depth--
-		}
-	}
-	return n, err
 }

@@ -13,6 +13,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/task"
 )
 
 // statuses is the one place where a kind of failure becomes an HTTP status.
@@ -80,12 +81,6 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 	_, _ = w.Write(append(body, '\n')) // a caller that has gone cannot be told
 }
 
-// refusal is a submission that was refused.
-type refusal struct {
-	status int
-	answer []byte
-}
-
 // keepRefusal logs a submission that was refused before it is answered, so that the row is there when the caller looks
 // (S0.14). Strangers leave no row, and neither does a failure of ours.
 func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
@@ -94,22 +89,22 @@ func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, a
 	if !slices.Contains(submitOperations, x.operation) || x.dryRun || ours(kind) || slices.Contains(strangers, kind) {
 		return
 	}
-	refused := refusal{status, answer}
+	refused := task.Refused{Raw: x.body, Status: status, Answer: answer}
 	if x.inTransaction { // which is going to be rolled back, and which holds a connection: afterwards, then
 		x.refused = &refused
 		return
 	}
-	s.storeRefusal(ctx, x.body, refused)
+	s.storeRefusals(ctx, refused)
 }
 
 // ours are the failures that are no refusal of what was sent.
 func ours(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
 
-func (s *Server) storeRefusal(ctx context.Context, raw []byte, r refusal) {
+func (s *Server) storeRefusals(ctx context.Context, all ...task.Refused) {
 	x := exchangeOf(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := s.tasks.LogRefused(ctx, raw, x.origin, r.status, r.answer); err != nil {
+	if err := s.tasks.LogRefused(ctx, x.origin, all...); err != nil {
 		s.options.Log.Error("refusal not kept", "request_id", x.origin.RequestID, "error", err)
 	}
 }

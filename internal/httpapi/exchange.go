@@ -36,7 +36,7 @@ type exchange struct {
 	cut           error            // of a callback: why no more of its body was read
 	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
-	refused       *refusal         // a submission refused meanwhile, to be kept afterwards
+	refused       *task.Refused    // a submission refused meanwhile, to be kept afterwards
 	notes         []any            // more for the request's line in the log, as slog takes it
 }
 
@@ -56,7 +56,7 @@ func exchangeOf(ctx context.Context) *exchange {
 // goodRequestID is what a caller may choose; anything else is replaced.
 var goodRequestID = regexp.MustCompile(`^[0-9A-Za-z._-]{1,50}$`)
 
-// observe gives every request its id, its deadline and its limit, and counts and logs its answer. The log holds no query,
+// observe gives every request its id and its deadline, and counts and logs its answer. The log holds no query,
 // no header and no body: they carry phone numbers and texts.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,22 +65,25 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			origin: task.Origin{
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: s.clientIP(r), UserAgent: r.UserAgent(),
 			},
-			text:   catalogueFor(r.Header.Get("Accept-Language")),
-			dryRun: r.URL.RawQuery != "" && r.URL.Query().Get("dry_run") == "true",
+			text: catalogueFor(r.Header.Get("Accept-Language")),
 		}
 		if !goodRequestID.MatchString(x.origin.RequestID) {
 			x.origin.RequestID = ulid.MustNew(ulid.Now(), rand.Reader).String()
 		}
 		w.Header().Set("X-Request-Id", x.origin.RequestID)
+		if isBusy(r.Context()) {
+			w.Header().Set("Connection", "close")
+		}
 		s.secureHeaders(w.Header())
 
-		maxBytes, deadline := limitsOf(r.URL.Path)
-		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), deadline)
+		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), deadlineOf(r.URL.Path))
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = &depthReader{ReadCloser: http.MaxBytesReader(w, r.Body, maxBytes)}
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(answer, r)
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverWait)) // a recorder of a test has none
+		}
 
 		route := x.operation
 		switch {

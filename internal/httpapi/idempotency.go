@@ -3,6 +3,8 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 
@@ -38,7 +40,7 @@ func (s *Server) once(operations *http.ServeMux) http.Handler {
 		}
 		answer := &recorder{ResponseWriter: w}
 		x.inTransaction = true
-		scope := idempotency.Key{Username: x.who.Username, Operation: x.operation, Key: key}
+		scope := idempotency.Key{Username: x.who.Username, Operation: target(r), Key: key}
 		stored, replayed, err := s.idempotency.Do(r.Context(), scope, x.body, func(ctx context.Context) ([]byte, error) {
 			operations.ServeHTTP(answer, r.WithContext(ctx))
 			if answer.status != http.StatusOK {
@@ -48,7 +50,7 @@ func (s *Server) once(operations *http.ServeMux) http.Handler {
 		})
 		x.inTransaction = false
 		if x.refused != nil {
-			s.storeRefusal(r.Context(), x.body, *x.refused)
+			s.storeRefusals(r.Context(), *x.refused)
 		}
 		switch {
 		case errors.Is(err, errRefused):
@@ -64,6 +66,19 @@ func (s *Server) once(operations *http.ServeMux) http.Handler {
 			_, _ = w.Write(stored) // as above
 		}
 	})
+}
+
+// targetMost is the longest address that is kept as it is.
+const targetMost = 500 // bytes
+
+// target is what a request is for: its method, path and query. The same key for another target is another key.
+func target(r *http.Request) string {
+	whole := r.Method + " " + r.URL.RequestURI()
+	if len(whole) <= targetMost {
+		return whole
+	}
+	sum := sha256.Sum256([]byte(whole))
+	return r.Method + " " + hex.EncodeToString(sum[:])
 }
 
 // recorder holds an answer back until what it reports has been committed.

@@ -8,7 +8,9 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -25,19 +27,24 @@ import (
 func (s *Server) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
-		if f := badAddress(r, x.operation, s.contract.parameters[x.operation]); x.operation != "" && f != nil {
+		query, f := badAddress(r, x.operation, s.contract.parameters[x.operation])
+		if x.operation != "" && f != nil {
 			s.fail(w, r, f)
 			return
 		}
-		if r.Body == nil || r.Body == http.NoBody || x.operation != "" && !s.contract.bodies[x.operation] {
-			r.Body = http.NoBody // of an operation that has none nothing is read
+		x.dryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
+		most := s.contract.bodies[x.operation]
+		if r.Body == nil || r.Body == http.NoBody || most == 0 { // nothing is read where no operation asks for a body
+			r.Body = http.NoBody
 			next.ServeHTTP(w, r)
 			return
 		}
-		var err error
-		if x.body, err = io.ReadAll(r.Body); err != nil {
-			x.cut = unreadable(err)
+		done, err := s.receive(w, r, x, most)
+		if err != nil {
+			s.fail(w, r, err)
+			return
 		}
+		defer done()
 		if x.operation == callbackOperation { // a provider writes as it likes, and what was read is kept
 			x.request = r
 		} else if x.cut != nil {
@@ -49,7 +56,10 @@ func (s *Server) strict(next http.Handler) http.Handler {
 		}
 		x.plain = wholeNumbers(x.body)
 		if b, is := s.contract.batches[x.operation]; is {
-			x.items = b.items(x.body, x.plain)
+			if x.items, err = b.items(x.body, x.plain); err != nil {
+				s.fail(w, r, err)
+				return
+			}
 			x.plain = b.typed(x.plain, x.items)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(x.plain))
@@ -72,35 +82,36 @@ func parametersOf(spec *openapi3.T) map[string][]string {
 	return names
 }
 
-// withBodies tells which operations have a body, by their patterns in a ServeMux.
-func withBodies(spec *openapi3.T) map[string]bool {
-	bodies := map[string]bool{}
-	for path, item := range spec.Paths.Map() {
-		for method, operation := range item.Operations() {
-			bodies[method+" "+path] = operation.RequestBody != nil
+// bodiesOf tells how many bytes the body of each operation may have, by its pattern in a ServeMux; those without one are left out.
+func bodiesOf(spec *openapi3.T) map[string]int64 {
+	bodies := map[string]int64{}
+	for pattern, operation := range operationsOf(spec) {
+		if operation.RequestBody != nil {
+			bodies[pattern] = bodyMost
 		}
 	}
+	bodies["POST "+sendBatchPath], bodies["POST "+reportBatchPath] = batchBodyMost, batchBodyMost
 	return bodies
 }
 
 // badAddress names the parameters in the path or the query that are no text, and those of the query that the operation does
-// not declare: what a caller asked for must not be passed over in silence. Nil if all are good.
-func badAddress(r *http.Request, operation string, parameters []string) *fault.Error {
+// not declare: what a caller asked for must not be passed over in silence. Nil if all are good; then the query is what it says.
+func badAddress(r *http.Request, operation string, parameters []string) (url.Values, *fault.Error) {
 	if !postgres.IsText(r.URL.Path) {
 		_, pattern, _ := strings.Cut(operation, " ")
 		names := strings.Split(pattern, "/")
 		for i, escaped := range strings.Split(r.URL.EscapedPath(), "/") {
 			if text, err := url.PathUnescape(escaped); err != nil || !postgres.IsText(text) {
-				return fault.InvalidField(strings.Trim(names[min(i, len(names)-1)], "{}"), fault.BadCharacters, nil)
+				return nil, fault.InvalidField(strings.Trim(names[min(i, len(names)-1)], "{}"), fault.BadCharacters, nil)
 			}
 		}
 	}
 	if r.URL.RawQuery == "" || operation == callbackOperation { // a provider calls as it likes
-		return nil
+		return nil, nil
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return fault.InvalidField("query", fault.WrongFormat, nil)
+		return nil, fault.InvalidField("query", fault.WrongFormat, nil)
 	}
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for name, values := range query {
@@ -112,19 +123,23 @@ func badAddress(r *http.Request, operation string, parameters []string) *fault.E
 		}
 	}
 	if len(all.Fields) == 0 {
-		return nil
+		return query, nil
 	}
-	return sorted(all)
+	return nil, sorted(all, fieldsMost)
 }
 
-// unreadable is why a body could not be read to its end.
-func unreadable(err error) *fault.Error {
+// unreadable is why no more of a body could be read than its start.
+func unreadable(err error, start []byte) *fault.Error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return fault.New(fault.TooLarge, fault.RequestTooLarge)
 	case errors.Is(err, errTooDeep):
 		return fault.New(fault.Malformed, fault.RequestTooDeep)
+	case errors.Is(err, errTooMany):
+		return tooMany(start)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.New(fault.Malformed, fault.RequestTooSlow)
 	default:
 		return fault.New(fault.Malformed, fault.RequestMalformed)
 	}
@@ -151,7 +166,7 @@ func undecoded(err error) error {
 	case errors.As(err, &wrong):
 		return fault.InvalidField(wrong.Field, fault.WrongFormat, nil)
 	default:
-		return unreadable(err)
+		return unreadable(err, nil)
 	}
 }
 

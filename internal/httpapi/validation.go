@@ -34,14 +34,36 @@ func faultOf(err error) error {
 		}
 		all.Fields = append(all.Fields, fieldsOf(request)...)
 	}
-	return sorted(all)
+	return sorted(all, fieldsMost)
 }
 
-// sorted puts the fields in order, and each trouble with a field once.
-func sorted(f *fault.Error) *fault.Error {
+// Limits of what an answer says of wrong fields: a body of rubbish must not be answered with many times its length.
+const (
+	fieldsMost     = 100
+	itemFieldsMost = 10  // of an item of a batch
+	fieldNameMost  = 200 // characters
+)
+
+// sorted puts the fields in order, and each trouble with a field once, and leaves out those beyond most.
+func sorted(f *fault.Error, most int) *fault.Error {
+	for i := range f.Fields {
+		f.Fields[i].Name = shortened(f.Fields[i].Name, fieldNameMost)
+	}
 	slices.SortFunc(f.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
 	f.Fields = slices.CompactFunc(f.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
+	f.Fields = f.Fields[:min(len(f.Fields), most)]
 	return f
+}
+
+// shortened is a text of at most most characters.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
 }
 
 // bodyFault is the failure of a body that could not be read at all, nil if it could.
@@ -124,8 +146,14 @@ func schemaField(name string, inBody bool, e *openapi3.SchemaError) fault.Field 
 		field.Rule, field.Limit = fault.TooBig, *e.Schema.Max
 	case "pattern":
 		field.Rule = fault.BadCharacters
-	case "minProperties":
+	case "minProperties", "minItems":
 		field.Rule = fault.Empty
+	case "maxItems":
+		field.Rule, field.Limit = fault.TooManyItems, *e.Schema.MaxItems
+	case "maxProperties":
+		field.Rule, field.Limit = fault.TooManyItems, *e.Schema.MaxProps
+	case "uniqueItems":
+		field.Rule = fault.Duplicate
 	}
 	return field
 }

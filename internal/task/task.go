@@ -524,11 +524,29 @@ func orNever(t *time.Time) time.Time {
 	return *t
 }
 
-// LogRefused keeps a submission that was refused, with its answer (S0.14). raw is the body as it came, JSON or not.
-func (s *Service) LogRefused(ctx context.Context, raw []byte, origin Origin, status int, answer []byte) error {
+// Refused is a submission that was refused.
+type Refused struct {
+	Raw    []byte // as it came, JSON or not
+	Status int
+	Answer []byte // JSON
+}
+
+// LogRefused keeps submissions that were refused, with their answers (S0.14): all of them or, if it fails, none.
+func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		for _, one := range all {
+			if err := s.q.SubmissionRefused(ctx, refusedRow(origin, one)); err != nil {
+				return fmt.Errorf("log refused submission: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+func refusedRow(origin Origin, one Refused) dbq.SubmissionRefusedParams {
 	row := dbq.SubmissionRefusedParams{
 		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
-		RequestData: logJSON(raw), ResponseData: answer, StatusCode: int16(status),
+		RequestData: logJSON(one.Raw), ResponseData: logJSON(one.Answer), StatusCode: int16(one.Status),
 	}
 	// The columns repeat what the body says where it says it in the right type.
 	var said struct {
@@ -542,7 +560,7 @@ func (s *Service) LogRefused(ctx context.Context, raw []byte, origin Origin, sta
 			row.UseTemplate = &b
 		}
 	}
-	return postgres.Wrap("log refused submission", s.q.SubmissionRefused(ctx, row), nil)
+	return row
 }
 
 // Viewer narrows what a call may see: to what one user submitted, to what one company owns, or to both; the zero Viewer sees everything.

@@ -1,0 +1,188 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"lksms/internal/httpapi"
+)
+
+const (
+	// silentGrace is how long a stopping server waits for the first byte of a connection that has sent none.
+	silentGrace = 300 * time.Millisecond
+	// spareMost is how many connections are accepted beyond the bounds, only to serve health and metrics.
+	spareMost = 32
+)
+
+// connections bounds how many connections are open, in sum and from one address. When all are taken, the one that has been idle longest
+// makes room for a new one. Where none is idle, a new one is spare: it is told that the server is busy, unless it asks for
+// health or metrics.
+type connections struct {
+	net.Listener
+	most    int            // 0: no bound
+	ofOne   int            // from one address
+	exempt  []netip.Prefix // proxies, from which the connections of many come
+	mu      sync.Mutex
+	open    map[net.Conn]*connection
+	regular int            // those that are not spare
+	from    map[string]int // the same by address
+	spare   []net.Conn     // oldest first
+}
+
+type connection struct {
+	address string
+	isSpare bool
+	state   http.ConnState
+	since   time.Time // of the state
+}
+
+func newConnections(listener net.Listener, most, ofOne int, exempt []netip.Prefix) *connections {
+	return &connections{Listener: listener, most: most, ofOne: ofOne, exempt: exempt, open: map[net.Conn]*connection{}, from: map[string]int{}}
+}
+
+// attach has a server tell what becomes of its connections.
+func (c *connections) attach(server *http.Server) {
+	server.ConnState = c.changed
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if one := c.open[beneath(conn)]; one != nil && one.isSpare {
+			return httpapi.Busy(ctx)
+		}
+		return ctx
+	}
+}
+
+// beneath is the connection that Accept returned.
+func beneath(conn net.Conn) net.Conn {
+	if secured, ok := conn.(*tls.Conn); ok {
+		return secured.NetConn()
+	}
+	return conn
+}
+
+// Accept implements net.Listener.
+func (c *connections) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.admit(conn)
+	}
+	return conn, err
+}
+
+func (c *connections) admit(conn net.Conn) {
+	one := &connection{address: c.addressOf(conn), state: http.StateNew, since: time.Now()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one.isSpare = !c.hasRoom(one.address)
+	c.open[conn] = one
+	if !one.isSpare {
+		c.regular++
+		c.from[one.address]++
+		return
+	}
+	if len(c.spare) >= spareMost {
+		c.end(c.spare[0])
+	}
+	c.spare = append(c.spare, conn)
+}
+
+// hasRoom tells whether a connection from an address may be a regular one; an idle one may have to make room.
+func (c *connections) hasRoom(address string) bool {
+	switch {
+	case c.most == 0:
+		return true
+	case address != "" && c.from[address] >= c.ofOne:
+		return c.endIdle(address)
+	case c.regular >= c.most:
+		return c.endIdle("")
+	default:
+		return true
+	}
+}
+
+// endIdle closes the connection that has been idle longest, of an address if one is named, and tells whether there was one.
+func (c *connections) endIdle(address string) bool {
+	var longest net.Conn
+	for conn, one := range c.open {
+		if one.state == http.StateIdle && !one.isSpare && (address == "" || one.address == address) &&
+			(longest == nil || one.since.Before(c.open[longest].since)) {
+			longest = conn
+		}
+	}
+	if longest == nil {
+		return false
+	}
+	c.end(longest)
+	return true
+}
+
+// end closes a connection and forgets it.
+func (c *connections) end(conn net.Conn) {
+	c.forget(conn)
+	_ = conn.Close() // whoever serves it is told so by its next read
+}
+
+func (c *connections) forget(conn net.Conn) {
+	one := c.open[conn]
+	if one == nil {
+		return
+	}
+	delete(c.open, conn)
+	if one.isSpare {
+		c.spare = slices.DeleteFunc(c.spare, func(s net.Conn) bool { return s == conn })
+		return
+	}
+	c.regular--
+	if c.from[one.address]--; c.from[one.address] == 0 {
+		delete(c.from, one.address)
+	}
+}
+
+// addressOf is where a connection comes from, as it is counted: a host may choose its addresses within an IPv6 network of /64. Empty
+// for those that are not counted.
+func (c *connections) addressOf(conn net.Conn) string {
+	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return ""
+	}
+	address := peer.Addr().Unmap().WithZone("")
+	if slices.ContainsFunc(c.exempt, func(n netip.Prefix) bool { return n.Contains(address) }) {
+		return ""
+	}
+	if address.Is6() {
+		return netip.PrefixFrom(address, 64).Masked().String()
+	}
+	return address.String()
+}
+
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn = beneath(conn)
+	if state == http.StateClosed || state == http.StateHijacked {
+		c.forget(conn)
+		return
+	}
+	if one := c.open[conn]; one != nil {
+		one.state, one.since = state, time.Now()
+	}
+}
+
+// closeSilent closes the connections on which no request has come yet. Clients open them in advance, and http.Server would wait five
+// seconds for each when it stops.
+func (c *connections) closeSilent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn, one := range c.open {
+		if one.state == http.StateNew {
+			_ = conn.Close() // nothing was asked on it
+		}
+	}
+}

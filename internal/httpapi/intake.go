@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
+
+	"lksms/internal/fault"
+)
+
+// Limits of bodies. A request needs up to fifteen times the memory of its body, so the sums below bound the memory of the server.
+const (
+	bodyMost      = 1 << 20 // bytes
+	batchBodyMost = 8 << 20
+	smallBody     = 64 << 10
+
+	smallBodies    = 16 << 20 // bytes of all small bodies at once
+	largeBodies    = 16 << 20 // of all others
+	bodiesOfOne    = 8 << 20  // of one caller's, of each sort
+	strangers      = 4 << 20  // of callers without credentials
+	bodiesOfSource = 1 << 20  // of one address of those
+	roomWait       = 5 * time.Second
+
+	// A body must arrive whole within bodyGrace, or as fast as bodyRate after that.
+	bodyGrace   = 5 * time.Second
+	bodyRate    = 64 << 10 // bytes a second
+	bodyLongest = 30 * time.Second
+
+	// leftoverWait bounds the wait for a body that was not read: net/http reads some of it before the answer goes out.
+	leftoverWait = 500 * time.Millisecond
+)
+
+// room bounds the bytes of bodies that are in memory at once: of all callers, and of one.
+type room struct {
+	all *semaphore.Weighted
+	one int64
+
+	mu      sync.Mutex
+	callers map[string]*callerRoom
+}
+
+type callerRoom struct {
+	bytes *semaphore.Weighted
+	users int // requests that hold or wait for some of it
+}
+
+func newRoom(all, one int64) *room {
+	return &room{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerRoom{}}
+}
+
+// take waits for room for n bytes of a caller; n is at most what one caller may have. A caller waits for its own bodies first, so that
+// it does not take the place of others while it waits. give returns a part of the room.
+func (r *room) take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
+	ctx, cancel := context.WithTimeout(ctx, roomWait)
+	defer cancel()
+	own := r.enter(caller)
+	if own.bytes.Acquire(ctx, n) != nil {
+		r.leave(caller)
+		return nil, errUnavailable
+	}
+	if r.all.Acquire(ctx, n) != nil {
+		own.bytes.Release(n)
+		r.leave(caller)
+		return nil, errUnavailable
+	}
+	held := n
+	return func(part int64) {
+		r.all.Release(part)
+		own.bytes.Release(part)
+		if held -= part; held == 0 {
+			r.leave(caller)
+		}
+	}, nil
+}
+
+func (r *room) enter(caller string) *callerRoom {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.callers[caller]
+	if own == nil {
+		own = &callerRoom{bytes: semaphore.NewWeighted(r.one)}
+		r.callers[caller] = own
+	}
+	own.users++
+	return own
+}
+
+func (r *room) leave(caller string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.callers[caller]
+	if own.users--; own.users == 0 {
+		delete(r.callers, caller)
+	}
+}
+
+// rooms are where the bodies of requests are held, by sort.
+type rooms struct{ small, large, strangers *room }
+
+func newRooms() rooms {
+	return rooms{small: newRoom(smallBodies, bodiesOfOne), large: newRoom(largeBodies, bodiesOfOne), strangers: newRoom(strangers, bodiesOfSource)}
+}
+
+// receive reads the body of a request whose operation takes one of at most most bytes. done must be called when the body is no longer
+// needed. x.cut says why no more was read, if the body is not whole.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, most int64) (done func(), err error) {
+	needed := most // of a body whose length is not said
+	if r.ContentLength >= 0 {
+		needed = min(r.ContentLength, most)
+	}
+	needed = max(needed, 1)
+	where, caller := s.rooms.large, x.who.Username
+	switch {
+	case caller == "":
+		where, caller = s.rooms.strangers, x.origin.SourceIP
+	case needed <= smallBody:
+		where = s.rooms.small
+	}
+	give, err := where.take(r.Context(), caller, needed)
+	if err != nil {
+		return nil, err
+	}
+	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, most), connection: http.NewResponseController(w), started: time.Now()}
+	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with what arrives, not with what is announced
+	_, err = body.ReadFrom(&shapeReader{Reader: paced})
+	paced.rest()
+	if x.body = body.Bytes(); err != nil {
+		x.cut = unreadable(err, x.body)
+	}
+	held := min(max(int64(len(x.body)), 1), needed)
+	if held < needed {
+		give(needed - held)
+	}
+	return func() { give(held) }, nil
+}
+
+// pacedReader reads a body and gives up on one that arrives too slowly.
+type pacedReader struct {
+	body       io.Reader
+	connection *http.ResponseController
+	started    time.Time
+	read       int64
+}
+
+func (p *pacedReader) Read(b []byte) (int, error) {
+	allowed := min(bodyGrace+time.Duration(p.read)*time.Second/bodyRate, bodyLongest)
+	_ = p.connection.SetReadDeadline(p.started.Add(allowed)) // a recorder of a test has none
+	n, err := p.body.Read(b)
+	p.read += int64(n)
+	return n, err
+}
+
+// rest takes the deadline away: while the handler works, a passed deadline would end the context of the request.
+func (p *pacedReader) rest() { _ = p.connection.SetReadDeadline(time.Time{}) }
+
+// Limits of the shape of a JSON body. The contract's own need three levels, and lists of up to listMost.
+const (
+	depthMost   = 32
+	listMost    = 5000
+	membersMost = 500
+)
+
+var (
+	errTooDeep = errors.New("body nests too deep")
+	errTooMany = errors.New("list or object of the body is too long")
+)
+
+// shapeReader reads JSON and fails where its shape exceeds the limits, before anything is built from it.
+type shapeReader struct {
+	io.Reader
+	depth    int
+	commas   [depthMost + 1]int  // so far in the list or object at each level
+	opened   [depthMost + 1]byte // by which byte
+	inString bool
+	escaped  bool
+}
+
+func (s *shapeReader) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	for i, c := range p[:n] {
+		switch {
+		case s.escaped:
+			s.escaped = false
+		case s.inString:
+			s.escaped = c == '\\'
+			s.inString = c != '"'
+		case c == '"':
+			s.inString = true
+		case c == '{' || c == '[':
+			if s.depth == depthMost {
+				return i, errTooDeep
+			}
+			s.depth++
+			s.commas[s.depth], s.opened[s.depth] = 0, c
+		case c == '}' || c == ']':
+			s.depth = max(0, s.depth-1)
+		case c == ',' && s.depth > 0:
+			s.commas[s.depth]++
+			if s.commas[s.depth] >= mostIn(s.opened[s.depth]) {
+				return i, errTooMany
+			}
+		}
+	}
+	return n, err
+}
+
+// mostIn is how many items a list, or members an object, may have, by the byte that opens it.
+func mostIn(opened byte) int {
+	if opened == '{' {
+		return membersMost
+	}
+	return listMost
+}
+
+// tooMany names the list or object that is too long; start is the body up to there.
+func tooMany(start []byte) *fault.Error {
+	decoder := jsontext.NewDecoder(bytes.NewReader(start), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		if _, err := decoder.ReadToken(); err != nil {
+			break
+		}
+	}
+	kind, _ := decoder.StackIndex(decoder.StackDepth())
+	return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, mostIn(byte(kind)))
+}
