@@ -1494,7 +1494,7 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey Empty is none
+	// DedupKey What the caller calls it: a name of its own, on each channel. Empty is none
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nobody is told after it; who was not reached has failed
@@ -2040,7 +2040,7 @@ type SendRequest struct {
 	// Content The text, or the template's parameters; empty or left out for the default content
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey What the caller calls this message. There is one task of a name, for ever: submitted again, whatever else the body says, it gets the first task, as it is now, with `deduplicated`. Nothing else is judged anew: not its template, its default content or its times.
+	// DedupKey What the caller calls this message. Each user has its own names, for ever one task of each: submitted again by the same user, whatever else the body says, it gets the first task, as it is now, with `deduplicated`. Nothing else is judged anew: not its template, its default content or its times. The same name of another user, also of the same company, is another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
@@ -2522,11 +2522,11 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
+	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: the caller has a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
+// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: the caller has a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
 type SubmittedVerdict string
 
 // Task defines model for Task.
@@ -4036,7 +4036,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4045,7 +4045,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4055,8 +4055,9 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -4080,8 +4081,9 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -4333,7 +4335,7 @@ type ClientInterface interface {
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4342,7 +4344,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5854,7 +5856,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5873,7 +5875,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5893,8 +5895,9 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5928,8 +5931,9 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -6391,7 +6395,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6410,7 +6414,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11538,7 +11542,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11547,7 +11551,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11557,8 +11561,9 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11582,8 +11587,9 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11851,7 +11857,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11860,7 +11866,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21394,7 +21400,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21409,7 +21415,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21425,8 +21431,9 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21456,8 +21463,9 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21851,7 +21859,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21866,7 +21874,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46703,372 +46711,375 @@ var swaggerSpec = []string{
 	"HNFDl6lcEC2A1ROKSq+GKc37hPUHekxGcK8mq2JOR14u7PnHCn6tvjrjcYlvAsoFpfKCm6PboaineGN1",
 	"lWNpJMCWDw6evi3QA0uVFHADDA2wBKBK6+ja9xjqFUIFFBN6pWiHqhD9dvsLUfqn3atmmUD3c7vukdhy",
 	"UUTTDmjeZyWuG9nVNorKrm8P4qjMdxMReOV0bglmHJQTsOc8Ryey/Qo8225Tcsdl6oi62c6/esuL5xXp",
-	"/xJy9pIxpEBxW4Va8iEclIwkhM7DnQ+WA6bJhQNNFncK+ZqP88SIjom7C2et6wTOipB0hrqmQ9GCBwq6",
-	"d/CE0wGpjyGdJQhEjcjpUHHBlCKmH3LdD7ttIxzrffr0to0SbVsjYRC8ukSQ4TIqxeLhlikbMKpDvNkJ",
-	"hxNLEmuQs4X0lC1ql58jTRLSoxcMKYKvPiW7UyuXLUW2eDZE8iFINe1LCG98FVGknxjBCwsoAC/LVVGI",
-	"XFxyFl7aJG15YQhCn9mqR7kzYv22dglIV0J1ZIgX4dVPSRjHOT98c1o6m1LHwgjN7EAFHc0nl1ehEjmJ",
-	"7UpUoiN72goivlyK/r4PYc84MeTPGfn8H777w3/47o/q5MPsauSz5yLCEhcc52HObJxfZuX64s9+8fnf",
-	"/+sXv/uzFz/468nkuUlr1yKoYzi8EhJfoAFctkUjItchsCLjAJdnRgqHn9k6cpPyRo9JFRCGEn4ZmkEm",
-	"bHxT302YmsKfjoPs2GmhYjk54WowC5gwZ6wED8SLYyWVkRwNnytCa66Ty0KfLSePmdaK/YUwBeFU7MCz",
-	"yS8GVlB0EK7O0uRGoK6MtroRLJsU7w90Ppd4OhpupcNbXdcN0CyCEd3Yi8ovwAy2YrhBaGCxfj+QxAAW",
-	"DbkFT4kcibXxBH8hZ+dvz756k7es+kG5yoty5fdEXaYdLJzVzDQfbHneGEFIK2Rqa9CUXyG4XqhTz+VW",
-	"l5EiM0e3hXw3p7QZWVMmcWTVbKPDYbRgypn97HQ4Ysurl2kf88e1lPU71HTnI9YurOLiQhS7CYBQYpRE",
-	"NQtWhhhZqCAakqttNkIi5TmWV6cJWlQWvn+Z1bcw3f+1cxpMWxOWiqrMGWGnuV9fKlCDqBhbW+RXVLVK",
-	"GcUc9UDlImazqK1Q33J82+cjOf2rioU3nUNSXqE3JqqBwsXiMk/ZlNWmoil3OZyw6aTTaelhFqOZ5U0q",
-	"smVktDkwG1uKEC7NpC25wPAxSXanjntuqyfSqqxO4B1bnuYtrx2oYk8saM+F9s5JKfGUdWifkYHkQieo",
-	"4hagyS0tPMDwqgkOkR11pSlfjYCn3HTWJt19Ij7pdsMkVIg1lN1uxUxSpACfmJfsn+ZVaPhRlkNboLmg",
-	"KVKhRdNyBiyrPfJFq11+CcRuyqFuQh13qCiMqS9YXBjOmaJjsOb3wAJEw1riKRXm7Tppw/VrN11QvmkW",
-	"ZROP94Cv9agi6dC9ZQSWdjNDm+DKltOOwOJqXkuZGiZ2EB6lQQ51R/bBE2bzievkwKWumi7seMhQmJth",
-	"RgUN+IzXKFgDx/Bh0JBgAy3A2HAcIwzGdC9AU6Ex0KYjKDcC80CdHAjCsjRxM/8LBkORQ4iag2QqW3vd",
-	"vhhapt2axKzDY6bqQTgr1iRH93rF0+QPzUP7rv/iI2gEzlWnyGZl7f8LyPjuDSfoX4otak7QCbo23bGV",
-	"IC6BxSHypyZF7Agj480KS8Gq/o4WzdcH4PGAqsx9A82gK8kTtrsFZPTlEu9T1mH8gqWtcs8vphe3qkk4",
-	"R0zEgWTDShMN0VsdumOqiTUr+/MXTOGOak6wLC0Q734vuQ0T/CXY2cmbFOXu4mTLBZuVH1zoiw+3zO1D",
-	"7pDkrsHkIQ899NlhnhsvbejLLacWTGSa+1CwStBeaNFf6OlWWohX+YClHSD7VkuQGhCVpovNTJWTmbev",
-	"tqJ/pVFOms4mNtaNSnlXhvek5GY3c9FXNixl27e8NSkbzfqkwGAF1iv+ddZs+Dc9rj201Hd6Cafr6kP2",
-	"zCiWjBdaXUyaWeJVpvH1RngSZgEqTtlHHrNbkKlFsZxGrWDqy0Lz2L3PQRXs7C0VbuQZWFZlalLK80AD",
-	"oW3HVqJZCDAhzAX56uzRLFwrC8Xzggx1UGmsXsS7AHfjCPm0HDohWFzm1KZ4V5WjN+lavVzZZCaBWS8N",
-	"XS/9DIznRcY9ODHxVETfjb25/k/E+FuMivHMJVExyg1wKhGzfFExx78b+X6LVuiBy+ybRuqhY2KzBABA",
-	"IuHnRgUkBw/ukHM2jhycgiLt5Fz1VQvjuPZ2ScLMdVERifkZ1yoi7S0b49Vqz8Gt3lkI9vlB5u6oTrAz",
-	"/3NCO6wnk5ilasqQrbQZcFemTdL+tWdGtr9P++x5u4i4hxjuU8t4G9YAwUkAbAFHCbhOXJyR9lfbEVED",
-	"2mEIyBBT1WMqItvbRtHeaZBOj6a0YxYUYy/lUJuXrC3IaNqEKkJt7S7CBelTLhLT1q0eF7RODkBvV0T1",
-	"5MjmFFrdz2ga9VyY1PbuB40G/NOY7RHPk8WTk69+DbC/zT9kq2S/AJBtyTxfB73V6tOnLUj6LU/2RdOO",
-	"dfYXZfeifQkLio96VAMWltkm18tlpv9i7RqlDX0WkFrTKsV5c8ByVBA6GOAUBjJJ1EQVdMiih+3HliGc",
-	"1APOcU3OmFZkr7E3A2aupXgCmmbXDG3Gaobms56NPTaDmlxTjhY4hXB0hI4A5W4hVKIqqdOT4f6XHVG3",
-	"D8dHoe/H8Bo1GShyWSmEfiZZcF02Oa+O+q98WJ3/Joyp819iQN0TXCl5sU5wDNshi9fK5bNepyYYjKFI",
-	"BMXXMnfqHJ46+cZsGLyHvmLVVInGO0efkN3tGze2tptEimQMt8YWXySnDK6TxcKzJakyvytWcbTU3mNe",
-	"xZwmxNfcy+j5rfu12bFLB1vffvJsp7hcw0M2kKn+kOpObzm9LYUGquup2KHra6UCmq7r4p0J5rW+u2E6",
-	"ZTF0u+b7YXo+7HYtZH8xLp4FiKoTD0KCMhtSzdCPhJIDoKQSJQP31CntnJtz++Dw/u07979eJ232tEeH",
-	"SsP71vd0IoQk5g3OFElYV9dJ2+rG2UPgfh0qVuxh49q71nCMmXoNsGvoXaqTNj8TMoXOKUF/tMUCkwSL",
-	"41jHWzD5lHWHys/XMGFEyuyxJPZLsG8mMfmmZypmJcbOQwKLMOBpuAQZEA64TC5YWiftmCUciEv7RMCk",
-	"hiL7qum8ZD5oEiJRAFMH1g8CluyO6RTsqm4O6BrMY57Bg6Fj0G7ZibB+RUdXLJ6a9Q5yIwDE2e7APIap",
-	"IDGPQSzoSItK654I3G8dOUzwKfNF/STgpEXGV+eG80eoFtUyA7qdsaFadrZG0cHthpdhF2tRrROwSLsR",
-	"EPlgVxaayj5Vc/fhVQrgFOBzlvMPH50rED8dBrPAbx75ubjPbkb4+TibF35xx8/OdeDmiJ9zOAO2Uzdf",
-	"/Hw7mLXrNJi7JxXLEXs6GFQw5BwMBujamXLtTQdqeRPOfiD6Xm+EOhGE8J2zga5VC9Et0UxmgwoGPnnd",
-	"A6nbrJIRHFXkfMydhPI+IPfGJdCNi6FvYsTNHNncY/fbK4ZksuewRLUESTiPIfrw8Pjht1q3D+8efKsM",
-	"PHR3Z5aYXglPTPXMbW+VGOu8mmMpoidDI5mCnizxZyQ+hTXMSoYQajkVk4fNXhZmDq+EMm1vw0z4jlzf",
-	"U4u0Q44e3bp1eHRkNBZcp4xi7kS7y2sd0GugX5jPQbpNXlKZTqkHfDE2C4PfCl9kBNn09JyJiNBEGYk2",
-	"wzEHfuz2enZ4VWE4AkCYOcONE/eiRQRNFhthsjh8FGnrfJ3Ar0bIdMp9dLmOVysC5uW5+RO1st/qpcMq",
-	"QIuHMHWXD+MOK1S8sDod3yvL1P1IppZGOvC3lJE4NfIQCkmGTrqAI4Ay7A7TkAZFNgzcAW2Zc4cG0Cxy",
-	"KcvDDouTZDUADcmKspikFIxOinSk6PKzYWpFFKu5fbod7UbXo+1GtNuIbjSi7Q8aT6IZYFYhDOQHcy1S",
-	"YWWaUlrqb8NDiSHimbR2inCNZkkREwgxCPpcVBShTJNHrhn4gE2ZPx9ic+bPA2wSxjDU7DIKD4clrufj",
-	"IS8RS+WCTKq4f0LsRVdvoqrB39vx5s/dC11KpnNJxpF5pjL/xEDMJWOeg6rn+fuKIQWgX6CCVRF5esT4",
-	"WW8+UTTL/BgfnbIbuC2YqMKc29UoXyk82wc/ArvUQVy1m+tiMc0w1PVGOkCXaw91yHpdMdYBCcWVBzvY",
-	"+VxGxeVXeGmDCzg7spCJb9pHl75lxUu0rnrOIdmfCXU5S4vMAVgWe/9XoP6vFTlfnZLOIp/ZVJ+UH4y1",
-	"Erz1E7vHfoWnIarQgwZZVhwthCg0YomJQIsyj0G09T7ZLgHSKQYKnwcSE175QqOIJR1Z2gAyajNoiBfQ",
-	"cp4RpKhTABQ/4p8VaBu3MqOPdikBWQ45Cgw2Al1hO3NXYVGjjBFSV3CH2JNRnZeZ/i7FG+J7LjqNwazW",
-	"deWOmNDrd4SEy7k0VMKMSu+lVd0d0JxMweMBjgvn0HegNhlgxmSAzAp2zRmIZj4OpkOTJEBhMPcXlxLK",
-	"2nhEPFuxFnCeoPYcFMq5YGmToD6omc+g9jEVFpmHEfDiKDpWkY9OCKIZoNARhqUAxNooslXzw7yUdp3c",
-	"t04XaJYr8lvD+Mz0KtioCZ4FcEjYHUA3y8Tymi1w3heVD30Be9LWdmNvZ2tAwXQ3OypwhW1BHGgIA5mL",
-	"wIZbYjWo5dIuZiPNaW/aWLWfFWSfQU8K1hI+iGpm+noQbzVRv7IADaRvjrfSQchPDktqG84xJWERg4hc",
-	"t9+GGbUR+QC+9QUN9knf7M8wPYPKAj1qmSF49DNAXe2KMfWn4mHAZus50s2FjeyXAq119TBZSg7TTqF9",
-	"kXd6RI2VZn08nh3ZZ1g3cBqxfoX7qC1HmIx8cpY92SVjOYTwH4jLSMfWaAhFw8xuw6lwSPwWMWG+i2Ko",
-	"WEsHgFbFXpK2pV1tWxku4yueibhGlnKVTPDT3FUsZ6NrExUcc1m7qFAeX2YIt4svY0JnwWUTwWHLY8u7",
-	"3o+wp1qU/07nvgh8N+bLkkouKaMJ4C1GodwRWayLoSYUE3T3SdtX9G0TV7ndkIwuhCDZ6p4Z1h7Ec5K2",
-	"6qu6f7EFYUrOc9mOXK5wgGiMmb6jHhO55FscpNERfZXfosIxtpTvtHfKBiwU0EWI6nNxDCOKoVQYFFEn",
-	"n3hwkrA+nB7xDnPKBXyoWD36gqWGE6b2mrSK/FgfpbJv/cZaWg/WcrXWglKCS7y9KApel58tEXINwljK",
-	"zZILxmJVJ0eskxpB0LnwiWI0AXEuhlhlAdVP3nvvvfZ+GLoCgehO6xwTpcNiytkN7kihhv0iN6UvW+XV",
-	"SB/lAjGf4LBEsNGggCOhiZZnQJEjYs+yV8PB0ZmN0UbrTaGJk6yc3TL7tExtIHtbW/OVzaBsLxYaxyzu",
-	"Gc57PLsjiOs5dfPHqlXULGtXprl8qIDzcdXCotXl7XONPmNIoMVmhcTy10g6qBijOiC7+8QsWp7tTXd6",
-	"zkVcrer1x+ZJHxcSxF/MLg0XVHg1L/uaanPrhKl5JSUPbOiJP4wihkDRkdWZcO1dUBrUrJ9lfWmsXFJy",
-	"oqLWyEWiuAGipBY7ianH1eoDcqWmZi3nba4GCR3fN486oz+9oByaXil5feksf6WrHbqH1syjGBOFutpj",
-	"i6IMDmiMwN+35d41Ex50GhJYkPb4CwOixQzs5PkgS0g0W8ra5mZPJzPjLWfXzoAGClaAelMEZNZQi+jv",
-	"QlKpcoEzy0+2AkI27pnHxr50S7xtP49UVZpq/0nXax6ZjJPaYJPCnPuSRQhy8HmftT6TYu52H/M++7Z5",
-	"zqXlt1SxrQwG5+pAerY5e98uHWSrSqpp/Aqc0xOqSOgzdpXgPVgXMKrAd2x9yRnTzDN2z2rsBMO9m+Rh",
-	"Hm0rd6HDQrtecJpZczcHZ2GFwkBqsHSviABnBC6EuvBye+4MTRz7YsF6Wd96wOqntSU6GLQx9QqDTyFK",
-	"TeXihtqJPGtHpG0UNE2Tc/O3pObfEev0oDJCm/UR6Kjd03qwpfqqnTO30MFggdJ7nza2btKtz8pcjzif",
-	"9QYLYJ9rjxYIul0xXMDqkVceL+BmdBkBA2+MjraKdrJRHzbqwytXH5aU+VcRll9D0XMpSXCZ0KLnpYRx",
-	"SdyYzC422wRE+tRQKZ4kQC/2vZs2QgJGQZfSaAksRoFd7Cy+nTa3DT3f0PMNPV/V+PF2cIB5+u6TGbR+",
-	"vdrLFWguDwsdzo97Y0KteulS+owarRAodyg0B6eC8P4FnjCoLscVGbEkgYgd0uFpZ8g1OU0ZPccUKZoD",
-	"8chn4jYJtRk8AOtDBbHFJL0NEYJ3EP3VDIV8Zyg19ci+Q8ViMhzUyWMYDhKgthww0fYUyAIAm2eYgHxl",
-	"nrQhYWZAlYKUSXirR5MuAJS1mxBz5FyFXGFJBoc6BDwA876UtgnHZ1xgoJLsWr8dZj8bTbpODlx8ouyC",
-	"Q73LQXc3PKBt3m/jxWhj09x7Q+tFiaW5Qwl4ahbQZgbWqnmMxURxQw6V7DNcGTBdnklDz1M5POtVrbTg",
-	"anrPK66jKI8xEsqcUQyAqZWA6OeSfMx4a1HN70jVxB6m9Cf4qvnzGzTpwscnzyFpmydLFpvC8fmZu8ai",
-	"bPnLb1txCbqvB1ExFGNiAoibfBkhs37rLBKUo78FtYszXO227HbxAKdMA8zAFP8P3OseJR0SjHn1lHcc",
-	"EOKl45/QiKNmtik/8uJiNh0qWpqes+KqUTlOOW25dWen0CWisrAEGy9duUjkqCQM+9hiIAJMOkSIV8tA",
-	"6pXFWp4zNgDK4j3LmqrzOhGyhQTV0HghW92hiFUTQCq6bORimVFkB7UEg34MSYT35VCnVJwzIOSWzBuS",
-	"fyISmp4xQ9pkqtsYTc5SVie0x2jcRDQHZWHwbMw5chpKUh6GeGAlBJnkgugsODHeoGaWrH8iLHqEHaFt",
-	"0uZ02wFmg0EUKj+aCXCp9gysqjaUbkG94UTY9E7DIaRiFjXL6m0sxjAtJZEeR/76AIxGsQstzUNUuFuj",
-	"LFKT2zb8EzYNjOsJ2q39rtSiGqx3BueMK1bx4j3ujfGqPe6NH/rOH/fG9+Vv2O7hw0d2AI974yM3BvNu",
-	"MIzHvfGBHcnj3hiDhj60Y5klrvlrW0Jh9fKJ4i4ufaLW0Eqp4D7WPapsAdZrzwP3na4m486E7T82OrDX",
-	"xDx0D8ajzAXpXzBJvMsFTVpz4+St348nCTllNnjOg820Dc9tT+zjjCSrS8pIr6YSHVN1flkwEaVZ7CE4",
-	"4kTuiBRcy9Qq3zN1FP+kb+15VPvOkA3nnqs8QKNZmgrXp6+yNybmiZ1iM1E4hVlzvwVy+spOkDdmwUoX",
-	"Yp16cDaD9WnCwTosjQVqQ/FnQyLcnAeH4BsM4/0vq80ws2DFNkvCa0voIM0F8npo29TiYIRxv7nIXot3",
-	"yVXk7N0osvZ5LIysTB4d33oVwJ5H1ow1UUQi5X2ajtHESTvnw0EzX+ZboYED5FOfE+kjDsg7UMbPcIJM",
-	"ygZpLTJantEeJw0mEZpGQIp6N0LJEWM9bb8gVyvtBGuaWjiPOLJ2dPPN6ZigarGfBVAbKQqzOW35KF+E",
-	"tm+4lh80WDQM0xp5MVVir9m3YIgHsckoBdizUftgkerkwJrGe1Q57XXfMlkYdGgUcsmTfQCNMgsLMnW4",
-	"vi7YRbCkTu5yZfURELxYTAQbmQUBzSBI/4K2ZAoYw9MRSNm5v1m/GZ79LfvFVEjSkU8UyUIoMD2kRReJ",
-	"o5iTDmLYPFead1RZMZUWBFpVhOkYYAx/S7BR9t7EIUf4PVQBYelsPEzVioOuD4QNm9cLVjQVrpOKXaSy",
-	"w5QyvSwyexfAU/2dyXyUqeUrnm7BCCd7j/LbV8iV/N6vkf1m522tDBik2TuiK6enmDs4z8pkZl/Iq0p5",
-	"UXzDOW3mW/tc8/lX837O2dO63B2spkxma1qgTq5va33SVMHUi1wPt9MxSYeimZmbgJUCFJalEjbQH3jY",
-	"VHKE5YyYzyu7zm6j2oVnIQ/HUTIStFnDg5Et6MEVQByKxUvYLa0LX75e64FhHZq/kQJwcj45E4oiNyfc",
-	"Nj3A+S+ySxMao9PC1oPEzAxVtEzl2bJ24asVC/alnmdsIIg9virBYX07pPYBDreRU+IZ7TjYX3hQEUXH",
-	"ZNRzgQBch8j3VIzzwotNui2yNuM5n9Fvz1mpVE+mOrNVcVtFcgYml5o5HYnhJlixBgyWpEOF980sELcI",
-	"dvYCQrOiSSM/8kPALuACfJPujEybLkEWrDW3MfYn5p3ys1EnbSAmkAHfbuYkUUdiuCZCjvyTI8o1VkD1",
-	"+UagoVuZG0Rps4jhO6eslSlATZvSDaZdyHP3zyEUJcIlY6pWPsWg7WEU2lEG/BeWxGRJouoEtC4/PGsG",
-	"xDIN8GdYZTSbfy2qZVP0H8Kx+y9xoAX5kKUwpD6EPE/HiniGOQ1F7GIG5YNGkWJlgIfK0jtbWD2fQg88",
-	"g51xITBSJ5cfFuDuvXqYPg98vMxb4yquV/AtoKwd1FsJzsBqKNRmv0JEZ/N5Es/ZDdcLatN76Ib7FUDf",
-	"jaeS9oK5D1kJhETg1UHPI6+OXlEJHOMycC+WawNDvkq8j498REZGwjBHf4VMq0tE0Sgr5W/O4T6Rwnvl",
-	"rGqPIBZt1Vc2SdxFggBhXEycgOzmBjbTl0pbnIyIaEluVhMyAn0uAxcvALsIZSS7+haPh2ZpYVxXWXyX",
-	"MjUz/y4ogLD0LmPl7RlkBAJDLNK4TImtPTKGgI5qHWQl+wviB23Cc4Zq66SPKqpcqez0jRKRyQu2IDhF",
-	"gRDLRScZxlNmjtKeZyUG2vQx2J/C3LdlcgDnP+iNUvMfffWepgzMpABuZLmMubTw5n3SDaSkSTZvRFrr",
-	"Xa9VF1Zy5CuqZYhYQSIcrHX+dBcRCn/BPNvKk/LyTLEwKS2kBlMYhp70BRdiEhgWU+00psJNMbYchyoT",
-	"ye4UZafBmlka/ej4FokB76pta/BR8ujundv7YHplMTkdE9+ds5pCAzuNnd3tncZ2q7H9ja//+s439x43",
-	"vvXBb9z49se7967ff//BzYfbxwtmp80qjTmhI5i5rTdXzfS49kw13+mKeWognV95lpoZxXo3bO2bVY76",
-	"Y83nEdkmDx5+YjgNfCqo0xCRPXLr4P6tw7u5og0rF4yDw+QRgeCTp3z2i6yug/nka9KYD1mBGKMaHAe4",
-	"U0XguvbDzP2xTdzyLyyLUlK1rDNXLdrR/GJGCGEludnDJIX1egNVt7yob4n9ehnmOnkHc3V7rbF7anDh",
-	"GoQTjoJtWywNenoXi0rWtTM437aLsQstYn06tp7lfTTG9BkVtlrdqYzHX6kcj4U5TxnW6W6jMU32skHP",
-	"Mczuk/YzAaVb0a4TVH2tkwPAxYCQ0a4rWwuGLiPBQmNBEVvDb9t1W2Nrq70Pdluw8bryrakcihgQJoUv",
-	"z4qGH/JhGj7iU5UAyJKmONQcg375r376xR/9zq/+8/e//Ivf/uJPf/vlf/iLZ4aOPf/Hv/3+F3/405ff",
-	"+znOak493YXcnm5N18yVba/r58y24/v2Rmdrn636T3/y8o9/uVDp84prfCkigaPgVy8W+FldTvr6Kvxn",
-	"XSyi2sDw8SIGUuV9TFt7PmPFV4HPv5QVLnCzzUm7fDN3IKexzmPST2bu2Lop63qpqksAzFHUA8XptaMe",
-	"FWc9ypfTKa99tQz3xHSZcMEOL+zBKKtLWGo67EjRYalgcVHziwiyLqCmBMrWedKzgoGn7IyKCP3p29Vs",
-	"YEsW/rooFJPa6FIC/5izbE6ieZ+OJ71gOcDODuMXNu4dmzLyp5mc+9LZ4Xz5ZPgbrDHlFTqh3YGuWpHT",
-	"zO5hNhT72Y8HPt/yg3I/u5G51/3w7Bd+jPh+WGDTfBHU1/T9myFPFJSsoNdMeBkWKjQ1w4ZsjzfmAELg",
-	"4Li0JGyhax65S+n1sb9bQ7s/N8XuI7Tdtfig0HqbsunzZ3GeZ5hRi4aEu0oyz+e8KzVB6/CmwL0vI3CG",
-	"2lxBcFGe0F1lfNGxHDyYCbseeHyIM5RmeKuwxUpxKRQojlSdk65MF0FHn75Dj9RMsFeOoT+dYZqaQWGm",
-	"V0R6cphGJKYYYNyXQvdqk+JSTMcV77FpreKjOICqD8O4lgietL3YkUUwFddc0cY+UoWgyknS6pSbBwKI",
-	"DsWYK1FvDQZNzCjvG05icwsZjRERH4OZZZ8I6R4HEgBldAuFx4yZzw8KWLRG1DKGK9WKuaJQp7lQ3Uht",
-	"6cTZ9YcSi504aIX+1JmkILiAK3h2qojCj9xzrxwT0Y/IrltQRTdXTCp/HCcWLr8py2IDmknfuT1RLOzG",
-	"3gxR9Z2vNd/5WjMQWP/51pN/eXJSn/4m92XdfPvuxOf33v1aoaSLo6puIbCzyJnTrs8rHYTdrNcIZHpc",
-	"uwHId7qiHQZo5pXbYHA2l2F/yWjshJq2gJ0rT3wn4oWGSYKBAICLMfRp9valefrhihX65tLsAVVqJNO5",
-	"LvcH7rn10fnLAlUzh2XVKv8TLgIuYmWjoJC5awkWcjoY5MshW2cB6r9GIrBBLhQgvC4xjWfWGQScHCtx",
-	"OAy4U5ZIcaaIlvkBh1W6pGDTYsy00LOUiaP8yL7GJ3JxKWIO039SelzXyYzWzojElBdiicQ2K4NMQs00",
-	"6yiJlHxf+NOTdwu+K5RLJuI6HlOuZwWGYcqqoQ5Qcx2DsjEhw6ZnuGoZgu2TRt6a7LXB3bklzh/LNL7e",
-	"mFvudaGbCNbrztCc/SOz+w5lUvHOwVAX4fQhgaACIVbcPQZjDBXk4MEdcs7GTjcF36RLE3HPIqYXJtZA",
-	"YzZPRIoMkdFVkx+kHNJ1XRqI0jTVLM6CIWWXtD88OLpzq3Xw6PgbrffadVtopw880Ewkm3VP6wFUl2E0",
-	"ZenHRUUED/wccu3AC5MNPQeAyG4BMb778dG9I4IIGmoydBDSZb9xfPwgwoB/ZdNlBXkglT5L2dFv3MXk",
-	"V6YVJiyZpfFx0E0HDWM4kQJcGETQoepcRcivoMWMFdVPxIl4771DoOi/fvTJfRfnbyshMnHBEjlg773X",
-	"JO1nJ3DTT9D7euLu+0mteeKyD09q0Qnc/pNas16vP2/XyYEggLLhdlPRPjsRruEsdchM3JqyAJnTdNVG",
-	"DoQVEqGVOqJimR/Mw6cJy2K5B6k8S2kfbtxpSgWsz/6JsG92OUti1bYFImD54Cub0EQtlgYsfjoOa4/5",
-	"w2doMcT9kVgyRPCJWSehQXRnnbTturQRnoNrzUSAyxGZDb3V44IpZk7roThLuOqR0/GJaB/Aydi6S8XZ",
-	"0DRRJ+3MMokNwlgkpHjbPC+qzrk4I/QUUtyF3cJ9y6fthgKiaIemKUdhlKoTARlbv7llxaOtO3Gb9BiN",
-	"WerA56grmYlZPLpODsj1xi6ikHJB2g+ZTsdbB13N0naQRZSnfPaQmcud8C7DKEpzKM2pcpm67zTetbB/",
-	"WYoMpHZB3lMWhUTe2X7XwQFOBqIrNPfuw8yyINl3dt41C40BS+Sd3XcRRo92zs0I3QCAPNsgceu9qGeh",
-	"TeSdvXcxzIF2eg4mwL56Ik7HPtcNkJQ018DY4LoHmnmz1qhv1xuAzzlggg54rVnbrTfquzWgzz2gstfo",
-	"gF+72L4GpqRrNmAdfjlj2uLw4TG8E5tOuNK33EOmGXdua81Pi/l59sg18zIAsdaeR3MfdnrbE4g5BRkF",
-	"hrXTaEwk0NABJihyKa79lsXvQylirviCM8kp5UBQp4HhBlaN3mtsl7Xqh3ntkaBD3ZMp/wxrXuw1due/",
-	"9JFMT3kcM1CW9nZ25r9xR1zQhGMPOzfnP38s5T0jRT+PatdxFee1b3g4TfCF3UrzdlgLyNWH/T5Nx/bc",
-	"uHQIFeWADcwRpmfgb/LH74mRfpJz1VdbFAPvsIgdxtgNbK5t/mjeAjvULV/tY7GzeSdm/YHUTHTGhiXj",
-	"sYNb9qHEcl1zTpyVMOGMXkiOoesXNEG0Gw9MbX9zMLu1b0oohUcTuE8Yf23h0mrNT7ej60/gQC50nn1t",
-	"67zsbNT650vdJi89O60AIqKc0D89N4zWBj3i0yd5E3Btp7Gzu7W9s9XYPt5uNBvm/99eZDkw/BuyHFrZ",
-	"3KxSHRpsy3ry9HE7VEacUFFbfLHLCcdBUHsZ6UCFW3ePJl2Z9h3lWA+5aVQgH7ek6CYcdau97d1K9OYu",
-	"TS3d3L5eZSJqOEBH4z0Wc/o2UsKDODaijidT1WgfsGfEEyzm2Nee2b+eoyKQMPSC5Wnkbfg+o5FFtGD2",
-	"xG7bOgRrO5h789+4L/VHciji5U7yW3a+cIuzI4YKhUOMTlkXlAy58MmLigXCrzM9+zhtWMuaWMtreh/f",
-	"NkFWynMCKHCLkvBMfF1IMLVnASMmn4DmVlS6wgcnAap8wuiFhaFTGqp42OOC8CikbU9q2+Kw8a6H7sVy",
-	"LUa/tc+EQCB7jZuZEQWtI76tutI0YWD6ypOIR3BzQiqxrFztr2dOti66tCDrLiw4o6NvIzZvxObXRjrZ",
-	"yNlLEmrEu71UUTsM1bLC0AQ4A3hdMg9mgC9lPZgWIh08uIkUbJpagoUtiMJ5001sOO+NiW1NJjZ3cspt",
-	"bP5sVTOyTXrenHtfjgQUqUltGR1baAWdPtYLBL4fgBdzZWwUu2ApTcBUH6FfBIrYpBeYUQ8R8QjwWiBJ",
-	"WBOfDwa4QhPfIKFc5E18QVxEjXb6gZHv4Na9Q9gtnBlGyBS/eAoFf0NJoHbrvtkq29SH8LurrrG7iIyD",
-	"3azbOFiwKsvLObCQi8or2XKtKrq4FdxY/DaSyMIWP0+1KlLi+XLItWfZ7api9vMj2Jj93mKzXxh+N9Ps",
-	"V+34zbD7zTxPG66xCtfYGPPWbMxblDova83Dfu7LN9uWF9z8ZQXorECcF4SLLt/O4hLueq14G/l2Y5rb",
-	"CMRLmuYuUSYWmnb0nMA199AU1TaqfA1CMbO7mMuNq3aBDFmvYHd7DY10sDCvo5Hun7yIglY9PLjkdGyD",
-	"1ePcnbHHuvDKYN4/lvi1EsuwyLCXJESmkB5QJwBCapvNanr2WMoiDGNWWUkoqJ3qhBOCxR/G5hdbTRuq",
-	"vUOAN1SLxkv1FayvAOZD0qdcaMqFTVbDyeznoNEgjNeBKlsFx1bOJnuN3Wk5xpy7OjxvU1rHBcLMg2FI",
-	"EpYXZTq+tF6g9NvRAvgq1MRiW33KE2csxRrbXpYzDD2zBzpa9umzGjMv1ZpmKS2Sa61Z29692WjAP41a",
-	"gCVbG27XngNxtEgxxU3GXJxpmpxbxJ7aZ2b4ikJVVuwNv/rndo71DuBFZJ1/YDr/oKBzI4l0elRDZWv4",
-	"Uh58eGt7ZxeGtYAcgqO9gjjGM9PBJXg4z1g8i5L6vB3MyxmxlL1l0tRGOFrBWuiuKxILW2Efa+V5uuux",
-	"4xfhAjMkp2vP7FWuZEmEd95OS+Lbaxh0m7bgkZllAZx1Di5TNJ1FTDHpGEeyOVhXYjxb6mRFpUY0UMcG",
-	"FDCDrJDi5IxJQaAqU3aYHUbjukxt70kBQfXWn5m6qHvqLQjxAGz+TYjHupRBe3JmhHi4s7VciIetLpcB",
-	"NyDEF25zpmuZX6Feb8xp0hqkrMuftgPYhzMuFDxdJ0c27MOPDJM8oaIvJfhqhMqjLQj81W2Qfb76Poll",
-	"k7RTdsalaGNJMJtYPKCpdqgRs4cclPTDhiKEiLaPOcRpSGm1T9TJXavYRlnvNqu4nVWjANBullq5DLN9",
-	"XRNupbiyM7QaMXeoFnbQtp5+ebgLdHa14S4dKmhMJ3TKrJhYbbvR2KlFteAkmC8z8noL3zdDOLPQVgdw",
-	"uDs9Lma0e+v+VKsf3Mia/fyv/8uL//h3tehSYoCx37XHx0zOtoq7oMKKZAt9f8b6rDn21y3xJoBmoxIv",
-	"HkDj6GBFPjfDWWDfu/Ysu36V1F43gk0AzdusJ6PQUCGAptLxm6U+zzpPG7byStnKxkiwbiPBguR76Qgb",
-	"6OdSImz2Cc2Ef6chQP1tNppQe7giXVuEho1AlUEILvOknfpVxutkhObV595BUtnigveaw3Y29HET17OR",
-	"019VXM9lieoWo3BL9WebU2/jc7YuTYFRddIWmYwzWxOYaLJYpPUGAz3oScE+4okGfMU3z/qbX/lNCNFr",
-	"ajV2SLt2z8uNx5MPzlNuio3IsM+5YJ0YQ2Gs0dOC/rELlpIRxfIp1hyaARnuA+peR4JU5YJ9CoQgO2RX",
-	"J6rOnnKlVRshPrOII4w2AmTKcmtr/jhfmdE192Tt5c/+05e//Lef/90voUbhjz7/m5998Ue/8/LH/+bF",
-	"H/xksr5zQXxOS/uapCiaRUtd7atMHMygaqsuShVxjscQPc1VS0GTDpl75npWkNuK13wFAW5yI2b7widu",
-	"8MaKupHODBs40jJlHtIVAXoloTmyPFFkcCmWMEuGu/asUnzRFBHehBm9MebTSeqzvGRRZjatdDo2vOf1",
-	"4T2bG7hOUyvCtF/WJVxU/L2cvMas8hmULmRCZyDoGA67TxSDGHqmy6yeBXTikiTxF//x/3z5x3++7B26",
-	"uvzEDSl7a8XoTXz+uo2cl0Vj58rL14DKAejQUsS4EC39oWlzI0ltJKmNJDUtSTE9fb/JKUNBRIoOI32Z",
-	"S75Z8cZDbeRyWMG2YlpzcVa3GWrtfdLGaiT1RI5aI5oKLs7aYGQNf1Ajrjs9DFEVhNracBrkRHJKE2pm",
-	"oiUUKGGJHIHnWfdSpnoyibNOUqZM91lDcQr1rX2Z92ESg2gGRgUzCqi/bpo2r0a4ZFhwJWvTlgV3rXJ8",
-	"XWF59H3ShrJEdZXIUdYxFLTqUQX4cQwr8UAYMmAtCtLuS8G1TM1imUfc2rRslZh2Md7i4UVlpxFulfca",
-	"nXMRl7iMXMHrjDhcTgW+51HhwNyI7Fkxm4pLXTI8NcRCaSUD3G6sNsI3zY0FR2CTwvDKaSvogHgDZQpV",
-	"yQzxOBdyRGhXs3RE07jcOWUP94yIoRZNkiISK6TmXXs0thxbn+1Tvh+8cuzfeIVnsKjDeUcS8vahtF1/",
-	"cypXc5HqHiP+ZJhFDc+MCk5h/vtZwWsVj+G1Z6f8s5ahos8XqeNRdF42xvI3yVius11b4HCVWucK8ibd",
-	"wVo6cfJD/tmxeb8KV5+qVTAsIK0Phrr04C4bnNjlgqveFK6uVzL/1U9f/Pnf/ePffv/zv/mbF3/wk197",
-	"ZuRIM8rnL3////ryJ99/8V+///J7P6xFNfYU9xgRLY4OtxuNvaDE3j9894fBu//w3R+9+Plf2ncXiHcs",
-	"mv2lO9dXGco/yTDBjUFsWb8yy7NOLLl5OlRcMKWIIT5EikIg/gVo3RQntQrk1meyf8rZFiCOg42sMB7p",
-	"OKvmC44EVxzWYo6zpBvZmqagq1KC1TPq5Ih2QUfu0CSBQHYxJpr3C4D7H+KAjmEgr8CUllmeHjrdmewQ",
-	"nD4CrtehW/tbC0Iua82d1YxWtq9KYDYjSISl50xAwdONPLr0nTqm5wyLxmKmsC3kLRXDqrMkpQJzkw0h",
-	"zi6UP5EL3yY5nKcOPcRHqhhJsLVXH1pb3jVkdnM1xwQCPy7S8cFgcCd+Mw0csH2b8NzXVPfEY1tq97DX",
-	"cxk4h7tMq6x6NVpog6DYrCB8F2vfG3atJfxtw/j3fepTHvhAS0udchmTPWqkQ5xQALwAoIKu+gcORrma",
-	"/ImRqZQmbSVT3bZlQaDuvHkZwW2xYD2w7WEfX8zBYZlVGNfJY0zatN0jHsOZZB4RAiAnYjeAOrnnpm/r",
-	"snNNujJJ5AgDjJGYBKCGTWeJxg64IjSOWRzZqISYyJSg0h5H+FJfXjAH8UBOWVcidpeNaIbq4OZXLnwl",
-	"cwcogT0Cay2LVoZLfbXIEIbxu3yPeeVQ7GFrWXtxn6bnTHNxZuivp8VN67p7H+6JHgElT2M1t/XpnK6J",
-	"/i5Y6sXNyS5TecHNp+3actjTsBOvTW2VRRPbZi8UnHVocXvGqpnLW2s2oprSVA9VrVmDl5fFsl5VbsX9",
-	"2ABNbFTZRYEmUktUqzDfOQL1tWfu7kyYc/NnsYALnUnHspxEGwLuNh3rBB3W3nkLagRQueOJL0vY30EG",
-	"kZQWVw6Btz36AelQQU6ZY3GmTTHNm9C86XjTxhz9xpijUaiZC3xR5UKUh2/POhcbdvj6sMPN3VsvQMYi",
-	"bGdJbAw4BW947ZmMfCyrschuN49h4S9otxtUacw9s0zBRRjpa1KMZkMB3yaFYAOB8dpHh1+KEmHl9BXr",
-	"TXs7mc6lw1u9QtB+SRXqI9t7FYu/s+hxYe3ueOVL7O7ux2o3F8dxhC+9kbZ3nMEmunA9tnR7FmcEEeK5",
-	"XgocWRA6GOB1GsgkUYZhpOyMKw0O2dCdDGb3UOH2dnRuZnxBE4iVTsxJVREZigT85eCpxhheGwPt2m8N",
-	"xbmQI9GyMwDUMdntllmHj5zz6yrNwx3rhw6EKRt6DkHGRnyBIOpmraf1AIB+oloWvW4jkYM4d3zNE5MH",
-	"VuSYZdDVvM9an2H5mgPF6bUjQ6Z7lMPxsYVtggG6/Wn1Va25C73hLkGAAUtbMR3Xmtcbjed+GMc9ZjPp",
-	"pbCmFpZ0Sw3bzxcjfms2LFOtWX9gprvTuL4T1egFS4006DqCddmDjfF7iRWKXIxHs4Yb2ZGiy89qzWfP",
-	"4W81NKKSe7ZKcs/0TnDVAmePC2PjqoW3zH1hjxMdDMxJYlQxF/7vei7ezAg+9eQw9fWWWNrCQJDcN1Lo",
-	"Hn7xPH9UbevhWcWv5h0SwZ7qlidqM1dEitZQQFGtWrOWMo8fql1fijExswXFzvpM6Jbin7HspelTCt/q",
-	"2U3xM+GbKBb3raDeSiGNqlG/eXPWfYxqWmqa2FSuncbuduVkLQj+g73c3mtENdzH7R3IYoAdbEQ1u3Wm",
-	"3eeXh6/n7ujG2bBRFRZ1NvgAlUrSyTxN4dozf5FnOhyMqOmVBQDhgtQ2sPHsk5RpnrJCkCw0FXvBYoOD",
-	"/fY6A6zMOtcbUOnAlrsDZp6ljRSzkWI2UszrK8VsfETr9REtJi0s6SXCg/CmuInIgY+982YVMDko0k1l",
-	"3wYYKo3Z74gJ6nLfufLvouEGSkR5FlXmggpY1ivzQalEjlhabpW4DlwkuPvPo9pQAEuYSIMqYBNA9Bc2",
-	"QqzVlbVh3hvmvWHe/zRNEBv35mvv3nx1Zotrnpw/W0luKXTf3BHEkh6FkgD4hlyF7T49t6mBTkAAQaLp",
-	"BQnhiSbqxlyRM0DCERIQgRCEhoNZJRNMbFQnAF1oes4wESCRI9LIcM13dgq8OPD6h3Y9rrb+o0xT1sFV",
-	"DMPwYYS15tZOw7Tep+m5YXu4iM4FY8UxDOeXAzIcFLZhnUG+FS4uJO8wst3Y21nEY2LXCxdvXeJK4NLa",
-	"MaT/1NwWPPbR5Ayrgpq970QHHod8fS6nL1nBlfjLXRafsfRwXhkZc6UYxBNzvCgJvLfhNxt+s1weLJAL",
-	"DE4HApSjzpBo/go5kT28q0TfOI//yOnLuXw7ALnFZzlTpCOVLg7Fwev35pcKx3lsMlBfr1t2iFmcKKwE",
-	"l+oryl21VWNplpXjCq6pBQAry1QHj4J95lWAMHh8QYgKLoAYBBvB86gGoTsgxKZcplyPW336tAVvZE/e",
-	"QImnOLzH4/QgRVI8AV24ax71TdwwfdnqWEFPLrGy+UGUfR3CbdSa14NfcvG9ENTb6bF4mLC4BSm++cmt",
-	"qqri9syTI/xWb8LhVrvYdiEjb5U1wllXph22DLKeR3Va0iB8x/ZtVClmxwe4LDYLussvmEuF3sdUcEuZ",
-	"uCLnbKAhsE4gECdah0c9Sfo0NooVIoVGqLEB06VY58T8Pc1bHwzz1GLp4piaphd0Sj2qQgNumAv1fOHb",
-	"s171ZkP2rojsva4600ajWc2CpjKqU40Cz1Bc8LVrzzpUszOZjp9XEY5u2YdfhZC0rgu5WlFcuwAbMeTV",
-	"a/HBMjqcGXdYoxBdZVXBZLFC4XYEc9EqC6/M8mW0EzYRDj+T0e02JoQDGsfctE6TB6kZqubMs8w+F+GX",
-	"2x6ZWyLW95qkhbf4/m/48dvNjyfJ0+r8WVN1vqU01Vxp3inP5Tt21ai59oh5UN+g0MQoBbPIHjRJpvWa",
-	"Y6rOj7I+X8Ed71JubqWF3Xw/qg2YiI0+INjIfbu9k30NYQLuh11z5aVZOvOT/fJ65qh37zd29lYUuv0a",
-	"zLvmoHY6R9WG0y97m8wCIhqs2UJyOoZMULYARGUZcrq/R0O1xUVXlgq57uwP1R3z2KWf/akE2Bd//7sv",
-	"/ux3vvjh79Vc4EkLX/KBKC2Xq3Z4//ad+1+vTWNXYgOf//V/mWxje6qNh5/cOjw6Km7m5fd++OIP/mSy",
-	"jZ3JNo4e3TJtFI7j//3yv//5ZAO7kw18dHDn7uFtkJpWvJ24S3OZsIbaC0tfzLexiIa5ZV05TEksO8M+",
-	"E5rFdp1In1GxwJVTw9M+1zZXES5MyRX01bBmwMSGlTLecG9V1Rocm8TtSyrA4Y5OqbspK9wyrzBCYdE7",
-	"TIsOKg5cXXF/N5NWrkrBF3/0O7/6z9//8i9++4s//e2X/+Evnhny+/wf//b7UBzv588M9X1ulsO9bMlx",
-	"9s5Pf/Lyj39ZnQK/svIDVXBqQEf99MmiVf5oR/MLFlqJHUpNymiiOaDevNLlrRIPuprcWqUWw3GAub/J",
-	"Kd1os1lOaUFVmYqEs5TlFxTunwlhyQCSWcQAigHOOK7JOWMDI7bwlGj2tDS7dFPK6C0pZVSZW5c5K+ac",
-	"hA0Pev140ObWrbvW/yoX7wqq+++Ttr9AbcKEmZ2CKI2YK/hQlnZ3KZXCbCf5xLrsQmOZZ5B5RzLNJ9IV",
-	"3Gd/K/01xgv8j3/7/c9/8Ycvvvd7v/p3f/Li93735Y9//+X//r1FgtjdXK8APnJDEv+piOWbEmlrdTJF",
-	"ltpBjRAkQ5crrA9VHixy2jj3SBUCOr5phjkzjY1Rbj1GOThUpQY5PHIrGOPMVq4WUMFEnk3TwQDLd6q+",
-	"apkPjcY2HHmlkKXX6FYixdmW/yaqpTJxBcEwkze1PAYTkbftwoCZPOyrUqPOuh40q8ZKs36LLiISmJVa",
-	"Nw5gkrQCoQCEo6hsgXPg0zHr0mGiK6JNc9WyBDH2veS3RMtBy0WJgMRRMSN7ch8vL+Mat2O2HGAGsDHN",
-	"bWSAzDQ3VLlctQrks5jLX3vmDvfMaE9PXTeE4TUlDBt7ybrtJYtfwUXl5UfueF2GtYQKwvoDPSZtvF5t",
-	"MhSnXMSuqCPMp07u5BJ7cK4dC/ICdVAhx4aK2OXZuBLH5hFIRL3Cmh4rC4ElVp2MdoCE9DyUAkukOAET",
-	"mpDlFpTS1guUtCHFb7uMtsEneN0NO86cI1Nn43klot61czaebeD52DzwCi0vH7PxPMOLuVQwzo18s+bw",
-	"qR4jBw/uwOJjGr85OHnTTYZIoe02mT/6iiUXTK1TKiqEZzr2dZGNtGFGCBLIIKEdlpVFNsM2vyNudU+O",
-	"RFkBjI/Z0sk65k/Hl1IZDxH7qDLn+ZiN1x1TVd1bc87MmYF9bblGo+LZrsB877MRrMJcSrHxkmyYqTmQ",
-	"9+i5uf6Ohr0K3lkQxlQUgeToxib46M0IPlryzCzPwaJqsRLBoezQJDmlnfOpEg3lnLDt3mlPgPK0EdK2",
-	"TRQdK9KTo8yQANWoaBz5bz0In/mDKcDKAMtChMYA0Ow1GVGhocDzqePALK6TA5KyDuMDUP77RqtFpOSw",
-	"4a8oIob9U5a6ktSWZQASBwBccU06ss8UOWVdmYKQDEmu8LRl91qCWUFhtth+VttaCkboGeXCooAoV4ug",
-	"Tg4E4Zr1cXESlICoJh0qhNRmIpA3xxVUzCZyqPcJxVVyMpCvdt2hApeuO1Rm4sfBegLmiB06wqeYdsPF",
-	"GUHqnp03pOeZAZg5O2PL+zukJ4epyhAjh4OirL1zdsvueW0l1O5ykee9a+/lZInas5NaX53x+KTWJCdG",
-	"cLi+vb2zfVKLyIlN+sFfbh/evfPNh7dPas9zhfsMQwaR45QLivmSGPWhNMCFLCX92EEu2EuJgc3fgKIz",
-	"vqzs8eoTdBck1WsivawzRPPOp09CQvyRTP06qzo5ZkmCpOWUdeAWdz3wXVXwsMHwNOGdPGcPE8fVrGjk",
-	"x66OvrJUqQ9Y71R0WJKwGGkfRiLHLB4OUBPq07E5G4YEIM0xlxzdt5h+i92psKYm1/YJzeKygOb7uWFP",
-	"XeyiEpmn/DMMn5q8PJVRUPlnx+Z9qJfJng4S0Bis3a6sRx6rmR0acqty95ELfWMvu45caGbxPvv06R18",
-	"HMv19blwn/3jNE3pGIdYNCRcS5nmCE6fPr3LxJnu1Zo39qBZ93F7mio8eRWKFlYMWNk4ibajeJaC9A05",
-	"In3DpCCeHk9fvAloWVVeNFwhR0oMkTgdKi6YUgSxMkI6lSc7s1Iog2D2CYIEnhXkp+2IUAhNIomU54pQ",
-	"TXYajcbEkKgmfal001AYQ5h6MolJl4FtxNwjxJpuQx2BdmSEKgGgAIayoZ+mRy8YoaQNyP4dCMtqT1I0",
-	"rtCCUkbSogn4gWmMgmLA0tVI3hIkrpykFYsrZYSrrC1XVaKy9UNiW5N8SYJlSyZxSW1ks86Tg57n4rhz",
-	"u3zcC9ZaDvftTa64HM5jEym4Hvtzjn6VRgxWJ6bRvGLMZuPC5gBS0gFGCpagsZtQAKMALBX4dcBSJUWE",
-	"DnIdhGs7DdazAkMcQJ87ZUyQLjeyI+Eic3MP6DiRqAwiMlF+PP45UGXbIGq2ztm4bUZK3TCdrRtrEQAR",
-	"78kRWLeB+YMiaR36zkcPND0dipbmfdYmAyYHCQMILUNboFbBPnbfTtmAUW2LyKi21aaVxMbt11Yjp45t",
-	"wIRTs1yGBwyF5olVfo3MDhPGZQSDQk7lBiNBl/JEEZrAbCaiApqB/k1oHKdMqYhASAIAsKRjBOzknV5Y",
-	"st6wOPhoVy2WaAwAowEwQN8sUfxMUD1Mc4XvsemJVqywq+rkTs58AVOFuAs4Jn7vIzsR0K8DmwFOcm9n",
-	"JyKC9qF4tz0c7X3D7hPTXQzmDFybUY8J4KNmB9FA4jaXPcWLCdEeFkg/PKPtmIszTZPztplNe8Q6Parb",
-	"9rGn2ukxMPwy18gcBr3O2hLADXP1wZFvG8VhO8rkgmbDF3cCMuFWwRARf7VqzVqjZV5sYdAvbEHmHznm",
-	"wBV3GjvXtxofbDW2yXajudNwMRAyvY9s88Xf/unnf/37QLbUufvuF3/48rt//vJ7P3zxv/xg6/Nf/Ozl",
-	"f//zF7/3XUM9LdNGu6Ppd7hjFNfny3DdNbuN4DrD0lrl7tNnQQUtv8R2haHxIAAEUaDgJbzbtWbt5R/+",
-	"1ed/81ef/+IXL3780y//4s9f/vWf/uq3/7eXf/mTlz/+/Rc//m8v/vi7Nb9gRt7ZgdMTks2WdVO5Oha2",
-	"tpMt6dQAs+oqfqnw5N+j8cxsnsd5IwbXkzxmE967cV4BxiVLEseGwSDthQgAql5SmyyzfV2DRlW5/wDO",
-	"bVcmiRwpn39vNQ/DXduOZLUj4OBgYOgY9U44A3+HJglLkbEGt2AgudCJmVhoUQNrPEJyG457IlxfKG1g",
-	"ZSUhi6Qkwx6FjBkRjMUKlOQUHdltkNmAg7+jGMOiSe+6WEePAW6ltqzmhpEcQHyymiq4gkjKzBFUhKNO",
-	"TRMljTBjfuhzMERiVzYE8EQ4y6EdUP1EnIgt0jYcoWW97e0miEynNp6izQXX3LCRtpfF6vCSmWArloK1",
-	"m5kWDXYIw7DNryp7g9zHlYCXuFDaCALYjrndumWkiXYzlPrsHGJyoxGRvesR2W1EZPs6WAMaXsizXgyg",
-	"X0aOgNZUex832Ai6A6qMMBM4TerZpLtccNVjcTuyX9BTYfTpxC6Dm4A3rwZLa6cLkjgT4arY5S2ZD4hJ",
-	"aLCJURbX9JwJ0u7Tp614iHJN280Qe8Yzh+DybSNeyaFuYYvtE0Gyh0O51k2uePWh3XyfwRT8wjTxRJlz",
-	"VLqLJ+IQLq+DmoQlGVGuMw0FDiDOxcpycJeMiAxycMxSI4HDkiDeBs0mAK9BsC6sq10N7s95DCc7s2+b",
-	"x3yEL95Z0AXMzWEitq+Z23sq43ETxmz1qtxddU0YkTzz7zER7/tX5FBHhHdPhP0Fxp2pPn4qMAp3QWTM",
-	"DHUZ23I5OF4n6udGkOuVnLIzLlR2dtyMBfw6QaVQ+5nVOGysWRN3piO4NUBnzNdtt/7m6To5yI0lOP02",
-	"qjrsa3Il3fq7pT8ReDPwRATzgqMD84I48ZA6eJKLztITUehtPLS86Qql/5AGTNWFKxL1kZ828y+Cv8Hf",
-	"zVrzRiOqhRev1vzggw92cgqB+dlK9l/+f7/z8hc//OIn//XL//pnVWX+bMNy+sQx6BPNRuOrjQ+ajYZt",
-	"LVBn8vSo1txtTOkPwPezvVxoVYLXbBvO4gqmgnCsO8fbexgb5seKbwtZa97E3AW/WpXWZGKqq6pFcDrf",
-	"TH2oSKV5/zVSaVA0zLCZNmrMRo0xasxDEJKdPDgYMMFAXwj0GWA6MgWmbgVskF8vW8Vxt6NMxfmkGzqt",
-	"bPUAO6g2ezpgHUOesRVmhNzTMbEpL+GLYO4cM21mqY0Sp2SfQeyP+cOGGlWKJ8ByQ642bE8msXLykE55",
-	"FlNwnB+1wr4bmfVWyFETxVeMQepigQQ05FrYb5yBUd1gAmh+zWy2k34+xfQCYQuHIp60D65QOtatUoGN",
-	"zxwFwyuehGa+nYwy7i5pRDsU8brDr11UwPU1RwW4jjflCd5GenzE0LKAFyLTiV5N8EIpLXZh02V55uHd",
-	"qy0JK7YWX/C8dIRcaZJNJPfaE7Rp3oHq2Wpmgg9cuF9Rzlu3mn85OPaqb8ZriEq54HGIJh6WBWRDme46",
-	"sbD65J2dd2HkiJJP3tl9F+qLJMwr7fvuN3TRqp4cJjHWyGiTwRCslOSUds5PhPX/QV29iMRDZs0D7YeH",
-	"xw+/1bp9ePfgW617d+4/Oj48Qn8gltrI1RFqO1tX+97Bb7bwzVufPLp/3DYSCvgvhwNr4HwIYgYXZxD6",
-	"A+IgV6RH037ClGoSw/Zgeta24AKzwR6GDkxXtrxN2FPa0YmNsoavvQ9539tZuI5sspeVTnyqOwhR0PCB",
-	"X10M2IaA8szgg02nVNgcem4EOVjzwFLCuxjqbsQ4qKyCll5CtWb9gbaT8gKc9fufCGJjto3QxMEJf4AN",
-	"+nIsMKFc6j58E2VTCvfb9J9Q5RZES7nvPcEJFwyAcpU1oJoNqJsxHLg2ggVQkoBTeCI2vum2ADa9TWLW",
-	"4TFYRxMlg0Q67H9kA9bRsGpOnZGH7apn8/SbIsDm1WNJbMOoVXHuv3m1LqRumUfRXAok1mcLeFnZO+kt",
-	"TEGc8gsAhZzROr5a56oFT4M9dkqQRXXmmKrzlURYp9Y/CyjWHU1iDpfA3gaGRUyTpBbNBaNiaSrTViYm",
-	"fvF//+LFD35ei2ohJfBWBS8NBxYW/GunsbO7vdPYbjW2v/H1X9/55t7jxrc++I0b3/549971++8/uPlw",
-	"+7iG8i+0N2v8XJGRTHVv8lYsM5u/+9EXf/PjL//qd1/++7+ampONKV55Sk6ynpzUCFxCw2XGPW/9d5Yc",
-	"bGXhH4/r4ppL1ay0DcLBRgFZziAE7HmoIRQNKLdGmppP5SgRt5golbK2Th08TomsZaQ9K4X0KDpg5Ei4",
-	"sUQuPAp8YhCa58LGrHqsmNBN0jYaO8g6IE22H3xydEymR9M+ESNz/23otM0RwuQ0DGark08cRw9iv3wo",
-	"GgRpDwc4JAuqc2QYA028/1kK7/Y7ERCVZifBU+vam8nIVjPG6JHMU0wzHUcyUVypwgjsXEC7KyGuTgas",
-	"NbcbezsrE9GoWke7l89uvll7/mRhGv6hOdbrRmvsdNgAvBHbOe9F9iTrdllHB2appfcCG91r3AwatbfB",
-	"MVY8JzYoLCcL5oEFjntcEToYhHKlE9nrtSU3LPKjWTVNJ7eflQPFjJa6Mcn9E+GIYIIzVF+S7UajgbUP",
-	"V2KODtS2mCliBK/ybATzlW0m9aRmjJqvIvEwpafJmCgt0yyYyRKcNnI3CBsxzMDBzwU6/VCxlgtCbkfB",
-	"m+jowGh4Z9OLjH7d32LC0ImYvAP8959t7+zuXb9xMmw0dm4I2mf/DKNs2/uk/VVgzpSoAe2wyKi77f/p",
-	"N38Tvnx0/NHWB1EYId8leiQJ+86QJsS0o2zhznezwCN8EjHps9jpM1ArXZy01ar9qF2szWlCxTnEdBmW",
-	"3udQpXSfUALsD1w6QKnY0wEFvR/9Om6pIHLErQ6O27md7Ld2D2x0GyMAfOb0YrsFmJ4QrD96tFoIrM/7",
-	"Zg8yW4VPK+c+Vd3IKC4FgD0d8JSpFtXwlmD+fFDdhGQBGwSFFgazLoG+rczQ2y9+/pdf/vJ/ffnjP2kH",
-	"g/panI5b6VD8M8PT2t4ixBWxAXL7uSR/liRWAkMx65Q5gTKIvC8Sf46YiI/6q8epR8VXyQ3cho/haOeN",
-	"sySBy65ILuPKJpmdSpkwKlxe6tJghxa3LyfHHRccMxgvV7nzFUpxCLhnv2/Wtnc/aDTgnwaQvEFCucj3",
-	"coAJBo48hI1NVnR48cv/51ff/Xcvfv6XL7733/7xb7//5V/8/MUP/uDlv/+rX/2n33vxg//D7GR571FN",
-	"yWHamUDKzipA5Af1wO+3v1EBqH7BAGcRo8UHBnEurWxoCDVZvQgqe3W+Sjwu6ZiYA5mLIioq/mFYzXZU",
-	"s4kyiBF5634tqnW5oElQsuMfvvvDL/7sF5///b9+8bs/e/GDv/6H7/5ouogHLq8v4pEtrgeIvG5m1uED",
-	"jo1+9YMb+ZVO5VAHSejsrI8hz9uRBw4A8ZaKlqbnucojgK7iESXfr0W1EeNnPV1r7pir5+NuQuESYSdj",
-	"DqIsXHugtSUgWM+jGljk43nLOrl21VeqcJQLCOmFw17wWM4pcwLhjHYdNgFEG+nYcGoMOqEFnjnnZq7q",
-	"gnaCcCUbUYi+86qMRGYwr8REdEC6nGUhz6NUijPy60ef3IcMVAhTpkYQNXTOTWaQyrOU9m3QdCo1Az8a",
-	"hYht0ycKuqOeTBhI+yU6AobJO9tBmP44oTGgyEcFaQdS1dbHbIyZh7BJGHcOwi1VJwEgASgVGIiuyRkG",
-	"I9m0WBzTDKkPdO8rTlGcNJsdjySIQiqyfitIa4FAOSvHw774XWdPucpZ0DwcDppoXrHsFF1CH8Cm3v/g",
-	"JhjdCvp4siB3eT1NZMX8eu5ircqsvUVtZycwnwFVwCHCn16k8bJ8xuNd5kVem/ToZqeMxJxCGB5eBWuY",
-	"s3eizjMWk7Xp6JJtG56oX6p1LTgIb5FtbSNurFncCIxvRThjSwge5u5ee2bv8szYNxtdsBh3Mi8tH/c2",
-	"r4zj4spGqPRhckIVPOF4yGb+Pmmzcm1n9ij3TRCu4r6yG+mqSF6wNBdiOIsD5qoQDFJpNpuLs1aJBwm9",
-	"WSVz3bZzQTtYrVl78YMf/eq7v/3yez988Qd/UrOhFS1YPyD/k4qqntmq4mfCp4MUmBZW85pFNW2Yq4tj",
-	"mFWPYfsyymNSdV5FZ9wEVl5RpeAJn/18slgWIpmnjtcwxH9GqgZmPD44vH/7zv2vo0vCCiU+O2Afc1vR",
-	"41wprGyAYLEFVWVuQaMbwvzGEWbsIEeP3VdIfd2nKjTXUtWKFHbvbaKwERFyRG4d3L91ePfu4e23K5br",
-	"bashA8TKoZSBwhYEIcskvlxR9hp76h07hVCVdwQZyTTGmuxcoAqomg6wCi1DzMJs2HGCBzaJCRqotPvR",
-	"4oJhFP8YTUE9l710JjNU7YIUNBzla0fDac8wxOZuhH+1uGr1ZZpB61agvBMUlqtWPPTuiwn/iNXSrY19",
-	"2imyvB8kCl9xga7hOxbOGXC03GvbUW3UG0Pyfas7FLGqTfhT8qG4WaS9PSf7ZHdq3y/NuVE5rRyP1jw6",
-	"CvdEbDKB1kwOH/fGjhaCJZ452P1XIrm6lIt5Cv6xe+71oUWfPqvNJDQWEAKKFFwg8UBbH1625YIti3vc",
-	"hR5dnKihEq73TkJ5HzqfjAfNCZYTTe5ikwuOw+nUBVGO2WKgZDkrPtVs1Soimj0pc8kLInhtKMvaKMvh",
-	"BUvHGKCkJ/ENnHocEZnERbC1K5Kc2VX7XFz3BGkpUKKhLXQBIsSTLotDWhD42QxhAcDnB0ai+IgnGsD+",
-	"ZwzVoww4Rd4MG9WwknG7Hys6EPDx5zMHYVVmAllm3EKuyhRy59KScTg1u5vKfjGEuFH1tkB7ni48UGU0",
-	"PlDPjmjOQLRcahhvGnK3OYgbxO41VYw057EUqXtVkncNmP/sGlcQAQDPEapI++uH+YgLbMcZ+iCq2Guc",
-	"Fi1OaGIUMAeQHZHTMUSf6J6Mnfuz02PqRBjtc5CyLtOdnmkAim67mA2MZzUaSzsKlNo+yweP5HDytBFO",
-	"6+SWGT7CN2JgMAK1sPhEuHhExNJsAuC1jYW1DSUS84AhMBnIAwgmsc3XxrQgm908FFAivF6SRnsiLiWP",
-	"1qjpZCjOBYTQCEb2GnsEcfrSwuBcmD+wsPtytFJ2kll+Q7hyoRaPwLd3vdGIiP3dhXn2Ce8Caig5ZRXS",
-	"PaFURq1pWoKeas3dxgIxCzDNtcYrgISfydTLmI+XkLrnmHCXUddXk6jtws8Wp62i4UhaScQX2tXg7Oxj",
-	"IDxYtVzcOhgsNqmym1iE5Qy5wMaQiNuTFoWRCRY5bKXEoBxDLDXh3jW3XNm+bYmgbGAOyKFpGL+h8MrV",
-	"hg51H8jcEJFFH0shIjCVsu8KIOiUM2VhVA3ri4esTh4hyEgOfAJxYxG1zOepmIWoE4zcHCpbOgLPx34G",
-	"mmHjjrgKsClOhK+ckGeLYF22rcsMW8Il55yIHIvPOLEviI2qlcIMRIDB8Dw4dWmx565+BKgQXBF5wdI6",
-	"eWyGpGyir5MeANPXLI+Zj+XITiAwck+E/FngFtC+BMWU9UEgw87OJIMtc+gonnufYQqYJm0lU90m71gk",
-	"PrAPA2Y31+oEWDia0MT/z97V7bZxK+FXIXTjE0BWYidBcOQrHwP5QXDiIi3giySwuLuURXhFssvdKEKR",
-	"h+h936Ev0PZpCrSPUXBm+LPSypFky4UBXQWRd/k7wx2S33yfxr9RwpSsH52gQQIlnG7zr0w4kcK4Ea49",
-	"y1/B5weWgTWhcSy9N+P2owoTDGpVPspktS74vP3ej43Mr4WtiV8P8LgAq4W6MacrYfOmIbxyTwDU1VIq",
-	"2EdFNDeMX2kvnAVDPUsIvdP3yfR8mIT0KGEKAksezSBQhsN8xF7GfS1Cf5OZmnp38sloCPM9CIYxlkF5",
-	"lXi2SSaUs7Ec1xMf1Lk+BWETqWI3A4PLPBJHTxpVVKKAMTFal7YFdI4GPGCnFHC3EapQUA2kwb5p8F7f",
-	"OZwmNZprMB2CE0vLXLzuuWfgMGIIlkKeBZ5NwjA56sKATiSF4AX7z+jM/Xx4plVd6XLIlD4E+PDo0YC9",
-	"EzM/Yh8VJnWzisNMNlZ0wLOTTcfI30CFjDTFMlHPkCHRRec2YKJ3xUdzshhHV+JKWkhTAt/kxsDkxlKf",
-	"rSxV6fpy7D7pI5p7K2oXCcPtSiZxo3NzbL7xyfWpMW+KtU4FXB1rnyFcuMh7V8fh+2D5XwmW98iChxKQ",
-	"bh98NpmzokwcxsyFFdHnegqTkOO8nbjkucrFmpqSxIu5mbDkha6K509u0JX0pd6VuCTd0VWXd67+KJSn",
-	"QO5tAsl/yNKPzjr2B8j3c4AcVoUAu2+fJp+kXo8serh/LHH34n5qKrFbkchcEAZlgSXXLT/XEtU5fNob",
-	"QpU0I4+0sNFoqTGC5AaeNQ/hUVheg8gK7n4WOEsDIwVpIY5S8YBRkjCIQxRpOKBUL+NYV3N6Vo9DeAt7",
-	"axdjwq4AomMZSfBgJ0eF1lr3WaNAummk1WWj8lLwChIeqfQhs5ogXoq2XKpm9Uzmwr8Z2NGh22PYaA46",
-	"M/e6V+n7zNrLtL6mY5LIO56s3cOj46f9hW/EsJfrprLi0r8coV8Q9hwlpfX++vmXP3/7/e9f/0C+BAzZ",
-	"3D/2cXx9aXEf9p4d9yKZAcWHU1MC1Cr8TM353/n52zfvXl2enb97+eb9/zfJ4XYzcM8JdlsM71p45i6x",
-	"DaRvxEYQfLlN6Ig/ovkngDuPXyaZwegKvSE8fMOcpd9TBB6rohN1vCWUeDuLuNWGAY1kAwXEferd/rh7",
-	"Tms84+xCnDkLWYoE4At5ex765X0HCINIW8t8NajGGfX38bEdLHQxediTAx8nnLRHRy/C/y4roIX574vB",
-	"82/7cr9X65qXbu28tSqQG4QzOET95nkAPLUPhrffaQON53I0zLI5hJh3wU9vvEvwYioVnHYeruEKp8Z4",
-	"bNfuvIG+sYR0e9Hv0Q3VpRIz/+vRcfwZE3joD09bqUD04/PoP/79J8fPbplsHsbgWw4xlp/3XnFHXuFJ",
-	"CMEZPGKxfQjFuDFrHESZTVQaArqI2IO5ZaMOxt8Tym8JB1PhQsRtqgDUQ5qocNO3tNM5NWZPMr8nmX9A",
-	"JPPBYvc883vwzMPkmd/me7EecqYDk3oTHnVWcWME3vLPOOqmS2VrINphsbFwzWE7j8pOjbnvS9qd5EV2",
-	"r34Uu33YLvl9F3ersL/yueO3ZC/yc7fRfauHhcjKU7Lu71AfGKjPU/DxK2Rxnm63Qk0EL+vJyp3ba/zz",
-	"rT7FG82G67jIG0w//vCpnZWJdwvEPOg644ErSd+pQ539Nk1Wypx67pbD+cqOv4e/3l+/tzWSNcbKLY8Z",
-	"tyKgfCgKnsqrimMi4maD1673p17GrcxPG2dGHz6570AmeCWqtwKaBdnZgGHqyigDCBf+udfvNVXZG/Ye",
-	"4yKJbVp84aVHLwJ9hk0EdINWLjgJnw/YIhEo9Bxlp+k76O+o8bRjOWXK18aNoaqc7wzYd7osEUiJ8JWA",
-	"Uun7vR5oBGolBu2b8M5ctfDFryeVECxYovVe7vw7IsI6v+5Ip2IH7BXQzQPo0BhKdoPxPbCMF0Xl3Aav",
-	"81x4MmJUqOvWYlNhBelorvhSUxmm5LmY6LIADtEfVrHeQ0aMLNzg+MQZgQgNa6Gf2F57DWPaHjVfhu1o",
-	"yQXKHRNS4wAQo5Wl2dCLRIQAHeJJvURC6tG3FB4QMNNfgAIHfsKt3iY4X9mqIJiI/BmExOTXzj4B2EtS",
-	"zZ+5knYS5xKwmJmYyNZ8RJPorE+DbkChodABG6E9j8JwiOQEhGQTE/HWOiBfI6KUQMKy8oPbR30+uEqn",
-	"SUpezESp1RUiUTGnEDs85VLVnKzYDRnPg351WjaADH17Ke4FFlnnS302cot12p0Z1RzLYHqmLEI/fUpZ",
-	"2sk+i+eU/dgSqEQ3tQgkqkliVwAzW0AspwrbZUn1SmGZnfAKBBmTZgajCtbp2m2R6hYVvePsQr9WTCxc",
-	"75FJ+pK8SxfgVs4XgRvDS2IqsSwweWDB6kqd1hu6sGJNupYKwbyFKKVrePruhCslyq5X3wLcNJvTBBWS",
-	"l4C4lV9adTcK8Psr+k1V2hNgaxlziyAINm3yCWkk1GwG5phrWy+tXd3lpnQxsEoghiGclcN+LwF+eXAU",
-	"WMEqVzdCm1JE7fRUDBlT7PtMe0ijH7f+4sLSPpRfruq1nqU1kci6Kxg+NVRua4TRyFc1W1ov3O2aRsqw",
-	"zq5kjhkNicGHPPWp4Aqebg04AoFXfD9LzQuW8ZKr3EcftjGuHqsrm5RD0cfXT1//CQAA//8=",
+	"/xJy9pIxpEBxW4Vasr+hWPvb3k+um4Ta2lC+AldkFDIwh9lh1MkhHLOMoISux50PloO1yQUTTZaGCrmi",
+	"jxLFeJCJmw8ntevE1YqAdoY2p0PRggcKunfghtPhrI8hGSYIY43I6VBxwZQiph9y3Q+7beMj63369LaN",
+	"MW1bE2MQ+rpEiOIyCsniwZopGzCqQ7TaCXcVSxJrzrNl+JQtiZefI00S0qMXDOmJr10lu1Mrly1Ftng2",
+	"wPIhyETtSwiOfBUxqJ8YsQ3LL8A9y9VgiFxUcxac2iRteWHISZ/Zmkm5M2K9vnYJSFdCbWWINuHVT0kY",
+	"BTo/+HNatptS5sL4zuxABR3NJ7ZXoVA5ee9KFKoje9oK4sVcgv++D4DP+Dhk3xnp/h+++8N/+O6P6uTD",
+	"7Grkc+8iwhIXWudB0myUYGYj++LPfvH53//rF7/7sxc/+OvJ1LtJW9kimGU4vBISX6A/XLY9JCLXISwj",
+	"4wCXZ4QKh59ZSnKT8iaTSQUShhJ+GRpRJiyEU99NGKrCn46D3NppkWQ5KeNqEA+YMGesBE3EC3MldZUc",
+	"DZ8rgGuuk8vCri0nj5nOi/2FIAfhVOzAs8kvBnVQdBCuzk7lRqCujLa6ESybUu8PdD4TeTqWbqXDW11T",
+	"DrAwghHd2IvKL8AMtmK4QWiesV5DkMQAVA25BU+NzL82nuAv5Ozs79lXb/KWVT8oV3lRrvyeqMu0ooWz",
+	"mpkkhC3PGyMIaYVMbQ169iuE5gs18rnc6jISbObotpAt55Q2I2vKJI6smm10OIw1TDmzn50OR2xx9jLt",
+	"Y/64lrKdh5rufLzbhVVcXIhiJwMQSoyxqGb/yvAmCxVEQ3K1zWVIpDzH4uw0QYvKwvcvsxkXggW8di6H",
+	"aWvCUjGZORPuNPfrSwVqEBVja8n8iqpWZ6OYox6oXLxtFvMV6luOb/tsJqd/VbEPp3NIyiv05UQ1ULhY",
+	"XOZnm7LaVDQEL4cyNp2yOi09zGI0s3xRRbaMjDYHRmdLEcKlmbREFxg+Jsnu1HHPbfVEUpbVCbxbzNO8",
+	"5bUDVezHBe250N45KSWesg7tMzKQXOgEVdwCLLqlhQcYXjXBIbKjrjTlqxHwlJvO2qS7T8Qn3W6YwgqR",
+	"irLbrZiHihTgE/OS/dO8Cg0/yjJwCzQXNEUqtGhazoBFuUe+5LXLToHITznUTagCD/WIMXEGSxPDOVN0",
+	"DNb8HliAaFiJPKXCvF0nbbh+7aYL6TfNomzi0SLwtR5VJB26t4zA0m5mWBVc2WLcEVhczWspU8PEDsJj",
+	"PMih7sg++NFsNnKdHLjEV9OFHQ8ZCnMzzKigAZ8vGwVr4Bg+DBrSc6AFGBuOY4ShnO4FaCo0BtpkBuVG",
+	"YB6okwNBWJZkbuZ/wWAocggxd5CKZSu32xdDy7Rbk5h1eMxUPQiGxYrm6JyveJr8oXlo3/VffASNwLnq",
+	"FNmsrP1/ARnfveEE/UuxRc0JWUHHqDu2EsQlsDhE/tSkiDxhZLxZQS3grGw5WjRfH4DHA6oy9w00g64k",
+	"T9juFpDRl0vbT1mH8QuWtsr9xpic3Kom4RwxEQeSDStNU0Rfd+iOqSbWrBwNsGACeFRzgmVpeXn3e8lt",
+	"mOAvwc5O3qQodxcnWy7YrPzgQk9+uGVuH3KHJHcNJg956N/PDvPcaGtDX245tWAiT90HklUCBkOL/kJP",
+	"t9JCtMsHLO0A2bdagtSAxzRdqmaqGM28fY2wYH+lUU6aziY21o1KeVeG96TkZjdz0Vc2LGXbt7w1KRvN",
+	"+qTAYAXWK/511mz4Nz2uPTDVd3oJp+vqA/7MKJaMNlpdTJpZIFam8fVGeBJmwTFO2Uces1uQ50WxGEet",
+	"YOrLAvvYvc8BHezsLRVu5BlYVqNqUsrzMAWhbcfWsVkIbiHMJPnq7NEsXGkLxfOC/HZQaaxexLsAluMI",
+	"+bQcOiFYXObUpnhXlaM36Vq9XNlkJoFZLw1dL/0MjOdFxj04MfFURN+Nvbn+T0QIXIyK8cwlUTHKDVAu",
+	"EfF8UTHHvxv5fotW6IHLC5zG+aFjYnMMAH4i4edGBSQHD+6QczaOHBiDIu3kXPVVC+O49nZJwsx1URGJ",
+	"+RnXKiLtLRvj1WrPQb3eWQg0+kHm7qhOsDP/c0I7rCeTmKVqypCttBlwV6ZN0v61Z0a2v0/77Hm7iLiH",
+	"CPBTy3gb1gChTQCqAUcJqFBcnJH2V9sRUQPaYQjnEFPVYyoi29tG0d5pkE6PprRjFhRjL+VQm5esLcho",
+	"2oQqQm3lL8IF6VMuEtPWrR4XtE4OQG9XRPXkyGYkWt3PaBr1XJjU9u4HjQb805jtEc+TxZOTr34NkMPN",
+	"P2SrZL8Azm3JLGEH3NXq06ctSBkuTxVG04519hflBqN9CcuRj3pUA5KW2SbXy2UmD2PlG6UNfRaQmNMq",
+	"RYlzsHRUEDoY4BQGMknURA11yMGH7ceWIZzUw9VxTc6YVmSvsTcDpK6leAKaZtcMbcZqhuazno09NoOa",
+	"XFOOFjiFYHaEjgAjbyFMoyqJ15PJApcdUbcPx0eh78fwGjUZKHJZCYh+JllwXTY5r476r3xYnf8mjKnz",
+	"X2JA3RNcKXmxTmgN2yGL18rls16nJhiMoUgExdcyd+ocnjr5xmwQvYe+3tVUgcc7R5+Q3e0bN7a2m0SK",
+	"ZAy3xpZuJKcMrpNF0rMFrTK/K9aAtNTeI2bFnCbEV+zL6Pmt+7XZsUsHW99+8mynuNjDQzaQqf6Q6k5v",
+	"Ob0thQaq66nYoetrpfKbruvinQnmtb67YTplMXS75vthej7sdi3gfzGqnoWXqhMPYYIyG1LN0I+EkgNg",
+	"rBIlA/fUKe2cm3P74PD+7Tv3v14nbfa0R4dKw/vW93QihCTmDc4USVhX10nb6sbZQ+B+HSpW7GHj2rvW",
+	"cIyZeg2gbehdqpM2PxMyhc4pQX+0RRKTBEvrWMdbMPmUdYfKz9cwYcTZ7LEk9kuwbyYx+aZnKmYlxs5D",
+	"Aosw4Gm4BBmMDrhMLlhaJ+2YJRyIS/tEwKSGIvuq6bxkPmgSIlEgZQnWDwKW7I7pFOyqbg7oGswjpsGD",
+	"oWPQbtmJsH5FR1csGpv1DnIjAMTZ7sA8hqkgMY9BLOhIi2nrngjcbx05TPAp80X9JOCkRcZX54bzR6gW",
+	"1TIDup2xoVp2tkbRwe2Gl2EXa1GtE7BIuxEQ+WBXFprKPlVz9+FVCsAY4HOGGAAfnSsQPx0Gs8BvHvm5",
+	"uM9uRvj5OJsXfnHHz8514OaIn3MoBbZTN1/8fDuYtes0mLsnFcsRezoYVDDkHAwG6NqZcu1NB2p5E85+",
+	"IPpeb4Q6EYTwnbOBrlUL0S3RTGZDEgY+ed0DqduskhEcVeR8zJ2E8j4kEsYlwI+LYXdixM0c2dwj/9sr",
+	"hmSy55BItQRJOI9A+vDw+OG3WrcP7x58qwx6dHdnlpheCY1M9cxtb5UY67yaYymiJ0MjmYKeLPFnJD6F",
+	"FdBKhhBqORVTj81eFuYdr4RRbW/DTPCPXN9Ti7RDjh7dunV4dGQ0FlynjGLuRLvLax3Qa6BfmM9Buk1e",
+	"UplOyAd0MjYLwd8KX2QEufj0nImI0EQZiTZDQQd+7PZ6dnhVYTgCAKA5w40T96JFBE0WG2GyOHwUaet8",
+	"ncCvRsh0yn10uY5XKyHm5bn5E7Wy3+qFxyoAk4cgd5cPAg8rVLywOh3fK8vU/UimlkY66LiUkTg18hAK",
+	"SYZOuoAjyPzuDtOQBkU2DNzBdJlzhwbQLHIpy8MOS5tkFQQNyYqymKQUjE6KdKTo8rNhakUUq7l9uh3t",
+	"Rtej7Ua024huNKLtDxpPohlQWCGI5AdzLVJhXZtSWupvw0OJIeKZtHaKYI9mSRFRCBEM+lxUFKFMk0eu",
+	"GfiATZk/H2Jz5s8DbBLGMNTsMsoWhwWy56MpLxFL5YJMqrh/QuRGV62iqsHf2/Hmz90LXUqmc0nGkXmm",
+	"Mv/EQMwlY56Dmun5+4ohBaBfoIJVEbd6xPhZbz5RNMv8GB+dshu4LZio4Zzb1ShfZzzbBz8Cu9RBXLWb",
+	"62IxzTDU9UY6QJdrD3XIel0x1gEJxZUHO9j5XEa95ld4aYMLODuykIlv2keXvmXFS7SuatAh2Z8JlDlL",
+	"i8zBXxZ7/1eg/q8VOV+dks4in9lUn5QfjLUSvPUTu8d+hacBrtCDBllWHC2EKDRigYpAizKPQbT1Ptku",
+	"AdIphhmfBxITXvlCo4glHVnaADJqM2iIF9BynhGkqFOAIz/inxVoG7cyo492KQFZDjkKDDYCXWE7c1dh",
+	"UaOMEVJXcIfYk1Gdl5n+LsUb4nsuOo3BrNZ15Y6Y0Ot3hITLuTRUwow68aU14R1MnUzB4wGOC+fQd6A2",
+	"GWDGZIDMCnbNhfHQgN7YpayTQ6MJQxmaHlUOHQ2MnArVfHCNQF4vFMPtgu7cJKggap9CfYrIhVAgzjQX",
+	"ZVEXFruHEfDzKDpWkY9fCOIdoJASBq4ACNsoslX5w8yVdp3ct24ZaJYr8lvD+MwMQ7BRE3wP4LKwe4SO",
+	"mIkNMJvk/DPK1gUy43YYcc44ifMAq5ZDHTJPWK4XQXFf+6hbz5xnFsxXW9uNvZ2tAQVL4ewgxBVOAYJW",
+	"Q9TJXMA3PAFWYVsuy2M2sJ32lpRV+1lB1Br0pGAt4WO2ZmbLB+FdE8U2C8BH+uY2KR1EGOWgq7bh2lAS",
+	"VlyIyHX7bZjAG5EP4FtffWGf9M3+DNMzKIPQo5b3QgBBhv6rXeWo/lT4DZiIPQO8ubBN/1KQvK4elUvJ",
+	"YdopNGfyTo+osdKsj8ezI/sMixxOw+uvcB+1ZUCTgVbOkCi7ZCyHEG0EYSDp2NooocKZ2W04Fa5sgAVo",
+	"mO8RGSrW0gF+VrFTpm0JYduWscvYmOdZrpGlPDMT7Dt3Fcu59tokE8e61i6ZlIezGcLtwtmY0Fks20Qs",
+	"2vJA+K73I+ypFuW/07kvAleR+bKk7EzKaALwjlEo5kQWWmOoCcV84H3S9uWH28SVmTckowsRT7YUaQbt",
+	"B+GjpK36qu5fbEFUlHOUtiOXmhzAL2Ni8ajHRC7XFwdpVFJfkrioyo2tOzztDLPxEQV0EYIIXdjEiGLk",
+	"FsZg1MknHgslLGanR7zDnC4DHyqWur5gqeGEqb0mrSK32Uep7Fs3tZbWYbZcYbig7uESby8KutflZ0tE",
+	"eINkl3Kz5IKxWNXJEeukRqp0EQNEMZqAbBhDaLSAUi3vvfdeez+MlIG4d6fkjonSYeXn7AZ3pFDDfpFX",
+	"1NfY8lqrD6qBEFPwjyK2aVBtktBEyzOgyBGxZ9lr/eBXzcZogwOnoM9JVntvmX1appCRva2t+bptUGMY",
+	"q6Jj0viMWAE8uyMIIzp188cSW9Qsa1emufSrgPNx1cIK2+Xtc43CPOTrYrNCYq1uJB1UjFG3kN19YhYt",
+	"z/amOz3nIq5Wovtj86QPQwnCPWbXsQvK0ZqXfQG4uUXN1Lz6lwc20sUfRhFDXOrIKmC49i4GDgrszzL2",
+	"NFaufzlR/mvkAl/cAFFSi53E1ONq9QG5ulizlvM2V4OEju+bR52PgV5QDk2vlCu/NKiA0tUO3UNrVVKM",
+	"iUJd7bEFbQZ/Nwb879va9JoJj3EN+TJIe/yFAdFiBlTzfEwnJJotZU2Bs6eTWQ2XM6NnuAYFK0C9cQMS",
+	"eagtP+AiYKlycTrLT7YCIDfumYfivnTDv20/D4xVmtn/SddrHpmMk9rYlsIU/5JFCFL+eZ+1PpNi7nYf",
+	"8z77tnnOoQC0VLFpDgbnilZ6tjl73y4d06tKZmv8CnzhE6pI6KJ2Zes9NhgwqsBVbV3XGdPMM3bPauwE",
+	"w72b5GEe3Ct3ocOqwF5wmlkgOIeeYYXCQGqwdK+IAGcELkTW8HJ77gxNHPtiwXpZV37A6qe1JToYtDHT",
+	"C2NdwXCocmFK7USetSPSNgqapsm5+VtS8++IdXpQiKHN+oir1O5pPdhSfdXOmVvoYLBAncBPG1s36dZn",
+	"ZZ5OnM96YxOwz7UHJwTdrhidYPXIKw9PcDO6jPiEN0ZHW0U72agPG/XhlasPS8r8qwjLr6HouZQkuEwk",
+	"0/NSwrgkTE1mF5ttAiJ9aqgUTxKgF/veKxwhAaOgS2m0BBaDzi52Ft9Om9uGnm/o+Yaer2r8eDs4wDx9",
+	"98kMWr9e7eUKNJeHhQ7nx70xoVa9dBmERo1WiMs7FJqDU0F4/wJPGBSz44qMWJJgdEyHp50h1+Q0ZfQc",
+	"M7JoDjMkn/jbJNQmDAGKEBXEVr70NkSIBEKwWTMU8p2h1NQDCQ8Vi8lwUCePYThIgNpywETbUyCLN2ye",
+	"YQLSo3nShhimAVUKMjThrR5NuoCH1m5CFJNzFXKFFSAcyBHwAEwzU9rmN59xgcGGsmv9dphsbTTpOjlw",
+	"4ZCyCw71Lgfd3fCAtnm/jRejjU1z7w2tF+Wx5g4lwLdZ/JwZ0K7mMRYTxQ05VLLPcGXAdHkmDT1P5fCs",
+	"V7WwgytAPq+Wj6I8xrAqc0YxAKZWgtmfyyky461FNb8jVfOImNKf4Kvmz2/QpAsfnzyHHHGeLFnbCsfn",
+	"Z+4ai7LlL79txRXvvh5ExVCMiQkQdfJVi2yk3doiYnL0t6DQcgbj3ZbdLh7glGlANZji/4F73YOyQz4z",
+	"r55hjwNCeHb8Expx1Mw25UdeXDunQ0VL03NWXKQqxymnLbfu7BS6RFQWlmDDsyvXpByVRH0fW8hFQGWH",
+	"gPRqCU+9stDOc8YGQFm8Z1lTdV4nQraQoBoaL2SrOxSxagImRpeNXOg0iuyglmDQjyGJ8L4c6pSKcwaE",
+	"3JJ5Q/JPRELTM2ZIm0x1G4PXWcrqhPYYjZsIHqEs6p4NcUdOQ0nKwxAPLLwgk1wQncVCxhvUzLABToQF",
+	"q7AjtE3a0Es7wGwwCHrlRzOBZdWeAY3VhkoxqDecCJtNajiEVMyCdFm9jcUYpgWhoZqJyF8fQO0odqGl",
+	"eUQMd2uUBYZy24Z/wqaBcT1Bu7XflVpUg/XO0KNxxSpevMe9MV61x73xQ9/54974vvwN2z18+MgO4HFv",
+	"fOTGYN4NhvG4Nz6wI3ncG2PQ0Id2LLPENX9tSyisXj4v3YXBT5Q2Winz3IfWR5UtwHrtaee+09Vk3JlV",
+	"Ao6NDuw1MY8UhPEoc2sCLJiT3uWCJq25YfnW78eThJwyGzznsW3ahue2J/ZxRk7XJSXAV1OJjqk6vyxU",
+	"itKk+RCLcSJVRQquZWqV75k6in/St/Y8qn1nyIZzz1UeD9IsTYXr01fZGxPzxE6xmSicwqy53wI5fWUn",
+	"yBuzYKULsU49OJvB+jThYB2Whh61ofizERhuzkNf8A2G8f6X1WaYWbBimyXhtSV0kOYCeT2SbmphN8K4",
+	"31xkr4XX5Cpy9m4UWfs8FkZWJo+Ob70KHNEja8aaqFmR8j5Nx2jipJ3z4aCZryqu0MAB8qlPwfQRB+Qd",
+	"qBpoOEEmZYO0Fhktz2iPkwaTCE0jIEW9G6HkiLGetl+Qq5V2gjVNLXpIHFk7uvnmdExQtdjPAqiNFIXJ",
+	"o7Zala9524f0JDdosGgYpjXyYqrEXrNvwRAPYpNRCrBno/bBItXJgTWNB3li+5bJwqBDo5DL1ewDRpVZ",
+	"WJCpw/V1wS6CJXVylyurj4DgxWIi2MgsCGgGQS4ZtCVTgDSejkDKzv3N+s3w7G/ZL6ZCko58okgWQoHp",
+	"IS26SBzFnHQQw+a50ryjymq3tCDQqiIqyABj+FuCjbL3Jg45ov2hCghLZ+NhqhY4dH0gStm8XrCAqnCd",
+	"VOwilR2mlOllkdm7AJ7q70zmo0wtX/F0C0Y42XuU375CruT3fo3sNztva2XAIM3eEV05PcXcwXlWJjP7",
+	"umFVqpniG85pM9/a55rPv5r3c86e1uXuYDVlMlvTAnVyfVvrk6YKpl7keridjkk6FM3M3ASsFJC3LJWw",
+	"gf7Aw6aSIyxnxORg2XV2G9UuPAt59I+SkaDNGh6MbP0QrgBRUSxeMW9pXfjy9VqPQ+uKBxgpACfnkzOh",
+	"BnNzwm3Tg7ICRXZpQmN0Wtjyk5iZoYqWqTxb1i58tdrEvrL0jA0EsccXQTisb4fUPoD9NnJKPKMdhzIM",
+	"Dyqi6JiMei4QgOsQaJ+KcV54sUm3RdZmPOcz+u05K5XqyVRntipui1bOgABTM6cjMdwEC+SAwZJ0qPC+",
+	"mQXiFsHOXkBoVjRp5Ed+CFAJXIBv0p2RadMlyIK15jbG/sS8U3426qQNxAQy4NvNnCTqSAzXRMiRf3JE",
+	"ucaCqz7fCDR0K3ODKG0WMXznlLUyBahpU7rBtAt57v45RL606MwWfQEvW5ho0PbYDe0oQxsM63CyJFF1",
+	"ArqXH6Q1BmJtCPgzLG2arUItqmUT9R/CGfgvcbgFWZGl2Kc+kDxPzYo4hzkTRUxjBv2DRpFuZSiLylI9",
+	"W809n0gPnIOdcSEwXieXJRaA/b16bECPtrzMW+MqDljwMKDEHRR5Cc7AatDXZr9CGGnzeRJE2g3Xi2vT",
+	"e+iG+xWA/I2nUveCuQ9ZCZBE4NtB/yOvjmFRCSLjMtAvlmsDA79KfJCPfFxGRsgwU3+FfKtLxNKYqo8X",
+	"nMN9IoX3zVkFH6Es2qqvbKq4iwcBaWkxoQJynBvYTF8qbdEyIqIluVlN1Ai0ugzRvADyIpSU7OpbECCa",
+	"JYdxXWXxXeLUzCy8oOrC0ruM5b5nkBEID7Hw5jIltuDJGMI6qnWg4d4Pi4j3gUt7zqB0nQxSRaErlaC+",
+	"USI4efEWxKcoEGW56CTDeMrYUdrzrPRAm0QG+1OYAbdMJuD8B71pav6jr97flEGaFICOLJc3lxbevE+6",
+	"gZQ0yeaNYGt97LXqwkqOfEW1DIYrSIeDtc6f7iJC4S+YZ1t5Ul6eLxampoXUYAo40ZO+4EJMotFiwp3G",
+	"hLgpxpbjUGUi2Z2iHDVYM0ujHx3fIjFAaLVt4T9KHt29c3sfDLAsBsgv152znUIDO42d3e2dxnarsf2N",
+	"r//6zjf3Hje+9cFv3Pj2x7v3rt9//8HNh9vHC+aozarHOaEpmLmtN2PN9Lj2fDXf6YrZaiCdX3mumhnF",
+	"ejds7ZtVjv1jjegR2SYPHn5iOA18KigOEZE9cuvg/q3Du7lKEStXqYPD5HGB4JOnfPaLrJiE+eQL4ZgP",
+	"WVUaoxocB+hTRYi+9sPM/bFN3PIvLItVUrWWNFct2tH8YkYgYSW52YMlhUWCA1W3vJJwiRV7GeY6eQdz",
+	"xYKtyXtqcOEahBOOgm1bLBl6eheL6uS1Mwzhtou0C+1ifTq2/uV9NMn0GRW2RN6pjMdfqRyVhZlPGcDq",
+	"bqMxTfayQc8xz+6T9jMB9WLBzxqWmq2TA4SS5ODotLVywdxlJFhoLKica/htu24Le22198F6C5ZeVzM2",
+	"lUMRA2il8DVh0fBDPkzDR3zCEmBj0hSHmmPQL//VT7/4o9/51X/+/pd/8dtf/Olvv/wPf/HM0LHn//i3",
+	"3//iD3/68ns/x1nNKeK7kPPTremaubLtdf2c2XZ8397obO2zVf/pT17+8S8XqrdecY0vRSRwFPzqxQI/",
+	"q8tJYl+F/6yLRVQbGD5exECqvI/Ja89nrPgqmP2XssIFzrY5yZdv5g7kNNZ5TPrJzB1bN2VdL1V1aYA5",
+	"inqgOL121KPirEf5cjrlta+WoZ+YLhMu2OGFPRhlxRBLTYcdKTosFSwuan4RQdaF1ZQA2jp/elal8JSd",
+	"URGhV327mg1syWpjF4ViUhtdSuAlc5bNPGJ4ZO7zhBcsB9vZYfzCRr9jU0b+NJNzXzo7nK/ZDH+DNaa8",
+	"LCi0O9BVy4Ca2T3MhmI/+/HA51t+UO5nNzL3uh+e/cKPEd8Pq3qaL4Kinr5/M+SJKpYV9JoJL8NC1a1m",
+	"2JDt8cZMQAgfHJfWoS100CN3Kb0+9ndraPfnpth9hLa7Fh8UWm9TNn3+LNrzDDNq0ZBwV0nm+Zx3pSZo",
+	"Hd4UuPdlBM5QmysIMcoTuquMMjqWgwczwdcDjw9xhtIMdRW2WCkuhQLFkapz0pXpIhjp03fokZoJ+cox",
+	"AKgzTFMzKMz3ikhPDtOIxBTDjPtS6F5tUlyK6bjiPTatVXwUB1D1YRjXEiGUthc7sgim4por2thHqhBa",
+	"OUlanXLzQADUoRhzdfGtwaCJeeV9w0lshiGjMeLiY0iz7BMh3eNAAqB2b6HwmDHz+UEBixamWsZwpVox",
+	"VxSKQxeqG6mt1zi76FFiERQHrdCfOpMUBBdwBc9OFVH4kXvulSMj+hHZdQtK9+YqWOWP48TC5TdlWYRA",
+	"M+k7tycqlN3YmyGqvvO15jtfawYC6z/fevIvT07q09/kvqybb9+d+Pzeu18rlHRxVNUtBHYWOXPa9Xn1",
+	"irCb9RqBTI9rNwD5Tle0wwDNvHIbDM7mMuwvGY2dUNMWsHPlie9EvNAwSTAQANAxhj7Z3r40Tz9csSzg",
+	"XJo9oEqNZDrX5f7APbc+On9Z0GrmsCxnOirTpj/kIlY2CgqZu5ZgIaeDQb4Gs3UWoP5rJAIb5EIByOsS",
+	"k3lmnUFAy7ESh0OCO2WJFGeKaJkfcFgaTAo2LcZMCz1LmTjKj+xrfCIXlyLmMP0npcd1ncxo7YxITHkh",
+	"lkhvszLIJOBMs46SSMn3hT89ebfgu0K5ZCKu4zHlelZgGCauGuoAhd4xNBvTMmyShquZIdg+aeStyV4b",
+	"3J1bV/2xTOPrjbk1Zhe6iWC97gzN2T8yu++wJhXvHAx1EVofEggqEGjF3WMwxlBBDh7cIeds7HRT8E26",
+	"ZBH3LCJ7YXoNNGazRaTIcBldCftByiFp1yWDKE1TzeIsGFJ2SfvDg6M7t1oHj46/0XqvXbfldvrAA81E",
+	"sln3tB5AjRlGU5Z+XFS58MDPIdcOvDDZ0HOAiewWEOO7Hx/dOyKIo6EmQwchafYbx8cPIgz7VzZpVpAH",
+	"UumzlB39xl1MgWVaYdqSWRofB910ADGGEylAh0EcHarOVYT8ClrMWFH9RJyI9947BIr+60ef3Hdx/hxh",
+	"xpi4YIkcsPfea5L2sxO46SfofT1x9/2k1jxxOYgntegEbv9JrVmv15+36+RAEMDacLupaJ+dCNdwlkBk",
+	"Jm5NWYDPabpqIwfCoovQSh2xscwP5uHThGWx3INUnqW0DzfuNKUC1mf/RNg3u5wlsWrbMhGwfPCVTWui",
+	"FlEDFj8dhxXI/OEztBji/kgsGeL4xKyT0CC6s07adl3aCNLBtWYiQOeIzIbe6nHBFDOn9VCcJVz1yOn4",
+	"RLQP4GRs3aXibGiaqJN2ZpnEBmEsEhK9bbYXVedcnBF6Conuwm7hvuXTdkMBV7RD05SjMErViYC8rd/c",
+	"suLR1p24TXqMxlgqE6z4LlMEc3l0nRyQ641dxCLlgrQfMp2Otw66mqXtIJcoT/nsITOXO+FdrGcJh9Kc",
+	"Kpev+07jXQv+lyXKQIIXZD9lUUjkne13HSjgZCC6QnPvPswsC5J9Z+dds9AYsETe2X0XwfRo59yM0A0A",
+	"yLMNErfei3oW2kTe2XsXwxxop+fAAuyrJ+J07DPeAE9Jcw2MDa57oJk3a436dr0BKJ0DJuiA15q13Xqj",
+	"vlsD+twDKnuNDvi1i+1rYEq6ZgPW4Zczpi0aHx7DO7HphCt9yz1kmnHnttb8tJifZ49cMy8DHGvteTT3",
+	"Yae3PYGYU5BRYFg7jcZEAg0dYJoil+Lab1kUP5Qi5oovOJOcUg4EdRoebmDV6L3GdlmrfpjXHgk61D2Z",
+	"8s+w8sVeY3f+Sx/J9JTHMQNlaW9nZ/4bd8QFTTj2sHNz/vPHUt4zUvTzqHYdV3Fe+4aH0wRf2K00b4e4",
+	"gFx92O/TdGzPjUuHUFEO3sAcYXoG/iZ//J4Y6Sc5V321RTHwDkvZYYzdwGbc5o/mLbBD3fI1PxY7m3di",
+	"1h9IzURnbFgyHju4ZR9KLNo158RZCRPO6IXkGLp+QRPEvPHw1PY3B7Zb+6aEgng0gfuE8dcWNK3W/HQ7",
+	"uv4EDuRC59kX1M7Lzkatf77UbfLSs9MKICLKCf3Tc8NobdAjPn2SNwHXdho7u1vbO1uN7ePtRrNh/v/t",
+	"RZYDw78hy6GVzc0q1aHBtqwnTx+3Q2XECRW1xRe7nHAcBOWckQ5UuHX3aNKVad9RjvWQm0YF8nFLim7C",
+	"Ubfa296tRG/u0tTSze3rVSaihgN0NN5jMadvIyU8iGMj6ngyVY32AXtGVMFijn3tmf3rOSoCCUMvWJ5G",
+	"3obvMxpZRAtmT+y2rUawtoO5N/+N+1J/JIciXu4kv2XnC7c4O2KoUDjc6JR1QcmQC5+8qFgg/DrTs4/T",
+	"hrWsibW8pvfxbRNkpTwngAW3KAnPxNeFBFN7FjBi8globkUFLHxwEmDLJ4xeWDA6paGWhz0uCJJC2vak",
+	"ti0aG+96AF8s2mL0W/tMCAey17iZGVHQOuLbqitNEwamrzyJeAQ3J6QSy8rV/nrmZOuiSwuy7sKCMzr6",
+	"NmLzRmx+baSTjZy9JKFG1NtLFbXDUC0rDE2AM4DXJfNgBihT1oNpgdLBg5tIwaapJVjYgiicN93EhvPe",
+	"mNjWZGJzJ6fcxubPVjUj26Tnzbn35UhAqZrUFtOx5VbQ6WO9QOD7AZAxV8xGsQuW0gRM9RH6RaCUTXqB",
+	"GfUQEY8wrwWShDXx+WCAKzTxDRLKRd7EF8RF1GinHxj5Dm7dO4TdwplhhEzxi6dQ9jeUBGq37putsk19",
+	"CL+7Ghu7i8g42M26jYMFq7K8nAMLuai8ki3XqqKLW8GNxW8jiSxs8fNUqyIlni+HXHuW3a4qZj8/go3Z",
+	"7y02+4XhdzPNftWO3wy738zztOEaq3CNjTFvzca8RanzstY87Oe+fLNtecHNX1aAzsrEeUG46PLtLC7h",
+	"rteKt5FvN6a5jUC8pGnuEmVioWlHzwlccw9NUW2jytcgFDO7i7ncuGoXyJD1Cna319BIBwvzOhrp/smL",
+	"KGjVw4NLTsc2WD3O3Rl7rAuvDOb9Y6FfK7EMiwx7SUJkCukBdQIgpLbZrLJnj6UswjBmlRWGggqqTjgh",
+	"WAJibH6xNbWh5jsEeEPNaLxUX8EqC2A+JH3KhaZc2GQ1nMx+DhoNwngdqLJVcGz9bLLX2J2WY8y5q8Pz",
+	"NqV1XCDMPBiGJGF5UabjC+wFSr8dLYCvQmUsttWnPHHGUqy07WU5w9Aze6CjZZ8+qzHzUq1pltIiudaa",
+	"te3dm40G/NOoBViyteF27TkQR4sUU9xkzMWZpsm5ReypfWaGryjUZsXe8Kt/budY7wBeRNb5B6bzDwo6",
+	"N5JIp0c11LeGL+XBh7e2d3ZhWAvIITjaK4hjPDMdXIKH84zFsyipz9vBvJwRS9lbJk1thKMVrIXuuiKx",
+	"sHX2sWKep7seO34RLjBDcrr2zF7lSpZEeOfttCS+vYZBt2kLHplZFsBZ5+AyRdNZxBSTjnEkm4N1Jcaz",
+	"pU5WVGpEA3VsQAEzyAopTs6YFASqMmWH2WE0rsvU9p4UEFRv/Zmpi7qn3oIQD8Dm34R4rEsZtCdnRoiH",
+	"O1vLhXjYGnMZcANCfOE2Z7qW+RWq9sacJq1Byrr8aTuAfTjjQsHTdXJkwz78yDDJE+r6UoKvRqg82rLA",
+	"X90G2eer75NYNkk7ZWdcijaWBLOJxQOaaocaMXvIQWE/bChCiGj7mEOchpRW+0Sd3LWKbZT1brOK21k1",
+	"CgDtZqmVyzDb1zXhVoorO0OrEXOHamEHbavql4e7QGdXG+7SoYLGdEKnzIqJ1bYbjZ1aVAtOgvkyI6+3",
+	"8H0zhDMLbXUAh7vT42JGu7fuT7X6wY2s2c//+r+8+I9/V4suJQYY+117fMzkbKu4CyqsSLbQ92esz5pj",
+	"f90SbwJoNirx4gE0jg5W5HMznAX2vWvPsutXSe11I9gE0LzNejIKDRUCaCodv1nq86zztGErr5StbIwE",
+	"6zYSLEi+l46wgX4uJcJmn9BM+HcaAlThZqMJtYcr0rVFaNgIVBmE4DJP2qlfZbxORmhefe4dJJUtLniv",
+	"OWxnQx83cT0bOf1VxfVclqhuMQq3VH+2OfU2Pmfr0hQYVSdtkck4szWBiSaLRVpvMNCDnhTsI55owFd8",
+	"86y/+ZXfhBC9plZjh7Rr97zceDz54DzlptiIDPucC9aJMRTGGj0t6B+7YCkZUSyfYs2hGZDhPqDudSRI",
+	"VS7Yp0AIskN2daLq7ClXWrUR4jOLOMJoI0CmLLe25o/zlRldc0/WXv7sP335y3/7+d/9EmoU/ujzv/nZ",
+	"F3/0Oy9//G9e/MFPJus7F8TntLSvSYqiWbTU1b7KxMEMqrbqolQR53gM0dNctRQ06ZC5Z65nBbmteM1X",
+	"EOAmN2K2L3ziBm+sqBvpzLCBIy1T5iFdEaBXEpojyxNFBpdiCbNkuGvPKsUXTRHhTZjRG2M+naQ+y0sW",
+	"ZWbTSqdjw3teH96zuYHrNLUiTPtlXcJFxd/LyWvMKp9B6UImdAaCjuGw+0QxiKFnuszqWUAnLkkSf/Ef",
+	"/8+Xf/zny96hq8tP3JCyt1aM3sTnr9vIeVk0dq68fA2oHIAOLUWMC9HSH5o2N5LURpLaSFLTkhTT0/eb",
+	"nDIURKToMNKXueSbFW881EYuhxVsK6Y1F2d1m6HW3idtrEZST+SoNaKp4OKsDUbW8Ac14rrTwxBVQait",
+	"DadBTiSnNKFmJlpCgRKWyBF4nnUvZaonkzjrJGXKdJ81FKdQ39qXeR8mMYhmYFQwo4D666Zp82qES4YF",
+	"V7I2bVlw1yrH1xWWR98nbShLVFeJHGUdQ0GrHlWAH8ewEg+EIQPWoiDtvhRcy9QslnnErU3LVolpF+Mt",
+	"Hl5UdhrhVnmv0TkXcYnLyBW8zojD5VTgex4VDsyNyJ4Vs6m41CXDU0MslFYywO3GaiN809xYcAQ2KQyv",
+	"nLaCDog3UKZQlcwQj3MhR4R2NUtHNI3LnVP2cM+IGGrRJCkisUJq3rVHY8ux9dk+5fvBK8f+jVd4Bos6",
+	"nHckIW8fStv1N6dyNRep7jHiT4ZZ1PDMqOAU5r+fFbxW8Rhee3bKP2sZKvp8kToeRedlYyx/k4zlOtu1",
+	"BQ5XqXWuIG/SHaylEyc/5J8dm/ercPWpWgXDAtL6YKhLD+6ywYldLrjqTeHqeiXzX/30xZ//3T/+7fc/",
+	"/5u/efEHP/m1Z0aONKN8/vL3/68vf/L9F//1+y+/98NaVGNPcY8R0eLocLvR2AtK7P3Dd38YvPsP3/3R",
+	"i5//pX13gXjHotlfunN9laH8kwwT3BjElvUrszzrxJKbp0PFBVOKGOJDpCgE4l+A1k1xUqtAbn0m+6ec",
+	"bQHiONjICuORjrNqvuBIcMVhLeY4S7qRrWkKuiolWD2jTo5oF3TkDk0SCGQXY6J5vwC4/yEO6BgG8gpM",
+	"aZnl6aHTnckOwekj4HodurW/tSDkstbcWc1oZfuqBGYzgkRYes4EFDzdyKNL36ljes6waCxmCttC3lIx",
+	"rDpLUiowN9kQ4uxC+RO58G2Sw3nq0EN8pIqRBFt79aG15V1DZjdXc0wg8OMiHR8MBnfiN9PAAdu3Cc99",
+	"TXVPPLaldg97PZeBc7jLtMqqV6OFNgiKzQrCd7H2vWHXWsLfNox/36c+5YEPtLTUKZcx2aNGOsQJBcAL",
+	"ACroqn/gYJSryZ8YmUpp0lYy1W1bFgTqzpuXEdwWC9YD2x728cUcHJZZhXGdPMakTds94jGcSeYRIQBy",
+	"InYDqJN7bvq2LjvXpCuTRI4wwBiJSQBq2HSWaOyAK0LjmMWRjUqIiUwJKu1xhC/15QVzEA/klHUlYnfZ",
+	"iGaoDm5+5cJXMneAEtgjsNayaGW41FeLDGEYv8v3mFcOxR62lrUX92l6zjQXZ4b+elrctK679+Ge6BFQ",
+	"8jRWc1ufzuma6O+CpV7cnOwylRfcfNquLYc9DTvx2tRWWTSxbfZCwVmHFrdnrJq5vLVmI6opTfVQ1Zo1",
+	"eHlZLOtV5Vbcjw3QxEaVXRRoIrVEtQrznSNQX3vm7s6EOTd/Fgu40Jl0LMtJtCHgbtOxTtBh7Z23oEYA",
+	"lTue+LKE/R1kEElpceUQeNujH5AOFeSUORZn2hTTvAnNm443bczRb4w5GoWaucAXVS5Eefj2rHOxYYev",
+	"Dzvc3L31AmQswnaWxMaAU/CG157JyMeyGovsdvMYFv6CdrtBlcbcM8sUXISRvibFaDYU8G1SCDYQGK99",
+	"dPilKBFWTl+x3rS3k+lcOrzVKwTtl1ShPrK9V7H4O4seF9bujle+xO7ufqx2c3EcR/jSG2l7xxlsogvX",
+	"Y0u3Z3FGECGe66XAkQWhgwFep4FMEmUYRsrOuNLgkA3dyWB2DxVub0fnZsYXNIFY6cScVBWRoUjAXw6e",
+	"aozhtTHQrv3WUJwLORItOwNAHZPdbpl1+Mg5v67SPNyxfuhAmLKh5xBkbMQXCKJu1npaDwDoJ6pl0es2",
+	"EjmIc8fXPDF5YEWOWQZdzfus9RmWrzlQnF47MmS6RzkcH1vYJhig259WX9Wau9Ab7hIEGLC0FdNxrXm9",
+	"0Xjuh3HcYzaTXgpramFJt9Sw/Xwx4rdmwzLVmvUHZro7jes7UY1esNRIg64jWJc92Bi/l1ihyMV4NGu4",
+	"kR0puvys1nz2HP5WQyMquWerJPdM7wRXLXD2uDA2rlp4y9wX9jjRwcCcJEYVc+H/rufizYzgU08OU19v",
+	"iaUtDATJfSOF7uEXz/NH1bYenlX8at4hEeypbnmiNnNFpGgNBRTVqjVrKfP4odr1pRgTM1tQ7KzPhG4p",
+	"/hnLXpo+pfCtnt0UPxO+iWJx3wrqrRTSqBr1mzdn3ceopqWmiU3l2mnsbldO1oLgP9jL7b1GVMN93N6B",
+	"LAbYwUZUs1tn2n1+efh67o5unA0bVWFRZ4MPUKkknczTFK498xd5psPBiJpeWQAQLkhtAxvPPkmZ5ikr",
+	"BMlCU7EXLDY42G+vM8DKrHO9AZUObLk7YOZZ2kgxGylmI8W8vlLMxke0Xh/RYtLCkl4iPAhvipuIHPjY",
+	"O29WAZODIt1U9m2AodKY/Y6YoC73nSv/LhpuoESUZ1FlLqiAZb0yH5RK5Iil5VaJ68BFgrv/PKoNBbCE",
+	"iTSoAjYBRH9hI8RaXVkb5r1h3hvm/U/TBLFxb7727s1XZ7a45sn5s5XklkL3zR1BLOlRKAmAb8hV2O7T",
+	"c5sa6AQEECSaXpAQnmiibswVOQMkHCEBEQhBaDiYVTLBxEZ1AtCFpucMEwESOSKNDNd8Z6fAiwOvf2jX",
+	"42rrP8o0ZR1cxTAMH0ZYa27tNEzrfZqeG7aHi+hcMFYcw3B+OSDDQWEb1hnkW+HiQvIOI9uNvZ1FPCZ2",
+	"vXDx1iWuBC6tHUP6T81twWMfTc6wKqjZ+0504HHI1+dy+pIVXIm/3GXxGUsP55WRMVeKQTwxx4uSwHsb",
+	"frPhN8vlwQK5wOB0IEA56gyJ5q+QE9nDu0r0jfP4j5y+nMu3A5BbfJYzRTpS6eJQHLx+b36pcJzHJgP1",
+	"9bplh5jFicJKcKm+otxVWzWWZlk5ruCaWgCwskx18CjYZ14FCIPHF4So4AKIQbARPI9qELoDQmzKZcr1",
+	"uNWnT1vwRvbkDZR4isN7PE4PUiTFE9CFu+ZR38QN05etjhX05BIrmx9E2dch3EateT34JRffC0G9nR6L",
+	"hwmLW5Dim5/cqqoqbs88OcJv9SYcbrWLbRcy8lZZI5x1ZdphyyDreVSnJQ3Cd2zfRpVidnyAy2KzoLv8",
+	"grlU6H1MBbeUiStyzgYaAusEAnGidXjUk6RPY6NYIVJohBobMF2KdU7M39O89cEwTy2WLo6paXpBp9Sj",
+	"KjTghrlQzxe+PetVbzZk74rI3uuqM200mtUsaCqjOtUo8AzFBV+79qxDNTuT6fh5FeHoln34VQhJ67qQ",
+	"qxXFtQuwEUNevRYfLKPDmXGHNQrRVVYVTBYrFG5HMBetsvDKLF9GO2ET4fAzGd1uY0I4oHHMTes0eZCa",
+	"oWrOPMvscxF+ue2RuSVifa9JWniL7/+GH7/d/HiSPK3OnzVV51tKU82V5p3yXL5jV42aa4+YB/UNCk2M",
+	"UjCL7EGTZFqvOabq/Cjr8xXc8S7l5lZa2M33o9qAidjoA4KN3LfbO9nXECbgftg1V16apTM/2S+vZ456",
+	"935jZ29FoduvwbxrDmqnc1RtOP2yt8ksIKLBmi0kp2PIBGULQFSWIaf7ezRUW1x0ZamQ687+UN0xj136",
+	"2Z9KgH3x97/74s9+54sf/l7NBZ608CUfiNJyuWqH92/fuf/12jR2JTbw+V//l8k2tqfaePjJrcOjo+Jm",
+	"Xn7vhy/+4E8m29iZbOPo0S3TRuE4/t8v//ufTzawO9nARwd37h7eBqlpxduJuzSXCWuovbD0xXwbi2iY",
+	"W9aVw5TEsjPsM6FZbNeJ9BkVC1w5NTztc21zFeHClFxBXw1rBkxsWCnjDfdWVa3BsUncvqQCHO7olLqb",
+	"ssIt8wojFBa9w7TooOLA1RX3dzNp5aoUfPFHv/Or//z9L//it7/4099++R/+4pkhv8//8W+/D8Xxfv7M",
+	"UN/nZjncy5YcZ+/89Ccv//iX1SnwKys/UAWnBnTUT58sWuWPdjS/YKGV2KHUpIwmmgPqzStd3irxoKvJ",
+	"rVVqMRwHmPubnNKNNpvllBZUlalIOEtZfkHh/pkQlgwgmUUMoBjgjOOanDM2MGILT4lmT0uzSzeljN6S",
+	"UkaVuXWZs2LOSdjwoNePB21u3bpr/a9y8a6guv8+afsL1CZMmNkpiNKIuYIPZWl3l1IpzHaST6zLLjSW",
+	"eQaZdyTTfCJdwX32t9JfY7zA//i33//8F3/44nu/96t/9ycvfu93X/7491/+799bJIjdzfUK4CM3JPGf",
+	"ili+KZG2VidTZKkd1AhBMnS5wvpQ5cEip41zj1QhoOObZpgz09gY5dZjlINDVWqQwyO3gjHObOVqARVM",
+	"5Nk0HQywfKfqq5b50Ghsw5FXCll6jW4lUpxt+W+iWioTVxAMM3lTy2MwEXnbLgyYycO+KjXqrOtBs2qs",
+	"NOu36CIigVmpdeMAJkkrEApAOIrKFjgHPh2zLh0muiLaNFctSxBj30t+S7QctFyUCEgcFTOyJ/fx8jKu",
+	"cTtmywFmABvT3EYGyExzQ5XLVatAPou5/LVn7nDPjPb01HVDGF5TwrCxl6zbXrL4FVxUXn7kjtdlWEuo",
+	"IKw/0GPSxuvVJkNxykXsijrCfOrkTi6xB+fasSAvUAcVcmyoiF2ejStxbB6BRNQrrOmxshBYYtXJaAdI",
+	"SM9DKbBEihMwoQlZbkEpbb1ASRtS/LbLaBt8gtfdsOPMOTJ1Np5XIupdO2fj2Qaej80Dr9Dy8jEbzzO8",
+	"mEsF49zIN2sOn+oxcvDgDiw+pvGbg5M33WSIFNpuk/mjr1hywdQ6paJCeKZjXxfZSBtmhCCBDBLaYVlZ",
+	"ZDNs8zviVvfkSJQVwPiYLZ2sY/50fCmV8RCxjypzno/ZeN0xVdW9NefMnBnY15ZrNCqe7QrM9z4bwSrM",
+	"pRQbL8mGmZoDeY+em+vvaNir4J0FYUxFEUiObmyCj96M4KMlz8zyHCyqFisRHMoOTZJT2jmfKtFQzgnb",
+	"7p32BChPGyFt20TRsSI9OcoMCVCNisaR/9aD8Jk/mAKsDLAsRGgMAM1ekxEVGgo8nzoOzOI6OSAp6zA+",
+	"AOW/b7RaREoOG/6KImLYP2WpK0ltWQYgcQDAFdekI/tMkVPWlSkIyZDkCk9bdq8lmBUUZovtZ7WtpWCE",
+	"nlEuLAqIcrUI6uRAEK5ZHxcnQQmIatKhQkhtJgJ5c1xBxWwih3qfUFwlJwP5atcdKnDpukNlJn4crCdg",
+	"jtihI3yKaTdcnBGk7tl5Q3qeGYCZszO2vL9DenKYqgwxcjgoyto7Z7fsntdWQu0uF3neu/ZeTpaoPTup",
+	"9dUZj09qTXJiBIfr29s72ye1iJzYpB/85fbh3TvffHj7pPY8V7jPMGQQOU65oJgviVEfSgNcyFLSjx3k",
+	"gr2UGNj8DSg648vKHq8+QXdBUr0m0ss6QzTvfPokJMQfydSvs6qTY5YkSFpOWQducdcD31UFDxsMTxPe",
+	"yXP2MHFczYpGfuzq6CtLlfqA9U5FhyUJi5H2YSRyzOLhADWhPh2bs2FIANIcc8nRfYvpt9idCmtqcm2f",
+	"0CwuC2i+nxv21MUuKpF5yj/D8KnJy1MZBZV/dmzeh3qZ7OkgAY3B2u3KeuSxmtmhIbcqdx+50Df2suvI",
+	"hWYW77NPn97Bx7FcX58L99k/TtOUjnGIRUPCtZRpjuD06dO7TJzpXq15Yw+adR+3p6nCk1ehaGHFgJWN",
+	"k2g7imcpSN+QI9I3TAri6fH0xZuAllXlRcMVcqTEEInToeKCKUUQKyOkU3myMyuFMghmnyBI4FlBftqO",
+	"CIXQJJJIea4I1WSn0WhMDIlq0pdKNw2FMYSpJ5OYdBnYRsw9QqzpNtQRaEdGqBIACmAoG/ppevSCEUra",
+	"gOzfgbCs9iRF4wotKGUkLZqAH5jGKCgGLF2N5C1B4spJWrG4Uka4ytpyVSUqWz8ktjXJlyRYtmQSl9RG",
+	"Nus8Oeh5Lo47t8vHvWCt5XDf3uSKy+E8NpGC67E/5+hXacRgdWIazSvGbDYubA4gJR1gpGAJGrsJBTAK",
+	"wFKBXwcsVVJE6CDXQbi202A9KzDEAfS5U8YE6XIjOxIuMjf3gI4TicogIhNNjKebKbJAQP2L8FUbZM/W",
+	"ORu3zdCpG7czfmNxAqDqPTkCczdIA6BZWg+/6TrXTpdYH7a1/ssUFWQ/KQDOjEwf7sFwzC4IAJhGOhQt",
+	"zfusTQZMDhIGGF2GeEExhH2cTjtlA0a1rVKj2lZdVxIHa7+2Kj91fAlWNDX7YZjMUGieWO3aKAWworhP",
+	"YLHI6fRghehSnihCE1idibCDZqDgExrHKVMqIhDzAAgv6RgRQXmnF9bEN0sFH+0uxBKtDWCVgIX0zRLF",
+	"zwTVwzRXWR+bnmjFStOqTu7k7CMwVQjsgHPoD1dkJwIKfGCUwEnu7exERNA+VAe3p6+9b+SJxHQXg70E",
+	"12bUYwIYtdlBtMC4zWVP8eZDOIlF6g8vQTvm4kzT5LxtZtMesU6P6rZ97Kl2ihIMv8z3MkcCWGfxCmC3",
+	"uQLkKBgYzWQ7ygSPZsNXjwI65FbBUCl/xWrNWqNlXmxhVDFsQeaAOebAdncaO9e3Gh9sNbbJdqO503BB",
+	"FjK9j3z5xd/+6ed//ftAF9W5++4Xf/jyu3/+8ns/fPG//GDr81/87OV///MXv/ddQ56tVICGTdPvcMdo",
+	"xs+XYetr9kvBdYaltdrjp8+CEl1+ie0KQ+NBhAnCTMFLeLdrzdrLP/yrz//mrz7/xS9e/PinX/7Fn7/8",
+	"6z/91W//by//8icvf/z7L37831788XdrfsGMQLUDpyekcS3rB3OFMmzxKFszqgF221UcX+HJv0fjmelC",
+	"j/NWEq4nmdgmfnjjHQMQTZYkjg0XMPQl1dUy49o1aFSVOyjg3HZlksiR8gn+VrUx3LXtSFY7Ag4OFoyO",
+	"0R+F8yB0aJJYCSW0FQ4kFzoxEwtNdmDuR8xvw3FPhOsLpQ0s3SRkkRhm2KOQMSOCsViBFp6ip7wNQiFw",
+	"8HcUY1iV6V0XTOlBxq0YlxX1MJKDEcdOhNWFwdlEUmbOoCJcN8OxnY69pGWNkZFdLNTTvTxoJTOjwXNN",
+	"aKKkEYZMu30OllIc6kRjJ8JOqH4iTsQWaRuO0rLhAO0miFynNuCjzQXX3LChtpfl6vCSWaBWLAVrNzM1",
+	"HwwlhuGbX1X2BrmPKwkvcaG0ESSwHUMddMtII+1mKDXaOcTkRiMie9cjstuIyPZ1mGzDC4nWzQL0z8gh",
+	"0Jpq7+MBMZL4gCojDAVenXo26S4XXPVY3I7sF/RUGIU/scvgJuDtv8HS2umCqsBEuCp2eUvmA2IWWpRi",
+	"VBY0PWeCtPv0aSseolzUdjPEnvFcIPp924hncqhb2GL7RJDs4VAudpMrXn1oN99nMAW/ME08UeYcle7i",
+	"iTiEy++wMGFJRpTrTIWCA4hzsbIgnHcjYoMcHbPUSPCwJAgIQrMJ4AE3px/W1a4G9+c8hmuVGeDNYz4E",
+	"Ge8V6BLm4jER29fM7T+V8bgJY7aKX+6uuyaMSJ85IJmI9/0rcmg0o+6JsL/AuDNVzE8FRuEuiIyNFmbm",
+	"DdcSx+tUhdwIcr2SU3bGhcrOjpuxgF8nqBxqT7Mah401a+LOdAS3BtRG83Xbrb95uk4OcmMJTr8N+w77",
+	"mlxJt/5u6U8E3gw8EcG84OjAvCCQPaQOnmSjN/dEFLpDDy1vu0LtIaQBU4XrilQF5MfN/IvgEPF3s9a8",
+	"0Yhq4cWrNT/44IOdnEJhfraawZf/3++8/MUPv/jJf/3yv/5ZVZ0h27CcPnIM+kiz0fhq44Nmo2FbC9Sh",
+	"PD2qNXcbU/oHyA3ZXi60KsFrtg1nEgZTQzjWnePtPQxe82PFt4WsNW9icoVfrUprMjHVVdUqOJ1vpj5V",
+	"pBK9/xqpRChaZuBRGzVoowYZNeghyNhOHhwMmGCgbwT6EDAdmQJTt/I5yK+XrSK521GmIn3SDb1qtryB",
+	"HVSbPR2wjiHP2AozQu7pmNicnPBFMJeOmTaz1EYJVLLPIDjJ/GFjoSoFPGA9JFe8tieTWDl5SKc8C3o4",
+	"zo9aYd+NzPor5KiJ4isGSXWxggMagi0uOc7AqH4wATTfZjbfSUekYnqBuIpDEU/aF1eobetWqcBGaI6C",
+	"4RVPQjPhTkYZd5c0wh2KeN3x4S5s4fqawxZcx5v6CW8jPT5iaFnAC5HpRK8muqKUFru47rJE+PDu1ZbE",
+	"PVuLs3pevkSudsom1HztGeQ07+H1bDUz4Qc+5q8o5+1bzQEeHHvVN+M1RKVc8DhEEw/LIsahjnidWNx/",
+	"8s7OuzByhPEn7+y+CwVQEuaV9n33G7p4VU8OkxiLeLTJYAhGTnJKO+cnwvoPofBfROIhs+aB9sPD44ff",
+	"at0+vHvwrda9O/cfHR8eoT8Ra4HkCh21na2rfe/gN1v45q1PHt0/bhsJBfyfw4E1cD4EMYOLM4hNAnGQ",
+	"K9KjaT9hSjWJYXswPWtbcJHjYA9DB6irq94m7Cnt6MSGgcPX3ge97+0sXEc2G81KJz4XH4QoaPjAry5G",
+	"lEPEe2bwwaZTKmySPzeCHKx5YCnhXYzFN2IclH6xll6qNesPtJ2UF+BsYMKJIDao3AhN3AYFQIO+XgxM",
+	"KIctAN9E2ZTC/Tb9J1S5BdFS7ntPcsIFAyRfZQ2oZgPqZgwHro1gAZQk4FSeCN5vui2ATW+TmHV4DNbR",
+	"RMkg0w/7H9mIejSsmlNn5GG76tk8/aYIsHn1WBLbOG9VDE5gXq0LqVvmUTSXAon16QxeVvZOfoujEKf8",
+	"AlArZ7SOr9a5asHTYI+dEmRRnTmm6nwlEdap9c8CinVHk5jDJbC3gWGV1SSpRXPRsliayrSViYlf/N+/",
+	"ePGDn9eiWkgJvFXBS8OBhQX/2mns7G7vNLZbje1vfP3Xd76597jxrQ9+48a3P969d/3++w9uPtw+rqH8",
+	"C+3NGj9XZCRT3Zu8FcvM5u9+9MXf/PjLv/rdl//+r6bmZIOeV56Sk6wnJzUCl9JwmXHPW/+dJQdbWfjH",
+	"47q45lI1bW4DwbBRQJYzCAF7HmoIjQPKrZGm5nNNSsQtJkqlrK1Th99TImsZac9KIT2KDhg5Em4skQuv",
+	"Ap8YxA66sDOrHismdJO0jcYOsg5Ik+0Hnxwdk+nRtE/EyNx/G9ttk5gwew6D4erkE8fRg9gxH8oGUeTD",
+	"AQ7Jov4cGcZAE+++lsK7/U4ERLXZSfDUuvZmMrLVjDF6JPMU00zHkUwUV6owAjsX0O5KiKuTAWvN7cbe",
+	"zspENKrW0e7ls5tv1p4/WZiGf2iO9brhJDsdNgBvxHbOe5E9ybpd1tGBWWrpvcBG9xo3g0btbXCMFc+J",
+	"DSrLyYJ55IPjHleEDgahXOlE9nptyQ2L/GhWzSPK7WflQDOjpW5Mcv9EOCKY4AzVl2S70WhgccaVmKND",
+	"3S1mihgBrDwbwYRqm+o9qRmj5qtIPEzpaTImSss0C2ayBKeN3A3CRgwzcPh4gU4/VKzlgpjbUfAmOjow",
+	"XN/Z9CKjX/e3mDB0IibvAP/9Z9s7u3vXb5wMG42dG4L22T/DKN32Pml/FZgzJWpAOywy6m77f/rN34Qv",
+	"Hx1/tPVBFEbsd4keScK+M6QJMe0oW1n03SzwCJ9E0Pws9voM1EoXZ221aj9qF2tzmlBxDjFdhqX3OZRR",
+	"3SeUAPsDlw5QKvZ0QEHvR7+OWyqIHHGrg+N2bif7rd0DGx3HCCCzOb3YbgHmTwTrjx6tFiL/877Zg8xW",
+	"4fPeuc+lNzKKSyFgTwc8ZapFNbwlmD8fVDch2cAGQaGFwaxLoG8rM/T2i5//5Ze//F9f/vhP2sGgvhan",
+	"41Y6FP/M8LS2twhxRWyA3H4OhYAliZXAUMw6ZU6gDCL3i8SfIybio/7qce5R8VVyA7fhYzjaeeMsyTCz",
+	"K5JLCbNZcKdSJowKlzi7NBqjBRbMyXHHBccMxstV7nyFUhwiAtrvm7Xt3Q8aDfinASRvkFAu8r0cYIKC",
+	"Iw9hY5MlJ1788v/51Xf/3Yuf/+WL7/23f/zb73/5Fz9/8YM/ePnv/+pX/+n3Xvzg/zA7Wd57VFNymHYm",
+	"oLyzEhX5QT3w++1vVID6XzDAWcRo8YFBnEsrGxpiYVav0spena8Sj0s6JuZA5qKIiqqTGFazHdVsog2C",
+	"WN66X4tqXS5oEtQU+Yfv/vCLP/vF53//r1/87s9e/OCv/+G7P5quMoLL66uMZIvrESyvm5l1+IBjo1/9",
+	"4EZ+pVM51EGWPDvrY8j0duSRDUC8paKl6XmuNArAv3jIy/drUW3E+FlP15o75ur5uJtQuERczJiDKAvX",
+	"HmhtCUrX86gGFvl43rJOrl31lSoc5QJCeuGwFzyWc+qwQDijXYdNANFGOjacGoNOaIFnzrmZq7qgnSBc",
+	"yUYUwgO9KiORGcwrMREdkC5nWcjzKJXijPz60Sf3IUUWwpSpEUQNnXOTGaTyLKV9GzSdSs3Aj0YhYtv0",
+	"iYLuqCcTBtJ+iY6AYfLOdhCmT05oDCjyUUHagVS19TEbY+YibBLGnYNwS9VJgJgASgUGomtyhsFINi0D",
+	"xzRD6gPd+4pTHCfNZscjCaKQiqzfCtJiIFDOyvGwL37X2VOuchY0j9eDJppXLDtFl9AHsKn3P7gJRreC",
+	"Pp4syF1eTxNZMb+eu1irMmtvUdvZCcxnQBVwiPCnF2m8LJ/xeJd5kdcmPfzaKSMxpxCGh1fBGubsnajz",
+	"jMVkbTq6ZNuGJ+qXal0LDsJbZFvbiBtrFjcC41sRENoSgoe5u9ee2bs8M/bNRhcsxp3MS8vHvc2rM7m4",
+	"shEqfZicUAXwOB6ymb9P2qxc25k9yn0ThKu4r+xGujKXFyzNhRjO4oC5MgmDVJrN5uKsVeJBQm9WyVy3",
+	"7VzQDlZr1l784Ee/+u5vv/zeD1/8wZ/UbGhFC9YPyP+koqpntqr4mfDpIAWmhdW8ZlFNG+bq4hhmFYzY",
+	"voz6nVSdV9EZN4GVV1TKeMJnP58sloVI5qnjNQzxn5GqgRmPDw7v375z/+vokrBCic8O2MfcVvQ4Vwor",
+	"GyCabUHZm1vQ6IYwv3GEGTvI0WP3FVJf96kKzbVUtSKF3XubKGxEhByRWwf3bx3evXt4++2K5XrbitwA",
+	"sXIwaqCwBUHIMokvV5S9xp56x04hluYdQUYyjbFoPBeoAqqmA7xCyxCzMB12nOCBTWKCBirtfrS4YhjF",
+	"P0ZTUM9lL53JDPa7IAUNR/na0XDaMwyxuRvhXy2uWn2ZZti/FSjvBIXlqhUPvftiwj9itXRrY592iizv",
+	"B4nCV1yga/iOxZsGHC732nZUG/XGkHzf6g5FrGoT/pR8KG4WaW/PyT7Zndr3S3NuVE4rx6M1j47CPRGb",
+	"TKA1k8PHvbGjhWCJZ64uwCuRXF3KxTwF/9g99/rQok+f1WYSGgsIAVUULpB4oK0PL9tywZbFPe5Cjy5O",
+	"1FAJ13snobwPnU/Gg+YEy4kmd7HJBcfhdOqCKMdsMVCynBWfarZqFRHNnpS55AURwDaUZW2U5fCCpWMM",
+	"UNKT+AZOPY6ITOIiXN0VSc7ssoIurnuCtBQo0dAWugAR4kmXxSEtiExthrAAIvUDI1F8xBMN1QhmDNWj",
+	"DDhF3gwb1bCScbsfKzoQ8PHnMwdhVWYCWWbcQrbKFHLn0pJxODW7m8p+Mca5UfW2QHueroxQZTQ+UM+O",
+	"aM5AtFxqGG8atLg5iBtI8TWVtDTnsRRKfFWSdw2Y/+wiXBABAM8Rqkj764f5iAtsxxn6IKrYa5wWLU5o",
+	"YhQwB9gdAR4k6TPdk7Fzf3Z6TJ0Io30OUtZlutMzDUBVcBezgfGsRmNpR4FS22f54JEcTp42wmmd3DLD",
+	"R/hGDAxGoBYWnwgXj4hYnE0AzLaxsLahRGIeMAQmA3kAwSS2+dqYFmSzm4cCapjXS9JoT8Sl5NEaNZ0M",
+	"xbmAEBrByF5jjyBOX1oYnAvzBxZ2X45Wyk4yy28IVy7U4hH49q43GhGxv7swzz7hXUAdJaesQron1PKo",
+	"NU1L0FOtudtYIGYBprnWeAWQ8DOZehnz8RJS9xwT7jLq+moStV342eK0VTQcSSuJ+EK7GpydfQyEB6uW",
+	"i1sHg8UmVXYTi7CcIRfYGBJxe9KiMDLBIoetlBiUY4ilJty75pYr27etYZQNzAE5NA3jNxReueLVoe4D",
+	"mRsisuhjKUQEplL2XQEFnXKmLIyqYX3xkNXJIwQZyYFPIG4sopb5PBWzEHWCkZtDZUtP4PnYz0AzbNwR",
+	"VwE2xYnwlRfybBGsy7Z1mWFLuOScE5Fj8Rkn9hW7UbVSmIEIMBieB6cuLfbc1Z8AFYIrIi/+f/auLbeN",
+	"HItuhdCPE0BWYidBMPKXx0AeCCYeZAbwRxxYVBUlES6RNcVSFGGQRcz/7KE30N2raaB7GQ3eB8mSSo4k",
+	"PxoG9GW4VMXnJXlJnnuOqnriwhfJUaAvew/A6eubx9eHVmR2CLzf08X12WAXyKmFjamagkOGmY2tgi5j",
+	"dpSweo8xBKwWA2ereiCeEBMfnA8D57eu3SUs4XiEZiz+RgFTun56ggYJlHC2yb8ykUQK41u4Zpa/XC4O",
+	"nABrQuNY+W4u3aUJHQxyWuxlitrmctH87j8znV0rVxO/HuBxAVYLeWNMV2QD5yYc+zcA6uooFOzSEM2N",
+	"kGPLyl7Q1POU0Dv5nkyP3SSkRwldEFjyqAeBcRz6I9Yy7msR+pv01JSHEwejIcz3IBjGSAdpWOLZJh1T",
+	"KUZ6VE/YqfN1CsIo2sRqBgaXRSSOnsxMXqkc2qS0tnANoHM04J44JYe7iVCFhGogDeaiwXddP+AsqeNc",
+	"g+kQnFg74f115p6Bw4g+WAqNLBjZJCyToa4MCFmSC56LJ4Mz//jwzJq6skVfGHsI8OHB0574qObcYpcG",
+	"g7pFJVl6pwWenWw6BnwDFSLSjBiqeo4Mid47dwETfV98NCfLfnSlxtpBmBKMTVmW0Lkx1ZdrUzW2vhr5",
+	"JX1Afe9U7T1huF0Zatzo3Oybb31yfVqW7/ONTgV8HhufIVx4z/u+jsP3zvJf4izvkQWPxSHd3fmcDb0V",
+	"DdVhjFxY431uJoGJWhw7qV+em0xtKHpJvJjbKV9e2Cp/9fwG4UtO9a7UL+mOrrq6c3lKZZgCubMNJP8x",
+	"a1N669gfID/MAXKYFQLsvnmafJKOemTRw/1jgbsX/2hWqftVscwUYVBQsVEus+X6R9caVTo4/A0hS1bQ",
+	"yHSw4WioRNIpp2vIRfYpF2L39hNvkF/BfdF8WZAsbL6RqiGVFQA5YS7RkvJkKjDJxAkx8BCbOtJ5QBlY",
+	"TrKuFgN8146Cmwx7dO+rwu4CktWRTA92hJRobW1XzAxISA2suZqZrFCygsBJSr0vnCWomKGtm6lFPdeZ",
+	"4i8Dyzo00gg2rL3WCMD22f4ho/+G1l7TcUvkL0/WgP7R8Yvu0lrT72R2Vjl1xR9HCBm4T0dJap3f//f/",
+	"337+5Y+ffkXeBXT9/B/3LH6+skj0Oy+PO5EUgfzMaVkAZCs8puL8/fz8w/uPb6/Ozj++ef/pH9vEgvse",
+	"eOBAvR2adyNcdJtoB9JAYiEIBt0khsSHaP4JcI9x0CR3GIdCpw8v39Bn6bqMAGaTt6KXd4Qk72YRt9p4",
+	"oJFsocS4D+HbH5svaI4XUlyoM28hKx4FrKu357Nf3b+AwIh2tc7Wg3O8Uf8rvnYPE10MQmaS4eOE2/bo",
+	"6HX476oCepm/ve69+vFY7nZqW8vCz523VhfyjXAGh7E/PFeAt/ZO9e47dqADXfWqxXABLupd8NyXPCRk",
+	"PtUGTk0PNxgKp2XJGLH7Gw20xhJi7nW3QzddV0bN+enRcXyMgUD0w4tGSBE9fBXHD3///PjlLYPWQxv8",
+	"aECM9Nf9qLijUcFkhjAYGPnYPMwSsiw3ONAqt1F7CCglYiGWTgxamINPKE4mHHCFixW/qQJwEGmrwo3h",
+	"yk7ntCz3ZPV7svpHRFYfLHbPV78H4TxOvvpd1ovNEDgt2NabcK3zSpalQrTAXKJ+uzauBsIeEQsL1yWu",
+	"9ajstCwf+rL3XuIr22c/8t0+7xZEfx93tLC/4hj0W7Igcd9tdW/L8BJdMbXr/i72kYEDmcpPjpENerrb",
+	"DDVRsqgna3du7/DnWy3FW/WGr7jKZhjG/PlLM7oT7xaIwdBXhgEwSd2pQq31LmfDQmdUcz8dLtZW/BP8",
+	"+nD13tVINmgrPz0OpVMBLURe8FSPK4kBjds1XjPf/3aG0unsdObN6PMXvw4MlaxU9UFBsSDKG7BQbZFp",
+	"AAXDnzvdzqwqOv3OM5wksUzLH7xhFCTQcLhEiDdo7sIgkYueWCYUhZqjfDWtg3zXjacdq6FXnJssS8rK",
+	"j52e+KctCgRkIgwmoF26vNcDrUFrVK95o94a8xZW/HpSKSWCJToe5X58R2RZ6+qOtCyuJ94CbT3cIZYl",
+	"Bc1B+x44IfO88sMGr/O8ezIQlKiv1nJRYQZpKa76VlMaZSEzNbFFDlyk/17Hng+RNTr3jcMBOAqRHs5B",
+	"PfnOE9q02WqchmspyQXKJhPi4wCQp5Wj3rDLhIYAQZJJvkRmyihecg8I4MkXoMCln3C0N4nS15YqCC8i",
+	"DwchOuW1t08ACJPk81dptJvEvgRM51BNdKM/okm05mdBfyC3kGhPDNCeB6E5VHICQvKLiQhsHRC0EZlK",
+	"YGNdceN2UecPruSpk5IPh6qwZoyIVoxNxApPpTa1JCv2TSazoIOdpg1gRS4v+b3ARuvHUlcM/GSdVmdO",
+	"Occ0hJ0bhxBSDk1LK9kV8ZyyG0sCmdhZrQIZaxIgFkDRDpDPqVJ3UVC+WjnhJrICYcekmMGognX6cjuk",
+	"zEVl8Ni7UK81HQvXe2SSnBIP6RyGlR+LwLHB0ppGrQpVHjiwusKm+YYqrJmTrrVBUHCuCu0Lnn47kcao",
+	"ou3TDwBbHS6og3ItC0Du6m+NvGcG4gDW1JuydCfA+jKSDkEUYjrLJqS1UIs5mGNmXb0yd7Wnm9LOwCyB",
+	"GIZwVg77vQRAxiArsIJ1Q71UtixU1GBPRZUxVL8rLEMjud26yxNL81B+Nat3dp7mRGLtPmFYaijdRguj",
+	"ka8rtnYsAO6LRgqz3q50hpERicGHePepkgbebjQ4AorXrJ+FlbkYykKajL0PNyt9Ps5WLkmHvI/vX77/",
+	"GQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
