@@ -974,8 +974,11 @@ CREATE TABLE public.subscribe_messages (
     sends bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    submitted_by text NOT NULL,
     CONSTRAINT subscribe_messages_lengths CHECK ((((char_length(business_type) >= 1) AND (char_length(business_type) <= 50)) AND ((char_length(template_type) >= 1) AND (char_length(template_type) <= 50)) AND ((char_length(receiver_user_id) >= 1) AND (char_length(receiver_user_id) <= 64)) AND ((char_length(template_id) >= 1) AND (char_length(template_id) <= 100))))
 );
+
+COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the user whose message it is; empty: its task was gone when this column was added';
 
 ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.subscribe_messages_id_seq
@@ -1196,9 +1199,6 @@ ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
 
 ALTER TABLE ONLY public.subscribe_messages
-    ADD CONSTRAINT subscribe_messages_once_key UNIQUE (company_id, business_type, business_id, template_type, receiver_user_id);
-
-ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
 ALTER TABLE public.tasks
@@ -1233,9 +1233,13 @@ CREATE INDEX notifications_biz_idx ON public.notifications USING btree (company_
 
 CREATE INDEX notifications_biz_task_idx ON public.notifications USING btree (company_id, biz_task_id) WHERE (biz_task_id IS NOT NULL);
 
-CREATE UNIQUE INDEX notifications_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL));
-
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
+
+CREATE UNIQUE INDEX notifications_submitter_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key, (
+CASE
+    WHEN (biz_task_id IS NULL) THEN submitted_by
+    ELSE ''::text
+END)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL));
 
 CREATE INDEX notifications_user_ids_idx ON public.notifications USING gin (user_ids);
 
@@ -1263,9 +1267,9 @@ CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (se
 
 CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, sort) WHERE (is_shared AND (status = 'on'::text));
 
-CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
+CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);
 
-CREATE UNIQUE INDEX tasks_company_dedup_key_idx ON public.tasks USING btree (company_id, dedup_key) WHERE (dedup_key IS NOT NULL);
+CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
 
 CREATE INDEX tasks_due_idx ON public.tasks USING btree (pool_id, due_at) WHERE ((status = 0) AND (lane IS NULL));
 
@@ -1282,6 +1286,8 @@ CREATE INDEX tasks_queued_retry_idx ON public.tasks USING btree (due_at) WHERE (
 CREATE INDEX tasks_queued_top_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane < 32));
 
 CREATE INDEX tasks_rendering_idx ON public.tasks USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
+
+CREATE UNIQUE INDEX tasks_submitter_dedup_key_idx ON public.tasks USING btree (company_id, submitted_by, dedup_key) WHERE (dedup_key IS NOT NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 

@@ -52,7 +52,8 @@ UPDATE notifications n SET replaced_at = now()
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
 -- NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
--- came at once, the other has committed.
+-- came at once, the other has committed. The dedup_key of an event, which has a biz_task_id, is its company's; any other is its
+-- submitter's. Callers choose only their own, so they cannot name an event before it happens.
 -- name: NotificationCreate :one
 INSERT INTO notifications (
     company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
@@ -64,16 +65,19 @@ SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(
     sqlc.narg(expires_at)
 FROM channels c
 WHERE c.channel = @channel
-ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
+ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
+WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
 RETURNING id;
 
--- NotificationFind gives the notification that a dedup_key names.
+-- NotificationFind gives the notification that a dedup_key names: that of an event with a biz_task_id, else that of a submitter.
 -- name: NotificationFind :one
 SELECT n.id
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
-WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @dedup_key::text AND n.deleted_at IS NULL
-    AND n.replaced_at IS NULL;
+WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @dedup_key::text
+    AND CASE WHEN n.biz_task_id IS NULL THEN n.submitted_by ELSE '' END
+        = CASE WHEN sqlc.narg(biz_task_id)::bigint IS NULL THEN @submitted_by::text ELSE '' END
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
 -- NotificationDue takes up to batch_size notifications whose time has come, or the one of id, and holds them. Of one that is told
 -- again, wait says how long it has to wait yet, in seconds: its people are told again repeat_minutes after the last of them
@@ -339,16 +343,18 @@ DELETE FROM notification_templates t USING channels c WHERE c.id = t.channel_id 
 -- SubscribeCreate opens a message, unless there is one of the name: then there is no row, and, if two came at once, the other has
 -- committed.
 -- name: SubscribeCreate :one
-INSERT INTO subscribe_messages (company_id, business_type, business_id, template_type, receiver_user_id, template_id, task_id)
-VALUES (@company_id, @business_type, @business_id, @template_type, @receiver_user_id, @template_id, '')
-ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id) DO NOTHING
+INSERT INTO subscribe_messages (
+    company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id
+)
+VALUES (@company_id, @submitted_by, @business_type, @business_id, @template_type, @receiver_user_id, @template_id, '')
+ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by) DO NOTHING
 RETURNING id;
 
--- SubscribeHold finds the message of a name and holds it.
+-- SubscribeHold finds the message of a submitter's name and holds it.
 -- name: SubscribeHold :one
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.business_id = @business_id
-    AND m.template_type = @template_type AND m.receiver_user_id = @receiver_user_id
+    AND m.template_type = @template_type AND m.receiver_user_id = @receiver_user_id AND m.submitted_by = @submitted_by
 FOR UPDATE;
 
 -- SubscribeSend says which task sends a message now.

@@ -1,5 +1,5 @@
--- TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
--- is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
+-- TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: of the
+-- others, the submitter has a task with the dedup_key already. All or none. An empty source or dedup_key is none.
 --
 -- Those that are not scheduled are queued at once: start-time fair queueing gives each group, of one pool, priority and company,
 -- the next ranks of its company, but not before what waits at the front; turn is a task's place in its group, from 0 to 1, and
@@ -83,8 +83,8 @@ made AS (
     ) e
     LEFT JOIN reserved r
         ON i.turn >= 0 AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
-    ORDER BY i.dedup_key, i.task_id
-    ON CONFLICT (company_id, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
+    ORDER BY i.dedup_key, i.company_id, i.submitted_by, i.task_id
+    ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
 ),
 logged AS (
@@ -109,12 +109,12 @@ UNION ALL
 SELECT '' FROM fresh WHERE NOT fresh.is_so
 ORDER BY task_id;
 
--- SubmissionRepeated gives the task that a company's dedup_key names already and keeps the submission that repeated it.
+-- SubmissionRepeated gives the task that a submitter's dedup_key names already and keeps the submission that repeated it.
 -- name: SubmissionRepeated :one
 WITH first AS (
     SELECT task_id, status, coalesce('【' || sign || '】', '') || content AS final_content
     FROM tasks
-    WHERE company_id = @company_id AND dedup_key = @dedup_key::text
+    WHERE company_id = @company_id AND submitted_by = @submitted_by::text AND dedup_key = @dedup_key::text
 ),
 logged AS (
     INSERT INTO receive_logs (
@@ -219,9 +219,9 @@ SELECT count(*) FROM (
     LIMIT @most::integer
 ) q;
 
--- TaskNamed gives the task that a company's dedup_key names.
+-- TaskNamed gives the task that a submitter's dedup_key names.
 -- name: TaskNamed :one
-SELECT * FROM tasks WHERE company_id = @company_id AND dedup_key = @dedup_key::text;
+SELECT * FROM tasks WHERE company_id = @company_id AND submitted_by = @submitted_by::text AND dedup_key = @dedup_key::text;
 
 -- SlowQueue keeps that a task has waited too long, unless that was kept within the last five minutes.
 -- name: SlowQueue :execrows

@@ -1246,7 +1246,7 @@ type Explanation struct {
 	// Routed Whether routes say who may send it; otherwise any shared sender may
 	Routed bool `json:"routed"`
 
-	// Senders Those that routes name, or the shared ones, up to 100; who can take it first
+	// Senders Those that the routes of the company name, or the shared ones, up to 100; who can take it first
 	Senders []SenderView `json:"senders"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
@@ -1494,7 +1494,7 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey Empty is none
+	// DedupKey What the caller calls it: a name of its own, on each channel. Empty is none
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nobody is told after it; who was not reached has failed
@@ -2040,7 +2040,7 @@ type SendRequest struct {
 	// Content The text, or the template's parameters; empty or left out for the default content
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey What the caller calls this message. There is one task of a name, for ever: submitted again, whatever else the body says, it gets the first task, as it is now, with `deduplicated`. Nothing else is judged anew: not its template, its default content or its times.
+	// DedupKey What the caller calls this message. Each user has its own names, for ever one task of each: submitted again by the same user, whatever else the body says, it gets the first task, as it is now, with `deduplicated`. Nothing else is judged anew: not its template, its default content or its times. The same name of another user, also of the same company, is another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
@@ -2354,10 +2354,10 @@ type SenderView struct {
 	CanTake  bool   `json:"can_take"`
 	SenderNo string `json:"sender_no"`
 
-	// Until When its interval is over
+	// Until When its interval is over. Only for callers that see every company
 	Until *time.Time `json:"until,omitempty"`
 
-	// Weight That of its route
+	// Weight That of its route. Only for callers that see every company
 	Weight *int64 `json:"weight,omitempty"`
 
 	// Why What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
@@ -2492,7 +2492,7 @@ type Submitted struct {
 	// TaskID Empty in a dry run
 	TaskID string `json:"task_id"`
 
-	// Cost Dry run: segments that each attempt would take from the balance of the first of `senders`
+	// Cost Dry run: segments that each attempt would take from the balance of the first of `senders`. Only for callers that see every company
 	Cost *int `json:"cost,omitempty"`
 
 	// CountryNo Dry run: its country, if it is known
@@ -2516,17 +2516,17 @@ type Submitted struct {
 	// Segments Dry run: how many short messages it takes
 	Segments *int `json:"segments,omitempty"`
 
-	// Senders Dry run: who may send it, who can first
+	// Senders Dry run: those that the routes of the company name, or the shared ones, up to 100; who can send it first
 	Senders *[]SenderView `json:"senders,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
+	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: the caller has a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: there is a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
+// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: the caller has a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
 type SubmittedVerdict string
 
 // Task defines model for Task.
@@ -4036,7 +4036,7 @@ type ClientInterface interface {
 
 	// CreateNotificationsWithBody Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4045,7 +4045,7 @@ type ClientInterface interface {
 
 	// CreateNotifications Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4055,8 +4055,9 @@ type ClientInterface interface {
 	// TakeEventWithBody Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -4080,8 +4081,9 @@ type ClientInterface interface {
 	// TakeEvent Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -4261,7 +4263,7 @@ type ClientInterface interface {
 
 	// ExplainTask Why a task is where it is
 	//
-	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4333,7 +4335,7 @@ type ClientInterface interface {
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4342,7 +4344,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5854,7 +5856,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 
 // CreateNotificationsWithBody Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5873,7 +5875,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 
 // CreateNotifications Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5893,8 +5895,9 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 // TakeEventWithBody Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -5928,8 +5931,9 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 // TakeEvent Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -6249,7 +6253,7 @@ func (c *Client) CancelTask(ctx context.Context, taskID TaskID, reqEditors ...Re
 
 // ExplainTask Why a task is where it is
 //
-// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
 //
 // Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6391,7 +6395,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6410,7 +6414,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11538,7 +11542,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithBodyWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11547,7 +11551,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNotificationsWithResponse Tell people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11557,8 +11561,9 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11582,8 +11587,9 @@ type ClientWithResponsesInterface interface {
 	// TakeEventWithResponse Report what happened to a business task or one of its nodes
 	//
 	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-	// of them started.
+	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+	// started.
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -11769,7 +11775,7 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainTaskWithResponse Why a task is where it is
 	//
-	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11851,7 +11857,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11860,7 +11866,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21394,7 +21400,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 
 // CreateNotificationsWithBodyWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21409,7 +21415,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 
 // CreateNotificationsWithResponse Tell people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification with the same `dedup_key` on a channel is the first one, however many come at once. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21425,8 +21431,9 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 // TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21456,8 +21463,9 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 // TakeEventWithResponse Report what happened to a business task or one of its nodes
 //
 // What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever of its users reports it: it also ends reminders that another
-// of them started.
+// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
+// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
+// started.
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
@@ -21727,7 +21735,7 @@ func (c *ClientWithResponses) CancelTaskWithResponse(ctx context.Context, taskID
 
 // ExplainTaskWithResponse Why a task is where it is
 //
-// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it.
+// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21851,7 +21859,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21866,7 +21874,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// Once for a business object, a kind of message and who receives it, however many ask at once: who asks again is given what became of the first, with `deduplicated`. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46603,477 +46611,481 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvtDMqBpEv5DDQceGtofskeghOTS7KVqa5gLZqEQj3YVMqDLRIIbLC3nP9sle7Ura",
-	"891ueOWztWHH6fa06z3HnuWQX/RhPOSM/vJXuMjnyczKAqqAAtBEkzQUCk4DqMr3fN6f3/Os1pH9gRRM",
-	"aFVrPqsNaEr7TLMUPh0MBndi80fMVCflA82lqDVrj3uSUHWuIqJ7jCjaZ4QLwi5YOiadhPI+oSImKRvI",
-	"VBPZJVIwopiIWVqLauwp7Q8SVmvWVF+16GDQajS2a1GNm5a/M2TpuBbVBO2bJ8yvPK5FtZR9Z8hTFtea",
-	"Oh2yqKY6PdanZmS/lrJurVn7H69l87iGv6prOPznz6PaLarZmUzH96HdZ9jZgOpe1lfHPrJ0b64P7LBH",
-	"hWDJrP7wiaW7uy+xI7Ped3mf6+l9+oYckT4VY6LNbhGqSV8qHe7BdqN44RNoMBxKzLp0mGh8pU+f8v6w",
-	"bz6YT1zYT1FNjwfmfS40O2MpjlD2B1SM78uyhcDfW0KuvBZyKHQ6qyf4/TJ6GqZKptMrftxjpC3YU93q",
-	"wBNtc/zNJRnQM0ZOWVemrOSs4wu5Ne/Tp3eZONO9WnPHLrT7nC210ikXZzAqvKsFE59zh7oy7VON23Zj",
-	"rzZ3R+/ErD+QmonO+GM2nl6FAzEmI5nGbvIdmiQs/YoiXZkS3eMKKIIZD1O6To6Y0ISeUS7IiOseF2Rn",
-	"j/TkMFVEy4zE0DhOmVLwTPbtqYzHSIdseySWTBEhTUNnpC9TBtTojGkFj3V5qjShQo1Yir1GWZM9RmOW",
-	"knYww62HbJDQMYvb+/gcNW2zFHomXGPLezs7EfSz1/iAjHo8YUFnHO7eSKbndfKRTH0LdkYRMbtFZErg",
-	"SARUFRbRvG1fOGfjOjkQbvS6R7FxQViaytT8LaQm52ygcTSCcXiRK3xYdgklcTom6VDU3UHESWenJZy8",
-	"2d/qR3JAtWapafNffPo/bP3PT977tVrROb3LlZ5Hsrhm/ZBkLUildhalUg96UrCPeKJZwbX+RCRjPLgD",
-	"8xgRw/4pSyOz0Z2e4XtkROEscEVGKdeaiZIhw/stfL9WlejA2O7jO2asD+VQs1Iql5pf59G4Ra/8EbDv",
-	"0j6Ru69CWDNefUzVeSklM5xsFZHANm76eaRYKsr589D9vGxXvn3T2WM687Qr1pEiBno3olwDoaTAtsmo",
-	"x4ShCCnD6y1YyMB3Sxi4aaXy+YLBPTfDTJkaSKEYSH+3pOgmvAPj7kihmYA/6WCQ8A41U7j2W8rM41k2",
-	"HvNkzGrNvcYHUQ2IkvkuZRQehO2rC6lbPZbEtedRrc+UomcMWKehZIMBEXChzANACOEVuwlMabP5zVpj",
-	"+xtf//Wdb+49bnzr5m/c+PbHu/eu33//wQcPt49No9VmfQijg2lPM3GlqWbIv7g4U56pEJokckTMekW1",
-	"22YzllgcpJx+5mrY6TClqo/c9PvQ7lTRBGBcz6PaRzI95XHMxHI7uFu0g3Soe/Wub3h6C829IX06htWK",
-	"JZDNte+fYqSTspgJzWmiJodj+rgjDKeiyTJLc93s3/TScNdkblGOZJ+hLDIycs4oleKMcKF4jCKCYukF",
-	"S6/ghEO/X1FEjgQBrrmfE6N4TBJGkSZxrUgiz3DdLmjC46VO1M5OsGxdzpJY1Zqf2j+nmWO2hlauoTn2",
-	"ixJNhwpyykjMjYwZ154/ibINcRImt2PO7csBgW6dzARPrHcX7mjSkcMkNuNPGY0jcjo0k/TjgrOyTxjt",
-	"9GCYtM9gEvdoYvg3W24Xig+vW6u+b3viamcnAwdtFs0OfP2HF2Vv3LlfP/rkvmn2vtQfyaFYclH2ZrKr",
-	"LjQ8uSKOJRM17PSuhlFNDKEHInZUO5byLk3PluJOe9u7sw6IlrKVQNulB8TtjpaSwKNXd0CgeyAVgmyT",
-	"e/zDiMg00IVOqYZ1o4LcND/bxbtHxXg5EvdBKdM0C2eEvVaX8mSYMjWxgFKiLGh+ZjExqlR/oNU+0enY",
-	"qscJ1WtnFW5YyLjOhkwppkg3lX3UiKwSu0/aD5lOx1sHXc3SNlF0rEivRL6tk4f8rKfJwYM7RqdVhKbM",
-	"yn2o2rKYJPycQQ8REUYaTvMsHbbQPGkEDrNaudE4QwIlI8bOIzIUmicBuyUpU5qmWuFpYGRAlQJtu9Oj",
-	"4oypOoF5QDcRoSjVQJ+DVF6wGFiif6m0974Uukd6VBE9TIUyZ868aFiultgU4aYDbZit0mAYoaTPxVAz",
-	"q1/6NQfrg3ndMILpHQApR9NzBkc89xLsgXnLrptZTC7MpFCzqJODcH/RpmD3gZqNMENhYEnwmohdExCR",
-	"qcYxydRQ5Lo5do+EOfQy5Z8ty6a2S2+S18dyF8joW34Yfmu4In2ulJG/ZIqTXO8Fui/Dcxv5UZitVnal",
-	"LihP6GnClhNGC8n1MGh1ilCbS8A7zHFQ/yRJ4VoKOVo/xY6ppqfUCO5UZLJFp8fi/cwg5jiMOeojmZ4j",
-	"RcRVVMPBQKaaxfdYzOlynO/6LM43zLpo9U0fLTCUTK3uLex263g8YKQ/VDCXyQFcrcwUs05C4XYr0p4c",
-	"WhssFrZN6wYCN4PXOZvPaoNUDliqOZoKcP3m+EfMM2ZkVFexBh1Tdf6ATogZs9+6Zx9DS4az2XyKo8ta",
-	"sUN44g1d8vS3WAc0+hKH14EYowpnBPR2vQ221Xa93nYkWkhPhY1CYu1GZa6uwIh6fZYN9Z2vNd/5WvPT",
-	"f3FyMmw0Go36k395clKf+Bh+8+Td7M/33v1agfEVZvgQHHMP8fBN76V1ulWz19n70gp2aNJXCIZRFGr2",
-	"A6P49UbDMNuUdjRLUQI4ZwNdi2pimFhqiOa20Kqcza9wdoaJMjv66RsAvyK7AsZpPZRMxCoyNwF8FeC/",
-	"BFWLgAltpqV0cqiTllNzDnU6blEjTLSsFFS0SGjjs15Sci7kCKWnxHAKKzVFhAulGQW/Svvh4fHDb7Vu",
-	"H949+Fbr3p37j44Pj9oTw93dqQVW8Js39nJ28EaV4aueUfZaMIvCcaMjg3x0cOfu4W20WBrNVaaBp8SK",
-	"svukSxPFyOmYODt96RBOpUwYBfuS0lQP1bzziIf6CJ99HnlDcXV7cEgxMjOzd0HbYZRQDdNOEVn0DGjq",
-	"qOaMHUUPXNYMJqwqbkwzJvLA3uQyulA4VHgGvDYViTu8iC3RNKVj+Cw1TVrgp53rzkbZFz1hPZnEqlbo",
-	"ucgtStB8sLU4/KIF+ZAmVHTYLVAKYBHimJvh0ORBsDhwrqPJzfcv5adxxM76EG5RRFsCl1X2v+DSbk38",
-	"UERw+jQ9n/DVgcWyMh2dZJ84kcL14Z8dw3eTk2wgKeikjGoWR2SbCBkzEkvBIrJjPeGECiLTU0PZdvH5",
-	"Lhdc9cwLe/iFoYcxoafCrFSSjCNyHVsyio61MICRDCiNMlTcqFBGZ5lc4O0b4QLv7rx/4/08NZxeSx/S",
-	"YaRFYR77tPadIRsa5q76poO+FFxLWLYnBfzINXC5klPxIczRz2yL1iY74SWJC6aY/TDnfronZzS/PhnU",
-	"zWfdayhYUryG9od54SmRjXOxb85eDvegeQvvaovqnIM4ppptaQ4C7dT5dv7TqR9Q7EE7Rp4zTNG86WtX",
-	"IhN4LqH4maB6mLJWtsrPCiSH4SBeeEYXLFUc9cM8RYO1UmB/sTaiIgJe4YBj0JdVEQqmEu7f5EJm48vt",
-	"V26qM87VXY4CfyU2jWepT5/ewae3kQ+5TxPbEtWGgn9nyOzPZuPy/a734gqWrF15DPudmqRf8kpr7+hA",
-	"gYgURJfN3UH2VNtItclZ4Sjyrc2ck+705so/fS7Cb7enJKKl6JKjMTM94lwNEorhnUXUZ7bmoNPxPfvs",
-	"AtQloBSzmj9iTHzTPvr8efkSB/r4gkLmK+YLr+f6zyasT2at85rp0HppENrpljlKC9p9kkVijvfJdiOv",
-	"9+c0ndnhZxFGM1ULYsovnJ3TjJW6zMNQjbSbfllcpgGv96TYcUzr+mixmd7ebRvD6+No8UGj0+V/ABIQ",
-	"kXq9XqSGTW/xLFNJuVXv6xwcaOSUds4JFzaAZSBTXUU4cy2Dd3C6cTQpOV0VzA1WaqwmSl61hSdYuMjv",
-	"aH7OhQfDnvxp++k3jo8fEGsHm1rNqPZ0S6axmep2FvVfdLF8uP+bosy8BnpEVBsxftbT8xcBVvcxPjxN",
-	"HYJUC6uB2HbzWseSWgY2v2ZpHztdv7Qf9LuqtG/vytVL+25Ob5S0v4wgvvx9Klu0JeX3tVDDJRb11ZCb",
-	"J7PWb80U4yqoxWO/qpOhoIoMKGZL6ixAY59s56XmjPfI4WnCZsjRjXojE6WtaADjEJp2Fj2lMRdnmibn",
-	"LXeQAtcCJNdUcdluwX+3Pypx3bI+RSEsTDG6vldqDZyQs6aSkyq8OFQsrSB/PVIsvXMbL0WnR3VLDpjA",
-	"1xZZh8bWBwdb36Zbn7W2qnhd3OCKTxPs4roZLXR6BYw263dlRoun/zVgtDCQtW/eVWycWhdnxN6WOQyh",
-	"kbsx08w9vRq21+IFCJh1nuB/OCbtLB25vQ+JXaTPqFAukR5/rZPjHjOfRIelIpcAoVzea4cPuJmaz7dF",
-	"wxNpq75q16LlzP27gXvZ3xKbYV10Xn1qdbXdWkI/izlNWoOUdfnT+cKMOWHw5Gwv1VkFwfEhPvVmO57C",
-	"1Her+YXr6deixCW1rEIIva6bT0GnV8Cnsn5X5lN4zV4DPmXndBkK4cr3dyEPxKu52Zfm9MGFXZY1LkZs",
-	"3/yFX5CaPZm14mumQ2ulQbdRU7yVGdNXF6rKrPLLsHDUmipYO7lqqXzHwSWca1hfhv8OFWtp1h8kVLMK",
-	"R5BjoEZg4Ci1wudazqa2GCvN7+x6OWq+77Uz1oLuV+SvE9fkytns5Awvx/zqr271pThmT3XFyzBnEutT",
-	"+pae5CQZqQzBMr0+xWHxbTu8NsYnkwxczTtLXSOFsfFzSNACgd2Te3M1lOMKqQbseaFTU7OnGrPyuO6R",
-	"driz7dwWfSXcwFx2z8uf/acvf/lvP/+7X37xhz99+b0fff43P/vij37n5Y//zYs/+Ek+22cOZNKc5JZA",
-	"Nps+clz35FDDgL+aG9zNG7V8L9tbHzz5tLH1wZNnjejG85KeMpmuwMq5/AxC4JKVDt/lHqOi83Po8gCX",
-	"H6RPJZybs3ebacqXihTKZxE+mxfKP3l9cIi5RkoXww5yakkckkdF5vuRedxmKk4zXpd1OZWCR5SGFFXI",
-	"6tWSnKZUdHpEigixD6gi7TxeQ3uujd12Vjjji2IBehm7lV+3hQL32UWZ5F1ZilZDbG3uuQBpFjvM3vIj",
-	"z0mqpYu1XpkUuly7KJr1uqIEisfrygVPGMZKkadVQ5kh9Dw81S6fBsKY7PkyI5Yxa8WIcga5Qa1BQoVN",
-	"0mq5/CD32SUGuRcB1CFrxz9elJvjfrR3uSQjE7KQrLAGiUeQkbRPhBwFwlqdHOCvo55UjLTtOFpUtwEr",
-	"AbAkuCZnkikiBYK6ca1Ma4iUksSV48q44JpTPf+AZI7LPn3aiocp1YUWZht86zJj7UQdnMTMPLXrO9dv",
-	"TGaVFiR0mM3gwjOpCqTLHLUqc/zEPffcnpfqd/AT83je6bFT5PQY0HEi6Vw38QP7mDVqzVdgNO/atPsj",
-	"8zymuqZ63onEc0YVOWVnQzF5EiufoiD4sMJ2mFbkULdS1uciLj9Cp0yPGBMEn2OpQtBUI5pynYGH4P1e",
-	"4FgVhgVbF3n1Hc9dCLvl1xvTez5BTR1jzCIuPfErJKpPBwnlYo280HQo8HKvlRsG/U6HEPcYjWfEh59J",
-	"F1nLdYTeThaT4cDIdpDkWi0sErppcdXqy5QVmwvjIVtIXmNPBzxlatY7c0NLuGrFw5LxSNEaik7C6Hzi",
-	"Jh7ZBw0ZSrlMuR5P3tiSgOpMkHac1rQaDxMW+7QyRE+JMKcVuWbLA7UPUtlhgJxjZEKmdVLESKPa0y3T",
-	"wdYFBbRTZXr6kHXoULGjoEP7FSR73LXd2u9+w/VuP9+XR24M9psH4VBc425EZq5yqFlcboiB3xVRdGwY",
-	"NHA2BZxX28ThEVeMAFBVD2BRLA5DHxLbCiAJ4GdVZFCQDmHC9mnWJHIChG1dCqai7Kjvw6A6VAC7BbQM",
-	"niLocRWihov1Tc5GRfJkNfSEY6rOM+wENez3aRHew3EA92/0MDWHsawU1e4Dze1Jzsblr7S/Z7lLG1wV",
-	"fzSyPSsiZIFKWqzdFkfsmb3dJ5TEUlusTC60hKx2p0FNrc4MoBSqPeijw/rat6ho5vBc0GRoTodiSXeu",
-	"Zoujnm3hAAjUC5rcU0X8PEm4Q20DqDGMT4HWHCy70S5msnGAHGnMlw8tivzqqnZleaYkJKRILbb+xTkq",
-	"8MfsFYQ5VLr/ZvGuMpHoY7akG9vtQdE9gKvQBdPUJVkfJ+ZXGo58l1HDXEqQer7hMHm4tkZ9hOnOY/M8",
-	"ePjJrcOjozv3v946vnPv8JNHx2UQPQX3ZVGEobssPmPpoShE6DkgqRy5uLAEnmyaIcvB1nBAAGW8I9OU",
-	"dczz5J326bhNlOyzUxmP340MKbOJQ+QdSgQ7o5pfMNLGQKR2BknYdqlGbfMWSVl3KGLzzkAqXvCOGU72",
-	"jhugzyZDNdqRG4sDR4Q0w9onUnQYeFAAGRdaeRd4rMWPILqXMoXb847vt/EuxNIRNezDJrnvOQI/nSLU",
-	"S702eUztDwVra7X6aoLqaQk/zZAl+zRm2Nxc8XIZbJmCnLtXSWFnQ3G5U4UmBynPQQswYpK0kGpcg5J7",
-	"xi+YgPy+ojnNvx2JHLXUiFuP6kRZh27RiaEiBhY+YAIg33D7m2SUESbFzYFYejwjmpqmX48BZXhBc05d",
-	"YQAEnsPIX5L8BHPLn0tHtL3CtZjLWwMKtz6lOiSr62Sn2O9l2JgnZnC1lmYczLq3b+0OAl/WZnFor0p4",
-	"fNC+mitoFXMFqNJmWKbDF+7JYRqRmI6BxiBYsYUoNvSffCYF2ydmVBZl3FXcye/dgKWtmI7nbgm8/DyC",
-	"503XC72AY17sFTOhim8URbTcK9PV2rZkRxsDBxCK2hV3iEA0GTA5SJgRC8mtHhdMASzxoThLuOqR0zFp",
-	"H3Q6bKC37lJxNqRnbNpbGWRU72SjKcZba4vAnNzO24Od/eeCpf4RsPXo8KOhx0yXAZnd8zhnR0ybp9SC",
-	"wv6Icu34QjkQ5gGUERSaaJY4kG9bB6dHFaBgshjWVzngt0YTdeSZgvXO9Q925uqhRUfgPhutXzk9Lyqq",
-	"5qAOqCIfMpoaoVGeMwEyvCIfUsU7HvV6gez2GRrvOavAm3GB1kfX7Yask6YH3G9qVx5QpeyutF3JPxfb",
-	"ZVgiFP6zJFSi/yahqpKMj8W2skAe2umzxcGDw6xDgA+e/CL3Xb219eTd/McyIOHQf3Uo4uVMAKf8sykH",
-	"ToULskC+VgR9aEs0Zx0Uh2WJHgDWMYcebZATwpelp41oO9qJdqO96PqT+RAnhXbyQ+jnMeUa6T1+PrL1",
-	"oNznjwA72X+8ZQTtJPzmUMTBpyPZZ/aVJ7m1ujFnoZZxuWbm5Un8zxHOKiLbxHJLAImBgUVkl3TcNCKy",
-	"NwXzmXEtv8rLrvERCxb4iAWre8SCpRVxbl1FfJAN5skk7fBHKvIneCZAcHhXPsLqH9OUMnPYzEpUrpY0",
-	"HM0KbQpHs96gnbDntYvmYef3aMxWBNmMWTxE3HxW6B4A6wU6vGmSMhoXu5LwQhTXWJ6qhAAo5V0KHJ8r",
-	"gAkXZMx09RzP6XNYpBkGj1UPEcgMCdMI8Gi5c5Eu+1h7x8UIoJhnQ2MiMsqehyWUSWykaKhBRjVT4FoT",
-	"cRUWWs35lYvEsE6wSWvxxIpEAeBc7iDk3FbWxGG3eN6ZvAyVP2yvzCO4Xr0/HNFDl6lcEC2A1ROKSq+G",
-	"Kc37hPUHekxGcK8mq2JOR14u7PnHCn6tvjrjcYlvAsoFpfKCm6PboaineGN1lWNpJMCWDw6evi3QA0uV",
-	"FHADDA2wBKBK6+ja9xjqFUIFFBN6pWiHqhD9dvsLUfqn3atmmUD3c7vukdhyUUTTDmjeZyWuG9nVNorK",
-	"rm8P4qjMdxMReOV0bglmHJQTsOc8Ryey/Qo8225Tcsdl6oi62c6/esuL5xXp/xJy9pIxpEBxW4Va8iEc",
-	"lIwkhM7DnZvLAdPkwoEmizuFfM3HeWJEx8TdhbPWdQJnRUg6Q13ToWjBAwXdO3jC6YDUx5DOEgSiRuR0",
-	"qLhgShHTD7nuh922EY71Pn1620aJtq2RMAheXSLIcBmVYvFwy5QNGNUh3uyEw4kliTXI2UJ6yha1y8+R",
-	"Jgnp0QuGFMFXn5LdqZXLliJbPBsi+RCkmvYlhDe+iijST4zghQUUgJflqihELi45Cy9tkra8MAShz2zV",
-	"o9wZsX5buwSkK6E6MsSL8OqnJIzjnB++OS2dTaljYYRmdqCCjuaTy6tQiZzEdiUq0ZE9bQURXy5Ff9+H",
-	"sGecGPLnjHz+D9/94T9890d18mF2NfLZcxFhiQuO8zBnNs4vs3J98We/+Pzv//WL3/3Zix/89WTy3KS1",
-	"axHUMRxeCYkv0AAu26IRkesQWJFxgMszI4XDz2wduUl5o8ekCghDCb8MzSATNr6p7yZMTeFPx0F27LRQ",
-	"sZyccDWYBUyYM1aCB+LFsZLKSI6GzxWhNdfJZaHPlpPHTGvF/kKYgnAqduDZ5BcDKyg6CFdnaXIjUFdG",
-	"W90Ilk2K9wc6n0s8HQ230uGtrusGaBbBiG7sReUXYAZbMdwgNLBYvx9IYgCLhtyCp0SOxNp4gr+Qs/O3",
-	"Z1+9yVtW/aBc5UW58nuiLtMOFs5qZpoPtjxvjCCkFTK1NWjKrxBcL9Sp53Kry0iRmaPbQr6bU9qMrCmT",
-	"OLJqttHhMFow5cx+djocseXVy7SP+eNayvodarrzEWsXVnFxIYrdBEAoMUqimgUrQ4wsVBANydU2GyGR",
-	"8hzLq9MELSoL37/M6luY7v/aOQ2mrQlLRVXmjLDT3K8vFahBVIytLfIrqlqljGKOeqByEbNZ1Faobzm+",
-	"7fORnP5VxcKbziEpr9AbE9VA4WJxmadsympT0ZS7HE7YdNLptPQwi9HM8iYV2TIy2hyYjS1FCJdm0pZc",
-	"YPiYJLtTxz231RNpVVYn8I4tT/OW1w5UsScWtOdCe+eklHjKOrTPyEByoRNUcQvQ5JYWHmB41QSHyI66",
-	"0pSvRsBTbjprk+4+EZ90u2ESKsQaym63YiYpUoBPzEv2T/MqNPwoy6Et0FzQFKnQomk5A5bVHvmi1S6/",
-	"BGI35VA3oY47VBTG1BcsLgznTNExWPN7YAGiYS3xlArzdp204fq1my4o3zSLsonHe8DXelSRdOjeMgJL",
-	"u5mhTXBly2lHYHE1r6VMDRM7CI/SIIe6I/vgCbP5xHVy4FJXTRd2PGQozM0wo4IGfMZrFKyBY/gwaEiw",
-	"gRZgbDiOEQZjuhegqdAYaNMRlBuBeaBODgRhWZq4mf8Fg6HIIUTNQTKVrb1uXwwt025NYtbhMVP1IJwV",
-	"a5Kje73iafKH5qF913/xETQC56pTZLOy9v8FZHz3hhP0L8UWNSfoBF2b7thKEJfA4hD5U5MidoSR8WaF",
-	"pWBVf0eL5usD8HhAVea+gWbQleQJ290CMvpyifcp6zB+wdJWuecX04tb1SScIybiQLJhpYmG6K0O3THV",
-	"xJqV/fkLpnBHNSdYlhaId7+X3IYJ/hLs7ORNinJ3cbLlgs3KDy70xYdb5vYhd0hy12DykIce+uwwz42X",
-	"NvTlllMLJjLNfShYJWgvtOgv9HQrLcSrfMDSDpB9qyVIDYhK08VmpsrJzNtXW9G/0ignTWcTG+tGpbwr",
-	"w3tScrObuegrG5ay7VvempSNZn1SYLAC6xX/Oms2/Jse1x5a6ju9hNN19SF7ZhRLxgutLibNLPEq0/h6",
-	"IzwJswAVp+wjj9ktyNSiWE6jVjD1ZaF57N7noAp29pYKN/IMLKsyNSnleaCB0LZjK9EsBJgQ5oJ8dfZo",
-	"Fq6VheJ5QYY6qDRWL+JdgLtxhHxaDp0QLC5zalO8q8rRm3StXq5sMpPArJeGrpd+BsbzIuMenJh4KqLv",
-	"xt5c/ydi/C1GxXjmkqgY5QY4lYhZvqiY49+NfL9FK/TAZfZNI/XQMbFZAgAgkfBzowKSgwd3yDkbRw5O",
-	"QZF2cq76qoVxXHu7JGHmuqiIxPyMaxWR9paN8Wq15+BW7ywE+/wgc3dUJ9iZ/zmhHdaTScxSNWXIVtoM",
-	"uCvTJmn/2jMj29+nffa8XUTcQwz3qWW8DWuA4CQAtoCjBFwnLs5I+6vtiKgB7TAEZIip6jEVke1to2jv",
-	"NEinR1PaMQuKsZdyqM1L1hZkNG1CFaG2dhfhgvQpF4lp61aPC1onB6C3K6J6cmRzCq3uZzSNei5Manv3",
-	"ZqMB/zRme8TzZPHk5KtfA+xv8w/ZKtkvAGRbMs/XQW+1+vRpC5J+y5N90bRjnf1F2b1oX8KC4qMe1YCF",
-	"ZbbJ9XKZ6b9Yu0ZpQ58FpNa0SnHeHLAcFYQOBjiFgUwSNVEFHbLoYfuxZQgn9YBzXJMzphXZa+zNgJlr",
-	"KZ6Aptk1Q5uxmqH5rGdjj82gJteUowVOIRwdoSNAuVsIlahK6vRkuP9lR9Ttw/FR6PsxvEZNBopcVgqh",
-	"n0kWXJdNzquj/isfVue/CWPq/JcYUPcEV0perBMcw3bI4rVy+azXqQkGYygSQfG1zJ06h6dOvjEbBu+h",
-	"r1g1VaLxztEnZHf7xo2t7SaRIhnDrbHFF8kpg+tksfBsSarM74pVHC2195hXMacJ8TX3Mnp+635tduzS",
-	"wda3nzzbKS7X8JANZKo/pLrTW05vS6GB6noqduj6WqmApuu6eGeCea3vbphOWQzdrvl+mJ4Pu10L2V+M",
-	"i2cBourEg5CgzIZUM/QjoeQAKKlEycA9dUo75+bcPji8f/vO/a/XSZs97dGh0vC+9T2dCCGJeYMzRRLW",
-	"1XXStrpx9hC4X4eKFXvYuPauNRxjpl4D7Bp6l+qkzc+ETKFzStAfbbHAJMHiONbxFkw+Zd2h8vM1TBiR",
-	"Mnssif0S7JtJTL7pmYpZibHzkMAiDHgaLkEGhAMukwuW1kk7ZgkH4tI+ETCpoci+ajovmQ+ahEgUwNSB",
-	"9YOAJbtjOgW7qpsDugbzmGfwYOgYtFt2Iqxf0dEVi6dmvYPcCABxtjswj2EqSMxjEAs60qLSuicC91tH",
-	"DhN8ynxRPwk4aZHx1bnh/BGqRbXMgG5nbKiWna1RdHC74WXYxVpU6wQs0m4ERD7YlYWmsk/V3H14lQI4",
-	"Bfic5fzDR+cKxE+HwSzwm0d+Lu6zmxF+Ps7mhV/c8bNzHbg54ucczoDt1M0XP98OZu06DebuScVyxJ4O",
-	"BhUMOQeDAbp2plx704Fa3oSzH4i+1xuhTgQhfOdsoGvVQnRLNJPZoIKBT173QOo2q2QERxU5H3MnobwP",
-	"yL1xCXTjYuibGHEzRzb32P32iiGZ7DksUS1BEs5jiD48PH74rdbtw7sH3yoDD93dmSWmV8ITUz1z21sl",
-	"xjqv5liK6MnQSKagJ0v8GYlPYQ2zkiGEWk7F5GGzl4WZwyuhTNvbMBO+I9f31CLtkKNHt24dHh0ZjQXX",
-	"KaOYO9Hu8loH9BroF+ZzkG6Tl1SmU+oBX4zNwuC3whcZQTY9PWciIjRRRqLNcMyBH7u9nh1eVRiOABBm",
-	"znDjxL1oEUGTxUaYLA4fRdo6XyfwqxEynXIfXa7j1YqAeXlu/kSt7Ld66bAK0OIhTN3lw7jDChUvrE7H",
-	"98oydT+SqaWRDvwtZSROjTyEQpKhky7gCKAMu8M0pEGRDQN3QFvm3KEBNItcyvKww+IkWQ1AQ7KiLCYp",
-	"BaOTIh0puvxsmFoRxWpun25Hu9H1aLsR7TaiG41o+2bjSTQDzCqEgbw51yIVVqYppaX+NjyUGCKeSWun",
-	"CNdolhQxgRCDoM9FRRHKNHnkmoEP2JT58yE2Z/48wCZhDEPNLqPwcFjiej4e8hKxVC7IpIr7J8RedPUm",
-	"qhr8vR1v/ty90KVkOpdkHJlnKvNPDMRcMuY5qHqev68YUgD6BSpYFZGnR4yf9eYTRbPMj/HRKbuB24KJ",
-	"Ksy5XY3ylcKzffAjsEsdxFW7uS4W0wxDXW+kA3S59lCHrNcVYx2QUFx5sIOdz2VUXH6Flza4gLMjC5n4",
-	"pn106VtWvETrqucckv2ZUJeztMgcgGWx938F6v9akfPVKeks8plN9Un5wVgrwVs/sXvsV3gaogo9aJBl",
-	"xdFCiEIjlpgItCjzGERb75PtEiCdYqDweSAx4ZUvNIpY0pGlDSCjNoOGeAEt5xlBijoFQPEj/lmBtnEr",
-	"M/polxKQ5ZCjwGAj0BW2M3cVFjXKGCF1BXeIPRnVeZnp71K8Ib7notMYzGpdV+6ICb1+R0i4nEtDJcyo",
-	"9F5a1d0BzckUPB7guHAOfQdqkwFmTAbIrGDXnIFo5uNgOjRJAhQGc39xKaGsjUfEsxVrAecJas9BoZwL",
-	"ljYJ6oOa+QxqH1NhkXkYAS+OomMV+eiEIJoBCh1hWApArI0iWzU/zEtp18l963SBZrkivzWMz0yvgo2a",
-	"4FkAh4TdAXSzTCyv2QLnfVH50BewJ21tN/Z2tgYUTHezowJX2BbEgYYwkLkIbLglVoNaLu1iNtKc9qaN",
-	"VftZQfYZ9KRgLeGDqGamrwfxVhP1KwvQQPrmeCsdhPzksKS24RxTEhYxiMh1+22YURuRm/CtL2iwT/pm",
-	"f4bpGVQW6FHLDMGjnwHqaleMqT8VDwM2W8+RPljYyH4p0FpXD5Ol5DDtFNoXeadH1Fhp1sfj2ZF9hnUD",
-	"pxHrV7iP2nKEycgnZ9mTXTKWQwj/gbiMdGyNhlA0zOw2nAqHxG8RE+a7KIaKtXQAaFXsJWlb2tW2leEy",
-	"vuKZiGtkKVfJBD/NXcVyNro2UcExl7WLCuXxZYZwu/gyJnQWXDYRHLY8trzr/Qh7qkX573Tui8B3Y74s",
-	"qeSSMpoA3mIUyh2RxboYakIxQXeftH1F3zZxldsNyehCCJKt7plh7UE8J2mrvqr7F1sQpuQ8l+3I5QoH",
-	"iMaY6TvqMZFLvsVBGh3RV/ktKhxjS/lOe6dswEIBXYSoPhfHMKIYSoVBEXXyiQcnCevD6RHvMKdcwIeK",
-	"1aMvWGo4YWqvSavIj/VRKvvWb6yl9WAtV2stKCW4xNuLouB1+dkSIdcgjKXcLLlgLFZ1csQ6qREEnQuf",
-	"KEYTEOdiiFUWUP3kvffea++HoSsQiO60zjFROiymnN3gjhRq2C9yU/qyVV6N9FEuEPMJDksEGw0KOBKa",
-	"aHkGFDki9ix7NRwcndkYbbTeFJo4ycrZLbNPy9QGsre1NV/ZDMr2YqFxzOKe4bzHszuCuJ5TN3+sWkXN",
-	"snZlmsuHCjgfVy0sWl3ePtfoM4YEWmxWSCx/jaSDijGqA7K7T8yi5dnedKfnXMTVql5/bJ70cSFB/MXs",
-	"0nBBhVfzsq+pNrdOmJpXUvLAhp74wyhiCBQdWZ0J194FpUHN+lnWl8bKJSUnKmqNXCSKGyBKarGTmHpc",
-	"rT4gV2pq1nLe5mqQ0PF986gz+tMLyqHplZLXl87yV7raoXtozTyKMVGoqz22KMrggMYI/H1b7l0z4UGn",
-	"IYEFaY+/MCBazMBOng+yhESzpaxtbvZ0MjPecnbtDGigYAWoN0VAZg21iP4uJJUqFziz/GQrIGTjnnls",
-	"7Eu3xNv280hVpan2n3S95pHJOKkNNinMuS9ZhCAHn/dZ6zMp5m73Me+zb5vnXFp+SxXbymBwrg6kZ5uz",
-	"9+3SQbaqpJrGr8A5PaGKhD5jVwneg3UBowp8x9aXnDHNPGP3rMZOMNy7SR7m0bZyFzostOsFp5k1d3Nw",
-	"FlYoDKQGS/eKCHBG4EKoCy+3587QxLEvFqyX9a0HrH5aW6KDQRtTrzD4FKLUVC5uqJ3Is3ZE2kZB0zQ5",
-	"N39Lav4dsU4PKiO0WR+Bjto9rQdbqq/aOXMLHQwWKL33aWPrA7r1WZnrEeez3mAB7HPt0QJBtyuGC1g9",
-	"8srjBdyMLiNg4I3R0VbRTjbqw0Z9eOXqw5Iy/yrC8msoei4lCS4TWvS8lDAuiRuT2cVmm4BInxoqxZME",
-	"6MW+d9NGSMAo6FIaLYHFKLCLncW30+a2oecber6h56saP94ODjBP330yg9avV3u5As3lYaHD+XFvTKhV",
-	"L11Kn1GjFQLlDoXm4FQQ3r/AEwbV5bgiI5YkELFDOjztDLkmpymj55giRXMgHvlM3CahNoMHYH2oILaY",
-	"pLchQvAOor+aoZDvDKWmHtl3qFhMhoM6eQzDQQLUlgMm2p4CWQBg8wwTkK/MkzYkzAyoUpAyCW/1aNIF",
-	"gLJ2E2KOnKuQKyzJ4FCHgAdg3pfSNuH4jAsMVJJd67fD7GejSdfJgYtPlF1wqHc56O6GB7TN+228GG1s",
-	"mntvaL0osTR3KAFPzQLazMBaNY+xmChuyKGSfYYrA6bLM2noeSqHZ72qlRZcTe95xXUU5TFGQpkzigEw",
-	"tRIQ/VySjxlvLar5Hama2MOU/gRfNX9+gyZd+PjkOSRt82TJYlM4Pj9z11iULX/5bSsuQff1ICqGYkxM",
-	"AHGTLyNk1m+dRYJy9LegdnGGq92W3S4e4JRpgBmY4v+Be92jpEOCMa+e8o4DQrx0/BMacdTMNuVHXlzM",
-	"pkNFS9NzVlw1Kscppy237uwUukRUFpZg46UrF4kclYRhH1sMRIBJhwjxahlIvbJYy3PGBkBZvGdZU3Ve",
-	"J0K2kKAaGi9kqzsUsWoCSEWXjVwsM4rsoJZg0I8hifC+HOqUinMGhNySeUPyT0RC0zNmSJtMdRujyVnK",
-	"6oT2GI2biOagLAyejTlHTkNJysMQD6yEIJNcEJ0FJ8Yb1MyS9U+ERY+wI7RN2pxuO8BsMIhC5UczAS7V",
-	"noFV1YbSLag3nAib3mk4hFTMomZZvY3FGKalJNLjyF8fgNEodqGleYgKd2uURWpy24Z/wqaBcT1Bu7Xf",
-	"lVpUg/XO4JxxxSpevMe9MV61x73xQ9/54974vvwN2z18+MgO4HFvfOTGYN4NhvG4Nz6wI3ncG2PQ0Id2",
-	"LLPENX9tSyisXj5R3MWlT9QaWikV3Me6R5UtwHrteeC+09Vk3Jmw/cdGB/aamIfuwXiUuSD9CyaJd7mg",
-	"SWtunLz1+/EkIafMBs95sJm24bntiX2ckWR1SRnp1VSiY6rOLwsmojSLPQRHnMgdkYJrmVrle6aO4p/0",
-	"rT2Pat8ZsuHcc5UHaDRLU+H69FX2xsQ8sVNsJgqnMGvut0BOX9kJ8sYsWOlCrFMPzmawPk04WIelsUBt",
-	"KP5sSIQP5sEh+AbDeP/LajPMLFixzZLw2hI6SHOBvB7aNrU4GGHcby6y1+JdchU5ezeKrH0eCyMrk0fH",
-	"t14FsOeRNWNNFJFIeZ+mYzRx0s75cNDMl/lWaOAA+dTnRPqIA/IOlPEznCCTskFai4yWZ7THSYNJhKYR",
-	"kKLejVByxFhP2y/I1Uo7wZqmFs4jjqwd3XxzOiaoWuxnAdRGisJsTls+yheh7Ruu5QcNFg3DtEZeTJXY",
-	"a/YtGOJBbDJKAfZs1D5YpDo5sKbxHlVOe923TBYGHRqFXPJkH0CjzMKCTB2urwt2ESypk7tcWX0EBC8W",
-	"E8FGZkFAMwjSv6AtmQLG8HQEUnbuP6h/EJ79LfvFVEjSkU8UyUIoMD2kRReJo5iTDmLYPFead1RZMZUW",
-	"BFpVhOkYYAx/S7BR9t7EIUf4PVQBYelsPEzVioOuD4QNm9cLVjQVrpOKXaSyw5QyvSwyexfAU/2dyXyU",
-	"qeUrnm7BCCd7j/LbV8iV/N6vkf1m522tDBik2TuiK6enmDs4z8pkZl/Iq0p5UXzDOW3mW/tc8/lX837O",
-	"2dO63B2spkxma1qgTq5va33SVMHUi1wPt9MxSYeimZmbgJUCFJalEjbQH3jYVHKE5YyYzyu7zm6j2oVn",
-	"IQ/HUTIStFnDg5Et6MEVQByKxUvYLa0LX75e64FhHZq/kQJwcj45E4oiNyfcNj3A+S+ySxMao9PC1oPE",
-	"zAxVtEzl2bJ24asVC/alnmdsIIg9virBYX07pPYBDreRU+IZ7TjYX3hQEUXHZNRzgQBch8j3VIzzwotN",
-	"ui2yNuM5n9Fvz1mpVE+mOrNVcVtFcgYml5o5HYnhJlixBgyWpEOF980sELcIdvYCQrOiSSM/8kPALuAC",
-	"fJPujEybLkEWrDW3MfYn5p3ys1EnbSAmkAHfbuYkUUdiuCZCjvyTI8o1VkD1+UagoVuZG0Rps4jhO6es",
-	"lSlATZvSDaZdyHP3zyEUJcIlY6pWPsWg7WEU2lEG/BeWxGRJouoEtC4/PGsGxDIN8GdYZTSbfy2qZVP0",
-	"H8Kx+y9xoAX5kKUwpD6EPE/HiniGOQ1F7GIG5YNGkWJlgIfK0jtbWD2fQg88g51xITBSJ5cfFuDuvXqY",
-	"Pg98vMxb4yquV/AtoKwd1FsJzsBqKNRmv0JEZ/N5Es/ZDdcLatN76Ib7FUDfjaeS9oK5D1kJhETg1UHP",
-	"I6+OXlEJHOMycC+WawNDvkq8j498REZGwjBHf4VMq0tE0Sgr5W/O4T6RwnvlrGqPIBZt1Vc2SdxFggBh",
-	"XEycgOzmBjbTl0pbnIyIaEk+qCZkBPpcBi5eAHYRykh29S0eD83SwriusvguZWpm/l1QAGHpXcbK2zPI",
-	"CASGWKRxmRJbe2QMAR3VOshK9hfED9qE5wzV1kkfVVS5UtnpGyUikxdsQXCKAiGWi04yjKfMHKU9z0oM",
-	"tOljsD+FuW/L5ADOf9AbpeY/+uo9TRmYSQHcyHIZc2nhzfukG0hJk2zeiLTWu16rLqzkyFdUyxCxgkQ4",
-	"WOv86S4iFP6CebaVJ+XlmWJhUlpIDaYwDD3pCy7EJDAsptppTIWbYmw5DlUmkt0pyk6DNbM0+tHxLRID",
-	"3lXb1uCj5NHdO7f3wfTKYnI6Jr47ZzWFBnYaO7vbO43tVmP7G1//9Z1v7j1ufOvmb9z49se7967ff//B",
-	"Bw+3jxfMTptVGnNCRzBzW2+umulx7ZlqvtMV89RAOr/yLDUzivVu2No3qxz1x5rPI7JNHjz8xHAa+FRQ",
-	"pyEie+TWwf1bh3dzRRtWLhgHh8kjAsEnT/nsF1ldB/PJ16QxH7ICMUY1OA5wp4rAde2Hmftjm7jlX1gW",
-	"paRqWWeuWrSj+cWMEMJKcrOHSQrr9QaqbnlR3xL79TLMdfIO5ur2WmP31ODCNQgnHAXbtlga9PQuFpWs",
-	"a2dwvm0XYxdaxPp0bD3L+2iM6TMqbLW6UxmPv1I5HgtznjKs091GY5rsZYOeY5jdJ+1nAkq3ol0nqPpa",
-	"JweAiwEho11XthYMXUaChcaCIraG37brtsbWVnsf7LZg43XlW1M5FDEgTApfnhUNP+TDNHzEpyoBkCVN",
-	"cag5Bv3yX/30iz/6nV/95+9/+Re//cWf/vbL//AXzwwde/6Pf/v9L/7wpy+/93Oc1Zx6ugu5Pd2arpkr",
-	"217Xz5ltx/ftjc7WPlv1n/7k5R//cqHS5xXX+FJEAkfBr14s8LO6nPT1VfjPulhEtYHh40UMpMr7mLb2",
-	"fMaKrwKffykrXOBmm5N2+WbuQE5jncekn8zcsXVT1vVSVZcAmKOoB4rTa0c9Ks56lC+nU177ahnuieky",
-	"4YIdXtiDUVaXsNR02JGiw1LB4qLmFxFkXUBNCZSt86RnBQNP2RkVEfrTt6vZwJYs/HVRKCa10aUE/jFn",
-	"2ZxE8z4dT3rBcoCdHcYvbNw7NmXkTzM596Wzw/nyyfA3WGPKK3RCuwNdtSKnmd3DbCj2sx8PfL7lB+V+",
-	"diNzr/vh2S/8GPH9sMCm+SKor+n7N0OeKChZQa+Z8DIsVGhqhg3ZHm/MAYTAwXFpSdhC1zxyl9LrY3+3",
-	"hnZ/bordR2i7a/FBofU2ZdPnz+I8zzCjFg0Jd5Vkns95V2qC1uFNgXtfRuAMtbmC4KI8obvK+KJjOXgw",
-	"E3Y98PgQZyjN8FZhi5XiUihQHKk6J12ZLoKOPn2HHqmZYK8cQ386wzQ1g8JMr4j05DCNSEwxwLgvhe7V",
-	"JsWlmI4r3mPTWsVHcQBVH4ZxLRE8aXuxI4tgKq65oo19pApBlZOk1Sk3DwQQHYoxV6LeGgyamFHeN5zE",
-	"5hYyGiMiPgYzyz4R0j0OJADK6BYKjxkznx8UsGiNqGUMV6oVc0WhTnOhupHa0omz6w8lFjtx0Ar9qTNJ",
-	"QXABV/DsVBGFH7nnXjkmoh+RXbegim6umFT+OE4sXH5TlsUGNJO+c3uiWNiNvRmi6jtfa77ztWYgsP7z",
-	"rSf/8uSkPv1N7su6+fbdic/vvfu1QkkXR1XdQmBnkTOnXZ9XOgi7Wa8RyPS4dgOQ73RFOwzQzCu3weBs",
-	"LsP+ktHYCTVtATtXnvhOxAsNkwQDAQAXY+jT7O1L8/TDFSv0zaXZA6rUSKZzXe4P3HPro/OXBapmDsuq",
-	"Vf4nXARcxMpGQSFz1xIs5HQwyJdDts4C1H+NRGCDXChAeF1iGs+sMwg4OVbicBhwpyyR4kwRLfMDDqt0",
-	"ScGmxZhpoWcpE0f5kX2NT+TiUsQcpv+k9LiukxmtnRGJKS/EEoltVgaZhJpp1lESKfm+8Kcn7xZ8VyiX",
-	"TMR1PKZczwoMw5RVQx2g5joGZWNChk3PcNUyBNsnjbw12WuDu3NLnD+WaXy9Mbfc60I3EazXnaE5+0dm",
-	"9x3KpOKdg6EuwulDAkEFQqy4ewzGGCrIwYM75JyNnW4KvkmXJuKeRUwvTKyBxmyeiBQZIqOrJj9IOaTr",
-	"ujQQpWmqWZwFQ8ouaX94cHTnVuvg0fE3Wu+167bQTh94oJlINuue1gOoLsNoytKPi4oIHvg55NqBFyYb",
-	"eg4Akd0CYnz346N7RwQRNNRk6CCky37j+PhBhAH/yqbLCvJAKn2WsqPfuIvJr0wrTFgyS+PjoJsOGsZw",
-	"IgW4MIigQ9W5ipBfQYsZK6qfiBPx3nuHQNF//eiT+y7O31ZCZOKCJXLA3nuvSdrPTuCmn6D39cTd95Na",
-	"88RlH57UohO4/Se1Zr1ef96ukwNBAGXD7aaifXYiXMNZ6pCZuDVlATKn6aqNHAgrJEIrdUTFMj+Yh08T",
-	"lsVyD1J5ltI+3LjTlApYn/0TYd/scpbEqm0LRMDywVc2oYlaLA1Y/HQc1h7zh8/QYoj7I7FkiOATs05C",
-	"g+jOOmnbdWkjPAfXmokAlyMyG3qrxwVTzJzWQ3GWcNUjp+MT0T6Ak7F1l4qzoWmiTtqZZRIbhLFISPG2",
-	"eV5UnXNxRugppLgLu4X7lk/bDQVE0Q5NU47CKFUnAjK2fnPLikdbd+I26TEas9SBz1FXMhOzeHSdHJDr",
-	"jV1EIeWCtB8ynY63Drqape0giyhP+ewhQ7xPjKG0kzLHimLFTEj50mhN2yb3+IeRv8eUnBppn9zEr0Em",
-	"SVN+wRScDC7Idd+loTaa3NgjH/MPQUYzX5+Id/YaDb+UdS1lSyVy1H53nwhJEq60DWQwo+hjMD8V5HrU",
-	"aDQIqCWYQg98LHyg0SB91j81h+SdvZ0d0jZNmzVowVvtd6MTgUk7GAUhmIJKnWyAYdyC7O4EVwSPpl+G",
-	"RgNPqEVF3G7AaggYUbAwdfJJl2BWEGxWRiZPxEim5+Yqm0U2Oy+7uIxmvmrYzyqhwaRchj7wK8SK8kuL",
-	"Y9DmwJ0xbY6B3VdDtBPeZTgiQ2zMtroM7Hca71o4xyz1CVL2IJ8tiy4j72y/62AeJxMMFJrx9+HEZsHP",
-	"7+y8a/YbA9HIO7vvIjwi7ZybgbsBANu1wf/WK1XPQtbIO3vvYvgK7fQc/IN99UScjn0OIyBkaa5BYAEy",
-	"HlhcmrVGfbveANzVARN0wGvN2m69Ud+tAd/tAfe8Rgf82sX2NTARXrOJCPDLGdMWXxHJy53YdMKVvuUe",
-	"Ms04elRrflosp2WPXDMvw4WrPY/mPuz08ScQSwyyJwxrp9GYSIyiA0w85VJc+y2Ly4jS4VyxFGeSM7YA",
-	"o5wG/BtY88heY7usVT/Ma48EHeqeTPlnWMtkr7E7/6WPZHrK45iBEry3szP/jTvigiYce9j5YP7zx1Le",
-	"M9rR86h2HVdxXvtGNqMJvrBbad4OQwOltWG/T9OxPTcuzcXQrQCwwhxhegZ+RH/8nhipNjlXfbVFMaAS",
-	"ixNi7OTA5lDnj+YtsC/e8lVcFjubd2LWH0jNRGdsRC08dnDLPpRYhm3OibOaA5zRC8kxJeGCJohi5AHH",
-	"7W8OPrn2TQklDmkC9wnj6i0MXq356XZ0/QkcyIXOs69ZnteJdDpkz5e6TV4rctoeRLo5ZW56bhiFD/rh",
-	"p0/ypv3aTmNnd2t7Z6uxfbzdaDbM/7+9yHJgWD9kr7SyuVljSWiIL+vJ08ftUMl0wmJt8cUuJxwHQU1t",
-	"pAMVbt09mnRl2neUYz3kplGBfNySoptw1Jn3tncr0Zu7NLV0c/t6lYmo4QAdyPdYzOnbSAkP4tiIsJ5M",
-	"VaN9wJ4RJ7KYY197Zv96jgpewtC7maeRt+H7jEYW0YLZE7tt60us7WDuzX/jvtQfyaGIlzvJb9n5wi3O",
-	"jhhqLE7WT1kXlEe58MmLigXCrzM9+zhtWMuaWMtreh/fNkFWynMC6H6LkvBMfF1IMLVnASNhn4DmVlSS",
-	"xAedgeEiYfTCwgsqDdVZ7HFB2BvStie1bfH1eNdDMmMZHqPf2mdCgJe9xgeZcQytXr6tutI0YWDSzJOI",
-	"R3BzQiqxrFztr2dOti66tCDrLiw4owN3IzZvxObXRjrZyNlLEmrEMb5UUTsMwbPC0AToBnjTMs90gBtm",
-	"PdPOgCwYgoxNU0uwsAXRVW+6iQ3nvTGxrcnE5k5OuY3Nn61qRrZJj6oL25AjAcWHUm+EhwI6aKu33j3w",
-	"6QFsnCtPpNgFS2kCxvwI/V1QnCi9QKQEyHRA4N4CScKa+HyQxxWa+AYJ5SJv4gviXWq00w+MfAe37h3C",
-	"buHMMPKp+MVTKOQcSgK1W/fNVtmmPoTfXdWU3UVkHOxm3cbBglVZXs6BhVxUXsmWa1XRxa3gxuK3kUQW",
-	"tvh5qlWREs+XQ649y25XFbOfH8HG7PcWm/3CsMqZZr9qx2+G3W/medpwjVW4xsaYt2Zj3qLUeVlrHvZz",
-	"X77Ztrzg5i8rQGeF/7wgXHT5dhaXcNdrxdvItxvT3EYgXtI0d4kysdC0o+cErrmHpqi2UeVrEGKb3cVc",
-	"zmO1C2TIegW722topIOFeR2NdP/kRRS06uHBJadjm4QQ5+6MPdaFVwbxHLB0s5VYhkWGvSQhMoW0Dwjd",
-	"pa7TrFZrj6UsssG/WakvqInrhBOCRT3G5hdbJR2q+EPgPlQBx0v1FaybAeZD0qdcaMqFTULEyeznIO8w",
-	"xtiCZVsFx1ZEJ3uN3Wk5xpy7OjxvU5XHBcLMg2FIEpYXZTq+ZGKg9NvRAqguBGqzrT7liY9YhtrpXpYz",
-	"DD2zBzpa9umzGjMv1ZpmKS1Cb61Z2979oNGAfxq1ACO4NtyuPQfiaBGAipuMuTjTNDm3SEy1z8zwFYVq",
-	"u9gbfvXP7RzrHcAByTq/aTq/WdC5kUQ6PaqhYjl8KQ8+vLW9swvDWkAOwdFeQRzjmengEjycZyyeRUl9",
-	"PhbmW41Yyt4yaWojHK1gLXTXFYkFnktbA9HTXV8TYBEuMENyuvbMXuVKlkR45+20JL69hkG3aQsemVkW",
-	"wFnn4DJF01nEFJPJcSSbg3UlxrOlTlZUakQDdWxAAQvKCilOzpgUBKoyZYfFYjSuy9T2nhQQVG/9mamL",
-	"uqfeghAPqLmwCfFYlzJoT86MEA93tpYL8bBVAzNADoRuw23OdC3zK9RhjjlNWoOUdfnTdgDnccYFJsPW",
-	"yZEN+/Ajw+RdqNRMCb4aofJoCz1/dRtkn6++T2LZJO2UnXEp2ljqzSaMD2iqHRrI7CEHpRqxoQihv+1j",
-	"DkkcUpXtE3Vy1yq2Uda7zRZvZ1VGAIydpVYus6mytgm3UlzZGVqNmDu0EjtoeIzr8nAX6Oxqw106VNCY",
-	"TuiUWZG42najsVOLasFJMF9m5PUWvm+GcGYhyw7gcHd6XMxo99b9qVZv3sia/fyv/8uL//h3tehSYoCx",
-	"37XHx0zOtoq7oMKKZAt9f8b6rDn21y3xJoBmoxIvHkDj6GBFPjfDWWDfu/Ysu36V1F43gk0AzdusJ6PQ",
-	"UCGAptLxm6U+zzpPG7byStnKxkiwbiPBguR76Qgb6OdSImz2Cc2Ef6chQF11NppQe7giXVtciI1AlUFo",
-	"NfOknfpVxutkhObV595BUtnigveaw3Y29HET17OR019VXM9lieoWe3JL9WebU2/jc7beUIFRddIWmYwz",
-	"WxOYaLJYpPUGAz3oScE+4okG3Mw3z/qbX/lNCNFrajV2CMp2z8uNx5MPzlNuio3IsM+5YJ0YQ2Gs0dOC",
-	"ObILlpIRxbI41hyaAVTue7DEINinQAiyQ3b1v+rsKVdatRG6NYs4wmgjQBwtt7bmj/OVGV1zT9Ze/uw/",
-	"ffnLf/v53/0Sak/+6PO/+dkXf/Q7L3/8b178wU8m63YXxOe0tK81i6JZtNTVvsrEwQyCuOqiVBHneAzR",
-	"01y1FDTpENdnrmcFua14zVcQ4CY3YrYvfOIGb6yoG+nMsIEjLVPmoXoReFkSmiPLE8Ujl2IJs2S4a88q",
-	"xRdNEeFNmNEbYz6dpD7LSxZlZtNKp2PDe14f3rO5ges0tSL8/mVdwkXF38vJa8wq2kFJSiZ0Bm6P4bD7",
-	"RDGIoWe6zOpZQCcuSRJ/8R//z5d//OfL3qGry0/ckLK3VozexOev28h5WTR2rrx8DagcgA4tRYwL0dIf",
-	"mjY3ktRGktpIUtOSFNPT95ucMhREpOgwqExyeTceal6Xwwq2FdOai7O6zVBr75M2ViOpJ3LUGtFUcHHW",
-	"BiNr+IMacd3pYYiqINTW/NMgJ5JTmlAzEy2hQAlL5Ag8z7qXMtWTSZx1kjJlus8ailOoW+7L9w8TqCaD",
-	"RgUzCqirb5o2r0a4ZFhwJWvTlnt3rXJ8XWHZ+33ShnJTdSiJ4zuGQmU9qgA/jmGFJQhDtoVr2n0puJap",
-	"WSzziFublq0X0y7GWzy8qOw0wq3yXqNzLuISl5ErZJ4Rh8uprPg8KhyYG5E9K2ZTcalLhqeGWACvZIDb",
-	"jdVG+Ka5seAIbFIYXjltBR0Qb6BModqcIR7nQo4I7WqWjmgalzun7OGeETHUoklSRGKF1Lxrj8aWY+uz",
-	"fcr3g1eO/Ruv8AwWdTjvSELePlbI2pzK1VykuseIPxlmUcMzo4JTmP9+VvBaxWN47dkp/6xlqOjzRep4",
-	"FJ2XjbH8TTKW62zXFjhcpda5grxJd7CWTpz8kH92bN6vwtWnahUMC0jrg6EuPbjLBid2ueCqN4Wr65XM",
-	"f/XTF3/+d//4t9///G/+5sUf/OTXnhk50ozy+cvf/7++/Mn3X/zX77/83g9rUY09xT1GRIujw+1GYy8o",
-	"sfcP3/1h8O4/fPdHL37+l/bdBeIdi2Z/6c71VYbyTzJMcGMQW9avzPKs0xYBHSoumFLEEB8iRSEQ/wK0",
-	"boqTWgVy6zPZP+VsCxDHwUZWGI90nFVpBkeCK/prMcdZ0o1srVrQVSnB6hl1ckS7oCN3aJJAILsYE837",
-	"BcD9D3FAxzCQV2BKyyxPD53uTHYITh8B1+vQrf2tBSGXtebOakYr21clMJsRJMLScyag4OlGHl36Th3T",
-	"c4ZFYzFT2BZol4ph1VmSUoG5yYYQZxfKn8iFb5MczlOHHuIjVYwk2NqrD60t7xoyu7maYwKBHxfp+GAw",
-	"uBO/mQYO2L5NeO5rqnvisS21e9jruQycw12mVVa9Gi20QVBsVugfy3UDu9YSS3djGP++T33KAx9oaalT",
-	"LmOyR410iBMKgBcAVNBV/8DBWALBSGJkKqVJW8lUt21ZkDMzbvMygtsSw4WQbQ/7+GIODsuswrhOHmPS",
-	"pu0e8RjOJPOIEAA5EbsB1Mk9N31bb59r0pVJIkcYYIzEJAA1bDpLNHbAFaFxzOLIRiXERKYElfY4wpf6",
-	"8oI5iAdyyrpYp53ZiGaoDm4Lxrty8Q5QAnsE1loWrQyX+mqRIQzjd/ke88qh2MPWsvbiPk3PmebizNBf",
-	"T4ub1nX3PtwTPQJKnsZqbuvTOV0T/V2w1Iubk12m8oKbT9u15bCnYSdem9oqiya2zV4oOOvQ4vaMVTOX",
-	"t9ZsRDWlqR6qWrMGLy+LZb2q3Ir7sQGa2KiyiwJNpJaoVmG+cwTqa8/c3Zkw5+bPYgEXOpOOZTmJNgTc",
-	"bTrWCTqsvfMW1AigcscTX5awv4MMIiktrhwCb3v0A9Khgpwyx+JMm2KaN6F50/GmjTn6jTFHo1AzF/ii",
-	"yoUoD9+edS427PD1YYebu7degIxF2M6S2BhwCt7w2jMZ+VhWY5Hdbh7Dwl/Qbjeo0ph7ZpmCizDS16QY",
-	"zYYCvk0KwQYC47WPDr8UJcLK6SvWm/Z2Mp1Lh7d6haD9kirUR7b3KhZ/Z9Hjwtrd8cqX2N3dj9VuLo7j",
-	"CF96I23vOINNdOF6bOn2LM4IIsRzvRQ4siB0MMDrNJBJogzDSNkZVxocsqE7GczuocLt7ejczPiCJhAr",
-	"nZiTqiIyFAn4y8FTjTG8Ngbatd8ainMhR6JlZwCoY7LbLbMOHznn11WahzvWDx0IUzb0HIKMjfgCQdTN",
-	"Wk/rAQD9RLUset1GIgdx7viaJyYPrMgxy6CreZ+1PsPyNQeK02tHhkz3KIfjYwvbBAN0+9Pqq1pzF3rD",
-	"XYIAA5a2YjquNa83Gs/9MI57zGbSS2FNLSzplhq2ny9G/NZsWKZas/7ATHencX0nqtELlhpp0HUE67IH",
-	"G+P3EisUuRiPZg03siNFl5/Vms+ew99qaEQl92yV5J7pneCqBc4eF8bGVQtvmfvCHic6GJiTxKhiLvzf",
-	"9Vy8mRF86slh6ustsbSFgSC5b6TQPfzief6o2tbDs4pfzTskgj3VLU/UZq6IFK2hgKJatWYtZR4/VLu+",
-	"FGNiZguKnfWZ0C3FP2PZS9OnFL7Vs5viZ8I3USzuW0G9lUIaVaP+wQez7mNU01LTxKZy7TR2tysna0Hw",
-	"H+zl9l4jquE+bu9AFgPsYCOq2a0z7T6/PHw9d0c3zoaNqrCos8EHqFSSTuZpCtee+Ys80+FgRE2vLAAI",
-	"F6S2gY1nn6RM85QVgmShqdgLFhsc7LfXGWBl1rnegEoHttwdMPMsbaSYjRSzkWJeXylm4yNar49oMWlh",
-	"SS8RHoQ3xU1EDnzsnTergMlBkW4q+zbAUGnMfkdMUJf7zpV/Fw03UCLKs6gyF1TAsl6ZD0olcsTScqvE",
-	"deAiwd1/HtWGAljCRBpUAZsAor+wEWKtrqwN894w7w3z/qdpgti4N1979+arM1tc8+T82UpyS6H75o4g",
-	"lvQolATAN+QqbPfpuU0NdAICCBJNL0gITzRRN+aKnAESjpCACIQgNBzMKplgYqM6AehC03OGiQCJHJFG",
-	"hmu+s1PgxYHXP7TrcbX1H2Wasg6uYhiGDyOsNbd2Gqb1Pk3PDdvDRXQuGCuOYTi/HJDhoLAN6wzyrXBx",
-	"IXmHke3G3s4iHhO7Xrh46xJXApfWjiH9p+a24LGPJmdYFdTsfSc68Djk63M5fckKrsRf7rL4jKWH88rI",
-	"mCvFIJ6Y40VJ4L0Nv9nwm+XyYIFcYHA6EKAcdYZE81fIiezhXSX6xnn8R05fzuXbAcgtPsuZIh2pdHEo",
-	"Dl6/N79UOM5jk4H6et2yQ8ziRGEluFRfUe6qrRpLs6wcV3BNLQBYWaY6eBTsM68ChMHjC0JUcAHEINgI",
-	"nkc1CN0BITblMuV63OrTpy14I3vyBko8xeE9HqcHKZLiCejCXfOob+KG6ctWxwp6comVzZtR9nUIt1Fr",
-	"Xg9+ycX3QlBvp8fiYcLiFqT45ie3qqqK2zNPjvBbvQmHW+1i24WMvFXWCGddmXbYMsh6HtVpSYPwHdu3",
-	"UaWYHR/gstgs6C6/YC4Veh9TwS1l4oqcs4GGwDqBQJxoHR71JOnT2ChWiBQaocYGTJdinRPz9zRvfTDM",
-	"U4uli2Nqml7QKfWoCg24YS7U84Vvz3rVmw3ZuyKy97rqTBuNZjULmsqoTjUKPENxwdeuPetQzc5kOn5e",
-	"RTi6ZR9+FULSui7kakVx7QJsxJBXr8UHy+hwZtxhjUJ0lVUFk8UKhdsRzEWrLLwyy5fRTthEOPxMRrfb",
-	"mBAOaBxz0zpNHqRmqJozzzL7XIRfbntkbolY32uSFt7i+7/hx283P54kT6vzZ03V+ZbSVHOleac8l+/Y",
-	"VaPm2iPmQX2DQhOjFMwie9AkmdZrjqk6P8r6fAV3vEu5uZUWdvP9qDZgIjb6gGAj9+32TvY1hAm4H3bN",
-	"lZdm6cxP9svrmaPevd/Y2VtR6PZrMO+ag9rpHFUbTr/sbTILiGiwZgvJ6RgyQdkCEJVlyOn+Hg3VFhdd",
-	"WSrkurM/VHfMY5d+9qcSYF/8/e+++LPf+eKHv1dzgSctfMkHorRcrtrh/dt37n+9No1diQ18/tf/ZbKN",
-	"7ak2Hn5y6/DoqLiZl9/74Ys/+JPJNnYm2zh6dMu0UTiO//fL//7nkw3sTjbw0cGdu4e3QWpa8XbiLs1l",
-	"whpqLyx9Md/GIhrmlnXlMCWx7Az7TGgW23UifUbFAldODU/7XNtcRbgwJVfQV8OaARMbVsp4w71VVWtw",
-	"bBK3L6kAhzs6pe6mrHDLvMIIhUXvMC06qDhwdcX93UxauSoFX/zR7/zqP3//y7/47S/+9Ldf/oe/eGbI",
-	"7/N//NvvQ3G8nz8z1Pe5WQ73siXH2Ts//cnLP/5ldQr8ysoPVMGpAR310yeLVvmjHc0vWGgldig1KaOJ",
-	"5oB680qXt0o86Gpya5VaDMcB5v4mp3SjzWY5pQVVZSoSzlKWX1C4fyaEJQNIZhEDKAY447gm54wNjNjC",
-	"U6LZ09Ls0k0po7eklFFlbl3mrJhzEjY86PXjQZtbt+5a/6tcvCuo7r9P2v4CtQkTZnYKojRiruBDWdrd",
-	"pVQKs53kE+uyC41lnkHmHck0n0hXcJ/9rfTXGC/wP/7t9z//xR+++N7v/erf/cmL3/vdlz/+/Zf/+/cW",
-	"CWJ3c70C+MgNSfynIpZvSqSt1ckUWWoHNUKQDF2usD5UebDIaePcI1UI6PimGebMNDZGufUY5eBQlRrk",
-	"8MitYIwzW7laQAUTeTZNBwMs36n6qmU+NBrbcOSVQpZeo1uJFGdb/puolsrEFQTDTN7U8hhMRN62CwNm",
-	"8rCvSo0663rQrBorzfotuohIYFZq3TiASdIKhAIQjqKyBc6BT8esS4eJrog2zVXLEsTY95LfEi0HLRcl",
-	"AhJHxYzsyX28vIxr3I7ZcoAZwMY0t5EBMtPcUOVy1SqQz2Iuf+2ZO9wzoz09dd0QhteUMGzsJeu2lyx+",
-	"BReVlx+543UZ1hIqCOsP9Ji08Xq1yVCcchG7oo4wnzq5k0vswbl2LMgL1EGFHBsqYpdn40ocm0cgEfUK",
-	"a3qsLASWWHUy2gES0vNQCiyR4gRMaEKWW1BKWy9Q0oYUv+0y2gaf4HU37DhzjkydjeeViHrXztl4toHn",
-	"Y/PAK7S8fMzG8wwv5lLBODfyzZrDp3qMHDy4A4uPafzm4ORNNxkihbbbZP7oK5ZcMLVOqagQnunY10U2",
-	"0oYZIUggg4R2WFYW2Qzb/I641T05EmUFMD5mSyfrmD8dX0plPETso8qc52M2XndMVXVvzTkzZwb2teUa",
-	"jYpnuwLzvc9GsApzKcXGS7JhpuZA3qPn5vo7GvYqeGdBGFNRBJKjG5vgozcj+GjJM7M8B4uqxUoEh7JD",
-	"k+SUds6nSjSUc8K2e6c9AcrTRkjbNlF0rEhPjjJDAlSjonHkv/UgfOYPpgArAywLERoDQLPXZESFhgLP",
-	"p44Ds7hODkjKOowPQPnvG60WkZLDhr+iiBj2T1nqSlJblgFIHABwxTXpyD5T5JR1ZQpCMiS5wtOW3WsJ",
-	"ZgWF2WL7WW1rKRihZ5QLiwKiXC2COjkQhGvWx8VJUAKimnSoEFKbiUDeHFdQMZvIod4nFFfJyUC+2nWH",
-	"Cly67lCZiR8H6wmYI3boCJ9i2g0XZwSpe3bekJ5nBmDm7Iwt7++QnhymKkOMHA6KsvbO2S2757WVULvL",
-	"RZ73rr2XkyVqz05qfXXG45Nak5wYweH69vbO9kktIic26Qd/uX149843H94+qT3PFe4zDBlEjlMuKOZL",
-	"YtSH0gAXspT0Ywe5YC8lBjZ/A4rO+LKyx6tP0F2QVK+J9LLOEM07nz4JCfFHMvXrrOrkmCUJkpZT1oFb",
-	"3PXAd1XBwwbD04R38pw9TBxXs6KRH7s6+spSpT5gvVPRYUnCYqR9GIkcs3g4QE2oT8fmbBgSgDTHXHJ0",
-	"32L6LXanwpqaXNsnNIvLAprv54Y9dbGLSmSe8s8wfGry8lRGQeWfHZv3oV4mezpIQGOwdruyHnmsZnZo",
-	"yK3K3Ucu9I297DpyoZnF++zTp3fwcSzX1+fCffaP0zSlYxxi0ZBwLWWaIzh9+vQuE2e6V2ve2INm3cft",
-	"aarw5FUoWlgxYGXjJNqO4lkK0jfkiPQNk4J4ejx98SagZVV50XCFHCkxROJ0qLhgShHEygjpVJ7szEqh",
-	"DILZJwgSeFaQn7YjQiE0iSRSnitCNdlpNBoTQ6Ka9KXSTUNhDGHqySQmXQa2EXOPEGu6DXUE2pERqgSA",
-	"AhjKhn6aHr1ghJI2IPt3ICyrPUnRuEILShlJiybgB6YxCooBS1cjeUuQuHKSViyulBGusrZcVYnK1g+J",
-	"bU3yJQmWLZnEJbWRzTpPDnqei+PO7fJxL1hrOdy3N7nicjiPTaTgeuzPOfpVGjFYnZhG84oxm40LmwNI",
-	"SQcYKViCxm5CAYwCsFTg1wFLlRQROsh1EK7tNFjPCgxxAH3ulDFButzIjoSLzM09oONEojKIyET58fjn",
-	"QJVtg6jZOmfjthkpdcN0tm6sRQBEvCdHYN0G5g+KpHXoOx890PR0KFqa91mbDJgcJAwgtAxtgVoF+9h9",
-	"O2UDRrUtIqPaVptWEhu3X1uNnDq2ARNOzXIZHjAUmidW+TUyO0wYlxEMCjmVG4wEXcoTRWgCs5mICmgG",
-	"+jehcZwypSICIQkAwJKOEbCTd3phyXrD4uCjXbVYojEAjAbAAH2zRPEzQfUwzRW+x6YnWrHCrqqTOznz",
-	"BUwV4i7gmPi9j+xEQL8ObAY4yb2dnYgI2ofi3fZwtPcNu09MdzGYM3BtRj0mgI+aHUQDidtc9hQvJkR7",
-	"WCD98Iy2Yy7ONE3O22Y27RHr9Khu28eeaqfHwPDLXCNzGPQ6a0sAN8zVB0e+bRSH7SiTC5oNX9wJyIRb",
-	"BUNE/NWqNWuNlnmxhUG/sAWZf+SYA1fcaexc32rc3Gpsk+1Gc6fhYiBkeh/Z5ou//dPP//r3gWypc/fd",
-	"L/7w5Xf//OX3fvjif/nB1ue/+NnL//7nL37vu4Z6WqaNdkfT73DHKK7Pl+G6a3YbwXWGpbXK3afPggpa",
-	"fontCkPjQQAIokDBS3i3a83ayz/8q8//5q8+/8UvXvz4p1/+xZ+//Os//dVv/28v//InL3/8+y9+/N9e",
-	"/PF3a37BjLyzA6cnJJst66ZydSxsbSdb0qkBZtVV/FLhyb9H45nZPI/zRgyuJ3nMJrx347wCjEuWJI4N",
-	"g0HaCxEAVL2kNllm+7oGjapy/wGc265MEjlSPv/eah6Gu7YdyWpHwMHBwNAx6p1wBv4OTRKWImMNbsFA",
-	"cqETM7HQogbWeITkNhz3RLi+UNrAykpCFklJhj0KGTMiGIsVKMkpOrLbILMBB39HMYZFk951sY4eA9xK",
-	"bVnNDSM5gPhkNVVwBZGUmSOoCEedmiZKGmHG/NDnYIjErmwI4IlwlkM7oPqJOBFbpG04Qst629tNEJlO",
-	"bTxFmwuuuWEjbS+L1eElM8FWLAVrNzMtGuwQhmGbX1X2BrmPKwEvcaG0EQSwHXO7dctIE+1mKPXZOcTk",
-	"RiMie9cjstuIyPZ1sAY0vJBnvRhAv4wcAa2p9j5usBF0B1QZYSZwmtSzSXe54KrH4nZkv6CnwujTiV0G",
-	"NwFvXg2W1k4XJHEmwlWxy1syHxCT0GAToyyu6TkTpN2nT1vxEOWatpsh9oxnDsHl20a8kkPdwhbbJ4Jk",
-	"D4dyrZtc8epDu/k+gyn4hWniiTLnqHQXT8QhXF4HNQlLMqJcZxoKHECci5Xl4C4ZERnk4JilRgKHJUG8",
-	"DZpNAF6DYF1YV7sa3J/zGE52Zt82j/kIX7yzoAuYm8NEbF8zt/dUxuMmjNnqVbm76powInnm32Mi3vev",
-	"yKGOCO+eCPsLjDtTffxUYBTugsiYGeoytuVycLxO1M+NINcrOWVnXKjs7LgZC/h1gkqh9jOrcdhYsybu",
-	"TEdwa4DOmK/bbv3N03VykBtLcPptVHXY1+RKuvV3S38i8GbgiQjmBUcH5gVx4iF18CQXnaUnotDbeGh5",
-	"0xVK/yENmKoLVyTqIz9t5l8Ef4O/m7XmjUZUCy9erXnz5s2dnEJgfraS/Zf/3++8/MUPv/jJf/3yv/5Z",
-	"VZk/27CcPnEM+kSz0fhq42az0bCtBepMnh7VmruNKf0B+H62lwutSvCabcNZXMFUEI5153h7D2PD/Fjx",
-	"bSFrzQ8wd8GvVqU1mZjqqmoRnM43Ux8qUmnef41UGhQNM2ymjRqzUWOMGvMQhGQnDw4GTDDQFwJ9BpiO",
-	"TIGpWwEb5NfLVnHc7ShTcT7phk4rWz3ADqrNng5Yx5BnbIUZIfd0TGzKS/gimDvHTJtZaqPEKdlnEPtj",
-	"/rChRpXiCbDckKsN25NJrJw8pFOexRQc50etsO9GZr0VctRE8RVjkLpYIAENuRb2G2dgVDeYAJpfM5vt",
-	"pJ9PMb1A2MKhiCftgyuUjnWrVGDjM0fB8IonoZlvJ6OMu0sa0Q5FvO7waxcVcH3NUQGu4015greRHh8x",
-	"tCzghch0olcTvFBKi13YdFmeeXj3akvCiq3FFzwvHSFXmmQTyb32BG2ad6B6tpqZ4AMX7leU89at5l8O",
-	"jr3qm/EaolIueByiiYdlAdlQprtOLKw+eWfnXRg5ouSTd3bfhfoiCfNK+777DV20qieHSYw1MtpkMAQr",
-	"JTmlnfMTYf1/UFcvIvGQWfNA++Hh8cNvtW4f3j34VuvenfuPjg+P0B+IpTZydYTaztbVvnfwmy1889Yn",
-	"j+4ft42EAv7L4cAaOB+CmMHFGYT+gDjIFenRtJ8wpZrEsD2YnrUtuMBssIehA9OVLW8T9pR2dGKjrOFr",
-	"70Pe93YWriOb7GWlE5/qDkIUNHzgVxcDtiGgPDP4YNMpFTaHnhtBDtY8sJTwLoa6GzEOKqugpZdQrVl/",
-	"oO2kvABn/f4ngtiYbSM0cXDCH2CDvhwLTCiXug/fRNmUwv02/SdUuQXRUu57T3DCBQOgXGUNqGYD6mYM",
-	"B66NYAGUJOAUnoiNb7otgE1vk5h1eAzW0UTJIJEO+x/ZgHU0rJpTZ+Rhu+rZPP2mCLB59VgS2zBqVZz7",
-	"b16tC6lb5lE0lwKJ9dkCXlb2TnoLUxCn/AJAIWe0jq/WuWrB02CPnRJkUZ05pup8JRHWqfXPAop1R5OY",
-	"wyWwt4FhEdMkqUVzwahYmsq0lYmJX/zfv3jxg5/XolpICbxVwUvDgYUF/9pp7Oxu7zS2W43tb3z913e+",
-	"ufe48a2bv3Hj2x/v3rt+//0HHzzcPq6h/AvtzRo/V2QkU92bvBXLzObvfvTF3/z4y7/63Zf//q+m5mRj",
-	"ileekpOsJyc1ApfQcJlxz1v/nSUHW1n4x+O6uOZSNSttg3CwUUCWMwgBex5qCEUDyq2RpuZTOUrELSZK",
-	"paytUwePUyJrGWnPSiE9ig4YORJuLJELjwKfGITmubAxqx4rJnSTtI3GDrIOSJPtB58cHZPp0bRPxMjc",
-	"fxs6bXOEMDkNg9nq5BPH0YPYLx+KBkHawwEOyYLqHBnGQBPvf5bCu/1OBESl2Unw1Lr2ZjKy1YwxeiTz",
-	"FNNMx5FMFFeqMAI7F9DuSoirkwFrze3G3s7KRDSq1tHu5bObb9aeP1mYhn9ojvW60Ro7HTYAb8R2znuR",
-	"Pcm6XdbRgVlq6b3ARvcaHwSN2tvgGCueExsUlpMF88ACxz2uCB0MQrnSiez12pIbFvnRrJqmk9vPyoFi",
-	"RkvdmOT+iXBEMMEZqi/JdqPRwNqHKzFHB2pbzBQxgld5NoL5yjaTelIzRs1XkXiY0tNkTJSWaRbMZAlO",
-	"G7kbhI0YZuDg5wKdfqhYywUht6PgTXR0YDS8s+lFRr/ubzFh6ERM3gH++8+2d3b3rt84GTYaOzcE7bN/",
-	"hlG27X3S/iowZ0rUgHZYZNTd9v/0m78JXz46/mjrZhRGyHeJHknCvjOkCTHtKFu4890s8AifREz6LHb6",
-	"DNRKFydttWo/ahdrc5pQcQ4xXYal9zlUKd0nlAD7A5cOUCr2dEBB70e/jlsqiBxxq4Pjdm4n+63dAxvd",
-	"xggAnzm92G4BpicE648erRYC6/O+2YPMVuHTyrlPVTcyiksBYE8HPGWqRTW8JZg/H1Q3IVnABkGhhcGs",
-	"S6BvKzP09ouf/+WXv/xfX/74T9rBoL4Wp+NWOhT/zPC0trcIcUVsgNx+LsmfJYmVwFDMOmVOoAwi74vE",
-	"nyMm4qP+6nHqUfFVcgO34WM42nnjLEngsiuSy7iySWanUiaMCpeXujTYocXty8lxxwXHDMbLVe58hVIc",
-	"Au7Z75u17d2bjQb80wCSN0goF/leDjDBwJGHsLHJig4vfvn//Oq7/+7Fz//yxff+2z/+7fe//Iufv/jB",
-	"H7z893/1q//0ey9+8H+YnSzvPaopOUw7E0jZWQWI/KAe+P32NyoA1S8Y4CxitPjAIM6llQ0NoSarF0Fl",
-	"r85XicclHRNzIHNRREXFPwyr2Y5qNlEGMSJv3a9FtS4XNAlKdvzDd3/4xZ/94vO//9cvfvdnL37w1//w",
-	"3R9NF/HA5fVFPLLF9QCR183MOnzAsdGv3ryRX+lUDnWQhM7O+hjyvB154AAQb6loaXqeqzwC6CoeUfL9",
-	"WlQbMX7W07Xmjrl6Pu4mFC4RdjLmIMrCtQdaWwKC9TyqgUU+nresk2tXfaUKR7mAkF447AWP5ZwyJxDO",
-	"aNdhE0C0kY4Np8agE1rgmXNu5qouaCcIV7IRheg7r8pIZAbzSkxEB6TLWRbyPEqlOCO/fvTJfchAhTBl",
-	"agRRQ+fcZAapPEtp3wZNp1Iz8KNRiNg2faKgO+rJhIG0X6IjYJi8sx2E6Y8TGgOKfFSQdiBVbX3Mxph5",
-	"CJuEcecg3FJ1EgASgFKBgeianGEwkk2LxTHNkPpA977iFMVJs9nxSIIopCLrt4K0FgiUs3I87IvfdfaU",
-	"q5wFzcPhoInmFctO0SX0AWzq/ZsfgNGtoI8nC3KX19NEVsyv5y7WqszaW9R2dgLzGVAFHCL86UUaL8tn",
-	"PN5lXuS1SY9udspIzCmE4eFVsIY5eyfqPGMxWZuOLtm24Yn6pVrXgoPwFtnWNuLGmsWNwPhWhDO2hOBh",
-	"7u61Z/Yuz4x9s9EFi3En89LycW/zyjgurmyESh8mJ1TBE46HbObvkzYr13Zmj3LfBOEq7iu7ka6K5AVL",
-	"cyGGszhgrgrBIJVms7k4a5V4kNCbVTLXbTsXtIPVmrUXP/jRr7772y+/98MXf/AnNRta0YL1A/I/qajq",
-	"ma0qfiZ8OkiBaWE1r1lU04a5ujiGWfUYti+jPCZV51V0xk1g5RVVCp7w2c8ni2UhknnqeA1D/GekamDG",
-	"44PD+7fv3P86uiSsUOKzA/YxtxU9zpXCygYIFltQVeYWNLohzG8cYcYOcvTYfYXU132qQnMtVa1IYffe",
-	"JgobESFH5NbB/VuHd+8e3n67YrnethoyQKwcShkobEEQskziyxVlr7Gn3rFTCFV5R5CRTGOsyc4FqoCq",
-	"6QCr0DLELMyGHSd4YJOYoIFKux8tLhhG8Y/RFNRz2UtnMkPVLkhBw1G+djSc9gxDbO5G+FeLq1Zfphm0",
-	"bgXKO0FhuWrFQ+++mPCPWC3d2tinnSLL+0Gi8BUX6Bq+Y+GcAUfLvbYd1Ua9MSTft7pDEavahD8lH4qb",
-	"Rdrbc7JPdqf2/dKcG5XTyvFozaOjcE/EJhNozeTwcW/saCFY4pmD3X8lkqtLuZin4B+7514fWvTps9pM",
-	"QmMBIaBIwQUSD7T14WVbLtiyuMdd6NHFiRoq4XrvJJT3ofPJeNCcYDnR5C42ueA4nE5dEOWYLQZKlrPi",
-	"U81WrSKi2ZMyl7wggteGsqyNshxesHSMAUp6Et/AqccRkUlcBFu7IsmZXbXPxXVPkJYCJRraQhcgQjzp",
-	"sjikBYGfzRAWAHx+YCSKj3iiAex/xlA9yoBT5M2wUQ0rGbf7saIDAR9/PnMQVmUmkGXGLeSqTCF3Li0Z",
-	"h1Ozu6nsF0OIG1VvC7Tn6cIDVUbjA/XsiOYMRMulhvGmIXebg7hB7F5TxUhzHkuRulcledeA+c+ucQUR",
-	"APAcoYq0v36Yj7jAdpyhD6KKvcZp0eKEJkYBcwDZETkdQ/SJ7snYuT87PaZOhNE+BynrMt3pmQag6LaL",
-	"2cB4VqOxtKNAqe2zfPBIDidPG+G0Tm6Z4SN8IwYGI1ALi0+Ei0dELM0mAF7bWFjbUCIxDxgCk4E8gGAS",
-	"23xtTAuy2c1DASXC6yVptCfiUvJojZpOhuJcQAiNYGSvsUcQpy8tDM6F+QMLuy9HK2UnmeU3hCsXavEI",
-	"fHvXG43o/2fv2nbbuJnwqxC6cQKsldhJEPzylX8DOSBtXKQtfBEHFrVLSYRW5Ha5G0Uo8hC97zv0Bdo+",
-	"TYH2MQrODA8rrWwdbBcGdGVY0nJ5GJLD4Tffx+h7B/OcMjkE1lA2EGuke4JURqdnS4I3dXrPnm6AWYBm",
-	"3iteATz84FNvEz7ewuu+IYS7zXF9N4+aOv56d5oOGm5JW4H4wrga2M4JAuEhquVw6xCw2KfK7rEI2wVy",
-	"YRvDRZwsLYmRCcQctlNiUGNDXBnC/cbOckPvJomgUDFH5NCzG79d4Y3Tho7PPpC5oRJiHysBEVhqPXUC",
-	"CFUphSEaVbv1ZbXosh+RZKRBPoG8scha5vNUbEd0GSI3a0PSEWgfJ4E0g3BH0kTcFJfKKyc0t0WILlPp",
-	"OnBLuOScS9XY4sNO7AWx8WhlMAMRaDD8Hly6tNiJ04+AI4Q0TH8WZZdd2CoZSvR13gNw+truse2hHdk5",
-	"BNbvSXB/VjgEfKrhYCqm4JDhy0ZawJA5dhS/e48wBaxifaPLqs8eERMfxIeBs1tW5hK2cAyhKY3fUcKU",
-	"rB6foEECJZxu8q+MOZHC2B6uHMtfxucHhoE1oXEsPTfj5lL5AQa1KudlskpnfN587qdaphNhKuLXAzwu",
-	"wGrh3ZjTFbF5UxeO7C8A6mooFexSEc0N4yPthLOgq2cRoXf8PJmec5OQHsUPgWfJoxEEynAYj9DKcK5F",
-	"6G80UlM3nVwyGsJ8D7xhDKVXXiWebZIJ5Wwoh9XYOXW2TV7YRKrQTM/gMg/E0eNaZaXIoE8KrXPTADoH",
-	"A+6yU3K4mwhVKKgC0mBXNXgusRNOkxrNBEyH4MTSMOuvO+4ZCEb0wFJoZsHMJmGYFHVhQCeSXPCMPeqf",
-	"2Y8Pz7SqSp33mNKHAB/uP+6y92LmeuxSYVI3KzmMZG1ECzw7OnT03Q2Uz0hTbCCqGTIkWu/ceEz0XfHR",
-	"nCz60aUYSQNpSjA3eVHA4IZSn68sVenqami39D6NvRGV9YThdmUg8aBzvW++ceT6tCjeZmtFBew71o4h",
-	"XFjP+67C4Xtn+T9xlvfIgofikG7vfNYDa0UDcRgyF1Z4n+spTEKO83bikucqFWtqShIv5mbCkhe6zF48",
-	"vUZX0pV6W+KSdEdXXt26+qNQjgK5swkk/yFLP1rr2AeQ7yeA7FcFD7tvRpNP4lmPLHp4fszx9GI/qktx",
-	"tyKRqSAMygJLrl1+JhLVOVzaG0KVNKMZaeCg0VBjBMkNjDX34KewvHqRFTz9LHCWekYK0kLsx+IB/Shh",
-	"ELso0HBAqU7GsSrn9Fs99O4tnK2tjwmnAvCOZSDBg5McFVppnbBagXRTX6urWqW54CUkPFLpPWY0QbwU",
-	"HblUxaqZTIV70rOjQ7OHcNDstmbuta/S95m1N9B6QmGSwDserd29o+NnycIe0eukui6NuHIPB+gXuD1H",
-	"UWmdv3/59a/f//jntz+RLwFdNvvHPAmPLy3uvc7z404gMyD/cFrkALXyH1N1/n9+/u7t+9dXZ+fvX739",
-	"8O0mOdx2BO45wW6L7l0Lz9wmtoH0jVgJgi83CR3xQzT/CHDn8MskMximQqcHP75mzOL9FIHHKmtFHW8J",
-	"Jd7OInY6MKCRbKCAuE+924e757TGM84uxJm1kCVPAHbI3Xnol88dIAwiTSXT1aAaa9Tfh5/dwUIXkocd",
-	"OfBxxEl7dPTS/3dVAi3M/152X9w8l5NOpSue27VzZ1Ug2wlnEES9MR4Av9o7w9uftIHGc9kbZoM5uJi3",
-	"wU9fuCnBs6lUEO08XGMqnBaFw3bd3WygPZaQbi+TDt1QXSkxc58eHYePMYGHvnjWSAWiD1+E+eOef3r8",
-	"fMdkc98HN02Iofy8nxW3NCscCSFMBodYbAahGC+KNQJRxSYqDR5dROzB3LB+C+PvCeW3+MCUvxCxhyoA",
-	"9ZAmKtz0LZ10TotiTzK/J5l/QCTz3mL3PPN78MzD5JnfZr9YDznTgkm9Do86K3lRCLzln3HUTZfKVEC0",
-	"w0Jl4ZrDtIbKTovivi9p7yQvsn31I9/t43bJ73dxtwrnK5c7viN7kRu7je5bHSxElo6SdX+H+sBAfY6C",
-	"j4+QxXm63Qo1FjyvxitPbm/w65224o1GwzZcpDWmH3/81MzKxLsFYh60jXHAlajt1KDWdhf1IJcptdwu",
-	"h/OVDf8A395fu7c1kjX6yi6PA26ER/mQFzyVo5JjIuJmndd878+dATcyPa2tGX38ZPeBgeClKN8JqBZk",
-	"ZwOGqS2jDCBc+HUn6dRl3ul1nuAiiXVafOCVQy8CfYaJBHS9Vi5MEj7vskUiUGg5yk7TPujuqDHasZwy",
-	"5d7Gi4JeZedOl32n8xyBlAhf8SiVxJ31QCNQK9Ft3oS35qr5Hb8al0Iwb4nGzXI7vwMirHV3RzoV02Wv",
-	"gW4eQIdFQclu0L8HhvEsK+20wes86570GRVqm7VYVVhBWqorvlRURpHzVIx1ngGH6A+rWO8hI0ZmtnNc",
-	"4oxAhIYx0E6sr5lAnzZ7zZVhWmpygXLHhNQ4AMRoaWg09CIRIUCHePReIiF16FtyDwiY6S5AgQM/4lZv",
-	"EpyvrJUXTET+DEJi8om1TwD2klTzZ66kGYexBCzmQIxlYzyCSbS+T4NuQKah0C7roz33fXeIKAJCsomR",
-	"eGvlka8BUUogYVm6zk1Qnw+u0mmQogcHItdqhEhUzCnEBk+5VBUnK7ZdxlOvXx2XDSBDV1/ye4FF1s6l",
-	"hPXtYh03Z0ZvDmUwPVMGoZ8upSxuZMJCnDIJNYGX6LoSnkQ1SuzyYGYDiOVYYTvP6b1SGGbGvARBxqia",
-	"3qi8ddp6G6S6RUXvMLrQrhUDC9d7ZJKuJDelM5hWdi4CN4aTxFRiWWDywIDV5Tp+r2/CijVpIhWCeTOR",
-	"S1vx+NkxV0rkbY++A7jpYE4DlEmeA+JWfmm8u1aA31/RbnqlOQG2liE3CIJg0zodk0ZCxWZgjqk21dLa",
-	"1V5uTBcDqwRiGHysHM57EfDLgaPAClZN9ULoIhdBOz0WQ8YU+4RpB2l0/ZYsLizNoPzyq97oWfwmElm3",
-	"BcNWQ+U2ehiNfFW1pXHC3bZqpAxr7UqmmNEQGbzPU58KruDXjQ5HIPCK/TPXPGMDnnOVOu/D1IV9j9Gl",
-	"icoh7+Prp6//BgAA//8=",
+	"7L19kxvJeSf4VfJwvtDMqBpEv5DDQceGtofskejhm9lN0dI0F8hGJRrpLmRClYkGMVxeyHu2T/ZqV9Ke",
+	"73bDK5+tDTtOt6dd7zn2LIf8og/jIWf0l7/CRT5PZlYWUAUUgCaaHEOh4DSAqnzP5/35Pc9rHdkfSMGE",
+	"VrXm89qAprTPNEvh08FgcCc2f8RMdVI+0FyKWrP2pCcJVecqIrrHiKJ9Rrgg7IKlY9JJKO8TKmKSsoFM",
+	"NZFdIgUjiomYpbWoxp7R/iBhtWZN9VWLDgatRmO7FtW4afk7Q5aOa1FN0L55wvzK41pUS9l3hjxlca2p",
+	"0yGLaqrTY31qRvZrKevWmrX/8Vo2j2v4q7qGw3/xIqrdopqdyXR8H9p9jp0NqO5lfXXsI0v35vrADntU",
+	"CJbM6g+fWLq7+xI7Mut9l/e5nt6nb8gR6VMxJtrsFqGa9KXS4R5sN4oXPoEGw6HErEuHicZX+vQZ7w/7",
+	"5oP5xIX9FNX0eGDe50KzM5biCGV/QMX4vixbCPy9JeTKayGHQqezeoLfL6OnYapkOr3ixz1G2oI9060O",
+	"PNE2x99ckgE9Y+SUdWXKSs46vpBb8z59dpeJM92rNXfsQrvP2VIrnXJxBqPCu1ow8Tl3qCvTPtW4bTf2",
+	"anN39E7M+gOpmeiMP2bj6VU4EGMykmnsJt+hScLSryjSlSnRPa6AIpjxMKXr5IgJTegZ5YKMuO5xQXb2",
+	"SE8OU0W0zEgMjeOUKQXPZN+eyniMdMi2R2LJFBHSNHRG+jJlQI3OmFbwWJenShMq1Iil2GuUNdljNGYp",
+	"aQcz3HrEBgkds7i9j89R0zZLoWfCNba8t7MTQT97jQ/IqMcTFnTG4e6NZHpeJx/J1LdgZxQRs1tEpgSO",
+	"REBVYRHN2/aFczaukwPhRq97FBsXhKWpTM3fQmpyzgYaRyMYhxe5wodll1ASp2OSDkXdHUScdHZawsmb",
+	"/a1+JAdUa5aaNv/FJ//D1v/89L1fqxWd07tc6Xkki2vWD0nWglRqZ1Eq9bAnBfuIJ5oVXOsHIhnjwR2Y",
+	"x4gY9k9ZGpmN7vQM3yMjCmeBKzJKudZMlAwZ3m/h+7WqRAfGdh/fMWN9JIealVK51Pw6j8YteuWPgH2X",
+	"9oncfRXCmvHqY6rOSymZ4WSriAS2cdPPY8VSUc6fh+7nZbvy7ZvOntCZp12xjhQx0LsR5RoIJQW2TUY9",
+	"JgxFSBleb8FCBr5bwsBNK5XPFwzuhRlmytRACsVA+rslRTfhHRh3RwrNBPxJB4OEd6iZwrXfUmYez7Px",
+	"mCdjVmvuNT6IakCUzHcpo/AgbF9dSN3qsSSuvYhqfaYUPWPAOg0lGwyIgAtlHgBCCK/YTWBKm81v1hrb",
+	"3/j6r+98c+9J41s3f+PGtz/evXf9/vsPP3i0fWwarTbrQxgdTHuaiStNNUP+xcWZ8kyF0CSRI2LWK6rd",
+	"NpuxxOIg5fQzV8NOhylVfeSm30d2p4omAON6EdU+kukpj2MmltvB3aIdpEPdq3d9w9NbaO4N6dMxrFYs",
+	"gWyuff8UI52UxUxoThM1ORzTxx1hOBVNllma62b/ppeGuyZzi3Ik+wxlkZGRc0apFGeEC8VjFBEUSy9Y",
+	"egUnHPr9iiJyJAhwzf2cGMVjkjCKNIlrRRJ5hut2QRMeL3WidnaCZetylsSq1vzE/jnNHLM1tHINzbFf",
+	"lGg6VJBTRmJuZMy49uJplG2IkzC5HXNuXw4IdOtkJnhivbtwR5OOHCaxGX/KaByR06GZpB8XnJV9wmin",
+	"B8OkfQaTuEcTw7/ZcrtQfHjdWvV92xNXOzsZOGizaHbg6z+8KHvjzv360YP7ptn7Un8kh2LJRdmbya66",
+	"0PDkijiWTNSw07saRjUxhB6I2FHtWMq7ND1bijvtbe/OOiBaylYCbZceELc7WkoCj17dAYHugVQIsk3u",
+	"8Q8jItNAFzqlGtaNCnLT/GwX7x4V4+VI3AelTNMsnBH2Wl3Kk2HK1MQCSomyoPmZxcSoUv2BVvtEp2Or",
+	"HidUr51VuGEh4zobMqWYIt1U9lEjskrsPmk/Yjodbx10NUvbRNGxIr0S+bZOHvGzniYHD+8YnVYRmjIr",
+	"96Fqy2KS8HMGPUREGGk4zbN02ELzpBE4zGrlRuMMCZSMGDuPyFBongTslqRMaZpqhaeBkQFVCrTtTo+K",
+	"M6bqBOYB3USEolQDfQ5SecFiYIn+pdLe+1LoHulRRfQwFcqcOfOiYblaYlOEmw60YbZKg2GEkj4XQ82s",
+	"funXHKwP5nXDCKZ3AKQcTc8ZHPHcS7AH5i27bmYxuTCTQs2iTg7C/UWbgt0HajbCDIWBJcFrInZNQESm",
+	"GsckU0OR6+bYPRbm0MuUf7osm9ouvUleH8tdIKNv+WH4reGK9LlSRv6SKU5yvRfovgzPbeRHYbZa2ZW6",
+	"oDyhpwlbThgtJNfDoNUpQm0uAe8wx0H9kySFaynkaP0UO6aanlIjuFORyRadHov3M4OY4zDmqI9keo4U",
+	"EVdRDQcDmWoW32Mxp8txvuuzON8w66LVN320wFAytbq3sNut4/GAkf5QwVwmB3C1MlPMOgmF261Ie3Jo",
+	"bbBY2DatGwjcDF7nbD6vDVI5YKnmaCrA9ZvjHzHPmJFRXcUadEzV+UM6IWbMfuuefQwtGc5m8wmOLmvF",
+	"DuGpN3TJ099iHdDoSxxeB2KMKpwR0Nv1NthW2/V625FoIT0VNgqJtRuVuboCI+r1WTbUd77WfOdrzU/+",
+	"xcnJsNFoNOpP/+XJSX3iY/jN03ezP99792sFxleY4SNwzD3Cwze9l9bpVs1eZ+9LK9ihSV8hGEZRqNkP",
+	"jOLXGw3DbFPa0SxFCeCcDXQtqolhYqkhmttCq3I2v8LZGSbK7OinbwD8iuwKGKf1UDIRq8jcBPBVgP8S",
+	"VC0CJrSZltLJoU5aTs051Om4RY0w0bJSUNEioY3PeknJuZAjlJ4Swyms1BQRLpRmFPwq7UeHx4++1bp9",
+	"ePfgW617d+4/Pj48ak8Md3enFljBb97Yy9nBG1WGr3pG2WvBLArHjY4M8tHBnbuHt9FiaTRXmQaeEivK",
+	"7pMuTRQjp2Pi7PSlQziVMmEU7EtKUz1U884jHuojfPZF5A3F1e3BIcXIzMzeBW2HUUI1TDtFZNEzoKmj",
+	"mjN2FD1wWTOYsKq4Mc2YyEN7k8voQuFQ4Rnw2lQk7vAitkTTlI7hs9Q0aYGfdq47G2Vf9IT1ZBKrWqHn",
+	"IrcoQfPB1uLwixbkQ5pQ0WG3QCmARYhjboZDk4fB4sC5jiY337+Un8YRO+tDuEURbQlcVtn/gku7NfFD",
+	"EcHp0/R8wlcHFsvKdHSSfeJECteHf3oM301OsoGkoJMyqlkckW0iZMxILAWLyI71hBMqiExPDWXbxee7",
+	"XHDVMy/s4ReGHsaEngqzUkkyjsh1bMkoOtbCAEYyoDTKUHGjQhmdZXKBt2+EC7y78/6N9/PUcHotfUiH",
+	"kRaFeeyT2neGbGiYu+qbDvpScC1h2Z4W8CPXwOVKTsWHMEc/sy1am+yElyQumGL2w5z76Z6c0fz6ZFA3",
+	"n3WvoWBJ8RraH+aFp0Q2zsW+OXs53IPmLbyrLapzDuKYaralOQi0U+fb+U+nfkCxB+0Yec4wRfOmr12J",
+	"TOC5hOJnguphylrZKj8vkByGg3jhGV2wVHHUD/MUDdZKgf3F2oiKCHiFA45BX1ZFKJhKuH+TC5mNL7df",
+	"uanOOFd3OQr8ldg0nqU+fXYHn95GPuQ+TWxLVBsK/p0hsz+bjcv3u96LK1iyduUx7Hdqkn7JK629owMF",
+	"IlIQXTZ3B9kzbSPVJmeFo8i3NnNOutObK//0uQi/3Z6SiJaiS47GzPSIczVIKIZ3FlGf2ZqDTsf37LML",
+	"UJeAUsxq/ogx8U376IsX5Usc6OMLCpmvmS+8mes/m7A+nbXOa6ZD66VBaKdb5igtaPdJFok53ifbjbze",
+	"n9N0ZoefRRjNVC2IKb9wdk4zVuoyD0M10m76ZXGZBrzek2LHMa3ro8Vmenu3bQyvj6PFB41Ol/8BSEBE",
+	"6vV6kRo2vcWzTCXlVr2vc3CgkVPaOSdc2ACWgUx1FeHMtQzewenG0aTkdFUwN1ipsZooedUWnmDhIr+j",
+	"+TkXHgx78qftp984Pn5IrB1sajWj2rMtmcZmqttZ1H/RxfLh/m+LMvMG6BFRbcT4WU/PXwRY3Sf48DR1",
+	"CFItrAZi281rHUtqGdj8mqV97HT90n7Q76rSvr0rVy/tuzm9VdL+MoL48vepbNGWlN/XQg2XWNTXQ26e",
+	"zlq/NVOMq6AWT/yqToaCKjKgmC2pswCNfbKdl5oz3iOHpwmbIUc36o1MlLaiAYxDaNpZ9JTGXJxpmpy3",
+	"3EEKXAuQXFPFZbsF/93+qMR1y/oUhbAwxej6Xqk1cELOmkpOqvDiULG0gvz1WLH0zm28FJ0e1S05YAJf",
+	"W2QdGlsfHGx9m2592tqq4nVxgys+TbCL62a00OkVMNqs35UZLZ7+N4DRwkDWvnlXsXFqXZwRe1vmMIRG",
+	"7sZMM/f0atheixcgYNZ5gv/hmLSzdOT2PiR2kT6jQrlEevy1To57zHwSHZaKXAKEcnmvHT7gZmo+3xYN",
+	"T6St+qpdi5Yz9+8G7mV/S2yGddF59anV1XZrCf0s5jRpDVLW5c/mCzPmhMGTs71UZxUEx0f41NvteApT",
+	"363mF66nX4sSl9SyCiH0um4+BZ1eAZ/K+l2ZT+E1ewP4lJ3TZSiEK9/fhTwQr+dmX5rTBxd2Wda4GLF9",
+	"+xd+QWr2dNaKr5kOrZUG3UZN8VZmTF9dqCqzyi/DwlFrqmDt5Kql8h0Hl3CuYX0Z/jtUrKVZf5BQzSoc",
+	"QY6BGoGBo9QKn2s5m9pirDS/s+vlqPm+185YC7pfkb9OXJMrZ7OTM7wc86u/utWX4pg90xUvw5xJrE/p",
+	"W3qSk2SkMgTL9PoUh8W37fDaGJ9MMnA17yx1jRTGxs8hQQsEdk/uzdVQjiukGrDnhU5NzZ5pzMrjukfa",
+	"4c62c1v0lXADc9k9r372n7745b/97O9++fkf/vTV93702d/87PM/+p1XP/43L//gJ/lsnzmQSXOSWwLZ",
+	"bPrIcd2TQw0D/mpucDdv1PK9bG998PSTxtYHT583ohsvSnrKZLoCK+fyMwiBS1Y6fJd7jIrOz6HLA1x+",
+	"kD6VcG7O3m2mKV8qUiifRfh8Xij/5PXBIeYaKV0MO8ipJXFIHhWZ70fmcZupOM14XdblVAoeURpSVCGr",
+	"V0tymlLR6REpIsQ+oIq083gN7bk2dttZ4YwvigXoZexWft0WCtxnF2WSd2UpWg2xtbnnAqRZ7DB7y488",
+	"J6mWLtZ6ZVLocu2iaNbrihIoHq8rFzxhGCtFnlYNZYbQ8/BUu3waCGOy58uMWMasFSPKGeQGtQYJFTZJ",
+	"q+Xyg9xnlxjkXgRQh6wd/3hRbo770d7lkoxMyEKywhokHkFG0j4RchQIa3VygL+OelIx0rbjaFHdBqwE",
+	"wJLgmpxJpogUCOrGtTKtIVJKEleOK+OCa071/AOSOS779FkrHqZUF1qYbfCty4y1E3VwEjPz1K7vXL8x",
+	"mVVakNBhNoMLz6QqkC5z1KrM8YF77oU9L9Xv4APzeN7psVPk9BjQcSLpXDfxQ/uYNWrNV2A079q0+yPz",
+	"PKa6pnreicRzRhU5ZWdDMXkSK5+iIPiwwnaYVuRQt1LW5yIuP0KnTI8YEwSfY6lC0FQjmnKdgYfg/V7g",
+	"WBWGBVsXefUdz10Iu+XXG9N7PkFNHWPMIi498Sskqs8GCeVijbzQdCjwcq+VGwb9TocQ9xiNZ8SHn0kX",
+	"Wct1hN5OFpPhwMh2kORaLSwSumlx1erLlBWbC+MhW0heY88GPGVq1jtzQ0u4asXDkvFI0RqKTsLofOIm",
+	"HtsHDRlKuUy5Hk/e2JKA6kyQdpzWtBoPExb7tDJET4kwpxW5ZssDtQ9S2WGAnGNkQqZ1UsRIo9qzLdPB",
+	"1gUFtFNlevqQdehQsaOgQ/sVJHvctd3a737D9W4/35dHbgz2m4fhUFzjbkRmrnKoWVxuiIHfFVF0bBg0",
+	"cDYFnFfbxOERV4wAUFUPYFEsDkMfEtsKIAngZ1VkUJAZwgRz/Tq3PBq3AFwicjKF7VAKpqLs9O/DODtU",
+	"AAcGAA2eIg5yFTqH6/dNzkZFImY1QIVjqs4zOAU17PdpEQTEcVABwKhmag6vWSnQ3cee28Odjcvfcn/1",
+	"cvc4uD3+tGTbWETbAi21WOEtDuIze7tPKImltvCZXGgJie5OqZpanRnYKVR7HEgH/7VvgdLM4bmgydCc",
+	"DsWS7lxlF0c92+gBqKgXNLmnilh8knAH5AboYxiyAq05pHajcMzk7IBC0pgvMlpg+dW178oiTkmUSJGm",
+	"bF2Oc7Tij9lriHyodP/N4l1lbtHHbEnPttuDonsAV6EL1qpLMkhOzK80Qvkuo4bflID3fMPB9HBt7fyI",
+	"3J2H63n46MGtw6OjO/e/3jq+c+/wwePjMtSegvuyKOjQXRafsfRQFIL2HJBUjhxPSuDJphmyHGwNBwSA",
+	"xzsyTVnHPE/eaZ+O20TJPjuV8fjdyJAym0tE3qFEsDOq+QUjbYxNamcohW2XfdQ2b5GUdYciNu8MpOIF",
+	"75jhZO+4AfoEM9SsHbmx0HBESDOsfSJFh4FTBcByoZV3gcdaSAmieylTuD3v+H4b70J4HVHDPmyS+54j",
+	"FtQpor/Ua5PH1P5QsLZW0a8mu56W8NMMbLJPY4bNzZU4l4GbKUjDe50UdjY6lztVKD1JeQ6KgRGTpEVZ",
+	"4xr03jN+wQSk/BXNaf7tSOSopUbcOlknKj10i04MFTGw8AETgAKH298ko4wwKW4OxNLjGdHUNP1mDCiD",
+	"EJpz6gpjIvAcRv6S5CeYW/5chqLtFa7FXN4aULj16dkhWV0nO8V+L8PsPDGDqzU+42DWvX1r9xn4SjeL",
+	"o31VguiD9tVcQauYK0DhNsMyHeRwTw7TiMR0DDQG8YstarGh/+RTKdg+MaOywOOuCE9+7wYsbcV0PHdL",
+	"4OUXETxvul7oBRzzYq+YCVV8oyjI5V6Zrta2VTzaGEuA6NSu3kMEosmAyUHCjFhIbvW4YAqQig/FWcJV",
+	"j5yOSfug02EDvXWXirMhPWPTDswgyXonG00xBFtbBBbmdt5E7ExCFyz1j4D5R4cfDT1mugzb7J6HPjti",
+	"2jylFhT2R5RrxxfKsTEPoLKg0ESzxOF+29I4PaoAGJPFsL7KYcE1mqgjzxSsd65/sDNXDy06AvfZaP3K",
+	"6XlRnTWHfkAV+ZDR1AiN8pwJkOEV+ZAq3vFA2AskvM/QeM9ZBd6MC7Q+um43ZJ00PeB+U7vykCpld6Xt",
+	"qgC6cC/DEqEWoCWhEl06CVWVZHysv5XF9tBOny2OJxwmIgKi8OQXue/qra2n7+Y/lmELhy6tQxEvZwI4",
+	"5Z9O+XQqXJAFUrgi6ENbojnroDh4S3QKsI459GiDnBC+LD1tRNvRTrQb7UXXn85HPSk0nR9CP08o10jv",
+	"8fORLRHlPn8EcMr+4y0jaCfhN4ciDj4dyT6zrzzNrdWNOQu1jBc2My9PQoKOcFYR2SaWWwJuDAwsIruk",
+	"46YRkb0p5M+Ma/lVXnaNj1iwwEcsWN0jFiytiHPrKuKDbDBPJ2mHP1KRP8EzMYPDu/IRFgSZppSZD2dW",
+	"7nK1POJoVrRTOJr1xvGEPa9dNA87v0djtiLuZsziIULps0L3AFgv0AdOk5TRuNi7hBeiuOzyVHEEAC7v",
+	"UuD4XAFyuCBjpqunfU6fwyLNMHisetRAZkiYBoVHy50LftnHcjwubADFPBstE5FR9jwsoUxiI0VDWTKq",
+	"mdIkhQJNFVhoNedXLjjDOsEmrcUTKxIFGHS5g5BzW1kTh93ieWfyMlT+sL0yj+B69f5wRI9c8nJBAAEW",
+	"VCiqxhpmOe8T1h/oMRnBvZoslDkdjLlwMAAW9Wv11RmPS3wTUEEolRfcHN0ORT3FG6urHEsjAbZ8vPD0",
+	"bYEeWKqkgBtgaIAlAFVaR2+/h1WvED2gmNArBUBURe23218I3D/tXjXLBLqf23UPzpYLLJp2QPM+K3Hd",
+	"yK62gVV2fXsQWmW+mwjKK6dzSzDjoMKAPec5OpHtV+DZdpuSOy5TR9TNdv7VW148r0j/l5CzlwwrBYrb",
+	"KtSS/Q3FMuT2fnLdJNSWi/JFuSKjkIE5zA6jTg7hmGUEJXQ97txcDukmF180WS0q5Io+cBTjQSZuPpzU",
+	"rhNXK2LcGdqcDkULHijo3uEdTke4PoH8mCCyNSKnQ8UFU4qYfsh1P+y2DZms9+mz2zbstG1NjEE07BJR",
+	"i8soJIvHb6ZswKgOAWwn3FUsSaw5z1bmU7ZKXn6ONElIj14wpCe+nJXsTq1cthTZ4tmYy0cgE7UvIV7y",
+	"dYSlPjBiG1ZkgHuWK8sQuUDnLF61SdrywpCTPrNllHJnxHp97RKQroRyyxBtwqufkjAwdH486LRsN6XM",
+	"hSGf2YEKOppPbK9CoXLy3pUoVEf2tBXEi7mc/30fE5/xcUjIM9L9P3z3h//w3R/VyYfZ1cin40WEJS7a",
+	"zuOm2cDBzEb2+Z/94rO//9cvf/dnL3/w15PZeJO2skVgzHB4JSS+QH+4bHtIRK5DWEbGAS7PCBUOP7OU",
+	"5CblTSaTCiQMJfwyNKJMWAinvpswVIU/HQfpttMiyXJSxtWAIDBhzlgJwIgX5kpKLTkaPlcA11wnlwVn",
+	"W04eM50X+wtxD8Kp2IFnk18M/aDoIFydncqNQF0ZbXUjWDbL3h/ofHLydCzdSoe3uqYcwGMEI7qxF5Vf",
+	"gBlsxXCD0DxjvYYgiQHOGnILnhqZf208wV/I2Qnhs6/e5C2rflCu8qJc+T1Rl2lFC2c1M28IW543RhDS",
+	"CpnaGvTs14jWF2rkc7nVZeTczNFtIYHOKW1G1pRJHFk12+hwGGuYcmY/Ox2O2HrtZdrH/HEtZTsPNd35",
+	"ELgLq7i4EMVOBiCUGGNRzf6VQVAWKoiG5Gqby5BIeY712mmCFpWF719mMy7ED3jjXA7T1oSlYjJzJtxp",
+	"7teXCtQgKsbWkvkVVa30RjFHPVC5eNss5ivUtxzf9tlMTv+qYh9O55CU1+jLiWqgcLG4zM82ZbWpaAhe",
+	"DnhsOot1WnqYxWhm+aKKbBkZbQ6MzpYihEszaYkuMHxMkt2p457b6omkLKsTeLeYp3nLaweq2I8L2nOh",
+	"vXNSSjxlHdpnZCC50AmquAXwdEsLDzC8aoJDZEddacpXI+ApN521SXcPxINuN8xqhUhF2e1WTE1FCvDA",
+	"vGT/NK9Cw4+zpNwCzQVNkQotmpYzYJ3uka+C7bJTIPJTDnUTCsNDiWJMnMFqxXDOFB2DNb8HFiAaFidP",
+	"qTBv10kbrl+76UL6TbMom3gACXytRxVJh+4tI7C0mxl8BVe2PncEFlfzWsrUMLGD8Omqcqg7sg9+NJug",
+	"XCcHLhfWdGHHQ4bC3AwzKmjAp9BGwRo4hg+DhvQcaAHGhuMYYSinewGaCo2BNplBuRGYB+rkQBCW5Z2b",
+	"+V8wGIocQswdpGLZYu72xdAy7dYkZh0eM1UPgmGxyDk65yueJn9oHtl3/RcfQSNwrjpFNitr/19Axndv",
+	"OEH/UmxRc0JW0DHqjq0EcQksDpE/NSmCURgZb1ZQCzgrW44WzdcH4PGAqsx9A82gK8kTtrsFZPTlMvlT",
+	"1mH8gqWtcr8xJie3qkk4R0zEgWTDStMU0dcdumOqiTUrRwMsmAAe1ZxgWVpx3v1echsm+Euws5M3Kcrd",
+	"xcmWCzYrP7jQkx9umduH3CHJXYPJQx7697PDPDfa2tCXW04tmMhT94FklbDC0KK/0NOttBAA8yFLO0D2",
+	"rZYgNUA0TVevmapPM29fI6zhX2mUk6aziY11o1LeleE9KbnZzVz0lQ1L2fYtb03KRrM+KTBYgfWKf501",
+	"G/5Nj2sPTPWdXsLpuvqAPzOKJaONVheTZtaMlWl8vRGehFkIjVP2kSfsFuR5UazPUSuY+rJYP3bvc0AH",
+	"O3tLhRt5BpaVrZqU8jxMQWjbsaVtFoJbCDNJvjp7NAsX30LxvCC/HVQaqxfxLoDlOEI+LYdOCBaXObUp",
+	"3lXl6E26Vi9XNplJYNZLQ9dLPwPjeZFxD05MPBXRd2Nvrv8TQQMXo2I8c0lUjHID4EsEQV9UzPHvRr7f",
+	"ohV66PICp3F+6JjYHAOAn0j4uVEBycHDO+ScjSMHxqBIOzlXfdXCOK69XZIwc11URGJ+xrWKSHvLxni1",
+	"2nOAsHcWwpF+mLk7qhPszP+c0A7rySRmqZoyZCttBtyVaZO0f+25ke3v0z570S4i7iEo/NQy3oY1QGgT",
+	"gGrAUQIqFBdnpP3VdkTUgHYYwjnEVPWYisj2tlG0dxqk06Mp7ZgFxdhLOdTmJWsLMpo2oYpQWwyMcEH6",
+	"lIvEtHWrxwWtkwPQ2xVRPTmyGYlW9zOaRj0XJrW9e7PRgH8asz3iebJ4cvLVrwGYuPmHbJXsFyC8LZkl",
+	"7IC7Wn36rAUpw+Wpwmjasc7+otxgtC9hhfJRj2pA0jLb5Hq5zORhLIajtKHPAhJzWqXAcQ6pjgpCBwOc",
+	"wkAmiZooqw45+LD92DKEk3oEO67JGdOK7DX2ZuDWtRRPQNPsmqHNWM3QfNazscdmUJNrytECpxDMjtAR",
+	"wOYthGlUJfF6MlngsiPq9uH4KPT9GF6jJgNFLisB0c8kC67LJufVUf+VD6vz34Qxdf5LDKh7iislL9YJ",
+	"rWE7ZPFauXzW69QEgzEUiaD4WuZOncNTJ9+YDaL3yJfAmqr5eOfoAdndvnFja7tJpEjGcGtsNUdyyuA6",
+	"WSQ9W+Mq87tiWUhL7T1iVsxpQnwRv4ye37pfmx27dLD17afPd4rrPzxiA5nqD6nu9JbT21JooLqeih26",
+	"vlaqyOm6Lt6ZYF7ruxumUxZDt2u+H6bnw27X1gAoRtWz8FJ14iFMUGZDqhn6kVByANhVomTgnjqlnXNz",
+	"bh8e3r995/7X66TNnvXoUGl43/qeToSQxLzBmSIJ6+o6aVvdOHsI3K9DxYo9bFx71xqOMVOvAbQNvUt1",
+	"0uZnQqbQOSXoj7ZIYpJgtR3reAsmn7LuUPn5GiaMOJs9lsR+CfbNJCbf9EzFrMTYeUhgEQY8DZcgg9EB",
+	"l8kFS+ukHbOEA3FpnwiY1FBkXzWdl8wHTUIkCqQswfpBwJLdMZ2CXdXNAV2DecQ0eDB0DNotOxHWr+jo",
+	"ikVjs95BbgSAONsdmMcwFSTmMYgFHWkxbd0TgfutI4cJPmW+qJ8EnLTI+OrccP4I1aJaZkC3MzZUy87W",
+	"KDq43fAy7GItqnUCFmk3AiIf7MpCU9mnau4+vEoBGAN8zhAD4KNzBeKnw2AW+M1jPxf32c0IPx9n88Iv",
+	"7vjZuQ7cHPFzDqXAdurmi59vB7N2nQZz96RiOWJPB4MKhpyDwQBdO1OuvelALW/C2Q9E3+uNUCeCEL5z",
+	"NtC1aiG6JZrJbEjCwCeveyB1m1UygqOKnI+5k1Deh0TCuAT4cTHsToy4mSOb+2IA9oohmew5JFItQRLO",
+	"I5A+Ojx+9K3W7cO7B98qgx7d3ZklpldCI1M9c9tbJcY6r+ZYiujJ0EimoCdL/BmJT2FRtJIhhFpOxdRj",
+	"s5eFeccrYVTb2zAT/CPX99Qi7ZCjx7duHR4dGY0F1ymjmDvR7vJaB/Qa6Bfmc5Buk5dUphPyAZ2MzQL1",
+	"t8IXGUEuPj1nIiI0UUai9cDoyI/dXs8OryoMRwAANGe4ceJetIigyWIjTBaHjyJtna8T+NUImU65jy7X",
+	"8WpVxbw8N3+iVvZbvRZZBWDyEOTu8kHgYYWKF1an43tlmbofydTSSAcdlzISp0YeQiHJ0EkXcASZ391h",
+	"GtKgyIaBO5guc+7QAJpFLmV52GG1k6yooCFZURaTlILRSZGOFF1+NkytiGI1t0+2o93oerTdiHYb0Y1G",
+	"tH2z8TSaAYUVgkjenGuRCkvdlNJSfxseSQwRz6S1UwR7NEuKiEKIYNDnoqIIZZo8cs3AB2zK/PkImzN/",
+	"HmCTMIahZpdRyTismT0fTXmJWCoXZFLF/RMiN7oCFlUN/t6ON3/uXuhSMp1LMo7MM5X5JwZiLhnzHJRR",
+	"z99XDCkA/QIVrIq41SPGz3rziaJZ5if46JTdwG3BRFnn3K5G+dLj2T74EdilDuKq3VwXi2mGoa430gG6",
+	"XHuoQ9brirEOSCiuPNjBzucySji/xksbXMDZkYVMfNM+uvQtK16idRWIDsn+TKDMWVpkDv6y2Pu/AvV/",
+	"o8j56pR0FvnMpvq0/GCsleCtn9g98Ss8DXCFHjTIsuJoIUShEQtUBFqUeQyirffJdgmQTjHM+DyQmPDK",
+	"FxpFLOnI0gaQUZtBQ7yAlvOMIEWdAhz5Ef+0QNu4lRl9tEsJyHLIUWCwEegK25m7CosaZYyQuoI7xJ6M",
+	"6rzM9Hcp3hDfc9FpDGa1rit3xIRevyMkXM6loRJmlI4vLRPvYOpkCh4PcFw4h74DtckAMyYDZFaway6M",
+	"hwb0xi5lnRwaTRjK0PSocuhoYORUqOaDawTyeqE+bhd05yZBBVH7FOpTRC6EAnGmuSiLurDYPYyAn0fR",
+	"sYp8/EIQ7wCFlDBwBUDYRpEt1B9mrrTr5L51y0CzXJHfGsZnZhiCjZrgewCXhd0jdMRMbIDZJOefUbYu",
+	"kBm3w4hzxkmcB1i1HOqQecJyvQjq/dpH3XrmPLNgvtrabuztbA0oWApnByGucAoQtBqiTuYCvuEJsArb",
+	"clkes4HttLekrNrPCqLWoCcFawkfszUzWz4I75qov1kAPtI3t0npIMIoB121DdeGkrDiQkSu22/DBN6I",
+	"3IRvffWFfdI3+zNMz6AMQo9a3gsBBBn6r3aVo/pT4TdgIvYM8IOFbfqXguR19ahcSg7TTqE5k3d6RI2V",
+	"Zn08nh3ZZ1jkcBpef4X7qC0Dmgy0coZE2SVjOYRoIwgDScfWRgkVzsxuw6lwZQMsQMN8j8hQsZYO8LOK",
+	"nTJtSwjbtoxdxsY8z3KNLOWZmWDfuatYzrXXJpk41rV2yaQ8nM0QbhfOxoTOYtkmYtGWB8J3vR9hT7Uo",
+	"/53OfRG4isyXJWVnUkYTgHeMQjEnstAaQ00o5gPvk7avSNwmrvK8IRldiHiypUgzaD8IHyVt1Vd1/2IL",
+	"oqKco7QdudTkAH4ZE4tHPSZyub44SKOS+irFRVVubCniaWeYjY8ooIsQROjCJkYUI7cwBqNOHngslLCY",
+	"nR7xDnO6DHyoWP36gqWGE6b2mrSK3GYfpbJv3dRaWofZcoXhgrqHS7y9KOhel58tEeENkl3KzZILxmJV",
+	"J0eskxqp0kUMEMVoArJhDKHRAkq1vPfee+39MFIG4t6dkjsmSofFoLMb3JFCDftFXlFfY8trrT6oBkJM",
+	"wT+K2KZBtUlCEy3PgCJHxJ5lr/WDXzUbow0OnII+J1ntvWX2aZlCRva2tubrtkGNYSyUjknjM2IF8OyO",
+	"IIzo1M0fS2xRs6xdmebSrwLOx1ULK2yXt881CvOQr4vNComlu5F0UDFG3UJ294lZtDzbm+70nIu4Wonu",
+	"j82TPgwlCPeYXccuKEdrXvYF4OYWNVPz6l8e2EgXfxhFDHGpI6uA4dq7GDiouT/L2NNYuf7lRPmvkQt8",
+	"cQNESS12ElOPq9UH5OpizVrO21wNEjq+bx51PgZ6QTk0vVKu/NKgAkpXO3SPrFVJMSYKdbUnFrQZ/N0Y",
+	"8L9va9NrJjzGNeTLIO3xFwZEixlQzfMxnZBotpQ1Bc6eTmY1XM6MnuEaFKwA9cYNSOShtvyAi4ClysXp",
+	"LD/ZCoDcuGceivvSDf+2/TwwVmlm/4Ou1zwyGSe1sS2FKf4lixCk/PM+a30qxdztPuZ99m3znEMBaKli",
+	"0xwMzhWt9Gxz9r5dOqZXlczW+DX4widUkdBF7crWe2wwYFSBq9q6rjOmmWfsntXYCYZ7N8nDPLhX7kKH",
+	"VYG94DSzQHAOPcMKhYHUYOleEQHOCFyIrOHl9twZmjj2xYL1sq78gNVPa0t0MGhjphfGuoLhUOXClNqJ",
+	"PGtHpG0UNE2Tc/O3pObfEev0oBBDm/URV6nd03qwpfqqnTO30MFggTqBnzS2PqBbn5Z5OnE+641NwD7X",
+	"HpwQdLtidILVI688PMHN6DLiE94aHW0V7WSjPmzUh9euPiwp868iLL+BoudSkuAykUwvSgnjkjA1mV1s",
+	"tgmI9KmhUjxJgF7se69whASMgi6l0RJYDDq72Fn8ctrcNvR8Q8839HxV48eXgwPM03efzqD169VerkBz",
+	"eVTocH7SGxNq1UuXQWjUaIW4vEOhOTgVhPcv8IRBMTuuyIglCUbHdHjaGXJNTlNGzzEji+YwQ/KJv01C",
+	"bcIQoAhRQWzlS29DhEggBJs1QyHfGUpNPZDwULGYDAd18gSGgwSoLQdMtD0FsnjD5hkmID2aJ22IYRpQ",
+	"pSBDE97q0aQLeGjtJkQxOVchV1gBwoEcAQ/ANDOlbX7zGRcYbCi71m+HydZGk66TAxcOKbvgUO9y0N0N",
+	"D2ib99t4MdrYNPfe0HpRHmvuUAJ8m8XPmQHtah5jMVHckEMl+wxXBkyXZ9LQ81QOz3pVCzu4AuTzavko",
+	"ymMMqzJnFANgaiWY/bmcIjPeWlTzO1I1j4gp/QBfNX9+gyZd+Pj0BeSI82TJ2lY4Pj9z11iULX/5bSuu",
+	"ePf1ICqGYkxMgKiTr1pkI+3WFhGTo78FhZYzGO+27HbxAKdMA6rBFP8P3OselB3ymXn1DHscEMKz45/Q",
+	"iKNmtik/8uLaOR0qWpqes+IiVTlOOW25dWen0CWisrAE7gAcHohkDC5IjKe0sr5izCK22MDAysUrRyXh",
+	"4ccWmxHg2404ulTXM1KoemXBoueMDYBWeV+1puq8ToRsIYk2XEPIVncoYtUElI0uG7lgbFQCQNHBMCJD",
+	"ZOF9OdQpFecMWINlHIaJnIiEpmfMEEuZ6jaGw7OU1QntMRo3EY5CWRw/GzSPvIuSlIdBI1jKQSa5sDyL",
+	"rox3spmhDZwIC39hR2ibtMGcdoDZYBBGy49mAh2rPQNsqw21Z1ATORE2P9XwHKmYhf2ymiCLMfALgk01",
+	"E5G/kIADUuyUS/MYG+4eKgs15bYN/4RNA3N9gpZwvyu1qAbrneFR44pVvMpPemO8vE9640e+8ye98X35",
+	"G7Z7+PCRHcCT3vjIjcG8GwzjSW98YEfypDfGMKQP7VhmCYCeEJTQbL18prsLrJ8olrRSLrsP1o8q25T1",
+	"2hPZfaerSc0z6w4cG63a63YeewgjXOZWGVgwy73LBU1acwP9rSeRJwk5ZTYcz6PltA0Xb0/s44wssUtK",
+	"qa+mZB1TdX5ZOBelafghuuNE8osUXMvUqvMztR7/pG/tRVT7zpAN556rPMKkWZoK16evsjcm5omdYjNR",
+	"OIVZc78Fkv/KbpW3ZsFKF2KdmnU2g/Xp1sE6LA1maoP7Z2M6fDAPz8E3GGYQXFabYa7Cim2WBOyW0EGa",
+	"Cw322LypBfIII4lzscIWsJOryFnQUWTt81gYoZo8Pr71OpBJj6xhbKIKRsr7NB2j0ZR2zoeDZr5OuUKT",
+	"CcinPqnTxzCQd6AOoeEEmZQN0lpk9Eajj06aYCI0toAU9W6EkiNGj9p+Qa5W2gnWNLV4JHFkLfPmm9Mx",
+	"QR1kPwvJNlIUpqPa+le+im4fEp7coMFGYpjWyIupEnvNvgXTPohNRinAno0iCYtUJwfW2B5knu1bJguD",
+	"Ds1MLvuzD6hXZmFBpg7X14XPCJbUyV2urD4CgheLiWAjsyCgGQTZadCWTAEkeTqmKTv3H9Q/CM/+lv1i",
+	"KsjpyKeeZEEZmHDSootEZsxJMDFsnivNO6qsGkwLQrcq4owMMCugJdgoe2/ikCN+IKqAsHQ2wqZqyUTX",
+	"B+KezesFS7IK10nFLlLZYUqZXhaZvQsJqv7OZIbL1PIVT7dghJO9R/ntK+RKfu/XyH6z87ZWBgzS7B3R",
+	"ldNTzB2c52Uys69EVqU+Kr7h3EDz7Yeu+fyrec/p7Gld7g5WUyazNS1QJ9e3tT4Nq2DqRc6M2+mYpEPR",
+	"zMxNwEoBy8tSCZs6ADxsKt3CckZMN5ZdZ7dR7UXMawWO9xzwSMmQ0VwOD0a2dAlXAOYoFi/Wt7TSfPkK",
+	"sIfAdXULjLiAk/N5oVD+uTnhMepBRYMikzihMfpLbOVLTApRRctUnqhrF75aWWRf1HrGBoJ85OsvHNa3",
+	"Q7YQII4bgSae0Y4DOIYHFVF0TEY9F4PAdYjxT8U4L+XYfN8iQzdeiBn99pw5S/VkqjOjFrf1Mmegj6mZ",
+	"yyIz3FTmZuXrCsGtgVQBj55gZyQFU5G1am43GvuwCh2KXkow1Fq/0gIxl+AjKCBpKxpP8lM/BJgHLsCv",
+	"6g7ZtJEUpM5acxvjlmLeKT9cddIGsgXZ++1mTuZ1xIxrIuTIPzmiXGOxWJ8rBbYAK92D0G4WM3znlLUy",
+	"Vatp09HBiAw5+v45RO20yNIWOQJva5gk0fa4E+0oQ0oMa4iyJFF1AlqeH6Q1O2JdC/gzLMuarUItqmUT",
+	"9R/CGfgvcbgFGZ2luK0+CD5PDot4lDkTRexpBgGFRpHwZQiRypJNW4k+DwIAPIqdcSEw1iiX4RYAFb5+",
+	"XEOPFL3MW+MqzmPwZaBsHxSoCc7AarDdZr9CCGzzeRIA2w3XC4bTe+iG+xWAK46n0g6DuQ9ZCQhG4EVC",
+	"3ymvjr9RCd7jMpA7lmsDg9ZK/KePfUxJRsgQZWCFXLFLxAGZqu0XnMN9IoX3AlpTAsJwtFVf2TR3F8sC",
+	"4tZiUgnkZzewmb5U2iJ9RIYJflBNVgn0xwyNvQCuIxS17OpbFkyzxDauqyy+S/qamUEYVIxYepexVPkM",
+	"MgKhLRaaXabEFmsZQ0hKtQ403PthEfE+cCnbGQywk0GqqI6lItg3SiQvLx+D/BUFsjAXnWQYT5lVSnue",
+	"ldpoE+Bgfwqz95bJYpz/oDeCzX/09Xu2MjiWAsCU5XL+0sKb96AbSEmTbN4IuNabX6surOTIV1TLIMSC",
+	"VD5Y6/zpLiIU/oJ5tpUn5eW5bmFaXUgNpkAfPekLLsQkki4mC2pM5ptibDkOVSaS3SnKr4M1szT68fEt",
+	"EgP8V9sWLaTk8d07t/fB1MtigCtz3TkrLTSw09jZ3d5pbLca29/4+q/vfHPvSeNbN3/jxrc/3r13/f77",
+	"Dz94tH28YH7drFqiE5qCmdt6s+1Mj2vPtfOdrphpB9L5lefZmVGsd8PWvlnluEXWXB+RbfLw0QPDaeBT",
+	"QWGLiOyRWwf3bx3ezVW5WLnCHhwmj2kEnzzls19khTDMJ1/Ex3zIKuoY1eA4QM4qQiO2H2buj23iln9h",
+	"WZyVqnWwuWrRjuYXM4IgK8nNHugpLHAcqLrlVZBL7OXLMNfJO5grdGyN61ODC9cgnHAUbNtiidzTu1hU",
+	"46+d4R+3XUxfaFjr07H1ZO+jSabPqLDl/U5lPP5K5fgvzNrKwGF3G41pspcNeo59d5+0nwuodQse3bBM",
+	"bp0cIAwmByuerfML5i4jwUJjQdVfw2/bdVuUbKu9D+ZfMBW7erepHIoYADeFr2eLhh/yYRo+4pOtANeT",
+	"pjjUHIN+9a9++vkf/c6v/vP3v/iL3/78T3/71X/4i+eGjr34x7/9/ud/+NNX3/s5zmpOAeKF3KxuTdfM",
+	"lW2v6+fMtuP79kZna5+t+k9/8uqPf7lQrfiKa3wpIoGj4FcvFvhZXU4C/ir8Z10sotrA8PEiBlLlfUy8",
+	"ezFjxVepN3ApK1zgrZuTOPp27kBOY53HpJ/O3LF1U9b1UlWXwpijqAeK02tHPSrOepQvp1Ne+2oZcovp",
+	"MuGCHV7Yg1FWyLHUdNiRosNSweKi5hcRZF0ATwkYr/PcZxUWT9kZFRH677er2cCWrJR2USgmtdGlBF4y",
+	"Z9nMo51H5j5PeMFykKMdxi9snD02ZeRPMzn3pbPD+XrT8DdYY8pLmkK7A121hKmZ3aNsKPazHw98vuUH",
+	"5X52I3Ov++HZL/wY8f2wIqn5IihI6vs3Q56owFlBr5nwMixUmWuGDdkeb8xihEDFcWkN3UIPP3KX0utj",
+	"f7eGdn9uit1HaLtr8UGh9TZl0+fPIlXPMKMWDQl3lWSez3lXaoLW4U2Be19G4Ay1uYJgpjyhu8p4pmM5",
+	"eDgTOD7w+BBnKM0QY2GLleJSKFAcqTonXZkugu8+fYceq5lwtRwjiDrDNDWDwsyyiPTkMI1ITDGguS+F",
+	"7tUmxaWYjiveY9NaxUdxAFUfhnEtEaxpe7Eji2AqrrmijX2sCmGhk6TVKTcPBCAjijGVjyNrYk5833AS",
+	"m8vIaIyY/hg8LftESB9AY0gA1B0uFB4zZj4/KGDRolrLGK5UK+aKQmHrQnUjtbUmZxdsSiz646AV+lNn",
+	"koLgAq7g2akiCj92z712VEc/IrtuQdnhXPWt/HGcWLj8piyLbmgmfef2RHW1G3szRNV3vtZ852vNQGD9",
+	"51tP/+XJSX36m9yXdfPtuxOf33v3a4WSLo6quoXAziJnTrs+r9YSdrNeI5Dpce0GIN/pinYYoJlXboPB",
+	"2VyG/SWjsRNq2gJ2rjzxnYgXGiYJBgIAssfQ5/9nkcevs6ThXJo9oEqNZDrX5f7QPbc+On9ZsHDmsCxn",
+	"OirTpj/kIlY2CgqZu5ZgIaeDQb5+tHUWoP5rJAIb5EIBhOwS04ZmncHjIGTXodidskSKM0W0zA84LGsm",
+	"BZsWY6aFnqVMHOVH9g0+kYtLEXOY/tPS47pOZrR2RiSmvBBLJNJZGWQSLKdZR0mk5PvCn56+W/BdoVwy",
+	"EdfxhHI9KzAMU2QNdYAi9RiajXkdNsvD1fsQbJ808tZkrw3uzq0J/0Sm8fXG3Pq4C91EsF53hubsH5nd",
+	"dziZincOhroIaRAJBBUI6eLuMRhjqCAHD++QczZ2uin4Jl1CgXsWUckwkQcas+kmUgS5CLb8/iDlkB7s",
+	"skmUpqlmcRYMKbuk/eHB0Z1brYPHx99ovdeu21JBfeCBZiLZrHtaD6A+DqMpSz8uqrp44OeQawdemGzo",
+	"BUBcdguI8d2Pj+4dEUTsUJOhg5Ce+43j44cRhv0rm54ryEOp9FnKjn7jLibbMq0wQcosjY+DbjooGsOJ",
+	"FODQIGIPVecqQn4FLWasqH4iTsR77x0CRf/1owf3XZw/R4g0Ji5YIgfsvfeapP38BG76CXpfT9x9P6k1",
+	"T1y240ktOoHbf1Jr1uv1F+06ORAEUD3cbiraZyfCNZxlIJmJW1MWYIuartrIgbBgJLRSR1wv84N5+DRh",
+	"WSz3IJVnKe3DjTtNqYD12T8R9s0uZ0ms2rbEBSwffGXzoqjF7oDFT8dh9TR/+Awthrg/EkuGiEEx6yQ0",
+	"iO6sk7ZdlzbCgXCtmQhwQCKzobd6XDDFzGk9FGcJVz1yOj4R7QM4GVt3qTgbmibqpJ1ZJrFBGIuElHKb",
+	"LkbVORdnhJ5CSr2wW7hv+bTdUMBE7dA05SiMUnUiIPHrN7eseLR1J26THqMxlvkEK77LFAHYW6br5IBc",
+	"b+wijioXpP2I6XS8ddDVLG0HyUh5ymcPGSKWYgylnZQ5VhQLiEIuikZr2ja5xz+M/D2m5NRI++Qmfg0y",
+	"SZryC6bgZHBBrvsuDbXR5MYe+Zh/CDKa+fpEvLPXaPilrGspWyqRo/a7+0RIknClbSCDGUUfg/mpINej",
+	"RqNBQC3BlH3gY+EDjQbps/6pOSTv7O3skLZp2qxBC95qvxudCEzdwSgIwRQULmUDDOMWZHcnuCJ4NP0y",
+	"NBp4Qi2u43YDy5jCiIKFqZMHXYK5QbBZGZk8ESOZnpurbBaZYw4XLKOZrxr2s1puMCmHCAD8CrO4/NLi",
+	"GLQ5cGdMm2Ng99UQ7YR3scYqEBuzrS7j+53GuxaQMkuAgsw/SIvLosvIO9vvOqDKyQQDhWb8fTixWfDz",
+	"Ozvvmv3GQDTyzu67CPBIO+dm4G4AwHZt8L/1StWzkDXyzt67GL5COz0HN2FfPRGnY58KCYhcmmsQWICM",
+	"BxaXZq1R3643ADl2wAQd8Fqztltv1HdrwHd7wD2v0QG/drF9DUyE12wiAvxyxrRFiETycic2nXClb7mH",
+	"TDOOHtWanxTLadkj18zLcOFqL6K5Dzt9/CnEEoPsCcPaaTQmEqPoAPNXuRTXfssiS6J0OFcsxZnkjC3A",
+	"KKchCwfWPLLX2C5r1Q/z2mNBh7onU/4pVmPZa+zOf+kjmZ7yOGagBO/t7Mx/4464oAnHHnY+mP/8sZT3",
+	"jHb0Iqpdx1Wc176RzWiCL+xWmrfD7EBpbdjv03Rsz41LczF0KwDIMEeYnoEf0R+/p0aqTc5VX21RDKjE",
+	"8ooYOzmwOdv5o3kL7Iu3fB2axc7mnZj1B1Iz0RkbUQuPHdyyDyUWkptz4qzmAGf0QnJMSbigCaImech0",
+	"+5sDgK59U0KRRprAfcK4egu7V2t+sh1dfwoHcqHz7Iu853UinQ7Zi6Vuk9eKnLYHkW5OmZueG0bhg374",
+	"ydO8ab+209jZ3dre2WpsH283mg3z/28vshwY1g/ZK61sbtZYEhriy3ry9HE7VDKdsFhbfLHLCcdBUGIc",
+	"6UCFW3ePJl2Z9h3lWA+5aVQgH7ek6CYcdea97d1K9OYuTS3d3L5eZSJqOEAH8j0Wc/plpIQHcWxEWE+m",
+	"qtE+YM+IS1nMsa89t3+9QAUvYejdzNPI2/B9RiOLaMHsid22FTLWdjD35r9xX+qP5FDEy53kL9n5wi3O",
+	"jhhqLE7WT1kXlEe58MmLigXCrzM9+zhtWMuaWMsbeh+/bIKslOcE0AQXJeGZ+LqQYGrPAkbCPgXNraio",
+	"ig86A8NFwuiFhTNUGurL2OOC6DmkbU9q2+L58a6HgMZCQka/tc+EODF7jQ8y4xhavXxbdaVpwsCkmScR",
+	"j+HmhFRiWbnaX8+cbF10aUHWXVhwRgfuRmzeiM1vjHSykbOXJNSIm3yponYYgmeFoQnQDfCmZZ7pAH7M",
+	"eqadAVkwxCqbppZgYQuiq952ExvOe2NiW5OJzZ2cchubP1vVjGyTHlUXtiFHAsonpd4IDyWA0FZvvXvg",
+	"0wOcNldgSbELltIEjPkR+rugvFJ6gUgJkOmAQMEFkoQ18fkgjys08Q0SykXexBfEu9Ropx8Y+Q5u3TuE",
+	"3cKZYeRT8YunUIo6lARqt+6brbJNfQi/u3Iuu4vIONjNuo2DBauyvJwDC7movJIt16qii1vBjcVvI4ks",
+	"bPHLcF2rUeL5csi159ntqmL28yPYmP2+xGa/MKxyptmv2vGbYfebeZ42XGMVrrEx5q3ZmLcodV7Wmof9",
+	"3Jdvty0vuPnLCtBZRUIvCBddvp3FJdz1WvE28u3GNLcRiJc0zV2iTCw07eg5gWvuoSmqbVT5GoTYZncx",
+	"l/NY7QIZsl7B7vYGGulgYd5EI90/eREFrXp4cMnp2CYhxLk7Y4914ZVBPAcsPm0llmGRYS9JiEwh7QNC",
+	"d6nrNKsN22Mpi2zwb1ZaDGrwOuGEYG2QsfnF1nnvJIymELgPdczxUn0Fy2+A+ZD0KReacmGTEHEy+znI",
+	"O4wxtmDZVsGxNd3JXmN3Wo4x564Oz9tU5XGBMPNwGJKE5UWZji/RGCj9drQAqguB2myrT3niI5ah+ruX",
+	"5QxDz+yBjpZ98rzGzEu1pllKi9Bba9a2dz9oNOCfRi3ACK4Nt2svgDhaBKDiJmMuzjRNzi0SU+1TM3xF",
+	"obov9oZf/XM7x3oHcECyzm+azm8WdG4kkU6Paqi5Dl/Kgw9vbe/swrAWkENwtFcQx3hmOrgED+cZi2dR",
+	"Up+PhflWI5ayL5k0tRGOVrAWuuuKxALPZVj/BiArXU2ARbjADMnp2nN7lStZEuGdL6cl8ctrGHSbtuCR",
+	"mWUBnHUOLlM0nUVMMZkcR7I5WFdiPFvqZEWlRjRQxwYUsKCskOLkjElBoCpTdlgsRuO6TG3vaQFB9daf",
+	"mbqoe+pLEOIBNRc2IR7rUgbtyZkR4uHO1nIhHrb4YAbIYUvswTZnupb5Feo+x5wmrUHKuvxZO4DzOOMC",
+	"k2Hr5MiGffiRYfIuVIamBF+NUHm0haW/ug2yz1ffJ7FsknbKzrgUbSz1ZhPGBzTVDg1k9pCDio/YUITQ",
+	"3/YxhyQOqcr2iTq5axXbKOvdZou3syojAMbOUiuX2VRZ24RbKa7sDK1GzB1aiR00PMZ1ebgLdHa14S4d",
+	"KmhMJ3TKrEhcbbvR2KlFteAkmC8z8noL3zdDOLOQZQdwuDs9Lma0e+v+VKs3b2TNfvbX/+Xlf/y7WnQp",
+	"McDY79rjYyZnW8VdUGFFsoW+P2N91hz765Z4E0CzUYkXD6BxdLAin5vhLLDvXXueXb9Kaq8bwSaA5sus",
+	"J6PQUCGAptLxm6U+zzpPG7byWtnKxkiwbiPBguR76Qgb6OdSImz2Cc2Ef6chQHl2NppQe7giXVtciI1A",
+	"lUFoNfOknfpVxutkhOb1595BUtnigveaw3Y29HET17OR019XXM9lieoWe3JL9WebU2/jc7beUIFRddIW",
+	"mYwzWxOYaLJYpPUGAz3sScE+4okG3My3z/qbX/lNCNEbajV2CMp2z8uNx5MPzlNuio3IsM+5YJ0YQ2Gs",
+	"0dOCObILlpIRxbI41hyaAVTue7DEINinQAiyQ3b1v+rsGVdatRG6NYs4wmgjQBwtt7bmj/OVGV1zT9Ze",
+	"/ew/ffHLf/vZ3/0Sak/+6LO/+dnnf/Q7r378b17+wU8m63YXxOe0tK81i6JZtNTVvsrEwQyCuOqiVBHn",
+	"eAzR01y1FDTpENdnrmcFua14zVcQ4CY3YrYvfOIGb6yoG+nMsIEjLVPmoXoReFkSmiPLE8Ujl2IJs2S4",
+	"a88rxRdNEeFNmNFbYz6dpD7LSxZlZtNKp2PDe94c3rO5ges0tSL8/mVdwkXF38vJa8wq2kFJSiZ0Bm6P",
+	"4bD7RDGIoWe6zOpZQCcuSRJ/+R//z1d//OfL3qGry0/ckLIvrRi9ic9ft5HzsmjsXHn5GlA5AB1aihgX",
+	"oqU/Mm1uJKmNJLWRpKYlKaan7zc5ZSiISNFhUJnk8m481LwuhxVsK6Y1F2d1m6HW3idtrEZST+SoNaKp",
+	"4OKsDUbW8Ac14rrTwxBVQait+adBTiSnNKFmJlpCgRKWyBF4nnUvZaonkzjrJGXKdJ81FKdQt9yX7x8m",
+	"UE0GjQpmFFBX3zRtXo1wybDgStamLffuWuX4usKy9/ukDeWm6lASx3cMhcp6VAF+HMMKSxCGbAvXtPtS",
+	"cC1Ts1jmEbc2LVsvpl2Mt3h4UdlphFvlvUbnXMQlLiNXyDwjDpdTWfFFVDgwNyJ7Vsym4lKXDE8NsQBe",
+	"yQC3G6uN8G1zY8ER2KQwvHbaCjog3kCZQrU5QzzOhRwR2tUsHdE0LndO2cM9I2KoRZOkiMQKqXnXHo0t",
+	"x9Zn+5TvB68c+zde4xks6nDekYS8fayQtTmVq7lIdY8RfzLMooZnRgWnMP/9rOC1isfw2vNT/mnLUNEX",
+	"i9TxKDovG2P522Qs19muLXC4Sq1zBXmT7mAtnTj5If/02LxfhatP1SoYFpDWh0NdenCXDU7scsFVbwpX",
+	"1yuZ/+qnL//87/7xb7//2d/8zcs/+MmvPTdypBnli1e//3998ZPvv/yv33/1vR/Wohp7hnuMiBZHh9uN",
+	"xl5QYu8fvvvD4N1/+O6PXv78L+27C8Q7Fs3+0p3rqwzln2SY4MYgtqxfmeVZpy0COlRcMKWIIT5EikIg",
+	"/gVo3RQntQrk1qeyf8rZFiCOg42sMB7pOKvSDI4EV/TXYo6zpBvZWrWgq1KC1TPq5Ih2QUfu0CSBQHYx",
+	"Jpr3C4D7H+GAjmEgr8GUllmeHjndmewQnD4CrtehW/tbC0Iua82d1YxWtq9KYDYjSISl50xAwdONPLr0",
+	"nTqm5wyLxmKmsC3QLhXDqrMkpQJzkw0hzi6UP5EL3yY5nKcOPcJHqhhJsLXXH1pb3jVkdnM1xwQCPy7S",
+	"8cFgcCd+Ow0csH2b8Nw3VPfEY1tq97DXcxk4h7tMq6x6NVpog6DYrNA/lusGdq0llu7GMP59n/qUBz7Q",
+	"0lKnXMZkjxrpECcUAC8AqKCr/oGDsQSCkcTIVEqTtpKpbtuyIGdm3OZlBLclhgsh2x728cUcHJZZhXGd",
+	"PMGkTds94jGcSeYRIQByInYDqJN7bvq23j7XpCuTRI4wwBiJSQBq2HSWaOyAK0LjmMWRjUqIiUwJKu1x",
+	"hC/15QVzEA/klHWxTjuzEc1QHdwWjHfl4h2gBPYIrLUsWhku9dUiQxjG7/I95pVDsYetZe3FfZqeM83F",
+	"maG/nhY3revufbgnegSUPI3V3Nanc7om+rtgqRc3J7tM5QU3n7Zry2FPw068MbVVFk1sm71QcNahxe0Z",
+	"q2Yub63ZiGpKUz1UtWYNXl4Wy3pVuRX3YwM0sVFlFwWaSC1RrcJ85wjU1567uzNhzs2fxQIudCYdy3IS",
+	"bQi423SsE3RYe+ctqBFA5Y4nvixhfwcZRFJaXDkE3vboB6RDBTlljsWZNsU0b0LzpuNNG3P0W2OORqFm",
+	"LvBFlQtRHr4961xs2OGbww43d2+9ABmLsJ0lsTHgFLzltWcy8rGsxiK73TyGhb+g3W5QpTH3zDIFF2Gk",
+	"b0gxmg0F/DIpBBsIjDc+OvxSlAgrp69Yb9rbyXQuHd7qFYL2S6pQH9neq1j8nUWPC2t3xytfYnd3P1a7",
+	"uTiOI3zprbS94ww20YXrsaXbszgjiBDP9VLgyILQwQCv00AmiTIMI2VnXGlwyIbuZDC7hwq3t6NzM+ML",
+	"mkCsdGJOqorIUCTgLwdPNcbw2hho135rKM6FHImWnQGgjslut8w6fOScX1dpHu5YP3QgTNnQcwgyNuIL",
+	"BFE3az2tBwD0E9Wy6HUbiRzEueNrnpg8tCLHLIOu5n3W+hTL1xwoTq8dGTLdoxyOjy1sEwzQ7U+rr2rN",
+	"XegNdwkCDFjaium41rzeaLzwwzjuMZtJL4U1tbCkW2rYfrEY8VuzYZlqzfoDM92dxvWdqEYvWGqkQdcR",
+	"rMsebIzfS6xQ5GI8mjXcyI4UXX5Waz5/AX+roRGV3LNVknumd4KrFjh7XBgbVy28Ze4Le5zoYGBOEqOK",
+	"ufB/13PxZkbwqSeHqa+3xNIWBoLkvpFC9/CLF/mjalsPzyp+Ne+QCPZMtzxRm7kiUrSGAopq1Zq1lHn8",
+	"UO36UoyJmS0odtZnQrcU/5RlL02fUvhWz26KnwnfRLG4bwX1VgppVI36Bx/Muo9RTUtNE5vKtdPY3a6c",
+	"rAXBf7CX23uNqIb7uL0DWQywg42oZrfOtPvi8vD13B3dOBs2qsKizgYfoFJJOpmnKVx77i/yTIeDETW9",
+	"sgAgXJDaBjaefZIyzVNWCJKFpmIvWGxwsL+8zgArs871BlQ6sOXugJlnaSPFbKSYjRTz5koxGx/Ren1E",
+	"i0kLS3qJ8CC8LW4icuBj77xZBUwOinRT2bcBhkpj9jtigrrcd678u2i4gRJRnkWVuaAClvXafFAqkSOW",
+	"llslrgMXCe7+i6g2FMASJtKgCtgEEP2FjRBrdWVtmPeGeW+Y9z9NE8TGvfnGuzdfn9nimifnz1eSWwrd",
+	"N3cEsaRHoSQAviFXYbtPz21qoBMQQJBoekFCeKKJujFX5AyQcIQERCAEoeFgVskEExvVCUAXmp4zTARI",
+	"5Ig0MlzznZ0CLw68/qFdj6ut/yjTlHVwFcMwfBhhrbm10zCt92l6btgeLqJzwVhxDMP55YAMB4VtWGeQ",
+	"b4WLC8k7jGw39nYW8ZjY9cLFW5e4Eri0dgzpPzW3BY99NDnDqqBm7zvRgcchX5/L6UtWcCX+cpfFZyw9",
+	"nFdGxlwpBvHEHC9KAu9t+M2G3yyXBwvkAoPTgQDlqDMkmr9GTmQP7yrRN87jP3L6ci7fDkBu8VnOFOlI",
+	"pYtDcfD6vf2lwnEemwzUN+uWHWIWJworwaX6inJXbdVYmmXluIJragHAyjLVwaNgn3kdIAweXxCiggsg",
+	"BsFG8CKqQegOCLEplynX41afPmvBG9mTN1DiKQ7v8Tg9SJEUT0AX7ppHfRM3TF+2OlbQk0usbN6Msq9D",
+	"uI1a83rwSy6+F4J6Oz0WDxMWtyDFNz+5VVVV3J55coTf6k043GoX2y5k5K2yRjjryrTDlkHW86hOSxqE",
+	"79i+jSrF7PgAl8VmQXf5BXOp0PuYCm4pE1fknA00BNYJBOJE6/CoJ0mfxkaxQqTQCDU2YLoU65yYv6d5",
+	"68NhnlosXRxT0/SCTqlHVWjADXOhXix8e9ar3mzI3hWRvTdVZ9poNKtZ0FRGdapR4BmKC7527XmHanYm",
+	"0/GLKsLRLfvw6xCS1nUhVyuKaxdgI4a8fi0+WEaHM+MOaxSiq6wqmCxWKNyOYC5aZeGVWb6MdsImwuFn",
+	"MrrdxoRwQOOYm9Zp8jA1Q9WceZbZ5yL8ctsjc0vE+l6TtPAlvv8bfvzl5seT5Gl1/qypOt9SmmquNO+U",
+	"5/Idu2rUXHvEPKhvUGhilIJZZA+aJNN6zTFV50dZn6/hjncpN7fSwm6+H9UGTMRGHxBs5L7d3sm+hjAB",
+	"98OuufLSLJ35yX55PXPUu/cbO3srCt1+DeZdc1A7naNqw+mXvU1mAREN1mwhOR1DJihbAKKyDDnd36Oh",
+	"2uKiK0uFXHf2h+qOeezSz/5UAuzLv//dl3/2O5//8PdqLvCkhS/5QJSWy1U7vH/7zv2v16axK7GBz/76",
+	"v0y2sT3VxqMHtw6PjoqbefW9H778gz+ZbGNnso2jx7dMG4Xj+H+/+O9/PtnA7mQDHx3cuXt4G6SmFW8n",
+	"7tJcJqyh9sLSF/PLWETD3LKuHKYklp1hnwnNYrtOpM+oWODKqeFpn2ubqwgXpuQK+mpYM2Biw0oZb7m3",
+	"qmoNjk3i9iUV4HBHp9TdlBVumVcYobDoHaZFBxUHrq64v5tJK1el4PM/+p1f/efvf/EXv/35n/72q//w",
+	"F88N+X3xj3/7fSiO9/Pnhvq+MMvhXrbkOHvnpz959ce/rE6BX1v5gSo4NaCjfvJ00Sp/tKP5BQutxA6l",
+	"JmU00RxQb17r8laJB11Nbq1Si+E4wNzf5JRutNksp7SgqkxFwlnK8gsK98+EsGQAySxiAMUAZxzX5Jyx",
+	"gRFbeEo0e1aaXbopZfQlKWVUmVuXOSvmnIQND3rzeNDm1q271v8qF+8Kqvvvk7a/QG3ChJmdgiiNmCv4",
+	"UJZ2dymVwmwn+cS67EJjmWeQeUcyzSfSFdxnfyv9NcYL/I9/+/3PfvGHL7/3e7/6d3/y8vd+99WPf//V",
+	"//69RYLY3VyvAD5yQxL/qYjlmxJpa3UyRZbaQY0QJEOXK6wPVR4scto491gVAjq+bYY5M42NUW49Rjk4",
+	"VKUGOTxyKxjjzFauFlDBRJ5N08EAy3eqvmqZD43GNhx5pZCl1+hWIsXZlv8mqqUycQXBMJM3tTwGE5G3",
+	"7cKAmTzsq1KjzroeNKvGSrN+iy4iEpiVWjcOYJK0AqEAhKOobIFz4NMx69JhoiuiTXPVsgQx9r3kt0TL",
+	"QctFiYDEUTEje3IfLy/jGrdjthxgBrAxzW1kgMw0N1S5XLUK5LOYy1977g73zGhPT103hOENJQwbe8m6",
+	"7SWLX8FF5eXH7nhdhrWECsL6Az0mbbxebTIUp1zErqgjzKdO7uQSe3CuHQvyAnVQIceGitjl2bgSx+YR",
+	"SES9wpoeKwuBJVadjHaAhPQilAJLpDgBE5qQ5RaU0tYLlLQhxV92GW2DT/CmG3acOUemzsbzWkS9a+ds",
+	"PNvA87F54DVaXj5m43mGF3OpYJwb+WbN4VM9Rg4e3oHFxzR+c3DyppsMkULbbTJ/9BVLLphap1RUCM90",
+	"7OsiG2nDjBAkkEFCOywri2yGbX5H3OqeHImyAhgfs6WTdcyfji+lMh4i9lFlzvMxG687pqq6t+acmTMD",
+	"+9pyjUbFs12B+d5nI1iFuZRi4yXZMFNzIO/Rc3P9HQ17HbyzIIypKALJ0Y1N8NHbEXy05JlZnoNF1WIl",
+	"gkPZoUlySjvnUyUayjlh273TngDlaSOkbZsoOlakJ0eZIQGqUdE48t96ED7zB1OAlQGWhQiNAaDZazKi",
+	"QkOB51PHgVlcJwckZR3GB6D8941Wi0jJYcNfUUQM+6csdSWpLcsAJA4AuOKadGSfKXLKujIFIRmSXOFp",
+	"y+61BLOCwmyx/ay2tRSM0DPKhUUBUa4WQZ0cCMI16+PiJCgBUU06VAipzUQgb44rqJhN5FDvE4qr5GQg",
+	"X+26QwUuXXeozMSPg/UEzBE7dIRPMe2GizOC1D07b0jPMwMwc3bGlvd3SE8OU5UhRg4HRVl75+yW3fPa",
+	"Sqjd5SLPe9fey8kStecntb464/FJrUlOjOBwfXt7Z/ukFpETm/SDv9w+vHvnm49un9Re5Ar3GYYMIscp",
+	"FxTzJTHqQ2mAC1lK+rGDXLCXEgObvwFFZ3xZ2eP1J+guSKrXRHpZZ4jmnU+ehoT4I5n6dVZ1csySBEnL",
+	"KevALe564Luq4GGD4WnCO3nOHiaOq1nRyE9cHX1lqVIfsN6p6LAkYTHSPoxEjlk8HKAm1KdjczYMCUCa",
+	"Yy45um8x/Ra7U2FNTa7tE5rFZQHN93PDnrrYRSUyT/mnGD41eXkqo6DyT4/N+1Avkz0bJKAxWLtdWY88",
+	"VjM7NORW5e4jF/rGXnYdudDM4n326bM7+DiW6+tz4T77x2ma0jEOsWhIuJYyzRGcPn12l4kz3as1b+xB",
+	"s+7j9jRVePo6FC2sGLCycRJtR/EsBekbckT6hklBPD2evngT0LKqvGi4Qo6UGCJxOlRcMKUIYmWEdCpP",
+	"dmalUAbB7BMECTwryE/bEaEQmkQSKc8VoZrsNBqNiSFRTfpS6aahMIYw9WQSky4D24i5R4g13YY6Au3I",
+	"CFUCQAEMZUM/TY9eMEJJG5D9OxCW1Z6kaFyhBaWMpEUT8APTGAXFgKWrkbwlSFw5SSsWV8oIV1lbrqpE",
+	"ZeuHxLYm+ZIEy5ZM4pLayGadJwc9z8Vx53b5uBestRzu29tccTmcxyZScD325xz9Ko0YrE5Mo3nFmM3G",
+	"hc0BpKQDjBQsQWM3oQBGAVgq8OuApUqKCB3kOgjXdhqsZwWGOIA+d8qYIF1uZEfCRebmHtBxIlEZRGSi",
+	"ifF0M0UWCKh/Eb5qg+zZOmfjthk6deN2xm8sTgBUvSdHYO4GaQA0S+vhN13n2ukS68O21n+ZooLsJwXA",
+	"mZHpwz0YjtkFAQDTSIeipXmftcmAyUHCAKPLEC8ohrCP02mnbMCotlVqVNuq60riYO3XVuWnji/BiqZm",
+	"PwyTGQrNE6tdG6UAVhT3CSwWOZ0erBBdyhNFaAKrMxF20AwUfELjOGVKRQRiHgDhJR0jIijv9MKa+Gap",
+	"4KPdhViitQGsErCQvlmi+JmgepjmKutj0xOtWGla1cmdnH0EpgqBHXAO/eGK7ERAgQ+MEjjJvZ2diAja",
+	"h+rg9vS19408kZjuYrCX4NqMekwAozY7iBYYt7nsGd58CCexSP3hJWjHXJxpmpy3zWzaI9bpUd22jz3T",
+	"TlGC4Zf5XuZIAOssXgHsNleAHAUDo5lsR5ng0Wz46lFAh9wqGCrlr1itWWu0zIstjCqGLcgcMMcc2O5O",
+	"Y+f6VuPmVmObbDeaOw0XZCHT+8iXX/7tn372178PdFGdu+9+8Yevvvvnr773w5f/yw+2PvvFz1799z9/",
+	"+XvfNeTZSgVo2DT9DneMZvxiGba+Zr8UXGdYWqs9fvI8KNHll9iuMDQeRJggzBS8hHe71qy9+sO/+uxv",
+	"/uqzX/zi5Y9/+sVf/Pmrv/7TX/32//bqL3/y6se///LH/+3lH3+35hfMCFQ7cHpCGteyfjBXKMMWj7I1",
+	"oxpgt13F8RWe/Hs0npku9CRvJeF6kolt4oc33jEA0WRJ4thwAUNfUl0tM65dg0ZVuYMCzm1XJokcKZ/g",
+	"b1Ubw13bjmS1I+DgYMHoGP1ROA9ChyaJlVBCW+FAcqETM7HQZAfmfsT8Nhz3RLi+UNrA0k1CFolhhj0K",
+	"GTMiGIsVaOEpesrbIBQCB39HMYZVmd51wZQeZNyKcVlRDyM5GHHsRFhdGJxNJGXmDCrCdTMc2+nYS1rW",
+	"GBnZxUI93cuDVjIzGjzXhCZKGmHItNvnYCnFoU40diLshOon4kRskbbhKC0bDtBugsh1agM+2lxwzQ0b",
+	"antZrg4vmQVqxVKwdjNT88FQYhi++VVlb5D7uJLwEhdKG0EC2zHUQbeMNNJuhlKjnUNMbjQisnc9IruN",
+	"iGxfh8k2vJBo3SxA/4wcAq2p9j4eECOJD6gywlDg1alnk+5ywVWPxe3IfkFPhVH4E7sMbgLe/hssrZ0u",
+	"qApMhKtil7dkPiBmoUUpRmVB03MmSLtPn7XiIcpFbTdD7BnPBaLft414Joe6hS22TwTJHg7lYje54tWH",
+	"dvN9BlPwC9PEE2XOUekunohDuPwOCxOWZES5zlQoOIA4FysLwnk3IjbI0TFLjQQPS4KAIDSbAB5wc/ph",
+	"Xe1qcH/OY7hWmQHePOZDkPFegS5hLh4TsX3N3P5TGY+bMGar+OXuumvCiPSZA5KJeN+/IodGM+qeCPsL",
+	"jDtTxfxUYBTugsjYaGFm3nAtcbxOVciNINcrOWVnXKjs7LgZC/h1gsqh9jSrcdhYsybuTEdwa0BtNF+3",
+	"3fqbp+vkIDeW4PTbsO+wr8mVdOvvlv5E4M3AExHMC44OzAsC2UPq4Ek2enNPRKE79NDytivUHkIaMFW4",
+	"rkhVQH7czL8IDhF/N2vNG42oFl68WvPmzZs7OYXC/Gw1gy/+v9959Ysffv6T//rFf/2zqjpDtmE5feQY",
+	"9JFmo/HVxs1mo2FbC9ShPD2qNXcbU/oHyA3ZXi60KsFrtg1nEgZTQzjWnePtPQxe82PFt4WsNT/A5Aq/",
+	"WpXWZGKqq6pVcDrfTn2qSCV6/w1SiVC0zMCjNmrQRg0yatAjkLGdPDgYMMFA3wj0IWA6MgWmbuVzkF8v",
+	"W0Vyt6NMRXrQDb1qtryBHVSbPRuwjiHP2AozQu7pmNicnPBFMJeOmTaz1EYJVLLPIDjJ/GFjoSoFPGA9",
+	"JFe8tieTWDl5SKc8C3o4zo9aYd+NzPor5KiJ4isGSXWxggMagi0uOc7AqH4wATTfZjbfSUekYnqBuIpD",
+	"EU/aF1eobetWqcBGaI6C4RVPQzPhTkYZd5c0wh2KeN3x4S5s4fqawxZcx5v6CV9GenzE0LKAFyLTiV5P",
+	"dEUpLXZx3WWJ8OHdqy2Je7YWZ/W8fIlc7ZRNqPnaM8hp3sPr2Wpmwg98zF9Rztu3mgM8OPaqb8ZriEq5",
+	"4HGIJh6WRYxDHfE6sbj/5J2dd2HkCONP3tl9FwqgJMwr7fvuN3Txqp4cJjEW8WiTwRCMnOSUds5PhPUf",
+	"QuG/iMRDZs0D7UeHx4++1bp9ePfgW617d+4/Pj48Qn8i1gLJFTpqO1tX+97Bb7bwzVsPHt8/bhsJBfyf",
+	"w4E1cD4CMYOLM4hNAnGQK9KjaT9hSjWJYXswPWtbcJHjYA9DB6irq94m7Bnt6MSGgcPX3ge97+0sXEc2",
+	"G81KJz4XH4QoaPjAry5GlEPEe2bwwaZTKmySPzeCHKx5YCnhXYzFN2IclH6xll6qNesPtJ2UF+BsYMKJ",
+	"IDao3AhN3AYFQIO+XgxMKIctAN9E2ZTC/Tb9J1S5BdFS7ntPcsIFAyRfZQ2oZgPqZgwHro1gAZQk4FSe",
+	"CN5vui2ATW+TmHV4DNbRRMkg0w/7H9mIejSsmlNn5GG76tk8/aYIsHn1WBLbOG9VDE5gXq0LqVvmUTSX",
+	"Aon16QxeVvZOfoujEKf8AlArZ7SOr9a5asHTYI+dEmRRnTmm6nwlEdap9c8DinVHk5jDJbC3gWGV1SSp",
+	"RXPRsliayrSViYmf/9+/ePmDn9eiWkgJvFXBS8OBhQX/2mns7G7vNLZbje1vfP3Xd76596TxrZu/cePb",
+	"H+/eu37//YcfPNo+rqH8C+3NGj9XZCRT3Zu8FcvM5u9+9Pnf/PiLv/rdV//+r6bmZIOeV56Sk6wnJzUC",
+	"l9JwmXHPW/+dJQdbWfjH47q45lI1bW4DwbBRQJYzCAF7HmoIjQPKrZGm5nNNSsQtJkqlrK1Th99TImsZ",
+	"ac9KIT2KDhg5Em4skQuvAp8YxA66sDOrHismdJO0jcYOsg5Ik+2HD46OyfRo2idiZO6/je22SUyYPYfB",
+	"cHXywHH0IHbMh7JBFPlwgEOyqD9HhjHQxLuvpfBuvxMBUW12Ejy1rr2ZjGw1Y4weyTzFNNNxJBPFlSqM",
+	"wM4FtLsS4upkwFpzu7G3szIRjap1tHv57OabtRdPF6bhH5pjvW44yU6HDcAbsZ3zXmRPsm6XdXRgllp6",
+	"L7DRvcYHQaP2NjjGiufEBpXlZME88sFxjytCB4NQrnQie7225IZFfjSr5hHl9rNyoJnRUjcmuX8iHBFM",
+	"cIbqS7LdaDSwOONKzNGh7hYzRYwAVp6NYEK1TfWe1IxR81UkHqb0NBkTpWWaBTNZgtNG7gZhI4YZOHy8",
+	"QKcfKtZyQcztKHgTHR0Yru9sepHRr/tbTBg6EZN3gP/+s+2d3b3rN06GjcbODUH77J9hlG57n7S/CsyZ",
+	"EjWgHRYZdbf9P/3mb8KXj48/2roZhRH7XaJHkrDvDGlCTDvKVhZ9Nws8wicRND+LvT4DtdLFWVut2o/a",
+	"xdqcJlScQ0yXYel9DmVU9wklwP7ApQOUij0bUND70a/jlgoiR9zq4Lid28l+a/fARscxAshsTi+2W4D5",
+	"E8H6o0erhcj/vG/2ILNV+Lx37nPpjYziUgjYswFPmWpRDW8J5s8H1U1INrBBUGhhMOsS6NvKDL398ud/",
+	"+cUv/9dXP/6TdjCor8XpuJUOxT8zPK3tLUJcERsgt59DIWBJYiUwFLNOmRMog8j9IvHniIn4qL96nHtU",
+	"fJXcwG34GI523jhLMszsiuRSwmwW3KmUCaPCJc4ujcZogQVzctxxwTGD8XKVO1+hFIeIgPb7Zm1792aj",
+	"Af80gOQNEspFvpcDTFBw5CFsbLLkxMtf/j+/+u6/e/nzv3z5vf/2j3/7/S/+4ucvf/AHr/79X/3qP/3e",
+	"yx/8H2Yny3uPakoO084ElHdWoiI/qId+v/2NClD/CwY4ixgtPjCIc2llQ0MszOpVWtnr81XicUnHxBzI",
+	"XBRRUXUSw2q2o5pNtEEQy1v3a1GtywVNgpoi//DdH37+Z7/47O//9cvf/dnLH/z1P3z3R9NVRnB5fZWR",
+	"bHE9guV1M7MOH3Bs9Ks3b+RXOpVDHWTJs7M+hkxvRx7ZAMRbKlqanudKowD8i4e8fL8W1UaMn/V0rblj",
+	"rp6PuwmFS8TFjDmIsnDtgdaWoHS9iGpgkY/nLevk2lVfqcJRLiCkFw57wWM5pw4LhDPaddgEEG2kY8Op",
+	"MeiEFnjmnJu5qgvaCcKVbEQhPNDrMhKZwbwWE9EB6XKWhTyPUinOyK8fPbgPKbIQpkyNIGronJvMIJVn",
+	"Ke3boOlUagZ+NAoR26ZPFHRHPZkwkPZLdAQMk3e2gzB9ckJjQJGPCtIOpKqtj9kYMxdhkzDuHIRbqk4C",
+	"xARQKjAQXZMzDEayaRk4phlSH+jeV5ziOGk2Ox5JEIVUZP1WkBYDgXJWjod98bvOnnGVs6B5vB400bxm",
+	"2Sm6hD6ATb1/8wMwuhX08XRB7vJmmsiK+fXcxVqVWXuL2s5OYD4DqoBDhD+9SONl+YzHu8yLvDbp4ddO",
+	"GYk5hTA8vArWMGfvRJ1nLCZr09El2zY8Ub9U61pwEL5EtrWNuLFmcSMwvhUBoS0heJi7e+25vcszY99s",
+	"dMFi3Mm8tHzc27w6k4srG6HSh8kJVQCP4yGb+fukzcq1ndmj3DdBuIr7ym6kK3N5wdJciOEsDpgrkzBI",
+	"pdlsLs5aJR4k9GaVzHXbzgXtYLVm7eUPfvSr7/72q+/98OUf/EnNhla0YP2A/E8qqnpmq4qfCZ8OUmBa",
+	"WM1rFtW0Ya4ujmFWwYjty6jfSdV5FZ1xE1h5RaWMJ3z288liWYhknjpewxD/GakamPH48PD+7Tv3v44u",
+	"CSuU+OyAfcxtRY9zpbCyAaLZFpS9uQWNbgjzW0eYsYMcPXZfIfV1n6rQXEtVK1LYvS8ThY2IkCNy6+D+",
+	"rcO7dw9vf7liub5sRW6AWDkYNVDYgiBkmcSXK8peY8+8Y6cQS/OOICOZxlg0ngtUAVXTAV6hZYhZmA47",
+	"TvDAJjFBA5V2P1pcMYziH6MpqOeyl85kBvuNHmzXFiTCZblqQPwlAFgEefRf8RCZ4AOOHDCY6tEUgbrA",
+	"sIYoKN4cd2qOHdpp3NseVQUisMCfnIGrg43QsCqYWZbDb6dk1OJ90rZh1oARgZ6GdoDlJu0gLL6IYswa",
+	"3UohPg9xi944BkZ7Rhpo7kb4V4urVl+mGfBxBbYzwV64asVD77uZcA5ZE4V1MEx7hJZ3AkXhKy7KN3zH",
+	"gm0DCJl7bTuqjXpjQB5odYciVrUJZ1I+DjlLM7AHe5/s5g997RI9O5Vz6vFozWMiQCTEJg1qzbzgSW/s",
+	"GAG4IZgrivBaxHaXbzLPunHsnntzaNEnz2szCY1Fw4ASEhdIPNDQiZdtuUjT4h53oUcXJGuohOu9k1De",
+	"h84ng2FzUvVEk7vY5ILjcAaFghDPbDFQrJ4VnGu2ahX51J6UueQF4c82lGVtlOXQSBwYnaUnwR2cbSAi",
+	"MomLQIVXJDmzayq6oPYJ0lJgQYC20P+J+Fa6LAhrQVhuM4QF4LgfGoniI55oKMUwY6geYsFZMcywUQct",
+	"Gbf7saL3BB9/MXMQ1l5AQJLmFq9WppA4mJaMw9kYuqnsFwO8Gz13C0wH02UhqozGRynaEc0ZiP7/2bu6",
+	"3TZyK/wqhG68C0wU23EQVL5yjW42SJsU2y58EQcWNUNZhEfkdDgTrVHkIXrfd+gLtH2aAu1jFDw/JEce",
+	"OfqxvTCgqyBjDYf/POfwO99nt6rGc+NV9xNxz6f+RHqefj6u5FHfdct7CYf//QpkAH+A3wnpxPjt77pw",
+	"EyyHo5wAqQ4uMlHlmUZ4B4zZyjMgwxRz1cxswXe/+Uy5S+N906pWU9XkM18ASKIzYAXBvN5jGWeJRz9X",
+	"XeRMhyTQu8dqKM599dFlR1Q0stSo4tIwGBO93xGwhRMQmAoqLSZBAyobtgcwTApKVkePnFK7WwMC7sMV",
+	"OcSX5kGSiL1nL1pzYwA/ZJQ4OTwRSFJY9yKTof1whH2wi51Ss3z3+42rgzP5GS42Xx8eZoL+zhjXudBT",
+	"oFwVE7VGrisImQxGviT40mD06nADwAY080nBGmDhR5t6m9j5Flb3N+LX27jru1nU1PH3m9PkaPCWtgLu",
+	"hkFFmDunmAUAIT0G7UPAYp8nvAdibBfFhmMMN3GaaVkKyyDatJ2yojoH4sr49e/9Knf0bRJwihVjFouR",
+	"P/ghSszK3anvA2krJiPqtRrgkLW1c1aPaGqtHHHI+qOvaNVQ/IwMKx3mDSTNRcq2kKTjO2IoELbaOtLd",
+	"wPlxGhlDCHSlXULMcWmC7ET3WITYM5VuI7EGZyZdms4RH0/iIFeOrpXD9EvgAAlncM05wTccYwcXQjth",
+	"v6h6KC58lRxlObP1AITGvnt8e+hEZoPAQbweT1wcAjm34JiqORhk+LFrq2DImBomnN7XmP/WiLGzdTMW",
+	"3xENIcSH4SJAN+4SjnAMoRmLf6NsMd18f4oTEu4YbJd8ZiaJEcf3cMMUh4W8PXACZhNOjjvvLaS7NGGA",
+	"QUuMrUzR2ELedt/7S6vzG+UaIheEiwbAFMO3MaEtUqFzF177XwDO11Ee3KUhjh8hry3LmkFXL1I28+R9",
+	"mnpsJiE3TBiCcO1CIwh06zAesZXRr0XcczJSc15OnImHGOeDMDGmOujiEsk4ibhKMdXTZsZGnW9TUIXR",
+	"JjYz0NfcRtbsWWuKWhXQJ5W1peugvOMEhhsh3Kk68FwoqAHGZK4avJf5BWdJGugGpg5hqbUT3l5n4h0I",
+	"RoxgptDKgpVNqjo5iuqAiieZ4IX4bnzuH784t6apbTkSxr4A7PT4+6H4oBbcY5cGM9pFLVl3qAebnjgd",
+	"Y75+C+l4RkxUs0B6SG+duwAIfywyntNlO7pW19pBjhasTVlVMLix1JOVpRrbXE39kT6msXeq8ZYw3K5M",
+	"NDo699vmG0euz6rqXbFWVMB/Y+0YwoW3vB8rHL43ln8VY3kPq3guBun2xmc78bNool7EtI0V1ud6+p8o",
+	"RLKV9OdHk6s1FT+JFHQz2c8LWxevD+9R/eRSH0r6k+7o6qsH1+ZUhvmfB5vkIzxnYU4/O/YB5KcJIIdd",
+	"IeQcdKPJp+mqRwpB9B9L9F78o7ZWjyvhmSvCoKBcpVymCvaPbjRKlHDuH4KbrKCV6cDh6EhkUpTTdbQy",
+	"R/QVojb3G2/QnkG/aLGsxhacb+SpSDUVQEuZa7Qku5mqazJrRMy6xK6OXCZQB9bSbOrbMf7WToOZDD66",
+	"t1VdAH7pyCQIHiEV2libidaAftbYmqvW5KWSNWSNUukj4Szh5Ay5bqYRzULnit8MFPPQSVNwWIe96Y/9",
+	"u/1Tpj5OrL2hcEskb0/OgNHR8ats6awZDXLb1k5d8csRQgbm01FS2uC/f/v7f/75r//9499IOoGmn//H",
+	"vYyv3zkkRoOT40FkhCA7c16VANkKj6k6v/348f27D2+vzj9++OHdT3/YJBHej8ATZylu0b1rgcL7FEuQ",
+	"AxMrQRjwLismPsTpnwD3GAROWo9xKQxG8ON7xiw9lxG9bYpe6PaWeOztZsROjgdOkg1kKPf5i/uw+S3t",
+	"8UKKC3UO0OBliwLO1d3J/O/6L6Cuol2j89XgHD+p/xR/9ggbXczAZobl44TY9+joTfjfVQ3cOr95M3z9",
+	"7bWcDRrbyNLvnTtLK/lOOIdg7DfjCvCrvVG9vccOXKh3rWoxuQUT9SFI/iteErKYawNR0xdrLIWzqmKM",
+	"2OOtBjpjCTH3JhvQTdeVUQt+enQcH2MWFP3hVSefih6+juuH3z88PtkxYz/0wbcWxFR/2a+KB1oVnHkC",
+	"i4GRj91glpBVtUZAq9pE6iKglIiCWTox7qFNPqUkoRDgChcr3qkCcBAJy8KN4R1P56yq9kz9e6b+Z8TU",
+	"H2bsnqx/D8J5nmT925wX6yFwerCt9+FaF7WsKoVogYVE8XptXANsRSJWFq5LXG+o7Kyqnvqy91HyK/t3",
+	"P7LdPm3HIPAYd7TgX3EC/o4UUDx2G93bMrxE18xru7+LfWbgQOYxlNdIhT3fboeaKVk2s5We24/4552O",
+	"4o1Gwzdc5S2mMX/63M3uDEnlgpw1BsAkbacG9ba7aielzqnlfju8Xdnwn+CvT9fubSfJGn3lt8eJdCqg",
+	"hcgKnuvrWmJC42ad1/3uXwcT6XR+1vpp9OmzPwcmStaqfq+gWpDlDViovsw0gILhnwfZoK3LwWjwEjdJ",
+	"rNPyCz8wChI4SFyiQhwEh2GRyNuhWGZThZajdjedg3zXjdGOu6lX/DVZVYF/wBRD8UdblgjIRBhMQLtk",
+	"7OuB0KI1ati9Ue/NeQsnfjOrlRJhJjpe5X59R2RZ7+mOnDRuKN4CZz/cIVYVJc1B/x44IYui9ssGr/O8",
+	"eTIWVKhv1nJVYQfpqa76paEyqlLmambLAohY/7xKOgAya3ThO4cTcBQiPZyDdvKdJ/Rpt9e4DNdTkwvU",
+	"jCbExwEgT2tHo2GX2RwBgiST7xKTK6N4yTwggCdfgIKQQEJQ32WJX1mroDqJJCSE6JQ3fn4CQJj0rr9I",
+	"o90sjiVgOidqpjvjEadE7/csiC8UFgodijHO53HoDpVEQEh7MlHAbQKCNiJTCWysa+7cDEUO4UqeBil5",
+	"caJKa64R0Yq5idjgudSmkTSLfZfJPIiAp2UDWJHrS3YvUPH6tZSJsd+s0+Ys6MuxDGEXxiGElFPT0kZm",
+	"IsYps1gT+AiQo2SJJmmIxDhmTkGOlChTXpb0Xa0ccqYMxVlazTCpIlOKU8ohdQnKosfRhXatGFi43qMp",
+	"mXCuwJIuYFn5tQgcG6wratRdlc4DB7OutOl3QxNW7Ek32iAouFCl9hVP351JY1TZ9+p7gK1ObmmACi1L",
+	"QO7qXzrfbg3kAaxoN33SnQLlzVQ6BFGIeZvPSGiiEQuYjrl1zZ29q7/clHMHdgnEMIRYOfh7CYCMQVYw",
+	"C1Yt9UrZqlSRsiZVlMZU/UxYhkZyv2XLG0s3KH/3Uz/aRfolUqr3BcNRQ+V2ehgn+apqa8fq575qJK/r",
+	"55XOMTMimfAh332upIFfdzocAcUrzs/SykJMZClNztaHayv/HWdrl5RD1sfXz1//HwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -326,7 +326,8 @@ SELECT $1, c.id, $2, $3, $4, $5, $6, $7::text[],
     $15
 FROM channels c
 WHERE c.channel = $16
-ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
+ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
+WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
 RETURNING id
 `
 
@@ -350,7 +351,8 @@ type NotificationCreateParams struct {
 }
 
 // NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
-// came at once, the other has committed.
+// came at once, the other has committed. The dedup_key of an event, which has a biz_task_id, is its company's; any other is its
+// submitter's. Callers choose only their own, so they cannot name an event before it happens.
 func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
@@ -604,19 +606,29 @@ const notificationFind = `-- name: NotificationFind :one
 SELECT n.id
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
-WHERE n.company_id = $1 AND c.channel = $2 AND n.dedup_key = $3::text AND n.deleted_at IS NULL
-    AND n.replaced_at IS NULL
+WHERE n.company_id = $1 AND c.channel = $2 AND n.dedup_key = $3::text
+    AND CASE WHEN n.biz_task_id IS NULL THEN n.submitted_by ELSE '' END
+        = CASE WHEN $4::bigint IS NULL THEN $5::text ELSE '' END
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
 `
 
 type NotificationFindParams struct {
-	CompanyID int64
-	Channel   string
-	DedupKey  string
+	CompanyID   int64
+	Channel     string
+	DedupKey    string
+	BizTaskID   *int64
+	SubmittedBy string
 }
 
-// NotificationFind gives the notification that a dedup_key names.
+// NotificationFind gives the notification that a dedup_key names: that of an event with a biz_task_id, else that of a submitter.
 func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindParams) (int64, error) {
-	row := q.db.QueryRow(ctx, notificationFind, arg.CompanyID, arg.Channel, arg.DedupKey)
+	row := q.db.QueryRow(ctx, notificationFind,
+		arg.CompanyID,
+		arg.Channel,
+		arg.DedupKey,
+		arg.BizTaskID,
+		arg.SubmittedBy,
+	)
 	var id int64
 	err := row.Scan(&id)
 	return id, err
@@ -1200,14 +1212,17 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 
 const subscribeCreate = `-- name: SubscribeCreate :one
 
-INSERT INTO subscribe_messages (company_id, business_type, business_id, template_type, receiver_user_id, template_id, task_id)
-VALUES ($1, $2, $3, $4, $5, $6, '')
-ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id) DO NOTHING
+INSERT INTO subscribe_messages (
+    company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, '')
+ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by) DO NOTHING
 RETURNING id
 `
 
 type SubscribeCreateParams struct {
 	CompanyID      int64
+	SubmittedBy    string
 	BusinessType   string
 	BusinessID     int64
 	TemplateType   string
@@ -1221,6 +1236,7 @@ type SubscribeCreateParams struct {
 func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, subscribeCreate,
 		arg.CompanyID,
+		arg.SubmittedBy,
 		arg.BusinessType,
 		arg.BusinessID,
 		arg.TemplateType,
@@ -1335,7 +1351,7 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 const subscribeHold = `-- name: SubscribeHold :one
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = $1 AND m.business_type = $2 AND m.business_id = $3
-    AND m.template_type = $4 AND m.receiver_user_id = $5
+    AND m.template_type = $4 AND m.receiver_user_id = $5 AND m.submitted_by = $6
 FOR UPDATE
 `
 
@@ -1345,9 +1361,10 @@ type SubscribeHoldParams struct {
 	BusinessID     int64
 	TemplateType   string
 	ReceiverUserID string
+	SubmittedBy    string
 }
 
-// SubscribeHold finds the message of a name and holds it.
+// SubscribeHold finds the message of a submitter's name and holds it.
 func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, subscribeHold,
 		arg.CompanyID,
@@ -1355,6 +1372,7 @@ func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) (i
 		arg.BusinessID,
 		arg.TemplateType,
 		arg.ReceiverUserID,
+		arg.SubmittedBy,
 	)
 	var id int64
 	err := row.Scan(&id)

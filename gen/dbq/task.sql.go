@@ -72,15 +72,15 @@ const submissionRepeated = `-- name: SubmissionRepeated :one
 WITH first AS (
     SELECT task_id, status, coalesce('【' || sign || '】', '') || content AS final_content
     FROM tasks
-    WHERE company_id = $1 AND dedup_key = $2::text
+    WHERE company_id = $1 AND submitted_by = $2::text AND dedup_key = $3::text
 ),
 logged AS (
     INSERT INTO receive_logs (
         request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
     )
     SELECT
-        $3::text, f.task_id, $4::text, $5, $6::boolean, $7::text,
-        $8::text, $9,
+        $4::text, f.task_id, $5::text, $6, $7::boolean, $8::text,
+        $9::text, $10,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
                 'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
@@ -94,6 +94,7 @@ SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f
 
 type SubmissionRepeatedParams struct {
 	CompanyID   int64
+	SubmittedBy string
 	DedupKey    string
 	RequestID   string
 	PhoneNumber string
@@ -110,10 +111,11 @@ type SubmissionRepeatedRow struct {
 	FinalContent string
 }
 
-// SubmissionRepeated gives the task that a company's dedup_key names already and keeps the submission that repeated it.
+// SubmissionRepeated gives the task that a submitter's dedup_key names already and keeps the submission that repeated it.
 func (q *Queries) SubmissionRepeated(ctx context.Context, arg SubmissionRepeatedParams) (SubmissionRepeatedRow, error) {
 	row := q.db.QueryRow(ctx, submissionRepeated,
 		arg.CompanyID,
+		arg.SubmittedBy,
 		arg.DedupKey,
 		arg.RequestID,
 		arg.PhoneNumber,
@@ -515,17 +517,18 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 }
 
 const taskNamed = `-- name: TaskNamed :one
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE company_id = $1 AND dedup_key = $2::text
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE company_id = $1 AND submitted_by = $2::text AND dedup_key = $3::text
 `
 
 type TaskNamedParams struct {
-	CompanyID int64
-	DedupKey  string
+	CompanyID   int64
+	SubmittedBy string
+	DedupKey    string
 }
 
-// TaskNamed gives the task that a company's dedup_key names.
+// TaskNamed gives the task that a submitter's dedup_key names.
 func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (Task, error) {
-	row := q.db.QueryRow(ctx, taskNamed, arg.CompanyID, arg.DedupKey)
+	row := q.db.QueryRow(ctx, taskNamed, arg.CompanyID, arg.SubmittedBy, arg.DedupKey)
 	var i Task
 	err := row.Scan(
 		&i.TaskID,
@@ -643,8 +646,8 @@ made AS (
     ) e
     LEFT JOIN reserved r
         ON i.turn >= 0 AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
-    ORDER BY i.dedup_key, i.task_id
-    ON CONFLICT (company_id, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
+    ORDER BY i.dedup_key, i.company_id, i.submitted_by, i.task_id
+    ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
 ),
 logged AS (
@@ -703,8 +706,8 @@ type TaskSubmitParams struct {
 	GroupWidths       []float64
 }
 
-// TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: there
-// is a task with the dedup_key of the others already. All or none. An empty source or dedup_key is none.
+// TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: of the
+// others, the submitter has a task with the dedup_key already. All or none. An empty source or dedup_key is none.
 //
 // Those that are not scheduled are queued at once: start-time fair queueing gives each group, of one pool, priority and company,
 // the next ranks of its company, but not before what waits at the front; turn is a task's place in its group, from 0 to 1, and

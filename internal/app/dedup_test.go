@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,83 @@ func TestADedupKeyNamesOneTask(t *testing.T) {
 	}
 	if got := b.timeline(first.TaskID); got != "received claimed reported repeated" {
 		t.Errorf("its timeline: %s", got)
+	}
+}
+
+// A colleague who guesses a name neither sees the message nor replaces it.
+func TestADedupKeyIsItsSubmittersOwn(t *testing.T) {
+	b := setup(t)
+	one := b.company("acme", 1)
+	two := b.user("colleague", "submit", map[string]any{"company_no": "acme"})
+	const theirs = "13900139000"
+	send := func(path string, body any, headers []string, more ...string) api.Submitted {
+		t.Helper()
+		return decode[api.Submitted](t, b.expect(200, "", "POST", path, body, slices.Concat(headers, more)...))
+	}
+	secret := map[string]any{"phone_number": theirs, "content": "the code is 1234", "dedup_key": "order-1"}
+	first := send("/api/v1/sms/send", secret, one)
+	guess := map[string]any{"phone_number": phone, "content": "mine", "dedup_key": "order-1"}
+	dry := send("/api/v1/sms/send?dry_run=true", guess, two)
+	if *dry.Verdict == api.WouldRepeat || dry.FinalContent != "mine" || *dry.Recipient != "+86"+phone {
+		t.Errorf("a colleague would get %+v", dry)
+	}
+	// One that is refused is refused: the name gives it nothing to answer with.
+	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "dedup_key": "order-1"}, two...)
+	items := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+		map[string]any{"phone_number": phone, "dedup_key": "order-1"}, guess, guess,
+	}}, two...)).Items
+	if items[0].Code != 422 || items[1].Deduplicated != nil || *items[1].FinalContent != "mine" || *items[1].TaskID == first.TaskID {
+		t.Errorf("a colleague's batch: %+v", items)
+	}
+	if *items[2].TaskID != *items[1].TaskID || items[2].Deduplicated == nil {
+		t.Errorf("a repeat within the batch: %+v", items[2])
+	}
+	for who, c := range map[string]struct {
+		headers  []string
+		body     map[string]any
+		id, text string
+	}{
+		"its submitter": {one, secret, first.TaskID, "the code is 1234"},
+		"the colleague": {two, guess, *items[1].TaskID, "mine"},
+	} {
+		for _, more := range [][]string{nil, {keyHeader, "i"}} {
+			if again := send("/api/v1/sms/send", c.body, c.headers, more...); again.TaskID != c.id || again.FinalContent != c.text || again.Deduplicated == nil {
+				t.Errorf("%s again, %v: %+v", who, more, again)
+			}
+		}
+		if dry := send("/api/v1/sms/send?dry_run=true", c.body, c.headers); *dry.Verdict != api.WouldRepeat || dry.FinalContent != c.text {
+			t.Errorf("%s would get %+v", who, dry)
+		}
+	}
+	if got := b.timeline(first.TaskID); got != "received repeated repeated" {
+		t.Errorf("the first one's timeline: %s", got)
+	}
+}
+
+func TestManyUsersAtOnceWithOneDedupKeyMakeOneTaskEach(t *testing.T) {
+	b := setup(t)
+	users := make([][]string, 4)
+	for i := range users {
+		users[i] = b.user(fmt.Sprint("user", i), "submit", nil)
+	}
+	// Scheduled: nothing but the names makes the submissions wait for each other.
+	body := map[string]any{"phone_number": phone, "content": "x", "dedup_key": "k", "expect_send_time": time.Now().Add(time.Hour)}
+	ids := make([]string, 40)
+	together(len(ids), func(i int) {
+		made := b.call("POST", "/api/v1/sms/send", body, users[i%len(users)]...)
+		if made.status != 200 {
+			t.Errorf("got %s", made.raw)
+			return
+		}
+		ids[i] = decode[api.Submitted](t, made).TaskID
+	})
+	for i, id := range ids {
+		if id != ids[i%len(users)] {
+			t.Errorf("call %d of user %d was given %s, another %s", i, i%len(users), id, ids[i%len(users)])
+		}
+	}
+	if n := b.count("SELECT count(*) FROM tasks"); n != len(users) {
+		t.Errorf("%d tasks of %d users", n, len(users))
 	}
 }
 

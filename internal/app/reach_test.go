@@ -202,3 +202,97 @@ func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 		t.Errorf("sent %d messages", n)
 	}
 }
+
+// A name that a caller chooses is its own; that of a business event is the company's, and nobody can take it before.
+func TestANotificationsDedupKeyIsItsSubmittersOwn(t *testing.T) {
+	b, p := notifying(t)
+	one, two := b.user("one", "submit", nil), b.user("two", "submit", nil)
+	notify := func(text string, headers []string) api.NotificationMade {
+		t.Helper()
+		return decode[api.NotificationsMade](t, b.expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": text}, "user_ids": []string{"u1"},
+			"dedup_key": "3_1001_1", // as that of the event below
+		}, headers...)).Items[0]
+	}
+	first, second := notify("of-one", one), notify("of-two", two)
+	if second.Deduplicated || second.NotificationID == first.NotificationID {
+		t.Errorf("another user's is %+v, the first %+v", second, first)
+	}
+	for who, c := range map[string]struct {
+		made    api.NotificationMade
+		headers []string
+	}{"one": {first, one}, "two": {second, two}} {
+		if again := notify("again", c.headers); !again.Deduplicated || again.NotificationID != c.made.NotificationID {
+			t.Errorf("%s again: %+v", who, again)
+		}
+	}
+	finished := func(headers []string) api.NotificationMade {
+		t.Helper()
+		return decode[api.NotificationsMade](t, b.expect(200, "", "POST", "/api/v1/notifications/events", map[string]any{
+			"event": "task_finished", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"}, "payload": map[string]any{"taskName": "event"},
+		}, headers...)).Items[0]
+	}
+	event := finished(two)
+	if event.Deduplicated || b.notification(event.NotificationID).BizID != 1001 {
+		t.Errorf("the event is %+v", event)
+	}
+	for _, headers := range [][]string{two, one} {
+		if again := finished(headers); !again.Deduplicated || again.NotificationID != event.NotificationID {
+			t.Errorf("the event, told again: %+v", again)
+		}
+	}
+	for _, id := range []int64{first.NotificationID, second.NotificationID, event.NotificationID} {
+		b.notificationBecomes(id, api.NotificationSuccess)
+	}
+	var names []string
+	for _, body := range p.seen() {
+		_, _, params := told(t, body)
+		names = append(names, fmt.Sprint(params["taskName"]))
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"event", "of-one", "of-two"}) {
+		t.Errorf("people were told of %v", names)
+	}
+}
+
+// A colleague is neither shown another's message nor can take it over when it failed.
+func TestAMessageThatIsSentOnceIsItsSubmittersOwn(t *testing.T) {
+	b, p, says := weChatting(t)
+	one, two := b.user("one", "submit", nil), b.user("two", "submit", nil)
+	once := func(headers []string, more map[string]any) api.Once {
+		t.Helper()
+		return decode[api.Once](t, b.expect(200, "", "POST", "/api/v1/subscribe-messages", booking(more), headers...))
+	}
+	listed := func(headers []string) (ids []int64) {
+		t.Helper()
+		for _, m := range decode[api.OncePage](t, b.expect(200, "", "GET", "/api/v1/subscribe-messages", nil, headers...)).Items {
+			ids = append(ids, m.MessageID)
+		}
+		return ids
+	}
+	says(`{"errcode":43101,"errmsg":"user refuse to accept the msg"}`)
+	first := once(one, nil)
+	eventually(t, "it fails", func() bool { return once(one, nil).SendStatus == api.SendStatusFailed })
+	says(`{"errcode":0,"msgid":8}`)
+	second := once(two, map[string]any{"retry": true})
+	if *second.Deduplicated || second.MessageID == first.MessageID || second.Sends != 1 || second.ErrorMessage != nil {
+		t.Errorf("another user's is %+v, the first %+v", second, first)
+	}
+	eventually(t, "it is sent", func() bool { return once(two, nil).SendStatus == api.SendStatusSent })
+	if again := once(two, map[string]any{"retry": true}); !*again.Deduplicated || again.MessageID != second.MessageID {
+		t.Errorf("again: %+v", again)
+	}
+	if again := once(one, nil); again.MessageID != first.MessageID || again.SendStatus != api.SendStatusFailed {
+		t.Errorf("the first, again: %+v", again)
+	}
+	for _, c := range []struct {
+		headers []string
+		id      int64
+	}{{one, first.MessageID}, {two, second.MessageID}} {
+		if ids := listed(c.headers); !slices.Equal(ids, []int64{c.id}) {
+			t.Errorf("%v are listed, want %d", ids, c.id)
+		}
+	}
+	if n := sentToWeChat(p); n != 2 {
+		t.Errorf("sent %d times", n)
+	}
+}

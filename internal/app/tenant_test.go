@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,85 @@ func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 	w.expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"role":"read"}`)
 	if got := seen(w.acme); got != acmes {
 		t.Errorf("sees %d of %d", got, acmes)
+	}
+}
+
+// Of senders, a caller that is bound to a company is told the names that its routes and the shared pool give it, and whether each can
+// take the message. What they cost and when they are ready again is for those who see everything.
+func TestACompanyIsToldOfSendersWithoutTheirNumbers(t *testing.T) {
+	w := twoCompanies(t)
+	w.sender(map[string]any{"sender_no": "betas_own", "is_shared": false})
+	w.route("beta", "betas_own", 3)
+	w.sender(map[string]any{"sender_no": "acmes_own", "is_shared": false, "balance": 3, "low_switch": 3, "segment_size": 1})
+	w.route("acme", "acmes_own", 7)
+	w.exec("UPDATE sender_states SET seen_at = now()")
+	w.exec("UPDATE sender_states st SET next_available_at = now() + interval '1 hour' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'acme_sender'")
+	w.exec("UPDATE senders SET is_shared = false WHERE sender_no IN ('acme_sender', 'beta_sender', 'both_sender')")
+	send := func(kind, query, key string, headers []string) string {
+		t.Helper()
+		return w.expect(200, "", "POST", "/api/v1/sms/send"+query, map[string]any{
+			"phone_number": phone, "content": "x", "message_type": kind, "dedup_key": key,
+		}, headers...).raw
+	}
+	type answered struct {
+		Data struct {
+			TaskID  string `json:"task_id"`
+			Cost    *int
+			Senders []map[string]any
+		}
+	}
+	read := func(raw string) (a answered) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(raw), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	numbers := []string{"until", "weight"}
+	for _, c := range []struct{ kind, senders string }{
+		{"notification", "acme_sender resting, acmes_own no_funds"},
+		{"marketing", "both_sender"},
+		{"verification", "nobody_sender"}, // which is in the shared pool
+	} {
+		before := send(c.kind, "?dry_run=true", c.kind, w.acme)
+		id := read(send(c.kind, "", c.kind, w.acme)).Data.TaskID
+		explain := func(headers []string) string {
+			return w.expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil, headers...).raw
+		}
+		for door, raw := range map[string]string{
+			"dry run": before, "repeated dry run": send(c.kind, "?dry_run=true", c.kind, w.acme), "explain": explain(w.acme), "explain to a reader": explain(w.reader),
+		} {
+			a, got := read(raw), []string{}
+			for _, s := range a.Data.Senders {
+				for _, number := range numbers {
+					if s[number] != nil {
+						t.Errorf("%s of %s tells the %s of %s", door, c.kind, number, s["sender_no"])
+					}
+				}
+				one := fmt.Sprint(s["sender_no"])
+				if s["can_take"] == false {
+					one += fmt.Sprint(" ", s["why"])
+				}
+				got = append(got, one)
+			}
+			slices.Sort(got)
+			if strings.Join(got, ", ") != c.senders || a.Data.Cost != nil {
+				t.Errorf("%s of %s: %s, want %s", door, c.kind, raw, c.senders)
+			}
+		}
+		if c.kind != "notification" {
+			continue
+		}
+		for _, headers := range [][]string{nil, w.all} { // an admin, and a reader of every company
+			for _, number := range numbers {
+				if raw := explain(headers); !strings.Contains(raw, `"`+number+`"`) {
+					t.Errorf("who sees everything is told no %s: %s", number, raw)
+				}
+			}
+		}
+	}
+	if a := read(send("verification", "?dry_run=true", "other", nil)); a.Data.Cost == nil {
+		t.Errorf("an admin is told no cost: %+v", a)
 	}
 }
 

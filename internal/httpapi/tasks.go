@@ -36,11 +36,15 @@ func (s *Server) dryRun(ctx context.Context, x *exchange, body api.SendRequest) 
 	if err != nil {
 		return nil, err
 	}
-	senders, verdict := convert(p.Senders, candidateOf), api.SubmittedVerdict(p.Verdict)
-	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
-		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: nonEmpty(&p.CountryNo), Segments: &p.Segments, Cost: &p.Cost,
+	senders, verdict := candidatesOf(ctx, p.Senders), api.SubmittedVerdict(p.Verdict)
+	data := api.Submitted{
+		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: nonEmpty(&p.CountryNo), Segments: &p.Segments,
 		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
-	}}, nil
+	}
+	if seesNumbers(ctx) {
+		data.Cost = &p.Cost
+	}
+	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
 
 // ExplainTask tells why a task is where it is.
@@ -52,7 +56,7 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 	data := api.Explanation{
 		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
 		Summary: exchangeOf(ctx).text.explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
-		Priority: e.Task.Priority, Routed: e.Routed, Senders: convert(e.Senders, candidateOf),
+		Priority: e.Task.Priority, Routed: e.Routed, Senders: candidatesOf(ctx, e.Senders),
 	}
 	if e.OnUnclear != "" {
 		data.OnUnclear = new(api.OnUnclear(e.OnUnclear))
@@ -65,13 +69,21 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 	return api.ExplainTask200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
 
-func candidateOf(c sender.Candidate) api.SenderView {
-	view := api.SenderView{SenderNo: c.SenderNo, CanTake: c.Why == "", Until: c.Until, Weight: c.Weight}
-	if c.Why != "" {
-		why := api.SenderViewWhy(c.Why)
-		view.Why = &why
-	}
-	return view
+// seesNumbers tells whether the caller may know the pace, the shares and the costs of senders: they are the operator's, and a caller
+// that is bound to a company could conclude from them what other companies send.
+func seesNumbers(ctx context.Context) bool { return ownCompany(ctx) == nil }
+
+func candidatesOf(ctx context.Context, all []sender.Candidate) []api.SenderView {
+	return convert(all, func(c sender.Candidate) api.SenderView {
+		view := api.SenderView{SenderNo: c.SenderNo, CanTake: c.Why == ""}
+		if c.Why != "" {
+			view.Why = new(api.SenderViewWhy(c.Why))
+		}
+		if seesNumbers(ctx) {
+			view.Until, view.Weight = c.Until, c.Weight
+		}
+		return view
+	})
 }
 
 func submissionOf(body api.SendRequest, raw []byte) task.Submission {

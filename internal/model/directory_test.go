@@ -53,7 +53,7 @@ func (q *sequence) createUser(t *rapid.T, c *company, top int) {
 	name := q.name("user")
 	q.admin(t, http.MethodPost, "/api/v1/admin/users", map[string]any{"username": name, "role": "submit", "company_no": c.no, "top_priority": top})
 	a := q.admin(t, http.MethodPost, "/api/v1/admin/users/"+name+"/keys", map[string]any{"name": "key"})
-	c.key, c.top = dataOf[struct{ Key string }](t, a).Key, top
+	c.users, c.top = append(c.users, &user{name, dataOf[struct{ Key string }](t, a).Key}), top
 }
 
 func (q *sequence) changeCompany(t *rapid.T) {
@@ -73,7 +73,7 @@ func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 		return
 	}
 	a := q.service.call(t, "", http.MethodDelete, "/api/v1/admin/companies/"+c.no, nil)
-	refers := c.key != "" ||
+	refers := len(c.users) > 0 ||
 		slices.ContainsFunc(q.world.routes, func(r *route) bool { return r.company == c }) ||
 		slices.ContainsFunc(q.world.templates, func(x *template) bool { return slices.Contains(x.companies, c) }) ||
 		slices.ContainsFunc(q.world.defaults, func(d *defaultContent) bool { return d.company == c })

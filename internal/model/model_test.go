@@ -149,7 +149,9 @@ func begin(t *rapid.T, s *service, prefix string) *sequence {
 	}
 	for i := range 3 {
 		c := q.createCompany(t, []float64{1, 1, 3}[i])
-		q.createUser(t, c, []int{5, 0, 1}[i])
+		for range 2 {
+			q.createUser(t, c, []int{5, 0, 1}[i])
+		}
 	}
 	q.createTemplate(t)
 	for range 5 {

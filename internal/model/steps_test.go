@@ -34,6 +34,7 @@ var numbers = []number{
 // submission is a message as a caller would submit it.
 type submission struct {
 	company     *company
+	by          *user
 	to          number
 	kind        string
 	content     string // empty: the default content
@@ -47,7 +48,7 @@ type submission struct {
 }
 
 func (q *sequence) submission(t *rapid.T, c *company) submission {
-	s := submission{company: c, to: oneOf(t, "number", numbers...), kind: oneOf(t, "message type", kinds...)}
+	s := submission{company: c, by: oneOf(t, "user", c.users...), to: oneOf(t, "number", numbers...), kind: oneOf(t, "message type", kinds...)}
 	s.content = oneOf(t, "content", "short", "短信", "short", strings.Repeat("x", 161), strings.Repeat("长", 140), strings.Repeat("长", 71), " ")
 	s.priority = optional(t, "priority", 0, 1, 5, 9)
 	s.sign = oneOf(t, "sign", "", "", "", "公司")
@@ -121,9 +122,9 @@ var usualPriority = map[string]int{"verification": 1, "notification": 5, "market
 
 // outcomeOf tells what a submission means.
 func (w *world) outcomeOf(s submission) (o outcome) {
-	o.repeats = w.named(s.company, s.dedupKey)
+	o.repeats = w.named(s.by, s.dedupKey)
 	x := &task{
-		company: s.company, to: s.to, kind: s.kind, priority: usualPriority[s.kind], sign: s.sign, dedupKey: s.dedupKey,
+		company: s.company, by: s.by, to: s.to, kind: s.kind, priority: usualPriority[s.kind], sign: s.sign, dedupKey: s.dedupKey,
 		created: w.now, due: w.now, leasedTo: map[int64]string{}, first: w.poolOf(s.company, s.kind, s.to.country), queued: true,
 	}
 	if s.priority != nil {
@@ -262,7 +263,7 @@ func (q *sequence) submitter(t *rapid.T) *company {
 		t.Skip("there are enough tasks")
 	}
 	c := someOf(t, "company", q.companies())
-	if c.key == "" {
+	if len(c.users) == 0 {
 		q.createUser(t, c, 0)
 	}
 	return c
@@ -272,8 +273,8 @@ func (q *sequence) submitter(t *rapid.T) *company {
 func (q *sequence) send(t *rapid.T, s submission) {
 	t.Helper()
 	body := s.body(q.world.now)
-	t.Logf("submit for %s %s", s.company.no, brief(t, body))
-	a, lost := q.ask(t, s.company.key, http.MethodPost, sendPath, body)
+	t.Logf("%s submits for %s %s", s.by.name, s.company.no, brief(t, body))
+	a, lost := q.ask(t, s.by.key, http.MethodPost, sendPath, body)
 	if lost {
 		q.submittedPerhaps(t, []submission{s})
 		return
@@ -330,23 +331,24 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	}
 	s := q.submission(t, q.submitter(t))
 	body, key := encoded(t, s.body(w.now)), q.name("key")
-	t.Logf("submit for %s with the key %s: %s", s.company.no, key, brief(t, s.body(w.now)))
-	a, lost := q.ask(t, s.company.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
+	t.Logf("%s submits for %s with the key %s: %s", s.by.name, s.company.no, key, brief(t, s.body(w.now)))
+	a, lost := q.ask(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
 	if lost { // with the key it can be sent again: it is done once
-		a = q.service.call(t, s.company.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
+		a = q.service.call(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
 	}
 	q.submitted(t, s, itemOf(t, a))
 	if a.Status == http.StatusOK {
-		w.kept = append(w.kept, &keptAnswer{key: key, user: s.company.key, body: body, answer: a.Raw, at: w.now})
+		w.kept = append(w.kept, &keptAnswer{key: key, user: s.by.key, body: body, answer: a.Raw, at: w.now})
 	}
 }
 
-// submitBatch submits several messages of a company; each has its own outcome, as if it came alone.
+// submitBatch submits several messages of a user; each has its own outcome, as if it came alone.
 func (q *sequence) submitBatch(t *rapid.T) {
 	c := q.submitter(t)
 	batch := make([]submission, rapid.IntRange(1, 6).Draw(t, "messages"))
 	for i := range batch {
 		batch[i] = q.submission(t, c)
+		batch[i].by = batch[0].by
 		switch oneOf(t, "form", "plain", "plain", "template", "default") {
 		case "template":
 			batch[i] = batch[i].byTemplate(t)
@@ -363,9 +365,9 @@ func (q *sequence) sendBatch(t *rapid.T, batch []submission) []*task {
 	for i, s := range batch {
 		messages[i] = s.body(q.world.now)
 	}
-	t.Logf("submit %d for %s", len(batch), batch[0].company.no)
+	t.Logf("%s submits %d for %s", batch[0].by.name, len(batch), batch[0].company.no)
 	before := len(q.world.tasks)
-	a, lost := q.ask(t, batch[0].company.key, http.MethodPost, sendPath+"-batch", map[string]any{"messages": messages})
+	a, lost := q.ask(t, batch[0].by.key, http.MethodPost, sendPath+"-batch", map[string]any{"messages": messages})
 	if lost {
 		q.submittedPerhaps(t, batch)
 		return q.world.tasks[before:]
@@ -418,8 +420,8 @@ func (q *sequence) dryRun(t *rapid.T) {
 	o := w.outcomeOf(s)
 	q.noteSeen(t)
 	body := s.body(w.now)
-	t.Logf("ask what would be, for %s %s", s.company.no, brief(t, body))
-	a := q.service.call(t, s.company.key, http.MethodPost, "/api/v1/sms/send?dry_run=true", body)
+	t.Logf("%s asks what would be, for %s %s", s.by.name, s.company.no, brief(t, body))
+	a := q.service.call(t, s.by.key, http.MethodPost, "/api/v1/sms/send?dry_run=true", body)
 	switch {
 	case o.repeats == nil && len(o.wrong) > 0:
 		if a.Status == http.StatusOK || !slices.Contains(o.wrong, a.Body.Error.Reason) {
@@ -497,7 +499,7 @@ func (q *sequence) explain(t *rapid.T) {
 	x := someOf(t, "task", w.tasks)
 	q.noteSeen(t)
 	t.Logf("explain %s", x.name)
-	a := q.service.call(t, x.company.key, http.MethodGet, "/api/v1/sms/task/"+x.id+"/explain", nil)
+	a := q.service.call(t, x.by.key, http.MethodGet, "/api/v1/sms/task/"+x.id+"/explain", nil)
 	got := dataOf[struct {
 		Status, Priority int
 		Reason           string
@@ -538,7 +540,7 @@ func (q *sequence) explain(t *rapid.T) {
 
 func (q *sequence) cancel(t *rapid.T) {
 	x := someOf(t, "task", q.world.tasks)
-	a, lost := q.ask(t, x.company.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/cancel", nil)
+	a, lost := q.ask(t, x.by.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/cancel", nil)
 	if lost {
 		if x.status == pending && q.row(t, x).Status == cancelled {
 			q.world.cancel(x)
@@ -734,9 +736,10 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		defer close(answered)
 		recorded = serve(q.service.servers[0], r)
 	}()
-	users := slices.DeleteFunc(q.companies(), func(c *company) bool { return c.key == "" })
-	if able && !isThere && s.shared && len(users) > 0 && s.budget(w.now) > 2 {
-		awaited := submission{company: oneOf(t, "company", users...), to: numbers[0], kind: "marketing", content: "awaited"}
+	submitters := slices.DeleteFunc(q.companies(), func(c *company) bool { return len(c.users) == 0 })
+	if able && !isThere && s.shared && len(submitters) > 0 && s.budget(w.now) > 2 {
+		c := oneOf(t, "company", submitters...)
+		awaited := submission{company: c, by: c.users[0], to: numbers[0], kind: "marketing", content: "awaited"}
 		if w.isOutranked(s, w.outcomeOf(awaited).made) != no {
 			t.Logf("%s waits behind others, and goes away", s.no)
 			leave()
@@ -786,7 +789,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	w := q.world
 	var two []*company
 	for _, c := range q.companies() {
-		if c.key != "" && len(two) < 2 {
+		if len(c.users) > 0 && len(two) < 2 {
 			two = append(two, c)
 		}
 	}
@@ -809,7 +812,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	for _, c := range two {
 		batch := make([]submission, 8)
 		for i := range batch {
-			batch[i] = submission{company: c, to: numbers[0], kind: "marketing", content: "fair", priority: new(9)}
+			batch[i] = submission{company: c, by: c.users[0], to: numbers[0], kind: "marketing", content: "fair", priority: new(9)}
 		}
 		for _, x := range q.sendBatch(t, batch) {
 			left[c]++

@@ -50,12 +50,15 @@ type world struct {
 
 type company struct {
 	no        string
-	key       string // the API key of its user; none until it has one
-	top       int    // the most urgent priority that its user may ask for
+	users     []*user
+	top       int // the most urgent priority that its users may ask for
 	weight    float64
 	countries []string // to which it may send; none: everywhere
 	gone      bool
 }
+
+// user submits for its company.
+type user struct{ name, key string }
 
 // route says that a sender sends a company's messages of a type to a country; of no country: to every country that has no
 // route of its own.
@@ -114,6 +117,7 @@ type task struct {
 	id       string
 	name     string // in the log of a sequence
 	company  *company
+	by       *user
 	to       number
 	kind     string
 	priority int
@@ -225,10 +229,10 @@ func (w *world) activeTemplate(c *company) *template {
 	return nil
 }
 
-// named is the task that a company gave a name to.
-func (w *world) named(c *company, dedupKey string) *task {
+// named is the task that a user gave a name to: a colleague's task of the name is another.
+func (w *world) named(by *user, dedupKey string) *task {
 	for _, t := range w.tasks {
-		if dedupKey != "" && t.company == c && t.dedupKey == dedupKey {
+		if dedupKey != "" && t.by == by && t.dedupKey == dedupKey {
 			return t
 		}
 	}

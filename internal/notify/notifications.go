@@ -67,11 +67,11 @@ func New(db *postgres.DB, tasks *task.Service, platformURL string, reg prometheu
 type Notification struct {
 	BizType   int16
 	BizID     int64
-	BizTaskID *int64 // the business task that it belongs to, with which it ends
+	BizTaskID *int64 // the business task whose event it is of, with which it ends; nil: a caller asked for it by itself
 	Channel   string
 	Payload   map[string]any
 	UserIDs   []string
-	DedupKey  *string    // names it on its channel: a second one of the name is the first
+	DedupKey  *string    // names it on its channel, for its submitter, or of an event for its company: a second one of the name is the first
 	NextRunAt *time.Time // nil: now
 	Repeat    *int64     // minutes after which its people are told again
 	StartedAt *time.Time // of a node that may take too long
@@ -253,7 +253,9 @@ func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origi
 		if n.DedupKey == nil {
 			return made, fault.InvalidField("channels", fault.NotThere, nil)
 		}
-		made.ID, err = s.q.NotificationFind(ctx, dbq.NotificationFindParams{CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey})
+		made.ID, err = s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+			CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
+		})
 		if err == nil {
 			made.Deduplicated = true
 			return made, nil

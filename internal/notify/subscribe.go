@@ -24,7 +24,7 @@ const (
 // weChat is the channel of subscribe messages.
 const weChat = "wechat"
 
-// Once is a message that a person gets once for a business object and a kind of message (S2.1).
+// Once is a message that a person gets from a submitter once for a business object and a kind of message (S2.1).
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 
@@ -36,9 +36,9 @@ type Once struct {
 	OnUnclear  string         // retry or fail
 }
 
-// SendOnce sends a message unless one of the name was sent, or is on its way: then it gives that one, and says so. Of several at
-// once, one is sent. What a crash left half sent, and what nobody knows of whether it went out, has failed, unless OnUnclear says that it
-// is sent again (S2.2).
+// SendOnce sends a message unless the submitter has sent one of the name, or it is on its way: then it gives that one, and says so. Of
+// several at once, one is sent. What a crash left half sent, and what nobody knows of whether it went out, has failed, unless OnUnclear
+// says that it is sent again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
 	data, err := written(m.Data)
 	if err != nil {
@@ -49,16 +49,16 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		id, err := s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{
-			CompanyID: origin.CompanyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
-			ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
+			CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
+			TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
 		})
 		switch {
 		case err == nil:
 			err = s.sendOnce(ctx, id, m, data, origin)
 		case postgres.IsNoRows(err):
 			id, err = s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
-				CompanyID: origin.CompanyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
-				ReceiverUserID: m.ReceiverUserID,
+				CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
+				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
 			})
 			if err != nil {
 				return fmt.Errorf("hold message: %w", err)

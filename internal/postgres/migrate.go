@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/amacneil/dbmate/v2/pkg/dbmate"
 	_ "github.com/amacneil/dbmate/v2/pkg/driver/postgres" // the driver for postgres:// URLs
@@ -21,6 +22,9 @@ import (
 // migrateLock is the advisory lock under which migrations run: dbmate takes none, and two servers that start at once
 // would otherwise both apply the same file.
 const migrateLock = 0x6c6b736d73 // "lksms"
+
+// migrateLockEvery is how often a server that waits for the lock asks for it.
+const migrateLockEvery = 100 * time.Millisecond
 
 // Migration is one file and whether it was applied.
 type Migration struct {
@@ -118,7 +122,7 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock; there is nothing left to do
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrateLock)); err != nil {
+	if err := lockMigrations(ctx, conn); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
 	u, err := url.Parse(databaseURL)
@@ -133,6 +137,25 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	var said bytes.Buffer
 	m.Log = &said
 	return fn(m)
+}
+
+// lockMigrations asks for the lock again and again: pg_advisory_lock would hold a snapshot while it waits, for which
+// CREATE INDEX CONCURRENTLY waits, and neither would end.
+func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
+	retry := time.NewTicker(migrateLockEvery)
+	defer retry.Stop()
+	for {
+		var isLocked bool
+		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(migrateLock)).Scan(&isLocked)
+		if err != nil || isLocked {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-retry.C:
+		}
+	}
 }
 
 // migratorURL says to dbmate's driver, which assumes TLS and knows fewer words than pgx, what pgx found out: whether the

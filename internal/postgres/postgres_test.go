@@ -392,3 +392,54 @@ func TestARefusedSessionIsADatabaseThatIsAway(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What was named before keeps its name, for who submitted it; on the way back a name stays with its first.
+func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261122000901")
+	exec := func(sql string) error {
+		_, err := db.Pool.Exec(t.Context(), sql)
+		return err
+	}
+	const (
+		task = `INSERT INTO tasks (task_id, phone_number, recipient, content, dedup_key, submitted_by) VALUES ('%[1]s', '', '', 'x', 'k', '%[2]s')`
+		told = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, biz_task_id, payload, user_ids, dedup_key, submitted_by) VALUES (1, 1, 3, 1, %s, '{}', '{u}', '%s', '%s')`
+		once = `INSERT INTO subscribe_messages (company_id, business_type, business_id, template_type, receiver_user_id, template_id, task_id%s) VALUES (1, 'b', 1, 't', 'u', 'x', 't1'%s)`
+	)
+	for _, sql := range []string{
+		fmt.Sprintf(task, "t1", "one"), fmt.Sprintf(told, "NULL", "k", "one"), fmt.Sprintf(told, "7", "event", "one"), fmt.Sprintf(once, "", ""),
+	} {
+		if err := exec(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	for sql, isTaken := range map[string]bool{
+		fmt.Sprintf(task, "t2", "one"):                 true,
+		fmt.Sprintf(task, "t3", "two"):                 false,
+		fmt.Sprintf(told, "NULL", "k", "one"):          true,
+		fmt.Sprintf(told, "NULL", "k", "two"):          false,
+		fmt.Sprintf(told, "7", "event", "two"):         true,
+		fmt.Sprintf(told, "NULL", "event", "two"):      false,
+		fmt.Sprintf(once, ", submitted_by", ", 'one'"): true,
+		fmt.Sprintf(once, ", submitted_by", ", 'two'"): false,
+	} {
+		err := exec(sql)
+		if isRefused := err != nil && strings.Contains(err.Error(), "SQLSTATE 23505"); isRefused != isTaken || err != nil && !isTaken {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	for range 4 {
+		if err := postgres.MigrateDown(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tasks, named, notifications, messages int
+	if err := db.Pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM tasks WHERE dedup_key IS NOT NULL),
+		(SELECT count(*) FROM notifications WHERE dedup_key IS NOT NULL), (SELECT count(*) FROM subscribe_messages)`,
+	).Scan(&tasks, &named, &notifications, &messages); err != nil || tasks != 2 || named != 1 || notifications != 2 || messages != 1 {
+		t.Errorf("%d tasks, %d of them named, %d named notifications and %d messages are left, %v", tasks, named, notifications, messages, err)
+	}
+}

@@ -193,7 +193,9 @@ var errPreviewed = errors.New("only a preview")
 // Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
 func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
 	if sub.DedupKey != nil {
-		first, err := s.q.TaskNamed(ctx, dbq.TaskNamedParams{CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey})
+		first, err := s.q.TaskNamed(ctx, dbq.TaskNamedParams{
+			CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKey: *sub.DedupKey,
+		})
 		if err == nil {
 			return s.previewRepeated(ctx, first)
 		}

@@ -128,7 +128,7 @@ type Submission struct {
 	Content     string
 	UseTemplate bool
 	Source      *string
-	DedupKey    *string // names the message: a second submission of the name gives the first one's task
+	DedupKey    *string // names the message: a second submission of the name by the same user gives the first one's task
 	Raw         []byte  // the request as JSON, for the log
 
 	MessageType    int16      // setting.Verification, Notification or Marketing
@@ -170,7 +170,8 @@ func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Su
 // repeated gives the task that the dedup key names.
 func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	row, err := s.q.SubmissionRepeated(ctx, dbq.SubmissionRepeatedParams{
-		CompanyID: origin.CompanyID, DedupKey: *sub.DedupKey, PhoneNumber: sub.PhoneNumber, Content: &sub.Content, UseTemplate: sub.UseTemplate,
+		CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKey: *sub.DedupKey,
+		PhoneNumber: sub.PhoneNumber, Content: &sub.Content, UseTemplate: sub.UseTemplate,
 		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent), RequestData: sub.Raw,
 	})
 	if err != nil {
@@ -415,8 +416,9 @@ func (s *Service) store(ctx context.Context, row newTask) (made bool, err error)
 	return all[0], nil
 }
 
-// storeAll stores tasks with the log rows of their submissions, all or none, and tells which it made: there is a task with
-// the dedup key of the others already. They are stored as the directory has it now, which may refuse one that was found good a moment ago.
+// storeAll stores tasks with the log rows of their submissions, all or none, and tells which it made: of the others, their
+// submitters have tasks with the dedup keys already. They are stored as the directory has it now, which may refuse one that was found
+// good a moment ago.
 func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {
