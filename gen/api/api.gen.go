@@ -3967,7 +3967,7 @@ type ClientInterface interface {
 
 	// UpdateUserWithBody Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3976,7 +3976,7 @@ type ClientInterface interface {
 
 	// UpdateUser Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4007,6 +4007,8 @@ type ClientInterface interface {
 	CreateKey(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteKey Delete an API key
+	//
+	// It ends at once on this server and within two seconds on others, also for claims that wait.
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5695,7 +5697,7 @@ func (c *Client) GetUser(ctx context.Context, username Username, reqEditors ...R
 
 // UpdateUserWithBody Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5714,7 +5716,7 @@ func (c *Client) UpdateUserWithBody(ctx context.Context, username Username, cont
 
 // UpdateUser Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5785,6 +5787,8 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 }
 
 // DeleteKey Delete an API key
+//
+// It ends at once on this server and within two seconds on others, also for claims that wait.
 //
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11461,7 +11465,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateUserWithBodyWithResponse Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11470,7 +11474,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateUserWithResponse Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11503,6 +11507,8 @@ type ClientWithResponsesInterface interface {
 	CreateKeyWithResponse(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
 
 	// DeleteKeyWithResponse Delete an API key
+	//
+	// It ends at once on this server and within two seconds on others, also for claims that wait.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21263,7 +21269,7 @@ func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, username 
 
 // UpdateUserWithBodyWithResponse Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21278,7 +21284,7 @@ func (c *ClientWithResponses) UpdateUserWithBodyWithResponse(ctx context.Context
 
 // UpdateUserWithResponse Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21335,6 +21341,8 @@ func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, usernam
 }
 
 // DeleteKeyWithResponse Delete an API key
+//
+// It ends at once on this server and within two seconds on others, also for claims that wait.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -46939,136 +46947,137 @@ var swaggerSpec = []string{
 	"apkPjcY2HHmlkKXX6FYixdmW/yaqpTJxBcEwkze1PAYTkbftwoCZPOyrUqPOuh40q8ZKs36LLiISmJVa",
 	"Nw5gkrQCoQCEo6hsgXPg0zHr0mGiK6JNc9WyBDH2veS3RMtBy0WJgMRRMSN7ch8vL+Mat2O2HGAGsDHN",
 	"bWSAzDQ3VLlctQrks5jLX3vmDvfMaE9PXTeE4TUlDBt7ybrtJYtfwUXl5UfueF2GtYQKwvoDPSZtvF5t",
-	"MhSnXMSuqCPMp07u5BJ7cK4dC/ICdVAhx4aK2OXZuBLH5hFIRL3Cmh4rC4ElVp2MdoCE9DyUAkukOAET",
-	"mpDlFpTS1guUtCHFb7uMtsEneN0NO86cI1Nn43klot61czaebeD52DzwCi0vH7PxPMOLuVQwzo18s+bw",
-	"qR4jBw/uwOJjGr85OHnTTYZIoe02mT/6iiUXTK1TKiqEZzr2dZGNtGFGCBLIIKEdlpVFNsM2vyNudU+O",
-	"RFkBjI/Z0sk65k/Hl1IZDxH7qDLn+ZiN1x1TVd1bc87MmYF9bblGo+LZrsB877MRrMJcSrHxkmyYqTmQ",
-	"9+i5uf6Ohr0K3lkQxlQUgeToxib46M0IPlryzCzPwaJqsRLBoezQJDmlnfOpEg3lnLDt3mlPgPK0EdK2",
-	"TRQdK9KTo8yQANWoaBz5bz0In/mDKcDKAMtChMYA0Ow1GVGhocDzqePALK6TA5KyDuMDUP77RqtFpOSw",
-	"4a8oIob9U5a6ktSWZQASBwBccU06ss8UOWVdmYKQDEmu8LRl91qCWUFhtth+VttaCkboGeXCooAoV4ug",
-	"Tg4E4Zr1cXESlICoJh0qhNRmIpA3xxVUzCZyqPcJxVVyMpCvdt2hApeuO1Rm4sfBegLmiB06wqeYdsPF",
-	"GUHqnp03pOeZAZg5O2PL+zukJ4epyhAjh4OirL1zdsvueW0l1O5ykee9a+/lZInas5NaX53x+KTWJCdG",
-	"cLi+vb2zfVKLyIlN+sFfbh/evfPNh7dPas9zhfsMQwaR45QLivmSGPWhNMCFLCX92EEu2EuJgc3fgKIz",
-	"vqzs8eoTdBck1WsivawzRPPOp09CQvyRTP06qzo5ZkmCpOWUdeAWdz3wXVXwsMHwNOGdPGcPE8fVrGjk",
-	"x66OvrJUqQ9Y71R0WJKwGGkfRiLHLB4OUBPq07E5G4YEIM0xlxzdt5h+i92psKYm1/YJzeKygOb7uWFP",
-	"XeyiEpmn/DMMn5q8PJVRUPlnx+Z9qJfJng4S0Bis3a6sRx6rmR0acqty95ELfWMvu45caGbxPvv06R18",
-	"HMv19blwn/3jNE3pGIdYNCRcS5nmCE6fPr3LxJnu1Zo39qBZ93F7mio8eRWKFlYMWNk4ibajeJaC9A05",
-	"In3DpCCeHk9fvAloWVVeNFwhR0oMkTgdKi6YUgSxMkI6lSc7s1Iog2D2CYIEnhXkp+2IUAhNIomU54pQ",
-	"TXYajcbEkKgmfal001AYQ5h6MolJl4FtxNwjxJpuQx2BdmSEKgGgAIayoZ+mRy8YoaQNyP4dCMtqT1I0",
-	"rtCCUkbSogn4gWmMgmLA0tVI3hIkrpykFYsrZYSrrC1XVaKy9UNiW5N8SYJlSyZxSW1ks86Tg57n4rhz",
-	"u3zcC9ZaDvftTa64HM5jEym4Hvtzjn6VRgxWJ6bRvGLMZuPC5gBS0gFGCpagsZtQAKMALBX4dcBSJUWE",
-	"DnIdhGs7DdazAkMcQJ87ZUyQLjeyI+Eic3MP6DiRqAwiMlF+PP45UGXbIGq2ztm4bUZK3TCdrRtrEQAR",
-	"78kRWLeB+YMiaR36zkcPND0dipbmfdYmAyYHCQMILUNboFbBPnbfTtmAUW2LyKi21aaVxMbt11Yjp45t",
-	"wIRTs1yGBwyF5olVfo3MDhPGZQSDQk7lBiNBl/JEEZrAbCaiApqB/k1oHKdMqYhASAIAsKRjBOzknV5Y",
-	"st6wOPhoVy2WaAwAowEwQN8sUfxMUD1Mc4XvsemJVqywq+rkTs58AVOFuAs4Jn7vIzsR0K8DmwFOcm9n",
-	"JyKC9qF4tz0c7X3D7hPTXQzmDFybUY8J4KNmB9FA4jaXPcWLCdEeFkg/PKPtmIszTZPztplNe8Q6Parb",
-	"9rGn2ukxMPwy18gcBr3O2hLADXP1wZFvG8VhO8rkgmbDF3cCMuFWwRARf7VqzVqjZV5sYdAvbEHmHznm",
-	"wBV3GjvXtxofbDW2yXajudNwMRAyvY9s88Xf/unnf/37QLbUufvuF3/48rt//vJ7P3zxv/xg6/Nf/Ozl",
-	"f//zF7/3XUM9LdNGu6Ppd7hjFNfny3DdNbuN4DrD0lrl7tNnQQUtv8R2haHxIAAEUaDgJbzbtWbt5R/+",
-	"1ed/81ef/+IXL3780y//4s9f/vWf/uq3/7eXf/mTlz/+/Rc//m8v/vi7Nb9gRt7ZgdMTks2WdVO5Oha2",
-	"tpMt6dQAs+oqfqnw5N+j8cxsnsd5IwbXkzxmE967cV4BxiVLEseGwSDthQgAql5SmyyzfV2DRlW5/wDO",
-	"bVcmiRwpn39vNQ/DXduOZLUj4OBgYOgY9U44A3+HJglLkbEGt2AgudCJmVhoUQNrPEJyG457IlxfKG1g",
-	"ZSUhi6Qkwx6FjBkRjMUKlOQUHdltkNmAg7+jGMOiSe+6WEePAW6ltqzmhpEcQHyymiq4gkjKzBFUhKNO",
-	"TRMljTBjfuhzMERiVzYE8EQ4y6EdUP1EnIgt0jYcoWW97e0miEynNp6izQXX3LCRtpfF6vCSmWArloK1",
-	"m5kWDXYIw7DNryp7g9zHlYCXuFDaCALYjrndumWkiXYzlPrsHGJyoxGRvesR2W1EZPs6WAMaXsizXgyg",
-	"X0aOgNZUex832Ai6A6qMMBM4TerZpLtccNVjcTuyX9BTYfTpxC6Dm4A3rwZLa6cLkjgT4arY5S2ZD4hJ",
-	"aLCJURbX9JwJ0u7Tp614iHJN280Qe8Yzh+DybSNeyaFuYYvtE0Gyh0O51k2uePWh3XyfwRT8wjTxRJlz",
-	"VLqLJ+IQLq+DmoQlGVGuMw0FDiDOxcpycJeMiAxycMxSI4HDkiDeBs0mAK9BsC6sq10N7s95DCc7s2+b",
-	"x3yEL95Z0AXMzWEitq+Z23sq43ETxmz1qtxddU0YkTzz7zER7/tX5FBHhHdPhP0Fxp2pPn4qMAp3QWTM",
-	"DHUZ23I5OF4n6udGkOuVnLIzLlR2dtyMBfw6QaVQ+5nVOGysWRN3piO4NUBnzNdtt/7m6To5yI0lOP02",
-	"qjrsa3Il3fq7pT8ReDPwRATzgqMD84I48ZA6eJKLztITUehtPLS86Qql/5AGTNWFKxL1kZ828y+Cv8Hf",
-	"zVrzRiOqhRev1vzggw92cgqB+dlK9l/+f7/z8hc//OIn//XL//pnVWX+bMNy+sQx6BPNRuOrjQ+ajYZt",
-	"LVBn8vSo1txtTOkPwPezvVxoVYLXbBvO4gqmgnCsO8fbexgb5seKbwtZa97E3AW/WpXWZGKqq6pFcDrf",
-	"TH2oSKV5/zVSaVA0zLCZNmrMRo0xasxDEJKdPDgYMMFAXwj0GWA6MgWmbgVskF8vW8Vxt6NMxfmkGzqt",
-	"bPUAO6g2ezpgHUOesRVmhNzTMbEpL+GLYO4cM21mqY0Sp2SfQeyP+cOGGlWKJ8ByQ642bE8msXLykE55",
-	"FlNwnB+1wr4bmfVWyFETxVeMQepigQQ05FrYb5yBUd1gAmh+zWy2k34+xfQCYQuHIp60D65QOtatUoGN",
-	"zxwFwyuehGa+nYwy7i5pRDsU8brDr11UwPU1RwW4jjflCd5GenzE0LKAFyLTiV5N8EIpLXZh02V55uHd",
-	"qy0JK7YWX/C8dIRcaZJNJPfaE7Rp3oHq2Wpmgg9cuF9Rzlu3mn85OPaqb8ZriEq54HGIJh6WBWRDme46",
-	"sbD65J2dd2HkiJJP3tl9F+qLJMwr7fvuN3TRqp4cJjHWyGiTwRCslOSUds5PhPX/QV29iMRDZs0D7YeH",
-	"xw+/1bp9ePfgW617d+4/Oj48Qn8gltrI1RFqO1tX+97Bb7bwzVufPLp/3DYSCvgvhwNr4HwIYgYXZxD6",
-	"A+IgV6RH037ClGoSw/Zgeta24AKzwR6GDkxXtrxN2FPa0YmNsoavvQ9539tZuI5sspeVTnyqOwhR0PCB",
-	"X10M2IaA8szgg02nVNgcem4EOVjzwFLCuxjqbsQ4qKyCll5CtWb9gbaT8gKc9fufCGJjto3QxMEJf4AN",
-	"+nIsMKFc6j58E2VTCvfb9J9Q5RZES7nvPcEJFwyAcpU1oJoNqJsxHLg2ggVQkoBTeCI2vum2ADa9TWLW",
-	"4TFYRxMlg0Q67H9kA9bRsGpOnZGH7apn8/SbIsDm1WNJbMOoVXHuv3m1LqRumUfRXAok1mcLeFnZO+kt",
-	"TEGc8gsAhZzROr5a56oFT4M9dkqQRXXmmKrzlURYp9Y/CyjWHU1iDpfA3gaGRUyTpBbNBaNiaSrTViYm",
-	"fvF//+LFD35ei2ohJfBWBS8NBxYW/GunsbO7vdPYbjW2v/H1X9/55t7jxrc++I0b3/549971++8/uPlw",
-	"+7iG8i+0N2v8XJGRTHVv8lYsM5u/+9EXf/PjL//qd1/++7+ampONKV55Sk6ynpzUCFxCw2XGPW/9d5Yc",
-	"bGXhH4/r4ppL1ay0DcLBRgFZziAE7HmoIRQNKLdGmppP5SgRt5golbK2Th08TomsZaQ9K4X0KDpg5Ei4",
-	"sUQuPAp8YhCa58LGrHqsmNBN0jYaO8g6IE22H3xydEymR9M+ESNz/23otM0RwuQ0DGark08cRw9iv3wo",
-	"GgRpDwc4JAuqc2QYA028/1kK7/Y7ERCVZifBU+vam8nIVjPG6JHMU0wzHUcyUVypwgjsXEC7KyGuTgas",
-	"NbcbezsrE9GoWke7l89uvll7/mRhGv6hOdbrRmvsdNgAvBHbOe9F9iTrdllHB2appfcCG91r3AwatbfB",
-	"MVY8JzYoLCcL5oEFjntcEToYhHKlE9nrtSU3LPKjWTVNJ7eflQPFjJa6Mcn9E+GIYIIzVF+S7UajgbUP",
-	"V2KODtS2mCliBK/ybATzlW0m9aRmjJqvIvEwpafJmCgt0yyYyRKcNnI3CBsxzMDBzwU6/VCxlgtCbkfB",
-	"m+jowGh4Z9OLjH7d32LC0ImYvAP8959t7+zuXb9xMmw0dm4I2mf/DKNs2/uk/VVgzpSoAe2wyKi77f/p",
-	"N38Tvnx0/NHWB1EYId8leiQJ+86QJsS0o2zhznezwCN8EjHps9jpM1ArXZy01ar9qF2szWlCxTnEdBmW",
-	"3udQpXSfUALsD1w6QKnY0wEFvR/9Om6pIHLErQ6O27md7Ld2D2x0GyMAfOb0YrsFmJ4QrD96tFoIrM/7",
-	"Zg8yW4VPK+c+Vd3IKC4FgD0d8JSpFtXwlmD+fFDdhGQBGwSFFgazLoG+rczQ2y9+/pdf/vJ/ffnjP2kH",
-	"g/panI5b6VD8M8PT2t4ixBWxAXL7uSR/liRWAkMx65Q5gTKIvC8Sf46YiI/6q8epR8VXyQ3cho/haOeN",
-	"sySBy65ILuPKJpmdSpkwKlxe6tJghxa3LyfHHRccMxgvV7nzFUpxCLhnv2/Wtnc/aDTgnwaQvEFCucj3",
-	"coAJBo48hI1NVnR48cv/51ff/Xcvfv6XL7733/7xb7//5V/8/MUP/uDlv/+rX/2n33vxg//D7GR571FN",
-	"yWHamUDKzipA5Af1wO+3v1EBqH7BAGcRo8UHBnEurWxoCDVZvQgqe3W+Sjwu6ZiYA5mLIioq/mFYzXZU",
-	"s4kyiBF5634tqnW5oElQsuMfvvvDL/7sF5///b9+8bs/e/GDv/6H7/5ouogHLq8v4pEtrgeIvG5m1uED",
-	"jo1+9YMb+ZVO5VAHSejsrI8hz9uRBw4A8ZaKlqbnucojgK7iESXfr0W1EeNnPV1r7pir5+NuQuESYSdj",
-	"DqIsXHugtSUgWM+jGljk43nLOrl21VeqcJQLCOmFw17wWM4pcwLhjHYdNgFEG+nYcGoMOqEFnjnnZq7q",
-	"gnaCcCUbUYi+86qMRGYwr8REdEC6nGUhz6NUijPy60ef3IcMVAhTpkYQNXTOTWaQyrOU9m3QdCo1Az8a",
-	"hYht0ycKuqOeTBhI+yU6AobJO9tBmP44oTGgyEcFaQdS1dbHbIyZh7BJGHcOwi1VJwEgASgVGIiuyRkG",
-	"I9m0WBzTDKkPdO8rTlGcNJsdjySIQiqyfitIa4FAOSvHw774XWdPucpZ0DwcDppoXrHsFF1CH8Cm3v/g",
-	"JhjdCvp4siB3eT1NZMX8eu5ircqsvUVtZycwnwFVwCHCn16k8bJ8xuNd5kVem/ToZqeMxJxCGB5eBWuY",
-	"s3eizjMWk7Xp6JJtG56oX6p1LTgIb5FtbSNurFncCIxvRThjSwge5u5ee2bv8szYNxtdsBh3Mi8tH/c2",
-	"r4zj4spGqPRhckIVPOF4yGb+Pmmzcm1n9ij3TRCu4r6yG+mqSF6wNBdiOIsD5qoQDFJpNpuLs1aJBwm9",
-	"WSVz3bZzQTtYrVl78YMf/eq7v/3yez988Qd/UrOhFS1YPyD/k4qqntmq4mfCp4MUmBZW85pFNW2Yq4tj",
-	"mFWPYfsyymNSdV5FZ9wEVl5RpeAJn/18slgWIpmnjtcwxH9GqgZmPD44vH/7zv2vo0vCCiU+O2Afc1vR",
-	"41wprGyAYLEFVWVuQaMbwvzGEWbsIEeP3VdIfd2nKjTXUtWKFHbvbaKwERFyRG4d3L91ePfu4e23K5br",
-	"bashA8TKoZSBwhYEIcskvlxR9hp76h07hVCVdwQZyTTGmuxcoAqomg6wCi1DzMJs2HGCBzaJCRqotPvR",
-	"4oJhFP8YTUE9l710JjNU7YIUNBzla0fDac8wxOZuhH+1uGr1ZZpB61agvBMUlqtWPPTuiwn/iNXSrY19",
-	"2imyvB8kCl9xga7hOxbOGXC03GvbUW3UG0Pyfas7FLGqTfhT8qG4WaS9PSf7ZHdq3y/NuVE5rRyP1jw6",
-	"CvdEbDKB1kwOH/fGjhaCJZ452P1XIrm6lIt5Cv6xe+71oUWfPqvNJDQWEAKKFFwg8UBbH1625YIti3vc",
-	"hR5dnKihEq73TkJ5HzqfjAfNCZYTTe5ikwuOw+nUBVGO2WKgZDkrPtVs1Soimj0pc8kLInhtKMvaKMvh",
-	"BUvHGKCkJ/ENnHocEZnERbC1K5Kc2VX7XFz3BGkpUKKhLXQBIsSTLotDWhD42QxhAcDnB0ai+IgnGsD+",
-	"ZwzVoww4Rd4MG9WwknG7Hys6EPDx5zMHYVVmAllm3EKuyhRy59KScTg1u5vKfjGEuFH1tkB7ni48UGU0",
-	"PlDPjmjOQLRcahhvGnK3OYgbxO41VYw057EUqXtVkncNmP/sGlcQAQDPEapI++uH+YgLbMcZ+iCq2Guc",
-	"Fi1OaGIUMAeQHZHTMUSf6J6Mnfuz02PqRBjtc5CyLtOdnmkAim67mA2MZzUaSzsKlNo+yweP5HDytBFO",
-	"6+SWGT7CN2JgMAK1sPhEuHhExNJsAuC1jYW1DSUS84AhMBnIAwgmsc3XxrQgm908FFAivF6SRnsiLiWP",
-	"1qjpZCjOBYTQCEb2GnsEcfrSwuBcmD+wsPtytFJ2kll+Q7hyoRaPwLd3vdGIiP3dhXn2Ce8Caig5ZRXS",
-	"PaFURq1pWoKeas3dxgIxCzDNtcYrgISfydTLmI+XkLrnmHCXUddXk6jtws8Wp62i4UhaScQX2tXg7Oxj",
-	"IDxYtVzcOhgsNqmym1iE5Qy5wMaQiNuTFoWRCRY5bKXEoBxDLDXh3jW3XNm+bYmgbGAOyKFpGL+h8MrV",
-	"hg51H8jcEJFFH0shIjCVsu8KIOiUM2VhVA3ri4esTh4hyEgOfAJxYxG1zOepmIWoE4zcHCpbOgLPx34G",
-	"mmHjjrgKsClOhK+ckGeLYF22rcsMW8Il55yIHIvPOLEviI2qlcIMRIDB8Dw4dWmx565+BKgQXBF5wdI6",
-	"eWyGpGyir5MeANPXLI+Zj+XITiAwck+E/FngFtC+BMWU9UEgw87OJIMtc+gonnufYQqYJm0lU90m71gk",
-	"PrAPA2Y31+oEWDia0MT/z97V7bZxK+FXIXTjE0BWYidBcOQrHwP5QXDiIi3giySwuLuURXhFssvdKEKR",
-	"h+h936Ev0PZpCrSPUXBm+LPSypFky4UBXQWRd/k7wx2S33yfxr9RwpSsH52gQQIlnG7zr0w4kcK4Ea49",
-	"y1/B5weWgTWhcSy9N+P2owoTDGpVPspktS74vP3ej43Mr4WtiV8P8LgAq4W6MacrYfOmIbxyTwDU1VIq",
-	"2EdFNDeMX2kvnAVDPUsIvdP3yfR8mIT0KGEKAksezSBQhsN8xF7GfS1Cf5OZmnp38sloCPM9CIYxlkF5",
-	"lXi2SSaUs7Ec1xMf1Lk+BWETqWI3A4PLPBJHTxpVVKKAMTFal7YFdI4GPGCnFHC3EapQUA2kwb5p8F7f",
-	"OZwmNZprMB2CE0vLXLzuuWfgMGIIlkKeBZ5NwjA56sKATiSF4AX7z+jM/Xx4plVd6XLIlD4E+PDo0YC9",
-	"EzM/Yh8VJnWzisNMNlZ0wLOTTcfI30CFjDTFMlHPkCHRRec2YKJ3xUdzshhHV+JKWkhTAt/kxsDkxlKf",
-	"rSxV6fpy7D7pI5p7K2oXCcPtSiZxo3NzbL7xyfWpMW+KtU4FXB1rnyFcuMh7V8fh+2D5XwmW98iChxKQ",
-	"bh98NpmzokwcxsyFFdHnegqTkOO8nbjkucrFmpqSxIu5mbDkha6K509u0JX0pd6VuCTd0VWXd67+KJSn",
-	"QO5tAsl/yNKPzjr2B8j3c4AcVoUAu2+fJp+kXo8serh/LHH34n5qKrFbkchcEAZlgSXXLT/XEtU5fNob",
-	"QpU0I4+0sNFoqTGC5AaeNQ/hUVheg8gK7n4WOEsDIwVpIY5S8YBRkjCIQxRpOKBUL+NYV3N6Vo9DeAt7",
-	"axdjwq4AomMZSfBgJ0eF1lr3WaNAummk1WWj8lLwChIeqfQhs5ogXoq2XKpm9Uzmwr8Z2NGh22PYaA46",
-	"M/e6V+n7zNrLtL6mY5LIO56s3cOj46f9hW/EsJfrprLi0r8coV8Q9hwlpfX++vmXP3/7/e9f/0C+BAzZ",
-	"3D/2cXx9aXEf9p4d9yKZAcWHU1MC1Cr8TM353/n52zfvXl2enb97+eb9/zfJ4XYzcM8JdlsM71p45i6x",
-	"DaRvxEYQfLlN6Ig/ovkngDuPXyaZwegKvSE8fMOcpd9TBB6rohN1vCWUeDuLuNWGAY1kAwXEferd/rh7",
-	"Tms84+xCnDkLWYoE4At5ex765X0HCINIW8t8NajGGfX38bEdLHQxediTAx8nnLRHRy/C/y4roIX574vB",
-	"82/7cr9X65qXbu28tSqQG4QzOET95nkAPLUPhrffaQON53I0zLI5hJh3wU9vvEvwYioVnHYeruEKp8Z4",
-	"bNfuvIG+sYR0e9Hv0Q3VpRIz/+vRcfwZE3joD09bqUD04/PoP/79J8fPbplsHsbgWw4xlp/3XnFHXuFJ",
-	"CMEZPGKxfQjFuDFrHESZTVQaArqI2IO5ZaMOxt8Tym8JB1PhQsRtqgDUQ5qocNO3tNM5NWZPMr8nmX9A",
-	"JPPBYvc883vwzMPkmd/me7EecqYDk3oTHnVWcWME3vLPOOqmS2VrINphsbFwzWE7j8pOjbnvS9qd5EV2",
-	"r34Uu33YLvl9F3ersL/yueO3ZC/yc7fRfauHhcjKU7Lu71AfGKjPU/DxK2Rxnm63Qk0EL+vJyp3ba/zz",
-	"rT7FG82G67jIG0w//vCpnZWJdwvEPOg644ErSd+pQ539Nk1Wypx67pbD+cqOv4e/3l+/tzWSNcbKLY8Z",
-	"tyKgfCgKnsqrimMi4maD1673p17GrcxPG2dGHz6570AmeCWqtwKaBdnZgGHqyigDCBf+udfvNVXZG/Ye",
-	"4yKJbVp84aVHLwJ9hk0EdINWLjgJnw/YIhEo9Bxlp+k76O+o8bRjOWXK18aNoaqc7wzYd7osEUiJ8JWA",
-	"Uun7vR5oBGolBu2b8M5ctfDFryeVECxYovVe7vw7IsI6v+5Ip2IH7BXQzQPo0BhKdoPxPbCMF0Xl3Aav",
-	"81x4MmJUqOvWYlNhBelorvhSUxmm5LmY6LIADtEfVrHeQ0aMLNzg+MQZgQgNa6Gf2F57DWPaHjVfhu1o",
-	"yQXKHRNS4wAQo5Wl2dCLRIQAHeJJvURC6tG3FB4QMNNfgAIHfsKt3iY4X9mqIJiI/BmExOTXzj4B2EtS",
-	"zZ+5knYS5xKwmJmYyNZ8RJPorE+DbkChodABG6E9j8JwiOQEhGQTE/HWOiBfI6KUQMKy8oPbR30+uEqn",
-	"SUpezESp1RUiUTGnEDs85VLVnKzYDRnPg351WjaADH17Ke4FFlnnS302cot12p0Z1RzLYHqmLEI/fUpZ",
-	"2sk+i+eU/dgSqEQ3tQgkqkliVwAzW0AspwrbZUn1SmGZnfAKBBmTZgajCtbp2m2R6hYVvePsQr9WTCxc",
-	"75FJ+pK8SxfgVs4XgRvDS2IqsSwweWDB6kqd1hu6sGJNupYKwbyFKKVrePruhCslyq5X3wLcNJvTBBWS",
-	"l4C4lV9adTcK8Psr+k1V2hNgaxlziyAINm3yCWkk1GwG5phrWy+tXd3lpnQxsEoghiGclcN+LwF+eXAU",
-	"WMEqVzdCm1JE7fRUDBlT7PtMe0ijH7f+4sLSPpRfruq1nqU1kci6Kxg+NVRua4TRyFc1W1ov3O2aRsqw",
-	"zq5kjhkNicGHPPWp4Aqebg04AoFXfD9LzQuW8ZKr3EcftjGuHqsrm5RD0cfXT1//CQAA//8=",
+	"MhSnXMSuqCPMp07u5BJ7cK4dC/ICdVAhx4aK2OXZ6JH0FQelwFxUFRGaKAlhZwCXFFSkurqKHyuLiCU2",
+	"n4yygPz0PJQRS2Q8AROakPQWlOHWC6O0IdRvuwS3QS943c0+ztgjU2cBeiWC4LVzNp5t/vnYPPAK7TIf",
+	"s/E8s4y5VDDOjfSz5uCqHiMHD+7A4mOSvzk4ecNOhleh7TaZP/qKJRdMrVNmKgRvOvZVk420YUYIEsgg",
+	"oR2WFU02wza/I6p1T45EWXmMj9nSqTzmT8eXUhkPERmpMuf5mI3XHXFV3ZdzzsyZgX1tuUaj4tmuwHzv",
+	"sxGswlxKsfGhbJipOZD36Lm5/o6GvQreOTfI6Y4mDDSvy9euSmKhHI3ahEG9GWFQS57P5bllVC1qI7gA",
+	"HZokp7RzPlUsopzrtt077Ql4oDaC67aJomNFenKUmTSgLhaNI/+thwM0fzAFqB1g44jw4oAVwdwGoaHU",
+	"9Knj9iyukwOSsg7jAzA09I0GjZjNYcNfUUQM+6csdcWxLXsCTBCA2uKadGSfKXLKujIFgRzSbeFpK1po",
+	"CSYMhXlr+1mVbSkYoWeUC4tHolxVhDo5EIRr1sfFSVDaopp0qBBSm4lABh9XULubyKHeJxRXyclbvu52",
+	"hwpcuu5QmYkfB+sJ6Cd26AjkYtoNF2cESYR23pAoaAZg5uwI0/s7pCeHqcqwK4eDovzBc3bL7nltJfzw",
+	"cvHqvWvv5eSW2rOTWl+d8fik1iQnRki5vr29s31Si8iJTT/CX24f3r3zzYe3T2rPcyUEDfMH8eaUC4qZ",
+	"mxh/ojQAlywladlBLthLianP34CiM76snPPqU4UXJNVrIr2sM0RT0qdPQkL8kUz9Oqs6OWZJgqTllHXg",
+	"Fnc9BF9VGLPB8DThnbwUEaawq1kiw2PH4ZWlSn1Anaeiw5KExUj7MCY6ZvFwgFpXn47N2TAkAGmOueTo",
+	"SMZEYOxOhdU9ubZPaBaXiRP3c8OeuthFxTpP+WcYyDV5eSrjsfLPjs37ULmTPR0koJ1YG2FZjzxWMzs0",
+	"5Fbl7iMX+sZedh250Mwij/bp0zv4OBYO7HPhPvvHaZrSMQ6xaEi4ljLNEZw+fXqXiTPdqzVv7EGz7uP2",
+	"NFV48iqUOqxdsLIhFO1U8Sxl7BtyRPqGSUFkP56+eBNas6q8aLhCjpQYInE6VFwwpQiidoR0Kk92ZiVz",
+	"BmH1EwQJvDjIT9sRoRAkRRIpz0Gv2Wk0GhNDopr0pdJNQ2EMYerJJCZdBnYYc48Q9boNFQ3akRGqBMAT",
+	"GMqGPqEevWCEkjbUGOhAgFh7kqIZNaonR6KMpEUTQAjTaAnF0KmrkbwlSFw5SSsWV8oIV1lbrr5FZUuL",
+	"xLYm+ZIEK5pM4pIqzWadJwc9z51y53b5uBes+hzu25tc+zmcxyZmcT227hz9Ko1drE5Mo3lloc3Ghc0B",
+	"uKWDrhQsQcM6oQCLAQYg+HXAUiVFhMYkHQSOOw3WswJDHECfO2VMkC43siPhInOpD+g4kagMot0pPx7/",
+	"HKiybRA1W+ds3DYjpW6Yzq6OVRGAiPfkCCzpwPxBkbTGLxcPADQ9HYqW5n3WJgMmBwkDMC9DW6Bqwj52",
+	"307ZgFFty9mottWmlcTG7ddWI6eObcCEU7NchgcMheaJVX6NzA4TxmUEg0JO5QYjQZfyRBGawGwmIhCa",
+	"gf5NaBynTKnILCtFKJh0jNChvNMLi+cbFgcf7arFEo0BYDQABuibJYqfCaqHaa4EPzY90YoVdlWd3MmZ",
+	"L2CqEAECx8TvfWQnAvp1YDPASe7t7ERE0D6UEbeHo71v2H1iuovBnIFrM+oxAXzU7CAaSNzmsqd4MSHu",
+	"xEL6h2e0HXNxpmly3jazaY9Yp0d12z72VDs9BoZf5oaZw6DXWeUCuGGuUjnybaM4bEeZXNBs+DJTQCbc",
+	"Khgi4q9WrVlrtMyLLQw/hi3IfDHHHLjiTmPn+lbjg63GNtluNHcaLt5CpveRbb742z/9/K9/H8iWOnff",
+	"/eIPX373z19+74cv/pcfbH3+i5+9/O9//uL3vmuop2XaaHc0/Q53jOL6fBmuu2YXFVxnWFqr3H36LKjl",
+	"5ZfYrjA0HgSbIB4VvIR3u9asvfzDv/r8b/7q81/84sWPf/rlX/z5y7/+01/99v/28i9/8vLHv//ix//t",
+	"xR9/t+YXzMg7O3B6QrLZsi4xV1HDVpmyxaUaYFZdxQcWnvx7NJ6ZV/Q4b8TgepLHbAKNN44yQNtkSeLY",
+	"MBikvRABkNlLapNltq9r0Kgq9x/Aue3KJJEj5ZEArOZhuGvbkax2BBwcDAwdo94JZ+Dv0CRhKTLW4BYM",
+	"JBc6MRMLLWpgjUdwcMNxT4TrC6UNrPEkZJGUZNijkDEjgrFYgZKcotO8DTIbcPB3FGNYvuldF3Xp0cit",
+	"1JZV/zCSA4hPVlMFVxBJmTmCinDUqcEpCH7FlPU5GCKxKxtueCKc5dAOqH4iTsQWaRuO0LKe/XYTRKZT",
+	"G7vR5oJrbthI28tidXjJTLAVS8HazUyLBjuEYdjmV5W9Qe7jSsBLXChtBAFsx9xu3TLSRLsZSn12DjG5",
+	"0YjI3vWI7DYisn0drAENL+RZLwbQLyNHQGuqvY8bbATdAVVGmAmcJvVs0l0uuOqxuB3ZL+ipMPp0YpfB",
+	"TcCbV4OltdMFSZyJcFXs8pbMB8QkNNjEKItres4Eaffp01Y8RLmm7WaIPeOZQ5j7thGv5FC3sMX2iSDZ",
+	"w6Fc6yZXvPrQbr7PYAp+YZp4osw5Kt3FE3EIl9eBXsKSjCjXmYYCBxDnYmU5uEtGRAY5OGapkcBhSawz",
+	"O5sAvAaBwbCudjW4P+cxnOzMvm0e89HEeGdBFzA3h4nYvmZu76mMx00Ys9WrcnfVNWFE8sy/x0S871+R",
+	"Qx0R3j0R9hcYd6b6+KnAKNwFkTEz1GVsC/fgeJ2onxtBrldyys64UNnZcTMW8OsElULtZ1bjsLFmTdyZ",
+	"juDWAJ0xX7fd+pun6+QgN5bg9NsI7rCvyZV06++W/kTgzcATEcwLjg7MCyLWQ+rgSS46S09Eobfx0PKm",
+	"K5T+QxowVaGuSNRHftrMvwj+Bn83a80bjagWXrxa84MPPtjJKQTmZyvZf/n//c7LX/zwi5/81y//659V",
+	"lfmzDcvpE8egTzQbja82Pmg2Gra1QJ3J06Nac7cxpT8A38/2cqFVCV6zbTiLK5gKwrHuHG/vYRyaHyu+",
+	"LWSteROzKPxqVVqTiamuqhbB6Xwz9aEileb910ilQdEwQ4naqDEbNcaoMQ9BSHby4GDABAN9IdBngOnI",
+	"FJi6FbBBfr1sFcfdjjIV55Nu6LSydQzsoNrs6YB1DHnGVpgRck/HxKbXhC+CuXPMtJmlNkqckn0GsT/m",
+	"DxtqVCmeAAsfuSq1PZnEyslDOuVZTMFxftQK+25k1lshR00UXzEGqYulGtCQawHIcQZGdYMJoPk1s9lO",
+	"+vkU0wuELRyKeNI+uEIRW7dKBTY+cxQMr3gSmvl2Msq4u6QR7VDE6w71dlEB19ccFeA63hRKeBvp8RFD",
+	"ywJeiEwnejXBC6W02IVol2W8h3evtiTA2Vp8wfNSH3JFUjaR3GtPFad5B6pnq5kJPnDhfkU5b91q/uXg",
+	"2Ku+Ga8hKuWCxyGaeFgWkA0Fw+vEAvyTd3behZEjXj95Z/ddqHSSMK+077vf0EWrenKYxFito00GQ7BS",
+	"klPaOT8R1v8HFf4iEg+ZNQ+0Hx4eP/xW6/bh3YNvte7duf/o+PAI/YFY9CNX0ajtbF3tewe/2cI3b33y",
+	"6P5x20go4L8cDqyB8yGIGVycQegPiINckR5N+wlTqkkM24PpWduCC8wGexg6MF0B9TZhT2lHJzbKGr72",
+	"PuR9b2fhOrKJZVY68Un3IERBwwd+dTFgGwLKM4MPNp1SYbP5uRHkYM0DSwnvYqi7EeOgxgtaegnVmvUH",
+	"2k7KC3DW738iiI3ZNkITByf8ATboC8PAhHIgAvBNlE0p3G/Tf0KVWxAt5b73BCdcMIDsVdaAajagbsZw",
+	"4NoIFkBJAk7hidj4ptsC2PQ2iVmHx8xlwmRJe9j/yAaso2HVnDojD9tVz+bpN0WAzavHktiGUatinAHz",
+	"al1I3TKPorkUSKzPFvCysnfS25SeOOUXAE85o3V8tc5VC54Ge+yUIIvqzDFV5yuJsE6tfxZQrDuaxBwu",
+	"gb0NDMupJkktmguLxdJUpq1MTPzi//7Fix/8vBbVQkrgrQpeGg4sLPjXTmNnd3unsd1qbH/j67++8829",
+	"x41vffAbN7798e696/fff3Dz4fZxDeVfaG/W+LkiI5nq3uStWGY2f/ejL/7mx1/+1e++/Pd/NTUnG1O8",
+	"8pScZD05qRG4hIbLjHve+u8sOdjKwj8e18U1l6pZaRs0hY0CspxBCNjzUEMoGlBujTQ1n8pRIm4xUSpl",
+	"bZ06oJ4SWctIe1YK6VF0wMiRcGOJXHgU+MQgNM+FjVn1WDGhm6RtNHaQdUCabD/45OiYTI+mfSJG5v7b",
+	"0GmbI4TJaRjMViefOI4exH75UDQI0h4OcEiQfVonR4Yx0MT7n6Xwbr8TAVFpdhI8ta69mYxsNWOMHsk8",
+	"xTTTcSQTxZUqjMDOBbS7EuLqZMBac7uxt7MyEY2qdbR7+ezmm7XnTxam4R+aY71u3MhOhw3AG7Gd815k",
+	"T7Jul3V0YJZaei+w0b3GzaBRexscY8VzYoPCcrJgHsTguMcVoYNBKFc6kb1eW3LDIj+aVdN0cvtZOVDM",
+	"aKkbk9w/EY4IJjhD9SXZbjQaWIVxJebo4HWLmSJG8CrPRjBf2WZST2rGqPkqEg9TepqMidIyzYKZLMFp",
+	"I3eDsBHDDBwQXqDTDxVruSDkdhS8iY4OjIZ3Nr3I6Nf9LSYMnYjJO8B//9n2zu7e9Rsnw0Zj54agffbP",
+	"MMq2vU/aXwXmTIka0A6LjLrb/p9+8zfhy0fHH219EIUR8l0AemDfGdKEmHaULSH6bhZ4hE8iOn4WO30G",
+	"aqWLk7ZatR+1i7U5Tag4h5guw9L7HOql7hNKgP2BSwcoFXs6oKD3o1/HLRVEjrjVwXE7t5P91u6BjW5j",
+	"BEDWnF5stwDTE4L1R49WCyH+ed/sQWar8Gnl3KeqGxnFpQCwpwOeMtWiGt4SzJ8PqpuQLGCDoNDCYNYl",
+	"0LeVGXr7xc//8stf/q8vf/wn7WBQX4vTcSsdin9meFrbW4S4IjZAbj+X5M+SxEpgKGadMidQBpH3ReLP",
+	"ERPxUX/1OPWo+Cq5gdvwMRztvHGWJHDZFcllXNkks1MpE0aFy0tdGljRYgTm5LjjgmMG4+Uqd75CKQ7B",
+	"/ez3zdr27geNBvzTAJI3SCgX+V4OMMHAkYewscnaEi9++f/86rv/7sXP//LF9/7bP/7t97/8i5+/+MEf",
+	"vPz3f/Wr//R7L37wf5idLO89qik5TDsTmN1ZLYr8oB74/fY3KoD3LxjgLGK0+MAgzqWVDQ1hLauXY2Wv",
+	"zleJxyUdE3Mgc1FERWVIDKvZjmo2UQbxKG/dr0W1Lhc0CYqH/MN3f/jFn/3i87//1y9+92cvfvDX//Dd",
+	"H02XE8Hl9eVEssX1YJTXzcw6fMCx0a9+cCO/0qkc6iAJnZ31MeR5O/LAASDeUtHS9DxXAwXQVTx65fu1",
+	"qDZi/Kyna80dc/V83E0oXCLEZcxBlIVrD7S2BHDreVQDi3w8b1kn1676ShWOcgEhvXDYCx7LOQVXIJzR",
+	"rsMmgGgjHRtOjUEntMAz59zMVV3QThCuZCMK0XdelZHIDOaVmIgOSJezLOR5lEpxRn796JP7kIEKYcrU",
+	"CKKGzrnJDFJ5ltK+DZpOpWbgR6MQsW36REF31JMJA2m/REfAMHlnOwjTHyc0BhT5qCDtQKra+piNMfMQ",
+	"NgnjzkG4peokACQApQID0TU5w2AkmxaLY5oh9YHufcUpipNms+ORBFFIRdZvBWktEChn5XjYF7/r7ClX",
+	"OQuah8NBE80rlp2iS+gD2NT7H9wEo1tBH08W5C6vp4msmF/PXaxVmbW3qO3sBOYzoAo4RPjTizRels94",
+	"vMu8yGuTHt3slJGYUwjDw6tgDXP2TtR5xmKyNh1dsm3DE/VLta4FB+Etsq1txI01ixuB8a0IZ2wJwcPc",
+	"3WvP7F2eGftmowsW407mpeXj3uYVlFxc2QiVPkxOqIJdHA/ZzN8nbVau7cwe5b4JwlXcV3YjXT3LC5bm",
+	"QgxnccBcxYNBKs1mc3HWKvEgoTerZK7bdi5oB6s1ay9+8KNfffe3X37vhy/+4E9qNrSiBesH5H9SUdUz",
+	"W1X8TPh0kALTwmpes6imDXN1cQyzaj9sX0ahTqrOq+iMm8DKK6pZPOGzn08Wy0Ik89TxGob4z0jVwIzH",
+	"B4f3b9+5/3V0SVihxGcH7GNuK3qcK4WVDRAstqCCzS1odEOY3zjCjB3k6LH7Cqmv+1SF5lqqWpHC7r1N",
+	"FDYiQo7IrYP7tw7v3j28/XbFcr1t9WqAWDmUMlDYgiBkmcSXK8peY0+9Y6cQqvKOICOZxlgdngtUAVXT",
+	"AVahZYhZmA07TvDAJjFBA5V2P1pcMIziH6MpqOeyl85khqpdkIKGo3ztaDjtGYbY3I3wrxZXrb5MM2jd",
+	"CpR3gsJy1YqH3n0x4R+xWrq1sU87RZb3g0ThKy7QNXzHwjkDjpZ7bTuqjXpjSL5vdYciVrUJf0o+FDeL",
+	"tLfnZJ/sTu37pTk3KqeV49GaR0fhnohNJtCayeHj3tjRQrDEMwe7/0okV5dyMU/BP3bPvT606NNntZmE",
+	"xgJCQJGCCyQeaOvDy7ZcsGVxj7vQo4sTNVTC9Q4VV6DzyXjQnGA50eQuNrngOJxOXRDlmC0GSpaz4lPN",
+	"Vq0iotmTMpe8IILXhrKsjbIcXrB0jAFKehLfwKnHEZFJXARbuyLJmV0h0MV1T5CWAiUa2kIXIEI86bI4",
+	"pAWBn80QFgB8fmAkio94ogHsf8ZQPcqAU+TNsFENKxm3+7GiAwEffz5zEFZlJpBlxi3kqkwhdy4tGYdT",
+	"s7up7BdDiBtVbwu05+nCA1VG4wP17IjmDETLpYbxpiF3m4O4QexeU3VKcx5LkbpXJXnXgPnPrnEFEQDw",
+	"HKGKtL9+mI+4wHacoQ+iir3GadHihCZGAXMA2RE5HUP0ie7J2Lk/Oz2mToTRPgcp6zLd6ZkGoPy3i9nA",
+	"eFajsbSjQKnts3zwSA4nTxvhtE5uYVU5mjIbGIxALSw+ES4eEbE0mwB4bWNhbUOJxDxgCEwG8gCCSWzz",
+	"tTEtyGY3DwUUK6+XpNGeiEvJozVqOhmKcwEhNIKRvcYeQZy+tDA4F+YPLOy+HK2UnWSW3xCuXKjFI/Dt",
+	"XW80ImJ/d2GefcK7gBpKTlmFdE8olVFrmpagp1pzt7FAzAJMc63xCiDhZzL1MubjJaTuOSbcZdT11SRq",
+	"u/CzxWmraDiSVhLxhXY1ODv7GAgPVi0Xtw4Gi02q7CYWYTlDLrAxJOL2pEVhZIJFDlspMSjHEEtNuHfN",
+	"LVe2b1siKBuYA3JoGsZvKLxydahD3QcyN0Rk0cdSiAhMpey7Agg65UxZGFXD+uIhq5NHCDKSA59A3FhE",
+	"LfN5KmYh6gQjN4fKlo7A87GfgWbYuCOuAmyKE+ErJ+TZIliXbesyw5ZwyTknIsfiM07si2+jaqUwAxFg",
+	"MDwPTl1a7LmrHwEqBFdEXrC0Th6bISmb6OukB8D0Nctj5mM5shMIjNwTIX8WuAW0L0ExZX0QyLCzM8lg",
+	"yxw6iufeZ5gCpklbyVS3yTsWiQ/sw4DZzf9/9q4tt40bim6F0I8bQFZiJ0FQ+cs1kAeCxkVawB9xYHFm",
+	"KIvwiJwOOVGEIovof/fQDbRdTYF2GQXvvXyMNHIk+VEY0Jfh0Qyfl+Qlee451pzDEo5HaErjbxQwJe2j",
+	"IzRIoITTbf6VCSdSGNfC1rP8FXy+ZxhYExrH0nczbs5V6GBQq/JeJrO64PP2dz83Mr8SxhK/HuBxAVYL",
+	"eWNMV8LmTU146d4AqKuhULBz5UV/+aX2wlnQ1LOE0Dv9nkzPu0lIjxK6ILDkUQ8CZTj0R6xl3Nci9Dfp",
+	"qakfTj4YDWG+e8EwxjIorxLPNsmEcjaWYzvxTp2rUxA2kSpWMzC4zCNx9KRRRS0KaJNK69K0gM7RgAfs",
+	"mBzuNkIVErJAGuyLBt/13YDTpEZzBaZDcGJpmPPXPfcMHEYMwVJoZMHIJmGYHHVhQCeSXPCCfTM6cY/3",
+	"T7SytS6HTOl9gA+PHg3YOzHzLXauMKib1Rx6sjGiA56dbDpG/gYqRKQplgk7Q4ZE552bgIm+Kz6ao0U/",
+	"uhaX0kCYEoxNXlXQuTHVZytTVdpejN2SPqK+N8I6TxhuVzKJG53rffONT66Pq+pNsdapgMtj7TOEM+d5",
+	"39Vx+M5Z/l+c5R2y4KE4pNs7n03mrCgT+zFyYYX3uZ7CJMQ4bycueapysaamJPFibiYseabr4vmTa3Ql",
+	"faq3JS5Jd3T1xa2rPwrlKZB7m0DyH7L0o7OO3QHy/Rwgh1khwO7bp8lH6ahHFj3cP5a4e3GPmlrcrUhk",
+	"LgiDssCS66afK4nqHD7sDaFKmtGINLDRaKkxguQGnjUP4VWYXoPICu5+FjhLAyMFaSGOUvGAURIwiE0U",
+	"aTggVS/jaOs5vavHwb2FvbXzMWFXAN6xjCR4sJOjRK3WfdYokG4aaXXRqLwUvIaAR0p9yIwmiJeiLZey",
+	"zM5kLvyXgR0dqj2GjeagM3Kve5a+z6i9TOsrOiaJvOPJ3D08OHzaX1gjhr1cN7URF/7jCP0Ct+cgSa33",
+	"z6+//f3Hn//+/hfyJaDL5v6Yx/Hzpcl92Ht22ItkBuQfTqsSoFbhMRXnu9PTt2/evbo4OX338s377zeJ",
+	"4XY9cM8Bdls071p45i6xDaRvxEIQfLlN6IgP0fwTwJ3HL5PMYBwKvSG8fE2fpespAo9V0Yk63hJKvJ1F",
+	"3GjDgEaygQLiLvRud9w9pzmecXYmTpyFLHkCsELenId+ed8BwiDSWJmvBtU4o/4xvnYHE10MHvbkwIcJ",
+	"J+3BwYvw30UNtDDfvhg8//pY7vestrx0c+eNVYFcI5zAIepXzwPgrZ0zvP1OG2g8l71hls3BxbwNfvrK",
+	"DwleTKWC0879NYbCcVV5bNfdjQZaYwnp9qLfoxuqCyVm/unBYXyMATz0w9NWKBA9fB7Hj//+yeGzGwab",
+	"hzb42oAYy0+7UXFLo8KTEMJg8IjF9iEU41W1xkFUtYlKQ0AXEXswN2zUwfh7RPEt4WAqXIi4TRWAekgT",
+	"FW76lnY6x1W1I5nfkcw/IJL5YLE7nvkdeOZh8sxvs16sh5zpwKReh0ed1byqBN7yzzjqpktlLBDtsFhY",
+	"uOYwnUdlx1V135e0dxIX2T37ke/2Ybvg97u4W4X9lY8dvyF7ke+7je5bPSxE1p6SdXeH+sBAfZ6Cj18i",
+	"i/N0uxlqInhpJyt3bq/x5xstxRv1hqu4yBsMP/7wsR2ViXcLxDzoKuOBK0ndqUKd9a6arJQ51dxNh/OV",
+	"FX8Pv95fvbc1kjXayk2PGTcioHzIC57Ky5pjIOJmjdfO95dexo3MjxtnRh8+unUgE7wW9VsBxYLobMAw",
+	"dUWUAYQLf+71e01d9oa9xzhJYpkWP3jp0YtAn2ESAd2glQuDhM8HbJEIFGqOstO0Dvo7ajztWA6Z8rnx",
+	"qqKs3NgZsB90WSKQEuErAaXS93s90AjUSgzaN+GdsWphxbeTWggWLNH4Ue7Gd0SEda7uSKdiBuwV0M0D",
+	"6LCqKNgN2nfPMF4UtRs2eJ3n3JMRo0RdtRaLCjNIR3HFZ0tpVCXPxUSXBXCI/rSK9R4iYmThGscHzghE",
+	"aBgD9cTymito03ar+TRMR0nOUO6YkBp7gBitDfWGXiQiBOgQT/IlElKPviX3gICZ/gIUOPATbvU2wfnK",
+	"UgXBROTPICQmv3L2CcBekmr+xJU0k9iXgMXMxES2+iOaRGd+GnQDCg2JDtgI7XkUmkMkJyAkm5iIt9qA",
+	"fI2IUgIJy9o3bh/1+eAqnTop+TATpVaXiETFmEKs8JRLZTlZsWsyngf96jRtABn68pLfCyyybiz12chN",
+	"1ml1ZpRzTIPpmTII/fQhZWkl+yyeU/ZjSSAT3VgRSFSTwK4AZjaAWE4VtsuS8pXCMDPhNQgyJsUMRhWs",
+	"05XbINUtKnrH3oV6rehYuN4jk/Qp+SFdwLByYxG4MbwkphLLApN7Bqyu1Gm+oQor5qQrqRDMW4hSuoKn",
+	"3064UqLs+vQtwE2zOXVQIXkJiFv5uZV3owC/v6LelKU5AraWMTcIgmDTJp+QRoJlMzDHXBu7NHd1p5vS",
+	"xcAsgRiGcFYO+70E+OXBUWAFq4Z6JXRViqidnoohY4h9n2kPafTt1l+cWNqH8stZvdazNCcSWXcJw1JD",
+	"6bZaGI18VbGl8cLdrmikDOvsSuYY0ZAYfIhTnwqu4O1WgyMQeMX6WWpesIyXXOXe+zBN5fIxujZJOuR9",
+	"fPn45b8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

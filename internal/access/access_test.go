@@ -53,6 +53,7 @@ type testBundle struct {
 // door is one server.
 type door struct {
 	users *Service
+	db    *postgres.DB
 	url   string
 }
 
@@ -87,12 +88,14 @@ func (b *testBundle) serverOf(password string) *door {
 			w.Header().Set("X-Role", who.Role)
 		case errors.As(err, &expected):
 			w.WriteHeader(map[fault.Kind]int{fault.Unauthorized: 401, fault.TooMany: 429, fault.Unavailable: 503}[expected.Kind])
+		case postgres.IsUnavailable(err):
+			w.WriteHeader(503)
 		default:
 			w.WriteHeader(500)
 		}
 	}))
 	b.t.Cleanup(server.Close)
-	return &door{users, server.URL}
+	return &door{users, db, server.URL}
 }
 
 // user adds a user.
@@ -325,30 +328,180 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	}
 }
 
-func TestAChangeIsNoticedByAnotherServerWithinAMinute(t *testing.T) {
+// noticed is how long another server may take to notice a change.
+const noticed = 2 * versionFresh
+
+// expectAs expects to be let in with a role.
+func (d *door) expectAs(t *testing.T, role, username, password string) {
+	t.Helper()
+	who, err := d.users.Basic(t.Context(), username, password, office)
+	if err != nil || who.Role != role {
+		t.Fatalf("%s is let in as %q, want %q: %v", username, who.Role, role, err)
+	}
+}
+
+func (b *testBundle) update(p Patch) {
+	b.t.Helper()
+	if _, err := b.users.Update(b.t.Context(), p); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestAChangeIsInForceAtOnceHereAndWithinTwoSecondsElsewhere(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
+	made, key, err := b.users.CreateKey(t.Context(), user, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := b.server()
-	for _, d := range []*door{b.door, other} {
-		d.expect(t, 200, office, user, userPassword)
+	both := func(check func(d *door)) {
+		t.Helper()
+		check(b.door)
+		b.clock.move(noticed)
+		check(other)
 	}
-	if _, err := b.users.Update(t.Context(), Patch{Username: user, Password: new("another password")}); err != nil {
+	both(func(d *door) {
+		d.expectAs(t, RoleSubmit, user, userPassword)
+		d.expectAs(t, RoleSubmit, "", key)
+		d.expect(t, 401, office, "new", userPassword)
+	})
+	b.update(Patch{Username: user, Role: new(RoleRead)})
+	both(func(d *door) {
+		d.expectAs(t, RoleRead, user, userPassword)
+		d.expectAs(t, RoleRead, "", key)
+	})
+	b.update(Patch{Username: user, Password: new("another password")})
+	both(func(d *door) {
+		d.expect(t, 401, office, user, userPassword)
+		d.expect(t, 200, office, user, "another password")
+	})
+	b.update(Patch{Username: user, IsDisabled: new(true)})
+	both(func(d *door) {
+		d.expect(t, 401, office, user, "another password")
+		d.expect(t, 401, office, "", key)
+	})
+	b.update(Patch{Username: user, IsDisabled: new(false)})
+	both(func(d *door) {
+		d.expect(t, 200, office, user, "another password")
+		d.expect(t, 200, office, "", key)
+	})
+	if err := b.users.DeleteKey(t.Context(), user, made.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, 401, office, user, userPassword)
-	b.clock.move(judgedFor)
-	other.expect(t, 401, office, user, userPassword)
-	other.expect(t, 200, office, user, "another password")
-	if _, err := b.users.Update(t.Context(), Patch{Username: user, IsDisabled: new(true)}); err != nil {
+	both(func(d *door) {
+		d.expect(t, 401, office, "", key)
+		d.expect(t, 200, office, user, "another password")
+	})
+	b.user("new") // with the password that was wrong before
+	both(func(d *door) { d.expect(t, 200, office, "new", userPassword) })
+}
+
+// A login takes a while, and what it began with may be over when it ends.
+func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
+	for name, change := range map[string]Patch{
+		"disabled": {IsDisabled: new(true)}, "another password": {Password: new("another password")}, "another role": {Role: new(RoleRead)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			change.Username = b.user("user")
+			other := b.server()
+			// A login that found its password right waits here, to keep where the user is.
+			tx, err := b.db.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.Background())
+			if _, err := tx.Exec(t.Context(), "LOCK TABLE user_addresses IN EXCLUSIVE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			var logins sync.WaitGroup
+			for _, d := range []*door{b.door, other} {
+				logins.Go(func() { d.call(t, office, change.Username, userPassword) })
+			}
+			for waiting := 0; waiting < 2; {
+				const query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'user_addresses'::regclass"
+				if err := b.db.Beside.QueryRow(t.Context(), query).Scan(&waiting); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.update(change)
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			logins.Wait()
+			check := func(d *door) {
+				t.Helper()
+				if change.Role != nil {
+					d.expectAs(t, *change.Role, change.Username, userPassword)
+					return
+				}
+				d.expect(t, 401, office, change.Username, userPassword)
+			}
+			check(b.door)
+			b.clock.move(noticed)
+			check(other)
+		})
+	}
+}
+
+// Nobody sees what a transaction made before its end.
+func TestAUserOfATransactionIsKnownWhenThatIsCommitted(t *testing.T) {
+	b := setup(t)
+	err := b.db.Tx(t.Context(), func(ctx context.Context) error {
+		_, err := b.users.Create(ctx, User{Username: "user", Password: userPassword, Role: RoleSubmit})
+		b.expect(t, 401, office, "user", userPassword)
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, 401, office, user, "another password")
-	b.clock.move(judgedFor)
-	other.expect(t, 401, office, user, "another password")
-	if _, err := b.users.Update(t.Context(), Patch{Username: user, IsDisabled: new(false)}); err != nil {
+	b.expect(t, 200, office, "user", userPassword)
+}
+
+// Callers that were verified cost the database one small query in a second, however many requests they send, and nothing else
+// than a change makes more of it.
+func TestAVerifiedCallerCostsNoQuery(t *testing.T) {
+	b := setup(t)
+	user := b.user("user")
+	_, key, err := b.users.CreateKey(t.Context(), user, "key")
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, 200, office, user, "another password")
+	version := func() int64 {
+		t.Helper()
+		got, err := b.users.q.CredentialsVersion(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	before := version()
+	callers := func(status int) {
+		t.Helper()
+		for range 20 {
+			b.expect(t, status, office, user, userPassword)
+			b.expect(t, status, office, "", key)
+			b.expect(t, 200, office, "admin", adminPassword)
+		}
+	}
+	callers(200)
+	b.expect(t, 401, office, user, "a wrong password")
+	if _, err := b.users.NoteVisits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := version(); got != before {
+		t.Errorf("logins moved the version from %d to %d", before, got)
+	}
+	// As long as the version is fresh, the database is not needed. After that only the configured user is known without it.
+	b.expect(t, 200, office, user, userPassword)
+	b.db.Close()
+	callers(200)
+	b.expect(t, 401, office, user, "a wrong password")
+	b.clock.move(noticed)
+	callers(503)
+	b.expect(t, 503, office, user, "a wrong password")
+	b.expect(t, 503, office, "stranger", "guess")
 }
 
 // A host has more IPv6 addresses than anybody can count; its network is what is counted.
