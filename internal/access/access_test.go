@@ -261,6 +261,71 @@ func TestGuessesAtOnceAreCountedOneByOne(t *testing.T) {
 	}
 }
 
+// Nor do many names, and what is kept of them is bounded.
+func TestGuessesWithManyNamesAtOnceAreCountedOneByOne(t *testing.T) {
+	b := setup(t)
+	const guesses = 200
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var all sync.WaitGroup
+	for i := range guesses {
+		all.Go(func() {
+			got := b.call(t, office, fmt.Sprint("name ", i), "guess")
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[got]++
+		})
+	}
+	all.Wait()
+	if statuses[401] != freeFromAddress+1 || statuses[429] != guesses-freeFromAddress-1 {
+		t.Errorf("answered with %v", statuses)
+	}
+	v := b.users.verifier
+	if len(v.gates.open) != 0 {
+		t.Errorf("%d lines are left", len(v.gates.open))
+	}
+	const most = 50_000
+	for i := range most {
+		v.failures.add(fmt.Sprint("name ", i), fmt.Sprint("network ", i))
+	}
+	if n := v.failures.entries.Len(); n != most {
+		t.Errorf("%d failures are kept", n)
+	}
+}
+
+// A phone whose key was revoked goes on polling with it.
+func TestARevokedKeyThatIsPolledWithConcernsNobodyElse(t *testing.T) {
+	b := setup(t)
+	phones, users := make([]string, 60), b.user("phones")
+	for n := range phones {
+		made, key, err := b.users.CreateKey(t.Context(), users, fmt.Sprint("phone ", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if phones[n] = key; n == 0 {
+			if err := b.users.DeleteKey(t.Context(), users, made.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 60 * 60 / 5 {
+		if _, err := b.users.Bearer(t.Context(), phones[0], office); !errors.Is(err, ErrRequired) {
+			t.Fatalf("refused with %v", err)
+		}
+		b.clock.move(5 * time.Second)
+	}
+	if n := b.users.verifier.failures.entries.Len(); n > 2 {
+		t.Errorf("%d failures are kept of it", n)
+	}
+	for _, key := range phones[1:] { // each for the first time
+		if _, err := b.users.Bearer(t.Context(), key, office); err != nil {
+			t.Fatalf("a neighbour is refused with %v", err)
+		}
+	}
+	b.expect(t, 200, office, users, userPassword)
+	b.expect(t, 200, office, "admin", adminPassword)
+}
+
 // A user that lives at an address is limited there on its own: it gets in after a restart, and with a new password, while a
 // neighbour tries names. Nobody else does.
 func TestWhoLivesAtAnAddressGetsInAfterARestart(t *testing.T) {
@@ -529,6 +594,25 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 	}
 	b.expect(t, 429, office, "", keyPrefix+strings.Repeat("B", 43))
 	b.expect(t, 200, office, "", key)
+}
+
+// Sixty phones whose keys were revoked, and a system that sends its old key as its password.
+func TestWrongKeysHoldUpNoPassword(t *testing.T) {
+	b := setup(t)
+	user, stranger := b.user("user"), b.user("stranger")
+	wrong := func(n int) string { return fmt.Sprintf("%s%043d", keyPrefix, n) }
+	for n := range freeFromAddress + 10 {
+		b.expect(t, 401, office, "", wrong(n))
+		b.clock.move(longestWait)
+	}
+	for n := range freeFailures + 1 {
+		b.expect(t, 401, office, user, wrong(1000+n))
+		b.clock.move(longestWait)
+	}
+	b.expect(t, 401, office, user, wrong(2000))
+	b.expect(t, 429, office, user, wrong(2001))
+	b.expect(t, 200, office, user, userPassword)
+	b.expect(t, 200, office, stranger, userPassword)
 }
 
 // Only what is made like a key is one.

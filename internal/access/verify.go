@@ -232,15 +232,20 @@ func (v *verifier) admit(a attempt, owned account, version int64) (Principal, er
 	return owned.who, nil
 }
 
-// refuse remembers that credentials are wrong, and counts the guess.
+// refuse remembers that credentials are wrong, and counts them.
 func (v *verifier) refuse(a attempt, compared account, version int64) error {
-	v.failures.add(a.username, a.network)
+	if a.isKey {
+		v.failures.addKey(a.network)
+	} else {
+		v.failures.add(a.username, a.network)
+	}
 	v.wrong.Add(a.mark, mistake{of: compared.of})
 	v.judged.Add(a.mark, judgement{at: v.now(), version: version})
 	return ErrRequired
 }
 
-// lookUp answers for an API key that is not known. A right one is let in whatever others do; a wrong one counts as a guess.
+// lookUp answers for an API key that is not known. A right one is let in whatever others do; a wrong one makes other wrong ones
+// from its address wait.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	if err := take(ctx, v.lookups); err != nil {
 		return Principal{}, err
@@ -257,7 +262,7 @@ func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	if owned.user != nil {
 		return v.admit(a, owned, version)
 	}
-	if wait := v.failures.wait(a.username, a.network); wait > 0 {
+	if wait := v.failures.waitWithKey(a.network); wait > 0 {
 		return Principal{}, tooMany(wait)
 	}
 	return Principal{}, v.refuse(a, owned, version)
