@@ -19,7 +19,7 @@ import (
 type userCmd struct {
 	Add     userAddCmd     `cmd:"" help:"Add a user."`
 	List    userListCmd    `cmd:"" help:"List the users."`
-	Disable userDisableCmd `cmd:"" help:"Let a user in no more; within a minute on servers that know it."`
+	Disable userDisableCmd `cmd:"" help:"Let a user in no more; servers that run notice it within two seconds."`
 	Enable  userEnableCmd  `cmd:"" help:"Let a disabled user in again."`
 	Passwd  userPasswdCmd  `cmd:"" help:"Give a user a new password."`
 	Key     userKeyCmd     `cmd:"" help:"Make an API key for a user and print it."`
