@@ -809,6 +809,7 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"a doubtful switch":          {"ENABLE_DOCS=perhaps", "ENABLE_DOCS"},
 		"the sample password":        {"APP_HOST=0.0.0.0\nBASIC_AUTH_PASSWORD=your_secure_password", "BASIC_AUTH_PASSWORD"},
 		"the other sample":           {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
+		"a short password":           {"BASIC_AUTH_PASSWORD=your_secure", "BASIC_AUTH_PASSWORD"},
 		"a proxy that is no address": {"TRUSTED_PROXIES=10.0.0.0/8,proxy", "TRUSTED_PROXIES"},
 		"an origin with a path":      {"CORS_ORIGINS=https://x.example/y", "CORS_ORIGINS"},
 		"half of TLS":                {"TLS_CERT_FILE=/tmp/cert.pem", "TLS_KEY_FILE"},

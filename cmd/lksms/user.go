@@ -19,7 +19,7 @@ import (
 type userCmd struct {
 	Add     userAddCmd     `cmd:"" help:"Add a user."`
 	List    userListCmd    `cmd:"" help:"List the users."`
-	Disable userDisableCmd `cmd:"" help:"Let a user in no more; within a minute on servers that know it."`
+	Disable userDisableCmd `cmd:"" help:"Let a user in no more; servers that run notice it within two seconds."`
 	Enable  userEnableCmd  `cmd:"" help:"Let a disabled user in again."`
 	Passwd  userPasswdCmd  `cmd:"" help:"Give a user a new password."`
 	Key     userKeyCmd     `cmd:"" help:"Make an API key for a user and print it."`
@@ -30,9 +30,6 @@ type passwordSource struct {
 	PasswordStdin bool `name:"password-stdin" help:"Read the password from standard input instead of generating one."`
 }
 
-// minPassword is the contract's.
-const minPassword = 12
-
 func (p passwordSource) read() (password string, generated bool, err error) {
 	if !p.PasswordStdin {
 		return rand.Text(), true, nil
@@ -42,8 +39,8 @@ func (p passwordSource) read() (password string, generated bool, err error) {
 		return "", false, fmt.Errorf("read password: %w", err)
 	}
 	line = strings.TrimRight(line, "\r\n")
-	if n := utf8.RuneCountInString(line); n < minPassword {
-		return "", false, fmt.Errorf("the password has %d characters, it needs at least %d", n, minPassword)
+	if n := utf8.RuneCountInString(line); n < config.MinPassword {
+		return "", false, fmt.Errorf("the password has %d characters, it needs at least %d", n, config.MinPassword)
 	}
 	return line, false, nil
 }

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	password   = "soak"
+	password   = "soak-soak-soak"
 	maxRetries = 3
 	retryDelay = 600 * time.Millisecond
 	lease      = 3 * time.Second

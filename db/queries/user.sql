@@ -52,6 +52,10 @@ ORDER BY k.id DESC;
 DELETE FROM api_keys k USING users u
 WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 
+-- CredentialsVersion tells the transaction that changed users or API keys last; 0: none.
+-- name: CredentialsVersion :one
+SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version;
+
 -- UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago.
 -- name: UserAddressNote :exec
 WITH old AS (

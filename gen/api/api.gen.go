@@ -3967,7 +3967,7 @@ type ClientInterface interface {
 
 	// UpdateUserWithBody Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3976,7 +3976,7 @@ type ClientInterface interface {
 
 	// UpdateUser Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4007,6 +4007,8 @@ type ClientInterface interface {
 	CreateKey(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteKey Delete an API key
+	//
+	// It ends at once on this server and within two seconds on others, also for claims that wait.
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5697,7 +5699,7 @@ func (c *Client) GetUser(ctx context.Context, username Username, reqEditors ...R
 
 // UpdateUserWithBody Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5716,7 +5718,7 @@ func (c *Client) UpdateUserWithBody(ctx context.Context, username Username, cont
 
 // UpdateUser Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5787,6 +5789,8 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 }
 
 // DeleteKey Delete an API key
+//
+// It ends at once on this server and within two seconds on others, also for claims that wait.
 //
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11465,7 +11469,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateUserWithBodyWithResponse Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11474,7 +11478,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateUserWithResponse Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11507,6 +11511,8 @@ type ClientWithResponsesInterface interface {
 	CreateKeyWithResponse(ctx context.Context, username Username, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
 
 	// DeleteKeyWithResponse Delete an API key
+	//
+	// It ends at once on this server and within two seconds on others, also for claims that wait.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21269,7 +21275,7 @@ func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, username 
 
 // UpdateUserWithBodyWithResponse Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21284,7 +21290,7 @@ func (c *ClientWithResponses) UpdateUserWithBodyWithResponse(ctx context.Context
 
 // UpdateUserWithResponse Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within a minute on others. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21341,6 +21347,8 @@ func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, usernam
 }
 
 // DeleteKeyWithResponse Delete an API key
+//
+// It ends at once on this server and within two seconds on others, also for claims that wait.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -46953,139 +46961,140 @@ var swaggerSpec = []string{
 	"VKUGOTxyKxjjzFauFlDBRJ5N08EAy3eqvmqZD43GNhx5pZCl1+hWIsXZlv8mqqUycQXBMJM3tTwGE5G3",
 	"7cKAmTzsq1KjzroeNKvGSrN+iy4iEpiVWjcOYJK0AqEAhKOobIFz4NMx69JhoiuiTXPVsgQx9r3kt0TL",
 	"QctFiYDEUTEje3IfLy/jGrdjthxgBrAxzW1kgMw0N1S5XLUK5LOYy1977g73zGhPT103hOENJQwbe8m6",
-	"7SWLX8FF5eXH7nhdhrWECsL6Az0mbbxebTIUp1zErqgjzKdO7uQSe3CuHQvyAnVQIceGitjl2bgSx+YR",
-	"SES9wpoeKwuBJVadjHaAhPQilAJLpDgBE5qQ5RaU0tYLlLQhxV92GW2DT/CmG3acOUemzsbzWkS9a+ds",
-	"PNvA87F54DVaXj5m43mGF3OpYJwb+WbN4VM9Rg4e3oHFxzR+c3DyppsMkULbbTJ/9BVLLphap1RUCM90",
-	"7OsiG2nDjBAkkEFCOywri2yGbX5H3OqeHImyAhgfs6WTdcyfji+lMh4i9lFlzvMxG687pqq6t+acmTMD",
-	"+9pyjUbFs12B+d5nI1iFuZRi4yXZMFNzIO/Rc3P9HQ17HbyzIIypKALJ0Y1N8NHbEXy05JlZnoNF1WIl",
-	"gkPZoUlySjvnUyUayjlh273TngDlaSOkbZsoOlakJ0eZIQGqUdE48t96ED7zB1OAlQGWhQiNAaDZazKi",
-	"QkOB51PHgVlcJwckZR3GB6D8941Wi0jJYcNfUUQM+6csdSWpLcsAJA4AuOKadGSfKXLKujIFIRmSXOFp",
-	"y+61BLOCwmyx/ay2tRSM0DPKhUUBUa4WQZ0cCMI16+PiJCgBUU06VAipzUQgb44rqJhN5FDvE4qr5GQg",
-	"X+26QwUuXXeozMSPg/UEzBE7dIRPMe2GizOC1D07b0jPMwMwc3bGlvd3SE8OU5UhRg4HRVl75+yW3fPa",
-	"Sqjd5SLPe9fey8kStecntb464/FJrUlOjOBwfXt7Z/ukFpETm/SDv9w+vHvnm49un9Re5Ar3GYYMIscp",
-	"FxTzJTHqQ2mAC1lK+rGDXLCXEgObvwFFZ3xZ2eP1J+guSKrXRHpZZ4jmnU+ehoT4I5n6dVZ1csySBEnL",
-	"KevALe564Luq4GGD4WnCO3nOHiaOq1nRyE9cHX1lqVIfsN6p6LAkYTHSPoxEjlk8HKAm1KdjczYMCUCa",
-	"Yy45um8x/Ra7U2FNTa7tE5rFZQHN93PDnrrYRSUyT/mnGD41eXkqo6DyT4/N+1Avkz0bJKAxWLtdWY88",
-	"VjM7NORW5e4jF/rGXnYdudDM4n326bM7+DiW6+tz4T77x2ma0jEOsWhIuJYyzRGcPn12l4kz3as1b+xB",
-	"s+7j9jRVePo6FC2sGLCycRJtR/EsBekbckT6hklBPD2evngT0LKqvGi4Qo6UGCJxOlRcMKUIYmWEdCpP",
-	"dmalUAbB7BMECTwryE/bEaEQmkQSKc8VoZrsNBqNiSFRTfpS6aahMIYw9WQSky4D24i5R4g13YY6Au3I",
-	"CFUCQAEMZUM/TY9eMEJJG5D9OxCW1Z6kaFyhBaWMpEUT8APTGAXFgKWrkbwlSFw5SSsWV8oIV1lbrqpE",
-	"ZeuHxLYm+ZIEy5ZM4pLayGadJwc9z8Vx53b5uBestRzu29tccTmcxyZScD325xz9Ko0YrE5Mo3nFmM3G",
-	"hc0BpKQDjBQsQWM3oQBGAVgq8OuApUqKCB3kOgjXdhqsZwWGOIA+d8qYIF1uZEfCRebmHtBxIlEZRGSi",
-	"ifF0M0UWCKh/Eb5qg+zZOmfjthk6deN2xm8sTgBUvSdHYO4GaQA0S+vhN13n2ukS68O21n+ZooLsJwXA",
-	"mZHpwz0YjtkFAQDTSIeipXmftcmAyUHCAKPLEC8ohrCP02mnbMCotlVqVNuq60riYO3XVuWnji/BiqZm",
-	"PwyTGQrNE6tdG6UAVhT3CSwWOZ0erBBdyhNFaAKrMxF20AwUfELjOGVKRQRiHgDhJR0jIijv9MKa+Gap",
-	"4KPdhViitQGsErCQvlmi+JmgepjmKutj0xOtWGla1cmdnH0EpgqBHXAO/eGK7ERAgQ+MEjjJvZ2diAja",
-	"h+rg9vS19408kZjuYrCX4NqMekwAozY7iBYYt7nsGd58CCexSP3hJWjHXJxpmpy3zWzaI9bpUd22jz3T",
-	"TlGC4Zf5XuZIAOssXgHsNleAHAUDo5lsR5ng0Wz46lFAh9wqGCrlr1itWWu0zIstjCqGLcgcMMcc2O5O",
-	"Y+f6VuPmVmObbDeaOw0XZCHT+8iXX/7tn372178PdFGdu+9+8Yevvvvnr773w5f/yw+2PvvFz1799z9/",
-	"+XvfNeTZSgVo2DT9DneMZvxiGba+Zr8UXGdYWqs9fvI8KNHll9iuMDQeRJggzBS8hHe71qy9+sO/+uxv",
-	"/uqzX/zi5Y9/+sVf/Pmrv/7TX/32//bqL3/y6se///LH/+3lH3+35hfMCFQ7cHpCGteyfjBXKMMWj7I1",
-	"oxpgt13F8RWe/Hs0npku9CRvJeF6kolt4oc33jEA0WRJ4thwAUNfUl0tM65dg0ZVuYMCzm1XJokcKZ/g",
-	"b1Ubw13bjmS1I+DgYMHoGP1ROA9ChyaJlVBCW+FAcqETM7HQZAfmfsT8Nhz3RLi+UNrA0k1CFolhhj0K",
-	"GTMiGIsVaOEpesrbIBQCB39HMYZVmd51wZQeZNyKcVlRDyM5GHHsRFhdGJxNJGXmDCrCdTMc2+nYS1rW",
-	"GBnZxUI93cuDVjIzGjzXhCZKGmHItNvnYCnFoU40diLshOon4kRskbbhKC0bDtBugsh1agM+2lxwzQ0b",
-	"antZrg4vmQVqxVKwdjNT88FQYhi++VVlb5D7uJLwEhdKG0EC2zHUQbeMNNJuhlKjnUNMbjQisnc9IruN",
-	"iGxfh8k2vJBo3SxA/4wcAq2p9j4eECOJD6gywlDg1alnk+5ywVWPxe3IfkFPhVH4E7sMbgLe/hssrZ0u",
-	"qApMhKtil7dkPiBmoUUpRmVB03MmSLtPn7XiIcpFbTdD7BnPBaLft414Joe6hS22TwTJHg7lYje54tWH",
-	"dvN9BlPwC9PEE2XOUekunohDuPwOCxOWZES5zlQoOIA4FysLwnk3IjbI0TFLjQQPS4KAIDSbAB5wc/ph",
-	"Xe1qcH/OY7hWmQHePOZDkPFegS5hLh4TsX3N3P5TGY+bMGar+OXuumvCiPSZA5KJeN+/IodGM+qeCPsL",
-	"jDtTxfxUYBTugsjYaGFm3nAtcbxOVciNINcrOWVnXKjs7LgZC/h1gsqh9jSrcdhYsybuTEdwa0BtNF+3",
-	"3fqbp+vkIDeW4PTbsO+wr8mVdOvvlv5E4M3AExHMC44OzAsC2UPq4Ek2enNPRKE79NDytivUHkIaMFW4",
-	"rkhVQH7czL8IDhF/N2vNG42oFl68WvPmzZs7OYXC/Gw1gy/+v9959Ysffv6T//rFf/2zqjpDtmE5feQY",
-	"9JFmo/HVxs1mo2FbC9ShPD2qNXcbU/oHyA3ZXi60KsFrtg1nEgZTQzjWnePtPQxe82PFt4WsNT/A5Aq/",
-	"WpXWZGKqq6pVcDrfTn2qSCV6/w1SiVC0zMCjNmrQRg0yatAjkLGdPDgYMMFA3wj0IWA6MgWmbuVzkF8v",
-	"W0Vyt6NMRXrQDb1qtryBHVSbPRuwjiHP2AozQu7pmNicnPBFMJeOmTaz1EYJVLLPIDjJ/GFjoSoFPGA9",
-	"JFe8tieTWDl5SKc8C3o4zo9aYd+NzPor5KiJ4isGSXWxggMagi0uOc7AqH4wATTfZjbfSUekYnqBuIpD",
-	"EU/aF1eobetWqcBGaI6C4RVPQzPhTkYZd5c0wh2KeN3x4S5s4fqawxZcx5v6CV9GenzE0LKAFyLTiV5P",
-	"dEUpLXZx3WWJ8OHdqy2Je7YWZ/W8fIlc7ZRNqPnaM8hp3sPr2Wpmwg98zF9Rztu3mgM8OPaqb8ZriEq5",
-	"4HGIJh6WRYxDHfE6sbj/5J2dd2HkCONP3tl9FwqgJMwr7fvuN3Txqp4cJjEW8WiTwRCMnOSUds5PhPUf",
-	"QuG/iMRDZs0D7UeHx4++1bp9ePfgW617d+4/Pj48Qn8i1gLJFTpqO1tX+97Bb7bwzVsPHt8/bhsJBfyf",
-	"w4E1cD4CMYOLM4hNAnGQK9KjaT9hSjWJYXswPWtbcJHjYA9DB6irq94m7Bnt6MSGgcPX3ge97+0sXEc2",
-	"G81KJz4XH4QoaPjAry5GlEPEe2bwwaZTKmySPzeCHKx5YCnhXYzFN2IclH6xll6qNesPtJ2UF+BsYMKJ",
-	"IDao3AhN3AYFQIO+XgxMKIctAN9E2ZTC/Tb9J1S5BdFS7ntPcsIFAyRfZQ2oZgPqZgwHro1gAZQk4FSe",
-	"CN5vui2ATW+TmHV4DNbRRMkg0w/7H9mIejSsmlNn5GG76tk8/aYIsHn1WBLbOG9VDE5gXq0LqVvmUTSX",
-	"Aon16QxeVvZOfoujEKf8AlArZ7SOr9a5asHTYI+dEmRRnTmm6nwlEdap9c8DinVHk5jDJbC3gWGV1SSp",
-	"RXPRsliayrSViYmf/9+/ePmDn9eiWkgJvFXBS8OBhQX/2mns7G7vNLZbje1vfP3Xd76596TxrZu/cePb",
-	"H+/eu37//YcfPNo+rqH8C+3NGj9XZCRT3Zu8FcvM5u9+9Pnf/PiLv/rdV//+r6bmZIOeV56Sk6wnJzUC",
-	"l9JwmXHPW/+dJQdbWfjH47q45lI1bW4DwbBRQJYzCAF7HmoIjQPKrZGm5nNNSsQtJkqlrK1Th99TImsZ",
-	"ac9KIT2KDhg5Em4skQuvAp8YxA66sDOrHismdJO0jcYOsg5Ik+2HD46OyfRo2idiZO6/je22SUyYPYfB",
-	"cHXywHH0IHbMh7JBFPlwgEOyqD9HhjHQxLuvpfBuvxMBUW12Ejy1rr2ZjGw1Y4weyTzFNNNxJBPFlSqM",
-	"wM4FtLsS4upkwFpzu7G3szIRjap1tHv57OabtRdPF6bhH5pjvW44yU6HDcAbsZ3zXmRPsm6XdXRgllp6",
-	"L7DRvcYHQaP2NjjGiufEBpXlZME88sFxjytCB4NQrnQie7225IZFfjSr5hHl9rNyoJnRUjcmuX8iHBFM",
-	"cIbqS7LdaDSwOONKzNGh7hYzRYwAVp6NYEK1TfWe1IxR81UkHqb0NBkTpWWaBTNZgtNG7gZhI4YZOHy8",
-	"QKcfKtZyQcztKHgTHR0Yru9sepHRr/tbTBg6EZN3gP/+s+2d3b3rN06GjcbODUH77J9hlG57n7S/CsyZ",
-	"EjWgHRYZdbf9P/3mb8KXj48/2roZhRH7XaJHkrDvDGlCTDvKVhZ9Nws8wicRND+LvT4DtdLFWVut2o/a",
-	"xdqcJlScQ0yXYel9DmVU9wklwP7ApQOUij0bUND70a/jlgoiR9zq4Lid28l+a/fARscxAshsTi+2W4D5",
-	"E8H6o0erhcj/vG/2ILNV+Lx37nPpjYziUgjYswFPmWpRDW8J5s8H1U1INrBBUGhhMOsS6NvKDL398ud/",
-	"+cUv/9dXP/6TdjCor8XpuJUOxT8zPK3tLUJcERsgt59DIWBJYiUwFLNOmRMog8j9IvHniIn4qL96nHtU",
-	"fJXcwG34GI523jhLMszsiuRSwmwW3KmUCaPCJc4ujcZogQVzctxxwTGD8XKVO1+hFIeIgPb7Zm1792aj",
-	"Af80gOQNEspFvpcDTFBw5CFsbLLkxMtf/j+/+u6/e/nzv3z5vf/2j3/7/S/+4ucvf/AHr/79X/3qP/3e",
-	"yx/8H2Yny3uPakoO084ElHdWoiI/qId+v/2NClD/CwY4ixgtPjCIc2llQ0MszOpVWtnr81XicUnHxBzI",
-	"XBRRUXUSw2q2o5pNtEEQy1v3a1GtywVNgpoi//DdH37+Z7/47O//9cvf/dnLH/z1P3z3R9NVRnB5fZWR",
-	"bHE9guV1M7MOH3Bs9Ks3b+RXOpVDHWTJs7M+hkxvRx7ZAMRbKlqanudKowD8i4e8fL8W1UaMn/V0rblj",
-	"rp6PuwmFS8TFjDmIsnDtgdaWoHS9iGpgkY/nLevk2lVfqcJRLiCkFw57wWM5pw4LhDPaddgEEG2kY8Op",
-	"MeiEFnjmnJu5qgvaCcKVbEQhPNDrMhKZwbwWE9EB6XKWhTyPUinOyK8fPbgPKbIQpkyNIGronJvMIJVn",
-	"Ke3boOlUagZ+NAoR26ZPFHRHPZkwkPZLdAQMk3e2gzB9ckJjQJGPCtIOpKqtj9kYMxdhkzDuHIRbqk4C",
-	"xARQKjAQXZMzDEayaRk4phlSH+jeV5ziOGk2Ox5JEIVUZP1WkBYDgXJWjod98bvOnnGVs6B5vB400bxm",
-	"2Sm6hD6ATb1/8wMwuhX08XRB7vJmmsiK+fXcxVqVWXuL2s5OYD4DqoBDhD+9SONl+YzHu8yLvDbp4ddO",
-	"GYk5hTA8vArWMGfvRJ1nLCZr09El2zY8Ub9U61pwEL5EtrWNuLFmcSMwvhUBoS0heJi7e+25vcszY99s",
-	"dMFi3Mm8tHzc27w6k4srG6HSh8kJVQCP4yGb+fukzcq1ndmj3DdBuIr7ym6kK3N5wdJciOEsDpgrkzBI",
-	"pdlsLs5aJR4k9GaVzHXbzgXtYLVm7eUPfvSr7/72q+/98OUf/EnNhla0YP2A/E8qqnpmq4qfCZ8OUmBa",
-	"WM1rFtW0Ya4ujmFWwYjty6jfSdV5FZ1xE1h5RaWMJ3z288liWYhknjpewxD/GakamPH48PD+7Tv3v44u",
-	"CSuU+OyAfcxtRY9zpbCyAaLZFpS9uQWNbgjzW0eYsYMcPXZfIfV1n6rQXEtVK1LYvS8ThY2IkCNy6+D+",
-	"rcO7dw9vf7liub5sRW6AWDkYNVDYgiBkmcSXK8peY8+8Y6cQS/OOICOZxlg0ngtUAVXTAV6hZYhZmA47",
-	"TvDAJjFBA5V2P1pcMYziH6MpqOeyl85kBvuNHmzXFiTCZblqQPwlAFgEefRf8RCZ4AOOHDCY6tEUgbrA",
-	"sIYoKN4cd2qOHdpp3NseVQUisMCfnIGrg43QsCqYWZbDb6dk1OJ90rZh1oARgZ6GdoDlJu0gLL6IYswa",
-	"3UohPg9xi944BkZ7Rhpo7kb4V4urVl+mGfBxBbYzwV64asVD77uZcA5ZE4V1MEx7hJZ3AkXhKy7KN3zH",
-	"gm0DCJl7bTuqjXpjQB5odYciVrUJZ1I+DjlLM7AHe5/s5g997RI9O5Vz6vFozWMiQCTEJg1qzbzgSW/s",
-	"GAG4IZgrivBaxHaXbzLPunHsnntzaNEnz2szCY1Fw4ASEhdIPNDQiZdtuUjT4h53oUcXJGuohOu9k1De",
-	"h84ng2FzUvVEk7vY5ILjcAaFghDPbDFQrJ4VnGu2ahX51J6UueQF4c82lGVtlOXQSBwYnaUnwR2cbSAi",
-	"MomLQIVXJDmzayq6oPYJ0lJgQYC20P+J+Fa6LAhrQVhuM4QF4LgfGoniI55oKMUwY6geYsFZMcywUQct",
-	"Gbf7saL3BB9/MXMQ1l5AQJLmFq9WppA4mJaMw9kYuqnsFwO8Gz13C0wH02UhqozGRynaEc0ZiP7/2bu6",
-	"3TZyK/wqhG68C0wU23EQVL5yjW42SJsU2y58EQcWNUNZhEfkdDgTrVHkIXrfd+gLtH2aAu1jFDw/JEce",
-	"OfqxvTCgqyBjDYf/POfwO99nt6rGc+NV9xNxz6f+RHqefj6u5FHfdct7CYf//QpkAH+A3wnpxPjt77pw",
-	"EyyHo5wAqQ4uMlHlmUZ4B4zZyjMgwxRz1cxswXe/+Uy5S+N906pWU9XkM18ASKIzYAXBvN5jGWeJRz9X",
-	"XeRMhyTQu8dqKM599dFlR1Q0stSo4tIwGBO93xGwhRMQmAoqLSZBAyobtgcwTApKVkePnFK7WwMC7sMV",
-	"OcSX5kGSiL1nL1pzYwA/ZJQ4OTwRSFJY9yKTof1whH2wi51Ss3z3+42rgzP5GS42Xx8eZoL+zhjXudBT",
-	"oFwVE7VGrisImQxGviT40mD06nADwAY080nBGmDhR5t6m9j5Flb3N+LX27jru1nU1PH3m9PkaPCWtgLu",
-	"hkFFmDunmAUAIT0G7UPAYp8nvAdibBfFhmMMN3GaaVkKyyDatJ2yojoH4sr49e/9Knf0bRJwihVjFouR",
-	"P/ghSszK3anvA2krJiPqtRrgkLW1c1aPaGqtHHHI+qOvaNVQ/IwMKx3mDSTNRcq2kKTjO2IoELbaOtLd",
-	"wPlxGhlDCHSlXULMcWmC7ET3WITYM5VuI7EGZyZdms4RH0/iIFeOrpXD9EvgAAlncM05wTccYwcXQjth",
-	"v6h6KC58lRxlObP1AITGvnt8e+hEZoPAQbweT1wcAjm34JiqORhk+LFrq2DImBomnN7XmP/WiLGzdTMW",
-	"3xENIcSH4SJAN+4SjnAMoRmLf6NsMd18f4oTEu4YbJd8ZiaJEcf3cMMUh4W8PXACZhNOjjvvLaS7NGGA",
-	"QUuMrUzR2ELedt/7S6vzG+UaIheEiwbAFMO3MaEtUqFzF177XwDO11Ee3KUhjh8hry3LmkFXL1I28+R9",
-	"mnpsJiE3TBiCcO1CIwh06zAesZXRr0XcczJSc15OnImHGOeDMDGmOujiEsk4ibhKMdXTZsZGnW9TUIXR",
-	"JjYz0NfcRtbsWWuKWhXQJ5W1peugvOMEhhsh3Kk68FwoqAHGZK4avJf5BWdJGugGpg5hqbUT3l5n4h0I",
-	"RoxgptDKgpVNqjo5iuqAiieZ4IX4bnzuH784t6apbTkSxr4A7PT4+6H4oBbcY5cGM9pFLVl3qAebnjgd",
-	"Y75+C+l4RkxUs0B6SG+duwAIfywyntNlO7pW19pBjhasTVlVMLix1JOVpRrbXE39kT6msXeq8ZYw3K5M",
-	"NDo699vmG0euz6rqXbFWVMB/Y+0YwoW3vB8rHL43ln8VY3kPq3guBun2xmc78bNool7EtI0V1ud6+p8o",
-	"RLKV9OdHk6s1FT+JFHQz2c8LWxevD+9R/eRSH0r6k+7o6qsH1+ZUhvmfB5vkIzxnYU4/O/YB5KcJIIdd",
-	"IeQcdKPJp+mqRwpB9B9L9F78o7ZWjyvhmSvCoKBcpVymCvaPbjRKlHDuH4KbrKCV6cDh6EhkUpTTdbQy",
-	"R/QVojb3G2/QnkG/aLGsxhacb+SpSDUVQEuZa7Qku5mqazJrRMy6xK6OXCZQB9bSbOrbMf7WToOZDD66",
-	"t1VdAH7pyCQIHiEV2libidaAftbYmqvW5KWSNWSNUukj4Szh5Ay5bqYRzULnit8MFPPQSVNwWIe96Y/9",
-	"u/1Tpj5OrL2hcEskb0/OgNHR8ats6awZDXLb1k5d8csRQgbm01FS2uC/f/v7f/75r//9499IOoGmn//H",
-	"vYyv3zkkRoOT40FkhCA7c16VANkKj6k6v/348f27D2+vzj9++OHdT3/YJBHej8ATZylu0b1rgcL7FEuQ",
-	"AxMrQRjwLismPsTpnwD3GAROWo9xKQxG8ON7xiw9lxG9bYpe6PaWeOztZsROjgdOkg1kKPf5i/uw+S3t",
-	"8UKKC3UO0OBliwLO1d3J/O/6L6Cuol2j89XgHD+p/xR/9ggbXczAZobl44TY9+joTfjfVQ3cOr95M3z9",
-	"7bWcDRrbyNLvnTtLK/lOOIdg7DfjCvCrvVG9vccOXKh3rWoxuQUT9SFI/iteErKYawNR0xdrLIWzqmKM",
-	"2OOtBjpjCTH3JhvQTdeVUQt+enQcH2MWFP3hVSefih6+juuH3z88PtkxYz/0wbcWxFR/2a+KB1oVnHkC",
-	"i4GRj91glpBVtUZAq9pE6iKglIiCWTox7qFNPqUkoRDgChcr3qkCcBAJy8KN4R1P56yq9kz9e6b+Z8TU",
-	"H2bsnqx/D8J5nmT925wX6yFwerCt9+FaF7WsKoVogYVE8XptXANsRSJWFq5LXG+o7Kyqnvqy91HyK/t3",
-	"P7LdPm3HIPAYd7TgX3EC/o4UUDx2G93bMrxE18xru7+LfWbgQOYxlNdIhT3fboeaKVk2s5We24/4552O",
-	"4o1Gwzdc5S2mMX/63M3uDEnlgpw1BsAkbacG9ba7aielzqnlfju8Xdnwn+CvT9fubSfJGn3lt8eJdCqg",
-	"hcgKnuvrWmJC42ad1/3uXwcT6XR+1vpp9OmzPwcmStaqfq+gWpDlDViovsw0gILhnwfZoK3LwWjwEjdJ",
-	"rNPyCz8wChI4SFyiQhwEh2GRyNuhWGZThZajdjedg3zXjdGOu6lX/DVZVYF/wBRD8UdblgjIRBhMQLtk",
-	"7OuB0KI1ati9Ue/NeQsnfjOrlRJhJjpe5X59R2RZ7+mOnDRuKN4CZz/cIVYVJc1B/x44IYui9ssGr/O8",
-	"eTIWVKhv1nJVYQfpqa76paEyqlLmambLAohY/7xKOgAya3ThO4cTcBQiPZyDdvKdJ/Rpt9e4DNdTkwvU",
-	"jCbExwEgT2tHo2GX2RwBgiST7xKTK6N4yTwggCdfgIKQQEJQ32WJX1mroDqJJCSE6JQ3fn4CQJj0rr9I",
-	"o90sjiVgOidqpjvjEadE7/csiC8UFgodijHO53HoDpVEQEh7MlHAbQKCNiJTCWysa+7cDEUO4UqeBil5",
-	"caJKa64R0Yq5idjgudSmkTSLfZfJPIiAp2UDWJHrS3YvUPH6tZSJsd+s0+Ys6MuxDGEXxiGElFPT0kZm",
-	"IsYps1gT+AiQo2SJJmmIxDhmTkGOlChTXpb0Xa0ccqYMxVlazTCpIlOKU8ohdQnKosfRhXatGFi43qMp",
-	"mXCuwJIuYFn5tQgcG6wratRdlc4DB7OutOl3QxNW7Ek32iAouFCl9hVP351JY1TZ9+p7gK1ObmmACi1L",
-	"QO7qXzrfbg3kAaxoN33SnQLlzVQ6BFGIeZvPSGiiEQuYjrl1zZ29q7/clHMHdgnEMIRYOfh7CYCMQVYw",
-	"C1Yt9UrZqlSRsiZVlMZU/UxYhkZyv2XLG0s3KH/3Uz/aRfolUqr3BcNRQ+V2ehgn+apqa8fq575qJK/r",
-	"55XOMTMimfAh332upIFfdzocAcUrzs/SykJMZClNztaHayv/HWdrl5RD1sfXz1//HwAA//8=",
+	"7SWLX8FF5eXH7nhdhrWECsL6Az0mbbxebTIUp1zErqgjzKdO7uQSe3CuHQvyAnVQIceGitjl2eiR9BUH",
+	"pcBcVBURmigJYWcAlxRUpLq6ih8ri4glNp+MsoD89CKUEUtkPAETmpD0FpTh1gujtCHUX3YJboNe8Kab",
+	"fZyxR6bOAvRaBMFr52w82/zzsXngNdplPmbjeWYZc6lgnBvpZ83BVT1GDh7egcXHJH9zcPKGnQyvQttt",
+	"Mn/0FUsumFqnzFQI3nTsqyYbacOMECSQQUI7LCuabIZtfkdU654cibLyGB+zpVN5zJ+OL6UyHiIyUmXO",
+	"8zEbrzviqrov55yZMwP72nKNRsWzXYH53mcjWIW5lGLjQ9kwU3Mg79Fzc/0dDXsdvHNukNMdTRhoXpev",
+	"XZXEQjkatQmDejvCoJY8n8tzy6ha1EZwATo0SU5p53yqWEQ51227d9oT8EBtBNdtE0XHivTkKDNpQF0s",
+	"Gkf+Ww8HaP5gClA7wMYR4cUBK4K5DUJDqelTx+1ZXCcHJGUdxgdgaOgbDRoxm8OGv6KIGPZPWeqKY1v2",
+	"BJggALXFNenIPlPklHVlCgI5pNvC01a00BJMGArz1vazKttSMELPKBcWj0S5qgh1ciAI16yPi5OgtEU1",
+	"6VAhpDYTgQw+rqB2N5FDvU8orpKTt3zd7Q4VuHTdoTITPw7WE9BP7NARyMW0Gy7OCJII7bwhUdAMwMzZ",
+	"Eab3d0hPDlOVYVcOB0X5g+fslt3z2kr44eXi1XvX3svJLbXnJ7W+OuPxSa1JToyQcn17e2f7pBaRE5t+",
+	"hL/cPrx755uPbp/UXuRKCBrmD+LNKRcUMzcx/kRpAC5ZStKyg1ywlxJTn78BRWd8WTnn9acKL0iq10R6",
+	"WWeIpqRPnoaE+COZ+nVWdXLMkgRJyynrwC3uegi+qjBmg+Fpwjt5KSJMYVezRIYnjsMrS5X6gDpPRYcl",
+	"CYuR9mFMdMzi4QC1rj4dm7NhSADSHHPJ0ZGMicDYnQqre3Jtn9AsLhMn7ueGPXWxi4p1nvJPMZBr8vJU",
+	"xmPlnx6b96FyJ3s2SEA7sTbCsh55rGZ2aMityt1HLvSNvew6cqGZRR7t02d38HEsHNjnwn32j9M0pWMc",
+	"YtGQcC1lmiM4ffrsLhNnuldr3tiDZt3H7Wmq8PR1KHVYu2BlQyjaqeJZytg35Ij0DZOCyH48ffEmtGZV",
+	"edFwhRwpMUTidKi4YEoRRO0I6VSe7MxK5gzC6icIEnhxkJ+2I0IhSIokUp6DXrPTaDQmhkQ16Uulm4bC",
+	"GMLUk0lMugzsMOYeIep1GyoatCMjVAmAJzCUDX1CPXrBCCVtqDHQgQCx9iRFM2pUT45EGUmLJoAQptES",
+	"iqFTVyN5S5C4cpJWLK6UEa6ytlx9i8qWFoltTfIlCVY0mcQlVZrNOk8Oep475c7t8nEvWPU53Le3ufZz",
+	"OI9NzOJ6bN05+lUau1idmEbzykKbjQubA3BLB10pWIKGdUIBFgMMQPDrgKVKigiNSToIHHcarGcFhjiA",
+	"PnfKmCBdbmRHwkXmUh/QcSJRGUS708R4upkiCwTUvwhftUH2bJ2zcdsMnbpxO0M7lkkAqt6TIzCtgzQA",
+	"mqW1hpmuc+10ifWXW0+DTFFB9pMCCM/I9OEeDMfsAg6AaaRD0dK8z9pkwOQgYYAWZogXlGXYx+m0UzZg",
+	"VNt6Oapt1XUlcbD2a6vyU8eXYEVTsx+GyQyF5onVro1SACuK+wQWi5xOD1aILuWJIjSB1ZkIcWgGCj6h",
+	"cZwypSKzbxSxZtIxYpPyTi+szm+WCj7aXYglWhvAKgEL6Zslip8JqodprsY/Nj3RipWmVZ3cydlHYKoQ",
+	"YgLn0B+uyE4EFPjAKIGT3NvZiYigfahTbk9fe9/IE4npLgZ7Ca7NqMcEMGqzg2iBcZvLnuHNh8AWWzMg",
+	"vATtmIszTZPztplNe8Q6Parb9rFn2ilKMPwyP88cCWCdZTSA3eZKoaNgYDST7SgTPJoNX8cK6JBbBUOl",
+	"/BWrNWuNlnmxhfHNsAWZs+eYA9vdaexc32rc3Gpsk+1Gc6fhAjpkeh/58su//dPP/vr3gS6qc/fdL/7w",
+	"1Xf//NX3fvjyf/nB1me/+Nmr//7nL3/vu4Y8W6kADZum3+GO0YxfLMPW1+wDg+sMS2u1x0+eB8XC/BLb",
+	"FYbGg2gWBLyCl/Bu15q1V3/4V5/9zV999otfvPzxT7/4iz9/9dd/+qvf/t9e/eVPXv3491/++L+9/OPv",
+	"1vyCGYFqB05PSONa1ufmSnbYMla2elUD7LarONnCk3+PxjMTl57krSRcTzKxTSTzxhMHcJ4sSRwbLmDo",
+	"S6qrZca1a9CoKndQwLntyiSRI+WhBqxqY7hr25GsdgQcHCwYHaM/CudB6NAksRJKaCscSC50YiYWmuzA",
+	"3I/o44bjngjXF0obWERKyCIxzLBHIWNGBGOxAi08Ra98G4RC4ODvKMawPtS7LqzTw51bMS4rL2IkByOO",
+	"nQirC4OziaTMnEFFuG6GYzsde0nLGiMju1iop3t50EpmRoPnGr2W4PhMWZ+DpRSHOtHYibATqp+IE7FF",
+	"2oajtGzoQbsJItepDS5pc8E1N2yo7WW5OrxkFqgVS8HazUzNB0OJYfjmV5W9Qe7jSsJLXChtBAlsx1AH",
+	"3TLSSLsZSo12DjG50YjI3vWI7DYisn0dJtvwQqJ1swD9M3IItKba+3hAjCQ+oMoIQ4FXp55NussFVz0W",
+	"tyP7BT0VRuFP7DK4CXj7b7C0drqgKjARropd3pL5gJiFFqUYlQVNz5kg7T591oqHKBe13QyxZzwXiMPf",
+	"NuKZHOoWttg+ESR7OJSL3eSKVx/azfcZTMEvTBNPlDlHpbt4Ig7h8jtUTliSEeU6U6HgAOJcrCwI592I",
+	"2CBHxyw1EjwsifW2ZxPAA25OP6yrXQ3uz3kM1yozwJvHfLgz3ivQJczFYyK2r5nbfyrjcRPGbBW/3F13",
+	"TRiRPnNAMhHv+1fk0GhG3RNhf4FxZ6qYnwqMwl0QGRstzMwbriWO16kKuRHkeiWn7IwLlZ0dN2MBv05Q",
+	"OdSeZjUOG2vWxJ3pCG4NqI3m67Zbf/N0nRzkxhKcfhtiHvY1uZJu/d3Snwi8GXgignnB0YF5QUh9SB08",
+	"yUZv7okodIceWt52hdpDSAOmSugVqQrIj5v5F8Eh4u9mrXmjEdXCi1dr3rx5cyenUJifrWbwxf/3O69+",
+	"8cPPf/Jfv/ivf1ZVZ8g2LKePHIM+0mw0vtq42Ww0bGuBOpSnR7XmbmNK/wC5IdvLhVYleM224UzCYGoI",
+	"x7pzvL2HgXJ+rPi2kLXmB5jm4Ver0ppMTHVVtQpO59upTxWpRO+/QSoRipYZjNVGDdqoQUYNegQytpMH",
+	"BwMmGOgbgT4ETEemwNStfA7y62WrSO52lKlID7qhV80WWrCDarNnA9Yx5BlbYUbIPR0Tm/8Tvgjm0jHT",
+	"ZpbaKIFK9hkEJ5k/bCxUpYAHrMzkyuj2ZBIrJw/plGdBD8f5USvsu5FZf4UcNVF8xSCpLtaSQEOwRUjH",
+	"GRjVDyaA5tvM5jvpiFRMLxBXcSjiSfviClV23SoV2AjNUTC84mloJtzJKOPukka4QxGvOxbdhS1cX3PY",
+	"gut4U8nhy0iPjxhaFvBCZDrR64muKKXFLoa8LCU/vHu1JRHY1uKsnpebkavisgk1X3suO817eD1bzUz4",
+	"gY/5K8p5+1ZzgAfHXvXNeA1RKRc8DtHEw7KIcahoXie2AgF5Z+ddGDkWFCDv7L4LpVgS5pX2ffcbunhV",
+	"Tw6TGMuJtMlgCEZOcko75yfC+g+hBGFE4iGz5oH2o8PjR99q3T68e/Ct1r079x8fHx6hPxGrkuRKLrWd",
+	"rat97+A3W/jmrQeP7x+3jYQC/s/hwBo4H4GYwcUZxCaBOMgV6dG0nzClmsSwPZietS24yHGwh6ED1FV4",
+	"bxP2jHZ0YsPA4Wvvg973dhauI5v5ZqUTjwoAQhQ0fOBXFyPKIeI9M/hg0ykVFm6AG0EO1jywlPAuxuIb",
+	"MQ6K0FhLL9Wa9QfaTsoLcDYw4UQQG1RuhCZugwKgQV+5BiaUQzmAb6JsSuF+m/4TqtyCaCn3vSc54YIB",
+	"prCyBlSzAXUzhgPXRrAAShJwKk8E7zfdFsCmt0nMOjxmLlUnyyrE/kc2oh4Nq+bUGXnYrno2T78pAmxe",
+	"PZbENs5bFQMhmFfrQuqWeRTNpUBifTqDl5W9k9/mHMUpvwD8zBmt46t1rlrwNNhjpwRZVGeOqTpfSYR1",
+	"av3zgGLd0STmcAnsbWBY7zVJatFc3C6WpjJtZWLi5//3L17+4Oe1qBZSAm9V8NJwYGHBv3YaO7vbO43t",
+	"VmP7G1//9Z1v7j1pfOvmb9z49se7967ff//hB4+2j2so/0J7s8bPFRnJVPcmb8Uys/m7H33+Nz/+4q9+",
+	"99W//6upOdmg55Wn5CTryUmNwKU0XGbc89Z/Z8nBVhb+8bgurrlUTZvbwD1sFJDlDELAnocaQuOAcmuk",
+	"qflckxJxi4lSKWvr1CEJlchaRtqzUkiPogNGjoQbS+TCq8AnBrGDLuzMqseKCd0kbaOxg6wD0mT74YOj",
+	"YzI9mvaJGJn7b2O7bRITZs9hMFydPHAcPYgd86FsEEU+HOCQID22To4MY6CJd19L4d1+JwKi2uwkeGpd",
+	"ezMZ2WrGGD2SeYpppuNIJoorVRiBnQtodyXE1cmAteZ2Y29nZSIaVeto9/LZzTdrL54uTMM/NMd63cCW",
+	"nQ4bgDdiO+e9yJ5k3S7r6MAstfReYKN7jQ+CRu1tcIwVz4kNKsvJgnmUheMeV4QOBqFc6UT2em3JDYv8",
+	"aFbNI8rtZ+VAM6Olbkxy/0Q4IpjgDNWXZLvRaGCZyJWYo8P/LWaKGAGsPBvBhGqb6j2pGaPmq0g8TOlp",
+	"MiZKyzQLZrIEp43cDcJGDDNwSH2BTj9UrOWCmNtR8CY6OjBc39n0IqNf97eYMHQiJu8A//1n2zu7e9dv",
+	"nAwbjZ0bgvbZP8Mo3fY+aX8VmDMlakA7LDLqbvt/+s3fhC8fH3+0dTMKI/a7gETBvjOkCTHtKFvj9N0s",
+	"8AifRPj+LPb6DNRKF2dttWo/ahdrc5pQcQ4xXYal9zkUdN0nlAD7A5cOUCr2bEBB70e/jlsqiBxxq4Pj",
+	"dm4n+63dAxsdxwigwDm92G4B5k8E648erRbWIOB9sweZrcLnvXOfS29kFJdCwJ4NeMpUi2p4SzB/Pqhu",
+	"QrKBDYJCC4NZl0DfVmbo7Zc//8svfvm/vvrxn7SDQX0tTsetdCj+meFpbW8R4orYALn9HAoBSxIrgaGY",
+	"dcqcQBlE7heJP0dMxEf91ePco+Kr5AZuw8dwtPPGWZJhZlcklxJms+BOpUwYFS5xdmnkRwtimJPjjguO",
+	"GYyXq9z5CqU4RB+03zdr27s3Gw34pwEkb5BQLvK9HGCCgiMPYWOTxS9e/vL/+dV3/93Ln//ly+/9t3/8",
+	"2+9/8Rc/f/mDP3j17//qV//p917+4P8wO1nee1RTcph2JkDFs2IZ+UE99Pvtb1RQf6BggLOI0eIDgziX",
+	"VjY0xN2sXi+WvT5fJR6XdEzMgcxFERXVSTGsZjuq2UQbBMy8db8W1bpc0CSobvIP3/3h53/2i8/+/l+/",
+	"/N2fvfzBX//Dd380Xe8El9fXO8kW16NlXjcz6/ABx0a/evNGfqVTOdRBljw762PI9HbkkQ1AvKWipel5",
+	"rkgLwL94eM33a1FtxPhZT9eaO+bq+bibULhEDM6YgygL1x5obQki2IuoBhb5eN6yTq5d9ZUqHOUCQnrh",
+	"sBc8lnMqwkA4o12HTQDRRjo2nBqDTmiBZ865mau6oJ0gXMlGFMIDvS4jkRnMazERHZAuZ1nI8yiV4oz8",
+	"+tGD+5AiC2HK1Aiihs65yQxSeZbSvg2aTqVm4EejELFt+kRBd9STCQNpv0RHwDB5ZzsI0ycnNAYU+agg",
+	"7UCq2vqYjTFzETYJ485BuKXqJEBMAKUCA9E1OcNgJJuWgWOaIfWB7n3FKY6TZrPjkQRRSEXWbwVpMRAo",
+	"Z+V42Be/6+wZVzkLmsfrQRPNa5adokvoA9jU+zc/AKNbQR9PF+Qub6aJrJhfz12sVZm1t6jt7ATmM6AK",
+	"OET404s0XpbPeLzLvMhrkx5+7ZSRmFMIw8OrYA1z9k7UecZisjYdXbJtwxP1S7WuBQfhS2Rb24gbaxY3",
+	"AuNbERDaEoKHubvXntu7PDP2zUYXLMadzEvLx73Nq3i5uLIRKn2YnFAFXDkespm/T9qsXNuZPcp9E4Sr",
+	"uK/sRrqCmxcszYUYzuKAuZIMg1SazebirFXiQUJvVslct+1c0A5Wa9Ze/uBHv/rub7/63g9f/sGf1Gxo",
+	"RQvWD8j/pKKqZ7aq+Jnw6SAFpoXVvGZRTRvm6uIYZhWn2L6MSqJUnVfRGTeBlVdUVHnCZz+fLJaFSOap",
+	"4zUM8Z+RqoEZjw8P79++c//r6JKwQonPDtjH3Fb0OFcKKxsgmm1BiZ1b0OiGML91hBk7yNFj9xVSX/ep",
+	"Cs21VLUihd37MlHYiAg5IrcO7t86vHv38PaXK5bry1ZQB4iVg1EDhS0IQpZJfLmi7DX2zDt2CrE07wgy",
+	"kmmM5eu5QBVQNR3gFVqGmIXpsOMED2wSEzRQafejxRXDKP4xmoJ6LnvpTGaw3+jBdm1BIlyWqwbEXwKA",
+	"RZBH/xUPkQk+4MgBg6keTRGoCwxriILizXGn5tihnca97VFVIAIL/MkZuDrYCA2rgpllOfx2SkYt3idt",
+	"G2YNGBHoaWgHWG7SDsLiiyjGrNGtFOLzELfojWNgtGekgeZuhH+1uGr1ZZoBH1dgOxPshatWPPS+mwnn",
+	"kDVRWAfDtEdoeSdQFL7ionzDdyzYNoCQude2o9qoNwbkgVZ3KGJVm3Am5eOQszQDe7D3yW7+0Ncu0bNT",
+	"Oacej9Y8JgJEQmzSoNbMC570xo4RgBuCuaIIr0Vsd/km86wbx+65N4cWffK8NpPQWDQMKCFxgcQDDZ14",
+	"2ZaLNC3ucRd6dEGyhkq43qEeDnQ+GQybk6onmtzFJhcchzMoFIR4ZouBYvWs4FyzVavIp/akzCUvCH+2",
+	"oSxroyyHRuLA6Cw9Ce7gbAMRkUlcBCq8IsmZXb/RBbVPkJYCCwK0hf5PxLfSZUFYC8JymyEsAMf90EgU",
+	"H/FEQymGGUP1EAvOimGGjTpoybjdjxW9J/j4i5mDsPYCApI0t3i1MoXEwbRkHM7G0E1lvxjg3ei5W2A6",
+	"mC4LUWU0Pkrx/2fv6nbbyK3/qxC68S4wUWzHQfCXr/w3utkgbVJsu/BFHFjUDGURHpHT4Uy0RrEP0fu+",
+	"Q1+g7dMUaB+j4PkgOfLI1oftwoCugow1HH7znMPf+f2oRg9UpLFbVeOl8ar7ibjnU38m7VA/H1fyqO+6",
+	"5b2Gw/9+BTKAP8DvhHRi/P43XbgJlsNRToBUBxeZqPJMI7wDxmzlGZBhirlqZrbgu998ptyl8b5pVaup",
+	"avKZLwDE2RmwgmBe77GMs8Sjn6sucqZDEujdYzUU56j5571dREUjS40qLg2DMdH7HQFbOAGBqaDSYhI0",
+	"oLJhewDDpKBkdfTIKbW7NSAlP1yRQ3xpHiWJ2Hv2ojU3BvBDRomTwxOBJIV1LzIZ2g9H2Ce72Ck1y3e/",
+	"37g6OJOf4WLz7eFhJujvjHGdCz0FylUxUWvkuoKQyWDkS4IvDUZvDjcAbEAznxWsARZ+tKm3iZ1vYXU/",
+	"EL/exl3fzaKmjr/fnCZHg7e0FXA3DCrC3DnFLAAI6TFoHwIW+zzhPRBjuyg2HGO4idNMy1JYBtGm7ZQV",
+	"1TkQV8avf+tXuaNvk4BTrBizWIz8wQ9RYlYJT30fSFsxGVGv1QCHrK2ds3pEU2vliEPWH31Fq4biZ2RY",
+	"6TBvIGkuUraFJB3fEUOBsNXWke4Gzo/TyBhCoCvtEmKOSxNkJ7rHIsSeqXQbiTU4M+nSdI74eBIHaXR0",
+	"rRymXwIHSDiDa84JvuEYO7gQ2gn7TdVDceGr5CjLma0HIDT23ePbQycyGwQO4vV44uIQyLkFx1TNwSDD",
+	"j11bBUPG1DDh9L7G/LdGjJ2tm7H4jmgIIT4MFwG6cZdwhGMIzVj8G2WL6eb7U5yQcMdgu+QzM0mMOL6H",
+	"G6Y4LOTtgRMwm3By3HlvId2lCQMMWmJsZYrGFvK2+96fWp3fKNcQuSBcNACmGL6NCW2RCp278Nr/AnC+",
+	"jvLgLg1LMstry7Jm0NWLlM08eZ+mHptJyA0ThiBcu9AIAt06jEdsZfRrEfecjNSclxNn4iHG+SBMjKkO",
+	"urhEMk4irlJM9bSZsVHn2xRUYbSJzQz0NbeRNXvWmqJWBfRJZW3pOijvOIHhRgh3qg48FwpqgDGZqwbv",
+	"ZX7BWZIGuoGpQ1hq7YS315l4B4IRI5gptLJgZZOqTo6iOqDiSSZ4Ib4bn/vHr86taWpbjoSxrwA7Pf5+",
+	"KD6pBffYpcGMdlFL1h3qwaYnTseYr99COp4RE9UskB7SW+cuAMKfiozndNmOrtW1dpCjBWtTVhUMbiz1",
+	"ZGWpxjZXU3+kj2nsnWq8JQy3KxONjs79tvnGkeuzqvpQrBUV8N9YO4Zw4S3vpwqH743l/4mxvIdVvBSD",
+	"dHvjs534WTRRr2Laxgrrcz39TxQi2Ur687PJ1ZqKn0QKupns54Wti7eH96h+cqmPJf1Jd3T11aNrcyrD",
+	"/M+DTfIRXrIwp58d+wDy8wSQw64Qcg660eTTdNUjhSD6jyV6L/5RW6unlfDMFWFQUK5SLlMF+0c3GiVK",
+	"OPcPwU1W0Mp04HB0JDIpyuk6Wpkj+gpRm/uNN2jPoF+0WFZjC8438lSkmgqgpcw1WpLdTNU1mTUiZl1i",
+	"V0cuE6gDa2k29e0Yf2unwUwGH93bqi4Av3RkEgSPkAptrM1Ea0A/a2zNVWvyUskaskap9JFwlnByhlw3",
+	"04hmoXPFbwaKeeikKTisw970x/7d/jlTHyfW3lC4JZK3J2fA6Oj4TbZ01owGuW1rp6745QghA/PpKClt",
+	"8O+//PVff//Hf/72TySdQNPP/+Nex9fvHBKjwcnxIDJCkJ05r0qAbIXHVJ3///z544dP76/OP3/64cNP",
+	"v9skEd6PwDNnKW7RvWuBwvsUS5ADEytBGPAuKyY+xOmfAPcYBE5aj3EpDEbw43vGLD2XEb1til7o9pZ4",
+	"7O1mxE6OB06SDWQo9/mL+7D5Le3xQooLdQ7Q4GWLAs7V3cn87/ovoK6iXaPz1eAcP6n/EH/2BBtdzMBm",
+	"huXjhNj36Ohd+N9VDdw6//du+PbhtZwNGtvI0u+dO0sr+U44h2Dsg3EF+NXeqN7eYwcu1LtWtZjcgon6",
+	"GCT/FS8JWcy1gajpqzWWwllVMUbs6VYDnbGEmHuXDeim68qoBT89Oo6PMQuK/vCmk09FD9/G9cPvHx6f",
+	"7JixH/rgoQUx1d/2q+KRVgVnnsBiYORjN5glZFWtEdCqNpG6CCglomCWTox7aJNPKUkoBLjCxYp3qgAc",
+	"RMKycGN4x9M5q6o9U/+eqf8FMfWHGbsn69+DcF4mWf8258V6CJwebOt9uNZFLatKIVpgIVG8XhvXAFuR",
+	"iJWF6xLXGyo7q6rnvux9kvzK/t2PbLcv2zEIPMUdLfhXnIC/IwUUj91G97YML9E189ru72JfGDiQeQzl",
+	"NVJhz7fboWZKls1spef2I/55p6N4o9HwDVd5i2nMX752sztDUrkgZ40BMEnbqUG97a7aSalzarnfDm9X",
+	"Nvwn+OvztXvbSbJGX/ntcSKdCmghsoLn+rqWmNC4Wed1v/vnwUQ6nZ+1fhp9+erPgYmStao/KqgWZHkD",
+	"FqovMw2gYPjnQTZo63IwGrzGTRLrtPzCD4yCBA4Sl6gQB8FhWCTydiiW2VSh5ajdTecg33VjtONu6hV/",
+	"TVZV4B8wxVD83pYlAjIRBhPQLhn7eiC0aI0adm/Ue3PewonfzGqlRJiJjle5X98RWdZ7uiMnjRuK98DZ",
+	"D3eIVUVJc9C/B07Ioqj9ssHrPG+ejAUV6pu1XFXYQXqqq35pqIyqlLma2bIAItY/rpIOgMwaXfjO4QQc",
+	"hUgP56CdfOcJfdrtNS7D9dTkAjWjCfFxAMjT2tFo2GU2R4AgyeS7xOTKKF4yDwjgyRegICSQENR3WeJX",
+	"1iqoTiIJCSE65Y2fnwAQJr3rb9JoN4tjCZjOiZrpznjEKdH7PQviC4WFQodijPN5HLpDJREQ0p5MFHCb",
+	"gKCNyFQCG+uaOzdDkUO4kqdBSl6cqNKaa0S0Ym4iNngutWkkzWLfZTIPIuBp2QBW5PqS3QtUvH4tZWLs",
+	"N+u0OQv6cixD2IVxCCHl1LS0kZmIccos1gQ+AuQoWaJJGiIxjplTkCMlypSXJX1XK4ecKUNxllYzTKrI",
+	"lOKUckhdgrLocXShXSsGFq73aEomnCuwpAtYVn4tAscG64oadVel88DBrCtt+t3QhBV70o02CAouVKl9",
+	"xdN3Z9IYVfa9+hFgq5NbGqBCyxKQu/qXzrdbA3kAK9pNn3SnQHkzlQ5BFGLe5jMSmmjEAqZjbl1zZ+/q",
+	"Lzfl3IFdAjEMIVYO/l4CIGOQFcyCVUu9UrYqVaSsSRWlMVU/E5ahkdxv2fLG0g3K3/3Uj3aRfomU6n3B",
+	"cNRQuZ0exkm+qtrasfq5rxrJ6/p5pXPMjEgmfMh3nytp4NedDkdA8Yrzs7SyEBNZSpOz9eHayn/H2dol",
+	"5ZD18evXX/8bAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

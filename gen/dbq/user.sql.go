@@ -21,6 +21,18 @@ func (q *Queries) CompanyFind(ctx context.Context, companyNo string) (int64, err
 	return id, err
 }
 
+const credentialsVersion = `-- name: CredentialsVersion :one
+SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version
+`
+
+// CredentialsVersion tells the transaction that changed users or API keys last; 0: none.
+func (q *Queries) CredentialsVersion(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, credentialsVersion)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
+}
+
 const keyCreate = `-- name: KeyCreate :one
 INSERT INTO api_keys (user_id, key_hash, name)
 SELECT u.id, $1, $2 FROM users u WHERE u.username = $3

@@ -17,6 +17,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/snapshot"
 )
 
 // The roles.
@@ -62,6 +63,7 @@ var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1,
 
 // Service verifies credentials and manages users.
 type Service struct {
+	db       *postgres.DB
 	q        *dbq.Queries
 	admin    Principal
 	verifier *verifier
@@ -90,8 +92,9 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
 	// Hashing leaves cores to the callers that are known.
 	places := max(1, runtime.GOMAXPROCS(0)/2)
-	return &Service{q: dbq.New(db), admin: admin, verifier: &verifier{
-		q: dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
+	return &Service{db: db, q: dbq.New(db), admin: admin, verifier: &verifier{
+		versions: snapshot.Cache[int64]{Load: dbq.New(db.Beside).CredentialsVersion, Fresh: versionFresh, Now: o.Now},
+		q:        dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
 		noted: newLRU[time.Time](50_000), unnoted: map[visit]struct{}{},
 		judged: newLRU[judgement](50_000), proven: newLRU[proof](100_000), wrong: newLRU[mistake](50_000), living: newLRU[household](1000),
 		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
@@ -178,7 +181,7 @@ func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if postgres.Violates(err, "users_username_key") {
 		return row, fault.New(fault.Conflict, fault.UserExists)
 	}
-	s.verifier.changed()
+	s.changed(ctx)
 	return row, postgres.Wrap("create user", err, nil)
 }
 
@@ -208,8 +211,8 @@ type Patch struct {
 	Version        *int64 // the one that must be there
 }
 
-// Update changes a user, in force on this server when it returns. Faults: user.not_found, version.stale, request.invalid for
-// a company that is not there, and for a password that is made like an API key.
+// Update changes a user, in force on this server when it returns and on others within two seconds. Faults: user.not_found,
+// version.stale, request.invalid for a company that is not there, and for a password that is made like an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -227,7 +230,7 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 		params.PasswordHash = hash
 	}
 	row, err := s.q.UserUpdate(ctx, params)
-	s.verifier.changed() // changes are rare, and nobody has to know whose credentials are whose
+	s.changed(ctx)
 	if postgres.IsNoRows(err) && p.Version != nil {
 		if _, err := s.Get(ctx, p.Username); err == nil {
 			return row, fault.New(fault.Conflict, fault.VersionStale)
@@ -245,7 +248,7 @@ func (s *Service) CreateKey(ctx context.Context, username, name string) (dbq.Key
 	key := keyPrefix + base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(key))
 	row, err := s.q.KeyCreate(ctx, dbq.KeyCreateParams{Username: username, Name: name, KeyHash: sum[:]})
-	s.verifier.changed()
+	s.changed(ctx)
 	return row, key, postgres.Wrap("create API key", err, errNoUser)
 }
 
@@ -258,15 +261,20 @@ func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListR
 	return rows, postgres.Wrap("list API keys", err, nil)
 }
 
-// DeleteKey ends an API key, on this server at once. Fault: key.not_found.
+// DeleteKey ends an API key, on this server when it returns and on others within two seconds. Fault: key.not_found.
 func (s *Service) DeleteKey(ctx context.Context, username string, id int64) error {
 	n, err := s.q.KeyDelete(ctx, dbq.KeyDeleteParams{Username: username, ID: id})
-	s.verifier.changed()
+	s.changed(ctx)
 	if err == nil && n == 0 {
 		return errNoKey
 	}
 	return postgres.Wrap("delete API key", err, nil)
 }
+
+// changed puts a change in force on this server, also where it is not known whether it was made: what was judged before is looked
+// at again. Changes are rare, and nobody has to know whose credentials are whose. In a transaction that is for the time after its
+// end, because nobody sees the change before.
+func (s *Service) changed(ctx context.Context) { s.db.AfterCommit(ctx, s.verifier.versions.Forget) }
 
 func (s *Service) hash(password string) (*string, error) {
 	if password == "" {

@@ -53,6 +53,7 @@ type testBundle struct {
 // door is one server.
 type door struct {
 	users *Service
+	db    *postgres.DB
 	url   string
 }
 
@@ -87,12 +88,14 @@ func (b *testBundle) serverOf(password string) *door {
 			w.Header().Set("X-Role", who.Role)
 		case errors.As(err, &expected):
 			w.WriteHeader(map[fault.Kind]int{fault.Unauthorized: 401, fault.TooMany: 429, fault.Unavailable: 503}[expected.Kind])
+		case postgres.IsUnavailable(err):
+			w.WriteHeader(503)
 		default:
 			w.WriteHeader(500)
 		}
 	}))
 	b.t.Cleanup(server.Close)
-	return &door{users, server.URL}
+	return &door{users, db, server.URL}
 }
 
 // user adds a user.
@@ -258,6 +261,71 @@ func TestGuessesAtOnceAreCountedOneByOne(t *testing.T) {
 	}
 }
 
+// Nor do many names, and what is kept of them is bounded.
+func TestGuessesWithManyNamesAtOnceAreCountedOneByOne(t *testing.T) {
+	b := setup(t)
+	const guesses = 200
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var all sync.WaitGroup
+	for i := range guesses {
+		all.Go(func() {
+			got := b.call(t, office, fmt.Sprint("name ", i), "guess")
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[got]++
+		})
+	}
+	all.Wait()
+	if statuses[401] != freeFromAddress+1 || statuses[429] != guesses-freeFromAddress-1 {
+		t.Errorf("answered with %v", statuses)
+	}
+	v := b.users.verifier
+	if len(v.gates.open) != 0 {
+		t.Errorf("%d lines are left", len(v.gates.open))
+	}
+	const most = 50_000
+	for i := range most {
+		v.failures.add(fmt.Sprint("name ", i), fmt.Sprint("network ", i))
+	}
+	if n := v.failures.entries.Len(); n != most {
+		t.Errorf("%d failures are kept", n)
+	}
+}
+
+// A phone whose key was revoked goes on polling with it.
+func TestARevokedKeyThatIsPolledWithConcernsNobodyElse(t *testing.T) {
+	b := setup(t)
+	phones, users := make([]string, 60), b.user("phones")
+	for n := range phones {
+		made, key, err := b.users.CreateKey(t.Context(), users, fmt.Sprint("phone ", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if phones[n] = key; n == 0 {
+			if err := b.users.DeleteKey(t.Context(), users, made.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 60 * 60 / 5 {
+		if _, err := b.users.Bearer(t.Context(), phones[0], office); !errors.Is(err, ErrRequired) {
+			t.Fatalf("refused with %v", err)
+		}
+		b.clock.move(5 * time.Second)
+	}
+	if n := b.users.verifier.failures.entries.Len(); n > 2 {
+		t.Errorf("%d failures are kept of it", n)
+	}
+	for _, key := range phones[1:] { // each for the first time
+		if _, err := b.users.Bearer(t.Context(), key, office); err != nil {
+			t.Fatalf("a neighbour is refused with %v", err)
+		}
+	}
+	b.expect(t, 200, office, users, userPassword)
+	b.expect(t, 200, office, "admin", adminPassword)
+}
+
 // A user that lives at an address is limited there on its own: it gets in after a restart, and with a new password, while a
 // neighbour tries names. Nobody else does.
 func TestWhoLivesAtAnAddressGetsInAfterARestart(t *testing.T) {
@@ -325,30 +393,180 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	}
 }
 
-func TestAChangeIsNoticedByAnotherServerWithinAMinute(t *testing.T) {
+// noticed is how long another server may take to notice a change.
+const noticed = 2 * versionFresh
+
+// expectAs expects to be let in with a role.
+func (d *door) expectAs(t *testing.T, role, username, password string) {
+	t.Helper()
+	who, err := d.users.Basic(t.Context(), username, password, office)
+	if err != nil || who.Role != role {
+		t.Fatalf("%s is let in as %q, want %q: %v", username, who.Role, role, err)
+	}
+}
+
+func (b *testBundle) update(p Patch) {
+	b.t.Helper()
+	if _, err := b.users.Update(b.t.Context(), p); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestAChangeIsInForceAtOnceHereAndWithinTwoSecondsElsewhere(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
+	made, key, err := b.users.CreateKey(t.Context(), user, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := b.server()
-	for _, d := range []*door{b.door, other} {
-		d.expect(t, 200, office, user, userPassword)
+	both := func(check func(d *door)) {
+		t.Helper()
+		check(b.door)
+		b.clock.move(noticed)
+		check(other)
 	}
-	if _, err := b.users.Update(t.Context(), Patch{Username: user, Password: new("another password")}); err != nil {
+	both(func(d *door) {
+		d.expectAs(t, RoleSubmit, user, userPassword)
+		d.expectAs(t, RoleSubmit, "", key)
+		d.expect(t, 401, office, "new", userPassword)
+	})
+	b.update(Patch{Username: user, Role: new(RoleRead)})
+	both(func(d *door) {
+		d.expectAs(t, RoleRead, user, userPassword)
+		d.expectAs(t, RoleRead, "", key)
+	})
+	b.update(Patch{Username: user, Password: new("another password")})
+	both(func(d *door) {
+		d.expect(t, 401, office, user, userPassword)
+		d.expect(t, 200, office, user, "another password")
+	})
+	b.update(Patch{Username: user, IsDisabled: new(true)})
+	both(func(d *door) {
+		d.expect(t, 401, office, user, "another password")
+		d.expect(t, 401, office, "", key)
+	})
+	b.update(Patch{Username: user, IsDisabled: new(false)})
+	both(func(d *door) {
+		d.expect(t, 200, office, user, "another password")
+		d.expect(t, 200, office, "", key)
+	})
+	if err := b.users.DeleteKey(t.Context(), user, made.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, 401, office, user, userPassword)
-	b.clock.move(judgedFor)
-	other.expect(t, 401, office, user, userPassword)
-	other.expect(t, 200, office, user, "another password")
-	if _, err := b.users.Update(t.Context(), Patch{Username: user, IsDisabled: new(true)}); err != nil {
+	both(func(d *door) {
+		d.expect(t, 401, office, "", key)
+		d.expect(t, 200, office, user, "another password")
+	})
+	b.user("new") // with the password that was wrong before
+	both(func(d *door) { d.expect(t, 200, office, "new", userPassword) })
+}
+
+// A login takes a while, and what it began with may be over when it ends.
+func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
+	for name, change := range map[string]Patch{
+		"disabled": {IsDisabled: new(true)}, "another password": {Password: new("another password")}, "another role": {Role: new(RoleRead)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			change.Username = b.user("user")
+			other := b.server()
+			// A login that found its password right waits here, to keep where the user is.
+			tx, err := b.db.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.Background())
+			if _, err := tx.Exec(t.Context(), "LOCK TABLE user_addresses IN EXCLUSIVE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			var logins sync.WaitGroup
+			for _, d := range []*door{b.door, other} {
+				logins.Go(func() { d.call(t, office, change.Username, userPassword) })
+			}
+			for waiting := 0; waiting < 2; {
+				const query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'user_addresses'::regclass"
+				if err := b.db.Beside.QueryRow(t.Context(), query).Scan(&waiting); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.update(change)
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			logins.Wait()
+			check := func(d *door) {
+				t.Helper()
+				if change.Role != nil {
+					d.expectAs(t, *change.Role, change.Username, userPassword)
+					return
+				}
+				d.expect(t, 401, office, change.Username, userPassword)
+			}
+			check(b.door)
+			b.clock.move(noticed)
+			check(other)
+		})
+	}
+}
+
+// Nobody sees what a transaction made before its end.
+func TestAUserOfATransactionIsKnownWhenThatIsCommitted(t *testing.T) {
+	b := setup(t)
+	err := b.db.Tx(t.Context(), func(ctx context.Context) error {
+		_, err := b.users.Create(ctx, User{Username: "user", Password: userPassword, Role: RoleSubmit})
+		b.expect(t, 401, office, "user", userPassword)
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, 401, office, user, "another password")
-	b.clock.move(judgedFor)
-	other.expect(t, 401, office, user, "another password")
-	if _, err := b.users.Update(t.Context(), Patch{Username: user, IsDisabled: new(false)}); err != nil {
+	b.expect(t, 200, office, "user", userPassword)
+}
+
+// Callers that were verified cost the database one small query in a second, however many requests they send, and nothing else
+// than a change makes more of it.
+func TestAVerifiedCallerCostsNoQuery(t *testing.T) {
+	b := setup(t)
+	user := b.user("user")
+	_, key, err := b.users.CreateKey(t.Context(), user, "key")
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, 200, office, user, "another password")
+	version := func() int64 {
+		t.Helper()
+		got, err := b.users.q.CredentialsVersion(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	before := version()
+	callers := func(status int) {
+		t.Helper()
+		for range 20 {
+			b.expect(t, status, office, user, userPassword)
+			b.expect(t, status, office, "", key)
+			b.expect(t, 200, office, "admin", adminPassword)
+		}
+	}
+	callers(200)
+	b.expect(t, 401, office, user, "a wrong password")
+	if _, err := b.users.NoteVisits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := version(); got != before {
+		t.Errorf("logins moved the version from %d to %d", before, got)
+	}
+	// As long as the version is fresh, the database is not needed. After that only the configured user is known without it.
+	b.expect(t, 200, office, user, userPassword)
+	b.db.Close()
+	callers(200)
+	b.expect(t, 401, office, user, "a wrong password")
+	b.clock.move(noticed)
+	callers(503)
+	b.expect(t, 503, office, user, "a wrong password")
+	b.expect(t, 503, office, "stranger", "guess")
 }
 
 // A host has more IPv6 addresses than anybody can count; its network is what is counted.
@@ -376,6 +594,25 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 	}
 	b.expect(t, 429, office, "", keyPrefix+strings.Repeat("B", 43))
 	b.expect(t, 200, office, "", key)
+}
+
+// Sixty phones whose keys were revoked, and a system that sends its old key as its password.
+func TestWrongKeysHoldUpNoPassword(t *testing.T) {
+	b := setup(t)
+	user, stranger := b.user("user"), b.user("stranger")
+	wrong := func(n int) string { return fmt.Sprintf("%s%043d", keyPrefix, n) }
+	for n := range freeFromAddress + 10 {
+		b.expect(t, 401, office, "", wrong(n))
+		b.clock.move(longestWait)
+	}
+	for n := range freeFailures + 1 {
+		b.expect(t, 401, office, user, wrong(1000+n))
+		b.clock.move(longestWait)
+	}
+	b.expect(t, 401, office, user, wrong(2000))
+	b.expect(t, 429, office, user, wrong(2001))
+	b.expect(t, 200, office, user, userPassword)
+	b.expect(t, 200, office, stranger, userPassword)
 }
 
 // Only what is made like a key is one.

@@ -21,7 +21,7 @@ const (
 
 // failures makes guessing slow. It counts for a user at an address, so that nobody can lock out a sender elsewhere, and
 // for an address, so that nobody can try every user from one place. Only guesses that were compared count: the same wrong
-// credentials again are no new guess.
+// credentials again are no new guess. An API key cannot be guessed: wrong ones make each other wait, and no password.
 //
 // While guesses have to wait, those with the names of users that live at the address have allowances apart: one for each name,
 // and one for all of them together. What is spent of these changes no answer.
@@ -48,6 +48,9 @@ func userKey(username, network string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(network + " " + username))
 }
 
+// keysKey counts the wrong API keys from an address.
+func keysKey(network string) [sha256.Size]byte { return networkKey("keys " + network) }
+
 // residentsKey and residentKey count the guesses with any name, and with one, that lives at an address.
 func residentsKey(network string) [sha256.Size]byte { return networkKey("home " + network) }
 
@@ -59,6 +62,9 @@ func residentKey(username, network string) [sha256.Size]byte {
 func (f *failures) wait(username, network string) time.Duration {
 	return max(f.left(networkKey(network)), f.left(userKey(username, network)))
 }
+
+// waitWithKey is how long another wrong API key has to wait.
+func (f *failures) waitWithKey(network string) time.Duration { return f.left(keysKey(network)) }
 
 // waitAtHome is how long it has to wait with the name of a user that lives there.
 func (f *failures) waitAtHome(username, network string) time.Duration {
@@ -78,6 +84,13 @@ func (f *failures) add(username, network string) {
 	defer f.mu.Unlock()
 	f.count(networkKey(network), freeFromAddress, longestWait)
 	f.count(userKey(username, network), freeFailures, longestWait)
+}
+
+// addKey counts a wrong API key.
+func (f *failures) addKey(network string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count(keysKey(network), freeFailures, longestWait)
 }
 
 // addAtHome counts one that did not wait, because a user of that name lives there.

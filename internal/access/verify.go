@@ -17,12 +17,16 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/snapshot"
 )
 
 const (
-	// judgedFor is how long credentials are right or wrong without another look at the database, and so how long another
-	// server may take to notice a change.
+	// judgedFor is how long credentials are right or wrong without another look at the user, as long as the version of the
+	// stored credentials stays the same.
 	judgedFor = time.Minute
+	// versionFresh is how old that version may be before it is read again; a server notices within twice as long what another
+	// changed. All callers together cost one small query in this time.
+	versionFresh = time.Second
 	// provenFor is how long after their last use credentials need no guess to be recognised at the address where they were
 	// proved.
 	provenFor = 7 * 24 * time.Hour
@@ -41,7 +45,8 @@ type digested = [sha256.Size]byte
 // verifier finds out whether credentials are right. It goes from the cheap to the dear, and a caller that proved its
 // credentials never has to pay for the guesses of others:
 //
-//   - credentials that were judged within the last minute are as they were then;
+//   - credentials that were judged within the last minute are as they were then, unless a user or an API key was changed since,
+//     on this server or another;
 //   - credentials that were compared before with what the database still holds are right or wrong as they were then, and a
 //     wrong one is no new guess;
 //   - an API key is one look at an index, and cannot be guessed;
@@ -50,6 +55,9 @@ type digested = [sha256.Size]byte
 // Where guesses have to wait, one with the name of a user that proved its password there lately may be compared all the
 // same, on allowances of their own: others at that address do not keep the user out, not even after a restart or a change
 // of its password. A wrong one is told to wait as if it had not been compared, so that nobody learns who that is.
+//
+// While the database cannot be asked, nobody is let in for what was true before, because a user that was disabled since must not
+// be: all are told that the service is unavailable. Only the configured user is known without it, for it stands in no table.
 type verifier struct {
 	q         *dbq.Queries
 	now       func() time.Time
@@ -58,8 +66,7 @@ type verifier struct {
 	secret    []byte // of this process; what is remembered is of no use elsewhere
 	nobody    string // a hash that an unknown user's password is compared with
 
-	mu     sync.Mutex
-	change int64 // counts the changes of users on this server: what was judged before one is looked at again
+	versions snapshot.Cache[int64] // of the stored credentials
 
 	judged *lru.Cache[digested, judgement] // by credentials
 	proven *lru.Cache[digested, proof]     // by credentials and address
@@ -80,6 +87,7 @@ type verifier struct {
 // attempt is a caller's claim to be somebody.
 type attempt struct {
 	username, password, network string
+	isConfigured                bool // these are the configured user's credentials
 	isKey                       bool
 	mark                        digested // of the credentials
 	here                        digested // of the credentials at this address
@@ -87,10 +95,10 @@ type attempt struct {
 
 // judgement is what credentials were found to be.
 type judgement struct {
-	who    Principal
-	isGood bool
-	at     time.Time
-	change int64
+	who     Principal
+	isGood  bool
+	at      time.Time
+	version int64 // of the stored credentials, read before those were looked at
 }
 
 // proof says that credentials were right.
@@ -126,7 +134,8 @@ func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
 
 func (v *verifier) attempt(username, password, address string) attempt {
 	a := attempt{username: username, password: password, network: networkOf(address)}
-	a.isKey = isKey(password) && !v.isBootstrap(a) // the configured password may be anything
+	a.isConfigured = v.isBootstrap(a)
+	a.isKey = isKey(password) && !a.isConfigured // the configured password may be anything
 	a.mark = v.sign(digest(username, password), "")
 	a.here = v.sign(digest(username, password), a.network)
 	return a
@@ -139,17 +148,17 @@ func (v *verifier) sign(sum digested, network string) digested {
 	return digested(mac.Sum(nil))
 }
 
-// changed makes this server look at the database again before it trusts what it knows.
-func (v *verifier) changed() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.change++
-}
-
-func (v *verifier) changes() int64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.change
+// version is that of what the credentials are compared with. Whoever remembers what it finds there takes the version first, so
+// that a change in between makes it look again. The configured user's credentials change with a restart alone.
+func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
+	if a.isConfigured {
+		return 0, nil
+	}
+	version, err := v.versions.Get(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read version of credentials: %w", err)
+	}
+	return version, nil
 }
 
 // verify says who comes. Faults: auth.required, auth.too_many_failures, unavailable.
@@ -165,21 +174,29 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 
 // recall answers for credentials that were compared before.
 func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err error, known bool) {
-	change := v.changes()
-	if j, ok := v.judged.Get(a.mark); ok && j.change == change && v.now().Sub(j.at) < judgedFor {
+	j, isJudged := v.judged.Get(a.mark)
+	isJudged = isJudged && v.now().Sub(j.at) < judgedFor
+	right, isRight := v.proven.Get(a.here)
+	isRight = isRight && v.now().Sub(right.at) < provenFor
+	wrong, isWrong := v.wrong.Get(a.mark)
+	if !isJudged && !isRight && !isWrong {
+		return Principal{}, nil, false
+	}
+	version, err := v.version(ctx, a)
+	if err != nil {
+		return Principal{}, err, true
+	}
+	if isJudged && j.version == version {
 		if !j.isGood {
 			return Principal{}, ErrRequired, true
 		}
-		if !v.proven.Contains(a.here) { // in use at another address by now
+		if !isRight { // in use at another address by now
 			if p, ok := v.proven.Get(a.mark); ok {
 				v.proven.Add(a.here, p)
 			}
 		}
 		return j.who, nil, true
 	}
-	right, isRight := v.proven.Get(a.here)
-	isRight = isRight && v.now().Sub(right.at) < provenFor
-	wrong, isWrong := v.wrong.Get(a.mark)
 	if !isRight && !isWrong {
 		return Principal{}, nil, false
 	}
@@ -188,13 +205,13 @@ func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err er
 	case err != nil:
 		return Principal{}, err, true
 	case isRight && right.of == now.of:
-		who, err = v.admit(a, now, change)
+		who, err = v.admit(a, now, version)
 		return who, err, true
 	case isWrong && wrong.of == now.of && wrong.isSecret:
 		wait := v.failures.wait(a.username, a.network)
 		return Principal{}, tooMany(wait), wait > 0
 	case isWrong && wrong.of == now.of:
-		v.judged.Add(a.mark, judgement{at: v.now(), change: change})
+		v.judged.Add(a.mark, judgement{at: v.now(), version: version})
 		return Principal{}, ErrRequired, true
 	default: // they were changed since
 		return Principal{}, nil, false
@@ -202,12 +219,12 @@ func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err er
 }
 
 // admit lets in who proved to be the owner of an account, unless that is disabled.
-func (v *verifier) admit(a attempt, owned account, change int64) (Principal, error) {
+func (v *verifier) admit(a attempt, owned account, version int64) (Principal, error) {
 	p := proof{of: owned.of, at: v.now()}
 	v.proven.Add(a.here, p)
 	v.proven.Add(a.mark, p)
 	v.wrong.Remove(a.mark)
-	v.judged.Add(a.mark, judgement{who: owned.who, isGood: owned.isOpen(), at: p.at, change: change})
+	v.judged.Add(a.mark, judgement{who: owned.who, isGood: owned.isOpen(), at: p.at, version: version})
 	if !owned.isOpen() {
 		return Principal{}, ErrRequired
 	}
@@ -215,32 +232,40 @@ func (v *verifier) admit(a attempt, owned account, change int64) (Principal, err
 	return owned.who, nil
 }
 
-// refuse remembers that credentials are wrong, and counts the guess.
-func (v *verifier) refuse(a attempt, compared account, change int64) error {
-	v.failures.add(a.username, a.network)
+// refuse remembers that credentials are wrong, and counts them.
+func (v *verifier) refuse(a attempt, compared account, version int64) error {
+	if a.isKey {
+		v.failures.addKey(a.network)
+	} else {
+		v.failures.add(a.username, a.network)
+	}
 	v.wrong.Add(a.mark, mistake{of: compared.of})
-	v.judged.Add(a.mark, judgement{at: v.now(), change: change})
+	v.judged.Add(a.mark, judgement{at: v.now(), version: version})
 	return ErrRequired
 }
 
-// lookUp answers for an API key that is not known. A right one is let in whatever others do; a wrong one counts as a guess.
+// lookUp answers for an API key that is not known. A right one is let in whatever others do; a wrong one makes other wrong ones
+// from its address wait.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	if err := take(ctx, v.lookups); err != nil {
 		return Principal{}, err
 	}
 	defer func() { <-v.lookups }()
-	change := v.changes()
+	version, err := v.version(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
 	owned, err := v.account(ctx, a)
 	if err != nil {
 		return Principal{}, err
 	}
 	if owned.user != nil {
-		return v.admit(a, owned, change)
+		return v.admit(a, owned, version)
 	}
-	if wait := v.failures.wait(a.username, a.network); wait > 0 {
+	if wait := v.failures.waitWithKey(a.network); wait > 0 {
 		return Principal{}, tooMany(wait)
 	}
-	return Principal{}, v.refuse(a, owned, change)
+	return Principal{}, v.refuse(a, owned, version)
 }
 
 // guess answers for a password that is not known, one at a time for each address.
@@ -264,7 +289,10 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	if wait, err = v.mayGuess(ctx, a); err != nil {
 		return Principal{}, err
 	}
-	change := v.changes()
+	version, err := v.version(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
 	owned, isRight, err := v.compare(ctx, a)
 	switch {
 	case err != nil:
@@ -274,13 +302,13 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 		v.wrong.Add(a.mark, mistake{of: owned.of, isSecret: true})
 		return Principal{}, tooMany(wait)
 	case !isRight:
-		return Principal{}, v.refuse(a, owned, change)
+		return Principal{}, v.refuse(a, owned, version)
 	}
 	v.failures.clear(a.username, a.network)
 	if v.note(ctx, visit{a.username, a.network}) == nil { // a failure is none of the request's
 		v.noted.Add(userKey(a.username, a.network), v.now())
 	}
-	return v.admit(a, owned, change)
+	return v.admit(a, owned, version)
 }
 
 // mayGuess refuses a guess that has to wait. One with the name of a user that lives there may be compared although others
@@ -304,7 +332,7 @@ func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRig
 		return owned, false, err
 	}
 	defer release()
-	if v.isBootstrap(a) {
+	if a.isConfigured {
 		return v.configured(), true, nil
 	}
 	owned, err = v.account(ctx, a)
@@ -324,7 +352,7 @@ func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRig
 
 // account finds what credentials are compared with.
 func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
-	if v.isBootstrap(a) {
+	if a.isConfigured {
 		return v.configured(), nil
 	}
 	var user dbq.User

@@ -117,7 +117,7 @@ func TestEveryOperationAnswersATroubledDatabaseAsTheContractSays(t *testing.T) {
 	b.exec("ALTER SCHEMA public RENAME TO elsewhere")
 	each()
 	b.all(http.StatusInternalServerError, func(id string) answer { return b.do(id, stranger...) })
-	b.app.DB.Pool.Close()
+	b.app.DB.Close()
 	each()
 	b.all(http.StatusServiceUnavailable, func(id string) answer { return b.do(id, stranger...) })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/app"
 )
 
 // What one server acknowledged is usable on all others at once, and what they keep of it in memory tells nobody otherwise.
@@ -194,6 +195,82 @@ func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 				}
 				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("it heard of it after %v", took)
+				}
+			})
+		}
+	}
+}
+
+// A change of a user or of a key is in force at once where it was made, and within two seconds on every other server.
+func TestUsersAreOnEveryServerAsTheyWereChanged(t *testing.T) {
+	var late atomic.Int64 // seconds
+	b := setupWith(t, defaultRules, func(o *app.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
+	})
+	other := beside(b)
+	user := b.user("system", "submit", nil)
+	key := decode[api.NewKey](t, b.expect(200, "", "POST", "/api/v1/admin/users/system/keys", `{"name":"k"}`))
+	bearer := []string{"Authorization", "Bearer " + key.Key}
+	calls := func(status int, headers []string) {
+		t.Helper()
+		reason := map[int]string{401: "auth.required", 403: "auth.forbidden"}[status]
+		b.expect(status, reason, "GET", "/api/v1/sms/tasks", nil, headers...)
+		late.Add(2)
+		other.expect(status, reason, "GET", "/api/v1/sms/tasks", nil, headers...)
+	}
+	calls(200, user)
+	calls(200, bearer)
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"role":"send"}`)
+	calls(403, user)
+	calls(403, bearer)
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"role":"submit","is_disabled":true}`)
+	calls(401, user)
+	calls(401, bearer)
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"is_disabled":false}`)
+	calls(200, user)
+	calls(200, bearer)
+	b.expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/users/system/keys/", key.ID), nil)
+	calls(401, bearer)
+	calls(401, basic("late", userPassword))
+	calls(200, b.user("late", "submit", nil))
+}
+
+// A claim waits for up to half a minute. Whoever may not claim any more is not given what comes meanwhile.
+func TestAClaimThatWaitsIsRefusedWhenItsUserMayClaimNoMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		status       int
+		reason, body string
+	}{
+		"disabled":         {401, "auth.required", `{"is_disabled":true}`},
+		"another password": {401, "auth.required", `{"password":"another password"}`},
+		"another role":     {403, "auth.forbidden", `{"role":"submit"}`},
+		"another app":      {403, "auth.other_app", `{"app_id":"app_2"}`},
+	} {
+		for where, at := range map[string]func(b *testBundle) *testBundle{
+			"here": func(b *testBundle) *testBundle { return b }, "on another server": beside,
+		} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				var late atomic.Int64 // seconds
+				b := setupWith(t, defaultRules, func(o *app.Options) {
+					o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
+				})
+				b.sender(map[string]any{"sender_no": "app_1"})
+				user, changer := b.user("phone", "send", map[string]any{"app_id": "app_1"}), at(b)
+				answered := make(chan answer, 1)
+				go func() {
+					answered <- b.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app_1","limit":1,"wait":30}`, user...)
+				}()
+				eventually(t, "it waits", func() bool { return b.app.Tasks.Waiting() == 1 })
+				changer.expect(200, "", "PATCH", "/api/v1/admin/users/phone", c.body)
+				if changer != b {
+					late.Add(2)
+				}
+				id := b.submit("x")
+				if a := <-answered; a.status != c.status || a.body.Error.Reason != c.reason {
+					t.Errorf("answered with %s", a.raw)
+				}
+				if got := b.claim("app_1", 1); len(got) != 1 || got[0].TaskID != id {
+					t.Errorf("the next is given %v", got)
 				}
 			})
 		}

@@ -36,7 +36,7 @@ type Database struct {
 // Account is the bootstrap user (S0.7).
 type Account struct {
 	Username string `name:"basic-auth-username" env:"BASIC_AUTH_USERNAME" default:"admin" help:"User name for HTTP Basic Auth."`
-	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Its password; without it one is generated and kept in the data folder."`
+	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Its password, at least 12 characters; without it one is generated and kept in the data folder."`
 }
 
 // Edge says how the server meets the network.
@@ -161,6 +161,8 @@ func (s *Server) Validate() error {
 		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
 	case s.Username == "":
 		return errors.New("BASIC_AUTH_USERNAME must not be empty")
+	case s.Password != "" && isShort(s.Password):
+		return fmt.Errorf("BASIC_AUTH_PASSWORD is too short: it needs at least %d characters; without one, a password is generated", MinPassword)
 	}
 	for _, sample := range samplePasswords {
 		if s.Password == sample && !isLoopback(s.Host) {

@@ -162,3 +162,35 @@ func TestSwitchesAreFlagsToo(t *testing.T) {
 		t.Errorf("%v %v %v", s.Debug, s.EnableDocs, err)
 	}
 }
+
+func TestAConfiguredPasswordHasAMinimumLength(t *testing.T) {
+	for password, isTaken := range map[string]bool{
+		"": true, "x": false, "elevencharz": false, "密码密码密码密码密码密": false, "密码密码密码密码密码密码": true, "twelve chars": true,
+		"your_password_here": true, "your_secure_password": true, "your_secure_password_here": true, // of the documents
+	} {
+		_, err := parse(t, map[string]string{"BASIC_AUTH_PASSWORD": password})
+		if isTaken != (err == nil) {
+			t.Errorf("%q: %v", password, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "BASIC_AUTH_PASSWORD") || strings.Contains(err.Error(), password+" ")) {
+			t.Errorf("%q is refused with %v", password, err)
+		}
+	}
+}
+
+func TestAKeptPasswordHasAMinimumLength(t *testing.T) {
+	t.Parallel()
+	database := Database{DataDir: t.TempDir()}
+	generated, _, err := ResolvePassword(Account{}, database, true)
+	if err != nil || isShort(generated) {
+		t.Fatalf("%d characters, %v", len(generated), err)
+	}
+	for _, content := range []string{"", "\n", "short\n"} {
+		if err := os.WriteFile(database.PasswordFile(), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ResolvePassword(Account{}, database, true); err == nil || !strings.Contains(err.Error(), database.PasswordFile()) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}

@@ -8,9 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"lksms/internal/secret"
 )
+
+// MinPassword is how many characters a password has at least; the contract asks the same of those of users.
+const MinPassword = 12
+
+func isShort(password Secret) bool { return utf8.RuneCountInString(string(password)) < MinPassword }
 
 // PasswordFile is where the generated password is kept.
 func (d *Database) PasswordFile() string { return filepath.Join(d.DataDir, "password") }
@@ -34,7 +40,11 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 	if err != nil {
 		return "", false, fmt.Errorf("read password: %w", err)
 	}
-	return Secret(strings.TrimSpace(string(content))), true, nil
+	password = Secret(strings.TrimSpace(string(content)))
+	if isShort(password) { // it was generated longer
+		return "", false, fmt.Errorf("the password in %s is too short: it needs at least %d characters; without the file, a password is generated", path, MinPassword)
+	}
+	return password, true, nil
 }
 
 // SecretBox seals with SECRETS_KEY, or with the key in SECRETS_KEY_FILE, which is generated if there is none. With a private

@@ -64,13 +64,15 @@ func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
 func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, operation := operations.Handler(r)
-		exchangeOf(r.Context()).operation = operation
+		x := exchangeOf(r.Context())
+		x.operation = operation
 		if isBusy(r.Context()) && !slices.Contains(alwaysServed, operation) {
 			s.fail(w, r, errUnavailable)
 			return
 		}
 		if roles := s.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
-			if err := s.authorise(r, roles); err != nil {
+			x.authorise = func() error { return s.authorise(r, roles) }
+			if err := x.authorise(); err != nil {
 				s.fail(w, r, err)
 				return
 			}
@@ -181,10 +183,18 @@ func (s *Server) requireSender(ctx context.Context, no string) error {
 
 // requireApp refuses an app that the caller is not bound to, and the number of a sender that the server drives.
 func (s *Server) requireApp(ctx context.Context, appID string) error {
+	if err := requireBinding(ctx, appID); err != nil {
+		return err
+	}
+	return s.senders.CheckApp(ctx, appID)
+}
+
+// requireBinding refuses an app that the caller is not bound to.
+func requireBinding(ctx context.Context, appID string) error {
 	if who := exchangeOf(ctx).who; who.AppID != "" && who.AppID != appID {
 		return fault.New(fault.Forbidden, fault.AuthOtherApp)
 	}
-	return s.senders.CheckApp(ctx, appID)
+	return nil
 }
 
 // noStore keeps every answer of the API out of caches: one of its GETs changes state, and the others show it.

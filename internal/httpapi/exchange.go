@@ -28,6 +28,7 @@ type exchange struct {
 	origin        task.Origin
 	text          *catalogue
 	who           access.Principal // empty until authenticated
+	authorise     func() error     // finds out anew who calls, and whether the operation is allowed; nil where everybody may call
 	operation     string           // its pattern in the ServeMux of the operations; empty when it is for none
 	body          []byte           // as it was sent, as far as it could be read
 	plain         []byte           // the same as the validator and the generated types read it

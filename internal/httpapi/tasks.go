@@ -177,8 +177,16 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]d
 	if err := s.requireApp(ctx, appID); err != nil {
 		return nil, err
 	}
-	rows, err := s.tasks.ClaimOrWait(ctx, task.Claiming{AppID: appID, Limit: claimSize(limit)}, time.Duration(value(wait))*time.Second)
-	exchangeOf(ctx).note("app_id", appID, "claimed", len(rows))
+	x := exchangeOf(ctx)
+	stillMay := func(ctx context.Context) error { // the user may have been disabled while it waited
+		if err := x.authorise(); err != nil {
+			return err
+		}
+		return requireBinding(ctx, appID)
+	}
+	claiming := task.Claiming{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
+	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(value(wait))*time.Second)
+	x.note("app_id", appID, "claimed", len(rows))
 	return rows, err
 }
 

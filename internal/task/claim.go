@@ -16,6 +16,8 @@ type Claiming struct {
 	// InOneCall says that the sender sends tasks of one rendering in one call: it is given only such, and one interval counts
 	// for all of them.
 	InOneCall bool
+	// StillMay is asked after each wait whether the caller may still claim, for that may have changed meanwhile. Nil: always.
+	StillMay func(ctx context.Context) error
 }
 
 // Claim leases up to limit tasks to the sender appID, as many as its interval, limits, balance and shares allow (S0.3, S0.10,

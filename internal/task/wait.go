@@ -31,7 +31,8 @@ const (
 )
 
 // ClaimOrWait is Claim that waits for up to wait when there is nothing to claim. A caller that goes away while it waits
-// is given nothing. Of several senders that wait at this server for the same, the one that sender.Standing puts first is woken.
+// is given nothing, nor is one that may not claim any more; its fault is that of c.StillMay. Of several senders that wait at
+// this server for the same, the one that sender.Standing puts first is woken.
 func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duration) ([]dbq.TaskClaimRow, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)
@@ -63,6 +64,15 @@ func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duratio
 				return nil, fmt.Errorf("wait for tasks: %w", err)
 			}
 			return nil, nil
+		}
+		if c.StillMay == nil {
+			continue
+		}
+		if err := c.StillMay(ctx); err != nil {
+			if by != nil {
+				s.line.hand(*by)
+			}
+			return nil, err
 		}
 	}
 }
