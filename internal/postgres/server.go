@@ -139,7 +139,8 @@ func (s *Server) databaseURL(database string) string {
 	return u.String()
 }
 
-// makeDirs makes what must exist before the lock. Only the cluster and the socket belong to the account.
+// makeDirs makes what must exist before the lock. Only the cluster and the socket belong to the account. Nothing is written, and no
+// owner is changed, by root inside of these: there the account could make a link of any name.
 func (s *Server) makeDirs() error {
 	mode := fs.FileMode(0o700)
 	if s.account != nil {
@@ -149,6 +150,9 @@ func (s *Server) makeDirs() error {
 		return fmt.Errorf("make data folder: %w", err)
 	}
 	if err := s.account.mayEnter(s.options.Dir, "set LKSMS_DATA to a folder that it may enter, such as /var/lib/lksms"); err != nil {
+		return err
+	}
+	if err := s.account.mayNotWrite(s.options.Dir); err != nil {
 		return err
 	}
 	return s.makeOwned(s.socketDir())
@@ -203,11 +207,8 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bin, err := findBinaries(s.options.BinDir, s.options.MoreBins, major)
+	bin, err := findBinaries(s.account, s.options.BinDir, s.options.MoreBins, major)
 	if err != nil {
-		return err
-	}
-	if err := s.account.mayEnter(bin, "set LKSMS_PG_BIN to a PostgreSQL that it may run"); err != nil {
 		return err
 	}
 	if err := s.loadPassword(major != ""); err != nil {
@@ -280,17 +281,11 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 	if err := s.makeOwned(fresh); err != nil {
 		return err
 	}
-	// initdb reads the password from a file that the account may read.
-	secret := filepath.Join(s.socketDir(), "password")
-	if err := os.WriteFile(secret, []byte(s.password), 0o600); err != nil {
+	secret, err := s.lendPassword()
+	if err != nil {
 		return fmt.Errorf("pass password to initdb: %w", err)
 	}
-	defer os.Remove(secret) //nolint:errcheck // in a folder that only the account can enter
-	if s.account != nil {
-		if err := os.Chown(secret, int(s.account.uid), int(s.account.gid)); err != nil {
-			return fmt.Errorf("pass password to initdb: %w", err)
-		}
-	}
+	defer os.Remove(secret) //nolint:errcheck // the next start clears it
 	args := []string{
 		"--pgdata=" + fresh, "--username=" + serverUser, "--pwfile=" + secret, "--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--no-instructions",
@@ -300,7 +295,7 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
 	cmd.Dir = s.options.Dir
-	cmd.SysProcAttr = s.account.attributes()
+	s.account.apply(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, lastLines(string(out)))
 	}
@@ -308,6 +303,24 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 		return fmt.Errorf("put cluster in its place: %w", err)
 	}
 	return nil
+}
+
+// lendPassword writes the password of the cluster to a file that the account may read, as initdb wants it. The file is in our folder, and
+// its owner is changed through the open file: the account cannot make root hand over another one.
+func (s *Server) lendPassword() (path string, err error) {
+	path = s.path("initdb.password")
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(s.password)
+	if err == nil && s.account != nil {
+		err = f.Chown(int(s.account.uid), int(s.account.gid))
+	}
+	return path, errors.Join(err, f.Close())
 }
 
 // stopOrphan ends a server whose owner died without it, which Linux prevents and other systems do not, or waits for one
@@ -320,7 +333,7 @@ func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	s.options.Log.Warn("stopping a PostgreSQL that outlived its owner", "pid", pid)
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "pg_ctl"), "stop", "-D", s.dataDir(), "-m", "fast", "-w", "-t", "30")
 	cmd.Dir = s.options.Dir
-	cmd.SysProcAttr = s.account.attributes()
+	s.account.apply(cmd)
 	out, err := cmd.CombinedOutput()
 	if _, alive := orphan(s.dataDir()); alive {
 		return fmt.Errorf("stop PostgreSQL %d, which outlived its owner: %w\n%s", pid, err, lastLines(string(out)))
@@ -331,7 +344,7 @@ func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 // orphan returns the process that postmaster.pid names, if it is alive and really the server of this folder: after a
 // crash of the machine the number may belong to anybody.
 func orphan(dataDir string) (int, bool) {
-	content, err := os.ReadFile(filepath.Join(dataDir, "postmaster.pid"))
+	content, err := readOwned(filepath.Join(dataDir, "postmaster.pid"))
 	if err != nil {
 		return 0, false
 	}
@@ -368,7 +381,7 @@ func (s *Server) spawn(bin string) error {
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
 	s.cmd.Dir = s.options.Dir
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr = s.account.attributes()
+	s.account.apply(s.cmd)
 	s.cmd.SysProcAttr.Setpgid = true // a Ctrl-C is for us, who stop it when the last request is done
 	dieWithParent(s.cmd.SysProcAttr)
 
