@@ -17,9 +17,9 @@ import (
 
 // account is whom PostgreSQL runs as when we are root, which it refuses to be. nil is everybody else: it runs as we do.
 type account struct {
-	name     string
-	uid, gid uint32
-	groups   []uint32 // all that the account is in; our PostgreSQL is only in gid
+	name, home string
+	uid, gid   uint32
+	groups     []uint32 // all that the account is in; our PostgreSQL is only in gid
 }
 
 // unprivileged picks an account for a root process: postgres where there is one, else nobody.
@@ -37,7 +37,7 @@ func unprivileged() (*account, error) {
 		if uidErr != nil || gidErr != nil {
 			continue
 		}
-		a := &account{name: name, uid: uint32(uid), gid: uint32(gid), groups: []uint32{uint32(gid)}}
+		a := &account{name: name, home: u.HomeDir, uid: uint32(uid), gid: uint32(gid), groups: []uint32{uint32(gid)}}
 		ids, err := u.GroupIds()
 		if err != nil {
 			return nil, fmt.Errorf("find the groups of %s: %w", name, err)
@@ -52,8 +52,9 @@ func unprivileged() (*account, error) {
 	return nil, errors.New("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody: run as an ordinary user, or set DATABASE_URL")
 }
 
-// apply has a command run as the account.
+// apply has a command run as the account, with its environment.
 func (a *account) apply(cmd *exec.Cmd) {
+	cmd.Env = a.environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if a != nil {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
@@ -92,7 +93,7 @@ func (a *account) mayEnter(dir, advice string) error {
 }
 
 // mayNotWrite refuses a data folder in which the account could put a link where root expects a file of its own: root would then
-// write to, or hand over, what the link names. The folders above count too, because they decide which folder dir is.
+// write to what the link names, or hand it over. The folders above count too, because they decide which folder dir is.
 func (a *account) mayNotWrite(dir string) error {
 	if a == nil {
 		return nil
