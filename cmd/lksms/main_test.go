@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -25,11 +26,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"lksms/gen/api"
 	"lksms/internal/config"
 	"lksms/internal/contracttest"
 	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
 	"lksms/internal/secret"
 )
 
@@ -409,11 +412,11 @@ func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
 	p := serve(t, "LKSMS_DATA="+dir)
-	secret, err := os.ReadFile(filepath.Join(dir, "postgres.password"))
+	secret, err := os.ReadFile(filepath.Join(dir, "postgres.service.password"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("postgres://lksms:%s@/lksms?host=%s/socket", strings.TrimSpace(string(secret)), dir))
+	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("postgres://lksms_service:%s@/lksms?host=%s/socket", strings.TrimSpace(string(secret)), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,6 +472,32 @@ func postmaster(dir string) int {
 	var pid int
 	fmt.Sscan(string(content), &pid)
 	return pid
+}
+
+// A superuser of the database can read the environment of its server.
+func TestAPrivatePostgresKnowsNothingOfOurEnvironment(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		t.Skip("this system does not show the environment of a process")
+	}
+	dir := pgtest.Dir(t)
+	serve(t, "LKSMS_DATA="+dir, "SECRETS_KEY="+secret.NewKey(), "PLATFORM_URL=https://console.example.com", "LANG=de_DE.UTF-8")
+	password, err := os.ReadFile(filepath.Join(dir, "postgres.password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := connect(t, fmt.Sprintf("postgres://lksms:%s@/lksms?host=%s/socket", strings.TrimSpace(string(password)), dir))
+	given := scan[string](t, admin, "SELECT encode(pg_read_binary_file($1), 'escape')", fmt.Sprintf("/proc/%d/environ", postmaster(dir)))
+	for variable := range strings.SplitSeq(strings.TrimSuffix(given, `\000`), `\000`) {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case "PATH", "LD_LIBRARY_PATH", "TZ", "HOME", "LC_ALL":
+		default:
+			t.Errorf("PostgreSQL was given %s", name)
+		}
+	}
+	if !strings.Contains(given, "PATH=") {
+		t.Errorf("no environment was read: %q", given)
+	}
 }
 
 func TestTheGeneratedPasswordIsKept(t *testing.T) {
@@ -877,4 +906,70 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// serviceRole makes a role for lksms serve as db/roles.sql says, on a database without migrations.
+func serviceRole(t *testing.T, ownersURL string) (url string) {
+	t.Helper()
+	role := "service_" + strings.ToLower(rand.Text())
+	owner, err := pgx.ParseConfig(ownersURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented, err := os.ReadFile("../../db/roles.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := connect(t, pgtest.Admin(t, ownersURL))
+	if _, err := admin.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN PASSWORD '"+role+"'"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := admin.Exec(context.Background(), "DROP OWNED BY "+role+"; DROP ROLE "+role); err != nil {
+			t.Error(err)
+		}
+	})
+	names := strings.NewReplacer("DATABASE lksms", "DATABASE "+owner.Database, "lksms_owner", owner.User, "lksms_service", role)
+	if _, err := admin.Exec(t.Context(), names.Replace(string(documented))); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(ownersURL, owner.User+":"+owner.Password+"@", role+":"+role+"@", 1)
+}
+
+func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
+	t.Parallel()
+	ownersURL := pgtest.NewEmpty(t)
+	databaseURL := serviceRole(t, ownersURL)
+	early := exec.Command(binary, "serve", "--app-port=0")
+	early.Dir, early.Env = t.TempDir(), environment("DATABASE_URL="+databaseURL, "BASIC_AUTH_PASSWORD="+testPassword)
+	if out, err := early.CombinedOutput(); err == nil || !strings.Contains(string(out), "lksms migrate up") {
+		t.Errorf("without the migrations: %v\n%s", err, out)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), ownersURL); err != nil {
+		t.Fatal(err)
+	}
+	conn := connect(t, databaseURL)
+	for _, sql := range []string{"CREATE TABLE another (id int)", "ALTER TABLE tasks ADD another int", "DROP VIEW sender_standings", "TRUNCATE tasks"} {
+		var refused *pgconn.PgError
+		if _, err := conn.Exec(t.Context(), sql); !errors.As(err, &refused) || refused.Code != "42501" {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	p := serve(t, "DATABASE_URL="+databaseURL, "SECRETS_KEY="+secret.NewKey())
+	for _, args := range [][]string{{"demo", "--url=" + p.url, "--count=10"}, {"migrate", "up"}, {"user", "add", "phone", "--role=send"}} {
+		cmd := exec.Command(binary, args...)
+		cmd.Dir, cmd.Env = t.TempDir(), environment("DATABASE_URL="+databaseURL, "BASIC_AUTH_PASSWORD="+testPassword)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	eventually(t, "the sweeps fold what changed", func() bool {
+		return scan[int](t, conn, "SELECT count(*) FROM sender_changes") == 0
+	})
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if out := p.output.String(); strings.Contains(out, "permission denied") || strings.Contains(out, "sweep failed") {
+		t.Errorf("it may not do all that it has to:\n%s", out)
+	}
 }

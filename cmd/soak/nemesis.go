@@ -263,7 +263,7 @@ func (n *nemesis) exhaustConnections(ctx context.Context) (string, error) {
 		}
 	}()
 	grab := func() bool {
-		conn, err := pgx.Connect(ctx, n.stack.postgres.URL())
+		conn, err := pgx.Connect(ctx, n.stack.postgres.AdminURL()) // those reserved for superusers, too
 		if err == nil {
 			taken = append(taken, conn)
 		}

@@ -134,11 +134,11 @@ func (s *stack) revivePostgres(ctx context.Context) error {
 	return s.startPostgres(ctx)
 }
 
-// query runs fn on a connection of its own, past the proxies.
+// query runs fn on a connection of its own, past the proxies, as a superuser: the soak changes settings and ends sessions.
 func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cfg, err := pgx.ParseConfig(s.postgres.URL())
+	cfg, err := pgx.ParseConfig(s.postgres.AdminURL())
 	if err != nil {
 		return err
 	}

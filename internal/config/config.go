@@ -228,5 +228,5 @@ func PostgresBin() string { return os.Getenv("LKSMS_PG_BIN") }
 // TestServerVariable names the PostgreSQL that tests share.
 const TestServerVariable = "LKSMS_TEST_SERVER"
 
-// TestServer is its URL, empty when each test process starts its own.
+// TestServer is its URL as a superuser, empty when each test process starts its own.
 func TestServer() string { return os.Getenv(TestServerVariable) }

@@ -76,7 +76,7 @@ func TestEverySettingReachesTheContainer(t *testing.T) {
 	_, environment, _ := strings.Cut(compose, "    environment:\n")
 	environment, _, _ = strings.Cut(environment, "    volumes:")
 	own := []string{
-		"APP_HOST", "APP_PORT", // the image listens on every address; APP_PORT is the port outside
+		"APP_HOST", "APP_PORT", // the image listens on every address; these are the address and the port outside
 		"LKSMS_PG_BIN", // there is no PostgreSQL in the image
 	}
 	want := slices.DeleteFunc(Variables(), func(name string) bool { return slices.Contains(own, name) })
@@ -95,6 +95,29 @@ func TestEverySettingReachesTheContainer(t *testing.T) {
 	}
 	if dockerfile := read(t, "../../Dockerfile"); !strings.Contains(dockerfile, "--chown=65532:65532 /out/data /var/lib/lksms\nUSER 65532:65532\n") {
 		t.Error("in the image nobody owns /var/lib/lksms")
+	}
+}
+
+// Whoever starts the containers and says nothing publishes nothing: plain HTTP to this machine only, and no port of PostgreSQL.
+func TestTheContainersAreReachedFromThisMachineOnly(t *testing.T) {
+	t.Parallel()
+	published := regexp.MustCompile(`(?m)^ +ports:.*$`).FindAllString(read(t, "../../compose.yaml"), -1)
+	if want := []string{`    ports: ["${APP_HOST:-127.0.0.1}:${APP_PORT:-8000}:8000"]`}; !slices.Equal(published, want) {
+		t.Errorf("compose.yaml publishes %q, want %q", published, want)
+	}
+}
+
+// The service is no superuser there either, and a superuser has no password that the service knows.
+func TestTheContainerOfPostgresGetsAnOrdinaryRole(t *testing.T) {
+	t.Parallel()
+	compose, setup := read(t, "../../compose.yaml"), read(t, "../../scripts/compose.sql")
+	if strings.Contains(compose, "POSTGRES_USER") || !strings.Contains(compose, "./scripts/compose.sql:/docker-entrypoint-initdb.d/lksms.sql:ro") {
+		t.Error("compose.yaml makes the role of the service a superuser")
+	}
+	for _, want := range []string{"CREATE ROLE lksms LOGIN PASSWORD :'password';", "CREATE DATABASE lksms OWNER lksms;", "ALTER ROLE postgres PASSWORD NULL;"} {
+		if !strings.Contains(setup, want) {
+			t.Errorf("scripts/compose.sql has no %s", want)
+		}
 	}
 }
 

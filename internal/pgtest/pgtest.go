@@ -76,6 +76,27 @@ func fresh(t testing.TB, create func(ctx context.Context, admin string) (string,
 	return created
 }
 
+// Admin returns the URL of a database of New as a superuser reaches it.
+func Admin(t testing.TB, database string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	admin, err := serverURL(ctx)
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	to, err := url.Parse(admin)
+	if err != nil {
+		t.Fatalf("read URL: %v", err)
+	}
+	of, err := url.Parse(database)
+	if err != nil {
+		t.Fatalf("read URL: %v", err)
+	}
+	to.Path = of.Path
+	return to.String()
+}
+
 // Dir returns a folder for a private server, removed when t ends: its path is short enough for a socket, and whoever
 // PostgreSQL runs as may enter it. t.TempDir is neither.
 func Dir(t testing.TB) string {
@@ -111,7 +132,7 @@ func serverURL(ctx context.Context) (string, error) {
 		}
 		shared.server, shared.stop = server, stop
 	}
-	return shared.server.URL(), nil
+	return shared.server.AdminURL(), nil
 }
 
 // Start starts a PostgreSQL that keeps nothing, in memory where there is a folder for that. stop ends it and clears up;
@@ -161,7 +182,10 @@ func clearAbandoned(base string) {
 	}
 }
 
-// Create makes a migrated database on the server of the admin URL.
+// owner is the role that the databases of tests belong to, and that their URLs name: an ordinary one, as the service has.
+const owner = "lksms_test"
+
+// Create makes a migrated database on the server of the admin URL, which is that of a superuser.
 func Create(ctx context.Context, admin string) (created string, drop func(), err error) {
 	template, err := templateDatabase(ctx, admin)
 	if err != nil {
@@ -178,13 +202,16 @@ func createDatabase(ctx context.Context, admin, template string) (created string
 		if conn.PgConn().ParameterStatus("server_version") >= "15" {
 			strategy = " STRATEGY FILE_COPY"
 		}
-		_, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template+strategy)
+		if err := ensureOwner(ctx, conn); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "CREATE DATABASE "+name+" OWNER "+owner+" TEMPLATE "+template+strategy)
 		return err
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	return withDatabase(admin, name), func() {
+	return ownersURL(admin, name), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 		defer cancel()
 		_ = execute(ctx, admin, func(conn *pgx.Conn) error { // the server goes anyway
@@ -219,10 +246,13 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 			return err
 		}
 		// Made under another name first: one that exists is whole.
-		if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+"_new TEMPLATE template0"); err != nil {
+		if err := ensureOwner(ctx, conn); err != nil {
 			return err
 		}
-		if _, err := postgres.MigrateUp(ctx, withDatabase(admin, name+"_new")); err != nil {
+		if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+"_new OWNER "+owner+" TEMPLATE template0"); err != nil {
+			return err
+		}
+		if _, err := postgres.MigrateUp(ctx, ownersURL(admin, name+"_new")); err != nil {
 			return err
 		}
 		_, err = conn.Exec(ctx, "ALTER DATABASE "+name+"_new RENAME TO "+name)
@@ -243,11 +273,19 @@ func execute(ctx context.Context, target string, fn func(*pgx.Conn) error) error
 	return fn(conn)
 }
 
-func withDatabase(server, name string) string {
-	u, err := url.Parse(server)
+// ensureOwner makes the owner. Its password is no secret: only the user who tests reaches the server.
+func ensureOwner(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `DO $$ BEGIN CREATE ROLE `+owner+` LOGIN PASSWORD '`+owner+`';
+		EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`)
+	return err
+}
+
+// ownersURL names a database of the server as its owner reaches it.
+func ownersURL(admin, name string) string {
+	u, err := url.Parse(admin)
 	if err != nil {
 		panic(err) // it has just been connected to
 	}
-	u.Path = "/" + name
+	u.User, u.Path = url.UserPassword(owner, owner), "/"+name
 	return u.String()
 }

@@ -29,10 +29,17 @@ var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
 // findBinaries returns the folder of a usable initdb and postgres: binDir if it is given, else the newest that is found;
 // of the given major version if there is one, for a cluster is only opened by its own.
-func findBinaries(binDir string, more []string, major string) (string, error) {
+func findBinaries(a *account, binDir string, more []string, major string) (string, error) {
 	found := map[int]string{}
+	var closed error // why the account may not run one that is there
 	for _, dir := range candidates(binDir, more) {
-		version, err := binaryMajor(dir)
+		version := 0
+		err := a.mayEnter(dir, "set LKSMS_PG_BIN to a PostgreSQL that it may run")
+		if err != nil {
+			closed = err
+		} else {
+			version, err = binaryMajor(a, dir)
+		}
 		if err != nil {
 			if binDir != "" {
 				return "", fmt.Errorf("LKSMS_PG_BIN: %w", err)
@@ -48,14 +55,14 @@ func findBinaries(binDir string, more []string, major string) (string, error) {
 		if dir, ok := found[want]; err == nil && ok {
 			return dir, nil
 		}
-		return "", fmt.Errorf("the data folder was made by PostgreSQL %s, which is not installed here: install that version, or set LKSMS_PG_BIN to its bin folder", major)
+		return "", errors.Join(fmt.Errorf("the data folder was made by PostgreSQL %s, which is not installed here: install that version, or set LKSMS_PG_BIN to its bin folder", major), closed)
 	}
 	versions := make([]int, 0, len(found))
 	for version := range found {
 		versions = append(versions, version)
 	}
 	if len(versions) == 0 {
-		return "", fmt.Errorf("no PostgreSQL %d or newer was found: run `make postgres`, or `apt-get install postgresql`, or set DATABASE_URL to a server, or LKSMS_PG_BIN to the folder of initdb and postgres", oldestMajor)
+		return "", errors.Join(fmt.Errorf("no PostgreSQL %d or newer was found: run `make postgres`, or `apt-get install postgresql`, or set DATABASE_URL to a server, or LKSMS_PG_BIN to the folder of initdb and postgres", oldestMajor), closed)
 	}
 	sort.Sort(sort.Reverse(sort.IntSlice(versions)))
 	return found[versions[0]], nil
@@ -80,11 +87,15 @@ func candidates(binDir string, more []string) []string {
 	return dirs
 }
 
-func binaryMajor(dir string) (int, error) {
+// binaryMajor asks a postgres for its version, as the account: the program may be the account's own.
+func binaryMajor(a *account, dir string) (int, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0, err
 	}
-	out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	cmd := exec.Command(filepath.Join(dir, "postgres"), "--version")
+	cmd.Dir = "/"
+	a.apply(cmd)
+	out, err := cmd.Output()
 	if err != nil {
 		return 0, fmt.Errorf("ask %s/postgres for its version: %w", dir, err)
 	}
@@ -97,7 +108,7 @@ func binaryMajor(dir string) (int, error) {
 
 // clusterMajor is the major version of the cluster in dataDir, empty when there is none.
 func clusterMajor(dataDir string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(dataDir, "PG_VERSION"))
+	content, err := readOwned(filepath.Join(dataDir, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

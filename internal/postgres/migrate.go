@@ -50,6 +50,10 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 		}
 		return m.Migrate()
 	})
+	var refused interface{ SQLState() string } // of the driver of dbmate
+	if applied > 0 && errors.As(err, &refused) && refused.SQLState() == "42501" {
+		return 0, fmt.Errorf("%d migrations are missing, and this role may not apply them: run `lksms migrate up` as the role that owns the database: %w", applied, err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("migrate up: %w", err)
 	}

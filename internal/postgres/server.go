@@ -22,7 +22,7 @@ import (
 
 // ServerOptions says where a private PostgreSQL lives.
 type ServerOptions struct {
-	Dir       string   // holds the cluster, the socket, the password and the log; made if it is missing
+	Dir       string   // holds the cluster, the socket, the passwords and the log; made if it is missing
 	BinDir    string   // where initdb and postgres are; empty: looked for
 	MoreBins  []string // more folders to look in, as globs
 	Ephemeral bool     // for tests: nothing is synced to disk, and a crash may lose everything
@@ -33,7 +33,8 @@ type ServerOptions struct {
 // used beside it.
 type Server struct {
 	options  ServerOptions
-	password string
+	password string   // of serviceRole
+	admin    string   // the password of adminRole; empty for a server that is somebody else's
 	account  *account // whom PostgreSQL runs as; nil: as we do
 	lock     *os.File // held while we own the server; nil when it is somebody else's
 	cmd      *exec.Cmd
@@ -42,9 +43,7 @@ type Server struct {
 }
 
 const (
-	serverUser     = "lksms"
-	serverDatabase = "lksms"
-	serverPort     = "5432" // part of the socket's name
+	serverPort = "5432" // part of the socket's name
 	// maxSocketPath is what fits in sockaddr_un on every Unix that we know.
 	maxSocketPath = 103
 	stopGrace     = 3 * time.Second
@@ -101,8 +100,11 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 	}
 }
 
-// URL is the connection string of the database lksms on this server.
-func (s *Server) URL() string { return s.databaseURL(serverDatabase) }
+// URL is the connection string of the database lksms on this server, as the ordinary role that owns it.
+func (s *Server) URL() string { return s.url(serviceRole, s.password, serverDatabase) }
+
+// AdminURL is URL for the superuser of a server that we own: tests and measurements create databases and change settings.
+func (s *Server) AdminURL() string { return s.url(adminRole, s.admin, serverDatabase) }
 
 // Owned reports whether this process started the server. One that is not owned stops with its owner.
 func (s *Server) Owned() bool { return s.lock != nil }
@@ -131,15 +133,16 @@ func (s *Server) path(name string) string { return filepath.Join(s.options.Dir, 
 func (s *Server) dataDir() string         { return s.path("postgres") }
 func (s *Server) socketDir() string       { return s.path("socket") }
 
-func (s *Server) databaseURL(database string) string {
+func (s *Server) url(role, password, database string) string {
 	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword(serverUser, s.password), Path: "/" + database,
+		Scheme: "postgres", User: url.UserPassword(role, password), Path: "/" + database,
 		RawQuery: url.Values{"host": {s.socketDir()}, "port": {serverPort}, "sslmode": {"disable"}}.Encode(),
 	}
 	return u.String()
 }
 
-// makeDirs makes what must exist before the lock. Only the cluster and the socket belong to the account.
+// makeDirs makes what must exist before the lock. Only the cluster and the socket belong to the account. Root writes nothing and
+// changes no owner inside of these: there the account could make a link of any name.
 func (s *Server) makeDirs() error {
 	mode := fs.FileMode(0o700)
 	if s.account != nil {
@@ -149,6 +152,9 @@ func (s *Server) makeDirs() error {
 		return fmt.Errorf("make data folder: %w", err)
 	}
 	if err := s.account.mayEnter(s.options.Dir, "set LKSMS_DATA to a folder that it may enter, such as /var/lib/lksms"); err != nil {
+		return err
+	}
+	if err := s.account.mayNotWrite(s.options.Dir); err != nil {
 		return err
 	}
 	return s.makeOwned(s.socketDir())
@@ -190,12 +196,12 @@ func (s *Server) unlock() {
 
 // adopt connects to the server that another process runs.
 func (s *Server) adopt(ctx context.Context) error {
-	password, err := os.ReadFile(s.path("postgres.password"))
+	password, err := readPassword(s.servicePassword())
 	if err != nil {
-		return err
+		return fmt.Errorf("read password (it is missing if an older lksms started the server: restart that one): %w", err)
 	}
-	s.password = strings.TrimSpace(string(password))
-	return s.ping(ctx, serverDatabase)
+	s.password = password
+	return s.ping(ctx)
 }
 
 func (s *Server) start(ctx context.Context) error {
@@ -203,14 +209,11 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bin, err := findBinaries(s.options.BinDir, s.options.MoreBins, major)
+	bin, err := findBinaries(s.account, s.options.BinDir, s.options.MoreBins, major)
 	if err != nil {
 		return err
 	}
-	if err := s.account.mayEnter(bin, "set LKSMS_PG_BIN to a PostgreSQL that it may run"); err != nil {
-		return err
-	}
-	if err := s.loadPassword(major != ""); err != nil {
+	if err := s.loadPasswords(major != ""); err != nil {
 		return err
 	}
 	if major == "" {
@@ -229,6 +232,9 @@ func (s *Server) start(ctx context.Context) error {
 			return err
 		}
 		err := s.awaitReady(ctx)
+		if err == nil {
+			err = s.prepare(ctx)
+		}
 		if err == nil {
 			return nil
 		}
@@ -251,24 +257,43 @@ func (s *Server) isWaitingForDead() bool {
 	return strings.Contains(words, `lock file "postmaster.pid" already exists`) || strings.Contains(words, "pre-existing shared memory block")
 }
 
-// loadPassword reads the password of the cluster, or makes one for a cluster that is to come.
-func (s *Server) loadPassword(clusterExists bool) error {
-	path := s.path("postgres.password")
+func (s *Server) adminPassword() string   { return s.path("postgres.password") }
+func (s *Server) servicePassword() string { return s.path("postgres.service.password") }
+
+// loadPasswords reads the passwords of both roles, or makes them. That of the superuser must be the one that the cluster was
+// made with; prepare gives the other role the password in its file.
+func (s *Server) loadPasswords(clusterExists bool) (err error) {
+	s.admin, err = readPassword(s.adminPassword())
+	if errors.Is(err, fs.ErrNotExist) {
+		if clusterExists {
+			return fmt.Errorf("%s is missing: without it the database in %s cannot be opened", s.adminPassword(), s.dataDir())
+		}
+		s.admin, err = makePassword(s.adminPassword())
+	}
+	if err != nil {
+		return err
+	}
+	s.password, err = readPassword(s.servicePassword())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && s.password == "" {
+		s.password, err = makePassword(s.servicePassword())
+	}
+	return err
+}
+
+func readPassword(path string) (string, error) {
 	password, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		s.password = strings.TrimSpace(string(password))
-		return nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("read password: %w", err)
-	case clusterExists:
-		return fmt.Errorf("%s is missing: without it the database in %s cannot be opened", path, s.dataDir())
+	if err != nil {
+		return "", fmt.Errorf("read password: %w", err)
 	}
-	s.password = rand.Text()
-	if err := os.WriteFile(path, []byte(s.password+"\n"), 0o600); err != nil {
-		return fmt.Errorf("keep password: %w", err)
+	return strings.TrimSpace(string(password)), nil
+}
+
+func makePassword(path string) (string, error) {
+	password := rand.Text()
+	if err := os.WriteFile(path, []byte(password+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("keep password: %w", err)
 	}
-	return nil
+	return password, nil
 }
 
 // initCluster makes the cluster beside its place and moves it there when it is whole.
@@ -280,19 +305,13 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 	if err := s.makeOwned(fresh); err != nil {
 		return err
 	}
-	// initdb reads the password from a file that the account may read.
-	secret := filepath.Join(s.socketDir(), "password")
-	if err := os.WriteFile(secret, []byte(s.password), 0o600); err != nil {
+	secret, err := s.lendPassword()
+	if err != nil {
 		return fmt.Errorf("pass password to initdb: %w", err)
 	}
-	defer os.Remove(secret) //nolint:errcheck // in a folder that only the account can enter
-	if s.account != nil {
-		if err := os.Chown(secret, int(s.account.uid), int(s.account.gid)); err != nil {
-			return fmt.Errorf("pass password to initdb: %w", err)
-		}
-	}
+	defer os.Remove(secret) //nolint:errcheck // the next start clears it
 	args := []string{
-		"--pgdata=" + fresh, "--username=" + serverUser, "--pwfile=" + secret, "--auth=scram-sha-256",
+		"--pgdata=" + fresh, "--username=" + adminRole, "--pwfile=" + secret, "--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--no-instructions",
 	}
 	if s.options.Ephemeral {
@@ -300,7 +319,7 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
 	cmd.Dir = s.options.Dir
-	cmd.SysProcAttr = s.account.attributes()
+	s.account.apply(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, lastLines(string(out)))
 	}
@@ -308,6 +327,24 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 		return fmt.Errorf("put cluster in its place: %w", err)
 	}
 	return nil
+}
+
+// lendPassword writes the password of the superuser to a file that the account may read, as initdb wants it. The file is in our
+// folder, and its owner is changed through the open file: the account cannot make root hand over another one.
+func (s *Server) lendPassword() (path string, err error) {
+	path = s.path("initdb.password")
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(s.admin)
+	if err == nil && s.account != nil {
+		err = f.Chown(int(s.account.uid), int(s.account.gid))
+	}
+	return path, errors.Join(err, f.Close())
 }
 
 // stopOrphan ends a server whose owner died without it, which Linux prevents and other systems do not, or waits for one
@@ -320,7 +357,7 @@ func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	s.options.Log.Warn("stopping a PostgreSQL that outlived its owner", "pid", pid)
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "pg_ctl"), "stop", "-D", s.dataDir(), "-m", "fast", "-w", "-t", "30")
 	cmd.Dir = s.options.Dir
-	cmd.SysProcAttr = s.account.attributes()
+	s.account.apply(cmd)
 	out, err := cmd.CombinedOutput()
 	if _, alive := orphan(s.dataDir()); alive {
 		return fmt.Errorf("stop PostgreSQL %d, which outlived its owner: %w\n%s", pid, err, lastLines(string(out)))
@@ -331,7 +368,7 @@ func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 // orphan returns the process that postmaster.pid names, if it is alive and really the server of this folder: after a
 // crash of the machine the number may belong to anybody.
 func orphan(dataDir string) (int, bool) {
-	content, err := os.ReadFile(filepath.Join(dataDir, "postmaster.pid"))
+	content, err := readOwned(filepath.Join(dataDir, "postmaster.pid"))
 	if err != nil {
 		return 0, false
 	}
@@ -368,7 +405,7 @@ func (s *Server) spawn(bin string) error {
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
 	s.cmd.Dir = s.options.Dir
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr = s.account.attributes()
+	s.account.apply(s.cmd)
 	s.cmd.SysProcAttr.Setpgid = true // a Ctrl-C is for us, who stop it when the last request is done
 	dieWithParent(s.cmd.SysProcAttr)
 
@@ -391,17 +428,17 @@ func (s *Server) spawn(bin string) error {
 	return nil
 }
 
-// awaitReady returns when the database lksms takes connections. It makes it if it is missing. A server that recovers from
-// a crash may take its time; only its end or ctx's ends the waiting.
+// awaitReady returns when the server takes connections. One that recovers from a crash may take its time; only its end or
+// ctx's ends the waiting.
 func (s *Server) awaitReady(ctx context.Context) error {
 	var refused error
 	for {
-		err := s.ensureDatabase(ctx)
+		err := withConn(ctx, s.url(adminRole, s.admin, "postgres"), func(*pgx.Conn) error { return nil })
 		switch {
 		case err == nil:
 			return nil
 		case isCode(err, "28P01") || isCode(err, "28000"): // another cluster's password, or an edited pg_hba.conf: waiting helps nothing
-			return fmt.Errorf("PostgreSQL refuses the password in %s: %w; its last words:\n%s", s.path("postgres.password"), err, s.lastWords())
+			return fmt.Errorf("PostgreSQL refuses the password in %s: %w; its last words:\n%s", s.adminPassword(), err, s.lastWords())
 		case refused == nil || ctx.Err() == nil: // the end of ctx does not say why
 			refused = err
 		}
@@ -413,30 +450,6 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-func (s *Server) ensureDatabase(ctx context.Context) error {
-	err := s.ping(ctx, serverDatabase)
-	if !isCode(err, "3D000") { // no such database
-		return err
-	}
-	conn, err := pgx.Connect(ctx, s.databaseURL("postgres"))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx) //nolint:errcheck // it did its work
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+serverDatabase)
-	return err
-}
-
-func (s *Server) ping(ctx context.Context, database string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.databaseURL(database))
-	if err != nil {
-		return err
-	}
-	return conn.Close(ctx)
 }
 
 func (s *Server) lastWords() string {

@@ -114,10 +114,7 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	if err != nil || n == 0 {
 		return 0, postgres.Wrap("fold sender changes", err, nil)
 	}
-	if _, err := s.db.Pool.Exec(ctx, "VACUUM (TRUNCATE false) sender_changes"); err != nil {
-		return int(n), fmt.Errorf("clear folded sender changes: %w", err)
-	}
-	return int(n), nil
+	return int(n), postgres.Wrap("clear folded sender changes", s.db.Vacuum(ctx, "sender_changes"), nil)
 }
 
 // Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take,

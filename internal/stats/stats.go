@@ -3,7 +3,6 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,10 +39,7 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 		return 0, postgres.Wrap("fold task counts", err, nil)
 	}
 	// What was folded must not be read over again until autovacuum comes, a minute later.
-	if _, err := s.db.Pool.Exec(ctx, "VACUUM (TRUNCATE false) task_count_changes"); err != nil {
-		return int(n), fmt.Errorf("clear folded task counts: %w", err)
-	}
-	return int(n), nil
+	return int(n), postgres.Wrap("clear folded task counts", s.db.Vacuum(ctx, "task_count_changes"), nil)
 }
 
 // Watch keeps an event when a task has waited too long, and tells whether it did.

@@ -39,9 +39,9 @@ func run() (int, error) {
 		return 0, err
 	}
 	defer stop()
-	env := append(os.Environ(), config.TestServerVariable+"="+server.URL())
+	env := append(os.Environ(), config.TestServerVariable+"="+server.AdminURL())
 	if *database {
-		url, _, err := pgtest.Create(ctx, server.URL())
+		url, _, err := pgtest.Create(ctx, server.AdminURL())
 		if err != nil {
 			return 0, err
 		}

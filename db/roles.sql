@@ -1,0 +1,23 @@
+-- Two roles for a PostgreSQL of your own: lksms_owner owns the schema and applies migrations (lksms migrate up), and lksms_service
+-- serves (lksms serve) without the right to change it.
+--
+-- First, as a superuser:
+--
+--   CREATE ROLE lksms_owner LOGIN PASSWORD '...';
+--   CREATE ROLE lksms_service LOGIN PASSWORD '...';
+--   CREATE DATABASE lksms OWNER lksms_owner;
+--
+-- Then run this file in that database, as a superuser, before or after the first migration; running it again changes nothing.
+
+REVOKE ALL ON DATABASE lksms FROM PUBLIC;
+GRANT CONNECT ON DATABASE lksms TO lksms_service;
+
+REVOKE ALL ON SCHEMA public FROM PUBLIC;
+GRANT USAGE, CREATE ON SCHEMA public TO lksms_owner;
+GRANT USAGE ON SCHEMA public TO lksms_service;
+
+-- What is there, and what later migrations make.
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO lksms_service;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO lksms_service;
+ALTER DEFAULT PRIVILEGES FOR ROLE lksms_owner IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO lksms_service;
+ALTER DEFAULT PRIVILEGES FOR ROLE lksms_owner IN SCHEMA public GRANT USAGE ON SEQUENCES TO lksms_service;

@@ -1,0 +1,326 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
+)
+
+// serverAccount is whom PostgreSQL runs as when root tests.
+func serverAccount(t *testing.T) (uid, gid int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root has another account run PostgreSQL")
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			uid, uidErr := strconv.Atoi(u.Uid)
+			gid, gidErr := strconv.Atoi(u.Gid)
+			if err := errors.Join(uidErr, gidErr); err != nil {
+				t.Fatal(err)
+			}
+			return uid, gid
+		}
+	}
+	t.Skip("there is no account to run PostgreSQL")
+	return 0, 0
+}
+
+// must fails the test for any of the errors.
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run starts the server of dir and stops it when t ends.
+func run(t *testing.T, dir string) *postgres.Server {
+	t.Helper()
+	server, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if server.Owned() {
+			_ = server.Stop() // the test is over
+		}
+	})
+	return server
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// Of every name that root uses in a folder of the account, the account has made a link to a file of root.
+func TestRootFollowsNoLinkInAFolderOfTheAccount(t *testing.T) {
+	t.Parallel()
+	uid, gid := serverAccount(t)
+	dir := pgtest.Dir(t)
+	victim := filepath.Join(dir, "victim")
+	const content = "of root\n"
+	must(t, os.Mkdir(filepath.Join(dir, "data"), 0o755), os.WriteFile(victim, []byte(content), 0o600))
+	socket := filepath.Join(dir, "data", "socket")
+	must(t, os.Mkdir(socket, 0o700), os.Chown(socket, uid, gid), os.Symlink(victim, filepath.Join(socket, "password")))
+	server := run(t, filepath.Join(dir, "data"))
+	after, err := os.ReadFile(victim)
+	must(t, err)
+	info, err := os.Stat(victim)
+	must(t, err)
+	if owner := info.Sys().(*syscall.Stat_t); string(after) != content || owner.Uid != 0 || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of root holds %q now, belongs to %d and has %v", after, owner.Uid, info.Mode())
+	}
+	must(t, server.Stop())
+
+	version := filepath.Join(dir, "data", "postgres", "PG_VERSION")
+	must(t, os.Remove(version), os.Symlink(victim, version))
+	if _, err := start(t, filepath.Join(dir, "data")); err == nil || strings.Contains(err.Error(), strings.TrimSpace(content)) {
+		t.Errorf("it repeats a file of root: %v", err)
+	}
+}
+
+func TestADataFolderThatTheAccountMayChangeIsRefused(t *testing.T) {
+	t.Parallel()
+	uid, gid := serverAccount(t)
+	for name, spoil := range map[string]func(above, data string) error{
+		"it belongs to the account":  func(_, data string) error { return os.Chown(data, uid, -1) },
+		"everybody may write to it":  func(_, data string) error { return os.Chmod(data, 0o777) },
+		"everybody may add to it":    func(_, data string) error { return os.Chmod(data, 0o777|os.ModeSticky) },
+		"the account's group may":    func(_, data string) error { return errors.Join(os.Chown(data, -1, gid), os.Chmod(data, 0o775)) },
+		"the account may replace it": func(above, _ string) error { return os.Chown(above, uid, -1) },
+		"everybody may replace it":   func(above, _ string) error { return os.Chmod(above, 0o777) },
+		"it is a link in a writable folder": func(above, data string) error {
+			return errors.Join(os.Rename(data, above+"-data"), os.Mkdir(above+"-data/x", 0o755), os.Symlink(above+"-data/x", data), os.Chmod(above, 0o777))
+		},
+		"it is a link to a writable folder": func(above, data string) error {
+			return errors.Join(os.Rename(data, above+"-data"), os.Symlink(above+"-data", data), os.Chmod(above+"-data", 0o777))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			above := filepath.Join(pgtest.Dir(t), "above")
+			data := filepath.Join(above, "data")
+			must(t, os.Mkdir(above, 0o755), os.Mkdir(data, 0o755), spoil(above, data))
+			server, err := start(t, data)
+			if err == nil {
+				_ = server.Stop() // it should not run
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), "may write to "+above) || !strings.Contains(err.Error(), "LKSMS_DATA") {
+				t.Errorf("it does not say why: %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(data, "postgres")); err == nil {
+				t.Error("it made a cluster")
+			}
+		})
+	}
+}
+
+func TestRootRunsNoProgramThatMayBeTheAccounts(t *testing.T) {
+	t.Parallel()
+	uid, _ := serverAccount(t)
+	bin := pgtest.Dir(t)
+	must(t, os.Chmod(bin, 0o777)) // the script says there who ran it
+	script := "#!/bin/sh\nid -u >> " + bin + "/who\necho 'postgres (PostgreSQL) 15.0'\n"
+	for _, program := range []string{"postgres", "initdb", "pg_ctl"} {
+		must(t, os.WriteFile(filepath.Join(bin, program), []byte(script), 0o755), os.Chmod(filepath.Join(bin, program), 0o755))
+	}
+	_, err := postgres.StartServer(t.Context(), postgres.ServerOptions{Dir: pgtest.Dir(t), BinDir: bin})
+	if err == nil {
+		t.Fatal("it started a script")
+	}
+	who, readErr := os.ReadFile(filepath.Join(bin, "who"))
+	must(t, readErr)
+	for line := range strings.Lines(string(who)) {
+		if line != strconv.Itoa(uid)+"\n" {
+			t.Errorf("a program ran as %s", line)
+		}
+	}
+}
+
+// ordinary are the ways of a role to more than its own objects.
+const ordinary = `SELECT NOT (r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
+	AND NOT EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid) FROM pg_roles r WHERE r.rolname = current_user`
+
+// ofOthers names what is in the database, and neither belongs to the current role nor came with PostgreSQL.
+const ofOthers = `
+	SELECT format('database %s', datname) AS name FROM pg_database WHERE datname = current_database() AND pg_get_userbyid(datdba) <> current_user
+	UNION ALL SELECT format('schema %s', nspname) FROM pg_namespace WHERE nspname = 'public' AND pg_get_userbyid(nspowner) NOT IN (current_user, 'pg_database_owner')
+	UNION ALL SELECT format('relation %s', relname) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND pg_get_userbyid(relowner) <> current_user
+	UNION ALL SELECT format('routine %s', proname) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND pg_get_userbyid(proowner) <> current_user
+	UNION ALL SELECT format('type %s', typname) FROM pg_type WHERE typnamespace = 'public'::regnamespace AND pg_get_userbyid(typowner) <> current_user
+	ORDER BY name`
+
+// expectOwnDatabase checks that the service has a database that is its own, and nothing else.
+func expectOwnDatabase(t *testing.T, url string) {
+	t.Helper()
+	conn := connect(t, url)
+	var isOrdinary bool
+	must(t, conn.QueryRow(t.Context(), ordinary).Scan(&isOrdinary))
+	if !isOrdinary {
+		t.Error("the service is more than an ordinary role")
+	}
+	rows, err := conn.Query(t.Context(), ofOthers)
+	must(t, err)
+	others, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	if len(others) > 0 {
+		t.Errorf("of the superuser: %v", others)
+	}
+	for _, sql := range []string{
+		"SELECT pg_read_file('/etc/passwd')", "COPY (SELECT 1) TO PROGRAM 'cat'", "CREATE ROLE another", "CREATE DATABASE another",
+		"ALTER SYSTEM SET work_mem = '1GB'", "SELECT rolpassword FROM pg_authid", "SET ROLE lksms", "SELECT lo_import('/etc/passwd')",
+	} {
+		var refused *pgconn.PgError
+		if _, err := conn.Exec(t.Context(), sql); !errors.As(err, &refused) || refused.Code != "42501" {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}
+
+func TestTheServiceIsAnOrdinaryRoleWithADatabaseOfItsOwn(t *testing.T) {
+	t.Parallel()
+	server := run(t, pgtest.Dir(t))
+	if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	expectOwnDatabase(t, server.URL())
+}
+
+// ofAnEarlierVersion is a stopped cluster as versions left it in which the service was the superuser, with a row.
+func ofAnEarlierVersion(t *testing.T) string {
+	t.Helper()
+	dir := pgtest.Dir(t)
+	server := run(t, dir)
+	admin, err := pgx.Connect(t.Context(), strings.Replace(server.AdminURL(), "/lksms?", "/postgres?", 1))
+	must(t, err)
+	for _, sql := range []string{"DROP DATABASE lksms", "DROP ROLE lksms_service", "CREATE DATABASE lksms"} {
+		_, err := admin.Exec(t.Context(), sql)
+		must(t, err)
+	}
+	must(t, admin.Close(t.Context()))
+	if _, err := postgres.MigrateUp(t.Context(), server.AdminURL()); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), server.AdminURL())
+	must(t, err)
+	// The first is how public was before PostgreSQL 15; the others are no objects of ours, but an operator's.
+	_, err = conn.Exec(t.Context(), `ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
+		INSERT INTO companies (company_no, name) VALUES ('acme', 'Acme');
+		CREATE MATERIALIZED VIEW "Of ""Acme""" AS SELECT * FROM companies; CREATE SEQUENCE apart; CREATE TYPE pair AS (a int, b int);
+		CREATE DOMAIN "Positive" AS int CHECK (VALUE > 0); CREATE TYPE colour AS ENUM ('red');
+		CREATE FUNCTION "Of"(pair, VARIADIC int[]) RETURNS int LANGUAGE sql AS 'SELECT 1';
+		CREATE AGGREGATE total (int) (SFUNC = int4pl, STYPE = int, INITCOND = '0')`)
+	must(t, err, conn.Close(t.Context()), server.Stop(), os.Remove(filepath.Join(dir, "postgres.service.password")))
+	return dir
+}
+
+func TestAClusterOfAnEarlierVersionIsHandedToTheOrdinaryRole(t *testing.T) {
+	t.Parallel()
+	dir := ofAnEarlierVersion(t)
+	for range 2 { // the second start finds everything done
+		server := run(t, dir)
+		expectOwnDatabase(t, server.URL())
+		conn, err := pgx.Connect(t.Context(), server.URL())
+		must(t, err)
+		var name string
+		must(t, conn.QueryRow(t.Context(), "SELECT name FROM companies WHERE company_no = 'acme'").Scan(&name), conn.Close(t.Context()))
+		// Another process, which finds the server running, is the same role.
+		if other := run(t, dir); other.Owned() || other.URL() != server.URL() {
+			t.Error("another process is another role")
+		}
+		must(t, server.Stop())
+	}
+	server := run(t, dir)
+	conn := connect(t, server.URL())
+	_, err := conn.Exec(t.Context(), `DROP MATERIALIZED VIEW "Of ""Acme"""; DROP AGGREGATE total (int)`)
+	must(t, err)
+	list, err := postgres.Migrations(t.Context(), server.URL())
+	must(t, err)
+	for range list {
+		must(t, postgres.MigrateDown(t.Context(), server.URL()))
+	}
+	if again, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil || again != len(list) {
+		t.Errorf("the role applied %d of %d migrations: %v", again, len(list), err)
+	}
+}
+
+// A start may end between any two of its steps, and an older version may have been there in between.
+func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]string{
+		"after the role":                     "CREATE ROLE lksms_service NOLOGIN",
+		"after the role, without a database": "DROP DATABASE lksms; CREATE ROLE lksms_service NOLOGIN",
+		"before the objects":                 "CREATE ROLE lksms_service NOLOGIN; ALTER DATABASE lksms OWNER TO lksms_service",
+		"after a role with more":             "CREATE ROLE lksms_service SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS LOGIN PASSWORD 'another'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := ofAnEarlierVersion(t)
+			// Only the superuser of a server that runs can leave that behind.
+			server := run(t, dir)
+			admin, err := pgx.Connect(t.Context(), strings.Replace(server.AdminURL(), "/lksms?", "/postgres?", 1))
+			must(t, err)
+			for _, sql := range append([]string{"ALTER ROLE lksms_service RENAME TO role_before"}, strings.Split(left, "; ")...) {
+				_, err := admin.Exec(t.Context(), sql)
+				must(t, err)
+			}
+			must(t, admin.Close(t.Context()), server.Stop(), os.Remove(filepath.Join(dir, "postgres.service.password")))
+			server = run(t, dir)
+			expectOwnDatabase(t, server.URL())
+			if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestALostPasswordOfTheServiceIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := stoppedCluster(t)
+	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // after a crash of the machine
+	server := run(t, dir)
+	expectOwnDatabase(t, server.URL())
+	for _, name := range []string{"postgres.password", "postgres.service.password"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+			t.Errorf("%s: %v %v", name, info, err)
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	must(t, err)
+	if slices.Contains(names, filepath.Join(dir, "initdb.password")) {
+		t.Error("the password for initdb is left behind")
+	}
+}
+
+func TestVacuumClearsATableOfOurs(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), pgtest.New(t))
+	must(t, err)
+	t.Cleanup(db.Close)
+	must(t, db.Vacuum(t.Context(), "sender_changes"))
+	for count := 0; count == 0; time.Sleep(10 * time.Millisecond) { // statistics come late
+		must(t, db.Pool.QueryRow(t.Context(), "SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'sender_changes'").Scan(&count))
+	}
+}
