@@ -107,3 +107,15 @@ func TestOwnPagesConfiguredOnesAndProgramsAreServed(t *testing.T) {
 		}
 	}
 }
+
+// What is kept in localStorage can be read by anybody who sits down at that browser.
+func TestSwaggerUIKeepsNoCredentials(t *testing.T) {
+	b := setup(t)
+	page := b.call("GET", "/docs/", nil, "Authorization", "").raw
+	if !strings.Contains(page, "persistAuthorization: false") {
+		t.Error("credentials are kept")
+	}
+	if !strings.Contains(page, `<script>localStorage.removeItem("authorized")</script>`) {
+		t.Error("credentials that were kept before stay")
+	}
+}
