@@ -250,7 +250,7 @@ func wholeNumbers(body []byte) []byte {
 			continue
 		}
 		text := token.String()
-		if !isPointed([]byte(text)) {
+		if !isPointed([]byte(text)) || isFar([]byte(text)) { // of a callback: others with such a number were refused
 			continue
 		}
 		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() {
