@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	"lksms/gen/api"
+	"lksms/internal/contracttest"
 )
 
 // F21: whatever a body holds, the answer is a 4xx that names the field, and never a 5xx.
@@ -161,6 +163,29 @@ func TestF21_TimesThatCouldNotBeShown(t *testing.T) {
 	}
 	b.expect(200, "", "GET", "/api/v1/sms/tasks?created_from=0001-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z", nil)
 	b.expect(200, "", "GET", "/api/v1/notifications", nil)
+}
+
+// F21: an answer names a hundred wrong fields, however many there are.
+func TestF21_AnswersAreBounded(t *testing.T) {
+	b := setup(t)
+	many := func(one, between string) string {
+		all := make([]string, 3000)
+		for i := range all {
+			all[i] = fmt.Sprintf(one, strconv.FormatInt(int64(i), 36))
+		}
+		return strings.Join(all, between)
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/api/v1/sms/tasks?" + many("%s", "&"), ""},
+		{"POST", "/api/v1/sms/send", "{" + many(`"%s":1`, ",") + "}"},
+		{"POST", "/api/v1/notifications/status", `{"biz_type":0,"status":3,"biz_ids":["` + many("%s", `","`) + `"]}`},
+		{"POST", "/api/v1/sms/send-batch", `{"messages":[{` + many(`"%s":1`, ",") + "}]}"},
+	} {
+		a := b.call(c.method, c.path, c.body)
+		if most := contracttest.MostAnswer(len(c.path) + len(c.body)); a.status >= 500 || len(a.raw) > most || strings.Count(a.raw, `"field"`) > 100 {
+			t.Errorf("%.30s: %d, an answer of %d bytes with %d fields to %d", c.path, a.status, len(a.raw), strings.Count(a.raw, `"field"`), len(c.path)+len(c.body))
+		}
+	}
 }
 
 // F21: a number that is short to write and long to keep is refused wherever it stands, and costs nothing where nobody is known yet.

@@ -214,11 +214,14 @@ func catalogueFor(acceptLanguage string) *catalogue {
 	return english
 }
 
+// fieldsMost is how many wrong fields an answer names: a body or a query can have any number of them, of two bytes each.
+const fieldsMost = 100
+
 // detail is the part of an answer that programs read.
 func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
-		fields := convert(f.Fields, func(field fault.Field) api.FieldError {
+		fields := convert(f.Fields[:min(len(f.Fields), fieldsMost)], func(field fault.Field) api.FieldError {
 			return api.FieldError{Field: field.Name, Message: c.rule(field)}
 		})
 		detail.Fields = &fields
