@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test soak soak-mutants bench postgres generate verify lint schema test-clients node-tools
+.PHONY: help run build demo test fuzz soak soak-mutants bench postgres generate verify lint schema test-clients node-tools
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ build: ## Build bin/lksms, one static binary
 
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
 	@$(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk
+
+fuzz: postgres ## Send anything to everything: each fuzz target in turn, for a minute or DURATION (60s, 100000x)
+	@$(PGRUN) scripts/fuzz.sh $(or $(DURATION),60s)
 
 soak: postgres ## Hurt two servers and their PostgreSQL for ten minutes, and kill two under a model (SEED=n, DURATION=d)
 	@$(SOAK)

@@ -3,58 +3,102 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"lksms/internal/app"
+	"lksms/internal/contracttest"
 )
 
-// FuzzRequest sends anything to any operation. Whatever comes, the answer is an envelope, and never a 5xx.
+// FuzzRequest sends any path, query, key and body to every operation of a whole server. Whatever comes, the answer is as the contract
+// says, of a bounded size, and never a 5xx.
 func FuzzRequest(f *testing.F) {
-	b := newBundle(f, defaultRules, nil)
-	b.expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"{code} {name}"}`)
-	f.Add("POST", "/api/v1/sms/send", "", "application/json", []byte(`{"phone_number":"13800138000","content":"code=1&name=2","use_template":true}`))
-	f.Add("POST", "/api/v1/sms/send", "key-1", "application/json", []byte(`{"phone_number":"+86 138-0013-8000","content":"x","dedup_key":"k","source":"s"}`))
-	f.Add("POST", "/api/v1/sms/report", "", "application/json", []byte(`{"task_id":"t","app_id":"a","status":3,"should_retry":true,"lease_id":1,"retry_after_seconds":0}`))
-	f.Add("POST", "/api/v1/sms/send-batch", "", "application/json", []byte(`{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":1}]}`))
-	f.Add("POST", "/api/v1/sms/report-batch", "", "application/json", []byte(`{"reports":[{"task_id":"t","app_id":"a","status":2,"lease_id":1},{"status":9}]}`))
-	f.Add("POST", "/api/v1/sms/tasks/claim", "", "application/json", []byte(`{"app_id":"a","limit":1000}`))
-	f.Add("GET", "/api/v1/sms/tasks/pending?app_id=a&limit=1", "", "", []byte{})
-	f.Add("GET", "/api/v1/sms/tasks?status=0&cursor=AA&created_from=2023-12-01T00:00:00Z", "", "", []byte{})
-	f.Add("POST", "/api/v1/admin/default-sms", "", "application/json; charset=utf-8", []byte(`{"phone_number":"13800138000","content":"x"}`))
-	f.Add("PATCH", "/api/v1/admin/default-sms/1", "", "application/json", []byte(`{"content":"\ud83d\ude00"}`))
-	f.Add("PATCH", "/api/v1/admin/template/1", "", "application/json", []byte(`{"is_active":null}`))
-	f.Add("POST", "/api/v1/sms/task/t/cancel", "", "", []byte{})
-	f.Add("DELETE", "/api/v1/admin/users/admin/keys/99999999999999999999", "", "", []byte{})
-	for _, o := range operations {
-		f.Add(o.method, o.path, "", "application/json", []byte(o.body))
+	b := newBundle(f, defaultRules, func(o *app.Options) {
+		withSecrets(o)
+		o.Log = slog.New(slog.DiscardHandler) // millions of requests fill the memory
+	})
+	for path, body := range map[string]string{
+		"/api/v1/admin/template":    `{"template_name":"n","template_content":"{code} {name}"}`,
+		"/api/v1/admin/default-sms": `{"phone_number":"13800138000","content":"x"}`,
+		"/api/v1/admin/senders":     `{"sender_no":"s","name":"s"}`,
+		"/api/v1/notifications":     `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{"a":1},"user_ids":["u"],"next_run_time":"2030-01-01T00:00:00Z"}`,
+	} {
+		b.call("POST", path, body)
 	}
-	f.Fuzz(func(t *testing.T, method, target, key, contentType string, body []byte) {
-		if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "/api/v1/admin/users") && method == http.MethodPost {
-			return // not an address; or a password to hash for a hundred milliseconds
+	all, err := contracttest.Operations()
+	if err != nil {
+		f.Fatal(err)
+	}
+	const json1 = "application/json"
+	for _, o := range all {
+		f.Add(o.ID, "1", "limit=1&status=0&app_id=a&biz_type=0&biz_ids=1", "", "", []byte{})
+		f.Add(o.ID, "\xff", "cursor=AA&created_from=2023-12-01T00:00:00Z&company_no=default", "", json1, []byte(operations[o.ID].body))
+		for _, body := range o.Bodies {
+			f.Add(o.ID, "s", "", "", json1, body)
+			f.Add(o.ID, "1/oa", "dry_run=true", "key-1", json1, body)
 		}
-		if strings.Contains(target, "wait") || bytes.Contains(body, []byte("wait")) {
+	}
+	f.Add("sendSms", "", "", "", json1, []byte(`{"phone_number":"13800138000","content":"code=1&name=2","use_template":true}`))
+	f.Add("sendSms", "", "", "key-2", json1+"; charset=utf-8", []byte(`{"phone_number":"+86 138-0013-8000","content":"x","dedup_key":"k","source":"s"}`))
+	f.Add("reportTask", "", "", "", json1, []byte(`{"task_id":"t","app_id":"a","status":3,"should_retry":true,"lease_id":1,"retry_after_seconds":0}`))
+	f.Add("sendSmsBatch", "", "", "key-3", json1, []byte(`{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":1},1]}`))
+	f.Add("reportTasks", "", "", "", json1, []byte(`{"reports":[{"task_id":"t","app_id":"a","status":2,"lease_id":1},{"status":9}]}`))
+	f.Add("listTasks", "", "status=0&cursor=dGFza1__&created_from=2023-12-01T00:00:00Z", "", "", []byte{})
+	f.Add("updateDefaultContent", "1", "", "", "AppliCAtion/json", []byte(`{"content":"\ud83d\ude00"}`))
+	f.Add("updateTemplate", "1", "", "", json1, []byte(`{"is_active":null}`))
+	f.Add("deleteKey", "admin/99999999999999999999", "", "", "", []byte{})
+	f.Add("createSender", "", "", "", json1, []byte(`{"sender_no":"o","name":"o","channel":"oa","kind":"oa","config":{"url":"http://x","secret":"sealed:"}}`))
+	f.Fuzz(func(t *testing.T, id, path, query, key, contentType string, body []byte) {
+		o := contracttest.Pick(all, id)
+		if strings.HasPrefix(o.Path, "/api/v1/admin/users") && bytes.Contains(body, []byte("password")) {
+			return // it is hashed for a hundred milliseconds
+		}
+		if strings.Contains(query, "wait") || bytes.Contains(body, []byte("wait")) {
 			return // it might
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+target, bytes.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), o.Method, "http://localhost"+o.Target(path, query), bytes.NewReader(body))
 		if err != nil {
 			return // no request
 		}
 		r.RemoteAddr, r.RequestURI = "127.0.0.1:1", r.URL.RequestURI()
 		r.SetBasicAuth(username, password)
-		r.Header["Idempotency-Key"], r.Header["Content-Type"] = []string{key}, []string{contentType}
-		if key == "" {
-			r.Header.Del("Idempotency-Key")
+		r.Header["Content-Type"] = []string{contentType}
+		if key != "" {
+			r.Header["Idempotency-Key"] = []string{key}
 		}
 		w := httptest.NewRecorder()
 		b.app.Handler.ServeHTTP(w, r)
 		if w.Code >= http.StatusInternalServerError {
-			t.Errorf("%d: %s", w.Code, w.Body)
+			t.Errorf("%s %s: %d: %s", r.Method, r.URL, w.Code, w.Body)
+		}
+		isRedirect := w.Code >= 300 && w.Code < 400 // of an address with dots, to the one that it means
+		if err := contracttest.Check(r, w.Code, w.Header(), w.Body.Bytes()); err != nil && !isRedirect {
+			t.Error(err)
 		}
 		var envelope struct{ Code int }
-		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") && r.URL.Path != "/openapi.json" && method != http.MethodHead &&
-			(json.Unmarshal(w.Body.Bytes(), &envelope) != nil || envelope.Code != w.Code) {
-			t.Errorf("%d answers %s", w.Code, w.Body)
+		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") && (json.Unmarshal(w.Body.Bytes(), &envelope) != nil || envelope.Code != w.Code) {
+			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
+		}
+		if most := mostAnswer(o, w.Code, len(r.URL.RequestURI())+len(key)+len(contentType), body); w.Body.Len() > most {
+			t.Errorf("%s %s: an answer of %d bytes, at most %d", r.Method, r.URL, w.Body.Len(), most)
 		}
 	})
+}
+
+// mostAnswer is how many bytes an answer may have.
+func mostAnswer(o contracttest.Operation, status, headers int, body []byte) int {
+	most := contracttest.MostAnswer(headers + len(body))
+	isClaim := slices.Contains([]string{"claimTasks", "claimTasksNow", "appClaimTasks"}, o.ID)
+	switch {
+	case status == http.StatusOK && (o.Method == http.MethodGet || isClaim):
+		return 8 << 20 // a page, whose rows came in other requests
+	case status == http.StatusOK && slices.Contains([]string{"sendSmsBatch", "reportTasks"}, o.ID):
+		return most + 1024*(1+bytes.Count(body, []byte(","))) // each item has an outcome
+	default:
+		return most
+	}
 }

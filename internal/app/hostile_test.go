@@ -2,9 +2,15 @@ package app_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/url"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+
+	"lksms/gen/api"
+	"lksms/internal/contracttest"
 )
 
 // F21: whatever a body holds, the answer is a 4xx that names the field, and never a 5xx.
@@ -95,6 +101,186 @@ func TestF21_HostileAddressesAndHeaders(t *testing.T) {
 	} {
 		if a := b.call("POST", "/api/v1/sms/send", body, header...); a.status >= 500 {
 			t.Errorf("%q: %s", header, a.raw)
+		}
+	}
+}
+
+// Anybody can write a cursor. Whatever it holds, a list answers it or says that it is none.
+func TestF21_HostileCursors(t *testing.T) {
+	b := setup(t)
+	b.expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"nobody","name":"n"}`)
+	keys := []string{
+		"task_\xff", "task_\x00", "task_\xed\xa0\x80", "task_", "task_" + strings.Repeat("x", 4000), "\xff", "a\x00", "", "x",
+		"9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e3", "+1", "0x10", "1_000", "NaN",
+		"2026-01-01T00:00:00Z,\xff", "2026-01-01T00:00:00Z,9223372036854775808", "9998-12-31T23:59:59Z,1", "9999-12-31T23:59:59-23:59,1",
+		"0000-01-01T00:00:00+14:00,1", "1970-01-01T00:00:00+23:59,1", "2026-01-01T00:00:00.123456789012Z,-1",
+	}
+	lists := 0
+	for id, o := range operations {
+		path, _, _ := strings.Cut(o.path, "?")
+		if o.method != "GET" || !strings.Contains(b.call("GET", path+"?cursor=!", nil, "Accept-Language", "en").raw, "not a cursor") {
+			continue // it takes none
+		}
+		lists++
+		queries := []string{""}
+		if id == "listOnce" { // the list of failures is in another order
+			queries = append(queries, "&send_status=2")
+		}
+		for _, query := range queries {
+			for _, key := range keys {
+				a := b.call("GET", path+"?cursor="+base64.RawURLEncoding.EncodeToString([]byte(key))+query, nil)
+				if a.status != 200 && (a.status != 422 || a.fields() != "cursor") {
+					t.Errorf("%s with the cursor %q: %d %s", id, key, a.status, a.raw)
+				}
+			}
+		}
+	}
+	if lists < 14 {
+		t.Errorf("%d lists have cursors", lists)
+	}
+}
+
+// F21: what is stored can be shown again. JSON does not know the year before 0, into which a zone moves the first hours of the year 0.
+func TestF21_TimesThatCouldNotBeShown(t *testing.T) {
+	b := setup(t)
+	const before, after = "0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"
+	for _, c := range []struct{ path, body, field string }{
+		{"/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","expect_send_time":"%s"}`, "expect_send_time"},
+		{"/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","expires_at":"%s"}`, "expires_at"},
+		{"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"],"next_run_time":"%s"}`, "next_run_time"},
+		{"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"],"started_at":"%s"}`, "started_at"},
+		{"/api/v1/notifications/events", `{"event":"orbit_plan","task_id":1,"channels":["oa"],"user_ids":["u"],"orbits":[{"orbit_no":1,"in_time":"%s"}]}`, "orbits.0.in_time"},
+	} {
+		for _, at := range []string{before, after} {
+			if a := b.call("POST", c.path, fmt.Sprintf(c.body, at)); a.status != 422 || a.fields() != c.field {
+				t.Errorf("%s %s at %s: %d %s", c.path, c.field, at, a.status, a.raw)
+			}
+		}
+	}
+	a := b.expect(200, "", "POST", "/api/v1/sms/send-batch", fmt.Sprintf(`{"messages":[{"phone_number":"13800138000","content":"x","expect_send_time":"%s"}]}`, before))
+	if got := decode[api.SentBatch](t, a); got.Refused != 1 || got.Items[0].Code != 422 {
+		t.Errorf("in a batch: %s", a.raw)
+	}
+	b.expect(200, "", "GET", "/api/v1/sms/tasks?created_from=0001-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z", nil)
+	b.expect(200, "", "GET", "/api/v1/notifications", nil)
+}
+
+// F21: an answer names a hundred wrong fields, however many there are.
+func TestF21_AnswersAreBounded(t *testing.T) {
+	b := setup(t)
+	many := func(one, between string) string {
+		all := make([]string, 3000)
+		for i := range all {
+			all[i] = fmt.Sprintf(one, strconv.FormatInt(int64(i), 36))
+		}
+		return strings.Join(all, between)
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/api/v1/sms/tasks?" + many("%s", "&"), ""},
+		{"POST", "/api/v1/sms/send", "{" + many(`"%s":1`, ",") + "}"},
+		{"POST", "/api/v1/notifications/status", `{"biz_type":0,"status":3,"biz_ids":["` + many("%s", `","`) + `"]}`},
+		{"POST", "/api/v1/sms/send-batch", `{"messages":[{` + many(`"%s":1`, ",") + "}]}"},
+	} {
+		a := b.call(c.method, c.path, c.body)
+		if most := contracttest.MostAnswer(len(c.path) + len(c.body)); a.status >= 500 || len(a.raw) > most || strings.Count(a.raw, `"field"`) > 100 {
+			t.Errorf("%.30s: %d, an answer of %d bytes with %d fields to %d", c.path, a.status, len(a.raw), strings.Count(a.raw, `"field"`), len(c.path)+len(c.body))
+		}
+	}
+}
+
+// F21: a number that is short to write and long to keep is refused wherever it stands, and costs nothing where nobody is known yet.
+func TestF21_HostileNumbers(t *testing.T) {
+	b := setup(t)
+	for _, number := range []string{"1e999999", "-1e999999", "1E+99999999999999999999", "1e-999999", "1." + strings.Repeat("0", 200)} {
+		for name, c := range map[string]struct{ method, path, body string }{
+			"an unknown field":            {"POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","a":%s}`},
+			"a field of a payload":        {"POST", "/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{"a":[%s]},"user_ids":["u"]}`},
+			"an ignored field":            {"POST", "/api/v1/sms/tasks/claim", `{"app_id":"a","limit":1,"a":{"b":%s}}`},
+			"an item of a batch":          {"POST", "/api/v1/sms/send-batch", `{"messages":[{"phone_number":"13800138000","content":"x","a":%s}]}`},
+			"a configuration":             {"POST", "/api/v1/admin/senders", `{"sender_no":"x","name":"x","config":{"a":%s}}`},
+			"a driver":                    {"POST", "/api/v1/admin/senders", `{"sender_no":"x","name":"x","kind":"http-sms","config":{"url":"http://x","timeoutSeconds":%s}}`},
+			"a setting":                   {"PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":%s}}`},
+			"data":                        {"POST", "/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u","template_id":"x","data":{"a":%s}}`},
+			"an operation without a body": {"POST", "/api/v1/admin/recover-zombie-tasks", `%s`},
+		} {
+			a := b.call(c.method, c.path, fmt.Sprintf(c.body, number))
+			if strings.HasPrefix(name, "an operation") {
+				if a.status != 200 {
+					t.Errorf("%s: %.20s: %d %s", name, number, a.status, a.raw)
+				}
+			} else if a.status != 422 {
+				t.Errorf("%s: %.20s: %d %s", name, number, a.status, a.raw)
+			}
+		}
+	}
+	// What is no JSON is read to its end too, and a callback before it is known who calls. With all its digits each of these numbers takes a megabyte.
+	body := "[1e999999" + strings.Repeat(",1e999999", 500)
+	for path, text := range map[string]string{"/api/v1/callbacks/none": body + "]", "/api/v1/sms/send": body} {
+		allocated := allocatedBy(func() { b.call("POST", path, text) })
+		if most := uint64(400 << 20); allocated > most {
+			t.Errorf("%s: %d bytes took %d of memory", path, len(text), allocated)
+		}
+	}
+}
+
+// allocatedBy is how many bytes the process allocates meanwhile, those of tests that run beside included.
+func allocatedBy(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// F21: a secret that is given is sealed as it is, whatever it looks like; only what is stored is opened.
+func TestF21_HostileSecrets(t *testing.T) {
+	b := setupWith(t, defaultRules, withSecrets)
+	p := newProvider(t)
+	box := b.options.Secrets
+	stored := func(no string) string {
+		return scan[string](b, "SELECT config->>'secret' FROM senders WHERE sender_no = $1", no)
+	}
+	opened := func(no string) string {
+		text, err := box.Open(stored(no), no+"/secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	body := func(no, secret string) map[string]any {
+		return map[string]any{"sender_no": no, "name": no, "channel": "oa", "kind": "oa", "config": map[string]any{"url": p.URL, "secret": secret}}
+	}
+	for i, text := range []string{"sealed:", "sealed:x", "sealed:00000000:AAAA", "sealed:" + strings.Repeat("A", 100), "**"} {
+		no := fmt.Sprint("s", i)
+		b.sender(body(no, text))
+		if got := opened(no); got != `"`+text+`"` {
+			t.Errorf("%q is kept as %s", text, got)
+		}
+		b.expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, map[string]any{"config": map[string]any{"url": p.URL, "secret": text + "x"}})
+		if got := opened(no); got != `"`+text+`x"` {
+			t.Errorf("%q is changed to %s", text, got)
+		}
+	}
+	// A sealed text that somebody read in the database opens nothing.
+	b.sender(body("other", "hunter2"))
+	copied := stored("other")
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/other", map[string]any{"config": map[string]any{"url": p.URL, "secret": copied}})
+	if got := opened("other"); got != `"`+copied+`"` {
+		t.Errorf("it was opened: %s", got)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/other", `{"kind":"oa"}`)
+	if got := opened("other"); got != `"`+copied+`"` {
+		t.Errorf("a patch without a configuration made it %s", got)
+	}
+	// A hidden secret stands for nothing where nothing is stored.
+	if a := b.expect(422, "request.invalid", "POST", "/api/v1/admin/senders", body("new", "***")); a.fields() != "config.secret" {
+		t.Errorf("names %s", a.fields())
+	}
+	for _, field := range []string{"secrets", "callbackSecret"} {
+		config := p.config()
+		config[field] = "sealed:x"
+		if a := b.call("POST", "/api/v1/admin/senders", map[string]any{"sender_no": "http", "name": "n", "kind": "http-sms", "config": config}); a.status >= 500 {
+			t.Errorf("%s: %s", field, a.raw)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lksms/internal/outbound"
@@ -74,8 +75,12 @@ func (e *Edge) validate() error {
 		return errors.New("TLS_CERT_FILE and TLS_KEY_FILE go together")
 	}
 	for _, origin := range e.CORSOrigins {
-		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Path != "" || u.Scheme != "https" && u.Scheme != "http" {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || !strings.EqualFold(origin, u.Scheme+"://"+u.Host) {
 			return fmt.Errorf("CORS_ORIGINS: %q is not an origin such as https://console.example.com", origin)
+		}
+		if strings.Contains(origin, "*") {
+			return fmt.Errorf("CORS_ORIGINS: %q has a *: name each origin", origin)
 		}
 	}
 	_, err := e.Proxies()

@@ -165,6 +165,22 @@ func TestLevelsAndSwitchesAreReadInAnyCase(t *testing.T) {
 	}
 }
 
+func TestOriginsAreNamedOneByOne(t *testing.T) {
+	for text, isGood := range map[string]bool{
+		"https://console.example.com": true, "http://localhost:5173,HTTPS://Console.example.com:8443": true,
+		"*": false, "https://*.example.com": false, "https://x.example/y": false, "https://x.example/": false, "https://x.example?y": false,
+		"https://x.example#y": false, "https://user@x.example": false, "ftp://x.example": false, "x.example": false, "null": false,
+	} {
+		s, err := parse(t, map[string]string{"CORS_ORIGINS": text})
+		if err == nil {
+			err = s.Validate()
+		}
+		if isGood && err != nil || !isGood && (err == nil || !strings.Contains(err.Error(), "CORS_ORIGINS")) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestASettingThatIsEmptyHasItsDefault(t *testing.T) {
 	s, err := parse(t, nil)
 	if err != nil || s.Port != 8000 || s.Username != "admin" || !s.EnableDocs || s.Debug || s.MaxRetryCount != 3 || len(s.TrustedProxies) != 0 {

@@ -38,6 +38,7 @@ const (
 	RequestTooDeep         Reason = "request.too_deep"
 	RequestTooSlow         Reason = "request.too_slow"
 	RequestMediaType       Reason = "request.unsupported_media_type"
+	RequestCrossSite       Reason = "request.cross_site"
 	RouteNotFound          Reason = "route.not_found"
 	RouteMethodNotAllowed  Reason = "route.method_not_allowed"
 	AuthRequired           Reason = "auth.required"
@@ -75,7 +76,7 @@ const (
 
 // Reasons lists them all.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestMediaType, RouteNotFound, RouteMethodNotAllowed,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, Exists, InUse, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,

@@ -130,7 +130,11 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	if options.EnableDocs {
 		s.mountDocs(mux)
 	}
-	return s.observe(s.recoverPanic(s.crossOrigin(mux))), nil
+	guarded, err := s.refuseOtherSites(mux)
+	if err != nil {
+		return nil, err
+	}
+	return s.observe(s.recoverPanic(s.crossOrigin(guarded))), nil
 }
 
 // validate checks requests against the contract.

@@ -116,7 +116,9 @@ func (b batch) check(item []byte) error {
 		}
 		all.Fields = append(all.Fields, schemaField("body", true, schema))
 	}
-	return sorted(all, itemFieldsMost)
+	sorted(all)
+	all.Fields = all.Fields[:min(len(all.Fields), itemFieldsMost)]
+	return all
 }
 
 // SendSmsBatch accepts many messages.

@@ -27,9 +27,7 @@ type contract struct {
 // nobody writes to it afterwards.
 var readContract = sync.OnceValues(func() (*contract, error) {
 	// The library's own is a pattern, which lets the 30th of February through.
-	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(func(text string) error {
-		return new(time.Time).UnmarshalText([]byte(text))
-	}))
+	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(checkTime))
 	spec, err := api.GetSpec()
 	if err != nil {
 		return nil, fmt.Errorf("load contract: %w", err)
@@ -48,6 +46,19 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 		changes: batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil
 })
+
+// checkTime refuses what is no time, and a time that could be stored and not be shown again: JSON knows the years 0 to 9999, and a
+// zone may move a time from the year 0 into the one before.
+func checkTime(text string) error {
+	var at time.Time
+	if err := at.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("read time: %w", err)
+	}
+	if year := at.UTC().Year(); year < 1 || year > 9999 {
+		return fmt.Errorf("the year %d is not between 1 and 9999", year)
+	}
+	return nil
+}
 
 // contractAsJSON writes the document as JSON, for who asks first. Not the generated copy: there the operations carry the names
 // of Go's methods.

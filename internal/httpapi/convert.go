@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
+	"lksms/internal/postgres"
 )
 
 // The envelope of every success.
@@ -107,6 +107,17 @@ func page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row
 
 func cursorOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
+var errNotACursor = fault.InvalidField("cursor", fault.NotACursor, nil)
+
+// keyOf reads what cursorOf wrote. Anybody can write a cursor: what is no text would fail in PostgreSQL.
+func keyOf(cursor string) (string, error) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || !postgres.IsText(string(text)) {
+		return "", errNotACursor
+	}
+	return string(text), nil
+}
+
 // lastTaskID sorts behind every task id.
 const lastTaskID = "~"
 
@@ -114,24 +125,26 @@ func taskCursor(cursor *string) (string, error) {
 	if cursor == nil {
 		return lastTaskID, nil
 	}
-	id, err := base64.RawURLEncoding.DecodeString(*cursor)
-	if err != nil || !strings.HasPrefix(string(id), "task_") || strings.Contains(string(id), "\x00") {
-		return "", fault.InvalidField("cursor", fault.NotACursor, nil)
+	id, err := keyOf(*cursor)
+	if err == nil && !strings.HasPrefix(id, "task_") {
+		err = errNotACursor
 	}
-	return string(id), nil
+	return id, err
 }
 
 func idCursor(cursor *string) (int64, error) {
 	if cursor == nil {
 		return math.MaxInt64, nil
 	}
-	text, err := base64.RawURLEncoding.DecodeString(*cursor)
-	if err == nil {
-		if id, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-			return id, nil
-		}
+	text, err := keyOf(*cursor)
+	if err != nil {
+		return 0, err
 	}
-	return 0, fault.InvalidField("cursor", fault.NotACursor, nil)
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, errNotACursor
+	}
+	return id, nil
 }
 
 // textCursor reads a cursor of a list that is in the order of a text.
@@ -139,11 +152,7 @@ func textCursor(cursor *string) (string, error) {
 	if cursor == nil {
 		return "", nil
 	}
-	text, err := base64.RawURLEncoding.DecodeString(*cursor)
-	if err != nil || !utf8.Valid(text) || strings.Contains(string(text), "\x00") {
-		return "", fault.InvalidField("cursor", fault.NotACursor, nil)
-	}
-	return string(text), nil
+	return keyOf(*cursor)
 }
 
 // failureCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.
@@ -151,16 +160,16 @@ func failureCursor(cursor *string) (at time.Time, id int64, err error) {
 	if cursor == nil {
 		return farFuture, math.MaxInt64, nil
 	}
-	text, err := base64.RawURLEncoding.DecodeString(*cursor)
+	text, err := keyOf(*cursor)
 	if err == nil {
-		first, second, _ := strings.Cut(string(text), ",")
+		first, second, _ := strings.Cut(text, ",")
 		at, err = time.Parse(time.RFC3339Nano, first)
 		if err == nil {
 			id, err = strconv.ParseInt(second, 10, 64)
 		}
 	}
 	if err != nil || at.Year() < 1970 || at.After(farFuture) {
-		return at, 0, fault.InvalidField("cursor", fault.NotACursor, nil)
+		return at, 0, errNotACursor
 	}
 	return at, id, nil
 }

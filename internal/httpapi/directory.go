@@ -330,8 +330,10 @@ func (s *Server) sealed(ctx context.Context, no string, patch *api.SenderPatch, 
 	if kind != row.Kind {
 		before = nil
 	}
-	if config == nil {
-		config = row.Config
+	if config == nil { // as if what is shown were given back: a stored secret is sealed, and a given one is open
+		if config, err = notify.ShowConfig(kind, row.Config); err != nil {
+			return nil, err
+		}
 	}
 	if patch.Version == nil {
 		patch.Version = &row.Version

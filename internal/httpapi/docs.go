@@ -9,14 +9,16 @@ import (
 	document "lksms/api"
 )
 
+// forgetCredentials removes what the page kept of credentials when it still did so: anybody at that browser could read them there.
+const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
+
 // mountDocs serves Swagger UI, from the binary, and the document in both forms (S0.16).
 func (s *Server) mountDocs(mux *http.ServeMux) {
 	ui := v5emb.NewHandlerWithConfig(swgui.Config{
 		Title: "LKSMS", BasePath: "/docs/",
 		SwaggerJSON: "/openapi.yaml", // keeps the order of operations and examples, which JSON loses
-		SettingsUI: map[string]string{
-			"persistAuthorization": "true", "displayRequestDuration": "true", "tryItOutEnabled": "true",
-		},
+		SettingsUI:  map[string]string{"persistAuthorization": "false", "displayRequestDuration": "true", "tryItOutEnabled": "true"},
+		AppendHead:  forgetCredentials,
 	})
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		body, err := contractAsJSON()

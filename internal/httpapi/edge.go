@@ -1,12 +1,15 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/rs/cors"
+
+	"lksms/internal/fault"
 )
 
 // clientIP is where a request came from: the peer, or, when that is a trusted proxy, the last address in X-Forwarded-For
@@ -42,11 +45,39 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	}
 	return cors.New(cors.Options{
 		AllowedOrigins: s.options.CORSOrigins,
-		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete},
+		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		AllowedHeaders: []string{"Authorization", "Content-Type", "Accept-Language", "X-Request-Id", idempotencyHeader},
 		ExposedHeaders: []string{"X-Request-Id", "Retry-After"},
 		MaxAge:         600,
 	}).Handler(next)
+}
+
+// claimPaths are the addresses where a GET changes state: it claims tasks.
+var claimPaths = []string{"/api/v1/sms/tasks/pending", "/app/api/v1/sms/tasks/pending"}
+
+// refuseOtherSites refuses what a web page of another site makes a browser ask for, with credentials that the browser remembers: every
+// request that may change state, claims by GET included. Pages of the configured origins may ask, and so may whoever is no browser.
+// Callbacks are left alone: they prove themselves, and not by credentials that a browser keeps.
+func (s *Server) refuseOtherSites(next http.Handler) (http.Handler, error) {
+	protection := http.NewCrossOriginProtection()
+	protection.AddInsecureBypassPattern(callbackOperation)
+	for _, origin := range s.options.CORSOrigins {
+		if err := protection.AddTrustedOrigin(strings.ToLower(origin)); err != nil { // browsers write origins in lower case
+			return nil, fmt.Errorf("read CORS origins: %w", err)
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		checked := r
+		if slices.Contains(claimPaths, r.URL.Path) {
+			checked = new(*r)
+			checked.Method = http.MethodPost // to the library every GET is safe
+		}
+		if err := protection.Check(checked); err != nil {
+			s.fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
+			return
+		}
+		next.ServeHTTP(w, r)
+	}), nil
 }
 
 // The policies of what a browser can open. An answer of the API is nothing to render; Swagger UI runs its own scripts, one

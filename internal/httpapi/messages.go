@@ -29,6 +29,7 @@ var english = &catalogue{
 		fault.RequestTooDeep:         "The request body nests too deep.",
 		fault.RequestTooSlow:         "The body did not arrive in time.",
 		fault.RequestMediaType:       "The Content-Type must be application/json.",
+		fault.RequestCrossSite:       "A web page of another site may not ask for this; CORS_ORIGINS lists the sites that may.",
 		fault.RouteNotFound:          "There is nothing at this address.",
 		fault.RouteMethodNotAllowed:  "This address does not take this method.",
 		fault.AuthRequired:           "User name or password is missing or wrong.",
@@ -121,6 +122,7 @@ var chinese = &catalogue{
 		fault.RequestTooDeep:         "请求体嵌套过深。",
 		fault.RequestTooSlow:         "请求体未能及时到达。",
 		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
+		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；允许的网站在 CORS_ORIGINS 中列出。",
 		fault.RouteNotFound:          "此地址不存在。",
 		fault.RouteMethodNotAllowed:  "此地址不支持该请求方法。",
 		fault.AuthRequired:           "缺少用户名或密码，或者不正确。",
@@ -216,12 +218,30 @@ func catalogueFor(acceptLanguage string) *catalogue {
 	return english
 }
 
+// Limits of what an answer says of wrong fields: a body or a query can have any number of them, of two bytes each, or names of any length.
+const (
+	fieldsMost     = 100
+	itemFieldsMost = 10  // of an item of a batch
+	fieldNameMost  = 200 // characters
+)
+
+// shortened is a text of at most most characters.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
 // detail is the part of an answer that programs read.
 func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
-		fields := convert(f.Fields, func(field fault.Field) api.FieldError {
-			return api.FieldError{Field: field.Name, Message: c.rule(field)}
+		fields := convert(f.Fields[:min(len(f.Fields), fieldsMost)], func(field fault.Field) api.FieldError {
+			return api.FieldError{Field: shortened(field.Name, fieldNameMost), Message: c.rule(field)}
 		})
 		detail.Fields = &fields
 	}

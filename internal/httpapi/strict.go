@@ -125,7 +125,7 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 	if len(all.Fields) == 0 {
 		return query, nil
 	}
-	return nil, sorted(all, fieldsMost)
+	return nil, sorted(all)
 }
 
 // unreadable is why no more of a body could be read than its start.
@@ -265,7 +265,7 @@ func wholeNumbers(body []byte) []byte {
 			continue
 		}
 		text := token.String()
-		if !isPointed([]byte(text)) {
+		if !isPointed([]byte(text)) || isFar([]byte(text)) { // of a callback: others with such a number were refused
 			continue
 		}
 		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() {

@@ -34,36 +34,14 @@ func faultOf(err error) error {
 		}
 		all.Fields = append(all.Fields, fieldsOf(request)...)
 	}
-	return sorted(all, fieldsMost)
+	return sorted(all)
 }
 
-// Limits of what an answer says of wrong fields: a body of rubbish must not be answered with many times its length.
-const (
-	fieldsMost     = 100
-	itemFieldsMost = 10  // of an item of a batch
-	fieldNameMost  = 200 // characters
-)
-
-// sorted puts the fields in order, and each trouble with a field once, and leaves out those beyond most.
-func sorted(f *fault.Error, most int) *fault.Error {
-	for i := range f.Fields {
-		f.Fields[i].Name = shortened(f.Fields[i].Name, fieldNameMost)
-	}
+// sorted puts the fields in order, and each trouble with a field once.
+func sorted(f *fault.Error) *fault.Error {
 	slices.SortFunc(f.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
 	f.Fields = slices.CompactFunc(f.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
-	f.Fields = f.Fields[:min(len(f.Fields), most)]
 	return f
-}
-
-// shortened is a text of at most most characters.
-func shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 // bodyFault is the failure of a body that could not be read at all, nil if it could.

@@ -54,13 +54,18 @@ func (c *Configs) open(kind, senderNo string, stored []byte) (config, error) {
 // openConfig opens the secrets of a configuration.
 func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSecret(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
-		sealed, ok := sealedIn(value)
-		if !ok {
-			return value, nil
-		}
-		opened, err := box.Open(sealed, place(senderNo, name))
-		return json.RawMessage(opened), err
+		return openSecret(box, senderNo, name, value)
 	})
+}
+
+// openSecret opens a stored field, if it is sealed.
+func openSecret(box *secret.Box, senderNo, name string, stored json.RawMessage) (json.RawMessage, error) {
+	sealed, ok := sealedIn(stored)
+	if !ok {
+		return stored, nil
+	}
+	opened, err := box.Open(sealed, place(senderNo, name))
+	return json.RawMessage(opened), err
 }
 
 // sealedIn is the text that was sealed, if a field holds one.
@@ -101,7 +106,8 @@ func eachSecret(kind string, config []byte, replace func(name string, value json
 }
 
 // SealConfig checks the configuration of a driven sender and seals its secrets, so that it can be stored. A secret that is
-// not given, or given as it is shown, is taken from before, what is stored now; that may be nil. Faults: request.invalid.
+// not given, or given as it is shown, is taken from before, what is stored now; that may be nil. Only what is stored is opened: a given
+// secret is open, also if it looks like a sealed one. Faults: request.invalid.
 func (c *Configs) SealConfig(kind, senderNo string, config, before []byte) ([]byte, error) {
 	if before == nil {
 		before = []byte("{}")
@@ -112,17 +118,21 @@ func (c *Configs) SealConfig(kind, senderNo string, config, before []byte) ([]by
 		return nil, fmt.Errorf("read config: %w", err)
 	}
 	for _, name := range secretsOf(kind) {
-		if value, given := fields[name]; (!given || string(value) == `"`+hidden+`"`) && old[name] != nil {
-			fields[name] = old[name]
+		if value, given := fields[name]; given && string(value) != `"`+hidden+`"` {
+			continue
+		}
+		delete(fields, name)
+		if stored := old[name]; stored != nil {
+			kept, err := openSecret(c.box, senderNo, name, stored)
+			if err != nil {
+				return nil, fmt.Errorf("config.%s: %w", name, err)
+			}
+			fields[name] = kept
 		}
 	}
-	merged, err := json.Marshal(fields)
+	opened, err := json.Marshal(fields)
 	if err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
-	}
-	opened, err := openConfig(c.box, kind, senderNo, merged)
-	if err != nil {
-		return nil, err
 	}
 	parts, err := splitCallback(opened)
 	if err != nil {

@@ -2,6 +2,7 @@ package phone
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"lksms/internal/fault"
@@ -77,6 +78,28 @@ func FuzzNormalise(f *testing.F) {
 		}
 		if again, err := Normalise("phone_number", got); len(got) >= 11 && (err != nil || again != got) {
 			t.Errorf("%q gave %q, which gave %q, %v", number, got, again, err)
+		}
+	})
+}
+
+// FuzzRecipient compares any number that a provider names with any recipient.
+func FuzzRecipient(f *testing.F) {
+	for _, seed := range []string{"+6591234567", "006591234567", "(415) 555-2671", "openid-1", "", "+", "\xff", "+8613800138000"} {
+		f.Add("+8613800138000", seed)
+		f.Add(seed, seed)
+	}
+	f.Fuzz(func(t *testing.T, number, said string) {
+		if !IsInFull(number, number) {
+			t.Errorf("%q is not itself", number)
+		}
+		if IsAtHome(number, said) && digitsOf(said) == "" {
+			t.Errorf("%q without a digit is %q", said, number)
+		}
+		if region := Region(said); region != "" && len(region) != 2 {
+			t.Errorf("%q is of %q", said, region)
+		}
+		if masked := Mask(said); len(said) >= 8 && strings.Contains(masked, said) && strings.Trim(said, "*") != "" {
+			t.Errorf("%q is masked as %q", said, masked)
 		}
 	})
 }
