@@ -63,6 +63,13 @@ FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings AND st.openings > 0
     AND st.rest_until <= clock_timestamp() AND (st.probe_until IS NULL OR st.probe_until <= clock_timestamp());
 
+-- BreakerProbed ends a probe that told nothing of its sender, so that another message is tried.
+-- name: BreakerProbed :exec
+UPDATE sender_states st
+SET probe_until = NULL
+FROM senders s
+WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
+
 -- BreakerClose closes the circuit breaker of a sender: something got through.
 -- name: BreakerClose :execrows
 WITH closed AS (

@@ -142,6 +142,24 @@ func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int
 	return result.RowsAffected(), nil
 }
 
+const breakerProbed = `-- name: BreakerProbed :exec
+UPDATE sender_states st
+SET probe_until = NULL
+FROM senders s
+WHERE s.id = st.sender_id AND s.sender_no = $1 AND st.openings = $2
+`
+
+type BreakerProbedParams struct {
+	SenderNo string
+	Openings int64
+}
+
+// BreakerProbed ends a probe that told nothing of its sender, so that another message is tried.
+func (q *Queries) BreakerProbed(ctx context.Context, arg BreakerProbedParams) error {
+	_, err := q.db.Exec(ctx, breakerProbed, arg.SenderNo, arg.Openings)
+	return err
+}
+
 const callbackKeep = `-- name: CallbackKeep :one
 INSERT INTO callbacks (sender_no, source_ip, body) VALUES ($1, $2, $3) RETURNING id
 `

@@ -41,6 +41,8 @@ type Outcome struct {
 	Unknown    bool          // the provider may have it: there was no answer, or none that can be understood
 	Trouble    bool          // a wrong key, a wrong address, nobody there: no message is to blame, and none went out
 	Permanent  bool          // of a refusal: trying again is of no use
+	Outage     bool          // the provider is to blame, and no message: it did not answer, or said that it is broken or too busy
+	Unasked    bool          // the message cannot be sent as it is; the provider was not asked
 	ProviderNo string        // what the provider calls it; may be empty
 	Code       string        // the provider's word for a failure; may be empty
 	Error      string        // the failure in words
@@ -179,7 +181,7 @@ func address(field, text string) error {
 func failed(ctx context.Context, err error) Outcome {
 	switch {
 	case errors.Is(err, outbound.ErrUnclear):
-		return Outcome{Unknown: true, Code: "no_answer", Error: plain(err)}
+		return Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: plain(err)}
 	case errors.Is(err, outbound.ErrRefused):
 		return Outcome{Trouble: true, Code: "address_denied", Error: plain(err)}
 	case ctx.Err() != nil:
@@ -237,7 +239,7 @@ func post(ctx context.Context, client *http.Client, url string, header http.Head
 }
 
 // unwritable is the outcome of a message of which no request can be made.
-var unwritable = Outcome{Permanent: true, Code: "unwritable", Error: "the request could not be written"}
+var unwritable = Outcome{Permanent: true, Unasked: true, Code: "unwritable", Error: "the request could not be written"}
 
 // text writes what may be a number or a string in JSON.
 func text(v any) string {

@@ -48,6 +48,9 @@ func newOA(config []byte, t Tools) (Driver, error) {
 			return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
 		}
 	}
+	if len(d.key) == 0 { // anybody can sign with it
+		return nil, fault.InvalidField("config.secret", fault.Empty, nil)
+	}
 	if err := d.config.Answer.check(); err != nil {
 		return nil, err
 	}
