@@ -4013,7 +4013,7 @@ type ClientInterface interface {
 
 	// TakeCallbackWithBody For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5801,7 +5801,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // TakeCallbackWithBody For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11511,7 +11511,7 @@ type ClientWithResponsesInterface interface {
 
 	// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
+	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17761,6 +17761,8 @@ type TakeCallbackResponse struct {
 	JSON413 *TooLarge
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -17785,6 +17787,11 @@ func (r TakeCallbackResponse) GetJSON413() *TooLarge {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r TakeCallbackResponse) GetJSON422() *Invalid {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TakeCallbackResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -21349,7 +21356,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read. A receipt whose message has not come within 72 hours is given up.
+// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -26944,6 +26951,13 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -40594,6 +40608,20 @@ func (response TakeCallback422JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type TakeCallback429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TakeCallback429JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TakeCallback500JSONResponse struct{ InternalJSONResponse }
 
 func (response TakeCallback500JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
@@ -46946,129 +46974,131 @@ var swaggerSpec = []string{
 	"9+i5uf6Ohr0K3lkQxlQUgeToxib46M0IPlryzCzPwaJqsRLBoezQJDmlnfOpEg3lnLDt3mlPgPK0EdK2",
 	"TRQdK9KTo8yQANWoaBz5bz0In/mDKcDKAMtChMYA0Ow1GVGhocDzqePALK6TA5KyDuMDUP77RqtFpOSw",
 	"4a8oIob9U5a6ktSWZQASBwBccU06ss8UOWVdmYKQDEmu8LRl91qCWUFhtth+VttaCkboGeXCooAoV4ug",
-	"Tg4E4Zr1cXESlICoJh0qhNRmIpA3xxVUzCZyqPcJxVVyMpCvdt2hApeuO1Rm4sfBegLmiB06wqeYdsPF",
-	"GUHqnp03pOeZAZg5O2PL+zukJ4epyhAjh4OirL1zdsvueW0l1O5ykee9a+/lZInas5NaX53x+KTWJCdG",
-	"cLi+vb2zfVKLyIlN+sFfbh/evfPNh7dPas9zhfsMQwaR45QLivmSGPWhNMCFLCX92EEu2EuJgc3fgKIz",
-	"vqzs8eoTdBck1WsivawzRPPOp09CQvyRTP06qzo5ZkmCpOWUdeAWdz3wXVXwsMHwNOGdPGcPE8fVrGjk",
-	"x66OvrJUqQ9Y71R0WJKwGGkfRiLHLB4OUBPq07E5G4YEIM0xlxzdt5h+i92psKYm1/YJzeKygOb7uWFP",
-	"XeyiEpmn/DMMn5q8PJVRUPlnx+Z9qJfJng4S0Bis3a6sRx6rmR0acqty95ELfWMvu45caGbxPvv06R18",
-	"HMv19blwn/3jNE3pGIdYNCRcS5nmCE6fPr3LxJnu1Zo39qBZ93F7mio8eRWKFlYMWNk4ibajeJaC9A05",
-	"In3DpCCeHk9fvAloWVVeNFwhR0oMkTgdKi6YUgSxMkI6lSc7s1Iog2D2CYIEnhXkp+2IUAhNIomU54pQ",
-	"TXYajcbEkKgmfal001AYQ5h6MolJl4FtxNwjxJpuQx2BdmSEKgGgAIayoZ+mRy8YoaQNyP4dCMtqT1I0",
-	"rtCCUkbSogn4gWmMgmLA0tVI3hIkrpykFYsrZYSrrC1XVaKy9UNiW5N8SYJlSyZxSW1ks86Tg57n4rhz",
-	"u3zcC9ZaDvftTa64HM5jEym4Hvtzjn6VRgxWJ6bRvGLMZuPC5gBS0gFGCpagsZtQAKMALBX4dcBSJUWE",
-	"DnIdhGs7DdazAkMcQJ87ZUyQLjeyI+Eic3MP6DiRqAwiMlF+PP45UGXbIGq2ztm4bUZK3TCdrRtrEQAR",
-	"78kRWLeB+YMiaR36zkcPND0dipbmfdYmAyYHCQMILUNboFbBPnbfTtmAUW2LyKi21aaVxMbt11Yjp45t",
-	"wIRTs1yGBwyF5olVfo3MDhPGZQSDQk7lBiNBl/JEEZrAbCaiApqB/k1oHKdMqYhASAIAsKRjBOzknV5Y",
-	"st6wOPhoVy2WaAwAowEwQN8sUfxMUD1Mc4XvsemJVqywq+rkTs58AVOFuAs4Jn7vIzsR0K8DmwFOcm9n",
-	"JyKC9qF4tz0c7X3D7hPTXQzmDFybUY8J4KNmB9FA4jaXPcWLCdEeFkg/PKPtmIszTZPztplNe8Q6Parb",
-	"9rGn2ukxMPwy18gcBr3O2hLADXP1wZFvG8VhO8rkgmbDF3cCMuFWwRARf7VqzVqjZV5sYdAvbEHmHznm",
-	"wBV3GjvXtxofbDW2yXajudNwMRAyvY9s88Xf/unnf/37QLbUufvuF3/48rt//vJ7P3zxv/xg6/Nf/Ozl",
-	"f//zF7/3XUM9LdNGu6Ppd7hjFNfny3DdNbuN4DrD0lrl7tNnQQUtv8R2haHxIAAEUaDgJbzbtWbt5R/+",
-	"1ed/81ef/+IXL3780y//4s9f/vWf/uq3/7eXf/mTlz/+/Rc//m8v/vi7Nb9gRt7ZgdMTks2WdVO5Oha2",
-	"tpMt6dQAs+oqfqnw5N+j8cxsnsd5IwbXkzxmE967cV4BxiVLEseGwSDthQgAql5SmyyzfV2DRlW5/wDO",
-	"bVcmiRwpn39vNQ/DXduOZLUj4OBgYOgY9U44A3+HJglLkbEGt2AgudCJmVhoUQNrPEJyG457IlxfKG1g",
-	"ZSUhi6Qkwx6FjBkRjMUKlOQUHdltkNmAg7+jGMOiSe+6WEePAW6ltqzmhpEcQHyymiq4gkjKzBFUhKNO",
-	"TRMljTBjfuhzMERiVzYE8EQ4y6EdUP1EnIgt0jYcoWW97e0miEynNp6izQXX3LCRtpfF6vCSmWArloK1",
-	"m5kWDXYIw7DNryp7g9zHlYCXuFDaCALYjrndumWkiXYzlPrsHGJyoxGRvesR2W1EZPs6WAMaXsizXgyg",
-	"X0aOgNZUex832Ai6A6qMMBM4TerZpLtccNVjcTuyX9BTYfTpxC6Dm4A3rwZLa6cLkjgT4arY5S2ZD4hJ",
-	"aLCJURbX9JwJ0u7Tp614iHJN280Qe8Yzh+DybSNeyaFuYYvtE0Gyh0O51k2uePWh3XyfwRT8wjTxRJlz",
-	"VLqLJ+IQLq+DmoQlGVGuMw0FDiDOxcpycJeMiAxycMxSI4HDkiDeBs0mAK9BsC6sq10N7s95DCc7s2+b",
-	"x3yEL95Z0AXMzWEitq+Z23sq43ETxmz1qtxddU0YkTzz7zER7/tX5FBHhHdPhP0Fxp2pPn4qMAp3QWTM",
-	"DHUZ23I5OF4n6udGkOuVnLIzLlR2dtyMBfw6QaVQ+5nVOGysWRN3piO4NUBnzNdtt/7m6To5yI0lOP02",
-	"qjrsa3Il3fq7pT8ReDPwRATzgqMD84I48ZA6eJKLztITUehtPLS86Qql/5AGTNWFKxL1kZ828y+Cv8Hf",
-	"zVrzRiOqhRev1vzggw92cgqB+dlK9l/+f7/z8hc//OIn//XL//pnVWX+bMNy+sQx6BPNRuOrjQ+ajYZt",
-	"LVBn8vSo1txtTOkPwPezvVxoVYLXbBvO4gqmgnCsO8fbexgb5seKbwtZa97E3AW/WpXWZGKqq6pFcDrf",
-	"TH2oSKV5/zVSaVA0zLCZNmrMRo0xasxDEJKdPDgYMMFAXwj0GWA6MgWmbgVskF8vW8Vxt6NMxfmkGzqt",
-	"bPUAO6g2ezpgHUOesRVmhNzTMbEpL+GLYO4cM21mqY0Sp2SfQeyP+cOGGlWKJ8ByQ642bE8msXLykE55",
-	"FlNwnB+1wr4bmfVWyFETxVeMQepigQQ05FrYb5yBUd1gAmh+zWy2k34+xfQCYQuHIp60D65QOtatUoGN",
-	"zxwFwyuehGa+nYwy7i5pRDsU8brDr11UwPU1RwW4jjflCd5GenzE0LKAFyLTiV5N8EIpLXZh02V55uHd",
-	"qy0JK7YWX/C8dIRcaZJNJPfaE7Rp3oHq2Wpmgg9cuF9Rzlu3mn85OPaqb8ZriEq54HGIJh6WBWRDme46",
-	"sbD65J2dd2HkiJJP3tl9F+qLJMwr7fvuN3TRqp4cJjHWyGiTwRCslOSUds5PhPX/QV29iMRDZs0D7YeH",
-	"xw+/1bp9ePfgW617d+4/Oj48Qn8gltrI1RFqO1tX+97Bb7bwzVufPLp/3DYSCvgvhwNr4HwIYgYXZxD6",
-	"A+IgV6RH037ClGoSw/Zgeta24AKzwR6GDkxXtrxN2FPa0YmNsoavvQ9539tZuI5sspeVTnyqOwhR0PCB",
-	"X10M2IaA8szgg02nVNgcem4EOVjzwFLCuxjqbsQ4qKyCll5CtWb9gbaT8gKc9fufCGJjto3QxMEJf4AN",
-	"+nIsMKFc6j58E2VTCvfb9J9Q5RZES7nvPcEJFwyAcpU1oJoNqJsxHLg2ggVQkoBTeCI2vum2ADa9TWLW",
-	"4TFYRxMlg0Q67H9kA9bRsGpOnZGH7apn8/SbIsDm1WNJbMOoVXHuv3m1LqRumUfRXAok1mcLeFnZO+kt",
-	"TEGc8gsAhZzROr5a56oFT4M9dkqQRXXmmKrzlURYp9Y/CyjWHU1iDpfA3gaGRUyTpBbNBaNiaSrTViYm",
-	"fvF//+LFD35ei2ohJfBWBS8NBxYW/GunsbO7vdPYbjW2v/H1X9/55t7jxrc++I0b3/549971++8/uPlw",
-	"+7iG8i+0N2v8XJGRTHVv8lYsM5u/+9EXf/PjL//qd1/++7+ampONKV55Sk6ynpzUCFxCw2XGPW/9d5Yc",
-	"bGXhH4/r4ppL1ay0DcLBRgFZziAE7HmoIRQNKLdGmppP5SgRt5golbK2Th08TomsZaQ9K4X0KDpg5Ei4",
-	"sUQuPAp8YhCa58LGrHqsmNBN0jYaO8g6IE22H3xydEymR9M+ESNz/23otM0RwuQ0DGark08cRw9iv3wo",
-	"GgRpDwc4JAuqc2QYA028/1kK7/Y7ERCVZifBU+vam8nIVjPG6JHMU0wzHUcyUVypwgjsXEC7KyGuTgas",
-	"NbcbezsrE9GoWke7l89uvll7/mRhGv6hOdbrRmvsdNgAvBHbOe9F9iTrdllHB2appfcCG91r3AwatbfB",
-	"MVY8JzYoLCcL5oEFjntcEToYhHKlE9nrtSU3LPKjWTVNJ7eflQPFjJa6Mcn9E+GIYIIzVF+S7UajgbUP",
-	"V2KODtS2mCliBK/ybATzlW0m9aRmjJqvIvEwpafJmCgt0yyYyRKcNnI3CBsxzMDBzwU6/VCxlgtCbkfB",
-	"m+jowGh4Z9OLjH7d32LC0ImYvAP8959t7+zuXb9xMmw0dm4I2mf/DKNs2/uk/VVgzpSoAe2wyKi77f/p",
-	"N38Tvnx0/NHWB1EYId8leiQJ+86QJsS0o2zhznezwCN8EjHps9jpM1ArXZy01ar9qF2szWlCxTnEdBmW",
-	"3udQpXSfUALsD1w6QKnY0wEFvR/9Om6pIHLErQ6O27md7Ld2D2x0GyMAfOb0YrsFmJ4QrD96tFoIrM/7",
-	"Zg8yW4VPK+c+Vd3IKC4FgD0d8JSpFtXwlmD+fFDdhGQBGwSFFgazLoG+rczQ2y9+/pdf/vJ/ffnjP2kH",
-	"g/panI5b6VD8M8PT2t4ixBWxAXL7uSR/liRWAkMx65Q5gTKIvC8Sf46YiI/6q8epR8VXyQ3cho/haOeN",
-	"sySBy65ILuPKJpmdSpkwKlxe6tJghxa3LyfHHRccMxgvV7nzFUpxCLhnv2/Wtnc/aDTgnwaQvEFCucj3",
-	"coAJBo48hI1NVnR48cv/51ff/Xcvfv6XL7733/7xb7//5V/8/MUP/uDlv/+rX/2n33vxg//D7GR571FN",
-	"yWHamUDKzipA5Af1wO+3v1EBqH7BAGcRo8UHBnEurWxoCDVZvQgqe3W+Sjwu6ZiYA5mLIioq/mFYzXZU",
-	"s4kyiBF5634tqnW5oElQsuMfvvvDL/7sF5///b9+8bs/e/GDv/6H7/5ouogHLq8v4pEtrgeIvG5m1uED",
-	"jo1+9YMb+ZVO5VAHSejsrI8hz9uRBw4A8ZaKlqbnucojgK7iESXfr0W1EeNnPV1r7pir5+NuQuESYSdj",
-	"DqIsXHugtSUgWM+jGljk43nLOrl21VeqcJQLCOmFw17wWM4pcwLhjHYdNgFEG+nYcGoMOqEFnjnnZq7q",
-	"gnaCcCUbUYi+86qMRGYwr8REdEC6nGUhz6NUijPy60ef3IcMVAhTpkYQNXTOTWaQyrOU9m3QdCo1Az8a",
-	"hYht0ycKuqOeTBhI+yU6AobJO9tBmP44oTGgyEcFaQdS1dbHbIyZh7BJGHcOwi1VJwEgASgVGIiuyRkG",
-	"I9m0WBzTDKkPdO8rTlGcNJsdjySIQiqyfitIa4FAOSvHw774XWdPucpZ0DwcDppoXrHsFF1CH8Cm3v/g",
-	"JhjdCvp4siB3eT1NZMX8eu5ircqsvUVtZycwnwFVwCHCn16k8bJ8xuNd5kVem/ToZqeMxJxCGB5eBWuY",
-	"s3eizjMWk7Xp6JJtG56oX6p1LTgIb5FtbSNurFncCIxvRThjSwge5u5ee2bv8szYNxtdsBh3Mi8tH/c2",
-	"r4zj4spGqPRhckIVPOF4yGb+Pmmzcm1n9ij3TRCu4r6yG+mqSF6wNBdiOIsD5qoQDFJpNpuLs1aJBwm9",
-	"WSVz3bZzQTtYrVl78YMf/eq7v/3yez988Qd/UrOhFS1YPyD/k4qqntmq4mfCp4MUmBZW85pFNW2Yq4tj",
-	"mFWPYfsyymNSdV5FZ9wEVl5RpeAJn/18slgWIpmnjtcwxH9GqgZmPD44vH/7zv2vo0vCCiU+O2Afc1vR",
-	"41wprGyAYLEFVWVuQaMbwvzGEWbsIEeP3VdIfd2nKjTXUtWKFHbvbaKwERFyRG4d3L91ePfu4e23K5br",
-	"bashA8TKoZSBwhYEIcskvlxR9hp76h07hVCVdwQZyTTGmuxcoAqomg6wCi1DzMJs2HGCBzaJCRqotPvR",
-	"4oJhFP8YTUE9l710JjNU7YIUNBzla0fDac8wxOZuhH+1uGr1ZZpB61agvBMUlqtWPPTuiwn/iNXSrY19",
-	"2imyvB8kCl9xga7hOxbOGXC03GvbUW3UG0Pyfas7FLGqTfhT8qG4WaS9PSf7ZHdq3y/NuVE5rRyP1jw6",
-	"CvdEbDKB1kwOH/fGjhaCJZ452P1XIrm6lIt5Cv6xe+71oUWfPqvNJDQWEAKKFFwg8UBbH1625YIti3vc",
-	"hR5dnKihEq73TkJ5HzqfjAfNCZYTTe5ikwuOw+nUBVGO2WKgZDkrPtVs1Soimj0pc8kLInhtKMvaKMvh",
-	"BUvHGKCkJ/ENnHocEZnERbC1K5Kc2VX7XFz3BGkpUKKhLXQBIsSTLotDWhD42QxhAcDnB0ai+IgnGsD+",
-	"ZwzVoww4Rd4MG9WwknG7Hys6EPDx5zMHYVVmAllm3EKuyhRy59KScTg1u5vKfjGEuFH1tkB7ni48UGU0",
-	"PlDPjmjOQLRcahhvGnK3OYgbxO41VYw057EUqXtVkncNmP/sGlcQAQDPEapI++uH+YgLbMcZ+iCq2Guc",
-	"Fi1OaGIUMAeQHZHTMUSf6J6Mnfuz02PqRBjtc5CyLtOdnmkAim67mA2MZzUaSzsKlNo+yweP5HDytBFO",
-	"6+SWGT7CN2JgMAK1sPhEuHhExNJsAuC1jYW1DSUS84AhMBnIAwgmsc3XxrQgm908FFAivF6SRnsiLiWP",
-	"1qjpZCjOBYTQCEb2GnsEcfrSwuBcmD+wsPtytFJ2kll+Q7hyoRaPwLd3vdGIiP3dhXn2Ce8Caig5ZRXS",
-	"PaFURq1pWoKeas3dxgIxCzDNtcYrgISfydTLmI+XkLrnmHCXUddXk6jtws8Wp62i4UhaScQX2tXg7Oxj",
-	"IDxYtVzcOhgsNqmym1iE5Qy5wMaQiNuTFoWRCRY5bKXEoBxDLDXh3jW3XNm+bYmgbGAOyKFpGL+h8MrV",
-	"hg51H8jcEJFFH0shIjCVsu8KIOiUM2VhVA3ri4esTh4hyEgOfAJxYxG1zOepmIWoE4zcHCpbOgLPx34G",
-	"mmHjjrgKsClOhK+ckGeLYF22rcsMW8Il55yIHIvPOLEviI2qlcIMRIDB8Dw4dWmx565+BKgQXBF5wdI6",
-	"eWyGpGyir5MeANPXLI+Zj+XITiAwck+E/FngFtC+BMWU9UEgw87OJIMtc+gonnufYQqYJm0lU90m71gk",
-	"PrAPA2Y31+oEWDia0MT/z97V7bZxK+FXIXTjE0BWYidBcOQrHwP5QXDiIi3giySwuLuURXhFssvdKEKR",
-	"h+h936Ev0PZpCrSPUXBm+LPSypFky4UBXQWRd/k7wx2S33yfxr9RwpSsH52gQQIlnG7zr0w4kcK4Ea49",
-	"y1/B5weWgTWhcSy9N+P2owoTDGpVPspktS74vP3ej43Mr4WtiV8P8LgAq4W6MacrYfOmIbxyTwDU1VIq",
-	"2EdFNDeMX2kvnAVDPUsIvdP3yfR8mIT0KGEKAksezSBQhsN8xF7GfS1Cf5OZmnp38sloCPM9CIYxlkF5",
-	"lXi2SSaUs7Ec1xMf1Lk+BWETqWI3A4PLPBJHTxpVVKKAMTFal7YFdI4GPGCnFHC3EapQUA2kwb5p8F7f",
-	"OZwmNZprMB2CE0vLXLzuuWfgMGIIlkKeBZ5NwjA56sKATiSF4AX7z+jM/Xx4plVd6XLIlD4E+PDo0YC9",
-	"EzM/Yh8VJnWzisNMNlZ0wLOTTcfI30CFjDTFMlHPkCHRRec2YKJ3xUdzshhHV+JKWkhTAt/kxsDkxlKf",
-	"rSxV6fpy7D7pI5p7K2oXCcPtSiZxo3NzbL7xyfWpMW+KtU4FXB1rnyFcuMh7V8fh+2D5XwmW98iChxKQ",
-	"bh98NpmzokwcxsyFFdHnegqTkOO8nbjkucrFmpqSxIu5mbDkha6K509u0JX0pd6VuCTd0VWXd67+KJSn",
-	"QO5tAsl/yNKPzjr2B8j3c4AcVoUAu2+fJp+kXo8serh/LHH34n5qKrFbkchcEAZlgSXXLT/XEtU5fNob",
-	"QpU0I4+0sNFoqTGC5AaeNQ/hUVheg8gK7n4WOEsDIwVpIY5S8YBRkjCIQxRpOKBUL+NYV3N6Vo9DeAt7",
-	"axdjwq4AomMZSfBgJ0eF1lr3WaNAummk1WWj8lLwChIeqfQhs5ogXoq2XKpm9Uzmwr8Z2NGh22PYaA46",
-	"M/e6V+n7zNrLtL6mY5LIO56s3cOj46f9hW/EsJfrprLi0r8coV8Q9hwlpfX++vmXP3/7/e9f/0C+BAzZ",
-	"3D/2cXx9aXEf9p4d9yKZAcWHU1MC1Cr8TM353/n52zfvXl2enb97+eb9/zfJ4XYzcM8JdlsM71p45i6x",
-	"DaRvxEYQfLlN6Ig/ovkngDuPXyaZwegKvSE8fMOcpd9TBB6rohN1vCWUeDuLuNWGAY1kAwXEferd/rh7",
-	"Tms84+xCnDkLWYoE4At5ex765X0HCINIW8t8NajGGfX38bEdLHQxediTAx8nnLRHRy/C/y4roIX574vB",
-	"82/7cr9X65qXbu28tSqQG4QzOET95nkAPLUPhrffaQON53I0zLI5hJh3wU9vvEvwYioVnHYeruEKp8Z4",
-	"bNfuvIG+sYR0e9Hv0Q3VpRIz/+vRcfwZE3joD09bqUD04/PoP/79J8fPbplsHsbgWw4xlp/3XnFHXuFJ",
-	"CMEZPGKxfQjFuDFrHESZTVQaArqI2IO5ZaMOxt8Tym8JB1PhQsRtqgDUQ5qocNO3tNM5NWZPMr8nmX9A",
-	"JPPBYvc883vwzMPkmd/me7EecqYDk3oTHnVWcWME3vLPOOqmS2VrINphsbFwzWE7j8pOjbnvS9qd5EV2",
-	"r34Uu33YLvl9F3ersL/yueO3ZC/yc7fRfauHhcjKU7Lu71AfGKjPU/DxK2Rxnm63Qk0EL+vJyp3ba/zz",
-	"rT7FG82G67jIG0w//vCpnZWJdwvEPOg644ErSd+pQ539Nk1Wypx67pbD+cqOv4e/3l+/tzWSNcbKLY8Z",
-	"tyKgfCgKnsqrimMi4maD1673p17GrcxPG2dGHz6570AmeCWqtwKaBdnZgGHqyigDCBf+udfvNVXZG/Ye",
-	"4yKJbVp84aVHLwJ9hk0EdINWLjgJnw/YIhEo9Bxlp+k76O+o8bRjOWXK18aNoaqc7wzYd7osEUiJ8JWA",
-	"Uun7vR5oBGolBu2b8M5ctfDFryeVECxYovVe7vw7IsI6v+5Ip2IH7BXQzQPo0BhKdoPxPbCMF0Xl3Aav",
-	"81x4MmJUqOvWYlNhBelorvhSUxmm5LmY6LIADtEfVrHeQ0aMLNzg+MQZgQgNa6Gf2F57DWPaHjVfhu1o",
-	"yQXKHRNS4wAQo5Wl2dCLRIQAHeJJvURC6tG3FB4QMNNfgAIHfsKt3iY4X9mqIJiI/BmExOTXzj4B2EtS",
-	"zZ+5knYS5xKwmJmYyNZ8RJPorE+DbkChodABG6E9j8JwiOQEhGQTE/HWOiBfI6KUQMKy8oPbR30+uEqn",
-	"SUpezESp1RUiUTGnEDs85VLVnKzYDRnPg351WjaADH17Ke4FFlnnS302cot12p0Z1RzLYHqmLEI/fUpZ",
-	"2sk+i+eU/dgSqEQ3tQgkqkliVwAzW0AspwrbZUn1SmGZnfAKBBmTZgajCtbp2m2R6hYVvePsQr9WTCxc",
-	"75FJ+pK8SxfgVs4XgRvDS2IqsSwweWDB6kqd1hu6sGJNupYKwbyFKKVrePruhCslyq5X3wLcNJvTBBWS",
-	"l4C4lV9adTcK8Psr+k1V2hNgaxlziyAINm3yCWkk1GwG5phrWy+tXd3lpnQxsEoghiGclcN+LwF+eXAU",
-	"WMEqVzdCm1JE7fRUDBlT7PtMe0ijH7f+4sLSPpRfruq1nqU1kci6Kxg+NVRua4TRyFc1W1ov3O2aRsqw",
-	"zq5kjhkNicGHPPWp4Aqebg04AoFXfD9LzQuW8ZKr3EcftjGuHqsrm5RD0cfXT1//CQAA//8=",
+	"Tg4E4Zr1cXESlICoJh0qhNRmIpA3xxVUzCZyqPcJxVVyMpCvdt2hApeuO1Rm4sfBegLmiB06wqfgCoN9",
+	"pSdHIIbIrmbCzzSCxL3dBonpWIXLOIIkP7tCkMhnhmrecWaZ93dITw5TlWFLDgd1cgDrdb1BzJFQUyYc",
+	"LEdmNtitjtldQuM4ZQqacntK9nZumsVWw07PNmaGiiYbpf0eQrtmvVJ+1oO2ZRdkMnrOBKFJ4nfIFy7D",
+	"taHZsT1inZRpOLy2shkVZPsGOR1DiP+oxzs9FPBkgjCR5lQPbaoK6dELVpTZeM5u2Q5qKyGbl4uF7117",
+	"Lydv1Z6d1PrqjMcntSY5McLV9e3tne2TWkRObGIU/nL78O6dbz68fVJ7nituaIQWEMtOuaCYU4qRMUoD",
+	"pMpSEqId5IK9lBghPZUoogPLymevPon57WBnrDNEk9mnT0Lm9pFM/b6oOjlmSYLk+pR1gDJ2PZhgVUC2",
+	"wfA04Z28tBQm46tZEd5wWEYUUPKBSvQBP5+KDksSFiM/wejumMXDAWqXfTo2Z8mQVaTjhhyiSxxTmrE7",
+	"FdYp5do+oVlcFiR+PzfsKUJQVHb0lH+GIWmTl60ysiz/7Ni8DzVI2dNBAlqYtYWW9chjNbNDw8JU7v5y",
+	"oW/sZdeXC80shmqfPr2Dj2MJxD4X7rN/nKYpHeMQi4aEaynTHIHq06d3mTjTvVrzxh406z5uT1ORJ69C",
+	"ecUqDCsbfNEeF89SOr8hR6RvGD/kKODpizdBQqvK4IaL5EiJIRKnQ8WFYf2IPxLSqTzZmZWWGiQITBAk",
+	"8FYh/21HhEK4F0mkPFeEarLTaDQmhkQ16Uulm4bCGMLUk0lMugzsTeYeoYjShtoM7cgIqgKAFgxlQ9+X",
+	"EUqMjAPVEjoQ6taepGhcoVWqjKRFE5AO07gPxSCwq5G8JUhcOUkrFm/KCFdZW65SR2WLksS2JvmSBMlU",
+	"JnFJvWmzzpODnuc2unO7fNwL1q8O9+1NrmIdzmMTfbkem36OfpVGYVYnptG8Atdm48LmAKbTgXAKlqAD",
+	"gVAA+ADdEX4dsFRJYZViHYTAO43SswJDHEDzPWVMkC43siPhIgsdGNBxIilYHxDtKT8e/xyYB9ogarbO",
+	"2bhtRkrdMJ3/AOs7ABF3qjowf1C5bZCEi3sAmp4ORUvzPmuTAZODhAEsmaEtUP9hH7tvp2zAqLaFeVTb",
+	"WiiUxMbt19bKQR3bgAmnZrkMDxgKzROrNBuZHSaMywhGmpwZAwwvXcoTRWgCs5mItGgGNg2n90cEbAQA",
+	"apOOEQTVqNzmLQcwZHV/t2qxRAMLGGKAAfpmieJnguphajkatoJNT7RihV1VJ3dyJiGYKsSywDHxex/Z",
+	"iYA+HthhcJJ7OzsREbQPBdHt4WjvG3afmO5iMBHh2ox6YIRRxOwgmmLc5rKneDEhgsYWJwjPaDvm4kzT",
+	"5LxtZtMesU6P6rZ97Kl2egwMv8zdNIdBr7NeB3DDXM115NtGcdiOMrmg2fAFs4BMuFUwRMRfrVqz1miZ",
+	"F1sYSA1bkPmcjjlwxZ3GzvWtxgdbjW2y3WjuNFxciUzvI9t88bd/+vlf/z6QLXXuvvvFH7787p+//N4P",
+	"X/wvP9j6/Bc/e/nf//zF733XUE/LtNGWa/od7hjF9fkyXHfNrji4zrC0Vrn79FlQlcwvsV1haDwIqkFk",
+	"LXgJ73atWXv5h3/1+d/81ee/+MWLH//0y7/485d//ae/+u3/7eVf/uTlj3//xY//24s//m7NL5iRd3bg",
+	"9IRks2Vdf642iK2XZctkNcBUvYqvLzz592g8M0Pqcd6IwfUkj9mETG8cgoAbypLEsWEw8nshAsC/l9Qm",
+	"y2xf16BRVe6TgXPblUkiR8pjGljNw3DXtiNZ7Qg4OBgYOka9E85p0qFJwlJkrMEtGEgudGJN9d6iBh4O",
+	"hDk3HPdEuL5Q2sBqVUIWSUmGPQoZMyIYixUoySkGB7StvZ9q8o5iDAtRveviRz2uupXasjomRnKwng7g",
+	"sOBeIykzR1ARjjo1TZQ0woz5oc/BEIld2bDKE+Esh3ZA9RNxIrZI23CElo1gaDdBZDq1MSptLrjmho20",
+	"vSxWh5fMBFuxFKzdzLRosEMYhm1+Vdkb5D6uBLzEhdJGEMB2zO3WLSNNtJuh1GfnEJMbjYjsXY/IbiMi",
+	"29fBGtDwQp71DAH9MnIEtKba+7jBRtAdUGWEmcARVc8m3eWCqx6L25H9gp4Ko08ndhncBLx5NVhaO12Q",
+	"xJkIV8Uub8l8QExCg02Msji6ddp9+rQVWwdM280Qe8Yzh4D9bSNeyaFuYYvtE0Gyh0O51k2uePWh3Xyf",
+	"wRT8wjTxRJlzVLqLJ+IQLq+D74QlGVGuMw0FDiDOxcpycJeMiAxycMxSI4HDkiCGCc0mAK9BADSsq10N",
+	"7s95DCc7s2+bx3zUNN5Z0AXMzWEitq+Z23sq43ETxmz1qtxddU0YkTzzmTIR7/tX5FBHhHdPhP0Fxp2p",
+	"Pn4qMAp3QWTMDHUZ2xJEOF4n6udGkOuVnLIzLlR2dtyMBfw6QaVQ+5nVOGysWRN3piO4NUBnzNdtt/7m",
+	"aecFdWMJTr+NVA/7mlxJt/5u6U8E3gw8EcG84OjAvCD2PqQOnuSiA/pEFHonDy1vukLpP6QBU7X2ikR9",
+	"5KfN/Ivgb/B3s9a80Yhq4cWrNT/44IOdnEJgfraS/Zf/3++8/MUPv/jJf/3yv/5ZVZk/27CcPnEM+kSz",
+	"0fhq44Nmo2FbC9SZPD2qNXcbU/oD8P1sLxdaleA124azuIKpIBzrzvH2Hsbb+bHi20LWmjcxH8SvVqU1",
+	"mZjqqmoRnM43Ux8qUmnef41UGhQNM7yrjRqzUWOMGvMQhGQnDw4GTDDQFwJ9BpiOTIGpWwEb5NfLVnHc",
+	"7ShTcT7phk4rW5HBDqrNng5Yx5BnbIUZIfd0TGwaUfgimDvHTJtZaqPEKdlnEE9l/rDhW5XiCbCEk6u3",
+	"25NJrJw8pFOexRQc50etsO9GZr0VctRE8RXjurpYdAINuRZKHWdgVDeYAJpfM5vtpJ9PMb1A2MKhiCft",
+	"gyuU43WrVGDjM0fB8IonoZlvJ6OMu0sa0Q5FvO6QdhcVcH3NUQGu403Jh7eRHh8xtCzghch0olcTvFBK",
+	"i10oelnufnj3aktCta3FFzwvxSNX7mUTHb/2pHead6B6tpqZ4AMX7leU89at5l8Ojr3qm/EaolIueByi",
+	"iYdlQe5Q+rxObKkC8s7OuzByrDxA3tl9F2q2JMwr7fvuN3TRqp4cJjHWHWmTwRCslOSUds5PhPX/Qa3C",
+	"iMRDZs0D7YeHxw+/1bp9ePfgW617d+4/Oj48Qn8gli/J1WZqO1tX+97Bb7bwzVufPLp/3DYSCvgvhwNr",
+	"4HwIYgYXZxD6A+IgV6RH037ClGoSw/Zgeta24ILdwR6GDkxXCr5N2FPa0YmNXIevvQ9539tZuI5sAp2V",
+	"Tjx8AAhR0PCBX10Mgocg/czgg02nVFhcAm4EOVjzwFLCu5g+YMQ4qFaDll5CtWb9gbaT8gKc9fufCGKj",
+	"243QxMEJf4AN+hI3MKEcHAJ8E2VTCvfb9J9Q5RZES7nvPcEJFwzAh5U1oJoNqJsxHLg2ggVQkoBTeCLf",
+	"oOm2ADa9TWLW4TFYRxMlg+RE7H9kQ/vRsGpOnZGH7apn8/SbIsDm1WNJbMOuVTGegnm1LqRumUfRXAok",
+	"1mdgeFnZO+kt9EOc8gumZreOr9a5asHTYI+dEmRRnTmm6nwlEdap9c8CinVHk5jDJbC3gWFh2CSpRXMB",
+	"vliayrSViYlf/N+/ePGDn9eiWkgJvFXBS8OBhQX/2mns7G7vNLZbje1vfP3Xd76597jxrQ9+48a3P969",
+	"d/3++w9uPtw+rqH8C+3NGj9XZCRT3Zu8FcvM5u9+9MXf/PjLv/rdl//+r6bmZGOKV56Sk6wnJzUCl9Bw",
+	"mXHPW/+dJQdbWfjH47q45lI102+DGrFRQJYzCAF7HmoIRQPKrZGm5lM5SsQtJkqlrK1TBzlUImsZac9K",
+	"IT2KDhg5Em4skQuPAp8YhOa5sDGrHismdJO0jcYOsg5Ik+0Hnxwdk+nRtE/EyNx/Gzrt8tAg4Q+D2erk",
+	"E8fRg9gvH4oGQdrDAQ7JAhUdGcZAE+9/lsK7/U4ERKXZSfDUuvZmMrLVjDF6JPMU00zHkUwUV6owAjsX",
+	"0O5KiKuTAWvN7cbezspENKrW0e7ls5tv1p4/WZiGf2iO9boRMDsdNgBvxHbOe5E9ybpd1tGBWWrpvcBG",
+	"9xo3g0btbXCMFc+JDQrLyYJ5sIbjHleEDgahXOlE9nptyQ2L/GhWTdPJ7WflQDGjpW5Mcv9EOCKY4AzV",
+	"l2S70WhgPcmVmKMDCi5mihjBqzwbwRxwm50+qRmj5qtIPEzpaTImSss0C2ayBKeN3A3CRgwzcJB+gU4/",
+	"VKzlgpDbUfAmOjowGt7Z9CCpvL/FhKETMXkH+O8/297Z3bt+42TYaOzcELTP/hlG2bb3SfurbUzIVgPa",
+	"YZFRd9v/02/+Jnz56PijrQ+iMEK+S/RIEvadIU2IaUfZYqjvZoFH+CTi/Gex02egVro4aatV+1G7WJvT",
+	"hIpziOkyLL3PofLrPqEE2B+4dIBSsacDCno/+nXcUkHkiFsdHLdzO9lv7R74bHYAk3N6sd0CTE8I1h89",
+	"Wi0sVsD7Zg8yW4VPwOc+/d/IKC4FgD0d8JSpFtXwlmD+fFDdhGQBGwSFFgazLoG+rczQ2y9+/pdf/vJ/",
+	"ffnjP2kHg/panI5b6VD8M8PT2t4ixBWxAXL7OeAEBoAA4EsDMeuUOYEyiLwvEn+OmIiP+qvHqUfFVylE",
+	"InBGjbnjLEngsiuSy7iySWanUiaMCpeXujSApMVCzMlxxwXHDMbLVe58hVIcghja75u17d0PGg34pwEk",
+	"b5BQLvK9HGCCgSMPYWOTVTJe/PL/+dV3/92Ln//li+/9t3/82+9/+Rc/f/GDP3j57//qV//p91784P8w",
+	"O1nee1RTcph2JtDHs6oa+UE98Pvtb1RQqKBggLOI0eIDgziXVjY0hO+sXliWvTpfJR6XdEzMgcxFERUV",
+	"VDGsZjuq2UQZxN28db8W1bpc0CQog/IP3/3hF3/2i8///l+/+N2fvfjBX//Dd380XRgFl9cXRskW14Nu",
+	"Xjcz6/ABx0a/+sGN/EqncqiDJHR21seQ5+3IAweAeEtFS9PzXDUXQKzxKJ3v16LaiPGznq41d8zV83E3",
+	"oXCJUJ4xB1EWrj3Q2hJgsedRDSzy8bxlnVy76itVOMoFhPTCYS94LOeUjoFwRrsOmwCijXRsODUGndAC",
+	"z5xzM1d1QTtBuJKNKMQpelVGIjOYV2IiOiBdzrKQ51EqxRn59aNP7kMGKoQpUyOIGjrnJjNI5VlK+zZo",
+	"OpWagR+NQsS26RMF3VFPJgyk/RIdAcPkne0gTH+c0BhQ5KOCtAOpautjNsbMQ9gkjDsH4ZaqkwCQAJQK",
+	"DETX5AyDkWxaLI5phtQHuvcVpyhOms2ORxJEIRVZvxWktUCgnJXjYV/8rrOnXOUsaB4OB000r1h2ii6h",
+	"D2BT739wE4xuBX08WZC7vJ4msmJ+PXexVmXW3qK2sxOYz4Aq4BDhTy/SeFk+4/Eu8yKvTXrEuFNGYk4h",
+	"DA+vgjXM2TtR5xmLydp0dMm2DU/UL9W6FhyEt8i2thE31ixuBMa3IpyxJQQPc3evPbN3eWbsm40uWIw7",
+	"mZeWj3ubVxpzcWUjVPowOaEKRnM8ZDN/n7RZubYze5T7JghXcV/ZjXSVOS9YmgsxnMUBc5UdBqk0m83F",
+	"WavEg4TerJK5btu5oB2s1qy9+MGPfvXd3375vR+++IM/qdnQihasH5D/SUVVz2xV8TPh00EKTAurec2i",
+	"mjbM1cUxzKpxsX0ZJUepOq+iM24CK6+o+vKEz34+WSwLkcxTx2sY4j8jVQMzHh8c3r995/7X0SVhhRKf",
+	"HbCPua3oca4UVjZAAN6CSj23oNENYX7jCDN2kKPH7iukvu5TFZprqWpFCrv3NlHYiAg5IrcO7t86vHv3",
+	"8PbbFcv1ttXlAWLlUMpAYQuCkGUSX64oe4099Y6dQqjKO4KMZBpjnXsuUAVUTQdYhZYh5jCxrSmedMAo",
+	"hgYq7X60uGAYxT9GU1DPZS+dyQypvCAFDUf52tFw2jMMsbkb4V8trlp9mWbQuhUo7wSF5aoVD737YsI/",
+	"YrV0a2Ofdoos7weJwldcoGv4joVzBhwt99p2VBv1xpB83+oORaxqE/6UfChuFmlvz8k+2Z3a90tzblRO",
+	"K8ejNY+Owj0Rm0ygNZPDx72xo4VgiWeulMErkVxdysU8Bf/YPff60KJPn9VmEhoLCAHlHC6QeKCtDy/b",
+	"csGWxT3uQo8uTtRQCdd7J6G8D51PxoPmBMuJJnexyQXH4XTqgijHbDFQspwVn2q2ahURzZ6UueQFEbw2",
+	"lGVtlOXwgqVjDFDSk/gGTj2OoL5HAWztiiRndiVEF9c9QVoKlGhoC12ACPGky+KQFgR+NkNYAPD5gZEo",
+	"PuKJBrD/GUP1KANOkTfDRjWsZNzux4oOBHz8+cxBWJWZQJYZt5CrMoXcubRkHE7N7qayXwwhblS9LdCe",
+	"pwsPVBmND9SzI5ozEC2XGsabhtxtDuIGsXtNVTjNeSxF6l6V5F0D5j+7bhhEAMBzhCrS/vphPuIC23GG",
+	"PixV5TROixYnNDEKmAPIjsjpGKJPdE/Gzv3Z6TF1Ioz2OUhZl+lOzzQAhcxdzAbGsxqNpR0FSm2f5YNH",
+	"cjh52gindXLLDB/hGzEwGIFaWHwiXDwiYmk2AfDaxsLahhKJecAQmAzkAQST2OZrY1qQzW4eCii7Xi9J",
+	"oz0Rl5JHC+W4huJcQAiNYGSvsUcQpy8tDM6F+QMLuy9HK2UnmeU3hCsXavEIfHvXG42I2N9dmGef8C6g",
+	"hpJTViHdE0pl1JqmJeip1txtLBCzANNca7wCSPiZTL2M+XgJqXuOCXcZdX01idou/Gxx2ioajqSVRHyh",
+	"XQ3Ozj4GwoNVy8Wtg8Fikyq7iUVYzpALbAyJuD1pURiZYJHDVkoMyjHEUhPuXXPLle3blgjKBuaAHJqG",
+	"8RsKr1y97VD3gcwNEVn0sRQiAlMp+64Agk45UxZG1bC+eMjq5BGCjOTAJxA3FlHLfJ6KWYg6wcjNobKl",
+	"I/B87GegGTbuyNdyREQUXzkhzxbBumxblxm2xP/P3rXltnFz4a0QenECyErsJAh++cm/gVwQNC7SAn6I",
+	"A4uaoSRCI3I65EQRiiyi791DN9B2NQXaZRQ85/Ay0siR5EthQE+GRzO8HpKH5He+zwfnXKrGEh9X4iAy",
+	"jlsrgxGIQIMR1uDKh8VOvX4EbCGkYfqzqHrswhXJUKCv9x6A09c1j6sPrcjeIUA1SlxxsQv4TMPGVMzA",
+	"IcPMxlpAl3l2lLB6jzEEzLKB0ZUdsEfExAfnw8DZLa25hCUcj9CUxt8oYEraxydokEAJp5v8KxNOpDCu",
+	"ha1n+cv54sAwsCY0jpXv5txcqtDBoFblvUxmdc4Xze9+qmU2FcYSvx7gcQFWC3ljTFfC5k1NOHZvANTV",
+	"UCjYpSKaG8bH2gtnQVPPE0Lv9HsyPe8mIT1K6ILAkkc9CJTh0B+xlnFfi9DfpKdmfjj5YDSE+R4EwxjJ",
+	"oGZLPNtBJHUkR3binTpXpyBsIlWsZmBwWUTi6Emt8krk0Cal1oVpAJ2jAffYKTncTYQqJGSBNNgXDb7r",
+	"ugGnSY1mCqZDcGJpmPPXPfcMHEb0wVJoZMHIJmGYDHVhQCeSXPCcPRqcuceHZ1rZShd9pvQhwIcHj3vs",
+	"vZj7FrtUGNTNKg49WRvRAs9ONh0DfwMVItIUGwo7R4ZE552bgIm+Kz6ak2U/uhJjaSBMCcYmL0vo3Jjq",
+	"87WpKm2vRm5JH1DfG2GdJwy3K0OJG53rffOtT65Py/JtvtGpgMtj4zOEC+d539Vx+N5Z/k+c5T2y4KE4",
+	"pLs7n/XQWdFQHMbIhTXe52YKkxDjvJu45LnKxIaaksSLuZ2w5IWu8hdPr9GV9Knelrgk3dFVV7eu/iiU",
+	"p0DubAPJf8jSj8469gfI93OAHGaFALtvniafpKMeWfRw/1jg7sU9qitxtyKRmSAMyhJLrpt+phLVOXzY",
+	"G0KVNKMRaWCj0VBjBMkNPGvuw6swvQaRFdz9LHGWBkYK0kIcpOIBgyRgEJso0nBAql7G0VYLelePgnsL",
+	"e2vnY8KuALxjGUnwYCdHiVqtu6xWIN000OqqVlkheAUBj5R6nxlNEC9FWy5lmZ3LTPgvAzs6VHsEG81e",
+	"a+Re+yx9n1F7Q62ndEwSeceTubt/dPysu7RG9DuZrisjrvzHEfoFbs9Rklrn719+/ev3P/757U/kS0CX",
+	"zf0xT+LnK5N7v/P8uBPJDMg/nJUFQK3CYyrO/8/P3719//rq7Pz9q7cfvtsmhtv1wD0H2O3QvBvhmdvE",
+	"NpC+EQtB8OUmoSM+RPNPAHcev0wyg3EodPrw8jV9lq6nCDxWeSvqeEco8W4WcaMNAxrJFgqI+9C7/XH3",
+	"guZ4xtmFOHMWsuIJwAp5cx761X0HCINIY2W2HlTjjPqH+NodTHQxeNiTAx8nnLRHRy/Df1cV0ML872Xv",
+	"xbfHcrdjteWFmztvrArkGuEMDlG/eR4Ab+2d4d132kDjueoNs+ECXMzb4Kcv/ZDg+UwqOO083GAonJal",
+	"x3bd3WigNZaQbi+7HbqhulJi7p8eHcfHGMBDPzxrhALRwxdx/Pjvnx4/v2GweWiDbw2Ikfy8HxW3NCo8",
+	"CSEMBo9YbB5CMV6WGxxElduoNAR0EbEHc8MGLYy/JxTfEg6mwoWI21QBqIc0UeGmb2Wnc1qWe5L5Pcn8",
+	"AyKZDxa755nfg2ceJs/8LuvFZsiZFkzqdXjUecXLUuAt/5yjbrpUxgLRDouFhWsO03pUdlqW931Jeydx",
+	"ke2zH/luH3cLfr+Lu1XYX/nY8RuyF/m+2+q+1cNCZOUpWfd3qA8M1Ocp+PgYWZxnu81QE8ELO1m7c3uD",
+	"P99oKd6qN1zFRVZj+PHHT82oTLxbIOZBVxkPXEnqThVqrXdZDwuZUc3ddLhYW/EP8Ov91XtXI9mgrdz0",
+	"OORGBJQPecEzOa44BiJu13jNfH/uDLmR2WntzOjjJ7cODAWvRPVOQLEgOhswTG0RZQDhwp873U5dFZ1+",
+	"5wlOklim5Q9eefQi0GeYREA3aOXCIOGLHlsmAoWao+w0rYP+jhpPO1ZDpnxuvCwpKzd2eux7XRQIpET4",
+	"SkCpdP1eDzQCtRK95k14a6xaWPHtpBKCBUs0fpS78R0RYa2rO9KpmB57DXTzADosSwp2g/Y9MIzneeWG",
+	"DV7nOfdkwChRV63losIM0lJc8cVSGmXBMzHRRQ4coj+uY72HiBiZu8bxgTMCERrGQD2xvGYKbdpsNZ+G",
+	"aSnJBcodE1LjABCjlaHe0MtEhAAd4km+RELq0bfkHhAw01+AAgd+wq3eJDhfW6ogmIj8GYTE5FNnnwDs",
+	"Janmz1xJM4l9CVjMoZjIRn9Ek2jNT4NuQK4h0R4boD0PQnOI5ASEZBMT8VYbkK8RUUogYVn5xu2iPh9c",
+	"pVMnJR8ORaHVGJGoGFOIFZ5xqSwnK3ZNxrOgX52mDSBDX17ye4FF1o2lLhu4yTqtzpxyjmkwPVcGoZ8+",
+	"pCytZJfFc8puLAlkomsrAolqEtgVwMwGEMupwnZRUL5SGGYmvAJBxqSYwaiCdbpyG6S6RUXv2LtQrzUd",
+	"C9d7ZJI+JT+kcxhWbiwCN4aXxFRiVWDywIDVFTrNN1RhzZw0lQrBvLkopCt4+u2EKyWKtk/fAdx0uKAO",
+	"yiUvAHErvzTyrhXg99fUm7I0J8DWMuIGQRBsVmcT0kiwbA7mmGljV+au9nRTuhiYJRDDEM7KYb+XAL88",
+	"OAqsYN1QL4UuCxG101MxZAyx7zLtIY2+3brLE0vzUH41qzd6nuZEIusuYVhqKN1GC6ORryu2NF642xWN",
+	"lGGdXckMIxoSgw9x6jPBFbzdaHAEAq9ZPwvNczbkBVeZ9z5MXbp8jK5Mkg55H18/ff03AAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

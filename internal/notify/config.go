@@ -111,9 +111,11 @@ func (c *Configs) SealConfig(kind, senderNo string, config, before []byte) ([]by
 	if err := errors.Join(json.Unmarshal(before, &old), json.Unmarshal(config, &fields)); err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
+	isSecretKept := false
 	for _, name := range secretsOf(kind) {
 		if value, given := fields[name]; (!given || string(value) == `"`+hidden+`"`) && old[name] != nil {
 			fields[name] = old[name]
+			isSecretKept = isSecretKept || name == callbackSecret
 		}
 	}
 	merged, err := json.Marshal(fields)
@@ -130,6 +132,11 @@ func (c *Configs) SealConfig(kind, senderNo string, config, before []byte) ([]by
 	}
 	if parts.callback != nil {
 		if err := parts.callback.check(parts.key); err != nil {
+			return nil, err
+		}
+	}
+	if fields[callbackSecret] != nil && !isSecretKept {
+		if err := parts.checkSecret(); err != nil {
 			return nil, err
 		}
 	}
