@@ -58,6 +58,8 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 	return d, err
 }
 
+func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
+
 func (d *dingTalk) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	attempts := begin(ctx, d.limit)
 	groups := map[int64][]person{}

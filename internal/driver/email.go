@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,6 +84,14 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 		return nil, fault.InvalidField("config", fault.NothingElseIsKnown, nil)
 	}
 	return d, nil
+}
+
+func (d *email) Target() string {
+	mode := d.config.TLS
+	if mode == "" {
+		mode = "starttls"
+	}
+	return mode + "://" + net.JoinHostPort(strings.ToLower(d.config.Host), strconv.Itoa(d.config.Port))
 }
 
 func (d *email) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {

@@ -190,6 +190,14 @@ func (f filler) fill(part any) (any, error) {
 	}
 }
 
+func (d *httpSMS) Target() string {
+	to, err := d.address(d.sample("a"))
+	if err != nil {
+		return ""
+	}
+	return target(to.String())
+}
+
 func (d *httpSMS) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	begin(ctx, d.limit).each(messages, d.config.AtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })
 }

@@ -60,6 +60,8 @@ func newOA(config []byte, t Tools) (Driver, error) {
 	return d, err
 }
 
+func (d *oa) Target() string { return target(d.config.URL) }
+
 func (d *oa) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	begin(ctx, d.limit).each(messages, oaAtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })
 }

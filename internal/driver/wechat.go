@@ -53,6 +53,8 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 	return d, err
 }
 
+func (d *weChat) Target() string { return target(d.config.BaseURL) }
+
 func (d *weChat) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	attempts := begin(ctx, 2*d.limit) // a stale token costs a second call
 	token, err := d.token(ctx, "", d.fetch)

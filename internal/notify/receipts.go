@@ -141,6 +141,17 @@ func (c *callback) check(key string) error {
 	return nil
 }
 
+// proof is how a provider proves who it is.
+func (c *callback) proof() (proof struct{ verify, header string }) {
+	if c != nil {
+		proof.verify = c.Verify
+		if c.Verify == "hmac" {
+			proof.header = http.CanonicalHeaderKey(c.Header)
+		}
+	}
+	return proof
+}
+
 // receiver is what the callbacks of a sender are checked against and read with.
 type receiver struct {
 	*callback
