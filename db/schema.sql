@@ -154,12 +154,18 @@ CREATE TABLE public.callbacks (
     body text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     refused text,
-    left_out bigint DEFAULT 0 NOT NULL
+    left_out bigint DEFAULT 0 NOT NULL,
+    body_hash bytea,
+    repeats bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON COLUMN public.callbacks.refused IS 'the reason that the provider was answered; null: it was taken, or the server stopped while it read';
 
 COMMENT ON COLUMN public.callbacks.left_out IS 'items that could not be read, among others that could';
+
+COMMENT ON COLUMN public.callbacks.body_hash IS 'SHA-256 of the body as it came; null: it came before bodies were compared';
+
+COMMENT ON COLUMN public.callbacks.repeats IS 'how often the same body came again';
 
 ALTER TABLE public.callbacks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.callbacks_id_seq
@@ -1241,6 +1247,8 @@ ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
 
 CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
+
+CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 

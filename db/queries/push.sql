@@ -63,6 +63,13 @@ FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings AND st.openings > 0
     AND st.rest_until <= clock_timestamp() AND (st.probe_until IS NULL OR st.probe_until <= clock_timestamp());
 
+-- BreakerProbed ends a probe that told nothing of its sender, so that another message is tried.
+-- name: BreakerProbed :exec
+UPDATE sender_states st
+SET probe_until = NULL
+FROM senders s
+WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
+
 -- BreakerClose closes the circuit breaker of a sender: something got through.
 -- name: BreakerClose :execrows
 WITH closed AS (
@@ -128,23 +135,42 @@ SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seco
 FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
 
--- SenderCallback gives what a callback of a provider is checked against and read with.
--- name: SenderCallback :one
-SELECT s.kind, s.config FROM senders s WHERE s.sender_no = @sender_no AND s.kind <> 'app' AND s.status <> 'retired';
+-- SendersCalled gives what callbacks of providers are checked against and read with.
+-- name: SendersCalled :many
+SELECT s.sender_no,
+    jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', '""')) AS config
+FROM senders s
+WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback'
+ORDER BY s.id;
 
--- CallbackKeep keeps a callback as it came, before it is read.
+-- CallbackKeep keeps a callback as it came, before it is read. A body that came before is counted, and not kept again.
 -- name: CallbackKeep :one
-INSERT INTO callbacks (sender_no, source_ip, body) VALUES (@sender_no, @source_ip, @body) RETURNING id;
+INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash) VALUES (@sender_no, @source_ip, @body, @body_hash::bytea)
+ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL DO UPDATE SET repeats = c.repeats + 1
+RETURNING c.id;
 
 -- CallbackRefused says why a callback was refused.
 -- name: CallbackRefused :exec
-UPDATE callbacks SET refused = @refused::text WHERE id = @id;
+UPDATE callbacks SET refused = @refused::text WHERE id = @id AND refused IS DISTINCT FROM @refused::text;
+
+-- CallbacksForget forgets those of the batch_size oldest callbacks that are older than keep.
+-- name: CallbacksForget :execrows
+DELETE FROM callbacks c
+USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
+
+-- ReceiptsForget forgets those of the batch_size oldest receipts that are older than keep. One that comes again after that changes
+-- nothing, because its task knows what became of the message.
+-- name: ReceiptsForget :execrows
+DELETE FROM receipts r
+USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE r.id = old.id AND r.created_at < now() - @keep::interval;
 
 -- ReceiptPut keeps what a callback says of messages, how many of its items could not be read, and gives the ids of the receipts that
 -- are new: what was said before is not kept twice.
 -- name: ReceiptPut :many
 WITH read AS (
-    UPDATE callbacks SET left_out = @left_out::bigint WHERE id = @callback_id::bigint AND @left_out::bigint > 0
+    UPDATE callbacks SET left_out = @left_out::bigint WHERE id = @callback_id::bigint AND left_out <> @left_out::bigint
 )
 INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
 SELECT @callback_id::bigint, @sender_no::text, i.provider_no, i.recipient, i.state, i.code

@@ -142,26 +142,52 @@ func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int
 	return result.RowsAffected(), nil
 }
 
+const breakerProbed = `-- name: BreakerProbed :exec
+UPDATE sender_states st
+SET probe_until = NULL
+FROM senders s
+WHERE s.id = st.sender_id AND s.sender_no = $1 AND st.openings = $2
+`
+
+type BreakerProbedParams struct {
+	SenderNo string
+	Openings int64
+}
+
+// BreakerProbed ends a probe that told nothing of its sender, so that another message is tried.
+func (q *Queries) BreakerProbed(ctx context.Context, arg BreakerProbedParams) error {
+	_, err := q.db.Exec(ctx, breakerProbed, arg.SenderNo, arg.Openings)
+	return err
+}
+
 const callbackKeep = `-- name: CallbackKeep :one
-INSERT INTO callbacks (sender_no, source_ip, body) VALUES ($1, $2, $3) RETURNING id
+INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash) VALUES ($1, $2, $3, $4::bytea)
+ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL DO UPDATE SET repeats = c.repeats + 1
+RETURNING c.id
 `
 
 type CallbackKeepParams struct {
 	SenderNo string
 	SourceIp string
 	Body     string
+	BodyHash []byte
 }
 
-// CallbackKeep keeps a callback as it came, before it is read.
+// CallbackKeep keeps a callback as it came, before it is read. A body that came before is counted, and not kept again.
 func (q *Queries) CallbackKeep(ctx context.Context, arg CallbackKeepParams) (int64, error) {
-	row := q.db.QueryRow(ctx, callbackKeep, arg.SenderNo, arg.SourceIp, arg.Body)
+	row := q.db.QueryRow(ctx, callbackKeep,
+		arg.SenderNo,
+		arg.SourceIp,
+		arg.Body,
+		arg.BodyHash,
+	)
 	var id int64
 	err := row.Scan(&id)
 	return id, err
 }
 
 const callbackRefused = `-- name: CallbackRefused :exec
-UPDATE callbacks SET refused = $1::text WHERE id = $2
+UPDATE callbacks SET refused = $1::text WHERE id = $2 AND refused IS DISTINCT FROM $1::text
 `
 
 type CallbackRefusedParams struct {
@@ -173,6 +199,26 @@ type CallbackRefusedParams struct {
 func (q *Queries) CallbackRefused(ctx context.Context, arg CallbackRefusedParams) error {
 	_, err := q.db.Exec(ctx, callbackRefused, arg.Refused, arg.ID)
 	return err
+}
+
+const callbacksForget = `-- name: CallbacksForget :execrows
+DELETE FROM callbacks c
+USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
+WHERE c.id = old.id AND c.created_at < now() - $2::interval
+`
+
+type CallbacksForgetParams struct {
+	BatchSize int32
+	Keep      time.Duration
+}
+
+// CallbacksForget forgets those of the batch_size oldest callbacks that are older than keep.
+func (q *Queries) CallbacksForget(ctx context.Context, arg CallbacksForgetParams) (int64, error) {
+	result, err := q.db.Exec(ctx, callbacksForget, arg.BatchSize, arg.Keep)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const deliveryUnclear = `-- name: DeliveryUnclear :exec
@@ -289,7 +335,7 @@ func (q *Queries) ReceiptLooked(ctx context.Context, arg ReceiptLookedParams) er
 
 const receiptPut = `-- name: ReceiptPut :many
 WITH read AS (
-    UPDATE callbacks SET left_out = $7::bigint WHERE id = $1::bigint AND $7::bigint > 0
+    UPDATE callbacks SET left_out = $7::bigint WHERE id = $1::bigint AND left_out <> $7::bigint
 )
 INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
 SELECT $1::bigint, $2::text, i.provider_no, i.recipient, i.state, i.code
@@ -419,6 +465,27 @@ func (q *Queries) ReceiptsDue(ctx context.Context, batchSize int32) ([]int64, er
 	return items, nil
 }
 
+const receiptsForget = `-- name: ReceiptsForget :execrows
+DELETE FROM receipts r
+USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
+WHERE r.id = old.id AND r.created_at < now() - $2::interval
+`
+
+type ReceiptsForgetParams struct {
+	BatchSize int32
+	Keep      time.Duration
+}
+
+// ReceiptsForget forgets those of the batch_size oldest receipts that are older than keep. One that comes again after that changes
+// nothing, because its task knows what became of the message.
+func (q *Queries) ReceiptsForget(ctx context.Context, arg ReceiptsForgetParams) (int64, error) {
+	result, err := q.db.Exec(ctx, receiptsForget, arg.BatchSize, arg.Keep)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const receiptsWaiting = `-- name: ReceiptsWaiting :many
 SELECT r.id FROM receipts r
 WHERE r.sender_no = $1 AND r.provider_no = ANY ($2::text[]) AND r.matched_at IS NULL
@@ -449,23 +516,6 @@ func (q *Queries) ReceiptsWaiting(ctx context.Context, arg ReceiptsWaitingParams
 		return nil, err
 	}
 	return items, nil
-}
-
-const senderCallback = `-- name: SenderCallback :one
-SELECT s.kind, s.config FROM senders s WHERE s.sender_no = $1 AND s.kind <> 'app' AND s.status <> 'retired'
-`
-
-type SenderCallbackRow struct {
-	Kind   string
-	Config []byte
-}
-
-// SenderCallback gives what a callback of a provider is checked against and read with.
-func (q *Queries) SenderCallback(ctx context.Context, senderNo string) (SenderCallbackRow, error) {
-	row := q.db.QueryRow(ctx, senderCallback, senderNo)
-	var i SenderCallbackRow
-	err := row.Scan(&i.Kind, &i.Config)
-	return i, err
 }
 
 const senderConfigs = `-- name: SenderConfigs :many
@@ -522,6 +572,40 @@ func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const sendersCalled = `-- name: SendersCalled :many
+SELECT s.sender_no,
+    jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', '""')) AS config
+FROM senders s
+WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback'
+ORDER BY s.id
+`
+
+type SendersCalledRow struct {
+	SenderNo string
+	Config   []byte
+}
+
+// SendersCalled gives what callbacks of providers are checked against and read with.
+func (q *Queries) SendersCalled(ctx context.Context) ([]SendersCalledRow, error) {
+	rows, err := q.db.Query(ctx, sendersCalled)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SendersCalledRow
+	for rows.Next() {
+		var i SendersCalledRow
+		if err := rows.Scan(&i.SenderNo, &i.Config); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const sendersDriven = `-- name: SendersDriven :many

@@ -153,6 +153,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "let-old-tasks-go-first", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
 		sweep.Job{Name: "tell-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: pusher.Match},
+		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: pusher.ForgetCallbacks},
 		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: counts.Watch},
 	)
 	if err != nil {

@@ -26,25 +26,36 @@ func receiving(t *testing.T, callback map[string]any) (*testBundle, *provider) {
 	p.does(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, len(p.seen()))
 	})
-	config := p.config()
-	config["callback"], config["callbackSecret"] = map[string]any{
-		"verify": "token", "number": "msgid", "recipient": "mobile", "state": "status", "delivered": []string{"DELIVRD"}, "pending": []string{"ENROUTE"},
-		"code": "err", "answer": map[string]any{"body": `{"ok":1}`, "contentType": "application/json"},
-	}, "s3cret"
-	for name, value := range callback {
-		config["callback"].(map[string]any)[name] = value
-	}
-	b.sender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": config})
+	b.sender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": receiverConfig(p, callback)})
 	b.app.Pusher.Start()
 	return b, p
 }
 
-const callbackPath = "/api/v1/callbacks/pushed"
+// receiverConfig is the configuration of a sender of p that takes callbacks.
+func receiverConfig(p *provider, callback map[string]any) map[string]any {
+	config := p.config()
+	config["callback"], config["callbackSecret"] = map[string]any{
+		"verify": "token", "number": "msgid", "recipient": "mobile", "state": "status", "delivered": []string{"DELIVRD"}, "pending": []string{"ENROUTE"},
+		"code": "err", "answer": map[string]any{"body": `{"ok":1}`, "contentType": "application/json"},
+	}, callbackKey
+	for name, value := range callback {
+		config["callback"].(map[string]any)[name] = value
+	}
+	return config
+}
+
+// callbackKey is the callbackSecret of the senders of these tests.
+const callbackKey = "s3cret-of-16-bytes"
 
 // tells calls back as the provider does, without a user.
 func (b *testBundle) tells(status int, query, contentType, body string, headers ...string) string {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.url+callbackPath+query, strings.NewReader(body))
+	return b.tellsTo("pushed", status, query, contentType, body, headers...)
+}
+
+func (b *testBundle) tellsTo(senderNo string, status int, query, contentType, body string, headers ...string) string {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.url+"/api/v1/callbacks/"+senderNo+query, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -58,7 +69,7 @@ func (b *testBundle) tells(status int, query, contentType, body string, headers 
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != status {
+	if err != nil || res.StatusCode != status || (status == 429) != (res.Header.Get("Retry-After") != "") {
 		b.t.Fatalf("callback %s: %d %s, want %d: %v", body, res.StatusCode, answer, status, err)
 	}
 	return string(answer)
@@ -79,7 +90,7 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 	b.becomes(first, task.Success)
 	second := b.submit("y")
 	b.becomes(second, task.Success)
-	if got := b.tells(200, "?token=s3cret", "application/json", `[{"msgid":"n-1","status":"ENROUTE"},{"msgid":"n-2","mobile":"13800138000","status":"UNDELIV","err":"MK:0001"}]`); got != `{"ok":1}` {
+	if got := b.tells(200, "?token="+callbackKey, "application/json", `[{"msgid":"n-1","status":"ENROUTE"},{"msgid":"n-2","mobile":"13800138000","status":"UNDELIV","err":"MK:0001"}]`); got != `{"ok":1}` {
 		t.Errorf("answered %s", got)
 	}
 	if got := b.task(second); b.deliveryOf(first) != "" || *got.Delivery != "undelivered" || *got.DeliveryCode != "MK:0001" || got.DeliveredAt != nil {
@@ -87,7 +98,7 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 	}
 	// Replays and disorder change nothing: that it was delivered stands.
 	for _, status := range []string{"DELIVRD", "DELIVRD", "ENROUTE", "UNDELIV", "DELIVRD"} {
-		b.tells(200, "?token=s3cret", "application/json", fmt.Sprintf(`{"msgid":"n-1","status":%q}`, status))
+		b.tells(200, "?token="+callbackKey, "application/json", fmt.Sprintf(`{"msgid":"n-1","status":%q}`, status))
 	}
 	if got := b.task(first); *got.Delivery != "delivered" || got.DeliveredAt == nil || int16(got.Status) != task.Success {
 		t.Errorf("%+v", got)
@@ -102,9 +113,139 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d receipts in the timeline", n)
 	}
-	if n := b.count("SELECT count(*) FROM callbacks WHERE body LIKE '%msgid%'"); n != 6 {
+	if n, repeats := b.count("SELECT count(*) FROM callbacks WHERE body LIKE '%msgid%'"), b.count("SELECT sum(repeats)::bigint FROM callbacks"); n != 4 || repeats != 2 {
+		t.Errorf("%d callbacks are kept, %d came again", n, repeats)
+	}
+}
+
+// A body is kept once for each sender, and is answered and read each time.
+func TestACallbackThatComesAgainIsKeptOnce(t *testing.T) {
+	b, p := receiving(t, nil)
+	id := b.submit("x")
+	b.becomes(id, task.Success)
+	b.sender(map[string]any{"sender_no": "another", "kind": "http-sms", "config": receiverConfig(p, nil)})
+	body := `[{"msgid":"n-1","status":"DELIVRD"},` + strings.Repeat(" ", 900_000) + `{}]`
+	for range 5 {
+		if got := b.tells(200, "?token="+callbackKey, "application/json", body); got != `{"ok":1}` {
+			t.Errorf("answered %s", got)
+		}
+	}
+	together(5, func(int) { b.tellsTo("another", 200, "?token="+callbackKey, "application/json", body) })
+	for range 3 {
+		b.tells(422, "?token="+callbackKey, "application/json", `[{"status":"DELIVRD"}]`)
+	}
+	if got := scan[string](b, "SELECT string_agg(concat(sender_no, ' ', repeats, ' ', left_out, ' ', refused), ', ' ORDER BY sender_no, repeats) FROM callbacks"); got !=
+		"another 4 1 , pushed 2 0 request.invalid, pushed 4 1 " {
+		t.Errorf("kept: %s", got)
+	}
+	if got := b.deliveryOf(id); got != "delivered" {
+		t.Errorf("it is %q", got)
+	}
+	if n := b.count("SELECT count(*) FROM receipts WHERE sender_no = 'pushed'"); n != 1 {
+		t.Errorf("%d receipts", n)
+	}
+	// What was read before a crash, and no further, is read when it comes again.
+	b.exec("DELETE FROM receipts")
+	b.tells(200, "?token="+callbackKey, "application/json", body)
+	if n := b.count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL"); n != 1 {
+		t.Errorf("%d receipts", n)
+	}
+}
+
+func TestCallbacksAreForgottenAfterAMonth(t *testing.T) {
+	b, _ := receiving(t, nil)
+	id := b.submit("x")
+	b.becomes(id, task.Success)
+	const old, recent = `{"msgid":"n-1","status":"DELIVRD"}`, `{"msgid":"n-2","status":"DELIVRD"}`
+	b.tells(200, "?token="+callbackKey, "application/json", old)
+	b.exec("UPDATE callbacks SET created_at = now() - interval '31 days'")
+	b.exec("UPDATE receipts SET created_at = now() - interval '31 days'")
+	b.tells(200, "?token="+callbackKey, "application/json", recent)
+	if n, err := b.app.Pusher.ForgetCallbacks(t.Context()); n != 2 || err != nil {
+		t.Fatalf("forgot %d, %v", n, err)
+	}
+	if got := scan[string](b, "SELECT string_agg(body, '') FROM callbacks"); got != recent || b.count("SELECT count(*) FROM receipts") != 1 {
+		t.Errorf("left: %s", got)
+	}
+	before := b.task(id)
+	b.tells(200, "?token="+callbackKey, "application/json", old) // it changes nothing, although it is not known any more
+	b.tells(200, "?token="+callbackKey, "application/json", `{"msgid":"n-1","status":"UNDELIV"}`)
+	if got := b.task(id); b.deliveryOf(id) != "delivered" || !got.DeliveredAt.Equal(*before.DeliveredAt) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A key that can be guessed is refused where it is given, and none is empty. One of before goes on working.
+func TestACallbackSecretCannotBeGuessed(t *testing.T) {
+	b, p := receiving(t, nil)
+	const path = "/api/v1/admin/senders/pushed"
+	for i, c := range []struct {
+		verify, secret string
+		status         int
+	}{
+		{"token", "", 422}, {"token", "x", 422}, {"token", strings.Repeat("x", 15), 422}, {"token", strings.Repeat("x", 16), 200},
+		{"hmac", "x", 422}, {"standard-webhooks", "whsec_", 422}, {"standard-webhooks", "whsec_c2hvcnQ=", 422},
+		{"standard-webhooks", "whsec_" + strings.Repeat("!", 24), 422}, {"standard-webhooks", "whsec_MDEyMzQ1Njc4OWFiY2RlZg==", 200},
+		{"standard-webhooks", "whsec_MDEyMzQ1Njc4OWFiY2Rl", 422}, {"hmac", "whsec_MDEyMzQ1N", 422},
+	} {
+		config := receiverConfig(p, map[string]any{"verify": c.verify, "header": "X-Sig"})
+		config["callbackSecret"] = c.secret
+		reason := "request.invalid"
+		if c.status == 200 {
+			reason = ""
+		}
+		created := map[string]any{"sender_no": fmt.Sprint("made_", i), "name": "x", "kind": "http-sms", "config": config}
+		a, changed := b.expect(c.status, reason, "POST", "/api/v1/admin/senders", created), b.expect(c.status, reason, "PATCH", path, map[string]any{"config": config})
+		if c.status != 200 && (a.fields() != "config.callbackSecret" || changed.fields() != "config.callbackSecret") {
+			t.Errorf("%s %q names %s, %s", c.verify, c.secret, a.fields(), changed.fields())
+		}
+	}
+	config := receiverConfig(p, nil)
+	b.expect(200, "", "PATCH", path, map[string]any{"config": config})
+	b.keepsShortSecret("abc")
+	b.tells(200, "?token=abc", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
+	delete(config, "callbackSecret")
+	config["timeoutSeconds"] = 5
+	b.expect(200, "", "PATCH", path, map[string]any{"config": config})
+	b.tells(200, "?token=abc", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
+	b.keepsShortSecret("")
+	b.tells(403, "?token=", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
+	b.tells(403, "", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
+}
+
+// keepsShortSecret gives the sender a secret as it could be given before there was a least length.
+func (b *testBundle) keepsShortSecret(text string) {
+	b.t.Helper()
+	sealed, err := b.options.Secrets.Seal(fmt.Sprintf("%q", text), "pushed/callbackSecret")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.exec("UPDATE senders SET config = config || jsonb_build_object('callbackSecret', $1::text) WHERE sender_no = 'pushed'", sealed)
+	b.app.Pusher.Changed()
+}
+
+// Who proves nothing has to wait after a while; the provider has not, though it calls from the same address.
+func TestWrongProofsAreThrottledAndRightOnesAreNot(t *testing.T) {
+	b, _ := receiving(t, nil)
+	body := func(i int) string { return fmt.Sprintf(`{"msgid":"n-%d","status":"DELIVRD"}`, i) }
+	for i := range 50 {
+		if i%2 == 0 {
+			b.tells(403, fmt.Sprint("?token=guess", i), "application/json", body(i))
+		} else {
+			b.tellsTo(fmt.Sprint("nobody", i), 403, "?token="+callbackKey, "application/json", body(i))
+		}
+	}
+	for i := range 20 {
+		b.tells(429, fmt.Sprint("?token=guess", i), "application/json", body(i))
+		b.tellsTo(fmt.Sprint("nobody", i), 429, "?token="+callbackKey, "application/json", body(i))
+		b.tells(200, "?token="+callbackKey, "application/json", body(i))
+	}
+	if n := b.count("SELECT count(*) FROM callbacks"); n != 20 {
 		t.Errorf("%d callbacks are kept", n)
 	}
+	// A key that can be guessed is not compared meanwhile.
+	b.keepsShortSecret("abc")
+	b.tells(429, "?token=abc", "application/json", body(1))
 }
 
 // A provider may be faster with its receipt than with its answer.
@@ -117,7 +258,7 @@ func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
 	})
 	id := b.submit("x")
 	eventually(t, "it is being sent", func() bool { return len(p.seen()) == 1 })
-	b.tells(200, "?token=s3cret", "application/json", `{"msgid":"early","status":"DELIVRD"}`)
+	b.tells(200, "?token="+callbackKey, "application/json", `{"msgid":"early","status":"DELIVRD"}`)
 	close(release)
 	b.becomes(id, task.Success)
 	eventually(t, "its receipt is found", func() bool { return b.deliveryOf(id) == "delivered" })
@@ -133,7 +274,7 @@ func TestAParkedReceiptIsLookedForInTurnUntilItsEnd(t *testing.T) {
 		}
 	}
 	for _, number := range []string{"soon", "never", "other"} {
-		b.tells(200, "?token=s3cret", "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number))
+		b.tells(200, "?token="+callbackKey, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number))
 	}
 	id := b.submit("x")
 	b.becomes(id, task.Success)
@@ -175,7 +316,7 @@ func TestAReceiptNamesItsRecipientInAnyWay(t *testing.T) {
 	} {
 		b.exec("UPDATE tasks SET delivery = NULL")
 		b.exec("DELETE FROM receipts")
-		b.tells(200, "?token=s3cret", "application/json", fmt.Sprintf(`{"msgid":"n","mobile":%q,"status":"DELIVRD"}`, c.said))
+		b.tells(200, "?token="+callbackKey, "application/json", fmt.Sprintf(`{"msgid":"n","mobile":%q,"status":"DELIVRD"}`, c.said))
 		for number, id := range ids {
 			if got := b.deliveryOf(id); (got == "delivered") != (number == c.means) {
 				t.Errorf("%q: the message to %s is %q", c.said, number, got)
@@ -188,7 +329,7 @@ func TestOneBadItemDoesNotRefuseAList(t *testing.T) {
 	b, _ := receiving(t, nil)
 	id := b.submit("x")
 	b.becomes(id, task.Success)
-	b.tells(200, "?token=s3cret", "application/json", `[{"msgid":"","status":"DELIVRD"},"x",null,{"msgid":"n-1"},{"msgid":"n-1","status":"DELIVRD"}]`)
+	b.tells(200, "?token="+callbackKey, "application/json", `[{"msgid":"","status":"DELIVRD"},"x",null,{"msgid":"n-1"},{"msgid":"n-1","status":"DELIVRD"}]`)
 	if got := b.deliveryOf(id); got != "delivered" {
 		t.Errorf("it is %q", got)
 	}
@@ -208,7 +349,7 @@ func TestACallbackIsKeptAlsoWhenItIsRefused(t *testing.T) {
 		{400, strings.Repeat("[", 50), "request.too_deep"}, {413, "[" + strings.Repeat("1,", 1000) + "1]", "request.too_large"},
 	} {
 		b.exec("DELETE FROM callbacks")
-		b.tells(c.status, "?token=s3cret", "application/json", c.body)
+		b.tells(c.status, "?token="+callbackKey, "application/json", c.body)
 		if got := scan[string](b, "SELECT refused FROM callbacks"); got != c.reason {
 			t.Errorf("%.20s: kept as %s", c.body, got)
 		}
@@ -227,13 +368,13 @@ func TestACallbackIsKeptAlsoWhenItIsRefused(t *testing.T) {
 
 func TestOnlyTheProviderIsHeard(t *testing.T) {
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
-	sum := hmac.New(sha256.New, []byte("s3cret"))
+	sum := hmac.New(sha256.New, []byte(callbackKey))
 	sum.Write([]byte(body))
 	hexed := hex.EncodeToString(sum.Sum(nil))
 	now := fmt.Sprint(time.Now().Unix())
 	old := fmt.Sprint(time.Now().Add(-time.Hour).Unix())
 	signed := func(at string) []string {
-		return []string{"Webhook-Id", "m", "Webhook-Timestamp", at, "Webhook-Signature", "v1,x v1," + driver.Sign([]byte("s3cret"), "m", at, []byte(body))}
+		return []string{"Webhook-Id", "m", "Webhook-Timestamp", at, "Webhook-Signature", "v1,x v1," + driver.Sign([]byte(callbackKey), "m", at, []byte(body))}
 	}
 	for _, c := range []struct {
 		name     string
@@ -242,11 +383,11 @@ func TestOnlyTheProviderIsHeard(t *testing.T) {
 		headers  []string
 		status   int
 	}{
-		{"the token", nil, "?token=s3cret", nil, 200},
-		{"another token", nil, "?token=s3cre", nil, 403},
+		{"the token", nil, "?token=" + callbackKey, nil, 200},
+		{"another token", nil, "?token=" + callbackKey[1:], nil, 403},
 		{"no token", nil, "", nil, 403},
-		{"from elsewhere", map[string]any{"addresses": []string{"10.0.0.0/8"}}, "?token=s3cret", nil, 403},
-		{"from where it should", map[string]any{"addresses": []string{"127.0.0.1", "::1"}}, "?token=s3cret", nil, 200},
+		{"from elsewhere", map[string]any{"addresses": []string{"10.0.0.0/8"}}, "?token=" + callbackKey, nil, 403},
+		{"from where it should", map[string]any{"addresses": []string{"127.0.0.1", "::1"}}, "?token=" + callbackKey, nil, 200},
 		{"a signature", map[string]any{"verify": "hmac", "header": "X-Sig"}, "", []string{"X-Sig", "sha256=" + hexed}, 200},
 		{"a signature of something else", map[string]any{"verify": "hmac", "header": "X-Sig"}, "", []string{"X-Sig", strings.Repeat("0", 64)}, 403},
 		{"a webhook", map[string]any{"verify": "standard-webhooks"}, "", signed(now), 200},
@@ -266,18 +407,18 @@ func TestWhatACallbackMayLookLike(t *testing.T) {
 	b, _ := receiving(t, map[string]any{"format": "form"})
 	id := b.submit("x")
 	b.becomes(id, task.Success)
-	b.tells(200, "?token=s3cret", "application/x-www-form-urlencoded", "msgid=n-1&status=DELIVRD&mobile=%2B8613800138000")
+	b.tells(200, "?token="+callbackKey, "application/x-www-form-urlencoded", "msgid=n-1&status=DELIVRD&mobile=%2B8613800138000")
 	if got := b.deliveryOf(id); got != "delivered" {
 		t.Errorf("it is %q", got)
 	}
-	b.tells(422, "?token=s3cret", "application/x-www-form-urlencoded", "status=DELIVRD")
-	b.tells(422, "?token=s3cret", "application/x-www-form-urlencoded", "msgid=%00&status=DELIVRD")
-	b.tells(200, "?token=s3cret", "application/x-www-form-urlencoded", "msgid=n%00%ff&status=%00%ff&mobile=%00%ff&code=%ff%00")
+	b.tells(422, "?token="+callbackKey, "application/x-www-form-urlencoded", "status=DELIVRD")
+	b.tells(422, "?token="+callbackKey, "application/x-www-form-urlencoded", "msgid=%00&status=DELIVRD")
+	b.tells(200, "?token="+callbackKey, "application/x-www-form-urlencoded", "msgid=n%00%ff&status=%00%ff&mobile=%00%ff&code=%ff%00")
 	b, _ = receivingList(t)
-	b.tells(200, "?token=s3cret", "application/json", `{"reports":{"items":[{"msgid":7,"status":"DELIVRD"}]}}`)
-	b.tells(200, "?token=s3cret", "application/json", "{\"reports\":{\"items\":[{\"msgid\":\"a\\u0000\xff\",\"status\":\"\\ud800\"}]}}")
-	b.tells(400, "?token=s3cret", "application/json", `{"reports":`)
-	b.tells(422, "?token=s3cret", "application/json", `{"msgid":7,"status":"DELIVRD"}`)
+	b.tells(200, "?token="+callbackKey, "application/json", `{"reports":{"items":[{"msgid":7,"status":"DELIVRD"}]}}`)
+	b.tells(200, "?token="+callbackKey, "application/json", "{\"reports\":{\"items\":[{\"msgid\":\"a\\u0000\xff\",\"status\":\"\\ud800\"}]}}")
+	b.tells(400, "?token="+callbackKey, "application/json", `{"reports":`)
+	b.tells(422, "?token="+callbackKey, "application/json", `{"msgid":7,"status":"DELIVRD"}`)
 	if n := b.count("SELECT count(*) FROM receipts WHERE provider_no = '7'"); n != 1 {
 		t.Errorf("%d receipts", n)
 	}
@@ -297,7 +438,7 @@ func receivingList(t *testing.T) (*testBundle, *provider) {
 	config := p.config()
 	config["callback"], config["callbackSecret"] = map[string]any{
 		"verify": "token", "list": "reports.items", "number": "msgid", "state": "status", "delivered": []string{"DELIVRD"},
-	}, "s3cret"
+	}, callbackKey
 	b.sender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": config})
 	for field, change := range map[string]map[string]any{
 		"config.callback.verify":    {"verify": "trust"},

@@ -248,6 +248,50 @@ func TestAMessageThatBringsTroubleDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
+// Refusals of texts, however many, are no trouble of the sender, which the others go on using.
+func TestTextsThatAreRefusedDoNotStopTheirSender(t *testing.T) {
+	b, p := pushing(t, nil)
+	p.does(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Text") == "good" {
+			_, _ = io.WriteString(w, `{"code":"0","id":"p"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"code":"22","text":"not this text"}`)
+	})
+	config := p.config()
+	config["headers"] = map[string]any{"X-Text": "${content}"}
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+	bad := b.submit("bad")
+	b.becomes(bad, task.Failed)
+	if n := len(p.seen()); n < 20 {
+		t.Errorf("it was refused %d times", n)
+	}
+	if s := b.getSender("pushed"); s.Rest != nil || b.events("sender.resting", "pushed") != 0 {
+		t.Errorf("it rests: %+v", s.Rest)
+	}
+	b.becomes(b.submit("good"), task.Success)
+}
+
+// A text that cannot be written is judged by nobody: as a probe it does not end the rest of its sender, and the next message is tried.
+func TestATextThatCannotBeWrittenDoesNotEndTheRestOfItsSender(t *testing.T) {
+	b, p := pushing(t, map[string]any{"status": "off"})
+	p.says(401, "")
+	config := p.config()
+	config["headers"] = map[string]any{"X-Text": "${content}"}
+	good := b.submit("good")
+	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
+	b.resting("pushed")
+	bad := b.submitted(map[string]any{"phone_number": phone, "content": "a\nb", "priority": 0}).TaskID
+	b.becomes(bad, task.Failed)
+	openings := b.resting("pushed").Openings
+	eventually(t, "another is tried", func() bool { return b.resting("pushed").Openings > openings })
+	if n := b.events("sender.recovered", "pushed"); n != 0 {
+		t.Errorf("%d events tell that it sends again", n)
+	}
+	p.says(200, `{"code":"0"}`)
+	b.becomes(good, task.Success)
+}
+
 // The time of a batch is not enough for it: what was not tried is given back, and everything is sent once.
 func TestASlowBatchFailsNothing(t *testing.T) {
 	const messages = 9

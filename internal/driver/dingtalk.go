@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -42,9 +41,10 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 	if err := address("baseUrl", d.config.BaseURL); err != nil {
 		return nil, err
 	}
-	d.answer = errCodes(dingTalkPermanent, dingTalkTrouble)
+	d.answer = errCodes(dingTalkPermanent, dingTalkTrouble, dingTalkBusy)
 	if d.config.Answer != nil {
 		d.answer = *d.config.Answer
+		d.answer.busy = dingTalkBusy
 		if !d.answer.isNamed() {
 			return nil, fault.InvalidField("config.answer.success", fault.Required, nil)
 		}
@@ -57,6 +57,8 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
+
+func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
 
 func (d *dingTalk) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	attempts := begin(ctx, d.limit)
@@ -114,12 +116,9 @@ func (d *dingTalk) deliver(ctx context.Context, attempts *attempts, m Message, p
 }
 
 // mayBeAboutOneName reports whether a call may have been refused for one of its users: the provider looked at it, and does not say
-// that it is too busy.
+// that it is broken or too busy.
 func mayBeAboutOneName(o Outcome) bool {
-	if o.OK || o.Unknown || o.Trouble || o == untried {
-		return false
-	}
-	return o.Permanent || !strings.HasPrefix(o.Code, "http_") && !slices.Contains(dingTalkBusy, o.Code)
+	return !o.OK && !o.Unknown && !o.Trouble && !o.Outage && !o.Unasked && o != untried
 }
 
 func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome {

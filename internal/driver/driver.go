@@ -13,7 +13,9 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"lksms/internal/fault"
@@ -41,6 +43,8 @@ type Outcome struct {
 	Unknown    bool          // the provider may have it: there was no answer, or none that can be understood
 	Trouble    bool          // a wrong key, a wrong address, nobody there: no message is to blame, and none went out
 	Permanent  bool          // of a refusal: trying again is of no use
+	Outage     bool          // the provider is to blame, and no message: it did not answer, or said that it is broken or too busy
+	Unasked    bool          // the message cannot be sent as it is; the provider was not asked
 	ProviderNo string        // what the provider calls it; may be empty
 	Code       string        // the provider's word for a failure; may be empty
 	Error      string        // the failure in words
@@ -63,6 +67,10 @@ type Driver interface {
 	// may be called by several goroutines at once, and by none after Send has returned. A message that is not told of was not
 	// tried: the time of ctx was nearly up, or the sender is in trouble. Once ctx ends, Send returns soon.
 	Send(ctx context.Context, messages []Message, tell func(i int, o Outcome))
+
+	// Target names the provider that is called: two that differ are two parties, or one of them is called without encryption. Empty:
+	// nobody is called.
+	Target() string
 }
 
 // Tools are what drivers are made with.
@@ -76,18 +84,19 @@ type Tools struct {
 // kind is how drivers of a name are made.
 type kind struct {
 	secrets []string // of the top level of the configuration
+	address string   // the field with the address that is called, which may hold a token; empty: none
 	batch   int      // most messages in a Send
 	merges  bool     // it sends all messages of a group in one call
 	make    func(config []byte, t Tools) (Driver, error)
 }
 
 var kinds = map[string]kind{
-	"log":      {nil, 1000, false, newLog},
-	"dingtalk": {nil, 1000, true, newDingTalk},
-	"oa":       {[]string{"secret"}, 100, false, newOA},
-	"wechat":   {[]string{"appSecret"}, 100, false, newWeChat},
-	"email":    {[]string{"password"}, 100, false, newEmail},
-	"http-sms": {[]string{"secrets"}, 100, false, newHTTPSMS},
+	"log":      {nil, "", 1000, false, newLog},
+	"dingtalk": {nil, "baseUrl", 1000, true, newDingTalk},
+	"oa":       {[]string{"secret"}, "url", 100, false, newOA},
+	"wechat":   {[]string{"appSecret"}, "baseUrl", 100, false, newWeChat},
+	"email":    {[]string{"password"}, "", 100, false, newEmail},
+	"http-sms": {[]string{"secrets"}, "url", 100, false, newHTTPSMS},
 }
 
 // Kinds names the drivers there are.
@@ -95,6 +104,9 @@ func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // Secrets names the fields of a driver's configuration that are kept sealed.
 func Secrets(name string) []string { return kinds[name].secrets }
+
+// Address names the field of a driver's configuration with the address that it calls; empty: it has none.
+func Address(name string) string { return kinds[name].address }
 
 // Batch is how many messages a driver takes at once.
 func Batch(name string) int { return kinds[name].batch }
@@ -175,11 +187,24 @@ func address(field, text string) error {
 	return nil
 }
 
+// target is the scheme, the host and the port of an address that was checked.
+func target(text string) string {
+	to, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	port := to.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
+	}
+	return to.Scheme + "://" + net.JoinHostPort(strings.ToLower(to.Hostname()), port)
+}
+
 // failed is the outcome of a call that got no whole answer. Before there was a connection nobody can have got the message.
 func failed(ctx context.Context, err error) Outcome {
 	switch {
 	case errors.Is(err, outbound.ErrUnclear):
-		return Outcome{Unknown: true, Code: "no_answer", Error: plain(err)}
+		return Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: plain(err)}
 	case errors.Is(err, outbound.ErrRefused):
 		return Outcome{Trouble: true, Code: "address_denied", Error: plain(err)}
 	case ctx.Err() != nil:
@@ -222,9 +247,9 @@ func call(client *http.Client, req *http.Request) (status int, body []byte, o *O
 	return status, body, nil
 }
 
-// post calls url with body as JSON. An outcome says why there is no answer.
-func post(ctx context.Context, client *http.Client, url string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+// post calls an address with body as JSON. An outcome says why there is no answer.
+func post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		o := failed(ctx, err)
 		return 0, nil, &o
@@ -237,7 +262,7 @@ func post(ctx context.Context, client *http.Client, url string, header http.Head
 }
 
 // unwritable is the outcome of a message of which no request can be made.
-var unwritable = Outcome{Permanent: true, Code: "unwritable", Error: "the request could not be written"}
+var unwritable = Outcome{Permanent: true, Unasked: true, Code: "unwritable", Error: "the request could not be written"}
 
 // text writes what may be a number or a string in JSON.
 func text(v any) string {

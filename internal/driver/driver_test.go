@@ -10,9 +10,11 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"mime"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/mail"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -320,6 +322,102 @@ func TestATextThatNoHeaderCanHoldFailsAlone(t *testing.T) {
 	}
 }
 
+// What a message holds stays in its part of the address, and reaches the provider as it is; what would lead to another folder is not sent.
+func TestAMessageCannotBreakOutOfItsPartOfTheAddress(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		content string
+		isSent  bool
+	}{
+		{"plain", true}, {"a b+c&d=e", true}, {"a/b?x=1#f", true}, {"a%2Fb", true}, {"x\r\nHost: evil.example", true}, {"你好;a,b@c:d", true}, {"...", true},
+		{"..", false}, {".", false}, {"../admin", false}, {"x/../../admin", false}, {"x/./y", false}, {"%2e%2e", false}, {"..%2fadmin", false},
+		{"..\\admin", false}, {"..;a=b/admin", false},
+	} {
+		p := newProvider(t, says(200, ""))
+		d := makeDriver(t, "http-sms", map[string]any{
+			"url": p.URL + "/v1/${content}/send?text=${content}&key=${secrets.key}", "query": map[string]string{"again": "${content}"},
+			"secrets": map[string]string{"key": "k&text=mine"},
+		})
+		o := send(t.Context(), d, []driver.Message{{TaskID: "1", Content: c.content}})[0]
+		if !c.isSent {
+			if !o.Permanent || !o.Unasked || o.Trouble || len(p.seen()) != 0 {
+				t.Errorf("%q: %+v, %v", c.content, o, p.seen())
+			}
+			continue
+		}
+		if !o.OK || len(p.seen()) != 1 {
+			t.Errorf("%q: %+v, %v", c.content, o, p.seen())
+			continue
+		}
+		got, err := url.Parse(p.seen()[0].path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := got.Query()
+		if got.Path != "/v1/"+c.content+"/send" || len(query) != 3 || len(query["text"]) != 1 || query.Get("text") != c.content ||
+			query.Get("again") != c.content || query.Get("key") != "k&text=mine" {
+			t.Errorf("%q was sent as %s", c.content, p.seen()[0].path)
+		}
+		if escaped := strings.Split(got.EscapedPath(), "/"); len(escaped) != 4 || strings.Contains(got.EscapedPath(), "+") {
+			t.Errorf("%q was sent as %s", c.content, p.seen()[0].path)
+		}
+	}
+}
+
+func TestAMailCannotAddHeadersOrRecipients(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	d := makeDriver(t, "email", config)
+	o := send(t.Context(), d, []driver.Message{
+		{TaskID: "1", Recipient: "a@example.com", Title: "一\r\nBcc: b@example.com\r\n\r\n二", Content: "c\r\n.\r\nMAIL FROM:<x@example.com>"},
+		{TaskID: "2", Recipient: "a@example.com\r\nRCPT TO:<b@example.com>", Content: "c"},
+		{TaskID: "3", Recipient: "a@example.com, b@example.com", Content: "c"},
+		{TaskID: "4", Recipient: "=?utf-8?q?x=0d=0aBcc:_b@example.com?= <a@example.com>", Content: "c"},
+	})
+	for i, want := range []bool{true, false, false, false} {
+		if o[i].OK != want || !want && (!o[i].Permanent || !o[i].Unasked || o[i].Trouble) {
+			t.Errorf("%d: %+v", i, o[i])
+		}
+	}
+	for _, text := range s.mails {
+		head, _, _ := strings.Cut(text, "\r\n\r\n")
+		for line := range strings.SplitSeq(head, "\r\n") {
+			if strings.HasPrefix(strings.ToLower(line), "bcc") {
+				t.Errorf("sent %q", text)
+			}
+		}
+		if mail, err := mail.ReadMessage(strings.NewReader(text)); err != nil {
+			t.Error(err)
+		} else if subject, err := new(mime.WordDecoder).DecodeHeader(mail.Header.Get("Subject")); err != nil || strings.ContainsAny(subject, "\r\n") {
+			t.Errorf("subject %q, %v", subject, err)
+		}
+	}
+	if len(s.mails) != 1 {
+		t.Errorf("%d mails", len(s.mails))
+	}
+}
+
+// A refusal of a message tells nothing bad of its sender; no answer, 5xx, and that there is too much to do, nothing of the message.
+func TestRefusalsOfAMessageAreToldFromOutages(t *testing.T) {
+	t.Parallel()
+	answer := map[string]any{"success": "ok", "equals": []string{"1"}, "code": "code", "permanent": []string{"9"}}
+	for _, c := range []struct {
+		status   int
+		says     string
+		isOutage bool
+	}{
+		{200, `{"ok":0,"code":22}`, false}, {400, "", false}, {413, "", false}, {422, `{"code":22}`, false}, {429, `{"code":22}`, false},
+		{500, `{"code":9}`, false}, {200, "<html>", false}, {200, `{"code":22}`, false},
+		{500, "", true}, {500, `{"code":22}`, true}, {503, "", true}, {502, "", true}, {504, "", true}, {429, "", true}, {408, "", true},
+	} {
+		p := newProvider(t, says(c.status, c.says))
+		o := send(t.Context(), makeDriver(t, "http-sms", map[string]any{"url": p.URL, "answer": answer}), []driver.Message{{TaskID: "1"}})[0]
+		if o.Outage != c.isOutage || o.Trouble || o.OK || o.Unasked {
+			t.Errorf("%d %s: %+v", c.status, c.says, o)
+		}
+	}
+}
+
 func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
 	t.Parallel()
 	for answer, day := range map[string]string{
@@ -469,9 +567,9 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 		answer func(int, call, http.ResponseWriter)
 		want   driver.Outcome // but for its texts
 	}{
-		{"500", says(500, "oops"), driver.Outcome{}},
-		{"503", says(503, ""), driver.Outcome{}},
-		{"429", says(429, ""), driver.Outcome{}},
+		{"500", says(500, "oops"), driver.Outcome{Outage: true}},
+		{"503", says(503, ""), driver.Outcome{Outage: true}},
+		{"429", says(429, ""), driver.Outcome{Outage: true}},
 		{"400", says(400, ""), driver.Outcome{Permanent: true}},
 		{"401", says(401, ""), driver.Outcome{Trouble: true}},
 		{"403", says(403, `{"error":"forbidden"}`), driver.Outcome{Trouble: true}},
@@ -479,7 +577,7 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 		{"407", says(407, ""), driver.Outcome{Trouble: true}},
 		{"403 with a code about the message", says(403, `{"errcode":60121,"errmsg":"no such user"}`), driver.Outcome{Permanent: true}},
 		{"a code about the agent", says(200, `{"errcode":40056,"errmsg":"invalid agent"}`), driver.Outcome{Trouble: true}},
-		{"a gateway that waited in vain", says(504, ""), driver.Outcome{Unknown: true}},
+		{"a gateway that waited in vain", says(504, ""), driver.Outcome{Unknown: true, Outage: true}},
 		{"JSON without a sign of success", says(200, `{"code":500,"success":false}`), driver.Outcome{Unknown: true}},
 		{"an empty object", says(200, `{}`), driver.Outcome{Unknown: true}},
 		{"no message number", says(200, `{"msgid":null}`), driver.Outcome{Unknown: true}},
@@ -488,13 +586,13 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(307)
 		}, driver.Outcome{Trouble: true}},
-		{"an answer that never comes", func(int, call, http.ResponseWriter) { time.Sleep(700 * time.Millisecond) }, driver.Outcome{Unknown: true}},
+		{"an answer that never comes", func(int, call, http.ResponseWriter) { time.Sleep(700 * time.Millisecond) }, driver.Outcome{Unknown: true, Outage: true}},
 		{"half a body", broken(func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"errcode\":")
-		}), driver.Outcome{Unknown: true}},
-		{"death in the middle", broken(func(net.Conn) {}), driver.Outcome{Unknown: true}},
+		}), driver.Outcome{Unknown: true, Outage: true}},
+		{"death in the middle", broken(func(net.Conn) {}), driver.Outcome{Unknown: true, Outage: true}},
 		{"something else than JSON", says(200, "<html>"), driver.Outcome{Unknown: true}},
-		{"far too much", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, driver.Outcome{Unknown: true}},
+		{"far too much", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, driver.Outcome{Unknown: true, Outage: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -581,6 +679,18 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 		{"email", map[string]any{"host": "h", "from": "a@b.c", "tls": "perhaps"}, "config.tls"},
 		{"http-sms", map[string]any{"url": "http://x", "body": map[string]any{"a": "${secrets.pasword}"}}, "config.body"},
 		{"http-sms", map[string]any{"url": "http://x", "format": "form", "body": "text"}, "config.body"},
+		{"http-sms", map[string]any{"url": "http://${recipient}/send"}, "config.url"},
+		{"http-sms", map[string]any{"url": "http://x.${template_id}/send"}, "config.url"},
+		{"http-sms", map[string]any{"url": "http://x${content}"}, "config.url"},
+		{"http-sms", map[string]any{"url": "http://${digits}@x/send"}, "config.url"},
+		{"http-sms", map[string]any{"url": "http://x:${attempt}/send"}, "config.url"},
+		{"http-sms", map[string]any{"url": "http://x:1${unix}/send"}, "config.url"},
+		{"http-sms", map[string]any{"url": "${content}://x/send"}, "config.url"},
+		{"http-sms", map[string]any{"url": "${content}"}, "config.url"},
+		{"http-sms", map[string]any{"url": "http://${values.h}/send", "values": map[string]string{"h": "x/y"}}, "config.url"},
+		{"http-sms", map[string]any{"url": "http://x", "headers": map[string]string{"X Text": "a"}}, "config.headers"},
+		{"http-sms", map[string]any{"url": "http://x", "headers": map[string]string{"X-Key": "${secrets.k}"}, "secrets": map[string]string{"k": "k\n"}}, "config.headers"},
+		{"oa", map[string]any{"url": "http://x", "secret": "whsec_"}, "config.secret"},
 		{"http-sms", map[string]any{"url": "http://x", "answer": map[string]any{"pattern": "("}}, "config.answer.pattern"},
 		{"http-sms", map[string]any{"url": "http://x", "answer": map[string]any{"success": "code"}}, "config.answer.equals"},
 		{"http-sms", map[string]any{"url": "http://x", "timeoutSeconds": 1000}, "config.timeoutSeconds"},

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,6 +86,14 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	return d, nil
 }
 
+func (d *email) Target() string {
+	mode := d.config.TLS
+	if mode == "" {
+		mode = "starttls"
+	}
+	return mode + "://" + net.JoinHostPort(strings.ToLower(d.config.Host), strconv.Itoa(d.config.Port))
+}
+
 func (d *email) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	attempts := begin(ctx, d.limit)
 	if !attempts.more() {
@@ -118,7 +128,7 @@ func (d *email) Send(ctx context.Context, messages []Message, tell func(int, Out
 func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	msg := mail.NewMsg()
 	if err := msg.To(m.Recipient); err != nil {
-		return Outcome{Permanent: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}, true
+		return Outcome{Permanent: true, Unasked: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}, true
 	}
 	if err := msg.From(d.config.From); err != nil {
 		return Outcome{Trouble: true, Code: "bad_address", Error: "the sender is not an e-mail address"}, true
@@ -130,7 +140,7 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	if title == "" {
 		title, _, _ = strings.Cut(m.Content, "\n")
 	}
-	msg.Subject(title)
+	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject is one line
 	// The same for each attempt, so that who receives can tell that it comes again.
 	msg.SetMessageIDWithValue(fmt.Sprintf("%s@%s", m.TaskID, d.config.Host))
 	msg.SetDate()
@@ -166,7 +176,7 @@ func mailOutcome(failure *mail.SendError) Outcome {
 	case failure.Reason == mail.ErrNoUnencoded, failure.Reason == mail.ErrGetRcpts:
 		return unwritable
 	case code == 0 && (failure.Reason == mail.ErrSMTPDataClose || failure.Reason == mail.ErrWriteContent):
-		return Outcome{Unknown: true, Code: "smtp", Error: "the mail server broke off"}
+		return Outcome{Unknown: true, Outage: true, Code: "smtp", Error: "the mail server broke off"}
 	case code == 0:
 		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server broke off"}
 	}

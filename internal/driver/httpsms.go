@@ -83,18 +83,38 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 	return d, err
 }
 
-// check fills everything in once, so that a placeholder that means nothing is found before a message is there.
+// check fills everything in with two messages that have nothing in common, so that what can never be sent, and a message that would
+// choose where it is sent to, are found before a message is there.
 func (d *httpSMS) check() error {
-	f := d.filler(Message{})
+	one, other := d.sample("a"), d.sample("b")
 	for name, parts := range map[string]any{
 		"url": d.config.URL, "headers": anyMap(d.config.Headers), "query": anyMap(d.config.Query), "body": d.config.Body,
 	} {
-		if _, err := f.fill(parts); err != nil {
+		if _, err := one.fill(parts); err != nil {
 			return fault.InvalidField("config."+name, fault.MissingParameters, []string{err.Error()})
 		}
 	}
-	url, _ := f.fill(d.config.URL)
-	return address("url", fmt.Sprint(url))
+	if _, err := d.headers(one); err != nil {
+		return fault.InvalidField("config.headers", fault.BadCharacters, nil)
+	}
+	to, err := d.address(one)
+	elsewhere, errElsewhere := d.address(other)
+	if err != nil || errElsewhere != nil || to.Scheme != elsewhere.Scheme || to.Host != elsewhere.Host ||
+		to.User.String() != elsewhere.User.String() {
+		return fault.InvalidField("config.url", fault.WrongFormat, nil)
+	}
+	return address("url", to.String())
+}
+
+// sample fills in a message of which every text is the same.
+func (d *httpSMS) sample(text string) filler {
+	f := d.filler(Message{})
+	for name := range f.values {
+		if !strings.HasPrefix(name, "values.") && !strings.HasPrefix(name, "secrets.") {
+			f.values[name] = text
+		}
+	}
+	return f
 }
 
 func anyMap(m map[string]string) map[string]any {
@@ -170,6 +190,14 @@ func (f filler) fill(part any) (any, error) {
 	}
 }
 
+func (d *httpSMS) Target() string {
+	to, err := d.address(d.sample("a"))
+	if err != nil {
+		return ""
+	}
+	return target(to.String())
+}
+
 func (d *httpSMS) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	begin(ctx, d.limit).each(messages, d.config.AtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })
 }
@@ -186,11 +214,62 @@ func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
 	return d.config.Answer.outcome(status, answer)
 }
 
-var errHeader = errors.New("a header cannot hold this text")
+var (
+	errHeader = errors.New("a header cannot hold this text")
+	errFolder = errors.New("a text in the path leads to another folder")
+)
+
+// address fills the url in. What is filled in is escaped, so that it ends no part of the address, and leads to no other folder.
+func (d *httpSMS) address(f filler) (*url.URL, error) {
+	text, err := filler{escaped(f.values)}.fill(d.config.URL)
+	if err != nil {
+		return nil, err
+	}
+	to, err := url.Parse(fmt.Sprint(text))
+	if err != nil {
+		return nil, err
+	}
+	again, err := url.PathUnescape(to.Path) // as servers do behind proxies that did it before
+	if hasDots(to.Path) || err == nil && hasDots(again) {
+		return nil, errFolder
+	}
+	return to, nil
+}
+
+// hasDots tells whether a path has a segment for the same folder or the one above, as any server may read it: with backslashes, or
+// with parameters behind it.
+func hasDots(path string) bool {
+	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *httpSMS) headers(f filler) (http.Header, error) {
+	header := http.Header{}
+	for name, value := range d.config.Headers {
+		filled, err := f.fill(value)
+		if err != nil {
+			return nil, err
+		}
+		text := fmt.Sprint(filled)
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) { // a text with a line break, for instance
+			return nil, errHeader
+		}
+		header.Set(name, text)
+	}
+	return header, nil
+}
 
 func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error) {
 	f := d.filler(m)
-	filledURL, err := filler{escaped(f.values)}.fill(d.config.URL)
+	to, err := d.address(f)
+	if err != nil {
+		return nil, err
+	}
+	header, err := d.headers(f)
 	if err != nil {
 		return nil, err
 	}
@@ -214,11 +293,7 @@ func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error)
 		}
 		content = []byte(form.Encode())
 	}
-	req, err := http.NewRequestWithContext(ctx, d.config.Method, fmt.Sprint(filledURL), bytes.NewReader(content))
-	if err != nil {
-		return nil, err
-	}
-	query := req.URL.Query()
+	query := to.Query()
 	for name, value := range d.config.Query {
 		filled, err := f.fill(value)
 		if err != nil {
@@ -226,28 +301,23 @@ func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error)
 		}
 		query.Set(name, fmt.Sprint(filled))
 	}
-	req.URL.RawQuery = query.Encode()
-	if media != "" {
-		req.Header.Set("Content-Type", media)
+	to.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, d.config.Method, to.String(), bytes.NewReader(content))
+	if err != nil {
+		return nil, err
 	}
-	for name, value := range d.config.Headers {
-		filled, err := f.fill(value)
-		if err != nil {
-			return nil, err
-		}
-		text := fmt.Sprint(filled)
-		if !httpguts.ValidHeaderFieldValue(text) { // a text with a line break, for instance
-			return nil, errHeader
-		}
-		req.Header.Set(name, text)
+	if media != "" && header.Get("Content-Type") == "" {
+		header.Set("Content-Type", media)
 	}
+	req.Header = header
 	return req, nil
 }
 
+// escaped escapes values for any part of an address. A space is %20, because + means itself in a path.
 func escaped(values map[string]string) map[string]string {
 	all := make(map[string]string, len(values))
 	for name, value := range values {
-		all[name] = url.QueryEscape(value)
+		all[name] = strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 	}
 	return all
 }

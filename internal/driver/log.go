@@ -19,6 +19,8 @@ func newLog(config []byte, t Tools) (Driver, error) {
 	return d, read(config, &d.config)
 }
 
+func (d *logDriver) Target() string { return "" }
+
 // Send logs each message; its text and its recipient only where the configuration says so.
 func (d *logDriver) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	for i, m := range messages {

@@ -48,6 +48,9 @@ func newOA(config []byte, t Tools) (Driver, error) {
 			return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
 		}
 	}
+	if len(d.key) == 0 { // anybody can sign with it
+		return nil, fault.InvalidField("config.secret", fault.Empty, nil)
+	}
 	if err := d.config.Answer.check(); err != nil {
 		return nil, err
 	}
@@ -56,6 +59,8 @@ func newOA(config []byte, t Tools) (Driver, error) {
 	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
+
+func (d *oa) Target() string { return target(d.config.URL) }
 
 func (d *oa) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	begin(ctx, d.limit).each(messages, oaAtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })

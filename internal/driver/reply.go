@@ -22,15 +22,16 @@ type reply struct {
 	Permanent []string `json:"permanent"` // codes after which trying the message again is of no use
 	Trouble   []string `json:"trouble"`   // codes about the sender: a wrong key, an empty account
 
+	busy           []string // codes that say that there is too much to do, for anybody
 	pattern        *regexp.Regexp
 	numberSuffices bool // a number tells success where the field for it is missing
 }
 
 // errCodes is how DingTalk, WeChat and their gateways answer: errcode 0 or a msgid is success.
-func errCodes(permanent, trouble []string) reply {
+func errCodes(permanent, trouble, busy []string) reply {
 	return reply{
 		Success: "errcode", Equals: []string{"0"}, Number: "msgid", Code: "errcode", Error: "errmsg", Permanent: permanent, Trouble: trouble,
-		numberSuffices: true,
+		busy: busy, numberSuffices: true,
 	}
 }
 
@@ -62,7 +63,8 @@ var (
 const replyTextMost = 300 // characters of a provider's text that are kept
 
 // outcome judges an answer. Where the configuration names a sign of success, an answer without it is unclear; where it names
-// none, the HTTP status tells.
+// none, the HTTP status tells. A code of the provider's own is about the message, unless the configuration says that it is about the
+// sender, or the status that the provider is broken.
 func (r *reply) outcome(status int, answer []byte) Outcome {
 	no, refused := refusal(status)
 	fields, readable := r.read(answer)
@@ -83,9 +85,10 @@ func (r *reply) outcome(status int, answer []byte) Outcome {
 	}
 	if code, there := Field(fields, r.Code); there { // the provider itself says no
 		no.Code, no.Unknown, no.Permanent = code, false, false
+		no.Outage = status >= 500 || slices.Contains(r.busy, code)
 		switch {
 		case slices.Contains(r.Permanent, code):
-			no.Permanent, no.Trouble = true, false
+			no.Permanent, no.Trouble, no.Outage = true, false, false
 		case slices.Contains(r.Trouble, code):
 			no.Trouble = true
 		}
@@ -130,8 +133,9 @@ func refusal(status int) (Outcome, bool) {
 	o := Outcome{Code: fmt.Sprint("http_", status), Error: fmt.Sprintf("the provider answered %d", status)}
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		o.Outage = true
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		o.Unknown = true
+		o.Unknown, o.Outage = true, true
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusProxyAuthRequired, http.StatusGone, http.StatusMisdirectedRequest, http.StatusUpgradeRequired,
 		http.StatusNetworkAuthenticationRequired:
@@ -139,6 +143,7 @@ func refusal(status int) (Outcome, bool) {
 	default:
 		o.Trouble = status < 400 // redirects are not followed
 		o.Permanent = status >= 400 && status < 500
+		o.Outage = status >= 500
 	}
 	return o, true
 }

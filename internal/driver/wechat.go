@@ -46,12 +46,14 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 	if err := address("baseUrl", d.config.BaseURL); err != nil {
 		return nil, err
 	}
-	d.answer = errCodes(weChatPermanent, weChatTrouble)
+	d.answer = errCodes(weChatPermanent, weChatTrouble, weChatBusy)
 	var err error
 	d.limit, err = timeout(d.config.TimeoutSeconds)
 	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
+
+func (d *weChat) Target() string { return target(d.config.BaseURL) }
 
 func (d *weChat) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
 	attempts := begin(ctx, 2*d.limit) // a stale token costs a second call
@@ -81,6 +83,9 @@ var (
 		"40001", "40014", "42001", "40013", "40125", "40164", "41001", "41002", "41004", "43107", "48001", "50002", weChatDay, weChatMinute,
 	}
 )
+
+// weChatBusy are codes that say that there is too much to do, for anybody.
+var weChatBusy = []string{"-1"}
 
 const (
 	weChatDay    = "45009" // the calls of the day are used up

@@ -119,6 +119,7 @@ const (
 	TooUrgent          Rule = "too_urgent"    // the most urgent priority
 	NoSecretsKey       Rule = "no_secrets_key"
 	MadeLikeAKey       Rule = "made_like_a_key"
+	GiveAgain          Rule = "give_again"
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -127,7 +128,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, NothingElseIsKnown,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, NothingElseIsKnown,
 }
 
 // Field names one wrong field. It never carries the value that was sent, but may carry names of placeholders in it.

@@ -248,7 +248,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		return nil, err
 	}
 	s.pusher.Changed()
-	answer, err := senderAnswer(row)
+	answer, err := senderAnswer(row, s.pusher.Configs)
 	return api.CreateSender200JSONResponse(answer), err
 }
 
@@ -264,7 +264,7 @@ func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObje
 	}
 	var bad error
 	items, next := page(rows, p.Limit-1, func(row dbq.SenderListRow) api.Sender {
-		one, err := senderOf(row)
+		one, err := senderOf(row, s.pusher.Configs)
 		if err != nil {
 			bad = err
 		}
@@ -279,7 +279,7 @@ func (s *Server) GetSender(ctx context.Context, req api.GetSenderRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := senderAnswer(row)
+	answer, err := senderAnswer(row, s.pusher.Configs)
 	return api.GetSender200JSONResponse(answer), err
 }
 
@@ -308,7 +308,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		return nil, err
 	}
 	s.pusher.Changed()
-	answer, err := senderAnswer(row)
+	answer, err := senderAnswer(row, s.pusher.Configs)
 	return api.UpdateSender200JSONResponse(answer), err
 }
 
@@ -323,22 +323,21 @@ func (s *Server) sealed(ctx context.Context, no string, patch *api.SenderPatch, 
 		return nil, err
 	}
 	kind := orElse(patch.Kind, row.Kind)
-	if kind == sender.KindApp {
+	if kind == sender.KindApp && (config != nil || row.Kind == sender.KindApp) {
 		return config, nil
-	}
-	before := row.Config
-	if kind != row.Kind {
-		before = nil
-	}
-	if config == nil { // as if what is shown were given back: a stored secret is sealed, and a given one is open
-		if config, err = notify.ShowConfig(kind, row.Config); err != nil {
-			return nil, err
-		}
 	}
 	if patch.Version == nil {
 		patch.Version = &row.Version
 	}
-	return s.pusher.SealConfig(kind, no, config, before)
+	if kind == sender.KindApp {
+		return notify.DropSecrets(row.Kind, row.Config)
+	}
+	if config == nil {
+		if config, err = s.pusher.ShowConfig(row.Kind, no, row.Config); err != nil {
+			return nil, err
+		}
+	}
+	return s.pusher.SealConfig(kind, no, config, &notify.Stored{Kind: row.Kind, Config: row.Config})
 }
 
 // nulls names the fields of a patch that are null, those of limits included: that they are to be emptied, which the
@@ -495,12 +494,12 @@ func countryOf(c dbq.Country) api.Country {
 	}
 }
 
-func senderAnswer(row dbq.SenderListRow) (api.SenderResponse, error) {
-	one, err := senderOf(row)
+func senderAnswer(row dbq.SenderListRow, configs *notify.Configs) (api.SenderResponse, error) {
+	one, err := senderOf(row, configs)
 	return api.SenderResponse{Code: ok, Message: success, Data: one}, err
 }
 
-func senderOf(s dbq.SenderListRow) (api.Sender, error) {
+func senderOf(s dbq.SenderListRow, configs *notify.Configs) (api.Sender, error) {
 	one := api.Sender{
 		SenderNo: s.SenderNo, Name: s.Name, Channel: s.Channel, Kind: s.Kind, Status: api.SenderStatus(s.Status), Sort: s.Sort,
 		IsShared: s.IsShared, IntervalMs: s.IntervalMs,
@@ -523,7 +522,7 @@ func senderOf(s dbq.SenderListRow) (api.Sender, error) {
 		rate, average := float64(s.Succeeded)/float64(reported), s.ResponseMs/reported
 		one.SuccessRate, one.AverageResponseMs = &rate, &average
 	}
-	config, err := notify.ShowConfig(s.Kind, s.Config)
+	config, err := configs.ShowConfig(s.Kind, s.SenderNo, s.Config)
 	if err == nil {
 		one.Config, err = object(config)
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	restFirst    = 2 * time.Second
 	restMost     = 5 * time.Minute
-	fruitlessMax = 5               // batches in a row in which nothing got through, though the sender seems to be well
+	fruitlessMax = 5               // batches in a row without an answer, or in which the provider said that it is broken or too busy
 	probeSpare   = 5 * time.Second // for which a probe is held longer than its lease
 )
 
@@ -46,25 +46,28 @@ func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration)
 	return err == nil && n > 0
 }
 
-// tally is what a batch tells of its sender.
+// tally is what a batch tells of its sender. A message that the provider refuses tells that the sender is well: else the texts of one
+// company could stop it for all. A message that cannot be sent, and an answer that cannot be understood, tell nothing.
 type tally struct {
-	through int             // messages that the provider took or judged
 	tried   int             // messages
-	failure *driver.Outcome // one that says why nothing got through: trouble before anything else
+	through int             // messages that the provider took or refused
+	failure *driver.Outcome // one for which the sender or the provider is to blame: trouble before anything else
 }
 
 func (t *tally) count(o driver.Outcome) {
 	t.tried++
 	switch {
-	case o.OK || o.Permanent:
+	case o.Trouble || o.Outage:
+		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Rest != driver.Rest{}) {
+			t.failure = &o
+		}
+	case !o.Unknown && !o.Unasked:
 		t.through++
-	case t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Rest != driver.Rest{}):
-		t.failure = &o
 	}
 }
 
 // conclude opens or closes the circuit breaker by what became of a batch. Trouble opens it where nothing got through, or where the
-// provider said how long to rest.
+// provider said how long to rest. A probe that told nothing leaves it as it is, and another message is tried.
 func (w *worker) conclude(ctx context.Context, now *way, t tally) {
 	c := now.circuit
 	switch {
@@ -75,10 +78,15 @@ func (w *worker) conclude(ctx context.Context, now *way, t tally) {
 		if c.openings > 0 {
 			w.close(ctx, now)
 		}
-	case t.tried > 0:
+	case t.failure != nil:
 		w.fruitless++
 		if c.openings > 0 || w.fruitless >= fruitlessMax {
 			w.open(ctx, now, *t.failure)
+		}
+	case t.tried > 0 && c.openings > 0:
+		err := w.q.BreakerProbed(ctx, dbq.BreakerProbedParams{SenderNo: w.senderNo, Openings: c.openings})
+		if err != nil {
+			w.log.WarnContext(ctx, "the end of a probe could not be noted", "sender_no", w.senderNo, "error", err) // it runs out
 		}
 	}
 }

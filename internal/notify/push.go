@@ -14,6 +14,7 @@ import (
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
 	"lksms/internal/secret"
+	"lksms/internal/snapshot"
 	"lksms/internal/task"
 )
 
@@ -35,6 +36,9 @@ type Pusher struct {
 	out   outbound.Policy
 	log   *slog.Logger
 
+	receivers snapshot.Cache[map[string]receiver] // by sender; only those that take callbacks
+	strangers *strangers
+
 	changed  chan struct{} // a look is due at once
 	stopping chan struct{} // closed: nothing more is claimed
 	stop     sync.Once
@@ -46,9 +50,12 @@ type Pusher struct {
 // NewPusher returns a Pusher.
 func NewPusher(db *postgres.DB, tasks *task.Service, box *secret.Box, out outbound.Policy, log *slog.Logger) *Pusher {
 	sending, cut := context.WithCancel(context.Background())
-	return &Pusher{
-		Configs: NewConfigs(db, box), db: db, tasks: tasks, out: out, log: log, changed: make(chan struct{}, 1), stopping: make(chan struct{}), sending: sending, cut: cut,
+	p := &Pusher{
+		Configs: NewConfigs(db, box), db: db, tasks: tasks, out: out, log: log, strangers: newStrangers(),
+		changed: make(chan struct{}, 1), stopping: make(chan struct{}), sending: sending, cut: cut,
 	}
+	p.receivers.Load = p.loadReceivers
+	return p
 }
 
 // Start drives every sender that is on until Stop.
@@ -69,6 +76,7 @@ func (p *Pusher) run() {
 
 // Changed says that a sender was added or changed on this server, which need not wait for the next look.
 func (p *Pusher) Changed() {
+	p.receivers.Forget()
 	select {
 	case p.changed <- struct{}{}:
 	default: // that is known already

@@ -56,6 +56,9 @@ const (
 	receiptsMost   = 1000            // in a callback
 	receiptBatch   = 1000            // that are matched by one transaction
 	parkedFor      = 72 * time.Hour  // the message of a receipt is looked for; then it is given up
+	secretLeast    = 16              // bytes of a callbackSecret: less can be guessed
+	callbacksKept  = 30 * 24 * time.Hour
+	forgetBatch    = 1000
 )
 
 // splitCallback takes what is said of callbacks out of a configuration that is open.
@@ -83,12 +86,39 @@ func splitCallback(opened []byte) (parts config, err error) {
 	return parts, err
 }
 
+const standardWebhooks = "standard-webhooks"
+
+// keyOf is the key that a callbackSecret stands for. A fault says that it stands for none.
+func keyOf(verify, text string) ([]byte, error) {
+	if encoded, ok := strings.CutPrefix(text, "whsec_"); ok && verify == standardWebhooks {
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, fault.InvalidField("config."+callbackSecret, fault.WrongFormat, nil)
+		}
+		return key, nil
+	}
+	return []byte(text), nil
+}
+
+// checkSecret refuses a callbackSecret that can be guessed.
+func (c *config) checkSecret() error {
+	verify := ""
+	if c.callback != nil {
+		verify = c.callback.Verify
+	}
+	key, err := keyOf(verify, c.key)
+	if err == nil && len(key) < secretLeast {
+		err = fault.InvalidField("config."+callbackSecret, fault.TooShort, secretLeast)
+	}
+	return err
+}
+
 // check finds what is wrong with the configuration of callbacks.
 func (c *callback) check(key string) error {
 	named := func(field string, rule fault.Rule, limit any) error {
 		return fault.InvalidField("config.callback."+field, rule, limit)
 	}
-	ways := []string{"token", "hmac", "standard-webhooks"}
+	ways := []string{"token", "hmac", standardWebhooks}
 	switch {
 	case !slices.Contains(ways, c.Verify):
 		return named("verify", fault.NotAllowed, ways)
@@ -111,55 +141,79 @@ func (c *callback) check(key string) error {
 	return nil
 }
 
-var errForbidden = fault.New(fault.Forbidden, fault.AuthForbidden)
+// proof is how a provider proves who it is.
+func (c *callback) proof() (proof struct{ verify, header string }) {
+	if c != nil {
+		proof.verify = c.Verify
+		if c.Verify == "hmac" {
+			proof.header = http.CanonicalHeaderKey(c.Header)
+		}
+	}
+	return proof
+}
 
-// comesFrom checks who calls: where from, and with what proof. A body that is not whole cannot prove anything by its signature: then
-// the address counts, if only some are allowed.
-func (c *callback) comesFrom(key, sourceIP string, query url.Values, header http.Header, body []byte, isWhole bool) error {
-	networks, err := outbound.Networks(c.Addresses)
+// receiver is what the callbacks of a sender are checked against and read with.
+type receiver struct {
+	*callback
+	key []byte // empty: nothing can be proven
+	err error  // why the sender's configuration cannot be used
+}
+
+// loadReceivers reads the receivers of all senders at once, so that callbacks for senders that do not exist cost no query.
+func (p *Pusher) loadReceivers(ctx context.Context) (map[string]receiver, error) {
+	rows, err := p.q.SendersCalled(ctx)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("read who takes callbacks: %w", err)
 	}
-	address, err := netip.ParseAddr(sourceIP)
+	all := make(map[string]receiver, len(rows))
+	for _, row := range rows {
+		opened, err := p.open("", row.SenderNo, row.Config)
+		r := receiver{callback: opened.callback, err: err}
+		if err == nil && r.callback != nil {
+			r.key, r.err = keyOf(r.Verify, opened.key)
+		}
+		all[row.SenderNo] = r
+	}
+	return all, nil
+}
+
+// isProven checks who calls: where from, and with what proof. A body that is not whole cannot prove anything by its signature: then
+// the address counts, if only some are allowed.
+func (r receiver) isProven(call Callback) bool {
+	networks, err := outbound.Networks(r.Addresses)
+	if err != nil || len(r.key) == 0 {
+		return false
+	}
+	address, err := netip.ParseAddr(call.SourceIP)
 	if len(networks) > 0 && (err != nil || !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address.Unmap()) })) {
-		return errForbidden
+		return false
 	}
-	proven := false
 	switch {
-	case c.Verify == "token":
-		proven = subtle.ConstantTimeCompare([]byte(query.Get("token")), []byte(key)) == 1
-	case !isWhole:
-		proven = len(networks) > 0
-	case c.Verify == "hmac":
-		mac := hmac.New(sha256.New, []byte(key))
-		mac.Write(body)
-		sum, given := mac.Sum(nil), strings.TrimPrefix(header.Get(c.Header), "sha256=")
-		proven = hmac.Equal([]byte(hex.EncodeToString(sum)), []byte(strings.ToLower(given))) ||
+	case r.Verify == "token":
+		return subtle.ConstantTimeCompare([]byte(call.Query.Get("token")), r.key) == 1
+	case call.Cut != nil:
+		return len(networks) > 0
+	case r.Verify == "hmac":
+		mac := hmac.New(sha256.New, r.key)
+		mac.Write(call.Body)
+		sum, given := mac.Sum(nil), strings.TrimPrefix(call.Header.Get(r.Header), "sha256=")
+		return hmac.Equal([]byte(hex.EncodeToString(sum)), []byte(strings.ToLower(given))) ||
 			hmac.Equal([]byte(base64.StdEncoding.EncodeToString(sum)), []byte(given))
-	case c.Verify == "standard-webhooks":
-		proven = c.isSigned(key, header, body)
+	case r.Verify == standardWebhooks:
+		return isSigned(r.key, call.Header, call.Body)
+	default:
+		return false
 	}
-	if !proven {
-		return errForbidden
-	}
-	return nil
 }
 
 // isSigned checks a signature of Standard Webhooks, which is good for a few minutes.
-func (c *callback) isSigned(key string, header http.Header, body []byte) bool {
-	raw := []byte(key)
-	if encoded, ok := strings.CutPrefix(key, "whsec_"); ok {
-		var err error
-		if raw, err = base64.StdEncoding.DecodeString(encoded); err != nil {
-			return false
-		}
-	}
+func isSigned(key []byte, header http.Header, body []byte) bool {
 	at := header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || math.Abs(time.Since(time.Unix(seconds, 0)).Seconds()) > callbackSkew.Seconds() {
 		return false
 	}
-	want := "v1," + driver.Sign(raw, header.Get("Webhook-Id"), at, body)
+	want := "v1," + driver.Sign(key, header.Get("Webhook-Id"), at, body)
 	for given := range strings.FieldsSeq(header.Get("Webhook-Signature")) {
 		if hmac.Equal([]byte(given), []byte(want)) {
 			return true
@@ -255,26 +309,40 @@ type Callback struct {
 	Cut                error  // why no more was read; nil: it is whole
 }
 
+// receiverOf finds who takes a callback, if the caller proves to be the provider. A network from which many came that proved nothing is
+// told to wait. A right proof is taken also from there, because a stranger may share the provider's address. Only a key that is short
+// enough to be guessed, from before keys had a least length, is not compared meanwhile.
+func (p *Pusher) receiverOf(ctx context.Context, call Callback) (receiver, error) {
+	all, err := p.receivers.Get(ctx)
+	if err != nil {
+		return receiver{}, err
+	}
+	r, known := all[call.SenderNo]
+	switch {
+	case known && r.err != nil:
+		return receiver{}, fmt.Errorf("read how sender %s takes callbacks: %w", call.SenderNo, r.err)
+	case known && r.callback != nil && (len(r.key) >= secretLeast || p.strangers.wait(call.SourceIP) == 0) && r.isProven(call):
+		return r, nil
+	}
+	if wait := p.strangers.add(call.SourceIP); wait > 0 {
+		return receiver{}, &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
+	}
+	return receiver{}, fault.New(fault.Forbidden, fault.AuthForbidden)
+}
+
 // Called takes what a provider tells of messages (S3.11) and gives the answer that it expects. It is kept as it came before it is read,
-// also when it is refused then. Who is not known, or cannot prove to be the provider, is told so and nothing else, and nothing is kept:
-// anybody could fill the disk. Faults: auth.forbidden, request.malformed, request.invalid, request.too_large.
+// also when it is refused then; once, however often it comes. Who is not known, or cannot prove to be the provider, is told so and
+// nothing else, and nothing is kept: anybody could fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed,
+// request.invalid, request.too_large.
 func (p *Pusher) Called(ctx context.Context, call Callback) (answer, contentType string, err error) {
-	row, err := p.q.SenderCallback(ctx, call.SenderNo)
-	if err != nil {
-		return "", "", postgres.Wrap("find sender of callback", err, errForbidden)
-	}
-	opened, err := p.open(row.Kind, call.SenderNo, row.Config)
+	c, err := p.receiverOf(ctx, call)
 	if err != nil {
 		return "", "", err
 	}
-	c := opened.callback
-	if c == nil {
-		return "", "", errForbidden
-	}
-	if err := c.comesFrom(opened.key, call.SourceIP, call.Query, call.Header, call.Body, call.Cut == nil); err != nil {
-		return "", "", err
-	}
-	id, err := p.q.CallbackKeep(ctx, dbq.CallbackKeepParams{SenderNo: call.SenderNo, SourceIp: call.SourceIP, Body: postgres.Text(string(call.Body))})
+	hash := sha256.Sum256(call.Body)
+	id, err := p.q.CallbackKeep(ctx, dbq.CallbackKeepParams{
+		SenderNo: call.SenderNo, SourceIp: call.SourceIP, Body: postgres.Text(string(call.Body)), BodyHash: hash[:],
+	})
 	if err != nil {
 		return "", "", fmt.Errorf("keep callback: %w", err)
 	}
@@ -311,6 +379,24 @@ func (p *Pusher) Called(ctx context.Context, call Callback) (answer, contentType
 		contentType = "text/plain; charset=utf-8"
 	}
 	return c.Answer.Body, contentType, nil
+}
+
+// ForgetCallbacks forgets callbacks and receipts that are old, and returns how many.
+func (p *Pusher) ForgetCallbacks(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		callbacks, err := p.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: forgetBatch, Keep: callbacksKept})
+		if err != nil {
+			return total, fmt.Errorf("forget callbacks: %w", err)
+		}
+		receipts, err := p.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: forgetBatch, Keep: callbacksKept})
+		if err != nil {
+			return total, fmt.Errorf("forget receipts: %w", err)
+		}
+		if total += int(callbacks + receipts); callbacks < forgetBatch && receipts < forgetBatch {
+			return total, nil
+		}
+	}
 }
 
 // Match looks for the messages of receipts that came before the answers to their sending, and returns how many it found. Its cost is
