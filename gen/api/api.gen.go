@@ -1192,9 +1192,11 @@ type EventRequest struct {
 
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
-	Orbits   *[]Orbit  `json:"orbits,omitempty"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`
+	// Orbits Together they make at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one of each notification for each person); one orbit is always allowed
+	Orbits *[]Orbit `json:"orbits,omitempty"`
+
+	// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
 	Payload *Payload `json:"payload,omitempty"`
 
 	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
@@ -1442,7 +1444,7 @@ type NotificationMade struct {
 	// Deduplicated It was there already
 	Deduplicated bool `json:"deduplicated"`
 
-	// Failed Who cannot be reached, as far as is known yet
+	// Failed Who cannot be reached, as far as is known yet; one answer names at most 100 people
 	Failed         []NotificationFailure `json:"failed"`
 	NotificationID int64                 `json:"notification_id"`
 
@@ -1455,7 +1457,7 @@ type NotificationMade struct {
 
 // NotificationPage defines model for NotificationPage.
 type NotificationPage struct {
-	Items []NotificationView `json:"items"`
+	Items []NotificationSummary `json:"items"`
 
 	// NextCursor Pass it as `cursor` for the next page; null on the last
 	NextCursor *NextCursor `json:"next_cursor"`
@@ -1506,7 +1508,7 @@ type NotificationRequest struct {
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`
+	// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
 	Payload Payload `json:"payload"`
 
 	// RepeatMinutes Tell people again so many minutes after all have been reached; of business type 5 by default `payload.timeoutRemind`
@@ -1539,6 +1541,46 @@ type NotificationSign = string
 
 // NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 type NotificationStatus int16
+
+// NotificationSummary defines model for NotificationSummary.
+type NotificationSummary struct {
+	BizID int64 `json:"biz_id"`
+
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	BizType BizType `json:"biz_type"`
+
+	// Channel Example: acme
+	Channel   No         `json:"channel"`
+	CreatedAt time.Time  `json:"created_at"`
+	DedupKey  *string    `json:"dedup_key"`
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// NextRunTime When people are told, told again, or tried again after a failure
+	NextRunTime    *time.Time `json:"next_run_time"`
+	NotificationID int64      `json:"notification_id"`
+	Operator       *string    `json:"operator"`
+
+	// People Who have a task
+	People int64 `json:"people"`
+
+	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
+	Remark        *string `json:"remark"`
+	RepeatMinutes *int64  `json:"repeat_minutes"`
+
+	// RetryCount The most of any person's
+	RetryCount int16 `json:"retry_count"`
+
+	// Sign As it was given; null is that of the template or the sender
+	Sign      *string    `json:"sign"`
+	StartedAt *time.Time `json:"started_at"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+	Status NotificationStatus `json:"status"`
+
+	// Succeeded Who have been reached
+	Succeeded int64     `json:"succeeded"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
 
 // NotificationTemplate defines model for NotificationTemplate.
 type NotificationTemplate struct {
@@ -1612,13 +1654,11 @@ type NotificationView struct {
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`
-	Payload Payload `json:"payload"`
+	// Payload What the placeholders of the template stand for, that of an orbit or a node included
+	Payload map[string]interface{} `json:"payload"`
 
 	// People Who have a task
-	People int64 `json:"people"`
-
-	// Recipients Of one that is looked at alone
+	People     int64                    `json:"people"`
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
 	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
@@ -1646,6 +1686,9 @@ type NotificationsMade struct {
 	// Ended Notifications that became pointless
 	Ended int                `json:"ended"`
 	Items []NotificationMade `json:"items"`
+
+	// MoreFailed More people cannot be reached than `failed` names; `GET /api/v1/notifications/{id}` names everybody
+	MoreFailed *bool `json:"more_failed,omitempty"`
 }
 
 // NotificationsMadeResponse defines model for NotificationsMadeResponse.
@@ -1744,7 +1787,7 @@ type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
 
-	// Data As WeChat wants it
+	// Data As WeChat wants it. At most 16384 bytes of JSON, its white space left out and its numbers written out
 	Data map[string]interface{} `json:"data"`
 
 	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
@@ -1783,7 +1826,7 @@ type Orbit struct {
 // Password May not be made like an API key, which is `lksms_` and 43 letters, digits, `-` and `_`
 type Password = string
 
-// Payload What the placeholders of the template stand for: `${taskName}`
+// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
 type Payload map[string]interface{}
 
 // PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
@@ -2105,7 +2148,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config What its driver needs. Secrets are kept sealed and shown as `***`; given back like that they stay
+	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; given back like that they stay
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that its attempts have taken from the balance altogether, less those that were given back; null where there is no balance
@@ -2211,7 +2254,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config What its driver needs. Secrets are kept sealed and shown as `***`; given back like that they stay
+	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; given back like that they stay
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs Milliseconds from one message to the next
@@ -2268,7 +2311,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config What its driver needs. Secrets are kept sealed and shown as `***`; given back like that they stay
+	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; given back like that they stay
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs Milliseconds from one message to the next
@@ -4029,7 +4072,7 @@ type ClientInterface interface {
 
 	// ListNotifications List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4060,7 +4103,8 @@ type ClientInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -4085,7 +4129,8 @@ type ClientInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -5837,7 +5882,7 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5898,7 +5943,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -5933,7 +5979,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -11529,7 +11576,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11562,7 +11609,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -11587,7 +11635,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -21379,7 +21428,7 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21430,7 +21479,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -21461,7 +21511,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -46603,472 +46654,478 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvtDMqBpEv5AzRMeGtofskeghOTS7KVqa5gLZqEQj3YVMqDLRIIbLC3nP9sle7Ura",
-	"891ueOWztWHH6fa06z3HnuWQX/RhPOSM/vJXuMjnyczKAqqAAtBEkzQUCk4DqMr3fN6f3/Os1pH9gRRM",
-	"aFVrPqsNaEr7TLMUPh0MBndi80fMVCflA82lqDVrj3uSUHWuIqJ7jCjaZ4QLwi5YOiadhPI+oSImKRvI",
-	"VBPZJVIwopiIWVqLauwp7Q8SVmvWVF+16GDQajS2a1GNm5a/M2TpuBbVBO2bJ8yvPK5FtZR9Z8hTFtea",
-	"Oh2yqKY6PdanZmS/lrJurVn7H69l87iGv6prOPznz6PaLarZmUzH96HdZ9jZgOpe1lfHPrJ0b64P7LBH",
-	"hWDJrP7wiaW7uy+xI7Ped3mf6+l9+oYckT4VY6LNbhGqSV8qHe7BdqN44RNoMBxKzLp0mGh8pU+f8v6w",
-	"bz6YT1zYT1FNjwfmfS40O2MpjlD2B1SM78uyhcDfW0KuvBZyKHQ6qyf4/TJ6GqZKptMrftxjpC3YU93q",
-	"wBNtc/zNJRnQM0ZOWVemrOSs4wu5Ne/Tp3eZONO9WnPHLrT7nC210ikXZzAqvKsFE59zh7oy7VON23Zj",
-	"rzZ3R+/ErD+QmonO+GM2nl6FAzEmI5nGbvIdmiQs/YoiXZkS3eMKKIIZD1O6To6Y0ISeUS7IiOseF2Rn",
-	"j/TkMFXwOSMypzIeI82x75JYMkWENC+dkb5MGVCeM6YVPNblqdKECjViKfYQZU32GI1ZStrBbLYeskFC",
-	"xyxu7+Nz1LTNUuiZcI0t7+3sRNDPXuMmGfV4woLOONyzkUzP6+RAuL51j+JPgrA0lan5W0hNztlA192B",
-	"wAFluxYOzKxz9aMxoFqz1LT5Lz79H7b+5yfv/Vqt6Lzc5UrPIx1cs35IOhakFjuLUosHPSnYRzzRrOB6",
-	"fSKSMR6ggXmMiGH/lKWR2YROz/AfMqKwT1yRUcq1ZqJkyPB+C9+vVb38MLb7+I4Z60M51KyU2qTm13m0",
-	"ZtGrdwRstLRP5LKrELiMZx5TdV5KUQxHWYU128ZNP48US0U5nxy6n5ftyrdvOntMZ552xTpSxIpoSUaU",
-	"ayBYFNgnGfWYMPc8ZXh5BQsZ6W4JIzWtVD5fMLjnZpgpUwMpFAMp7JYU3YR3YNwdKTQT8CcdDBLeoWYK",
-	"135LmXk8y8ZjnoxZrbnXuBnVgOSY71JG4UHYvrqQutVjSVx7HtX6TCl6xoCFGTo1GBABF8o8AOQNXrGb",
-	"wJQ2m9+sNba/8fVf3/nm3uPGtz74jRvf/nj33vX77z+4+XD72DRabdaHMDqY9jQzVZpqhnyEizPlCT6h",
-	"SSJHxKxXVLttNmOJxUHK6Weuhp0OU6r6yE2/D+1OFU0AxvU8qn0k01Mex0wst4O7RTtIh7pX7/qGp7fQ",
-	"3BvSp2NYrVgC2Vz7/ilGOimLmdCcJmpyOKaPO8JwKposszTXzf5NLw13TeYW5Uj2GcoJIyNvjFIpzggX",
-	"isfIvhVLL1h6BScc+v2KInIkCHDN/ZyIw2OSMIo0iWtFEnmG63ZBEx4vdaJ2doJl63KWxKrW/NT+Oc0c",
-	"szW0UgvNsV8UbjpUkFNGYm5kvbj2/EmUbYiT9Lgdc25fDgh06yQieGK9u3BHk44cJrEZf8poHJHToZmk",
-	"HxeclX3CaKcHw6R9BpO4RxPDv9lyu1B8eN1a9X3bE1c7Oxk4aLNoduDrP7woF+PO/frRJ/dNs/el/kgO",
-	"xZKLsjeTXXWh4ckVcSyZqGGndzWMamIIPRCxo9qxlHdperYUd9rb3p11QLSUrQTaLj0gbne0lAQevboD",
-	"At0DqRBkm9zjH0ZEWsohu4SSU6ph3aggH5if7eLdo2K8HIm7Wco0zcIZYa/VpTwZpkxNLKCUKAuan1lM",
-	"jCrVH2i1T3Q6tmpqQvXaWYUbFjKusyFTiinSTWUfNSIaxylTap+0HzKdjrcOupqlbaLoWJFeiXxbJw/5",
-	"WU+Tgwd3yDkbK0JTZuU+VFxZTBJ+zqCHiAgjDad5lg5baJ40AodZrdxonEJPyYix84gMheZJwG5JypSm",
-	"qVZ4GhgZUKXAdNDpUXHGVJ3APKCbiFCUaqDPQSovWAws0b9U2ntfCt0jPaqIHqZCmTNnXjQsV0tsinDT",
-	"gTbMVmkwUFDS52KomdUv/ZqDZcC8bhjB9A6AlKPpOYMjnnsJ9sC8ZdfNLCYXZlKoWdTJQbi/aDGw+0DN",
-	"RpihMLBIeE3ErgmIyFTjmGRqKHLdHLtHwhx6mfLPlmVT26U3yetjuQtk9C0/DL81XJE+V8rIXzLFSa73",
-	"At2X4bmN/CjMViu7UheUJ/Q0YcsJo4Xkehi0OkWozSXgHeY4qH+SpHAthRytn2LHVNNTagR3KjLZotNj",
-	"8X5miXMcxhz1kUzPkSLiKqrhYCBTzeJ7LOZ0Oc53fRbnG2ZdtPqmjxYYSqZW9xZ2u3U8HjDSHyqYy+QA",
-	"rlZmilknoXC7FWlPDq0NFgvbpnXHgLnf65zNZ7VBKgcs1RxNBbh+c/wU5hkzMqqrWIOOqTp/QCfEjNlv",
-	"3bOPoSXD2Ww+xdFlrdghPPGGLnn6W6wDGn2J4+lAjFGFMwJ6u94GK2y7Xm87Ei2kp8JGIbF2ozKXU2BE",
-	"vT7LhvrO15rvfK356b84ORk2Go1G/cm/PDmpT3wMv3nybvbne+9+rcD4CjN8CA6yh3j4pvfSOr+q2evs",
-	"fWkFOzTpswPDKAo1+4HB+nqjYZhtSjuapSgBnLOBrkU1MUwsNURzW2hVzuZXODvDRJkd/fQNgF+RXQHj",
-	"tJ5CJmIVmZsAPgPwI4KqRcCENtNSOjnUScupOYc6HbeoESZaVgoqWiS08VlvJTkXcoTSU2I4hZWaIsKF",
-	"0oyCf6P98PD44bdatw/vHnyrde/O/UfHh0ftieHu7tQCK/gHN/ZydvBGleGrnlH2WjCLwnGDUEDJRwd3",
-	"7h7eRoul0VxlGngxrCi7T7o0UYycjomz05cO4VTKhFGwLylN9VDNO494qI/w2eeRNxRXtweHFCMzM3tX",
-	"sB1GCdUw7RSRRc+Apo5qzthR9MBlzWDCquLGNGMiD+xNLqMLhUOFZ8BrU5G4w4vYEk1TOobPUtOkBf7S",
-	"uW5llH3Rz9WTSaxqhZ6L3KIEzQdbi8MvWpAPaUJFh90CpQAWIY65GQ5NHgSLA+c6mtx8/1J+GkfsrA9h",
-	"D0W0JXBZZf8LLu3WxA9FBKdP0/MJXx1YLCvT0Un2iRMpXB/+2TF8NznJBpKCTsqoZnFEtomQMSOxFCwi",
-	"O9YjTaggMj01lG0Xn+9ywVXPvLCHXxh6GBN6KsxKJck4ItexJaPoWAsDGMmA0ihDxY0KZXSWyQXevhEu",
-	"8O7O+zfez1PD6bX0oRVGWhTmsU9r3xmyoWHuqm866EvBtYRle1LAj1wDlys5FR/CHP3MtmhtshNekrhg",
-	"itkPc+6ne3JG8+uTQd181r2GgiXFa2h/mBcmEtl4E/vm7OVwD5q38K62qM45iGOq2ZbmINBOnW/nP536",
-	"AcUetGPkOcMUzZu+diUygecSip8Jqocpa2Wr/KxAchgO4oVndMFSxVE/zFM0WCsF9hdrIyoi4BUOOAZf",
-	"WRWhYCrh/k0uZDa+3H7lpjrjXN3lKPBXYtN4lvr06R18ehv5kPs0sS1RbSj4d4bM/mw2Lt/vei+uYMna",
-	"lcew36lJ+iWvtPaODhSISEGU19wdZE+1jRibnBWOIt/azDnpTm+u/NPnIvx2e0oiWoouORoz0yPO1SCh",
-	"GGZZRH1maw46Hd+zzy5AXQJKMav5I8bEN+2jz5+XL3Ggjy8oZL5ivvB6rv9swvpk1jqvmQ6tlwahnW6Z",
-	"o7Sg3SdZJPZ3n2w38np/TtOZHX4WYTRTtSCm/MLZOc1Yqcs8DNVIu+mXxWUa8HpPih3HtK6PFpvp7d22",
-	"sbQ+xhUfNDpd/gcgARGp1+tFatj0Fs8ylZRb9b7OwYFGTmnnnHBhA1gGMtVVhDPXMngHpxtHk5LTVcHc",
-	"YKXGaqLkVVt4goWL/I7m51x4MOzJn7affuP4+AGxdrCp1YxqT7dkGpupbmfR90UXy4fdvynKzGugR0S1",
-	"EeNnPT1/EWB1H+PD09QhSHmwGohtN691LKllYPNrlvax0/VL+0G/q0r79q5cvbTv5vRGSfvLCOLL36ey",
-	"RVtSfl8LNVxiUV8NuXkya/3WTDGuglo89qs6GQqqyIBi1qLOAjT2yXZeas54jxyeJmyGHN2oNzJR2ooG",
-	"MA6haWfRUxpzcaZpct5yBylwLUByTRWX7Rb8d/ujEtct61MUwsIUo+t7pdbACTlrKjmpwotDxdIK8tcj",
-	"xdI7t/FSdHpUt+SACXxtkXVobN082Po23fqstVXF6+IGV3yaYBfXzWih0ytgtFm/KzNaPP2vAaOFgax9",
-	"865i49S6OCP2tsxhCI3cjZlm7unVsL0WL0DArPME/8MxaWdpwe19SOwifUaFcgnt+GudHPeY+SQ6LBW5",
-	"BAjlclI7fMDN1HzeKxqeSFv1VbsWLWfu3w3cy/6W2EznovPqU5yr7dYS+lnMadIapKzLn84XZswJgydn",
-	"e6nOKgiOD/GpN9vxFKagW80vXE+/FiUuqWUVQuh13XwKOr0CPpX1uzKfwmv2GvApO6fLUAhXvr8LeSBe",
-	"zc2+NKcPLuyyrHExYvvmL/yC1OzJrBVfMx1aKw26jZrircyYvrpQVWaVX4aFo9ZUwdrJVUvlOw4u4VzD",
-	"+jL8d6hYS7P+IKGaVTiCHAM1AgNHqRU+13I2tcVYaX5n18tR832vnbEWdL8if524JlfOZidneDnmV391",
-	"qy/FMXuqK16GOZNYn9K39CQnyUhlCJbp9SkOi2/b4bUxPplkIGfeWeoaKYyNn0OCFgjsntybq6EcV0g1",
-	"YM8LnZqaPdWYlcd1j7TDnW3ntugr4Qbmsnte/uw/ffnLf/v53/3yiz/86cvv/ejzv/nZF3/0Oy9//G9e",
-	"/MFP8tk+cyCT5iS3BLLZ9JHjuieHGgb81dzgPrhRy/eyvXXzyaeNrZtPnjWiG89LespkugIr5/IzCIFL",
-	"Vjp8l3uMis7PocsDXH6QPpVwbs7ebaYpXypSKJ9F+GxeKP/k9cEh5hopXQw7yKklcUgeFZnvR+Zxm6k4",
-	"zXhd1uVUCh5RGlJUIatXS3KaUtHpESkixD6girTzeA3tuTZ221nhjC+KBehl7FZ+3RYK3GcXZZJ3ZSla",
-	"DbG1uecCpFnsMHvLjzwnqZYu1nplUuhy7aJo1uuKEigerysXPGEYK0WeVg1lhtDz8FS7fBoIY7Lny4xY",
-	"xqwVI8oZ5Aa1BgkVNkmr5fKD3GeXGOReBFCHrB3/eFFujvvR3uWSjEzIQrLCGiQeQUbSPhFyFAhrdXKA",
-	"v456UjHStuNoUd0GrATAkuCanEmmiBQI6sa1Mq0hUkoSV44r44JrTvX8A5I5Lvv0aSseplQXWpht8K3L",
-	"jLUTdXASM/PUru9cvzGZVVqQ0GE2gwvPpCqQLnPUqszxE/fcc3teqt/BT8zjeafHTpHTY0DHiaRz3cQP",
-	"7GPWqDVfgdG8a9Puj8zzmOqa6nknEs8ZVeSUnQ3F5EmsfIqC4MMK22FakUPdSlmfi7j8CJ0yPWJMEHyO",
-	"pQoBTY1oynUGHoL3e4FjVRgWbF3k1Xc8dyHsll9vTO/5BDV1jDGLuPTEr5CoPh0klIs18kLTocDLvVZu",
-	"GPQ7HULcYzSeER9+Jl1kLdcRejtZTIYDI9tBkmu1sEjopsVVqy9TVmwujIdsIXmNPR3wlKlZ78wNLeGq",
-	"FQ9LxiNFayg6CaPziZt4ZB80ZCjlMuV6PHljSwKqM0HacVrTajxMWOzTyhA9JcKcVuSaLQ+YPkhlhwFy",
-	"jpEJmdZJESONak+3TAdbFxTQTpXp6UPWoUPFjoIO7VeQ7HHXdmu/+w3Xu/18Xx65MdhvHoRDcY27EZm5",
-	"yqFmcbkhBn5XRNGxYdDA2RRwXm0Th0dcMQJAVT2ARbE4DH1IbCuAJICfVZFBQTqECdunWZPICRC2dSmY",
-	"irKjvg+D6lAB7BbQMniKoMdViBou1jc5GxXJk9XQE46pOs+wE9Sw36dFeA/HAey+0cPUHMayUlS7DzS3",
-	"Jzkbl7/S/p7lLm1wVfzRyPasiJAFKmmxdlscsWf2dp9QEkttsTK50BKy2p0GNbU6M4BSqPagjw7ra9+i",
-	"opnDc0GToTkdiiXduZotjnq2hQMgUC9ock8V8fMk4Q61DaDGMD4FWjPnFiQR9lTPZOMAOdKYLx9aNPfV",
-	"Ve3K8kxJSEiRWmz9i3NU4I/ZKwhzqHT/zeJdZSLRx2xJN7bbg6J7AFehC6apS7I+TsyvNBz5LqOGuZQg",
-	"9XzDYfJwbY36CNOdx+Z58PCTW4dHR3fuf711fOfe4SePjssgegruy6IIQ3dZfMbSQ1GI0HNAUjlycWEJ",
-	"PNk0Q5aDreGAAMp4R6Yp65jnyTvt03GbKNlnpzIevxsZUmYTh8g7lAh2RjW/YKSNgUjtDJKw7VKN2uYt",
-	"krLuUMTmnYFUvOAdM5zsHTdAn02GarQjNxYHjghphrVPpOgw8KAAMi608i7wWIsfQXQvZQq35x3fb+Nd",
-	"iKUjatiHTXLfcwR+OkWol3pt8pjaHwrW1mr11QTV0xJ+miFL9mnMsLm54uUy2DIFOXevksLOhuJypwpN",
-	"DlKegxZgxCRpIdW4BiX3jF8wAfl9RXOafzsSOWqpEbce1YmyDt2iE0NFDCx8wARAvuH2N8koI0yKmwOx",
-	"9HhGNDVNvx4DyvCC5py6wgAIPIeRvyT5CeaWP5eOaHuFazGXtwYUbn1KdUhW18lOsd/LsDFPzOBqLc04",
-	"mHVv39odBL6szeLQXpXw+KB9NVfQKuYKUC3NsEyHL9yTwzQiMR0DjUGwYgtRbOg/+UwKtk/MqCzKuKu4",
-	"k9+7AUtbMR3P3RJ4+XkEz5uuF3oBx7zYK2ZCFd8oimi5V6artW3JjjYGDiAUtSvuEIFoMmBykDAjFpJb",
-	"PS6YAljiQ3GWcNUjp2PSPuh02EBv3aXibEjP2LS3Msio3slGU4y31haBObmdtwc7+88FS/0jYOvR4UdD",
-	"j5kuAzK753HOjpg2T6kFhf0R5drxhXIgzAMo5yc00SxxIN+2Dk6PKkDBZDGsr3LAb40m6sgzBeud6zd3",
-	"5uqhRUfgPhutXzk9Lypu5qAOqCIfMpoaoVGeMwEyvCIfUsU7HvV6gez2GRrvOavAm3GB1kfX7Yask6YH",
-	"3G9qVx5QpeyutF3pPRfbZVgiFOCzJFSi/yahqpKMj8W2skAe2umzxcGDw6xDgA+e/CL3Xb219eTd/Mcy",
-	"IOHQf3Uo4uVMAKf8sykHToULskC+VgR9aEs0Zx0Uh2WJHgDWMYcebZATwpelp41oO9qJdqO96PqT+RAn",
-	"hXbyQ+jnMeUa6T1+PrL1oNznjwA72X+8ZQTtJPzmUMTBpyPZZ/aVJ7m1ujFnoZZxuWbm5Un8zxHOKiLb",
-	"xHJLAImBgUVkl3TcNCKyNwXzmXEtv8rLrvERCxb4iAWre8SCpRVxbl1FfJAN5skk7fBHKvIneCZAcHhX",
-	"PsLqH9OUMnPYzEpUrpY0HM0KbQpHs96gnbDntYvmYef3aMxWBNmMWTxE3HxW6B4A6wU6vGmSMhoXu5Lw",
-	"QhTXOp6qhAAo5V0KHJ8rgAkXZMx09RzP6XNYpBkGj1UPEcgMCdMI8Gi5c5Eu+1h7x8UIoJhnQ2MiMsqe",
-	"hyWUSWykaKhBRjVT4FoTcRUWWs35lYvEsE6wSWvxxIpEAeBc7iDk3FbWxGG3eN6ZvAyVP2yvzCO4Xr0/",
-	"HNFDl6lcEC2A1ROKSq+GKc37hPUHekxGcK8mq2JOR14u7PnHCn6tvjrjcYlvAsoFpfKCm6PboaineGN1",
-	"lWNpJMCWDw6evi3QA0uVFHADDA2wBKBK6+ja9xjqFUIFFBN6pWiHqhD9dvsLUfqn3atmmUD3c7vukdhy",
-	"UUTTDmjeZyWuG9nVNorKrm8P4qjMdxMReOV0bglmHJQTsOc8Ryey/Qo8225Tcsdl6oi62c6/esuL5xXp",
-	"/xJy9pIxpEBxW4Va8iEclIwkhM7DnQ+WA6bJhQNNFncK+ZqP88SIjom7C2et6wTOipB0hrqmQ9GCBwq6",
-	"d/CE0wGpjyGdJQhEjcjpUHHBlCKmH3LdD7ttIxzrffr0to0SbVsjYRC8ukSQ4TIqxeLhlikbMKpDvNkJ",
-	"hxNLEmuQs4X0lC1ql58jTRLSoxcMKYKvPiW7UyuXLUW2eDZE8iFINe1LCG98FVGknxjBCwsoAC/LVVGI",
-	"XFxyFl7aJG15YQhCn9mqR7kzYv22dglIV0J1ZIgX4dVPSRjHOT98c1o6m1LHwgjN7EAFHc0nl1ehEjmJ",
-	"7UpUoiN72goivlyK/r4PYc84MeTPGfn8H777w3/47o/q5MPsauSz5yLCEhcc52HObJxfZuX64s9+8fnf",
-	"/+sXv/uzFz/468nkuUlr1yKoYzi8EhJfoAFctkUjItchsCLjAJdnRgqHn9k6cpPyRo9JFRCGEn4ZmkEm",
-	"bHxT302YmsKfjoPs2GmhYjk54WowC5gwZ6wED8SLYyWVkRwNnytCa66Ty0KfLSePmdaK/YUwBeFU7MCz",
-	"yS8GVlB0EK7O0uRGoK6MtroRLJsU7w90Ppd4OhpupcNbXdcN0CyCEd3Yi8ovwAy2YrhBaGCxfj+QxAAW",
-	"DbkFT4kcibXxBH8hZ+dvz756k7es+kG5yoty5fdEXaYdLJzVzDQfbHneGEFIK2Rqa9CUXyG4XqhTz+VW",
-	"l5EiM0e3hXw3p7QZWVMmcWTVbKPDYbRgypn97HQ4Ysurl2kf88e1lPU71HTnI9YurOLiQhS7CYBQYpRE",
-	"NQtWhhhZqCAakqttNkIi5TmWV6cJWlQWvn+Z1bcw3f+1cxpMWxOWiqrMGWGnuV9fKlCDqBhbW+RXVLVK",
-	"GcUc9UDlImazqK1Q33J82+cjOf2rioU3nUNSXqE3JqqBwsXiMk/ZlNWmoil3OZyw6aTTaelhFqOZ5U0q",
-	"smVktDkwG1uKEC7NpC25wPAxSXanjntuqyfSqqxO4B1bnuYtrx2oYk8saM+F9s5JKfGUdWifkYHkQieo",
-	"4hagyS0tPMDwqgkOkR11pSlfjYCn3HTWJt19Ij7pdsMkVIg1lN1uxUxSpACfmJfsn+ZVaPhRlkNboLmg",
-	"KVKhRdNyBiyrPfJFq11+CcRuyqFuQh13qCiMqS9YXBjOmaJjsOb3wAJEw1riKRXm7Tppw/VrN11QvmkW",
-	"ZROP94Cv9agi6dC9ZQSWdjNDm+DKltOOwOJqXkuZGiZ2EB6lQQ51R/bBE2bzievkwKWumi7seMhQmJth",
-	"RgUN+IzXKFgDx/Bh0JBgAy3A2HAcIwzGdC9AU6Ex0KYjKDcC80CdHAjCsjRxM/8LBkORQ4iag2QqW3vd",
-	"vhhapt2axKzDY6bqQTgr1iRH93rF0+QPzUP7rv/iI2gEzlWnyGZl7f8LyPjuDSfoX4otak7QCbo23bGV",
-	"IC6BxSHypyZF7Agj480KS8Gq/o4WzdcH4PGAqsx9A82gK8kTtrsFZPTlEu9T1mH8gqWtcs8vphe3qkk4",
-	"R0zEgWTDShMN0VsdumOqiTUr+/MXTOGOak6wLC0Q734vuQ0T/CXY2cmbFOXu4mTLBZuVH1zoiw+3zO1D",
-	"7pDkrsHkIQ899NlhnhsvbejLLacWTGSa+1CwStBeaNFf6OlWWohX+YClHSD7VkuQGhCVpovNTJWTmbev",
-	"tqJ/pVFOms4mNtaNSnlXhvek5GY3c9FXNixl27e8NSkbzfqkwGAF1iv+ddZs+Dc9rj201Hd6Cafr6kP2",
-	"zCiWjBdaXUyaWeJVpvH1RngSZgEqTtlHHrNbkKlFsZxGrWDqy0Lz2L3PQRXs7C0VbuQZWFZlalLK80AD",
-	"oW3HVqJZCDAhzAX56uzRLFwrC8Xzggx1UGmsXsS7AHfjCPm0HDohWFzm1KZ4V5WjN+lavVzZZCaBWS8N",
-	"XS/9DIznRcY9ODHxVETfjb25/k/E+FuMivHMJVExyg1wKhGzfFExx78b+X6LVuiBy+ybRuqhY2KzBABA",
-	"IuHnRgUkBw/ukHM2jhycgiLt5Fz1VQvjuPZ2ScLMdVERifkZ1yoi7S0b49Vqz8Gt3lkI9vlB5u6oTrAz",
-	"/3NCO6wnk5ilasqQrbQZcFemTdL+tWdGtr9P++x5u4i4hxjuU8t4G9YAwUkAbAFHCbhOXJyR9lfbEVED",
-	"2mEIyBBT1WMqItvbRtHeaZBOj6a0YxYUYy/lUJuXrC3IaNqEKkJt7S7CBelTLhLT1q0eF7RODkBvV0T1",
-	"5MjmFFrdz2ga9VyY1PbuB40G/NOY7RHPk8WTk69+DbC/zT9kq2S/AJBtyTxfB73V6tOnLUj6LU/2RdOO",
-	"dfYXZfeifQkLio96VAMWltkm18tlpv9i7RqlDX0WkFrTKsV5c8ByVBA6GOAUBjJJ1EQVdMiih+3HliGc",
-	"1APOcU3OmFZkr7E3A2aupXgCmmbXDG3Gaobms56NPTaDmlxTjhY4hXB0hI4A5W4hVKIqqdOT4f6XHVG3",
-	"D8dHoe/H8Bo1GShyWSmEfiZZcF02Oa+O+q98WJ3/Joyp819iQN0TXCl5sU5wDNshi9fK5bNepyYYjKFI",
-	"BMXXMnfqHJ46+cZsGLyHvmLVVInGO0efkN3tGze2tptEimQMt8YWXySnDK6TxcKzJakyvytWcbTU3mNe",
-	"xZwmxNfcy+j5rfu12bFLB1vffvJsp7hcw0M2kKn+kOpObzm9LYUGquup2KHra6UCmq7r4p0J5rW+u2E6",
-	"ZTF0u+b7YXo+7HYtZH8xLp4FiKoTD0KCMhtSzdCPhJIDoKQSJQP31CntnJtz++Dw/u07979eJ232tEeH",
-	"SsP71vd0IoQk5g3OFElYV9dJ2+rG2UPgfh0qVuxh49q71nCMmXoNsGvoXaqTNj8TMoXOKUF/tMUCkwSL",
-	"41jHWzD5lHWHys/XMGFEyuyxJPZLsG8mMfmmZypmJcbOQwKLMOBpuAQZEA64TC5YWiftmCUciEv7RMCk",
-	"hiL7qum8ZD5oEiJRAFMH1g8CluyO6RTsqm4O6BrMY57Bg6Fj0G7ZibB+RUdXLJ6a9Q5yIwDE2e7APIap",
-	"IDGPQSzoSItK654I3G8dOUzwKfNF/STgpEXGV+eG80eoFtUyA7qdsaFadrZG0cHthpdhF2tRrROwSLsR",
-	"EPlgVxaayj5Vc/fhVQrgFOBzlvMPH50rED8dBrPAbx75ubjPbkb4+TibF35xx8/OdeDmiJ9zOAO2Uzdf",
-	"/Hw7mLXrNJi7JxXLEXs6GFQw5BwMBujamXLtTQdqeRPOfiD6Xm+EOhGE8J2zga5VC9Et0UxmgwoGPnnd",
-	"A6nbrJIRHFXkfMydhPI+IPfGJdCNi6FvYsTNHNncY/fbK4ZksuewRLUESTiPIfrw8Pjht1q3D+8efKsM",
-	"PHR3Z5aYXglPTPXMbW+VGOu8mmMpoidDI5mCnizxZyQ+hTXMSoYQajkVk4fNXhZmDq+EMm1vw0z4jlzf",
-	"U4u0Q44e3bp1eHRkNBZcp4xi7kS7y2sd0GugX5jPQbpNXlKZTqkHfDE2C4PfCl9kBNn09JyJiNBEGYk2",
-	"wzEHfuz2enZ4VWE4AkCYOcONE/eiRQRNFhthsjh8FGnrfJ3Ar0bIdMp9dLmOVysC5uW5+RO1st/qpcMq",
-	"QIuHMHWXD+MOK1S8sDod3yvL1P1IppZGOvC3lJE4NfIQCkmGTrqAI4Ay7A7TkAZFNgzcAW2Zc4cG0Cxy",
-	"KcvDDouTZDUADcmKspikFIxOinSk6PKzYWpFFKu5fbod7UbXo+1GtNuIbjSi7Q8aT6IZYFYhDOQHcy1S",
-	"YWWaUlrqb8NDiSHimbR2inCNZkkREwgxCPpcVBShTJNHrhn4gE2ZPx9ic+bPA2wSxjDU7DIKD4clrufj",
-	"IS8RS+WCTKq4f0LsRVdvoqrB39vx5s/dC11KpnNJxpF5pjL/xEDMJWOeg6rn+fuKIQWgX6CCVRF5esT4",
-	"WW8+UTTL/BgfnbIbuC2YqMKc29UoXyk82wc/ArvUQVy1m+tiMc0w1PVGOkCXaw91yHpdMdYBCcWVBzvY",
-	"+VxGxeVXeGmDCzg7spCJb9pHl75lxUu0rnrOIdmfCXU5S4vMAVgWe/9XoP6vFTlfnZLOIp/ZVJ+UH4y1",
-	"Erz1E7vHfoWnIarQgwZZVhwthCg0YomJQIsyj0G09T7ZLgHSKQYKnwcSE175QqOIJR1Z2gAyajNoiBfQ",
-	"cp4RpKhTABQ/4p8VaBu3MqOPdikBWQ45Cgw2Al1hO3NXYVGjjBFSV3CH2JNRnZeZ/i7FG+J7LjqNwazW",
-	"deWOmNDrd4SEy7k0VMKMSu+lVd0d0JxMweMBjgvn0HegNhlgxmSAzAp2zRmIZj4OpkOTJEBhMPcXlxLK",
-	"2nhEPFuxFnCeoPYcFMq5YGmToD6omc+g9jEVFpmHEfDiKDpWkY9OCKIZoNARhqUAxNooslXzw7yUdp3c",
-	"t04XaJYr8lvD+Mz0KtioCZ4FcEjYHUA3y8Tymi1w3heVD30Be9LWdmNvZ2tAwXQ3OypwhW1BHGgIA5mL",
-	"wIZbYjWo5dIuZiPNaW/aWLWfFWSfQU8K1hI+iGpm+noQbzVRv7IADaRvjrfSQchPDktqG84xJWERg4hc",
-	"t9+GGbUR+QC+9QUN9knf7M8wPYPKAj1qmSF49DNAXe2KMfWn4mHAZus50s2FjeyXAq119TBZSg7TTqF9",
-	"kXd6RI2VZn08nh3ZZ1g3cBqxfoX7qC1HmIx8cpY92SVjOYTwH4jLSMfWaAhFw8xuw6lwSPwWMWG+i2Ko",
-	"WEsHgFbFXpK2pV1tWxku4yueibhGlnKVTPDT3FUsZ6NrExUcc1m7qFAeX2YIt4svY0JnwWUTwWHLY8u7",
-	"3o+wp1qU/07nvgh8N+bLkkouKaMJ4C1GodwRWayLoSYUE3T3SdtX9G0TV7ndkIwuhCDZ6p4Z1h7Ec5K2",
-	"6qu6f7EFYUrOc9mOXK5wgGiMmb6jHhO55FscpNERfZXfosIxtpTvtHfKBiwU0EWI6nNxDCOKoVQYFFEn",
-	"n3hwkrA+nB7xDnPKBXyoWD36gqWGE6b2mrSK/FgfpbJv/cZaWg/WcrXWglKCS7y9KApel58tEXINwljK",
-	"zZILxmJVJ0eskxpB0LnwiWI0AXEuhlhlAdVP3nvvvfZ+GLoCgehO6xwTpcNiytkN7kihhv0iN6UvW+XV",
-	"SB/lAjGf4LBEsNGggCOhiZZnQJEjYs+yV8PB0ZmN0UbrTaGJk6yc3TL7tExtIHtbW/OVzaBsLxYaxyzu",
-	"Gc57PLsjiOs5dfPHqlXULGtXprl8qIDzcdXCotXl7XONPmNIoMVmhcTy10g6qBijOiC7+8QsWp7tTXd6",
-	"zkVcrer1x+ZJHxcSxF/MLg0XVHg1L/uaanPrhKl5JSUPbOiJP4wihkDRkdWZcO1dUBrUrJ9lfWmsXFJy",
-	"oqLWyEWiuAGipBY7ianH1eoDcqWmZi3nba4GCR3fN486oz+9oByaXil5feksf6WrHbqH1syjGBOFutpj",
-	"i6IMDmiMwN+35d41Ex50GhJYkPb4CwOixQzs5PkgS0g0W8ra5mZPJzPjLWfXzoAGClaAelMEZNZQi+jv",
-	"QlKpcoEzy0+2AkI27pnHxr50S7xtP49UVZpq/0nXax6ZjJPaYJPCnPuSRQhy8HmftT6TYu52H/M++7Z5",
-	"zqXlt1SxrQwG5+pAerY5e98uHWSrSqpp/Aqc0xOqSOgzdpXgPVgXMKrAd2x9yRnTzDN2z2rsBMO9m+Rh",
-	"Hm0rd6HDQrtecJpZczcHZ2GFwkBqsHSviABnBC6EuvBye+4MTRz7YsF6Wd96wOqntSU6GLQx9QqDTyFK",
-	"TeXihtqJPGtHpG0UNE2Tc/O3pObfEev0oDJCm/UR6Kjd03qwpfqqnTO30MFggdJ7nza2btKtz8pcjzif",
-	"9QYLYJ9rjxYIul0xXMDqkVceL+BmdBkBA2+MjraKdrJRHzbqwytXH5aU+VcRll9D0XMpSXCZ0KLnpYRx",
-	"SdyYzC422wRE+tRQKZ4kQC/2vZs2QgJGQZfSaAksRoFd7Cy+nTa3DT3f0PMNPV/V+PF2cIB5+u6TGbR+",
-	"vdrLFWguDwsdzo97Y0KteulS+owarRAodyg0B6eC8P4FnjCoLscVGbEkgYgd0uFpZ8g1OU0ZPccUKZoD",
-	"8chn4jYJtRk8AOtDBbHFJL0NEYJ3EP3VDIV8Zyg19ci+Q8ViMhzUyWMYDhKgthww0fYUyAIAm2eYgHxl",
-	"nrQhYWZAlYKUSXirR5MuAJS1mxBz5FyFXGFJBoc6BDwA876UtgnHZ1xgoJLsWr8dZj8bTbpODlx8ouyC",
-	"Q73LQXc3PKBt3m/jxWhj09x7Q+tFiaW5Qwl4ahbQZgbWqnmMxURxQw6V7DNcGTBdnklDz1M5POtVrbTg",
-	"anrPK66jKI8xEsqcUQyAqZWA6OeSfMx4a1HN70jVxB6m9Cf4qvnzGzTpwscnzyFpmydLFpvC8fmZu8ai",
-	"bPnLb1txCbqvB1ExFGNiAoibfBkhs37rLBKUo78FtYszXO227HbxAKdMA8zAFP8P3OseJR0SjHn1lHcc",
-	"EOKl45/QiKNmtik/8uJiNh0qWpqes+KqUTlOOW25dWen0CWisrAEGy9duUjkqCQM+9hiIAJMOkSIV8tA",
-	"6pXFWp4zNgDK4j3LmqrzOhGyhQTV0HghW92hiFUTQCq6bORimVFkB7UEg34MSYT35VCnVJwzIOSWzBuS",
-	"fyISmp4xQ9pkqtsYTc5SVie0x2jcRDQHZWHwbMw5chpKUh6GeGAlBJnkgugsODHeoGaWrH8iLHqEHaFt",
-	"0uZ02wFmg0EUKj+aCXCp9gysqjaUbkG94UTY9E7DIaRiFjXL6m0sxjAtJZEeR/76AIxGsQstzUNUuFuj",
-	"LFKT2zb8EzYNjOsJ2q39rtSiGqx3BueMK1bx4j3ujfGqPe6NH/rOH/fG9+Vv2O7hw0d2AI974yM3BvNu",
-	"MIzHvfGBHcnj3hiDhj60Y5klrvlrW0Jh9fKJ4i4ufaLW0Eqp4D7WPapsAdZrzwP3na4m486E7T82OrDX",
-	"xDx0D8ajzAXpXzBJvMsFTVpz4+St348nCTllNnjOg820Dc9tT+zjjCSrS8pIr6YSHVN1flkwEaVZ7CE4",
-	"4kTuiBRcy9Qq3zN1FP+kb+15VPvOkA3nnqs8QKNZmgrXp6+yNybmiZ1iM1E4hVlzvwVy+spOkDdmwUoX",
-	"Yp16cDaD9WnCwTosjQVqQ/FnQyLcnAeH4BsM4/0vq80ws2DFNkvCa0voIM0F8npo29TiYIRxv7nIXot3",
-	"yVXk7N0osvZ5LIysTB4d33oVwJ5H1ow1UUQi5X2ajtHESTvnw0EzX+ZboYED5FOfE+kjDsg7UMbPcIJM",
-	"ygZpLTJantEeJw0mEZpGQIp6N0LJEWM9bb8gVyvtBGuaWjiPOLJ2dPPN6ZigarGfBVAbKQqzOW35KF+E",
-	"tm+4lh80WDQM0xp5MVVir9m3YIgHsckoBdizUftgkerkwJrGe1Q57XXfMlkYdGgUcsmTfQCNMgsLMnW4",
-	"vi7YRbCkTu5yZfURELxYTAQbmQUBzSBI/4K2ZAoYw9MRSNm5v1m/GZ79LfvFVEjSkU8UyUIoMD2kRReJ",
-	"o5iTDmLYPFead1RZMZUWBFpVhOkYYAx/S7BR9t7EIUf4PVQBYelsPEzVioOuD4QNm9cLVjQVrpOKXaSy",
-	"w5QyvSwyexfAU/2dyXyUqeUrnm7BCCd7j/LbV8iV/N6vkf1m522tDBik2TuiK6enmDs4z8pkZl/Iq0p5",
-	"UXzDOW3mW/tc8/lX837O2dO63B2spkxma1qgTq5va33SVMHUi1wPt9MxSYeimZmbgJUCFJalEjbQH3jY",
-	"VHKE5YyYzyu7zm6j2oVnIQ/HUTIStFnDg5Et6MEVQByKxUvYLa0LX75e64FhHZq/kQJwcj45E4oiNyfc",
-	"Nj3A+S+ySxMao9PC1oPEzAxVtEzl2bJ24asVC/alnmdsIIg9virBYX07pPYBDreRU+IZ7TjYX3hQEUXH",
-	"ZNRzgQBch8j3VIzzwotNui2yNuM5n9Fvz1mpVE+mOrNVcVtFcgYml5o5HYnhJlixBgyWpEOF980sELcI",
-	"dvYCQrOiSSM/8kPALuACfJPujEybLkEWrDW3MfYn5p3ys1EnbSAmkAHfbuYkUUdiuCZCjvyTI8o1VkD1",
-	"+UagoVuZG0Rps4jhO6eslSlATZvSDaZdyHP3zyEUJcIlY6pWPsWg7WEU2lEG/BeWxGRJouoEtC4/PGsG",
-	"xDIN8GdYZTSbfy2qZVP0H8Kx+y9xoAX5kKUwpD6EPE/HiniGOQ1F7GIG5YNGkWJlgIfK0jtbWD2fQg88",
-	"g51xITBSJ5cfFuDuvXqYPg98vMxb4yquV/AtoKwd1FsJzsBqKNRmv0JEZ/N5Es/ZDdcLatN76Ib7FUDf",
-	"jaeS9oK5D1kJhETg1UHPI6+OXlEJHOMycC+WawNDvkq8j498REZGwjBHf4VMq0tE0Sgr5W/O4T6Rwnvl",
-	"rGqPIBZt1Vc2SdxFggBhXEycgOzmBjbTl0pbnIyIaEluVhMyAn0uAxcvALsIZSS7+haPh2ZpYVxXWXyX",
-	"MjUz/y4ogLD0LmPl7RlkBAJDLNK4TImtPTKGgI5qHWQl+wviB23Cc4Zq66SPKqpcqez0jRKRyQu2IDhF",
-	"gRDLRScZxlNmjtKeZyUG2vQx2J/C3LdlcgDnP+iNUvMfffWepgzMpABuZLmMubTw5n3SDaSkSTZvRFrr",
-	"Xa9VF1Zy5CuqZYhYQSIcrHX+dBcRCn/BPNvKk/LyTLEwKS2kBlMYhp70BRdiEhgWU+00psJNMbYchyoT",
-	"ye4UZafBmlka/ej4FokB76pta/BR8ujundv7YHplMTkdE9+ds5pCAzuNnd3tncZ2q7H9ja//+s439x43",
-	"vvXBb9z49se7967ff//BzYfbxwtmp80qjTmhI5i5rTdXzfS49kw13+mKeWognV95lpoZxXo3bO2bVY76",
-	"Y83nEdkmDx5+YjgNfCqo0xCRPXLr4P6tw7u5og0rF4yDw+QRgeCTp3z2i6yug/nka9KYD1mBGKMaHAe4",
-	"U0XguvbDzP2xTdzyLyyLUlK1rDNXLdrR/GJGCGEludnDJIX1egNVt7yob4n9ehnmOnkHc3V7rbF7anDh",
-	"GoQTjoJtWywNenoXi0rWtTM437aLsQstYn06tp7lfTTG9BkVtlrdqYzHX6kcj4U5TxnW6W6jMU32skHP",
-	"Mczuk/YzAaVb0a4TVH2tkwPAxYCQ0a4rWwuGLiPBQmNBEVvDb9t1W2Nrq70Pdluw8bryrakcihgQJoUv",
-	"z4qGH/JhGj7iU5UAyJKmONQcg375r376xR/9zq/+8/e//Ivf/uJPf/vlf/iLZ4aOPf/Hv/3+F3/405ff",
-	"+znOak493YXcnm5N18yVba/r58y24/v2Rmdrn636T3/y8o9/uVDp84prfCkigaPgVy8W+FldTvr6Kvxn",
-	"XSyi2sDw8SIGUuV9TFt7PmPFV4HPv5QVLnCzzUm7fDN3IKexzmPST2bu2Lop63qpqksAzFHUA8XptaMe",
-	"FWc9ypfTKa99tQz3xHSZcMEOL+zBKKtLWGo67EjRYalgcVHziwiyLqCmBMrWedKzgoGn7IyKCP3p29Vs",
-	"YEsW/rooFJPa6FIC/5izbE6ieZ+OJ71gOcDODuMXNu4dmzLyp5mc+9LZ4Xz5ZPgbrDHlFTqh3YGuWpHT",
-	"zO5hNhT72Y8HPt/yg3I/u5G51/3w7Bd+jPh+WGDTfBHU1/T9myFPFJSsoNdMeBkWKjQ1w4ZsjzfmAELg",
-	"4Li0JGyhax65S+n1sb9bQ7s/N8XuI7Tdtfig0HqbsunzZ3GeZ5hRi4aEu0oyz+e8KzVB6/CmwL0vI3CG",
-	"2lxBcFGe0F1lfNGxHDyYCbseeHyIM5RmeKuwxUpxKRQojlSdk65MF0FHn75Dj9RMsFeOoT+dYZqaQWGm",
-	"V0R6cphGJKYYYNyXQvdqk+JSTMcV77FpreKjOICqD8O4lgietL3YkUUwFddc0cY+UoWgyknS6pSbBwKI",
-	"DsWYK1FvDQZNzCjvG05icwsZjRERH4OZZZ8I6R4HEgBldAuFx4yZzw8KWLRG1DKGK9WKuaJQp7lQ3Uht",
-	"6cTZ9YcSi504aIX+1JmkILiAK3h2qojCj9xzrxwT0Y/IrltQRTdXTCp/HCcWLr8py2IDmknfuT1RLOzG",
-	"3gxR9Z2vNd/5WjMQWP/51pN/eXJSn/4m92XdfPvuxOf33v1aoaSLo6puIbCzyJnTrs8rHYTdrNcIZHpc",
-	"uwHId7qiHQZo5pXbYHA2l2F/yWjshJq2gJ0rT3wn4oWGSYKBAICLMfRp9valefrhihX65tLsAVVqJNO5",
-	"LvcH7rn10fnLAlUzh2XVKv8TLgIuYmWjoJC5awkWcjoY5MshW2cB6r9GIrBBLhQgvC4xjWfWGQScHCtx",
-	"OAy4U5ZIcaaIlvkBh1W6pGDTYsy00LOUiaP8yL7GJ3JxKWIO039SelzXyYzWzojElBdiicQ2K4NMQs00",
-	"6yiJlHxf+NOTdwu+K5RLJuI6HlOuZwWGYcqqoQ5Qcx2DsjEhw6ZnuGoZgu2TRt6a7LXB3bklzh/LNL7e",
-	"mFvudaGbCNbrztCc/SOz+w5lUvHOwVAX4fQhgaACIVbcPQZjDBXk4MEdcs7GTjcF36RLE3HPIqYXJtZA",
-	"YzZPRIoMkdFVkx+kHNJ1XRqI0jTVLM6CIWWXtD88OLpzq3Xw6PgbrffadVtopw880Ewkm3VP6wFUl2E0",
-	"ZenHRUUED/wccu3AC5MNPQeAyG4BMb778dG9I4IIGmoydBDSZb9xfPwgwoB/ZdNlBXkglT5L2dFv3MXk",
-	"V6YVJiyZpfFx0E0HDWM4kQJcGETQoepcRcivoMWMFdVPxIl4771DoOi/fvTJfRfnbyshMnHBEjlg773X",
-	"JO1nJ3DTT9D7euLu+0mteeKyD09q0Qnc/pNas16vP2/XyYEggLLhdlPRPjsRruEsdchM3JqyAJnTdNVG",
-	"DoQVEqGVOqJimR/Mw6cJy2K5B6k8S2kfbtxpSgWsz/6JsG92OUti1bYFImD54Cub0EQtlgYsfjoOa4/5",
-	"w2doMcT9kVgyRPCJWSehQXRnnbTturQRnoNrzUSAyxGZDb3V44IpZk7roThLuOqR0/GJaB/Aydi6S8XZ",
-	"0DRRJ+3MMokNwlgkpHjbPC+qzrk4I/QUUtyF3cJ9y6fthgKiaIemKUdhlKoTARlbv7llxaOtO3Gb9BiN",
-	"WerA56grmYlZPLpODsj1xi6ikHJB2g+ZTsdbB13N0naQRZSnfPaQmcud8C7DKEpzKM2pcpm67zTetbB/",
-	"WYoMpHZB3lMWhUTe2X7XwQFOBqIrNPfuw8yyINl3dt41C40BS+Sd3XcRRo92zs0I3QCAPNsgceu9qGeh",
-	"TeSdvXcxzIF2eg4mwL56Ik7HPtcNkJQ018DY4LoHmnmz1qhv1xuAzzlggg54rVnbrTfquzWgzz2gstfo",
-	"gF+72L4GpqRrNmAdfjlj2uLw4TG8E5tOuNK33EOmGXdua81Pi/l59sg18zIAsdaeR3MfdnrbE4g5BRkF",
-	"hrXTaEwk0NABJihyKa79lsXvQylirviCM8kp5UBQp4HhBlaN3mtsl7Xqh3ntkaBD3ZMp/wxrXuw1due/",
-	"9JFMT3kcM1CW9nZ25r9xR1zQhGMPOzfnP38s5T0jRT+PatdxFee1b3g4TfCF3UrzdlgLyNWH/T5Nx/bc",
-	"uHQIFeWADcwRpmfgb/LH74mRfpJz1VdbFAPvsIgdxtgNbK5t/mjeAjvULV/tY7GzeSdm/YHUTHTGhiXj",
-	"sYNb9qHEcl1zTpyVMOGMXkiOoesXNEG0Gw9MbX9zMLu1b0oohUcTuE8Yf23h0mrNT7ej60/gQC50nn1t",
-	"67zsbNT650vdJi89O60AIqKc0D89N4zWBj3i0yd5E3Btp7Gzu7W9s9XYPt5uNBvm/99eZDkw/BuyHFrZ",
-	"3KxSHRpsy3ry9HE7VEacUFFbfLHLCcdBUHsZ6UCFW3ePJl2Z9h3lWA+5aVQgH7ek6CYcdau97d1K9OYu",
-	"TS3d3L5eZSJqOEBH4z0Wc/o2UsKDODaijidT1WgfsGfEEyzm2Nee2b+eoyKQMPSC5Wnkbfg+o5FFtGD2",
-	"xG7bOgRrO5h789+4L/VHciji5U7yW3a+cIuzI4YKhUOMTlkXlAy58MmLigXCrzM9+zhtWMuaWMtreh/f",
-	"NkFWynMCKHCLkvBMfF1IMLVnASMmn4DmVlS6wgcnAap8wuiFhaFTGqp42OOC8CikbU9q2+Kw8a6H7sVy",
-	"LUa/tc+EQCB7jZuZEQWtI76tutI0YWD6ypOIR3BzQiqxrFztr2dOti66tCDrLiw4o6NvIzZvxObXRjrZ",
-	"yNlLEmrEu71UUTsM1bLC0AQ4A3hdMg9mgC9lPZgWIh08uIkUbJpagoUtiMJ5001sOO+NiW1NJjZ3cspt",
-	"bP5sVTOyTXrenHtfjgQUqUltGR1baAWdPtYLBL4fgBdzZWwUu2ApTcBUH6FfBIrYpBeYUQ8R8QjwWiBJ",
-	"WBOfDwa4QhPfIKFc5E18QVxEjXb6gZHv4Na9Q9gtnBlGyBS/eAoFf0NJoHbrvtkq29SH8LurrrG7iIyD",
-	"3azbOFiwKsvLObCQi8or2XKtKrq4FdxY/DaSyMIWP0+1KlLi+XLItWfZ7api9vMj2Jj93mKzXxh+N9Ps",
-	"V+34zbD7zTxPG66xCtfYGPPWbMxblDova83Dfu7LN9uWF9z8ZQXorECcF4SLLt/O4hLueq14G/l2Y5rb",
-	"CMRLmuYuUSYWmnb0nMA199AU1TaqfA1CMbO7mMuNq3aBDFmvYHd7DY10sDCvo5Hun7yIglY9PLjkdGyD",
-	"1ePcnbHHuvDKYN4/lvi1EsuwyLCXJESmkB5QJwBCapvNanr2WMoiDGNWWUkoqJ3qhBOCxR/G5hdbTRuq",
-	"vUOAN1SLxkv1FayvAOZD0qdcaMqFTVbDyeznoNEgjNeBKlsFx1bOJnuN3Wk5xpy7OjxvU1rHBcLMg2FI",
-	"EpYXZTq+tF6g9NvRAvgq1MRiW33KE2csxRrbXpYzDD2zBzpa9umzGjMv1ZpmKS2Sa61Z29692WjAP41a",
-	"gCVbG27XngNxtEgxxU3GXJxpmpxbxJ7aZ2b4ikJVVuwNv/rndo71DuBFZJ1/YDr/oKBzI4l0elRDZWv4",
-	"Uh58eGt7ZxeGtYAcgqO9gjjGM9PBJXg4z1g8i5L6vB3MyxmxlL1l0tRGOFrBWuiuKxILW2Efa+V5uuux",
-	"4xfhAjMkp2vP7FWuZEmEd95OS+Lbaxh0m7bgkZllAZx1Di5TNJ1FTDHpGEeyOVhXYjxb6mRFpUY0UMcG",
-	"FDCDrJDi5IxJQaAqU3aYHUbjukxt70kBQfXWn5m6qHvqLQjxAGz+TYjHupRBe3JmhHi4s7VciIetLpcB",
-	"NyDEF25zpmuZX6Feb8xp0hqkrMuftgPYhzMuFDxdJ0c27MOPDJM8oaIvJfhqhMqjLQj81W2Qfb76Poll",
-	"k7RTdsalaGNJMJtYPKCpdqgRs4cclPTDhiKEiLaPOcRpSGm1T9TJXavYRlnvNqu4nVWjANBullq5DLN9",
-	"XRNupbiyM7QaMXeoFnbQtp5+ebgLdHa14S4dKmhMJ3TKrJhYbbvR2KlFteAkmC8z8noL3zdDOLPQVgdw",
-	"uDs9Lma0e+v+VKsf3Mia/fyv/8uL//h3tehSYoCx37XHx0zOtoq7oMKKZAt9f8b6rDn21y3xJoBmoxIv",
-	"HkDj6GBFPjfDWWDfu/Ysu36V1F43gk0AzdusJ6PQUCGAptLxm6U+zzpPG7byStnKxkiwbiPBguR76Qgb",
-	"6OdSImz2Cc2Ef6chQP1tNppQe7giXVuEho1AlUEILvOknfpVxutkhObV595BUtnigveaw3Y29HET17OR",
-	"019VXM9lieoWo3BL9WebU2/jc7YuTYFRddIWmYwzWxOYaLJYpPUGAz3oScE+4okGfMU3z/qbX/lNCNFr",
-	"ajV2SLt2z8uNx5MPzlNuio3IsM+5YJ0YQ2Gs0dOC/rELlpIRxfIp1hyaARnuA+peR4JU5YJ9CoQgO2RX",
-	"J6rOnnKlVRshPrOII4w2AmTKcmtr/jhfmdE192Tt5c/+05e//Lef/90voUbhjz7/m5998Ue/8/LH/+bF",
-	"H/xksr5zQXxOS/uapCiaRUtd7atMHMygaqsuShVxjscQPc1VS0GTDpl75npWkNuK13wFAW5yI2b7widu",
-	"8MaKupHODBs40jJlHtIVAXoloTmyPFFkcCmWMEuGu/asUnzRFBHehBm9MebTSeqzvGRRZjatdDo2vOf1",
-	"4T2bG7hOUyvCtF/WJVxU/L2cvMas8hmULmRCZyDoGA67TxSDGHqmy6yeBXTikiTxF//x/3z5x3++7B26",
-	"uvzEDSl7a8XoTXz+uo2cl0Vj58rL14DKAejQUsS4EC39oWlzI0ltJKmNJDUtSTE9fb/JKUNBRIoOI32Z",
-	"S75Z8cZDbeRyWMG2YlpzcVa3GWrtfdLGaiT1RI5aI5oKLs7aYGQNf1Ajrjs9DFEVhNracBrkRHJKE2pm",
-	"oiUUKGGJHIHnWfdSpnoyibNOUqZM91lDcQr1rX2Z92ESg2gGRgUzCqi/bpo2r0a4ZFhwJWvTlgV3rXJ8",
-	"XWF59H3ShrJEdZXIUdYxFLTqUQX4cQwr8UAYMmAtCtLuS8G1TM1imUfc2rRslZh2Md7i4UVlpxFulfca",
-	"nXMRl7iMXMHrjDhcTgW+51HhwNyI7Fkxm4pLXTI8NcRCaSUD3G6sNsI3zY0FR2CTwvDKaSvogHgDZQpV",
-	"yQzxOBdyRGhXs3RE07jcOWUP94yIoRZNkiISK6TmXXs0thxbn+1Tvh+8cuzfeIVnsKjDeUcS8vahtF1/",
-	"cypXc5HqHiP+ZJhFDc+MCk5h/vtZwWsVj+G1Z6f8s5ahos8XqeNRdF42xvI3yVius11b4HCVWucK8ibd",
-	"wVo6cfJD/tmxeb8KV5+qVTAsIK0Phrr04C4bnNjlgqveFK6uVzL/1U9f/Pnf/ePffv/zv/mbF3/wk197",
-	"ZuRIM8rnL3////ryJ99/8V+///J7P6xFNfYU9xgRLY4OtxuNvaDE3j9894fBu//w3R+9+Plf2ncXiHcs",
-	"mv2lO9dXGco/yTDBjUFsWb8yy7NOLLl5OlRcMKWIIT5EikIg/gVo3RQntQrk1meyf8rZFiCOg42sMB7p",
-	"OKvmC44EVxzWYo6zpBvZmqagq1KC1TPq5Ih2QUfu0CSBQHYxJpr3C4D7H+KAjmEgr8CUllmeHjrdmewQ",
-	"nD4CrtehW/tbC0Iua82d1YxWtq9KYDYjSISl50xAwdONPLr0nTqm5wyLxmKmsC3kLRXDqrMkpQJzkw0h",
-	"zi6UP5EL3yY5nKcOPcRHqhhJsLVXH1pb3jVkdnM1xwQCPy7S8cFgcCd+Mw0csH2b8NzXVPfEY1tq97DX",
-	"cxk4h7tMq6x6NVpog6DYrCB8F2vfG3atJfxtw/j3fepTHvhAS0udchmTPWqkQ5xQALwAoIKu+gcORrma",
-	"/ImRqZQmbSVT3bZlQaDuvHkZwW2xYD2w7WEfX8zBYZlVGNfJY0zatN0jHsOZZB4RAiAnYjeAOrnnpm/r",
-	"snNNujJJ5AgDjJGYBKCGTWeJxg64IjSOWRzZqISYyJSg0h5H+FJfXjAH8UBOWVcidpeNaIbq4OZXLnwl",
-	"cwcogT0Cay2LVoZLfbXIEIbxu3yPeeVQ7GFrWXtxn6bnTHNxZuivp8VN67p7H+6JHgElT2M1t/XpnK6J",
-	"/i5Y6sXNyS5TecHNp+3actjTsBOvTW2VRRPbZi8UnHVocXvGqpnLW2s2oprSVA9VrVmDl5fFsl5VbsX9",
-	"2ABNbFTZRYEmUktUqzDfOQL1tWfu7kyYc/NnsYALnUnHspxEGwLuNh3rBB3W3nkLagRQueOJL0vY30EG",
-	"kZQWVw6Btz36AelQQU6ZY3GmTTHNm9C86XjTxhz9xpijUaiZC3xR5UKUh2/POhcbdvj6sMPN3VsvQMYi",
-	"bGdJbAw4BW947ZmMfCyrschuN49h4S9otxtUacw9s0zBRRjpa1KMZkMB3yaFYAOB8dpHh1+KEmHl9BXr",
-	"TXs7mc6lw1u9QtB+SRXqI9t7FYu/s+hxYe3ueOVL7O7ux2o3F8dxhC+9kbZ3nMEmunA9tnR7FmcEEeK5",
-	"XgocWRA6GOB1GsgkUYZhpOyMKw0O2dCdDGb3UOH2dnRuZnxBE4iVTsxJVREZigT85eCpxhheGwPt2m8N",
-	"xbmQI9GyMwDUMdntllmHj5zz6yrNwx3rhw6EKRt6DkHGRnyBIOpmraf1AIB+oloWvW4jkYM4d3zNE5MH",
-	"VuSYZdDVvM9an2H5mgPF6bUjQ6Z7lMPxsYVtggG6/Wn1Va25C73hLkGAAUtbMR3Xmtcbjed+GMc9ZjPp",
-	"pbCmFpZ0Sw3bzxcjfms2LFOtWX9gprvTuL4T1egFS4006DqCddmDjfF7iRWKXIxHs4Yb2ZGiy89qzWfP",
-	"4W81NKKSe7ZKcs/0TnDVAmePC2PjqoW3zH1hjxMdDMxJYlQxF/7vei7ezAg+9eQw9fWWWNrCQJDcN1Lo",
-	"Hn7xPH9UbevhWcWv5h0SwZ7qlidqM1dEitZQQFGtWrOWMo8fql1fijExswXFzvpM6Jbin7HspelTCt/q",
-	"2U3xM+GbKBb3raDeSiGNqlG/eXPWfYxqWmqa2FSuncbuduVkLQj+g73c3mtENdzH7R3IYoAdbEQ1u3Wm",
-	"3eeXh6/n7ujG2bBRFRZ1NvgAlUrSyTxN4dozf5FnOhyMqOmVBQDhgtQ2sPHsk5RpnrJCkCw0FXvBYoOD",
-	"/fY6A6zMOtcbUOnAlrsDZp6ljRSzkWI2UszrK8VsfETr9REtJi0s6SXCg/CmuInIgY+982YVMDko0k1l",
-	"3wYYKo3Z74gJ6nLfufLvouEGSkR5FlXmggpY1ivzQalEjlhabpW4DlwkuPvPo9pQAEuYSIMqYBNA9Bc2",
-	"QqzVlbVh3hvmvWHe/zRNEBv35mvv3nx1Zotrnpw/W0luKXTf3BHEkh6FkgD4hlyF7T49t6mBTkAAQaLp",
-	"BQnhiSbqxlyRM0DCERIQgRCEhoNZJRNMbFQnAF1oes4wESCRI9LIcM13dgq8OPD6h3Y9rrb+o0xT1sFV",
-	"DMPwYYS15tZOw7Tep+m5YXu4iM4FY8UxDOeXAzIcFLZhnUG+FS4uJO8wst3Y21nEY2LXCxdvXeJK4NLa",
-	"MaT/1NwWPPbR5Ayrgpq970QHHod8fS6nL1nBlfjLXRafsfRwXhkZc6UYxBNzvCgJvLfhNxt+s1weLJAL",
-	"DE4HApSjzpBo/go5kT28q0TfOI//yOnLuXw7ALnFZzlTpCOVLg7Fwev35pcKx3lsMlBfr1t2iFmcKKwE",
-	"l+oryl21VWNplpXjCq6pBQAry1QHj4J95lWAMHh8QYgKLoAYBBvB86gGoTsgxKZcplyPW336tAVvZE/e",
-	"QImnOLzH4/QgRVI8AV24ax71TdwwfdnqWEFPLrGy+UGUfR3CbdSa14NfcvG9ENTb6bF4mLC4BSm++cmt",
-	"qqri9syTI/xWb8LhVrvYdiEjb5U1wllXph22DLKeR3Va0iB8x/ZtVClmxwe4LDYLussvmEuF3sdUcEuZ",
-	"uCLnbKAhsE4gECdah0c9Sfo0NooVIoVGqLEB06VY58T8Pc1bHwzz1GLp4piaphd0Sj2qQgNumAv1fOHb",
-	"s171ZkP2rojsva4600ajWc2CpjKqU40Cz1Bc8LVrzzpUszOZjp9XEY5u2YdfhZC0rgu5WlFcuwAbMeTV",
-	"a/HBMjqcGXdYoxBdZVXBZLFC4XYEc9EqC6/M8mW0EzYRDj+T0e02JoQDGsfctE6TB6kZqubMs8w+F+GX",
-	"2x6ZWyLW95qkhbf4/m/48dvNjyfJ0+r8WVN1vqU01Vxp3inP5Tt21ai59oh5UN+g0MQoBbPIHjRJpvWa",
-	"Y6rOj7I+X8Ed71JubqWF3Xw/qg2YiI0+INjIfbu9k30NYQLuh11z5aVZOvOT/fJ65qh37zd29lYUuv0a",
-	"zLvmoHY6R9WG0y97m8wCIhqs2UJyOoZMULYARGUZcrq/R0O1xUVXlgq57uwP1R3z2KWf/akE2Bd//7sv",
-	"/ux3vvjh79Vc4EkLX/KBKC2Xq3Z4//ad+1+vTWNXYgOf//V/mWxje6qNh5/cOjw6Km7m5fd++OIP/mSy",
-	"jZ3JNo4e3TJtFI7j//3yv//5ZAO7kw18dHDn7uFtkJpWvJ24S3OZsIbaC0tfzLexiIa5ZV05TEksO8M+",
-	"E5rFdp1In1GxwJVTw9M+1zZXES5MyRX01bBmwMSGlTLecG9V1Rocm8TtSyrA4Y5OqbspK9wyrzBCYdE7",
-	"TIsOKg5cXXF/N5NWrkrBF3/0O7/6z9//8i9++4s//e2X/+Evnhny+/wf//b7UBzv588M9X1ulsO9bMlx",
-	"9s5Pf/Lyj39ZnQK/svIDVXBqQEf99MmiVf5oR/MLFlqJHUpNymiiOaDevNLlrRIPuprcWqUWw3GAub/J",
-	"Kd1os1lOaUFVmYqEs5TlFxTunwlhyQCSWcQAigHOOK7JOWMDI7bwlGj2tDS7dFPK6C0pZVSZW5c5K+ac",
-	"hA0Pev140ObWrbvW/yoX7wqq+++Ttr9AbcKEmZ2CKI2YK/hQlnZ3KZXCbCf5xLrsQmOZZ5B5RzLNJ9IV",
-	"3Gd/K/01xgv8j3/7/c9/8Ycvvvd7v/p3f/Li93735Y9//+X//r1FgtjdXK8APnJDEv+piOWbEmlrdTJF",
-	"ltpBjRAkQ5crrA9VHixy2jj3SBUCOr5phjkzjY1Rbj1GOThUpQY5PHIrGOPMVq4WUMFEnk3TwQDLd6q+",
-	"apkPjcY2HHmlkKXX6FYixdmW/yaqpTJxBcEwkze1PAYTkbftwoCZPOyrUqPOuh40q8ZKs36LLiISmJVa",
-	"Nw5gkrQCoQCEo6hsgXPg0zHr0mGiK6JNc9WyBDH2veS3RMtBy0WJgMRRMSN7ch8vL+Mat2O2HGAGsDHN",
-	"bWSAzDQ3VLlctQrks5jLX3vmDvfMaE9PXTeE4TUlDBt7ybrtJYtfwUXl5UfueF2GtYQKwvoDPSZtvF5t",
-	"MhSnXMSuqCPMp07u5BJ7cK4dC/ICdVAhx4aK2OXZuBLH5hFIRL3Cmh4rC4ElVp2MdoCE9DyUAkukOAET",
-	"mpDlFpTS1guUtCHFb7uMtsEneN0NO86cI1Nn43klot61czaebeD52DzwCi0vH7PxPMOLuVQwzo18s+bw",
-	"qR4jBw/uwOJjGr85OHnTTYZIoe02mT/6iiUXTK1TKiqEZzr2dZGNtGFGCBLIIKEdlpVFNsM2vyNudU+O",
-	"RFkBjI/Z0sk65k/Hl1IZDxH7qDLn+ZiN1x1TVd1bc87MmYF9bblGo+LZrsB877MRrMJcSrHxkmyYqTmQ",
-	"9+i5uf6Ohr0K3lkQxlQUgeToxib46M0IPlryzCzPwaJqsRLBoezQJDmlnfOpEg3lnLDt3mlPgPK0EdK2",
-	"TRQdK9KTo8yQANWoaBz5bz0In/mDKcDKAMtChMYA0Ow1GVGhocDzqePALK6TA5KyDuMDUP77RqtFpOSw",
-	"4a8oIob9U5a6ktSWZQASBwBccU06ss8UOWVdmYKQDEmu8LRl91qCWUFhtth+VttaCkboGeXCooAoV4ug",
-	"Tg4E4Zr1cXESlICoJh0qhNRmIpA3xxVUzCZyqPcJxVVyMpCvdt2hApeuO1Rm4sfBegLmiB06wqeYdsPF",
-	"GUHqnp03pOeZAZg5O2PL+zukJ4epyhAjh4OirL1zdsvueW0l1O5ykee9a+/lZInas5NaX53x+KTWJCdG",
-	"cLi+vb2zfVKLyIlN+sFfbh/evfPNh7dPas9zhfsMQwaR45QLivmSGPWhNMCFLCX92EEu2EuJgc3fgKIz",
-	"vqzs8eoTdBck1WsivawzRPPOp09CQvyRTP06qzo5ZkmCpOWUdeAWdz3wXVXwsMHwNOGdPGcPE8fVrGjk",
-	"x66OvrJUqQ9Y71R0WJKwGGkfRiLHLB4OUBPq07E5G4YEIM0xlxzdt5h+i92psKYm1/YJzeKygOb7uWFP",
-	"XeyiEpmn/DMMn5q8PJVRUPlnx+Z9qJfJng4S0Bis3a6sRx6rmR0acqty95ELfWMvu45caGbxPvv06R18",
-	"HMv19blwn/3jNE3pGIdYNCRcS5nmCE6fPr3LxJnu1Zo39qBZ93F7mio8eRWKFlYMWNk4ibajeJaC9A05",
-	"In3DpCCeHk9fvAloWVVeNFwhR0oMkTgdKi6YUgSxMkI6lSc7s1Iog2D2CYIEnhXkp+2IUAhNIomU54pQ",
-	"TXYajcbEkKgmfal001AYQ5h6MolJl4FtxNwjxJpuQx2BdmSEKgGgAIayoZ+mRy8YoaQNyP4dCMtqT1I0",
-	"rtCCUkbSogn4gWmMgmLA0tVI3hIkrpykFYsrZYSrrC1XVaKy9UNiW5N8SYJlSyZxSW1ks86Tg57n4rhz",
-	"u3zcC9ZaDvftTa64HM5jEym4Hvtzjn6VRgxWJ6bRvGLMZuPC5gBS0gFGCpagsZtQAKMALBX4dcBSJUWE",
-	"DnIdhGs7DdazAkMcQJ87ZUyQLjeyI+Eic3MP6DiRqAwiMlF+PP45UGXbIGq2ztm4bUZK3TCdrRtrEQAR",
-	"78kRWLeB+YMiaR36zkcPND0dipbmfdYmAyYHCQMILUNboFbBPnbfTtmAUW2LyKi21aaVxMbt11Yjp45t",
-	"wIRTs1yGBwyF5olVfo3MDhPGZQSDQk7lBiNBl/JEEZrAbCaiApqB/k1oHKdMqYhASAIAsKRjBOzknV5Y",
-	"st6wOPhoVy2WaAwAowEwQN8sUfxMUD1Mc4XvsemJVqywq+rkTs58AVOFuAs4Jn7vIzsR0K8DmwFOcm9n",
-	"JyKC9qF4tz0c7X3D7hPTXQzmDFybUY8J4KNmB9FA4jaXPcWLCdEeFkg/PKPtmIszTZPztplNe8Q6Parb",
-	"9rGn2ukxMPwy18gcBr3O2hLADXP1wZFvG8VhO8rkgmbDF3cCMuFWwRARf7VqzVqjZV5sYdAvbEHmHznm",
-	"wBV3GjvXtxofbDW2yXajudNwMRAyvY9s88Xf/unnf/37QLbUufvuF3/48rt//vJ7P3zxv/xg6/Nf/Ozl",
-	"f//zF7/3XUM9LdNGu6Ppd7hjFNfny3DdNbuN4DrD0lrl7tNnQQUtv8R2haHxIAAEUaDgJbzbtWbt5R/+",
-	"1ed/81ef/+IXL3780y//4s9f/vWf/uq3/7eXf/mTlz/+/Rc//m8v/vi7Nb9gRt7ZgdMTks2WdVO5Oha2",
-	"tpMt6dQAs+oqfqnw5N+j8cxsnsd5IwbXkzxmE967cV4BxiVLEseGwSDthQgAql5SmyyzfV2DRlW5/wDO",
-	"bVcmiRwpn39vNQ/DXduOZLUj4OBgYOgY9U44A3+HJglLkbEGt2AgudCJmVhoUQNrPEJyG457IlxfKG1g",
-	"ZSUhi6Qkwx6FjBkRjMUKlOQUHdltkNmAg7+jGMOiSe+6WEePAW6ltqzmhpEcQHyymiq4gkjKzBFUhKNO",
-	"TRMljTBjfuhzMERiVzYE8EQ4y6EdUP1EnIgt0jYcoWW97e0miEynNp6izQXX3LCRtpfF6vCSmWArloK1",
-	"m5kWDXYIw7DNryp7g9zHlYCXuFDaCALYjrndumWkiXYzlPrsHGJyoxGRvesR2W1EZPs6WAMaXsizXgyg",
-	"X0aOgNZUex832Ai6A6qMMBM4TerZpLtccNVjcTuyX9BTYfTpxC6Dm4A3rwZLa6cLkjgT4arY5S2ZD4hJ",
-	"aLCJURbX9JwJ0u7Tp614iHJN280Qe8Yzh+DybSNeyaFuYYvtE0Gyh0O51k2uePWh3XyfwRT8wjTxRJlz",
-	"VLqLJ+IQLq+DmoQlGVGuMw0FDiDOxcpycJeMiAxycMxSI4HDkiDeBs0mAK9BsC6sq10N7s95DCc7s2+b",
-	"x3yEL95Z0AXMzWEitq+Z23sq43ETxmz1qtxddU0YkTzz7zER7/tX5FBHhHdPhP0Fxp2pPn4qMAp3QWTM",
-	"DHUZ23I5OF4n6udGkOuVnLIzLlR2dtyMBfw6QaVQ+5nVOGysWRN3piO4NUBnzNdtt/7m6To5yI0lOP02",
-	"qjrsa3Il3fq7pT8ReDPwRATzgqMD84I48ZA6eJKLztITUehtPLS86Qql/5AGTNWFKxL1kZ828y+Cv8Hf",
-	"zVrzRiOqhRev1vzggw92cgqB+dlK9l/+f7/z8hc//OIn//XL//pnVWX+bMNy+sQx6BPNRuOrjQ+ajYZt",
-	"LVBn8vSo1txtTOkPwPezvVxoVYLXbBvO4gqmgnCsO8fbexgb5seKbwtZa97E3AW/WpXWZGKqq6pFcDrf",
-	"TH2oSKV5/zVSaVA0zLCZNmrMRo0xasxDEJKdPDgYMMFAXwj0GWA6MgWmbgVskF8vW8Vxt6NMxfmkGzqt",
-	"bPUAO6g2ezpgHUOesRVmhNzTMbEpL+GLYO4cM21mqY0Sp2SfQeyP+cOGGlWKJ8ByQ642bE8msXLykE55",
-	"FlNwnB+1wr4bmfVWyFETxVeMQepigQQ05FrYb5yBUd1gAmh+zWy2k34+xfQCYQuHIp60D65QOtatUoGN",
-	"zxwFwyuehGa+nYwy7i5pRDsU8brDr11UwPU1RwW4jjflCd5GenzE0LKAFyLTiV5N8EIpLXZh02V55uHd",
-	"qy0JK7YWX/C8dIRcaZJNJPfaE7Rp3oHq2Wpmgg9cuF9Rzlu3mn85OPaqb8ZriEq54HGIJh6WBWRDme46",
-	"sbD65J2dd2HkiJJP3tl9F+qLJMwr7fvuN3TRqp4cJjHWyGiTwRCslOSUds5PhPX/QV29iMRDZs0D7YeH",
-	"xw+/1bp9ePfgW617d+4/Oj48Qn8gltrI1RFqO1tX+97Bb7bwzVufPLp/3DYSCvgvhwNr4HwIYgYXZxD6",
-	"A+IgV6RH037ClGoSw/Zgeta24AKzwR6GDkxXtrxN2FPa0YmNsoavvQ9539tZuI5sspeVTnyqOwhR0PCB",
-	"X10M2IaA8szgg02nVNgcem4EOVjzwFLCuxjqbsQ4qKyCll5CtWb9gbaT8gKc9fufCGJjto3QxMEJf4AN",
-	"+nIsMKFc6j58E2VTCvfb9J9Q5RZES7nvPcEJFwyAcpU1oJoNqJsxHLg2ggVQkoBTeCI2vum2ADa9TWLW",
-	"4TFYRxMlg0Q67H9kA9bRsGpOnZGH7apn8/SbIsDm1WNJbMOoVXHuv3m1LqRumUfRXAok1mcLeFnZO+kt",
-	"TEGc8gsAhZzROr5a56oFT4M9dkqQRXXmmKrzlURYp9Y/CyjWHU1iDpfA3gaGRUyTpBbNBaNiaSrTViYm",
-	"fvF//+LFD35ei2ohJfBWBS8NBxYW/GunsbO7vdPYbjW2v/H1X9/55t7jxrc++I0b3/549971++8/uPlw",
-	"+7iG8i+0N2v8XJGRTHVv8lYsM5u/+9EXf/PjL//qd1/++7+ampONKV55Sk6ynpzUCFxCw2XGPW/9d5Yc",
-	"bGXhH4/r4ppL1ay0DcLBRgFZziAE7HmoIRQNKLdGmppP5SgRt5golbK2Th08TomsZaQ9K4X0KDpg5Ei4",
-	"sUQuPAp8YhCa58LGrHqsmNBN0jYaO8g6IE22H3xydEymR9M+ESNz/23otM0RwuQ0DGark08cRw9iv3wo",
-	"GgRpDwc4JAuqc2QYA028/1kK7/Y7ERCVZifBU+vam8nIVjPG6JHMU0wzHUcyUVypwgjsXEC7KyGuTgas",
-	"NbcbezsrE9GoWke7l89uvll7/mRhGv6hOdbrRmvsdNgAvBHbOe9F9iTrdllHB2appfcCG91r3AwatbfB",
-	"MVY8JzYoLCcL5oEFjntcEToYhHKlE9nrtSU3LPKjWTVNJ7eflQPFjJa6Mcn9E+GIYIIzVF+S7UajgbUP",
-	"V2KODtS2mCliBK/ybATzlW0m9aRmjJqvIvEwpafJmCgt0yyYyRKcNnI3CBsxzMDBzwU6/VCxlgtCbkfB",
-	"m+jowGh4Z9OLjH7d32LC0ImYvAP8959t7+zuXb9xMmw0dm4I2mf/DKNs2/uk/VVgzpSoAe2wyKi77f/p",
-	"N38Tvnx0/NHWB1EYId8leiQJ+86QJsS0o2zhznezwCN8EjHps9jpM1ArXZy01ar9qF2szWlCxTnEdBmW",
-	"3udQpXSfUALsD1w6QKnY0wEFvR/9Om6pIHLErQ6O27md7Ld2D2x0GyMAfOb0YrsFmJ4QrD96tFoIrM/7",
-	"Zg8yW4VPK+c+Vd3IKC4FgD0d8JSpFtXwlmD+fFDdhGQBGwSFFgazLoG+rczQ2y9+/pdf/vJ/ffnjP2kH",
-	"g/panI5b6VD8M8PT2t4ixBWxAXL7uSR/liRWAkMx65Q5gTKIvC8Sf46YiI/6q8epR8VXyQ3cho/haOeN",
-	"sySBy65ILuPKJpmdSpkwKlxe6tJghxa3LyfHHRccMxgvV7nzFUpxCLhnv2/Wtnc/aDTgnwaQvEFCucj3",
-	"coAJBo48hI1NVnR48cv/51ff/Xcvfv6XL7733/7xb7//5V/8/MUP/uDlv/+rX/2n33vxg//D7GR571FN",
-	"yWHamUDKzipA5Af1wO+3v1EBqH7BAGcRo8UHBnEurWxoCDVZvQgqe3W+Sjwu6ZiYA5mLIioq/mFYzXZU",
-	"s4kyiBF5634tqnW5oElQsuMfvvvDL/7sF5///b9+8bs/e/GDv/6H7/5ouogHLq8v4pEtrgeIvG5m1uED",
-	"jo1+9YMb+ZVO5VAHSejsrI8hz9uRBw4A8ZaKlqbnucojgK7iESXfr0W1EeNnPV1r7pir5+NuQuESYSdj",
-	"DqIsXHugtSUgWM+jGljk43nLOrl21VeqcJQLCOmFw17wWM4pcwLhjHYdNgFEG+nYcGoMOqEFnjnnZq7q",
-	"gnaCcCUbUYi+86qMRGYwr8REdEC6nGUhz6NUijPy60ef3IcMVAhTpkYQNXTOTWaQyrOU9m3QdCo1Az8a",
-	"hYht0ycKuqOeTBhI+yU6AobJO9tBmP44oTGgyEcFaQdS1dbHbIyZh7BJGHcOwi1VJwEgASgVGIiuyRkG",
-	"I9m0WBzTDKkPdO8rTlGcNJsdjySIQiqyfitIa4FAOSvHw774XWdPucpZ0DwcDppoXrHsFF1CH8Cm3v/g",
-	"JhjdCvp4siB3eT1NZMX8eu5ircqsvUVtZycwnwFVwCHCn16k8bJ8xuNd5kVem/ToZqeMxJxCGB5eBWuY",
-	"s3eizjMWk7Xp6JJtG56oX6p1LTgIb5FtbSNurFncCIxvRThjSwge5u5ee2bv8szYNxtdsBh3Mi8tH/c2",
-	"r4zj4spGqPRhckIVPOF4yGb+Pmmzcm1n9ij3TRCu4r6yG+mqSF6wNBdiOIsD5qoQDFJpNpuLs1aJBwm9",
-	"WSVz3bZzQTtYrVl78YMf/eq7v/3yez988Qd/UrOhFS1YPyD/k4qqntmq4mfCp4MUmBZW85pFNW2Yq4tj",
-	"mFWPYfsyymNSdV5FZ9wEVl5RpeAJn/18slgWIpmnjtcwxH9GqgZmPD44vH/7zv2vo0vCCiU+O2Afc1vR",
-	"41wprGyAYLEFVWVuQaMbwvzGEWbsIEeP3VdIfd2nKjTXUtWKFHbvbaKwERFyRG4d3L91ePfu4e23K5br",
-	"bashA8TKoZSBwhYEIcskvlxR9hp76h07hVCVdwQZyTTGmuxcoAqomg6wCi1DzMJs2HGCBzaJCRqotPvR",
-	"4oJhFP8YTUE9l710JjNU7YIUNBzla0fDac8wxOZuhH+1uGr1ZZpB61agvBMUlqtWPPTuiwn/iNXSrY19",
-	"2imyvB8kCl9xga7hOxbOGXC03GvbUW3UG0Pyfas7FLGqTfhT8qG4WaS9PSf7ZHdq3y/NuVE5rRyP1jw6",
-	"CvdEbDKB1kwOH/fGjhaCJZ452P1XIrm6lIt5Cv6xe+71oUWfPqvNJDQWEAKKFFwg8UBbH1625YIti3vc",
-	"hR5dnKihEq73TkJ5HzqfjAfNCZYTTe5ikwuOw+nUBVGO2WKgZDkrPtVs1Soimj0pc8kLInhtKMvaKMvh",
-	"BUvHGKCkJ/ENnHocEZnERbC1K5Kc2VX7XFz3BGkpUKKhLXQBIsSTLotDWhD42QxhAcDnB0ai+IgnGsD+",
-	"ZwzVoww4Rd4MG9WwknG7Hys6EPDx5zMHYVVmAllm3EKuyhRy59KScTg1u5vKfjGEuFH1tkB7ni48UGU0",
-	"PlDPjmjOQLRcahhvGnK3OYgbxO41VYw057EUqXtVkncNmP/sGlcQAQDPEapI++uH+YgLbMcZ+iCq2Guc",
-	"Fi1OaGIUMAeQHZHTMUSf6J6Mnfuz02PqRBjtc5CyLtOdnmkAim67mA2MZzUaSzsKlNo+yweP5HDytBFO",
-	"6+SWGT7CN2JgMAK1sPhEuHhExNJsAuC1jYW1DSUS84AhMBnIAwgmsc3XxrQgm908FFAivF6SRnsiLiWP",
-	"1qjpZCjOBYTQCEb2GnsEcfrSwuBcmD+wsPtytFJ2kll+Q7hyoRaPwLd3vdGIiP3dhXn2Ce8Caig5ZRXS",
-	"PaFURq1pWoKeas3dxgIxCzDNtcYrgISfydTLmI+XkLrnmHCXUddXk6jtws8Wp62i4UhaScQX2tXg7Oxj",
-	"IDxYtVzcOhgsNqmym1iE5Qy5wMaQiNuTFoWRCRY5bKXEoBxDLDXh3jW3XNm+bYmgbGAOyKFpGL+h8MrV",
-	"hg51H8jcEJFFH0shIjCVsu8KIOiUM2VhVA3ri4esTh4hyEgOfAJxYxG1zOepmIWoE4zcHCpbOgLPx34G",
-	"mmHjjrgKsClOhK+ckGeLYF22rcsMW8Il55yIHIvPOLEviI2qlcIMRIDB8Dw4dWmx565+BKgQXBF5wdI6",
-	"eWyGpGyir5MeANPXLI+Zj+XITiAwck+E/FngFtC+BMWU9UEgw87OJIMtc+gonnufYQqYJm0lU90m71gk",
-	"PrAPA2Y31+oEWDia0MT/z97V7bZxK+FXIXTjE0BWYidBcOQrHwP5QXDiIi3giySwuLuURXhFssvdKEKR",
-	"h+h936Ev0PZpCrSPUXBm+LPSypFky4UBXQWRd/k7wx2S33yfxr9RwpSsH52gQQIlnG7zr0w4kcK4Ea49",
-	"y1/B5weWgTWhcSy9N+P2owoTDGpVPspktS74vP3ej43Mr4WtiV8P8LgAq4W6MacrYfOmIbxyTwDU1VIq",
-	"2EdFNDeMX2kvnAVDPUsIvdP3yfR8mIT0KGEKAksezSBQhsN8xF7GfS1Cf5OZmnp38sloCPM9CIYxlkF5",
-	"lXi2SSaUs7Ec1xMf1Lk+BWETqWI3A4PLPBJHTxpVVKKAMTFal7YFdI4GPGCnFHC3EapQUA2kwb5p8F7f",
-	"OZwmNZprMB2CE0vLXLzuuWfgMGIIlkKeBZ5NwjA56sKATiSF4AX7z+jM/Xx4plVd6XLIlD4E+PDo0YC9",
-	"EzM/Yh8VJnWzisNMNlZ0wLOTTcfI30CFjDTFMlHPkCHRRec2YKJ3xUdzshhHV+JKWkhTAt/kxsDkxlKf",
-	"rSxV6fpy7D7pI5p7K2oXCcPtSiZxo3NzbL7xyfWpMW+KtU4FXB1rnyFcuMh7V8fh+2D5XwmW98iChxKQ",
-	"bh98NpmzokwcxsyFFdHnegqTkOO8nbjkucrFmpqSxIu5mbDkha6K509u0JX0pd6VuCTd0VWXd67+KJSn",
-	"QO5tAsl/yNKPzjr2B8j3c4AcVoUAu2+fJp+kXo8serh/LHH34n5qKrFbkchcEAZlgSXXLT/XEtU5fNob",
-	"QpU0I4+0sNFoqTGC5AaeNQ/hUVheg8gK7n4WOEsDIwVpIY5S8YBRkjCIQxRpOKBUL+NYV3N6Vo9DeAt7",
-	"axdjwq4AomMZSfBgJ0eF1lr3WaNAummk1WWj8lLwChIeqfQhs5ogXoq2XKpm9Uzmwr8Z2NGh22PYaA46",
-	"M/e6V+n7zNrLtL6mY5LIO56s3cOj46f9hW/EsJfrprLi0r8coV8Q9hwlpfX++vmXP3/7/e9f/0C+BAzZ",
-	"3D/2cXx9aXEf9p4d9yKZAcWHU1MC1Cr8TM353/n52zfvXl2enb97+eb9/zfJ4XYzcM8JdlsM71p45i6x",
-	"DaRvxEYQfLlN6Ig/ovkngDuPXyaZwegKvSE8fMOcpd9TBB6rohN1vCWUeDuLuNWGAY1kAwXEferd/rh7",
-	"Tms84+xCnDkLWYoE4At5ex765X0HCINIW8t8NajGGfX38bEdLHQxediTAx8nnLRHRy/C/y4roIX574vB",
-	"82/7cr9X65qXbu28tSqQG4QzOET95nkAPLUPhrffaQON53I0zLI5hJh3wU9vvEvwYioVnHYeruEKp8Z4",
-	"bNfuvIG+sYR0e9Hv0Q3VpRIz/+vRcfwZE3joD09bqUD04/PoP/79J8fPbplsHsbgWw4xlp/3XnFHXuFJ",
-	"CMEZPGKxfQjFuDFrHESZTVQaArqI2IO5ZaMOxt8Tym8JB1PhQsRtqgDUQ5qocNO3tNM5NWZPMr8nmX9A",
-	"JPPBYvc883vwzMPkmd/me7EecqYDk3oTHnVWcWME3vLPOOqmS2VrINphsbFwzWE7j8pOjbnvS9qd5EV2",
-	"r34Uu33YLvl9F3ersL/yueO3ZC/yc7fRfauHhcjKU7Lu71AfGKjPU/DxK2Rxnm63Qk0EL+vJyp3ba/zz",
-	"rT7FG82G67jIG0w//vCpnZWJdwvEPOg644ErSd+pQ539Nk1Wypx67pbD+cqOv4e/3l+/tzWSNcbKLY8Z",
-	"tyKgfCgKnsqrimMi4maD1673p17GrcxPG2dGHz6570AmeCWqtwKaBdnZgGHqyigDCBf+udfvNVXZG/Ye",
-	"4yKJbVp84aVHLwJ9hk0EdINWLjgJnw/YIhEo9Bxlp+k76O+o8bRjOWXK18aNoaqc7wzYd7osEUiJ8JWA",
-	"Uun7vR5oBGolBu2b8M5ctfDFryeVECxYovVe7vw7IsI6v+5Ip2IH7BXQzQPo0BhKdoPxPbCMF0Xl3Aav",
-	"81x4MmJUqOvWYlNhBelorvhSUxmm5LmY6LIADtEfVrHeQ0aMLNzg+MQZgQgNa6Gf2F57DWPaHjVfhu1o",
-	"yQXKHRNS4wAQo5Wl2dCLRIQAHeJJvURC6tG3FB4QMNNfgAIHfsKt3iY4X9mqIJiI/BmExOTXzj4B2EtS",
-	"zZ+5knYS5xKwmJmYyNZ8RJPorE+DbkChodABG6E9j8JwiOQEhGQTE/HWOiBfI6KUQMKy8oPbR30+uEqn",
-	"SUpezESp1RUiUTGnEDs85VLVnKzYDRnPg351WjaADH17Ke4FFlnnS302cot12p0Z1RzLYHqmLEI/fUpZ",
-	"2sk+i+eU/dgSqEQ3tQgkqkliVwAzW0AspwrbZUn1SmGZnfAKBBmTZgajCtbp2m2R6hYVvePsQr9WTCxc",
-	"75FJ+pK8SxfgVs4XgRvDS2IqsSwweWDB6kqd1hu6sGJNupYKwbyFKKVrePruhCslyq5X3wLcNJvTBBWS",
-	"l4C4lV9adTcK8Psr+k1V2hNgaxlziyAINm3yCWkk1GwG5phrWy+tXd3lpnQxsEoghiGclcN+LwF+eXAU",
-	"WMEqVzdCm1JE7fRUDBlT7PtMe0ijH7f+4sLSPpRfruq1nqU1kci6Kxg+NVRua4TRyFc1W1ov3O2aRsqw",
-	"zq5kjhkNicGHPPWp4Aqebg04AoFXfD9LzQuW8ZKr3EcftjGuHqsrm5RD0cfXT1//CQAA//8=",
+	"7L19kxvJeSf4VfJwvtDMqBpEd5McEh0b2h6yR6KGb2Y3RUvTXCAblWiku5AJVSYaxHB5Ie/ZPtmrXUl7",
+	"vtsNr3y2Nuw43Z52vefYsxzyiz6MhhzpL3+Fi3yezKwsoAooAE00SUOh4DSAqnzP5/35Pc9rHdkfSMGE",
+	"VrXm89qAprTPNEvh0/5gcCc2f8RMdVI+0FyKWrP2pCcJVWcqIrrHiKJ9Rrgg7JylY9JJKO8TKmKSsoFM",
+	"NZFdIgUjiomYpbWoxp7R/iBhtWZN9VWLDgatRmO7FtW4afnbQ5aOa1FN0L55wvzK41pUS9m3hzxlca2p",
+	"0yGLaqrTY31qRvYbKevWmrX/8Uo2jyv4q7qCw3/xIqrdopqdynR8H9p9jp0NqO5lfXXsI0v35vrADntU",
+	"CJbM6g+fWLq7+xI7Mut9l/e5nt6nr8kR6VMxJtrsFqGa9KXS4R5sN4oXPoEGw6HErEuHicZX+vQZ7w/7",
+	"5oP5xIX9FNX0eGDe50KzU5biCGV/QMX4vixbCPy9JeTKayGHQqezeoLfL6KnYapkOr3iRz1G2oI9060O",
+	"PNE2x99ckgE9ZeSEdWXKSs46vpBb8z59dpeJU92rNXfsQrvP2VIrnXJxCqPCu1ow8Tl3qCvTPtW4bdev",
+	"1ubu6J2Y9QdSM9EZf8LG06uwL8ZkJNPYTb5Dk4SlX1KkK1Oie1wBRTDjYUrXySETmtBTygUZcd3jguxc",
+	"JT05TBV8zojMiYzHSHPsuySWTBEhzUunpC9TBpTnlGkFj3V5qjShQo1Yij1EWZM9RmOWknYwm61HbJDQ",
+	"MYvbe/gcNW2zFHomXGPLV3d2IujnauMmGfV4woLOONyzkUzP6mRfuL51j+JPgrA0lan5W0hNzthA192B",
+	"wAFluxYOzKxz9aMxoFqz1LT5Lz79H7b+56cf/Eat6Lzc5UrPIx1cs35IOhakFjuLUouHPSnYxzzRrOB6",
+	"PRDJGA/QwDxGxLB/wtLIbEKnZ/gPGVHYJ67IKOVaM1EyZHi/he/Xql5+GNt9fMeM9ZEcalZKbVLz6zxa",
+	"s+jVOwQ2WtonctlVCFzGM4+oOiulKIajrMKabeOmn8eKpaKcTw7dz8t25ds3nT2hM0+7Yh0pYkW0JCPK",
+	"NRAsCuyTjHpMmHueMry8goWMdLeEkZpWKp8vGNwLM8yUqYEUioEUdkuKbsI7MO6OFJoJ+JMOBgnvUDOF",
+	"K7+tzDyeZ+MxT8as1rzauBnVgOSY71JG4UHYvrqQutVjSVx7EdX6TCl6yoCFGTo1GBABF8o8AOQNXrGb",
+	"wJQ2m9+sNba/9tWv73zj6pPGN2/85vVvfbJ779r9Dx/efLR9ZBqtNusDGB1Me5qZKk01Qz7CxanyBJ/Q",
+	"JJEjYtYrqt02m7HE4iDl9DNXw06HKVV95KbfR3aniiYA43oR1T6W6QmPYyaW28Hdoh2kQ92rd33D01to",
+	"7g3p0zGsViyBbK59/xQjnZTFTGhOEzU5HNPHHWE4FU2WWZprZv+ml4a7JnOLcij7DOWEkZE3RqkUp4QL",
+	"xWNk34ql5yy9hBMO/X5JETkSBLjmXk7E4TFJGEWaxLUiiTzFdTunCY+XOlE7O8GydTlLYlVrfmr/nGaO",
+	"2RpaqYXm2C8KNx0qyAkjMTeyXlx78TTKNsRJetyOObcv+wS6dRIRPLHeXbijSUcOk9iMP2U0jsjJ0EzS",
+	"jwvOyh5htNODYdI+g0nco4nh32y5XSg+vG6t+r7tiaudnQwctFk0O/D1H16Ui3Hnvn744L5p9r7UH8uh",
+	"WHJRrs5kV11oeHJFHEsmatjpXQ6jmhhCD0TsqHYk5V2ani7Fna5u7846IFrKVgJtlx4QtztaSgKPXt4B",
+	"ge6BVAiyTe7xjyIiLeWQXULJCdWwblSQG+Znu3j3qBgvR+JuljJNs3BG2Gt1KU+GKVMTCyglyoLmZxYT",
+	"o0r1B1rtEZ2OrZqaUL12VuGGhYzrdMiUYop0U9lHjYjGccqU2iPtR0yn4639rmZpmyg6VqRXIt/WySN+",
+	"2tNk/+EdcsbGitCUWbkPFVcWk4SfMeghIsJIw2mepcMWmieNwGFWKzcap9BTMmLsLCJDoXkSsFuSMqVp",
+	"qhWeBkYGVCkwHXR6VJwyVScwD+gmIhSlGuhzkMpzFgNL9C+V9t6XQvdIjyqih6lQ5syZFw3L1RKbItx0",
+	"oA2zVRoMFJT0uRhqZvVLv+ZgGTCvG0YwvQMg5Wh6xuCI516CPTBv2XUzi8mFmRRqFnWyH+4vWgzsPlCz",
+	"EWYoDCwSXhOxawIiMtU4Jpkailw3x+6xMIdepvyzZdnUdulN8vpY7gIZfcsPw28NV6TPlTLyl0xxkuu9",
+	"QPdleG4jPwqz1cqu1DnlCT1J2HLCaCG5HgatThFqcwl4hzkO6p8kKVxLIUfrp9gx1fSEGsGdiky26PRY",
+	"vJdZ4hyHMUd9JNMzpIi4imo4GMhUs/geizldjvNdm8X5hlkXrb7powWGkqnVvYXdbh2NB4z0hwrmMjmA",
+	"y5WZYtZJKNxuRdqTQ2uDxcK2ad0xYO73OmfzeW2QygFLNUdTAa7fHD+FecaMjOoq1qAjqs4e0gkxY/Zb",
+	"9+xjaMlwNptPcXRZK3YIT72hS578NuuARl/ieNoXY1ThjIDerrfBCtuu19uORAvpqbBRSKzdqMzlFBhR",
+	"r82yob73leZ7X2l++i+Oj4eNRqNRf/ovj4/rEx/Db56+n/35wftfKTC+wgwfgYPsER4+a9R9GGwnqLf5",
+	"/bUOsWo2PHuHWsGuTfrxwFiKgs5eYMS+1mgYBpzSjmYpSgVnbKDzS7Zt5teIamKYWKKJVrnQ+JwtQ+Ei",
+	"GF7L7ISmLwr8ilwN+Kt1KDIRq8hcGHAtgLsRNDIClraZBtXJoU4aWM1x1em4RY3M0bLCUtG6oSnQOjXJ",
+	"mZAjFLISw1CscBURLpRmFNwg7UcHR4++2bp9cHf/m617d+4/Pjo4bE8Md3enFhjLb1y/mjOXN6oMX/WM",
+	"TtiCWRSOG2QHSj7ev3P34DYaNo2CK9PA2WEl3j3SpYli5GRMnDm/dAgnUiaMghlKaaqHat4RxbN/iM++",
+	"iLw9ubrZOCQsmTXae4ztMEqIi2mniHp6PjV1VHM2kaIHLmoGE8YXN6YZE3loL3cZqSgcKjwDzp2KPABe",
+	"xJZomtIxfJaaJi1wq871PqOIjO6wnkxiVSt0cOQWJWg+2FocftGCfEQTKjrsFugOsAhxzM1waBISVjjX",
+	"k6S141/KT+OQnfYhOqKItgSerex/waXdmvihiOD0aXo24dJDyl+Vjk5yWZxI4frwz47gu8lJNpAUdFJG",
+	"NYsjsk2EjBmJpWAR2bGOa0IFkemJoWy7+HyXC6565oWr+IWhhzGhJ8KsVJKMI3INWzL6kDVEgC0NKI0y",
+	"VNxoWka1mVzg7evhAu/ufHj9wzw1nF5LH4FhhEphHvu09u0hGxoZQPVNB30puJawbE8L+JFr4GIFrOJD",
+	"mKOf2RatTcTCSxIXTDH7Yc79dE/OaH59oqqbz7rXULCkeA3tD/OiSSIblmLfnL0c7kHzFt7VFtU5P3JM",
+	"NdvSHOTeqfPt3KxTP6DYg+aOPGeYonnT165EJvBcQvFTQfUwZa1slZ8XSA7DQbzwjM5ZqjiqkXmKBmul",
+	"wExjTUlFBLzCAccYLatJFEwl3L/JhczGl9uv3FRnnKu7HPWCSmwaz1KfPruDT28jH3KfJrYlqg0F//aQ",
+	"2Z/NxuX7Xe/FFSxZu44Z9js1Sb/kldbe0YECESkIBpu7g+yZtoFlk7PCUeRbmzkn3enNlX/6XITfbk9J",
+	"REvRJUdjZjrOuRokFKMxi6jPbM1Bp+N79tkFqEtAKWY1f8iY+IZ99MWL8iUO1PYFhczXzBfezPWfTVif",
+	"zlrnNdOh9dIgNOctc5QWNAUli4QI75HtRl7vz2k6s6PUIgx6qhbrlF84O6cZK3WRh6EaaTf9srhMA17v",
+	"SbHjmNb10WIzvb3bNuTWh8Lig0any/8AJCAi9Xq9SA2b3uJZppJyq95XOfjZyAntnBEubJzLQKa6inDm",
+	"WgYn4nTjaFJyuiqYG6zUWE2UvGwLT7Bwkd/R/JwLD4Y9+dP2068dHT0k1g42tZpR7dmWTGMz1e0sSL/o",
+	"Yvno/LdFmXkD9IioNmL8tKfnLwKs7hN8eJo6BJkRVgOx7ea1jiW1DGx+zdI+drp+aT/od1Vp396Vy5f2",
+	"3ZzeKml/GUF8+ftUtmhLyu9roYZLLOrrITdPZ63fminGZVCLJ35VJyNGFRlQTG7UWRzHHtnOS80Z75HD",
+	"k4TNkKMb9UYmSlvRAMYhNO0sekpjLk41Tc5a7iDlvbbVXLZb8N/tj0tct6xPUQgLM5GuXS21Bk7IWVM5",
+	"TBVeHCqWVpC/HiuW3rmNl6LTo7olB0zga4usQ2Pr5v7Wt+jWZ62tKl4XN7ji0wS7uG5GC51eAqPN+l2Z",
+	"0eLpfwMYLQxk7Zt3GRun1sUZsbdlDkNo5G7MNHNPr4bttXgBAmadJ/gfjUk7yx5u70H+F+kzKpTLe8df",
+	"6+Sox8wn0WGpyOVJKJe62uEDbqbm02PR8ETaqq/atWg5c/9u4F72t8QmRBedV58JXW23ltDPYk6T1iBl",
+	"Xf5svjBjThg8OdtLdVpBcHyET73djqcwU91qfuF6+rUocUktqxBCr+vmU9DpJfCprN+V+RReszeAT9k5",
+	"XYRCuPL9XcgD8Xpu9oU5fXBhl2WNixHbt3/hF6RmT2et+Jrp0Fpp0G3UFG9lxvTVhaoyq/wyLBy1pgrW",
+	"Tq5aKt9xcAnnGtaX4b9DxVqa9QcJ1azCEeQYqBEYOEqt8LmWs6ktxkrzO7tejprve+2MtaD7FfnrxDW5",
+	"dDY7OcOLMb/6q1t9KY7YM13xMsyZxPqUvqUnOUlGKiO1TK9PcVh82w6vjfHJJMNC885S10hhbPwcErRA",
+	"YPfk3lwO5bhEqgF7XujU1OyZxuQ9rnukHe5sO7dFXwo3MJcE9Oqn/+lXv/i3n//9L774o5+8+u4PP//b",
+	"n37xx7/76kf/5uUf/jif4TIHWWlOcksgm00fOa57cqhhwF/ODe7G9Vq+l+2tm08/bWzdfPq8EV1/UdJT",
+	"JtMVWDmXn0GIb7LS4bvYY1R0fg5cuuDyg/QZh3NT+24zTflSkUL5ZMPn80L5J68PDjHXSOli2EFOLYkD",
+	"/KjIfD82j9uExmnG65IzpzL1iNKQyQrJv1qSk5SKTo9IESFEAlWknYd1aM+1sdvOCmd8XixAL2O38uu2",
+	"UOA+Oy+TvCtL0WqIrc09FyDNYofZW37kOUm1dLHWK5NCl2sXRbNeV5RA8XhduuAJw1gp8rRqKDOEnoen",
+	"2uXTQBiTPV9mxDJmrRjB0CA3qDVIqLBJWi2XH+Q+u8Qg9yJgP2Tt+MeLcnPcj/Yul2RkQhaSFdYg8Qgy",
+	"kvaIkKNAWKuTffx11JOKkbYdR4vqNkAqAOQE1+RUMkWkQOw3rpVpDQFVkrhyXBkXXHOq5x+QzHHZp89a",
+	"8TClutDCbINvXWasnahDnZiZp3Zt59r1yazSgoQOsxlceCZVgXSZo1Zljg/ccy/seSlwthzJU49xMSZ9",
+	"esZcXCrZbjQaREjNuzZRXpH3uvzcQasiRJPNUZMCP9qT/z4ki18z4g6xpEOR96QAdDl4MGwXJH74dsBS",
+	"JcX7e5CoBk3DEUlGdKwQhQ4OcCUy8sC8nvfb7BT5bQZ0nEg619P90D5m7XLzdbBsfofmeczWTfW8S4VX",
+	"hSpywk6HYvIyVb4IQfxkhRNlWpFD3UpZn4u4/BacMD1iTBB8jqUKoVuNdM11BpOCJGqBm1EY2Wy9/NUZ",
+	"R+5O2y2/1pje8wmG4Hh7FjTq6XchX3g2SCgXa2TnpkOB9GmtDD3odzoKusdoPCPE/VQ6MmHIAxilWUyG",
+	"AyOeQp5utchO6KbFVasvU1Zs8YyHbCGRkz0b8JSpWe/MjY7hqhUPS8YjRWsoOgmj8+mzeGwfNGQo5TLl",
+	"ejx5Y0tiwjNdwAkLptV4mLDYZ8YhTkyEabnI+FseGn6Qyg4DjCAj1jKtkyJZIKo92zIdbJ1TwHVVpqeP",
+	"WIcOFTsMOrRfQb7KXdut/e43Xe/283156MZgv3kYDsU17kZk5iqHmsXltiT4XRFFx0bGAOasQHjQNvd5",
+	"xBUjAMnVAwAYCyXRh9y8AlQF+LmIWYIEA6KA7dOsSeRkINu6FExF2VHfg0F1qACJATBAeIrwzlWIGi7W",
+	"NzgbFYnE1QAgjqg6y+Af1LDfp0WQFUdBgQGjSqo5jGWlwHwfK29PcjYuf6X9Pctd2uCq+KOR7VkRIQu0",
+	"6mIFvTjo0OztHqEkltqignKhJSTmOyVwanVmwL9Q7eEtHarZnsV/M4fnnCZDczoUS7pzlXMc9WwjDYC9",
+	"ntPkniri50nCHT4dgKphiA20Zs4tSCLsmZ7JxgE1pTFfxLW49atbCyrLMyVRLUWavXWRztHiP2GvIVKj",
+	"0v03i3eZuVCfsCU98W4Piu4BXIUuWNcuyIA6Mb/SiOq7jBrmUgI29DUHK8S19UsgIHkeXujhowe3Dg4P",
+	"79z/auvozr2DB4+PylCGCu7LoiBJd1l8ytIDUQgytE9SOXKhbQk82TRDloOt4YAAnnpHpinrgJr1Xvtk",
+	"3CZK9tmJjMfvR4aU2dwn8h4lgp1SbfS7NsZStTPwxbbLlmqbt0jKukMRm3cGUvGCd8xwsnfcAH1CHFoC",
+	"HLmxiHdESDMso/t1WKYSQivvA4+1EBhE91KmcHve8/023odwQKKGfdgk9z1H7KoTRKup1yaPqf2hYG2t",
+	"YaKaoHpSwk8zDM0+jRk2N1e8XAYepyBt8HVS2NloYu5UodVEyjPQAoyYJC14HNeg5J7ycyYgRbFoTvNv",
+	"RyJHLTXi1ik8UcCiW3RiqIiBhQ+YAHA73P4mGWWESXFzIJYez4impuk3Y0AZ5NGcU1cYw4HnMPKXJD/B",
+	"3PLnMiptr3At5vLWgMKtT6kOyeo62Sn2exFm8okZXK6xHAez7u1bu4/DF/BZHJ2sEqQgtK/mClrFXAHq",
+	"whmW6ZCUe3KYRiSmY6AxCMtswZgN/SefScH2iBmVxVN3tYXyezdgaSum47lbAi+/iOB50/VCL+CYF3vF",
+	"TKjiG0VBOffKdLW2LU7SxtgHBN12ZSwiEE0GTA4SZsRCcqvHBVMAwHwgThOueuRkTNr7nQ4b6K27VJwO",
+	"6SmbdrgGSeE72WiKIePaobm8nbcHO/vPOUv9I2Dr0eFHQ4+ZLsNiu+eh2g6ZNk+pBYX9EeXa8YVyLM99",
+	"KFwoNNEscXDmtuJPjyoA8mQxrK9y2HWNJurIMwXrnWs3d+bqoUVH4D4brV85PSsq4+bQGqgiHzGaGqFR",
+	"njEBMrwiH1HFOx7fe4EE/Rka7xmrwJtxgdZH1+2GrJOmB9xvalceUqXsrrRdkUEXnmZYIpQatCRUov8m",
+	"oaqSjI9lxbJYJNrps8VhksPESQBKnvwi9129tfX0/fzHMsjk0H91IOLlTAAn/LMpB06FC7JAylkEfWhL",
+	"NGcdFAfHiR4A1jGHHm2QE8KXpaeNaDvaiXajq9G1p/NRWgrt5AfQzxPKNdJ7/HxoK1+5zx8DIrT/eMsI",
+	"2kn4zYGIg0+Hss/sK09za3V9zkIt4zXOzMuTEKYjnFVEtonlloBzAwOLyC7puGlE5OoUUmnGtfwqL7vG",
+	"hyxY4EMWrO4hC5ZWxLl1FfF+Npink7TDH6nIn+CZGMfhXfkY65xMU8rMYTMr17pa3nM0KzorHM16447C",
+	"ntcumoed36MxWxEnNGbxECsEsEL3AFgv0OFNk5TRuNiVhBeiuKrzVM0HAFrvUuD4XAHSuSBjpjEcwsI5",
+	"Y0WTIEbDyqLVc1mnD2uR+hg8Vj2OILM2TIPfo3nPRfTsYSkiF0iAsqANAYrIKHse1lkmsRG1oSQb1UyB",
+	"/03EVfhsNQ9ZLlzDesomTcoTKxIFwHq505LzbVk7iD0H8w7uRdgFclOxLrVLtw+Eg3rkkrILogqwnkRR",
+	"Mdowe3uPsP5Aj8kI7t9kndDpINOFIwSwpmGrr055XOLDgAJKqTzn5vR2KOoz3qhd5WQaSbHl46CnLwz0",
+	"AAFRcAkMrbCEokrrGALg4eIrhBQoJvRKURFVqxHY7S8sSDDthjXLBDqi23UPOpeLNpp2VPM+K3HxyK62",
+	"0VZ2fXsQb2W+mwg2LCd1SzDtoHKCPec5UpHtV+ABd5uSOy5TR9TNdv7VW16Mr8gClpDHlwyXBaLbKtSm",
+	"D+CgZCQhdDLu3FgOgycXNjRZ7ipkbT6kFSM/Ju4unLWuE0wrou8Z6poORQseKOjeITFOx94+gcydIOY2",
+	"IidDxQVTiph+yDU/7LaNhKz36bPbNiC2bY2JQZzuEsGIy6gei4dlpmzAqA6hdSccUyxJrLBkSwsqW+Yv",
+	"P0eaJKRHIc4VQh1tPS7ZnVq5bCmyxbOhlI9AsGlfQBjk64g2fWBkL6wVAbwsVzAiciHYWRhqk7TluSEI",
+	"fWbrQOXOiPXv2iUgXQn1oiGuhFc/JWG85/wwz2kBbUptCyM5swMVdDSfXF6G6uRivS5FdTq0p60gMsyh",
+	"Eez5aP2ME0OqoBHRf/mdH/zyOz+sk4+yq5FPFIwIS1wQnUd0s/GAmTXsiz//+ef/8K9f/t5PX37/bybz",
+	"BCetYosArOHwSkh8gRJw0ZaPiFyDAIyMA1ycuSkcfmYTyasDzjgyqQXCUMIvQ3PJhC1w6rsJk1SRAjJ1",
+	"gdYkU7xGxKVQ+pgrGl9E0PEcKQAyCBx7M7dSJnFkBRLD7TD+IuXMfnbcjtjSvGV0ev64ljIVhDLBfBhD",
+	"NHEUmlGAVaMXqZrk/gYaKaZFl6VCPXIa3zQFB4uRmZEYW8XnS6oaArkq5Ar7KhfGk7mSQ+LuKL8PknbE",
+	"voo6mc65la/R+hPVgLqzuMx8NyUiVtQbF8ZfWcAOVSQCZYQq0Da9zTCb5KQKmic3U2c0tz8TAdpwXALr",
+	"l7/ri+G6hNtyFCBKTHOS18ocLhjnhwlzYkswtLxeX1JN0F3EuQdfc51cFGJ7uZydnTzsL4T2Cafij4Sb",
+	"/OoH4fJcG24E6tKEdDeCZYFk/IHO429Mh1+vdHirG00DBKhgRNevRuUXYIZ+YjhPPm0V+BHQa2FzUHWP",
+	"8ZTIkVibcuEv5GzMk9lXb/KWVT8ol3lRLv2eqIv0qYSzmplXii3PGyNo++YCJ8mDbq356TLOncnJBbaz",
+	"WbAaZRc0oR3Wk0nMUjUlxSlNBYRoRV7Kc5VKMd8ArEpcdJIhChVTk88weZda/sx7VODUKkwZnr6Ks3at",
+	"kploUs1VxR5n0P4L7bWTxOmEdWifkYHkQieoohcA/y19ZmF4RVlEMmWtMh/1PZkyp1BO+arNsAVp47tt",
+	"9ErvkfZXD47IFTrgV863r+Ro8JXnPH5hn0MUZ6M4zQfycg5GXMp5lwn24XKInXJrvDZK90A86HbDDGAI",
+	"9JTdbsU0XtR0HpiX7J/mVWj4cZbAXEAk0L6r0ExsNWAsyz7yRc9dcg8EzsqhbhIhbQgD5h1hNAMcfkXH",
+	"4CLpgVmNhrXoU0NchrpO2qCctJsuI8I0i2YMjxeCr/WoIunQvWXOZ7uZoZVwZcuxR2DGNq+lTA0TOwiP",
+	"8iGHuiP74F60ydx1su/yhk0XdjxkKMx1NaOCBny6cRSsgba5nzBoyG6CFmBsOI4RRsK6F6Cp0MJqc0GU",
+	"G4F5oE72BWFZjr6Z/zmDocghhCxCJput3W9fDM39bk1i1uExU/Uglhhr2mPYQsXT5A/NI/uu/+JjaATO",
+	"VadIf7NOlQXMge4Np/ZdiF42J+IH/cXu2EowC4H0HflTkyJwBwTrzIgJAh9uy9Gi+aZDeDygKnPfQKK8",
+	"kt3EdreAOW851IOUdRg/Z2mr3J2Oud2tapacQybiwILDSrM8MQQg9HFVM9+sHCSxYP58VHOiV9nq+N9L",
+	"bsMEfwl2dvImRbm7ONlywWblBxcGOIRb5vYhd0hy12DykIdhD9lhnhusbujLLWf+nEjz9zJOJWg4dJMs",
+	"9HQrLcQ7fcjSDpB9K0dLDYhc08WKpsoRzdvXqIaNVRnlpBo5sbFuVMr7h7x7Kje7mYu+spKVbd/ymlU2",
+	"mvVJgcEKrFf866zZCGZ6XHtcr+/0Ak7X5cdBmlEsGYS1upg0s0SwTONrjfAkVLcc7CvyhN2CNDmK5Vjq",
+	"ZN8FKF/fvXGVnIw1A1vC1w8f3I9Akh31uGZEDWiHkYR1rdBqZXJbxIeMUq4Nn5ZDWxc5HMq1ANkrW+Fl",
+	"4ZfsEcvBUexcXSpUzPPJrBjapDDpwSRCV5ktmLQQKEaY7/Pl2aNZuKQbagEFKASwS1b94l2ANHL8Ylrc",
+	"nZBfLnJqUyyyygmf9GZcrAg0k46tl1Svl0wH7vwiXymcmHgqGvP61bkuB8RxXIxY8ixIomKEIsCpIrT+",
+	"otKUfzfy/Rat0EOXvTltaKNjYq1rABKS8DOjaZL9h3fIGRtHDjJDkXZypvqqhTF4V3dJwsx1URGJ+SnX",
+	"KiLtLRuf12rPgVffWQid/OEaLMpN0v6N50aFuE/77EX7EnlIWNFgarduw1Ijzg3gduBiAEQYF6ek/eV2",
+	"hGNCbI+Yqh5TEdneJlqSnQbp9GhKO2bfMDzXDLr95ba1bKWGMVBFqJ0A4YL0KReJaetWjwtaJ/tghVBE",
+	"9eTIpqdaTdboTfVcJN327o1GA/5pzPZ15anv8fGXvwJI+OYfslVyLADbb8mUcYfi1urTZy3IHy/PG0dD",
+	"lXXjFSWKo7UMy+uPelQDrJrZJtfLRWaSYyUnpQ0bEJCl1SqFDHQYhVQQOhjgFAYySbIyFzhoAGSA7ceW",
+	"IeLYYxdyTU6ZVuRq4+oMxMKW4gnozV0ztBmrGRoDezY83Qxqck052hMVIhsSOgLAxIUArqpk4U9mhFx0",
+	"0OUeHB+FHmDD0tSkC/iislH9TLL4y2xyXrn2X/nIS/9NGHbpv8SYy6e4UvJ8nTgrtkMWr1WYyHqdmmAw",
+	"hiJJF1/LguDmsO7JN2YjKj7y9dumCpbeOXxAdrevX9/abhIpknGOA50wuE4WVtEWaMui5bCmqaX2Hj4t",
+	"5jQhvgJlRs9v3a/NjkrY3/rW0+c7xcVLHrGBTPVHVHd6y2mhKTRQXevGDl1fK5WTdV0X70wwr/XdDdMp",
+	"i6HbNd8P0/NBt2sLWBRDLFqssTrxeDYoGlqfbeAVQ8kBAHeJkoGz7YR2zsy5fXhw//ad+1+tkzZ71qND",
+	"peF960k7FkIS8wZnCsSwOmlbFTx7CDzcQ8WK/YVce0chjjHT4gHBD31lddLmp0Km0DklGJBoYeUkwVJR",
+	"1o0YTD5l3aHy8zVMGEFXeyyJ/RLsmUlMvumZilmJsfP3wCIMeBouQYapBA6gc5bWSTtmCQfi0j4WMKmh",
+	"yL5qOp+fD4eC+GGAZ4L1g0htu2M6BSuxmwM6OvPwefBg6Oa0W3YsrJfU0RULzWd9ndwIAHG2OzCPYSpI",
+	"zGMQCzrSAhy7JwJnYkcOE3zKfFE/DjhpkSnZORX9EapFtcwdYGdsqJadrdGncLvhZdjFWlTrBCzSbgRE",
+	"udqVhaayT9Wcl3iVAmQO+JzBR8BH59jETwfBLPCbx34u7rObEX4+yuaFX9zxs3MduDni5xxkhe3UzRc/",
+	"3w5m7ToN5u5JxXLEng4GFexF+4MBOqqmHJXT4fXeUrQXiL7XGqFOBLkLZ2wwbQYDflElHq9EWZkNWRkE",
+	"HegeCOJm4YwsqSLnRO8klPchhiUuAQZdDNsVA67niOu+MoS9dUg5ew6pVksQjvMItY8Ojh59s3X74O7+",
+	"N8ugaXd3ZknuldDqVM8QgFaJmdBrPpZIeso0kimozhJ/RnpUWOSvZAih4lMx5dzsZWG++UoY5vaCzASH",
+	"yfU9tUg75PDxrVsHh4dGicF1yojoTrS7vCICvQYqh/kcJGnlhZdpIAZAr2OzKjxYeYyMAIOBnjEREZoo",
+	"I+RmKPnAot1ezw5qK4y3AIA8ZzJyEmC0iOzJYiNfFpdTQ3I7X03wqxHyoXInZK7j1arkeRFv/kStOLh6",
+	"bb0KwPUhCOLFFwmAFSpeWJ2O75Xld38sU0sjHbRgykicGhEJ5SZDJ3PFi7rDNKRBkU2JczBu5tyh6TUL",
+	"zcqy98PSN1mRTEOyoizoKgU7lCIdKbr8dJhaqcUqc59uR7vRtWi7Ee02ouuNaPtG42k0AyotBBm9MddI",
+	"FdY9KqWl/jY8khienglwJwgGapYUEacQuaLPRUWpyjR56JqBD9iU+fMRNmf+3McmYQxDzS6iMndYA34+",
+	"2vYSwWIuiqaK4ylE9nTVTKq6Grxpb/7cvRymZDqXZByaZyrzT4w0XbJ4+Lmt9T91XzFmAlQO1Lkq4pqP",
+	"GD/tzSeKZpmf4KNTpgS3BRNlynO7GuVL6Wf74EdglzpIq3NzXSy9CYa63lAO6HLtsRxZrysGcyChuPRo",
+	"DjufiyhJ/hovbXABZ4dOMvEN++jSt6x4idZV8Dwk+zOBVGdpkTl41OK4gxWo/xtFzlenpLPIZzbVp+UH",
+	"Y60Eb/3E7olf4WlgM3SqQbo8R6MhCo1YwCTQosxjEE6+R7ZL4JeKYejnQQuFV77QKGJJR5YXgYzaDBoi",
+	"FbScZwQp6hTg6g/5ZwXaxq3MDqRdzkOWMIoCgw2xV9jO3FVY1ChjhNQVPCSu3GllXmb6uxAHie+56DQG",
+	"s1rXlTtkQq/fNxIu59J50dM3QbNn2hf6y9CMyICmtM80lEJFeEKZZrEozsfvoJCy7PjJ0JwV7JozcPB8",
+	"BE6HJkmQcm3uLy4lFE3yOIq2pDOgg0FlQyjDdM7SJkF9UDOPJuPDLCyeEyPg2FF0rCIfsBAEOEAZLYxU",
+	"AWC+UYQacztMvGnXyX3rh4FmuSK/PYxPTa+CjZrgbAAfhd0B9LxMLK/ZAueQUfloGLAnbW03ru5sDSiY",
+	"7mbHI66wLYgyDpEhc3H7cEusBrVcXslsfELtTRur9rOC7DPoScFawsdVzcT1C0KwJqqjFqT+983xVjqI",
+	"AsohkG3DOaYkLJERkWv22zBPNSI34FtfLmOP9M3+DNNTqFvRo5YZgpM/g2vWrtRXfypEBmy2niPdXNjI",
+	"fiGAbJcPrqbkMO0U2hd5p0fUWGnWx+PZkX2GVSmn6yGscB+15QiTwVDOsie7ZCyHEBEEoRrp2BoNoSSd",
+	"2W04Fa7Og8Wbmu+iGCrW0gF6TbGXpG1pV9vWHcz4imcirpGlXCWTWe7hVSxno2sTFRxzWbuoUB5yZgi3",
+	"CzljQmfxZhPxYstXLnC9H2JPtSj/nc59EfhuzJcldYJSRhNA6YxCuSOyoGVDTShmIO+Rtq8X3SZWSICK",
+	"Jl2ISrK1YzOERgjxJG3VV3X/Ygsil5znsh25ZOgABxtTmUc9JnLZxThIoyP6GtJFZYlsoehp75SNYSig",
+	"ixDo50IbRhSjqzBOok4eCJb7DcMn9Ih3mFMu4EPF2uTnLDWcMLXXpFXkx/o4lX3rN9bSerCWq+QXFKpc",
+	"4u1FIa+6/HSJYG8QxlJullwwFqu9rFDBdAx3nRyyTmqkROfyJ4rRBGS9GGKbBRTe+eCDD9p7YagLxMc7",
+	"lXRMlA7reGfXuyOFGvaLfJi+YprXMX1UDMSIgjcT8WuD2qGEJlqeArmOiD3oXkcHL2g2RhvdNwVQT7JK",
+	"ists4jJlqexVbs3XRIOK0VjjHnPYZ3j28WCPIA7oxM0fC6ZRs6xdaSuoTrNFrlpYL728fa7RoQzpw9is",
+	"kFh5HekKFWPUFWR3j5hFy/PE6U7PuIirFVz/xDzpg0aC4IzZVQmD4sLmZV/Ob26JOjWvmum+jUvxh1HE",
+	"EFg6sgoVrr0LYjNC60zTTGPlaqYTxdxGLkzFDRDFuNiJUz2uVh+Qq3I2azlvczVI6Pi+edR5BOg55dD0",
+	"Sqn7S2McKF3t0D2yNiDFmChU5J5YYG7wTmPE/h4ZDmCBmfA45pBXg7THXxhE3imH454PpYlEs6Ws4W72",
+	"dDIb33JG7wxmoWAFqLdTQCYOtUUiXAgrVS6qZvnJVgBdxz3zcOsXbqa37efxSEuBBh50vVqSCUCpjUQp",
+	"RBwoWYQAgYD3WeszKeZu9xHvs2+Z5xwoQUsVG9JgcK4EqWebs/ftIqFUQRurkgEbvwbP9YSeEjqUbUnG",
+	"DE4TGFXgWLaO5oxp5hm7ZzV2guHeTfIwj8WZu9BhjWcvOM0s95wD87ASYyA1WLpXRIAzAhcCfXihPneG",
+	"Jo59sdS9rOM9YPXTqhQdDNqYqoXBqhDCpnJBRe1EnrYj0jbam6bJmflbUvPviHV6UGyjzfoI89TuaT3Y",
+	"Un3Vztli6GCwQNXHTxtbN+nWZ2V+SZzPeiMJsM+1hxIE3a4YS2CVzEsPJnAzuohogrdSgZtIzd0uTM1d",
+	"RZ3Z6BsbfeO16xtLKgmrSNdvoKy6lOi4TKDSi1JKuiTMTmZlm20zIn1qKBdPEqAXe97pGyFRo6B8abQr",
+	"FhcHWOwsvvsWvA0D2DCADQNYi3nl3WAZ8zTqpzOYw3r1o0vQjR4V+ruf9MaEWgXWZRQaRV0hEPFQaA5u",
+	"C+E9GDxhUBKRKzJiSQIBQ6TD086Qa3KSMnqGGVo0ByuSzw1uEmoTiADPiApiK6B6KyXEDiG6rhkK+fZQ",
+	"auqRk4eKxWQ4qJMnMBwkQG05YKLtKZAFWDbPMAEZ1DxpQ77OgCoFGZvwVo8mXUBmazch5Ml5KrnC6lgO",
+	"bgl4AKadKW1ToE+5wDgp2bVuQ8zHNrp6ney78EjZBX9+l4N1wPCAtnm/jRejjU1z74ytFyE65A4lAMlZ",
+	"iJ0ZWLbmMRYTxQ05VLLPcGXAOHoqDT1P5fC0V7VMlitYP6+Qh6I8xkAsc0Yx/qZWUowpl2NkxluLan5H",
+	"quYVMaUf4Kvmz6/RpAsfn76ANHKeLFnYBsfnZ+4ai7LlL79txXUTvxoE5VAMyQlAd/IlS8z6rbMgSY7+",
+	"FhTcznDL27LbxQOcMg3AB1P8P/DuexR6yG/m1ZPwcUCIR49/QiOOmtmm/Mhd4YwJ8k1FS9MzVlyhJscp",
+	"p23D7uwUOl1UFhVhw7UrVzYdlUSBH1nwR4ChhwD1aglQvbJQzzPGBkBZvO9aU3VWJ0K2kKAaGi9kqzsU",
+	"sWoCbEaXjVwoNYrxoMdgzJEhifC+HOqUijMGhNySeUPyj0VC01NmSJtMdRuD2VnK6oT2GI2biC+hLP6f",
+	"DXlHTkNJysMIEyx/IZNcDJ8Ff8Yb1MzgA46FxbOwI7RN2pRyO8BsMIiL5UczAXfVnoGe1YYSgKg3HAub",
+	"XWo4hFTM4nhZRY/FGCWmJNLjyF8fAPYodtKledAMd2uUxY5y24Z/wqaB+T5By7jflVpUg/XO4LJxxSpe",
+	"vCe9MV61J73xI9/5k974vvxN2z18+NgO4ElvfOjGYN4NhvGkN963I3nSG2PM0kd2LLPENX9tSyisXj5P",
+	"3YXFTxSKXCkT3YfaR5VtzHrtaei+09Vk3JllEY6MDuw1MQ8mhBEvc4sgLJij3uWCJq25YfrWs8iThJww",
+	"G7vn4W/ahue2J/ZxRo7XBSXEV1OJjqg6uyiUitIk+hCucSJ1RQquZWqV75k6in/St/Yiqn17yIZzz1Ue",
+	"MtIsTYXr01fZGxPzxE6xmSicwqy53wI5fWU3y1uzYKULsU49OJvB+jThYB2WRie1mQCzERluzkNj8A2G",
+	"6QYX1WaY2LBimyXRvSV0kObiiD2mb2phOMKw41xgsUXg5CpyBnIUWfs8FkZWJo+Pbr0OqNFDa8aaKNKR",
+	"8j5Nx2jipJ2z4aCZr02v0MAB8qlPyfQxDeQ9KAdtOEEmZYO0Fhktz2iPkwaTCE0jIEW9H6HkiNGktl+Q",
+	"q5V2gjVNLZpIHFnbuvnmZExQtdjL4reNFIXJpLY8ly942Tdcyw8aLBqGaY28mCqx1+xbMM6D2GSUAuzZ",
+	"qH2wSHWyb03jPaqc9rpnmSwMOjQKudzNPmBWmYUFmTpcXxdOI1hSJ3e5svoICF4sJoKNzIKAZhBkn0Fb",
+	"MgXU4+kYp+zc36zfDM/+lv1iKujp0OepZEEamJ3SootEaszJRjFsnivNO6qsWE0LQrkqooQMMIWgJdgo",
+	"e2/ikCMgIKqAsHQ24qZq5WrXB6KWzesFi8sL10nFLlLZYUqZXhaZvQsRqv7OZDrM1PIVT7dghJO9R/nt",
+	"K+RKfu/XyH6z87ZWBgzS7B3RldNTzB2c52Uysy+UVqVMPb7hnDbzrX2u+fyrecfo7Gld7A5WUyazNS0q",
+	"6bm2rfU5WwVTL3I93E7HJB2KZmZuAlYKSFyWSthUAuBhU+kXljNiOrHsOrsNBNQVuMtzaCAlI0GbNTwY",
+	"2UomXAHColi8RODSuvDF67UeqtbVFzBSAE7O54bSRArWnHDb9KDyQJFdmtAYnRa23ibmfqiiZSpP1rUL",
+	"X4uq3GZfKHjGBoLY4+skHNS3Q2ofIIMbOSWe0Y4DIoYHFVF0TEY9FwjAdYjFT8U4L7zYnN8iazOe8xn9",
+	"9pyVSvVkqjNbFbdVOmdAgqmZ05EYn4KlesBgSTpUeN/MApGRYGcvIDQrmjTyIz8A6AQuwDfpzsi06RJk",
+	"wVpzG4OFYt4pPxt10gZiAgn47WZOEnUkhmsi5Mg/OaJcY4VZn9EEGrqVuUGUNosYvnPCWpkC1LQZ5WDa",
+	"hTR7/xwiYSKAMyaD5ZMY2h7FoR1luINhyVGWJKpOQOvyw7NmQCwcAX+GVVyz+deiWjZF/yEcu/8SB1qQ",
+	"jlmKguqD1PN0rIhnmNNQxC5mUD5oFClWhreoLL3bs1gVuQx+4BnslAuBkTq5DLQA9u/1owR6KOZl3hpX",
+	"cb2CbwFl7aACTHAGVsPFNvsVYkybz5MI0264XlCb3kM33C8B+G88lRYYzH3IShAsAq8Oeh55dfCMStgc",
+	"FwG7sVwbGPJV4n187CMyMhKGEAEr5HJdIIjHVCnA4BzuESm8V86q9rZwvOorm6PuIkGAMC4mTkBydQOb",
+	"gRhFhOmIiJbkZjUhI9DnMrjzAqyNUEayq2/hgGiWeMZ1lcV3SVkzM/yCkgxL7zJWNp9BRiAwxAKdy5TY",
+	"aihjCOio1oGGez8sIt77LqU6A9V10kcVVa5UdvpaicjkBVsQnKJAiOWikwzjKTNHac+zUg9tghrsT2F2",
+	"3TJZhvMf9Eap+Y++fk9ThqVSgHayXE5eWnjzHnQDKWmSzRuR1nrXa9WFlRz5imoZIFeQagdrnT/dRYTC",
+	"XzDPtvKkvDwXLUx7C6nBFISiJ33BhZjEpcVkPo3JdlOMLcehykSyO0X5b7BmlkY/PrpFYoDbatvig5Q8",
+	"vnvn9h6YXllMTsbEd+esptDATmNnd3unsd1qbH/tq1/f+cbVJ41v3vjN69/6ZPfetfsfPrz5aPtowfy3",
+	"WTVBJ3QEM7f1ZsOZHteeC+c7XTETDqTzS8+DM6NY74atfbPKQYes+Twi2+ThoweG08CngjIREblKbu3f",
+	"v3VwN1czYuUSdnCYPCARfPKUz36RlZUwn3yVHPMhK1ljVIOjAPaqCNvXfpi5P7aJW/6FZXFQqpbN5qpF",
+	"O5qfzwghrCQ3e5SmsFBxoOqWVzMusV8vw1wn72CuYLE1dk8NLlyDcMJRsG2LJVpP72JREb12hibcdjF2",
+	"oUWsT8fWs7yHxpg+o8LWzzuR8fhLleOxMEkqg1rdDVKNPNnLBj3HMLtH2s8F1KxFu05Q7rZO9gF5A0JG",
+	"u65eLxi6jAQLjQXVew2/bddt1a+t9h7YbcHG6wrKpnIoYgC4FL5gLBp+yEdp+IhPVQIcTZriUHMM+tW/",
+	"+skXf/y7v/7P3/vVX/7OF3/2O6/+w18+N3TsxT/+3fe++KOfvPruz3BWcwoJL+T2dGu6Zq5se10/Z7Yd",
+	"37c3Olv7bNV/8uNXf/KLhWq+V1zjCxEJHAW/fLHAz+piEuRX4T/rYhHVBoaPFzGQKu9j2tqLGSu+Cnr/",
+	"haxwgZttTtrl27kDOY11HpN+OnPH1k1Z10tVXQJgjqLuK06vHPaoOO1RvpxOeeXLZcgqpsuEC3Zwbg9G",
+	"WaXEUtNhR4oOSwWLi5pfRJB1ATUlSLrOk57VKzxhp1RE6E/frmYDW7Lu2HmhmNRGlxL4x5xlcxJM/GQ8",
+	"6QXL4YV2GD+3ce/YlJE/zeTcl84O5ws6w99gjSmvGQrtDnTVGqFmdo+yodjPfjzw+ZYflPvZjcy97odn",
+	"v/BjxPfDkp/mi6Dip+/fDHminmUFvWbCy7BQnasZNmR7vDEHEAIHx6VFagtd88hdSq+P/d0a2v25KXYf",
+	"oe2uxQeF1tuUTZ8/CzM9w4xaNCTcVZJ5PuddqQlahzcF7n0ZgTPU5hKCi/KE7jLji47k4OFM1PfA40Oc",
+	"oTRDdIUtVopLoUBxpOqMdGW6CDj79B16rGbCyXIM/ekM09QMCjO9ItKTwzQiMcUA474UulebFJdiOq54",
+	"j01rFR/FAVR9GMa1RPCk7cWOLIKpuOaKNvaxKsR0TpJWp9w8EEB0KMZc0XxrMGhiRnnfcBKbW8hojID8",
+	"GMws+0RI9ziQAKjiWyg8Zsx8flDAoiWqljFcqVbMFYXK0YXqRmorN84uf5RYdMZBK/SnziQFwQVcwbNT",
+	"RRR+7J577aiLfkR23YIivrlaVvnjOLFw+U1ZFn3QTPrO7YlaZdevzhBV3/tK872vNAOB9Z9vPf2Xx8f1",
+	"6W9yX9bNt+9PfP7g/a8USro4quoWAjuLnDnt2rzKRdjNeo1Apse1G4B8pyvaYYBmXroNBmdzEfaXjMZO",
+	"qGkL2LnyxHciXmiYJBgIALgYQ59mb1+apx+uWCBwLs0eUKVGMp3rcn/onlsfnb8oFDZzWJYzHZVp0x9x",
+	"ESsbBYXMXUuwkNPBIF+N2ToLUP81EoENcqEA4XWBaTyzziDg5FiJw4HGnbBEilNFtMwPOCwSJgWbFmOm",
+	"hZ6lTBzlR/YNPpGLSxFzmP7T0uO6Tma0dkYkprwQSyS2WRlkEmqmWUdJpOT7wp+evl/wXaFcMhHX8YRy",
+	"PSswDFNWDXWAku8YlI0JGTY9w9XjEGyPNPLWZK8N7s6tsP5EpvG1xtxqswvdRLBed4bm7B+a3XewlIp3",
+	"9oe6CKcPCQQVCLHi7jEYY6gg+w/vkDM2drop+CZdmoh7FjG9MLEGGrN5IlJkKI2umP0g5ZCu69JAlKap",
+	"ZnEWDCm7pP3R/uGdW639x0dfa33Qrts6P33ggWYi2ax7Wg+guA2jKUs/KaphuO/nkGsHXphs6AUARHYL",
+	"iPHdTw7vHRJE0FCToYOQLvu1o6OHEQb8K5suK8hDqfRpyg5/8y4mvzKtMGHJLI2Pg246aBjDiRTgwiCC",
+	"DlVnKkJ+BS1mrKh+LI7FBx8cAEX/+uGD+y7O3xZiZOKcJXLAPvigSdrPj+GmH6P39djd9+Na89hlHx7X",
+	"omO4/ce1Zr1ef9Guk31BAGXD7aaifXYsXMNZ6pCZuDVlAVqn6aqNHAgLNEIrdUTFMj+Yh08SlsVyD1J5",
+	"mtI+3LiTlApYn71jYd/scpbEqm1LUMDywVc2oYlaLA1Y/HQclj7zh8/QYoj7I7FkiOATs05Cg+jOOmnb",
+	"dWkjPAfXmokAlyMyG3qrxwVTzJzWA3GacNUjJ+Nj0d6Hk7F1l4rToWmiTtqZZRIbhLFISPG2eV5UnXFx",
+	"SugJpLgLu4V7lk/bDQVE0Q5NU47CKFXHAjK2fmvLikdbd+I26TEas9SBz1FXsROzeHSd7JNrjV1EIeWC",
+	"tB8xnY639ruape0giyhP+ewhM5c74V2GUZTmUJpT5TJ132u8b2H/shQZSO2CvKcsCom8t/2+gwOcDERX",
+	"aO7dg5llQbLv7bxvFhoDlsh7u+8jjB7tnJkRugEAebZB4tZ7Uc9Cm8h7V9/HMAfa6TmYAPvqsTgZ+1w3",
+	"QFLSXANjg+seaObNWqO+XW8APueACTrgtWZtt96o79aAPveAyl6hA37lfPsKmJKu2IB1+OWUaYvDh8fw",
+	"Tmw64Urfcg+ZZty5rTU/Lebn2SNXzMsAxFp7Ec192OltTyHmFGQUGNZOozGRQEMHmKDIpbjy2xa/D6WI",
+	"ueILziSnlANBnQaGG1g1+mpju6xVP8wrjwUd6p5M+WdYVeNqY3f+Sx/L9ITHMQNl6erOzvw37ohzmnDs",
+	"Yefm/OePpLxnpOgXUe0aruK89g0Ppwm+sFtp3g5rAbn6sN+n6dieG5cOoaIcsIE5wvQU/E3++D010k9y",
+	"pvpqi2LgHdbQwxi7gc21zR/NW2CHuuXriSx2Nu/ErD+QmonO2LBkPHZwyz6SWBBszomzEiac0XPJMXT9",
+	"nCaIduORrO1vDma39g0JlfhoAvcJ468tXFqt+el2dO0pHMiFzrMvrZ2XnY1a/2Kp2+SlZ6cVQESUE/qn",
+	"54bR2qBHfPo0bwKu7TR2dre2d7Ya20fbjWbD/P9biywHhn9DlkMrm5tVqkODbVlPnj5uh8qIEypqiy92",
+	"OeHYD0o/Ix2ocOvu0aQr076jHOshN40K5OOWFN2Eo251dXu3Er25S1NLN7evVZmIGg7Q0XiPxZy+i5Rw",
+	"P46NqOPJVDXaB+wZ8QSLOfaV5/avF6gIJAy9YHkaeRu+z2hkES2YPbHbtnDB2g7m1flv3Jf6YzkU8XIn",
+	"+R07X7jF2RFDhcIhRqesC0qGXPjkRcUC4VeZnn2cNqxlTazlDb2P75ogK+UZARS4RUl4Jr4uJJjas4AR",
+	"k09BcysqXeGDkwBVPmH03MLQKQ1VPOxxQXgU0rYntW1x2HjXQ/difRej39pnQiCQq42bmREFrSO+rbrS",
+	"NGFg+sqTiMdwc0Iqsaxc7a9nTrYuurQg6y4sOKOjbyM2b8TmN0Y62cjZSxJqxLu9UFE7DNWywtAEOAN4",
+	"XTIPZoAvZT2YFiIdPLiJFGyaWoKFLYjCedtNbDjvjYltTSY2d3LKbWz+bFUzsk163px7X44EFKlJbRkd",
+	"W2gFnT7WCwS+H4AXc2VsFDtnKU3AVB+hXwSK2KTnmFEPEfEI8FogSVgTnw8GuEQT3yChXORNfEFcRI12",
+	"+oGRb//WvQPYLZwZRsgUv3gCJYVDSaB2677ZKtvUR/C7q66xu4iMg92s2zhYsCrLyzmwkIvKK9lyrSq6",
+	"uBXcWPw2ksjCFj9PtSpS4vlyyJXn2e2qYvbzI9iY/d5hs18YfjfT7Fft+M2w+808TxuusQrX2Bjz1mzM",
+	"W5Q6L2vNw37uy7fblhfc/GUF6KxAnBeEiy7fzuIS7nqteBv5dmOa2wjES5rmLlAmFpp29JzANffQFNU2",
+	"qnwNQjGzu5jLjat2gQxZr2B3ewONdLAwb6KR7p+8iIJWPTy45GRsg9Xj3J2xx7rwymDeP5b4tRLLsMiw",
+	"lyREppAeUCcAQmqbzWp69ljKIgxjVllJKKid6oQTgsUfxuYXW00bqr1DgDdUi8ZL9SWsrwDmQ9KnXGjK",
+	"hU1Ww8ns5aDRIIzXgSpbBcdWziZXG7vTcow5d3V43qa0jguEmYfDkCQsL8p0fGm9QOm3owXwVaiJxbb6",
+	"lCfOWIo1tr0sZxh6Zg90tOzT5zVmXqo1zVJaJNdas7a9e7PRgH8atQBLtjbcrr0A4miRYoqbjLk41TQ5",
+	"s4g9tc/M8BWFqqzYG371z+0c6x3Ai8g6v2E6v1HQuZFEOj2qobI1fCn3P7q1vbMLw1pADsHRXkIc46np",
+	"4AI8nKcsnkVJfd4O5uWMWMreMWlqIxytYC101xWJha2wj7XyPN312PGLcIEZktOV5/YqV7IkwjvvpiXx",
+	"3TUMuk1b8MjMsgDOOgcXKZrOIqaYdIwj2RysSzGeLXWyolIjGqhjAwqYQVZIcXLGpCBQlSk7zA6jcV2k",
+	"tve0gKB6689MXdQ99Q6EeAA2/ybEY13KoD05M0I83NlaLsTDVpfLgBsQ4gu3OdO1zK9QrzfmNGkNUtbl",
+	"z9oB7MMpFwqerpNDG/bhR4ZJnlDRlxJ8NULl0RYE/vI2yD5f/pDEsknaKTvlUrSxJJhNLB7QVDvUiNlD",
+	"Dkr6YUMRQkTbxxziNKS02ifq5K5VbKOsd5tV3M6qUQBoN0utXIbZvq4Jt1Jc2RlajZg7VAs7aHiM6/Jw",
+	"F+jscsNdOlTQmE7olFkxsdp2o7FTi2rBSTBfZuT1Fr5vhnBqoa324XB3elzMaPfW/alWb1zPmv38b/7L",
+	"y//497XoQmKAsd+1x8dMzraKu6DCimQLfX/G+qw59tct8SaAZqMSLx5A4+hgRT43w1lg37vyPLt+ldRe",
+	"N4JNAM27rCej0FAhgKbS8ZulPs86Txu28lrZysZIsG4jwYLke+kIG+jnQiJs9gjNhH+nIUD9bTaaUHu4",
+	"Il1bhIaNQJVBCC7zpJ36ZcbrZITm9efeQVLZ4oL3msN2NvRxE9ezkdNfV1zPRYnqFqNwS/Vnm1Nv43O2",
+	"Lk2BUXXSFpmMM1sTmGiyWKT1BgM97EnBPuaJBnzFt8/6m1/5TQjRG2o1dki7ds/LjceTD85TboqNyLDP",
+	"uWCdGENhrNHTgv6xc5aSEcXyKdYcmgEZ7gHqXkeCVOWCfQqEIDtkVyeqzp5xpVUbIT6ziCOMNgJkynJr",
+	"a/44X5rRNfdk7dVP/9OvfvFvP//7X0CNwh9+/rc//eKPf/fVj/7Nyz/88WR954L4nJb2NUlRNIuWutqX",
+	"mTiYQdVWXZQq4hyPIXqaq5aCJh0y98z1rCC3Fa/5CgLc5EbM9oVP3OCNFXUjnRk2cKhlyjykKwL0SkJz",
+	"ZHmiyOBSLGGWDHfleaX4oikivAkzemvMp5PUZ3nJosxsWul0bHjPm8N7NjdwnaZWhGm/qEu4qPh7MXmN",
+	"WeUzKF3IhM5A0DEcdo8oBjH0TJdZPQvoxAVJ4i//4//56k/+Ytk7dHn5iRtS9s6K0Zv4/HUbOS+Kxs6V",
+	"l68AlQPQoaWIcSFa+iPT5kaS2khSG0lqWpJievp+kxOGgogUHUb6Mpd8s+KNh9rI5bCCbcW05uK0bjPU",
+	"2nukjdVI6okctUY0FVyctsHIGv6gRlx3ehiiKgi1teE0yInkhCbUzERLKFDCEjkCz7PupUz1ZBJnnaRM",
+	"me6zhuIU6lv7Mu/DJAbRDIwKZhRQf900bV6NcMmw4ErWpi0L7lrl+LrC8uh7pA1lieoqkaOsYyho1aMK",
+	"8OMYVuKBMGTAWhSk3ZeCa5maxTKPuLVp2Sox7WK8xYPzyk4j3CrvNTrjIi5xGbmC1xlxuJgKfC+iwoG5",
+	"EdmzYjYVl7pkeGqIhdJKBrjdWG2Eb5sbC47AJoXhtdNW0AHxBsoUqpIZ4nEm5IjQrmbpiKZxuXPKHu4Z",
+	"EUMtmiRFJFZIzbv2aGw5tj7bp3w/eOXIv/Eaz2BRh/OOJOTtQ2m7/uZUruYi1T1G/MkwixqeGRWcwvz3",
+	"s4LXKh7DK89P+GctQ0VfLFLHo+i8bIzlb5OxXGe7tsDhKrXOFeRNuoO1dOLkR/yzI/N+Fa4+VatgWEBa",
+	"Hw516cFdNjixywVXvSlcXa9k/qufvPyLv//Hv/ve53/7ty//8Me/8dzIkWaUL179wf/1qx9/7+V//d6r",
+	"7/6gFtXYM9xjRLQ4PNhuNK4GJfZ++Z0fBO/+8js/fPmzv7LvLhDvWDT7C3eurzKUf5JhghuD2LJ+ZZZn",
+	"nVhy82SouGBKEUN8iBSFQPwL0LopTmoVyK3PZP+Esy1AHAcbWWE80lFWzRccCa44rMUcZ0k3sjVNQVel",
+	"BKtn1Mkh7YKO3KFJAoHsYkw07xcA9z/CAR3BQF6DKS2zPD1yujPZITh9BFyvQ7f2txaEXNaaO6sZrWxf",
+	"lcBsRpAIS8+YgIKnG3l06Tt1RM8YFo3FTGFbyFsqhlVnSUoF5iYbQpxdKH8iF75NcjhPHXqEj1QxkmBr",
+	"rz+0trxryOzmao4JBH5cpOP9weBO/HYaOGD7NuG5b6juice21O5hr+cycA53mVZZ9Wq00AZBsVlB+C7W",
+	"vjfsWkv424bx7/nUpzzwgZaWOuUyJnvUSIc4oQB4AUAFXfUPHIxyNfkTI1MpTdpKprpty4JA3XnzMoLb",
+	"YsF6YNvDPr6Yg8MyqzCukyeYtGm7RzyGU8k8IgRATsRuAHVyz03f1mXnmnRlksgRBhgjMQlADZvOEo0d",
+	"cEVoHLM4slEJMZEpQaU9jvClvjxnDuKBnLCuROwuG9EM1cHNr1z4SuYOUAJ7BNZaFq0Ml/pykSEM43f5",
+	"HvPKodjD1rL24j5Nz5jm4tTQX0+Lm9Z19yHcEz0CSp7Gam7r0zldE/2ds9SLm5NdpvKcm0/bteWwp2En",
+	"3pjaKosmts1eKDjr0OL2jFUzl7fWbEQ1pakeqlqzBi8vi2W9qtyK+7EBmtiososCTaSWqFZhvnME6ivP",
+	"3d2ZMOfmz2IBFzqVjmU5iTYE3G061gk6rL3zFtQIoHLHE1+WsL/9DCIpLa4cAm979APSoYKcMMfiTJti",
+	"mjehedPxpo05+q0xR6NQMxf4osqFKA/fnnUuNuzwzWGHm7u3XoCMRdjOktgYcAre8tozGflYVmOR3W4e",
+	"w8Jf0G43qNKYe2aZgosw0jekGM2GAr5LCsEGAuONjw6/ECXCyukr1pv2djKdS4e3eoWg/ZIq1Ie29yoW",
+	"f2fR48La3fHKl9jd3Y/Vbi6O4xBfeitt7ziDTXThemzp9izOCCLEc70UOLIgdDDA6zSQSaIMw0jZKVca",
+	"HLKhOxnM7qHC7e3o3Mz4nCYQK52Yk6oiMhQJ+MvBU40xvDYG2rXfGoozIUeiZWcAqGOy2y2zDh8659dl",
+	"moc71g8dCFM29ByCjI34AkHUzVpP6wEA/US1LHrdRiIHce74micmD63IMcugq3mftT7D8jX7itMrh4ZM",
+	"9yiH42ML2wQDdPvT6qtacxd6w12CAAOWtmI6rjWvNRov/DCOesxm0kthTS0s6ZYatl8sRvzWbFimWrP+",
+	"wEx3p3FtJ6rRc5YaadB1BOtyFTbG7yVWKHIxHs0abmRHii4/rTWfv4C/1dCISu7ZKsk90zvBVQucPS6M",
+	"jasW3jL3hT1OdDAwJ4lRxVz4v+u5eDMj+NSTw9TXW2JpCwNBct9IoXv4xYv8UbWth2cVv5p3SAR7plue",
+	"qM1cESlaQwFFtWrNWso8fqh2fSnGxMwWFDvtM6Fbin/GspemTyl8q2c3xU+Fb6JY3LeCeiuFNKpG/ebN",
+	"WfcxqmmpaWJTuXYau9uVk7Ug+A/2cvtqI6rhPm7vQBYD7GAjqtmtM+2+uDh8PXdHN86GjaqwqLPBB6hU",
+	"kk7maQpXnvuLPNPhYERNrywACBektoGNZ4+kTPOUFYJkoanYCxYbHOx31xlgZda53oBKB7bcHTDzLG2k",
+	"mI0Us5Fi3lwpZuMjWq+PaDFpYUkvER6Et8VNRPZ97J03q4DJQZFuKvs2wFBpzH5HTFCX+86VfxcNN1Ai",
+	"yrOoMhdUwLJemw9KJXLE0nKrxDXgIsHdfxHVhgJYwkQaVAGbAKK/sBFira6sDfPeMO8N8/6naYLYuDff",
+	"ePfm6zNbXPHk/PlKckuh++aOIJb0KJQEwDfkKmz36ZlNDXQCAggSTS9ICE80UTfmipwCEo6QgAiEIDQc",
+	"zCqZYGKjOgHoQtMzhokAiRyRRoZrvrNT4MWB1z+y63G59R9lmrIOrmIYhg8jrDW3dhqm9T5Nzwzbw0V0",
+	"LhgrjmE4vxyQ4aCwDesM8q1wcS55h5HtxtWdRTwmdr1w8dYlrgQurR1D+k/MbcFjH03OsCqo2YdOdOBx",
+	"yNfncvqSFVyJv9xl8SlLD+aVkTFXikE8MceLksB7G36z4TfL5cECucDgdCBAOeoMieavkRPZw7tK9I3z",
+	"+I+cvpzLtwOQW3yWM0U6UuniUBy8fm9/qXCcxyYD9c26ZQeYxYnCSnCpvqTcVVs1lmZZOa7gmloAsLJM",
+	"dfAo2GdeBwiDxxeEqOACiEGwEbyIahC6A0JsymXK9bjVp89a8Eb25HWUeIrDezxOD1IkxRPQhbvmUd/E",
+	"ddOXrY4V9OQSK5s3ouzrEG6j1rwW/JKL74Wg3k6PxcOExS1I8c1PblVVFbdnnhzht3oTDrfaxbYLGXmr",
+	"rBHOujLtsGWQ9Tyq05IG4Tu2b6NKMTs+wGWxWdBdfs5cKvQepoJbysQVOWMDDYF1AoE40To86knSp7FR",
+	"rBApNEKNDZguxTon5u9p3vpwmKcWSxfH1DQ9p1PqURUacN1cqBcL3571qjcbsndJZO9N1Zk2Gs1qFjSV",
+	"UZ1qFHiG4oKvXXneoZqdynT8oopwdMs+/DqEpHVdyNWK4toF2Ighr1+LD5bR4cy4wxqF6CqrCiaLFQq3",
+	"I5iLVll4ZZYvo52wiXD4mYxutzEhHNA45qZ1mjxMzVA1Z55l9umz8EuH4Z37zqN1S8T/XpME8Q7ThA2P",
+	"frd59CTJWp1na6rOtpSmmivNO+X5fUeuQjXXHkUPah4Umh2lYBbtgybJtK5zRNXZYdbna7jjXcrNrbRQ",
+	"nB9GtQETsdERBBu5b7d3sq8hdMD9sGuuvDRLZ36yX17LnPfu/cbO1RUFcb8G8645qKLOebXh/sveJrOA",
+	"iBBrtpCcjCE7lC0AW1mGpu7v0VBtcdGVpYKvO/tDdcc8duFnfyop9uU//N7LP//dL37w+zUXjNLCl3xw",
+	"Ssvlrx3cv33n/ldr03iW2MDnf/NfJtvYnmrj0YNbB4eHxc28+u4PXv7hn062sTPZxuHjW6aNwnH8v7/6",
+	"738x2cDuZAMf79+5e3AbJKkVbyfu0lwmrKEew9IX810srGFuWVcOUxLLzrDPhGaxXSfSZ1QscOXU8KTP",
+	"tc1fhAtTcgV9hawZ0LFh9Yy33INVtS7HJpn7gopyuKNT6oLKirnMK5ZQWAgPU6WDKgSXV/DfzaSVq1zw",
+	"xR//7q//8/d+9Ze/88Wf/c6r//CXzw35ffGPf/c9KJj3s+eG+r4wy+FetuQ4e+cnP371J7+oToFfW0mC",
+	"Ktg1oKN++nTRyn+0o/k5Cy3HDrkmZTTRHJBwXuvyVokRXU1urVKf4SjA4d/kmW602SzPtKDSTEXCWcry",
+	"C4r5z4S1ZADTLGIAygAHHdfkjLGBEVt4SjR7Vppxuilv9I6UN6rMrcscGHNOwoYHvXk8aHPr1l3/f5WL",
+	"dwkV//dI21+gNmHCzE5B5EbMFXwoS8W7kOphtpN8sl12obH0M8i8I5nmk+sK7rO/lf4a4wX+x7/73uc/",
+	"/6OX3/39X/+7P335+7/36kd/8Op//+4ige1urpcAKbkhif9UxPJN2bS1OpkiS+2gbgiSoYsV1ocqDyA5",
+	"bZx7rApBHt82w5yZxsYotx6jHByqUoMcHrkVjHFmK1cLsmAiz6bpYIAlPVVftcyHRmMbjrxSyNJrdCuR",
+	"4nTLfxPVUpm4ImGY3ZtaHoPJydt2YcBMHvZVqVFnXQ+aVWOlWb9FFxEJzEqtGxswSVqBUADCUVS2wDlA",
+	"6ph16TDRFRGouWpZghj7XvJbouWg5aJEQOKomKU9uY8Xl4WN2zFbDjAD2JjmNjJAZpobqlz+WgXyWczl",
+	"rzx3h3tmBKinrhvC8IYSho29ZN32ksWv4KLy8mN3vC7CWkIFYf2BHpM2Xq82GYoTLmJX6BHmUyd3csk+",
+	"ONeOBX6B2qiQd0NF7HJvXNlj8wgkp15inY+VhcASq05GO0BCehFKgSVSnIAJTchyC0pp6wVP2pDid11G",
+	"22AWvOmGHWfOkamz8bwWUe/KGRvPNvB8Yh54jZaXT9h4nuHFXCoY50a+WXP4VI+R/Yd3YPExtd8cnLzp",
+	"JkOp0HabzB99xZJzptYpFRVCNh35WslG2jAjBAlkkNAOy0olm2Gb3xHLuidHoqwoxids6QQe86fjS6mM",
+	"h4iHVJnzfMLG646pqu6tOWPmzMC+tlyjUfFsV2C+99kIVmEupdh4STbM1BzIe/TMXH9Hw14H7ywIYyqK",
+	"QHJ0YxN89HYEHy15ZpbnYFG1WIngUHZokpzQztlU2YZyTth277QngHraCHPbJoqOFenJUWZIgApVNI78",
+	"tx6Yz/zBFOBngGUhQmMAaPaajKjQUPT5xHFgFtfJPklZh/EBKP99o9UienLY8JcUEcP+CUtdmWrLMgCd",
+	"A0CvuCYd2WeKnLCuTEFIhsRXeNqyey3BrKAwW2wvq3ctBSP0lHJhkUGUq09QJ/uCcM36uDgJSkBUkw4V",
+	"QmozEcib4wqqaBM51HuE4io5GchXwO5QgUvXHSoz8aNgPQGHxA4dIVVMu+HijCB1z84b0vPMAMycnbHl",
+	"wx3Sk8NUZSiSw0FR1t4Zu2X3vLYSkne5yPPBlQ9yskTt+XGtr055fFxrkmMjOFzb3t7ZPq5F5Ngm/eAv",
+	"tw/u3vnGo9vHtRe5Yn6GIYPIccIFxXxJjPpQGiBElpJ+7CAX7KXEwOZvQNEZX1b2eP0JuguS6jWRXtYZ",
+	"onnn06chIf5Ypn6dVZ0csSRB0nLCOnCLux4Mryqg2GB4kvBOnrOHieNqVjTyE1dbX1mq1Af8dyo6LElY",
+	"jLQPI5FjFg8HqAn16dicDUMCkOaYS47uW0y/xe5UWGeTa/uEZnFZQPP93LCnLnZR2cwT/hmGT01ensrI",
+	"qPyzI/M+1NBkzwYJaAzWblfWI4/VzA4NuVW5+8iFvn41u45caGYxQPv02R18HEv49blwn/3jNE3pGIdY",
+	"NCRcS5nmCE6fPrvLxKnu1ZrXr0Kz7uP2NFV4+joULawisLJxEm1H8SwF6WtyRPqGSUE8PZ6+eBPQsqq8",
+	"aLhCjpQYInEyVFwwpQhiZYR0Kk92ZqVQBsHsEwQJPCvIT9sRoRCaRBIpzxShmuw0Go2JIVFN+lLppqEw",
+	"hjD1ZBKTLgPbiLlHiD/dhtoC7cgIVQJAAQxlQz9Nj54zQkkb0P47EJbVnqRoXKEFpYykRRPwA9MYBXUC",
+	"xJbmho+SKQqYmPuhmS2gasGCM7mv/dWDI1JI4UFbaxOaSFFStng1yroEJS2nnMVSURl9LGvLFbSobGSR",
+	"2NYk+5NgQJNJXFKW2Wzn5KDneVLu3C4f94JlnsN9e5uLPYfz2AQkrsfMnSMRpYGJ1Wl2NK8OtNm4HHGT",
+	"IsOqFCxBmzqhgHkBkC3w64ClSooI/fA6iAp3irLnOIY4gNp4wpggXW5EVEMnvTd9QMeJRJ0TAZDy4/HP",
+	"gcbcBom2dcbGbTNS6obpTOpYBgF4RU+OwIgOMgboqzZuwIUCAOtIh6KleZ+1yYDJQcIAvcvQFiiTsIfd",
+	"t1M2YFTb+jWqbZV2JbFx+7VV/KnjTjDh1CyXYTVDoXlidWyjGsCEcRnBbpHT7MEW0aU8Ucggosngg2ag",
+	"5hMaxylTKiIQ+QA4L+kYsUJ5pxdWyzecFD7aVYsl2hzANgF81jdLFD8VVA/TXM19bHqiFStTqzq5k7OS",
+	"wFQhvAOOid/7yE4E1PjANIGTvLqzExFB+1A33B6O9p6RKhLTXQxWE1ybUY8JYNdmB9EO4zaXPcOLCUEl",
+	"li2HZ7Qdc3GqaXLWNrNpj1inR3XbPvZMO3UJhl/mgZnDoNdZ1gK4Ya40OfJto59sR5lc0Gz4ulJAJtwq",
+	"GCLir1atWWu0zIstjC2GLcjcMEccuOJOY+faVuPGVmObbDeaOw0XaiHT+8g2X/7dn33+N38AZEudue9+",
+	"/kevvvMXr777g5f/y/e3Pv/5T1/99794+fvfMdTTMm00b5p+hztGP36xDNdds3cKrjMsrdUhP30eFO/y",
+	"S2xXGBoP4kwQbApewrtda9Ze/dFff/63f/35z3/+8kc/+dVf/sWrv/mzX//O//bqr3786kd/8PJH/+3l",
+	"n3yn5hfMyDs7cHpCstmy3jBXQsOWlbLVpBpgvV3F/RWe/Hs0npk09CRvK+F6ksdsoog3PjKA12RJ4tgw",
+	"2L29EAEY2UsqrWUmtivQqCp3U8C57cokkSPl0/yt5gG6nSNZ7Qg4ONgxOkaLFM6P0KFJwlJkrMEtGEgu",
+	"dGImFhruwOiPaOCG4x4L1xdKG1jUScgiKWkPVNSYEcFYrEAXT9Ff3gaZDTj4e4oxrNf0vgup9PDjVmrL",
+	"yn0YyQHEJ6sQg8eJpMwcQUU4qu40UdIIM+aHPgd7J3ZlIw2PhTNQ2gHVj8Wx2CJtwxFa1qnfboLIdGLD",
+	"NtpccM0NG2l7WawOL5kJtmIpWLuZKetg7jAM2/yqsjfIfVwJeIkLpY0ggO2Y261bRppoN0Opz84hJtcb",
+	"Ebl6LSK7jYhsXwNNv+GFPOssAfpl5AhoTbX3cIONoDugyggzgW+mTo4kyorHghB8A/bFSZCOJUNfuSHl",
+	"BaM98JTB9uO+GTHFaKkYT4KRrtkKd7ngqsfidmS/oCfCKO+JXXO3Wt5kHOyjXVsQ+5kIt8DuZcnigUyG",
+	"RqgYBX9Nz5gg7T591oqHKES13XJiz3jAEUS/bWQ5OdQtbLFtVsw/HArRbnLFWw3t5vsMpuAXponH1xza",
+	"0iNzLA6AUjj4TFiSEeU6U4dg5XEuVnCEi2vkcRC6Y5YacR+WBDFEaDYBeA0CkGFd7Wpwf6liuEaZzd48",
+	"5qOWkUCA4mEOFROxfc2QihMZj5swZqvE5QiDa8LI/5nPkol4z78ihzoivHss7C8w7kzP8lOBUbjbKGNm",
+	"SNnYlgXC8Tq9IjeCXK/khJ1yobKz42Ys4NcJkoiq1qzGYWPNmrgzHcEVBaJmvm679TdP18l+bizB6beR",
+	"4mFfkyvp1t8t/bHAm4EnIpgXHB2YF8S+h6TI03d0AB+LQg/qgWWEl6hqhDRgqv5dkV6BzLuZfxF8KP5u",
+	"1prXG1EtvHi15o0bN3Zy2of52aoRv/r/fvfVz3/wxY//66/+659XVTCyDcspL0egvDQbjS83bjQbDdta",
+	"oDvl6VGtuduYUlZAyMj2cqFVCV6zbTjzLtglwrHuHG1fxXg3P1Z8W8ha8ybmY/jVqrQmE1NdVQeD0/l2",
+	"Kl9F+tOHb5D+hHJohje10Zk2OpPRmR6BRO6Ez8GACQbKSaA8AdORKTB1K82DsHzR+pS7HWX61INu6Iiz",
+	"VRLsoNrs2YB1DHnGVpiRqE/GxKbxhC+CbXXMtJmlNhqjkn0G8UzmDxs+VSlGAssquRq4PZnEyslDOuVZ",
+	"nMRRftQK+25kpmIhR00UXzGuqouFINBqbKHMcQZGT4QJoK03MxBP+i4V0wuEYhyIeNIYuUKJXLdKBQZF",
+	"cxQMr3ga2hR3Msq4u6TF7kDE6w4pd5EO19Yc6eA63pRceBfp8SFDMwZeiEwnej0BGaW02IWCl+XOh3ev",
+	"tiRU2locz/NSLHLlVjbR6WtPOp8IjfFsNbP3B/7iLynnGlzNmR0ce9U34zVEpVzwOEATD8uCzKEceZ3Y",
+	"UgHkvZ33YeSI/E/e230faqYkzCvte+439AernhwmMdb9aJPBEEyi5IR2zo6FdTZC/cCIxENmzQPtRwdH",
+	"j77Zun1wd/+brXt37j8+OjhE5yOWD8nVS2o7W1f73v5vtfDNWw8e3z9qGwkFbILDgbWmPgIxg4tTCGcC",
+	"cZAr0qNpP2FKNYlhezA9a1twweZgD0NvqSvP3ibsGe3oxEaOw9feYb3n7SxcRzaBzUonPn0fhChoeN+v",
+	"LgahQ5B8ZvDBplMqLC4AN4IcrHlgKeFdDN935lJrViZUa9YfaDspL8DZIINjQWwcuhGaOHj897FBX2IG",
+	"JpSDI4BvomxK4X6b/hOq3IJoKfe82znhggH4r7IGVLMBdTOGfddGsABKEvBAT8T7N90WwKa3Scw6PAbr",
+	"aKJkkByI/Y9sED4aVs2pM/KwXfVsnn5TBNi8eiyJbWSaKsYzMK/WhdQt8yiaS4HE+gwILyv7iAALvRCn",
+	"/ByALme0jq/WuWrB02CPnRJkUZ05oupsJRHWqfXPA4p1R5OYwyWwt4FhsdYkqUVzAbZYmsq0lYmJX/zf",
+	"P3/5/Z/VolpICbxVwUvDgYUF/9pp7Oxu7zS2W43tr3316zvfuPqk8c0bv3n9W5/s3rt2/8OHNx9tH9VQ",
+	"/oX2Zo2fKzKSqe5N3oplZvP3P/zib3/0q7/+vVf//q+n5mTjpFeekpOsJyc1Av/TcJlxz1v/nSUHW1n4",
+	"x+O6uOZSNdNug9qwUUCWMwgBex5qiHsDyq2RpubTU0rELSZKpaytEwf5UyJrGWnPSiE9ig4YORJuLJGL",
+	"xQKfGMQBuhg1qx4rJnSTtI3GDrIOSJPthw8OszjqbDTtYzEy99+Gg9u8J0y4s6HV5IHj6EGgmY97g8Dz",
+	"4SB0n5JDwxho4p3dUni337GAEDg7CZ5a195MRraaMUaPZJ5imuk4koniShVGYOcC2l0JcXUyYK253bi6",
+	"szIRjap1tHvx7OYbtRdPF6bhH5ljvW4Eyk6HDcAbsZ3zXmRPsm6XdXRgllp6L7DRq42bQaP2NjjGiufE",
+	"RqDlZME8WMJRjytCB4NQrnQie7225IZFfjSrph7l9rNyVJrRUjcmuX8iHBFMcIbqS7LdaDSwnuNKzNEB",
+	"9RYzRQwXVp6NYA62zRKa1IxR81UkHqb0JBkTpWWaRU5ZgmMThyBsxDADB6kX6PRDxVou4rkdBW+iowND",
+	"751NLzL6dX+LCUMnYvIe8N9/tr2ze/Xa9eNho7FzXdA++2cY0tveI+0vA3OmRA1oh0VG3W3/T7/1W/Dl",
+	"46OPt25EYTh+l+iRJOzbQ5pAtJKyxUjfzwKP8EnE2c8CtU9BrXRB2Var9qN2sTYnCRVnEEBmWHqfQ+XV",
+	"PUIJsD9w6QClYs8GFPR+9Ou4pYLIEbc6OG7ndrLf2j2woXSMAJib04vtFmAuRLD+6NFqYbEA3jd7kNkq",
+	"fKo89+n3RkZx+Qbs2YCnTLWohrcE8+eD6iZkJtggKLQwmHUJ9G1lht5++bO/+tUv/tdXP/rTdjCor8Tp",
+	"uJUOxT8zPK3tLUJcERuNt5dLYIO8NpDAUMw6YU6gDML8i8SfQybiw/7qQfFR8VVyA7fhYzjaeeMsyRaz",
+	"K5JL77IZbSdSJowKl2u7NICjxSLMyXFHBccMxstV7nyFUhyCCNrvm7Xt3RuNBvzTAJI3SCgX+V72MZvB",
+	"kYewsckqFS9/8f/8+jv/7uXP/urld//bP/7d9371lz97+f0/fPXv//rX/+n3X37//zA7Wd57VFNymHYm",
+	"0L+zqhb5QT30++1vVFAooGCAs4jR4gODOJdWNjSEz6xe2JW9Pl8lHpd0TMyBzEURFRU0MaxmO6rZrBzE",
+	"vbx1vxbVulzQJChD8svv/OCLP//55//wr1/+3k9ffv9vfvmdH04XJsHl9YVJssX1oJfXzMw6fMCx0S/f",
+	"uJ5f6VQOdZBYz077GF+9HXkwBBBvqWhpeparpgKIMR4l88NaVBsxftrTteaOuXo+7iYULhFKM+YgysK1",
+	"B1pbAuz1IqqBRT6et6yTa1d9pQpHuYCQXjjsBY/lnNItEM5o12ETQLSRjg2nxqATWuCZc27mqi5oJwhX",
+	"shGFiEKvy0hkBvNaTET7pMtZFvI8SqU4JV8/fHAf0l0hTJkaQdTQOTeZQSpPU9q3QdOp1Az8aBQitk2f",
+	"KOiOejJhIO2X6AgYJu9sB2Gu5YTGgCIfFaQdSFVbn7AxpjnCJmHcOQi3VB0HIAugVGAguianGIxkc3Bx",
+	"TDOkPtC9LzkfctJsdjSSIAqpyPqtIIkCAuWsHA/74nedPeMqZ0HzED9oonnNslN0AX0Am/rwxk0wuhX0",
+	"8XRB7vJmmsiK+fXcxVqVWXuL2s5OYD4DqoBDhD+9SONl+YzHu8yLvDbpEdtOGIk5hTA8vArWMGfvRJ1n",
+	"LCZr09El2zY8Ub9Q61pwEN4h29pG3FizuBEY34qw05YQPMzdvfLc3uWZsW82umAx7mReWj7ubV5pysWV",
+	"jVDpw+SEKhjJ8ZDN/H3SZuXazuxR7psgXMV9ZTfSVcY8Z2kuxHAWB8xVVhik0mw2F6etEg8SerNK5rpt",
+	"54J2sFqz9vL7P/z1d37n1Xd/8PIP/7RmQytasH5A/icVVT2zVcVPhU8HKTAtrOY1i2raMFcXxzCrxsT2",
+	"RZT8pOqsis64Cay8pOrHEz77+WSxLEQyTx2vYIj/jFQNzHh8eHD/9p37X0WXhBVKfHbAHua2ose5UljZ",
+	"AAFwCyrl3IJGN4T5rSPM2EGOHruvkPq6T1VorqWqFSns1XeJwkZEyBG5tX//1sHduwe3361YrnetLg4Q",
+	"KweJBgpbEIQsk/hiRdkr7Jl37BTCb94RZCTTGMEjuEAVUDUdOhZahpjF9LDjBA9sEhM0UGn3owUhwyj+",
+	"MZqCei576VRmSOEFKWg4yjeOhtOeYYjN3Qj/anHV6ss0gwuuQHknKCxXrXjo3RcT/hGrpVsb+7RTZHk/",
+	"SBS+4gJdw3csRDWAdrnXtqPaqDeG5PtWdyhiVZvwp+RDcbNIe3tO9sju1L5fmHOjclo5Hq15dBTuidhk",
+	"Aq2ZHD7pjR0tBEs8c6UEXovk6lIu5in4R+65N4cWffq8NpPQWEAIKLxwjsQDbX142ZYLtizucRd6dHGi",
+	"hkq43jsJ5X3ofDIeNCdYTjS5i00uOA6nUxdEOWaLgZLlrPhUs1WriGj2pMwlLwgXtqEsa6MsB+csHWOA",
+	"kp7EN3DqcURkEhdh5K5IcmZXInRx3ROkpUCJhrbQBYgQT7osDmlBlGkzhAXQpR8aieJjnmgoYDBjqB5l",
+	"wCnyZtiohpWM2/1Y0YGAj7+YOQirMhPIMuMW31WmkDuXlozDqdndVPaL8cqNqrcF2vN0MYUqo/GBenZE",
+	"cwai5VLDeNtgws1B3MCDr6kKpjmPpbDgq5K8K8D8Z9ftgggAeI5QlS9vkLXjDH0RghyyABlyRIUmRgFz",
+	"aNwRORlD9Inuydi5Pzs9po4FgCGmrMt0p2cagELiLmYD41mNxtKOAqW2z/LBIzmcPG2E0zq5ZYaPWJEY",
+	"GIxALSw+Fi4eEYE7m4CubWNhbUOJxDxgCEwG8gCCSWzztTEtyGY3D4Wy8I+FabTH/z9717bbRmxEf4XQ",
+	"ixNgrdiOjaDyk2sgF6S1i7SBH+LAonYpidCK3C53owhFPqLv/Yf+QNuvKdB+RsGZ4WWlla2L7cKAngxL",
+	"Wi4vQ3I4PHOOepQ8WntMZ7WaKIDQKMFOj04Z8vSVreBcaD9sYVd6tlN2ku1+u3A1oBZf4W7v7OgoYfS9",
+	"g3lOmRwCRSkbiDXSPUH+o9OzJcGbOr23RxtgFqCZz4pXAA8/+NTbhI+38LofCOFuc1zfzaOmjr/fnaaD",
+	"hlvSViC+MK4GtnOOQHiIajncOgQs9qmyeyzCdoFc2MZwESdLS2JkAjGH7ZQY1NgQV4Zwf2dnuaF3k+xR",
+	"qJgjcujZjd+u8MbpXcdnH8jcUAmxj5WACCy1njq1haqUwhCNqt36slp02VckGWmQTyBvLLKW+TwV2xFd",
+	"hsjN2pBOBdrHeSDNINyRNBE3xa3yMg3NbRGiy1S6DtwSLjnnVjW2+LATe5FvPFoZzEAEGgy/B5cuLXbi",
+	"xCrgCCEN0z9E2WU3tkqGEn2d9wCcvrZ7bHtoR3YOgfV7EtyfFQ4Bn2o4mIopOGT4spEWMGSOHcXv3iNM",
+	"AatY3+iy6rNXxMQH8WEgCJeVuYUtHENoSuN3lDAlq9fnaJBACaeb/CtjTqQwtocrx/KX8fmBYWBNaBxL",
+	"z824uVV+gEGBy3mZrNIZnzef+3Mt04kwFfHrAR4XYLXwbszpiqjDqQtH9hcAdTWUCnariOaG8ZF2YmDQ",
+	"1bOIPTx+nkzPuUlIj+KHwLPk0QgCPzmMR2hlONci9DcaqambTi4ZDWG+B94whtKryRKpN0mfcjaUw2rs",
+	"nDrbJq+iIlVopmdwmQfi6HGtslJk0CeF1rlpAJ2DAXfZBTncTYQqFFQBabCrGjyX2AmnSfpmAqZDcGJp",
+	"mPXXHfcMBCN6YCk0s2BmkwpNiiI0oH1JLnjGXvUv7ceHl1pVpc57TOlDgA/3X3fZlZi5HrtVmNTNSg4j",
+	"WRvRAs+ODh19dwPlM9IUG4hqhgyJ1js3HhP9VHw054t+dClG0kCaEsxNXhQwuKHU05WlKl3dDe2W3qex",
+	"N6KynjDcrgwkHnTu9803jlxfFMWnbK2ogH3H2jGEG+t5P1U4fO8s/1+c5T2y4KU4pNs7n/XAWtFAHIbM",
+	"hRXe53qqmZDj/KBgZquS5bVKxZoClsSLuZmK5Y0us7Oje0QsXamPpWRJd3Tl3aNLTQrlKJA7m0DyX7LO",
+	"pLWOfQD5eQLIflXwsPtmNPk8nvXIoofnxxxPL/ajuhRPq0iZCsKgLLDk2uVnIlGdw6W9kQwvoxlp4KDR",
+	"kH4EyQ2MNffgp7C8epEVPP0scJZ6RgoSXuzH4gH9KGEQuyjQcECpTjOyKuf0Wz307i2cra2PCacC8I5l",
+	"IMGDkxwVWmmdsFqBTlRfq7tapbngJSQ8Uuk9ZjRBvBQduVTFqplMhXvSs6NDs4dw0Oy2Zu61r9LPmbU3",
+	"0HpCYZLAOx6t3b3jk7fJwh7R66S6Lo24cw8H6Be4PcdRaZ3//PVv//7HP//7938hXwK6bPaPeRMeX1rc",
+	"e53Tk04gMyD/cFrkALXyH1N1fnt9/fnT1Ye7y+ur95++/H6THG47As+cYLdF966FZ24T20D6RqwEwZeb",
+	"hI74IZp/BLhz+GXSNAxTodODH98zZvF+isBjlbWijreEEm9nETsdGNBINpBb3Kfe7cPdc1rjGWc34tJa",
+	"yJInADvk7jz0y+cOEAaRppLpalCNNeo/hp89wUIXkocdOfBJxEl7fPzO/3dXAi3Mb951zx6ey0mn0hXP",
+	"7dq5syqQ7YRLCKI+GA+AX+2d4e1P2kDjuewNs8EcXMzH4Kcv3JTg2VQqiHYerjEVLorCYbuebjbQHktI",
+	"t3dJh26o7pSYuU+PT8LHmMBDX7xtpALRh2dh/rjnj05Od0w2933w0IQYyh/7WfFIs8KREMJkcIjFZhCK",
+	"8aJYIxBVbKLS4NFFxB7MDeu3MP6eU36LD0z5CxF7qAJQDwmwwk3f0knnoij2JPN7kvkXRDLvLXbPM78H",
+	"z7xMnvlt9ov1kDMtmNT78KizkheFwFv+GUeRdqlMBUQ7LFQWrjlMa6jsoiie+5L2SfIi21c/8t2+bZf8",
+	"/hR3q3C+crnjO7IXubHb6L7VwUJk6ShZ93eoLwzU5yj4+AhZnKfbrVBjwfNqvPLk9hG/3mkr3mg0bMNF",
+	"WmP68bfvzaxMvFsg5kHbGAdcidpODWptd1EPcplSy+1yOF/Z8C/w7fO1e1sjWaOv7PI44EZ4lA95wVM5",
+	"KjkmIm7Wec33/qUz4EamF7U1o2/f7T4wELwU5WcB1YLsbMAwtWWUAYQLv+4knbrMO73OG1wksU6LD7x3",
+	"6EWgzzCRgK7XyoVJwuddtkgECi1H2WnaB90dNUY7llOm3Nt4UdCr7Nzpsj/oPEcgJcJXPEolcWc90AjU",
+	"SnSbN+GtuWp+x6/GpRDMW6Jxs9zO74AIa93dkU7FdNkHoJsH0GFRULIb9O+BYTzLSjtt8DrPuid9RoXa",
+	"Zi1WFVaQluqKnxWVUeQ8FWOdZ8Ah+qdVrPeQESMz2zkucUYgQsMYaCfW10ygT5u95sowLTW5QbljQmoc",
+	"AGK0NDQaepGIEKBDPHovkZA69C25BwTMdBegwIEfcas3Cc5X1soLJiJ/BiEx+cTaJwB7Sar5B1fSjMNY",
+	"AhZzIMayMR7BJFrfp0E3INNQaJf10Z77vjtEFAEh2cRIvLXyyNeAKCWQsCxd5yaozwdX6TRI0YMDkWs1",
+	"QiQq5hRig6dcqoqTFdsu46nXr47LBpChqy/5vcAia+dSwvp2sY6bM6M3hzKYnimD0E+XUhY3MmEhTpmE",
+	"msBLdF0JT6IaJXZ5MLMBxHKssJ3n9F4pDDNjXoIgY1RNb1TeOm29DVLdoqJ3GF1o14qBhes9MklXkpvS",
+	"GUwrOxeBG8NJYiqxLDB5YMDqch2/1zdhxZo0kQrBvJnIpa14/OyYKyXytkc/A9x0MKcByiTPAXErfzbe",
+	"XSvA769oN73SnANby5AbBEGwaZ2OSSOhYjMwx1Sbamntai83pouBVQIxDD5WDue9CPjlwFFgBaumeiF0",
+	"kYugnR6LIWOKfcK0gzS6fksWF5ZmUH75VR/1LH4TiazbgmGroXIbPYxGvqra0jjhbls1Uoa1diVTzGiI",
+	"DN7nqU8FV/DrRocjEHjF/plrnrEBz7lKnfdh6sK+x+jSROWQ9/Hr+6//BQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
