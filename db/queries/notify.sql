@@ -53,21 +53,30 @@ WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND 
 
 -- NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
 -- came at once, the other has committed. The dedup_key of an event, which has a biz_task_id, is its company's; any other is its
--- submitter's. Callers choose only their own, so they cannot name an event before it happens.
+-- submitter's. Callers choose only their own, so they cannot name an event before it happens. Without announcement_id, it makes an
+-- announcement of payload and user_ids; the foreign key is checked at the end of the statement.
 -- name: NotificationCreate :one
-INSERT INTO notifications (
-    company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, operator, submitted_by, sign, expires_at
+WITH made AS (
+    INSERT INTO notifications (
+        company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, announcement_id, own_payload, next_run_at, repeat_minutes,
+        started_at, ended_as, operator, submitted_by, sign, expires_at
+    )
+    SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key),
+        coalesce(sqlc.narg(announcement_id)::bigint, nextval('announcements_id_seq')), @own_payload,
+        CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
+        sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by, sqlc.narg(sign),
+        sqlc.narg(expires_at)
+    FROM channels c
+    WHERE c.channel = @channel
+    ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
+    WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
+    RETURNING id, announcement_id
+),
+announced AS (
+    INSERT INTO announcements (id, payload, user_ids)
+    SELECT m.announcement_id, @payload::jsonb, @user_ids::text[] FROM made m WHERE sqlc.narg(announcement_id)::bigint IS NULL
 )
-SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key), @payload, @user_ids::text[],
-    CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
-    sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by, sqlc.narg(sign),
-    sqlc.narg(expires_at)
-FROM channels c
-WHERE c.channel = @channel
-ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
-WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
-RETURNING id;
+SELECT m.id, m.announcement_id FROM made m;
 
 -- NotificationFind gives the notification that a dedup_key names: that of an event with a biz_task_id, else that of a submitter.
 -- name: NotificationFind :one
@@ -92,7 +101,7 @@ WITH due AS MATERIALIZED (
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
+SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
     t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
@@ -104,6 +113,7 @@ SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repea
     END::double precision AS wait
 FROM due d
 JOIN channels c ON c.id = d.channel_id
+JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN notification_templates t ON t.biz_type = d.biz_type AND t.channel_id = d.channel_id AND t.is_enabled
 LEFT JOIN LATERAL (
     SELECT (count(*) > 0)::boolean AS was_told, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
@@ -158,7 +168,9 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
     AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
-    AND (sqlc.narg(user_id)::text IS NULL OR n.user_ids @> ARRAY[sqlc.narg(user_id)::text])
+    AND (sqlc.narg(user_id)::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[sqlc.narg(user_id)::text]
+    ))
 ORDER BY n.id DESC
 LIMIT @scan_limit::integer;
 
@@ -171,7 +183,7 @@ CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notifi
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
 
--- NotificationFailures gives the people whom notifications of a user cannot reach, and why.
+-- NotificationFailures gives people whom notifications of a user cannot reach, and why.
 -- name: NotificationFailures :many
 SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::text AS user_id, coalesce(l.result, '')::text AS reason
 FROM (
@@ -182,11 +194,19 @@ FROM (
     ORDER BY r.notification_id, t.user_id, t.task_id DESC
 ) l
 WHERE l.status = 3
-ORDER BY l.notification_id, l.user_id;
+ORDER BY l.notification_id, l.user_id
+LIMIT @most::integer;
+
+-- NotificationAnnouncement gives what a notification says, and to whom.
+-- name: NotificationAnnouncement :one
+SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids
+FROM notifications n
+JOIN announcements a ON a.id = n.announcement_id
+WHERE n.id = @id;
 
 -- NotificationList shows notifications with the state that their tasks give them.
 -- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
     n.remark, n.operator, n.created_at, n.updated_at, told.status, told.next_run_time, told.people, told.succeeded, told.retries
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
@@ -199,7 +219,9 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
     AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
-    AND (sqlc.narg(user_id)::text IS NULL OR n.user_ids @> ARRAY[sqlc.narg(user_id)::text])
+    AND (sqlc.narg(user_id)::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[sqlc.narg(user_id)::text]
+    ))
     AND (sqlc.narg(ids)::bigint[] IS NULL OR n.id = ANY (sqlc.narg(ids)::bigint[]))
 ORDER BY n.id DESC
 LIMIT @page_limit::integer;
@@ -227,7 +249,8 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
     (SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
     coalesce(l.times, 0)::bigint AS times
 FROM notifications n
-CROSS JOIN LATERAL unnest(n.user_ids) AS u (user_id)
+JOIN announcements a ON a.id = n.announcement_id
+CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
 LEFT JOIN latest l ON l.user_id = u.user_id
 WHERE n.id = @id::bigint
 ORDER BY u.user_id;

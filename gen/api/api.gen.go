@@ -1192,9 +1192,11 @@ type EventRequest struct {
 
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
-	Orbits   *[]Orbit  `json:"orbits,omitempty"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`
+	// Orbits Together they make at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one of each notification for each person); one orbit is always allowed
+	Orbits *[]Orbit `json:"orbits,omitempty"`
+
+	// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
 	Payload *Payload `json:"payload,omitempty"`
 
 	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
@@ -1442,7 +1444,7 @@ type NotificationMade struct {
 	// Deduplicated It was there already
 	Deduplicated bool `json:"deduplicated"`
 
-	// Failed Who cannot be reached, as far as is known yet
+	// Failed Who cannot be reached, as far as is known yet; one answer names at most 100 people
 	Failed         []NotificationFailure `json:"failed"`
 	NotificationID int64                 `json:"notification_id"`
 
@@ -1455,7 +1457,7 @@ type NotificationMade struct {
 
 // NotificationPage defines model for NotificationPage.
 type NotificationPage struct {
-	Items []NotificationView `json:"items"`
+	Items []NotificationSummary `json:"items"`
 
 	// NextCursor Pass it as `cursor` for the next page; null on the last
 	NextCursor *NextCursor `json:"next_cursor"`
@@ -1506,7 +1508,7 @@ type NotificationRequest struct {
 	// Operator Who had it done
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`
+	// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
 	Payload Payload `json:"payload"`
 
 	// RepeatMinutes Tell people again so many minutes after all have been reached; of business type 5 by default `payload.timeoutRemind`
@@ -1539,6 +1541,46 @@ type NotificationSign = string
 
 // NotificationStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 type NotificationStatus int16
+
+// NotificationSummary defines model for NotificationSummary.
+type NotificationSummary struct {
+	BizID int64 `json:"biz_id"`
+
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	BizType BizType `json:"biz_type"`
+
+	// Channel Example: acme
+	Channel   No         `json:"channel"`
+	CreatedAt time.Time  `json:"created_at"`
+	DedupKey  *string    `json:"dedup_key"`
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// NextRunTime When people are told, told again, or tried again after a failure
+	NextRunTime    *time.Time `json:"next_run_time"`
+	NotificationID int64      `json:"notification_id"`
+	Operator       *string    `json:"operator"`
+
+	// People Who have a task
+	People int64 `json:"people"`
+
+	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
+	Remark        *string `json:"remark"`
+	RepeatMinutes *int64  `json:"repeat_minutes"`
+
+	// RetryCount The most of any person's
+	RetryCount int16 `json:"retry_count"`
+
+	// Sign As it was given; null is that of the template or the sender
+	Sign      *string    `json:"sign"`
+	StartedAt *time.Time `json:"started_at"`
+
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
+	Status NotificationStatus `json:"status"`
+
+	// Succeeded Who have been reached
+	Succeeded int64     `json:"succeeded"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
 
 // NotificationTemplate defines model for NotificationTemplate.
 type NotificationTemplate struct {
@@ -1612,13 +1654,11 @@ type NotificationView struct {
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`
-	Payload Payload `json:"payload"`
+	// Payload What the placeholders of the template stand for, that of an orbit or a node included
+	Payload map[string]interface{} `json:"payload"`
 
 	// People Who have a task
-	People int64 `json:"people"`
-
-	// Recipients Of one that is looked at alone
+	People     int64                    `json:"people"`
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
 	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
@@ -1646,6 +1686,9 @@ type NotificationsMade struct {
 	// Ended Notifications that became pointless
 	Ended int                `json:"ended"`
 	Items []NotificationMade `json:"items"`
+
+	// MoreFailed More people cannot be reached than `failed` names; `GET /api/v1/notifications/{id}` names everybody
+	MoreFailed *bool `json:"more_failed,omitempty"`
 }
 
 // NotificationsMadeResponse defines model for NotificationsMadeResponse.
@@ -1744,7 +1787,7 @@ type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
 
-	// Data As WeChat wants it
+	// Data As WeChat wants it. At most 16384 bytes of JSON, its white space left out and its numbers written out
 	Data map[string]interface{} `json:"data"`
 
 	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
@@ -1783,7 +1826,7 @@ type Orbit struct {
 // Password May not be made like an API key, which is `lksms_` and 43 letters, digits, `-` and `_`
 type Password = string
 
-// Payload What the placeholders of the template stand for: `${taskName}`
+// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
 type Payload map[string]interface{}
 
 // PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
@@ -2105,7 +2148,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config What its driver needs. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
+	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that its attempts have taken from the balance altogether, less those that were given back; null where there is no balance
@@ -2211,7 +2254,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config What its driver needs. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
+	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs Milliseconds from one message to the next
@@ -2268,7 +2311,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config What its driver needs. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
+	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs Milliseconds from one message to the next
@@ -4031,7 +4074,7 @@ type ClientInterface interface {
 
 	// ListNotifications List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4063,7 +4106,8 @@ type ClientInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -4089,7 +4133,8 @@ type ClientInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -5843,7 +5888,7 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5905,7 +5950,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -5941,7 +5987,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -11539,7 +11586,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11573,7 +11620,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -11599,7 +11647,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: all but the `initiator` are told.
 	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+	//   orbits for so many channels and people are refused with 422; a second event may name the others.
 	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -21400,7 +21449,7 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company.
+// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21452,7 +21501,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -21484,7 +21534,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 //   - `task_created`: all but the `initiator` are told.
 //   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out.
+//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
+//     orbits for so many channels and people are refused with 422; a second event may name the others.
 //   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
 //   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
 //     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
@@ -46647,488 +46698,494 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvtDMqBpEv5BDomND20P2jOjhm9lN0dI0F8hGJRrpLmRClYkGMVxeyHu2T/ZqV9Ke",
-	"73bDK5+tDTtOt6dd7zn2LIf8og/jIUf6y1/hIp8nMysLqAIKQBPNGUOh4DSAqnzP5/35PS9qHdkfSMGE",
-	"VrXmi9qAprTPNEvh08FgcDc2f8RMdVI+0FyKWrP2tCcJVecqIrrHiKJ9Rrgg7IKlY9JJKO8TKmKSsoFM",
-	"NZFdIgUjiomYpbWoxp7T/iBhtWZN9VWLDgatRmO7FtW4afnbQ5aOa1FN0L55wvzK41pUS9m3hzxlca2p",
-	"0yGLaqrTY31qRvZrKevWmrX/8Vo2j2v4q7qGw3/5MqrdppqdyXT8ANp9gZ0NqO5lfXXsI0v35vrADntU",
-	"CJbM6g+fWLq7BxI7Mut9j/e5nt6nr8sR6VMxJtrsFqGa9KXS4R5sN4oXPoEGw6HErEuHicZX+vQ57w/7",
-	"5oP5xIX9FNX0eGDe50KzM5biCGV/QMX4gSxbCPy9JeTKayGHQqezeoLfL6OnYapkOr3ixz1G2oI9160O",
-	"PNE2x99ckgE9Y+SUdWXKSs46vpBb8z59fo+JM92rNXfsQrvP2VIrnXJxBqPCu1ow8Tl3qCvTPtW4bTf2",
-	"anN39G7M+gOpmeiMP2bj6VU4EGMykmnsJt+hScLSryjSlSnRPa6AIpjxMKXr5IgJTegZ5YKMuO5xQXb2",
-	"SE8OU0W0zEgMjeOUKQXPZN+eyniMdMi2R2LJFBHSNHRG+jJlQI3OmFbwWJenShMq1Iil2GuUNdljNGYp",
-	"aQcz3HrMBgkds7i9j89R0zZLoWfCNba8t7MTQT97jVtk1OMJCzrjcPdGMj2vkw9l6luwM4qI2S0iUwJH",
-	"IqCqsIjmbfvCORvXyYFwo9c9io0LwtJUpuZvITU5ZwONoxGMw4tc4cOySyiJ0zFJh6LuDiJOOjst4eTN",
-	"/lY/kgOqNUtNm//ik/9h639+9t6v1YrO6T2u9DySxTXrhyRrQSq1syiVetSTgn3IE80KrvVDkYzx4A7M",
-	"Y0QM+6csjcxGd3qG75ERhbPAFRmlXGsmSoYM77fw/VpVogNje4DvmLE+lkPNSqlcan6dR+MWvfJHwL5L",
-	"+0TuvgphzXj1MVXnpZTMcLJVRALbuOnniWKpKOfPQ/fzsl359k1nT+nM065YR4oY6N2Icg2EkgLbJqMe",
-	"E4YipAyvt2AhA98tYeCmlcrnCwb30gwzZWoghWIg/d2WopvwDoy7I4VmAv6kg0HCO9RM4dpvKTOPF9l4",
-	"zJMxqzX3GreiGhAl813KKDwI21cXUrd6LIlrL6NanylFzxiwTkPJBgMi4EKZB4AQwit2E5jSZvObtcb2",
-	"1z/69Z1v7D1tfPPmb9z41se7968/eP/Rrcfbx6bRarM+hNHBtKeZuNJUM+RfXJwpz1QITRI5Ima9otod",
-	"sxlLLA5STj9zNex0mFLVR276fWx3qmgCMK6XUe1DmZ7yOGZiuR3cLdpBOtS9etc3PL2F5t6QPh3DasUS",
-	"yOba908x0klZzITmNFGTw9knMg2YPs6NtJ1A0kmlUi3FNWtHhJIRO0XxzTBPy4jNj6RPY0YoOU3lyMyZ",
-	"qnPLEcxFTVl3qFgMNxk1IyefACM2IzIawJk9ahEqToqcjslHh8eEi04yjFlcJ7cfPj5qPXx896O7D45I",
-	"wpUVY8wIlG+rbpbtrjDMlybL7PZ1cySnd5u7JnP7fCT7DMWrkRHdRqkUZ4QLxWOUehRLL1h6BZcW+v2K",
-	"InIkCAgC+znJkMckYRTJLNeKJPIM1+2CJjxe6pLs7ATL1uUsiVWt+Yn9c5rfZ2toRTWakyhwPztUkFNG",
-	"Ym7E5rj28lmUbYg7o9yOObcvBwS6dWIgPLHeXbirSUcOk9iMP2U0jsjp0EzSjwvOyj5hFG+J4VYwifs0",
-	"MSIJW24Xig+vW6u+b3uCWmUnAwdtFs0OfP2HF9UJ3LlfP3r4wDT7QOoP5VAsuSh7MzlwFxqeXBEnZRA1",
-	"7PSuhvdODKEHWkNUO5byHk3PlmK4e9u7sw6IlrKVQNulB8TtjpaSwKNXd0CgeyAVgmyT+/yDiMg0UO9O",
-	"qYZ1o4LcND/bxbtPxXg5EnerVA4wC2fk11aX8mSYMjWxgFKieGt+ZjEx2mF/oNU+0enYavwJ1WtnFW5Y",
-	"yLjOhkwppkg3lX1U8qxevk/aj5lOx1sHXc3SNlF0rEivRGSvk8f8rKfJwaO7Rk1XhKbMirKorbOYJPyc",
-	"QQ8REUbAT/NSCmyheZKA5EB1bjTONmIEEnYekaHQPAnYLUmZ0jTVCk8DIwOqFBgQUM5QdQLzgG6MXAOC",
-	"GvQ5SOUFi4El+pdKe+9LoXukRxXRw1Qoc+bMi4blaolNEW460IbZKg22Hkr6XAyNmIMCkltzkMHM64YR",
-	"TO8AiEmanjM44rmXYA/MW3bdzGJyYSaFylKdHIT7i2YSuw/UbIQZCgNhzitXdk1A6qcaxyRTQ5FBvnoi",
-	"zKGXKf90WTa1XXqTvIqZu0BGhfTD8FvDFelzpYz8JVOc5Hov0AMZntvIj8JstbIrdUF5Qk8TtpwwWkiu",
-	"h0GrU4TaXALeYY6D+idJCtdSyNH6KXZMNT2lRhehIpMtOj0W72c2PsdhzFEfyfQcKSKuohoOBjLVLL7P",
-	"Yk6X43zXZ3G+YdZFq2/6aIHtZ2p1b2O3W8fjASP9oYK5TA7gamWmmHUSCrdbkfbk0NpghLFtWs8WeE68",
-	"Gt18URukcsBSzdH6ges3x+VjnjEjo7qKgeuYqvNHdELMmP3WffsYGmecGeoTHF3Wih3CM2+7k6e/xTpg",
-	"pCjx4R2IMapwRkBv19tgLm7X621HooX0VNgoJNYUVua9C+zC12eZhd/5WvOdrzU/+RcnJ8NGo9GoP/uX",
-	"Jyf1iY/hN8/ezf58792vFdiTYYaPwdf4GA/f9F5aP2I1E6S9L61ghybdn2DrRaFmP7DzX280DLNNaUez",
-	"FCWAczbQtagmhomlhmhBDA3l2fwKZ2eYKLOjn74B8CuyK2Cc1unKRKwicxPA/QIuWVC1CFgFZxp/J4c6",
-	"aQw251Cn4xY1wkTLSkFFi4RmS+v4JedCjlB6SgynsFJTRLhQmlFwFbUfHx4//mbrzuG9g2+27t998OT4",
-	"8Kg9MdzdnVpg2L95Yy9n2m9UGb7qGWWvBbMoHDf6ZsiHB3fvHd5BI6zRXGUaOH+sKLtPujRRjJyOiXM9",
-	"lA7hVMqEUTCZKU31UM07j3ioj/DZl5G3fVc3cYcUI7Oce6+6HUYJ1TDtFJFFz4CmjmrO2FH0wGXNYMKq",
-	"4sY0YyKP7E0uowuFQ4VnwBFVkbjDi9gSTVM6hs9S06QFrue5HnqUfdG515NJrGqFzpjcogTNB1uLwy9a",
-	"kA9oQkWH3QalABYhjrkZDk0eBYsD5zqa3Hz/Un4aR+ysDxEkRbQl8MJl/wsu7dbED0UEp0/T8wn3I1gs",
-	"K9PRSfaJEylcH/7pMXw3OckGkoJOyqhmcUS2iZAxI7EULCI71rlPqCAyPTWUbRef73LBVc+8sIdfGHoY",
-	"E3oqzEolyTgi17Elo+hYCwMYyYDSKEPFjQpldJbJBd6+ES7w7s77N97PU8PptfRRKkZaFOaxT2rfHrKh",
-	"Ye6qbzroS8G1hGV7VsCPXAOXKzkVH8Ic/cy2aG2yE16SuGCK2Q9z7qd7ckbz65NB3XzWvYaCJcVraH+Y",
-	"F3ET2dAd++bs5XAPmrfwrraozvm8Y6rZluYg0E6db+cSnvoBxR60Y+Q5wxTNm752JTKB5xKKnwmqhylr",
-	"Zav8okByGA7ihWd0wVLFUT/MUzRYKwX2F2sjKiLgFQ44xrFZFaFgKuH+TS5kNr7cfuWmOuNc3eMo8Fdi",
-	"03iW+vT5XXx6G/mQ+zSxLVFtKPi3h8z+bDYu3+96L65gydqVx7DfqUn6Ja+09o4OFIhIQcDc3B1kz7UN",
-	"vpucFY4i39rMOelOb6780+ci/HZ7SiJaii45GjPTyc/VIKEYsVpEfWZrDjod37fPLkBdAkoxq/kjxsQ3",
-	"7KMvX5YvcaCPLyhkvmG+8Hau/2zC+mzWOq+ZDq2XBqGdbpmjtKDdJ1kkjHqfbDfyen9O05kdURdhgFa1",
-	"uKz8wtk5zVipyzwM1Ui76ZfFZRrwek+KHce0ro8Wm+nt3bZhyT40GB80Ol3+ByABEanX60Vq2PQWzzKV",
-	"lFv1PuLgQCOntHNOuLABLAOZ6irCmWsZvIPTjaNJyemqYG6wUmM1UfKqLTzBwkV+R/NzLjwY9uRP20+/",
-	"fnz8iFg72NRqRrXnWzKNzVS3s0SGoovlMxi+KMrMW6BHRLUR42c9PX8RYHWf4sPT1CHIHrEaiG03r3Us",
-	"qWVg82uW9rHT9Uv7Qb+rSvv2rly9tO/m9IWS9pcRxJe/T2WLtqT8vhZquMSivhly82zW+q2ZYlwFtXjq",
-	"V3UyFFSRAcUEUJ0FaOyT7bzUnPEeOTxN2Aw5ulFvZKK0FQ1gHELTzqKnNObiTNPkvOUOUuBagHyhKi7b",
-	"Lfjv9oclrlvWpyiEhVlT1/dKrYETctZUvlWFF4eKpRXkryeKpXfv4KXo9KhuyQET+Noi69DYunWw9S26",
-	"9Wlrq4rXxQ2u+DTBLq6b0UKnV8Bos35XZrR4+t8CRgsDWfvmXcXGqXVxRuxtmcMQGrkbM83c06they1e",
-	"gIBZ5wn+B2PSzjKs2/uQq0b6jArlsAHw1zo57jHzSXRYKnIJEMql8nb4gJup+RRiNDyRtuqrdi1azty/",
-	"G7iX/S2xSeNF59Vni1fbrSX0s5jTpDVIWZc/ny/MmBMGT872Up1VEBwf41NfbMdTmM1vNb9wPf1alLik",
-	"llUIodd18yno9Ar4VNbvynwKr9lbwKfsnC5DIVz5/i7kgXgzN/vSnD64sMuyxsWI7Rd/4RekZs9mrfia",
-	"6dBaadAd1BRvZ8b01YWqMqv8MiwctaYK1k6uWirfcXAJ5xrWl+G/Q8VamvUHCdWswhHkGKgRGDhKrfC5",
-	"lrOpLcZK8zu7Xo6a73vtjLWg+xX568Q1uXI2OznDyzG/+qtbfSmO2XNd8TLMmcT6lL6lJzlJRiqjykyv",
-	"T3FYfNsOr43xySTDi/POUtdIYWz8HBK0QGD35N5cDeW4QqoBe17o1NTsucasPK57pB3ubDu3RV8JNzCX",
-	"3fP6p//pl7/4t5/93S8+/8OfvP7uDz/7m59+/ke/8/pH/+bVH/w4n+0zBwVqTnJLIJtNHzmue3KoYcBf",
-	"zQ3u5o1avpftrVvPPmls3Xr2ohHdeFnSUybTFVg5l59BiMWy0uG73GNUdH4OXR7g8oP0qYRzc/buME35",
-	"UpFC+SzCF/NC+SevDw4x10jpYthBTi2JQ/KoyHw/NI/bTMVpxuuyLqdS8IjSkKIKWb1aktOUik6PSBEh",
-	"9gFVpJ3Ha2jPtbHbzgpnfFEsQC9jt/LrtlDgPrsok7wrS9FqiK3NPRcgzWKH2Vt+5DlJtXSx1iuTQpdr",
-	"F0WzXleUQPF4XbngCcNYKfK0aigzhJ6Hp9rl00AYkz1fZsQyZq0YgdsgN6g1SKiwSVotlx/kPrvEIPci",
-	"gDpk7fjHi3Jz3I/2LpdkZEIWkhXWIPEIMpL2iZCjQFirkwP8ddSTipG2HUeL6jZgJQCWBNfkTDJFpECc",
-	"Oq6VaQ2RUpK4clwZF1xzqucfkMxx2afPW/EwpbrQwmyDb11mrJ2og5OYmad2fef6jcms0oKEDrMZXHgm",
-	"VYF0maNWZY4P3XMv7XmpfgcfmsfzTo+dIqfHgI4TSee6iR/Zx6xRa74Co3nXpt0fmecx1TXV804knjOq",
-	"yCk7G4rJk1j5FAXBhxW2w7Qih7qVsj4XcfkROmV6xJgg+BxLFeLAGtGU6ww8BO/3AseqMCzYusir73ju",
-	"Qtgtv96Y3vMJauoYYxZx6YlfIVF9PkgoF2vkhaZDgZd7rdww6Hc6hLjHaDwjPvxMushariP0drKYDAdG",
-	"toMk12phkdBNi6tWX6as2FwYD9lC8hp7PuApU7PemRtawlUrHpaMR4rWUHQSRucTN/HEPmjIUMplyvV4",
-	"8saWBFRngrTjtKbVeJiw2KeVIXpKhDmtyDVbHnt+kMoOA+QcIxMyrZMiRhrVnm+ZDrYuKAC4KtPTB6xD",
-	"h4odBR3aryDZ457t1n73G653+/mBPHJjsN88CofiGncjMnOVQ83ickMM/K6IomPDoIGzKeC82iYOj7hi",
-	"BICqegCLYnEY+pDYVgBJAD+rIoOCzBAmmOvXueXRuAXgEpGTKWyHUjAVZad/H8bZoQI4MABo8BShnavQ",
-	"OVy/b3A2KhIxqwEqHFN1nsEpqGG/T4sgII6DogZGNVNzeM1Kge4+9twe7mxc/pb7q5e7x8Ht8acl28Yi",
-	"2hZoqcUKb3EQn9nbfUJJLLWFz+RCS0h0d0rV1OrMwE6h2uNAOvivfQuUZg7PBU2G5nQolnTnKrs46tlG",
-	"D0BFvaDJfVXE4pOEOyA3QB/DkBVozYHPG4VjJmcHFJLGfJHRYuWvrn1XFnFKokSKNGXrcpyjFX/M3kDk",
-	"Q6X7bxbvKnOLPmZLerbdHhTdA7gKXbBWXZJBcmJ+pRHK9xg1/KYEvOfrDqaHa2vnRzDyPFzPo8cPbx8e",
-	"Hd198FHr+O79w4dPjstQewruy6KgQ/dYfMbSQ1EI2nNAUjlyPCmBJ5tmyHKwNRwQwFLvyDRlHfM8ead9",
-	"Om4TJfvsVMbjdyNDymwuEXmHEsHOqOYXjLQxNqmdoRS2XfZR27wFGM8iNu8MpOIF75jhZO+4AfoEM9Ss",
-	"Hbmx0HBESDOsfSJFhyF8NO30EOjpXeCxFlKC6F7KFG7PO77fxrsQXkfUsA+b5L7niAV1iugv9drkMbU/",
-	"FKytVfSrya6nJfw0A5sE1Gyuq0icy8DNFKThvUkKOxudy50qlJ6kPAfFwIhJ0iGFa9B7z/gFE5DyVzSn",
-	"+bcjkaOWGnHrZJ0oXtEtOjFUxMDCB0wAChxuf5OMMsKkuDkQS49nRFPT9NsxoAxCaM6pK4yJwHMY+UuS",
-	"n2Bu+XMZirZXuBZzeWtA4danZ4dkdZ3sFPu9DLPzxAyu1viMg1n39q3dZ+CL9yyO9lUJog/aV3MFrWKu",
-	"ALXoDMt0kMM9OUwjEtMx0BjEL7aoxYb+k0+lYPvEjMoCj7u6Qvm9G7C0FdPx3C2Bl19G8LzpeqEXcMyL",
-	"vWImVPGNoiCX+2W6WtsWJmljLAGiU7t6DxGIJgMmBwkzYiG53eOCKUAqPhRnCVc9cjom7YNOhw301j0q",
-	"zob0jE07MIMk651sNMUQbG0RWJjbeROxMwldsNQ/AuYfHX409JjpMmyz+x767Ihp85RaUNgfUa4dXyjH",
-	"xjyAYolCE80Sh/ttq/30qAJgTFs5RDksuEYTdeSZgvXO9Vs7c/XQoiPwgI3Wr5yeF5WOc+gHVJEPGE2N",
-	"0CjPmQAZXpEPqOIdD4S9QML7DI33nFXgzbhA66PrdkPWSdMD7je1K4+oUnZX2q6woQv3MiwR6uNYEirR",
-	"pZNQVUnGx5JiWWwP7fTZ4njCYSIiIApPfpH7rt7aevZu/mMZtnDo0joU8XImgFP+6ZRPp8IFWSCFK4I+",
-	"tCWasw6Kg7dEpwDrmEOPNsgJ4cvS00a0He1Eu9FedP3ZfNSTQtP5IfTzlHKN9B4/H9mqV+7zhwCn7D/e",
-	"NoJ2En5zKOLg05HsM/vKs9xa3ZizUMt4YTPz8iQk6AhnFZFtYrkl4MbAwCKySzpuGhHZm0L+zLiWX+Vl",
-	"1/iIBQt8xILVPWLB0oo4t64iPsgG82ySdvgjFfkTPBMzOLwrH2JBkGlKmflwZuUuV8sjjmZFO4WjWW8c",
-	"T9jz2kXzsPP7NGYr4m7GLB4ilD4rdA+A9QJ94DRJGY2LvUt4IYorSU8VRwDg8i4Fjs8VIIcLMma6etrn",
-	"9Dks0gyDx6pHDWSGhGlQeLTcueCXfSzH48IGUMyz0TIRGWXPwxLKJDZSNJQlo5opTVIo0FSBhVZzfuWC",
-	"M6wTbNJaPLEiUYBBlzsIObeVNXHYLZ53Ji9D5Q/bK/MIrlfvD0f02CUvFwQQYEGFogKzYZbzPmH9gR6T",
-	"Edyrydqf08GYCwcDYFG/Vl+d8bjENwEVhFJ5wc3R7VDUU7yxusqxNBJgy8cLT98W6IGlSgq4AYYGWAJQ",
-	"pXX09ntY9QrRA4oJvVIARFXUfrv9hcD90+5Vs0yg+7ld9+BsucCiaQc077MS143sahtYZde3B6FV5ruJ",
-	"oLxyOrcEMw4qDNhznqMT2X4Fnm23KbnjMnVE3WznX73lxfOK9H8JOXvJsFKguK1CLdnfUKysbu8n101C",
-	"bbkoX5QrMgoZmMPsMOrkEI5ZRlBC1+POzeWQbnLxRZPVokKu6ANHMR5k4ubDSe06cbUixp2hzelQtOCB",
-	"gu4d3uF0hOtTyI8JIlsjcjpUXDCliOmHXPfDbtuQyXqfPr9jw07b1sQYRMMuEbW4jEKyePxmygaM6hDA",
-	"dsJdxZLEmvNsZT5lq+Tl50iThPToBUN64stZye7UymVLkS2ejbl8DDJR+xLiJd9EWOpDI7ZhRQa4Z7my",
-	"DJELdM7iVZukLS8MOekzW0Ypd0as19cuAelKqCAN0Sa8+ikJA0Pnx4NOy3ZTylwY8pkdqKCj+cT2KhQq",
-	"J+9diUJ1ZE9bQbyYy/nf9zHxGR+HhDwj3f/Dd37wD9/5YZ18kF2NfDpeRFjiou08bpoNHMxsZJ//2c8/",
-	"+/t//ep3f/rq+389mY03aStbBMYMh1dC4gv0h8u2h0TkOoRlZBzg8oxQ4fAzS0luUt5kMqlAwlDCL0Mj",
-	"yoSFcOq7CUNV+NNxkG47LZIsJ2VcDQgCE+aMlQCMeGGupNSSo+FzBXDNdXJZcLbl5DHTebG/EPcgnIod",
-	"eDb5xdAPig7C1dmp3AjUldFWN4Jls+z9gc4nJ0/H0q10eKtrygE8RjCiG3tR+QWYwVYMNwjNM9ZrCJIY",
-	"4Kwht+CpkfnXxhP8hZydED776k3esuoH5SovypXfE3WZVrRwVjPzhrDleWMEIa2Qqa1Bz36DaH2hRj6X",
-	"W11Gzs0c3RYS6JzSZmRNmcSRVbONDoexhiln9rPT4Yit116mfcwf11K281DTnQ+Bu7CKiwtR7GQAQokx",
-	"FtXsXxkEZaGCaEiutrkMiZTnWK+dJmhRWfj+ZTbjQvyAt87lMG1NWComM2fCneZ+falADaJibC2ZX1HV",
-	"Sm8Uc9QDlYu3zWK+Qn3L8W2fzeT0ryr24XQOSXmDvpyoBgoXi8v8bFNWm4qG4OWAx6azWKelh1mMZpYv",
-	"qsiWkdHmwOhsKUK4NJOW6ALDxyTZnTruua2eSMqyOoF3i3mat7x2oIr9uKA9F9o7J6XEU9ahfUYGkgud",
-	"oIpbAE+3tPAAw6smOER21JWmfDUCnnLTWZt091A87HbDrFaIVJTdbsXUVKQAD81L9k/zKjT8JEvKLdBc",
-	"0BSp0KJpOQPW6R75KtguOwUiP+VQN6EwPJQoxsQZrFYM50zRMVjze2ABomFx8pQK83adtOH6tZsupN80",
-	"i7KJB5DA13pUkXTo3jICS7uZwVdwZetzR2BxNa+lTA0TOwifriqHuiP74EezCcp1cuByYU0XdjxkKMzN",
-	"MKOCBnwKbRSsgWP4MGhIz4EWYGw4jhGGcroXoKnQGGiTGZQbgXmgTg4EYVneuZn/BYOhyCHE3EEqli3m",
-	"bl8MLdNuTWLW4TFT9SAYFouco3O+4mnyh+axfdd/8SE0AueqU2Szsvb/BWR894YT9C/FFjUnZAUdo+7Y",
-	"ShCXwOIQ+VOTIhiFkfFmBbWAs7LlaNF8fQAeD6jK3DfQDLqSPGG7W0BGXy6TP2Udxi9Y2ir3G2Nycqua",
-	"hHPERBxINqw0TRF93aE7pppYs3I0wIIJ4FHNCZalFefd7yW3YYK/BDs7eZOi3F2cbLlgs/KDCz354Za5",
-	"fcgdktw1mDzkoX8/O8xzo60Nfbnt1IKJPHUfSFYJKwwt+gs93UoLATAfsbQDZN9qCVIDRNN09Zqp+jTz",
-	"9jXCGv6VRjlpOpvYWDcq5V0Z3pOSm93MRV/ZsJRt3/LWpGw065MCgxVYr/jXWbPh3/S49sBU3+klnK6r",
-	"D/gzo1gy2mh1MWlmzViZxtcb4UmYhdA4ZR95ym5DnhfF+hy1gqkvi/Vj9z4HdLCzt1S4kWdgWdmqSSnP",
-	"wxSEth1b2mYhuIUwk+Srs0ezcPEtFM8L8ttBpbF6Ee8CWI4j5NNy6IRgcZlTm+JdVY7epGv1cmWTmQRm",
-	"vTR0vfQzMJ4XGffgxMRTEX039ub6PxE0cDEqxjOXRMUoNwC+RBD0RcUc/27k+y1aoUcuL3Aa54eOic0x",
-	"APiJhJ8bFZAcPLpLztk4cmAMirSTc9VXLYzj2tslCTPXRUUk5mdcq4i0t2yMV6s9Bwh7ZyEc6UeZu6M6",
-	"wc78zwntsJ5MYpaqKUO20mbAXZk2SfvXXhjZ/gHts5ftIuIegsJPLeMdWAOENgGoBhwloEJxcUbaX21H",
-	"RA1ohyGcQ0xVj6mIbG8bRXunQTo9mtKOWVCMvZRDbV6ytiCjaROqCLXFwAgXpE+5SExbt3tc0Do5AL1d",
-	"EdWTI5uRaHU/o2nUc2FS27s3Gw34pzHbI54niycnX/0agImbf8hWyX4BwtuSWcIOuKvVp89bkDJcniqM",
-	"ph3r7C/KDUb7ElYoH/WoBiQts02ul8tMHsZiOEob+iwgMadVChznkOqoIHQwwCkMZJKoibLqkIMP248t",
-	"QzipR7DjmpwxrcheY28Gbl1L8QQ0za4Z2ozVDM1nPRt7bAY1uaYcLXAKwewIHQFs3kKYRlUSryeTBS47",
-	"om4fjo9C34/hNWoyUOSyEhD9TLLgumxyXh31X/mwOv9NGFPnv8SAume4UvJindAatkMWr5XLZ71OTTAY",
-	"Q5EIiq9l7tQ5PHXyjdkgeo99Caypmo93jx6S3e0bN7a2m0SKZAy3xlZzJKcMrpNF0rM1rjK/K5aFtNTe",
-	"I2bFnCbEF/HL6PntB7XZsUsHW9969mKnuP7DYzaQqf6A6k5vOb0thQaq66nYoetrpYqcruvinQnmtb67",
-	"YTplMXS75vthej7sdm0NgGJUPQsvVScewgRlNqSaoR8JJQeAXSVKBu6pU9o5N+f20eGDO3cffFQnbfa8",
-	"R4dKw/vW93QihCTmDc4USVhX10nb6sbZQ+B+HSpW7GHj2rvWcIyZeg2gbehdqpM2PxMyhc4pQX+0RRKT",
-	"BKvtWMdbMPmUdYfKz9cwYcTZ7LEk9kuwbyYx+aZnKmYlxs5DAosw4Gm4BBmMDrhMLlhaJ+2YJRyIS/tE",
-	"wKSGIvuq6bxkPmgSIlEgZQnWDwKW7I7pFOyqbg7oGswjpsGDoWPQbtmJsH5FR1csGpv1DnIjAMTZ7sA8",
-	"hqkgMY9BLOhIi2nrngjcbx05TPAp80X9JOCkRcZX54bzR6gW1TIDup2xoVp2tkbRwe2Gl2EXa1GtE7BI",
-	"uxEQ+WBXFprKPlVz9+FVCsAY4HOGGAAfnSsQPx0Gs8Bvnvi5uM9uRvj5OJsXfnHXz8514OaIn3MoBbZT",
-	"N1/8fCeYtes0mLsnFcsRezoYVDDkHAwG6NqZcu1NB2p5E85+IPpeb4Q6EYTwnbOBrlUL0S3RTGZDEgY+",
-	"ed0DqduskhEcVeR8zJ2E8j4kEsYlwI+LYXdixM0c2dwXA7BXDMlkzyGRagmScB6B9PHh8eNvtu4c3jv4",
-	"Zhn06O7OLDG9EhqZ6pnb3iox1nk1x1JET4ZGMgU9WeLPSHwKi6KVDCHUciqmHpu9LMw7Xgmj2t6GmeAf",
-	"ub6nFmmHHD25ffvw6MhoLLhOGcXciXaX1zqg10C/MJ+DdJu8pDKdkA/oZGwWqL8VvsgIcvHpORMRoYky",
-	"Eq0HRkd+7PZ6dnhVYTgCAKA5w40T96JFBE0WG2GyOHwUaet8ncCvRsh0yn10uY5Xqyrm5bn5E7Wy3+q1",
-	"yCoAk4cgd5cPAg8rVLywOh3fL8vU/VCmlkY66LiUkTg18hAKSYZOuoAjyPzuDtOQBkU2DNzBdJlzhwbQ",
-	"LHIpy8MOq51kRQUNyYqymKQUjE6KdKTo8rNhakUUq7l9sh3tRtej7Ua024huNKLtm41n0QworBBE8uZc",
-	"i1RY6qaUlvrb8FhiiHgmrZ0i2KNZUkQUQgSDPhcVRSjT5JFrBj5gU+bPx9ic+fMAm4QxDDW7jErGYc3s",
-	"+WjKS8RSuSCTKu6fELnRFbCoavD3drz5c/dCl5LpXJJxZJ6pzD8xEHPJmOegjHr+vmJIAegXqGBVxK0e",
-	"MX7Wm08UzTI/xUen7AZuCybKOud2NcqXHs/2wY/ALnUQV+3mulhMMwx1vZEO0OXaQx2yXleMdUBCceXB",
-	"DnY+l1HC+Q1e2uACzo4sZOIb9tGlb1nxEq2rQHRI9mcCZc7SInPwl8Xe/xWo/1tFzlenpLPIZzbVZ+UH",
-	"Y60Eb/3E7qlf4WmAK/SgQZYVRwshCo1YoCLQosxjEG29T7ZLgHSKYcbngcSEV77QKGJJR5Y2gIzaDBri",
-	"BbScZwQp6hTgyI/4pwXaxu3M6KNdSkCWQ44Cg41AV9jO3FVY1ChjhNQV3CH2ZFTnZaa/S/GG+J6LTmMw",
-	"q3VduSMm9PodIeFyLg2VMKN0fGmZeAdTJ1PweIDjwjn0HahNBpgxGSCzgl1zYTw0oDd2Kevk0GjCUIam",
-	"R5VDRwMjp0I1H1wjkNcL9XG7oDs3CSqI2qdQnyJyIRSIM81FWdSFxe5hBPw8io5V5OMXgngHKKSEgSsA",
-	"wjaKbKH+MHOlXScPrFsGmuWK/NYwPjPDEGzUBN8DuCzsHqEjZmIDzCY5/4yydYHMuB1GnDNO4jzAquVQ",
-	"h8wTlutFUO/XPurWM+eZBfPV1nZjb2drQMFSODsIcYVTgKDVEHUyF/ANT4BV2JbL8pgNbKe9JWXVflYQ",
-	"tQY9KVhL+JitmdnyQXjXRP3NAvCRvrlNSgcRRjnoqm24NpSEFRcict1+GybwRuQmfOurL+yTvtmfYXoG",
-	"ZRB61PJeCCDI0H+1qxzVnwq/AROxZ4C3FrbpXwqS19Wjcik5TDuF5kze6RE1Vpr18Xh2ZJ9hkcNpeP0V",
-	"7qO2DGgy0MoZEmWXjOUQoo0gDCQdWxslVDgzuw2nwpUNsAAN8z0iQ8VaOsDPKnbKtC0hbNsydhkb8zzL",
-	"NbKUZ2aCfeeuYjnXXptk4ljX2iWT8nA2Q7hdOBsTOotlm4hFWx4I3/V+hD3Vovx3OvdF4CoyX5aUnUkZ",
-	"TQDeMQrFnMhCaww1oZgPvE/aviJxm7jK84ZkdCHiyZYizaD9IHyUtFVf1f2LLYiKco7SduRSkwP4ZUws",
-	"HvWYyOX64iCNSuqrFBdVubGliKedYTY+ooAuQhChC5sYUYzcwhiMOnnosVDCYnZ6xDvM6TLwoWL16wuW",
-	"Gk6Y2mvSKnKbfZjKvnVTa2kdZssVhgvqHi7x9qKge11+tkSEN0h2KTdLLhiLVZ0csU5qpEoXMUAUownI",
-	"hjGERgso1fLee++1ERJGEAvJjOfODIv5uJmeVKh8w5sgmrZ7Wg9U89o189s1006dfBRE3EA74/Al+Kw0",
-	"HWMivJIkNpeDEgVDzcByrM5QJ08durkdT5QNxpJmiExwRTPt+K0JPQIg2v5QQVA/njiUz99pm08t+ABl",
-	"OkVM2kYhMCPHdWtbZHX/dR1EmHEbxlwnB9MvGJ2BQv1jpcn2DXI6RiCQKerXkUIN+0UeZV+fzGv8PiAJ",
-	"wnPBt4y4sEGlTkITLc+Am0XE0gFvMQGfdBYJZQMrp2DjSVa3cJkzvkwRKEvpWvPtAkF9Ziwyjwn3M+Is",
-	"8N6PIATLbz6WJ6NmWbsyzaWuBVIDVy2sTl7ePteoCEGuMzYrJJY9R7JLxRj1MtndJ2bR8iLDdKfnXMTV",
-	"ypt/bJ70ITxBqMzsGoBBKV/zsi+eN7cgnJpXO/TARgn5wyhiiOkdWeUV197FDxqZfqahrLFy7dCJ0mkj",
-	"FzTkBohSbuykzR5Xqw/I1RSbtZx3uBokdPzAPOr8M/SCcmh6JZyBpQEZlK526B5bi5xiTBTquU8t4DXE",
-	"CmCyxL6t66+Z8PjgkGuEtMdfGBDLZsBcz8fDQqLZUtaMOns6mcV1ORdEhglRsALUG4YgCYra0g0uepgq",
-	"F+O0/GQrgJnjnnkY80t3mtj286BipagID7tea8vkw9TGBRXCI5QsQgCXwPus9akUc7f7mPfZt8xzDkGh",
-	"pYrNmjA4V/DTs83Z+3bpeGhVsoLjNxBHMKHGhe59V/Lf46oBowrc/NbtnzHNPGP3rMZOMNy7SR7mgdFy",
-	"FzqsqOwFp5nFlXPII1agDqQGS/eKCHBG4EJUEq/z5M7QxLEvVkqWDYMIWP20pkkHgzZmyWGcMBhdVS7E",
-	"q53Is3ZE2ka51TQ5N39Lav4dsU4Pili0WR8xqUCO31J91c6ZquhgsECNxU8aW7fo1qdlXmKcz3rjOrDP",
-	"tQd2BN2uGNlhdfArD+1wM7qM2I6NfvtPQL9dRbPbqF4b1euNq15L6kurKBpvodi+lBS9TATdy1KmsiQ8",
-	"UmaPnW0+I31qCDJPEqAX+57yRhntxjS+odDFYMeLncWNrXfDCze8cMMLN7zwco1uXw7uOc/O8mwGn1yv",
-	"1nwFGvPjwiCRp70xodas4bJ+U6a0QkI+FJqDM0t4vxZPGPACrsiIJQlGtHV42hlyTU5TRs8xi5LmcH7y",
-	"yfpNQm2SHyB/BezS2a4heg8Bos1QyLeHUlPP1IaKxWQ4MDzNDAcJUFsOmGh7CmQxwoHvCYA04AnylQFV",
-	"CrKq4a0eTbqAYdhuQuShc+9zhVVbHDAZ8ABMDVXaYhKccYEBwoZpgq8dARLEme4ZtmZDmGUXgmC6HGxG",
-	"hge0zfttvBhtbJr7CIZ6Ue557lAC5KLFvJoBx2weYzFR3JBDJfsMVwZM5mfS0PNUDs96VYuxQJn/CvW3",
-	"FOUxhkKaM4pBa7WSOhu5PEAz3lpU8ztSNfePKf0QXzV/fp0mXfj47CXgOvBkyXp0OD4/c9dYlC1/+W0r",
-	"rlL5URDJRjGOLUDBylcas9Gxa4tiy9HfguLoGfR+W3a7eIBTpgGJZIr/ByExvpACYBDw6qgYOCAsqYB/",
-	"QiOOmtmm/MiL6111qGhpes6KC8vlOOW0x8CdnUJXnMpCibgDXXkokjG4vjEG2upJijGLsmSDeSsXnB2V",
-	"pHQcWzxVKLlgxNGlup6R9tgrC/A+Z2wAtMrHSGiqzutEyBaSaMM1hGx1hyJWTUDG6bKRS6BABQpUEgz9",
-	"M0QW3pdDnVJxzoA1WMZhmMiJSGh6xgyxlKluYwoLS1md0B6jcRMhZJTF3rSJLsi7KEl5GOiF5Vdkkgul",
-	"tYjoeCebGULIibCQNXaEtkkbgG0HmA0Goe/8aCYQ7dozAPJQYURN5ETYnHLDc6RiFqrPatEsxmBNCBDX",
-	"TET+QgJ2T7EzOM3j4rh7qCw8nNs2/BM2DdxECXpg/K7Uohqsd4YhjytW8So/7Y3x8j7tjR/7zp/2xg/k",
-	"b9ju4cOHdgBPe+MjNwbzbjCMp73xgR3J094YQwc/sGOZJQB6QlBCs/Xy6BQuGWaiwNlK+BM+wSaq7MvQ",
-	"awef8J2uJjXPrBVybLRqr9t5vDCMrJpbGWRBZIouFzRpzU3OsR5sniTklNkQWo9w1TZcvD2xjzMyOy8J",
-	"BqOaknVM1fllYdOUQmeEiKwTCWtScC1Tq87P1Hr8k761l1Ht20M2nHuu8qiwZmkqXJ++yt6YmCd2is1E",
-	"4RRmzf02SP4ru/O+MAtWuhDr1KyzGaxPtw7WYWkAYpuQMxuH5dY8DBbfYJj1c1lthvlFK7ZZEmRfQgdp",
-	"Lpzf42mnFnwnjP7PxfdbkF2uIud9QJG1z2NhhGry5Pj2m0ATPrKGsYnKNSnv03SMRlPaOR8OmlkCgnCI",
-	"4RTlU5+I7WNnyDtQO9RwgkzKBmktMnqj0UcnTTARGltAino3QskRo5ZtvyBXK+0Ea3AtsPSCxdahABnj",
-	"p2OCOsh+lkZhpChMIbc163zl6z4kKbpBg43EMK2RF1Ml9pp9C14MEJuMUoA9G0USFqlODqyxPcgW3bdM",
-	"FgYdmplcxnYfkOrMwoJMHa6vC9sSLKmTe1xZfQQELxYTwUZmQUAzCDJKoS2ZArD5dCxddu5v1W+FZ3/L",
-	"fjEVXHfk08WyYCBMEmvRRSKC5iSFGTbPleYdVVbBqQUhgxWxgQaYydMSbJS9N3HIEfMTVUBYOhvZVbXM",
-	"qesDsQrn9YJllIXrpGIXqewwpUwvi8zehaJVf2cyK21q+YqnWzDCyd6j/PYVciW/92tkv9l5WysDBmn2",
-	"rujK6SnmDs6LMpnZVw+sUtMY33BuoPn2Q9d8/tW813n2tC53B6spk9maFqiT69tanzpZMPUiZ8addEzS",
-	"oWhm5iZgpYC/Z6mETVkBHjaV5mM5I0IEyK6z26j2Iua1gqCFHFhQyZDRXA4PRrbcEFcAwCoWL7C5tNJ8",
-	"+Qqwh612tUaMuICT87ncULK9OeExggiAQpM4oTH6S2y1WkxGUkXLVJ5cbxe+WilzX4h+xgaCfORrphzW",
-	"t0O2EFQJMAJNPKMdB0oODyqi6JiMei4GgeuwLgcV47yUY3P0iwzdeCFm9Ntz5izVk6nOjFrc1ridgRio",
-	"Zi6LzLCOmZuVrwUGtwZSVDziiZ2RFExF1qq53Wjswyp0KHopwVBr/UoLxPqCj6CApK1oPMlP/RCgWbgA",
-	"v6o7ZNNGUpA6a81tjPmKeaf8cNVJG8gWIG60mzmZ1xEzromQI//kiHKNBZ59jh7YAqx0D0K7WczwnVPW",
-	"ylStpoWQACMy4Gr45xBp16LBW7QXvK1hck7bY8W0owzdNKz7y5JE1QloeX6Q1uyItWjgz7CUcrYKtaiW",
-	"TdR/CGfgv8ThFmRhl2It++SLPDks4lHmTBSxpxkEFBpFwpehuipLNjF8bAK4A3gUO+NCYKxRLrMyABd9",
-	"81ikHt19mbfGVZzH4MtA2T4oKhWcgdWg9s1+hbD15vMkaL0brhcMp/fQDfcrADEeT6W7BnMfshLgmsCL",
-	"hL5TXh0zpxIkz2Wg7SzXBgatlfhPn/iYkoyQITLICjmKl4jdM1WPMziH+0QK7wW0pgSEzmmrvrLQFEHo",
-	"Z8oWk0oAU6GBzfSl0hadJzJM8FY1WSXQH7MKCgUQO6GoZVffsmCaJVRyXWXxXbLhzMzVoMrL0rucMjVM",
-	"9AwyAqEttpyCTIktsDSGkJRqHWi498Mi4n3goAIy6G4ng1RRHUtFsK+XSF5ePgb5KwpkYS46yTCeMquU",
-	"9jwrpdYmXsL+FGaNLpM9O/9BbwSb/+ib92xlEEoFIEfL5ZqmhTfvYTeQkibZvBFwrTe/Vl1YyZGvqJbB",
-	"/gUppLDW+dNdRCj8BfNsK0/Ky3Msw3TOkBpMAbV60hdciEn0a0xS1ZhEOsXYchyqTCS7W5TXCWtmafST",
-	"49skBsi+ti00SsmTe3fv7IOpl8UAMei6c1ZaaGCnsbO7vdPYbjW2v/7Rr+98Y+9p45s3f+PGtz7evX/9",
-	"wfuPbj3ePl4wr3NW/d8JTcHMbb1ZnqbHted4+k5XzPAE6fzK8zvNKNa7YWvfrHKsMWuuj8g2efT4oeE0",
-	"8KmgGE1E9sjtgwe3D+/lKtOsXBUTDpPHIYNPnvLZL7LiNeaTL7xlPmRVsIxqcByg3RUhiNsPM/fHNnHb",
-	"v7Asvk/V2vVctWhH84sZQZCV5GYPzhYWJQ9U3fLK5SX28mWY6+QdzBUnt8b1qcGFaxBOOAq2bTEAgeld",
-	"LKrL2c4wy9supi80rPXp2Hqy99Ek02dU2JKcpzIef6Vy/BdmvGWAzruNxjTZywY9x767T9ovBNSnBo9u",
-	"WNq6Tg4QupaDFc/W5gZzl5FgobGgUrfht+26LSS41d4H8y+Yil2N6lQORQwgucLXoEbDD/kgDR/xyVaA",
-	"xUtTHGqOQb/+Vz/5/I9+51f/+Xu//Ivf/vxPf/v1f/iLF4aOvfzHv/3e53/4k9ff/RnOak7R8IXcrG5N",
-	"18yVba/r58y24wf2Rmdrn636T378+o9/MRd/eIk1vhSRwFHwqxcL/KwuB/hhFf6zLhZRbWD4eBEDqfI+",
-	"Jt69nLHiq9QIuZQVLvDWzUkc/WLuQE5jncekn83csXVT1vVSVZfCmKOoB4rTa0c9Ks56lC+nU177ahli",
-	"kOky4YIdXtiDUVZ8tdR02JGiw1LB4qLmFxFkXQBPCYC289xnVVFP2RkVEfrvt6vZwJasbnhRKCa10aUE",
-	"XjJn2cxXKIjMfZ7wguVggjuMX9g4e2zKyJ9mcu5LZ4fzNeLhb7DGlJchhnYHumrZYTO7x9lQ7Gc/Hvh8",
-	"2w/K/exG5l73w7Nf+DHi+2EVYfNFUETY92+GPFE1t4JeM+FlWKia3gwbsj3emMUIgYrj0rrXhR5+5C6l",
-	"18f+bg3t/twUu4/Qdtfig0Lrbcqmz59Fl59hRi0aEu4qyTyf867UBK3DmwL3vozAGWpzBcFMeUJ3lfFM",
-	"x3LwaGaxh8DjQ5yhNEMqhi1WikuhQHGk6px0ZbpITYbpO/REzYRJ5hhB1BmmqRkUZpZFpCeHaURiigHN",
-	"fSl0rzYpLsV0XPEem9YqPooDqPowjGuJYE3bix1ZBFNxzRVt7BNVCOWeJK1OuXkgABlRjKl8HFkTc+L7",
-	"hpPYXEZGY6zDgcHTsk+E9AE0hgRArfBC4TFj5vODAhYthLeM4Uq1Yq4oFKMvVDdSWx92dpG1xKKODlqh",
-	"P3UmKQgu4AqenSqi8BP33BtHE/UjsusWlArPVczLH8eJhctvyrKommbSd+9MVES8sTdDVH3na813vtYM",
-	"BNZ/vvXsX56c1Ke/yX1ZN9++O/H5vXe/Vijp4qiqWwjsLHLmtOvz6qNhN+s1Apke124A8p2uaIcBmnnl",
-	"NhiczWXYXzIaO6GmLWDnyhPfiXihYZJgIAAgewx9/n8Wefwmy5DOpdkDqtRIpnNd7o/cc+uj85cFqWcO",
-	"y3KmozJt+gMuYmWjoJC5awkWcjoY5Gu+W2cB6r9GIrBBLhRAyC4xbWjWGTwOQnYdAuApS6Q4U0TL/IDD",
-	"UoRSsGkxZlroWcrEUX5k3+ITubgUMYfpPys9rutkRmtnRGLKC7FEIp2VQSbBcpp1lERKvi/86dm7Bd8V",
-	"yiUTcR1PKdezAsMwRdZQhxHl2oZmY16HzfJwdWYE2yeNvDXZa4O7jXnq4FOZxtcbc2taL3QTwXrdGZqz",
-	"fwTAkxZjVPHOwVAXIQ0igaACIV3cPQZjDBXk4NFdcs7GTjcF36RLKHDPIioZJvJAYzbdRIogFwHSXVOj",
-	"aUN6sMsmUZqmmsVZMKTskvYHB0d3b7cOnhx/vfVeu27Le/WBB5qJZLPuaT2AmlaMpiz9uKhS6oGfQ64d",
-	"eGGyoZcAcdktIMb3Pj66f0QQsUNNhg5Ceu7Xj48fRRj2r2x6riCPpNJnKTv6jXuYbMu0wgQpszQ+Drrp",
-	"oGgMJ1KAQ4OIPVSdqwj5FbSYsaL6iTgR7713CBT9148ePnBx/hwh0pi4YIkcsPfea5L2ixO46SfofT1x",
-	"9/2k1jxx2Y4ntegEbv9JrVmv11+26+RAEED1cLupaJ+dCNdwloFkJm5NWQCuarpqIwfCIq/QSh1xvcwP",
-	"5uHThGWx3INUnqW0DzfuNKUC1mf/RNg3u5wlsWrb0iqwfPCVzYuiFrsDFj8dhxUP/eEztBji/hC3VUhN",
-	"YtZJaBDdWSdtuy5thAPhWjMR4IBEZkNv97hgipnTeijOEq565HR8ItoHcDK27lFxNjRN1Ek7s0xigzAW",
-	"CSnlNl2MqnMuzgg9hZR6Ybdw3/Jpu6GAidqhacpRGKXqREDi129uWfFo627cJj1GYyzNC1Z8lykCkMFM",
-	"18kBud7YRRxVLkj7MdPpeOugq1naDpKR8pTPHjJELMUYSjspc6woFv212LFgTdsm9/kHkb/HlJwaaZ/c",
-	"xK9BJklTfsEUnAwuyHXfpaE2mtzYIx/zDxBXV4r4RLyz12j4paxrKVsqkaP2u/tESJJwpW0ggxlFH4P5",
-	"qSDXo0ajQUAtwZR94GPhA40G6bP+qTkk7+zt7JC2adqsQQvear8bnQhM3cEoCMEUFBtmAwzjFmR3J7gi",
-	"eDT9MjQaeEItruN2w8IUm7aDhamTh12CuUGwWRmZPBEjmZ6bq2wWmWMOFyyjma8a9rP6izAphwgA/Aqz",
-	"uPzSRg4KWRj6Y46B3VdDtBPexbrIQGzMtrqM73ca71pAyiwBCjL/IC0uiy4j72y/64AqJxMMFJrx9+HE",
-	"ZsHP7+y8a/YbA9HIO7vvIsAj7ZybgbsBANu1wf/WK1XPQtbIO3vvYvgK7fQc3IR99UScjn0qJCByaa5B",
-	"YAEyHlhcmrVGfbveAOTYARN0wGvN2m69Ud+tAd/tAfe8Rgf82sX2NTARXrOJCPDLGdMWIRLJy93YdMKV",
-	"vu0eMs04elRrflIsp2WPXDMvw4WrvYzmPuz08WcQSwyyJwxrp9GYSIyiA8xf5VJc+y2LLInS4VyxFGeS",
-	"M7YAo5yGLBxY88heY7usVT/Ma08EHeqeTPmnWAVor7E7/6UPZXrK45iBEry3szP/jbvigiYce9i5Nf/5",
-	"YynvG+3oZVS7jqs4r30jm9EEX9itNG+H2YHS2rDfp+nYnhuX5mLoVgCQYY4wPQM/oj9+z4xUm5yrvtqi",
-	"GFCJJVExdnJgc7bzR/M22Bdv+/pHi53NuzHrD6RmojM2ohYeO7hlH0gsYDjnxFnNAc7oheSYknBBE0RN",
-	"8nDz9jcHAF37hoTCqjSB+4Rx9RZ2r9b8ZDu6/gwO5ELn2ZkWXuZ1Ip0O2culbpPXipy2B5FuTpmbnhtG",
-	"4YN++MmzvGm/ttPY2d3a3tlqbB9vN5oN8/9vLbIcGNYP2SutbG7WWBIa4st68vRxO1QynbBYW3yxywkH",
-	"pnyBNjVCOlDh1t2nSVemfUc51kNuGhXIx20puglHnXlve7cSvblHU0s3t69XmYgaDtCBfJ/FnH4ZKeFB",
-	"HBsR1pOparQP2DPiUhZz7Gsv7F8vUcFLGHo38zTyDnyf0cgiWjB7YndsdZG1Hcy9+W88kPpDORTxcif5",
-	"S3a+cIuzI4Yai5P1U9YF5VEufPKiYoHwI6ZnH6cNa1kTa3lL7+OXTZCV8pwAmuCiJDwTXxcSTO1ZwEjY",
-	"Z6C5FRVV8UFnYLhIGL2wcIZKQ30Ze1wQPYe07UltWzw/3vUQ0FiEyei39pkQJ2avcSszjqHVy7dVV5om",
-	"DEyaeRLxBG5OSCWWlav99czJ1kWXFmTdhQVndOBuxOaN2PzWSCcbOXtJQo24yZcqaocheFYYmgDdAG9a",
-	"5pkO4MesZ9oZkAVDrLJpagkWtiC66otuYsN5b0xsazKxuZNTbmPzZ6uakW3So+rCNuRIQPmk1BvhoQQQ",
-	"2uqtdw98eoDT5gosKXbBUpqAMT9CfxeUV0ovECkBMh0QKLhAkrAmPh/kcYUmvkFCucib+IJ4lxrt9AMj",
-	"38Ht+4ewWzgzjHwqfvEUSqCHkkDt9gOzVbapD+B3V85ldxEZB7tZt3GwYFWWl3NgIReVV7LlWlV0cSu4",
-	"sfhtJJGFLX4Zrms1SjxfDrn2IrtdVcx+fgQbs9+X2OwXhlXONPtVO34z7H4zz9OGa6zCNTbGvDUb8xal",
-	"zsta87CfB/KLbcsLbv6yAnRWkdALwkWXb2dxCXe9VryNfLsxzW0E4iVNc5coEwtNO3pO4Jp7aIpqG1W+",
-	"BiG22V3M5TxWu0CGrFewu72FRjpYmLfRSPdPXkRBqx4eXHI6tkkIce7O2GNdeGUQzwGLT1uJZVhk2EsS",
-	"IlNI+4DQXeo6zWrD9ljKIhv8m5UWgxq8TjghWBtkbH6xdd47CaMpBO5DHXO8VF/B8htgPiR9yoWmXNgk",
-	"RJzMfg7yDmOMLVi2VXBsTXey19idlmPMuavD8zZVeVwgzDwahiRheVGm40s0Bkq/HS2A6kKgNtvqU574",
-	"iGWo/u5lOcPQM3ugo2WfvKgx81KtaZbSIvTWmrXt3VuNBvzTqAUYwbXhdu0lEEeLAFTcZMzFmabJuUVi",
-	"qn1qhq8oVPfF3vCrf27nWO8ADkjW+U3T+c2Czo0k0ulRDTXX4Ut58MHt7Z1dGNYCcgiO9griGM9MB5fg",
-	"4Txj8SxK6vOxMN9qxFL2JZOmNsLRCtZCd12RWOC5DOvfAGSlqwmwCBeYITlde2GvciVLIrzz5bQkfnkN",
-	"g27TFjwysyyAs87BZYqms4gpJpPjSDYH60qMZ0udrKjUiAbq2IACFpQVUpycMSkIVGXKDovFaFyXqe09",
-	"KyCo3vozUxd1T30JQjyg5sImxGNdyqA9OTNCPNzZWi7EwxYfzAA5bIk92OZM1zK/Qt3nmNOkNUhZlz9v",
-	"B3AeZ1xgMmydHNmwDz8yTN6FytCU4KsRKo+2sPRXt0H2+er7JJZN0k7ZGZeijaXebML4gKbaoYHMHnJQ",
-	"8REbihD62z7mkMQhVdk+USf3rGIbZb3bbPF2VmUEwNhZauUymyprm3ArxZWdodWIuUMrsYOGx7guD3eB",
-	"zq423KVDBY3phE6ZFYmrbTcaO7WoFpwE82VGXm/j+2YIZxay7AAOd6fHxYx2bz+YavXmjazZz/76v7z6",
-	"j39Xiy4lBhj7XXt8zORsq7gLKqxIttAPZqzPmmN/3RJvAmg2KvHiATSODlbkczOcBfa9ay+y61dJ7XUj",
-	"2ATQfJn1ZBQaKgTQVDp+s9TnWedpw1beKFvZGAnWbSRYkHwvHWED/VxKhM0+oZnw7zQEKM/ORhNqD1ek",
-	"a4sLsRGoMgitZp60U7/KeJ2M0Lz53DtIKltc8F5z2M6GPm7iejZy+puK67ksUd1iT26p/mxz6h18ztYb",
-	"KjCqTtoik3FmawITTRaLtN5goEc9KdiHPNGAm/nFs/7mV34TQvSWWo0dgrLd83Lj8eSD85SbYiMy7HMu",
-	"WCfGUBhr9LRgjuyCpWREsSyONYdmAJX7HiwxCPYpEILskF39rzp7zpVWbYRuzSKOMNoIEEfLra3543xl",
-	"Rtfck7XXP/1Pv/zFv/3s734BtSd/+Nnf/PTzP/qd1z/6N6/+4MeTdbsL4nNa2teaRdEsWupqX2XiYAZB",
-	"XHVRqohzPIboaa5aCpp0iOsz17OC3Fa85isIcJMbMdsXPnGDN1bUjXRm2MCRlinzUL0IvCwJzZHlieKR",
-	"S7GEWTLctReV4oumiPAmzOgLYz6dpD7LSxZlZtNKp2PDe94e3rO5ges0tSL8/mVdwkXF38vJa8wq2kFJ",
-	"SiZ0Bm6P4bD7RDGIoWe6zOpZQCcuSRJ/9R//z9d//OfL3qGry0/ckLIvrRi9ic9ft5HzsmjsXHn5GlA5",
-	"AB1aihgXoqU/Nm1uJKmNJLWRpKYlKaan7zc5ZSiISNFhUJnk8m481LwuhxVsK6Y1F2d1m6HW3idtrEZS",
-	"T+SoNaKp4OKsDUbW8Ac14rrTwxBVQait+adBTiSnNKFmJlpCgRKWyBF4nnUvZaonkzjrJGXKdJ81FKdQ",
-	"t9yX7x8mUE0GjQpmFFBX3zRtXo1wybDgStamLffuWuX4usKy9/ukDeWm6lASx3cMhcp6VAF+HMMKSxCG",
-	"bAvXtPtScC1Ts1jmEbc2LVsvpl2Mt3h4UdlphFvlvUbnXMQlLiNXyDwjDpdTWfFlVDgwNyJ7Vsym4lKX",
-	"DE8NsQBeyQC3G6uN8IvmxoIjsElheOO0FXRAvIEyhWpzhnicCzkitKtZOqJpXO6csod7RsRQiyZJEYkV",
-	"UvOuPRpbjq3P9ik/CF459m+8wTNY1OG8Iwl5+1gha3MqV3OR6h4j/mSYRQ3PjApOYf77WcFrFY/htRen",
-	"/NOWoaIvF6njUXReNsbyL5KxXGe7tsDhKrXOFeRNuoO1dOLkB/zTY/N+Fa4+VatgWEBaHw116cFdNjix",
-	"ywVXvSlcXa9k/qufvPrzv/vHv/3eZ3/zN6/+4Me/9sLIkWaUL1///v/1yx9/79V//d7r7/6gFtXYc9xj",
-	"RLQ4OtxuNPaCEnv/8J0fBO/+w3d++Opnf2nfXSDesWj2l+5cX2Uo/yTDBDcGsWX9yizPOm0R0KHigilF",
-	"DPEhUhQC8S9A66Y4qVUgtz6V/VPOtgBxHGxkhfFIx1mVZnAkuKK/FnOcJd3I1qoFXZUSrJ5RJ0e0Czpy",
-	"hyYJBLKLMdG8XwDc/xgHdAwDeQOmtMzy9NjpzmSH4PQRcL0O3drfWhByWWvurGa0sn1VArMZQSIsPWcC",
-	"Cp5u5NGl79QxPWdYNBYzhW2BdqkYVp0lKRWYm2wIcXah/Ilc+DbJ4Tx16DE+UsVIgq29+dDa8q4hs5ur",
-	"OSYQ+HGRjg8Gg7vxF9PAAdu3Cc99S3VPPLaldg97PZeBc7jHtMqqV6OFNgiKzQr9Y7luYNdaYuluDOPf",
-	"96lPeeADLS11ymVM9qiRDnFCAfACgAq66h84GEsgGEmMTKU0aSuZ6rYtC3Jmxm1eRnBbYrgQsu1hH1/M",
-	"wWGZVRjXyVNM2rTdIx7DmWQeEQIgJ2I3gDq576Zv6+1zTboySeQIA4yRmASghk1nicYOuCI0jlkc2aiE",
-	"mMiUoNIeR/hSX14wB/FATlkX67QzG9EM1cFtwXhXLt4BSmCPwFrLopXhUl8tMoRh/C7fY145FHvYWtZe",
-	"3KfpOdNcnBn662lx07ru3od7okdAydNYzW19Oqdror8Llnpxc7LLVF5w82m7thz2NOzEW1NbZdHEttkL",
-	"BWcdWtyesWrm8taajaimNNVDVWvW4OVlsaxXlVtxPzZAExtVdlGgidQS1SrMd45Afe2FuzsT5tz8WSzg",
-	"QmfSsSwn0YaAu03HOkGHtXfeghoBVO544ssS9neQQSSlxZVD4G2PfkA6VJBT5licaVNM8yY0bzretDFH",
-	"f2HM0SjUzAW+qHIhysO3Z52LDTt8e9jh5u6tFyBjEbazJDYGnIIveO2ZjHwsq7HIbjePYeEvaLcbVGnM",
-	"PbNMwUUY6VtSjGZDAb9MCsEGAuOtjw6/FCXCyukr1pv2djKdS4e3eoWg/ZIq1Ee29yoWf2fR48La3fHK",
-	"l9jd3Y/Vbi6O4whf+kLa3nEGm+jC9djS7VmcEUSI53opcGRB6GCA12kgk0QZhpGyM640OGRDdzKY3UOF",
-	"29vRuZnxBU0gVjoxJ1VFZCgS8JeDpxpjeG0MtGu/NRTnQo5Ey84AUMdkt1tmHT5yzq+rNA93rB86EKZs",
-	"6DkEGRvxBYKom7We1gMA+olqWfS6jUQO4tzxNU9MHlmRY5ZBV/M+a32K5WsOFKfXjgyZ7lEOx8cWtgkG",
-	"6Pan1Ve15i70hrsEAQYsbcV0XGtebzRe+mEc95jNpJfCmlpY0i01bL9cjPit2bBMtWb9gZnuTuP6TlSj",
-	"Fyw10qDrCNZlDzbG7yVWKHIxHs0abmRHii4/qzVfvIS/1dCISu7ZKsk90zvBVQucPS6MjasW3jL3hT1O",
-	"dDAwJ4lRxVz4v+u5eDMj+NSTw9TXW2JpCwNBct9IoXv4xcv8UbWth2cVv5p3SAR7rlueqM1cESlaQwFF",
-	"tWrNWso8fqh2fSnGxMwWFDvrM6Fbin/KspemTyl8q2c3xc+Eb6JY3LeCeiuFNKpG/datWfcxqmmpaWJT",
-	"uXYau9uVk7Ug+A/2cnuvEdVwH7d3IIsBdrAR1ezWmXZfXh6+nrujG2fDRlVY1NngA1QqSSfzNIVrL/xF",
-	"nulwMKKmVxYAhAtS28DGs09SpnnKCkGy0FTsBYsNDvaX1xlgZda53oBKB7bcHTDzLG2kmI0Us5Fi3l4p",
-	"ZuMjWq+PaDFpYUkvER6EL4qbiBz42DtvVgGTgyLdVPZtgKHSmP2OmKAu950r/y4abqBElGdRZS6ogGW9",
-	"MR+USuSIpeVWievARYK7/zKqDQWwhIk0qAI2AUR/YSPEWl1ZG+a9Yd4b5v1P0wSxcW++9e7NN2e2uObJ",
-	"+YuV5JZC981dQSzpUSgJgG/IVdju03ObGugEBBAkml6QEJ5oom7MFTkDJBwhAREIQWg4mFUywcRGdQLQ",
-	"habnDBMBEjkijQzXfGenwIsDr39g1+Nq6z/KNGUdXMUwDB9GWGtu7TRM632anhu2h4voXDBWHMNwfjkg",
-	"w0FhG9YZ5Fvh4kLyDiPbjb2dRTwmdr1w8dYlrgQurR1D+k/NbcFjH03OsCqo2ftOdOBxyNfncvqSFVyJ",
-	"v9xj8RlLD+eVkTFXikE8MceLksB7G36z4TfL5cECucDgdCBAOeoMieZvkBPZw7tK9I3z+I+cvpzLtwOQ",
-	"W3yWM0U6UuniUBy8fl/8UuE4j00G6tt1yw4xixOFleBSfUW5q7ZqLM2yclzBNbUAYGWZ6uBRsM+8CRAG",
-	"jy8IUcEFEINgI3gZ1SB0B4TYlMuU63GrT5+34I3syRso8RSH93icHqRIiiegC3fNo76JG6YvWx0r6Mkl",
-	"VjZvRtnXIdxGrXk9+CUX3wtBvZ0ei4cJi1uQ4puf3KqqKm7PPDnCb/UmHG61i20XMvJWWSOcdWXaYcsg",
-	"63lUpyUNwndt30aVYnZ8gMtis6C7/IK5VOh9TAW3lIkrcs4GGgLrBAJxonV41JOkT2OjWCFSaIQaGzBd",
-	"inVOzN/TvPXRME8tli6OqWl6QafUoyo04Ia5UC8Xvj3rVW82ZO+KyN7bqjNtNJrVLGgqozrVKPAMxQVf",
-	"u/aiQzU7k+n4ZRXh6LZ9+E0ISeu6kKsVxbULsBFD3rwWHyyjw5lxhzUK0VVWFUwWKxRuRzAXrbLwyixf",
-	"RjthE+HwMxndbmNCOKBxzE3rNHmUmqFqzjzL7HMRfrntkbklYn2vSVr4Et//DT/+cvPjSfK0On/WVJ1v",
-	"KU01V5p3ynP5jl01aq49Yh7UNyg0MUrBLLIHTZJpveaYqvOjrM83cMe7lJtbaWE3349qAyZiow8INnLf",
-	"bu9kX0OYgPth11x5aZbO/GS/vJ456t37jZ29FYVuvwbzrjmonc5RteH0y94ms4CIBmu2kJyOIROULQBR",
-	"WYac7u/RUG1x0ZWlQq47+0N11zx26Wd/KgH21d//7qs/+53Pf/B7NRd40sKXfCBKy+WqHT64c/fBR7Vp",
-	"7Eps4LO//i+TbWxPtfH44e3Do6PiZl5/9wev/uBPJtvYmWzj6Mlt00bhOP7fX/73P59sYHeygQ8P7t47",
-	"vANS04q3E3dpLhPWUHth6Yv5ZSyiYW5ZVw5TEsvOsM+EZrFdJ9JnVCxw5dTwtM+1zVWEC1NyBX01rBkw",
-	"sWGljC+4t6pqDY5N4vYlFeBwR6fU3ZQVbplXGKGw6B2mRQcVB66uuL+bSStXpeDzP/qdX/3n7/3yL377",
-	"8z/97df/4S9eGPL78h//9ntQHO9nLwz1fWmWw71syXH2zk9+/PqPf1GdAr+x8gNVcGpAR/3k2aJV/mhH",
-	"8wsWWokdSk3KaKI5oN680eWtEg+6mtxapRbDcYC5v8kp3WizWU5pQVWZioSzlOUXFO6fCWHJAJJZxACK",
-	"Ac44rsk5YwMjtvCUaPa8NLt0U8roS1LKqDK3LnNWzDkJGx709vGgza1bd63/VS7eFVT33ydtf4HahAkz",
-	"OwVRGjFX8KEs7e5SKoXZTvKJddmFxjLPIPOOZJpPpCu4z/5W+muMF/gf//Z7n/38D1999/d+9e/+5NXv",
-	"/e7rH/3+6//9u4sEsbu5XgF85IYk/lMRyzcl0tbqZIostYMaIUiGLldYH6o8WOS0ce6JKgR0/KIZ5sw0",
-	"Nka59Rjl4FCVGuTwyK1gjDNbuVpABRN5Nk0HAyzfqfqqZT40Gttw5JVCll6jW4kUZ1v+m6iWysQVBMNM",
-	"3tTyGExE3rYLA2bysK9KjTrretCsGivN+i26iEhgVmrdOIBJ0gqEAhCOorIFzoFPx6xLh4muiDbNVcsS",
-	"xNj3kt8SLQctFyUCEkfFjOzJfby8jGvcjtlygBnAxjS3kQEy09xQ5XLVKpDPYi5/7YU73DOjPT113RCG",
-	"t5QwbOwl67aXLH4FF5WXn7jjdRnWEioI6w/0mLTxerXJUJxyEbuijjCfOrmbS+zBuXYsyAvUQYUcGypi",
-	"l2ejR9JXHJQCc1FVRGiiJISdAVxSUJHq6ip+rCwilth8MsoC8tPLUEYskfEETGhC0ltQhlsvjNKGUH/Z",
-	"JbgNesHbbvZxxh6ZOgvQGxEEr52z8Wzzz8fmgTdol/mYjeeZZcylgnFupJ81B1f1GDl4dBcWH5P8zcHJ",
-	"G3YyvAptt8n80VcsuWBqnTJTIXjTsa+abKQNM0KQQAYJ7bCsaLIZtvkdUa17ciTKymN8zJZO5TF/Or6U",
-	"yniIyEiVOc/HbLzuiKvqvpxzZs4M7GvLNRoVz3YF5vuAjWAV5lKKjQ9lw0zNgbxPz831dzTsTfDOuUFO",
-	"dzVhoHldvnZVEgvlaNQmDOqLEQa15PlcnltG1aI2ggvQoUlySjvnU8Uiyrlu273TnoAHaiO4bpsoOlak",
-	"J0eZSQPqYtE48t96OEDzB1OA2gE2jggvDlgRzG0QGkpNnzpuz+I6OSAp6zA+AEND32jQiNkcNvwVRcSw",
-	"f8pSVxzbsifABAGoLa5JR/aZIqesK1MQyCHdFp62ooWWYMJQmLe2n1XZloIReka5sHgkylVFqJMDQbhm",
-	"fVycBKUtqkmHCiG1mQhk8HEFtbuJHOp9QnGVnLzl6253qMCl6w6VmfhxsJ6AfmKHjkAuuMJAi3pyBCKP",
-	"7Gom/EwjoDa7DRLTsQqXcQTphnaFIKXQDNW840jY+zukJ4epylAuh4M6OYD1ut4g5kgo9ywliHBrC6OZ",
-	"DXarY3aX0DhOmYKm3J6SvZ1bZrHVsNOzjZmhonlIab+H0K5Zr5Sf9aBt2QX5j54zQWiS+B3yJdRwbWh2",
-	"bI9YJ2UaDq+tsUYF2b5BTseQbDDq8U4PhUmZIGClOdVDmzRDevSCFeVYnrPbtoPaShjr5SLoe9fey8l2",
-	"tRcntb464/FJrUlOjCB3fXt7Z/ukFpETm6KFv9w5vHf3G4/vnNRe5sosGgEJRMBTLihmt2KMjtIA7rKU",
-	"NGoHuWAvJeZQTyWK6MCysuCbT6f+crAz1hmiee6TZyFz+1Cmfl9UnRyzJEFyfco6QBm7HtawKjTcYHia",
-	"8E5eMgthAdQsMeypk5qUpRJ9QPKnosOShMXITzDOPGbxcICabJ+OzVkyZBXpuCGH6JzH5GrsToUVU7m2",
-	"T2gWl4loD3LDniIERQVQT/mnGBw3edkqY9zyT4/N+1ANlT0fJKDxWbtrWY88VjM7NCxM5e4vF/rGXnZ9",
-	"udDMorn26fO7+DgWY+xz4T77x2ma0jEOsWhIuJYyzRGoPn1+j4kz3as1b+xBs+7j9jQVefYmFGWsB7Gy",
-	"cRltf/EsBffrckT6hvFDtgSevngTrrSqDG64SI6UGCJxOlRcGNaPSCghncqTnVkJskGqwgRBAs8Y8t92",
-	"RCgEnpFEynPQFXcajcbEkKgmfal001AYQ5h6MolJl4Fty9wjFFHaUCWiHRlBVQDkg6Fs6GczQomRcaBu",
-	"QweC7tqTFM2opj05EmUkLZoAl5hGoCiGo12N5C1B4spJWrF4U0a4ytpyNUMqW68ktjXJlyRIpjKJSypf",
-	"m3WeHPQ8F9XdO+XjXrCSdrhvX+R62uE8NnGg6/Ef5OhXaTxodWIazSu1bTYubA4AQx0cqGAJOisIBagR",
-	"0B3h1wFLlRRWKdZBML7TKD0rMMQBNN9TxgTpciM7Ei6yMIUBHSeSgvUBbXkT4+lmxgEgoP5F+KoNsmfr",
-	"nI3bZujUjds5L7D0BFB1p7uDNAA6uLUwmq5z7XSJjUGw3huZotHBTwpgUSNUtPHBcMwuiAOYRjoULc37",
-	"rE0GTA4SBghshnhBqYt9nE47ZQNGta1BpNrWBKIkDtZ+bc0o1PElWNHU7IdhMkOheWK1cqMUwIriPoEV",
-	"KGcnActOl/JEEZrA6kyEjTQDo4kzLEQEjBCA35OOEe/V6PTmLYelZI0LbhdiiRYcsPTAQvpmieJnguph",
-	"alkmtoJNT7RipWlVJ3dzNieYKoTtwDn0hyuyEwGFPzD04CT3dnYiImgfar/b09feN/JEYrqLwQaFazPq",
-	"gZVHEbODaOtxm8ue482HYCFbhyG8BO2YizNNk/O2mU17xDo9qtv2sefaKUow/DLf2RwJYJ2lSYDd5srL",
-	"o2BgNJPtKBM8mg1fGwzokFsFQ6X8Fas1a42WebGFMeOwBZkD7ZgD291p7FzfatzcamyT7UZzp+GCZGT6",
-	"APnyq7/908/++veBLqpz993P//D1d/789Xd/8Op/+f7WZz//6ev//uevfu87hjxbqQCNxabf4Y7RjF8u",
-	"w9bX7FeE6wxLa7XHT14EBdj8EtsVhsaDCCEEEYOX8G7XmrXXf/hXn/3NX33285+/+tFPfvkXf/76r//0",
-	"V7/9v73+yx+//tHvv/rRf3v1x9+p+QUzAtUOnJ6QxrWsH9OVQbGlwWxFsAbYwldxXIYn/z6NZyaDPc1b",
-	"SbieZGKb6PCNdxMgUlmSODZcwNCXVFfLjGvXoFFV7vSBc9uVSSJHysM3WNXGcNe2I1ntCDg4WDA6Rn8U",
-	"zivToUliJZTQVjiQXOjE+gK8yQ5cKIjobjjuiXB9obSBhbmELBLDDHsUMmZEMBYr0MJTjHRoW4cC1eQd",
-	"xRjW3HrXhcp6CHkrxmUlW4zkYMSxE2F1YXDgkZSZM6gI181wbKdjL2lZY2RkFwv1dC8PWsnMaPBcoycY",
-	"nMkp63OwlOJQJxo7EXZC9RNxIrZI23CUlg3naDdB5Dq1ATttLrjmhg21vSxXh5fMArViKVi7man5YCgx",
-	"DN/8qrI3yANcSXiJC6WNIIHtGOqgW0YaaTdDqdHOISY3GhHZux6R3UZEtq/DZBteSLSuK6B/Rg6B1lR7",
-	"Hw+IkcQHVBlhKPCU1bNJd7ngqsfidmS/oKfCKPyJXQY3AW//DZbWThdUBSbCVbHLWzIfELPQohSjsoB+",
-	"p3afPm/F1kPUdjPEnvFcYG2DthHP5FC3sMX2iSDZw6Fc7CZXvPrQbr7PYAp+YZp4osw5Kt3FE3EIl98h",
-	"ncKSjCjXmQoFBxDnYmVBOO9GxAY5OmapkeBhSWwEQzYBPODm9MO62tXg/pzHcK0yA7x5zIeQ470CXcJc",
-	"PCZi+5q5/acyHjdhzFbxy91114QR6TOnLhPxvn9FDo1m1D0R9hcYd6aK+anAKNwFkbHRwsy84VrieJ2q",
-	"kBtBrldyys64UNnZcTMW8OsElUPtaVbjsLFmTdyZjuDWgNpovm679TdPOzetG0tw+m3YftjX5Eq69XdL",
-	"fyLwZuCJCOYFRwfmBWkKIXXwJBs95Cei0H16aHnbFWoPIQ2YKktYpCogP27mXwSHiL+bteaNRlQLL16t",
-	"efPmzZ2cQmF+tprBL/+/33n98x98/uP/+sv/+mdVdYZsw3L6yDHoI81G46uNm81Gw7YWqEN5elRr7jam",
-	"9A+QG7K9XGhVgtdsG84kDKaGcKw7x9t7GHzox4pvC1lr3sLUGb9aldZkYqqrqlVwOr+Y+lSRSvT+W6QS",
-	"oWiZQYNt1KCNGmTUoMcgYzt5cDBggoG+EehDwHRkCkzdyucgv162iuRuR5mK9LAbetVs8Qo7qDZ7PmAd",
-	"Q56xFWaE3NMxsTlV4YtgLh0zbWapjRKoZJ9BwJf5w8aXVQp4wGpXrjRxTyaxcvKQTnkW9HCcH7XCvhuZ",
-	"9VfIURPFVww862J9DjQEW9R5nIFR/WACaL7NbL6TjkjF9AJxFYcinrQvrlC52K1SgY3QHAXDK56FZsKd",
-	"jDLuLmmEOxTxuuP7XdjC9TWHLbiON9Uxvoz0+IihZQEvRKYTvZnoilJa7OLyy2AOwrtXWxLVbi3O6nn5",
-	"LrnKOJvw/bXjA9C8h9ez1cyEH/iYv6Kct281B3hw7FXfjNcQlXLB4xBNPCyLwocq8XViqzqQd3behZFj",
-	"kQbyzu67UN4mYV5p33e/oYtX9eQwibFES5sMhmDkJKe0c34irP8QyjpGJB4yax5oPz48fvzN1p3Dewff",
-	"bN2/++DJ8eER+hOx0kuujFXb2bra9w9+s4Vv3n745MFx20go4P8cDqyB8zGIGVycQWwSiINckR5N+wlT",
-	"qkkM24PpWduCi8YHexg6QF3V/DZhz2lHJza0Hr72Puh9b2fhOrLZhFY68UgLIERBwwd+dTFKH7IIMoMP",
-	"Np1SYSEcuBHkYM0DSwnvYn6DEeOgsI+19FKtWX+g7aS8AGcDE04EseH3RmjiNigAGvTVgGBCOeQI+CbK",
-	"phTut+k/ocotiJZy33uSEy4Y4DQra0A1G1A3YzhwbQQLoCQBp/JEQkTTbQFsepvErMNj5tKfskxN7H9k",
-	"cw/QsGpOnZGH7apn8/SbIsDm1WNJbOPCVTG4hHm1LqRumUfRXAok1qeIeFnZO/ltHlec8gumZreOr9a5",
-	"asHTYI+dEmRRnTmm6nwlEdap9S8CinVXk5jDJbC3gWEN3SSpRXOx0FiayrSViYmf/98/f/X9n9WiWkgJ",
-	"vFXBS8OBhQX/2mns7G7vNLZbje2vf/TrO9/Ye9r45s3fuPGtj3fvX3/w/qNbj7ePayj/Qnuzxs8VGclU",
-	"9yZvxTKz+bsffv43P/rlX/3u63//V1NzskHPK0/JSdaTkxqBS2m4zLjnrf/OkoOtLPzjcV1cc6mairiB",
-	"0NgoIMsZhIA9DzWExgHl1khT87kmJeIWE6VS1tapQ2cqkbWMtGelkB5FB4wcCTeWyIVXgU8MYgdd2JlV",
-	"jxUTuknaRmMHWQekyfajh0fHZHo07RMxMvffxna7RDnISMRguDp56Dh6EDvmQ9kginw4wCFBynGdHBnG",
-	"QBPvvpbCu/1OBES12Unw1Lr2ZjKy1YwxeiTzFNNMx5FMFFeqMAI7F9DuSoirkwFrze3G3s7KRDSq1tHu",
-	"5bObb9RePluYhn9gjvW6wUI7HTYAb8R2znuRPcm6XdbRgVlq6b3ARvcat4JG7W1wjBXPiQ0qy8mCeeSK",
-	"4x5XhA4GoVzpRPZ6bckNi/xoVs0jyu1n5UAzo6VuTHL/RDgimOAM1Zdku9FoYOnNlZijw1QuZooYAaw8",
-	"G8EkdZs+P6kZo+arSDxM6WkyJkrLNAtmsgSnjdwNwkYMM3Doh4FOP1Ss5YKY21HwJjo6MFzf2fQg672/",
-	"xYShEzF5B/jvP9ve2d27fuNk2Gjs3BC0z/4ZRum290n7q23MGFcD2mGRUXfb/9Nv/iZ8+eT4w62bURix",
-	"3wV0D/btIU2IaUfZurHvZoFH+CSWRMhir89ArXRx1lar9qN2sTanCRXnENNlWHqfQ5HcfUIJsD9w6QCl",
-	"Ys8HFPR+9Ou4pYLIEbc6OG7ndrLf2j3w6faArOf0YrsFmD8RrD96tFpY14H3zR5ktgqPEMA9PoGRUVwK",
-	"AXs+4ClTLarhLcH8+aC6CckGNggKLQxmXQJ9W5mht1/97C9/+Yv/9fWP/qQdDOprcTpupUPxzwxPa3uL",
-	"EFfEBsjt55AdGCAWgC8NxKxT5gTKIHK/SPw5YiI+6q8e5x4VX6UQKsEZNeaOsyTDzK5ILiXMZsGdSpkw",
-	"Klzi7NJomhYYMifHHRccMxgvV7nzFUpxiOhov2/WtndvNhrwTwNI3iChXOR7OcAEBUcewsYmC4q8+sX/",
-	"86vv/LtXP/vLV9/9b//4t9/75V/87NX3/+D1v/+rX/2n33v1/f/D7GR571FNyWHamQBqzwqQ5Af1yO+3",
-	"v1FBTYeCAc4iRosPDOJcWtnQEMu0eg1e9uZ8lXhc0jExBzIXRVRUe8awmu2oZhNtEIT09oNaVOtyQZOg",
-	"Ysw/fOcHn//Zzz/7+3/96nd/+ur7f/0P3/nhdA0ZXF5fQyZbXI9Aet3MrMMHHBv96s0b+ZVO5VAHWfLs",
-	"rI8h09uRRzYA8ZaKlqbnucI3AKnjIUvfr0W1EeNnPV1r7pir5+NuQuEScU1jDqIsXHugtSUoay+jGljk",
-	"43nLOrl21VeqcJQLCOmFw17wWM6psgPhjHYdNgFEG+nYcGoMOqEFnjnnZq7qgnaCcCUbUQik9KaMRGYw",
-	"b8REdEC6nGUhz6NUijPy60cPH0CKLIQpUyOIGjrnJjNI5VlK+zZoOpWagR+NQsS26RMF3VFPJgyk/RId",
-	"AcPkne0gTJ+c0BhQ5KOCtAOpautjNsbMRdgkjDsH4ZaqkwAxAZQKDETX5AyDkWxaBo5phtQHuvcVpzhO",
-	"ms2ORxJEIRVZvxWkxUCgnJXjYV/8rrPnXOUsaB6vB000b1h2ii6hD2BT79+8BUa3gj6eLchd3k4TWTG/",
-	"nrtYqzJrb1Hb2QnMZ0AVcIjwpxdpvCyf8XiXeZHXJj2k3SkjMacQhodXwRrm7J2o84zFZG06umTbhifq",
-	"l2pdCw7Cl8i2thE31ixuBMa3IiC0JQQPc3evvbB3eWbsm40uWIw7mZeWj3ubV0V0cWUjVPowOaEKYHU8",
-	"ZDN/n7RZubYze5T7JghXcV/ZjXRFTC9YmgsxnMUBc2UuBqk0m83FWavEg4TerJK5btu5oB2s1qy9+v4P",
-	"f/Wd33793R+8+oM/qdnQihasH5D/SUVVz2xV8TPh00EKTAurec2imjbM1cUxzCr4sX0Z1VmpOq+iM24C",
-	"K6+oUPWEz34+WSwLkcxTx2sY4j8jVQMzHh8dPrhz98FH6JKwQonPDtjH3Fb0OFcKKxsgQnBB2aLb0OiG",
-	"MH/hCDN2kKPH7iukvu5TFZprqWpFCrv3ZaKwERFyRG4fPLh9eO/e4Z0vVyzXl61IERArB6MGClsQhCyT",
-	"+HJF2Wvs/2fv6nbbyK3wqxC68S4wUezYQVD5yjWSbJA2WWx34Ys4kCgNZQ08IqfDURRhkYfofd+hL9D2",
-	"aQq0j1Hw/JAcaUbWj+1dA7pKLGn4N/w5POc73/fVB3YauTTfaTE3ZWoRFarxCmh7THiFniHFpN3kihcj",
-	"cIqhg6riL4lXDFH8C3QFTTh76cYEKnWMYHNZkAgXctVg8zdAYBHl0R95ikyIASdMDGYnskSiLnCsIQuK",
-	"d8cN3bRDPw0/7VlVAIEF8eRAWA8+QndUQc9CDj91yV2Lz8WAYNbAEYGRhkHE5WaoEcQvYpUip1srxedr",
-	"fEW/uwNMTpw10DtN8H/9zPanpgzExxscO0vHS2b76czHbpaCQ+SioADDakRo9yBQEj/CKN/4GSLbBhIy",
-	"fuwk6cwnC2Ae6I9nOrWdpWBSHYcc0gxoYp+L0/qk79xjZGfjnHqcWncdIrBJ6EMa1COfBVeTBR8EEIZQ",
-	"LDTxIGY755vc5d34mX/3+9mLPv3aWbvREBsGiG18wc0DHZ242HZDmjbXeAo1MkjW7RJcO2gMQeXLYNia",
-	"Vb1U5CkWuWU72KHQAPEMg4Fm9TpwrntV+9inNFPu3F6Q/uywszzazvLaWRyIzqqWyR3YN5CA+koDqfCe",
-	"W856TUwGtS9tLQ0eBCgL45/Ib1W1gbC2pOV2TdiCjvtHZ1G8yfIKpBjWNNVTLLAXwzUb76At7eYvN4ye",
-	"4M+/rW0E+QsEWNIZ8dWaEhIHy5Z2sI9hXJppM8G7u+c+A9fBqizEJq3xKEVq0R0NqcxOzXhqvOpuIh74",
-	"1B9Jj9XNx1Ye9X23vOdw+K9XdQP4A/xOSCsGb1/X4SZYDns5UUiMr8hElacr4S5gzFaeABmmmKpqYlKO",
-	"/Y4myl5rdzctSjVW1WjiCgDBewasIJjX3VgGSXSjn6o6cqZGEuiux6orLlFH0d12ERWNLDUqvdYMxsTb",
-	"bw/YwgkITAXlBpOgAZUN2wMYJiklq+ONnFK7Zxrk+bstOcTX+l6SiEEsbaZvNeCHtBJnx2cCSQrLRmQy",
-	"9B+OsA9mvldqlht+t3HVcCa/QGDz5fFxIuh7xrhORTYGylUxVBvkuoKQSafnSoKaOr3T4y0AG9DNRwVr",
-	"gIUfbOpdfOc7WN13+K93ua7vZ1HTwK83p+miwVtaC9wNnYowd84xCwBcegzaB4fFIU/4AMTYzYsNxxhu",
-	"4jTTkhiWQbRpe2VF1Q7EVv/1n9wqt1Q3CTiFhjGLRc8d/OAlZuX1+O4DaSs6Ieq1EuCQpTFTVo+oykxZ",
-	"4pB1R186U13xCzKs1Jg3kDQXKdt8ko4biK5A2OrMku4Gzo/zwBhCoCuvtIl0MF52on4sgu+ZSjeBWIMz",
-	"k6517YgPJ7GXm8erlcX0S+AA8WdwyTnBt+xjhytEZoX5osquuHJNspTlzNYDEBq74XH9oROZDQLUCsUT",
-	"F1+BnBq4mKopGGRY2Y1R8MqYGsaf3jeY/1aJgTVlNRDfEQ0h+IchEJBV9hqOcHShaYPfUbZYVn1/jhMS",
-	"YgymTj4zkcSI40a4YorDVC6OrIDZhJNj5bm5tNfav2DQEmMrU1QmlYv6c3+dZaNbZSsiF4RAA2CKoW5M",
-	"aAtU6DyEN+4XgPO1lAd3rVnmWt4YljWDoZ7HbObR8zT12ExCbhj/CnzYhd4g0K3D+wi9DPdaxD1Hb2rK",
-	"y4kz8RDjfOQnxjjzWsNEMu4lbMfZuJqwUef65FVhMh266elrFoE1ezLTaalSGJPCmNzWUN5hAkNECHeq",
-	"GjwXCqqAMZmbBs8lbsEZkga6halDWOrMCmevM/EOOCN6MFNoZcHKJlWdEYrqgIonmeCp+G5w6T5+dml0",
-	"VZq8J7R5Btjpwfdd8UHNecSuNWa0i1Ky7lADNj26dAw4/ObT8bQYqmqO9JDOOrceEP5QZDzny3Z0qW4y",
-	"CzlasDZlUcDLDaWetZaqTdUfuyN9QO/eqspZwhBdGWZ40Vlvm2/tub4oinfpRl4BV8fGPoQrZ3k/lDv8",
-	"YCz/JsbyAVbxVAzS3Y3P2dDNoqF6FtI2WqzPzfQ/UYhkJ+nPj3qkNlT8JFLQ7WQ/r0yZvjxeo/rJpd6X",
-	"9CfF6Mr+vWtzKs38z51t8hGesjCnmx0HB/LjOJD9ruBzDure5PN41SOFIN4fc7y9uI9mpXpYCc+RIgwK",
-	"ylXKZapg99FthhIlnPuH4CYjaGVauHDUJDLJy2lrWpk9qoWozd3G67Vn8F40X1Zj85dv5KmINRVAS5lb",
-	"tCS7GatrMmtEyLrEoQ5cJtAG1tKsysUAf2vG3kyGO7qzVa0HfmWBSRBuhFRoZUwiZhr0swZG92d6lCtZ",
-	"QtYold4T1hBOTtPVTVeimmcjxU96inkYpDFcWLuN6Y/Nu/1jpj4Ojbkld0sgb4/OgN7Ji9Nk6azpdUZm",
-	"VlrV54cDhAzMp5OotM5///b3//zzX//7x7+RdAJNP/ePfR4eXzkkep2zF53ACEF25rTIAbLlP6bm/PHj",
-	"x/fvPrztX3788ObdT3/eJhHevYFHzlLcYXg3AoU3KZYgByY2gjDgdVZM/BCnfwTcYxA4aT2GpdDpwY/X",
-	"vLP4XEb0tk4bods74rF3mxF7XTxwkmwhQ3nIXzy4zRe0xwsprtQlQIOXLQo4V/cn81+9v4C6SmarbNQO",
-	"znGT+i/hZw+w0YUMbGZYfhER+56cvPJ/9Uvg1vnDq+7Lu9dy0qlMJXO3d+4treQG4RKcsXf6FeBXB6N6",
-	"9xs7cKGuWtViuAAT9T5I/gteEjKdZhq8ps82WAoXRcEYsYdbDXTGEmLuVdKhSFdfqzl/evIifIxZUPTF",
-	"aS2fij58GdYPP3/84mzPjH0/BnctiHH25bAq7mlVcOYJLAZGPtadWUIWxQYOrWIbqQuPUiIKZmnFoIE2",
-	"+ZyShLyDywdW3KUKwEEkLAsRw5WbzkVRHJj6D0z9T4ip38/YA1n/AYTzNMn6dzkvNkPgNGBb1+Fa56Us",
-	"CoVogblE8fpM2wrYikRoLIRLbKOr7KIoHjvY+yD5lc27H9lun3ZjEHiIGC3crzgBf08KKH53W8VtGV6S",
-	"lcxre4jFPjFwIPMYyhukwp7utkNNlMyrSevN7Qf8eq+jeKu34TquRjNMY/70uZ7d6ZPKBV3WGAAT9Z06",
-	"1NjvYjbMsxH13G2Hi9aO/wTfPl6/d50kG4yV2x6H0iqPFiIreJrdlBITGrcbvHq9v3aG0maji5mbRp8+",
-	"u3NgqGSpyvcKmgVZ3oCFaspMAygYft1JOrMy7/Q6z3GTxDYtP/CGUZDAQWIjFWIvOAyLRC66YplNFXqO",
-	"2t10DnKsG70dq6lXXJssCs8/oNOu+NHkOQIyEQbj0S4J3/VAaNFo1a1H1Btz3vyJX01KpYSfiZZXuVvf",
-	"AVnWeLojJ43tirfA2Q8xxKKgpDkY3yMrZJqWbtlgOM+ZJwNBhbpuLTcVdpCG5qqvFZVR5HKkJiZPgYj1",
-	"5zbpAMisyVI3OJyAoxDpYS30k2OeMKb1UeMybENLrlAzmhAfR4A8LS29DbPM5ggQJBnVS0yujOIl84AA",
-	"nhwABSGBiKC+zhLf2iqvOokkJITolLdufgJAmPSuv0id2Ul4l4DpHKpJVnsfYUo01mdAfCE1UGhXDHA+",
-	"D/xwqMgDQtqTkQJu5RG0AZlKYOOs5MFNUOQQQvL0kqIHhyo3+gYRrZibiB2eykxXkmaxGzI58iLgcdkA",
-	"VuT2kt0LVLxuLSVi4DbruDtzqjmUIcxcW4SQcmpa3MlEBD9lEloClQA5ShJpknpPjGXmFORICTLleU71",
-	"ZsoiZ0pXXMTN9JMqMKVYpSxSl6Aseni70K+WFwvhPZqSEecKLOkUlpVbi8CxwbqiWq2qdB5ZmHW5iev1",
-	"XWjZk24zjaDgVOWZa3j87ERqrfKmR98DbHW4oBeUZjIH5G72tVb3TEMeQEu/qUp7DpQ3Y2kRRCGms9GE",
-	"hCYqMYfpODK2Wtm7msuNOXdgl0AMg/eVw30vApAxyApmQdtSL5QpchUoa2JFaUzVT4RhaCSPW7K8sdSd",
-	"8qtV/WDmcU2kVO8KhqOGyq2NME7ytmZnltXPXdNIXtfNq2yEmRHRhPf57lMlNfy6NuAIKG45P3MjUzGU",
-	"udQjtj7srHD1WFPaqByyPr59/vb/AAAA//8=",
+	"7L19kxvJeSf4VfJwvtDMqBpEv5DioGND20NyRtTwzeymaGmai8pGJRrpLmRClYkGMVxeyHu2T/Zq1/Ke",
+	"73bDK99aG3acbk+73nPsWQ7ZXn0YDznyX/4KF/k8mVlZQBVQQDfRnBEUCk4DqMr3fN6f3/Oi0ZWDoRRM",
+	"aNVov2gMaUYHTLMMPh0Mh3cT80fCVDfjQ82laLQbT/uSUHWmIqL7jCg6YIQLws5ZNiHdlPIBoSIhGRvK",
+	"TBPZI1IwophIWNaIGuw5HQxT1mg31EB16HDYabW2G1GDm5a/O2LZpBE1BB2YJ8yvPGlEjYx9d8QzljTa",
+	"OhuxqKG6fTagZmS/lrFeo934H6/l87iGv6prOPyXL6PGLarZqcwmD6DdF9jZkOp+3lfXPrJyb64P7LBP",
+	"hWDpvP7wiZW7eyCxI7Pe9/iA69l9+oYckwEVE6LNbhGqyUAqHe7Bdqt84VNoMBxKwnp0lGp8ZUCf88Fo",
+	"YD6YT1zYT1FDT4bmfS40O2UZjlAOhlRMHsiqhcDfO0JeeC3kSOhsXk/w+2X0NMqUzGZX/KjPSCzYc93p",
+	"whOxOf7mkgzpKSMnrCczVnHW8YXCmg/o83tMnOp+o71jF9p9zpda6YyLUxgV3tWSiS+4Qz2ZDajGbbux",
+	"11i4o3cTNhhKzUR38jGbzK7CgZiQscwSN/kuTVOWfUWRnsyI7nMFFMGMhyndJIdMaEJPKRdkzHWfC7Kz",
+	"R/pylCmiZU5iaJJkTCl4Jv/2RCYTpEO2PZJIpoiQpqFTMpAZA2p0yrSCx3o8U5pQocYsw16jvMk+ownL",
+	"SBzMcOsxG6Z0wpJ4H5+jpm2WQc+Ea2x5b2cngn72Wu+TcZ+nLOiMw90by+ysST6UmW/BzigiZreIzAgc",
+	"iYCqwiKat+0LZ2zSJAfCjV73KTYuCMsymZm/hdTkjA01jkYwDi9yhQ/LHqEkySYkG4mmO4g46fy0hJM3",
+	"+1v/SA6p1iwzbf6zT/6Hrf/52Xu/1ig7p/e40otIFtdsEJKsJanUzrJU6lFfCvYhTzUrudYPRTrBgzs0",
+	"jxExGpywLDIb3e0bvkfGFM4CV2Scca2ZqBgyvN/B9xt1iQ6M7QG+Y8b6WI40q6Rymfl1EY1b9sofAvuu",
+	"7BO5+0UIa86rj6g6q6RkhpNdRCSwjZt+niiWiWr+PHI/r9qVb9909pTOPe2KdaVIgN6NKddAKCmwbTLu",
+	"M2EoQsbwegsWMvDdCgZuWql9vmBwL80wM6aGUigG0t8tKXop78K4u1JoJuBPOhymvEvNFK79pjLzeJGP",
+	"xzyZsEZ7r/V+1ACiZL7LGIUHYfuaQupOn6VJ42XUGDCl6CkD1mko2XBIBFwo8wAQQnjFbgJT2mx+u9Ha",
+	"/sZH39z51t7T1rdv/vqN73y8e//6g689ev/x9pFptN6s78DoYNqzTFxpqhnyLy5OlWcqhKapHBOzXlHj",
+	"ttmMFRYHKaefuRp1u0yp+iM3/T62O1U2ARjXy6jxocxOeJIwsdoO7pbtIB3pfrPnG57dQnNvyIBOYLUS",
+	"CWRz7funGOlmLGFCc5qq6eHsE5kFTB/nRmInkHQzqVRHcc3iiFAyZicovhnmaRmx+ZEMaMIIJSeZHJs5",
+	"U3VmOYK5qBnrjRRL4CajZuTkE2DEZkRGAzi1Ry1CxUmRkwn56M4R4aKbjhKWNMmth48POw8f3/3o7oND",
+	"knJlxRgzAuXbappluysM86XpKrt93RzJ2d3mrsnCPh/KAUPxamxEt3EmxSnhQvEEpR7FsnOWXcGlhX6/",
+	"oogcCwKCwH5BMuQJSRlFMsu1Iqk8xXU7pylPVrokOzvBsvU4SxPVaH9i/5zl9/kaWlGNFiQK3M8uFeSE",
+	"kYQbsTlpvHwW5Rvizii3Yy7sywGBbp0YCE+sdxfuatKVozQx488YTSJyMjKT9OOCs7JPGMVbYrgVTOI+",
+	"TY1IwlbbhfLD69Zq4Nueolb5ycBBm0WzA1//4UV1Anfum4cPH5hmH0j9oRyJFRdlby4H7kHD0yvipAyi",
+	"Rt3+1fDeqSH0QWuIGkdS3qPZ6UoMd297d94B0VJ2Umi78oC43dFSEnj06g4IdA+kQpBtcp9/EBGZBerd",
+	"CdWwblSQm+Znu3j3qZisRuLer5QDzMIZ+bXTozwdZUxNLaCUKN6an1lCjHY4GGq1T3Q2sRp/SvXaWYUb",
+	"FjKu0xFTiinSy+QAlTyrl++T+DHT2WTroKdZFhNFJ4r0K0T2JnnMT/uaHDy6a9R0RWjGrCiL2jpLSMrP",
+	"GPQQEWEE/KwopcAWmicJSA5UF0bjbCNGIGFnERkJzdOA3ZKMKU0zrfA0MDKkSoEBAeUM1SQwD+jGyDUg",
+	"qEGfw0yeswRYon+psveBFLpP+lQRPcqEMmfOvGhYrpbYFOGmA22YrdJg66FkwMXIiDkoILk1BxnMvG4Y",
+	"wewOgJik6RmDI154CfbAvGXXzSwmF2ZSqCw1yUG4v2gmsftAzUaYoTAQ5rxyZdcEpH6qcUwyMxQZ5Ksn",
+	"whx6mfFPV2VT25U3yauYhQtkVEg/DL81XJEBV8rIXzLDSa73Aj2Q4bmN/CjMViu7UueUp/QkZasJo6Xk",
+	"ehS0OkOozSXgXeY4qH+SZHAthRyvn2InVNMTanQRKnLZottnyX5u43Mcxhz1sczOkCLiKqrRcCgzzZL7",
+	"LOF0Nc53fR7nG+VddAamjw7YfmZW9xZ2u3U0GTIyGCmYy/QArlZmSlg3pXC7FYmnhxaDEca2aT1b4Dnx",
+	"anT7RWOYySHLNEfrB67fApePecaMjOo6Bq4jqs4e0SkxY/5b9+1jaJxxZqhPcHR5K3YIz7ztTp78JuuC",
+	"kaLCh3cgJqjCGQE9bsZgLo6bzdiRaCE9FTYKiTWFVXnvArvw9Xlm4Xe+3n7n6+1P/tnx8ajVarWaz/75",
+	"8XFz6mP4zbN38z/fe/frJfZkmOFj8DU+xsNn7dSPgu0E9ba4v9a3WM8sae9QJ9i1aZco2H9R0NkPbP/X",
+	"Wy3DgDPa1SxDqeCMDXVxybbN/FpRQ4xSSzTR0Bja0/NlKF0Ew2uZndDsRYFfkasBf7W+WSYSFZkLA14a",
+	"8NyCRkbAeDjXRjw91GmbsTmuOpt0qJE5OlZYKls3tG5a/zA5E3KMQlZqGIoVriLChdKMgkcpfnzn6PG3",
+	"O7fv3Dv4duf+3QdPju4cxlPD3d1pBPb/mzf2Ch6AVp3hq77RCTswi9JxowuHfHhw996d22irNQquzAIf",
+	"kZV490mPpoqRkwlxHorKIZxImTIKljWlqR6pRUcUz/4hPvsy8iby+pbwkLDkBnbvfLfDqCAupp0y6un5",
+	"1MxRLdhEyh64rBlMGV/cmOZM5JG93FWkonSo8Az4q2ryAHgRW6JZRifwWWqadsBDvdCRjyIy+gD7Mk1U",
+	"o9RnU1iUoPlga3H4ZQvyAU2p6LJboDvAIiQJN8OhaUhY4VxPk9auf6k4jUN2OoBAkzLaEjjr8v8Fl3Zr",
+	"6ocygjOg2dmUlxIpf106Os1lcSKl68M/PYLvpifZQlLQzRjVLInINhEyYSSRgkVkx8YAECqIzE4MZdvF",
+	"53tccNU3L+zhF4YeJoSeCLNSaTqJyHVsyehD1hABtjSgNMpQcaNpGdVmeoG3b4QLvLvztRtfK1LD2bX0",
+	"wSxGqBTmsU8a3x2xkZEB1MB0MJCCawnL9qyEH7kGLlfAKj+EBfqZb9HaRCy8JEnJFPMfFtxP9+Sc5tcn",
+	"qrr5rHsNBUvL19D+sCgwJ7IRPvbN+cvhHjRv4V3tUF1wjSdUsy3NQe6dOd/OczzzA4o9aO4ocoYZmjd7",
+	"7SpkAs8lFD8VVI8y1slX+UWJ5DAaJkvP6JxliqMaWaRosFYKzDTWlFRGwGsccAx3s5pEyVTC/ZteyHx8",
+	"hf0qTHXOubrHUS+oxabxLA3o87v49DbyIfdpaluixkjw746Y/dlsXLHf9V5cwdK165hhvzOT9Etea+0d",
+	"HSgRkYK4uoU7yJ5rG6M3PSscRbG1uXPS3f5C+WfARfjt9oxEtBJdcjRmbiwAV8OUYmBrGfWZrznobHLf",
+	"PrsEdQkoxbzmDxkT37KPvnxZvcSB2r6kkPmG+cLbuf7zCeuzeeu8Zjq0XhqE5rxVjtKSpqB0mWjrfbLd",
+	"Kur9BU1nfuBdhHFc9cK3igtn5zRnpS7zMNQj7aZfllRpwOs9KXYcs7o+Wmxmt3fbRi/7CGJ80Oh0xR+A",
+	"BESk2WyWqWGzWzzPVFJt1fuIg5+NnNDuGeHCxrkMZabrCGeuZXAizjaOJiWnq4K5wUqN9UTJq7bwBAsX",
+	"+R0tzrn0YNiTP2s//cbR0SNi7WAzqxk1nm/JLDFT3c7zHcoulk90+KIoM2+BHhE1xoyf9vXiRYDVfYoP",
+	"z1KHIMnEaiC23aLWsaKWgc2vWdrHTtcv7Qf9XlTat3fl6qV9N6cvlLS/iiC++n2qWrQV5fe1UMMVFvXN",
+	"kJtn89ZvzRTjKqjFU7+q0xGjigwp5onqPI5jn2wXpeac98jRScrmyNGtZisXpa1oAOMQmnaXPaUJF6ea",
+	"pmcdd5CKXtt6Ltst+O/2hxWuWzagKISFyVXX9yqtgVNy1kxaVo0XR4plNeSvJ4pld2/jpej2qe7IIRP4",
+	"2jLr0Np6/2DrO3Tr085WHa+LG1z5aYJdXDejhU6vgNHm/V6Y0eLpfwsYLQxk7Zt3FRun1sUZsbdVDkNo",
+	"5G7NNXPProbttXwBAmZdJPgfTEicJ2LH+5DSRgaMCuUgBPDXJjnqM/NJdFkmCnkSymX8dvmQm6n5TGM0",
+	"PJFYDVTciFYz9+8G7mV/S2xuedl59Unl9XZrBf0s4TTtDDPW488XCzPmhMGT871UpzUEx8f41Bfb8RQm",
+	"/VvNL1xPvxYVLqlVFULodd18Cjq9Aj6V93thPoXX7C3gU3ZOl6EQXvj+LuWBeDM3+9KcPriwq7LG5Yjt",
+	"F3/hl6Rmz+at+Jrp0Fpp0G3UFG/lxvSLC1VVVvlVWDhqTTWsnVx1VLHj4BIuNKyvwn9HinU0GwxTqlmN",
+	"I8gxUCMwcFRa4Qst51NbjpUWd3a9HLXY99oZa0n3F+SvU9fkytns9Awvx/zqr279pThiz3XNy7BgEutT",
+	"+lae5DQZqQ0+M7s+5WHxsR1ejPHJJIeV885S10hpbPwCErREYPf03lwN5bhCqgF7XurU1Oy5xuQ9rvsk",
+	"Dnc2LmzRV8INLCQBvf7pf/zlL/71Z3/3i8//6Cevv/+Hn/3NTz//499+/aN/9er3f1zMcFkAFrUguSWQ",
+	"zWaPHNd9OdIw4K8WBnfzRqPYy/bW+88+aW29/+xFK7rxsqKnXKYrsXKuPoMQsuVCh+9yj1HZ+bnj0gVX",
+	"H6TPOFyY2nebacpXihQqJhu+WBTKP319cIiFRioXww5yZkkc4EdN5vuhedwmNM4yXpecOZOpR5SGTFZI",
+	"/tWSnGRUdPtEigghEqgicRHWIV5oY7edlc74vFyAXsVu5ddtqcB9dl4ledeWotUIW1t4LkCaxQ7zt/zI",
+	"C5Jq5WKtVyaFLtcuiua9XlACxeN15YInDONCkad1Q5kh9Dw81S6fBsKY7PkyI5YJ6ySI7wa5QZ1hSoVN",
+	"0uq4/CD32SUGuRcB+yFvxz9elpvjfrR3uSIjE7KQrLAGiUeQkbRPhBwHwlqTHOCv475UjMR2HB2qY4BU",
+	"AMgJrsmpZIpIgXB2XCvTGgKqpEntuDIuuOZULz4gueNyQJ93klFGdamF2QbfusxYO1GHOjE3T+36zvUb",
+	"01mlJQkdZjO48EyqBukyR63OHB+6517a81LibDmSpx7jYkIG9Iy5uFSy3Wq1iJCa92yivCLv9Pi5Q6lF",
+	"iCaboyYFfrQn/11IFr9uxB1iSYci70gBEGnwYNguQqCZb4csU1K8uw+JatA0HJF0TCcKgfXgANciIw/N",
+	"60W/zU6Z32ZIJ6mkCz3dj+xj1i63WAfL53donsds3UwvulR4VagiJ+x0JKYvU+2LEMRP1jhRphU50p2M",
+	"DbhIqm/BCdNjxgTB51imEPHWSNdc5zApSKKWuBmlkc3Wy1+fcRTutN3y663ZPZ9iCI6350Gjnn6X8oXn",
+	"w5RysUZ2bjoUSJ/WytCDfmejoPuMJnNC3E+lIxOGPIBRmiVkNDTiKeTp1ovshG46XHUGMmPlFs9kxJYS",
+	"OdnzIc+YmvfOwugYrjrJqGI8UnRGopsyupg+iyf2QUOGMi4zrifTN7YiJjzXBZywYFpNRilLfGYc4sRE",
+	"mJaLjL/jUfaHmewywAgyYi3TOi2TBaLG8y3TwdY5BahaZXr6gHXpSLHDoEP7FeSr3LPd2u9+3fVuPz+Q",
+	"h24M9ptH4VBc425EZq5ypFlSbUuC3xVRdGJkDGDOCoQHbXOfx1wxApBcfQCAsVASA8jNK0FVgJ/LmCVI",
+	"MF4UsP26yAK0zwE+RuTEItuhFExF+enfh3F2qQAhAmBBeIYg1nXoHK7ftzgbl0nJ9TAhjqg6yxEh1Ggw",
+	"oGUoFkdB+QajXaoFvOZCsfo+fN4e7nxc/pb7q1e4x8Ht8acl38Yy2hYo2uU6e3kcotnbfUJJIrUFCuVC",
+	"S8jVd3rhzOrMQYSh2iNeOqCzfQsJZw7POU1H5nQolvYW6us46vl2G8B/PafpfVXG4tOUO8g6wFnDqBto",
+	"zcHsG51pLmcHIJXWYqnXVgW4uAGhtohTEehSpuxbr+kCxf5j9gaCN2rdf7N4V5ke9TFb0Tnv9qDsHsBV",
+	"6IHB7ZJsqlPzqwyyvseo4TcV+EPfcEhDXFtXBcKuFxGHHj1+eOvO4eHdBx91ju7ev/PwyVEV8FDJfVkW",
+	"N+keS05ZdkeU4g4dkEyOHU9K4cm2GbIcbo2GBFDjuzLLWBc0r3fik0lMlBywE5lM3o0MKbPpUOQdSgQ7",
+	"pdqofDGGV8U5HmPsEqhi8xagWYvEvDOUipe8Y4aTv+MG6HPk0DjgyI0FwSNCmmEZdbDLci0RWnkXeKxF",
+	"xSC6nzGF2/OO77f1LkQIEjUawCa57znCWZ0ggE2zMX1M7Q8la2ttFfVk15MKfprDagI+ONd1JM5VEHNK",
+	"MgnfJIWdDzDmThVKT1KegWJgxCTpMNE16L2n/JwJyFosm9Pi25HKcUeNufUTT5Xp6JWdGCoSYOFDJgDv",
+	"Dre/TcY5YVLcHIiVxzOmmWn67RhQjoK04NSVhnXgOYz8JSlOsLD8hSRL2ytci4W8NaBw69OzQ7K6TnaK",
+	"/V6G5XxqBldrP8fBrHv71u728GWKlgcsq4UyCO2rhYJWOVeAqnuGZTpw5b4cZRFJ6ARoDCI1W3xmQ//J",
+	"p1KwfWJGZSHWXQWl4t4NWdZJ6GThlsDLLyN43nS91As45uVeMROq+UZZnM79Kl0ttiVYYgyHQBxuV9ki",
+	"AtFkyOQwZUYsJLf6XDAFmMx3xGnKVZ+cTEh80O2yod66R8XpiJ6yWR9skCe+k4+mHEUuDi3ocdFE7ExC",
+	"5yzzj4D5R4cfDT1mugqe7b5Hbztk2jyllhT2x5Rrxxeq4T0PoCyk0ESz1CGc27pGfaoA29PWSFEOzq7V",
+	"Rh15rmC9c/39nYV6aNkReMDG61dOz8qK5DkAB6rIB4xmRmiUZ0yADK/IB1Txrof8XiJnf47Ge8Zq8GZc",
+	"oPXRdbsh66TpAfeb2ZVHVCm7K7Er4egi1gxLhEpAloRKdOmkVNWS8bF4Wh6eRLsDtjxycphLCdjJ018U",
+	"vmt2tp69W/xYhaIcurTuiGQ1E8AJ/3TGp1PjgiyRhRZBH9oSzXkHxSF0olOAdc2hRxvklPBl6Wkr2o52",
+	"ot1oL7r+bDFwS6np/A7085RyjfQePx/a+l7u84cAEu0/3jKCdhp+c0ckwadDOWD2lWeFtbqxYKFWcSTn",
+	"5uVpVNMxzioi28RyS4C+gYFFZJd03TQisjcDXppzLb/Kq67xIQsW+JAFq3vIgqUVSWFdRXKQD+bZNO3w",
+	"RyryJ3gu7HF4Vz7E0iezlDL34cxLv66XCh3NC9gKR7PeUKSw57WL5mHn92nCLggdmrBkhEUDWKl7AKwX",
+	"6AOnacZoUu5dwgtRXjN7pgwEYK/3KHB8rgD8XJAJ0xghYRGeschJELZhZdH66a2zh7VMfQweqx9akFsb",
+	"ZvHw0bzngnz2sTqRiy1AWdBGBUVknD8P6yzTxIjaUKWNaqY0yaBeVQ0+W89DVojgsJ6yaZPy1IpEAdZe",
+	"4bQUfFvWDmLPwaKDexl2gcJUrEvtyu0D4aAeuzztkkADLDFRVnI3TOjeJ2ww1BMyhvs3XQ11Nu506aAB",
+	"LHPYGahTnlT4MKCmUibPuTm9XYr6jDdq1zmZRlLs+NDo2QsDPUCMFFwCQyssoajTOkYFeAT5GlEGigl9",
+	"oUCJugUK7PaX1iiYdcOaZQId0e26x6ErBCDNOqr5gFW4eGRP2wAsu759CMEy303FH1aTuhWYdlBMwZ7z",
+	"AqnI9yvwgLtNKRyXmSPqZrv46q0uxtdkASvI4ytG0ALR7ZRq0/6GYq15ez+5bhNqC2j5MmUz4YxNcgeO",
+	"WU5QQhflzs3VQH0KcUjT9bNCxuhjZDFuZOrmw0ntObG2Jpyfoc3ZSHTggZLuHbTjbDDvU0gFCoJ4I3Iy",
+	"UlwwpYjph1z3w45taGVzQJ/fthG2sTVFBoG/K0Q3rqK4LB/nmbEhozrE6p1ya7E0taKWrVWobN3A4hxp",
+	"mpI+hcBZiJ20Bb5kb2bl8qXIF8/GZj4GsSi+hLjKNxG++tBIblh8Au5ZoQJF5GK687jWNonluSEnA2YL",
+	"SxXOiPUO2yUgPQk1tSEqhdc/JWEA6eK40VnxbkbpC0ND8wMVdLSY2F6F4uUixa5E8Tq0p60krszBG+z7",
+	"8P+cj0PuoRHw//57P/z77/1hk3yQX41i5mFEWOqi8jxEnA0wzG1pn//Zzz/77//y1e/89NUf/PV04uG0",
+	"TW0ZxDYcXgWJL1EhLttuEpHrEL6Rc4DLM1aFw88tKkVlwplWpnVIGEr4ZWhsmbIkznw3ZdAqU19mLtCa",
+	"JJI3COEUyi4LBevLiGJeIAVASoJjb+ZWyjSJrEBiuB1Gb2Sc2c+O2xFb67eKTi8e10qGhlAmWIyLiAaS",
+	"UiMMsGr0QdWT+99CE8es6LJSoEhBX5yl4GBvMjMSE6s2fUXVgzRXpVzhQBWCgHJHdEjcHeX3IdaO2NdR",
+	"RrMFt/IN2o6iBlB3llQZ/2ZExJpa59KALktYscpEoJxQBbqqtzjmk5xWYIvkZuaMFvZnKrwbjktgO/N3",
+	"fTmgmHBbjgKIillO8kaZwyUDBzFhTmwFKJe3ClSUJ3QXceHB11ynlwUBXy1n5ycP+wuxgsKp+CPhJn/x",
+	"g3B1jhE3AnVlQrobwarINP5AFwE9ZoO3L3R465tcA0ipYEQ39qLqCzBHPzGcp5gHC/wI6LWwSa26z3hG",
+	"5FisTbnwF3I+iMr8qzd9y+oflKu8KFd+T9RlemTCWc1NVMWWF40RtH1zgdP0Ya/R/mQV19D05ALb2Tyc",
+	"jqoLmtIu68s0YZmakeKUpgICvCIv5bnSp5itAFYlLrrpCIWKmcnnIL8rLX/ueypxiZXmIM9exXm7VstM",
+	"NK3mqnJ/NWj/pfbaaeJ0wrp0wMhQcqFTVNFLkARXPrMwvLIcJJmxTpWH+77MmFMoZzzdZtiCxPhujD7t",
+	"fRJ/dOeIXKNDfu18+1qBBl97wZOX9jmEhTaK02JkMOeexKVcdJlgH66G2Cm3xmujdA/Fw14vTCmGMFHZ",
+	"69XMC0ZN56F5yf5pXoWGn+QZ0SVEAu27Cs3EVgPGOu9jX0XdpQZB2K0c6TYR0gZAYNYSxkLA4Vd0Ai6S",
+	"PpjVaFjcPjPEZaSbJAblJG67fArTLJoxPAAJvtanimQj95Y5n3E7hz/hytZ3j8CMbV7LmBqldhA+V1iO",
+	"dFcOwDlps8Ob5MAlIpsu7HjISJjrakYFDfj85ShYA20zR2HQkBsFLcDYcBxjjKN1L0BToYXVZpIoNwLz",
+	"QJMcCMLypH8z/3MGQ5EjCHiEPDgMcnEvhuZ+tyYJ6/KEqWYQiYxF8jHooeZp8ofmsX3Xf/EhNALnqlum",
+	"v1mnyhLmQPeGU/suRS9bEC+E3mZ3bCWYhUD6jvypyRAJBEJ95kQUgQe442jRYtMhPB5QlYVvIFG+kN3E",
+	"dreEOW81GIWMdRk/Z1mn2hmPmeGdepacQyaSwILDKnNEMYAg9HHVM99cOMRiyez7qOFEr6rV8b9X3IYp",
+	"/hLs7PRNigp3cbrlks0qDi4Mjwi3zO1D4ZAUrsH0IQ+DJvLDvDDU3dCXW878OQUS4GWcWlhz6CZZ6ulO",
+	"Vgqg+ohlXSD7Vo6WGiC+ZqsfzdQ3WrSvUQMbqzPKaTVyamPdqJT3D3n3VGF2cxf9wkpWvn2ra1b5aNYn",
+	"BQYrsF7xr7tmI5jpce1Rwb7TSzhdVx9FaUaxYgjXxcWkuTWHZZZcb4Unob7l4ECRp+wWJNlRrO/SJAcu",
+	"vPnG7s09cjKxyDvfPHz4IAJJdtznmhE1pF1GUtazQquVyW1VIDLOuDZ8Wo5soeVwKNcDqLB8hVfFc7JH",
+	"rABmsbO3UqiY55N5dbVpYdJDUYSuMluBaSlIjTBb6KvzR7N0jTjUAkowDGCXrPrFewCI5PjFrLg7Jb9c",
+	"5tRmWGSdEz7tzbhcEWguHVsvqV4vmQ7c+WW+UjgxyUw05o29hS4HBIZcjljyPEiiZoQi4LMiVv+y0pR/",
+	"N/L9lq3QI5f7OWtooxNirWsAMZLyM6NpkoNHd8kZm0QOcEOROD1TA9XBGLy9XZIyc11URBJ+yrWKSLxl",
+	"4/M68QK89p2l4M4frcGi3Cbxr70wKsQDOmAv4yvkIWGJhJndug1LjSg5gPqBiwEAY1yckvircYRjQmSQ",
+	"hKo+UxHZ3iZakp0W6fZpRrtm3zA81ww6/mpsLVuZYQxUEWonQLggA8pFatq61eeCNskBWCEUUX05tsmt",
+	"VpM1elOzEEm3vXuz1YJ/WvN9XUXqe3z81a8DtL75h2xVHAsAC1wx4dxhwHUG9HkHss+rs87RUGXdeGVp",
+	"5mgtw3r94z7VAMpmtsn1cpl56FgaSmnDBgTkeHUqMQgd6CEVhA6HOIWhTNO8bgYOGuAcYPuxZYg49mCI",
+	"XJNTphXZa+3NgUDsKJ6C3twzQ5uzmqExsG/D082gpteUoz1RIS4ioWNAYFwKHqtODv90PsllB13uw/FR",
+	"6AE2LE1Nu4AvK5fVzySPv8wn55Vr/5WPvPTfhGGX/kuMuXyGKyXP14nSYjtkyVqFibzXmQkGYyiTdPG1",
+	"PAhuAeuefmM+HuNjXxBupgLq3cOHZHf7xo2t7TaRIp0UONAJg+tkQRltxbc8Wg6LpFpq78HXEk5T4kta",
+	"5vT81oPG/KiEg63vPHuxU14N5TEbykx/QHW3v5oWmkED9bVu7ND1daH6tK7r8p0J5rW+u2E6ZQl0u+b7",
+	"YXq+0+vZihjlAI0WqaxJPBoOiobWZxt4xVByAARfomTgbDuh3TNzbh/deXD77oOPmiRmz/t0pDS8bz1p",
+	"x0JIYt7gTIEY1iSxVcHzh8DDPVKs3F/ItXcU4hhzLR7w/9BX1iQxPxUyg84pwYBEC0onCdaesm7EYPIZ",
+	"642Un69hwgjZ2mdp4pdg30xi+k3PVMxKTJy/BxZhyLNwCXJEJnAAnbOsSeKEpRyIS3wsYFIjkX/Vdj4/",
+	"Hw4F8cOQ1QbrB5Hadsd0BlZiNwd0dBbB9+DB0M1pt+xYWC+poysW2M/6OrkRAJJ8d2Aeo0yQhCcgFnSl",
+	"hUd2TwTOxK4cpfiU+aJ5HHDSMlOycyr6I9SIGrk7wM7YUC07W6NP4XbDy7CLjajRDVik3QiIcrUrC03l",
+	"n+o5L/EqBbge8DkHn4CPzrGJn+4Es8Bvnvi5uM9uRvj5KJ8XfnHXz8514OaInwuAF7ZTN1/8fDuYtes0",
+	"mLsnFasRezoc1rAXHQyH6KiacVTOhtd7S9F+IPpeb4U6EeQunLHhrBkM+EWdeLwKZWU+4GUQdKD7IIib",
+	"hTOypIqcE72bUj6AGJakAlZ0OWRYDLheIK77UhP21iHl7DucWy1BOC7i2z6+c/T4253bd+4dfLsK2HZ3",
+	"Z57kXgvrTvUNAehUmAm95mOJpKdMY5mB6izxZ6RHpVUDK4YQKj41E9bNXpZmq18IAd1ekLnQMoW+ZxZp",
+	"hxw+uXXrzuGhUWJwnXIiuhPtrq6IQK+BymE+B0laReFlFsYBsO/YvJIRVh4jY0BwoGdMRISmygi5HnYf",
+	"WbTb6/lBbaXxFgCv50xGTgKMlpE9WWLky/L6bEhuF6sJfjVCPlTthCx0fLGye17EWzxRKw5evFhfDdj7",
+	"EELx8ksMwAqVL6zOJver8rs/lJmlkQ6YMGMkyYyIhHKToZOFaki9URbSoMimxDkQOHPu0PSah2bl2fth",
+	"LZ286qYhWVEedJWBHUqRrhQ9fjrKrNRilblPtqPd6Hq03Yp2W9GNVrR9s/UsmgO0FkKU3lxopAoLKVXS",
+	"Un8bHksMT88FuBOEEjVLinhViHsx4KKmVGWaPHTNwAdsyvz5GJszfx5gkzCGkWaXUeo7LCq/GKt7hWAx",
+	"F0VTx/EU4oK68ih1XQ3etLd47l4OUzJbSDIOzTO1+SdGmq5YjfycZarUbIIxE6ByoM5VExV9zPhpfzFR",
+	"NMv8FB+dMSW4LZiqe17Y1ahYmz/fBz8Cu9RBWp2b63LpTTDU9YZyQJdrj+XIe71gMAcSiiuP5rDzuYwa",
+	"52/w0gYXcH7oJBPfso+ufMvKl2hdFdRDsj8XhnWeFlkAVy2PO7gA9X+ryPnFKek88plP9Vn1wVgrwVs/",
+	"sXvqV3gWFg2dapAuz9FoiEIjlj8JtCjzGIST75PtCvilchD7RdBC4ZUvNYpY0pHnRSCjNoOGSAUtFxlB",
+	"yjoFsPtD/mmJtnErtwNpl/OQJ4yiwGBD7BW2s3AVljXKGCH1Ah4SVz+1Ni8z/V2Kg8T3XHYag1mt68od",
+	"MqHX7xsJl3PlvOjZm6DZc+3LBOZoRmRIMzpgGmqrIrihzPJYFOfjd1BIeXb8dGjOBeyaS6PoAb2xS9kk",
+	"d4wmDEWO+lQ5TD1M1EM1H7wl5sZhAWmsCNwmqCBqDydzgniXUH7QNBflgRgW8YkRcP0oOlGRD2kIQiCg",
+	"TBfGsgB03zhCnToOU3PiJnlgPTXQLFfkN0fJqRmGYOM2uCPAi2H3CH0zUxtgNsm5bJStOmXG7ZAFnXES",
+	"5wFWLYdVZZ6wXC+Casf2UbeeBWctmK+2tlt7O1tDCpbC+eGPFzgFCIkOgSgLYQLxBFiFbbU0lvlwiNpb",
+	"Ui7azwVErWFfCtYRPoxrLoxgEPE1Vd21BGlgYG6T0kHQUQHwbBuuDSVhPY+IXLffhmmxEbkJ3/raHvtk",
+	"YPZnlJ1CkY0+tbwXYgpybGnt6pINZiJywETsGeD7S9v0LwX/7eqx3JQcZd1Scybv9omaKM0GeDy7csCw",
+	"hOZs8YYL3EdtGdB07JUzJMoemcgRBCBBZEg2sTZKqJ9ndhtOhStKYeGtFntERop1dACWU+6UiS0hjG2R",
+	"xJyNeZ7lGlnJMzOdVB9exWquvTbJxLGutUsm1RFuhnC7CDcmdB7eNhWetnqZBdf7IfbUiIrf6cIXgavI",
+	"fFlR1ChjNAVQ0CgUcyKLkTbShGLC8z6Jfb3rmFiZBMqv9CAIyha6zQEhIaKUxGqgmv7FDgRKOUdpHLnc",
+	"6wC0GzOnx30mCsnMOEijkvoa2GU1lGyh61lnmA2ZKKGLEFfoIinGFIO5MCyjSR4KVvgNozX0mHeZ02Xg",
+	"Q83a6ucsM5wws9ekU+Y2+zCTA+um1tI6zFYrOxhU1Vzh7WURtnr8dIXYcpDsMm6WXDCWqP28qsJsyHiT",
+	"HLJuZkROF2FAFKMpCI4JhFILqBL03nvvxfsW18SifOOhNGNmPs6mb7oxLcGbILfGfa2Hqn3tmvntmmmn",
+	"ST4KInSgnUn4EnxWmk4QBkBJkpibQ4mCoXrkAKdQNMlTB5hvxxPlg7F0G8IWXL1WO35rX48A23gwUpBr",
+	"gMcRhfd3YvOpAx+gQqxISGy0BTNyXLfYgvX7r5sg30xiGHOTHMy+YBQKCqW3YUtwP8owYbpSqNGgzN3s",
+	"S+N5c4APYIJwXnA8I9RwUCSW0FTLU2B1EbFEwptTwGGdR07ZQMyZSgQkL5m5ygVYpf6YJYOdxUaDoDT4",
+	"SyiyjnADc4IwkCiMIWTLbz5WxqNmWXvSlsqdFSm46mBh/Or2uUYtCTK9sVkhseI+0mQqJqi0yd4+MYtW",
+	"lCdmOz3jIqlXWf9j86SP7wniaOaXnwyqSJuXfd3GhbUI1aKytQc2hMgfRpFADPDYara49i7e0Aj8c61o",
+	"rQuXrZ2q2jd2EUVugCgCJ04U7XN18QG5cnbzlvM2V8OUTh6YR53zhp5TDk1fCGVhZTgKpesdusfWXKcY",
+	"E6VK8FOLoQ6BBJhcsU9GQ1hgJjzkPKRAIe3xFwZBkqqR0xejniLR7ChrY50/ndwcu5p/IkfEKFkB6q1G",
+	"kDRFbTUQF21MlQuAWn2yNfDxcc88Mv6le1Rs+0Xo2EpMiIc9r9LlwmNmg4ZKwSEqFiEAi+AD1vlUioXb",
+	"fcQH7DvmOYcf0VHlNk8YnKs169nm/H27TNRb0GTrJCsnbyDIYErHC33/tvZmjnwKjCqIAbAxATnTLDJ2",
+	"z2rsBMO9m+ZhHja1cKHDYt5ecJpb17uAu2Kl7UBqsHSvjADnBC7EZPEKUeEMTR37co1l1RiJgNXPqqF0",
+	"OIwxqw7jisEiqwrxX3EqT+OIxEbz1TQ9M39Lav4ds24f6qLEbICIXCDHb6mBigt2LDocLlHe85PW1vt0",
+	"69MqFzLOZ71BH9jn2qM+gm4vGPZhFfQrj/twM7qMwI+N8vsrpvxOZaBvl2agX0QV3OhqG13tjetqKypY",
+	"F9FM3kI5fyWxe5V4vJeVXGhFNKncujvf3kYG1BBpnqZAL/Y9NY5yeo55giOhy2tgLHcWN5bjDfPcMM8N",
+	"89wwz0tlnsub9b4c7HaRJefZHMa6Xr38CnTyx6UxKk/7E0Kt4cQlHWdMaYXEfSQ0B3eZ8J4znjLgD1yR",
+	"MUtTDKjr8qw74pqcZIyeYRInLSAPFeED2oTaHEOAPAtYqLOOQ/AgAnCboZDvjqSmntGNFEvIaGj4nBkO",
+	"EqBYDpmIPQWyGOzACwWALPAUec2QKgVJ3fBWn6Y9AG+M2xD46KILuMICeg6RDXgAZqYqbVESTrnA+GTD",
+	"SMHVj5AN4lT3DauzEdSyBzE4PQ5WKcMDYvN+jBcjxqa5D6BoloG+FA4lYE1aFK45cNfmMZYQxQ05VHLA",
+	"cGXAKH8qDT3P5Oi0X7eSHlVlRtfZWj+K8gQjMc0ZxZi5RkW9tkIaohlvI2r4HambesiUfoivmj+/QdMe",
+	"fHz2EpAmeLpi7Sscn5+5ayzKl7/6tpWXVv0oCKSjGEYX4HIVqxrZ4Ny1BdEV6G9JRf+8tEEsez08wBnT",
+	"gI0yw/+DiBxfqAIgEHh9nA4cEJaswD+hEUfNbFN+5K62zhT5pqKj6RkrL2JV4JSzPgl3dkqdfSqPZOIO",
+	"BuahSCfgXMcQbKtYKcYs7pONJa5dJXlckVFyZIFkoaSFEUdX6npO1mW/Kr78jLEh0CofhaGpOmsSITtI",
+	"og3XELLTG4lEtQGrp8fGLn8DlSpQUzDy0BBZeF+OdEbFGQPWYBmHYSLHIqXZKTPEUmY6xgwalrEmoX1G",
+	"kzaC2igLOmrzbJB3UZLxMM4Ma+7ItBDJaxHn8U62c8ySY2FBdOwIbZM2/tsOMB8MgvH50Uxh7MVzIPtQ",
+	"iURN5FjYlHbDc6RiFjzQqt0swVhRiE/XTET+QgKaULm7OSsi9bh7qCxgnds2/BM2DRxRKfp4/K40ogas",
+	"d47RjytW8yo/7U/w8j7tTx77zp/2Jw/kr9vu4cOHdgBP+5NDNwbzbjCMp/3JgR3J0/4EIxc/sGOZJwB6",
+	"QlBBs/Xq4BguF2eqOu2F4C98fk9U21ui14594Tu9mNQ8txbLkdGqvW7nEcwwdmth5ZUlgTF6XNC0szA3",
+	"yPrIeZqSE2YjeD3mVmy4eDy1j3MSSy8JhaOeknVE1dllQeNUIneEGLFT+XJScC0zq87P1Xr8k761l1Hj",
+	"uyM2Wniuiji1ZmlqXJ+Byt+Ymid2is1E4RTmzf0WSP4Xdhh+YRasciHWqVnnM1ifbh2sw8qQyDYfaD4M",
+	"zPuLIGB8g2HS0WW1GaY3XbDNihj/CjpIC9kEHkg8s9g/YfJBIb3Awv5yFTl3BYqsA54II1STJ0e33gS+",
+	"8aE1jE1VBsr4gGYTNJrS7tlo2M7zH4SDSqcon/o8cB+dQ96BGvSGE+RSNkhrkdEbjT46bYKJ0NgCUtS7",
+	"EUqOGBdt+wW5WmknWIO7gWXnLLFOBkhYP5kQ1EH28ywOI0VhBrutCeir7A4gR9INGmwkhmmNvZgqsdf8",
+	"W/BsgNhklALs2SiSsEhNcmCN7UGy6r5lsjDo0MzkEsYHAJRnFhZk6nB9XWCYYGmT3OPK6iMgeLGECDY2",
+	"CwKaQZDQCm3JDKDWZ6P18nP/fvP98Oxv2S9mwvcOfbZaHm6EOWodukzM0YKcNMPmudK8q6oqZHUgKLEm",
+	"NNEQE4k6go3z96YOOaKQogoIS2djx+qWy3d9IFTiol4g6ZQK10nNLjLZZUqZXpaZvQt2q//OdFLczPKV",
+	"T7dkhNO9R8XtK+VKfu/XyH7z87ZWBgzS7F3Rk7NTLBycF1Uys6/OuCjVLn/DuYEW2w9d88VXi27q+dO6",
+	"3B2sp0zma1pWR3htW+szN0umXubMuJ1NSDYS7dzcBKwU4P8slbBJMcDDZhKJLGdEhALZc3YbFS9jXiuJ",
+	"cihgFVUMGc3l8GBk6yxxBfivYvkCpisrzZevAHsgbVf9xIgLODmfSk5TKVh7ymMEUQGlJnFCE/SX2GrA",
+	"mO6kypapOrffLnwjqnPtfRnzORsI8pGv4nKnuR2yhaBugRFokjntOJh0eFARRSdk3HcxCFyHlUKomBSl",
+	"HAsRUGboxgsxp9++M2epvsx0btTitobwHMBCNXdZZA61zNysfBE0uDWQBOMBV+yMpGAqslbN7VZrH1ah",
+	"S9FLCYZa61daIpoYfAQlJO2CxpPi1O8AMgwX4Fd1h2zWSApSZ6O9jUFiCe9WH64miYFsAeBH3C7IvI6Y",
+	"cU2EHPsnx5RrLKDtswDBFmClexDazWKG75ywTq5qtS2CBRiRAdbDP4dAvxaf3oLN4G0N039iD1UTRzm4",
+	"alhXmaWpahLQ8vwgrdkRq+PAn2Gp6nwVGlEjn6j/EM7Af4nDLUkCr4R69ukdRXJYxqPMmShjT3MIKDSK",
+	"hC8HlVWWbGJI2RRuCPAodsqFwFijQu5mgG365qFQPd78Km9N6jiPwZeBsn1Q5io4AxcD/zf7FQLpm8/T",
+	"MPpuuF4wnN1DN9yvAMJ5MpNQG8x9xCpwcwIvEvpOeX3InlqIQJcB9rNaGxi0VuE/feJjSnJChsAkF8iC",
+	"vETooJl6p8E53CdSeC+gNSUgck+sBsoiYwThoBlbTioBSIcWNgMRqggOFBkm+H49WSXQH/OaDiUIP6Go",
+	"ZVffsmCap2xyXWfxXTrj3NzYoO7MyrucMTVK9RwyAqEttpqDzIgt+TSBkJR6HWi496My4n3gwAhy5HAn",
+	"g9RRHStFsG9USF5ePgb5KwpkYS666SiZMatU9jwvademdsL+lOalrpKfu/hBbwRb/Oib92zlCE4lGEur",
+	"ZbNmpTfvYS+QkqbZvBFwrTe/UV9YKZCvqJGjDgZJqrDWxdNdRij8BfNsq0jKq7M4w4TRkBrM4MR60hdc",
+	"iGnwbUyD1ZimOsPYChyqSiS7W5Y5CmtmafSTo1skAcTA2FZYpeTJvbu398HUyxJAOHTdOSstNLDT2tnd",
+	"3mltd1rb3/jomzvf2nva+vbNX7/xnY93719/8LVH7z/ePloyc3Re4eMpTcHMbb15pKbHtWeR+k4vmEMK",
+	"0vmVZ5CaUax3w9a+WdVQZ9ZcH5Ft8ujxQ8Np4FNJLZyI7JFbBw9u3blXKIxz4TqdcJg8DBp88pTPfpHX",
+	"zjGffCkw8yGvy2VUg6MAbK8MwNx+mLs/tolb/oVVEYSSms4Lrjq0q/n5nCDIWnKzx4YLq7EHqm51yfYK",
+	"e/kqzHX6Dhaqslvj+szgwjUIJxwF27YcRMHsLpZVCo1zyPTYxfSFhrUBnVhP9j6aZAaMClsk9EQmk6/U",
+	"jv/CFLkcT3o3SJbyZC8f9AL77j6JXwgozA0e3bCmd5McIHIuByueLUoO5i4jwUJjQYlyw2/jpi1tuBXv",
+	"g/kXTMWuanYmRyIBjF7hq2Kj4Yd8kIWP+GQrgAKmGQ61wKBf/4uffP7Hv/0P/+kHv/yL3/r8T3/r9b/7",
+	"ixeGjr38x7/9wed/9JPX3/8ZzmpBtfSl3KxuTdfMlW2v6+fMtuMH9kbna5+v+k9+/PpPfrEQ/niFNb4U",
+	"kcBR8KsXC/ysLgda4iL8Z10sot7A8PEyBlLnfUy8ezlnxS9SouRSVrjEW7cgcfSLuQMFjXURk342d8fW",
+	"TVnXS1VdCmOBoh4oTq8d9qk47VO+mk557atVmESmy5QLdufcHoyqcrCVpsOuFF2WCZaUNb+MIOsCeCrw",
+	"u53nPi/KesJOqYjQf79dzwa2YnHF81IxKUaXEnjJnGWzWCAhMvd5ygtWQCnuMn5u4+yxKSN/msm5L50d",
+	"zleth7/BGlNdGBnaHeq6hZDN7B7nQ7Gf/Xjg8y0/KPezG5l73Q/PfuHHiO+HdY3NF0FZY9+/GfJU0d4a",
+	"es2Ul2GpYn5zbMj2eGMWIwQqTiorcZd6+JG7VF4f+7s1tPtzU+4+Qttdhw9LrbcZmz1/Ftx+jhm1bEi4",
+	"qyT3fC66UlO0Dm8K3PsqAmeozRUEMxUJ3VXGMx3J4aO5tSYCjw9xhtIcCxm2WCkuhQLFkaoz0pPZMiUh",
+	"Zu/QEzUXiJljBFF3lGVmUJhZFpG+HGURSSgGNA+k0P3GtLiU0EnNe2xaq/koDqDuwzCuFYI1bS92ZBFM",
+	"xTVXtrFPVCmSfJp2utXmgQBkRDGminFkbcyJHxhOYnMZGU2wDAgGT8sBEdIH0BgSAKXKS4XHnJkvDgpY",
+	"tg7fKoYr1Um4olAev1TdyGx52vk13lKLazrshP7UuaQguIAX8OzUEYWfuOfeOF6pH5Fdt6BSeaFgX/E4",
+	"Ti1ccVNWxe00k757e6og4429OaLqO19vv/P1diCw/tOtZ//8+Lg5+03hy6b59t2pz++9+/VSSRdHVd9C",
+	"YGdRMKddX1SeDbtZrxHI9Lh2A5Dv9IJ2GKCZV26Dwdlchv0lp7FTatoSdq4i8Z2KFxqlKQYCALLHyOf/",
+	"55HHb7IK6kKaPaRKjWW20OX+yD23Pjp/WRh85rCsZjqq0qY/4CJRNgoKmbuWYCGnw2Gx5Lx1FqD+ayQC",
+	"G+RCAYTsEtOG5p3BoyBk10EGnrBUilNFtCwOOKyEKAWbFWNmhZ6VTBzVR/YtPpHLSxELmP6zyuO6Tma0",
+	"dkYkZrwQKyTSWRlkGiyn3URJpOL70p+evVvyXalcMhXX8ZRyPS8wDFNkDXUYU65taDbmddgsD1fJRrB9",
+	"0ipak702uNtapA4+lVlyvbWwpPZSNxGs192ROfuHAEZpQUkV7x6MdBnSIBIIKhDSxd1jMMZQQQ4e3SVn",
+	"bOJ0U/BNuoQC9yyikmEiDzRm002kCHIRIN01M5o2pAe7bBKlaaZZkgdDyh6JPzg4vHurc/Dk6Bud9+Km",
+	"rS42AB5oJpLPuq/1EEpqMZqx7OOyQq0Hfg6FduCF6YZeAsRlr4QY3/v48P4hQcQONR06COm53zg6ehRh",
+	"2L+y6bmCPJJKn2bs8NfvYbIt0woTpMzS+DjotoOiMZxIAQ4NIvZQdaYi5FfQYs6KmsfiWLz33h2g6N88",
+	"fPjAxflzhEhj4pylcsjee69N4hfHcNOP0ft67O77caN97LIdjxvRMdz+40a72Wy+jJvkQBBA9XC7qeiA",
+	"HQvXcJ6BZCZuTVkAuGq6ipEDYY1ZaKWJuF7mB/PwScryWO5hJk8zOoAbd5JRAeuzfyzsmz3O0kTFtngL",
+	"LB98ZfOiqMXugMXPJmHBRX/4DC2GuD/EchVSk4R1UxpEdzZJbNclRjgQrjUTAQ5IZDb0Vp8Lppg5rXfE",
+	"acpVn5xMjkV8ACdj6x4VpyPTRJPEuWUSG4SxSEgpt+liVJ1xcUroCaTUC7uF+5ZP2w0FTNQuzTKOwihV",
+	"xwISv35jy4pHW3eTmPQZTbAyMFjxXaYIYAwz3SQH5HprF3FUuSDxY6azydZBT7MsDpKRipTPHjJELMUY",
+	"Sjspc6wo1hy2eLKI8Evu8w8if48pOTHSPrmJX4NMkmX8nCk4GVyQ675LQ200ubFHPuYfINauFMmxeGev",
+	"1fJL2dRSdlQqx/G7+0RIknKlbSCDGcUAg/mpINejVqtFQC3BlH3gY+EDrRYZsMGJOSTv7O3skNg0bdag",
+	"A2/F70bHAlN3MApCMAW1jtkQw7gF2d0JrggeTb8MrRaeUIvruN2y0MWm7WBhmuRhj2BuEGxWTiaPxVhm",
+	"Z+Yqm0XmmMMFy2jmq0aDvPwjTMohAgC/wiwuv7SRg0cWhv6YY2D31RDtlPewLDMQG7OtLuP7nda7FpAy",
+	"T4CCzD9Ii8ujy8g72+86oMrpBAOFZvx9OLF58PM7O++a/cZANPLO7rsI8Ei7Z2bgbgDAdm3wv/VKNfOQ",
+	"NfLO3rsYvkK7fQc3YV89FicTnwoJiFyaaxBYgIwHFpd2o9XcbrYAOXbIBB3yRrux22w1dxvAd/vAPa/R",
+	"Ib92vn0NTITXbCIC/HLKtEWIRPJyNzGdcKVvuYdMM44eNdqflMtp+SPXzMtw4Rovo4UPO338GcQSg+wJ",
+	"w9pptaYSo+gQ81e5FNd+0yJLonS4UCzFmRSMLcAoZyELh9Y8stfarmrVD/PaE0FHui8z/inWGdpr7S5+",
+	"6UOZnfAkYaAE7+3sLH7jrjinKccedt5f/PyRlPeNdvQyalzHVVzUvpHNaIov7Naat8PsQGltNBjQbGLP",
+	"jUtzMXQrAMgwR5iegh/RH79nRqpNz9RAbVEMqMSKrBg7ObQ528WjeQvsi7d8haXlzubdhA2GUjPRnRhR",
+	"C48d3LIPJJZIXHDirOYAZ/RcckxJOKcpoiZ5fHr7mwOAbnxLQl1XmsJ9wrh6C7vXaH+yHV1/BgdyqfPs",
+	"TAsvizqRzkbs5Uq3yWtFTtuDSDenzM3ODaPwQT/85FnRtN/Yae3sbm3vbLW2j7Zb7Zb5/3eWWQ4M64fs",
+	"lU4+N2ssCQ3xVT15+rgdKplOWGwsv9jVhANTvkCbGiMdqHHr7tO0J7OBoxzrITetGuTjlhS9lKPOvLe9",
+	"W4ve3KOZpZvb1+tMRI2G6EC+zxJOv4yU8CBJjAjryVQ92gfsGXEpyzn2tRf2r5eo4KUMvZtFGnkbvs9p",
+	"ZBktmD+x27YcydoO5t7iNx5I/aEciWS1k/wlO1+4xfkRQ43FyfoZ64HyKJc+eVG5QPgR0/OP04a1rIm1",
+	"vKX38csmyEp5RgBNcFkSnouvSwmm9ixgJOwz0NzKiqr4oDMwXKSMnls4Q6Whvow9LoieQ2J7UmOL58d7",
+	"HgIaqzYZ/dY+E+LE7LXez41jaPXybTWVpikDk2aRRDyBmxNSiVXlan89C7J12aUFWXdpwRkduBuxeSM2",
+	"vzXSyUbOXpFQI27ypYraYQieFYamQDfAm5Z7pgP4MeuZdgZkwRCrbJZagoUtiK76opvYcN4bE9uaTGzu",
+	"5FTb2PzZqmdkm/aourANORZQPinzRngoAYS2euvdA58e4LS5AkuKnbOMpmDMj9DfBeWVsnNESoBMBwQK",
+	"LpEkrInPB3lcoYlvmFIuiia+IN6lQbuDwMh3cOv+HdgtnBlGPpW/eAJF1kNJoHHrgdkq29QH8Lsr57K7",
+	"jIyD3azbOFiyKqvLObCQy8or+XJdVHRxK7ix+G0kkaUtfjmuaz1KvFgOufYiv111zH5+BBuz35fY7BeG",
+	"Vc41+9U7fnPsfnPP04ZrXIRrbIx5azbmLUudV7XmYT8P5Bfblhfc/FUF6LwioReEyy7fzvIS7nqteBv5",
+	"dmOa2wjEK5rmLlEmFpp29YLANffQDNU2qnwDQmzzu1jIeax3gQxZr2F3ewuNdLAwb6OR7ldeREGrHh5c",
+	"cjKxSQhJ4c7YY116ZRDPAYtPW4llVGbYS1MiM0j7gNBd6jrNa8P2WcYiG/yblxaDGrxOOCFYG2RifrF1",
+	"3rspoxkE7kMdc7xUX8HyG2A+JAPKhaZc2CREnMx+AfIOY4wtWLZVcGxNd7LX2p2VY8y5a8LzNlV5UiLM",
+	"PBqFJGF1UabrSzQGSr8dLYDqQqA22xpQnvqIZaj+7mU5w9Bze6CjZZ+8aDDzUqNtltIi9Dbaje3d91st",
+	"+KfVCDCCG6PtxksgjhYBqLzJhItTTdMzi8TU+NQMX1Go7ou94Vf/1M6x2QUckLzzm6bzmyWdG0mk26ca",
+	"aq7Dl/Lgg1vbO7swrCXkEBztFcQxnpoOLsHDecqSeZTU52NhvtWYZexLJk1thKMLWAvddUVigecyrH8D",
+	"kJWuJsAyXGCO5HTthb3KtSyJ8M6X05L45TUMuk1b8sjMswDOOweXKZrOI6aYTI4j2RysKzGerXSyokoj",
+	"GqhjQwpYUFZIcXLGtCBQlyk7LBajcV2mtveshKB6689cXdQ99SUI8YCaC5sQj3Upg/bkzAnxcGdrtRAP",
+	"W3wwB+SwJfZgm3Ndy/wKdZ8TTtPOMGM9/jwO4DxOucBk2CY5tGEffmSYvAuVoSnBVyNUHm1h6a9ug+zz",
+	"1a+RRLZJnLFTLkWMpd5swviQZtqhgcwfclDxERuKEPrbPuaQxCFV2T7RJPesYhvlvdts8TivMgJg7Cyz",
+	"cplNlbVNuJXiys7QasTcoZXYQcNjXFeHu0BnVxvu0qWCJnRKp8yLxDW2W62dRtQIToL5Mievt/B9M4RT",
+	"C1l2AIe72+diTru3Hsy0evNG3uxnf/2fX/37v2tElxIDjP2uPT5merZ13AU1ViRf6Adz1mfNsb9uiTcB",
+	"NBuVePkAGkcHa/K5Oc4C+961F/n1q6X2uhFsAmi+zHoyCg01AmhqHb956vO887RhK2+UrWyMBOs2EixJ",
+	"vleOsIF+LiXCZp/QXPh3GgKUZ2fjKbWHK9KzxYXYGFQZhFYzT9qpX2W8Tk5o3nzuHSSVLS94rzlsZ0Mf",
+	"N3E9Gzn9TcX1XJaobrEnt9Rgvjn1Nj5n6w2VGFWnbZHpJLc1gYkmj0VabzDQo74U7EOeasDN/OJZf4sr",
+	"vwkhekutxg5B2e55tfF4+sFFyk25ERn2uRCsk2AojDV6WjBHds4yMqZYFseaQ3OAyn0PlhgE+5QIQXbI",
+	"rv5Xkz3nSqsYoVvziCOMNgLE0Wpra/E4X5nRtfBk4/VP/+Mvf/GvP/u7X0DtyT/87G9++vkf//brH/2r",
+	"V7//4+m63SXxOR3ta82iaBatdLWvMnEwhyCuuyh1xDmeQPQ0Vx0FTTrE9bnrWUNuK1/zCwhw0xsx3xc+",
+	"dYM3VtSNdGbYwKGWGfNQvQi8LAktkOWp4pErsYR5Mty1F7Xii2aI8CbM6AtjPp2mPqtLFlVm01qnY8N7",
+	"3h7es7mB6zS1Ivz+ZV3CZcXfy8lrzCvaQUlKJnQObo/hsPtEMYihZ7rK6llCJy5JEn/17//P13/y56ve",
+	"oavLT9yQsi+tGL2Jz1+3kfOyaOxCefkaUDkAHVqJGJeipT82bW4kqY0ktZGkZiUppmfvNzlhKIhI0WVQ",
+	"meTybjzUvK6GFYwV05qL06bNUIv3SYzVSJqpHHfGNBNcnMZgZA1/UGOuu30MURWE2pp/GuREckJTamai",
+	"JRQoYakcg+dZ9zOm+jJN8k4ypkz3eUNJBnXLffn+UQrVZNCoYEYBdfVN0+bVCJcMC67kbdpy765Vjq8r",
+	"LHu/T2IoN9WEkji+YyhU1qcK8OMYVliCMGRbuCYeSMG1zMximUfc2nRsvZi4HG/xznltpxFulfcanXGR",
+	"VLiMXCHznDhcTmXFl1HpwNyI7Fkxm4pLXTE8NcICeBUD3G5dbIRfNDcWHIFNCsMbp62gA+INlBlUmzPE",
+	"40zIMaE9zbIxzZJq55Q93HMihjo0TctIrJCa9+zR2HJsfb5P+UHwypF/4w2ewbIOFx1JyNvHClmbU3kx",
+	"F6nuM+JPhlnU8Myo4BQWv58XvFbzGF57ccI/7Rgq+nKZOh5l52VjLP8iGct1vmtLHK5K61xJ3qQ7WCsn",
+	"Tn7APz0y79fh6jO1CkYlpPXRSFce3FWDE3tccNWfwdX1Sua/+MmrP/+7f/zbH3z2N3/z6vd//GsvjBxp",
+	"Rvny9e/9X7/88Q9e/ZcfvP7+DxtRgz3HPUZEi8M7263WXlBi7++/98Pg3b//3h+++tlf2neXiHcsm/2l",
+	"O9cvMpRfyTDBjUFsVb8yK7JOWwR0pLhgShFDfIgUpUD8S9C6GU5qFcitT+XghLMtQBwHG1lpPNJRXqUZ",
+	"HAmu6K/FHGdpL7K1akFXpQSrZzTJIe2BjtylaQqB7GJCNB+UAPc/xgEdwUDegCkttzw9droz2SE4fQRc",
+	"b0K39rcOhFw22jsXM1rZvmqB2YwhEZaeMQEFTzfy6Mp36oieMSwai5nCtkC7VAyrzpKMCsxNNoQ4v1D+",
+	"RC59m+RokTr0GB+pYyTB1t58aG1115DZzdUCEwj8uEzHB8Ph3eSLaeCA7duE576luice20q7h72eq8A5",
+	"3GNa5dWr0UIbBMXmhf6xXDeway2xdDeG8e/71Kci8IGWljoVMib71EiHOKEAeAFABV31DxyMJRCMpEam",
+	"UprESmY6tmVBTs24zcsIbksMF0K2PRrgiwU4LLMKkyZ5ikmbtnvEYziVzCNCAORE4gbQJPfd9G29fa5J",
+	"T6apHGOAMRKTANSw7SzR2AFXhCYJSyIblZAQmRFU2pMIXxrIc+YgHsgJ62GddmYjmqE6uC0Y78rFO0AJ",
+	"7BFYa1W0Mlzqq0WGMIzf5XssKodiD1vH2osHNDtjmotTQ389LW5b193X4J7oMVDyLFELW5/N6Zrq75xl",
+	"Xtyc7jKT59x82m6shj0NO/HW1FZZNrFt/kLBWYcWt+esmrm8jXYraihN9Ug12g14eVUs64vKrbgfG6CJ",
+	"jSq7LNBEZolqHea7QKC+9sLdnSlzbvEslnChU+lYlpNoQ8DdtmOdoMPaO29BjQAqdzL1ZQX7O8ghkrLy",
+	"yiHwtkc/IF0qyAlzLM60KWZ5E5o3HW/amKO/MOZoFGoWAl/UuRDV4dvzzsWGHb497HBz99YLkLEM21kR",
+	"GwNOwRe89kxOPlbVWGSvV8Sw8Be01wuqNBaeWaXgIoz0LSlGs6GAXyaFYAOB8dZHh1+KEmHl9AvWm/Z2",
+	"Ml1Ih7d6haCDiirUh7b3OhZ/Z9Hjwtrd8cpX2N3dj/VuLo7jEF/6QtrecQab6ML12NLtWZwTRIjneiVw",
+	"ZEHocIjXaSjTVBmGkbFTrjQ4ZEN3MpjdQ4Xb29G5mfE5TSFWOjUnVUVkJFLwl4OnGmN4bQy0a78zEmdC",
+	"jkXHzgBQx2SvV2UdPnTOr6s0D3etHzoQpmzoOQQZG/EFgqjbjb7WQwD6iRp59LqNRA7i3PE1T0weWZFj",
+	"nkFX8wHrfIrlaw4Up9cODZnuUw7Hxxa2CQbo9qczUI32LvSGuwQBBizrJHTSaF9vtV76YRz1mc2kl8Ka",
+	"WljaqzRsv1yO+K3ZsEy1ZoOhme5O6/pO1KDnLDPSoOsI1mUPNsbvJVYocjEe7QZuZFeKHj9ttF+8hL/V",
+	"yIhK7tk6yT2zO8FVB5w9LoyNqw7eMveFPU50ODQniVHFXPi/67l8MyP41JejzNdbYlkHA0EK30ih+/jF",
+	"y+JRta2HZxW/WnRIBHuuO56ozV0RKTojAUW1Gu1Gxjx+qHZ9KcbE3BYUOx0woTuKf8ryl2ZPKXyr5zfF",
+	"T4Vvolzct4J6J4M0qlbz/ffn3ceooaWmqU3l2mntbtdO1oLgP9jL7b1W1MB93N6BLAbYwVbUsFtn2n15",
+	"efh67o5unA0bVWFZZ4MPUKklnSzSFK698Bd5rsPBiJpeWQAQLkhtAxvPPsmY5hkrBclCU7EXLDY42F9e",
+	"Z4CVWRd6A2od2Gp3wNyztJFiNlLMRop5e6WYjY9ovT6i5aSFFb1EeBC+KG4icuBj77xZBUwOivQyObAB",
+	"hkpj9jtigrrcd678u2i4gRJRnkVVuaAClvXGfFAqlWOWVVslrgMXCe7+y6gxEsASptKgStgEEP2ljRBr",
+	"dWVtmPeGeW+Y96+mCWLj3nzr3ZtvzmxxzZPzFxeSW0rdN3cFsaRHoSQAviFXYXtAz2xqoBMQQJBoe0FC",
+	"eKKJujFX5BSQcIQERCAEoeFgVskFExvVCUAXmp4xTARI5Zi0clzznZ0SLw68/oFdj6ut/yizjHVxFcMw",
+	"fBhho7210zKtD2h2ZtgeLqJzwVhxDMP55ZCMhqVtWGeQb4WLc8m7jGy39naW8ZjY9cLFW5e4Eri0dgzp",
+	"PzG3BY99ND3DuqBmX3OiA09Cvr6Q01es4IX4yz2WnLLszqIyMuZKMYgn5nhRUnhvw282/Ga1PFggFxic",
+	"DgSoQJ0h0fwNciJ7eC8SfeM8/mOnLxfy7QDkFp/lTJGuVLo8FAev3xe/VDjOY5OB+nbdsjuYxYnCSnCp",
+	"vqLcVbtoLM2qclzJNbUAYFWZ6uBRsM+8CRAGjy8IUcElEINgI3gZNSB0B4TYjMuM60lnQJ934I38yRso",
+	"8ZSH93icHqRIiqegC/fMo76JG6YvWx0r6MklVrZvRvnXIdxGo309+KUQ3wtBvd0+S0YpSzqQ4luc3EVV",
+	"VdyeRXKE3+pNONzFLrZdyMhbZY1w1pNZl62CrOdRnVY0CN+1fRtVitnxAS6LzYLu8XPmUqH3MRXcUiau",
+	"yBkbagisEwjEidbhcV+SAU2MYoVIoRFqbMB0KdY5MX/P8tZHoyK1WLk4pqbZOZ1Rj+rQgBvmQr1c+vas",
+	"V73ZkL0rIntvq8600WguZkFTOdWpR4HnKC742rUXXarZqcwmL+sIR7fsw29CSFrXhbxYUVy7ABsx5M1r",
+	"8cEyOpwZd1ijEF3looLJcoXC7QgWolWWXpnVy2inbCocfi6j221NCQc0SbhpnaaPMjNUzZlnmQP6PPzS",
+	"YXgXvvNo3RLxv9ckQXyJacKGR3+5efQ0ybo4z9ZUnW0pTTVXmner8/uOXIVqrj2KHtQ8KDU7SsEs2gdN",
+	"01ld54iqs8O8zzdwx3uUm1tpoTi/FjWGTCRGRxBs7L7d3sm/htAB98OuufLSLJ35yX55PXfeu/dbO3sX",
+	"FMT9Giy65qCKOufVhvuvepvMAiJCrNlCcjKB7FC2BGxlFZq6v0cjtcVFT1YKvu7sj9Rd89iln/2ZpNhX",
+	"//13Xv3Zb3/+w99tuGCUDr7kg1M6Ln/tzoPbdx981JjFs8QGPvvr/zzdxvZMG48f3rpzeFjezOvv//DV",
+	"7/+H6TZ2pts4fHLLtFE6jv/3l//tz6cb2J1u4MODu/fu3AZJ6oK3E3dpIRPWUI9h5Yv5ZSysYW5ZT44y",
+	"ksjuaMCEZoldJzJgVCxx5dToZMC1zV+EC1NxBX2FrDnQsWH1jC+4B6tuXY5NMvclFeVwR6fSBZUXc1lU",
+	"LKG0EB6mSgdVCK6u4L+bSadQueDzP/7tf/hPP/jlX/zW53/6W6//3V+8MOT35T/+7Q+gYN7PXhjq+9Is",
+	"h3vZkuP8nZ/8+PWf/KI+BX5jJQnqYNeAjvrJs2Ur/9Gu5ucstBw75JqM0VRzQMJ5o8tbJ0b0YnJrnfoM",
+	"RwEO/ybPdKPN5nmmJZVmahLOSpZfUsx/LqwlA5hmkQBQBjjouCZnjA2N2MIzotnzyozTTXmjL0l5o9rc",
+	"usqBseAkbHjQ28eDNrdu3fX/L3LxrqDi/z6J/QWKCRNmdgoiNxKu4ENVKt6lVA+znRST7fILjaWfQeYd",
+	"y6yYXFdyn/2t9NcYL/A//u0PPvv5H736/u/+w7/5D69+93de/+j3Xv/v318msN3N9QogJTck8VdFLN+U",
+	"TVurkymy1A7qhiAZulxhfaSKAJKzxrknqhTk8YtmmDPT2Bjl1mOUg0NVaZDDI3cBY5zZyosFWTBRZNN0",
+	"OMSSnmqgOuZDq7UNR14pZOkNupVKcbrlv4kamUxdkTDM7s0sj8Hk5G27MGAmD/uq1aizrgfNqonSbNCh",
+	"y4gEZqXWjQ2Ypp1AKADhKKpa4AIgdcJ6dJTqmgjUXHUsQUx8L8Ut0XLYcVEiIHHUzNKe3sfLy8LG7Zgv",
+	"B5gBbExzGxkgN82NVCF/rQb5LOfy1164wz03AtRT1w1heEsJw8Zesm57yfJXcFl5+Yk7XpdhLaGCsMFQ",
+	"T0iM1ysmI3HCReIKPcJ8muRuIdkH59q1wC9QGxXybqhIXO6NHktfhVAKzE9VEaGpkhB2BhBKQZWqq6sC",
+	"cmERscLmk1MWkJ9ehjJihYwnYEJTkt6SMtx6oZU2hPrLLsFtEA3edrOPM/bIzFmA3oggeO2MTeabfz42",
+	"D7xBu8zHbLLILGMuFYxzI/2sObiqz8jBo7uw+Jj4bw5O0bCTY1hou03mj4Fi6TlT65SZSgGdjnwlZSNt",
+	"mBGCBDJMaZflhZTNsM3viHTdl2NRVTLjY7Zyeo/50/GlTCYjREuqzXk+ZpN1R1zV9+WcMXNmYF87rtGo",
+	"fLYXYL4P2BhWYSGl2PhQNszUHMj79Mxcf0fD3gTvXBjkdFcTBprX5WtXFbFQjkZtwqC+GGFQK57P1bll",
+	"VC9qI7gAXZqmJ7R7NlNAoprrxu6deAoyKEbA3ZgoOlGkL8e5SQNqZdEk8t96iEDzB1OA5AE2jggvDlgR",
+	"zG0QGspPnzhuz5ImOSAZ6zI+BEPDwGjQiOMcNvwVRcRocMIyVzDbsifACQH4La5JVw6YIiesJzMQyCEF",
+	"F562ooWWYMJQmLe2n1feloIRekq5sBglylVKaJIDQbhmA1ycFKUtqkmXCiG1mQhk8HEF9byJHOl9QnGV",
+	"nLzla3F3qcCl642UmfhRsJ6AiGKHjuAuuMJAi/pyDCKP7Gkm/EwjoDa7LZLQiQqXcQzphnaFIKXQDNW8",
+	"40jY13ZIX44ylSNfjoZNcgDrdb1FzJFQ7llKEPXWFkszG+xWx+wuoUmSMQVNuT0lezvvm8VWo27fNmaG",
+	"iuYhpf0eQrtmvTJ+2oe2ZQ/kP3rGBKFp6nfIl1XDtaH5sT1k3YxpOLy27hoVZPsGOZlAssG4z7t9FCZl",
+	"iiCW5lSPbNIM6dNzVpZjecZu2Q4aF8JdrxZB37v2XkG2a7w4bgzUKU+OG21ybAS569vbO9vHjYgc2xQt",
+	"/OX2nXt3v/X49nHjZaH0ohGQQAQ84YJidivG6CgNgC8rSaN2kEv2UmEO9VSijA6sKgu++XTqLwc7Y90R",
+	"muc+eRYytw9l5vdFNckRS1Mk1yesC5Sx56EO68LFDUcnKe8WJbMQFkDNE8OeOqlJWSoxAHR/KrosTVmC",
+	"/ATjzBOWjIaoyQ7oxJwlQ1aRjhtyiM55TK7G7lRYRZVr+4RmSZWI9qAw7BlCUFYU9YR/isFx05etNu4t",
+	"//TIvA8VUtnzYQoan7W7VvXIEzW3Q8PCVOH+cqFv7OXXlwvNLMLrgD6/i49jgcYBF+6zf5xmGZ3gEMuG",
+	"hGspswKBGtDn95g41f1G+8YeNOs+bs9SkWdvQlHGGhEXNi6j7S+Zp+B+Q47JwDB+yJbA05dswpUuKoMb",
+	"LlIgJYZInIwUF4b1IxJKSKeKZGdegmyQqjBFkMAzhvw3jgiFwDOSSnkGuuJOq9WaGhLVZCCVbhsKYwhT",
+	"X6YJ6TGwbZl7hCJKDJUj4sgIqgIgHwxlQz+bEUqMjAO1HLoQdBdPUzSjmvblWFSRtGgKXGIWgaJJgNjS",
+	"wvBR2kehHTN7NLPlcS0UdC5Lxx/dOSKlFB607ZjQVIqKotQXo6wrUNJqylkuRVXRx6q2XLmS2kYyiW1N",
+	"sz8JArBMk4qi22Y7pwe9yBN293b1uJcs4h3u2xe5lHc4j0246XrcFAUSURl2Wp9mR4uqfJuNKxA3KXIk",
+	"UsFS9IkQCogmoKLCr0OWKSms7q2DmH+nuHqOY4gDKNgnjAnS40ZENXTSR0MM6SSVFIwcaDKcGk8vt0EA",
+	"nfYvwlcxiLidMzaJzdCpG7fzkWDVC2AezkQAQgeo+taQaboutNMjNtTBOolkhrYNPylAZI1Qn8cHwzG7",
+	"WBHgTdlIdDQfsJgMmRymDMDfDPGCKhv7OJ04Y0NGtS1/pGJraVESB2u/ttYa6tgfrGhm9sPwspHQPLXK",
+	"v9E9YEVxn8DYVDDHgAGpR3mqkANF09Ep7cA24+wXEQFbB8AEZROEmuVdfMtBNlkbhtuFRKKhCAxKsJC+",
+	"WaL4qaB6lFnOjK1g01OtWKFdNcndgmkLpgrRQXAO/eGK7ETArhDYk3CSezs7ERF0AGXn7emL943Ykpru",
+	"EjB14dqM+2BMUsTsIJqU3Oay53jzISbJ8v3wEsQJF6eapmexmU08Zt0+1bF97Ll2+hgMv8pFt0ACWGdV",
+	"FGC3hcr2KBgYBWg7ygWPdsuXJQM65FbBUCl/xRrtRqtjXuxgaDpsQe6nO+LAdndaO9e3Wje3Wttku9Xe",
+	"ablYHJk9QL786m//9LO//j2gi+rMfffzP3r9vT9//f0fvvpf/mDrs5//9PV/+/NXv/s9Q56tVIA2adPv",
+	"aMco4C9XYetrdl/CdYaltUrqJy+C2m9+ie0KQ+NBIBJilcFLeLcb7cbrP/qrz/7mrz77+c9f/egnv/yL",
+	"P3/913/6D7/1v73+yx+//tHvvfrRf331J99r+AUzAtUOnJ6QxnWsu9RVYLFVyWwxshaY3C/iHw1P/n2a",
+	"zM05e1o0xnA9zcQ2QegbJyqgs7I0dWy4hKGvqBVX2fCuQaOq2rcE57Yn01SOlUeJsKoNKI+OZMURcHAw",
+	"lHSNmiqc86dL09RKKKFJcii50Kl1OXjLIHhqEEzecNxj4fpCaQNrgglZJobtgw6cMCIYSxQo+xkGVMTW",
+	"b0E1eUcxhuW+3nURuR693opxebUYIzkYcexYWJUb/IQkY+YMKsJ1OxzbycRLWtbmGdnFQnOAlwetZGa0",
+	"c67R4Qw+64wNOBhkcahTjR0LO6HmsTgWWyQ2HKVjo0biNohcJzYuKOaCa27YUOxluSa8ZBaok0jB4nZu",
+	"TQB7jGH45leVv0Ee4ErCS1wobQQJbMdQB90x0kjcDqVGO4eE3GhFZO96RHZbEdm+DpNteSHResiA/hk5",
+	"BFpT8T4eECOJD6kywlDgkGuSI4my5rEgBN+AfXUSqGPp0FdhSEXBah/co3B8cN+NmGPUaAxYgjiAZr7C",
+	"PS646rMkjuwX9ETIbEBTu+ZutbxNO9hHu7aglzARboHdy4rFA5kOrWQJaiboS4sH9HknsV6v2C0n9oyH",
+	"EGs4xEYWlCPdwRZjs2L+4VAId5Mr32pot9hnMAW/MG08vubQVh6ZY3EHKI1Db4UlGVOuc30NVh7nYgVP",
+	"uFxGngehPWGZURdgSWxURj4BvE3mqsG62tXg/lIlcIdzp4J5zIfF4yUGxcUcKiYS+5ohNScymbRhzFbL",
+	"LBAW14TRH3JHNRPJvn9Fjowa1jsW9hcYd673+anAKNxtlIlR+cy8gQbgeJ1eUhhBoVdywk65UPnZcTMW",
+	"8OsUSUVVbV7jsLFmTdyZjuCKgo5qvo7d+punnevZjSU4/TYVIexreiXd+rulPxZ4M/BEBPOCowPzgtSL",
+	"kBR5/oBe/2NR6hK+YxnpFaoqIQ2YKb9Yppcg828XXwQnj7+bjfaNVtQIL16jffPmzZ2C9mJ+tmrIL/+/",
+	"33798x9+/uP/8sv/8md1FZR8wwrKzxEoP+1W66utm+1Wy7YW6F5FetRo77ZmlB0QUvK9XGpVgtdsG87+",
+	"DHaNcKw7R9t7GFDpx4pvC9lov4/pQH61aq3J1FQvqsPB6fxiKm9l+tfX3iL9C+XYHO5so3NtdC6jcz0G",
+	"gd4Jn8MhEwyUm0D5AqYjM2DqVhkAYfmy9TF3O6r0sYe90FNoi3TYQcXs+ZB1DXnGVpiRqE8mxOaJhS+C",
+	"bXbCtJmlNhqnkgMGQWzmDxszVyuIA6t6uRLMfZkmyslDOuN5IMdRcdQK+27lpmYhx20UXzGYrod1SNDq",
+	"bJH0cQZGz4QJoK04NzBPO1cV00vEitwRybQx8wIVmt0qlRgkzVEwvOJZaJPcySnj7ooWvzsiWXfOggvF",
+	"uL7mUAzX8abix5eRHh8yNGPghch1ojcTMVJJi12uQRV0Q3j3Gisi9a3FM74oh6dQ7WeTkrB2zIOp2B3P",
+	"VnN/QeDQ/opyrsWLeduDY68GZryGqFQLHnfQxMPyzAKoht8ktlIFeWfnXRg5Fp4g7+y+CyV7UuaV9n33",
+	"G/qTVV+O0gTLzsRkOAKLKjmh3bNjYZ2VUL4yIsmIWfNA/PjO0eNvd27fuXfw7c79uw+eHN05ROclVq8p",
+	"lOuKna0rvn/wGx1889bDJw+OYiOhgE1wNLTW1McgZnBxCvFWIA5yRfo0G6RMqTYxbA+mZ20LLsMA7GHo",
+	"bYX1ALMZe067OrXpAvC1d3jvezsL15HNkLTSiUePACEKGj7wq4uZB5AZkRt8sOmMCgtLwY0gB2seWEp4",
+	"D3M2nLnUmZWp1mww1HZSXoCzURDHgtiUAiM0cRuBAA36CkcwoQIaBnwT5VMK99v0n1LlFkRLue/d1ikX",
+	"DLCnlTWgmg1omjEcuDaCBVCSgAd7Ksmj7bYANj0mCevyhLmUrjz7FPsf23wKNKyaU2fkYbvq+Tz9pgiw",
+	"efVZmtjQOVUOmGFebQqpO+ZRNJcCifVpL15W9hEFNjctyfg5U/Nbx1ebXHXgabDHzgiyqM4cUXV2IRHW",
+	"qfUvAop1V5OEwyWwt4FhreA0bUQL8d1Ylsmsk4uJn//fP3/1Bz9rRI2QEnirgpeGAwsL/rXT2tnd3mlt",
+	"d1rb3/jomzvf2nva+vbNX7/xnY93719/8LVH7z/ePmqg/AvtzRs/V2QsM92fvhWrzObv/vDzv/nRL//q",
+	"d17/27+amZMN5L7wlJxkPT2pMfivRquMe9H676w42NrCPx7X5TWXuumVG1iQjQKymkEI2PNIQxweUG6N",
+	"NLWYP1MhbjFRKWVtnTjEqQpZy0h7VgrpU3TAyLFwY4lcLBf4xCBQ0cW4WfVYMaHbJDYaO8g6IE3Gjx4e",
+	"5oHe+WjiYzE299/Gq7vkP8iytLHf5KHj6EGgmo+bg8j40TB0n5JDwxho6n3lUni337GAEDo7CZ5Z195c",
+	"RnYxY4weyyLFNNNxJBPFlTqMwM4FtLsK4upkwEZ7u7W3c2EiGtXraPfy2c23Gi+fLU3DPzDHet0AqN0u",
+	"G4I3YrvgvcifZL0e6+rALLXyXmCje633g0btbXCMFc+JjWAryIJFNI6jPleEDoehXOlE9mZjxQ2L/Ggu",
+	"mhtV2M/aUW1GS92Y5H5FOCKY4AzVl2S71WphOdELMUeHE13OFDHcWHk2gon3No1pWjNGzVeRZJTRk3RC",
+	"lJZZHjllCY7NbIKwEcMMHKJjoNOPFOu4iOk4Ct5ERwfmBjibHmTyD7aYMHQiIe8A//0n2zu7e9dvHI9a",
+	"rZ0bgg7YP8GQ4HifxF+NMQteDWmXRUbdjf+n3/gN+PLJ0YdbN6MwPaAHiCXsuyOaQrSSsrVw380Dj/BJ",
+	"LPOQB3qfglrpgrqtVu1H7WJtTlIqziCAzLD0AYfCv/uEEmB/4NIBSsWeDyno/ejXcUsFkSNudXDczu1k",
+	"v7V74CEEAC3Q6cV2CzBZI1h/9Gh1sFYFH5g9yG0VHvWAe8wFI6O4fAX2fMgzpjpUw1uC+fNBdRsyG2wQ",
+	"FFoYzLoE+rYyQ49f/ewvf/mL//X1j/5DHAzq60k26WQj8U8MT4u9RYgrYqPx9gsZdpB4BxIYilknzAmU",
+	"QZpAmfhzyERyOLh4UH1UfpVC+Adn1Fg4zop0Nrsihfwzm3J3ImXKqHDJwCsjhFqwy4Icd1RyzGC8XBXO",
+	"VyjFIUql/b7d2N692WrBPy0gecOUclHs5QCzIRx5CBubLpLy6hf/zz9879+8+tlfvvr+f/3Hv/3BL//i",
+	"Z6/+4Pdf/9u/+of/+Luv/uD/MDtZ3XvUUHKUdafA5/OiKsVBPfL77W9UUKeiZIDziNHyA4M4l04+NMRn",
+	"rV9XmL05XyUel2xCzIEsRBGV1dMxrGY7atisHgRWvfWgETV6XNA0qILz99/74ed/9vPP/vu/fPU7P331",
+	"B3/999/7w9m6OLi8vi5OvrgeVfW6mVmXDzk2+tWbN4orncmRDjL/2ekA47O3I4/WAOItFR1NzwrFfAAm",
+	"yMOwfq0RNcaMn/Z1o71jrp6PuwmFS8RqTTiIsnDtgdZWIMe9jBpgkU8WLev02tVfqdJRLiGklw57yWO5",
+	"oHIQhDPaddgEEG2kY8OpMeiElnjmnJu5rgvaCcK1bEQhONSbMhKZwbwRE9EB6XGWhzyPMylOyTcPHz6A",
+	"fFwIU6ZGEDV0zk1mmMnTjA5s0HQmNQM/GoWIbdMnCrrjvkwZSPsVOgKGyTvbQZirOaUxoMhHBYkDqWrr",
+	"YzbBNEnYJIw7B+GWquMABQKUCgxE1+QUg5FsDgiOaY7UB7r3FedTTpvNjsYSRCEVWb8VJFFAoJyV42Ff",
+	"/n/2rmW3jeRqv0qBG80Abepq+B9qpV9jeww7sjGZgRaWQTbZRbGhZlWnq2maMAwkuyCbZPYB8gh5gSRP",
+	"k8nlLYI6l6pqsnmXNJbBlS2SXbeuOnXq1He+z711+SE1lQia4yDCEM0d+07RLdQB29ST//sGgm41dbxb",
+	"c3f5PENk9fv10sHadrN2EbWjoyB8BlYBmwj/dS6N8+X9Hs+ZF9XTpKPp60qRpDHA8HApUGCO1kQz9VuM",
+	"L5PtEpUNv2jeanQtmAhfUGxt527cs7sRBN/qyN02cDzs2t3/SGt5IfaN0AXr7U72oc1xb8uUUdc/bISH",
+	"PkxOWIWEOxnJhd9Px6y4bB+P4k8CuAp/RC+ShVnfy6ICMVy0A1akO/JC25edquv2nBskvM2a09dD6gvG",
+	"wRqtxs9//Om/v/3dv37/p5//8JcGQSvaMH5g/qcPquXCUk16rVw6SE1oYbtbs6hR2s2VcQyLREwOb0Nx",
+	"NjY3q5wZd8DKX0h8e+rOfrlZnAeRrFrHfYT4L0jVwIzHN08vvn1x8RyvJMgpcdkBp5jbijfOK8HKcmQ9",
+	"rpFiOodCd4b5wRlmrKBij/kjtL781yo2l6zqihb25EuysJFQeizOzy7On7569fTbLwvL9aUJL4GxYs42",
+	"OLAFIGSdJbfryu7LD+5ip5Yf9IUSY10kSB6RKjwCmhaza2FkSDIROYXiRQ+CYhigKvlLIjFDFP8EQ0ED",
+	"zl661p4eHm+wuSxIhPO5amD8NbBlBHn0e472E+6AI2YhM4O4QFYwCKwh5YoLx3XttMM4DT/tKFwAgQX3",
+	"yZ6EH2KEdquCnvkcfuqSPRafig7BrIEjAm8aOgFxnKZGEJmJkZKCbkxbOpt/h6/os9vA4oH1BlrHEf6v",
+	"nZr2UBeezHmFbWdqe0lNOxm5u5upyyEKUdAFw+yN0OaXQFH4CKN8w2eIQBwYz/ixw6gxHkyAeaDdH6nE",
+	"NKYuk6o4ZJ9mQBP7VBxXJ33jFm92Vs6px6m1bBMBI6F2aVD3vBdcDia8EcA1hGTxjDtx2znfZFl04wf+",
+	"3edji95+bCw0NMSGAQIi79F4YKATF9tmSNP6Go+hRgbJWivBtYNuElQ+DYateNVTRR5jkWu2gwMKNRBP",
+	"PxjoVi8C59pXtY1/SjNlqXlBrrWdZbk3y/LUehyIziqnyR04NhCBokwNg/GWJmexzieD2qdMS00EAcrC",
+	"+0/ktyrngbDW5AC3TViD+/uN9SiepVkJ8hILmuooFjiKYZuNZ9A57eYvV7w9wZ9/WtgIihcI8KRTIsfV",
+	"BSQOFnPawTGGfqGH9Wzy9pz7CEIHs1IXq7TGoRSpRUsaUuqNmvHQSNztRNyRt9+Txqydj3NJ27c1efuw",
+	"+S9WqgP4A/xOxKYqPuHL4SgniqPxEZmo8lQp7AGMqdEjYN4UQ1kOdMJ3v72BNFcKmCAL2Zdlb2ALABF/",
+	"BqwgmNeeWDpRcKIfyipypkISaI/HsinOURvSnnYRFY0sNTK5UgzGxNNvC6jJCQhMBWUak6ABlQ3mARyT",
+	"hJLV8UROqd0jZYj7sjaH+ErdShIxCMCN1I0C/JCS4uTgRCBJYVGLTIb+wxZ2ocdbpWbZ4beGq4Iz+REu",
+	"Nh8fHESCvmeM61CkfeB3FV25Qq4riLM0WrYkqKnROj5YA7AB3bxXsAZ4+N6n3iR2voHXvSR+vclxfTuP",
+	"mgZ+sTtNBw02aXPgbhhUhLlzilkAENJj0D4ELHZ5wjsgxmZRbNjG0IjTTItCWAbRpm2VFVXZEOfGr1/Z",
+	"VW6obhKl8g1jFouW3fghSsxq8uHZB9JWVETUawXAIQuthyxVURapNMQha7e+ZCSb4kdkWKkwbyBpLlK2",
+	"uSQdOxBNgbDVkSGRD5wfp54xhEBXTj0U6WCcxkV1W4TYM5WuPbEGZyZdqcoW73diJ6GPRyuD6ZfAAeL2",
+	"4IJzgm84xg5HiNQI/V4WTXFpm2Qoy5m9ByA0tsNj+0M7MjsEqH+KOy6+gnio4WAqh+CQYWXXWsIrY2oY",
+	"t3tfY/5bKTpGF2VHfEU0hBAfhouAtDRXsIVjCE1p/I6yxdLy61OckHDHoKvkM4OYGHHsCJdMcZjEkz0j",
+	"YDbh5Jh5bhybK+VeMOijsZcpSp3Ek+pzvxmlvRtpSiIXhIsGwBRD3ZjQ5nnXeQiv7S8A52soD+5KsXR3",
+	"fK1Zqg2GehxSpwfP09RjNwm5YdwrcNcu9AaB2x3eh++lP9ci7jl4U0NeTpyJhxjnPTcx+qnTTyZGcyfL",
+	"20/75YCdOtsnJ0GTKt9NR18z8azZg5FKCpnAmORaZ6aC8vYTGG6E0FJV4LlQUAmMydw0eC6yC06TDtEN",
+	"TB3CUqdGWH+diXcgGNGCmUIrC1Y2Sfj0UMEHlEnJBU/EV51z+/Gjc63KQmctofQjwE53vm6KCznmEbtS",
+	"mNEuiphFjmqw6cGho8PXby4dT4muLMdID2m9c+MA4XdFxnM67UcX8jo1kKMFazPOc3i5vtSTuaUqXbb7",
+	"dkvv0Ls3srSeMNyudFM86Cz2zdeOXJ/l+YtkpaiArWPlGMKl9bzvKhy+c5Z/EWd5B6t4KA7p5s7nqGtn",
+	"UVc+8mkbc7zP1TRNUfVkmZxprc7oa9WTK8qLEinoehqjl7pIHh8skBjlUm9LZ5Tu6Ir2rQuBSsX8z411",
+	"8hEesgqonR27APL9BJCdVXA5B9Vo8mm46pFCEM+PGZ5e7EejQt6tXmhPEgYFtTHjaapg+9FNihIlnPtH",
+	"YsmCVqaBA0dFj5OinKYizNmiWoja3Bpepz2D56LxtPSbO3wjT0WoqQD60NyiKY3PUMqTWSN81iUOtecy",
+	"gTawcGdZTDr4W913bjKc0a2vahzwK/VMgnAipEJLrSMxUiDW1dGqPVK9TMYFZI1S6S1hNOHkFB3dVCnK",
+	"cdqT/KSjmIdB6sOBtVmb/lhv7e8z9bGr9Q2FWzx5e7AHtA6PjqOpvabV6OlRYWSbH/YQMnCfDoPSGv/+",
+	"6c///Nvf//PXfyDpBLp+9h+z7x+f2SRajZOjhmeEID9zmGcA2XIfU3P+//Xrly8unrfPX188e/H9r9ZJ",
+	"hLdv4J6zFDcY3pVA4XWKJciBiY0gDHiVFRM/xOkfAPcYBE7Ckn4pNFrw4wXvLNyXEb2tklro9oZ47M1m",
+	"xFYHD5wka2he7vIXd2HzCdl4EYtLeQ7Q4GmPAvbV7cn8Z88voK6SmjLtzQfn2En9a/+zOzB0PgObGZaP",
+	"AmLfw8Mn7q92Adw63zxpPl6+lqNGqcs4s7Zza2klOwjnEIxdGleAX+2c6s1P7MCFOutVi+4EXNTbIPnP",
+	"eUnEyTBVEDV9tMJSOMtzxojd3WqgPZYQc0+iBt10tZUc86eHR/5jzIKiL44r+VT04WO/fvj5g6OTLTP2",
+	"3RgsWxD99P1uVdzSquDME1gMjHysBrNEnOcrBLTydaQuHEqJKJhjIzo1tMmnlCTkAlzuYsUeqgAcRCq2",
+	"cGM4c9I5y/MdU/+Oqf8BMfW7Gbsj69+BcB4mWf8m+8VqCJwabOsiXOu4iPNcIlpgHKNSfqpMCWxFwjcW",
+	"rktMbajsLM/v+7L3TvIr660f+W5vN2MQuIs7WjhfcQL+lhRQ/O7WurdleElaMK/t7i72gYEDmccwvkYq",
+	"7OFmFmog46wczD25fYdfb7UVr/U2bMdlb4RpzG/fVbM7XVK5oMMaA2CCvlOHavudj7pZ2qOeW3M4mdvx",
+	"7+Hb++v3ppNkhbGy5rEbG+nQQuQFD9PrIsaExvUGr1rvx0Y3NmnvbGSn0dt3dh/oyriQxUsJzYIsb8BC",
+	"1WWmARQMv25EjVGRNVqNfTSS2KbpB54xChI4SEygQuwEh2GRxJOmmGZThZ6jdjftg3zXjdGO2dQrri3O",
+	"c8c/oJKmeKOzDAGZCINxaJeIz3ogtKiVbFZv1Gtz3tyOXw4KKYWbiYZXuV3fHllWu7sjJ41piufA2Q93",
+	"iHlOSXMwvntGxElS2GWD13nWPekIKtR2a7qpYEFqmis/lFRGnsU9OdBZAkSsP8yTDoDMmjSxg8MJOBKR",
+	"HsZAP/nOE8a0OmpchqlpySVqRhPiYw+Qp4Wht6Gn2RwBghQH9RKTK6N4yT0ggCdfgIKQQEBQX2WJn9sq",
+	"pzqJJCSE6Ixv7PwEgDDpXb+PVWoG/l0CprMrB2nlffgpUVufBvGFREOhTdHB+dxxwyGDCAhpTwYKuKVD",
+	"0HpkKoGN04IHN0KRQ7iSp5cUPNiVmVbXiGjF3ETs8DBOVRnTLLZDFvecCHhYNoAVub3k9wIVr11LkehY",
+	"Yx12Z0w1+zKEHiuDEFJOTQs7GQkfp4x8S6ASIEeJAk1SF4kxzJyCHClepjzLqN5UGuRMaYqzsJluUnmm",
+	"FCOlQeoSlEX3bxf6NefFwvUeTcmAcwWWdALLyq5F4NhgXVElZ1U69wzMukyH9bouzLFJN6lCUHAis9Q2",
+	"PHx2ECsls7pHXwJstTuhF5SkcQbI3fRDpe6RgjyAOf2mKs0pUN70Y4MgCjEc9QYkNFGKMUzHnjbljO2q",
+	"Lzfk3AErgRgGFyuH814AIGOQFcyCeUs9lzrPpKesCRWlMVU/EpqhkTxu0bRhqQblZ6v6To/Dmkip3hYM",
+	"Ww2VWxlhnOTzmp0aVj+3TSN5XTuv0h5mRgQT3uW7D2Ws4NeVAUdA8Zz9M9NxIrpxFqseex9mlNt6jC5M",
+	"UA55H5/effpfAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -315,53 +315,89 @@ func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersRep
 	return err
 }
 
+const notificationAnnouncement = `-- name: NotificationAnnouncement :one
+SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids
+FROM notifications n
+JOIN announcements a ON a.id = n.announcement_id
+WHERE n.id = $1
+`
+
+type NotificationAnnouncementRow struct {
+	Payload []byte
+	UserIds []string
+}
+
+// NotificationAnnouncement gives what a notification says, and to whom.
+func (q *Queries) NotificationAnnouncement(ctx context.Context, id int64) (NotificationAnnouncementRow, error) {
+	row := q.db.QueryRow(ctx, notificationAnnouncement, id)
+	var i NotificationAnnouncementRow
+	err := row.Scan(&i.Payload, &i.UserIds)
+	return i, err
+}
+
 const notificationCreate = `-- name: NotificationCreate :one
-INSERT INTO notifications (
-    company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, payload, user_ids, next_run_at, repeat_minutes, started_at,
-    ended_as, operator, submitted_by, sign, expires_at
+WITH made AS (
+    INSERT INTO notifications (
+        company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, announcement_id, own_payload, next_run_at, repeat_minutes,
+        started_at, ended_as, operator, submitted_by, sign, expires_at
+    )
+    SELECT $1, c.id, $2, $3, $4, $5,
+        coalesce($6::bigint, nextval('announcements_id_seq')), $7,
+        CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
+        $10, $11, $8::smallint, $12, $13, $14,
+        $15
+    FROM channels c
+    WHERE c.channel = $16
+    ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
+    WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
+    RETURNING id, announcement_id
+),
+announced AS (
+    INSERT INTO announcements (id, payload, user_ids)
+    SELECT m.announcement_id, $17::jsonb, $18::text[] FROM made m WHERE $6::bigint IS NULL
 )
-SELECT $1, c.id, $2, $3, $4, $5, $6, $7::text[],
-    CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
-    $10, $11, $8::smallint, $12, $13, $14,
-    $15
-FROM channels c
-WHERE c.channel = $16
-ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
-WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
-RETURNING id
+SELECT m.id, m.announcement_id FROM made m
 `
 
 type NotificationCreateParams struct {
-	CompanyID     int64
-	BizType       int16
-	BizID         int64
-	BizTaskID     *int64
-	DedupKey      *string
-	Payload       []byte
-	UserIds       []string
-	EndedAs       *int16
-	NextRunAt     *time.Time
-	RepeatMinutes *int64
-	StartedAt     *time.Time
-	Operator      *string
-	SubmittedBy   string
-	Sign          *string
-	ExpiresAt     *time.Time
-	Channel       string
+	CompanyID      int64
+	BizType        int16
+	BizID          int64
+	BizTaskID      *int64
+	DedupKey       *string
+	AnnouncementID *int64
+	OwnPayload     []byte
+	EndedAs        *int16
+	NextRunAt      *time.Time
+	RepeatMinutes  *int64
+	StartedAt      *time.Time
+	Operator       *string
+	SubmittedBy    string
+	Sign           *string
+	ExpiresAt      *time.Time
+	Channel        string
+	Payload        []byte
+	UserIds        []string
+}
+
+type NotificationCreateRow struct {
+	ID             int64
+	AnnouncementID int64
 }
 
 // NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
 // came at once, the other has committed. The dedup_key of an event, which has a biz_task_id, is its company's; any other is its
-// submitter's. Callers choose only their own, so they cannot name an event before it happens.
-func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (int64, error) {
+// submitter's. Callers choose only their own, so they cannot name an event before it happens. Without announcement_id, it makes an
+// announcement of payload and user_ids; the foreign key is checked at the end of the statement.
+func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (NotificationCreateRow, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
 		arg.BizType,
 		arg.BizID,
 		arg.BizTaskID,
 		arg.DedupKey,
-		arg.Payload,
-		arg.UserIds,
+		arg.AnnouncementID,
+		arg.OwnPayload,
 		arg.EndedAs,
 		arg.NextRunAt,
 		arg.RepeatMinutes,
@@ -371,10 +407,12 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 		arg.Sign,
 		arg.ExpiresAt,
 		arg.Channel,
+		arg.Payload,
+		arg.UserIds,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	var i NotificationCreateRow
+	err := row.Scan(&i.ID, &i.AnnouncementID)
+	return i, err
 }
 
 const notificationDelete = `-- name: NotificationDelete :execrows
@@ -399,7 +437,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.payload, n.user_ids, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -407,7 +445,7 @@ WITH due AS MATERIALIZED (
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
+SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
     t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
@@ -419,6 +457,7 @@ SELECT d.id, d.company_id, c.channel, d.biz_type, d.payload, d.user_ids, d.repea
     END::double precision AS wait
 FROM due d
 JOIN channels c ON c.id = d.channel_id
+JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN notification_templates t ON t.biz_type = d.biz_type AND t.channel_id = d.channel_id AND t.is_enabled
 LEFT JOIN LATERAL (
     SELECT (count(*) > 0)::boolean AS was_told, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
@@ -568,11 +607,13 @@ FROM (
 ) l
 WHERE l.status = 3
 ORDER BY l.notification_id, l.user_id
+LIMIT $3::integer
 `
 
 type NotificationFailuresParams struct {
 	Ids         []int64
 	SubmittedBy string
+	Most        int32
 }
 
 type NotificationFailuresRow struct {
@@ -581,9 +622,9 @@ type NotificationFailuresRow struct {
 	Reason         string
 }
 
-// NotificationFailures gives the people whom notifications of a user cannot reach, and why.
+// NotificationFailures gives people whom notifications of a user cannot reach, and why.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
-	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy)
+	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -635,7 +676,7 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 }
 
 const notificationList = `-- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.payload, n.user_ids, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
     n.remark, n.operator, n.created_at, n.updated_at, told.status, told.next_run_time, told.people, told.succeeded, told.retries
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
@@ -648,7 +689,9 @@ WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL
     AND ($5::smallint IS NULL OR n.biz_type = $5::smallint)
     AND ($6::bigint IS NULL OR n.biz_id = $6::bigint)
     AND ($7::text IS NULL OR c.channel = $7::text)
-    AND ($8::text IS NULL OR n.user_ids @> ARRAY[$8::text])
+    AND ($8::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$8::text]
+    ))
     AND ($9::bigint[] IS NULL OR n.id = ANY ($9::bigint[]))
 ORDER BY n.id DESC
 LIMIT $10::integer
@@ -673,8 +716,6 @@ type NotificationListRow struct {
 	BizType       int16
 	BizID         int64
 	DedupKey      *string
-	Payload       []byte
-	UserIds       []string
 	RepeatMinutes *int64
 	StartedAt     *time.Time
 	ExpiresAt     *time.Time
@@ -717,8 +758,6 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 			&i.BizType,
 			&i.BizID,
 			&i.DedupKey,
-			&i.Payload,
-			&i.UserIds,
 			&i.RepeatMinutes,
 			&i.StartedAt,
 			&i.ExpiresAt,
@@ -869,7 +908,8 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
     (SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
     coalesce(l.times, 0)::bigint AS times
 FROM notifications n
-CROSS JOIN LATERAL unnest(n.user_ids) AS u (user_id)
+JOIN announcements a ON a.id = n.announcement_id
+CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
 LEFT JOIN latest l ON l.user_id = u.user_id
 WHERE n.id = $1::bigint
 ORDER BY u.user_id
@@ -1008,7 +1048,9 @@ WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL
     AND ($4::smallint IS NULL OR n.biz_type = $4::smallint)
     AND ($5::bigint IS NULL OR n.biz_id = $5::bigint)
     AND ($6::text IS NULL OR c.channel = $6::text)
-    AND ($7::text IS NULL OR n.user_ids @> ARRAY[$7::text])
+    AND ($7::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$7::text]
+    ))
 ORDER BY n.id DESC
 LIMIT $8::integer
 `

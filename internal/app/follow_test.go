@@ -111,8 +111,8 @@ func TestNotificationsAreListedByStateAndPerson(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	// The next page looks at the notifications that this page left out.
-	b.exec(`INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, ended_as, submitted_by)
-		SELECT company_id, channel_id, 3, 99, '{}', '{u1}', 3, 'x' FROM notifications n, generate_series(1, 2500) WHERE n.id = $1`, failed[0])
+	b.exec(`INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, announcement_id, ended_as, submitted_by)
+		SELECT company_id, channel_id, 3, 99, announcement_id, 3, 'x' FROM notifications n, generate_series(1, 2500) WHERE n.id = $1`, failed[0])
 	if got := list("status=2"); !slices.Equal(got, failed) {
 		t.Errorf("behind many: %v, want %v", got, failed)
 	}

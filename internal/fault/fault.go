@@ -120,6 +120,8 @@ const (
 	NoSecretsKey       Rule = "no_secrets_key"
 	MadeLikeAKey       Rule = "made_like_a_key"
 	GiveAgain          Rule = "give_again"
+	TooManyBytes       Rule = "too_many_bytes"    // bytes
+	TooManyTogether    Rule = "too_many_together" // the most, with the others as many as they are
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -128,7 +130,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, NothingElseIsKnown,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, NothingElseIsKnown,
 }
 
 // Field names one wrong field. It never carries the value that was sent, but may carry names of placeholders in it.

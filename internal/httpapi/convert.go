@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
@@ -25,14 +27,42 @@ const (
 
 func done() api.DoneJSONResponse { return api.DoneJSONResponse{Code: ok, Message: success} }
 
-// member is a member of the request's body as it was sent, nil if it was left out. The generated types make float64 of the numbers in
-// an object of which the contract says nothing more.
+// objectMost is how many bytes an object may take of which the contract says nothing more.
+const objectMost = 16 << 10
+
+// member is an object in the request's body as it was sent, nil if it was left out. The generated types make float64 of the numbers in
+// an object of which the contract says nothing more. Fault: request.invalid for one that takes more than objectMost.
 func member(ctx context.Context, name string) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(exchangeOf(ctx).body, &members); err != nil {
 		return nil, fmt.Errorf("read members of body: %w", err)
 	}
-	return members[name], nil
+	text := members[name]
+	if storedSize(text) > objectMost {
+		return nil, fault.InvalidField(name, fault.TooManyBytes, objectMost)
+	}
+	return text, nil
+}
+
+// storedSize is how many bytes JSON takes at most as PostgreSQL writes it: without the white space of its author, and with numbers
+// written out. 1e99 takes a hundred.
+func storedSize(text []byte) int {
+	var compact bytes.Buffer
+	if json.Compact(&compact, text) != nil {
+		return len(text)
+	}
+	size := compact.Len()
+	decoder := jsontext.NewDecoder(&compact)
+	for token, err := decoder.ReadToken(); err == nil && size <= objectMost; token, err = decoder.ReadToken() {
+		if token.Kind() != '0' {
+			continue
+		}
+		if number := token.String(); strings.ContainsAny(number, "eE") {
+			exponent, _ := strconv.Atoi(number[strings.IndexAny(number, "eE")+1:])
+			size += max(exponent, -exponent)
+		}
+	}
+	return size
 }
 
 // object reads an object, whose numbers stay as they are written; nothing and null are an empty one.

@@ -38,21 +38,25 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 	all := make([]notify.Notification, len(req.Body.Channels))
 	for i, channel := range req.Body.Channels {
 		all[i] = notify.Notification{
-			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, Payload: payload, UserIDs: req.Body.UserIds,
-			DedupKey: nonEmpty(req.Body.DedupKey), NextRunAt: req.Body.NextRunTime, ExpiresAt: req.Body.ExpiresAt, StartedAt: req.Body.StartedAt, Repeat: req.Body.RepeatMinutes, Sign: req.Body.Sign,
-			Operator: req.Body.Operator,
+			BizType: req.Body.BizType, BizID: req.Body.BizID, Channel: channel, DedupKey: nonEmpty(req.Body.DedupKey),
+			NextRunAt: req.Body.NextRunTime, ExpiresAt: req.Body.ExpiresAt, StartedAt: req.Body.StartedAt, Repeat: req.Body.RepeatMinutes,
+			Sign: req.Body.Sign, Operator: req.Body.Operator,
 		}
 	}
-	made, err := s.notify.Create(ctx, all, exchangeOf(ctx).origin)
+	outcome, err := s.notify.Create(ctx, &notify.Announcement{Payload: payload, UserIDs: req.Body.UserIds}, all, exchangeOf(ctx).origin)
 	if err != nil {
 		return nil, err
 	}
-	return api.CreateNotifications200JSONResponse(notificationsMade(notify.Outcome{Made: made})), nil
+	return api.CreateNotifications200JSONResponse(notificationsMade(outcome)), nil
 }
 
 func notificationsMade(o notify.Outcome) api.NotificationsMadeResponse {
+	var moreFailed *bool
+	if o.HasMoreFailed {
+		moreFailed = &o.HasMoreFailed
+	}
 	return api.NotificationsMadeResponse{Code: ok, Message: success, Data: api.NotificationsMade{
-		Ended: o.Ended,
+		Ended: o.Ended, MoreFailed: moreFailed,
 		Items: convert(o.Made, func(m notify.Made) api.NotificationMade {
 			return api.NotificationMade{
 				NotificationID: m.ID, Channel: m.Channel, Deduplicated: m.Deduplicated, Status: api.NotificationStatus(m.Status), Remark: nonEmpty(&m.Remark),
@@ -97,50 +101,47 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 	if err != nil {
 		return nil, err
 	}
-	var bad error
-	items, next := page(rows, p.Limit-1, func(row dbq.NotificationListRow) api.NotificationView {
-		one, err := notificationOf(row)
-		if err != nil {
-			bad = err
-		}
-		return one
-	}, func(row dbq.NotificationListRow) string { return idText(row.ID) })
+	items, next := page(rows, p.Limit-1, summaryOf, func(row dbq.NotificationListRow) string { return idText(row.ID) })
 	if before > 0 {
 		next = new(cursorOf(idText(before)))
 	}
-	return api.ListNotifications200JSONResponse{Code: ok, Message: success, Data: api.NotificationPage{Items: items, NextCursor: next}}, bad
+	return api.ListNotifications200JSONResponse{Code: ok, Message: success, Data: api.NotificationPage{Items: items, NextCursor: next}}, nil
 }
 
 // GetNotification shows a notification with its recipients.
 func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationRequestObject) (api.GetNotificationResponseObject, error) {
-	row, people, err := s.notify.Get(ctx, viewer(ctx), req.ID)
+	n, err := s.notify.Get(ctx, viewer(ctx), req.ID)
 	if err != nil {
 		return nil, err
 	}
-	one, err := notificationOf(row)
+	payload, err := object(n.Announcement.Payload)
 	if err != nil {
 		return nil, err
 	}
-	recipients := convert(people, func(p dbq.NotificationPeopleRow) api.NotificationRecipient {
+	recipients := convert(n.People, func(p dbq.NotificationPeopleRow) api.NotificationRecipient {
 		return api.NotificationRecipient{
 			UserID: p.UserID, TaskID: p.TaskID, Address: p.Recipient, Status: api.RecipientStatus(p.Status), RetryCount: p.RetryCount,
 			DueAt: p.DueAt, SentAt: p.SentAt, LastError: nonEmpty(&p.LastError), ExternalMsgid: p.ProviderNo, Times: p.Times,
 		}
 	})
-	one.Recipients = &recipients
+	of := summaryOf(n.Summary)
+	one := api.NotificationView{
+		NotificationID: of.NotificationID, Channel: of.Channel, BizType: of.BizType, BizID: of.BizID, DedupKey: of.DedupKey,
+		Status: of.Status, People: of.People, Succeeded: of.Succeeded, RetryCount: of.RetryCount, NextRunTime: of.NextRunTime,
+		RepeatMinutes: of.RepeatMinutes, StartedAt: of.StartedAt, ExpiresAt: of.ExpiresAt, Sign: of.Sign, Remark: of.Remark,
+		Operator: of.Operator, CreatedAt: of.CreatedAt, UpdatedAt: of.UpdatedAt,
+		Payload: payload, UserIds: n.Announcement.UserIds, Recipients: &recipients,
+	}
 	return api.GetNotification200JSONResponse{Code: ok, Message: success, Data: one}, nil
 }
 
-func notificationOf(n dbq.NotificationListRow) (api.NotificationView, error) {
-	one := api.NotificationView{
+func summaryOf(n dbq.NotificationListRow) api.NotificationSummary {
+	return api.NotificationSummary{
 		NotificationID: n.ID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
-		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries, UserIds: n.UserIds,
-		NextRunTime: n.NextRunTime, RepeatMinutes: n.RepeatMinutes, StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Sign: n.Sign, Remark: n.Remark, Operator: n.Operator,
-		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
+		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries,
+		NextRunTime: n.NextRunTime, RepeatMinutes: n.RepeatMinutes, StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Sign: n.Sign,
+		Remark: n.Remark, Operator: n.Operator, CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 	}
-	var err error
-	one.Payload, err = object(n.Payload)
-	return one, err
 }
 
 // EndNotifications cancels or ends notifications (S1.6).

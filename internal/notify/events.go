@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -57,8 +56,9 @@ func channelNumber(channel string) string {
 
 // Outcome is what an event led to.
 type Outcome struct {
-	Made  []Made
-	Ended int // notifications that became pointless
+	Made          []Made
+	HasMoreFailed bool // whether people cannot be reached whom Made leaves out
+	Ended         int  // notifications that became pointless
 }
 
 // Take makes of an event what follows from it. Faults: request.invalid.
@@ -83,10 +83,8 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 		var all []Notification
 		switch e.Name {
 		case "task_created":
+			e.UserIDs = slices.DeleteFunc(slices.Clone(e.UserIDs), func(id string) bool { return id == e.Initiator })
 			all = e.everywhere(TaskCreated, e.TaskID, fmt.Sprintf("0_%d", e.TaskID))
-			for i := range all {
-				all[i].UserIDs = slices.DeleteFunc(slices.Clone(e.UserIDs), func(id string) bool { return id == e.Initiator })
-			}
 		case "node_done":
 			all = e.everywhere(NodeDone, *e.NodeID, fmt.Sprintf("1_%d_%d", e.TaskID, *e.NodeID))
 		case "orbit_plan":
@@ -115,9 +113,9 @@ func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcom
 		if err != nil {
 			return err
 		}
-		made, err := s.Enqueue(ctx, all, origin)
+		made, err := s.Enqueue(ctx, &Announcement{e.Payload, e.UserIDs}, all, origin)
 		if e.Name != "node_finished" {
-			o.Made = made
+			o.Made, o.HasMoreFailed = made.Made, made.HasMoreFailed
 		}
 		return err
 	})
@@ -234,6 +232,18 @@ func orTime(at *time.Time, otherwise time.Time) time.Time {
 	return *at
 }
 
+// How many notifications and, once their times have come, messages the orbits of an event may make.
+const (
+	remindersMost = 1000
+	messagesMost  = 50_000
+)
+
+// orbitsMost is how many orbits an event may have, with as many channels and people as it has; one is always allowed.
+func (e Event) orbitsMost() int {
+	reminders := min(remindersMost, messagesMost/max(len(e.UserIDs), 1))
+	return max(reminders/(len(slots)*max(len(e.Channels), 1)), 1)
+}
+
 // How many days ahead people may be told, and for how many years a node may have been worked on.
 const (
 	farthest = 366
@@ -269,6 +279,8 @@ func (e Event) check() error {
 		return fault.InvalidField("orbits", fault.Required, nil)
 	case e.Name != "node_finished" && len(e.UserIDs) == 0:
 		return fault.InvalidField("user_ids", fault.Required, nil)
+	case e.Name == "orbit_plan" && len(e.Orbits) > e.orbitsMost():
+		return fault.InvalidField("orbits", fault.TooManyTogether, e.orbitsMost())
 	}
 	return nil
 }
@@ -278,7 +290,7 @@ func (e Event) everywhere(bizType int16, bizID int64, key string) []Notification
 	all := make([]Notification, len(e.Channels))
 	for i, channel := range e.Channels {
 		all[i] = Notification{
-			BizType: bizType, BizID: bizID, BizTaskID: &e.TaskID, Channel: channel, Payload: e.Payload, UserIDs: e.UserIDs,
+			BizType: bizType, BizID: bizID, BizTaskID: &e.TaskID, Channel: channel,
 			DedupKey: new(key + "_" + channelNumber(channel)), Sign: e.Sign, Operator: e.Operator,
 		}
 	}
@@ -294,16 +306,12 @@ func (e Event) orbits(now time.Time) []Notification {
 			if at.Before(now) {
 				continue
 			}
-			payload := maps.Clone(e.Payload)
-			if payload == nil {
-				payload = map[string]any{}
-			}
-			payload["orbitNo"], payload["remainMin"] = orbit.No, minutes
-			if _, said := payload["inTime"]; !said {
-				payload["inTime"] = orbit.InTime.Format("2006-01-02 15:04")
+			own := map[string]any{"orbitNo": orbit.No, "remainMin": minutes}
+			if _, said := e.Payload["inTime"]; !said {
+				own["inTime"] = orbit.InTime.Format("2006-01-02 15:04")
 			}
 			for _, n := range e.everywhere(OrbitRemind, e.TaskID, fmt.Sprintf("2_%d_%d_%d", e.TaskID, orbit.No, minutes)) {
-				n.NextRunAt, n.Payload, n.ExpiresAt = &at, payload, new(at.Add(slotWidth))
+				n.NextRunAt, n.Own, n.ExpiresAt = &at, own, new(at.Add(slotWidth))
 				all = append(all, n)
 			}
 		}
@@ -315,22 +323,18 @@ func (e Event) orbits(now time.Time) []Notification {
 func (e Event) timeouts(now time.Time) []Notification {
 	all := e.everywhere(NodeTimeout, *e.NodeID, fmt.Sprintf("5_%d", *e.NodeID))
 	started := orTime(e.StartedAt, now)
-	payload := maps.Clone(e.Payload)
-	if payload == nil {
-		payload = map[string]any{}
-	}
-	payload["nodeInstId"] = *e.NodeID
+	own := map[string]any{"nodeInstId": *e.NodeID}
 	var limit int64
 	if e.MaxMins != nil {
 		limit = *e.MaxMins
-		payload["maxDuration"] = limit
+		own["maxDuration"] = limit
 	}
 	if e.Repeat != nil {
-		payload["timeoutRemind"] = *e.Repeat
+		own["timeoutRemind"] = *e.Repeat
 	}
 	at := started.Add(time.Duration(limit) * time.Minute)
 	for i := range all {
-		all[i].Payload, all[i].NextRunAt, all[i].StartedAt, all[i].Repeat = payload, &at, &started, e.Repeat
+		all[i].Own, all[i].NextRunAt, all[i].StartedAt, all[i].Repeat = own, &at, &started, e.Repeat
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -63,20 +64,25 @@ func New(db *postgres.DB, tasks *task.Service, platformURL string, reg prometheu
 	}
 }
 
-// Notification is what is to be told to whom (S1.2).
+// Announcement is what the notifications of one request say, and to whom.
+type Announcement struct {
+	Payload map[string]any
+	UserIDs []string
+}
+
+// Notification is an announcement that is to be made on a channel (S1.2).
 type Notification struct {
 	BizType   int16
 	BizID     int64
 	BizTaskID *int64 // the business task whose event it is of, with which it ends; nil: a caller asked for it by itself
 	Channel   string
-	Payload   map[string]any
-	UserIDs   []string
-	DedupKey  *string    // names it on its channel, for its submitter, or of an event for its company: a second one of the name is the first
-	NextRunAt *time.Time // nil: now
-	Repeat    *int64     // minutes after which its people are told again
-	StartedAt *time.Time // of a node that may take too long
-	Sign      *string    // goes before the text; nil: the template's
-	ExpiresAt *time.Time // nobody is told after it; nil: never
+	Own       map[string]any // what it says beside the announcement; of a name that stands in both, this counts
+	DedupKey  *string        // names it on its channel, for its submitter, or of an event for its company: a second one of the name is the first
+	NextRunAt *time.Time     // nil: now
+	Repeat    *int64         // minutes after which its people are told again
+	StartedAt *time.Time     // of a node that may take too long
+	Sign      *string        // goes before the text; nil: the template's
+	ExpiresAt *time.Time     // nobody is told after it; nil: never
 	Operator  *string
 
 	over bool // it ended before it began
@@ -95,12 +101,13 @@ type Made struct {
 // Failure is why somebody cannot be reached.
 type Failure struct{ UserID, Reason string }
 
-// complete finds in a node's payload what is not said beside it (S1.5): when people are told first, and how often again.
-func (n *Notification) complete() error {
+// complete finds in the payload of a node's announcement what is not said beside it (S1.5): when people are told first, and how often
+// again.
+func (n *Notification) complete(payload map[string]any) error {
 	if n.BizType != NodeTimeout {
 		return nil
 	}
-	if said := n.Payload["timeoutRemind"]; n.Repeat == nil && said != nil {
+	if said := payload["timeoutRemind"]; n.Repeat == nil && said != nil {
 		minutes, isNumber := number(said)
 		switch {
 		case !isNumber:
@@ -114,7 +121,7 @@ func (n *Notification) complete() error {
 		}
 	}
 	if n.NextRunAt == nil && n.StartedAt != nil {
-		limit, _ := number(n.Payload["maxDuration"])
+		limit, _ := number(payload["maxDuration"])
 		if limit < 0 || limit > longestRepeat {
 			return fault.InvalidField("payload.maxDuration", fault.TooBig, longestRepeat)
 		}
@@ -147,34 +154,42 @@ func (n *Notification) checkTimes() error {
 
 // Create is Enqueue of what a caller asks for itself: a notification whose message is empty is refused, and with it the others.
 // Faults: request.invalid.
-func (s *Service) Create(ctx context.Context, all []Notification, origin task.Origin) (made []Made, err error) {
+func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin task.Origin) (o Outcome, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		if made, err = s.Enqueue(ctx, all, origin); err != nil {
+		if o, err = s.Enqueue(ctx, a, all, origin); err != nil {
 			return err
 		}
-		for _, m := range made {
+		for _, m := range o.Made {
 			if !m.Deduplicated && m.Remark == empty.remark {
 				return fault.InvalidField("payload", fault.RenderedBlank, nil)
 			}
 		}
 		return nil
 	})
-	return made, err
+	return o, err
 }
 
-// Enqueue stores notifications with their tasks, all or none; those whose time is to come get theirs then. Of several at
-// once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid.
-func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.Origin) ([]Made, error) {
+// Enqueue stores the notifications of an announcement with their tasks, all or none; those whose time is to come get theirs then. Of
+// several at once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid.
+func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin task.Origin) (Outcome, error) {
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
-			return nil, fault.InvalidField("next_run_time", fault.TooFarAhead, farthest)
+			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, farthest)
 		}
-		if err := all[i].complete(); err != nil {
-			return nil, err
+		if err := all[i].complete(a.Payload); err != nil {
+			return Outcome{}, err
 		}
 		if err := all[i].checkTimes(); err != nil {
-			return nil, err
+			return Outcome{}, err
 		}
+	}
+	said := a.Payload
+	if said == nil {
+		said = map[string]any{}
+	}
+	payload, err := written(said)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("write payload: %w", err)
 	}
 	made := make([]Made, len(all))
 	order := make([]int, len(all))
@@ -185,31 +200,40 @@ func (s *Service) Enqueue(ctx context.Context, all []Notification, origin task.O
 	slices.SortStableFunc(order, func(a, b int) int {
 		return strings.Compare(all[a].Channel+"\x00"+orEmpty(all[a].DedupKey), all[b].Channel+"\x00"+orEmpty(all[b].DedupKey))
 	})
-	err := s.db.Tx(ctx, func(ctx context.Context) error {
+	o := Outcome{Made: made}
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		announcement := stored{payload: payload, userIDs: distinct(a.UserIDs)}
 		for _, i := range order {
-			var err error
-			if made[i], err = s.enqueue(ctx, all[i], origin); err != nil {
+			if made[i], err = s.enqueue(ctx, &announcement, all[i], origin); err != nil {
 				return err
 			}
 		}
-		return s.tellOutcomes(ctx, made, origin.User)
+		o.HasMoreFailed, err = s.tellOutcomes(ctx, made, origin.User)
+		return err
 	})
-	return made, err
+	return o, err
 }
 
-// tellOutcomes says of each notification what became of it so far, and why, of those that the user submitted.
-func (s *Service) tellOutcomes(ctx context.Context, made []Made, user string) error {
+// failuresMost is how many people who cannot be reached one answer names.
+const failuresMost = 100
+
+// tellOutcomes says of each notification what became of it so far, and why, of those that the user submitted, and tells whether there
+// are more people who cannot be reached than it named.
+func (s *Service) tellOutcomes(ctx context.Context, made []Made, user string) (hasMore bool, err error) {
 	ids := make([]int64, len(made))
 	for i := range made {
 		ids[i] = made[i].ID
 	}
 	outcomes, err := s.q.NotificationOutcomes(ctx, dbq.NotificationOutcomesParams{Ids: ids, SubmittedBy: user})
 	if err != nil {
-		return fmt.Errorf("read outcomes: %w", err)
+		return false, fmt.Errorf("read outcomes: %w", err)
 	}
-	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user})
+	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: failuresMost + 1})
 	if err != nil {
-		return fmt.Errorf("read failures: %w", err)
+		return false, fmt.Errorf("read failures: %w", err)
+	}
+	if hasMore = len(failures) > failuresMost; hasMore {
+		failures = failures[:failuresMost]
 	}
 	byID := map[int64]dbq.NotificationOutcomesRow{}
 	for _, o := range outcomes {
@@ -222,26 +246,53 @@ func (s *Service) tellOutcomes(ctx context.Context, made []Made, user string) er
 	for i := range made {
 		made[i].Status, made[i].Remark, made[i].Failed = byID[made[i].ID].Status, byID[made[i].ID].Remark, failed[made[i].ID]
 	}
-	return nil
+	return hasMore, nil
 }
 
-func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origin) (Made, error) {
+// stored is an announcement as it is stored, with the first notification that is made of it.
+type stored struct {
+	id      *int64 // nil: not yet
+	payload []byte
+	userIDs []string
+}
+
+func (s *Service) enqueue(ctx context.Context, a *stored, n Notification, origin task.Origin) (Made, error) {
 	made := Made{Channel: n.Channel}
-	payload, err := json.Marshal(n.Payload)
-	if err != nil {
-		return made, fmt.Errorf("write payload: %w", err)
+	own := []byte("{}")
+	if n.Own != nil {
+		var err error
+		if own, err = written(n.Own); err != nil {
+			return made, fmt.Errorf("write payload: %w", err)
+		}
 	}
 	p := dbq.NotificationCreateParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
-		Payload: payload, UserIds: distinct(n.UserIDs), NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
+		AnnouncementID: a.id, OwnPayload: own, NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
 		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign, ExpiresAt: n.ExpiresAt,
 	}
 	if n.over {
 		p.EndedAs = new(Cancelled)
 	}
-	for range 10 { // the one of the name may be deleted between two looks
-		made.ID, err = s.q.NotificationCreate(ctx, p)
+	isNew := a.id == nil // to the database, to which an announcement is not given in vain
+	if isNew {
+		p.Payload, p.UserIds = a.payload, a.userIDs
+	}
+	for attempt := range 10 { // the one of the name may be deleted between two looks
+		if n.DedupKey != nil && (isNew || attempt > 0) {
+			id, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+				CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
+			})
+			if err == nil {
+				made.ID, made.Deduplicated = id, true
+				return made, nil
+			}
+			if !postgres.IsNoRows(err) {
+				return made, fmt.Errorf("find notification: %w", err)
+			}
+		}
+		row, err := s.q.NotificationCreate(ctx, p)
 		if err == nil {
+			made.ID, a.id = row.ID, &row.AnnouncementID
 			if !n.over && (n.NextRunAt == nil || !n.NextRunAt.After(time.Now())) {
 				_, err = s.run(ctx, &made.ID, 1, origin)
 			}
@@ -251,17 +302,7 @@ func (s *Service) enqueue(ctx context.Context, n Notification, origin task.Origi
 			return made, fmt.Errorf("create notification: %w", err)
 		}
 		if n.DedupKey == nil {
-			return made, fault.InvalidField("channels", fault.NotThere, nil)
-		}
-		made.ID, err = s.q.NotificationFind(ctx, dbq.NotificationFindParams{
-			CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
-		})
-		if err == nil {
-			made.Deduplicated = true
-			return made, nil
-		}
-		if !postgres.IsNoRows(err) {
-			return made, fmt.Errorf("find notification: %w", err)
+			break
 		}
 	}
 	return made, fault.InvalidField("channels", fault.NotThere, nil)
@@ -287,8 +328,8 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-// runBatch is how many notifications one transaction of a sweep tells.
-const runBatch = 100
+// runBatch is how many notifications one transaction of a sweep tells. Each may have thousands of people.
+const runBatch = 20
 
 // byItself is who tells people of what was planned.
 var byItself = task.Origin{RequestID: "notifications"}
@@ -376,9 +417,6 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if err := d.Decode(&payload); err != nil {
 		return fmt.Errorf("read payload: %w", err)
 	}
-	if payload == nil { // of an event that had none, from before it was stored as empty
-		payload = map[string]any{}
-	}
 	if _, said := payload["platformUrl"]; !said && s.platformURL != "" {
 		payload["platformUrl"] = s.platformURL
 	}
@@ -389,15 +427,15 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 	if n.Title == nil {
 		return s.fail(ctx, n.ID, noTemplate)
 	}
-	title, missing := fill(*n.Title, payload)
-	content, more := fill(*n.Content, payload)
+	title, missing := fill(*n.Title, payload, titleMost)
+	content, more := fill(*n.Content, payload, contentMost)
 	if missing = distinct(append(missing, more...)); len(missing) > 0 {
 		return s.fail(ctx, n.ID, unable{"模板缺少参数: " + strings.Join(missing, ", "), "parameters"})
 	}
-	if len([]rune(title)) > titleMost || len([]rune(content)) > contentMost {
+	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
 		return s.fail(ctx, n.ID, tooLong)
 	}
-	if n.Channel == sender.SMS && len([]rune(content)) > smsMost {
+	if n.Channel == sender.SMS && utf8.RuneCountInString(content) > smsMost {
 		return s.fail(ctx, n.ID, unable{fmt.Sprintf("渲染后的短信超过 %d 个字符", smsMost), tooLong.label})
 	}
 	params, err := written(payload)
@@ -489,25 +527,41 @@ func (s *Service) fail(ctx context.Context, id int64, why unable) error {
 var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
 
 // fill replaces ${key} by what the payload says, and names the keys of which it says nothing. What is filled in is not looked
-// at again.
-func fill(template string, payload map[string]any) (text string, missing []string) {
-	text = placeholder.ReplaceAllStringFunc(template, func(found string) string {
-		key := found[2 : len(found)-1]
-		value, said := payload[key]
-		if !said || value == nil {
+// at again. Of a text of more than most characters it writes only so much that it is longer: a short template may name a long
+// value many times.
+func fill(template string, payload map[string]any, most int) (text string, missing []string) {
+	var out strings.Builder
+	length, end := 0, 0
+	write := func(part string) {
+		out.WriteString(part)
+		length += utf8.RuneCountInString(part)
+	}
+	for _, at := range placeholder.FindAllStringSubmatchIndex(template, -1) {
+		before, key := template[end:at[0]], template[at[2]:at[3]]
+		end = at[1]
+		value := payload[key]
+		if value == nil {
 			missing = append(missing, key)
-			return ""
+			continue
 		}
+		if length > most {
+			continue
+		}
+		write(before)
 		if text, ok := value.(string); ok {
-			return text
+			write(text)
+			continue
 		}
 		text, err := written(value)
 		if err != nil {
 			missing = append(missing, key)
 		}
-		return string(text)
-	})
-	return text, missing
+		write(string(text))
+	}
+	if length <= most {
+		write(template[end:])
+	}
+	return out.String(), missing
 }
 
 // written is JSON for people to read: < and & stay as they are.
@@ -657,17 +711,28 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationLi
 	return rows, before, postgres.Wrap("list notifications", err, nil)
 }
 
+// Whole is all of a notification. Lists have only the summaries: an announcement may be long.
+type Whole struct {
+	Summary      dbq.NotificationListRow
+	Announcement dbq.NotificationAnnouncementRow
+	People       []dbq.NotificationPeopleRow
+}
+
 // Get gives one notification and what became of each person's message. Fault: notification.not_found.
-func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (dbq.NotificationListRow, []dbq.NotificationPeopleRow, error) {
+func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whole, err error) {
 	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if err != nil {
-		return dbq.NotificationListRow{}, nil, fmt.Errorf("get notification: %w", err)
+		return n, fmt.Errorf("get notification: %w", err)
 	}
 	if len(rows) == 0 {
-		return dbq.NotificationListRow{}, nil, errNoNotification
+		return n, errNoNotification
 	}
-	people, err := s.q.NotificationPeople(ctx, id)
-	return rows[0], people, postgres.Wrap("get recipients", err, nil)
+	n.Summary = rows[0]
+	if n.Announcement, err = s.q.NotificationAnnouncement(ctx, id); err != nil {
+		return n, fmt.Errorf("get announcement: %w", err)
+	}
+	n.People, err = s.q.NotificationPeople(ctx, id)
+	return n, postgres.Wrap("get recipients", err, nil)
 }
 
 // Contact is how a user is reached. Of one that is there, a nil field stays as it is, and an empty one is cleared.

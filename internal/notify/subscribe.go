@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -43,9 +42,6 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row
 	data, err := written(m.Data)
 	if err != nil {
 		return row, false, err
-	}
-	if utf8.RuneCount(data) > contentMost {
-		return row, false, fault.InvalidField("data", fault.TooLong, contentMost)
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		id, err := s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{

@@ -181,6 +181,51 @@ func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
 	}
 }
 
+// What notifications said before they shared announcements, they say afterwards, and again when the migration is taken back.
+func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
+	t.Parallel()
+	const version = "20261122001201"
+	url, db := migratedBefore(t, version)
+	if _, err := db.Pool.Exec(t.Context(), `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, submitted_by)
+		SELECT o.id, c.id, 3, n, CASE WHEN n = 2 THEN 'null' ELSE jsonb_build_object('n', n) END, ARRAY['u' || n, 'v'], 'x'
+		FROM generate_series(1, 3) n, (SELECT min(id) AS id FROM companies) o, (SELECT min(id) AS id FROM channels) c;
+		DELETE FROM notifications WHERE biz_id = 1`); err != nil {
+		t.Fatal(err)
+	}
+	said := func(of string) (all string) {
+		t.Helper()
+		if err := db.Pool.QueryRow(t.Context(), "SELECT string_agg(concat_ws(' ', n.biz_id, payload, user_ids), '; ' ORDER BY n.id) FROM notifications n "+of).Scan(&all); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	const want = `2 {} {u2,v}; 3 {"n": 3} {u3,v}`
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	const join = "JOIN announcements a ON a.id = n.announcement_id"
+	if got := said(join); got != want {
+		t.Errorf("after it %s", got)
+	}
+	// The next announcement has a number of its own.
+	if _, err := db.Pool.Exec(t.Context(), "INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{}')"); err != nil {
+		t.Error(err)
+	}
+	for applied := true; applied; {
+		if err := postgres.MigrateDown(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		all, err := postgres.Migrations(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied = slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, version) && m.Applied })
+	}
+	if got := said(""); got != want {
+		t.Errorf("taken back %s", got)
+	}
+}
+
 func start(t *testing.T, dir string) (*postgres.Server, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -402,8 +447,11 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 		return err
 	}
 	const (
-		task = `INSERT INTO tasks (task_id, phone_number, recipient, content, dedup_key, submitted_by) VALUES ('%[1]s', '', '', 'x', 'k', '%[2]s')`
-		told = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, biz_task_id, payload, user_ids, dedup_key, submitted_by) VALUES (1, 1, 3, 1, %s, '{}', '{u}', '%s', '%s')`
+		task  = `INSERT INTO tasks (task_id, phone_number, recipient, content, dedup_key, submitted_by) VALUES ('%[1]s', '', '', 'x', 'k', '%[2]s')`
+		told  = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, biz_task_id, payload, user_ids, dedup_key, submitted_by) VALUES (1, 1, 3, 1, %s, '{}', '{u}', '%s', '%s')`
+		later = `WITH a AS (INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{u}') RETURNING id)
+			INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, biz_task_id, announcement_id, dedup_key, submitted_by)
+			SELECT 1, 1, 3, 1, %s, a.id, '%s', '%s' FROM a`
 		once = `INSERT INTO subscribe_messages (company_id, business_type, business_id, template_type, receiver_user_id, template_id, task_id%s) VALUES (1, 'b', 1, 't', 'u', 'x', 't1'%s)`
 	)
 	for _, sql := range []string{
@@ -419,10 +467,10 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 	for sql, isTaken := range map[string]bool{
 		fmt.Sprintf(task, "t2", "one"):                 true,
 		fmt.Sprintf(task, "t3", "two"):                 false,
-		fmt.Sprintf(told, "NULL", "k", "one"):          true,
-		fmt.Sprintf(told, "NULL", "k", "two"):          false,
-		fmt.Sprintf(told, "7", "event", "two"):         true,
-		fmt.Sprintf(told, "NULL", "event", "two"):      false,
+		fmt.Sprintf(later, "NULL", "k", "one"):         true,
+		fmt.Sprintf(later, "NULL", "k", "two"):         false,
+		fmt.Sprintf(later, "7", "event", "two"):        true,
+		fmt.Sprintf(later, "NULL", "event", "two"):     false,
 		fmt.Sprintf(once, ", submitted_by", ", 'one'"): true,
 		fmt.Sprintf(once, ", submitted_by", ", 'two'"): false,
 	} {
@@ -431,8 +479,11 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
-	for range 4 {
+	for isUp := true; isUp; {
 		if err := postgres.MigrateDown(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM schema_migrations WHERE version = '20261122000901')`).Scan(&isUp); err != nil {
 			t.Fatal(err)
 		}
 	}
