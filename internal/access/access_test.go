@@ -464,6 +464,7 @@ func TestAChangeIsInForceAtOnceHereAndWithinTwoSecondsElsewhere(t *testing.T) {
 
 // A login takes a while, and what it began with may be over when it ends.
 func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]Patch{
 		"disabled": {IsDisabled: new(true)}, "another password": {Password: new("another password")}, "another role": {Role: new(RoleRead)},
 	} {
