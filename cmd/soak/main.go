@@ -27,6 +27,7 @@ type options struct {
 	Round    time.Duration `default:"30s" help:"How often to stop the faults, wait until all is quiet, and check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
 	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt, share, fair, route, trouble, lockout or F10."`
+	Hostile  bool          `help:"Have one tenant attack beside another instead, and compare what the other sees without and with it."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
 }
 
@@ -48,6 +49,9 @@ func main() {
 var errBroken = errors.New("an invariant does not hold")
 
 func run(ctx context.Context, o options) error {
+	if o.Hostile {
+		return (&soak{options: o}).hostile(ctx)
+	}
 	if !o.Mutants && o.Mutant == "" {
 		s := &soak{options: o}
 		return s.run(ctx, nil)

@@ -1,0 +1,345 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A tenant that attacks beside one that works as it should. The attack comes from an address of its own, with good credentials and
+// without; the other tenant must hardly notice.
+const (
+	attackerAddress = "127.0.0.2"
+	ratioMost       = 1.5 // of the other tenant's p99 and errors, with the attack to without
+	memoryMost      = 300 << 20
+	normalSenders   = 8
+	normalEvery     = 40 * time.Millisecond // of each of them
+	phase           = 10 * time.Second
+)
+
+// attack is one way to cost more than one's share.
+type attack struct {
+	what    string
+	workers int
+	do      func(a *attacker, ctx context.Context) error
+}
+
+var attacks = []attack{
+	{"oversized bodies without credentials, and with a wrong method", 4, (*attacker).oversize},
+	{"batches of millions of ones", 2, (*attacker).ones},
+	{"batches of a thousand items of rubbish", 2, (*attacker).rubbish},
+	{"batches of a thousand messages", 2, (*attacker).batches},
+	{"bodies that nest without end", 2, (*attacker).deep},
+	{"bodies that never arrive", 30, (*attacker).slow},
+	{"wrong passwords", 4, (*attacker).guess},
+	{"lists, one after the other", 4, (*attacker).lists},
+	{"messages that are refused, one after the other", 4, (*attacker).refused},
+}
+
+// hostile runs rounds without and with the attack, and compares.
+func (s *soak) hostile(ctx context.Context) (err error) {
+	s.began = time.Now()
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-")
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return fmt.Errorf("open folder: %w", err)
+	}
+	binary, err := build(ctx, dir, nil)
+	if err != nil {
+		return err
+	}
+	stack, err := startStack(ctx, dir, binary)
+	defer func() { err = errors.Join(err, stack.stop(s.options.Keep || err != nil)) }()
+	if err != nil {
+		return err
+	}
+	target := stack.servers[0]
+	for name, path := range map[string]string{
+		`{"company_no":"victim","name":"victim"}`: "companies", `{"company_no":"evil","name":"evil"}`: "companies",
+	} {
+		if err := target.post(ctx, "admin", "/api/v1/admin/"+path, name); err != nil {
+			return err
+		}
+	}
+	for _, user := range []string{
+		`{"username":"victim","password":"victim-password","role":"submit","company_no":"victim"}`,
+		`{"username":"evil","password":"evil-password","role":"submit","company_no":"evil"}`,
+	} {
+		if err := target.post(ctx, "admin", "/api/v1/admin/users", user); err != nil {
+			return err
+		}
+	}
+	normal := &normalTenant{target: target}
+	var runs [2]tally // without and with
+	for round := 0; time.Since(s.began) < s.options.Duration && ctx.Err() == nil; round++ {
+		for with := range runs {
+			during, end := context.WithTimeout(ctx, phase)
+			var attacking sync.WaitGroup
+			evil := newAttacker(target.url, s.options.Seed+uint64(round))
+			if with == 1 {
+				for _, one := range attacks {
+					for range one.workers {
+						attacking.Go(func() { evil.keepOn(during, one) })
+					}
+				}
+			}
+			t := normal.run(during)
+			end()
+			attacking.Wait()
+			runs[with].add(t)
+			s.say("round %d, %s the attack: %s", round+1, []string{"without", "with"}[with], t)
+		}
+	}
+	memory, err := target.peakMemory()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nwithout the attack: %s\nwith the attack:    %s\nratio of the p99:   %.2f (at most %.1f)\nmemory of the server: %d MiB at most (of %d)\n",
+		runs[0], runs[1], runs[1].p99().Seconds()/runs[0].p99().Seconds(), ratioMost, memory>>20, memoryMost>>20)
+	switch {
+	case runs[1].p99().Seconds() > ratioMost*runs[0].p99().Seconds():
+		return fmt.Errorf("%w: the p99 of the other tenant rises too far", errBroken)
+	case runs[1].errorRate() > ratioMost*runs[0].errorRate():
+		return fmt.Errorf("%w: the other tenant sees errors", errBroken)
+	case memory > memoryMost:
+		return fmt.Errorf("%w: the server takes too much memory", errBroken)
+	}
+	return nil
+}
+
+// tally is what a tenant saw.
+type tally struct {
+	took   []time.Duration
+	failed int
+}
+
+func (t *tally) add(more tally) {
+	t.took, t.failed = append(t.took, more.took...), t.failed+more.failed
+}
+
+func (t tally) p99() time.Duration {
+	if len(t.took) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(t.took))
+	return sorted[len(sorted)*99/100]
+}
+
+func (t tally) errorRate() float64 { return float64(t.failed) / float64(max(1, len(t.took))) }
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d messages, p99 %.1f ms, %d failed", len(t.took), float64(t.p99().Microseconds())/1000, t.failed)
+}
+
+// normalTenant submits at a steady pace.
+type normalTenant struct{ target *server }
+
+func (n *normalTenant) run(ctx context.Context) tally {
+	var mu sync.Mutex
+	var all tally
+	var senders sync.WaitGroup
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: normalSenders}}
+	defer client.CloseIdleConnections()
+	for range normalSenders {
+		senders.Go(func() {
+			next := time.NewTicker(normalEvery)
+			defer next.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-next.C:
+				}
+				began := time.Now()
+				status, err := ask(context.WithoutCancel(ctx), client, http.MethodPost, n.target.url+"/api/v1/sms/send", "victim", "victim-password",
+					strings.NewReader(`{"phone_number":"13800138000","content":"your code is 123456"}`))
+				mu.Lock()
+				all.took = append(all.took, time.Since(began))
+				if err != nil || status != http.StatusOK {
+					all.failed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	senders.Wait()
+	return all
+}
+
+func ask(ctx context.Context, client *http.Client, method, url, username, password string, body io.Reader) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return 0, err
+	}
+	if username != "" {
+		req.SetBasicAuth(username, password)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close() //nolint:errcheck // read to its end
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, err
+}
+
+// attacker has addresses and bodies ready.
+type attacker struct {
+	url    string
+	client *http.Client
+	seed   uint64
+	calls  atomic.Uint64
+
+	manyOnes, manyItems, manyMessages, nested []byte
+}
+
+func newAttacker(url string, seed uint64) *attacker {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}, Timeout: 2 * time.Second}
+	var rubbish strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&rubbish, `"f%d":1,`, i)
+	}
+	item := `{` + rubbish.String() + `"content":"x"}`
+	message := `{"phone_number":"13800138000","content":"` + strings.Repeat("x", 500) + `"}`
+	return &attacker{
+		url: url, seed: seed, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}},
+		manyOnes:     []byte(`{"messages":[` + strings.Repeat("1,", 4<<20-100) + `1]}`),
+		manyItems:    []byte(`{"messages":[` + strings.Repeat(item+",", 999) + item + `]}`),
+		manyMessages: []byte(`{"messages":[` + strings.Repeat(message+",", 999) + message + `]}`),
+		nested:       []byte(strings.Repeat(`{"a":[`, 100_000)),
+	}
+}
+
+// keepOn attacks in one way until ctx ends.
+func (a *attacker) keepOn(ctx context.Context, one attack) {
+	for ctx.Err() == nil {
+		if one.do(a, ctx) != nil { // as it must be
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
+
+func (a *attacker) send(ctx context.Context, method, path string, body []byte, username, password string) error {
+	a.calls.Add(1)
+	status, err := ask(ctx, a.client, method, a.url+path, username, password, bytes.NewReader(body))
+	if err == nil && status >= http.StatusInternalServerError && status != http.StatusServiceUnavailable {
+		fmt.Printf("         %s %s: %d\n", method, path, status)
+	}
+	return err
+}
+
+func (a *attacker) evil(ctx context.Context, method, path string, body []byte) error {
+	return a.send(ctx, method, path, body, "evil", "evil-password")
+}
+
+func (a *attacker) oversize(ctx context.Context) error {
+	return errors.Join(
+		a.send(ctx, http.MethodPut, "/api/v1/sms/send-batch", a.manyOnes, "", ""),
+		a.send(ctx, http.MethodPost, "/api/v1/sms/send-batch", a.manyOnes, "", ""),
+		a.evil(ctx, http.MethodDelete, "/api/v1/sms/send-batch", a.manyOnes),
+		a.evil(ctx, http.MethodPost, "/api/v1/sms/send", a.manyOnes),
+	)
+}
+
+func (a *attacker) ones(ctx context.Context) error {
+	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send-batch", a.manyOnes)
+}
+
+func (a *attacker) rubbish(ctx context.Context) error {
+	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send-batch", a.manyItems)
+}
+
+func (a *attacker) batches(ctx context.Context) error {
+	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send-batch", a.manyMessages)
+}
+
+func (a *attacker) deep(ctx context.Context) error {
+	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", a.nested)
+}
+
+// slow sends the head of a request and one byte of its body, and waits for the end of the connection.
+func (a *attacker) slow(ctx context.Context) error {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}, Timeout: 2 * time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(a.url, "http://"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // nothing more is asked on it
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, nil)
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth("evil", "evil-password")
+	_, err = fmt.Fprintf(conn, "POST /api/v1/sms/send-batch HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{",
+		req.Header.Get("Authorization"), 8<<20)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, conn)
+	return err
+}
+
+func (a *attacker) guess(ctx context.Context) error {
+	return a.send(ctx, http.MethodGet, "/api/v1/sms/tasks", nil, "victim", strconv.FormatUint(rand.Uint64(), 36))
+}
+
+func (a *attacker) lists(ctx context.Context) error {
+	return a.evil(ctx, http.MethodGet, "/api/v1/sms/tasks?limit=100", nil)
+}
+
+func (a *attacker) refused(ctx context.Context) error {
+	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", []byte(`{"phone_number":"no","content":""}`))
+}
+
+// post does something as the configured user, which must work.
+func (s *server) post(ctx context.Context, username, path, body string) error {
+	status, err := ask(ctx, probe, http.MethodPost, s.url+path, username, password, strings.NewReader(body))
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("it answers %d", status)
+	}
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	return nil
+}
+
+// peakMemory is the most resident memory that the process had, in bytes.
+func (s *server) peakMemory() (int64, error) {
+	s.mu.Lock()
+	process := s.process
+	s.mu.Unlock()
+	if process == nil {
+		return 0, errors.New("the server does not run")
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read memory of the server: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, found := strings.CutPrefix(line, "VmHWM:"); found {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, errors.New("the system does not say how much memory the server has")
+}
