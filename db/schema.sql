@@ -1319,6 +1319,8 @@ CREATE UNIQUE INDEX sender_ledger_lease_key ON public.sender_ledger USING btree 
 
 CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (sender_id, id);
 
+CREATE INDEX senders_shared_driven_idx ON public.senders USING btree (channel_id) WHERE (is_shared AND (status = 'on'::text) AND (kind <> 'app'::text));
+
 CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, sort) WHERE (is_shared AND (status = 'on'::text));
 
 CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);

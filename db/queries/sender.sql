@@ -432,9 +432,13 @@ WITH open AS MATERIALIZED (
 )
 SELECT
     s.is_paced,
-    (EXISTS (SELECT FROM open o WHERE o.is_routed) OR (s.is_shared AND EXISTS (
+    (EXISTS (SELECT FROM open o WHERE o.is_routed)
+    OR (s.is_shared AND EXISTS (
+        SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
+    ))
+    OR (s.is_shared AND EXISTS (
         SELECT FROM senders o
-        WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND (o.sort < s.sort OR (o.kind <> 'app' AND o.id <> s.id))
+        WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
     )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st

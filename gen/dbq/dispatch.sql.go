@@ -174,19 +174,26 @@ rivals AS MATERIALIZED (
 mine AS MATERIALIZED (
     SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
         0::double precision AS served, st.shared_next_turn AS next_turn,
-        v.primary_room, v.rival_room,
+        v.primary_room, w.rival_room,
         0::double precision AS was_served, NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
     FROM budget b
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
+    -- Two, so that a claim among thousands of shared senders reads only those that matter to it: by the index on sort, and hardly ever all.
     CROSS JOIN LATERAL (
-        SELECT max(x.room) FILTER (WHERE o.sort > b.sort) AS primary_room,
-            max(x.room) FILTER (WHERE b.gives_way AND x.is_rested) AS rival_room
+        SELECT max(x.room) AS primary_room
         FROM senders o
         JOIN sender_standings x ON x.sender_id = o.id
-        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND (o.sort > b.sort OR b.gives_way)
+        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
             AND x.is_available AND x.seen_at > now() - $2::interval
     ) v
+    CROSS JOIN LATERAL (
+        SELECT max(x.room) AS rival_room
+        FROM senders o
+        JOIN sender_standings x ON x.sender_id = o.id
+        WHERE b.gives_way AND o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on'
+            AND x.is_available AND x.is_rested AND x.seen_at > now() - $2::interval
+    ) w
     WHERE b.is_shared AND b.tasks > 0
     UNION ALL
     SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, v.primary_room, v.rival_room,
@@ -205,13 +212,17 @@ SELECT
     b.id AS sender_id, b.is_paced, b.interval_ms, b.tasks::bigint AS tasks, (b.segments IS NOT NULL)::boolean AS has_limit, coalesce(b.segments, 0)::bigint AS segments,
     extract(epoch FROM b.lease)::double precision AS lease_seconds, b.sign, b.segment_size, b.channel = 'sms' AS counts_segments,
     coalesce((
-        EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on') OR (b.is_shared AND EXISTS (
-            SELECT FROM senders o
-            WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND (o.sort < b.sort OR (o.kind <> 'app' AND o.id <> b.id))
-        ))
-    ) AND (
         b.was_seen_at IS NULL OR b.was_seen_at < b.seen_lately
         OR (b.was_seen_at < b.was_available_at AND b.was_available_at <= b.at)
+    ) AND (
+        EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on')
+        OR (b.is_shared AND EXISTS (
+            SELECT FROM senders o WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < b.sort
+        ))
+        OR (b.is_shared AND EXISTS (
+            SELECT FROM senders o
+            WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> b.id
+        ))
     ), false)::boolean AS is_to_be_seen,
     coalesce(m.pool_id, 0)::bigint AS pool_id, coalesce(m.route_id, 0)::bigint AS route_id, coalesce(m.company_id, 0)::bigint AS company_id,
     coalesce(m.weight, 1)::bigint AS weight,
