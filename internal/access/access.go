@@ -168,7 +168,7 @@ func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if u.Username == s.admin.Username {
 		return dbq.User{}, fault.New(fault.Conflict, fault.UserExists)
 	}
-	hash, err := s.hash(u.Password)
+	hash, err := s.hash(ctx, u.Password)
 	if err != nil {
 		return dbq.User{}, err
 	}
@@ -223,7 +223,7 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 		}
 	}
 	if p.Password != nil {
-		hash, err := s.hash(*p.Password)
+		hash, err := s.hash(ctx, *p.Password)
 		if err != nil {
 			return dbq.User{}, err
 		}
@@ -276,13 +276,18 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 // end, because nobody sees the change before.
 func (s *Service) changed(ctx context.Context) { s.db.AfterCommit(ctx, s.verifier.versions.Forget) }
 
-func (s *Service) hash(password string) (*string, error) {
+// hash takes a place among the comparisons: each takes as much memory.
+func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	if password == "" {
 		return nil, nil
 	}
 	if isKey(password) { // nobody would compare it with a password
 		return nil, fault.InvalidField("password", fault.MadeLikeAKey, nil)
 	}
+	if err := take(ctx, s.verifier.hashing); err != nil {
+		return nil, err
+	}
+	defer func() { <-s.verifier.hashing }()
 	hash, err := argon2id.CreateHash(password, hashing)
 	if err != nil {
 		return nil, errors.New("hash password") // the cause may quote it

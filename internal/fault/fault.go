@@ -37,6 +37,7 @@ const (
 	RequestTooLarge        Reason = "request.too_large"
 	RequestTooDeep         Reason = "request.too_deep"
 	RequestTooSlow         Reason = "request.too_slow"
+	RequestTooMuch         Reason = "request.too_much"
 	RequestMediaType       Reason = "request.unsupported_media_type"
 	RequestCrossSite       Reason = "request.cross_site"
 	RouteNotFound          Reason = "route.not_found"
@@ -76,7 +77,7 @@ const (
 
 // Reasons lists them all.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, Exists, InUse, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,

@@ -28,6 +28,7 @@ var english = &catalogue{
 		fault.RequestTooLarge:        "The request body is too large.",
 		fault.RequestTooDeep:         "The request body nests too deep.",
 		fault.RequestTooSlow:         "The body did not arrive in time.",
+		fault.RequestTooMuch:         "Your requests that are being worked on are too large together; try again later.",
 		fault.RequestMediaType:       "The Content-Type must be application/json.",
 		fault.RequestCrossSite:       "A web page of another site may not ask for this; CORS_ORIGINS lists the sites that may.",
 		fault.RouteNotFound:          "There is nothing at this address.",
@@ -124,6 +125,7 @@ var chinese = &catalogue{
 		fault.RequestTooLarge:        "请求体过大。",
 		fault.RequestTooDeep:         "请求体嵌套过深。",
 		fault.RequestTooSlow:         "请求体未能及时到达。",
+		fault.RequestTooMuch:         "您正在处理中的请求总量过大，请稍后再试。",
 		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
 		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；允许的网站在 CORS_ORIGINS 中列出。",
 		fault.RouteNotFound:          "此地址不存在。",
@@ -215,6 +217,7 @@ var languages = language.NewMatcher([]language.Tag{language.English, language.Ch
 
 // catalogueFor picks by Accept-Language; English when that says nothing that we have.
 func catalogueFor(acceptLanguage string) *catalogue {
+	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), languagesMost)]
 	if acceptLanguage == "" {
 		return english
 	}
@@ -223,6 +226,9 @@ func catalogueFor(acceptLanguage string) *catalogue {
 	}
 	return english
 }
+
+// languagesMost bounds what is read of Accept-Language, in bytes.
+const languagesMost = 200
 
 // Limits of what an answer says of wrong fields: a body or a query can have any number of them, of two bytes each, or names of any length.
 const (
