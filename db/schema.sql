@@ -1050,6 +1050,7 @@ CREATE TABLE public.users (
     version bigint DEFAULT 1 NOT NULL,
     has_company boolean DEFAULT false NOT NULL,
     CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
+    CONSTRAINT users_company_binds_role CHECK (((NOT has_company) OR (role = ANY (ARRAY['submit'::text, 'read'::text])))),
     CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
     CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),
     CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
@@ -1061,7 +1062,7 @@ COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: only API keys';
 
 COMMENT ON COLUMN public.users.top_priority IS 'the most urgent priority that a submission of this user may ask for';
 
-COMMENT ON COLUMN public.users.has_company IS 'whether a company was named for it: a read user without one sees every company, though company_id says 1';
+COMMENT ON COLUMN public.users.has_company IS 'whether its company binds it; false: company_id only says in whose name it submits, and a read user sees every company';
 
 ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.users_id_seq

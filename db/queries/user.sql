@@ -17,6 +17,8 @@ SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @
 SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
 
 -- UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
+-- users_company_binds_role refuses a role that the company of the user does not bind. An admin that submits in the name of a company,
+-- from before that constraint, belongs to it in its next role.
 -- name: UserUpdate :one
 UPDATE users u
 SET role = coalesce(sqlc.narg(role), u.role),
@@ -26,7 +28,10 @@ SET role = coalesce(sqlc.narg(role), u.role),
     is_disabled = coalesce(sqlc.narg(is_disabled), u.is_disabled),
     company_id = CASE WHEN @without_company::boolean THEN 1
         ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), u.company_id) END,
-    has_company = NOT @without_company::boolean AND (u.has_company OR sqlc.narg(company_no)::text IS NOT NULL),
+    has_company = NOT @without_company::boolean AND (
+        u.has_company OR sqlc.narg(company_no)::text IS NOT NULL
+        OR (u.company_id <> 1 AND coalesce(sqlc.narg(role), u.role) IN ('submit', 'read'))
+    ),
     top_priority = coalesce(sqlc.narg(top_priority), u.top_priority),
     version = u.version + 1,
     updated_at = now()

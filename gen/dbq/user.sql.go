@@ -295,7 +295,10 @@ SET role = coalesce($1, u.role),
     is_disabled = coalesce($4, u.is_disabled),
     company_id = CASE WHEN $5::boolean THEN 1
         ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = $6::text), u.company_id) END,
-    has_company = NOT $5::boolean AND (u.has_company OR $6::text IS NOT NULL),
+    has_company = NOT $5::boolean AND (
+        u.has_company OR $6::text IS NOT NULL
+        OR (u.company_id <> 1 AND coalesce($1, u.role) IN ('submit', 'read'))
+    ),
     top_priority = coalesce($7, u.top_priority),
     version = u.version + 1,
     updated_at = now()
@@ -316,6 +319,8 @@ type UserUpdateParams struct {
 }
 
 // UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
+// users_company_binds_role refuses a role that the company of the user does not bind. An admin that submits in the name of a company,
+// from before that constraint, belongs to it in its next role.
 func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, error) {
 	row := q.db.QueryRow(ctx, userUpdate,
 		arg.Role,

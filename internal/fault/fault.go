@@ -108,6 +108,7 @@ const (
 	NotACursor         Rule = "not_a_cursor"
 	Duplicate          Rule = "duplicate"
 	OnlyForSenders     Rule = "only_for_senders"
+	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	CountryNotServed   Rule = "country_not_served"
 	NotThere           Rule = "not_there"
 	BelowZero          Rule = "below_zero"
@@ -123,7 +124,7 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
-	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
+	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, NothingElseIsKnown,
 }
 
