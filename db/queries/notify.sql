@@ -67,6 +67,12 @@ WHERE c.channel = @channel
 ON CONFLICT (company_id, channel_id, dedup_key) WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
 RETURNING id;
 
+-- NotificationsWaiting counts the notifications of a company that wait for their time, up to most.
+-- name: NotificationsWaiting :one
+SELECT count(*) FROM (
+    SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @most::bigint
+) w;
+
 -- NotificationFind gives the notification that a dedup_key names.
 -- name: NotificationFind :one
 SELECT n.id

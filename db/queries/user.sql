@@ -57,10 +57,17 @@ ORDER BY k.id DESC;
 DELETE FROM api_keys k USING users u
 WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 
--- UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago.
+-- UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago, or
+-- more than 1000 addresses ago: a user that calls from one new address after the other must not fill the table.
 -- name: UserAddressNote :exec
 WITH old AS (
-    DELETE FROM user_addresses o WHERE o.username = @username AND o.network <> @network AND o.seen_at < now() - interval '30 days'
+    DELETE FROM user_addresses o
+    WHERE o.username = @username AND o.network <> @network AND (o.seen_at < now() - interval '30 days' OR o.network IN (
+        SELECT a.network FROM user_addresses a
+        WHERE a.username = @username AND a.network <> @network
+        ORDER BY a.seen_at DESC, a.network
+        OFFSET 999
+    ))
 )
 INSERT INTO user_addresses (network, username) VALUES (@network, @username)
 ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day';

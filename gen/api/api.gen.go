@@ -1146,6 +1146,9 @@ type Error struct {
 type ErrorDetail struct {
 	Fields *[]FieldError `json:"fields,omitempty"`
 
+	// Limit With `limit.reached`: how many there may be
+	Limit *int64 `json:"limit,omitempty"`
+
 	// Reason A stable word to branch on, such as `task.not_found`
 	Reason string `json:"reason"`
 }
@@ -3767,7 +3770,7 @@ type ClientInterface interface {
 
 	// CreateSenderWithBody Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3776,7 +3779,7 @@ type ClientInterface interface {
 
 	// CreateSender Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4281,7 +4284,7 @@ type ClientInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4293,7 +4296,7 @@ type ClientInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4319,7 +4322,8 @@ type ClientInterface interface {
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
 	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-	// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+	// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+	// 10,000 apps have registered themselves.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5215,7 +5219,7 @@ func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, req
 
 // CreateSenderWithBody Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5234,7 +5238,7 @@ func (c *Client) CreateSenderWithBody(ctx context.Context, params *CreateSenderP
 
 // CreateSender Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6299,7 +6303,7 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6321,7 +6325,7 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6357,7 +6361,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
 // The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+// 10,000 apps have registered themselves.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11237,7 +11242,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSenderWithBodyWithResponse Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11246,7 +11251,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSenderWithResponse Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11795,7 +11800,7 @@ type ClientWithResponsesInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11807,7 +11812,7 @@ type ClientWithResponsesInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11833,7 +11838,8 @@ type ClientWithResponsesInterface interface {
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
 	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-	// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+	// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+	// 10,000 apps have registered themselves.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13024,6 +13030,8 @@ type PutContactsResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -13061,6 +13069,11 @@ func (r PutContactsResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r PutContactsResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -14652,6 +14665,8 @@ type PutNotificationTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -14689,6 +14704,11 @@ func (r PutNotificationTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r PutNotificationTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -17562,6 +17582,8 @@ type CreateKeyResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -17599,6 +17621,11 @@ func (r CreateKeyResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r CreateKeyResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateKeyResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -20871,7 +20898,7 @@ func (c *ClientWithResponses) ListSendersWithResponse(ctx context.Context, param
 
 // CreateSenderWithBodyWithResponse Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20886,7 +20913,7 @@ func (c *ClientWithResponses) CreateSenderWithBodyWithResponse(ctx context.Conte
 
 // CreateSenderWithResponse Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21771,7 +21798,7 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21789,7 +21816,7 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21821,7 +21848,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
 // The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+// 10,000 apps have registered themselves.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -22947,6 +22975,13 @@ func ParsePutContactsResponse(rsp *http.Response) (*PutContactsResponse, error) 
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -24320,6 +24355,13 @@ func ParsePutNotificationTemplateResponse(rsp *http.Response) (*PutNotificationT
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -26780,6 +26822,13 @@ func ParseCreateKeyResponse(rsp *http.Response) (*CreateKeyResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -34030,6 +34079,20 @@ func (response PutContacts404JSONResponse) VisitPutContactsResponse(w http.Respo
 	return err
 }
 
+type PutContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutContacts409JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PutContacts413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response PutContacts413JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
@@ -36270,6 +36333,20 @@ func (response PutNotificationTemplate404JSONResponse) VisitPutNotificationTempl
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutNotificationTemplate409JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -40298,6 +40375,20 @@ func (response CreateKey404JSONResponse) VisitCreateKeyResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateKey409JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -46603,474 +46694,480 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvtDMqBpEv5AzRMeGtofskeghOTS7KVqa5gLZqEQj3YVMqDLRIIbLC3nP9sle7Ura",
-	"891ueOWztWHH6fa06z3HnuWQX/RhPOSM/vJXuMjnyczKAqqAAtBEkzQUCk4DqMr3fN6f3/Os1pH9gRRM",
-	"aFVrPqsNaEr7TLMUPh0MBndi80fMVCflA82lqDVrj3uSUHWuIqJ7jCjaZ4QLwi5YOiadhPI+oSImKRvI",
-	"VBPZJVIwopiIWVqLauwp7Q8SVmvWVF+16GDQajS2a1GNm5a/M2TpuBbVBO2bJ8yvPK5FtZR9Z8hTFtea",
-	"Oh2yqKY6PdanZmS/lrJurVn7H69l87iGv6prOPznz6PaLarZmUzH96HdZ9jZgOpe1lfHPrJ0b64P7LBH",
-	"hWDJrP7wiaW7uy+xI7Ped3mf6+l9+oYckT4VY6LNbhGqSV8qHe7BdqN44RNoMBxKzLp0mGh8pU+f8v6w",
-	"bz6YT1zYT1FNjwfmfS40O2MpjlD2B1SM78uyhcDfW0KuvBZyKHQ6qyf4/TJ6GqZKptMrftxjpC3YU93q",
-	"wBNtc/zNJRnQM0ZOWVemrOSs4wu5Ne/Tp3eZONO9WnPHLrT7nC210ikXZzAqvKsFE59zh7oy7VON23Zj",
-	"rzZ3R+/ErD+QmonO+GM2nl6FAzEmI5nGbvIdmiQs/YoiXZkS3eMKKIIZD1O6To6Y0ISeUS7IiOseF2Rn",
-	"j/TkMFXwOSMypzIeI82x75JYMkWENC+dkb5MGVCeM6YVPNblqdKECjViKfYQZU32GI1ZStrBbLYeskFC",
-	"xyxu7+Nz1LTNUuiZcI0t7+3sRNDPXuMmGfV4woLOONyzkUzP6+RAuL51j+JPgrA0lan5W0hNztlA192B",
-	"wAFluxYOzKxz9aMxoFqz1LT5Lz79H7b+5yfv/Vqt6Lzc5UrPIx1cs35IOhakFjuLUosHPSnYRzzRrOB6",
-	"fSKSMR6ggXmMiGH/lKWR2YROz/AfMqKwT1yRUcq1ZqJkyPB+C9+vVb38MLb7+I4Z60M51KyU2qTm13m0",
-	"ZtGrdwRstLRP5LKrELiMZx5TdV5KUQxHWYU128ZNP48US0U5nxy6n5ftyrdvOntMZ552xTpSxIpoSUaU",
-	"ayBYFNgnGfWYMPc8ZXh5BQsZ6W4JIzWtVD5fMLjnZpgpUwMpFAMp7JYU3YR3YNwdKTQT8CcdDBLeoWYK",
-	"135LmXk8y8ZjnoxZrbnXuBnVgOSY71JG4UHYvrqQutVjSVx7HtX6TCl6xoCFGTo1GBABF8o8AOQNXrGb",
-	"wJQ2m9+sNba/8fVf3/nm3uPGtz74jRvf/nj33vX77z+4+XD72DRabdaHMDqY9jQzVZpqhnyEizPlCT6h",
-	"SSJHxKxXVLttNmOJxUHK6Weuhp0OU6r6yE2/D+1OFU0AxvU8qn0k01Mex0wst4O7RTtIh7pX7/qGp7fQ",
-	"3BvSp2NYrVgC2Vz7/ilGOimLmdCcJmpyOKaPO8JwKposszTXzf5NLw13TeYW5Uj2GcoJIyNvjFIpzggX",
-	"isfIvhVLL1h6BScc+v2KInIkCHDN/ZyIw2OSMIo0iWtFEnmG63ZBEx4vdaJ2doJl63KWxKrW/NT+Oc0c",
-	"szW0UgvNsV8UbjpUkFNGYm5kvbj2/EmUbYiT9Lgdc25fDgh06yQieGK9u3BHk44cJrEZf8poHJHToZmk",
-	"HxeclX3CaKcHw6R9BpO4RxPDv9lyu1B8eN1a9X3bE1c7Oxk4aLNoduDrP7woF+PO/frRJ/dNs/el/kgO",
-	"xZKLsjeTXXWh4ckVcSyZqGGndzWMamIIPRCxo9qxlHdperYUd9rb3p11QLSUrQTaLj0gbne0lAQevboD",
-	"At0DqRBkm9zjH0ZEWsohu4SSU6ph3aggH5if7eLdo2K8HIm7Wco0zcIZYa/VpTwZpkxNLKCUKAuan1lM",
-	"jCrVH2i1T3Q6tmpqQvXaWYUbFjKusyFTiinSTWUfNSIaxylTap+0HzKdjrcOupqlbaLoWJFeiXxbJw/5",
-	"WU+Tgwd3yDkbK0JTZuU+VFxZTBJ+zqCHiAgjDad5lg5baJ40AodZrdxonEJPyYix84gMheZJwG5JypSm",
-	"qVZ4GhgZUKXAdNDpUXHGVJ3APKCbiFCUaqDPQSovWAws0b9U2ntfCt0jPaqIHqZCmTNnXjQsV0tsinDT",
-	"gTbMVmkwUFDS52KomdUv/ZqDZcC8bhjB9A6AlKPpOYMjnnsJ9sC8ZdfNLCYXZlKoWdTJQbi/aDGw+0DN",
-	"RpihMLBIeE3ErgmIyFTjmGRqKHLdHLtHwhx6mfLPlmVT26U3yetjuQtk9C0/DL81XJE+V8rIXzLFSa73",
-	"At2X4bmN/CjMViu7UheUJ/Q0YcsJo4Xkehi0OkWozSXgHeY4qH+SpHAthRytn2LHVNNTagR3KjLZotNj",
-	"8X5miXMcxhz1kUzPkSLiKqrhYCBTzeJ7LOZ0Oc53fRbnG2ZdtPqmjxYYSqZW9xZ2u3U8HjDSHyqYy+QA",
-	"rlZmilknoXC7FWlPDq0NFgvbpnXHgLnf65zNZ7VBKgcs1RxNBbh+c/wU5hkzMqqrWIOOqTp/QCfEjNlv",
-	"3bOPoSXD2Ww+xdFlrdghPPGGLnn6W6wDGn2J4+lAjFGFMwJ6u94GK2y7Xm87Ei2kp8JGIbF2ozKXU2BE",
-	"vT7LhvrO15rvfK356b84ORk2Go1G/cm/PDmpT3wMv3nybvbne+9+rcD4CjN8CA6yh3j4pvfSOr+q2evs",
-	"fWkFOzTpswPDKAo1+4HB+nqjYZhtSjuapSgBnLOBrkU1MUwsNURzW2hVzuZXODvDRJkd/fQNgF+RXQHj",
-	"tJ5CJmIVmZsAPgPwI4KqRcCENtNSOjnUScupOYc6HbeoESZaVgoqWiS08VlvJTkXcoTSU2I4hZWaIsKF",
-	"0oyCf6P98PD44bdatw/vHnyrde/O/UfHh0ftieHu7tQCK/gHN/ZydvBGleGrnlH2WjCLwnGDUEDJRwd3",
-	"7h7eRoul0VxlGngxrCi7T7o0UYycjomz05cO4VTKhFGwLylN9VDNO494qI/w2eeRNxRXtweHFCMzM3tX",
-	"sB1GCdUw7RSRRc+Apo5qzthR9MBlzWDCquLGNGMiD+xNLqMLhUOFZ8BrU5G4w4vYEk1TOobPUtOkBf7S",
-	"uW5llH3Rz9WTSaxqhZ6L3KIEzQdbi8MvWpAPaUJFh90CpQAWIY65GQ5NHgSLA+c6mtx8/1J+GkfsrA9h",
-	"D0W0JXBZZf8LLu3WxA9FBKdP0/MJXx1YLCvT0Un2iRMpXB/+2TF8NznJBpKCTsqoZnFEtomQMSOxFCwi",
-	"O9YjTaggMj01lG0Xn+9ywVXPvLCHXxh6GBN6KsxKJck4ItexJaPoWAsDGMmA0ihDxY0KZXSWyQXevhEu",
-	"8O7O+zfez1PD6bX0oRVGWhTmsU9r3xmyoWHuqm866EvBtYRle1LAj1wDlys5FR/CHP3MtmhtshNekrhg",
-	"itkPc+6ne3JG8+uTQd181r2GgiXFa2h/mBcmEtl4E/vm7OVwD5q38K62qM45iGOq2ZbmINBOnW/nP536",
-	"AcUetGPkOcMUzZu+diUygecSip8Jqocpa2Wr/KxAchgO4oVndMFSxVE/zFM0WCsF9hdrIyoi4BUOOAZf",
-	"WRWhYCrh/k0uZDa+3H7lpjrjXN3lKPBXYtN4lvr06R18ehv5kPs0sS1RbSj4d4bM/mw2Lt/vei+uYMna",
-	"lcew36lJ+iWvtPaODhSISEGU19wdZE+1jRibnBWOIt/azDnpTm+u/NPnIvx2e0oiWoouORoz0yPO1SCh",
-	"GGZZRH1maw46Hd+zzy5AXQJKMav5I8bEN+2jz5+XL3Ggjy8oZL5ivvB6rv9swvpk1jqvmQ6tlwahnW6Z",
-	"o7Sg3SdZJPZ3n2w38np/TtOZHX4WYTRTtSCm/MLZOc1Yqcs8DNVIu+mXxWUa8HpPih3HtK6PFpvp7d22",
-	"sbQ+xhUfNDpd/gcgARGp1+tFatj0Fs8ylZRb9b7OwYFGTmnnnHBhA1gGMtVVhDPXMngHpxtHk5LTVcHc",
-	"YKXGaqLkVVt4goWL/I7m51x4MOzJn7affuP4+AGxdrCp1YxqT7dkGpupbmfR90UXy4fdvynKzGugR0S1",
-	"EeNnPT1/EWB1H+PD09QhSHmwGohtN691LKllYPNrlvax0/VL+0G/q0r79q5cvbTv5vRGSfvLCOLL36ey",
-	"RVtSfl8LNVxiUV8NuXkya/3WTDGuglo89qs6GQqqyIBi1qLOAjT2yXZeas54jxyeJmyGHN2oNzJR2ooG",
-	"MA6haWfRUxpzcaZpct5yBylwLUByTRWX7Rb8d/ujEtct61MUwsIUo+t7pdbACTlrKjmpwotDxdIK8tcj",
-	"xdI7t/FSdHpUt+SACXxtkXVobN082Po23fqstVXF6+IGV3yaYBfXzWih0ytgtFm/KzNaPP2vAaOFgax9",
-	"865i49S6OCP2tsxhCI3cjZlm7unVsL0WL0DArPME/8MxaWdpwe19SOwifUaFcgnt+GudHPeY+SQ6LBW5",
-	"BAjlclI7fMDN1HzeKxqeSFv1VbsWLWfu3w3cy/6W2EznovPqU5yr7dYS+lnMadIapKzLn84XZswJgydn",
-	"e6nOKgiOD/GpN9vxFKagW80vXE+/FiUuqWUVQuh13XwKOr0CPpX1uzKfwmv2GvApO6fLUAhXvr8LeSBe",
-	"zc2+NKcPLuyyrHExYvvmL/yC1OzJrBVfMx1aKw26jZrircyYvrpQVWaVX4aFo9ZUwdrJVUvlOw4u4VzD",
-	"+jL8d6hYS7P+IKGaVTiCHAM1AgNHqRU+13I2tcVYaX5n18tR832vnbEWdL8if524JlfOZidneDnmV391",
-	"qy/FMXuqK16GOZNYn9K39CQnyUhlCJbp9SkOi2/b4bUxPplkIGfeWeoaKYyNn0OCFgjsntybq6EcV0g1",
-	"YM8LnZqaPdWYlcd1j7TDnW3ntugr4Qbmsnte/uw/ffnLf/v53/3yiz/86cvv/ejzv/nZF3/0Oy9//G9e",
-	"/MFP8tk+cyCT5iS3BLLZ9JHjuieHGgb81dzgPrhRy/eyvXXzyaeNrZtPnjWiG89LespkugIr5/IzCIFL",
-	"Vjp8l3uMis7PocsDXH6QPpVwbs7ebaYpXypSKJ9F+GxeKP/k9cEh5hopXQw7yKklcUgeFZnvR+Zxm6k4",
-	"zXhd1uVUCh5RGlJUIatXS3KaUtHpESkixD6girTzeA3tuTZ221nhjC+KBehl7FZ+3RYK3GcXZZJ3ZSla",
-	"DbG1uecCpFnsMHvLjzwnqZYu1nplUuhy7aJo1uuKEigerysXPGEYK0WeVg1lhtDz8FS7fBoIY7Lny4xY",
-	"xqwVI8oZ5Aa1BgkVNkmr5fKD3GeXGOReBFCHrB3/eFFujvvR3uWSjEzIQrLCGiQeQUbSPhFyFAhrdXKA",
-	"v456UjHStuNoUd0GrATAkuCanEmmiBQI6sa1Mq0hUkoSV44r44JrTvX8A5I5Lvv0aSseplQXWpht8K3L",
-	"jLUTdXASM/PUru9cvzGZVVqQ0GE2gwvPpCqQLnPUqszxE/fcc3teqt/BT8zjeafHTpHTY0DHiaRz3cQP",
-	"7GPWqDVfgdG8a9Puj8zzmOqa6nknEs8ZVeSUnQ3F5EmsfIqC4MMK22FakUPdSlmfi7j8CJ0yPWJMEHyO",
-	"pQoBTY1oynUGHoL3e4FjVRgWbF3k1Xc8dyHsll9vTO/5BDV1jDGLuPTEr5CoPh0klIs18kLTocDLvVZu",
-	"GPQ7HULcYzSeER9+Jl1kLdcRejtZTIYDI9tBkmu1sEjopsVVqy9TVmwujIdsIXmNPR3wlKlZ78wNLeGq",
-	"FQ9LxiNFayg6CaPziZt4ZB80ZCjlMuV6PHljSwKqM0HacVrTajxMWOzTyhA9JcKcVuSaLQ+YPkhlhwFy",
-	"jpEJmdZJESONak+3TAdbFxTQTpXp6UPWoUPFjoIO7VeQ7HHXdmu/+w3Xu/18Xx65MdhvHoRDcY27EZm5",
-	"yqFmcbkhBn5XRNGxYdDA2RRwXm0Th0dcMQJAVT2ARbE4DH1IbCuAJICfVZFBQTqECdunWZPICRC2dSmY",
-	"irKjvg+D6lAB7BbQMniKoMdViBou1jc5GxXJk9XQE46pOs+wE9Sw36dFeA/HAey+0cPUHMayUlS7DzS3",
-	"Jzkbl7/S/p7lLm1wVfzRyPasiJAFKmmxdlscsWf2dp9QEkttsTK50BKy2p0GNbU6M4BSqPagjw7ra9+i",
-	"opnDc0GToTkdiiXduZotjnq2hQMgUC9ock8V8fMk4Q61DaDGMD4FWjPnFiQR9lTPZOMAOdKYLx9aNPfV",
-	"Ve3K8kxJSEiRWmz9i3NU4I/ZKwhzqHT/zeJdZSLRx2xJN7bbg6J7AFehC6apS7I+TsyvNBz5LqOGuZQg",
-	"9XzDYfJwbY36CNOdx+Z58PCTW4dHR3fuf711fOfe4SePjssgegruy6IIQ3dZfMbSQ1GI0HNAUjlycWEJ",
-	"PNk0Q5aDreGAAMp4R6Yp65jnyTvt03GbKNlnpzIevxsZUmYTh8g7lAh2RjW/YKSNgUjtDJKw7VKN2uYt",
-	"krLuUMTmnYFUvOAdM5zsHTdAn02GarQjNxYHjghphrVPpOgw8KAAMi608i7wWIsfQXQvZQq35x3fb+Nd",
-	"iKUjatiHTXLfcwR+OkWol3pt8pjaHwrW1mr11QTV0xJ+miFL9mnMsLm54uUy2DIFOXevksLOhuJypwpN",
-	"DlKegxZgxCRpIdW4BiX3jF8wAfl9RXOafzsSOWqpEbce1YmyDt2iE0NFDCx8wARAvuH2N8koI0yKmwOx",
-	"9HhGNDVNvx4DyvCC5py6wgAIPIeRvyT5CeaWP5eOaHuFazGXtwYUbn1KdUhW18lOsd/LsDFPzOBqLc04",
-	"mHVv39odBL6szeLQXpXw+KB9NVfQKuYKUC3NsEyHL9yTwzQiMR0DjUGwYgtRbOg/+UwKtk/MqCzKuKu4",
-	"k9+7AUtbMR3P3RJ4+XkEz5uuF3oBx7zYK2ZCFd8oimi5V6artW3JjjYGDiAUtSvuEIFoMmBykDAjFpJb",
-	"PS6YAljiQ3GWcNUjp2PSPuh02EBv3aXibEjP2LS3Msio3slGU4y31haBObmdtwc7+88FS/0jYOvR4UdD",
-	"j5kuAzK753HOjpg2T6kFhf0R5drxhXIgzAMo5yc00SxxIN+2Dk6PKkDBZDGsr3LAb40m6sgzBeud6zd3",
-	"5uqhRUfgPhutXzk9Lypu5qAOqCIfMpoaoVGeMwEyvCIfUsU7HvV6gez2GRrvOavAm3GB1kfX7Yask6YH",
-	"3G9qVx5QpeyutF3pPRfbZVgiFOCzJFSi/yahqpKMj8W2skAe2umzxcGDw6xDgA+e/CL3Xb219eTd/Mcy",
-	"IOHQf3Uo4uVMAKf8sykHToULskC+VgR9aEs0Zx0Uh2WJHgDWMYcebZATwpelp41oO9qJdqO96PqT+RAn",
-	"hXbyQ+jnMeUa6T1+PrL1oNznjwA72X+8ZQTtJPzmUMTBpyPZZ/aVJ7m1ujFnoZZxuWbm5Un8zxHOKiLb",
-	"xHJLAImBgUVkl3TcNCKyNwXzmXEtv8rLrvERCxb4iAWre8SCpRVxbl1FfJAN5skk7fBHKvIneCZAcHhX",
-	"PsLqH9OUMnPYzEpUrpY0HM0KbQpHs96gnbDntYvmYef3aMxWBNmMWTxE3HxW6B4A6wU6vGmSMhoXu5Lw",
-	"QhTXOp6qhAAo5V0KHJ8rgAkXZMx09RzP6XNYpBkGj1UPEcgMCdMI8Gi5c5Eu+1h7x8UIoJhnQ2MiMsqe",
-	"hyWUSWykaKhBRjVT4FoTcRUWWs35lYvEsE6wSWvxxIpEAeBc7iDk3FbWxGG3eN6ZvAyVP2yvzCO4Xr0/",
-	"HNFDl6lcEC2A1ROKSq+GKc37hPUHekxGcK8mq2JOR14u7PnHCn6tvjrjcYlvAsoFpfKCm6PboaineGN1",
-	"lWNpJMCWDw6evi3QA0uVFHADDA2wBKBK6+ja9xjqFUIFFBN6pWiHqhD9dvsLUfqn3atmmUD3c7vukdhy",
-	"UUTTDmjeZyWuG9nVNorKrm8P4qjMdxMReOV0bglmHJQTsOc8Ryey/Qo8225Tcsdl6oi62c6/esuL5xXp",
-	"/xJy9pIxpEBxW4Va8iEclIwkhM7DnQ+WA6bJhQNNFncK+ZqP88SIjom7C2et6wTOipB0hrqmQ9GCBwq6",
-	"d/CE0wGpjyGdJQhEjcjpUHHBlCKmH3LdD7ttIxzrffr0to0SbVsjYRC8ukSQ4TIqxeLhlikbMKpDvNkJ",
-	"hxNLEmuQs4X0lC1ql58jTRLSoxcMKYKvPiW7UyuXLUW2eDZE8iFINe1LCG98FVGknxjBCwsoAC/LVVGI",
-	"XFxyFl7aJG15YQhCn9mqR7kzYv22dglIV0J1ZIgX4dVPSRjHOT98c1o6m1LHwgjN7EAFHc0nl1ehEjmJ",
-	"7UpUoiN72goivlyK/r4PYc84MeTPGfn8H777w3/47o/q5MPsauSz5yLCEhcc52HObJxfZuX64s9+8fnf",
-	"/+sXv/uzFz/468nkuUlr1yKoYzi8EhJfoAFctkUjItchsCLjAJdnRgqHn9k6cpPyRo9JFRCGEn4ZmkEm",
-	"bHxT302YmsKfjoPs2GmhYjk54WowC5gwZ6wED8SLYyWVkRwNnytCa66Ty0KfLSePmdaK/YUwBeFU7MCz",
-	"yS8GVlB0EK7O0uRGoK6MtroRLJsU7w90Ppd4OhpupcNbXdcN0CyCEd3Yi8ovwAy2YrhBaGCxfj+QxAAW",
-	"DbkFT4kcibXxBH8hZ+dvz756k7es+kG5yoty5fdEXaYdLJzVzDQfbHneGEFIK2Rqa9CUXyG4XqhTz+VW",
-	"l5EiM0e3hXw3p7QZWVMmcWTVbKPDYbRgypn97HQ4Ysurl2kf88e1lPU71HTnI9YurOLiQhS7CYBQYpRE",
-	"NQtWhhhZqCAakqttNkIi5TmWV6cJWlQWvn+Z1bcw3f+1cxpMWxOWiqrMGWGnuV9fKlCDqBhbW+RXVLVK",
-	"GcUc9UDlImazqK1Q33J82+cjOf2rioU3nUNSXqE3JqqBwsXiMk/ZlNWmoil3OZyw6aTTaelhFqOZ5U0q",
-	"smVktDkwG1uKEC7NpC25wPAxSXanjntuqyfSqqxO4B1bnuYtrx2oYk8saM+F9s5JKfGUdWifkYHkQieo",
-	"4hagyS0tPMDwqgkOkR11pSlfjYCn3HTWJt19Ij7pdsMkVIg1lN1uxUxSpACfmJfsn+ZVaPhRlkNboLmg",
-	"KVKhRdNyBiyrPfJFq11+CcRuyqFuQh13qCiMqS9YXBjOmaJjsOb3wAJEw1riKRXm7Tppw/VrN11QvmkW",
-	"ZROP94Cv9agi6dC9ZQSWdjNDm+DKltOOwOJqXkuZGiZ2EB6lQQ51R/bBE2bzievkwKWumi7seMhQmJth",
-	"RgUN+IzXKFgDx/Bh0JBgAy3A2HAcIwzGdC9AU6Ex0KYjKDcC80CdHAjCsjRxM/8LBkORQ4iag2QqW3vd",
-	"vhhapt2axKzDY6bqQTgr1iRH93rF0+QPzUP7rv/iI2gEzlWnyGZl7f8LyPjuDSfoX4otak7QCbo23bGV",
-	"IC6BxSHypyZF7Agj480KS8Gq/o4WzdcH4PGAqsx9A82gK8kTtrsFZPTlEu9T1mH8gqWtcs8vphe3qkk4",
-	"R0zEgWTDShMN0VsdumOqiTUr+/MXTOGOak6wLC0Q734vuQ0T/CXY2cmbFOXu4mTLBZuVH1zoiw+3zO1D",
-	"7pDkrsHkIQ899NlhnhsvbejLLacWTGSa+1CwStBeaNFf6OlWWohX+YClHSD7VkuQGhCVpovNTJWTmbev",
-	"tqJ/pVFOms4mNtaNSnlXhvek5GY3c9FXNixl27e8NSkbzfqkwGAF1iv+ddZs+Dc9rj201Hd6Cafr6kP2",
-	"zCiWjBdaXUyaWeJVpvH1RngSZgEqTtlHHrNbkKlFsZxGrWDqy0Lz2L3PQRXs7C0VbuQZWFZlalLK80AD",
-	"oW3HVqJZCDAhzAX56uzRLFwrC8Xzggx1UGmsXsS7AHfjCPm0HDohWFzm1KZ4V5WjN+lavVzZZCaBWS8N",
-	"XS/9DIznRcY9ODHxVETfjb25/k/E+FuMivHMJVExyg1wKhGzfFExx78b+X6LVuiBy+ybRuqhY2KzBABA",
-	"IuHnRgUkBw/ukHM2jhycgiLt5Fz1VQvjuPZ2ScLMdVERifkZ1yoi7S0b49Vqz8Gt3lkI9vlB5u6oTrAz",
-	"/3NCO6wnk5ilasqQrbQZcFemTdL+tWdGtr9P++x5u4i4hxjuU8t4G9YAwUkAbAFHCbhOXJyR9lfbEVED",
-	"2mEIyBBT1WMqItvbRtHeaZBOj6a0YxYUYy/lUJuXrC3IaNqEKkJt7S7CBelTLhLT1q0eF7RODkBvV0T1",
-	"5MjmFFrdz2ga9VyY1PbuB40G/NOY7RHPk8WTk69+DbC/zT9kq2S/AJBtyTxfB73V6tOnLUj6LU/2RdOO",
-	"dfYXZfeifQkLio96VAMWltkm18tlpv9i7RqlDX0WkFrTKsV5c8ByVBA6GOAUBjJJ1EQVdMiih+3HliGc",
-	"1APOcU3OmFZkr7E3A2aupXgCmmbXDG3Gaobms56NPTaDmlxTjhY4hXB0hI4A5W4hVKIqqdOT4f6XHVG3",
-	"D8dHoe/H8Bo1GShyWSmEfiZZcF02Oa+O+q98WJ3/Joyp819iQN0TXCl5sU5wDNshi9fK5bNepyYYjKFI",
-	"BMXXMnfqHJ46+cZsGLyHvmLVVInGO0efkN3tGze2tptEimQMt8YWXySnDK6TxcKzJakyvytWcbTU3mNe",
-	"xZwmxNfcy+j5rfu12bFLB1vffvJsp7hcw0M2kKn+kOpObzm9LYUGquup2KHra6UCmq7r4p0J5rW+u2E6",
-	"ZTF0u+b7YXo+7HYtZH8xLp4FiKoTD0KCMhtSzdCPhJIDoKQSJQP31CntnJtz++Dw/u07979eJ232tEeH",
-	"SsP71vd0IoQk5g3OFElYV9dJ2+rG2UPgfh0qVuxh49q71nCMmXoNsGvoXaqTNj8TMoXOKUF/tMUCkwSL",
-	"41jHWzD5lHWHys/XMGFEyuyxJPZLsG8mMfmmZypmJcbOQwKLMOBpuAQZEA64TC5YWiftmCUciEv7RMCk",
-	"hiL7qum8ZD5oEiJRAFMH1g8CluyO6RTsqm4O6BrMY57Bg6Fj0G7ZibB+RUdXLJ6a9Q5yIwDE2e7APIap",
-	"IDGPQSzoSItK654I3G8dOUzwKfNF/STgpEXGV+eG80eoFtUyA7qdsaFadrZG0cHthpdhF2tRrROwSLsR",
-	"EPlgVxaayj5Vc/fhVQrgFOBzlvMPH50rED8dBrPAbx75ubjPbkb4+TibF35xx8/OdeDmiJ9zOAO2Uzdf",
-	"/Hw7mLXrNJi7JxXLEXs6GFQw5BwMBujamXLtTQdqeRPOfiD6Xm+EOhGE8J2zga5VC9Et0UxmgwoGPnnd",
-	"A6nbrJIRHFXkfMydhPI+IPfGJdCNi6FvYsTNHNncY/fbK4ZksuewRLUESTiPIfrw8Pjht1q3D+8efKsM",
-	"PHR3Z5aYXglPTPXMbW+VGOu8mmMpoidDI5mCnizxZyQ+hTXMSoYQajkVk4fNXhZmDq+EMm1vw0z4jlzf",
-	"U4u0Q44e3bp1eHRkNBZcp4xi7kS7y2sd0GugX5jPQbpNXlKZTqkHfDE2C4PfCl9kBNn09JyJiNBEGYk2",
-	"wzEHfuz2enZ4VWE4AkCYOcONE/eiRQRNFhthsjh8FGnrfJ3Ar0bIdMp9dLmOVysC5uW5+RO1st/qpcMq",
-	"QIuHMHWXD+MOK1S8sDod3yvL1P1IppZGOvC3lJE4NfIQCkmGTrqAI4Ay7A7TkAZFNgzcAW2Zc4cG0Cxy",
-	"KcvDDouTZDUADcmKspikFIxOinSk6PKzYWpFFKu5fbod7UbXo+1GtNuIbjSi7Q8aT6IZYFYhDOQHcy1S",
-	"YWWaUlrqb8NDiSHimbR2inCNZkkREwgxCPpcVBShTJNHrhn4gE2ZPx9ic+bPA2wSxjDU7DIKD4clrufj",
-	"IS8RS+WCTKq4f0LsRVdvoqrB39vx5s/dC11KpnNJxpF5pjL/xEDMJWOeg6rn+fuKIQWgX6CCVRF5esT4",
-	"WW8+UTTL/BgfnbIbuC2YqMKc29UoXyk82wc/ArvUQVy1m+tiMc0w1PVGOkCXaw91yHpdMdYBCcWVBzvY",
-	"+VxGxeVXeGmDCzg7spCJb9pHl75lxUu0rnrOIdmfCXU5S4vMAVgWe/9XoP6vFTlfnZLOIp/ZVJ+UH4y1",
-	"Erz1E7vHfoWnIarQgwZZVhwthCg0YomJQIsyj0G09T7ZLgHSKQYKnwcSE175QqOIJR1Z2gAyajNoiBfQ",
-	"cp4RpKhTABQ/4p8VaBu3MqOPdikBWQ45Cgw2Al1hO3NXYVGjjBFSV3CH2JNRnZeZ/i7FG+J7LjqNwazW",
-	"deWOmNDrd4SEy7k0VMKMSu+lVd0d0JxMweMBjgvn0HegNhlgxmSAzAp2zRmIZj4OpkOTJEBhMPcXlxLK",
-	"2nhEPFuxFnCeoPYcFMq5YGmToD6omc+g9jEVFpmHEfDiKDpWkY9OCKIZoNARhqUAxNooslXzw7yUdp3c",
-	"t04XaJYr8lvD+Mz0KtioCZ4FcEjYHUA3y8Tymi1w3heVD30Be9LWdmNvZ2tAwXQ3OypwhW1BHGgIA5mL",
-	"wIZbYjWo5dIuZiPNaW/aWLWfFWSfQU8K1hI+iGpm+noQbzVRv7IADaRvjrfSQchPDktqG84xJWERg4hc",
-	"t9+GGbUR+QC+9QUN9knf7M8wPYPKAj1qmSF49DNAXe2KMfWn4mHAZus50s2FjeyXAq119TBZSg7TTqF9",
-	"kXd6RI2VZn08nh3ZZ1g3cBqxfoX7qC1HmIx8cpY92SVjOYTwH4jLSMfWaAhFw8xuw6lwSPwWMWG+i2Ko",
-	"WEsHgFbFXpK2pV1tWxku4yueibhGlnKVTPDT3FUsZ6NrExUcc1m7qFAeX2YIt4svY0JnwWUTwWHLY8u7",
-	"3o+wp1qU/07nvgh8N+bLkkouKaMJ4C1GodwRWayLoSYUE3T3SdtX9G0TV7ndkIwuhCDZ6p4Z1h7Ec5K2",
-	"6qu6f7EFYUrOc9mOXK5wgGiMmb6jHhO55FscpNERfZXfosIxtpTvtHfKBiwU0EWI6nNxDCOKoVQYFFEn",
-	"n3hwkrA+nB7xDnPKBXyoWD36gqWGE6b2mrSK/FgfpbJv/cZaWg/WcrXWglKCS7y9KApel58tEXINwljK",
-	"zZILxmJVJ0eskxpB0LnwiWI0AXEuhlhlAdVP3nvvvfZ+GLoCgehO6xwTpcNiytkN7kihhv0iN6UvW+XV",
-	"SB/lAjGf4LBEsNGggCOhiZZnQJEjYs+yV8PB0ZmN0UbrTaGJk6yc3TL7tExtIHtbW/OVzaBsLxYaxyzu",
-	"Gc57PLsjiOs5dfPHqlXULGtXprl8qIDzcdXCotXl7XONPmNIoMVmhcTy10g6qBijOiC7+8QsWp7tTXd6",
-	"zkVcrer1x+ZJHxcSxF/MLg0XVHg1L/uaanPrhKl5JSUPbOiJP4wihkDRkdWZcO1dUBrUrJ9lfWmsXFJy",
-	"oqLWyEWiuAGipBY7ianH1eoDcqWmZi3nba4GCR3fN486oz+9oByaXil5feksf6WrHbqH1syjGBOFutpj",
-	"i6IMDmiMwN+35d41Ex50GhJYkPb4CwOixQzs5PkgS0g0W8ra5mZPJzPjLWfXzoAGClaAelMEZNZQi+jv",
-	"QlKpcoEzy0+2AkI27pnHxr50S7xtP49UVZpq/0nXax6ZjJPaYJPCnPuSRQhy8HmftT6TYu52H/M++7Z5",
-	"zqXlt1SxrQwG5+pAerY5e98uHWSrSqpp/Aqc0xOqSOgzdpXgPVgXMKrAd2x9yRnTzDN2z2rsBMO9m+Rh",
-	"Hm0rd6HDQrtecJpZczcHZ2GFwkBqsHSviABnBC6EuvBye+4MTRz7YsF6Wd96wOqntSU6GLQx9QqDTyFK",
-	"TeXihtqJPGtHpG0UNE2Tc/O3pObfEev0oDJCm/UR6Kjd03qwpfqqnTO30MFggdJ7nza2btKtz8pcjzif",
-	"9QYLYJ9rjxYIul0xXMDqkVceL+BmdBkBA2+MjraKdrJRHzbqwytXH5aU+VcRll9D0XMpSXCZ0KLnpYRx",
-	"SdyYzC422wRE+tRQKZ4kQC/2vZs2QgJGQZfSaAksRoFd7Cy+nTa3DT3f0PMNPV/V+PF2cIB5+u6TGbR+",
-	"vdrLFWguDwsdzo97Y0KteulS+owarRAodyg0B6eC8P4FnjCoLscVGbEkgYgd0uFpZ8g1OU0ZPccUKZoD",
-	"8chn4jYJtRk8AOtDBbHFJL0NEYJ3EP3VDIV8Zyg19ci+Q8ViMhzUyWMYDhKgthww0fYUyAIAm2eYgHxl",
-	"nrQhYWZAlYKUSXirR5MuAJS1mxBz5FyFXGFJBoc6BDwA876UtgnHZ1xgoJLsWr8dZj8bTbpODlx8ouyC",
-	"Q73LQXc3PKBt3m/jxWhj09x7Q+tFiaW5Qwl4ahbQZgbWqnmMxURxQw6V7DNcGTBdnklDz1M5POtVrbTg",
-	"anrPK66jKI8xEsqcUQyAqZWA6OeSfMx4a1HN70jVxB6m9Cf4qvnzGzTpwscnzyFpmydLFpvC8fmZu8ai",
-	"bPnLb1txCbqvB1ExFGNiAoibfBkhs37rLBKUo78FtYszXO227HbxAKdMA8zAFP8P3OseJR0SjHn1lHcc",
-	"EOKl45/QiKNmtik/8uJiNh0qWpqes+KqUTlOOW25dWen0CWisrAEGy9duUjkqCQM+9hiIAJMOkSIV8tA",
-	"6pXFWp4zNgDK4j3LmqrzOhGyhQTV0HghW92hiFUTQCq6bORimVFkB7UEg34MSYT35VCnVJwzIOSWzBuS",
-	"fyISmp4xQ9pkqtsYTc5SVie0x2jcRDQHZWHwbMw5chpKUh6GeGAlBJnkgugsODHeoGaWrH8iLHqEHaFt",
-	"0uZ02wFmg0EUKj+aCXCp9gysqjaUbkG94UTY9E7DIaRiFjXL6m0sxjAtJZEeR/76AIxGsQstzUNUuFuj",
-	"LFKT2zb8EzYNjOsJ2q39rtSiGqx3BueMK1bx4j3ujfGqPe6NH/rOH/fG9+Vv2O7hw0d2AI974yM3BvNu",
-	"MIzHvfGBHcnj3hiDhj60Y5klrvlrW0Jh9fKJ4i4ufaLW0Eqp4D7WPapsAdZrzwP3na4m486E7T82OrDX",
-	"xDx0D8ajzAXpXzBJvMsFTVpz4+St348nCTllNnjOg820Dc9tT+zjjCSrS8pIr6YSHVN1flkwEaVZ7CE4",
-	"4kTuiBRcy9Qq3zN1FP+kb+15VPvOkA3nnqs8QKNZmgrXp6+yNybmiZ1iM1E4hVlzvwVy+spOkDdmwUoX",
-	"Yp16cDaD9WnCwTosjQVqQ/FnQyLcnAeH4BsM4/0vq80ws2DFNkvCa0voIM0F8npo29TiYIRxv7nIXot3",
-	"yVXk7N0osvZ5LIysTB4d33oVwJ5H1ow1UUQi5X2ajtHESTvnw0EzX+ZboYED5FOfE+kjDsg7UMbPcIJM",
-	"ygZpLTJantEeJw0mEZpGQIp6N0LJEWM9bb8gVyvtBGuaWjiPOLJ2dPPN6ZigarGfBVAbKQqzOW35KF+E",
-	"tm+4lh80WDQM0xp5MVVir9m3YIgHsckoBdizUftgkerkwJrGe1Q57XXfMlkYdGgUcsmTfQCNMgsLMnW4",
-	"vi7YRbCkTu5yZfURELxYTAQbmQUBzSBI/4K2ZAoYw9MRSNm5v1m/GZ79LfvFVEjSkU8UyUIoMD2kRReJ",
-	"o5iTDmLYPFead1RZMZUWBFpVhOkYYAx/S7BR9t7EIUf4PVQBYelsPEzVioOuD4QNm9cLVjQVrpOKXaSy",
-	"w5QyvSwyexfAU/2dyXyUqeUrnm7BCCd7j/LbV8iV/N6vkf1m522tDBik2TuiK6enmDs4z8pkZl/Iq0p5",
-	"UXzDOW3mW/tc8/lX837O2dO63B2spkxma1qgTq5va33SVMHUi1wPt9MxSYeimZmbgJUCFJalEjbQH3jY",
-	"VHKE5YyYzyu7zm6j2oVnIQ/HUTIStFnDg5Et6MEVQByKxUvYLa0LX75e64FhHZq/kQJwcj45E4oiNyfc",
-	"Nj3A+S+ySxMao9PC1oPEzAxVtEzl2bJ24asVC/alnmdsIIg9virBYX07pPYBDreRU+IZ7TjYX3hQEUXH",
-	"ZNRzgQBch8j3VIzzwotNui2yNuM5n9Fvz1mpVE+mOrNVcVtFcgYml5o5HYnhJlixBgyWpEOF980sELcI",
-	"dvYCQrOiSSM/8kPALuACfJPujEybLkEWrDW3MfYn5p3ys1EnbSAmkAHfbuYkUUdiuCZCjvyTI8o1VkD1",
-	"+UagoVuZG0Rps4jhO6eslSlATZvSDaZdyHP3zyEUJcIlY6pWPsWg7WEU2lEG/BeWxGRJouoEtC4/PGsG",
-	"xDIN8GdYZTSbfy2qZVP0H8Kx+y9xoAX5kKUwpD6EPE/HiniGOQ1F7GIG5YNGkWJlgIfK0jtbWD2fQg88",
-	"g51xITBSJ5cfFuDuvXqYPg98vMxb4yquV/AtoKwd1FsJzsBqKNRmv0JEZ/N5Es/ZDdcLatN76Ib7FUDf",
-	"jaeS9oK5D1kJhETg1UHPI6+OXlEJHOMycC+WawNDvkq8j498REZGwjBHf4VMq0tE0Sgr5W/O4T6Rwnvl",
-	"rGqPIBZt1Vc2SdxFggBhXEycgOzmBjbTl0pbnIyIaEluVhMyAn0uAxcvALsIZSS7+haPh2ZpYVxXWXyX",
-	"MjUz/y4ogLD0LmPl7RlkBAJDLNK4TImtPTKGgI5qHWQl+wviB23Cc4Zq66SPKqpcqez0jRKRyQu2IDhF",
-	"gRDLRScZxlNmjtKeZyUG2vQx2J/C3LdlcgDnP+iNUvMfffWepgzMpABuZLmMubTw5n3SDaSkSTZvRFrr",
-	"Xa9VF1Zy5CuqZYhYQSIcrHX+dBcRCn/BPNvKk/LyTLEwKS2kBlMYhp70BRdiEhgWU+00psJNMbYchyoT",
-	"ye4UZafBmlka/ej4FokB76pta/BR8ujundv7YHplMTkdE9+ds5pCAzuNnd3tncZ2q7H9ja//+s439x43",
-	"vvXBb9z49se7967ff//BzYfbxwtmp80qjTmhI5i5rTdXzfS49kw13+mKeWognV95lpoZxXo3bO2bVY76",
-	"Y83nEdkmDx5+YjgNfCqo0xCRPXLr4P6tw7u5og0rF4yDw+QRgeCTp3z2i6yug/nka9KYD1mBGKMaHAe4",
-	"U0XguvbDzP2xTdzyLyyLUlK1rDNXLdrR/GJGCGEludnDJIX1egNVt7yob4n9ehnmOnkHc3V7rbF7anDh",
-	"GoQTjoJtWywNenoXi0rWtTM437aLsQstYn06tp7lfTTG9BkVtlrdqYzHX6kcj4U5TxnW6W6jMU32skHP",
-	"Mczuk/YzAaVb0a4TVH2tkwPAxYCQ0a4rWwuGLiPBQmNBEVvDb9t1W2Nrq70Pdluw8bryrakcihgQJoUv",
-	"z4qGH/JhGj7iU5UAyJKmONQcg375r376xR/9zq/+8/e//Ivf/uJPf/vlf/iLZ4aOPf/Hv/3+F3/405ff",
-	"+znOak493YXcnm5N18yVba/r58y24/v2Rmdrn636T3/y8o9/uVDp84prfCkigaPgVy8W+FldTvr6Kvxn",
-	"XSyi2sDw8SIGUuV9TFt7PmPFV4HPv5QVLnCzzUm7fDN3IKexzmPST2bu2Lop63qpqksAzFHUA8XptaMe",
-	"FWc9ypfTKa99tQz3xHSZcMEOL+zBKKtLWGo67EjRYalgcVHziwiyLqCmBMrWedKzgoGn7IyKCP3p29Vs",
-	"YEsW/rooFJPa6FIC/5izbE6ieZ+OJ71gOcDODuMXNu4dmzLyp5mc+9LZ4Xz5ZPgbrDHlFTqh3YGuWpHT",
-	"zO5hNhT72Y8HPt/yg3I/u5G51/3w7Bd+jPh+WGDTfBHU1/T9myFPFJSsoNdMeBkWKjQ1w4ZsjzfmAELg",
-	"4Li0JGyhax65S+n1sb9bQ7s/N8XuI7Tdtfig0HqbsunzZ3GeZ5hRi4aEu0oyz+e8KzVB6/CmwL0vI3CG",
-	"2lxBcFGe0F1lfNGxHDyYCbseeHyIM5RmeKuwxUpxKRQojlSdk65MF0FHn75Dj9RMsFeOoT+dYZqaQWGm",
-	"V0R6cphGJKYYYNyXQvdqk+JSTMcV77FpreKjOICqD8O4lgietL3YkUUwFddc0cY+UoWgyknS6pSbBwKI",
-	"DsWYK1FvDQZNzCjvG05icwsZjRERH4OZZZ8I6R4HEgBldAuFx4yZzw8KWLRG1DKGK9WKuaJQp7lQ3Uht",
-	"6cTZ9YcSi504aIX+1JmkILiAK3h2qojCj9xzrxwT0Y/IrltQRTdXTCp/HCcWLr8py2IDmknfuT1RLOzG",
-	"3gxR9Z2vNd/5WjMQWP/51pN/eXJSn/4m92XdfPvuxOf33v1aoaSLo6puIbCzyJnTrs8rHYTdrNcIZHpc",
-	"uwHId7qiHQZo5pXbYHA2l2F/yWjshJq2gJ0rT3wn4oWGSYKBAICLMfRp9vYlVwqoP1Q+olURQxHIKUMg",
-	"IYidlCnylXn65IoV/ebS+AFVaiTTuS76B+659fGFywJhM4drOVNTmfb9IRexslFTKAxoCRZ1Ohjkyydb",
-	"5wLqy0aCsEExFCC/UKiEbP9LzACadXwBYscKK5hvZlUWDNNxss0pS6Q4U0TL/HTCml9SsGmhaFqEqpP7",
-	"mXx0igtnA7fMOYqIknl/g8VWWMrQUn4RXuNzvrgsM0f0eFJ6CdbJEtfODsWUL2SJ9DorCU0C3jTrKA+V",
-	"fF/405N3C74rlI4mokseU65nhadh4qyhOVD5HUPDMS3EJom4mh2C7ZNG3qbtddLduYXWH8s0vt6YW3R2",
-	"oZsINvTO0Jz9I7P7DutS8c7BUBehBSJhoQKBXtw9BpMQFeTgwR1yzsZOQwYPqUtWcc8ishim90BjNltF",
-	"igwX0tW0H6QckoZdMorSNNUszkIyZZe0Pzw4unOrdfDo+But99p1W+6nD5zVTCSbdU/rAdS4YTRl6cdF",
-	"pQwP/Bxy7cALkw09B5jKbgFdv/vx0b0jgjgeajKAEZJ2v3F8/CDCtANlk3YFeSCVPkvZ0W/cxRRcphWm",
-	"TZml8dHYTQdQY/ibAn6FOD5UnasIuSC0mDG4+ok4Ee+9dwic4NePPrnvsg1sPUYmLlgiB+y995qk/ewE",
-	"bvoJ+oBP3H0/qTVPXA7kSS06gdt/UmvW6/Xn7To5EASwPtxuKtpnJ8I1nCUwmYlbgxrgg5qu2si5sE4j",
-	"tFJHbC7zg3n4NGFZRPkglWcp7cONO02pgPXZPxH2zS5nSazatkwFLB98ZdOqqEX0gMVPx2EFNH/4DC2G",
-	"6EMSS4Y4QjHrJDSIMa2Ttl2XNoKEcK2ZCNBBIrOht3pcMMXMaT0UZwlXPXI6PhHtAzgZW3epOBuaJuqk",
-	"ndlHsUEYi4REc5ttRtU5F2eEnkKivbBbuG/5u91QwDXt0DTlKBJTdSIgb+w3t6zQtXUnbpMeozFLHQQe",
-	"dYU7MZdI18kBud7YRSxULkj7IdPpeOugq1naDnKZ8pTPHjJzuRPeZRjLaQ6lOVUuX/idxrsWfDBL1IEE",
-	"M8i+ymKhyDvb7zpQwslweIVG532YWRaq+87Ou2ahMWyKvLP7LoL50c65GaEbAJBnK/FYH0o9C7Ai7+y9",
-	"i8IP7fQcWIF99UScjn3GHeA5aa6BscF1D+wDzVqjvl1vAErogAk64LVmbbfeqO/WgD73gMpeowN+7WL7",
-	"Gige12zYPPxyxrRFA8RjeCc2nXClb7mHTDPu3Naanxbz8+yRa+ZlgIOtPY/mPuy0xycQ+QoyCgxrp9GY",
-	"SOOhA0yT5FJc+y2LIohSxFzxBWeSMw0AQZ2GpxtYZX6vsV3Wqh/mtUeCDnVPpvwzrLyx19id/9JHMj3l",
-	"ccxABdvb2Zn/xh1xQROOPezcnP/8sZT3qAD58jqu4rz2DQ+nCb6wW2neDvEBufqw36fp2J4bl5Shohy8",
-	"gjnC9Ay8Xv74PTHST3Ku+mqLYvgfltLDSL+BzfjNH81bYA275WuOLHY278SsP5Caic7YsGQ8dnDLPpRY",
-	"NGzOibMSJpzRC8kxgP6CJoi54+Gx7W8O7Lf2TQkF+SiqexgFbkHbas1Pt6PrT+BALnSefYXtvOys0yF7",
-	"vtRt8tKz0wogLssJ/dNzw5hx0CM+fZI3RNd2Gju7W9s7W43t4+1Gs2H+/+1FlgOD0CHXopXNzarqodm4",
-	"rCdPH7dDZcQJFbXFF7uccBwEFaCRDlS4dfdo0pVp31GO9ZCbRgXycUuKbsJRt9rb3q1Eb+7S1NLN7etV",
-	"JqKGA3R33mMxp28jJTyIYyPqeDJVjfahXRBQDYs59rVn9q/nqAgkDH1xeRp5G77PaGQRLZg9sdu2GsLa",
-	"Dube/DfuS/2RHIp4uZP8lp0v3OLsiKFC4XCrU9YFJUMufPKiYoHw60zPPk4b1rIm1vKa3se3TZCV8pyA",
-	"jXxREp6JrwsJpvYsYNzmE9Dcigpo+BApwLZPGL2wYHhKQy0Re1wQpIW07UltWzQ43vUAwlg0xui39pkQ",
-	"jmSvcTMzoqB1xLdVV5omDExfeRLxCG5OSCWWlav99czJ1kWXFmTdhQVndDduxOaN2PzaSCcbOXtJQo2o",
-	"u5cqaocBY1YYmoCIAK9L5vkMUK58KAA6DARDSKxpagkWtiAW6E03seG8Nya2NZnY3Mkpt7H5s1XNyDbp",
-	"eXNuezkSUContcV8bLkXdPpYLxD4fgDkzBXTUeyCpTQBU32EfhEopZNeYF4/xOUjzGyBJGFNfDiCqzXx",
-	"DRLKRd7EF4RY1GinHxj5Dm7dO4Tdwplh3E3xi6dQdjiUBGq37putsk19CL+7Gh+7i8g42M26jYMFq7K8",
-	"nAMLuai8ki3XqqKLW8GNxW8jiSxs8fNUqyIlni+HXHuW3a4qZj8/go3Z7y02+4WRfDPNftWO3wy738zz",
-	"tOEaq3CNjTFvzca8RanzstY87Oe+fLNtecHNX1aAzsrUeUG46PLtLC7hrteKt5FvN6a5jUC8pGnuEmVi",
-	"oWlHzwlccw9NUW2jytcgFDO7i7kMvWoXyJD1Cna319BIBwvzOhrp/smLKGjVw4NLTsc2WD3O3Rl7rAuv",
-	"DKbyYKFhK7EMiwx7SUJkCukBdQJQqLbZrLJoj6UswjBmlRWmggquTjghWIJibH6xNb2h5jwEeEPNarxU",
-	"X8EqD2A+JH3KhaZc2JQ5nMx+DqANwngdtLNVcGz9brLX2J2WY8y5q8PzNrF2XCDMPBiGJGF5UabjC/wF",
-	"Sr8dLUDAQmUuttWnPHHGUqz07WU5w9Aze6CjZZ8+qzHzUq1pltLiydaate3dm40G/NOoBYi2teF27TkQ",
-	"R4tXU9xkzMWZpsm5xQ2qfWaGryjUhsXe8Kt/budY7wBqRdb5B6bzDwo6N5JIp0c11NeGL+XBh7e2d3Zh",
-	"WAvIITjaK4hjPDMdXIKH84zFsyipz9vBvJwRS9lbJk1thKMVrIXuuiKxsHX+sWKfp7sewX4RLjBDcrr2",
-	"zF7lSpZEeOfttCS+vYZBt2kLHplZFsBZ5+AyRdNZxBTzl3Ekm4N1JcazpU5WVGpEA3VsQAG5yAopTs6Y",
-	"FASqMmWHHGI0rsvU9p4UEFRv/Zmpi7qn3oIQD6gQsAnxWJcyaE/OjBAPd7aWC/GwNe4ywAcEGsNtznQt",
-	"8ytUDY45TVqDlHX507bDRMOiWAqerpMjG/bhR4ZJnlBXmBJ8NULl0ZYl/uo2yD5ffZ/EsknaKTvjUrSx",
-	"MJlNLB7QVDu0idlDDgoLYkMRAlXbxxzuNaS02ifq5K5VbKOsd5tV3M5qYgB0OEutXIbZvq4Jt1Jc2Rla",
-	"jZg7NAw7aFvVvzzcBTq72nCXDhU0phM6ZVbSrLbdaOzUolpwEsyXGXm9he+bIZxZgK0DONydHhcz2r11",
-	"f6rVD25kzX7+1//lxX/8u1p0KTHA2O/a42MmZ1vFXVBhRbKFvj9jfdYc++uWeBNAs1GJFw+gcXSwIp+b",
-	"4Syw7117ll2/SmqvG8EmgOZt1pNRaKgQQFPp+M1Sn2edpw1beaVsZWMkWLeRYEHyvXSEDfRzKRE2+4Rm",
-	"wr/TEKAKOBtNqD1cka4thcNGoMogBJd50k79KuN1MkLz6nPvIKlsccF7zWE7G/q4ievZyOmvKq7nskR1",
-	"i1G4pfqzzam38TlbHafAqDppi0zGma0JTDRZLNJ6g4Ee9KRgH/FEA77im2f9za/8JoToNbUaO4Reu+fl",
-	"xuPJB+cpN8VGZNjnXLBOjKEw1uhpQf/YBUvJiGIRF2sOzYAM9wF1ryNBqnLBPgVCkB2yq1ZVZ0+50qqN",
-	"EJ9ZxBFGGwEyZbm1NX+cr8zomnuy9vJn/+nLX/7bz//ul1Ap8Uef/83Pvvij33n543/z4g9+MllluiA+",
-	"p6V9ZVQUzaKlrvZVJg5mULVVF6WKOMdjiJ7mqqWgSYf3PXM9K8htxWu+ggA3uRGzfeETN3hjRd1IZ4YN",
-	"HGmZMg/pigC9ktAcWZ4odbgUS5glw117Vim+aIoIb8KM3hjz6ST1WV6yKDObVjodG97z+vCezQ1cp6kV",
-	"Ydov6xIuKv5eTl5jVn8NCigyoTMQdAyH3SeKQQw902VWzwI6cUmS+Iv/+H++/OM/X/YOXV1+4oaUvbVi",
-	"9CY+f91GzsuisXPl5WtA5QB0aCliXIiW/tC0uZGkNpLURpKalqSYnr7f5JShICJFh5G+zCXfrHjjoUJz",
-	"OaxgWzGtuTir2wy19j5pYzWSeiJHrRFNBRdnbTCyhj+oEdedHoaoCkJtxTkNciI5pQk1M9ESCpSwRI7A",
-	"86x7KVM9mcRZJylTpvusoTiFKtu+2PwwiUE0A6OCGQVUgTdNm1cjXDIsuJK1aYuTu1Y5vq6wSPs+aUNZ",
-	"orpK5CjrGApa9agC/DiGlXggDBmwFgVp96XgWqZmscwjbm1atkpMuxhv8fCistMIt8p7jc65iEtcRq7s",
-	"dkYcLqeY3/OocGBuRPasmE3FpS4ZnhpiobSSAW43Vhvhm+bGgiOwSWF45bQVdEC8gTKFqmSGeJwLOSK0",
-	"q1k6omlc7pyyh3tGxFCLJkkRiRVS8649GluOrc/2Kd8PXjn2b7zCM1jU4bwjCXn7UNquvzmVq7lIdY8R",
-	"fzLMooZnRgWnMP/9rOC1isfw2rNT/lnLUNHni9TxKDovG2P5m2Qs19muLXC4Sq1zBXmT7mAtnTj5If/s",
-	"2LxfhatP1SoYFpDWB0NdenCXDU7scsFVbwpX1yuZ/+qnL/787/7xb7//+d/8zYs/+MmvPTNypBnl85e/",
-	"/399+ZPvv/iv33/5vR/Wohp7inuMiBZHh9uNxl5QYu8fvvvD4N1/+O6PXvz8L+27C8Q7Fs3+0p3rqwzl",
-	"n2SY4MYgtqxfmeVZJ5bcPB0qLphSxBAfIkUhEP8CtG6Kk1oFcusz2T/lbAsQx8FGVhiPdJxV8wVHgisO",
-	"azHHWdKNbE1T0FUpweoZdXJEu6Ajd2iSQCC7GBPN+wXA/Q9xQMcwkFdgSsssTw+d7kx2CE4fAdfr0K39",
-	"rQUhl7XmzmpGK9tXJTCbESTC0nMmoODpRh5d+k4d03OGRWMxU9gW8paKYdVZklKBucmGEGcXyp/IhW+T",
-	"HM5Thx7iI1WMJNjaqw+tLe8aMru5mmMCgR8X6fhgMLgTv5kGDti+TXjua6p74rEttXvY67kMnMNdplVW",
-	"vRottEFQbFYQvou17w271hL+tmH8+z71KQ98oKWlTrmMyR410iFOKABeAFBBV/0DB6NcTf7EyFRKk7aS",
-	"qW7bsiBQd968jOC2WLAe2Pawjy/m4LDMKozr5DEmbdruEY/hTDKPCAGQE7EbQJ3cc9O3ddm5Jl2ZJHKE",
-	"AcZITAJQw6azRGMHXBEaxyyObFRCTGRKUGmPI3ypLy+Yg3ggp6wrEbvLRjRDdXDzKxe+krkDlMAegbWW",
-	"RSvDpb5aZAjD+F2+x7xyKPawtay9uE/Tc6a5ODP019PipnXdvQ/3RI+Akqexmtv6dE7XRH8XLPXi5mSX",
-	"qbzg5tN2bTnsadiJ16a2yqKJbbMXCs46tLg9Y9XM5a01G1FNaaqHqtaswcvLYlmvKrfifmyAJjaq7KJA",
-	"E6klqlWY7xyB+tozd3cmzLn5s1jAhc6kY1lOog0Bd5uOdYIOa++8BTUCqNzxxJcl7O8gg0hKiyuHwNse",
-	"/YB0qCCnzLE406aY5k1o3nS8aWOOfmPM0SjUzAW+qHIhysO3Z52LDTt8fdjh5u6tFyBjEbazJDYGnII3",
-	"vPZMRj6W1Vhkt5vHsPAXtNsNqjTmnlmm4CKM9DUpRrOhgG+TQrCBwHjto8MvRYmwcvqK9aa9nUzn0uGt",
-	"XiFov6QK9ZHtvYrF31n0uLB2d7zyJXZ392O1m4vjOMKX3kjbO85gE124Hlu6PYszggjxXC8FjiwIHQzw",
-	"Og1kkijDMFJ2xpUGh2zoTgaze6hwezs6NzO+oAnESifmpKqIDEUC/nLwVGMMr42Bdu23huJcyJFo2RkA",
-	"6pjsdsusw0fO+XWV5uGO9UMHwpQNPYcgYyO+QBB1s9bTegBAP1Eti163kchBnDu+5onJAytyzDLoat5n",
-	"rc+wfM2B4vTakSHTPcrh+NjCNsEA3f60+qrW3IXecJcgwIClrZiOa83rjcZzP4zjHrOZ9FJYUwtLuqWG",
-	"7eeLEb81G5ap1qw/MNPdaVzfiWr0gqVGGnQdwbrswcb4vcQKRS7Go1nDjexI0eVnteaz5/C3GhpRyT1b",
-	"Jblneie4aoGzx4WxcdXCW+a+sMeJDgbmJDGqmAv/dz0Xb2YEn3pymPp6SyxtYSBI7hspdA+/eJ4/qrb1",
-	"8KziV/MOiWBPdcsTtZkrIkVrKKCoVq1ZS5nHD9WuL8WYmNmCYmd9JnRL8c9Y9tL0KYVv9eym+JnwTRSL",
-	"+1ZQb6WQRtWo37w56z5GNS01TWwq105jd7tyshYE/8Febu81ohru4/YOZDHADjaimt060+7zy8PXc3d0",
-	"42zYqAqLOht8gEol6WSepnDtmb/IMx0ORtT0ygKAcEFqG9h49knKNE9ZIUgWmoq9YLHBwX57nQFWZp3r",
-	"Dah0YMvdATPP0kaK2UgxGynm9ZViNj6i9fqIFpMWlvQS4UF4U9xE5MDH3nmzCpgcFOmmsm8DDJXG7HfE",
-	"BHW571z5d9FwAyWiPIsqc0EFLOuV+aBUIkcsLbdKXAcuEtz951FtKIAlTKRBFbAJIPoLGyHW6sraMO8N",
-	"894w73+aJoiNe/O1d2++OrPFNU/On60ktxS6b+4IYkmPQkkAfEOuwnafntvUQCcggCDR9IKE8EQTdWOu",
-	"yBkg4QgJiEAIQsPBrJIJJjaqE4AuND1nmAiQyBFpZLjmOzsFXhx4/UO7Hldb/1GmKevgKoZh+DDCWnNr",
-	"p2Fa79P03LA9XETngrHiGIbzywEZDgrbsM4g3woXF5J3GNlu7O0s4jGx64WLty5xJXBp7RjSf2puCx77",
-	"aHKGVUHN3neiA49Dvj6X05es4Er85S6Lz1h6OK+MjLlSDOKJOV6UBN7b8JsNv1kuDxbIBQanAwHKUWdI",
-	"NH+FnMge3lWib5zHf+T05Vy+HYDc4rOcKdKRSheH4uD1e/NLheM8Nhmor9ctO8QsThRWgkv1FeWu2qqx",
-	"NMvKcQXX1AKAlWWqg0fBPvMqQBg8viBEBRdADIKN4HlUg9AdEGJTLlOux60+fdqCN7Inb6DEUxze43F6",
-	"kCIpnoAu3DWP+iZumL5sdaygJ5dY2fwgyr4O4TZqzevBL7n4Xgjq7fRYPExY3IIU3/zkVlVVcXvmyRF+",
-	"qzfhcKtdbLuQkbfKGuGsK9MOWwZZz6M6LWkQvmP7NqoUs+MDXBabBd3lF8ylQu9jKrilTFyRczbQEFgn",
-	"EIgTrcOjniR9GhvFCpFCI9TYgOlSrHNi/p7mrQ+GeWqxdHFMTdMLOqUeVaEBN8yFer7w7VmverMhe1dE",
-	"9l5XnWmj0axmQVMZ1alGgWcoLvjatWcdqtmZTMfPqwhHt+zDr0JIWteFXK0orl2AjRjy6rX4YBkdzow7",
-	"rFGIrrKqYLJYoXA7grlolYVXZvky2gmbCIefyeh2GxPCAY1jblqnyYPUDFVz5llmn4vwy22PzC0R63tN",
-	"0sJbfP83/Pjt5seT5Gl1/qypOt9SmmquNO+U5/Idu2rUXHvEPKhvUGhilIJZZA+aJNN6zTFV50dZn6/g",
-	"jncpN7fSwm6+H9UGTMRGHxBs5L7d3sm+hjAB98OuufLSLJ35yX55PXPUu/cbO3srCt1+DeZdc1A7naNq",
-	"w+mXvU1mAREN1mwhOR1DJihbAKKyDDnd36Oh2uKiK0uFXHf2h+qOeezSz/5UAuyLv//dF3/2O1/88Pdq",
-	"LvCkhS/5QJSWy1U7vH/7zv2v16axK7GBz//6v0y2sT3VxsNPbh0eHRU38/J7P3zxB38y2cbOZBtHj26Z",
-	"NgrH8f9++d//fLKB3ckGPjq4c/fwNkhNK95O3KW5TFhD7YWlL+bbWETD3LKuHKYklp1hnwnNYrtOpM+o",
-	"WODKqeFpn2ubqwgXpuQK+mpYM2Biw0oZb7i3qmoNjk3i9iUV4HBHp9TdlBVumVcYobDoHaZFBxUHrq64",
-	"v5tJK1el4Is/+p1f/efvf/kXv/3Fn/72y//wF88M+X3+j3/7fSiO9/Nnhvo+N8vhXrbkOHvnpz95+ce/",
-	"rE6BX1n5gSo4NaCjfvpk0Sp/tKP5BQutxA6lJmU00RxQb17p8laJB11Nbq1Si+E4wNzf5JRutNksp7Sg",
-	"qkxFwlnK8gsK98+EsGQAySxiAMUAZxzX5JyxgRFbeEo0e1qaXbopZfSWlDKqzK3LnBVzTsKGB71+PGhz",
-	"69Zd63+Vi3cF1f33SdtfoDZhwsxOQZRGzBV8KEu7u5RKYbaTfGJddqGxzDPIvCOZ5hPpCu6zv5X+GuMF",
-	"/se//f7nv/jDF9/7vV/9uz958Xu/+/LHv//yf//eIkHsbq5XAB+5IYn/VMTyTYm0tTqZIkvtoEYIkqHL",
-	"FdaHKg8WOW2ce6QKAR3fNMOcmcbGKLceoxwcqlKDHB65FYxxZitXC6hgIs+m6WCA5TtVX7XMh0ZjG468",
-	"UsjSa3QrkeJsy38T1VKZuIJgmMmbWh6DicjbdmHATB72ValRZ10PmlVjpVm/RRcRCcxKrRsHMElagVAA",
-	"wlFUtsA58OmYdekw0RXRprlqWYIY+17yW6LloOWiREDiqJiRPbmPl5dxjdsxWw4wA9iY5jYyQGaaG6pc",
-	"rloF8lnM5a89c4d7ZrSnp64bwvCaEoaNvWTd9pLFr+Ci8vIjd7wuw1pCBWH9gR6TNl6vNhmKUy5iV9QR",
-	"5lMnd3KJPTjXjgV5gTqokGNDRezybFyJY/MIJKJeYU2PlYXAEqtORjtAQnoeSoElUpyACU3IcgtKaesF",
-	"StqQ4rddRtvgE7zuhh1nzpGps/G8ElHv2jkbzzbwfGweeIWWl4/ZeJ7hxVwqGOdGvllz+FSPkYMHd2Dx",
-	"MY3fHJy86SZDpNB2m8wffcWSC6bWKRUVwjMd+7rIRtowIwQJZJDQDsvKIpthm98Rt7onR6KsAMbHbOlk",
-	"HfOn40upjIeIfVSZ83zMxuuOqarurTln5szAvrZco1HxbFdgvvfZCFZhLqXYeEk2zNQcyHv03Fx/R8Ne",
-	"Be8sCGMqikBydGMTfPRmBB8teWaW52BRtViJ4FB2aJKc0s75VImGck7Ydu+0J0B52ghp2yaKjhXpyVFm",
-	"SIBqVDSO/LcehM/8wRRgZYBlIUJjAGj2moyo0FDg+dRxYBbXyQFJWYfxASj/faPVIlJy2PBXFBHD/ilL",
-	"XUlqyzIAiQMArrgmHdlnipyyrkxBSIYkV3jasnstwaygMFtsP6ttLQUj9IxyYVFAlKtFUCcHgnDN+rg4",
-	"CUpAVJMOFUJqMxHIm+MKKmYTOdT7hOIqORnIV7vuUIFL1x0qM/HjYD0Bc8QOHeFTTLvh4owgdc/OG9Lz",
-	"zADMnJ2x5f0d0pPDVGWIkcNBUdbeObtl97y2Emp3ucjz3rX3crJE7dlJra/OeHxSa5ITIzhc397e2T6p",
-	"ReTEJv3gL7cP79755sPbJ7XnucJ9hiGDyHHKBcV8SYz6UBrgQpaSfuwgF+ylxMDmb0DRGV9W9nj1CboL",
-	"kuo1kV7WGaJ559MnISH+SKZ+nVWdHLMkQdJyyjpwi7se+K4qeNhgeJrwTp6zh4njalY08mNXR19ZqtQH",
-	"rHcqOixJWIy0DyORYxYPB6gJ9enYnA1DApDmmEuO7ltMv8XuVFhTk2v7hGZxWUDz/dywpy52UYnMU/4Z",
-	"hk9NXp7KKKj8s2PzPtTLZE8HCWgM1m5X1iOP1cwODblVufvIhb6xl11HLjSzeJ99+vQOPo7l+vpcuM/+",
-	"cZqmdIxDLBoSrqVMcwSnT5/eZeJM92rNG3vQrPu4PU0VnrwKRQsrBqxsnETbUTxLQfqGHJG+YVIQT4+n",
-	"L94EtKwqLxqukCMlhkicDhUXTCmCWBkhncqTnVkplEEw+wRBAs8K8tN2RCiEJpFEynNFqCY7jUZjYkhU",
-	"k75UumkojCFMPZnEpMvANmLuEWJNt6GOQDsyQpUAUABD2dBP06MXjFDSBmT/DoRltScpGldoQSkjadEE",
-	"/MA0RkExYOlqJG8JEldO0orFlTLCVdaWqypR2fohsa1JviTBsiWTuKQ2slnnyUHPc3HcuV0+7gVrLYf7",
-	"9iZXXA7nsYkUXI/9OUe/SiMGqxPTaF4xZrNxYXMAKekAIwVL0NhNKIBRAJYK/DpgqZIiQge5DsK1nQbr",
-	"WYEhDqDPnTImSJcb2ZFwkbm5B3ScSFQGEZkoPx7/HKiybRA1W+ds3DYjpW6YztaNtQiAiPfkCKzbwPxB",
-	"kbQOfeejB5qeDkVL8z5rkwGTg4QBhJahLVCrYB+7b6dswKi2RWRU22rTSmLj9murkVPHNmDCqVkuwwOG",
-	"QvPEKr9GZocJ4zKCQSGncoORoEt5oghNYDYTUQHNQP8mNI5TplREICQBAFjSMQJ28k4vLFlvWBx8tKsW",
-	"SzQGgNEAGKBvlih+JqgeprnC99j0RCtW2FV1cidnvoCpQtwFHBO/95GdCOjXgc0AJ7m3sxMRQftQvNse",
-	"jva+YfeJ6S4GcwauzajHBPBRs4NoIHGby57ixYRoDwukH57RdszFmabJedvMpj1inR7VbfvYU+30GBh+",
-	"mWtkDoNeZ20J4Ia5+uDIt43isB1lckGz4Ys7AZlwq2CIiL9atWat0TIvtjDoF7Yg848cc+CKO42d61uN",
-	"D7Ya22S70dxpuBgImd5Htvnib//087/+fSBb6tx994s/fPndP3/5vR+++F9+sPX5L3728r//+Yvf+66h",
-	"npZpo93R9DvcMYrr82W47prdRnCdYWmtcvfps6CCll9iu8LQeBAAgihQ8BLe7Vqz9vIP/+rzv/mrz3/x",
-	"ixc//umXf/HnL//6T3/12//by7/8ycsf//6LH/+3F3/83ZpfMCPv7MDpCclmy7qpXB0LW9vJlnRqgFl1",
-	"Fb9UePLv0XhmNs/jvBGD60keswnv3TivAOOSJYljw2CQ9kIEAFUvqU2W2b6uQaOq3H8A57Yrk0SOlM+/",
-	"t5qH4a5tR7LaEXBwMDB0jHonnIG/Q5OEpchYg1swkFzoxEwstKiBNR4huQ3HPRGuL5Q2sLKSkEVSkmGP",
-	"QsaMCMZiBUpyio7sNshswMHfUYxh0aR3XayjxwC3UltWc8NIDiA+WU0VXEEkZeYIKsJRp6aJkkaYMT/0",
-	"ORgisSsbAnginOXQDqh+Ik7EFmkbjtCy3vZ2E0SmUxtP0eaCa27YSNvLYnV4yUywFUvB2s1MiwY7hGHY",
-	"5leVvUHu40rAS1wobQQBbMfcbt0y0kS7GUp9dg4xudGIyN71iOw2IrJ9HawBDS/kWS8G0C8jR0Brqr2P",
-	"G2wE3QFVRpgJnCb1bNJdLrjqsbgd2S/oqTD6dGKXwU3Am1eDpbXTBUmciXBV7PKWzAfEJDTYxCiLa3rO",
-	"BGn36dNWPES5pu1miD3jmUNw+bYRr+RQt7DF9okg2cOhXOsmV7z60G6+z2AKfmGaeKLMOSrdxRNxCJfX",
-	"QU3Ckowo15mGAgcQ52JlObhLRkQGOThmqZHAYUkQb4NmE4DXIFgX1tWuBvfnPIaTndm3zWM+whfvLOgC",
-	"5uYwEdvXzO09lfG4CWO2elXurromjEie+feYiPf9K3KoI8K7J8L+AuPOVB8/FRiFuyAyZoa6jG25HByv",
-	"E/VzI8j1Sk7ZGRcqOztuxgJ+naBSqP3Mahw21qyJO9MR3BqgM+brtlt/83SdHOTGEpx+G1Ud9jW5km79",
-	"3dKfCLwZeCKCecHRgXlBnHhIHTzJRWfpiSj0Nh5a3nSF0n9IA6bqwhWJ+shPm/kXwd/g72ateaMR1cKL",
-	"V2t+8MEHOzmFwPxsJfsv/7/fefmLH37xk//65X/9s6oyf7ZhOX3iGPSJZqPx1cYHzUbDthaoM3l6VGvu",
-	"Nqb0B+D72V4utCrBa7YNZ3EFU0E41p3j7T2MDfNjxbeFrDVvYu6CX61KazIx1VXVIjidb6Y+VKTSvP8a",
-	"qTQoGmbYTBs1ZqPGGDXmIQjJTh4cDJhgoC8E+gwwHZkCU7cCNsivl63iuNtRpuJ80g2dVrZ6gB1Umz0d",
-	"sI4hz9gKM0Lu6ZjYlJfwRTB3jpk2s9RGiVOyzyD2x/xhQ40qxRNguSFXG7Ynk1g5eUinPIspOM6PWmHf",
-	"jcx6K+SoieIrxiB1sUACGnIt7DfOwKhuMAE0v2Y220k/n2J6gbCFQxFP2gdXKB3rVqnAxmeOguEVT0Iz",
-	"305GGXeXNKIdinjd4dcuKuD6mqMCXMeb8gRvIz0+YmhZwAuR6USvJnihlBa7sOmyPPPw7tWWhBVbiy94",
-	"XjpCrjTJJpJ77QnaNO9A9Ww1M8EHLtyvKOetW82/HBx71TfjNUSlXPA4RBMPywKyoUx3nVhYffLOzrsw",
-	"ckTJJ+/svgv1RRLmlfZ99xu6aFVPDpMYa2S0yWAIVkpySjvnJ8L6/6CuXkTiIbPmgfbDw+OH32rdPrx7",
-	"8K3WvTv3Hx0fHqE/EEtt5OoItZ2tq33v4Ddb+OatTx7dP24bCQX8l8OBNXA+BDGDizMI/QFxkCvSo2k/",
-	"YUo1iWF7MD1rW3CB2WAPQwemK1veJuwp7ejERlnD196HvO/tLFxHNtnLSic+1R2EKGj4wK8uBmxDQHlm",
-	"8MGmUypsDj03ghyseWAp4V0MdTdiHFRWQUsvoVqz/kDbSXkBzvr9TwSxMdtGaOLghD/ABn05FphQLnUf",
-	"vomyKYX7bfpPqHILoqXc957ghAsGQLnKGlDNBtTNGA5cG8ECKEnAKTwRG990WwCb3iYx6/AYrKOJkkEi",
-	"HfY/sgHraFg1p87Iw3bVs3n6TRFg8+qxJLZh1Ko499+8WhdSt8yjaC4FEuuzBbys7J30FqYgTvkFgELO",
-	"aB1frXPVgqfBHjslyKI6c0zV+UoirFPrnwUU644mMYdLYG8DwyKmSVKL5oJRsTSVaSsTE7/4v3/x4gc/",
-	"r0W1kBJ4q4KXhgMLC/6109jZ3d5pbLca29/4+q/vfHPvceNbH/zGjW9/vHvv+v33H9x8uH1cQ/kX2ps1",
-	"fq7ISKa6N3krlpnN3/3oi7/58Zd/9bsv//1fTc3JxhSvPCUnWU9OagQuoeEy4563/jtLDray8I/HdXHN",
-	"pWpW2gbhYKOALGcQAvY81BCKBpRbI03Np3KUiFtMlEpZW6cOHqdE1jLSnpVCehQdMHIk3FgiFx4FPjEI",
-	"zXNhY1Y9VkzoJmkbjR1kHZAm2w8+OTom06Npn4iRuf82dNrmCGFyGgaz1cknjqMHsV8+FA2CtIcDHJIF",
-	"1TkyjIEm3v8shXf7nQiISrOT4Kl17c1kZKsZY/RI5immmY4jmSiuVGEEdi6g3ZUQVycD1prbjb2dlYlo",
-	"VK2j3ctnN9+sPX+yMA3/0BzrdaM1djpsAN6I7Zz3InuSdbusowOz1NJ7gY3uNW4Gjdrb4BgrnhMbFJaT",
-	"BfPAAsc9rggdDEK50ons9dqSGxb50ayappPbz8qBYkZL3Zjk/olwRDDBGaovyXaj0cDahysxRwdqW8wU",
-	"MYJXeTaC+co2k3pSM0bNV5F4mNLTZEyUlmkWzGQJThu5G4SNGGbg4OcCnX6oWMsFIbej4E10dGA0vLPp",
-	"RUa/7m8xYehETN4B/vvPtnd2967fOBk2Gjs3BO2zf4ZRtu190v4qMGdK1IB2WGTU3fb/9Ju/CV8+Ov5o",
-	"64MojJDvEj2ShH1nSBNi2lG2cOe7WeARPomY9Fns9BmolS5O2mrVftQu1uY0oeIcYroMS+9zqFK6TygB",
-	"9gcuHaBU7OmAgt6Pfh23VBA54lYHx+3cTvZbuwc2uo0RAD5zerHdAkxPCNYfPVotBNbnfbMHma3Cp5Vz",
-	"n6puZBSXAsCeDnjKVItqeEswfz6obkKygA2CQguDWZdA31Zm6O0XP//LL3/5v7788Z+0g0F9LU7HrXQo",
-	"/pnhaW1vEeKK2AC5/VySP0sSK4GhmHXKnEAZRN4XiT9HTMRH/dXj1KPiq+QGbsPHcLTzxlmSwGVXJJdx",
-	"ZZPMTqVMGBUuL3VpsEOL25eT444LjhmMl6vc+QqlOATcs983a9u7HzQa8E8DSN4goVzkeznABANHHsLG",
-	"Jis6vPjl//Or7/67Fz//yxff+2//+Lff//Ivfv7iB3/w8t//1a/+0++9+MH/YXayvPeopuQw7UwgZWcV",
-	"IPKDeuD329+oAFS/YICziNHiA4M4l1Y2NISarF4Elb06XyUel3RMzIHMRREVFf8wrGY7qtlEGcSIvHW/",
-	"FtW6XNAkKNnxD9/94Rd/9ovP//5fv/jdn734wV//w3d/NF3EA5fXF/HIFtcDRF43M+vwAcdGv/rBjfxK",
-	"p3KogyR0dtbHkOftyAMHgHhLRUvT81zlEUBX8YiS79ei2ojxs56uNXfM1fNxN6FwibCTMQdRFq490NoS",
-	"EKznUQ0s8vG8ZZ1cu+orVTjKBYT0wmEveCznlDmBcEa7DpsAoo10bDg1Bp3QAs+cczNXdUE7QbiSjShE",
-	"33lVRiIzmFdiIjogXc6ykOdRKsUZ+fWjT+5DBiqEKVMjiBo65yYzSOVZSvs2aDqVmoEfjULEtukTBd1R",
-	"TyYMpP0SHQHD5J3tIEx/nNAYUOSjgrQDqWrrYzbGzEPYJIw7B+GWqpMAkACUCgxE1+QMg5FsWiyOaYbU",
-	"B7r3FacoTprNjkcSRCEVWb8VpLVAoJyV42Ff/K6zp1zlLGgeDgdNNK9YdoouoQ9gU+9/cBOMbgV9PFmQ",
-	"u7yeJrJifj13sVZl1t6itrMTmM+AKuAQ4U8v0nhZPuPxLvMir016dLNTRmJOIQwPr4I1zNk7UecZi8na",
-	"dHTJtg1P1C/VuhYchLfItrYRN9YsbgTGtyKcsSUED3N3rz2zd3lm7JuNLliMO5mXlo97m1fGcXFlI1T6",
-	"MDmhCp5wPGQzf5+0Wbm2M3uU+yYIV3Ff2Y10VSQvWJoLMZzFAXNVCAapNJvNxVmrxIOE3qySuW7buaAd",
-	"rNasvfjBj3713d9++b0fvviDP6nZ0IoWrB+Q/0lFVc9sVfEz4dNBCkwLq3nNopo2zNXFMcyqx7B9GeUx",
-	"qTqvojNuAiuvqFLwhM9+PlksC5HMU8drGOI/I1UDMx4fHN6/fef+19ElYYUSnx2wj7mt6HGuFFY2QLDY",
-	"gqoyt6DRDWF+4wgzdpCjx+4rpL7uUxWaa6lqRQq79zZR2IgIOSK3Du7fOrx79/D22xXL9bbVkAFi5VDK",
-	"QGELgpBlEl+uKHuNPfWOnUKoyjuCjGQaY012LlAFVE0HWIWWIWZhNuw4wQObxAQNVNr9aHHBMIp/jKag",
-	"nsteOpMZqnZBChqO8rWj4bRnGGJzN8K/Wly1+jLNoHUrUN4JCstVKx5698WEf8Rq6dbGPu0UWd4PEoWv",
-	"uEDX8B0L5ww4Wu617ag26o0h+b7VHYpY1Sb8KflQ3CzS3p6TfbI7te+X5tyonFaOR2seHYV7IjaZQGsm",
-	"h497Y0cLwRLPHOz+K5FcXcrFPAX/2D33+tCiT5/VZhIaCwgBRQoukHigrQ8v23LBlsU97kKPLk7UUAnX",
-	"eyehvA+dT8aD5gTLiSZ3sckFx+F06oIox2wxULKcFZ9qtmoVEc2elLnkBRG8NpRlbZTl8IKlYwxQ0pP4",
-	"Bk49johM4iLY2hVJzuyqfS6ue4K0FCjR0Ba6ABHiSZfFIS0I/GyGsADg8wMjUXzEEw1g/zOG6lEGnCJv",
-	"ho1qWMm43Y8VHQj4+POZg7AqM4EsM24hV2UKuXNpyTicmt1NZb8YQtyoelugPU8XHqgyGh+oZ0c0ZyBa",
-	"LjWMNw252xzEDWL3mipGmvNYitS9Ksm7Bsx/do0riACA5whVpP31w3zEBbbjDH0QVew1TosWJzQxCpgD",
-	"yI7I6RiiT3RPxs792ekxdSKM9jlIWZfpTs80AEW3XcwGxrMajaUdBUptn+WDR3I4edoIp3Vyywwf4Rsx",
-	"MBiBWlh8Ilw8ImJpNgHw2sbC2oYSiXnAEJgM5AEEk9jma2NakM1uHgooEV4vSaM9EZeSR2vUdDIU5wJC",
-	"aAQje409gjh9aWFwLswfWNh9OVopO8ksvyFcuVCLR+Dbu95oRMT+7sI8+4R3ATWUnLIK6Z5QKqPWNC1B",
-	"T7XmbmOBmAWY5lrjFUDCz2TqZczHS0jdc0y4y6jrq0nUduFni9NW0XAkrSTiC+1qcHb2MRAerFoubh0M",
-	"FptU2U0swnKGXGBjSMTtSYvCyASLHLZSYlCOIZaacO+aW65s37ZEUDYwB+TQNIzfUHjlakOHug9kbojI",
-	"oo+lEBGYStl3BRB0ypmyMKqG9cVDViePEGQkBz6BuLGIWubzVMxC1AlGbg6VLR2B52M/A82wcUdcBdgU",
-	"J8JXTsizRbAu29Zlhi3hknNORI7FZ5zYF8RG1UphBiLAYHgenLq02HNXPwJUCK6IvGBpnTw2Q1I20ddJ",
-	"D4Dpa5bHzMdyZCcQGLknQv4scAtoX/7/7F1bbhs3F94KoRcngKzEToLgl5/8G8gFQeMiLeCHOPBwZiiJ",
-	"8IicDmeiCEUW0ffuoRtou5oC7TIKnnN4GWnkSLLlwoCegsjD+yF5SH7n++BgKqbgkGFhYy1gyBw7it+9",
-	"xxgCVrPE6KpO2CNi4oP7YeDslrW5hC0cr9CUxr9RwJSsH5+gQQIlnG7zr0w4kcLYHq4dy1/O5weGgTWh",
-	"cSylm3FzqfwAg1qV8zJZrXM+b6f7qZHZtTA18esBHhdgtVA2xnRFbN7UhWP7BUBdDYWCXSqiuWF8rJ1w",
-	"FnT1LCL0jtOT6Tk3CelR/BB4ljwaQaAMh/EIrQznWoT+RiM1ddPJBaMhzPfAG8ZIeuVV4tkmmVDORnJU",
-	"T5xTZ9vkhU2kCs30DC7zQBw9aVReiRz6pNS6MC2gczDgATslh7uNUIWMaiANdlWDdH074TSp0VyD6RCc",
-	"WBpm/XXHPQOXEUOwFJpZMLNJGCZDXRjQiSQXPGePkjP78+GZVnWliyFT+hDgw8njAXsvZq7HLhUGdbOK",
-	"w0g2RnTAs6NDR+JeoHxEmmKpqGfIkGi9c+Mx0bviozlZ9KMrMZYGwpRgbvKyhMENuT5fmavS9dXIbukJ",
-	"jb0RtfWE4XUllXjQudk33/jm+rQs3+Zr3QrYMta+Q7iwnveursP3zvJ/4izvkQUPxSHd3vlsUmtFqTgM",
-	"kQsrvM/1FCYhxnk7cclzlYk1NSWJF3MzYckLXeUvnt6gK+lyvStxSXqjq67uXP1RKEeB3NsEkv+QpR+t",
-	"dewvkO/nAtmvCh52375NPolnPbLo4fmxwNOL/ampxG5FIjNBGJQFlly7/FxLVOdwYW8IVdKMZqSBg0ZL",
-	"jREkN/CueQifwvLqRVbw9LPAWeoZKUgLMYnFA5IoYBC7KNBwQK5OxrGu5vStHnn3Fs7W1seEUwF4xzKQ",
-	"4MFJjjKtte6zRoF0U6LVVaOyQvAKAh4p9yEzmiBeio5cqmb1TGbCpfTs6NDsERw0B52Re92r9H1G7aVa",
-	"X9M1SeAdj9bu4dHxs/7CHjHsZbqpjLhyiQP0C9yeoyi33t+//PrX73/889ufyJeALpv9xzwJyZcW92Hv",
-	"+XEvkBmQfzgtC4Ba+Z+pOv8/P3/39v3rq7Pz96/efvhukxhuOwL3HGC3RfeuhWfuEttA+kasBMGX24SO",
-	"+COafwS4c/hlkhkMU6E3hI9vGLN4P0Xgsco7UcdbQom3s4hbHRjQSDZQQNyH3u2vu+e0xjPOLsSZtZAl",
-	"TwB2yNvz0C+fO0AYRJpaZqtBNdaofwif7WChC8HDjhz4OOKkPTp66f93VQEtzP9eDl58ey73e7WueWHX",
-	"zlurAtlOOINL1G/eB8BXe2d4+5M20Hgue8MsnYOLeRf89KWbEjyfSgW3nYdrTIXTsnTYrt3NBtpjCen2",
-	"st+jF6orJWbu16Pj8DMG8NAfnrVCgejHF2H+uPRPj5/fMtjc98G3JsRIft7PijuaFY6EECaDQyy2L6EY",
-	"L8s1LqLKTVQaPLqI2IO5YUkH4+8Jxbf4iyn/IGIPVQDqIU1UeOlbOumcluWeZH5PMv+ASOa9xe555vfg",
-	"mYfJM7/NfrEecqYDk3oTHnVW8bIU+Mo/46ibLpWpgWiHhcrCM4fpvCo7Lcv7fqTdSVxk9+pHvtvH7YLf",
-	"d/G2CucrFzt+S/YiN3Ybvbc6WIisHCXr/g31gYH6HAUfHyOL83S7FWoieFFPVp7c3uCfb7UVbzQatuEi",
-	"azD8+OOndlQmvi0Q86BtjAOuRG2nBnW2u2zSQmbUcrsczlc2/AP89f7ava2RrNFXdnlMuREe5UNe8FSO",
-	"K46BiJt1Xrvcn3spNzI7bawZffxk94FU8EpU7wRUC6KzAcPUFVEGEC78c6/fa6qiN+w9wUUS67SY4JVD",
-	"LwJ9hokEdL1WLkwSPh+wRSJQaDnKTtM+6N6o8bZjOWTKlcbLkoqyc2fAvtdFgUBKhK94lErfnfVAI1Ar",
-	"MWi/hHfGqvkdv55UQjBvicbNcju/AyKsc3dHOhUzYK+Bbh5Ah2VJwW7QvweG8Tyv7LTB5zzrniSMMrXN",
-	"WqwqrCAd1RVfasqjLHgmJrrIgUP0x1Ws9xARI3PbOS5wRiBCwxhoJ9bXXEOftnvN5WE6anKBcseE1DgA",
-	"xGhlaDT0IhEhQId4VC6RkDr0LbkHBMx0D6DAgR9xq7cJzlfWygsmIn8GITH5tbVPAPaSVPNnrqSZhLEE",
-	"LGYqJrI1HsEkOsvToBuQa8h0wBK058R3h4huQEg2MRJvrT3yNSBKCSQsK9e5fdTng6d0GqQoYSoKrcaI",
-	"RMWYQmzwlEtVc7Ji22U88/rVcd4AMnT1Jb8XWGSDFDhXc/d9qGefooLI1l11eCVYav0HiKut7Ec2GXxQ",
-	"6qIwfZbY9T/uoRmlDtVieqYMokldlFrcb30Wrj77oXFQb93UwvOyRrFiHh9tAAQdi3YXBZUrhWFmwivQ",
-	"eIyq6e2Uh34QwiB7bqQdYDReIHHFErinxeQAuqV0RHxlq4BD7S3GZtDqGoxNC5YIv64wQniKpOnjinLL",
-	"Tw5LgF03gMfDyXcqsSyGeWBghhR6HJXr+2bF+nktFQKPc1FI2yNx2glXShRdSd8BNDad08jnkheADpZf",
-	"WmU3CmINVrSbijQnwCwz4gYBG2zaZBPSc7BGbKdOpk29tM525xtT28CKhngLf68PZ9MIpOaAXGBeq5al",
-	"UuiyEEHnPRZuRjqAPtMOfun6rb+4CLYfEJaLeqNncUkkCG8zhm2R8m31MM6eVdWWxomM26qRiq21K5lh",
-	"9EU0k3xM/VRwBV+3OhxByyv2+kLznKW84CpznpJpSluO0ZWJ8iFP6eunr/8GAAD//w==",
+	"7L19kxvJeSf4VfJwvtDMqBpEd5McEh0b2h6yR6KHb2Y3RUvTXCAblWiku5AJVSYaxHB5Ie/ZPtmrXUl7",
+	"vtsNr3y2Nuw43Z52vefYsxSSbH0YDTmjv/wVLvJ5MrOygCqgADTR5BgKBacBVOV7Pu/P73le68j+QAom",
+	"tKo1n9cGNKV9plkKn/YHgzux+SNmqpPygeZS1Jq1Jz1JqDpTEdE9RhTtM8IFYecsHZNOQnmfUBGTlA1k",
+	"qonsEikYUUzELK1FNfaM9gcJqzVrqq9adDBoNRrbtajGTcvfGrJ0XItqgvbNE+ZXHteiWsq+NeQpi2tN",
+	"nQ5ZVFOdHutTM7LfSlm31qz9j1eyeVzBX9UVHP6LF1HtFtXsVKbj+9Duc+xsQHUv66tjH1m6N9cHdtij",
+	"QrBkVn/4xNLd3ZfYkVnvu7zP9fQ+fU2OSJ+KMdFmtwjVpC+VDvdgu1G88Ak0GA4lZl06TDS+0qfPeH/Y",
+	"Nx/MJy7sp6imxwPzPheanbIURyj7AyrG92XZQuDvLSFXXgs5FDqd1RP8fhE9DVMl0+kVP+ox0hbsmW51",
+	"4Im2Of7mkgzoKSMnrCtTVnLW8YXcmvfps7tMnOperbljF9p9zpZa6ZSLUxgV3tWCic+5Q12Z9qnGbbt+",
+	"tTZ3R+/ErD+QmonO+CM2nl6FfTEmI5nGbvIdmiQs/ZIiXZkS3eMKKIIZD1O6Tg6Z0ISeUi7IiOseF2Tn",
+	"KunJYargc0ZkTmQ8Rppj3yWxZIoIaV46JX2ZMqA8p0wreKzLU6UJFWrEUuwhyprsMRqzlLSD2Ww9YoOE",
+	"jlnc3sPnqGmbpdAz4RpbvrqzE0E/Vxs3yajHExZ0xuGejWR6Vif7wvWtexR/EoSlqUzN30JqcsYGuu4O",
+	"BA4o27VwYGadqx+NAdWapabNf/Hx/7D1Pz9977dqReflLld6HungmvVD0rEgtdhZlFo87EnBPuSJZgXX",
+	"64FIxniABuYxIob9E5ZGZhM6PcN/yIjCPnFFRinXmomSIcP7LXy/VvXyw9ju4ztmrI/kULNSapOaX+fR",
+	"mkWv3iGw0dI+kcuuQuAynnlE1VkpRTEcZRXWbBs3/TxWLBXlfHLofl62K9++6ewJnXnaFetIESuiJRlR",
+	"roFgUWCfZNRjwtzzlOHlFSxkpLsljNS0Uvl8weBemGGmTA2kUAyksFtSdBPegXF3pNBMwJ90MEh4h5op",
+	"XPk9ZebxPBuPeTJmtebVxs2oBiTHfJcyCg/C9tWF1K0eS+Lai6jWZ0rRUwYszNCpwYAIuFDmASBv8Ird",
+	"BKa02fxmrbH9ta/+9s7Xrz5pfOPG71z/5ke7967df//hzUfbR6bRarM+gNHBtKeZqdJUM+QjXJwqT/AJ",
+	"TRI5Ima9otptsxlLLA5STj9zNex0mFLVR276fWR3qmgCMK4XUe1DmZ7wOGZiuR3cLdpBOtS9etc3PL2F",
+	"5t6QPh3DasUSyOba908x0klZzITmNFGTwzF93BGGU9FkmaW5ZvZvemm4azK3KIeyz1BOGBl5Y5RKcUq4",
+	"UDxG9q1Yes7SSzjh0O+XFJEjQYBr7uVEHB6ThFGkSVwrkshTXLdzmvB4qRO1sxMsW5ezJFa15sf2z2nm",
+	"mK2hlVpojv2icNOhgpwwEnMj68W1F0+jbEOcpMftmHP7sk+gWycRwRPr3YU7mnTkMInN+FNG44icDM0k",
+	"/bjgrOwRRjs9GCbtM5jEPZoY/s2W24Xiw+vWqu/bnrja2cnAQZtFswNf/+FFuRh37rcPH9w3zd6X+kM5",
+	"FEsuytWZ7KoLDU+uiGPJRA07vcthVBND6IGIHdWOpLxL09OluNPV7d1ZB0RL2Uqg7dID4nZHS0ng0cs7",
+	"INA9kApBtsk9/kFEpKUcsksoOaEa1o0KcsP8bBfvHhXj5UjczVKmaRbOCHutLuXJMGVqYgGlRFnQ/Mxi",
+	"YlSp/kCrPaLTsVVTE6rXzircsJBxnQ6ZUkyRbir7qBHROE6ZUnuk/YjpdLy139UsbRNFx4r0SuTbOnnE",
+	"T3ua7D+8Q87YWBGaMiv3oeLKYpLwMwY9REQYaTjNs3TYQvOkETjMauVG4xR6SkaMnUVkKDRPAnZLUqY0",
+	"TbXC08DIgCoFpoNOj4pTpuoE5gHdRISiVAN9DlJ5zmJgif6l0t77Uuge6VFF9DAVypw586JhuVpiU4Sb",
+	"DrRhtkqDgYKSPhdDzax+6dccLAPmdcMIpncApBxNzxgc8dxLsAfmLbtuZjG5MJNCzaJO9sP9RYuB3Qdq",
+	"NsIMhYFFwmsidk1ARKYaxyRTQ5Hr5tg9FubQy5R/siyb2i69SV4fy10go2/5Yfit4Yr0uVJG/pIpTnK9",
+	"F+i+DM9t5EdhtlrZlTqnPKEnCVtOGC0k18Og1SlCbS4B7zDHQf2TJIVrKeRo/RQ7ppqeUCO4U5HJFp0e",
+	"i/cyS5zjMOaoj2R6hhQRV1ENBwOZahbfYzGny3G+a7M43zDrotU3fbTAUDK1urew262j8YCR/lDBXCYH",
+	"cLkyU8w6CYXbrUh7cmhtsFjYNq07Bsz9XudsPq8NUjlgqeZoKsD1m+OnMM+YkVFdxRp0RNXZQzohZsx+",
+	"6559DC0ZzmbzMY4ua8UO4ak3dMmT32Md0OhLHE/7YowqnBHQ2/U2WGHb9XrbkWghPRU2Com1G5W5nAIj",
+	"6rVZNtR3vtJ85yvNj//F8fGw0Wg06k//5fFxfeJj+M3Td7M/33v3KwXGV5jhI3CQPcLDN72X1vlVzV5n",
+	"70sr2KFJnx0YRlGo2QsM1tcaDcNsU9rRLEUJ4IwNdC2qiWFiqSGa20Krcja/wtkZJsrs6KdvAPyK7AoY",
+	"p/UUMhGryNwE8BmAHxFULQImtJmW0smhTlpOzTnU6bhFjTDRslJQ0SKhjc96K8mZkCOUnhLDKazUFBEu",
+	"lGYU/BvtRwdHj77Run1wd/8brXt37j8+OjhsTwx3d6cWWMFvXL+as4M3qgxf9Yyy14JZFI4bhAJKPty/",
+	"c/fgNlosjeYq08CLYUXZPdKliWLkZEycnb50CCdSJoyCfUlpqodq3nnEQ32Iz76IvKG4uj04pBiZmdm7",
+	"gu0wSqiGaaeILHoGNHVUc8aOogcuagYTVhU3phkTeWhvchldKBwqPANem4rEHV7Elmia0jF8lpomLfCX",
+	"znUro+yLfq6eTGJVK/Rc5BYlaD7YWhx+0YJ8QBMqOuwWKAWwCHHMzXBo8jBYHDjX0eTm+5fy0zhkp30I",
+	"eyiiLYHLKvtfcGm3Jn4oIjh9mp5N+OrAYlmZjk6yT5xI4frwT47gu8lJNpAUdFJGNYsjsk2EjBmJpWAR",
+	"2bEeaUIFkemJoWy7+HyXC6565oWr+IWhhzGhJ8KsVJKMI3INWzKKjrUwgJEMKI0yVNyoUEZnmVzg7evh",
+	"Au/uvH/9/Tw1nF5LH1phpEVhHvu49q0hGxrmrvqmg74UXEtYtqcF/Mg1cLGSU/EhzNHPbIvWJjvhJYkL",
+	"ppj9MOd+uidnNL8+GdTNZ91rKFhSvIb2h3lhIpGNN7Fvzl4O96B5C+9qi+qcgzimmm1pDgLt1Pl2/tOp",
+	"H1DsQTtGnjNM0bzpa1ciE3guofipoHqYsla2ys8LJIfhIF54RucsVRz1wzxFg7VSYH+xNqIiAl7hgGPw",
+	"lVURCqYS7t/kQmbjy+1XbqozztVdjgJ/JTaNZ6lPn93Bp7eRD7lPE9sS1YaCf2vI7M9m4/L9rvfiCpas",
+	"XXkM+52apF/ySmvv6ECBiBREec3dQfZM24ixyVnhKPKtzZyT7vTmyj99LsJvt6ckoqXokqMxMz3iXA0S",
+	"imGWRdRntuag0/E9++wC1CWgFLOaP2RMfN0++uJF+RIH+viCQuZr5gtv5vrPJqxPZ63zmunQemkQ2umW",
+	"OUoL2n2SRWJ/98h2I6/35zSd2eFnEUYzVQtiyi+cndOMlbrIw1CNtJt+WVymAa/3pNhxTOv6aLGZ3t5t",
+	"G0vrY1zxQaPT5X8AEhCRer1epIZNb/EsU0m5Ve+rHBxo5IR2zggXNoBlIFNdRThzLYN3cLpxNCk5XRXM",
+	"DVZqrCZKXraFJ1i4yO9ofs6FB8Oe/Gn76deOjh4SawebWs2o9mxLprGZ6nYWfV90sXzY/duizLwBekRU",
+	"GzF+2tPzFwFW9wk+PE0dgpQHq4HYdvNax5JaBja/ZmkfO12/tB/0u6q0b+/K5Uv7bk5vlbS/jCC+/H0q",
+	"W7Ql5fe1UMMlFvX1kJuns9ZvzRTjMqjFE7+qk6GgigwoZi3qLEBjj2znpeaM98jhScJmyNGNeiMTpa1o",
+	"AOMQmnYWPaUxF6eaJmctd5AC1wIk11Rx2W7Bf7c/LHHdsj5FISxMMbp2tdQaOCFnTSUnVXhxqFhaQf56",
+	"rFh65zZeik6P6pYcMIGvLbIOja2b+1vfpFuftLaqeF3c4IpPE+ziuhktdHoJjDbrd2VGi6f/DWC0MJC1",
+	"b95lbJxaF2fE3pY5DKGRuzHTzD29GrbX4gUImHWe4H8wJu0sLbi9B4ldpM+oUC6hHX+tk6MeM59Eh6Ui",
+	"lwChXE5qhw+4mZrPe0XDE2mrvmrXouXM/buBe9nfEpvpXHRefYpztd1aQj+LOU1ag5R1+bP5wow5YfDk",
+	"bC/VaQXB8RE+9XY7nsIUdKv5hevp16LEJbWsQgi9rptPQaeXwKeyflfmU3jN3gA+Zed0EQrhyvd3IQ/E",
+	"67nZF+b0wYVdljUuRmzf/oVfkJo9nbXia6ZDa6VBt1FTvJUZ01cXqsqs8suwcNSaKlg7uWqpfMfBJZxr",
+	"WF+G/w4Va2nWHyRUswpHkGOgRmDgKLXC51rOprYYK83v7Ho5ar7vtTPWgu5X5K8T1+TS2ezkDC/G/Oqv",
+	"bvWlOGLPdMXLMGcS61P6lp7kJBmpDMEyvT7FYfFtO7w2xieTDOTMO0tdI4Wx8XNI0AKB3ZN7czmU4xKp",
+	"Bux5oVNTs2cas/K47pF2uLPt3BZ9KdzAXHbPq5/8p89/9W8//ftfffanP371nR98+ouffPZnf/Dqh//m",
+	"5Z/8KJ/tMwcyaU5ySyCbTR85rntyqGHAX84N7sb1Wr6X7a2bTz9ubN18+rwRXX9R0lMm0xVYOZefQQhc",
+	"stLhu9hjVHR+Dlwe4PKD9KmEc3P2bjNN+VKRQvkswufzQvknrw8OMddI6WLYQU4tiUPyqMh8PzSP20zF",
+	"acZbElb0BC4n/Fi3aaHtZpZfjlnJfTomJ6yaO91ld06l+hGlIRUWsoe1JCcpFZ0ekSJCjAWqSDuPC9Ge",
+	"a8u3nRWu7HmxoL6Mfczvz0IJAuy8TMKvLK2rIbY29/yB1IwdZm/5keck4tLFWq/sC12uXeTNel1R0sXj",
+	"dekCLgxjpQjXqiHTEOIenmqXtwPhUvZ8mRHLmLViRFODHKTWIKHCJoO1XB6S++wSkNyLAB6RteMfL8oB",
+	"cj/au1yS+QnZTlYohAQnyHzaI0KOAqGwTvbx11FPKkbadhwtqtuAyQCYFVyTU8kUkQLB47hWpjVEZEni",
+	"yvFrXHDNqZ5/QDIHaZ8+a8XDlOpCS7YN8nUZuHaiDrZiZj7ctZ1r1yezVwsSR8xmcOGZYQXSZY5alTk+",
+	"cM+9sOel+h18YB7PO1d2ipwrAzpOJJ3rjn5oH7PGs/mKkuZdm95/aJ7HlNpUzzuReM6oIifsdCgmT2Ll",
+	"UxQEOVbYDtOKHOpWyvpcxOVH6ITpEWOC4HMsVQicakRgrjOQErzfCxyrwvBj64qvvuO5C2G3/Fpjes8n",
+	"qKljjFlkpyd+hUT12SChXKyRF5oOBV7utXLDoN/pUOUeo/GMOPRT6SJ4uY7Qq8piMhwY2Q6SaavJi9BN",
+	"i6tWX6as2CwZD9lC8hp7NuApU7PemRvCwlUrHpaMR4rWUHQSRucTN/HYPmjIUMplyvV48saWBG5ngrTj",
+	"tKbVeJiw2KevIUpLhLmzyDVbHph9kMoOA4QeIxMyrZMiRhrVnm2ZDrbOKaCqKtPTB6xDh4odBh3aryCp",
+	"5K7t1n73O653+/m+PHRjsN88DIfiGncjMnOVQ83icoMP/K6IomPDoIGzKeC82iYoj7hiBACxegC/YvEe",
+	"+pBAVwB9AD+rIsOFdEgWtk+zJpETIGzrUjAVZUd9DwbVoQLYLaBy8BTBlasQNVysr3M2KpInq6E0HFF1",
+	"lmE0qGG/T4twJY4CeH+jh6k5jGWl6Hkf0G5PcjYuf6X9Pctd2uCq+KOR7VkRIQtU32Itujgy0OztHqEk",
+	"ltpicnKhJWTPOw1qanVmALJQ7cElHabYnkVfM4fnnCZDczoUS7pzNVsc9WxLCkCtntPkniri50nCHToc",
+	"QJphHAy0Zs4tSCLsmZ7JxgHapDFfPrSo8aur2pXlmZLQkyK12Pox56jAH7HXEE5R6f6bxbvMhKWP2JLu",
+	"crcHRfcArkIXTGAXZOWcmF9p2PNdRg1zKUEE+prD/uHaOg8QDjyPAfTw0YNbB4eHd+5/tXV0597Bg8dH",
+	"ZVBABfdlUSSjuyw+ZemBKEQC2iepHLn4swSebJohy8HWcEAAzbwj05R1zPPknfbJuE2U7LMTGY/fjQwp",
+	"swlK5B1KBDulmp8z0saAp3YGfdh2KU1t8xZJWXcoYvPOQCpe8I4ZTvaOG6DPWkM12pEba1gkQpph7REp",
+	"Ogw8NYDAC628CzzW4lQQ3UuZwu15x/fbeBdi9oga9mGT3PccAaZOEFKmXps8pvaHgrW1Wn01QfWkhJ9m",
+	"CJZ9GjNsbq54uQyGTUFu3+uksLMhv9ypQpODlGegBRgxSVroNq5ByT3l50xAHmHRnObfjkSOWmrEred2",
+	"onxEt+jEUBEDCx8wAdByuP1NMsoIk+LmQCw9nhFNTdNvxoAyXKI5p64w0ALPYeQvSX6CueXPpT3aXuFa",
+	"zOWtAYVbn1IdktV1slPs9yJszBMzuFxLMw5m3du3dgeBL5+zOIRYJdw/aF/NFbSKuQJUZTMs0+EY9+Qw",
+	"jUhMx0BjEBTZQiEb+k8+kYLtETMqi2buKvvk927A0lZMx3O3BF5+EcHzpuuFXsAxL/aKmVDFN4oiZ+6V",
+	"6WptWxqkjQEKCHntikhEIJoMmBwkzIiF5FaPC6YA/vhAnCZc9cjJmLT3Ox020Ft3qTgd0lM27a0MMrd3",
+	"stEU47q1RWBObuftwc7+c85S/wjYenT40dBjpssA0+55PLVDps1TakFhf0S5dnyhHHBzH8oGCk00SxyY",
+	"uK2306MK0DZZDOurHMBco4k68kzBeufazZ25emjREbjPRutXTs+Kiqg5SAWqyAeMpkZolGdMgAyvyAdU",
+	"8Y5H114gi36GxnvGKvBmXKD10XW7Ieuk6QH3m9qVh1QpuyttV+LPxZAZlgiF/iwJlei/SaiqJONjUa8s",
+	"YIh2+mxxkOIwuxFgiie/yH1Xb209fTf/sQywOPRfHYh4ORPACf9kyoFT4YIskBcWQR/aEs1ZB8VhZqIH",
+	"gHXMoUcb5ITwZelpI9qOdqLd6Gp07el8KJVCO/kB9POEco30Hj8f2rpT7vOHgNHsP94ygnYSfnMg4uDT",
+	"oewz+8rT3Fpdn7NQy7hcM/PyJM7oCGcVkW1iuSWA0cDAIrJLOm4aEbk6BSeacS2/ysuu8SELFviQBat7",
+	"yIKlFXFuXUW8nw3m6STt8Ecq8id4JhBxeFc+xCoj05Qyc9jMSoiulpwczQptCkez3qCdsOe1i+Zh5/do",
+	"zFYE84xZPER8flboHgDrBTq8aZIyGhe7kvBCFNdUnqq4AGjoXQocnyuAIxdkzHT1XNLpc1ikGQaPVQ8R",
+	"yAwJ00jzaLlzkS57WOPHxQigmGdDYyIyyp6HJZRJbKRoqHVGNVPgWhNxFRZazfmVi8SwTrBJa/HEikQB",
+	"sF3uIOTcVtbEYbd43pm8CJU/bK/MI7hevT8c0SOXEV0QLYBVGopKvIap03uE9Qd6TEZwryarb05HXi7s",
+	"+cdKga2+OuVxiW8CyhKl8pybo9uhqKd4Y3WVY2kkwJYPQp6+LdADS5UUcAMMDbAEoErr6Nr3WO0VQgUU",
+	"E3qlaIeqpQDs9hdWA5h2r5plAt3P7bpHfMtFEU07oHmflbhuZFfbKCq7vj2IozLfTUTgldO5JZhxULbA",
+	"nvMcncj2K/Bsu03JHZepI+pmO//qLS+eV6T/S8jZS8aQAsVtFWrJB3BQMpIQOg93biwHgJMLB5osIhXy",
+	"NR/niREdE3cXzlrXCZwVoe8MdU2HogUPFHTvYBCnA1IxMj8IRI3IyVBxwZQiph9yzQ+7bSMc63367LaN",
+	"Em1bI2EQvLpEkOEyKsXi4ZYpGzCqQ1zbCYcTSxJrkLMF+5QtnpefI00S0qPnDCmCr3Ilu1Mrly1Ftng2",
+	"RPIRSDXtCwhvfB1RpA+M4IWFGoCX5ao1RC4uOQsvbZK2PDcEoc9sdaXcGbF+W7sEpCuhCjPEi/DqpySM",
+	"45wfvjktnU2pY2GEZnaggo7mk8vLUImcxHYpKtGhPW0FEV8OCmDPh7BnnBjy9Ix8/utvf//X3/5BnXyQ",
+	"XY18ll5EWOKC4zycmo3zy6xcn/3Vzz/9h3/98g9/8vJ7P5tM0pu0di2CbobDKyHxBRrARVs0InINAisy",
+	"DnBxZqRw+JmtIzcpb/SYVAFhKOGXoRlkwsY39d2EqSn86SjIwp0WKpaTEy4HG4EJc8ZKcEe8OFZSgcnR",
+	"8LkitOY6uSiU23LymGmt2F8IhxBOxQ48m/xioAhFB+HyLE1uBOrSaKsbwbLJ9/5A53OWp6PhVjq81XXd",
+	"ADUjGNH1q1H5BZjBVgw3CA0s1u8HkhjAryG34CmRI7E2nuAv5Ow88dlXb/KWVT8ol3lRLv2eqIu0g4Wz",
+	"mpnmgy3PGyMIaYVMbQ2a8msE8Qt16rnc6iJSZObotpDv5pQ2I2vKJI6smm10OIwWTDmzn50OR2wZ9zLt",
+	"Y/64lrJ+h5rufGTchVVcXIhiNwEQSoySqJpj75ApCxVEQ3K1zUZIpDzDMu40QYvKwvcvs/oWGKPfQKfB",
+	"tDVhqajKnBF2mvv1pQI1iIqxtUV+SVWryFHMUfdVLmI2i9oK9S3Ht30+ktO/qlh40zkk5TV6Y6IaKFws",
+	"LvOUTVltKppyl8Mjm046nZYeZjGaWd6kIltGRpsDs7GlCOHSTNqSCwwfk2R36rjntnoircrqBN6x5Wne",
+	"8tqBKvbEgvZcaO+clBJPWIf2GRlILnSCKm4Bat3SwgMMr5rgENlRV5ry5Qh4yk1nbdLdA/Gg2w2TUCHW",
+	"UHa7FTNJkQI8MC/ZP82r0PDjLIe2QHNBU6RCi6blDFi+e+SLY7v8EojdlEPdhHrxULkYU1+wiDGcM0XH",
+	"YM3vgQWIhjXLUyrM23XShuvXbrqgfNMsyiYe7wFf61FF0qF7ywgs7WaGNsGVLdsdgcXVvJYyNUzsIDxK",
+	"gxzqjuyDJ8zmE9fJvktdNV3Y8ZChMDfDjAoa8BmvUbAGjuHDoCHBBlqAseE4RhiM6V6ApkJjoE1HUG4E",
+	"5oE62ReEZWniZv7nDIYihxA1B8lUtsa7fTG0TLs1iVmHx0zVg3BWrH2O7vWKp8kfmkf2Xf/Fh9AInKtO",
+	"kc3K2v8XkPHdG07QvxBb1JygE3RtumMrQVwCi0PkT02K2BFGxpsVlgLuxpajRfP1AXg8oCpz30Az6Ery",
+	"hO1uARl9ucT7lHUYP2dpq9zzi+nFrWoSziETcSDZsNJEQ/RWh+6YamLNyv78BVO4o5oTLEsL0bvfS27D",
+	"BH8JdnbyJkW5uzjZcsFm5QcX+uLDLXP7kDskuWswechDD312mOfGSxv6csupBROZ5j4UrBK0F1r0F3q6",
+	"lRbiYj5kaQfIvtUSpAZEpemiNlNla+bta4Sl/SuNctJ0NrGxblTKuzK8JyU3u5mLvrJhKdu+5a1J2WjW",
+	"JwUGK7Be8a+zZsO/6XHtoaW+0ws4XZcfsmdGsWS80Opi0sxSsjKNrzXCkzALUHHKPvKE3YJMLYplO2oF",
+	"U18WmsfufQ6qYOfqUuFGnoFl1awmpTwPNBDadmzFm4UAE8JckC/PHs3CNblQPC/IUAeVxupFvAtwN46Q",
+	"T8uhE4LFRU5tindVOXqTrtWLlU1mEpj10tD10s/AeF5k3IMTE09F9F2/Otf/iRh/i1ExnrkkKka5AU4l",
+	"YqMvKub4dyPfb9EKPXSZfdNIPXRMbJYAAEgk/MyogGT/4R1yxsaRg1NQpJ2cqb5qYRzX1V2SMHNdVERi",
+	"fsq1ikh7y8Z4tdpz8LF3FoKXfpi5O6oT7Mz/nNAO68kkZqmaMmQrbQbclWmTtH/ruZHt79M+e9EuIu4h",
+	"VvzUMt6GNUBwEgBbwFECrhMXp6T95XZE1IB2GAIyxFT1mIrI9rZRtHcapNOjKe2YBcXYSznU5iVrCzKa",
+	"NqGKUFsjjHBB+pSLxLR1q8cFrZN90NsVUT05sjmFVvczmkY9Fya1vXuj0YB/GrM94nmyeHz85a8Axrj5",
+	"h2yV7BcAsi2Z5+ugt1p9+qwFSb/lyb5o2rHO/qLsXrQvYeHyUY9qwMIy2+R6ucj0X6yRo7ShzwJSa1ql",
+	"OG8OWI4KQgcDnMJAJomaqLYOWfSw/dgyhJN6wDmuySnTilxtXJ0BM9dSPAFNs2uGNmM1Q/NZz8Yem0FN",
+	"rilHC5xCODpCR4BytxAqUZXU6clw/4uOqNuD46PQ92N4jZoMFLmoFEI/kyy4LpucV0f9Vz6szn8TxtT5",
+	"LzGg7imulDxfJziG7ZDFa+XyWa9TEwzGUCSC4muZO3UOT518YzYM3iNfGWuqFOSdwwdkd/v69a3tJpEi",
+	"GcOtsUUeyQmD62Sx8Gzpq8zvitUiLbX3mFcxpwnxtf0yen7rfm127NL+1jefPt8pLgvxiA1kqj+gutNb",
+	"Tm9LoYHqeip26PpaqVCn67p4Z4J5re9umE5ZDN2u+X6Yng+6XQvZX4yLZwGi6sSDkKDMhlQz9COh5AAo",
+	"qUTJwD11Qjtn5tw+PLh/+879r9ZJmz3r0aHS8L71PR0LIYl5gzNFEtbVddK2unH2ELhfh4oVe9i49q41",
+	"HGOmXgPsGnqX6qTNT4VMoXNK0B9tscAkwSI81vEWTD5l3aHy8zVMGJEyeyyJ/RLsmUlMvumZilmJsfOQ",
+	"wCIMeBouQQaEAy6Tc5bWSTtmCQfi0j4WMKmhyL5qOi+ZD5qESBTA1IH1g4Alu2M6BbuqmwO6BvOYZ/Bg",
+	"6Bi0W3YsrF/R0RWLp2a9g9wIAHG2OzCPYSpIzGMQCzrSotK6JwL3W0cOE3zKfFE/DjhpkfHVueH8EapF",
+	"tcyAbmdsqJadrVF0cLvhZdjFWlTrBCzSbgREPtiVhaayT9XcfXiVAjgF+Jzl/MNH5wrETwfBLPCbx34u",
+	"7rObEX4+yuaFX9zxs3MduDni5xzOgO3UzRc/3w5m7ToN5u5JxXLEng4GFQw5+4MBunamXHvTgVrehLMX",
+	"iL7XGqFOBCF8Z2yga9VCdEs0k9mggoFPXvdA6jarZARHFTkfcyehvA/IvXEJdONi6JsYcTNHNvfY/faK",
+	"IZnsOSxRLUESzmOIPjo4evSN1u2Du/vfKAMP3d2ZJaZXwhNTPXPbWyXGOq/mWIroydBIpqAnS/wZiU9h",
+	"rbSSIYRaTsXkYbOXhZnDK6FM29swE74j1/fUIu2Qw8e3bh0cHhqNBdcpo5g70e7yWgf0GugX5nOQbpOX",
+	"VKZT6gFfjM3C4LfCFxlBNj09YyIiNFFGos1wzIEfu72eHV5VGI4AEGbOcOPEvWgRQZPFRpgsDh9F2jpf",
+	"J/CrETKdch9druPVio15eW7+RK3st3qJsgrQ4iFM3cXDuMMKFS+sTsf3yjJ1P5SppZEO/C1lJE6NPIRC",
+	"kqGTLuAIoAy7wzSkQZENA3dAW+bcoQE0i1zK8rDD4iRZrUFDsqIsJikFo5MiHSm6/HSYWhHFam4fb0e7",
+	"0bVouxHtNqLrjWj7RuNpNAPMKoSBvDHXIhVWpimlpf42PJIYIp5JaycI12iWFDGBEIOgz0VFEco0eeia",
+	"gQ/YlPnzETZn/tzHJmEMQ80uosBxWEp7Ph7yErFULsikivsnxF509SaqGvy9HW/+3L3QpWQ6l2Qcmmcq",
+	"808MxFwy5jmorp6/rxhSAPoFKlgVkadHjJ/25hNFs8xP8NEpu4Hbgolqz7ldjfIVybN98COwSx3EVbu5",
+	"LhbTDENdb6QDdLn2UIes1xVjHZBQXHqwg53PRVR2fo2XNriAsyMLmfi6fXTpW1a8ROuqGx2S/ZlQl7O0",
+	"yByAZbH3fwXq/0aR89Up6SzymU31afnBWCvBWz+xe+JXeBqiCj1okGXF0UKIQiOWmAi0KPMYRFvvke0S",
+	"IJ1ioPB5IDHhlS80iljSkaUNIKM2g4Z4AS3nGUGKOgVA8UP+SYG2cSsz+miXEpDlkKPAYCPQFbYzdxUW",
+	"NcoYIXUFd4g9GdV5menvQrwhvuei0xjMal1X7pAJvX5HSLicS0MlzKgoX1o93gHNyRQ8HuC4cA59B2qT",
+	"AWZMBsisYNecgWjm42A6NEkCFAZzf3EpoayNR8SzFWsB5wlqz0GhnHOWNgnqg5r5DGofU2GReRgBL46i",
+	"YxX56IQgmgEKHWFYCkCsjSJbnT/MS2nXyX3rdIFmuSK/N4xPTa+CjZrgWQCHhN0BdLNMLK/ZAud9UfnQ",
+	"F7AnbW03ru5sDSiY7mZHBa6wLYgDDWEgcxHYcEusBrVc2sVspDntTRur9rOC7DPoScFawgdRzUxfD+Kt",
+	"JupXFqCB9M3xVjoI+clhSW3DOaYkLGIQkWv22zCjNiI34Ftf0GCP9M3+DNNTqCzQo5YZgkc/A9TVrhhT",
+	"fyoeBmy2niPdXNjIfiHQWpcPk6XkMO0U2hd5p0fUWGnWx+PZkX2GdQOnEetXuI/acoTJyCdn2ZNdMpZD",
+	"CP+BuIx0bI2GUDTM7DacCofEbxET5rsohoq1dABoVewlaVva1baV4TK+4pmIa2QpV8kEP81dxXI2ujZR",
+	"wTGXtYsK5fFlhnC7+DImdBZcNhEctjy2vOv9EHuqRfnvdO6LwHdjviyp5JIymgDeYhTKHZHFuhhqQjFB",
+	"d4+0fUXfNnGV2w3J6EIIkq3umWHtQTwnaau+qvsXWxCm5DyX7cjlCgeIxpjpO+oxkUu+xUEaHdFX+S0q",
+	"HGNL+U57p2zAQgFdhKg+F8cwohhKhUERdfLAg5OE9eH0iHeYUy7gQ8Xq0ecsNZwwtdekVeTH+jCVfes3",
+	"1tJ6sJartRaUElzi7UVR8Lr8dImQaxDGUm6WXDAWqzo5ZJ3UCILOhU8UowmIczHEKguofvLee++198LQ",
+	"FQhEd1rnmCgdFlPObnBHCjXsF7kpfdkqr0b6KBeI+QSHJYKNBgUcCU20PAWKHBF7lr0aDo7ObIw2Wm8K",
+	"TZxk5eyW2adlagPZ29qar2wGZXux0Dhmcc9w3uPZHUFcz4mbP1atomZZuzLN5UMFnI+rFhatLm+fa/QZ",
+	"QwItNisklr9G0kHFGNUB2d0jZtHybG+60zMu4mpVrz8yT/q4kCD+YnZpuKDCq3nZ11SbWydMzSspuW9D",
+	"T/xhFDEEio6szoRr74LSoGb9LOtLY+WSkhMVtUYuEsUNECW12ElMPa5WH5ArNTVrOW9zNUjo+L551Bn9",
+	"6Tnl0PRKyetLZ/krXe3QPbJmHsWYKNTVnlgUZXBAYwT+ni33rpnwoNOQwIK0x18YEC1mYCfPB1lCotlS",
+	"1jY3ezqZGW85u3YGNFCwAtSbIiCzhlpEfxeSSpULnFl+shUQsnHPPDb2hVvibft5pKrSVPsHXa95ZDJO",
+	"aoNNCnPuSxYhyMHnfdb6RIq5233E++yb5jmXlt9SxbYyGJyrA+nZ5ux9u3CQrSqppvFrcE5PqCKhz9hV",
+	"gvdgXcCoAt+x9SVnTDPP2D2rsRMM926Sh3m0rdyFDgvtesFpZs3dHJyFFQoDqcHSvSICnBG4EOrCy+25",
+	"MzRx7IsF62V96wGrn9aW6GDQxtQrDD6FKDWVixtqJ/K0HZG2UdA0Tc7M35Kaf0es04PKCG3WR6Cjdk/r",
+	"wZbqq3bO3EIHgwVK733c2LpJtz4pcz3ifNYbLIB9rj1aIOh2xXABq0deeryAm9FFBAy8NTraKtrJRn3Y",
+	"qA+vXX1YUuZfRVh+A0XPpSTBZUKLXpQSxiVxYzK72GwTEOlTQ6V4kgC92PNu2ggJGAVdSqMlsBgFdrGz",
+	"+MW0uW3o+Yaeb+j5qsaPLwYHmKfvPp1B69ervVyC5vKo0OH8pDcm1KqXLqXPqNEKgXKHQnNwKgjvX+AJ",
+	"g+pyXJERSxKI2CEdnnaGXJOTlNEzTJGiORCPfCZuk1CbwQOwPlQQW0zS2xAheAfRX81QyLeGUlOP7DtU",
+	"LCbDQZ08geEgAWrLARNtT4EsALB5hgnIV+ZJGxJmBlQpSJmEt3o06QJAWbsJMUfOVcgVlmRwqEPAAzDv",
+	"S2mbcHzKBQYqya7122H2s9Gk62TfxSfKLjjUuxx0d8MD2ub9Nl6MNjbNvTe0XpRYmjuUgKdmAW1mYK2a",
+	"x1hMFDfkUMk+w5UB0+WpNPQ8lcPTXtVKC66m97ziOoryGCOhzBnFAJhaCYh+LsnHjLcW1fyOVE3sYUo/",
+	"wFfNn1+jSRc+Pn0BSds8WbLYFI7Pz9w1FmXLX37bikvQfTWIiqEYExNA3OTLCJn1W2eRoBz9LahdnOFq",
+	"t2W3iwc4ZRpgBqb4f+Be9yjpkGDMq6e844AQLx3/hEYcNbNN+ZEXF7PpUNHS9IwVV43Kccppy607O4Uu",
+	"EZWFJdh46cpFIkclYdhHFgMRYNIhQrxaBlKvLNbyjLEBUBbvWdZUndWJkC0kqIbGC9nqDkWsmgBS0WUj",
+	"F8uMIjuoJRj0Y0givC+HOqXijAEht2TekPxjkdD0lBnSJlPdxmhylrI6oT1G4yaiOSgLg2djzpHTUJLy",
+	"MMQDKyHIJBdEZ8GJ8QY1s2T9Y2HRI+wIbZM2p9sOMBsMolD50UyAS7VnYFW1oXQL6g3HwqZ3Gg4hFbOo",
+	"WVZvYzGGaSmJ9Djy1wdgNIpdaGkeosLdGmWRmty24Z+waWBcT9Bu7XelFtVgvTM4Z1yxihfvSW+MV+1J",
+	"b/zId/6kN74vf8d2Dx8+tAN40hsfujGYd4NhPOmN9+1InvTGGDT0gR3LLHHNX9sSCquXTxR3cekTtYZW",
+	"SgX3se5RZQuwXnseuO90NRl3Jmz/kdGBvSbmoXswHmUuSP+CSeJdLmjSmhsnb/1+PEnICbPBcx5spm14",
+	"bntiH2ckWV1QRno1leiIqrOLgokozWIPwREnckek4FqmVvmeqaP4J31rL6Lat4ZsOPdc5QEazdJUuD59",
+	"lb0xMU/sFJuJwinMmvstkNNXdoK8NQtWuhDr1IOzGaxPEw7WYWksUBuKPxsS4eY8OATfYBjvf1FthpkF",
+	"K7ZZEl5bQgdpLpDXQ9umFgcjjPvNRfZavEuuImfvRpG1z2NhZGXy+OjW6wD2PLRmrIkiEinv03SMJk7a",
+	"ORsOmvky3woNHCCf+pxIH3FA3oEyfoYTZFI2SGuR0fKM9jhpMInQNAJS1LsRSo4Y62n7BblaaSdY09TC",
+	"ecSRtaObb07GBFWLvSyA2khRmM1py0f5IrR9w7X8oMGiYZjWyIupEnvNvgVDPIhNRinAno3aB4tUJ/vW",
+	"NN6jymmve5bJwqBDo5BLnuwDaJRZWJCpw/V1wS6CJXVylyurj4DgxWIi2MgsCGgGQfoXtCVTwBiejkDK",
+	"zv3N+s3w7G/ZL6ZCkg59okgWQoHpIS26SBzFnHQQw+a50ryjyoqptCDQqiJMxwBj+FuCjbL3Jg45wu+h",
+	"CghLZ+NhqlYcdH0gbNi8XrCiqXCdVOwilR2mlOllkdm7AJ7q70zmo0wtX/F0C0Y42XuU375CruT3fo3s",
+	"Nztva2XAIM3eEV05PcXcwXleJjP7Ql5VyoviG85pM9/a55rPv5r3c86e1sXuYDVlMlvTAnVyfVvrk6YK",
+	"pl7keridjkk6FM3M3ASsFKCwLJWwgf7Aw6aSIyxnxHxe2XV2G9UuPAt5OI6SkaDNGh6MbEEPrgDiUCxe",
+	"wm5pXfji9VoPDOvQ/I0UgJPzyZlQFLk54bbpAc5/kV2a0BidFrYeJGZmqKJlKs+WtQtfrViwL/U8YwNB",
+	"7PFVCQ7q2yG1D3C4jZwSz2jHwf7Cg4ooOiajngsE4DpEvqdinBdebNJtkbUZz/mMfnvOSqV6MtWZrYrb",
+	"KpIzMLnUzOlIDDfBijVgsCQdKrxvZoG4RbCzFxCaFU0a+ZEfAHYBF+CbdGdk2nQJsmCtuY2xPzHvlJ+N",
+	"OmkDMYEM+HYzJ4k6EsM1EXLknxxRrrECqs83Ag3dytwgSptFDN85Ya1MAWralG4w7UKeu38OoSgRLhlT",
+	"tfIpBm0Po9COMuC/sCQmSxJVJ6B1+eFZMyCWaYA/wyqj2fxrUS2bov8Qjt1/iQMtyIcshSH1IeR5OlbE",
+	"M8xpKGIXMygfNIoUKwM8VJbe2cLq+RR64BnslAuBkTq5/LAAd+/1w/R54ONl3hpXcb2CbwFl7aDeSnAG",
+	"VkOhNvsVIjqbz5N4zm64XlCb3kM33C8B+m48lbQXzH3ISiAkAq8Oeh55dfSKSuAYF4F7sVwbGPJV4n18",
+	"7CMyMhKGOforZFpdIIpGWSl/cw73iBTeK2dVewSxaKu+skniLhIECONi4gRkNzewmb5U2uJkRERLcrOa",
+	"kBHocxm4eAHYRSgj2dW3eDw0Swvjusriu5Spmfl3QQGEpXcZK2/PICMQGGKRxmVKbO2RMQR0VOsgK9lf",
+	"ED9oE54zVFsnfVRR5Uplp6+ViExesAXBKQqEWC46yTCeMnOU9jwrMdCmj8H+FOa+LZMDOP9Bb5Sa/+jr",
+	"9zRlYCYFcCPLZcylhTfvQTeQkibZvBFprXe9Vl1YyZGvqJYhYgWJcLDW+dNdRCj8BfNsK0/KyzPFwqS0",
+	"kBpMYRh60hdciElgWEy105gKN8XYchyqTCS7U5SdBmtmafTjo1skBryrtq3BR8nju3du74HplcXkZEx8",
+	"d85qCg3sNHZ2t3ca263G9te++ts7X7/6pPGNG79z/Zsf7d67dv/9hzcfbR8tmJ02qzTmhI5g5rbeXDXT",
+	"49oz1XynK+apgXR+6VlqZhTr3bC1b1Y56o81n0dkmzx89MBwGvhUUKchIlfJrf37tw7u5oo2rFwwDg6T",
+	"RwSCT57y2S+yug7mk69JYz5kBWKManAU4E4VgevaDzP3xzZxy7+wLEpJ1bLOXLVoR/PzGSGEleRmD5MU",
+	"1usNVN3yor4l9utlmOvkHczV7bXG7qnBhWsQTjgKtm2xNOjpXSwqWdfO4HzbLsYutIj16dh6lvfQGNNn",
+	"VNhqdScyHn+pcjwW5jxlWKe7jcY02csGPccwu0fazwWUbkW7TlD1tU72ARcDQka7rmwtGLqMBAuNBUVs",
+	"Db9t122Nra32HthtwcbryremcihiQJgUvjwrGn7IB2n4iE9VAiBLmuJQcwz61b/68Wd/9ge/+c/f/fxv",
+	"fv+zv/z9V//hb54bOvbiH3/53c/+9MevvvNTnNWceroLuT3dmq6ZK9te18+Zbcf37Y3O1j5b9R//6NWf",
+	"/2qh0ucV1/hCRAJHwS9fLPCzupj09VX4z7pYRLWB4eNFDKTK+5i29mLGiq8Cn38hK1zgZpuTdvl27kBO",
+	"Y53HpJ/O3LF1U9b1UlWXAJijqPuK0yuHPSpOe5Qvp1Ne+XIZ7onpMuGCHZzbg1FWl7DUdNiRosNSweKi",
+	"5hcRZF1ATQmUrfOkZwUDT9gpFRH607er2cCWLPx1XigmtdGlBP4xZ9mcRPM+GU96wXKAnR3Gz23cOzZl",
+	"5E8zOfels8P58snwN1hjyit0QrsDXbUip5ndo2wo9rMfD3y+5QflfnYjc6/74dkv/Bjx/bDApvkiqK/p",
+	"+zdDnigoWUGvmfAyLFRoaoYN2R5vzAGEwMFxaUnYQtc8cpfS62N/t4Z2f26K3Udou2vxQaH1NmXT58/i",
+	"PM8woxYNCXeVZJ7PeVdqgtbhTYF7X0bgDLW5hOCiPKG7zPiiIzl4OBN2PfD4EGcozfBWYYuV4lIoUByp",
+	"OiNdmS6Cjj59hx6rmWCvHEN/OsM0NYPCTK+I9OQwjUhMMcC4L4Xu1SbFpZiOK95j01rFR3EAVR+GcS0R",
+	"PGl7sSOLYCquuaKNfawKQZWTpNUpNw8EEB2KMVei3hoMmphR3jecxOYWMhojIj4GM8s+EdI9DiQAyugW",
+	"Co8ZM58fFLBojahlDFeqFXNFoU5zobqR2tKJs+sPJRY7cdAK/akzSUFwAVfw7FQRhR+75147JqIfkV23",
+	"oIpurphU/jhOLFx+U5bFBjSTvnN7oljY9aszRNV3vtJ85yvNQGD951tP/+XxcX36m9yXdfPtuxOf33v3",
+	"K4WSLo6quoXAziJnTrs2r3QQdrNeI5Dpce0GIN/pinYYoJmXboPB2VyE/SWjsRNq2gJ2rjzxnYgXGiYJ",
+	"BgIALsbQp9nbl1wpoP5Q+YhWRQxFICcMgYQgdlKmyFfm6ZMrVvSbS+MHVKmRTOe66B+659bHFy4KhM0c",
+	"ruVMTWXa9wdcxMpGTaEwoCVY1OlgkC+fbJ0LqC8bCcIGxVCA/EKhErL9LzADaNbxBYgdK6xgvplVWTBM",
+	"x8k2JyyR4lQRLfPTCWt+ScGmhaJpEapO7mfy0QkunA3cMucoIkrm/Q0WW2EpQ0v5RXiDz/nisswc0eNp",
+	"6SVYJ0tcOzsUU76QJdLrrCQ0CXjTrKM8VPJ94U9P3y34rlA6mogueUK5nhWehomzhuZA5XcMDce0EJsk",
+	"4mp2CLZHGnmbttdJd+cWWn8i0/haY27R2YVuItjQO0Nz9g/N7jusS8U7+0NdhBaIhIUKBHpx9xhMQlSQ",
+	"/Yd3yBkbOw0ZPKQuWcU9i8himN4DjdlsFSkyXEhX036QckgadskoStNUszgLyZRd0v5g//DOrdb+46Ov",
+	"td5r1225nz5wVjORbNY9rQdQ44bRlKUfFZUy3PdzyLUDL0w29AJgKrsFdP3uR4f3DgnieKjJAEZI2v3a",
+	"0dHDCNMOlE3aFeShVPo0ZYe/cxdTcJlWmDZllsZHYzcdQI3hbwr4FeL4UHWmIuSC0GLG4OrH4li8994B",
+	"cILfPnxw32Ub2HqMTJyzRA7Ye+81Sfv5Mdz0Y/QBH7v7flxrHrscyONadAy3/7jWrNfrL9p1si8IYH24",
+	"3VS0z46FazhLYDITtwY1wAc1XbWRc2GdRmiljthc5gfz8EnCsojyQSpPU9qHG3eSUgHrs3cs7JtdzpJY",
+	"tW2ZClg++MqmVVGL6AGLn47DCmj+8BlaDNGHJJYMcYRi1kloEGNaJ227Lm0ECeFaMxGgg0RmQ2/1uGCK",
+	"mdN6IE4TrnrkZHws2vtwMrbuUnE6NE3USTuzj2KDMBYJieY224yqMy5OCT2BRHtht3DP8ne7oYBr2qFp",
+	"ylEkpupYQN7Y725ZoWvrTtwmPUZjljoIPOoKd2Iuka6TfXKtsYtYqFyQ9iOm0/HWfleztB3kMuUpnz1k",
+	"DjcFIGG5IidyKMyCvfceOZIEFWcE5MOYfmrRPW00AyADkquNm9mRwbNA2oB6ak5GpwflxPCcuzeVPwHw",
+	"XHvPjMsC9cFqsmeQa24oMaRFOwEHsxTqZN+oErYsk6XaZj1OGNluRI1Gg3g7QUS28QsMdXefjwVGbOIT",
+	"+I7Le0fpzlqvCI1jC5RrH4OfU3bKlYYkeHN/FUvOmTLswlxxrBHXwMcxfS37bMio7/NYOCeiynXhv5Td",
+	"XIitstk1Tip0jXak0LSjg24mCqC65vHHXJMwoWPhGaLuMY6ZUrYzIPy4ipbeqjq550ik3Vqekh5XWqZT",
+	"qMn2rBlGkvAuwzYNATQUzOWmv9N41wJdZklhkMwImX5Z3B15Z/tdB4A5mXqh0MGxB7coCwt/Z+ddc6kx",
+	"RI+8s/suAkfSzpk5dW4AIApY6dr66+pZMB955+q7KGjDgUbHnX31WJyMfXYnYIdprkGIAtYS2KKatUZ9",
+	"u94ARNoBE3TAa83abr1R362BLNADjn6FDviV8+0rcPyuuHNrfjll2iJPIsm7E5tOuNK33EOmGUcja82P",
+	"i2XH7JEr5mWAHq69iOY+7CwVTyHKGuRhGNZOozGRMkYHmJLLpbjyexaxEiXWuaIyziRnhgLmPQ2FOLCG",
+	"o6uN7bJW/TCvPBZ0qHsy5Z9glZerjd35L30o0xMexwzU/as7O/PfuCPOacKxh52b858/kvIeFaDLXMNV",
+	"nNe+kRdpgi/sVpq3QxdBCXLY79N0bM9NQBVDKA9zhOkpeFj98XtqJO3kTPXVFsVQUyzbiFGlA5tdnj+a",
+	"t4CB3PL1bRY7m3di1h9IzURnbMQ/PHZwyz6QWKBuzomz2gyc0XPJMVnjnCaI7+Sh2O1vDli69nUJxR8p",
+	"mhYw48ACBNaaH29H157CgVzoPPtq7nk9TadD9mKp2+Q1NaeBQgygUzCn5+a5Xa358dO806O209jZ3dre",
+	"2WpsH203mg3z/28ushyY8AB5Pa1sbtYsFLooynry9HE7VHydAFtbfLHLCcd+UG0c6UCFW3ePJl2Z9h3l",
+	"WA+5aVQgH7ek6CYc9fir27uV6M1dmlq6uX2tykTUcICu9Xss5vSLSAn349iIVJ5MVaN9aIMGBM1ijn3l",
+	"uf3rBSqdCUO/b55G3obvMxpZRAtmT+y2rbyxtoN5df4b96X+0Ij6y53kL9j5wi3OjhhqEA4jPWVdUDrk",
+	"wicvKhYIv8r07OO0YS1rYi1v6H38ogmyUp4R8McsSsIz8XUhwdSeBYwRfgqaW1GxFh+OB3UUEkbPLfCi",
+	"0lC3xh4XBAQibXtS2xZ5kHc9WDUWKDL6rX0mhL4ptL7Y5+pK04SBmTVPIh7DzQmpxLJytb+eOdm66NKC",
+	"rLuw4Iyu7Y3YvBGb3xjpZCNnL0moEeH5QkXtMDjRCkMTcCTg4cu87AGimg87QeeUYAi/Nk0twcIWxJ29",
+	"7SY2nPfGxLYmE1vmiSizsfmzVc3INunldc4AORLKuRfQKg+lhdDBaD2O4GcEj4Qr3KTYOUtpAm6hCH1w",
+	"ULYpPUcMCcgBQUjjAknCmvhwBJdr4hsklIu8iS8I56nRTj8w8u3funcAu4Uzwxiv4hdPoMR1KAnUbt03",
+	"W2Wb+gB+d/VkdheRcbCbdRsHC1ZleTkHFnJReSVbrlVFF7eCG4vfRhJZ2OLnqVZFSjxfDrnyPLtdVcx+",
+	"fgQbs98X2OwXRo3ONPtVO34z7H4zz9OGa6zCNTbGvDUb8xalzsta87Cf+/LttuUFN39ZAToriegF4aLL",
+	"t7O4hLteK95Gvt2Y5jYC8ZKmuQuUiTEkcXbgmntoimobVb4GYb/ZXcxlg1a7QIasV7C7vYFGOliYN9FI",
+	"909eREGrHh5ccjK2iRFx7s7YY114ZTBtDItaW4llWGTYSxIiU0hFqZMHGPULzWZVbHssZRGGzKusCBpU",
+	"C3bCCcFyJxCVa+vHdxJGU0gmgProeKm+hBVFwHxI+pQLTbmw6Zk4mb0cGCCE8ToYcavgZBHhu9NyjDl3",
+	"dXjeJnGPC4SZh8OQJCwvynR8MclA6bejBbhhqALHtvqUJ5GPTk+Z0l6WMww9swc6Wvbx8xozL9WaZikt",
+	"dnGtWdvevdlowD+NWoCeXBtu114AcbTYSMVNxlycapqcWYyq2idm+IpCHWLsDb/653aO9Q4gpGSd3zCd",
+	"3yjo3EginR7VUMsdvpT7H9za3tmFYS0gh+BoLyGO8dR0cAEezlMWz6KkPkcMswlGLGUbaWojTS1tXswy",
+	"Mgx1sbktWE7SE2pfXmERtjFD1Lry3N79SqZHeOeLaXr84loS3aYteGRmmQxnnYOLlGVnUV9MrseRbA7W",
+	"pVjbljpZUanVDfS3AQVYLSvVOMFkUnKoysUdrI1R0S5SPXxaQFC9uWim8uqe+gLEhED5ik1MyLq0R597",
+	"WhoT4s7WcjEhtgBjhkaCKHi4zZlyZn6FktYxp0lrkLIuf9Z2gH1YsU3B03VyaONE/MgwAxmKXlOCr0ao",
+	"bdqa2V/eBtnny++TWDZJO2WnXIo2Vs2zWe8DmmoHhTJ7yEHVS2woQhR1+5gDZYd8a/tEndy1mnCU9W5T",
+	"3ttZwRbAtWeplcswFd014VaKKztDq0JzB9ViBw2PcV0eHwOdXW58TIcKGtMJJTSrt1fbbjR2alEtOAnm",
+	"y4y83sL3zRBOLfrbPhzuTo+LGe3euj/V6o3rWbOf/uy/vPyPf1+LLiRoGPtde0DN5Gyr+BcqrEi20Pdn",
+	"rM+ag4XdEm8ibjYq8eIRN44OVuRzM7wL9r0rz7PrV0ntdSPYRNx8kfVkFBoqRNxUOn6z1OdZ52nDVl4r",
+	"W9kYCdZtJFiQfC8dkgP9XEhIzh6hmfDvNAQoUc9GE2oPV6RrkY3YCFQZxIczT9qpX2aAT0ZoXn+yHmSh",
+	"LS54rznOZ0MfN4FAGzn9dQUCXZSobpHItlR/tjn1Nj5nSzcVGFUnbZHJOLM1gYkmC15ab/TQw54U7EOe",
+	"aAD/fPusv/mV38QcvaFW40lIv1Lj8eSD85SbYiMy7HMuuifG2Blr9LSIlIDPOKJYYciaQzOUzT2A6evI",
+	"eXiRdsiulFodASDbiD+bhShheBLAppZbW/PH+dKMrrkna69+8p8+/9W//fTvfwVlPH/w6S9+8tmf/cGr",
+	"H/6bl3/yo8kS6AUBPS3ty/aiaBYtdbUvM9Mww1GuuihVxDkeQ7g1Vy0FTTow+pnrWUFuK17zFQS4yY2Y",
+	"7QufuMEbK+pGOjNs4FDLlHm8YUSPloTmyPJEHc6lWMIsGe7K80rxRVNEeBNm9NaYTyepz/KSRZnZtNLp",
+	"2PCeN4f3bG7gOk2tWEPgoi7houLvxSRCZsUBobonEzpD6Mdw2D2iGATdM11m9SygExckib/8j//nqz//",
+	"62Xv0OUlNG5I2RdWjF6U+G3E6FWNnBdFY+fKy1eAygFK0VLEuBBe/ZFpcyNJbSSpjSQ1LUkxPX2/yQlD",
+	"QUSKDta0ubgbD+XDy3EI24ppzcVp3aa0tfdIG8uX1BM5ao1oKrg4xUI54Q9qxHWnhyGqglBbDlGDnEhO",
+	"aELNTLSEiiYskSPwPOteylRPJnHWScqU6T5rKE6hBLyrtSKHSQyiGRgVzChO2CkVpmnzaoRLhhVasjZt",
+	"5XzXKsfXFaGnlIs90oaaWXWVyFHWMVRb61EFgHO2pA+EIadYYKjdl4JrmZrFMo+4tWnZEkbtYoDGg/PK",
+	"TiPcKu81OuMiLnEZuZrwGXG4mEqTL6LCgbkR2bNiNhWXumR4aohV/EoGuN1YbYRvmxsLjsAmheG101bQ",
+	"AfEGyhRK5hnicSbkiNCuZumIpnG5c8oe7hkRQy2aJEUkNqxateVLZM30Kd8PXjnyb7zGM1jU4bwjCYn+",
+	"UHexvzmVq7lIdY/NKJ4WnML897OC1yoewyvPT/gnLUNFXyxS+KPovGyM5W+TsVxnu7bA4Sq1zhXkTbqD",
+	"tXTi5Af8kyPzfhWuPlXcYFhAWh8OdenBXTY4scsFV70pIF6vZP6rH7/867//x19+99Nf/OLln/zot54b",
+	"OdKM8sWrP/6/Pv/Rd1/+1++++s73a1GNPcM9RgiMw4PtRuNqUJPv19/+fvDur7/9g5c//Vv77gLxjkWz",
+	"v3Dn+ipD2YQJbhzRr9MRzfK8Fot6ngwVF0wpYqgVkaIQ6n8B4jjFeq3GufWJ7J9wtgWY5mBUKwxgOspq",
+	"U4PnwZU6tqjmLOlGtkIvKLeUYH2OOjmkXVCqOzRJIPJdjKEe6rTm+QgHdAQDeQ22t8xU9cgp22SH4PQR",
+	"0r0O3drfWhCjWWvurGblsn1VgssZQeYsPWMCSqpuBNil79QRPWNYlhZTi21ZeqkY1rUlKRWYzGwod3ah",
+	"/Ilc+DbJ4Tz96RE+UsWqgq29/ljc8q4hFZyrOTYT+HGRjvcHgzvx22kRge3bxPO+ocqqqwxeYiix13MZ",
+	"/Ie7TKusPjaadIMo2r6r3S27EGoA7FpL+NvG/e/5XKk8UoKWljrlUix71IiTOKEAqQFgC119EVddHS0d",
+	"JDEyldKkrWSq27bwyKkZt3kZ4XOJ4ULItod9fDGHn2VWYVwnTzDL03aPAA6nknkICcCoiN0AgtLl0JCt",
+	"e54kcoQRyUhMAtjEpjNdYwdcYU34yIYxxESmBLX8OMKX+vKcOUwIcsK6WD2f2RBoqD9ufuXC1+V3CBTY",
+	"I7DWsvBmuNSXCyVhGL9LEJlXcMUetpY1MPdpesY0F6eG/npa3LS+vvfhnugRUPI0VnNbn04Cm+jvnKVe",
+	"3JzsMpXn3Hzari2Hbg078cZUb1k0E272QsFZhxa3Z6yauby1ZiOqKU31UNWaNXh5WbTsVeVW3I8NMsVG",
+	"lV0UmSK1RLUK850jUF957u7OhP03fxYLuNCpdCzLSbQhpG/TsU7QYe2dtyhIAMY7nviyhP3tZ5hKaXFt",
+	"EnjbwyWQDhXkhDkWZ9oU07wJ7aGON23s12+N/RqFmrlIGVUuRHm896xzsWGHbw473Ny99SJqLMJ2lgTT",
+	"gFPwlle3ycjHshqL7HbzoBf+gna7QR3I3DPLlHSEkb4h5W42FPCLpBBsnGFvfDj5hSgRVk5fsaK1t5Pp",
+	"XP681SsE7ZfUuT60vVex+DuLHhfW7o5XvsTu7n6sdnNxHIf40ltpe8cZbMIR12NLt2dxRtQhnuul0JQF",
+	"oYMBXqeBTBJlGEbKTrnS4JAN3clgdg8Vbm9H52bG5zSB4OrEnFQVkaFIwF8OnmoM+rVB06791lCcCTkS",
+	"LTsDgCmT3a5R3rcbUaPRMINTpEfPWTgo3WN9xZJzpsrsyIfOTXaZhuSO9VgHYpeNaof4ZSPoQHx2s9bT",
+	"egAYQlEtC4y3Qc5BCD2+5snOQyuczDL9at5nrU+wlM6+4vTKoSHoPcrhoNkiO8EA3U62+qrW3IXecD8h",
+	"FIGlrZiOa81rjcYLP4yjHrNJ+lJYowxLuqUm8BeLkck1m6Cp1qw/MNPdaVzbiWr0nKVGbnQdwbpchY3x",
+	"e4nVklw0SLOGG9mRostPa83nL+BvNTRClXu2St7Q9E5w1QK3kIuQ46qF99F9YY8THQzMSWJUMZdZ4Hou",
+	"3swIPvXkMPW1n1jawpCR3DdS6B5+8SJ/VG3r4VnFr+YdEsGe6ZYnfzNXRIrWUECBr1qzljIPTapdX4ox",
+	"MbMFxU77TOiW4p+w7KXpUwrf6tlN8VPhmyhWDKxI30ohQ6tRv3lz1n2MalpqmtgssZ3G7nblPDCIK4S9",
+	"3L7aiGq4j9s7kCABO9iIanbrTLsvLg66z93RjVtio1Qs6pbwoSyV5Jh5OsWV5/4iz3RNGKHUqxWA7wVZ",
+	"c2AN2iMp0zxlhfhbaFT2gsUGYvuL6zaw0u1cv0GlA1vuOJh5ljZSzEaK2Ugxb64Us/EmrdebtJi0sKQ/",
+	"CQ/C2+JQIvs+Ss8bYMDkoEg3lX0biqg0JtYj3KhLq+fKv4smHqg+5VlUmbMqYFmvzVulEjliablV4hpw",
+	"keDuv4hqQwEsYSLDqoBNANFf2AixVqfXhnlvmPeGef/TNEFsHKFvvCP09Zktrnhy/nwluaXQ0XNHEEt6",
+	"FEoC4EVyxbv79MwmEToBAQSJphckhCeaqBtzRU4BZEdIABtCfBsOZpVMMLHxn4ChoekZw5SBRI5II4NM",
+	"39kp8OLA6x/Y9bjc0pIyTVkHVzEM2IcR1ppbOw3Tep+mZ4bt4SI6F4wVxzDwXw7IcFDYhnUG+Va4OJe8",
+	"w8h24+rOIh4Tu164eOsSVwKX1o4h/SfmtuCxjyZnWBUv7X0nOvA45OtzOX3JCq7EX+6y+JSlB/Mq1Jgr",
+	"xSDymONFSeC9Db/Z8JvlMmaBXGAYOxCgHHWGlPTXyIns4V0lTsfFBoycvpzLzAP8XHyWM0U6UunioB28",
+	"fm9/FXKcxyZX9c26ZQeY74nCSnCpvqTcVVs16mZZOa7gmlpssbKcdvAo2GdeB1yDhy6E+OEC9EKwEbyI",
+	"ahDkA0JsymXK9bjVp89a8Eb25HWUeIoDgTwEEFIkxRPQhbvmUd/EddOXLbwV9ORSMJs3ouzrEJij1rwW",
+	"/JKLBIbw306PxcOExS1IBs5PblVVFbdnnhzht3oTOLfaxbYLGXmrrBHOujLtsGVA+zxg1JIG4Tu2b6NK",
+	"MTs+QHCx+dJdfs5c0vQeJo1bysQVOWMDDSF4AjE+0To86knSp7FRrBCENEKNDZguxRIq5u9p3vpwmKcW",
+	"S9fd1DQ9p1PqURUacN1cqBcL3571qjcbsndJZO9N1Zk2Gs1qFjSVUZ1qFHiG4oKvXXneoZqdynT8oopw",
+	"dMs+/DqEpHVdyNXq7doF2Ighr1+LD5bRIdK4wxqFOCyrCiaL1SC3I5gLhFl4ZZav0J2wiXD4mYxutzEh",
+	"HNA45qZ1mjxMzVA1Z55l9rkIv9z2oN8SYcTXJC18ge//hh9/sfnxJHlanT9rqs62lKaaK8075Vl/R67Q",
+	"NdceWw9KJxSaGKVgFgOEJsm0XnNE1dlh1udruONdys2ttACd70e1AROx0QcEG7lvt3eyryFMwP2wa668",
+	"NEtnfrJfXssc9e79xs7VFYVuvwbzrjmonc5RteH0y94ms4CIG2u2kJyMIWeULQBmWQbK7u/RUG1x0ZWl",
+	"Qq47+0N1xzx24Wd/KlX25T/84cu/+oPPvv9HNRd40sKXfCBKy+WqHdy/fef+V2vTKJfYwKc/+y+TbWxP",
+	"tfHowa2Dw8PiZl595/sv/+QvJtvYmWzj8PEt00bhOP7fz//7X082sDvZwIf7d+4e3AapacXbibs0lwlr",
+	"KOuw9MX8ItbnMLesK4cpiWVn2GdCs9iuE+kzKha4cmp40ufa5irChSm5gr7Q1gxA2bAIx1vurapa3mOT",
+	"4n1BtT3c0Sl1N2U1YebVXCisp4dp0UExg8uJqDF/upm0cgUQPvuzP/jNf/7u53/z+5/95e+/+g9/89yQ",
+	"3xf/+MvvQt29nz431PeFWQ73siXH2Ts//tGrP/9VdQr82iobVEG0AR3146eLFhCkHc3PWWgldng2KaOJ",
+	"5oCP81qXt0o86Gpya5UyD0cBOv8mp3SjzWY5pQUFayoSzlKWDzVOFwC7ZADeLGJAqgBnHNfkjLGBEVt4",
+	"SjR7VppduqmS9AWpklSZW5c5K+achA0PevN40ObWrTMjELD9V7h4y9WqXiklcI+0/QVqEybM7BREacRc",
+	"wYeytLsLKUJmO8kn1mUXGitIg8w7kmk+ka7gPvtb6a8xXuB//OV3P/35n778zh/95t/9xcs/+sNXP/zj",
+	"V//7dxYJYndzvQSgyQ1J/Kcili9KRDdi+UpOpshSO6gmgmToYoX1ocrDSk4b5x6rQujHt80wZ6axMcqt",
+	"xygHh6rUIIdHbgVjnNnK1QIqmMizaToYYGVQ1Vct86HR2IYjrxSy9BrdSqQ43fLfRLVUJq50GGbyppbH",
+	"YCLytl0YMJOHfVVq1FnXg2bVWGnWb9FFRAKzUuvGAUySViAUgHAUlS1wDqY6Zl06THRFXGquWpYgxr6X",
+	"/JZoOWi5KBGQOCpmZE/u48VlXON2zJYDzAA2prmNDJCZ5oYql6tWgXwWc/krz93hnhnt6anrhjC8oYRh",
+	"Yy9Zt71k8Su4qLz82B2vi7CWUEFYf6DHpI3Xq02G4oSL2JV/hPnUyZ1cYg/OtWNBXqBiKuTYUBG7PBtX",
+	"DNk8Aomol1j9Y2UhsMSqk9EOkJBehFJgiRQnYEITstyCUtp6gZI2pPiLLqNt8AnedMOOM+fI1Nl4Xouo",
+	"d+WMjWcbeD4yD7xGy8tHbDzP8GIuFYxzI9+sOXyqx8j+wzuw+JjGbw5O3nSTIVJou01BHYl1SkWF8ExH",
+	"voKykTbMCEECGSS0w7ICymbY5nfEre7JkSgrgPERWzpZx/zp+FIq4yFiH1XmPB+x8bpjqqp7a86YOTOw",
+	"ry3XaFQ82xWY7302glWYSyk23HfDfZeievfomaEXjui9DmZbEPdUFLLkCM0mWuntiFZa8swsz/KiasEV",
+	"waHs0CQ5oZ2zqZoO5ayz7d5pT6D4tBEDt00UHSvSk6PM8gCFrmgc+W89ap/5gykA1wBTRITWAzAFaDKi",
+	"QkPt6BPHsllcJ/skZR3GB2At6Bs1GKGVw4a/pIgY9k9Y6qpdWx4D0B2AiMU16cg+U+SEdWUKUjVkxcLT",
+	"Vj7QEuwQCtPL9rKy2VIwQk8pFxY2RLniBXWyLwjXrI+Lk6DIRDXpUCGkNhOBRDuuoBg3kUO9RyiukhOa",
+	"fCHtDhW4dN2hMhM/CtYTQErs0BFvxbQbLs4Icv3svCGfzwzAzNlZZ97fIT05TFUGMTkcFKX5nbFbds9r",
+	"K8F8l8tI7115Lyd81J4f1/rqlMfHtSY5NpLGte3tne3jWkSObZYQ/nL74O6drz+6fVx7kasJaDg4yCgn",
+	"XFBMsMQwEaUBX2QpcckOcsFeSixy/gYUnfFlhZXXn9G7IKleE+llnSHagz5+GhLiD2Xq11nVyRFLEiQt",
+	"J6wDt7jrkfKqoo0NhicJ7+Q5e5hprmaFLz9xJfqVpUp9AIenosOShMVI+zB0OWbxcICqU5+OzdkwJABp",
+	"jrnk6O/FfF3sToXlOrm2T2gWl0VA388Ne+piF1XfPOGfYLzV5OWpDJvKPzky70MpTvZskICKYQ19ZT3y",
+	"WM3s0JBblbuPXOjrV7PryIVmFiC0T5/dwcexvl+fC/fZP07TlI5xiEVDwrWUaY7g9Omzu0yc6l6tef0q",
+	"NOs+bk9ThaevQzPDEgMrWzPR2BTP0qi+Jkekb5gUBODj6Ys3ETCryouGK+RIiSESJ0PFBVOKILhGSKfy",
+	"ZGdWzmUQ/T5BkMAVg/y0HREKsUwkkfJMEarJTqPRmBgS1aQvlW4aCmMIU08mMekyMKaYe4Tg1G0oPNCO",
+	"jFAlAEXAUDZ07ECFUUraUAqgA3Fc7UmKxhWaXMpIWjSBVzANalCMcLoayVuCxJWTtGJxpYxwlbXlylBU",
+	"NpdIbGuSL0kwhckkLim7bNZ5ctDzfCJ3bpePe8EyzuG+vc3FnMN5bEIL12OwztGv0hDD6sQ0mlfn2Wxc",
+	"2BxgUDqEScEStI4TCugVAL4Cvw5YqqSI0KOug/hup8F6VmCIA+hzJ4wJ0uVGdiRcZH7xAR0nEpVBhDLK",
+	"j8c/B6psG0TN1hkbt81IqRumM45j8QIg4j05AnM4MH9QJG0EgHPqA01Ph6KleZ+1yYDJQcIAc8vQFihu",
+	"sIfdt1M2YFTbqjOqbbVpJbFx+7XVyKljGzDh1CyX4QFDoXlilV8js8OEcRnBoJBTucFI0KU8UYQmMJuJ",
+	"MIJmoH8TGscpUyoiEMMAiC3pGBE+eacXVsM3LA4+2lWLJRoDwGgADNA3SxQ/FVQP01xNfWx6ohUr7Ko6",
+	"uZMzX8BUIVADjonf+8hOBPTrwGaAk7y6sxMRQftQF9wejvaeYfeJ6S4GcwauzajHBPBRs4NoIHGby57h",
+	"xYTwEIu8H57RdszFqabJWdvMpj1inR7VbfvYM+30GBh+mS9lDoNeZzEK4Ia5guLIt43isB1lckGz4atB",
+	"AZlwq2CIiL9atWat0TIvtjBKGLYgc6gcceCKO42da1uNG1uNbbLdaO40XNCETO8j23z5y7/89Gd/DGRL",
+	"nbnvfv6nr77916++8/2X/8v3tj79+U9e/fe/fvlH3zbU0zJttDuafoc7RnF9sQzXXbOfCa4zLK1V7j5+",
+	"HpTc8ktsVxgaDyJGEDYKXsK7XWvWXv3p3336i7/79Oc/f/nDH3/+N3/96md/+Zvf/99e/e2PXv3wj1/+",
+	"8L+9/PNv1/yCGXlnB05PSDZb1q/lCl/YYlC2BlQDzKqrOLLCk3+PxjPTf57kjRhcT/KYTTzwxnkFoJgs",
+	"SRwbBoO0FyIA2XpJbbLM9nUFGlXl/gM4t12ZJHKkfMK+1TwMd207ktWOgIODgaFj1DvhDPwdmiQsRcYa",
+	"3IKB5EInZmKhRQ2s8YjhbTjusXB9obSBpZiELJKSDHsUMmZEMBYrUJJT9Hy3QWYDDv6OYgyrLL3rgiM9",
+	"aLiV2rIiHUZyAPHJaqrgCiIpM0dQEY46NU2UNMKM+aHPwRCJXdmYwWPhLId2QPVjcSy2SNtwhJZ1z7eb",
+	"IDKd2ACMNhdcc8NG2l4Wq8NLZoKtWArWbmZaNNghDMM2v6rsDXIfVwJe4kJpIwhgO+Z265aRJtrNUOqz",
+	"c4jJ9UZErl6LyG4jItvXwBrQ8EKe9WIA/TJyBLSm2nu4wUbQHVBlhJnAaVLPJt3lgqsei9uR/YKeCKNP",
+	"J3YZ3AS8eTVYWjtdkMSZCFfFLm/JfEBMQoNNjLK4pmdMkHafPmvFQ5Rr2m6G2DOeOUSjbxvxSg51C1ts",
+	"HwuSPRzKtW5yxasP7eb7DKbgF6aJJ8qco9JdPBYHcHkdNiUsyYhynWkocABxLlaWg7tkRGSQg2OWGgkc",
+	"lgQBOmg2AXgNonthXe1qcH/OYzjZmX3bPOZDgvHOgi5gbg4TsX3N3N4TGY+bMGarV+XuqmvCiOSZf4+J",
+	"eM+/Ioc6Irx7LOwvMO5M9fFTgVG4CyJjZqjL2NbXwfE6UT83glyv5ISdcqGys+NmLODXCSqF2s+sxmFj",
+	"zZq4Mx3BrQE6Y75uu/U3T9fJfm4swem3YdhhX5Mr6dbfLf2xwJuBJyKYFxwdmBcElofUwZNcdJYei0Jv",
+	"44HlTZco/Yc0YKqQXJGoj/y0mX8R/A3+btaa1xtRLbx4teaNGzd2cgqB+dlK9p//f3/w6uff/+xH//Xz",
+	"//pXVWX+bMNy+sQR6BPNRuPLjRvNRsO2FqgzeXpUa+42pvQH4PvZXi60KsFrtg1ncQVTQTjWnaPtqxhM",
+	"5seKbwtZa97EZAe/WpXWZGKqq6pFcDrfTn2oSKV5/w1SaVA0zMCcNmrMRo0xaswjEJKdPDgYMMFAXwj0",
+	"GWA6MgWmbgVskF8vWsVxt6NMxXnQDZ1WttyAHVSbPRuwjiHP2AozQu7JmNgcmfBFMHeOmTaz1EaJU7LP",
+	"IPbH/GFDjSrFE2B9IldMtieTWDl5SKc8iyk4yo9aYd+NzHor5KiJ4ivGIHWxogIaci1OOM7AqG4wATS/",
+	"ZjbbST+fYnqBsIUDEU/aB1eoNetWqcDGZ46C4RVPQzPfTkYZd5c0oh2IeN3x2i4q4NqaowJcx5t6Bl9E",
+	"enzI0LKAFyLTiV5P8EIpLXZh02WJ6eHdqy2JQ7YWX/C8/IVcLZNNJPfaM7pp3oHq2Wpmgg9cuF9Szlu3",
+	"mn85OPaqb8ZriEq54HGAJh6WBWRDXe86sTj85J2dd2HkCKtP3tl9FwqSJMwr7XvuN3TRqp4cJjEW1WiT",
+	"wRCslOSEds6OhfX/QSG+iMRDZs0D7UcHR4++0bp9cHf/G617d+4/Pjo4RH8g1ubIFR5qO1tX+97+77bw",
+	"zVsPHt8/ahsJBfyXw4E1cD4CMYOLUwj9AXGQK9KjaT9hSjWJYXswPWtbcIHZYA9DB6arc94m7Bnt6MRG",
+	"WcPX3oe85+0sXEc2O8xKJz43HoQoaHjfry4GbENAeWbwwaZTKmzSPTeCHKx5YCnhXQx1N2IclGJBSy+h",
+	"WrP+QNtJeQHO+v2PBbEx20Zo4uCE38cGff0WmFAu1x++ibIphftt+k+ocguipdzznuCECwbIusoaUM0G",
+	"1M0Y9l0bwQIoScApPBEb33RbAJveJjHr8Biso4mSQeYd9j+yAetoWDWnzsjDdtWzefpNEWDz6rEktmHU",
+	"qhgswLxaF1K3zKNoLgUS67MFvKzsnfQW1yBO+TmgSM5oHV+tc9WCp8EeOyXIojpzRNXZSiKsU+ufBxTr",
+	"jiYxh0tgbwPDqqdJUovmolexNJVpKxMTP/u/f/7yez+tRbWQEnirgpeGAwsL/rXT2Nnd3mlstxrbX/vq",
+	"b+98/eqTxjdu/M71b360e+/a/fcf3ny0fVRD+RfamzV+rshIpro3eSuWmc3f/+CzX/zw87/7w1f//u+m",
+	"5mRjileekpOsJyc1ApfQcJlxz1v/nSUHW1n4x+O6uOZSNSttk5S5UUCWMwgBex5qCEUDyq2RpuZTOUrE",
+	"LSZKpaytE4enUyJrGWnPSiE9ig4YORJuLJELjwKfGITmubAxqx4rJnSTtI3GDrIOSJPthw8Oj8j0aNrH",
+	"YmTuvw2dtjlCmJyGwWx18sBx9CD2y4eiQZD2cIBDsig8h4Yx0MT7n6Xwbr9jAVFpdhI8ta69mYxsNWOM",
+	"Hsk8xTTTcSQTxZUqjMDOBbS7EuLqZMBac7txdWdlIhpV62j34tnN12svni5Mwz8wx3rd8I6dDhuAN2I7",
+	"573InmTdLuvowCy19F5go1cbN4NG7W1wjBXPiQ0Ky8mCeSSCox5XhA4GoVzpRPZ6bckNi/xoVk3Tye1n",
+	"5UAxo6VuTHL/RDgimOAM1Zdku9FoYLHElZijQ8EtZooYwas8G8F8ZZtJPakZo+arSDxM6UkyJkrLNAtm",
+	"sgSnjdwNwkYMM3B4dYFOP1Ss5YKQ21HwJjo6MBre2fQio1/3t5gwdCIm7wD//WfbO7tXr10/HjYaO9cF",
+	"7bN/hlG27T3S/jIwZ0rUgHZYZNTd9v/0u78LXz4++nDrRhRGyHeJHknCvjWkCTHtKFvp890s8AifRBD7",
+	"LHb6FNRKFydttWo/ahdrc5JQcQYxXYal9zmUNd0jlAD7A5cOUCr2bEBB70e/jlsqiBxxq4Pjdm4n+63d",
+	"AxvdxgggpTm92G4BpicE648erRYi8fO+2YPMVuHTyrlPVTcyiksBYM8GPGWqRTW8JZg/H1Q3IVnABkGh",
+	"hcGsS6BvKzP09suf/u3nv/pfX/3wL9rBoL4Sp+NWOhT/zPC0trcIcUVsgNxeLsmfJYmVwFDMOmFOoAwi",
+	"74vEn0Mm4sP+6nHqUfFVcgO34WM42nnjLEngsiuSy7iySWYnUiaMCpeXujQ6ogX6y8lxRwXHDMbLVe58",
+	"hVIcIvTZ75u17d0bjQb80wCSN0goF/le9jHBwJGHsLHJEhAvf/X//Obb/+7lT//25Xf+2z/+8ruf/81P",
+	"X37vT179+7/7zX/6o5ff+z/MTpb3HtWUHKadCWjtrGREflAP/X77GxWg8BcMcBYxWnxgEOfSyoaG2JTV",
+	"q6ay1+erxOOSjok5kLkooqJqIYbVbEc1myiDoJK37teiWpcLmgQ1Pn797e9/9lc///Qf/vXLP/zJy+/9",
+	"7Nff/sF01Q9cXl/1I1tcjyh5zcyswwccG/3yjev5lU7lUAdJ6Oy0jyHP25EHDgDxloqWpme5UiWAruIh",
+	"KN+vRbUR46c9XWvumKvn425C4RJxKmMOoixce6C1JahZL6IaWOTjecs6uXbVV6pwlAsI6YXDXvBYzqmL",
+	"AuGMdh02AUQb6dhwagw6oQWeOedmruqCdoJwJRtRiL7zuoxEZjCvxUS0T7qcZSHPo1SKU/Lbhw/uQwYq",
+	"hClTI4gaOucmM0jlaUr7Nmg6lZqBH41CxLbpEwXdUU8mDKT9Eh0Bw+Sd7SBMf5zQGFDko4K0A6lq6yM2",
+	"xsxD2CSMOwfhlqrjAJAAlAoMRNfkFIORbFosjmmG1Ae69yWnKE6azY5GEkQhFVm/FaS1QKCcleNhX/yu",
+	"s2dc5SxoHg4HTTSvWXaKLqAPYFPv37gJRreCPp4uyF3eTBNZMb+eu1irMmtvUdvZCcxnQBVwiPCnF2m8",
+	"LJ/xeJd5kdcmPbrZCSMxpxCGh1fBGubsnajzjMVkbTq6ZNuGJ+oXal0LDsIXyLa2ETfWLG4ExrcinLEl",
+	"BA9zd688t3d5ZuybjS5YjDuZl5aPe5tX93FxZSNU+jA5oQoAcTxkM3+ftFm5tjN7lPsmCFdxX9mNdGUn",
+	"z1maCzGcxQFzZQsGqTSbzcVpq8SDhN6skrlu27mgHazWrL383g9+8+3ff/Wd77/8k7+o2dCKFqwfkP9J",
+	"RVXPbFXxU+HTQQpMC6t5zaKaNszVxTHMKuCwfRH1NKk6q6IzbgIrL6m08ITPfj5ZLAuRzFPHKxjiPyNV",
+	"AzMeHx7cv33n/lfRJWGFEp8dsIe5rehxrhRWNkCw2IIyNLeg0Q1hfusIM3aQo8fuK6S+7lMVmmupakUK",
+	"e/WLRGEjIuSI3Nq/f+vg7t2D21+sWK4vWtEZIFYOpQwUtiAIWSbxxYqyV9gz79gphKq8I8hIpjEWcecC",
+	"VUDVdIBVaBliFmbDjhM8sElM0ECl3Y8WFwyj+MdoCuq57KVTmaFqF6Sg4SjfOBpOe4YhNncj/KvFVasv",
+	"0wxatwLlnaCwXLXioXdfTPhHrJZubezTTpHl/SBR+IoLdA3fsXDOgKPlXtuOaqPeGJLvW92hiFVtwp+S",
+	"D8XNIu3tOdkju1P7fmHOjcpp5Xi05tFRuCdikwm0ZnL4pDd2tBAs8czB7r8WydWlXMxT8I/cc28OLfr4",
+	"eW0mobGAEFCk4ByJB9r68LItF2xZ3OMu9OjiRA2VcL13Esr70PlkPGhOsJxochebXHAcTqcuiHLMFgMl",
+	"y1nxqWarVhHR7EmZS14QwWtDWdZGWQ7OWTrGACU9iW/g1OOIyCQugq1dkeTMLvPn4ronSEuBEg1toQsQ",
+	"IZ50WRzSgsDPZggLAD4/NBLFhzzRAPY/Y6geZcAp8mbYqIaVjNv9WNGBgI+/mDkIqzITyDLjFnJVppA7",
+	"l5aMw6nZ3VT2iyHEjaq3BdrzdOGBKqPxgXp2RHMGouVSw3jbkLvNQdwgdq+pxKQ5j6VI3auSvCvA/GfX",
+	"uIIIAHiOUEXaXz3IR1xgO87QB1HFXuO0aHFCE6OAOYDsiJyMIfpE92Ts3J+dHlPHwmifg5R1me70TANQ",
+	"pdvFbGA8q9FY2lGg1PZZPngkh5OnjXBaJ7fM8BG+EQODEaiFxcfCxSMilmYTAK9tLKxtKJGYBwyByUAe",
+	"QDCJbb42pgXZ7OahgJri9ZI02mNxIXm0Rk0nQ3EmIIRGMHK1cdUQS/M2wvWlhTG6sAzAye7L0f/P3tXt",
+	"tpFb4VchdONdYKK1nQRB5SvXwO4GaZNi24Uv4sCiZmiJ8IicDmeiFYp9iN73HfoCbZ+mQPsYBc8PyZFG",
+	"jn5iFwZ0FUSe4fDnkDw8/M73HZSk5EfBr18dxMXPcMX3+vQ0E/R3RnvOhb4D8lAxUVtkfYJixmDkS4Iv",
+	"DUYvT3eALkAznxS2AI5+dK33iSLv4Xx/IZK7z6n9MMeaOv5hr5rOG7yybQB+YXgNbOcC8fAQ3GL4OsQt",
+	"jhmzR0jCfvFc2M1wLSdLy1KAAhGIHZQf1NkXN0Zyf+dnuaNvk1JQrBjzOYz8/u8Xesea0ukRCBI4TEYk",
+	"ZDUAA2tr56yD0NRaOWJT9Ttg0aqh+Bm5RjocFEgfi+RlIV3Fd8RQIICzdaQggfZxEbkzCH6kXUJRcWOC",
+	"gEJ3d4QgM5VuI8UE5+jcmM5OHzfkIKSNJyyHiYjAhhG24pqzY+9ZRgJOEtoJ+1nVQ3Htq+Qo35edCKD2",
+	"9d3j20MbM/sF3v3JcJs2OARybuF8qubgl+HHplbBkDFJStjEp5gJ1oixs3UzFt8QIR+EiYG6WzfuBnZy",
+	"jKQZi3+jvCndfHuBBgnMcLZLwzKTxA3je7hhsr9CLk+cAGtC41h7byHdjQkDDKJV7GyKxhZy2X3vz63O",
+	"75VriGYPYLmAroVvY2pXQupNXTj1TwDi1VFG2I0hthshp5b1s6CrFwmvd/o+mR57S8iSEoYgkOXRCAJz",
+	"OIxHbGU83iICOBmpOU8nzklDtO9JMIw7HQRYiW6b1EKluNN3zYx9O9+moG+iTWxmIHJZRv7oWWuKWhXQ",
+	"J5W1pevgnaMBD8Ul+d1doCoU1AB3MFcN3sv8hLMkSnMPpkOoYu2Ed9uZggZiEiOwFJpZMLNJHyZHeRiQ",
+	"iyRPvBDfjK/8zy+urGlqW46EsS8ARTz+dijeqwX32I3B3G5RSxjJ1qkelHZy9hjzRVRITDNiopoFEiV6",
+	"J90FaPRj0dJcrLrTtZpqB9lKMDdlVcHgxlJfbSzV2Ob2zm/pYxp7pxrvCcMly0TjeQcNrrdyMGmHRBEJ",
+	"ZZgbc3aa+W1JVpXDaccVVOghOVV+BnanBzz+ncPil1X1ttgq5OC/sXWA4tr7848Vaz+64P8XF/wIW3gu",
+	"bu7+Lm078VY0US9iWsQGn3Y7+UpIoN5PufKDydWWgpVEurmbauW1rYvXpw+IVnKpX0u5ki4A69uvLi2p",
+	"DPMrD3bB+z9nXUlvHcfo9NNEp8OqEDD93VD1RTrrkaIPT6Ulnon8T22tHleBMlcEcFmh4PXLz71G6Q/O",
+	"qUMclBU0Ix0cXzpSj6DngYHsETwKy2tQcMEz1QohaqC7IKHFcapMME6yEbGLIscHlMoakU29pGftXXCa",
+	"4cTuPVc4a4DPrSPDHpwPqdDG2ky0BnShxtbctiYvlawhm5JKHwlnCT9m6CBnGtEsdK74zUC9Ds2+g+Pr",
+	"sDctsH+VfsqUwIm19xR8iaTmydo9Ojt/ma3sEaNBbtvaqVt+OeLKwO05S0ob/Oevf/v3P/7537//C8kY",
+	"0GXz/7jv4utri/to8Op8EJkSyD+cVyXguMLPVJ3ffvjw7u37H26vPrz//u1Pv98lQdyPwBNn7+3RvVuB",
+	"pfuUPJAbEitB2OguWyT+iOafoPkYHE0ahnEqDEbw8ANjlu6niGo2RS+keU+c8n4WcdCBAY1kB3nFY17f",
+	"MYi+pDVeSHGtrryFrHkCsEMeTnK/fu4A1RHtGp1vRux4o/5jfOwRFrqYmczMw+cJ4e3Z2Zvwv9saOGd+",
+	"82b4+stzORs0tpGlXzsPlhzynXAFodkvxgPgqaMzvP9JGzhC171hMVmCi/k1yO8rnhKymGsDMdQXW0yF",
+	"y6pi4NjjzQbaYwlG9yYb0L3XrVEL/vXsPP6M2UH0h5edPCP68XWcP/z+6fmrAzPZQx98aULc6c/HWfGV",
+	"ZgUzHMJkYDhkNwglZFVtEYiqdpGACNAloiaWTox76IQvKHkmBKbCNYs/VAFiiARX4f5w7aRzWVVHBvsj",
+	"g/0zYrAPFnsksT9Ccp4nif0++8V2eJwewOtDYNdFLasKL2HFQqIouzauARYfESsL1xyuN1R2WVVPfUn7",
+	"KEmX/asf+W4f98usf4y7VThfcWL6gdRIPHY73bcy2ETXzPd6vEN9ZlBB5veTU6SInu+3Qs2ULJvZxpPb",
+	"j/jng7binUbDN1zlLeY2f/zUTfnEuwWiNfSNYThM0nZqUG+7q3ZS6pxa7pfD5caG/wR/fbp272skW/SV",
+	"Xx4n0qmAHSIveK6ntcQsx906r/vdvwwm0un8svVm9PGT3wcmStaqfqegWpD6DciovnQ1AIbhnwfZoK3L",
+	"wWjwHS6SWKfVF75nTCRwc7hEnTcI8cIkkcuhWGUZhZajpjXtg3xHjdGO9Xws/hrAnuBTfu4MxR9sWSI8",
+	"E+ErAaWS8VkPBAitUcPuTXhvIlzY8ZtZrZQIluh4lvv5HXFmvbs7crW4ofgBuOwBylhVlEkH/XvihCyK",
+	"2k8bvM7z7slYUKG+WatVhRWkp7rql4bKqEqZq5ktCyAo/dMmSn1It9GF7xzOylGI0HAO2on1dffQp91e",
+	"4zJcT02uUUuZkBongEOtHY2GXWU5BOiQTL5LDKeM6SX3gOCefAEKBPsJcXuXPX1jrYIaI5JzEL5T3nv7",
+	"BLgw6UB/lka7WRxLQHhO1Ex3xiOaRO/3LIgSFBYKHYox2vM4dIdKIiCkyZgowzYBTxtxqgQ91jV3bobi",
+	"f3CVToOUvDhRpTVTxLdiwiI2eC61aSRZse8ymQdx7LRsgC5yfcnvBYraqDMuzZKfj/XMKNeIbJ2rI2sl",
+	"Jt5/gKTd2j/kX4MHKluWLhNjv/6nPbSgt2O1hF0YhxhVToFL+y0TMfSZxcZBvW3bqED6miSiBdS1A2h1",
+	"qghelvRdrZxwM1mDgGRSzWCnMvaDUg6peRNhAmcxgCSNGEOcFl8HKC+9R6xavgo41MFifAGdrsHEt2iJ",
+	"8OsGI4SrSJo+/ClefgpYAvy6ASQhrA1q1LrS5omDGVLaafLd0Dcb1s97bRDOXKhS+x5J351JY1TZ9+o7",
+	"ANxOljTyhZYlYI71L51vtwYyGDa0mz7pLoC25k46BGyIeZvPSCzCG7GfOrl1zdo6219uypsDKxriLUJc",
+	"H86mCUiNgVxgXpuWpUrZqlRRRD5VhUaugUxYhl9yv2Wri2D3AmH9Uz/aRfolghL7gmFbpHI7PYyzZ1O1",
+	"tWMFc181ksj1dqVzzOlIZlJI2J8raeDpTocjFHrDXl9aWYiJLKXJ2VNybeW/42ztknLIU/r106//CwAA",
+	"//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -133,7 +133,13 @@ func (q *Queries) UserAddressList(ctx context.Context, arg UserAddressListParams
 
 const userAddressNote = `-- name: UserAddressNote :exec
 WITH old AS (
-    DELETE FROM user_addresses o WHERE o.username = $2 AND o.network <> $1 AND o.seen_at < now() - interval '30 days'
+    DELETE FROM user_addresses o
+    WHERE o.username = $2 AND o.network <> $1 AND (o.seen_at < now() - interval '30 days' OR o.network IN (
+        SELECT a.network FROM user_addresses a
+        WHERE a.username = $2 AND a.network <> $1
+        ORDER BY a.seen_at DESC, a.network
+        OFFSET 999
+    ))
 )
 INSERT INTO user_addresses (network, username) VALUES ($1, $2)
 ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day'
@@ -144,7 +150,8 @@ type UserAddressNoteParams struct {
 	Username string
 }
 
-// UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago.
+// UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago, or
+// more than 1000 addresses ago: a user that calls from one new address after the other must not fill the table.
 func (q *Queries) UserAddressNote(ctx context.Context, arg UserAddressNoteParams) error {
 	_, err := q.db.Exec(ctx, userAddressNote, arg.Network, arg.Username)
 	return err
