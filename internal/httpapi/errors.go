@@ -65,7 +65,7 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 	x := exchangeOf(r.Context())
 	status := statuses[f.Kind]
 	answer := api.Error{
-		Code: status, Message: x.text.reason(f.Reason), RequestID: x.origin.RequestID, Error: x.text.detail(f),
+		Code: status, Message: x.text.reason(f), RequestID: x.origin.RequestID, Error: x.text.detail(f),
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
