@@ -42,6 +42,29 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
     ), of_pool)
 $$;
 
+CREATE FUNCTION public.rows_bound() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    most bigint := TG_ARGV[0];
+    is_passed boolean;
+BEGIN
+    EXECUTE format(
+        'SELECT EXISTS (
+            SELECT FROM (SELECT DISTINCT %2$s AS owner FROM added) a
+            WHERE (SELECT count(*) FROM (SELECT FROM %1$s WHERE %2$s = a.owner LIMIT $1 + 1) r) > $1
+        )', TG_RELID::regclass, coalesce(TG_ARGV[1], 'true')
+    ) INTO is_passed USING most;
+    IF is_passed THEN
+        RAISE EXCEPTION '% holds as many rows as it may', TG_TABLE_NAME
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'rows_bound', TABLE = TG_TABLE_NAME, DETAIL = most::text;
+    END IF;
+    RETURN NULL;
+END
+$_$;
+
 CREATE FUNCTION public.task_count_changes_add() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -908,6 +931,7 @@ CREATE TABLE public.senders (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     on_unclear text DEFAULT 'retry'::text NOT NULL,
+    is_self_registered boolean DEFAULT false NOT NULL,
     CONSTRAINT senders_kind_length CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 50))),
     CONSTRAINT senders_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT senders_numbers_range CHECK ((((interval_ms >= 0) AND (interval_ms <= 86400000)) AND ((lease_seconds >= 1) AND (lease_seconds <= 86400)) AND ((segment_size >= 1) AND (segment_size <= 1000)) AND (per_minute >= 0) AND (per_hour >= 0) AND (per_day >= 0) AND (per_month >= 0))),
@@ -931,6 +955,8 @@ COMMENT ON COLUMN public.senders.segment_size IS 'characters that its provider c
 COMMENT ON COLUMN public.senders.is_paced IS 'whether a claim has anything to count for it, and so must lock its state';
 
 COMMENT ON COLUMN public.senders.on_unclear IS 'an attempt of which nobody knows whether it went out: retry: is repeated when its lease has run out; fail: was the last';
+
+COMMENT ON COLUMN public.senders.is_self_registered IS 'whether an app made it by polling; false also for those from before this column';
 
 CREATE VIEW public.sender_standings AS
  SELECT s.id AS sender_id,
@@ -1097,6 +1123,7 @@ CREATE TABLE public.users (
     version bigint DEFAULT 1 NOT NULL,
     has_company boolean DEFAULT false NOT NULL,
     CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
+    CONSTRAINT users_company_binds_role CHECK (((NOT has_company) OR (role = ANY (ARRAY['submit'::text, 'read'::text])))),
     CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
     CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),
     CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
@@ -1108,7 +1135,7 @@ COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: only API keys';
 
 COMMENT ON COLUMN public.users.top_priority IS 'the most urgent priority that a submission of this user may ask for';
 
-COMMENT ON COLUMN public.users.has_company IS 'whether a company was named for it: a read user without one sees every company, though company_id says 1';
+COMMENT ON COLUMN public.users.has_company IS 'whether its company binds it; false: company_id only says in whose name it submits, and a read user sees every company';
 
 ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.users_id_seq
@@ -1297,6 +1324,8 @@ CASE
     ELSE ''::text
 END)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL));
 
+CREATE INDEX notifications_waiting_idx ON public.notifications USING btree (company_id) WHERE (next_run_at IS NOT NULL);
+
 CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint)) WHERE (retired_at IS NULL);
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
@@ -1347,9 +1376,21 @@ CREATE UNIQUE INDEX tasks_submitter_dedup_key_idx ON public.tasks USING btree (c
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
+CREATE TRIGGER api_keys_rows_bound AFTER INSERT ON public.api_keys REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'user_id');
+
+CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
+
+CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER contacts_rows_bound AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000', 'company_id');
+
+CREATE TRIGGER countries_rows_bound AFTER INSERT ON public.countries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
+
 CREATE CONSTRAINT TRIGGER credentials_changed AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash ON public.api_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.credentials_version_change();
 
 CREATE CONSTRAINT TRIGGER credentials_changed AFTER INSERT OR DELETE OR UPDATE ON public.users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.credentials_version_change();
+
+CREATE TRIGGER default_contents_rows_bound AFTER INSERT ON public.default_contents REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000', 'company_id');
 
 CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE ON public.channels DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
 
@@ -1365,6 +1406,14 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
+CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER pools_rows_bound AFTER INSERT ON public.pools REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('200000');
+
+CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
+
+CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
+
 CREATE TRIGGER tasks_count_deleted AFTER DELETE ON public.tasks REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
 
 CREATE TRIGGER tasks_count_inserted AFTER INSERT ON public.tasks REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
@@ -1372,6 +1421,10 @@ CREATE TRIGGER tasks_count_inserted AFTER INSERT ON public.tasks REFERENCING NEW
 CREATE TRIGGER tasks_count_truncated AFTER TRUNCATE ON public.tasks FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
 
 CREATE TRIGGER tasks_count_updated AFTER UPDATE ON public.tasks REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
+
+CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER users_rows_bound AFTER INSERT ON public.users REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;

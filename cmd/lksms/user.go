@@ -49,7 +49,7 @@ type userAddCmd struct {
 	Username       string `arg:"" help:"Its name."`
 	Role           string `required:"" enum:"submit,send,read,admin" help:"${enum}."`
 	AppID          string `name:"app-id" help:"Bind a send user to this app."`
-	Company        string `help:"The company_no of the company that it belongs to; without it the default one, and a read user sees every company."`
+	Company        string `help:"The company_no of the company that a submit or read user belongs to; without it the default one, and a read user sees every company."`
 	passwordSource `embed:""`
 
 	config.Database `embed:""`

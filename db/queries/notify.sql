@@ -78,6 +78,12 @@ announced AS (
 )
 SELECT m.id, m.announcement_id FROM made m;
 
+-- NotificationsWaiting counts the notifications of a company that wait for their time, up to most.
+-- name: NotificationsWaiting :one
+SELECT count(*) FROM (
+    SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @most::bigint
+) w;
+
 -- NotificationFind gives the notification that a dedup_key names: that of an event with a biz_task_id, else that of a submitter.
 -- name: NotificationFind :one
 SELECT n.id

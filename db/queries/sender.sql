@@ -136,7 +136,7 @@ ORDER BY n.country_no;
 -- SenderRegister makes a sender of an app that polls for the first time.
 -- name: SenderRegister :exec
 WITH made AS (
-    INSERT INTO senders (sender_no, name) VALUES (@sender_no, @sender_no)
+    INSERT INTO senders (sender_no, name, is_self_registered) VALUES (@sender_no, @sender_no, true)
     ON CONFLICT (sender_no) DO NOTHING
     RETURNING id
 )

@@ -17,6 +17,8 @@ SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @
 SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
 
 -- UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
+-- users_company_binds_role refuses a role that the company of the user does not bind. An admin that submits in the name of a company,
+-- from before that constraint, belongs to it in its next role.
 -- name: UserUpdate :one
 UPDATE users u
 SET role = coalesce(sqlc.narg(role), u.role),
@@ -26,7 +28,10 @@ SET role = coalesce(sqlc.narg(role), u.role),
     is_disabled = coalesce(sqlc.narg(is_disabled), u.is_disabled),
     company_id = CASE WHEN @without_company::boolean THEN 1
         ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), u.company_id) END,
-    has_company = NOT @without_company::boolean AND (u.has_company OR sqlc.narg(company_no)::text IS NOT NULL),
+    has_company = NOT @without_company::boolean AND (
+        u.has_company OR sqlc.narg(company_no)::text IS NOT NULL
+        OR (u.company_id <> 1 AND coalesce(sqlc.narg(role), u.role) IN ('submit', 'read'))
+    ),
     top_priority = coalesce(sqlc.narg(top_priority), u.top_priority),
     version = u.version + 1,
     updated_at = now()
@@ -56,10 +61,17 @@ WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 -- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version;
 
--- UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago.
+-- UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago, or
+-- more than 1000 addresses ago: a user that calls from one new address after the other must not fill the table.
 -- name: UserAddressNote :exec
 WITH old AS (
-    DELETE FROM user_addresses o WHERE o.username = @username AND o.network <> @network AND o.seen_at < now() - interval '30 days'
+    DELETE FROM user_addresses o
+    WHERE o.username = @username AND o.network <> @network AND (o.seen_at < now() - interval '30 days' OR o.network IN (
+        SELECT a.network FROM user_addresses a
+        WHERE a.username = @username AND a.network <> @network
+        ORDER BY a.seen_at DESC, a.network
+        OFFSET 999
+    ))
 )
 INSERT INTO user_addresses (network, username) VALUES (@network, @username)
 ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day';

@@ -1146,6 +1146,9 @@ type Error struct {
 type ErrorDetail struct {
 	Fields *[]FieldError `json:"fields,omitempty"`
 
+	// Limit With `limit.reached`: how many there may be
+	Limit *int64 `json:"limit,omitempty"`
+
 	// Reason A stable word to branch on, such as `task.not_found`
 	Reason string `json:"reason"`
 }
@@ -2875,7 +2878,7 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Null takes it out of its company
+	// CompanyNo Null takes it out of its company, as it must when its role becomes send or admin
 	CompanyNo  *string `json:"company_no,omitempty"`
 	IsDisabled *bool   `json:"is_disabled,omitempty"`
 
@@ -2895,10 +2898,10 @@ type UserRequest struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
 
-	// AppID Binds a send user to one app; without it, it may claim and report as any
+	// AppID Binds a send user to one app; without it, it may claim and report as any that polls
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo The company that it belongs to; without it, the default one, and a read user sees every company
+	// CompanyNo The company that a submit or read user belongs to; without it, the default one, and a read user sees every company. No company binds another role, so it is refused there.
 	CompanyNo *string `json:"company_no,omitempty"`
 
 	// Password May not be made like an API key, which is `lksms_` and 43 letters, digits, `-` and `_`
@@ -3810,7 +3813,7 @@ type ClientInterface interface {
 
 	// CreateSenderWithBody Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3819,7 +3822,7 @@ type ClientInterface interface {
 
 	// CreateSender Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4330,7 +4333,7 @@ type ClientInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4342,7 +4345,7 @@ type ClientInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4368,7 +4371,8 @@ type ClientInterface interface {
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
 	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-	// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+	// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+	// 10,000 apps have registered themselves.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5264,7 +5268,7 @@ func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, req
 
 // CreateSenderWithBody Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5283,7 +5287,7 @@ func (c *Client) CreateSenderWithBody(ctx context.Context, params *CreateSenderP
 
 // CreateSender Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6354,7 +6358,7 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6376,7 +6380,7 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6412,7 +6416,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
 // The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+// 10,000 apps have registered themselves.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11292,7 +11297,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSenderWithBodyWithResponse Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11301,7 +11306,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSenderWithResponse Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11856,7 +11861,7 @@ type ClientWithResponsesInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11868,7 +11873,7 @@ type ClientWithResponsesInterface interface {
 	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11894,7 +11899,8 @@ type ClientWithResponsesInterface interface {
 	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 	//
 	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-	// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+	// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+	// 10,000 apps have registered themselves.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13085,6 +13091,8 @@ type PutContactsResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -13122,6 +13130,11 @@ func (r PutContactsResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r PutContactsResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -14713,6 +14726,8 @@ type PutNotificationTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -14750,6 +14765,11 @@ func (r PutNotificationTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r PutNotificationTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutNotificationTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -17623,6 +17643,8 @@ type CreateKeyResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -17660,6 +17682,11 @@ func (r CreateKeyResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r CreateKeyResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateKeyResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -20939,7 +20966,7 @@ func (c *ClientWithResponses) ListSendersWithResponse(ctx context.Context, param
 
 // CreateSenderWithBodyWithResponse Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20954,7 +20981,7 @@ func (c *ClientWithResponses) CreateSenderWithBodyWithResponse(ctx context.Conte
 
 // CreateSenderWithResponse Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off.
+// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21845,7 +21872,7 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21863,7 +21890,7 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 // The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
 // and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
 // for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 as there.
+// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21895,7 +21922,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 // should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
 //
 // The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-// app, or answers 404 with the reason `sender.not_found` where settings forbid that.
+// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
+// 10,000 apps have registered themselves.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23021,6 +23049,13 @@ func ParsePutContactsResponse(rsp *http.Response) (*PutContactsResponse, error) 
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -24394,6 +24429,13 @@ func ParsePutNotificationTemplateResponse(rsp *http.Response) (*PutNotificationT
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -26854,6 +26896,13 @@ func ParseCreateKeyResponse(rsp *http.Response) (*CreateKeyResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
@@ -34111,6 +34160,20 @@ func (response PutContacts404JSONResponse) VisitPutContactsResponse(w http.Respo
 	return err
 }
 
+type PutContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutContacts409JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PutContacts413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response PutContacts413JSONResponse) VisitPutContactsResponse(w http.ResponseWriter) error {
@@ -36351,6 +36414,20 @@ func (response PutNotificationTemplate404JSONResponse) VisitPutNotificationTempl
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutNotificationTemplate409JSONResponse) VisitPutNotificationTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -40379,6 +40456,20 @@ func (response CreateKey404JSONResponse) VisitCreateKeyResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKey409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateKey409JSONResponse) VisitCreateKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -46698,494 +46789,502 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kxvJeSf4VfJwvtDMqBpEv5DioGND20NyRtTwzeymaGmai8pGJRrpLmRClYkGMVxeyHu2T/Zq1/Ke",
-	"73bDK99aG3acbk+73nPsWQ7ZXn0YDznyX/4KF/k8mVlZQBVQQDfRnBEUCk4DqMr3fN6f3/Oi0ZWDoRRM",
-	"aNVov2gMaUYHTLMMPh0Mh3cT80fCVDfjQ82laLQbT/uSUHWmIqL7jCg6YIQLws5ZNiHdlPIBoSIhGRvK",
-	"TBPZI1IwophIWNaIGuw5HQxT1mg31EB16HDYabW2G1GDm5a/O2LZpBE1BB2YJ8yvPGlEjYx9d8QzljTa",
-	"OhuxqKG6fTagZmS/lrFeo934H6/l87iGv6prOPyXL6PGLarZqcwmD6DdF9jZkOp+3lfXPrJyb64P7LBP",
-	"hWDpvP7wiZW7eyCxI7Pe9/iA69l9+oYckwEVE6LNbhGqyUAqHe7Bdqt84VNoMBxKwnp0lGp8ZUCf88Fo",
-	"YD6YT1zYT1FDT4bmfS40O2UZjlAOhlRMHsiqhcDfO0JeeC3kSOhsXk/w+2X0NMqUzGZX/KjPSCzYc93p",
-	"whOxOf7mkgzpKSMnrCczVnHW8YXCmg/o83tMnOp+o71jF9p9zpda6YyLUxgV3tWSiS+4Qz2ZDajGbbux",
-	"11i4o3cTNhhKzUR38jGbzK7CgZiQscwSN/kuTVOWfUWRnsyI7nMFFMGMhyndJIdMaEJPKRdkzHWfC7Kz",
-	"R/pylCmiZU5iaJJkTCl4Jv/2RCYTpEO2PZJIpoiQpqFTMpAZA2p0yrSCx3o8U5pQocYsw16jvMk+ownL",
-	"SBzMcOsxG6Z0wpJ4H5+jpm2WQc+Ea2x5b2cngn72Wu+TcZ+nLOiMw90by+ysST6UmW/BzigiZreIzAgc",
-	"iYCqwiKat+0LZ2zSJAfCjV73KTYuCMsymZm/hdTkjA01jkYwDi9yhQ/LHqEkySYkG4mmO4g46fy0hJM3",
-	"+1v/SA6p1iwzbf6zT/6Hrf/52Xu/1ig7p/e40otIFtdsEJKsJanUzrJU6lFfCvYhTzUrudYPRTrBgzs0",
-	"jxExGpywLDIb3e0bvkfGFM4CV2Scca2ZqBgyvN/B9xt1iQ6M7QG+Y8b6WI40q6Rymfl1EY1b9sofAvuu",
-	"7BO5+0UIa86rj6g6q6RkhpNdRCSwjZt+niiWiWr+PHI/r9qVb9909pTOPe2KdaVIgN6NKddAKCmwbTLu",
-	"M2EoQsbwegsWMvDdCgZuWql9vmBwL80wM6aGUigG0t8tKXop78K4u1JoJuBPOhymvEvNFK79pjLzeJGP",
-	"xzyZsEZ7r/V+1ACiZL7LGIUHYfuaQupOn6VJ42XUGDCl6CkD1mko2XBIBFwo8wAQQnjFbgJT2mx+u9Ha",
-	"/sZH39z51t7T1rdv/vqN73y8e//6g689ev/x9pFptN6s78DoYNqzTFxpqhnyLy5OlWcqhKapHBOzXlHj",
-	"ttmMFRYHKaefuRp1u0yp+iM3/T62O1U2ARjXy6jxocxOeJIwsdoO7pbtIB3pfrPnG57dQnNvyIBOYLUS",
-	"CWRz7funGOlmLGFCc5qq6eHsE5kFTB/nRmInkHQzqVRHcc3iiFAyZicovhnmaRmx+ZEMaMIIJSeZHJs5",
-	"U3VmOYK5qBnrjRRL4CajZuTkE2DEZkRGAzi1Ry1CxUmRkwn56M4R4aKbjhKWNMmth48POw8f3/3o7oND",
-	"knJlxRgzAuXbappluysM86XpKrt93RzJ2d3mrsnCPh/KAUPxamxEt3EmxSnhQvEEpR7FsnOWXcGlhX6/",
-	"oogcCwKCwH5BMuQJSRlFMsu1Iqk8xXU7pylPVrokOzvBsvU4SxPVaH9i/5zl9/kaWlGNFiQK3M8uFeSE",
-	"kYQbsTlpvHwW5Rvizii3Yy7sywGBbp0YCE+sdxfuatKVozQx488YTSJyMjKT9OOCs7JPGMVbYrgVTOI+",
-	"TY1IwlbbhfLD69Zq4Nueolb5ycBBm0WzA1//4UV1Anfum4cPH5hmH0j9oRyJFRdlby4H7kHD0yvipAyi",
-	"Rt3+1fDeqSH0QWuIGkdS3qPZ6UoMd297d94B0VJ2Umi78oC43dFSEnj06g4IdA+kQpBtcp9/EBGZBerd",
-	"CdWwblSQm+Znu3j3qZisRuLer5QDzMIZ+bXTozwdZUxNLaCUKN6an1lCjHY4GGq1T3Q2sRp/SvXaWYUb",
-	"FjKu0xFTiinSy+QAlTyrl++T+DHT2WTroKdZFhNFJ4r0K0T2JnnMT/uaHDy6a9R0RWjGrCiL2jpLSMrP",
-	"GPQQEWEE/KwopcAWmicJSA5UF0bjbCNGIGFnERkJzdOA3ZKMKU0zrfA0MDKkSoEBAeUM1SQwD+jGyDUg",
-	"qEGfw0yeswRYon+psveBFLpP+lQRPcqEMmfOvGhYrpbYFOGmA22YrdJg66FkwMXIiDkoILk1BxnMvG4Y",
-	"wewOgJik6RmDI154CfbAvGXXzSwmF2ZSqCw1yUG4v2gmsftAzUaYoTAQ5rxyZdcEpH6qcUwyMxQZ5Ksn",
-	"whx6mfFPV2VT25U3yauYhQtkVEg/DL81XJEBV8rIXzLDSa73Aj2Q4bmN/CjMViu7UueUp/QkZasJo6Xk",
-	"ehS0OkOozSXgXeY4qH+SZHAthRyvn2InVNMTanQRKnLZottnyX5u43Mcxhz1sczOkCLiKqrRcCgzzZL7",
-	"LOF0Nc53fR7nG+VddAamjw7YfmZW9xZ2u3U0GTIyGCmYy/QArlZmSlg3pXC7FYmnhxaDEca2aT1b4Dnx",
-	"anT7RWOYySHLNEfrB67fApePecaMjOo6Bq4jqs4e0SkxY/5b9+1jaJxxZqhPcHR5K3YIz7ztTp78JuuC",
-	"kaLCh3cgJqjCGQE9bsZgLo6bzdiRaCE9FTYKiTWFVXnvArvw9Xlm4Xe+3n7n6+1P/tnx8ajVarWaz/75",
-	"8XFz6mP4zbN38z/fe/frJfZkmOFj8DU+xsNn7dSPgu0E9ba4v9a3WM8sae9QJ9i1aZco2H9R0NkPbP/X",
-	"Wy3DgDPa1SxDqeCMDXVxybbN/FpRQ4xSSzTR0Bja0/NlKF0Ew2uZndDsRYFfkasBf7W+WSYSFZkLA14a",
-	"8NyCRkbAeDjXRjw91GmbsTmuOpt0qJE5OlZYKls3tG5a/zA5E3KMQlZqGIoVriLChdKMgkcpfnzn6PG3",
-	"O7fv3Dv4duf+3QdPju4cxlPD3d1pBPb/mzf2Ch6AVp3hq77RCTswi9JxowuHfHhw996d22irNQquzAIf",
-	"kZV490mPpoqRkwlxHorKIZxImTIKljWlqR6pRUcUz/4hPvsy8iby+pbwkLDkBnbvfLfDqCAupp0y6un5",
-	"1MxRLdhEyh64rBlMGV/cmOZM5JG93FWkonSo8Az4q2ryAHgRW6JZRifwWWqadsBDvdCRjyIy+gD7Mk1U",
-	"o9RnU1iUoPlga3H4ZQvyAU2p6LJboDvAIiQJN8OhaUhY4VxPk9auf6k4jUN2OoBAkzLaEjjr8v8Fl3Zr",
-	"6ocygjOg2dmUlxIpf106Os1lcSKl68M/PYLvpifZQlLQzRjVLInINhEyYSSRgkVkx8YAECqIzE4MZdvF",
-	"53tccNU3L+zhF4YeJoSeCLNSaTqJyHVsyehD1hABtjSgNMpQcaNpGdVmeoG3b4QLvLvztRtfK1LD2bX0",
-	"wSxGqBTmsU8a3x2xkZEB1MB0MJCCawnL9qyEH7kGLlfAKj+EBfqZb9HaRCy8JEnJFPMfFtxP9+Sc5tcn",
-	"qrr5rHsNBUvL19D+sCgwJ7IRPvbN+cvhHjRv4V3tUF1wjSdUsy3NQe6dOd/OczzzA4o9aO4ocoYZmjd7",
-	"7SpkAs8lFD8VVI8y1slX+UWJ5DAaJkvP6JxliqMaWaRosFYKzDTWlFRGwGsccAx3s5pEyVTC/ZteyHx8",
-	"hf0qTHXOubrHUS+oxabxLA3o87v49DbyIfdpaluixkjw746Y/dlsXLHf9V5cwdK165hhvzOT9Etea+0d",
-	"HSgRkYK4uoU7yJ5rG6M3PSscRbG1uXPS3f5C+WfARfjt9oxEtBJdcjRmbiwAV8OUYmBrGfWZrznobHLf",
-	"PrsEdQkoxbzmDxkT37KPvnxZvcSB2r6kkPmG+cLbuf7zCeuzeeu8Zjq0XhqE5rxVjtKSpqB0mWjrfbLd",
-	"Kur9BU1nfuBdhHFc9cK3igtn5zRnpS7zMNQj7aZfllRpwOs9KXYcs7o+Wmxmt3fbRi/7CGJ80Oh0xR+A",
-	"BESk2WyWqWGzWzzPVFJt1fuIg5+NnNDuGeHCxrkMZabrCGeuZXAizjaOJiWnq4K5wUqN9UTJq7bwBAsX",
-	"+R0tzrn0YNiTP2s//cbR0SNi7WAzqxk1nm/JLDFT3c7zHcoulk90+KIoM2+BHhE1xoyf9vXiRYDVfYoP",
-	"z1KHIMnEaiC23aLWsaKWgc2vWdrHTtcv7Qf9XlTat3fl6qV9N6cvlLS/iiC++n2qWrQV5fe1UMMVFvXN",
-	"kJtn89ZvzRTjKqjFU7+q0xGjigwp5onqPI5jn2wXpeac98jRScrmyNGtZisXpa1oAOMQmnaXPaUJF6ea",
-	"pmcdd5CKXtt6Ltst+O/2hxWuWzagKISFyVXX9yqtgVNy1kxaVo0XR4plNeSvJ4pld2/jpej2qe7IIRP4",
-	"2jLr0Np6/2DrO3Tr085WHa+LG1z5aYJdXDejhU6vgNHm/V6Y0eLpfwsYLQxk7Zt3FRun1sUZsbdVDkNo",
-	"5G7NNXPProbttXwBAmZdJPgfTEicJ2LH+5DSRgaMCuUgBPDXJjnqM/NJdFkmCnkSymX8dvmQm6n5TGM0",
-	"PJFYDVTciFYz9+8G7mV/S2xuedl59Unl9XZrBf0s4TTtDDPW488XCzPmhMGT871UpzUEx8f41Bfb8RQm",
-	"/VvNL1xPvxYVLqlVFULodd18Cjq9Aj6V93thPoXX7C3gU3ZOl6EQXvj+LuWBeDM3+9KcPriwq7LG5Yjt",
-	"F3/hl6Rmz+at+Jrp0Fpp0G3UFG/lxvSLC1VVVvlVWDhqTTWsnVx1VLHj4BIuNKyvwn9HinU0GwxTqlmN",
-	"I8gxUCMwcFRa4Qst51NbjpUWd3a9HLXY99oZa0n3F+SvU9fkytns9Awvx/zqr279pThiz3XNy7BgEutT",
-	"+lae5DQZqQ0+M7s+5WHxsR1ejPHJJIeV885S10hpbPwCErREYPf03lwN5bhCqgF7XurU1Oy5xuQ9rvsk",
-	"Dnc2LmzRV8INLCQBvf7pf/zlL/71Z3/3i8//6Cevv/+Hn/3NTz//499+/aN/9er3f1zMcFkAFrUguSWQ",
-	"zWaPHNd9OdIw4K8WBnfzRqPYy/bW+88+aW29/+xFK7rxsqKnXKYrsXKuPoMQsuVCh+9yj1HZ+bnj0gVX",
-	"H6TPOFyY2nebacpXihQqJhu+WBTKP319cIiFRioXww5yZkkc4EdN5vuhedwmNM4yXpecOZOpR5SGTFZI",
-	"/tWSnGRUdPtEigghEqgicRHWIV5oY7edlc74vFyAXsVu5ddtqcB9dl4ledeWotUIW1t4LkCaxQ7zt/zI",
-	"C5Jq5WKtVyaFLtcuiua9XlACxeN15YInDONCkad1Q5kh9Dw81S6fBsKY7PkyI5YJ6ySI7wa5QZ1hSoVN",
-	"0uq4/CD32SUGuRcB+yFvxz9elpvjfrR3uSIjE7KQrLAGiUeQkbRPhBwHwlqTHOCv475UjMR2HB2qY4BU",
-	"AMgJrsmpZIpIgXB2XCvTGgKqpEntuDIuuOZULz4gueNyQJ93klFGdamF2QbfusxYO1GHOjE3T+36zvUb",
-	"01mlJQkdZjO48EyqBukyR63OHB+6517a81LibDmSpx7jYkIG9Iy5uFSy3Wq1iJCa92yivCLv9Pi5Q6lF",
-	"iCaboyYFfrQn/11IFr9uxB1iSYci70gBEGnwYNguQqCZb4csU1K8uw+JatA0HJF0TCcKgfXgANciIw/N",
-	"60W/zU6Z32ZIJ6mkCz3dj+xj1i63WAfL53donsds3UwvulR4VagiJ+x0JKYvU+2LEMRP1jhRphU50p2M",
-	"DbhIqm/BCdNjxgTB51imEPHWSNdc5zApSKKWuBmlkc3Wy1+fcRTutN3y663ZPZ9iCI6350Gjnn6X8oXn",
-	"w5RysUZ2bjoUSJ/WytCDfmejoPuMJnNC3E+lIxOGPIBRmiVkNDTiKeTp1ovshG46XHUGMmPlFs9kxJYS",
-	"OdnzIc+YmvfOwugYrjrJqGI8UnRGopsyupg+iyf2QUOGMi4zrifTN7YiJjzXBZywYFpNRilLfGYc4sRE",
-	"mJaLjL/jUfaHmewywAgyYi3TOi2TBaLG8y3TwdY5BahaZXr6gHXpSLHDoEP7FeSr3LPd2u9+3fVuPz+Q",
-	"h24M9ptH4VBc425EZq5ypFlSbUuC3xVRdGJkDGDOCoQHbXOfx1wxApBcfQCAsVASA8jNK0FVgJ/LmCVI",
-	"MF4UsP26yAK0zwE+RuTEItuhFExF+enfh3F2qQAhAmBBeIYg1nXoHK7ftzgbl0nJ9TAhjqg6yxEh1Ggw",
-	"oGUoFkdB+QajXaoFvOZCsfo+fN4e7nxc/pb7q1e4x8Ht8acl38Yy2hYo2uU6e3kcotnbfUJJIrUFCuVC",
-	"S8jVd3rhzOrMQYSh2iNeOqCzfQsJZw7POU1H5nQolvYW6us46vl2G8B/PafpfVXG4tOUO8g6wFnDqBto",
-	"zcHsG51pLmcHIJXWYqnXVgW4uAGhtohTEehSpuxbr+kCxf5j9gaCN2rdf7N4V5ke9TFb0Tnv9qDsHsBV",
-	"6IHB7ZJsqlPzqwyyvseo4TcV+EPfcEhDXFtXBcKuFxGHHj1+eOvO4eHdBx91ju7ev/PwyVEV8FDJfVkW",
-	"N+keS05ZdkeU4g4dkEyOHU9K4cm2GbIcbo2GBFDjuzLLWBc0r3fik0lMlBywE5lM3o0MKbPpUOQdSgQ7",
-	"pdqofDGGV8U5HmPsEqhi8xagWYvEvDOUipe8Y4aTv+MG6HPk0DjgyI0FwSNCmmEZdbDLci0RWnkXeKxF",
-	"xSC6nzGF2/OO77f1LkQIEjUawCa57znCWZ0ggE2zMX1M7Q8la2ttFfVk15MKfprDagI+ONd1JM5VEHNK",
-	"MgnfJIWdDzDmThVKT1KegWJgxCTpMNE16L2n/JwJyFosm9Pi25HKcUeNufUTT5Xp6JWdGCoSYOFDJgDv",
-	"Dre/TcY5YVLcHIiVxzOmmWn67RhQjoK04NSVhnXgOYz8JSlOsLD8hSRL2ytci4W8NaBw69OzQ7K6TnaK",
-	"/V6G5XxqBldrP8fBrHv71u728GWKlgcsq4UyCO2rhYJWOVeAqnuGZTpw5b4cZRFJ6ARoDCI1W3xmQ//J",
-	"p1KwfWJGZSHWXQWl4t4NWdZJ6GThlsDLLyN43nS91As45uVeMROq+UZZnM79Kl0ttiVYYgyHQBxuV9ki",
-	"AtFkyOQwZUYsJLf6XDAFmMx3xGnKVZ+cTEh80O2yod66R8XpiJ6yWR9skCe+k4+mHEUuDi3ocdFE7ExC",
-	"5yzzj4D5R4cfDT1mugqe7b5Hbztk2jyllhT2x5Rrxxeq4T0PoCyk0ESz1CGc27pGfaoA29PWSFEOzq7V",
-	"Rh15rmC9c/39nYV6aNkReMDG61dOz8qK5DkAB6rIB4xmRmiUZ0yADK/IB1Txrof8XiJnf47Ge8Zq8GZc",
-	"oPXRdbsh66TpAfeb2ZVHVCm7K7Er4egi1gxLhEpAloRKdOmkVNWS8bF4Wh6eRLsDtjxycphLCdjJ018U",
-	"vmt2tp69W/xYhaIcurTuiGQ1E8AJ/3TGp1PjgiyRhRZBH9oSzXkHxSF0olOAdc2hRxvklPBl6Wkr2o52",
-	"ot1oL7r+bDFwS6np/A7085RyjfQePx/a+l7u84cAEu0/3jKCdhp+c0ckwadDOWD2lWeFtbqxYKFWcSTn",
-	"5uVpVNMxzioi28RyS4C+gYFFZJd03TQisjcDXppzLb/Kq67xIQsW+JAFq3vIgqUVSWFdRXKQD+bZNO3w",
-	"RyryJ3gu7HF4Vz7E0iezlDL34cxLv66XCh3NC9gKR7PeUKSw57WL5mHn92nCLggdmrBkhEUDWKl7AKwX",
-	"6AOnacZoUu5dwgtRXjN7pgwEYK/3KHB8rgD8XJAJ0xghYRGeschJELZhZdH66a2zh7VMfQweqx9akFsb",
-	"ZvHw0bzngnz2sTqRiy1AWdBGBUVknD8P6yzTxIjaUKWNaqY0yaBeVQ0+W89DVojgsJ6yaZPy1IpEAdZe",
-	"4bQUfFvWDmLPwaKDexl2gcJUrEvtyu0D4aAeuzztkkADLDFRVnI3TOjeJ2ww1BMyhvs3XQ11Nu506aAB",
-	"LHPYGahTnlT4MKCmUibPuTm9XYr6jDdq1zmZRlLs+NDo2QsDPUCMFFwCQyssoajTOkYFeAT5GlEGigl9",
-	"oUCJugUK7PaX1iiYdcOaZQId0e26x6ErBCDNOqr5gFW4eGRP2wAsu759CMEy303FH1aTuhWYdlBMwZ7z",
-	"AqnI9yvwgLtNKRyXmSPqZrv46q0uxtdkASvI4ytG0ALR7ZRq0/6GYq15ez+5bhNqC2j5MmUz4YxNcgeO",
-	"WU5QQhflzs3VQH0KcUjT9bNCxuhjZDFuZOrmw0ntObG2Jpyfoc3ZSHTggZLuHbTjbDDvU0gFCoJ4I3Iy",
-	"UlwwpYjph1z3w45taGVzQJ/fthG2sTVFBoG/K0Q3rqK4LB/nmbEhozrE6p1ya7E0taKWrVWobN3A4hxp",
-	"mpI+hcBZiJ20Bb5kb2bl8qXIF8/GZj4GsSi+hLjKNxG++tBIblh8Au5ZoQJF5GK687jWNonluSEnA2YL",
-	"SxXOiPUO2yUgPQk1tSEqhdc/JWEA6eK40VnxbkbpC0ND8wMVdLSY2F6F4uUixa5E8Tq0p60krszBG+z7",
-	"8P+cj0PuoRHw//57P/z77/1hk3yQX41i5mFEWOqi8jxEnA0wzG1pn//Zzz/77//y1e/89NUf/PV04uG0",
-	"TW0ZxDYcXgWJL1EhLttuEpHrEL6Rc4DLM1aFw88tKkVlwplWpnVIGEr4ZWhsmbIkznw3ZdAqU19mLtCa",
-	"JJI3COEUyi4LBevLiGJeIAVASoJjb+ZWyjSJrEBiuB1Gb2Sc2c+O2xFb67eKTi8e10qGhlAmWIyLiAaS",
-	"UiMMsGr0QdWT+99CE8es6LJSoEhBX5yl4GBvMjMSE6s2fUXVgzRXpVzhQBWCgHJHdEjcHeX3IdaO2NdR",
-	"RrMFt/IN2o6iBlB3llQZ/2ZExJpa59KALktYscpEoJxQBbqqtzjmk5xWYIvkZuaMFvZnKrwbjktgO/N3",
-	"fTmgmHBbjgKIillO8kaZwyUDBzFhTmwFKJe3ClSUJ3QXceHB11ynlwUBXy1n5ycP+wuxgsKp+CPhJn/x",
-	"g3B1jhE3AnVlQrobwarINP5AFwE9ZoO3L3R465tcA0ipYEQ39qLqCzBHPzGcp5gHC/wI6LWwSa26z3hG",
-	"5FisTbnwF3I+iMr8qzd9y+oflKu8KFd+T9RlemTCWc1NVMWWF40RtH1zgdP0Ya/R/mQV19D05ALb2Tyc",
-	"jqoLmtIu68s0YZmakeKUpgICvCIv5bnSp5itAFYlLrrpCIWKmcnnIL8rLX/ueypxiZXmIM9exXm7VstM",
-	"NK3mqnJ/NWj/pfbaaeJ0wrp0wMhQcqFTVNFLkARXPrMwvLIcJJmxTpWH+77MmFMoZzzdZtiCxPhujD7t",
-	"fRJ/dOeIXKNDfu18+1qBBl97wZOX9jmEhTaK02JkMOeexKVcdJlgH66G2Cm3xmujdA/Fw14vTCmGMFHZ",
-	"69XMC0ZN56F5yf5pXoWGn+QZ0SVEAu27Cs3EVgPGOu9jX0XdpQZB2K0c6TYR0gZAYNYSxkLA4Vd0Ai6S",
-	"PpjVaFjcPjPEZaSbJAblJG67fArTLJoxPAAJvtanimQj95Y5n3E7hz/hytZ3j8CMbV7LmBqldhA+V1iO",
-	"dFcOwDlps8Ob5MAlIpsu7HjISJjrakYFDfj85ShYA20zR2HQkBsFLcDYcBxjjKN1L0BToYXVZpIoNwLz",
-	"QJMcCMLypH8z/3MGQ5EjCHiEPDgMcnEvhuZ+tyYJ6/KEqWYQiYxF8jHooeZp8ofmsX3Xf/EhNALnqlum",
-	"v1mnyhLmQPeGU/suRS9bEC+E3mZ3bCWYhUD6jvypyRAJBEJ95kQUgQe442jRYtMhPB5QlYVvIFG+kN3E",
-	"dreEOW81GIWMdRk/Z1mn2hmPmeGdepacQyaSwILDKnNEMYAg9HHVM99cOMRiyez7qOFEr6rV8b9X3IYp",
-	"/hLs7PRNigp3cbrlks0qDi4Mjwi3zO1D4ZAUrsH0IQ+DJvLDvDDU3dCXW878OQUS4GWcWlhz6CZZ6ulO",
-	"Vgqg+ohlXSD7Vo6WGiC+ZqsfzdQ3WrSvUQMbqzPKaTVyamPdqJT3D3n3VGF2cxf9wkpWvn2ra1b5aNYn",
-	"BQYrsF7xr7tmI5jpce1Rwb7TSzhdVx9FaUaxYgjXxcWkuTWHZZZcb4Unob7l4ECRp+wWJNlRrO/SJAcu",
-	"vPnG7s09cjKxyDvfPHz4IAJJdtznmhE1pF1GUtazQquVyW1VIDLOuDZ8Wo5soeVwKNcDqLB8hVfFc7JH",
-	"rABmsbO3UqiY55N5dbVpYdJDUYSuMluBaSlIjTBb6KvzR7N0jTjUAkowDGCXrPrFewCI5PjFrLg7Jb9c",
-	"5tRmWGSdEz7tzbhcEWguHVsvqV4vmQ7c+WW+UjgxyUw05o29hS4HBIZcjljyPEiiZoQi4LMiVv+y0pR/",
-	"N/L9lq3QI5f7OWtooxNirWsAMZLyM6NpkoNHd8kZm0QOcEOROD1TA9XBGLy9XZIyc11URBJ+yrWKSLxl",
-	"4/M68QK89p2l4M4frcGi3Cbxr70wKsQDOmAv4yvkIWGJhJndug1LjSg5gPqBiwEAY1yckvircYRjQmSQ",
-	"hKo+UxHZ3iZakp0W6fZpRrtm3zA81ww6/mpsLVuZYQxUEWonQLggA8pFatq61eeCNskBWCEUUX05tsmt",
-	"VpM1elOzEEm3vXuz1YJ/WvN9XUXqe3z81a8DtL75h2xVHAsAC1wx4dxhwHUG9HkHss+rs87RUGXdeGVp",
-	"5mgtw3r94z7VAMpmtsn1cpl56FgaSmnDBgTkeHUqMQgd6CEVhA6HOIWhTNO8bgYOGuAcYPuxZYg49mCI",
-	"XJNTphXZa+3NgUDsKJ6C3twzQ5uzmqExsG/D082gpteUoz1RIS4ioWNAYFwKHqtODv90PsllB13uw/FR",
-	"6AE2LE1Nu4AvK5fVzySPv8wn55Vr/5WPvPTfhGGX/kuMuXyGKyXP14nSYjtkyVqFibzXmQkGYyiTdPG1",
-	"PAhuAeuefmM+HuNjXxBupgLq3cOHZHf7xo2t7TaRIp0UONAJg+tkQRltxbc8Wg6LpFpq78HXEk5T4kta",
-	"5vT81oPG/KiEg63vPHuxU14N5TEbykx/QHW3v5oWmkED9bVu7ND1daH6tK7r8p0J5rW+u2E6ZQl0u+b7",
-	"YXq+0+vZihjlAI0WqaxJPBoOiobWZxt4xVByAARfomTgbDuh3TNzbh/deXD77oOPmiRmz/t0pDS8bz1p",
-	"x0JIYt7gTIEY1iSxVcHzh8DDPVKs3F/ItXcU4hhzLR7w/9BX1iQxPxUyg84pwYBEC0onCdaesm7EYPIZ",
-	"642Un69hwgjZ2mdp4pdg30xi+k3PVMxKTJy/BxZhyLNwCXJEJnAAnbOsSeKEpRyIS3wsYFIjkX/Vdj4/",
-	"Hw4F8cOQ1QbrB5Hadsd0BlZiNwd0dBbB9+DB0M1pt+xYWC+poysW2M/6OrkRAJJ8d2Aeo0yQhCcgFnSl",
-	"hUd2TwTOxK4cpfiU+aJ5HHDSMlOycyr6I9SIGrk7wM7YUC07W6NP4XbDy7CLjajRDVik3QiIcrUrC03l",
-	"n+o5L/EqBbge8DkHn4CPzrGJn+4Es8Bvnvi5uM9uRvj5KJ8XfnHXz8514OaInwuAF7ZTN1/8fDuYtes0",
-	"mLsnFasRezoc1rAXHQyH6KiacVTOhtd7S9F+IPpeb4U6EeQunLHhrBkM+EWdeLwKZWU+4GUQdKD7IIib",
-	"hTOypIqcE72bUj6AGJakAlZ0OWRYDLheIK77UhP21iHl7DucWy1BOC7i2z6+c/T4253bd+4dfLsK2HZ3",
-	"Z57kXgvrTvUNAehUmAm95mOJpKdMY5mB6izxZ6RHpVUDK4YQKj41E9bNXpZmq18IAd1ekLnQMoW+ZxZp",
-	"hxw+uXXrzuGhUWJwnXIiuhPtrq6IQK+BymE+B0laReFlFsYBsO/YvJIRVh4jY0BwoGdMRISmygi5HnYf",
-	"WbTb6/lBbaXxFgCv50xGTgKMlpE9WWLky/L6bEhuF6sJfjVCPlTthCx0fLGye17EWzxRKw5evFhfDdj7",
-	"EELx8ksMwAqVL6zOJver8rs/lJmlkQ6YMGMkyYyIhHKToZOFaki9URbSoMimxDkQOHPu0PSah2bl2fth",
-	"LZ286qYhWVEedJWBHUqRrhQ9fjrKrNRilblPtqPd6Hq03Yp2W9GNVrR9s/UsmgO0FkKU3lxopAoLKVXS",
-	"Un8bHksMT88FuBOEEjVLinhViHsx4KKmVGWaPHTNwAdsyvz5GJszfx5gkzCGkWaXUeo7LCq/GKt7hWAx",
-	"F0VTx/EU4oK68ih1XQ3etLd47l4OUzJbSDIOzTO1+SdGmq5YjfycZarUbIIxE6ByoM5VExV9zPhpfzFR",
-	"NMv8FB+dMSW4LZiqe17Y1ahYmz/fBz8Cu9RBWp2b63LpTTDU9YZyQJdrj+XIe71gMAcSiiuP5rDzuYwa",
-	"52/w0gYXcH7oJBPfso+ufMvKl2hdFdRDsj8XhnWeFlkAVy2PO7gA9X+ryPnFKek88plP9Vn1wVgrwVs/",
-	"sXvqV3gWFg2dapAuz9FoiEIjlj8JtCjzGIST75PtCvilchD7RdBC4ZUvNYpY0pHnRSCjNoOGSAUtFxlB",
-	"yjoFsPtD/mmJtnErtwNpl/OQJ4yiwGBD7BW2s3AVljXKGCH1Ah4SVz+1Ni8z/V2Kg8T3XHYag1mt68od",
-	"MqHX7xsJl3PlvOjZm6DZc+3LBOZoRmRIMzpgGmqrIrihzPJYFOfjd1BIeXb8dGjOBeyaS6PoAb2xS9kk",
-	"d4wmDEWO+lQ5TD1M1EM1H7wl5sZhAWmsCNwmqCBqDydzgniXUH7QNBflgRgW8YkRcP0oOlGRD2kIQiCg",
-	"TBfGsgB03zhCnToOU3PiJnlgPTXQLFfkN0fJqRmGYOM2uCPAi2H3CH0zUxtgNsm5bJStOmXG7ZAFnXES",
-	"5wFWLYdVZZ6wXC+Casf2UbeeBWctmK+2tlt7O1tDCpbC+eGPFzgFCIkOgSgLYQLxBFiFbbU0lvlwiNpb",
-	"Ui7azwVErWFfCtYRPoxrLoxgEPE1Vd21BGlgYG6T0kHQUQHwbBuuDSVhPY+IXLffhmmxEbkJ3/raHvtk",
-	"YPZnlJ1CkY0+tbwXYgpybGnt6pINZiJywETsGeD7S9v0LwX/7eqx3JQcZd1Scybv9omaKM0GeDy7csCw",
-	"hOZs8YYL3EdtGdB07JUzJMoemcgRBCBBZEg2sTZKqJ9ndhtOhStKYeGtFntERop1dACWU+6UiS0hjG2R",
-	"xJyNeZ7lGlnJMzOdVB9exWquvTbJxLGutUsm1RFuhnC7CDcmdB7eNhWetnqZBdf7IfbUiIrf6cIXgavI",
-	"fFlR1ChjNAVQ0CgUcyKLkTbShGLC8z6Jfb3rmFiZBMqv9CAIyha6zQEhIaKUxGqgmv7FDgRKOUdpHLnc",
-	"6wC0GzOnx30mCsnMOEijkvoa2GU1lGyh61lnmA2ZKKGLEFfoIinGFIO5MCyjSR4KVvgNozX0mHeZ02Xg",
-	"Q83a6ucsM5wws9ekU+Y2+zCTA+um1tI6zFYrOxhU1Vzh7WURtnr8dIXYcpDsMm6WXDCWqP28qsJsyHiT",
-	"HLJuZkROF2FAFKMpCI4JhFILqBL03nvvxfsW18SifOOhNGNmPs6mb7oxLcGbILfGfa2Hqn3tmvntmmmn",
-	"ST4KInSgnUn4EnxWmk4QBkBJkpibQ4mCoXrkAKdQNMlTB5hvxxPlg7F0G8IWXL1WO35rX48A23gwUpBr",
-	"gMcRhfd3YvOpAx+gQqxISGy0BTNyXLfYgvX7r5sg30xiGHOTHMy+YBQKCqW3YUtwP8owYbpSqNGgzN3s",
-	"S+N5c4APYIJwXnA8I9RwUCSW0FTLU2B1EbFEwptTwGGdR07ZQMyZSgQkL5m5ygVYpf6YJYOdxUaDoDT4",
-	"SyiyjnADc4IwkCiMIWTLbz5WxqNmWXvSlsqdFSm46mBh/Or2uUYtCTK9sVkhseI+0mQqJqi0yd4+MYtW",
-	"lCdmOz3jIqlXWf9j86SP7wniaOaXnwyqSJuXfd3GhbUI1aKytQc2hMgfRpFADPDYara49i7e0Aj8c61o",
-	"rQuXrZ2q2jd2EUVugCgCJ04U7XN18QG5cnbzlvM2V8OUTh6YR53zhp5TDk1fCGVhZTgKpesdusfWXKcY",
-	"E6VK8FOLoQ6BBJhcsU9GQ1hgJjzkPKRAIe3xFwZBkqqR0xejniLR7ChrY50/ndwcu5p/IkfEKFkB6q1G",
-	"kDRFbTUQF21MlQuAWn2yNfDxcc88Mv6le1Rs+0Xo2EpMiIc9r9LlwmNmg4ZKwSEqFiEAi+AD1vlUioXb",
-	"fcQH7DvmOYcf0VHlNk8YnKs169nm/H27TNRb0GTrJCsnbyDIYErHC33/tvZmjnwKjCqIAbAxATnTLDJ2",
-	"z2rsBMO9m+ZhHja1cKHDYt5ecJpb17uAu2Kl7UBqsHSvjADnBC7EZPEKUeEMTR37co1l1RiJgNXPqqF0",
-	"OIwxqw7jisEiqwrxX3EqT+OIxEbz1TQ9M39Lav4ds24f6qLEbICIXCDHb6mBigt2LDocLlHe85PW1vt0",
-	"69MqFzLOZ71BH9jn2qM+gm4vGPZhFfQrj/twM7qMwI+N8vsrpvxOZaBvl2agX0QV3OhqG13tjetqKypY",
-	"F9FM3kI5fyWxe5V4vJeVXGhFNKncujvf3kYG1BBpnqZAL/Y9NY5yeo55giOhy2tgLHcWN5bjDfPcMM8N",
-	"89wwz0tlnsub9b4c7HaRJefZHMa6Xr38CnTyx6UxKk/7E0Kt4cQlHWdMaYXEfSQ0B3eZ8J4znjLgD1yR",
-	"MUtTDKjr8qw74pqcZIyeYRInLSAPFeED2oTaHEOAPAtYqLOOQ/AgAnCboZDvjqSmntGNFEvIaGj4nBkO",
-	"EqBYDpmIPQWyGOzACwWALPAUec2QKgVJ3fBWn6Y9AG+M2xD46KILuMICeg6RDXgAZqYqbVESTrnA+GTD",
-	"SMHVj5AN4lT3DauzEdSyBzE4PQ5WKcMDYvN+jBcjxqa5D6BoloG+FA4lYE1aFK45cNfmMZYQxQ05VHLA",
-	"cGXAKH8qDT3P5Oi0X7eSHlVlRtfZWj+K8gQjMc0ZxZi5RkW9tkIaohlvI2r4HambesiUfoivmj+/QdMe",
-	"fHz2EpAmeLpi7Sscn5+5ayzKl7/6tpWXVv0oCKSjGEYX4HIVqxrZ4Ny1BdEV6G9JRf+8tEEsez08wBnT",
-	"gI0yw/+DiBxfqAIgEHh9nA4cEJaswD+hEUfNbFN+5K62zhT5pqKj6RkrL2JV4JSzPgl3dkqdfSqPZOIO",
-	"BuahSCfgXMcQbKtYKcYs7pONJa5dJXlckVFyZIFkoaSFEUdX6npO1mW/Kr78jLEh0CofhaGpOmsSITtI",
-	"og3XELLTG4lEtQGrp8fGLn8DlSpQUzDy0BBZeF+OdEbFGQPWYBmHYSLHIqXZKTPEUmY6xgwalrEmoX1G",
-	"kzaC2igLOmrzbJB3UZLxMM4Ma+7ItBDJaxHn8U62c8ySY2FBdOwIbZM2/tsOMB8MgvH50Uxh7MVzIPtQ",
-	"iURN5FjYlHbDc6RiFjzQqt0swVhRiE/XTET+QgKaULm7OSsi9bh7qCxgnds2/BM2DRxRKfp4/K40ogas",
-	"d47RjytW8yo/7U/w8j7tTx77zp/2Jw/kr9vu4cOHdgBP+5NDNwbzbjCMp/3JgR3J0/4EIxc/sGOZJwB6",
-	"QlBBs/Xq4BguF2eqOu2F4C98fk9U21ui14594Tu9mNQ8txbLkdGqvW7nEcwwdmth5ZUlgTF6XNC0szA3",
-	"yPrIeZqSE2YjeD3mVmy4eDy1j3MSSy8JhaOeknVE1dllQeNUIneEGLFT+XJScC0zq87P1Xr8k761l1Hj",
-	"uyM2Wniuiji1ZmlqXJ+Byt+Ymid2is1E4RTmzf0WSP4Xdhh+YRasciHWqVnnM1ifbh2sw8qQyDYfaD4M",
-	"zPuLIGB8g2HS0WW1GaY3XbDNihj/CjpIC9kEHkg8s9g/YfJBIb3Awv5yFTl3BYqsA54II1STJ0e33gS+",
-	"8aE1jE1VBsr4gGYTNJrS7tlo2M7zH4SDSqcon/o8cB+dQ96BGvSGE+RSNkhrkdEbjT46bYKJ0NgCUtS7",
-	"EUqOGBdt+wW5WmknWIO7gWXnLLFOBkhYP5kQ1EH28ywOI0VhBrutCeir7A4gR9INGmwkhmmNvZgqsdf8",
-	"W/BsgNhklALs2SiSsEhNcmCN7UGy6r5lsjDo0MzkEsYHAJRnFhZk6nB9XWCYYGmT3OPK6iMgeLGECDY2",
-	"CwKaQZDQCm3JDKDWZ6P18nP/fvP98Oxv2S9mwvcOfbZaHm6EOWodukzM0YKcNMPmudK8q6oqZHUgKLEm",
-	"NNEQE4k6go3z96YOOaKQogoIS2djx+qWy3d9IFTiol4g6ZQK10nNLjLZZUqZXpaZvQt2q//OdFLczPKV",
-	"T7dkhNO9R8XtK+VKfu/XyH7z87ZWBgzS7F3Rk7NTLBycF1Uys6/OuCjVLn/DuYEW2w9d88VXi27q+dO6",
-	"3B2sp0zma1pWR3htW+szN0umXubMuJ1NSDYS7dzcBKwU4P8slbBJMcDDZhKJLGdEhALZc3YbFS9jXiuJ",
-	"cihgFVUMGc3l8GBk6yxxBfivYvkCpisrzZevAHsgbVf9xIgLODmfSk5TKVh7ymMEUQGlJnFCE/SX2GrA",
-	"mO6kypapOrffLnwjqnPtfRnzORsI8pGv4nKnuR2yhaBugRFokjntOJh0eFARRSdk3HcxCFyHlUKomBSl",
-	"HAsRUGboxgsxp9++M2epvsx0btTitobwHMBCNXdZZA61zNysfBE0uDWQBOMBV+yMpGAqslbN7VZrH1ah",
-	"S9FLCYZa61daIpoYfAQlJO2CxpPi1O8AMgwX4Fd1h2zWSApSZ6O9jUFiCe9WH64miYFsAeBH3C7IvI6Y",
-	"cU2EHPsnx5RrLKDtswDBFmClexDazWKG75ywTq5qtS2CBRiRAdbDP4dAvxaf3oLN4G0N039iD1UTRzm4",
-	"alhXmaWpahLQ8vwgrdkRq+PAn2Gp6nwVGlEjn6j/EM7Af4nDLUkCr4R69ukdRXJYxqPMmShjT3MIKDSK",
-	"hC8HlVWWbGJI2RRuCPAodsqFwFijQu5mgG365qFQPd78Km9N6jiPwZeBsn1Q5io4AxcD/zf7FQLpm8/T",
-	"MPpuuF4wnN1DN9yvAMJ5MpNQG8x9xCpwcwIvEvpOeX3InlqIQJcB9rNaGxi0VuE/feJjSnJChsAkF8iC",
-	"vETooJl6p8E53CdSeC+gNSUgck+sBsoiYwThoBlbTioBSIcWNgMRqggOFBkm+H49WSXQH/OaDiUIP6Go",
-	"ZVffsmCap2xyXWfxXTrj3NzYoO7MyrucMTVK9RwyAqEttpqDzIgt+TSBkJR6HWi496My4n3gwAhy5HAn",
-	"g9RRHStFsG9USF5ePgb5KwpkYS666SiZMatU9jwvademdsL+lOalrpKfu/hBbwRb/Oib92zlCE4lGEur",
-	"ZbNmpTfvYS+QkqbZvBFwrTe/UV9YKZCvqJGjDgZJqrDWxdNdRij8BfNsq0jKq7M4w4TRkBrM4MR60hdc",
-	"iGnwbUyD1ZimOsPYChyqSiS7W5Y5CmtmafSTo1skAcTA2FZYpeTJvbu398HUyxJAOHTdOSstNLDT2tnd",
-	"3mltd1rb3/jomzvf2nva+vbNX7/xnY93719/8LVH7z/ePloyc3Re4eMpTcHMbb15pKbHtWeR+k4vmEMK",
-	"0vmVZ5CaUax3w9a+WdVQZ9ZcH5Ft8ujxQ8Np4FNJLZyI7JFbBw9u3blXKIxz4TqdcJg8DBp88pTPfpHX",
-	"zjGffCkw8yGvy2VUg6MAbK8MwNx+mLs/tolb/oVVEYSSms4Lrjq0q/n5nCDIWnKzx4YLq7EHqm51yfYK",
-	"e/kqzHX6Dhaqslvj+szgwjUIJxwF27YcRMHsLpZVCo1zyPTYxfSFhrUBnVhP9j6aZAaMClsk9EQmk6/U",
-	"jv/CFLkcT3o3SJbyZC8f9AL77j6JXwgozA0e3bCmd5McIHIuByueLUoO5i4jwUJjQYlyw2/jpi1tuBXv",
-	"g/kXTMWuanYmRyIBjF7hq2Kj4Yd8kIWP+GQrgAKmGQ61wKBf/4uffP7Hv/0P/+kHv/yL3/r8T3/r9b/7",
-	"ixeGjr38x7/9wed/9JPX3/8ZzmpBtfSl3KxuTdfMlW2v6+fMtuMH9kbna5+v+k9+/PpPfrEQ/niFNb4U",
-	"kcBR8KsXC/ysLgda4iL8Z10sot7A8PEyBlLnfUy8ezlnxS9SouRSVrjEW7cgcfSLuQMFjXURk342d8fW",
-	"TVnXS1VdCmOBoh4oTq8d9qk47VO+mk557atVmESmy5QLdufcHoyqcrCVpsOuFF2WCZaUNb+MIOsCeCrw",
-	"u53nPi/KesJOqYjQf79dzwa2YnHF81IxKUaXEnjJnGWzWCAhMvd5ygtWQCnuMn5u4+yxKSN/msm5L50d",
-	"zleth7/BGlNdGBnaHeq6hZDN7B7nQ7Gf/Xjg8y0/KPezG5l73Q/PfuHHiO+HdY3NF0FZY9+/GfJU0d4a",
-	"es2Ul2GpYn5zbMj2eGMWIwQqTiorcZd6+JG7VF4f+7s1tPtzU+4+Qttdhw9LrbcZmz1/Ftx+jhm1bEi4",
-	"qyT3fC66UlO0Dm8K3PsqAmeozRUEMxUJ3VXGMx3J4aO5tSYCjw9xhtIcCxm2WCkuhQLFkaoz0pPZMiUh",
-	"Zu/QEzUXiJljBFF3lGVmUJhZFpG+HGURSSgGNA+k0P3GtLiU0EnNe2xaq/koDqDuwzCuFYI1bS92ZBFM",
-	"xTVXtrFPVCmSfJp2utXmgQBkRDGminFkbcyJHxhOYnMZGU2wDAgGT8sBEdIH0BgSAKXKS4XHnJkvDgpY",
-	"tg7fKoYr1Um4olAev1TdyGx52vk13lKLazrshP7UuaQguIAX8OzUEYWfuOfeOF6pH5Fdt6BSeaFgX/E4",
-	"Ti1ccVNWxe00k757e6og4429OaLqO19vv/P1diCw/tOtZ//8+Lg5+03hy6b59t2pz++9+/VSSRdHVd9C",
-	"YGdRMKddX1SeDbtZrxHI9Lh2A5Dv9IJ2GKCZV26Dwdlchv0lp7FTatoSdq4i8Z2KFxqlKQYCALLHyOf/",
-	"55HHb7IK6kKaPaRKjWW20OX+yD23Pjp/WRh85rCsZjqq0qY/4CJRNgoKmbuWYCGnw2Gx5Lx1FqD+ayQC",
-	"G+RCAYTsEtOG5p3BoyBk10EGnrBUilNFtCwOOKyEKAWbFWNmhZ6VTBzVR/YtPpHLSxELmP6zyuO6Tma0",
-	"dkYkZrwQKyTSWRlkGiyn3URJpOL70p+evVvyXalcMhXX8ZRyPS8wDFNkDXUYU65taDbmddgsD1fJRrB9",
-	"0ipak702uNtapA4+lVlyvbWwpPZSNxGs192ROfuHAEZpQUkV7x6MdBnSIBIIKhDSxd1jMMZQQQ4e3SVn",
-	"bOJ0U/BNuoQC9yyikmEiDzRm002kCHIRIN01M5o2pAe7bBKlaaZZkgdDyh6JPzg4vHurc/Dk6Bud9+Km",
-	"rS42AB5oJpLPuq/1EEpqMZqx7OOyQq0Hfg6FduCF6YZeAsRlr4QY3/v48P4hQcQONR06COm53zg6ehRh",
-	"2L+y6bmCPJJKn2bs8NfvYbIt0woTpMzS+DjotoOiMZxIAQ4NIvZQdaYi5FfQYs6KmsfiWLz33h2g6N88",
-	"fPjAxflzhEhj4pylcsjee69N4hfHcNOP0ft67O77caN97LIdjxvRMdz+40a72Wy+jJvkQBBA9XC7qeiA",
-	"HQvXcJ6BZCZuTVkAuGq6ipEDYY1ZaKWJuF7mB/PwScryWO5hJk8zOoAbd5JRAeuzfyzsmz3O0kTFtngL",
-	"LB98ZfOiqMXugMXPJmHBRX/4DC2GuD/EchVSk4R1UxpEdzZJbNclRjgQrjUTAQ5IZDb0Vp8Lppg5rXfE",
-	"acpVn5xMjkV8ACdj6x4VpyPTRJPEuWUSG4SxSEgpt+liVJ1xcUroCaTUC7uF+5ZP2w0FTNQuzTKOwihV",
-	"xwISv35jy4pHW3eTmPQZTbAyMFjxXaYIYAwz3SQH5HprF3FUuSDxY6azydZBT7MsDpKRipTPHjJELMUY",
-	"Sjspc6wo1hy2eLKI8Evu8w8if48pOTHSPrmJX4NMkmX8nCk4GVyQ675LQ200ubFHPuYfINauFMmxeGev",
-	"1fJL2dRSdlQqx/G7+0RIknKlbSCDGcUAg/mpINejVqtFQC3BlH3gY+EDrRYZsMGJOSTv7O3skNg0bdag",
-	"A2/F70bHAlN3MApCMAW1jtkQw7gF2d0JrggeTb8MrRaeUIvruN2y0MWm7WBhmuRhj2BuEGxWTiaPxVhm",
-	"Z+Yqm0XmmMMFy2jmq0aDvPwjTMohAgC/wiwuv7SRg0cWhv6YY2D31RDtlPewLDMQG7OtLuP7nda7FpAy",
-	"T4CCzD9Ii8ujy8g72+86oMrpBAOFZvx9OLF58PM7O++a/cZANPLO7rsI8Ei7Z2bgbgDAdm3wv/VKNfOQ",
-	"NfLO3rsYvkK7fQc3YV89FicTnwoJiFyaaxBYgIwHFpd2o9XcbrYAOXbIBB3yRrux22w1dxvAd/vAPa/R",
-	"Ib92vn0NTITXbCIC/HLKtEWIRPJyNzGdcKVvuYdMM44eNdqflMtp+SPXzMtw4Rovo4UPO338GcQSg+wJ",
-	"w9pptaYSo+gQ81e5FNd+0yJLonS4UCzFmRSMLcAoZyELh9Y8stfarmrVD/PaE0FHui8z/inWGdpr7S5+",
-	"6UOZnfAkYaAE7+3sLH7jrjinKccedt5f/PyRlPeNdvQyalzHVVzUvpHNaIov7Naat8PsQGltNBjQbGLP",
-	"jUtzMXQrAMgwR5iegh/RH79nRqpNz9RAbVEMqMSKrBg7ObQ528WjeQvsi7d8haXlzubdhA2GUjPRnRhR",
-	"C48d3LIPJJZIXHDirOYAZ/RcckxJOKcpoiZ5fHr7mwOAbnxLQl1XmsJ9wrh6C7vXaH+yHV1/BgdyqfPs",
-	"TAsvizqRzkbs5Uq3yWtFTtuDSDenzM3ODaPwQT/85FnRtN/Yae3sbm3vbLW2j7Zb7Zb5/3eWWQ4M64fs",
-	"lU4+N2ssCQ3xVT15+rgdKplOWGwsv9jVhANTvkCbGiMdqHHr7tO0J7OBoxzrITetGuTjlhS9lKPOvLe9",
-	"W4ve3KOZpZvb1+tMRI2G6EC+zxJOv4yU8CBJjAjryVQ92gfsGXEpyzn2tRf2r5eo4KUMvZtFGnkbvs9p",
-	"ZBktmD+x27YcydoO5t7iNx5I/aEciWS1k/wlO1+4xfkRQ43FyfoZ64HyKJc+eVG5QPgR0/OP04a1rIm1",
-	"vKX38csmyEp5RgBNcFkSnouvSwmm9ixgJOwz0NzKiqr4oDMwXKSMnls4Q6Whvow9LoieQ2J7UmOL58d7",
-	"HgIaqzYZ/dY+E+LE7LXez41jaPXybTWVpikDk2aRRDyBmxNSiVXlan89C7J12aUFWXdpwRkduBuxeSM2",
-	"vzXSyUbOXpFQI27ypYraYQieFYamQDfAm5Z7pgP4MeuZdgZkwRCrbJZagoUtiK76opvYcN4bE9uaTGzu",
-	"5FTb2PzZqmdkm/aourANORZQPinzRngoAYS2euvdA58e4LS5AkuKnbOMpmDMj9DfBeWVsnNESoBMBwQK",
-	"LpEkrInPB3lcoYlvmFIuiia+IN6lQbuDwMh3cOv+HdgtnBlGPpW/eAJF1kNJoHHrgdkq29QH8Lsr57K7",
-	"jIyD3azbOFiyKqvLObCQy8or+XJdVHRxK7ix+G0kkaUtfjmuaz1KvFgOufYiv111zH5+BBuz35fY7BeG",
-	"Vc41+9U7fnPsfnPP04ZrXIRrbIx5azbmLUudV7XmYT8P5Bfblhfc/FUF6LwioReEyy7fzvIS7nqteBv5",
-	"dmOa2wjEK5rmLlEmFpp29YLANffQDNU2qnwDQmzzu1jIeax3gQxZr2F3ewuNdLAwb6OR7ldeREGrHh5c",
-	"cjKxSQhJ4c7YY116ZRDPAYtPW4llVGbYS1MiM0j7gNBd6jrNa8P2WcYiG/yblxaDGrxOOCFYG2RifrF1",
-	"3rspoxkE7kMdc7xUX8HyG2A+JAPKhaZc2CREnMx+AfIOY4wtWLZVcGxNd7LX2p2VY8y5a8LzNlV5UiLM",
-	"PBqFJGF1UabrSzQGSr8dLYDqQqA22xpQnvqIZaj+7mU5w9Bze6CjZZ+8aDDzUqNtltIi9Dbaje3d91st",
-	"+KfVCDCCG6PtxksgjhYBqLzJhItTTdMzi8TU+NQMX1Go7ou94Vf/1M6x2QUckLzzm6bzmyWdG0mk26ca",
-	"aq7Dl/Lgg1vbO7swrCXkEBztFcQxnpoOLsHDecqSeZTU52NhvtWYZexLJk1thKMLWAvddUVigecyrH8D",
-	"kJWuJsAyXGCO5HTthb3KtSyJ8M6X05L45TUMuk1b8sjMswDOOweXKZrOI6aYTI4j2RysKzGerXSyokoj",
-	"GqhjQwpYUFZIcXLGtCBQlyk7LBajcV2mtveshKB6689cXdQ99SUI8YCaC5sQj3Upg/bkzAnxcGdrtRAP",
-	"W3wwB+SwJfZgm3Ndy/wKdZ8TTtPOMGM9/jwO4DxOucBk2CY5tGEffmSYvAuVoSnBVyNUHm1h6a9ug+zz",
-	"1a+RRLZJnLFTLkWMpd5swviQZtqhgcwfclDxERuKEPrbPuaQxCFV2T7RJPesYhvlvdts8TivMgJg7Cyz",
-	"cplNlbVNuJXiys7QasTcoZXYQcNjXFeHu0BnVxvu0qWCJnRKp8yLxDW2W62dRtQIToL5Mievt/B9M4RT",
-	"C1l2AIe72+diTru3Hsy0evNG3uxnf/2fX/37v2tElxIDjP2uPT5merZ13AU1ViRf6Adz1mfNsb9uiTcB",
-	"NBuVePkAGkcHa/K5Oc4C+961F/n1q6X2uhFsAmi+zHoyCg01AmhqHb956vO887RhK2+UrWyMBOs2EixJ",
-	"vleOsIF+LiXCZp/QXPh3GgKUZ2fjKbWHK9KzxYXYGFQZhFYzT9qpX2W8Tk5o3nzuHSSVLS94rzlsZ0Mf",
-	"N3E9Gzn9TcX1XJaobrEnt9Rgvjn1Nj5n6w2VGFWnbZHpJLc1gYkmj0VabzDQo74U7EOeasDN/OJZf4sr",
-	"vwkhekutxg5B2e55tfF4+sFFyk25ERn2uRCsk2AojDV6WjBHds4yMqZYFseaQ3OAyn0PlhgE+5QIQXbI",
-	"rv5Xkz3nSqsYoVvziCOMNgLE0Wpra/E4X5nRtfBk4/VP/+Mvf/GvP/u7X0DtyT/87G9++vkf//brH/2r",
-	"V7//4+m63SXxOR3ta82iaBatdLWvMnEwhyCuuyh1xDmeQPQ0Vx0FTTrE9bnrWUNuK1/zCwhw0xsx3xc+",
-	"dYM3VtSNdGbYwKGWGfNQvQi8LAktkOWp4pErsYR5Mty1F7Xii2aI8CbM6AtjPp2mPqtLFlVm01qnY8N7",
-	"3h7es7mB6zS1Ivz+ZV3CZcXfy8lrzCvaQUlKJnQObo/hsPtEMYihZ7rK6llCJy5JEn/17//P13/y56ve",
-	"oavLT9yQsi+tGL2Jz1+3kfOyaOxCefkaUDkAHVqJGJeipT82bW4kqY0ktZGkZiUppmfvNzlhKIhI0WVQ",
-	"meTybjzUvK6GFYwV05qL06bNUIv3SYzVSJqpHHfGNBNcnMZgZA1/UGOuu30MURWE2pp/GuREckJTamai",
-	"JRQoYakcg+dZ9zOm+jJN8k4ypkz3eUNJBnXLffn+UQrVZNCoYEYBdfVN0+bVCJcMC67kbdpy765Vjq8r",
-	"LHu/T2IoN9WEkji+YyhU1qcK8OMYVliCMGRbuCYeSMG1zMximUfc2nRsvZi4HG/xznltpxFulfcanXGR",
-	"VLiMXCHznDhcTmXFl1HpwNyI7Fkxm4pLXTE8NcICeBUD3G5dbIRfNDcWHIFNCsMbp62gA+INlBlUmzPE",
-	"40zIMaE9zbIxzZJq55Q93HMihjo0TctIrJCa9+zR2HJsfb5P+UHwypF/4w2ewbIOFx1JyNvHClmbU3kx",
-	"F6nuM+JPhlnU8Myo4BQWv58XvFbzGF57ccI/7Rgq+nKZOh5l52VjLP8iGct1vmtLHK5K61xJ3qQ7WCsn",
-	"Tn7APz0y79fh6jO1CkYlpPXRSFce3FWDE3tccNWfwdX1Sua/+MmrP/+7f/zbH3z2N3/z6vd//GsvjBxp",
-	"Rvny9e/9X7/88Q9e/ZcfvP7+DxtRgz3HPUZEi8M7263WXlBi7++/98Pg3b//3h+++tlf2neXiHcsm/2l",
-	"O9cvMpRfyTDBjUFsVb8yK7JOWwR0pLhgShFDfIgUpUD8S9C6GU5qFcitT+XghLMtQBwHG1lpPNJRXqUZ",
-	"HAmu6K/FHGdpL7K1akFXpQSrZzTJIe2BjtylaQqB7GJCNB+UAPc/xgEdwUDegCkttzw9droz2SE4fQRc",
-	"b0K39rcOhFw22jsXM1rZvmqB2YwhEZaeMQEFTzfy6Mp36oieMSwai5nCtkC7VAyrzpKMCsxNNoQ4v1D+",
-	"RC59m+RokTr0GB+pYyTB1t58aG1115DZzdUCEwj8uEzHB8Ph3eSLaeCA7duE576luice20q7h72eq8A5",
-	"3GNa5dWr0UIbBMXmhf6xXDeway2xdDeG8e/71Kci8IGWljoVMib71EiHOKEAeAFABV31DxyMJRCMpEam",
-	"UprESmY6tmVBTs24zcsIbksMF0K2PRrgiwU4LLMKkyZ5ikmbtnvEYziVzCNCAORE4gbQJPfd9G29fa5J",
-	"T6apHGOAMRKTANSw7SzR2AFXhCYJSyIblZAQmRFU2pMIXxrIc+YgHsgJ62GddmYjmqE6uC0Y78rFO0AJ",
-	"7BFYa1W0Mlzqq0WGMIzf5XssKodiD1vH2osHNDtjmotTQ389LW5b193X4J7oMVDyLFELW5/N6Zrq75xl",
-	"Xtyc7jKT59x82m6shj0NO/HW1FZZNrFt/kLBWYcWt+esmrm8jXYraihN9Ug12g14eVUs64vKrbgfG6CJ",
-	"jSq7LNBEZolqHea7QKC+9sLdnSlzbvEslnChU+lYlpNoQ8DdtmOdoMPaO29BjQAqdzL1ZQX7O8ghkrLy",
-	"yiHwtkc/IF0qyAlzLM60KWZ5E5o3HW/amKO/MOZoFGoWAl/UuRDV4dvzzsWGHb497HBz99YLkLEM21kR",
-	"GwNOwRe89kxOPlbVWGSvV8Sw8Be01wuqNBaeWaXgIoz0LSlGs6GAXyaFYAOB8dZHh1+KEmHl9AvWm/Z2",
-	"Ml1Ih7d6haCDiirUh7b3OhZ/Z9Hjwtrd8cpX2N3dj/VuLo7jEF/6QtrecQab6ML12NLtWZwTRIjneiVw",
-	"ZEHocIjXaSjTVBmGkbFTrjQ4ZEN3MpjdQ4Xb29G5mfE5TSFWOjUnVUVkJFLwl4OnGmN4bQy0a78zEmdC",
-	"jkXHzgBQx2SvV2UdPnTOr6s0D3etHzoQpmzoOQQZG/EFgqjbjb7WQwD6iRp59LqNRA7i3PE1T0weWZFj",
-	"nkFX8wHrfIrlaw4Up9cODZnuUw7Hxxa2CQbo9qczUI32LvSGuwQBBizrJHTSaF9vtV76YRz1mc2kl8Ka",
-	"WljaqzRsv1yO+K3ZsEy1ZoOhme5O6/pO1KDnLDPSoOsI1mUPNsbvJVYocjEe7QZuZFeKHj9ttF+8hL/V",
-	"yIhK7tk6yT2zO8FVB5w9LoyNqw7eMveFPU50ODQniVHFXPi/67l8MyP41JejzNdbYlkHA0EK30ih+/jF",
-	"y+JRta2HZxW/WnRIBHuuO56ozV0RKTojAUW1Gu1Gxjx+qHZ9KcbE3BYUOx0woTuKf8ryl2ZPKXyr5zfF",
-	"T4Vvolzct4J6J4M0qlbz/ffn3ceooaWmqU3l2mntbtdO1oLgP9jL7b1W1MB93N6BLAbYwVbUsFtn2n15",
-	"efh67o5unA0bVWFZZ4MPUKklnSzSFK698Bd5rsPBiJpeWQAQLkhtAxvPPsmY5hkrBclCU7EXLDY42F9e",
-	"Z4CVWRd6A2od2Gp3wNyztJFiNlLMRop5e6WYjY9ovT6i5aSFFb1EeBC+KG4icuBj77xZBUwOivQyObAB",
-	"hkpj9jtigrrcd678u2i4gRJRnkVVuaAClvXGfFAqlWOWVVslrgMXCe7+y6gxEsASptKgStgEEP2ljRBr",
-	"dWVtmPeGeW+Y96+mCWLj3nzr3ZtvzmxxzZPzFxeSW0rdN3cFsaRHoSQAviFXYXtAz2xqoBMQQJBoe0FC",
-	"eKKJujFX5BSQcIQERCAEoeFgVskFExvVCUAXmp4xTARI5Zi0clzznZ0SLw68/oFdj6ut/yizjHVxFcMw",
-	"fBhho7210zKtD2h2ZtgeLqJzwVhxDMP55ZCMhqVtWGeQb4WLc8m7jGy39naW8ZjY9cLFW5e4Eri0dgzp",
-	"PzG3BY99ND3DuqBmX3OiA09Cvr6Q01es4IX4yz2WnLLszqIyMuZKMYgn5nhRUnhvw282/Ga1PFggFxic",
-	"DgSoQJ0h0fwNciJ7eC8SfeM8/mOnLxfy7QDkFp/lTJGuVLo8FAev3xe/VDjOY5OB+nbdsjuYxYnCSnCp",
-	"vqLcVbtoLM2qclzJNbUAYFWZ6uBRsM+8CRAGjy8IUcElEINgI3gZNSB0B4TYjMuM60lnQJ934I38yRso",
-	"8ZSH93icHqRIiqegC/fMo76JG6YvWx0r6MklVrZvRvnXIdxGo309+KUQ3wtBvd0+S0YpSzqQ4luc3EVV",
-	"VdyeRXKE3+pNONzFLrZdyMhbZY1w1pNZl62CrOdRnVY0CN+1fRtVitnxAS6LzYLu8XPmUqH3MRXcUiau",
-	"yBkbagisEwjEidbhcV+SAU2MYoVIoRFqbMB0KdY5MX/P8tZHoyK1WLk4pqbZOZ1Rj+rQgBvmQr1c+vas",
-	"V73ZkL0rIntvq8600WguZkFTOdWpR4HnKC742rUXXarZqcwmL+sIR7fsw29CSFrXhbxYUVy7ABsx5M1r",
-	"8cEyOpwZd1ijEF3looLJcoXC7QgWolWWXpnVy2inbCocfi6j221NCQc0SbhpnaaPMjNUzZlnmQP6PPzS",
-	"YXgXvvNo3RLxv9ckQXyJacKGR3+5efQ0ybo4z9ZUnW0pTTVXmner8/uOXIVqrj2KHtQ8KDU7SsEs2gdN",
-	"01ld54iqs8O8zzdwx3uUm1tpoTi/FjWGTCRGRxBs7L7d3sm/htAB98OuufLSLJ35yX55PXfeu/dbO3sX",
-	"FMT9Giy65qCKOufVhvuvepvMAiJCrNlCcjKB7FC2BGxlFZq6v0cjtcVFT1YKvu7sj9Rd89iln/2ZpNhX",
-	"//13Xv3Zb3/+w99tuGCUDr7kg1M6Ln/tzoPbdx981JjFs8QGPvvr/zzdxvZMG48f3rpzeFjezOvv//DV",
-	"7/+H6TZ2pts4fHLLtFE6jv/3l//tz6cb2J1u4MODu/fu3AZJ6oK3E3dpIRPWUI9h5Yv5ZSysYW5ZT44y",
-	"ksjuaMCEZoldJzJgVCxx5dToZMC1zV+EC1NxBX2FrDnQsWH1jC+4B6tuXY5NMvclFeVwR6fSBZUXc1lU",
-	"LKG0EB6mSgdVCK6u4L+bSadQueDzP/7tf/hPP/jlX/zW53/6W6//3V+8MOT35T/+7Q+gYN7PXhjq+9Is",
-	"h3vZkuP8nZ/8+PWf/KI+BX5jJQnqYNeAjvrJs2Ur/9Gu5ucstBw75JqM0VRzQMJ5o8tbJ0b0YnJrnfoM",
-	"RwEO/ybPdKPN5nmmJZVmahLOSpZfUsx/LqwlA5hmkQBQBjjouCZnjA2N2MIzotnzyozTTXmjL0l5o9rc",
-	"usqBseAkbHjQ28eDNrdu3fX/L3LxrqDi/z6J/QWKCRNmdgoiNxKu4ENVKt6lVA+znRST7fILjaWfQeYd",
-	"y6yYXFdyn/2t9NcYL/A//u0PPvv5H736/u/+w7/5D69+93de/+j3Xv/v318msN3N9QogJTck8VdFLN+U",
-	"TVurkymy1A7qhiAZulxhfaSKAJKzxrknqhTk8YtmmDPT2Bjl1mOUg0NVaZDDI3cBY5zZyosFWTBRZNN0",
-	"OMSSnmqgOuZDq7UNR14pZOkNupVKcbrlv4kamUxdkTDM7s0sj8Hk5G27MGAmD/uq1aizrgfNqonSbNCh",
-	"y4gEZqXWjQ2Ypp1AKADhKKpa4AIgdcJ6dJTqmgjUXHUsQUx8L8Ut0XLYcVEiIHHUzNKe3sfLy8LG7Zgv",
-	"B5gBbExzGxkgN82NVCF/rQb5LOfy1164wz03AtRT1w1heEsJw8Zesm57yfJXcFl5+Yk7XpdhLaGCsMFQ",
-	"T0iM1ysmI3HCReIKPcJ8muRuIdkH59q1wC9QGxXybqhIXO6NHktfhVAKzE9VEaGpkhB2BhBKQZWqq6sC",
-	"cmERscLmk1MWkJ9ehjJihYwnYEJTkt6SMtx6oZU2hPrLLsFtEA3edrOPM/bIzFmA3oggeO2MTeabfz42",
-	"D7xBu8zHbLLILGMuFYxzI/2sObiqz8jBo7uw+Jj4bw5O0bCTY1hou03mj4Fi6TlT65SZSgGdjnwlZSNt",
-	"mBGCBDJMaZflhZTNsM3viHTdl2NRVTLjY7Zyeo/50/GlTCYjREuqzXk+ZpN1R1zV9+WcMXNmYF87rtGo",
-	"fLYXYL4P2BhWYSGl2PhQNszUHMj79Mxcf0fD3gTvXBjkdFcTBprX5WtXFbFQjkZtwqC+GGFQK57P1bll",
-	"VC9qI7gAXZqmJ7R7NlNAoprrxu6deAoyKEbA3ZgoOlGkL8e5SQNqZdEk8t96iEDzB1OA5AE2jggvDlgR",
-	"zG0QGspPnzhuz5ImOSAZ6zI+BEPDwGjQiOMcNvwVRcRocMIyVzDbsifACQH4La5JVw6YIiesJzMQyCEF",
-	"F562ooWWYMJQmLe2n1feloIRekq5sBglylVKaJIDQbhmA1ycFKUtqkmXCiG1mQhk8HEF9byJHOl9QnGV",
-	"nLzla3F3qcCl642UmfhRsJ6AiGKHjuAuuMJAi/pyDCKP7Gkm/EwjoDa7LZLQiQqXcQzphnaFIKXQDNW8",
-	"40jY13ZIX44ylSNfjoZNcgDrdb1FzJFQ7llKEPXWFkszG+xWx+wuoUmSMQVNuT0lezvvm8VWo27fNmaG",
-	"iuYhpf0eQrtmvTJ+2oe2ZQ/kP3rGBKFp6nfIl1XDtaH5sT1k3YxpOLy27hoVZPsGOZlAssG4z7t9FCZl",
-	"iiCW5lSPbNIM6dNzVpZjecZu2Q4aF8JdrxZB37v2XkG2a7w4bgzUKU+OG21ybAS569vbO9vHjYgc2xQt",
-	"/OX2nXt3v/X49nHjZaH0ohGQQAQ84YJidivG6CgNgC8rSaN2kEv2UmEO9VSijA6sKgu++XTqLwc7Y90R",
-	"muc+eRYytw9l5vdFNckRS1Mk1yesC5Sx56EO68LFDUcnKe8WJbMQFkDNE8OeOqlJWSoxAHR/KrosTVmC",
-	"/ATjzBOWjIaoyQ7oxJwlQ1aRjhtyiM55TK7G7lRYRZVr+4RmSZWI9qAw7BlCUFYU9YR/isFx05etNu4t",
-	"//TIvA8VUtnzYQoan7W7VvXIEzW3Q8PCVOH+cqFv7OXXlwvNLMLrgD6/i49jgcYBF+6zf5xmGZ3gEMuG",
-	"hGspswKBGtDn95g41f1G+8YeNOs+bs9SkWdvQlHGGhEXNi6j7S+Zp+B+Q47JwDB+yJbA05dswpUuKoMb",
-	"LlIgJYZInIwUF4b1IxJKSKeKZGdegmyQqjBFkMAzhvw3jgiFwDOSSnkGuuJOq9WaGhLVZCCVbhsKYwhT",
-	"X6YJ6TGwbZl7hCJKDJUj4sgIqgIgHwxlQz+bEUqMjAO1HLoQdBdPUzSjmvblWFSRtGgKXGIWgaJJgNjS",
-	"wvBR2kehHTN7NLPlcS0UdC5Lxx/dOSKlFB607ZjQVIqKotQXo6wrUNJqylkuRVXRx6q2XLmS2kYyiW1N",
-	"sz8JArBMk4qi22Y7pwe9yBN293b1uJcs4h3u2xe5lHc4j0246XrcFAUSURl2Wp9mR4uqfJuNKxA3KXIk",
-	"UsFS9IkQCogmoKLCr0OWKSms7q2DmH+nuHqOY4gDKNgnjAnS40ZENXTSR0MM6SSVFIwcaDKcGk8vt0EA",
-	"nfYvwlcxiLidMzaJzdCpG7fzkWDVC2AezkQAQgeo+taQaboutNMjNtTBOolkhrYNPylAZI1Qn8cHwzG7",
-	"WBHgTdlIdDQfsJgMmRymDMDfDPGCKhv7OJ04Y0NGtS1/pGJraVESB2u/ttYa6tgfrGhm9sPwspHQPLXK",
-	"v9E9YEVxn8DYVDDHgAGpR3mqkANF09Ep7cA24+wXEQFbB8AEZROEmuVdfMtBNlkbhtuFRKKhCAxKsJC+",
-	"WaL4qaB6lFnOjK1g01OtWKFdNcndgmkLpgrRQXAO/eGK7ETArhDYk3CSezs7ERF0AGXn7emL943Ykpru",
-	"EjB14dqM+2BMUsTsIJqU3Oay53jzISbJ8v3wEsQJF6eapmexmU08Zt0+1bF97Ll2+hgMv8pFt0ACWGdV",
-	"FGC3hcr2KBgYBWg7ygWPdsuXJQM65FbBUCl/xRrtRqtjXuxgaDpsQe6nO+LAdndaO9e3Wje3Wttku9Xe",
-	"ablYHJk9QL786m//9LO//j2gi+rMfffzP3r9vT9//f0fvvpf/mDrs5//9PV/+/NXv/s9Q56tVIA2adPv",
-	"aMco4C9XYetrdl/CdYaltUrqJy+C2m9+ie0KQ+NBIBJilcFLeLcb7cbrP/qrz/7mrz77+c9f/egnv/yL",
-	"P3/913/6D7/1v73+yx+//tHvvfrRf331J99r+AUzAtUOnJ6QxnWsu9RVYLFVyWwxshaY3C/iHw1P/n2a",
-	"zM05e1o0xnA9zcQ2QegbJyqgs7I0dWy4hKGvqBVX2fCuQaOq2rcE57Yn01SOlUeJsKoNKI+OZMURcHAw",
-	"lHSNmiqc86dL09RKKKFJcii50Kl1OXjLIHhqEEzecNxj4fpCaQNrgglZJobtgw6cMCIYSxQo+xkGVMTW",
-	"b0E1eUcxhuW+3nURuR693opxebUYIzkYcexYWJUb/IQkY+YMKsJ1OxzbycRLWtbmGdnFQnOAlwetZGa0",
-	"c67R4Qw+64wNOBhkcahTjR0LO6HmsTgWWyQ2HKVjo0biNohcJzYuKOaCa27YUOxluSa8ZBaok0jB4nZu",
-	"TQB7jGH45leVv0Ee4ErCS1wobQQJbMdQB90x0kjcDqVGO4eE3GhFZO96RHZbEdm+DpNteSHResiA/hk5",
-	"BFpT8T4eECOJD6kywlDgkGuSI4my5rEgBN+AfXUSqGPp0FdhSEXBah/co3B8cN+NmGPUaAxYgjiAZr7C",
-	"PS646rMkjuwX9ETIbEBTu+ZutbxNO9hHu7aglzARboHdy4rFA5kOrWQJaiboS4sH9HknsV6v2C0n9oyH",
-	"EGs4xEYWlCPdwRZjs2L+4VAId5Mr32pot9hnMAW/MG08vubQVh6ZY3EHKI1Db4UlGVOuc30NVh7nYgVP",
-	"uFxGngehPWGZURdgSWxURj4BvE3mqsG62tXg/lIlcIdzp4J5zIfF4yUGxcUcKiYS+5ohNScymbRhzFbL",
-	"LBAW14TRH3JHNRPJvn9Fjowa1jsW9hcYd673+anAKNxtlIlR+cy8gQbgeJ1eUhhBoVdywk65UPnZcTMW",
-	"8OsUSUVVbV7jsLFmTdyZjuCKgo5qvo7d+punnevZjSU4/TYVIexreiXd+rulPxZ4M/BEBPOCowPzgtSL",
-	"kBR5/oBe/2NR6hK+YxnpFaoqIQ2YKb9Yppcg828XXwQnj7+bjfaNVtQIL16jffPmzZ2C9mJ+tmrIL/+/",
-	"33798x9+/uP/8sv/8md1FZR8wwrKzxEoP+1W66utm+1Wy7YW6F5FetRo77ZmlB0QUvK9XGpVgtdsG87+",
-	"DHaNcKw7R9t7GFDpx4pvC9lov4/pQH61aq3J1FQvqsPB6fxiKm9l+tfX3iL9C+XYHO5so3NtdC6jcz0G",
-	"gd4Jn8MhEwyUm0D5AqYjM2DqVhkAYfmy9TF3O6r0sYe90FNoi3TYQcXs+ZB1DXnGVpiRqE8mxOaJhS+C",
-	"bXbCtJmlNhqnkgMGQWzmDxszVyuIA6t6uRLMfZkmyslDOuN5IMdRcdQK+27lpmYhx20UXzGYrod1SNDq",
-	"bJH0cQZGz4QJoK04NzBPO1cV00vEitwRybQx8wIVmt0qlRgkzVEwvOJZaJPcySnj7ooWvzsiWXfOggvF",
-	"uL7mUAzX8abix5eRHh8yNGPghch1ojcTMVJJi12uQRV0Q3j3Gisi9a3FM74oh6dQ7WeTkrB2zIOp2B3P",
-	"VnN/QeDQ/opyrsWLeduDY68GZryGqFQLHnfQxMPyzAKoht8ktlIFeWfnXRg5Fp4g7+y+CyV7UuaV9n33",
-	"G/qTVV+O0gTLzsRkOAKLKjmh3bNjYZ2VUL4yIsmIWfNA/PjO0eNvd27fuXfw7c79uw+eHN05ROclVq8p",
-	"lOuKna0rvn/wGx1889bDJw+OYiOhgE1wNLTW1McgZnBxCvFWIA5yRfo0G6RMqTYxbA+mZ20LLsMA7GHo",
-	"bYX1ALMZe067OrXpAvC1d3jvezsL15HNkLTSiUePACEKGj7wq4uZB5AZkRt8sOmMCgtLwY0gB2seWEp4",
-	"D3M2nLnUmZWp1mww1HZSXoCzURDHgtiUAiM0cRuBAA36CkcwoQIaBnwT5VMK99v0n1LlFkRLue/d1ikX",
-	"DLCnlTWgmg1omjEcuDaCBVCSgAd7Ksmj7bYANj0mCevyhLmUrjz7FPsf23wKNKyaU2fkYbvq+Tz9pgiw",
-	"efVZmtjQOVUOmGFebQqpO+ZRNJcCifVpL15W9hEFNjctyfg5U/Nbx1ebXHXgabDHzgiyqM4cUXV2IRHW",
-	"qfUvAop1V5OEwyWwt4FhreA0bUQL8d1Ylsmsk4uJn//fP3/1Bz9rRI2QEnirgpeGAwsL/rXT2tnd3mlt",
-	"d1rb3/jomzvf2nva+vbNX7/xnY93719/8LVH7z/ePmqg/AvtzRs/V2QsM92fvhWrzObv/vDzv/nRL//q",
-	"d17/27+amZMN5L7wlJxkPT2pMfivRquMe9H676w42NrCPx7X5TWXuumVG1iQjQKymkEI2PNIQxweUG6N",
-	"NLWYP1MhbjFRKWVtnTjEqQpZy0h7VgrpU3TAyLFwY4lcLBf4xCBQ0cW4WfVYMaHbJDYaO8g6IE3Gjx4e",
-	"5oHe+WjiYzE299/Gq7vkP8iytLHf5KHj6EGgmo+bg8j40TB0n5JDwxho6n3lUni337GAEDo7CZ5Z195c",
-	"RnYxY4weyyLFNNNxJBPFlTqMwM4FtLsK4upkwEZ7u7W3c2EiGtXraPfy2c23Gi+fLU3DPzDHet0AqN0u",
-	"G4I3YrvgvcifZL0e6+rALLXyXmCje633g0btbXCMFc+JjWAryIJFNI6jPleEDoehXOlE9mZjxQ2L/Ggu",
-	"mhtV2M/aUW1GS92Y5H5FOCKY4AzVl2S71WphOdELMUeHE13OFDHcWHk2gon3No1pWjNGzVeRZJTRk3RC",
-	"lJZZHjllCY7NbIKwEcMMHKJjoNOPFOu4iOk4Ct5ERwfmBjibHmTyD7aYMHQiIe8A//0n2zu7e9dvHI9a",
-	"rZ0bgg7YP8GQ4HifxF+NMQteDWmXRUbdjf+n3/gN+PLJ0YdbN6MwPaAHiCXsuyOaQrSSsrVw380Dj/BJ",
-	"LPOQB3qfglrpgrqtVu1H7WJtTlIqziCAzLD0AYfCv/uEEmB/4NIBSsWeDyno/ejXcUsFkSNudXDczu1k",
-	"v7V74CEEAC3Q6cV2CzBZI1h/9Gh1sFYFH5g9yG0VHvWAe8wFI6O4fAX2fMgzpjpUw1uC+fNBdRsyG2wQ",
-	"FFoYzLoE+rYyQ49f/ewvf/mL//X1j/5DHAzq60k26WQj8U8MT4u9RYgrYqPx9gsZdpB4BxIYilknzAmU",
-	"QZpAmfhzyERyOLh4UH1UfpVC+Adn1Fg4zop0Nrsihfwzm3J3ImXKqHDJwCsjhFqwy4Icd1RyzGC8XBXO",
-	"VyjFIUql/b7d2N692WrBPy0gecOUclHs5QCzIRx5CBubLpLy6hf/zz9879+8+tlfvvr+f/3Hv/3BL//i",
-	"Z6/+4Pdf/9u/+of/+Luv/uD/MDtZ3XvUUHKUdafA5/OiKsVBPfL77W9UUKeiZIDziNHyA4M4l04+NMRn",
-	"rV9XmL05XyUel2xCzIEsRBGV1dMxrGY7atisHgRWvfWgETV6XNA0qILz99/74ed/9vPP/vu/fPU7P331",
-	"B3/999/7w9m6OLi8vi5OvrgeVfW6mVmXDzk2+tWbN4orncmRDjL/2ekA47O3I4/WAOItFR1NzwrFfAAm",
-	"yMOwfq0RNcaMn/Z1o71jrp6PuwmFS8RqTTiIsnDtgdZWIMe9jBpgkU8WLev02tVfqdJRLiGklw57yWO5",
-	"oHIQhDPaddgEEG2kY8OpMeiElnjmnJu5rgvaCcK1bEQhONSbMhKZwbwRE9EB6XGWhzyPMylOyTcPHz6A",
-	"fFwIU6ZGEDV0zk1mmMnTjA5s0HQmNQM/GoWIbdMnCrrjvkwZSPsVOgKGyTvbQZirOaUxoMhHBYkDqWrr",
-	"YzbBNEnYJIw7B+GWquMABQKUCgxE1+QUg5FsDgiOaY7UB7r3FedTTpvNjsYSRCEVWb8VJFFAoJyV42Ff",
-	"/n/2rmW3jeRqv0qBG80Abepq+B9qpV9jeww7sjGZgRaWQTbZRbGhZlWnq2maMAwkuyCbZPYB8gh5gSRP",
-	"k8nlLYI6l6pqsnmXNJbBlS2SXbeuOnXq1He+z711+SE1lQia4yDCEM0d+07RLdQB29ST//sGgm41dbxb",
-	"c3f5PENk9fv10sHadrN2EbWjoyB8BlYBmwj/dS6N8+X9Hs+ZF9XTpKPp60qRpDHA8HApUGCO1kQz9VuM",
-	"L5PtEpUNv2jeanQtmAhfUGxt527cs7sRBN/qyN02cDzs2t3/SGt5IfaN0AXr7U72oc1xb8uUUdc/bISH",
-	"PkxOWIWEOxnJhd9Px6y4bB+P4k8CuAp/RC+ShVnfy6ICMVy0A1akO/JC25edquv2nBskvM2a09dD6gvG",
-	"wRqtxs9//Om/v/3dv37/p5//8JcGQSvaMH5g/qcPquXCUk16rVw6SE1oYbtbs6hR2s2VcQyLREwOb0Nx",
-	"NjY3q5wZd8DKX0h8e+rOfrlZnAeRrFrHfYT4L0jVwIzHN08vvn1x8RyvJMgpcdkBp5jbijfOK8HKcmQ9",
-	"rpFiOodCd4b5wRlmrKBij/kjtL781yo2l6zqihb25EuysJFQeizOzy7On7569fTbLwvL9aUJL4GxYs42",
-	"OLAFIGSdJbfryu7LD+5ip5Yf9IUSY10kSB6RKjwCmhaza2FkSDIROYXiRQ+CYhigKvlLIjFDFP8EQ0ED",
-	"zl661p4eHm+wuSxIhPO5amD8NbBlBHn0e472E+6AI2YhM4O4QFYwCKwh5YoLx3XttMM4DT/tKFwAgQX3",
-	"yZ6EH2KEdquCnvkcfuqSPRafig7BrIEjAm8aOgFxnKZGEJmJkZKCbkxbOpt/h6/os9vA4oH1BlrHEf6v",
-	"nZr2UBeezHmFbWdqe0lNOxm5u5upyyEKUdAFw+yN0OaXQFH4CKN8w2eIQBwYz/ixw6gxHkyAeaDdH6nE",
-	"NKYuk6o4ZJ9mQBP7VBxXJ33jFm92Vs6px6m1bBMBI6F2aVD3vBdcDia8EcA1hGTxjDtx2znfZFl04wf+",
-	"3edji95+bCw0NMSGAQIi79F4YKATF9tmSNP6Go+hRgbJWivBtYNuElQ+DYateNVTRR5jkWu2gwMKNRBP",
-	"PxjoVi8C59pXtY1/SjNlqXlBrrWdZbk3y/LUehyIziqnyR04NhCBokwNg/GWJmexzieD2qdMS00EAcrC",
-	"+0/ktyrngbDW5AC3TViD+/uN9SiepVkJ8hILmuooFjiKYZuNZ9A57eYvV7w9wZ9/WtgIihcI8KRTIsfV",
-	"BSQOFnPawTGGfqGH9Wzy9pz7CEIHs1IXq7TGoRSpRUsaUuqNmvHQSNztRNyRt9+Txqydj3NJ27c1efuw",
-	"+S9WqgP4A/xOxKYqPuHL4SgniqPxEZmo8lQp7AGMqdEjYN4UQ1kOdMJ3v72BNFcKmCAL2Zdlb2ALABF/",
-	"BqwgmNeeWDpRcKIfyipypkISaI/HsinOURvSnnYRFY0sNTK5UgzGxNNvC6jJCQhMBWUak6ABlQ3mARyT",
-	"hJLV8UROqd0jZYj7sjaH+ErdShIxCMCN1I0C/JCS4uTgRCBJYVGLTIb+wxZ2ocdbpWbZ4beGq4Iz+REu",
-	"Nh8fHESCvmeM61CkfeB3FV25Qq4riLM0WrYkqKnROj5YA7AB3bxXsAZ4+N6n3iR2voHXvSR+vclxfTuP",
-	"mgZ+sTtNBw02aXPgbhhUhLlzilkAENJj0D4ELHZ5wjsgxmZRbNjG0IjTTItCWAbRpm2VFVXZEOfGr1/Z",
-	"VW6obhKl8g1jFouW3fghSsxq8uHZB9JWVETUawXAIQuthyxVURapNMQha7e+ZCSb4kdkWKkwbyBpLlK2",
-	"uSQdOxBNgbDVkSGRD5wfp54xhEBXTj0U6WCcxkV1W4TYM5WuPbEGZyZdqcoW73diJ6GPRyuD6ZfAAeL2",
-	"4IJzgm84xg5HiNQI/V4WTXFpm2Qoy5m9ByA0tsNj+0M7MjsEqH+KOy6+gnio4WAqh+CQYWXXWsIrY2oY",
-	"t3tfY/5bKTpGF2VHfEU0hBAfhouAtDRXsIVjCE1p/I6yxdLy61OckHDHoKvkM4OYGHHsCJdMcZjEkz0j",
-	"YDbh5Jh5bhybK+VeMOijsZcpSp3Ek+pzvxmlvRtpSiIXhIsGwBRD3ZjQ5nnXeQiv7S8A52soD+5KsXR3",
-	"fK1Zqg2GehxSpwfP09RjNwm5YdwrcNcu9AaB2x3eh++lP9ci7jl4U0NeTpyJhxjnPTcx+qnTTyZGcyfL",
-	"20/75YCdOtsnJ0GTKt9NR18z8azZg5FKCpnAmORaZ6aC8vYTGG6E0FJV4LlQUAmMydw0eC6yC06TDtEN",
-	"TB3CUqdGWH+diXcgGNGCmUIrC1Y2Sfj0UMEHlEnJBU/EV51z+/Gjc63KQmctofQjwE53vm6KCznmEbtS",
-	"mNEuiphFjmqw6cGho8PXby4dT4muLMdID2m9c+MA4XdFxnM67UcX8jo1kKMFazPOc3i5vtSTuaUqXbb7",
-	"dkvv0Ls3srSeMNyudFM86Cz2zdeOXJ/l+YtkpaiArWPlGMKl9bzvKhy+c5Z/EWd5B6t4KA7p5s7nqGtn",
-	"UVc+8mkbc7zP1TRNUfVkmZxprc7oa9WTK8qLEinoehqjl7pIHh8skBjlUm9LZ5Tu6Ir2rQuBSsX8z411",
-	"8hEesgqonR27APL9BJCdVXA5B9Vo8mm46pFCEM+PGZ5e7EejQt6tXmhPEgYFtTHjaapg+9FNihIlnPtH",
-	"YsmCVqaBA0dFj5OinKYizNmiWoja3Bpepz2D56LxtPSbO3wjT0WoqQD60NyiKY3PUMqTWSN81iUOtecy",
-	"gTawcGdZTDr4W913bjKc0a2vahzwK/VMgnAipEJLrSMxUiDW1dGqPVK9TMYFZI1S6S1hNOHkFB3dVCnK",
-	"cdqT/KSjmIdB6sOBtVmb/lhv7e8z9bGr9Q2FWzx5e7AHtA6PjqOpvabV6OlRYWSbH/YQMnCfDoPSGv/+",
-	"6c///Nvf//PXfyDpBLp+9h+z7x+f2SRajZOjhmeEID9zmGcA2XIfU3P+//Xrly8unrfPX188e/H9r9ZJ",
-	"hLdv4J6zFDcY3pVA4XWKJciBiY0gDHiVFRM/xOkfAPcYBE7Ckn4pNFrw4wXvLNyXEb2tklro9oZ47M1m",
-	"xFYHD5wka2he7vIXd2HzCdl4EYtLeQ7Q4GmPAvbV7cn8Z88voK6SmjLtzQfn2En9a/+zOzB0PgObGZaP",
-	"AmLfw8Mn7q92Adw63zxpPl6+lqNGqcs4s7Zza2klOwjnEIxdGleAX+2c6s1P7MCFOutVi+4EXNTbIPnP",
-	"eUnEyTBVEDV9tMJSOMtzxojd3WqgPZYQc0+iBt10tZUc86eHR/5jzIKiL44r+VT04WO/fvj5g6OTLTP2",
-	"3RgsWxD99P1uVdzSquDME1gMjHysBrNEnOcrBLTydaQuHEqJKJhjIzo1tMmnlCTkAlzuYsUeqgAcRCq2",
-	"cGM4c9I5y/MdU/+Oqf8BMfW7Gbsj69+BcB4mWf8m+8VqCJwabOsiXOu4iPNcIlpgHKNSfqpMCWxFwjcW",
-	"rktMbajsLM/v+7L3TvIr660f+W5vN2MQuIs7WjhfcQL+lhRQ/O7WurdleElaMK/t7i72gYEDmccwvkYq",
-	"7OFmFmog46wczD25fYdfb7UVr/U2bMdlb4RpzG/fVbM7XVK5oMMaA2CCvlOHavudj7pZ2qOeW3M4mdvx",
-	"7+Hb++v3ppNkhbGy5rEbG+nQQuQFD9PrIsaExvUGr1rvx0Y3NmnvbGSn0dt3dh/oyriQxUsJzYIsb8BC",
-	"1WWmARQMv25EjVGRNVqNfTSS2KbpB54xChI4SEygQuwEh2GRxJOmmGZThZ6jdjftg3zXjdGO2dQrri3O",
-	"c8c/oJKmeKOzDAGZCINxaJeIz3ogtKiVbFZv1Gtz3tyOXw4KKYWbiYZXuV3fHllWu7sjJ41piufA2Q93",
-	"iHlOSXMwvntGxElS2GWD13nWPekIKtR2a7qpYEFqmis/lFRGnsU9OdBZAkSsP8yTDoDMmjSxg8MJOBKR",
-	"HsZAP/nOE8a0OmpchqlpySVqRhPiYw+Qp4Wht6Gn2RwBghQH9RKTK6N4yT0ggCdfgIKQQEBQX2WJn9sq",
-	"pzqJJCSE6Ixv7PwEgDDpXb+PVWoG/l0CprMrB2nlffgpUVufBvGFREOhTdHB+dxxwyGDCAhpTwYKuKVD",
-	"0HpkKoGN04IHN0KRQ7iSp5cUPNiVmVbXiGjF3ETs8DBOVRnTLLZDFvecCHhYNoAVub3k9wIVr11LkehY",
-	"Yx12Z0w1+zKEHiuDEFJOTQs7GQkfp4x8S6ASIEeJAk1SF4kxzJyCHClepjzLqN5UGuRMaYqzsJluUnmm",
-	"FCOlQeoSlEX3bxf6NefFwvUeTcmAcwWWdALLyq5F4NhgXVElZ1U69wzMukyH9bouzLFJN6lCUHAis9Q2",
-	"PHx2ECsls7pHXwJstTuhF5SkcQbI3fRDpe6RgjyAOf2mKs0pUN70Y4MgCjEc9QYkNFGKMUzHnjbljO2q",
-	"Lzfk3AErgRgGFyuH814AIGOQFcyCeUs9lzrPpKesCRWlMVU/EpqhkTxu0bRhqQblZ6v6To/Dmkip3hYM",
-	"Ww2VWxlhnOTzmp0aVj+3TSN5XTuv0h5mRgQT3uW7D2Ws4NeVAUdA8Zz9M9NxIrpxFqseex9mlNt6jC5M",
-	"UA55H5/effpfAAAA//8=",
+	"7P39kyPJeR+I/yv5xVcX3F1WY9AvM9xFh4PunZ1djnbeNN3LEbk9RmWjEo1UFzLBykRjsOO5oHySjtLR",
+	"FuXTnR0ydRYdVhzPJ1s+hU9UUJL5x2hnlvpJ/8JFPk9mVhZQBRSAHvTsCgzGbAOoyvd83p/P87zRlYOh",
+	"FExo1Wg/bwxpRgdMsww+HQ2HdxPzR8JUN+NDzaVotBtP+pJQdaEiovuMKDpghAvCLlk2Id2U8gGhIiEZ",
+	"G8pME9kjUjCimEhY1oga7BkdDFPWaDfUQHXocNhptXYbUYOblr83YtmkETUEHZgnzK88aUSNjH1vxDOW",
+	"NNo6G7Goobp9NqBmZL+SsV6j3fj/38jncQN/VTdw+C9eRI3bVLNzmU0eQLvPsbMh1f28r659ZOXeXB/Y",
+	"YZ8KwdJ5/eETK3f3QGJHZr3v8QHXs/v0LTkmAyomRJvdIlSTgVQ63IPdVvnCp9BgOJSE9ego1fjKgD7j",
+	"g9HAfDCfuLCfooaeDM37XGh2zjIcoRwMqZg8kFULgb93hFx7LeRI6GxeT/D7VfQ0ypTMZlf8pM9ILNgz",
+	"3enCE7E5/uaSDOk5I2esJzNWcdbxhcKaD+ize0yc636jvWcX2n3Ol1rpjItzGBXe1ZKJL7hDPZkNqMZt",
+	"u3XQWLijdxM2GErNRHfyMZvMrsKRmJCxzBI3+S5NU5Z9TZGezIjucwUUwYyHKd0kx0xoQs8pF2TMdZ8L",
+	"sndA+nKUKaJlTmJokmRMKXgm//ZMJhOkQ7Y9kkimiJCmoXMykBkDanTOtILHejxTmlChxizDXqO8yT6j",
+	"CctIHMxw5zEbpnTCkvgQn6OmbZZBz4RrbPlgby+Cfg5a75Fxn6cs6IzD3RvL7KJJPpSZb8HOKCJmt4jM",
+	"CByJgKrCIpq37QsXbNIkR8KNXvcpNi4IyzKZmb+F1OSCDTWORjAOL3KFD8seoSTJJiQbiaY7iDjp/LSE",
+	"kzf7W/9IDqnWLDNt/rNP/387/+PTd36lUXZO73GlF5EsrtkgJFlLUqm9ZanUo74U7EOealZyrR+KdIIH",
+	"d2geI2I0OGNZZDa62zd8j4wpnAWuyDjjWjNRMWR4v4PvN+oSHRjbA3zHjPWxHGlWSeUy8+siGrfslT8G",
+	"9l3ZJ3L3dQhrzqtPqLqopGSGk60jEtjGTT+fKJaJav48cj+v2pVv33T2hM497Yp1pUiA3o0p10AoKbBt",
+	"Mu4zYShCxvB6CxYy8P0KBm5aqX2+YHAvzDAzpoZSKAbS320peinvwri7Umgm4E86HKa8S80UbvyGMvN4",
+	"no/HPJmwRvug9V7UAKJkvssYhQdh+5pC6k6fpUnjRdQYMKXoOQPWaSjZcEgEXCjzABBCeMVuAlPabH67",
+	"0dr91ke/uvftgyet77z7a7e++/H+/ZsPvvHovce7J6bRerO+A6ODac8ycaWpZsi/uDhXnqkQmqZyTMx6",
+	"RY0PzGassDhIOf3M1ajbZUrVH7np97HdqbIJwLheRI0PZXbGk4SJ1XZwv2wH6Uj3mz3f8OwWmntDBnQC",
+	"q5VIIJsb3z/FSDdjCROa01RND+eQyCxg+jg3EjuBpJtJpTqKaxZHhJIxO0PxzTBPy4jNj2RAE0YoOcvk",
+	"2MyZqgvLEcxFzVhvpFgCNxk1IyefACM2IzIawLk9ahEqToqcTchHd04IF910lLCkSW4/fHzcefj47kd3",
+	"HxyTlCsrxpgRKN9W0yzbXWGYL01X2e2b5kjO7jZ3TRb2+VgOGIpXYyO6jTMpzgkXiico9SiWXbLsGi4t",
+	"9Ps1ReRYEBAEDguSIU9IyiiSWa4VSeU5rtslTXmy0iXZ2wuWrcdZmqhG+1P75yy/z9fQimq0IFHgfnap",
+	"IGeMJNyIzUnjxdMo3xB3Rrkdc2Ffjgh068RAeGKzu3BXk64cpYkZf8ZoEpGzkZmkHxeclUPCKN4Sw61g",
+	"EvdpakQSttoulB9et1YD3/YUtcpPBg7aLJod+OYPL6oTuHO/evzwgWn2gdQfypFYcVEO5nLgHjQ8vSJO",
+	"yiBq1O1fD++dGkIftIaocSLlPZqdr8RwD3b35x0QLWUnhbYrD4jbHS0lgUev74BA90AqBNkl9/n7EZFZ",
+	"oN6dUQ3rRgV51/xsF+8+FZPVSNx7lXKAWTgjv3Z6lKejjKmpBZQSxVvzM0uI0Q4HQ60Oic4mVuNPqd44",
+	"q3DDQsZ1PmJKMUV6mRygkuf1ciMmUJVLBjDfUbcfR2Y3OFNWQlTEGrFwG2jG8oNCtDxnRmg4JPFjprPJ",
+	"zlFPsywmik4U6VdoAGgosEOLSMbP+5ocPbpLLthEQQcoJqMlgCUk5RcMhhIRYZSHrCgBwbjMkwSkEqoL",
+	"M3V2FyPssIuIjITmacDKScaUpplWeNIYGVKlwDiBMoxqEpgUdGNkJhACoc9hJi9ZAuzWv1TZ+0AK3Sd9",
+	"qogeZQJW17xo2LmW2BThpgNtGLnSYEeiZMDFyIhQKHy5/QT5zrxumMzs7oIIpukFg+tTeAk2xLyl8v3k",
+	"wkwKFbEmOQrPDppg7D5QsxFmKLDnueJm1wTOC9U4JpkZag+y2yfCXCiZ8c9WZYG7lbfUq6+Fy2nUUz8M",
+	"vzVckQFXysh2MsNJbvZyPpDhuY38KMxWK7tSl5Sn9Cxlqwm6paxgFLQ6wwTMJeBd5rizf9JeSyHHm+cG",
+	"CdX0jBo9h4pcbun2WXKY2w8d9zJHfSyzC6S2uIpqNBzKTLPkPks4XY2r3pzHVUd5F52B6aMDdqWZ1b2N",
+	"3e6cTIaMDEYK5jI9gOuVxxLWTSncbkXi6aHFYOCxbVqvGXhlvIreft4YZnLIMs3RsoLrt8CdZJ4xI6O6",
+	"jvHshKqLR3RKhJn/1n37GBp+nInrUxxd3oodwlNvF5Rnv8G6YACp8A8eiQmqh0b4j5sxmKLjZjN2JFpI",
+	"T4WNsmPNbFWewcDmfHOeyfmtb7bf+mb70392ejpqtVqt5tN/fnranPoYfvP07fzPd97+ZomtGmb4GPyY",
+	"j/HwWRv4o2A7QXUu7q/1W9Yzedo71Al2bdrdCrZlFKIOA7/CzVbLMOCMdjXLUCq4YENdXLJdM79W1BCj",
+	"1BJNNGKGtvp8GUoXwfBaZic0e1HgV+RqwF+t35eJRIH0BB4g8AqDtkfAMDnX/jw91Gl7tDmuOpt0qJE5",
+	"OlZyKls3tJxa3zO5EHKMEldqGIqVtCLChdKMgrcqfnzn5PF3Oh/cuXf0nc79uw8+OblzHE8Nd3+vEfgW",
+	"3r11UPAutOoMX/WNvtmBWZSOG91D5MOju/fufIB2YKM8yyzwP1lp+pD0aKoYOZsQ5/2oHMKZlCmjYLVT",
+	"muqRWnRE8ewf47MvIm9+r29lDwlLbrz3jn07jAriYtopo56eT80c1YK9peyBq5rBlGHHjWnORB7Zy11F",
+	"KkqHCs+AL6wmD4AXsSWaZXQCn6WmaQe83wuDBFBERv9iX6aJapT6gwqLEjQfbC0Ov2xB3qcpFV12G3QH",
+	"WIQk4WY4NA0JK5zradLa9S8Vp3HMzgcQxFJGWwJHYP6/4NLuTP1QRnAGNLuY8oAi5a9LR6e5LE6kdH34",
+	"Zyfw3fQkW0gKuhmjmiUR2SVCJowkUrCI7Nn4AkIFkdmZoWz7+HyPC6765oUD/MLQw4TQM2FWKk0nEbmJ",
+	"LRl9yBo5wE4HlEYZKm40LaPaTC/w7q1wgff3vnHrG0VqOLuWPlDGCJXCPPZp43sjNjIygBqYDgZScC1h",
+	"2Z6W8CPXwNUKWOWHsEA/8y3amIiFlyQpmWL+w4L76Z6c0/zmRFU3n02voWBp+RraHxYF/UQ2esi+OX85",
+	"3IPmLbyrHaoLbveEarajOci9M+fbeaVnfkCxB80dRc4wQ/Nmr12FTOC5hOLngupRxjr5Kj8vkRxGw2Tp",
+	"GV2yTHFUI4sUDdZKgZnGmpLKCHiNA46hdFaTKJlKuH/TC5mPr7BfhanOOVf3OOoFtdg0nqUBfXYXn95F",
+	"PuQ+TW1L1BgJ/r0Rsz+bjSv2u9mLK1i6cR0z7Hdmkn7Ja629owMlIlIQs7dwB9kzbeP/pmeFoyi2NndO",
+	"uttfKP8MuAi/3Z2RiFaiS47GzI0z4GqYUgyaLaM+8zUHnU3u22eXoC4BpZjX/DFj4tv20Rcvqpc4UNuX",
+	"FDJfM194M9d/PmF9Om+dN0yHNkuD0Jy3ylFa0hSULhPJfUh2W0W9v6DpzA/qizBGrF5oWHHh7JzmrNRV",
+	"HoZ6pN30y5IqDXizJ8WOY1bXR4vN7Pbu2shoH52MDxqdrvgDkICINJvNMjVsdovnmUqqrXofcfCzkTPa",
+	"vSBc2Biaocx0HeHMtQxOxNnG0aTkdFUwN1ipsZ4oed0WnmDhIr+jxTmXHgx78mftp986OXlErB1sZjWj",
+	"xrMdmSVmqrt5LkXZxfJJFF8WZeYN0COixpjx875evAiwuk/w4VnqECSwWA3EtlvUOlbUMrD5DUv72Onm",
+	"pf2g33WlfXtXrl/ad3P6Ukn7qwjiq9+nqkVbUX7fCDVcYVFfD7l5Om/9NkwxroNaPPGrOh2NqsiQYg6q",
+	"zuM4DsluUWrOeY8cnaVsjhzdarZyUdqKBjAOoWl32VOacHGuaXrRcQep6LWt57Ldgf/ufljhumUDikJY",
+	"mLh186DSGjglZ82kfNV4caRYVkP++kSx7O4HeCm6fao7csgEvrbMOrR23jva+S7d+ayzU8fr4gZXfppg",
+	"FzfNaKHTa2C0eb9rM1o8/W8Ao4WBbHzzrmPj1KY4I/a2ymEIjdytuWbu2dWwvZYvQMCsiwT//QmJ8yTv",
+	"+BDS5ciAUaEcPAH+2iQnfWY+iS7LRCEHQ7ls4i4fcjM1n8WMhicSq4GKG9Fq5v79wL3sb4nNWy87rz5h",
+	"vd5uraCfJZymnWHGevzZYmHGnDB4cr6X6ryG4PgYn/pyO55CQAGr+YXr6deiwiW1qkIIvW6aT0Gn18Cn",
+	"8n7X5lN4zd4APmXndBUK4dr3dykPxOu52Vfm9MGFXZU1Lkdsv/wLvyQ1ezpvxTdMhzZKgz5ATfF2bkxf",
+	"X6iqssqvwsJRa6ph7eSqo4odB5dwoWF9Ff47Uqyj2WCYUs1qHEGOgRqBgaPSCl9oOZ/acqy0uLOb5ajF",
+	"vjfOWEu6X5O/Tl2Ta2ez0zO8GvOrv7r1l+KEPdM1L8OCSWxO6Vt5ktNkpDawzez6lIfFx3Z4McYnkxyy",
+	"zjtLXSOlsfELSNASgd3Te3M9lOMaqQbsealTU7NnGpP3uO6TONzZuLBFXws3sJAE9OrP/sMvf/GvPv/b",
+	"X3zxhz999YM/+Pyv/+yLP/qtVz/+ly9/7yfFDJcFQFQLklsC2Wz2yHHdlyMNA/56YXDv3moUe9ndee/p",
+	"p62d954+b0W3XlT0lMt0JVbO1WcQwsGsdfiu9hiVnZ87Ll1w9UH6jMOFqX0fME35SpFCxWTD54tC+aev",
+	"Dw6x0EjlYthBziyJAxOpyXw/NI/bhMZZxlsRVvQELif82LTZo3E7z0nH5OUBnZAzVs+d7pJAZzICidKQ",
+	"MQtJxlqSs4yKbp9IESHMA1UkLkJTxAtt+baz0pW9LBfUV7GP+f1ZKkGAXVZJ+LWldTXC1haeP5CascP8",
+	"LT/ygkRcuViblX2hy42LvHmva0q6eLyuXcCFYawV4Vo3ZBpC3MNT7fJ2IFzKni8zYpmwToIYdZCD1Bmm",
+	"VNhksI7LQ3KfXQKSexEwJvJ2/ONlOUDuR3uXKzI/IdvJCoWQ4ASZT4dEyHEgFDbJEf467kvFSGzH0aE6",
+	"BugGgLbgmpxLpogUCMnHtTKtIShMmtSOX+OCa0714gOSO0gH9FknGWVUl1qybZCvy8C1E3XoFnPz4W7u",
+	"3bw1nb1akjhiNoMLzwxrkC5z1OrM8aF77oU9LyVOnROLn2LmNiEDesFc/CvZbbVaREjNezYhX5G3evzS",
+	"Ie0izJTNhZMCP9qT/zYkpd80YhWxpEORt6QAmDd4MGwXYdzMt0OWKSnePoSEOGgajkg6phOF4IBwgGuR",
+	"kYfm9aJ/aK/MPzSkk1TShR71R/Yxa/9brOvl8zs2z2NWcKYXXSq8KlSRM3Y+EtOXqfZFCOI0a5wo04oc",
+	"6U7GBlwk1bfgjOkxY4LgcyxTiNprpHiuczgWJFFL3IzSCGobTVCfcRTutN3ym63ZPZ9iCI6358Gpnn6X",
+	"8oVnw5RysUF2bjoUSJ82ytCDfmejrfuMJnNC6c+lIxOGPIDxmyVkNDTiKeQD1xN5oZsOV52BzFi5ZTUZ",
+	"saVETvZsyDOm5r2zMAqHq04yqhiPFJ2R6KaMLqbP4hP7oCFDGZcZ15PpG1sRe57rAk5YMK0mo5QlPgMP",
+	"8WgiTP9Fxt/xlQKGmewywCIyYi3TOi2TBaLGsx3Twc4lBbhdZXp6n3XpSLHjoEP7FeTF3LPd2u9+zfVu",
+	"Pz+Qx24M9ptH4VBc425EZq5ypFlSbbOC3xVRdGJkDGDOCoQHbXOsx1wxAjhgfQCasZAVA8gBLEFvgJ/L",
+	"mCVIMF4UsP26CAYLUmaWKXJike1QCqai/PQfwji7VIAQAfAjPEMg7jp0Dtfv25yNy6TketgTJ1Rd5MgT",
+	"ajQY0DK0jJOgBIXRLtUCXrNWToAP07eHOx+Xv+X+6hXucXB7/GnJt7GMtgUKfbltoDze0eztIaEkkdqC",
+	"nXKhJWACOL1wZnXmIM9Q7VE7HaDaoYWeM4fnkqYjczoUS3sL9XUc9Xz7EGDYXtL0vipj8WnKHU4e4Llh",
+	"dA+05koFGJ1pLmcHwJbWYqnXVjZY34BQW8SpCKgpU/atd3aBYv8xew1BIrXuv1m860zD+pitGATg9qDs",
+	"HsBV6IFh74pst1Pzqwzmvseo4TcVOEffcohGXFuXCELHF5GNHj1+ePvO8fHdBx91Tu7ev/Pwk5MqgKOS",
+	"+7IsPtM9lpyz7I4oxTc6IpkcO56UwpNtM2Q53BkNCSDfd2WWsS5oXm/FZ5OYKDlgZzKZvB0ZUmbTrshb",
+	"lAh2TrVR+WIM44pz3MfYJWrF5i1A5BaJeWcoFS95xwwnf8cN0OfioXHAkRtrLiVCmmEZdbDLci0RWnkb",
+	"eKxF3yC6nzGF2/OW77f1NkQiEjUawCa57znCZp0hUE6zMX1M7Q8la2ttFfVk17MKfprDdwLGOdd1JM5V",
+	"kHlKMhZfJ4WdD2TmThVKT1JegGJgxCTpcN016L3n/JIJyI4sm9Pi25HKcUeNufVHT5Ua6ZWdGCoSYOFD",
+	"JgBXD7e/TcY5YVLcHIiVxzOmmWn6zRhQjra04NSVho/gOYz8JSlOsLD8hWRO2ytci4W8NaBwm9OzQ7K6",
+	"SXaK/V6F5XxqBtdrP8fBbHr7Nu728KWWlgdGq4VmCO2rhYJWOVeAyoGGZToQ574cZRFJ6ARoDCJCWxxo",
+	"Q//JZ1KwQ2JGZWHiXRWo4t4NWdZJ6GThlsDLLyJ43nS91As45uVeMROq+UZZPND9Kl0ttmVkYgy7QLxv",
+	"V50jAtFkyOQwZUYsJLf7XDAF2M93xHnKVZ+cTUh81O2yod65R8X5iJ6zWR9skI++l4+mHK0uDi3ocdFE",
+	"7ExClyzzj4D5R4cfDT1mugoG7r5HiTtm2jyllhT2x5RrxxeqYUSPoLSl0ESz1CGp29pMfaoAQ9TWeVEO",
+	"Nq/VRh15rmC9d/O9vYV6aNkReMDGm1dOL8oK/TmgCKrI+4xmRmiUF0yADK/I+1TxrocWXwIbYI7Ge8Fq",
+	"8GZcoM3Rdbshm6TpAfeb2ZVHVCm7K7ErQ+ki4wxLhGpGloRKdOmkVNWS8bEAXB4GRbsDtjxCc5izCRjN",
+	"018Uvmt2dp6+XfxYhdYcurTuiGQ1E8AZ/2zGp1PjgiyR7RZBH9oSzXkHxSGBolOAdc2hRxvklPBl6Wkr",
+	"2o32ov3oILr5dDFATKnp/A7084RyjfQePx/bGmXu84cARu0/3jaCdhp+c0ckwadjOWD2laeFtbq1YKFW",
+	"cSTn5uVp9NQxzioiu8RyS4DYgYFFZJ903TQicjADkppzLb/Kq67xMQsW+JgFq3vMgqUVSWFdRXKUD+bp",
+	"NO3wRyryJ3guvHJ4Vz7E8i2zlDL34cxL866Xch3NC9gKR7PZUKSw542L5mHn92nC1oQoTVgywuIErNQ9",
+	"ANYL9IHTNGM0Kfcu4YUor/s9U24CMN57FDg+VwCyLsiEaYyQsEjSWEwlCNuwsmj9NNrZw1qmPgaP1Q8t",
+	"yK0Ns7j7aN5zQT6HWGHJxRagLGijgiIyzp+HdZZpYkRtqDRHNVOaZFBzqwafrechK0RwWE/ZtEl5akWi",
+	"ANOvcFoKvi1rB7HnYNHBvQq7QGEq1qV27faBcFCPXT54SaABlrIoKxscJo4fEjYY6gkZw/2brug6G3e6",
+	"dNAAlmrsDNQ5Typ8GFC7KZOX3JzeLkV9xhu165xMIyl2fAj27IWBHiBGCi6BoRWWUNRpHaMCPFJ9jSgD",
+	"xYReK1CibiEEu/2ltRBm3bBmmUBHdLvu8e4KAUizjmo+YBUuHtnTNgDLrm8fQrDMd1Pxh9WkbgWmHRRt",
+	"sOe8QCry/Qo84G5TCsdl5oi62S6+equL8TVZwAry+IoRtEB0O6XatL+hWC/f3k+u24TaQl2+HNpMOGOT",
+	"3IFjlhOU0EW59+5q4EGFOKTpOl0hY/Qxshg3MnXz4aT2nFhbEzbQ0OZsJDrwQEn3DkJyNpgXsxqCIN6I",
+	"nI0UF0wpYvohN/2wYxta2RzQZx/YCNvYmiKDwN8VohtXUVyWj/PM2JBRHWICT7m1WJpaUcvWW1S29mFx",
+	"jjRNSZ9C4CzETtpCYrI3s3L5UuSLZ2MzH4NYFF9BXOXrCF99aCQ3LHIB96xQ6SJyMd15XGubxPLSkJMB",
+	"swWsCmfEeoftEpCehLrgEJXC65+SMIB0cdzorHg3o/SFoaH5gQo6Wkxsr0PxcpFi16J4HdvTVhJX5mAU",
+	"Dn34f87HIcfRCPh/9/0f/d33/6BJ3s+vRjHDMSIsdVF5HorOBhjmtrQv/uPPP//v/8vL3/6zl7//V9MJ",
+	"jtM2tWWQ4XB4FSS+RIW4artJRG5C+EbOAa7OWBUOP7eoFJUJZ1qZ1iFhKOGXobFlypI4892UQatMfZm5",
+	"QBuSSF4jVFQouywUrK8iinmBFAApCY69QdHdNImsQGK4HUZvZJzZz47bEVuvuIpOLx7XSoaGUCZYjL+I",
+	"BpJSIwywavRB1c3LfONMHLOiy0qBIgV9cZaCg73JzEhMrNr0NVUPOl2VcoUjVQgCyh3RIXF3lN+HWDti",
+	"X0cZzRbcytdoO4oaQN1ZUmX8mxERa2qdSwPHLGHFKhOBckIV6Kre4phPclqBLZKbmTNa2J+p8G44LoHt",
+	"zN/15QBpwm05CaAwZjnJa2UOVwxQxIQ5sRXgX94qUFEG0V3EhQdfc51eFdR8tZydnzzsL8QkCqfij4Sb",
+	"/PoH4focI24E6tqEdDeCVRFw/IEuAofMBm+vdXjrm1wD6KpgRLcOouoLMEc/MZynmAcL/AjotbBJrbrP",
+	"eEbkWGxMufAXcj5Yy/yrN33L6h+U67wo135P1FV6ZMJZzU1UxZYXjRG0fXOB0/Rhr9H+dBXX0PTkAtvZ",
+	"PJyOqgua0i7ryzRhmZqR4pSmAgK8Ii/luRKrmK0AViUuuukIhYqZyedgwistf+57KnGJleYgz17FebtW",
+	"y0w0reaqcn81aP+l9tpp4nTGunTAyFByoVNU0UsQC1c+szC8shwkmbFOlYf7vsyYUyhnPN1m2ILE+G6M",
+	"Pu1DEn9054TcoEN+43L3RoEG33jOkxf2OYSfNorTYgQy557EpVx0mWAfrofYKbfGG6N0D8XDXi9MKYYw",
+	"Udnr1cwLRk3noXnJ/mlehYY/yTOiS4gE2ncVmomtBoz15Me+WrtLDYKwWznSbSKkDYDArCWMhYDDr+gE",
+	"XCR9MKvRsIh+ZojLSDdJDMpJ3Hb5FKZZNGN4ABJ8rU8VyUbuLXM+43YOf8KVrSMfgRnbvJYxNUrtIHyu",
+	"sBzprhyAc9JmhzfJkUtENl3Y8ZCRMNfVjAoa8PnLUbAG2maOwqAhNwpagLHhOMYYR+tegKZCC6vNJFFu",
+	"BOaBJjkShOVJ/2b+lwyGIkcQ8Ah5cBjk4l4Mzf1uTRLW5QlTzSASGYvxY9BDzdPkD81j+67/4kNoBM5V",
+	"t0x/s06VJcyB7g2n9l2JXrYgXgi9ze7YSjALgfQd+VOTIRIIhPrMiSgCD3DH0aLFpkN4PKAqC99AoryW",
+	"3cR2t4Q5bzUYhYx1Gb9kWafaGY+Z4Z16lpxjJpLAgsMqc0QxgCD0cdUz36wdYrFk9n3UcKJX1er43ytu",
+	"wxR/CXZ2+iZFhbs43XLJZhUHF4ZHhFvm9qFwSArXYPqQh0ET+WFeGOpu6MttZ/6cAgnwMk4trDl0kyz1",
+	"dCcrBWp9xLIukH0rR0sNEF+zVZZm6igt2teogY3VGeW0Gjm1sW5UyvuHvHuqMLu5i762kpVv3+qaVT6a",
+	"zUmBwQpsVvzrbtgIZnrceFSw7/QKTtf1R1GaUawYwrW+mDS3trHMkput8CTUtxwcKfKE3YYkO4p1ZJrk",
+	"yIU339p/94CcTSzyzq8eP3wQgSQ77nPNiBrSLiMp61mh1crktvoQGWdcGz4tR7agcziUmwFUWL7Cq+I5",
+	"2SNWALPYO1gpVMzzybyK27Qw6aEoQleZrfS0FKRGmC309fmjWboWHWoBJRgGsEtW/eI9AERy/GJW3J2S",
+	"X65yajMsss4Jn/ZmXK0INJeObZZUb5ZMB+78Ml8pnJhkJhrz1sFClwMCQy5HLHkeJFEzQhHwWbEmwLLS",
+	"lH838v2WrdAjl/s5a2ijE2KtawAxkvILo2mSo0d3yQWbRA5wQ5E4vVAD1cEYvIN9kjJzXVREEn7OtYpI",
+	"vGPj8zrxAlz4vaVg1R9twKLcJvGvPDcqxAM6YC/ia+QhYSmGmd36AJYaUXIA9QMXAwDGuDgn8dfjCMeE",
+	"yCAJVX2mIrK7S7Qkey3S7dOMds2+YXiuGXT89dhatjLDGKgi1E6AcEEGlIvUtHW7zwVtkiOwQiii+nJs",
+	"k1utJmv0pmYhkm53/91WC/5pzfd1Fanv6enXvwkQ/uYfslNxLAAscMWEc4cB1xnQZx3IPq/OOkdDlXXj",
+	"laWZo7UMYPnAWAagbGabXC9XmYeOJaiUNmxAQI5XpxKD0IEeUkHocIhTGMo0zetz4KABzgG2H1uGiGMP",
+	"hsg1OWdakYPWwRwIxI7iKejNPTO0OasZGgP7NjzdDGp6TTnaExXiIhI6BgTGpeCx6uTwT+eTXHXQ5SEc",
+	"H4UeYMPS1LQL+KpyWf1M8vjLfHJeufZf+chL/00Ydum/xJjLp7hS8nKTKC22Q5ZsVJjIe52ZYDCGMkkX",
+	"X8uD4Baw7uk35uMxPvaF52Yqrd49fkj2d2/d2tltEynSSYEDnTG4ThaU0VaWy6PlsBirpfYefC3hNCW+",
+	"dGZOz28/aMyPSjja+e7T53vlVVces6HM9PtUd/uraaEZNFBf68YOXV9r1cF1XZfvTDCvzd0N0ylLoNsN",
+	"3w/T851ez1bEKAdotEhlTeLRcFA0tD7bwCuGkgMg+BIlA2fbGe1emHP76M6DD+4++KhJYvasT0dKw/vW",
+	"k3YqhCTmDc4UiGFNElsVPH8IPNwjxcr9hVx7RyGOMdfiAf8PfWVNEvNzITPonBIMSLSgdJJgjSvrRgwm",
+	"n7HeSPn5GiaMkK19liZ+CQ7NJKbf9EzFrMTE+XtgEYY8C5cgR2QCB9Aly5okTljKgbjEpwImNRL5V23n",
+	"8/PhUBA/DFltsH4QqW13TGdgJXZzQEdnEXwPHgzdnHbLToX1kjq6YoH9rK+TGwEgyXcH5jHKBEl4AmJB",
+	"V1p4ZPdE4EzsylGKT5kvmqcBJy0zJTunoj9CjaiRuwPsjA3VsrM1+hRuN7wMu9iIGt2ARdqNgChXu7LQ",
+	"VP6pnvMSr1KA6wGfc/AJ+Ogcm/jpTjAL/OYTPxf32c0IP5/k88Iv7vrZuQ7cHPFzAfDCdurmi58/CGbt",
+	"Og3m7knFasSeDoc17EVHwyE6qmYclbPh9d5SdBiIvjdboU4EuQsXbDhrBgN+UScer0JZmQ94GQQd6D4I",
+	"4mbhjCypIudE76aUDyCGJamAFV0OGRYDrheI677UhL11SDn7DudWSxCOi/i2j++cPP5O54M7946+UwVs",
+	"u783T3KvhXWn+oYAdCrMhF7zsUTSU6axzEB1lvgz0qPS6oQVQwgVn5oJ62YvS7PV10JAtxdkLrRMoe+Z",
+	"Rdojx5/cvn3n+NgoMbhOORHdi/ZXV0Sg10DlMJ+DJK2i8DIL4wDYd2xeyQgrj5ExIDjQCyYiQlNlhFwP",
+	"u48s2u31/KC20ngLgNdzJiMnAUbLyJ4sMfJlmefHsZTFaoJfjZAPVTshCx2vV97Pi3iLJ2rFwfWLAtaA",
+	"vQ8hFK++xACsUPnC6mxyvyq/+0OZWRrpgAkzRpLMiEgoNxk6WaiG1BtlIQ2KbEqcA4Ez5w5Nr3loVp69",
+	"H9bSyat7GpIV5UFXGdihFOlK0ePno8xKLVaZ+3Q32o9uRrutaL8V3WpFu++2nkZzgNZCiNJ3FxqpwkJK",
+	"lbTU34bHEsPTcwHuDKFEzZIiXhXiXgy4qClVmSaPXTPwAZsyfz7G5syfR9gkjGGk2VWUFA+L1y/G6l4h",
+	"WMxF0dRxPIW4oK48Sl1XgzftLZ67l8OUzBaSjGPzTG3+iZGmK1Y9v2SZKjWbYMwEqByoc9VERR8zft5f",
+	"TBTNMj/BR2dMCW4LpuqrF3a1cI7CffAjsEsdpNW5uS6X3gRD3WwoB3S58ViOvNc1gzmQUFx7NIedz1XU",
+	"Un+Nlza4gPNDJ5n4tn105VtWvkSbqtQekv25MKzztMgCuGp53MEa1P+NIufrU9J55DOf6tPqg7FRgrd5",
+	"YvfEr/AsLBo61SBdnqPREIVGLH8SaFHmMQgnPyS7FfBL5SD2i6CFwitfahSxpCPPi0BGbQYNkQpaLjKC",
+	"lHUKYPfH/LMSbeN2bgfSLuchTxhFgcGG2CtsZ+EqLGuUMULqGh4SVz+1Ni8z/V2Jg8T3XHYag1lt6sod",
+	"M6E37xsJl3PlvOjZm6DZM+3LBOZoRmRIMzpgGmqrIrihzPJYFOfjd1BIeXb8dGjOGnbNpVH0gN7YpWyS",
+	"O0YThiJHfaocph4m6qGaD94Sc+OwgDRWBG4TVBC1h5M5Q7xLKD9omovyQAyL+MQIuH4UnajIhzQEIRBQ",
+	"pgtjWQC6bxyhTh2HqTlxkzywnhpolivyG6Pk3AxDsHEb3BHgxbB7hL6ZqQ0wm+RcNspWnTLjdsiCzjiJ",
+	"8wCrlsOqMk9YrhdBtWP7qFvPgrMWzFc7u62DvZ0hBUvh/PDHNU4BQqJDIMpCmEA8AVZhWy2NZT4covaW",
+	"lHX7WUPUGvalYB3hw7jmwggGEV9T1V1LkAYG5jYpHQQdFQDPduHaUBLW84jITfttmBYbkXfhW1/b45AM",
+	"zP6MsnMostGnlvdCTEGOLa1dXbLBTEQOmIg9A3xvaZv+leC/XT+Wm5KjrFtqzuTdPlETpdkAj2dXDhiW",
+	"0Jwt3rDGfdSWAU3HXjlDouyRiRxBABJEhmQTa6OE+nlmt+FUuKIUFt5qsUdkpFhHB2A55U6Z2BLC2BZJ",
+	"zNmY51mukZU8M9NJ9eFVrObaG5NMHOvauGRSHeFmCLeLcGNC5+FtU+Fpq5dZcL0fY0+NqPidLnwRuIrM",
+	"lxVFjTJGUwAFjUIxJ7IYaSNNKCY8H5LY17uOiZVJoPxKD4KgbKHbHBASIkpJrAaq6V/sQKCUc5TGkcu9",
+	"DkC7MXN63GeikMyMgzQqqa+BXVZDyRa6nnWG2ZCJEroIcYUukmJMMZgLwzKa5KFghd8wWkOPeZc5XQY+",
+	"1Kytfskywwkze006ZW6zDzM5sG5qLa3DbLWyg0FVzRXeXhZhq8fPV4gtB8ku42bJBWOJOsyrKsyGjDfJ",
+	"MetmRuR0EQZEMZqC4JhAKLWAKkHvvPNOfGhxTSzKNx5KM2bm42z6phvTErwJcmvc13qo2jdumN9umHaa",
+	"5KMgQgfamYQvwWel6QRhAJQkibk5lCgYqkcOcApFkzxxgPl2PFE+GEu3IWzB1Wu147f29QiwjQcjBbkG",
+	"eBxReH8rNp868AEqxIqExEZbMCPHdYstWL//ugnyzSSGMTfJ0ewLRqGgUHobtgT3owwTpiuFGg3K3M2+",
+	"NJ43B/gAJgjnBcczQg0HRWIJTbU8B1YXEUskvDkFHNZ55JQNxJypREDykpmrXIBV6o9ZMthZbDQISoO/",
+	"gCLrCDcwJwgDicIYQrb85mNlPGqWtSdtqdxZkYKrDhbGr26fa9SSINMbmxUSK+4jTaZigkqb7B0Ss2hF",
+	"eWK20wsuknqV9T82T/r4niCOZn75yaCKtHnZ121cWItQLSpbe2RDiPxhFAnEAI+tZotr7+INjcA/14rW",
+	"Wrts7VTVvrGLKHIDRBE4caJon6v1B+TK2c1bzg+4GqZ08sA86pw39JJyaHotlIWV4SiUrnfoHltznWJM",
+	"lCrBTyyGOgQSYHLFIRkNYYGZ8JDzkAKFtMdfGARJqkZOX4x6ikSzo6yNdf50cnPsav6JHBGjZAWotxpB",
+	"0hS11UBctDFVLgBq9cnWwMfHPfPI+FfuUbHtF6FjKzEhHva8SpcLj5kNGioFh6hYhAAsgg9Y5zMpFm73",
+	"CR+w75rnHH5ER5XbPGFwrtasZ5vz9+0qUW9Bk62TrJy8hiCDKR0v9P3b2ps58ikwqiAGwMYE5EyzyNg9",
+	"q7ETDPdumod52NTChQ6LeXvBaW5d7wLuipW2A6nB0r0yApwTuBCTxStEhTM0dezLNZZVYyQCVj+rhtLh",
+	"MMasOowrBousKsR/xak8jyMSG81X0/TC/C2p+XfMun2oixKzASJygRy/owYqLtix6HC4RHnPT1s779Gd",
+	"z6pcyDifzQZ9YJ8bj/oIul0z7MMq6Nce9+FmdBWBH1vl9x+Z8juVgb5bmoG+jiq41dW2utpr19VWVLDW",
+	"0UzeQDl/JbF7lXi8F5VcaEU0qdy6O9/eRgbUEGmepkAvDj01jnJ6jnmCI6HLa2Asdxa3luMt89wyzy3z",
+	"3DLPK2Wey5v1vhrsdpEl5+kcxrpZvfwadPLHpTEqT/oTQq3hxCUdZ0xphcR9JDQHd5nwnjOeMuAPXJEx",
+	"S1MMqOvyrDvimpxljF5gEictIA8V4QPahNocQ4A8C1ios45D8CACcJuhkO+NpKae0Y0US8hoaPicGQ4S",
+	"oFgOmYg9BbIY7MALBYAs8BR5zZAqBUnd8Fafpj0Ab4zbEPjoogu4wgJ6DpENeABmpiptURLOucD4ZMNI",
+	"wdWPkA3iXPcNq7MR1LIHMTg9DlYpwwNi836MFyPGprkPoGiWgb4UDiVgTVoUrjlw1+YxlhDFDTlUcsBw",
+	"ZcAofy4NPc/k6Lxft5IeVWVG19laP4ryBCMxzRnFmLlGRb22QhqiGW8javgdqZt6yJR+iK+aP79F0x58",
+	"fPoCkCZ4umLtKxyfn7lrLMqXv/q2lZdW/SgIpKMYRhfgchWrGtng3I0F0RXo76wbQ+SlDWLZ6+EBzpgG",
+	"bJQZ/h9E5PhCFQCBwOvjdOCAsGQF/gmNOGpmm/Ijd7V1psg3FR1NL1h5EasCp5z1SbizU+rsU3kkE3cw",
+	"MA9FOgHnOoZgW8VKMWZxn2wsce0qyeOKjJITCyQLJS2MOLpS13OyLvtV8eUXjA2BVvkoDE3VRZMI2UES",
+	"bbiGkJ3eSCSqDVg9PTZ2+RuoVIGagpGHhsjC+3KkMyouGLAGyzgMEzkVKc3OmSGWMtMxZtCwjDUJ7TOa",
+	"tBHURlnQUZtng7yLkoyHcWZYc0emhUheiziPd7KdY5acCguiY0dom7Tx33aA+WAQjM+PZgpjL54D2YdK",
+	"JGoip8KmtBueIxWz4IFW7WYJxopCfLpmIvIXEtCEyt3NWRGpx91DZQHr3Lbhn7Bp4IhK0cfjd6URNWC9",
+	"c4x+XLGaV/lJf4KX90l/8th3/qQ/eSB/zXYPHz60A3jSnxy7MZh3g2E86U+O7Eie9CcYufi+Hcs8AdAT",
+	"ggqarVcHx3C5OFPVadeCv/D5PVFtb4neOPaF73Q9qXluLZYTo1V73c4jmGHs1sLKK0sCY/S4oGlnYW6Q",
+	"9ZHzNCVnzEbwesyt2HDxeGof5ySWXhEKRz0l64Sqi6uCxqlE7ggxYqfy5aTgWmZWnZ+r9fgnfWsvosb3",
+	"Rmy08FwVcWrN0tS4PgOVvzE1T+wUm4nCKcyb+22Q/Nd2GH5pFqxyITapWecz2JxuHazDypDINh9oPgzM",
+	"e4sgYHyDYdLRVbUZpjet2WZFjH8FHaSFbAIPJJ5Z7J8w+aCQXmBhf7mKnLsCRdYBT4QRqsknJ7dfB77x",
+	"sTWMTVUGyviAZhM0mtLuxWjYzvMfhINKpyif+jxwH51D3oIa9IYT5FI2SGuR0RuNPjptgonQ2AJS1NsR",
+	"So4YF237BblaaSdYg7uBZZcssU4GSFg/mxDUQQ7zLA4jRWEGu60J6KvsDiBH0g0abCSGaY29mCqx1/xb",
+	"8GyA2GSUAuzZKJKwSE1yZI3tQbLqoWWyMOjQzOQSxgcAlGcWFmTqcH1dYJhgaZPc48rqIyB4sYQINjYL",
+	"AppBkNAKbckMoNZno/Xyc/9e873w7O/YL2bC9459tloeboQ5ah26TMzRgpw0w+a50ryrqipkdSAosSY0",
+	"0RATiTqCjfP3pg45opCiCghLZ2PH6pbLd30gVOKiXiDplArXSc0uMtllSplelpm9C3ar/850UtzM8pVP",
+	"t2SE071Hxe0r5Up+7zfIfvPztlEGDNLsXdGTs1MsHJznVTKzr864KNUuf8O5gRbbD13zxVeLbur507ra",
+	"HaynTOZrWlZHeGNb6zM3S6Ze5sz4IJuQbCTaubkJWCnA/1kqYZNigIfNJBJZzogIBbLn7DYqXsa8VhLl",
+	"UMAqqhgymsvhwcjWWeIK8F/F8gVMV1aar14B9kDarvqJERdwcj6VnKZSsPaUxwiiAkpN4oQm6C+x1YAx",
+	"3UmVLVN1br9d+EZU59r7MuZzNhDkI1/F5U5zN2QLQd0CI9Akc9pxMOnwoCKKTsi472IQuA4rhVAxKUo5",
+	"FiKgzNCNF2JOv31nzlJ9mencqMVtDeE5gIVq7rLIHGqZuVn5ImhwayAJxgOu2BlJwVRkrZq7rdYhrEKX",
+	"opcSDLXWr7RENDH4CEpI2prGk+LU7wAyDBfgV3WHbNZIClJno72LQWIJ71YfriaJgWwB4EfcLsi8jphx",
+	"TYQc+yfHlGssoO2zAMEWYKV7ENrNYobvnLFOrmq1LYIFGJEB1sM/h0C/Fp/egs3gbQ3Tf2IPVRNHObhq",
+	"WFeZpalqEtDy/CCt2RGr48CfYanqfBUaUSOfqP8QzsB/icMtSQKvhHr26R1FcljGo8yZKGNPcwgoNIqE",
+	"LweVVZZsYkjZFG4I8Ch2zoXAWKNC7maAbfr6oVA93vwqb03qOI/Bl4GyfVDmKjgD64H/m/0KgfTN52kY",
+	"fTdcLxjO7qEb7tcA4TyZSagN5j5iFbg5gRcJfae8PmRPLUSgqwD7Wa0NDFqr8J9+4mNKckKGwCRrZEFe",
+	"IXTQTL3T4BweEim8F9CaEhC5J1YDZZExgnDQjC0nlQCkQwubgQhVBAeKDBN8r56sEuiPeU2HEoSfUNSy",
+	"q29ZMM1TNrmus/gunXFubmxQd2blXc6YGqV6DhmB0BZbzUFmxJZ8mkBISr0ONNz7URnxPnJgBDlyuJNB",
+	"6qiOlSLYtyokLy8fg/wVBbIwF910lMyYVSp7npe0a1M7YX9K81JXyc9d/KA3gi1+9PV7tnIEpxKMpdWy",
+	"WbPSm/ewF0hJ02zeCLjWm9+oL6wUyFfUyFEHgyRVWOvi6S4jFP6CebZVJOXVWZxhwmhIDWZwYj3pCy7E",
+	"NPg2psFqTFOdYWwFDlUlkt0tyxyFNbM0+pOT2yQBxMDYVlil5JN7dz84BFMvSwDh0HXnrLTQwF5rb393",
+	"r7Xbae1+66Nf3fv2wZPWd979tVvf/Xj//s0H33j03uPdkyUzR+cVPp7SFMzcNptHanrceBap73TNHFKQ",
+	"zq89g9SMYrMbtvHNqoY6s+b6iOySR48fGk4Dn0pq4UTkgNw+enD7zr1CYZy163TCYfIwaPDJUz77RV47",
+	"x3zypcDMh7wul1ENTgKwvTIAc/th7v7YJm77F1ZFEEpqOi+46tCu5pdzgiBryc0eGy6sxh6outUl2yvs",
+	"5asw1+k7WKjKbo3rM4ML1yCccBRs23IQBbO7WFYpNM4h02MX0xca1gZ0Yj3Zh2iSGTAqbJHQM5lMvlY7",
+	"/gtT5HI86f0gWcqTvXzQC+y7hyR+LqAwN3h0w5reTXKEyLkcrHi2KDmYu4wEC40FJcoNv42btrThTnwI",
+	"5l8wFbuq2ZkciQQweoWvio2GH/J+Fj7ik60ACphmONQCg371L376xR/91t//px/+8s9/84s/+c1X//bP",
+	"nxs69uIf/uaHX/zhT1/94Gc4qwXV0pdys7o13TBXtr1unjPbjh/YG52vfb7qP/3Jqz/+xUL44xXW+EpE",
+	"AkfBr18s8LO6GmiJdfjPplhEvYHh42UMpM77mHj3Ys6Kr1Oi5EpWuMRbtyBx9Mu5AwWNdRGTfjp3xzZN",
+	"WTdLVV0KY4GiHilObxz3qTjvU76aTnnj61WYRKbLlAt259IejKpysJWmw64UXZYJlpQ1v4wg6wJ4KvC7",
+	"nec+L8p6xs6piNB/v1vPBrZiccXLUjEpRpcSeMmcZbNYICEy93nKC1ZAKe4yfmnj7LEpI3+aybkvnR3O",
+	"V62Hv8EaU10YGdod6rqFkM3sHudDsZ/9eODzbT8o97MbmXvdD89+4ceI74d1jc0XQVlj378Z8lTR3hp6",
+	"zZSXYalifnNsyPZ4YxYjBCpOKitxl3r4kbtUXh/7uzW0+3NT7j5C212HD0uttxmbPX8W3H6OGbVsSLir",
+	"JPd8LrpSU7QObwrc+yoCZ6jNNQQzFQnddcYzncjho7m1JgKPD3GG0hwLGbZYKS6FAsWRqgvSk9kyJSFm",
+	"79Anai4QM8cIou4oy8ygMLMsIn05yiKSUAxoHkih+41pcSmhk5r32LRW81EcQN2HYVwrBGvaXuzIIpiK",
+	"a65sYz9RpUjyadrpVpsHApARxZgqxpG1MSd+YDiJzWVkNMEyIBg8LQdESB9AY0gAlCovFR5zZr44KGDZ",
+	"OnyrGK5UJ+GKQnn8UnUjs+Vp59d4Sy2u6bAT+lPnkoLgAq7h2akjCn/innvteKV+RHbdgkrlhYJ9xeM4",
+	"tXDFTVkVt9NM+u4HUwUZbx3MEVXf+mb7rW+2A4H1n+48/eenp83ZbwpfNs23b099fuftb5ZKujiq+hYC",
+	"O4uCOe3movJs2M1mjUCmx40bgHyna9phgGZeuw0GZ3MV9pecxk6paUvYuYrEdypeaJSmGAgAyB4jn//v",
+	"65NhMTWA7Ro7iAJDEcgZQygkCJyUGfKVRfrkmlVTF9L4IVVqLLOFLvpH7rnN8YWrwuwzh2s1U1OV9v0+",
+	"F4myUVMoDGgJFnU6HBZL1FvnAurLRoKwQTEUQMtQqAR0gSvMOJp3fE+CaF/Mb7MqC4bpONnmjKVSnCui",
+	"ZXE6YV1FKdisUDQrQjXJg1w+OsOFs4Fb5hxFRMmiv8FiOaxkaKm+CG/wOV9ellkgejytvASbZIkbZ4di",
+	"xheyQjqflYSmIXvaTZSHKr4v/enp2yXflUpHU9ElTyjX88LTMFHX0Jwx5doGiGN2ic01cfV0BDskraJN",
+	"2+uk+61FSukTmSU3WwsLey91E8GG3h2Zs38MkJgWGlXx7tFIl+EdImGhAoFl3D0GkxAV5OjRXXLBJk5D",
+	"Bg+pS2twzyI2GqYTQWM26UWKICMCkm4zo+9DkrLLaVGaZpoleUim7JH4/aPju7c7R5+cfKvzTty0Nc4G",
+	"wFnNRPJZ97UeQmEvRjOWfVxWLvbIz6HQDrww3dALANrsldD1ex8f3z8miBuipgMYIUn4WycnjyJMPlA2",
+	"SViQR1Lp84wd/9o9TPllWmGallkaH43ddoA4hr8p4FeIG0TVhYqQC0KLOYNrnopT8c47d4AT/Orxwwcu",
+	"24AjUBsTlyyVQ/bOO20SPz+Fm36KPuBTd99PG+1Tl3N52ohO4fafNtrNZvNF3CRHggC2iNtNRQfsVLiG",
+	"8zwoM3FrUAPYV9NVjJwLK91CK01EFzM/mIfPUpZHlA8zeZ7RAdy4s4wKWJ/DU2Hf7HGWJiq2JWRg+eAr",
+	"m51FLYIILH42Ccs++sNnaDFEHyKirJCaJKyb0iDGtEliuy4xgpJwrZkI0Egis6G3+1wwxcxpvSPOU676",
+	"5GxyKuIjOBk796g4H5kmmiTO7aPYIIxFQmK7TVqj6oKLc0LPILFf2C08tPzdbiggs3ZplnEUiak6FZB+",
+	"9us7VujauZvEpM9ogvWJwZfg8lUA6ZjpJjkiN1v7iObKBYkfM51Ndo56mmVxkBJVpHz2kCFuKkZy2kmZ",
+	"Y0Wx8rFFtUWcYXKfvx/5e0zJmdE5yLv4NcgyWcYvmYKTwQW56bs01EaTWwfkY/4+Iv5KkZyKtw5aLb+U",
+	"TS1lR6VyHL8NUk/KlbbhFGYUA0wpoILcjFqtFgHlCIEDgI+FD7RaZMAGZ+aQvHWwt2fOFoAp6rejU+Gg",
+	"FQVTUGaZDTGCXJD9PTsNo6TYYmyue7cIe9j7JU1HAATsrhEeX79UrRaeYotAuduyIMtm1KciX70mediD",
+	"K52LlZ6YjmV2Ye672QmO6Waw1mZR1GiQV6qEmTvwAmBqmHDm1z9ySM7CEClysPeeRwaDOv1KiuI2DEbd",
+	"fmwPiAPyARRprsiZHAlzo955h5xIgpYVxJz0G4CFszHcBcAvyUHrPTLTIwD7GtLR7UORTYs2bd9UnkTA",
+	"c/GhmZLFooTrxp4B+IFh1ZCn7yRgTGNpkqNwG5GtmwtzxshuCzbRG5IisotfYC6E+3wqMKQXn8B3HBAD",
+	"iv/WvEloklhsbfsY/Jyxc640oDKYrVEsNZfjbAI8ACuntvBxTCjMPxs+6/s8Fc7LrApd+C9lrxCDrWz6",
+	"lTtSrtGuFJp2ddDNVI1x1zz+WGgSJnQqvMSk+4xjQp3tDCQDXEXLkFWT3Hc81G4tz0ifKy2zGRR2e9aM",
+	"pJHyHlY0Bw5paJEDS3ir9bbFcs1zByFpFjJK88BM8tbu2w7jdTo3R6EH7BDIbJ438Nbe24ZIYQwneWv/",
+	"bcRGpd0Lc+rcAEBWtOqXdeg282hP8tbB26iJwYFGz6599VScTXwWMYDZaa5BygbZIzBWthut5m6zBaDL",
+	"QybokDfajf1mq7nfAGGxDyLfDTrkNy53b8Dxu+HOrfnlnGkLroo88W5iOuFK33YPmWYcE220Py1XLvJH",
+	"bpiXgUs0XkQLH3amrKcQhg8KEwxrr9WayimkQ0z95lLc+A0LyooqzUJdCmdSsFOCdDeL9jm0lsWD1m5V",
+	"q36YNz4RdKT7MuOfYYmug9b+4pc+lNkZTxIG9qCDvb3Fb9wVlzTl2MPee4ufP5HyPhWg7N7EVVzUvlEo",
+	"aIov7Neat4O7QRVjNBjQbGLPTUAVQ2wZc4TpObjg/fF7alSx9EIN1A7FWGQsZoxhx0MLd1A8mreBgdz2",
+	"xcmWO5t3EzYYSs1Ed2L0Azx2cMvel1hddMGJs+ounNFLyTGbB7g7vOxKO9jfHHZ649sSSiJTtD1hSopF",
+	"rGy0P92Nbj6FA7nUeXZWthdFRV5nI/ZipdvkVXlnooAgUWeBmJ2b53aN9qdPi16xxl5rb39nd2+ntXuy",
+	"22q3zP+/u8xyYEYMJH518rlZu2How6rqydPH3dAy4jScxvKLXU04MFsSTABjpAM1bt19mvZkNnCUYzPk",
+	"plWDfNyWopdyNPQc7O7Xojf3aGbp5u7NOhNRoyHGXtxnCadfRUp4lCRGpPJkqh7tQycFQLqWc+wbz+1f",
+	"L9AqkTIMDCjSyA/g+5xGltGC+RP7wFby2djBPFj8xgOpPzSi/mon+St2vnCL8yOGGoTTVTPWA6VDLn3y",
+	"onKB8COm5x+nLWvZEGt5Q+/jV02QlfKCgMNuWRKei69LCab2LGAQ+VPQ3MrqEfl4TbC2pYxeWiRQpaE0",
+	"kz0uCDxFYntSYwuFyXsePR0Lnhn91j4TQiyVWl/sc02lacrADl8kEZ/AzQmpxKpytb+eBdm67NKCrLu0",
+	"4IyxD1uxeSs2vzHSyVbOXpFQI+T4lYraYfSqFYam8GrABZyHYQTIfT4uCb0egiHM3yy1BAtbEJj4ZTex",
+	"4by3JrYNmdhyT0SVjc2frXpGtukwAOcMkGOhnHsBrfJQPQt9R9YlDY5o8Ei42mSKXbKMpuBcitBJC5XJ",
+	"sksEGYEkIcTYLpEkrInPg4teo4lvmFIuiia+IN6rQbuDwMh3dPv+HdgtnBkGAZa/eMbPpySBxu0HZqts",
+	"U+/D764S0v4yMg52s2njYMmqrC7nwEIuK6/ky7Wu6OJWcGvx20oiS1v8ckjkepR4sRxy43l+u+qY/fwI",
+	"tma/r7DZLwwrnmv2q3f85tj95p6nLddYh2tsjXkbNuYtS51XteZhPw/kl9uWF9z8VQXovJinF4TLLt/e",
+	"8hLuZq14W/l2a5rbCsQrmuauUCbGkMT5gWvuoRmqbVT5BsSF53exkC5c7wIZsl7D7vYGGulgYd5EI90/",
+	"ehEFrXp4cMnZxGbOJIU7Y4916ZXBvEKs224lllGZYS9NicwgVwlCyanrNC+r3GcZi2w0el6VD8pXO+GE",
+	"YFkdiMo9JGKUpqSbMppBtkmTeOvh17ByDZgPyYByoSkXNn8XJ3NYQIvEoHeLM28VnDwifH9WjjHnrgnP",
+	"2yz/SYkw82gUkoTVRZmur24aKP12tIBHDdkFbGdAeeoj6EnGlPaynGHouT3Q0bJPnzeYeanRNktpwa0b",
+	"7cbu/nutFvzTagTw2o3RbuMFEEcLnlXeZMLFuabphQUxa3xmhq8oFMbG3vCrf2rn2OwChE7e+bum83dL",
+	"OjeSSLdPdUcOmYAv5dH7t3f39mFYS8ghONpriGM8Nx1cgYfznCXzKKlPIsRsgjHL2Faa2kpTK5sX84wM",
+	"Q11sbktQawrgYV39jWXYxhxR68Zze/drmR7hna+m6fGra0l0m7bkkZlnMpx3Dq5Slp1HfRF9AUeyPVjX",
+	"Ym1b6WRFlVY30N+GFHDXrFTjBJNpyaEuF3e4R0ZFu0r18GkJQfXmornKq3vqKxATAvVNtjEhm9Iefe5p",
+	"ZUyIO1urxYTYQp85XI0tZwnbnCtn5leosZ5wmnaGGevxZ7FDdMSSfpjy3STHNk7EjwxT1KEKOyX4aoTa",
+	"pi3i/vVdkH2+/g2SyDaJM3bOpYixrKKFRRjSTDusnPlDDqqrYkMRwuzbxxxqPyTk2yea5J7VhKO8d4uJ",
+	"EOcVfaDwAcusXGaTvW0TbqW4sjO0KjR3WD520PAY19XxMdDZ9cbHdKmgCZ1SQvOCjI3dVmuvETWCk2C+",
+	"zMnrbXzfDOHcwgMeweHu9rmY0+7tBzOtvnsrb/bzv/rPL//d3zaiKwkaxn43HlAzPds6/oUaK5Iv9IM5",
+	"67PhYGG3xNuIm61KvHzEjaODNfncHO+Cfe/G8/z61VJ73Qi2ETdfZT0ZhYYaETe1jt889XneedqyldfK",
+	"VrZGgk0bCZYk3yuH5EA/VxKSc0hoLvw7DcG8Jth4Su3hivQsshEbgyqDAILmSTv16wzwyQnN60/Wgyy0",
+	"5QXvDcf5bOnjNhBoK6e/rkCgqxLVLRLZjhrMN6d+gM/Z2l4lRtVpW2Q6yW1NYKLJg5c2Gz30qC8F+5Cn",
+	"GtBhv3zW3+LKb2OO3lCr8TSkX6XxePrBRcpNuREZ9rkQ3ZNg7Iw1elrIUsBnHFOEt7Tm0ByG9dBDgs7H",
+	"i7RDdrX2mggAGSNAcR6ihOFJgKtbbW0tHudrM7oWnmy8+rP/8Mtf/KvP//YXUOf1Dz7/6z/74o9+69WP",
+	"/+XL3/vJdI38koCejvZ1nVE0i1a62teZaZgDbdddlDriHE8g3JqrjoImXbWCuetZQ24rX/M1BLjpjZjv",
+	"C5+6wVsr6lY6M2zgWMuMeUBqhBeXhBbI8lSh1pVYwjwZ7sbzWvFFM0R4G2b0pTGfTlOf1SWLKrNprdOx",
+	"5T1vDu/Z3sBNmlqxyMRVXcJlxd+rSYTMq0dC+VcmdF7CAcNhD4liEHTPdJXVs4ROXJEk/vLf/R+v/vhP",
+	"V71D15fQuCVlX1kxelnitxWj1zVyXhWNXSgv3wAqByhFKxHjUnj1x6bNrSS1laS2ktSsJMX07P0mZwwF",
+	"ESm6WNPm6m481JevxiGMFdOai/OmTWmLD0mM5UuaqRx3xjQTXJxjoZzwBzXmutvHEFVBqK2XqUFOJGc0",
+	"pWYmWkJFE5bKMXiedT9jqi/TJO8kY8p0nzeUZPySCV9rRY7SBEQzMCqYUZyxcypM0+bVCJcMK7TkbXYl",
+	"lEFzrXJ8XRF6Trk4JDEUVWtC4SffMZTj61MFgHO2pA+EIdtKTfFACq5lZhbLPOLWpmMLHsXlAI13Lms7",
+	"jXCrvNfogoukwmUETxa8RVdTivRFVDowNyJ7Vsym4lJXDE+NsMxjxQB3W+uN8MvmxoIjsE1heO20FXRA",
+	"vIEyg5qKhnhcCDkmtKdZNqZZUu2csod7TsRQh6ZpGYkNq1bt+BJZc33KD4JXTvwbr/EMlnW46EhCoj+W",
+	"eNueyvVcpLrP5hRPC05h8ft5wWs1j+GN52f8s46hoi+WKfxRdl62xvIvk7Fc57u2xOGqtM6V5E26g7Vy",
+	"4uT7/LMT834drj5T3GBUQlofjXTlwV01OLHHBVf9GSBer2T+i5++/NO//Ye/+eHnf/3XL3/vJ7/y3MiR",
+	"ZpQvXv3u//nLn/zw5X/54asf/KgRNdgz3GOEwDi+s9tqHQQ1+f7u+z8K3v277//By5/9hX13iXjHstlf",
+	"uXN9naFswwS3jujX6YhmRV5riwaPFBdMKWKoFZGiFOp/CeI4w3qtxrnzmRyccbYDmOZgVCsNYDrJ6+2C",
+	"58HVwrao5iztRbaEMyi3lGB9jiY5pj1Qqrs0TSHyXUygHuqs5vkYB3QCA3kNtrfcVPXYKdtkj+D0EdK9",
+	"Cd3a3zoQo9lo761n5bJ91YLLGUPmLL1gAkqqbgXYle/UCb1gWJYWU4vBUDKGAFeoa0syKjCZ2VDu/EL5",
+	"E7n0bZKjRfrTY3ykjlUFW3v9sbjVXUMqOFcLbCbw4zIdHw2Hd5Mvp0UEtm8bz/uGKquuMniFocRez1Xw",
+	"H+4xrfL62GjSDaJoB652t8QC9cCutbTF6iHu/9DnShWRErS01KmQYtmnRpzECQVIDQBb6OqLuOrqaOkg",
+	"qZGplCaxkpmObeGRczNu8zLC5xLDhZBtjwb4YgE/y6zCpEmeYJan7R4BHM4l8xASgFGRuAEEpcuhIVv3",
+	"PE3lGCOSkZgEsIltZ7rGDrjCmvCRDWNIiMwIavlJhC8N5CVzmBDkjPWwej6zIdBQf9z8yoWr4u8RKLBH",
+	"YK1V4c1wqa8XSsIwfpcgsqjgij1sHWtgHtDsgmkuzg399bS4bX1934B7osdAybNELWx9Nglsqr9Llnlx",
+	"c7rLTF5y82m3sRq6NezEG1O9ZdlMuPkLBWcdWtyds2rm8jbaraihNNUj1Wg34OVV0bLXlVtxP7bIFFtV",
+	"dllkiswS1TrMd4FAfeO5uztT9t/iWSzhQufSsSwn0YaQvm3HOkGHtXfeoiABGO9k6ssK9neUYypl5bVJ",
+	"4G0Pl0C6VJAz5licaVPM8ia0hzretLVff2ns1yjULETKqHMhquO9552LLTt8c9jh9u5tFlFjGbazIpgG",
+	"nIIveXWbnHysqrHIXq8IeuEvaK8X1IEsPLNKSUcY6RtS7mZLAb9KCsHWGfbGh5NfiRJh5fQ1K1p7O5ku",
+	"5M9bvULQQUWd62Pbex2Lv7PocWHt7njlK+zu7sd6NxfHcYwvfSlt7ziDbTjiZmzp9izOiTrEc70SmrIg",
+	"dDjE6zSUaaoMw8jYOVcaHLKhOxnM7qHC7e3o3Mz4kqYQXJ2ak6oiMhIp+MvBU41BvzZo2rXfGYkLIcei",
+	"Y2cAMGWy1zPK+24rarVaZnCK9OklCwel+2ygWHrJVJUd+di5ya7TkNy1HutA7LJR7RC/bAQdiM9uN/pa",
+	"DwFDKGrkgfE2yDkIocfXPNl5ZIWTeaZfzQes8xmW0jlSnN44NgS9TzkcNFtkJxig28nOQDXa+9Ab7ieE",
+	"IrCsk9BJo32z1Xrhh3HSZzZJXwprlGFpr9IE/mI5MrlhEzTVmg2GZrp7rZt7UYNesszIja4jWJcD2Bi/",
+	"l1gtyUWDtBu4kV0pevy80X7+Av5WIyNUuWfr5A3N7gRXHXALuQg5rjp4H90X9jjR4dCcJEYVc5kFrufy",
+	"zYzgU1+OMl/7iWUdDBkpfCOF7uMXL4pH1bYenlX8atEhEeyZ7njyN3dFpOiMBBT4arQbGfPQpNr1pRgT",
+	"c1tQ7HzAhO4o/hnLX5o9pfCtnt8UPxe+iXLFwIr0nQwytFrN996bdx+jhpaapjZLbK+1v1s7DwziCmEv",
+	"dw9aUQP3cXcPEiRgB1tRw26daffF1UH3uTu6dUtslYpl3RI+lKWWHLNIp7jx3F/kua4JI5R6tQLwvSBr",
+	"DqxBhyRjmmesFH8LjcpesNhCbH913QZWul3oN6h1YKsdB3PP0laK2UoxWynmzZVitt6kzXqTlpMWVvQn",
+	"4UH4sjiUyJGP0vMGGDA5KNLL5MCGIiqNifUIN+rS6rny76KJB6pPeRZV5awKWNZr81apVI5ZVm2VuAlc",
+	"JLj7L6LGSABLmMqwKmETQPSXNkJs1Om1Zd5b5r1l3v84TRBbR+gb7wh9fWaLG56cP19Lbil19NwVxJIe",
+	"hZIAeJFc8e4BvbBJhE5AAEGi7QUJ4Ykm6sZckXMA2RESwIYQ34aDWSUXTGz8J2BoaHrBMGUglWPSyiHT",
+	"9/ZKvDjw+vt2Pa63tKTMMtbFVQwD9mGEjfbOXsu0PqDZhWF7uIjOBWPFMQz8l0MyGpa2YZ1BvhUuLiXv",
+	"MrLbOthbxmNi1wsXb1PiSuDS2jOk/8zcFjz20fQM6+KlfcOJDjwJ+fpCTl+xgmvxl3ssOWfZnUUVasyV",
+	"YhB5zPGipPDelt9s+c1qGbNALjCMHQhQgTpDSvpr5ET28K4Tp+NiA8ZOXy5k5gF+Lj7LmSJdqXR50A5e",
+	"vy9/FXKcxzZX9c26ZXcw3xOFleBSfU25q7Zu1M2qclzJNbXYYlU57eBRsM+8DrgGD10I8cMl6IVgI3gR",
+	"NSDIB4TYjMuM60lnQJ914I38yVso8ZQHAnkIIKRIiqegC/fMo76JW6YvW3gr6MmlYLbfjfKvQ2CORvtm",
+	"8EshEhjCf7t9loxSlnQgGbg4uXVVVdyeRXKE3+pt4Nx6F9suZOStskY468msy1YB7fOAUSsahO/avo0q",
+	"xez4AMHF5kv3+CVzSdOHmDRuKRNX5IINNYTgCcT4ROvwuC/JgCZGsUIQ0gg1NmC6FEuomL9neeujUZFa",
+	"rFx3U9Psks6oR3VowC1zoV4sfXs2q95syd41kb03VWfaajTrWdBUTnXqUeA5igu+duN5l2p2LrPJizrC",
+	"0W378OsQkjZ1Idert2sXYCuGvH4tPlhGh0jjDmsU4rCsK5gsV4PcjmAhEGbplVm9QnfKpsLh5zK6/daU",
+	"cECThJvWafooM0PVnHmWOaDPwi8dPHjhOw8ELhFafEMSxFeYJmx59FebR0+TrPV5tqbqYkdpqrnSvFud",
+	"CXjiil9z7fH2oJxCqdlRCmZxQWiazuo6J1RdHOd9voY73qPc3EoL2vmNqDFkIjE6gmBj9+3uXv41hA64",
+	"H/bNlZdm6cxP9subufPevd/aO1hTEPdrsOiagyrqnFdb7r/qbTILiFiyZgvJ2QTySNkSAJdVQO3+Ho3U",
+	"Dhc9WSn4urM/UnfNY1d+9mfSZ1/+999++R9/64sf/U7DBaN08CUfnNJx+Wt3Hnxw98FHjVnkS2zg87/6",
+	"z9Nt7M608fjh7TvHx+XNvPrBj17+3r+fbmNvuo3jT26bNkrH8f/88r/96XQD+9MNfHh0996dD0CSWvN2",
+	"4i4tZMIaSj2sfDG/ijU7zC3ryVFGEtkdDZjQLLHrRAaMiiWunBqdDbi2+YtwYSquoC++NQdkNizM8SX3",
+	"YNUt+bFN+76ieh/u6FS6oPI6MYvqMJTW2MNU6aDAwfVE2Zg/3Uw6haIIX/zRb/39f/rhL//8N7/4k998",
+	"9W///Lkhvy/+4W9+CLX4fvbcUN8XZjncy5Yc5+/89Cev/vgX9Snwa6t2UAflBnTUT58uW1SQdjW/ZKHl",
+	"2GHcZIymmgNmzmtd3joxouvJrXVKP5wEiP3bPNOtNpvnmZYUsalJOCtZPtQ9XQIAkwGgs0gAvQIcdFyT",
+	"C8aGRmzhGdHsWWXG6bZy0lekclJtbl3lwFhwErY86M3jQdtbt8ksQcD7X+PirVa/eq00wUMS+wsUEybM",
+	"7BREbiRcwYeqVLwrKUxmOykm2+UXGqtKg8w7llkxua7kPvtb6a8xXuB/+Jsffv7zP3z5g9/5+3/971/+",
+	"zm+/+vHvvvrffrBMYLub6zWAT25J4j8WsXxZIroVy9dyMkWW2kGFESRDVyusj1QRanLWOPeJKoWD/LIZ",
+	"5sw0tka5zRjl4FBVGuTwyK1hjDNbuV6QBRNFNk2HQ6wWqgaqYz60Wrtw5JVClt6gO6kU5zv+m6iRydSV",
+	"E8Ps3szyGExO3rULA2bysK9ajTrretCsmijNBh26jEhgVmrT2IBp2gmEAhCOoqoFLkBXJ6xHR6muiVXN",
+	"VccSxMT3UtwSLYcdFyUCEkfNLO3pfby6LGzcjvlygBnA1jS3lQFy09xIFfLXapDPci5/47k73HMjQD11",
+	"3RKGN5QwbO0lm7aXLH8Fl5WXP3HH6yqsJVQQNhjqCYnxesVkJM64SFxJSJhPk9wtJPvgXLsW+AWqqELe",
+	"DRWJy73RY+nrFUqB+akqIjRVEsLOAEIpqGd1ffVC1hYRK2w+OWUB+elFKCNWyHgCJjQl6S0pw20WWmlL",
+	"qL/qEtwW0eBNN/s4Y4/MnAXotQiCNy7YZL7552PzwGu0y3zMJovMMuZSwTi30s+Gg6v6jBw9uguLj4n/",
+	"5uAUDTs5hoW22xRUntikzFQK6HTiay4bacOMECSQYUq7LC+5bIZtfkek674ci6qSGR+zldN7zJ+OL2Uy",
+	"GSFaUm3O8zGbbDriqr4v54KZMwP72nGNRuWzXYP5PmBjWIWFlGLLfbfcdyWqd59eGHrhiN7rYLYLo6Lu",
+	"asJAVbt6dawieMoRtW3c1JcjbmrF87k6e43qhXkEF6BL0/SMdi9mKk5Us+nYvRNPYQzFiNAbE0UnivTl",
+	"OLeBQBkumkT+W48paP5gCqA/wCgS4cUBs4O5DUJDZeszJx6wpEmOSMa6jA/BMjEwKjcCP4cNf00RMRqc",
+	"sczV4rb8DIBFAK+La9KVA6bIGevJDCR4yNmFp60soiXYPBQmuh3mRb2lYISeUy4sqIlypRWa5EgQrtkA",
+	"FydF8Yxq0qVCSG0mAil/XEGpcCJH+pBQXCUnoPky310qcOl6I2UmfhKsJ0Co2KEjGgyuMNCivhyDjCR7",
+	"mgk/0wiozX6LJHSiwmUcQ36iXSHIQTRDNe84EvaNPdKXo0zlUJmjYZMcwXrdbBFzJJR7lhKEybV12MwG",
+	"u9Uxu0tokmRMQVNuT8nB3ntmsdWo27eNmaGiPUlpv4fQrlmvjJ/3oW3ZA4GRXjBBaJr6HfIV23BtaH5s",
+	"j1k3YxoOry3pRgXZvUXOJpCdMO7zbh+lT5ki6qU51SObZQPl28qSMi/YbdtBYy2g9mqZ9Z0b7xSEwcbz",
+	"08ZAnfPktNEmp0byu7m7u7d72ojIqc3pwl8+uHPv7rcff3DaeFGo6mgkKpAZz7igmA6LQT1KA0LMSuKr",
+	"HeSSvVTYTz2VKKMDqwqPrz//+qvBzlh3hPa8T5+GzO1Dmfl9UU1ywtIUyfUZ6wJl7HlsxLr4csPRWcq7",
+	"RcksxBFQ88SwJ05qUpZKDKAcABVdlqYsQX6CgekJS0ZDVH0HdGLOkiGrSMcNOURvPmZjY3cqLNDKtX1C",
+	"s6RKRHtQGPYMISirt3rGP8NouunLVhsol392Yt6H4qvs2TAFFdEaaqt65Ima26FhYapwf7nQtw7y68uF",
+	"ZhYSdkCf3cXHsaLjgAv32T9Os4xOcIhlQ8K1lFmBQA3os3tMnOt+o33rAJp1H3dnqcjT16FZY1GJta3R",
+	"aCxM5mnE35JjMjCMH9Ir8PQl2/imdWVww0UKpMQQibOR4sKwfoROCelUkezMy6gNchumCBK40pD/xhGh",
+	"EKlGUikvQFfca7VaU0Oimgyk0m1DYQxh6ss0IT0GxjBzj1BEiaHURBwZQVUARoShbOiYg5qylMRQ/KEL",
+	"UXrxNEUzqmlfjkUVSYum0ChmISuaBIgtLQwfpX0U2jEVSDNbeddiR+eydPzRnRNSSuFB244JTaWoqHe9",
+	"HmVdgZJWU85yKaqKPla15eqb1LaqSWxrmv1JEIBlmlTU8zbbOT3oRa6zux9Uj3vJ+uDhvn2Zq4SH89jG",
+	"p27Gr1EgEZVxqvVpdrSogLjZuAJxkyKHLhUsRScKoQCBAioq/DpkmZLC6t46SBJwiqvnOIY4gIJ9xpgg",
+	"PW5EVEMnffjEkE5SScHIgSbDqfH0chsE0Gn/InwVg4jbuWCT2AydunE7pwqWyQDm4UwEIHSAqm8Nmabr",
+	"Qjs9YmMjrFdJZmjb8JMCCNcI9Xl8MByzCy4B3pSNREfzAYvJkMlhygAtzhAvKMtxiNOJMzZkVNt6SSq2",
+	"lhYlcbD2a2utoY79wYpmZj8MLxsJzVOr/BvdA1YU9wmMTQVzDBiQepSnCjlQNB3O0g5sM85+ERGwdQCu",
+	"UDZBbFrexbccxpO1YbhdSCQaisCgBAvpmyWKnwuqR5nlzNgKNj3VihXaVZPcLZi2YKoQTgTn0B+uyE4E",
+	"7AqBPQknebC3FxFBB1DR3p6++NCILanpLgFTF67NuA/GJEXMDqJJyW0ue4Y3H4KYLN8PL0GccHGuaXoR",
+	"m9nEY9btUx3bx55pp4/B8Kt8egskgE2WUQF2WyiFj4KBUYB2o1zwaLd8HTOgQ24VDJXyV6zRbrQ65sUO",
+	"xrLDFuSOvRMObHevtXdzp/XuTmuX7Lbaey0XvCOzB8iXX/7Nn3z+V78LdFFduO9+/oevvv+nr37wo5f/",
+	"0+/vfP7zP3v13/705e9835BnKxWgTdr0O9ozCviLVdj6hv2dcJ1haa2S+unzoFicX2K7wtB4ELmE4Gbw",
+	"Et7tRrvx6g//8vO//svPf/7zlz/+6S///E9f/dWf/P1v/q+v/uInr378uy9//F9f/vH3G37BjEC1B6cn",
+	"pHEd6191JVtsGTNbvawFJvd1HKrhyb9Pk7lJak+Kxhiup5nYNmp960QFOFeWpo4NlzD0FbXiKhveDWhU",
+	"VfuW4Nz2ZJrKsfKwEla1AeXRkaw4Ag4OhpKuUVOFc/50aZpaCSU0SQ4lFzq1LgdvGQRPDaLPG457Klxf",
+	"KG1gETEhy8SwQ9CBE0YEY4kCZT/DCIzY+i2oJm8pxrA+2NsuhNfD3VsxLi8vYyQHI46dCqtyg5+QZMyc",
+	"QUW4bodjO5t4ScvaPCO7WGgO8PKglcyMds41OpzBZ52xAQeDLA51qrFTYSfUPBWnYofEhqN0bJhJ3AaR",
+	"68wGEsVccM0NG4q9LNeEl8wCdRIpWNzOrQlgjzEM3/yq8jfIA1xJeIkLpY0gge0Y6qA7RhqJ26HUaOeQ",
+	"kFutiBzcjMh+KyK7N2GyLS8kWg8Z0D8jh0BrKj7EA2Ik8SFVRhgKHHJNciJR1jwVhOAbsK9OAnUsHfoq",
+	"DKkoWB2CexSOD+67EXOMGo0RThAH0MxXuMcFV32WxJH9gp4JmQ1oatfcrZa3aQf7aNcW9BImwi2we1mx",
+	"eCDToZUsQc0EfWnxgD7rJNbrFbvlxJ7xEGLRh9jIgnKkO9hibFbMPxwK4W5y5VsN7Rb7DKbgF6aNx9cc",
+	"2sojcyruAKVxcK+wJGPKda6vwcrjXKzgCZfLyPMgtCcsM+oCLImNysgngLfJXDVYV7sa3F+qBO5w7lQw",
+	"j/k4erzEoLiYQ8VEYl8zpOZMJpM2jNlqmQXC4pow+kPuqGYiOfSvyJFRw3qnwv4C4871Pj8VGIW7jTIx",
+	"Kp+ZN9AAHK/TSwojKPRKztg5Fyo/O27GAn6dIqmoqs1rHDbWrIk70xFcUdBRzdexW3/ztHM9u7EEp9/m",
+	"LoR9Ta+kW3+39KcCbwaeiGBecHRgXpCrEZIizx/Q638qSl3CdywjvUZVJaQBM/Uay/QSZP7t4ovg5PF3",
+	"s9G+1Yoa4cVrtN999929gvZifrZqyC//39969fMfffGT//LL//If6yoo+YYVlJ8TUH7ardbXW++2Wy3b",
+	"WqB7FelRo73fmlF2QEjJ93KpVQles204+zPYNcKx7p3sHmAEph8rvi1ko/0e5g/51aq1JlNTXVeHg9P5",
+	"5VTeyvSvb7xB+hfKsTk+2lbn2upcRud6DAK9Ez6HQyYYKDeB8gVMR2bA1K0yAMLyVetj7nZU6WMPe6Gn",
+	"0Fb1sIOK2bMh6xryjK0wI1GfTYhNLAtfBNvshGkzS200TiUHDILYzB82Zq5WEAeWAXM1m/syTZSTh3TG",
+	"80COk+KoFfbdyk3NQo7bKL5iMF0PC5eg1dlC7+MMjJ4JE0BbcW5gnnauKqaXiBW5I5JpY+YaJZ3dKpUY",
+	"JM1RMLziaWiT3Msp4/6KFr87Itl0koMLxbi54VAM1/G2RMhXkR4fMzRj4IXIdaLXEzFSSYtdrkEV1kN4",
+	"9xorQvttxDO+KOmnUB5om5KwcZCEqdgdz1Zzf0Hg0P6acq7F9bztwbFXAzNeQ1SqBY87aOJheWYBlM9v",
+	"Elvagry19zaMHCtVkLf234YaPynzSvuh+w39yaovR2mCdWpiMhyBRZWc0e7FqbDOSqh3GZFkxKx5IH58",
+	"5+Txdzof3Ll39J3O/bsPPjm5c4zOSyx3U6jvFTtbV3z/6Nc7+Obth588OImNhAI2wdHQWlMfg5jBxTnE",
+	"W4E4yBXp02yQMqXaxLA9mJ61LbgMA7CHobcV1gPMZuwZ7erUpgvA197hfejtLFxHNqXSSicebgKEKGj4",
+	"yK8uZh5AZkRu8MGmMyosjgU3ghyseWAp4T3M2XDmUmdWplqzwVDbSXkBzkZBnApiUwqM0MRtBAI06Esi",
+	"wYQK8BnwTZRPKdxv039KlVsQLeWhd1unXDAAq1bWgGo2oGnGcOTaCBZASQIe7Kkkj7bbAtj0mCSsyxPm",
+	"UrrydFXsf2zzKdCwak6dkYftqufz9JsiwObVZ2liQ+dUOcKGebUppO6YR9FcCiTWp714WdlHFNjctCTj",
+	"l0zNbx1fbXLVgafBHjsjyKI6c0LVxVoirFPrnwcU664mCYdLYG8Dw+LCadqIFgLCsSyTWScXE7/4v37+",
+	"8vd/1ogaISXwVgUvDQcWFvxrr7W3v7vX2u20dr/10a/uffvgSes77/7are9+vH//5oNvPHrv8e5JA+Vf",
+	"aG/e+LkiY5np/vStWGU2f/sHX/z1j3/5l7/96t/85cycbCD32lNykvX0pMbgvxqtMu5F67+34mBrC/94",
+	"XJfXXOqmV24zmbcKyGoGIWDPIw1xeEC5NdLUYv5MhbjFRKWUtXPmIKoqZC0j7VkppE/RASPHwo0lcrFc",
+	"4BODQEUX42bVY8WEbpPYaOwg64A0GT96eJwHeuejiU/F2Nx/G6/ukv8gy9LGfpOHjqMHgWo+bg4i40fD",
+	"0H1Kjg1joKn3lUvh3X6nAkLo7CR4Zl17cxnZesYYPZZFimmm40gmiit1GIGdC2h3FcTVyYCN9m7rYG9t",
+	"IhrV62j/6tnNtxsvni5Nw983x3rTiKndLhuCN2K34L3In2S9HuvqwCy18l5gowet94JG7W1wjBXPiY1g",
+	"K8iCRfiOkz5XhA6HoVzpRPZmY8UNi/xo1s2NKuxn7ag2o6VuTXL/SDgimOAM1Zdkt9VqYf3RtZijA5Yu",
+	"Z4oYbqw8G8HEe5vGNK0Zo+arSDLK6Fk6IUrLLI+csgTHZjZB2IhhBg4CMtDpR4p1XMR0HAVvoqMDcwOc",
+	"TQ8y+Qc7TBg6kZC3gP/+k929/YObt05HrdbeLUEH7J9gSHB8SOKvx5gFr4a0yyKj7sb/w6//Onz5ycmH",
+	"O+9GYXpADxBL2PdGNIVoJWWL576dBx7hk1gXIg/0Pge10gV1W63aj9rF2pylVFxAAJlh6QMOlYIPCSXA",
+	"/sClA5SKPRtS0PvRr+OWCiJH3OrguJ3byX5r98BDCAC8oNOL7RZgskaw/ujR6mBxCz4we5DbKjzqAfeY",
+	"C0ZGcfkK7NmQZ0x1qIa3BPPng+o2ZDbYICi0MJh1CfRtZYYev/zZX/zyF//zqx//+zgY1DeTbNLJRuKf",
+	"GJ4We4sQV8RG4x0WMuwg8Q4kMBSzzpgTKIM0gTLx55iJ5HiwflB9VH6VQvgHZ9RYOM6KdDa7IoX8M5ty",
+	"dyZlyqhwycArQ4padMyCHHdScsxgvFwVzlcoxSGspf2+3djdf7fVgn9aQPKGKeWi2MsRZkM48hA2Nl1V",
+	"5eUv/u+///6/fvmzv3j5g//6D3/zw1/++c9e/v7vvfo3f/n3/+F3Xv7+/252srr3qKHk6P9j73p63Lit",
+	"+Fch5uIEHcvetV0n2tN24ySu07WRP/DBa0iUhisNdkROhyPLi8BAeihQtIck9wK99Fig16Jo82USN+23",
+	"KPj+kBztSCtp/yQ2dLJX0nA4HPLx8b3f+/2q4RxbfVBhaXbqiX/ffkVFwhYtHVxmjNbvGOBceqFrSOi6",
+	"uhCxurpcJU6X6lS4CdlAEbUJ8LitZidNqKoHmVgPDpM0Oc61LCLZnO+/+ubHv/7zh+/+9Pr3f3v99T++",
+	"/+rbs0I6OLxeSCcMrqdhveeebJiXOTb6i/d+2RzpykzrqPJfjSaIz95JPVsDuLdS92p50lD/AZogz9t6",
+	"P0mTmcpH4zrp7rql53E3sXOJ5K5ZDq4sLHuwtQuo5l6lCUTks/OGdX7sVh+p1l6u4aS3dnvNaXmO1BDA",
+	"GWkctgCirXfsdmoEnciWzBynmVdNQbMjvFKMKCaHuqogkevMlYSI9sVxrgLkeVYZPRK//uzxIdTjAkxZ",
+	"OkfU2Tl+mLIyo0pOCDRdmVpBHk0CYtvdEx3d2dgUCrz9BWcEhMlz7CCu1Zw7MaDLJ7XoR17VzUfqFMsk",
+	"4SUh7hycW2mPIhYIOFQgEL0WIwQjUQ0I9mmJ1wdn75+4nnI+bPb5zIArZFPKW0ERBQDlyI+H9+LfunqZ",
+	"20YEzXMQYYjmin2n9BLuAdvU/ffeh6Bbyz2er7m7/DxDZO379bmDddHN2kfUdnej8BlYBewi/Ne7NN6X",
+	"D3s8V140T5Oepm+gRJZLgOHhUqDAHK2JTh62mNAm2yVqG37RudToWjQR3qLY2tbduGZ3Iwq+tZG7beB4",
+	"uLV760tay0uxb4QuWG93chdtjns7T0p1/cNGfOjD4oRVWLuzqVr6/XzMitsO8Sj+JIKr8Ef0IlnJ9YWq",
+	"GhDDZTtgQ+ujrIx72bke9RZkkDCbteBZd+hZMA6WdJPXX3/7v69+958/fPP6j39JCFrRg/ED8z9/UK2X",
+	"tmrzkfblIC2hhYtlzdKkdpsr4xiWqZ7sXIZErbQnq5wZt8DKn0itey5nf75ZXASRbFrHWwjxX1KqgRWP",
+	"Tx4cfvDw8CNMSZBT4qsD9rC2FTPOK8HKSmQ9btFuOoBGt4b5jTPMeIOGPeaP0PryX6vYXLKqK1rYu2+T",
+	"hU2FNjNxsH948OCTTx588HZhud42pSYwVszZBge2CIRsiuxyXdlb6qVP7LTygz7UYmaqDMkjco1HQNtl",
+	"di2MDCkmIqdQvBhCUAwDVDV/SSRmiOI/xVDQmKuXRibQw2MGm9uCQrhQqwbG3wBbRlRHf8PTfkIOOGUW",
+	"MjuWFbKCQWANKVd8OG7gph3GafhqT+ECCCzIJwcSfogRuq0KnizU8NMjuWPxnugTzBo4IjDT0I+I4wx1",
+	"gshMrFIUdGPa0rP1d/iKfnYbmBw7b6B7J8X/9XLbm5gqkDmvsO3MbS+57WVTn7uZSw5RiIISDGczQpsn",
+	"gdL4Ekb5xtcQgTgwnvFlO2kyG58C80DveKozm8wlk5o45FBmQBN7T9xpTvrkEjM7K9fU49Q6bxMBI6G3",
+	"ZVDXvBc8HZ/yRgBpCMXiGVfitnO9yXnRjc/5dz8fW/Tsy2SpoSE2DBAQeYHGAwOduNg2Q5q23/EO3JFB",
+	"ss5K8N1BNwluPg+GbXjVc03ewSbX7AcHFFognmEw0K1eBs51r+oi/inNlHPNC3KtbS3LtVmWB87jQHRW",
+	"PU/uwLGBFBRlWhiML2hylguDMqh9zrS0RBCgLcx/Ir9VvQiEtSYHuOvCGtzfT5xH8WFe1CAvsaSrnmKB",
+	"oxiu23gGXdBv/nLF7An+/NXSTlC8QIAnnRM5rqmgcLBa0A+OMRxXZtLOJu/OuTchdHBW6mKV3niUIvXo",
+	"nI7UZqNuvGkk7m4ibsnbr0mU1s3HhaTtFzV5t2DzX65UB/AH+J2Qtik+EdrhKCeKo/ERmajydC3cAYyp",
+	"0VNg3hQTVY9Nxrnf4VjZIw1MkJU6VvVw7BoA1X8GrCCY151Y+ml0op+oJnKmQRLojseqIw5QG9KddhEV",
+	"jSw1KjvSDMbE028XqMkJCEwNFQaLoAGVDeYBHJOMitXxRE6l3VNtifuytYb4SF9KETEIwE31iQb8kFbi",
+	"7u27zli6q5GrsGoFKMMwwE52aGYXqtByb8HZrwbc5AvIb967fTsV9D1DXSciPwaaVzFQK5S8gkZL0nUt",
+	"wZ2S7p3ba+A24DGvFbMBjn5wrTcJoW/gfJ8Txt7k1H4xx5oGfrlXTecNtmwLUG8YW4S5s4fFABDZY+w+",
+	"xC225cJbPMZmwWzYzdCW00xLY3QGsaddqDiqsS8uDGN/4la5pXuTNlXoGJNZdN3+D8FiVqGPj0BQvaJT",
+	"YmCrABVZGTNhxYq6ypUlKlm3A2ZT1RFfINFKg4ADuXORuc3X6riB6AhEr04taX3g/NgLxCGEvfIiosgK",
+	"46UumrsjhKCpdRP4NbhA6Ug3dvqwIXvpfTxhWazCBCoQvxVXXBp8wqF2OEnkVpgXquqIp65Lloqd2YkA",
+	"XmM3PO55aGNmvwBlUHHjxVcgJwbOp2oCfhnebGQUvDJmiPGb+AjL4GrRt6aq++IdYiOEMDHkA/LaHsFO",
+	"jpE0bfA7KhrL63f3cEJCqsE0OWjGkohx3AjXzHSYydMbVsBswslx5rqZtEfav2CQSWNnU9Qmk6fN6347",
+	"zYcnytbEMQj5BoAWw72xri3Qr/MQjtwvAO5rqRzuSLOCtxwZVmyDoZ7FDOrR9TT12FtCihj/Cnz2hd4g",
+	"ULzD+whPGY63CH+O3tSElxMX5CHU+YafGMe5l1EmYnOvznucH9dj9u3cM3klmlyHx/QsNqeBPHs81Vml",
+	"MhiT0pjCNsDeYQJDYggtVQOlCw3VQJzMXYPrUrfgDMkRncDUIUh1boVz25l/B2ISXZgptLJgZZOSzxCF",
+	"fECglDzxTLzTP3Af3zwwuq5M0RXa3AQIdf/djjhUMx6xI42F7aKSrHXUAlGPzh59zsL5qjwtBqqeIUuk",
+	"c9Ktx4VfFSfP3rw7XalRbqFUC9amLEt4uaHVuwtb1abuHbstvU/v3qraecKQZBnkeN7BCdfaOVi0HeLH",
+	"hDb0kd65nbptSZYlKif7Dir0kKwqXgC11RKPf+2w+H5ZPsxWCjm4e6wcoHjq/PmrirVvXfCfxAXfYjbe",
+	"FDd3c5d2OnCzaKBuhpqQBT7taoKpKKlynlZqq4jpYz1UK2qXEuPoegKmT02V3bu9RL+UW70sEVNKAFa9",
+	"S1cZVZrJpZN1ih3eZIlRNzu20enriU57q+ALGpqh6r141SM/IZ5KCzwTuY+mlbpaMdKhIoALCm/KeR5i",
+	"99FJjvonXFhISsyCVqaFY0xD7JNip7ah+tmluxBvujO8XtgGT1uzeV05f6RHEoxYsAHEp7lHcwKisU4o",
+	"U1KEkk4c6kCUAn1gVdC6Ou3jb82xd77h5O88YOtRZXmgKYRzJjVaG5OKqQYlsL7RvakeFkpWUJJKrXeF",
+	"NQTC03Qg1LWoZ/lQ8ZWevx4G6RiOwZ3W2sp2a3+ddZUDY04oiBOY4aM9oLuzeyed22u6ydBMK6t6fHHA",
+	"p4H7tBO1lvz47Z9/+Ne///v375DRAl0/94+9FS4/s0l0k7u7SaCbID9zUhaAB/MfU3d+9fjxo4eHH/UO",
+	"Hh9++PDT36xTZe/ewDWXQG4wvCshztvkUJBgEztBAPMm5SZ+iNM/QgUywpxUK8NSSLrw4yXvLN6XERqu",
+	"s1Zc+IZg781mxIUOHjhJ1hDU3BZHboPxp2TjhRRP1QHgjuc9CthXL64UcPb8AtItua3z4WLkj5vUn4Wf",
+	"XYGhC+XdTN+8G7EG7+zc93/1KiDuef9+5975azlNalPLwtnOC+s2uUE4gBDvuXEF+NXWqd78xA5Eq2e9",
+	"ajE4BRf1MhQESl4SMpvkGmKxN1dYCvtlyQC0q1sNtMcSHO9+mlD+rKfVjD/d2Q0fY4kVfXGnUaxFH94L",
+	"64evv71794J0AH4MzlsQx/mL7aq4pFXBZS2wGBhW2QxmCVmWKwS0ynV0NDwEividpRX9Fk7mPapA8gEu",
+	"n65xhypAHpFELuQhz5x09styKwOwlQF4g2QA/IzdKgFsoT1vphLAJvvFarieFuDsMtDsrJJliclcMZMo",
+	"w59rWwMVkgidhXSJbQ2V7ZfldSd7r6R4s936ke/2bDN6gqvI0cL5iqv7L8gvxe9urbwtg1byiklzt7nY",
+	"NwxyyCSJcoQ825PNLNRYyaIeLzy5fYxfX2grXuttuAdXwynWSD973iwd9RXrgg5rDKuJnp0eqPW5y+mg",
+	"yIf05M4cni588E/h2+t77k0nyQpj5czjQFrlMUjkBU/yUSWxWnK9wWve98tkIG0+3J+6afTsudsHBkpW",
+	"qnqkoFtQQg4Iq7ayNwCY4ddJmkyrIukmt9BIYp/mL/iQsZVAcGIjiWOvZgyLRJ52xDxVKzw5CoPTPsi5",
+	"box2nK3r4rsBfIrIDXTWEU9MUSDME2EwHu2S8lkPVByNVp1mRr21oM7v+PW4Ukr4mWh5lbv1HfBqrbs7",
+	"Et7YjvgIBAEgh1iWVJEH43vDCplllVs2mM5z7klfUKPusea7ChakpbvqZU1tlIUcqrEpMmB5/XyRLgGU",
+	"7eSZGxyu7lGI9LAWnpNznjCmzVHjNmxLT56iIDUhPm4AnrWy9DbMPFUkQJBkdF+iiWVsMLkHBBvlBCio",
+	"FETs900K+oW98pKWyHBCOFF54uYnwI5JTPuF1Lkdh3cJSNGBGueN9xGmROv9DCg7ZAYa7Yg+zue+Hw4V",
+	"RUBI2DKS1609LjfgXQnCnFc8uCkqKEJKnl5SdOFAFUaPECeLhY/4wBOZ61rSLHZDJodeYTxuGyCQ3F/y",
+	"e4HnN4i1S+35REI/U6pZornO3ZGVCkQopnI/cpfBD0pTFDYVfWf/4xGa0dWhW8LMtEWsK5fSxeOWihD6",
+	"TMPDQb+BzCWNNFR9cMcy0wtyugRZ9aKg++bKIsdLR+zH3fTzNDC7WKUsUq1E6g7WYABJatGHOC1eDpBg",
+	"uo6oyVwX8FX7GQMML/HQYAFdmInw6YJJCKlIWj4R+QyYnwxMgLMbQDbCAqtanZUrvWFhhRRmFN3Xj80C",
+	"+3mSa4RFZ6rI3YjE146l1qpou/QRAHcHp/Tms1wWgF3OXzbuPdVQCbHguemWdg+4f46lRcCHmEyHY1Lc",
+	"cJPYLZ2hsfUZO9vebkw+BBYN8RY+rg9n0wjsxoAwmF6LzFKpTFmowN0TS2sjZ0EqDMM4edzSeSPYTCCc",
+	"vdXHZhbfiSDJrmHYFqndxgjj6lnU7dyyDLzrGukMu3mVD7E2JFpJvvB/oqSGXzcGHCHVC/b6wshMDGQh",
+	"9ZA9JTst3X2sqWzUDnlKr56/+n8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

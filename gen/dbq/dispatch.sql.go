@@ -93,7 +93,7 @@ const senderAdmit = `-- name: SenderAdmit :many
 
 
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, NOT x.is_available AS gives_way,
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, NOT x.is_available AS gives_way,
         st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN channels c ON c.id = s.channel_id
@@ -117,7 +117,7 @@ used AS MATERIALIZED (
     WHERE me.is_paced
 ),
 budget AS MATERIALIZED (
-    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.on_unclear, me.channel, me.was_seen_at, me.was_available_at, me.gives_way, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
+    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.on_unclear, me.is_self_registered, me.channel, me.was_seen_at, me.was_available_at, me.gives_way, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
         CASE
             WHEN NOT me.is_paced THEN $3::bigint
             WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0

@@ -166,6 +166,6 @@ type User struct {
 	// the most urgent priority that a submission of this user may ask for
 	TopPriority int16
 	Version     int64
-	// whether a company was named for it: a read user without one sees every company, though company_id says 1
+	// whether its company binds it; false: company_id only says in whose name it submits, and a read user sees every company
 	HasCompany bool
 }

@@ -1208,6 +1208,25 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 	return id, err
 }
 
+const notificationsWaiting = `-- name: NotificationsWaiting :one
+SELECT count(*) FROM (
+    SELECT FROM notifications n WHERE n.company_id = $1 AND n.next_run_at IS NOT NULL LIMIT $2::bigint
+) w
+`
+
+type NotificationsWaitingParams struct {
+	CompanyID int64
+	Most      int64
+}
+
+// NotificationsWaiting counts the notifications of a company that wait for their time, up to most.
+func (q *Queries) NotificationsWaiting(ctx context.Context, arg NotificationsWaitingParams) (int64, error) {
+	row := q.db.QueryRow(ctx, notificationsWaiting, arg.CompanyID, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const now = `-- name: Now :one
 
 SELECT now()::timestamptz AS at

@@ -1508,7 +1508,7 @@ func (q *Queries) SenderRefund(ctx context.Context, arg SenderRefundParams) (int
 
 const senderRegister = `-- name: SenderRegister :exec
 WITH made AS (
-    INSERT INTO senders (sender_no, name) VALUES ($1, $1)
+    INSERT INTO senders (sender_no, name, is_self_registered) VALUES ($1, $1, true)
     ON CONFLICT (sender_no) DO NOTHING
     RETURNING id
 )

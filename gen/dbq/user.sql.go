@@ -145,7 +145,13 @@ func (q *Queries) UserAddressList(ctx context.Context, arg UserAddressListParams
 
 const userAddressNote = `-- name: UserAddressNote :exec
 WITH old AS (
-    DELETE FROM user_addresses o WHERE o.username = $2 AND o.network <> $1 AND o.seen_at < now() - interval '30 days'
+    DELETE FROM user_addresses o
+    WHERE o.username = $2 AND o.network <> $1 AND (o.seen_at < now() - interval '30 days' OR o.network IN (
+        SELECT a.network FROM user_addresses a
+        WHERE a.username = $2 AND a.network <> $1
+        ORDER BY a.seen_at DESC, a.network
+        OFFSET 999
+    ))
 )
 INSERT INTO user_addresses (network, username) VALUES ($1, $2)
 ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day'
@@ -156,7 +162,8 @@ type UserAddressNoteParams struct {
 	Username string
 }
 
-// UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago.
+// UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago, or
+// more than 1000 addresses ago: a user that calls from one new address after the other must not fill the table.
 func (q *Queries) UserAddressNote(ctx context.Context, arg UserAddressNoteParams) error {
 	_, err := q.db.Exec(ctx, userAddressNote, arg.Network, arg.Username)
 	return err
@@ -307,7 +314,10 @@ SET role = coalesce($1, u.role),
     is_disabled = coalesce($4, u.is_disabled),
     company_id = CASE WHEN $5::boolean THEN 1
         ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = $6::text), u.company_id) END,
-    has_company = NOT $5::boolean AND (u.has_company OR $6::text IS NOT NULL),
+    has_company = NOT $5::boolean AND (
+        u.has_company OR $6::text IS NOT NULL
+        OR (u.company_id <> 1 AND coalesce($1, u.role) IN ('submit', 'read'))
+    ),
     top_priority = coalesce($7, u.top_priority),
     version = u.version + 1,
     updated_at = now()
@@ -328,6 +338,8 @@ type UserUpdateParams struct {
 }
 
 // UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
+// users_company_binds_role refuses a role that the company of the user does not bind. An admin that submits in the name of a company,
+// from before that constraint, belongs to it in its next role.
 func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, error) {
 	row := q.db.QueryRow(ctx, userUpdate,
 		arg.Role,

@@ -23,7 +23,7 @@ import (
 // The roles.
 const (
 	RoleSubmit = "submit" // submits, and sees what it submitted
-	RoleSend   = "send"   // claims and reports, as one app if it is bound to one
+	RoleSend   = "send"   // claims and reports for every company, as one app if it is bound to one
 	RoleRead   = "read"   // sees what its company owns, or everything if it has none, and changes nothing
 	RoleAdmin  = "admin"  // everything
 )
@@ -108,6 +108,7 @@ var ErrRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
 var (
 	errNoUser    = fault.New(fault.NotFound, fault.UserNotFound)
 	errNoCompany = fault.InvalidField("company_no", fault.NotThere, nil)
+	errUnbound   = fault.InvalidField("company_no", fault.OnlyForBoundRoles, nil)
 	errNoKey     = fault.New(fault.NotFound, fault.KeyNotFound)
 )
 
@@ -155,12 +156,12 @@ type User struct {
 	Role     string
 	AppID    *string
 
-	CompanyNo   *string // nil: the default company, and of a reader every company
+	CompanyNo   *string // of a submit or read user; nil: the default company, and of a reader every company
 	TopPriority *int16  // nil: 1
 }
 
-// Create adds a user. Faults: user.exists, request.invalid for an app_id of another role than send, and for
-// a password that is made like an API key.
+// Create adds a user. Faults: user.exists, request.invalid for an app_id of another role than send, for a company of a role that it
+// does not bind, and for a password that is made like an API key.
 func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return dbq.User{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -168,17 +169,19 @@ func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if u.Username == s.admin.Username {
 		return dbq.User{}, fault.New(fault.Conflict, fault.UserExists)
 	}
-	hash, err := s.hash(u.Password)
+	hash, err := s.hash(ctx, u.Password)
 	if err != nil {
 		return dbq.User{}, err
 	}
 	row, err := s.q.UserCreate(ctx, dbq.UserCreateParams{
 		Username: u.Username, Role: u.Role, AppID: u.AppID, PasswordHash: hash, CompanyNo: u.CompanyNo, TopPriority: u.TopPriority,
 	})
-	if postgres.IsNoRows(err) {
+	switch {
+	case postgres.IsNoRows(err):
 		return row, errNoCompany
-	}
-	if postgres.Violates(err, "users_username_key") {
+	case postgres.Violates(err, bindsRole):
+		return row, errUnbound
+	case postgres.Violates(err, "users_username_key"):
 		return row, fault.New(fault.Conflict, fault.UserExists)
 	}
 	s.changed(ctx)
@@ -211,8 +214,12 @@ type Patch struct {
 	Version        *int64 // the one that must be there
 }
 
+// bindsRole is the constraint of the roles that a company binds.
+const bindsRole = "users_company_binds_role"
+
 // Update changes a user, in force on this server when it returns and on others within two seconds. Faults: user.not_found,
-// version.stale, request.invalid for a company that is not there, and for a password that is made like an API key.
+// version.stale, request.invalid for a company that is not there or that would not bind the role, and for a password that is made like an
+// API key.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -223,7 +230,7 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 		}
 	}
 	if p.Password != nil {
-		hash, err := s.hash(*p.Password)
+		hash, err := s.hash(ctx, *p.Password)
 		if err != nil {
 			return dbq.User{}, err
 		}
@@ -231,6 +238,9 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	}
 	row, err := s.q.UserUpdate(ctx, params)
 	s.changed(ctx)
+	if postgres.Violates(err, bindsRole) {
+		return row, errUnbound
+	}
 	if postgres.IsNoRows(err) && p.Version != nil {
 		if _, err := s.Get(ctx, p.Username); err == nil {
 			return row, fault.New(fault.Conflict, fault.VersionStale)
@@ -276,13 +286,18 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 // end, because nobody sees the change before.
 func (s *Service) changed(ctx context.Context) { s.db.AfterCommit(ctx, s.verifier.versions.Forget) }
 
-func (s *Service) hash(password string) (*string, error) {
+// hash takes a place among the comparisons: each takes as much memory.
+func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	if password == "" {
 		return nil, nil
 	}
 	if isKey(password) { // nobody would compare it with a password
 		return nil, fault.InvalidField("password", fault.MadeLikeAKey, nil)
 	}
+	if err := take(ctx, s.verifier.hashing); err != nil {
+		return nil, err
+	}
+	defer func() { <-s.verifier.hashing }()
 	hash, err := argon2id.CreateHash(password, hashing)
 	if err != nil {
 		return nil, errors.New("hash password") // the cause may quote it

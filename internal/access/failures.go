@@ -2,7 +2,6 @@ package access
 
 import (
 	"crypto/sha256"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -120,16 +119,6 @@ func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration)
 func (f *failures) clear(username, network string) {
 	f.entries.Remove(userKey(username, network))
 	f.entries.Remove(residentKey(username, network))
-}
-
-// networkOf is what an address is counted as: a host may choose its addresses within an IPv6 network of /64.
-func networkOf(address string) string {
-	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
-		if network, err := ip.WithZone("").Prefix(64); err == nil {
-			return network.String()
-		}
-	}
-	return address
 }
 
 // newLRU makes a cache; it cannot fail for a positive size.

@@ -16,6 +16,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/outbound"
 	"lksms/internal/postgres"
 	"lksms/internal/snapshot"
 )
@@ -133,7 +134,7 @@ type account struct {
 func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
 
 func (v *verifier) attempt(username, password, address string) attempt {
-	a := attempt{username: username, password: password, network: networkOf(address)}
+	a := attempt{username: username, password: password, network: outbound.NetworkOf(address)}
 	a.isConfigured = v.isBootstrap(a)
 	a.isKey = isKey(password) && !a.isConfigured // the configured password may be anything
 	a.mark = v.sign(digest(username, password), "")
@@ -247,6 +248,11 @@ func (v *verifier) refuse(a attempt, compared account, version int64) error {
 // lookUp answers for an API key that is not known. A right one is let in whatever others do; a wrong one makes other wrong ones
 // from its address wait.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
+	leave, err := v.gates.enter(ctx, "key "+a.network) // so that wrong keys from one address leave places to others
+	if err != nil {
+		return Principal{}, err
+	}
+	defer leave()
 	if err := take(ctx, v.lookups); err != nil {
 		return Principal{}, err
 	}

@@ -307,6 +307,66 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// Send and admin users reach every company, so a company that is named for one would promise what does not hold.
+func TestACompanyIsRefusedWhereItWouldNotBind(t *testing.T) {
+	b := setup(t)
+	acme := b.company("acme", 1)
+	const path = "/api/v1/admin/users"
+	refused := func(method, path, body string) {
+		t.Helper()
+		if a := b.expect(422, "request.invalid", method, path, body); a.fields() != "company_no" || !strings.Contains(a.raw, "submit or read") {
+			t.Errorf("%s %s: %s", method, body, a.raw)
+		}
+	}
+	expect := func(name, role, companyNo string, seesAll bool) {
+		t.Helper()
+		u := decode[api.User](t, b.expect(200, "", "GET", path+"/"+name, nil))
+		if string(u.Role) != role || u.CompanyNo != companyNo || u.AllCompanies != seesAll {
+			t.Errorf("%s is %+v", name, u)
+		}
+	}
+	for _, role := range []string{"send", "admin"} {
+		name := "new-" + role
+		for _, company := range []string{"acme", "default"} {
+			refused("POST", path, fmt.Sprintf(`{"username":%q,"role":%q,"company_no":%q}`, name, role, company))
+		}
+		b.user(name, role, nil)
+		refused("PATCH", path+"/"+name, `{"company_no":"acme"}`)
+		refused("PATCH", path+"/user-of-acme", fmt.Sprintf(`{"role":%q}`, role))
+		refused("PATCH", path+"/user-of-acme", fmt.Sprintf(`{"role":%q,"company_no":"acme"}`, role))
+		expect(name, role, "default", role == "admin")
+		expect("user-of-acme", "submit", "acme", false)
+	}
+	b.expect(200, "", "GET", "/api/v1/sms/tasks", nil, acme...)
+	// It leaves its company, belongs to one again in another role, and needs to leave none where none was named.
+	b.expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"send","company_no":null}`)
+	expect("user-of-acme", "send", "default", false)
+	b.expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"read","company_no":"acme"}`)
+	expect("user-of-acme", "read", "acme", false)
+	b.user("nobodys", "submit", nil)
+	b.expect(200, "", "PATCH", path+"/nobodys", `{"role":"admin"}`)
+	b.expect(200, "", "PATCH", path+"/nobodys", `{"company_no":null}`)
+	expect("nobodys", "admin", "default", true)
+}
+
+// An admin for whom a company was named before that was refused goes on submitting in its name, and belongs to it once the role is one
+// that a company binds.
+func TestAnAdminThatSubmitsForACompanyGoesOnDoingSo(t *testing.T) {
+	b := setup(t)
+	b.company("acme", 1)
+	admin := b.user("boss", "admin", nil)
+	b.exec("UPDATE users SET company_id = (SELECT id FROM companies WHERE company_no = 'acme') WHERE username = 'boss'")
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/boss", `{"top_priority":2}`) // in force at once
+	b.submitMany("x", 1, nil, admin...)
+	if n := b.count("SELECT count(*) FROM tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no = 'acme'"); n != 1 {
+		t.Errorf("%d messages are of its company", n)
+	}
+	b.expect(200, "", "PATCH", "/api/v1/admin/users/boss", `{"role":"read"}`)
+	if u := decode[api.User](t, b.expect(200, "", "GET", "/api/v1/admin/users/boss", nil)); u.CompanyNo != "acme" || u.AllCompanies {
+		t.Errorf("as a reader it is %+v", u)
+	}
+}
+
 func TestAPIKeys(t *testing.T) {
 	b := setup(t)
 	b.expect(200, "", "POST", "/api/v1/admin/users", `{"username":"system","role":"submit"}`)

@@ -206,10 +206,12 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       httpapi.LongestAnswer + 15*time.Second, // also bounds how long a caller is listened to
 		WriteTimeout:      time.Minute,
-		MaxHeaderBytes:    32 << 10,
+		MaxHeaderBytes:    4 << 10, // net/http adds as much, and keeps up to 40 times the bytes of short lines
+		Protocols:         new(http.Protocols),
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelWarn),
 	}
+	server.Protocols.SetHTTP1(true) // in HTTP/2 one connection carries hundreds of requests and their buffers, past the bounds on connections
 	ofOne := a.options.MaxOfAddress
 	if ofOne == 0 {
 		ofOne = max(1, a.options.MaxConnections/2)

@@ -121,6 +121,7 @@ type answer struct {
 		Error   struct {
 			Reason string
 			Fields []api.FieldError
+			Limit  int64
 		}
 		RequestID string `json:"request_id"`
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lksms/internal/httpapi"
+	"lksms/internal/outbound"
 )
 
 const (
@@ -88,9 +89,24 @@ func (c *connections) admit(conn net.Conn) {
 		return
 	}
 	if len(c.spare) >= spareMost {
-		c.end(c.spare[0])
+		c.end(c.crowding())
 	}
 	c.spare = append(c.spare, conn)
+}
+
+// crowding is the oldest spare connection of the address that has most of them, so that who connects in a loop ends its own.
+func (c *connections) crowding() net.Conn {
+	count := map[string]int{}
+	for _, conn := range c.spare {
+		count[c.open[conn].address]++
+	}
+	most := c.spare[0]
+	for _, conn := range c.spare {
+		if count[c.open[conn].address] > count[c.open[most].address] {
+			most = conn
+		}
+	}
+	return most
 }
 
 // hasRoom tells whether a connection from an address may be a regular one; an idle one may have to make room.
@@ -145,8 +161,7 @@ func (c *connections) forget(conn net.Conn) {
 	}
 }
 
-// addressOf is where a connection comes from, as it is counted: a host may choose its addresses within an IPv6 network of /64. Empty
-// for those that are not counted.
+// addressOf is where a connection comes from, as it is counted. Empty for those that are not counted.
 func (c *connections) addressOf(conn net.Conn) string {
 	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -156,10 +171,7 @@ func (c *connections) addressOf(conn net.Conn) string {
 	if slices.ContainsFunc(c.exempt, func(n netip.Prefix) bool { return n.Contains(address) }) {
 		return ""
 	}
-	if address.Is6() {
-		return netip.PrefixFrom(address, 64).Masked().String()
-	}
-	return address.String()
+	return outbound.NetworkOf(address.String())
 }
 
 func (c *connections) changed(conn net.Conn, state http.ConnState) {

@@ -37,6 +37,7 @@ const (
 	RequestTooLarge        Reason = "request.too_large"
 	RequestTooDeep         Reason = "request.too_deep"
 	RequestTooSlow         Reason = "request.too_slow"
+	RequestTooMuch         Reason = "request.too_much"
 	RequestMediaType       Reason = "request.unsupported_media_type"
 	RequestCrossSite       Reason = "request.cross_site"
 	RouteNotFound          Reason = "route.not_found"
@@ -67,6 +68,7 @@ const (
 	RouteRuleNotFound      Reason = "routing.not_found"
 	Exists                 Reason = "exists"
 	InUse                  Reason = "in_use"
+	LimitReached           Reason = "limit.reached" // with Error.Limit
 	VersionStale           Reason = "version.stale"
 	IdempotencyInFlight    Reason = "idempotency.in_flight"
 	IdempotencyKeyReused   Reason = "idempotency.key_reused"
@@ -76,10 +78,10 @@ const (
 
 // Reasons lists them all.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
-	RouteRuleNotFound, Exists, InUse, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	RouteRuleNotFound, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is what a field broke.
@@ -111,6 +113,7 @@ const (
 	NotACursor         Rule = "not_a_cursor"
 	Duplicate          Rule = "duplicate"
 	OnlyForSenders     Rule = "only_for_senders"
+	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	CountryNotServed   Rule = "country_not_served"
 	NotThere           Rule = "not_there"
 	BelowZero          Rule = "below_zero"
@@ -129,7 +132,7 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
-	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, CountryNotServed, NotThere, BelowZero,
+	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, NothingElseIsKnown,
 }
 
@@ -146,10 +149,14 @@ type Error struct {
 	Reason     Reason
 	Fields     []Field
 	RetryAfter time.Duration // when to try again, if that is known
+	Limit      int64         // of LimitReached: how many there may be
 }
 
 // New is a failure without fields.
 func New(kind Kind, reason Reason) *Error { return &Error{Kind: kind, Reason: reason} }
+
+// AtLimit is the failure to create one more than most.
+func AtLimit(most int64) *Error { return &Error{Kind: Conflict, Reason: LimitReached, Limit: most} }
 
 // InvalidField is the 422 for one field. limit may be nil.
 func InvalidField(name string, rule Rule, limit any) *Error {

@@ -240,6 +240,6 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 
 // tell is a failure inside an answer that is a success as a whole.
 func (c *catalogue) tell(f *fault.Error) (code int, message *string, detail *api.ErrorDetail) {
-	text, d := c.reason(f.Reason), c.detail(f)
+	text, d := c.reason(f), c.detail(f)
 	return statuses[f.Kind], &text, &d
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -20,6 +21,9 @@ func (s *Server) clientIP(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	client := peer.Addr().Unmap()
+	if !s.trusts(client) {
+		return client.WithZone("").String()
+	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
 		if !s.trusts(client) {
@@ -69,6 +73,10 @@ func (s *Server) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		checked := r
 		if slices.Contains(claimPaths, r.URL.Path) {
+			if s.isReferredElsewhere(r) {
+				s.fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
+				return
+			}
 			checked = new(*r)
 			checked.Method = http.MethodPost // to the library every GET is safe
 		}
@@ -78,6 +86,13 @@ func (s *Server) refuseOtherSites(next http.Handler) (http.Handler, error) {
 		}
 		next.ServeHTTP(w, r)
 	}), nil
+}
+
+// isReferredElsewhere tells of a request that a page of another host made a browser ask for. Over plain HTTP a browser says nothing else of
+// where a GET comes from, and it may be told not to say that: see docs/security.md.
+func (s *Server) isReferredElsewhere(r *http.Request) bool {
+	page, err := url.Parse(r.Referer())
+	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(s.options.CORSOrigins, page.Scheme+"://"+page.Host))
 }
 
 // The policies of what a browser can open. An answer of the API is nothing to render; Swagger UI runs its own scripts, one

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/task"
@@ -35,10 +36,12 @@ var statuses = map[fault.Kind]int{
 // errUnavailable is what the caller is told when the database cannot be asked.
 var errUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
 
-// fail answers any failure. A caller that has gone is told nothing, and nothing is wrong then.
+// fail answers any failure. Of a caller that has gone nothing is wrong; one that only closed its sending side is told to come back.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var expected *fault.Error
 	if !errors.As(err, &expected) && r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
+		exchangeOf(r.Context()).isGone = true
+		s.answerFault(w, r, errUnavailable)
 		return
 	}
 	s.answerFault(w, r, s.told(r.Context(), err))
@@ -62,7 +65,7 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 	x := exchangeOf(r.Context())
 	status := statuses[f.Kind]
 	answer := api.Error{
-		Code: status, Message: x.text.reason(f.Reason), RequestID: x.origin.RequestID, Error: x.text.detail(f),
+		Code: status, Message: x.text.reason(f), RequestID: x.origin.RequestID, Error: x.text.detail(f),
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -82,11 +85,11 @@ func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Er
 }
 
 // keepRefusal logs a submission that was refused before it is answered, so that the row is there when the caller looks
-// (S0.14). Strangers leave no row, and neither does a failure of ours.
+// (S0.14). Callers who may not submit leave no row, and neither does a failure of ours.
 func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := exchangeOf(ctx)
-	strangers := []fault.Kind{fault.Unauthorized, fault.TooMany}
-	if !slices.Contains(submitOperations, x.operation) || x.dryRun || ours(kind) || slices.Contains(strangers, kind) {
+	maySubmit := x.who.Role == access.RoleAdmin || slices.Contains(s.contract.roles[x.operation], x.who.Role)
+	if !slices.Contains(submitOperations, x.operation) || x.dryRun || ours(kind) || kind == fault.TooMany || !maySubmit {
 		return
 	}
 	refused := task.Refused{Raw: x.body, Status: status, Answer: answer}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -28,13 +29,16 @@ type exchange struct {
 	origin        task.Origin
 	text          *catalogue
 	who           access.Principal // empty until authenticated
+	answering     func()           // called when the answer begins; may be nil
 	authorise     func() error     // finds out anew who calls, and whether the operation is allowed; nil where everybody may call
 	operation     string           // its pattern in the ServeMux of the operations; empty when it is for none
 	body          []byte           // as it was sent, as far as it could be read
 	plain         []byte           // the same as the validator and the generated types read it
 	items         []item           // of a batch
 	request       *http.Request    // of a callback: what proves who sends it stands anywhere in it
+	isWhole       bool             // whether the body was read to its end
 	cut           error            // of a callback: why no more of its body was read
+	isGone        bool             // whether the caller went before it was answered
 	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
 	refused       *task.Refused    // a submission refused meanwhile, to be kept afterwards
@@ -57,7 +61,7 @@ func exchangeOf(ctx context.Context) *exchange {
 // goodRequestID is what a caller may choose; anything else is replaced.
 var goodRequestID = regexp.MustCompile(`^[0-9A-Za-z._-]{1,50}$`)
 
-// observe gives every request its id and its deadline, and counts and logs its answer. The log holds no query,
+// observe gives every request its id and a last deadline, and counts and logs its answer. The log holds no query,
 // no header and no body: they carry phone numbers and texts.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,14 +81,12 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		}
 		s.secureHeaders(w.Header())
 
-		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), deadlineOf(r.URL.Path))
+		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), bodyLongest+deadlineOf(r.URL.Path))
 		defer cancel()
 		r = r.WithContext(ctx)
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK, begin: func() { s.beginAnswer(w, r, x) }}
 		next.ServeHTTP(answer, r)
-		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverWait)) // a recorder of a test has none
-		}
+		answer.once.Do(answer.begin)
 
 		route := x.operation
 		switch {
@@ -98,7 +100,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		s.requests.WithLabelValues(route, strconv.Itoa(answer.status)).Inc()
 		s.durations.WithLabelValues(route).Observe(took.Seconds())
 		level := slog.LevelInfo
-		if answer.status >= http.StatusInternalServerError {
+		if answer.status >= http.StatusInternalServerError && !x.isGone {
 			level = slog.LevelError
 		}
 		s.options.Log.Log(ctx, level, "request", append(x.notes, "request_id", x.origin.RequestID, "method", r.Method,
@@ -121,14 +123,38 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 	})
 }
 
+// beginAnswer bounds what is left of a request when its answer begins: net/http reads some of a body that was not read before the answer
+// goes out, and waits for callers that read slowly. A recorder of a test has no deadlines.
+func (s *Server) beginAnswer(w http.ResponseWriter, r *http.Request, x *exchange) {
+	if x.answering != nil {
+		x.answering()
+	}
+	connection, limit := http.NewResponseController(w), answerLongest
+	if x.who.Username == "" {
+		limit = strangersAnswer
+	}
+	_ = connection.SetWriteDeadline(time.Now().Add(limit))
+	if r.ContentLength != 0 && !x.isWhole { // of one that was read, the connection is watched for the caller's end
+		_ = connection.SetReadDeadline(time.Now().Add(leftoverWait))
+	}
+}
+
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	begin  func() // before anything of the answer is written
+	once   sync.Once
 }
 
 func (w *statusWriter) WriteHeader(status int) {
+	w.once.Do(w.begin)
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(p []byte) (int, error) {
+	w.once.Do(w.begin)
+	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap lets http.ResponseController reach the connection.

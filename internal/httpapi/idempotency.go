@@ -71,9 +71,14 @@ func (s *Server) once(operations *http.ServeMux) http.Handler {
 // targetMost is the longest address that is kept as it is.
 const targetMost = 500 // bytes
 
-// target is what a request is for: its method, path and query. The same key for another target is another key.
+// target is what a request is for: its method, path and query, however they are spelled. The same key for another target is another key.
 func target(r *http.Request) string {
-	whole := r.Method + " " + r.URL.RequestURI()
+	whole := r.Method + " " + r.URL.Path
+	if query := r.URL.Query(); len(query) > 0 {
+		if query.Del("dry_run"); len(query) > 0 { // only a request that is to be done has a key
+			whole += "?" + query.Encode()
+		}
+	}
 	if len(whole) <= targetMost {
 		return whole
 	}

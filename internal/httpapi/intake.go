@@ -6,16 +6,19 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/semaphore"
 
+	"lksms/internal/access"
 	"lksms/internal/fault"
+	"lksms/internal/outbound"
 )
 
-// Limits of bodies. A request needs up to fifteen times the memory of its body, so the sums below bound the memory of the server.
+// Limits of bodies. A request needs many times the memory of its body, so the sums below bound the memory of the server.
 const (
 	bodyMost      = 1 << 20 // bytes
 	batchBodyMost = 8 << 20
@@ -23,18 +26,23 @@ const (
 
 	smallBodies    = 16 << 20 // bytes of all small bodies at once
 	largeBodies    = 16 << 20 // of all others
-	bodiesOfOne    = 8 << 20  // of one caller's, of each sort
+	bodiesOfOne    = 8 << 20  // of one company's, or of one user that belongs to none, of each sort
 	strangers      = 4 << 20  // of callers without credentials
-	bodiesOfSource = 1 << 20  // of one address of those
+	bodiesOfSource = 2 << 20  // of one network of those
 	roomWait       = 5 * time.Second
 
 	// A body must arrive whole within bodyGrace, or as fast as bodyRate after that.
 	bodyGrace   = 5 * time.Second
 	bodyRate    = 64 << 10 // bytes a second
 	bodyLongest = 30 * time.Second
+	bodySoon    = time.Second // from when on it is asked again whether its caller may do this
 
 	// leftoverWait bounds the wait for a body that was not read: net/http reads some of it before the answer goes out.
 	leftoverWait = 500 * time.Millisecond
+
+	// An answer must be read within these; callers without credentials get less.
+	answerLongest   = 30 * time.Second
+	strangersAnswer = 15 * time.Second
 )
 
 // room bounds the bytes of bodies that are in memory at once: of all callers, and of one.
@@ -55,6 +63,9 @@ func newRoom(all, one int64) *room {
 	return &room{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerRoom{}}
 }
 
+// errTooMuch is what a caller is told whose own bodies take all the room that it has.
+var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Second}
+
 // take waits for room for n bytes of a caller; n is at most what one caller may have. A caller waits for its own bodies first, so that
 // it does not take the place of others while it waits. give returns a part of the room.
 func (r *room) take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
@@ -63,7 +74,7 @@ func (r *room) take(ctx context.Context, caller string, n int64) (give func(part
 	own := r.enter(caller)
 	if own.bytes.Acquire(ctx, n) != nil {
 		r.leave(caller)
-		return nil, errUnavailable
+		return nil, errTooMuch
 	}
 	if r.all.Acquire(ctx, n) != nil {
 		own.bytes.Release(n)
@@ -116,10 +127,10 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, mo
 		needed = min(r.ContentLength, most)
 	}
 	needed = max(needed, 1)
-	where, caller := s.rooms.large, x.who.Username
+	where, caller := s.rooms.large, x.holder()
 	switch {
 	case caller == "":
-		where, caller = s.rooms.strangers, x.origin.SourceIP
+		where, caller = s.rooms.strangers, outbound.NetworkOf(x.origin.SourceIP)
 	case needed <= smallBody:
 		where = s.rooms.small
 	}
@@ -134,11 +145,21 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, mo
 	if x.body = body.Bytes(); err != nil {
 		x.cut = unreadable(err, x.body)
 	}
+	x.isWhole = err == nil
 	held := min(max(int64(len(x.body)), 1), needed)
 	if held < needed {
 		give(needed - held)
 	}
-	return func() { give(held) }, nil
+	return sync.OnceFunc(func() { give(held) }), nil
+}
+
+// holder is whose bodies those of a caller are counted with: its company's, so that many users do not have many shares. Empty for
+// callers without credentials.
+func (x *exchange) holder() string {
+	if x.who.Username == "" || x.who.SeesAll || x.who.Role == access.RoleSend {
+		return x.who.Username
+	}
+	return "company " + strconv.FormatInt(x.who.CompanyID, 10) // no user name holds a space
 }
 
 // pacedReader reads a body and gives up on one that arrives too slowly.
@@ -165,6 +186,7 @@ const (
 	depthMost   = 32
 	listMost    = 5000
 	membersMost = 500
+	valuesMost  = 25_000 // in all: a batch of a thousand messages has half as many
 )
 
 var (
@@ -178,6 +200,7 @@ type shapeReader struct {
 	depth    int
 	commas   [depthMost + 1]int  // so far in the list or object at each level
 	opened   [depthMost + 1]byte // by which byte
+	values   int                 // so far
 	inString bool
 	escaped  bool
 }
@@ -199,11 +222,13 @@ func (s *shapeReader) Read(p []byte) (int, error) {
 			}
 			s.depth++
 			s.commas[s.depth], s.opened[s.depth] = 0, c
+			s.values++
 		case c == '}' || c == ']':
 			s.depth = max(0, s.depth-1)
 		case c == ',' && s.depth > 0:
 			s.commas[s.depth]++
-			if s.commas[s.depth] >= mostIn(s.opened[s.depth]) {
+			s.values++
+			if s.commas[s.depth] >= mostIn(s.opened[s.depth]) || s.values > valuesMost {
 				return i, errTooMany
 			}
 		}
@@ -227,6 +252,12 @@ func tooMany(start []byte) *fault.Error {
 			break
 		}
 	}
-	kind, _ := decoder.StackIndex(decoder.StackDepth())
-	return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, mostIn(byte(kind)))
+	kind, length := decoder.StackIndex(decoder.StackDepth())
+	if kind == '{' {
+		length /= 2
+	}
+	if most := mostIn(byte(kind)); length >= int64(most) {
+		return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, most)
+	}
+	return fault.InvalidField("body", fault.TooManyItems, valuesMost)
 }

@@ -13,10 +13,10 @@ import (
 
 // catalogue is every text that people read, in one language.
 type catalogue struct {
-	reasons     map[fault.Reason]string
-	rules       map[fault.Rule]string // with %v where the rule has a limit
-	recovered   string                // with the number
-	states      [4]string             // of a task, by status code
+	reasons     map[fault.Reason]string // with %d where the fault has a limit
+	rules       map[fault.Rule]string   // with %v where the rule has a limit
+	recovered   string                  // with the number
+	states      [4]string               // of a task, by status code
 	description [4]string
 	explained   map[string]string // by task.Explanation.Reason; with the number ahead where there is one
 }
@@ -28,6 +28,7 @@ var english = &catalogue{
 		fault.RequestTooLarge:        "The request body is too large.",
 		fault.RequestTooDeep:         "The request body nests too deep.",
 		fault.RequestTooSlow:         "The body did not arrive in time.",
+		fault.RequestTooMuch:         "Your requests that are being worked on are too large together; try again later.",
 		fault.RequestMediaType:       "The Content-Type must be application/json.",
 		fault.RequestCrossSite:       "A web page of another site may not ask for this; CORS_ORIGINS lists the sites that may.",
 		fault.RouteNotFound:          "There is nothing at this address.",
@@ -58,6 +59,7 @@ var english = &catalogue{
 		fault.RouteRuleNotFound:      "There is no such route.",
 		fault.Exists:                 "There is one already.",
 		fault.InUse:                  "Something still refers to it.",
+		fault.LimitReached:           "There are as many already as there may be, %d: remove some that are not needed.",
 		fault.VersionStale:           "It was changed meanwhile: read it again.",
 		fault.IdempotencyInFlight:    "The first request with this Idempotency-Key is still at work.",
 		fault.IdempotencyKeyReused:   "This Idempotency-Key was used with another body.",
@@ -89,6 +91,7 @@ var english = &catalogue{
 		fault.NotACursor:         "is not a cursor that this list gave",
 		fault.Duplicate:          "stands twice",
 		fault.OnlyForSenders:     "is only for users with the role send",
+		fault.OnlyForBoundRoles:  "is only for users with the role submit or read: leave it out, or set it to null where the user has one",
 		fault.CountryNotServed:   "is in a country to which this company or channel does not send",
 		fault.NotThere:           "names something that is not there",
 		fault.BelowZero:          "would take the balance below 0",
@@ -124,6 +127,7 @@ var chinese = &catalogue{
 		fault.RequestTooLarge:        "请求体过大。",
 		fault.RequestTooDeep:         "请求体嵌套过深。",
 		fault.RequestTooSlow:         "请求体未能及时到达。",
+		fault.RequestTooMuch:         "您正在处理中的请求总量过大，请稍后再试。",
 		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
 		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；允许的网站在 CORS_ORIGINS 中列出。",
 		fault.RouteNotFound:          "此地址不存在。",
@@ -154,6 +158,7 @@ var chinese = &catalogue{
 		fault.RouteRuleNotFound:      "路由不存在。",
 		fault.Exists:                 "已存在。",
 		fault.InUse:                  "仍被引用，无法删除。",
+		fault.LimitReached:           "数量已达上限 %d：请先删除不再需要的。",
 		fault.VersionStale:           "已被他人修改，请重新读取。",
 		fault.IdempotencyInFlight:    "使用此 Idempotency-Key 的第一个请求仍在处理。",
 		fault.IdempotencyKeyReused:   "此 Idempotency-Key 已用于不同的请求体。",
@@ -185,6 +190,7 @@ var chinese = &catalogue{
 		fault.NotACursor:         "不是此列表给出的游标",
 		fault.Duplicate:          "出现了两次",
 		fault.OnlyForSenders:     "只用于 send 角色的用户",
+		fault.OnlyForBoundRoles:  "只用于 submit 或 read 角色的用户：请省略；用户已有公司时请设为 null",
 		fault.CountryNotServed:   "所在国家不在该公司或渠道的发送范围内",
 		fault.NotThere:           "指向不存在的对象",
 		fault.BelowZero:          "会使余额低于 0",
@@ -215,6 +221,7 @@ var languages = language.NewMatcher([]language.Tag{language.English, language.Ch
 
 // catalogueFor picks by Accept-Language; English when that says nothing that we have.
 func catalogueFor(acceptLanguage string) *catalogue {
+	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), languagesMost)]
 	if acceptLanguage == "" {
 		return english
 	}
@@ -223,6 +230,9 @@ func catalogueFor(acceptLanguage string) *catalogue {
 	}
 	return english
 }
+
+// languagesMost bounds what is read of Accept-Language, in bytes.
+const languagesMost = 200
 
 // Limits of what an answer says of wrong fields: a body or a query can have any number of them, of two bytes each, or names of any length.
 const (
@@ -251,6 +261,9 @@ func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
 		})
 		detail.Fields = &fields
 	}
+	if f.Limit > 0 {
+		detail.Limit = &f.Limit
+	}
 	return detail
 }
 
@@ -267,7 +280,14 @@ func (c *catalogue) explain(e task.Explanation) string {
 	return text
 }
 
-func (c *catalogue) reason(r fault.Reason) string { return c.reasons[r] }
+// reason says in words what went wrong.
+func (c *catalogue) reason(f *fault.Error) string {
+	text := c.reasons[f.Reason]
+	if strings.Contains(text, "%d") {
+		return fmt.Sprintf(text, f.Limit)
+	}
+	return text
+}
 
 func (c *catalogue) rule(f fault.Field) string {
 	text := c.rules[f.Rule]

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,15 +38,23 @@ func (s *Server) strict(next http.Handler) http.Handler {
 		most := s.contract.bodies[x.operation]
 		if r.Body == nil || r.Body == http.NoBody || most == 0 { // nothing is read where no operation asks for a body
 			r.Body = http.NoBody
-			next.ServeHTTP(w, r)
+			s.within(next, w, r)
 			return
 		}
+		began := time.Now()
 		done, err := s.receive(w, r, x, most)
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
 		defer done()
+		x.answering = done // who reads its answer slowly must not hold the room of others
+		if x.authorise != nil && time.Since(began) > bodySoon {
+			if err := x.authorise(); err != nil { // the user may have been disabled while its body came
+				s.fail(w, r, err)
+				return
+			}
+		}
 		if x.operation == callbackOperation { // a provider writes as it likes, and what was read is kept
 			x.request = r
 		} else if x.cut != nil {
@@ -54,7 +64,9 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			s.fail(w, r, f)
 			return
 		}
-		x.plain = wholeNumbers(x.body)
+		if x.plain = x.body; x.operation != callbackOperation {
+			x.plain = wholeNumbers(x.body)
+		}
 		if b, is := s.contract.batches[x.operation]; is {
 			if x.items, err = b.items(x.body, x.plain); err != nil {
 				s.fail(w, r, err)
@@ -63,8 +75,15 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			x.plain = b.typed(x.plain, x.items)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(x.plain))
-		next.ServeHTTP(w, r)
+		s.within(next, w, r)
 	})
+}
+
+// within gives a request its deadline, now that it is whole.
+func (s *Server) within(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), deadlineOf(r.URL.Path))
+	defer cancel()
+	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // parametersOf gives the names of what each operation takes from the query, by its pattern in a ServeMux.
@@ -251,6 +270,9 @@ func unkeepable(body []byte) *fault.Error {
 	return nil
 }
 
+// wholeMost is how many characters a whole number has that a generated type can hold. Longer ones are left: 1e99 is a fifth as long.
+const wholeMost = 20
+
 // wholeNumbers writes the whole numbers of a good body without point and exponent: 1.0 is an integer to the contract, and none to the
 // generated types.
 func wholeNumbers(body []byte) []byte {
@@ -268,7 +290,7 @@ func wholeNumbers(body []byte) []byte {
 		if !isPointed([]byte(text)) || isFar([]byte(text)) { // of a callback: others with such a number were refused
 			continue
 		}
-		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() {
+		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= wholeMost {
 			end := int(decoder.InputOffset())
 			plain = append(append(plain, body[copied:end-len(text)]...), n.Num().String()...)
 			copied = end

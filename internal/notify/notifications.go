@@ -170,7 +170,7 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 }
 
 // Enqueue stores the notifications of an announcement with their tasks, all or none; those whose time is to come get theirs then. Of
-// several at once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid.
+// several at once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid, limit.reached.
 func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin task.Origin) (Outcome, error) {
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
@@ -202,9 +202,15 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	})
 	o := Outcome{Made: made}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		announcement := stored{payload: payload, userIDs: distinct(a.UserIDs)}
+		announcement, isMoreWaiting := stored{payload: payload, userIDs: distinct(a.UserIDs)}, false
 		for _, i := range order {
 			if made[i], err = s.enqueue(ctx, &announcement, all[i], origin); err != nil {
+				return err
+			}
+			isMoreWaiting = isMoreWaiting || !made[i].Deduplicated && all[i].waits()
+		}
+		if isMoreWaiting {
+			if err := s.checkWaiting(ctx, origin.CompanyID); err != nil {
 				return err
 			}
 		}
@@ -212,6 +218,24 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 		return err
 	})
 	return o, err
+}
+
+// waitingMost is how many notifications of a company may wait for their time, those that repeat included: as many as five reminders of
+// 50 things a day for a year. It bounds what one company adds to the sweeps.
+const waitingMost = 100_000
+
+// checkWaiting refuses what was just stored, if too many notifications of the company wait with it.
+func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
+	n, err := s.q.NotificationsWaiting(ctx, dbq.NotificationsWaitingParams{CompanyID: companyID, Most: waitingMost + 1})
+	if err == nil && n > waitingMost {
+		return fault.AtLimit(waitingMost)
+	}
+	return postgres.Wrap("count notifications that wait", err, nil)
+}
+
+// waits tells whether something of a notification is left to do after its request.
+func (n *Notification) waits() bool {
+	return !n.over && (n.Repeat != nil || n.NextRunAt != nil && n.NextRunAt.After(time.Now()))
 }
 
 // failuresMost is how many people who cannot be reached one answer names.
@@ -741,7 +765,7 @@ type Contact struct {
 	Phone, DingTalkName, WeChatOpenID, Email *string
 }
 
-// PutContacts adds contacts and changes those that are there, all or none, and returns how many. Faults: request.invalid.
+// PutContacts adds contacts and changes those that are there, all or none, and returns how many. Faults: request.invalid, limit.reached.
 func (s *Service) PutContacts(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
 	p := dbq.ContactChangeParams{CompanyID: companyID}
 	give := func(texts *[]string, given *[]bool, text *string) {
@@ -775,7 +799,7 @@ func (s *Service) PutContacts(ctx context.Context, companyID int64, contacts []C
 	var n int64
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{CompanyID: companyID, UserIds: p.UserIds}); err != nil {
-			return fmt.Errorf("add contacts: %w", err)
+			return postgres.Wrap("add contacts", err, nil)
 		}
 		n, err = s.q.ContactChange(ctx, p)
 		return postgres.Wrap("change contacts", err, nil)
@@ -814,7 +838,7 @@ func (s *Service) DeleteContact(ctx context.Context, companyID int64, userID str
 
 var errNoTemplate = fault.New(fault.NotFound, fault.TemplateNotFound)
 
-// PutTemplate sets the template of a business type on a channel (S1.7). Faults: channel.not_found.
+// PutTemplate sets the template of a business type on a channel (S1.7). Faults: channel.not_found, limit.reached.
 func (s *Service) PutTemplate(ctx context.Context, p dbq.NotificationTemplatePutParams) (dbq.NotificationTemplateListRow, error) {
 	if _, err := s.q.NotificationTemplatePut(ctx, p); err != nil {
 		return dbq.NotificationTemplateListRow{}, postgres.Wrap("put template", err, fault.New(fault.NotFound, fault.ChannelNotFound))

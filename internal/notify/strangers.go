@@ -1,11 +1,12 @@
 package notify
 
 import (
-	"net/netip"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lksms/internal/outbound"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 // strangers counts the callbacks that proved nothing, by the network that they came from. The zero value is not ready.
 type strangers struct {
 	mu       sync.Mutex
-	networks *lru.Cache[netip.Prefix, stranger]
+	networks *lru.Cache[string, stranger]
 }
 
 type stranger struct {
@@ -26,7 +27,7 @@ type stranger struct {
 }
 
 func newStrangers() *strangers {
-	networks, err := lru.New[netip.Prefix, stranger](strangeNetworks)
+	networks, err := lru.New[string, stranger](strangeNetworks)
 	if err != nil {
 		panic(err) // the size is positive
 	}
@@ -37,7 +38,7 @@ func newStrangers() *strangers {
 func (s *strangers) add(address string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, network := time.Now(), networkOf(address)
+	now, network := time.Now(), outbound.NetworkOf(address)
 	one, _ := s.networks.Get(network)
 	if !now.Before(one.until) {
 		one = stranger{until: now.Add(strangeFor)}
@@ -51,7 +52,7 @@ func (s *strangers) add(address string) time.Duration {
 func (s *strangers) wait(address string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one, _ := s.networks.Get(networkOf(address))
+	one, _ := s.networks.Get(outbound.NetworkOf(address))
 	return one.wait(time.Now())
 }
 
@@ -60,18 +61,4 @@ func (s stranger) wait(now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, s.until.Sub(now))
-}
-
-// networkOf is what an address is counted as: a host may choose its addresses within an IPv6 network of /64.
-func networkOf(address string) netip.Prefix {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip = ip.Unmap().WithZone("")
-	bits := ip.BitLen()
-	if ip.Is6() {
-		bits = 64
-	}
-	return netip.PrefixFrom(ip, bits).Masked()
 }

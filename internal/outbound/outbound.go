@@ -42,6 +42,16 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
+// NetworkOf is what an address is counted as: a host may choose its addresses within an IPv6 network of /64.
+func NetworkOf(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
+		if network, err := ip.WithZone("").Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return address
+}
+
 // ErrRefused is the failure of a connection that the policy forbids.
 var ErrRefused = errors.New("the address is not allowed")
 

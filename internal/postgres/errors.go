@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -42,17 +43,30 @@ func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 
 // Text is s without what PostgreSQL would not keep.
 func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// Wrap names the act that failed. Where a query found nothing, it returns none instead, unless that is nil.
-// A nil err gives nil.
+// Wrap names the act that failed. Where a query found nothing, it returns none instead, unless that is nil, and where a table
+// would hold more rows than it may, the fault limit.reached. A nil err gives nil.
 func Wrap(act string, err error, none *fault.Error) error {
 	switch {
 	case err == nil:
 		return nil
 	case none != nil && IsNoRows(err):
 		return none
-	default:
-		return fmt.Errorf("%s: %w", act, err)
 	}
+	if most, isPassed := rowsBound(err); isPassed {
+		return fault.AtLimit(most)
+	}
+	return fmt.Errorf("%s: %w", act, err)
+}
+
+// rowsBound tells whether a trigger refused rows because a table would hold too many, and how many it may hold. The triggers of the
+// function rows_bound have the numbers.
+func rowsBound(err error) (most int64, isPassed bool) {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.ConstraintName != "rows_bound" {
+		return 0, false
+	}
+	most, parsed := strconv.ParseInt(pg.Detail, 10, 64)
+	return most, parsed == nil
 }
 
 // IsUnavailable reports whether err means that the database could not be asked, or did not answer in time: the same

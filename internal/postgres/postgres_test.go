@@ -234,6 +234,31 @@ func start(t *testing.T, dir string) (*postgres.Server, error) {
 	})
 }
 
+func TestTheMigrationOfCompaniesKeepsThoseThatHaveAnEffect(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261122001001")
+	if _, err := db.Pool.Exec(t.Context(), `
+		INSERT INTO companies (id, company_no, name) VALUES (7, 'acme', 'ACME');
+		INSERT INTO users (username, role, company_id, has_company) VALUES
+			('submit', 'submit', 7, true), ('read', 'read', 7, true), ('send', 'send', 7, true), ('admin', 'admin', 7, true),
+			('phone', 'send', 1, true), ('boss', 'admin', 1, true), ('reader', 'read', 1, false)`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := db.Pool.QueryRow(t.Context(), `
+		SELECT string_agg(username || ' ' || company_id || CASE WHEN has_company THEN ' bound' ELSE '' END, ', ' ORDER BY username) FROM users
+	`).Scan(&got); err != nil {
+		t.Fatal(err)
+	}
+	// An admin submits in the name of its company, which binds nobody; a sender never did anything in its name.
+	if want := "admin 7, boss 1, phone 1, read 7 bound, reader 1, send 1, submit 7 bound"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestTwoColdStartsAtOnceShareOneServer(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)

@@ -36,6 +36,7 @@ type Service struct {
 	directory snapshot.Cache[*directory]
 	loaded    atomic.Pointer[directory]        // last
 	known     *expirable.LRU[string, struct{}] // senders that are there
+	full      atomic.Pointer[refusal]          // the last of an app that could not be registered
 	pools     *claimables
 
 	routesChanged func(pool int64)
@@ -55,7 +56,8 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 	return s
 }
 
-// Polled notes that an app polls, and registers it if it is not known yet and settings allow it. Fault: sender.not_found.
+// Polled notes that an app polls, and registers it if it is not known yet and settings allow it. Faults: sender.not_found,
+// limit.reached where too many have registered themselves.
 func (s *Service) Polled(ctx context.Context, appID string) error {
 	if _, known := s.known.Get(appID); !known {
 		if err := s.register(ctx, appID); err != nil {
@@ -81,8 +83,25 @@ func (s *Service) register(ctx context.Context, appID string) error {
 	if !values.Queue.RegisterUnknownSenders {
 		return errNoSender
 	}
-	return postgres.Wrap("register sender", s.q.SenderRegister(ctx, appID), nil)
+	if full := s.full.Load(); full != nil && time.Since(full.at) < fullFor {
+		return full.fault
+	}
+	err = postgres.Wrap("register sender", s.q.SenderRegister(ctx, appID), nil)
+	var limit *fault.Error
+	if errors.As(err, &limit) && limit.Reason == fault.LimitReached {
+		s.full.Store(&refusal{limit, time.Now()})
+	}
+	return err
 }
+
+// refusal is when an app was not registered, because too many are.
+type refusal struct {
+	fault *fault.Error
+	at    time.Time
+}
+
+// fullFor is how long no further app is registered after such a refusal. Each attempt leaves a dead row in tables that every claim reads.
+const fullFor = time.Second
 
 // seenApart is how far apart the polls of a sender are noted that no route names: a thousand that wait for nothing should
 // write next to nothing.
@@ -619,6 +638,7 @@ func (s *Service) UpdateSender(ctx context.Context, p dbq.SenderUpdateParams) (r
 // DeleteSender removes a sender that never sent and that no route names. Faults: sender.not_found, in_use.
 func (s *Service) DeleteSender(ctx context.Context, no string) error {
 	defer s.known.Remove(no)
+	defer s.full.Store(nil)
 	return s.change(ctx, func(ctx context.Context) error {
 		n, err := s.q.SenderDelete(ctx, no)
 		return deleted(n, err, "delete sender", func() (dbq.SenderListRow, error) { return s.GetSender(ctx, nil, no) })
