@@ -143,7 +143,7 @@ func TestEveryOperationWithAKeyAnswersThatItIsInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	for path, methods := range contract.Paths {
+	for _, methods := range contract.Paths {
 		for method, raw := range methods {
 			var o struct {
 				OperationID string
@@ -154,7 +154,7 @@ func TestEveryOperationWithAKeyAnswersThatItIsInFlight(t *testing.T) {
 			}
 			calls++
 			free, err := dbq.New(tx).IdempotencyLock(t.Context(), dbq.IdempotencyLockParams{
-				Username: username, Operation: strings.ToUpper(method) + " " + path, Key: "key",
+				Username: username, Operation: strings.ToUpper(method) + " " + operations[o.OperationID].path, Key: "key",
 			})
 			if err != nil || !free {
 				t.Fatalf("%t %v", free, err)
