@@ -2,7 +2,7 @@
 -- Without this index, two users of a company may use one dedup key. The statement waits for transactions that use the table, and holds
 -- nobody up. A server of the version before, which names tasks by this index, cannot submit from here on: replace it.
 -- squawk-ignore ban-concurrent-index-creation-in-transaction
-DROP INDEX CONCURRENTLY tasks_company_dedup_key_idx;
+DROP INDEX CONCURRENTLY IF EXISTS tasks_company_dedup_key_idx;
 
 -- migrate:down
 -- A name that two users have used stays with the first task. Writes to tasks wait until the index is built.

@@ -5,6 +5,7 @@
 UPDATE users
 SET has_company = false, company_id = CASE role WHEN 'admin' THEN company_id ELSE 1 END, version = version + 1, updated_at = now()
 WHERE role IN ('send', 'admin') AND (has_company OR company_id <> 1);
+SET CONSTRAINTS ALL IMMEDIATE; -- a table whose deferred triggers have yet to run cannot be altered
 -- squawk-ignore constraint-missing-not-valid
 ALTER TABLE users ADD CONSTRAINT users_company_binds_role CHECK (NOT has_company OR role IN ('submit', 'read'));
 COMMENT ON COLUMN users.has_company IS

@@ -180,17 +180,18 @@ mine AS MATERIALIZED (
     JOIN sender_states st ON st.sender_id = b.id
     JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
     -- Two, so that a claim among thousands of shared senders reads only those that matter to it: by the index on sort, and hardly ever all.
+    -- OFFSET 0 keeps the standings behind the senders: the planner would read the standings of all, and then look for the senders.
     CROSS JOIN LATERAL (
         SELECT max(x.room) AS primary_room
         FROM senders o
-        JOIN sender_standings x ON x.sender_id = o.id
+        CROSS JOIN LATERAL (SELECT sender_id, sender_no, channel_id, kind, status, is_shared, sort, next_available_at, seen_at, balance, minute_used, hour_used, day_used, month_used, is_on, is_rested, has_quota, has_funds, day_share, response_ms, is_available, segments_left, room FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
         WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
             AND x.is_available AND x.seen_at > now() - $2::interval
     ) v
     CROSS JOIN LATERAL (
         SELECT max(x.room) AS rival_room
         FROM senders o
-        JOIN sender_standings x ON x.sender_id = o.id
+        CROSS JOIN LATERAL (SELECT sender_id, sender_no, channel_id, kind, status, is_shared, sort, next_available_at, seen_at, balance, minute_used, hour_used, day_used, month_used, is_on, is_rested, has_quota, has_funds, day_share, response_ms, is_available, segments_left, room FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
         WHERE b.gives_way AND o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on'
             AND x.is_available AND x.is_rested AND x.seen_at > now() - $2::interval
     ) w

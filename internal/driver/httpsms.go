@@ -41,6 +41,9 @@ type httpSMS struct {
 
 const httpAtOnceMost = 64
 
+// addressMost is the longest address, in bytes, that servers are sure to take; one that does not would look like an outage.
+const addressMost = 8000
+
 func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 	d := &httpSMS{}
 	if err := read(config, &d.config); err != nil {
@@ -217,6 +220,7 @@ func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
 var (
 	errHeader = errors.New("a header cannot hold this text")
 	errFolder = errors.New("a text in the path leads to another folder")
+	errLong   = errors.New("the address is longer than servers take")
 )
 
 // address fills the url in. What is filled in is escaped, so that it ends no part of the address, and leads to no other folder.
@@ -229,12 +233,17 @@ func (d *httpSMS) address(f filler) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	again, err := url.PathUnescape(to.Path) // as servers do behind proxies that did it before
-	if hasDots(to.Path) || err == nil && hasDots(again) {
+	if hasDots(to.Path) || hasDots(unescapedAgain.Replace(to.Path)) {
 		return nil, errFolder
+	}
+	if len(text.(string)) > addressMost {
+		return nil, errLong
 	}
 	return to, nil
 }
+
+// unescapedAgain decodes what may lead elsewhere, as servers do behind proxies that decoded before, whatever else the path holds.
+var unescapedAgain = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`, "%3b", ";", "%3B", ";")
 
 // hasDots tells whether a path has a segment for the same folder or the one above, as any server may read it: with backslashes, or
 // with parameters behind it.

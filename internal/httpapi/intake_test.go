@@ -28,7 +28,7 @@ func TestRoomForBodies(t *testing.T) {
 		give := take("a", 8)
 		var busy *fault.Error
 		began := time.Now()
-		if _, err := r.take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.Unavailable || time.Since(began) != roomWait {
+		if _, err := r.take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != roomWait {
 			t.Errorf("the ninth byte of a caller: %v after %s", err, time.Since(began))
 		}
 		giveB := take("b", 8)

@@ -4,6 +4,7 @@ package notify
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -167,7 +168,7 @@ func (p *Pusher) prepare(row dbq.SendersDrivenRow) *way {
 	opened, err := p.open(row.Kind, row.SenderNo, row.Config)
 	w := &way{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
 	if err == nil {
-		w.driver, err = driver.New(row.Kind, opened.driver, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo}).get})
+		w.driver, err = driver.New(row.Kind, opened.driver, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.driver)}).get})
 	}
 	if err != nil {
 		log.Error("sender cannot be driven", "error", err)

@@ -319,9 +319,9 @@ func (p *Pusher) receiverOf(ctx context.Context, call Callback) (receiver, error
 	}
 	r, known := all[call.SenderNo]
 	switch {
-	case known && r.err != nil:
+	case known && r.err != nil && p.strangers.add(call.SourceIP) == 0: // anybody may ask
 		return receiver{}, fmt.Errorf("read how sender %s takes callbacks: %w", call.SenderNo, r.err)
-	case known && r.callback != nil && (len(r.key) >= secretLeast || p.strangers.wait(call.SourceIP) == 0) && r.isProven(call):
+	case known && r.err == nil && r.callback != nil && (len(r.key) >= secretLeast || p.strangers.wait(call.SourceIP) == 0) && r.isProven(call):
 		return r, nil
 	}
 	if wait := p.strangers.add(call.SourceIP); wait > 0 {

@@ -2,6 +2,8 @@ package notify
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -10,11 +12,15 @@ import (
 	"lksms/internal/postgres"
 )
 
-// tokens keeps the access token of a provider for one sender: in the database, sealed, for every process.
+// tokens keeps the access token of a provider for one sender: in the database, sealed, for every process. It can be opened only with the
+// configuration that it was fetched with: one of another account must not go to the provider that was configured since.
 type tokens struct {
 	*Pusher
 	senderNo string
+	config   [sha256.Size]byte // digest of what the driver is made of
 }
+
+func (t *tokens) place() string { return place(t.senderNo, "token/"+hex.EncodeToString(t.config[:])) }
 
 const (
 	tokenSpare = time.Minute            // of the time of a token, when it is no longer given: more than what it takes to use it
@@ -58,7 +64,7 @@ func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch fun
 	var sealed string
 	if err == nil && token == "" {
 		if token, lasts, err = fetch(ctx); err == nil {
-			sealed, err = t.box.Seal(token, place(t.senderNo, "token"))
+			sealed, err = t.box.Seal(token, t.place())
 		}
 	}
 	// Also when ctx has ended: the token is for everybody, and the others wait for the lease.
@@ -81,9 +87,9 @@ func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)
 	}
-	token, err := t.box.Open(row.Token, place(t.senderNo, "token"))
+	token, err := t.box.Open(row.Token, t.place())
 	if err != nil || token == stale {
-		return "", nil //nolint:nilerr // where it was sealed with a key that is gone a new one is fetched
+		return "", nil //nolint:nilerr // where it was sealed for another configuration, or with a key that is gone, a new one is fetched
 	}
 	return token, nil
 }

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +18,6 @@ import (
 type account struct {
 	name, home string
 	uid, gid   uint32
-	groups     []uint32 // all that the account is in; our PostgreSQL is only in gid
 }
 
 // unprivileged picks an account for a root process: postgres where there is one, else nobody.
@@ -37,16 +35,7 @@ func unprivileged() (*account, error) {
 		if uidErr != nil || gidErr != nil {
 			continue
 		}
-		a := &account{name: name, home: u.HomeDir, uid: uint32(uid), gid: uint32(gid), groups: []uint32{uint32(gid)}}
-		ids, err := u.GroupIds()
-		if err != nil {
-			return nil, fmt.Errorf("find the groups of %s: %w", name, err)
-		}
-		for _, id := range ids {
-			if gid, err := strconv.ParseUint(id, 10, 32); err == nil {
-				a.groups = append(a.groups, uint32(gid))
-			}
-		}
+		a := &account{name: name, home: u.HomeDir, uid: uint32(uid), gid: uint32(gid)}
 		return a, nil
 	}
 	return nil, errors.New("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody: run as an ordinary user, or set DATABASE_URL")
@@ -92,7 +81,7 @@ func (a *account) mayEnter(dir, advice string) error {
 	return nil
 }
 
-// mayNotWrite refuses a data folder in which the account could put a link where root expects a file of its own: root would then
+// mayNotWrite refuses a data folder in which anybody but root could put a link where root expects a file of its own: root would then
 // write to what the link names, or hand it over. The folders above count too, because they decide which folder dir is.
 func (a *account) mayNotWrite(dir string) error {
 	if a == nil {
@@ -109,9 +98,9 @@ func (a *account) mayNotWrite(dir string) error {
 				if err != nil {
 					return fmt.Errorf("look at %s: %w", at, err)
 				}
-				if a.mayChange(info, at != path) {
-					return fmt.Errorf("PostgreSQL runs as %s, who may write to %s (%s) and so mislead root there: "+
-						"run chown root and chmod go-w on it, or set LKSMS_DATA to a folder of root below folders of root", a.name, at, info.Mode())
+				if othersMayChange(info, at != path) {
+					return fmt.Errorf("others than root may write to %s (%s) and so mislead root there: "+
+						"run chown root and chmod go-w on it, or set LKSMS_DATA to a folder of root below folders of root", at, info.Mode())
 				}
 			}
 		}
@@ -119,19 +108,19 @@ func (a *account) mayNotWrite(dir string) error {
 	return nil
 }
 
-// mayChange reports whether the account may change what a folder holds. In a sticky folder it may not replace what belongs to root,
-// which is enough for a folder above the data folder.
-func (a *account) mayChange(info fs.FileInfo, above bool) bool {
+// othersMayChange reports whether others than root may change what a folder holds. In a sticky folder they may not replace what belongs to
+// root, which is enough for a folder above the data folder.
+func othersMayChange(info fs.FileInfo, above bool) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:
 		return false // no owners here
-	case stat.Uid == a.uid:
+	case stat.Uid != 0:
 		return true
 	case info.Mode()&fs.ModeSymlink != 0 || above && info.Mode()&fs.ModeSticky != 0:
 		return false // the mode of a link means nothing
 	}
-	return info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && slices.Contains(a.groups, stat.Gid)
+	return info.Mode().Perm()&0o022 != 0
 }
 
 // readOwned reads a small file in a folder of the account. A link or a pipe in its place is refused: the account would choose what

@@ -48,6 +48,10 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 		if applied == 0 {
 			return nil
 		}
+		err = withConn(ctx, databaseURL, func(conn *pgx.Conn) error { return dropUnfinished(ctx, conn) })
+		if err != nil {
+			return fmt.Errorf("drop unfinished index: %w", err)
+		}
 		return m.Migrate()
 	})
 	var refused interface{ SQLState() string } // of the driver of dbmate
@@ -141,6 +145,26 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	var said bytes.Buffer
 	m.Log = &said
 	return fn(m)
+}
+
+// dropUnfinished drops the indexes that a migration began to build beside the work and did not finish, so that it can begin again. The
+// lock says that none is being built.
+func dropUnfinished(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+		WHERE NOT i.indisvalid AND c.relnamespace = to_regnamespace('public') AND pg_has_role(c.relowner, 'USAGE') ORDER BY 1`)
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := conn.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockMigrations asks for the lock again and again: pg_advisory_lock would hold a snapshot while it waits, for which

@@ -12,12 +12,12 @@ import (
 const (
 	// adminRole is the superuser that initdb makes. Only prepare connects as it.
 	adminRole = "lksms"
-	// serviceRole is an ordinary role. It owns the database, the schema public and what is in it, and nothing else.
+	// serviceRole is an ordinary role. It owns the schema public and what is in it, and nothing else.
 	serviceRole    = "lksms_service"
 	serverDatabase = "lksms"
 )
 
-// prepare makes the database, and has it belong to serviceRole with all that is in it. In a cluster of an earlier version the
+// prepare makes the database, and has its schema belong to serviceRole with all that is in it. In a cluster of an earlier version the
 // superuser owns everything. Each step first looks at what is there: the next start completes one that was cut short.
 func (s *Server) prepare(ctx context.Context) error {
 	err := withConn(ctx, s.url(adminRole, s.admin, "postgres"), func(conn *pgx.Conn) error {
@@ -26,7 +26,7 @@ func (s *Server) prepare(ctx context.Context) error {
 			return err
 		}
 		return unless(ctx, conn, "SELECT FROM pg_database WHERE datname = '"+serverDatabase+"'",
-			"CREATE DATABASE "+serverDatabase+" OWNER "+serviceRole)
+			"CREATE DATABASE "+serverDatabase)
 	})
 	if err == nil {
 		err = withConn(ctx, s.AdminURL(), func(conn *pgx.Conn) error {
@@ -45,21 +45,22 @@ func (s *Server) prepare(ctx context.Context) error {
 	return nil
 }
 
-// handOver gives serviceRole the database, the schema public and everything in it that is not part of an extension. Indexes, array
+// handOver gives serviceRole the schema public and everything in it that is not part of an extension. Indexes, array
 // types and sequences of a column follow what they belong to. The superuser runs this among objects of an ordinary role, so no
-// function or operator may be looked up outside of pg_catalog. REASSIGN OWNED refuses the role that initdb made.
+// function or operator may be looked up outside of pg_catalog. REASSIGN OWNED refuses the role that initdb made. The database
+// stays the superuser's: its owner could give it settings that the superuser's own sessions would take.
 const handOver = `
 SET LOCAL search_path = pg_catalog, pg_temp;
+ALTER DATABASE ` + serverDatabase + ` OWNER TO ` + adminRole + `;
+GRANT CONNECT, TEMPORARY ON DATABASE ` + serverDatabase + ` TO ` + serviceRole + `;
 DO $$
 DECLARE
     service CONSTANT oid := '` + serviceRole + `'::regrole;
     object text;
 BEGIN
     FOR object IN
-        SELECT format('DATABASE %I', d.datname) FROM pg_database d WHERE d.datname = current_database() AND d.datdba <> service
-        UNION ALL
         SELECT format('SCHEMA %I', n.nspname) FROM pg_namespace n
-        WHERE n.nspname = 'public' AND pg_get_userbyid(n.nspowner) NOT IN ('` + serviceRole + `', 'pg_database_owner')
+        WHERE n.nspname = 'public' AND pg_get_userbyid(n.nspowner) <> '` + serviceRole + `'
         UNION ALL
         SELECT format('TABLE %s', c.oid::regclass) FROM pg_class c
         WHERE c.relnamespace = 'public'::regnamespace AND c.relowner <> service AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')

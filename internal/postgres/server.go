@@ -148,6 +148,9 @@ func (s *Server) makeDirs() error {
 	if s.account != nil {
 		mode = 0o755 // the account has to pass through
 	}
+	if err := s.account.mayNotWrite(nearest(s.options.Dir)); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.options.Dir, mode); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
@@ -158,6 +161,16 @@ func (s *Server) makeDirs() error {
 		return err
 	}
 	return s.makeOwned(s.socketDir())
+}
+
+// nearest is the folder on the way to dir that exists.
+func nearest(dir string) string {
+	for {
+		if _, err := os.Lstat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 func (s *Server) makeOwned(dir string) error {
