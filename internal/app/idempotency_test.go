@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -146,5 +148,25 @@ func TestAPreviewIsNotTheAnswerOfAKey(t *testing.T) {
 	b.expect(422, "request.invalid", "POST", "/api/v1/sms/send?dry_run=1", map[string]any{"phone_number": "no"})
 	if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n > 1 {
 		t.Errorf("%d refusals of previews are kept", n)
+	}
+}
+
+// A caller that goes before its request is done finds the key free, and leaves no panic behind.
+func TestACallerThatGoesUnderAKeyLeavesItFree(t *testing.T) {
+	b := setup(t)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	body := `{"phone_number":"13800138000","content":"x"}`
+	r := httptest.NewRequestWithContext(gone, "POST", "/api/v1/sms/send", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(keyHeader, "k")
+	r.SetBasicAuth(username, password)
+	w := httptest.NewRecorder()
+	b.app.Handler.ServeHTTP(w, r)
+	if w.Code != 503 || strings.Contains(b.log.String(), `"msg":"panic"`) {
+		t.Errorf("%d, %s", w.Code, b.log)
+	}
+	if a := b.expect(200, "", "POST", "/api/v1/sms/send", body, keyHeader, "k"); a.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("replayed: %s", a.raw)
 	}
 }

@@ -237,6 +237,7 @@ func TestUsersAreOnEveryServerAsTheyWereChanged(t *testing.T) {
 
 // A claim waits for up to half a minute. Whoever may not claim any more is not given what comes meanwhile.
 func TestAClaimThatWaitsIsRefusedWhenItsUserMayClaimNoMore(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status       int
 		reason, body string

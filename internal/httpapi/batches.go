@@ -116,7 +116,7 @@ func (b batch) check(item []byte) error {
 		}
 		all.Fields = append(all.Fields, schemaField("body", true, schema))
 	}
-	sorted(all)
+	all = sorted(all)
 	all.Fields = all.Fields[:min(len(all.Fields), itemFieldsMost)]
 	return all
 }

@@ -101,3 +101,19 @@ func TestTheContractsListsFit(t *testing.T) {
 		}
 	}
 }
+
+// A number is written out only where a type could hold it: 1e99 in a body of 8 MB would take a gigabyte.
+func TestNumbersAreNotWrittenOutBeyondWhatTypesHold(t *testing.T) {
+	for number, want := range map[string]string{"1.0": "1", "1E5": "100000", "-2.50e1": "-25", "1e19": "10000000000000000000", "1e20": "1e20", "1e99": "1e99", "0.5": "0.5"} {
+		if got := string(wholeNumbers([]byte("[" + number + "]"))); got != "["+want+"]" {
+			t.Errorf("%s became %s", number, got)
+		}
+	}
+}
+
+func TestAValueTooManyInAllIsRefused(t *testing.T) {
+	body := "[" + strings.Repeat("[1,2,3,4],", valuesMost/5) + "1]"
+	if _, err := io.ReadAll(&shapeReader{Reader: strings.NewReader(body)}); !errors.Is(err, errTooMany) {
+		t.Errorf("%v", err)
+	}
+}

@@ -165,14 +165,13 @@ const ordinary = `SELECT NOT (r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR 
 
 // ofOthers names what is in the database, and neither belongs to the current role nor came with PostgreSQL.
 const ofOthers = `
-	SELECT format('database %s', datname) AS name FROM pg_database WHERE datname = current_database() AND pg_get_userbyid(datdba) <> current_user
-	UNION ALL SELECT format('schema %s', nspname) FROM pg_namespace WHERE nspname = 'public' AND pg_get_userbyid(nspowner) NOT IN (current_user, 'pg_database_owner')
+	SELECT format('schema %s', nspname) AS name FROM pg_namespace WHERE nspname = 'public' AND pg_get_userbyid(nspowner) <> current_user
 	UNION ALL SELECT format('relation %s', relname) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND pg_get_userbyid(relowner) <> current_user
 	UNION ALL SELECT format('routine %s', proname) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND pg_get_userbyid(proowner) <> current_user
 	UNION ALL SELECT format('type %s', typname) FROM pg_type WHERE typnamespace = 'public'::regnamespace AND pg_get_userbyid(typowner) <> current_user
 	ORDER BY name`
 
-// expectOwnDatabase checks that the service has a database that is its own, and nothing else.
+// expectOwnDatabase checks that what is in the database is the service's own, and nothing else.
 func expectOwnDatabase(t *testing.T, url string) {
 	t.Helper()
 	conn := connect(t, url)
@@ -190,7 +189,7 @@ func expectOwnDatabase(t *testing.T, url string) {
 	}
 	for _, sql := range []string{
 		"SELECT pg_read_file('/etc/passwd')", "COPY (SELECT 1) TO PROGRAM 'cat'", "CREATE ROLE another", "CREATE DATABASE another",
-		"ALTER SYSTEM SET work_mem = '1GB'", "SELECT rolpassword FROM pg_authid", "SET ROLE lksms", "SELECT lo_import('/etc/passwd')",
+		"ALTER SYSTEM SET work_mem = '1GB'", "ALTER DATABASE lksms SET work_mem = '1GB'", "SELECT rolpassword FROM pg_authid", "SET ROLE lksms", "SELECT lo_import('/etc/passwd')",
 	} {
 		var refused *pgconn.PgError
 		if _, err := conn.Exec(t.Context(), sql); !errors.As(err, &refused) || refused.Code != "42501" {

@@ -1,0 +1,247 @@
+package app_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/gen/api"
+)
+
+// Bounds on what a request may cost, beside a multiple of its length: a message of ten letters needs an answer and a row, too.
+const (
+	answerTimes, answerBase = 4, 64 << 10 // bytes of the answer
+	storedTimes, storedBase = 12, 2 << 20 // bytes in the database, with its indexes; a table grows by pages
+	answerPerItem           = 600         // bytes, of a batch
+)
+
+// known are the values of fields that name something, or must be of a form that the schema does not tell.
+func known() map[string]any {
+	soon := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
+	return map[string]any{
+		"phone_number": "+8613800138000", "company_no": "nobody", "companies": []any{"nobody"}, "countries": []any{"nobody"},
+		"country": "nobody", "kind": "app", "channel": "oa", "channels": []any{"oa"}, "expect_send_time": soon, "expires_at": nil,
+		"next_run_time": soon, "in_time": soon, "out_time": soon, "started_at": soon, "senders": []any{map[string]any{"sender_no": "nobody"}},
+		"sender_no": "nobody", "time_zone": "Asia/Shanghai", "use_template": false, "role": "submit", "event": "orbit_plan", "password": "a long password",
+		"config": nil, "wait": nil, "version": nil, "phone": "+8613800138000", "finished_at": soon, "retry_minutes": nil, "dial_prefix": "86", "parent": nil,
+	}
+}
+
+// largest is the largest value that a schema allows, or as large as a body may hold of it.
+func largest(schema *openapi3.Schema, depth int) any {
+	switch {
+	case len(schema.AllOf) > 0:
+		whole := map[string]any{}
+		for _, part := range schema.AllOf {
+			if object, ok := largest(part.Value, depth).(map[string]any); ok {
+				maps.Copy(whole, object)
+			}
+		}
+		return whole
+	case len(schema.OneOf) > 0:
+		return largest(schema.OneOf[0].Value, depth)
+	case len(schema.Enum) > 0:
+		return schema.Enum[len(schema.Enum)-1]
+	case schema.Type.Is("boolean"):
+		return true
+	case schema.Type.Is("integer"), schema.Type.Is("number"):
+		if schema.Max != nil {
+			return *schema.Max
+		}
+		return 1 << 30
+	case schema.Type.Is("array"):
+		most := uint64(200)
+		if schema.MaxItems != nil {
+			most = *schema.MaxItems
+		}
+		items := make([]any, most)
+		for i := range items {
+			items[i] = different(largest(schema.Items.Value, depth+1), i)
+		}
+		if schema.UniqueItems && len(schema.Items.Value.Enum) > 0 {
+			return slices.Clone(schema.Items.Value.Enum)
+		}
+		return items
+	case schema.Type.Is("string"):
+		return longest(schema)
+	}
+	object := map[string]any{}
+	for name, property := range schema.Properties {
+		value, isKnown := known()[name]
+		switch {
+		case property.Value.ReadOnly, isKnown && value == nil:
+		case isKnown:
+			object[name] = value
+		default:
+			object[name] = largest(property.Value, depth+1)
+		}
+	}
+	if len(schema.Properties) == 0 && depth > 0 { // anything: as much as is taken
+		object["k"] = strings.Repeat("值", 5000)
+	}
+	return object
+}
+
+// different makes texts of a list differ, which must often be.
+func different(value any, i int) any {
+	if text, ok := value.(string); ok && len(text) > 12 && !strings.Contains(text, "€") && strings.Trim(text, text[:1]) == "" {
+		number := []byte("000000")
+		for at := len(number) - 1; i > 0; at, i = at-1, i/10 {
+			number[at] += byte(i % 10)
+		}
+		return text[len(number):] + string(number)
+	}
+	return value
+}
+
+// longest is a text as long as the schema allows that it takes.
+func longest(schema *openapi3.Schema) string {
+	most := uint64(2000)
+	if schema.MaxLength != nil {
+		most = *schema.MaxLength
+	}
+	for _, letter := range []string{"€", "a", "1", "{x}", "/"} {
+		if text := strings.Repeat(letter, int(most)/len([]rune(letter))); schema.VisitJSON(text) == nil {
+			return text
+		}
+	}
+	for _, text := range []string{"2030-01-01T00:00:00Z", "+8613800138000", "09:30", "09:30-10:30", "Asia/Shanghai", "2030-01-01"} {
+		if schema.VisitJSON(text) == nil {
+			return text
+		}
+	}
+	if text, ok := schema.Example.(string); ok {
+		return text
+	}
+	return "x"
+}
+
+// fitting is a body of at most most bytes: lists lose items until it fits.
+func fitting(value any, most int) []byte {
+	for {
+		body, err := json.Marshal(value)
+		if err != nil {
+			panic(err)
+		}
+		if len(body) <= most || !halve(value) {
+			return body
+		}
+	}
+}
+
+// halve halves the longest list, and tells whether there was one.
+func halve(value any) bool {
+	var longest []any
+	var set func([]any)
+	var look func(value any)
+	look = func(value any) {
+		object, _ := value.(map[string]any)
+		for name, member := range object {
+			if list, ok := member.([]any); ok && len(list) > len(longest) && len(list) > 1 {
+				longest, set = list, func(shorter []any) { object[name] = shorter }
+			}
+			look(member)
+		}
+	}
+	look(value)
+	if set == nil {
+		return false
+	}
+	set(longest[:len(longest)/2])
+	return true
+}
+
+// An answer, and what is stored, is at most a small multiple of the largest request that the contract allows, for every operation.
+func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfIt(t *testing.T) {
+	b := setup(t)
+	spec, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range [][2]string{
+		{"companies", `{"company_no":"nobody","name":"x"}`}, {"countries", `{"country_no":"nobody","name":"x","dial_prefix":"86"}`},
+		{"channels", `{"channel":"nobody","name":"x"}`}, {"senders", `{"sender_no":"nobody","name":"x","balance":10}`},
+		{"users", `{"username":"nobody","role":"submit"}`},
+	} {
+		b.expect(200, "", "POST", "/api/v1/admin/"+o[0], o[1])
+	}
+	accepted := 0
+	for _, id := range slices.Sorted(maps.Keys(operations)) {
+		o := operations[id]
+		item := spec.Paths.Find(patternOf(spec, o.method, o.path))
+		if item == nil || item.GetOperation(o.method) == nil || item.GetOperation(o.method).RequestBody == nil {
+			continue
+		}
+		content := item.GetOperation(o.method).RequestBody.Value.Content.Get("application/json")
+		if content == nil || content.Schema == nil {
+			continue
+		}
+		most, items := 1<<20, 0
+		if strings.HasSuffix(o.path, "-batch") {
+			most, items = 8<<20, 1000
+		}
+		value := largest(content.Schema.Value, 0)
+		if object, ok := value.(map[string]any); ok && strings.HasPrefix(id, "create") {
+			for _, name := range []string{"channel", "country_no", "sender_no", "username"} {
+				if id != "createRoute" && object[name] != nil {
+					object[name] = "another"
+				}
+			}
+			if id == "createCompany" {
+				object["company_no"] = "another"
+			}
+		}
+		body := fitting(value, most)
+		before := b.count("SELECT pg_database_size(current_database())")
+		w, _ := b.send(o.method, o.path, string(body), basic(username, password)...)
+		stored := b.count("SELECT pg_database_size(current_database())") - before
+		if w.Code == http.StatusOK {
+			accepted++
+		}
+		if limit := answerBase + answerTimes*len(body) + answerPerItem*items; w.Body.Len() > limit {
+			t.Errorf("%s: %d with an answer of %d bytes to %d", id, w.Code, w.Body.Len(), len(body))
+		}
+		if stored > storedBase+storedTimes*len(body) {
+			t.Errorf("%s: %d stores %d bytes for %d", id, w.Code, stored, len(body))
+		}
+		if w.Code >= 500 {
+			t.Errorf("%s: %d %.300s", id, w.Code, w.Body)
+		}
+		t.Logf("%-30s %d: %7d bytes, answer %7d, stored %8d %.120s", id, w.Code, len(body), w.Body.Len(), stored, w.Body)
+	}
+	if accepted < 20 { // what is refused costs little
+		t.Errorf("only %d of them were accepted", accepted)
+	}
+}
+
+// patternOf is the path of the contract that an address is for.
+func patternOf(spec *openapi3.T, method, address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	best := ""
+	for pattern, item := range spec.Paths.Map() {
+		if item.GetOperation(method) == nil {
+			continue
+		}
+		want, got := strings.Split(pattern, "/"), strings.Split(address, "/")
+		if len(want) == len(got) && !slices.ContainsFunc(slices.Collect(maps.Keys(indexed(want))), func(i int) bool {
+			return !strings.HasPrefix(want[i], "{") && want[i] != got[i]
+		}) && (best == "" || strings.Count(pattern, "{") < strings.Count(best, "{")) {
+			best = pattern
+		}
+	}
+	return best
+}
+
+func indexed(list []string) map[int]string {
+	m := map[int]string{}
+	for i, s := range list {
+		m[i] = s
+	}
+	return m
+}
