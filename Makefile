@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test fuzz soak soak-mutants bench postgres generate verify lint schema test-clients node-tools
+.PHONY: help run build demo test fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients node-tools
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ fuzz: postgres ## Send anything to everything: each fuzz target in turn, for a m
 soak: postgres ## Hurt two servers and their PostgreSQL for ten minutes, and kill two under a model (SEED=n, DURATION=d)
 	@$(SOAK)
 	@$(SOAK_MODEL)
+
+soak-hostile: postgres ## Have one tenant attack beside another, and compare what the other sees without and with it
+	@$(SOAK) --hostile
 
 soak-mutants: postgres ## Put known faults back into the code, one at a time, and see that the soak finds each
 	@$(SOAK) --mutants

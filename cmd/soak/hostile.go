@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,18 +89,18 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 	for round := 0; time.Since(s.began) < s.options.Duration && ctx.Err() == nil; round++ {
 		for with := range runs {
 			during, end := context.WithTimeout(ctx, phase)
-			var attacking sync.WaitGroup
-			evil := newAttacker(target.url, s.options.Seed+uint64(round))
+			var attacker *exec.Cmd
 			if with == 1 {
-				for _, one := range attacks {
-					for range one.workers {
-						attacking.Go(func() { evil.keepOn(during, one) })
-					}
+				if attacker, err = startAttacker(during, target.url); err != nil {
+					end()
+					return err
 				}
 			}
 			t := normal.run(during)
 			end()
-			attacking.Wait()
+			if attacker != nil {
+				_ = attacker.Wait() // it was ended
+			}
 			runs[with].add(t)
 			s.say("round %d, %s the attack: %s", round+1, []string{"without", "with"}[with], t)
 		}
@@ -119,6 +120,33 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: the server takes too much memory", errBroken)
 	}
 	return nil
+}
+
+// startAttacker attacks in a process of its own until ctx ends: an attacker has its own machine, so here it gets only the processor time
+// that nobody else wants.
+func startAttacker(ctx context.Context, url string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "nice", "-n", "19", self, "--attack="+url)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start attacker: %w", err)
+	}
+	return cmd, nil
+}
+
+// attackOn attacks a server in all ways until ctx ends.
+func attackOn(ctx context.Context, url string) {
+	evil := newAttacker(url)
+	var attacking sync.WaitGroup
+	for _, one := range attacks {
+		for range one.workers {
+			attacking.Go(func() { evil.keepOn(ctx, one) })
+		}
+	}
+	attacking.Wait()
 }
 
 // tally is what a tenant saw.
@@ -202,13 +230,12 @@ func ask(ctx context.Context, client *http.Client, method, url, username, passwo
 type attacker struct {
 	url    string
 	client *http.Client
-	seed   uint64
 	calls  atomic.Uint64
 
 	manyOnes, manyItems, manyMessages, nested []byte
 }
 
-func newAttacker(url string, seed uint64) *attacker {
+func newAttacker(url string) *attacker {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}, Timeout: 2 * time.Second}
 	var rubbish strings.Builder
 	for i := range 400 {
@@ -217,7 +244,7 @@ func newAttacker(url string, seed uint64) *attacker {
 	item := `{` + rubbish.String() + `"content":"x"}`
 	message := `{"phone_number":"13800138000","content":"` + strings.Repeat("x", 500) + `"}`
 	return &attacker{
-		url: url, seed: seed, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}},
+		url: url, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}},
 		manyOnes:     []byte(`{"messages":[` + strings.Repeat("1,", 4<<20-100) + `1]}`),
 		manyItems:    []byte(`{"messages":[` + strings.Repeat(item+",", 999) + item + `]}`),
 		manyMessages: []byte(`{"messages":[` + strings.Repeat(message+",", 999) + message + `]}`),
