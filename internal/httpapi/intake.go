@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -69,17 +70,17 @@ var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch,
 // take waits for room for n bytes of a caller; n is at most what one caller may have. A caller waits for its own bodies first, so that
 // it does not take the place of others while it waits. give returns a part of the room.
 func (r *room) take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
-	ctx, cancel := context.WithTimeout(ctx, roomWait)
+	waiting, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
 	own := r.enter(caller)
-	if own.bytes.Acquire(ctx, n) != nil {
+	if own.bytes.Acquire(waiting, n) != nil {
 		r.leave(caller)
-		return nil, errTooMuch
+		return nil, goneOr(ctx, errTooMuch)
 	}
-	if r.all.Acquire(ctx, n) != nil {
+	if r.all.Acquire(waiting, n) != nil {
 		own.bytes.Release(n)
 		r.leave(caller)
-		return nil, errUnavailable
+		return nil, goneOr(ctx, errUnavailable)
 	}
 	held := n
 	return func(part int64) {
@@ -89,6 +90,14 @@ func (r *room) take(ctx context.Context, caller string, n int64) (give func(part
 			r.leave(caller)
 		}
 	}, nil
+}
+
+// goneOr is err, unless the caller went meanwhile.
+func goneOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait for room: %w", ctx.Err())
+	}
+	return err
 }
 
 func (r *room) enter(caller string) *callerRoom {
