@@ -33,25 +33,26 @@ func FuzzRequest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	const json1 = "application/json"
+	const media = "application/json"
 	for _, o := range all {
 		f.Add(o.ID, "1", "limit=1&status=0&app_id=a&biz_type=0&biz_ids=1", "", "", []byte{})
-		f.Add(o.ID, "\xff", "cursor=AA&created_from=2023-12-01T00:00:00Z&company_no=default", "", json1, []byte(operations[o.ID].body))
+		f.Add(o.ID, "\xff", "cursor=AA&created_from=2023-12-01T00:00:00Z&company_no=default", "", media, []byte(operations[o.ID].body))
 		for _, body := range o.Bodies {
-			f.Add(o.ID, "s", "", "", json1, body)
-			f.Add(o.ID, "1/oa", "dry_run=true", "key-1", json1, body)
+			f.Add(o.ID, "s", "", "", media, body)
+			f.Add(o.ID, "1/oa", "dry_run=true", "key-1", media, body)
 		}
 	}
-	f.Add("sendSms", "", "", "", json1, []byte(`{"phone_number":"13800138000","content":"code=1&name=2","use_template":true}`))
-	f.Add("sendSms", "", "", "key-2", json1+"; charset=utf-8", []byte(`{"phone_number":"+86 138-0013-8000","content":"x","dedup_key":"k","source":"s"}`))
-	f.Add("reportTask", "", "", "", json1, []byte(`{"task_id":"t","app_id":"a","status":3,"should_retry":true,"lease_id":1,"retry_after_seconds":0}`))
-	f.Add("sendSmsBatch", "", "", "key-3", json1, []byte(`{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":1},1]}`))
-	f.Add("reportTasks", "", "", "", json1, []byte(`{"reports":[{"task_id":"t","app_id":"a","status":2,"lease_id":1},{"status":9}]}`))
+	f.Add("sendSms", "", "", "", media, []byte(`{"phone_number":"13800138000","content":"code=1&name=2","use_template":true}`))
+	f.Add("sendSms", "", "", "key-2", media+"; charset=utf-8", []byte(`{"phone_number":"+86 138-0013-8000","content":"x","dedup_key":"k","source":"s"}`))
+	f.Add("reportTask", "", "", "", media, []byte(`{"task_id":"t","app_id":"a","status":3,"should_retry":true,"lease_id":1,"retry_after_seconds":0}`))
+	f.Add("sendSmsBatch", "", "", "key-3", media, []byte(`{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":1},1]}`))
+	f.Add("reportTasks", "", "", "", media, []byte(`{"reports":[{"task_id":"t","app_id":"a","status":2,"lease_id":1},{"status":9}]}`))
 	f.Add("listTasks", "", "status=0&cursor=dGFza1__&created_from=2023-12-01T00:00:00Z", "", "", []byte{})
 	f.Add("updateDefaultContent", "1", "", "", "AppliCAtion/json", []byte(`{"content":"\ud83d\ude00"}`))
-	f.Add("updateTemplate", "1", "", "", json1, []byte(`{"is_active":null}`))
+	f.Add("updateTemplate", "1", "", "", media, []byte(`{"is_active":null}`))
+	f.Add("takeCallback", "s", "a=1", "", "json", []byte(`{"id":1}`))
 	f.Add("deleteKey", "admin/99999999999999999999", "", "", "", []byte{})
-	f.Add("createSender", "", "", "", json1, []byte(`{"sender_no":"o","name":"o","channel":"oa","kind":"oa","config":{"url":"http://x","secret":"sealed:"}}`))
+	f.Add("createSender", "", "", "", media, []byte(`{"sender_no":"o","name":"o","channel":"oa","kind":"oa","config":{"url":"http://x","secret":"sealed:"}}`))
 	f.Fuzz(func(t *testing.T, id, path, query, key, contentType string, body []byte) {
 		o := contracttest.Pick(all, id)
 		if strings.HasPrefix(o.Path, "/api/v1/admin/users") && bytes.Contains(body, []byte("password")) {
