@@ -94,7 +94,7 @@ func (c *connections) admit(conn net.Conn) {
 	c.spare = append(c.spare, conn)
 }
 
-// crowding is the oldest spare connection of the address that has most of them, so that who connects in a loop ends its own.
+// crowding is the oldest spare connection of the address that has most of them, so that a client which connects in a loop ends its own connections.
 func (c *connections) crowding() net.Conn {
 	count := map[string]int{}
 	for _, conn := range c.spare {
@@ -142,7 +142,7 @@ func (c *connections) endIdle(address string) bool {
 // end closes a connection and forgets it.
 func (c *connections) end(conn net.Conn) {
 	c.forget(conn)
-	_ = conn.Close() // whoever serves it is told so by its next read
+	_ = conn.Close() // the server notices it by its next read
 }
 
 func (c *connections) forget(conn net.Conn) {

@@ -168,7 +168,7 @@ func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
 	}
 	stop, served := serveUntil(t, b.app, listener)
 	address := listener.Addr().String()
-	// A stranger is told so at once, although its body never comes.
+	// A caller without credentials gets 401 at once, although its body never comes.
 	began := time.Now()
 	status, err := answerOn(slowly(t, address, "POST /api/v1/sms/send-batch HTTP/1.1\r\n"), 4*time.Second)
 	if status != 401 {
@@ -181,7 +181,7 @@ func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
 	for i := range slow {
 		slow[i] = slowly(t, address, head)
 	}
-	// Meanwhile health is served; anything else is told to come back.
+	// While slow callers hold the connections, health and metrics are served; other requests get 503.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Second}
 	get := func(path string) int {
 		req, _ := http.NewRequest(http.MethodGet, "http://"+address+path, nil)

@@ -71,16 +71,12 @@ func (s *Server) refuseOtherSites(next http.Handler) (http.Handler, error) {
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		checked := r
+		checked, isElsewhere := r, false
 		if slices.Contains(claimPaths, r.URL.Path) {
-			if s.isReferredElsewhere(r) {
-				s.fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
-				return
-			}
-			checked = new(*r)
+			checked, isElsewhere = new(*r), s.isReferredElsewhere(r)
 			checked.Method = http.MethodPost // to the library every GET is safe
 		}
-		if err := protection.Check(checked); err != nil {
+		if isElsewhere || protection.Check(checked) != nil {
 			s.fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
 			return
 		}
