@@ -181,14 +181,16 @@ ORDER BY m.pool_id;
 -- Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
 -- due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
 --
--- A sender whose segments may run out (is_tight) is given the first tasks of which each fits, as many as fit together; asked again,
--- what fits into the rest. The search ends after the first 1000 tasks of a pool, as it does for a backup, which is given only
--- tasks of more segments than its primaries have left (from_segments; 0 for all). A sender with rivals leaves them what failed with
--- it, or brought it into trouble, if they have room for that (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
+-- A sender is given the first tasks, as many as fit together into its segments. One that may have fewer left than a task needs
+-- (is_tight) is given the first of which each fits; asked again, what fits into the rest. That search ends after the first 1000
+-- tasks of a pool, as it does for a backup, which is given only tasks of more segments than its primaries have left (from_segments;
+-- 0 for all). A sender with rivals leaves them what failed with it, or brought it into trouble, if they have room for that
+-- (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
 -- In one call: only tasks of the same rendering, which a driver sends together.
 -- name: TaskClaim :many
 WITH mine AS MATERIALIZED (
-    SELECT u.*, e.lane AS last_lane, e.rank AS last_rank, d.due_at AS last_due_at
+    -- Where the search ends is a condition of the index, or it would read the whole pool where others hold what stands first.
+    SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank, coalesce(d.due_at, now()) AS last_due_at
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@company_ids::bigint[]) AS company_id, unnest(@most::bigint[]) AS most,
             unnest(@turns::double precision[]) AS turn, unnest(@rival_rooms::bigint[]) AS rival_room,
@@ -220,7 +222,7 @@ queued AS MATERIALIZED (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
             )
-            AND t.segments >= m.from_segments AND coalesce((t.lane, t.rank) <= (m.last_lane, m.last_rank), true)
+            AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
             AND (
                 NOT @is_tight::boolean
                 OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
@@ -240,13 +242,13 @@ due AS MATERIALIZED (
             t.rank, t.created_at, t.rendering_id,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM tasks t
-        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
             )
-            AND t.segments >= m.from_segments AND coalesce(t.due_at <= m.last_due_at, true)
+            AND t.segments >= m.from_segments
             AND (
                 NOT @is_tight::boolean
                 OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)

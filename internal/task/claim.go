@@ -64,8 +64,9 @@ func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) 
 	a := newAdmission(pools)
 	var rows []dbq.TaskClaimRow
 	for {
+		// Once more only where what was left out because it was too large may hide something smaller.
 		p, may := a.claimParams(c, rules, rows)
-		if !may {
+		if !may || len(rows) > 0 && (!p.IsTight || c.InOneCall) {
 			break
 		}
 		more, err := q.TaskClaim(ctx, p)
@@ -74,8 +75,7 @@ func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) 
 		}
 		rows = append(rows, more...)
 		a.advance(more)
-		// What was left out because it was too large may hide something smaller.
-		if len(more) == 0 || !p.IsTight || c.InOneCall {
+		if len(more) == 0 {
 			break
 		}
 	}
@@ -157,7 +157,7 @@ func (a admission) claimParams(c Claiming, rules ClaimRules, rows []dbq.TaskClai
 		LeaseSeconds: a.LeaseSeconds, RetryMaxWait: rules.RetryMaxWait,
 		Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
 	}
-	p.IsTight = p.SegmentsLeft != nil && *p.SegmentsLeft < p.ClaimLimit*a.segmentsMost()
+	p.IsTight = p.SegmentsLeft != nil && *p.SegmentsLeft < a.segmentsMost()
 	for _, pool := range a.pools {
 		most := min(pool.most-taken[pool.PoolID], p.ClaimLimit)
 		if most <= 0 {
