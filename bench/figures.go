@@ -169,7 +169,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		return err
 	}
 	appID := fmt.Sprint("sql-", caller)
-	var rows []dbq.TaskClaimRow
+	var rows []task.Lease
 	wait := 10 * time.Minute
 	if err := b.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
 		rows, err = task.ClaimOn(ctx, q, task.Claiming{AppID: appID, Limit: lifeSize}, task.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})

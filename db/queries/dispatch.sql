@@ -11,8 +11,8 @@
 -- is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
 -- and the statement wait for a lock. So the log of a task stands in the order in which things happened.
 
--- A claim is three statements of one transaction: SenderAdmit says what the sender may take, TaskClaim leases it, SenderCharge
--- writes what that cost the sender. A sender that has nothing to count needs only the first two.
+-- A claim is one transaction: SenderAdmit says what the sender may take, TaskOffer locks what could be that, TaskLease leases what
+-- was chosen of it, SenderCharge writes what that cost the sender. A sender that has nothing to count needs no SenderCharge.
 
 -- SenderAdmit says what a sender may take now: how many tasks and segments, and from which pools. It gives a row for each of its
 -- pools, and a row without a pool where it may take nothing. No row: the sender is unknown or off.
@@ -171,29 +171,25 @@ CROSS JOIN clock
 LEFT JOIN mine m ON true
 ORDER BY m.pool_id;
 
--- TaskClaim leases up to claim_limit tasks of pools to the sender app_id, from each pool at most as many as its entry in most: by
--- priority, then new ones before retries by retry_count (S0.10), then by turn. Within a pool the turn is the rank that made the
--- tasks fair between companies, which is the order in which one company submitted them. Between pools it is the distance from
--- the pool's first task, counted from the pool's own turn with this sender: what a pool missed elsewhere is not owed to it here.
--- A company with several of the pools (company_ids; 0 for the shared one) has one share of them: its tasks come one after the other,
--- a gap apart.
+-- TaskOffer locks what the sender app_id may take next, from each pool at most as many as its entry in most, by priority, then new
+-- ones before retries by retry_count (S0.10), then by rank, which made the tasks of a pool fair between companies and is the order
+-- in which one company submitted them. The caller puts the pools into one order and leases what it chooses by TaskLease, in the
+-- same transaction. With several pools each gives up to 8 more, which say when it is the pool's turn again. A gap is what a task
+-- of this company takes of the company's share; 0 where there is one pool.
 --
 -- Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
 -- due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
 --
--- A sender is given the first tasks, as many as fit together into its segments. One that may have fewer left than a task needs
--- (is_tight) is given the first of which each fits; asked again, what fits into the rest. That search ends after the first 1000
--- tasks of a pool, as it does for a backup, which is given only tasks of more segments than its primaries have left (from_segments;
--- 0 for all). A sender with rivals leaves them what failed with it, or brought it into trouble, if they have room for that
--- (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
--- In one call: only tasks of the same rendering, which a driver sends together.
--- name: TaskClaim :many
+-- A sender that may have fewer segments left than a task needs (is_tight) is offered the first of which each fits. That search ends
+-- after the first 1000 tasks of a pool, as it does for a backup, which is offered only tasks of more segments than its primaries
+-- have left (from_segments; 0 for all). A sender with rivals leaves them what failed with it, or brought it into trouble, if they
+-- have room for that (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
+-- name: TaskOffer :many
 WITH mine AS MATERIALIZED (
     -- Where the search ends is a condition of the index, or it would read the whole pool where others hold what stands first.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank, coalesce(d.due_at, now()) AS last_due_at
     FROM (
-        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@company_ids::bigint[]) AS company_id, unnest(@most::bigint[]) AS most,
-            unnest(@turns::double precision[]) AS turn, unnest(@rival_rooms::bigint[]) AS rival_room,
+        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room,
             unnest(@from_segments::bigint[]) AS from_segments, cardinality(@pool_ids::bigint[]) > 1 AS is_several
     ) u
     LEFT JOIN LATERAL (
@@ -210,7 +206,7 @@ WITH mine AS MATERIALIZED (
     ) d ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.*, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
+    SELECT q.*, m.is_several
     FROM mine m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
@@ -229,12 +225,12 @@ queued AS MATERIALIZED (
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- those behind say when it is the pool's turn again
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.*, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
+    SELECT q.*, m.is_several
     FROM mine m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
@@ -258,49 +254,19 @@ due AS MATERIALIZED (
         LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500, m.most) ELSE m.most END
         FOR UPDATE SKIP LOCKED
     ) q
+)
+SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+    coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
+FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
+ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
+
+-- TaskLease leases tasks of TaskOffer to the sender app_id, in this order, and logs it. The time is read when the tasks are held: a
+-- connection may stall, and a statement wait for locks.
+-- name: TaskLease :many
+WITH picked AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@segments::bigint[]) AS segments,
+        generate_series(1, cardinality(@task_ids::text[])) AS place
 ),
-offered AS MATERIALIZED (
-    SELECT c.*, c.rank - lag(c.rank) OVER (PARTITION BY c.pool_id, c.lane ORDER BY c.rank, c.created_at, c.task_id) AS step,
-        CASE WHEN c.is_several THEN (SELECT 1 / o.weight FROM companies o WHERE o.id = c.company_id) ELSE 0 END AS gap
-    FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) c
-),
--- The distance from the first task of the pool. A hole in the ranks counts as the next task's gap, which is never more while its
--- company waits. What has no rank yet comes behind what has.
-placed AS MATERIALIZED (
-    SELECT o.*, o.pool_turn + sum(
-        CASE WHEN o.step IS NULL THEN 0 WHEN o.is_several THEN least(o.step, o.gap) ELSE o.step END
-    ) OVER (PARTITION BY o.pool_id, o.lane ORDER BY o.rank, o.created_at, o.task_id) AS turn
-    FROM offered o
-),
-spaced AS MATERIALIZED (
-    SELECT n.task_id, n.pool_id, n.most, n.lane, n.rank, n.created_at, n.rendering_id, n.segments,
-        CASE WHEN n.pool_company_id = 0 THEN n.turn ELSE n.number * n.gap + max(n.turn - n.number * n.gap) OVER (
-            PARTITION BY n.pool_company_id, n.lane ORDER BY n.number ROWS UNBOUNDED PRECEDING
-        ) END AS turn
-    FROM (
-        SELECT p.*, row_number() OVER (PARTITION BY p.pool_company_id, p.lane ORDER BY p.turn, p.rank, p.created_at, p.task_id) AS number
-        FROM placed p
-    ) n
-),
-ordered AS MATERIALIZED (
-    SELECT s.*, row_number() OVER in_pool AS pool_place, lead(s.turn) OVER in_pool_and_lane AS next_turn,
-        coalesce(s.rendering_id::text, s.task_id) = first_value(coalesce(s.rendering_id::text, s.task_id)) OVER in_order AS is_of_first_call
-    FROM spaced s
-    WINDOW in_order AS (ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
-        in_pool AS (PARTITION BY s.pool_id ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
-        in_pool_and_lane AS (PARTITION BY s.pool_id, s.lane ORDER BY s.turn, s.rank, s.created_at, s.task_id)
-),
-picked AS MATERIALIZED (
-    SELECT p.*
-    FROM (
-        SELECT o.*, row_number() OVER in_order AS place, sum(o.segments) OVER in_order AS total
-        FROM ordered o
-        WHERE o.pool_place <= o.most AND (o.is_of_first_call OR NOT @in_one_call::boolean)
-        WINDOW in_order AS (ORDER BY o.lane, o.turn, o.rank, o.created_at, o.task_id)
-    ) p
-    WHERE p.place <= @claim_limit::bigint AND coalesce(p.total <= sqlc.narg(segments_left)::bigint, true)
-),
--- The time is read when the tasks are held: a connection may stall, and a statement wait for locks.
 taken AS MATERIALIZED (
     SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
 ),
@@ -313,8 +279,8 @@ leased AS (
         updated_at = (SELECT taken.at FROM taken)
     FROM picked p
     WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, t.pool_id, p.place, p.segments,
-        p.lane, p.turn, p.next_turn, coalesce('【' || coalesce(t.sign, sqlc.narg(sign)) || '】', '') || t.content AS content
+    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, p.place, p.segments,
+        coalesce('【' || coalesce(t.sign, sqlc.narg(sign)) || '】', '') || t.content AS content
 ),
 logged AS (
     INSERT INTO send_logs (
@@ -329,16 +295,14 @@ logged AS (
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT @app_id::text, taken.tasks, taken.at FROM taken WHERE taken.tasks > 0
+    SELECT @app_id::text, taken.tasks, taken.at FROM taken
 )
 SELECT
     h.task_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until,
-    h.updated_at AS leased_at,
-    h.pool_id, h.segments::bigint AS segments, h.lane::integer AS lane, h.turn::double precision AS turn,
-    coalesce(h.next_turn, h.turn)::double precision AS next_turn
+    h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.place;
 

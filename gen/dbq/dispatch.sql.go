@@ -285,8 +285,8 @@ type SenderAdmitRow struct {
 // What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
 // is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
 // and the statement wait for a lock. So the log of a task stands in the order in which things happened.
-// A claim is three statements of one transaction: SenderAdmit says what the sender may take, TaskClaim leases it, SenderCharge
-// writes what that cost the sender. A sender that has nothing to count needs only the first two.
+// A claim is one transaction: SenderAdmit says what the sender may take, TaskOffer locks what could be that, TaskLease leases what
+// was chosen of it, SenderCharge writes what that cost the sender. A sender that has nothing to count needs no SenderCharge.
 // SenderAdmit says what a sender may take now: how many tasks and segments, and from which pools. It gives a row for each of its
 // pools, and a row without a pool where it may take nothing. No row: the sender is unknown or off.
 //
@@ -616,266 +616,6 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCan
 	return i, err
 }
 
-const taskClaim = `-- name: TaskClaim :many
-WITH mine AS MATERIALIZED (
-    -- Where the search ends is a condition of the index, or it would read the whole pool where others hold what stands first.
-    SELECT u.pool_id, u.company_id, u.most, u.turn, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank, coalesce(d.due_at, now()) AS last_due_at
-    FROM (
-        SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS company_id, unnest($3::bigint[]) AS most,
-            unnest($4::double precision[]) AS turn, unnest($5::bigint[]) AS rival_room,
-            unnest($6::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
-    ) u
-    LEFT JOIN LATERAL (
-        SELECT t.lane, t.rank FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND ($7::boolean OR u.from_segments > 0)
-        ORDER BY t.lane, t.rank
-        OFFSET 999 LIMIT 1
-    ) e ON true
-    LEFT JOIN LATERAL (
-        SELECT t.due_at FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND ($7::boolean OR u.from_segments > 0)
-        ORDER BY t.due_at
-        OFFSET 999 LIMIT 1
-    ) d ON true
-),
-queued AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
-    FROM mine m
-    CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
-            task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean) AS segments
-        FROM tasks t
-        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
-            AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
-                AND coalesce(t.due_at > now() - $12::interval, true)
-            )
-            AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
-            AND (
-                NOT $7::boolean
-                OR task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean)
-                    <= $13::bigint
-            )
-        ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- those behind say when it is the pool's turn again
-        FOR UPDATE SKIP LOCKED
-    ) q
-),
-due AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.company_id AS pool_company_id, m.turn AS pool_turn, m.most, m.is_several
-    FROM mine m
-    CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id,
-            32 * t.priority + CASE WHEN t.due_at <= now() - $12::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.created_at, t.rendering_id,
-            task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean) AS segments
-        FROM tasks t
-        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= m.last_due_at
-            AND (t.expires_at IS NULL OR t.expires_at > now())
-            AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
-                AND coalesce(t.due_at > now() - $12::interval, true)
-            )
-            AND t.segments >= m.from_segments
-            AND (
-                NOT $7::boolean
-                OR task_segments(t.content, t.sign, t.segments, $8, $9, $10::boolean)
-                    <= $13::bigint
-            )
-        ORDER BY t.due_at
-        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500, m.most) ELSE m.most END
-        FOR UPDATE SKIP LOCKED
-    ) q
-),
-offered AS MATERIALIZED (
-    SELECT c.task_id, c.pool_id, c.company_id, c.lane, c.rank, c.created_at, c.rendering_id, c.segments, c.pool_company_id, c.pool_turn, c.most, c.is_several, c.rank - lag(c.rank) OVER (PARTITION BY c.pool_id, c.lane ORDER BY c.rank, c.created_at, c.task_id) AS step,
-        CASE WHEN c.is_several THEN (SELECT 1 / o.weight FROM companies o WHERE o.id = c.company_id) ELSE 0 END AS gap
-    FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_company_id, pool_turn, most, is_several FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, pool_company_id, pool_turn, most, is_several FROM due) c
-),
-placed AS MATERIALIZED (
-    SELECT o.task_id, o.pool_id, o.company_id, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.pool_company_id, o.pool_turn, o.most, o.is_several, o.step, o.gap, o.pool_turn + sum(
-        CASE WHEN o.step IS NULL THEN 0 WHEN o.is_several THEN least(o.step, o.gap) ELSE o.step END
-    ) OVER (PARTITION BY o.pool_id, o.lane ORDER BY o.rank, o.created_at, o.task_id) AS turn
-    FROM offered o
-),
-spaced AS MATERIALIZED (
-    SELECT n.task_id, n.pool_id, n.most, n.lane, n.rank, n.created_at, n.rendering_id, n.segments,
-        CASE WHEN n.pool_company_id = 0 THEN n.turn ELSE n.number * n.gap + max(n.turn - n.number * n.gap) OVER (
-            PARTITION BY n.pool_company_id, n.lane ORDER BY n.number ROWS UNBOUNDED PRECEDING
-        ) END AS turn
-    FROM (
-        SELECT p.task_id, p.pool_id, p.company_id, p.lane, p.rank, p.created_at, p.rendering_id, p.segments, p.pool_company_id, p.pool_turn, p.most, p.is_several, p.step, p.gap, p.turn, row_number() OVER (PARTITION BY p.pool_company_id, p.lane ORDER BY p.turn, p.rank, p.created_at, p.task_id) AS number
-        FROM placed p
-    ) n
-),
-ordered AS MATERIALIZED (
-    SELECT s.task_id, s.pool_id, s.most, s.lane, s.rank, s.created_at, s.rendering_id, s.segments, s.turn, row_number() OVER in_pool AS pool_place, lead(s.turn) OVER in_pool_and_lane AS next_turn,
-        coalesce(s.rendering_id::text, s.task_id) = first_value(coalesce(s.rendering_id::text, s.task_id)) OVER in_order AS is_of_first_call
-    FROM spaced s
-    WINDOW in_order AS (ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
-        in_pool AS (PARTITION BY s.pool_id ORDER BY s.lane, s.turn, s.rank, s.created_at, s.task_id),
-        in_pool_and_lane AS (PARTITION BY s.pool_id, s.lane ORDER BY s.turn, s.rank, s.created_at, s.task_id)
-),
-picked AS MATERIALIZED (
-    SELECT p.task_id, p.pool_id, p.most, p.lane, p.rank, p.created_at, p.rendering_id, p.segments, p.turn, p.pool_place, p.next_turn, p.is_of_first_call, p.place, p.total
-    FROM (
-        SELECT o.task_id, o.pool_id, o.most, o.lane, o.rank, o.created_at, o.rendering_id, o.segments, o.turn, o.pool_place, o.next_turn, o.is_of_first_call, row_number() OVER in_order AS place, sum(o.segments) OVER in_order AS total
-        FROM ordered o
-        WHERE o.pool_place <= o.most AND (o.is_of_first_call OR NOT $14::boolean)
-        WINDOW in_order AS (ORDER BY o.lane, o.turn, o.rank, o.created_at, o.task_id)
-    ) p
-    WHERE p.place <= $15::bigint AND coalesce(p.total <= $13::bigint, true)
-),
-taken AS MATERIALIZED (
-    SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
-),
-leased AS (
-    UPDATE tasks t
-    SET status = 1,
-        processing_app_id = $11::text,
-        lease_id = nextval('send_logs_id_seq'),
-        lease_until = (SELECT taken.at FROM taken) + make_interval(secs => $16::double precision),
-        updated_at = (SELECT taken.at FROM taken)
-    FROM picked p
-    WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, t.pool_id, p.place, p.segments,
-        p.lane, p.turn, p.next_turn, coalesce('【' || coalesce(t.sign, $8) || '】', '') || t.content AS content
-),
-logged AS (
-    INSERT INTO send_logs (
-        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
-    )
-    SELECT
-        h.lease_id, h.task_id, $11::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
-        CASE WHEN $17::boolean THEN h.segments END,
-        jsonb_build_object('app_id', $11::text, 'limit', $18::bigint),
-        jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
-    FROM leased h
-),
-counted AS (
-    INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT $11::text, taken.tasks, taken.at FROM taken WHERE taken.tasks > 0
-)
-SELECT
-    h.task_id, h.phone_number, h.content::text AS content,
-    h.lease_id::bigint AS lease_id,
-    (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until,
-    h.updated_at AS leased_at,
-    h.pool_id, h.segments::bigint AS segments, h.lane::integer AS lane, h.turn::double precision AS turn,
-    coalesce(h.next_turn, h.turn)::double precision AS next_turn
-FROM leased h
-ORDER BY h.place
-`
-
-type TaskClaimParams struct {
-	PoolIds        []int64
-	CompanyIds     []int64
-	Most           []int64
-	Turns          []float64
-	RivalRooms     []int64
-	FromSegments   []int64
-	IsTight        bool
-	Sign           *string
-	SegmentSize    *int64
-	CountsSegments bool
-	AppID          string
-	RetryMaxWait   *time.Duration
-	SegmentsLeft   *int64
-	InOneCall      bool
-	ClaimLimit     int64
-	LeaseSeconds   float64
-	IsPaced        bool
-	Asked          int64
-}
-
-type TaskClaimRow struct {
-	TaskID      string
-	PhoneNumber string
-	Content     string
-	LeaseID     int64
-	Attempt     int16
-	LeaseUntil  time.Time
-	LeasedAt    time.Time
-	PoolID      int64
-	Segments    int64
-	Lane        int32
-	Turn        float64
-	NextTurn    float64
-}
-
-// TaskClaim leases up to claim_limit tasks of pools to the sender app_id, from each pool at most as many as its entry in most: by
-// priority, then new ones before retries by retry_count (S0.10), then by turn. Within a pool the turn is the rank that made the
-// tasks fair between companies, which is the order in which one company submitted them. Between pools it is the distance from
-// the pool's first task, counted from the pool's own turn with this sender: what a pool missed elsewhere is not owed to it here.
-// A company with several of the pools (company_ids; 0 for the shared one) has one share of them: its tasks come one after the other,
-// a gap apart.
-//
-// Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
-// due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
-//
-// A sender is given the first tasks, as many as fit together into its segments. One that may have fewer left than a task needs
-// (is_tight) is given the first of which each fits; asked again, what fits into the rest. That search ends after the first 1000
-// tasks of a pool, as it does for a backup, which is given only tasks of more segments than its primaries have left (from_segments;
-// 0 for all). A sender with rivals leaves them what failed with it, or brought it into trouble, if they have room for that
-// (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
-// In one call: only tasks of the same rendering, which a driver sends together.
-// The distance from the first task of the pool. A hole in the ranks counts as the next task's gap, which is never more while its
-// company waits. What has no rank yet comes behind what has.
-// The time is read when the tasks are held: a connection may stall, and a statement wait for locks.
-func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
-	rows, err := q.db.Query(ctx, taskClaim,
-		arg.PoolIds,
-		arg.CompanyIds,
-		arg.Most,
-		arg.Turns,
-		arg.RivalRooms,
-		arg.FromSegments,
-		arg.IsTight,
-		arg.Sign,
-		arg.SegmentSize,
-		arg.CountsSegments,
-		arg.AppID,
-		arg.RetryMaxWait,
-		arg.SegmentsLeft,
-		arg.InOneCall,
-		arg.ClaimLimit,
-		arg.LeaseSeconds,
-		arg.IsPaced,
-		arg.Asked,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TaskClaimRow
-	for rows.Next() {
-		var i TaskClaimRow
-		if err := rows.Scan(
-			&i.TaskID,
-			&i.PhoneNumber,
-			&i.Content,
-			&i.LeaseID,
-			&i.Attempt,
-			&i.LeaseUntil,
-			&i.LeasedAt,
-			&i.PoolID,
-			&i.Segments,
-			&i.Lane,
-			&i.Turn,
-			&i.NextTurn,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const taskExpire = `-- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
     SELECT t.task_id, t.rendering_id
@@ -948,6 +688,109 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 	return items, nil
 }
 
+const taskLease = `-- name: TaskLease :many
+WITH picked AS MATERIALIZED (
+    SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS segments,
+        generate_series(1, cardinality($1::text[])) AS place
+),
+taken AS MATERIALIZED (
+    SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
+),
+leased AS (
+    UPDATE tasks t
+    SET status = 1,
+        processing_app_id = $3::text,
+        lease_id = nextval('send_logs_id_seq'),
+        lease_until = (SELECT taken.at FROM taken) + make_interval(secs => $4::double precision),
+        updated_at = (SELECT taken.at FROM taken)
+    FROM picked p
+    WHERE t.task_id = p.task_id AND t.status = 0
+    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, p.place, p.segments,
+        coalesce('【' || coalesce(t.sign, $5) || '】', '') || t.content AS content
+),
+logged AS (
+    INSERT INTO send_logs (
+        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
+    )
+    SELECT
+        h.lease_id, h.task_id, $3::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
+        CASE WHEN $6::boolean THEN h.segments END,
+        jsonb_build_object('app_id', $3::text, 'limit', $7::bigint),
+        jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
+    FROM leased h
+),
+counted AS (
+    INSERT INTO sender_changes (sender_no, sent, at)
+    SELECT $3::text, taken.tasks, taken.at FROM taken
+)
+SELECT
+    h.task_id, h.phone_number, h.content::text AS content,
+    h.lease_id::bigint AS lease_id,
+    (h.retry_count + 1)::smallint AS attempt,
+    h.lease_until::timestamptz AS lease_until,
+    h.updated_at AS leased_at
+FROM leased h
+ORDER BY h.place
+`
+
+type TaskLeaseParams struct {
+	TaskIds      []string
+	Segments     []int64
+	AppID        string
+	LeaseSeconds float64
+	Sign         *string
+	IsPaced      bool
+	Asked        int64
+}
+
+type TaskLeaseRow struct {
+	TaskID      string
+	PhoneNumber string
+	Content     string
+	LeaseID     int64
+	Attempt     int16
+	LeaseUntil  time.Time
+	LeasedAt    time.Time
+}
+
+// TaskLease leases tasks of TaskOffer to the sender app_id, in this order, and logs it. The time is read when the tasks are held: a
+// connection may stall, and a statement wait for locks.
+func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
+	rows, err := q.db.Query(ctx, taskLease,
+		arg.TaskIds,
+		arg.Segments,
+		arg.AppID,
+		arg.LeaseSeconds,
+		arg.Sign,
+		arg.IsPaced,
+		arg.Asked,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskLeaseRow
+	for rows.Next() {
+		var i TaskLeaseRow
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.PhoneNumber,
+			&i.Content,
+			&i.LeaseID,
+			&i.Attempt,
+			&i.LeaseUntil,
+			&i.LeasedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskMove = `-- name: TaskMove :one
 WITH sources AS MATERIALIZED (
     SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
@@ -1010,6 +853,162 @@ func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, erro
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const taskOffer = `-- name: TaskOffer :many
+WITH mine AS MATERIALIZED (
+    -- Where the search ends is a condition of the index, or it would read the whole pool where others hold what stands first.
+    SELECT u.pool_id, u.most, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank, coalesce(d.due_at, now()) AS last_due_at
+    FROM (
+        SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS most, unnest($3::bigint[]) AS rival_room,
+            unnest($4::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
+    ) u
+    LEFT JOIN LATERAL (
+        SELECT t.lane, t.rank FROM tasks t
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0)
+        ORDER BY t.lane, t.rank
+        OFFSET 999 LIMIT 1
+    ) e ON true
+    LEFT JOIN LATERAL (
+        SELECT t.due_at FROM tasks t
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND ($5::boolean OR u.from_segments > 0)
+        ORDER BY t.due_at
+        OFFSET 999 LIMIT 1
+    ) d ON true
+),
+queued AS MATERIALIZED (
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.is_several
+    FROM mine m
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
+            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
+        FROM tasks t
+        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text
+                AND coalesce(t.due_at > now() - $10::interval, true)
+            )
+            AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
+            AND (
+                NOT $5::boolean
+                OR task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
+                    <= $11::bigint
+            )
+        ORDER BY t.lane, t.rank
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END
+        FOR UPDATE SKIP LOCKED
+    ) q
+),
+due AS MATERIALIZED (
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.is_several
+    FROM mine m
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id,
+            32 * t.priority + CASE WHEN t.due_at <= now() - $10::interval THEN 0 ELSE t.retry_count END AS lane,
+            t.rank, t.created_at, t.rendering_id,
+            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
+        FROM tasks t
+        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= m.last_due_at
+            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text
+                AND coalesce(t.due_at > now() - $10::interval, true)
+            )
+            AND t.segments >= m.from_segments
+            AND (
+                NOT $5::boolean
+                OR task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
+                    <= $11::bigint
+            )
+        ORDER BY t.due_at
+        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500, m.most) ELSE m.most END
+        FOR UPDATE SKIP LOCKED
+    ) q
+)
+SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+    coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
+FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, is_several FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, is_several FROM due) o
+ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id
+`
+
+type TaskOfferParams struct {
+	PoolIds        []int64
+	Most           []int64
+	RivalRooms     []int64
+	FromSegments   []int64
+	IsTight        bool
+	Sign           *string
+	SegmentSize    *int64
+	CountsSegments bool
+	AppID          string
+	RetryMaxWait   *time.Duration
+	SegmentsLeft   *int64
+}
+
+type TaskOfferRow struct {
+	TaskID      string
+	PoolID      int64
+	Lane        int32
+	Rank        *float64
+	CreatedAt   time.Time
+	RenderingID *int64
+	Segments    int64
+	Gap         float64
+}
+
+// TaskOffer locks what the sender app_id may take next, from each pool at most as many as its entry in most, by priority, then new
+// ones before retries by retry_count (S0.10), then by rank, which made the tasks of a pool fair between companies and is the order
+// in which one company submitted them. The caller puts the pools into one order and leases what it chooses by TaskLease, in the
+// same transaction. With several pools each gives up to 8 more, which say when it is the pool's turn again. A gap is what a task
+// of this company takes of the company's share; 0 where there is one pool.
+//
+// Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
+// due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
+//
+// A sender that may have fewer segments left than a task needs (is_tight) is offered the first of which each fits. That search ends
+// after the first 1000 tasks of a pool, as it does for a backup, which is offered only tasks of more segments than its primaries
+// have left (from_segments; 0 for all). A sender with rivals leaves them what failed with it, or brought it into trouble, if they
+// have room for that (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
+func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOfferRow, error) {
+	rows, err := q.db.Query(ctx, taskOffer,
+		arg.PoolIds,
+		arg.Most,
+		arg.RivalRooms,
+		arg.FromSegments,
+		arg.IsTight,
+		arg.Sign,
+		arg.SegmentSize,
+		arg.CountsSegments,
+		arg.AppID,
+		arg.RetryMaxWait,
+		arg.SegmentsLeft,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskOfferRow
+	for rows.Next() {
+		var i TaskOfferRow
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.PoolID,
+			&i.Lane,
+			&i.Rank,
+			&i.CreatedAt,
+			&i.RenderingID,
+			&i.Segments,
+			&i.Gap,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskQueue = `-- name: TaskQueue :one

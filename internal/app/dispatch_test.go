@@ -851,7 +851,7 @@ func TestAClaimIsPlannedOnce(t *testing.T) {
 	again := 0
 	for _, conn := range b.db.AcquireAllIdle(t.Context()) {
 		var n int
-		err := conn.QueryRow(t.Context(), "SELECT coalesce(sum(custom_plans), 0) FROM pg_prepared_statements WHERE statement LIKE '-- name: TaskClaim %'").Scan(&n)
+		err := conn.QueryRow(t.Context(), "SELECT coalesce(sum(custom_plans), 0) FROM pg_prepared_statements WHERE statement LIKE '-- name: TaskOffer %'").Scan(&n)
 		conn.Release()
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
+	"lksms/gen/dbq"
 )
 
 // routeFor makes a route with what is given; message_type is notification unless it says otherwise.
@@ -382,6 +383,48 @@ func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
 	more(6)
 	if got := b.take("few", 1); len(got) != 0 {
 		t.Errorf("from behind 2000 that are too large: %v", got)
+	}
+}
+
+// Others that claim at the same moment hold what stands first. A sender with a quota takes what stands behind that, however much
+// it is; one with less left than a message may need ends its search there, without reading the pool.
+func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
+	b := setup(t)
+	b.sender(map[string]any{"sender_no": "quota", "limits": map[string]any{"per_day": 150}})
+	b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, lane, rank)
+		SELECT 't' || lpad(i::text, 5, '0'), '', '', 'x', 160, i FROM generate_series(1, 20000) i`)
+	tx, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), "SELECT FROM tasks WHERE rank <= 1000 FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.take("quota", 100); len(got) != 100 || got[0].TaskID != "t01001" {
+		t.Errorf("with a quota of 150: %d tasks", len(got))
+	}
+	if got := b.take("quota", 100); len(got) != 50 {
+		t.Errorf("with 50 left: %d tasks", len(got))
+	}
+	claim, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claim.Rollback(t.Context())
+	if _, err := claim.Exec(t.Context(), "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off"); err != nil {
+		t.Fatal(err)
+	}
+	one, read := int64(1), 0
+	offers, err := dbq.New(claim).TaskOffer(t.Context(), dbq.TaskOfferParams{
+		AppID: "last", PoolIds: []int64{1}, Most: []int64{1}, RivalRooms: []int64{0}, FromSegments: []int64{0},
+		IsTight: true, CountsSegments: true, SegmentsLeft: &one,
+	})
+	if err == nil {
+		err = claim.QueryRow(t.Context(), "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'tasks'").Scan(&read)
+	}
+	if err != nil || len(offers) != 0 || read > 6000 {
+		t.Errorf("with one left: %d are offered of %d that were read, %v", len(offers), read, err)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/app"
 	"lksms/internal/outbound"
 	"lksms/internal/task"
@@ -491,7 +490,7 @@ func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setupWith(t, defaultRules, withSecrets)
-			claim := func(sender string) []dbq.TaskClaimRow {
+			claim := func(sender string) []task.Lease {
 				t.Helper()
 				rows, err := b.app.Tasks.Claim(t.Context(), task.Claiming{AppID: sender, Limit: 10})
 				if err != nil {

@@ -173,7 +173,7 @@ func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequest
 	}}, nil
 }
 
-func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]dbq.TaskClaimRow, error) {
+func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]task.Lease, error) {
 	if err := s.requireApp(ctx, appID); err != nil {
 		return nil, err
 	}
@@ -245,14 +245,14 @@ func taskOf(t dbq.Task) api.Task {
 	}
 }
 
-func claimedOf(t dbq.TaskClaimRow) api.ClaimedTask {
+func claimedOf(t task.Lease) api.ClaimedTask {
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
 		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil,
 	}
 }
 
-func appTaskOf(t dbq.TaskClaimRow) api.AppTask {
+func appTaskOf(t task.Lease) api.AppTask {
 	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content}
 }
 

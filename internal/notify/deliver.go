@@ -17,7 +17,7 @@ import (
 
 // batch is what was claimed and what is sent for it.
 type batch struct {
-	rows     []dbq.TaskClaimRow
+	rows     []task.Lease
 	messages []driver.Message
 	last     []bool    // whether an attempt of which nobody knows whether it went out is the last
 	leaseEnd time.Time // of the first lease to run out, by the clock of this process
@@ -41,7 +41,7 @@ const (
 // deliver sends what was claimed and reports of each message what became of it as soon as that is known. What was not tried is given
 // back, and so is what the sender could not send. Of what nobody knows whether it went out, nothing is reported, and the lease runs out
 // first, unless on_unclear says that it fails.
-func (w *worker) deliver(now *way, rows []dbq.TaskClaimRow) {
+func (w *worker) deliver(now *way, rows []task.Lease) {
 	b, err := w.read(rows)
 	if err != nil {
 		w.log.Error("claimed tasks could not be read", "sender_no", w.senderNo, "error", err)
@@ -74,7 +74,7 @@ func (w *worker) deliver(now *way, rows []dbq.TaskClaimRow) {
 }
 
 // read joins what was claimed with what is to be sent.
-func (w *worker) read(rows []dbq.TaskClaimRow) (batch, error) {
+func (w *worker) read(rows []task.Lease) (batch, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(w.sending, pauseMost)
 	defer cancel()
@@ -175,7 +175,7 @@ func (w *worker) send(ctx context.Context, now *way, b batch) []task.Unused {
 }
 
 // unused are the leases of rows that were not tried.
-func unused(rows []dbq.TaskClaimRow, reason string) []task.Unused {
+func unused(rows []task.Lease, reason string) []task.Unused {
 	all := make([]task.Unused, len(rows))
 	for i, row := range rows {
 		all[i] = task.Unused{TaskID: row.TaskID, LeaseID: row.LeaseID, Reason: reason}
@@ -266,7 +266,7 @@ func (w *worker) tell(ctx context.Context, reports []task.Report) error {
 	return nil
 }
 
-func (w *way) reportOf(row dbq.TaskClaimRow, o driver.Outcome) task.Report {
+func (w *way) reportOf(row task.Lease, o driver.Outcome) task.Report {
 	r := task.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: task.Success, ProviderNo: o.ProviderNo}
 	said := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": task.Success}
 	if o.ProviderNo != "" {

@@ -20,10 +20,25 @@ type Claiming struct {
 	StillMay func(ctx context.Context) error
 }
 
+// Lease is a task that a sender holds.
+type Lease struct {
+	TaskID, PhoneNumber string
+	Content             string // with the signature
+	LeaseID             int64
+	Attempt             int16
+	LeaseUntil          time.Time
+
+	leasedAt       time.Time
+	poolID         int64
+	segments       int64
+	lane           int32
+	turn, nextTurn float64
+}
+
 // Claim leases up to limit tasks to the sender appID, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
 // S4.2). Leases, their log rows and what they take from the sender are one transaction. An app that polls for the first time is
 // registered, unless settings forbid it. Faults: sender.not_found, limit.reached.
-func (s *Service) Claim(ctx context.Context, c Claiming) ([]dbq.TaskClaimRow, error) {
+func (s *Service) Claim(ctx context.Context, c Claiming) ([]Lease, error) {
 	if err := s.senders.Polled(ctx, c.AppID); err != nil {
 		return nil, err
 	}
@@ -31,9 +46,9 @@ func (s *Service) Claim(ctx context.Context, c Claiming) ([]dbq.TaskClaimRow, er
 	if err != nil {
 		return nil, err
 	}
-	var rows []dbq.TaskClaimRow
+	var leases []Lease
 	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		rows, err = ClaimOn(ctx, q, c, ClaimRules{
+		leases, err = ClaimOn(ctx, q, c, ClaimRules{
 			Lease: s.rules.ProcessingTimeout, RetryMaxWait: s.retryMaxWait(), SilentAfter: values.Queue.SilentAfter(),
 		})
 		return err
@@ -41,9 +56,9 @@ func (s *Service) Claim(ctx context.Context, c Claiming) ([]dbq.TaskClaimRow, er
 	if err != nil {
 		return nil, fmt.Errorf("claim tasks: %w", err)
 	}
-	s.claimed.Add(float64(len(rows)))
-	s.line.took(c.AppID, len(rows))
-	return rows, nil
+	s.claimed.Add(float64(len(leases)))
+	s.line.took(c.AppID, len(leases))
+	return leases, nil
 }
 
 // ClaimRules are the times that a claim goes by. Nil is never.
@@ -54,7 +69,7 @@ type ClaimRules struct {
 }
 
 // ClaimOn is Claim for a registered sender, in the transaction of q, which must be one of Dispatch.
-func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) ([]dbq.TaskClaimRow, error) {
+func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) ([]Lease, error) {
 	pools, err := q.SenderAdmit(ctx, dbq.SenderAdmitParams{
 		AppID: c.AppID, ClaimLimit: int64(c.Limit), Lease: rules.Lease, SilentAfter: rules.SilentAfter, InOneCall: c.InOneCall,
 	})
@@ -62,31 +77,66 @@ func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) 
 		return nil, err
 	}
 	a := newAdmission(pools)
-	var rows []dbq.TaskClaimRow
+	var leases []Lease
 	for {
 		// Once more only where what was left out because it was too large may hide something smaller.
-		p, may := a.claimParams(c, rules, rows)
-		if !may || len(rows) > 0 && (!p.IsTight || c.InOneCall) {
+		p, may := a.part(c, rules, leases)
+		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
 			break
 		}
-		more, err := q.TaskClaim(ctx, p)
+		more, err := a.lease(ctx, q, c, p)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, more...)
-		a.advance(more)
 		if len(more) == 0 {
 			break
 		}
+		leases = append(leases, more...)
+		a.advance(more)
 	}
-	passed, err := a.passed(ctx, q, c.AppID, rules, rows)
+	passed, err := a.passed(ctx, q, c.AppID, rules, leases)
 	if err != nil {
 		return nil, err
 	}
-	if p, any := a.charge(c, rows, passed); any {
+	if p, any := a.charge(c, leases, passed); any {
 		err = q.SenderCharge(ctx, p)
 	}
-	return rows, err
+	return leases, err
+}
+
+// lease leases what p may take.
+func (a admission) lease(ctx context.Context, q *dbq.Queries, c Claiming, p claimPart) ([]Lease, error) {
+	offers, err := q.TaskOffer(ctx, p.offer)
+	if err != nil {
+		return nil, err
+	}
+	chosen := p.choose(a.inOrder(offers), c.InOneCall)
+	if len(chosen) == 0 {
+		return nil, nil
+	}
+	params := dbq.TaskLeaseParams{
+		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.IsPaced, LeaseSeconds: a.LeaseSeconds, Sign: a.Sign,
+		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)),
+	}
+	for i, o := range chosen {
+		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
+	}
+	rows, err := q.TaskLease(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != len(chosen) { // they are locked: nobody can have taken one
+		return nil, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
+	}
+	leases := make([]Lease, len(rows))
+	for i, row := range rows {
+		leases[i] = Lease{
+			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content,
+			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, leasedAt: row.LeasedAt,
+			poolID: chosen[i].PoolID, segments: chosen[i].Segments, lane: chosen[i].Lane, turn: chosen[i].turn, nextTurn: chosen[i].nextTurn,
+		}
+	}
+	return leases, nil
 }
 
 // admission is what SenderAdmit says, and the share of the sender in each of its pools.
@@ -149,17 +199,23 @@ func (a admission) segmentsLeft(taken int64) *int64 {
 	return &left
 }
 
-// claimParams says what to claim after rows were, and whether there is anything that may be.
-func (a admission) claimParams(c Claiming, rules ClaimRules, rows []dbq.TaskClaimRow) (p dbq.TaskClaimParams, may bool) {
-	taken, segments := takenOf(rows)
-	p = dbq.TaskClaimParams{
-		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.IsPaced, ClaimLimit: a.Tasks - int64(len(rows)), InOneCall: c.InOneCall,
-		LeaseSeconds: a.LeaseSeconds, RetryMaxWait: rules.RetryMaxWait,
+// claimPart is what a sender may take in one go.
+type claimPart struct {
+	offer dbq.TaskOfferParams
+	limit int64
+	most  map[int64]int64 // of each pool
+}
+
+// part says what to claim after leases were, and whether there is anything that may be.
+func (a admission) part(c Claiming, rules ClaimRules, leases []Lease) (p claimPart, may bool) {
+	taken, segments := takenOf(leases)
+	p = claimPart{limit: a.Tasks - int64(len(leases)), most: map[int64]int64{}, offer: dbq.TaskOfferParams{
+		AppID: c.AppID, RetryMaxWait: rules.RetryMaxWait,
 		Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
-	}
-	p.IsTight = p.SegmentsLeft != nil && *p.SegmentsLeft < a.segmentsMost()
+	}}
+	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.segmentsMost()
 	for _, pool := range a.pools {
-		most := min(pool.most-taken[pool.PoolID], p.ClaimLimit)
+		most := min(pool.most-taken[pool.PoolID], p.limit)
 		if most <= 0 {
 			continue
 		}
@@ -167,26 +223,27 @@ func (a admission) claimParams(c Claiming, rules ClaimRules, rows []dbq.TaskClai
 		if pool.IsOutranked {
 			from = pool.PrimaryRoom + 1
 		}
-		p.PoolIds, p.CompanyIds, p.Most = append(p.PoolIds, pool.PoolID), append(p.CompanyIds, pool.CompanyID), append(p.Most, most)
-		p.Turns, p.RivalRooms, p.FromSegments = append(p.Turns, pool.Turn), append(p.RivalRooms, pool.RivalRoom), append(p.FromSegments, from)
+		p.most[pool.PoolID] = most
+		p.offer.PoolIds, p.offer.Most = append(p.offer.PoolIds, pool.PoolID), append(p.offer.Most, most)
+		p.offer.RivalRooms, p.offer.FromSegments = append(p.offer.RivalRooms, pool.RivalRoom), append(p.offer.FromSegments, from)
 	}
-	return p, p.ClaimLimit > 0 && len(p.PoolIds) > 0 && (p.SegmentsLeft == nil || *p.SegmentsLeft > 0)
+	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
 }
 
 // takenOf counts the tasks of each pool, and the segments of all.
-func takenOf(rows []dbq.TaskClaimRow) (tasks map[int64]int64, segments int64) {
+func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 	tasks = map[int64]int64{}
-	for _, row := range rows {
-		tasks[row.PoolID]++
-		segments += row.Segments
+	for _, l := range leases {
+		tasks[l.poolID]++
+		segments += l.segments
 	}
 	return tasks, segments
 }
 
 // passed gives the pools in which the sender leaves tasks that it may not take: it failed with them, or they are too large. It
 // does not hold up its rivals there, who otherwise would wait for it.
-func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rules ClaimRules, rows []dbq.TaskClaimRow) ([]int64, error) {
-	taken, segments := takenOf(rows)
+func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rules ClaimRules, leases []Lease) ([]int64, error) {
+	taken, segments := takenOf(leases)
 	p := dbq.PoolsPassedParams{
 		AppID: appID, Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
 		RetryMaxWait: rules.RetryMaxWait,
@@ -196,8 +253,8 @@ func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rul
 			p.PoolIds = append(p.PoolIds, pool.PoolID)
 		}
 	}
-	if n := len(rows); int64(n) == a.Tasks && n > 0 {
-		p.LastLane = &rows[n-1].Lane
+	if n := len(leases); int64(n) == a.Tasks && n > 0 {
+		p.LastLane = &leases[n-1].lane
 	}
 	if len(p.PoolIds) == 0 {
 		return nil, nil
@@ -206,14 +263,14 @@ func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rul
 }
 
 // charge says what a claim costs the sender and its routes, and whether there is anything to write.
-func (a admission) charge(c Claiming, rows []dbq.TaskClaimRow, passed []int64) (p dbq.SenderChargeParams, any bool) {
-	p = dbq.SenderChargeParams{SenderID: a.SenderID, IsToBeSeen: a.IsToBeSeen, Calls: int64(len(rows))}
+func (a admission) charge(c Claiming, leases []Lease, passed []int64) (p dbq.SenderChargeParams, any bool) {
+	p = dbq.SenderChargeParams{SenderID: a.SenderID, IsToBeSeen: a.IsToBeSeen, Calls: int64(len(leases))}
 	if c.InOneCall {
 		p.Calls = min(1, p.Calls)
 	}
-	taken, _ := takenOf(rows)
-	for _, row := range rows {
-		p.LeaseIds, p.Segments, p.At = append(p.LeaseIds, row.LeaseID), append(p.Segments, row.Segments), &row.LeasedAt
+	taken, _ := takenOf(leases)
+	for _, l := range leases {
+		p.LeaseIds, p.Segments, p.At = append(p.LeaseIds, l.LeaseID), append(p.Segments, l.segments), &l.leasedAt
 	}
 	for _, pool := range a.pools {
 		hasPassed := slices.Contains(passed, pool.PoolID)
@@ -231,27 +288,27 @@ func (a admission) charge(c Claiming, rows []dbq.TaskClaimRow, passed []int64) (
 			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, pool.Turn)
 		}
 	}
-	return p, a.IsToBeSeen || a.IsPaced && len(rows) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
+	return p, a.IsToBeSeen || a.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
 }
 
 // advance moves the turns of the pools that have been served. A company has one share of its own pools, in however many its tasks
 // wait. Only the last lane counts: of those before it everything was taken, whosever turn it was.
-func (a *admission) advance(rows []dbq.TaskClaimRow) {
+func (a *admission) advance(leases []Lease) {
 	companies := map[int64]int64{} // of pools
 	for _, p := range a.pools {
 		companies[p.PoolID] = p.CompanyID
 	}
-	for _, row := range rows {
-		if row.Lane != rows[len(rows)-1].Lane {
+	for _, l := range leases {
+		if l.lane != leases[len(leases)-1].lane {
 			continue
 		}
 		for i := range a.pools {
 			p := &a.pools[i]
 			switch {
-			case p.PoolID == row.PoolID && p.CompanyID == 0:
-				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, row.Turn), max(p.Turn, row.NextTurn)
-			case p.CompanyID != 0 && p.CompanyID == companies[row.PoolID]:
-				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, row.Turn), max(p.Turn, row.Turn+p.Gap)
+			case p.PoolID == l.poolID && p.CompanyID == 0:
+				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, l.turn), max(p.Turn, l.nextTurn)
+			case p.CompanyID != 0 && p.CompanyID == companies[l.poolID]:
+				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, l.turn), max(p.Turn, l.turn+p.Gap)
 			}
 		}
 	}

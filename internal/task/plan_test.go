@@ -94,7 +94,7 @@ func split(sql string) []string {
 }
 
 // expireLeases lets leases run out, without reading more than their rows.
-func expireLeases(t *testing.T, db *postgres.DB, rows []dbq.TaskClaimRow) {
+func expireLeases(t *testing.T, db *postgres.DB, rows []task.Lease) {
 	t.Helper()
 	err := db.Tx(t.Context(), func(ctx context.Context) error {
 		if _, err := db.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {

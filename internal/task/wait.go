@@ -33,7 +33,7 @@ const (
 // ClaimOrWait is Claim that waits for up to wait when there is nothing to claim. A caller that goes away while it waits
 // is given nothing, nor is one that may not claim any more; its fault is that of c.StillMay. Of several senders that wait at
 // this server for the same, the one that sender.Standing puts first is woken.
-func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duration) ([]dbq.TaskClaimRow, error) {
+func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duration) ([]Lease, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)
 	}
@@ -51,7 +51,7 @@ func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duratio
 		case err != nil || len(rows) > 0:
 			s.line.leave(place)
 			if len(rows) == c.Limit {
-				s.line.wake(rows[len(rows)-1].PoolID, 1) // there may be more
+				s.line.wake(rows[len(rows)-1].poolID, 1) // there may be more
 			}
 			return rows, err
 		case rest > 0: // it need not be woken before that is over, and others should be
@@ -79,7 +79,7 @@ func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duratio
 
 // look claims, unless it is known that there is nothing to claim, and says of a place from which pools it is to be woken, or
 // for how long it need not be.
-func (s *Service) look(ctx context.Context, p *place, c Claiming) (rows []dbq.TaskClaimRow, rest time.Duration, err error) {
+func (s *Service) look(ctx context.Context, p *place, c Claiming) (rows []Lease, rest time.Duration, err error) {
 	pools, unhindered := s.senders.Unhindered(c.AppID)
 	if unhindered && s.line.isQuiet(pools) {
 		err = s.senders.Polled(ctx, c.AppID)
