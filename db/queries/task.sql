@@ -133,14 +133,17 @@ logged AS (
 )
 SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f;
 
--- SubmissionRefused keeps what was refused and why.
--- name: SubmissionRefused :exec
+-- SubmissionsRefused keeps what was refused and why: a list of objects with the names of the columns. Alone, it does not wait for the
+-- disk, nor let those wait behind it whose messages were accepted: what is lost if PostgreSQL dies within the second changed nothing.
+-- name: SubmissionsRefused :exec
 INSERT INTO receive_logs (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
-VALUES (
-    @request_id::text, sqlc.narg(phone_number), sqlc.narg(content), sqlc.narg(use_template), @source_ip::text, @user_agent::text,
-    @request_data, @response_data, @status_code
+SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent, r.request_data, r.response_data, r.status_code
+FROM (SELECT CASE WHEN @alone::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
+CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
+    request_id text, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
+    request_data jsonb, response_data jsonb, status_code smallint
 );
 
 -- owner, here and below, narrows to the tasks that one user submitted, company_id to those of one company; null is every task.
@@ -150,26 +153,36 @@ SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
--- TaskList pages backwards from before_id by key, which is also by time.
+-- TaskList pages backwards from before_id by key, which is also by time. It looks at scan_limit tasks at most.
 -- name: TaskList :many
-SELECT * FROM tasks
-WHERE task_id < @before_id
-    AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
-    AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint)
-    AND (sqlc.narg(status)::smallint IS NULL OR status = sqlc.narg(status)::smallint)
-    AND (sqlc.narg(source)::text IS NULL OR source = sqlc.narg(source)::text)
-    AND (sqlc.narg(created_from)::timestamptz IS NULL OR created_at >= sqlc.narg(created_from)::timestamptz)
-    AND (sqlc.narg(created_to)::timestamptz IS NULL OR created_at < sqlc.narg(created_to)::timestamptz)
-ORDER BY task_id DESC
+SELECT t.*
+FROM (SELECT * FROM tasks WHERE task_id < @before_id::text AND task_id >= @from_id::text ORDER BY task_id DESC LIMIT @scan_limit::integer) t
+WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
+    AND (sqlc.narg(source)::text IS NULL OR t.source = sqlc.narg(source)::text)
+    AND (sqlc.narg(created_from)::timestamptz IS NULL OR t.created_at >= sqlc.narg(created_from)::timestamptz)
+    AND (sqlc.narg(created_to)::timestamptz IS NULL OR t.created_at < sqlc.narg(created_to)::timestamptz)
+ORDER BY t.task_id DESC
 LIMIT @page_limit::integer;
+
+-- TaskListEnd is the last task at which TaskList looked, if it ended there.
+-- name: TaskListEnd :one
+SELECT task_id FROM tasks WHERE task_id < @before_id::text AND task_id >= @from_id::text
+ORDER BY task_id DESC
+OFFSET -1 + @scan_limit::integer LIMIT 1;
 
 -- TaskListByRecipient is TaskList for one recipient, of which the log of submissions has an index.
 -- name: TaskListByRecipient :many
 SELECT t.*
-FROM receive_logs r
+FROM (
+    SELECT task_id FROM receive_logs
+    WHERE recipient = @recipient::text AND task_id < @before_id::text AND task_id >= @from_id::text
+    ORDER BY task_id DESC
+    LIMIT @scan_limit::integer
+) r
 JOIN tasks t ON t.task_id = r.task_id
-WHERE r.recipient = @recipient::text AND r.task_id < @before_id::text
-    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
     AND (sqlc.narg(source)::text IS NULL OR t.source = sqlc.narg(source)::text)
@@ -177,6 +190,13 @@ WHERE r.recipient = @recipient::text AND r.task_id < @before_id::text
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR t.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY r.task_id DESC
 LIMIT @page_limit::integer;
+
+-- TaskListByRecipientEnd is TaskListEnd for TaskListByRecipient.
+-- name: TaskListByRecipientEnd :one
+SELECT coalesce(task_id, '')::text FROM receive_logs
+WHERE recipient = @recipient::text AND task_id < @before_id::text AND task_id >= @from_id::text
+ORDER BY task_id DESC
+OFFSET -1 + @scan_limit::integer LIMIT 1;
 
 -- TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
 -- the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they

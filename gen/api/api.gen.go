@@ -4325,6 +4325,8 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
+	// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
+	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -6339,6 +6341,8 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 }
 
 // ListTasks List tasks, newest first
+//
+// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11850,6 +11854,8 @@ type ClientWithResponsesInterface interface {
 	GetTaskTimelineWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*GetTaskTimelineResponse, error)
 
 	// ListTasksWithResponse List tasks, newest first
+	//
+	// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21855,6 +21861,8 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 }
 
 // ListTasksWithResponse List tasks, newest first
+//
+// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -47217,74 +47225,75 @@ var swaggerSpec = []string{
 	"C0ZGcfkK7NmQZ0x1qIa3BPPng+o2ZDbYICi0MJh1CfRtZYYev/zZX/zyF//zqx//+zgY1DeTbNLJRuKf",
 	"GJ4We4sQV8RG4x0WMuwg8Q4kMBSzzpgTKIM0gTLx55iJ5HiwflB9VH6VQvgHZ9RYOM6KdDa7IoX8M5ty",
 	"dyZlyqhwycArQ4padMyCHHdScsxgvFwVzlcoxSGspf2+3djdf7fVgn9aQPKGKeWi2MsRZkM48hA2Nl1V",
-	"5eUv/u+///6/fvmzv3j5g//6D3/zw1/++c9e/v7vvfo3f/n3/+F3Xv7+/252srr3qKHk6P9j73p63Lit",
-	"+Fch5uIEHcvetV0n2tN24ySu07WRP/DBa0iUhisNdkROhyPLi8BAeihQtIck9wK99Fig16Jo82USN+23",
-	"KPj+kBztSCtp/yQ2dLJX0nA4HPLx8b3f+/2q4RxbfVBhaXbqiX/ffkVFwhYtHVxmjNbvGOBceqFrSOi6",
-	"uhCxurpcJU6X6lS4CdlAEbUJ8LitZidNqKoHmVgPDpM0Oc61LCLZnO+/+ubHv/7zh+/+9Pr3f3v99T++",
-	"/+rbs0I6OLxeSCcMrqdhveeebJiXOTb6i/d+2RzpykzrqPJfjSaIz95JPVsDuLdS92p50lD/AZogz9t6",
-	"P0mTmcpH4zrp7rql53E3sXOJ5K5ZDq4sLHuwtQuo5l6lCUTks/OGdX7sVh+p1l6u4aS3dnvNaXmO1BDA",
-	"GWkctgCirXfsdmoEnciWzBynmVdNQbMjvFKMKCaHuqogkevMlYSI9sVxrgLkeVYZPRK//uzxIdTjAkxZ",
-	"OkfU2Tl+mLIyo0pOCDRdmVpBHk0CYtvdEx3d2dgUCrz9BWcEhMlz7CCu1Zw7MaDLJ7XoR17VzUfqFMsk",
-	"4SUh7hycW2mPIhYIOFQgEL0WIwQjUQ0I9mmJ1wdn75+4nnI+bPb5zIArZFPKW0ERBQDlyI+H9+LfunqZ",
-	"20YEzXMQYYjmin2n9BLuAdvU/ffeh6Bbyz2er7m7/DxDZO379bmDddHN2kfUdnej8BlYBewi/Ne7NN6X",
-	"D3s8V140T5Oepm+gRJZLgOHhUqDAHK2JTh62mNAm2yVqG37RudToWjQR3qLY2tbduGZ3Iwq+tZG7beB4",
-	"uLV760tay0uxb4QuWG93chdtjns7T0p1/cNGfOjD4oRVWLuzqVr6/XzMitsO8Sj+JIKr8Ef0IlnJ9YWq",
-	"GhDDZTtgQ+ujrIx72bke9RZkkDCbteBZd+hZMA6WdJPXX3/7v69+958/fPP6j39JCFrRg/ED8z9/UK2X",
-	"tmrzkfblIC2hhYtlzdKkdpsr4xiWqZ7sXIZErbQnq5wZt8DKn0itey5nf75ZXASRbFrHWwjxX1KqgRWP",
-	"Tx4cfvDw8CNMSZBT4qsD9rC2FTPOK8HKSmQ9btFuOoBGt4b5jTPMeIOGPeaP0PryX6vYXLKqK1rYu2+T",
-	"hU2FNjNxsH948OCTTx588HZhud42pSYwVszZBge2CIRsiuxyXdlb6qVP7LTygz7UYmaqDMkjco1HQNtl",
-	"di2MDCkmIqdQvBhCUAwDVDV/SSRmiOI/xVDQmKuXRibQw2MGm9uCQrhQqwbG3wBbRlRHf8PTfkIOOGUW",
-	"MjuWFbKCQWANKVd8OG7gph3GafhqT+ECCCzIJwcSfogRuq0KnizU8NMjuWPxnugTzBo4IjDT0I+I4wx1",
-	"gshMrFIUdGPa0rP1d/iKfnYbmBw7b6B7J8X/9XLbm5gqkDmvsO3MbS+57WVTn7uZSw5RiIISDGczQpsn",
-	"gdL4Ekb5xtcQgTgwnvFlO2kyG58C80DveKozm8wlk5o45FBmQBN7T9xpTvrkEjM7K9fU49Q6bxMBI6G3",
-	"ZVDXvBc8HZ/yRgBpCMXiGVfitnO9yXnRjc/5dz8fW/Tsy2SpoSE2DBAQeYHGAwOduNg2Q5q23/EO3JFB",
-	"ss5K8N1BNwluPg+GbXjVc03ewSbX7AcHFFognmEw0K1eBs51r+oi/inNlHPNC3KtbS3LtVmWB87jQHRW",
-	"PU/uwLGBFBRlWhiML2hylguDMqh9zrS0RBCgLcx/Ir9VvQiEtSYHuOvCGtzfT5xH8WFe1CAvsaSrnmKB",
-	"oxiu23gGXdBv/nLF7An+/NXSTlC8QIAnnRM5rqmgcLBa0A+OMRxXZtLOJu/OuTchdHBW6mKV3niUIvXo",
-	"nI7UZqNuvGkk7m4ibsnbr0mU1s3HhaTtFzV5t2DzX65UB/AH+J2Qtik+EdrhKCeKo/ERmajydC3cAYyp",
-	"0VNg3hQTVY9Nxrnf4VjZIw1MkJU6VvVw7BoA1X8GrCCY151Y+ml0op+oJnKmQRLojseqIw5QG9KddhEV",
-	"jSw1KjvSDMbE028XqMkJCEwNFQaLoAGVDeYBHJOMitXxRE6l3VNtifuytYb4SF9KETEIwE31iQb8kFbi",
-	"7u27zli6q5GrsGoFKMMwwE52aGYXqtByb8HZrwbc5AvIb967fTsV9D1DXSciPwaaVzFQK5S8gkZL0nUt",
-	"wZ2S7p3ba+A24DGvFbMBjn5wrTcJoW/gfJ8Txt7k1H4xx5oGfrlXTecNtmwLUG8YW4S5s4fFABDZY+w+",
-	"xC225cJbPMZmwWzYzdCW00xLY3QGsaddqDiqsS8uDGN/4la5pXuTNlXoGJNZdN3+D8FiVqGPj0BQvaJT",
-	"YmCrABVZGTNhxYq6ypUlKlm3A2ZT1RFfINFKg4ADuXORuc3X6riB6AhEr04taX3g/NgLxCGEvfIiosgK",
-	"46UumrsjhKCpdRP4NbhA6Ug3dvqwIXvpfTxhWazCBCoQvxVXXBp8wqF2OEnkVpgXquqIp65Lloqd2YkA",
-	"XmM3PO55aGNmvwBlUHHjxVcgJwbOp2oCfhnebGQUvDJmiPGb+AjL4GrRt6aq++IdYiOEMDHkA/LaHsFO",
-	"jpE0bfA7KhrL63f3cEJCqsE0OWjGkohx3AjXzHSYydMbVsBswslx5rqZtEfav2CQSWNnU9Qmk6fN6347",
-	"zYcnytbEMQj5BoAWw72xri3Qr/MQjtwvAO5rqRzuSLOCtxwZVmyDoZ7FDOrR9TT12FtCihj/Cnz2hd4g",
-	"ULzD+whPGY63CH+O3tSElxMX5CHU+YafGMe5l1EmYnOvznucH9dj9u3cM3klmlyHx/QsNqeBPHs81Vml",
-	"MhiT0pjCNsDeYQJDYggtVQOlCw3VQJzMXYPrUrfgDMkRncDUIUh1boVz25l/B2ISXZgptLJgZZOSzxCF",
-	"fECglDzxTLzTP3Af3zwwuq5M0RXa3AQIdf/djjhUMx6xI42F7aKSrHXUAlGPzh59zsL5qjwtBqqeIUuk",
-	"c9Ktx4VfFSfP3rw7XalRbqFUC9amLEt4uaHVuwtb1abuHbstvU/v3qraecKQZBnkeN7BCdfaOVi0HeLH",
-	"hDb0kd65nbptSZYlKif7Dir0kKwqXgC11RKPf+2w+H5ZPsxWCjm4e6wcoHjq/PmrirVvXfCfxAXfYjbe",
-	"FDd3c5d2OnCzaKBuhpqQBT7taoKpKKlynlZqq4jpYz1UK2qXEuPoegKmT02V3bu9RL+UW70sEVNKAFa9",
-	"S1cZVZrJpZN1ih3eZIlRNzu20enriU57q+ALGpqh6r141SM/IZ5KCzwTuY+mlbpaMdKhIoALCm/KeR5i",
-	"99FJjvonXFhISsyCVqaFY0xD7JNip7ah+tmluxBvujO8XtgGT1uzeV05f6RHEoxYsAHEp7lHcwKisU4o",
-	"U1KEkk4c6kCUAn1gVdC6Ou3jb82xd77h5O88YOtRZXmgKYRzJjVaG5OKqQYlsL7RvakeFkpWUJJKrXeF",
-	"NQTC03Qg1LWoZ/lQ8ZWevx4G6RiOwZ3W2sp2a3+ddZUDY04oiBOY4aM9oLuzeyed22u6ydBMK6t6fHHA",
-	"p4H7tBO1lvz47Z9/+Ne///v375DRAl0/94+9FS4/s0l0k7u7SaCbID9zUhaAB/MfU3d+9fjxo4eHH/UO",
-	"Hh9++PDT36xTZe/ewDWXQG4wvCshztvkUJBgEztBAPMm5SZ+iNM/QgUywpxUK8NSSLrw4yXvLN6XERqu",
-	"s1Zc+IZg781mxIUOHjhJ1hDU3BZHboPxp2TjhRRP1QHgjuc9CthXL64UcPb8AtItua3z4WLkj5vUn4Wf",
-	"XYGhC+XdTN+8G7EG7+zc93/1KiDuef9+5975azlNalPLwtnOC+s2uUE4gBDvuXEF+NXWqd78xA5Eq2e9",
-	"ajE4BRf1MhQESl4SMpvkGmKxN1dYCvtlyQC0q1sNtMcSHO9+mlD+rKfVjD/d2Q0fY4kVfXGnUaxFH94L",
-	"64evv71794J0AH4MzlsQx/mL7aq4pFXBZS2wGBhW2QxmCVmWKwS0ynV0NDwEividpRX9Fk7mPapA8gEu",
-	"n65xhypAHpFELuQhz5x09styKwOwlQF4g2QA/IzdKgFsoT1vphLAJvvFarieFuDsMtDsrJJliclcMZMo",
-	"w59rWwMVkgidhXSJbQ2V7ZfldSd7r6R4s936ke/2bDN6gqvI0cL5iqv7L8gvxe9urbwtg1byiklzt7nY",
-	"NwxyyCSJcoQ825PNLNRYyaIeLzy5fYxfX2grXuttuAdXwynWSD973iwd9RXrgg5rDKuJnp0eqPW5y+mg",
-	"yIf05M4cni588E/h2+t77k0nyQpj5czjQFrlMUjkBU/yUSWxWnK9wWve98tkIG0+3J+6afTsudsHBkpW",
-	"qnqkoFtQQg4Iq7ayNwCY4ddJmkyrIukmt9BIYp/mL/iQsZVAcGIjiWOvZgyLRJ52xDxVKzw5CoPTPsi5",
-	"box2nK3r4rsBfIrIDXTWEU9MUSDME2EwHu2S8lkPVByNVp1mRr21oM7v+PW4Ukr4mWh5lbv1HfBqrbs7",
-	"Et7YjvgIBAEgh1iWVJEH43vDCplllVs2mM5z7klfUKPusea7ChakpbvqZU1tlIUcqrEpMmB5/XyRLgGU",
-	"7eSZGxyu7lGI9LAWnpNznjCmzVHjNmxLT56iIDUhPm4AnrWy9DbMPFUkQJBkdF+iiWVsMLkHBBvlBCio",
-	"FETs900K+oW98pKWyHBCOFF54uYnwI5JTPuF1Lkdh3cJSNGBGueN9xGmROv9DCg7ZAYa7Yg+zue+Hw4V",
-	"RUBI2DKS1609LjfgXQnCnFc8uCkqKEJKnl5SdOFAFUaPECeLhY/4wBOZ61rSLHZDJodeYTxuGyCQ3F/y",
-	"e4HnN4i1S+35REI/U6pZornO3ZGVCkQopnI/cpfBD0pTFDYVfWf/4xGa0dWhW8LMtEWsK5fSxeOWihD6",
-	"TMPDQb+BzCWNNFR9cMcy0wtyugRZ9aKg++bKIsdLR+zH3fTzNDC7WKUsUq1E6g7WYABJatGHOC1eDpBg",
-	"uo6oyVwX8FX7GQMML/HQYAFdmInw6YJJCKlIWj4R+QyYnwxMgLMbQDbCAqtanZUrvWFhhRRmFN3Xj80C",
-	"+3mSa4RFZ6rI3YjE146l1qpou/QRAHcHp/Tms1wWgF3OXzbuPdVQCbHguemWdg+4f46lRcCHmEyHY1Lc",
-	"cJPYLZ2hsfUZO9vebkw+BBYN8RY+rg9n0wjsxoAwmF6LzFKpTFmowN0TS2sjZ0EqDMM4edzSeSPYTCCc",
-	"vdXHZhbfiSDJrmHYFqndxgjj6lnU7dyyDLzrGukMu3mVD7E2JFpJvvB/oqSGXzcGHCHVC/b6wshMDGQh",
-	"9ZA9JTst3X2sqWzUDnlKr56/+n8AAAD//w==",
+	"5eUv/u+///6/fvmzv3j5g//6D3/zw1/++c9e/v7vvfo3f/n3/+F3Xv7+/252srr3qKHk6P9j71p+2zjO",
+	"+L8y2IsTdE1Lsl0n1ElVnMR1Kht5wAfLIIfcEbnQcma7szRNBAbSQ4GiPSS5F+ilxwK9FkWbfyZx0/4X",
+	"xXyP2Vlq+ZaUyODJFsmdmZ3HN9/j9/2+oj/DVl9VYakP6qlfb3+igsIWDQNcJIzWHxjgXDrV0JDQdfVC",
+	"xOrqYpW4XYqpcBuyhiJqKsDjrpr9OKKsHmRiPT6J4ugs1TILyuZ8/9U3P/71nz9896c3v//bm6//8f1X",
+	"314spIPT6wvpVJPraVjvuzfrp3mKjf7ivV/WZ7ow4zLI/FeDEeKz92PP1gDqrdSdUp7Xqv8ATZDnbX0Q",
+	"xdFEpYNhGbUP3NHzuJtQuURy1yQFVRaOPcjaOVRzr+MIPPLJsmmdnbvVZ6pxlGso6Y3DXnNbLik1BHBG",
+	"mocdgGinHbubGkEnsiEyx2HmVUPQrAiv5CMKyaGuyknkBnMlLqIjcZaqCvI8KYweiF9/9uQE8nEBpiyd",
+	"IurkHL9MXphBIUcEmi5MqSCOJgGx7fpERXcyNJkCbX+OjYAwefYdhLmaMxYDqnxSi26gVd1+rKaYJgmL",
+	"hLhzUG6lPQ1YIMCoQCB6KQYIRqIcEBzTAq0PbO+fOJ9y1m32+cSAKmRjiltBEgUA5UiPh3Xxq65epbbm",
+	"QfMcROiiuWLdKb6EPuCaevDe++B0a+jjxZq3y8/TRdZ8Xy+drG0va+9ROzgI3GcgFXCI8F+v0nhdvrrj",
+	"OfOibk16mr6eEkkqAYaHR4Ecc3QmWml1xVRtslyituEXrUv1rgUb4S3yre3UjWtWNwLnWxO52waKhzu7",
+	"d76ks7wQ+0bogvVuJ/fQ5ri3ZaVU1zc2QqMPkxNWYe1Oxmrh97M+K2678kfxJwFchT+iheRKri9VUYMY",
+	"LroBa7U+8sK4xU71oDMngoTRrDnvuk/vgn6wqB29+frb/331u//84Zs3f/xLRNCKDswfiP9ZQ7Vc2KpN",
+	"B9qngzS4FraLmsVR6S5XxjEsqnqyfxklaqU9X8Vm3AErf6Jq3TMx++VicR5Esi4d7yDEf0GqBmY8Pn14",
+	"8sGjk48wJEFKic8OOMTcVow4rwQry5H1uKF20zE0uhPMN04wYwc1ecwfofTlv1aRuSRVV5Sw994mCRsL",
+	"bSbi+Ojk+OEnnzz84O3Ccr1tlZpAWDFnGxhsAQjZZMnlqrJ31Csf2GnkB32kxcQUCZJHpBpNQNtmdi30",
+	"DCkmIidXvOiDUwwdVCV/SSRmiOKfoitoyNlLA1PRw2MEm9uCRLgqVw2EvwG2jCCP/pan/YQYcMwsZHYo",
+	"C2QFA8caUq54d1zPbTv00/DTnsIFEFgQT65I+MFH6K4qeLMqh59eyZnFh6JLMGvgiMBIQzcgjjM0CCIz",
+	"sUqR041pSy/m3+ES/ewuMDl02kD7boz/66S2MzJFRea8wrUzc72ktpOMfexmJjhELgoKMFyMCG0eBIrD",
+	"RxjlGz5DBOLAeMaP7cfRZDgF5oHO2VgnNpoJJtVxyFWaAW3sQ3G3vumjS4zsrJxTj1tr2SUCQkLv0qCu",
+	"+S54NpzyRQBhCMXFM65Ebed8k2Xejc/5dz8fWfT8y2ihoCE2DCgg8hKFBzo68bBthjRt7vEu9MggWScl",
+	"uHeomwSdz4Jha1r1TJN3sck1x8EOhQaIZzUZqFYvAue6pdpGP6WdslS8INfaTrJcm2R56DQORGeVs+QO",
+	"7BuIoaJMA4PxliLHztU1j2bI5/f3PH6SWedjcPkzGcIte+ks9F02qM8KMyIljj8qTVdoWRRm4oZDYWMY",
+	"XVriqLH9bmj1doFKosYoB58388Yzpn9GsjY4UKhjLuNWIr7pEijQ3RDWoD5/6t71wzQrobrGgqF6hgl2",
+	"4rhhowk+Z9z85YrBI/z564WDoKUUYEikxA1sCsibLOaMI9wRzWT6zsy/DZ6Ti5U+VhmNB2nSiJYMpDQb",
+	"DeOmcdi7jbjjrr+mmrxuP87lrN9W4t8B3WdxoT5Af8DvhLT12htVO+zkxdpw7CEgpkDtrojCM8PHQDwq",
+	"RqocmoRD3/2hsqcaiDALdabK/tA1kCm4CxCvg1hmZ7B148ChMVJ14FCNI7F0unlLHGNpTGfsIygcSXpU",
+	"cqoZi4rGfxuY2QkHTQ1lBnPAAZQO4gH0soRy9dEhQZntY22J+rMxhfpUX0oONdS/G+tzDfAprcS9vXtO",
+	"WLqnkaqxaMRnwzTATXZiJlslqLlVcPKrhrb5AsK79/f2YkHfM9J3JNIzYLkVPbVCxi8oB1HbtQQ9Re27",
+	"e2vAVuA1rxWyAnZOZVlsEkHYwPZY4sXfxGmxnV1BE7/YqCBziyXbHNAfulZh7xxiLgQ4Njl1Adw2u2zp",
+	"HRxlM18+3GYoy2mnxSE4hcjjtsoNq92Lcy2rT9wpt9Q3GUXVwJjLo+3uf/CVcxH+0AKE5B0dEwFdAaDQ",
+	"wpgRF+woi1RZYtJ1N2AyVi3xBfLM1PhHkDoYiet8qpKbiJZA8O7YUqkT3B+HFW8KQc98DVUkxfGVPuq3",
+	"I9hi1Lqp6EU4P+tU12766kJmIhqysCwmoQITir+KC86MPudIA1gSqRXmpSpa4pkbkqVcb1YigNbZTY97",
+	"H7qYWS/AKrB48eISyJEB81yNQC/DzgZGWTQoVUW97P4YYBZgKbrWFGVXvENkjOAlB/s3Le0p3OToSNQG",
+	"v6OcubR89xA3JERaTJ2CZyiJF8jNcMlEj4mc3rICdhNujgvPTaQ91X6BwT5nZVOUJpHT+nO/Haf9c2VL",
+	"oliEcAuY6dA3pvVV7PM8hQP3C0A7W8oGPNVcwFwODLsOYKonIYF88DxtPdaWkCHHL4EPPtEKAsM9rEf1",
+	"lpV5i+jvYKVGfJw4HxGR3rf8xjhLfRVp4nX3xYnP0rNyyLqdeydfiCfV1Wt6Ep9pxR0+HOukUAnMSW5M",
+	"ZmtY92oDQ1wMJVUNpAwNlcAbzUOD52J34AxVYzqHrUOI8tQKp7Yz/RD4JNqwU+hkwcmmQkZ9rGME9VlJ",
+	"E0/EO91j9/HtY6PLwmRtoc1tQJB3322JEzXhGTvVmNcvCsmlnhoQ+oHt0eUgpE9K1KKnygmSZDol3XpY",
+	"/FVREh3OqtOFGqQWMtXgbMo8h8WtWr03t1Vtys6Zu9K7tPZWlU4ThhhTL0V7Bzdc4+Dg0LaIHhTa0Kd6",
+	"fy9215LMcywc7QeoUEOyKnsJzF4LNP61owJHef4oWcnl4PpY2UHxzOnzVxVq2KngP4kKvoOs3BQ1d3OV",
+	"dtxzu6inblcpMXOjBavUi8WKMstKxTb64p/ovlqxdCsRrq5Xv/WZKZL7ewvKt3Krl1XDleKfRefSi6wq",
+	"zdza0Tq5Hje5wqrbHTvv9PV4p71U8PkcdVf1YXjqkZ4RrdIMbSL30bhQV1uLta8I34N1R+UsDbP76DzF",
+	"8i+cV0mFqAWdTAtmTK3WKflOba3oaZt6Idp4iI9yXR+0tiazZfW8SY8cIGG9Cqi9zSOaqZ8alkllRo4q",
+	"oxWnuuKJgTFwUdSymHbxt+bMK99g+TsN2HpQXVqxNIKdSY2WxsRirKEQWtfozlj3MyULyMil1tvCGsIg",
+	"ajIIdSnKSdpX/KSn74dJOgMzuNWYWtos7a8zrbRnzDk5cSpi/OAOaO8f3I1n7pp21DfjwqoOP1zB80B9",
+	"2g9ai3789s8//Ovf//37d0jogaqf+8feqR6/cEm0o3sHUcW2QXrmKM8ADuc/puH86smTx49OPuocPzn5",
+	"8NGnv1mHZMCtwDVngG4wvSsB7puqwSC/KA6C8PV1xlH8ELd/AIpkgD0V7ayOQtSGHy9Ys/BeRmS8Thph",
+	"8Rti3TfbEVsZHrhJ1qgnussN3TnjpyTjhRTP1DHArmc1CrhXty+UcNF+gco1qS3Tvp2LrHSb+rPqZ1cg",
+	"6KrsdmavPghIk/f3H/i/OgXwFr3/oHV/+VmOo9KUMnOyc+uyVW4SjsHFu9SvAL/aKdWbW+zAM3tRqxa9",
+	"Kaiol1FAIecjIZNRqsEXe3uFo3CU5wxAu7rTQHcsoREfxBHFzzpaTfjT/YPqY8wwoy/u1nLV6MP71fnh",
+	"5/cO7m3JhuDnYNmBOEtf7k7FJZ0KzuqBw8CwyrozS8g8X8Ghla9TRsRDoIjeWlrRbaCkPqQELO/g8uEa",
+	"Z1QB8ogqBEMc8oKlc5TnuyoIuyoIN6gKgt+xu0IIO2jPzSyEsMl9sRqupwE4uwg0OylknmMwV0zkFP5N",
+	"tS2BCUpUg4VwiW10lR3l+XUHe68kd7VZ+pHu9nwzdoariNGCfcXkBlvSa/HarRW3ZdBKWjBn8C4We8Mg",
+	"h8wRKQdIMz7aTEINlczK4VzL7WP8equreK3VcC+u+mNMEX/+op456xP2BRlrDKsJ3p1eqPG983EvS/v0",
+	"5k4cTue++Kfw7fW996abZIW5cuKxJ63yGCTSgkfpoJCYLLre5NX7/TLqSZv2j8ZuGz1/4e6BnpKFKh4r",
+	"GBZk0APCqintDQBm+HUUR+Mii9rRHRSSOKbZBz5kbCXwu9igwrMv5gyHRE5bYpapFt4c66LTPcixbvR2",
+	"XMzr4t4APkXcDjppiacmyxDmiTAYj3aJ2daDIpZGq1Y9ot6YUOdv/HJYKCX8TrR8yt35rvBqjbc78v3Y",
+	"lvgI6iFADDHPKSMP5veWFTJJCndsMJzn1JOuoEbda80OFSRIw3DVq5LayDPZV0OTJUBy+/m8sgyQtpMm",
+	"bnI4u0ch0sNaeE+OecKc1meN27ANI3mG9bgJ8XEL8KyFpdUws0yZAEGSQb/EksvYYFIPCDbKAVAo0hCQ",
+	"/9cZ+OeOylf0RIIXwonKc7c/AXZMtcRfSp3aYbWWgBTtqWFaW49qSzT2ZyBdNjHQaEt0cT93/XSowANC",
+	"dT2D6sKlx+VWeFeCMKcFT26MBSQhJE+LFDzYU5nRA8TJYuIjvvBIprqUtIvdlMm+L7Aetg0QSB4v6b1A",
+	"c1zVqpfa06lU44wpZ4n2Og9HFqrigTGF+5F7DH6Qmyyzseg6+R/O0ISeroYlzERbxLpyKl04b7GoXJ9x",
+	"9XIwbuCyiYMSst65Y5noBiltqqryWUb9psoixU1LHIXD9Pu0IraxSlnMnA6KW1iDDiSpRRf8tPg4QILp",
+	"OWJmc0PApfY7BlKdw6nBBLpqJ8KnczYhhCLp+ATcOyB+EhABTm4A1wrXl9XqYrXWWxZOSGYGQb9+bubI",
+	"z/NUIyw6UVnqZiR8dii1VlnTo48BuNub0sonqcwAu5y+qvU91pAJMee9qUt7CNRHZ9Ii4EOMxv0hFRxx",
+	"m9gdnb6x5QU529xuyL0EEg3xFt6vD7ZpAHZjQBhsr3liKVcmz1RFXRRWFkfKhlgYhnHyvMWzQrAeQLjY",
+	"1cdmEvZEkGTXMFyL1G5thvH0zBt2arkKvhsalVl2+yrtY25IcJI878FISQ2/rk04Qqrn3PWZkYnoyUzq",
+	"PmtKdpy7fqwpbNAOaUqvX7z+fwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -30,44 +30,6 @@ func (q *Queries) SlowQueue(ctx context.Context, arg SlowQueueParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
-const submissionRefused = `-- name: SubmissionRefused :exec
-INSERT INTO receive_logs (
-    request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
-)
-VALUES (
-    $1::text, $2, $3, $4, $5::text, $6::text,
-    $7, $8, $9
-)
-`
-
-type SubmissionRefusedParams struct {
-	RequestID    string
-	PhoneNumber  *string
-	Content      *string
-	UseTemplate  *bool
-	SourceIp     string
-	UserAgent    string
-	RequestData  []byte
-	ResponseData []byte
-	StatusCode   int16
-}
-
-// SubmissionRefused keeps what was refused and why.
-func (q *Queries) SubmissionRefused(ctx context.Context, arg SubmissionRefusedParams) error {
-	_, err := q.db.Exec(ctx, submissionRefused,
-		arg.RequestID,
-		arg.PhoneNumber,
-		arg.Content,
-		arg.UseTemplate,
-		arg.SourceIp,
-		arg.UserAgent,
-		arg.RequestData,
-		arg.ResponseData,
-		arg.StatusCode,
-	)
-	return err
-}
-
 const submissionRepeated = `-- name: SubmissionRepeated :one
 WITH first AS (
     SELECT task_id, status, coalesce('【' || sign || '】', '') || content AS final_content
@@ -128,6 +90,30 @@ func (q *Queries) SubmissionRepeated(ctx context.Context, arg SubmissionRepeated
 	var i SubmissionRepeatedRow
 	err := row.Scan(&i.TaskID, &i.Status, &i.FinalContent)
 	return i, err
+}
+
+const submissionsRefused = `-- name: SubmissionsRefused :exec
+INSERT INTO receive_logs (
+    request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+)
+SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent, r.request_data, r.response_data, r.status_code
+FROM (SELECT CASE WHEN $1::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
+CROSS JOIN jsonb_to_recordset($2::jsonb) AS r (
+    request_id text, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
+    request_data jsonb, response_data jsonb, status_code smallint
+)
+`
+
+type SubmissionsRefusedParams struct {
+	Alone   bool
+	Refused []byte
+}
+
+// SubmissionsRefused keeps what was refused and why: a list of objects with the names of the columns. Alone, it does not wait for the
+// disk, nor let those wait behind it whose messages were accepted: what is lost if PostgreSQL dies within the second changed nothing.
+func (q *Queries) SubmissionsRefused(ctx context.Context, arg SubmissionsRefusedParams) error {
+	_, err := q.db.Exec(ctx, submissionsRefused, arg.Alone, arg.Refused)
+	return err
 }
 
 const taskAhead = `-- name: TaskAhead :one
@@ -329,20 +315,22 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 }
 
 const taskList = `-- name: TaskList :many
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks
-WHERE task_id < $1
-    AND ($2::text IS NULL OR submitted_by = $2::text)
-    AND ($3::bigint IS NULL OR company_id = $3::bigint)
-    AND ($4::smallint IS NULL OR status = $4::smallint)
-    AND ($5::text IS NULL OR source = $5::text)
-    AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)
-    AND ($7::timestamptz IS NULL OR created_at < $7::timestamptz)
-ORDER BY task_id DESC
-LIMIT $8::integer
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
+FROM (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE task_id < $1::text AND task_id >= $2::text ORDER BY task_id DESC LIMIT $3::integer) t
+WHERE ($4::text IS NULL OR t.submitted_by = $4::text)
+    AND ($5::bigint IS NULL OR t.company_id = $5::bigint)
+    AND ($6::smallint IS NULL OR t.status = $6::smallint)
+    AND ($7::text IS NULL OR t.source = $7::text)
+    AND ($8::timestamptz IS NULL OR t.created_at >= $8::timestamptz)
+    AND ($9::timestamptz IS NULL OR t.created_at < $9::timestamptz)
+ORDER BY t.task_id DESC
+LIMIT $10::integer
 `
 
 type TaskListParams struct {
 	BeforeID    string
+	FromID      string
+	ScanLimit   int32
 	Owner       *string
 	CompanyID   *int64
 	Status      *int16
@@ -352,10 +340,12 @@ type TaskListParams struct {
 	PageLimit   int32
 }
 
-// TaskList pages backwards from before_id by key, which is also by time.
+// TaskList pages backwards from before_id by key, which is also by time. It looks at scan_limit tasks at most.
 func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskList,
 		arg.BeforeID,
+		arg.FromID,
+		arg.ScanLimit,
 		arg.Owner,
 		arg.CompanyID,
 		arg.Status,
@@ -422,22 +412,28 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 
 const taskListByRecipient = `-- name: TaskListByRecipient :many
 SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
-FROM receive_logs r
+FROM (
+    SELECT task_id FROM receive_logs
+    WHERE recipient = $1::text AND task_id < $2::text AND task_id >= $3::text
+    ORDER BY task_id DESC
+    LIMIT $4::integer
+) r
 JOIN tasks t ON t.task_id = r.task_id
-WHERE r.recipient = $1::text AND r.task_id < $2::text
-    AND ($3::text IS NULL OR t.submitted_by = $3::text)
-    AND ($4::bigint IS NULL OR t.company_id = $4::bigint)
-    AND ($5::smallint IS NULL OR t.status = $5::smallint)
-    AND ($6::text IS NULL OR t.source = $6::text)
-    AND ($7::timestamptz IS NULL OR t.created_at >= $7::timestamptz)
-    AND ($8::timestamptz IS NULL OR t.created_at < $8::timestamptz)
+WHERE ($5::text IS NULL OR t.submitted_by = $5::text)
+    AND ($6::bigint IS NULL OR t.company_id = $6::bigint)
+    AND ($7::smallint IS NULL OR t.status = $7::smallint)
+    AND ($8::text IS NULL OR t.source = $8::text)
+    AND ($9::timestamptz IS NULL OR t.created_at >= $9::timestamptz)
+    AND ($10::timestamptz IS NULL OR t.created_at < $10::timestamptz)
 ORDER BY r.task_id DESC
-LIMIT $9::integer
+LIMIT $11::integer
 `
 
 type TaskListByRecipientParams struct {
 	Recipient   string
 	BeforeID    string
+	FromID      string
+	ScanLimit   int32
 	Owner       *string
 	CompanyID   *int64
 	Status      *int16
@@ -452,6 +448,8 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 	rows, err := q.db.Query(ctx, taskListByRecipient,
 		arg.Recipient,
 		arg.BeforeID,
+		arg.FromID,
+		arg.ScanLimit,
 		arg.Owner,
 		arg.CompanyID,
 		arg.Status,
@@ -514,6 +512,53 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 		return nil, err
 	}
 	return items, nil
+}
+
+const taskListByRecipientEnd = `-- name: TaskListByRecipientEnd :one
+SELECT coalesce(task_id, '')::text FROM receive_logs
+WHERE recipient = $1::text AND task_id < $2::text AND task_id >= $3::text
+ORDER BY task_id DESC
+OFFSET -1 + $4::integer LIMIT 1
+`
+
+type TaskListByRecipientEndParams struct {
+	Recipient string
+	BeforeID  string
+	FromID    string
+	ScanLimit int32
+}
+
+// TaskListByRecipientEnd is TaskListEnd for TaskListByRecipient.
+func (q *Queries) TaskListByRecipientEnd(ctx context.Context, arg TaskListByRecipientEndParams) (string, error) {
+	row := q.db.QueryRow(ctx, taskListByRecipientEnd,
+		arg.Recipient,
+		arg.BeforeID,
+		arg.FromID,
+		arg.ScanLimit,
+	)
+	var column_1 string
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const taskListEnd = `-- name: TaskListEnd :one
+SELECT task_id FROM tasks WHERE task_id < $1::text AND task_id >= $2::text
+ORDER BY task_id DESC
+OFFSET -1 + $3::integer LIMIT 1
+`
+
+type TaskListEndParams struct {
+	BeforeID  string
+	FromID    string
+	ScanLimit int32
+}
+
+// TaskListEnd is the last task at which TaskList looked, if it ended there.
+func (q *Queries) TaskListEnd(ctx context.Context, arg TaskListEndParams) (string, error) {
+	row := q.db.QueryRow(ctx, taskListEnd, arg.BeforeID, arg.FromID, arg.ScanLimit)
+	var task_id string
+	err := row.Scan(&task_id)
+	return task_id, err
 }
 
 const taskNamed = `-- name: TaskNamed :one

@@ -382,6 +382,38 @@ func TestListTasks(t *testing.T) {
 	}
 }
 
+// Somebody's few tasks stand among everybody's many: a list that looked for them at all of them would cost its caller nothing, and
+// everybody else much.
+func TestAListLooksAtABoundedNumberOfTasks(t *testing.T) {
+	b := setup(t)
+	acme := b.company("acme", 1)
+	mine := decode[api.Submitted](t, b.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "mine"}, acme...)).TaskID
+	others := func(id, created string) {
+		b.exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, created_at)
+			SELECT $1 || lpad(i::text, 5, '0'), '', '', 'x', $2::timestamptz FROM generate_series(1, 10000) i`, id, created)
+	}
+	others("task_29990101_", "2999-01-01T00:00:00Z")
+	list := func(query string) api.TaskPage {
+		return decode[api.TaskPage](t, b.expect(200, "", "GET", "/api/v1/sms/tasks?"+query, nil, acme...))
+	}
+	first := list("limit=2")
+	if len(first.Items) != 0 || first.NextCursor == nil {
+		t.Fatalf("the first page has %d tasks, and more behind it: %v", len(first.Items), first.NextCursor != nil)
+	}
+	second := list("limit=2&cursor=" + *first.NextCursor)
+	if len(second.Items) != 1 || second.Items[0].TaskID != mine || second.NextCursor != nil {
+		t.Errorf("the second page is %+v", second)
+	}
+	for query, want := range map[string]int{
+		"created_to=2998-01-01T00:00:00Z": 1, "created_from=2000-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z": 0,
+		"created_from=2998-01-01T00:00:00Z": 0, "phone_number=" + phone: 1, "created_from=0001-01-01T00:00:00Z&created_to=2998-01-01T00:00:00Z": 1,
+	} {
+		if got := list(query); len(got.Items) != want {
+			t.Errorf("%s: %d tasks on the first page, want %d", query, len(got.Items), want)
+		}
+	}
+}
+
 // F18: new tasks without end do not starve a retry; until it has waited for long, the order is the document's.
 func TestF18_ARetryThatHasWaitedForLongGoesOutAsIfNew(t *testing.T) {
 	rules := defaultRules

@@ -79,6 +79,7 @@ type Server struct {
 
 	contract  *contract
 	rooms     rooms
+	turns     *turns
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }
@@ -108,7 +109,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
 		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify,
-		options: options, contract: contract, rooms: newRooms(),
+		options: options, contract: contract, rooms: newRooms(), turns: newTurns(processors()),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

@@ -17,6 +17,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/task"
 )
 
 // The envelope of every success.
@@ -148,12 +149,9 @@ func keyOf(cursor string) (string, error) {
 	return string(text), nil
 }
 
-// lastTaskID sorts behind every task id.
-const lastTaskID = "~"
-
 func taskCursor(cursor *string) (string, error) {
 	if cursor == nil {
-		return lastTaskID, nil
+		return task.LastID, nil
 	}
 	id, err := keyOf(*cursor)
 	if err == nil && !strings.HasPrefix(id, "task_") {

@@ -165,10 +165,18 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, mo
 // holder is whose bodies those of a caller are counted with: its company's, so that many users do not have many shares. Empty for
 // callers without credentials.
 func (x *exchange) holder() string {
-	if x.who.Username == "" || x.who.SeesAll || x.who.Role == access.RoleSend {
-		return x.who.Username
+	if company, is := x.company(); is {
+		return "company " + company // no user name holds a space
 	}
-	return "company " + strconv.FormatInt(x.who.CompanyID, 10) // no user name holds a space
+	return x.who.Username
+}
+
+// company is that of a caller who acts for one.
+func (x *exchange) company() (id string, is bool) {
+	if x.who.Username == "" || x.who.SeesAll || x.who.Role == access.RoleSend {
+		return "", false
+	}
+	return strconv.FormatInt(x.who.CompanyID, 10), true
 }
 
 // pacedReader reads a body and gives up on one that arrives too slowly.

@@ -38,6 +38,13 @@ func (s *Server) strict(next http.Handler) http.Handler {
 		most := s.contract.bodies[x.operation]
 		if r.Body == nil || r.Body == http.NoBody || most == 0 { // nothing is read where no operation asks for a body
 			r.Body = http.NoBody
+			leave, err := s.turn(r.Context(), x)
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+			defer leave()
+			x.answering = leave
 			s.within(next, w, r)
 			return
 		}
@@ -48,7 +55,13 @@ func (s *Server) strict(next http.Handler) http.Handler {
 			return
 		}
 		defer done()
-		x.answering = done // who reads its answer slowly must not hold the room of others
+		leave, err := s.turn(r.Context(), x)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		defer leave()
+		x.answering = func() { leave(); done() } // who reads its answer slowly must not hold what others wait for
 		if x.authorise != nil && time.Since(began) > bodySoon {
 			if err := x.authorise(); err != nil { // the user may have been disabled while its body came
 				s.fail(w, r, err)

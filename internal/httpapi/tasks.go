@@ -121,7 +121,7 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 		return nil, err
 	}
 	limit := pageSize(p.Limit)
-	rows, err := s.tasks.List(ctx, task.Filter{
+	rows, further, err := s.tasks.List(ctx, task.Filter{
 		Viewer: viewer(ctx),
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source,
 		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
@@ -130,6 +130,9 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 		return nil, err
 	}
 	items, next := page(rows, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
+	if next == nil && further != "" {
+		next = new(cursorOf(further))
+	}
 	return api.ListTasks200JSONResponse{
 		Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next},
 	}, nil

@@ -54,6 +54,7 @@ type Service struct {
 	rules     Rules
 	submits   *merge.Merger[newTask, bool]
 	reports   *merge.Merger[Report, string]
+	refusals  *merge.Merger[refusedRow, struct{}]
 	line      line
 
 	claimed   prometheus.Counter
@@ -92,6 +93,12 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
 		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
+	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
+		Run: func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
+			return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
+		},
+		Hopeless: postgres.IsUnavailable, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
 	return s
 }
 
@@ -110,6 +117,7 @@ func (s *Service) Close() {
 	s.line.done.Wait()
 	s.submits.Wait()
 	s.reports.Wait()
+	s.refusals.Wait()
 }
 
 // Origin says who submitted and from where. UserAgent may have any length; its first 500 characters are kept.
@@ -533,22 +541,47 @@ type Refused struct {
 	Answer []byte // JSON
 }
 
-// LogRefused keeps submissions that were refused, with their answers (S0.14): all of them or, if it fails, none.
-func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
-	return s.db.Tx(ctx, func(ctx context.Context) error {
-		for _, one := range all {
-			if err := s.q.SubmissionRefused(ctx, refusedRow(origin, one)); err != nil {
-				return fmt.Errorf("log refused submission: %w", err)
-			}
-		}
-		return nil
-	})
+// refusedRow is the row of a refused submission, as SubmissionsRefused reads it.
+type refusedRow struct {
+	RequestID    string          `json:"request_id"`
+	PhoneNumber  *string         `json:"phone_number"`
+	Content      *string         `json:"content"`
+	UseTemplate  *bool           `json:"use_template"`
+	SourceIP     string          `json:"source_ip"`
+	UserAgent    string          `json:"user_agent"`
+	RequestData  json.RawMessage `json:"request_data"`
+	ResponseData json.RawMessage `json:"response_data"`
+	StatusCode   int             `json:"status_code"`
 }
 
-func refusedRow(origin Origin, one Refused) dbq.SubmissionRefusedParams {
-	row := dbq.SubmissionRefusedParams{
-		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
-		RequestData: logJSON(one.Raw), ResponseData: logJSON(one.Answer), StatusCode: int16(one.Status),
+// LogRefused keeps submissions that were refused, with their answers (S0.14): all of them or, if it fails, none.
+func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
+	rows := make([]refusedRow, len(all))
+	for i, one := range all {
+		rows[i] = refusedRowOf(origin, one)
+	}
+	if len(rows) == 1 && !s.db.InTx(ctx) {
+		_, err := s.refusals.Do(ctx, rows[0])
+		return err
+	}
+	return s.logRefused(ctx, rows)
+}
+
+func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
+	list, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("write refused submissions as JSON: %w", err)
+	}
+	if err := s.q.SubmissionsRefused(ctx, dbq.SubmissionsRefusedParams{Refused: list, Alone: !s.db.InTx(ctx)}); err != nil {
+		return fmt.Errorf("log refused submissions: %w", err)
+	}
+	return nil
+}
+
+func refusedRowOf(origin Origin, one Refused) refusedRow {
+	row := refusedRow{
+		RequestID: origin.RequestID, SourceIP: origin.SourceIP, UserAgent: logText(origin.UserAgent),
+		RequestData: logJSON(one.Raw), ResponseData: logJSON(one.Answer), StatusCode: one.Status,
 	}
 	// The columns repeat what the body says where it says it in the right type.
 	var said struct {
@@ -590,24 +623,56 @@ type Filter struct {
 	Limit       int
 }
 
-// List returns the tasks that match, newest first.
-func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Task, error) {
+// scanMost is how many tasks a list looks at: somebody's few stand among everybody's many.
+const scanMost = 10_000
+
+// List returns the tasks that match, newest first. When it has looked at scanMost without finding enough, before tells where to go on.
+func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before string, err error) {
 	recipient, err := phone.NormaliseFilter("phone_number", f.PhoneNumber)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if recipient != nil {
-		rows, err := s.q.TaskListByRecipient(ctx, dbq.TaskListByRecipientParams{
-			Recipient: *recipient, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
-			CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit),
+	from, to := idsCreated(f.CreatedFrom, f.CreatedTo)
+	beforeID := min(f.BeforeID, to)
+	if recipient == nil {
+		rows, err = s.q.TaskList(ctx, dbq.TaskListParams{
+			Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: beforeID, FromID: from, Status: f.Status, Source: f.Source,
+			CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit), ScanLimit: scanMost,
 		})
-		return rows, postgres.Wrap("list tasks of a recipient", err, nil)
+	} else {
+		rows, err = s.q.TaskListByRecipient(ctx, dbq.TaskListByRecipientParams{
+			Recipient: *recipient, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: beforeID, FromID: from, Status: f.Status,
+			Source: f.Source, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit), ScanLimit: scanMost,
+		})
 	}
-	rows, err := s.q.TaskList(ctx, dbq.TaskListParams{
-		Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: f.BeforeID, Status: f.Status, Source: f.Source,
-		CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit),
-	})
-	return rows, postgres.Wrap("list tasks", err, nil)
+	if err != nil || len(rows) == f.Limit {
+		return rows, "", postgres.Wrap("list tasks", err, nil)
+	}
+	if recipient == nil {
+		before, err = s.q.TaskListEnd(ctx, dbq.TaskListEndParams{BeforeID: beforeID, FromID: from, ScanLimit: scanMost})
+	} else {
+		before, err = s.q.TaskListByRecipientEnd(ctx, dbq.TaskListByRecipientEndParams{
+			Recipient: *recipient, BeforeID: beforeID, FromID: from, ScanLimit: scanMost,
+		})
+	}
+	if postgres.IsNoRows(err) {
+		return rows, "", nil
+	}
+	return rows, before, postgres.Wrap("look where the list ends", err, nil)
+}
+
+// idsCreated bounds the ids of tasks that were created from and before these times: an id holds the day by the server's clock, which may
+// differ from the database's by less than a day.
+func idsCreated(from, before *time.Time) (first, last string) {
+	const day = 24 * time.Hour
+	first, last = "", LastID
+	if from != nil && from.Year() > 2000 { // before there was any
+		first = idDay(from.Add(-day))
+	}
+	if before != nil && before.Year() < 9999 {
+		last = idDay(before.Add(2 * day))
+	}
+	return first, last
 }
 
 // Timeline returns everything that happened to one task, oldest first, or the fault task.not_found.
@@ -655,5 +720,11 @@ func (m *idMaker) next(now uint64) string {
 	}
 	m.latest = max(m.latest, now)
 	id := ulid.MustNew(m.latest, m.entropy)
-	return "task_" + ulid.Time(m.latest).UTC().Format("20060102") + "_" + id.String()
+	return idDay(ulid.Time(m.latest)) + "_" + id.String()
 }
+
+// idDay is how the ids of a day begin.
+func idDay(at time.Time) string { return "task_" + at.UTC().Format("20060102") }
+
+// LastID sorts behind every task id.
+const LastID = "~"
