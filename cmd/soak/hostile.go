@@ -27,8 +27,11 @@ const (
 	memoryMost      = 300 << 20
 	normalSenders   = 8
 	normalEvery     = 40 * time.Millisecond // of each of them
-	phase           = 10 * time.Second
+	phase           = 4 * time.Second       // short, so that what else happens on the machine meets both
 )
+
+// evilNames are the companies that attack, and their users.
+var evilNames = []string{"evil", "worse"}
 
 // attack is one way to cost more than one's share.
 type attack struct {
@@ -41,9 +44,14 @@ var attacks = []attack{
 	{"oversized bodies without credentials, and with a wrong method", 4, (*attacker).oversize},
 	{"batches of millions of ones", 2, (*attacker).ones},
 	{"batches of a thousand items of rubbish", 2, (*attacker).rubbish},
-	{"batches of a thousand messages", 2, (*attacker).batches},
+	{"batches of a thousand messages that are too long", 2, (*attacker).refusedBatches},
+	{"batches of a thousand good messages", 2, (*attacker).batches},
 	{"bodies that nest without end", 2, (*attacker).deep},
-	{"bodies that never arrive", 30, (*attacker).slow},
+	{"bodies that never arrive", 30, (*attacker).slowBodies},
+	{"heads that never end", 10, (*attacker).slowHeads},
+	{"answers that nobody reads", 4, (*attacker).unread},
+	{"connections, one after the other", 2, (*attacker).connections},
+	{"callbacks of a megabyte for nobody", 2, (*attacker).callbacks},
 	{"wrong passwords", 4, (*attacker).guess},
 	{"lists, one after the other", 4, (*attacker).lists},
 	{"messages that are refused, one after the other", 4, (*attacker).refused},
@@ -69,18 +77,10 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 		return err
 	}
 	target := stack.servers[0]
-	for name, path := range map[string]string{
-		`{"company_no":"victim","name":"victim"}`: "companies", `{"company_no":"evil","name":"evil"}`: "companies",
-	} {
-		if err := target.post(ctx, "admin", "/api/v1/admin/"+path, name); err != nil {
-			return err
-		}
-	}
-	for _, user := range []string{
-		`{"username":"victim","password":"victim-password","role":"submit","company_no":"victim"}`,
-		`{"username":"evil","password":"evil-password","role":"submit","company_no":"evil"}`,
-	} {
-		if err := target.post(ctx, "admin", "/api/v1/admin/users", user); err != nil {
+	for _, name := range slices.Concat([]string{"victim"}, evilNames) {
+		company := fmt.Sprintf(`{"company_no":%q,"name":%q}`, name, name)
+		user := fmt.Sprintf(`{"username":%q,"password":"%s-password","role":"submit","company_no":%q}`, name, name, name)
+		if err := errors.Join(target.post(ctx, "admin", "/api/v1/admin/companies", company), target.post(ctx, "admin", "/api/v1/admin/users", user)); err != nil {
 			return err
 		}
 	}
@@ -232,7 +232,7 @@ type attacker struct {
 	client *http.Client
 	calls  atomic.Uint64
 
-	manyOnes, manyItems, manyMessages, nested []byte
+	manyOnes, manyItems, tooLong, manyMessages, nested, megabyte []byte
 }
 
 func newAttacker(url string) *attacker {
@@ -242,13 +242,17 @@ func newAttacker(url string) *attacker {
 		fmt.Fprintf(&rubbish, `"f%d":1,`, i)
 	}
 	item := `{` + rubbish.String() + `"content":"x"}`
-	message := `{"phone_number":"13800138000","content":"` + strings.Repeat("x", 500) + `"}`
+	message := func(length int) string {
+		return `{"phone_number":"13800138000","content":"` + strings.Repeat("x", length) + `"}`
+	}
 	return &attacker{
 		url: url, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}},
 		manyOnes:     []byte(`{"messages":[` + strings.Repeat("1,", 4<<20-100) + `1]}`),
 		manyItems:    []byte(`{"messages":[` + strings.Repeat(item+",", 999) + item + `]}`),
-		manyMessages: []byte(`{"messages":[` + strings.Repeat(message+",", 999) + message + `]}`),
+		tooLong:      []byte(`{"messages":[` + strings.Repeat(message(500)+",", 999) + message(500) + `]}`),
+		manyMessages: []byte(`{"messages":[` + strings.Repeat(message(60)+",", 999) + message(60) + `]}`),
 		nested:       []byte(strings.Repeat(`{"a":[`, 100_000)),
+		megabyte:     []byte(`{"a":"` + strings.Repeat("x", 1<<20-100) + `"}`),
 	}
 }
 
@@ -274,7 +278,8 @@ func (a *attacker) send(ctx context.Context, method, path string, body []byte, u
 }
 
 func (a *attacker) evil(ctx context.Context, method, path string, body []byte) error {
-	return a.send(ctx, method, path, body, "evil", "evil-password")
+	name := evilNames[rand.IntN(len(evilNames))]
+	return a.send(ctx, method, path, body, name, name+"-password")
 }
 
 func (a *attacker) oversize(ctx context.Context) error {
@@ -294,6 +299,10 @@ func (a *attacker) rubbish(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send-batch", a.manyItems)
 }
 
+func (a *attacker) refusedBatches(ctx context.Context) error {
+	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send-batch", a.tooLong)
+}
+
 func (a *attacker) batches(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send-batch", a.manyMessages)
 }
@@ -302,8 +311,8 @@ func (a *attacker) deep(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", a.nested)
 }
 
-// slow sends the head of a request and one byte of its body, and waits for the end of the connection.
-func (a *attacker) slow(ctx context.Context) error {
+// hold opens a connection, sends text and then nothing more, and returns when the server ends it; with read it reads what is answered.
+func (a *attacker) hold(ctx context.Context, text string, read bool) error {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}, Timeout: 2 * time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {
@@ -312,18 +321,47 @@ func (a *attacker) slow(ctx context.Context) error {
 	defer conn.Close() //nolint:errcheck // nothing more is asked on it
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, nil)
-	if err != nil {
-		return err
+	if _, err = io.WriteString(conn, text); err != nil || read {
+		_, more := io.Copy(io.Discard, conn)
+		return errors.Join(err, more)
 	}
-	req.SetBasicAuth("evil", "evil-password")
-	_, err = fmt.Fprintf(conn, "POST /api/v1/sms/send-batch HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{",
-		req.Header.Get("Authorization"), 8<<20)
-	if err != nil {
-		return err
+	for { // until the server has given up
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			return err
+		}
 	}
-	_, err = io.Copy(io.Discard, conn)
-	return err
+}
+
+func (a *attacker) authorization() string {
+	req := &http.Request{Header: http.Header{}}
+	req.SetBasicAuth(evilNames[0], evilNames[0]+"-password")
+	return req.Header.Get("Authorization")
+}
+
+func (a *attacker) slowBodies(ctx context.Context) error {
+	return a.hold(ctx, fmt.Sprintf("POST /api/v1/sms/send-batch HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{",
+		a.authorization(), 8<<20), true)
+}
+
+func (a *attacker) slowHeads(ctx context.Context) error {
+	return a.hold(ctx, "GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ", true)
+}
+
+func (a *attacker) unread(ctx context.Context) error {
+	return a.hold(ctx, strings.Repeat("GET /api/v1/sms/tasks?limit=100 HTTP/1.1\r\nHost: x\r\nAuthorization: "+a.authorization()+"\r\n\r\n", 10), false)
+}
+
+func (a *attacker) connections(ctx context.Context) error {
+	return a.hold(ctx, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", true)
+}
+
+func (a *attacker) callbacks(ctx context.Context) error {
+	return a.send(ctx, http.MethodPost, "/api/v1/callbacks/nobody", a.megabyte, "", "")
 }
 
 func (a *attacker) guess(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/access"
+	"lksms/internal/fault"
 	"lksms/internal/idempotency"
 	"lksms/internal/notify"
 	"lksms/internal/sender"
@@ -138,10 +139,11 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	return s.observe(s.recoverPanic(s.crossOrigin(guarded))), nil
 }
 
-// validate checks requests against the contract.
+// validate checks requests against the contract. It reads some addresses otherwise than the router does (/users/%2F): what has no
+// operation ends here.
 func (s *Server) validate() func(http.Handler) http.Handler {
 	spec := *s.contract.spec // the validator takes the servers out of the one that it is given
-	return validator.OapiRequestValidatorWithOptions(&spec, &validator.Options{
+	check := validator.OapiRequestValidatorWithOptions(&spec, &validator.Options{
 		DoNotValidateServers:  true,
 		DiscardValidatedValue: true,
 		Options: openapi3filter.Options{
@@ -154,4 +156,13 @@ func (s *Server) validate() func(http.Handler) http.Handler {
 			s.fail(w, r, faultOf(err))
 		},
 	})
+	return func(next http.Handler) http.Handler {
+		return check(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if exchangeOf(r.Context()).operation == "" {
+				s.fail(w, r, fault.New(fault.NotFound, fault.RouteNotFound))
+				return
+			}
+			next.ServeHTTP(w, r)
+		}))
+	}
 }
