@@ -177,8 +177,8 @@ ORDER BY m.pool_id;
 -- same transaction. With several pools each gives up to 8 more, which say when it is the pool's turn again. A gap is what a task
 -- of this company takes of the company's share; 0 where there is one pool.
 --
--- Tasks that are due and not queued yet are taken from where they wait, up to 500 of each pool in the order in which they came
--- due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
+-- Tasks that are due and not queued yet are taken from where they wait, up to 500 of all pools, of each in the order in which they
+-- came due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
 --
 -- A sender that may have fewer segments left than a task needs (is_tight) is offered the first of which each fits. That search ends
 -- after the first 1000 tasks of a pool, as it does for a backup, which is offered only tasks of more segments than its primaries
@@ -251,7 +251,7 @@ due AS MATERIALIZED (
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.due_at
-        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500, m.most) ELSE m.most END
+        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality(@pool_ids::bigint[]), m.most) ELSE m.most END
         FOR UPDATE SKIP LOCKED
     ) q
 )

@@ -139,7 +139,8 @@ SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f;
 INSERT INTO receive_logs (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
-SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent, r.request_data, r.response_data, r.status_code
+SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
+    coalesce(r.request_data, 'null'), r.response_data, r.status_code
 FROM (SELECT CASE WHEN @alone::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
 CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
     request_id text, phone_number text, content text, use_template boolean, source_ip text, user_agent text,

@@ -96,7 +96,8 @@ const submissionsRefused = `-- name: SubmissionsRefused :exec
 INSERT INTO receive_logs (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
-SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent, r.request_data, r.response_data, r.status_code
+SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
+    coalesce(r.request_data, 'null'), r.response_data, r.status_code
 FROM (SELECT CASE WHEN $1::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
 CROSS JOIN jsonb_to_recordset($2::jsonb) AS r (
     request_id text, phone_number text, content text, use_template boolean, source_ip text, user_agent text,

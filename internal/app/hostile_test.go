@@ -213,6 +213,9 @@ func TestF21_HostileNumbers(t *testing.T) {
 			}
 		}
 	}
+	if n := b.count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 2*5 {
+		t.Errorf("%d of 10 refused submissions were kept", n)
+	}
 	// What is no JSON is read to its end too, and a callback before it is known who calls. With all its digits each of these numbers takes a megabyte.
 	body := "[1e999999" + strings.Repeat(",1e999999", 500)
 	for path, text := range map[string]string{"/api/v1/callbacks/none": body + "]", "/api/v1/sms/send": body} {

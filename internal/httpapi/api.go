@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -110,7 +111,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
 		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify,
-		options: options, contract: contract, rooms: newRooms(), turns: newTurns(processors()),
+		options: options, contract: contract, rooms: newRooms(), turns: newTurns(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

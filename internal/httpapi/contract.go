@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type contract struct {
 	parameters map[string][]string // of each operation's query
 	bodies     map[string]int64    // the most bytes of one, of operations that have one
 
+	costly  map[string]bool  // operations that need a turn
 	batches map[string]batch // by operation
 	changes batch            // of settings
 }
@@ -37,12 +39,13 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 		return nil, err
 	}
 	spec.Security = nil // who sends a request has been settled by guard
+	batches := map[string]batch{
+		"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
+		"POST " + reportBatchPath: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
+	}
 	return &contract{
 		spec: spec, roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec), bodies: bodiesOf(spec),
-		batches: map[string]batch{
-			"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
-			"POST " + reportBatchPath: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
-		},
+		costly: costlyOperations(spec, maps.Keys(batches)), batches: batches,
 		changes: batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil
 })

@@ -26,7 +26,7 @@ const (
 	smallBody     = 64 << 10
 
 	smallBodies    = 16 << 20 // bytes of all small bodies at once
-	largeBodies    = 16 << 20 // of all others
+	largeBodies    = 24 << 20 // of all others
 	bodiesOfOne    = 8 << 20  // of one company's, or of one user that belongs to none, of each sort
 	strangers      = 4 << 20  // of callers without credentials
 	bodiesOfSource = 2 << 20  // of one network of those

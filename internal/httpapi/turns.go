@@ -2,31 +2,46 @@ package httpapi
 
 import (
 	"context"
-	"runtime"
+	"fmt"
+	"iter"
+	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// A company's costly requests (turnFree are the others) take at most a quarter of the processors while another company is there: so
-// many at once, and on a machine of fewer processors one, after which it rests. PostgreSQL works as long for such a request as the
-// server does, and what is bounded is both.
+// A company's costly requests take at most a quarter of the processors while another company is there: so many at once, and on a machine
+// of fewer than four processors one, after which it rests. PostgreSQL works about as long for such a request as the server does, and
+// what is bounded is both. A company that is alone is not held back.
 const (
 	turnPart    = 4
-	turnWait    = 10 * time.Second // for the turn, before the request is refused
-	turnRest    = time.Second      // at most, after one request
-	companyGone = time.Second      // a company that asks for nothing for so long is not there
+	turnWait    = 10 * time.Second      // for the turn, before the request is refused
+	turnLook    = 20 * time.Millisecond // how often one that waits looks again
+	companyGone = time.Second           // a company that asks for nothing for so long is not there
 )
 
-// turnFree are the operations of one row, which need no turn.
-var turnFree = map[string]bool{
-	"POST /api/v1/sms/send": true, "GET /api/v1/sms/tasks/{task_id}": true, "GET /health": true, "GET /ready": true,
+// costlyOperations are those that touch many rows: lists, batches and these. Any other is costly with a large body or as a dry run,
+// which compares all senders.
+func costlyOperations(spec *openapi3.T, batches iter.Seq[string]) map[string]bool {
+	costly := map[string]bool{
+		"GET /api/v1/sms/task/{task_id}/explain": true, "PUT /api/v1/admin/contacts": true,
+		"POST /api/v1/notifications": true, "DELETE /api/v1/notifications": true, "POST /api/v1/notifications/status": true,
+	}
+	for pattern := range batches {
+		costly[pattern] = true
+	}
+	for pattern, names := range parametersOf(spec) {
+		if slices.Contains(names, "cursor") {
+			costly[pattern] = true
+		}
+	}
+	return costly
 }
 
 // turns lets the costly requests of each company be done in turn.
 type turns struct {
-	atOnce int64
+	atOnce int
 	rest   float64 // of what the request before took
 
 	mu        sync.Mutex
@@ -37,93 +52,85 @@ type turns struct {
 }
 
 type companyTurn struct {
-	slots    *semaphore.Weighted
-	users    int       // requests that have a turn or wait for one
+	done     int       // requests that are being done
 	restedAt time.Time // no turn before
 }
 
 func newTurns(processors int) *turns {
 	return &turns{
-		atOnce: int64(max(1, processors/turnPart)), rest: max(0, float64(turnPart)/float64(processors)-1), companies: map[string]*companyTurn{},
+		atOnce: max(1, processors/turnPart), rest: max(0, float64(turnPart)/float64(processors)-1), companies: map[string]*companyTurn{},
 	}
 }
 
 // see notes that a company is there.
-func (t *turns) see(company string, now time.Time) {
+func (t *turns) see(company string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if company != t.last {
 		t.last, t.othersAt = company, t.lastAt
 	}
-	t.lastAt = now
-}
-
-// hasOthers says whether another company is there.
-func (t *turns) hasOthers(company string, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := t.lastAt
-	if company == t.last {
-		at = t.othersAt
-	}
-	return now.Sub(at) < companyGone
+	t.lastAt = time.Now()
 }
 
 // take waits for a company's turn. leave ends it, and may be called twice.
 func (t *turns) take(ctx context.Context, company string) (leave func(), err error) {
-	waiting, cancel := context.WithTimeout(ctx, turnWait)
-	defer cancel()
-	own := t.enter(company)
-	if own.slots.Acquire(waiting, 1) != nil {
-		t.leave(own)
-		return nil, goneOr(ctx, errTooMuch)
-	}
-	if t.hasOthers(company, time.Now()) {
+	enough := time.Now().Add(turnWait)
+	for {
+		wait, may := t.begin(company)
+		if may {
+			began := time.Now()
+			return sync.OnceFunc(func() { t.end(company, time.Since(began)) }), nil
+		}
+		if !time.Now().Before(enough) {
+			return nil, errTooMuch
+		}
 		select {
-		case <-time.After(time.Until(t.restedAt(own))):
+		case <-time.After(min(wait, turnLook)):
 		case <-ctx.Done():
-			own.slots.Release(1)
-			t.leave(own)
-			return nil, goneOr(ctx, errTooMuch)
+			return nil, fmt.Errorf("wait for a turn: %w", ctx.Err())
 		}
 	}
-	began := time.Now()
-	return sync.OnceFunc(func() {
-		t.mu.Lock()
-		now := time.Now()
-		own.restedAt = now.Add(min(time.Duration(t.rest*float64(now.Sub(began))), turnRest))
-		t.mu.Unlock()
-		own.slots.Release(1)
-		t.leave(own)
-	}), nil
 }
 
-func (t *turns) restedAt(own *companyTurn) time.Time {
+// begin takes a turn if there is one, and says how long it is at least until the next otherwise.
+func (t *turns) begin(company string) (wait time.Duration, may bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return own.restedAt
+	now := time.Now()
+	t.forget(now)
+	own := t.companies[company]
+	if own == nil {
+		own = &companyTurn{}
+		t.companies[company] = own
+	}
+	othersAt := t.lastAt
+	if company == t.last {
+		othersAt = t.othersAt
+	}
+	switch {
+	case now.Sub(othersAt) >= companyGone:
+	case own.done >= t.atOnce:
+		return turnLook, false
+	case now.Before(own.restedAt):
+		return own.restedAt.Sub(now), false
+	}
+	own.done++
+	return 0, true
 }
 
-func (t *turns) enter(company string) *companyTurn {
+func (t *turns) end(company string, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.companies[company]
-	if own == nil {
-		own = &companyTurn{slots: semaphore.NewWeighted(t.atOnce)}
-		t.companies[company] = own
-	}
-	own.users++
-	return own
+	own.done--
+	own.restedAt = time.Now().Add(time.Duration(t.rest * float64(took)))
 }
 
-// leave forgets the companies for which nothing is done and whose rest is over.
-func (t *turns) leave(own *companyTurn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	own.users--
-	for name, one := range t.companies {
-		if one.users == 0 && !time.Now().Before(one.restedAt) {
-			delete(t.companies, name)
+// forget forgets the companies for which nothing is done and whose rest is over.
+func (t *turns) forget(now time.Time) {
+	for company, one := range t.companies {
+		if one.done == 0 && !now.Before(one.restedAt) {
+			delete(t.companies, company)
 		}
 	}
 }
@@ -134,12 +141,9 @@ func (s *Server) turn(ctx context.Context, x *exchange) (leave func(), err error
 	if !is {
 		return func() {}, nil
 	}
-	s.turns.see(company, time.Now())
-	if turnFree[x.operation] && len(x.body) <= smallBody {
+	s.turns.see(company)
+	if !s.contract.costly[x.operation] && !x.dryRun && len(x.body) <= smallBody {
 		return func() {}, nil
 	}
 	return s.turns.take(ctx, company)
 }
-
-// processors is how many the server may use.
-func processors() int { return runtime.GOMAXPROCS(0) }

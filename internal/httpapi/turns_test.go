@@ -19,32 +19,64 @@ func mustTake(t *testing.T, all *turns, company string) (leave func()) {
 	return leave
 }
 
-func TestCostlyRequestsOfACompanyAreDoneInTurn(t *testing.T) {
+func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns(4)
-		leave := mustTake(t, all, "1")
-		mustTake(t, all, "2")() // another company does not wait for it
+		keepSeeing := func(companies ...string) (stop func()) {
+			end := make(chan struct{})
+			go func() {
+				for {
+					select {
+					case <-end:
+						return
+					case <-time.After(companyGone / 4):
+					}
+					for _, company := range companies {
+						all.see(company)
+					}
+				}
+			}()
+			return func() { close(end); synctest.Wait() }
+		}
+		all.see("1")
+		for range 3 {
+			defer mustTake(t, all, "1")()
+		}
+		stop := keepSeeing("1", "2")
+		time.Sleep(companyGone)
+		leave := mustTake(t, all, "2") // another company does not wait for it
 		began := time.Now()
-		if _, err := all.take(t.Context(), "1"); !errors.Is(err, errTooMuch) || time.Since(began) != turnWait {
+		if _, err := all.take(t.Context(), "2"); !errors.Is(err, errTooMuch) || time.Since(began) < turnWait {
 			t.Errorf("while another is done: %v after %s", err, time.Since(began))
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := all.take(gone, "1"); !errors.Is(err, context.Canceled) {
+		if _, err := all.take(gone, "2"); !errors.Is(err, context.Canceled) {
 			t.Errorf("by a caller that has gone: %v", err)
 		}
 		time.AfterFunc(time.Second, leave)
 		began = time.Now()
-		mustTake(t, all, "1")()
-		if waited := time.Since(began); waited != time.Second {
+		mustTake(t, all, "2")()
+		if waited := time.Since(began); waited < time.Second || waited > time.Second+turnLook {
 			t.Errorf("the next one begins after %s", waited)
 		}
-		leave()
-		mustTake(t, all, "1")()
-		if len(all.companies) != 0 {
-			t.Errorf("%d companies are kept", len(all.companies))
+		leave() // once more
+		stop()
+
+		// Who waits goes on when the other company goes.
+		leave = mustTake(t, all, "3")
+		stop = keepSeeing("3", "2")
+		time.AfterFunc(2*time.Second, stop)
+		time.Sleep(companyGone)
+		stopOwn := keepSeeing("3")
+		began = time.Now()
+		mustTake(t, all, "3")()
+		if waited := time.Since(began); waited < time.Second || waited > 3*time.Second {
+			t.Errorf("alone again it waits %s", waited)
 		}
+		leave()
+		stopOwn()
 	})
 }
 
@@ -54,7 +86,7 @@ func TestACompanyRestsOnFewProcessorsWhileAnotherIsThere(t *testing.T) {
 		all := newTurns(2)
 		request := func(company string, took time.Duration) (waited time.Duration) {
 			began := time.Now()
-			all.see(company, began)
+			all.see(company)
 			leave := mustTake(t, all, company)
 			waited = time.Since(began)
 			time.Sleep(took)
@@ -65,30 +97,43 @@ func TestACompanyRestsOnFewProcessorsWhileAnotherIsThere(t *testing.T) {
 		if waited := request("1", 100*time.Millisecond); waited != 0 {
 			t.Errorf("alone it waits %s", waited)
 		}
-		all.see("2", time.Now())
-		if waited := request("1", 30*time.Second); waited != 100*time.Millisecond {
+		all.see("2")
+		if waited := request("1", 400*time.Millisecond); waited != 100*time.Millisecond {
 			t.Errorf("beside another it waits %s", waited)
 		}
-		all.see("2", time.Now())
-		if waited := request("1", 100*time.Millisecond); waited != turnRest {
-			t.Errorf("after a long one it waits %s", waited)
+		all.see("2")
+		if waited := request("1", 100*time.Millisecond); waited != 400*time.Millisecond {
+			t.Errorf("after a longer one it waits %s", waited)
 		}
 		time.Sleep(companyGone)
-		if waited := request("1", 100*time.Millisecond); waited != 0 {
-			t.Errorf("alone again it waits %s", waited)
+		all.see("4")
+		mustTake(t, all, "4")()
+		if len(all.companies) != 1 {
+			t.Errorf("%d companies are kept", len(all.companies))
 		}
 		many := newTurns(16)
+		many.see("1")
+		many.see("2")
 		for range 16 / turnPart {
 			mustTake(t, many, "1")
 		}
-		if _, err := many.take(t.Context(), "1"); !errors.Is(err, errTooMuch) {
-			t.Errorf("one more than a quarter: %v", err)
+		if _, may := many.begin("1"); may {
+			t.Error("one more than a quarter may begin")
 		}
 	})
 }
 
 func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 	t.Parallel()
+	contract, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern := range contract.costly {
+		if contract.roles[pattern] == nil {
+			t.Errorf("%s is no operation", pattern)
+		}
+	}
 	submitter := access.Principal{Username: "acme", Role: access.RoleSubmit, CompanyID: 7}
 	for name, c := range map[string]struct {
 		who       access.Principal
@@ -97,15 +142,18 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		takes     bool
 	}{
 		"a message":          {submitter, "POST /api/v1/sms/send", 100, false},
+		"its explanation":    {submitter, "GET /api/v1/sms/task/{task_id}/explain", 0, true},
+		"a cancellation":     {submitter, "POST /api/v1/sms/task/{task_id}/cancel", 0, false},
+		"an event":           {submitter, "POST /api/v1/notifications/events", 100, false},
 		"a large message":    {submitter, "POST /api/v1/sms/send", smallBody + 1, true},
 		"a batch":            {submitter, "POST " + sendBatchPath, 100, true},
 		"a list":             {submitter, "GET /api/v1/sms/tasks", 0, true},
-		"a task":             {submitter, "GET /api/v1/sms/tasks/{task_id}", 0, false},
+		"a task":             {submitter, "GET /api/v1/sms/task/{task_id}", 0, false},
 		"a batch of nobody":  {access.Principal{}, "POST " + sendBatchPath, 100, false},
 		"a batch of admin":   {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, "POST " + sendBatchPath, 100, false},
 		"a claim of senders": {access.Principal{Username: "phone", Role: access.RoleSend}, "POST /api/v1/sms/tasks/claim", 100, false},
 	} {
-		s := &Server{turns: newTurns(1)}
+		s := &Server{turns: newTurns(1), contract: contract}
 		leave, err := s.turn(t.Context(), &exchange{who: c.who, operation: c.operation, body: make([]byte, c.body)})
 		if err != nil {
 			t.Fatal(err)
@@ -115,4 +163,10 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		}
 		leave()
 	}
+	s := &Server{turns: newTurns(1), contract: contract}
+	leave, err := s.turn(t.Context(), &exchange{who: submitter, operation: "POST /api/v1/sms/send", dryRun: true})
+	if err != nil || len(s.turns.companies) != 1 {
+		t.Errorf("a dry run takes no turn: %v", err)
+	}
+	leave()
 }

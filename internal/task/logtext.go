@@ -33,7 +33,7 @@ func textOf(v any) *string {
 }
 
 // logJSON makes of any body something that jsonb takes: valid JSON keeps its shape, without NULs and with numbers beyond
-// float64 as text; anything else, or anything larger than logJSONMax, becomes its beginning as a JSON string.
+// float64, or too small for it, as text; anything else, or anything larger than logJSONMax, becomes its beginning as a JSON string.
 func logJSON(raw []byte) []byte {
 	if len(raw) <= logJSONMax {
 		decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -57,7 +57,9 @@ func storable(v any) any {
 	case string:
 		return strings.ReplaceAll(v, "\x00", "")
 	case json.Number:
-		if _, err := strconv.ParseFloat(v.String(), 64); err != nil {
+		f, err := strconv.ParseFloat(v.String(), 64)
+		digits, _, _ := strings.Cut(strings.ToLower(v.String()), "e")
+		if isTooSmall := f == 0 && strings.ContainsAny(digits, "123456789"); err != nil || isTooSmall {
 			return v.String()
 		}
 	case []any:

@@ -106,13 +106,16 @@ func (p claimPart) choose(offers []offer, inOneCall bool) []offer {
 		if int64(len(chosen)) == p.limit {
 			break
 		}
-		if ofPool[o.PoolID] == p.most[o.PoolID] || inOneCall && !o.isOfCall(offers[0]) {
+		if ofPool[o.PoolID] == p.most[o.PoolID] {
+			continue
+		}
+		ofPool[o.PoolID]++
+		if inOneCall && !o.isOfCall(offers[0]) {
 			continue
 		}
 		if segments += o.Segments; p.offer.SegmentsLeft != nil && segments > *p.offer.SegmentsLeft {
 			break
 		}
-		ofPool[o.PoolID]++
 		chosen = append(chosen, o)
 	}
 	return chosen

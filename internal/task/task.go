@@ -658,6 +658,9 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before s
 	if postgres.IsNoRows(err) {
 		return rows, "", nil
 	}
+	if n := len(rows); n > 0 { // tasks that came meanwhile stand before it
+		before = min(before, rows[n-1].TaskID)
+	}
 	return rows, before, postgres.Wrap("look where the list ends", err, nil)
 }
 
