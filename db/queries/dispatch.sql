@@ -171,22 +171,23 @@ CROSS JOIN clock
 LEFT JOIN mine m ON true
 ORDER BY m.pool_id;
 
--- TaskOffer locks what the sender app_id may take next, from each pool at most as many as its entry in most, by priority, then new
--- ones before retries by retry_count (S0.10), then by rank, which made the tasks of a pool fair between companies and is the order
--- in which one company submitted them. The caller puts the pools into one order and leases what it chooses by TaskLease, in the
--- same transaction. With several pools each gives up to 8 more, which say when it is the pool's turn again. A gap is what a task
--- of this company takes of the company's share; 0 where there is one pool.
+-- TaskOffer locks the tasks that the sender app_id may take next: from each pool up to its entry in most, ordered by priority, then
+-- new tasks before retries and retries by retry_count (S0.10), then by rank, which makes the tasks of a pool fair between companies.
+-- The caller merges the pools and leases the tasks that it chooses with TaskLease, in the same transaction. With several pools, each
+-- gives up to 8 tasks more, from which the caller learns the pool's next turn. gap is the share of its company that a task uses; 0
+-- if there is one pool.
 --
--- Tasks that are due and not queued yet are taken from where they wait, up to 500 of all pools, of each in the order in which they
--- came due; a sweep queues the others. A retry that has been due for retry_max_wait goes out as if it were new. Null is never.
+-- Due tasks that are not queued yet are read where they wait: up to 500 of all pools, those of a pool in the order in which they came
+-- due. A sweep queues the others. A retry that has been due for retry_max_wait counts as new; null means never.
 --
--- A sender that may have fewer segments left than a task needs (is_tight) is offered the first of which each fits. That search ends
--- after the first 1000 tasks of a pool, as it does for a backup, which is offered only tasks of more segments than its primaries
--- have left (from_segments; 0 for all). A sender with rivals leaves them what failed with it, or brought it into trouble, if they
--- have room for that (rival_rooms; 0 without rivals), until it has waited for retry_max_wait.
+-- A sender that may have fewer segments left than a task needs (is_tight) gets only tasks that fit. That search ends after the first
+-- 1000 tasks of a pool. So does the search for a backup, which gets only tasks of more segments than its primaries have left
+-- (from_segments; 0 for all). A sender with rivals leaves them the tasks that failed with it, if they have room (rival_rooms; 0
+-- without rivals), until such a task has waited for retry_max_wait.
 -- name: TaskOffer :many
 WITH mine AS MATERIALIZED (
-    -- Where the search ends is a condition of the index, or it would read the whole pool where others hold what stands first.
+    -- last_lane and last_rank end the scan as index conditions. As a filter they would let it read the whole pool when the first tasks
+    -- are locked by others.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank, coalesce(d.due_at, now()) AS last_due_at
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room,
@@ -260,8 +261,8 @@ SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.re
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskLease leases tasks of TaskOffer to the sender app_id, in this order, and logs it. The time is read when the tasks are held: a
--- connection may stall, and a statement wait for locks.
+-- TaskLease leases tasks that TaskOffer locked to the sender app_id, in the given order, and writes their log rows. The time is read
+-- when the rows are locked, because a connection may stall and a statement may wait for locks.
 -- name: TaskLease :many
 WITH picked AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@segments::bigint[]) AS segments,

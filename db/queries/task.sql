@@ -133,8 +133,9 @@ logged AS (
 )
 SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f;
 
--- SubmissionsRefused keeps what was refused and why: a list of objects with the names of the columns. Alone, it does not wait for the
--- disk, nor let those wait behind it whose messages were accepted: what is lost if PostgreSQL dies within the second changed nothing.
+-- SubmissionsRefused logs refused submissions, a JSON list of objects named like the columns. Outside of a transaction (alone) the
+-- commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes, refusals of the last
+-- second may be missing; they changed nothing.
 -- name: SubmissionsRefused :exec
 INSERT INTO receive_logs (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
@@ -154,7 +155,7 @@ SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
--- TaskList pages backwards from before_id by key, which is also by time. It looks at scan_limit tasks at most.
+-- TaskList pages backwards from before_id by key, which ascends with time. It reads at most scan_limit tasks.
 -- name: TaskList :many
 SELECT t.*
 FROM (SELECT * FROM tasks WHERE task_id < @before_id::text AND task_id >= @from_id::text ORDER BY task_id DESC LIMIT @scan_limit::integer) t
@@ -167,7 +168,7 @@ WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text
 ORDER BY t.task_id DESC
 LIMIT @page_limit::integer;
 
--- TaskListEnd is the last task at which TaskList looked, if it ended there.
+-- TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; no row otherwise.
 -- name: TaskListEnd :one
 SELECT task_id FROM tasks WHERE task_id < @before_id::text AND task_id >= @from_id::text
 ORDER BY task_id DESC

@@ -110,8 +110,9 @@ type SubmissionsRefusedParams struct {
 	Refused []byte
 }
 
-// SubmissionsRefused keeps what was refused and why: a list of objects with the names of the columns. Alone, it does not wait for the
-// disk, nor let those wait behind it whose messages were accepted: what is lost if PostgreSQL dies within the second changed nothing.
+// SubmissionsRefused logs refused submissions, a JSON list of objects named like the columns. Outside of a transaction (alone) the
+// commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes, refusals of the last
+// second may be missing; they changed nothing.
 func (q *Queries) SubmissionsRefused(ctx context.Context, arg SubmissionsRefusedParams) error {
 	_, err := q.db.Exec(ctx, submissionsRefused, arg.Alone, arg.Refused)
 	return err
@@ -341,7 +342,7 @@ type TaskListParams struct {
 	PageLimit   int32
 }
 
-// TaskList pages backwards from before_id by key, which is also by time. It looks at scan_limit tasks at most.
+// TaskList pages backwards from before_id by key, which ascends with time. It reads at most scan_limit tasks.
 func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskList,
 		arg.BeforeID,
@@ -554,7 +555,7 @@ type TaskListEndParams struct {
 	ScanLimit int32
 }
 
-// TaskListEnd is the last task at which TaskList looked, if it ended there.
+// TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; no row otherwise.
 func (q *Queries) TaskListEnd(ctx context.Context, arg TaskListEndParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskListEnd, arg.BeforeID, arg.FromID, arg.ScanLimit)
 	var task_id string

@@ -11,18 +11,18 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// A company's costly requests take at most a quarter of the processors while another company is there: so many at once, and on a machine
-// of fewer than four processors one, after which it rests. PostgreSQL works about as long for such a request as the server does, and
-// what is bounded is both. A company that is alone is not held back.
+// While another company is active, the costly requests of one company use at most a quarter of the processors: processors/turnPart
+// requests run at once. With fewer than four processors one request runs at a time, and the next one starts after a pause. A request
+// occupies the server and PostgreSQL in turn, so the bound holds for both together. A company that is active alone has no bound.
 const (
 	turnPart    = 4
-	turnWait    = 10 * time.Second      // for the turn, before the request is refused
-	turnLook    = 20 * time.Millisecond // how often one that waits looks again
-	companyGone = time.Second           // a company that asks for nothing for so long is not there
+	turnWait    = 10 * time.Second      // a request that gets no turn within this time is rejected
+	turnLook    = 20 * time.Millisecond // how often a waiting request checks again
+	companyGone = time.Second           // a company without requests for this long is not active
 )
 
-// costlyOperations are those that touch many rows: lists, batches and these. Any other is costly with a large body or as a dry run,
-// which compares all senders.
+// costlyOperations lists the operations that read or write many rows: those with a cursor, the batches, and the ones named here. Any
+// other request is costly if its body is large, or if it is a dry run, which compares all senders.
 func costlyOperations(spec *openapi3.T, batches iter.Seq[string]) map[string]bool {
 	costly := map[string]bool{
 		"GET /api/v1/sms/task/{task_id}/explain": true, "PUT /api/v1/admin/contacts": true,
@@ -39,30 +39,30 @@ func costlyOperations(spec *openapi3.T, batches iter.Seq[string]) map[string]boo
 	return costly
 }
 
-// turns lets the costly requests of each company be done in turn.
+// turns limits the costly requests of each company.
 type turns struct {
-	atOnce int
-	rest   float64 // of what the request before took
+	atOnce int     // requests of one company
+	pause  float64 // after a request, as a multiple of its duration
 
 	mu        sync.Mutex
 	companies map[string]*companyTurn
-	last      string    // the company that asked for something last
-	lastAt    time.Time // when
-	othersAt  time.Time // when one of the others did last
+	last      string    // the company of the latest request
+	lastAt    time.Time // time of the latest request
+	othersAt  time.Time // time of the latest request of any company but last
 }
 
 type companyTurn struct {
-	done     int       // requests that are being done
-	restedAt time.Time // no turn before
+	running    int
+	pauseUntil time.Time
 }
 
 func newTurns(processors int) *turns {
 	return &turns{
-		atOnce: max(1, processors/turnPart), rest: max(0, float64(turnPart)/float64(processors)-1), companies: map[string]*companyTurn{},
+		atOnce: max(1, processors/turnPart), pause: max(0, float64(turnPart)/float64(processors)-1), companies: map[string]*companyTurn{},
 	}
 }
 
-// see notes that a company is there.
+// see records a request of a company.
 func (t *turns) see(company string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *turns) see(company string) {
 	t.lastAt = time.Now()
 }
 
-// take waits for a company's turn. leave ends it, and may be called twice.
+// take waits for a turn of a company. leave ends the turn; further calls of it do nothing. Fault: request.too_much.
 func (t *turns) take(ctx context.Context, company string) (leave func(), err error) {
 	enough := time.Now().Add(turnWait)
 	for {
@@ -92,7 +92,7 @@ func (t *turns) take(ctx context.Context, company string) (leave func(), err err
 	}
 }
 
-// begin takes a turn if there is one, and says how long it is at least until the next otherwise.
+// begin starts a turn if the company may have one now. Otherwise it returns how long to wait at least.
 func (t *turns) begin(company string) (wait time.Duration, may bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,12 +109,12 @@ func (t *turns) begin(company string) (wait time.Duration, may bool) {
 	}
 	switch {
 	case now.Sub(othersAt) >= companyGone:
-	case own.done >= t.atOnce:
+	case own.running >= t.atOnce:
 		return turnLook, false
-	case now.Before(own.restedAt):
-		return own.restedAt.Sub(now), false
+	case now.Before(own.pauseUntil):
+		return own.pauseUntil.Sub(now), false
 	}
-	own.done++
+	own.running++
 	return 0, true
 }
 
@@ -122,20 +122,20 @@ func (t *turns) end(company string, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.companies[company]
-	own.done--
-	own.restedAt = time.Now().Add(time.Duration(t.rest * float64(took)))
+	own.running--
+	own.pauseUntil = time.Now().Add(time.Duration(t.pause * float64(took)))
 }
 
-// forget forgets the companies for which nothing is done and whose rest is over.
+// forget drops the companies without running requests whose pause is over.
 func (t *turns) forget(now time.Time) {
 	for company, one := range t.companies {
-		if one.done == 0 && !now.Before(one.restedAt) {
+		if one.running == 0 && !now.Before(one.pauseUntil) {
 			delete(t.companies, company)
 		}
 	}
 }
 
-// turn waits for the turn of a request, if it needs one.
+// turn waits for a turn if the request needs one. Requests that act for no company (admins, senders) need none.
 func (s *Server) turn(ctx context.Context, x *exchange) (leave func(), err error) {
 	company, is := x.company()
 	if !is {

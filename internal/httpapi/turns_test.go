@@ -45,7 +45,7 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 		}
 		stop := keepSeeing("1", "2")
 		time.Sleep(companyGone)
-		leave := mustTake(t, all, "2") // another company does not wait for it
+		leave := mustTake(t, all, "2") // the company's first request does not wait
 		began := time.Now()
 		if _, err := all.take(t.Context(), "2"); !errors.Is(err, errTooMuch) || time.Since(began) < turnWait {
 			t.Errorf("while another is done: %v after %s", err, time.Since(began))
@@ -64,7 +64,7 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 		leave() // once more
 		stop()
 
-		// Who waits goes on when the other company goes.
+		// A waiting request continues when the other company stops.
 		leave = mustTake(t, all, "3")
 		stop = keepSeeing("3", "2")
 		time.AfterFunc(2*time.Second, stop)
@@ -80,7 +80,7 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 	})
 }
 
-func TestACompanyRestsOnFewProcessorsWhileAnotherIsThere(t *testing.T) {
+func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns(2)

@@ -20,7 +20,7 @@ type Claiming struct {
 	StillMay func(ctx context.Context) error
 }
 
-// Lease is a task that a sender holds.
+// Lease is a task that a sender holds until LeaseUntil.
 type Lease struct {
 	TaskID, PhoneNumber string
 	Content             string // with the signature
@@ -79,7 +79,7 @@ func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) 
 	a := newAdmission(pools)
 	var leases []Lease
 	for {
-		// Once more only where what was left out because it was too large may hide something smaller.
+		// Ask again only if a task may have been left out because it needs more segments than are left: a smaller one may follow it.
 		p, may := a.part(c, rules, leases)
 		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
 			break
@@ -104,7 +104,7 @@ func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) 
 	return leases, err
 }
 
-// lease leases what p may take.
+// lease leases the tasks that p may take.
 func (a admission) lease(ctx context.Context, q *dbq.Queries, c Claiming, p claimPart) ([]Lease, error) {
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
@@ -125,7 +125,7 @@ func (a admission) lease(ctx context.Context, q *dbq.Queries, c Claiming, p clai
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) != len(chosen) { // they are locked: nobody can have taken one
+	if len(rows) != len(chosen) { // cannot happen: the rows are locked since TaskOffer
 		return nil, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
 	}
 	leases := make([]Lease, len(rows))
@@ -199,14 +199,14 @@ func (a admission) segmentsLeft(taken int64) *int64 {
 	return &left
 }
 
-// claimPart is what a sender may take in one go.
+// claimPart holds the limits of one TaskOffer and TaskLease.
 type claimPart struct {
 	offer dbq.TaskOfferParams
 	limit int64
 	most  map[int64]int64 // of each pool
 }
 
-// part says what to claim after leases were, and whether there is anything that may be.
+// part returns what is left to claim after leases, and whether anything is.
 func (a admission) part(c Claiming, rules ClaimRules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
 	p = claimPart{limit: a.Tasks - int64(len(leases)), most: map[int64]int64{}, offer: dbq.TaskOfferParams{

@@ -7,14 +7,14 @@ import (
 	"lksms/gen/dbq"
 )
 
-// offer is a task that a sender may take, and its turn between the pools of that sender.
+// offer is a task that a sender may take, with its turn among the tasks of all pools of that sender.
 type offer struct {
 	dbq.TaskOfferRow
 	turn     float64
-	nextTurn float64 // of the pool, once this task is taken
+	nextTurn float64 // the turn of the pool after this task
 }
 
-// place is the order of tasks of equal turn, and that within a pool. What has no rank yet comes behind what has.
+// place compares tasks of equal turn, by rank and then by age. A task without a rank comes after those with one.
 func (o offer) place(other offer) int {
 	byRank := 0
 	switch {
@@ -32,10 +32,10 @@ func byTurn(a, b offer) int {
 	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.turn, b.turn), a.place(b))
 }
 
-// inOrder puts what pools offer into one order: by lane, then by turn. The turn of a task is the distance from the first of its
-// pool and lane, counted from the pool's own turn with this sender: what a pool missed elsewhere is not owed to it here. A hole in
-// the ranks counts as the task's gap, which is never more while its company waits. A company with several pools has one share of
-// them: its tasks come one after the other, a gap apart. Rows come as TaskOffer orders them.
+// inOrder merges the tasks of several pools by lane, then by turn. The turn of a task is its distance in rank from the first task of
+// its pool and lane, added to the turn that the pool has with this sender; a pool that was served too little by other senders gains
+// nothing here. A step in rank that is larger than the task's gap counts as the gap. A company with several pools has one share of
+// them all: its tasks follow each other a gap apart. The rows must be in the order of TaskOffer.
 func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {
@@ -64,7 +64,7 @@ func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
 	}
 	type share struct {
 		taken  float64
-		behind float64 // how far the turns are from those of a company that has been served one task after the other
+		behind float64 // the largest distance so far between a turn and taken gaps
 	}
 	companies := map[laneOf]share{}
 	for i := range offers {
@@ -96,8 +96,8 @@ func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
 	return offers
 }
 
-// choose gives the first of offers that p may take together: as many of each pool and of all, and as fit into its segments. In one
-// call: only tasks of the same rendering as the first.
+// choose returns the first offers that the claim may take: limited by pool, in total and by segments. inOneCall keeps only tasks of
+// the same rendering as the first.
 func (p claimPart) choose(offers []offer, inOneCall bool) []offer {
 	var chosen []offer
 	ofPool := map[int64]int64{}
@@ -121,7 +121,7 @@ func (p claimPart) choose(offers []offer, inOneCall bool) []offer {
 	return chosen
 }
 
-// isOfCall says whether a driver may send o together with first.
+// isOfCall reports whether a driver may send o and first in one call.
 func (o offer) isOfCall(first offer) bool {
 	if o.RenderingID == nil || first.RenderingID == nil {
 		return o.TaskID == first.TaskID

@@ -623,10 +623,10 @@ type Filter struct {
 	Limit       int
 }
 
-// scanMost is how many tasks a list looks at: somebody's few stand among everybody's many.
+// scanMost bounds how many tasks, of all companies, one page of a list reads.
 const scanMost = 10_000
 
-// List returns the tasks that match, newest first. When it has looked at scanMost without finding enough, before tells where to go on.
+// List returns the tasks that match, newest first. If it stopped at scanMost, before is the id before which the next page starts.
 func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before string, err error) {
 	recipient, err := phone.NormaliseFilter("phone_number", f.PhoneNumber)
 	if err != nil {
@@ -658,14 +658,14 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before s
 	if postgres.IsNoRows(err) {
 		return rows, "", nil
 	}
-	if n := len(rows); n > 0 { // tasks that came meanwhile stand before it
+	if n := len(rows); n > 0 { // new tasks between the two statements would move the end up, and repeat rows
 		before = min(before, rows[n-1].TaskID)
 	}
 	return rows, before, postgres.Wrap("look where the list ends", err, nil)
 }
 
-// idsCreated bounds the ids of tasks that were created from and before these times: an id holds the day by the server's clock, which may
-// differ from the database's by less than a day.
+// idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
+// is the database's: the bounds allow a day of difference.
 func idsCreated(from, before *time.Time) (first, last string) {
 	const day = 24 * time.Hour
 	first, last = "", LastID
