@@ -85,6 +85,26 @@ func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
 	}
 }
 
+// A caller that was not answered sends its batch again. The log rows of the repeats are one transaction, not one each.
+func TestARepeatedBatchIsLoggedInOneTransaction(t *testing.T) {
+	b := setup(t)
+	messages := make([]any, 100)
+	for i := range messages {
+		messages[i] = map[string]any{"phone_number": phone, "content": "x", "dedup_key": fmt.Sprint("k", i)}
+	}
+	first := decode[api.SentBatch](t, b.expect(200, "", "POST", batchPath, map[string]any{"messages": messages}))
+	again := decode[api.SentBatch](t, b.expect(200, "", "POST", batchPath, map[string]any{"messages": messages}))
+	for i := range messages {
+		if item := again.Items[i]; *item.TaskID != *first.Items[i].TaskID || item.Deduplicated == nil {
+			t.Fatalf("item %d is %+v", i, item)
+		}
+	}
+	const repeats = "FROM receive_logs WHERE response_data #> '{data,deduplicated}' = 'true'"
+	if rows, transactions := b.count("SELECT count(*) "+repeats), b.count("SELECT count(DISTINCT xmin::text) "+repeats); rows != 100 || transactions != 1 {
+		t.Errorf("%d log rows in %d transactions", rows, transactions)
+	}
+}
+
 func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 	b := setup(t)
 	refused := func(status int) int {

@@ -348,28 +348,47 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	return outcomes, gone
 }
 
-// storeApart stores tasks together, tells the outcome of each, and gives those whose dedup keys are taken the first ones' tasks.
+// storeApart stores tasks together and tells the outcome of each. A task whose dedup key is taken gets the outcome of the first one; these
+// are looked up in one transaction, because each writes a log row.
 func (s *Service) storeApart(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
 	if len(rows) == 0 {
 		return
 	}
-	for i, result := range merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
+	stored := merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
 		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 			made, err = s.storeAll(ctx, rows)
 			return err
 		})
 		return made, err
-	}, postgres.IsUnavailable) {
-		var o Outcome
+	}, postgres.IsUnavailable)
+	var taken []int
+	for i, result := range stored {
 		switch {
 		case result.Err != nil:
-			o.Err = result.Err
+			tell(i, Outcome{Err: result.Err})
 		case result.Out:
-			o.Submitted = rows[i].submitted()
+			tell(i, Outcome{Submitted: rows[i].submitted()})
 		default:
-			o.Submitted, o.Err = s.repeated(ctx, rows[i].Submission, origin)
+			taken = append(taken, i)
 		}
-		tell(i, o)
+	}
+	if len(taken) == 0 {
+		return
+	}
+	for j, result := range merge.Apart(taken, func(taken []int) (first []Submitted, err error) {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			first = make([]Submitted, len(taken))
+			for j, i := range taken {
+				var err error
+				if first[j], err = s.repeated(ctx, rows[i].Submission, origin); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return first, err
+	}, postgres.IsUnavailable) {
+		tell(taken[j], Outcome{Submitted: result.Out, Err: result.Err})
 	}
 }
 
