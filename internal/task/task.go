@@ -348,12 +348,22 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	return outcomes, gone
 }
 
-// storeApart stores tasks together and tells the outcome of each. A task whose dedup key is taken gets the outcome of the first one; these
-// are looked up in one transaction, because each writes a log row.
+// portionMost is how many tasks of a batch are stored by one transaction. It locks the ranks of its company, and other submissions of
+// that company wait, with those of other companies that were merged with them.
+const portionMost = 250
+
+// storeApart stores tasks in portions, in their order, and tells the outcome of each.
 func (s *Service) storeApart(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
-	if len(rows) == 0 {
-		return
+	first := 0
+	for portion := range slices.Chunk(rows, portionMost) {
+		s.storePortion(ctx, portion, origin, func(i int, o Outcome) { tell(first+i, o) })
+		first += len(portion)
 	}
+}
+
+// storePortion stores tasks together and tells the outcome of each. A task whose dedup key is taken gets the outcome of the first one;
+// these are looked up in one transaction, because each writes a log row.
+func (s *Service) storePortion(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
 	stored := merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
 		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 			made, err = s.storeAll(ctx, rows)
