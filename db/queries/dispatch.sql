@@ -261,26 +261,23 @@ SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.re
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskLease leases tasks that TaskOffer locked to the sender app_id, in the given order, and writes their log rows. The time is read
--- when the rows are locked, because a connection may stall and a statement may wait for locks.
+-- TaskLease leases tasks that TaskOffer locked to the sender app_id and writes their log rows. The time is read when the rows are
+-- locked, because a connection may stall and a statement may wait for locks. The ids are compared with an array: the planner could
+-- turn a join around and read the whole table, if it takes the table to be almost empty.
 -- name: TaskLease :many
-WITH picked AS MATERIALIZED (
-    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@segments::bigint[]) AS segments,
-        generate_series(1, cardinality(@task_ids::text[])) AS place
-),
-taken AS MATERIALIZED (
-    SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
 ),
 leased AS (
     UPDATE tasks t
     SET status = 1,
         processing_app_id = @app_id::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = (SELECT taken.at FROM taken) + make_interval(secs => @lease_seconds::double precision),
-        updated_at = (SELECT taken.at FROM taken)
-    FROM picked p
-    WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, p.place, p.segments,
+        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision),
+        updated_at = (SELECT moment.at FROM moment)
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 0
+    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
+        CASE WHEN @is_paced::boolean THEN (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)] END AS segments,
         coalesce('【' || coalesce(t.sign, sqlc.narg(sign)) || '】', '') || t.content AS content
 ),
 logged AS (
@@ -288,15 +285,14 @@ logged AS (
         id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
     )
     SELECT
-        h.lease_id, h.task_id, @app_id::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
-        CASE WHEN @is_paced::boolean THEN h.segments END,
+        h.lease_id, h.task_id, @app_id::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at, h.segments,
         jsonb_build_object('app_id', @app_id::text, 'limit', @asked::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT @app_id::text, taken.tasks, taken.at FROM taken
+    SELECT @app_id::text, cardinality(@task_ids::text[]), moment.at FROM moment
 )
 SELECT
     h.task_id, h.phone_number, h.content::text AS content,
@@ -305,7 +301,7 @@ SELECT
     h.lease_until::timestamptz AS lease_until,
     h.updated_at AS leased_at
 FROM leased h
-ORDER BY h.place;
+ORDER BY h.task_id;
 
 -- SenderCharge writes what a claim cost the sender, in the transaction in which SenderAdmit locked it: the ledger, a row for each
 -- lease; the interval for each call; the windows; the shares and turns of its pools; and that it was seen. Routes are those from

@@ -689,39 +689,34 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 }
 
 const taskLease = `-- name: TaskLease :many
-WITH picked AS MATERIALIZED (
-    SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS segments,
-        generate_series(1, cardinality($1::text[])) AS place
-),
-taken AS MATERIALIZED (
-    SELECT count(*) AS tasks, clock_timestamp() AS at FROM picked
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
 ),
 leased AS (
     UPDATE tasks t
     SET status = 1,
-        processing_app_id = $3::text,
+        processing_app_id = $1::text,
         lease_id = nextval('send_logs_id_seq'),
-        lease_until = (SELECT taken.at FROM taken) + make_interval(secs => $4::double precision),
-        updated_at = (SELECT taken.at FROM taken)
-    FROM picked p
-    WHERE t.task_id = p.task_id AND t.status = 0
-    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at, p.place, p.segments,
-        coalesce('【' || coalesce(t.sign, $5) || '】', '') || t.content AS content
+        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => $2::double precision),
+        updated_at = (SELECT moment.at FROM moment)
+    WHERE t.task_id = ANY ($3::text[]) AND t.status = 0
+    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
+        CASE WHEN $4::boolean THEN ($5::bigint[])[array_position($3::text[], t.task_id)] END AS segments,
+        coalesce('【' || coalesce(t.sign, $6) || '】', '') || t.content AS content
 ),
 logged AS (
     INSERT INTO send_logs (
         id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
     )
     SELECT
-        h.lease_id, h.task_id, $3::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at,
-        CASE WHEN $6::boolean THEN h.segments END,
-        jsonb_build_object('app_id', $3::text, 'limit', $7::bigint),
+        h.lease_id, h.task_id, $1::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at, h.segments,
+        jsonb_build_object('app_id', $1::text, 'limit', $7::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT $3::text, taken.tasks, taken.at FROM taken
+    SELECT $1::text, cardinality($3::text[]), moment.at FROM moment
 )
 SELECT
     h.task_id, h.phone_number, h.content::text AS content,
@@ -730,16 +725,16 @@ SELECT
     h.lease_until::timestamptz AS lease_until,
     h.updated_at AS leased_at
 FROM leased h
-ORDER BY h.place
+ORDER BY h.task_id
 `
 
 type TaskLeaseParams struct {
-	TaskIds      []string
-	Segments     []int64
 	AppID        string
 	LeaseSeconds float64
-	Sign         *string
+	TaskIds      []string
 	IsPaced      bool
+	Segments     []int64
+	Sign         *string
 	Asked        int64
 }
 
@@ -753,16 +748,17 @@ type TaskLeaseRow struct {
 	LeasedAt    time.Time
 }
 
-// TaskLease leases tasks that TaskOffer locked to the sender app_id, in the given order, and writes their log rows. The time is read
-// when the rows are locked, because a connection may stall and a statement may wait for locks.
+// TaskLease leases tasks that TaskOffer locked to the sender app_id and writes their log rows. The time is read when the rows are
+// locked, because a connection may stall and a statement may wait for locks. The ids are compared with an array: the planner could
+// turn a join around and read the whole table, if it takes the table to be almost empty.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
-		arg.TaskIds,
-		arg.Segments,
 		arg.AppID,
 		arg.LeaseSeconds,
-		arg.Sign,
+		arg.TaskIds,
 		arg.IsPaced,
+		arg.Segments,
+		arg.Sign,
 		arg.Asked,
 	)
 	if err != nil {

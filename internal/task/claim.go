@@ -128,12 +128,17 @@ func (a admission) lease(ctx context.Context, q *dbq.Queries, c Claiming, p clai
 	if len(rows) != len(chosen) { // cannot happen: the rows are locked since TaskOffer
 		return nil, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
 	}
-	leases := make([]Lease, len(rows))
-	for i, row := range rows {
+	byID := make(map[string]dbq.TaskLeaseRow, len(rows))
+	for _, row := range rows {
+		byID[row.TaskID] = row
+	}
+	leases := make([]Lease, len(chosen))
+	for i, o := range chosen {
+		row := byID[o.TaskID]
 		leases[i] = Lease{
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content,
 			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, leasedAt: row.LeasedAt,
-			poolID: chosen[i].PoolID, segments: chosen[i].Segments, lane: chosen[i].Lane, turn: chosen[i].turn, nextTurn: chosen[i].nextTurn,
+			poolID: o.PoolID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
 		}
 	}
 	return leases, nil

@@ -31,6 +31,10 @@ var tables = map[string]string{
 	"emptied after it was analysed": `
 		INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 't' || i, '', '', 'x' FROM generate_series(1, 100000) i;
 		ANALYZE tasks; TRUNCATE tasks`,
+	"a backlog where statistics know none that waits": `
+		INSERT INTO tasks (task_id, phone_number, recipient, content, status) SELECT 't' || i, '', '', 'x', 2 FROM generate_series(1, 100000) i;
+		ANALYZE tasks; TRUNCATE tasks;
+		INSERT INTO tasks (task_id, phone_number, recipient, content, lane, rank) SELECT 'b' || i, '', '', 'x', 160, i FROM generate_series(1, 100000) i`,
 	"a backlog that was analysed when empty": `
 		ANALYZE tasks;
 		INSERT INTO tasks (task_id, phone_number, recipient, content, created_at)
