@@ -32,6 +32,7 @@ const (
 	contents  = "gen/dbq/template.sql.go"
 	dispatch  = "internal/task/dispatch.go"
 	claiming  = "internal/task/claim.go"
+	ordering  = "internal/task/order.go"
 	sharing   = "internal/task/share.go"
 	driving   = "internal/notify/deliver.go"
 	answers   = "internal/driver/reply.go"
@@ -90,7 +91,8 @@ var mutants = []mutant{
 		{sharing, "\tserved = own.served\n\tswitch {", "\tserved = min(own.served, level)\n\tswitch {"},
 	}},
 	{"fair", "pools are merged by their own ranks", []change{
-		{queries, "o.pool_turn + sum(", "coalesce(o.rank, 0) + 0 * sum("},
+		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].Turn}\n\t\tif i == 0 ||",
+			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].turn = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
 	}},
 	{"route", "what waits where the last route is gone is for every shared sender", []change{
 		{dispatch, "return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
@@ -110,7 +112,7 @@ var mutants = []mutant{
 	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
 		{queries, "    FROM leased h\n),\ncounted AS", "    FROM leased h WHERE false\n),\ncounted AS"},
-		{claiming, "\ts.claimed.Add(", `	for _, r := range rows {
+		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {
 		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",
 			r.LeaseID, r.TaskID, c.AppID, r.PhoneNumber, r.Content, r.Attempt, r.LeaseUntil); err != nil {
