@@ -62,11 +62,11 @@ func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
 		id   int64
 		lane int32
 	}
-	type share struct {
+	type served struct {
 		taken  float64
 		behind float64 // the largest distance so far between a turn and taken gaps
 	}
-	companies := map[laneOf]share{}
+	companies := map[laneOf]served{}
 	for i := range offers {
 		o := &offers[i]
 		company := pools[o.PoolID].CompanyID

@@ -684,13 +684,15 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before s
 			Recipient: *recipient, BeforeID: beforeID, FromID: from, ScanLimit: scanMost,
 		})
 	}
-	if postgres.IsNoRows(err) {
+	switch n := len(rows); {
+	case postgres.IsNoRows(err):
 		return rows, "", nil
-	}
-	if n := len(rows); n > 0 { // new tasks between the two statements would move the end up, and repeat rows
+	case err != nil:
+		return nil, "", fmt.Errorf("find the end of the list: %w", err)
+	case n > 0: // new tasks between the two statements would move the end up, and repeat rows
 		before = min(before, rows[n-1].TaskID)
 	}
-	return rows, before, postgres.Wrap("look where the list ends", err, nil)
+	return rows, before, nil
 }
 
 // idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
