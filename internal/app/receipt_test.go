@@ -403,6 +403,31 @@ func TestOnlyTheProviderIsHeard(t *testing.T) {
 	}
 }
 
+// Nothing is read of what no body could prove: strangers would keep the server busy with bodies.
+func TestACallbackThatNoBodyCanProveIsRefusedBeforeItsBody(t *testing.T) {
+	b, p := receiving(t, nil)
+	for no, callback := range map[string]map[string]any{
+		"signed": {"verify": "hmac", "header": "X-Sig"}, "webhook": {"verify": "standard-webhooks"},
+		"elsewhere": {"verify": "hmac", "header": "X-Sig", "addresses": []string{"10.0.0.0/8"}},
+	} {
+		b.sender(map[string]any{"sender_no": no, "kind": "http-sms", "config": receiverConfig(p, callback)})
+	}
+	address := strings.TrimPrefix(b.url, "http://")
+	old := fmt.Sprint(time.Now().Add(-time.Hour).Unix())
+	for _, head := range []string{
+		"nobody?token=" + callbackKey + " HTTP/1.1\r\n",
+		"pushed?token=guess HTTP/1.1\r\n",
+		"signed HTTP/1.1\r\n",
+		"elsewhere HTTP/1.1\r\nX-Sig: abc\r\n",
+		"webhook HTTP/1.1\r\nWebhook-Id: m\r\nWebhook-Signature: v1,x\r\nWebhook-Timestamp: " + old + "\r\n",
+	} {
+		conn := slowly(t, address, "POST /api/v1/callbacks/"+head)
+		if status, err := answerOn(conn, 4*time.Second); status != 403 {
+			t.Errorf("%q: %d %v", head, status, err)
+		}
+	}
+}
+
 func TestWhatACallbackMayLookLike(t *testing.T) {
 	b, _ := receiving(t, map[string]any{"format": "form"})
 	id := b.submit("x")

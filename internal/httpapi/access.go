@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -73,6 +74,13 @@ func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handle
 		if roles := s.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
 			x.authorise = func() error { return s.authorise(r, roles) }
 			if err := x.authorise(); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
+		if operation == callbackOperation {
+			x.request = r
+			if err := s.pusher.AdmitCall(r.Context(), callbackOf(x, path.Base(r.URL.Path))); err != nil {
 				s.fail(w, r, err)
 				return
 			}

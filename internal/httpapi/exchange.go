@@ -22,7 +22,10 @@ import (
 var submitOperations = []string{"POST /api/v1/sms/send", "POST " + sendBatchPath}
 
 // callbackOperation is the one whose bodies have the form that a provider gives them.
-const callbackOperation = "POST /api/v1/callbacks/{sender_no}"
+const (
+	callbackPath      = "/api/v1/callbacks/{sender_no}"
+	callbackOperation = "POST " + callbackPath
+)
 
 // exchange is what is known of a request beside its content.
 type exchange struct {

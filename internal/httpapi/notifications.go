@@ -10,23 +10,23 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
-	"lksms/internal/fault"
 	"lksms/internal/notify"
 )
 
 // TakeCallback takes what a provider tells of messages (S3.11).
 func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := exchangeOf(ctx)
-	if x.request == nil {
-		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
-	}
-	answer, contentType, err := s.pusher.Called(ctx, notify.Callback{
-		SenderNo: req.SenderNo, SourceIP: x.origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header, Body: x.body, Cut: x.cut,
-	})
+	answer, contentType, err := s.pusher.Called(ctx, callbackOf(x, req.SenderNo))
 	if err != nil {
 		return nil, err
 	}
 	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, nil
+}
+
+func callbackOf(x *exchange, senderNo string) notify.Callback {
+	return notify.Callback{
+		SenderNo: senderNo, SourceIP: x.origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header, Body: x.body, Cut: x.cut,
+	}
 }
 
 // CreateNotifications tells people of a business event (S1.3).

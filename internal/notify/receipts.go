@@ -177,9 +177,8 @@ func (p *Pusher) loadReceivers(ctx context.Context) (map[string]receiver, error)
 	return all, nil
 }
 
-// isProven checks who calls: where from, and with what proof. A body that is not whole cannot prove anything by its signature: then
-// the address counts, if only some are allowed.
-func (r receiver) isProven(call Callback) bool {
+// mayBeProven checks what is known of a call before its body is read: the source address, the token, and that there is a signature.
+func (r receiver) mayBeProven(call Callback) bool {
 	networks, err := outbound.Networks(r.Addresses)
 	if err != nil || len(r.key) == 0 {
 		return false
@@ -188,11 +187,28 @@ func (r receiver) isProven(call Callback) bool {
 	if len(networks) > 0 && (err != nil || !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address.Unmap()) })) {
 		return false
 	}
-	switch {
-	case r.Verify == "token":
+	switch r.Verify {
+	case "token":
 		return subtle.ConstantTimeCompare([]byte(call.Query.Get("token")), r.key) == 1
+	case "hmac":
+		return call.Header.Get(r.Header) != ""
+	case standardWebhooks:
+		return isTimely(call.Header) && call.Header.Get("Webhook-Signature") != ""
+	default:
+		return false
+	}
+}
+
+// isProven checks a call with its body. A body that is not whole has no signature that could be checked: such a call is accepted if
+// only some addresses are allowed and it comes from one of them.
+func (r receiver) isProven(call Callback) bool {
+	switch {
+	case !r.mayBeProven(call):
+		return false
+	case r.Verify == "token":
+		return true
 	case call.Cut != nil:
-		return len(networks) > 0
+		return len(r.Addresses) > 0
 	case r.Verify == "hmac":
 		mac := hmac.New(sha256.New, r.key)
 		mac.Write(call.Body)
@@ -206,14 +222,15 @@ func (r receiver) isProven(call Callback) bool {
 	}
 }
 
-// isSigned checks a signature of Standard Webhooks, which is good for a few minutes.
+// isTimely checks the time of a signature of Standard Webhooks, which is valid for a few minutes.
+func isTimely(header http.Header) bool {
+	seconds, err := strconv.ParseInt(header.Get("Webhook-Timestamp"), 10, 64)
+	return err == nil && math.Abs(time.Since(time.Unix(seconds, 0)).Seconds()) <= callbackSkew.Seconds()
+}
+
+// isSigned checks a signature of Standard Webhooks.
 func isSigned(key []byte, header http.Header, body []byte) bool {
-	at := header.Get("Webhook-Timestamp")
-	seconds, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || math.Abs(time.Since(time.Unix(seconds, 0)).Seconds()) > callbackSkew.Seconds() {
-		return false
-	}
-	want := "v1," + driver.Sign(key, header.Get("Webhook-Id"), at, body)
+	want := "v1," + driver.Sign(key, header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body)
 	for given := range strings.FieldsSeq(header.Get("Webhook-Signature")) {
 		if hmac.Equal([]byte(given), []byte(want)) {
 			return true
@@ -312,7 +329,7 @@ type Callback struct {
 // receiverOf finds who takes a callback, if the caller proves to be the provider. A network from which many came that proved nothing is
 // told to wait. A right proof is taken also from there, because a stranger may share the provider's address. Only a key that is short
 // enough to be guessed, from before keys had a least length, is not compared meanwhile.
-func (p *Pusher) receiverOf(ctx context.Context, call Callback) (receiver, error) {
+func (p *Pusher) receiverOf(ctx context.Context, call Callback, isProven func(receiver, Callback) bool) (receiver, error) {
 	all, err := p.receivers.Get(ctx)
 	if err != nil {
 		return receiver{}, err
@@ -321,7 +338,7 @@ func (p *Pusher) receiverOf(ctx context.Context, call Callback) (receiver, error
 	switch {
 	case known && r.err != nil && p.strangers.add(call.SourceIP) == 0: // anybody may ask
 		return receiver{}, fmt.Errorf("read how sender %s takes callbacks: %w", call.SenderNo, r.err)
-	case known && r.err == nil && r.callback != nil && (len(r.key) >= secretLeast || p.strangers.wait(call.SourceIP) == 0) && r.isProven(call):
+	case known && r.err == nil && r.callback != nil && (len(r.key) >= secretLeast || p.strangers.wait(call.SourceIP) == 0) && isProven(r, call):
 		return r, nil
 	}
 	if wait := p.strangers.add(call.SourceIP); wait > 0 {
@@ -330,12 +347,18 @@ func (p *Pusher) receiverOf(ctx context.Context, call Callback) (receiver, error
 	return receiver{}, fault.New(fault.Forbidden, fault.AuthForbidden)
 }
 
+// AdmitCall rejects, before its body is read, a callback that no body could prove. Faults: auth.forbidden, auth.too_many_failures.
+func (p *Pusher) AdmitCall(ctx context.Context, call Callback) error {
+	_, err := p.receiverOf(ctx, call, receiver.mayBeProven)
+	return err
+}
+
 // Called takes what a provider tells of messages (S3.11) and gives the answer that it expects. It is kept as it came before it is read,
 // also when it is refused then; once, however often it comes. Who is not known, or cannot prove to be the provider, is told so and
 // nothing else, and nothing is kept: anybody could fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed,
 // request.invalid, request.too_large.
 func (p *Pusher) Called(ctx context.Context, call Callback) (answer, contentType string, err error) {
-	c, err := p.receiverOf(ctx, call)
+	c, err := p.receiverOf(ctx, call, receiver.isProven)
 	if err != nil {
 		return "", "", err
 	}
