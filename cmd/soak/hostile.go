@@ -27,7 +27,7 @@ const (
 	memoryMost      = 300 << 20
 	normalSenders   = 8
 	normalEvery     = 40 * time.Millisecond // of each of them
-	phase           = 4 * time.Second       // short, so that what else happens on the machine meets both
+	phase           = 4 * time.Second       // short: what else happens on the machine meets both phases of a round, or is no median
 )
 
 // evilNames are the companies that attack, and their users.
@@ -86,7 +86,9 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 	}
 	normal := &normalTenant{target: target}
 	var runs [2]tally // without and with
+	var ratios []float64
 	for round := 0; time.Since(s.began) < s.options.Duration && ctx.Err() == nil; round++ {
+		var p99s [2]time.Duration
 		for with := range runs {
 			during, end := context.WithTimeout(ctx, phase)
 			var attacker *exec.Cmd
@@ -102,17 +104,21 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 				_ = attacker.Wait() // it was ended
 			}
 			runs[with].add(t)
+			p99s[with] = t.p99()
 			s.say("round %d, %s the attack: %s", round+1, []string{"without", "with"}[with], t)
 		}
+		ratios = append(ratios, p99s[1].Seconds()/p99s[0].Seconds())
 	}
+	slices.Sort(ratios)
+	ratio := ratios[len(ratios)/2]
 	memory, err := target.peakMemory()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nwithout the attack: %s\nwith the attack:    %s\nratio of the p99:   %.2f (at most %.1f)\nmemory of the server: %d MiB at most (of %d)\n",
-		runs[0], runs[1], runs[1].p99().Seconds()/runs[0].p99().Seconds(), ratioMost, memory>>20, memoryMost>>20)
+	fmt.Printf("\nwithout the attack: %s\nwith the attack:    %s\nratio of the p99:   %.2f, the median of the rounds (at most %.1f)\nmemory of the server: %d MiB at most (of %d)\n",
+		runs[0], runs[1], ratio, ratioMost, memory>>20, memoryMost>>20)
 	switch {
-	case runs[1].p99().Seconds() > ratioMost*runs[0].p99().Seconds():
+	case ratio > ratioMost:
 		return fmt.Errorf("%w: the p99 of the other tenant rises too far", errBroken)
 	case runs[1].errorRate() > ratioMost*runs[0].errorRate():
 		return fmt.Errorf("%w: the other tenant sees errors", errBroken)
@@ -226,8 +232,58 @@ func ask(ctx context.Context, client *http.Client, method, url, username, passwo
 	return res.StatusCode, err
 }
 
+// uplink is the line through which an attacker reaches the server. On the loopback interface without it, more than half of the work would
+// be copying between the attacker and the kernel, which the attacker's own machine would do.
+type uplink struct {
+	mu   sync.Mutex
+	free time.Time // when the line has sent what it was given
+}
+
+const (
+	uplinkRate  = 125 << 20 // bytes a second: a gigabit
+	uplinkChunk = 64 << 10
+)
+
+func (l *uplink) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}, Timeout: 2 * time.Second}
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return uplinkConn{conn, l}, nil
+}
+
+// pass waits until the line has sent n bytes.
+func (l *uplink) pass(n int) {
+	l.mu.Lock()
+	now := time.Now()
+	if l.free.Before(now) {
+		l.free = now
+	}
+	l.free = l.free.Add(time.Duration(n) * time.Second / uplinkRate)
+	wait := l.free.Sub(now)
+	l.mu.Unlock()
+	time.Sleep(wait)
+}
+
+type uplinkConn struct {
+	net.Conn
+	link *uplink
+}
+
+func (c uplinkConn) Write(b []byte) (written int, err error) {
+	for len(b) > written && err == nil {
+		var n int
+		c.link.pass(min(uplinkChunk, len(b)-written))
+		n, err = c.Conn.Write(b[written:min(written+uplinkChunk, len(b))])
+		written += n
+	}
+	return written, err
+}
+
 // attacker has addresses and bodies ready.
 type attacker struct {
+	link   uplink
 	url    string
 	client *http.Client
 	calls  atomic.Uint64
@@ -236,7 +292,6 @@ type attacker struct {
 }
 
 func newAttacker(url string) *attacker {
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}, Timeout: 2 * time.Second}
 	var rubbish strings.Builder
 	for i := range 400 {
 		fmt.Fprintf(&rubbish, `"f%d":1,`, i)
@@ -245,8 +300,8 @@ func newAttacker(url string) *attacker {
 	message := func(length int) string {
 		return `{"phone_number":"13800138000","content":"` + strings.Repeat("x", length) + `"}`
 	}
-	return &attacker{
-		url: url, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}},
+	a := &attacker{
+		url: url, client: &http.Client{Timeout: 20 * time.Second},
 		manyOnes:     []byte(`{"messages":[` + strings.Repeat("1,", 4<<20-100) + `1]}`),
 		manyItems:    []byte(`{"messages":[` + strings.Repeat(item+",", 999) + item + `]}`),
 		tooLong:      []byte(`{"messages":[` + strings.Repeat(message(500)+",", 999) + message(500) + `]}`),
@@ -254,6 +309,8 @@ func newAttacker(url string) *attacker {
 		nested:       []byte(strings.Repeat(`{"a":[`, 100_000)),
 		megabyte:     []byte(`{"a":"` + strings.Repeat("x", 1<<20-100) + `"}`),
 	}
+	a.client.Transport = &http.Transport{DialContext: a.link.dial, MaxIdleConnsPerHost: 64}
+	return a
 }
 
 // keepOn attacks in one way until ctx ends.
@@ -313,8 +370,7 @@ func (a *attacker) deep(ctx context.Context) error {
 
 // hold opens a connection, sends text and then nothing more, and returns when the server ends it; with read it reads what is answered.
 func (a *attacker) hold(ctx context.Context, text string, read bool) error {
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerAddress)}, Timeout: 2 * time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(a.url, "http://"))
+	conn, err := a.link.dial(ctx, "tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {
 		return err
 	}

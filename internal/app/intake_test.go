@@ -134,6 +134,24 @@ func TestAnAnswerNamesAHundredWrongFieldsAtMost(t *testing.T) {
 	}
 }
 
+// Such answers are cheap, but not by thousands a second: 50 go out at once, and 50 a second.
+func TestRejectionsAndAnswersToStrangersArePaced(t *testing.T) {
+	b := setup(t)
+	tenant := b.company("tenant", 1)
+	for what, ask := range map[string]func() answer{
+		"a company":  func() answer { return b.call("POST", "/api/v1/sms/send", "{}", tenant...) },
+		"a stranger": func() answer { return b.call("GET", "/health", nil, "Authorization", "") },
+	} {
+		began := time.Now()
+		for range 75 {
+			ask()
+		}
+		if took := time.Since(began); took < 500*time.Millisecond {
+			t.Errorf("%s got 75 answers in %s", what, took)
+		}
+	}
+}
+
 // slowly opens a connection, sends the head of a request with a body and then nothing of the body.
 func slowly(t *testing.T, address, head string) net.Conn {
 	t.Helper()

@@ -82,6 +82,7 @@ type Server struct {
 	contract  *contract
 	rooms     rooms
 	turns     *turns
+	pace      pace
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }

@@ -41,6 +41,7 @@ type exchange struct {
 	request       *http.Request    // of a callback: what proves who sends it stands anywhere in it
 	isWhole       bool             // whether the body was read to its end
 	cut           error            // of a callback: why no more of its body was read
+	isProven      bool             // of a callback: whether it comes from the provider
 	isGone        bool             // whether the caller went before it was answered
 	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
@@ -87,9 +88,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), exchangeKey{}, x), bodyLongest+deadlineOf(r.URL.Path))
 		defer cancel()
 		r = r.WithContext(ctx)
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK, begin: func() { s.beginAnswer(w, r, x) }}
+		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK, begin: func(status int) { s.beginAnswer(w, r, x, status) }}
 		next.ServeHTTP(answer, r)
-		answer.once.Do(answer.begin)
+		answer.start()
 
 		route := x.operation
 		switch {
@@ -128,10 +129,11 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 
 // beginAnswer bounds what is left of a request when its answer begins: net/http reads some of a body that was not read before the answer
 // goes out, and waits for callers that read slowly. A recorder of a test has no deadlines.
-func (s *Server) beginAnswer(w http.ResponseWriter, r *http.Request, x *exchange) {
+func (s *Server) beginAnswer(w http.ResponseWriter, r *http.Request, x *exchange, status int) {
 	if x.answering != nil {
 		x.answering()
 	}
+	s.paced(r.Context(), x, status)
 	connection, limit := http.NewResponseController(w), answerLongest
 	if x.who.Username == "" {
 		limit = strangersAnswer
@@ -145,20 +147,22 @@ func (s *Server) beginAnswer(w http.ResponseWriter, r *http.Request, x *exchange
 type statusWriter struct {
 	http.ResponseWriter
 	status int
-	begin  func() // before anything of the answer is written
+	begin  func(status int) // before anything of the answer is written
 	once   sync.Once
 }
 
 func (w *statusWriter) WriteHeader(status int) {
-	w.once.Do(w.begin)
 	w.status = status
+	w.start()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *statusWriter) Write(p []byte) (int, error) {
-	w.once.Do(w.begin)
+	w.start()
 	return w.ResponseWriter.Write(p)
 }
+
+func (w *statusWriter) start() { w.once.Do(func() { w.begin(w.status) }) }
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -20,6 +20,7 @@ func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestOb
 	if err != nil {
 		return nil, err
 	}
+	x.isProven = true
 	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, nil
 }
 
