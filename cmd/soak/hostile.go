@@ -27,7 +27,8 @@ const (
 	memoryMost      = 300 << 20
 	normalSenders   = 8
 	normalEvery     = 40 * time.Millisecond // of each of them
-	phase           = 4 * time.Second       // short: what else happens on the machine meets both phases of a round, or is no median
+	settling        = time.Second           // for what the attack has left to do
+	phase           = 8 * time.Second       // short: what else happens on the machine meets both phases of a round, or is no median
 )
 
 // evilNames are the companies that attack, and their users.
@@ -85,23 +86,26 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 		}
 	}
 	normal := &normalTenant{target: target}
+	attacker, err := startAttacker(ctx, target.url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, attacker.end()) }()
 	var runs [2]tally // without and with
 	var ratios []float64
 	for round := 0; time.Since(s.began) < s.options.Duration && ctx.Err() == nil; round++ {
 		var p99s [2]time.Duration
 		for with := range runs {
-			during, end := context.WithTimeout(ctx, phase)
-			var attacker *exec.Cmd
 			if with == 1 {
-				if attacker, err = startAttacker(during, target.url); err != nil {
-					end()
+				if err := attacker.begin(); err != nil {
 					return err
 				}
 			}
+			during, end := context.WithTimeout(ctx, phase)
 			t := normal.run(during)
 			end()
-			if attacker != nil {
-				_ = attacker.Wait() // it was ended
+			if with == 1 {
+				time.Sleep(settling)
 			}
 			runs[with].add(t)
 			p99s[with] = t.p99()
@@ -128,31 +132,64 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 	return nil
 }
 
-// startAttacker attacks in a process of its own until ctx ends: an attacker has its own machine, so here it gets only the processor time
-// that nobody else wants.
-func startAttacker(ctx context.Context, url string) (*exec.Cmd, error) {
+// attackerProcess attacks from a process of its own: an attacker has its own machine, so here it gets only the processor time that nobody
+// else wants. It lives as long as the soak, so that its start is no part of what is measured.
+type attackerProcess struct {
+	cmd    *exec.Cmd
+	signal io.WriteCloser // each byte starts an attack of one phase
+}
+
+func startAttacker(ctx context.Context, url string) (*attackerProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, "nice", "-n", "19", self, "--attack="+url)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
+	signal, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start attacker: %w", err)
 	}
-	return cmd, nil
+	return &attackerProcess{cmd, signal}, nil
 }
 
-// attackOn attacks a server in all ways until ctx ends.
-func attackOn(ctx context.Context, url string) {
-	evil := newAttacker(url)
-	var attacking sync.WaitGroup
-	for _, one := range attacks {
-		for range one.workers {
-			attacking.Go(func() { evil.keepOn(ctx, one) })
-		}
+func (a *attackerProcess) begin() error {
+	if _, err := a.signal.Write([]byte{1}); err != nil {
+		return fmt.Errorf("begin attack: %w", err)
 	}
-	attacking.Wait()
+	return nil
+}
+
+// end ends the process after the attack that is under way.
+func (a *attackerProcess) end() error {
+	_ = a.signal.Close()
+	if err := a.cmd.Wait(); err != nil {
+		return fmt.Errorf("end attacker: %w", err)
+	}
+	return nil
+}
+
+// attackOn attacks a server in all ways for one phase after each byte of signal, until that ends.
+func attackOn(ctx context.Context, url string, signal io.Reader) {
+	evil := newAttacker(url)
+	for {
+		if _, err := io.ReadFull(signal, make([]byte, 1)); err != nil {
+			return
+		}
+		during, end := context.WithTimeout(ctx, phase)
+		var attacking sync.WaitGroup
+		for _, one := range attacks {
+			for range one.workers {
+				attacking.Go(func() { evil.keepOn(during, one) })
+			}
+		}
+		attacking.Wait()
+		end()
+		evil.client.CloseIdleConnections()
+	}
 }
 
 // tally is what a tenant saw.

@@ -28,7 +28,7 @@ type options struct {
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
 	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt, share, fair, route, trouble, lockout or F10."`
 	Hostile  bool          `help:"Have one tenant attack beside another instead, and compare what the other sees without and with it."`
-	Attack   string        `hidden:"" help:"Attack the server at this address until stopped; for --hostile."`
+	Attack   string        `hidden:"" help:"Attack the server at this address, a while for each byte of the standard input; for --hostile."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
 }
 
@@ -51,7 +51,7 @@ var errBroken = errors.New("an invariant does not hold")
 
 func run(ctx context.Context, o options) error {
 	if o.Attack != "" {
-		attackOn(ctx, o.Attack)
+		attackOn(ctx, o.Attack, os.Stdin)
 		return nil
 	}
 	if o.Hostile {

@@ -134,7 +134,7 @@ func TestAnAnswerNamesAHundredWrongFieldsAtMost(t *testing.T) {
 	}
 }
 
-// Such answers are cheap, but not by thousands a second: 50 go out at once, and 50 a second.
+// Such answers are cheap, but not by thousands a second: 50 go out at once, and 20 a second.
 func TestRejectionsAndAnswersToStrangersArePaced(t *testing.T) {
 	b := setup(t)
 	tenant := b.company("tenant", 1)

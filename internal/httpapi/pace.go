@@ -15,7 +15,7 @@ import (
 // than paceWait. The connections of a network are bounded, so a client that asks in a loop gets few answers however many connections
 // it opens. A good request of a company makes up for a rejected one: among many messages some are always wrong.
 const (
-	paceRate  = 50 // answers a second
+	paceRate  = 20 // answers a second
 	paceBurst = 50
 	paceWait  = time.Second
 

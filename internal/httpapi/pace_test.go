@@ -27,7 +27,7 @@ func TestAnswersArePacedByWhoGetsThem(t *testing.T) {
 	if wait := p.owe("a", now); wait != paceWait {
 		t.Errorf("a flood waits %s", wait)
 	}
-	now = now.Add(3 * time.Second)
+	now = now.Add(paceWait + paceCredit)
 	for i := range paceBurst {
 		if wait := p.owe("a", now); wait > 0 {
 			t.Fatalf("answer %d waits %s when all was paid", i+1, wait)

@@ -11,14 +11,16 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// While another company is active, the costly requests of one company use at most a quarter of the processors: processors/turnPart
-// requests run at once. With fewer than four processors one request runs at a time, and the next one starts after a pause. A request
+// While another company is active, the costly requests of one company use at most an eighth of the processors: processors/turnPart
+// requests run at once. With fewer than eight processors one request runs at a time, and the next one starts after a pause.
+// The costly requests of all companies use at most half of the processors, so that two do not take both of a small machine. A request
 // occupies the server and PostgreSQL in turn, so the bound holds for both together. A company that is active alone has no bound.
 const (
-	turnPart    = 4
-	turnWait    = 10 * time.Second      // a request that gets no turn within this time is rejected
-	turnLook    = 20 * time.Millisecond // how often a waiting request checks again
-	companyGone = time.Second           // a company without requests for this long is not active
+	turnPart      = 8
+	turnPauseMost = 2 * time.Second       // a request may have been slow for another reason
+	turnWait      = 10 * time.Second      // a request that gets no turn within this time is rejected
+	turnLook      = 20 * time.Millisecond // how often a waiting request checks again
+	companyGone   = time.Second           // a company without requests for this long is not active
 )
 
 // costlyOperations lists the operations that read or write many rows: those with a cursor, the batches, and the ones named here. Any
@@ -41,10 +43,12 @@ func costlyOperations(spec *openapi3.T, batches iter.Seq[string]) map[string]boo
 
 // turns limits the costly requests of each company.
 type turns struct {
-	atOnce int     // requests of one company
+	most   int     // requests at once
+	atOnce int     // of them, those of one company
 	pause  float64 // after a request, as a multiple of its duration
 
 	mu        sync.Mutex
+	running   int // requests of all companies
 	companies map[string]*companyTurn
 	last      string    // the company of the latest request
 	lastAt    time.Time // time of the latest request
@@ -58,7 +62,7 @@ type companyTurn struct {
 
 func newTurns(processors int) *turns {
 	return &turns{
-		atOnce: max(1, processors/turnPart), pause: max(0, float64(turnPart)/float64(processors)-1), companies: map[string]*companyTurn{},
+		most: max(1, processors/2), atOnce: max(1, processors/turnPart), pause: max(0, float64(turnPart)/float64(processors)-1), companies: map[string]*companyTurn{},
 	}
 }
 
@@ -109,12 +113,13 @@ func (t *turns) begin(company string) (wait time.Duration, may bool) {
 	}
 	switch {
 	case now.Sub(othersAt) >= companyGone:
-	case own.running >= t.atOnce:
+	case own.running >= t.atOnce || t.running >= t.most:
 		return turnLook, false
 	case now.Before(own.pauseUntil):
 		return own.pauseUntil.Sub(now), false
 	}
 	own.running++
+	t.running++
 	return 0, true
 }
 
@@ -123,7 +128,8 @@ func (t *turns) end(company string, took time.Duration) {
 	defer t.mu.Unlock()
 	own := t.companies[company]
 	own.running--
-	own.pauseUntil = time.Now().Add(time.Duration(t.pause * float64(took)))
+	t.running--
+	own.pauseUntil = time.Now().Add(min(turnPauseMost, time.Duration(t.pause*float64(took))))
 }
 
 // forget drops the companies without running requests whose pause is over.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,7 @@ func mustTake(t *testing.T, all *turns, company string) (leave func()) {
 func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(4)
+		all := newTurns(turnPart)
 		keepSeeing := func(companies ...string) (stop func()) {
 			end := make(chan struct{})
 			go func() {
@@ -98,12 +99,24 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 			t.Errorf("alone it waits %s", waited)
 		}
 		all.see("2")
-		if waited := request("1", 400*time.Millisecond); waited != 100*time.Millisecond {
+		if waited := request("1", 200*time.Millisecond); waited != 300*time.Millisecond {
 			t.Errorf("beside another it waits %s", waited)
 		}
 		all.see("2")
-		if waited := request("1", 100*time.Millisecond); waited != 400*time.Millisecond {
+		if waited := request("1", time.Minute); waited != 600*time.Millisecond {
 			t.Errorf("after a longer one it waits %s", waited)
+		}
+		all.see("2")
+		go func() {
+			time.Sleep(companyGone / 2)
+			all.see("2")
+			time.Sleep(companyGone / 2)
+			all.see("2")
+			time.Sleep(companyGone / 2)
+			all.see("2")
+		}()
+		if waited := request("1", 0); waited != turnPauseMost {
+			t.Errorf("after one of a minute it waits %s", waited)
 		}
 		time.Sleep(companyGone)
 		all.see("4")
@@ -118,9 +131,29 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 			mustTake(t, many, "1")
 		}
 		if _, may := many.begin("1"); may {
-			t.Error("one more than a quarter may begin")
+			t.Error("one more than an eighth may begin")
 		}
 	})
+}
+
+func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
+	t.Parallel()
+	all := newTurns(2 * turnPart)
+	all.see("0")
+	var leave func()
+	for i := range turnPart {
+		company := fmt.Sprint(i)
+		all.see(company)
+		leave = mustTake(t, all, company)
+	}
+	all.see("last")
+	if _, may := all.begin("last"); may {
+		t.Error("one more than half may begin")
+	}
+	leave()
+	if _, may := all.begin("last"); !may {
+		t.Error("it may not begin when another has ended")
+	}
 }
 
 func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
