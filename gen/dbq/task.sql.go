@@ -828,17 +828,21 @@ FROM (
         AND r.response_data #> '{data,deduplicated}' IS DISTINCT FROM 'true'::jsonb
     WHERE t.task_id = $1
     UNION ALL
-    SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip
+    (SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip
     FROM receive_logs r
     WHERE r.task_id = $1 AND r.response_data #> '{data,deduplicated}' = 'true'::jsonb
+    ORDER BY r.id DESC
+    LIMIT 500)
     UNION ALL
     SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
     FROM send_logs s
     WHERE s.task_id = $1
     UNION ALL
-    SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
+    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = $1
+    ORDER BY p.id DESC
+    LIMIT 500)
 ) e
 ORDER BY e.created_at, e.step, e.id
 `
@@ -859,7 +863,7 @@ type TaskTimelineRow struct {
 
 // TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
 // the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they
-// were answered.
+// were answered. Of repetitions and of what senders reported, which have no end, it returns the latest 500 each.
 func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimelineRow, error) {
 	rows, err := q.db.Query(ctx, taskTimeline, taskID)
 	if err != nil {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -487,5 +488,46 @@ func TestNamesThatNoAddressCanNameAreRefused(t *testing.T) {
 		}
 		b.expect(200, "", "GET", "/api/v1/admin/routes?sender_no="+url.QueryEscape(name), nil)
 		b.expect(200, "", "DELETE", "/api/v1/admin/senders/"+url.PathEscape(name), nil)
+	}
+}
+
+// PostgreSQL ends one of two transactions that wait for each other. Messages are tried again, for they did nothing wrong.
+func TestADeadlockFailsNoMessage(t *testing.T) {
+	b := setup(t)
+	tenant := b.company("tenant", 1)
+	b.exec("UPDATE users SET top_priority = 0")
+	message := func(priority int) map[string]any {
+		return map[string]any{"phone_number": phone, "content": "x", "priority": priority}
+	}
+	both := map[string]any{"messages": []map[string]any{message(5), message(1)}}
+	b.expect(200, "", "POST", "/api/v1/sms/send-batch", both, tenant...) // so that both ranks are there
+	ranks := scan[[]int16](b, "SELECT array_agg(priority ORDER BY priority) FROM fair_ranks")
+	if len(ranks) != 2 {
+		t.Fatalf("%d ranks", len(ranks))
+	}
+	other, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context())
+	take := func(priority int16) error {
+		_, err := other.Exec(t.Context(), "UPDATE fair_ranks SET start = start WHERE priority = $1", priority)
+		return err
+	}
+	if err := take(ranks[1]); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan answer, 1)
+	go func() { done <- b.call("POST", "/api/v1/sms/send-batch", both, tenant...) }()
+	eventually(t, "the batch waits", func() bool { return b.count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+	// The batch waited first, so it is the one that is ended.
+	if err := errors.Join(take(ranks[0]), other.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	sent := decode[api.SentBatch](t, <-done)
+	for _, item := range sent.Items {
+		if item.TaskID == nil {
+			t.Errorf("%d %s", item.Code, *item.Message)
+		}
 	}
 }

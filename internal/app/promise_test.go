@@ -335,6 +335,18 @@ func TestTimeline(t *testing.T) {
 	b.expect(404, "task.not_found", "GET", "/api/v1/sms/task/nothing/timeline", nil)
 }
 
+// What has no end is shown from its end.
+func TestATimelineShowsTheLatestRepetitions(t *testing.T) {
+	b := setup(t)
+	message := map[string]any{"phone_number": phone, "content": "x", "dedup_key": "again"}
+	batch := map[string]any{"messages": slices.Repeat([]map[string]any{message}, 600)}
+	items := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", batch)).Items
+	events := decode[[]api.TimelineEvent](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+*items[0].TaskID+"/timeline", nil))
+	if len(events) != 501 || events[0].Event != api.EventReceived {
+		t.Errorf("%d events, the first is %s", len(events), events[0].Event)
+	}
+}
+
 func TestListTasks(t *testing.T) {
 	b := setup(t)
 	var ids []string

@@ -80,9 +80,14 @@ func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handle
 		}
 		if operation == callbackOperation {
 			x.request = r
-			if err := s.pusher.AdmitCall(r.Context(), callbackOf(x, path.Base(r.URL.Path))); err != nil {
+			senderNo := path.Base(r.URL.Path)
+			isKnown, err := s.pusher.AdmitCall(r.Context(), callbackOf(x, senderNo))
+			if err != nil {
 				s.fail(w, r, err)
 				return
+			}
+			if isKnown {
+				x.provider = senderNo
 			}
 		}
 		next.ServeHTTP(w, r)

@@ -162,9 +162,12 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, mo
 	return sync.OnceFunc(func() { give(held) }), nil
 }
 
-// holder is whose bodies those of a caller are counted with: its company's, so that many users do not have many shares. Empty for
-// callers without credentials.
+// holder is whose bodies those of a caller are counted with: its company's, so that many users do not have many shares, or a provider's.
+// Empty for callers that are not known.
 func (x *exchange) holder() string {
+	if x.provider != "" {
+		return "provider " + x.provider
+	}
 	if company, is := x.company(); is {
 		return "company " + company // no user name holds a space
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 	"lksms/internal/notify"
 )
 
@@ -17,10 +19,12 @@ import (
 func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := exchangeOf(ctx)
 	answer, contentType, err := s.pusher.Called(ctx, callbackOf(x, req.SenderNo))
+	if f := new(fault.Error); !errors.As(err, &f) || f.Reason != fault.AuthForbidden && f.Reason != fault.AuthTooManyFailures {
+		x.provider = req.SenderNo
+	}
 	if err != nil {
 		return nil, err
 	}
-	x.isProven = true
 	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, nil
 }
 

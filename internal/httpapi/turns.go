@@ -17,17 +17,20 @@ import (
 // occupies the server and PostgreSQL in turn, so the bound holds for both together. A company that is active alone has no bound.
 const (
 	turnPart      = 8
-	turnPauseMost = 2 * time.Second       // a request may have been slow for another reason
-	turnWait      = 10 * time.Second      // a request that gets no turn within this time is rejected
-	turnLook      = 20 * time.Millisecond // how often a waiting request checks again
-	companyGone   = time.Second           // a company without requests for this long is not active
+	turnPauseMost = 2 * time.Second        // a request may have been slow for another reason
+	turnPauseGone = 250 * time.Millisecond // at least, after a request whose caller went: PostgreSQL may still be busy with it
+	turnWait      = 10 * time.Second       // a request that gets no turn within this time is rejected
+	turnWaiters   = 32                     // of one company; more are rejected at once
+	turnLook      = 20 * time.Millisecond  // how often it is checked whether a pause is over or a company has become inactive
+	companyGone   = time.Second            // a company without requests for this long is not active
 )
 
 // costlyOperations lists the operations that read or write many rows: those with a cursor, the batches, and the ones named here. Any
 // other request is costly if its body is large, or if it is a dry run, which compares all senders.
 func costlyOperations(spec *openapi3.T, batches iter.Seq[string]) map[string]bool {
 	costly := map[string]bool{
-		"GET /api/v1/sms/task/{task_id}/explain": true, "PUT /api/v1/admin/contacts": true,
+		"GET /api/v1/sms/task/{task_id}/explain": true, "GET /api/v1/sms/task/{task_id}/timeline": true,
+		"GET /api/v1/subscribe-messages/statistics": true, "GET /api/v1/admin/notification-templates": true, "PUT /api/v1/admin/contacts": true,
 		"POST /api/v1/notifications": true, "DELETE /api/v1/notifications": true, "POST /api/v1/notifications/status": true,
 	}
 	for pattern := range batches {
@@ -41,28 +44,32 @@ func costlyOperations(spec *openapi3.T, batches iter.Seq[string]) map[string]boo
 	return costly
 }
 
-// turns limits the costly requests of each company.
+// turns limits the costly requests of each company. Among companies whose requests wait, the one goes first that has waited longest since
+// its latest turn, however many of its requests wait.
 type turns struct {
 	most   int     // requests at once
 	atOnce int     // of them, those of one company
 	pause  float64 // after a request, as a multiple of its duration
 
 	mu        sync.Mutex
-	running   int // requests of all companies
-	companies map[string]*companyTurn
-	last      string    // the company of the latest request
-	lastAt    time.Time // time of the latest request
-	othersAt  time.Time // time of the latest request of any company but last
+	companies map[string]*companyTurn // those with requests that run or wait, or with a pause
+	last      string                  // the company of the latest request
+	lastAt    time.Time               // time of the latest request
+	othersAt  time.Time               // time of the latest request of any company but last
+	isLooking bool                    // whether look runs again
 }
 
 type companyTurn struct {
 	running    int
+	waiting    []chan struct{} // closed when the turn begins; the first one is next
+	since      time.Time       // when the first one began to wait, or the latest turn began if that is later
 	pauseUntil time.Time
 }
 
 func newTurns(processors int) *turns {
 	return &turns{
-		most: max(1, processors/2), atOnce: max(1, processors/turnPart), pause: max(0, float64(turnPart)/float64(processors)-1), companies: map[string]*companyTurn{},
+		most: max(1, processors/2), atOnce: max(1, processors/turnPart), pause: max(0, float64(turnPart)/float64(processors)-1),
+		companies: map[string]*companyTurn{},
 	}
 }
 
@@ -78,64 +85,152 @@ func (t *turns) see(company string) {
 
 // take waits for a turn of a company. leave ends the turn; further calls of it do nothing. Fault: request.too_much.
 func (t *turns) take(ctx context.Context, company string) (leave func(), err error) {
-	enough := time.Now().Add(turnWait)
-	for {
-		wait, may := t.begin(company)
-		if may {
-			began := time.Now()
-			return sync.OnceFunc(func() { t.end(company, time.Since(began)) }), nil
-		}
-		if !time.Now().Before(enough) {
-			return nil, errTooMuch
-		}
-		select {
-		case <-time.After(min(wait, turnLook)):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for a turn: %w", ctx.Err())
-		}
+	mine, err := t.join(company)
+	if err != nil {
+		return nil, err
 	}
+	enough := time.NewTimer(turnWait)
+	defer enough.Stop()
+	select {
+	case <-mine:
+	case <-enough.C:
+		err = errTooMuch
+	case <-ctx.Done():
+		err = fmt.Errorf("wait for a turn: %w", ctx.Err())
+	}
+	if err != nil && !t.quit(company, mine) {
+		t.end(company, 0, false) // it began at the same time
+	}
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	return sync.OnceFunc(func() { t.end(company, time.Since(began), ctx.Err() != nil) }), nil
 }
 
-// begin starts a turn if the company may have one now. Otherwise it returns how long to wait at least.
-func (t *turns) begin(company string) (wait time.Duration, may bool) {
+// join puts a request in the queue of its company. The turn may begin at once.
+func (t *turns) join(company string) (mine chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
-	t.forget(now)
 	own := t.companies[company]
 	if own == nil {
 		own = &companyTurn{}
 		t.companies[company] = own
 	}
+	now := time.Now()
+	if len(own.waiting) == 0 {
+		own.since = now
+	}
+	mine = make(chan struct{})
+	own.waiting = append(own.waiting, mine)
+	t.grant(now)
+	if len(own.waiting) > turnWaiters {
+		own.waiting = own.waiting[:turnWaiters]
+		return nil, errTooMuch
+	}
+	t.lookLater()
+	return mine, nil
+}
+
+// quit takes a request out of the queue and tells whether it was there.
+func (t *turns) quit(company string, mine chan struct{}) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.companies[company]
+	i := slices.Index(own.waiting, mine)
+	if i < 0 {
+		return false
+	}
+	own.waiting = slices.Delete(own.waiting, i, i+1)
+	t.forget(time.Now())
+	return true
+}
+
+func (t *turns) end(company string, took time.Duration, isGone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own, now := t.companies[company], time.Now()
+	own.running--
+	pause := min(turnPauseMost, time.Duration(t.pause*float64(took)))
+	if isGone {
+		pause = max(pause, turnPauseGone)
+	}
+	own.pauseUntil = now.Add(pause)
+	t.grant(now)
+	t.forget(now)
+}
+
+// grant begins all turns that may begin now.
+func (t *turns) grant(now time.Time) {
+	for {
+		var next *companyTurn
+		counted := 0
+		for _, one := range t.companies {
+			if one.running <= t.atOnce { // otherwise it was alone when it began them: nobody waits until they are done
+				counted += one.running
+			}
+		}
+		for name, one := range t.companies {
+			may := one.running < t.atOnce && counted < t.most && !now.Before(one.pauseUntil) || t.isAlone(name, now)
+			if len(one.waiting) > 0 && may && (next == nil || one.since.Before(next.since)) {
+				next = one
+			}
+		}
+		if next == nil {
+			return
+		}
+		close(next.waiting[0])
+		next.waiting = next.waiting[1:]
+		next.running++
+		next.since = now
+	}
+}
+
+// isAlone tells whether no other company is active. One whose requests run or wait is.
+func (t *turns) isAlone(company string, now time.Time) bool {
 	othersAt := t.lastAt
 	if company == t.last {
 		othersAt = t.othersAt
 	}
-	switch {
-	case now.Sub(othersAt) >= companyGone:
-	case own.running >= t.atOnce || t.running >= t.most:
-		return turnLook, false
-	case now.Before(own.pauseUntil):
-		return own.pauseUntil.Sub(now), false
+	if now.Sub(othersAt) < companyGone {
+		return false
 	}
-	own.running++
-	t.running++
-	return 0, true
+	for name, one := range t.companies {
+		if name != company && one.running+len(one.waiting) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
-func (t *turns) end(company string, took time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	own := t.companies[company]
-	own.running--
-	t.running--
-	own.pauseUntil = time.Now().Add(min(turnPauseMost, time.Duration(t.pause*float64(took))))
+// lookLater has what depends on the time looked at, as long as requests wait.
+func (t *turns) lookLater() {
+	if t.isLooking || !t.hasWaiting() {
+		return
+	}
+	t.isLooking = true
+	time.AfterFunc(turnLook, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.isLooking = false
+		t.grant(time.Now())
+		t.lookLater()
+	})
 }
 
-// forget drops the companies without running requests whose pause is over.
+func (t *turns) hasWaiting() bool {
+	for _, one := range t.companies {
+		if len(one.waiting) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops the companies of which nothing runs or waits and whose pause is over.
 func (t *turns) forget(now time.Time) {
 	for company, one := range t.companies {
-		if one.running == 0 && !now.Before(one.pauseUntil) {
+		if one.running == 0 && len(one.waiting) == 0 && !now.Before(one.pauseUntil) {
 			delete(t.companies, company)
 		}
 	}

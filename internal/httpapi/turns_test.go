@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,16 @@ func mustTake(t *testing.T, all *turns, company string) (leave func()) {
 		t.Fatal(err)
 	}
 	return leave
+}
+
+// mayBegin tells whether a request of a company gets a turn at once, which it keeps.
+func mayBegin(t *testing.T, all *turns, company string) bool {
+	t.Helper()
+	mine, err := all.join(company)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !all.quit(company, mine)
 }
 
 func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
@@ -41,8 +52,9 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 			return func() { close(end); synctest.Wait() }
 		}
 		all.see("1")
+		var held []func()
 		for range 3 {
-			defer mustTake(t, all, "1")()
+			held = append(held, mustTake(t, all, "1"))
 		}
 		stop := keepSeeing("1", "2")
 		time.Sleep(companyGone)
@@ -63,6 +75,9 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 			t.Errorf("the next one begins after %s", waited)
 		}
 		leave() // once more
+		for _, leave := range held {
+			leave()
+		}
 		stop()
 
 		// A waiting request continues when the other company stops.
@@ -121,7 +136,7 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 		time.Sleep(companyGone)
 		all.see("4")
 		mustTake(t, all, "4")()
-		if len(all.companies) != 1 {
+		if len(all.companies) != 0 {
 			t.Errorf("%d companies are kept", len(all.companies))
 		}
 		many := newTurns(16)
@@ -130,7 +145,7 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 		for range 16 / turnPart {
 			mustTake(t, many, "1")
 		}
-		if _, may := many.begin("1"); may {
+		if mayBegin(t, many, "1") {
 			t.Error("one more than an eighth may begin")
 		}
 	})
@@ -147,12 +162,96 @@ func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
 		leave = mustTake(t, all, company)
 	}
 	all.see("last")
-	if _, may := all.begin("last"); may {
+	if mayBegin(t, all, "last") {
 		t.Error("one more than half may begin")
 	}
 	leave()
-	if _, may := all.begin("last"); !may {
+	if !mayBegin(t, all, "last") {
 		t.Error("it may not begin when another has ended")
+	}
+}
+
+// Whoever waits is active, also if it asks seldom; and it does not wait for what others began while they were alone.
+func TestACompanyThatWaitsIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns(2)
+		all.see("many")
+		for range 100 {
+			mustTake(t, all, "many")
+		}
+		all.see("seldom")
+		leave := mustTake(t, all, "seldom")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			all.see("seldom")
+			mustTake(t, all, "seldom")()
+		}()
+		synctest.Wait()
+		time.Sleep(2 * companyGone)
+		all.see("many")
+		if mayBegin(t, all, "many") {
+			t.Error("the other one counts as alone")
+		}
+		leave()
+		<-done
+	})
+}
+
+// A turn goes to the company that has waited longest, however many requests of another wait.
+func TestTurnsGoRoundTheCompanies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns(2)
+		for _, company := range []string{"a", "b", "c", "late"} {
+			all.see(company)
+		}
+		first := mustTake(t, all, "late")
+		served := make(chan string, 100)
+		ask := func(company string) {
+			go func() {
+				leave, err := all.take(t.Context(), company)
+				if err != nil {
+					return
+				}
+				served <- company
+				time.Sleep(100 * time.Millisecond)
+				leave()
+			}()
+			synctest.Wait()
+		}
+		for range 10 {
+			ask("a")
+			ask("b")
+			ask("c")
+		}
+		ask("late")
+		first()
+		var order []string
+		for range 4 {
+			order = append(order, <-served)
+		}
+		if !slices.Contains(order, "late") {
+			t.Errorf("served %v", order)
+		}
+		time.Sleep(2 * turnWait)
+	})
+}
+
+func TestFewRequestsOfACompanyWait(t *testing.T) {
+	t.Parallel()
+	all := newTurns(2)
+	all.see("1")
+	all.see("2")
+	defer mustTake(t, all, "1")()
+	for range turnWaiters {
+		if _, err := all.join("1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := all.join("1"); !errors.Is(err, errTooMuch) {
+		t.Errorf("one more: %v", err)
 	}
 }
 

@@ -347,10 +347,11 @@ func (p *Pusher) receiverOf(ctx context.Context, call Callback, isProven func(re
 	return receiver{}, fault.New(fault.Forbidden, fault.AuthForbidden)
 }
 
-// AdmitCall rejects, before its body is read, a callback that no body could prove. Faults: auth.forbidden, auth.too_many_failures.
-func (p *Pusher) AdmitCall(ctx context.Context, call Callback) error {
-	_, err := p.receiverOf(ctx, call, receiver.mayBeProven)
-	return err
+// AdmitCall rejects, before its body is read, a callback that no body could prove. isKnown tells that token or address prove already who
+// calls. Faults: auth.forbidden, auth.too_many_failures.
+func (p *Pusher) AdmitCall(ctx context.Context, call Callback) (isKnown bool, err error) {
+	r, err := p.receiverOf(ctx, call, receiver.mayBeProven)
+	return err == nil && (r.Verify == "token" || len(r.Addresses) > 0), err
 }
 
 // Called takes what a provider tells of messages (S3.11) and gives the answer that it expects. It is kept as it came before it is read,

@@ -88,6 +88,12 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 
+// IsDeadlock reports whether PostgreSQL ended the transaction because it and another one waited for each other.
+func IsDeadlock(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "40P01"
+}
+
 // isClosed knows a connection that was lost under a query; pgconn gives it no type of its own.
 func isClosed(err error) bool {
 	text := err.Error()

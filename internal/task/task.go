@@ -87,7 +87,7 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
 	}, []string{"reason"})
 	s.submits = merge.New(merge.Options[newTask, bool]{
-		Run: s.storeAll, Hopeless: postgres.IsUnavailable, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+		Run: s.storeAll, Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.reports = merge.New(merge.Options[Report, string]{
 		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
@@ -97,7 +97,7 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 		Run: func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
 			return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
 		},
-		Hopeless: postgres.IsUnavailable, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+		Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	return s
 }
@@ -110,6 +110,10 @@ const (
 	mergesAtOnce  = 4
 	mergeLimit    = 10 * time.Second
 )
+
+// isHopeless tells the errors after which the parts of a run need not be tried. A deadlock is not one of them: PostgreSQL ends one of the
+// two transactions, and the submissions of many must not fail because of one.
+func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
 
 // Close waits for what is being written.
 func (s *Service) Close() {
@@ -348,14 +352,18 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	return outcomes, gone
 }
 
-// portionMost is how many tasks of a batch are stored by one transaction. It locks the ranks of its company, and other submissions of
+// portionMost is how many tasks of a batch without an Idempotency-Key are stored by one transaction. It locks the ranks of its company, and other submissions of
 // that company wait, with those of other companies that were merged with them.
 const portionMost = 250
 
-// storeApart stores tasks in portions, in their order, and tells the outcome of each.
+// storeApart stores tasks in portions, in their order, and tells the outcome of each. Inside a transaction they are one portion: several
+// would lock the ranks in an order of their own, and could deadlock with other submissions.
 func (s *Service) storeApart(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
-	first := 0
-	for portion := range slices.Chunk(rows, portionMost) {
+	first, most := 0, portionMost
+	if s.db.InTx(ctx) {
+		most = max(1, len(rows))
+	}
+	for portion := range slices.Chunk(rows, most) {
 		s.storePortion(ctx, portion, origin, func(i int, o Outcome) { tell(first+i, o) })
 		first += len(portion)
 	}
@@ -370,7 +378,7 @@ func (s *Service) storePortion(ctx context.Context, rows []newTask, origin Origi
 			return err
 		})
 		return made, err
-	}, postgres.IsUnavailable)
+	}, isHopeless)
 	var taken []int
 	for i, result := range stored {
 		switch {
