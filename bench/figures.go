@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/gen/dbq"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 const sendPath = "/api/v1/sms/send"
@@ -169,10 +169,10 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		return err
 	}
 	appID := fmt.Sprint("sql-", caller)
-	var rows []task.Lease
+	var rows []queue.Lease
 	wait := 10 * time.Minute
 	if err := b.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		rows, err = task.ClaimOn(ctx, q, task.Claiming{AppID: appID, Limit: lifeSize}, task.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+		rows, err = queue.ClaimOn(ctx, q, queue.Claiming{AppID: appID, Limit: lifeSize}, queue.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 		return err
 	}); err != nil || len(rows) == 0 {
 		return err
@@ -444,7 +444,7 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 		began := time.Now()
 		if i%2 == 0 {
 			err = b.db.Dispatch(ctx, func(q *dbq.Queries) error {
-				tasks, err := task.ClaimOn(ctx, q, task.Claiming{AppID: "app", Limit: 100}, task.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+				tasks, err := queue.ClaimOn(ctx, q, queue.Claiming{AppID: "app", Limit: 100}, queue.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 				rows = len(tasks)
 				return err
 			})

@@ -163,7 +163,7 @@ func (b *bench) fair(ctx context.Context) error {
 			return err
 		}
 		each := max(1000, b.Rows/1000)
-		if err := errors.Join(weigh(admin, weights), queue(keys[:len(weights)], each)); err != nil {
+		if err := errors.Join(weigh(admin, weights), enqueue(keys[:len(weights)], each)); err != nil {
 			return err
 		}
 		for served := 0; served < each; served += 100 { // until the first to end is near its end
@@ -219,7 +219,7 @@ func (b *bench) acrossPools(ctx context.Context, admin *client, keys []*client, 
 			}
 			return err
 		}
-		if err := errors.Join(b.empty(ctx), queue(keys[:1], 2*served), claim(served), queue(keys[1:], 2*served)); err != nil {
+		if err := errors.Join(b.empty(ctx), enqueue(keys[:1], 2*served), claim(served), enqueue(keys[1:], 2*served)); err != nil {
 			return err
 		}
 		before, err := b.services(ctx, ids)
@@ -264,7 +264,7 @@ func weigh(admin *client, weights []float64) error {
 }
 
 // queue submits so many tasks for each of some companies.
-func queue(keys []*client, each int) error {
+func enqueue(keys []*client, each int) error {
 	for _, key := range keys {
 		for from := 0; from < each; from += 1000 {
 			if err := key.call("POST", "/api/v1/sms/send-batch", lifeBody(min(1000, each-from)), nil); err != nil {

@@ -4277,7 +4277,7 @@ type ClientInterface interface {
 	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 	// is a mistake in the program that wrote it, and refuses the whole.
 	//
-	// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 	// stored. With an `Idempotency-Key` the batch is stored as
 	// one, and sent again it gets the same answer.
 	//
@@ -4292,7 +4292,7 @@ type ClientInterface interface {
 	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 	// is a mistake in the program that wrote it, and refuses the whole.
 	//
-	// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 	// stored. With an `Idempotency-Key` the batch is stored as
 	// one, and sent again it gets the same answer.
 	//
@@ -6238,7 +6238,7 @@ func (c *Client) SendSms(ctx context.Context, params *SendSmsParams, body SendSm
 // would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 // is a mistake in the program that wrote it, and refuses the whole.
 //
-// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 // stored. With an `Idempotency-Key` the batch is stored as
 // one, and sent again it gets the same answer.
 //
@@ -6263,7 +6263,7 @@ func (c *Client) SendSmsBatchWithBody(ctx context.Context, params *SendSmsBatchP
 // would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 // is a mistake in the program that wrote it, and refuses the whole.
 //
-// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 // stored. With an `Idempotency-Key` the batch is stored as
 // one, and sent again it gets the same answer.
 //
@@ -11807,7 +11807,7 @@ type ClientWithResponsesInterface interface {
 	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 	// is a mistake in the program that wrote it, and refuses the whole.
 	//
-	// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 	// stored. With an `Idempotency-Key` the batch is stored as
 	// one, and sent again it gets the same answer.
 	//
@@ -11822,7 +11822,7 @@ type ClientWithResponsesInterface interface {
 	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 	// is a mistake in the program that wrote it, and refuses the whole.
 	//
-	// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 	// stored. With an `Idempotency-Key` the batch is stored as
 	// one, and sent again it gets the same answer.
 	//
@@ -21782,7 +21782,7 @@ func (c *ClientWithResponses) SendSmsWithResponse(ctx context.Context, params *S
 // would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 // is a mistake in the program that wrote it, and refuses the whole.
 //
-// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 // stored. With an `Idempotency-Key` the batch is stored as
 // one, and sent again it gets the same answer.
 //
@@ -21803,7 +21803,7 @@ func (c *ClientWithResponses) SendSmsBatchWithBodyWithResponse(ctx context.Conte
 // would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
 // is a mistake in the program that wrote it, and refuses the whole.
 //
-// The answer comes after every accepted message is durably stored, 250 in a transaction: if it does not come, some may be
+// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
 // stored. With an `Idempotency-Key` the batch is stored as
 // one, and sent again it gets the same answer.
 //
@@ -47251,69 +47251,69 @@ var swaggerSpec = []string{
 	"4//rM12YURlk/qv+EPHZ67FnawD1Vur9Uh7Wqv8ATZDnbb0ZxdFYpf1BGbU33NHzuJtQuURy1yQFVRaO",
 	"PcjaKVRzz+IIPPLJadM6OXfzz1TjKBdQ0huHveC2PKXUEMAZaR5WAKKVduxuagSdyIbIHIeZ5w1BsyI8",
 	"l48oJIe6KCeRG8yFuIi2xUGqKsjzuDC6L356/+4u5OMCTFk6RdTJOX6ZvDD9Qg4JNF2YUkEcTQJi2/WJ",
-	"iu54YDIF2v4UGwFh8uw7CHM16xZDLDZurGFKaVlIbSUwcbYpqOZfDyfcOnUJ1ek9TRYHqoxSi06glV29",
-	"o44wzRIWGXHroBxLuxewSIBRgkD2UvQRzEQ5JPhOM7RGsN1/4HzMSbfbg7EBVcrGFPeCJAwA2pEdAOvq",
-	"p1U9TW3NA+c5jNDFc8G6V3wOfcA1d/ONN8Fp19DH4wVvpx+ni635vj91ss562XuP3MZG4H4DqYJDhH96",
-	"lcjbApWOwJkbdWvU0/x1lUhSCTA+PArk2KMz0UqrK6pqk+UatQ2/aJ2rdy7YCK+Qb26lrlyyuhI475rI",
-	"4ZZQXNzZvfYhneWZ2DlCJyx2O7mHlsfNnVaKdXFjJTQaMblhHtbvZKRmfj/p8+K2K38WfxLAXfgjWkiu",
-	"BPtEFTWI4qwbsFYrJC+MW+xU9/enRKAwGjblXdfpXdCPFrWj4xeffv/8F9989Mnxx3+MCJqxD/MH4n/S",
-	"0C1ntmrTvvbpJA2uibNF3eKodJcr4yBmVU1ZP48St9IezmNzroCZP1C174mY/+licRrEsi4dr2GKwIxU",
-	"D8yYvHdr963bu+9gSIOUEp9dsIW5sRixnguWliNrckPtpx1odCWYXzrBjB3U5DF/hNKX/5pH5pJUnVPC",
-	"Xn+VJGwstBmLne3dnVvvvXfrrVcLC/aqVXoCYcWcb2CwBSBmkyXnq8peU099YKiRX/S2FmNTJEg+kWo0",
-	"AW2b2bnQs6SYyJxc+aIHTjV0cJX8JZGgYRbAEbqCBpz91DcVvTxGwLktSKSrct1A+Btg2wjy8K942lCI",
-	"IcfMYmYHskBWMXDMIWWLd+d13bZDPw0/7SlgAMEF8eiKxB98jO6qgjerOADolZxZvCU6BNMGjgmMVHQC",
-	"4jlDgyAyFKsUOe2Y9vRk/h4u0Y/uApMDpw20N2P8135q94emqMig57h2Jq6X1O4nIx/7mQgukYuCAhQn",
-	"I0rLB5Hi8BFGCYfPEAE5MKbxY+txNB4cAXPB/sFIJzaaCEbVccxVmgJt7C2xWd/00TlGhubOycetddol",
-	"AkJCr9KoLvkueDg44osAwhiKi29ciNrO+SpTr4K7B5S0rBJMN7YWCaWREqVCxGbIj5VJpw2JG2trmOYF",
-	"6dHNZdTIcfKAh/DjEXOPPoxmyjAi6oDaJk9QLqEPFc/xciDY5h43oUfG7zoBxL1DSSfofBKnW1PYJ5rc",
-	"xCYXHAf7KhrQp9VkoMY+Czfsluosqi/tlFMlF9LArYTWpQmtW06ZQeBYOck7wW6HGIrdNJArn1Ga2amy",
-	"a3uCF399zUM7mRA/hmgC8zRcsedOkN9hW/2gMEPSD/mj0nSElkVhxm44FNGG0aUljhrb74QGdQdYLmpk",
-	"d/B5M6U9pxtMSNYG3wx1zBXmSoRenQM7uxvCAqzs99y7vp1mJRT+mDFUT37B/iE3bLTup4ybv5wzLoU/",
-	"fzZzELSUAmyUlGiLTQHXYDFlHOGOaOb5T2SproJT5mQRknlG4/GjNKJTBlKapYbxstHru424otW/pHLB",
-	"bj9OpdM/q8S/BrrP7BqCACyB3wlp62VBqnbYf4xl69j5QCSG2l0RhSetj4ETVQxVOTAJR9V7A2X3NHB0",
-	"FupAlb2BayBTcBcglAhh1s4W7MSBr2So6pimGn1j6dT+ltjBqp1Oh0a8Oqvie5phsuhXaANpPEG0qaHM",
-	"YHo64OVBPIBelhCNAPo6KOl+pC2xkjZmd+/pc0nvhtJ8I32oAdmllbi+dt0JS/c0skgWjdBxmAa4yXbN",
-	"+Ey5c24VnPyqAXk+gMjxjbW1WND3DEIeivQACHhFV82RjAzKQdR2LUFPUXtzbQFEDLzmpaJhwM6pLItl",
-	"ghNL2B6nBAiW8Yecza6giZ9tVJC5xZJtCh4Rvbawd7YwTQN8ppxVAR6hVSL3CumyXJgAbjOU5bTT4hD3",
-	"Qrx2Z0pbq92LUy2r99wpt9Q3GUXVwJhmpO3uf3DDowZQtwAhr0jHxI1XAF61MGbItUTKIlWWSH7dDZiM",
-	"VEt8gBQ4NWoUZDVGTj2fReUmoiUQVzyyVIUF98dWRelCqDZf3hX5enwRkvrtCLYYtW4q5hNOHdvTtZu+",
-	"upCZI4csLIv5sUDS4q/igpO2DzmIAZZEaoV5ooqWeOiGZCkNnZUIYJx20+Pehy5m1guwQC1evLgEcmjA",
-	"PFdD0Muws75RFg1KVbFCuz/6mKBYio41RdkRrxFPJDjgwf5NS7sHNzn6KLXB7yidLy1f38INCUEcU2cH",
-	"GkiiLHIzXDIHZSKPrlgBuwk3x4nnxtLuab/AYJ+zsilKk8ij+nM/H6W9Q2VLYn+ESA6Y6dA3ZhxWxPg8",
-	"hX33CwBiW0pU3NNcW132DbsOYKrHIbd98DxtPdaWkLzHL4GPa9EKAvk+rEf1lpV5i8D0YKWGfJw4VRJB",
-	"6Ff8xjhIfYFropz3dZMP0oNywLqdeydfIyjV1Wt6fqGjitZ8MNJJoRKYk9yYzNZg+NUGhpAbSqoa/hka",
-	"KoHSmocGz8XuwBkqFHUIW4fA7qkVTm1nZiTwSbRhp9DJgpNNNZZ6WGIJSseSJp6I1zo77uOrO0aXhcna",
-	"QpurAE7vvN4Su2rMM7ankXJAFJKrUDUkDwS2R4fjmz5fUouuKsfI3+mUdOsR+xfFlrQ1qU4Xqp9aSKKD",
-	"synzHBa3avX61Fa1KfcP3JXeobW3qnSaMISvuinaO7jhGgcHh7ZFzKXQht7T62uxu5ZknmNNaz9AhRqS",
-	"VdkTIB2bofEvHBXYzvPbyVwuB9fH3A6Kh06fv6hQw0oF/0FU8BUa5mVRc5dXaUddt4u66mqVbTM1WjBP",
-	"KVssdnNaFdtGX/xd3VNzVpUlLtjFSss+NEVyY21GZVlu9bzKy1L8s9g/9/qvSjPtd7RIGsnLXPzV7Y6V",
-	"d/pyvNNeKvhUkbqreis89cgcGYfoBvfRqFAXWya2pwg6hCVR5SRDtPvoMEUYBqd8Uo1sQSfTghlTK8NK",
-	"vlNbq8fapl6I0R7io1xyCK2t8WTFP2/SIz1JWEoDyoLziCZKu4YVXJkspEq2xamuKGxgDFyvtSyOOvhb",
-	"c+CVb7D8nQZsPV4vrQgkwc6kRktjYjHSUKOtY/T+SPcyJQtIFqbW28IagjdqMgh1Kcpx2lP8pK8sAJN0",
-	"AGZwqzFrtVnaX2bGateYQ3LiVJz9wR3QXt/YjCfumnbUM6PCqn1+uEL+gfq0HrQWffvpH77+4t/fffYl",
-	"co2g6uf+Z69Vj5+4JNrR9Y2oIgIhPXOYZ4C08x/TcH5y9+6d27vv7O/c3X379vs/W4T/wK3AJSeXLjG9",
-	"c2H5mwrVIPUpDoKg+3UyVPwQt3+At2TsPtUTrY5C1IYfz1iz8F5G0L1OGhH3S8Lol9sRZzI8cJMsUOp0",
-	"lXa6csYfkYwXUjxUO4DontQo4F49ew2Hk/YLFNVJbZn27NSUVLep71c/uwBBVyXOM7H2RsDnvL5+0/+1",
-	"XwCl0ps3WzdOP8txVJpSZk52nrmilpuEHXDxnupXgF+tlOrlLXagwD2pVYvuEaio51HbIecjIZNhqsEX",
-	"e3WOo7Cd5wxAu7jTQHcsoRFvxhHFz/a1GvOn6xvVx5i8Rl9s1tLg6MMb1fnh59c2rp+RaMHPwWkH4iB9",
-	"sjoV53QqOGEIDgPDKuvOLCHzfA6HVr5IhRMPgSLmbWlFp4Ete4tyu7yDy4drnFEFyCMqXgxxyBOWznae",
-	"rwo0rAo0vEQFGvyOXdVoWEF7Xs4aDcvcF/PhehqAs7NAs+NC5jkGc8VYYgJYqm0JJFOiGiyES2yjq2w7",
-	"zy872HshabHN0o90t0fLET9cRIwW7CvmTTgjcxev3UJxWwatpAXTGa9isS8Z5JDpK2UfGdCHy0mogZJZ",
-	"OZhqub2LX5/pKl5oNdyLq94Is88fPa4n5XouAEHGGsNqgnenF2p873zUzdIevbkTh0dTX/x9+Pby3nvZ",
-	"TTLHXDnx2JVWeQwSacHDtF9ITBZdbPLq/X4YdaVNe9sjt40ePXb3QFfJQhV3FAwLkvMBYdWU9gYAM/w6",
-	"iqNRkUXt6BoKSRzT5ANvM7YSqGNsUHza15mGQyKPWmKSRBfeHEu20z3IsW70dpzM6+LeAD5FtBE6aYl7",
-	"JssQ5okwGI92idnWg8Rro1WrHlFvTKjzN345KJQSfidaPuXufFd4tcbbHamEbEu8A6UaIIaY55SRB/N7",
-	"xQqZJIU7NhjOc+pJR1Cj7rUmhwoSpGG46mlJbeSZ7KmByRLg330wrWIEpO2kiZsczu5RtUx2jnnCnNZn",
-	"jduwDSN5iKXCCfFxBfCshaXVMJMknABBkkG/RODL2GBSDwg2ygFQqB8R1CWoFweYOipfbBS5YwgnKg/d",
-	"/gTYMZU5fyJ1agfVWgJStKsGaW09qi3R2J+BdNnEQKMt0cH93PHToQIPCJUcDQoflx6XW+FdCcKcFjy5",
-	"Mda2hJA8LVLwYFdlRvcRJ4uJj/jCQ5nqUtIudlMme772e9g2QCB5vKT3AgNzVUZfas/UUo0zppwl2us8",
-	"HFmoimLGFO5H7jH4QW6yzMai4+R/OENjeroaljBjbRHryql04bzFonJ9xtXLwbiBJicOqtt6545lDh1k",
-	"y6kK3mcZ9Zsqi+w5LbEdDtPv04ozxyplMXM6qLthDTqQpBYd8NPi4wAJpueI9M0NAZfa7xhIdQ6nBhPo",
-	"qp0In07ZhBCKpOMT0PqA+ElABDi5ATQuXPpWq5OFZK9YOCGZ6Qf9+rmZIj8PU42w6ERlqZuR8NmB1Fpl",
-	"TY/eAeBu94hWPkllBtjl9Gmt75GGTIgp701d2i1gVTqQFgEfYjjqDagWitvE7uj0jC1PyNnmdkNaJ5Bo",
-	"iLfwfn2wTQOwGwPCYHtNE0u5MnmmKlaksOg5UjbEwjCMk+ctnhSC9QDCya7eNeOwJ4Iku4bhWqR2azOM",
-	"p2fasFPLBfrd0KgCtNtXaQ9zQ4KT5HkPhkpq+HVtwhFSPeWuz4xMRFdmUvdYU7Kj3PVjTWGDdkhTevb4",
-	"2f8CAAD//w==",
+	"iu54YDIF2v4UGwFh8uw7CHM16xZD7GwbTCktC6mtBCbONgXV/OvhhFunLqE6vafJ4kCVUWrRCbSyq3fU",
+	"EaZZwiIjbh2UY2n3AhYJMEoQyF6KPoKZKIcE32mG1gi2+w+cjznpdnswNqBK2ZjiXpCEAUA7sgNgXf20",
+	"qqeprXngPIcRunguWPeKz6EPuOZuvvEmOO0a+ni84O3043SxNd/3p07WWS9775Hb2AjcbyBVcIjwT68S",
+	"eVug0hE4c6NujXqav64SSSoBxodHgRx7dCZaaXVFVW2yXKO24Retc/XOBRvhFfLNrdSVS1ZXAuddEznc",
+	"EoqLO7vXPqSzPBM7R+iExW4n99DyuLnTSrEubqyERiMmN8zD+p2M1MzvJ31e3Hblz+JPArgLf0QLyZVg",
+	"n6iiBlGcdQPWaoXkhXGLner+/pQIFEbDprzrOr0L+tGidnT84tPvn//im48+Of74jxFBM/Zh/kD8Txq6",
+	"5cxWbdrXPp2kwTVxtqhbHJXucmUcxKyqKevnUeJW2sN5bM4VMPMHqvY9EfM/XSxOg1jWpeM1TBGYkeqB",
+	"GZP3bu2+dXv3HQxpkFLiswu2MDcWI9ZzwdJyZE1uqP20A42uBPNLJ5ixg5o85o9Q+vJf88hckqpzStjr",
+	"r5KEjYU2Y7Gzvbtz6733br31amHBXrVKTyCsmPMNDLYAxGyy5HxV2WvqqQ8MNfKL3tZibIoEySdSjSag",
+	"bTM7F3qWFBOZkytf9MCphg6ukr8kEjTMAjhCV9CAs5/6pqKXxwg4twWJdFWuGwh/A2wbQR7+FU8bCjHk",
+	"mFnM7EAWyCoGjjmkbPHuvK7bduin4ac9BQwguCAeXZH4g4/RXVXwZhUHAL2SM4u3RIdg2sAxgZGKTkA8",
+	"Z2gQRIZilSKnHdOenszfwyX60V1gcuC0gfZmjP/aT+3+0BQVGfQc187E9ZLa/WTkYz8TwSVyUVCA4mRE",
+	"afkgUhw+wijh8BkiIAfGNH5sPY7GgyNgLtg/GOnERhPBqDqOuUpToI29JTbrmz46x8jQ3Dn5uLVOu0RA",
+	"SOhVGtUl3wUPB0d8EUAYQ3HxjQtR2zlfZepVcPeAkpZVgunG1iKhNFKiVIjYDPmxMum0IXFjbQ3TvCA9",
+	"urmMGjlOHvAQfjxi7tGH0UwZRkQdUNvkCcol9KHiOV4OBNvc4yb0yPhdJ4C4dyjpBJ1P4nRrCvtEk5vY",
+	"5ILjYF9FA/q0mgzU2Gfhht1SnUX1pZ1yquRCGriV0Lo0oXXLKTMIHCsneSfY7RBDsZsGcuUzSjM7VXZt",
+	"T/Dir695aCcT4scQTWCehiv23AnyO2yrHxRmSPohf1SajtCyKMzYDYci2jC6tMRRY/ud0KDuAMtFjewO",
+	"Pm+mtOd0gwnJ2uCboY65wlyJ0KtzYGd3Q1iAlf2ee9e306yEwh8zhurJL9g/5IaN1v2UcfOXc8al8OfP",
+	"Zg6CllKAjZISbbEp4Bospowj3BHNPP+JLNVVcMqcLEIyz2g8fpRGdMpASrPUMF42en23EVe0+pdULtjt",
+	"x6l0+meV+NdA95ldQxCAJfA7IW29LEjVDvuPsWwdOx+IxFC7K6LwpPUxcKKKoSoHJuGoem+g7J4Gjs5C",
+	"HaiyN3ANZAruAoQSIcza2YKdOPCVDFUd01Sjbyyd2t8SO1i10+nQiFdnVXxPM0wW/QptII0niDY1lBlM",
+	"Twe8PIgH0MsSohFAXwcl3Y+0JVbSxuzuPX0u6d1Qmm+kDzUgu7QS19euO2HpnkYWyaIROg7TADfZrhmf",
+	"KXfOrYKTXzUgzwcQOb6xthYL+p5ByEORHgABr+iqOZKRQTmI2q4l6Clqb64tgIiB17xUNAzYOZVlsUxw",
+	"Ygnb45QAwTL+kLPZFTTxs40KMrdYsk3BI6LXFvbOFqZpgM+UsyrAI7RK5F4hXZYLE8BthrKcdloc4l6I",
+	"1+5MaWu1e3GqZfWeO+WW+iajqBoY04y03f0PbnjUAOoWIOQV6Zi48QrAqxbGDLmWSFmkyhLJr7sBk5Fq",
+	"iQ+QAqdGjYKsxsip57Oo3ES0BOKKR5aqsOD+2KooXQjV5su7Il+PL0JSvx3BFqPWTcV8wqlje7p201cX",
+	"MnPkkIVlMT8WSFr8VVxw0vYhBzHAkkitME9U0RIP3ZAspaGzEgGM02563PvQxcx6ARaoxYsXl0AODZjn",
+	"agh6GXbWN8qiQakqVmj3Rx8TFEvRsaYoO+I14okEBzzYv2lp9+AmRx+lNvgdpfOl5etbuCEhiGPq7EAD",
+	"SZRFboZL5qBM5NEVK2A34eY48dxY2j3tFxjsc1Y2RWkSeVR/7uejtHeobEnsjxDJATMd+saMw4oYn6ew",
+	"734BQGxLiYp7mmury75h1wFM9Tjktg+ep63H2hKS9/gl8HEtWkEg34f1qN6yMm8RmB6s1JCPE6dKIgj9",
+	"it8YB6kvcE2U875u8kF6UA5Yt3Pv5GsEpbp6Tc8vdFTRmg9GOilUAnOSG5PZGgy/2sAQckNJVcM/Q0Ml",
+	"UFrz0OC52B04Q4WiDmHrENg9tcKp7cyMBD6JNuwUOllwsqnGUg9LLEHpWNLEE/FaZ8d9fHXH6LIwWVto",
+	"cxXA6Z3XW2JXjXnG9jRSDohCchWqhuSBwPbocHzT50tq0VXlGPk7nZJuPWL/otiStibV6UL1UwtJdHA2",
+	"ZZ7D4latXp/aqjbl/oG70ju09laVThOG8FU3RXsHN1zj4ODQtoi5FNrQe3p9LXbXksxzrGntB6hQQ7Iq",
+	"ewKkYzM0/oWjAtt5fjuZy+Xg+pjbQfHQ6fMXFWpYqeA/iAq+QsO8LGru8irtqOt2UVddrbJtpkYL5ill",
+	"i8VuTqti2+iLv6t7as6qssQFu1hp2YemSG6szagsy62eV3lZin8W++de/1Vppv2OFkkjeZmLv7rdsfJO",
+	"X4532ksFnypSd1VvhacemSPjEN3gPhoV6mLLxPYUQYewJKqcZIh2Hx2mCMPglE+qkS3oZFowY2plWMl3",
+	"amv1WNvUCzHaQ3yUSw6htTWerPjnTXqkJwlLaUBZcB7RRGnXsIIrk4VUybY41RWFDYyB67WWxVEHf2sO",
+	"vPINlr/TgK3H66UVgSTYmdRoaUwsRhpqtHWM3h/pXqZkAcnC1HpbWEPwRk0GoS5FOU57ip/0lQVgkg7A",
+	"DG41Zq02S/vLzFjtGnNITpyKsz+4A9rrG5vxxF3TjnpmVFi1zw9XyD9Qn9aD1qJvP/3D11/8+7vPvkSu",
+	"EVT93P/sterxE5dEO7q+EVVEIKRnDvMMkHb+YxrOT+7evXN79539nbu7b99+/2eL8B+4Fbjk5NIlpncu",
+	"LH9ToRqkPsVBEHS/ToaKH+L2D/CWjN2neqLVUYja8OMZaxbeywi610kj4n5JGP1yO+JMhgdukgVKna7S",
+	"TlfO+COS8UKKh2oHEN2TGgXcq2ev4XDSfoGiOqkt056dmpLqNvX96mcXIOiqxHkm1t4I+JzX12/6v/YL",
+	"oFR682brxulnOY5KU8rMyc4zV9Ryk7ADLt5T/Qrwq5VSvbzFDhS4J7Vq0T0CFfU8ajvkfCRkMkw1+GKv",
+	"znEUtvOcAWgXdxrojiU04s04ovjZvlZj/nR9o/oYk9foi81aGhx9eKM6P/z82sb1MxIt+Dk47UAcpE9W",
+	"p+KcTgUnDMFhYFhl3ZklZJ7P4dDKF6lw4iFQxLwtreg0sGVvUW6Xd3D5cI0zqgB5RMWLIQ55wtLZzvNV",
+	"gYZVgYaXqECD37GrGg0raM/LWaNhmftiPlxPA3B2Fmh2XMg8x2CuGEtMAEu1LYFkSlSDhXCJbXSVbef5",
+	"ZQd7LyQttln6ke72aDnih4uI0YJ9xbwJZ2Tu4rVbKG7LoJW0YDrjVSz2JYMcMn2l7CMD+nA5CTVQMisH",
+	"Uy23d/HrM13FC62Ge3HVG2H2+aPH9aRczwUgyFhjWE3w7vRCje+dj7pZ2qM3d+LwaOqLvw/fXt57L7tJ",
+	"5pgrJx670iqPQSIteJj2C4nJootNXr3fD6OutGlve+S20aPH7h7oKlmo4o6CYUFyPiCsmtLeAGCGX0dx",
+	"NCqyqB1dQyGJY5p84G3GVgJ1jA2KT/s603BI5FFLTJLowptjyXa6BznWjd6Ok3ld3BvAp4g2Qictcc9k",
+	"GcI8EQbj0S4x23qQeG20atUj6o0Jdf7GLweFUsLvRMun3J3vCq/WeLsjlZBtiXegVAPEEPOcMvJgfq9Y",
+	"IZOkcMcGw3lOPekIatS91uRQQYI0DFc9LamNPJM9NTBZAvy7D6ZVjIC0nTRxk8PZPaqWyc4xT5jT+qxx",
+	"G7ZhJA+xVDghPq4AnrWwtBpmkoQTIEgy6JcIfBkbTOoBwUY5AAr1I4K6BPXiAFNH5YuNIncM4UTloduf",
+	"ADumMudPpE7toFpLQIp21SCtrUe1JRr7M5AumxhotCU6uJ87fjpU4AGhkqNB4ePS43IrvCtBmNOCJzfG",
+	"2pYQkqdFCh7sqszoPuJkMfERX3goU11K2sVuymTP134P2wYIJI+X9F5gYK7K6EvtmVqqccaUs0R7nYcj",
+	"C1VRzJjC/cg9Bj/ITZbZWHSc/A9naExPV8MSZqwtYl05lS6ct1hUrs+4ejkYN9DkxEF1W+/cscyhg2w5",
+	"VcH7LKN+U2WRPacltsNh+n1aceZYpSxmTgd1N6xBB5LUogN+WnwcIMH0HJG+uSHgUvsdA6nO4dRgAl21",
+	"E+HTKZsQQpF0fAJaHxA/CYgAJzeAxoVL32p1spDsFQsnJDP9oF8/N1Pk52GqERadqCx1MxI+O5Baq6zp",
+	"0TsA3O0e0conqcwAu5w+rfU90pAJMeW9qUu7BaxKB9Ii4EMMR70B1UJxm9gdnZ6x5Qk529xuSOsEEg3x",
+	"Ft6vD7ZpAHZjQBhsr2liKVcmz1TFihQWPUfKhlgYhnHyvMWTQrAeQDjZ1btmHPZEkGTXMFyL1G5thvH0",
+	"TBt2arlAvxsaVYB2+yrtYW5IcJI878FQSQ2/rk04Qqqn3PWZkYnoykzqHmtKdpS7fqwpbNAOaUrPHj/7",
+	"XwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

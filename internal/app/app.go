@@ -17,17 +17,17 @@ import (
 
 	"lksms/internal/access"
 	"lksms/internal/config"
+	"lksms/internal/history"
 	"lksms/internal/httpapi"
 	"lksms/internal/idempotency"
 	"lksms/internal/notify"
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
+	"lksms/internal/queue"
 	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
-	"lksms/internal/stats"
 	"lksms/internal/sweep"
-	"lksms/internal/task"
 	"lksms/internal/template"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	Username    string
 	Password    string
 	EnableDocs  bool
-	Rules       task.Rules
+	Rules       queue.Rules
 	Log         *slog.Logger
 
 	Secrets  *secret.Box // nil: no secrets can be kept
@@ -79,7 +79,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
-		Rules: task.Rules{
+		Rules: queue.Rules{
 			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
 			ProcessingTimeout: cfg.ProcessingTimeout(),
 		},
@@ -89,7 +89,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 // App is a server that is put together and not yet started.
 type App struct {
 	Handler http.Handler
-	Tasks   *task.Service
+	Tasks   *queue.Service
 	Answers *idempotency.Service
 	Senders *sender.Service
 	Pusher  *notify.Pusher
@@ -121,15 +121,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 	templates := template.New(db)
 	settings := setting.New(db)
 	senders := sender.New(db, settings)
-	tasks := task.New(db, templates, senders, settings, o.Rules, metrics)
-	counts := stats.New(db, settings, metrics)
+	tasks := queue.New(db, templates, senders, settings, o.Rules, metrics)
+	counts := history.New(db, settings, metrics)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
 	notifications := notify.New(db, tasks, o.PlatformURL, metrics)
 	pusher := notify.NewPusher(db, tasks, o.Secrets, o.Outbound, o.Log)
 	handler, err := httpapi.New(httpapi.Slices{
-		Tasks: tasks, Templates: templates, Stats: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,
+		Tasks: tasks, Templates: templates, History: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,
 		Pusher: pusher, Notify: notifications,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,

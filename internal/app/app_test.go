@@ -23,7 +23,7 @@ import (
 	"lksms/internal/app"
 	"lksms/internal/contracttest"
 	"lksms/internal/pgtest"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // TestMain also looks, after a run of all tests, whether each status in the contract was the answer to something.
@@ -67,17 +67,17 @@ type testBundle struct {
 	options app.Options // of the server
 }
 
-var defaultRules = task.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
+var defaultRules = queue.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
 
 func setup(t *testing.T) *testBundle { return setupWith(t, defaultRules, nil) }
 
-func setupWith(t *testing.T, rules task.Rules, change func(*app.Options)) *testBundle {
+func setupWith(t *testing.T, rules queue.Rules, change func(*app.Options)) *testBundle {
 	t.Helper()
 	t.Parallel()
 	return newBundle(t, rules, change)
 }
 
-func newBundle(t testing.TB, rules task.Rules, change func(*app.Options)) *testBundle {
+func newBundle(t testing.TB, rules queue.Rules, change func(*app.Options)) *testBundle {
 	t.Helper()
 	log := &logBuffer{}
 	options := app.Options{

@@ -16,7 +16,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/app"
 	"lksms/internal/notify"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // The names in the tests of this file are those of the documents' own lists: section 10 of the notifications, and the three
@@ -636,7 +636,7 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 				}
 				return e
 			}
-			origin := task.Origin{User: "lksms", CompanyID: 1}
+			origin := queue.Origin{User: "lksms", CompanyID: 1}
 			take := func(e notify.Event) (o notify.Outcome) {
 				t.Helper()
 				o, err := b.app.Notify.Take(t.Context(), e, origin)

@@ -19,8 +19,8 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/app"
 	"lksms/internal/config"
+	"lksms/internal/queue"
 	"lksms/internal/secret"
-	"lksms/internal/task"
 )
 
 // provider is a stub that listens. It keeps what it was sent, and answers as it is told.
@@ -120,7 +120,7 @@ func (b *testBundle) becomes(id string, status int16) {
 func TestADrivenSenderSendsAndReportsLikeAnApp(t *testing.T) {
 	b, p := pushing(t, map[string]any{"balance": 10, "sign": "平台"})
 	id := b.submit("你好")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	if got := p.seen(); len(got) != 1 || !strings.Contains(got[0], `"to":"+8613800138000"`) || !strings.Contains(got[0], "【平台】你好") {
 		t.Errorf("it was sent %v", got)
 	}
@@ -145,7 +145,7 @@ func TestSecretsOfSendersAreSealedAndShownToNobody(t *testing.T) {
 	// What was shown may be given back: the secret stays.
 	shown.Config["timeoutSeconds"] = 1
 	b.expect(200, "", "PATCH", path, map[string]any{"config": shown.Config})
-	b.becomes(b.submit("x"), task.Success)
+	b.becomes(b.submit("x"), queue.Success)
 	if got := p.seen(); !strings.Contains(got[0], "hunter2") {
 		t.Errorf("sent %v", got)
 	}
@@ -179,10 +179,10 @@ func TestARefusalIsTriedAgainOrNot(t *testing.T) {
 	id := b.submit("x")
 	eventually(t, "it failed once", func() bool { return b.task(id).RetryCount >= 1 })
 	p.says(200, `{"code":"0"}`)
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	p.says(200, `{"code":"9","text":"黑名单"}`)
 	id = b.submit("y")
-	b.becomes(id, task.Failed)
+	b.becomes(id, queue.Failed)
 	if got := b.task(id); got.RetryCount != 0 || got.Result == nil || *got.Result != "黑名单" {
 		t.Errorf("%+v", got)
 	}
@@ -194,13 +194,13 @@ func TestWhateverAProviderSaysIsKept(t *testing.T) {
 	b, p := pushing(t, nil)
 	p.says(200, `{"code":"0","id":"a\u0000b"}`)
 	id := b.submit("x")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	if n := b.count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND provider_no = 'ab'", id); n != 1 {
 		t.Errorf("%d deliveries", n)
 	}
 	p.says(200, "{\"code\":\"9\",\"text\":\"\\u0000\xba\xda\"}")
 	id = b.submit("y")
-	b.becomes(id, task.Failed)
+	b.becomes(id, queue.Failed)
 	p.says(200, "\x00\xff")
 	id = b.submit("z")
 	eventually(t, "it is known to be unclear", func() bool {
@@ -219,7 +219,7 @@ func TestWhatIsUnclearWaitsForItsLease(t *testing.T) {
 	eventually(t, "it is known to be unclear", func() bool {
 		return b.count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND provider_no IS NULL AND error <> ''", id) == 1
 	})
-	if got := b.task(id); int16(got.Status) != task.Processing {
+	if got := b.task(id); int16(got.Status) != queue.Processing {
 		t.Fatalf("it is %v", got.Status)
 	}
 	p.says(200, `{"code":"0"}`)
@@ -227,7 +227,7 @@ func TestWhatIsUnclearWaitsForItsLease(t *testing.T) {
 	if n, err := b.app.Tasks.Recover(t.Context()); n != 1 || err != nil {
 		t.Fatalf("recovered %d, %v", n, err)
 	}
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	if got := p.seen(); len(got) != 2 {
 		t.Errorf("sent %d times", len(got))
 	}
@@ -242,9 +242,9 @@ func TestASlowProviderHoldsOnlyItsOwnSender(t *testing.T) {
 	eventually(t, "it is being sent", func() bool { return len(p.seen()) == 1 })
 	b.sender(map[string]any{"sender_no": "logs", "kind": "log"})
 	for range 20 {
-		b.becomes(b.submit("x"), task.Success)
+		b.becomes(b.submit("x"), queue.Success)
 	}
-	if got := b.task(slow); int16(got.Status) != task.Processing {
+	if got := b.task(slow); int16(got.Status) != queue.Processing {
 		t.Errorf("it is %v", got.Status)
 	}
 }
@@ -265,7 +265,7 @@ func TestWhatIsUnderWayWhenTheServerStops(t *testing.T) {
 	}()
 	close(release)
 	<-stopped
-	if got := b.task(id); int16(got.Status) != task.Success {
+	if got := b.task(id); int16(got.Status) != queue.Success {
 		t.Errorf("it was finished and is %v", got.Status)
 	}
 }
@@ -280,7 +280,7 @@ func TestWhatCannotBeFinishedKeepsItsLease(t *testing.T) {
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.app.Pusher.Stop(now)
-	if got := b.task(id); int16(got.Status) != task.Processing {
+	if got := b.task(id); int16(got.Status) != queue.Processing {
 		t.Errorf("it is %v", got.Status)
 	}
 }
@@ -366,13 +366,13 @@ func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 // What is sent after a change is sent as it is now.
 func TestAChangedSenderIsDrivenAsItIsNow(t *testing.T) {
 	b, before := pushing(t, nil)
-	b.becomes(b.submit("x"), task.Success)
+	b.becomes(b.submit("x"), queue.Success)
 	after := newProvider(t)
 	for range 5 {
 		before, after = after, before
 		sent := len(after.seen())
 		b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": before.config()})
-		b.becomes(b.submit("x"), task.Success)
+		b.becomes(b.submit("x"), queue.Success)
 		if len(after.seen()) != sent {
 			t.Fatal("it was sent as it was before")
 		}
@@ -453,7 +453,7 @@ func TestSecretsAreGivenAgainForAnotherProvider(t *testing.T) {
 	} {
 		b.expect(200, "", "PATCH", path, body)
 	}
-	b.becomes(b.submit("x"), task.Success)
+	b.becomes(b.submit("x"), queue.Success)
 	if got := p.seen(); len(got) != 1 || !strings.Contains(got[0], "hunter2") || len(thief.seen()) > 0 {
 		t.Errorf("sent %v, %v", got, thief.seen())
 	}
@@ -505,7 +505,7 @@ func TestTokensInAddressesAreSealedAndHidden(t *testing.T) {
 	}
 	sends := func() {
 		t.Helper()
-		b.becomes(b.submit("x"), task.Success)
+		b.becomes(b.submit("x"), queue.Success)
 		if got := <-called; got != want {
 			t.Errorf("called %s", got)
 		}
@@ -579,7 +579,7 @@ func TestASecretThatLooksSealedIsTakenAsItIs(t *testing.T) {
 	config["secrets"] = map[string]any{"password": "sealed:x"}
 	config["callbackSecret"] = "sealed:0123456789abcdef"
 	b.expect(200, "", "PATCH", path, map[string]any{"config": config})
-	b.becomes(b.submit("x"), task.Success)
+	b.becomes(b.submit("x"), queue.Success)
 	if got := p.seen(); !strings.Contains(got[0], "sealed:x") {
 		t.Errorf("sent %v", got)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/driver"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // receiving is a driven sender whose provider calls messages n-1, n-2 and so on, and tells of them by callbacks.
@@ -87,9 +87,9 @@ func (b *testBundle) deliveryOf(id string) string {
 func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 	b, _ := receiving(t, nil)
 	first := b.submit("x")
-	b.becomes(first, task.Success)
+	b.becomes(first, queue.Success)
 	second := b.submit("y")
-	b.becomes(second, task.Success)
+	b.becomes(second, queue.Success)
 	if got := b.tells(200, "?token="+callbackKey, "application/json", `[{"msgid":"n-1","status":"ENROUTE"},{"msgid":"n-2","mobile":"13800138000","status":"UNDELIV","err":"MK:0001"}]`); got != `{"ok":1}` {
 		t.Errorf("answered %s", got)
 	}
@@ -100,7 +100,7 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 	for _, status := range []string{"DELIVRD", "DELIVRD", "ENROUTE", "UNDELIV", "DELIVRD"} {
 		b.tells(200, "?token="+callbackKey, "application/json", fmt.Sprintf(`{"msgid":"n-1","status":%q}`, status))
 	}
-	if got := b.task(first); *got.Delivery != "delivered" || got.DeliveredAt == nil || int16(got.Status) != task.Success {
+	if got := b.task(first); *got.Delivery != "delivered" || got.DeliveredAt == nil || int16(got.Status) != queue.Success {
 		t.Errorf("%+v", got)
 	}
 	events := decode[[]api.TimelineEvent](t, b.expect(200, "", "GET", "/api/v1/sms/task/"+first+"/timeline", nil))
@@ -122,7 +122,7 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 func TestACallbackThatComesAgainIsKeptOnce(t *testing.T) {
 	b, p := receiving(t, nil)
 	id := b.submit("x")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	b.sender(map[string]any{"sender_no": "another", "kind": "http-sms", "config": receiverConfig(p, nil)})
 	body := `[{"msgid":"n-1","status":"DELIVRD"},` + strings.Repeat(" ", 900_000) + `{}]`
 	for range 5 {
@@ -155,7 +155,7 @@ func TestACallbackThatComesAgainIsKeptOnce(t *testing.T) {
 func TestCallbacksAreForgottenAfterAMonth(t *testing.T) {
 	b, _ := receiving(t, nil)
 	id := b.submit("x")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	const old, recent = `{"msgid":"n-1","status":"DELIVRD"}`, `{"msgid":"n-2","status":"DELIVRD"}`
 	b.tells(200, "?token="+callbackKey, "application/json", old)
 	b.exec("UPDATE callbacks SET created_at = now() - interval '31 days'")
@@ -260,7 +260,7 @@ func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
 	eventually(t, "it is being sent", func() bool { return len(p.seen()) == 1 })
 	b.tells(200, "?token="+callbackKey, "application/json", `{"msgid":"early","status":"DELIVRD"}`)
 	close(release)
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	eventually(t, "its receipt is found", func() bool { return b.deliveryOf(id) == "delivered" })
 }
 
@@ -277,7 +277,7 @@ func TestAParkedReceiptIsLookedForInTurnUntilItsEnd(t *testing.T) {
 		b.tells(200, "?token="+callbackKey, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number))
 	}
 	id := b.submit("x")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	b.exec("UPDATE deliveries SET provider_no = 'soon'")
 	turns := func() []time.Time {
 		return scan[[]time.Time](b, "SELECT array_agg(look_at ORDER BY provider_no) FROM receipts WHERE look_at IS NOT NULL")
@@ -306,7 +306,7 @@ func TestAReceiptNamesItsRecipientInAnyWay(t *testing.T) {
 	ids := map[string]string{}
 	for _, number := range []string{"+6591234567", "+4791234567", "+6581234567", "+14155552671", "+8613800138000", "+393471234567", "+886912345678"} {
 		ids[number] = b.submitted(map[string]any{"phone_number": number, "content": "x"}).TaskID
-		b.becomes(ids[number], task.Success)
+		b.becomes(ids[number], queue.Success)
 	}
 	for _, c := range []struct{ said, means string }{
 		{"6591234567", "+6591234567"}, {"004791234567", "+4791234567"}, {"81234567", "+6581234567"}, {"(415) 555-2671", "+14155552671"},
@@ -328,7 +328,7 @@ func TestAReceiptNamesItsRecipientInAnyWay(t *testing.T) {
 func TestOneBadItemDoesNotRefuseAList(t *testing.T) {
 	b, _ := receiving(t, nil)
 	id := b.submit("x")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	b.tells(200, "?token="+callbackKey, "application/json", `[{"msgid":"","status":"DELIVRD"},"x",null,{"msgid":"n-1"},{"msgid":"n-1","status":"DELIVRD"}]`)
 	if got := b.deliveryOf(id); got != "delivered" {
 		t.Errorf("it is %q", got)
@@ -431,7 +431,7 @@ func TestACallbackThatNoBodyCanProveIsRefusedBeforeItsBody(t *testing.T) {
 func TestWhatACallbackMayLookLike(t *testing.T) {
 	b, _ := receiving(t, map[string]any{"format": "form"})
 	id := b.submit("x")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	b.tells(200, "?token="+callbackKey, "application/x-www-form-urlencoded", "msgid=n-1&status=DELIVRD&mobile=%2B8613800138000")
 	if got := b.deliveryOf(id); got != "delivered" {
 		t.Errorf("it is %q", got)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"lksms/gen/api"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // ledger is the ledger of a sender, newest first, which must sum to its balance.
@@ -29,9 +29,9 @@ func TestWhatIsGivenBackCostsNothing(t *testing.T) {
 	if s := b.getSender("paid"); *s.Balance != 7 || *s.Consumed != 3 || s.Used.Day != 3 {
 		t.Fatalf("after the claim: %+v", s)
 	}
-	var unused []task.Unused
+	var unused []queue.Unused
 	for _, l := range leases[:2] {
-		unused = append(unused, task.Unused{TaskID: l.TaskID, LeaseID: l.LeaseID})
+		unused = append(unused, queue.Unused{TaskID: l.TaskID, LeaseID: l.LeaseID})
 	}
 	for range 2 {
 		if _, err := b.app.Tasks.Release(t.Context(), "paid", unused); err != nil {
@@ -67,9 +67,9 @@ func TestAReleaseDoesNotTouchTheNextWindow(t *testing.T) {
 	old := b.take("limited", 2)
 	b.exec("UPDATE send_logs SET created_at = created_at - interval '1 hour'")
 	b.take("limited", 2)
-	var unused []task.Unused
+	var unused []queue.Unused
 	for _, l := range old {
-		unused = append(unused, task.Unused{TaskID: l.TaskID, LeaseID: l.LeaseID})
+		unused = append(unused, queue.Unused{TaskID: l.TaskID, LeaseID: l.LeaseID})
 	}
 	if _, err := b.app.Tasks.Release(t.Context(), "limited", unused); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestAReleaseDoesNotTouchTheNextWindow(t *testing.T) {
 func TestARefusalForGoodCostsNothing(t *testing.T) {
 	b, p := pushing(t, map[string]any{"balance": 10})
 	p.says(200, `{"code":"9","text":"no such number"}`)
-	b.becomes(b.submit("x"), task.Failed)
+	b.becomes(b.submit("x"), queue.Failed)
 	if s := b.getSender("pushed"); *s.Balance != 10 || *s.Consumed != 0 {
 		t.Errorf("refused for good: %+v", s)
 	}
@@ -90,7 +90,7 @@ func TestARefusalForGoodCostsNothing(t *testing.T) {
 	id := b.submit("x")
 	eventually(t, "it failed for now", func() bool { return b.task(id).RetryCount >= 1 })
 	p.says(200, `{"code":"0"}`)
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	if s, got := b.getSender("pushed"), b.task(id); *s.Consumed != int64(got.RetryCount)+1 {
 		t.Errorf("consumed %d with %d retries", *s.Consumed, got.RetryCount)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // One test for each row of the document, through HTTP on a real PostgreSQL; the number is the row's.
@@ -560,7 +560,7 @@ func TestS0_12_ZombiesAreTakenBack(t *testing.T) {
 }
 
 func TestS0_12_TheServerSweepsByItself(t *testing.T) {
-	b := setupWith(t, task.Rules{MaxRetryCount: 3, ProcessingTimeout: 200 * time.Millisecond}, nil)
+	b := setupWith(t, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: 200 * time.Millisecond}, nil)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -654,7 +654,7 @@ func TestS0_15_TablesAndStates(t *testing.T) {
 			}
 		}
 	}
-	if task.Pending != 0 || task.Processing != 1 || task.Success != 2 || task.Failed != 3 {
+	if queue.Pending != 0 || queue.Processing != 1 || queue.Success != 2 || queue.Failed != 3 {
 		t.Error("the codes are not the documented ones")
 	}
 }

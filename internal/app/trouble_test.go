@@ -17,7 +17,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/app"
 	"lksms/internal/outbound"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // resting waits until a sender rests, and returns how.
@@ -171,7 +171,7 @@ func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 			}
 			p.says(200, `{"code":"0"}`)
 			b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": p.config()})
-			b.becomes(id, task.Success)
+			b.becomes(id, queue.Success)
 		})
 	}
 }
@@ -261,14 +261,14 @@ func TestTextsThatAreRefusedDoNotStopTheirSender(t *testing.T) {
 	config["headers"] = map[string]any{"X-Text": "${content}"}
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
 	bad := b.submit("bad")
-	b.becomes(bad, task.Failed)
+	b.becomes(bad, queue.Failed)
 	if n := len(p.seen()); n < 20 {
 		t.Errorf("it was refused %d times", n)
 	}
 	if s := b.getSender("pushed"); s.Rest != nil || b.count("SELECT count(*) FROM events WHERE event = 'sender.resting'") != 0 {
 		t.Errorf("it rests: %+v", s.Rest)
 	}
-	b.becomes(b.submit("good"), task.Success)
+	b.becomes(b.submit("good"), queue.Success)
 }
 
 // A text that cannot be written is judged by nobody: as a probe it does not end the rest of its sender, and the next message is tried.
@@ -281,14 +281,14 @@ func TestATextThatCannotBeWrittenDoesNotEndTheRestOfItsSender(t *testing.T) {
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
 	b.resting("pushed")
 	bad := b.submitted(map[string]any{"phone_number": phone, "content": "a\nb", "priority": 0}).TaskID
-	b.becomes(bad, task.Failed)
+	b.becomes(bad, queue.Failed)
 	openings := b.resting("pushed").Openings
 	eventually(t, "another is tried", func() bool { return b.resting("pushed").Openings > openings })
 	if n := b.count("SELECT count(*) FROM events WHERE event = 'sender.recovered'"); n != 0 {
 		t.Errorf("%d events tell that it sends again", n)
 	}
 	p.says(200, `{"code":"0"}`)
-	b.becomes(good, task.Success)
+	b.becomes(good, queue.Success)
 }
 
 // The time of a batch is not enough for it: what was not tried is given back, and everything is sent once.
@@ -335,7 +335,7 @@ func TestAnOutcomeIsReportedWhileTheBatchIsUnderWay(t *testing.T) {
 	config["atOnce"], config["headers"] = 1, map[string]any{"X-To": "${recipient}"}
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
 	eventually(t, "the second is being sent", func() bool { return len(p.seen()) == 2 })
-	b.becomes(quick, task.Success)
+	b.becomes(quick, queue.Success)
 	if got := b.task(slow); got.Status != api.TaskProcessing {
 		t.Errorf("the second is %v", got.Status)
 	}
@@ -348,7 +348,7 @@ func TestAReleasedTaskKeepsItsPlace(t *testing.T) {
 	lease := b.claim("app", 1)[0]
 	release := func(appID string, lease int64) int {
 		t.Helper()
-		n, err := b.app.Tasks.Release(t.Context(), appID, []task.Unused{{TaskID: first, LeaseID: lease, Reason: "why"}})
+		n, err := b.app.Tasks.Release(t.Context(), appID, []queue.Unused{{TaskID: first, LeaseID: lease, Reason: "why"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,13 +388,13 @@ func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
 		if len(leases) != 1 || leases[0].Attempt != 2 {
 			t.Fatalf("claimed %+v", leases)
 		}
-		if _, err := b.app.Tasks.Release(t.Context(), "app", []task.Unused{{TaskID: id, LeaseID: leases[0].LeaseID}}); err != nil {
+		if _, err := b.app.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: leases[0].LeaseID}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// The second time that its sender was in trouble with it, it waits.
 	for range 2 {
-		if _, err := b.app.Tasks.Release(t.Context(), "app", []task.Unused{{TaskID: id, LeaseID: b.claim("app", 1)[0].LeaseID, Tried: true}}); err != nil {
+		if _, err := b.app.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: b.claim("app", 1)[0].LeaseID, Tried: true}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -425,7 +425,7 @@ func TestAWeChatSenderRestsUntilTheNextDayOfItsQuota(t *testing.T) {
 	}
 	says(`{"errcode":0,"msgid":7}`)
 	b.expect(200, "", "PATCH", "/api/v1/admin/senders/mini", map[string]any{"status": "on"})
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 }
 
 // While one server fetches a token, the others wait for it, and no transaction is open.
@@ -453,7 +453,7 @@ func TestATokenIsFetchedOnceAndNoTransactionWaitsForIt(t *testing.T) {
 	}
 	close(release)
 	for _, id := range ids {
-		b.becomes(id, task.Success)
+		b.becomes(id, queue.Success)
 	}
 	if n := len(p.seen()) - sentToWeChat(p); n != 1 {
 		t.Errorf("%d tokens were fetched", n)
@@ -470,7 +470,7 @@ func TestATokenIsFetchedByAnotherWhenTheFirstIsGone(t *testing.T) {
 		t.Error("two fetch a token")
 	}
 	b.exec("UPDATE sender_tokens SET fetch_until = now()")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 }
 
 // A sender that tries whether its trouble is over does not take the message that brought it there again and again while another could
@@ -490,9 +490,9 @@ func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setupWith(t, defaultRules, withSecrets)
-			claim := func(sender string) []task.Lease {
+			claim := func(sender string) []queue.Lease {
 				t.Helper()
-				rows, err := b.app.Tasks.Claim(t.Context(), task.Claiming{AppID: sender, Limit: 10})
+				rows, err := b.app.Tasks.Claim(t.Context(), queue.Claiming{AppID: sender, Limit: 10})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -511,7 +511,7 @@ func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
 				t.Fatalf("%d tasks", len(rows))
 			}
 			b.exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 s', rest_reason = 'x' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'sick')")
-			if _, err := b.app.Tasks.Release(t.Context(), "sick", []task.Unused{{TaskID: rows[0].TaskID, LeaseID: rows[0].LeaseID, Tried: true}}); err != nil {
+			if _, err := b.app.Tasks.Release(t.Context(), "sick", []queue.Unused{{TaskID: rows[0].TaskID, LeaseID: rows[0].LeaseID, Tried: true}}); err != nil {
 				t.Fatal(err)
 			}
 			other := b.submit("y")

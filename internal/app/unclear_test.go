@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"lksms/gen/api"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 func (b *testBundle) explain(id string) api.Explanation {
@@ -17,7 +17,7 @@ func TestASenderMayFailWhatIsUnclear(t *testing.T) {
 	b, p := pushing(t, map[string]any{"on_unclear": "fail", "balance": 5})
 	p.says(200, "<html>")
 	id := b.submit("x")
-	b.becomes(id, task.Failed)
+	b.becomes(id, queue.Failed)
 	if got := b.task(id); got.Result == nil || !strings.HasPrefix(*got.Result, "结果不明") || got.RetryCount != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -104,7 +104,7 @@ func TestAMessageThatIsSentOnceMaySayToTryAgain(t *testing.T) {
 	b.exec("UPDATE tasks SET lease_until = now() WHERE task_id = $1", id)
 	b.recover()
 	b.exec("UPDATE channels SET retry_minutes = NULL")
-	b.becomes(id, task.Success)
+	b.becomes(id, queue.Success)
 	if n := sentToWeChat(p); n != 2 {
 		t.Errorf("sent %d times", n)
 	}

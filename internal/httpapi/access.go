@@ -13,7 +13,7 @@ import (
 
 	"lksms/internal/access"
 	"lksms/internal/fault"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // accessKey is where an operation of the contract lists the roles that may call it.
@@ -143,8 +143,8 @@ func (s *Server) only(roles []string, next http.Handler) http.Handler {
 
 // viewer is what the caller may see of tasks and notifications: those of its company unless it sees every one, and with the role
 // submit only its own of them.
-func viewer(ctx context.Context) task.Viewer {
-	seen := task.Viewer{CompanyID: ownCompany(ctx)}
+func viewer(ctx context.Context) queue.Viewer {
+	seen := queue.Viewer{CompanyID: ownCompany(ctx)}
 	if who := exchangeOf(ctx).who; who.Role == access.RoleSubmit {
 		seen.Owner = &who.Username
 	}

@@ -19,12 +19,12 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/access"
 	"lksms/internal/fault"
+	"lksms/internal/history"
 	"lksms/internal/idempotency"
 	"lksms/internal/notify"
+	"lksms/internal/queue"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
-	"lksms/internal/stats"
-	"lksms/internal/task"
 	"lksms/internal/template"
 )
 
@@ -68,9 +68,9 @@ type Options struct {
 
 // Server answers the operations of the contract.
 type Server struct {
-	tasks       *task.Service
+	tasks       *queue.Service
 	templates   *template.Service
-	stats       *stats.Service
+	history     *history.Service
 	access      *access.Service
 	idempotency *idempotency.Service
 	senders     *sender.Service
@@ -91,9 +91,9 @@ var _ api.StrictServerInterface = (*Server)(nil)
 
 // Slices are what the door leads to.
 type Slices struct {
-	Tasks     *task.Service
+	Tasks     *queue.Service
 	Templates *template.Service
-	Stats     *stats.Service
+	History   *history.Service
 	Users     *access.Service
 	Answers   *idempotency.Service
 	Senders   *sender.Service
@@ -110,7 +110,7 @@ func New(slices Slices, options Options) (http.Handler, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
-		tasks: slices.Tasks, templates: slices.Templates, stats: slices.Stats, access: slices.Users, idempotency: slices.Answers,
+		tasks: slices.Tasks, templates: slices.Templates, history: slices.History, access: slices.Users, idempotency: slices.Answers,
 		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify,
 		options: options, contract: contract, rooms: newRooms(), turns: newTurns(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{

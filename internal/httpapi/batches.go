@@ -12,7 +12,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // batch is an operation that takes many of what another takes one of. Each item has its own outcome, so the validator lets any
@@ -125,7 +125,7 @@ func (b batch) check(item []byte) error {
 func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestObject) (api.SendSmsBatchResponseObject, error) {
 	x := exchangeOf(ctx)
 	wrong := wrongOf(x.items)
-	var good []task.Submission
+	var good []queue.Submission
 	var places []int
 	for i, m := range req.Body.Messages {
 		if wrong[i] == nil {
@@ -149,7 +149,7 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		}
 		data.Accepted++
 	}
-	var refused []task.Refused
+	var refused []queue.Refused
 	for i := range data.Items {
 		if wrong[i] == nil {
 			continue
@@ -164,7 +164,7 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		if err != nil {
 			return nil, fmt.Errorf("write answer for the log: %w", err)
 		}
-		refused = append(refused, task.Refused{Raw: x.items[i].raw, Status: item.Code, Answer: answer})
+		refused = append(refused, queue.Refused{Raw: x.items[i].raw, Status: item.Code, Answer: answer})
 	}
 	switch {
 	case len(refused) == 0:
@@ -198,7 +198,7 @@ func (b batch) taskID(item []byte) *string {
 func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObject) (api.ReportTasksResponseObject, error) {
 	x, reports := exchangeOf(ctx), s.contract.batches["POST "+reportBatchPath]
 	wrong := wrongOf(x.items)
-	var good []task.Report
+	var good []queue.Report
 	var places []int
 	for i, r := range req.Body.Reports {
 		if wrong[i] == nil {

@@ -17,7 +17,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // The envelope of every success.
@@ -151,7 +151,7 @@ func keyOf(cursor string) (string, error) {
 
 func taskCursor(cursor *string) (string, error) {
 	if cursor == nil {
-		return task.LastID, nil
+		return queue.LastID, nil
 	}
 	id, err := keyOf(*cursor)
 	if err == nil && !strings.HasPrefix(id, "task_") {

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // statuses is the one place where a kind of failure becomes an HTTP status.
@@ -92,7 +92,7 @@ func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, a
 	if !slices.Contains(submitOperations, x.operation) || x.dryRun || ours(kind) || kind == fault.TooMany || !maySubmit {
 		return
 	}
-	refused := task.Refused{Raw: x.body, Status: status, Answer: answer}
+	refused := queue.Refused{Raw: x.body, Status: status, Answer: answer}
 	if x.inTransaction { // which is going to be rolled back, and which holds a connection: afterwards, then
 		x.refused = &refused
 		return
@@ -103,7 +103,7 @@ func (s *Server) keepRefusal(ctx context.Context, kind fault.Kind, status int, a
 // ours are the failures that are no refusal of what was sent.
 func ours(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
 
-func (s *Server) storeRefusals(ctx context.Context, all ...task.Refused) {
+func (s *Server) storeRefusals(ctx context.Context, all ...queue.Refused) {
 	x := exchangeOf(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

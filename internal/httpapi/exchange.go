@@ -15,7 +15,7 @@ import (
 
 	"lksms/internal/access"
 	"lksms/internal/fault"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // submitOperations are those whose refusals are kept (S0.14). What a batch has refused of its messages it keeps itself.
@@ -29,7 +29,7 @@ const (
 
 // exchange is what is known of a request beside its content.
 type exchange struct {
-	origin        task.Origin
+	origin        queue.Origin
 	text          *catalogue
 	who           access.Principal // empty until authenticated
 	answering     func()           // called when the answer begins; may be nil
@@ -45,7 +45,7 @@ type exchange struct {
 	isGone        bool             // whether the caller went before it was answered
 	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key
-	refused       *task.Refused    // a submission refused meanwhile, to be kept afterwards
+	refused       *queue.Refused   // a submission refused meanwhile, to be kept afterwards
 	notes         []any            // more for the request's line in the log, as slog takes it
 }
 
@@ -71,7 +71,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		x := &exchange{
-			origin: task.Origin{
+			origin: queue.Origin{
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: s.clientIP(r), UserAgent: r.UserAgent(),
 			},
 			text: catalogueFor(r.Header.Get("Accept-Language")),

@@ -8,7 +8,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // catalogue is every text that people read, in one language.
@@ -18,7 +18,7 @@ type catalogue struct {
 	recovered   string                  // with the number
 	states      [4]string               // of a task, by status code
 	description [4]string
-	explained   map[string]string // by task.Explanation.Reason; with the number ahead where there is one
+	explained   map[string]string // by queue.Explanation.Reason; with the number ahead where there is one
 }
 
 var english = &catalogue{
@@ -111,12 +111,12 @@ var english = &catalogue{
 		"waits for a sender", "held by a sender", "sent", "not sent, and not going to be",
 	},
 	explained: map[string]string{
-		task.BecauseScheduled:  "It is scheduled for later.",
-		task.BecauseRetryLater: "It failed, and will be tried again later.",
-		task.BecauseQueued:     "It waits for a sender; %d go before it.",
-		task.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
-		task.BecauseProcessing: "A sender holds it.",
-		task.BecauseSettled:    "It is settled: nothing more will happen to it.",
+		queue.BecauseScheduled:  "It is scheduled for later.",
+		queue.BecauseRetryLater: "It failed, and will be tried again later.",
+		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
+		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
+		queue.BecauseProcessing: "A sender holds it.",
+		queue.BecauseSettled:    "It is settled: nothing more will happen to it.",
 	},
 }
 
@@ -208,12 +208,12 @@ var chinese = &catalogue{
 	states:      english.states,
 	description: [4]string{"待处理", "处理中", "成功", "失败"},
 	explained: map[string]string{
-		task.BecauseScheduled:  "已定时，稍后发送。",
-		task.BecauseRetryLater: "发送失败，稍后重试。",
-		task.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
-		task.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
-		task.BecauseProcessing: "正由发送方处理。",
-		task.BecauseSettled:    "已结束，不会再有变化。",
+		queue.BecauseScheduled:  "已定时，稍后发送。",
+		queue.BecauseRetryLater: "发送失败，稍后重试。",
+		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
+		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
+		queue.BecauseProcessing: "正由发送方处理。",
+		queue.BecauseSettled:    "已结束，不会再有变化。",
 	},
 }
 
@@ -268,12 +268,12 @@ func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
 }
 
 // explain says in words why a task is where it is.
-func (c *catalogue) explain(e task.Explanation) string {
+func (c *catalogue) explain(e queue.Explanation) string {
 	text := c.explained[e.Reason]
 	if strings.Contains(text, "%d") {
 		var ahead int64
 		if e.Ahead != nil {
-			ahead = min(*e.Ahead, task.AheadMost)
+			ahead = min(*e.Ahead, queue.AheadMost)
 		}
 		return fmt.Sprintf(text, ahead)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"lksms/gen/api"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // RecoverTasks takes back every lease that ran out (S0.12).
@@ -41,7 +41,7 @@ func (s *Server) AppTaskStatistics(ctx context.Context, _ api.AppTaskStatisticsR
 }
 
 func (s *Server) statistics(ctx context.Context, company *int64) (api.StatisticsResponse, error) {
-	row, err := s.stats.Tasks(ctx, company)
+	row, err := s.history.Tasks(ctx, company)
 	return api.StatisticsResponse{Code: ok, Message: success, Data: api.Statistics{
 		PendingNewTasks: row.PendingNewTasks, PendingRetryTasks: row.PendingRetryTasks,
 		ProcessingTasks: row.ProcessingTasks, SuccessTasks: row.SuccessTasks, FailedTasks: row.FailedTasks,
@@ -52,7 +52,7 @@ func (s *Server) statistics(ctx context.Context, company *int64) (api.Statistics
 func (s *Server) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoRequestObject) (api.TaskStatusInfoResponseObject, error) {
 	text := exchangeOf(ctx).text
 	infos := make([]api.StatusInfo, 0, len(text.states))
-	for code := task.Pending; code <= task.Failed; code++ {
+	for code := queue.Pending; code <= queue.Failed; code++ {
 		infos = append(infos, api.StatusInfo{
 			StatusCode: code, StatusName: text.states[code], Description: text.description[code],
 		})

@@ -8,8 +8,8 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/notify"
 	"lksms/internal/phone"
+	"lksms/internal/queue"
 	"lksms/internal/sender"
-	"lksms/internal/task"
 )
 
 // SendSms accepts a message (S0.1).
@@ -62,8 +62,8 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 		data.OnUnclear = new(api.OnUnclear(e.OnUnclear))
 	}
 	if e.Ahead != nil {
-		ahead, more := *e.Ahead, *e.Ahead > task.AheadMost
-		ahead = min(ahead, task.AheadMost)
+		ahead, more := *e.Ahead, *e.Ahead > queue.AheadMost
+		ahead = min(ahead, queue.AheadMost)
 		data.Ahead, data.AheadIsMore = &ahead, &more
 	}
 	return api.ExplainTask200JSONResponse{Code: ok, Message: success, Data: data}, nil
@@ -86,8 +86,8 @@ func candidatesOf(ctx context.Context, all []sender.Candidate) []api.SenderView 
 	})
 }
 
-func submissionOf(body api.SendRequest, raw []byte) task.Submission {
-	return task.Submission{
+func submissionOf(body api.SendRequest, raw []byte) queue.Submission {
+	return queue.Submission{
 		PhoneNumber: body.PhoneNumber, Content: value(body.Content), UseTemplate: value(body.UseTemplate),
 		Source: nonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: messageType(body.MessageType),
 		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: value(body.Sign),
@@ -121,7 +121,7 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 		return nil, err
 	}
 	limit := pageSize(p.Limit)
-	rows, further, err := s.tasks.List(ctx, task.Filter{
+	rows, further, err := s.tasks.List(ctx, queue.Filter{
 		Viewer: viewer(ctx),
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source,
 		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
@@ -176,7 +176,7 @@ func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequest
 	}}, nil
 }
 
-func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]task.Lease, error) {
+func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]queue.Lease, error) {
 	if err := s.requireApp(ctx, appID); err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]t
 		}
 		return requireBinding(ctx, appID)
 	}
-	claiming := task.Claiming{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
+	claiming := queue.Claiming{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
 	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(value(wait))*time.Second)
 	x.note("app_id", appID, "claimed", len(rows))
 	return rows, err
@@ -218,8 +218,8 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 	return s.tasks.Report(ctx, reportOf(body, x.body))
 }
 
-func reportOf(body api.ReportRequest, raw []byte) task.Report {
-	report := task.Report{
+func reportOf(body api.ReportRequest, raw []byte) queue.Report {
+	report := queue.Report{
 		TaskID: body.TaskID, AppID: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
 		ShouldRetry: value(body.ShouldRetry), LeaseID: body.LeaseID, Raw: raw,
 	}
@@ -248,14 +248,14 @@ func taskOf(t dbq.Task) api.Task {
 	}
 }
 
-func claimedOf(t task.Lease) api.ClaimedTask {
+func claimedOf(t queue.Lease) api.ClaimedTask {
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
 		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil,
 	}
 }
 
-func appTaskOf(t task.Lease) api.AppTask {
+func appTaskOf(t queue.Lease) api.AppTask {
 	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content}
 }
 

@@ -139,10 +139,10 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 		if len(all.companies) != 0 {
 			t.Errorf("%d companies are kept", len(all.companies))
 		}
-		many := newTurns(16)
+		many := newTurns(2 * turnPart)
 		many.see("1")
 		many.see("2")
-		for range 16 / turnPart {
+		for range 2 {
 			mustTake(t, many, "1")
 		}
 		if mayBegin(t, many, "1") {

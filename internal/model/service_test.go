@@ -24,7 +24,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/app"
 	"lksms/internal/pgtest"
-	queue "lksms/internal/task"
+	queue "lksms/internal/queue"
 )
 
 const (

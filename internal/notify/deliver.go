@@ -12,12 +12,12 @@ import (
 	"lksms/internal/driver"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // batch is what was claimed and what is sent for it.
 type batch struct {
-	rows     []task.Lease
+	rows     []queue.Lease
 	messages []driver.Message
 	last     []bool    // whether an attempt of which nobody knows whether it went out is the last
 	leaseEnd time.Time // of the first lease to run out, by the clock of this process
@@ -41,7 +41,7 @@ const (
 // deliver sends what was claimed and reports of each message what became of it as soon as that is known. What was not tried is given
 // back, and so is what the sender could not send. Of what nobody knows whether it went out, nothing is reported, and the lease runs out
 // first, unless on_unclear says that it fails.
-func (w *worker) deliver(now *way, rows []task.Lease) {
+func (w *worker) deliver(now *way, rows []queue.Lease) {
 	b, err := w.read(rows)
 	if err != nil {
 		w.log.Error("claimed tasks could not be read", "sender_no", w.senderNo, "error", err)
@@ -74,7 +74,7 @@ func (w *worker) deliver(now *way, rows []task.Lease) {
 }
 
 // read joins what was claimed with what is to be sent.
-func (w *worker) read(rows []task.Lease) (batch, error) {
+func (w *worker) read(rows []queue.Lease) (batch, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(w.sending, pauseMost)
 	defer cancel()
@@ -120,9 +120,9 @@ type known struct {
 }
 
 // send sends a batch, reports what becomes known of it, concludes for the circuit breaker, and returns the leases that are left.
-func (w *worker) send(ctx context.Context, now *way, b batch) []task.Unused {
+func (w *worker) send(ctx context.Context, now *way, b batch) []queue.Unused {
 	outcomes := make(chan known, len(b.rows))
-	left := make(map[int]task.Unused, len(b.rows))
+	left := make(map[int]queue.Unused, len(b.rows))
 	for i, u := range unused(b.rows, "") {
 		left[i] = u
 	}
@@ -139,7 +139,7 @@ func (w *worker) send(ctx context.Context, now *way, b batch) []task.Unused {
 			for _, k := range those {
 				t.count(k.o)
 				if k.o.Trouble {
-					left[k.i] = task.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.o.Error}
+					left[k.i] = queue.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.o.Error}
 					continue
 				}
 				delete(left, k.i)
@@ -162,7 +162,7 @@ func (w *worker) send(ctx context.Context, now *way, b batch) []task.Unused {
 	case w.sending.Err() != nil:
 		because = becauseStopped
 	}
-	var all []task.Unused
+	var all []queue.Unused
 	for i := range b.rows {
 		if u, is := left[i]; is {
 			if !u.Tried {
@@ -175,16 +175,16 @@ func (w *worker) send(ctx context.Context, now *way, b batch) []task.Unused {
 }
 
 // unused are the leases of rows that were not tried.
-func unused(rows []task.Lease, reason string) []task.Unused {
-	all := make([]task.Unused, len(rows))
+func unused(rows []queue.Lease, reason string) []queue.Unused {
+	all := make([]queue.Unused, len(rows))
 	for i, row := range rows {
-		all[i] = task.Unused{TaskID: row.TaskID, LeaseID: row.LeaseID, Reason: reason}
+		all[i] = queue.Unused{TaskID: row.TaskID, LeaseID: row.LeaseID, Reason: reason}
 	}
 	return all
 }
 
 // release gives leases back.
-func (w *worker) release(b batch, leases []task.Unused) {
+func (w *worker) release(b batch, leases []queue.Unused) {
 	if len(leases) == 0 {
 		return
 	}
@@ -199,7 +199,7 @@ func (w *worker) release(b batch, leases []task.Unused) {
 
 // report says of messages what became of them.
 func (w *worker) report(now *way, b batch, all []known) {
-	var reports []task.Report
+	var reports []queue.Report
 	unclear := dbq.DeliveryUnclearParams{SenderNo: w.senderNo}
 	for _, k := range all {
 		o, row := k.o, b.rows[k.i]
@@ -253,7 +253,7 @@ func (w *worker) insist(b batch, leases int, tell func(ctx context.Context) erro
 	}
 }
 
-func (w *worker) tell(ctx context.Context, reports []task.Report) error {
+func (w *worker) tell(ctx context.Context, reports []queue.Report) error {
 	outcomes, err := w.tasks.ReportAll(ctx, reports)
 	if err != nil {
 		return err
@@ -266,9 +266,9 @@ func (w *worker) tell(ctx context.Context, reports []task.Report) error {
 	return nil
 }
 
-func (w *way) reportOf(row task.Lease, o driver.Outcome) task.Report {
-	r := task.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: task.Success, ProviderNo: o.ProviderNo}
-	said := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": task.Success}
+func (w *way) reportOf(row queue.Lease, o driver.Outcome) queue.Report {
+	r := queue.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
+	said := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
 	if o.ProviderNo != "" {
 		said["provider_no"] = o.ProviderNo
 	}
@@ -277,8 +277,8 @@ func (w *way) reportOf(row task.Lease, o driver.Outcome) task.Report {
 		r.MaxRetries = &most
 	}
 	if !o.OK {
-		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = task.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown
-		said["status"], said["should_retry"], said["error_code"], said["error_message"] = task.Failed, r.ShouldRetry, o.Code, o.Error
+		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = queue.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown
+		said["status"], said["should_retry"], said["error_code"], said["error_message"] = queue.Failed, r.ShouldRetry, o.Code, o.Error
 		if o.RetryAfter > 0 {
 			r.RetryAfter = &o.RetryAfter
 		} else if n := int(row.Attempt) - 1; n < len(w.row.RetryMinutes) {

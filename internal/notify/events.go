@@ -9,7 +9,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // Event is something that happened to a business task or one of its nodes (S1.4). What it means is told to people, or ends what
@@ -62,7 +62,7 @@ type Outcome struct {
 }
 
 // Take makes of an event what follows from it. Faults: request.invalid.
-func (s *Service) Take(ctx context.Context, e Event, origin task.Origin) (Outcome, error) {
+func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outcome, error) {
 	if err := e.check(); err != nil {
 		return Outcome{}, err
 	}

@@ -20,9 +20,9 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/queue"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
-	"lksms/internal/task"
 )
 
 // The business types of the documents (S1.1); others may be used.
@@ -49,13 +49,13 @@ const (
 type Service struct {
 	db          *postgres.DB
 	q           *dbq.Queries
-	tasks       *task.Service
+	tasks       *queue.Service
 	platformURL string
 	failed      *prometheus.CounterVec
 }
 
 // New returns a Service. platformURL is what ${platformUrl} means where a payload does not say; it may be empty.
-func New(db *postgres.DB, tasks *task.Service, platformURL string, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, tasks *queue.Service, platformURL string, reg prometheus.Registerer) *Service {
 	return &Service{
 		db: db, q: dbq.New(db), tasks: tasks, platformURL: platformURL,
 		failed: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
@@ -154,7 +154,7 @@ func (n *Notification) checkTimes() error {
 
 // Create is Enqueue of what a caller asks for itself: a notification whose message is empty is refused, and with it the others.
 // Faults: request.invalid.
-func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin task.Origin) (o Outcome, err error) {
+func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (o Outcome, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if o, err = s.Enqueue(ctx, a, all, origin); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 
 // Enqueue stores the notifications of an announcement with their tasks, all or none; those whose time is to come get theirs then. Of
 // several at once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid, limit.reached.
-func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin task.Origin) (Outcome, error) {
+func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
 			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, farthest)
@@ -280,7 +280,7 @@ type stored struct {
 	userIDs []string
 }
 
-func (s *Service) enqueue(ctx context.Context, a *stored, n Notification, origin task.Origin) (Made, error) {
+func (s *Service) enqueue(ctx context.Context, a *stored, n Notification, origin queue.Origin) (Made, error) {
 	made := Made{Channel: n.Channel}
 	own := []byte("{}")
 	if n.Own != nil {
@@ -356,7 +356,7 @@ func orEmpty(s *string) string {
 const runBatch = 20
 
 // byItself is who tells people of what was planned.
-var byItself = task.Origin{RequestID: "notifications"}
+var byItself = queue.Origin{RequestID: "notifications"}
 
 // Run tells the people of every notification whose time has come, in batches of their own transactions, and returns how many
 // notifications that were. One that cannot be told fails, and does not hold up the others.
@@ -406,7 +406,7 @@ func (s *Service) runEach(ctx context.Context) (int, error) {
 }
 
 // run tells the people of notifications that are due, or of the one of id if it is. It takes part in the caller's transaction.
-func (s *Service) run(ctx context.Context, id *int64, most int32, origin task.Origin) (int, error) {
+func (s *Service) run(ctx context.Context, id *int64, most int32, origin queue.Origin) (int, error) {
 	due, err := s.q.NotificationDue(ctx, dbq.NotificationDueParams{ID: id, BatchSize: most})
 	if err != nil {
 		return 0, fmt.Errorf("look for notifications that are due: %w", err)
@@ -419,7 +419,7 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin task.Or
 	return len(due), nil
 }
 
-func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin task.Origin) error {
+func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin queue.Origin) error {
 	switch {
 	case n.IsExpired && n.WasTold:
 		return s.next(ctx, n.ID, nil)
@@ -484,7 +484,7 @@ func (s *Service) tell(ctx context.Context, n dbq.NotificationDueRow, origin tas
 		return err
 	}
 	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
-	if _, err := s.tasks.Enqueue(ctx, task.Telling{
+	if _, err := s.tasks.Enqueue(ctx, queue.Telling{
 		Channel: n.Channel, RenderingID: rendering, Content: summary, Sign: n.Sign, MessageType: setting.Notification,
 		ExpiresAt: n.ExpiresAt, Origin: origin,
 	}, people); err != nil {
@@ -615,7 +615,7 @@ func number(v any) (int64, bool) {
 }
 
 // people finds the addresses of users on a channel; on one that contacts say nothing of, a user id is the address.
-func (s *Service) people(ctx context.Context, companyID int64, channel string, userIDs []string) ([]task.Person, error) {
+func (s *Service) people(ctx context.Context, companyID int64, channel string, userIDs []string) ([]queue.Person, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
 	if err != nil {
 		return nil, fmt.Errorf("find contacts: %w", err)
@@ -624,7 +624,7 @@ func (s *Service) people(ctx context.Context, companyID int64, channel string, u
 	for _, row := range rows {
 		contacts[row.UserID] = row
 	}
-	people := make([]task.Person, len(userIDs))
+	people := make([]queue.Person, len(userIDs))
 	for i, id := range userIDs {
 		c := contacts[id]
 		people[i].UserID = id
@@ -696,7 +696,7 @@ var errNoNotification = fault.New(fault.NotFound, fault.NotificationNotFound)
 
 // Filter says which notifications to list; nil means any.
 type Filter struct {
-	Viewer  task.Viewer
+	Viewer  queue.Viewer
 	BizType *int16
 	BizID   *int64
 	Channel *string
@@ -743,7 +743,7 @@ type Whole struct {
 }
 
 // Get gives one notification and what became of each person's message. Fault: notification.not_found.
-func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whole, err error) {
+func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Whole, err error) {
 	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if err != nil {
 		return n, fmt.Errorf("get notification: %w", err)

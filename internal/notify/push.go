@@ -14,9 +14,9 @@ import (
 	"lksms/internal/driver"
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
+	"lksms/internal/queue"
 	"lksms/internal/secret"
 	"lksms/internal/snapshot"
-	"lksms/internal/task"
 )
 
 const (
@@ -33,7 +33,7 @@ const LeaseSeconds = 120
 type Pusher struct {
 	*Configs
 	db    *postgres.DB
-	tasks *task.Service
+	tasks *queue.Service
 	out   outbound.Policy
 	log   *slog.Logger
 
@@ -49,7 +49,7 @@ type Pusher struct {
 }
 
 // NewPusher returns a Pusher.
-func NewPusher(db *postgres.DB, tasks *task.Service, box *secret.Box, out outbound.Policy, log *slog.Logger) *Pusher {
+func NewPusher(db *postgres.DB, tasks *queue.Service, box *secret.Box, out outbound.Policy, log *slog.Logger) *Pusher {
 	sending, cut := context.WithCancel(context.Background())
 	p := &Pusher{
 		Configs: NewConfigs(db, box), db: db, tasks: tasks, out: out, log: log, strangers: newStrangers(),
@@ -193,7 +193,7 @@ func (w *worker) run() {
 			limit = 1
 		}
 		ctx, cancel := context.WithTimeout(w.sending, claimWait+10*time.Second)
-		rows, err := w.tasks.ClaimOrWait(ctx, task.Claiming{AppID: w.senderNo, Limit: limit, InOneCall: now.isOneCall()}, claimWait)
+		rows, err := w.tasks.ClaimOrWait(ctx, queue.Claiming{AppID: w.senderNo, Limit: limit, InOneCall: now.isOneCall()}, claimWait)
 		cancel()
 		switch {
 		case err != nil:

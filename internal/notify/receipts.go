@@ -27,7 +27,7 @@ import (
 	"lksms/internal/outbound"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // callback says how a provider tells what became of messages (S3.11). Fields are named by their way through the JSON.
@@ -440,7 +440,7 @@ func (p *Pusher) Match(ctx context.Context) (int, error) {
 }
 
 // matchSent matches the receipts that came before what was just reported. The sweep finds those that come at the same moment.
-func (p *Pusher) matchSent(ctx context.Context, senderNo string, reports []task.Report) {
+func (p *Pusher) matchSent(ctx context.Context, senderNo string, reports []queue.Report) {
 	var numbers []string
 	for _, r := range reports {
 		if r.ProviderNo != "" {

@@ -9,8 +9,8 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/queue"
 	"lksms/internal/setting"
-	"lksms/internal/task"
 )
 
 // The states of a message that is sent once (S2.2).
@@ -38,7 +38,7 @@ type Once struct {
 // SendOnce sends a message unless the submitter has sent one of the name, or it is on its way: then it gives that one, and says so. Of
 // several at once, one is sent. What a crash left half sent, and what nobody knows of whether it went out, has failed, unless OnUnclear
 // says that it is sent again (S2.2).
-func (s *Service) SendOnce(ctx context.Context, m Once, origin task.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
+func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
 	data, err := written(m.Data)
 	if err != nil {
 		return row, false, err
@@ -88,14 +88,14 @@ func (s *Service) sentOnce(ctx context.Context, id int64) (dbq.SubscribeListRow,
 }
 
 // sendOnce gives a message a task.
-func (s *Service) sendOnce(ctx context.Context, id int64, m Once, data []byte, origin task.Origin) error {
+func (s *Service) sendOnce(ctx context.Context, id int64, m Once, data []byte, origin queue.Origin) error {
 	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
 		Title: m.TemplateType, Content: string(data), TemplateID: m.TemplateID, Params: data, Page: m.Page,
 	})
 	if err != nil {
 		return fmt.Errorf("keep rendering: %w", err)
 	}
-	person := task.Person{UserID: m.ReceiverUserID, Address: m.OpenID}
+	person := queue.Person{UserID: m.ReceiverUserID, Address: m.OpenID}
 	if person.Address == "" {
 		people, err := s.people(ctx, origin.CompanyID, weChat, []string{m.ReceiverUserID})
 		if err != nil {
@@ -103,10 +103,10 @@ func (s *Service) sendOnce(ctx context.Context, id int64, m Once, data []byte, o
 		}
 		person = people[0]
 	}
-	ids, err := s.tasks.Enqueue(ctx, task.Telling{
+	ids, err := s.tasks.Enqueue(ctx, queue.Telling{
 		Channel: weChat, RenderingID: rendering, Content: string(data), MessageType: setting.Notification, OnUnclear: m.OnUnclear,
 		Origin: origin,
-	}, []task.Person{person})
+	}, []queue.Person{person})
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Service) sendOnce(ctx context.Context, id int64, m Once, data []byte, o
 
 // OnceFilter says which messages to list; nil means any.
 type OnceFilter struct {
-	Viewer         task.Viewer
+	Viewer         queue.Viewer
 	BusinessType   *string
 	BusinessID     *int64
 	ReceiverUserID *string
@@ -162,7 +162,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeLi
 }
 
 // OnceStatistics counts messages by template type (S2.4).
-func (s *Service) OnceStatistics(ctx context.Context, viewer task.Viewer) ([]dbq.SubscribeStatisticsRow, error) {
+func (s *Service) OnceStatistics(ctx context.Context, viewer queue.Viewer) ([]dbq.SubscribeStatisticsRow, error) {
 	rows, err := s.q.SubscribeStatistics(ctx, dbq.SubscribeStatisticsParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner})
 	return rows, postgres.Wrap("count messages", err, nil)
 }

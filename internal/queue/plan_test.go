@@ -1,4 +1,4 @@
-package task_test
+package queue_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
-	"lksms/internal/task"
+	"lksms/internal/queue"
 )
 
 // Each is a table in which the planner's estimates are far off, one way or the other.
@@ -98,7 +98,7 @@ func split(sql string) []string {
 }
 
 // expireLeases lets leases run out, without reading more than their rows.
-func expireLeases(t *testing.T, db *postgres.DB, rows []task.Lease) {
+func expireLeases(t *testing.T, db *postgres.DB, rows []queue.Lease) {
 	t.Helper()
 	err := db.Tx(t.Context(), func(ctx context.Context) error {
 		if _, err := db.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
@@ -124,31 +124,31 @@ func dispatchOnce(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s := newService(db, task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
+	s := newService(db, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
 	defer s.Close()
 	for round := range 3 {
 		for i := range 10 {
-			_, err := s.Submit(t.Context(), task.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}")},
-				task.Origin{User: fmt.Sprint(round, i), CompanyID: access.DefaultCompany})
+			_, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}")},
+				queue.Origin{User: fmt.Sprint(round, i), CompanyID: access.DefaultCompany})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		rows, err := s.Claim(t.Context(), task.Claiming{AppID: "app", Limit: 10})
+		rows, err := s.Claim(t.Context(), queue.Claiming{AppID: "app", Limit: 10})
 		if err != nil || len(rows) != 10 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
-		var reports []task.Report
+		var reports []queue.Report
 		for i, row := range rows[:6] {
-			reports = append(reports, task.Report{
+			reports = append(reports, queue.Report{
 				TaskID: row.TaskID, AppID: "app", Status: int16(2 + i%2), ShouldRetry: i%4 == 1, Raw: []byte("{}"),
 			})
 		}
-		reports = append(reports, task.Report{TaskID: rows[7].TaskID, AppID: "another", Status: 2, Raw: []byte("{}")})
+		reports = append(reports, queue.Report{TaskID: rows[7].TaskID, AppID: "another", Status: 2, Raw: []byte("{}")})
 		if _, err := s.ReportAll(t.Context(), reports); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.Release(t.Context(), "app", []task.Unused{{TaskID: rows[8].TaskID, LeaseID: rows[8].LeaseID, Tried: true}}); err != nil || n != 1 {
+		if n, err := s.Release(t.Context(), "app", []queue.Unused{{TaskID: rows[8].TaskID, LeaseID: rows[8].LeaseID, Tried: true}}); err != nil || n != 1 {
 			t.Fatalf("released %d, %v", n, err)
 		}
 		expireLeases(t, db, rows)
@@ -171,7 +171,7 @@ func dispatchOnce(t *testing.T, url string) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if rows, err = s.Claim(t.Context(), task.Claiming{AppID: "paced", Limit: 3}); err != nil || len(rows) != 3 {
+		if rows, err = s.Claim(t.Context(), queue.Claiming{AppID: "paced", Limit: 3}); err != nil || len(rows) != 3 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
 		expireLeases(t, db, rows)

@@ -1,5 +1,5 @@
-// Package stats reads aggregates.
-package stats
+// Package history counts what happened to tasks.
+package history
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package task_test
+package queue_test
 
 import (
 	"testing"
@@ -10,27 +10,27 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
+	"lksms/internal/queue"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
-	"lksms/internal/task"
 	"lksms/internal/template"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func newService(db *postgres.DB, rules task.Rules) *task.Service {
+func newService(db *postgres.DB, rules queue.Rules) *queue.Service {
 	settings := setting.New(db)
-	return task.New(db, template.New(db), sender.New(db, settings), settings, rules, prometheus.NewRegistry())
+	return queue.New(db, template.New(db), sender.New(db, settings), settings, rules, prometheus.NewRegistry())
 }
 
-func service(t *testing.T) (*task.Service, *pgxpool.Pool) {
+func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), pgtest.New(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	s := newService(db, task.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
+	s := newService(db, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
 	t.Cleanup(s.Close)
 	return s, db.Pool
 }
@@ -57,7 +57,7 @@ func TestALateSuccessThatWaitedForTheSweep(t *testing.T) {
 	exec(t, sweep, `UPDATE tasks SET status = 0, retry_count = 1, lease_until = NULL, processing_app_id = NULL`)
 	reported := make(chan error, 1)
 	go func() {
-		reported <- s.Report(t.Context(), task.Report{TaskID: "t", AppID: "app", Status: task.Success, Raw: []byte("{}")})
+		reported <- s.Report(t.Context(), queue.Report{TaskID: "t", AppID: "app", Status: queue.Success, Raw: []byte("{}")})
 	}()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
 		if err := db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
@@ -76,7 +76,7 @@ func TestALateSuccessThatWaitedForTheSweep(t *testing.T) {
 	if err := db.QueryRow(t.Context(), "SELECT t.status, effect FROM tasks t JOIN report_logs USING (task_id)").Scan(&status, &effect); err != nil {
 		t.Fatal(err)
 	}
-	if status != int(task.Success) || effect != "success" {
+	if status != int(queue.Success) || effect != "success" {
 		t.Errorf("the task is %d, and the log says %s", status, effect)
 	}
 }

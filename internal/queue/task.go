@@ -1,5 +1,5 @@
-// Package task is the only writer of tasks and of their logs: submit, claim, report, recover, cancel.
-package task
+// Package queue is the only writer of tasks and of their logs: submit, claim, report, recover, cancel.
+package queue
 
 import (
 	"context"
@@ -352,9 +352,10 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	return outcomes, gone
 }
 
-// portionMost is how many tasks of a batch without an Idempotency-Key are stored by one transaction. It locks the ranks of its company, and other submissions of
-// that company wait, with those of other companies that were merged with them.
-const portionMost = 250
+// portionMost is how many messages of a batch without an Idempotency-Key are stored by one transaction, and how many refused ones are
+// logged. It locks the ranks of its company, and other submissions of that company wait, with those of other companies that were
+// merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
+const portionMost = 100
 
 // storeApart stores tasks in portions, in their order, and tells the outcome of each. Inside a transaction they are one portion: several
 // would lock the ranks in an order of their own, and could deadlock with other submissions.
@@ -591,7 +592,7 @@ type refusedRow struct {
 	StatusCode   int             `json:"status_code"`
 }
 
-// LogRefused keeps submissions that were refused, with their answers (S0.14): all of them or, if it fails, none.
+// LogRefused keeps submissions that were refused, with their answers (S0.14), in portions. If one fails, it and those after it are not kept.
 func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
 	rows := make([]refusedRow, len(all))
 	for i, one := range all {
@@ -601,7 +602,12 @@ func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused)
 		_, err := s.refusals.Do(ctx, rows[0])
 		return err
 	}
-	return s.logRefused(ctx, rows)
+	for portion := range slices.Chunk(rows, portionMost) {
+		if err := s.logRefused(ctx, portion); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
