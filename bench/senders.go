@@ -263,7 +263,7 @@ func weigh(admin *client, weights []float64) error {
 	return nil
 }
 
-// queue submits so many tasks for each of some companies.
+// enqueue submits so many tasks for each of some companies.
 func enqueue(keys []*client, each int) error {
 	for _, key := range keys {
 		for from := 0; from < each; from += 1000 {

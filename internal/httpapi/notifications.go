@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
-	"lksms/internal/fault"
 	"lksms/internal/notify"
 )
 
@@ -19,8 +17,8 @@ import (
 func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := exchangeOf(ctx)
 	answer, contentType, err := s.pusher.Called(ctx, callbackOf(x, req.SenderNo))
-	if f := new(fault.Error); !errors.As(err, &f) || f.Reason != fault.AuthForbidden && f.Reason != fault.AuthTooManyFailures {
-		x.provider = req.SenderNo
+	if !notify.IsUnproven(err) {
+		x.provider = req.SenderNo // also if what it says is rejected
 	}
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func TestAnswersArePacedByWhoGetsThem(t *testing.T) {
 			t.Fatalf("answer %d waits %s when all was paid", i+1, wait)
 		}
 	}
-	// What is earned is not saved up beyond the burst.
+	// Good requests do not raise the burst.
 	for range 3 * paceBurst {
 		p.earn("a")
 	}

@@ -56,7 +56,7 @@ type turns struct {
 	last      string                  // the company of the latest request
 	lastAt    time.Time               // time of the latest request
 	othersAt  time.Time               // time of the latest request of any company but last
-	isLooking bool                    // whether look runs again
+	isLooking bool                    // whether lookLater has a timer running
 }
 
 type companyTurn struct {
@@ -98,10 +98,10 @@ func (t *turns) take(ctx context.Context, company string) (leave func(), err err
 	case <-ctx.Done():
 		err = fmt.Errorf("wait for a turn: %w", ctx.Err())
 	}
-	if err != nil && !t.quit(company, mine) {
-		t.end(company, 0, false) // it began at the same time
-	}
 	if err != nil {
+		if !t.quit(company, mine) {
+			t.end(company, 0, false) // it began at the same time
+		}
 		return nil, err
 	}
 	began := time.Now()

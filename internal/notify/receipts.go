@@ -354,6 +354,12 @@ func (p *Pusher) AdmitCall(ctx context.Context, call Callback) (isKnown bool, er
 	return err == nil && (r.Verify == "token" || len(r.Addresses) > 0), err
 }
 
+// IsUnproven tells that err rejects a callback which did not prove to come from the provider.
+func IsUnproven(err error) bool {
+	f := new(fault.Error)
+	return errors.As(err, &f) && (f.Reason == fault.AuthForbidden || f.Reason == fault.AuthTooManyFailures)
+}
+
 // Called takes what a provider tells of messages (S3.11) and gives the answer that it expects. It is kept as it came before it is read,
 // also when it is refused then; once, however often it comes. Who is not known, or cannot prove to be the provider, is told so and
 // nothing else, and nothing is kept: anybody could fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed,
