@@ -91,7 +91,7 @@ var mutants = []mutant{
 		{sharing, "\tserved = own.served\n\tswitch {", "\tserved = min(own.served, level)\n\tswitch {"},
 	}},
 	{"fair", "pools are merged by their own ranks", []change{
-		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].Turn}\n\t\tif i == 0 ||",
+		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}\n\t\tif i == 0 ||",
 			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].turn = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
 	}},
 	{"route", "what waits where the last route is gone is for every shared sender", []change{

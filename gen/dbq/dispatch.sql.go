@@ -10,6 +10,51 @@ import (
 	"time"
 )
 
+const poolRooms = `-- name: PoolRooms :one
+SELECT (v.primary_room IS NOT NULL)::boolean AS is_outranked,
+    coalesce(v.primary_room, 0)::bigint AS primary_room, coalesce(w.rival_room, 0)::bigint AS rival_room
+FROM senders s
+CROSS JOIN LATERAL (
+    SELECT max(x.room) AS primary_room
+    FROM senders o
+    CROSS JOIN LATERAL (SELECT sender_id, sender_no, channel_id, kind, status, is_shared, sort, next_available_at, seen_at, balance, minute_used, hour_used, day_used, month_used, is_on, is_rested, has_quota, has_funds, day_share, response_ms, is_available, segments_left, room FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
+    WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > s.sort
+        AND x.is_available AND x.seen_at > now() - $1::interval
+) v
+CROSS JOIN LATERAL (
+    SELECT max(x.room) AS rival_room
+    FROM senders o
+    CROSS JOIN LATERAL (SELECT sender_id, sender_no, channel_id, kind, status, is_shared, sort, next_available_at, seen_at, balance, minute_used, hour_used, day_used, month_used, is_on, is_rested, has_quota, has_funds, day_share, response_ms, is_available, segments_left, room FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
+    WHERE $2::boolean AND o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on'
+        AND x.is_available AND x.is_rested AND x.seen_at > now() - $1::interval
+) w
+WHERE s.id = $3
+`
+
+type PoolRoomsParams struct {
+	SilentAfter time.Duration
+	GivesWay    bool
+	SenderID    int64
+}
+
+type PoolRoomsRow struct {
+	IsOutranked bool
+	PrimaryRoom int64
+	RivalRoom   int64
+}
+
+// PoolRooms says what of its shared pool a shared sender leaves to other shared senders, as RouteAdmit does for pools of routes: to
+// those of a larger sort that are available; and, if it gives way, to all that are available and rested.
+//
+// Two subqueries, so that a claim among thousands of shared senders reads only those that matter to it: by the index on sort, and hardly ever all.
+// OFFSET 0 keeps the standings behind the senders: the planner would read the standings of all, and then look for the senders.
+func (q *Queries) PoolRooms(ctx context.Context, arg PoolRoomsParams) (PoolRoomsRow, error) {
+	row := q.db.QueryRow(ctx, poolRooms, arg.SilentAfter, arg.GivesWay, arg.SenderID)
+	var i PoolRoomsRow
+	err := row.Scan(&i.IsOutranked, &i.PrimaryRoom, &i.RivalRoom)
+	return i, err
+}
+
 const poolSettle = `-- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - $1::interval
 `
@@ -89,60 +134,11 @@ func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int
 	return items, nil
 }
 
-const senderAdmit = `-- name: SenderAdmit :many
-
-
-WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, c.channel, x.seen_at AS was_seen_at, x.next_available_at AS was_available_at, NOT x.is_available AS gives_way,
-        st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
-    FROM senders s
-    JOIN channels c ON c.id = s.channel_id
-    JOIN sender_standings x ON x.sender_id = s.id
-    LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND s.is_paced AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
-    ) st ON true
-    WHERE s.sender_no = $1::text AND s.status = 'on'
-),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at, $2::interval AS silent_after FROM (SELECT count(*) FROM me) m
-),
-used AS MATERIALIZED (
-    SELECT
-        used_in_window('minute', moment.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
-        used_in_window('hour', moment.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
-        used_in_window('day', moment.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
-        used_in_window('month', moment.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
-    FROM me
-    CROSS JOIN moment
-    WHERE me.is_paced
-),
-budget AS MATERIALIZED (
-    SELECT me.id, me.sender_no, me.name, me.channel_id, me.kind, me.status, me.sort, me.is_shared, me.interval_ms, me.per_minute, me.per_hour, me.per_day, me.per_month, me.time_zone, me.lease_seconds, me.sign, me.segment_size, me.low_warning, me.low_switch, me.config, me.has_balance, me.is_paced, me.version, me.created_at, me.updated_at, me.on_unclear, me.is_self_registered, me.channel, me.was_seen_at, me.was_available_at, me.gives_way, me.next_available_at, me.balance, me.last_taken_at, me.minute_used, me.hour_used, me.day_used, me.month_used, moment.at, moment.at - moment.silent_after / 4 AS seen_lately, l.lease,
-        CASE
-            WHEN NOT me.is_paced THEN $3::bigint
-            WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
-            WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
-            -- More than it can send before the lease runs out would be sent twice. One call takes one interval.
-            WHEN me.interval_ms > 0 AND NOT $4::boolean
-                THEN least($3::bigint, greatest(1, floor(extract(epoch FROM l.lease) * 1000 / me.interval_ms)::bigint))
-            ELSE $3::bigint
-        END AS tasks,
-        -- Null is without end.
-        least(
-            me.per_minute - u.this_minute, me.per_hour - u.this_hour, me.per_day - u.this_day, me.per_month - u.this_month,
-            CASE WHEN me.has_balance THEN coalesce(me.balance, 0) END
-        ) AS segments
-    FROM me
-    CROSS JOIN moment
-    CROSS JOIN LATERAL (
-        SELECT coalesce(make_interval(secs => me.lease_seconds::double precision), $5::interval) AS lease
-    ) l
-    LEFT JOIN used u ON true
-),
-routed AS MATERIALIZED (
-    SELECT r.id, r.pool_id, r.sender_id, r.weight, r.sort, r.served, r.next_turn
+const routeAdmit = `-- name: RouteAdmit :many
+WITH routed AS MATERIALIZED (
+    SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
     FROM routes r
-    WHERE r.sender_id = (SELECT b.id FROM budget b WHERE b.tasks > 0) AND r.status = 'on' AND (
+    WHERE r.sender_id = $1 AND r.status = 'on' AND (
         (SELECT count(*) FROM (
             SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NOT NULL ORDER BY t.lane, t.rank LIMIT 1
         ) q) > 0
@@ -163,168 +159,70 @@ rivals AS MATERIALIZED (
             o.sort = r.sort AND t.is_there AS shares
         FROM routed r
         JOIN routes w ON w.id = r.id
-        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on'
-            AND (o.sort >= r.sort OR (SELECT b.gives_way FROM budget b))
+        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on' AND (o.sort >= r.sort OR $2::boolean)
         JOIN sender_standings x ON x.sender_id = o.sender_id
         CROSS JOIN LATERAL (SELECT x.is_rested AND x.seen_at >= x.next_available_at AS is_there) t
-        WHERE x.is_available AND x.seen_at > now() - $2::interval
+        WHERE x.is_available AND x.seen_at > now() - $3::interval
     ) a
     GROUP BY a.route_id
-),
-mine AS MATERIALIZED (
-    SELECT p.id AS pool_id, 0::bigint AS route_id, 0::bigint AS company_id, 1::bigint AS weight, 0::double precision AS gap,
-        0::double precision AS served, st.shared_next_turn AS next_turn,
-        v.primary_room, w.rival_room,
-        0::double precision AS was_served, NULL::double precision[] AS rivals_served, NULL::bigint[] AS rivals_weights
-    FROM budget b
-    JOIN sender_states st ON st.sender_id = b.id
-    JOIN pools p ON p.channel_id = b.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
-    -- Two, so that a claim among thousands of shared senders reads only those that matter to it: by the index on sort, and hardly ever all.
-    -- OFFSET 0 keeps the standings behind the senders: the planner would read the standings of all, and then look for the senders.
-    CROSS JOIN LATERAL (
-        SELECT max(x.room) AS primary_room
-        FROM senders o
-        CROSS JOIN LATERAL (SELECT sender_id, sender_no, channel_id, kind, status, is_shared, sort, next_available_at, seen_at, balance, minute_used, hour_used, day_used, month_used, is_on, is_rested, has_quota, has_funds, day_share, response_ms, is_available, segments_left, room FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
-        WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > b.sort
-            AND x.is_available AND x.seen_at > now() - $2::interval
-    ) v
-    CROSS JOIN LATERAL (
-        SELECT max(x.room) AS rival_room
-        FROM senders o
-        CROSS JOIN LATERAL (SELECT sender_id, sender_no, channel_id, kind, status, is_shared, sort, next_available_at, seen_at, balance, minute_used, hour_used, day_used, month_used, is_on, is_rested, has_quota, has_funds, day_share, response_ms, is_available, segments_left, room FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
-        WHERE b.gives_way AND o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on'
-            AND x.is_available AND x.is_rested AND x.seen_at > now() - $2::interval
-    ) w
-    WHERE b.is_shared AND b.tasks > 0
-    UNION ALL
-    SELECT r.pool_id, r.id, c.id, r.weight, 1 / c.weight, r.served, r.next_turn, v.primary_room, v.rival_room,
-        coalesce(v.was_served, r.served), v.served, v.weights
-    FROM routed r
-    JOIN pools p ON p.id = r.pool_id
-    JOIN companies c ON c.id = p.company_id
-    LEFT JOIN rivals v ON v.route_id = r.id
-),
-clock AS MATERIALIZED (
-    SELECT greatest(st.shared_last_turn, (SELECT max(r.last_turn) FROM routes r WHERE r.sender_id = b.id)) AS turn
-    FROM budget b
-    JOIN sender_states st ON st.sender_id = b.id
 )
-SELECT
-    b.id AS sender_id, b.is_paced, b.interval_ms, b.tasks::bigint AS tasks, (b.segments IS NOT NULL)::boolean AS has_limit, coalesce(b.segments, 0)::bigint AS segments,
-    extract(epoch FROM b.lease)::double precision AS lease_seconds, b.sign, b.segment_size, b.channel = 'sms' AS counts_segments,
-    coalesce((
-        b.was_seen_at IS NULL OR b.was_seen_at < b.seen_lately
-        OR (b.was_seen_at < b.was_available_at AND b.was_available_at <= b.at)
-    ) AND (
-        EXISTS (SELECT FROM routes r WHERE r.sender_id = b.id AND r.status = 'on')
-        OR (b.is_shared AND EXISTS (
-            SELECT FROM senders o WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < b.sort
-        ))
-        OR (b.is_shared AND EXISTS (
-            SELECT FROM senders o
-            WHERE o.channel_id = b.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> b.id
-        ))
-    ), false)::boolean AS is_to_be_seen,
-    coalesce(m.pool_id, 0)::bigint AS pool_id, coalesce(m.route_id, 0)::bigint AS route_id, coalesce(m.company_id, 0)::bigint AS company_id,
-    coalesce(m.weight, 1)::bigint AS weight,
-    coalesce(m.gap, 0)::double precision AS gap, coalesce(m.served, 0)::double precision AS served,
-    coalesce(m.was_served, 0)::double precision AS was_served,
-    greatest(m.next_turn, clock.turn)::double precision AS turn, (m.primary_room IS NOT NULL)::boolean AS is_outranked,
-    coalesce(m.primary_room, 0)::bigint AS primary_room, coalesce(m.rival_room, 0)::bigint AS rival_room,
-    coalesce(m.rivals_served, '{}')::double precision[] AS rivals_served, coalesce(m.rivals_weights, '{}')::bigint[] AS rivals_weights
-FROM budget b
-CROSS JOIN clock
-LEFT JOIN mine m ON true
-ORDER BY m.pool_id
+SELECT r.pool_id, r.id AS route_id, c.id AS company_id, r.weight, (1 / c.weight)::double precision AS gap,
+    r.served, coalesce(v.was_served, r.served)::double precision AS was_served, r.next_turn,
+    (SELECT max(o.last_turn) FROM routes o WHERE o.sender_id = $1)::double precision AS last_turn,
+    (v.primary_room IS NOT NULL)::boolean AS is_outranked,
+    coalesce(v.primary_room, 0)::bigint AS primary_room, coalesce(v.rival_room, 0)::bigint AS rival_room,
+    coalesce(v.served, '{}')::double precision[] AS rivals_served, coalesce(v.weights, '{}')::bigint[] AS rivals_weights
+FROM routed r
+JOIN pools p ON p.id = r.pool_id
+JOIN companies c ON c.id = p.company_id
+LEFT JOIN rivals v ON v.route_id = r.id
+ORDER BY r.pool_id
 `
 
-type SenderAdmitParams struct {
-	AppID       string
+type RouteAdmitParams struct {
+	SenderID    int64
+	GivesWay    bool
 	SilentAfter time.Duration
-	ClaimLimit  int64
-	InOneCall   bool
-	Lease       time.Duration
 }
 
-type SenderAdmitRow struct {
-	SenderID       int64
-	IsPaced        bool
-	IntervalMs     int64
-	Tasks          int64
-	HasLimit       bool
-	Segments       int64
-	LeaseSeconds   float64
-	Sign           *string
-	SegmentSize    *int64
-	CountsSegments bool
-	IsToBeSeen     bool
-	PoolID         int64
-	RouteID        int64
-	CompanyID      int64
-	Weight         int64
-	Gap            float64
-	Served         float64
-	WasServed      float64
-	Turn           float64
-	IsOutranked    bool
-	PrimaryRoom    int64
-	RivalRoom      int64
-	RivalsServed   []float64
-	RivalsWeights  []int64
+type RouteAdmitRow struct {
+	PoolID        int64
+	RouteID       int64
+	CompanyID     int64
+	Weight        int64
+	Gap           float64
+	Served        float64
+	WasServed     float64
+	NextTurn      float64
+	LastTurn      float64
+	IsOutranked   bool
+	PrimaryRoom   int64
+	RivalRoom     int64
+	RivalsServed  []float64
+	RivalsWeights []int64
 }
 
-// The way of a task through its senders: claim, report, recover, cancel. Each transition is one statement that names the state it
-// leaves and the holder it expects, so two callers at once settle it here and nowhere else.
-//
-// Rows are found and locked first, in MATERIALIZED CTEs, and updated by key: a LIMIT beside FOR UPDATE inside a join may be
-// run again by the planner and then gives more rows than it says. What is decided under the lock is what is logged, and it is
-// carried out by key alone: a condition on the row would be asked of the version that the statement's snapshot shows, which
-// the lock may have passed by. Where two statements may want the same rows and wait for each other, both lock them in the
-// order of task_id.
-//
-// What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
-// is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
-// and the statement wait for a lock. So the log of a task stands in the order in which things happened.
-// A claim is one transaction: SenderAdmit says what the sender may take, TaskOffer locks what could be that, TaskLease leases what
-// was chosen of it, SenderCharge writes what that cost the sender. A sender that has nothing to count needs no SenderCharge.
-// SenderAdmit says what a sender may take now: how many tasks and segments, and from which pools. It gives a row for each of its
-// pools, and a row without a pool where it may take nothing. No row: the sender is unknown or off.
-//
-// The row of a sender that has anything to count is locked: two polls at once count one after the other. Readiness and empty
-// pools are checked before, because a row lock writes WAL, and even an empty claim would wait for fsync.
+// RouteAdmit locks the routes of a sender in whose pools something waits, and gives what decides how much it may take from each. Empty
+// pools are left out before the lock.
 //
 // Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit breaker, and
 // seen within silent_after. If one of them has a larger sort, the sender is outranked: it may only take what is too large for all
 // of those (primary_room). Those of the same sort are its rivals while they are rested and were seen since. The shares follow from
 // what each was served: served is tasks over weight. A sender that is to try whether its trouble is over gives way: all others of the
-// pool, whatever their sort, are rivals in what failed with it (rival_room), and so are other shared senders.
-func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]SenderAdmitRow, error) {
-	rows, err := q.db.Query(ctx, senderAdmit,
-		arg.AppID,
-		arg.SilentAfter,
-		arg.ClaimLimit,
-		arg.InOneCall,
-		arg.Lease,
-	)
+// pool, whatever their sort, are rivals in what failed with it (rival_room).
+//
+// last_turn is the largest of all routes of the sender. Whether a pool is empty is asked by counting a LIMIT 1: PostgreSQL drops the
+// ORDER BY of an EXISTS, and could then walk another index than that of the queue.
+func (q *Queries) RouteAdmit(ctx context.Context, arg RouteAdmitParams) ([]RouteAdmitRow, error) {
+	rows, err := q.db.Query(ctx, routeAdmit, arg.SenderID, arg.GivesWay, arg.SilentAfter)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SenderAdmitRow
+	var items []RouteAdmitRow
 	for rows.Next() {
-		var i SenderAdmitRow
+		var i RouteAdmitRow
 		if err := rows.Scan(
-			&i.SenderID,
-			&i.IsPaced,
-			&i.IntervalMs,
-			&i.Tasks,
-			&i.HasLimit,
-			&i.Segments,
-			&i.LeaseSeconds,
-			&i.Sign,
-			&i.SegmentSize,
-			&i.CountsSegments,
-			&i.IsToBeSeen,
 			&i.PoolID,
 			&i.RouteID,
 			&i.CompanyID,
@@ -332,7 +230,8 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]Sen
 			&i.Gap,
 			&i.Served,
 			&i.WasServed,
-			&i.Turn,
+			&i.NextTurn,
+			&i.LastTurn,
 			&i.IsOutranked,
 			&i.PrimaryRoom,
 			&i.RivalRoom,
@@ -347,6 +246,175 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) ([]Sen
 		return nil, err
 	}
 	return items, nil
+}
+
+const senderAdmit = `-- name: SenderAdmit :one
+
+
+SELECT s.id AS sender_id, s.is_paced, s.sign, s.segment_size, c.channel = 'sms' AS counts_segments,
+    coalesce(s.lease_seconds::double precision, extract(epoch FROM $1::interval))::double precision AS lease_seconds,
+    (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
+    coalesce(
+        st.seen_at < clock_timestamp() - $2::interval
+            OR (st.seen_at < st.next_available_at AND st.next_available_at <= clock_timestamp()),
+        true
+    )::boolean AS is_unseen,
+    EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') AS has_routes,
+    (s.is_shared AND EXISTS (
+        SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > s.sort
+    ))::boolean AS has_primaries,
+    (s.is_shared AND (
+        EXISTS (
+            SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
+        ) OR EXISTS (
+            SELECT FROM senders o
+            WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
+        )
+    ))::boolean AS has_dependents
+FROM senders s
+JOIN channels c ON c.id = s.channel_id
+JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
+WHERE s.sender_no = $3::text AND s.status = 'on'
+`
+
+type SenderAdmitParams struct {
+	Lease       time.Duration
+	NotedWithin time.Duration
+	AppID       string
+}
+
+type SenderAdmitRow struct {
+	SenderID       int64
+	IsPaced        bool
+	Sign           *string
+	SegmentSize    *int64
+	CountsSegments bool
+	LeaseSeconds   float64
+	GivesWay       bool
+	SharedPoolID   *int64
+	SharedLastTurn float64
+	SharedNextTurn float64
+	IsUnseen       bool
+	HasRoutes      bool
+	HasPrimaries   bool
+	HasDependents  bool
+}
+
+// The way of a task through its senders: claim, report, recover, cancel. Each transition is one statement that names the state it
+// leaves and the holder it expects, so two callers at once settle it here and nowhere else.
+//
+// Rows are found and locked first, in MATERIALIZED CTEs, and updated by key: a LIMIT beside FOR UPDATE inside a join may be
+// run again by the planner and then gives more rows than it says. What is decided under the lock is what is logged, and it is
+// carried out by key alone: a condition on the row would be asked of the version that the statement's snapshot shows, which
+// the lock may have passed by. Where two statements may want the same rows and wait for each other, both lock them in the
+// order of task_id.
+//
+// What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
+// is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
+// and the statement wait for a lock. So the log of a task stands in the order in which things happened.
+// A claim is one transaction of these statements; a sender without limits and routes runs only the three in capitals:
+//
+//	SENDERADMIT    what the sender is, and which of the next three statements have something to say about it
+//	SenderBudget   how many tasks and segments it may take; locks what it has to count
+//	RouteAdmit     its share of each pool that it serves by a route
+//	PoolRooms      what of the shared pool it leaves to other shared senders
+//	TASKOFFER      locks the tasks that it may take next
+//	TASKLEASE      leases those that were chosen of them, and logs it
+//	PoolsPassed    pools in which only tasks wait that it may not take
+//	SenderCharge   what the claim cost the sender
+//
+// SenderAdmit gives what a claim must know of a sender before it counts anything; it locks nothing. No row: the sender is unknown or
+// off. shared_pool_id is null unless the sender is shared. has_primaries: a shared sender of its channel has a larger sort.
+// gives_way: its circuit breaker is not closed.
+//
+// is_unseen: within noted_within, or since the sender became ready, it was not written down that it polls. That matters to the senders
+// with which it shares the pools of its routes (has_routes), and to the shared senders that ask whether it is available
+// (has_dependents): those of a smaller sort, and driven ones.
+func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (SenderAdmitRow, error) {
+	row := q.db.QueryRow(ctx, senderAdmit, arg.Lease, arg.NotedWithin, arg.AppID)
+	var i SenderAdmitRow
+	err := row.Scan(
+		&i.SenderID,
+		&i.IsPaced,
+		&i.Sign,
+		&i.SegmentSize,
+		&i.CountsSegments,
+		&i.LeaseSeconds,
+		&i.GivesWay,
+		&i.SharedPoolID,
+		&i.SharedLastTurn,
+		&i.SharedNextTurn,
+		&i.IsUnseen,
+		&i.HasRoutes,
+		&i.HasPrimaries,
+		&i.HasDependents,
+	)
+	return i, err
+}
+
+const senderBudget = `-- name: SenderBudget :one
+WITH me AS MATERIALIZED (
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    FROM senders s
+    JOIN sender_standings x ON x.sender_id = s.id
+    LEFT JOIN LATERAL (
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on FROM sender_states WHERE sender_id = s.id AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+    ) st ON true
+    WHERE s.id = $4 AND s.status = 'on'
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM me) m -- read when the row is locked
+)
+SELECT
+    CASE
+        WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
+        WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
+        -- More than it can send before the lease runs out would be sent twice. One call takes one interval.
+        WHEN me.interval_ms > 0 AND NOT $1::boolean
+            THEN least($2::bigint, greatest(1, floor(1000 * $3::double precision / me.interval_ms)::bigint))
+        ELSE $2::bigint
+    END::bigint AS tasks,
+    (l.segments IS NOT NULL)::boolean AS has_limit, coalesce(l.segments, 0)::bigint AS segments
+FROM me
+CROSS JOIN moment
+CROSS JOIN LATERAL (
+    SELECT least(
+        me.per_minute - used_in_window('minute', moment.at, me.time_zone, me.minute_used, me.last_taken_at),
+        me.per_hour - used_in_window('hour', moment.at, me.time_zone, me.hour_used, me.last_taken_at),
+        me.per_day - used_in_window('day', moment.at, me.time_zone, me.day_used, me.last_taken_at),
+        me.per_month - used_in_window('month', moment.at, me.time_zone, me.month_used, me.last_taken_at),
+        CASE WHEN me.has_balance THEN coalesce(me.balance, 0) END
+    ) AS segments
+) l
+`
+
+type SenderBudgetParams struct {
+	InOneCall    bool
+	ClaimLimit   int64
+	LeaseSeconds float64
+	SenderID     int64
+}
+
+type SenderBudgetRow struct {
+	Tasks    int64
+	HasLimit bool
+	Segments int64
+}
+
+// SenderBudget says how many tasks and segments a sender may take now; segments only count if it has_limit. It locks the sender's state, so
+// that two polls at once count one after the other. Readiness is checked before the lock: a row lock writes WAL, and even an empty
+// claim would wait for fsync. No row: the sender is off.
+func (q *Queries) SenderBudget(ctx context.Context, arg SenderBudgetParams) (SenderBudgetRow, error) {
+	row := q.db.QueryRow(ctx, senderBudget,
+		arg.InOneCall,
+		arg.ClaimLimit,
+		arg.LeaseSeconds,
+		arg.SenderID,
+	)
+	var i SenderBudgetRow
+	err := row.Scan(&i.Tasks, &i.HasLimit, &i.Segments)
+	return i, err
 }
 
 const senderCharge = `-- name: SenderCharge :exec

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/postgres"
 )
 
 // Claiming is what a sender asks for.
@@ -70,13 +71,10 @@ type ClaimRules struct {
 
 // ClaimOn is Claim for a registered sender, in the transaction of q, which must be one of Dispatch.
 func ClaimOn(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) ([]Lease, error) {
-	pools, err := q.SenderAdmit(ctx, dbq.SenderAdmitParams{
-		AppID: c.AppID, ClaimLimit: int64(c.Limit), Lease: rules.Lease, SilentAfter: rules.SilentAfter, InOneCall: c.InOneCall,
-	})
-	if err != nil || len(pools) == 0 {
+	a, err := admit(ctx, q, c, rules)
+	if err != nil || a == nil {
 		return nil, err
 	}
-	a := newAdmission(pools)
 	var leases []Lease
 	for {
 		// Ask again only if a task may have been left out because it needs more segments than are left: a smaller one may follow it.
@@ -115,7 +113,7 @@ func (a admission) lease(ctx context.Context, q *dbq.Queries, c Claiming, p clai
 		return nil, nil
 	}
 	params := dbq.TaskLeaseParams{
-		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.IsPaced, LeaseSeconds: a.LeaseSeconds, Sign: a.Sign,
+		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
 		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)),
 	}
 	for i, o := range chosen {
@@ -144,40 +142,135 @@ func (a admission) lease(ctx context.Context, q *dbq.Queries, c Claiming, p clai
 	return leases, nil
 }
 
-// admission is what SenderAdmit says, and the share of the sender in each of its pools.
+// admission is what a sender may take, and from which pools.
 type admission struct {
-	dbq.SenderAdmitRow // what all rows say
-	pools              []admittedPool
+	sender   dbq.SenderAdmitRow
+	tasks    int64
+	segments *int64  // nil: no limit
+	lastTurn float64 // the largest at which a pool was served by it
+	pools    []admittedPool
 }
 
+// admittedPool is a pool from which a sender may take, and the sender's share of it.
 type admittedPool struct {
-	dbq.SenderAdmitRow
-	most   int64   // tasks that it may take from the pool
-	served float64 // of its route, once what it missed while it was away is forgotten
-	top    float64 // what the rival furthest ahead was served
+	id        int64
+	companyID int64 // 0: the shared pool of a channel
+	gap       float64
+	turn      float64 // of its first task; moves with each task taken
+	most      int64   // tasks that the sender may take from it
+
+	fromSegments int64 // of a task that the primaries of an outranked sender cannot send; 0 for all tasks
+	rivalRoom    int64 // tasks that failed with the sender are left to its rivals, up to this many segments
+
+	routeID int64 // 0: without a route
+	weight  int64
+	served  float64 // of its route, once what it missed while it was away is forgotten
+	top     float64 // what the rival furthest ahead was served
 
 	hasMoved bool    // its turn, which is the next one now
 	lastTurn float64 // 0: it was not served
 }
 
-func newAdmission(rows []dbq.SenderAdmitRow) admission {
-	a := admission{SenderAdmitRow: rows[0]}
-	for _, row := range rows {
-		if row.PoolID == 0 || row.IsOutranked && row.PrimaryRoom >= tasksSegmentsMost {
-			continue
-		}
-		p := admittedPool{SenderAdmitRow: row, most: a.Tasks, served: row.Served}
-		if len(row.RivalsServed) > 0 {
-			rivals := make([]routeShare, len(row.RivalsServed))
-			for i := range rivals {
-				rivals[i] = routeShare{row.RivalsServed[i], row.RivalsWeights[i]}
-			}
-			most, served, top := share(routeShare{row.Served, row.Weight}, row.WasServed, rivals)
-			p.most, p.served, p.top = min(most, a.Tasks), served, top
-		}
-		a.pools = append(a.pools, p)
+// seenSteps is how often within silent_after it is noted that a sender polls.
+const seenSteps = 4
+
+// admit says what the sender may take; nil if it is unknown or off.
+func admit(ctx context.Context, q *dbq.Queries, c Claiming, rules ClaimRules) (*admission, error) {
+	sender, err := q.SenderAdmit(ctx, dbq.SenderAdmitParams{
+		AppID: c.AppID, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
+	})
+	if postgres.IsNoRows(err) {
+		return nil, nil
 	}
-	return a
+	if err != nil {
+		return nil, err
+	}
+	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
+	if sender.IsPaced {
+		budget, err := q.SenderBudget(ctx, dbq.SenderBudgetParams{
+			SenderID: sender.SenderID, ClaimLimit: a.tasks, InOneCall: c.InOneCall, LeaseSeconds: sender.LeaseSeconds,
+		})
+		if postgres.IsNoRows(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.tasks = budget.Tasks
+		if budget.HasLimit {
+			a.segments = &budget.Segments
+		}
+	}
+	if a.tasks == 0 {
+		return a, nil
+	}
+	if err := a.addRoutes(ctx, q, rules); err != nil {
+		return nil, err
+	}
+	if err := a.addShared(ctx, q, rules); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// addRoutes adds the pools of the sender's routes.
+func (a *admission) addRoutes(ctx context.Context, q *dbq.Queries, rules ClaimRules) error {
+	if !a.sender.HasRoutes {
+		return nil
+	}
+	routes, err := q.RouteAdmit(ctx, dbq.RouteAdmitParams{
+		SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter,
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		a.lastTurn = max(a.lastTurn, r.LastTurn)
+		p := admittedPool{
+			id: r.PoolID, companyID: r.CompanyID, gap: r.Gap, turn: max(r.NextTurn, a.lastTurn), most: a.tasks,
+			rivalRoom: r.RivalRoom, routeID: r.RouteID, weight: r.Weight, served: r.Served,
+		}
+		if len(r.RivalsServed) > 0 {
+			rivals := make([]routeShare, len(r.RivalsServed))
+			for i := range rivals {
+				rivals[i] = routeShare{r.RivalsServed[i], r.RivalsWeights[i]}
+			}
+			most, served, top := share(routeShare{r.Served, r.Weight}, r.WasServed, rivals)
+			p.most, p.served, p.top = min(most, a.tasks), served, top
+		}
+		a.add(p, r.IsOutranked, r.PrimaryRoom)
+	}
+	return nil
+}
+
+// addShared adds the shared pool of the sender's channel. It comes after the routes: they know the last turn.
+func (a *admission) addShared(ctx context.Context, q *dbq.Queries, rules ClaimRules) error {
+	if a.sender.SharedPoolID == nil {
+		return nil
+	}
+	p := admittedPool{id: *a.sender.SharedPoolID, turn: max(a.sender.SharedNextTurn, a.lastTurn), most: a.tasks}
+	var rooms dbq.PoolRoomsRow
+	if a.sender.HasPrimaries || a.sender.GivesWay {
+		var err error
+		rooms, err = q.PoolRooms(ctx, dbq.PoolRoomsParams{SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter})
+		if err != nil {
+			return err
+		}
+	}
+	p.rivalRoom = rooms.RivalRoom
+	a.add(p, rooms.IsOutranked, rooms.PrimaryRoom)
+	return nil
+}
+
+// add adds a pool, unless the sender's primaries there can send everything.
+func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
+	if isOutranked {
+		if primaryRoom >= tasksSegmentsMost {
+			return
+		}
+		p.fromSegments = primaryRoom + 1
+	}
+	a.pools = append(a.pools, p)
 }
 
 // tasksSegmentsMost is how many segments a task has at most as counted at its submission (tasks_segments_range).
@@ -186,10 +279,10 @@ const tasksSegmentsMost = 100
 // segmentsMost is how many segments a task may take at most: 200 characters and a signature of 50, with its brackets.
 func (a admission) segmentsMost() int64 {
 	switch {
-	case !a.CountsSegments:
+	case !a.sender.CountsSegments:
 		return 1
-	case a.SegmentSize != nil:
-		return 252 / *a.SegmentSize + 1
+	case a.sender.SegmentSize != nil:
+		return 252 / *a.sender.SegmentSize + 1
 	default:
 		return 8 // characters outside the basic plane count twice
 	}
@@ -197,10 +290,10 @@ func (a admission) segmentsMost() int64 {
 
 // segmentsLeft is what is left when so many have been taken; nil is without end.
 func (a admission) segmentsLeft(taken int64) *int64 {
-	if !a.HasLimit {
+	if a.segments == nil {
 		return nil
 	}
-	left := a.Segments - taken
+	left := *a.segments - taken
 	return &left
 }
 
@@ -214,23 +307,20 @@ type claimPart struct {
 // part returns what is left to claim after leases, and whether anything is.
 func (a admission) part(c Claiming, rules ClaimRules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
-	p = claimPart{limit: a.Tasks - int64(len(leases)), most: map[int64]int64{}, offer: dbq.TaskOfferParams{
+	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, offer: dbq.TaskOfferParams{
 		AppID: c.AppID, RetryMaxWait: rules.RetryMaxWait,
-		Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
+		Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SegmentsLeft: a.segmentsLeft(segments),
 	}}
 	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.segmentsMost()
 	for _, pool := range a.pools {
-		most := min(pool.most-taken[pool.PoolID], p.limit)
+		most := min(pool.most-taken[pool.id], p.limit)
 		if most <= 0 {
 			continue
 		}
-		var from int64
-		if pool.IsOutranked {
-			from = pool.PrimaryRoom + 1
-		}
-		p.most[pool.PoolID] = most
-		p.offer.PoolIds, p.offer.Most = append(p.offer.PoolIds, pool.PoolID), append(p.offer.Most, most)
-		p.offer.RivalRooms, p.offer.FromSegments = append(p.offer.RivalRooms, pool.RivalRoom), append(p.offer.FromSegments, from)
+		p.most[pool.id] = most
+		p.offer.PoolIds, p.offer.Most = append(p.offer.PoolIds, pool.id), append(p.offer.Most, most)
+		p.offer.RivalRooms, p.offer.FromSegments = append(p.offer.RivalRooms, pool.rivalRoom), append(p.offer.FromSegments, pool.fromSegments)
 	}
 	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
 }
@@ -250,15 +340,15 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rules ClaimRules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dbq.PoolsPassedParams{
-		AppID: appID, Sign: a.Sign, SegmentSize: a.SegmentSize, CountsSegments: a.CountsSegments, SegmentsLeft: a.segmentsLeft(segments),
-		RetryMaxWait: rules.RetryMaxWait,
+		AppID: appID, Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait,
 	}
 	for _, pool := range a.pools {
-		if pool.served < pool.top && taken[pool.PoolID] < pool.most {
-			p.PoolIds = append(p.PoolIds, pool.PoolID)
+		if pool.served < pool.top && taken[pool.id] < pool.most {
+			p.PoolIds = append(p.PoolIds, pool.id)
 		}
 	}
-	if n := len(leases); int64(n) == a.Tasks && n > 0 {
+	if n := len(leases); int64(n) == a.tasks && n > 0 {
 		p.LastLane = &leases[n-1].lane
 	}
 	if len(p.PoolIds) == 0 {
@@ -269,7 +359,8 @@ func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rul
 
 // charge says what a claim costs the sender and its routes, and whether there is anything to write.
 func (a admission) charge(c Claiming, leases []Lease, passed []int64) (p dbq.SenderChargeParams, any bool) {
-	p = dbq.SenderChargeParams{SenderID: a.SenderID, IsToBeSeen: a.IsToBeSeen, Calls: int64(len(leases))}
+	isToBeSeen := a.sender.IsUnseen && (a.sender.HasRoutes || a.sender.HasDependents)
+	p = dbq.SenderChargeParams{SenderID: a.sender.SenderID, IsToBeSeen: isToBeSeen, Calls: int64(len(leases))}
 	if c.InOneCall {
 		p.Calls = min(1, p.Calls)
 	}
@@ -278,22 +369,22 @@ func (a admission) charge(c Claiming, leases []Lease, passed []int64) (p dbq.Sen
 		p.LeaseIds, p.Segments, p.At = append(p.LeaseIds, l.LeaseID), append(p.Segments, l.segments), &l.leasedAt
 	}
 	for _, pool := range a.pools {
-		hasPassed := slices.Contains(passed, pool.PoolID)
+		hasPassed := slices.Contains(passed, pool.id)
 		switch {
-		case pool.RouteID == 0:
+		case pool.routeID == 0:
 			if pool.hasMoved && len(a.pools) > 1 {
-				p.SharedLastTurn, p.SharedNextTurn = &pool.lastTurn, &pool.Turn
+				p.SharedLastTurn, p.SharedNextTurn = &pool.lastTurn, &pool.turn
 			}
-		case pool.hasMoved || hasPassed || taken[pool.PoolID] > 0:
-			served := pool.served + float64(taken[pool.PoolID])/float64(pool.Weight)
+		case pool.hasMoved || hasPassed || taken[pool.id] > 0:
+			served := pool.served + float64(taken[pool.id])/float64(pool.weight)
 			if hasPassed {
 				served = max(served, pool.top)
 			}
-			p.RouteIds, p.Served = append(p.RouteIds, pool.RouteID), append(p.Served, served)
-			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, pool.Turn)
+			p.RouteIds, p.Served = append(p.RouteIds, pool.routeID), append(p.Served, served)
+			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, pool.turn)
 		}
 	}
-	return p, a.IsToBeSeen || a.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
+	return p, isToBeSeen || a.sender.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
 }
 
 // advance moves the turns of the pools that have been served. A company has one share of its own pools, in however many its tasks
@@ -301,7 +392,7 @@ func (a admission) charge(c Claiming, leases []Lease, passed []int64) (p dbq.Sen
 func (a *admission) advance(leases []Lease) {
 	companies := map[int64]int64{} // of pools
 	for _, p := range a.pools {
-		companies[p.PoolID] = p.CompanyID
+		companies[p.id] = p.companyID
 	}
 	for _, l := range leases {
 		if l.lane != leases[len(leases)-1].lane {
@@ -310,10 +401,10 @@ func (a *admission) advance(leases []Lease) {
 		for i := range a.pools {
 			p := &a.pools[i]
 			switch {
-			case p.PoolID == l.poolID && p.CompanyID == 0:
-				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, l.turn), max(p.Turn, l.nextTurn)
-			case p.CompanyID != 0 && p.CompanyID == companies[l.poolID]:
-				p.hasMoved, p.lastTurn, p.Turn = true, max(p.lastTurn, l.turn), max(p.Turn, l.turn+p.Gap)
+			case p.id == l.poolID && p.companyID == 0:
+				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.nextTurn)
+			case p.companyID != 0 && p.companyID == companies[l.poolID]:
+				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.turn+p.gap)
 			}
 		}
 	}

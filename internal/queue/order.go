@@ -39,11 +39,11 @@ func byTurn(a, b offer) int {
 func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {
-		pools[p.PoolID] = p
+		pools[p.id] = p
 	}
 	offers := make([]offer, len(rows))
 	for i, row := range rows {
-		offers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].Turn}
+		offers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}
 		if i == 0 || rows[i-1].PoolID != row.PoolID || rows[i-1].Lane != row.Lane {
 			continue
 		}
@@ -69,7 +69,7 @@ func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
 	companies := map[laneOf]served{}
 	for i := range offers {
 		o := &offers[i]
-		company := pools[o.PoolID].CompanyID
+		company := pools[o.PoolID].companyID
 		if company == 0 || o.Gap == 0 {
 			continue
 		}
