@@ -109,20 +109,34 @@ UNION ALL
 SELECT '' FROM fresh WHERE NOT fresh.is_so
 ORDER BY task_id;
 
--- SubmissionRepeated gives the task that a submitter's dedup_key names already and keeps the submission that repeated it.
--- name: SubmissionRepeated :one
-WITH first AS (
-    SELECT task_id, status, coalesce('【' || sign || '】', '') || content AS final_content
-    FROM tasks
-    WHERE company_id = @company_id AND submitted_by = @submitted_by::text AND dedup_key = @dedup_key::text
+-- SubmissionsRepeated gives the tasks that a submitter's dedup_keys name already, each with its place among them, and keeps the
+-- submissions that repeated them. A key that names none gives no row.
+-- name: SubmissionsRepeated :many
+WITH asked AS MATERIALIZED (
+    SELECT
+        unnest(@dedup_keys::text[]) AS dedup_key,
+        unnest(@phone_numbers::text[]) AS phone_number,
+        unnest(@contents::text[]) AS content,
+        unnest(@use_templates::boolean[]) AS use_template,
+        unnest(@request_data::jsonb[]) AS request_data,
+        generate_series(0, cardinality(@dedup_keys::text[]) - 1) AS place
+),
+first AS MATERIALIZED (
+    SELECT a.*, t.task_id, t.status, t.final_content
+    FROM asked a
+    CROSS JOIN LATERAL (
+        SELECT task_id, status, coalesce('【' || sign || '】', '') || tasks.content AS final_content
+        FROM tasks
+        WHERE company_id = @company_id AND submitted_by = @submitted_by::text AND tasks.dedup_key = a.dedup_key
+        OFFSET 0 -- one look-up by the index for each, whatever the statistics say
+    ) t
 ),
 logged AS (
     INSERT INTO receive_logs (
         request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
     )
     SELECT
-        @request_id::text, f.task_id, @phone_number::text, sqlc.narg(content), @use_template::boolean, @source_ip::text,
-        @user_agent::text, @request_data,
+        @request_id::text, f.task_id, f.phone_number, f.content, f.use_template, @source_ip::text, @user_agent::text, f.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
                 'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
@@ -130,8 +144,9 @@ logged AS (
         ),
         200
     FROM first f
+    ORDER BY f.place
 )
-SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f;
+SELECT f.place::integer AS place, f.task_id, f.status, f.final_content::text AS final_content FROM first f ORDER BY f.place;
 
 -- SubmissionsRefused logs refused submissions, a JSON list of objects named like the columns. Outside of a transaction (alone) the
 -- commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes, refusals of the last
@@ -202,7 +217,8 @@ OFFSET -1 + @scan_limit::integer LIMIT 1;
 
 -- TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
 -- the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they
--- were answered. Of repetitions and of what senders reported, which have no end, it returns the latest 500 each.
+-- were answered. Three sorts have no end, and are returned up to the latest 500 each: repetitions, claims with what ended their leases,
+-- and reports that changed nothing.
 -- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip
@@ -222,13 +238,21 @@ FROM (
     ORDER BY r.id DESC
     LIMIT 500)
     UNION ALL
-    SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
+    (SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
     FROM send_logs s
     WHERE s.task_id = @task_id
+    ORDER BY s.id DESC
+    LIMIT 500)
     UNION ALL
     (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
     FROM report_logs p
-    WHERE p.task_id = @task_id
+    WHERE p.task_id = @task_id AND p.effect NOT IN ('ignored', 'refused')
+    ORDER BY p.id DESC
+    LIMIT 500)
+    UNION ALL
+    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
+    FROM report_logs p
+    WHERE p.task_id = @task_id AND p.effect IN ('ignored', 'refused')
     ORDER BY p.id DESC
     LIMIT 500)
 ) e

@@ -77,5 +77,9 @@ UPDATE default_contents SET is_sent = true, updated_at = now()
 WHERE company_id = @company_id AND recipient = @recipient AND NOT is_sent
 RETURNING content, use_template;
 
+-- DefaultContentReturn lets a default content be sent again that this transaction consumed.
+-- name: DefaultContentReturn :exec
+UPDATE default_contents SET is_sent = false WHERE company_id = @company_id AND recipient = @recipient;
+
 -- name: DefaultContentExists :one
 SELECT EXISTS (SELECT FROM default_contents WHERE company_id = @company_id AND recipient = @recipient);

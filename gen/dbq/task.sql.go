@@ -30,68 +30,6 @@ func (q *Queries) SlowQueue(ctx context.Context, arg SlowQueueParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
-const submissionRepeated = `-- name: SubmissionRepeated :one
-WITH first AS (
-    SELECT task_id, status, coalesce('【' || sign || '】', '') || content AS final_content
-    FROM tasks
-    WHERE company_id = $1 AND submitted_by = $2::text AND dedup_key = $3::text
-),
-logged AS (
-    INSERT INTO receive_logs (
-        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
-    )
-    SELECT
-        $4::text, f.task_id, $5::text, $6, $7::boolean, $8::text,
-        $9::text, $10,
-        jsonb_build_object(
-            'code', 200, 'message', 'success', 'data', jsonb_build_object(
-                'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
-            )
-        ),
-        200
-    FROM first f
-)
-SELECT f.task_id, f.status, f.final_content::text AS final_content FROM first f
-`
-
-type SubmissionRepeatedParams struct {
-	CompanyID   int64
-	SubmittedBy string
-	DedupKey    string
-	RequestID   string
-	PhoneNumber string
-	Content     *string
-	UseTemplate bool
-	SourceIp    string
-	UserAgent   string
-	RequestData []byte
-}
-
-type SubmissionRepeatedRow struct {
-	TaskID       string
-	Status       int16
-	FinalContent string
-}
-
-// SubmissionRepeated gives the task that a submitter's dedup_key names already and keeps the submission that repeated it.
-func (q *Queries) SubmissionRepeated(ctx context.Context, arg SubmissionRepeatedParams) (SubmissionRepeatedRow, error) {
-	row := q.db.QueryRow(ctx, submissionRepeated,
-		arg.CompanyID,
-		arg.SubmittedBy,
-		arg.DedupKey,
-		arg.RequestID,
-		arg.PhoneNumber,
-		arg.Content,
-		arg.UseTemplate,
-		arg.SourceIp,
-		arg.UserAgent,
-		arg.RequestData,
-	)
-	var i SubmissionRepeatedRow
-	err := row.Scan(&i.TaskID, &i.Status, &i.FinalContent)
-	return i, err
-}
-
 const submissionsRefused = `-- name: SubmissionsRefused :exec
 INSERT INTO receive_logs (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
@@ -116,6 +54,102 @@ type SubmissionsRefusedParams struct {
 func (q *Queries) SubmissionsRefused(ctx context.Context, arg SubmissionsRefusedParams) error {
 	_, err := q.db.Exec(ctx, submissionsRefused, arg.Alone, arg.Refused)
 	return err
+}
+
+const submissionsRepeated = `-- name: SubmissionsRepeated :many
+WITH asked AS MATERIALIZED (
+    SELECT
+        unnest($1::text[]) AS dedup_key,
+        unnest($2::text[]) AS phone_number,
+        unnest($3::text[]) AS content,
+        unnest($4::boolean[]) AS use_template,
+        unnest($5::jsonb[]) AS request_data,
+        generate_series(0, cardinality($1::text[]) - 1) AS place
+),
+first AS MATERIALIZED (
+    SELECT a.dedup_key, a.phone_number, a.content, a.use_template, a.request_data, a.place, t.task_id, t.status, t.final_content
+    FROM asked a
+    CROSS JOIN LATERAL (
+        SELECT task_id, status, coalesce('【' || sign || '】', '') || tasks.content AS final_content
+        FROM tasks
+        WHERE company_id = $6 AND submitted_by = $7::text AND tasks.dedup_key = a.dedup_key
+        OFFSET 0 -- one look-up by the index for each, whatever the statistics say
+    ) t
+),
+logged AS (
+    INSERT INTO receive_logs (
+        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+    )
+    SELECT
+        $8::text, f.task_id, f.phone_number, f.content, f.use_template, $9::text, $10::text, f.request_data,
+        jsonb_build_object(
+            'code', 200, 'message', 'success', 'data', jsonb_build_object(
+                'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
+            )
+        ),
+        200
+    FROM first f
+    ORDER BY f.place
+)
+SELECT f.place::integer AS place, f.task_id, f.status, f.final_content::text AS final_content FROM first f ORDER BY f.place
+`
+
+type SubmissionsRepeatedParams struct {
+	DedupKeys    []string
+	PhoneNumbers []string
+	Contents     []string
+	UseTemplates []bool
+	RequestData  [][]byte
+	CompanyID    int64
+	SubmittedBy  string
+	RequestID    string
+	SourceIp     string
+	UserAgent    string
+}
+
+type SubmissionsRepeatedRow struct {
+	Place        int32
+	TaskID       string
+	Status       int16
+	FinalContent string
+}
+
+// SubmissionsRepeated gives the tasks that a submitter's dedup_keys name already, each with its place among them, and keeps the
+// submissions that repeated them. A key that names none gives no row.
+func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeatedParams) ([]SubmissionsRepeatedRow, error) {
+	rows, err := q.db.Query(ctx, submissionsRepeated,
+		arg.DedupKeys,
+		arg.PhoneNumbers,
+		arg.Contents,
+		arg.UseTemplates,
+		arg.RequestData,
+		arg.CompanyID,
+		arg.SubmittedBy,
+		arg.RequestID,
+		arg.SourceIp,
+		arg.UserAgent,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SubmissionsRepeatedRow
+	for rows.Next() {
+		var i SubmissionsRepeatedRow
+		if err := rows.Scan(
+			&i.Place,
+			&i.TaskID,
+			&i.Status,
+			&i.FinalContent,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskAhead = `-- name: TaskAhead :one
@@ -834,13 +868,21 @@ FROM (
     ORDER BY r.id DESC
     LIMIT 500)
     UNION ALL
-    SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
+    (SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
     FROM send_logs s
     WHERE s.task_id = $1
+    ORDER BY s.id DESC
+    LIMIT 500)
     UNION ALL
     (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
     FROM report_logs p
-    WHERE p.task_id = $1
+    WHERE p.task_id = $1 AND p.effect NOT IN ('ignored', 'refused')
+    ORDER BY p.id DESC
+    LIMIT 500)
+    UNION ALL
+    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
+    FROM report_logs p
+    WHERE p.task_id = $1 AND p.effect IN ('ignored', 'refused')
     ORDER BY p.id DESC
     LIMIT 500)
 ) e
@@ -863,7 +905,8 @@ type TaskTimelineRow struct {
 
 // TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
 // the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they
-// were answered. Of repetitions and of what senders reported, which have no end, it returns the latest 500 each.
+// were answered. Three sorts have no end, and are returned up to the latest 500 each: repetitions, claims with what ended their leases,
+// and reports that changed nothing.
 func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimelineRow, error) {
 	rows, err := q.db.Query(ctx, taskTimeline, taskID)
 	if err != nil {

@@ -191,6 +191,21 @@ func (q *Queries) DefaultContentReset(ctx context.Context, id int64) (DefaultCon
 	return i, err
 }
 
+const defaultContentReturn = `-- name: DefaultContentReturn :exec
+UPDATE default_contents SET is_sent = false WHERE company_id = $1 AND recipient = $2
+`
+
+type DefaultContentReturnParams struct {
+	CompanyID int64
+	Recipient string
+}
+
+// DefaultContentReturn lets a default content be sent again that this transaction consumed.
+func (q *Queries) DefaultContentReturn(ctx context.Context, arg DefaultContentReturnParams) error {
+	_, err := q.db.Exec(ctx, defaultContentReturn, arg.CompanyID, arg.Recipient)
+	return err
+}
+
 const defaultContentUpdate = `-- name: DefaultContentUpdate :one
 UPDATE default_contents
 SET content = coalesce($1, content),

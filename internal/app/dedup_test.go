@@ -135,27 +135,117 @@ func TestATimelineTellsARepeatFromTheFirst(t *testing.T) {
 	}
 }
 
-// In the order of the batch, whatever has to be done alone.
+// In the order of the batch, whatever has to be done alone, and also where all of it is one transaction.
 func TestTheFirstOfANameInABatchIsTheFirst(t *testing.T) {
-	b := setup(t)
-	b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": phone, "content": "默认"})
-	items := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
-		map[string]any{"phone_number": phone, "content": "x", "dedup_key": "k"},
-		map[string]any{"phone_number": phone, "content": "a=1", "use_template": true, "dedup_key": "k"}, // there is no template
-		map[string]any{"phone_number": phone, "dedup_key": "k"},
-		map[string]any{"phone_number": phone, "content": "a=1", "use_template": true, "dedup_key": "l"},
-		map[string]any{"phone_number": phone, "content": "y", "dedup_key": "l"},
-	}})).Items
-	for i, want := range []string{"x", "x", "x", "", "y"} {
-		switch item := items[i]; {
-		case want == "" && item.Code != 409:
-			t.Errorf("item %d: %+v", i, item)
-		case want != "" && (item.Code != 200 || *item.FinalContent != want || (item.Deduplicated != nil) != (i == 1 || i == 2)):
-			t.Errorf("item %d: %+v", i, item)
-		}
+	for name, headers := range map[string][]string{"apart": nil, "in one transaction": {keyHeader, "one"}} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			for _, number := range []string{"13800138001", "13800138002", "13800138003"} {
+				b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": number, "content": "默认" + number[10:]})
+			}
+			b.submitted(map[string]any{"phone_number": phone, "content": "before", "dedup_key": "before"})
+			items := decode[api.SentBatch](t, b.expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+				map[string]any{"phone_number": "13800138001", "content": "x", "dedup_key": "k"},
+				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "k"}, // there is no template
+				map[string]any{"phone_number": "13800138001", "dedup_key": "k"},
+				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "l"},
+				map[string]any{"phone_number": "13800138001", "content": "y", "dedup_key": "l"},
+				map[string]any{"phone_number": "13800138002"},
+				map[string]any{"phone_number": "13800138002"}, // was sent
+				map[string]any{"phone_number": "13800138002", "dedup_key": "before"},
+				map[string]any{"phone_number": "13800138003", "dedup_key": "m"},
+				map[string]any{"phone_number": "13800138003", "content": "z", "dedup_key": "m"},
+				map[string]any{"phone_number": "13800138004", "dedup_key": "n"}, // has no default content
+			}}, headers...)).Items
+			for i, want := range []string{"x", "x", "x", "409", "y", "默认2", "409", "before", "默认3", "默认3", "422"} {
+				switch item := items[i]; {
+				case item.Code != 200:
+					if fmt.Sprint(item.Code) != want {
+						t.Errorf("item %d: %d %s, want %s", i, item.Code, *item.Message, want)
+					}
+				case *item.FinalContent != want || (item.Deduplicated != nil) != slices.Contains([]int{1, 2, 7, 9}, i):
+					t.Errorf("item %d: %+v, want %s", i, item, want)
+				}
+			}
+			if got := scan[string](b, "SELECT string_agg(content, ' ' ORDER BY id) FROM default_contents WHERE is_sent"); got != "默认2 默认3" {
+				t.Errorf("consumed: %s", got)
+			}
+			if n := b.count("SELECT count(*) FROM tasks"); n != 5 {
+				t.Errorf("%d tasks", n)
+			}
+		})
 	}
-	if n := b.count("SELECT count(*) FROM default_contents WHERE is_sent"); n != 0 {
-		t.Error("the default content was consumed")
+}
+
+// Whoever submits for the company waits for the ranks that a transaction locked.
+func TestABatchInOneTransactionLocksTheRanksOfItsCompanyLast(t *testing.T) {
+	b := setup(t)
+	numbers := []string{"13800138001", "13800138002"}
+	for _, number := range numbers {
+		b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": number, "content": "x"})
+	}
+	b.submitted(map[string]any{"phone_number": phone, "content": "x"})
+	other, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context())
+	if _, err := other.Exec(t.Context(), "SELECT FROM default_contents WHERE phone_number = $1 FOR UPDATE", numbers[1]); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan answer, 1)
+	go func() {
+		done <- b.call("POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+			map[string]any{"phone_number": numbers[0], "dedup_key": "k"},
+			map[string]any{"phone_number": phone, "content": "y"},
+			map[string]any{"phone_number": numbers[1]},
+		}}, keyHeader, "one")
+	}()
+	eventually(t, "the batch waits", func() bool { return b.count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+	if _, err := other.Exec(t.Context(), "SELECT FROM fair_ranks FOR UPDATE NOWAIT"); err != nil {
+		t.Error(err)
+	}
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sent := decode[api.SentBatch](t, <-done); sent.Accepted != 3 {
+		t.Errorf("%+v", sent)
+	}
+}
+
+// Two batches at once: the one that finds its name taken when it is stored gives the default content back.
+func TestADefaultContentIsKeptIfTheNameIsTakenMeanwhile(t *testing.T) {
+	b := setup(t)
+	numbers := []string{"13800138001", "13800138002"}
+	for _, number := range numbers {
+		b.expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": number, "content": "x"})
+	}
+	other, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context())
+	if _, err := other.Exec(t.Context(), "SELECT FROM default_contents WHERE phone_number = $1 FOR UPDATE", numbers[1]); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan answer, 1)
+	go func() {
+		done <- b.call("POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+			map[string]any{"phone_number": numbers[0], "dedup_key": "k"},
+			map[string]any{"phone_number": numbers[1]},
+		}}, keyHeader, "one")
+	}()
+	eventually(t, "the batch waits", func() bool { return b.count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+	first := b.submitted(map[string]any{"phone_number": phone, "content": "first", "dedup_key": "k"})
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sent := decode[api.SentBatch](t, <-done)
+	if item := sent.Items[0]; item.TaskID == nil || *item.TaskID != first.TaskID || item.Deduplicated == nil {
+		t.Errorf("%+v", item)
+	}
+	if got := scan[string](b, "SELECT string_agg(phone_number, ' ' ORDER BY id) FROM default_contents WHERE is_sent"); got != numbers[1] {
+		t.Errorf("consumed: %s", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,16 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 	}
 	if n, repeats := b.count("SELECT count(*) FROM callbacks WHERE body LIKE '%msgid%'"), b.count("SELECT sum(repeats)::bigint FROM callbacks"); n != 4 || repeats != 2 {
 		t.Errorf("%d callbacks are kept, %d came again", n, repeats)
+	}
+}
+
+func TestASenderWhoseNumberHasASlashIsCalledBack(t *testing.T) {
+	b, p := receiving(t, nil)
+	for _, no := range []string{"app/1", "app/"} {
+		b.sender(map[string]any{"sender_no": no, "kind": "http-sms", "config": receiverConfig(p, nil)})
+		if got := b.tellsTo(url.PathEscape(no), 200, "?token="+callbackKey, "application/json", `{"msgid":"n-1","status":"DELIVRD"}`); got != `{"ok":1}` {
+			t.Errorf("%s: answered %s", no, got)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -80,7 +81,11 @@ func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handle
 		}
 		if operation == callbackOperation {
 			x.request = r
-			senderNo := path.Base(r.URL.Path)
+			senderNo, err := url.PathUnescape(path.Base(r.URL.EscapedPath())) // it may contain a slash
+			if err != nil {
+				s.fail(w, r, fault.New(fault.Malformed, fault.RequestMalformed))
+				return
+			}
 			isKnown, err := s.pusher.AdmitCall(r.Context(), callbackOf(x, senderNo))
 			if err != nil {
 				s.fail(w, r, err)

@@ -150,11 +150,12 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		data.Accepted++
 	}
 	var refused []queue.Refused
+	told := s.tellEach(ctx)
 	for i := range data.Items {
 		if wrong[i] == nil {
 			continue
 		}
-		item, f := &data.Items[i], s.told(ctx, wrong[i])
+		item, f := &data.Items[i], told(wrong[i])
 		item.Code, item.Message, item.Error = x.text.tell(f)
 		data.Refused++
 		if ours(f.Kind) {
@@ -224,6 +225,7 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 			item.Effect = &effect
 		}
 	}
+	told := s.tellEach(ctx)
 	for i := range data.Items {
 		item := &data.Items[i]
 		if wrong[i] == nil {
@@ -231,7 +233,7 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 			data.Accepted++
 			continue
 		}
-		item.Code, item.Message, item.Error = x.text.tell(s.told(ctx, wrong[i]))
+		item.Code, item.Message, item.Error = x.text.tell(told(wrong[i]))
 		data.Refused++
 	}
 	x.note("accepted", data.Accepted, "refused", data.Refused)

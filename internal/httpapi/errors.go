@@ -61,6 +61,22 @@ func (s *Server) told(ctx context.Context, err error) *fault.Error {
 	return fault.New(fault.Internal, fault.InternalError)
 }
 
+// tellEach is told for the failures of one request. Of those that are not expected and follow each other with the same text it logs one.
+func (s *Server) tellEach(ctx context.Context) func(error) *fault.Error {
+	var last string
+	var lastTold *fault.Error
+	return func(err error) *fault.Error {
+		var expected *fault.Error
+		if errors.As(err, &expected) {
+			return expected
+		}
+		if text := err.Error(); lastTold == nil || text != last {
+			last, lastTold = text, s.told(ctx, err)
+		}
+		return lastTold
+	}
+}
+
 func (s *Server) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Error) {
 	x := exchangeOf(r.Context())
 	status := statuses[f.Kind]

@@ -41,7 +41,7 @@ type exchange struct {
 	request       *http.Request    // of a callback: what proves who sends it stands anywhere in it
 	isWhole       bool             // whether the body was read to its end
 	cut           error            // of a callback: why no more of its body was read
-	provider      string           // the sender_no of a callback that is proven; until its body is read, by token or address
+	provider      string           // the sender_no of a callback that is proven; until its body is verified, by token or address
 	isGone        bool             // whether the caller went before it was answered
 	dryRun        bool             // whether it only asks what would happen
 	inTransaction bool             // whether its work is being done under an Idempotency-Key

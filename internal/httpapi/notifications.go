@@ -17,8 +17,9 @@ import (
 func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := exchangeOf(ctx)
 	answer, contentType, err := s.pusher.Called(ctx, callbackOf(x, req.SenderNo))
-	if !notify.IsUnproven(err) {
-		x.provider = req.SenderNo // also if what it says is rejected
+	x.provider = req.SenderNo // also if what it says is rejected
+	if notify.IsUnproven(err) {
+		x.provider = ""
 	}
 	if err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ import (
 )
 
 // While another company is active, the costly requests of one company use at most an eighth of the processors: processors/turnPart
-// requests run at once. With fewer than eight processors one request runs at a time, and the next one starts after a pause.
+// requests run at once. With fewer than eight processors one request runs at a time, and the next one starts after a pause, which is at
+// most turnPauseMost: a company whose requests are slower gets more. Companies take turns by request, not by duration.
 // The costly requests of all companies use at most half of the processors, so that two do not take both of a small machine. A request
 // occupies the server and PostgreSQL in turn, so the bound holds for both together. A company that is active alone has no bound.
 const (
@@ -83,7 +84,8 @@ func (t *turns) see(company string) {
 	t.lastAt = time.Now()
 }
 
-// take waits for a turn of a company. leave ends the turn; further calls of it do nothing. Fault: request.too_much.
+// take waits for a turn of a company. leave ends the turn; further calls of it do nothing. Faults: request.too_much, and
+// service.unavailable if the requests of others took the time.
 func (t *turns) take(ctx context.Context, company string) (leave func(), err error) {
 	mine, err := t.join(company)
 	if err != nil {
@@ -94,7 +96,7 @@ func (t *turns) take(ctx context.Context, company string) (leave func(), err err
 	select {
 	case <-mine:
 	case <-enough.C:
-		err = errTooMuch
+		err = t.late(company)
 	case <-ctx.Done():
 		err = fmt.Errorf("wait for a turn: %w", ctx.Err())
 	}
@@ -106,6 +108,16 @@ func (t *turns) take(ctx context.Context, company string) (leave func(), err err
 	}
 	began := time.Now()
 	return sync.OnceFunc(func() { t.end(company, time.Since(began), ctx.Err() != nil) }), nil
+}
+
+// late returns why a request of a company got no turn in time.
+func (t *turns) late(company string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own := t.companies[company]; own.running > 0 || time.Since(own.since) < turnWait {
+		return errTooMuch
+	}
+	return errUnavailable
 }
 
 // join puts a request in the queue of its company. The turn may begin at once.
@@ -155,7 +167,9 @@ func (t *turns) end(company string, took time.Duration, isGone bool) {
 	if isGone {
 		pause = max(pause, turnPauseGone)
 	}
-	own.pauseUntil = now.Add(pause)
+	if until := now.Add(pause); until.After(own.pauseUntil) {
+		own.pauseUntil = until
+	}
 	t.grant(now)
 	t.forget(now)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,6 +237,45 @@ func TestTurnsGoRoundTheCompanies(t *testing.T) {
 			t.Errorf("served %v", order)
 		}
 		time.Sleep(2 * turnWait)
+	})
+}
+
+// A company that had a turn meanwhile asks for too much; one that had none did nothing wrong.
+func TestACompanyWithoutATurnIsNotToldThatItAsksForTooMuch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns(1)
+		all.see("1")
+		all.see("2")
+		leave := mustTake(t, all, "1")
+		defer leave()
+		var waiting sync.WaitGroup
+		for company, want := range map[string]error{"1": errTooMuch, "2": errUnavailable} {
+			waiting.Go(func() {
+				if _, err := all.take(t.Context(), company); !errors.Is(err, want) {
+					t.Errorf("company %s is told %v", company, err)
+				}
+			})
+		}
+		waiting.Wait()
+	})
+}
+
+func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns(1)
+		all.see("1")
+		long, short := mustTake(t, all, "1"), mustTake(t, all, "1")
+		time.Sleep(time.Second)
+		long()
+		another := mustTake(t, all, "1")
+		another()
+		short()
+		all.see("2")
+		if mayBegin(t, all, "1") {
+			t.Error("begins in its pause")
+		}
 	})
 }
 

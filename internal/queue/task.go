@@ -167,29 +167,50 @@ var errRepeated = errors.New("the dedup key is taken")
 // default_content.already_sent.
 func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	made, err := s.submit(ctx, sub, origin)
-	switch {
-	case errors.Is(err, errRepeated):
-		return s.repeated(ctx, sub, origin)
-	case err != nil && sub.DedupKey != nil:
-		// Its first submission may be why: it took the default content that this one looked for.
-		if first, again := s.repeated(ctx, sub, origin); again == nil {
-			return first, nil
+	if err != nil && sub.DedupKey != nil {
+		// Also after another error: the first submission may have taken the default content that this one looked for.
+		first, again := s.repeated(ctx, sub, origin)
+		switch {
+		case first != nil:
+			return *first, nil
+		case errors.Is(err, errRepeated) && again != nil:
+			return Submitted{}, again
 		}
 	}
 	return made, err
 }
 
-// repeated gives the task that the dedup key names.
-func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
-	row, err := s.q.SubmissionRepeated(ctx, dbq.SubmissionRepeatedParams{
-		CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKey: *sub.DedupKey,
-		PhoneNumber: sub.PhoneNumber, Content: &sub.Content, UseTemplate: sub.UseTemplate,
-		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent), RequestData: sub.Raw,
-	})
+// repeated returns the task that the dedup key names, or nil, and logs the submission that repeated it.
+func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (*Submitted, error) {
+	all, err := s.allRepeated(ctx, []Submission{sub}, origin)
 	if err != nil {
-		return Submitted{}, fmt.Errorf("find task by dedup key: %w", err)
+		return nil, err
 	}
-	return Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.FinalContent, Deduplicated: true}, nil
+	return all[0], nil
+}
+
+// allRepeated is repeated for several, in one transaction and in their order.
+func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Origin) ([]*Submitted, error) {
+	n := len(subs)
+	p := dbq.SubmissionsRepeatedParams{
+		CompanyID: origin.CompanyID, SubmittedBy: origin.User,
+		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
+		DedupKeys: make([]string, n), PhoneNumbers: make([]string, n), Contents: make([]string, n), UseTemplates: make([]bool, n),
+		RequestData: make([][]byte, n),
+	}
+	for i, sub := range subs {
+		p.DedupKeys[i], p.PhoneNumbers[i], p.Contents[i] = *sub.DedupKey, sub.PhoneNumber, sub.Content
+		p.UseTemplates[i], p.RequestData[i] = sub.UseTemplate, sub.Raw
+	}
+	rows, err := s.q.SubmissionsRepeated(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("find tasks by dedup key: %w", err)
+	}
+	found := make([]*Submitted, n)
+	for _, row := range rows {
+		found[row.Place] = &Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.FinalContent, Deduplicated: true}
+	}
+	return found, nil
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
@@ -291,123 +312,6 @@ func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
 		return Submitted{}, errRepeated
 	default:
 		return row.submitted(), nil
-	}
-}
-
-// Outcome is what became of one submission of several.
-type Outcome struct {
-	Submitted
-	Err error
-}
-
-// SubmitAll is Submit for several: each has its own outcome, in their order, and a bad one does not hold up the others.
-// An error is the database's, and means that none is known to be stored; in a transaction, that none is.
-func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origin) ([]Outcome, error) {
-	outcomes := make([]Outcome, len(subs))
-	active := sync.OnceValues(func() (dbq.Template, error) { return s.templates.Active(ctx, origin.CompanyID) })
-	render := func(params string) (template.Text, error) {
-		t, err := active()
-		if err != nil {
-			return template.Text{}, err
-		}
-		return template.With(t, params)
-	}
-	var rows []newTask
-	var places []int // of rows in outcomes
-	named := map[string]bool{}
-	flush := func() {
-		s.storeApart(ctx, rows, origin, func(i int, o Outcome) { outcomes[places[i]] = o })
-		rows, places = nil, nil
-		clear(named)
-	}
-	asOf := time.Now()
-	for i, sub := range subs {
-		row, err := s.prepare(ctx, asOf, sub, origin, render)
-		if err == nil && row.final.Content != "" {
-			rows, places = append(rows, row), append(places, i)
-			if sub.DedupKey != nil {
-				named[*sub.DedupKey] = true
-			}
-			continue
-		}
-		if sub.DedupKey != nil && named[*sub.DedupKey] { // the first of its name must be there before it
-			flush()
-		}
-		outcomes[i].Submitted, outcomes[i].Err = s.Submit(ctx, sub, origin)
-	}
-	flush()
-	var gone error
-	stored := 0
-	for _, o := range outcomes {
-		switch {
-		case o.Err == nil:
-			stored++
-		case postgres.IsUnavailable(o.Err):
-			gone = o.Err
-		}
-	}
-	if stored > 0 && !s.db.InTx(ctx) {
-		gone = nil // what is known is worth more than one word for all
-	}
-	return outcomes, gone
-}
-
-// portionMost is how many messages of a batch without an Idempotency-Key are stored by one transaction, and how many refused ones are
-// logged. It locks the ranks of its company, and other submissions of that company wait, with those of other companies that were
-// merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
-const portionMost = 100
-
-// storeApart stores tasks in portions, in their order, and tells the outcome of each. Inside a transaction they are one portion: several
-// would lock the ranks in an order of their own, and could deadlock with other submissions.
-func (s *Service) storeApart(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
-	first, most := 0, portionMost
-	if s.db.InTx(ctx) {
-		most = max(1, len(rows))
-	}
-	for portion := range slices.Chunk(rows, most) {
-		s.storePortion(ctx, portion, origin, func(i int, o Outcome) { tell(first+i, o) })
-		first += len(portion)
-	}
-}
-
-// storePortion stores tasks together and tells the outcome of each. A task whose dedup key is taken gets the outcome of the first one;
-// these are looked up in one transaction, because each writes a log row.
-func (s *Service) storePortion(ctx context.Context, rows []newTask, origin Origin, tell func(i int, o Outcome)) {
-	stored := merge.Apart(rows, func(rows []newTask) (made []bool, err error) {
-		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			made, err = s.storeAll(ctx, rows)
-			return err
-		})
-		return made, err
-	}, isHopeless)
-	var taken []int
-	for i, result := range stored {
-		switch {
-		case result.Err != nil:
-			tell(i, Outcome{Err: result.Err})
-		case result.Out:
-			tell(i, Outcome{Submitted: rows[i].submitted()})
-		default:
-			taken = append(taken, i)
-		}
-	}
-	if len(taken) == 0 {
-		return
-	}
-	for j, result := range merge.Apart(taken, func(taken []int) (first []Submitted, err error) {
-		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			first = make([]Submitted, len(taken))
-			for j, i := range taken {
-				var err error
-				if first[j], err = s.repeated(ctx, rows[i].Submission, origin); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		return first, err
-	}, postgres.IsUnavailable) {
-		tell(taken[j], Outcome{Submitted: result.Out, Err: result.Err})
 	}
 }
 

@@ -207,6 +207,12 @@ func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient
 	return Text{Content: row.Content}, nil
 }
 
+// ReturnDefault undoes a ConsumeDefault of the same transaction.
+func (s *Service) ReturnDefault(ctx context.Context, companyID int64, recipient string) error {
+	err := s.q.DefaultContentReturn(ctx, dbq.DefaultContentReturnParams{CompanyID: companyID, Recipient: recipient})
+	return postgres.Wrap("return default content", err, nil)
+}
+
 func deleted(act string, n int64, err error, none *fault.Error) error {
 	if err == nil && n == 0 {
 		return none
