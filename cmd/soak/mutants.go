@@ -28,23 +28,24 @@ var finders = map[string]string{
 type change struct{ file, before, after string }
 
 const (
-	queries   = "gen/dbq/dispatch.sql.go"
+	claims    = "gen/dbq/queue_claim.sql.go"
+	ends      = "gen/dbq/queue_settle.sql.go"
 	contents  = "gen/dbq/template.sql.go"
 	dispatch  = "internal/queue/dispatch.go"
 	claiming  = "internal/queue/claim.go"
 	ordering  = "internal/queue/order.go"
 	sharing   = "internal/queue/share.go"
-	driving   = "internal/notify/deliver.go"
-	answers   = "internal/driver/reply.go"
+	driving   = "internal/push/deliver.go"
+	answers   = "internal/push/driver/reply.go"
 	verifying = "internal/access/verify.go"
 )
 
 var mutants = []mutant{
 	{"F1", "a report changes a task whatever its state and whoever reports", []change{
-		{queries, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))", "(h.task_status BETWEEN 0 AND 3)"},
+		{ends, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))", "(h.task_status BETWEEN 0 AND 3)"},
 	}},
 	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
-		{queries, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (",
+		{ends, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (",
 			"(h.task_status = 0 AND h.retry_count > 0 AND h.wants_retry) OR (h.task_status = 1 AND h.processing_app_id = h.app_id AND ("},
 	}},
 	{"F4", "the sweep looks first and writes afterwards, by id", []change{
@@ -82,7 +83,7 @@ var mutants = []mutant{
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
 	{"pace", "a claim counts what is left of a sender without locking it", []change{
-		{queries, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
+		{claims, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
 	}},
 	{"doubt", "what is not known to have gone out is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
@@ -96,7 +97,7 @@ var mutants = []mutant{
 	}},
 	{"route", "what waits where the last route is gone is for every shared sender", []change{
 		{dispatch, "return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
-		{queries, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
+		{claims, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{
 		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
@@ -111,7 +112,7 @@ var mutants = []mutant{
 	if a.isKey {`},
 	}},
 	{"F10", "the log of a claim is written after its COMMIT", []change{
-		{queries, "    FROM leased h\n),\ncounted AS", "    FROM leased h WHERE false\n),\ncounted AS"},
+		{claims, "    FROM leased h\n),\ncounted AS", "    FROM leased h WHERE false\n),\ncounted AS"},
 		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {
 		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",

@@ -18,10 +18,3 @@ INSERT INTO events (event, subject, detail)
 SELECT 'setting.changed', @category::text || '.' || @name::text,
     jsonb_build_object('by', @updated_by::text, 'from', coalesce((SELECT old.value FROM old), @default_value::jsonb), 'to', put.value)
 FROM put;
-
--- name: EventList :many
-SELECT * FROM events
-WHERE id < @before_id AND (sqlc.narg(event)::text IS NULL OR event = sqlc.narg(event)::text)
-    AND (sqlc.narg(subject)::text IS NULL OR subject = sqlc.narg(subject)::text)
-ORDER BY id DESC
-LIMIT @page_limit::integer;

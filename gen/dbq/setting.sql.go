@@ -9,52 +9,6 @@ import (
 	"context"
 )
 
-const eventList = `-- name: EventList :many
-SELECT id, event, subject, detail, created_at FROM events
-WHERE id < $1 AND ($2::text IS NULL OR event = $2::text)
-    AND ($3::text IS NULL OR subject = $3::text)
-ORDER BY id DESC
-LIMIT $4::integer
-`
-
-type EventListParams struct {
-	BeforeID  int64
-	Event     *string
-	Subject   *string
-	PageLimit int32
-}
-
-func (q *Queries) EventList(ctx context.Context, arg EventListParams) ([]Event, error) {
-	rows, err := q.db.Query(ctx, eventList,
-		arg.BeforeID,
-		arg.Event,
-		arg.Subject,
-		arg.PageLimit,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Event
-	for rows.Next() {
-		var i Event
-		if err := rows.Scan(
-			&i.ID,
-			&i.Event,
-			&i.Subject,
-			&i.Detail,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const settingList = `-- name: SettingList :many
 SELECT category, name, value, updated_by, updated_at FROM settings ORDER BY category, name
 `

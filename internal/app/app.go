@@ -16,14 +16,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"lksms/internal/access"
+	"lksms/internal/alert"
 	"lksms/internal/config"
+	"lksms/internal/contact"
+	"lksms/internal/directory"
 	"lksms/internal/history"
 	"lksms/internal/httpapi"
 	"lksms/internal/idempotency"
-	"lksms/internal/notify"
+	"lksms/internal/notification"
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
+	"lksms/internal/push"
 	"lksms/internal/queue"
+	"lksms/internal/receipt"
 	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
@@ -88,13 +93,15 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 
 // App is a server that is put together and not yet started.
 type App struct {
-	Handler http.Handler
-	Tasks   *queue.Service
-	Answers *idempotency.Service
-	Senders *sender.Service
-	Pusher  *notify.Pusher
-	Notify  *notify.Service
-	DB      *postgres.DB
+	Handler       http.Handler
+	Tasks         *queue.Service
+	Answers       *idempotency.Service
+	Directory     *directory.Service
+	Senders       *sender.Service
+	Receipts      *receipt.Service
+	Notifications *notification.Service
+	Pusher        *push.Pusher
+	DB            *postgres.DB
 
 	sweeper *sweep.Sweeper
 	options Options
@@ -120,17 +127,24 @@ func New(ctx context.Context, o Options) (*App, error) {
 	answers := idempotency.New(db)
 	templates := template.New(db)
 	settings := setting.New(db)
-	senders := sender.New(db, settings)
-	tasks := queue.New(db, templates, senders, settings, o.Rules, metrics)
-	counts := history.New(db, settings, metrics)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
-	notifications := notify.New(db, tasks, o.PlatformURL, metrics)
-	pusher := notify.NewPusher(db, tasks, o.Secrets, o.Outbound, o.Log)
-	handler, err := httpapi.New(httpapi.Slices{
-		Tasks: tasks, Templates: templates, History: counts, Users: users, Answers: answers, Senders: senders, Settings: settings,
-		Pusher: pusher, Notify: notifications,
+	configs := sender.NewConfigs(db, o.Secrets)
+	places := directory.New(db)
+	senders := sender.New(db, settings, places, configs)
+	tasks := queue.New(db, templates, places, senders, settings, o.Rules, metrics)
+	counts := history.New(db, metrics)
+	alerts := alert.New(db, settings, metrics)
+	contacts := contact.New(db)
+	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
+	receipts := receipt.New(db, tasks, configs, o.Log)
+	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
+	places.OnChanged(receipts.Changed)
+	places.OnChanged(pusher.Changed)
+	handler, err := httpapi.New(httpapi.Services{
+		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Access: users, Idempotency: answers, Directory: places,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
 		Ready: readiness(db), Log: o.Log, Metrics: metrics,
@@ -149,19 +163,20 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
-		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: senders.ForgetPools},
+		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: places.ForgetPools},
 		sweep.Job{Name: "let-old-tasks-go-first", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
 		sweep.Job{Name: "tell-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
-		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: pusher.Match},
-		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: pusher.ForgetCallbacks},
-		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: counts.Watch},
+		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
+		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
+		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
 	)
 	if err != nil {
 		db.Close()
 		return nil, err
 	}
 	return &App{
-		Handler: handler, Tasks: tasks, Answers: answers, Senders: senders, Pusher: pusher, Notify: notifications, DB: db, sweeper: sweeper, options: o,
+		Handler: handler, Tasks: tasks, Answers: answers, Directory: places, Senders: senders, Receipts: receipts, Notifications: notifications, DB: db,
+		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }
 
@@ -259,5 +274,5 @@ func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (in
 		return 0, err
 	}
 	defer db.Close()
-	return notify.NewConfigs(db, box).Rotate(ctx)
+	return sender.NewConfigs(db, box).Rotate(ctx)
 }

@@ -15,7 +15,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
-	"lksms/internal/notify"
+	"lksms/internal/notification"
 	"lksms/internal/queue"
 )
 
@@ -86,7 +86,7 @@ func (b *testBundle) notificationBecomes(id int64, status api.NotificationStatus
 // tell tells what has come due.
 func (b *testBundle) tell() {
 	b.t.Helper()
-	if _, err := b.app.Notify.Run(b.t.Context()); err != nil {
+	if _, err := b.app.Notifications.Run(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -626,8 +626,8 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 			b, _ := notifying(t)
 			users := []string{"u1"}
 			node := int64(8882)
-			event := func(name string, channels ...string) notify.Event {
-				e := notify.Event{
+			event := func(name string, channels ...string) notification.Event {
+				e := notification.Event{
 					Name: name, TaskID: 1001, NodeID: &node, Channels: channels, UserIDs: users,
 					Payload: map[string]any{"taskName": "x", "nodeName": "y"},
 				}
@@ -637,23 +637,23 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 				return e
 			}
 			origin := queue.Origin{User: "lksms", CompanyID: 1}
-			take := func(e notify.Event) (o notify.Outcome) {
+			take := func(e notification.Event) (o notification.Outcome) {
 				t.Helper()
-				o, err := b.app.Notify.Take(t.Context(), e, origin)
+				o, err := b.app.Notifications.Take(t.Context(), e, origin)
 				if err != nil {
 					t.Error(err)
 				}
 				return o
 			}
 			// race takes first in a transaction that is committed only when second waits for it.
-			race := func(first, second notify.Event) (ofSecond notify.Outcome) {
+			race := func(first, second notification.Event) (ofSecond notification.Outcome) {
 				t.Helper()
 				held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 				commit := sync.OnceFunc(func() { close(release) })
 				defer commit()
 				go func() {
 					done <- b.app.DB.Tx(t.Context(), func(ctx context.Context) error {
-						_, err := b.app.Notify.Take(ctx, first, origin)
+						_, err := b.app.Notifications.Take(ctx, first, origin)
 						close(held)
 						<-release
 						return err

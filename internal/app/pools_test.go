@@ -158,7 +158,7 @@ func TestWhatNoRouteNamesAnyLongerCanBeDeleted(t *testing.T) {
 	b.expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
 	b.expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 	b.exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
-	if n, err := b.app.Senders.ForgetPools(t.Context()); n != 2 || err != nil {
+	if n, err := b.app.Directory.ForgetPools(t.Context()); n != 2 || err != nil {
 		t.Errorf("forgot %d pools, %v", n, err)
 	}
 }

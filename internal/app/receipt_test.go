@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/internal/driver"
+	"lksms/internal/push/driver"
 	"lksms/internal/queue"
 )
 
@@ -172,7 +172,7 @@ func TestCallbacksAreForgottenAfterAMonth(t *testing.T) {
 	b.exec("UPDATE callbacks SET created_at = now() - interval '31 days'")
 	b.exec("UPDATE receipts SET created_at = now() - interval '31 days'")
 	b.tells(200, "?token="+callbackKey, "application/json", recent)
-	if n, err := b.app.Pusher.ForgetCallbacks(t.Context()); n != 2 || err != nil {
+	if n, err := b.app.Receipts.Forget(t.Context()); n != 2 || err != nil {
 		t.Fatalf("forgot %d, %v", n, err)
 	}
 	if got := scan[string](b, "SELECT string_agg(body, '') FROM callbacks"); got != recent || b.count("SELECT count(*) FROM receipts") != 1 {
@@ -232,7 +232,7 @@ func (b *testBundle) keepsShortSecret(text string) {
 		b.t.Fatal(err)
 	}
 	b.exec("UPDATE senders SET config = config || jsonb_build_object('callbackSecret', $1::text) WHERE sender_no = 'pushed'", sealed)
-	b.app.Pusher.Changed()
+	b.app.Receipts.Changed()
 }
 
 // Who proves nothing has to wait after a while; the provider has not, though it calls from the same address.
@@ -280,7 +280,7 @@ func TestAParkedReceiptIsLookedForInTurnUntilItsEnd(t *testing.T) {
 	b, _ := receiving(t, nil)
 	match := func(want int) {
 		t.Helper()
-		if n, err := b.app.Pusher.Match(t.Context()); n != want || err != nil {
+		if n, err := b.app.Receipts.Match(t.Context()); n != want || err != nil {
 			t.Fatalf("matched %d, %v", n, err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/history"
-	"lksms/internal/setting"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -144,7 +143,7 @@ func TestWhoPolledIsNotedLaterWhenTheDatabaseFails(t *testing.T) {
 // Whoever changes tasks, and be it by hand, the statistics are exact, folded or not.
 func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 	b := setup(t)
-	counts := history.New(b.app.DB, setting.New(b.app.DB), prometheus.NewRegistry())
+	counts := history.New(b.app.DB, prometheus.NewRegistry())
 	fold := func() {
 		t.Helper()
 		if _, err := counts.Fold(t.Context()); err != nil {

@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -172,4 +173,12 @@ func (e *Error) Error() string {
 		parts[i] = fmt.Sprintf("%s %s", f.Name, f.Rule)
 	}
 	return string(e.Reason) + ": " + strings.Join(parts, ", ")
+}
+
+// OfField returns err, or, if it is missing, that the field names something that does not exist.
+func OfField(err error, missing *Error, field string) error {
+	if errors.Is(err, missing) {
+		return InvalidField(field, NotThere, nil)
+	}
+	return err
 }

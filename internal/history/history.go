@@ -9,19 +9,17 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
-	"lksms/internal/setting"
 )
 
 // Service counts tasks.
 type Service struct {
-	db       *postgres.DB
-	q        *dbq.Queries
-	settings *setting.Service
+	db *postgres.DB
+	q  *dbq.Queries
 }
 
 // New returns a Service on db that reports the queue's depth to reg at each scrape.
-func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db), settings: settings}
+func New(db *postgres.DB, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db)}
 	reg.MustRegister(depthCollector{s})
 	return s
 }
@@ -42,44 +40,17 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	return int(n), postgres.Wrap("clear folded task counts", s.db.Vacuum(ctx, "task_count_changes"), nil)
 }
 
-// Watch keeps an event when a task has waited too long, and tells whether it did.
-func (s *Service) Watch(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	if err != nil || values.Monitoring.WaitWarning == 0 {
-		return 0, err
-	}
-	seconds, err := s.longestWait(ctx)
-	if err != nil || int64(seconds) < values.Monitoring.WaitWarning {
-		return 0, postgres.Wrap("look at longest wait", err, nil)
-	}
-	n, err := s.q.SlowQueue(ctx, dbq.SlowQueueParams{Seconds: int64(seconds), Warning: values.Monitoring.WaitWarning})
-	return int(n), postgres.Wrap("keep that the queue is slow", err, nil)
-}
-
-// longestWait is how long the task that has been due for longest has waited.
-func (s *Service) longestWait(ctx context.Context) (seconds float64, err error) {
-	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		seconds, err = q.LongestWait(ctx)
-		return err
-	})
-	return seconds, err
-}
-
-var (
-	depthDesc = prometheus.NewDesc("lksms_queue_tasks", "Tasks that wait or are being sent.", []string{"state"}, nil)
-	ageDesc   = prometheus.NewDesc("lksms_queue_oldest_pending_seconds",
-		"How long the task that has been due for longest has waited.", nil, nil)
-)
+var depthDesc = prometheus.NewDesc("lksms_queue_tasks", "Tasks that wait or are being sent.", []string{"state"}, nil)
 
 // depthCollector asks the database at each scrape.
-type depthCollector struct{ stats *Service }
+type depthCollector struct{ history *Service }
 
-func (c depthCollector) Describe(out chan<- *prometheus.Desc) { out <- depthDesc; out <- ageDesc }
+func (c depthCollector) Describe(out chan<- *prometheus.Desc) { out <- depthDesc }
 
 func (c depthCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	row, err := c.stats.Tasks(ctx, nil)
+	row, err := c.history.Tasks(ctx, nil)
 	if err != nil { // the scrape goes on without these; the pool's gauges show why
 		return
 	}
@@ -87,8 +58,5 @@ func (c depthCollector) Collect(out chan<- prometheus.Metric) {
 		"pending_new": row.PendingNewTasks, "pending_retry": row.PendingRetryTasks, "processing": row.ProcessingTasks,
 	} {
 		out <- prometheus.MustNewConstMetric(depthDesc, prometheus.GaugeValue, float64(n), state)
-	}
-	if seconds, err := c.stats.longestWait(ctx); err == nil {
-		out <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, seconds)
 	}
 }

@@ -86,7 +86,7 @@ func (s *Server) guard(operations *http.ServeMux, next http.Handler) http.Handle
 				s.fail(w, r, fault.New(fault.Malformed, fault.RequestMalformed))
 				return
 			}
-			isKnown, err := s.pusher.AdmitCall(r.Context(), callbackOf(x, senderNo))
+			isKnown, err := s.receipts.Admit(r.Context(), callbackOf(x, senderNo))
 			if err != nil {
 				s.fail(w, r, err)
 				return
@@ -173,7 +173,7 @@ func (s *Server) companyID(ctx context.Context, no *string) (int64, error) {
 	if own := ownCompany(ctx); own != nil {
 		return *own, s.requireCompany(ctx, no)
 	}
-	row, err := s.senders.GetCompany(ctx, *no)
+	row, err := s.directory.GetCompany(ctx, *no)
 	return row.ID, err
 }
 
@@ -183,7 +183,7 @@ func (s *Server) requireCompany(ctx context.Context, no *string) error {
 	if no == nil || own == nil {
 		return nil
 	}
-	ownNo, err := s.senders.CompanyNo(ctx, *own)
+	ownNo, err := s.directory.CompanyNo(ctx, *own)
 	if err == nil && ownNo != *no {
 		err = fault.New(fault.Forbidden, fault.AuthOtherCompany)
 	}
@@ -193,7 +193,7 @@ func (s *Server) requireCompany(ctx context.Context, no *string) error {
 // requireSender refuses a sender that the caller's company cannot reach. Fault: sender.not_found.
 func (s *Server) requireSender(ctx context.Context, no string) error {
 	if own := ownCompany(ctx); own != nil {
-		_, err := s.senders.GetSender(ctx, own, no)
+		_, err := s.senders.Get(ctx, own, no)
 		return err
 	}
 	return nil

@@ -18,11 +18,15 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/access"
+	"lksms/internal/alert"
+	"lksms/internal/contact"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/history"
 	"lksms/internal/idempotency"
-	"lksms/internal/notify"
+	"lksms/internal/notification"
 	"lksms/internal/queue"
+	"lksms/internal/receipt"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/template"
@@ -53,7 +57,7 @@ func deadlineOf(path string) time.Duration {
 	}
 }
 
-// Options says what the door needs beside the slices.
+// Options says what the door needs beside the services.
 type Options struct {
 	EnableDocs bool
 
@@ -71,11 +75,15 @@ type Server struct {
 	tasks       *queue.Service
 	templates   *template.Service
 	history     *history.Service
+	alerts      *alert.Service
 	access      *access.Service
 	idempotency *idempotency.Service
+	directory   *directory.Service
 	senders     *sender.Service
-	pusher      *notify.Pusher
-	notify      *notify.Service
+	configs     *sender.Configs
+	receipts    *receipt.Service
+	notify      *notification.Service
+	contacts    *contact.Service
 	settings    *setting.Service
 	options     Options
 
@@ -89,29 +97,34 @@ type Server struct {
 
 var _ api.StrictServerInterface = (*Server)(nil)
 
-// Slices are what the door leads to.
-type Slices struct {
-	Tasks     *queue.Service
-	Templates *template.Service
-	History   *history.Service
-	Users     *access.Service
-	Answers   *idempotency.Service
-	Senders   *sender.Service
-	Settings  *setting.Service
-	Pusher    *notify.Pusher
-	Notify    *notify.Service
+// Services are what the door leads to.
+type Services struct {
+	Queue         *queue.Service
+	Templates     *template.Service
+	History       *history.Service
+	Alerts        *alert.Service
+	Access        *access.Service
+	Idempotency   *idempotency.Service
+	Directory     *directory.Service
+	Senders       *sender.Service
+	Configs       *sender.Configs
+	Settings      *setting.Service
+	Receipts      *receipt.Service
+	Notifications *notification.Service
+	Contacts      *contact.Service
 }
 
 // New returns the handler of everything that the server serves.
-func New(slices Slices, options Options) (http.Handler, error) {
+func New(services Services, options Options) (http.Handler, error) {
 	contract, err := readContract()
 	if err != nil {
 		return nil, err
 	}
 	metrics := promauto.With(options.Metrics)
 	s := &Server{
-		tasks: slices.Tasks, templates: slices.Templates, history: slices.History, access: slices.Users, idempotency: slices.Answers,
-		senders: slices.Senders, settings: slices.Settings, pusher: slices.Pusher, notify: slices.Notify,
+		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, access: services.Access,
+		idempotency: services.Idempotency, directory: services.Directory, senders: services.Senders, configs: services.Configs,
+		settings: services.Settings, receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts,
 		options: options, contract: contract, rooms: newRooms(), turns: newTurns(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",

@@ -212,3 +212,49 @@ func claimSize(limit *int) int { return orElse(limit, 10) }
 
 // pageSize applies the contract's default.
 func pageSize(limit *int) int { return orElse(limit, 20) }
+
+// pageOf reads what a list was asked for: rows with smaller ids than before, and how many.
+func pageOf(cursor *string, limit *int) (before int64, most int, err error) {
+	before, err = idCursor(cursor)
+	return before, pageSize(limit), err
+}
+
+// The names of message types, by how tasks keep them.
+var messageTypes = [...]api.MessageType{
+	queue.Verification: api.Verification, queue.Notification: api.Notification, queue.Marketing: api.Marketing,
+}
+
+// messageType is the kept form of a name; notification if there is none.
+func messageType(name *api.MessageType) int16 {
+	if name != nil {
+		for code, known := range messageTypes {
+			if known == *name {
+				return int16(code)
+			}
+		}
+	}
+	return queue.Notification
+}
+
+// nulls names the fields of a patch that are null, those of limits included: that they are to be emptied, which the
+// generated type does not tell from what was left out.
+func nulls(body []byte) ([]string, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, fmt.Errorf("read patch: %w", err)
+	}
+	names := []string{}
+	for name, text := range fields {
+		switch {
+		case bytes.Equal(text, []byte("null")):
+			names = append(names, name)
+		case name == "limits":
+			inner, err := nulls(text)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, inner...)
+		}
+	}
+	return names, nil
+}

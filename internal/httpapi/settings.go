@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/setting"
 )
@@ -83,26 +81,4 @@ func categoryAnswer(v setting.Values, category api.Category) (api.CategoryRespon
 		return api.CategoryResponse{}, fmt.Errorf("write settings: %w", err)
 	}
 	return api.CategoryResponse{Code: ok, Message: success, Data: all[category]}, nil
-}
-
-// ListEvents pages through what operators should know, newest first.
-func (s *Server) ListEvents(ctx context.Context, req api.ListEventsRequestObject) (api.ListEventsResponseObject, error) {
-	p, err := pageOf(req.Params.Cursor, req.Params.Limit)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.settings.Events(ctx, req.Params.Event, req.Params.Subject, p.Before, p.Limit)
-	if err != nil {
-		return nil, err
-	}
-	var bad error
-	items, next := page(rows, p.Limit-1, func(e dbq.Event) api.Event {
-		one := api.Event{ID: e.ID, Event: e.Event, Subject: e.Subject, CreatedAt: e.CreatedAt}
-		var err error
-		if one.Detail, err = object(e.Detail); err != nil {
-			bad = err
-		}
-		return one
-	}, func(e dbq.Event) string { return idText(e.ID) })
-	return api.ListEvents200JSONResponse{Code: ok, Message: success, Data: api.EventPage{Items: items, NextCursor: next}}, bad
 }

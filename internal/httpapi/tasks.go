@@ -6,9 +6,9 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
-	"lksms/internal/notify"
 	"lksms/internal/phone"
 	"lksms/internal/queue"
+	"lksms/internal/receipt/callback"
 	"lksms/internal/sender"
 )
 
@@ -234,7 +234,7 @@ func taskOf(t dbq.Task) api.Task {
 	var delivery *api.TaskDelivery
 	if t.Delivery != nil {
 		delivery = new(api.TaskDelivered)
-		if *t.Delivery != notify.Delivered {
+		if *t.Delivery != callback.Delivered {
 			*delivery = api.TaskUndelivered
 		}
 	}

@@ -172,7 +172,7 @@ func (s *Server) defaultAnswer(ctx context.Context, row dbq.DefaultContent) (api
 }
 
 func (s *Server) defaultOf(ctx context.Context, d dbq.DefaultContent) (api.DefaultContent, error) {
-	companyNo, err := s.senders.CompanyNo(ctx, d.CompanyID)
+	companyNo, err := s.directory.CompanyNo(ctx, d.CompanyID)
 	return api.DefaultContent{
 		ID: d.ID, CompanyNo: companyNo, PhoneNumber: d.PhoneNumber, Content: d.Content, UseTemplate: d.UseTemplate, IsSent: d.IsSent,
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,

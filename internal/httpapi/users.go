@@ -108,7 +108,7 @@ func (s *Server) userAnswer(ctx context.Context, row dbq.User) (api.UserResponse
 }
 
 func (s *Server) userOf(ctx context.Context, u dbq.User) (api.User, error) {
-	companyNo, err := s.senders.CompanyNo(ctx, u.CompanyID)
+	companyNo, err := s.directory.CompanyNo(ctx, u.CompanyID)
 	return api.User{
 		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, CompanyNo: companyNo, AllCompanies: access.SeesAll(u), TopPriority: u.TopPriority,
 		IsDisabled: u.IsDisabled, Version: u.Version, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,

@@ -171,7 +171,7 @@ const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enabl
 	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;` +
 	` SET LOCAL plan_cache_mode = force_generic_plan`
 
-// Dispatch runs the statements of dispatch.sql in a transaction of their own, with plans that do not depend on statistics.
+// Dispatch runs the statements of queue_claim.sql, queue_settle.sql and queue_order.sql in a transaction of their own, with plans that do not depend on statistics.
 func (db *DB) Dispatch(ctx context.Context, fn func(q *dbq.Queries) error) error {
 	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
 		return fn(dbq.New(tx))

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/segment"
-	"lksms/internal/sender"
 )
 
 // Telling is what the tasks of a rendering have in common: all but who is told.
@@ -44,8 +44,8 @@ var (
 )
 
 // placeOf finds where a message to somebody belongs, and why it cannot go there, if so.
-func (s *Service) placeOf(ctx context.Context, asOf time.Time, t Telling, person Person) (sender.Place, unreachable, error) {
-	place, err := s.senders.Place(ctx, asOf, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
+func (s *Service) placeOf(ctx context.Context, asOf time.Time, t Telling, person Person) (directory.Place, unreachable, error) {
+	place, err := s.directory.Place(ctx, asOf, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
 	reason, wrong := reachable, new(fault.Error)
 	if errors.As(err, &wrong) && len(wrong.Fields) == 1 {
 		reason, err = faultReason[wrong.Fields[0].Rule], nil
@@ -72,16 +72,16 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 		content = string(runes[:contentMost])
 	}
 	segments := 1 // of a message that is no short message
-	if t.Channel == sender.SMS {
+	if t.Channel == directory.SMS {
 		segments = segment.Count(segment.Signed(t.Sign, content))
 	}
 	p := dbq.TaskEnqueueParams{
 		Content: content, SubmittedBy: t.User, CompanyID: t.CompanyID, MessageType: t.MessageType,
-		Priority: values.SMS.Priority(t.MessageType), Segments: int16(segments),
+		Priority: priorityOf(values.SMS, t.MessageType), Segments: int16(segments),
 		Sign: t.Sign, ExpiresAt: t.ExpiresAt, OnUnclear: t.OnUnclear, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
 	}
 	asOf := time.Now()
-	if err := s.senders.Renew(ctx); err != nil {
+	if err := s.directory.Renew(ctx); err != nil {
 		return nil, err
 	}
 	news, unreached := map[int64]int{}, map[string]int{}

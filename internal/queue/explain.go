@@ -203,7 +203,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 			return Preview{}, fmt.Errorf("find task by dedup key: %w", err)
 		}
 	}
-	if err := s.senders.Renew(ctx); err != nil {
+	if err := s.directory.Renew(ctx); err != nil {
 		return Preview{}, err
 	}
 	row, err := s.prepare(ctx, time.Now(), sub, origin, func(params string) (template.Text, error) {

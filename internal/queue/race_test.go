@@ -8,9 +8,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/dbq"
+	"lksms/internal/directory"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/template"
@@ -19,8 +21,9 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func newService(db *postgres.DB, rules queue.Rules) *queue.Service {
-	settings := setting.New(db)
-	return queue.New(db, template.New(db), sender.New(db, settings), settings, rules, prometheus.NewRegistry())
+	settings, places := setting.New(db), directory.New(db)
+	senders := sender.New(db, settings, places, sender.NewConfigs(db, &secret.Box{}))
+	return queue.New(db, template.New(db), places, senders, settings, rules, prometheus.NewRegistry())
 }
 
 func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/gen/dbq"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/merge"
 	"lksms/internal/phone"
@@ -49,6 +50,7 @@ type Service struct {
 	db        *postgres.DB
 	q         *dbq.Queries
 	templates *template.Service
+	directory *directory.Service
 	senders   *sender.Service
 	settings  *setting.Service
 	rules     Rules
@@ -64,10 +66,10 @@ type Service struct {
 }
 
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, templates *template.Service, senders *sender.Service, settings *setting.Service, rules Rules, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, rules Rules, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: dbq.New(db), templates: templates, senders: senders, settings: settings, rules: rules,
+		db: db, q: dbq.New(db), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -78,7 +80,7 @@ func New(db *postgres.DB, templates *template.Service, senders *sender.Service, 
 			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
 		}, []string{"effect"}),
 	}
-	senders.OnRoutesChanged(s.routesChanged)
+	directory.OnRoutesChanged(s.routesChanged)
 	s.line.init(s.poll, s.rank)
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
@@ -143,7 +145,7 @@ type Submission struct {
 	DedupKey    *string // names the message: a second submission of the name by the same user gives the first one's task
 	Raw         []byte  // the request as JSON, for the log
 
-	MessageType    int16      // setting.Verification, Notification or Marketing
+	MessageType    int16      // Verification, Notification or Marketing
 	Priority       *int16     // 0 to 9, the smallest first; nil: as the message type has it
 	ExpectSendTime *time.Time // not before; nil: now
 	ExpiresAt      *time.Time // not after; nil: never
@@ -270,9 +272,21 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	return row, err
 }
 
+// The message types, as tasks keep them.
+const (
+	Verification int16 = iota
+	Notification
+	Marketing
+)
+
+// priorityOf is that of a message type.
+func priorityOf(values setting.SMS, messageType int16) int16 {
+	return int16([...]int64{values.PriorityVerification, values.PriorityNotification, values.PriorityMarketing}[messageType])
+}
+
 // priority is what a submission asks for within what its user may, or what its message type has.
 func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
-	usual := values.Priority(sub.MessageType)
+	usual := priorityOf(values, sub.MessageType)
 	switch {
 	case sub.Priority == nil:
 		return usual, nil
@@ -320,7 +334,7 @@ type newTask struct {
 	id, recipient string
 	final         template.Text
 	priority      int16
-	place         sender.Place
+	place         directory.Place
 	asOf          time.Time // it may not be refused by what was so before
 	every         int64     // seconds: it goes out at the next full interval of so many; 0: at once
 	Submission
@@ -383,7 +397,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if tries == placedMost || len(ids) != 1 || ids[0] != "" {
 			return s.stored(ctx, rows, ids), nil
 		}
-		if err := s.senders.Renew(ctx); err != nil {
+		if err := s.directory.Renew(ctx); err != nil {
 			return nil, err
 		}
 		for i := range rows {
@@ -399,7 +413,7 @@ const placedMost = 4
 
 // put places a task.
 func (s *Service) put(ctx context.Context, row *newTask) (err error) {
-	row.place, err = s.senders.Place(ctx, row.asOf, sender.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
 	return err
 }
 

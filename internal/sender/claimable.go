@@ -1,6 +1,8 @@
 package sender
 
 import (
+	"context"
+	"lksms/internal/postgres"
 	"sync"
 	"time"
 
@@ -65,4 +67,41 @@ func (c *claimables) notice(version int64) bool {
 	c.version = version
 	c.drop()
 	return true
+}
+
+// Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take,
+// with its sort there. What another server changed it knows once Notice was told of it.
+func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools map[int64]float64, err error) {
+	if c, known := s.pools.get(appID); known {
+		return 0, c.pools, nil
+	}
+	keep := s.pools.reading(appID)
+	row, err := s.q.SenderWaits(ctx, appID)
+	if err != nil {
+		return 0, nil, postgres.Wrap("look what sender waits for", err, errNoSender)
+	}
+	pools = make(map[int64]float64, len(row.Pools))
+	for i, pool := range row.Pools {
+		pools[pool] = row.Sorts[i]
+	}
+	if !row.IsPaced {
+		keep(claimable{pools, row.IsCountedOn})
+	}
+	return time.Duration(row.Seconds * float64(time.Second)), pools, nil
+}
+
+// Notice is told the version of the directory in the database, and tells whether it is another than the one before: what senders may
+// take from may be something else now.
+func (s *Service) Notice(version int64) (isNew bool) {
+	isNew = s.pools.notice(version)
+	if isNew {
+		s.directory.Forget()
+	}
+	return isNew
+}
+
+// Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and nobody counts on it.
+func (s *Service) Unhindered(appID string) (pools map[int64]float64, known bool) {
+	c, known := s.pools.get(appID)
+	return c.pools, known && !c.countedOn
 }

@@ -1,4 +1,4 @@
-// Package setting owns what operators change while the service runs (S3.12, S4.7), and the events that tell of it.
+// Package setting owns what operators change while the service runs (S3.12, S4.7).
 package setting
 
 import (
@@ -47,18 +47,6 @@ func Defaults() Values {
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
 		Monitoring: Monitoring{WaitWarning: 300},
 	}
-}
-
-// The message types, as tasks keep them.
-const (
-	Verification int16 = iota
-	Notification
-	Marketing
-)
-
-// Priority is that of a message type.
-func (s SMS) Priority(messageType int16) int16 {
-	return int16([...]int64{s.PriorityVerification, s.PriorityNotification, s.PriorityMarketing}[messageType])
 }
 
 // PriorityWait is how long a low priority waits for the higher ones; nil: for ever.
@@ -156,10 +144,4 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 	}
 	s.cache.Forget()
 	return s.Get(ctx)
-}
-
-// Events lists up to limit events with smaller ids than before, newest first; event and subject may be nil.
-func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]dbq.Event, error) {
-	rows, err := s.q.EventList(ctx, dbq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
-	return rows, postgres.Wrap("list events", err, nil)
 }

@@ -1,0 +1,43 @@
+-- People and their addresses.
+
+-- ContactAdd makes sure that there are contacts, still without addresses where they are new.
+-- name: ContactAdd :exec
+INSERT INTO contacts (company_id, user_id)
+SELECT @company_id, i.user_id FROM (SELECT unnest(@user_ids::text[]) AS user_id) i
+ORDER BY i.user_id
+ON CONFLICT (company_id, user_id) DO NOTHING;
+
+-- ContactChange sets what is given of contacts: of each field, given says whether it is, and an empty text clears it.
+-- name: ContactChange :execrows
+WITH input AS MATERIALIZED (
+    SELECT unnest(@user_ids::text[]) AS user_id,
+        unnest(@phones::text[]) AS phone, unnest(@phones_given::boolean[]) AS gives_phone,
+        unnest(@dingtalk_names::text[]) AS dingtalk_name, unnest(@dingtalk_names_given::boolean[]) AS gives_dingtalk_name,
+        unnest(@wechat_openids::text[]) AS wechat_openid, unnest(@wechat_openids_given::boolean[]) AS gives_wechat_openid,
+        unnest(@emails::text[]) AS email, unnest(@emails_given::boolean[]) AS gives_email
+),
+-- Two calls that name the same people wait for each other in one order.
+held AS MATERIALIZED (
+    SELECT o.company_id, o.user_id FROM contacts o
+    WHERE o.company_id = @company_id AND o.user_id = ANY (@user_ids::text[])
+    ORDER BY o.user_id
+    FOR UPDATE
+)
+UPDATE contacts c
+SET phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
+    dingtalk_name = CASE WHEN i.gives_dingtalk_name THEN nullif(i.dingtalk_name, '') ELSE c.dingtalk_name END,
+    wechat_openid = CASE WHEN i.gives_wechat_openid THEN nullif(i.wechat_openid, '') ELSE c.wechat_openid END,
+    email = CASE WHEN i.gives_email THEN nullif(i.email, '') ELSE c.email END,
+    updated_at = now()
+FROM held h
+JOIN input i ON i.user_id = h.user_id
+WHERE c.company_id = h.company_id AND c.user_id = h.user_id;
+
+-- name: ContactList :many
+SELECT * FROM contacts
+WHERE company_id = @company_id AND user_id > @after_id AND (sqlc.narg(user_ids)::text[] IS NULL OR user_id = ANY (sqlc.narg(user_ids)::text[]))
+ORDER BY user_id
+LIMIT @page_limit::integer;
+
+-- name: ContactDelete :execrows
+DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;

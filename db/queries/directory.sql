@@ -1,0 +1,232 @@
+-- Companies, channels, countries and routes: small tables, changed by administrators. Each change names the version that it saw.
+
+-- name: CompanyCreate :one
+WITH made AS (
+    INSERT INTO companies (company_no, name, weight) VALUES (@company_no, @name, @weight) RETURNING *
+),
+allowed AS (
+    INSERT INTO company_countries (company_id, country_id)
+    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+)
+SELECT made.id FROM made;
+
+-- name: CompanyList :many
+SELECT c.*, ARRAY(
+    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id WHERE x.company_id = c.id ORDER BY o.country_no
+)::text[] AS countries
+FROM companies c
+WHERE c.id < @before_id AND (sqlc.narg(company_no)::text IS NULL OR c.company_no = sqlc.narg(company_no)::text)
+    AND (sqlc.narg(id)::bigint IS NULL OR c.id = sqlc.narg(id)::bigint)
+ORDER BY c.id DESC
+LIMIT @page_limit::integer;
+
+-- name: CompanyUpdate :execrows
+UPDATE companies
+SET name = coalesce(sqlc.narg(name), name), weight = coalesce(sqlc.narg(weight), weight),
+    version = version + 1, updated_at = now()
+WHERE company_no = @company_no AND version = coalesce(sqlc.narg(version), version);
+
+-- name: CompanyAllow :exec
+WITH company AS (
+    SELECT id FROM companies WHERE company_no = @company_no
+),
+gone AS (
+    DELETE FROM company_countries x USING company
+    WHERE x.company_id = company.id
+        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
+)
+INSERT INTO company_countries (company_id, country_id)
+SELECT company.id, c.id FROM company CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: CompanyDelete :execrows
+DELETE FROM companies c
+WHERE c.company_no = @company_no AND (SELECT count(*) FROM templates t WHERE c.company_no = ANY (t.companies)) = 0;
+
+-- name: ChannelCreate :one
+WITH made AS (
+    INSERT INTO channels (channel, name, signature_required, retry_minutes)
+    VALUES (@channel, @name, @signature_required, sqlc.narg(retry_minutes)::bigint[])
+    RETURNING *
+),
+pool AS (
+    INSERT INTO pools (channel_id) SELECT made.id FROM made
+),
+served AS (
+    INSERT INTO channel_countries (channel_id, country_id)
+    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+)
+SELECT made.id FROM made;
+
+-- name: ChannelList :many
+SELECT c.*, ARRAY(
+    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id WHERE x.channel_id = c.id ORDER BY o.country_no
+)::text[] AS countries
+FROM channels c
+WHERE c.id < @before_id AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+ORDER BY c.id DESC
+LIMIT @page_limit::integer;
+
+-- ChannelUpdate changes what is given. Of a field that may be empty, clear says to empty it.
+-- name: ChannelUpdate :execrows
+UPDATE channels
+SET name = coalesce(sqlc.narg(name), name), signature_required = coalesce(sqlc.narg(signature_required), signature_required),
+    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY (@clear::text[]) THEN coalesce(sqlc.narg(retry_minutes)::bigint[], retry_minutes) END,
+    version = version + 1, updated_at = now()
+WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
+
+-- name: ChannelServe :exec
+WITH served AS (
+    SELECT id FROM channels WHERE channel = @channel
+),
+gone AS (
+    DELETE FROM channel_countries x USING served
+    WHERE x.channel_id = served.id
+        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
+)
+INSERT INTO channel_countries (channel_id, country_id)
+SELECT served.id, c.id FROM served CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+ON CONFLICT DO NOTHING;
+
+-- ChannelDelete removes a channel and its shared pool. No row: it does not exist, or a task of it waits or is leased.
+-- name: ChannelDelete :execrows
+WITH shared AS MATERIALIZED (
+    SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = @channel AND p.company_id IS NULL
+),
+busy AS MATERIALIZED (
+    SELECT count(*) AS tasks
+    FROM shared s
+    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL)
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL)
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 1)
+),
+gone AS (
+    DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.tasks = 0
+)
+DELETE FROM channels k USING busy b WHERE k.channel = @channel AND b.tasks = 0;
+
+-- name: CountryCreate :exec
+INSERT INTO countries (country_no, name, dial_prefix, region, signature_required)
+VALUES (@country_no, @name, @dial_prefix, sqlc.narg(region), @signature_required);
+
+-- name: CountryList :many
+SELECT * FROM countries
+WHERE id < @before_id AND (sqlc.narg(country_no)::text IS NULL OR country_no = sqlc.narg(country_no)::text)
+ORDER BY id DESC
+LIMIT @page_limit::integer;
+
+-- name: CountryUpdate :execrows
+UPDATE countries
+SET name = coalesce(sqlc.narg(name), name), dial_prefix = coalesce(sqlc.narg(dial_prefix), dial_prefix),
+    region = CASE WHEN @moves::boolean THEN sqlc.narg(region)::text ELSE region END,
+    signature_required = coalesce(sqlc.narg(signature_required), signature_required), version = version + 1, updated_at = now()
+WHERE country_no = @country_no AND version = coalesce(sqlc.narg(version), version);
+
+-- name: CountryDelete :execrows
+DELETE FROM countries WHERE country_no = @country_no;
+
+-- CountriesUnknown gives those that are not there.
+-- name: CountriesUnknown :many
+SELECT n.country_no::text AS country_no
+FROM unnest(@countries::text[]) AS n (country_no)
+LEFT JOIN countries c ON c.country_no = n.country_no
+WHERE c.id IS NULL
+ORDER BY n.country_no;
+
+-- RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if it does not exist. The
+-- pool's row is locked either way: RoutePoolLock waits for it.
+-- name: RouteCreate :one
+WITH made AS (
+    INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
+    VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id), now())
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL DO UPDATE
+    SET unsettled_since = CASE WHEN EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
+        THEN p.unsettled_since ELSE excluded.unsettled_since END
+    RETURNING id
+)
+INSERT INTO routes (pool_id, sender_id, weight, sort, status)
+SELECT made.id, @sender_id, @weight, @sort::double precision, @status
+FROM made
+RETURNING id, pool_id;
+
+-- name: RouteList :many
+SELECT r.id, co.company_no, p.message_type::smallint AS message_type, cn.country_no, s.sender_no, r.weight,
+    r.sort::double precision AS sort, r.status, r.version, r.created_at, r.updated_at
+FROM routes r
+JOIN pools p ON p.id = r.pool_id
+JOIN companies co ON co.id = p.company_id
+LEFT JOIN countries cn ON cn.id = p.country_id
+JOIN senders s ON s.id = r.sender_id
+WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.narg(route_no)::bigint)
+    AND (sqlc.narg(company_no)::text IS NULL OR co.company_no = sqlc.narg(company_no)::text)
+    AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR p.company_id = sqlc.narg(company_id)::bigint)
+ORDER BY r.id DESC
+LIMIT @page_limit::integer;
+
+-- RouteUpdate changes what is given. A pool that begins to serve by it has to be given the tasks that wait elsewhere.
+-- name: RouteUpdate :execrows
+WITH begun AS (
+    UPDATE pools p
+    SET unsettled_since = now()
+    FROM routes r
+    WHERE r.id = @route_no AND r.version = coalesce(sqlc.narg(version), r.version) AND p.id = r.pool_id AND sqlc.narg(status) = 'on'
+        AND NOT EXISTS (SELECT FROM routes o WHERE o.pool_id = p.id AND o.status = 'on')
+)
+UPDATE routes t
+SET weight = coalesce(sqlc.narg(weight), t.weight), sort = coalesce(sqlc.narg(sort)::double precision::numeric, t.sort),
+    status = coalesce(sqlc.narg(status), t.status), version = t.version + 1, updated_at = now()
+WHERE t.id = @route_no AND t.version = coalesce(sqlc.narg(version), t.version);
+
+-- RoutePoolLock locks the pool of a route, before the route is changed or deleted: a route that is created meanwhile waits, and
+-- finds the pool as it is then.
+-- name: RoutePoolLock :one
+SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) FOR UPDATE;
+
+-- name: RouteDelete :execrows
+DELETE FROM routes WHERE id = @route_no;
+
+-- PoolRetire takes a pool without routes out of use, so that it no longer refers to its company and country.
+-- name: PoolRetire :exec
+UPDATE pools p
+SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
+WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
+
+-- PoolForget deletes pools that were retired so long ago that no lease of theirs can still come back, and in which nothing waits.
+-- name: PoolForget :execrows
+DELETE FROM pools p
+WHERE p.retired_at < now() - interval '30 days'
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL);
+
+-- DirectoryVersion tells the transaction that changed the directory last; 0: none.
+-- name: DirectoryVersion :one
+SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
+
+-- name: DirectoryCompanies :many
+SELECT c.id, c.company_no, c.weight, ARRAY(
+    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
+)::bigint[] AS countries
+FROM companies c
+ORDER BY c.id;
+
+-- name: DirectoryCountries :many
+SELECT c.id, c.country_no, c.dial_prefix, c.region, c.signature_required FROM countries c ORDER BY c.id;
+
+-- name: DirectoryChannels :many
+SELECT c.id, c.channel, c.signature_required, ARRAY(
+    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id ORDER BY x.country_id
+)::bigint[] AS countries
+FROM channels c
+ORDER BY c.id;
+
+-- DirectoryPools gives the pools that serve: the shared ones, and those of a route that is on.
+-- name: DirectoryPools :many
+SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
+FROM pools p
+WHERE p.retired_at IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+ORDER BY p.id;
+
+-- DirectoryDriven names the senders that the server drives.
+-- name: DirectoryDriven :many
+SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no;

@@ -1,0 +1,27 @@
+-- Counts of what happened to tasks.
+
+-- TaskStatistics tells how many tasks, of a company or of all, are in each state (S0.13), exactly, from what every change of tasks left behind.
+-- name: TaskStatistics :one
+SELECT
+    coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
+    coalesce(sum(pending_retry), 0)::bigint AS pending_retry_tasks,
+    coalesce(sum(processing), 0)::bigint AS processing_tasks,
+    coalesce(sum(success), 0)::bigint AS success_tasks,
+    coalesce(sum(failed), 0)::bigint AS failed_tasks
+FROM task_count_changes
+WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
+
+-- TaskCountFold makes one row of those of each company that has several. Two at once take different rows.
+-- name: TaskCountFold :execrows
+WITH gone AS (
+    DELETE FROM task_count_changes
+    WHERE company_id IN (SELECT c.company_id FROM task_count_changes c GROUP BY c.company_id HAVING count(*) > 1)
+    RETURNING company_id, pending_new, pending_retry, processing, success, failed
+),
+folded AS (
+    INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
+    SELECT g.company_id, sum(g.pending_new), sum(g.pending_retry), sum(g.processing), sum(g.success), sum(g.failed)
+    FROM gone g
+    GROUP BY g.company_id
+)
+SELECT FROM gone;

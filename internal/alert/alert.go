@@ -1,0 +1,71 @@
+// Package alert owns what operators are told: events, and the thresholds that raise them. Many events are written by the statements whose
+// change they record.
+package alert
+
+import (
+	"context"
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+	"lksms/internal/setting"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Service lists events and watches thresholds.
+type Service struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	settings *setting.Service
+}
+
+// New returns a Service on db that reports the longest wait to reg at each scrape.
+func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), settings: settings}
+	reg.MustRegister(waitCollector{s})
+	return s
+}
+
+// Events lists up to limit events with smaller ids than before, newest first; event and subject may be nil.
+func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]dbq.Event, error) {
+	rows, err := s.q.EventList(ctx, dbq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list events", err, nil)
+}
+
+// Watch keeps an event when a task has waited too long, and tells whether it did.
+func (s *Service) Watch(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil || values.Monitoring.WaitWarning == 0 {
+		return 0, err
+	}
+	seconds, err := s.longestWait(ctx)
+	if err != nil || int64(seconds) < values.Monitoring.WaitWarning {
+		return 0, postgres.Wrap("look at longest wait", err, nil)
+	}
+	n, err := s.q.SlowQueue(ctx, dbq.SlowQueueParams{Seconds: int64(seconds), Warning: values.Monitoring.WaitWarning})
+	return int(n), postgres.Wrap("keep that the queue is slow", err, nil)
+}
+
+// longestWait is how long the task that has been due for longest has waited.
+func (s *Service) longestWait(ctx context.Context) (seconds float64, err error) {
+	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+		seconds, err = q.LongestWait(ctx)
+		return err
+	})
+	return seconds, err
+}
+
+var waitDesc = prometheus.NewDesc("lksms_queue_oldest_pending_seconds", "How long the task that has been due for longest has waited.", nil, nil)
+
+// waitCollector asks the database at each scrape.
+type waitCollector struct{ alerts *Service }
+
+func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
+
+func (c waitCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if seconds, err := c.alerts.longestWait(ctx); err == nil { // else the scrape goes on without it; the pool's gauges show why
+		out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)
+	}
+}

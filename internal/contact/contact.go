@@ -1,0 +1,136 @@
+// Package contact owns the people of companies and their addresses on each channel.
+package contact
+
+import (
+	"context"
+	"fmt"
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+	"lksms/internal/fault"
+	"lksms/internal/phone"
+	"lksms/internal/postgres"
+	"net/mail"
+)
+
+// Service manages contacts.
+type Service struct {
+	db *postgres.DB
+	q  *dbq.Queries
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+
+// Contact is how a user is reached. Of one that is there, a nil field stays as it is, and an empty one is cleared.
+type Contact struct {
+	UserID                                   string
+	Phone, DingTalkName, WeChatOpenID, Email *string
+}
+
+// Put adds contacts and changes those that are there, all or none, and returns how many. Faults: request.invalid, limit.reached.
+func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
+	p := dbq.ContactChangeParams{CompanyID: companyID}
+	give := func(texts *[]string, given *[]bool, text *string) {
+		*texts, *given = append(*texts, orEmpty(text)), append(*given, text != nil)
+	}
+	seen := map[string]bool{}
+	for i, c := range contacts {
+		field := func(name string) string { return fmt.Sprintf("contacts.%d.%s", i, name) }
+		if seen[c.UserID] {
+			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
+		}
+		seen[c.UserID] = true
+		if orEmpty(c.Phone) != "" {
+			number, err := phone.Normalise(field("phone"), *c.Phone)
+			if err != nil {
+				return 0, err
+			}
+			c.Phone = &number
+		}
+		if email := orEmpty(c.Email); email != "" {
+			if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
+				return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
+			}
+		}
+		p.UserIds = append(p.UserIds, c.UserID)
+		give(&p.Phones, &p.PhonesGiven, c.Phone)
+		give(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
+		give(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
+		give(&p.Emails, &p.EmailsGiven, c.Email)
+	}
+	var n int64
+	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{CompanyID: companyID, UserIds: p.UserIds}); err != nil {
+			return postgres.Wrap("add contacts", err, nil)
+		}
+		n, err = s.q.ContactChange(ctx, p)
+		return postgres.Wrap("change contacts", err, nil)
+	})
+	return int(n), err
+}
+
+// List returns contacts by user id, those after after.
+func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list contacts", err, nil)
+}
+
+var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
+
+// Get gives one contact. Fault: contact.not_found.
+func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
+	if err == nil && len(rows) == 0 {
+		return dbq.Contact{}, errNoContact
+	}
+	if err != nil {
+		return dbq.Contact{}, fmt.Errorf("get contact: %w", err)
+	}
+	return rows[0], nil
+}
+
+// Delete removes a contact. Fault: contact.not_found.
+func (s *Service) Delete(ctx context.Context, companyID int64, userID string) error {
+	n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
+	if err == nil && n == 0 {
+		return errNoContact
+	}
+	return postgres.Wrap("delete contact", err, nil)
+}
+
+// Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a channel that contacts
+// say nothing of, the user id is the address.
+func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
+	if err != nil {
+		return nil, fmt.Errorf("find contacts: %w", err)
+	}
+	contacts := make(map[string]dbq.Contact, len(rows))
+	for _, row := range rows {
+		contacts[row.UserID] = row
+	}
+	addresses := make([]string, len(userIDs))
+	for i, id := range userIDs {
+		c := contacts[id]
+		switch channel {
+		case directory.SMS:
+			addresses[i] = orEmpty(c.Phone)
+		case directory.DingTalk:
+			addresses[i] = orEmpty(c.DingtalkName)
+		case directory.WeChat:
+			addresses[i] = orEmpty(c.WechatOpenid)
+		case directory.Email:
+			addresses[i] = orEmpty(c.Email)
+		default:
+			addresses[i] = id
+		}
+	}
+	return addresses, nil
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

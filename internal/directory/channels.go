@@ -1,0 +1,92 @@
+package directory
+
+import (
+	"context"
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"math"
+)
+
+// Channel is a channel to create.
+type Channel struct {
+	Channel           string
+	Name              string
+	SignatureRequired bool
+	Countries         []string // that it serves; none: all
+	RetryMinutes      []int64  // before each further attempt of a driven sender; nil: as the server is configured
+}
+
+// CreateChannel adds a channel with its shared pool. Fault: exists.
+func (s *Service) CreateChannel(ctx context.Context, c Channel) (dbq.ChannelListRow, error) {
+	err := s.Change(ctx, func(ctx context.Context) error {
+		if err := s.checkCountries(ctx, c.Countries); err != nil {
+			return err
+		}
+		_, err := s.q.ChannelCreate(ctx, dbq.ChannelCreateParams{
+			Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Countries: c.Countries,
+			RetryMinutes: c.RetryMinutes,
+		})
+		if postgres.Violates(err, "channels_channel_key") {
+			return fault.New(fault.Conflict, fault.Exists)
+		}
+		return postgres.Wrap("create channel", err, nil)
+	})
+	if err != nil {
+		return dbq.ChannelListRow{}, err
+	}
+	return s.GetChannel(ctx, c.Channel)
+}
+
+// GetChannel returns one channel, or the fault channel.not_found.
+func (s *Service) GetChannel(ctx context.Context, channel string) (dbq.ChannelListRow, error) {
+	rows, err := s.q.ChannelList(ctx, dbq.ChannelListParams{BeforeID: math.MaxInt64, Channel: &channel, PageLimit: 1})
+	return postgres.One(rows, err, "get channel", ErrNoChannel)
+}
+
+// ListChannels lists channels.
+func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]dbq.ChannelListRow, error) {
+	rows, err := s.q.ChannelList(ctx, dbq.ChannelListParams{BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list channels", err, nil)
+}
+
+// ChannelPatch says what to change, as CompanyPatch does.
+type ChannelPatch struct {
+	Channel           string
+	Name              *string
+	SignatureRequired *bool
+	Countries         *[]string
+	RetryMinutes      []int64
+	Clear             []string // fields that are to be empty
+	Version           *int64
+}
+
+// UpdateChannel changes a channel. Faults: channel.not_found, version.stale.
+func (s *Service) UpdateChannel(ctx context.Context, p ChannelPatch) (row dbq.ChannelListRow, err error) {
+	err = s.Change(ctx, func(ctx context.Context) error {
+		n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
+			Channel: p.Channel, Name: p.Name, SignatureRequired: p.SignatureRequired, RetryMinutes: p.RetryMinutes,
+			Clear: p.Clear, Version: p.Version,
+		})
+		if n > 0 && p.Countries != nil {
+			if err := s.checkCountries(ctx, *p.Countries); err != nil {
+				return err
+			}
+			err = s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: p.Channel, Countries: *p.Countries})
+		}
+		row, err = postgres.Updated(n, err, "update channel", func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, p.Channel) })
+		return err
+	})
+	return row, err
+}
+
+// DeleteChannel removes a channel that has no senders; sms stays. Faults: channel.not_found, in_use.
+func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
+	if channel == SMS {
+		return fault.New(fault.Conflict, fault.InUse)
+	}
+	return s.Change(ctx, func(ctx context.Context) error {
+		n, err := s.q.ChannelDelete(ctx, channel)
+		return postgres.Deleted(n, err, "delete channel", func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, channel) })
+	})
+}

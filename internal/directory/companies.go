@@ -1,0 +1,93 @@
+package directory
+
+import (
+	"context"
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"math"
+	"time"
+)
+
+// Company is a company to create.
+type Company struct {
+	No        string
+	Name      string
+	Weight    float64
+	Countries []string // to which it may send; none: all
+}
+
+// CreateCompany adds a company. Fault: exists.
+func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyListRow, error) {
+	err := s.Change(ctx, func(ctx context.Context) error {
+		if err := s.checkCountries(ctx, c.Countries); err != nil {
+			return err
+		}
+		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{CompanyNo: c.No, Name: c.Name, Weight: c.Weight, Countries: c.Countries})
+		if postgres.Violates(err, "companies_company_no_key") {
+			return fault.New(fault.Conflict, fault.Exists)
+		}
+		return postgres.Wrap("create company", err, nil)
+	})
+	if err != nil {
+		return dbq.CompanyListRow{}, err
+	}
+	return s.GetCompany(ctx, c.No)
+}
+
+// GetCompany returns one company, or the fault company.not_found.
+func (s *Service) GetCompany(ctx context.Context, no string) (dbq.CompanyListRow, error) {
+	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: math.MaxInt64, CompanyNo: &no, PageLimit: 1})
+	return postgres.One(rows, err, "get company", ErrNoCompany)
+}
+
+// ListCompanies lists companies; only is the one that the caller may see, or nil.
+func (s *Service) ListCompanies(ctx context.Context, only *int64, before int64, limit int) ([]dbq.CompanyListRow, error) {
+	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: before, ID: only, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list companies", err, nil)
+}
+
+// CompanyPatch says what to change; nil stays as it is. Version, if given, is the one that must be there.
+type CompanyPatch struct {
+	No        string
+	Name      *string
+	Weight    *float64
+	Countries *[]string
+	Version   *int64
+}
+
+// UpdateCompany changes a company. Faults: company.not_found, version.stale.
+func (s *Service) UpdateCompany(ctx context.Context, p CompanyPatch) (row dbq.CompanyListRow, err error) {
+	err = s.Change(ctx, func(ctx context.Context) error {
+		n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{CompanyNo: p.No, Name: p.Name, Weight: p.Weight, Version: p.Version})
+		if n > 0 && p.Countries != nil {
+			if err := s.checkCountries(ctx, *p.Countries); err != nil {
+				return err
+			}
+			err = s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: p.No, Countries: *p.Countries})
+		}
+		row, err = postgres.Updated(n, err, "update company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, p.No) })
+		return err
+	})
+	return row, err
+}
+
+// DeleteCompany removes a company that nothing refers to. Faults: company.not_found, in_use.
+func (s *Service) DeleteCompany(ctx context.Context, no string) error {
+	return s.Change(ctx, func(ctx context.Context) error {
+		n, err := s.q.CompanyDelete(ctx, no)
+		return postgres.Deleted(n, err, "delete company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) })
+	})
+}
+
+// CompanyNo is the number of a company, which is there.
+func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
+	d, err := s.cache.Get(ctx)
+	if err == nil && d.companies[id].CompanyNo == "" { // another server has added it
+		d, err = s.cache.Since(ctx, time.Now())
+	}
+	if err != nil {
+		return "", err
+	}
+	return d.companies[id].CompanyNo, nil
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+)
+
+// CreateChannel adds a channel.
+func (s *Server) CreateChannel(ctx context.Context, req api.CreateChannelRequestObject) (api.CreateChannelResponseObject, error) {
+	row, err := s.directory.CreateChannel(ctx, directory.Channel{
+		Channel: req.Body.Channel, Name: req.Body.Name, SignatureRequired: value(req.Body.SignatureRequired),
+		Countries: value(req.Body.Countries), RetryMinutes: value(req.Body.RetryMinutes),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateChannel200JSONResponse(channelAnswer(row)), nil
+}
+
+// ListChannels pages through channels, newest first.
+func (s *Server) ListChannels(ctx context.Context, req api.ListChannelsRequestObject) (api.ListChannelsResponseObject, error) {
+	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.directory.ListChannels(ctx, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, channelOf, func(c dbq.ChannelListRow) string { return idText(c.ID) })
+	return api.ListChannels200JSONResponse{Code: ok, Message: success, Data: api.ChannelPage{Items: items, NextCursor: next}}, nil
+}
+
+// GetChannel shows one channel.
+func (s *Server) GetChannel(ctx context.Context, req api.GetChannelRequestObject) (api.GetChannelResponseObject, error) {
+	row, err := s.directory.GetChannel(ctx, req.Channel)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetChannel200JSONResponse(channelAnswer(row)), nil
+}
+
+// UpdateChannel changes a channel.
+func (s *Server) UpdateChannel(ctx context.Context, req api.UpdateChannelRequestObject) (api.UpdateChannelResponseObject, error) {
+	clear, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.directory.UpdateChannel(ctx, directory.ChannelPatch{
+		Channel: req.Channel, Name: req.Body.Name, SignatureRequired: req.Body.SignatureRequired, Countries: req.Body.Countries,
+		RetryMinutes: value(req.Body.RetryMinutes), Clear: clear, Version: req.Body.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateChannel200JSONResponse(channelAnswer(row)), nil
+}
+
+// DeleteChannel removes a channel.
+func (s *Server) DeleteChannel(ctx context.Context, req api.DeleteChannelRequestObject) (api.DeleteChannelResponseObject, error) {
+	if err := s.directory.DeleteChannel(ctx, req.Channel); err != nil {
+		return nil, err
+	}
+	return api.DeleteChannel200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func channelAnswer(c dbq.ChannelListRow) api.ChannelResponse {
+	return api.ChannelResponse{Code: ok, Message: success, Data: channelOf(c)}
+}
+
+func channelOf(c dbq.ChannelListRow) api.Channel {
+	one := api.Channel{
+		Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Countries: c.Countries,
+		Version: c.Version, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+	}
+	if c.RetryMinutes != nil {
+		one.RetryMinutes = &c.RetryMinutes
+	}
+	return one
+}

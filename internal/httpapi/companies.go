@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"context"
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+	"lksms/internal/fault"
+)
+
+// CreateCompany adds a company.
+func (s *Server) CreateCompany(ctx context.Context, req api.CreateCompanyRequestObject) (api.CreateCompanyResponseObject, error) {
+	row, err := s.directory.CreateCompany(ctx, directory.Company{
+		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: orElse(req.Body.Weight, 1), Countries: value(req.Body.Countries),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateCompany200JSONResponse(companyAnswer(row)), nil
+}
+
+// ListCompanies pages through companies, newest first.
+func (s *Server) ListCompanies(ctx context.Context, req api.ListCompaniesRequestObject) (api.ListCompaniesResponseObject, error) {
+	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.directory.ListCompanies(ctx, ownCompany(ctx), before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, companyOf, func(c dbq.CompanyListRow) string { return idText(c.ID) })
+	return api.ListCompanies200JSONResponse{Code: ok, Message: success, Data: api.CompanyPage{Items: items, NextCursor: next}}, nil
+}
+
+// GetCompany shows one company.
+func (s *Server) GetCompany(ctx context.Context, req api.GetCompanyRequestObject) (api.GetCompanyResponseObject, error) {
+	row, err := s.directory.GetCompany(ctx, req.CompanyNo)
+	if own := ownCompany(ctx); err == nil && own != nil && row.ID != *own {
+		err = fault.New(fault.NotFound, fault.CompanyNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return api.GetCompany200JSONResponse(companyAnswer(row)), nil
+}
+
+// UpdateCompany changes a company.
+func (s *Server) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequestObject) (api.UpdateCompanyResponseObject, error) {
+	row, err := s.directory.UpdateCompany(ctx, directory.CompanyPatch{
+		No: req.CompanyNo, Name: req.Body.Name, Weight: req.Body.Weight, Countries: req.Body.Countries, Version: req.Body.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateCompany200JSONResponse(companyAnswer(row)), nil
+}
+
+// DeleteCompany removes a company.
+func (s *Server) DeleteCompany(ctx context.Context, req api.DeleteCompanyRequestObject) (api.DeleteCompanyResponseObject, error) {
+	if err := s.directory.DeleteCompany(ctx, req.CompanyNo); err != nil {
+		return nil, err
+	}
+	return api.DeleteCompany200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func companyAnswer(c dbq.CompanyListRow) api.CompanyResponse {
+	return api.CompanyResponse{Code: ok, Message: success, Data: companyOf(c)}
+}
+
+func companyOf(c dbq.CompanyListRow) api.Company {
+	return api.Company{
+		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Countries: c.Countries, Version: c.Version,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+	}
+}

@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"context"
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+	"slices"
+)
+
+// CreateCountry adds a country.
+func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequestObject) (api.CreateCountryResponseObject, error) {
+	empty, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.directory.CreateCountry(ctx, directory.Country{
+		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: req.Body.Region,
+		AnyRegion: slices.Contains(empty, "region"), SignatureRequired: value(req.Body.SignatureRequired),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateCountry200JSONResponse(countryAnswer(row)), nil
+}
+
+// ListCountries pages through countries, newest first.
+func (s *Server) ListCountries(ctx context.Context, req api.ListCountriesRequestObject) (api.ListCountriesResponseObject, error) {
+	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.directory.ListCountries(ctx, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, countryOf, func(c dbq.Country) string { return idText(c.ID) })
+	return api.ListCountries200JSONResponse{Code: ok, Message: success, Data: api.CountryPage{Items: items, NextCursor: next}}, nil
+}
+
+// GetCountry shows one country.
+func (s *Server) GetCountry(ctx context.Context, req api.GetCountryRequestObject) (api.GetCountryResponseObject, error) {
+	row, err := s.directory.GetCountry(ctx, req.CountryNo)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetCountry200JSONResponse(countryAnswer(row)), nil
+}
+
+// UpdateCountry changes a country.
+func (s *Server) UpdateCountry(ctx context.Context, req api.UpdateCountryRequestObject) (api.UpdateCountryResponseObject, error) {
+	empty, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.directory.UpdateCountry(ctx, directory.CountryPatch{
+		No: req.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: req.Body.Region,
+		AnyRegion: slices.Contains(empty, "region"), SignatureRequired: req.Body.SignatureRequired, Version: req.Body.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateCountry200JSONResponse(countryAnswer(row)), nil
+}
+
+// DeleteCountry removes a country.
+func (s *Server) DeleteCountry(ctx context.Context, req api.DeleteCountryRequestObject) (api.DeleteCountryResponseObject, error) {
+	if err := s.directory.DeleteCountry(ctx, req.CountryNo); err != nil {
+		return nil, err
+	}
+	return api.DeleteCountry200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func countryAnswer(c dbq.Country) api.CountryResponse {
+	return api.CountryResponse{Code: ok, Message: success, Data: countryOf(c)}
+}
+
+func countryOf(c dbq.Country) api.Country {
+	return api.Country{
+		CountryNo: c.CountryNo, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired, Version: c.Version,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+	}
+}

@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"context"
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/notification"
+	"math"
+	"time"
+)
+
+// SendOnce sends a subscribe message once (S2.1).
+func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (api.SendOnceResponseObject, error) {
+	b := req.Body
+	text, err := member(ctx, "data")
+	if err != nil {
+		return nil, err
+	}
+	data, err := object(text)
+	if err != nil {
+		return nil, err
+	}
+	row, again, err := s.notify.SendOnce(ctx, notification.Once{
+		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,
+		TemplateID: b.TemplateID, OpenID: value(b.ReceiverOpenid), Data: data, Page: value(b.Page), Again: value(b.Retry),
+		OnUnclear: string(orElse(b.OnUnclear, api.OnUnclearFail)),
+	}, exchangeOf(ctx).origin)
+	if err != nil {
+		return nil, err
+	}
+	one := onceOf(row)
+	one.Deduplicated = &again
+	return api.SendOnce200JSONResponse{Code: ok, Message: success, Data: one}, nil
+}
+
+// ListOnce pages through subscribe messages, newest first (S2.4); those that failed, the latest failure first.
+func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (api.ListOnceResponseObject, error) {
+	f := notification.OnceFilter{
+		Viewer: viewer(ctx), BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
+		ReceiverUserID: req.Params.ReceiverUserID, Status: (*int16)(req.Params.SendStatus), Limit: pageSize(req.Params.Limit) + 1,
+	}
+	key := func(row dbq.SubscribeListRow) string { return idText(row.ID) }
+	var err error
+	if f.IsOfFailures() {
+		key = func(row dbq.SubscribeListRow) string {
+			return value(notification.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + idText(row.ID)
+		}
+		f.BeforeFailure, f.Before, err = failureCursor(req.Params.Cursor)
+	} else {
+		f.Before, err = idCursor(req.Params.Cursor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.notify.SentOnce(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, f.Limit-1, onceOf, key)
+	return api.ListOnce200JSONResponse{Code: ok, Message: success, Data: api.OncePage{Items: items, NextCursor: next}}, nil
+}
+
+// OnceStatistics counts subscribe messages by kind (S2.4).
+func (s *Server) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequestObject) (api.OnceStatisticsResponseObject, error) {
+	rows, err := s.notify.OnceStatistics(ctx, viewer(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return api.OnceStatistics200JSONResponse{Code: ok, Message: success, Data: api.OnceCounts{
+		Items: convert(rows, func(r dbq.SubscribeStatisticsRow) api.OnceCount {
+			return api.OnceCount{
+				TemplateType: r.TemplateType, Total: r.Total, Success: r.Success, Failed: r.Failed,
+				SuccessRate: math.Round(float64(r.Success)*10000/float64(r.Total)) / 100,
+			}
+		}),
+	}}, nil
+}
+
+func onceOf(m dbq.SubscribeListRow) api.Once {
+	return api.Once{
+		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
+		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
+		Sends: m.Sends, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: nonEmpty(&m.ErrorCode), ErrorMessage: nonEmpty(&m.ErrorMessage),
+		SentAt: m.SentAt, FailedAt: notification.FailedAt(m), CreatedAt: m.CreatedAt,
+	}
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+)
+
+// CreateRoute adds a route.
+func (s *Server) CreateRoute(ctx context.Context, req api.CreateRouteRequestObject) (api.CreateRouteResponseObject, error) {
+	row, err := s.directory.CreateRoute(ctx, directory.Route{
+		CompanyNo: req.Body.CompanyNo, MessageType: messageType(&req.Body.MessageType), CountryNo: value(req.Body.CountryNo),
+		SenderNo: req.Body.SenderNo, Weight: orElse(req.Body.Weight, 1), Sort: value(req.Body.Sort),
+		Status: string(orElse(req.Body.Status, api.StatusOn)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateRoute200JSONResponse(routeAnswer(row)), nil
+}
+
+// ListRoutes pages through routes, newest first.
+func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject) (api.ListRoutesResponseObject, error) {
+	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.requireCompany(ctx, req.Params.CompanyNo); err != nil {
+		return nil, err
+	}
+	if req.Params.SenderNo != nil {
+		if err := s.requireSender(ctx, *req.Params.SenderNo); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := s.directory.ListRoutes(ctx, ownCompany(ctx), req.Params.CompanyNo, req.Params.SenderNo, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, routeOf, func(r dbq.RouteListRow) string { return idText(r.ID) })
+	return api.ListRoutes200JSONResponse{Code: ok, Message: success, Data: api.RoutePage{Items: items, NextCursor: next}}, nil
+}
+
+// GetRoute shows one route.
+func (s *Server) GetRoute(ctx context.Context, req api.GetRouteRequestObject) (api.GetRouteResponseObject, error) {
+	row, err := s.directory.GetRoute(ctx, ownCompany(ctx), req.RouteNo)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetRoute200JSONResponse(routeAnswer(row)), nil
+}
+
+// UpdateRoute changes a route.
+func (s *Server) UpdateRoute(ctx context.Context, req api.UpdateRouteRequestObject) (api.UpdateRouteResponseObject, error) {
+	row, err := s.directory.UpdateRoute(ctx, dbq.RouteUpdateParams{
+		RouteNo: req.RouteNo, Weight: req.Body.Weight, Sort: req.Body.Sort, Status: (*string)(req.Body.Status), Version: req.Body.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateRoute200JSONResponse(routeAnswer(row)), nil
+}
+
+// DeleteRoute removes a route.
+func (s *Server) DeleteRoute(ctx context.Context, req api.DeleteRouteRequestObject) (api.DeleteRouteResponseObject, error) {
+	if err := s.directory.DeleteRoute(ctx, req.RouteNo); err != nil {
+		return nil, err
+	}
+	return api.DeleteRoute200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+func routeAnswer(r dbq.RouteListRow) api.RouteResponse {
+	return api.RouteResponse{Code: ok, Message: success, Data: routeOf(r)}
+}
+
+func routeOf(r dbq.RouteListRow) api.Route {
+	return api.Route{
+		RouteNo: r.ID, CompanyNo: r.CompanyNo, MessageType: messageTypes[r.MessageType], CountryNo: r.CountryNo, SenderNo: r.SenderNo,
+		Weight: r.Weight, Sort: r.Sort, Status: api.OnOff(r.Status), Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}

@@ -1,0 +1,165 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+	"lksms/internal/sender"
+)
+
+// CreateSender adds a sender.
+func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestObject) (api.CreateSenderResponseObject, error) {
+	config, err := member(ctx, "config")
+	if err != nil {
+		return nil, err
+	}
+	limits := value(req.Body.Limits)
+	row, err := s.senders.Create(ctx, dbq.SenderCreateParams{
+		SenderNo: req.Body.SenderNo, Name: req.Body.Name, Channel: orElse(req.Body.Channel, directory.SMS),
+		Kind: orElse(req.Body.Kind, sender.KindApp), Status: string(orElse(req.Body.Status, api.SenderOn)),
+		Sort: value(req.Body.Sort), IsShared: orElse(req.Body.IsShared, true), IntervalMs: value(req.Body.IntervalMs),
+		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
+		TimeZone: orElse(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
+		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
+		OnUnclear: string(orElse(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: exchangeOf(ctx).who.Username,
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := senderAnswer(row, s.configs)
+	return api.CreateSender200JSONResponse(answer), err
+}
+
+// ListSenders pages through senders, newest first.
+func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObject) (api.ListSendersResponseObject, error) {
+	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.senders.List(ctx, ownCompany(ctx), (*string)(req.Params.Status), before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	var bad error
+	items, next := page(rows, limit, func(row dbq.SenderListRow) api.Sender {
+		one, err := senderOf(row, s.configs)
+		if err != nil {
+			bad = err
+		}
+		return one
+	}, func(row dbq.SenderListRow) string { return idText(row.ID) })
+	return api.ListSenders200JSONResponse{Code: ok, Message: success, Data: api.SenderPage{Items: items, NextCursor: next}}, bad
+}
+
+// GetSender shows one sender.
+func (s *Server) GetSender(ctx context.Context, req api.GetSenderRequestObject) (api.GetSenderResponseObject, error) {
+	row, err := s.senders.Get(ctx, ownCompany(ctx), req.SenderNo)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := senderAnswer(row, s.configs)
+	return api.GetSender200JSONResponse(answer), err
+}
+
+// UpdateSender changes a sender.
+func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestObject) (api.UpdateSenderResponseObject, error) {
+	config, err := member(ctx, "config")
+	if err != nil {
+		return nil, err
+	}
+	clear, err := nulls(exchangeOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
+	limits := value(req.Body.Limits)
+	row, err := s.senders.Update(ctx, dbq.SenderUpdateParams{
+		SenderNo: req.SenderNo, Name: req.Body.Name, Kind: req.Body.Kind, Status: (*string)(req.Body.Status), Sort: req.Body.Sort,
+		IsShared: req.Body.IsShared, IntervalMs: req.Body.IntervalMs, PerMinute: limits.PerMinute, PerHour: limits.PerHour,
+		PerDay: limits.PerDay, PerMonth: limits.PerMonth, TimeZone: req.Body.TimeZone, LeaseSeconds: req.Body.LeaseSeconds,
+		Sign: req.Body.Sign, SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch,
+		Config: config, OnUnclear: (*string)(req.Body.OnUnclear), Clear: clear, Version: req.Body.Version, Username: exchangeOf(ctx).who.Username,
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := senderAnswer(row, s.configs)
+	return api.UpdateSender200JSONResponse(answer), err
+}
+
+// DeleteSender removes a sender.
+func (s *Server) DeleteSender(ctx context.Context, req api.DeleteSenderRequestObject) (api.DeleteSenderResponseObject, error) {
+	if err := s.senders.Delete(ctx, req.SenderNo); err != nil {
+		return nil, err
+	}
+	return api.DeleteSender200JSONResponse{DoneJSONResponse: done()}, nil
+}
+
+// ChangeBalance tops up or corrects a balance.
+func (s *Server) ChangeBalance(ctx context.Context, req api.ChangeBalanceRequestObject) (api.ChangeBalanceResponseObject, error) {
+	entry, err := s.senders.ChangeBalance(ctx, req.SenderNo, req.Body.Change, nonEmpty(req.Body.Remark), exchangeOf(ctx).who.Username)
+	if err != nil {
+		return nil, err
+	}
+	return api.ChangeBalance200JSONResponse{Code: ok, Message: success, Data: entryOf(entry)}, nil
+}
+
+// ListLedger pages through the changes of a balance, newest first.
+func (s *Server) ListLedger(ctx context.Context, req api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
+	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.senders.Ledger(ctx, ownCompany(ctx), req.SenderNo, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := page(rows, limit, entryOf, func(e dbq.SenderLedger) string { return idText(e.ID) })
+	return api.ListLedger200JSONResponse{Code: ok, Message: success, Data: api.LedgerPage{Items: items, NextCursor: next}}, nil
+}
+
+func senderAnswer(row dbq.SenderListRow, configs *sender.Configs) (api.SenderResponse, error) {
+	one, err := senderOf(row, configs)
+	return api.SenderResponse{Code: ok, Message: success, Data: one}, err
+}
+
+func senderOf(s dbq.SenderListRow, configs *sender.Configs) (api.Sender, error) {
+	one := api.Sender{
+		SenderNo: s.SenderNo, Name: s.Name, Channel: s.Channel, Kind: s.Kind, Status: api.SenderStatus(s.Status), Sort: s.Sort,
+		IsShared: s.IsShared, IntervalMs: s.IntervalMs,
+		Limits: api.Limits{PerMinute: s.PerMinute, PerHour: s.PerHour, PerDay: s.PerDay, PerMonth: s.PerMonth},
+		Used:   api.Used{Minute: s.MinuteUsed, Hour: s.HourUsed, Day: s.DayUsed, Month: s.MonthUsed}, TimeZone: s.TimeZone,
+		LeaseSeconds: s.LeaseSeconds, Sign: s.Sign, SegmentSize: s.SegmentSize, Balance: s.Balance, LowWarning: s.LowWarning,
+		LowSwitch: s.LowSwitch, OnUnclear: api.OnUnclear(s.OnUnclear), IsReady: s.IsReady, NextAvailableAt: s.NextAvailableAt, SeenAt: s.SeenAt, SentAt: s.SentAt,
+		Attempts: s.Attempts, TotalSent: s.Succeeded, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if s.Balance != nil {
+		one.Consumed = new(s.Granted - *s.Balance)
+	}
+	if s.Openings > 0 {
+		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: value(s.RestReason), Until: value(s.RestUntil), Openings: s.Openings}
+		if s.IsOpen {
+			one.Rest.State = api.RestOpen
+		}
+	}
+	if reported := s.Succeeded + s.Failed; reported > 0 {
+		rate, average := float64(s.Succeeded)/float64(reported), s.ResponseMs/reported
+		one.SuccessRate, one.AverageResponseMs = &rate, &average
+	}
+	config, err := configs.Show(s.Kind, s.SenderNo, s.Config)
+	if err == nil {
+		one.Config, err = object(config)
+	}
+	if err != nil {
+		return one, fmt.Errorf("read config of sender: %w", err)
+	}
+	return one, nil
+}
+
+func entryOf(e dbq.SenderLedger) api.LedgerEntry {
+	return api.LedgerEntry{
+		ID: e.ID, Change: e.Change, Balance: e.Balance, LeaseID: e.LeaseID, Remark: e.Remark, By: e.Username, CreatedAt: e.CreatedAt,
+		LowWarning: e.LowWarning, LowSwitch: e.LowSwitch,
+	}
+}

@@ -1,0 +1,40 @@
+package notification
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"lksms/internal/fault"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzFill fills any template with any payload. What was filled in is not looked at again, and what is missing is named.
+func FuzzFill(f *testing.F) {
+	f.Add("${a} ${b.c} ${${a}} ${}", []byte(`{"a":"${b}","b":[1e99,"<"],"":null}`))
+	f.Fuzz(func(t *testing.T, template string, payload []byte) {
+		fields := map[string]any{}
+		d := json.NewDecoder(bytes.NewReader(payload))
+		d.UseNumber()
+		if d.Decode(&fields) != nil {
+			return
+		}
+		text, missing := fill(template, fields, len(template)+1000)
+		for _, key := range missing {
+			if fields[key] != nil {
+				t.Errorf("%q is not missing", key)
+			}
+		}
+		if !strings.Contains(template, "${") && utf8.ValidString(template) && text != template {
+			t.Errorf("%q became %q", template, text)
+		}
+		n := Notification{BizType: NodeTimeout}
+		if err := n.complete(fields); err != nil && !errors.As(err, new(*fault.Error)) {
+			t.Errorf("not a fault: %v", err)
+		}
+		if n.Repeat != nil && (*n.Repeat < 1 || *n.Repeat > longestRepeat) {
+			t.Errorf("a reminder each %d minutes", *n.Repeat)
+		}
+	})
+}

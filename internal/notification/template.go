@@ -1,0 +1,40 @@
+package notification
+
+import (
+	"context"
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+)
+
+var errNoTemplate = fault.New(fault.NotFound, fault.TemplateNotFound)
+
+// PutTemplate sets the template of a business type on a channel (S1.7). Faults: channel.not_found, limit.reached.
+func (s *Service) PutTemplate(ctx context.Context, p dbq.NotificationTemplatePutParams) (dbq.NotificationTemplateListRow, error) {
+	if _, err := s.q.NotificationTemplatePut(ctx, p); err != nil {
+		return dbq.NotificationTemplateListRow{}, postgres.Wrap("put template", err, fault.New(fault.NotFound, fault.ChannelNotFound))
+	}
+	rows, err := s.Templates(ctx, &p.BizType, &p.Channel)
+	if err == nil && len(rows) == 0 {
+		err = errNoTemplate
+	}
+	if err != nil {
+		return dbq.NotificationTemplateListRow{}, err
+	}
+	return rows[0], nil
+}
+
+// Templates gives the templates of a business type, of a channel, or all.
+func (s *Service) Templates(ctx context.Context, bizType *int16, channel *string) ([]dbq.NotificationTemplateListRow, error) {
+	rows, err := s.q.NotificationTemplateList(ctx, dbq.NotificationTemplateListParams{BizType: bizType, Channel: channel})
+	return rows, postgres.Wrap("list templates", err, nil)
+}
+
+// DeleteTemplate removes a template. Fault: template.not_found.
+func (s *Service) DeleteTemplate(ctx context.Context, bizType int16, channel string) error {
+	n, err := s.q.NotificationTemplateDelete(ctx, dbq.NotificationTemplateDeleteParams{BizType: bizType, Channel: channel})
+	if err == nil && n == 0 {
+		return errNoTemplate
+	}
+	return postgres.Wrap("delete template", err, nil)
+}

@@ -1,0 +1,93 @@
+package callback
+
+import (
+	"bytes"
+	"encoding/json"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"lksms/internal/push/driver"
+	"net/url"
+	"slices"
+	"unicode/utf8"
+)
+
+// Most is how many receipts a callback may have.
+const Most = 1000
+
+// What a provider says of a message.
+const (
+	OnItsWay int16 = iota
+	Delivered
+	Undelivered
+)
+
+// Receipt is what a provider says of one message.
+type Receipt struct {
+	Number, Recipient, Code string
+	State                   int16
+}
+
+// Read finds the receipts in a body, and counts the items of a list that are none. A body without a single one is refused.
+func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
+	var whole any
+	if c.Format == "form" {
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
+		}
+		fields := map[string]any{}
+		for name := range form {
+			fields[name] = form.Get(name)
+		}
+		whole = fields
+	} else {
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.UseNumber()
+		if d.Decode(&whole) != nil {
+			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
+		}
+	}
+	if c.List != "" {
+		whole = driver.At(whole, c.List)
+	}
+	items, isList := whole.([]any)
+	if !isList {
+		items = []any{whole}
+	}
+	if len(items) > Most {
+		return nil, 0, fault.New(fault.TooLarge, fault.RequestTooLarge)
+	}
+	for _, item := range items {
+		number, there := driver.Field(item, c.Number)
+		state, said := driver.Field(item, c.State)
+		number = postgres.Text(number)
+		if !there || !said || number == "" || utf8.RuneCountInString(number) > 200 {
+			leftOut++
+			continue
+		}
+		r := Receipt{Number: number, State: Undelivered}
+		switch {
+		case slices.Contains(c.Delivered, state):
+			r.State = Delivered
+		case slices.Contains(c.Pending, state):
+			r.State = OnItsWay
+		}
+		r.Recipient, _ = driver.Field(item, c.Recipient)
+		if r.Code, there = driver.Field(item, c.Code); !there {
+			r.Code = state
+		}
+		r.Recipient, r.Code = cut(postgres.Text(r.Recipient), 100), cut(postgres.Text(r.Code), 100)
+		all = append(all, r)
+	}
+	if len(all) == 0 && leftOut > 0 {
+		return nil, leftOut, fault.InvalidField("body.0", fault.MissingParameters, []string{c.Number, c.State})
+	}
+	return all, leftOut, nil
+}
+
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
+	}
+	return text
+}

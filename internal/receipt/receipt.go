@@ -1,0 +1,175 @@
+// Package receipt takes what providers say of messages that they accepted, and finds the tasks of these messages. It settles them
+// through queue.
+package receipt
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"lksms/internal/queue"
+	"lksms/internal/receipt/callback"
+	"lksms/internal/sender"
+	"lksms/internal/snapshot"
+	"log/slog"
+	"time"
+)
+
+const (
+	matchBatch  = 1000           // receipts that are matched by one transaction
+	parkedFor   = 72 * time.Hour // the message of a receipt is looked for; then it is given up
+	keptFor     = 30 * 24 * time.Hour
+	forgetBatch = 1000
+)
+
+// Service takes callbacks.
+type Service struct {
+	db      *postgres.DB
+	q       *dbq.Queries
+	tasks   *queue.Service
+	configs *sender.Configs
+	log     *slog.Logger
+
+	receivers snapshot.Cache[map[string]receiver] // by sender; only those that take callbacks
+	strangers *strangers
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *slog.Logger) *Service {
+	s := &Service{db: db, q: dbq.New(db), tasks: tasks, configs: configs, log: log, strangers: newStrangers()}
+	s.receivers.Load = s.loadReceivers
+	return s
+}
+
+// Changed says that this server changed how senders take callbacks.
+func (s *Service) Changed() { s.receivers.Forget() }
+
+// receiver is what the callbacks of a sender are checked against and read with.
+type receiver struct {
+	verifier *callback.Verifier // nil: the sender takes no callbacks
+	err      error              // why the sender's configuration cannot be used
+}
+
+// loadReceivers reads the receivers of all senders at once, so that callbacks for senders that do not exist cost no query.
+func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error) {
+	rows, err := s.q.SendersCalled(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read who takes callbacks: %w", err)
+	}
+	all := make(map[string]receiver, len(rows))
+	for _, row := range rows {
+		opened, err := s.configs.Open("", row.SenderNo, row.Config)
+		r := receiver{err: err}
+		if err == nil && opened.Callback != nil {
+			r.verifier, r.err = callback.NewVerifier(*opened.Callback, opened.Secret)
+		}
+		all[row.SenderNo] = r
+	}
+	return all, nil
+}
+
+// verifierOf finds who takes a call, if the caller proves to be the provider. A network from which many came that proved nothing is
+// told to wait. A right proof is taken also from there, because a stranger may share the provider's address. Only a secret that can be
+// guessed is not compared meanwhile.
+func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven func(*callback.Verifier, callback.Call) bool) (*callback.Verifier, error) {
+	all, err := s.receivers.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, known := all[call.SenderNo]
+	switch {
+	case known && r.err != nil && s.strangers.add(call.SourceIP) == 0: // anybody may ask
+		return nil, fmt.Errorf("read how sender %s takes callbacks: %w", call.SenderNo, r.err)
+	case known && r.err == nil && r.verifier != nil && (!r.verifier.IsGuessable() || s.strangers.wait(call.SourceIP) == 0) && isProven(r.verifier, call):
+		return r.verifier, nil
+	}
+	if wait := s.strangers.add(call.SourceIP); wait > 0 {
+		return nil, &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
+	}
+	return nil, fault.New(fault.Forbidden, fault.AuthForbidden)
+}
+
+// Admit rejects, before its body is read, a call that no body could prove. isKnown tells that token or address prove already who calls.
+// Faults: auth.forbidden, auth.too_many_failures.
+func (s *Service) Admit(ctx context.Context, call callback.Call) (isKnown bool, err error) {
+	v, err := s.verifierOf(ctx, call, (*callback.Verifier).MayBeProven)
+	return err == nil && v.IsKnownBeforeBody(), err
+}
+
+// IsUnproven tells that err rejects a call which did not prove to come from the provider.
+func IsUnproven(err error) bool {
+	f := new(fault.Error)
+	return errors.As(err, &f) && (f.Reason == fault.AuthForbidden || f.Reason == fault.AuthTooManyFailures)
+}
+
+// Take takes what a provider says of messages (S3.11) and gives the answer that it expects. The call is kept as it came before it is
+// read, also when it is refused then; once, however often it comes. Who is not known, or cannot prove to be the provider, is told so and
+// nothing else, and nothing is kept: anybody could fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed,
+// request.invalid, request.too_large.
+func (s *Service) Take(ctx context.Context, call callback.Call) (answer, contentType string, err error) {
+	v, err := s.verifierOf(ctx, call, (*callback.Verifier).IsProven)
+	if err != nil {
+		return "", "", err
+	}
+	hash := sha256.Sum256(call.Body)
+	id, err := s.q.CallbackKeep(ctx, dbq.CallbackKeepParams{
+		SenderNo: call.SenderNo, SourceIp: call.SourceIP, Body: postgres.Text(string(call.Body)), BodyHash: hash[:],
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("keep callback: %w", err)
+	}
+	receipts, leftOut, err := []callback.Receipt(nil), 0, call.Cut
+	if err == nil {
+		receipts, leftOut, err = v.Config.Read(call.Body)
+	}
+	if err != nil {
+		refused := new(fault.Error)
+		if errors.As(err, &refused) {
+			if err := s.q.CallbackRefused(ctx, dbq.CallbackRefusedParams{ID: id, Refused: string(refused.Reason)}); err != nil {
+				return "", "", fmt.Errorf("keep why a callback is refused: %w", err)
+			}
+		}
+		return "", "", err
+	}
+	if leftOut > 0 {
+		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "callback_id", id, "items", leftOut)
+	}
+	params := dbq.ReceiptPutParams{CallbackID: id, LeftOut: int64(leftOut), SenderNo: call.SenderNo}
+	for _, r := range receipts {
+		params.ProviderNos, params.Recipients = append(params.ProviderNos, r.Number), append(params.Recipients, r.Recipient)
+		params.States, params.Codes = append(params.States, r.State), append(params.Codes, r.Code)
+	}
+	ids, err := s.q.ReceiptPut(ctx, params)
+	if err != nil {
+		return "", "", fmt.Errorf("keep receipts: %w", err)
+	}
+	if _, err := s.match(ctx, ids); err != nil { // the sweep does what could not be done now
+		s.log.WarnContext(ctx, "receipts are matched later", "sender_no", call.SenderNo, "error", err)
+	}
+	contentType = v.Config.Answer.ContentType
+	if contentType == "" {
+		contentType = "text/plain; charset=utf-8"
+	}
+	return v.Config.Answer.Body, contentType, nil
+}
+
+// Forget forgets callbacks and receipts that are old, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		callbacks, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: forgetBatch, Keep: keptFor})
+		if err != nil {
+			return total, fmt.Errorf("forget callbacks: %w", err)
+		}
+		receipts, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: forgetBatch, Keep: keptFor})
+		if err != nil {
+			return total, fmt.Errorf("forget receipts: %w", err)
+		}
+		if total += int(callbacks + receipts); callbacks < forgetBatch && receipts < forgetBatch {
+			return total, nil
+		}
+	}
+}
