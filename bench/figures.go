@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/gen/dbq"
-	"lksms/internal/queue"
+	"lksms/internal/queue/claim"
 )
 
 const sendPath = "/api/v1/sms/send"
@@ -169,10 +169,10 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		return err
 	}
 	appID := fmt.Sprint("sql-", caller)
-	var rows []queue.Lease
+	var rows []claim.Lease
 	wait := 10 * time.Minute
 	if err := b.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		rows, err = queue.ClaimOn(ctx, q, queue.Claiming{AppID: appID, Limit: lifeSize}, queue.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+		rows, err = claim.On(ctx, q, claim.Request{AppID: appID, Limit: lifeSize}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 		return err
 	}); err != nil || len(rows) == 0 {
 		return err
@@ -444,7 +444,7 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 		began := time.Now()
 		if i%2 == 0 {
 			err = b.db.Dispatch(ctx, func(q *dbq.Queries) error {
-				tasks, err := queue.ClaimOn(ctx, q, queue.Claiming{AppID: "app", Limit: 100}, queue.ClaimRules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+				tasks, err := claim.On(ctx, q, claim.Request{AppID: "app", Limit: 100}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 				rows = len(tasks)
 				return err
 			})

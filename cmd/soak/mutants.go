@@ -31,10 +31,11 @@ const (
 	claims    = "gen/dbq/queue_claim.sql.go"
 	ends      = "gen/dbq/queue_settle.sql.go"
 	contents  = "gen/dbq/template.sql.go"
-	dispatch  = "internal/queue/dispatch.go"
+	settle    = "internal/queue/settle.go"
+	order     = "internal/queue/order.go"
 	claiming  = "internal/queue/claim.go"
-	ordering  = "internal/queue/order.go"
-	sharing   = "internal/queue/share.go"
+	ordering  = "internal/queue/claim/order.go"
+	sharing   = "internal/queue/claim/share.go"
 	driving   = "internal/push/deliver.go"
 	answers   = "internal/push/driver/reply.go"
 	verifying = "internal/access/verify.go"
@@ -49,12 +50,12 @@ var mutants = []mutant{
 			"(h.task_status = 0 AND h.retry_count > 0 AND h.wants_retry) OR (h.task_status = 1 AND h.processing_app_id = h.app_id AND ("},
 	}},
 	{"F4", "the sweep looks first and writes afterwards, by id", []change{
-		{dispatch, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
+		{settle, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
 		return 0, err
 	}
 	total, failed := 0, []string{}
 `},
-		{dispatch, "// Recover takes back", `func (s *Service) lookThenWrite(ctx context.Context) error {
+		{settle, "// Recover takes back", `func (s *Service) lookThenWrite(ctx context.Context) error {
 	rows, err := s.db.Query(ctx, "SELECT task_id FROM tasks WHERE status = 1 AND lease_until <= now() AND retry_count < $1", s.rules.MaxRetryCount)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ var mutants = []mutant{
 }
 
 // Recover takes back`},
-		{dispatch, "\t\"lksms/gen/dbq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dbq\""},
+		{settle, "\t\"lksms/gen/dbq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dbq\""},
 	}},
 	{"F7", "a default content is looked at first and marked afterwards", []change{
 		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
@@ -89,14 +90,14 @@ var mutants = []mutant{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
 	}},
 	{"share", "what a sender is ahead of its share is forgiven at each poll", []change{
-		{sharing, "\tserved = own.served\n\tswitch {", "\tserved = min(own.served, level)\n\tswitch {"},
+		{sharing, "\tserved = own.Served\n\tswitch {", "\tserved = min(own.Served, level)\n\tswitch {"},
 	}},
 	{"fair", "pools are merged by their own ranks", []change{
 		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}\n\t\tif i == 0 ||",
 			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].turn = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
 	}},
 	{"route", "what waits where the last route is gone is for every shared sender", []change{
-		{dispatch, "return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
+		{order, "return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
 		{claims, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{

@@ -13,7 +13,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
-	"lksms/internal/queue"
+	"lksms/internal/queue/claim"
 )
 
 // company makes a company and a user of it that submits; it returns the user's headers.
@@ -644,7 +644,7 @@ func (b *testBundle) race(text string, senders ...string) string {
 	defer enough()
 	for i, appID := range senders {
 		all.Go(func() {
-			rows, err := b.app.Tasks.ClaimOrWait(ctx, queue.Claiming{AppID: appID, Limit: 1}, 20*time.Second)
+			rows, err := b.app.Tasks.ClaimOrWait(ctx, claim.Request{AppID: appID, Limit: 1}, 20*time.Second)
 			if err == nil && len(rows) == 1 {
 				won <- appID
 			}
@@ -757,7 +757,7 @@ func TestASenderOfManyPoolsFindsWhatWaits(t *testing.T) {
 	defer enough()
 	all.Go(func() {
 		for ctx.Err() == nil {
-			rows, _ := b.app.Tasks.ClaimOrWait(ctx, queue.Claiming{AppID: "wide", Limit: 3}, 20*time.Second)
+			rows, _ := b.app.Tasks.ClaimOrWait(ctx, claim.Request{AppID: "wide", Limit: 3}, 20*time.Second)
 			taken <- len(rows)
 		}
 	})

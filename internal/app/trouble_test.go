@@ -18,6 +18,7 @@ import (
 	"lksms/internal/app"
 	"lksms/internal/outbound"
 	"lksms/internal/queue"
+	"lksms/internal/queue/claim"
 )
 
 // resting waits until a sender rests, and returns how.
@@ -490,9 +491,9 @@ func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setupWith(t, defaultRules, withSecrets)
-			claim := func(sender string) []queue.Lease {
+			claim := func(sender string) []claim.Lease {
 				t.Helper()
-				rows, err := b.app.Tasks.Claim(t.Context(), queue.Claiming{AppID: sender, Limit: 10})
+				rows, err := b.app.Tasks.Claim(t.Context(), claim.Request{AppID: sender, Limit: 10})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,6 +8,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/phone"
 	"lksms/internal/queue"
+	"lksms/internal/queue/claim"
 	"lksms/internal/receipt/callback"
 	"lksms/internal/sender"
 )
@@ -176,7 +177,7 @@ func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequest
 	}}, nil
 }
 
-func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]queue.Lease, error) {
+func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]claim.Lease, error) {
 	if err := s.requireApp(ctx, appID); err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]q
 		}
 		return requireBinding(ctx, appID)
 	}
-	claiming := queue.Claiming{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
+	claiming := claim.Request{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
 	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(value(wait))*time.Second)
 	x.note("app_id", appID, "claimed", len(rows))
 	return rows, err
@@ -248,14 +249,14 @@ func taskOf(t dbq.Task) api.Task {
 	}
 }
 
-func claimedOf(t queue.Lease) api.ClaimedTask {
+func claimedOf(t claim.Lease) api.ClaimedTask {
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
 		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil,
 	}
 }
 
-func appTaskOf(t queue.Lease) api.AppTask {
+func appTaskOf(t claim.Lease) api.AppTask {
 	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content}
 }
 

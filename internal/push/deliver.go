@@ -13,11 +13,12 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
 	"lksms/internal/queue"
+	"lksms/internal/queue/claim"
 )
 
 // batch is what was claimed and what is sent for it.
 type batch struct {
-	rows     []queue.Lease
+	rows     []claim.Lease
 	messages []driver.Message
 	last     []bool    // whether an attempt of which nobody knows whether it went out is the last
 	leaseEnd time.Time // of the first lease to run out, by the clock of this process
@@ -41,7 +42,7 @@ const (
 // deliver sends what was claimed and reports of each message what became of it as soon as that is known. What was not tried is given
 // back, and so is what the sender could not send. Of what nobody knows whether it went out, nothing is reported, and the lease runs out
 // first, unless on_unclear says that it fails.
-func (w *worker) deliver(now *way, rows []queue.Lease) {
+func (w *worker) deliver(now *way, rows []claim.Lease) {
 	b, err := w.read(rows)
 	if err != nil {
 		w.p.log.Error("claimed tasks could not be read", "sender_no", w.senderNo, "error", err)
@@ -74,7 +75,7 @@ func (w *worker) deliver(now *way, rows []queue.Lease) {
 }
 
 // read joins what was claimed with what is to be sent.
-func (w *worker) read(rows []queue.Lease) (batch, error) {
+func (w *worker) read(rows []claim.Lease) (batch, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(w.p.sending, pauseMost)
 	defer cancel()
@@ -175,7 +176,7 @@ func (w *worker) send(ctx context.Context, now *way, b batch) []queue.Unused {
 }
 
 // unused are the leases of rows that were not tried.
-func unused(rows []queue.Lease, reason string) []queue.Unused {
+func unused(rows []claim.Lease, reason string) []queue.Unused {
 	all := make([]queue.Unused, len(rows))
 	for i, row := range rows {
 		all[i] = queue.Unused{TaskID: row.TaskID, LeaseID: row.LeaseID, Reason: reason}
@@ -266,7 +267,7 @@ func (w *worker) tell(ctx context.Context, reports []queue.Report) error {
 	return nil
 }
 
-func (w *way) reportOf(row queue.Lease, o driver.Outcome) queue.Report {
+func (w *way) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
 	r := queue.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
 	said := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
 	if o.ProviderNo != "" {

@@ -15,6 +15,7 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
 	"lksms/internal/queue"
+	"lksms/internal/queue/claim"
 	"lksms/internal/receipt"
 	"lksms/internal/sender"
 )
@@ -186,7 +187,7 @@ func (w *worker) run() {
 			limit = 1
 		}
 		ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
-		rows, err := w.p.tasks.ClaimOrWait(ctx, queue.Claiming{AppID: w.senderNo, Limit: limit, InOneCall: now.isOneCall()}, claimWait)
+		rows, err := w.p.tasks.ClaimOrWait(ctx, claim.Request{AppID: w.senderNo, Limit: limit, InOneCall: now.isOneCall()}, claimWait)
 		cancel()
 		switch {
 		case err != nil:

@@ -2,16 +2,14 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
-
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
-	"lksms/internal/postgres"
+	"lksms/internal/logtext"
 	"lksms/internal/segment"
+	"time"
 )
 
 // Telling is what the tasks of a rendering have in common: all but who is told.
@@ -78,7 +76,7 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 	p := dbq.TaskEnqueueParams{
 		Content: content, SubmittedBy: t.User, CompanyID: t.CompanyID, MessageType: t.MessageType,
 		Priority: priorityOf(values.SMS, t.MessageType), Segments: int16(segments),
-		Sign: t.Sign, ExpiresAt: t.ExpiresAt, OnUnclear: t.OnUnclear, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logText(t.UserAgent),
+		Sign: t.Sign, ExpiresAt: t.ExpiresAt, OnUnclear: t.OnUnclear, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logtext.Text(t.UserAgent),
 	}
 	asOf := time.Now()
 	if err := s.directory.Renew(ctx); err != nil {
@@ -107,18 +105,8 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 			s.unreached.WithLabelValues(label).Add(float64(n))
 		}
 		for pool, n := range news {
-			s.line.wake(pool, min(n, wokenMost))
+			s.line.Wake(pool, n)
 		}
 	})
 	return p.TaskIds, nil
-}
-
-// Withdraw ends what waits of notifications, keeps what is held from being tried again, and returns how much waited.
-func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by string) (int, error) {
-	detail, err := json.Marshal(map[string]string{"by": by})
-	if err != nil {
-		return 0, fmt.Errorf("withdraw tasks: %w", err)
-	}
-	n, err := s.q.TaskWithdraw(ctx, dbq.TaskWithdrawParams{NotificationIds: notificationIDs, RequestData: detail})
-	return int(n), postgres.Wrap("withdraw tasks", err, nil)
 }

@@ -11,6 +11,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/queue/claim"
 	"lksms/internal/segment"
 	"lksms/internal/sender"
 	"lksms/internal/template"
@@ -117,7 +118,7 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith stri
 	}
 	held := map[int]string{} // who may not take it because of the others
 	for i, c := range all {
-		var rivals []routeShare
+		var rivals []claim.RouteShare
 		isOther := false // there: one that shares with it, or to which it gives way
 		for j, o := range all {
 			if j == i || o.Why != "" {
@@ -126,7 +127,7 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith stri
 			isRival := routed && o.Shares && o.Sort == c.Sort && o.Weight != nil
 			isOther = isOther || isRival || c.GivesWay && !o.GivesWay
 			if isRival {
-				rivals = append(rivals, routeShare{o.Served, *o.Weight})
+				rivals = append(rivals, claim.RouteShare{Served: o.Served, Weight: *o.Weight})
 			}
 		}
 		switch {
@@ -135,7 +136,7 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith stri
 			held[i] = sender.WhyFailedBefore
 		case len(rivals) == 0 || c.Weight == nil: // a pool that was retired just now has shared senders, without weights
 		default:
-			if most, _, _ := share(routeShare{c.Served, *c.Weight}, c.Served, rivals); most == 0 {
+			if most, _, _ := claim.Share(claim.RouteShare{Served: c.Served, Weight: *c.Weight}, c.Served, rivals); most == 0 {
 				held[i] = sender.WhyAhead
 			}
 		}

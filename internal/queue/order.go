@@ -1,130 +1,72 @@
 package queue
 
 import (
-	"cmp"
-	"slices"
-
+	"context"
 	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+	"time"
 )
 
-// offer is a task that a sender may take, with its turn among the tasks of all pools of that sender.
-type offer struct {
-	dbq.TaskOfferRow
-	turn     float64
-	nextTurn float64 // the turn of the pool after this task
+// Queue queues every task that has come due, retries and scheduled ones, in batches of their own transactions, and returns
+// how many. Until it has, claims take them from where they wait.
+func (s *Service) Queue(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.inBatches(ctx, "queue tasks that have come due", sweepBatch, func(q *dbq.Queries) (int64, error) {
+		return q.TaskQueue(ctx, dbq.TaskQueueParams{BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait()})
+	})
 }
 
-// place compares tasks of equal turn, by rank and then by age. A task without a rank comes after those with one.
-func (o offer) place(other offer) int {
-	byRank := 0
-	switch {
-	case o.Rank != nil && other.Rank != nil:
-		byRank = cmp.Compare(*o.Rank, *other.Rank)
-	case o.Rank != nil:
-		byRank = -1
-	case other.Rank != nil:
-		byRank = 1
+// viewLasts is for how long after a change of a route a submission may still be placed by an older view of the routes: longer than
+// a server may keep one, and a submission take.
+const viewLasts = time.Minute
+
+// moveBatch bounds what one statement moves. Each looks through the pool from its head.
+const moveBatch = 10_000
+
+// Move moves waiting tasks to the pools of the routes as they are now, in batches of their own transactions, and returns how many.
+func (s *Service) Move(ctx context.Context) (int, error) {
+	began := time.Now()
+	moved, err := s.move(ctx, nil)
+	if err == nil {
+		err = postgres.Wrap("settle pools", s.q.PoolSettle(ctx, viewLasts+time.Since(began)), nil)
 	}
-	return cmp.Or(byRank, o.CreatedAt.Compare(other.CreatedAt), cmp.Compare(o.TaskID, other.TaskID))
+	return moved, err
 }
 
-func byTurn(a, b offer) int {
-	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.turn, b.turn), a.place(b))
+// move is Move for one pool; nil is all.
+func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
+	return s.inBatches(ctx, "move tasks to the pools of their routes", moveBatch, func(q *dbq.Queries) (int64, error) {
+		return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
+	})
 }
 
-// inOrder merges the tasks of several pools by lane, then by turn. The turn of a task is its distance in rank from the first task of
-// its pool and lane, added to the turn that the pool has with this sender; a pool that was served too little by other senders gains
-// nothing here. A step in rank that is larger than the task's gap counts as the gap. A company with several pools has one share of
-// them all: its tasks follow each other a gap apart. The rows must be in the order of TaskOffer.
-func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
-	pools := map[int64]admittedPool{}
-	for _, p := range a.pools {
-		pools[p.id] = p
+// Age lets tasks that have waited too long go before the others, and returns how many. Those that left the queue for a higher
+// priority are queued again at once.
+func (s *Service) Age(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
 	}
-	offers := make([]offer, len(rows))
-	for i, row := range rows {
-		offers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}
-		if i == 0 || rows[i-1].PoolID != row.PoolID || rows[i-1].Lane != row.Lane {
-			continue
-		}
-		offers[i].turn = offers[i-1].turn
-		if before := rows[i-1].Rank; before != nil && row.Rank != nil {
-			step := *row.Rank - *before
-			if row.Gap > 0 {
-				step = min(step, row.Gap)
-			}
-			offers[i].turn += step
-		}
+	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dbq.Queries) (int64, error) {
+		return q.TaskAge(ctx, dbq.TaskAgeParams{
+			BatchSize: sweepBatch, RetryMaxWait: s.retryMaxWait(), PriorityMaxWait: values.Queue.PriorityWait(),
+		})
+	})
+	if err == nil && aged > 0 {
+		_, err = s.Queue(ctx)
 	}
-	slices.SortFunc(offers, byTurn)
-
-	type laneOf struct {
-		id   int64
-		lane int32
-	}
-	type served struct {
-		taken  float64
-		behind float64 // the largest distance so far between a turn and taken gaps
-	}
-	companies := map[laneOf]served{}
-	for i := range offers {
-		o := &offers[i]
-		company := pools[o.PoolID].companyID
-		if company == 0 || o.Gap == 0 {
-			continue
-		}
-		of, seen := companies[laneOf{company, o.Lane}]
-		of.taken++
-		if behind := o.turn - of.taken*o.Gap; !seen || behind > of.behind {
-			of.behind = behind
-		}
-		o.turn = of.taken*o.Gap + of.behind
-		companies[laneOf{company, o.Lane}] = of
-	}
-	slices.SortFunc(offers, byTurn)
-
-	next := map[laneOf]float64{}
-	for i := range slices.Backward(offers) {
-		o := &offers[i]
-		of := laneOf{o.PoolID, o.Lane}
-		o.nextTurn = o.turn
-		if turn, any := next[of]; any {
-			o.nextTurn = turn
-		}
-		next[of] = o.turn
-	}
-	return offers
+	return aged, err
 }
 
-// choose returns the first offers that the claim may take: limited by pool, in total and by segments. inOneCall keeps only tasks of
-// the same rendering as the first.
-func (p claimPart) choose(offers []offer, inOneCall bool) []offer {
-	var chosen []offer
-	ofPool := map[int64]int64{}
-	var segments int64
-	for _, o := range offers {
-		if int64(len(chosen)) == p.limit {
-			break
-		}
-		if ofPool[o.PoolID] == p.most[o.PoolID] {
-			continue
-		}
-		ofPool[o.PoolID]++
-		if inOneCall && !o.isOfCall(offers[0]) {
-			continue
-		}
-		if segments += o.Segments; p.offer.SegmentsLeft != nil && segments > *p.offer.SegmentsLeft {
-			break
-		}
-		chosen = append(chosen, o)
-	}
-	return chosen
-}
+// moveLimit bounds how long the change of a route waits for the tasks that it moves; a sweep moves the rest.
+const moveLimit = 5 * time.Second
 
-// isOfCall reports whether a driver may send o and first in one call.
-func (o offer) isOfCall(first offer) bool {
-	if o.RenderingID == nil || first.RenderingID == nil {
-		return o.TaskID == first.TaskID
-	}
-	return *o.RenderingID == *first.RenderingID
+// routesChanged moves what waits. What goes wrong the sweep does again, and tells.
+func (s *Service) routesChanged(pool int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
+	defer cancel()
+	_, _ = s.move(ctx, &pool)
 }

@@ -15,6 +15,7 @@ import (
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/queue/claim"
 )
 
 // Each is a table in which the planner's estimates are far off, one way or the other.
@@ -98,7 +99,7 @@ func split(sql string) []string {
 }
 
 // expireLeases lets leases run out, without reading more than their rows.
-func expireLeases(t *testing.T, db *postgres.DB, rows []queue.Lease) {
+func expireLeases(t *testing.T, db *postgres.DB, rows []claim.Lease) {
 	t.Helper()
 	err := db.Tx(t.Context(), func(ctx context.Context) error {
 		if _, err := db.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
@@ -134,7 +135,7 @@ func dispatchOnce(t *testing.T, url string) {
 				t.Fatal(err)
 			}
 		}
-		rows, err := s.Claim(t.Context(), queue.Claiming{AppID: "app", Limit: 10})
+		rows, err := s.Claim(t.Context(), claim.Request{AppID: "app", Limit: 10})
 		if err != nil || len(rows) != 10 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
@@ -171,7 +172,7 @@ func dispatchOnce(t *testing.T, url string) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if rows, err = s.Claim(t.Context(), queue.Claiming{AppID: "paced", Limit: 3}); err != nil || len(rows) != 3 {
+		if rows, err = s.Claim(t.Context(), claim.Request{AppID: "paced", Limit: 3}); err != nil || len(rows) != 3 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
 		expireLeases(t, db, rows)

@@ -1,63 +1,46 @@
 package queue
 
 import (
-	"cmp"
-	"container/list"
 	"context"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"slices"
-	"sync"
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/sender"
+	"lksms/internal/queue/claim"
+	"lksms/internal/queue/line"
 )
 
-const (
-	// pollEvery is how often the database is asked for work while senders wait: for what other servers were given, and for
-	// what comes due. What this server was given wakes a sender at once.
-	pollEvery = 200 * time.Millisecond
-	// rankEvery is how many polls apart the standings of the senders that wait are read again: every two seconds.
-	rankEvery = 10
-	// wokenMost is how many senders a batch of new tasks wakes; each that takes all it may wakes the next. It is also how many
-	// are tried for a task that those in front of them do not get.
-	wokenMost = 8
-	// probedMost bounds the pools that one poll looks into one by one; fewMost is how many of them one sender may ask for.
-	probedMost, fewMost = 500, 100
-	// walkedMost bounds the pools with work that one poll finds for the senders that wait for more than that.
-	walkedMost = 200
-)
+// walkedMost bounds the pools with work that one poll finds for the senders that wait for more than a few.
+const walkedMost = 200
 
 // ClaimOrWait is Claim that waits for up to wait when there is nothing to claim. A caller that goes away while it waits
 // is given nothing, nor is one that may not claim any more; its fault is that of c.StillMay. Of several senders that wait at
 // this server for the same, the one that sender.Standing puts first is woken.
-func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duration) ([]Lease, error) {
+func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Duration) ([]claim.Lease, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)
 	}
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
-	var by *wakeUp
+	var by *line.WakeUp
 	for {
-		place := s.line.join(c.AppID) // before the look: what comes after it finds somebody to wake
-		rows, rest, err := s.look(ctx, place, c)
+		waiter := s.line.Join(c.AppID) // before the look: what comes after it finds somebody to wake
+		rows, rest, err := s.look(ctx, waiter, c)
 		if by != nil {
-			s.line.settle(c.AppID, *by, len(rows) > 0)
+			s.line.Settle(c.AppID, *by, len(rows) > 0)
 		}
 		var again bool
 		switch {
 		case err != nil || len(rows) > 0:
-			s.line.leave(place)
+			s.line.Leave(waiter)
 			if len(rows) == c.Limit {
-				s.line.wake(rows[len(rows)-1].poolID, 1) // there may be more
+				s.line.Wake(rows[len(rows)-1].PoolID, 1) // there may be more
 			}
 			return rows, err
 		case rest > 0: // it need not be woken before that is over, and others should be
-			by, again = nil, s.line.sleep(ctx, place, rest, enough.C)
+			by, again = nil, s.line.Sleep(ctx, waiter, rest, enough.C)
 		default:
-			by, again = s.line.await(ctx, place, enough.C)
+			by, again = s.line.Await(ctx, waiter, enough.C)
 		}
 		if !again {
 			if err := ctx.Err(); err != nil {
@@ -70,7 +53,7 @@ func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duratio
 		}
 		if err := c.StillMay(ctx); err != nil {
 			if by != nil {
-				s.line.hand(*by)
+				s.line.PassOn(*by)
 			}
 			return nil, err
 		}
@@ -79,66 +62,39 @@ func (s *Service) ClaimOrWait(ctx context.Context, c Claiming, wait time.Duratio
 
 // look claims, unless it is known that there is nothing to claim, and says of a place from which pools it is to be woken, or
 // for how long it need not be.
-func (s *Service) look(ctx context.Context, p *place, c Claiming) (rows []Lease, rest time.Duration, err error) {
+func (s *Service) look(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, rest time.Duration, err error) {
 	pools, unhindered := s.senders.Unhindered(c.AppID)
-	if unhindered && s.line.isQuiet(pools) {
+	if unhindered && s.line.IsQuiet(pools) {
 		err = s.senders.Polled(ctx, c.AppID)
 	} else if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
 		rest, pools, err = s.senders.Waits(ctx, c.AppID)
 	}
-	if err == nil && len(rows) == 0 && rest == 0 && s.line.isUnranked(p) {
+	if err == nil && len(rows) == 0 && rest == 0 && s.line.IsUnranked(p) {
 		err = s.rank(ctx, c.AppID)
 	}
-	s.line.narrow(p, pools)
+	s.line.Narrow(p, pools)
 	return rows, rest, err
 }
 
 // rank reads how senders stand.
 func (s *Service) rank(ctx context.Context, appIDs ...string) error {
-	before := s.line.given(appIDs)
+	before := s.line.Given(appIDs)
 	standings, err := s.senders.Standings(ctx, appIDs)
 	if err == nil {
-		s.line.learn(standings, before)
+		s.line.Learn(standings, before)
 	}
 	return err
 }
 
 // StopWaiting answers every sender that waits, now and from now on, with nothing: the server is going away.
-func (s *Service) StopWaiting() { s.line.close() }
+func (s *Service) StopWaiting() { s.line.Close() }
 
 // Waiting is how many claims wait for work that comes, or for their interval to end.
-func (s *Service) Waiting() (n int) {
-	s.line.mu.Lock()
-	defer s.line.mu.Unlock()
-	n = s.line.sleeping
-	for e := s.line.places.Front(); e != nil; e = e.Next() {
-		if !e.Value.(*place).anyPool {
-			n++
-		}
-	}
-	return n
-}
-
-// wish is what a poll asks: whether there is work in each of pools, and, if walk is true, in which pools after one anything is
-// queued. What comes due there is heard of when the sweep has queued it. A poll that asks for nothing still hears of changes.
-type wish struct {
-	pools []int64
-	walk  bool
-	after int64
-}
-
-// sight is what a poll found: pools with work. next is where the next walk goes on; 0: this one came to the end. all tells
-// whether there is nothing in any other pool. isChanged tells that senders may have other pools now than they were told.
-type sight struct {
-	pools     []int64
-	next      int64
-	all       bool
-	isChanged bool
-}
+func (s *Service) Waiting() int { return s.line.Count() }
 
 // poll looks for work. Its cost depends on the pools that somebody waits for, and is bounded: of many pools only those cost
 // something in which there is work, and no more than walkedMost of them.
-func (s *Service) poll(ctx context.Context, w wish) (found sight, err error) {
+func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err = s.db.Dispatch(ctx, func(q *dbq.Queries) error {
@@ -146,496 +102,22 @@ func (s *Service) poll(ctx context.Context, w wish) (found sight, err error) {
 		if err != nil {
 			return err
 		}
-		found.isChanged = s.senders.Notice(version)
-		if len(w.pools) > 0 {
-			if found.pools, err = q.TaskWaits(ctx, w.pools); err != nil {
+		found.IsChanged = s.senders.Notice(version)
+		if len(w.Pools) > 0 {
+			if found.Pools, err = q.TaskWaits(ctx, w.Pools); err != nil {
 				return err
 			}
 		}
-		if !w.walk {
+		if !w.Walk {
 			return nil
 		}
-		queued, err := q.TaskWaitsQueued(ctx, dbq.TaskWaitsQueuedParams{AfterID: w.after, Most: walkedMost})
+		queued, err := q.TaskWaitsQueued(ctx, dbq.TaskWaitsQueuedParams{AfterID: w.After, Most: walkedMost})
 		if len(queued) == walkedMost {
-			found.next = queued[walkedMost-1]
+			found.Next = queued[walkedMost-1]
 		}
-		found.all = w.after == 0 && found.next == 0
-		found.pools = append(found.pools, queued...)
+		found.All = w.After == 0 && found.Next == 0
+		found.Pools = append(found.Pools, queued...)
 		return err
 	})
 	return found, err
-}
-
-// line is the senders that wait, the first to come in front.
-type line struct {
-	poll func(context.Context, wish) (sight, error)
-	rank func(ctx context.Context, appIDs ...string) error
-
-	mu        sync.Mutex
-	places    list.List     // of *place
-	sleeping  int           // claims that wait for their interval
-	changed   chan struct{} // closed when senders may have other pools, or another interval
-	standings map[string]*standing
-	asking    bool               // whether the database is being polled
-	polls     int                // how often it was
-	loud      map[int64]int      // pools where there may be work, and as of which poll
-	heard     time.Time          // when the last poll that was answered began
-	probed    map[int64]struct{} // pools into which it looked
-	all       bool               // it found all that there was
-	after     int64              // where the next walk begins
-	tries     map[int64]*tries   // of those that were woken for a pool
-	done      sync.WaitGroup
-
-	closing sync.Once
-	closed  chan struct{}
-}
-
-func (l *line) init(poll func(context.Context, wish) (sight, error), rank func(context.Context, ...string) error) {
-	l.poll, l.rank = poll, rank
-	l.standings, l.loud, l.probed = map[string]*standing{}, map[int64]int{}, map[int64]struct{}{}
-	l.tries, l.closed, l.changed = map[int64]*tries{}, make(chan struct{}), make(chan struct{})
-}
-
-type place struct {
-	element *list.Element
-	appID   string
-	anyPool bool              // it is not known yet from which pools it may take
-	pools   map[int64]float64 // from which it may take, and its sort there
-	woken   chan wakeUp       // holds one
-	changed chan struct{}     // as of when it was taken
-
-	standing *standing
-}
-
-// wakeUp is for a pool. left is how many others are tried if it is in vain.
-type wakeUp struct {
-	pool int64
-	left int
-}
-
-// standing is how a sender stood when it was read, and what this server gave it since.
-type standing struct {
-	sender.Standing
-	at    time.Time // zero: it has not been read
-	given int64     // tasks, ever
-}
-
-// tries is what became of those that were woken for a pool.
-type tries struct {
-	underway int                 // they have not looked yet
-	missed   map[string]struct{} // got nothing, since the last poll that found nothing left
-	kept     map[string]struct{} // of these, those that got nothing where work stayed: something keeps them from it
-	found    bool                // by the last poll: work
-}
-
-// serves tells whether whoever has the place may take from a pool.
-func (p *place) serves(pool int64) bool {
-	_, serves := p.pools[pool]
-	return p.anyPool || serves
-}
-
-// isBefore tells whether p should have what comes into a pool rather than o, which came first.
-func (p *place) isBefore(o *place, pool int64) bool {
-	if p.standing.at.IsZero() || o.standing.at.IsZero() {
-		return !p.standing.at.IsZero()
-	}
-	return cmp.Or(cmp.Compare(o.sort(pool), p.sort(pool)), p.standing.Compare(o.standing.Standing)) < 0
-}
-
-func (p *place) sort(pool int64) float64 {
-	if sort, known := p.pools[pool]; known {
-		return sort
-	}
-	return p.standing.Sort
-}
-
-func (l *line) join(appID string) *place {
-	p := &place{appID: appID, anyPool: true, woken: make(chan wakeUp, 1)}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p.changed = l.changed
-	p.standing = l.standings[appID]
-	if p.standing == nil {
-		p.standing = &standing{}
-		l.standings[appID] = p.standing
-	}
-	p.element = l.places.PushBack(p)
-	l.keepAsking()
-	return p
-}
-
-func (l *line) keepAsking() {
-	if !l.asking {
-		l.asking = true
-		l.done.Go(l.ask)
-	}
-}
-
-// narrow says from which pools whoever has the place may take.
-func (l *line) narrow(p *place, pools map[int64]float64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p.anyPool, p.pools = false, pools
-}
-
-// isUnranked tells whether it is not known, or not any more, how whoever has the place stands.
-func (l *line) isUnranked(p *place) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Since(p.standing.at) > 2*rankEvery*pollEvery
-}
-
-// given is what this server gave senders until now.
-func (l *line) given(appIDs []string) map[string]int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	given := make(map[string]int64, len(appIDs))
-	for _, appID := range appIDs {
-		if known := l.standings[appID]; known != nil {
-			given[appID] = known.given
-		}
-	}
-	return given
-}
-
-// learn keeps how senders stand, and what they were given since before.
-func (l *line) learn(standings map[string]sender.Standing, before map[string]int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for appID, read := range standings {
-		if known := l.standings[appID]; known != nil {
-			known.Standing, known.at = read.After(known.given-before[appID]), time.Now()
-		}
-	}
-}
-
-// took counts what a sender was given.
-func (l *line) took(appID string, tasks int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known := l.standings[appID]; known != nil {
-		known.given += int64(tasks)
-		known.Standing = known.After(int64(tasks))
-	}
-}
-
-// await waits until whoever has the place is woken, or should look anew what it waits for, and reports whether that was before enough;
-// if not, the place is given up.
-func (l *line) await(ctx context.Context, p *place, enough <-chan time.Time) (by *wakeUp, again bool) {
-	changed, turn := p.changed, (<-chan time.Time)(nil)
-	for {
-		select {
-		case w := <-p.woken:
-			if !p.serves(w.pool) { // it came before it was known who may take from it
-				l.hand(w)
-				return nil, true
-			}
-			return &w, true
-		case <-changed:
-			changed, turn = nil, l.turn()
-			continue
-		case <-turn:
-			l.leave(p)
-			return nil, true
-		case <-enough:
-		case <-l.closed:
-		case <-ctx.Done():
-		}
-		l.leave(p)
-		return nil, false
-	}
-}
-
-// turn comes at some moment within a millisecond for each claim that waits: all of them hear of a change at once, and would ask the
-// database at once.
-func (l *line) turn() <-chan time.Time {
-	l.mu.Lock()
-	waiting := l.places.Len() + l.sleeping
-	l.mu.Unlock()
-	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // it guards nothing
-}
-
-// sleep gives up a place, waits for d or until the interval may be another, and reports whether that was before enough.
-func (l *line) sleep(ctx context.Context, p *place, d time.Duration, enough <-chan time.Time) bool {
-	l.leave(p)
-	l.mu.Lock()
-	l.sleeping++
-	l.keepAsking()
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.sleeping--
-	}()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-p.changed:
-	case <-enough:
-		return false
-	case <-l.closed:
-		return false
-	case <-ctx.Done():
-		return false
-	}
-	select {
-	case <-l.turn():
-		return true
-	case <-enough:
-	case <-l.closed:
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// leave gives up a place. A wake-up that came to it meanwhile goes to the next: it was for whoever is there.
-func (l *line) leave(p *place) {
-	l.mu.Lock()
-	l.remove(p)
-	l.mu.Unlock()
-	select {
-	case w := <-p.woken:
-		l.hand(w)
-	default:
-	}
-}
-
-// remove takes a place out of the line, if it is there.
-func (l *line) remove(p *place) {
-	if p.element != nil {
-		l.places.Remove(p.element)
-		p.element = nil
-	}
-}
-
-// wake says that n tasks came into a pool: it wakes as many that wait and may take from it, those that should have it first.
-func (l *line) wake(pool int64, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.call(l.first(pool, n, nil), pool, wokenMost/n-1)
-}
-
-// hand passes a wake-up on that has not been used.
-func (l *line) hand(w wakeUp) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.triesOf(w.pool).underway--
-	l.call(l.first(w.pool, 1, nil), w.pool, w.left)
-}
-
-// settle says whether whoever was woken got something. If not, the next is tried: a limit, its share or another that was quicker
-// may keep a sender from what it was woken for, and must not keep the others from it.
-func (l *line) settle(appID string, w wakeUp, got bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.triesOf(w.pool)
-	t.underway--
-	if got {
-		delete(t.missed, appID)
-		delete(t.kept, appID)
-		return
-	}
-	t.missed[appID] = struct{}{}
-	if w.left > 0 {
-		l.call(l.first(w.pool, 1, t.missed), w.pool, w.left-1)
-	}
-}
-
-func (l *line) triesOf(pool int64) *tries {
-	t := l.tries[pool]
-	if t == nil {
-		t = &tries{missed: map[string]struct{}{}, kept: map[string]struct{}{}}
-		l.tries[pool] = t
-	}
-	return t
-}
-
-// call wakes senders for a pool, and has up to left others tried for each that gets nothing.
-func (l *line) call(those []*place, pool int64, left int) {
-	l.loud[pool] = l.polls
-	for _, p := range those {
-		l.remove(p)
-		l.triesOf(pool).underway++
-		p.woken <- wakeUp{pool, left}
-	}
-}
-
-// first are the n who should have what comes into a pool, without those that something keeps from it, and those in without.
-func (l *line) first(pool int64, n int, without map[string]struct{}) []*place {
-	var kept map[string]struct{}
-	if t := l.tries[pool]; t != nil {
-		kept = t.kept
-	}
-	var best []*place // n at most, in order
-	for e := l.places.Front(); e != nil; e = e.Next() {
-		p := e.Value.(*place)
-		if !p.serves(pool) || has(kept, p.appID) || has(without, p.appID) {
-			continue
-		}
-		at := len(best)
-		for at > 0 && p.isBefore(best[at-1], pool) {
-			at--
-		}
-		if at < n {
-			best = slices.Insert(best, at, p)
-			best = best[:min(n, len(best))]
-		}
-	}
-	return best
-}
-
-func has(set map[string]struct{}, appID string) bool {
-	_, there := set[appID]
-	return there
-}
-
-func (l *line) close() { l.closing.Do(func() { close(l.closed) }) }
-
-// ask polls the database until nobody waits.
-func (l *line) ask() {
-	for {
-		select {
-		case <-l.closed:
-			return
-		case <-time.After(pollEvery):
-		}
-		l.mu.Lock()
-		if l.places.Len() == 0 && l.sleeping == 0 {
-			l.asking = false
-			clear(l.tries)
-			clear(l.standings)
-			l.mu.Unlock()
-			return
-		}
-		l.mu.Unlock()
-		l.hear()
-	}
-}
-
-// hear asks the database once, and wakes somebody for each pool where there is work, unless somebody is about to look there. A
-// database that cannot be asked will be asked again; the claim says what is wrong with it.
-func (l *line) hear() {
-	l.mu.Lock()
-	l.polls++
-	asked, ranked := l.wish(), l.ranked()
-	l.mu.Unlock()
-	began := time.Now()
-	found, err := l.poll(context.Background(), asked)
-	l.mu.Lock()
-	if found.isChanged { // a poll hears of a change once, so this counts even if the poll failed after that
-		close(l.changed)
-		l.changed = make(chan struct{})
-	}
-	if err != nil {
-		l.mu.Unlock()
-		return
-	}
-	l.heard, l.after, l.all = began, found.next, found.all
-	clear(l.probed)
-	for _, pool := range asked.pools {
-		l.probed[pool] = struct{}{}
-	}
-	maps.DeleteFunc(l.loud, func(_ int64, poll int) bool { return poll < l.polls })
-	l.offer(found.pools)
-	l.mu.Unlock()
-	if len(ranked) > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = l.rank(ctx, ranked...) // what was read before is good enough for the order
-	}
-}
-
-// offer wakes somebody for each pool where the last poll found work, unless somebody is about to look there. Those that got
-// nothing where it found work twice come after all others.
-func (l *line) offer(found []int64) {
-	work := make(map[int64]struct{}, len(found))
-	for _, pool := range found {
-		work[pool] = struct{}{}
-	}
-	maps.DeleteFunc(l.tries, func(pool int64, t *tries) bool {
-		if _, there := work[pool]; !there && l.looked(pool) {
-			clear(t.missed)
-			clear(t.kept)
-			t.found = false
-		}
-		return t.underway == 0 && len(t.missed) == 0 && !t.found
-	})
-	for pool := range work {
-		l.loud[pool] = l.polls
-		t := l.triesOf(pool)
-		if t.found {
-			maps.Copy(t.kept, t.missed)
-		}
-		t.found = true
-		if t.underway > 0 {
-			continue
-		}
-		next := l.first(pool, 1, t.missed)
-		if len(next) == 0 { // all have been tried
-			clear(t.missed)
-			clear(t.kept)
-			next = l.first(pool, 1, nil)
-		}
-		l.call(next, pool, wokenMost-1)
-	}
-}
-
-// wish is what to ask for those that wait.
-func (l *line) wish() (w wish) {
-	pools := map[int64]struct{}{}
-	for e := l.places.Front(); e != nil; e = e.Next() {
-		p := e.Value.(*place)
-		if len(p.pools) > fewMost || len(pools) > probedMost {
-			w.walk = true
-			continue
-		}
-		for pool := range p.pools {
-			pools[pool] = struct{}{}
-		}
-	}
-	if w.walk {
-		w.after = l.after
-	}
-	w.pools = slices.Collect(maps.Keys(pools))
-	return w
-}
-
-// ranked are the senders whose standings are to be read again, and forgets those that are not there any more.
-func (l *line) ranked() (appIDs []string) {
-	if l.polls%rankEvery != 0 || l.places.Len() < 2 {
-		return nil
-	}
-	waiting := map[string]struct{}{}
-	for e := l.places.Front(); e != nil; e = e.Next() {
-		waiting[e.Value.(*place).appID] = struct{}{}
-	}
-	maps.DeleteFunc(l.standings, func(appID string, s *standing) bool {
-		_, waits := waiting[appID]
-		return !waits && time.Since(s.at) > time.Minute
-	})
-	return slices.Collect(maps.Keys(waiting))
-}
-
-// looked tells whether the last poll looked into a pool.
-func (l *line) looked(pool int64) bool {
-	_, probed := l.probed[pool]
-	return probed || l.all
-}
-
-// isQuiet tells whether the last poll, not long ago, found nothing in pools, and nothing was announced since. What comes
-// now wakes who is in line.
-func (l *line) isQuiet(pools map[int64]float64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.heard) > 2*pollEvery {
-		return false
-	}
-	for pool := range pools {
-		if _, loud := l.loud[pool]; loud || !l.looked(pool) {
-			return false
-		}
-	}
-	return true
 }

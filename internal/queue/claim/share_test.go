@@ -1,4 +1,4 @@
-package queue
+package claim
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ func simulate(weights []int64, limit int64, n int, next func(step int) int) []in
 	var took []int
 	for step := 0; len(took) < n; step++ {
 		me := next(step)
-		var rivals []routeShare
+		var rivals []RouteShare
 		for i, w := range weights {
 			if i != me {
-				rivals = append(rivals, routeShare{served[i], w})
+				rivals = append(rivals, RouteShare{served[i], w})
 			}
 		}
-		most, from, _ := share(routeShare{served[me], weights[me]}, served[me], rivals)
+		most, from, _ := Share(RouteShare{served[me], weights[me]}, served[me], rivals)
 		most = min(most, limit)
 		served[me] = from + float64(most)/float64(weights[me])
 		for range most {
@@ -72,10 +72,10 @@ func TestSharesHoldOverAny500TasksForPollsOfAnySize(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	t.Parallel()
-	type s = routeShare
+	type s = RouteShare
 	for name, c := range map[string]struct {
-		own    routeShare
-		rivals []routeShare
+		own    RouteShare
+		rivals []RouteShare
 		most   int64
 		served float64
 	}{
@@ -92,9 +92,9 @@ func TestShare(t *testing.T) {
 		"many, and even":             {s{0, 1}, make([]s, 999), 3, 0},
 	} {
 		for i := range c.rivals {
-			c.rivals[i].weight = max(1, c.rivals[i].weight)
+			c.rivals[i].Weight = max(1, c.rivals[i].Weight)
 		}
-		if most, served, _ := share(c.own, c.own.served, c.rivals); most != c.most || served != c.served {
+		if most, served, _ := Share(c.own, c.own.Served, c.rivals); most != c.most || served != c.served {
 			t.Errorf("%s: %d from %v, want %d from %v", name, most, served, c.most, c.served)
 		}
 	}
@@ -106,14 +106,14 @@ func TestShareStopsNobodyForEver(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
 		n := 2 + random.IntN(5)
-		all := make([]routeShare, n)
+		all := make([]RouteShare, n)
 		for i := range all {
-			all[i] = routeShare{float64(random.IntN(40)) * math.Pow(10, float64(random.IntN(4))), 1 + random.Int64N(100)}
+			all[i] = RouteShare{float64(random.IntN(40)) * math.Pow(10, float64(random.IntN(4))), 1 + random.Int64N(100)}
 		}
 		var total int64
 		for i := range all {
-			rivals := append(append([]routeShare{}, all[:i]...), all[i+1:]...)
-			most, _, _ := share(all[i], all[i].served, rivals)
+			rivals := append(append([]RouteShare{}, all[:i]...), all[i+1:]...)
+			most, _, _ := Share(all[i], all[i].Served, rivals)
 			total += most
 			if most > 2*max(sharedLead, leadEach*int64(n))+1 {
 				t.Fatalf("%v of %v may take %d", all[i], rivals, most)

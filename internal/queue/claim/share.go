@@ -1,11 +1,11 @@
-package queue
+package claim
 
 import "math"
 
-// routeShare is what a route was served, in tasks over its weight, and the weight.
-type routeShare struct {
-	served float64
-	weight int64
+// RouteShare is what a route was served, in tasks over its weight, and the weight.
+type RouteShare struct {
+	Served float64
+	Weight int64
 }
 
 // Shares hold within 2 points over any 500 tasks of a pool: no route is ahead of the one furthest behind by more than its part of
@@ -16,36 +16,36 @@ const (
 	leadEach   = 3
 )
 
-// share says how many tasks a route may take, what it counts as served, and what the rival furthest ahead was served. Rivals are
+// Share says how many tasks a route may take, what it counts as served, and what the rival furthest ahead was served. Rivals are
 // the other routes that serve the pool now; there is at least one.
 //
 // The route furthest behind may always take one task. A route that lags by more than the others may be ahead was away or is new:
 // it begins where the others are, and nobody waits for it before. So a sender earns nothing while it is away. That is judged by
 // was, what the route was served when the rivals were looked at: by now a claim of the same sender beside this one may have
 // taken more, and the rivals, too.
-func share(own routeShare, was float64, rivals []routeShare) (most int64, served, top float64) {
+func Share(own RouteShare, was float64, rivals []RouteShare) (most int64, served, top float64) {
 	const exact = 1e-6 // sums of fractions are not
-	weights, lightest := own.weight, own.weight
-	top = rivals[0].served
+	weights, lightest := own.Weight, own.Weight
+	top = rivals[0].Served
 	for _, r := range rivals {
-		weights, lightest, top = weights+r.weight, min(lightest, r.weight), max(top, r.served)
+		weights, lightest, top = weights+r.Weight, min(lightest, r.Weight), max(top, r.Served)
 	}
 	lead := float64(max(sharedLead, leadEach*(len(rivals)+1))) / float64(weights)
 	present := max(top, was) - max(lead, 1/float64(lightest)) - exact
 	level := math.Inf(1) // of the route furthest behind
 	for _, r := range rivals {
-		if r.served >= present {
-			level = min(level, r.served)
+		if r.Served >= present {
+			level = min(level, r.Served)
 		}
 	}
-	served = own.served
+	served = own.Served
 	switch {
 	case served < present:
 		served = level // the one at the top is present
 	case math.IsInf(level, 1):
 		level = served
 	}
-	most = int64(math.Floor((level+lead-served)*float64(own.weight) + exact))
+	most = int64(math.Floor((level+lead-served)*float64(own.Weight) + exact))
 	if served <= level+exact {
 		return max(1, most), served, top
 	}

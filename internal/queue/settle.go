@@ -4,22 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
-
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/merge"
 	"lksms/internal/postgres"
+	"slices"
+	"strings"
+	"time"
 )
-
-func (s *Service) retryMaxWait() *time.Duration {
-	if s.rules.RetryMaxWait == 0 {
-		return nil
-	}
-	return &s.rules.RetryMaxWait
-}
 
 // Report is what a sender says of a task (S0.4).
 type Report struct {
@@ -284,99 +276,4 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	s.recovered.WithLabelValues("unclear").Add(float64(row.Unclear))
 	s.unreached.WithLabelValues("lease").Add(float64(row.Unreached))
 	return int(row.Retried + row.Exhausted + row.Unclear), nil
-}
-
-// sweepBatch bounds what one statement of the other sweeps changes.
-const sweepBatch = 1000
-
-// Queue queues every task that has come due, retries and scheduled ones, in batches of their own transactions, and returns
-// how many. Until it has, claims take them from where they wait.
-func (s *Service) Queue(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.inBatches(ctx, "queue tasks that have come due", sweepBatch, func(q *dbq.Queries) (int64, error) {
-		return q.TaskQueue(ctx, dbq.TaskQueueParams{BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait()})
-	})
-}
-
-// viewLasts is for how long after a change of a route a submission may still be placed by an older view of the routes: longer than
-// a server may keep one, and a submission take.
-const viewLasts = time.Minute
-
-// moveBatch bounds what one statement moves. Each looks through the pool from its head.
-const moveBatch = 10_000
-
-// Move moves waiting tasks to the pools of the routes as they are now, in batches of their own transactions, and returns how many.
-func (s *Service) Move(ctx context.Context) (int, error) {
-	began := time.Now()
-	moved, err := s.move(ctx, nil)
-	if err == nil {
-		err = postgres.Wrap("settle pools", s.q.PoolSettle(ctx, viewLasts+time.Since(began)), nil)
-	}
-	return moved, err
-}
-
-// move is Move for one pool; nil is all.
-func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
-	return s.inBatches(ctx, "move tasks to the pools of their routes", moveBatch, func(q *dbq.Queries) (int64, error) {
-		return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
-	})
-}
-
-// Age lets tasks that have waited too long go before the others, and returns how many. Those that left the queue for a higher
-// priority are queued again at once.
-func (s *Service) Age(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dbq.Queries) (int64, error) {
-		return q.TaskAge(ctx, dbq.TaskAgeParams{
-			BatchSize: sweepBatch, RetryMaxWait: s.retryMaxWait(), PriorityMaxWait: values.Queue.PriorityWait(),
-		})
-	})
-	if err == nil && aged > 0 {
-		_, err = s.Queue(ctx)
-	}
-	return aged, err
-}
-
-// moveLimit bounds how long the change of a route waits for the tasks that it moves; a sweep moves the rest.
-const moveLimit = 5 * time.Second
-
-// routesChanged moves what waits. What goes wrong the sweep does again, and tells.
-func (s *Service) routesChanged(pool int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
-	defer cancel()
-	_, _ = s.move(ctx, &pool)
-}
-
-// Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
-func (s *Service) Expire(ctx context.Context) (int, error) {
-	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dbq.Queries) (int64, error) {
-		row, err := q.TaskExpire(ctx, sweepBatch)
-		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
-		return row.Expired, err
-	})
-}
-
-// inBatches repeats a statement until it finds less than a batch.
-func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dbq.Queries) (int64, error)) (int, error) {
-	total := 0
-	for {
-		var n int64
-		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-			n, err = run(q)
-			return err
-		})
-		if err != nil {
-			return total, fmt.Errorf("%s: %w", act, err)
-		}
-		total += int(n)
-		if n < batch {
-			return total, nil
-		}
-	}
 }

@@ -1,130 +1,21 @@
-// Package queue is the only writer of tasks and of their logs: submit, claim, report, recover, cancel.
 package queue
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
-	"time"
-
-	"github.com/oklog/ulid/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
-	"lksms/internal/merge"
+	"lksms/internal/logtext"
 	"lksms/internal/phone"
-	"lksms/internal/postgres"
 	"lksms/internal/segment"
-	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/template"
+	"slices"
+	"strings"
+	"time"
 )
-
-// The states of a task (S0.15). CANCELLED is ours.
-const (
-	Pending int16 = iota
-	Processing
-	Success
-	Failed
-	Cancelled
-)
-
-// Rules says how often and how patiently a task is attempted (S0.11, S0.12). MaxRetryCount is at most 20.
-type Rules struct {
-	MaxRetryCount     int
-	RetryDelay        time.Duration
-	RetryMaxWait      time.Duration // a retry due for so long goes out as if it were new; 0: never
-	ProcessingTimeout time.Duration
-}
-
-// Service moves tasks. Every method is at most one transaction.
-type Service struct {
-	db        *postgres.DB
-	q         *dbq.Queries
-	templates *template.Service
-	directory *directory.Service
-	senders   *sender.Service
-	settings  *setting.Service
-	rules     Rules
-	submits   *merge.Merger[newTask, bool]
-	reports   *merge.Merger[Report, string]
-	refusals  *merge.Merger[refusedRow, struct{}]
-	line      line
-
-	claimed   prometheus.Counter
-	reported  *prometheus.CounterVec
-	recovered *prometheus.CounterVec
-	unreached *prometheus.CounterVec
-}
-
-// New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, rules Rules, reg prometheus.Registerer) *Service {
-	metrics := promauto.With(reg)
-	s := &Service{
-		db: db, q: dbq.New(db), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules,
-		claimed: metrics.NewCounter(prometheus.CounterOpts{
-			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
-		}),
-		reported: metrics.NewCounterVec(prometheus.CounterOpts{
-			Name: "lksms_reports_total", Help: "Reports of senders by what they changed.",
-		}, []string{"effect"}),
-		recovered: metrics.NewCounterVec(prometheus.CounterOpts{
-			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
-		}, []string{"effect"}),
-	}
-	directory.OnRoutesChanged(s.routesChanged)
-	s.line.init(s.poll, s.rank)
-	metrics.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
-	}, func() float64 { return float64(s.Waiting()) })
-	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{
-		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
-	}, []string{"reason"})
-	s.submits = merge.New(merge.Options[newTask, bool]{
-		Run: s.storeAll, Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
-	})
-	s.reports = merge.New(merge.Options[Report, string]{
-		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
-		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
-	})
-	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
-		Run: func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
-			return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
-		},
-		Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
-	})
-	return s
-}
-
-// What arrives together is written together: one statement and one commit for hundreds of tasks. A run that waits for a
-// lock, or whose connection stalls, does not hold up the others for long.
-const (
-	mergedMost    = 500
-	mergePatience = 50 * time.Millisecond
-	mergesAtOnce  = 4
-	mergeLimit    = 10 * time.Second
-)
-
-// isHopeless tells the errors after which the parts of a run need not be tried. A deadlock is not one of them: PostgreSQL ends one of the
-// two transactions, and the submissions of many must not fail because of one.
-func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
-
-// Close waits for what is being written.
-func (s *Service) Close() {
-	s.StopWaiting()
-	s.line.done.Wait()
-	s.submits.Wait()
-	s.reports.Wait()
-	s.refusals.Wait()
-}
 
 // Origin says who submitted and from where. UserAgent may have any length; its first 500 characters are kept.
 type Origin struct {
@@ -196,7 +87,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	n := len(subs)
 	p := dbq.SubmissionsRepeatedParams{
 		CompanyID: origin.CompanyID, SubmittedBy: origin.User,
-		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logText(origin.UserAgent),
+		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
 		DedupKeys: make([]string, n), PhoneNumbers: make([]string, n), Contents: make([]string, n), UseTemplates: make([]bool, n),
 		RequestData: make([][]byte, n),
 	}
@@ -433,7 +324,7 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
 		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = orEmpty(r.Source), r.User, orEmpty(r.DedupKey)
 		p.RequestIds[i], p.Contents[i], p.UseTemplates[i] = r.RequestID, r.Content, r.UseTemplate
-		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logText(r.UserAgent), r.Raw
+		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logtext.Text(r.UserAgent), r.Raw
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
 		if r.deferred() {
@@ -469,7 +360,7 @@ func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bo
 	}
 	s.db.AfterCommit(ctx, func() {
 		for pool, n := range news {
-			s.line.wake(pool, min(n, wokenMost))
+			s.line.Wake(pool, n)
 		}
 	})
 	return made
@@ -489,208 +380,3 @@ func orNever(t *time.Time) time.Time {
 	}
 	return *t
 }
-
-// Refused is a submission that was refused.
-type Refused struct {
-	Raw    []byte // as it came, JSON or not
-	Status int
-	Answer []byte // JSON
-}
-
-// refusedRow is the row of a refused submission, as SubmissionsRefused reads it.
-type refusedRow struct {
-	RequestID    string          `json:"request_id"`
-	PhoneNumber  *string         `json:"phone_number"`
-	Content      *string         `json:"content"`
-	UseTemplate  *bool           `json:"use_template"`
-	SourceIP     string          `json:"source_ip"`
-	UserAgent    string          `json:"user_agent"`
-	RequestData  json.RawMessage `json:"request_data"`
-	ResponseData json.RawMessage `json:"response_data"`
-	StatusCode   int             `json:"status_code"`
-}
-
-// LogRefused keeps submissions that were refused, with their answers (S0.14), in portions. If one fails, it and those after it are not kept.
-func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
-	rows := make([]refusedRow, len(all))
-	for i, one := range all {
-		rows[i] = refusedRowOf(origin, one)
-	}
-	if len(rows) == 1 && !s.db.InTx(ctx) {
-		_, err := s.refusals.Do(ctx, rows[0])
-		return err
-	}
-	for portion := range slices.Chunk(rows, portionMost) {
-		if err := s.logRefused(ctx, portion); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
-	list, err := json.Marshal(rows)
-	if err != nil {
-		return fmt.Errorf("write refused submissions as JSON: %w", err)
-	}
-	if err := s.q.SubmissionsRefused(ctx, dbq.SubmissionsRefusedParams{Refused: list, Alone: !s.db.InTx(ctx)}); err != nil {
-		return fmt.Errorf("log refused submissions: %w", err)
-	}
-	return nil
-}
-
-func refusedRowOf(origin Origin, one Refused) refusedRow {
-	row := refusedRow{
-		RequestID: origin.RequestID, SourceIP: origin.SourceIP, UserAgent: logText(origin.UserAgent),
-		RequestData: logJSON(one.Raw), ResponseData: logJSON(one.Answer), StatusCode: one.Status,
-	}
-	// The columns repeat what the body says where it says it in the right type.
-	var said struct {
-		PhoneNumber any `json:"phone_number"`
-		Content     any `json:"content"`
-		UseTemplate any `json:"use_template"`
-	}
-	if json.Unmarshal(row.RequestData, &said) == nil {
-		row.PhoneNumber, row.Content = textOf(said.PhoneNumber), textOf(said.Content)
-		if b, ok := said.UseTemplate.(bool); ok {
-			row.UseTemplate = &b
-		}
-	}
-	return row
-}
-
-// Viewer narrows what a call may see: to what one user submitted, to what one company owns, or to both; the zero Viewer sees everything.
-// What it does not see is to it as if it were not there.
-type Viewer struct {
-	Owner     *string
-	CompanyID *int64
-}
-
-// Get returns one task, or the fault task.not_found (S0.2).
-func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, error) {
-	row, err := s.q.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
-	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
-}
-
-// Filter says which tasks to list; nil means any. BeforeID is where the page starts, exclusive.
-type Filter struct {
-	Viewer      Viewer
-	Status      *int16
-	PhoneNumber *string
-	Source      *string
-	CreatedFrom *time.Time
-	CreatedTo   *time.Time
-	BeforeID    string
-	Limit       int
-}
-
-// scanMost bounds how many tasks, of all companies, one page of a list reads.
-const scanMost = 10_000
-
-// List returns the tasks that match, newest first. If it stopped at scanMost, before is the id before which the next page starts.
-func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before string, err error) {
-	recipient, err := phone.NormaliseFilter("phone_number", f.PhoneNumber)
-	if err != nil {
-		return nil, "", err
-	}
-	from, to := idsCreated(f.CreatedFrom, f.CreatedTo)
-	beforeID := min(f.BeforeID, to)
-	if recipient == nil {
-		rows, err = s.q.TaskList(ctx, dbq.TaskListParams{
-			Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: beforeID, FromID: from, Status: f.Status, Source: f.Source,
-			CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit), ScanLimit: scanMost,
-		})
-	} else {
-		rows, err = s.q.TaskListByRecipient(ctx, dbq.TaskListByRecipientParams{
-			Recipient: *recipient, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: beforeID, FromID: from, Status: f.Status,
-			Source: f.Source, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit), ScanLimit: scanMost,
-		})
-	}
-	if err != nil || len(rows) == f.Limit {
-		return rows, "", postgres.Wrap("list tasks", err, nil)
-	}
-	if recipient == nil {
-		before, err = s.q.TaskListEnd(ctx, dbq.TaskListEndParams{BeforeID: beforeID, FromID: from, ScanLimit: scanMost})
-	} else {
-		before, err = s.q.TaskListByRecipientEnd(ctx, dbq.TaskListByRecipientEndParams{
-			Recipient: *recipient, BeforeID: beforeID, FromID: from, ScanLimit: scanMost,
-		})
-	}
-	switch n := len(rows); {
-	case postgres.IsNoRows(err):
-		return rows, "", nil
-	case err != nil:
-		return nil, "", fmt.Errorf("find the end of the list: %w", err)
-	case n > 0: // new tasks between the two statements would move the end up, and repeat rows
-		before = min(before, rows[n-1].TaskID)
-	}
-	return rows, before, nil
-}
-
-// idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
-// is the database's: the bounds allow a day of difference.
-func idsCreated(from, before *time.Time) (first, last string) {
-	const day = 24 * time.Hour
-	first, last = "", LastID
-	if from != nil && from.Year() > 2000 { // before there was any
-		first = idDay(from.Add(-day))
-	}
-	if before != nil && before.Year() < 9999 {
-		last = idDay(before.Add(2 * day))
-	}
-	return first, last
-}
-
-// Timeline returns everything that happened to one task, oldest first, or the fault task.not_found.
-func (s *Service) Timeline(ctx context.Context, viewer Viewer, id string) ([]dbq.TaskTimelineRow, error) {
-	if _, err := s.Get(ctx, viewer, id); err != nil {
-		return nil, err
-	}
-	rows, err := s.q.TaskTimeline(ctx, id)
-	return rows, postgres.Wrap("read timeline", err, nil)
-}
-
-// Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
-func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq.Task, error) {
-	detail, err := json.Marshal(map[string]string{"by": by})
-	if err != nil {
-		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
-	}
-	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID, RequestData: detail})
-	if postgres.IsNoRows(err) {
-		if _, err := s.Get(ctx, viewer, id); err != nil {
-			return dbq.Task{}, err
-		}
-		return dbq.Task{}, fault.New(fault.Conflict, fault.TaskNotPending)
-	}
-	return dbq.Task(row), postgres.Wrap("cancel task", err, nil)
-}
-
-// NewID returns a task id: task_, the UTC date, _ and a ULID. Ids of one process ascend, also when its clock is put back.
-func NewID() string { return ids.next(ulid.Now()) }
-
-var ids idMaker
-
-// idMaker counts up within a millisecond.
-type idMaker struct {
-	mu      sync.Mutex
-	entropy *ulid.MonotonicEntropy
-	latest  uint64
-}
-
-func (m *idMaker) next(now uint64) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.entropy == nil {
-		m.entropy = ulid.Monotonic(rand.Reader, 0)
-	}
-	m.latest = max(m.latest, now)
-	id := ulid.MustNew(m.latest, m.entropy)
-	return idDay(ulid.Time(m.latest)) + "_" + id.String()
-}
-
-// idDay is how the ids of a day begin.
-func idDay(at time.Time) string { return "task_" + at.UTC().Format("20060102") }
-
-// LastID sorts behind every task id.
-const LastID = "~"

@@ -1,4 +1,6 @@
-package queue
+// Package logtext makes of anything that callers send something that a log row can hold: a log row must never be the reason why a request
+// fails.
+package logtext
 
 import (
 	"bytes"
@@ -10,32 +12,23 @@ import (
 )
 
 const (
-	logTextMax = 500      // characters of a text column
-	logJSONMax = 16 << 10 // bytes of a body that is kept as it is
+	textMost = 500      // characters of a text column
+	jsonMost = 16 << 10 // bytes of a body that is kept as it is
 )
 
-// logText cuts s to what a log column takes. A log row must never be the reason why a request fails.
-func logText(s string) string {
+// Text returns s as a text column of a log takes it: valid UTF-8 without NUL, cut to 500 characters.
+func Text(s string) string {
 	s = postgres.Text(s)
-	if runes := []rune(s); len(runes) > logTextMax {
-		return string(runes[:logTextMax])
+	if runes := []rune(s); len(runes) > textMost {
+		return string(runes[:textMost])
 	}
 	return s
 }
 
-func textOf(v any) *string {
-	s, ok := v.(string)
-	if !ok {
-		return nil
-	}
-	s = logText(s)
-	return &s
-}
-
-// logJSON makes of any body something that jsonb takes: valid JSON keeps its shape, without NULs and with numbers beyond
-// float64, or too small for it, as text; anything else, or anything larger than logJSONMax, becomes its beginning as a JSON string.
-func logJSON(raw []byte) []byte {
-	if len(raw) <= logJSONMax {
+// JSON makes of any body something that jsonb takes: valid JSON keeps its shape, without NULs and with numbers beyond
+// float64, or too small for it, as text; anything else, or anything larger than jsonMost, becomes its beginning as a JSON string.
+func JSON(raw []byte) []byte {
+	if len(raw) <= jsonMost {
 		decoder := json.NewDecoder(bytes.NewReader(raw))
 		decoder.UseNumber()
 		var v any
@@ -45,7 +38,7 @@ func logJSON(raw []byte) []byte {
 			}
 		}
 	}
-	out, err := json.Marshal(logText(string(raw[:min(len(raw), logJSONMax)])))
+	out, err := json.Marshal(Text(string(raw[:min(len(raw), jsonMost)])))
 	if err != nil {
 		return nil
 	}

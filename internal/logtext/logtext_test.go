@@ -1,4 +1,4 @@
-package queue
+package logtext
 
 import (
 	"encoding/json"
@@ -6,31 +6,6 @@ import (
 	"testing"
 	"unicode/utf8"
 )
-
-func TestF16_TenMillionIDsAscendAndSoAreAllDifferent(t *testing.T) {
-	t.Parallel()
-	last := ""
-	for range 10_000_000 {
-		id := NewID()
-		if id <= last {
-			t.Fatalf("%s came after %s", id, last)
-		}
-		last = id
-	}
-	if len(last) > 50 || !strings.HasPrefix(last, "task_2") {
-		t.Errorf("an id is %q", last)
-	}
-}
-
-func TestF17_IDsAscendWhenTheClockIsPutBack(t *testing.T) {
-	t.Parallel()
-	const hour = 60 * 60 * 1000
-	ids := idMaker{}
-	before := ids.next(5 * hour)
-	if after := ids.next(4 * hour); after <= before {
-		t.Errorf("%s came after %s", after, before)
-	}
-}
 
 func TestLogJSONTakesAnything(t *testing.T) {
 	for sent, want := range map[string]string{
@@ -43,21 +18,21 @@ func TestLogJSONTakesAnything(t *testing.T) {
 		"":                             `""`,
 		"\xff\x00":                     "\"\uFFFD\"",
 	} {
-		if got := string(logJSON([]byte(sent))); got != want {
+		if got := string(JSON([]byte(sent))); got != want {
 			t.Errorf("%q: got %s, want %s", sent, got, want)
 		}
 	}
-	huge := logJSON([]byte(`{"a":"` + strings.Repeat("x", logJSONMax) + `"}`))
+	huge := JSON([]byte(`{"a":"` + strings.Repeat("x", jsonMost) + `"}`))
 	if len(huge) > 1000 || !json.Valid(huge) {
 		t.Errorf("a huge body is kept in %d bytes", len(huge))
 	}
 }
 
 func TestLogTextCutsToFit(t *testing.T) {
-	if got := logText(strings.Repeat("浏", 5000)); utf8.RuneCountInString(got) != 500 {
+	if got := Text(strings.Repeat("浏", 5000)); utf8.RuneCountInString(got) != 500 {
 		t.Errorf("%d characters", utf8.RuneCountInString(got))
 	}
-	if got := logText("a\x00b\xffc"); got != "ab\uFFFDc" {
+	if got := Text("a\x00b\xffc"); got != "ab\uFFFDc" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package queue
+package logtext
 
 import (
 	"bytes"
@@ -15,17 +15,17 @@ func FuzzLogJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		kept := logJSON(raw)
+		kept := JSON(raw)
 		var v any
 		d := json.NewDecoder(bytes.NewReader(kept))
 		d.UseNumber()
 		if err := d.Decode(&v); err != nil || !postgres.IsText(string(kept)) || hasNUL(v) {
 			t.Errorf("%q is kept as %q, %v", raw, kept, err)
 		}
-		if most := 6*min(len(raw), logJSONMax) + 100; len(kept) > most {
+		if most := 6*min(len(raw), jsonMost) + 100; len(kept) > most {
 			t.Errorf("%d bytes are kept as %d", len(raw), len(kept))
 		}
-		if text := logText(string(raw)); !postgres.IsText(text) || utf8.RuneCountInString(text) > logTextMax {
+		if text := Text(string(raw)); !postgres.IsText(text) || utf8.RuneCountInString(text) > textMost {
 			t.Errorf("%q is kept as %q", raw, text)
 		}
 	})

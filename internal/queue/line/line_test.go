@@ -1,4 +1,4 @@
-package queue
+package line
 
 import (
 	"context"
@@ -11,36 +11,36 @@ import (
 	"lksms/internal/sender"
 )
 
-func newLine() *line {
-	l := &line{asking: true} // nobody polls but the test
-	l.init(nil, func(context.Context, ...string) error { return nil })
+func newLine() *Line {
+	l := New(nil, func(context.Context, ...string) error { return nil })
+	l.asking = true // nobody polls but the test
 	return l
 }
 
 // stand makes a place of a sender that waits for pools.
-func (l *line) stand(appID string, s sender.Standing, pools ...int64) *place {
-	p := l.join(appID)
-	l.learn(map[string]sender.Standing{appID: s}, nil)
+func (l *Line) stand(appID string, s sender.Standing, pools ...int64) *Waiter {
+	p := l.Join(appID)
+	l.Learn(map[string]sender.Standing{appID: s}, nil)
 	sorts := map[int64]float64{}
 	for _, pool := range pools {
 		sorts[pool] = s.Sort
 	}
-	l.narrow(p, sorts)
+	l.Narrow(p, sorts)
 	return p
 }
 
 // hears runs a poll that finds work in pools, and returns what it asked.
-func (l *line) hears(found ...int64) (asked wish) {
-	l.poll = func(_ context.Context, w wish) (sight, error) {
+func (l *Line) hears(found ...int64) (asked Question) {
+	l.poll = func(_ context.Context, w Question) (Finding, error) {
 		asked = w
-		return sight{pools: found, all: w.walk && w.after == 0}, nil
+		return Finding{Pools: found, All: w.Walk && w.After == 0}, nil
 	}
 	l.hear()
 	return asked
 }
 
 // woken gives those of places that have been woken, and takes their wake-ups.
-func woken(places ...*place) (names []string, by wakeUp) {
+func woken(places ...*Waiter) (names []string, by WakeUp) {
 	for _, p := range places {
 		select {
 		case by = <-p.woken:
@@ -56,20 +56,20 @@ func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 	const pool, other, unasked = 1, 2, 3
 	for _, c := range []struct {
 		name  string
-		act   func(l *line)
+		act   func(l *Line)
 		quiet bool
 	}{
-		{"nobody has asked", func(*line) {}, false},
-		{"the poll found nothing", func(l *line) { l.hears() }, true},
-		{"the poll found something", func(l *line) { l.hears(pool) }, false},
-		{"it found something elsewhere", func(l *line) { l.hears(other) }, true},
-		{"something came before the poll", func(l *line) { l.wake(pool, 1); l.hears() }, true},
-		{"something came after it", func(l *line) { l.hears(); l.wake(pool, 1) }, false},
-		{"something came while it was under way", func(l *line) {
-			l.poll = func(context.Context, wish) (sight, error) { l.wake(pool, 1); return sight{}, nil }
+		{"nobody has asked", func(*Line) {}, false},
+		{"the poll found nothing", func(l *Line) { l.hears() }, true},
+		{"the poll found something", func(l *Line) { l.hears(pool) }, false},
+		{"it found something elsewhere", func(l *Line) { l.hears(other) }, true},
+		{"something came before the poll", func(l *Line) { l.Wake(pool, 1); l.hears() }, true},
+		{"something came after it", func(l *Line) { l.hears(); l.Wake(pool, 1) }, false},
+		{"something came while it was under way", func(l *Line) {
+			l.poll = func(context.Context, Question) (Finding, error) { l.Wake(pool, 1); return Finding{}, nil }
 			l.hear()
 		}, false},
-		{"the poll was long ago", func(l *line) { l.hears(); l.heard = time.Now().Add(-time.Second) }, false},
+		{"the poll was long ago", func(l *Line) { l.hears(); l.heard = time.Now().Add(-time.Second) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,10 +77,10 @@ func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 			l.stand("app", sender.Standing{}, pool, other)
 			l.stand("another", sender.Standing{}, pool, other)
 			c.act(l)
-			if got := l.isQuiet(map[int64]float64{pool: 0}); got != c.quiet {
+			if got := l.IsQuiet(map[int64]float64{pool: 0}); got != c.quiet {
 				t.Errorf("quiet: %t", got)
 			}
-			if l.isQuiet(map[int64]float64{unasked: 0}) {
+			if l.IsQuiet(map[int64]float64{unasked: 0}) {
 				t.Error("a pool that nobody looked into is quiet")
 			}
 		})
@@ -91,7 +91,7 @@ func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	var places []*place
+	var places []*Waiter
 	for _, c := range []struct {
 		name string
 		sender.Standing
@@ -106,11 +106,11 @@ func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
 	} {
 		places = append(places, l.stand(c.name, c.Standing, pool))
 	}
-	unknown := l.join("unknown")
-	l.narrow(unknown, map[int64]float64{pool: 0})
+	unknown := l.Join("unknown")
+	l.Narrow(unknown, map[int64]float64{pool: 0})
 	var order []string
 	for len(order) < len(places) {
-		l.wake(pool, 1)
+		l.Wake(pool, 1)
 		names, _ := woken(places...)
 		if len(names) == 0 {
 			break
@@ -129,13 +129,13 @@ func TestWhatASenderWasGivenCounts(t *testing.T) {
 	l := newLine()
 	l.stand("a", sender.Standing{}, pool)
 	b := l.stand("b", sender.Standing{}, pool)
-	before := l.given([]string{"a"})
-	l.took("a", 3)
-	l.learn(map[string]sender.Standing{"a": {Today: 10}}, before) // read meanwhile
+	before := l.Given([]string{"a"})
+	l.Took("a", 3)
+	l.Learn(map[string]sender.Standing{"a": {Today: 10}}, before) // read meanwhile
 	if got := l.standings["a"].Today; got != 13 {
 		t.Errorf("a was given %d", got)
 	}
-	l.wake(pool, 1)
+	l.Wake(pool, 1)
 	if names, _ := woken(b); len(names) != 1 {
 		t.Error("the least used was not woken")
 	}
@@ -145,7 +145,7 @@ func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	var places []*place
+	var places []*Waiter
 	for i := range 2 * wokenMost {
 		places = append(places, l.stand(string(rune('a'+i)), sender.Standing{Sort: float64(-i)}, pool))
 	}
@@ -156,16 +156,16 @@ func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
 				return names
 			}
 			names = append(names, got...)
-			i := slices.IndexFunc(places, func(p *place) bool { return p.appID == got[0] })
+			i := slices.IndexFunc(places, func(p *Waiter) bool { return p.appID == got[0] })
 			places[i] = l.stand(got[0], places[i].standing.Standing, pool)
-			l.settle(got[0], by, false)
+			l.Settle(got[0], by, false)
 		}
 	}
-	l.wake(pool, 1)
+	l.Wake(pool, 1)
 	if got := tries(); !slices.Equal(got, []string{"a", "b", "c", "d", "e", "f", "g", "h"}) {
 		t.Errorf("first %v", got)
 	}
-	l.wake(pool, 1) // what is new may be for those that got nothing of what was there
+	l.Wake(pool, 1) // what is new may be for those that got nothing of what was there
 	if got := tries(); len(got) == 0 || got[0] != "a" {
 		t.Errorf("of what is new %v", got)
 	}
@@ -186,21 +186,21 @@ func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
 		t.Error("one that has not been tried was not woken")
 	} else {
 		last = l.stand("q", sender.Standing{Sort: -100}, pool)
-		l.settle("q", by, true)
+		l.Settle("q", by, true)
 	}
-	l.wake(pool, 1)
+	l.Wake(pool, 1)
 	if got, by := woken(last); len(got) != 1 {
 		t.Error("it was not woken again")
 	} else {
-		l.settle("q", by, true)
+		l.Settle("q", by, true)
 	}
 	l.hears() // nothing is left
-	l.wake(pool, 1)
+	l.Wake(pool, 1)
 	got, by := woken(places...)
 	if !slices.Equal(got, []string{"a"}) {
 		t.Errorf("afterwards %v", got)
 	}
-	l.settle("a", by, true)
+	l.Settle("a", by, true)
 	l.hears()
 	if len(l.tries) != 0 {
 		t.Errorf("it remembers %v", l.tries)
@@ -213,13 +213,13 @@ func TestAPollLeavesWorkToWhoWasWokenForIt(t *testing.T) {
 	const pool = 1
 	l := newLine()
 	a, b := l.stand("a", sender.Standing{}, pool), l.stand("b", sender.Standing{}, pool)
-	l.wake(pool, 1)
+	l.Wake(pool, 1)
 	l.hears(pool)
 	names, by := woken(a, b)
 	if !slices.Equal(names, []string{"a"}) {
 		t.Errorf("woken %v", names)
 	}
-	l.settle("a", by, true)
+	l.Settle("a", by, true)
 	l.hears(pool)
 	if names, _ := woken(b); len(names) != 1 {
 		t.Error("what is left wakes nobody")
@@ -232,8 +232,8 @@ func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
 	l.stand("a", sender.Standing{}, 1, 2)
 	l.stand("b", sender.Standing{}, 2, 3)
 	asked := l.hears()
-	slices.Sort(asked.pools)
-	if !slices.Equal(asked.pools, []int64{1, 2, 3}) || asked.walk {
+	slices.Sort(asked.Pools)
+	if !slices.Equal(asked.Pools, []int64{1, 2, 3}) || asked.Walk {
 		t.Errorf("asked %+v", asked)
 	}
 	// One that waits for many has the walk find them; those that wait for few are not kept waiting by it.
@@ -242,28 +242,30 @@ func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
 		many = append(many, pool)
 	}
 	wide := l.stand("wide", sender.Standing{}, many...)
-	if asked = l.hears(); len(asked.pools) != 3 || !asked.walk {
-		t.Errorf("asked %d pools, walk %t", len(asked.pools), asked.walk)
+	if asked = l.hears(); len(asked.Pools) != 3 || !asked.Walk {
+		t.Errorf("asked %d pools, walk %t", len(asked.Pools), asked.Walk)
 	}
-	if !l.isQuiet(map[int64]float64{7777: 0}) {
+	if !l.IsQuiet(map[int64]float64{7777: 0}) {
 		t.Error("a walk that came to the end did not look into all")
 	}
 	// A walk that found as much as it may goes on where it ended.
-	l.poll = func(context.Context, wish) (sight, error) { return sight{pools: []int64{4000}, next: 4000}, nil }
+	l.poll = func(context.Context, Question) (Finding, error) {
+		return Finding{Pools: []int64{4000}, Next: 4000}, nil
+	}
 	l.hear()
 	if names, _ := woken(wide); len(names) != 1 {
 		t.Error("it was not woken")
 	}
 	l.stand("wide", sender.Standing{}, many...)
-	if asked = l.hears(); asked.after != 4000 || l.isQuiet(map[int64]float64{7777: 0}) {
-		t.Errorf("the next walk begins after %d", asked.after)
+	if asked = l.hears(); asked.After != 4000 || l.IsQuiet(map[int64]float64{7777: 0}) {
+		t.Errorf("the next walk begins after %d", asked.After)
 	}
 	// However many wait for a few each, a poll looks into a bounded number of pools one by one.
 	for i := range int64(3000) {
 		l.stand(string(rune('a'+i)), sender.Standing{}, 20_000+2*i, 20_001+2*i)
 	}
-	if asked = l.hears(); len(asked.pools) > probedMost+fewMost || !asked.walk {
-		t.Errorf("asked %d pools, walk %t", len(asked.pools), asked.walk)
+	if asked = l.hears(); len(asked.Pools) > probedMost+fewMost || !asked.Walk {
+		t.Errorf("asked %d pools, walk %t", len(asked.Pools), asked.Walk)
 	}
 	if waits := maps.Keys(l.standings); len(slices.Collect(waits)) < 3000 {
 		t.Error("somebody is not in line")
@@ -274,7 +276,7 @@ func TestAChangeIsToldAlsoByAPollThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLine()
 	p := l.stand("app", sender.Standing{}, 1)
-	l.poll = func(context.Context, wish) (sight, error) { return sight{isChanged: true}, errors.New("away") }
+	l.poll = func(context.Context, Question) (Finding, error) { return Finding{IsChanged: true}, errors.New("away") }
 	l.hear()
 	select {
 	case <-p.changed:

@@ -1,0 +1,45 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+)
+
+// Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
+func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq.Task, error) {
+	detail, err := json.Marshal(map[string]string{"by": by})
+	if err != nil {
+		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
+	}
+	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID, RequestData: detail})
+	if postgres.IsNoRows(err) {
+		if _, err := s.Get(ctx, viewer, id); err != nil {
+			return dbq.Task{}, err
+		}
+		return dbq.Task{}, fault.New(fault.Conflict, fault.TaskNotPending)
+	}
+	return dbq.Task(row), postgres.Wrap("cancel task", err, nil)
+}
+
+// Withdraw ends what waits of notifications, keeps what is held from being tried again, and returns how much waited.
+func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by string) (int, error) {
+	detail, err := json.Marshal(map[string]string{"by": by})
+	if err != nil {
+		return 0, fmt.Errorf("withdraw tasks: %w", err)
+	}
+	n, err := s.q.TaskWithdraw(ctx, dbq.TaskWithdrawParams{NotificationIds: notificationIDs, RequestData: detail})
+	return int(n), postgres.Wrap("withdraw tasks", err, nil)
+}
+
+// Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
+func (s *Service) Expire(ctx context.Context) (int, error) {
+	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dbq.Queries) (int64, error) {
+		row, err := q.TaskExpire(ctx, sweepBatch)
+		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
+		return row.Expired, err
+	})
+}

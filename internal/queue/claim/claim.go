@@ -1,0 +1,386 @@
+// Package claim decides which tasks a sender may take now, and leases them: how many it may take, from which pools, in which order. It is
+// one transaction of the statements in queue_claim.sql.
+package claim
+
+import (
+	"context"
+	"fmt"
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+	"slices"
+	"time"
+)
+
+// Request is what a sender asks for.
+type Request struct {
+	AppID string
+	Limit int
+	// InOneCall says that the sender sends tasks of one rendering in one call: it is given only such, and one interval counts
+	// for all of them.
+	InOneCall bool
+	// StillMay is asked after each wait whether the caller may still claim, for that may have changed meanwhile. Nil: always.
+	StillMay func(ctx context.Context) error
+}
+
+// Lease is a task that a sender holds until LeaseUntil.
+type Lease struct {
+	TaskID, PhoneNumber string
+	Content             string // with the signature
+	LeaseID             int64
+	Attempt             int16
+	LeaseUntil          time.Time
+
+	leasedAt       time.Time
+	PoolID         int64
+	segments       int64
+	lane           int32
+	turn, nextTurn float64
+}
+
+// Rules are the times that a claim goes by. Nil is never.
+type Rules struct {
+	Lease        time.Duration // of a sender that has none of its own
+	RetryMaxWait *time.Duration
+	SilentAfter  time.Duration
+}
+
+// On leases tasks to a registered sender, in the transaction of q, which must be one of Dispatch.
+func On(ctx context.Context, q *dbq.Queries, c Request, rules Rules) ([]Lease, error) {
+	a, err := admit(ctx, q, c, rules)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	var leases []Lease
+	for {
+		// Ask again only if a task may have been left out because it needs more segments than are left: a smaller one may follow it.
+		p, may := a.part(c, rules, leases)
+		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
+			break
+		}
+		more, err := a.lease(ctx, q, c, p)
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			break
+		}
+		leases = append(leases, more...)
+		a.advance(more)
+	}
+	passed, err := a.passed(ctx, q, c.AppID, rules, leases)
+	if err != nil {
+		return nil, err
+	}
+	if p, any := a.charge(c, leases, passed); any {
+		err = q.SenderCharge(ctx, p)
+	}
+	return leases, err
+}
+
+// lease leases the tasks that p may take.
+func (a admission) lease(ctx context.Context, q *dbq.Queries, c Request, p claimPart) ([]Lease, error) {
+	offers, err := q.TaskOffer(ctx, p.offer)
+	if err != nil {
+		return nil, err
+	}
+	chosen := p.choose(a.inOrder(offers), c.InOneCall)
+	if len(chosen) == 0 {
+		return nil, nil
+	}
+	params := dbq.TaskLeaseParams{
+		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
+		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)),
+	}
+	for i, o := range chosen {
+		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
+	}
+	rows, err := q.TaskLease(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != len(chosen) { // cannot happen: the rows are locked since TaskOffer
+		return nil, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
+	}
+	byID := make(map[string]dbq.TaskLeaseRow, len(rows))
+	for _, row := range rows {
+		byID[row.TaskID] = row
+	}
+	leases := make([]Lease, len(chosen))
+	for i, o := range chosen {
+		row := byID[o.TaskID]
+		leases[i] = Lease{
+			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content,
+			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, leasedAt: row.LeasedAt,
+			PoolID: o.PoolID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
+		}
+	}
+	return leases, nil
+}
+
+// admission is what a sender may take, and from which pools.
+type admission struct {
+	sender   dbq.SenderAdmitRow
+	tasks    int64
+	segments *int64  // nil: no limit
+	lastTurn float64 // the largest at which a pool was served by it
+	pools    []admittedPool
+}
+
+// admittedPool is a pool from which a sender may take, and the sender's share of it.
+type admittedPool struct {
+	id        int64
+	companyID int64 // 0: the shared pool of a channel
+	gap       float64
+	turn      float64 // of its first task; moves with each task taken
+	most      int64   // tasks that the sender may take from it
+
+	fromSegments int64 // of a task that the primaries of an outranked sender cannot send; 0 for all tasks
+	rivalRoom    int64 // tasks that failed with the sender are left to its rivals, up to this many segments
+
+	routeID int64 // 0: without a route
+	weight  int64
+	served  float64 // of its route, once what it missed while it was away is forgotten
+	top     float64 // what the rival furthest ahead was served
+
+	hasMoved bool    // its turn, which is the next one now
+	lastTurn float64 // 0: it was not served
+}
+
+// seenSteps is how often within silent_after it is noted that a sender polls.
+const seenSteps = 4
+
+// admit says what the sender may take; nil if it is unknown or off.
+func admit(ctx context.Context, q *dbq.Queries, c Request, rules Rules) (*admission, error) {
+	sender, err := q.SenderAdmit(ctx, dbq.SenderAdmitParams{
+		AppID: c.AppID, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
+	})
+	if postgres.IsNoRows(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
+	if sender.IsPaced {
+		budget, err := q.SenderBudget(ctx, dbq.SenderBudgetParams{
+			SenderID: sender.SenderID, ClaimLimit: a.tasks, InOneCall: c.InOneCall, LeaseSeconds: sender.LeaseSeconds,
+		})
+		if postgres.IsNoRows(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.tasks = budget.Tasks
+		if budget.HasLimit {
+			a.segments = &budget.Segments
+		}
+	}
+	if a.tasks == 0 {
+		return a, nil
+	}
+	if err := a.addRoutes(ctx, q, rules); err != nil {
+		return nil, err
+	}
+	if err := a.addShared(ctx, q, rules); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// addRoutes adds the pools of the sender's routes.
+func (a *admission) addRoutes(ctx context.Context, q *dbq.Queries, rules Rules) error {
+	if !a.sender.HasRoutes {
+		return nil
+	}
+	routes, err := q.RouteAdmit(ctx, dbq.RouteAdmitParams{
+		SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter,
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		a.lastTurn = max(a.lastTurn, r.LastTurn)
+		p := admittedPool{
+			id: r.PoolID, companyID: r.CompanyID, gap: r.Gap, turn: max(r.NextTurn, a.lastTurn), most: a.tasks,
+			rivalRoom: r.RivalRoom, routeID: r.RouteID, weight: r.Weight, served: r.Served,
+		}
+		if len(r.RivalsServed) > 0 {
+			rivals := make([]RouteShare, len(r.RivalsServed))
+			for i := range rivals {
+				rivals[i] = RouteShare{r.RivalsServed[i], r.RivalsWeights[i]}
+			}
+			most, served, top := Share(RouteShare{r.Served, r.Weight}, r.WasServed, rivals)
+			p.most, p.served, p.top = min(most, a.tasks), served, top
+		}
+		a.add(p, r.IsOutranked, r.PrimaryRoom)
+	}
+	return nil
+}
+
+// addShared adds the shared pool of the sender's channel. It comes after the routes: they know the last turn.
+func (a *admission) addShared(ctx context.Context, q *dbq.Queries, rules Rules) error {
+	if a.sender.SharedPoolID == nil {
+		return nil
+	}
+	p := admittedPool{id: *a.sender.SharedPoolID, turn: max(a.sender.SharedNextTurn, a.lastTurn), most: a.tasks}
+	var rooms dbq.PoolRoomsRow
+	if a.sender.HasPrimaries || a.sender.GivesWay {
+		var err error
+		rooms, err = q.PoolRooms(ctx, dbq.PoolRoomsParams{SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter})
+		if err != nil {
+			return err
+		}
+	}
+	p.rivalRoom = rooms.RivalRoom
+	a.add(p, rooms.IsOutranked, rooms.PrimaryRoom)
+	return nil
+}
+
+// add adds a pool, unless the sender's primaries there can send everything.
+func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
+	if isOutranked {
+		if primaryRoom >= tasksSegmentsMost {
+			return
+		}
+		p.fromSegments = primaryRoom + 1
+	}
+	a.pools = append(a.pools, p)
+}
+
+// tasksSegmentsMost is how many segments a task has at most as counted at its submission (tasks_segments_range).
+const tasksSegmentsMost = 100
+
+// segmentsMost is how many segments a task may take at most: 200 characters and a signature of 50, with its brackets.
+func (a admission) segmentsMost() int64 {
+	switch {
+	case !a.sender.CountsSegments:
+		return 1
+	case a.sender.SegmentSize != nil:
+		return 252 / *a.sender.SegmentSize + 1
+	default:
+		return 8 // characters outside the basic plane count twice
+	}
+}
+
+// segmentsLeft is what is left when so many have been taken; nil is without end.
+func (a admission) segmentsLeft(taken int64) *int64 {
+	if a.segments == nil {
+		return nil
+	}
+	left := *a.segments - taken
+	return &left
+}
+
+// claimPart holds the limits of one TaskOffer and TaskLease.
+type claimPart struct {
+	offer dbq.TaskOfferParams
+	limit int64
+	most  map[int64]int64 // of each pool
+}
+
+// part returns what is left to claim after leases, and whether anything is.
+func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
+	taken, segments := takenOf(leases)
+	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, offer: dbq.TaskOfferParams{
+		AppID: c.AppID, RetryMaxWait: rules.RetryMaxWait,
+		Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SegmentsLeft: a.segmentsLeft(segments),
+	}}
+	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.segmentsMost()
+	for _, pool := range a.pools {
+		most := min(pool.most-taken[pool.id], p.limit)
+		if most <= 0 {
+			continue
+		}
+		p.most[pool.id] = most
+		p.offer.PoolIds, p.offer.Most = append(p.offer.PoolIds, pool.id), append(p.offer.Most, most)
+		p.offer.RivalRooms, p.offer.FromSegments = append(p.offer.RivalRooms, pool.rivalRoom), append(p.offer.FromSegments, pool.fromSegments)
+	}
+	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
+}
+
+// takenOf counts the tasks of each pool, and the segments of all.
+func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
+	tasks = map[int64]int64{}
+	for _, l := range leases {
+		tasks[l.PoolID]++
+		segments += l.segments
+	}
+	return tasks, segments
+}
+
+// passed gives the pools in which the sender leaves tasks that it may not take: it failed with them, or they are too large. It
+// does not hold up its rivals there, who otherwise would wait for it.
+func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rules Rules, leases []Lease) ([]int64, error) {
+	taken, segments := takenOf(leases)
+	p := dbq.PoolsPassedParams{
+		AppID: appID, Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait,
+	}
+	for _, pool := range a.pools {
+		if pool.served < pool.top && taken[pool.id] < pool.most {
+			p.PoolIds = append(p.PoolIds, pool.id)
+		}
+	}
+	if n := len(leases); int64(n) == a.tasks && n > 0 {
+		p.LastLane = &leases[n-1].lane
+	}
+	if len(p.PoolIds) == 0 {
+		return nil, nil
+	}
+	return q.PoolsPassed(ctx, p)
+}
+
+// charge says what a claim costs the sender and its routes, and whether there is anything to write.
+func (a admission) charge(c Request, leases []Lease, passed []int64) (p dbq.SenderChargeParams, any bool) {
+	isToBeSeen := a.sender.IsUnseen && (a.sender.HasRoutes || a.sender.HasDependents)
+	p = dbq.SenderChargeParams{SenderID: a.sender.SenderID, IsToBeSeen: isToBeSeen, Calls: int64(len(leases))}
+	if c.InOneCall {
+		p.Calls = min(1, p.Calls)
+	}
+	taken, _ := takenOf(leases)
+	for _, l := range leases {
+		p.LeaseIds, p.Segments, p.At = append(p.LeaseIds, l.LeaseID), append(p.Segments, l.segments), &l.leasedAt
+	}
+	for _, pool := range a.pools {
+		hasPassed := slices.Contains(passed, pool.id)
+		switch {
+		case pool.routeID == 0:
+			if pool.hasMoved && len(a.pools) > 1 {
+				p.SharedLastTurn, p.SharedNextTurn = &pool.lastTurn, &pool.turn
+			}
+		case pool.hasMoved || hasPassed || taken[pool.id] > 0:
+			served := pool.served + float64(taken[pool.id])/float64(pool.weight)
+			if hasPassed {
+				served = max(served, pool.top)
+			}
+			p.RouteIds, p.Served = append(p.RouteIds, pool.routeID), append(p.Served, served)
+			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, pool.turn)
+		}
+	}
+	return p, isToBeSeen || a.sender.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
+}
+
+// advance moves the turns of the pools that have been served. A company has one share of its own pools, in however many its tasks
+// wait. Only the last lane counts: of those before it everything was taken, whosever turn it was.
+func (a *admission) advance(leases []Lease) {
+	companies := map[int64]int64{} // of pools
+	for _, p := range a.pools {
+		companies[p.id] = p.companyID
+	}
+	for _, l := range leases {
+		if l.lane != leases[len(leases)-1].lane {
+			continue
+		}
+		for i := range a.pools {
+			p := &a.pools[i]
+			switch {
+			case p.id == l.PoolID && p.companyID == 0:
+				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.nextTurn)
+			case p.companyID != 0 && p.companyID == companies[l.PoolID]:
+				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.turn+p.gap)
+			}
+		}
+	}
+}

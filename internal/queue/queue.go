@@ -1,0 +1,147 @@
+// Package queue is the only writer of tasks, their leases and their logs: submissions, claims, reports, leases that ran out, cancellation,
+// receipts.
+package queue
+
+import (
+	"context"
+	"fmt"
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+	"lksms/internal/merge"
+	"lksms/internal/postgres"
+	"lksms/internal/queue/line"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
+	"lksms/internal/template"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// The states of a task (S0.15). CANCELLED is ours.
+const (
+	Pending int16 = iota
+	Processing
+	Success
+	Failed
+	Cancelled
+)
+
+// Rules says how often and how patiently a task is attempted (S0.11, S0.12). MaxRetryCount is at most 20.
+type Rules struct {
+	MaxRetryCount     int
+	RetryDelay        time.Duration
+	RetryMaxWait      time.Duration // a retry due for so long goes out as if it were new; 0: never
+	ProcessingTimeout time.Duration
+}
+
+// Service moves tasks. Every method is at most one transaction.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	templates *template.Service
+	directory *directory.Service
+	senders   *sender.Service
+	settings  *setting.Service
+	rules     Rules
+	submits   *merge.Merger[newTask, bool]
+	reports   *merge.Merger[Report, string]
+	refusals  *merge.Merger[refusedRow, struct{}]
+	line      *line.Line
+
+	claimed   prometheus.Counter
+	reported  *prometheus.CounterVec
+	recovered *prometheus.CounterVec
+	unreached *prometheus.CounterVec
+}
+
+// New returns a Service whose counters are registered with reg.
+func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, rules Rules, reg prometheus.Registerer) *Service {
+	metrics := promauto.With(reg)
+	s := &Service{
+		db: db, q: dbq.New(db), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules,
+		claimed: metrics.NewCounter(prometheus.CounterOpts{
+			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
+		}),
+		reported: metrics.NewCounterVec(prometheus.CounterOpts{
+			Name: "lksms_reports_total", Help: "Reports of senders by what they changed.",
+		}, []string{"effect"}),
+		recovered: metrics.NewCounterVec(prometheus.CounterOpts{
+			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
+		}, []string{"effect"}),
+	}
+	directory.OnRoutesChanged(s.routesChanged)
+	s.line = line.New(s.poll, s.rank)
+	metrics.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
+	}, func() float64 { return float64(s.Waiting()) })
+	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{
+		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
+	}, []string{"reason"})
+	s.submits = merge.New(merge.Options[newTask, bool]{
+		Run: s.storeAll, Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	s.reports = merge.New(merge.Options[Report, string]{
+		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
+		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
+		Run: func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
+			return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
+		},
+		Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	return s
+}
+
+// What arrives together is written together: one statement and one commit for hundreds of tasks. A run that waits for a
+// lock, or whose connection stalls, does not hold up the others for long.
+const (
+	mergedMost    = 500
+	mergePatience = 50 * time.Millisecond
+	mergesAtOnce  = 4
+	mergeLimit    = 10 * time.Second
+)
+
+// isHopeless tells the errors after which the parts of a run need not be tried. A deadlock is not one of them: PostgreSQL ends one of the
+// two transactions, and the submissions of many must not fail because of one.
+func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
+
+// Close waits for what is being written.
+func (s *Service) Close() {
+	s.StopWaiting()
+	s.line.Wait()
+	s.submits.Wait()
+	s.reports.Wait()
+	s.refusals.Wait()
+}
+
+func (s *Service) retryMaxWait() *time.Duration {
+	if s.rules.RetryMaxWait == 0 {
+		return nil
+	}
+	return &s.rules.RetryMaxWait
+}
+
+// inBatches repeats a statement until it finds less than a batch.
+func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dbq.Queries) (int64, error)) (int, error) {
+	total := 0
+	for {
+		var n int64
+		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+			n, err = run(q)
+			return err
+		})
+		if err != nil {
+			return total, fmt.Errorf("%s: %w", act, err)
+		}
+		total += int(n)
+		if n < batch {
+			return total, nil
+		}
+	}
+}
+
+// sweepBatch bounds what one statement of the other sweeps changes.
+const sweepBatch = 1000

@@ -1,0 +1,88 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"lksms/gen/dbq"
+	"lksms/internal/logtext"
+	"slices"
+)
+
+// Refused is a submission that was refused.
+type Refused struct {
+	Raw    []byte // as it came, JSON or not
+	Status int
+	Answer []byte // JSON
+}
+
+// refusedRow is the row of a refused submission, as SubmissionsRefused reads it.
+type refusedRow struct {
+	RequestID    string          `json:"request_id"`
+	PhoneNumber  *string         `json:"phone_number"`
+	Content      *string         `json:"content"`
+	UseTemplate  *bool           `json:"use_template"`
+	SourceIP     string          `json:"source_ip"`
+	UserAgent    string          `json:"user_agent"`
+	RequestData  json.RawMessage `json:"request_data"`
+	ResponseData json.RawMessage `json:"response_data"`
+	StatusCode   int             `json:"status_code"`
+}
+
+// LogRefused keeps submissions that were refused, with their answers (S0.14), in portions. If one fails, it and those after it are not kept.
+func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
+	rows := make([]refusedRow, len(all))
+	for i, one := range all {
+		rows[i] = refusedRowOf(origin, one)
+	}
+	if len(rows) == 1 && !s.db.InTx(ctx) {
+		_, err := s.refusals.Do(ctx, rows[0])
+		return err
+	}
+	for portion := range slices.Chunk(rows, portionMost) {
+		if err := s.logRefused(ctx, portion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
+	list, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("write refused submissions as JSON: %w", err)
+	}
+	if err := s.q.SubmissionsRefused(ctx, dbq.SubmissionsRefusedParams{Refused: list, Alone: !s.db.InTx(ctx)}); err != nil {
+		return fmt.Errorf("log refused submissions: %w", err)
+	}
+	return nil
+}
+
+func refusedRowOf(origin Origin, one Refused) refusedRow {
+	row := refusedRow{
+		RequestID: origin.RequestID, SourceIP: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
+		RequestData: logtext.JSON(one.Raw), ResponseData: logtext.JSON(one.Answer), StatusCode: one.Status,
+	}
+	// The columns repeat what the body says where it says it in the right type.
+	var said struct {
+		PhoneNumber any `json:"phone_number"`
+		Content     any `json:"content"`
+		UseTemplate any `json:"use_template"`
+	}
+	if json.Unmarshal(row.RequestData, &said) == nil {
+		row.PhoneNumber, row.Content = textOf(said.PhoneNumber), textOf(said.Content)
+		if b, ok := said.UseTemplate.(bool); ok {
+			row.UseTemplate = &b
+		}
+	}
+	return row
+}
+
+func textOf(v any) *string {
+	s, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	s = logtext.Text(s)
+	return &s
+}

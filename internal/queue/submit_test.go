@@ -1,0 +1,31 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestF16_TenMillionIDsAscendAndSoAreAllDifferent(t *testing.T) {
+	t.Parallel()
+	last := ""
+	for range 10_000_000 {
+		id := NewID()
+		if id <= last {
+			t.Fatalf("%s came after %s", id, last)
+		}
+		last = id
+	}
+	if len(last) > 50 || !strings.HasPrefix(last, "task_2") {
+		t.Errorf("an id is %q", last)
+	}
+}
+
+func TestF17_IDsAscendWhenTheClockIsPutBack(t *testing.T) {
+	t.Parallel()
+	const hour = 60 * 60 * 1000
+	ids := idMaker{}
+	before := ids.next(5 * hour)
+	if after := ids.next(4 * hour); after <= before {
+		t.Errorf("%s came after %s", after, before)
+	}
+}
