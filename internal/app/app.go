@@ -22,6 +22,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/history"
 	"lksms/internal/httpapi"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/idempotency"
 	"lksms/internal/notification"
 	"lksms/internal/outbound"
@@ -146,8 +147,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Access: users, Idempotency: answers, Directory: places,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts,
 	}, httpapi.Options{
-		EnableDocs: o.EnableDocs, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil,
-		Ready: readiness(db), Log: o.Log, Metrics: metrics,
+		EnableDocs: o.EnableDocs, Ready: readiness(db),
+		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics},
 	})
 	if err != nil {
 		db.Close()
@@ -219,7 +220,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		Handler:           a.Handler,
 		TLSConfig:         a.options.TLS,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       httpapi.LongestAnswer + 15*time.Second, // also bounds how long a caller is listened to
+		ReadTimeout:       gate.LongestAnswer + 15*time.Second, // also bounds how long a caller is listened to
 		WriteTimeout:      time.Minute,
 		MaxHeaderBytes:    4 << 10, // net/http adds as much, and keeps up to 40 times the bytes of short lines
 		Protocols:         new(http.Protocols),

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"lksms/internal/httpapi"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/outbound"
 )
 
@@ -54,7 +54,7 @@ func (c *connections) attach(server *http.Server) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if one := c.open[beneath(conn)]; one != nil && one.isSpare {
-			return httpapi.Busy(ctx)
+			return gate.Busy(ctx)
 		}
 		return ctx
 	}

@@ -5,6 +5,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
+	"lksms/internal/httpapi/gate"
 )
 
 // CreateChannel adds a channel.
@@ -44,7 +45,7 @@ func (s *Server) GetChannel(ctx context.Context, req api.GetChannelRequestObject
 
 // UpdateChannel changes a channel.
 func (s *Server) UpdateChannel(ctx context.Context, req api.UpdateChannelRequestObject) (api.UpdateChannelResponseObject, error) {
-	clear, err := nulls(exchangeOf(ctx).body)
+	clear, err := nulls(gate.Of(ctx).Body)
 	if err != nil {
 		return nil, err
 	}

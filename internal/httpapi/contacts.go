@@ -7,6 +7,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/contact"
+	"lksms/internal/httpapi/gate"
 )
 
 // PutContacts adds contacts and changes those that are there.
@@ -17,7 +18,7 @@ func (s *Server) PutContacts(ctx context.Context, req api.PutContactsRequestObje
 	}
 	// The generated type does not tell null from what was left out.
 	var said struct{ Contacts []map[string]json.RawMessage }
-	if err := json.Unmarshal(exchangeOf(ctx).body, &said); err != nil {
+	if err := json.Unmarshal(gate.Of(ctx).Body, &said); err != nil {
 		return nil, fmt.Errorf("read contacts: %w", err)
 	}
 	contacts := make([]contact.Contact, len(req.Body.Contacts))

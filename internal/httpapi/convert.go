@@ -16,6 +16,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -35,7 +36,7 @@ const objectMost = 16 << 10
 // an object of which the contract says nothing more. Fault: request.invalid for one that takes more than objectMost.
 func member(ctx context.Context, name string) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(exchangeOf(ctx).body, &members); err != nil {
+	if err := json.Unmarshal(gate.Of(ctx).Body, &members); err != nil {
 		return nil, fmt.Errorf("read members of body: %w", err)
 	}
 	text := members[name]

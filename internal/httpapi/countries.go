@@ -5,12 +5,13 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
+	"lksms/internal/httpapi/gate"
 	"slices"
 )
 
 // CreateCountry adds a country.
 func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequestObject) (api.CreateCountryResponseObject, error) {
-	empty, err := nulls(exchangeOf(ctx).body)
+	empty, err := nulls(gate.Of(ctx).Body)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (s *Server) GetCountry(ctx context.Context, req api.GetCountryRequestObject
 
 // UpdateCountry changes a country.
 func (s *Server) UpdateCountry(ctx context.Context, req api.UpdateCountryRequestObject) (api.UpdateCountryResponseObject, error) {
-	empty, err := nulls(exchangeOf(ctx).body)
+	empty, err := nulls(gate.Of(ctx).Body)
 	if err != nil {
 		return nil, err
 	}

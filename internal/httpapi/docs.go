@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
+	"sync"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/swaggest/swgui"
 	"github.com/swaggest/swgui/v5emb"
 
@@ -23,7 +26,7 @@ func (s *Server) mountDocs(mux *http.ServeMux) {
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		body, err := contractAsJSON()
 		if err != nil {
-			s.fail(w, r, err)
+			s.gate.Fail(w, r, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -40,3 +43,21 @@ func (s *Server) mountDocs(mux *http.ServeMux) {
 	mux.Handle("GET /docs", http.RedirectHandler("/docs/", http.StatusFound))
 	mux.Handle("GET /{$}", http.RedirectHandler("/docs/", http.StatusFound))
 }
+
+// docsPolicy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
+const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
+	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+// contractAsJSON writes the document as JSON, for who asks first. Not the generated copy: there the operations carry the names
+// of Go's methods.
+var contractAsJSON = sync.OnceValues(func() ([]byte, error) {
+	spec, err := openapi3.NewLoader().LoadFromData(document.YAML)
+	if err != nil {
+		return nil, fmt.Errorf("load contract: %w", err)
+	}
+	body, err := spec.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("write contract as JSON: %w", err)
+	}
+	return body, nil
+})

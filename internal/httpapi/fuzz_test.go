@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,18 +16,22 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/contracttest"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/text"
 	"lksms/internal/postgres"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // door is everything between the wire and the slices, for callers who may do everything: requests are checked and converted, and then
 // nothing is done.
 func door(t testing.TB) http.Handler {
 	t.Helper()
-	contract, err := readContract()
+	guard, err := gate.New(gate.Services{}, gate.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{contract: contract, rooms: newRooms(), options: Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}}
+	s := &Server{gate: guard}
 	convertOnly := func(api.StrictHandlerFunc, string) api.StrictHandlerFunc {
 		return func(ctx context.Context, _ http.ResponseWriter, _ *http.Request, request any) (any, error) {
 			if err := convertRequest(ctx, s, request); err != nil {
@@ -41,55 +43,54 @@ func door(t testing.TB) http.Handler {
 	operations := http.NewServeMux()
 	api.HandlerWithOptions(
 		api.NewStrictHandlerWithOptions(s, []api.StrictMiddlewareFunc{convertOnly}, api.StrictHTTPServerOptions{
-			RequestErrorHandlerFunc: s.undecodable, ResponseErrorHandlerFunc: s.fail,
+			RequestErrorHandlerFunc: guard.Undecodable, ResponseErrorHandlerFunc: guard.Fail,
 		}),
-		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: s.undecodable},
+		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: guard.Undecodable},
 	)
-	checked := s.strict(s.validate()(operations))
+	checked := guard.Checked(operations)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{text: english, inTransaction: true} // so that a refused submission is not stored
-		_, x.operation = operations.Handler(r)
-		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-		checked.ServeHTTP(w, r)
+		x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // so that a refused submission is not stored
+		_, x.Operation = operations.Handler(r)
+		checked.ServeHTTP(w, r.WithContext(x.In(r.Context())))
 	})
 }
 
 // convertRequest does what the handlers do with a request before they call a slice.
 func convertRequest(ctx context.Context, s *Server, request any) error {
-	x := exchangeOf(ctx)
-	var text json.RawMessage
+	x := gate.Of(ctx)
+	var sent json.RawMessage
 	var err error
 	switch request := request.(type) {
 	case api.SendSmsRequestObject:
-		submissionOf(*request.Body, x.body)
+		submissionOf(*request.Body, x.Body)
 	case api.SendSmsBatchRequestObject:
-		if len(x.items) != len(request.Body.Messages) {
-			err = fmt.Errorf("%d items of %d messages", len(x.items), len(request.Body.Messages))
+		if len(x.Items) != len(request.Body.Messages) {
+			err = fmt.Errorf("%d items of %d messages", len(x.Items), len(request.Body.Messages))
 		}
 	case api.ReportTaskRequestObject:
-		reportOf(*request.Body, x.body)
+		reportOf(*request.Body, x.Body)
 	case api.ReportTasksRequestObject:
-		if len(x.items) != len(request.Body.Reports) {
-			err = fmt.Errorf("%d items of %d reports", len(x.items), len(request.Body.Reports))
+		if len(x.Items) != len(request.Body.Reports) {
+			err = fmt.Errorf("%d items of %d reports", len(x.Items), len(request.Body.Reports))
 		}
 	case api.UpdateChannelRequestObject, api.CreateCountryRequestObject, api.UpdateCountryRequestObject, api.UpdateUserRequestObject:
-		_, err = nulls(x.body)
+		_, err = nulls(x.Body)
 	case api.CreateSenderRequestObject, api.UpdateSenderRequestObject:
-		if text, err = member(ctx, "config"); err == nil {
-			if _, err = nulls(x.body); err == nil {
-				_, err = object(text)
+		if sent, err = member(ctx, "config"); err == nil {
+			if _, err = nulls(x.Body); err == nil {
+				_, err = object(sent)
 			}
 		}
 	case api.CreateNotificationsRequestObject, api.TakeEventRequestObject:
 		_, err = payload(ctx)
 	case api.SendOnceRequestObject:
-		if text, err = member(ctx, "data"); err == nil {
-			_, err = object(text)
+		if sent, err = member(ctx, "data"); err == nil {
+			_, err = object(sent)
 		}
 	case api.PutSettingsCategoryRequestObject:
 		var body []byte
-		if body, err = json.Marshal(map[api.Category]json.RawMessage{request.Category: x.plain}); err == nil {
-			err = s.contract.changes.check(body)
+		if body, err = json.Marshal(map[api.Category]json.RawMessage{request.Category: x.Plain}); err == nil {
+			err = s.gate.CheckSettings(body)
 		}
 	}
 	return err
@@ -130,73 +131,6 @@ func FuzzOperation(f *testing.F) {
 			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
 		}
 	})
-}
-
-// FuzzBody holds how a body is read against how it was sent: numbers are written in another way, and nothing else changes.
-func FuzzBody(f *testing.F) {
-	for _, seed := range []string{
-		`{"a":1.0,"b":[1e2,-0.0,12e-1,"1.0\"1e5"],"c":{"d":null}}`, `[1e999999`, `{"a":1,"a":2}`, `"\ud800"`, "{\"\xff\":1}", `1.50e1 `, `{"":{"a/b~":1E+2}}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		wrong := ambiguity(body)
-		plain := wholeNumbers(body)
-		if most := 50*len(body) + 100; len(plain) > most { // 1e99 has a hundred digits
-			t.Fatalf("%d bytes became %d", len(body), len(plain))
-		}
-		sent, err := decodeNumbers(body)
-		if err != nil || wrong != nil {
-			return
-		}
-		read, err := decodeNumbers(plain)
-		if err != nil || !isSame(sent, read) {
-			t.Errorf("%q is read as %q, %v", body, plain, err)
-		}
-	})
-}
-
-func decodeNumbers(body []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if err = d.Decode(&v); err == nil && d.More() {
-		err = io.ErrUnexpectedEOF
-	}
-	return v, err
-}
-
-func isSame(a, b any) bool {
-	switch a := a.(type) {
-	case json.Number:
-		n, isNumber := b.(json.Number)
-		x, good := new(big.Rat).SetString(a.String())
-		y, alsoGood := new(big.Rat).SetString(n.String())
-		return isNumber && good && alsoGood && x.Cmp(y) == 0
-	case []any:
-		list, isList := b.([]any)
-		if !isList || len(list) != len(a) {
-			return false
-		}
-		for i := range a {
-			if !isSame(a[i], list[i]) {
-				return false
-			}
-		}
-		return true
-	case map[string]any:
-		object, isObject := b.(map[string]any)
-		if !isObject || len(object) != len(a) {
-			return false
-		}
-		for name := range a {
-			if there, is := object[name]; !is || !isSame(a[name], there) {
-				return false
-			}
-		}
-		return true
-	default:
-		return a == b
-	}
 }
 
 // FuzzCursor reads any cursor. What is taken for one can be given to PostgreSQL.

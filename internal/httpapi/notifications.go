@@ -4,6 +4,7 @@ import (
 	"context"
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/notification"
 )
 
@@ -21,7 +22,7 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 			Sign: req.Body.Sign, Operator: req.Body.Operator,
 		}
 	}
-	outcome, err := s.notify.Create(ctx, &notification.Announcement{Payload: payload, UserIDs: req.Body.UserIds}, all, exchangeOf(ctx).origin)
+	outcome, err := s.notify.Create(ctx, &notification.Announcement{Payload: payload, UserIDs: req.Body.UserIds}, all, gate.Of(ctx).Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 		Sign: b.Sign, Operator: b.Operator,
 		Orbits: convert(value(b.Orbits), func(o api.Orbit) notification.Orbit { return notification.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
 	}
-	outcome, err := s.notify.Take(ctx, e, exchangeOf(ctx).origin)
+	outcome, err := s.notify.Take(ctx, e, gate.Of(ctx).Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (s *Server) EndNotifications(ctx context.Context, req api.EndNotificationsR
 	if req.Body.ExpectedStatuses != nil {
 		expected = convert(*req.Body.ExpectedStatuses, func(e api.NotificationEndRequestExpectedStatuses) int16 { return int16(e) })
 	}
-	n, err := s.notify.End(ctx, exchangeOf(ctx).origin.CompanyID, viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
+	n, err := s.notify.End(ctx, gate.Of(ctx).Origin.CompanyID, viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
 		int16(req.Body.Status), expected, req.Body.Operator)
 	if err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ func changed(n int) api.ChangedResponse {
 
 // DeleteNotifications deletes notifications (S1.6).
 func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotificationsRequestObject) (api.DeleteNotificationsResponseObject, error) {
-	n, err := s.notify.Delete(ctx, exchangeOf(ctx).origin.CompanyID, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
+	n, err := s.notify.Delete(ctx, gate.Of(ctx).Origin.CompanyID, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
 	if err != nil {
 		return nil, err
 	}

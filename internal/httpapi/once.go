@@ -4,6 +4,7 @@ import (
 	"context"
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/notification"
 	"math"
 	"time"
@@ -24,7 +25,7 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,
 		TemplateID: b.TemplateID, OpenID: value(b.ReceiverOpenid), Data: data, Page: value(b.Page), Again: value(b.Retry),
 		OnUnclear: string(orElse(b.OnUnclear, api.OnUnclearFail)),
-	}, exchangeOf(ctx).origin)
+	}, gate.Of(ctx).Origin)
 	if err != nil {
 		return nil, err
 	}

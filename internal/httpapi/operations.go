@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"lksms/gen/api"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/queue"
 )
 
@@ -15,10 +16,10 @@ func (s *Server) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestObje
 		if n == 0 {
 			return nil, err
 		}
-		s.options.Log.Error("some tasks could not be recovered", "request_id", exchangeOf(ctx).origin.RequestID, "error", err)
+		s.options.Gate.Log.Error("some tasks could not be recovered", "request_id", gate.Of(ctx).Origin.RequestID, "error", err)
 	}
 	return api.RecoverTasks200JSONResponse{Code: ok, Message: success, Data: api.Recovered{
-		RecoveredCount: n, Message: fmt.Sprintf(exchangeOf(ctx).text.recovered, n),
+		RecoveredCount: n, Message: fmt.Sprintf(gate.Of(ctx).Text.Recovered, n),
 	}}, nil
 }
 
@@ -50,11 +51,11 @@ func (s *Server) statistics(ctx context.Context, company *int64) (api.Statistics
 
 // TaskStatusInfo explains the four documented states (S0.13).
 func (s *Server) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoRequestObject) (api.TaskStatusInfoResponseObject, error) {
-	text := exchangeOf(ctx).text
-	infos := make([]api.StatusInfo, 0, len(text.states))
+	text := gate.Of(ctx).Text
+	infos := make([]api.StatusInfo, 0, len(text.States))
 	for code := queue.Pending; code <= queue.Failed; code++ {
 		infos = append(infos, api.StatusInfo{
-			StatusCode: code, StatusName: text.states[code], Description: text.description[code],
+			StatusCode: code, StatusName: text.States[code], Description: text.Description[code],
 		})
 	}
 	return api.TaskStatusInfo200JSONResponse{Code: ok, Message: success, Data: infos}, nil
@@ -68,8 +69,8 @@ func (s *Server) Health(context.Context, api.HealthRequestObject) (api.HealthRes
 // Ready says whether requests can be served.
 func (s *Server) Ready(ctx context.Context, _ api.ReadyRequestObject) (api.ReadyResponseObject, error) {
 	if err := s.options.Ready(ctx); err != nil {
-		s.options.Log.Warn("not ready", "request_id", exchangeOf(ctx).origin.RequestID, "error", err)
-		return nil, errUnavailable
+		s.options.Gate.Log.Warn("not ready", "request_id", gate.Of(ctx).Origin.RequestID, "error", err)
+		return nil, gate.ErrUnavailable
 	}
 	return api.Ready200JSONResponse{DoneJSONResponse: done()}, nil
 }

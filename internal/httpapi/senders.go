@@ -6,6 +6,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/sender"
 )
 
@@ -23,7 +24,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
 		TimeZone: orElse(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
-		OnUnclear: string(orElse(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: exchangeOf(ctx).who.Username,
+		OnUnclear: string(orElse(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Who.Username,
 	})
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
-	clear, err := nulls(exchangeOf(ctx).body)
+	clear, err := nulls(gate.Of(ctx).Body)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		IsShared: req.Body.IsShared, IntervalMs: req.Body.IntervalMs, PerMinute: limits.PerMinute, PerHour: limits.PerHour,
 		PerDay: limits.PerDay, PerMonth: limits.PerMonth, TimeZone: req.Body.TimeZone, LeaseSeconds: req.Body.LeaseSeconds,
 		Sign: req.Body.Sign, SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch,
-		Config: config, OnUnclear: (*string)(req.Body.OnUnclear), Clear: clear, Version: req.Body.Version, Username: exchangeOf(ctx).who.Username,
+		Config: config, OnUnclear: (*string)(req.Body.OnUnclear), Clear: clear, Version: req.Body.Version, Username: gate.Of(ctx).Who.Username,
 	})
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (s *Server) DeleteSender(ctx context.Context, req api.DeleteSenderRequestOb
 
 // ChangeBalance tops up or corrects a balance.
 func (s *Server) ChangeBalance(ctx context.Context, req api.ChangeBalanceRequestObject) (api.ChangeBalanceResponseObject, error) {
-	entry, err := s.senders.ChangeBalance(ctx, req.SenderNo, req.Body.Change, nonEmpty(req.Body.Remark), exchangeOf(ctx).who.Username)
+	entry, err := s.senders.ChangeBalance(ctx, req.SenderNo, req.Body.Change, nonEmpty(req.Body.Remark), gate.Of(ctx).Who.Username)
 	if err != nil {
 		return nil, err
 	}

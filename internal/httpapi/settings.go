@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"lksms/gen/api"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/setting"
 )
 
@@ -17,7 +18,7 @@ func (s *Server) GetSettings(ctx context.Context, _ api.GetSettingsRequestObject
 
 // PutSettings changes settings.
 func (s *Server) PutSettings(ctx context.Context, _ api.PutSettingsRequestObject) (api.PutSettingsResponseObject, error) {
-	values, err := s.change(ctx, exchangeOf(ctx).plain)
+	values, err := s.change(ctx, gate.Of(ctx).Plain)
 	return api.PutSettings200JSONResponse(settingsAnswer(values)), err
 }
 
@@ -33,11 +34,11 @@ func (s *Server) GetSettingsCategory(ctx context.Context, req api.GetSettingsCat
 
 // PutSettingsCategory changes settings of one category. Which there are the contract says of PutSettings.
 func (s *Server) PutSettingsCategory(ctx context.Context, req api.PutSettingsCategoryRequestObject) (api.PutSettingsCategoryResponseObject, error) {
-	body, err := json.Marshal(map[api.Category]json.RawMessage{req.Category: exchangeOf(ctx).plain})
+	body, err := json.Marshal(map[api.Category]json.RawMessage{req.Category: gate.Of(ctx).Plain})
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	if err := s.contract.changes.check(body); err != nil {
+	if err := s.gate.CheckSettings(body); err != nil {
 		return nil, err
 	}
 	values, err := s.change(ctx, body)
@@ -54,7 +55,7 @@ func (s *Server) change(ctx context.Context, body []byte) (setting.Values, error
 	if err := json.Unmarshal(body, &changes); err != nil {
 		return setting.Values{}, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
-	return s.settings.Put(ctx, changes, exchangeOf(ctx).who.Username)
+	return s.settings.Put(ctx, changes, gate.Of(ctx).Who.Username)
 }
 
 func settingsAnswer(v setting.Values) api.SettingsResponse {

@@ -6,6 +6,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/phone"
 	"lksms/internal/queue"
 	"lksms/internal/queue/claim"
@@ -15,16 +16,16 @@ import (
 
 // SendSms accepts a message (S0.1).
 func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api.SendSmsResponseObject, error) {
-	x := exchangeOf(ctx)
-	x.note("phone", phone.Mask(req.Body.PhoneNumber))
+	x := gate.Of(ctx)
+	x.Note("phone", phone.Mask(req.Body.PhoneNumber))
 	if value(req.Params.DryRun) {
 		return s.dryRun(ctx, x, *req.Body)
 	}
-	made, err := s.tasks.Submit(ctx, submissionOf(*req.Body, x.body), x.origin)
+	made, err := s.tasks.Submit(ctx, submissionOf(*req.Body, x.Body), x.Origin)
 	if err != nil {
 		return nil, err
 	}
-	x.note("task_id", made.TaskID)
+	x.Note("task_id", made.TaskID)
 	data := api.Submitted{TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent}
 	if made.Deduplicated {
 		data.Deduplicated = &made.Deduplicated
@@ -32,8 +33,8 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
 
-func (s *Server) dryRun(ctx context.Context, x *exchange, body api.SendRequest) (api.SendSmsResponseObject, error) {
-	p, err := s.tasks.Preview(ctx, submissionOf(body, x.body), x.origin)
+func (s *Server) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequest) (api.SendSmsResponseObject, error) {
+	p, err := s.tasks.Preview(ctx, submissionOf(body, x.Body), x.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 	}
 	data := api.Explanation{
 		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
-		Summary: exchangeOf(ctx).text.explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
+		Summary: gate.Of(ctx).Text.Explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
 		Priority: e.Task.Priority, Routed: e.Routed, Senders: candidatesOf(ctx, e.Senders),
 	}
 	if e.OnUnclear != "" {
@@ -107,7 +108,7 @@ func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api
 
 // CancelTask ends a task that no sender holds.
 func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
-	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, exchangeOf(ctx).who.Username)
+	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Who.Username)
 	if err != nil {
 		return nil, err
 	}
@@ -181,16 +182,16 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]c
 	if err := s.requireApp(ctx, appID); err != nil {
 		return nil, err
 	}
-	x := exchangeOf(ctx)
+	x := gate.Of(ctx)
 	stillMay := func(ctx context.Context) error { // the user may have been disabled while it waited
-		if err := x.authorise(); err != nil {
+		if err := x.Authorise(); err != nil {
 			return err
 		}
 		return requireBinding(ctx, appID)
 	}
 	claiming := claim.Request{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
 	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(value(wait))*time.Second)
-	x.note("app_id", appID, "claimed", len(rows))
+	x.Note("app_id", appID, "claimed", len(rows))
 	return rows, err
 }
 
@@ -214,9 +215,9 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 	if err := s.requireApp(ctx, body.AppID); err != nil {
 		return err
 	}
-	x := exchangeOf(ctx)
-	x.note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
-	return s.tasks.Report(ctx, reportOf(body, x.body))
+	x := gate.Of(ctx)
+	x.Note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
+	return s.tasks.Report(ctx, reportOf(body, x.Body))
 }
 
 func reportOf(body api.ReportRequest, raw []byte) queue.Report {

@@ -7,6 +7,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/access"
+	"lksms/internal/httpapi/gate"
 )
 
 // CreateUser adds a user.
@@ -56,7 +57,7 @@ func (s *Server) GetUser(ctx context.Context, req api.GetUserRequestObject) (api
 
 // UpdateUser changes, disables or enables a user.
 func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
-	clear, err := nulls(exchangeOf(ctx).body)
+	clear, err := nulls(gate.Of(ctx).Body)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"context"
@@ -250,7 +250,7 @@ func TestACompanyWithoutATurnIsNotToldThatItAsksForTooMuch(t *testing.T) {
 		leave := mustTake(t, all, "1")
 		defer leave()
 		var waiting sync.WaitGroup
-		for company, want := range map[string]error{"1": errTooMuch, "2": errUnavailable} {
+		for company, want := range map[string]error{"1": errTooMuch, "2": ErrUnavailable} {
 			waiting.Go(func() {
 				if _, err := all.take(t.Context(), company); !errors.Is(err, want) {
 					t.Errorf("company %s is told %v", company, err)
@@ -325,8 +325,8 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		"a batch of admin":   {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, "POST " + sendBatchPath, 100, false},
 		"a claim of senders": {access.Principal{Username: "phone", Role: access.RoleSend}, "POST /api/v1/sms/tasks/claim", 100, false},
 	} {
-		s := &Server{turns: newTurns(1), contract: contract}
-		leave, err := s.turn(t.Context(), &exchange{who: c.who, operation: c.operation, body: make([]byte, c.body)})
+		s := &Gate{turns: newTurns(1), contract: contract}
+		leave, err := s.turn(t.Context(), &Exchange{Who: c.who, Operation: c.operation, Body: make([]byte, c.body)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,8 +335,8 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		}
 		leave()
 	}
-	s := &Server{turns: newTurns(1), contract: contract}
-	leave, err := s.turn(t.Context(), &exchange{who: submitter, operation: "POST /api/v1/sms/send", dryRun: true})
+	s := &Gate{turns: newTurns(1), contract: contract}
+	leave, err := s.turn(t.Context(), &Exchange{Who: submitter, Operation: "POST /api/v1/sms/send", DryRun: true})
 	if err != nil || len(s.turns.companies) != 1 {
 		t.Errorf("a dry run takes no turn: %v", err)
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"lksms/gen/api"
+	"lksms/internal/fault"
 )
 
 // What every operation of the contract says of itself.
@@ -52,5 +53,17 @@ func TestEveryOperationIsWholeInTheContract(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestEveryKindOfFaultHasAStatus(t *testing.T) {
+	t.Parallel()
+	for kind := fault.Malformed; kind <= fault.Unavailable; kind++ {
+		if statuses[kind] < 400 {
+			t.Errorf("kind %d has the status %d", kind, statuses[kind])
+		}
+	}
+	if len(statuses) != int(fault.Unavailable) {
+		t.Error("a status for what is no kind")
 	}
 }

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	document "lksms/api"
 	"lksms/gen/api"
 )
 
@@ -21,8 +20,8 @@ type contract struct {
 	bodies     map[string]int64    // the most bytes of one, of operations that have one
 
 	costly  map[string]bool  // operations that need a turn
-	batches map[string]batch // by operation
-	changes batch            // of settings
+	batches map[string]Batch // by operation
+	changes Batch            // of settings
 }
 
 // readContract reads the contract once for all servers of a process; reading it takes longer than the rest of a start, and
@@ -39,7 +38,7 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 		return nil, err
 	}
 	spec.Security = nil // who sends a request has been settled by guard
-	batches := map[string]batch{
+	batches := map[string]Batch{
 		"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
 		"POST " + reportBatchPath: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
 	}
@@ -48,7 +47,7 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	return &contract{
 		spec: spec, roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec), bodies: bodies,
 		costly: costlyOperations(spec, maps.Keys(batches)), batches: batches,
-		changes: batch{item: spec.Components.Schemas["SettingsChange"].Value},
+		changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil
 })
 
@@ -64,17 +63,3 @@ func checkTime(text string) error {
 	}
 	return nil
 }
-
-// contractAsJSON writes the document as JSON, for who asks first. Not the generated copy: there the operations carry the names
-// of Go's methods.
-var contractAsJSON = sync.OnceValues(func() ([]byte, error) {
-	spec, err := openapi3.NewLoader().LoadFromData(document.YAML)
-	if err != nil {
-		return nil, fmt.Errorf("load contract: %w", err)
-	}
-	body, err := spec.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("write contract as JSON: %w", err)
-	}
-	return body, nil
-})

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"bytes"
@@ -26,75 +26,75 @@ import (
 // strict refuses query parameters that the operation does not declare, what is no text that PostgreSQL keeps, in the address
 // and in the body, and bodies that JSON parsers read differently: a name that stands twice, and bytes or escapes that are no text. encoding/json takes the last of two names and
 // replaces what is no text, so that what is stored would not be what was sent. Whether it is JSON at all the validator says.
-func (s *Server) strict(next http.Handler) http.Handler {
+func (g *Gate) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := exchangeOf(r.Context())
-		query, f := badAddress(r, x.operation, s.contract.parameters[x.operation])
-		if x.operation != "" && f != nil {
-			s.fail(w, r, f)
+		x := Of(r.Context())
+		query, f := badAddress(r, x.Operation, g.contract.parameters[x.Operation])
+		if x.Operation != "" && f != nil {
+			g.Fail(w, r, f)
 			return
 		}
-		x.dryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
-		most := s.contract.bodies[x.operation]
+		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
+		most := g.contract.bodies[x.Operation]
 		if r.Body == nil || r.Body == http.NoBody || most == 0 { // nothing is read where no operation asks for a body
 			r.Body = http.NoBody
-			leave, err := s.turn(r.Context(), x)
+			leave, err := g.turn(r.Context(), x)
 			if err != nil {
-				s.fail(w, r, err)
+				g.Fail(w, r, err)
 				return
 			}
 			defer leave()
 			x.answering = leave
-			s.within(next, w, r)
+			g.within(next, w, r)
 			return
 		}
 		began := time.Now()
-		done, err := s.receive(w, r, x, most)
+		done, err := g.receive(w, r, x, most)
 		if err != nil {
-			s.fail(w, r, err)
+			g.Fail(w, r, err)
 			return
 		}
 		defer done()
-		leave, err := s.turn(r.Context(), x)
+		leave, err := g.turn(r.Context(), x)
 		if err != nil {
-			s.fail(w, r, err)
+			g.Fail(w, r, err)
 			return
 		}
 		defer leave()
 		x.answering = func() { leave(); done() } // who reads its answer slowly must not hold what others wait for
-		if x.authorise != nil && time.Since(began) > bodySoon {
-			if err := x.authorise(); err != nil { // the user may have been disabled while its body came
-				s.fail(w, r, err)
+		if x.Authorise != nil && time.Since(began) > bodySoon {
+			if err := x.Authorise(); err != nil { // the user may have been disabled while its body came
+				g.Fail(w, r, err)
 				return
 			}
 		}
-		if x.operation == callbackOperation { // a provider writes as it likes, and what was read is kept
-			s.within(next, w, r)
+		if x.Operation == callbackOperation { // a provider writes as it likes, and what was read is kept
+			g.within(next, w, r)
 			return
 		}
-		if x.cut != nil {
-			s.fail(w, r, x.cut)
+		if x.Cut != nil {
+			g.Fail(w, r, x.Cut)
 			return
 		}
-		if f := ambiguity(x.body); f != nil {
-			s.fail(w, r, f)
+		if f := ambiguity(x.Body); f != nil {
+			g.Fail(w, r, f)
 			return
 		}
-		x.plain = wholeNumbers(x.body)
-		if b, is := s.contract.batches[x.operation]; is {
-			if x.items, err = b.items(x.body, x.plain); err != nil {
-				s.fail(w, r, err)
+		x.Plain = wholeNumbers(x.Body)
+		if b, is := g.contract.batches[x.Operation]; is {
+			if x.Items, err = b.items(x.Body, x.Plain); err != nil {
+				g.Fail(w, r, err)
 				return
 			}
-			x.plain = b.typed(x.plain, x.items)
+			x.Plain = b.typed(x.Plain, x.Items)
 		}
-		r.Body = io.NopCloser(bytes.NewReader(x.plain))
-		s.within(next, w, r)
+		r.Body = io.NopCloser(bytes.NewReader(x.Plain))
+		g.within(next, w, r)
 	})
 }
 
 // within gives a request its deadline, now that it is whole.
-func (s *Server) within(next http.Handler, w http.ResponseWriter, r *http.Request) {
+func (g *Gate) within(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), deadlineOf(r.URL.Path))
 	defer cancel()
 	next.ServeHTTP(w, r.WithContext(ctx))
@@ -178,15 +178,15 @@ func unreadable(err error, start []byte) *fault.Error {
 	}
 }
 
-// undecodable answers what the validator let through and the generated code cannot take: a number that fits the contract
-// only when it is rounded.
-func (s *Server) undecodable(w http.ResponseWriter, r *http.Request, err error) {
+// Undecodable answers what the validator let through and the generated code cannot take: a number that fits the contract
+// Only when it is rounded.
+func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
 	var param *api.InvalidParamFormatError
 	switch {
 	case errors.As(err, &param):
-		s.fail(w, r, fault.InvalidField(param.ParamName, fault.WrongFormat, nil))
+		g.Fail(w, r, fault.InvalidField(param.ParamName, fault.WrongFormat, nil))
 	default:
-		s.fail(w, r, undecoded(err))
+		g.Fail(w, r, undecoded(err))
 	}
 }
 

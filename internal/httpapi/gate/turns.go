@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"context"
@@ -117,7 +117,7 @@ func (t *turns) late(company string) error {
 	if own := t.companies[company]; own.running > 0 || time.Since(own.since) < turnWait {
 		return errTooMuch
 	}
-	return errUnavailable
+	return ErrUnavailable
 }
 
 // join puts a request in the queue of its company. The turn may begin at once.
@@ -251,14 +251,14 @@ func (t *turns) forget(now time.Time) {
 }
 
 // turn waits for a turn if the request needs one. Requests that act for no company (admins, senders) need none.
-func (s *Server) turn(ctx context.Context, x *exchange) (leave func(), err error) {
+func (g *Gate) turn(ctx context.Context, x *Exchange) (leave func(), err error) {
 	company, is := x.company()
 	if !is {
 		return func() {}, nil
 	}
-	s.turns.see(company)
-	if !s.contract.costly[x.operation] && !x.dryRun && len(x.body) <= smallBody {
+	g.turns.see(company)
+	if !g.contract.costly[x.Operation] && !x.DryRun && len(x.Body) <= smallBody {
 		return func() {}, nil
 	}
-	return s.turns.take(ctx, company)
+	return g.turns.take(ctx, company)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"bytes"
@@ -29,35 +29,35 @@ var errRefused = errors.New("answered with an error")
 
 // once does what a request with an Idempotency-Key asks for once, and gives a repeat the first answer byte for byte.
 // An answer that is an error is not kept: the request did nothing, and may be sent again.
-func (s *Server) once(operations *http.ServeMux) http.Handler {
+func (g *Gate) once(operations *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := exchangeOf(r.Context())
+		x := Of(r.Context())
 		key := r.Header.Get(idempotencyHeader)
 		// What creates nothing has nothing to repeat.
-		if key == "" || !s.contract.keyed[x.operation] || x.dryRun {
+		if key == "" || !g.contract.keyed[x.Operation] || x.DryRun {
 			operations.ServeHTTP(w, r)
 			return
 		}
 		answer := &recorder{ResponseWriter: w}
-		x.inTransaction = true
-		scope := idempotency.Key{Username: x.who.Username, Operation: target(r), Key: key}
-		stored, replayed, err := s.idempotency.Do(r.Context(), scope, x.body, func(ctx context.Context) ([]byte, error) {
+		x.InTransaction = true
+		scope := idempotency.Key{Username: x.Who.Username, Operation: target(r), Key: key}
+		stored, replayed, err := g.services.Idempotency.Do(r.Context(), scope, x.Body, func(ctx context.Context) ([]byte, error) {
 			operations.ServeHTTP(answer, r.WithContext(ctx))
 			if answer.status != http.StatusOK {
 				return nil, errRefused
 			}
 			return answer.body.Bytes(), nil
 		})
-		x.inTransaction = false
+		x.InTransaction = false
 		if x.refused != nil {
-			s.storeRefusals(r.Context(), *x.refused)
+			g.StoreRefusals(r.Context(), *x.refused)
 		}
 		switch {
 		case errors.Is(err, errRefused):
 			w.WriteHeader(answer.status)
 			_, _ = w.Write(answer.body.Bytes()) // a caller that has gone cannot be told
 		case err != nil:
-			s.fail(w, r, err)
+			g.Fail(w, r, err)
 		default:
 			w.Header().Set("Content-Type", "application/json")
 			if replayed {

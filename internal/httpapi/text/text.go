@@ -1,4 +1,5 @@
-package httpapi
+// Package text has every text that people read, in English and in Chinese.
+package text
 
 import (
 	"fmt"
@@ -11,17 +12,17 @@ import (
 	"lksms/internal/queue"
 )
 
-// catalogue is every text that people read, in one language.
-type catalogue struct {
+// Catalogue is every text that people read, in one language.
+type Catalogue struct {
 	reasons     map[fault.Reason]string // with %d where the fault has a limit
 	rules       map[fault.Rule]string   // with %v where the rule has a limit
-	recovered   string                  // with the number
-	states      [4]string               // of a task, by status code
-	description [4]string
+	Recovered   string                  // with the number
+	States      [4]string               // of a task, by status code
+	Description [4]string
 	explained   map[string]string // by queue.Explanation.Reason; with the number ahead where there is one
 }
 
-var english = &catalogue{
+var english = &Catalogue{
 	reasons: map[fault.Reason]string{
 		fault.RequestMalformed:       "The request could not be read: the body must be JSON.",
 		fault.RequestInvalid:         "A field is not valid.",
@@ -105,9 +106,9 @@ var english = &catalogue{
 		fault.TooManyTogether:    "has too many items for so many channels and people: at most %v",
 		fault.NothingElseIsKnown: "is not valid",
 	},
-	recovered: "Recovered %d zombie tasks.",
-	states:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
-	description: [4]string{
+	Recovered: "Recovered %d zombie tasks.",
+	States:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
+	Description: [4]string{
 		"waits for a sender", "held by a sender", "sent", "not sent, and not going to be",
 	},
 	explained: map[string]string{
@@ -120,7 +121,7 @@ var english = &catalogue{
 	},
 }
 
-var chinese = &catalogue{
+var chinese = &Catalogue{
 	reasons: map[fault.Reason]string{
 		fault.RequestMalformed:       "无法读取请求：请求体必须是 JSON。",
 		fault.RequestInvalid:         "字段不正确。",
@@ -204,9 +205,9 @@ var chinese = &catalogue{
 		fault.TooManyTogether:    "与渠道数和人数相乘后过多：最多 %v 项",
 		fault.NothingElseIsKnown: "不正确",
 	},
-	recovered:   "成功恢复 %d 个僵尸任务",
-	states:      english.states,
-	description: [4]string{"待处理", "处理中", "成功", "失败"},
+	Recovered:   "成功恢复 %d 个僵尸任务",
+	States:      english.States,
+	Description: [4]string{"待处理", "处理中", "成功", "失败"},
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "发送失败，稍后重试。",
@@ -219,8 +220,8 @@ var chinese = &catalogue{
 
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
 
-// catalogueFor picks by Accept-Language; English when that says nothing that we have.
-func catalogueFor(acceptLanguage string) *catalogue {
+// For picks by Accept-Language; English when that says nothing that we have.
+func For(acceptLanguage string) *Catalogue {
 	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), languagesMost)]
 	if acceptLanguage == "" {
 		return english
@@ -237,7 +238,7 @@ const languagesMost = 200
 // Limits of what an answer says of wrong fields: a body or a query can have any number of them, of two bytes each, or names of any length.
 const (
 	fieldsMost     = 100
-	itemFieldsMost = 10  // of an item of a batch
+	ItemFieldsMost = 10  // of an item of a batch
 	fieldNameMost  = 200 // characters
 )
 
@@ -252,13 +253,15 @@ func shortened(text string, most int) string {
 	return text
 }
 
-// detail is the part of an answer that programs read.
-func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
+// Detail is the part of an answer that programs read.
+func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
-		fields := convert(f.Fields[:min(len(f.Fields), fieldsMost)], func(field fault.Field) api.FieldError {
-			return api.FieldError{Field: shortened(field.Name, fieldNameMost), Message: c.rule(field)}
-		})
+		fields := make([]api.FieldError, min(len(f.Fields), fieldsMost))
+		for i := range fields {
+			field := f.Fields[i]
+			fields[i] = api.FieldError{Field: shortened(field.Name, fieldNameMost), Message: c.rule(field)}
+		}
 		detail.Fields = &fields
 	}
 	if f.Limit > 0 {
@@ -267,8 +270,8 @@ func (c *catalogue) detail(f *fault.Error) api.ErrorDetail {
 	return detail
 }
 
-// explain says in words why a task is where it is.
-func (c *catalogue) explain(e queue.Explanation) string {
+// Explain says in words why a task is where it is.
+func (c *Catalogue) Explain(e queue.Explanation) string {
 	text := c.explained[e.Reason]
 	if strings.Contains(text, "%d") {
 		var ahead int64
@@ -280,8 +283,8 @@ func (c *catalogue) explain(e queue.Explanation) string {
 	return text
 }
 
-// reason says in words what went wrong.
-func (c *catalogue) reason(f *fault.Error) string {
+// Reason says in words what went wrong.
+func (c *Catalogue) Reason(f *fault.Error) string {
 	text := c.reasons[f.Reason]
 	if strings.Contains(text, "%d") {
 		return fmt.Sprintf(text, f.Limit)
@@ -289,7 +292,7 @@ func (c *catalogue) reason(f *fault.Error) string {
 	return text
 }
 
-func (c *catalogue) rule(f fault.Field) string {
+func (c *Catalogue) rule(f fault.Field) string {
 	text := c.rules[f.Rule]
 	if !strings.Contains(text, "%v") {
 		return text

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"fmt"
@@ -15,18 +15,18 @@ import (
 
 // clientIP is where a request came from: the peer, or, when that is a trusted proxy, the last address in X-Forwarded-For
 // that is not one. What stands before it anybody may have written.
-func (s *Server) clientIP(r *http.Request) string {
+func (g *Gate) clientIP(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
 	client := peer.Addr().Unmap()
-	if !s.trusts(client) {
+	if !g.trusts(client) {
 		return client.WithZone("").String()
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		if !s.trusts(client) {
+		if !g.trusts(client) {
 			break
 		}
 		before, err := netip.ParseAddr(strings.TrimSpace(hop))
@@ -38,17 +38,17 @@ func (s *Server) clientIP(r *http.Request) string {
 	return client.WithZone("").String()
 }
 
-func (s *Server) trusts(address netip.Addr) bool {
-	return slices.ContainsFunc(s.options.TrustedProxies, func(network netip.Prefix) bool { return network.Contains(address) })
+func (g *Gate) trusts(address netip.Addr) bool {
+	return slices.ContainsFunc(g.options.TrustedProxies, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
 // crossOrigin lets pages of the configured origins call the API; without any, browsers let none.
-func (s *Server) crossOrigin(next http.Handler) http.Handler {
-	if len(s.options.CORSOrigins) == 0 {
+func (g *Gate) crossOrigin(next http.Handler) http.Handler {
+	if len(g.options.CORSOrigins) == 0 {
 		return next
 	}
 	return cors.New(cors.Options{
-		AllowedOrigins: s.options.CORSOrigins,
+		AllowedOrigins: g.options.CORSOrigins,
 		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		AllowedHeaders: []string{"Authorization", "Content-Type", "Accept-Language", "X-Request-Id", idempotencyHeader},
 		ExposedHeaders: []string{"X-Request-Id", "Retry-After"},
@@ -62,10 +62,10 @@ var claimPaths = []string{"/api/v1/sms/tasks/pending", "/app/api/v1/sms/tasks/pe
 // refuseOtherSites refuses what a web page of another site makes a browser ask for, with credentials that the browser remembers: every
 // request that may change state, claims by GET included. Pages of the configured origins may ask, and so may whoever is no browser.
 // Callbacks are left alone: they prove themselves, and not by credentials that a browser keeps.
-func (s *Server) refuseOtherSites(next http.Handler) (http.Handler, error) {
+func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	protection := http.NewCrossOriginProtection()
 	protection.AddInsecureBypassPattern(callbackOperation)
-	for _, origin := range s.options.CORSOrigins {
+	for _, origin := range g.options.CORSOrigins {
 		if err := protection.AddTrustedOrigin(strings.ToLower(origin)); err != nil { // browsers write origins in lower case
 			return nil, fmt.Errorf("read CORS origins: %w", err)
 		}
@@ -73,11 +73,11 @@ func (s *Server) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		checked, isElsewhere := r, false
 		if slices.Contains(claimPaths, r.URL.Path) {
-			checked, isElsewhere = new(*r), s.isReferredElsewhere(r)
+			checked, isElsewhere = new(*r), g.isReferredElsewhere(r)
 			checked.Method = http.MethodPost // to the library every GET is safe
 		}
 		if isElsewhere || protection.Check(checked) != nil {
-			s.fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
+			g.Fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -86,25 +86,20 @@ func (s *Server) refuseOtherSites(next http.Handler) (http.Handler, error) {
 
 // isReferredElsewhere tells of a request that a page of another host made a browser ask for. Over plain HTTP a browser says nothing else of
 // where a GET comes from, and it may be told not to say that: see docs/security.md.
-func (s *Server) isReferredElsewhere(r *http.Request) bool {
+func (g *Gate) isReferredElsewhere(r *http.Request) bool {
 	page, err := url.Parse(r.Referer())
-	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(s.options.CORSOrigins, page.Scheme+"://"+page.Host))
+	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(g.options.CORSOrigins, page.Scheme+"://"+page.Host))
 }
 
-// The policies of what a browser can open. An answer of the API is nothing to render; Swagger UI runs its own scripts, one
-// of them inline, and talks to this server only.
-const (
-	nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
-	docsPolicy    = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
-		"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
+// nothingPolicy is what a browser may do with an answer of the API: render nothing.
+const nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
 
-func (s *Server) secureHeaders(header http.Header) {
+func (g *Gate) secureHeaders(header http.Header) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Content-Security-Policy", nothingPolicy)
-	if s.options.TLS {
+	if g.options.TLS {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 }

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"context"
@@ -89,20 +89,20 @@ func (p *pace) earn(who string) {
 }
 
 // paced delays the answer to a request until it is due or the caller has gone.
-func (s *Server) paced(ctx context.Context, x *exchange, status int) {
+func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 	company, is := x.company()
 	switch {
-	case isBusy(ctx) || x.provider != "": // a connection without room is to be free soon; a provider may call often
-	case x.who.Username == "":
-		who := outbound.NetworkOf(x.origin.SourceIP)
-		if slices.Contains(alwaysServed, x.operation) {
-			s.pace.delay(ctx, "probe "+who, paceProbe)
+	case isBusy(ctx) || x.Provider != "": // a connection without room is to be free soon; a provider may call often
+	case x.Who.Username == "":
+		who := outbound.NetworkOf(x.Origin.SourceIP)
+		if slices.Contains(alwaysServed, x.Operation) {
+			g.pace.delay(ctx, "probe "+who, paceProbe)
 			return
 		}
-		s.pace.delay(ctx, who, paceWait)
+		g.pace.delay(ctx, who, paceWait)
 	case is && status < http.StatusBadRequest:
-		s.pace.earn("company " + company)
+		g.pace.earn("company " + company)
 	case is && status < http.StatusInternalServerError:
-		s.pace.delay(ctx, "company "+company, paceWait)
+		g.pace.delay(ctx, "company "+company, paceWait)
 	}
 }

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"bytes"
@@ -80,7 +80,7 @@ func (r *room) take(ctx context.Context, caller string, n int64) (give func(part
 	if r.all.Acquire(waiting, n) != nil {
 		own.bytes.Release(n)
 		r.leave(caller)
-		return nil, goneOr(ctx, errUnavailable)
+		return nil, goneOr(ctx, ErrUnavailable)
 	}
 	held := n
 	return func(part int64) {
@@ -129,19 +129,19 @@ func newRooms() rooms {
 }
 
 // receive reads the body of a request whose operation takes one of at most most bytes. done must be called when the body is no longer
-// needed. x.cut says why no more was read, if the body is not whole.
-func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, most int64) (done func(), err error) {
+// needed. x.Cut says why no more was read, if the body is not whole.
+func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
 	needed := most // of a body whose length is not said
 	if r.ContentLength >= 0 {
 		needed = min(r.ContentLength, most)
 	}
 	needed = max(needed, 1)
-	where, caller := s.rooms.large, x.holder()
+	where, caller := g.rooms.large, x.holder()
 	switch {
 	case caller == "":
-		where, caller = s.rooms.strangers, outbound.NetworkOf(x.origin.SourceIP)
+		where, caller = g.rooms.strangers, outbound.NetworkOf(x.Origin.SourceIP)
 	case needed <= smallBody:
-		where = s.rooms.small
+		where = g.rooms.small
 	}
 	give, err := where.take(r.Context(), caller, needed)
 	if err != nil {
@@ -151,11 +151,11 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, mo
 	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with what arrives, not with what is announced
 	_, err = body.ReadFrom(&shapeReader{Reader: paced})
 	paced.rest()
-	if x.body = body.Bytes(); err != nil {
-		x.cut = unreadable(err, x.body)
+	if x.Body = body.Bytes(); err != nil {
+		x.Cut = unreadable(err, x.Body)
 	}
 	x.isWhole = err == nil
-	held := min(max(int64(len(x.body)), 1), needed)
+	held := min(max(int64(len(x.Body)), 1), needed)
 	if held < needed {
 		give(needed - held)
 	}
@@ -164,22 +164,22 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange, mo
 
 // holder is whose bodies those of a caller are counted with: its company's, so that many users do not have many shares, or a provider's.
 // Empty for callers that are not known.
-func (x *exchange) holder() string {
-	if x.provider != "" {
-		return "provider " + x.provider
+func (x *Exchange) holder() string {
+	if x.Provider != "" {
+		return "provider " + x.Provider
 	}
 	if company, is := x.company(); is {
 		return "company " + company // no user name holds a space
 	}
-	return x.who.Username
+	return x.Who.Username
 }
 
 // company is that of a caller who acts for one.
-func (x *exchange) company() (id string, is bool) {
-	if x.who.Username == "" || x.who.SeesAll || x.who.Role == access.RoleSend {
+func (x *Exchange) company() (id string, is bool) {
+	if x.Who.Username == "" || x.Who.SeesAll || x.Who.Role == access.RoleSend {
 		return "", false
 	}
-	return strconv.FormatInt(x.who.CompanyID, 10), true
+	return strconv.FormatInt(x.Who.CompanyID, 10), true
 }
 
 // pacedReader reads a body and gives up on one that arrives too slowly.

@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"lksms/internal/access"
+	"lksms/internal/fault"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// accessKey is where an operation of the contract lists the roles that may call it.
+const accessKey = "x-lksms-access"
+
+// public is the entry of an operation that needs no credentials, readAll that of one which a reader may call that sees every
+// company.
+const (
+	public  = "public"
+	readAll = "read_all"
+)
+
+// rolesOf reads from the contract who may call each operation, by its pattern in a ServeMux; one that does not say is an
+// error.
+func rolesOf(spec *openapi3.T) (map[string][]string, error) {
+	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, public, readAll}
+	allowed := map[string][]string{}
+	for pattern, operation := range operationsOf(spec) {
+		list, _ := operation.Extensions[accessKey].([]any)
+		for _, entry := range list {
+			role, _ := entry.(string)
+			if !slices.Contains(known, role) {
+				return nil, fmt.Errorf("contract: %s of %s: %v is no role", accessKey, pattern, entry)
+			}
+			allowed[pattern] = append(allowed[pattern], role)
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("contract: %s does not say %s", pattern, accessKey)
+		}
+	}
+	return allowed, nil
+}
+
+// operationsOf gives the operations of the contract by their patterns in a ServeMux.
+func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
+	return func(yield func(string, *openapi3.Operation) bool) {
+		for path, item := range spec.Paths.Map() {
+			for method, operation := range item.Operations() {
+				if !yield(method+" "+path, operation) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// guard lets in who may call the operation that the request is for, before anything of its body is read. What is no
+// operation goes on, to be told so.
+func (g *Gate) guard(operations *http.ServeMux, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, operation := operations.Handler(r)
+		x := Of(r.Context())
+		x.Operation = operation
+		if isBusy(r.Context()) && !slices.Contains(alwaysServed, operation) {
+			g.Fail(w, r, ErrUnavailable)
+			return
+		}
+		if roles := g.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
+			x.Authorise = func() error { return g.authorise(r, roles) }
+			if err := x.Authorise(); err != nil {
+				g.Fail(w, r, err)
+				return
+			}
+		}
+		if operation == callbackOperation {
+			x.request = r
+			senderNo, err := url.PathUnescape(path.Base(r.URL.EscapedPath())) // it may contain a slash
+			if err != nil {
+				g.Fail(w, r, fault.New(fault.Malformed, fault.RequestMalformed))
+				return
+			}
+			isKnown, err := g.services.Receipts.Admit(r.Context(), x.Call(senderNo))
+			if err != nil {
+				g.Fail(w, r, err)
+				return
+			}
+			if isKnown {
+				x.Provider = senderNo
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// alwaysServed are the operations that are answered when all connections are taken, beside the metrics.
+var alwaysServed = []string{"GET /health", "GET /ready"}
+
+type busyKey struct{}
+
+// Busy marks what comes by a connection for which there is no room: only health and metrics are served there.
+func Busy(ctx context.Context) context.Context { return context.WithValue(ctx, busyKey{}, true) }
+
+func isBusy(ctx context.Context) bool { return ctx.Value(busyKey{}) != nil }
+
+// authorise finds out who calls and whether one of the roles is theirs. An admin may do everything.
+func (g *Gate) authorise(r *http.Request, roles []string) error {
+	who, err := g.authenticate(r)
+	if err != nil {
+		return err
+	}
+	x := Of(r.Context())
+	x.Who, x.Origin.User, x.Origin.CompanyID, x.Origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
+	isAllowed := slices.Contains(roles, who.Role) || who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, readAll)
+	if who.Role != access.RoleAdmin && !isAllowed {
+		return fault.New(fault.Forbidden, fault.AuthForbidden)
+	}
+	return nil
+}
+
+func (g *Gate) authenticate(r *http.Request) (access.Principal, error) {
+	address := Of(r.Context()).Origin.SourceIP
+	if username, password, ok := r.BasicAuth(); ok {
+		return g.services.Access.Basic(r.Context(), username, password, address)
+	}
+	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return g.services.Access.Bearer(r.Context(), key, address)
+	}
+	return access.Principal{}, access.ErrRequired
+}
+
+// OnlyReadAll guards what is not in the contract: it is for admins and for readers of all companies.
+func (g *Gate) OnlyReadAll(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.authorise(r, []string{readAll}); err != nil {
+			g.Fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// noStore keeps every answer of the API out of caches: one of its GETs changes state, and the others show it.
+func noStore(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
